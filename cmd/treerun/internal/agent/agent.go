@@ -40,33 +40,39 @@ func Main(args []string) int {
 		fmt.Fprintln(os.Stderr, "treerun agent is what treerun starts on other hosts; it is not for people")
 		return cmdline.ExitUsage
 	}
-	if err := host.CheckLimits(); err != nil {
-		return fail(err)
-	}
-	hello := wire.Hello{Version: wire.Version()}
-	if len(args) == 2 {
-		var err error
-		if hello.Sum, err = wire.Sum(); err != nil {
-			return fail(err)
-		}
-	}
-	in, out, err := takeStdio()
+	code, err := obeyStdio(len(args) == 2)
 	if err != nil {
-		return fail(err)
-	}
-	if _, err := out.Write(hello.AsAgent()); err != nil {
-		return fail(err)
-	}
-	code, err := obeyAs(nil, &wire.Pipes{ReadCloser: in, Out: out})
-	if err != nil {
-		return fail(err)
+		fmt.Fprintf(os.Stderr, "treerun agent: %v\n", err)
+		return cmdline.ExitCode(err)
 	}
 	return code
 }
 
-// obeyAs is an agent once its hello is out. node is nil for one that a launcher
-// has started.
-func obeyAs(node *Node, raw io.ReadWriteCloser) (int, error) {
+// obeyStdio is an agent whose launcher is at the other end of stdin and stdout. With sum,
+// it tells the checksum of its executable.
+func obeyStdio(sum bool) (int, error) {
+	if err := host.CheckLimits(); err != nil {
+		return 0, err
+	}
+	hello := wire.Hello{Version: wire.Version()}
+	var err error
+	if sum {
+		if hello.Sum, err = wire.Sum(); err != nil {
+			return 0, err
+		}
+	}
+	stdio, err := takeStdio()
+	if err != nil {
+		return 0, err
+	}
+	return obeyAs(nil, hello, stdio)
+}
+
+// obeyAs is an agent. node is nil for one that a launcher has started.
+func obeyAs(node *Node, hello wire.Hello, raw io.ReadWriteCloser) (int, error) {
+	if _, err := raw.Write(hello.AsAgent()); err != nil {
+		return 0, fmt.Errorf("greet the launcher: %w", err)
+	}
 	up := new(wire.Conn)
 	join, err := readJoin(up, raw)
 	if node != nil && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
@@ -78,43 +84,45 @@ func obeyAs(node *Node, raw io.ReadWriteCloser) (int, error) {
 	if node != nil {
 		join.Program, join.Path, join.Dir = node.Program, node.Path, node.Dir
 	}
-	a, err := newAgent(join, up)
+	a := &agent{
+		join: join, node: node, up: up, reaper: host.NewReaper(), stdin: make(chan net.Conn, 1),
+		over: make(chan struct{}),
+	}
+	if err := a.reaper.Adopt(); err != nil {
+		a.trace("%v", err)
+	}
+	a.tree, err = New(Config{
+		Reaper: a.reaper, Join: *join, Emit: up.Send, Trace: a.trace,
+		Stream: func(f *wire.Frame, s net.Conn) { relay(up.Stream, f, s) },
+	})
 	if err != nil {
 		return 0, err
 	}
-	a.node = node
 	return a.run()
-}
-
-func fail(err error) int {
-	fmt.Fprintf(os.Stderr, "treerun agent: %v\n", err)
-	return cmdline.ExitCode(err)
 }
 
 // takeStdio makes stdin and stdout ours alone: what writes to descriptor 1 by
 // mistake does not get into the frames.
-func takeStdio() (in, out *os.File, err error) {
+func takeStdio() (*wire.Pipes, error) {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a write then fails instead of killing us
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
 	var files [2]*os.File
 	for fd := range files {
 		dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 5)
+		if err == nil {
+			_ = unix.SetNonblock(dup, true) // then a read can be ended; a file does as well
+			files[fd] = os.NewFile(uintptr(dup), "launcher")
+			err = unix.Dup3(int(null.Fd()), fd, 0)
+		}
 		if err != nil {
-			return nil, nil, os.NewSyscallError("fcntl", err)
-		}
-		_ = unix.SetNonblock(dup, true) // then a read can be ended; a file does as well
-		files[fd] = os.NewFile(uintptr(dup), "launcher")
-	}
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer null.Close()
-	for fd := range files {
-		if err := unix.Dup3(int(null.Fd()), fd, 0); err != nil {
-			return nil, nil, os.NewSyscallError("dup3", err)
+			return nil, os.NewSyscallError("dup", err)
 		}
 	}
-	return files[0], files[1], nil
+	return &wire.Pipes{ReadCloser: files[0], Out: files[1]}, nil
 }
 
 // readJoin begins up, and reads what the launcher says first. A launcher of another
@@ -159,19 +167,6 @@ type agent struct {
 	over    chan struct{}             // closed when all ranks have ended
 	once    sync.Once
 	node    *Node // nil unless a user has started this process
-}
-
-func newAgent(join *wire.Join, up *wire.Conn) (*agent, error) {
-	a := &agent{join: join, up: up, reaper: host.NewReaper(), stdin: make(chan net.Conn, 1), over: make(chan struct{})}
-	if err := a.reaper.Adopt(); err != nil {
-		a.trace("%v", err)
-	}
-	var err error
-	a.tree, err = New(Config{
-		Reaper: a.reaper, Join: *join, Emit: up.Send, Trace: a.trace,
-		Stream: func(f *wire.Frame, s net.Conn) { relay(up.Stream, f, s) },
-	})
-	return a, err
 }
 
 // relay passes a stream on.

@@ -24,10 +24,7 @@ type Node struct {
 // launcher may not know of.
 func (n *Node) Run(raw io.ReadWriteCloser) (int, error) {
 	defer raw.Close()
-	if _, err := raw.Write(wire.Hello{Version: wire.Version()}.AsAgent()); err != nil {
-		return 0, fmt.Errorf("greet node 0: %w", err)
-	}
-	return obeyAs(n, raw)
+	return obeyAs(n, wire.Hello{Version: wire.Version()}, raw)
 }
 
 // signals returns the signals to pass on; nil, which never gives one, for an

@@ -165,14 +165,15 @@ func TestFamily(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := family{job: inJob, session: session, ranks: []int{1, 3}}
+	one, three := job.EnvRank+"=1", job.EnvRank+"=3"
+	f := family{Job: inJob, Session: session, Ranks: []string{one, three}}
 	pid := start(t, plain, inJob, job.EnvRank+"=3").rank.Process.Pid
 	if got := f.has(pid); got != yes {
 		t.Errorf("got %v, want %v", got, yes)
 	}
 	for _, other := range []family{
-		{inJob, session, []int{33}}, {inJob + "x", session, f.ranks}, {inJob, session + 1, f.ranks},
-		{"A=" + inJob, session, f.ranks},
+		{Job: inJob, Session: session, Ranks: []string{three + "3"}}, {Job: inJob + "x", Session: session, Ranks: f.Ranks},
+		{Job: inJob, Session: session + 1, Ranks: f.Ranks}, {Job: "A=" + inJob, Session: session, Ranks: f.Ranks},
 	} {
 		if got := other.has(pid); got != no {
 			t.Errorf("%v: got %v, want %v", other, got, no)

@@ -4,22 +4,23 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/treerun/treerun/internal/job"
 )
 
 // guardCommand is the first argument of treerun by which it becomes a guard. Then come
-// the job's id, the longest silence of the launcher, the numbers of the launcher's
-// process and session, which the guard could not ask for any more were the launcher dead
-// before it begins, and the launcher's ranks. Users do not call it, and no PROGRAM has
+// the job's id, for people, and a family as JSON. Users do not call it, and no PROGRAM has
 // such a name without a slash.
 const guardCommand = "guard:ranks"
 
 // IsGuard tells whether the arguments after treerun's name make it a guard: see RunGuard.
-func IsGuard(args []string) bool { return len(args) == 6 && args[0] == guardCommand }
+func IsGuard(args []string) bool { return len(args) == 3 && args[0] == guardCommand }
 
 // A guard ends what the ranks of a job have started when the launcher has died without
 // doing so, as by SIGKILL. The kernel ends the ranks themselves then (parent-death
@@ -48,6 +49,18 @@ type guard struct {
 // children, may reap it. With a silence, not 0, the guard also ends the ranks
 // when it has not heard of alive for so long, because we are stopped.
 func newGuard(jobID string, ranks []int, silence time.Duration) (*guard, error) {
+	f := family{Job: job.EnvJobID + "=" + jobID, Launcher: os.Getpid(), Silence: silence}
+	for _, r := range ranks {
+		f.Ranks = append(f.Ranks, job.EnvRank+"="+strconv.Itoa(r))
+	}
+	var err error
+	if f.Session, err = unix.Getsid(0); err != nil {
+		return nil, fmt.Errorf("start a guard: %w", os.NewSyscallError("getsid", err))
+	}
+	text, err := json.Marshal(f)
+	if err != nil {
+		return nil, fmt.Errorf("start a guard: %w", err)
+	}
 	var fds [2]int
 	// A guard that is stopped must not stop us.
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
@@ -55,40 +68,19 @@ func newGuard(jobID string, ranks []int, silence time.Duration) (*guard, error) 
 	}
 	theirs := os.NewFile(uintptr(fds[0]), "pipe")
 	defer theirs.Close()
-	g := &guard{life: fds[1]}
-	if err := g.start(theirs, jobID, ranks, silence); err != nil {
-		_ = unix.Close(g.life)
-		return nil, fmt.Errorf("start a guard: %w", err)
-	}
-	return g, nil
-}
-
-func (g *guard) start(stdin *os.File, jobID string, ranks []int, silence time.Duration) error {
-	session, err := unix.Getsid(0)
-	if err != nil {
-		return os.NewSyscallError("getsid", err)
-	}
-	list, err := json.Marshal(ranks)
-	if err != nil {
-		return err
-	}
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer null.Close()
-	args := []string{"treerun", guardCommand, jobID, silence.String(), strconv.Itoa(os.Getpid()), strconv.Itoa(session),
-		string(list)}
 	// In the process list it is "treerun guard:ranks ID", and its name is not
 	// ours, so that killall does not hit both. A session of its own keeps the
 	// signals of our terminal from it.
-	g.process, err = os.StartProcess("/proc/self/exe", args, &os.ProcAttr{
-		Dir:   "/",
-		Env:   append(os.Environ(), "GOMAXPROCS=1"),
-		Files: []*os.File{stdin, null, null},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
-	})
-	return err
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Args = []string{"treerun", guardCommand, jobID, string(text)}
+	cmd.Dir, cmd.Stdin = "/", theirs
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		_ = unix.Close(fds[1])
+		return nil, fmt.Errorf("start a guard: %w", err)
+	}
+	return &guard{process: cmd.Process, life: fds[1]}, nil
 }
 
 // alive tells the guard that this process still does something.

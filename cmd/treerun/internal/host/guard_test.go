@@ -198,11 +198,11 @@ func TestSilence(t *testing.T) {
 
 // A guard takes no other arguments than those of a launcher.
 func TestStrangeArguments(t *testing.T) {
-	for _, args := range [][]string{
-		{guardCommand, "job", "1x", "1", "1", "[]"}, {guardCommand, "job", "-1s", "1", "1", "[]"},
-		{guardCommand, "job", "1s", "", "1", "[]"},
-		{guardCommand, "job", "1s", "1", "-1", "[]"}, {guardCommand, "job", "1s", "1", "1", "[1,"},
+	for _, text := range []string{
+		``, `{}`, `{"Launcher":"1x"}`, `{"Launcher":1,"Silence":-1}`, `{"Launcher":-1}`, `{"Launcher":1,"Session":""}`,
+		`{"Launcher":1,"Ranks":["1",}`,
 	} {
+		args := []string{guardCommand, "job", text}
 		if err := RunGuard(args); err == nil {
 			t.Errorf("%q: no error", args)
 		}

@@ -27,26 +27,21 @@ const (
 // It returns when the launcher has died, or has been silent for too long, which
 // kills it, and what its ranks have left has been ended.
 func RunGuard(args []string) error {
-	f := family{job: job.EnvJobID + "=" + args[1]}
-	silence, err := time.ParseDuration(args[2])
-	parent, parentErr := strconv.Atoi(args[3])
-	var sessionErr error
-	f.session, sessionErr = strconv.Atoi(args[4]) // 0: its leader is outside of our PID namespace
-	err = errors.Join(err, parentErr, sessionErr, json.Unmarshal([]byte(args[5]), &f.ranks))
-	if err != nil || silence < 0 || f.session < 0 {
+	var f family
+	if err := json.Unmarshal([]byte(args[2]), &f); err != nil || f.Launcher <= 0 || f.Silence < 0 {
 		return fmt.Errorf("guard: %.80q is not what a launcher asks for", args)
 	}
 	// Who stops all processes called treerun shall have the launcher stop its
 	// ranks in good order meanwhile.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	launcher, err := os.FindProcess(parent)
-	if err == nil && unix.Getppid() != parent {
+	launcher, err := os.FindProcess(f.Launcher)
+	if err == nil && unix.Getppid() != f.Launcher {
 		err = os.ErrProcessDone // it has died before: its number may be another's
 	}
-	if silent(os.Stdin, silence) && err == nil {
+	if silent(os.Stdin, f.Silence) && err == nil {
 		_ = launcher.Kill()
 	}
-	awaitEnd(parent)
+	awaitEnd(f.Launcher)
 	f.end()
 	return nil
 }
@@ -83,9 +78,11 @@ func silent(life *os.File, silence time.Duration) bool {
 
 // family is what the ranks of a launcher have started.
 type family struct {
-	job     string // an entry of their environments
-	session int
-	ranks   []int // of the launcher
+	Job      string        // an entry of their environments
+	Ranks    []string      // others, of which each has one
+	Session  int           // 0: its leader is outside of our PID namespace
+	Launcher int           // its process
+	Silence  time.Duration // after which the launcher counts as dead; 0: it may be silent
 }
 
 // end ends all that is left.
@@ -147,7 +144,7 @@ const (
 // with. The kernel shows none while it begins a program, when it has ended, and where
 // there is none.
 func (f *family) has(pid int) answer {
-	if sid, err := unix.Getsid(pid); err != nil || sid != f.session {
+	if sid, err := unix.Getsid(pid); err != nil || sid != f.Session {
 		return no
 	}
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
@@ -161,8 +158,8 @@ func (f *family) has(pid int) answer {
 		return unsure
 	}
 	entries := strings.Split(string(env), "\x00")
-	isRank := func(rank int) bool { return slices.Contains(entries, job.EnvRank+"="+strconv.Itoa(rank)) }
-	if slices.Contains(entries, f.job) && slices.ContainsFunc(f.ranks, isRank) {
+	isRank := func(e string) bool { return slices.Contains(f.Ranks, e) }
+	if slices.Contains(entries, f.Job) && slices.ContainsFunc(entries, isRank) {
 		return yes
 	}
 	return no
