@@ -14,23 +14,56 @@ import (
 type child struct {
 	rank, pid int
 	streams   [wire.Streams]*Pipe // closed by whom they were given to
-	control   *link
-	file      *os.File // its job file
+	file      *os.File            // its job file
+	control   *Pipe               // our end of its control socket
+	// out gets messages for it: at most one per rank of the job, and one more. A rank that
+	// never reads keeps the goroutine waiting, until close.
+	out wire.Queue[*job.Message]
 
 	stopped bool // it has been told to stop
 	ended   bool
-	held    bool // its number stays its own until all ranks of the host have ended
-	reaped  bool // it has been waited for
 
 	joined   bool          // its world is complete
 	state    job.ProcState // when it was looked at last
 	reported bool          // that it does not get on
 }
 
+// openControl opens the control socket and appends the rank's end to theirs.
+func (c *child) openControl(theirs *[]int) error {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("socketpair", err)
+	}
+	*theirs = append(*theirs, fds[1])
+	if c.control, err = NewPipe(fds[0], "control socket"); err != nil {
+		return err
+	}
+	broken := false // the rank has closed its end
+	c.out.Begin(func(queue []*job.Message) {
+		for _, m := range queue {
+			broken = broken || job.WriteMessage(c.control.File(), m) != nil
+		}
+	})
+	return nil
+}
+
+// receive passes the rank's messages on until there are no more, or one is
+// broken: then the rank is not listened to any more.
+func (c *child) receive(h *Host) {
+	for {
+		m, err := job.ReadMessage(c.control)
+		if err != nil {
+			h.k.Do(func() { h.silent(c) })
+			return
+		}
+		h.k.Do(func() { h.said(c, m) })
+	}
+}
+
 // close closes what we hold of a rank that has ended, but its streams.
 func (c *child) close() {
 	if c.control != nil {
-		c.control.close()
+		_ = c.control.Close()
 	}
 	if c.file != nil {
 		_ = c.file.Close()
@@ -52,16 +85,6 @@ func (c *child) discard() {
 func (c *child) readJobFile() bool {
 	at, err := c.file.Seek(0, io.SeekCurrent)
 	return err == nil && at > 0
-}
-
-// signal sends sig to the rank's process group if there is one. The rank's pid
-// is the group's number; it belongs to the rank until the rank is waited for,
-// and after that as long as a child of ours is in the group. Only the goroutine
-// that waits for children may call it.
-func (c *child) signal(sig unix.Signal) {
-	if !c.reaped || c.groupLives() {
-		_ = unix.Kill(-c.pid, sig) // EPERM: a rank that changed its user is beyond us
-	}
 }
 
 // groupLives tells whether the process group of a reaped rank still has a

@@ -64,7 +64,6 @@ type Host struct {
 	guard    *guard
 	ranks    []int // of this host
 	children []*child
-	byRank   map[int]*child
 	told     []*job.Message // for ranks that are not there yet
 	ends     []wire.End     // seen at this moment
 	running  int            // children that have not ended
@@ -77,13 +76,14 @@ type Host struct {
 	uses     bool // the program uses package rank
 	inspects int
 	guards   int  // that were started
-	sweeping bool // all ranks have ended, what they left is being stopped
+	released bool // all ranks have ended, and have been waited for
+	sweeping bool // what they left is being stopped
 	over     bool
 }
 
 // New returns a Host without ranks.
 func New(cfg Config) *Host {
-	h := &Host{cfg: cfg, k: cfg.Reaper, byRank: make(map[int]*child)}
+	h := &Host{cfg: cfg, k: cfg.Reaper}
 	h.k.Do(func() { h.k.reaped = h.reaped })
 	return h
 }
@@ -173,11 +173,10 @@ func (h *Host) next() {
 		return
 	}
 	h.children = append(h.children, c)
-	h.byRank[c.rank] = c
 	h.running++
 	h.talking++
 	for _, m := range h.told {
-		c.control.out.Add(m)
+		c.out.Add(m)
 	}
 	h.k.Do(h.next)
 }
@@ -213,14 +212,14 @@ func (h *Host) tell(m *job.Message) {
 	}
 	for _, c := range h.children {
 		if !c.ended && (m.Kind != job.Exited || c.rank != m.Rank) {
-			c.control.out.Add(m)
+			c.out.Add(m)
 		}
 	}
 }
 
 // ended notes that a rank has ended.
 func (h *Host) ended(c *child, status unix.WaitStatus) {
-	c.ended, c.reaped = true, !c.held
+	c.ended = true
 	h.running--
 	e := wire.End{Rank: c.rank, PID: c.pid, Stopped: c.stopped, ReadJobFile: c.readJobFile()}
 	if status.Signaled() {
@@ -230,7 +229,7 @@ func (h *Host) ended(c *child, status unix.WaitStatus) {
 		e.Code = status.ExitStatus()
 	}
 	h.ends = append(h.ends, e)
-	c.control.finish()
+	c.control.Finish() // receive passes on what it wrote before
 }
 
 // reaped reports the ends that were seen at this moment.
@@ -244,9 +243,9 @@ func (h *Host) reaped() {
 }
 
 // silent notes that no more messages will come from a rank.
-func (h *Host) silent(rank int) {
+func (h *Host) silent(c *child) {
 	h.talking--
-	h.cfg.Report(&wire.RankMessage{Rank: rank})
+	h.cfg.Report(&wire.RankMessage{Rank: c.rank})
 	h.look()
 }
 
@@ -255,23 +254,14 @@ func (h *Host) look() {
 	if h.over || h.starting || h.job == nil && !h.stop && !h.killed || h.running > 0 {
 		return
 	}
-	h.release()
+	if !h.released { // all have ended: their numbers may go to others
+		h.released = true
+		h.k.Release()
+	}
 	if h.talking > 0 || h.leftovers() {
 		return
 	}
 	h.end(false)
-}
-
-// release lets the numbers of the ranks go: all have ended.
-func (h *Host) release() {
-	held := false
-	for _, c := range h.children {
-		held = held || !c.reaped
-		c.reaped = true
-	}
-	if held {
-		h.k.Release()
-	}
 }
 
 func (h *Host) end(stuck bool) {
@@ -347,10 +337,14 @@ func (h *Host) markStopped() {
 }
 
 // signalAll sends sig to the process groups of all ranks that have not ended,
-// and to those that ended ranks have left processes in.
+// and to those that ended ranks have left processes in. A rank's pid is the group's number;
+// it belongs to the rank until the rank is waited for, and after that as long as a child of
+// ours is in the group.
 func (h *Host) signalAll(sig syscall.Signal) {
 	for _, c := range h.children {
-		c.signal(sig)
+		if !h.released || c.groupLives() {
+			_ = unix.Kill(-c.pid, sig) // EPERM: a rank that changed its user is beyond us
+		}
 	}
 }
 

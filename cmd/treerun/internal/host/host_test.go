@@ -1,7 +1,6 @@
 package host
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -193,11 +192,7 @@ func TestEndedRankKeepsItsNumber(t *testing.T) {
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		var left []int
-		list, err := childrenOfFirst()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range list {
+		for _, p := range childrenOfFirst() {
 			if p != pid && job.StatProc(p).Ended() {
 				left = append(left, p)
 			}
@@ -218,36 +213,5 @@ func TestEndedRankKeepsItsNumber(t *testing.T) {
 	}
 	if s := job.StatProc(pid); s.Known() {
 		t.Errorf("after the job process %d is still there: %v", pid, s)
-	}
-}
-
-// Where the kernel cannot keep the number of a rank that has ended, no signal goes to that
-// number any more: it may be another process's.
-func TestNumberThatCannotBeKept(t *testing.T) {
-	lists := childrenOfFirst
-	reaper().Call(func() { childrenOfFirst = func() ([]int, error) { return nil, os.ErrNotExist } })
-	defer reaper().Call(func() { childrenOfFirst = lists })
-	h := try(t, `test $RANK = 2 || exit 3; sleep 300`, true)
-	if started, ok := h.next().(*wire.Started); !ok {
-		t.Fatalf("first report %+v", started)
-	}
-	first, ok := h.next().(*wire.Ended)
-	if !ok || len(first.Ends) != 1 || first.Ends[0].Code != 3 {
-		t.Fatalf("report %+v", first)
-	}
-	h.k.Call(func() {
-		if a, b := h.children[0], h.children[1]; !a.reaped || b.reaped || job.StatProc(a.pid).Known() {
-			t.Errorf("rank 1 counts as waited for: %v, rank 2: %v; process %d is %v", a.reaped, b.reaped, a.pid,
-				job.StatProc(a.pid))
-		}
-	})
-	h.Order(&wire.Signal{Number: syscall.SIGKILL})
-	for {
-		if o, ok := h.next().(*wire.RanksExited); ok {
-			if o.Stuck {
-				t.Error("a process hangs")
-			}
-			return
-		}
 	}
 }

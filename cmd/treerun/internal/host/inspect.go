@@ -16,11 +16,9 @@ const (
 )
 
 // said passes a message of a rank on.
-func (h *Host) said(rank int, m *job.Message) {
-	if c := h.byRank[rank]; c != nil && m.Kind == job.Joined {
-		c.joined = true
-	}
-	h.cfg.Report(&wire.RankMessage{Rank: rank, Message: m})
+func (h *Host) said(c *child, m *job.Message) {
+	c.joined = c.joined || m.Kind == job.Joined
+	h.cfg.Report(&wire.RankMessage{Rank: c.rank, Message: m})
 }
 
 // inspect reports ranks for which the others wait because they are stopped, or hang in

@@ -79,16 +79,8 @@ func (k *Reaper) Call(f func()) {
 // functions given to Do may call it, right after the child was started.
 func (k *Reaper) Children(pid int, ended func(unix.WaitStatus)) { k.ended[pid] = ended }
 
-// Hold makes a child stay a zombie from its end until Release, and reports whether it
-// does. A kernel without lists of children (CONFIG_PROC_CHILDREN) cannot do it: nobody
-// could tell orphans from the child.
-func (k *Reaper) Hold(pid int) bool {
-	if _, err := childrenOfFirst(); err != nil {
-		return false
-	}
-	k.held[pid] = true
-	return true
-}
+// Hold makes a child stay a zombie from its end until Release.
+func (k *Reaper) Hold(pid int) { k.held[pid] = true }
 
 // Release waits for all children that are held and have ended, or will end.
 func (k *Reaper) Release() {
@@ -161,8 +153,7 @@ func (k *Reaper) reap() {
 			ended(status)
 		}
 	}
-	list, _ := childrenOfFirst() // it was there before
-	for _, pid := range list {
+	for _, pid := range childrenOfFirst() {
 		if k.ended[pid] == nil && !k.held[pid] {
 			reap(pid)
 		}
@@ -194,14 +185,14 @@ func reap(child int) (pid int, status unix.WaitStatus) {
 }
 
 // childrenOfFirst returns the children of the first thread: orphans of ranks become those,
-// and few others are. It is a variable for tests.
-var childrenOfFirst = func() ([]int, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
-	var pids []int
+// and few others are. A kernel without CONFIG_PROC_CHILDREN does not tell: there orphans
+// wait for Release.
+func childrenOfFirst() (pids []int) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
 	for _, field := range strings.Fields(string(text)) {
 		if pid, err := strconv.Atoi(field); err == nil {
 			pids = append(pids, pid)
 		}
 	}
-	return pids, err
+	return pids
 }

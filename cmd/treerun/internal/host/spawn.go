@@ -98,11 +98,11 @@ func (sp *spawner) start(local int) (*child, error) {
 		return nil, err
 	}
 	sp.h.k.Children(c.pid, func(status unix.WaitStatus) { sp.h.ended(c, status) })
-	c.held = sp.h.k.Hold(c.pid)
+	sp.h.k.Hold(c.pid)
 	for i, src := range c.streams {
 		sp.h.cfg.Stream(c.rank, i, src)
 	}
-	go c.control.receive(sp.h, c.rank)
+	go c.receive(sp.h)
 	return c, nil
 }
 
@@ -119,10 +119,10 @@ func (sp *spawner) open(c *child, local int, theirs *[]int) (err error) {
 			return sp.startError(c.rank, err)
 		}
 	}
-	if c.control, err = newLink(theirs); err != nil {
-		return sp.startError(c.rank, err)
+	if err = c.openControl(theirs); err == nil {
+		c.file, err = sp.jobFile(c.rank, local)
 	}
-	if c.file, err = sp.jobFile(c.rank, local); err != nil {
+	if err != nil {
 		return sp.startError(c.rank, err)
 	}
 	return nil

@@ -246,16 +246,57 @@ func wait[W waiter](ctx context.Context, w W, err error) error {
 
 // do makes the call.
 func (p *prepared[T]) do(ctx context.Context) error {
-	c, me, ranks := p.c, p.c.Rank(), p.c.Size()
-	next, last := (me+1)%ranks, (me+ranks-1)%ranks
-	tag := p.number % 5
-	switch p.kind {
+	var k *collective.Persistent // runs and starts as the call itself
+	var err error
+	switch c := p.c; p.kind {
+	case "AllReduce":
+		k, err = collective.AllReduceInit(c, p.send, p.recv, p.op)
 	case "AllReducePreMul":
-		return collective.AllReducePreMul(ctx, c, p.send, p.recv, T(me+1))
+		k, err = collective.AllReducePreMulInit(c, p.send, p.recv, T(c.Rank()+1))
+	case "Reduce":
+		k, err = collective.ReduceInit(c, p.send, p.recv, p.op, p.root)
+	case "Broadcast":
+		k, err = collective.BroadcastInit(c, p.send, p.recv, p.root)
+	case "AllGather":
+		k, err = collective.AllGatherInit(c, p.send, p.recv)
+	case "ReduceScatter":
+		k, err = collective.ReduceScatterInit(c, p.send, p.recv, p.op)
+	case "AllToAll":
+		k, err = collective.AllToAllInit(c, p.send, p.recv)
+	case "Gather":
+		k, err = collective.GatherInit(c, p.send, p.recv, p.root)
+	case "Scatter":
+		k, err = collective.ScatterInit(c, p.send, p.recv, p.root)
+	case "Barrier":
+		k, err = collective.BarrierInit(c)
 	case "AllReduceCoalesced":
 		return collective.AllReduceCoalesced(ctx, c, pieces(p.send), pieces(p.recv), p.op)
 	case "BroadcastCoalesced":
 		return collective.BroadcastCoalesced(ctx, c, pieces(p.send), pieces(p.recv), p.root)
+	default:
+		return p.pass(ctx)
+	}
+	switch {
+	case err != nil:
+		return err
+	case p.start:
+		r, err := k.Start()
+		return wait(ctx, r, err)
+	}
+	return k.Run(ctx)
+}
+
+// pass sends a message to the next rank, and receives that of the one before.
+func (p *prepared[T]) pass(ctx context.Context) error {
+	c, me, ranks := p.c, p.c.Rank(), p.c.Size()
+	next, last := (me+1)%ranks, (me+ranks-1)%ranks
+	tag := p.number % 5
+	send := func() error { return collective.Send(ctx, c, p.send, next, tag) }
+	recv := func() error {
+		_, err := collective.Recv(ctx, c, p.recv, last, tag)
+		return err
+	}
+	switch p.kind {
 	case "SendRecv":
 		_, err := collective.SendRecv(ctx, c, p.send, next, p.recv, last, tag)
 		return err
@@ -270,68 +311,16 @@ func (p *prepared[T]) do(ctx context.Context) error {
 		}
 		return in.Wait(ctx)
 	case "Send":
+		first, second := send, recv
 		if me%2 == 1 {
-			if _, err := collective.Recv(ctx, c, p.recv, last, tag); err != nil {
-				return err
-			}
-			return collective.Send(ctx, c, p.send, next, tag)
+			first, second = recv, send
 		}
-		if err := collective.Send(ctx, c, p.send, next, tag); err != nil {
+		if err := first(); err != nil {
 			return err
 		}
-		_, err := collective.Recv(ctx, c, p.recv, last, tag)
-		return err
-	}
-	if p.start {
-		r, err := p.begin()
-		return wait(ctx, r, err)
-	}
-	switch p.kind {
-	case "AllReduce":
-		return collective.AllReduce(ctx, c, p.send, p.recv, p.op)
-	case "Reduce":
-		return collective.Reduce(ctx, c, p.send, p.recv, p.op, p.root)
-	case "Broadcast":
-		return collective.Broadcast(ctx, c, p.send, p.recv, p.root)
-	case "AllGather":
-		return collective.AllGather(ctx, c, p.send, p.recv)
-	case "ReduceScatter":
-		return collective.ReduceScatter(ctx, c, p.send, p.recv, p.op)
-	case "AllToAll":
-		return collective.AllToAll(ctx, c, p.send, p.recv)
-	case "Gather":
-		return collective.Gather(ctx, c, p.send, p.recv, p.root)
-	case "Scatter":
-		return collective.Scatter(ctx, c, p.send, p.recv, p.root)
-	case "Barrier":
-		return collective.Barrier(ctx, c)
+		return second()
 	}
 	return fmt.Errorf("no call is named %s", p.kind)
-}
-
-// begin starts a call that is waited for later.
-func (p *prepared[T]) begin() (collective.Request, error) {
-	switch c := p.c; p.kind {
-	case "AllReduce":
-		return collective.StartAllReduce(c, p.send, p.recv, p.op)
-	case "Reduce":
-		return collective.StartReduce(c, p.send, p.recv, p.op, p.root)
-	case "Broadcast":
-		return collective.StartBroadcast(c, p.send, p.recv, p.root)
-	case "AllGather":
-		return collective.StartAllGather(c, p.send, p.recv)
-	case "ReduceScatter":
-		return collective.StartReduceScatter(c, p.send, p.recv, p.op)
-	case "AllToAll":
-		return collective.StartAllToAll(c, p.send, p.recv)
-	case "Gather":
-		return collective.StartGather(c, p.send, p.recv, p.root)
-	case "Scatter":
-		return collective.StartScatter(c, p.send, p.recv, p.root)
-	case "Barrier":
-		return collective.StartBarrier(c)
-	}
-	return collective.Request{}, fmt.Errorf("no call is named %s", p.kind)
 }
 
 // try makes the call and compares what it gave when it says that it gave something.
