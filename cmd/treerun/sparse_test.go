@@ -113,7 +113,7 @@ func wantServedRows(t *testing.T, lines []string, rows, workers int) {
 func TestBenchAggregators(t *testing.T) {
 	l := launch(t, func(c *exec.Cmd) { c.Env = append(c.Env, "XDG_CACHE_HOME="+t.TempDir()) },
 		"bench", "-np", "3", "--aggregators", "2", "--collective", "sparse-allreduce", "-v",
-		"-b", "64K", "-e", "1M", "-f", "16", "-n", "2", "-w", "1", "--density", "0.05,1", "-d", "float32,int64", "--json",
+		"-b", "64K", "-e", "1M", "-f", "16", "-i", "2", "-w", "1", "--density", "0.05,1", "-d", "float32,int64", "--json",
 		"-")
 	l.ends(0)
 	wantServedRows(t, l.seen, 16, 3)
@@ -135,7 +135,7 @@ func TestBenchAggregatorsBetweenHosts(t *testing.T) {
 			cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+t.TempDir())
 		}, "bench", "--launch-agent", h.Agent(), "-H", hosts, "-np", "3", "--aggregators", "2", "--collective",
 			"sparse-allreduce",
-			"-b", "256K", "-e", "256K", "-n", "1", "-w", "1", "--density", "0.05,1", "-d", "float32", "--in-place=no", "--json",
+			"-b", "256K", "-e", "256K", "-i", "1", "-w", "1", "--density", "0.05,1", "-d", "float32", "--in-place=no", "--json",
 			rows)
 		l.ends(0)
 		text, err := os.ReadFile(rows)

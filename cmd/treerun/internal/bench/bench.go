@@ -68,20 +68,21 @@ func Main(args []string) (int, error) {
 	if err := enoughMemory(meter.Memory(cases, np), c.perHost); err != nil {
 		return 0, err
 	}
-	if o.Explain > 0 {
-		return explain(c, cases)
-	}
 	r := &results{np: np, cases: cases}
-	if o.JSON != "-" {
+	if o.Explain > 0 {
+		r.explain = os.Stdout
+	} else if o.JSON != "-" {
 		r.table = newTable(os.Stdout, o, np, cases, wide(o))
 	}
 	if err := r.open(o); err != nil {
 		return 0, err
 	}
-	r.progress = progressOnTerminal()
+	if r.progress = progressOnTerminal(); o.Explain > 0 {
+		r.show()
+	}
 	code, err := c.run(r)
 	if code, err = r.finish(code, err); code == 0 && err == nil {
-		err = c.planning.Unserved(r.plans())
+		err = c.planning.Unserved(r.digests, r.algorithms)
 	}
 	return code, err
 }
@@ -176,8 +177,8 @@ func (r *results) finish(code int, err error) (int, error) {
 	r.progress.stop()
 	switch {
 	case err != nil || code != 0:
-	case len(r.rows) < len(r.cases):
-		err = fmt.Errorf("bench: the ranks have ended after %d of %d rows", len(r.rows), len(r.cases))
+	case r.done() < len(r.cases):
+		err = fmt.Errorf("bench: the ranks have ended after %d of %d rows", r.done(), len(r.cases))
 	case r.table != nil:
 		err = r.table.End()
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"syscall"
 
@@ -16,6 +17,7 @@ import (
 type results struct {
 	np       int
 	cases    []meter.Case
+	explain  io.Writer // where points go, which come in place of rows; nil: rows are measured
 	table    *table    // nil: not printed
 	json     *file     // nil: not written
 	plot     *file     // nil: not drawn
@@ -23,6 +25,8 @@ type results struct {
 
 	rest []byte // of a line that is not complete
 	rows []*meter.Row
+
+	digests, algorithms []string // of the plans that ran, or would run, and their makers
 }
 
 // file is one that the command line asked for. It is opened before the ranks
@@ -87,67 +91,76 @@ func (f *file) drop() error {
 
 // Write implements io.Writer.
 func (r *results) Write(p []byte) (int, error) {
-	return eachLine(&r.rest, p, r.take)
-}
-
-// eachLine calls take with every line that p completes; rest is what is over
-// from the bytes before, and then from p.
-func eachLine(rest *[]byte, p []byte, take func(line []byte) error) (int, error) {
-	text := append(*rest, p...)
+	text := append(r.rest, p...)
 	for {
 		line, after, whole := bytes.Cut(text, []byte("\n"))
 		if !whole {
 			break
 		}
-		if err := take(line); err != nil {
-			return 0, err
+		if err := r.take(line); err != nil {
+			return 0, fmt.Errorf("bench: %w", err)
 		}
 		text = after
 	}
-	*rest = append([]byte(nil), text...)
+	r.rest = bytes.Clone(text)
 	return len(p), nil
 }
+
+// done is how many cases have been measured.
+func (r *results) done() int { return len(r.digests) }
 
 // take reads one line of rank 0.
 func (r *results) take(line []byte) error {
 	rec, err := meter.ParseRecord(line)
 	if err != nil {
-		return fmt.Errorf("bench: %w", err)
+		return err
 	}
-	if rec.Point != nil {
-		return fmt.Errorf("bench: rank 0 sent %s in place of a row", line)
-	}
-	if rec.Row == nil {
+	if rec.Ranks != nil {
 		if r.table != nil {
-			if err := r.table.Begin(rec.Ranks); err != nil {
-				return fmt.Errorf("bench: print the table: %w", err)
-			}
+			err = named("print the table", r.table.Begin(rec.Ranks))
 		}
 		r.show()
-		return nil
+		return err
 	}
-	if n := len(r.rows); n == len(r.cases) || !rec.Row.Matches(&r.cases[n], r.np) {
-		return fmt.Errorf("bench: rank 0 sent %s, which is not row %d of %d", line, n+1, len(r.cases))
+	n := r.done()
+	if n == len(r.cases) || (rec.Point != nil) != (r.explain != nil) || !rec.Matches(&r.cases[n], r.np) {
+		return fmt.Errorf("rank 0 sent %s, which is not row %d of %d", line, n+1, len(r.cases))
 	}
-	r.rows = append(r.rows, rec.Row)
 	r.progress.hide()
+	if p := rec.Point; p != nil {
+		r.digests, r.algorithms = append(r.digests, p.Digest), append(r.algorithms, p.Chosen)
+		_, err := io.WriteString(r.explain, explanation(p))
+		r.show()
+		return named("print what was measured", err)
+	}
+	row := rec.Row
+	r.digests, r.algorithms = append(r.digests, row.Digest), append(r.algorithms, row.Algorithm)
+	r.rows = append(r.rows, row)
 	if r.table != nil {
-		if err := r.table.Add(rec.Row); err != nil {
-			return fmt.Errorf("bench: print the table: %w", err)
+		if err := r.table.Add(row); err != nil {
+			return named("print the table", err)
 		}
 	}
 	if r.json != nil {
-		if err := json.NewEncoder(r.json).Encode(rec.Row); err != nil {
-			return fmt.Errorf("bench: --json: %w", err)
+		if err := json.NewEncoder(r.json).Encode(row); err != nil {
+			return named("--json", err)
 		}
 	}
 	r.show()
 	return nil
 }
 
+// named says what could not be done.
+func named(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
 // show tells the progress line what comes next.
 func (r *results) show() {
-	n := len(r.rows)
+	n := r.done()
 	if n == len(r.cases) {
 		r.progress.stop()
 		return
@@ -182,14 +195,6 @@ func (r *results) close() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// plans returns the digests of the plans that ran, and the algorithms that made them, without variants.
-func (r *results) plans() (digests, algorithms []string) {
-	for _, row := range r.rows {
-		digests, algorithms = append(digests, row.Digest), append(algorithms, row.Algorithm)
-	}
-	return digests, algorithms
 }
 
 // wrong counts the wrong elements, and the rows that have some.

@@ -14,7 +14,8 @@ type call[T collective.Number] struct {
 	send, recv []T
 	op         collective.Op
 	root       int
-	spread     *spread // of a sparse collective, else nil
+	spread     *spread                            // of a sparse collective, else nil
+	onGPU      struct{ send, recv cuda.Slice[T] } // where the buffers are on a GPU
 }
 
 // collectiveOf is how a collective is called, and what it gives. The rest of it

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/numbers"
 )
 
@@ -25,11 +24,7 @@ type explainer struct {
 	open  func(...collective.Option) (*collective.Comm, error)
 	opts  []collective.Option
 	asked collective.Planning // of the job
-	calls map[string]collectiveOf[float32]
-
-	send, recv     []float32
-	times, slowest []float64
-	origin         time.Time
+	meter meter[float32]      // of every communicator: one has it at a time
 }
 
 // explainRounds is how often shapes take turns, each time with a communicator
@@ -43,7 +38,7 @@ const explainRounds = 3
 func Explain(ctx context.Context, world collective.World, o *Options, tell func(*Point) error,
 	opts ...collective.Option) error {
 	e := &explainer{
-		o: o, np: world.Size(), opts: opts, calls: calls[float32](), origin: time.Now(),
+		o: o, np: world.Size(), opts: opts, meter: meter[float32]{calls: calls[float32](), origin: time.Now()},
 		open: func(opts ...collective.Option) (*collective.Comm, error) { return collective.New(ctx, world, opts...) },
 	}
 	if text := world.Setting("algorithm"); text != "" {
@@ -74,8 +69,9 @@ func (e *explainer) all(ctx context.Context, tell func(*Point) error) error {
 	for _, k := range cases {
 		n = max(n, k.Stride(e.np))
 	}
-	e.send, e.recv = make([]float32, n), make([]float32, n)
-	e.times, e.slowest = make([]float64, max(e.o.Iterations, 1)), make([]float64, max(e.o.Iterations, 1))
+	m := &e.meter
+	m.send, m.recv = make([]float32, n), make([]float32, n)
+	m.times, m.slowest = make([]float64, e.o.Iterations), make([]float64, e.o.Iterations)
 	for i, p := range points {
 		if err := e.measure(ctx, &cases[i], p); err != nil {
 			return fmt.Errorf("%s of %d bytes: %w", cases[i].Name, cases[i].Bytes, err)
@@ -97,7 +93,7 @@ func (e *explainer) consult(cases []Case) (points []*Point, err error) {
 	defer func() { err = errors.Join(err, c.Close()) }()
 	e.opts = append(slices.Clone(e.opts), collective.WithGraph(c.Graph()))
 	for _, k := range cases {
-		kind := e.calls[k.Name].kind
+		kind := e.meter.calls[k.Name].kind
 		p := &Point{Collective: k.Name, NP: e.np, Bytes: k.Bytes}
 		for _, name := range c.Algorithms(kind) {
 			p.Candidates = append(p.Candidates, Candidate{Plan: name})
@@ -119,20 +115,27 @@ func (e *explainer) consult(cases []Case) (points []*Point, err error) {
 	return points, nil
 }
 
-// measure fills in the times of a point. They are the same on all ranks.
+// measure fills in the times of a point. They are the same on all ranks. The first round
+// compares results, as a quick plan with a wrong one is not to be chosen, and has the prices.
 func (e *explainer) measure(ctx context.Context, k *Case, p *Point) error {
 	all := make([][]float64, len(p.Candidates))
+	o := *e.o
+	o.Iterations = max(1, o.Iterations/explainRounds)
+	o.MaxSeconds /= float64(explainRounds * len(p.Candidates))
 	for round := range explainRounds {
+		o.Check = round == 0
 		for i := range p.Candidates {
 			c := &p.Candidates[i]
 			opts := e.opts
 			if len(p.Candidates) > 1 {
 				opts = append(slices.Clone(opts), e.by(c.Plan))
 			}
-			share := e.o.MaxSeconds / float64(explainRounds*len(p.Candidates))
-			seconds, err := e.turn(ctx, k, c, opts, round == 0, share)
+			row, seconds, err := e.turn(ctx, k, &o, opts)
 			if err != nil {
 				return fmt.Errorf("plan %s: %w", c.Plan, err)
+			}
+			if o.Check {
+				c.PredictedUs = row.PredictedUs
 			}
 			all[i] = append(all[i], seconds...)
 		}
@@ -143,50 +146,24 @@ func (e *explainer) measure(ctx context.Context, k *Case, p *Point) error {
 	return nil
 }
 
-// turn opens a communicator of one shape and returns what calls took there on
-// their slowest ranks, for so many seconds. The first turn compares a result, and
-// asks for the price.
-func (e *explainer) turn(ctx context.Context, k *Case, candidate *Candidate, opts []collective.Option,
-	first bool, seconds float64) (took []float64, err error) {
+// turn opens a communicator of one shape and returns what calls took there on their
+// slowest ranks, with their row.
+func (e *explainer) turn(ctx context.Context, k *Case, o *Options, opts []collective.Option) (row *Row,
+	took []float64, err error) {
 	c, err := e.open(opts...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	m := &meter[float32]{c: c, o: e.o, send: e.send, recv: e.recv, times: e.times, slowest: e.slowest, calls: e.calls,
-		origin: e.origin}
-	run, err := m.prepare(k)
-	if err != nil {
-		return nil, err
+	m := e.meter
+	m.c, m.o = c, o
+	if row, err = m.measure(ctx, k); err != nil {
+		return nil, nil, err
 	}
-	if first {
-		if err := m.rightResult(ctx, run, k); err != nil {
-			return nil, err
-		}
-		candidate.PredictedUs = predicted(c, e.calls[k.Name].kind, k)
+	if row.Wrong != nil && *row.Wrong > 0 {
+		return nil, nil, fmt.Errorf("%d elements of the result are wrong", *row.Wrong)
 	}
-	one, err := m.warmUp(ctx, run, seconds/2)
-	if err != nil {
-		return nil, err
-	}
-	n := fit(max(1, e.o.Iterations/explainRounds), 1, seconds, one)
-	if err := m.oneByOne(ctx, run, n); err != nil {
-		return nil, err
-	}
-	return slices.Clone(m.slowest[:n]), nil
-}
-
-// predicted returns the price of the plan that a communicator takes, nil where it
-// is not known. Rank 0 tells.
-func predicted(c *collective.Comm, kind plan.Kind, k *Case) *float64 {
-	if c.Rank() != 0 {
-		return nil
-	}
-	choice, err := c.Choice(kind, k.Root, int(k.Bytes))
-	if err != nil {
-		return nil
-	}
-	return priceOf(choice.PredictedUs)
+	return row, slices.Clone(m.slowest[:row.Iters]), nil
 }
 
 // priceOf rounds a price to a tenth of a nanosecond; nil where it is not known.
@@ -196,20 +173,4 @@ func priceOf(us float64) *float64 {
 	}
 	price := math.Round(us*1e4) / 1e4
 	return &price
-}
-
-// rightResult makes one call and compares every element: a quick plan with a
-// wrong result is not to be chosen.
-func (m *meter[T]) rightResult(ctx context.Context, r *running[T], k *Case) error {
-	if k.Empty {
-		return nil
-	}
-	row := &Row{}
-	if err := m.check(ctx, k, r, &oracle[T]{size: m.c.Size(), op: k.Op}, row); err != nil {
-		return err
-	}
-	if *row.Wrong > 0 {
-		return fmt.Errorf("%d elements of the result are wrong", *row.Wrong)
-	}
-	return nil
 }

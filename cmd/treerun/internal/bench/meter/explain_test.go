@@ -66,7 +66,7 @@ func checkPoint(t *testing.T, line string, k *Case, p, first *Point, rank int) {
 			t.Errorf("%s: rank %d: %s: a price is there: %v", line, rank, c.Plan, known)
 		}
 	}
-	if !k.MatchesPoint(p, p.NP) || len(slices.Compact(slices.Sorted(slices.Values(names)))) != len(names) {
+	if !(&Record{Point: p}).Matches(k, p.NP) || len(slices.Compact(slices.Sorted(slices.Values(names)))) != len(names) {
 		t.Errorf("%s: rank %d: shapes %v of %+v", line, rank, names, p)
 	}
 	// What the links are measured to be decides whether a barrier has a choice.
@@ -123,8 +123,8 @@ func TestExplainOneByOne(t *testing.T) {
 	o := parsed(t, "--explain 4K --collective allreduce,reduce -i 3 --max-seconds 0.1")
 	worlds(t, 3, func(w *world) error {
 		var opened []*collective.Comm
-		e := &explainer{o: o, np: 3, opts: []collective.Option{collective.WithTopoCache("")}, calls: calls[float32](),
-			origin: time.Now()}
+		e := &explainer{o: o, np: 3, opts: []collective.Option{collective.WithTopoCache("")},
+			meter: meter[float32]{calls: calls[float32](), origin: time.Now()}}
 		e.open = func(opts ...collective.Option) (*collective.Comm, error) {
 			for i, c := range opened {
 				if err := collective.Barrier(t.Context(), c); !errors.Is(err, collective.ErrClosed) {

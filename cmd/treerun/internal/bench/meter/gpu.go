@@ -64,32 +64,6 @@ func (g *gpu[T]) close() error {
 	return errors.Join(g.send.Free(), g.recv.Free(), g.stream.Close())
 }
 
-// slices returns where a call's buffers lie on the GPU.
-func (g *gpu[T]) slices(m *meter[T], k *call[T]) (send, recv cuda.Slice[T]) {
-	return g.of(m, k.send), g.of(m, k.recv)
-}
-
-// of returns what lies on the GPU in place of a part of a buffer of the meter.
-func (g *gpu[T]) of(m *meter[T], part []T) cuda.Slice[T] {
-	if len(part) == 0 {
-		return cuda.Slice[T]{}
-	}
-	whole, at := g.send, m.place(m.send, part)
-	if at < 0 {
-		whole, at = g.recv, m.place(m.recv, part)
-	}
-	return whole.Slice(at, at+len(part))
-}
-
-// place returns where part begins in whole, -1 if it is no part of it.
-func (m *meter[T]) place(whole, part []T) int {
-	at := cap(whole) - cap(part)
-	if at < 0 || at >= len(whole) || &whole[at] != &part[0] {
-		return -1
-	}
-	return at
-}
-
 // uploaded brings the buffers of all calls to the GPU as they are on the host, where
 // they are called there.
 func (m *meter[T]) uploaded(ctx context.Context, r *running[T]) error {
@@ -98,35 +72,27 @@ func (m *meter[T]) uploaded(ctx context.Context, r *running[T]) error {
 	}
 	for i := range r.calls {
 		k := &r.calls[i]
-		send, recv := m.gpu.slices(m, k)
 		// In place the input is a part of the result's buffer, or the other way round.
-		if err := errors.Join(recv.CopyFrom(ctx, m.gpu.stream, k.recv),
-			send.CopyFrom(ctx, m.gpu.stream, k.send)); err != nil {
+		if err := errors.Join(k.onGPU.recv.CopyFrom(ctx, m.gpu.stream, k.recv),
+			k.onGPU.send.CopyFrom(ctx, m.gpu.stream, k.send)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// download brings the results of all calls back.
-func (m *meter[T]) download(ctx context.Context, r *running[T]) error {
+// downloaded brings the results of all calls back.
+func (m *meter[T]) downloaded(ctx context.Context, r *running[T]) error {
+	if m.gpu == nil {
+		return nil
+	}
 	for i := range r.calls {
 		k := &r.calls[i]
-		_, recv := m.gpu.slices(m, k)
-		if err := recv.CopyTo(ctx, m.gpu.stream, k.recv); err != nil {
+		if err := k.onGPU.recv.CopyTo(ctx, m.gpu.stream, k.recv); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// enqueue puts a call into the stream.
-func (m *meter[T]) enqueue(ctx context.Context, name string, k *call[T]) error {
-	send, recv := m.gpu.slices(m, k)
-	if device := m.calls[name].device; device != nil {
-		return device(ctx, m.gpu.stream, k, send, recv)
-	}
-	return fmt.Errorf("%s does not run on GPUs", name)
 }
 
 const (

@@ -37,10 +37,13 @@ const (
 	copyRounds = 5        // the best counts
 )
 
-// floor returns the least seconds that a case could take. All ranks call it
-// together. It overwrites the buffers.
+// floor returns the least seconds that a case could take, 0 where nobody asks for limits. All
+// ranks call it together. It overwrites the buffers.
 func (m *meter[T]) floor(ctx context.Context, k *Case, s *spread) (float64, error) {
 	l := m.limits
+	if l == nil {
+		return 0, nil
+	}
 	latency := l.latency
 	if k.Rooted {
 		latency = 0

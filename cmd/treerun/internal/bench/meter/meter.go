@@ -30,6 +30,7 @@ package meter
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -150,10 +151,12 @@ func (m *meter[T]) measure(ctx context.Context, k *Case) (*Row, error) {
 
 // prepare lays out the buffers of a case.
 func (m *meter[T]) prepare(k *Case) (*running[T], error) {
-	r := &running[T]{collectiveOf: m.calls[k.Name], name: k.Name, calls: make([]call[T], k.Calls),
+	r := &running[T]{collectiveOf: m.calls[k.Name], calls: make([]call[T], k.Calls),
 		requests: make([]collective.Request, k.Calls)}
 	if m.gpu != nil {
-		r.gpu = m
+		if r.stream = m.gpu.stream; r.device == nil {
+			return nil, fmt.Errorf("%s does not run on GPUs", k.Name)
+		}
 	}
 	if k.Sparse {
 		var err error
@@ -174,21 +177,28 @@ func (m *meter[T]) prepare(k *Case) (*running[T], error) {
 func (m *meter[T]) callAt(k *Case, at int) call[T] {
 	size, mine := m.c.Size(), m.c.Rank()*k.Count
 	send, recv := k.Send.Of(k.Count, size), k.Recv.Of(k.Count, size)
-	from, to := m.send[at:], m.recv[at:]
+	from, to, input := at, at, m.send
 	if k.InPlace {
-		from = to
+		input = m.recv
 		switch {
 		case send < recv:
-			from = from[mine:]
+			from += mine
 		case recv < send:
-			to = to[mine:]
+			to += mine
 		}
 	}
-	c := m.c
+	one := call[T]{c: m.c, send: input[from:][:send], recv: m.recv[to:][:recv], op: opOf(k.Op), root: k.Root}
 	if k.Sparse {
-		c = m.limits.sparse
+		one.c = m.limits.sparse
 	}
-	return call[T]{c: c, send: from[:send], recv: to[:recv], op: opOf(k.Op), root: k.Root}
+	if g := m.gpu; g != nil {
+		source := g.send
+		if k.InPlace {
+			source = g.recv
+		}
+		one.onGPU.send, one.onGPU.recv = source.Slice(from, from+send), g.recv.Slice(to, to+recv)
+	}
+	return one
 }
 
 // load writes this rank's input, and something else where the result will be.
@@ -282,10 +292,8 @@ func (m *meter[T]) check(ctx context.Context, k *Case, r *running[T], o *oracle[
 	if err := r.once(ctx); err != nil {
 		return err
 	}
-	if m.gpu != nil {
-		if err := m.download(ctx, r); err != nil {
-			return err
-		}
+	if err := m.downloaded(ctx, r); err != nil {
+		return err
 	}
 	var wrong int64
 	if r.spread != nil {

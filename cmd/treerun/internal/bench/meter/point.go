@@ -74,8 +74,3 @@ func (o *Options) CheckRanks(np int) error {
 	}
 	return o.CheckRoot(np)
 }
-
-// MatchesPoint tells whether p is of this case on np ranks.
-func (c *Case) MatchesPoint(p *Point, np int) bool {
-	return p.Collective == c.Name && p.NP == np && p.Bytes == c.Bytes && len(p.Candidates) > 0
-}

@@ -82,6 +82,14 @@ type Record struct {
 	Point *Point    `json:"point,omitempty"`
 }
 
+// Matches tells whether the row or point is that of this case on np ranks.
+func (r *Record) Matches(c *Case, np int) bool {
+	if p := r.Point; p != nil {
+		return p.Collective == c.Name && p.NP == np && p.Bytes == c.Bytes && len(p.Candidates) > 0
+	}
+	return r.Row.Matches(c, np)
+}
+
 // Matches tells whether the row is one of this case on np ranks.
 func (r *Row) Matches(c *Case, np int) bool {
 	return r.Collective == c.Name && r.NP == np && r.Bytes == c.Bytes && r.Count == c.Count &&

@@ -5,16 +5,16 @@ import (
 	"errors"
 
 	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/cuda"
 )
 
 // running is a case that is ready to be called.
 type running[T collective.Number] struct {
 	collectiveOf[T]
-	name     string
 	calls    []call[T]            // one, or those that are in flight together
 	requests []collective.Request // of calls
 	spread   *spread              // of a sparse collective, else nil
-	gpu      *meter[T]            // it is called on the GPU of this meter; nil: on the host
+	stream   *cuda.Stream         // it is called on a GPU; nil: on the host
 	again    func() error         // lays out the input anew before a call that has changed it; nil: none has
 }
 
@@ -33,17 +33,18 @@ func (r *running[T]) once(ctx context.Context) error {
 
 // settle waits for calls on a GPU; those on the host are done.
 func (r *running[T]) settle(ctx context.Context) error {
-	if r.gpu == nil {
+	if r.stream == nil {
 		return nil
 	}
-	return r.gpu.c.SyncDevice(ctx, r.gpu.gpu.stream)
+	return r.calls[0].c.SyncDevice(ctx, r.stream)
 }
 
 // issue is once but for the waiting on a GPU, which several may have in common.
 func (r *running[T]) issue(ctx context.Context) error {
-	if r.gpu != nil {
+	if r.stream != nil {
 		for i := range r.calls {
-			if err := r.gpu.enqueue(ctx, r.name, &r.calls[i]); err != nil {
+			k := &r.calls[i]
+			if err := r.device(ctx, r.stream, k, k.onGPU.send, k.onGPU.recv); err != nil {
 				return err
 			}
 		}
