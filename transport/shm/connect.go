@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 
-	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
 	"github.com/treerun/treerun/transport/internal/segment"
@@ -31,23 +30,20 @@ func Connect(ctx context.Context, cfg Config) (transport.Endpoint, error) {
 
 // connecting is the state of one Connect.
 type connecting struct {
-	cfg      Config
-	m        *segment.Map
-	session  *netconn.Session
-	fd       int               // of the segment, -1 when there is none
-	mem      []byte            // its mapping, nil before
-	acceptor *netconn.Acceptor // the leader's
-	sample   *[secretBytes]byte
-	reach    *reach     // nil where a rank's memory cannot be read
-	noReach  string     // why
-	bells    *doorbells // nil where ranks sleep on futexes
+	cfg     Config
+	m       *segment.Map
+	fd      int        // of the segment, -1 when there is none
+	mem     []byte     // its mapping, nil before
+	bells   *doorbells // by which the segment comes, and on which ranks sleep where Config says so
+	sample  *[secretBytes]byte
+	reach   *reach // nil where a rank's memory cannot be read
+	noReach string // why
 }
 
 func (c *connecting) leads() bool { return c.cfg.Layout.MemberIndex(c.cfg.Rank) == leader }
 
 // run does the two halves, each followed by the exchange that tells every rank
-// how it went everywhere. The leader need not wait for members: that all have
-// connected is what the second exchange says.
+// how it went everywhere.
 func (c *connecting) run(ctx context.Context) (*endpoint, error) {
 	first, err := c.prepare()
 	if err != nil {
@@ -57,21 +53,7 @@ func (c *connecting) run(ctx context.Context) (*endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(all) != c.cfg.Layout.MemberCount() {
-		err = fmt.Errorf("exchange gave %d blobs for %d ranks", len(all), c.cfg.Layout.MemberCount())
-	} else if c.bells != nil {
-		names := make([]string, len(all))
-		for i := range all {
-			names[i] = all[i].Bell
-		}
-		err = c.bells.meet(&c.cfg.Layout, names)
-	}
-	if err == nil && !c.leads() {
-		err = c.join(ctx, all[leader].Text)
-	}
-	if err == nil && c.m.ControlBytes <= maxPrefault {
-		osys.Prefault(c.mem[:c.m.ControlBytes])
-	}
+	err = c.share(ctx, all, first.Bell)
 	var second report
 	if err != nil {
 		second = failure(err)
@@ -88,6 +70,28 @@ func (c *connecting) run(ctx context.Context) (*endpoint, error) {
 		c.closeReach()
 	}
 	return c.finish(), nil
+}
+
+// share has the leader give the segment to all members, whose reports these are.
+func (c *connecting) share(ctx context.Context, all []report, bell string) error {
+	if len(all) != c.cfg.Layout.MemberCount() {
+		return fmt.Errorf("exchange gave %d blobs for %d ranks", len(all), c.cfg.Layout.MemberCount())
+	}
+	err := c.check(all)
+	if err == nil {
+		err = c.bells.meet(&c.cfg.Layout, all)
+	}
+	switch {
+	case err != nil:
+	case c.leads():
+		err = c.grant(ctx, all)
+	default:
+		err = c.join(ctx, bell)
+	}
+	if err == nil && c.m.ControlBytes <= maxPrefault {
+		osys.Prefault(c.mem[:c.m.ControlBytes])
+	}
+	return err
 }
 
 // maxPrefault is up to how much memory of the control areas every rank makes present before its first call. With
@@ -118,8 +122,7 @@ type connectError struct {
 func (e *connectError) Error() string { return e.text }
 func (e *connectError) Unwrap() error { return e.own }
 
-// prepare computes the segment's map; the leader also makes the segment and
-// listens. The report of success holds the leader's address.
+// prepare computes the segment's map and opens the doorbell; the leader also makes the segment.
 func (c *connecting) prepare() (report, error) {
 	if err := c.cfg.validate(); err != nil {
 		return report{}, err
@@ -129,31 +132,27 @@ func (c *connecting) prepare() (report, error) {
 		return report{}, err
 	}
 	c.m = m
-	if c.session, err = newSession(c.cfg.Key, c.cfg.JobID, m.Digest); err != nil {
+	r := report{Sample: c.makeSample()}
+	if c.bells, r.Bell, err = newDoorbells(); err != nil {
 		return report{}, err
 	}
-	r := report{Sample: c.makeSample()}
-	if c.cfg.Doorbell {
-		if c.bells, r.Bell, err = newDoorbells(); err != nil {
-			return report{}, err
-		}
-	}
+	r.Proof = c.proof(joins, c.cfg.Rank, r.Bell)
 	if !c.leads() {
 		return r, nil
 	}
 	if c.fd, err = osys.CreateSealed("treerun-"+c.cfg.JobID, m.ControlBytes, m.Bytes, m.Total); err != nil {
 		return report{}, err
 	}
-	if c.mem, err = osys.Map(c.fd, 0, m.Bytes); err != nil {
-		return report{}, err
-	}
-	c.acceptor, r.Text, err = listen(c.session, &m.Layout, c.fd)
+	c.mem, err = osys.Map(c.fd, 0, m.Bytes)
 	return r, err
 }
 
 // finish makes the endpoint, which then owns the mapping.
 func (c *connecting) finish() *endpoint {
-	c.closeAcceptor()
+	if !c.cfg.Doorbell {
+		c.bells.close()
+		c.bells = nil
+	}
 	e := newEndpoint(c.m, c.mem, c.cfg.Rank, c.fd, c.bells)
 	if e.reach = c.reach; c.reach != nil {
 		e.SetReach(c.reach, "")
@@ -164,18 +163,9 @@ func (c *connecting) finish() *endpoint {
 	return e
 }
 
-// closeAcceptor ends what uses the leader's descriptor of the segment.
-func (c *connecting) closeAcceptor() {
-	if c.acceptor != nil {
-		c.acceptor.Close()
-		c.acceptor = nil
-	}
-}
-
 // release gives back what the endpoint did not take over.
 func (c *connecting) release() {
 	c.closeReach()
-	c.closeAcceptor()
 	if c.bells != nil {
 		c.bells.close()
 	}

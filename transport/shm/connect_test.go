@@ -2,19 +2,23 @@ package shm
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/internal/osys"
+	"github.com/treerun/treerun/transport/internal/segment"
 	"github.com/treerun/treerun/transport/transporttest"
 )
 
@@ -159,60 +163,71 @@ func mustClose(t *testing.T, all []transport.Endpoint) {
 	}
 }
 
-// TestStrays connects a crowd of strangers that send garbage, nothing, or the
-// beginning of a handshake, before and while the members connect.
+// TestStrays has a crowd of strangers send garbage, nothing, or a descriptor that no key vouches for,
+// before and while the members connect.
 func TestStrays(t *testing.T) {
 	defer checkLeft(t)()
 	l := transporttest.Pair(2, 64)
 	l.Size = 5
-	var mu sync.Mutex
-	var strays []net.Conn
-	crowd := func(address string) {
-		mu.Lock()
-		defer mu.Unlock()
-		for i := range 200 {
-			c, err := net.Dial("unix", address)
-			if err != nil {
-				continue // the backlog is full, which is what strays do
+	from, _, err := newDoorbells()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.own.Close()
+	other, err := osys.CreateSealed("treerun-stray", 4096, 4096, 4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = osys.CloseFD(other) }()
+	stop := make(chan bool)
+	var crowd sync.WaitGroup
+	var strays atomic.Int64
+	bother := func(name string) {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
 			}
-			_, _ = c.Write(strayText(i))
-			strays = append(strays, c)
+			if from.own.SendFD(name, strayText(i), other) == nil {
+				strays.Add(1)
+			} else {
+				time.Sleep(10 * time.Microsecond)
+			}
 		}
 	}
 	all, errs := connectAll(t, l, func(c *Config) {
 		exchange := c.Exchange
-		if c.Rank == leader {
-			c.Exchange = func(ctx context.Context, blob []byte) ([][]byte, error) {
-				if r, err := decodeReport(blob); err == nil && strings.HasPrefix(r.Text, "@") {
-					crowd(r.Text)
-				}
-				return exchange(ctx, blob)
+		c.Exchange = func(ctx context.Context, blob []byte) ([][]byte, error) {
+			if r, err := decodeReport(blob); err == nil && r.Bell != "" {
+				crowd.Go(func() { bother(r.Bell) })
+				time.Sleep(5 * time.Millisecond)
 			}
+			return exchange(ctx, blob)
 		}
 	})
+	close(stop)
+	crowd.Wait()
 	if err := errors.Join(errs...); err != nil {
 		t.Error(err)
 	} else {
 		mustClose(t, all)
 	}
-	if len(strays) < 50 {
-		t.Errorf("only %d strays connected", len(strays))
-	}
-	for _, c := range strays {
-		_ = c.Close()
+	if n := strays.Load(); n < 50 {
+		t.Errorf("only %d strays came", n)
 	}
 }
 
 func strayText(i int) []byte {
 	switch i % 4 {
 	case 0:
-		return nil // silence
+		return []byte{0} // as a ring
 	case 1:
 		return []byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" + strings.Repeat("x", 4096))
 	case 2:
-		return helloFrom(i % 9) // then no proof
+		return make([]byte, sha256.Size) // no proof
 	}
-	return append(helloFrom(1), make([]byte, 64)...) // a wrong proof
+	return make([]byte, sha256.Size-1)
 }
 
 // TestCancelled: Connect returns when its context ends while it waits for
@@ -233,7 +248,7 @@ func cancelled(t *testing.T, rank, rounds int) {
 	tab := newTable(2)
 	partner := tab.exchange(1 - rank)
 	go func() {
-		r := report{Text: "@treerun-nobody-listens-here"}
+		r := knownReport(t, transporttest.Pair(2, 64), 1-rank)
 		for range rounds {
 			_, _ = partner(ctx, r.encode())
 		}
@@ -244,6 +259,66 @@ func cancelled(t *testing.T, rank, rounds int) {
 		Exchange: tab.exchange(rank)})
 	if e != nil || !errors.Is(err, context.Canceled) && !strings.Contains(err.Error(), "canceled") {
 		t.Errorf("endpoint %v, error %v, want a cancelled Connect", e, err)
+	}
+}
+
+// knownReport is the first report of a rank that knows the key, and whose doorbell nobody has.
+func knownReport(t *testing.T, l transport.Layout, rank int) report {
+	m, err := segment.NewMap(l)
+	if err != nil {
+		t.Error(err)
+		return report{}
+	}
+	c := &connecting{cfg: Config{Layout: l, Rank: rank, Key: testKey, JobID: "test"}, m: m}
+	r := report{Bell: "treerun-nobody-listens-here"}
+	r.Proof = c.proof(joins, rank, r.Bell)
+	return r
+}
+
+// TestProofBits: a proof is good for one key, job, layout, rank, doorbell and use.
+func TestProofBits(t *testing.T) {
+	l := transporttest.Pair(2, 64)
+	m, err := segment.NewMap(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proof := func(change func(c *connecting), use string, rank int, bell string) [sha256.Size]byte {
+		c := &connecting{cfg: Config{Layout: l, Key: testKey, JobID: "test"}, m: &segment.Map{Digest: m.Digest}}
+		change(c)
+		return c.proof(use, rank, bell)
+	}
+	none := func(*connecting) {}
+	seen := map[[sha256.Size]byte]bool{}
+	all := [][sha256.Size]byte{
+		proof(none, joins, 1, "a"), proof(none, grants, 1, "a"), proof(none, joins, 0, "a"), proof(none, joins, 1, "b"),
+		proof(func(c *connecting) { c.cfg.Key = make([]byte, KeyBytes) }, joins, 1, "a"),
+		proof(func(c *connecting) { c.cfg.JobID = "job2" }, joins, 1, "a"),
+		proof(func(c *connecting) { c.m.Digest[31] ^= 1 }, joins, 1, "a"),
+	}
+	for _, p := range all {
+		seen[p] = true
+	}
+	if len(seen) != len(all) {
+		t.Errorf("%d different proofs of %d", len(seen), len(all))
+	}
+	if proof(none, joins, 1, "a") != all[0] {
+		t.Error("a proof is not the same twice")
+	}
+	// No bit of a report's doorbell, rank or proof can be changed.
+	c := &connecting{cfg: Config{Layout: l, Key: testKey, JobID: "test"}, m: m}
+	reports := []report{knownReport(t, l, 0), knownReport(t, l, 1)}
+	if err := c.check(reports); err != nil {
+		t.Error(err)
+	}
+	for at := range 8 * sha256.Size {
+		other := slices.Clone(reports)
+		other[1].Proof[at/8] ^= 1 << (at % 8)
+		if err := c.check(other); !errors.Is(err, errProof) {
+			t.Fatalf("bit %d changed: %v", at, err)
+		}
+	}
+	if err := c.check([]report{reports[1], reports[0]}); !errors.Is(err, errProof) {
+		t.Errorf("ranks exchanged: %v", err)
 	}
 }
 

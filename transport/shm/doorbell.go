@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"crypto/rand"
 	"fmt"
 	"sync"
 	"time"
@@ -23,7 +24,7 @@ type doorbells struct {
 
 // newDoorbells opens this rank's socket, and returns its name.
 func newDoorbells() (b *doorbells, name string, err error) {
-	name = randomName()
+	name = "treerun-" + rand.Text()
 	own, err := osys.NewDoorbell(name)
 	if err != nil {
 		return nil, "", fmt.Errorf("doorbell: %w", err)
@@ -37,14 +38,11 @@ func newDoorbells() (b *doorbells, name string, err error) {
 }
 
 // meet takes over the names of all members, in their order.
-func (b *doorbells) meet(l *transport.Layout, names []string) error {
+func (b *doorbells) meet(l *transport.Layout, all []report) error {
 	b.of = make([]*osys.BellAddress, l.Size)
-	for i, name := range names {
-		if name == "" {
-			return fmt.Errorf("rank %d has told no doorbell (hint: all ranks must run the same build)", l.Member(i))
-		}
+	for i := range all {
 		var err error
-		if b.of[l.Member(i)], err = osys.NewBellAddress(name); err != nil {
+		if b.of[l.Member(i)], err = osys.NewBellAddress(all[i].Bell); err != nil {
 			return fmt.Errorf("rank %d: %w", l.Member(i), err)
 		}
 	}

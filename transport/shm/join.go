@@ -2,34 +2,77 @@ package shm
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
-	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/transport/internal/osys"
 )
 
+// The leader (the first member) sends the descriptor of the segment to each other member's doorbell.
+// Whose doorbells these are, and that all have one layout, is proved in the first exchange: each
+// report has a MAC, under the job's key, of the job, the layout, the rank and the doorbell's random
+// name. What the leader sends begins with such a MAC too: anybody on the host may send to a doorbell.
+const leader = 0 // which member
+
 const (
-	// joinDeadline bounds one attempt of a member.
-	joinDeadline = 5 * time.Second
-	// joinAttempts is how often a member tries: a leader that was held up
-	// beyond its limit drops the connection of a member like that of any other process.
-	joinAttempts = 4
-	busyPause    = 2 * time.Millisecond
+	joinTimeout = 20 * time.Second      // bounds how long a descriptor may be on its way
+	joinPause   = 2 * time.Millisecond  // between two tries
+	joinWait    = 20 * time.Millisecond // at most, for what comes
 )
 
-// join connects to the leader, proves itself, and maps the segment.
-func (c *connecting) join(ctx context.Context, address string) error {
-	var err error
-	for range joinAttempts {
-		if err = c.attempt(ctx, address); err == nil || errors.Is(err, errAuth) || ctx.Err() != nil {
-			break
+// errProof is the error of a rank that does not prove that it knows the key.
+var errProof = errors.New("does not know this job's key, or has another layout")
+
+// proof is what only a rank of this job can know of a rank's doorbell.
+func (c *connecting) proof(use string, rank int, bell string) (p [sha256.Size]byte) {
+	h := hmac.New(sha256.New, c.cfg.Key)
+	fmt.Fprintf(h, "treerun shm 3: %s %x %q %d %q", use, c.m.Digest, c.cfg.JobID, rank, bell)
+	h.Sum(p[:0])
+	return p
+}
+
+// Uses of a proof.
+const (
+	joins  = "joins"
+	grants = "grants"
+)
+
+// check checks the proofs of all reports.
+func (c *connecting) check(all []report) error {
+	for i := range all {
+		r := c.cfg.Layout.Member(i)
+		if want := c.proof(joins, r, all[i].Bell); !hmac.Equal(want[:], all[i].Proof[:]) {
+			return fmt.Errorf("rank %d: %w", r, errProof)
 		}
 	}
+	return nil
+}
+
+// grant sends the segment to all other members.
+func (c *connecting) grant(ctx context.Context, all []report) error {
+	var errs []error
+	for i := leader + 1; i < len(all); i++ {
+		r := c.cfg.Layout.Member(i)
+		token := c.proof(grants, r, all[i].Bell)
+		if err := soon(ctx, func() error { return c.bells.own.SendFD(all[i].Bell, token[:], c.fd) }); err != nil {
+			errs = append(errs, fmt.Errorf("sending the shared memory to rank %d: %w", r, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// join receives the segment, whose sender has proved itself, and maps it.
+func (c *connecting) join(ctx context.Context, bell string) error {
+	token := c.proof(grants, c.cfg.Rank, bell)
+	err := soon(ctx, func() (err error) {
+		c.fd, err = c.bells.own.RecvFD(token[:], joinWait)
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("joining rank %d at %s: %w", c.cfg.Layout.Member(leader), address, err)
+		return fmt.Errorf("waiting for the shared memory of rank %d: %w", c.cfg.Layout.Member(leader), err)
 	}
 	if err = osys.CheckSealed(c.fd, c.m.Total); err != nil {
 		return err
@@ -38,59 +81,18 @@ func (c *connecting) join(ctx context.Context, address string) error {
 	return err
 }
 
-// attempt makes one connection and gets the descriptor over it.
-func (c *connecting) attempt(ctx context.Context, address string) error {
-	ctx, cancel := context.WithTimeout(ctx, joinDeadline)
+// soon calls f until it has something else to say than that it is not yet.
+func soon(ctx context.Context, f func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
-	conn, err := dial(ctx, address)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if c.fd, err = c.enter(ctx, conn); err != nil {
-		return errors.Join(err, ctx.Err())
-	}
-	return nil
-}
-
-// enter goes through the acceptor of the leader and returns the descriptor, or -1.
-func (c *connecting) enter(ctx context.Context, conn *net.UnixConn) (fd int, err error) {
-	if err := osys.CheckSameUser(conn); err != nil {
-		return -1, err
-	}
-	h := netconn.Hello{From: c.cfg.Rank, To: c.cfg.Layout.Member(leader)}
-	if _, err = c.session.Dial(ctx, conn, h); errors.Is(err, netconn.ErrKey) {
-		err = errAuth
-	}
-	if err != nil {
-		return -1, err
-	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	fd, err = receiveGrant(conn)
-	if !stop() && err == nil {
-		err = errors.Join(ctx.Err(), osys.CloseFD(fd))
-	}
-	if err != nil {
-		return -1, err
-	}
-	return fd, nil
-}
-
-// dial connects, and waits while the leader's backlog is full.
-func dial(ctx context.Context, address string) (*net.UnixConn, error) {
-	var d net.Dialer
 	for {
-		conn, err := d.DialContext(ctx, "unix", address)
-		if err == nil {
-			return conn.(*net.UnixConn), nil
-		}
-		if !osys.Busy(err) {
-			return nil, err
+		if err := f(); !errors.Is(err, osys.ErrAgain) {
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, err
-		case <-time.After(busyPause):
+			return ctx.Err()
+		case <-time.After(joinPause):
 		}
 	}
 }

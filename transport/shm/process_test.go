@@ -103,7 +103,7 @@ type family struct {
 	procs   []*exec.Cmd
 	in      []io.WriteCloser
 	out     []*bufio.Reader
-	address string // of the leader's socket
+	address string // of the leader's doorbell
 }
 
 // start starts a part on every rank and plays its two exchanges.
@@ -135,7 +135,7 @@ func start(t testing.TB, name, arg string) *family {
 	return f
 }
 
-// exchange plays one exchange and returns the text of the leader's report.
+// exchange plays one exchange and returns the name of the leader's doorbell.
 func (f *family) exchange() string {
 	f.t.Helper()
 	blobs := make([]string, len(f.procs))
@@ -153,7 +153,7 @@ func (f *family) exchange() string {
 	if err != nil || r.Failed {
 		f.t.Fatalf("leader's report: %+v, %v", r, err)
 	}
-	return r.Text
+	return r.Bell
 }
 
 func (f *family) say(r int, s string) {

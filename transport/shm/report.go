@@ -2,6 +2,7 @@ package shm
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,14 +14,15 @@ import (
 type report struct {
 	Version int
 	Failed  bool
-	Sample  sample // in the first exchange: memory of this rank to try to read
-	Reads   bool   // in the second: it could read every other rank's
-	Bell    string // name of its doorbell, in the first exchange, where there are any
-	Text    string // why it failed; else the leader's address in the first exchange
+	Sample  sample            // in the first exchange: memory of this rank to try to read
+	Bell    string            // in the first: name of its doorbell
+	Proof   [sha256.Size]byte // in the first: that it is a rank's of this job, with this layout
+	Reads   bool              // in the second: it could read every other rank's memory
+	Text    string            // why it failed, or cannot read
 }
 
 const (
-	reportVersion = 4
+	reportVersion = 5
 	maxBellName   = 100 // bytes
 	maxReportText = 512 // bytes
 )

@@ -3,11 +3,10 @@
 // segment in it, and futexes to sleep on. The board and the slots' headers have memory from
 // the start, payloads and heaps when they are used.
 //
-// The first rank of the layout makes the file and hands it to the others over
-// a unix socket with an abstract name, after both sides have proved that they
-// know the job's key. So nothing is left in any file system, whatever dies
-// when. It does not watch the ranks' processes: who hears of a rank that has ended calls
-// Abort.
+// The first rank of the layout makes the file and sends it to the others' doorbells,
+// unix sockets with abstract names, whose owners have proved that they know the job's
+// key. So nothing is left in any file system, whatever dies when. It does not watch the
+// ranks' processes: who hears of a rank that has ended calls Abort.
 //
 // It does not know about launchers, collectives or graphs. Package collective
 // imports it.

@@ -3,6 +3,8 @@
 package osys
 
 import (
+	"crypto/subtle"
+	"errors"
 	"fmt"
 	"time"
 	"unsafe"
@@ -58,20 +60,75 @@ func (d *Doorbell) Knock(a *BellAddress) {
 		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, uintptr(unsafe.Pointer(&a.raw)), uintptr(a.len))
 }
 
+// SendFD sends a copy of descriptor fd, with token, to the Doorbell of a name. ErrAgain
+// while that one has no room. fd stays the caller's.
+func (d *Doorbell) SendFD(name string, token []byte, fd int) error {
+	err := unix.Sendmsg(d.fd, token, unix.UnixRights(fd), &unix.SockaddrUnix{Name: "@" + name},
+		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
+		return ErrAgain
+	}
+	return err
+}
+
+// RecvFD waits up to max for the one descriptor that comes with token, and drops what else
+// comes: anybody on the host may send here. ErrAgain when it has not come. The caller closes
+// the descriptor.
+func (d *Doorbell) RecvFD(token []byte, max time.Duration) (fd int, err error) {
+	d.poll(-1, max)
+	for range silenceMax {
+		msg, oob := make([]byte, len(token)+1), make([]byte, unix.CmsgSpace(4*4))
+		n, oobn, flags, _, err := unix.Recvmsg(d.fd, msg, oob, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {
+			break
+		}
+		if err != nil {
+			return -1, err
+		}
+		fds := parseRights(oob[:oobn])
+		if len(fds) == 1 && flags&unix.MSG_CTRUNC == 0 && subtle.ConstantTimeCompare(msg[:n], token) == 1 {
+			return fds[0], nil
+		}
+		for _, fd := range fds {
+			_ = unix.Close(fd)
+		}
+	}
+	return -1, ErrAgain
+}
+
+// parseRights returns every descriptor that the control message holds; what
+// cannot be parsed holds none.
+func parseRights(oob []byte) []int {
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil
+	}
+	var all []int
+	for i := range msgs {
+		if fds, err := unix.ParseUnixRights(&msgs[i]); err == nil {
+			all = append(all, fds...)
+		}
+	}
+	return all
+}
+
 // Wait sleeps until the doorbell was rung, descriptor other is readable (none
 // if it is negative), or max has passed. It forgets the rings so far, silenceMax at most, and
 // reports whether other is readable. A signal may end it early.
 func (d *Doorbell) Wait(other int, max time.Duration) (otherReady bool) {
+	rung, otherReady := d.poll(other, max)
+	if rung {
+		d.silence()
+	}
+	return otherReady
+}
+
+// poll waits until there is something in the doorbell, or in other.
+func (d *Doorbell) poll(other int, max time.Duration) (rung, otherReady bool) {
 	fds := [2]unix.PollFd{{Fd: int32(d.fd), Events: unix.POLLIN}, {Fd: int32(other), Events: unix.POLLIN}}
 	ts := unix.NsecToTimespec(int64(max))
 	n, _, _ := unix.Syscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&fds)), 2, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
-	if int(n) <= 0 {
-		return false
-	}
-	if fds[0].Revents != 0 {
-		d.silence()
-	}
-	return fds[1].Revents != 0
+	return int(n) > 0 && fds[0].Revents != 0, int(n) > 0 && fds[1].Revents != 0
 }
 
 // silenceMax is how many rings one silence takes in: anybody on the host may ring, faster than

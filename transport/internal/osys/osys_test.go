@@ -3,9 +3,8 @@
 package osys
 
 import (
+	"crypto/rand"
 	"errors"
-	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -156,43 +155,36 @@ func TestFutex(t *testing.T) {
 	new(Yielder).Yield()
 }
 
-// pair returns the two ends of a unix connection.
-func pair(t *testing.T) (a, b *net.UnixConn) {
+// doorbell opens a Doorbell under a name of its own.
+func doorbell(t *testing.T) (d *Doorbell, name string) {
 	t.Helper()
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	name = "treerun-test-" + rand.Text()
+	d, err := NewDoorbell(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ends := make([]*net.UnixConn, 2)
-	for i, fd := range fds {
-		f := os.NewFile(uintptr(fd), "")
-		c, err := net.FileConn(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = f.Close()
-		t.Cleanup(func() { _ = c.Close() })
-		ends[i] = c.(*net.UnixConn)
-		if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return ends[0], ends[1]
+	t.Cleanup(func() { _ = d.Close() })
+	return d, name
 }
 
 func TestPassFD(t *testing.T) {
-	a, b := pair(t)
-	if err := CheckSameUser(a); err != nil {
-		t.Error(err)
+	from, own := doorbell(t)
+	to, name := doorbell(t)
+	fd, token := sealed(t), []byte("12345678")
+	if _, err := to.RecvFD(token, time.Millisecond); !errors.Is(err, ErrAgain) {
+		t.Errorf("nothing was sent: %v", err)
 	}
-	fd := sealed(t)
-	if err := SendFD(a, []byte("12345678"), fd); err != nil {
+	a, err := NewBellAddress(name)
+	if err != nil {
 		t.Fatal(err)
 	}
-	var msg [8]byte
-	got, err := RecvFD(b, msg[:])
-	if err != nil || string(msg[:]) != "12345678" {
-		t.Fatal(err, msg)
+	from.Knock(a) // is no descriptor
+	if err := from.SendFD(name, token, fd); err != nil {
+		t.Fatal(err)
+	}
+	got, err := to.RecvFD(token, time.Minute)
+	if err != nil {
+		t.Fatal(err)
 	}
 	defer func() { _ = CloseFD(got) }()
 	if err := CheckSealed(got, size); err != nil || got == fd {
@@ -202,35 +194,48 @@ func TestPassFD(t *testing.T) {
 	if errno != 0 || flags&syscall.FD_CLOEXEC == 0 {
 		t.Errorf("descriptor would be inherited (flags %#x, %v)", flags, errno)
 	}
+	for err = nil; err == nil; {
+		err = to.SendFD(own, token, fd)
+	}
+	if !errors.Is(err, ErrAgain) {
+		t.Errorf("a full doorbell: %v", err)
+	}
+	_ = from.Close()
+	if err := to.SendFD(own, token, fd); err == nil || errors.Is(err, ErrAgain) {
+		t.Errorf("a doorbell that is gone: %v", err)
+	}
 }
 
-// TestRecvFDRejects: no descriptor, too many, or too few bytes are errors that
+// TestRecvFDRejects: no descriptor, too many, too few or other bytes are not taken, and
 // leave no descriptor open.
 func TestRecvFDRejects(t *testing.T) {
 	fd := sealed(t)
+	d, name := doorbell(t)
 	before := openFDs(t)
-	for name, rights := range map[string][]int{"none": nil, "two": {fd, fd}, "many": {fd, fd, fd, fd, fd, fd, fd, fd},
-		"short": {fd}} {
-		t.Run(name, func(t *testing.T) {
-			a, b := pair(t)
-			msg := []byte("12345678")
-			if name == "short" {
-				msg = msg[:3]
-			}
-			var oob []byte
-			if rights != nil {
-				oob = syscall.UnixRights(rights...)
-			}
-			if _, _, err := a.WriteMsgUnix(msg, oob, nil); err != nil {
-				t.Fatal(err)
-			}
-			_ = a.Close()
-			var got [8]byte
-			if fd, err := RecvFD(b, got[:]); err == nil {
-				t.Errorf("descriptor %d, no error", fd)
-			}
-		})
+	from, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
 	}
+	for what, c := range map[string]struct {
+		msg    string
+		rights []int
+	}{
+		"none": {"12345678", nil}, "two": {"12345678", []int{fd, fd}},
+		"many":  {"12345678", []int{fd, fd, fd, fd, fd, fd, fd, fd}},
+		"short": {"123", []int{fd}}, "long": {"123456789", []int{fd}}, "other": {"12345679", []int{fd}},
+	} {
+		var oob []byte
+		if c.rights != nil {
+			oob = unix.UnixRights(c.rights...)
+		}
+		if err := unix.Sendmsg(from, []byte(c.msg), oob, &unix.SockaddrUnix{Name: "@" + name}, 0); err != nil {
+			t.Fatal(err)
+		}
+		if fd, err := d.RecvFD([]byte("12345678"), time.Minute); !errors.Is(err, ErrAgain) {
+			t.Errorf("%s: descriptor %d, %v", what, fd, err)
+		}
+	}
+	_ = unix.Close(from)
 	if after := openFDs(t); after != before {
 		t.Errorf("%d descriptors open, %d before", after, before)
 	}
@@ -335,17 +340,8 @@ func TestPinThread(t *testing.T) {
 
 // TestFlood: a Doorbell that is rung without end takes in some rings per Wait, and Wait ends.
 func TestFlood(t *testing.T) {
-	name := fmt.Sprintf("treerun-test-%d-%d", os.Getpid(), time.Now().UnixNano())
-	d, err := NewDoorbell(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	from, err := NewDoorbell(name + "-from")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer from.Close()
+	d, name := doorbell(t)
+	from, _ := doorbell(t)
 	a, err := NewBellAddress(name)
 	if err != nil {
 		t.Fatal(err)
