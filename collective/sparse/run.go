@@ -33,21 +33,28 @@ func (r *reduction) shape() omni.Shape {
 func (r *reduction) aggregate(ctx context.Context) error {
 	s := r.shape()
 	in := omni.Input{Blocks: r.set, Send: r.in, Recv: r.out, Fill: r.fill, Union: r.union}
-	if err := r.omni.Begin(r.state.tensor, s, in); err != nil {
+	if err := r.omni.Begin(r.header(-1), r.state.tensor, s, in); err != nil {
 		return r.broken(r.name, err)
 	}
 	if fault, failed := r.links.Run(ctx, r.omni, &r.c.Waiter, r.name); failed {
 		return r.c.Fault(fault, r.name)
 	}
 	r.stats.Servers = len(r.servers)
-	r.traffic(&r.omni.Traffic)
-	r.stats.WorkerBlocks, r.stats.WorkerBytes = r.omni.WorkerBlocks, r.omni.WorkerBytes
-	r.stats.Union = r.omni.Union
-	r.stats.UnionDensity = part(r.omni.Union, r.grid.Blocks())
+	r.stats.WorkerBlocks, r.stats.WorkerBytes = r.omni.Worker()
+	union := r.omni.Total()
+	r.moved(&r.omni.Traffic, union)
 	return nil
 }
 
-func (r *reduction) traffic(t *drive.Traffic) {
+// header is in front of all messages of the call.
+func (r *reduction) header(root int32) transport.Header {
+	return transport.Header{Seq: uint64(r.state.tensor), Count: r.call.Count, Op: uint8(r.call.Op),
+		DType: uint8(r.call.DType), Root: root}
+}
+
+// moved notes what a call has sent and received, and how many blocks any rank had.
+func (r *reduction) moved(t *drive.Traffic, union int) {
+	r.stats.Union, r.stats.UnionDensity = union, part(union, r.grid.Blocks())
 	r.stats.SentBytes, r.stats.ReceivedBytes = t.SentBytes, t.ReceivedBytes
 	r.stats.SentBlocks, r.stats.ReceivedBlocks = t.SentBlocks, t.ReceivedBlocks
 	r.stats.SentMessages, r.stats.ReceivedMessages = t.SentMessages, t.ReceivedMessages
@@ -58,13 +65,11 @@ func (r *reduction) mergeTrees(ctx context.Context) error {
 	if err := r.dealOut(); err != nil {
 		return r.broken(r.name, err)
 	}
-	head := transport.Header{Seq: uint64(r.state.tensor), Count: r.call.Count, Op: uint8(r.call.Op),
-		DType: uint8(r.call.DType), Root: -1}
 	var finder merge.Finder
 	if r.search != nil {
 		finder = r.search
 	}
-	err := r.merge.Begin(head, func(t int) merge.Job {
+	err := r.merge.Begin(r.header(-1), func(t int) merge.Job {
 		return merge.Job{
 			Tensor: r.state.tensor, Grid: r.grid, Combiner: r.combine, Blocks: r.parts[t],
 			Send: r.in, Recv: r.out, Fill: r.fill, Union: r.union, Deal: r.deal, Tree: t, Finder: finder,
@@ -76,11 +81,8 @@ func (r *reduction) mergeTrees(ctx context.Context) error {
 	if fault, failed := r.links.Run(ctx, r.merge, &r.c.Waiter, r.name); failed {
 		return r.c.Fault(fault, r.name)
 	}
-	counts := r.merge.Counts()
-	r.merge.SentBlocks, r.merge.ReceivedBlocks = int64(counts.SentBlocks), int64(counts.ReceivedBlocks)
-	r.traffic(&r.merge.Traffic)
-	r.stats.Union = counts.Union
-	r.stats.UnionDensity = part(counts.Union, r.grid.Blocks())
+	union := r.merge.Total()
+	r.moved(&r.merge.Traffic, union)
 	return nil
 }
 

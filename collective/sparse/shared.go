@@ -9,7 +9,6 @@ import (
 	"github.com/treerun/treerun/collective/sparse/internal/drive"
 	"github.com/treerun/treerun/collective/sparse/internal/pool"
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/transport"
 )
 
 // maxSharing is how many ranks the form Shared is for: every one has a link with every
@@ -103,8 +102,7 @@ func (r *reduction) shareMemory(ctx context.Context, known bool) (done bool, err
 	if !r.inPlace && !known {
 		job.Stale = r.swept[:len(r.set)]
 	}
-	head := transport.Header{Seq: uint64(r.state.tensor), Count: r.call.Count, Op: uint8(r.call.Op),
-		DType: uint8(r.call.DType)}
+	head := r.header(0)
 	n, short := r.pack()
 	if short != nil {
 		err = r.host.BeginWithout(head, job)
@@ -124,9 +122,7 @@ func (r *reduction) shareMemory(ctx context.Context, known bool) (done bool, err
 		r.saveMemory(short)
 		return false, nil
 	}
-	r.traffic(&r.host.Traffic)
-	r.stats.Union = r.host.Union()
-	r.stats.UnionDensity = part(r.stats.Union, r.grid.Blocks())
+	r.moved(&r.host.Traffic, r.host.Union())
 	return true, nil
 }
 

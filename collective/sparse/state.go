@@ -19,7 +19,7 @@ type state struct {
 	priceDense func(bytes int) float64
 	lanes      drive.Lanes
 	servers    []int       // ranks that only aggregate: they were in Serve when the latest call began
-	worker     int         // this rank's number among the others, -1: it is one of them
+	workers    []int       // by rank: its number among the others, -1: it is one of them
 	aggs       []int       // the stars of aggregators, by their numbers in lanes
 	trees      []topo.Tree // the communicator's, each once
 	shares     []float64
@@ -62,17 +62,14 @@ func stateOf(c *comm.Inside) *state {
 // arrange lays out the lanes of links that are still to be opened: where ranks serve, stars of the workers
 // around each; else stars of all ranks around some, and the communicator's trees.
 func (s *state) arrange(servers []int) {
-	s.servers, s.worker, s.stale = servers, -1, true
+	s.servers, s.workers, s.stale = servers, slices.Repeat([]int{-1}, s.c.Size), true
 	s.lanes, s.aggs, s.trees, s.shares, s.merged = drive.Lanes{}, nil, nil, nil, nil
-	workers := make([]int, 0, s.c.Size)
-	for r := range s.c.Size {
-		if slices.Contains(servers, r) {
-			continue
+	workers := 0
+	for r := range s.workers {
+		if !slices.Contains(servers, r) {
+			s.workers[r] = workers
+			workers++
 		}
-		if r == s.c.Rank {
-			s.worker = len(workers)
-		}
-		workers = append(workers, r)
 	}
 	roots := servers
 	if len(servers) == 0 {
@@ -83,8 +80,8 @@ func (s *state) arrange(servers []int) {
 	}
 	for _, root := range roots {
 		star := topo.Tree{Root: root, Parent: slices.Repeat([]int{-1}, s.c.Size)}
-		for _, r := range workers {
-			if r != root {
+		for r, w := range s.workers {
+			if w >= 0 && r != root {
 				star.Parent[r] = root
 			}
 		}
@@ -131,7 +128,7 @@ func (s *state) open(ctx context.Context, during string, blockBytes int) error {
 	}
 	old := s.ep
 	s.ep, s.links, s.stale = ep, links, false
-	s.omni, s.merge = drive.NewOmni(links, s.aggs, s.worker), drive.NewMerge(links, s.merged)
+	s.omni, s.merge = drive.NewOmni(links, s.aggs, s.workers), drive.NewMerge(links, s.merged)
 	return s.shut(ctx, during, old)
 }
 

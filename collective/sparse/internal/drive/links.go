@@ -128,13 +128,6 @@ type Traffic struct {
 	SentMessages, ReceivedMessages int64
 }
 
-// Carried is what an exchange with aggregators has carried.
-type Carried struct {
-	Traffic
-	WorkerBlocks, WorkerBytes int64 // sent to aggregators on other ranks
-	Union                     int   // blocks of the result that were carried
-}
-
 func (t *Traffic) sent(n int)     { t.SentBytes += int64(n); t.SentMessages++ }
 func (t *Traffic) received(n int) { t.ReceivedBytes += int64(n); t.ReceivedMessages++ }
 

@@ -99,7 +99,7 @@ func TestSearchTakesTurns(t *testing.T) {
 			turns++
 		}
 	}
-	if len(sizes) < 2 || sizes[0] > firstBytes || sizes[1] < 30<<10 {
+	if len(sizes) < 2 || sizes[0] > 8<<10 || sizes[1] < 30<<10 {
 		t.Errorf("chunks of %d bytes while it searches, want a small one first and then full ones", sizes)
 	}
 	if turns != 2 || leaf.Rests() {

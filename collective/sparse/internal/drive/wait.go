@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/treerun/treerun/collective/sparse/internal/omni"
+	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
@@ -134,7 +134,7 @@ func (k *Links) faultOf(err error, x Exchange, w *engine.Waiter, doing string) t
 	case errors.Is(err, transport.ErrPeerClosed):
 		return transport.Faultf(transport.FaultClosed, peer, "rank %d closed its communicator while %s called %s",
 			peer, self, doing)
-	case errors.Is(err, omni.ErrMismatch):
+	case errors.Is(err, block.ErrMismatch):
 		return transport.Faultf(transport.FaultMismatch, peer, "%s in %s: %v", self, doing, err)
 	case errors.Is(err, context.Canceled):
 		return w.WaitFault(err, k.rank, doing, x.WaitsFor())

@@ -2,7 +2,6 @@ package merge
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 
@@ -45,24 +44,18 @@ type chunk struct {
 	body   []byte // the blocks
 }
 
-// ErrProtocol is in the errors of chunks that the protocol does not allow.
-var ErrProtocol = errors.New("chunk that the protocol does not allow")
-
-// ErrMismatch is in the errors of chunks that belong to another tensor.
-var ErrMismatch = errors.New("chunk of another sparse reduction")
-
 // decode reads a chunk from outside, checking all that can be checked without
 // knowing those before it: runs rise, lie within the tensor and before next, and
 // the blocks are there. runs is memory for the result. kept says whether there
 // may be kept runs.
 func decode(p []byte, g block.Grid, runs []run, kept bool) (chunk, error) {
 	if len(p) < HeaderBytes {
-		return chunk{}, fmt.Errorf("%w: %d bytes, less than a header", ErrProtocol, len(p))
+		return chunk{}, fmt.Errorf("%w: %d bytes, less than a header", block.ErrProtocol, len(p))
 	}
 	c := chunk{tensor: binary.LittleEndian.Uint32(p), next: binary.LittleEndian.Uint32(p[4:]), runs: runs[:0]}
 	blocks, n := int(binary.LittleEndian.Uint32(p[8:])), int(binary.LittleEndian.Uint32(p[12:]))
 	if n > (len(p)-HeaderBytes)/RunBytes {
-		return chunk{}, fmt.Errorf("%w: %d runs in %d bytes", ErrProtocol, n, len(p))
+		return chunk{}, fmt.Errorf("%w: %d runs in %d bytes", block.ErrProtocol, n, len(p))
 	}
 	split := len(p) - n*RunBytes
 	c.body = p[HeaderBytes:split:split]
@@ -73,7 +66,7 @@ func decode(p []byte, g block.Grid, runs []run, kept bool) (chunk, error) {
 		if r.n == 0 || r.first < free || r.first >= end || r.n > end-r.first || r.kept && !kept {
 			return chunk{}, fmt.Errorf("%w: run %d of %d blocks from %d on, in a tensor of %d blocks, the next chunk begins "+
 				"with %d",
-				ErrProtocol, i, r.n, r.first, g.Blocks(), c.next)
+				block.ErrProtocol, i, r.n, r.first, g.Blocks(), c.next)
 		}
 		free = r.first + r.n
 		if !r.kept {
@@ -83,11 +76,11 @@ func decode(p []byte, g block.Grid, runs []run, kept bool) (chunk, error) {
 		c.runs = append(c.runs, r)
 	}
 	if carried != blocks || size != len(c.body) {
-		return chunk{}, fmt.Errorf("%w: %d blocks in %d bytes, the runs say %d in %d", ErrProtocol, blocks, len(c.body),
+		return chunk{}, fmt.Errorf("%w: %d blocks in %d bytes, the runs say %d in %d", block.ErrProtocol, blocks, len(c.body),
 			carried, size)
 	}
 	if c.next != infinity && int(c.next) >= g.Blocks() {
-		return chunk{}, fmt.Errorf("%w: block %d of %d is next", ErrProtocol, c.next, g.Blocks())
+		return chunk{}, fmt.Errorf("%w: block %d of %d is next", block.ErrProtocol, c.next, g.Blocks())
 	}
 	return c, nil
 }

@@ -38,38 +38,40 @@ func (n *Node) Listens() bool { return !n.root && n.promise != infinity }
 // that went up comes back, and none comes before.
 func (n *Node) allowed(c *chunk) error {
 	if c.tensor != n.job.Tensor {
-		return fmt.Errorf("%w: tensor %d", ErrMismatch, c.tensor)
+		return fmt.Errorf("%w: tensor %d", block.ErrMismatch, c.tensor)
 	}
 	if len(c.runs) == 0 && (n.heard || c.next != infinity) {
-		return fmt.Errorf("%w: no blocks", ErrProtocol)
+		return fmt.Errorf("%w: no blocks", block.ErrProtocol)
 	}
 	if n.heard && c.runs[0].first != n.promise {
-		return fmt.Errorf("%w: it begins with block %d after block %d was promised", ErrProtocol, c.runs[0].first, n.promise)
+		return fmt.Errorf("%w: it begins with block %d after block %d was promised", block.ErrProtocol, c.runs[0].first,
+			n.promise)
 	}
 	own := n.gone()
 	at := n.filled
 	for _, r := range c.runs {
 		if b := own.Next(at); b >= 0 && b < r.first {
-			return fmt.Errorf("%w: block %d, which this rank sent, is not in the result", ErrProtocol, b)
+			return fmt.Errorf("%w: block %d, which this rank sent, is not in the result", block.ErrProtocol, b)
 		}
 		at = r.first + r.n
 		if at > int(n.upNext) {
-			return fmt.Errorf("%w: results up to block %d, after this rank sent those before block %d", ErrProtocol, at,
+			return fmt.Errorf("%w: results up to block %d, after this rank sent those before block %d", block.ErrProtocol, at,
 				n.upNext)
 		}
 		if !r.kept {
 			continue
 		}
 		if first, k := own.Run(r.first); first != r.first || k < r.n {
-			return fmt.Errorf("%w: %d blocks from %d on are to be kept, which this rank has not sent", ErrProtocol, r.n, r.first)
+			return fmt.Errorf("%w: %d blocks from %d on are to be kept, which this rank has not sent", block.ErrProtocol, r.n,
+				r.first)
 		}
 	}
 	if c.next == infinity {
 		if b := own.Next(at); b >= 0 {
-			return fmt.Errorf("%w: block %d, which this rank sent, is not in the result", ErrProtocol, b)
+			return fmt.Errorf("%w: block %d, which this rank sent, is not in the result", block.ErrProtocol, b)
 		}
 		if n.upNext != infinity {
-			return fmt.Errorf("%w: the result ends before this rank has sent block %d", ErrProtocol, n.upNext)
+			return fmt.Errorf("%w: the result ends before this rank has sent block %d", block.ErrProtocol, n.upNext)
 		}
 	}
 	return nil

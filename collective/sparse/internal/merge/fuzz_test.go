@@ -83,7 +83,7 @@ func FuzzNode(f *testing.F) {
 				continue
 			}
 			if err != nil {
-				if !errors.Is(err, ErrProtocol) && !errors.Is(err, ErrMismatch) {
+				if !errors.Is(err, block.ErrProtocol) && !errors.Is(err, block.ErrMismatch) {
 					t.Fatalf("error %v", err)
 				}
 				return
@@ -178,17 +178,19 @@ func TestChunksThatAreRefused(t *testing.T) {
 			}
 		}
 		err := n.Feed(0, c.change(append([]byte(nil), up[0]...)))
-		if !errors.Is(err, ErrProtocol) && !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), c.says) ||
+		if !errors.Is(err, block.ErrProtocol) && !errors.Is(err, block.ErrMismatch) ||
+			!strings.Contains(err.Error(), c.says) ||
 			!strings.Contains(err.Error(), "child 0") {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}
 	}
 	// A result before this rank has sent anything.
-	if err := middle(t, x).Down(down[0]); !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), "the parent") {
+	if err := middle(t, x).Down(down[0]); !errors.Is(err, block.ErrProtocol) ||
+		!strings.Contains(err.Error(), "the parent") {
 		t.Errorf("a result out of nothing: %v", err)
 	}
 	other := put32(0, 9)(append([]byte(nil), down[0]...))
-	if err := middle(t, x).Down(other); !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "tensor 9") {
+	if err := middle(t, x).Down(other); !errors.Is(err, block.ErrMismatch) || !strings.Contains(err.Error(), "tensor 9") {
 		t.Errorf("a result of another tensor: %v", err)
 	}
 }

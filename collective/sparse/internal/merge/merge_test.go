@@ -108,14 +108,14 @@ func TestSeveralTrees(t *testing.T) {
 
 // counted runs an AllReduce of 200 blocks of 16 bytes and returns what ranks
 // counted.
-func counted(t *testing.T, parent []int, put func(x *sparsetest.Tensors, r *rand.Rand)) []Counts {
+func counted(t *testing.T, parent []int, put func(x *sparsetest.Tensors, r *rand.Rand)) []block.Counts {
 	t.Helper()
 	r := seeded(1)
 	x := sparsetest.New(len(parent), block.Grid{Elements: 800, Size: 4}, kernel.Sum, kernel.Float32)
 	put(x, r)
 	tree := newTree(parent, 2, 1<<20)
 	tree.allReduce(t, 1, x, r, false)
-	var all []Counts
+	var all []block.Counts
 	for _, n := range tree.nodes {
 		all = append(all, n.Counts())
 	}
@@ -135,7 +135,7 @@ func TestWhatAnEdgeCarries(t *testing.T) {
 			x.Put(0, 100+b, r)
 		}
 	})
-	for v, want := range []Counts{
+	for v, want := range []block.Counts{
 		{SentBlocks: 5, ReceivedBlocks: 15, Union: 20, Kept: 15},          // all of rank 1's blocks are final there
 		{SentBlocks: 15 + 15, ReceivedBlocks: 10 + 5, Union: 20, Kept: 5}, // 0 to 4 are rank 2's alone
 		{SentBlocks: 10, ReceivedBlocks: 15, Union: 20},

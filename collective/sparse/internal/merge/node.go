@@ -36,15 +36,6 @@ type Finder interface {
 	Fill() bool
 }
 
-// Counts are what a Node has sent and received, in both directions.
-type Counts struct {
-	SentChunks, SentBlocks, SentBytes             int
-	ReceivedChunks, ReceivedBlocks, ReceivedBytes int // bytes: whole chunks
-	Union                                         int // blocks of the result that the tree carried
-	// blocks that were not sent down, because their only source was there
-	Kept int
-}
-
 // Node is one rank's place in one tree. It goes from Job to Job (Begin). One
 // goroutine at a time may use it. The caller drives it until Done:
 //
@@ -59,13 +50,13 @@ type Counts struct {
 // several trees, a rank does well to begin with another tree than the others, and
 // to take the trees in turn, a chunk of each: if all begin with tree 0, its root's
 // card gets all of the first chunks (up to 15 % in the simulation of package omni's
-// tests). An error is an ErrProtocol or ErrMismatch, after which the Node is of no
+// tests). An error is an block.ErrProtocol or block.ErrMismatch, after which the Node is of no
 // further use.
 type Node struct {
 	children int
 	root     bool
 	job      Job
-	counts   Counts
+	counts   block.Counts
 
 	in    []input   // own blocks, then the children
 	sole  []uint16  // by block: 1 + the child that alone had it, 0 otherwise; valid for merged blocks
@@ -128,7 +119,7 @@ func (n *Node) Begin(j Job) error {
 			size, len(j.Send), len(j.Recv), len(j.Blocks))
 	}
 	blocks := j.Grid.Blocks()
-	n.job, n.counts = j, Counts{}
+	n.job, n.counts = j, block.Counts{}
 	n.in = sized(n.in, n.children+1)
 	n.in[0] = input{set: j.Blocks, finder: j.Finder, blocks: blocks, heard: true}
 	n.in[0].own(0)
@@ -169,7 +160,7 @@ func (n *Node) Done() bool {
 }
 
 // Counts returns what was sent and received since Begin.
-func (n *Node) Counts() Counts { return n.counts }
+func (n *Node) Counts() block.Counts { return n.counts }
 
 // fill writes zeros to the blocks before block b that are not final yet, of
 // those that the tree carries.

@@ -81,11 +81,11 @@ func (n *Node) Feed(child int, p []byte) error {
 	switch {
 	case err != nil:
 	case c.tensor != n.job.Tensor:
-		err = fmt.Errorf("%w: tensor %d", ErrMismatch, c.tensor)
+		err = fmt.Errorf("%w: tensor %d", block.ErrMismatch, c.tensor)
 	case len(c.runs) == 0 && (in.heard || c.next != infinity):
-		err = fmt.Errorf("%w: no blocks", ErrProtocol)
+		err = fmt.Errorf("%w: no blocks", block.ErrProtocol)
 	case in.heard && c.runs[0].first != in.at:
-		err = fmt.Errorf("%w: it begins with block %d after block %d was promised", ErrProtocol, c.runs[0].first, in.at)
+		err = fmt.Errorf("%w: it begins with block %d after block %d was promised", block.ErrProtocol, c.runs[0].first, in.at)
 	}
 	if err != nil {
 		return n.refuse(fmt.Sprintf("child %d", child), err)
@@ -223,9 +223,31 @@ func appended(log []result, r result) []result {
 	return append(log, r)
 }
 
-// Found returns how many blocks of a rank without children are found that have not gone up,
+// firstBytes is the size of the chunk with which a rank begins that searches still: its
+// parent can merge nothing before it has one of every child.
+const firstBytes = 8 << 10
+
+// Window returns how large the next chunk for the parent may be, of at most so many bytes, 0 if
+// there is none yet: a
+// rank that searches sends what it has found when that fills a chunk. To compose one
+// before would be to search until it is full, while the other trees' links wait.
+func (n *Node) Window(most int) int {
+	f := n.job.Finder
+	if n.children > 0 || f == nil || f.Known() == n.job.Grid.Blocks() {
+		return most
+	}
+	if n.counts.SentChunks == 0 {
+		most = min(most, max(firstBytes, n.LeastWindow()))
+	}
+	if n.LeastWindow()+n.found()*n.job.Grid.BlockBytes() <= most {
+		return 0
+	}
+	return most
+}
+
+// found returns how many blocks of a rank without children are found that have not gone up,
 // as far as whole words of its set say.
-func (n *Node) Found() int {
+func (n *Node) found() int {
 	in := &n.in[0]
 	words := len(in.set)
 	if in.finder != nil {

@@ -26,6 +26,7 @@ type Aggregator struct {
 	combiner *block.Combiner
 	slots    []slot // slot i has stream i*Aggregators + index
 	left     int    // slots that have not ended
+	awaited  []int  // by worker: slots that wait for a packet of it
 	reader   reader
 	lister   lister
 	sources  [][]byte // scratch: what is reduced
@@ -66,10 +67,13 @@ func (a *Aggregator) Begin(tensor uint32, s Shape) error {
 	}
 	a.shape, a.digest, a.tensor, a.begun = s, s.Digest(), tensor, true
 	a.slots = grown(a.slots, (s.Streams-a.index+s.Aggregators-1)/s.Aggregators)
-	a.left = 0
+	a.left, a.awaited = 0, grown(a.awaited[:0], s.Workers)
 	for stream := a.index; stream < s.Live(); stream += s.Aggregators {
 		a.slots[stream/s.Aggregators].begin(&s, stream)
 		a.left++
+	}
+	for w := range a.awaited {
+		a.awaited[w] = a.left
 	}
 	return nil
 }
@@ -93,11 +97,14 @@ func (t *slot) begin(s *Shape, stream int) {
 	}
 }
 
+// Awaits reports whether a packet of a worker is to come.
+func (a *Aggregator) Awaits(worker int) bool { return a.awaited[worker] > 0 }
+
 // Done reports whether every stream has ended, as far as this aggregator goes.
 func (a *Aggregator) Done() bool { return a.left == 0 }
 
 // Handle takes in what a worker sent. packet may be used again afterwards. An
-// error names the worker and the stream and is an ErrProtocol or ErrMismatch,
+// error names the worker and the stream and is an block.ErrProtocol or block.ErrMismatch,
 // after which the Aggregator is of no further use. Packets of a tensor that has not
 // begun here must be kept back.
 func (a *Aggregator) Handle(packet []byte) (Answer, error) {
@@ -109,26 +116,26 @@ func (a *Aggregator) Handle(packet []byte) (Answer, error) {
 	answer := Answer{Stream: h.Stream}
 	switch {
 	case !a.begun:
-		return answer, a.refuse(&h, ErrProtocol, "no tensor has begun here")
+		return answer, a.refuse(&h, block.ErrProtocol, "no tensor has begun here")
 	case h.Worker < 0 || h.Worker >= s.Workers:
-		return answer, a.refuse(&h, ErrProtocol, fmt.Sprintf("there are %d workers", s.Workers))
+		return answer, a.refuse(&h, block.ErrProtocol, fmt.Sprintf("there are %d workers", s.Workers))
 	case h.Stream%s.Aggregators != a.index || h.Stream/s.Aggregators >= len(a.slots):
-		return answer, a.refuse(&h, ErrProtocol, "the stream is not of this aggregator")
+		return answer, a.refuse(&h, block.ErrProtocol, "the stream is not of this aggregator")
 	}
 	t := &a.slots[h.Stream/s.Aggregators]
 	switch {
 	case h.Tensor != a.tensor || h.Round != t.round || t.open == 0:
-		return answer, a.refuse(&h, ErrProtocol,
+		return answer, a.refuse(&h, block.ErrProtocol,
 			fmt.Sprintf("the aggregator is at tensor %d, round %d, with %d columns", a.tensor, t.round, t.open))
 	case h.Digest != a.digest:
-		return answer, a.refuse(&h, ErrMismatch, "")
+		return answer, a.refuse(&h, block.ErrMismatch, "")
 	}
 	list, err := a.reader.entries(s, &h, packet, t.at)
 	if err == nil {
 		err = a.take(t, &h, list)
 	}
 	if err != nil {
-		return answer, a.refuse(&h, ErrProtocol, err.Error())
+		return answer, a.refuse(&h, block.ErrProtocol, err.Error())
 	}
 	if t.wait == 0 {
 		a.complete(t, h.Stream)
@@ -165,6 +172,7 @@ func (a *Aggregator) take(t *slot, h *Header, list []entry) error {
 			t.wait--
 		}
 	}
+	a.awaited[h.Worker]--
 	return nil
 }
 
@@ -217,9 +225,16 @@ func (a *Aggregator) next(t *slot) {
 	t.round++
 	clear(t.owners)
 	n := len(t.at)
-	for i, next := range t.next {
-		if k := i % n; next == t.at[k] && next != none {
-			t.owners[k]++
+	for w := range a.awaited {
+		has := false
+		for k, next := range t.next[w*n : (w+1)*n] {
+			if next == t.at[k] && next != none {
+				t.owners[k]++
+				has = true
+			}
+		}
+		if has {
+			a.awaited[w]++
 		}
 	}
 	t.wait = t.open

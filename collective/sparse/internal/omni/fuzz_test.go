@@ -76,7 +76,7 @@ func dialogue(f *testing.F) (up, down []byte) {
 
 // known fails when err is none of the errors that packets may cause.
 func known(t *testing.T, err error) {
-	if !errors.Is(err, ErrProtocol) && !errors.Is(err, ErrMismatch) {
+	if !errors.Is(err, block.ErrProtocol) && !errors.Is(err, block.ErrMismatch) {
 		t.Fatalf("error %v", err)
 	}
 }

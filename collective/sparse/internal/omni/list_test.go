@@ -157,7 +157,7 @@ func TestListsThatAreRefused(t *testing.T) {
 		h.put(p)
 		p = append(p, 1, 0, 0, 0)
 		putElement(p[HeaderBytes:], 4, uint64(x.shape.infinity(0)|listedFlag))
-		if _, err := a.Handle(p); !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), says) {
+		if _, err := a.Handle(p); !errors.Is(err, block.ErrProtocol) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)
 		}
 	}

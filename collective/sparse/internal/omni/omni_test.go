@@ -225,7 +225,7 @@ func TestRanksThatDiffer(t *testing.T) {
 		}
 		p := make([]byte, other.MaxPacket())
 		_, err := a.Handle(p[:w.Compose(0, p)])
-		if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "worker 1") {
+		if !errors.Is(err, block.ErrMismatch) || !strings.Contains(err.Error(), "worker 1") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if good.Digest() == other.Digest() {

@@ -3,6 +3,7 @@ package omni
 import (
 	"encoding/binary"
 	"fmt"
+	"github.com/treerun/treerun/collective/sparse/internal/block"
 )
 
 // A packet, little endian but for elements and lists, which are in the order of the machine:
@@ -39,10 +40,10 @@ type Header struct {
 }
 
 // Decode reads the header of a packet from outside and checks that blocks and
-// table may be as it says. The error is an ErrProtocol.
+// table may be as it says. The error is an block.ErrProtocol.
 func Decode(packet []byte) (Header, error) {
 	if len(packet) < HeaderBytes {
-		return Header{}, fmt.Errorf("omni: %w: %d bytes, less than a header", ErrProtocol, len(packet))
+		return Header{}, fmt.Errorf("omni: %w: %d bytes, less than a header", block.ErrProtocol, len(packet))
 	}
 	h := Header{
 		Stream:  int(binary.LittleEndian.Uint16(packet)),
@@ -58,8 +59,8 @@ func Decode(packet []byte) (Header, error) {
 	}
 	body := len(packet) - HeaderBytes - h.Entries*entryBytes
 	if h.Entries < h.Blocks || h.Entries > MaxColumns || body < h.Blocks || h.Blocks == 0 && body != 0 {
-		return Header{}, fmt.Errorf("omni: %w: %d bytes with %d blocks and a table of %d", ErrProtocol, len(packet), h.Blocks,
-			h.Entries)
+		return Header{}, fmt.Errorf("omni: %w: %d bytes with %d blocks and a table of %d", block.ErrProtocol, len(packet),
+			h.Blocks, h.Entries)
 	}
 	return h, nil
 }

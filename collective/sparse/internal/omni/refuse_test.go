@@ -3,6 +3,7 @@ package omni
 import (
 	"encoding/binary"
 	"errors"
+	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"strings"
 	"testing"
 )
@@ -75,7 +76,7 @@ func TestPacketsThatAreRefused(t *testing.T) {
 			t.Fatalf("the packet to change is %+v", h)
 		}
 		_, err := a.Handle(c.change(p))
-		if !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), c.says) {
+		if !errors.Is(err, block.ErrProtocol) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}
 	}
@@ -88,7 +89,8 @@ func TestAnswersOutOfTurn(t *testing.T) {
 	if _, err := a.Handle(first[0]); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Handle(first[0]); !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), "does not have") {
+	if _, err := a.Handle(first[0]); !errors.Is(err, block.ErrProtocol) ||
+		!strings.Contains(err.Error(), "does not have") {
 		t.Errorf("a packet twice: %v", err)
 	}
 	_, a, _, first = pair(t)
@@ -112,7 +114,7 @@ func TestAnswersOutOfTurn(t *testing.T) {
 	if owner < 0 {
 		t.Fatal("worker 0 is not asked for anything: another tensor is needed here")
 	}
-	if _, err := a.Handle(ack); !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), "nothing") {
+	if _, err := a.Handle(ack); !errors.Is(err, block.ErrProtocol) || !strings.Contains(err.Error(), "nothing") {
 		t.Errorf("an empty answer of a worker that was asked: %v", err)
 	}
 }
@@ -139,7 +141,7 @@ func TestResultsThatAreRefused(t *testing.T) {
 			t.Fatalf("no result (%v)", err)
 		}
 		_, err = workers[0].Handle(c.change(append([]byte(nil), answer.Packet...)))
-		if !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), c.says) {
+		if !errors.Is(err, block.ErrProtocol) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}
 	}
@@ -162,7 +164,7 @@ func TestBeginRefuses(t *testing.T) {
 	if err := NewAggregator(1).Begin(1, x.shape); err == nil {
 		t.Error("aggregator 1 of 1 begins")
 	}
-	if _, err := NewAggregator(0).Handle(make([]byte, HeaderBytes)); !errors.Is(err, ErrProtocol) {
+	if _, err := NewAggregator(0).Handle(make([]byte, HeaderBytes)); !errors.Is(err, block.ErrProtocol) {
 		t.Errorf("a packet before any tensor: %v", err)
 	}
 }

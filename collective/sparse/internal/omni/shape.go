@@ -2,7 +2,6 @@ package omni
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -127,11 +126,3 @@ func (s *Shape) Digest() uint64 {
 	h.Write(b)
 	return h.Sum64()
 }
-
-// ErrMismatch is in the errors of packets that come from a worker or an
-// aggregator whose Shape is another: a tensor of another length, type, or block
-// size, or other settings.
-var ErrMismatch = errors.New("the ranks' sparse reductions differ in length, type, block size, operation or settings")
-
-// ErrProtocol is in the errors of packets that the protocol does not allow.
-var ErrProtocol = errors.New("packet that the protocol does not allow")

@@ -141,7 +141,7 @@ func (w *Worker) carries(c int, b int32) bool {
 }
 
 // Handle takes in a result. packet may be used again afterwards. An error names
-// the stream and is an ErrProtocol or ErrMismatch, after which the Worker is of
+// the stream and is an block.ErrProtocol or block.ErrMismatch, after which the Worker is of
 // no further use.
 func (w *Worker) Handle(packet []byte) (Step, error) {
 	h, err := Decode(packet)
@@ -152,14 +152,14 @@ func (w *Worker) Handle(packet []byte) (Step, error) {
 	step := Step{Stream: h.Stream}
 	switch {
 	case h.Worker != -1:
-		return step, w.refuse(&h, ErrProtocol, fmt.Sprintf("worker %d sent it to a worker", h.Worker))
+		return step, w.refuse(&h, block.ErrProtocol, fmt.Sprintf("worker %d sent it to a worker", h.Worker))
 	case h.Stream >= len(w.rounds):
-		return step, w.refuse(&h, ErrProtocol, "there is no such stream")
+		return step, w.refuse(&h, block.ErrProtocol, "there is no such stream")
 	case h.Tensor != w.tensor || h.Round != w.rounds[h.Stream] || h.Stream >= s.Live() || w.open[h.Stream] == 0:
-		return step, w.refuse(&h, ErrProtocol,
+		return step, w.refuse(&h, block.ErrProtocol,
 			fmt.Sprintf("this worker is at tensor %d, round %d", w.tensor, w.rounds[h.Stream]))
 	case h.Digest != w.digest:
-		return step, w.refuse(&h, ErrMismatch, "")
+		return step, w.refuse(&h, block.ErrMismatch, "")
 	}
 	from := h.Stream * s.Columns
 	list, err := w.reader.entries(s, &h, packet, w.at[from:from+s.width(h.Stream)])
@@ -177,7 +177,7 @@ func (w *Worker) Handle(packet []byte) (Step, error) {
 		}
 	}
 	if err != nil {
-		return step, w.refuse(&h, ErrProtocol, err.Error())
+		return step, w.refuse(&h, block.ErrProtocol, err.Error())
 	}
 	for _, e := range list {
 		if w.advance(from+e.column, e) {

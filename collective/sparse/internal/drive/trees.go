@@ -1,0 +1,347 @@
+package drive
+
+import (
+	"fmt"
+
+	"github.com/treerun/treerun/collective/sparse/internal/block"
+	"github.com/treerun/treerun/collective/sparse/internal/merge"
+	"github.com/treerun/treerun/internal/waits"
+	"github.com/treerun/treerun/transport"
+)
+
+// Machine is a protocol's place of a rank in a tree: a merge.Node, whose comment says how it is
+// driven, or an omni.Node.
+type Machine interface {
+	Hungry(child int) bool
+	Feed(child int, chunk []byte) error
+	Merge(limit int) bool
+	LeastWindow() int
+	Window(most int) int
+	Up(window []byte) int
+	Listens() bool
+	Down(chunk []byte) error
+	ToChildren(window []byte) int
+	ToChild(child int, window []byte) int
+	Done() bool
+	Counts() block.Counts
+}
+
+// Trees runs Machines of one protocol along several trees at once. It is used again for one tensor
+// after the other, on which the Machines begin first.
+type Trees struct {
+	Traffic
+
+	links   *Links
+	trees   []tree
+	head    transport.Header
+	left    int  // trees that are not done
+	streams bool // the others send on, whether or not this rank looks
+
+	finder merge.Finder // of this rank's blocks; nil: they are all known
+	grid   block.Grid
+	rested int // blocks that were known when this rank last gave its core away
+}
+
+// tree is a rank's Machine of one tree, and the ends of its links.
+type tree struct {
+	*ends
+	node Machine
+	fed  []bool // by child: the Machine has a chunk of it, which its link still holds
+	busy bool   // not Done
+}
+
+// add puts a rank's Machine of a tree into m.
+func (m *Trees) add(e *ends, node Machine) {
+	m.trees = append(m.trees, tree{ends: e, node: node, fed: make([]bool, len(e.children))})
+}
+
+// begin starts the next tensor. f finds its blocks, nil if they are known.
+func (m *Trees) begin(head transport.Header, g block.Grid, f merge.Finder) error {
+	m.Traffic, m.head, m.left, m.rested = Traffic{}, head, len(m.trees), 0
+	m.grid, m.finder = g, f
+	for i := range m.trees {
+		t := &m.trees[i]
+		if least := t.node.LeastWindow(); least > m.links.ep.MaxPayload() {
+			return fmt.Errorf("sparse: a block takes %d bytes, slots hold %d", least, m.links.ep.MaxPayload())
+		}
+		t.busy = true
+	}
+	return nil
+}
+
+// Streams reports whether the others send on, whether or not this rank looks.
+func (m *Trees) Streams() bool { return m.streams }
+
+// Done reports whether all trees are done.
+func (m *Trees) Done() bool { return m.left == 0 }
+
+// mergeLimit is how many bytes of a tree a rank merges before it looks at its
+// other links.
+const mergeLimit = 64 << 10
+
+// Poll moves what can be moved now. Ranks begin with different trees, so that not
+// all of them send their first chunks to the same root.
+func (m *Trees) Poll() (moved bool, err error) {
+	for k := range m.trees {
+		i := (m.links.rank + k) % len(m.trees)
+		t := &m.trees[i]
+		if !t.busy {
+			continue
+		}
+		for _, step := range [...]func(*tree) (bool, error){m.feed, m.sendUp, m.fromParent, m.sendDown} {
+			did, err := step(t)
+			if err != nil {
+				return moved, fmt.Errorf("tree %d: %w", i, err)
+			}
+			moved = moved || did
+		}
+		if t.node.Done() {
+			t.busy = false
+			m.left--
+			m.release(t)
+		}
+	}
+	return m.search() || moved, nil
+}
+
+// Of a search: after how many bytes of the tensor a rank looks at its links, and after how
+// many it lets others have the core that it shares with them. Every rank's blocks are needed before any
+// rank's result is there: so all should get on alike, and those first that have not even
+// greeted. 2 MB before a turn of the others was as good, 8 MB took them longer.
+const (
+	searchBytes = 1 << 20
+	turnBytes   = 4 << 20
+)
+
+// search goes on with the search, whether or not there was something to move, and reports
+// whether there was something to search.
+func (m *Trees) search() bool {
+	if !m.searching() {
+		return false
+	}
+	for to := m.finder.Known() + max(1, searchBytes/m.grid.BlockBytes()); m.searching() && m.finder.Known() < to; {
+		m.finder.Find()
+	}
+	return true
+}
+
+// searching reports whether this rank does not know all of its blocks yet.
+func (m *Trees) searching() bool { return m.finder != nil && m.finder.Known() < m.grid.Blocks() }
+
+// Rests reports, once for every turnBytes, that a rank has searched so much that it is
+// another one's turn.
+func (m *Trees) Rests() bool {
+	if !m.searching() || m.finder.Known()-m.rested < turnBytes/m.grid.BlockBytes() {
+		return false
+	}
+	m.rested = m.finder.Known()
+	return true
+}
+
+// feed gives the Node what has come from children, and lets it merge.
+func (m *Trees) feed(t *tree) (moved bool, err error) {
+	for i := range t.children {
+		c := &t.children[i]
+		if !t.node.Hungry(i) {
+			continue
+		}
+		if t.fed[i] {
+			c.of.Release()
+			t.fed[i] = false
+		}
+		chunk, ok, err := m.peek(c.of)
+		if err == nil && ok {
+			t.fed[i], moved = true, true
+			err = t.node.Feed(i, chunk)
+		}
+		if err != nil {
+			return moved, failed("blocks from", c.rank, err)
+		}
+	}
+	return t.node.Merge(mergeLimit) || moved, nil
+}
+
+// release gives back the last chunks of the children.
+func (m *Trees) release(t *tree) {
+	for i := range t.children {
+		if t.fed[i] {
+			t.children[i].of.Release()
+			t.fed[i] = false
+		}
+	}
+}
+
+// peek returns the next chunk of a link.
+func (m *Trees) peek(r transport.Receiver) ([]byte, bool, error) {
+	var h transport.Header
+	chunk, ok, err := r.TryPeek(&h)
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	if h != m.head {
+		return nil, false, fmt.Errorf("%w: it is of another call (number %d, %d elements)", block.ErrMismatch, h.Seq, h.Count)
+	}
+	m.received(len(chunk))
+	return chunk, true, nil
+}
+
+// sendUp sends the parent what there is, as far as there is room.
+func (m *Trees) sendUp(t *tree) (moved bool, err error) {
+	for t.parent >= 0 {
+		most := t.node.Window(m.links.ep.MaxPayload())
+		if most == 0 {
+			break
+		}
+		n, err := m.send(t.toParent, most, t.node.Up)
+		if err != nil || n == 0 {
+			return moved, failed("sending to", t.parent, err)
+		}
+		moved = true
+	}
+	return moved, nil
+}
+
+// send composes a chunk of so many bytes at most in a slot of a link and sends it: 0
+// where there is none, or no room.
+func (m *Trees) send(to transport.Sender, most int, compose func([]byte) int) (n int, err error) {
+	window, ok, err := to.TryReserve(most)
+	if err != nil || !ok {
+		return 0, err
+	}
+	if n = compose(window); n == 0 {
+		return 0, nil
+	}
+	if err := m.cut(to, window, n); err != nil {
+		return 0, err
+	}
+	to.Commit(&m.head)
+	m.sent(n)
+	return n, nil
+}
+
+// cut makes the reserved window of a link n bytes long, with what is in it. A short
+// one may lie elsewhere.
+func (m *Trees) cut(to transport.Sender, window []byte, n int) error {
+	short, ok, err := to.TryReserve(n)
+	if err == nil && !ok {
+		err = fmt.Errorf("the slot of %d bytes is not there any more", len(window))
+	}
+	if err == nil && &short[0] != &window[0] {
+		copy(short, window[:n])
+	}
+	return err
+}
+
+// fromParent takes in what the parent has sent.
+func (m *Trees) fromParent(t *tree) (moved bool, err error) {
+	for t.node.Listens() {
+		chunk, ok, err := m.peek(t.ofParent)
+		if err == nil && ok {
+			err = t.node.Down(chunk)
+		}
+		if err != nil || !ok {
+			return moved, failed("results from", t.parent, err)
+		}
+		t.ofParent.Release()
+		moved = true
+	}
+	return moved, nil
+}
+
+// sendDown sends the children what there is, as far as there is room: one chunk for
+// all of them where they are to get the same.
+func (m *Trees) sendDown(t *tree) (moved bool, err error) {
+	for len(t.children) > 1 {
+		did, room, err := m.sendAll(t)
+		if err != nil || !room {
+			return moved, err // the slowest child has slots of what it has not taken yet
+		}
+		if !did {
+			break
+		}
+		moved = true
+	}
+	for i := range t.children {
+		c := &t.children[i]
+		for {
+			n, err := m.send(c.to, m.links.ep.MaxPayload(), func(window []byte) int { return t.node.ToChild(i, window) })
+			if err != nil {
+				return moved, failed("sending to", c.rank, err)
+			}
+			if n == 0 {
+				break
+			}
+			moved = true
+		}
+	}
+	return moved, nil
+}
+
+// sendAll sends all children one chunk, which is written once. It reports whether
+// there was one, and whether all have room.
+func (m *Trees) sendAll(t *tree) (did, room bool, err error) {
+	lender := t.children[0].to
+	var window []byte
+	for i := len(t.children) - 1; i >= 0; i-- {
+		n := 0 // the others read the first one's slot
+		if i == 0 {
+			n = m.links.ep.MaxPayload()
+		}
+		if window, room, err = t.children[i].to.TryReserve(n); err != nil || !room {
+			return false, false, failed("sending to", t.children[i].rank, err)
+		}
+	}
+	n := t.node.ToChildren(window)
+	if n == 0 {
+		return false, true, nil
+	}
+	if err := m.cut(lender, window, n); err != nil {
+		return false, true, failed("sending to", t.children[0].rank, err)
+	}
+	m.sent(n)
+	for _, c := range t.children[1:] {
+		c.to.Share(&m.head, lender)
+		m.sent(n)
+	}
+	lender.Commit(&m.head)
+	for _, c := range t.children[1:] {
+		c.to.Wake()
+	}
+	return true, true, nil
+}
+
+// Total adds up the blocks that the Machines have sent and received, and returns how many the
+// result has.
+func (m *Trees) Total() (union int) {
+	for i := range m.trees {
+		c := m.trees[i].node.Counts()
+		m.SentBlocks += int64(c.SentBlocks)
+		m.ReceivedBlocks += int64(c.ReceivedBlocks)
+		union += c.Union
+	}
+	return union
+}
+
+// WaitsFor says what is missing.
+func (m *Trees) WaitsFor() []waits.Lack {
+	var list []waits.Lack
+	for i := range m.trees {
+		t := &m.trees[i]
+		if !t.busy {
+			continue
+		}
+		before := len(list)
+		for j, c := range t.children {
+			if t.node.Hungry(j) {
+				list = append(list, waits.Lack{Rank: c.rank, What: fmt.Sprintf("to send blocks of tree %d", i)})
+			}
+		}
+		if len(list) == before && t.parent >= 0 {
+			list = append(list, waits.Lack{Rank: t.parent, What: fmt.Sprintf("to send the result of tree %d", i)})
+		}
+	}
+	if len(list) == 0 {
+		return []waits.Lack{{Rank: -1, What: "other ranks to take results"}}
+	}
+	return list
+}
