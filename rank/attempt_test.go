@@ -2,8 +2,10 @@ package rank
 
 import (
 	"errors"
+	"log/slog"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,6 +72,8 @@ func TestGossipOfAnEarlierJob(t *testing.T) {
 
 	j := newTestJob(t, size)
 	j.id, j.secret = earlier.id, earlier.secret
+	var log warnings // memberlist says what it cannot read, and what another rank's place takes
+	j.log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	seed := testutil.FreeAddress(t)
 	zero := make(chan error, 1)
 	go func() {
@@ -102,10 +106,11 @@ func TestGossipOfAnEarlierJob(t *testing.T) {
 		replay(t, j.worlds[0].members.address(r), packets)
 	}
 	j.mustGather(constant(100))
-	for r, w := range j.worlds {
-		if err := w.members.whyHopeless(); err != nil {
-			t.Errorf("rank %d took something from another job: %v", r, err)
-		}
+	log.mu.Lock()
+	defer log.mu.Unlock()
+	if said := strings.Join(log.seen, ""); strings.Contains(said, "Conflicting address") ||
+		!strings.Contains(said, "Decrypt packet failed") {
+		t.Errorf("something was taken in from another job, or nothing came:\n%s", said)
 	}
 }
 

@@ -51,7 +51,7 @@ func (m *members) NotifyAlive(n *memberlist.Node) error {
 	}
 	if err == nil && t.Size != m.self.Size {
 		err = fmt.Errorf("the job has %d ranks for rank %d and %d for rank %d", m.self.Size, m.self.Rank, t.Size, t.Rank)
-		m.cannot(err)
+		m.giveUp(err)
 	}
 	if err != nil {
 		return fmt.Errorf("rank %.12s at %s: %w", n.Name, n.Address(), err)
@@ -62,7 +62,7 @@ func (m *members) NotifyAlive(n *memberlist.Node) error {
 // NotifyConflict is for memberlist: two processes are the same rank.
 func (m *members) NotifyConflict(existing, other *memberlist.Node) {
 	if existing.Name == strconv.Itoa(m.self.Rank) {
-		m.cannot(fmt.Errorf("the process at %s is rank %d, too", other.Address(), m.self.Rank))
+		m.giveUp(fmt.Errorf("the process at %s is rank %d, too", other.Address(), m.self.Rank))
 		return
 	}
 	m.log.Warn("treerun: a second process says that it is a rank that has joined; it is ignored",

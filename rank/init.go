@@ -2,6 +2,7 @@ package rank
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"sync/atomic"
 	"time"
@@ -67,32 +68,16 @@ func start(ctx context.Context, cfg *config) (*World, error) {
 
 // assemble brings the ranks together.
 func (w *World) assemble(ctx context.Context) error {
-	if w.cfg.Size > 1 {
-		begin := time.Now()
-		joining, cancel := context.WithTimeoutCause(ctx, w.cfg.parsed.StartTimeout, timeUp(w.cfg.parsed.StartTimeout))
-		defer cancel()
-		if err := w.join(joining); err != nil {
+	switch {
+	case w.cfg.Size > 1:
+		ctx, giveUp := context.WithCancelCause(ctx)
+		defer giveUp(nil)
+		w.wg.Go(func() { w.watchJobState(ctx, giveUp, "Init", 0) })
+		w.members.giveUp = func(err error) { giveUp(&Error{Self: w.cfg.Rank, Rank: -1, Op: "Init", Err: err}) }
+		if err := w.findEachOther(ctx); err != nil {
 			return err
 		}
-		w.countHosts()
-		if w.members.severalHosts() {
-			w.wg.Go(func() { w.mesh.heartbeat(w.cfg.parsed.PeerTimeout, w.members.elsewhere) })
-		}
-		err := w.connect(ctx)
-		if err == nil {
-			// When this is through, every rank has found all others.
-			all := w.cfg.parsed.StartTimeout + reportWait
-			ctx, cancel := context.WithTimeoutCause(ctx, all, timeUp(all))
-			defer cancel()
-			_, err = w.gather(ctx, "Init", nil)
-		}
-		if err != nil {
-			err = w.whyNot(w.collect(err))
-			w.awaitReport()
-			return err
-		}
-		w.sayJoined(time.Since(begin))
-	} else if w.cfg.Hosts == nil {
+	case w.cfg.Hosts == nil:
 		w.cfg.Hosts, w.cfg.LocalRank, w.cfg.LocalSize = []int{0}, 0, 1
 	}
 	if w.launcher != nil {
@@ -101,22 +86,41 @@ func (w *World) assemble(ctx context.Context) error {
 	return nil
 }
 
-// untilFailure returns ctx, ended by the first failure, too, when a rank gives
-// Init up, and when this rank learns that it cannot join.
-func (w *World) untilFailure(ctx context.Context) context.Context {
-	ctx, cancel := context.WithCancelCause(ctx)
-	w.wg.Go(func() { w.watchJobState(ctx, cancel, "Init", 0) })
-	w.wg.Go(func() {
-		select {
-		case <-w.members.hopeless:
-			cancel(w.members.whyHopeless())
-		case <-w.stop.Done():
-			cancel(ErrClosed)
-		case <-ctx.Done():
-			cancel(context.Cause(ctx))
-		}
-	})
-	return ctx
+// findEachOther joins and connects the ranks. ctx ends when one has failed, and when this one
+// cannot be a rank of the job: its cause is an *Error then.
+func (w *World) findEachOther(ctx context.Context) error {
+	begin := time.Now()
+	within := func(limit time.Duration, step func(ctx context.Context) error) error {
+		ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: %v have passed", context.DeadlineExceeded, limit))
+		defer cancel()
+		return step(ctx)
+	}
+	limit := w.cfg.parsed.StartTimeout
+	if err := within(limit, w.join); err != nil {
+		return err
+	}
+	w.countHosts()
+	if w.members.severalHosts() {
+		w.wg.Go(func() { w.mesh.heartbeat(w.cfg.parsed.PeerTimeout, w.members.elsewhere) })
+	}
+	// All ranks begin at almost the same time, when their lists are complete,
+	// whenever they were started.
+	err := within(limit, func(ctx context.Context) error { return w.mesh.connect(ctx, min(limit/4, maxConnect), w.reach) })
+	if err == nil {
+		// When this is through, every rank has found all others.
+		err = within(limit+reportWait, func(ctx context.Context) error {
+			_, err := w.gather(ctx, "Init", nil)
+			return err
+		})
+	}
+	if err != nil {
+		return w.explain(context.Cause(ctx), err)
+	}
+	if w.cfg.parsed.Verbose && w.cfg.Rank == 0 {
+		w.cfg.log.Info("treerun: all ranks have joined", "rank", 0, "took", time.Since(begin).Round(100*time.Microsecond),
+			"dialed", w.members.dialed.Load(), "taken", w.taken.Load())
+	}
+	return nil
 }
 
 // lossGrace is how long the end of a connection waits for its explanation: the

@@ -43,20 +43,6 @@ func (w *World) join(ctx context.Context) error {
 	return nil
 }
 
-// sayJoined logs, on rank 0 and if asked to, what the start took.
-func (w *World) sayJoined(took time.Duration) {
-	if w.cfg.parsed.Verbose && w.cfg.Rank == 0 {
-		dialed, taken := w.calls()
-		w.cfg.log.Info("treerun: all ranks have joined", "rank", 0, "took", took.Round(100*time.Microsecond), "dialed",
-			dialed, "taken", taken)
-	}
-}
-
-// calls returns how many connections this rank has dialed, and taken.
-func (w *World) calls() (dialed, taken int64) {
-	return w.members.dialed.Load(), w.taken.Load()
-}
-
 // allJoined waits until all ranks have joined, and says now and then which have
 // not: without a launcher of ours nobody else would.
 func (w *World) allJoined(ctx context.Context) error {
@@ -67,11 +53,10 @@ func (w *World) allJoined(ctx context.Context) error {
 		select {
 		case <-w.members.complete:
 			return nil
-		case <-w.members.hopeless:
-			return w.whyNot(nil)
-		case <-w.jobState.failed:
-			return w.whyNot(nil)
 		case <-ctx.Done():
+			if cause := new(Error); errors.As(context.Cause(ctx), &cause) {
+				return cause
+			}
 			return w.incomplete(context.Cause(ctx))
 		case <-report.C:
 			w.reportAbsent(time.Since(begin))
@@ -202,21 +187,6 @@ func (w *World) handDown() {
 			w.members.join(child)
 		}
 	}
-}
-
-// whyNot returns the reason for err: that this rank cannot be one of the job,
-// else that ranks cannot connect, else that a rank has failed, else err.
-func (w *World) whyNot(err error) error {
-	if no := w.members.whyHopeless(); no != nil {
-		return no
-	}
-	if errors.Is(err, errPairs) || w.jobState.isBroken() {
-		return err
-	}
-	if f := w.jobState.first(); f != nil {
-		return &Error{Self: w.cfg.Rank, Rank: f.Rank, Op: "Init", Err: f.Err}
-	}
-	return err
 }
 
 // incomplete says who is missing.

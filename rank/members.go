@@ -35,10 +35,11 @@ type members struct {
 	log  *slog.Logger
 	lost func(rank int) // memberlist thinks that a rank that had joined is dead
 
+	giveUp func(err error) // this rank cannot join at all
+
 	list     *memberlist.Memberlist
 	dialed   atomic.Int64  // connections to ranks, also those that failed
 	complete chan struct{} // closed when all ranks have joined
-	hopeless chan struct{} // closed when this rank cannot join at all
 	reports  chan report   // of pairs that cannot connect, for rank 0
 
 	mu      sync.Mutex
@@ -46,14 +47,13 @@ type members struct {
 	zones   []string         // devices with addresses of one link
 	table   []member         // by rank
 	missing int
-	refusal error // the first reason why this rank cannot join
 	lastErr error // why the latest exchange of lists did not succeed
 }
 
 func newMembers(cfg *config, lost func(rank int)) *members {
 	return &members{
 		self: newMeta(cfg), log: cfg.log, lost: lost, table: make([]member, cfg.Size), missing: cfg.Size,
-		complete: make(chan struct{}), hopeless: make(chan struct{}), reports: make(chan report, cfg.Size),
+		complete: make(chan struct{}), reports: make(chan report, cfg.Size),
 	}
 }
 
@@ -124,23 +124,6 @@ func (m *members) join(rank int) bool {
 	m.lastErr = err
 	m.mu.Unlock()
 	return err == nil
-}
-
-// cannot notes why this rank cannot join.
-func (m *members) cannot(err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.refusal == nil {
-		m.refusal = err
-		close(m.hopeless)
-	}
-}
-
-// whyHopeless returns why this rank cannot join, nil when it can.
-func (m *members) whyHopeless() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.refusal
 }
 
 // of returns what is known of a rank.
@@ -237,7 +220,7 @@ func (m *members) reach(ctx context.Context, g *authenticator, to int, ch channe
 	}
 	m.mu.Unlock()
 	if u := netconn.Unreached(err); u != nil && u.AllSay(netconn.ErrKey) {
-		m.cannot(fmt.Errorf("the process at %s %w: it belongs to another job or epoch, or its key file differs",
+		m.giveUp(fmt.Errorf("the process at %s %w: it belongs to another job or epoch, or its key file differs",
 			u.Attempts[0].At, ErrKey))
 	}
 	return conn, err

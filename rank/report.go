@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -90,29 +88,39 @@ func (w *World) sourceOf(to netip.AddrPort) string {
 	return strings.TrimSuffix(ip.String()+", "+w.net.device(ip), ", ")
 }
 
-// connect makes this rank's connections of the mesh. When some cannot be made,
-// all ranks learn that, and rank 0 which. All ranks begin at almost the same
-// time, when their lists are complete, whenever they were started.
-func (w *World) connect(ctx context.Context) error {
-	limit, cancel := context.WithTimeoutCause(ctx, w.cfg.parsed.StartTimeout, timeUp(w.cfg.parsed.StartTimeout))
-	defer cancel()
-	err := w.mesh.connect(w.untilFailure(limit), w.cfg.connectTime(), w.reach)
-	if err == nil {
-		return nil
-	}
-	lost := w.jobState.first() != nil && !w.jobState.isBroken() // a rank, for another reason
-	if lost || w.members.whyHopeless() != nil || errors.Is(context.Cause(ctx), context.Canceled) {
+// explain returns the error of Init where the ranks have all joined, and err is why it did not
+// go on; cause is why its context has ended, if it has. Where pairs of ranks cannot connect all
+// ranks learn that, and rank 0 which.
+func (w *World) explain(cause, err error) error {
+	self := w.cfg.Rank
+	_, news := w.jobState.news("Init", 0)
+	broken := w.jobState.isBroken() // by a rank that cannot connect, or has given up
+	switch known := new(Error); {
+	case broken:
+	case errors.As(cause, &known):
+		return known
+	case news != nil:
+		return news
+	case errors.Is(cause, context.Canceled):
 		return err
 	}
 	bad := w.members.failed()
 	lines := w.troubles(bad)
-	if len(lines) == 0 {
-		return err
+	if len(lines) > 0 {
+		w.mesh.breakOff(self, 0, fmt.Errorf("cannot reach rank %d: %w", bad[0], w.members.of(bad[0]).failing))
 	}
-	err = w.notConnected(lines)
-	w.mesh.breakOff(w.cfg.Rank, 0, fmt.Errorf("cannot reach rank %d: %w", bad[0], w.members.of(bad[0]).failing))
-	if w.cfg.Rank != 0 {
-		w.send(lines)
+	switch {
+	case self == 0 && (broken || len(lines) > 0):
+		lines = w.collect(lines)
+	case self != 0 && len(lines) > 0:
+		w.report(lines)
+	}
+	if len(lines) > 0 {
+		err = w.notConnected(lines)
+	}
+	if self != 0 && w.jobState.isBroken() {
+		// A launcher takes the first to end for the cause: rank 0 is to say it.
+		time.Sleep(reportQuiet + reportQuiet/2)
 	}
 	return err
 }
@@ -126,16 +134,14 @@ func (w *World) notConnected(lines []string) error {
 	}
 	return &Error{
 		Self: w.cfg.Rank, Rank: -1, Op: "Init",
-		Err: fmt.Errorf("%w:\n  %s%s", errPairs, strings.Join(lines, "\n  "), more),
+		Err: fmt.Errorf("these ranks cannot connect:\n  %s%s", strings.Join(lines, "\n  "), more),
 		Hint: fmt.Sprintf("is there a firewall? %s chooses the network, %s the ports", w.cfg.Source(environ.SettingIface),
 			w.cfg.Source(environ.SettingPorts)),
 	}
 }
 
-var errPairs = errors.New("these ranks cannot connect")
-
-// send sends this rank's report to rank 0, if that can be reached.
-func (w *World) send(lines []string) {
+// report sends this rank's lines to rank 0, if that can be reached.
+func (w *World) report(lines []string) {
 	b := strict.Marshal(&report{reportVersion, w.cfg.Rank, lines})
 	at := w.members.where(0)
 	if len(b) > maxReport || len(at) == 0 {
@@ -143,54 +149,22 @@ func (w *World) send(lines []string) {
 	}
 	// The transport dials by the name alone. What does not arrive stands in this
 	// rank's own error.
-	_ = w.members.list.SendReliable(&memberlist.Node{Name: strconv.Itoa(0), Addr: net.IP(at[0].Addr().AsSlice()),
-		Port: at[0].Port()}, b)
+	_ = w.members.list.SendReliable(&memberlist.Node{Name: "0", Addr: at[0].Addr().AsSlice(), Port: at[0].Port()}, b)
 }
 
-// collect returns the error of Init on rank 0, with all pairs that cannot
-// connect if that is why; err is what rank 0 itself ran into.
-func (w *World) collect(err error) error {
-	if w.cfg.Rank != 0 || w.members.list == nil || w.members.whyHopeless() != nil {
-		return err
-	}
-	own := errors.Is(err, errPairs)
-	if !own && !w.jobState.isBroken() {
-		return err
-	}
+// collect returns the lines of all ranks, of which own are those of rank 0.
+func (w *World) collect(own []string) []string {
 	lines := make([][]string, w.cfg.Size) // by rank
-	if own {
-		lines[0] = w.troubles(w.members.failed())
-	}
+	lines[0] = own
 	limit := time.After(reportWait)
-	for quiet := time.After(reportWait); quiet != nil; {
+	for quiet := time.After(reportWait); ; {
 		select {
 		case r := <-w.members.reports:
 			lines[r.Rank], quiet = r.Lines, time.After(reportQuiet)
+			continue
 		case <-quiet:
-			quiet = nil
 		case <-limit:
-			quiet = nil
 		}
+		return slices.Concat(lines...)
 	}
-	if all := slices.Concat(lines...); len(all) > 0 {
-		return w.notConnected(all)
-	}
-	return err
-}
-
-// awaitReport keeps a rank other than 0 from ending before rank 0 has said what
-// happened: a launcher takes the first to end for the cause.
-func (w *World) awaitReport() {
-	if w.cfg.Rank != 0 && w.jobState.isBroken() {
-		time.Sleep(reportQuiet + reportQuiet/2)
-	}
-}
-
-// connectTime is how long a rank may be out of reach of another one when they
-// have found each other, before they are a pair that cannot connect.
-func (c *config) connectTime() time.Duration { return min(c.parsed.StartTimeout/4, maxConnect) }
-
-// timeUp is the error of a part of the start that took too long.
-func timeUp(d time.Duration) error {
-	return fmt.Errorf("%w: %v have passed", context.DeadlineExceeded, d)
 }
