@@ -72,12 +72,3 @@ func (e *Error) AtFault() int { return e.Rank }
 
 // Unwrap returns what happened.
 func (e *Error) Unwrap() error { return e.Err }
-
-// failure is what happened to a rank that failed, in the words of whoever saw
-// it: "killed by SIGKILL".
-type failure struct{ text string }
-
-func (f failure) Error() string { return f.text }
-
-// Is makes every failure an ErrFailed.
-func (f failure) Is(target error) bool { return target == ErrFailed }

@@ -43,32 +43,50 @@ type frame struct {
 	number uint64
 	blobs  [][]byte
 	text   string
+	cause  error // what the text of a notice of this rank's own says
 }
 
 // notice returns a frame about a rank.
-func notice(kind frameKind, rank int, number uint64, text string) *frame {
-	return &frame{kind: kind, rank: rank, number: number, text: text[:min(len(text), maxText)]}
+func notice(kind frameKind, rank int, number uint64, why error) *frame {
+	text := ""
+	if why != nil {
+		text = why.Error()
+	}
+	return &frame{kind: kind, rank: rank, number: number, text: text[:min(len(text), maxText)], cause: why}
 }
 
 // brokenNotice returns the frame that says why AllGather number cannot complete.
-func brokenNotice(rank int, number uint64, err error) *frame {
+func brokenNotice(rank int, number uint64, why error) *frame {
 	kind := brokenFrame
-	if errors.Is(err, ErrStalled) {
+	if errors.Is(why, ErrStalled) {
 		kind = stalledFrame
 	}
-	return notice(kind, rank, number, err.Error())
+	return notice(kind, rank, number, why)
 }
 
-// broken is why an AllGather cannot complete, as another rank says it.
-type broken struct {
-	text    string
-	stalled bool
+// why returns what a notice says, as an error.
+func (f *frame) why() error {
+	switch {
+	case f.cause != nil:
+		return f.cause
+	case f.kind == failedFrame:
+		return told{f.text, ErrFailed}
+	case f.kind == stalledFrame:
+		return told{f.text, ErrStalled}
+	}
+	return told{f.text, nil}
 }
 
-func (b broken) Error() string { return b.text }
+// told is what happened, in the words of whoever saw it: "killed by SIGKILL".
+type told struct {
+	text string
+	kind error // what it is, to errors.Is; nil: nothing in particular
+}
 
-// Is makes it an ErrStalled where it is one.
-func (b broken) Is(target error) bool { return b.stalled && target == ErrStalled }
+func (t told) Error() string { return t.text }
+
+// Is makes it an error of its kind.
+func (t told) Is(target error) bool { return t.kind != nil && target == t.kind }
 
 // blobsIn says how many blobs step of an AllGather of n ranks moves.
 func blobsIn(step, n int) int { return min(1<<step, n-1<<step) }

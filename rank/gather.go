@@ -3,6 +3,7 @@ package rank
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -86,14 +87,20 @@ func (w *World) gaveUp(op string, number uint64, err error) error {
 	if news := w.newsOf(op, number); news != nil {
 		return news
 	}
-	culprit := whyLate(err)
-	by, told := w.cfg.Rank, fmt.Errorf("gave up %s: %w", op, err)
+	culprit, late := -1, interface {
+		error
+		AtFault() int // -1 when it is not one rank's
+	}(nil)
+	if errors.As(err, &late) {
+		culprit = late.AtFault()
+	}
+	by, why := w.cfg.Rank, fmt.Errorf("gave up %s: %w", op, err)
 	if culprit >= 0 {
-		by, told = culprit, fmt.Errorf("is waited for: rank %d gave up %s: %w", w.cfg.Rank, op, err)
+		by, why = culprit, fmt.Errorf("is waited for: rank %d gave up %s: %w", w.cfg.Rank, op, err)
 		err = fmt.Errorf("is waited for: %w", err)
 	}
 	if w.mesh != nil {
-		w.mesh.breakOff(by, number, told)
+		w.mesh.spread(brokenNotice(by, number, why))
 	}
 	return &Error{Self: w.cfg.Rank, Rank: culprit, Op: op, Err: err}
 }
@@ -184,7 +191,7 @@ func (w *World) receive(run context.Context, wait *waits.Wait, op string, from, 
 		}
 		err := &Error{Self: w.cfg.Rank, Rank: from, Op: op,
 			Err: fmt.Errorf("is at step %d of AllGather %d, this rank at step %d of %d", f.step, f.number, step, number)}
-		w.mesh.breakOff(from, number, err.Err)
+		w.mesh.spread(brokenNotice(from, number, err.Err))
 		return nil, err
 	case <-run.Done():
 		return nil, whyEnded(run, wait, from)

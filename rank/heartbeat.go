@@ -24,7 +24,7 @@ func (m *mesh) heartbeat(peerTimeout time.Duration, elsewhere func(rank int) boo
 	interval := peerTimeout / heartbeats
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	heartbeat := notice(heartbeatFrame, m.authenticator.self, 0, "")
+	heartbeat := notice(heartbeatFrame, m.authenticator.self, 0, nil)
 	last := time.Now()
 	for {
 		select {

@@ -2,21 +2,19 @@ package rank
 
 import "sync"
 
-// jobState is what this rank knows about how the job is going. All its methods may
-// be called concurrently.
+// jobState is what this rank knows about how the job is going: the notices that were
+// news. All its methods may be called concurrently.
 type jobState struct {
 	self   int
 	failed chan struct{} // closed with the first failure
 
 	mu      sync.Mutex
 	changed chan struct{}  // closed and replaced whenever the rest changes
-	failure *Error         // the first one
-	broken  *Error         // why AllGather brokenAt and later ones cannot complete
+	failure *frame         // the first one
+	broken  *frame         // why its AllGather and later ones cannot complete
 	left    map[int]uint64 // ranks that have closed, and how many AllGathers they had completed
 	ended   map[int]bool   // ranks that the launcher saw end in good order
 	closing bool           // this rank's Close has begun
-
-	brokenAt uint64
 }
 
 func newJobState(self int) *jobState {
@@ -27,137 +25,116 @@ func newJobState(self int) *jobState {
 }
 
 // change lets everybody who waits look again. The caller holds mu.
-func (f *jobState) change() {
-	close(f.changed)
-	f.changed = make(chan struct{})
+func (s *jobState) change() {
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
-// fail notes that rank has failed. It says whether that is the first failure.
-func (f *jobState) fail(rank int, what string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.failure != nil || f.closing {
+// take notes what a notice says, and says whether it is news: that a rank has closed, or the
+// first failure, or the first reason why AllGathers cannot complete.
+func (s *jobState) take(f *frame) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, left := s.left[f.rank]
+	switch {
+	case f.kind == leftFrame && !left:
+		s.left[f.rank] = f.number
+	case f.kind == failedFrame && s.failure == nil && !s.closing:
+		s.failure = f
+		close(s.failed)
+	case (f.kind == brokenFrame || f.kind == stalledFrame) && s.broken == nil && !s.closing:
+		s.broken = f
+	default:
 		return false
 	}
-	f.failure = &Error{Self: f.self, Rank: rank, Err: failure{what}}
-	close(f.failed)
-	f.change()
+	s.change()
 	return true
 }
 
-// leave notes that rank has closed after completing done AllGathers. It says
-// whether that is news.
-func (f *jobState) leave(rank int, done uint64) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if _, known := f.left[rank]; known {
-		return false
+// fail notes that rank has failed, -1 the launcher.
+func (s *jobState) fail(rank int, what string) bool {
+	return s.take(notice(failedFrame, rank, 0, told{what, ErrFailed}))
+}
+
+// close notes that this rank closes: what happens from now on is no news.
+func (s *jobState) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closing {
+		s.closing = true
+		s.change()
 	}
-	f.left[rank] = done
-	f.change()
-	return true
 }
 
 // hasLeft says whether rank has closed.
-func (f *jobState) hasLeft(rank int) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	_, left := f.left[rank]
+func (s *jobState) hasLeft(rank int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, left := s.left[rank]
 	return left
 }
 
 // end notes that the launcher saw rank end after closing in good order; hasEnded
 // tells it.
-func (f *jobState) end(rank int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.ended[rank] = true
+func (s *jobState) end(rank int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended[rank] = true
 }
 
-func (f *jobState) hasEnded(rank int) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.ended[rank]
+func (s *jobState) hasEnded(rank int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended[rank]
 }
 
-// breakOff notes that AllGather number and later ones cannot complete, because
-// of rank. It says whether that is news.
-func (f *jobState) breakOff(rank int, number uint64, err error) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.broken != nil || f.closing {
-		return false
-	}
-	f.broken, f.brokenAt = &Error{Self: f.self, Rank: rank, Err: err}, number
-	f.change()
-	return true
+// troubles returns the notices of what went wrong: the first failure, and why AllGathers
+// cannot complete; nil where there is none.
+func (s *jobState) troubles() (failure, broken *frame) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failure, s.broken
 }
 
 // isBroken says whether some AllGather cannot complete.
-func (f *jobState) isBroken() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.broken != nil
+func (s *jobState) isBroken() bool {
+	_, broken := s.troubles()
+	return broken != nil
 }
 
-// close notes that this rank closes. It says whether it did not before.
-func (f *jobState) close() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closing {
-		return false
+// first returns the first failure, or nil.
+func (s *jobState) first() *Error {
+	failure, _ := s.troubles()
+	if failure == nil {
+		return nil
 	}
-	f.closing = true
-	f.change()
-	return true
+	return &Error{Self: s.self, Rank: failure.rank, Err: failure.why()}
 }
 
 // news returns a channel that is closed at the next change, and why the
 // operation op, which needs AllGather number, cannot complete: nil while it
 // can.
-func (f *jobState) news(op string, number uint64) (<-chan struct{}, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	switch {
-	case f.closing:
-		return f.changed, &Error{Self: f.self, Rank: -1, Op: op, Err: ErrClosed}
-	case f.failure != nil:
-		return f.changed, &Error{Self: f.self, Rank: f.failure.Rank, Op: op, Err: f.failure.Err}
-	case f.broken != nil && number >= f.brokenAt:
-		return f.changed, &Error{Self: f.self, Rank: f.broken.Rank, Op: op, Err: f.broken.Err}
-	}
-	first := -1
-	for rank, done := range f.left {
-		if done <= number && (first < 0 || rank < first) {
-			first = rank
+func (s *jobState) news(op string, number uint64) (<-chan struct{}, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gone := -1 // the first rank that has closed and would be needed
+	for rank, done := range s.left {
+		if done <= number && (gone < 0 || rank < gone) {
+			gone = rank
 		}
 	}
+	rank, err := -1, error(nil)
 	switch {
-	case first >= 0 && f.broken != nil: // a later AllGather's end is why it has closed
-		return f.changed, &Error{Self: f.self, Rank: f.broken.Rank, Op: op, Err: f.broken.Err}
-	case first >= 0:
-		return f.changed, &Error{Self: f.self, Rank: first, Op: op, Err: ErrPeerClosed}
+	case s.closing:
+		err = ErrClosed
+	case s.failure != nil:
+		rank, err = s.failure.rank, s.failure.why()
+	case s.broken != nil && (number >= s.broken.number || gone >= 0): // a later AllGather's end is why it has closed
+		rank, err = s.broken.rank, s.broken.why()
+	case gone >= 0:
+		rank, err = gone, ErrPeerClosed
+	default:
+		return s.changed, nil
 	}
-	return f.changed, nil
-}
-
-// troubles returns notices of what went wrong, for ranks that may not know it.
-func (f *jobState) troubles() []*frame {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var list []*frame
-	if f.failure != nil && f.failure.Rank >= 0 {
-		list = append(list, notice(failedFrame, f.failure.Rank, 0, f.failure.Err.Error()))
-	}
-	if f.broken != nil {
-		list = append(list, brokenNotice(f.broken.Rank, f.brokenAt, f.broken.Err))
-	}
-	return list
-}
-
-// first returns the first failure, or nil.
-func (f *jobState) first() *Error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.failure
+	return s.changed, &Error{Self: s.self, Rank: rank, Op: op, Err: err}
 }

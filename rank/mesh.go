@@ -159,12 +159,9 @@ func (m *mesh) read(l *peerConn, inbox chan<- *frame) {
 			case <-m.stop.Done():
 				return
 			}
-		case leftFrame:
-			m.leave(f.rank, f.number)
-		case failedFrame:
-			m.fail(f.rank, f.text)
-		case brokenFrame, stalledFrame:
-			m.breakOff(f.rank, f.number, broken{f.text, f.kind == stalledFrame})
+		case heartbeatFrame:
+		default:
+			m.spread(f)
 		}
 	}
 }
@@ -185,7 +182,7 @@ func (m *mesh) lost(peer int, err error) {
 	switch {
 	case m.jobState.hasLeft(peer):
 	case m.jobState.hasEnded(peer):
-		m.leave(peer, 0)
+		m.spread(notice(leftFrame, peer, 0, nil))
 	case isEnd(err):
 		m.fail(peer, "ended without closing its world"+m.on(peer))
 	default:
@@ -205,29 +202,19 @@ func isEnd(err error) bool {
 	return false
 }
 
-// fail, leave and breakOff note what became of a rank, and pass it on when it
-// is news.
+// spread notes what a notice says, and passes it on when it is news: to all ranks that
+// this one dialed, and failures to those that dialed this one, too.
+func (m *mesh) spread(f *frame) {
+	if m.jobState.take(f) {
+		m.tell(f, f.kind == failedFrame)
+	}
+}
+
 func (m *mesh) fail(rank int, what string) {
-	if m.jobState.fail(rank, what) && rank >= 0 {
-		m.tell(notice(failedFrame, rank, 0, what), true)
-	}
+	m.spread(notice(failedFrame, rank, 0, told{what, ErrFailed}))
 }
 
-func (m *mesh) leave(rank int, done uint64) {
-	if m.jobState.leave(rank, done) {
-		m.tell(notice(leftFrame, rank, done, ""), false)
-	}
-}
-
-func (m *mesh) breakOff(rank int, number uint64, err error) {
-	if m.jobState.breakOff(rank, number, err) {
-		m.tell(brokenNotice(rank, number, err), false)
-	}
-}
-
-// tell sends a notice to all ranks that this one dialed, without waiting, and
-// after all earlier ones; to those that dialed this one, too, when it is for
-// everybody.
+// tell sends a notice without waiting, and after all earlier ones.
 func (m *mesh) tell(f *frame, everybody bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -255,13 +242,17 @@ func (m *mesh) conns(in bool) []*peerConn {
 // knows to have gone wrong before, it says first, so that nobody takes its
 // leaving for the cause.
 func (m *mesh) goodbye(done uint64) {
-	notices := append(m.jobState.troubles(), notice(leftFrame, m.authenticator.self, done, ""))
+	failure, broken := m.jobState.troubles()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, l := range m.conns(true) {
-		for _, f := range notices {
-			l.put(f)
+		if failure != nil && failure.rank >= 0 {
+			l.put(failure)
 		}
+		if broken != nil {
+			l.put(broken)
+		}
+		l.put(notice(leftFrame, m.authenticator.self, done, nil))
 		l.flush()
 	}
 }

@@ -70,28 +70,23 @@ func (l *peerConn) flush() {
 	queue := l.queue
 	l.queue = nil
 	l.queueMu.Unlock()
-	l.write(queue...)
+	l.writeNotices(queue...)
 }
 
-// write writes notices. They are small; only a peer that does not read makes it
+// writeNotices writes notices. They are small; only a peer that does not read makes it
 // wait, and then not for long. The caller holds mu.
-func (l *peerConn) write(notices ...*frame) {
-	l.conn.SetWriteDeadline(time.Now().Add(noticeTimeout))
-	var bufs net.Buffers
-	for _, f := range notices {
-		bufs = append(bufs, f.encode()...)
-	}
-	if n, err := bufs.WriteTo(l.conn); err != nil && n > 0 {
-		l.conn.Close() // in the middle of a frame
-	}
+func (l *peerConn) writeNotices(notices ...*frame) {
+	ctx, cancel := context.WithTimeout(context.Background(), noticeTimeout)
+	defer cancel()
+	_ = l.write(ctx, notices...) // what the peer does not hear of it finds out
 }
 
 // sendHeartbeat tells the peer that this rank lives, unless something is being written,
 // which tells it as well.
 func (l *peerConn) sendHeartbeat(f *frame) {
 	if l.mu.TryLock() {
-		l.write(f)
-		l.mu.Unlock()
+		defer l.mu.Unlock()
+		l.writeNotices(f)
 	}
 }
 
@@ -100,10 +95,18 @@ func (l *peerConn) sendHeartbeat(f *frame) {
 func (l *peerConn) send(ctx context.Context, f *frame) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.write(ctx, f)
+}
+
+// write writes frames until ctx is done. The caller holds mu.
+func (l *peerConn) write(ctx context.Context, frames ...*frame) error {
 	l.conn.SetWriteDeadline(time.Time{})
 	unblock := context.AfterFunc(ctx, func() { l.conn.SetWriteDeadline(time.Unix(1, 0)) })
 	defer unblock()
-	bufs := net.Buffers(f.encode())
+	var bufs net.Buffers
+	for _, f := range frames {
+		bufs = append(bufs, f.encode()...)
+	}
 	n, err := bufs.WriteTo(l.conn)
 	if err != nil && n > 0 {
 		l.conn.Close() // in the middle of a frame

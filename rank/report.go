@@ -107,7 +107,7 @@ func (w *World) explain(cause, err error) error {
 	bad := w.members.failed()
 	lines := w.troubles(bad)
 	if len(lines) > 0 {
-		w.mesh.breakOff(self, 0, fmt.Errorf("cannot reach rank %d: %w", bad[0], w.members.of(bad[0]).failing))
+		w.mesh.spread(brokenNotice(self, 0, fmt.Errorf("cannot reach rank %d: %w", bad[0], w.members.of(bad[0]).failing)))
 	}
 	switch {
 	case self == 0 && (broken || len(lines) > 0):

@@ -9,8 +9,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/vmihailenco/msgpack/v5"
-
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/internal/waits"
@@ -94,12 +92,7 @@ func (w *World) tellWaits(conn net.Conn) {
 		return
 	}
 	s := w.job.Status(w.stop, int(binary.BigEndian.Uint32(about[:])))
-	text, err := msgpack.Marshal(&s)
-	if err != nil {
-		panic(fmt.Sprintf("rank: encoding waits: %v", err)) // plain fields
-	}
-	// Who asked finds out that no answer came.
-	_, _ = conn.Write(text)
+	_, _ = conn.Write(strict.Marshal(&s)) // who asked finds out that no answer came
 }
 
 // whyEnded returns why run has ended while this rank waited for a peer. Where its time was
@@ -130,16 +123,5 @@ type late struct {
 func (l *late) Error() string { return fmt.Sprintf("%v; it waited: %s", l.err, l.Text) }
 func (l *late) Unwrap() error { return l.err }
 
-// whyLate returns why an AllGather did not come to its end in time, and the rank at
-// fault, -1 when it is not one rank's.
-func whyLate(err error) (rank int) {
-	var stalled *waits.Stalled
-	var l *late
-	switch {
-	case errors.As(err, &stalled):
-		return stalled.Rank
-	case errors.As(err, &l):
-		return l.Rank
-	}
-	return -1
-}
+// AtFault returns the rank that it waited for in the end, -1 when that is not one rank.
+func (l *late) AtFault() int { return l.Rank }

@@ -153,7 +153,7 @@ func TestSendFailed(t *testing.T) {
 		f := newJobState(0)
 		w := &World{cfg: &config{Job: &environ.Job{File: job.File{Size: 2}}}, jobState: f, mesh: &mesh{jobState: f}}
 		w.wait = (&waits.Job{Size: 2}).NewWait("", nil)
-		f.leave(1, left)
+		f.take(notice(leftFrame, 1, left, nil))
 		w.publish(w.wait, "AllGather", 0, 0, 1, "to take blobs")
 		err := w.sendFailed(t.Context(), w.wait, "AllGather", 1, errors.New("broken pipe"))
 		if e := (*Error)(nil); !errors.As(err, &e) || e.Rank != 1 || w.wait.Doing() != "" {
