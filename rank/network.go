@@ -7,9 +7,11 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/treerun/treerun/internal/iface"
+	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/rank/internal/environ"
 )
 
@@ -21,8 +23,8 @@ type network struct {
 	seeds   []netip.AddrPort
 	offered []iface.Address // best first
 	left    []iface.Address
-	allowed map[netip.Addr]bool // where calls are taken; nil: everywhere
-	zones   []string            // devices with an address of one link
+	only    bool     // calls are taken at addresses that are offered only
+	zones   []string // devices with an address of one link
 }
 
 var (
@@ -72,10 +74,8 @@ func findNetwork(ctx context.Context, cfg *config) (*network, error) {
 	}
 	n.listen = netip.IPv6Unspecified() // IPv4, too
 	n.keepSeedFree()
-	if cfg.parsed.Iface.String() == "" {
+	if n.only = cfg.parsed.Iface.String() != ""; !n.only {
 		n.putFirst(n.towardsSeed(), "on the way to the seed address")
-	} else {
-		n.allow()
 	}
 	return n, nil
 }
@@ -120,37 +120,30 @@ func (n *network) findSeeds(ctx context.Context, cfg *config) error {
 		ctx = limited
 	}
 	for i, seed := range cfg.Seeds {
-		host, port, err := splitSeed(ctx, seed)
-		if err != nil {
-			return err
+		host, service, err := net.SplitHostPort(seed)
+		port := 0
+		if err == nil {
+			port, err = net.DefaultResolver.LookupPort(ctx, "tcp", service)
 		}
-		if cfg.Rank == 0 {
-			if i > 0 && port != n.port {
-				return fmt.Errorf("the seed addresses %s and %s have different ports; rank 0 listens at one", cfg.Seeds[0], seed)
+		var found []netip.Addr
+		if err == nil {
+			if found, err = lookUp(ctx, host); cfg.Rank == 0 {
+				err = nil // it listens all the same
 			}
-			n.port = port
 		}
-		found, err := lookUp(ctx, host)
-		if err != nil && cfg.Rank != 0 {
+		switch {
+		case err != nil:
 			return fmt.Errorf("seed address %q: %w", seed, err)
+		case cfg.Rank == 0 && i > 0 && port != n.port:
+			return fmt.Errorf("the seed addresses %s and %s have different ports; rank 0 listens at one", cfg.Seeds[0], seed)
+		case cfg.Rank == 0:
+			n.port = port
 		}
 		for _, ip := range found {
 			n.seeds = append(n.seeds, netip.AddrPortFrom(ip, uint16(port)))
 		}
 	}
 	return nil
-}
-
-// splitSeed splits HOST:PORT.
-func splitSeed(ctx context.Context, seed string) (host string, port int, err error) {
-	host, service, err := net.SplitHostPort(seed)
-	if err == nil {
-		port, err = net.DefaultResolver.LookupPort(ctx, "tcp", service)
-	}
-	if err != nil {
-		return "", 0, fmt.Errorf("seed address %q: %w", seed, err)
-	}
-	return host, port, nil
 }
 
 // lookUp returns the addresses of a host. It asks again and again until ctx is
@@ -215,22 +208,13 @@ func (n *network) putFirst(ip netip.Addr, why string) {
 	}
 }
 
-// allow lets nobody in who comes to an address that is not offered, unless it
-// is the seed's or the loopback's.
-func (n *network) allow() {
-	n.allowed = map[netip.Addr]bool{}
-	for _, a := range n.offered {
-		n.allowed[a.IP.WithZone("")] = true
-	}
-	for _, s := range n.seeds {
-		n.allowed[s.Addr().WithZone("")] = true
-	}
-}
-
-// takes says whether a call that came to a local address is taken.
+// takes says whether a call that came to a local address is taken: where the user has named
+// the network, one to an address that is offered, the seed's or the loopback's.
 func (n *network) takes(local netip.Addr) bool {
 	local = local.Unmap().WithZone("")
-	return n.allowed == nil || local.IsLoopback() || n.allowed[local]
+	return !n.only || local.IsLoopback() ||
+		slices.ContainsFunc(n.offered, func(a iface.Address) bool { return a.IP.WithZone("") == local }) ||
+		slices.ContainsFunc(n.seeds, func(s netip.AddrPort) bool { return s.Addr().WithZone("") == local })
 }
 
 func needsZone(ip netip.Addr) bool { return ip.Is6() && ip.IsLinkLocalUnicast() }
@@ -238,11 +222,9 @@ func needsZone(ip netip.Addr) bool { return ip.Is6() && ip.IsLinkLocalUnicast() 
 // device returns the name of the device that has an address, "" when it is not
 // among those that were looked at.
 func (n *network) device(ip netip.Addr) string {
-	for _, list := range [][]iface.Address{n.offered, n.left} {
-		for _, a := range list {
-			if a.IP.WithZone("") == ip.WithZone("") {
-				return a.Device
-			}
+	for _, a := range slices.Concat(n.offered, n.left) {
+		if a.IP.WithZone("") == ip.WithZone("") {
+			return a.Device
 		}
 	}
 	return ""
@@ -255,4 +237,55 @@ func (n *network) ips() []netip.Addr {
 		all[i] = a.IP
 	}
 	return all
+}
+
+// pair is a TCP listener and a UDP socket with the same port number.
+type pair struct {
+	tcp *net.TCPListener
+	udp *net.UDPConn
+}
+
+// listen opens a pair at addr: at port if that is not 0, else at a port of the range.
+// The ranks of a host begin at different places of the range, and none takes the port
+// taken.
+func listen(addr netip.Addr, port int, among netconn.PortRange, localRank, taken int) (pair, error) {
+	if port != 0 {
+		return listenAt(netip.AddrPortFrom(addr, uint16(port)))
+	}
+	return netconn.ListenIn(among, localRank, func(port uint16) (pair, error) {
+		if int(port) == taken && taken != 0 {
+			return pair{}, syscall.EADDRINUSE
+		}
+		return listenAt(netip.AddrPortFrom(addr, port))
+	})
+}
+
+// listenAt opens a pair at an address; at any port where its port is 0: the kernel chooses
+// it for TCP only, so that it may be taken for UDP.
+func listenAt(at netip.AddrPort) (p pair, err error) {
+	for range 20 {
+		if p, err = tryAt(at); at.Port() != 0 || !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+	}
+	return p, err
+}
+
+func tryAt(at netip.AddrPort) (pair, error) {
+	// Without a host, Go listens at all addresses of the families that there are.
+	tcp := &net.TCPAddr{Port: int(at.Port())}
+	if !at.Addr().IsUnspecified() {
+		tcp = net.TCPAddrFromAddrPort(at)
+	}
+	ln, err := net.ListenTCP("tcp", tcp)
+	if err != nil {
+		return pair{}, err
+	}
+	port := ln.Addr().(*net.TCPAddr).Port
+	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: tcp.IP, Port: port, Zone: tcp.Zone})
+	if err != nil {
+		ln.Close()
+		return pair{}, err
+	}
+	return pair{ln, udp}, nil
 }

@@ -43,7 +43,7 @@ func TestCallsAreTakenOnOfferedAddressesOnly(t *testing.T) {
 	if !n.takes(ip("10.9.9.9")) {
 		t.Error("without --iface a call is refused")
 	}
-	n.allow()
+	n.only = true
 	for at, want := range map[string]bool{
 		"10.0.0.1": true, "::ffff:10.0.0.1": true, "fe80::1%eth0": true, "192.0.2.1": true, "127.0.0.1": true, "::1": true,
 		"10.9.9.9": false, "fd00::1": false,

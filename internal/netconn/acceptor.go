@@ -1,10 +1,11 @@
 package netconn
 
 import (
-	"container/list"
 	"errors"
+	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 )
@@ -37,20 +38,13 @@ type Acceptor struct {
 
 	mu      sync.Mutex
 	closed  bool
-	waiting list.List // of *caller, oldest first
-	from    map[netip.Addr]int
-}
-
-// caller is a connection that has not proved itself.
-type caller struct {
-	conn net.Conn
-	from netip.Addr
+	waiting []net.Conn // that have not proved themselves, oldest first
 }
 
 // OpenAcceptor begins to accept connections from the listeners, which are the Acceptor's
 // from now on.
 func OpenAcceptor(cfg AcceptorConfig, listeners ...net.Listener) *Acceptor {
-	a := &Acceptor{cfg: cfg, listeners: listeners, stop: make(chan struct{}), from: make(map[netip.Addr]int)}
+	a := &Acceptor{cfg: cfg, listeners: listeners, stop: make(chan struct{})}
 	for _, ln := range listeners {
 		a.wg.Go(func() { a.serve(ln) })
 	}
@@ -70,8 +64,8 @@ func (a *Acceptor) Close() {
 	for _, ln := range a.listeners {
 		ln.Close()
 	}
-	for e := a.waiting.Front(); e != nil; e = e.Next() {
-		e.Value.(*caller).conn.Close()
+	for _, c := range a.waiting {
+		c.Close()
 	}
 	a.mu.Unlock()
 	a.wg.Wait()
@@ -94,61 +88,56 @@ func (a *Acceptor) serve(ln net.Listener) {
 			}
 			continue
 		}
-		place := a.queue(conn)
-		a.wg.Go(func() { a.admit(conn, place) })
+		a.queue(conn)
+		a.wg.Go(func() { a.admit(conn) })
 	}
 }
 
 // queue gives a newcomer a place, which another may have to leave.
-func (a *Acceptor) queue(conn net.Conn) *list.Element {
-	c := &caller{conn: conn, from: addrOf(conn.RemoteAddr())}
+func (a *Acceptor) queue(conn net.Conn) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.waiting.Len() >= a.cfg.Places {
+	if len(a.waiting) >= a.cfg.Places {
 		a.dropOne()
 	}
 	if a.closed { // Close has gone through the list before
 		conn.Close()
 	}
-	a.from[c.from]++
-	return a.waiting.PushBack(c)
+	a.waiting = append(a.waiting, conn)
 }
 
 // dropOne closes the oldest connection of the source that has most. The caller
 // holds mu.
 func (a *Acceptor) dropOne() {
-	var oldest *list.Element
-	for e := a.waiting.Front(); e != nil; e = e.Next() {
-		if oldest == nil || a.from[e.Value.(*caller).from] > a.from[oldest.Value.(*caller).from] {
-			oldest = e
+	from := map[netip.Addr]int{}
+	for _, c := range a.waiting {
+		from[addrOf(c.RemoteAddr())]++
+	}
+	var oldest net.Conn
+	for _, c := range a.waiting {
+		if oldest == nil || from[addrOf(c.RemoteAddr())] > from[addrOf(oldest.RemoteAddr())] {
+			oldest = c
 		}
 	}
 	if oldest != nil {
-		oldest.Value.(*caller).conn.Close()
+		oldest.Close()
 		a.forget(oldest)
 	}
 }
 
-// forget takes a caller off the list. It does nothing the second time. The
-// caller holds mu.
-func (a *Acceptor) forget(place *list.Element) {
-	c := place.Value.(*caller)
-	if c.conn == nil {
-		return
+// forget takes a caller off the list, if it is there. The caller holds mu.
+func (a *Acceptor) forget(conn net.Conn) {
+	if i := slices.Index(a.waiting, conn); i >= 0 {
+		a.waiting = slices.Delete(a.waiting, i, i+1)
 	}
-	if a.from[c.from]--; a.from[c.from] == 0 {
-		delete(a.from, c.from)
-	}
-	a.waiting.Remove(place)
-	c.conn = nil
 }
 
 // admit lets one connection prove itself.
-func (a *Acceptor) admit(conn net.Conn, place *list.Element) {
+func (a *Acceptor) admit(conn net.Conn) {
 	conn.SetDeadline(time.Now().Add(a.cfg.Wait))
 	enter, err := a.cfg.Prove(conn)
 	a.mu.Lock()
-	a.forget(place)
+	a.forget(conn)
 	over := a.closed
 	a.mu.Unlock()
 	if err == nil {
@@ -162,4 +151,31 @@ func (a *Acceptor) admit(conn net.Conn, place *list.Element) {
 		return
 	}
 	enter()
+}
+
+// Refusals logs the first caller who was refused, and no others. Callers who hang up before they have
+// proved anything do not count: a peer does so when another path was faster. It may be used concurrently.
+type Refusals struct {
+	Log *slog.Logger // with what says who listens
+
+	once sync.Once
+}
+
+// Refused notes that a caller was refused. It has the form of AcceptorConfig.Refused.
+func (s *Refusals) Refused(from net.Addr, err error) {
+	if errors.Is(err, errSilent) || errors.Is(err, errNoProof) {
+		return
+	}
+	s.once.Do(func() {
+		s.Log.Warn("treerun: refused somebody who is no rank of this job; others are refused without a word",
+			"from", from, "error", err)
+	})
+}
+
+// addrOf returns the address of a TCP peer without zone, the zero Addr for others.
+func addrOf(at net.Addr) netip.Addr {
+	if at, is := at.(*net.TCPAddr); is {
+		return at.AddrPort().Addr().Unmap().WithZone("")
+	}
+	return netip.Addr{}
 }

@@ -7,7 +7,30 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
 )
+
+// place is an address at which a rank listens.
+type place struct {
+	Addr   netip.Addr // without zone
+	Port   uint16
+	Device string       // "" when not known
+	subnet netip.Prefix // not valid when not known; not told to others
+}
+
+// String is the form of errors: "10.0.0.2:41234, eth0".
+func (p place) String() string { return p.on(netip.AddrPortFrom(p.Addr, p.Port).String()) }
+
+// host is String without the port.
+func (p place) host() string { return p.on(p.Addr.String()) }
+
+// on adds the device to an address.
+func (p place) on(address string) string {
+	return strings.TrimSuffix(address+", "+p.Device, ", ")
+}
 
 // locate returns the places of addrs on this host, without ports.
 func locate(addrs []netip.Addr) ([]place, error) {
@@ -121,4 +144,119 @@ func HostID() (id [16]byte) {
 	digest := sha256.Sum256([]byte(text))
 	copy(id[:], digest[:])
 	return id
+}
+
+// maxPaths is how many ways to one peer are tried.
+const maxPaths = 16
+
+// path is a way to a peer: from one of this rank's addresses to one of its.
+type path struct {
+	from place
+	at   place
+}
+
+// paths returns the ways from a rank that listens at own to one that listens
+// at theirs, best first: every one of their addresses from the address that
+// suits it best, then from the second best, and so on. Both lists have the best
+// addresses first.
+func paths(own, theirs []place, sameHost bool) []path {
+	type ranked struct {
+		path
+		cost int
+	}
+	var all []ranked
+	for _, at := range theirs {
+		// What both hosts have, as bridges of containers do, leads back to us.
+		if !sameHost && slices.ContainsFunc(own, func(p place) bool { return p.Addr == at.Addr }) {
+			continue
+		}
+		var near, far []path // in the subnet of the address that it is reached from, and not
+		for _, from := range own {
+			switch {
+			case !suits(from, at, sameHost):
+			case from.subnet.Contains(at.Addr):
+				near = append(near, path{from, at})
+			default:
+				far = append(far, path{from, at})
+			}
+		}
+		for turn, p := range append(near, far...) {
+			cost := 2 * turn
+			if turn >= len(near) {
+				cost++
+			}
+			all = append(all, ranked{p, cost})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b ranked) int { return a.cost - b.cost })
+	var out []path
+	for _, r := range all[:min(len(all), maxPaths)] {
+		out = append(out, r.path)
+	}
+	return out
+}
+
+// suits says whether packets can get from one address to the other at all.
+func suits(from, at place, sameHost bool) bool {
+	return from.Addr.Is4() == at.Addr.Is4() &&
+		from.Addr.IsLoopback() == at.Addr.IsLoopback() && (sameHost || !at.Addr.IsLoopback()) &&
+		from.Addr.IsLinkLocalUnicast() == at.Addr.IsLinkLocalUnicast()
+}
+
+// failed says that this path could not be connected, and why.
+func (w *path) failed(err error) try {
+	return try{w.from.host(), w.at.String(), reasonOf(err)}
+}
+
+// PortRange is a range of ports, both ends within. The zero value is any port.
+type PortRange struct{ Lo, Hi int }
+
+// ParsePorts reads LO-HI, with 1 <= LO <= HI <= 65535.
+func ParsePorts(text string) (PortRange, error) {
+	lo, hi, _ := strings.Cut(text, "-")
+	a, err1 := strconv.ParseUint(lo, 10, 16)
+	b, err2 := strconv.ParseUint(hi, 10, 16)
+	if err1 != nil || err2 != nil || a == 0 || a > b {
+		return PortRange{}, fmt.Errorf("%.40q is no range of ports, want LO-HI, such as 40000-40050", text)
+	}
+	return PortRange{int(a), int(b)}, nil
+}
+
+// Check reports a range that ParsePorts would not return.
+func (r PortRange) Check() error {
+	if r != (PortRange{}) && !(1 <= r.Lo && r.Lo <= r.Hi && r.Hi <= 65535) {
+		return fmt.Errorf("ports from %d to %d", r.Lo, r.Hi)
+	}
+	return nil
+}
+
+// Count returns how many ports the range has, 0 for any.
+func (r PortRange) Count() int {
+	if r == (PortRange{}) {
+		return 0
+	}
+	return r.Hi - r.Lo + 1
+}
+
+// String returns the range as the flag has it.
+func (r PortRange) String() string { return fmt.Sprintf("%d-%d", r.Lo, r.Hi) }
+
+// ListenIn calls open with one port of the range after the other until one is not
+// taken: until the error is nil, or not EADDRINUSE. It begins with the one numbered
+// first, so that the ranks of a host do not all try the same ones. Where all are
+// taken the error wraps EADDRINUSE. For any port it calls open once, with 0.
+func ListenIn[T any](r PortRange, first int, open func(port uint16) (T, error)) (T, error) {
+	n := r.Count()
+	if n == 0 {
+		return open(0)
+	}
+	for i := range n {
+		l, err := open(uint16(r.Lo + (max(first, 0)+i)%n))
+		if err == nil || !errors.Is(err, syscall.EADDRINUSE) {
+			return l, err
+		}
+	}
+	var none T
+	return none, fmt.Errorf("all ports from %d to %d are taken (hint: --port-range needs one per rank of a host, and "+
+		"some more): %w", r.Lo, r.Hi, syscall.EADDRINUSE)
 }

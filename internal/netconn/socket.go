@@ -24,34 +24,36 @@ func setPeerTimeout(c *net.TCPConn, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	raw, err := c.SyscallConn()
+	err = onSocket(c, func(fd int) error {
+		return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d.Milliseconds()))
+	})
 	if err != nil {
-		return err
-	}
-	var sysErr error
-	if err := raw.Control(func(fd uintptr) {
-		sysErr = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d.Milliseconds()))
-	}); err != nil {
-		return err
-	}
-	if sysErr != nil {
-		return fmt.Errorf("setsockopt(TCP_USER_TIMEOUT): %w", sysErr)
+		return fmt.Errorf("setsockopt(TCP_USER_TIMEOUT): %w", err)
 	}
 	return nil
 }
 
 // roundTrip returns the least time that a packet to c's peer and the answer
 // took, as the kernel has measured it.
-func roundTrip(c *net.TCPConn) (time.Duration, bool) {
+func roundTrip(c *net.TCPConn) (least time.Duration, ok bool) {
+	err := onSocket(c, func(fd int) error {
+		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+		if err == nil && info.Min_rtt != ^uint32(0) {
+			least, ok = time.Duration(info.Min_rtt)*time.Microsecond, true
+		}
+		return err
+	})
+	return least, ok && err == nil
+}
+
+// onSocket calls f with the descriptor of c.
+func onSocket(c *net.TCPConn, f func(fd int) error) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return 0, false
+		return err
 	}
-	var info *unix.TCPInfo
-	if ctl := raw.Control(func(fd uintptr) {
-		info, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
-	}); ctl != nil || err != nil || info.Min_rtt == ^uint32(0) {
-		return 0, false
+	if ctl := raw.Control(func(fd uintptr) { err = f(int(fd)) }); ctl != nil {
+		return ctl
 	}
-	return time.Duration(info.Min_rtt) * time.Microsecond, true
+	return err
 }
