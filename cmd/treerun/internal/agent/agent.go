@@ -179,11 +179,7 @@ func relay(open func(*wire.Frame) (net.Conn, error), f *wire.Frame, s net.Conn) 
 
 // report tells the launcher something about this host.
 func (a *agent) report(b wire.Body) {
-	f, err := wire.Encode(a.join.Index, b)
-	if err != nil {
-		f, _ = wire.Encode(a.join.Index, &wire.Result{Code: cmdline.ExitInternal, Text: err.Error()})
-	}
-	a.up.Send(f)
+	a.up.Send(wire.Encode(a.join.Index, b))
 	if _, ok := b.(*wire.RanksExited); ok {
 		a.once.Do(func() { close(a.over) })
 	}
@@ -195,7 +191,7 @@ func (a *agent) trace(format string, args ...any) {
 	}
 }
 
-// run obeys the launcher until the job is over here and below.
+// run obeys the launcher until it hangs up.
 func (a *agent) run() (int, error) {
 	lost := make(chan error, 1)
 	go func() { lost <- a.listen() }()
@@ -207,7 +203,6 @@ func (a *agent) run() (int, error) {
 	go func() {
 		<-a.over
 		a.streams.Wait()
-		<-a.tree.Gone()
 		close(done)
 	}()
 	heartbeat := time.NewTicker(a.join.PeerTimeout / heartbeats)
@@ -215,14 +210,8 @@ func (a *agent) run() (int, error) {
 	for {
 		select {
 		case <-done:
-			a.report(&wire.Goodbye{})
-			if done = nil; a.node != nil {
-				continue // the result is still to come
-			}
-			a.up.Flush(longWrite)
-			a.up.Close()
-			a.tree.Close(time.Second)
-			return 0, nil
+			a.report(&wire.Goodbye{}) // having heard it, the launcher hangs up
+			done = nil
 		case sig := <-a.node.signals():
 			a.report(&wire.Signal{Number: sig.(syscall.Signal)})
 		case <-heartbeat.C:
@@ -238,10 +227,7 @@ func (a *agent) run() (int, error) {
 	}
 }
 
-// longWrite is how long the last frames may take.
-const longWrite = 5 * time.Second
-
-// end ends everything because the launcher is lost.
+// end ends everything because the launcher has hung up, or is lost.
 func (a *agent) end(err error) (int, error) {
 	a.up.Close()
 	if h := a.host.Load(); h != nil {

@@ -167,12 +167,11 @@ func (c *agentConn) begin(raw io.ReadWriteCloser) error {
 		return err
 	}
 	join.Index, join.Name, join.Below = c.hosts[0].Index, c.name, c.hosts[1:]
-	first, err := wire.Encode(join.Index, &join)
-	if err == nil && join.Start.Push {
+	if join.Start.Push {
 		_, err = raw.Write(wire.Hello{Version: wire.Version()}.AsLauncher())
 	}
 	if err == nil {
-		err = c.conn.Begin(r, raw, first)
+		err = c.conn.Begin(r, raw, wire.Encode(join.Index, &join))
 	}
 	if err == nil {
 		close(c.hello)
@@ -272,7 +271,5 @@ func (c *agentConn) lost(why string) {
 			l.Hosts = append(l.Hosts, h.Index)
 		}
 	}
-	if f, err := wire.Encode(c.hosts[0].Index, l); err == nil {
-		c.tree.cfg.Emit(f)
-	}
+	c.tree.cfg.Emit(wire.Encode(c.hosts[0].Index, l))
 }

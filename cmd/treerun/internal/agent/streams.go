@@ -14,11 +14,8 @@ import (
 func (a *agent) forward(rank, stream int, src *host.Pipe) {
 	a.streams.Go(func() {
 		defer src.Close() // only read from
-		f, err := wire.Encode(a.join.Index, &wire.Stream{Rank: rank, Number: stream})
-		if err != nil {
-			return // cannot be
-		}
-		if s, err := a.up.Stream(f); err == nil {
+		s, err := a.up.Stream(wire.Encode(a.join.Index, &wire.Stream{Rank: rank, Number: stream}))
+		if err == nil {
 			wire.Relay(s, src)
 		}
 	})

@@ -279,15 +279,10 @@ func (s *supervisor) startLocal(j *wire.Job) error {
 // sendInput carries our stdin to a rank 0 on another host. It reads ahead of rank 0, and
 // ends with its reader; else with this process.
 func (s *supervisor) sendInput() {
-	f, err := wire.Encode(0, &wire.Stream{Number: wire.Stdin})
-	if err != nil {
-		return // cannot be
+	stream, err := s.tree.Stream(wire.Encode(0, &wire.Stream{Number: wire.Stdin}))
+	if err == nil { // else the host is lost
+		wire.Relay(stream, readable(s.job.Stdin))
 	}
-	stream, err := s.tree.Stream(f)
-	if err != nil {
-		return // the host is lost
-	}
-	wire.Relay(stream, readable(s.job.Stdin))
 }
 
 // push sends the program to all other hosts.
@@ -301,9 +296,6 @@ func (s *supervisor) push() error {
 	if _, err := io.Copy(sum, f); err != nil {
 		return fmt.Errorf("send the program: %w", err)
 	}
-	frame, err := wire.Encode(wire.All, &wire.Push{Sum: sum.Sum(nil)})
-	if err == nil {
-		s.tree.Push(frame, s.job.Path)
-	}
-	return err
+	s.tree.Push(wire.Encode(wire.All, &wire.Push{Sum: sum.Sum(nil)}), s.job.Path)
+	return nil
 }

@@ -13,12 +13,7 @@ func TestFrameOfNoHost(t *testing.T) {
 			job: &Job{Trace: func(string, ...any) {}}, hosts: []*hostState{{}}, events: make(chan func(), 1),
 			quit: make(chan struct{}),
 		}
-		f, err := wire.Encode(0, &wire.Finish{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.Host = host
-		s.emit(f, nil)
+		s.emit(wire.Encode(host, &wire.Finish{}), nil)
 		(<-s.events)()
 		if s.hosts[0].lost || s.cause.kind != none {
 			t.Errorf("a frame of host %d ended the job", host)

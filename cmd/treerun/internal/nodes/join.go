@@ -134,10 +134,7 @@ func keyError(err error) error {
 }
 
 func write(w io.Writer, b wire.Body) error {
-	f, err := wire.Encode(0, b)
-	if err == nil {
-		_, err = w.Write(f.Append(nil))
-	}
+	_, err := w.Write(wire.Encode(0, b).Append(nil))
 	return err
 }
 

@@ -24,13 +24,9 @@ func joined(t *testing.T) (launcher, agent *Conn) {
 func joinedBy(t *testing.T, a, b io.ReadWriteCloser) (launcher, agent *Conn) {
 	t.Helper()
 	launcher, agent = new(Conn), new(Conn)
-	f, err := Encode(0, &Finish{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	begun := make(chan error, 1)
 	go func() { begun <- agent.Begin(b, b, nil) }()
-	if err := errors.Join(launcher.Begin(a, a, f), <-begun); err != nil {
+	if err := errors.Join(launcher.Begin(a, a, frame(&Finish{})), <-begun); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := agent.Read(); err != nil || !got.Is(&Finish{}) {
@@ -45,10 +41,7 @@ func stream(t *testing.T, from, to *Conn) (out, in net.Conn) {
 	t.Helper()
 	came := make(chan net.Conn, 1)
 	go to.Serve(func(_ *Frame, s net.Conn) { came <- s })
-	f, err := Encode(3, &Stream{Rank: 3, Number: Stderr})
-	if err == nil {
-		out, err = from.Stream(f)
-	}
+	out, err := from.Stream(Encode(3, &Stream{Rank: 3, Number: Stderr}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +60,7 @@ func TestStreamWaitsForItsReader(t *testing.T) {
 		close(relayed)
 	}()
 	time.Sleep(50 * time.Millisecond)
-	agent.Send(frame(t, &Goodbye{}))
+	agent.Send(frame(&Goodbye{}))
 	if f, err := launcher.Read(); err != nil || !f.Is(&Goodbye{}) {
 		t.Fatalf("%+v, %v", f, err)
 	}
@@ -120,7 +113,7 @@ func TestWhatKeepsToNoProtocol(t *testing.T) {
 		go io.Copy(io.Discard, b) // ends with it
 		go b.Write(said)          // so does this
 		c := new(Conn)
-		err := c.Begin(a, a, frame(t, &Finish{}))
+		err := c.Begin(a, a, frame(&Finish{}))
 		if err == nil {
 			_, err = c.Read()
 		}
@@ -161,13 +154,13 @@ func TestHeartbeat(t *testing.T) {
 		t.Errorf("%d missed of a launcher that is there", got)
 	}
 	pause := func() {
-		launcher.Send(frame(t, &Signal{syscall.SIGTSTP}))
+		launcher.Send(frame(&Signal{syscall.SIGTSTP}))
 		if f, err := agent.Read(); err != nil || !f.Is(&Signal{}) {
 			t.Fatalf("%+v, %v", f, err)
 		}
 	}
 	pause()
-	launcher.Send(frame(t, &Signal{syscall.SIGCONT}))
+	launcher.Send(frame(&Signal{syscall.SIGCONT}))
 	if f, err := agent.Read(); err != nil || !f.Is(&Signal{}) {
 		t.Fatalf("%+v, %v", f, err)
 	}
@@ -189,11 +182,4 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-func frame(t *testing.T, b Body) *Frame {
-	t.Helper()
-	f, err := Encode(0, b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
+func frame(b Body) *Frame { return Encode(0, b) }

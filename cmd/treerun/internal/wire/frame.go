@@ -49,17 +49,14 @@ type Frame struct {
 	Raw  []byte
 }
 
-// Encode makes a frame.
-func Encode(host int, b Body) (*Frame, error) {
-	f := &Frame{Kind: kindOf(b), Host: host}
-	var err error
-	if f.Raw, err = msgpack.Marshal(b); err != nil {
-		return nil, fmt.Errorf("encode frame kind %d: %w", f.Kind, err)
+// Encode makes a frame. It panics on what is no Body. What goes into one has its limits from
+// elsewhere; one that is too large all the same is refused where it arrives.
+func Encode(host int, b Body) *Frame {
+	raw, err := msgpack.Marshal(b)
+	if err != nil {
+		panic(fmt.Sprintf("wire: %T: %v", b, err))
 	}
-	if n := len(f.Raw); n > f.most() {
-		return nil, fmt.Errorf("frame kind %d of %d bytes, at most %d are possible", f.Kind, n, f.most())
-	}
-	return f, nil
+	return &Frame{Kind: kindOf(b), Host: host, Raw: raw}
 }
 
 // most returns how many bytes the frame's body may have.
