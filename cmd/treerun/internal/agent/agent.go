@@ -160,7 +160,7 @@ type agent struct {
 	up     *wire.Conn // to the launcher, or the agent above
 	tree   *Tree
 
-	program atomic.Pointer[program]   // once it has been found
+	program atomic.Pointer[string]    // its path, once it has been found
 	host    atomic.Pointer[host.Host] // nil until the job comes
 	stdin   chan net.Conn             // what rank 0 reads, where it is here
 	streams sync.WaitGroup            // of all ranks
@@ -197,7 +197,7 @@ func (a *agent) run() (int, error) {
 	go func() { lost <- a.listen() }()
 	go a.up.Serve(a.serve)
 	if a.join.Path != "" {
-		a.look(&program{path: a.join.Path})
+		a.look(a.join.Path)
 	}
 	done := make(chan struct{})
 	go func() {
@@ -292,17 +292,16 @@ func (a *agent) obey(b wire.Body) error {
 }
 
 // look sees whether the ranks can run here, and tells.
-func (a *agent) look(p *program) {
-	ready, err := a.ready(p)
+func (a *agent) look(path string) {
+	ready, err := a.ready(path)
 	if err != nil {
 		a.refuse(err)
 		return
 	}
-	a.program.Store(p)
 	a.report(ready)
 }
 
-func (a *agent) ready(p *program) (*wire.Ready, error) {
+func (a *agent) ready(path string) (*wire.Ready, error) {
 	info, err := os.Stat(a.join.Dir)
 	if err == nil && !info.IsDir() {
 		err = syscall.ENOTDIR
@@ -311,9 +310,10 @@ func (a *agent) ready(p *program) (*wire.Ready, error) {
 		return nil, fmt.Errorf("the working directory %s: %w (hint: --wdir names one that all hosts have)", a.join.Dir,
 			cmdline.Cause(err))
 	}
-	if err := p.find(a.join.Program); err != nil {
+	if path, err = findProgram(path, a.join.Program); err != nil {
 		return nil, err
 	}
+	a.program.Store(&path)
 	name, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("find the name of the host: %w", err)
@@ -332,12 +332,12 @@ func (a *agent) refuse(err error) {
 
 // start starts the ranks of this host.
 func (a *agent) start(j *wire.Job) error {
-	p := a.program.Load()
-	if a.host.Load() != nil || p == nil {
+	path := a.program.Load()
+	if a.host.Load() != nil || path == nil {
 		return errors.New("a job comes that was not expected")
 	}
 	cfg := host.Config{
-		Reaper: a.reaper, Index: a.join.Index, Path: p.path, Dir: a.join.Dir,
+		Reaper: a.reaper, Index: a.join.Index, Path: *path, Dir: a.join.Dir,
 		Env:  host.Setenv(os.Environ(), "PWD="+a.join.Dir),
 		Name: a.join.Name, Cores: cmdline.UsableCores(), Report: a.report, Stream: a.forward, Trace: a.trace,
 		GuardTimeout: a.join.PeerTimeout,

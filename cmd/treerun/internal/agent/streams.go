@@ -48,13 +48,13 @@ func (a *agent) receive(f *wire.Frame, push *wire.Push, s io.Reader) {
 		a.refuse(errors.New("a program comes that was not announced"))
 		return
 	}
-	p, err := readProgram(s, push.Sum)
+	path, err := receiveProgram(s, push.Sum)
 	if err != nil {
 		a.refuse(err)
 		return
 	}
-	a.tree.Push(f, p.path)
-	a.look(p)
+	a.tree.Push(f, path)
+	a.look(path)
 }
 
 // feed carries the launcher's stdin to rank 0. What that does not read is dropped.

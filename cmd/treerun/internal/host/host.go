@@ -116,9 +116,6 @@ func (h *Host) Order(b wire.Body) {
 	})
 }
 
-// Settle has f called when everything that was asked for before has been done.
-func (h *Host) Settle(f func()) { h.k.Do(f) }
-
 // Alive tells the guard that the Reaper still works.
 func (h *Host) Alive() {
 	h.k.Do(func() {

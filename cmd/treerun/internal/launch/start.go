@@ -1,9 +1,7 @@
 package launch
 
 import (
-	"crypto/sha256"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"slices"
@@ -287,15 +285,10 @@ func (s *supervisor) sendInput() {
 
 // push sends the program to all other hosts.
 func (s *supervisor) push() error {
-	f, err := os.Open(s.job.Path)
+	sum, err := wire.SumOf(s.job.Path)
 	if err != nil {
 		return fmt.Errorf("send the program: %w", err)
 	}
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return fmt.Errorf("send the program: %w", err)
-	}
-	s.tree.Push(wire.Encode(wire.All, &wire.Push{Sum: sum.Sum(nil)}), s.job.Path)
+	s.tree.Push(wire.Encode(wire.All, &wire.Push{Sum: sum}), s.job.Path)
 	return nil
 }

@@ -258,16 +258,9 @@ func (s *supervisor) stop(sig syscall.Signal) {
 
 // suspend stops all ranks, and this process until SIGCONT, which is forwarded.
 func (s *supervisor) suspend() {
-	pause := &wire.Signal{Number: syscall.SIGTSTP}
-	if s.local != nil { // which may wait for us to take its reports
-		settled := false
-		s.local.Order(pause)
-		s.local.Settle(func() { s.post(func() { settled = true }) })
-		s.wait(func() bool { return settled })
-	}
+	s.broadcast(&wire.Signal{Number: syscall.SIGTSTP})
 	if s.tree != nil {
-		s.sendTo(wire.All, pause) // nothing may follow
 		s.tree.Flush(100 * time.Millisecond)
 	}
-	_ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
+	s.reaper.Do(func() { _ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP) }) // behind the ranks of this host
 }

@@ -200,7 +200,7 @@ func TestTail(t *testing.T) {
 			tail.Write(b)
 			all = append(all, b...)
 		}
-		got, cut := tail.bytes()
+		got, cut := tail.text, tail.cut
 		want := all[max(0, len(all)-tailBytes):]
 		if !bytes.Equal(got, want) || cut != (len(all) > tailBytes) {
 			t.Fatalf("remembers %d bytes, cut %v; want %d of %d", len(got), cut, len(want), len(all))

@@ -13,8 +13,8 @@ const tailBytes = 8 << 10
 // Tail remembers the end of what is written to it. Its methods may be called concurrently.
 type Tail struct {
 	mu   sync.Mutex
-	ring []byte // tailBytes long once something has come
-	n    int64  // bytes that have come in all
+	text []byte
+	cut  bool // something came before text
 	last time.Time
 }
 
@@ -22,14 +22,11 @@ type Tail struct {
 func (t *Tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ring == nil {
-		t.ring = make([]byte, tailBytes)
-	}
 	t.last = time.Now()
-	end := b[max(0, len(b)-tailBytes):]
-	t.n += int64(len(b) - len(end))
-	copy(t.ring, end[copy(t.ring[t.n%tailBytes:], end):])
-	t.n += int64(len(end))
+	t.text = append(t.text, b...)
+	if extra := len(t.text) - tailBytes; extra > 0 {
+		t.text, t.cut = append(t.text[:0], t.text[extra:]...), true
+	}
 	return len(b), nil
 }
 
@@ -37,20 +34,21 @@ func (t *Tail) Write(b []byte) (int, error) {
 func (t *Tail) Last() (time.Time, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.last, t.n > 0
+	return t.last, len(t.text) > 0
 }
 
 // Lines returns the last lines of the stream, at most limit, without their
 // ends. Of a progress line only the last state counts, and the first line has
 // "..." in front where its beginning has been forgotten.
 func (t *Tail) Lines(limit int) []string {
-	text, cut := t.bytes()
-	text = bytes.TrimRight(text, "\r\n")
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := bytes.TrimRight(t.text, "\r\n")
 	if len(text) == 0 || limit <= 0 {
 		return nil
 	}
 	lines := strings.Split(string(text), "\n")
-	if cut {
+	if t.cut {
 		lines[0] = "..." + lines[0]
 	}
 	if len(lines) > limit {
@@ -61,15 +59,4 @@ func (t *Tail) Lines(limit int) []string {
 		lines[i] = line[strings.LastIndexByte(line, '\r')+1:]
 	}
 	return lines
-}
-
-// bytes returns what is remembered, and whether something before it is not.
-func (t *Tail) bytes() (text []byte, cut bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.n <= tailBytes {
-		return bytes.Clone(t.ring[:t.n]), false
-	}
-	at := t.n % tailBytes
-	return append(bytes.Clone(t.ring[at:]), t.ring[:at]...), true
 }

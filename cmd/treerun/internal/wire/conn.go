@@ -95,8 +95,9 @@ func (c *Conn) Read() (*Frame, error) {
 	if err != nil {
 		return nil, c.why(err)
 	}
-	sig, ok := b.(*Signal)
-	c.paused.Store(ok && sig.Number == syscall.SIGTSTP)
+	if sig, ok := b.(*Signal); ok && (sig.Number == syscall.SIGTSTP || sig.Number == syscall.SIGCONT) {
+		c.paused.Store(sig.Number == syscall.SIGTSTP)
+	}
 	return f, nil
 }
 

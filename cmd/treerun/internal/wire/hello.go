@@ -82,16 +82,22 @@ const self = "/proc/self/exe"
 
 // Sum returns the SHA-256 checksum of this executable, hexadecimal.
 func Sum() (string, error) {
-	f, err := os.Open(self)
+	sum, err := SumOf(self)
+	return hex.EncodeToString(sum), err
+}
+
+// SumOf returns the SHA-256 checksum of a file.
+func SumOf(path string) ([]byte, error) {
+	f, err := os.Open(path)
 	if err != nil {
-		return "", fmt.Errorf("checksum of treerun: %w", err)
+		return nil, fmt.Errorf("checksum of a program: %w", err)
 	}
 	defer f.Close()
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("checksum of treerun: %w", err)
+		return nil, fmt.Errorf("checksum of a program: %w", err)
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return h.Sum(nil), nil
 }
 
 // AsAgent returns the first line of an agent.

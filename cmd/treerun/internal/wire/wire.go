@@ -68,8 +68,8 @@ type (
 
 	// Signal is passed on to all process groups of the ranks. SIGTERM and SIGKILL tell all
 	// ranks, and what ended ones have left, to stop, or end them. After SIGTSTP the launcher
-	// is stopped, and silent until it says something again. As a report: the treerun of a
-	// node got this signal to stop the job.
+	// is stopped, and silent until SIGCONT. As a report: the treerun of a node got this signal
+	// to stop the job.
 	Signal struct{ Number syscall.Signal }
 
 	// Finish asks for what has been written to all streams until now, and then
