@@ -91,6 +91,11 @@ func obeyAs(node *Node, hello wire.Hello, raw io.ReadWriteCloser) (int, error) {
 	if err := a.reaper.Adopt(); err != nil {
 		a.trace("%v", err)
 	}
+	a.host = host.New(host.Config{
+		Reaper: a.reaper, Index: join.Index, Dir: join.Dir, Env: host.Setenv(os.Environ(), "PWD="+join.Dir),
+		Name: join.Name, Cores: cmdline.UsableCores(), Report: a.report, Stream: a.forward, Trace: a.trace,
+		GuardTimeout: join.PeerTimeout,
+	})
 	a.tree, err = New(Config{
 		Reaper: a.reaper, Join: *join, Emit: up.Send, Trace: a.trace,
 		Stream: func(f *wire.Frame, s net.Conn) { relay(up.Stream, f, s) },
@@ -160,11 +165,11 @@ type agent struct {
 	up     *wire.Conn // to the launcher, or the agent above
 	tree   *Tree
 
-	program atomic.Pointer[string]    // its path, once it has been found
-	host    atomic.Pointer[host.Host] // nil until the job comes
-	stdin   chan net.Conn             // what rank 0 reads, where it is here
-	streams sync.WaitGroup            // of all ranks
-	over    chan struct{}             // closed when all ranks have ended
+	host    *host.Host
+	program atomic.Pointer[string] // its path; nil until it has been found, and when the job has come
+	stdin   chan net.Conn          // what rank 0 reads, where it is here
+	streams sync.WaitGroup         // of all ranks
+	over    chan struct{}          // closed when all ranks have ended
 	once    sync.Once
 	node    *Node // nil unless a user has started this process
 }
@@ -218,9 +223,7 @@ func (a *agent) run() (int, error) {
 			if a.up.Heartbeat() > heartbeats {
 				return a.end(fmt.Errorf("nothing was heard of the launcher for %v", a.join.PeerTimeout))
 			}
-			if h := a.host.Load(); h != nil {
-				h.Alive()
-			}
+			a.host.Alive()
 		case err := <-lost:
 			return a.end(err)
 		}
@@ -230,12 +233,10 @@ func (a *agent) run() (int, error) {
 // end ends everything because the launcher has hung up, or is lost.
 func (a *agent) end(err error) (int, error) {
 	a.up.Close()
-	if h := a.host.Load(); h != nil {
-		h.Order(&wire.Signal{Number: syscall.SIGKILL})
-		select {
-		case <-a.over:
-		case <-time.After(2 * host.LostAfter):
-		}
+	a.host.Order(&wire.Signal{Number: syscall.SIGKILL})
+	select {
+	case <-a.over:
+	case <-time.After(2 * host.LostAfter):
 	}
 	a.tree.Close(time.Second)
 	switch {
@@ -279,14 +280,8 @@ func (a *agent) obey(b wire.Body) error {
 		if a.node != nil {
 			return &over{b}
 		}
-	case *wire.RankMessage, *wire.Signal, *wire.Finish:
-		sig, _ := b.(*wire.Signal)
-		switch h := a.host.Load(); {
-		case h != nil:
-			h.Order(b)
-		case sig != nil && (sig.Number == syscall.SIGTERM || sig.Number == syscall.SIGKILL): // there will be no job
-			a.report(&wire.RanksExited{})
-		}
+	default:
+		a.host.Order(b)
 	}
 	return nil
 }
@@ -332,26 +327,19 @@ func (a *agent) refuse(err error) {
 
 // start starts the ranks of this host.
 func (a *agent) start(j *wire.Job) error {
-	path := a.program.Load()
-	if a.host.Load() != nil || path == nil {
+	path := a.program.Swap(nil)
+	if path == nil {
 		return errors.New("a job comes that was not expected")
 	}
-	cfg := host.Config{
-		Reaper: a.reaper, Index: a.join.Index, Path: *path, Dir: a.join.Dir,
-		Env:  host.Setenv(os.Environ(), "PWD="+a.join.Dir),
-		Name: a.join.Name, Cores: cmdline.UsableCores(), Report: a.report, Stream: a.forward, Trace: a.trace,
-		GuardTimeout: a.join.PeerTimeout,
-	}
+	p := host.Program{Path: *path}
 	if j.HasStdin && j.File.Hosts[0] == a.join.Index {
 		r, w, err := os.Pipe()
 		if err != nil {
 			return err
 		}
-		cfg.Stdin, cfg.Pipe = r, true
+		p.Stdin, p.Pipe = r, true
 		go a.feed(w)
 	}
-	h := host.New(cfg)
-	a.host.Store(h)
-	h.Start(j)
+	a.host.Start(j, p)
 	return nil
 }

@@ -32,11 +32,8 @@ const (
 type Config struct {
 	Reaper *Reaper
 	Index  int      // of the host
-	Path   string   // of the program
 	Dir    string   // working directory of the ranks
 	Env    []string // environment of the ranks; theirs of the job is added
-	Stdin  *os.File // of rank 0, nil for /dev/null, which the others get
-	Pipe   bool     // Stdin is the Host's, which closes it once rank 0 has it
 	Name   string   // of the host
 	Cores  int      // how many this host lets the job use
 
@@ -60,6 +57,7 @@ type Host struct {
 
 	// Of the Reaper's goroutine:
 	job      *wire.Job
+	program  Program
 	spawner  *spawner
 	guard    *guard
 	ranks    []int // of this host
@@ -88,12 +86,20 @@ func New(cfg Config) *Host {
 	return h
 }
 
+// Program is what ranks run.
+type Program struct {
+	Path  string
+	Stdin *os.File // of rank 0, nil for /dev/null, which the others get
+	Pipe  bool     // Stdin is the Host's, which closes it once rank 0 has it
+}
+
 // Start starts the host's ranks of a job. The report is wire.Started, then, where
 // not all could be started, wire.Result; wire.RanksExited comes in every case. Call it
 // once.
-func (h *Host) Start(j *wire.Job) { h.k.Do(func() { h.start(j) }) }
+func (h *Host) Start(j *wire.Job, p Program) { h.k.Do(func() { h.start(j, p) }) }
 
-// Order does what the launcher asks for: the orders that concern running ranks.
+// Order does what the launcher asks for: the orders that concern ranks. One to stop that
+// comes before the job is the end: wire.RanksExited is reported, and nothing starts.
 func (h *Host) Order(b wire.Body) {
 	h.k.Do(func() {
 		switch b := b.(type) {
@@ -136,11 +142,11 @@ func ranksOf(f *job.File, host int) []int {
 	return ranks
 }
 
-func (h *Host) start(j *wire.Job) {
+func (h *Host) start(j *wire.Job, p Program) {
 	if h.over {
 		return
 	}
-	h.job, h.ranks, h.starting = j, ranksOf(&j.File, h.cfg.Index), true
+	h.job, h.program, h.ranks, h.starting = j, p, ranksOf(&j.File, h.cfg.Index), true
 	h.oomKills = outOfMemoryKills()
 	if h.stop || h.killed {
 		h.started(nil)
@@ -184,8 +190,8 @@ func (h *Host) started(err error) {
 	if h.spawner != nil {
 		h.spawner.close()
 	}
-	if h.cfg.Pipe {
-		_ = h.cfg.Stdin.Close()
+	if h.program.Pipe {
+		_ = h.program.Stdin.Close()
 	}
 	report := new(wire.Started)
 	for _, c := range h.children {

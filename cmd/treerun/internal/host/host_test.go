@@ -28,7 +28,7 @@ func try(t *testing.T, script string, start bool) *tried {
 	t.Helper()
 	h := &tried{t: t, reports: make(chan wire.Body, 100), text: make(chan string, 1)}
 	h.Host = New(Config{
-		Reaper: reaper(), Index: 1, Path: "/bin/sh", Dir: "/", Env: []string{"PATH=/bin:/usr/bin", "RANK=stale", "KEPT=1"},
+		Reaper: reaper(), Index: 1, Dir: "/", Env: []string{"PATH=/bin:/usr/bin", "RANK=stale", "KEPT=1"},
 		Name: "here", Cores: 1, Report: func(b wire.Body) { h.reports <- b },
 		Stream: func(rank, stream int, src *Pipe) { go h.read(rank, stream, src) },
 		Trace:  func(string, ...any) {},
@@ -38,7 +38,7 @@ func try(t *testing.T, script string, start bool) *tried {
 			File: job.File{Version: job.FileVersion, JobID: "tried", Secret: make([]byte, job.SecretBytes), Size: 4,
 				Hosts: []int{0, 1, 1, 0}},
 			Args: []string{"sh", "-c", script}, Env: []string{"MORE=2"}, Master: "there", Port: 7,
-		})
+		}, Program{Path: "/bin/sh"})
 	}
 	return h
 }
@@ -142,7 +142,7 @@ func TestStopBeforeTheJob(t *testing.T) {
 	if _, ok := h.next().(*wire.RanksExited); !ok {
 		t.Error("it is not over")
 	}
-	h.Start(&wire.Job{})
+	h.Start(&wire.Job{}, Program{})
 	h.k.Call(func() {})
 	if len(h.reports) > 0 {
 		t.Errorf("%+v", <-h.reports)
@@ -152,12 +152,11 @@ func TestStopBeforeTheJob(t *testing.T) {
 // A program that cannot be run is refused, with the code for it.
 func TestRefused(t *testing.T) {
 	h := try(t, "", false)
-	h.cfg.Path = "/etc/passwd"
 	h.Start(&wire.Job{
 		File: job.File{Version: job.FileVersion, JobID: "tried", Secret: make([]byte, job.SecretBytes), Size: 2,
 			Hosts: []int{0, 1}},
 		Args: []string{"p"},
-	})
+	}, Program{Path: "/etc/passwd"})
 	if s, ok := h.next().(*wire.Started); !ok || len(s.Ranks) > 0 {
 		t.Errorf("%+v", s)
 	}

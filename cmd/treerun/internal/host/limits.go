@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -141,20 +140,10 @@ func tasksOf(uid int) int {
 func parseStatus(text string) (uid, threads int) {
 	uid = -1
 	for line := range strings.Lines(text) {
-		name, value, _ := strings.Cut(line, ":")
-		fields := strings.Fields(value)
-		if len(fields) == 0 {
-			continue
-		}
-		n, err := strconv.Atoi(fields[0])
-		if err != nil {
-			continue
-		}
-		switch name {
-		case "Uid":
-			uid = n
-		case "Threads":
-			threads = n
+		if value, ok := strings.CutPrefix(line, "Uid:"); ok {
+			_, _ = fmt.Sscan(value, &uid) // else it stays
+		} else if value, ok := strings.CutPrefix(line, "Threads:"); ok {
+			_, _ = fmt.Sscan(value, &threads)
 		}
 	}
 	return uid, threads

@@ -45,7 +45,7 @@ type spawner struct {
 
 // newSpawner prepares the ranks of a host. What it opens, close closes.
 func newSpawner(h *Host) (*spawner, error) {
-	if err := checkRanks(len(h.ranks), h.cfg.Path); err != nil {
+	if err := checkRanks(len(h.ranks), h.program.Path); err != nil {
 		return nil, err
 	}
 	null, err := os.Open(os.DevNull)
@@ -90,7 +90,9 @@ func (sp *spawner) start(local int) (*child, error) {
 	}()
 	c := &child{rank: sp.ranks[local]}
 	err := sp.open(c, local, &theirs)
-	if err == nil {
+	if err != nil {
+		err = StartError(c.rank, sp.file.Size, err)
+	} else {
 		err = sp.exec(c, local, theirs)
 	}
 	if err != nil {
@@ -112,20 +114,17 @@ func (sp *spawner) open(c *child, local int, theirs *[]int) (err error) {
 	for i, name := range streamNames {
 		var fds [2]int
 		if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
-			return sp.startError(c.rank, os.NewSyscallError("pipe2", err))
+			return os.NewSyscallError("pipe2", err)
 		}
 		*theirs = append(*theirs, fds[1])
 		if c.streams[i], err = NewPipe(fds[0], fmt.Sprintf("%s of rank %d", name, c.rank)); err != nil {
-			return sp.startError(c.rank, err)
+			return err
 		}
 	}
 	if err = c.openControl(theirs); err == nil {
 		c.file, err = sp.jobFile(c.rank, local)
 	}
-	if err != nil {
-		return sp.startError(c.rank, err)
-	}
-	return nil
+	return err
 }
 
 // streamNames are the names of a rank's streams.
@@ -133,11 +132,11 @@ var streamNames = [wire.Streams]string{"stdout", "stderr"}
 
 func (sp *spawner) exec(c *child, local int, theirs []int) (err error) {
 	stdin := sp.null
-	if c.rank == 0 && sp.h.cfg.Stdin != nil {
-		stdin = sp.h.cfg.Stdin
+	if c.rank == 0 && sp.h.program.Stdin != nil {
+		stdin = sp.h.program.Stdin
 	}
 	err = sp.bound(local, func() (err error) {
-		c.pid, err = syscall.ForkExec(sp.h.cfg.Path, sp.h.job.Args, &syscall.ProcAttr{
+		c.pid, err = syscall.ForkExec(sp.h.program.Path, sp.h.job.Args, &syscall.ProcAttr{
 			Dir: sp.h.cfg.Dir,
 			Env: rankEnv(sp.env, c.rank, local, sp.gpus),
 			Files: []uintptr{stdin.Fd(), uintptr(theirs[0]), uintptr(theirs[1]), jobFD: c.file.Fd(),
@@ -175,8 +174,6 @@ func (sp *spawner) jobFile(rank, local int) (*os.File, error) {
 	return file, nil
 }
 
-func (sp *spawner) startError(rank int, err error) error { return StartError(rank, sp.file.Size, err) }
-
 // StartError tells what treerun could not get for a rank.
 func StartError(rank, size int, err error) error {
 	return fmt.Errorf("start rank %d of %d: %w%s", rank, size, err, LimitHint(err))
@@ -196,5 +193,5 @@ func (sp *spawner) execError(rank int, err error) error {
 		errors.Is(err, unix.EAGAIN):
 		code, hint = cmdline.ExitInternal, LimitHint(err)
 	}
-	return cmdline.Errorf(code, "start rank %d of %d: run %s: %w%s", rank, sp.file.Size, sp.h.cfg.Path, err, hint)
+	return cmdline.Errorf(code, "start rank %d of %d: run %s: %w%s", rank, sp.file.Size, sp.h.program.Path, err, hint)
 }

@@ -254,23 +254,23 @@ func (s *supervisor) startLocal(j *wire.Job) error {
 		return nil
 	}
 	cfg := host.Config{
-		Reaper: s.reaper, Index: i, Path: s.job.Path, Dir: s.job.Dir, Env: s.job.Env, Trace: s.job.Trace,
-		Cores:  cmdline.UsableCores(),
+		Reaper: s.reaper, Index: i, Dir: s.job.Dir, Env: s.job.Env, Trace: s.job.Trace,
+		Name: s.hosts[i].Name, Cores: cmdline.UsableCores(),
 		Report: func(b wire.Body) { s.post(func() { s.receive(s.hosts[i], b, nil) }) },
 		Stream: func(rank, stream int, src *host.Pipe) {
 			s.post(func() { s.receive(s.hosts[i], &wire.Stream{Rank: rank, Number: stream}, src) })
 		},
 	}
-	cfg.Name = s.hosts[i].Name
-	var err error
+	program := host.Program{Path: s.job.Path}
 	if i == 0 {
-		if cfg.Stdin, err = rankStdin(s.job.Stdin); err != nil {
+		var err error
+		if program.Stdin, err = rankStdin(s.job.Stdin); err != nil {
 			return fmt.Errorf("give stdin to rank 0: %w", err)
 		}
-		cfg.Pipe = cfg.Stdin != s.job.Stdin
+		program.Pipe = program.Stdin != s.job.Stdin
 	}
 	s.local = host.New(cfg)
-	s.local.Start(j)
+	s.local.Start(j, program)
 	return nil
 }
 
