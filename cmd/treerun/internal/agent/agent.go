@@ -88,9 +88,6 @@ func obeyAs(node *Node, hello wire.Hello, raw io.ReadWriteCloser) (int, error) {
 		join: join, node: node, up: up, reaper: host.NewReaper(), stdin: make(chan net.Conn, 1),
 		over: make(chan struct{}),
 	}
-	if err := a.reaper.Adopt(); err != nil {
-		a.trace("%v", err)
-	}
 	a.host = host.New(host.Config{
 		Reaper: a.reaper, Index: join.Index, Dir: join.Dir, Env: host.Setenv(os.Environ(), "PWD="+join.Dir),
 		Name: join.Name, Cores: cmdline.UsableCores(), Report: a.report, Stream: a.forward, Trace: a.trace,

@@ -32,8 +32,10 @@ type Reaper struct {
 	done   chan struct{}
 }
 
-// NewReaper starts the Reaper of this process.
+// NewReaper starts the Reaper of this process. Orphans of children become children: so we
+// see which process groups still live.
 func NewReaper() *Reaper {
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // since Linux 3.4
 	// Nothing that we have inherited is for children, and what we open is
 	// close-on-exec anyway. Before Linux 5.11 it stays as it is.
 	_ = unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
@@ -45,15 +47,6 @@ func NewReaper() *Reaper {
 	signal.Notify(ending, syscall.SIGCHLD)
 	go k.run(ending)
 	return k
-}
-
-// Adopt makes orphans of children our children: so we see which process groups
-// still live. Without it, such orphans are not swept.
-func (k *Reaper) Adopt() error {
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("orphans of ranks will not be seen: %w", err)
-	}
-	return nil
 }
 
 // Do has f run by the Reaper's goroutine, after what was given before. It does

@@ -35,7 +35,7 @@ type Job struct {
 	Exports []string // NAME=VALUE, for ranks on other hosts, which have their own environment
 	Size    int      // number of ranks
 
-	Hosts  []Host // where they run; none: all on this host
+	Hosts  []Host // where they run, in the order in which ranks mention them; none: all on this host
 	Remote Remote // how to reach other hosts
 	Bind   host.Bind
 	GPUs   gpus.Request
@@ -54,8 +54,7 @@ type Job struct {
 	Trace   func(format string, args ...any)
 }
 
-// Host is one host of a job. Hosts are numbered in the order in which ranks
-// mention them.
+// Host is one host of a job. Every rank is on one.
 type Host struct {
 	Name   string
 	Target string // how ssh knows it, or the launch agent

@@ -21,9 +21,6 @@ func newSupervisor(j *Job) (*supervisor, error) {
 		job: j, start: time.Now(), reaper: host.NewReaper(),
 		events: make(chan func(), 64), quit: make(chan struct{}), broken: make(chan error, 1),
 	}
-	if err := s.reaper.Adopt(); err != nil {
-		j.Trace("%v", err)
-	}
 	if j.Timeout > 0 {
 		s.timeout = time.After(j.Timeout)
 	}
@@ -51,30 +48,17 @@ func (s *supervisor) place() error {
 		}
 	}
 	s.ranks = make([]*rankState, s.job.Size)
-	for i, h := range inOrder(hosts) {
+	for i, h := range hosts {
 		p := &hostState{Host: h, index: i}
 		if h.Local {
 			p.phase = ready
 		}
 		s.hosts = append(s.hosts, p)
 		for _, r := range h.Ranks {
-			if r < 0 || r >= s.job.Size || s.ranks[r] != nil {
-				return fmt.Errorf("host %s: rank %d is out of place", h.Name, r)
-			}
 			s.ranks[r] = &rankState{rank: r, at: p}
 		}
 	}
-	if slices.Contains(s.ranks, nil) {
-		return fmt.Errorf("rank %d is on no host", slices.Index(s.ranks, nil))
-	}
 	return s.openStreams()
-}
-
-// inOrder returns hosts in the order in which ranks mention them.
-func inOrder(hosts []Host) []Host {
-	list := slices.DeleteFunc(slices.Clone(hosts), func(h Host) bool { return len(h.Ranks) == 0 })
-	slices.SortStableFunc(list, func(a, b Host) int { return a.Ranks[0] - b.Ranks[0] })
-	return list
 }
 
 // openStreams makes what carries the ranks' output to the screen and to files.
