@@ -195,8 +195,13 @@ func (a *agent) trace(format string, args ...any) {
 
 // run obeys the launcher until it hangs up.
 func (a *agent) run() (int, error) {
-	lost := make(chan error, 1)
+	lost := make(chan error, 2)
 	go func() { lost <- a.listen() }()
+	go func() {
+		if a.up.Watch(a.join.PeerTimeout/heartbeats, heartbeats, a.host.Alive) {
+			lost <- fmt.Errorf("nothing was heard of the launcher for %v", a.join.PeerTimeout)
+		}
+	}()
 	go a.up.Serve(a.serve)
 	if a.join.Path != "" {
 		a.look(a.join.Path)
@@ -207,8 +212,6 @@ func (a *agent) run() (int, error) {
 		a.streams.Wait()
 		close(done)
 	}()
-	heartbeat := time.NewTicker(a.join.PeerTimeout / heartbeats)
-	defer heartbeat.Stop()
 	for {
 		select {
 		case <-done:
@@ -216,11 +219,6 @@ func (a *agent) run() (int, error) {
 			done = nil
 		case sig := <-a.node.signals():
 			a.report(&wire.Signal{Number: sig.(syscall.Signal)})
-		case <-heartbeat.C:
-			if a.up.Heartbeat() > heartbeats {
-				return a.end(fmt.Errorf("nothing was heard of the launcher for %v", a.join.PeerTimeout))
-			}
-			a.host.Alive()
 		case err := <-lost:
 			return a.end(err)
 		}

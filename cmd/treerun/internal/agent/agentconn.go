@@ -185,7 +185,7 @@ func (c *agentConn) read(raw io.ReadWriteCloser) error {
 		return err
 	}
 	c.tree.gone.Go(func() { c.conn.Serve(c.stream) })
-	go c.heartbeat()
+	go c.watch()
 	for {
 		f, err := c.conn.Read()
 		if err == nil {
@@ -243,22 +243,12 @@ func (c *agentConn) note(f *wire.Frame) error {
 	return nil
 }
 
-// heartbeat gives the agent up when it is silent.
-func (c *agentConn) heartbeat() {
+// watch gives the agent up when it is silent.
+func (c *agentConn) watch() {
 	timeout := c.tree.cfg.Join.PeerTimeout
-	tick := time.NewTicker(timeout / heartbeats)
-	defer tick.Stop()
-	for {
-		select {
-		case <-c.gone:
-			return
-		case <-tick.C:
-		}
-		if c.conn.Heartbeat() > maxMissed {
-			silent := timeout * (maxMissed + 1) / heartbeats
-			c.hangUp(errSilent{fmt.Errorf("nothing was heard of it for %v (--peer-timeout %v)", silent, timeout)})
-			return
-		}
+	if c.conn.Watch(timeout/heartbeats, maxMissed, func() {}) {
+		silent := timeout * (maxMissed + 1) / heartbeats
+		c.hangUp(errSilent{fmt.Errorf("nothing was heard of it for %v (--peer-timeout %v)", silent, timeout)})
 	}
 }
 

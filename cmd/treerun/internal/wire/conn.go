@@ -20,8 +20,8 @@ var ErrProtocol = errors.New("it does not keep to the protocol")
 
 // Conn is the connection between a launcher and an agent, or two agents, from the moment
 // both have said who they are: frames, and streams of bytes beside them, of which none
-// holds up another. Any goroutine may call its methods, but Read, which is for one, and
-// Heartbeat. The zero value is one that has not begun: it keeps what is sent.
+// holds up another. Any goroutine may call its methods, but Read and Watch, which are for one
+// each. The zero value is one that has not begun: it keeps what is sent.
 type Conn struct {
 	raw     *monitored
 	mux     *yamux.Session
@@ -29,15 +29,13 @@ type Conn struct {
 	in      *bufio.Reader
 	out     Queue[*Frame] // to control
 
-	paused  atomic.Bool // the other side said that it will be silent
-	pinging atomic.Bool // a ping has not come back
-	missed  int         // heartbeats in a row
+	paused atomic.Bool // the other side said that it will be silent
 }
 
 // StreamWindow is how many bytes of a stream may be under way.
 const StreamWindow = 256 << 10
 
-// settings are those of both ends. Only Heartbeat finds out that a connection is dead, and a
+// settings are those of both ends. Only Watch finds out that a connection is dead, and a
 // reader may take his time.
 func settings() *yamux.Config {
 	return &yamux.Config{
@@ -156,20 +154,32 @@ func Relay(stream net.Conn, src io.Reader) {
 	_, _ = stream.Read(make([]byte, 1))
 }
 
-// Heartbeat gives a sign of life. It returns how many calls in a row have found that nothing has
-// come since the call before. It counts calls, not time: who was stopped together with the
-// other side does not give it up.
-func (c *Conn) Heartbeat() (missed int) {
-	if c.pinging.CompareAndSwap(false, true) {
-		go func() {
-			_, _ = c.mux.Ping() // what comes back is heard
-			c.pinging.Store(false)
-		}()
+// Watch pings the other side at every interval, and calls tick, until the connection ends. It
+// returns true, and earlier, when nothing has come for more than limit intervals in a row. It
+// counts intervals, not time: who was stopped together with the other side does not give it
+// up. Nor does it while that is paused.
+func (c *Conn) Watch(interval time.Duration, limit int, tick func()) (silent bool) {
+	beat := time.NewTicker(interval)
+	defer beat.Stop()
+	var pinging atomic.Bool // a ping has not come back
+	for missed := 0; missed <= limit; missed++ {
+		select {
+		case <-c.mux.CloseChan():
+			return false
+		case <-beat.C:
+		}
+		if pinging.CompareAndSwap(false, true) {
+			go func() {
+				_, _ = c.mux.Ping() // what comes back is heard
+				pinging.Store(false)
+			}()
+		}
+		if c.raw.heard.Swap(false) || c.paused.Load() {
+			missed = -1
+		}
+		tick()
 	}
-	if c.missed++; c.raw.heard.Swap(false) || c.paused.Load() {
-		c.missed = 0
-	}
-	return c.missed
+	return true
 }
 
 // Close ends the connection.

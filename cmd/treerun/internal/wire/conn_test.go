@@ -137,48 +137,58 @@ func (d *deaf) Write(p []byte) (int, error) {
 	return d.Conn.Write(p)
 }
 
-// Heartbeats are missed when nothing comes; a launcher that has said so may be silent.
+// Who says nothing but is there is not silent, nor is a launcher that is stopped and has said
+// so; one that does not answer any more is.
 func TestHeartbeat(t *testing.T) {
 	a, b := net.Pipe()
 	from := &deaf{Conn: a}
 	launcher, agent := joinedBy(t, from, b)
-	for range 5 { // nothing is said, but the other side is there
-		agent.Heartbeat()
-		for deadline := time.Now().Add(time.Minute); !agent.raw.heard.Load(); time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("a heartbeat is not answered")
+	var ticks atomic.Int64
+	silent := make(chan bool, 1)
+	go func() { silent <- agent.Watch(20*time.Millisecond, 5, func() { ticks.Add(1) }) }()
+	stays := func(what string) {
+		t.Helper()
+		for from := ticks.Load(); ticks.Load() < from+15; time.Sleep(time.Millisecond) {
+			select {
+			case <-silent:
+				t.Fatalf("a launcher that %s is given up", what)
+			default:
 			}
 		}
 	}
-	if got := agent.Heartbeat(); got != 0 {
-		t.Errorf("%d missed of a launcher that is there", got)
-	}
-	pause := func() {
-		launcher.Send(frame(&Signal{syscall.SIGTSTP}))
+	signal := func(s syscall.Signal) {
+		t.Helper()
+		launcher.Send(frame(&Signal{s}))
 		if f, err := agent.Read(); err != nil || !f.Is(&Signal{}) {
 			t.Fatalf("%+v, %v", f, err)
 		}
 	}
-	pause()
-	launcher.Send(frame(&Signal{syscall.SIGCONT}))
-	if f, err := agent.Read(); err != nil || !f.Is(&Signal{}) {
-		t.Fatalf("%+v, %v", f, err)
-	}
-	time.Sleep(20 * time.Millisecond) // what answers the last heartbeat has come
+	stays("is there")
+	signal(syscall.SIGTSTP)
 	from.drop.Store(true)
-	agent.raw.heard.Store(false)
-	for want := 1; want < 6; want++ {
-		if got := agent.Heartbeat(); got != want {
-			t.Errorf("%d missed, want %d", got, want)
-		}
-	}
+	stays("is stopped")
 	from.drop.Store(false)
-	pause()
+	signal(syscall.SIGUSR1)
 	from.drop.Store(true)
-	for range 5 {
-		if got := agent.Heartbeat(); got != 0 {
-			t.Errorf("%d missed in a pause", got)
-		}
+	stays("has not been continued")
+	from.drop.Store(false)
+	signal(syscall.SIGCONT)
+	begin := ticks.Load()
+	from.drop.Store(true)
+	if !<-silent {
+		t.Error("the connection has ended")
+	}
+	if n := ticks.Load() - begin; n < 5 {
+		t.Errorf("given up after %d heartbeats", n)
+	}
+}
+
+// A connection that has ended is not silent.
+func TestHeartbeatOfLostConnection(t *testing.T) {
+	launcher, agent := joined(t)
+	launcher.Close()
+	if agent.Watch(time.Millisecond, 1<<30, func() {}) {
+		t.Error("it is silent")
 	}
 }
 

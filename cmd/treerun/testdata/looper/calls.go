@@ -122,60 +122,55 @@ type wrongResult struct{ text string }
 
 func (e wrongResult) Error() string { return e.text }
 
-// prepare fills the buffers of k: send with what this rank gives, recv with poison.
-func (b *buffers[T]) prepare(c *collective.Comm, k call) *prepared[T] {
-	me, ranks, n := c.Rank(), c.Size(), k.count
-	root := me == k.root
-	p := &prepared[T]{call: k, c: c}
-	give := func(n int) {
-		p.send = b.send[:n]
-		fill(p.send, func(j int) int32 { return k.value(me, j) })
-	}
-	take := func(parts int, want func(part, j int) int32) {
-		p.recv, p.want = b.recv[:n*parts], b.want[:n*parts]
-		fill(p.recv, func(int) int32 { return poison })
-		for i := range parts {
-			fill(p.want[i*n:(i+1)*n], func(j int) int32 { return want(i, j) })
+// parts returns of how many parts of k.count elements rank me gives and takes, and element j
+// of part i of what it takes.
+func (k call) parts(me, ranks int) (give, take int, want func(i, j int) int32) {
+	mine := me * k.count
+	rootOnly := func(n int) int {
+		if me != k.root {
+			return 0
 		}
+		return n
 	}
 	reduced := func(_, j int) int32 { return k.reduced(ranks, j) }
-	gathered := func(i, j int) int32 { return k.value(i, j) }
 	switch k.kind {
 	case "AllReduce", "AllReducePreMul", "AllReduceCoalesced":
-		give(n)
-		take(1, reduced)
+		return 1, 1, reduced
 	case "Reduce":
-		give(n)
-		if root {
-			take(1, reduced)
-		}
+		return 1, rootOnly(1), reduced
 	case "Broadcast", "BroadcastCoalesced":
-		if root {
-			give(n)
-		}
-		take(1, func(_, j int) int32 { return k.value(k.root, j) })
+		return rootOnly(1), 1, func(_, j int) int32 { return k.value(k.root, j) }
 	case "AllGather":
-		give(n)
-		take(ranks, gathered)
+		return 1, ranks, k.value
 	case "Gather":
-		give(n)
-		if root {
-			take(ranks, gathered)
-		}
+		return 1, rootOnly(ranks), k.value
 	case "ReduceScatter":
-		give(n * ranks)
-		take(1, func(_, j int) int32 { return k.reduced(ranks, me*n+j) })
+		return ranks, 1, func(_, j int) int32 { return k.reduced(ranks, mine+j) }
 	case "Scatter":
-		if root {
-			give(n * ranks)
-		}
-		take(1, func(_, j int) int32 { return k.value(k.root, me*n+j) })
+		return rootOnly(ranks), 1, func(_, j int) int32 { return k.value(k.root, mine+j) }
 	case "AllToAll":
-		give(n * ranks)
-		take(ranks, func(i, j int) int32 { return k.value(i, me*n+j) })
+		return ranks, ranks, func(i, j int) int32 { return k.value(i, mine+j) }
 	case "Send", "StartSend", "SendRecv":
-		give(n)
-		take(1, func(_, j int) int32 { return k.value((me+ranks-1)%ranks, j) })
+		return 1, 1, func(_, j int) int32 { return k.value((me+ranks-1)%ranks, j) }
+	}
+	return 0, 0, nil
+}
+
+// prepare fills the buffers of k: send with what this rank gives, recv with poison.
+func (b *buffers[T]) prepare(c *collective.Comm, k call) *prepared[T] {
+	me, n := c.Rank(), k.count
+	give, take, want := k.parts(me, c.Size())
+	p := &prepared[T]{call: k, c: c}
+	if give > 0 {
+		p.send = b.send[:n*give]
+		fill(p.send, func(j int) int32 { return k.value(me, j) })
+	}
+	if take > 0 {
+		p.recv, p.want = b.recv[:n*take], b.want[:n*take]
+		fill(p.recv, func(int) int32 { return poison })
+		for i := range take {
+			fill(p.want[i*n:(i+1)*n], func(j int) int32 { return want(i, j) })
+		}
 	}
 	if k.inPlace && p.send != nil && p.recv != nil {
 		p.putInPlace(me)
