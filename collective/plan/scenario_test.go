@@ -356,7 +356,7 @@ func (s *scenario) shares(n []int) string {
 }
 
 func (s *scenario) price(words []string) (string, error) {
-	var m sim.Machine
+	m := sim.Machine{SlotBytes: 1 << 30, MinChunk: 1 << 30}
 	for _, w := range words[1:] {
 		name, value, _ := strings.Cut(w, "=")
 		v := numbers([]string{value})[0]
@@ -373,8 +373,13 @@ func (s *scenario) price(words []string) (string, error) {
 			return "", fmt.Errorf("unknown constant %q", name)
 		}
 	}
-	r, err := sim.Price(s.plan, s.graph, int64(numbers(words[:1])[0]), m)
-	return r.String(), err
+	x, err := sim.NewPricer(s.graph)
+	if err != nil {
+		return "", err
+	}
+	bytes := numbers(words[:1])[0]
+	us, err := x.Us([]sim.Operation{{Plan: s.plan, Bytes: int64(bytes)}}, m, sim.Limits{Steps: 1 << 30})
+	return fmt.Sprintf("%.6g us for %d bytes, %.4g GB/s\n", us, bytes, float64(bytes)/us/1e3), err
 }
 
 func numbers(words []string) []int {

@@ -10,6 +10,14 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
+// Operation is one call of a collective. Bytes is its whole message: all parts
+// where the kind has parts. No rank issues it before AtUs.
+type Operation struct {
+	Plan  *plan.Plan
+	Bytes int64
+	AtUs  float64
+}
+
 // Pricer prices many plans on one graph. What follows from the graph and from
 // the plans alone it works out once. It is not for several goroutines at a time.
 type Pricer struct {
@@ -42,28 +50,11 @@ func NewPricer(g *topo.Graph) (*Pricer, error) {
 	if err := g.Validate(); err != nil {
 		return nil, err
 	}
-	return &Pricer{g: g, ways: topo.NewWays(g), known: make(map[*plan.Plan]bool)}, nil
+	return &Pricer{g: g, ways: topo.NewWays(g), known: make(map[*plan.Plan]bool), runs: make(map[run]took)}, nil
 }
 
 // Ways returns the ways between the ranks of the Pricer's graph.
 func (x *Pricer) Ways() *topo.Ways { return x.ways }
-
-// Run is the function Run on the Pricer's graph. The plans must not change
-// afterwards.
-func (x *Pricer) Run(ops []Operation, m Machine) (Result, error) {
-	r, err := x.laidOut(ops, m, 0)
-	if err == nil {
-		err = r.run()
-	}
-	if err != nil {
-		return Result{}, err
-	}
-	res := Result{Us: r.end, Events: r.events, Loads: r.loads()}
-	for _, op := range ops {
-		res.Bytes += op.Bytes
-	}
-	return res, nil
-}
 
 // laidOut returns what runs calls, up to a time unless that is 0.
 func (x *Pricer) laidOut(ops []Operation, m Machine, limit float64) (*runner, error) {

@@ -39,7 +39,6 @@ type network struct {
 	m         *Machine
 	ways      *topo.Ways
 	wires     map[topo.Hop]int32 // resources of the links that ranks share
-	wired     []topo.Hop         // in the order in which they came up
 	portsOf   [][]int32          // by rank
 	resources []resource
 	ports     [][2]int32         // by port: resources out and in
@@ -125,7 +124,6 @@ func (w *network) addHop(r *route, hop topo.Hop) {
 		if !ok {
 			i = w.add(usPerByte(rate), w.m.MessageUs)
 			w.wires[hop] = i
-			w.wired = append(w.wired, hop)
 		}
 		r.via = append(r.via, i)
 	}

@@ -3,20 +3,13 @@ package sim
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo"
 )
-
-// Operation is one call of a collective. Bytes is its whole message: all parts
-// where the kind has parts. No rank issues it before AtUs.
-type Operation struct {
-	Plan  *plan.Plan
-	Bytes int64
-	AtUs  float64
-}
 
 // Load is what went over one way of a link, a port or an adapter.
 type Load struct {
@@ -69,7 +62,18 @@ func Run(ops []Operation, g *topo.Graph, m Machine) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	return x.Run(ops, m)
+	r, err := x.laidOut(ops, m, 0)
+	if err == nil {
+		err = r.run()
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	res := Result{Us: r.end, Events: r.events, Loads: r.loads()}
+	for _, op := range ops {
+		res.Bytes += op.Bytes
+	}
+	return res, nil
 }
 
 // loads returns what the run did to every resource it used.
@@ -89,7 +93,7 @@ func (w *network) loads() []Load {
 			add(r.via[0], func() string { return fmt.Sprintf("%d -> %d", r.src, r.dst) })
 		}
 	}
-	for _, hop := range w.wired {
+	for _, hop := range sorted(w.wires) {
 		add(w.wires[hop], func() string {
 			l := w.g.Links[hop.Link]
 			if hop.Back {
@@ -102,7 +106,7 @@ func (w *network) loads() []Load {
 		add(p[0], func() string { return "out of " + w.g.Ports[i].Name })
 		add(p[1], func() string { return "into " + w.g.Ports[i].Name })
 	}
-	for _, a := range w.sortedAdapters() {
+	for _, a := range sorted(w.adapters) {
 		add(w.adapters[a], func() string {
 			if a.in {
 				return fmt.Sprintf("into adapter %s of rank %d", a.kind, a.rank)
@@ -114,11 +118,7 @@ func (w *network) loads() []Load {
 	return all
 }
 
-func (w *network) sortedAdapters() []adapter {
-	var all []adapter
-	for a := range w.adapters {
-		all = append(all, a)
-	}
-	slices.SortFunc(all, func(a, b adapter) int { return cmp.Compare(w.adapters[a], w.adapters[b]) })
-	return all
+// sorted returns what has resources in the order in which these came up.
+func sorted[K comparable](resources map[K]int32) []K {
+	return slices.SortedFunc(maps.Keys(resources), func(a, b K) int { return cmp.Compare(resources[a], resources[b]) })
 }
