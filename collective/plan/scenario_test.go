@@ -373,12 +373,9 @@ func (s *scenario) price(words []string) (string, error) {
 			return "", fmt.Errorf("unknown constant %q", name)
 		}
 	}
-	x, err := sim.NewPricer(s.graph)
-	if err != nil {
-		return "", err
-	}
+	x := sim.NewPricer(s.graph, topo.NewWays(s.graph), m)
 	bytes := numbers(words[:1])[0]
-	us, err := x.Us([]sim.Operation{{Plan: s.plan, Bytes: int64(bytes)}}, m, sim.Limits{Steps: 1 << 30})
+	us, err := x.Us(s.plan, int64(bytes), 1, plan.Chunks{}, sim.Limits{Steps: 1 << 30})
 	return fmt.Sprintf("%.6g us for %d bytes, %.4g GB/s\n", us, bytes, float64(bytes)/us/1e3), err
 }
 

@@ -82,8 +82,7 @@ func New(g *topo.Graph, m Machine, o Options) (*Planner, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	var err error
-	if p.pricer, err = sim.NewPricer(g); err != nil {
+	if err := g.Validate(); err != nil {
 		return nil, err
 	}
 	if given := o.Given.Plan(); given != nil {
@@ -97,11 +96,12 @@ func New(g *topo.Graph, m Machine, o Options) (*Planner, error) {
 		}
 	}
 	p.uniform = g.IsUniform()
-	p.ways = p.pricer.Ways()
+	p.ways = topo.NewWays(g)
 	p.apart = unlinked(g, p.ways)
 	p.hosts = newHosts(g, p.ways)
 	p.slots, p.slotBytes = p.shapeOfSlots()
 	p.sim = p.simMachine()
+	p.pricer = sim.NewPricer(g, p.ways, p.sim)
 	return p, nil
 }
 

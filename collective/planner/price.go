@@ -128,8 +128,7 @@ func (p *Planner) us(b *Built, bytes int64, inflight int, c plan.Chunks, most si
 	if steps, _ := sim.Weigh(b.Plan); steps > limit {
 		return math.Inf(1), nil
 	}
-	calls := slices.Repeat([]sim.Operation{{Plan: b.Plan, Bytes: bytes}}, inflight)
-	us, err := p.pricer.Us(calls, withChunks(p.sim, c), most)
+	us, err := p.pricer.Us(b.Plan, bytes, inflight, c, most)
 	switch {
 	case err != nil && pairwise(b.Kind) && p.apart != nil:
 		return math.Inf(1), nil
@@ -145,16 +144,7 @@ func (p *Planner) minUs(b *Built, bytes int64) (fullest, least float64, err erro
 	if p.graph.Ranks == 1 {
 		return 0, 0, nil
 	}
-	return p.pricer.LeastUs(b.Plan, bytes, withChunks(p.sim, p.chunkings()[0])) // the largest
-}
-
-// withChunks returns a machine that cuts messages so.
-func withChunks(m sim.Machine, c plan.Chunks) sim.Machine {
-	if c.Max > 0 {
-		m.SlotBytes = min(m.SlotBytes, c.Max)
-	}
-	m.MinChunk = max(c.Min, m.MinChunk)
-	return m
+	return p.pricer.LeastUs(b.Plan, bytes, p.chunkings()[0]) // the largest
 }
 
 // Price predicts what inflight calls at once with messages of so many bytes each take,

@@ -20,13 +20,9 @@ func TestLimitChangesNoPrice(t *testing.T) {
 	for _, kind := range []plan.Kind{plan.AllReduce, plan.Broadcast, plan.Reduce} {
 		p := mustTrees(t, kind, plan.Single, chainTree(4))
 		for _, bytes := range []int64{0, 8, 100 << 10} {
-			ops := []Operation{{Plan: p, Bytes: bytes}}
 			us := func(limit float64) float64 {
-				x, err := NewPricer(g) // which remembers no run without the limit
-				if err != nil {
-					t.Fatal(err)
-				}
-				v, err := x.Us(ops, Executor(8, 32<<10, 0), Limits{Steps: 1e5, Chunks: 16, Us: limit})
+				x := NewPricer(g, topo.NewWays(g), Executor(8, 32<<10, 0)) // which remembers no run without the limit
+				v, err := x.Us(p, bytes, 1, plan.Chunks{}, Limits{Steps: 1e5, Chunks: 16, Us: limit})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -56,21 +52,17 @@ func TestLinesRise(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x, err := NewPricer(g)
-		if err != nil {
-			t.Fatal(err)
-		}
 		m := Executor(8, 4<<10, rapid.IntRange(1, n).Draw(t, "cores"))
 		most := Limits{Steps: 400, Chunks: float64(rapid.IntRange(2, 8).Draw(t, "chunks"))}
 		perChunk, _ := Weigh(p)
 		bytes := int64(m.SlotBytes) * int64(1+max(3*most.Chunks/2, most.Steps/perChunk*1.5))
-		before := 0.0
+		x, before := NewPricer(g, topo.NewWays(g), m), 0.0
 		for range 4 {
-			us, err := x.Us([]Operation{{Plan: p, Bytes: bytes}}, m, most)
+			us, err := x.Us(p, bytes, 1, plan.Chunks{}, most)
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, least, err := x.LeastUs(p, bytes, m)
+			_, least, err := x.LeastUs(p, bytes, plan.Chunks{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,18 +94,14 @@ func TestNoPriceIsBelowThatOfHalf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x, err := NewPricer(g)
-		if err != nil {
-			t.Fatal(err)
-		}
 		m := Executor(8, rapid.SampledFrom([]int{1 << 10, 32 << 10}).Draw(t, "slot"), rapid.IntRange(0, 8).Draw(t, "cores"))
-		before := 0.0
+		x, before := NewPricer(g, topo.NewWays(g), m), 0.0
 		for bytes := int64(16 << 10); bytes <= 16<<20; bytes *= 2 {
-			us, err := x.Us([]Operation{{Plan: p, Bytes: bytes}}, m, Limits{Steps: 400, Chunks: 8})
+			us, err := x.Us(p, bytes, 1, plan.Chunks{}, Limits{Steps: 400, Chunks: 8})
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, least, err := x.LeastUs(p, bytes, m)
+			_, least, err := x.LeastUs(p, bytes, plan.Chunks{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,13 +1,6 @@
 package sim
 
-import (
-	"fmt"
-	"maps"
-	"math"
-	"slices"
-
-	"github.com/treerun/treerun/collective/plan"
-)
+import "github.com/treerun/treerun/collective/plan"
 
 // Machine has the constants of what runs a plan. Times are in microseconds,
 // rates in GB/s (1e9 bytes). The zero value runs whole messages on links that
@@ -48,39 +41,6 @@ type Machine struct {
 	RateFactor float64            // of every link's rate, ports and adapters excepted; 0: 1
 	LatencyUs  map[string]float64 // by kind of link, in place of the graph's; may be nil
 	AdapterGBs map[string]float64 // by kind of link: what all links of the kind at one rank share, each way; may be nil
-}
-
-// Validate reports the first constant of m that cannot be used.
-func (m *Machine) Validate() error {
-	for _, f := range []struct {
-		name string
-		v    float64
-	}{
-		{"IssueUs", m.IssueUs}, {"LaunchUs", m.LaunchUs}, {"StepUs", m.StepUs}, {"SwitchUs", m.SwitchUs},
-		{"ReduceGBs", m.ReduceGBs},
-		{"CopyGBs", m.CopyGBs}, {"SocketUs", m.SocketUs}, {"SocketGBs", m.SocketGBs}, {"MessageUs", m.MessageUs},
-		{"RateFactor", m.RateFactor},
-		{"Slots", float64(m.Slots)}, {"SlotBytes", float64(m.SlotBytes)}, {"MinChunk", float64(m.MinChunk)},
-		{"InFlight", float64(m.InFlight)}, {"Workers", float64(m.Workers)}, {"Cores", float64(m.Cores)},
-	} {
-		if !(f.v >= 0) || math.IsInf(f.v, 0) {
-			return fmt.Errorf("sim: machine %s: %s is %v, want a number >= 0", m.Name, f.name, f.v)
-		}
-	}
-	if m.SlotBytes%quantum != 0 {
-		return fmt.Errorf("sim: machine %s: SlotBytes is %d, want a multiple of %d", m.Name, m.SlotBytes, quantum)
-	}
-	for _, kind := range slices.Sorted(maps.Keys(m.LatencyUs)) {
-		if v := m.LatencyUs[kind]; !(v >= 0) || math.IsInf(v, 0) {
-			return fmt.Errorf("sim: machine %s: LatencyUs of %q is %v, want a number >= 0", m.Name, kind, v)
-		}
-	}
-	for _, kind := range slices.Sorted(maps.Keys(m.AdapterGBs)) {
-		if v := m.AdapterGBs[kind]; !(v > 0) || math.IsInf(v, 0) {
-			return fmt.Errorf("sim: machine %s: AdapterGBs of %q is %v, want a number > 0", m.Name, kind, v)
-		}
-	}
-	return nil
 }
 
 // quantum is the grain, in bytes, of shares and chunks: that of package engine.

@@ -1,105 +1,59 @@
 package sim
 
 import (
-	"fmt"
 	"math"
-	"reflect"
 	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
 
-// Operation is one call of a collective. Bytes is its whole message: all parts
-// where the kind has parts. No rank issues it before AtUs.
-type Operation struct {
-	Plan  *plan.Plan
-	Bytes int64
-	AtUs  float64
-}
-
-// Pricer prices many plans on one graph. What follows from the graph and from
-// the plans alone it works out once. It is not for several goroutines at a time.
+// Pricer prices many plans on one graph and machine. It is not for several goroutines at a
+// time.
 type Pricer struct {
-	g     *topo.Graph
-	ways  *topo.Ways
-	known map[*plan.Plan]bool // to be valid
-
+	g    *topo.Graph
+	ways *topo.Ways
+	m    Machine
 	runs map[run]took
-	on   Machine // of runs, the size of its chunks apart
 }
 
-// run is several of one call at once, cut into chunks of one size.
+// run is several calls at once of a plan, with messages of so many bytes each.
 type run struct {
-	call                Operation
-	calls               int
-	slotBytes, minChunk int
+	plan   *plan.Plan
+	bytes  int64
+	calls  int
+	chunks plan.Chunks
 }
 
 // took is what a run takes, in microseconds, and what it takes at least.
 type took struct{ us, least float64 }
 
-const (
-	maxKnown = 256
-	maxRuns  = 1 << 12
-)
+const maxRuns = 1 << 12
 
-// NewPricer returns a Pricer for g, which must not change. The error is for a
-// graph that is not valid.
-func NewPricer(g *topo.Graph) (*Pricer, error) {
-	if err := g.Validate(); err != nil {
-		return nil, err
-	}
-	return &Pricer{g: g, ways: topo.NewWays(g), known: make(map[*plan.Plan]bool), runs: make(map[run]took)}, nil
+// NewPricer returns a Pricer for a valid graph with its ways.
+func NewPricer(g *topo.Graph, ways *topo.Ways, m Machine) *Pricer {
+	return &Pricer{g: g, ways: ways, m: m, runs: make(map[run]took)}
 }
 
-// Ways returns the ways between the ranks of the Pricer's graph.
-func (x *Pricer) Ways() *topo.Ways { return x.ways }
-
-// laidOut returns what runs calls, up to a time unless that is 0.
-func (x *Pricer) laidOut(ops []Operation, m Machine, limit float64) (*runner, error) {
-	if err := x.check(ops, &m); err != nil {
-		return nil, err
+// machine is what cuts messages so.
+func (x *Pricer) machine(c plan.Chunks) *Machine {
+	m := x.m
+	if c.Max > 0 {
+		m.SlotBytes = min(m.SlotBytes, c.Max)
 	}
-	r, err := newRunner(ops, newNetwork(x.g, x.ways, &m))
+	m.MinChunk = max(c.Min, m.MinChunk)
+	return &m
+}
+
+// laidOut returns what runs a run, up to a time unless that is 0.
+func (x *Pricer) laidOut(k run, limit float64) (*runner, error) {
+	ops := slices.Repeat([]Operation{{Plan: k.plan, Bytes: k.bytes}}, k.calls)
+	r, err := newRunner(ops, newNetwork(x.g, x.ways, x.machine(k.chunks)))
 	if err == nil {
 		r.limit = limit
 	}
 	return r, err
-}
-
-func (x *Pricer) check(ops []Operation, m *Machine) error {
-	if err := m.Validate(); err != nil {
-		return err
-	}
-	if len(ops) == 0 {
-		return fmt.Errorf("sim: no operations")
-	}
-	if m.CoreHosts != nil && len(m.CoreHosts) != x.g.Ranks {
-		return fmt.Errorf("sim: machine %s: CoreHosts of %d ranks for a graph of %d", m.Name, len(m.CoreHosts), x.g.Ranks)
-	}
-	for i, op := range ops {
-		if op.Plan.Size != x.g.Ranks {
-			return fmt.Errorf("sim: plan %s of %d ranks on a graph of %d", op.Plan.Name, op.Plan.Size, x.g.Ranks)
-		}
-		if op.Bytes < 0 {
-			return fmt.Errorf("sim: operation %d with %d bytes, want at least 0", i, op.Bytes)
-		}
-		if !(op.AtUs >= 0) || math.IsInf(op.AtUs, 0) {
-			return fmt.Errorf("sim: operation %d is issued at %v us, want a number >= 0", i, op.AtUs)
-		}
-		if x.known[op.Plan] {
-			continue
-		}
-		if err := op.Plan.Validate(); err != nil {
-			return err
-		}
-		if len(x.known) == maxKnown {
-			clear(x.known) // and let go of the plans
-		}
-		x.known[op.Plan] = true
-	}
-	return nil
 }
 
 // Limits bound what finding a price may cost.
@@ -113,29 +67,30 @@ type Limits struct {
 // call, after they were doubled because the plan did not fill in them.
 const maxSteps = 1 << 17
 
-// Us says what calls at once cost that are all like the first, in microseconds. Up to most steps
-// that is what Run says. With more, the chunks of the widest lane follow each
+// Us says what calls of a plan at once cost, cut into chunks, in microseconds. Up to most steps
+// it is what a run takes. With more, the chunks of the widest lane follow each
 // other at a distance that becomes even: every chunk more adds the same
 // time, and so the time of the message lies on the line through those of two
 // messages that are shorter by whole chunks. While a deep plan fills, a chunk more costs
 // less than the links, ports, tracks and cores must do for it: then both are doubled, up to
-// maxSteps, and the line rises at least as fast as that. m must have SlotBytes.
+// maxSteps, and the line rises at least as fast as that. The Machine must have SlotBytes.
 //
 // Where ranks take turns on cores no price is below that of a half, a quarter and so on of the
 // message. When a chunk arrives decides how far its rank's turn is away just then: the one chunk
 // of a small message may come at the worst time at every rank, and those of a larger one not.
-func (x *Pricer) Us(ops []Operation, m Machine, most Limits) (float64, error) {
-	perChunk, widest := Weigh(ops[0].Plan)
-	perChunk *= float64(len(ops))
-	chunk := float64(m.SlotBytes) / widest // bytes of the message to one chunk of the widest lane
+func (x *Pricer) Us(p *plan.Plan, bytes int64, calls int, c plan.Chunks, most Limits) (float64, error) {
+	whole := run{p, bytes, calls, c}
+	perChunk, widest := Weigh(p)
+	perChunk *= float64(calls)
+	chunk := float64(x.machine(c).SlotBytes) / widest // bytes of the message to one chunk of the widest lane
 	half := max(math.Floor(most.Chunks/2), math.Floor(most.Steps/perChunk/2), 1)
-	for bytes := float64(ops[0].Bytes); math.Ceil(bytes/chunk) >= 3*half; half *= 2 {
+	for ; math.Ceil(float64(bytes)/chunk) >= 3*half; half *= 2 {
 		var us, least, at [2]float64 // of two shorter messages
 		for i := range us {
-			shorter := resized(ops, int64(float64(i+1)*half*chunk))
-			at[i] = float64(shorter[0].Bytes)
+			shorter := run{p, int64(float64(i+1) * half * chunk), calls, c}
+			at[i] = float64(shorter.bytes)
 			var err error
-			us[i], least[i], err = x.ran(shorter, m, most.Us)
+			us[i], least[i], err = x.ran(shorter, most.Us)
 			if err != nil || math.IsInf(us[i], 1) { // what takes longer does so, too
 				return us[i], err
 			}
@@ -143,33 +98,33 @@ func (x *Pricer) Us(ops []Operation, m Machine, most Limits) (float64, error) {
 		if us[1]-us[0] < (least[1]-least[0])*(1-1e-9) && 4*half*perChunk <= maxSteps {
 			continue
 		}
-		r, err := x.laidOut(ops, m, 0)
+		r, err := x.laidOut(whole, 0)
 		if err != nil {
 			return 0, err
 		}
-		_, whole := r.least()
-		perByte := max((us[1]-us[0])/(at[1]-at[0]), whole/bytes)
-		return x.rising(ops, m, chunk, 3*half, us[1]+float64((bytes-at[1])*perByte), most.Us)
+		_, all := r.least()
+		perByte := max((us[1]-us[0])/(at[1]-at[0]), all/float64(bytes))
+		return x.rising(whole, chunk, 3*half, us[1]+float64((float64(bytes)-at[1])*perByte), most.Us)
 	}
-	us, _, err := x.ran(ops, m, most.Us)
+	us, _, err := x.ran(whole, most.Us)
 	if err != nil || math.IsInf(us, 1) {
 		return us, err
 	}
-	return x.rising(ops, m, chunk, 3*half, us, most.Us)
+	return x.rising(whole, chunk, 3*half, us, most.Us)
 }
 
 // rising returns the largest of us and, where ranks take turns on cores, what a half, a quarter
 // and so on of the calls take: from less than so many chunks down to less than one.
-func (x *Pricer) rising(ops []Operation, m Machine, chunk, chunks, us, limit float64) (float64, error) {
-	if !x.takeTurns(&m) {
+func (x *Pricer) rising(k run, chunk, chunks, us, limit float64) (float64, error) {
+	if !x.takeTurns() {
 		return us, nil
 	}
-	for bytes := ops[0].Bytes; float64(bytes) >= chunk && bytes > 1; {
-		bytes /= 2
-		if math.Ceil(float64(bytes)/chunk) >= chunks {
+	for float64(k.bytes) >= chunk && k.bytes > 1 {
+		k.bytes /= 2
+		if math.Ceil(float64(k.bytes)/chunk) >= chunks {
 			continue
 		}
-		v, _, err := x.ran(resized(ops, bytes), m, limit)
+		v, _, err := x.ran(k, limit)
 		if err != nil {
 			return 0, err
 		}
@@ -178,32 +133,22 @@ func (x *Pricer) rising(ops []Operation, m Machine, chunk, chunks, us, limit flo
 	return us, nil
 }
 
-// takeTurns reports whether several ranks of some host share a core of m.
-func (x *Pricer) takeTurns(m *Machine) bool {
-	if m.Cores == 0 || m.SwitchUs == 0 {
+// takeTurns reports whether several ranks of some host share a core.
+func (x *Pricer) takeTurns() bool {
+	if x.m.Cores == 0 || x.m.SwitchUs == 0 {
 		return false
 	}
-	hostOf, hosts := coreHosts(x.g, m)
-	ranks := make([]int, hosts)
-	for _, h := range hostOf {
-		ranks[h]++
-	}
-	return slices.Max(ranks) > m.Cores
+	hostOf, _ := coreHosts(x.g, &x.m)
+	return slices.Max(numbers.GroupSizes(hostOf)) > x.m.Cores
 }
 
 // ran returns what calls take, +Inf where that is above a limit, 0 for none, and what they
 // take at least: see least. It remembers both, as messages of several sizes are priced by the
 // same shorter ones.
-func (x *Pricer) ran(ops []Operation, m Machine, limit float64) (us, least float64, err error) {
-	key := run{ops[0], len(ops), m.SlotBytes, m.MinChunk}
-	on := m
-	on.SlotBytes, on.MinChunk = 0, 0
-	if len(x.runs) >= maxRuns || !reflect.DeepEqual(on, x.on) {
-		x.runs, x.on = make(map[run]took), on
-	}
-	known, has := x.runs[key]
+func (x *Pricer) ran(k run, limit float64) (us, least float64, err error) {
+	known, has := x.runs[k]
 	if !has {
-		r, err := x.laidOut(ops, m, limit)
+		r, err := x.laidOut(k, limit)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -211,23 +156,17 @@ func (x *Pricer) ran(ops []Operation, m Machine, limit float64) (us, least float
 		if known.us, err = r.until(); err != nil {
 			return 0, 0, err
 		}
+		if len(x.runs) >= maxRuns {
+			clear(x.runs)
+		}
 		if !math.IsInf(known.us, 1) {
-			x.runs[key] = known
+			x.runs[k] = known
 		}
 	}
 	if limit > 0 && known.us > limit {
 		known.us = math.Inf(1)
 	}
 	return known.us, known.least, nil
-}
-
-// resized returns calls like ops with messages of so many bytes each.
-func resized(ops []Operation, bytes int64) []Operation {
-	ops = slices.Clone(ops)
-	for i := range ops {
-		ops[i].Bytes = bytes
-	}
-	return ops
 }
 
 // until runs everything, and returns when it ends, or +Inf where that is above the limit.
@@ -298,8 +237,8 @@ func (x *Pricer) FullRate(p *plan.Plan) (float64, error) {
 // is below: for how long it holds the link, port or adapter that it uses most, and the
 // longest of that and of what the steps of one track, rank and host take of it. It does
 // not run the plan.
-func (x *Pricer) LeastUs(p *plan.Plan, bytes int64, m Machine) (fullest, least float64, err error) {
-	r, err := x.laidOut([]Operation{{Plan: p, Bytes: bytes}}, m, 0)
+func (x *Pricer) LeastUs(p *plan.Plan, bytes int64, c plan.Chunks) (fullest, least float64, err error) {
+	r, err := x.laidOut(run{p, bytes, 1, c}, 0)
 	if err != nil {
 		return 0, 0, err
 	}

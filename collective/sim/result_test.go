@@ -58,11 +58,7 @@ func Price(p *plan.Plan, g *topo.Graph, bytes int64, m Machine) (Result, error) 
 // Run says what several operations cost that are issued one after the other
 // and may be under way at the same time.
 func Run(ops []Operation, g *topo.Graph, m Machine) (Result, error) {
-	x, err := NewPricer(g)
-	if err != nil {
-		return Result{}, err
-	}
-	r, err := x.laidOut(ops, m, 0)
+	r, err := newRunner(ops, newNetwork(g, topo.NewWays(g), &m))
 	if err == nil {
 		err = r.run()
 	}

@@ -9,6 +9,14 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
+// Operation is one call of a collective. Bytes is its whole message: all parts
+// where the kind has parts. No rank issues it before AtUs.
+type Operation struct {
+	Plan  *plan.Plan
+	Bytes int64
+	AtUs  float64
+}
+
 // runner executes operations on a network.
 type runner struct {
 	*network

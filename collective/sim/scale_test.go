@@ -45,10 +45,6 @@ const (
 // is priced with an eighth of the message and of the rate inside the host.
 func allReduceOverHosts(t *testing.T) string {
 	g := manyGPUs()
-	x, err := NewPricer(g)
-	if err != nil {
-		t.Fatal(err)
-	}
 	small, err := plan.Leaders(plan.AllReduce, plan.Hosts(g), plan.Doubling)
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +63,8 @@ func allReduceOverHosts(t *testing.T) string {
 			if protocol == LL && bytes > 1<<20 {
 				continue // it has a quarter of the rate
 			}
-			us, err := x.Us([]Operation{{Plan: p, Bytes: part}}, NCCLTree(protocol), Limits{Steps: 1e5, Chunks: 16})
+			x := NewPricer(g, topo.NewWays(g), NCCLTree(protocol))
+			us, err := x.Us(p, part, 1, plan.Chunks{}, Limits{Steps: 1e5, Chunks: 16})
 			if err != nil {
 				t.Fatal(err)
 			}
