@@ -30,55 +30,42 @@ func (p *Planner) Runs(kind plan.Kind) error {
 // HasPairs reports whether there are links between all pairs of ranks.
 func (p *Planner) HasPairs() bool { return p.graph.Ranks <= PairRanks }
 
-// linkSet is a set of links: for every source the others' ranks and lanes, in any order and some of them several
-// times until sorted.
-type linkSet [][]uint32
-
-// add adds a link, whose rank and lane are below 1<<16.
-func (s linkSet) add(lane, src, dst int) {
-	if s[src] == nil && len(s) <= PairRanks {
-		s[src] = make([]uint32, 0, 4*len(s))
-	}
-	s[src] = append(s[src], uint32(dst<<laneBits|lane))
-}
+// linkSet is links as numbers that rise with their source, destination and lane, all below
+// 1<<laneBits.
+type linkSet []uint64
 
 const laneBits = 16
 
-// sort sorts the links by ranks and lane, each of them once.
-func (s linkSet) sort() {
-	for src, list := range s {
-		slices.Sort(list)
-		s[src] = slices.Compact(list)
+func (s *linkSet) add(lane, src, dst int) {
+	*s = append(*s, uint64(src)<<(2*laneBits)|uint64(dst)<<laneBits|uint64(lane))
+}
+
+// addPairs adds the links of a lane between all of n ranks.
+func (s *linkSet) addPairs(lane, n int) {
+	for a := range n {
+		for b := range n {
+			if a != b {
+				s.add(lane, a, b)
+			}
+		}
 	}
 }
 
-// count returns how many links there are.
-func (s linkSet) count() (n int) {
-	for _, list := range s {
-		n += len(list)
-	}
-	return n
-}
+func laneOf(k uint64) int { return int(k & (1<<laneBits - 1)) }
 
 // lanes returns one more than the highest lane.
 func (s linkSet) lanes() (n int) {
-	for _, list := range s {
-		for _, k := range list {
-			n = max(n, int(k&(1<<laneBits-1))+1)
-		}
+	for _, k := range s {
+		n = max(n, laneOf(k)+1)
 	}
 	return n
 }
 
 // all visits the links in their order.
-func (s linkSet) all() iter.Seq[plan.Link] {
-	return func(yield func(plan.Link) bool) {
-		for src, list := range s {
-			for _, k := range list {
-				if !yield(plan.Link{Lane: int(k & (1<<laneBits - 1)), Src: src, Dst: int(k >> laneBits)}) {
-					return
-				}
-			}
+func (s linkSet) all(yield func(plan.Link) bool) {
+	for _, k := range s {
+		if !yield(plan.Link{Lane: laneOf(k), Src: int(k >> (2 * laneBits)), Dst: int(k >> laneBits & (1<<laneBits - 1))}) {
+			return
 		}
 	}
 }
@@ -96,18 +83,7 @@ func (p *Planner) Links() (links iter.Seq[plan.Link], count, messages int, err e
 	if p.HasPairs() {
 		messages = max(1, set.lanes()-1) // one rank has none
 	}
-	return set.all(), set.count(), messages, nil
-}
-
-// addPairs adds the links of a lane between all ranks.
-func (s linkSet) addPairs(lane int) {
-	for a := range s {
-		for b := range s {
-			if a != b {
-				s.add(lane, a, b)
-			}
-		}
-	}
+	return set.all, len(set), messages, nil
 }
 
 // linkSet returns the links of all plans that may be served, and those of messages on the highest lane.
@@ -115,7 +91,7 @@ func (p *Planner) linkSet() (linkSet, error) {
 	if p.links != nil {
 		return p.links, nil
 	}
-	links := make(linkSet, p.graph.Ranks)
+	n, links := p.graph.Ranks, linkSet{}
 	type onLane struct {
 		lane   int
 		parent *int // of rank 0
@@ -128,7 +104,7 @@ func (p *Planner) linkSet() (linkSet, error) {
 		return !again
 	}
 	if p.HasPairs() {
-		links.addPairs(0)
+		links.addPairs(0, n)
 	}
 	err := p.each(func(c *Candidate) error { return c.links(links.add, fresh, p.HasPairs()) })
 	if err != nil {
@@ -140,11 +116,11 @@ func (p *Planner) linkSet() (linkSet, error) {
 		}
 	}
 	if p.HasPairs() {
-		links.addPairs(max(1, links.lanes()))
+		links.addPairs(max(1, links.lanes()), n)
 	}
-	links.sort()
-	p.links = links
-	return links, nil
+	slices.Sort(links)
+	p.links = slices.Compact(links)
+	return p.links, nil
 }
 
 // each visits the candidates of all kinds, without their rates, and of all roots whose

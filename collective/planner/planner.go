@@ -105,9 +105,6 @@ func New(g *topo.Graph, m Machine, o Options) (*Planner, error) {
 	return p, nil
 }
 
-// Graph returns the graph that the Planner plans for.
-func (p *Planner) Graph() *topo.Graph { return p.graph }
-
 // Slots returns how many slots of how many bytes every link of a communicator with
 // these plans has.
 func (p *Planner) Slots() (slots, bytes int) { return p.slots, p.slotBytes }
