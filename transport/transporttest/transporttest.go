@@ -1,6 +1,6 @@
-// Package transporttest is not for users: it is what the tests of transports have in common: waiting
-// as the executor of a collective does, and Explore, which runs a program in every interleaving. The
-// tests that every transport passes are in package transport.
+// Package transporttest is not for users: it is what the tests of transports have in common: layouts,
+// and sending and waiting as the executor of a collective does. The tests that every transport passes are
+// in package transport.
 package transporttest
 
 import (

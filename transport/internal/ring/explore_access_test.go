@@ -6,11 +6,10 @@ import (
 	"encoding/binary"
 
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // running is the run whose threads use the ring; nil in tests that explore nothing.
-var running *transporttest.Interleaving
+var running *Interleaving
 
 // before lets another thread run before an access.
 func before(access string) {

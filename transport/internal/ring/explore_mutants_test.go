@@ -6,15 +6,14 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // sharing is a sender of a FIFO that publishes its first payload on another one as well, to
 // a receiver of its own. Only when both receivers have released it does it use the slot
 // again, unless it does not wait.
-func sharing(waits bool) transporttest.Program {
+func sharing(waits bool) Program {
 	const slots, chunks, n = 2, 3, 40
-	return func(x *transporttest.Interleaving) {
+	return func(x *Interleaving) {
 		running = nil
 		var w [2]*world
 		var tx [2]Tx
@@ -69,8 +68,8 @@ func sharing(waits bool) transporttest.Program {
 
 // TestExploreMutants: the exploration finds what is wrong with each.
 func TestExploreMutants(t *testing.T) {
-	found := func(name string, p transporttest.Program) {
-		n, err := transporttest.Explore(p, maxStates)
+	found := func(name string, p Program) {
+		n, err := Explore(p, maxStates)
 		if err == nil {
 			t.Errorf("%s: not found", name)
 		}

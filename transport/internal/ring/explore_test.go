@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // Kinds of chunks.
@@ -35,13 +34,13 @@ type scene struct {
 
 // world is one run.
 type world struct {
-	*transporttest.Interleaving
+	*Interleaving
 	scene
 	ctl, data, heap []byte
 	tx              Tx
 	rx              Rx
-	sending         *transporttest.Thread
-	receiving       *transporttest.Thread
+	sending         *Thread
+	receiving       *Thread
 	gone            bool // one end has died, or there is a fault
 }
 
@@ -67,8 +66,8 @@ func headerOf(i int) transport.Header {
 // byteOf is the first and the last byte of chunk i; those between are not looked at.
 func byteOf(i, k int) byte { return byte(16*(i+1) + k) }
 
-func (s scene) program() transporttest.Program {
-	return func(x *transporttest.Interleaving) {
+func (s scene) program() Program {
+	return func(x *Interleaving) {
 		running = nil // what prepares the run is no part of it
 		w := &world{Interleaving: x, scene: s, heap: make([]byte, heapBytes)}
 		w.ctl, w.data, _ = memory(s.slots, slotBytes)
@@ -98,13 +97,6 @@ func (w *world) elsewhere(at uint64, n int) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %d bytes at %d", transport.ErrCorrupt, n, at)
 	}
 	return w.heap[at : at+uint64(n)], nil
-}
-
-func number(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
 }
 
 // over reports whether the other end will do no more.
@@ -252,7 +244,7 @@ func (w *world) compare(b []byte, i int) {
 }
 
 // dies ends a thread as a process ends.
-func (w *world) dies(t *transporttest.Thread) {
+func (w *world) dies(t *Thread) {
 	w.Event("death", func() {
 		w.Kill(t)
 		w.gone = true
@@ -307,13 +299,13 @@ const maxStates = 5_000_000
 func TestExplore(t *testing.T) {
 	all := 0
 	for _, s := range scenes() {
-		n, err := transporttest.Explore(s.program(), maxStates)
+		n, err := Explore(s.program(), maxStates)
 		if err != nil {
 			t.Errorf("%s: %v", s.name, err)
 		}
 		all += n
 	}
-	n, err := transporttest.Explore(sharing(true), maxStates)
+	n, err := Explore(sharing(true), maxStates)
 	if err != nil {
 		t.Errorf("sharing: %v", err)
 	}

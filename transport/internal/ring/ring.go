@@ -17,7 +17,7 @@
 //	 8  24 bytes transport.Header
 //	32  32 bytes payload, if it is no larger than transport.MaxInline, or
 //	    uint64  where else it lies: bytes from the start of the shared memory,
-//	            or its address in the sender's; then Words gives out the rest
+//	            or its address in the sender's; then PayloadLine gives out the rest
 //
 // The data area holds the larger payloads, SlotBytes per slot. So a small
 // message moves one cache line, and the lines of all slots lie together: links
@@ -51,7 +51,7 @@ const (
 	offLength = 4
 	offHeader = 8
 	offInline = 32
-	offTarget = 40 // see Words
+	offTarget = 40 // see PayloadLine
 	offState  = 48
 
 	elsewhere = 1 << 31 // in the length: the payload is another FIFO's, or a heap's

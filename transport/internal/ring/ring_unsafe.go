@@ -19,10 +19,10 @@ func aligned(b []byte, to uintptr) bool {
 	return uintptr(unsafe.Pointer(unsafe.SliceData(b)))%to == 0
 }
 
-// Words returns two words of the line at position pos for what both ends do with a payload
-// in the sender's own memory: the ring does not look at them. Before the payload is
-// published they are the sender's.
-func (g *geometry) Words(pos uint32) (*atomic.Uint32, *atomic.Uint64) {
+// PayloadLine returns the line at position pos, of a payload in the sender's own memory, for
+// what both ends do to copy it. Before the payload is published it is the sender's.
+func (g *geometry) PayloadLine(pos uint32) Line {
 	p := unsafe.Pointer(&g.line(pos)[0])
-	return (*atomic.Uint32)(unsafe.Add(p, offState)), (*atomic.Uint64)(unsafe.Add(p, offTarget))
+	return Line{State: (*atomic.Uint32)(unsafe.Add(p, offState)), Target: (*atomic.Uint64)(unsafe.Add(p, offTarget)),
+		Pieces: pieces, Grain: grain}
 }

@@ -4,22 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/internal/coop"
+	"github.com/treerun/treerun/transport/internal/ring"
 )
 
 var (
-	_ coop.Writer = (*sender)(nil)
-	_ coop.Reader = (*receiver)(nil)
+	_ ring.Writer = (*sender)(nil)
+	_ ring.Reader = (*receiver)(nil)
 )
 
-// helpFrom is the size, in bytes, from which both ends copy a payload: each half of it,
-// or one of them all while the other does something else. More and smaller pieces
-// are slower, as each costs about 1.5 us: two ranks take 15 us for 512 KiB in pieces of
-// 128 KiB, 24 in pieces of 64 and 28 in pieces of 32, and 25 where one end copies all.
+// helpFrom is the size, in bytes, from which both ends copy a payload.
 const helpFrom = 64 << 10
 
 // helpShared is helpFrom where the receiver can read the payload without a system call,
@@ -27,17 +23,9 @@ const helpFrom = 64 << 10
 // one of them copies, and 67 when both do, but as long for 512 KiB and longer for less.
 const helpShared = 1 << 20
 
-// pieces is how many there are of a payload.
-const pieces = 2
-
 // withdrawMax is how long a receiver that has failed waits for a piece that a sender has begun
 // to copy. It takes some milliseconds at most, unless the sender is stopped.
 const withdrawMax = time.Second
-
-// line returns the line of a payload, whose words these are.
-func line(state *atomic.Uint32, target *atomic.Uint64) coop.Line {
-	return coop.Line{State: state, Target: target, Pieces: pieces, Grain: pageBytes}
-}
 
 // Helps says whether this rank will call Help for what it lends from now on.
 func (s *sender) Helps(will bool) { s.helps = will }
@@ -71,7 +59,7 @@ func (s *sender) Help() (bool, error) {
 		if o.window == nil || o.pos != pos {
 			continue
 		}
-		l := line(s.tx.Words(pos))
+		l := s.tx.PayloadLine(pos)
 		if ok, err := l.Help(o.window, s); ok || err != nil {
 			s.bell.Ring()
 			return ok, err
@@ -80,13 +68,13 @@ func (s *sender) Help() (bool, error) {
 	return false, nil
 }
 
-// Aborted is for coop: nothing is written once there is a fault.
+// Aborted is for ring: nothing is written once there is a fault.
 func (s *sender) Aborted() bool {
 	_, aborted := s.e.Aborted()
 	return aborted
 }
 
-// Write is for coop: it copies a part of a payload to the receiver.
+// Write is for ring: it copies a part of a payload to the receiver.
 func (s *sender) Write(target uint64, b []byte) (bool, error) {
 	err := s.e.push.Write(s.link, target, b)
 	switch {
@@ -106,7 +94,7 @@ func (r *receiver) bring(into []byte) ([]byte, error) {
 	if r.e.push == nil || len(into) <= r.e.m.Layout.SlotBytes || len(into) < helpFrom {
 		return r.read(into)
 	}
-	l := line(r.rx.Words(r.rx.Next()))
+	l := r.rx.PayloadLine(r.rx.Next())
 	if !r.offered && !l.Willing() {
 		return r.read(into)
 	}
@@ -152,13 +140,13 @@ func (r *receiver) withdraw(deadline time.Time) bool {
 			}
 			r.gaveUp = true
 			if r.e.closed.Load() {
-				r.shared = coop.Receiver{}
+				r.shared = ring.Receiver{}
 			}
 			return false
 		}
 		time.Sleep(50 * time.Microsecond)
 	}
-	r.shared = coop.Receiver{}
+	r.shared = ring.Receiver{}
 	return true
 }
 

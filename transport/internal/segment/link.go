@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/internal/coop"
 	"github.com/treerun/treerun/transport/internal/ring"
 )
 
@@ -171,7 +170,7 @@ func (s *sender) Lend(h *transport.Header, window []byte) {
 	helped := s.helps && s.e.push != nil && len(window) >= helpShared
 	if reach := s.e.reach; reach != nil && (helped || !s.e.Shared(window)) {
 		address := reach.Address(s.link, s.tx.Slot(s.tx.Next()), window)
-		l := line(s.tx.Words(s.tx.Next()))
+		l := s.tx.PayloadLine(s.tx.Next())
 		l.Post(s.helps)
 		s.last = s.tx.PostPrivate(h, address, len(window))
 		s.remember(window)
@@ -209,7 +208,7 @@ type receiver struct {
 	offered bool   // the sender may help to bring it
 
 	mu     sync.Mutex // taken only for payloads that are large
-	shared coop.Receiver
+	shared ring.Receiver
 	gaveUp bool // the time to withdraw was up once: it is not waited for again
 }
 
@@ -331,7 +330,7 @@ func (r *receiver) settle() {
 		}
 		r.offered = false
 		r.mu.Lock()
-		r.shared = coop.Receiver{}
+		r.shared = ring.Receiver{}
 		r.mu.Unlock()
 	}
 	r.fetched = nil

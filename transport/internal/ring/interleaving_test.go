@@ -1,4 +1,4 @@
-package transporttest
+package ring
 
 import (
 	"encoding/binary"

@@ -1,13 +1,11 @@
-package coop
+package ring
 
 import (
 	"testing"
-
-	"github.com/treerun/treerun/transport/transporttest"
 )
 
-// mutants are faults. Each is found.
-var mutants = map[string]ends{
+// copyMutants are faults. Each is found.
+var copyMutants = map[string]ends{
 	// A piece counts before it was copied: after the death of the sender old data was returned.
 	"counts before the copy": {bring: func(r *Receiver, l Line, into []byte, target uint64, from Reader) ([]byte, error) {
 		got, err := r.Bring(l, into, target, from)
@@ -86,9 +84,9 @@ func (k keeping) CompareAndSwap(old, new uint32) bool {
 	return k.Word.CompareAndSwap(old, new)
 }
 
-// TestMutants: the exploration finds what is wrong with each.
-func TestMutants(t *testing.T) {
-	for name, m := range mutants {
+// TestCopyMutants: the exploration finds what is wrong with each.
+func TestCopyMutants(t *testing.T) {
+	for name, m := range copyMutants {
 		e := right
 		if m.bring != nil {
 			e.bring = m.bring
@@ -100,8 +98,8 @@ func TestMutants(t *testing.T) {
 			e.help = m.help
 		}
 		t.Run(name, func(t *testing.T) {
-			for _, s := range scenes() {
-				if n, err := transporttest.Explore(s.program(e), maxStates); err != nil {
+			for _, s := range copyScenes() {
+				if n, err := Explore(s.program(e), copyMaxStates); err != nil {
 					t.Logf("%v: after %d states: %v", s, n, err)
 					return
 				}

@@ -1,4 +1,4 @@
-package coop
+package ring
 
 import (
 	"bytes"
@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // ends is the protocol: what this package does, or what a mutant does.
@@ -22,24 +21,24 @@ type ends struct {
 
 var right = ends{(*Receiver).Bring, (*Receiver).Withdraw, (*Line).Help}
 
-// scene is what happens around the two ends.
-type scene struct {
+// copyScene is what happens around the two ends.
+type copyScene struct {
 	pieces, messages, lines int
 	event                   string // "", "abort", "sender dies", "receiver dies"
 	retarget                bool   // each call of Bring may have another target
 	unplace                 bool   // the receiver may withdraw, and begin again
 }
 
-func (s scene) String() string {
+func (s copyScene) String() string {
 	return fmt.Sprintf("%d pieces, %d messages on %d lines, %s, retarget %v, withdraw %v",
 		s.pieces, s.messages, s.lines, s.event, s.retarget, s.unplace)
 }
 
-// world is one run: the memory that the ends share, and what a receiver and a sender in two
+// copyWorld is one run: the memory that the ends share, and what a receiver and a sender in two
 // processes can do to each other's.
-type world struct {
-	*transporttest.Interleaving
-	scene
+type copyWorld struct {
+	*Interleaving
+	copyScene
 	line      []sharedLine
 	published []byte // by line: message + 1
 	released  byte   // messages
@@ -53,7 +52,7 @@ type world struct {
 
 // sharedLine is the memory of one Line.
 type sharedLine struct {
-	w      *world
+	w      *copyWorld
 	state  uint32
 	target uint64
 }
@@ -116,10 +115,10 @@ func bytesOf(message, pieces int) []byte {
 	return b
 }
 
-// program is the scene, played by these ends.
-func (s scene) program(e ends) transporttest.Program {
-	return func(x *transporttest.Interleaving) {
-		w := &world{Interleaving: x, scene: s, line: make([]sharedLine, s.lines), published: make([]byte, s.lines),
+// program is the copyScene, played by these ends.
+func (s copyScene) program(e ends) Program {
+	return func(x *Interleaving) {
+		w := &copyWorld{Interleaving: x, copyScene: s, line: make([]sharedLine, s.lines), published: make([]byte, s.lines),
 			receiver: &Receiver{}}
 		for i := range w.line {
 			w.line[i].w = w
@@ -146,14 +145,14 @@ func (s scene) program(e ends) transporttest.Program {
 }
 
 // die ends a thread as a process ends; later there is a fault.
-func (w *world) die(which int, t *transporttest.Thread) {
+func (w *copyWorld) die(which int, t *Thread) {
 	w.Kill(t)
 	w.gone[which] = true
 	w.Step("fault")
 	w.aborted = true
 }
 
-func (w *world) digest(b []byte) []byte {
+func (w *copyWorld) digest(b []byte) []byte {
 	for i := range w.line {
 		b = binary.NativeEndian.AppendUint32(b, w.line[i].state)
 		b = binary.NativeEndian.AppendUint64(b, w.line[i].target)
@@ -177,7 +176,7 @@ func number(is bool) int {
 	return 0
 }
 
-func (w *world) hasFault() bool {
+func (w *copyWorld) hasFault() bool {
 	w.Step("load fault")
 	w.Saw(uint64(number(w.aborted)))
 	return w.aborted
@@ -185,7 +184,7 @@ func (w *world) hasFault() bool {
 
 // send posts all messages as lines get free, and helps until all are released. What is released
 // is written over at once.
-func (w *world) send(e ends) {
+func (w *copyWorld) send(e ends) {
 	posted, back := 0, 0
 	for back < w.messages {
 		w.Forget("send", posted, back)
@@ -218,10 +217,10 @@ func (w *world) send(e ends) {
 	}
 }
 
-func (w *world) Aborted() bool { return w.hasFault() }
+func (w *copyWorld) Aborted() bool { return w.hasFault() }
 
 // Write copies to one of the targets.
-func (w *world) Write(target uint64, b []byte) (bool, error) {
+func (w *copyWorld) Write(target uint64, b []byte) (bool, error) {
 	for i := range b {
 		w.Step("write")
 		if w.gone[1] {
@@ -243,7 +242,7 @@ func (w *world) Write(target uint64, b []byte) (bool, error) {
 
 // from is the Reader of a message.
 type from struct {
-	*world
+	*copyWorld
 	message int
 }
 
@@ -263,7 +262,7 @@ func (f from) Read(b []byte, at int) (bool, error) {
 }
 
 // receive takes all messages, and looks at what they hold.
-func (w *world) receive(e ends) {
+func (w *copyWorld) receive(e ends) {
 	for m := range w.messages {
 		line := m % w.lines
 		for {
@@ -292,14 +291,14 @@ func (w *world) receive(e ends) {
 }
 
 // back gives the targets of a message back to the caller.
-func (w *world) back(m int) {
+func (w *copyWorld) back(m int) {
 	for c := range choices {
 		w.closed[choices*m+c] = true
 	}
 }
 
 // take brings a message; nil when there was a fault.
-func (w *world) take(e ends, m, line int) []byte {
+func (w *copyWorld) take(e ends, m, line int) []byte {
 	r := w.receiver
 	first := 0
 	for {
@@ -332,7 +331,7 @@ func (w *world) take(e ends, m, line int) []byte {
 }
 
 // await withdraws what is offered of a message, until that is done, or the sender has ended.
-func (w *world) await(e ends, m int) {
+func (w *copyWorld) await(e ends, m int) {
 	for {
 		w.Forget("await", m)
 		if e.withdraw(w.receiver) {
@@ -347,41 +346,41 @@ func (w *world) await(e ends, m int) {
 	}
 }
 
-// scenes are those that a test explores, the small ones first. TREERUN_EXPLORE=1 adds all up to
+// copyScenes are those that a test explores, the small ones first. TREERUN_EXPLORE=1 adds all up to
 // three pieces and two messages.
-func scenes() (all []scene) {
+func copyScenes() (all []copyScene) {
 	events := []string{"", "abort", "sender dies", "receiver dies"}
-	add := func(s scene) {
+	add := func(s copyScene) {
 		for _, s.event = range events {
 			all = append(all, s)
 		}
 	}
-	add(scene{pieces: 1, messages: 2, lines: 1})
-	add(scene{pieces: 1, messages: 2, lines: 2, retarget: true})
-	add(scene{pieces: 1, messages: 1, lines: 1, retarget: true, unplace: true})
-	add(scene{pieces: 2, messages: 2, lines: 1})
-	add(scene{pieces: 2, messages: 1, lines: 1, retarget: true})
+	add(copyScene{pieces: 1, messages: 2, lines: 1})
+	add(copyScene{pieces: 1, messages: 2, lines: 2, retarget: true})
+	add(copyScene{pieces: 1, messages: 1, lines: 1, retarget: true, unplace: true})
+	add(copyScene{pieces: 2, messages: 2, lines: 1})
+	add(copyScene{pieces: 2, messages: 1, lines: 1, retarget: true})
 	if os.Getenv("TREERUN_EXPLORE") == "" {
 		return all
 	}
-	add(scene{pieces: 2, messages: 2, lines: 1, retarget: true, unplace: true})
-	add(scene{pieces: 2, messages: 2, lines: 2, retarget: true})
-	add(scene{pieces: 3, messages: 2, lines: 1, retarget: true})
-	add(scene{pieces: 3, messages: 2, lines: 2})
-	add(scene{pieces: 3, messages: 1, lines: 1, retarget: true, unplace: true})
+	add(copyScene{pieces: 2, messages: 2, lines: 1, retarget: true, unplace: true})
+	add(copyScene{pieces: 2, messages: 2, lines: 2, retarget: true})
+	add(copyScene{pieces: 3, messages: 2, lines: 1, retarget: true})
+	add(copyScene{pieces: 3, messages: 2, lines: 2})
+	add(copyScene{pieces: 3, messages: 1, lines: 1, retarget: true, unplace: true})
 	return all
 }
 
-const maxStates = 20_000_000
+const copyMaxStates = 20_000_000
 
-// TestExplore: in every interleaving of the two ends, with every event at every step, a message
+// TestCopyInterleaved: in every interleaving of the two ends, with every event at every step, a message
 // that has come is what was sent, in the memory that was returned; no target is written to after
 // its call has returned; and both ends can always end.
-func TestExplore(t *testing.T) {
+func TestCopyInterleaved(t *testing.T) {
 	all := 0
-	for _, s := range scenes() {
+	for _, s := range copyScenes() {
 		start := time.Now()
-		n, err := transporttest.Explore(s.program(right), maxStates)
+		n, err := Explore(s.program(right), copyMaxStates)
 		if err != nil {
 			t.Errorf("%v: %v", s, err)
 		}
@@ -391,8 +390,8 @@ func TestExplore(t *testing.T) {
 	t.Logf("%d states", all)
 }
 
-// TestCorrupt: what no peer writes is an error, or never a payload.
-func TestCorrupt(t *testing.T) {
+// TestCopyCorrupt: what no peer writes is an error, or never a payload.
+func TestCopyCorrupt(t *testing.T) {
 	for _, w := range []uint32{0, willing, claimed, ^uint32(0)} {
 		var state plainWord
 		var target plainAddress

@@ -1,4 +1,4 @@
-package transporttest
+package ring
 
 import (
 	"strings"
@@ -27,8 +27,8 @@ func counter(apart bool) Program {
 	}
 }
 
-// TestAll: a lost update is found, and only where there is one.
-func TestAll(t *testing.T) {
+// TestInterleavings: a lost update is found, and only where there is one.
+func TestInterleavings(t *testing.T) {
 	if _, err := Explore(counter(true), 100); err == nil || !strings.Contains(err.Error(), "the word is 1 after\n") {
 		t.Errorf("with a load and a store: %v", err)
 	}
@@ -69,8 +69,8 @@ func handshake(kills, chooses bool) Program {
 	}
 }
 
-// TestStuck: a poll that cannot end is found, one that may last for ever is none.
-func TestStuck(t *testing.T) {
+// TestStuckIsFound: a poll that cannot end is found, one that may last for ever is none.
+func TestStuckIsFound(t *testing.T) {
 	if _, err := Explore(handshake(false, false), 100); err != nil {
 		t.Errorf("undisturbed: %v", err)
 	}
