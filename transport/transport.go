@@ -61,9 +61,13 @@ type Sender interface {
 	// latest Commit or Release of this goroutine.
 	Wake()
 
+	// Reserved returns the window that TryReserve gave out, until Commit.
+	Reserved() []byte
+
 	// Share publishes, under header h, the window that lender has reserved and
 	// not yet committed, in place of a window of its own, so that one payload
-	// goes to several ranks: written once, read by each where it lies. lender
+	// goes to several ranks: written once, read by each where it lies, or copied
+	// where lender is a link of another kind. lender
 	// is another Sender of the same Endpoint, and keeps its slot until all
 	// receivers have released it. Preconditions: TryReserve(0) returned true
 	// here, and TryReserve(n) on lender; its window is already filled. As for

@@ -11,8 +11,9 @@
 // they tell their host. Aborted does both, and its owner calls it now and then when
 // no call of its does.
 //
-// It moves no bytes itself, but where one payload goes to both sides: it is
-// copied then. Package collective imports it.
+// It moves no bytes itself: the ends of links are those of the two. A step posts on several
+// links and ends with one Commit or Release, whose fence is for all of them, on both sides: a
+// fence orders what a goroutine does, wherever it is. Package collective imports it.
 package mixed
 
 import (
@@ -69,9 +70,6 @@ type Endpoint struct {
 	remote Remote
 	bell   bell
 
-	mu      sync.Mutex
-	senders map[transport.Link]*sender // this rank's, once asked for
-
 	closed   atomic.Bool
 	once     sync.Once
 	closeErr error
@@ -90,17 +88,14 @@ func New(rank int, hosts []int, local transport.Endpoint, remote Remote) (*Endpo
 	}
 	e := &Endpoint{
 		rank: rank, hosts: hosts, Local: shared, remote: remote,
-		bell:    bell{local: b, remote: remote.Bell(), fd: remote.PollFD(), serve: remote.Progress},
-		senders: make(map[transport.Link]*sender),
+		bell: bell{local: b, remote: remote.Bell(), fd: remote.PollFD(), serve: remote.Progress},
 	}
 	return e, nil
 }
 
-func (e *Endpoint) isLocal(r int) bool { return e.hosts[r] == e.hosts[e.rank] }
-
 // of returns the endpoint that reaches rank r.
 func (e *Endpoint) of(r int) transport.Endpoint {
-	if e.isLocal(r) {
+	if e.hosts[r] == e.hosts[e.rank] {
 		return e.Local
 	}
 	return e.remote
@@ -108,22 +103,10 @@ func (e *Endpoint) of(r int) transport.Endpoint {
 
 // Sender returns the sending end of a link.
 func (e *Endpoint) Sender(lane, dst int) (transport.Sender, error) {
-	k := transport.Link{Lane: lane, Src: e.rank, Dst: dst}
 	if dst < 0 || dst >= len(e.hosts) {
-		return nil, fmt.Errorf("%w: %v", transport.ErrNoLink, k)
+		return nil, fmt.Errorf("%w: %v", transport.ErrNoLink, transport.Link{Lane: lane, Src: e.rank, Dst: dst})
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if s := e.senders[k]; s != nil {
-		return s, nil
-	}
-	inner, err := e.of(dst).Sender(lane, dst)
-	if err != nil {
-		return nil, err
-	}
-	s := &sender{Sender: inner, isLocal: e.isLocal(dst)}
-	e.senders[k] = s
-	return s, nil
+	return e.of(dst).Sender(lane, dst)
 }
 
 // Receiver returns the receiving end of a link.

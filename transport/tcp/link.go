@@ -123,13 +123,18 @@ func (s *sender) Post(h *transport.Header) {
 // Wake sends what was posted.
 func (s *sender) Wake() { s.peer.flush() }
 
+// Reserved returns the window that is reserved.
+func (s *sender) Reserved() []byte {
+	s.mustReserve("Reserved")
+	return s.buf.window(s.n)
+}
+
 // Share sends the window that lender has reserved.
 func (s *sender) Share(h *transport.Header, lender transport.Sender) {
 	s.mustReserve("Share")
-	from := lender.(*sender)
-	from.mustReserve("Share of a lender")
-	window := from.buf.window(from.n)
-	if len(window) <= copyUpTo {
+	window := lender.Reserved()
+	from, same := lender.(*sender)
+	if !same || len(window) <= copyUpTo {
 		s.n = copy(s.buf.window(len(window)), window)
 		s.Post(h)
 		return

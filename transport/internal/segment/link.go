@@ -133,20 +133,22 @@ func (s *sender) Post(h *transport.Header) {
 // Wake wakes the receiver if it sleeps.
 func (s *sender) Wake() { s.bell.Ring() }
 
+// Reserved returns the window that is reserved.
+func (s *sender) Reserved() []byte {
+	window, _ := s.tx.Reserved()
+	return window
+}
+
 // Share publishes the window that lender has reserved.
 func (s *sender) Share(h *transport.Header, lender transport.Sender) {
-	from := lender.(*sender)
-	window, slot := from.tx.Reserved()
+	window := lender.Reserved()
 	s.sync.releaseForward()
-	if len(window) <= transport.MaxInline {
-		own, ok, err := s.tx.TryReserve(len(window))
-		if !ok || err != nil {
-			panic("segment: Share without a reserved slot")
-		}
-		copy(own, window)
-		s.tx.Post(h)
+	from, same := lender.(*sender)
+	if !same || from.e != s.e || len(window) <= transport.MaxInline {
+		s.postCopy(h, window)
 		return
 	}
+	_, slot := from.tx.Reserved()
 	if from.loans == nil {
 		from.loans = make([][]loan, s.e.m.Layout.Slots)
 	}
@@ -155,16 +157,21 @@ func (s *sender) Share(h *transport.Header, lender transport.Sender) {
 	from.loans[i] = append(from.loans[i], loan{s, s.tx.PostAt(h, at, len(window))})
 }
 
+// postCopy publishes a copy of a payload in the slot that is reserved.
+func (s *sender) postCopy(h *transport.Header, payload []byte) {
+	own, ok, err := s.tx.TryReserve(len(payload))
+	if !ok || err != nil {
+		panic("segment: Share or Lend without a reserved slot")
+	}
+	copy(own, payload)
+	s.tx.Post(h)
+}
+
 // Lend publishes a window of a caller.
 func (s *sender) Lend(h *transport.Header, window []byte) {
 	s.sync.releaseForward()
 	if len(window) <= transport.MaxInline {
-		own, ok, err := s.tx.TryReserve(len(window))
-		if !ok || err != nil {
-			panic("segment: Lend without a reserved slot")
-		}
-		copy(own, window)
-		s.tx.Post(h)
+		s.postCopy(h, window)
 		return
 	}
 	helped := s.helps && s.e.push != nil && len(window) >= helpShared
