@@ -134,7 +134,7 @@ func (r *reduction) predict(e *estimate, search bool) {
 		own += 2 * (e.mean + e.union) * bytes * listUs * r.c.Share
 	}
 	e.us[Aggregators] = micro(own + wait*packetFactor*r.denseUs(int(bytes*copies*moved/2)))
-	if r.noSharing() == "" && !r.lacking() {
+	if r.noSharing() == "" {
 		// Of a tensor that is full it does all that the dense plan does.
 		e.us[Shared] = micro(find + zeros + max(r.sharedUs(e), wait*r.denseUs(int(bytes*(e.mean+e.union)/2))))
 	}

@@ -129,7 +129,7 @@ func (r *deviceReduction) run(ctx context.Context) error {
 	r.take(&e)
 	if e.form == Dense {
 		r.stats.NonZero, r.stats.Union = -1, -1
-		if err := r.rest(ctx, Dense); err != nil {
+		if err := r.trim(Dense); err != nil {
 			return err
 		}
 		if r.cfg.threshold > 0 { // as reduction.cut

@@ -39,9 +39,8 @@
 // and Lists, of the trees with Trees, of the plan with Dense. So the last bits of a sum
 // depend on the form, and between Trees and Dense on the communicator's trees and plans. Of
 // one form on one graph they are the same from run to run. The form that is chosen by price
-// is the same for the same sample of blocks on the same graph, whatever calls came before,
-// unless ranks had no memory for the form Shared; where the graph is measured it may be
-// another one in another run: Use says which it is to be.
+// is the same for the same sample of blocks on the same graph, whatever calls came before;
+// where the graph is measured it may be another one in another run: Use says which it is to be.
 //
 // The sum of zeros is -0 where all ranks have -0, and else +0, whatever the form, but for
 // elements in blocks that some rank leaves out: such a rank has +0 there. In the Dense
@@ -50,13 +49,12 @@
 // # Memory
 //
 // The form Shared has memory for a rank's blocks that all ranks of the host map, and for the
-// sums it makes. Between calls a rank keeps up to 64 MiB of each with a communicator. What a
-// call took beyond it is given back when the call ends; but where one such call
-// follows the other it stays, until a smaller call has ended, or one in another form begins.
-// Closing the communicator gives all back. Where a rank cannot have the memory, or the
-// addresses, all run the call as Trees, and by price not as Shared for a while. Where ranks
+// sums it makes. A rank keeps both with a communicator from call to call. What is beyond 64 MiB of
+// either it gives back when a call that needs less, or one in another form, begins.
+// Closing the communicator gives all back. A rank that cannot have the memory ends the
+// communicator; Use(Trees) takes none. Where ranks
 // share no memory from the start, as they are on several hosts or started under a small
-// ulimit -v, Use(Shared) is an ErrArgument, on all ranks, when they have told each other.
+// ulimit -v, the form is not chosen, and Use(Shared) is an ErrArgument, on all ranks, when they have told each other.
 //
 // # Errors
 //

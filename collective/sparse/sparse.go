@@ -128,7 +128,7 @@ func (r *reduction) take(e *estimate) {
 
 // exchange runs the call in a form. known says that this rank's blocks are found.
 func (r *reduction) exchange(ctx context.Context, f Form, known bool) error {
-	if err := r.rest(ctx, f); err != nil {
+	if err := r.trim(f); err != nil {
 		return err
 	}
 	switch f {
@@ -138,11 +138,7 @@ func (r *reduction) exchange(ctx context.Context, f Form, known bool) error {
 		}
 		return r.c.Dense(ctx, r.call.DType, r.call.Op, r.in, r.out)
 	case Shared:
-		if done, err := r.shareMemory(ctx, known); done || err != nil {
-			return err
-		}
-		f, known = Trees, true
-		r.stats.Form = f
+		return r.shareMemory(ctx, known)
 	}
 	if err := r.open(ctx, r.name, r.grid.BlockBytes()); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 // state is what the package keeps with a communicator, from its first call on.
 type state struct {
 	c          *comm.Inside
-	try        func(context.Context, string, string, transport.Layout) (ep transport.Endpoint, why, err error)
+	openLinks  func(context.Context, string, string, transport.Layout) (transport.Endpoint, error)
 	priceDense func(bytes int) float64
 	lanes      drive.Lanes
 	servers    []int       // ranks that only aggregate: they were in Serve when the latest call began
@@ -32,8 +32,6 @@ type state struct {
 	merge      *drive.Merge
 	host       *drive.Pool  // nil until a call in the form Shared
 	hosted     *drive.Links // its links
-	hosts      int          // such links that were opened so far, or not
-	scarce     scarce       // of memory for them
 	tensor     uint32       // number of the latest call
 	set        block.Set
 	swept      block.Set   // of sweep
@@ -52,7 +50,7 @@ func stateOf(c *comm.Inside) *state {
 	if s, ok := c.State.(*state); ok {
 		return s
 	}
-	s := &state{c: c, try: c.TryLinks, priceDense: c.DenseUs, prices: make(map[int]float64),
+	s := &state{c: c, openLinks: c.OpenLinks, priceDense: c.DenseUs, prices: make(map[int]float64),
 		reported: make(map[choice]bool)}
 	s.arrange(nil)
 	c.State = s
@@ -118,7 +116,7 @@ func (s *state) open(ctx context.Context, during string, blockBytes int) error {
 		layout.Slots = farSlots
 	}
 	s.opened++
-	ep, err := s.c.OpenLinks(ctx, during, fmt.Sprintf("sparse %d", s.opened), layout)
+	ep, err := s.openLinks(ctx, during, fmt.Sprintf("sparse %d", s.opened), layout)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package comm
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -129,35 +128,6 @@ func (c *Comm) connect(ctx context.Context, purpose string, layout transport.Lay
 	defer cancel()
 	defer context.AfterFunc(c.whole, cancel)()
 	return c.Config.Connect(within, newInner(c, openExchange), purpose, layout)
-}
-
-// TryLinks is OpenLinks for links that c can do without. Where any rank cannot open them,
-// as it lacks memory or addresses, no rank has them, why says so on all, and c goes on.
-func (c *Inside) TryLinks(ctx context.Context, during, purpose string, layout transport.Layout) (ep transport.Endpoint,
-	why, err error) {
-	ep, why = c.connect(ctx, purpose, layout)
-	_, lost := c.World.Failure()
-	if _, failed := c.Endpoint.Aborted(); why != nil && (failed || lost != nil || ctx.Err() != nil) {
-		return nil, nil, c.notOpened(ctx, during, why)
-	}
-	mine, all := []byte{1}, make([]byte, c.Size)
-	if why != nil {
-		mine[0] = 0
-	}
-	if err = c.Gather(ctx, during, mine, all); err == nil && why == nil && !slices.Contains(all, 0) {
-		c.besides(ep)
-		return ep, nil, nil
-	}
-	if why == nil && err == nil {
-		why = fmt.Errorf("rank %d could not open them", slices.Index(all, 0))
-	}
-	if ep != nil {
-		why = errors.Join(why, ep.Close())
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return nil, why, nil
 }
 
 // besides makes ep links of c, which end and fail with it.

@@ -1,8 +1,8 @@
 package drive
 
 import (
+	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/treerun/treerun/collective/sparse/internal/pool"
 	"github.com/treerun/treerun/internal/waits"
@@ -11,18 +11,14 @@ import (
 
 // Pool runs the sparse AllReduce of ranks that read each other's memory, which is that
 // of their links' Endpoint. It is used again for one tensor after the other: Room, Begin,
-// and then it is an Exchange. Where a rank has no Room it calls BeginWithout, and the
-// Exchange ends on all ranks with Lacks, before anything is written.
+// and then it is an Exchange.
 //
-// Between calls a rank keeps up to Keep bytes of its memory for its part, and as many for its
-// result. A call that took some rank more ends with all ranks giving that back, when all are
-// done, but while one such call follows the other the memory stays: from the second on until
-// a smaller call has ended, or Rest.
+// A rank keeps its memory for its part and for its result from call to call. What is beyond
+// Keep bytes of either it gives back before a call that needs less, and by Trim.
 type Pool struct {
 	Traffic
 
-	// Keep is the same on all ranks, and does not change during a call. NewPool sets it.
-	Keep int
+	Keep int // NewPool sets it
 
 	links *Links
 	peers []peer // the other ranks
@@ -35,19 +31,13 @@ type Pool struct {
 	dealt   bool   // parts have been added up
 	parts   int    // that have come
 	results int    // of those that will come, not yet here
-	lacks   int    // the first rank without a part, -1: none
-
-	large, wasLarge bool // this call, and the one before, took some rank more than Keep
-	leaving, left   bool // this rank is done, and gives memory back when all are
-	waiting         int  // for how many ranks that are not yet
 }
 
 // peer is another rank: the links with it, and what there is of it.
 type peer struct {
 	child
-	has    bool // part is there, or word that there is none
+	has    bool // its part is there
 	placed bool // so is its result, or there is none
-	done   bool // and it needs nothing more
 }
 
 // window is memory that all peers are to read.
@@ -58,13 +48,10 @@ type window struct {
 	on     bool
 }
 
-// What a message is, in the Root of its header. The last three have nothing in them.
+// What a message is, in the Root of its header.
 const (
 	stepPart = -1 - iota
 	stepResult
-	stepNoPart   // the rank has no memory for its part
-	stepNoResult // nor for its result: everybody adds that up
-	stepDone
 )
 
 // NewPool makes the exchanges of a rank. stars are trees of its Links, one with every
@@ -83,40 +70,20 @@ func NewPool(k *Links, stars []int) *Pool {
 
 // Begin starts the next tensor. This rank's part is the first n bytes of Room.
 func (p *Pool) Begin(head transport.Header, job pool.Job, n int) error {
-	if err := p.begin(head, job); err != nil {
-		return err
-	}
-	if err := p.sum.Take(job.Rank, p.part[:n]); err != nil {
-		return err
-	}
-	p.publish(p.part[:n], stepPart)
-	p.large = n > p.Keep
-	p.SentBlocks = int64(p.sum.Blocks(job.Rank))
-	return nil
-}
-
-// BeginWithout starts the next tensor on a rank that has no Room for its part.
-func (p *Pool) BeginWithout(head transport.Header, job pool.Job) error {
-	if err := p.begin(head, job); err != nil {
-		return err
-	}
-	p.lacks = job.Rank
-	p.publish(nil, stepNoPart)
-	return nil
-}
-
-func (p *Pool) begin(head transport.Header, job pool.Job) error {
 	p.Traffic, p.head = Traffic{}, head
 	if err := p.sum.Begin(job); err != nil {
 		return err
 	}
 	for q := range p.peers {
 		own := q == job.Rank
-		p.peers[q].has, p.peers[q].placed, p.peers[q].done = own, own, own
+		p.peers[q].has, p.peers[q].placed = own, own
 	}
-	p.parts, p.dealt, p.results, p.lacks = 1, false, 0, -1
-	p.wasLarge, p.large = p.large, false
-	p.leaving, p.left, p.waiting = false, false, len(p.peers)-1
+	p.parts, p.dealt, p.results = 1, false, 0
+	if err := p.sum.Take(job.Rank, p.part[:n]); err != nil {
+		return err
+	}
+	p.publish(p.part[:n], stepPart)
+	p.SentBlocks = int64(p.sum.Blocks(job.Rank))
 	return nil
 }
 
@@ -127,9 +94,7 @@ func (p *Pool) publish(memory []byte, step int32) {
 }
 
 // Done reports whether the result is there, and all peers have been told what is theirs.
-func (p *Pool) Done() bool {
-	return p.dealt && p.results == 0 && !p.sent.on && (p.left || !p.leaves())
-}
+func (p *Pool) Done() bool { return p.dealt && p.results == 0 && !p.sent.on }
 
 // Poll does what can be done now.
 func (p *Pool) Poll() (moved bool, err error) {
@@ -144,11 +109,7 @@ func (p *Pool) Poll() (moved bool, err error) {
 		return true, p.add()
 	}
 	took, err := p.takeResults()
-	if err != nil || p.results > 0 || p.sent.on || !p.leaves() || p.left {
-		return moved || took, err
-	}
-	left, err := p.leave()
-	return moved || took || left, err
+	return moved || took, err
 }
 
 // tell tells the peers of what is published, as far as there is room.
@@ -194,74 +155,53 @@ func (p *Pool) takeParts() (moved bool, err error) {
 		if c.has {
 			continue
 		}
-		memory, step, err := p.peek(c, stepPart, stepNoPart)
-		if err == nil && step == stepPart {
+		memory, ok, err := p.peek(c, stepPart)
+		if err == nil && ok {
 			err = p.sum.Take(q, memory)
 		}
 		if err != nil {
 			return moved, failed("blocks from", q, err)
 		}
-		switch step {
-		case noStep:
-			continue
-		case stepNoPart:
-			if p.lacks < 0 || q < p.lacks {
-				p.lacks = q
-			}
-		default:
-			p.large = p.large || len(memory) > p.Keep
+		if ok {
 			p.ReceivedBlocks += int64(p.sum.Blocks(q))
+			c.has, moved = true, true
+			p.parts++
 		}
-		c.has, moved = true, true
-		p.parts++
 	}
 	return moved, nil
 }
 
-// noStep is where there is no message.
-const noStep = 0
-
-// peek returns what a peer has published, and which of some steps that is.
-func (p *Pool) peek(c *peer, steps ...int32) (memory []byte, step int32, err error) {
+// peek returns what a peer has published in a step.
+func (p *Pool) peek(c *peer, step int32) (memory []byte, ok bool, err error) {
 	var h transport.Header
-	memory, ok, err := c.of.TryPeek(&h)
+	memory, ok, err = c.of.TryPeek(&h)
 	if err != nil || !ok {
-		return nil, noStep, err
+		return nil, false, err
 	}
 	want := p.head
-	want.Root = h.Root
-	if h != want || !slices.Contains(steps, h.Root) {
-		return nil, noStep, fmt.Errorf("%w: it is of another call (number %d, %d elements, step %d)", pool.ErrPart, h.Seq,
+	want.Root = step
+	if h != want {
+		return nil, false, fmt.Errorf("%w: it is of another call (number %d, %d elements, step %d)", pool.ErrPart, h.Seq,
 			h.Count, -h.Root)
 	}
 	p.received(len(memory))
-	return memory, h.Root, nil
+	return memory, true, nil
 }
 
 // add adds up what this rank has to, when all parts are there.
 func (p *Pool) add() error {
 	p.dealt = true
-	if p.lacks >= 0 {
-		for _, c := range p.peers {
-			if c.of != nil {
-				c.of.Release()
-			}
-		}
-		p.large = p.wasLarge
-		return nil
-	}
 	p.sum.Deal()
 	own, n := p.sum.Share(p.links.rank)
 	var result []byte
 	if own > 0 {
 		var err error
 		if result, err = p.room(&p.result, n); err != nil {
-			p.publish(nil, stepNoResult)
-		} else {
-			p.sum.Reduce(result[:n])
-			p.publish(result[:n], stepResult)
-			p.SentBlocks += int64(own)
+			return err
 		}
+		p.sum.Reduce(result[:n])
+		p.publish(result[:n], stepResult)
+		p.SentBlocks += int64(own)
 		if _, err := p.tell(); err != nil {
 			return err
 		}
@@ -269,23 +209,17 @@ func (p *Pool) add() error {
 	p.sum.Fold()
 	for q := range p.peers {
 		c := &p.peers[q]
-		blocks, bytes := p.sum.Share(q)
-		p.large = p.large || bytes > p.Keep
 		if c.of == nil {
 			continue // this rank
 		}
 		c.of.Release()
-		if blocks > 0 {
+		if blocks, _ := p.sum.Share(q); blocks > 0 {
 			p.results++
 		} else {
 			c.placed = true
 		}
 	}
-	switch {
-	case own == 0:
-		return nil
-	case result == nil:
-		p.sum.Redo(p.links.rank)
+	if own == 0 {
 		return nil
 	}
 	return p.sum.Place(p.links.rank, result[:n])
@@ -299,18 +233,14 @@ func (p *Pool) takeResults() (moved bool, err error) {
 		if c.placed {
 			continue
 		}
-		memory, step, err := p.peek(c, stepResult, stepNoResult)
-		switch {
-		case err != nil || step == noStep:
-		case step == stepNoResult:
-			p.sum.Redo(q)
-		default:
+		memory, ok, err := p.peek(c, stepResult)
+		if err == nil && ok {
 			err = p.sum.Place(q, memory)
 		}
 		if err != nil {
 			return moved, failed("results from", q, err)
 		}
-		if step != noStep {
+		if ok {
 			c.of.Release()
 			c.placed, moved = true, true
 			blocks, _ := p.sum.Share(q)
@@ -329,10 +259,7 @@ func (p *Pool) WaitsFor() []waits.Lack {
 	var list []waits.Lack
 	for q, c := range p.peers {
 		what, missing := "to send blocks", !c.has
-		switch {
-		case p.leaving:
-			what, missing = "to come to the end", !c.done
-		case p.dealt:
+		if p.dealt {
 			what, missing = "to send results", !c.placed
 		}
 		if missing && q != p.links.rank {
@@ -343,4 +270,63 @@ func (p *Pool) WaitsFor() []waits.Lack {
 		return []waits.Lack{{Rank: -1, What: "other ranks to take blocks"}}
 	}
 	return list
+}
+
+// keepBytes is what a rank keeps between calls, unless told otherwise.
+const keepBytes = 64 << 20
+
+// Room returns memory for this rank's part, of n bytes or more. What a former call had there is
+// lost. No call may be under way on any rank.
+func (p *Pool) Room(n int) ([]byte, error) {
+	if err := p.Trim(n); err != nil {
+		return nil, err
+	}
+	return p.room(&p.part, n)
+}
+
+func (p *Pool) room(memory *[]byte, n int) ([]byte, error) {
+	if len(*memory) >= n {
+		return *memory, nil
+	}
+	if err := p.free(memory); err != nil {
+		return nil, err
+	}
+	alloc := p.links.ep.Alloc
+	if s, is := p.links.ep.(transport.SharedHeap); is {
+		alloc = s.Scratch
+	}
+	more := n + n/4 // the next call may have a few blocks more
+	if n <= p.Keep {
+		more = min(more, p.Keep)
+	}
+	b, err := alloc(more)
+	if err != nil {
+		return nil, fmt.Errorf("shared memory for %d bytes of blocks: %w; use another form than shared", more, err)
+	}
+	*memory = b
+	return b, nil
+}
+
+func (p *Pool) free(memory *[]byte) error {
+	if len(*memory) == 0 {
+		return nil
+	}
+	b := *memory
+	*memory = nil
+	return p.links.ep.Free(b)
+}
+
+// Trim gives back memory of more than Keep bytes, before a call that needs so much for its part.
+// No call may be under way on any rank.
+func (p *Pool) Trim(n int) error {
+	if n > p.Keep {
+		return nil
+	}
+	var errs []error
+	for _, memory := range []*[]byte{&p.part, &p.result} {
+		if len(*memory) > p.Keep {
+			errs = append(errs, p.free(memory))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -30,7 +30,7 @@ type Job struct {
 
 // Sum adds up the parts of all ranks on one of them. It is used again for one call
 // after the other, by one goroutine at a time: Begin; Take of every rank; Deal; Reduce
-// and Fold, in any order; Place or Redo of every rank with a Share.
+// and Fold, in any order; Place of every rank with a Share.
 type Sum struct {
 	job    Job
 	sets   []block.Set // by rank
@@ -234,12 +234,6 @@ func (s *Sum) Place(r int, result []byte) error {
 	}
 	s.flush(s.job.Recv, srcs, s.far(), 0)
 	return nil
-}
-
-// Redo adds up the Share of rank r straight into Recv, as every rank does when r has no
-// memory for it.
-func (s *Sum) Redo(r int) {
-	s.each(s.dealt, s.starts[r], s.starts[r+1], s.job.Recv, s.far(), func(from, _ int) int { return from })
 }
 
 // maxRun bounds the blocks that are added up at once: so much of every source stays
