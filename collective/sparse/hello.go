@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/treerun/treerun/internal/kernel"
@@ -112,37 +111,33 @@ func (c call) String() string {
 // compare returns the rank to blame, and the words, where ranks that do not serve called
 // something else: the lowest of those with whom fewest agree. ok: all called the same.
 func compare(all []hello) (odd int, words string, ok bool) {
-	calls := make(map[call][]int)
+	agree := make(map[call]int) // how many ranks make it
+	most, fewest := -1, -1
 	for r := range all {
-		if all[r].Call.What != serving {
-			calls[all[r].Call] = append(calls[all[r].Call], r)
+		if c := all[r].Call; c.What != serving {
+			agree[c]++
 		}
 	}
-	switch len(calls) {
-	case 0:
+	for r := range all {
+		if n := agree[all[r].Call]; n > 0 && (most < 0 || n > agree[all[most].Call]) {
+			most = r
+		}
+	}
+	for r := range all {
+		if n := agree[all[r].Call]; n > 0 && all[r].Call != all[most].Call &&
+			(fewest < 0 || n < agree[all[fewest].Call]) {
+			fewest = r
+		}
+	}
+	switch {
+	case most < 0:
 		return -1, "all ranks called sparse Serve: none has a tensor", false
-	case 1:
+	case fewest < 0:
 		return -1, "", true
 	}
-	groups := make([][]int, 0, len(calls))
-	for _, ranks := range calls {
-		groups = append(groups, ranks)
-	}
-	slices.SortFunc(groups, func(a, b []int) int {
-		if len(a) != len(b) {
-			return len(b) - len(a)
-		}
-		return a[0] - b[0]
-	})
-	most, fewest := groups[0], groups[1]
-	for _, g := range groups[1:] {
-		if len(g) < len(fewest) {
-			fewest = g // the groups of a size are by their lowest rank
-		}
-	}
-	if odd = fewest[0]; len(fewest) == len(most) {
+	if odd = fewest; agree[all[fewest].Call] == agree[all[most].Call] {
 		odd = -1 // it could as well be the others
 	}
-	return odd, fmt.Sprintf("rank %d called %v while rank %d called %v", fewest[0], all[fewest[0]].Call, most[0],
-		all[most[0]].Call), false
+	return odd, fmt.Sprintf("rank %d called %v while rank %d called %v", fewest, all[fewest].Call, most,
+		all[most].Call), false
 }

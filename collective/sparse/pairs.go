@@ -54,11 +54,8 @@ func AllReducePairs[T Number](ctx context.Context, c *collective.Comm, in Pairs[
 		return Pairs[T]{}, Stats{}, err
 	}
 	defer a.End()
-	p := pairs[T]{own: own, reduction: reduction{
-		state: stateOf(a), cfg: cfg, inPlace: true, find: finder{dtype: dt},
-		call: call{What: allReducePairs, DType: dt, Op: kernel.Sum, Form: cfg.form, Block: uint32(in.Width),
-			Streams: uint16(cfg.streams), Columns: uint16(cfg.columns)},
-	}}
+	p := pairs[T]{own: own, reduction: newReduction(allReducePairs, cfg, dt, collective.Sum, 0)}
+	p.state, p.inPlace = stateOf(a), true
 	out, err := p.run(ctx)
 	return out, p.stats, err
 }

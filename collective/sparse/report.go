@@ -15,29 +15,22 @@ type choice struct {
 }
 
 // news reports whether a choice is to be reported, as it was not before, and notes that it
-// is. last: no further one will be.
-func (s *state) news(c choice) (is, last bool) {
+// is.
+func (s *state) news(c choice) bool {
 	if c.call.What == allReducePairs {
 		c.call.Count = 0 // it is another one in every call
 	}
 	if s.reported[c] || len(s.reported) == maxReported {
-		return false, false
+		return false
 	}
 	s.reported[c] = true
-	return true, len(s.reported) == maxReported
+	return true
 }
 
 // report tells people, on rank 0, of a choice that is new for calls of this length, type,
 // operation and options.
 func (r *reduction) report(e *estimate) {
-	if !r.c.Verbose || r.c.Rank != 0 {
-		return
-	}
-	is, last := r.news(choice{r.call, e.form})
-	if is {
+	if r.c.Verbose && r.c.Rank == 0 && r.news(choice{r.call, e.form}) {
 		fmt.Fprintf(os.Stderr, "treerun: %s", e.words(r))
-	}
-	if last {
-		fmt.Fprintf(os.Stderr, "treerun: %d choices for sparse calls were reported: no more are\n", maxReported)
 	}
 }

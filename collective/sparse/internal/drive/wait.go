@@ -3,7 +3,6 @@ package drive
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/treerun/treerun/collective/sparse/internal/block"
@@ -129,15 +128,13 @@ func (k *Links) faultOf(err error, x Exchange, w *engine.Waiter, doing string) t
 	if errors.As(err, &p) {
 		peer = p.peer
 	}
-	self := fmt.Sprintf("rank %d", k.rank)
 	switch {
 	case errors.Is(err, transport.ErrPeerClosed):
-		return transport.Faultf(transport.FaultClosed, peer, "rank %d closed its communicator while %s called %s",
-			peer, self, doing)
+		return engine.ClosedBy(peer, k.rank, doing)
 	case errors.Is(err, block.ErrMismatch):
-		return transport.Faultf(transport.FaultMismatch, peer, "%s in %s: %v", self, doing, err)
+		return transport.Faultf(transport.FaultMismatch, peer, "rank %d in %s: %v", k.rank, doing, err)
 	case errors.Is(err, context.Canceled):
 		return w.WaitFault(err, k.rank, doing, x.WaitsFor())
 	}
-	return transport.Faultf(transport.FaultLink, k.rank, "%s in %s: %v", self, doing, err)
+	return transport.Faultf(transport.FaultLink, k.rank, "rank %d in %s: %v", k.rank, doing, err)
 }

@@ -136,28 +136,14 @@ func (n *Node) ToChild(child int, window []byte) int {
 	if o.ended || !n.heard {
 		return 0
 	}
-	w := writer{grid: n.job.Grid, window: window, runs: n.outgoing[:0]}
-	next, kept := n.promise, 0
-	for e := o.pending(n.log); e.n > 0; e = o.pending(n.log) {
-		keep := int(e.sole) == 1+child
-		k := w.room(e.first, e.n, keep)
-		if k == 0 {
-			next = e.first
-			break
-		}
-		w.add(e.first, k, n.job.Recv, keep)
-		o.off += k
-		if keep {
-			kept += k
-		}
+	w := n.writer(window)
+	next, kept := n.compose(&w, o, n.log, n.promise, 1+child)
+	size := n.send(&w, next)
+	if size > 0 {
+		o.ended = next == infinity
+		n.counts.Kept += kept
 	}
-	n.outgoing = w.runs
-	if len(w.runs) == 0 && next != infinity {
-		return 0
-	}
-	o.ended = next == infinity
-	n.counts.Kept += kept
-	return n.sent(&w, next)
+	return size
 }
 
 // ToChildren composes the next chunk for all children, which then all get the
@@ -174,29 +160,16 @@ func (n *Node) ToChildren(window []byte) int {
 		}
 	}
 	o := &n.down[0]
-	w := writer{grid: n.job.Grid, window: window, runs: n.outgoing[:0]}
-	next := n.promise
-	for e := o.pending(n.log); e.n > 0; e = o.pending(n.log) {
-		k := 0
-		if e.sole == 0 {
-			k = w.room(e.first, e.n, false)
-		}
-		if k == 0 {
-			next = e.first
-			break
-		}
-		w.add(e.first, k, n.job.Recv, false)
-		o.off += k
-	}
-	n.outgoing = w.runs
-	if len(w.runs) == 0 && next != infinity {
+	w := n.writer(window)
+	next, _ := n.compose(&w, o, n.log, n.promise, toChildren)
+	size := n.send(&w, next)
+	if size == 0 {
 		return 0
 	}
 	o.ended = next == infinity
-	size := 0
-	for i := range n.down {
-		n.down[i] = *o
-		size = n.sent(&w, next)
+	for i := range n.down[1:] {
+		n.down[1+i] = *o
+		n.send(&w, next)
 	}
 	return size
 }

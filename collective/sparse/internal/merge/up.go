@@ -271,7 +271,7 @@ func (n *Node) Up(window []byte) int {
 	if n.upEnd {
 		return 0
 	}
-	w := writer{grid: n.job.Grid, window: window, runs: n.outgoing[:0]}
+	w := n.writer(window)
 	next := 0
 	if n.children == 0 {
 		own := &n.in[0]
@@ -285,27 +285,51 @@ func (n *Node) Up(window []byte) int {
 		}
 		next = own.at
 	} else {
-		next = n.least()
-		for e := n.up.pending(n.merged); e.n > 0; e = n.up.pending(n.merged) {
-			k := w.room(e.first, e.n, false)
-			if k == 0 {
-				next = e.first
-				break
-			}
-			w.add(e.first, k, n.job.Recv, false)
-			n.up.off += k
-		}
+		next, _ = n.compose(&w, &n.up, n.merged, n.least(), toParent)
 	}
-	n.outgoing = w.runs
-	if w.carried == 0 && next != infinity {
-		return 0
+	size := n.send(&w, next)
+	if size > 0 {
+		n.upNext, n.upEnd = uint32(next), next == infinity
 	}
-	n.upNext, n.upEnd = uint32(next), next == infinity
-	return n.sent(&w, next)
+	return size
 }
 
-// sent finishes a chunk and counts it.
-func (n *Node) sent(w *writer, next int) int {
+// To whom a chunk is composed: this, or 1 + a child.
+const (
+	toChildren = -1
+	toParent   = 0
+)
+
+func (n *Node) writer(window []byte) writer {
+	return writer{grid: n.job.Grid, window: window, runs: n.outgoing[:0]}
+}
+
+// compose writes what of a log fits, and is the same for all children if it is for them. It returns
+// the block that comes after it, end where that is not in the log, and how many blocks were kept.
+func (n *Node) compose(w *writer, o *outlet, log []result, end, to int) (next, kept int) {
+	for e := o.pending(log); e.n > 0; e = o.pending(log) {
+		keep, k := to > 0 && int(e.sole) == to, 0
+		if to != toChildren || e.sole == 0 {
+			k = w.room(e.first, e.n, keep)
+		}
+		if k == 0 {
+			return e.first, kept
+		}
+		w.add(e.first, k, n.job.Recv, keep)
+		o.off += k
+		if keep {
+			kept += k
+		}
+	}
+	return end, kept
+}
+
+// send finishes a chunk, if there is anything in it, and counts it.
+func (n *Node) send(w *writer, next int) int {
+	n.outgoing = w.runs
+	if len(w.runs) == 0 && next != infinity {
+		return 0
+	}
 	size := w.finish(n.job.Tensor, uint32(next))
 	n.counts.SentChunks++
 	n.counts.SentBytes += size

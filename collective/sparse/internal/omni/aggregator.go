@@ -245,9 +245,5 @@ func (a *Aggregator) next(t *slot) {
 
 // refuse returns the error of a packet.
 func (a *Aggregator) refuse(h *Header, kind error, why string) error {
-	if why != "" {
-		why = ": " + why
-	}
-	return fmt.Errorf("omni: aggregator %d, packet of worker %d, tensor %d, stream %d, round %d: %w%s", a.index, h.Worker,
-		h.Tensor, h.Stream, h.Round, kind, why)
+	return h.refused(fmt.Sprintf("aggregator %d, packet of worker %d", a.index, h.Worker), kind, why)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/treerun/treerun/collective/sparse/internal/block"
-	"github.com/treerun/treerun/collective/sparse/internal/sparsetest"
 )
 
 // Machine is what workers are. Rates are GB/s, times microseconds.
@@ -29,7 +28,7 @@ func (w *Workload) Ranks() int { return len(w.Sets) }
 // LimitUs returns the time that no scheme can fall below, from what single ranks
 // must send or receive, and the one for schemes without further machines.
 func (w *Workload) LimitUs(cardGBs float64) (any, workersOnly float64) {
-	l := sparsetest.LimitOf(block.Grid{Elements: w.Blocks, Size: 1, Width: 1}, w.Sets)
+	l := LimitOf(block.Grid{Elements: w.Blocks, Size: 1, Width: 1}, w.Sets)
 	us := float64(w.BlockBytes) / (cardGBs * 1e3)
 	any = float64(l.Rank) * us
 	return any, max(any, float64(l.Together)*us/float64(w.Ranks()))

@@ -76,6 +76,14 @@ func (h *Header) put(packet []byte) {
 	binary.LittleEndian.PutUint64(packet[16:], h.Digest)
 }
 
+// refused returns the error of who has got the packet.
+func (h *Header) refused(who string, kind error, why string) error {
+	if why != "" {
+		why = ": " + why
+	}
+	return fmt.Errorf("omni: %s of tensor %d, stream %d, round %d: %w%s", who, h.Tensor, h.Stream, h.Round, kind, why)
+}
+
 // entry is what a packet says of one column.
 type entry struct {
 	column int    // of the stream

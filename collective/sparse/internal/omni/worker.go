@@ -223,9 +223,5 @@ func (w *Worker) advance(c int, e entry) bool {
 
 // refuse returns the error of a packet.
 func (w *Worker) refuse(h *Header, kind error, why string) error {
-	if why != "" {
-		why = ": " + why
-	}
-	return fmt.Errorf("omni: worker %d, result of tensor %d, stream %d, round %d: %w%s", w.rank, h.Tensor, h.Stream,
-		h.Round, kind, why)
+	return h.refused(fmt.Sprintf("worker %d, result", w.rank), kind, why)
 }

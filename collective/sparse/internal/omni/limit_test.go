@@ -1,6 +1,10 @@
-package sparsetest
+package omni_test
 
-import "github.com/treerun/treerun/collective/sparse/internal/block"
+import (
+	"testing"
+
+	"github.com/treerun/treerun/collective/sparse/internal/block"
+)
 
 // Limit is what no sparse AllReduce can do without, in bytes of blocks.
 type Limit struct {
@@ -45,4 +49,32 @@ func LimitOf(g block.Grid, sets []block.Set) Limit {
 		l.Rank = max(l.Rank, own, total-alone)
 	}
 	return l
+}
+
+func TestLimit(t *testing.T) {
+	g := block.Grid{Elements: 39, Size: 4, Width: 4} // the last of 10 blocks has 12 bytes
+	a, b, c := block.NewSet(10), block.NewSet(10), block.NewSet(10)
+	for i := range 3 {
+		a.Add(i)
+	}
+	b.Add(2)
+	b.Add(9)
+	// 0 and 1 only a has, 2 a and b, 9 only b; c has nothing.
+	want := Limit{Rank: 3*16 + 12, Together: 2*2*16 + 3*16 + 2*12}
+	if got := LimitOf(g, []block.Set{a, b, c}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	full := block.NewSet(10)
+	for i := range 10 {
+		full.Add(i)
+	}
+	if got := LimitOf(g, []block.Set{full, full, full, full}); got.Rank != g.Bytes() || got.Together != 2*3*g.Bytes() {
+		t.Errorf("dense: %+v", got)
+	}
+	if got := LimitOf(g, []block.Set{c, c}); got != (Limit{}) {
+		t.Errorf("zero: %+v", got)
+	}
+	if got := LimitOf(g, []block.Set{full}); got != (Limit{}) {
+		t.Errorf("one rank: %+v", got)
+	}
 }
