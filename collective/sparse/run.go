@@ -36,13 +36,21 @@ func (r *reduction) aggregate(ctx context.Context) error {
 	if err := r.omni.Begin(r.header(-1), r.state.tensor, s, in); err != nil {
 		return r.broken(r.name, err)
 	}
-	if fault, failed := r.links.Run(ctx, r.omni, &r.c.Waiter, r.name); failed {
-		return r.c.Fault(fault, r.name)
+	if err := r.drive(ctx, r.links, r.omni); err != nil {
+		return err
 	}
 	r.stats.Servers = len(r.servers)
 	r.stats.WorkerBlocks, r.stats.WorkerBytes = r.omni.Worker()
 	union := r.omni.Total()
 	r.moved(&r.omni.Traffic, union)
+	return nil
+}
+
+// drive runs an exchange over links.
+func (r *reduction) drive(ctx context.Context, k *drive.Links, x drive.Exchange) error {
+	if fault, failed := k.Run(ctx, x, &r.c.Waiter, r.name); failed {
+		return r.c.Fault(fault, r.name)
+	}
 	return nil
 }
 
@@ -78,8 +86,8 @@ func (r *reduction) mergeTrees(ctx context.Context) error {
 	if err != nil {
 		return r.broken(r.name, err)
 	}
-	if fault, failed := r.links.Run(ctx, r.merge, &r.c.Waiter, r.name); failed {
-		return r.c.Fault(fault, r.name)
+	if err := r.drive(ctx, r.links, r.merge); err != nil {
+		return err
 	}
 	union := r.merge.Total()
 	r.moved(&r.merge.Traffic, union)

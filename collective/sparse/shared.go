@@ -85,8 +85,8 @@ func (r *reduction) shareMemory(ctx context.Context, known bool) error {
 	if err != nil {
 		return r.broken(r.name, err)
 	}
-	if fault, failed := r.hosted.Run(ctx, r.host, &r.c.Waiter, r.name); failed {
-		return r.c.Fault(fault, r.name)
+	if err := r.drive(ctx, r.hosted, r.host); err != nil {
+		return err
 	}
 	r.moved(&r.host.Traffic, r.host.Union())
 	return nil

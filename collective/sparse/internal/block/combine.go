@@ -7,18 +7,13 @@ import "github.com/treerun/treerun/internal/kernel"
 type Combiner struct {
 	op    kernel.Op
 	dtype kernel.DType
-	zero  []byte
-	list  [][]byte
 	later kernel.Pieces
 }
-
-// zeroBytes is how much of a piece of blocks a Combiner adds +0 to at a time.
-const zeroBytes = 4096
 
 // NewCombiner returns a Combiner. Preconditions: op and dtype are valid, and op
 // is Sum, Min or Max: a block that is not sent is no factor of a product.
 func NewCombiner(op kernel.Op, dtype kernel.DType) *Combiner {
-	return &Combiner{op: op, dtype: dtype, zero: make([]byte, zeroBytes)}
+	return &Combiner{op: op, dtype: dtype}
 }
 
 // DType returns the element type.
@@ -30,34 +25,24 @@ func (c *Combiner) Op() kernel.Op { return c.op }
 // Combine sets dst to the reduction of srcs from the first to the last. all says
 // that every rank's blocks are among them or reduced into one of them; if not,
 // +0 is the last. No srcs are +0. Each is as long as dst, whole elements; dst may
-// be the very memory of one of them.
+// be the very memory of one of them. Precondition: no piece waits for Flush.
 func (c *Combiner) Combine(dst []byte, srcs [][]byte, all bool) {
 	if len(srcs) == 0 {
 		clear(dst)
 		return
 	}
-	if all || c.op == kernel.Sum && !c.dtype.Float() { // + 0 changes no integer
-		kernel.ReduceMany(c.op, c.dtype, dst, srcs, false)
-		return
+	c.Later(0, len(dst), len(srcs), all)
+	for q := range srcs {
+		c.From(q, 0)
 	}
-	c.list = append(c.list[:0], srcs...)
-	c.list = append(c.list, nil)
-	for from := 0; from < len(dst); from += len(c.zero) {
-		to := min(from+len(c.zero), len(dst))
-		for i, s := range srcs {
-			c.list[i] = s[from:to]
-		}
-		c.list[len(srcs)] = c.zero[:to-from]
-		kernel.ReduceMany(c.op, c.dtype, dst[from:to], c.list, false)
-	}
-	clear(c.list)
+	c.Flush(dst, srcs)
 }
 
 // Later begins a piece that Flush combines: n bytes, whole elements, of the destination
 // from byte at on, of so many sources, which From adds in their order, at least
 // one. all is what it is to Combine.
 func (c *Combiner) Later(at, n, sources int, all bool) {
-	c.later.Add(at, n, sources, !all && (c.op != kernel.Sum || c.dtype.Float()))
+	c.later.Add(at, n, sources, !all && (c.op != kernel.Sum || c.dtype.Float())) // + 0 changes no integer
 }
 
 // From adds a source to the piece that Later began: from byte at on of the q-th.

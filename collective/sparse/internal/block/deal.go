@@ -11,7 +11,6 @@ import (
 // all trees alike. A Deal is immutable.
 type Deal struct {
 	grain   int
-	trees   int
 	pattern []uint16 // by stripe, modulo its length: the tree
 }
 
@@ -35,7 +34,7 @@ func NewDeal(shares []float64, grain int) (*Deal, error) {
 		return nil, fmt.Errorf("block: cannot deal stripes of %d blocks to %d trees whose shares sum up to %v", grain,
 			len(shares), sum)
 	}
-	d := &Deal{grain: grain, trees: len(shares), pattern: make([]uint16, Turn(len(shares)))}
+	d := &Deal{grain: grain, pattern: make([]uint16, Turn(len(shares)))}
 	owed := make([]float64, len(shares))
 	for i := range d.pattern { // the tree that is furthest behind its share is next
 		next := 0
@@ -50,9 +49,6 @@ func NewDeal(shares []float64, grain int) (*Deal, error) {
 	}
 	return d, nil
 }
-
-// Trees returns the number of trees.
-func (d *Deal) Trees() int { return d.trees }
 
 // Tree returns which tree carries block b.
 func (d *Deal) Tree(b int) int { return int(d.pattern[b/d.grain%len(d.pattern)]) }

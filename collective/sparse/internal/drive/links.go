@@ -34,9 +34,6 @@ func (l *Lanes) Add(t topo.Tree) int {
 	return len(l.trees) - 1
 }
 
-// Root returns the root of tree t.
-func (l *Lanes) Root(t int) int { return l.trees[t].Root }
-
 // Layout returns the links of all trees.
 func (l *Lanes) Layout(size, slots, slotBytes int) transport.Layout {
 	out := transport.Layout{Size: size, Slots: slots, SlotBytes: slotBytes}

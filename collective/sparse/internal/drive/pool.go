@@ -254,6 +254,12 @@ func (p *Pool) takeResults() (moved bool, err error) {
 // Union returns how many blocks any rank had.
 func (p *Pool) Union() int { return p.sum.Union() }
 
+// Streams reports that every message is waited for.
+func (p *Pool) Streams() bool { return false }
+
+// Rests reports that a rank does all at once that it has to.
+func (p *Pool) Rests() bool { return false }
+
 // WaitsFor says what is missing.
 func (p *Pool) WaitsFor() []waits.Lack {
 	var list []waits.Lack

@@ -21,15 +21,13 @@ type Exchange interface {
 
 	// WaitsFor says what is missing, and of which ranks where that is known.
 	WaitsFor() []waits.Lack
-}
 
-// streamer is an Exchange whose peers send on, while there is room on their links: what
-// a rank takes in a little later costs nobody anything.
-type streamer interface{ Streams() bool }
+	// Streams reports whether the peers send on, while there is room on their links: what
+	// a rank takes in a little later costs nobody anything.
+	Streams() bool
 
-// worker is an Exchange that has much to do by itself.
-type worker interface {
-	// Rests reports whether a rank that shares its core should let others have it now.
+	// Rests reports whether a rank that shares its core should let others have it now, as it
+	// has much to do by itself.
 	Rests() bool
 }
 
@@ -63,10 +61,9 @@ func (k *Links) Run(ctx context.Context, x Exchange, w *engine.Waiter, doing str
 
 func (k *Links) wait(ctx context.Context, x Exchange, w *engine.Waiter, doing string) error {
 	idle, yields, naps := 0, w.Spins+w.Yields, 0
-	if s, is := x.(streamer); is && s.Streams() && w.Backoff > 0 {
+	if x.Streams() && w.Backoff > 0 {
 		yields, naps = w.Spins, maxNaps
 	}
-	busy, _ := x.(worker)
 	var asleep engine.Sleeper
 	what := &waiting{x, doing}
 	for {
@@ -78,7 +75,7 @@ func (k *Links) wait(ctx context.Context, x Exchange, w *engine.Waiter, doing st
 			asleep.End(w.Watch)
 			return nil
 		}
-		if busy != nil && w.Backoff > 0 && busy.Rests() {
+		if w.Backoff > 0 && x.Rests() {
 			time.Sleep(w.Backoff / restPart)
 		}
 		idle++
