@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"os/exec"
-	"slices"
 	"syscall"
 	"time"
 
@@ -42,7 +41,6 @@ type agentConn struct {
 	hello  chan struct{} // closed when the agent has said who it is: conn has begun
 	gone   chan struct{} // closed when the connection has ended
 	conn   wire.Conn
-	left   map[int]bool // hosts that have not said goodbye
 
 	wanted context.Context         // done when the connection is to end; the cause is errSilent, or we are done with it
 	hangUp context.CancelCauseFunc // ends the connection: the agent ends what it has started, and itself
@@ -54,12 +52,9 @@ type errSilent struct{ error }
 func newAgentConn(t *Tree, hosts []wire.Below) *agentConn {
 	c := &agentConn{
 		tree: t, name: hosts[0].Name, hosts: hosts, exited: make(chan struct{}), hello: make(chan struct{}),
-		gone: make(chan struct{}), left: make(map[int]bool), words: make(chan struct{}),
+		gone: make(chan struct{}), words: make(chan struct{}),
 	}
 	c.wanted, c.hangUp = context.WithCancelCause(context.Background())
-	for _, h := range hosts {
-		c.left[h.Index] = true
-	}
 	return c
 }
 
@@ -74,8 +69,9 @@ func (c *agentConn) run() {
 	}
 	context.AfterFunc(c.wanted, func() { _ = raw.Close() })
 	err = c.read(raw)
+	wanted := context.Cause(c.wanted) != context.Canceled
 	c.hangUp(nil)
-	if len(c.left) > 0 {
+	if wanted {
 		c.lost(c.why(err))
 	}
 }
@@ -188,11 +184,8 @@ func (c *agentConn) read(raw io.ReadWriteCloser) error {
 	go c.watch()
 	for {
 		f, err := c.conn.Read()
-		if err == nil {
-			err = c.note(f)
-		}
-		if errors.Is(err, wire.ErrProtocol) {
-			return errStrange{err}
+		if err == nil && !c.has(f.Host) {
+			err = fmt.Errorf("%w: it speaks for host %d, which is not there", wire.ErrProtocol, f.Host)
 		}
 		if err != nil {
 			return err
@@ -211,11 +204,9 @@ func (c *agentConn) stream(f *wire.Frame, s net.Conn) {
 }
 
 // has tells whether a host is reached by this connection.
-func (c *agentConn) has(host int) bool {
-	return slices.ContainsFunc(c.hosts, func(h wire.Below) bool { return h.Index == host })
-}
+func (c *agentConn) has(host int) bool { return c.tree.route[host] == c }
 
-// errStrange is the error for what no agent of ours says.
+// errStrange is the error for an agent that is none of this treerun's.
 type errStrange struct{ error }
 
 // check looks whether the agent is of our version, and arrived whole.
@@ -232,17 +223,6 @@ func (c *agentConn) check(h wire.Hello) error {
 	return nil
 }
 
-// note keeps account of which hosts have said goodbye.
-func (c *agentConn) note(f *wire.Frame) error {
-	if !c.has(f.Host) {
-		return errStrange{fmt.Errorf("it speaks for host %d, which is not there", f.Host)}
-	}
-	if f.Is(&wire.Goodbye{}) {
-		delete(c.left, f.Host)
-	}
-	return nil
-}
-
 // watch gives the agent up when it is silent.
 func (c *agentConn) watch() {
 	timeout := c.tree.cfg.Join.PeerTimeout
@@ -252,14 +232,12 @@ func (c *agentConn) watch() {
 	}
 }
 
-// lost reports that the hosts that have not said goodbye are lost; of some the launcher may
-// have heard that before, from below.
+// lost reports that the hosts are lost. The launcher knows which of them have said goodbye, or
+// were lost before.
 func (c *agentConn) lost(why string) {
 	l := &wire.Lost{Code: cmdline.ExitInternal, Text: why}
 	for _, h := range c.hosts {
-		if c.left[h.Index] {
-			l.Hosts = append(l.Hosts, h.Index)
-		}
+		l.Hosts = append(l.Hosts, h.Index)
 	}
 	c.tree.cfg.Emit(wire.Encode(c.hosts[0].Index, l))
 }

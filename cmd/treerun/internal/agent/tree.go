@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -150,27 +151,19 @@ func (t *Tree) Close(grace time.Duration) {
 	for _, c := range t.conns {
 		c.hangUp(nil)
 	}
-	late := time.NewTimer(grace)
-	defer late.Stop()
+	late, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
 	for _, c := range t.conns {
 		select {
 		case <-c.exited:
-		case <-late.C:
-			late.Reset(0)
-			c.kill()
-			select {
-			case <-c.exited:
-			case <-time.After(time.Second):
-				t.cfg.Trace("%s does not end: it hangs in the kernel", c)
-			}
+			continue
+		case <-late.Done():
+		}
+		c.kill()
+		select {
+		case <-c.exited:
+		case <-time.After(time.Second):
+			t.cfg.Trace("what starts treerun on host %s does not end: it hangs in the kernel", c.name)
 		}
 	}
-}
-
-// String names the connection for errors.
-func (c *agentConn) String() string {
-	if len(c.hosts) > 1 {
-		return fmt.Sprintf("the connection to host %s and %d hosts behind it", c.name, len(c.hosts)-1)
-	}
-	return "the connection to host " + c.name
 }

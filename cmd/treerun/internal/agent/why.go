@@ -32,7 +32,7 @@ func (c *agentConn) why(err error) string {
 	case errors.As(silent, new(errSilent)):
 		c.kill()
 		return what + silent.Error() + c.tail()
-	case errors.As(err, new(errStrange)):
+	case errors.As(err, new(errStrange)), errors.Is(err, wire.ErrProtocol):
 		c.kill()
 		return what + err.Error()
 	case errors.Is(err, wire.ErrNoHello):
