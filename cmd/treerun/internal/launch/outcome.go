@@ -8,24 +8,20 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 )
 
 // End is how one rank ended.
 type End struct {
-	Rank, PID   int
-	Order       int            // ranks whose ends were seen at the same moment share it
-	Code        int            // exit code, when Signal is 0
-	Signal      syscall.Signal // that killed it, or 0
-	After       time.Duration  // since the start of the job
-	Joined      bool           // its world was complete
-	Closed      bool           // it had closed its world
-	Stopped     bool           // treerun had told it to stop
-	Host        string         // it was on this one
-	ReadJobFile bool           // it had read its job file
-	Lost        bool           // its host was lost; Code is treerun's
-	Why         string         // Lost
-	Hint        string         // on who killed it; may be empty
+	wire.End
+	Order  int           // ranks whose ends were seen at the same moment share it
+	After  time.Duration // since the start of the job
+	Joined bool          // its world was complete
+	Closed bool          // it had closed its world
+	Host   string        // it was on this one
+	Lost   bool          // its host was lost; Code is treerun's
+	Why    string        // Lost
 }
 
 func (e End) failed() bool { return e.Code != 0 || e.Signal != 0 }

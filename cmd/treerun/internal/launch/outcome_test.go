@@ -9,33 +9,38 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 )
 
 func TestFirstFailure(t *testing.T) {
-	fine := End{Rank: 0, Order: 1}
-	exit3 := End{Rank: 1, Order: 3, Code: 3}
+	fine := End{End: wire.End{Rank: 0}, Order: 1}
+	exit3 := End{End: wire.End{Rank: 1, Code: 3}, Order: 3}
 	for _, c := range []struct {
 		name string
 		ends []End
 		code int // 0: none failed
 	}{
 		{"none", nil, 0},
-		{"all fine", []End{fine, {Rank: 1, Order: 2}}, 0},
+		{"all fine", []End{fine, {End: wire.End{Rank: 1}, Order: 2}}, 0},
 		{"one", []End{fine, exit3}, 3},
-		{"the first in time, not by rank", []End{{Rank: 0, Order: 5, Code: 9}, exit3}, 3},
-		{"of the same moment, the lowest rank", []End{{Rank: 2, Order: 3, Code: 9}, exit3}, 3},
-		{"of the same moment, the crash", []End{{Rank: 2, Order: 3, Signal: syscall.SIGKILL}, exit3}, 137},
-		{"a broken pipe is no crash", []End{{Rank: 2, Order: 3, Signal: syscall.SIGPIPE}, exit3}, 3},
+		{"the first in time, not by rank", []End{{End: wire.End{Rank: 0, Code: 9}, Order: 5}, exit3}, 3},
+		{"of the same moment, the lowest rank", []End{{End: wire.End{Rank: 2, Code: 9}, Order: 3}, exit3}, 3},
+		{"of the same moment, the crash", []End{{End: wire.End{Rank: 2, Signal: syscall.SIGKILL}, Order: 3}, exit3}, 137},
+		{"a broken pipe is no crash", []End{{End: wire.End{Rank: 2, Signal: syscall.SIGPIPE}, Order: 3}, exit3}, 3},
 		{"a crash on another host, of which the news comes a little later",
-			[]End{exit3, {Rank: 2, Order: 4, Signal: syscall.SIGSEGV, Host: "b", After: 20 * time.Millisecond}}, 139},
-		{"a host that is lost, likewise", []End{exit3, {Rank: 2, Order: 4, Lost: true, Code: 125, Host: "b"}}, 125},
+			[]End{exit3, {End: wire.End{Rank: 2, Signal: syscall.SIGSEGV}, Order: 4, Host: "b", After: 20 * time.Millisecond}}, 139},
+		{"a host that is lost, likewise",
+			[]End{exit3, {End: wire.End{Rank: 2, Code: 125}, Order: 4, Lost: true, Host: "b"}}, 125},
 		{"a crash on another host, much later",
-			[]End{exit3, {Rank: 2, Order: 4, Signal: syscall.SIGSEGV, Host: "b", After: time.Second}}, 3},
+			[]End{exit3, {End: wire.End{Rank: 2, Signal: syscall.SIGSEGV}, Order: 4, Host: "b", After: time.Second}}, 3},
 		{"a crash on another host that treerun brought about",
-			[]End{exit3, {Rank: 2, Order: 4, Signal: syscall.SIGKILL, Host: "b", Stopped: true}}, 3},
-		{"a crash does not come before an earlier exit", []End{{Rank: 0, Order: 4, Signal: syscall.SIGSEGV}, exit3}, 3},
-		{"what treerun stopped did not fail", []End{{Rank: 0, Order: 2, Signal: syscall.SIGTERM, Stopped: true}, exit3}, 3},
-		{"only stopped ones", []End{{Rank: 0, Order: 2, Signal: syscall.SIGTERM, Stopped: true}}, 0},
+			[]End{exit3, {End: wire.End{Rank: 2, Signal: syscall.SIGKILL, Stopped: true}, Order: 4, Host: "b"}}, 3},
+		{"a crash does not come before an earlier exit",
+			[]End{{End: wire.End{Rank: 0, Signal: syscall.SIGSEGV}, Order: 4}, exit3}, 3},
+		{"what treerun stopped did not fail",
+			[]End{{End: wire.End{Rank: 0, Signal: syscall.SIGTERM, Stopped: true}, Order: 2}, exit3}, 3},
+		{"only stopped ones", []End{{End: wire.End{Rank: 0, Signal: syscall.SIGTERM, Stopped: true}, Order: 2}}, 0},
 	} {
 		first, ok := firstFailure(c.ends)
 		if ok != (c.code != 0) || first.exitCode() != c.code {
@@ -50,11 +55,11 @@ func TestFirstFailureIsTheSameInAnyOrder(t *testing.T) {
 		n := rapid.IntRange(1, 8).Draw(t, "ranks")
 		ends := make([]End, n)
 		for i := range ends {
-			ends[i] = End{
-				Rank: i, Order: rapid.IntRange(1, 3).Draw(t, "order"), Code: rapid.IntRange(0, 2).Draw(t, "code"),
+			ends[i] = End{Order: rapid.IntRange(1, 3).Draw(t, "order"), End: wire.End{
+				Rank: i, Code: rapid.IntRange(0, 2).Draw(t, "code"),
 				Signal:  syscall.Signal(rapid.SampledFrom([]int{0, 0, 9, 13}).Draw(t, "signal")),
 				Stopped: rapid.Bool().Draw(t, "stopped"),
-			}
+			}}
 		}
 		first, ok := firstFailure(ends)
 		rand.Shuffle(n, func(i, j int) { ends[i], ends[j] = ends[j], ends[i] })
@@ -71,12 +76,13 @@ func TestFirstFailureIsTheSameInAnyOrder(t *testing.T) {
 
 func TestFailureText(t *testing.T) {
 	ends := []End{
-		{Rank: 0, Order: 4, Code: 1},
-		{Rank: 1, Order: 3, PID: 4711, Signal: syscall.SIGKILL, After: 1234 * time.Millisecond,
-			Host: "box", Hint: "a hint"},
-		{Rank: 2, Order: 5, Code: 1}, {Rank: 3, Order: 5, Code: 0},
-		{Rank: 4, Order: 6, Signal: syscall.SIGTERM, Stopped: true}, {Rank: 5, Order: 6, Stopped: true},
-		{Rank: 6, Order: 1},
+		{End: wire.End{Rank: 0, Code: 1}, Order: 4},
+		{End: wire.End{Rank: 1, PID: 4711, Signal: syscall.SIGKILL, Hint: "a hint"}, Order: 3,
+			After: 1234 * time.Millisecond, Host: "box"},
+		{End: wire.End{Rank: 2, Code: 1}, Order: 5}, {End: wire.End{Rank: 3, Code: 0}, Order: 5},
+		{End: wire.End{Rank: 4, Signal: syscall.SIGTERM, Stopped: true}, Order: 6},
+		{End: wire.End{Rank: 5, Stopped: true}, Order: 6},
+		{End: wire.End{Rank: 6}, Order: 1},
 	}
 	f := failure{first: ends[1], early: earlyLeavers(ends, ends[1]), ends: ends,
 		stderr: []string{"one", "two"}}
@@ -95,14 +101,14 @@ func TestFailureText(t *testing.T) {
 }
 
 func TestEarlyLeavers(t *testing.T) {
-	failure := End{Rank: 0, Order: 5, Code: 1}
+	failure := End{End: wire.End{Rank: 0, Code: 1}, Order: 5}
 	ends := []End{
 		failure,
-		{Rank: 5, Order: 4, Joined: true},
-		{Rank: 1, Order: 4},
-		{Rank: 2, Order: 4, Joined: true, Closed: true}, // in good order
-		{Rank: 3, Order: 6},                             // later
-		{Rank: 4, Order: 4, Stopped: true},
+		{End: wire.End{Rank: 5}, Order: 4, Joined: true},
+		{End: wire.End{Rank: 1}, Order: 4},
+		{End: wire.End{Rank: 2}, Order: 4, Joined: true, Closed: true}, // in good order
+		{End: wire.End{Rank: 3}, Order: 6},                             // later
+		{End: wire.End{Rank: 4, Stopped: true}, Order: 4},
 	}
 	var ranks []int
 	for _, e := range earlyLeavers(ends, failure) {
@@ -131,10 +137,10 @@ func TestTimeoutText(t *testing.T) {
 }
 
 func TestSignalNames(t *testing.T) {
-	if got := (End{Signal: syscall.SIGBUS}).how(); got != "was killed by SIGBUS" {
+	if got := (End{End: wire.End{Signal: syscall.SIGBUS}}).how(); got != "was killed by SIGBUS" {
 		t.Error(got)
 	}
-	if got := (End{Signal: 40}).how(); got != "was killed by signal 40" {
+	if got := (End{End: wire.End{Signal: 40}}).how(); got != "was killed by signal 40" {
 		t.Error(got)
 	}
 }

@@ -15,15 +15,14 @@ import (
 
 // rankState is one rank, as the supervisor knows it.
 type rankState struct {
-	rank, pid int
-	at        *hostState
-	streams   [wire.Streams]*output.Stream
-	opened    [wire.Streams]bool // what it prints comes, or nothing will
+	End     // as far as it is known
+	at      *hostState
+	streams [wire.Streams]*output.Stream
+	opened  [wire.Streams]bool // what it prints comes, or nothing will
 
-	running        bool // it was started
-	silent         bool // no more messages will come from it
-	joined, closed bool // as it has told
-	end            *End // nil while it runs
+	running bool // it was started
+	silent  bool // no more messages will come from it
+	ended   bool
 }
 
 // hostState is one host of the job.
@@ -113,11 +112,8 @@ func (s *supervisor) receive(p *hostState, body wire.Body, src output.Source) {
 	case *wire.Ended:
 		s.order++
 		for _, e := range b.Ends {
-			if m := s.rankOf(p, e.Rank); m != nil && m.end == nil {
-				s.ended(m, &End{
-					Rank: e.Rank, PID: e.PID, Code: e.Code, Signal: e.Signal,
-					Stopped: e.Stopped, ReadJobFile: e.ReadJobFile, Hint: e.Hint,
-				})
+			if m := s.rankOf(p, e.Rank); m != nil && !m.ended {
+				s.hasEnded(m, e)
 			}
 		}
 	case *wire.RankMessage:
@@ -187,7 +183,7 @@ func (s *supervisor) hasStarted(p *hostState, b *wire.Started) {
 	s.advance(p, started)
 	for i, rank := range b.Ranks {
 		if m := s.rankOf(p, rank); m != nil && !m.running {
-			m.pid, m.running = b.PIDs[i], true
+			m.PID, m.running = b.PIDs[i], true
 			s.running++
 		}
 	}
@@ -199,36 +195,36 @@ func (s *supervisor) hasStarted(p *hostState, b *wire.Started) {
 // said acts on a message of a rank.
 func (s *supervisor) said(m *rankState, msg *job.Message) {
 	switch {
-	case msg.Kind == job.Seed && m.rank == 0 && !s.seeded:
+	case msg.Kind == job.Seed && m.Rank == 0 && !s.seeded:
 		s.seeded = true
 		s.job.Trace("rank 0 listens on %s", msg.Text)
 		s.broadcast(&wire.RankMessage{Message: &job.Message{Kind: job.SeedIs, Text: msg.Text}})
-	case msg.Kind == job.Joined && !m.joined:
-		m.joined = true
+	case msg.Kind == job.Joined && !m.Joined:
+		m.Joined = true
 		if s.joined++; s.joined == s.job.Size {
 			s.job.Trace("all ranks have joined")
 		}
 	case msg.Kind == job.Closing:
-		m.closed = true
+		m.Closed = true
 	}
 }
 
 func (s *supervisor) isSilent(m *rankState) {
 	if !m.silent {
 		m.silent = true
-		if m.end != nil {
+		if m.ended {
 			s.announce(m)
 		}
 	}
 }
 
-// ended notes that a rank has ended.
-func (s *supervisor) ended(m *rankState, e *End) {
-	m.end = e
-	e.Host, e.Order, e.After = m.at.Name, s.order, time.Since(s.start)
+// hasEnded notes that a rank has ended.
+func (s *supervisor) hasEnded(m *rankState, e wire.End) {
+	m.ended, m.End.End = true, e
+	m.Order, m.After = s.order, time.Since(s.start)
 	s.running--
-	s.job.Trace("rank %d (pid %d) %s", m.rank, m.pid, e.how())
-	if e.failed() && !e.Stopped {
+	s.job.Trace("rank %d (pid %d) %s", m.Rank, m.PID, m.how())
+	if m.failed() && !m.Stopped {
 		s.begin(cause{kind: byFailure})
 	}
 	if m.silent {
@@ -239,10 +235,9 @@ func (s *supervisor) ended(m *rankState, e *End) {
 // announce tells all other ranks that m has ended. All that m had to say has
 // been heard.
 func (s *supervisor) announce(m *rankState) {
-	m.end.Joined, m.end.Closed = m.joined, m.closed
 	s.broadcast(&wire.RankMessage{Message: &job.Message{
-		Kind: job.Exited, Rank: m.rank, PID: m.pid, Code: m.end.Code, Signal: int(m.end.Signal), Closed: m.closed,
-		Lost: m.end.Lost, Text: m.end.how(),
+		Kind: job.Exited, Rank: m.Rank, PID: m.PID, Code: m.Code, Signal: int(m.Signal), Closed: m.Closed,
+		Lost: m.Lost, Text: m.how(),
 	}})
 }
 
@@ -262,9 +257,10 @@ func (s *supervisor) loseHosts(l *wire.Lost) {
 		}
 		for _, rank := range p.Ranks {
 			m := s.ranks[rank]
-			if m.running && m.end == nil {
+			if m.running && !m.ended {
 				m.silent = true
-				s.ended(m, &End{Rank: rank, PID: m.pid, Lost: true, Code: l.Code, Why: l.Text, Stopped: s.told})
+				m.Lost, m.Why = true, l.Text
+				s.hasEnded(m, wire.End{Rank: rank, PID: m.PID, Code: l.Code, Stopped: s.told})
 			}
 		}
 		if p.phase < started {

@@ -49,8 +49,8 @@ func (s *supervisor) report() {
 func (s *supervisor) ends() []End {
 	var ends []End
 	for _, m := range s.ranks {
-		if m.end != nil {
-			ends = append(ends, *m.end)
+		if m.ended {
+			ends = append(ends, m.End)
 		}
 	}
 	return ends
@@ -153,10 +153,10 @@ func (s *supervisor) stragglers() []straggler {
 	var list []straggler
 	now := time.Now()
 	for _, m := range s.ranks {
-		if m.end != nil || !m.running || m.rank >= s.job.Size {
+		if m.ended || !m.running || m.Rank >= s.job.Size {
 			continue
 		}
-		r := straggler{rank: m.rank, pid: m.pid}
+		r := straggler{rank: m.Rank, pid: m.PID}
 		tail, errTail := &m.streams[wire.Stdout].Tail, &m.streams[wire.Stderr].Tail
 		at, written := tail.Last()
 		if written {

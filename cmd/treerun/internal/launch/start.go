@@ -55,7 +55,7 @@ func (s *supervisor) place() error {
 		}
 		s.hosts = append(s.hosts, p)
 		for _, r := range h.Ranks {
-			s.ranks[r] = &rankState{rank: r, at: p}
+			s.ranks[r] = &rankState{at: p, End: End{End: wire.End{Rank: r}, Host: h.Name}}
 		}
 	}
 	return s.openStreams()
@@ -69,11 +69,11 @@ func (s *supervisor) openStreams() error {
 			options := output.Options{Tag: s.job.Tag, Single: s.job.Size == 1, RawFailed: s.outputFailed}
 			if s.job.OutputDir != "" {
 				var err error
-				if options.Raw, err = rawFile(s.job.OutputDir, rankFolder(m.rank, s.job.Size), sink.Name()); err != nil {
-					return host.StartError(m.rank, s.job.Size, err)
+				if options.Raw, err = rawFile(s.job.OutputDir, rankFolder(m.Rank, s.job.Size), sink.Name()); err != nil {
+					return host.StartError(m.Rank, s.job.Size, err)
 				}
 			}
-			m.streams[i] = output.NewStream(sink, m.rank, options)
+			m.streams[i] = output.NewStream(sink, m.Rank, options)
 		}
 	}
 	return nil
