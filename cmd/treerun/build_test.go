@@ -64,20 +64,26 @@ func built(t *testing.T, pkg, file string) {
 	}
 }
 
-// builtIn is built into a folder of the test, and returns the file.
-func builtIn(t *testing.T, pkg, name string) string {
+// putLooper puts a looper, which the test binary is by that name, beside a program that was
+// built into this folder: tests find its processes by its file.
+func putLooper(t *testing.T, dir string) (file string) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), name)
-	built(t, pkg, file)
+	file = filepath.Join(dir, "looper")
+	self, err := exec.LookPath("looper")
+	if err == nil {
+		err = os.Link(self, file)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	return file
 }
 
-// chaosBinaries returns a real treerun, which a test binary is not, and testdata/looper.
+// chaosBinaries returns a real treerun, which a test binary is not, and a looper.
 func chaosBinaries(t *testing.T) (launcher, looper string) {
 	t.Helper()
 	dir := t.TempDir()
-	launcher, looper = filepath.Join(dir, "treerun"), filepath.Join(dir, "looper")
+	launcher = filepath.Join(dir, "treerun")
 	built(t, ".", launcher)
-	built(t, "./testdata/looper", looper)
-	return launcher, looper
+	return launcher, putLooper(t, dir)
 }

@@ -18,8 +18,8 @@ import (
 )
 
 // The chaos tests kill real ranks of real jobs that make calls of all kinds all
-// the time (testdata/looper), and look at what the others say, what the
-// launcher returns, and what is left on the machine.
+// the time (looper), and look at what the others say, what the launcher returns,
+// and what is left on the machine.
 //
 // TREERUN_CHAOS=200 raises the number of jobs of each test from its default.
 func chaosRuns(t *testing.T, usual int) int {

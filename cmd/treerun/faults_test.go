@@ -7,7 +7,7 @@ import (
 )
 
 // TestRankFaults: what a job says when one of its ranks does not behave. The
-// program is testdata/looper.
+// program is the looper.
 func TestRankFaults(t *testing.T) {
 	launcher, looper := chaosBinaries(t)
 	tmp := t.TempDir()

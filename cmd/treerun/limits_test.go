@@ -81,7 +81,7 @@ type sweeper struct {
 	refused int
 }
 
-// sweepBinaries builds treerun and testdata/looper in a folder that every user may read.
+// sweepBinaries puts treerun and the looper into a folder that every user may read.
 func sweepBinaries(t *testing.T) (dir string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "treerun-limits-")
@@ -93,7 +93,7 @@ func sweepBinaries(t *testing.T) (dir string) {
 		t.Fatal(err)
 	}
 	built(t, ".", filepath.Join(dir, "treerun"))
-	built(t, "./testdata/looper", filepath.Join(dir, "looper"))
+	putLooper(t, dir)
 	return dir
 }
 

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	}
 	testscript.Main(processTests{m}, map[string]func(){
 		"treerun": main, "member": member, "stopper": stopper, "soak": soaker,
-		"intruder": intruding,
+		"intruder": intruding, "looper": looper,
 	})
 }
 

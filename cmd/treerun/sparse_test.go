@@ -22,7 +22,7 @@ import (
 // typed error that names it, none a wrong result, treerun says what happened, and nothing
 // is left. The victims of -serve are once a worker and once a rank that serves.
 func TestKillInSparseCalls(t *testing.T) {
-	looper := builtIn(t, "./testdata/looper", "looper")
+	looper := putLooper(t, t.TempDir())
 	before := leftovers(t, looper, filepath.Dir(looper))
 	type kill struct {
 		np       int

@@ -1,11 +1,3 @@
-// Looper makes calls until one fails: every collective and message, in place and not,
-// of sizes from nothing to 8 MiB, or sparse ones. The tests kill, stop and disturb its
-// ranks. Every buffer is filled with wrong values before a call, and compared in whole
-// after each call that has returned nil.
-//
-// It exits with 0 when asked to stop after a number of calls, with 3 when a
-// call returned a typed error, with 4 when the error was not typed, with 5 when
-// a result was wrong, whatever became of the job.
 package main
 
 import (
@@ -24,8 +16,8 @@ import (
 	"github.com/treerun/treerun/rank"
 )
 
-// options are what the flags say.
-type options struct {
+// loops are the loops that the flags ask for.
+type loops struct {
 	calls      int
 	leave, odd int
 	until      string
@@ -34,8 +26,16 @@ type options struct {
 	bytes      int
 }
 
-func main() {
-	var o options
+// looper is a rank that makes calls until one fails: every collective and message, in place
+// and not, of sizes from nothing to 8 MiB, or sparse ones. The tests kill, stop and disturb
+// its ranks. Every buffer is filled with wrong values before a call, and compared in whole
+// after each call that has returned nil.
+//
+// It exits with 0 when asked to stop after a number of calls, with 3 when a
+// call returned a typed error, with 4 when the error was not typed, with 5 when
+// a result was wrong, whatever became of the job.
+func looper() {
+	var o loops
 	flag.IntVar(&o.calls, "calls", 1<<40, "calls to make")
 	early := flag.Int("early", -1, "rank that exits with 0 before Init")
 	flag.IntVar(&o.leave, "leave", -1, "rank that closes after its first call")
@@ -89,7 +89,7 @@ func join(ctx context.Context, run func(context.Context, *rank.World, *collectiv
 const enough = 1 << 20
 
 // run makes calls. The first two, and then some now and then, ask whether to go on.
-func (o *options) run(ctx context.Context, w *rank.World, c *collective.Comm) error {
+func (o *loops) run(ctx context.Context, w *rank.World, c *collective.Comm) error {
 	rng := rand.New(rand.NewPCG(o.seed, 0))
 	floats, ints := newBuffers[float32](), newBuffers[int32]()
 	for i := range o.calls {
@@ -122,7 +122,7 @@ func (o *options) run(ctx context.Context, w *rank.World, c *collective.Comm) er
 }
 
 // goesOn is an AllReduce by which rank 0 tells the others when to end.
-func (o *options) goesOn(ctx context.Context, c *collective.Comm, i int) (bool, error) {
+func (o *loops) goesOn(ctx context.Context, c *collective.Comm, i int) (bool, error) {
 	x := make([]float32, 1+(i*7919)%100_000)
 	for j := range x {
 		x[j] = float32(c.Rank() + 1)
