@@ -93,13 +93,10 @@ func obeyAs(node *Node, hello wire.Hello, raw io.ReadWriteCloser) (int, error) {
 		Name: join.Name, Cores: cmdline.UsableCores(), Report: a.report, Stream: a.forward, Trace: a.trace,
 		GuardTimeout: join.PeerTimeout,
 	})
-	a.tree, err = New(Config{
+	a.tree = New(Config{
 		Reaper: a.reaper, Join: *join, Emit: up.Send, Trace: a.trace,
 		Stream: func(f *wire.Frame, s net.Conn) { relay(up.Stream, f, s) },
 	})
-	if err != nil {
-		return 0, err
-	}
 	return a.run()
 }
 

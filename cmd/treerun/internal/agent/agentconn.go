@@ -211,16 +211,19 @@ type errStrange struct{ error }
 
 // check looks whether the agent is of our version, and arrived whole.
 func (c *agentConn) check(h wire.Hello) error {
-	me := wire.Version()
-	switch {
-	case h.Version != me:
+	if me := wire.Version(); h.Version != me {
 		return errStrange{fmt.Errorf("treerun there is %v, and here %v: they are different builds (hint: install the same "+
 			"version on all hosts, or let --push send this one)", h.Version, me)}
-	case c.tree.cfg.Join.Start.Push && h.Sum != c.tree.sum:
-		return errStrange{fmt.Errorf("treerun did not arrive there as it was sent: its checksum is %.20q, want %.20q", h.Sum,
-			c.tree.sum)}
 	}
-	return nil
+	if !c.tree.cfg.Join.Start.Push {
+		return nil
+	}
+	sum, err := wire.Sum()
+	if err == nil && h.Sum != sum {
+		err = errStrange{fmt.Errorf("treerun did not arrive there as it was sent: its checksum is %.20q, want %.20q", h.Sum,
+			sum)}
+	}
+	return err
 }
 
 // watch gives the agent up when it is silent.

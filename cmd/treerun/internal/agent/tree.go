@@ -35,21 +35,14 @@ type Tree struct {
 	cfg   Config
 	conns []*agentConn
 	route map[int]*agentConn // by index of the host
-	sum   string             // of this executable, where it is pushed
 	gone  sync.WaitGroup     // connections, and those who serve their streams
 }
 
 // New starts agents on the hosts of cfg.Join.Below. That goes on when it has
 // returned: every host reports wire.Ready or, for itself and all below it,
 // wire.Lost.
-func New(cfg Config) (*Tree, error) {
+func New(cfg Config) *Tree {
 	t := &Tree{cfg: cfg, route: make(map[int]*agentConn)}
-	if cfg.Join.Start.Push && len(cfg.Join.Below) > 0 {
-		var err error
-		if t.sum, err = wire.Sum(); err != nil {
-			return nil, err
-		}
-	}
 	for _, hosts := range split(cfg.Join.Below, cfg.Join.Start.FanOut) {
 		c := newAgentConn(t, hosts)
 		t.conns = append(t.conns, c)
@@ -60,7 +53,7 @@ func New(cfg Config) (*Tree, error) {
 	for _, c := range t.conns {
 		t.gone.Go(c.run)
 	}
-	return t, nil
+	return t
 }
 
 // split shares hosts out to at most fan agents, neighbours together; the first of

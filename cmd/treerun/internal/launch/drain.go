@@ -90,16 +90,14 @@ func (s *supervisor) part() {
 	s.wait(func() bool { return s.all(left) || late })
 	close(s.quit)
 	s.tellResult()
-	if s.tree != nil {
-		s.tree.Close(partGrace)
-	}
+	s.tree.Close(partGrace)
 	s.reaper.Close()
 }
 
 // tellResult tells the treeruns of other nodes what came of the job: users have
 // started them, and want to know.
 func (s *supervisor) tellResult() {
-	if s.tree == nil || s.job.Remote.Open == nil {
+	if s.job.Remote.Open == nil {
 		return
 	}
 	r := &wire.Result{Code: s.exitCode()}

@@ -129,21 +129,18 @@ func (s *supervisor) reach() error {
 			join.Below = append(join.Below, wire.Below{Index: p.index, Name: p.Name, Target: p.Target})
 		}
 	}
-	if len(join.Below) == 0 {
-		return nil
-	}
 	var err error
 	if join.Start.Treerun, err = os.Executable(); err != nil {
-		return fmt.Errorf("find this executable: %w", err)
+		err = fmt.Errorf("find this executable: %w", err)
 	}
 	if r.PushProgram {
 		join.Path = ""
 	}
-	s.tree, err = agent.New(agent.Config{
+	s.tree = agent.New(agent.Config{
 		Reaper: s.reaper, Join: join, Emit: func(f *wire.Frame) { s.emit(f, nil) }, Stream: s.emit, Trace: j.Trace,
 		Open: r.Open,
 	})
-	if err == nil && r.PushProgram {
+	if err == nil && r.PushProgram && len(join.Below) > 0 {
 		err = s.push()
 	}
 	return err

@@ -47,8 +47,8 @@ const (
 type supervisor struct {
 	job    *Job
 	reaper *host.Reaper
-	local  *host.Host  // nil where no rank is on this host
-	tree   *agent.Tree // nil where all are
+	local  *host.Host // nil where no rank is on this host
+	tree   *agent.Tree
 	start  time.Time
 	hosts  []*hostState
 	ranks  []*rankState // by rank
@@ -131,9 +131,7 @@ func (s *supervisor) broadcast(b wire.Body) {
 
 // sendTo gives an order to another host, or to all others.
 func (s *supervisor) sendTo(index int, b wire.Body) {
-	if s.tree != nil {
-		s.tree.Send(wire.Encode(index, b))
-	}
+	s.tree.Send(wire.Encode(index, b))
 }
 
 func (s *supervisor) timeIsUp() {
@@ -259,8 +257,6 @@ func (s *supervisor) stop(sig syscall.Signal) {
 // suspend stops all ranks, and this process until SIGCONT, which is forwarded.
 func (s *supervisor) suspend() {
 	s.broadcast(&wire.Signal{Number: syscall.SIGTSTP})
-	if s.tree != nil {
-		s.tree.Flush(100 * time.Millisecond)
-	}
+	s.tree.Flush(100 * time.Millisecond)
 	s.reaper.Do(func() { _ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP) }) // behind the ranks of this host
 }

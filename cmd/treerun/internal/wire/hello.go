@@ -81,10 +81,10 @@ func BuildVersion() string {
 const self = "/proc/self/exe"
 
 // Sum returns the SHA-256 checksum of this executable, hexadecimal.
-func Sum() (string, error) {
+var Sum = sync.OnceValues(func() (string, error) {
 	sum, err := SumOf(self)
 	return hex.EncodeToString(sum), err
-}
+})
 
 // SumOf returns the SHA-256 checksum of a file.
 func SumOf(path string) ([]byte, error) {
