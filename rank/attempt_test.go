@@ -132,7 +132,7 @@ func TestRankOfAnEarlierAttempt(t *testing.T) {
 		}
 	})
 	defer old.close()
-	old.worlds[0].shut(false) // as if killed; rank 1 is slow to learn of it
+	old.worlds[0].shut() // as if killed; rank 1 is slow to learn of it
 
 	j := newTestJob(t, size)
 	j.id, j.secret = old.id, old.secret
@@ -146,7 +146,7 @@ func TestRankOfAnEarlierAttempt(t *testing.T) {
 	inTime(t, func() {
 		late, refused := old.worlds[1], false
 		for !refused {
-			conn, err := late.mesh.authenticator.dial(t.Context(), []netip.AddrPort{netip.MustParseAddrPort(seed)}, 0,
+			conn, err := late.auth.dial(t.Context(), []netip.AddrPort{netip.MustParseAddrPort(seed)}, 0,
 				gossipChannel)
 			if err == nil {
 				conn.Close()

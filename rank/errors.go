@@ -5,24 +5,24 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/treerun/treerun/internal/waits"
+	"github.com/treerun/treerun/rank/internal/exchange"
 )
 
 // Errors that callers may look for with errors.Is.
 var (
 	// ErrClosed: this rank has closed its world.
-	ErrClosed = errors.New("the world is closed")
+	ErrClosed = exchange.ErrClosed
 
 	// ErrPeerClosed: another rank has closed its world in good order, so that
 	// it takes no part in the call.
-	ErrPeerClosed = errors.New("has closed its world")
+	ErrPeerClosed = exchange.ErrPeerClosed
 
 	// ErrFailed: a rank has ended without closing its world, or its host is
 	// lost, or the launcher is.
-	ErrFailed = errors.New("failed")
+	ErrFailed = exchange.ErrFailed
 
 	// ErrStalled: a rank has waited for longer than the stall timeout.
-	ErrStalled = waits.ErrStalled
+	ErrStalled = exchange.ErrStalled
 
 	// ErrKey: the other side does not know the secret of this job.
 	ErrKey = errors.New("does not know the key of this job")

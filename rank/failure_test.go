@@ -98,8 +98,7 @@ func TestLostConnectionsAreAFailureOnEveryRank(t *testing.T) {
 			j := newTestJob(t, size).meetAtSeed()
 			j.mustGather(constant(10))
 			lost := size / 2
-			j.worlds[lost].jobState.close()
-			j.worlds[lost].shut(false)
+			j.worlds[lost].kill()
 			j.allFailed(lost, lost, "ended without closing its world")
 			j.gatherFails(lost, lost, ErrFailed)
 		})
@@ -286,16 +285,12 @@ func TestHostThatDoesNotAnswer(t *testing.T) {
 		w.members.table[3].Host = "elsewhere"
 		w.members.mu.Unlock()
 	}
-	for _, l := range j.worlds[0].mesh.conns(true) {
-		l.heard.Add(int64(time.Hour)) // however long ago that is on a busy machine
-	}
+	j.worlds[0].cfg.parsed.PeerTimeout = time.Hour // however long ago that is on a busy machine
 	j.worlds[0].members.NotifyLeave(gone)
 	if r, err := j.worlds[0].Failure(); err != nil {
 		t.Fatalf("rank %d, from which something has just come, failed: %v", r, err)
 	}
-	for _, l := range j.worlds[0].mesh.conns(true) {
-		l.heard.Add(-int64(2 * time.Hour))
-	}
+	j.worlds[0].cfg.parsed.PeerTimeout = 0
 	j.worlds[0].members.NotifyLeave(gone)
 	j.allFailed(-1, 3, "does not answer any more on host here: it, its host, or the network between is down")
 }
@@ -306,7 +301,7 @@ func TestHostThatHasLeft(t *testing.T) {
 	w := j.worlds[0]
 	j.worlds[1].Close()
 	inTime(t, func() {
-		for !w.jobState.hasLeft(1) {
+		for !w.mesh.HasLeft(1) {
 			time.Sleep(time.Millisecond)
 		}
 	})

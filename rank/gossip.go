@@ -21,7 +21,6 @@ import (
 // hangs on the attempt: what another one with the same job's key has sent is noise.
 type gossip struct {
 	members *members
-	auth    *authenticator
 	key     func(purpose string) []byte // derives one from that of the job
 	keys    *memberlist.Keyring
 	udp     *net.UDPConn
@@ -37,9 +36,9 @@ type gossip struct {
 var _ memberlist.NodeAwareTransport = (*gossip)(nil)
 
 // newGossip takes over udp. at is the first address that this rank offers.
-func newGossip(udp *net.UDPConn, at netip.Addr, m *members, auth *authenticator, key func(string) []byte) *gossip {
+func newGossip(udp *net.UDPConn, at netip.Addr, m *members, key func(string) []byte) *gossip {
 	g := &gossip{
-		members: m, auth: auth, key: key, udp: udp,
+		members: m, key: key, udp: udp,
 		at:      netip.AddrPortFrom(at, uint16(udp.LocalAddr().(*net.UDPAddr).Port)),
 		packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
 	}
@@ -55,7 +54,7 @@ func newGossip(udp *net.UDPConn, at netip.Addr, m *members, auth *authenticator,
 // useAttempt has memberlist use the key of the attempt, once that is known. Until then it
 // has one that nobody knows.
 func (g *gossip) useAttempt() {
-	attempt := g.auth.Current()
+	attempt := g.members.auth.Current()
 	if attempt == (netconn.Attempt{}) {
 		return
 	}
@@ -125,7 +124,7 @@ func (g *gossip) WriteToAddress(b []byte, a memberlist.Address) (time.Time, erro
 // rank returns the rank that is the node at an address.
 func (g *gossip) rank(a memberlist.Address) (int, error) {
 	to, err := strconv.Atoi(a.Name)
-	if err != nil || to < 0 || to >= g.auth.size {
+	if err != nil || to < 0 || to >= g.members.auth.size {
 		return 0, fmt.Errorf("node %.12q at %s is no rank", a.Name, a.Addr)
 	}
 	return to, nil
@@ -145,7 +144,7 @@ func (g *gossip) DialAddressTimeout(a memberlist.Address, timeout time.Duration)
 	}
 	ctx, cancel := context.WithTimeout(g.stop, timeout)
 	defer cancel()
-	conn, err := g.members.reach(ctx, g.auth, to, gossipChannel)
+	conn, err := g.members.reach(ctx, to, gossipChannel)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ type channel uint16
 
 const (
 	gossipChannel channel = 1 // a stream of memberlist
-	dataChannel   channel = 2 // frames of this package
+	dataChannel   channel = 2 // frames of package exchange
 	statusChannel channel = 3 // one question about what a rank waits for
 )
 
@@ -41,14 +41,13 @@ var errAttempt = fmt.Errorf("%w: it is of another attempt of this job, or of ano
 // used concurrently.
 type authenticator struct {
 	session    *netconn.Session
-	key        []byte
 	self, size int
 	attempt    atomic.Pointer[netconn.Attempt] // set once, and kept
 }
 
 // newAuthenticator draws the attempt on rank 0.
 func newAuthenticator(key []byte, self, size int) *authenticator {
-	g := &authenticator{key: key, self: self, size: size}
+	g := &authenticator{self: self, size: size}
 	g.session = netconn.NewSession(key, g)
 	if self == 0 {
 		var id netconn.Attempt
@@ -130,7 +129,7 @@ func (w *World) prove(conn net.Conn) (enter func(), err error) {
 	if !w.net.takes(conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr()) {
 		return func() { conn.Close() }, nil
 	}
-	c, err := w.mesh.authenticator.accept(conn)
+	c, err := w.auth.accept(conn)
 	return func() { w.admit(c) }, err
 }
 
@@ -147,7 +146,7 @@ func (w *World) admit(c *netconn.Conn) {
 	case gossipChannel:
 		w.gossip.take(conn)
 	case dataChannel:
-		w.mesh.attach(c.Peer(), conn)
+		w.mesh.Attach(c.Peer(), conn)
 	case statusChannel:
 		w.tellWaits(conn)
 	}

@@ -242,5 +242,11 @@ func (j *testJob) seedConfig(rank int, seed string) *config {
 	return cfg
 }
 
+// kill ends w without a word.
+func (w *World) kill() {
+	w.mesh.Closing()
+	w.shut()
+}
+
 // address is where the rank that m belongs to would look for another.
 func (m *members) address(rank int) string { return m.where(rank)[0].String() }

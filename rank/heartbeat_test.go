@@ -32,22 +32,6 @@ func (j *testJob) onHosts(peerTimeout string, host ...string) *testJob {
 	return j
 }
 
-// silence keeps a rank from saying anything, as if it were stopped, until the
-// returned function is called.
-func silence(w *World) (speak func()) {
-	w.mesh.mu.Lock()
-	lines := w.mesh.conns(true)
-	w.mesh.mu.Unlock()
-	for _, l := range lines {
-		l.mu.Lock()
-	}
-	return func() {
-		for _, l := range lines {
-			l.mu.Unlock()
-		}
-	}
-}
-
 // A rank of another host that says nothing for the peer timeout is lost, on
 // every rank, with its host's name.
 func TestSilentHostIsLost(t *testing.T) {
@@ -59,8 +43,8 @@ func TestSilentHostIsLost(t *testing.T) {
 		}
 	}
 	begin := time.Now()
-	defer silence(j.worlds[4])()
-	defer silence(j.worlds[5])()
+	defer j.worlds[4].mesh.Hold()()
+	defer j.worlds[5].mesh.Hold()()
 	for r, w := range j.worlds[:4] {
 		inTime(t, func() { <-w.Failed() })
 		lost, err := w.Failure()
@@ -89,7 +73,7 @@ func TestShortSilenceIsNoFailure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			j := newTestJob(t, 3).onHosts(c.timeout, c.hosts...)
-			speak := silence(j.worlds[2])
+			speak := j.worlds[2].mesh.Hold()
 			time.Sleep(c.silent)
 			speak()
 			j.mustGather(constant(100))
@@ -107,24 +91,8 @@ func TestShortSilenceIsNoFailure(t *testing.T) {
 func TestFailureNamesTheHost(t *testing.T) {
 	t.Parallel()
 	j := newTestJob(t, 4).onHosts("10s", "a", "b", "c", "d")
-	j.worlds[2].jobState.close()
-	j.worlds[2].shut(false)
+	j.worlds[2].kill()
 	j.allFailed(2, 2, "ended without closing its world on host c")
-}
-
-// A rank that reads nothing for a while, because it got no core, does not take
-// the others for silent.
-func TestOwnStarvationIsNoSilence(t *testing.T) {
-	l := newPeerConn(1, nil)
-	l.heard.Add(-int64(10 * time.Hour))
-	l.excuse(9 * time.Hour)
-	if s := l.silence(); s < time.Hour || s > 2*time.Hour {
-		t.Fatalf("silent for %v, want 1h", s)
-	}
-	l.excuse(time.Hour)
-	if s := l.silence(); s < 0 || s > time.Hour/2 {
-		t.Fatalf("silent for %v, want 0", s)
-	}
 }
 
 // Ranks of other epochs do not know the key.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/rank/internal/environ"
+	"github.com/treerun/treerun/rank/internal/exchange"
 )
 
 // initialised is set by the first Init of this process.
@@ -40,14 +41,11 @@ func Init(ctx context.Context, opts ...Option) (*World, error) {
 
 // start makes the World that cfg describes. It takes over cfg.Control.
 func start(ctx context.Context, cfg *config) (*World, error) {
-	w := &World{cfg: cfg, jobState: newJobState(cfg.Rank)}
+	w := &World{cfg: cfg, auth: newAuthenticator(cfg.Key("connections"), cfg.Rank, cfg.Size)}
 	w.stop, w.cancel = context.WithCancel(context.Background())
+	w.members = newMembers(cfg, w.auth, w.memberLost)
+	w.mesh = exchange.New(exchange.Config{Rank: cfg.Rank, Size: cfg.Size, Grace: cfg.lossGrace(), On: w.on})
 	err := cfg.Parse(&cfg.parsed)
-	if cfg.Size > 1 {
-		g := newAuthenticator(cfg.Key("connections"), cfg.Rank, cfg.Size)
-		w.mesh = newMesh(w.stop, &w.wg, g, w.jobState, cfg.lossGrace(), w.on)
-		w.members = newMembers(cfg, w.memberLost)
-	}
 	w.newWaits()
 	if cfg.Control != nil {
 		w.launcher = newLauncher(w, cfg.Control)
@@ -56,12 +54,9 @@ func start(ctx context.Context, cfg *config) (*World, error) {
 		err = w.assemble(ctx)
 	}
 	if err != nil {
-		if _, typed := err.(*Error); !typed {
-			err = &Error{Self: cfg.Rank, Rank: -1, Op: "Init", Err: err}
-		}
-		w.jobState.close()
-		w.shut(false)
-		return nil, err
+		w.mesh.Closing()
+		w.shut()
+		return nil, w.fault("Init", err)
 	}
 	return w, nil
 }
@@ -72,8 +67,8 @@ func (w *World) assemble(ctx context.Context) error {
 	case w.cfg.Size > 1:
 		ctx, giveUp := context.WithCancelCause(ctx)
 		defer giveUp(nil)
-		w.wg.Go(func() { w.watchJobState(ctx, giveUp, "Init", 0) })
-		w.members.giveUp = func(err error) { giveUp(&Error{Self: w.cfg.Rank, Rank: -1, Op: "Init", Err: err}) }
+		w.wg.Go(func() { w.mesh.Watch(ctx, giveUp, 0) })
+		w.members.giveUp = func(err error) { giveUp(&exchange.Fault{Rank: -1, Err: err}) }
 		if err := w.findEachOther(ctx); err != nil {
 			return err
 		}
@@ -87,7 +82,7 @@ func (w *World) assemble(ctx context.Context) error {
 }
 
 // findEachOther joins and connects the ranks. ctx ends when one has failed, and when this one
-// cannot be a rank of the job: its cause is an *Error then.
+// cannot be a rank of the job: its cause is an *exchange.Fault then.
 func (w *World) findEachOther(ctx context.Context) error {
 	begin := time.Now()
 	within := func(limit time.Duration, step func(ctx context.Context) error) error {
@@ -101,15 +96,15 @@ func (w *World) findEachOther(ctx context.Context) error {
 	}
 	w.countHosts()
 	if w.members.severalHosts() {
-		w.wg.Go(func() { w.mesh.heartbeat(w.cfg.parsed.PeerTimeout, w.members.elsewhere) })
+		w.mesh.Heartbeat(w.cfg.parsed.PeerTimeout, w.members.elsewhere)
 	}
 	// All ranks begin at almost the same time, when their lists are complete,
 	// whenever they were started.
-	err := within(limit, func(ctx context.Context) error { return w.mesh.connect(ctx, min(limit/4, maxConnect), w.reach) })
+	err := within(limit, func(ctx context.Context) error { return w.mesh.Connect(ctx, min(limit/4, maxConnect), w.reach) })
 	if err == nil {
 		// When this is through, every rank has found all others.
 		err = within(limit+reportWait, func(ctx context.Context) error {
-			_, err := w.gather(ctx, "Init", nil)
+			_, err := w.mesh.AllGather(ctx, w.wait, "Init", nil)
 			return err
 		})
 	}

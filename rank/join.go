@@ -11,6 +11,7 @@ import (
 
 	"github.com/treerun/treerun/internal/iface"
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/rank/internal/exchange"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -54,8 +55,8 @@ func (w *World) allJoined(ctx context.Context) error {
 		case <-w.members.complete:
 			return nil
 		case <-ctx.Done():
-			if cause := new(Error); errors.As(context.Cause(ctx), &cause) {
-				return cause
+			if fault := new(exchange.Fault); errors.As(context.Cause(ctx), &fault) {
+				return fault
 			}
 			return w.incomplete(context.Cause(ctx))
 		case <-report.C:
@@ -117,7 +118,7 @@ func (w *World) listen(ctx context.Context) error {
 		return e
 	}
 	w.sayAddresses()
-	w.gossip = newGossip(at.udp, w.net.offered[0].IP, w.members, w.mesh.authenticator, cfg.Key)
+	w.gossip = newGossip(at.udp, w.net.offered[0].IP, w.members, cfg.Key)
 	if err := w.members.open(w.gossip, w.net, cfg); err != nil {
 		at.tcp.Close()
 		return err
@@ -177,7 +178,7 @@ func (w *World) ask(ctx context.Context) {
 
 // reach opens a connection of the mesh to a rank.
 func (w *World) reach(ctx context.Context, to int) (net.Conn, error) {
-	return w.members.reach(ctx, w.mesh.authenticator, to, dataChannel)
+	return w.members.reach(ctx, to, dataChannel)
 }
 
 // handDown exchanges lists with the ranks below this one in the tree.
@@ -218,14 +219,14 @@ func (w *World) incomplete(cause error) error {
 // connection with, and while the ranks still gather. A rank on this host that
 // is stopped or starved is not dead.
 func (w *World) memberLost(rank int) {
-	if w.jobState.hasLeft(rank) {
+	if w.mesh.HasLeft(rank) {
 		return
 	}
-	if silence, ok := w.mesh.silence(rank); ok && silence < w.cfg.parsed.PeerTimeout/2 {
+	if silence, ok := w.mesh.Silence(rank); ok && silence < w.cfg.parsed.PeerTimeout/2 {
 		return
 	}
 	if w.members.elsewhere(rank) || w.launcher == nil && len(w.members.absent()) > 0 {
-		w.mesh.fail(rank, "does not answer any more"+w.on(rank)+": it, its host, or the network between is down")
+		w.mesh.Lost(rank, "does not answer any more"+w.on(rank)+": it, its host, or the network between is down")
 	}
 }
 

@@ -63,10 +63,10 @@ func (l *launcher) read() {
 func (l *launcher) gone(err error) {
 	var sys *net.OpError
 	if err != io.EOF && !errors.As(err, &sys) {
-		l.w.jobState.fail(-1, "the launcher does not keep to the protocol: "+err.Error())
+		l.w.mesh.Fail(-1, "the launcher does not keep to the protocol: "+err.Error())
 		return
 	}
-	l.w.jobState.fail(-1, "the launcher is gone")
+	l.w.mesh.Fail(-1, "the launcher is gone")
 	if act := l.w.cfg.launcherGone; act != nil {
 		act(err)
 		return
@@ -92,10 +92,10 @@ func (l *launcher) exited(m *job.Message) {
 		return
 	}
 	if m.Closed && m.Signal == 0 && m.Code == 0 {
-		l.w.jobState.end(m.Rank)
+		l.w.mesh.Ended(m.Rank)
 		return
 	}
-	l.w.jobState.fail(m.Rank, describeExit(m, l.w.members.of(m.Rank).port != 0)+l.w.on(m.Rank))
+	l.w.mesh.Fail(m.Rank, describeExit(m, l.w.members.of(m.Rank).port != 0)+l.w.on(m.Rank))
 }
 
 // describeExit says in words how a rank ended.

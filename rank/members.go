@@ -33,6 +33,7 @@ type member struct {
 type members struct {
 	self meta
 	log  *slog.Logger
+	auth *authenticator
 	lost func(rank int) // memberlist thinks that a rank that had joined is dead
 
 	giveUp func(err error) // this rank cannot join at all
@@ -50,9 +51,9 @@ type members struct {
 	lastErr error // why the latest exchange of lists did not succeed
 }
 
-func newMembers(cfg *config, lost func(rank int)) *members {
+func newMembers(cfg *config, auth *authenticator, lost func(rank int)) *members {
 	return &members{
-		self: newMeta(cfg), log: cfg.log, lost: lost, table: make([]member, cfg.Size), missing: cfg.Size,
+		self: newMeta(cfg), log: cfg.log, auth: auth, lost: lost, table: make([]member, cfg.Size), missing: cfg.Size,
 		complete: make(chan struct{}), reports: make(chan report, cfg.Size),
 	}
 }
@@ -74,7 +75,7 @@ func (m *members) open(g *gossip, n *network, cfg *config) error {
 	// Joining does not wait for gossip, so that it can be slow from the start:
 	// it is there to find hosts that are lost. On one host there are none, and
 	// nothing that memberlist would have to do of its own accord.
-	// The mesh finds a lost host earlier (heartbeat.go): a rank has to be silent
+	// The mesh finds a lost host earlier (package exchange): a rank has to be silent
 	// for longer than the peer timeout before memberlist calls it dead.
 	c.GossipInterval = 500 * time.Millisecond
 	c.ProbeInterval = cfg.parsed.PeerTimeout / 5
@@ -205,9 +206,9 @@ func reachable(all []netip.AddrPort, zones []string) (list []netip.AddrPort) {
 
 // reach opens a connection to a rank, and notes where it was reached, or why
 // not.
-func (m *members) reach(ctx context.Context, g *authenticator, to int, ch channel) (net.Conn, error) {
+func (m *members) reach(ctx context.Context, to int, ch channel) (net.Conn, error) {
 	m.dialed.Add(1)
-	conn, err := g.dial(ctx, m.where(to), to, ch)
+	conn, err := m.auth.dial(ctx, m.where(to), to, ch)
 	m.mu.Lock()
 	r := &m.table[to]
 	switch {

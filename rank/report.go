@@ -14,6 +14,7 @@ import (
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/rank/internal/environ"
+	"github.com/treerun/treerun/rank/internal/exchange"
 )
 
 // When pairs of ranks cannot connect, every rank that has such a pair sends
@@ -93,21 +94,20 @@ func (w *World) sourceOf(to netip.AddrPort) string {
 // ranks learn that, and rank 0 which.
 func (w *World) explain(cause, err error) error {
 	self := w.cfg.Rank
-	_, news := w.jobState.news("Init", 0)
-	broken := w.jobState.isBroken() // by a rank that cannot connect, or has given up
-	switch known := new(Error); {
+	broken := w.mesh.IsBroken() // by a rank that cannot connect, or has given up
+	switch known := new(exchange.Fault); {
 	case broken:
 	case errors.As(cause, &known):
 		return known
-	case news != nil:
-		return news
+	case w.mesh.Failure() != nil:
+		return w.mesh.Failure()
 	case errors.Is(cause, context.Canceled):
 		return err
 	}
 	bad := w.members.failed()
 	lines := w.troubles(bad)
 	if len(lines) > 0 {
-		w.mesh.spread(brokenNotice(self, 0, fmt.Errorf("cannot reach rank %d: %w", bad[0], w.members.of(bad[0]).failing)))
+		w.mesh.BreakOff(self, 0, fmt.Errorf("cannot reach rank %d: %w", bad[0], w.members.of(bad[0]).failing))
 	}
 	switch {
 	case self == 0 && (broken || len(lines) > 0):
@@ -118,7 +118,7 @@ func (w *World) explain(cause, err error) error {
 	if len(lines) > 0 {
 		err = w.notConnected(lines)
 	}
-	if self != 0 && w.jobState.isBroken() {
+	if self != 0 && w.mesh.IsBroken() {
 		// A launcher takes the first to end for the cause: rank 0 is to say it.
 		time.Sleep(reportQuiet + reportQuiet/2)
 	}

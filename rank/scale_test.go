@@ -2,6 +2,7 @@ package rank
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 	"testing"
 )
@@ -13,7 +14,7 @@ func TestStartTakesFewConnections(t *testing.T) {
 	for _, n := range []int{16, 64} {
 		// The mesh has one connection for each step and direction; a rank asks rank
 		// 0, is handed the list down, and hands it down to two.
-		most := 2*int64(stepsOf(n)) + 6
+		most := 2*int64(bits.Len(uint(n-1))) + 6
 		least := int64(math.MaxInt64)
 		for try := 0; try < 3 && least > most; try++ {
 			j := newTestJob(t, n).start()

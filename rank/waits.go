@@ -3,7 +3,6 @@ package rank
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -30,10 +29,9 @@ func (w *World) Waits() *waits.Job { return w.job }
 
 // newWaits makes the view of the waits of w.
 func (w *World) newWaits() {
-	w.job = &waits.Job{Rank: w.cfg.Rank, Size: w.cfg.Size, Every: w.cfg.waitReport, Limit: w.cfg.parsed.StallTimeout}
-	if w.members != nil {
-		w.job.Ask, w.job.State = w.askWaits, w.process
-		w.job.HostOf = func(rank int) int { return w.cfg.Hosts[rank] }
+	w.job = &waits.Job{
+		Rank: w.cfg.Rank, Size: w.cfg.Size, Every: w.cfg.waitReport, Limit: w.cfg.parsed.StallTimeout,
+		Ask: w.askWaits, State: w.process, HostOf: func(rank int) int { return w.cfg.Hosts[rank] },
 	}
 	w.wait = w.job.NewWait("", nil)
 }
@@ -52,10 +50,10 @@ func (w *World) process(rank int) (pid int, s job.ProcState) {
 
 // askWaits asks a rank for its waits.
 func (w *World) askWaits(ctx context.Context, rank, about int) (s waits.Status, err error) {
-	if w.jobState.hasLeft(rank) {
+	if w.mesh.HasLeft(rank) {
 		return s, ErrPeerClosed
 	}
-	conn, err := w.mesh.authenticator.dial(ctx, w.members.where(rank), rank, statusChannel)
+	conn, err := w.auth.dial(ctx, w.members.where(rank), rank, statusChannel)
 	if err != nil {
 		return s, err
 	}
@@ -94,34 +92,3 @@ func (w *World) tellWaits(conn net.Conn) {
 	s := w.job.Status(w.stop, int(binary.BigEndian.Uint32(about[:])))
 	_, _ = conn.Write(strict.Marshal(&s)) // who asked finds out that no answer came
 }
-
-// whyEnded returns why run has ended while this rank waited for a peer. Where its time was
-// up the wait stays published for a while.
-func whyEnded(run context.Context, wait *waits.Wait, peer int) error {
-	err := context.Cause(run)
-	switch {
-	case errors.Is(err, ErrStalled):
-		wait.GiveUp()
-	case err == run.Err() && errors.Is(err, context.DeadlineExceeded):
-		err = &late{wait.Why(context.Background()), err}
-		wait.GiveUp()
-	default:
-		wait.Clear()
-		if err == run.Err() {
-			err = fmt.Errorf("still waiting for rank %d: %w", peer, err)
-		}
-	}
-	return err
-}
-
-// late is the end of an AllGather that took too long.
-type late struct {
-	waits.Cause
-	err error
-}
-
-func (l *late) Error() string { return fmt.Sprintf("%v; it waited: %s", l.err, l.Text) }
-func (l *late) Unwrap() error { return l.err }
-
-// AtFault returns the rank that it waited for in the end, -1 when that is not one rank.
-func (l *late) AtFault() int { return l.Rank }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/waits"
-	"github.com/treerun/treerun/rank/internal/environ"
 )
 
 // A process that is stopped in the middle of AllGathers is found within the stall timeout:
@@ -144,20 +143,4 @@ func FuzzStatus(f *testing.F) {
 			}
 		}
 	})
-}
-
-// An AllGather that ends because a connection broke waits for nobody any more: it is neither
-// reported nor told of.
-func TestSendFailed(t *testing.T) {
-	for _, left := range []uint64{0, 5} { // AllGather 0 cannot complete; it can, and the peer is gone all the same
-		f := newJobState(0)
-		w := &World{cfg: &config{Job: &environ.Job{File: job.File{Size: 2}}}, jobState: f, mesh: &mesh{jobState: f}}
-		w.wait = (&waits.Job{Size: 2}).NewWait("", nil)
-		f.take(notice(leftFrame, 1, left, nil))
-		w.publish(w.wait, "AllGather", 0, 0, 1, "to take blobs")
-		err := w.sendFailed(t.Context(), w.wait, "AllGather", 1, errors.New("broken pipe"))
-		if e := (*Error)(nil); !errors.As(err, &e) || e.Rank != 1 || w.wait.Doing() != "" {
-			t.Errorf("left after %d: %v, and it still waits in %q", left, err, w.wait.Doing())
-		}
-	}
 }

@@ -2,6 +2,7 @@ package rank
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -10,31 +11,30 @@ import (
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/internal/waits"
+	"github.com/treerun/treerun/rank/internal/exchange"
 )
 
 // World is this process's place in a job. Its methods may be called
 // concurrently.
 type World struct {
 	cfg      *config
-	jobState *jobState
+	auth     *authenticator
+	members  *members
+	mesh     *exchange.Mesh
+	launcher *launcher // nil when there is none, or another one started the ranks
 
 	// The rest is nil in a world of one.
-	launcher *launcher // nil also when another launcher started the ranks
 	net      *network
-	members  *members
 	gossip   *gossip
 	acceptor *netconn.Acceptor
 	taken    atomic.Int64 // connections that the acceptor let in
-	mesh     *mesh
 
 	stop   context.Context // ends with Close
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // of the goroutines that end with stop
 
-	gatherMu sync.Mutex // held by AllGather
-	gathered atomic.Uint64
-	job      *waits.Job
-	wait     *waits.Wait // of AllGather
+	job  *waits.Job
+	wait *waits.Wait // of AllGather
 
 	closeOnce sync.Once
 	closeErr  error
@@ -67,7 +67,7 @@ func (w *World) HostOf(rank int) int { return w.cfg.Hosts[rank] }
 // HostName returns the name of a rank's host, for people. It panics when there
 // is no such rank.
 func (w *World) HostName(rank int) string {
-	if rank == w.cfg.Rank || w.members == nil {
+	if rank == w.cfg.Rank {
 		_ = w.cfg.Hosts[rank]
 		return w.cfg.Host
 	}
@@ -103,30 +103,27 @@ func (w *World) Setting(name string) string { return w.cfg.Settings[name] }
 // another one for every purpose, and for every attempt of the job. The key is the
 // caller's.
 func (w *World) DeriveKey(purpose string) []byte {
-	if w.mesh == nil { // a world of one
-		return w.cfg.Key("user " + purpose)
-	}
-	return w.cfg.Key(fmt.Sprintf("attempt %x user %s", w.mesh.authenticator.Current(), purpose))
+	return w.cfg.Key(fmt.Sprintf("attempt %x user %s", w.auth.Current(), purpose))
 }
 
 // Failed returns a channel that is closed when a rank is known to have failed:
 // it was killed, it exited with another code than 0, or with 0 without closing
 // its world, its host is lost, or the launcher is. It is never closed in a
 // world of one without a launcher, nor after Close.
-func (w *World) Failed() <-chan struct{} { return w.jobState.failed }
+func (w *World) Failed() <-chan struct{} { return w.mesh.Failed() }
 
 // Failure returns the rank that failed first, as far as this rank knows, and
 // how: a *Error that is an ErrFailed. It returns -1 and nil while there is
 // none; -1 with an error when the launcher is gone.
 func (w *World) Failure() (rank int, err error) {
-	if f := w.jobState.first(); f != nil {
-		return f.Rank, f
+	if f := w.mesh.Failure(); f != nil {
+		return f.Rank, w.fault("", f)
 	}
 	return -1, nil
 }
 
 // Left reports whether another rank is known to have closed its World in good order.
-func (w *World) Left(rank int) bool { return w.jobState.hasLeft(rank) }
+func (w *World) Left(rank int) bool { return w.mesh.HasLeft(rank) }
 
 // Close tells the other ranks and the launcher that this rank leaves in good
 // order, and gives sockets, memory and goroutines back. It does not wait for
@@ -134,41 +131,68 @@ func (w *World) Left(rank int) bool { return w.jobState.hasLeft(rank) }
 // ErrPeerClosed there. Idempotent.
 func (w *World) Close() error {
 	w.closeOnce.Do(func() {
-		w.jobState.close()
-		w.gatherMu.Lock() // what was under way has been told to end
-		defer w.gatherMu.Unlock()
-		w.closeErr = w.shut(true)
+		w.mesh.Closing()
+		w.mesh.Goodbye()
+		if w.launcher != nil {
+			w.closeErr = w.launcher.send(job.Closing, "")
+			if w.mesh.Failure() != nil {
+				w.closeErr = nil // the launcher has other things to do
+			}
+		}
+		w.shut()
 	})
 	return w.closeErr
 }
 
-// shut gives everything back, in good order or not.
-func (w *World) shut(order bool) error {
-	if order && w.mesh != nil {
-		w.mesh.goodbye(w.gathered.Load())
-	}
-	var err error
-	if order && w.launcher != nil {
-		err = w.launcher.send(job.Closing, "")
-		if w.jobState.first() != nil {
-			err = nil // the launcher has other things to do
-		}
-	}
+// shut gives everything back.
+func (w *World) shut() {
 	w.cancel()
-	if w.members != nil {
-		w.members.close()
-	}
+	w.members.close()
 	if w.acceptor != nil {
 		w.acceptor.Close()
 	}
-	if w.mesh != nil {
-		w.mesh.close()
-	}
+	w.mesh.Close()
 	if w.launcher != nil {
 		w.launcher.close()
 	}
 	w.wg.Wait()
-	return err
+}
+
+// MaxBlob is the largest blob that a rank may give to AllGather, in bytes.
+const MaxBlob = exchange.MaxBlob
+
+// AllGather gives every rank the blobs of all ranks: result[i] is rank i's. All
+// ranks call it, equally often and in the same order. A blob has at most
+// MaxBlob bytes; blob is not kept, and the result is the caller's.
+//
+// A blob that is too large is an error before anything is sent. After any other
+// error, a *Error, the call fails on all ranks that do not have all blobs yet, and
+// every later one fails on all.
+// One that ends with ctx is such an error, and so is one that reaches the stall
+// timeout, an ErrStalled: both name the rank that all wait for in the end. Calls
+// of one World run one after the other.
+func (w *World) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
+	if len(blob) > MaxBlob {
+		return nil, &Error{Self: w.cfg.Rank, Rank: w.cfg.Rank, Op: "AllGather",
+			Err: fmt.Errorf("gave a blob of %d bytes, at most %d are possible", len(blob), MaxBlob)}
+	}
+	all, err := w.mesh.AllGather(ctx, w.wait, "AllGather", blob)
+	return all, w.fault("AllGather", err)
+}
+
+// fault returns the *Error of what went wrong in op.
+func (w *World) fault(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if known := new(Error); errors.As(err, &known) {
+		return err
+	}
+	e := &Error{Self: w.cfg.Rank, Rank: -1, Op: op, Err: err}
+	if f := new(exchange.Fault); errors.As(err, &f) {
+		e.Rank, e.Err = f.Rank, f.Err
+	}
+	return e
 }
 
 // countHosts derives, from the ranks' host identities, what the launcher did

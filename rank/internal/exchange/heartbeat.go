@@ -1,4 +1,4 @@
-package rank
+package exchange
 
 import (
 	"fmt"
@@ -18,13 +18,16 @@ const (
 	starvedIn   = 3  // heartbeats late: this rank itself was stopped, or got no core
 )
 
-// heartbeat sends heartbeats, and looks for silence, until the world closes. elsewhere tells
+// Heartbeat sends heartbeats, and looks for silence, until the mesh is closed. elsewhere tells
 // ranks of other hosts.
-func (m *mesh) heartbeat(peerTimeout time.Duration, elsewhere func(rank int) bool) {
-	interval := peerTimeout / heartbeats
+func (m *Mesh) Heartbeat(peerTimeout time.Duration, elsewhere func(rank int) bool) {
+	m.wg.Go(func() { m.beat(peerTimeout/heartbeats, elsewhere) })
+}
+
+func (m *Mesh) beat(interval time.Duration, elsewhere func(rank int) bool) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	heartbeat := notice(heartbeatFrame, m.authenticator.self, 0, nil)
+	heartbeat := notice(heartbeatFrame, m.cfg.Rank, 0, nil)
 	last := time.Now()
 	for {
 		select {
@@ -38,7 +41,7 @@ func (m *mesh) heartbeat(peerTimeout time.Duration, elsewhere func(rank int) boo
 		conns := m.conns(true)
 		m.mu.Unlock()
 		for _, l := range conns {
-			if !elsewhere(l.peer) || m.jobState.hasLeft(l.peer) {
+			if !elsewhere(l.peer) || m.HasLeft(l.peer) {
 				continue
 			}
 			if late > starvedIn*interval {
@@ -46,22 +49,17 @@ func (m *mesh) heartbeat(peerTimeout time.Duration, elsewhere func(rank int) boo
 			}
 			m.wg.Go(func() { l.sendHeartbeat(heartbeat) })
 			if silence := l.silence(); silence > missedLimit*interval {
-				m.silent(l.peer, silence)
+				m.Lost(l.peer, fmt.Sprintf("gave no sign of life%s for %v, says rank %d%s: it or its host is stopped or down, "+
+					"or the network between is cut", m.cfg.On(l.peer), silence.Round(100*time.Millisecond), m.cfg.Rank,
+					m.cfg.On(m.cfg.Rank)))
 			}
 		}
 	}
 }
 
-// silent notes that a rank has been silent for too long.
-func (m *mesh) silent(peer int, silence time.Duration) {
-	m.fail(peer, fmt.Sprintf("gave no sign of life%s for %v, says rank %d%s: it or its host is stopped or down, or the "+
-		"network between is cut",
-		m.on(peer), silence.Round(100*time.Millisecond), m.authenticator.self, m.on(m.authenticator.self)))
-}
-
-// silence returns for how long nothing came from a rank, by the connection that
+// Silence returns for how long nothing came from a rank, by the connection that
 // knows best; ok is false when there is no connection with it.
-func (m *mesh) silence(rank int) (least time.Duration, ok bool) {
+func (m *Mesh) Silence(rank int) (least time.Duration, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, l := range m.conns(true) {
@@ -70,4 +68,20 @@ func (m *mesh) silence(rank int) (least time.Duration, ok bool) {
 		}
 	}
 	return least, ok
+}
+
+// Hold keeps the mesh from saying anything, as if its rank were stopped, until release is
+// called. It is for tests.
+func (m *Mesh) Hold() (release func()) {
+	m.mu.Lock()
+	conns := m.conns(true)
+	m.mu.Unlock()
+	for _, l := range conns {
+		l.mu.Lock()
+	}
+	return func() {
+		for _, l := range conns {
+			l.mu.Unlock()
+		}
+	}
 }

@@ -1,8 +1,7 @@
-package rank
+package exchange
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -55,15 +54,6 @@ func notice(kind frameKind, rank int, number uint64, why error) *frame {
 	return &frame{kind: kind, rank: rank, number: number, text: text[:min(len(text), maxText)], cause: why}
 }
 
-// brokenNotice returns the frame that says why AllGather number cannot complete.
-func brokenNotice(rank int, number uint64, why error) *frame {
-	kind := brokenFrame
-	if errors.Is(why, ErrStalled) {
-		kind = stalledFrame
-	}
-	return notice(kind, rank, number, why)
-}
-
 // why returns what a notice says, as an error.
 func (f *frame) why() error {
 	switch {
@@ -76,17 +66,6 @@ func (f *frame) why() error {
 	}
 	return told{f.text, nil}
 }
-
-// told is what happened, in the words of whoever saw it: "killed by SIGKILL".
-type told struct {
-	text string
-	kind error // what it is, to errors.Is; nil: nothing in particular
-}
-
-func (t told) Error() string { return t.text }
-
-// Is makes it an error of its kind.
-func (t told) Is(target error) bool { return t.kind != nil && target == t.kind }
 
 // blobsIn says how many blobs step of an AllGather of n ranks moves.
 func blobsIn(step, n int) int { return min(1<<step, n-1<<step) }

@@ -1,11 +1,13 @@
-package rank
+package exchange
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
-// jobState is what this rank knows about how the job is going: the notices that were
+// state is what this rank knows about how the job is going: the notices that were
 // news. All its methods may be called concurrently.
-type jobState struct {
-	self   int
+type state struct {
 	failed chan struct{} // closed with the first failure
 
 	mu      sync.Mutex
@@ -17,22 +19,22 @@ type jobState struct {
 	closing bool           // this rank's Close has begun
 }
 
-func newJobState(self int) *jobState {
-	return &jobState{
-		self: self, failed: make(chan struct{}), changed: make(chan struct{}),
+func newState() *state {
+	return &state{
+		failed: make(chan struct{}), changed: make(chan struct{}),
 		left: map[int]uint64{}, ended: map[int]bool{},
 	}
 }
 
 // change lets everybody who waits look again. The caller holds mu.
-func (s *jobState) change() {
+func (s *state) change() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
 // take notes what a notice says, and says whether it is news: that a rank has closed, or the
 // first failure, or the first reason why AllGathers cannot complete.
-func (s *jobState) take(f *frame) bool {
+func (s *state) take(f *frame) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, left := s.left[f.rank]
@@ -51,13 +53,13 @@ func (s *jobState) take(f *frame) bool {
 	return true
 }
 
-// fail notes that rank has failed, -1 the launcher.
-func (s *jobState) fail(rank int, what string) bool {
-	return s.take(notice(failedFrame, rank, 0, told{what, ErrFailed}))
+// Fail notes that rank has failed, -1 the launcher. The others are not told.
+func (s *state) Fail(rank int, what string) {
+	s.take(notice(failedFrame, rank, 0, told{what, ErrFailed}))
 }
 
-// close notes that this rank closes: what happens from now on is no news.
-func (s *jobState) close() {
+// Closing notes that this rank closes: what happens from now on is no news.
+func (s *state) Closing() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closing {
@@ -66,23 +68,23 @@ func (s *jobState) close() {
 	}
 }
 
-// hasLeft says whether rank has closed.
-func (s *jobState) hasLeft(rank int) bool {
+// HasLeft says whether rank has closed.
+func (s *state) HasLeft(rank int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, left := s.left[rank]
 	return left
 }
 
-// end notes that the launcher saw rank end after closing in good order; hasEnded
+// Ended notes that the launcher saw rank end after closing in good order; hasEnded
 // tells it.
-func (s *jobState) end(rank int) {
+func (s *state) Ended(rank int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended[rank] = true
 }
 
-func (s *jobState) hasEnded(rank int) bool {
+func (s *state) hasEnded(rank int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ended[rank]
@@ -90,31 +92,32 @@ func (s *jobState) hasEnded(rank int) bool {
 
 // troubles returns the notices of what went wrong: the first failure, and why AllGathers
 // cannot complete; nil where there is none.
-func (s *jobState) troubles() (failure, broken *frame) {
+func (s *state) troubles() (failure, broken *frame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failure, s.broken
 }
 
-// isBroken says whether some AllGather cannot complete.
-func (s *jobState) isBroken() bool {
+// IsBroken says whether some AllGather cannot complete.
+func (s *state) IsBroken() bool {
 	_, broken := s.troubles()
 	return broken != nil
 }
 
-// first returns the first failure, or nil.
-func (s *jobState) first() *Error {
-	failure, _ := s.troubles()
-	if failure == nil {
-		return nil
+// Failed returns a channel that is closed with the first failure.
+func (s *state) Failed() <-chan struct{} { return s.failed }
+
+// Failure returns the first failure, or nil.
+func (s *state) Failure() *Fault {
+	if failure, _ := s.troubles(); failure != nil {
+		return &Fault{failure.rank, failure.why()}
 	}
-	return &Error{Self: s.self, Rank: failure.rank, Err: failure.why()}
+	return nil
 }
 
-// news returns a channel that is closed at the next change, and why the
-// operation op, which needs AllGather number, cannot complete: nil while it
-// can.
-func (s *jobState) news(op string, number uint64) (<-chan struct{}, error) {
+// news returns a channel that is closed at the next change, and why AllGather number
+// cannot complete: nil while it can.
+func (s *state) news(number uint64) (<-chan struct{}, *Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	gone := -1 // the first rank that has closed and would be needed
@@ -123,18 +126,31 @@ func (s *jobState) news(op string, number uint64) (<-chan struct{}, error) {
 			gone = rank
 		}
 	}
-	rank, err := -1, error(nil)
 	switch {
 	case s.closing:
-		err = ErrClosed
+		return s.changed, &Fault{-1, ErrClosed}
 	case s.failure != nil:
-		rank, err = s.failure.rank, s.failure.why()
+		return s.changed, &Fault{s.failure.rank, s.failure.why()}
 	case s.broken != nil && (number >= s.broken.number || gone >= 0): // a later AllGather's end is why it has closed
-		rank, err = s.broken.rank, s.broken.why()
+		return s.changed, &Fault{s.broken.rank, s.broken.why()}
 	case gone >= 0:
-		rank, err = gone, ErrPeerClosed
-	default:
-		return s.changed, nil
+		return s.changed, &Fault{gone, ErrPeerClosed}
 	}
-	return s.changed, &Error{Self: s.self, Rank: rank, Op: op, Err: err}
+	return s.changed, nil
+}
+
+// Watch cancels run with the *Fault because of which AllGather number cannot complete any more.
+func (s *state) Watch(run context.Context, cancel context.CancelCauseFunc, number uint64) {
+	for {
+		changed, why := s.news(number)
+		if why != nil {
+			cancel(why)
+			return
+		}
+		select {
+		case <-changed:
+		case <-run.Done():
+			return
+		}
+	}
 }

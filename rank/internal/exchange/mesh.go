@@ -1,0 +1,297 @@
+// Package exchange connects the ranks of a job with each other: blobs of all go to all
+// (AllGather), and news of failures from rank to rank. It proves nobody and opens nothing: it
+// is given connections to ranks that have proved themselves.
+package exchange
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/treerun/treerun/internal/netconn"
+)
+
+// Config says who a rank is.
+type Config struct {
+	Rank, Size int
+
+	// Grace is how long the end of a connection waits for its explanation: the launcher's
+	// word on how the process ended, or a notice on another connection.
+	Grace time.Duration
+
+	// On returns " on host c", to be said of what became of a rank; "" where all are on one.
+	On func(rank int) string
+}
+
+// Mesh is a rank's connections to other ranks, and what it knows of the job. Rank r dials r-1,
+// r-2, r-4, ... modulo the number of ranks, and is dialed by r+1, r+2, r+4, ...: the pattern
+// of AllGather. Blobs flow from the side that dialed.
+//
+// News flows there, too: a rank passes on what it did not know yet, over the
+// connections that it dialed. Its own Close it also tells those who dialed,
+// which is safe, as they then have nothing on the way that it waits for.
+//
+// All methods may be called concurrently.
+type Mesh struct {
+	*state
+	cfg   Config
+	inbox map[int]chan *frame // by peer: frames of blobs
+
+	stop   context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	gatherMu sync.Mutex // held by AllGather
+	gathered atomic.Uint64
+
+	mu  sync.Mutex
+	in  map[int]*peerConn
+	out map[int]*peerConn
+}
+
+// New makes a mesh without connections. The caller closes it.
+func New(cfg Config) *Mesh {
+	m := &Mesh{
+		state: newState(), cfg: cfg, inbox: map[int]chan *frame{}, in: map[int]*peerConn{}, out: map[int]*peerConn{},
+	}
+	m.stop, m.cancel = context.WithCancel(context.Background())
+	for step := range stepsOf(cfg.Size) {
+		// A peer can be one AllGather ahead, not more.
+		m.inbox[m.peer(1<<step)] = make(chan *frame, 2)
+	}
+	return m
+}
+
+// peer returns the rank that is distance ranks further on.
+func (m *Mesh) peer(distance int) int {
+	return ((m.cfg.Rank+distance)%m.cfg.Size + m.cfg.Size) % m.cfg.Size
+}
+
+// outlet returns the connection to the rank that is distance ranks further on.
+func (m *Mesh) outlet(distance int) *peerConn {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.out[m.peer(distance)]
+}
+
+// Attach takes a connection that peer dialed.
+func (m *Mesh) Attach(peer int, conn net.Conn) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	inbox, old := m.inbox[peer], m.in[peer]
+	if inbox == nil || m.stop.Err() != nil || old != nil && old.used.Load() {
+		conn.Close()
+		return
+	}
+	if old != nil {
+		old.gone.Store(true) // the peer did not hear in time that it had been let in
+		old.conn.Close()
+	}
+	m.in[peer] = m.begin(peer, conn, inbox)
+}
+
+// begin reads what comes over a connection; blobs go to inbox. The caller holds mu.
+func (m *Mesh) begin(peer int, conn net.Conn, inbox chan<- *frame) *peerConn {
+	l := newPeerConn(peer, conn)
+	m.wg.Go(func() { m.read(l, inbox) })
+	return l
+}
+
+// Dialer opens a connection to a rank.
+type Dialer func(ctx context.Context, to int) (net.Conn, error)
+
+// Connect dials all ranks that this one dials. It tries again until ctx is done,
+// or until one has been out of reach for limit. One that takes connections
+// and is slow to answer is not.
+func (m *Mesh) Connect(ctx context.Context, limit time.Duration, dial Dialer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	steps := stepsOf(m.cfg.Size)
+	errs := make(chan error, steps)
+	for step := range steps {
+		m.wg.Go(func() { errs <- m.reach(ctx, m.peer(-1<<step), limit, dial) })
+	}
+	var all error
+	for range steps {
+		if err := <-errs; err != nil {
+			all = errors.Join(all, err)
+			cancel() // the others have had their time
+		}
+	}
+	return all
+}
+
+func (m *Mesh) reach(ctx context.Context, peer int, limit time.Duration, dial Dialer) error {
+	last := time.Now() // when it was last known to be there
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		conn, err := dial(ctx, peer)
+		if err == nil {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if m.stop.Err() != nil {
+				conn.Close()
+				return context.Cause(m.stop)
+			}
+			m.out[peer] = m.begin(peer, conn, nil)
+			return nil
+		}
+		if u := netconn.Unreached(err); u != nil && u.Answered() {
+			last = time.Now()
+		} else if time.Since(last) > limit {
+			return fmt.Errorf("connecting to rank %d: %w", peer, err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("connecting to rank %d: %w", peer, errors.Join(context.Cause(ctx), err))
+		case <-time.After(wait):
+		}
+	}
+}
+
+// read takes the frames of one connection until it ends.
+func (m *Mesh) read(l *peerConn, inbox chan<- *frame) {
+	r := bufio.NewReaderSize(l, 4096)
+	for {
+		f, err := readFrame(r, m.cfg.Size)
+		if err == nil && f.kind == blobsFrame && (inbox == nil || f.rank != l.peer) {
+			err = fmt.Errorf("blobs of rank %d from rank %d", f.rank, l.peer)
+		}
+		if err != nil {
+			l.conn.Close()
+			if !l.gone.Load() {
+				m.lost(l.peer, err)
+			}
+			return
+		}
+		switch f.kind {
+		case blobsFrame:
+			select {
+			case inbox <- f:
+			case <-m.stop.Done():
+				return
+			}
+		case heartbeatFrame:
+		default:
+			m.spread(f)
+		}
+	}
+}
+
+// lost is what the end of a connection means. Whoever knows more has some time
+// to say so: that the peer closed, or how it died.
+func (m *Mesh) lost(peer int, err error) {
+	if m.HasLeft(peer) {
+		return
+	}
+	select {
+	case <-m.stop.Done():
+		return
+	case <-m.failed:
+		return
+	case <-time.After(m.cfg.Grace):
+	}
+	switch {
+	case m.HasLeft(peer):
+	case m.hasEnded(peer):
+		m.spread(notice(leftFrame, peer, 0, nil))
+	case isEnd(err):
+		m.Lost(peer, "ended without closing its world"+m.cfg.On(peer))
+	default:
+		m.Lost(peer, fmt.Sprintf("lost its connection to rank %d%s: %v", m.cfg.Rank, m.cfg.On(m.cfg.Rank), err))
+	}
+}
+
+// isEnd says whether err is how a connection to a process that ends looks, also
+// after its reader has closed this side.
+func isEnd(err error) bool {
+	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// Lost notes that a rank has failed, and tells the others.
+func (m *Mesh) Lost(rank int, what string) {
+	m.spread(notice(failedFrame, rank, 0, told{what, ErrFailed}))
+}
+
+// BreakOff tells all ranks that AllGather number and later ones cannot complete, because
+// of rank.
+func (m *Mesh) BreakOff(rank int, number uint64, why error) {
+	kind := brokenFrame
+	if errors.Is(why, ErrStalled) {
+		kind = stalledFrame
+	}
+	m.spread(notice(kind, rank, number, why))
+}
+
+// spread notes what a notice says. When it is news it is passed on, without waiting and after
+// all earlier ones, to the ranks that this one dialed, and failures to those that dialed this
+// one, too.
+func (m *Mesh) spread(f *frame) {
+	if !m.take(f) {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.stop.Err() != nil {
+		return
+	}
+	for _, l := range m.conns(f.kind == failedFrame) {
+		if l.put(f) {
+			m.wg.Go(l.flush)
+		}
+	}
+}
+
+// conns returns the connections that this rank dialed, and, if in says so, the
+// others. The caller holds mu.
+func (m *Mesh) conns(in bool) []*peerConn {
+	all := slices.Collect(maps.Values(m.out))
+	if in {
+		all = slices.AppendSeq(all, maps.Values(m.in))
+	}
+	return all
+}
+
+// Goodbye tells all peers that this rank closes. What it knows to have gone wrong before, it
+// says first, so that nobody takes its leaving for the cause.
+func (m *Mesh) Goodbye() {
+	m.gatherMu.Lock() // what was under way has been told to end
+	defer m.gatherMu.Unlock()
+	failure, broken := m.troubles()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, l := range m.conns(true) {
+		if failure != nil && failure.rank >= 0 {
+			l.put(failure)
+		}
+		if broken != nil {
+			l.put(broken)
+		}
+		l.put(notice(leftFrame, m.cfg.Rank, m.gathered.Load(), nil))
+		l.flush()
+	}
+}
+
+// Close ends all connections, and returns when all goroutines of the mesh have ended.
+func (m *Mesh) Close() {
+	m.cancel()
+	m.mu.Lock()
+	for _, l := range m.conns(true) {
+		l.conn.Close()
+	}
+	m.mu.Unlock()
+	m.wg.Wait()
+}
