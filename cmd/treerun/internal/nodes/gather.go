@@ -39,18 +39,27 @@ type Node struct {
 // Conn returns the connection to a node. The caller closes it. Node 0 has none.
 func (n *Node) Conn() net.Conn { return n.conn }
 
-// gathering is the meeting while node 0 waits for the others.
+// gathering is the meeting while node 0 waits for the others. Gather's goroutine alone
+// has it, but for session, warned and the channels.
 type gathering struct {
 	c       *Config
 	session *netconn.Session
 
-	mu       sync.Mutex
 	nodes    []*Node // by node; nil: not there yet
 	missing  int
 	seen     map[int]bool // nodes that came, those refused as well
 	conflict error        // why there will be no job
-	warned   bool
-	changed  chan struct{} // gets a value when missing or conflict changes
+
+	warned  sync.Once
+	arrived chan arrival  // nodes that have shown the key
+	gone    chan arrival  // those whose connection has ended
+	over    chan struct{} // closed when the meeting is over
+}
+
+// arrival is a node that has come, and what it says.
+type arrival struct {
+	hello *wire.Node
+	conn  *stream
 }
 
 // Gather waits, as node 0, for all others at the port of the seed, and returns
@@ -59,7 +68,7 @@ type gathering struct {
 func Gather(ctx context.Context, c *Config) ([]*Node, error) {
 	g := &gathering{
 		c: c, nodes: make([]*Node, c.Nodes), missing: c.Nodes - 1, seen: make(map[int]bool),
-		changed: make(chan struct{}, 1),
+		arrived: make(chan arrival), gone: make(chan arrival), over: make(chan struct{}),
 	}
 	g.nodes[0] = &Node{Host: c.Host, Default: c.Default}
 	if c.Broken != "" {
@@ -81,6 +90,7 @@ func Gather(ctx context.Context, c *Config) ([]*Node, error) {
 		Refused: g.refused, Wait: handshakeTimeout, Places: maxUnproved,
 	}, l)
 	err = g.wait(ctx)
+	close(g.over)
 	d.Close()
 	return g.finish(err)
 }
@@ -101,19 +111,19 @@ func listenAt(seed string) string {
 func (g *gathering) wait(ctx context.Context) error {
 	var late <-chan time.Time
 	for {
-		g.mu.Lock()
-		err, missing, all := g.conflict, g.missing, len(g.seen) >= g.c.Nodes-1
-		g.mu.Unlock()
-		switch {
-		case err == nil && missing == 0 || err != nil && all:
-			return err
-		case err != nil && late == nil:
+		switch all := len(g.seen) >= g.c.Nodes-1; {
+		case g.conflict == nil && g.missing == 0 || g.conflict != nil && all:
+			return g.conflict
+		case g.conflict != nil && late == nil:
 			late = time.After(tellTime)
 		}
 		select {
-		case <-g.changed:
+		case a := <-g.arrived:
+			g.add(a)
+		case a := <-g.gone:
+			g.lost(a)
 		case <-late:
-			return err
+			return g.conflict
 		case <-ctx.Done():
 			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return context.Cause(ctx)
@@ -125,8 +135,6 @@ func (g *gathering) wait(ctx context.Context) error {
 
 // late is the error for nodes that have not come.
 func (g *gathering) late() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	var missing []int
 	for i, n := range g.nodes {
 		if n == nil {
@@ -141,8 +149,6 @@ func (g *gathering) late() error {
 
 // finish answers all nodes that are there.
 func (g *gathering) finish(err error) ([]*Node, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	if err == nil {
 		err = g.layout()
 	}
@@ -203,66 +209,60 @@ func (g *gathering) meet(ctx context.Context, raw net.Conn) (enter func(), err e
 	if !ok || h.Node != c.Peer() {
 		return nil, errors.New("it does not say which node it is")
 	}
-	return func() { g.add(h, c) }, nil
+	return func() {
+		if !g.send(g.arrived, arrival{h, newStream(c)}) {
+			_ = c.Close()
+		}
+	}, nil
+}
+
+// send tells Gather's goroutine something, unless the meeting is over.
+func (g *gathering) send(to chan<- arrival, a arrival) bool {
+	select {
+	case to <- a:
+		return true
+	case <-g.over:
+		return false
+	}
 }
 
 // refused tells of the first stranger only: there may be many.
 func (g *gathering) refused(from net.Addr, err error) {
-	g.mu.Lock()
-	first := !g.warned
-	g.warned = true
-	g.mu.Unlock()
-	if first {
-		g.c.Warn("refused a connection from %v: %v (further ones are not reported)", from, err)
-	} else {
-		g.c.Trace("refused a connection from %v: %v", from, err)
-	}
+	say, more := g.c.Trace, ""
+	g.warned.Do(func() { say, more = g.c.Warn, " (further ones are not reported)" })
+	say("refused a connection from %v: %v%s", from, err, more)
 }
 
 // add takes a node that has shown the key.
-func (g *gathering) add(h *wire.Node, c *netconn.Conn) {
-	s := newStream(c)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	defer g.notify()
-	g.seen[h.Node] = true
-	why := g.c.differs(h)
-	switch {
+func (g *gathering) add(a arrival) {
+	g.seen[a.hello.Node] = true
+	why := g.c.differs(a.hello)
+	switch there := g.nodes[min(a.hello.Node, g.c.Nodes-1)]; {
 	case g.conflict != nil:
 		why = g.conflict.Error()
-	case why == "" && g.nodes[h.Node] != nil:
-		why = fmt.Sprintf("host %s and host %s both are node %d", g.nodes[h.Node].Host, h.Host, h.Node)
+	case why == "" && there != nil:
+		why = fmt.Sprintf("host %s and host %s both are node %d", there.Host, a.hello.Host, a.hello.Node)
 	}
 	if why != "" {
 		if g.conflict == nil {
 			g.conflict = errors.New(why)
 		}
-		_ = s.answer(why)
-		_ = s.Close()
+		_ = a.conn.answer(why)
+		_ = a.conn.Close()
 		return
 	}
-	g.nodes[h.Node] = &Node{Host: h.Host, Default: h.Default, conn: s}
+	g.nodes[a.hello.Node] = &Node{Host: a.hello.Host, Default: a.hello.Default, conn: a.conn}
 	g.missing--
-	g.c.Trace("node %d of %d is here: host %s, %v", h.Node, g.c.Nodes, h.Host, c.RemoteAddr())
-	go s.watch(func() { g.lost(h.Node, s) })
+	g.c.Trace("node %d of %d is here: host %s, %v", a.hello.Node, g.c.Nodes, a.hello.Host, a.conn.RemoteAddr())
+	go a.conn.watch(func() { g.send(g.gone, a) })
 }
 
 // lost forgets a node that has gone while others were still to come: it may come
 // again.
-func (g *gathering) lost(node int, s *stream) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if n := g.nodes[node]; n != nil && n.conn == s && g.missing > 0 {
-		g.c.Trace("node %d has gone again", node)
-		g.nodes[node] = nil
+func (g *gathering) lost(a arrival) {
+	if n := g.nodes[a.hello.Node]; n != nil && n.conn == a.conn {
+		g.c.Trace("node %d has gone again", a.hello.Node)
+		g.nodes[a.hello.Node] = nil
 		g.missing++
-		g.notify()
-	}
-}
-
-func (g *gathering) notify() {
-	select {
-	case g.changed <- struct{}{}:
-	default:
 	}
 }
