@@ -3,6 +3,7 @@ package iface
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -12,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // maxFacts bounds the names and values of Facts, in bytes.
@@ -101,38 +104,27 @@ func (h heardOf) queues() string {
 	return strings.Join(all, ", ")
 }
 
-// namespaceLink names the network namespace of this process, as far as its
-// inode's number does: a later namespace may get the same.
-func namespaceLink() string {
-	text, _ := os.Readlink("/proc/self/ns/net")
-	return text
-}
-
-// soNetnsCookie is SO_NETNS_COOKIE of Linux 5.14.
-const soNetnsCookie = 71
-
 // namespaceID tells the network namespace of this process from all others since
-// the system's start.
+// the system's start; before Linux 5.14 from those that there are, by its inode.
 func namespaceID() string {
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
+	inode, _ := os.Readlink("/proc/self/ns/net")
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return namespaceLink()
+		return inode
 	}
-	defer syscall.Close(fd)
-	v, err := syscall.GetsockoptIPMreq(fd, syscall.SOL_SOCKET, soNetnsCookie) // any option of 8 bytes
+	defer unix.Close(fd)
+	cookie, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
 	if err != nil {
-		return namespaceLink()
+		return inode
 	}
-	return fmt.Sprintf("%x", binary.NativeEndian.Uint64(append(v.Multiaddr[:], v.Interface[:]...)))
+	return strconv.FormatUint(cookie, 16)
 }
 
-// Of include/uapi/linux/if_link.h and rtnetlink.h.
+// Of include/uapi/linux/rtnetlink.h.
 const (
-	iflaCarrierChanges = 35
-	tcaKind            = 1
-	tcaOptions         = 2
-	ifinfoLen          = 16
-	tcmsgLen           = 20
+	tcaKind     = 1
+	tcaOptions  = 2
+	sizeofTcMsg = 20
 )
 
 // Disciplines whose options say a rate and nothing that counts packets; those
@@ -145,23 +137,23 @@ var (
 // heardOfDevices asks the system for all devices, by index.
 func heardOfDevices() map[int]heardOf {
 	all := make(map[int]heardOf)
-	for _, m := range dump(syscall.RTM_GETLINK, make([]byte, ifinfoLen)) {
-		if len(m) < ifinfoLen {
+	for _, m := range dump(unix.RTM_GETLINK, make([]byte, unix.SizeofIfInfomsg)) {
+		if len(m) < unix.SizeofIfInfomsg {
 			continue
 		}
-		if v := attributes(m[ifinfoLen:])[iflaCarrierChanges]; len(v) == 4 {
+		if v := attributes(m[unix.SizeofIfInfomsg:])[unix.IFLA_CARRIER_CHANGES]; len(v) == 4 {
 			all[indexIn(m)] = heardOf{carrier: strconv.Itoa(int(binary.NativeEndian.Uint32(v)))}
 		}
 	}
-	for _, m := range dump(syscall.RTM_GETQDISC, make([]byte, tcmsgLen)) {
+	for _, m := range dump(unix.RTM_GETQDISC, make([]byte, sizeofTcMsg)) {
 		kind := queueing(all, m, shaping, 0)
 		if !slices.Contains(classes, kind) {
 			continue
 		}
-		of := make([]byte, tcmsgLen)
+		of := make([]byte, sizeofTcMsg)
 		copy(of[4:8], m[4:8]) // its device
 		copy(of[12:16], m[8:12])
-		for _, class := range dump(syscall.RTM_GETTCLASS, of) {
+		for _, class := range dump(unix.RTM_GETTCLASS, of) {
 			queueing(all, class, classes, 8)
 		}
 	}
@@ -175,10 +167,10 @@ func indexIn(m []byte) int { return int(int32(binary.NativeEndian.Uint32(m[4:]))
 // kind is one of these, to its device. Of its own number and its parent's it
 // takes so many bytes: classes have them from the user. It returns the kind.
 func queueing(all map[int]heardOf, m []byte, digested []string, number int) string {
-	if len(m) < tcmsgLen {
+	if len(m) < sizeofTcMsg {
 		return ""
 	}
-	attrs := attributes(m[tcmsgLen:])
+	attrs := attributes(m[sizeofTcMsg:])
 	kind := strings.TrimRight(string(attrs[tcaKind]), "\x00")
 	text := kind
 	if options := attrs[tcaOptions]; slices.Contains(digested, kind) && len(options) > 0 {
@@ -213,38 +205,32 @@ const maxDump = 1 << 16
 // dump asks the kernel for all of a kind and returns the messages' bodies: those
 // that came before something went wrong.
 func dump(kind uint16, body []byte) (all [][]byte) {
-	fd, err := syscall.Socket(syscall.AF_NETLINK, syscall.SOCK_RAW|syscall.SOCK_CLOEXEC, syscall.NETLINK_ROUTE)
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil
 	}
-	defer syscall.Close(fd)
-	if err := syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO,
-		&syscall.Timeval{Sec: 1}); err != nil {
-		return nil
-	}
-	ask := make([]byte, syscall.NLMSG_HDRLEN, syscall.NLMSG_HDRLEN+len(body))
-	binary.NativeEndian.PutUint32(ask, uint32(cap(ask)))
-	binary.NativeEndian.PutUint16(ask[4:], kind)
-	binary.NativeEndian.PutUint16(ask[6:], syscall.NLM_F_REQUEST|syscall.NLM_F_DUMP)
-	if err := syscall.Sendto(fd, append(ask, body...), 0,
-		&syscall.SockaddrNetlink{Family: syscall.AF_NETLINK}); err != nil {
-		return nil
+	defer unix.Close(fd)
+	ask := binary.NativeEndian.AppendUint32(nil, uint32(unix.NLMSG_HDRLEN+len(body)))
+	ask = binary.NativeEndian.AppendUint16(ask, kind)
+	ask = binary.NativeEndian.AppendUint16(ask, unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
+	ask = append(append(ask, make([]byte, 8)...), body...) // without a number and a port
+	err = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1})
+	if err == nil {
+		err = unix.Sendto(fd, ask, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
 	}
 	buf := make([]byte, 64<<10)
-	for len(all) < maxDump {
-		n, _, err := syscall.Recvfrom(fd, buf, 0)
-		if err == syscall.EINTR {
+	for err == nil && len(all) < maxDump {
+		var n int
+		if n, _, err = unix.Recvfrom(fd, buf, 0); errors.Is(err, unix.EINTR) {
+			err = nil
 			continue
 		}
-		if err != nil {
-			return all
-		}
-		messages, err := syscall.ParseNetlinkMessage(buf[:n])
-		if err != nil {
-			return all
+		var messages []syscall.NetlinkMessage
+		if err == nil {
+			messages, err = syscall.ParseNetlinkMessage(buf[:n])
 		}
 		for _, m := range messages {
-			if m.Header.Type == syscall.NLMSG_DONE || m.Header.Type == syscall.NLMSG_ERROR {
+			if m.Header.Type == unix.NLMSG_DONE || m.Header.Type == unix.NLMSG_ERROR {
 				return all
 			}
 			all = append(all, slices.Clone(m.Data))
