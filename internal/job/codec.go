@@ -15,19 +15,12 @@ import (
 	"github.com/treerun/treerun/internal/strict"
 )
 
+var kindNames = [...]string{Seed: "seed", Joined: "joined", Closing: "closing", SeedIs: "seed is", Exited: "exited"}
+
 // String is the name of the kind.
 func (k MessageKind) String() string {
-	switch k {
-	case Seed:
-		return "seed"
-	case Joined:
-		return "joined"
-	case Closing:
-		return "closing"
-	case SeedIs:
-		return "seed is"
-	case Exited:
-		return "exited"
+	if k >= Seed && k <= Exited {
+		return kindNames[k]
 	}
 	return "message kind " + strconv.Itoa(int(k))
 }

@@ -113,16 +113,12 @@ func measureTopo(ranks cmdline.Ranks, where *place.Options) (*planner.Measured, 
 	j := &launch.Job{Settings: map[string]string{"no-topo-cache": "refresh"},
 		Screen: output.NewScreen(os.Stdout, os.Stderr)}
 	var err error
-	if j.Hosts, j.Size, err = where.Hosts(ranks, 0); err != nil {
+	if j.Hosts, j.Size, err = where.Hosts(ranks, 0); err == nil {
+		err = where.Fill(j)
+	}
+	if err != nil {
 		return nil, 0, err
 	}
-	if j.Remote, err = where.Remote(); err != nil {
-		return nil, 0, err
-	}
-	if j.GPUs, err = where.GPUs(); err != nil {
-		return nil, 0, err
-	}
-	where.Settings(j.Settings)
 	if j.Hosts != nil && j.Settings["probe"] == string(network.Off) {
 		delete(j.Settings, "no-topo-cache")
 	}
@@ -206,54 +202,42 @@ func buildAndRun(j *launch.Job, prog *program) (int, error) {
 }
 
 // newJob turns options into a job; Path is set once the program is built.
-func newJob(o *options, prog *program, begin time.Time) (*launch.Job, error) {
-	hosts, size, err := o.hosts()
-	if err != nil {
-		return nil, err
-	}
-	reach, err := o.place.Remote()
-	if err != nil {
-		return nil, err
-	}
-	request, err := o.place.GPUs()
-	if err != nil {
-		return nil, err
-	}
-	o.connect(&reach)
-	dir, err := workingDir(o.dir)
-	if err != nil {
-		return nil, err
-	}
+func newJob(o *options, prog *program, begin time.Time) (j *launch.Job, err error) {
 	screen := output.NewScreen(os.Stdout, os.Stderr)
-	env, exports, warnings, err := environment(os.Environ(), o.exports)
+	j = &launch.Job{
+		Program: o.program, Path: prog.Path, Args: o.args, Bind: o.bindTo,
+		Settings: make(map[string]string),
+		Timeout:  o.timeout, ShutdownTimeout: o.shutdownTimeout, OutputDir: o.outputDir,
+		Stdin: os.Stdin, Screen: screen, Trace: o.tracer(begin, screen.Err.Printf),
+	}
+	if j.Hosts, j.Size, err = o.hosts(); err == nil {
+		err = o.place.Fill(j)
+	}
+	if err == nil {
+		j.Dir, err = workingDir(o.dir)
+	}
+	var warnings []string
+	if err == nil {
+		j.Env, j.Exports, warnings, err = environment(os.Environ(), o.exports)
+	}
+	if err == nil {
+		err = o.planning.Settings(j.Settings, j.Size)
+	}
 	if err != nil {
 		return nil, err
 	}
+	o.connect(&j.Remote)
 	for _, w := range warnings {
 		screen.Err.Printf("treerun: %s", w)
 	}
 	if o.dir != "" {
-		env = host.Setenv(env, "PWD="+dir)
+		j.Env = host.Setenv(j.Env, "PWD="+j.Dir)
 	}
-	j := &launch.Job{
-		Program: o.program, Path: prog.Path, Args: o.args, Dir: dir, Env: env, Exports: exports, Size: size,
-		Hosts: hosts, Remote: reach,
-		Bind: o.bindTo, GPUs: request,
-		Settings: make(map[string]string),
-		Timeout:  o.timeout, ShutdownTimeout: o.shutdownTimeout,
-		Tag: o.tagged(size), OutputDir: o.outputDir,
-		Stdin: os.Stdin, Screen: screen,
-		Trace: o.tracer(begin, screen.Err.Printf),
-	}
-	o.place.Settings(j.Settings)
-	if err := o.planning.Settings(j.Settings, size); err != nil {
-		return nil, err
-	}
-	if o.noTopoCache {
-		j.Settings["no-topo-cache"] = "1"
-	}
-	if o.verbose {
-		j.Settings["verbose"] = "1"
+	j.Tag = o.tagged(j.Size)
+	for name, given := range map[string]bool{"no-topo-cache": o.noTopoCache, "verbose": o.verbose} {
+		if given {
+			j.Settings[name] = "1"
+		}
 	}
 	return j, nil
 }

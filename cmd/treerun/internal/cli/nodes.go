@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -62,10 +63,7 @@ func (o *options) nodes(get func(string) string) (c *nodes.Config, idle bool, er
 	if n.count == 1 {
 		return nil, false, nil // whatever the environment says
 	}
-	key := n.keyFile
-	if key == "" {
-		key = get(job.EnvKeyFile)
-	}
+	key := cmp.Or(n.keyFile, get(job.EnvKeyFile))
 	found, err := nodes.FromEnvironment(get)
 	if err != nil && (asked || key != "") {
 		return nil, false, cmdline.Usagef("%w", err)
@@ -103,19 +101,11 @@ func (o *options) nodeConfig(found *nodes.Found, key string) (*nodes.Config, err
 		Place: found.Place, Size: int(o.size), PerNode: int(o.place.PerHost), Args: o.command(),
 		Version: wire.Version(), Timeout: reach.Timeout,
 	}
-	if n.count > 0 {
-		c.Nodes = int(n.count)
-	}
+	c.Nodes, c.Seed, c.JobID = cmp.Or(int(n.count), c.Nodes), cmp.Or(n.seed, c.Seed), cmp.Or(n.jobID, c.JobID)
 	if o.flags.Changed("node-rank") {
 		c.Node = n.node
 	} else if found.From == "" {
 		return nil, cmdline.Usagef("--nnodes without --node-rank: which of the %d hosts is this?", c.Nodes)
-	}
-	if n.seed != "" {
-		c.Seed = n.seed
-	}
-	if n.jobID != "" {
-		c.JobID = n.jobID
 	}
 	switch {
 	case c.Nodes == 0:

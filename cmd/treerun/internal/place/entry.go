@@ -46,8 +46,10 @@ func parseEntry(text string) (entry, error) {
 		if err != nil || !a.Is6() || host != "["+strings.Trim(host, "[]")+"]" {
 			return e, fmt.Errorf("%.60q is no IPv6 address", host)
 		}
-		e.names = []string{a.String()}
-		return e, checkZone(a.Zone())
+		if e.names = []string{a.String()}; a.Zone() != "" {
+			err = checkChars("zone", a.Zone(), "._-")
+		}
+		return e, err
 	}
 	e.names, err = expand(host)
 	if err != nil {
@@ -97,13 +99,6 @@ func checkName(name string) error {
 		return fmt.Errorf("the name %.20q... has %d bytes, at most %d are possible", name, len(name), maxName)
 	}
 	return checkChars("host", name, "._-")
-}
-
-func checkZone(zone string) error {
-	if zone == "" {
-		return nil
-	}
-	return checkChars("zone", zone, "._-")
 }
 
 // checkChars wants letters, digits and those of more, and no dash in front.

@@ -58,16 +58,9 @@ func Parse(list string) ([]Host, error) {
 	if strings.TrimSpace(list) == "" {
 		return nil, &Error{"-H", errors.New("no host")}
 	}
-	for i, word := range splitTop(list) {
-		where := fmt.Sprintf("-H, word %d", i+1)
-		text := strings.TrimSpace(word)
-		if text == "" {
-			return nil, &Error{where, errors.New("no host between the commas")}
-		}
-		err := l.word(where, text, attributes{})
-		if err != nil {
-			return nil, &Error{where, err}
-		}
+	err := l.list(list, attributes{}, func(i, _ int) string { return fmt.Sprintf("-H, word %d", i+1) })
+	if err != nil {
+		return nil, err
 	}
 	return l.hosts, nil
 }
@@ -126,14 +119,21 @@ func (l *gatherer) line(where, text string) error {
 			return &Error{at(i + 1), err}
 		}
 	}
-	column := columns[0]
-	for _, word := range splitTop(fields[0]) {
-		here := fmt.Sprintf("%s:%d", where, column)
+	return l.list(fields[0], a, func(_, column int) string { return fmt.Sprintf("%s:%d", where, columns[0]+column) })
+}
+
+// list adds the hosts of entries between commas. where says where the entry of a number,
+// and a column, stands.
+func (l *gatherer) list(text string, a attributes, where func(i, column int) string) error {
+	column := 0
+	for i, word := range splitTop(text) {
+		here := where(i, column)
 		column += len(word) + 1
-		if word == "" {
-			return &Error{here, errors.New("no host between the commas")}
+		err := errors.New("no host between the commas")
+		if word = strings.TrimSpace(word); word != "" {
+			err = l.word(here, word, a)
 		}
-		if err := l.word(here, word, a); err != nil {
+		if err != nil {
 			return &Error{here, err}
 		}
 	}

@@ -133,6 +133,15 @@ func (o *Options) Settings(s map[string]string) {
 	}
 }
 
+// Fill tells a job how other hosts are reached, which GPUs its ranks get, and its settings.
+func (o *Options) Fill(j *launch.Job) (err error) {
+	o.Settings(j.Settings)
+	if j.Remote, err = o.Remote(); err == nil {
+		j.GPUs, err = o.GPUs()
+	}
+	return err
+}
+
 // Elsewhere reports whether hosts were named.
 func (o *Options) Elsewhere() bool { return o.hosts != "" || o.hostfile != "" }
 

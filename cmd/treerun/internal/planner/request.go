@@ -77,7 +77,7 @@ func (r *request) register(f *pflag.FlagSet) {
 	f.Var(cmdline.Word(&r.collective, kindNames()...), "collective", "`KIND`: "+broken(kindNames()))
 	f.IntVar(&r.root, "root", 0,
 		"`RANK` that has the result or gives the data, of reduce, broadcast, gather\nand scatter")
-	f.IntVar(&r.cores, "cores", r.cores,
+	f.Var(cmdline.Whole(&r.cores, 0, maxCores), "cores",
 		"`N` cores that the ranks of a host share; 0: one for each rank\n(default: those of this host)")
 	f.Lookup("cores").DefValue = "0" // shows no default
 	f.Var(cmdline.Word(&r.device, "cpu", "cuda"), "device",
@@ -100,9 +100,6 @@ func (r *request) resolve(f *pflag.FlagSet) (err error) {
 	}
 	if f.Changed("root") && !r.kind.HasRoot() {
 		return usage("--root %d: %s has no root", r.root, r.kind)
-	}
-	if r.cores < 0 || r.cores > maxCores {
-		return usage("--cores %d: want a whole number from 0 to %d", r.cores, maxCores)
 	}
 	if err := r.options.Validate(); err != nil {
 		return usage("%w", err)
