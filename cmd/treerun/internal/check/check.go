@@ -5,6 +5,7 @@
 package check
 
 import (
+	_ "embed"
 	"fmt"
 	"io"
 	"math"
@@ -19,24 +20,8 @@ import (
 	"github.com/treerun/treerun/topo/gpu"
 )
 
-const help = `treerun check looks at whether this host can run jobs, on GPUs where it has some.
-
-usage:
-  treerun check
-
-It writes a line for each of: the CUDA driver, every GPU, NVML, what GPUs can do for
-each other (peer memory, measured), memory shared between processes of a GPU (IPC),
-limits (locked memory, open files, shared memory, cores) and network devices. Each
-begins with
-
-  ok     it is as it should be
-  note   jobs run, but not as well as they could
-  WRONG  jobs fail, or GPUs cannot be used; the remedy stands behind it
-  none   the host does not have it
-
-Exit code: 0, or 1 when something is wrong. On a host without GPU that alone is not
-wrong. GPUs are busy for a second.
-`
+//go:embed help/check.txt
+var help string
 
 // State is how something is.
 type State int

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	_ "embed"
 	"fmt"
 	"io"
 	"os"
@@ -18,60 +19,9 @@ import (
 )
 
 // helpText has room for the list of flags.
-const helpText = `treerun starts N copies of a program, the ranks, and runs them as one job.
-
-usage:
-  treerun [-np N] [-H HOST:N,...] [flags] PROGRAM [ARGS...]
-  treerun topo [-np N | -H HOST:N,... | --graph FILE|MACHINE] [flags]
-  treerun plan | sim --graph FILE|MACHINE [flags]
-  treerun bench [-np N] [--collective NAME,...] [flags]
-  treerun check
-  treerun help | version
-
-topo measures the links of this host, or the network between hosts, or shows a
-graph of links; plan makes trees on a graph and proves how good they are; sim
-predicts times; bench measures them; check looks at whether this host can run jobs,
-and its GPUs. Each has a --help of its own.
-
-PROGRAM is an executable, found as a shell finds it, or a folder with a Go main
-package, which is built once and then run. A folder or a program in this folder
-needs a slash: ./train. Flags after PROGRAM are the program's own.
-
-flags:
-%s
-Ranks learn who they are through package rank, or from RANK, WORLD_SIZE,
-LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Rank 0 reads treerun's
-stdin. A line of a rank is shown as one line; one that is not finished within
-50 ms, or gets longer than 64 KiB, is shown in parts, each but the last ending
-in " \". On a terminal, text after a carriage return overwrites the line.
-
-INT, TERM and HUP stop all ranks with TERM, and with KILL after the shutdown
-timeout or a second INT. USR1, USR2, WINCH, QUIT, TSTP and CONT go to all ranks.
-When a rank fails, the others have 500 ms to say what they know; then they are
-stopped, and the last lines of treerun tell the cause. What ranks leave running
-in their process groups is ended with the job.
-
-Other hosts are reached with ssh, which must not ask questions. The same treerun
-and PROGRAM must be there, at the same path or in PATH, unless --push sends them;
-ranks run in a folder of the same path, with the environment of their host.
-
-exit codes:
-  0      all ranks exited with 0
-  N      code of the first rank that failed; 128+n if signal n killed it
-  128+n  treerun was stopped by signal n
-  124    --timeout is over
-  125    treerun itself failed, a host was lost, or PROGRAM does not build
-  126    PROGRAM cannot be executed
-  127    PROGRAM was not found
-  64     wrong usage
-
-examples:
-  treerun -np 8 ./examples/train --epochs 5
-  treerun -np 4 -x DEBUG=1 --timeout 10m --output-dir logs ./train
-  treerun -np 2 python3 train.py
-  treerun -H node1:8,node2:8 --push ./train
-  treerun bench -np 2 --collective all --plot bench.svg
-`
+//
+//go:embed help/treerun.txt
+var helpText string
 
 func printHelp() error {
 	flags := newOptions().flags.FlagUsages()
