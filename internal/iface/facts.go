@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -39,7 +38,7 @@ func Facts(offered []netip.Addr) map[string]string {
 	put("boot", string(boot))
 	put("network namespace", namespaceID())
 	all, _ := net.Interfaces()
-	inside := heardOfDevices()
+	carriers, queues := askKernel()
 	for i := range all {
 		n := &all[i]
 		d, err := readDevice(n)
@@ -52,8 +51,11 @@ func Facts(offered []netip.Addr) map[string]string {
 		if d.Speed > 0 {
 			put(n.Name+" speed", strconv.Itoa(d.Speed)+" Mbit/s")
 		}
-		put(n.Name+" changes of carrier", inside[n.Index].carrier)
-		put(n.Name+" queueing", inside[n.Index].queues())
+		put(n.Name+" changes of carrier", carriers[n.Index])
+		if all := queues[n.Index]; len(all) > 0 {
+			slices.Sort(all)
+			put(n.Name+" queueing", fmt.Sprintf("%d: %s", len(all), strings.Join(slices.Compact(all), ", ")))
+		}
 	}
 	return short(facts)
 }
@@ -71,37 +73,12 @@ func (d *Device) counts(flags net.Flags, offered []netip.Addr) bool {
 
 // short makes one fact of all devices where there are very many.
 func short(facts map[string]string) map[string]string {
-	total := 0
-	h := sha256.New()
-	for _, name := range slices.Sorted(maps.Keys(facts)) {
-		total += len(name) + len(facts[name])
-		if name != "boot" && name != "network namespace" {
-			fmt.Fprintf(h, "%q %q\n", name, facts[name])
-		}
-	}
-	if total <= maxFacts {
+	text := fmt.Sprintf("%q", facts) // by name
+	if len(text) <= maxFacts {
 		return facts
 	}
-	maps.DeleteFunc(facts, func(name, _ string) bool { return name != "boot" && name != "network namespace" })
-	facts["devices"] = fmt.Sprintf("%x", h.Sum(nil)[:8])
-	return facts
-}
-
-// heardOf is what the system says of a device besides what package net does.
-type heardOf struct {
-	carrier  string         // how often it changed
-	queueing map[string]int // its disciplines and classes, and how many of each
-}
-
-func (h heardOf) queues() string {
-	var all []string
-	for _, text := range slices.Sorted(maps.Keys(h.queueing)) {
-		if n := h.queueing[text]; n > 1 {
-			text = fmt.Sprintf("%d of %s", n, text)
-		}
-		all = append(all, text)
-	}
-	return strings.Join(all, ", ")
+	return map[string]string{"boot": facts["boot"], "network namespace": facts["network namespace"],
+		"devices": fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:16]}
 }
 
 // namespaceID tells the network namespace of this process from all others since
@@ -134,19 +111,18 @@ var (
 	classes = []string{"htb", "hfsc"}
 )
 
-// heardOfDevices asks the system for all devices, by index.
-func heardOfDevices() map[int]heardOf {
-	all := make(map[int]heardOf)
+// askKernel returns, by index of a device, how often its carrier changed, and its
+// queueing disciplines and their classes.
+func askKernel() (carriers map[int]string, queues map[int][]string) {
+	carriers, queues = make(map[int]string), make(map[int][]string)
 	for _, m := range dump(unix.RTM_GETLINK, make([]byte, unix.SizeofIfInfomsg)) {
-		if len(m) < unix.SizeofIfInfomsg {
-			continue
-		}
 		if v := attributes(m[unix.SizeofIfInfomsg:])[unix.IFLA_CARRIER_CHANGES]; len(v) == 4 {
-			all[indexIn(m)] = heardOf{carrier: strconv.Itoa(int(binary.NativeEndian.Uint32(v)))}
+			carriers[indexIn(m)] = strconv.Itoa(int(binary.NativeEndian.Uint32(v)))
 		}
 	}
 	for _, m := range dump(unix.RTM_GETQDISC, make([]byte, sizeofTcMsg)) {
-		kind := queueing(all, m, shaping, 0)
+		kind, text := queueing(m, shaping, 0)
+		queues[indexIn(m)] = append(queues[indexIn(m)], text)
 		if !slices.Contains(classes, kind) {
 			continue
 		}
@@ -154,35 +130,28 @@ func heardOfDevices() map[int]heardOf {
 		copy(of[4:8], m[4:8]) // its device
 		copy(of[12:16], m[8:12])
 		for _, class := range dump(unix.RTM_GETTCLASS, of) {
-			queueing(all, class, classes, 8)
+			_, text := queueing(class, classes, 8)
+			queues[indexIn(m)] = append(queues[indexIn(m)], text)
 		}
 	}
-	return all
+	return carriers, queues
 }
 
 // indexIn is the index of the device in an ifinfomsg or a tcmsg.
 func indexIn(m []byte) int { return int(int32(binary.NativeEndian.Uint32(m[4:]))) }
 
-// queueing adds a discipline or a class, with a digest of its options where its
-// kind is one of these, to its device. Of its own number and its parent's it
-// takes so many bytes: classes have them from the user. It returns the kind.
-func queueing(all map[int]heardOf, m []byte, digested []string, number int) string {
-	if len(m) < sizeofTcMsg {
-		return ""
-	}
+// queueing returns the kind of a discipline or a class, and with it a digest of its options
+// where its kind is one of these. Of its own number and its parent's it takes so many
+// bytes: classes have them from the user.
+func queueing(m []byte, digested []string, number int) (kind, text string) {
 	attrs := attributes(m[sizeofTcMsg:])
-	kind := strings.TrimRight(string(attrs[tcaKind]), "\x00")
-	text := kind
-	if options := attrs[tcaOptions]; slices.Contains(digested, kind) && len(options) > 0 {
-		text += fmt.Sprintf(" %x", sha256.Sum256(slices.Concat(m[8:8+number], options)))[:9]
+	kind = strings.TrimRight(string(attrs[tcaKind]), "\x00")
+	options := attrs[tcaOptions]
+	if len(options) == 0 || !slices.Contains(digested, kind) {
+		return kind, kind
 	}
-	d := all[indexIn(m)]
-	if d.queueing == nil {
-		d.queueing = make(map[string]int)
-	}
-	d.queueing[text]++
-	all[indexIn(m)] = d
-	return kind
+	digest := sha256.Sum256(slices.Concat(m[8:8+number], options))
+	return kind, fmt.Sprintf("%s %x", kind, digest[:4])
 }
 
 // attributes takes netlink attributes apart, by kind.
@@ -202,8 +171,8 @@ func attributes(b []byte) map[uint16][]byte {
 // maxDump bounds what the system may say in one go, in messages.
 const maxDump = 1 << 16
 
-// dump asks the kernel for all of a kind and returns the messages' bodies: those
-// that came before something went wrong.
+// dump asks the kernel for all of a kind and returns the messages' bodies, none shorter than
+// that of the question: those that came before something went wrong.
 func dump(kind uint16, body []byte) (all [][]byte) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
@@ -233,7 +202,9 @@ func dump(kind uint16, body []byte) (all [][]byte) {
 			if m.Header.Type == unix.NLMSG_DONE || m.Header.Type == unix.NLMSG_ERROR {
 				return all
 			}
-			all = append(all, slices.Clone(m.Data))
+			if len(m.Data) >= len(body) {
+				all = append(all, slices.Clone(m.Data))
+			}
 		}
 	}
 	return all
