@@ -6,7 +6,11 @@ package iface
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -87,4 +91,143 @@ func List(devices []Device) string {
 		return "no device at all"
 	}
 	return strings.Join(all, ", ")
+}
+
+// Read returns the devices of this host, in the system's order.
+func Read() ([]Device, error) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("network devices of this host: %w", err)
+	}
+	var devices []Device
+	for i := range all {
+		d, err := readDevice(&all[i])
+		if err != nil {
+			return nil, err
+		}
+		devices = append(devices, d)
+	}
+	return devices, nil
+}
+
+func readDevice(n *net.Interface) (Device, error) {
+	d := Device{Name: n.Name, Up: n.Flags&net.FlagUp != 0 && n.Flags&net.FlagRunning != 0}
+	addrs, err := n.Addrs()
+	if err != nil {
+		return d, fmt.Errorf("addresses of %s: %w", n.Name, err)
+	}
+	for _, a := range addrs {
+		ipnet, ok := a.(*net.IPNet)
+		if !ok {
+			continue
+		}
+		ip, ok := netip.AddrFromSlice(ipnet.IP)
+		ones, _ := ipnet.Mask.Size()
+		if ip = ip.Unmap(); ok && ones <= ip.BitLen() {
+			d.Addrs = append(d.Addrs, netip.PrefixFrom(ip, ones))
+		}
+	}
+	f := facts{loopback: n.Flags&net.FlagLoopback != 0, pointToPoint: n.Flags&net.FlagPointToPoint != 0}
+	f.fromSys(filepath.Join("/sys/class/net", n.Name), n)
+	d.Kind, d.Speed = kindOf(n.Name, f), f.speed
+	return d, nil
+}
+
+// facts is what the system tells about a device's kind.
+type facts struct {
+	loopback, pointToPoint bool
+	hardware               bool   // there is a device on some bus
+	tunTap                 bool   // a program is its other end
+	hardwareType           int    // ARPHRD_..., 0 when unknown
+	devType                string // DEVTYPE, such as "wireguard"
+	speed                  int    // Mbit/s
+}
+
+// fromSys reads what stands in the folder of a device. In a network namespace
+// of its own a process may still see the /sys of another one, so that nothing
+// is believed unless index and hardware address are those of n.
+func (f *facts) fromSys(dir string, n *net.Interface) {
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return "" // also when the device does not know, such as its speed
+		}
+		return strings.TrimSpace(string(text))
+	}
+	exists := func(name string) bool {
+		_, err := os.Stat(filepath.Join(dir, name))
+		return err == nil
+	}
+	same := strings.EqualFold(read("address"), n.HardwareAddr.String()) || len(n.HardwareAddr) == 0
+	if read("ifindex") != strconv.Itoa(n.Index) || !same {
+		return
+	}
+	f.hardware, f.tunTap = exists("device"), exists("tun_flags")
+	f.hardwareType, _ = strconv.Atoi(read("type"))
+	for line := range strings.Lines(read("uevent")) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), "DEVTYPE="); ok {
+			f.devType = value
+		}
+	}
+	if speed, err := strconv.Atoi(read("speed")); err == nil && speed > 0 {
+		f.speed = speed
+	}
+}
+
+// Hardware types of the kernel (include/uapi/linux/if_arp.h).
+const (
+	typeInfiniBand = 32
+	typePPP        = 512
+	typeTunnel     = 768
+	typeTunnel6    = 769
+	typeSIT        = 776
+	typeGRE        = 778
+	typeGRE6       = 823
+	typeNone       = 65534
+)
+
+// Beginnings of the names that container systems and VPNs give to devices.
+var (
+	containerNames = []string{
+		"docker", "br-", "virbr", "veth", "cni", "flannel", "cali", "cilium", "lxc", "lxd", "podman", "kube",
+		"nodelocaldns", "vnet", "vmnet", "vboxnet", "weave", "dummy", "ovs-", "antrea",
+	}
+	tunnelNames = []string{
+		"tun", "tap", "wg", "tailscale", "zt", "ppp", "ipsec", "vti", "nebula", "utun", "gre", "sit", "ipip", "ip6tnl",
+		"nordlynx",
+	}
+)
+
+// kindOf decides what a device is. A bridge that no container system is known
+// to make may well carry the host's own network.
+func kindOf(name string, f facts) Kind {
+	switch {
+	case f.loopback:
+		return Loopback
+	case f.hardwareType == typeInfiniBand:
+		return InfiniBand
+	case f.hardware:
+		return Ethernet
+	case begins(name, containerNames):
+		return Container
+	case f.tunTap, f.pointToPoint, begins(name, tunnelNames), isTunnel(f):
+		return Tunnel
+	case f.devType == "bond", f.devType == "vlan", f.devType == "wlan", begins(name, []string{"bond", "team"}):
+		return Ethernet
+	case begins(name, []string{"ib"}):
+		return InfiniBand
+	}
+	return Unknown
+}
+
+func isTunnel(f facts) bool {
+	switch f.hardwareType {
+	case typePPP, typeTunnel, typeTunnel6, typeSIT, typeGRE, typeGRE6, typeNone:
+		return true
+	}
+	return f.devType == "wireguard" || f.devType == "vxlan" || f.devType == "geneve"
+}
+
+func begins(name string, with []string) bool {
+	return slices.ContainsFunc(with, func(w string) bool { return strings.HasPrefix(name, w) })
 }
