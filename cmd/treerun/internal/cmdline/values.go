@@ -59,14 +59,7 @@ func (s *Size) Type() string { return "SIZE" }
 // String writes a size as Set reads it, in the largest unit that needs no
 // fraction.
 func (s *Size) String() string {
-	n, unit := int64(*s), ""
-	for _, u := range []string{"K", "M", "G", "T"} {
-		if n == 0 || n%1024 != 0 {
-			break
-		}
-		n, unit = n/1024, u
-	}
-	return strconv.FormatInt(n, 10) + unit
+	return strings.NewReplacer(" B", "", " ", "", "iB", "").Replace(numbers.Bytes(int64(*s)))
 }
 
 // Value is a flag that sets something from text.

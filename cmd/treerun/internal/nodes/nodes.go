@@ -171,22 +171,65 @@ type variables struct {
 // FromEnvironment returns what the variables of a scheduler say; nil when there
 // are none, or only one node. Seed and JobID may be empty in it.
 func FromEnvironment(get func(name string) string) (*Found, error) {
-	for _, read := range []func(*variables) *Found{fromSlurm, fromLWS, fromTorch, fromIndexedJob} {
-		v := &variables{get: get}
-		f := read(v)
-		if v.err != nil {
-			return nil, fmt.Errorf("environment: %w", v.err)
-		}
-		if f != nil {
-			return f, nil
-		}
+	v := &variables{get: get}
+	f := v.slurm()
+	for i := 0; f == nil && v.err == nil && i < len(schedulers); i++ {
+		f = v.scheduler(&schedulers[i])
 	}
-	return nil, nil
+	if v.err != nil {
+		return nil, fmt.Errorf("environment: %w", v.err)
+	}
+	return f, nil
 }
 
-// fromSlurm is for tasks of a step, which srun has started. One task per node is
+// scheduler is one that tells a treerun its node in variables. Its fields are their names,
+// "" when it has none.
+type scheduler struct {
+	name          string
+	nodes, node   string
+	perNode       string // may also be gpu, cpu or auto
+	address, port string // of the seed
+	jobID         string
+	sure          bool // one of nodes and node says that it is this one; else both do
+}
+
+var schedulers = []scheduler{
+	{name: "LeaderWorkerSet", nodes: "LWS_GROUP_SIZE", node: "LWS_WORKER_INDEX",
+		address: "LWS_LEADER_ADDRESS", sure: true},
+	// The variables that set options of torchrun, and the usual ones without a prefix.
+	{name: "torchrun's variables", nodes: "PET_NNODES", node: "PET_NODE_RANK", perNode: "PET_NPROC_PER_NODE",
+		address: "PET_MASTER_ADDR", port: "PET_MASTER_PORT", jobID: "PET_RDZV_ID"},
+	{name: "torchrun's variables", nodes: "NNODES", node: "NODE_RANK", perNode: "NPROC_PER_NODE",
+		address: "MASTER_ADDR", port: "MASTER_PORT", jobID: "RDZV_ID"},
+	// Pods of an indexed Job or a JobSet know only which one they are.
+	{name: "an indexed Job", node: "JOB_COMPLETION_INDEX"},
+}
+
+// defaultPort is the port of a seed of which only the host is known.
+const defaultPort = "29517"
+
+func (v *variables) scheduler(s *scheduler) *Found {
+	hasNodes, hasNode := s.nodes == "" || v.get(s.nodes) != "", v.get(s.node) != ""
+	if !(hasNodes && hasNode || s.sure && (hasNodes || hasNode)) {
+		return nil
+	}
+	f := &Found{Place: Place{From: s.name, JobID: v.get(s.jobID)}, Sure: s.sure}
+	if s.nodes != "" {
+		f.Nodes = v.number(s.nodes)
+	}
+	f.Node = v.number(s.node)
+	if n := v.get(s.perNode); n != "" && strings.Trim(n, "0123456789") == "" {
+		f.PerNode = v.number(s.perNode)
+	}
+	if address := v.get(s.address); address != "" {
+		f.Seed = net.JoinHostPort(address, cmp.Or(v.get(s.port), defaultPort))
+	}
+	return f
+}
+
+// slurm is for tasks of a step, which srun has started. One task per node is
 // one node; of several, the first runs the ranks of all.
-func fromSlurm(v *variables) *Found {
+func (v *variables) slurm() *Found {
 	step, err := strconv.ParseUint(v.get("SLURM_STEP_ID"), 10, 32)
 	if err != nil || step >= 0xfffffff0 || v.get("SLURM_PROCID") == "" { // Slurm's own steps, as that of a batch script
 		return nil
@@ -220,52 +263,6 @@ func port(jobID string) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(jobID)) // never fails
 	return strconv.Itoa(20000 + int(h.Sum32()%12000))
-}
-
-// defaultPort is the port of a seed of which only the host is known.
-const defaultPort = "29517"
-
-// fromLWS is for pods of a LeaderWorkerSet.
-func fromLWS(v *variables) *Found {
-	if v.get("LWS_GROUP_SIZE") == "" && v.get("LWS_WORKER_INDEX") == "" {
-		return nil
-	}
-	f := &Found{Place: Place{From: "LeaderWorkerSet"}, Sure: true}
-	f.Nodes, f.Node = v.number("LWS_GROUP_SIZE"), v.number("LWS_WORKER_INDEX")
-	if leader := v.get("LWS_LEADER_ADDRESS"); leader != "" {
-		f.Seed = net.JoinHostPort(leader, defaultPort)
-	}
-	return f
-}
-
-// fromTorch is for the variables that set options of torchrun, and for the usual
-// ones without a prefix.
-func fromTorch(v *variables) *Found {
-	for _, prefix := range []string{"PET_", ""} {
-		if v.get(prefix+"NNODES") == "" || v.get(prefix+"NODE_RANK") == "" {
-			continue
-		}
-		f := &Found{Place: Place{From: "torchrun's variables"}}
-		f.Nodes, f.Node = v.number(prefix+"NNODES"), v.number(prefix+"NODE_RANK")
-		if n := v.get(prefix + "NPROC_PER_NODE"); n != "" && strings.Trim(n, "0123456789") == "" { // else gpu, cpu, auto
-			f.PerNode = v.number(prefix + "NPROC_PER_NODE")
-		}
-		if address := v.get(prefix + "MASTER_ADDR"); address != "" {
-			f.Seed = net.JoinHostPort(address, cmp.Or(v.get(prefix+"MASTER_PORT"), defaultPort))
-		}
-		f.JobID = v.get(prefix + "RDZV_ID")
-		return f
-	}
-	return nil
-}
-
-// fromIndexedJob is for pods of an indexed Job or a JobSet, which know only which
-// one they are.
-func fromIndexedJob(v *variables) *Found {
-	if v.get("JOB_COMPLETION_INDEX") == "" {
-		return nil
-	}
-	return &Found{Place: Place{From: "an indexed Job", Node: v.number("JOB_COMPLETION_INDEX")}}
 }
 
 // number reads a variable that must be there.
