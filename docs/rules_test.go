@@ -66,7 +66,7 @@ var libraries = map[string]string{
 	"github.com/vmihailenco/msgpack/v5": "internal/strict internal/job rank internal/comm/setup collective " +
 		"cmd/treerun/internal/wire",
 	"github.com/spf13/pflag": "cmd/... examples/...",
-	"golang.org/x/sys": "transport/internal/osys internal/netconn internal/job internal/safefile " +
+	"golang.org/x/sys": "transport/internal/osys internal/netconn internal/job internal/iface internal/safefile " +
 		"topo/probe cmd/...",
 	"golang.org/x/term":  "cmd/...",
 	"gonum.org/v1/gonum": "examples/train",
