@@ -126,12 +126,7 @@ func (h *Host) network(p *printer) {
 		p.line(Line{Wrong, "network", err.Error(), "may this user read /sys and /proc/net?"})
 		return
 	}
-	spec, err := iface.Parse("")
-	if err != nil {
-		p.line(Line{Wrong, "network", err.Error(), ""})
-		return
-	}
-	offered, _, err := iface.Choose(list, spec)
+	offered, _, err := iface.Choose(list, iface.Spec{})
 	if err != nil || len(offered) == 0 {
 		p.line(Line{Note, "network", "no address for other hosts: " + iface.List(list),
 			"switch a device on, or name one with --iface"})

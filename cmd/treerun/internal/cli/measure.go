@@ -87,17 +87,20 @@ func (t *measuredText) Write(p []byte) (int, error) {
 func measureRank([]string) (int, error) {
 	ctx := context.Background() // treerun ends ranks that are not wanted any more
 	world, err := rank.Init(ctx)
+	if err == nil {
+		err = errors.Join(take(ctx, world, os.Stdout), world.Close())
+	}
 	if err != nil {
 		return 0, fmt.Errorf("measure the links: %w", err)
 	}
-	return 0, errors.Join(take(ctx, world, os.Stdout), world.Close())
+	return 0, nil
 }
 
 // take measures as one rank of world.
 func take(ctx context.Context, world *rank.World, w io.Writer) (err error) {
 	comm, err := collective.New(ctx, world)
 	if err != nil {
-		return fmt.Errorf("measure the links: %w", err)
+		return err
 	}
 	defer func() { err = errors.Join(err, comm.Close()) }()
 	graph := *comm.Graph()
@@ -112,7 +115,7 @@ func take(ctx context.Context, world *rank.World, w io.Writer) (err error) {
 	if world.Rank() == 0 {
 		r.Graph = r.Graph.Canonical()
 		if err := json.NewEncoder(w).Encode(r); err != nil {
-			return fmt.Errorf("measure the links: give the graph back: %w", err)
+			return fmt.Errorf("give the graph back: %w", err)
 		}
 	}
 	return collective.Barrier(ctx, comm) // nobody leaves before all have what they need
@@ -122,23 +125,17 @@ func take(ctx context.Context, world *rank.World, w io.Writer) (err error) {
 // theirs.
 func addGPUs(ctx context.Context, world *rank.World, r *planner.Measured) error {
 	all, err := world.AllGather(ctx, []byte(world.Device()))
-	if err != nil {
-		return fmt.Errorf("measure the links: %w", err)
-	}
-	if slices.ContainsFunc(all, func(b []byte) bool { return len(b) == 0 }) {
-		return nil
+	if err != nil || slices.ContainsFunc(all, func(b []byte) bool { return len(b) == 0 }) {
+		return err
 	}
 	dev, err := cuda.DeviceByUUID(world.Device())
 	if err != nil {
-		return fmt.Errorf("measure the links: rank %d: %w", world.Rank(), err)
+		return fmt.Errorf("rank %d: %w", world.Rank(), err)
 	}
-	if r.Hosts, err = peers.Measure(ctx, world, dev, peers.Options{Anew: true}); err != nil {
-		return fmt.Errorf("measure the links: %w", err)
+	if r.Hosts, err = peers.Measure(ctx, world, dev, peers.Options{Anew: true}); err == nil {
+		r.Graph, err = peers.Join(r.Graph, r.Hosts, false)
 	}
-	if r.Graph, err = peers.Join(r.Graph, r.Hosts, false); err != nil {
-		return fmt.Errorf("measure the links: %w", err)
-	}
-	return nil
+	return err
 }
 
 // runCheck is the command check, of this host.
