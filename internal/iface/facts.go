@@ -54,7 +54,11 @@ func Facts(offered []netip.Addr) map[string]string {
 		put(n.Name+" changes of carrier", carriers[n.Index])
 		if all := queues[n.Index]; len(all) > 0 {
 			slices.Sort(all)
-			put(n.Name+" queueing", fmt.Sprintf("%d: %s", len(all), strings.Join(slices.Compact(all), ", ")))
+			text := strings.Join(slices.Compact(all), ", ")
+			if len(all) > 1 {
+				text += fmt.Sprintf(" (%d)", len(all))
+			}
+			put(n.Name+" queueing", text)
 		}
 	}
 	return short(facts)
