@@ -16,7 +16,7 @@ func main() {
 	case host.IsGuard(os.Args[1:]):
 		os.Exit(cmdline.ExitCode(host.RunGuard(os.Args[1:])))
 	case agent.Is(os.Args[1:]):
-		os.Exit(agent.Main(os.Args[1:]))
+		os.Exit(agent.Main())
 	}
 	os.Exit(cli.Main(os.Args[1:]))
 }

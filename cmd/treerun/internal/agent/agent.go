@@ -31,16 +31,16 @@ import (
 
 // Is tells whether the arguments after treerun's name make it an agent.
 func Is(args []string) bool {
-	return len(args) > 0 && len(args) <= 2 && args[0] == agentCommand && (len(args) == 1 || args[1] == sumFlag)
+	return len(args) == 1 && args[0] == agentCommand
 }
 
 // Main is an agent, from its hello to its end. It returns the exit code.
-func Main(args []string) int {
+func Main() int {
 	if term.IsTerminal(0) {
 		fmt.Fprintln(os.Stderr, "treerun agent is what treerun starts on other hosts; it is not for people")
 		return cmdline.ExitUsage
 	}
-	code, err := obeyStdio(len(args) == 2)
+	code, err := obeyStdio()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "treerun agent: %v\n", err)
 		return cmdline.ExitCode(err)
@@ -48,29 +48,21 @@ func Main(args []string) int {
 	return code
 }
 
-// obeyStdio is an agent whose launcher is at the other end of stdin and stdout. With sum,
-// it tells the checksum of its executable.
-func obeyStdio(sum bool) (int, error) {
+// obeyStdio is an agent whose launcher is at the other end of stdin and stdout.
+func obeyStdio() (int, error) {
 	if err := host.CheckLimits(); err != nil {
 		return 0, err
-	}
-	hello := wire.Hello{Version: wire.Version()}
-	var err error
-	if sum {
-		if hello.Sum, err = wire.Sum(); err != nil {
-			return 0, err
-		}
 	}
 	stdio, err := takeStdio()
 	if err != nil {
 		return 0, err
 	}
-	return obeyAs(nil, hello, stdio)
+	return obeyAs(nil, stdio)
 }
 
 // obeyAs is an agent. node is nil for one that a launcher has started.
-func obeyAs(node *Node, hello wire.Hello, raw io.ReadWriteCloser) (int, error) {
-	if _, err := raw.Write(hello.AsAgent()); err != nil {
+func obeyAs(node *Node, raw io.ReadWriteCloser) (int, error) {
+	if _, err := raw.Write(wire.AsAgent()); err != nil {
 		return 0, fmt.Errorf("greet the launcher: %w", err)
 	}
 	up := new(wire.Conn)
@@ -128,9 +120,9 @@ func takeStdio() (*wire.Pipes, error) {
 // version knows that from our hello, and says it better.
 func readJoin(up *wire.Conn, raw io.ReadWriteCloser) (*wire.Join, error) {
 	r := bufio.NewReaderSize(raw, 64<<10)
-	h, err := wire.ReadLauncher(r)
-	if me := wire.Version(); err == nil && h.Version != me {
-		err = fmt.Errorf("the launcher is treerun %v, and this is %v", h.Version, me)
+	version, err := wire.ReadLauncher(r)
+	if me := wire.Version(); err == nil && version != me {
+		err = fmt.Errorf("the launcher is treerun %v, and this is %v", version, me)
 	}
 	if err != nil {
 		return nil, err

@@ -146,12 +146,12 @@ func (c *agentConn) begin(raw io.ReadWriteCloser) error {
 	})
 	// That it cannot be written, the reader tells better.
 	if !join.Start.Push {
-		_, _ = raw.Write(wire.Hello{Version: wire.Version()}.AsLauncher())
+		_, _ = raw.Write(wire.AsLauncher())
 	} else if err := sendSelf(raw); err != nil {
 		return err
 	}
 	r := bufio.NewReaderSize(raw, 64<<10)
-	h, said, err := wire.ReadAgent(r)
+	version, said, err := wire.ReadAgent(r)
 	if !late.Stop() && err == nil {
 		err = io.EOF
 	}
@@ -159,12 +159,13 @@ func (c *agentConn) begin(raw io.ReadWriteCloser) error {
 		_, _ = c.stderr.Write(said)
 		return err
 	}
-	if err := c.check(h); err != nil {
-		return err
+	if me := wire.Version(); version != me {
+		return errStrange{fmt.Errorf("treerun there is %v, and here %v: they are different builds (hint: install the same "+
+			"version on all hosts, or let --push send this one)", version, me)}
 	}
 	join.Index, join.Name, join.Below = c.hosts[0].Index, c.name, c.hosts[1:]
 	if join.Start.Push {
-		_, err = raw.Write(wire.Hello{Version: wire.Version()}.AsLauncher())
+		_, err = raw.Write(wire.AsLauncher())
 	}
 	if err == nil {
 		err = c.conn.Begin(r, raw, wire.Encode(join.Index, &join))
@@ -208,23 +209,6 @@ func (c *agentConn) has(host int) bool { return c.tree.route[host] == c }
 
 // errStrange is the error for an agent that is none of this treerun's.
 type errStrange struct{ error }
-
-// check looks whether the agent is of our version, and arrived whole.
-func (c *agentConn) check(h wire.Hello) error {
-	if me := wire.Version(); h.Version != me {
-		return errStrange{fmt.Errorf("treerun there is %v, and here %v: they are different builds (hint: install the same "+
-			"version on all hosts, or let --push send this one)", h.Version, me)}
-	}
-	if !c.tree.cfg.Join.Start.Push {
-		return nil
-	}
-	sum, err := wire.Sum()
-	if err == nil && h.Sum != sum {
-		err = errStrange{fmt.Errorf("treerun did not arrive there as it was sent: its checksum is %.20q, want %.20q", h.Sum,
-			sum)}
-	}
-	return err
-}
 
 // watch gives the agent up when it is silent.
 func (c *agentConn) watch() {

@@ -10,12 +10,8 @@ import (
 	"strings"
 )
 
-// agentCommand is the argument of treerun by which it becomes an agent; with sumFlag
-// behind it, it tells its checksum.
-const (
-	agentCommand = "agent"
-	sumFlag      = "--sum"
-)
+// agentCommand is the argument of treerun by which it becomes an agent.
+const agentCommand = "agent"
 
 // hostMark stands for the host's name in a launch agent's command.
 const hostMark = "{host}"
@@ -31,7 +27,7 @@ const runScript = `x=$0; test -x "$x" || x=treerun; exec "$x" ` + agentCommand
 const pushScript = `test "$#" = 2 || { echo "` + joinsWords + `" >&2; exit 125; }; ` +
 	`umask 077; d=${TMPDIR:-/tmp}/treerun-$2; trap 'rm -rf "$d"' EXIT; trap 'exit 125' HUP INT TERM; ` +
 	`mkdir "$d" || exit 125; exec 3>"$d/x" 4<"$d/x"; rm -rf "$d"; trap - EXIT HUP INT TERM; ` +
-	`head -c "$1" >&3; exec 3>&-; chmod 700 /proc/self/fd/4 && exec /proc/self/fd/4 ` + agentCommand + " " + sumFlag
+	`head -c "$1" >&3; exec 3>&-; chmod 700 /proc/self/fd/4 && exec /proc/self/fd/4 ` + agentCommand
 
 // joinsWords is what pushScript says of a launch agent with which it cannot run.
 const joinsWords = "the launch agent joins the words of its command, which a shell then splits anew; " +

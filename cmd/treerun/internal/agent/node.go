@@ -24,7 +24,7 @@ type Node struct {
 // launcher may not know of.
 func (n *Node) Run(raw io.ReadWriteCloser) (int, error) {
 	defer raw.Close()
-	return obeyAs(n, wire.Hello{Version: wire.Version()}, raw)
+	return obeyAs(n, raw)
 }
 
 // signals returns the signals to pass on; nil, which never gives one, for an

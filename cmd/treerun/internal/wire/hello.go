@@ -16,8 +16,7 @@ import (
 )
 
 // The first line that an agent writes, and the first that it reads, begin with
-// these words; then come the version of treerun and, from an agent that was pushed, the
-// SHA-256 checksum of its executable.
+// these words; then comes the version of treerun.
 const (
 	agentWord    = "treerun-agent:"
 	launcherWord = "treerun-launcher:"
@@ -26,12 +25,6 @@ const (
 // maxPreamble is how much may come before the first line: what the start-up
 // files of a shell print.
 const maxPreamble = 64 << 10
-
-// Hello is the first thing that each side says.
-type Hello struct {
-	Version string
-	Sum     string // hexadecimal; "": was not asked for
-}
 
 // Version returns what tells two builds of treerun apart, without spaces. Where
 // the go command has noted no commit, or files that were not committed, that
@@ -44,9 +37,11 @@ var Version = sync.OnceValue(func() string {
 	}
 	id, err := buildID()
 	if err != nil {
-		if id, err = Sum(); err != nil {
+		sum, err := SumOf(self)
+		if err != nil {
 			return text // such builds are taken for the same
 		}
+		id = string(sum)
 	}
 	sum := sha256.Sum256([]byte(id))
 	return text + "+build-" + hex.EncodeToString(sum[:6])
@@ -80,12 +75,6 @@ func BuildVersion() string {
 // self is this executable, even where its file is gone.
 const self = "/proc/self/exe"
 
-// Sum returns the SHA-256 checksum of this executable, hexadecimal.
-var Sum = sync.OnceValues(func() (string, error) {
-	sum, err := SumOf(self)
-	return hex.EncodeToString(sum), err
-})
-
 // SumOf returns the SHA-256 checksum of a file.
 func SumOf(path string) ([]byte, error) {
 	f, err := os.Open(path)
@@ -101,45 +90,41 @@ func SumOf(path string) ([]byte, error) {
 }
 
 // AsAgent returns the first line of an agent.
-func (h Hello) AsAgent() []byte { return h.line(agentWord) }
+func AsAgent() []byte { return []byte(agentWord + " " + Version() + "\n") }
 
 // AsLauncher returns the first line for an agent.
-func (h Hello) AsLauncher() []byte { return h.line(launcherWord) }
-
-func (h Hello) line(word string) []byte {
-	return fmt.Appendf(nil, "%s %s %s\n", word, h.Version, h.Sum)
-}
+func AsLauncher() []byte { return []byte(launcherWord + " " + Version() + "\n") }
 
 // ErrNoHello is the error of ReadAgent and ReadLauncher when what came is not
 // treerun's.
 var ErrNoHello = errors.New("it is not treerun that answers")
 
-// ReadAgent reads the first line of an agent, and skips what comes before. The
-// error, where that does not come, is the reader's or ErrNoHello; said is what
-// came instead.
-func ReadAgent(r *bufio.Reader) (h Hello, said []byte, err error) {
+// ReadAgent reads the first line of an agent, and skips what comes before. It returns the
+// agent's version. The error, where that does not come, is the reader's or ErrNoHello; said
+// is what came instead.
+func ReadAgent(r *bufio.Reader) (version string, said []byte, err error) {
 	for len(said) <= maxPreamble {
 		line, err := readLine(r)
 		if at := bytes.Index(line, []byte(agentWord)); at >= 0 && err == nil {
-			h, err = parse(string(line[at:]), agentWord)
-			return h, said, err
+			version, err = parse(string(line[at:]), agentWord)
+			return version, said, err
 		}
 		said = append(said, line...)
 		if err != nil {
-			return Hello{}, said, err
+			return "", said, err
 		}
 		if bytes.Contains(line, []byte(launcherWord)) { // it only says what we say
 			break
 		}
 	}
-	return Hello{}, said, ErrNoHello
+	return "", said, ErrNoHello
 }
 
-// ReadLauncher reads the first line for an agent.
-func ReadLauncher(r *bufio.Reader) (Hello, error) {
+// ReadLauncher reads the first line for an agent, and returns the launcher's version.
+func ReadLauncher(r *bufio.Reader) (version string, err error) {
 	line, err := readLine(r)
 	if err != nil {
-		return Hello{}, err
+		return "", err
 	}
 	return parse(string(line), launcherWord)
 }
@@ -156,10 +141,10 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	return line, err
 }
 
-func parse(line, word string) (Hello, error) {
+func parse(line, word string) (version string, err error) {
 	fields := strings.Fields(line)
-	if len(fields) < 2 || len(fields) > 3 || fields[0] != word || !strings.HasSuffix(line, "\n") {
-		return Hello{}, ErrNoHello
+	if len(fields) != 2 || fields[0] != word || !strings.HasSuffix(line, "\n") {
+		return "", ErrNoHello
 	}
-	return Hello{fields[1], strings.Join(fields[2:], "")}, nil
+	return fields[1], nil
 }
