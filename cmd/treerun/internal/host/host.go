@@ -2,7 +2,7 @@
 // messages and signals to them, and ends them with all that they have left in
 // their process groups. It decides nothing: the launcher gives orders and gets
 // reports (package wire), whether it is this very process or far away. Packages
-// launch and agent import it, and remote, whose processes a Reaper keeps as well.
+// launch and agent import it; what reaches other hosts is a child of the Reaper, too.
 package host
 
 import (

@@ -29,7 +29,7 @@ type Reaper struct {
 	ended  map[int]func(unix.WaitStatus) // by pid; of the goroutine
 	held   map[int]bool                  // by pid: stays a zombie until Release
 	reaped func()                        // called after ends have been noted
-	done   chan struct{}
+	closed bool
 }
 
 // NewReaper starts the Reaper of this process. Orphans of children become children: so we
@@ -41,7 +41,7 @@ func NewReaper() *Reaper {
 	_ = unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
 	k := &Reaper{
 		wake: make(chan struct{}, 1), ended: make(map[int]func(unix.WaitStatus)),
-		held: make(map[int]bool), reaped: func() {}, done: make(chan struct{}),
+		held: make(map[int]bool), reaped: func() {},
 	}
 	ending := make(chan os.Signal, 1) // SIGCHLD; one that waits stands for all
 	signal.Notify(ending, syscall.SIGCHLD)
@@ -90,23 +90,20 @@ func (k *Reaper) Release() {
 // Close ends the Reaper once it has done what it was given before. Children with
 // a parent-death signal die.
 func (k *Reaper) Close() {
-	k.Do(func() { close(k.done) })
+	k.Do(func() { k.closed = true })
 }
 
 func (k *Reaper) run(ending chan os.Signal) {
 	runtime.LockOSThread() // for ever: the thread ends with the goroutine
 	defer signal.Stop(ending)
 	for {
-		select {
-		case <-k.done:
-			return
-		default:
-		}
 		for _, f := range k.take() {
 			f()
 		}
+		if k.closed {
+			return
+		}
 		select {
-		case <-k.done:
 		case <-ending:
 			k.reap()
 		case <-k.wake:
