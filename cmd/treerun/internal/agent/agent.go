@@ -85,10 +85,7 @@ func obeyAs(node *Node, raw io.ReadWriteCloser) (int, error) {
 		Name: join.Name, Cores: cmdline.UsableCores(), Report: a.report, Stream: a.forward, Trace: a.trace,
 		GuardTimeout: join.PeerTimeout,
 	})
-	a.tree = New(Config{
-		Reaper: a.reaper, Join: *join, Emit: up.Send, Trace: a.trace,
-		Stream: func(f *wire.Frame, s net.Conn) { relay(up.Stream, f, s) },
-	})
+	a.tree = New(Config{Reaper: a.reaper, Join: *join, Emit: a.passUp, Trace: a.trace})
 	return a.run()
 }
 
@@ -158,6 +155,15 @@ type agent struct {
 	over    chan struct{}          // closed when all ranks have ended
 	once    sync.Once
 	node    *Node // nil unless a user has started this process
+}
+
+// passUp passes on what comes from a host below.
+func (a *agent) passUp(f *wire.Frame, s net.Conn) {
+	if s == nil {
+		a.up.Send(f)
+		return
+	}
+	relay(a.up.Stream, f, s)
 }
 
 // relay passes a stream on.

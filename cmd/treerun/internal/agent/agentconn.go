@@ -181,7 +181,7 @@ func (c *agentConn) read(raw io.ReadWriteCloser) error {
 	if err := c.begin(raw); err != nil {
 		return err
 	}
-	c.tree.gone.Go(func() { c.conn.Serve(c.stream) })
+	go c.conn.Serve(c.stream)
 	go c.watch()
 	for {
 		f, err := c.conn.Read()
@@ -191,14 +191,14 @@ func (c *agentConn) read(raw io.ReadWriteCloser) error {
 		if err != nil {
 			return err
 		}
-		c.tree.cfg.Emit(f)
+		c.tree.cfg.Emit(f, nil)
 	}
 }
 
 // stream passes on a stream that comes up.
 func (c *agentConn) stream(f *wire.Frame, s net.Conn) {
 	if c.has(f.Host) {
-		c.tree.cfg.Stream(f, s)
+		c.tree.cfg.Emit(f, s)
 		return
 	}
 	_ = s.Close()
@@ -226,5 +226,5 @@ func (c *agentConn) lost(why string) {
 	for _, h := range c.hosts {
 		l.Hosts = append(l.Hosts, h.Index)
 	}
-	c.tree.cfg.Emit(wire.Encode(c.hosts[0].Index, l))
+	c.tree.cfg.Emit(wire.Encode(c.hosts[0].Index, l), nil)
 }

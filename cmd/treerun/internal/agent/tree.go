@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
@@ -17,13 +16,12 @@ import (
 type Config struct {
 	Reaper *host.Reaper
 	Join   wire.Join // Index, Name and Below are those of this process; Start and the rest hold for all
-	// Emit gets the frames that come up, those of one host in order. Several
-	// goroutines call it; while it waits, nothing more comes from that side.
-	Emit  func(*wire.Frame)
+	// Emit gets the frames that come up, those of one host in order, without a stream; and the
+	// streams, which it owns, with the frames that they begin with. It is called concurrently.
+	// While it waits with a frame, nothing more comes from that side; with a stream, it may
+	// take as long as that.
+	Emit  func(*wire.Frame, net.Conn)
 	Trace func(format string, args ...any)
-	// Stream gets the streams that come up, and owns them. It is called concurrently, and
-	// may take as long as the stream.
-	Stream func(*wire.Frame, net.Conn)
 	// Open, unless it is nil, returns the connection to an agent that is there already.
 	// Nothing is started then.
 	Open func(index int) io.ReadWriteCloser
@@ -35,7 +33,6 @@ type Tree struct {
 	cfg   Config
 	conns []*agentConn
 	route map[int]*agentConn // by index of the host
-	gone  sync.WaitGroup     // connections, and those who serve their streams
 }
 
 // New starts agents on the hosts of cfg.Join.Below. That goes on when it has
@@ -51,7 +48,7 @@ func New(cfg Config) *Tree {
 		}
 	}
 	for _, c := range t.conns {
-		t.gone.Go(c.run)
+		go c.run()
 	}
 	return t
 }
@@ -127,14 +124,16 @@ func (t *Tree) Push(f *wire.Frame, path string) {
 	}
 }
 
-// Gone returns a channel that is closed when no connection is left.
-func (t *Tree) Gone() <-chan struct{} {
-	done := make(chan struct{})
-	go func() {
-		t.gone.Wait()
-		close(done)
-	}()
-	return done
+// Await waits until no connection is left; not for longer than the limit.
+func (t *Tree) Await(limit time.Duration) {
+	late := time.After(limit)
+	for _, c := range t.conns {
+		select {
+		case <-c.gone:
+		case <-late:
+			return
+		}
+	}
 }
 
 // Close ends the connections: agents that are still there end their ranks and

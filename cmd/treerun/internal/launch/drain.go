@@ -105,8 +105,5 @@ func (s *supervisor) tellResult() {
 		r.Code, r.Text = cmdline.ExitCode(s.err), s.err.Error()
 	}
 	s.sendTo(wire.All, r)
-	select {
-	case <-s.tree.Gone(): // having heard it, they hang up
-	case <-time.After(partGrace):
-	}
+	s.tree.Await(partGrace) // having heard it, they hang up
 }

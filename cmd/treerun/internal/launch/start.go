@@ -137,8 +137,7 @@ func (s *supervisor) reach() error {
 		join.Path = ""
 	}
 	s.tree = agent.New(agent.Config{
-		Reaper: s.reaper, Join: join, Emit: func(f *wire.Frame) { s.emit(f, nil) }, Stream: s.emit, Trace: j.Trace,
-		Open: r.Open,
+		Reaper: s.reaper, Join: join, Emit: s.emit, Trace: j.Trace, Open: r.Open,
 	})
 	if err == nil && r.PushProgram && len(join.Below) > 0 {
 		err = s.push()

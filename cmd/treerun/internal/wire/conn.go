@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"net"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -126,23 +125,21 @@ func (c *Conn) Stream(f *Frame) (net.Conn, error) {
 }
 
 // Serve calls take, in goroutines, with the streams that the other side opens. It returns
-// when the connection has ended and take has returned for all.
+// when the connection has ended.
 func (c *Conn) Serve(take func(*Frame, net.Conn)) {
-	var all sync.WaitGroup
-	defer all.Wait()
 	for {
 		s, err := c.mux.Accept()
 		if err != nil {
 			return
 		}
-		all.Go(func() {
+		go func() {
 			f, err := Read(s)
 			if err != nil {
 				_ = s.Close()
 				return
 			}
 			take(f, s)
-		})
+		}()
 	}
 }
 
