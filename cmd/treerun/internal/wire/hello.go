@@ -120,13 +120,13 @@ func ReadAgent(r *bufio.Reader) (version string, said []byte, err error) {
 	return "", said, ErrNoHello
 }
 
-// ReadLauncher reads the first line for an agent, and returns the launcher's version.
-func ReadLauncher(r *bufio.Reader) (version string, err error) {
+// ReadLauncher reads the first line for an agent.
+func ReadLauncher(r *bufio.Reader) error {
 	line, err := readLine(r)
-	if err != nil {
-		return "", err
+	if err == nil {
+		_, err = parse(string(line), launcherWord)
 	}
-	return parse(string(line), launcherWord)
+	return err
 }
 
 // readLine reads up to the end of a line, or what r has room for. The line is r's.
