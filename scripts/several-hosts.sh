@@ -16,7 +16,8 @@
 #   PEERS=DIR           the peer kit (see peers.sh); PEERS= measures treerun alone
 #   REPEAT=5            repetitions; the median counts
 #   CAP=0.1             seconds that a small message's timed iterations may take
-#   ONLY=even,mesh      measure on these networks only: even, even2, mesh, uneven, open
+#   ONLY=even,mesh-gloo measure on these networks (even, even2, mesh, uneven, open), or these implementations there,
+#                       only, and keep the rest of an earlier record
 #   OUT=docs/results    where to write (quick: a new temporary folder)
 set -euo pipefail
 cd "$(dirname "$0")/.."

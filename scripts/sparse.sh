@@ -12,7 +12,8 @@
 #
 # Environment:
 #   PEERS=DIR           the peer kit (see peers.sh); PEERS= measures treerun alone
-#   ONLY=CASE,...       measure these only (CASE* for all that begin so), and keep the rest of an earlier record
+#   ONLY=4x2,1x2-price  measure these sets of ranks, or forms on them (a star for all that begin so), only, and keep
+#                       the rest of an earlier record
 #   REPEAT=3            repetitions; the median counts
 #   N=1                 timed iterations of a row on several hosts, in each repetition
 #   OUT=docs/results    where to write (quick: a new temporary folder)

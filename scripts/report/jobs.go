@@ -52,7 +52,7 @@ func (l *load) perf() []string {
 	if !l.check {
 		args = append(args, "-c", "0")
 	}
-	if l.inPlace == "yes" {
+	if l.inPlace == "yes" && l.ops != "broadcast" { // which always is
 		args = append(args, "-i")
 	}
 	return args
@@ -137,11 +137,14 @@ func (m *run) peer(w where, who, program string, args []string) []string {
 	return append(append(line, path), args...)
 }
 
+// jobLimit is how long one job may take.
+const jobLimit = 3 * time.Minute
+
 // output runs a command on host 0, or on this one, with a folder for what treerun
-// keeps, and returns its stdout. After limit, or when ctx ends, it ends the command's
+// keeps, and returns its stdout. After the limit, or when ctx ends, it ends the command's
 // process group and all that runs on the hosts.
-func (m *run) output(ctx context.Context, w where, limit time.Duration, cache string, line ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+func (m *run) output(ctx context.Context, w where, cache string, line ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, jobLimit)
 	defer cancel()
 	cmd := exec.Command(line[0], line[1:]...)
 	if w.h != nil {
@@ -169,9 +172,9 @@ func (m *run) output(ctx context.Context, w where, limit time.Duration, cache st
 }
 
 // job runs a benchmark and notes the rows that it prints, with part and who.
-func (m *run) job(ctx context.Context, w where, limit time.Duration, k key, line ...string) error {
+func (m *run) job(ctx context.Context, w where, k key, line ...string) error {
 	clock := startWatch()
-	out, err := m.output(ctx, w, limit, "cache-"+k.Part, line...)
+	out, err := m.output(ctx, w, "cache-"+k.Part, line...)
 	if err != nil {
 		return err
 	}
@@ -214,12 +217,15 @@ func (m *run) repetitions(ctx context.Context, one func() error) error {
 	return nil
 }
 
+// isPeer reports whether an implementation is one of the kit's.
+func isPeer(who string) bool {
+	name, _, _ := strings.Cut(who, ":")
+	return slices.Contains([]string{"openmpi", "mpich", "gloo"}, name)
+}
+
 // turn returns the implementations that take part, in this repetition's order.
 func (m *run) turn(who ...string) []string {
-	all := slices.DeleteFunc(slices.Clone(who), func(w string) bool {
-		name, _, _ := strings.Cut(w, ":")
-		return m.peers == "" && slices.Contains([]string{"openmpi", "mpich", "gloo"}, name)
-	})
+	all := slices.DeleteFunc(slices.Clone(who), func(w string) bool { return m.peers == "" && isPeer(w) })
 	if len(all) == 0 {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"os"
+	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
@@ -11,8 +12,8 @@ import (
 	"time"
 )
 
-// describe notes the machine, and treerun, whose version is given.
-func (r *record) describe(version string) {
+// describe notes the machine, and treerun, whose version is given, with those of MPIs.
+func (r *record) describe(version string, mpis ...string) {
 	cpu := "unknown"
 	info, _ := os.ReadFile("/proc/cpuinfo")
 	if _, rest, found := strings.Cut(string(info), "model name"); found {
@@ -23,6 +24,15 @@ func (r *record) describe(version string) {
 	r.fact("machine", "%d cores, %s", runtime.NumCPU(), cpu)
 	r.fact("kernel", "Linux %s", bytes.TrimSpace(release))
 	r.fact("treerun", "%s, %s", version, runtime.Version())
+	for _, name := range mpis {
+		out, _ := exec.Command("mpirun."+name, "--version").Output()
+		for word := range strings.FieldsSeq(string(out)) {
+			if strings.Contains(word, ".") && strings.Trim(word, "0123456789.") == "" {
+				r.fact(titleOf(name), "%s", word)
+				break
+			}
+		}
+	}
 }
 
 // watch measures how long something takes, and how many cores others use

@@ -28,9 +28,9 @@ import (
 // report is one page with its charts.
 type report struct {
 	name    string
-	record  bool                              // made from a record
-	repeat  int                               // repetitions, unless told
-	measure func(*run, context.Context) error // nil: not by this program
+	record  bool              // made from a record
+	repeat  int               // repetitions, unless told
+	measure func(*run) []site // what is measured; nil: nothing, by this program
 	// files returns what the page's template is given, and charts; nil: the rows, and none.
 	files func(*record) (page any, svg pictures, err error)
 }
@@ -145,13 +145,15 @@ func (r *report) measured(ctx context.Context, args []string) (err error) {
 	f.IntVar(&m.iterations, "n", 1, "sparse: timed iterations of a row on several hosts, in each repetition")
 	f.Float64Var(&m.seconds, "cap", 0.1, "several-hosts: seconds of timed iterations of a row of small messages")
 	f.IntVar(&m.mbits, "rate", 200, "slow-card: Mbit/s of the cards")
-	only := f.String("only", "", "several-hosts: NETWORK,...; sparse: CASE,... (CASE* for all that begin so): measure "+
-		"no others; "+
-		"sparse keeps the others of an earlier record")
+	only := f.String("only", "", "PART,... or PART-WHO,... (a star for all that begin so): measure no others, and keep "+
+		"those of an earlier record")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
 	m.only = strings.FieldsFunc(*only, func(c rune) bool { return c == ',' })
+	if r.name == "several-hosts" && m.hello == "" {
+		return errors.New("several-hosts needs -hello FILE")
+	}
 	if f.NArg() != 1 || m.treerun == "" || m.repeat < 1 || m.iterations < 1 || m.mbits < 1 {
 		return errUsage
 	}
@@ -160,20 +162,42 @@ func (r *report) measured(ctx context.Context, args []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(m.work)) }()
 	file := r.recordIn(f.Arg(0))
-	if m.only != nil && r.name == "sparse" {
-		if m.record, err = readRecord(file); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		} else if err != nil {
-			m.record = &record{}
-		}
-		m.facts = nil
+	if m.peers == "" {
+		m.describe(m.about)
+	} else {
+		m.describe(m.about, "openmpi", "mpich")
 	}
-	m.describe(m.about)
-	if err := r.measure(m, ctx); err != nil {
+	sites, err := chosen(r.measure(m), m.only)
+	if err != nil {
+		return err
+	}
+	if m.only != nil {
+		if err := m.keep(file); err != nil {
+			return err
+		}
+	}
+	if m.quick {
+		sites = quickly(sites)
+	}
+	if err := m.measure(ctx, sites); err != nil {
 		return err
 	}
 	if err := m.write(file); err != nil {
 		return err
 	}
 	return r.page(f.Arg(0))
+}
+
+// keep takes over the rows of an earlier record, if there is one, that are not measured anew.
+func (m *run) keep(file string) error {
+	old, err := readRecord(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	m.rows = slices.DeleteFunc(old.rows, func(v *row) bool {
+		return slices.ContainsFunc(m.only, func(name string) bool { return runs(name, v.Part, v.Who) })
+	})
+	return nil
 }

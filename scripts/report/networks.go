@@ -1,77 +1,147 @@
 package main
 
-import "github.com/treerun/treerun/internal/testutil/nethosts"
+import (
+	"fmt"
+
+	"github.com/treerun/treerun/internal/testutil/nethosts"
+)
 
 // hosts is how many there are in every network of several-hosts and of sparse.
 const hosts = 4
 
-// network is one set of hosts, and what is measured on it.
-type network struct {
-	name string
-	nethosts.Network
-	groups []group
+var (
+	even = nethosts.Network{Rates: []string{"500mbit"}}
+	mesh = nethosts.Network{Mesh: [][]string{
+		{"-", "800mbit", "400mbit", "200mbit"},
+		{"800mbit", "-", "100mbit", "400mbit"},
+		{"400mbit", "100mbit", "-", "800mbit"},
+		{"200mbit", "400mbit", "800mbit", "-"},
+	}}
+	uneven = nethosts.Network{Rates: []string{"800mbit", "400mbit", "200mbit", "100mbit"}}
+)
 
-	// goals are the shares of the bound that treerun is to reach, by collective, for
-	// messages of so many bytes and more.
-	goals map[string]float64
-	from  int64
-}
-
-// group is a row of sizes, measured in one job per implementation.
-type group struct {
-	load
-	perHost int
-	most    int // measured in so many repetitions only; 0: in all
-	who     []string
-}
-
-const both = "allreduce,broadcast"
-
-// sized returns the groups for one range of sizes, with so many iterations, or as many
-// as fit the time for small messages: AllReduce and Broadcast of all, and AllReduce of
-// those with a setting that is known to be better somewhere.
-func sized(begin, end, factor int64, iters, warmup, most int) []group {
-	l := load{ops: both, begin: begin, end: end, factor: factor, iters: iters, warmup: warmup}
-	variants := l
-	variants.ops = "allreduce"
-	return []group{
-		{l, 1, most, []string{"treerun", "openmpi", "mpich", "gloo"}},
-		{variants, 1, most, []string{"openmpi:ring", "gloo:hd"}},
-	}
-}
-
-// networks returns all, in the order of the page.
-func networks() []network {
-	large := sized(16*mib, 16*mib, 2, 1, 1, 0)
-	even := append(append(sized(8, 256*kib, 8, 0, 5, 0), sized(mib, 4*mib, 4, 3, 1, 0)...), large...)
-	mesh := append(sized(mib, 4*mib, 4, 2, 1, 0), large...)
-	uneven := append(sized(4*mib, 4*mib, 2, 1, 1, 0), sized(16*mib, 16*mib, 2, 1, 0, 2)...)
-	open := append(sized(8, 16*mib, 8, 0, 5, 0), sized(64*mib, 64*mib, 2, 3, 1, 0)...)
-	two := load{ops: both, begin: 4 * mib, end: 16 * mib, factor: 4, iters: 2, warmup: 1}
-	most := map[string]float64{"allreduce": 0.90, "broadcast": 0.90}
-	cards := nethosts.Network{Rates: []string{"500mbit"}}
-	return []network{
-		{"even", cards, even, map[string]float64{"allreduce": 0.95, "broadcast": 0.90}, 4 * mib},
-		{"even2", cards, []group{{two, 2, 0, []string{"treerun", "openmpi", "mpich"}}}, nil, 0},
-		{"mesh", nethosts.Network{Mesh: [][]string{
-			{"-", "800mbit", "400mbit", "200mbit"},
-			{"800mbit", "-", "100mbit", "400mbit"},
-			{"400mbit", "100mbit", "-", "800mbit"},
-			{"200mbit", "400mbit", "800mbit", "-"},
-		}}, mesh, most, 16 * mib},
-		{"uneven", nethosts.Network{Rates: []string{"800mbit", "400mbit", "200mbit", "100mbit"}}, uneven, most, 4 * mib},
-		{"open", nethosts.Network{}, open, nil, 0},
-	}
-}
-
-// quickly makes all of it short, to test the program.
-func quickly(all []network) []network {
-	for i := range all {
-		for k := range all[i].groups {
-			g := &all[i].groups[k]
-			g.begin, g.end, g.factor, g.warmup = min(g.begin, 256*kib), min(g.end, 256*kib), 512, 0
-			g.iters = min(g.iters, 1)
+// severalHosts are the networks of the page, in its order. AllReduce is measured with
+// those settings of the peers, too, that are known to be better somewhere.
+func (m *run) severalHosts() []site {
+	sized := func(begin, end, factor int64, iters, warmup, most int) []group {
+		l := load{ops: "allreduce", begin: begin, end: end, factor: factor, iters: iters, warmup: warmup, check: true,
+			inPlace: "no"}
+		if iters == 0 {
+			l.iters, l.seconds = 200, m.seconds
 		}
+		broadcast := l
+		broadcast.ops, broadcast.inPlace = "broadcast", "yes" // as MPI_Bcast always is
+		return []group{
+			{load: l, most: most, who: []string{self, "openmpi", "mpich", "gloo", "openmpi:ring", "gloo:hd"}},
+			{load: broadcast, most: most, who: []string{self, "openmpi", "mpich", "gloo"}},
+		}
+	}
+	together := func(parts ...[]group) (all []group) {
+		for _, p := range parts {
+			all = append(all, p...)
+		}
+		return all
+	}
+	large := sized(16*mib, 16*mib, 2, 1, 1, 0)
+	most := map[string]float64{"allreduce": 0.90, "broadcast": 0.90}
+	null := group{load: load{ops: empty}, who: []string{self, "openmpi", "mpich"}}
+	return []site{
+		{"even", hosts, 1, even, together(sized(8, 256*kib, 8, 0, 5, 0), sized(mib, 4*mib, 4, 3, 1, 0), large),
+			map[string]float64{"allreduce": 0.95, "broadcast": 0.90}, 4 * mib},
+		{"even2", hosts, 2, even, sized(4*mib, 16*mib, 4, 2, 1, 0), nil, 0},
+		{"mesh", hosts, 1, mesh, together(sized(mib, 4*mib, 4, 2, 1, 0), large), most, 16 * mib},
+		{"uneven", hosts, 1, uneven, together(sized(4*mib, 4*mib, 2, 1, 1, 0), sized(16*mib, 16*mib, 2, 1, 0, 2)), most,
+			4 * mib},
+		{"open", hosts, 1, nethosts.Network{}, together(sized(8, 16*mib, 8, 0, 5, 0), sized(64*mib, 64*mib, 2, 3, 1, 0),
+			[]group{null}), nil, 0},
+	}
+}
+
+// pushPulls are numbers of AllReduces at once with eight ranks of this machine.
+func (m *run) pushPulls() (all []site) {
+	l := load{ops: "allreduce", begin: 4 * kib, end: 4 * mib, factor: 4, iters: 20, warmup: 5, seconds: 0.5,
+		inPlace: "no", check: true}
+	for _, n := range []string{"1", "50", "150"} {
+		g := group{load: l, who: []string{"ring", "star", "kl", "multi"}, flag: "--algorithm", more: []string{"--inflight", n}}
+		all = append(all, site{part: n, hosts: 1, perHost: 8, groups: []group{g}})
+	}
+	return all
+}
+
+// shares are the slow card's parts of the others' rate; the first has none slow.
+var shares = []float64{1, 0.875, 0.75, 0.5}
+
+// slowCard are eight hosts of which one has a card with a share of the others' rate.
+func (m *run) slowCard() (all []site) {
+	m.fact(rateFact, "%d", m.mbits)
+	l := load{ops: "allreduce", begin: 16 * mib, end: 16 * mib, factor: 2, iters: 3, warmup: 1, inPlace: "no", check: true}
+	for _, share := range shares {
+		rates := make([]string, cardHosts)
+		for i := range rates {
+			rates[i] = fmt.Sprintf("%dkbit", 1000*m.mbits)
+		}
+		rates[cardHosts-1] = fmt.Sprintf("%.0fkbit", 1000*float64(m.mbits)*share)
+		g := group{load: l, who: []string{self, "ring"}, flag: "--algorithm"}
+		all = append(all, site{part: fmt.Sprint(share), hosts: cardHosts, perHost: 1,
+			network: nethosts.Network{Rates: rates}, groups: []group{g}})
+	}
+	return all
+}
+
+// own is the form with aggregators on ranks of their own.
+const own = "own"
+
+var mpis = []string{"openmpi", "openmpi:ring", "mpich"}
+
+// forms are those that ranks on so many hosts can choose between, beside the dense plan.
+func forms(hosts int) []string {
+	if hosts == 1 {
+		return []string{"trees", "aggregators", "shared"}
+	}
+	return []string{"trees", "aggregators"}
+}
+
+// sparse are sets of ranks on several hosts and on this one: "4x2" for four hosts with
+// two each. Dense input runs as the dense plan, so that forms have rare densities alone.
+func (m *run) sparse() (all []site) {
+	const sweep, few, rare = "1,.8,.4,.2,.1,.08,.04,.02,.01", "1,.1,.01", ".1,.01"
+	const paperBytes = 104857600 // the message of the paper: 26,214,400 floats
+	for _, set := range []struct {
+		hosts, perHost int
+		densities      string // by price, at random
+		others         string // overlaps
+		own            string // densities with aggregators on ranks of their own
+		peers          []string
+	}{
+		{hosts, 2, sweep, "full,none", ".01", mpis}, {hosts, 1, few, "full", "", nil},
+		{1, 2, few, "full", "", nil}, {1, 4, few, "full", rare, nil}, {1, 8, few, "full", "", nil},
+	} {
+		l := load{ops: "allreduce", begin: paperBytes, end: paperBytes, factor: 2, iters: m.iterations, warmup: 1,
+			inPlace: "yes"}
+		othersDensities := rare
+		if set.hosts == 1 {
+			l.begin, l.end, l.iters, l.warmup, l.inPlace = 64*mib, 64*mib, 9, 2, "both"
+			othersDensities = few
+		}
+		dense := group{load: l, who: set.peers} // is not compared
+		l.check = true
+		plain := group{load: l, who: []string{"plain"}}
+		l.ops = "sparse-allreduce"
+		lie := func(who []string, flag, densities, overlaps string, more ...string) group {
+			return group{load: l, who: who, flag: flag, more: append(more, "--density", densities, "--overlap", overlaps)}
+		}
+		s := site{part: fmt.Sprintf("%dx%d", set.hosts, set.perHost), hosts: set.hosts, perHost: set.perHost, network: even}
+		s.groups = []group{plain, lie([]string{"price"}, "", set.densities, "random"),
+			lie([]string{"price"}, "", othersDensities, set.others),
+			lie(forms(set.hosts), "--form", rare, "random,"+set.others)}
+		if set.own != "" {
+			l.inPlace = "yes"
+			s.groups = append(s.groups, lie([]string{own}, "", set.own, "random", "--form", "aggregators", "--aggregators", "4"))
+		}
+		if len(set.peers) > 0 {
+			s.groups = append(s.groups, dense)
+		}
+		all = append(all, s)
 	}
 	return all
 }

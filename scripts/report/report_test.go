@@ -193,45 +193,48 @@ func TestSeveralHosts(t *testing.T) {
 		"| 4 | 100 | 240 | 90 | 2.40 |")
 }
 
-// Every network is within what hosts can be made with, and has a chapter.
-func TestNetworks(t *testing.T) {
+// What is measured is within what hosts can be made with, and several-hosts has a chapter
+// for every network.
+func TestSites(t *testing.T) {
 	text, err := pages.ReadFile("pages/several-hosts.tmpl")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range quickly(networks()) {
-		found := strings.Contains(string(text), `{{with .In "`+n.name+`"}}`)
-		if !found || len(n.groups) == 0 {
-			t.Errorf("network %s: %d groups, chapter %v", n.name, len(n.groups), found)
+	for _, r := range reports {
+		if r.measure == nil {
+			continue
 		}
-		for _, g := range n.groups {
-			if g.begin > g.end || g.factor < 2 || g.perHost < 1 || len(g.who) == 0 {
-				t.Errorf("%s: %+v", n.name, g)
+		for _, s := range quickly(r.measure(&run{record: &record{}, iterations: 1, mbits: 200})) {
+			found := r.name != "several-hosts" || strings.Contains(string(text), `{{with .In "`+s.part+`"}}`)
+			if !found || len(s.groups) == 0 || s.perHost < 1 || s.hosts < 1 {
+				t.Errorf("%s: %s: %d groups, chapter %v", r.name, s.part, len(s.groups), found)
+			}
+			for _, g := range s.groups {
+				if g.begin > g.end || g.factor < 2 || len(g.who) == 0 {
+					t.Errorf("%s: %s: %+v", r.name, s.part, g)
+				}
 			}
 		}
 	}
 }
 
-func TestCases(t *testing.T) {
-	all := cases()
-	var list []string
-	for _, c := range all {
-		list = append(list, c.name())
+func TestChosen(t *testing.T) {
+	all := func() []site { return (&run{}).sparse() }
+	some, err := chosen(all(), []string{"4x2-plain", "4x2-price*"})
+	if err != nil || len(some) != 1 || len(some[0].groups) != 3 || some[0].groups[1].who[0] != "price" ||
+		!slices.Contains(some[0].groups[2].more, "full,none") {
+		t.Errorf("chose %+v, %v", some, err)
 	}
-	slices.Sort(list)
-	if len(slices.Compact(slices.Clone(list))) != len(list) {
-		t.Errorf("two cases have one name: %v", list)
+	if some, err = chosen(all(), []string{"1x2"}); err != nil || len(some) != 1 || len(some[0].groups) != 4 {
+		t.Errorf("chose %+v, %v", some, err)
 	}
-	some, err := chosenCases(all, []string{"4x2-plain", "4x2-price*"})
-	if err != nil || len(some) != 3 || some[1].name() != "4x2-price-random" || some[2].overlaps != "full,none" {
-		t.Errorf("chose %v, %v", some, err)
+	for name, want := range map[string]bool{"4x2": true, "4x2-price": true, "4x2-pr*": true, "4x": false, "4x1": false} {
+		if runs(name, "4x2", "price") != want {
+			t.Errorf("%s means 4x2-price: %v", name, !want)
+		}
 	}
-	full := &row{key: key{Part: "4x2", Who: "price"}, Sparse: &sparse{Overlap: "full"}}
-	if some[1].measures(full) || !some[2].measures(full) {
-		t.Error("a row is of another case")
-	}
-	if _, err := chosenCases(all, []string{"4x2"}); err == nil {
-		t.Error("a case that is not there was chosen")
+	if _, err := chosen(all(), []string{"4x3"}); err == nil {
+		t.Error("what is not there was chosen")
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/treerun/treerun/internal/chart"
 	"github.com/treerun/treerun/topo"
@@ -16,7 +15,7 @@ func severalHostsFiles(r *record) (any, pictures, error) {
 	var panels [][]chart.Panel
 	for _, n := range []struct{ network, title string }{{"even", "500 Mbit/s, "}, {"open", "unshaped, "}} {
 		var pair []chart.Panel
-		for op := range strings.SplitSeq(both, ",") {
+		for _, op := range []string{"allreduce", "broadcast"} {
 			pair = append(pair, v.In(n.network).For(op).panel(n.title+op))
 		}
 		panels = append(panels, pair)
@@ -25,30 +24,30 @@ func severalHostsFiles(r *record) (any, pictures, error) {
 	return v, pictures{"several-hosts.svg": svg}, err
 }
 
-// network returns what the rows were measured on: no name for what is none.
-func (v view) network() network {
-	for _, n := range networks() {
-		if n.name == v.Part {
-			return n
+// site returns what the rows were measured on: no part for what is none.
+func (v view) site() site {
+	for _, s := range (&run{}).severalHosts() {
+		if s.part == v.Part {
+			return s
 		}
 	}
-	return network{}
+	return site{}
 }
 
 // Goal is the share of the bound that treerun is to reach, 0 where there is no goal.
 func (v view) Goal() float64 {
-	n := v.network()
-	if v.Bytes < n.from {
+	s := v.site()
+	if v.Bytes < s.from {
 		return 0
 	}
-	return n.goals[v.Op]
+	return s.goals[v.Op]
 }
 
 // Judged returns treerun's rows for which there is a goal.
 func (v view) Judged() (list []view) {
-	for _, n := range networks() {
-		for op := range strings.SplitSeq(both, ",") {
-			list = append(list, v.In(n.name).For(op).By(self).Sizes()...)
+	for _, s := range (&run{}).severalHosts() {
+		for _, op := range []string{"allreduce", "broadcast"} {
+			list = append(list, v.In(s.part).For(op).By(self).Sizes()...)
 		}
 	}
 	return slices.DeleteFunc(list, func(v view) bool { return v.Goal() == 0 })
@@ -72,7 +71,7 @@ func titleOf(who string) string {
 // Bound returns how fast a message can be done with at most, in Mbit/s of the payload that
 // TCP carries over cards and links of such rates; NaN where there is no limit.
 func (v view) Bound() float64 {
-	n := v.network()
+	n := v.site().network
 	rate := func(text string) (v float64) {
 		_, _ = fmt.Sscanf(text, "%gmbit", &v) // no rate: no link
 		return v * payload

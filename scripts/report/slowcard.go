@@ -1,16 +1,12 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"text/template"
-	"time"
 
-	"github.com/treerun/treerun/internal/testutil/nethosts"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/pack"
 )
@@ -22,9 +18,6 @@ const (
 	// payload is the most that TCP carries of what a shaped card counts.
 	payload = 1448.0 / 1514
 )
-
-// shares are the slow card's parts of the others' rate; the first has none slow.
-var shares = []float64{1, 0.875, 0.75, 0.5}
 
 // cards returns n hosts with a rank and a card each, on a switch that does not
 // block. The last host's card has a share of the others' rate.
@@ -52,49 +45,6 @@ func cardBound(n int, share float64) float64 {
 
 // ringRate is what a ring reaches: 2(n-1)/n messages go over every card.
 func ringRate(n int, share float64) float64 { return share * float64(n) / float64(2*(n-1)) }
-
-// slowCard measures AllReduce on hosts of which one has a slow card.
-func (m *run) slowCard(ctx context.Context) error {
-	m.fact(rateFact, "%d", m.mbits)
-	return m.repetitions(ctx, func() error {
-		for _, share := range shares {
-			if err := m.onCards(ctx, share); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// onCards measures one repetition with a card that has a share of the others' rate.
-func (m *run) onCards(ctx context.Context, share float64) (err error) {
-	rates := make([]string, cardHosts)
-	for i := range rates {
-		rates[i] = fmt.Sprintf("%dkbit", 1000*m.mbits)
-	}
-	rates[cardHosts-1] = fmt.Sprintf("%.0fkbit", 1000*float64(m.mbits)*share)
-	h, err := makeHosts(cardHosts, nethosts.Network{Rates: rates})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, h.Close()) }()
-	w := where{h, cardHosts, 1}
-	bytes := int64(16 * mib)
-	if m.quick {
-		bytes = 256 * kib
-	}
-	l := load{ops: "allreduce", begin: bytes, end: bytes, factor: 2, iters: 3, warmup: 1, inPlace: "no", check: m.rep == 1}
-	for _, who := range m.turn(self, "ring") {
-		line := append([]string{m.treerun}, l.bench(w.ranks()...)...)
-		if who != self {
-			line = append(line, "--algorithm", who)
-		}
-		if err := m.job(ctx, w, 3*time.Minute, key{Part: fmt.Sprint(share), Who: who}, line...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // slowCardPage is what the page is made of.
 type slowCardPage struct {

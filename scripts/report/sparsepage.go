@@ -209,15 +209,12 @@ type choice struct {
 // Choices finds that row.
 func (t tensors) Choices() choice {
 	worst := choice{Worst: math.NaN()}
-	for _, c := range cases() {
-		if c.who != "price" {
-			continue
-		}
-		for overlap := range strings.SplitSeq(c.overlaps, ",") {
-			for _, at := range t.On(c.set()).Lie(overlap).Each() {
+	for _, set := range []string{"4x2", "4x1", "1x2", "1x4", "1x8"} {
+		for _, overlap := range []string{"random", "full", "none"} {
+			for _, at := range t.On(set).Lie(overlap).Each() {
 				for _, outside := range []bool{false, true} {
 					at.Outside = outside
-					if v := at.choice(forms(c.hosts)); v.Worst > worst.Worst || math.IsNaN(worst.Worst) && known(v.Worst) {
+					if v := at.choice(); v.Worst > worst.Worst || math.IsNaN(worst.Worst) && known(v.Worst) {
 						worst = v
 					}
 				}
@@ -229,13 +226,14 @@ func (t tensors) Choices() choice {
 
 // choice compares the chosen form with the quickest one; NaN where fewer than three were
 // measured.
-func (t tensors) choice(forms []string) choice {
+func (t tensors) choice() choice {
 	chosen := t.Of("price")
 	if chosen == nil {
 		return choice{Worst: math.NaN()}
 	}
 	own, least, quickest, count := math.NaN(), math.Inf(1), "", 0
-	for _, name := range append(forms, "dense") {
+	hosts, _ := t.hosts()
+	for _, name := range append(forms(hosts), "dense") {
 		v := t.Time(name)
 		if name == "dense" {
 			v = t.Dense("plain")

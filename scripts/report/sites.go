@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/treerun/treerun/internal/testutil/nethosts"
+)
+
+// site is a set of hosts, and what is measured there.
+type site struct {
+	part    string // of its rows
+	hosts   int    // 1: this one
+	perHost int    // ranks
+	network nethosts.Network
+	groups  []group
+
+	// goals are the shares of the bound that treerun is to reach, by collective, for
+	// messages of so many bytes and more.
+	goals map[string]float64
+	from  int64
+}
+
+// group is a benchmark that several implementations run in turns.
+type group struct {
+	load
+	most int      // measured in so many repetitions only; 0: in all
+	who  []string // peers, treerun, or what it runs as
+	flag string   // of treerun bench, which takes what it runs as; "": none
+	more []string // arguments of treerun bench
+}
+
+// empty are the ops of a job that does nothing.
+const empty = "start"
+
+// runs reports whether a name of -only means an implementation at a site: PART,
+// PART-WHO, or the beginning of the latter with a star.
+func runs(name, part, who string) bool {
+	full := part + "-" + who
+	begin, open := strings.CutSuffix(name, "*")
+	return name == part || name == full || open && strings.HasPrefix(full, begin)
+}
+
+// chosen returns the sites with what the names mean; no names stand for all.
+func chosen(all []site, names []string) ([]site, error) {
+	if len(names) == 0 {
+		return all, nil
+	}
+	found := map[string]bool{}
+	for i := range all {
+		s := &all[i]
+		for k := range s.groups {
+			g := &s.groups[k]
+			g.who = slices.DeleteFunc(slices.Clone(g.who), func(who string) bool {
+				left := true
+				for _, name := range names {
+					if runs(name, s.part, who) {
+						left, found[name] = false, true
+					}
+				}
+				return left
+			})
+		}
+		s.groups = slices.DeleteFunc(s.groups, func(g group) bool { return len(g.who) == 0 })
+	}
+	for _, name := range names {
+		if !found[name] {
+			return nil, fmt.Errorf("nothing that is measured is called %q", name)
+		}
+	}
+	return slices.DeleteFunc(all, func(s site) bool { return len(s.groups) == 0 }), nil
+}
+
+// quickly makes all of it short, to test the program.
+func quickly(all []site) []site {
+	for _, s := range all {
+		for k := range s.groups {
+			g := &s.groups[k]
+			g.begin, g.end, g.factor, g.warmup = min(g.begin, 256*kib), min(g.end, 256*kib), 512, 0
+			g.iters = min(g.iters, 1)
+		}
+	}
+	return all
+}
+
+// measure measures at all sites, in as many repetitions as are asked for.
+func (m *run) measure(ctx context.Context, sites []site) error {
+	return m.repetitions(ctx, func() error {
+		for i := range sites {
+			if err := m.at(ctx, &sites[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// at measures one repetition at a site.
+func (m *run) at(ctx context.Context, s *site) (err error) {
+	w := where{hosts: s.hosts, perHost: s.perHost}
+	if s.hosts > 1 {
+		if w.h, err = makeHosts(s.hosts, s.network); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, w.h.Close()) }()
+	}
+	for i := range s.groups {
+		g := &s.groups[i]
+		if g.most > 0 && m.rep > g.most {
+			continue
+		}
+		for _, who := range m.turn(g.who...) {
+			m.one(ctx, w, s.part, g, who)
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// one runs one job of one implementation, again if it fails; then that is noted.
+func (m *run) one(ctx context.Context, w where, part string, g *group, who string) {
+	err := errors.New("not run")
+	for try := 0; try < 2 && err != nil && !errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil; try++ {
+		if g.ops == empty {
+			err = m.start(ctx, w, who)
+		} else {
+			err = m.job(ctx, w, key{Part: part, Who: who}, m.line(w, g, who)...)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		m.failed(part+", "+who, err)
+	}
+}
+
+// line is the command line of a benchmark.
+func (m *run) line(w where, g *group, who string) []string {
+	l := g.load
+	l.check = l.check && m.rep == 1
+	if isPeer(who) {
+		return m.peer(w, who, "perf", l.perf())
+	}
+	more := append(w.ranks(), g.more...)
+	if g.flag != "" && who != self {
+		more = append(more, g.flag, who)
+	}
+	return append([]string{m.treerun}, l.bench(more...)...)
+}
+
+// start measures an empty job from start to finish, in milliseconds.
+func (m *run) start(ctx context.Context, w where, who string) error {
+	line := m.peer(w, who, "null", nil)
+	if who == self {
+		line = append(append([]string{m.treerun}, w.ranks()...), "--tag-output=false", "--timeout", "120", m.hello)
+	}
+	clock := startWatch()
+	if _, err := m.output(ctx, w, "cache-open", line...); err != nil {
+		return err
+	}
+	k := key{Part: empty, Who: who, Op: empty, NP: w.np()}
+	m.add(&row{key: k, Rep: m.rep, Figure: clock.seconds() * 1000, Away: clock.away()})
+	return nil
+}
