@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"slices"
 
@@ -25,55 +24,35 @@ func packingFiles(*record) (any, pictures, error) {
 	return all, nil, err
 }
 
-// packedNetworks returns all networks of the page.
-func packedNetworks() (packingPage, error) {
-	abilene, _ := topo.Machine("abilene")
-	dgx, _ := topo.Machine("dgx1v")
-	all := packingPage{
-		{Graph: abilene, About: "11 sites of a research network, 14 links of 10 Gbit/s (a machine of treerun)"},
-		{Graph: randomMesh(8), About: "8 sites, a random mesh"},
-		{Graph: randomMesh(12), About: "12 sites, a random mesh"},
-		{Graph: randomMesh(20), About: "20 sites, a random mesh"},
-		{Graph: mesh4(), About: "4 hosts, a link of 100 to 800 Mbit/s between any two: the mesh of " +
-			"[several-hosts.md](several-hosts.md)"},
-		{Graph: dgx, About: "8 GPUs, NVLinks of 25 and 50 GB/s (a machine of treerun)"},
-	}
-	for i := range all {
-		var err error
-		if all[i].Bound, err = pack.FindBound(all[i].Graph, pack.BothWays); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
-}
-
-// randomMesh returns sites in a random mesh: a ring, and every other link with a chance
-// of one in three. Links have 1 to 10 Gbit/s and 1 to 30 ms.
-func randomMesh(sites int) *topo.Graph {
-	const seed, gbit, ms = 5, 0.125, 1000.0
-	from := rand.New(rand.NewPCG(seed, uint64(sites)))
-	g := &topo.Graph{Name: fmt.Sprintf("mesh%d", sites), Ranks: sites}
-	for b := range sites {
-		g.Hosts = append(g.Hosts, b)
-		for a := range b {
-			if b-a == 1 || b-a == sites-1 || from.IntN(3) == 0 {
-				rate, delay := gbit*float64(1+from.IntN(10)), ms*float64(1+from.IntN(30))
-				g.Links = append(g.Links, topo.Link{A: a, B: b, GBytesPerSecond: rate, LatencyUs: delay, Kind: "wan"})
+// packedNetworks returns all networks of the page: machines of treerun, and files.
+// A random mesh is a ring with every other link by a chance of one in three, each of 1 to
+// 10 Gbit/s and 1 to 30 ms.
+func packedNetworks() (all packingPage, err error) {
+	for _, n := range [][2]string{
+		{"abilene", "11 sites of a research network, 14 links of 10 Gbit/s (a machine of treerun)"},
+		{"mesh8", "8 sites, a random mesh"},
+		{"mesh12", "12 sites, a random mesh"},
+		{"mesh20", "20 sites, a random mesh"},
+		{"mesh4", "4 hosts, a link of 100 to 800 Mbit/s between any two: the mesh of [several-hosts.md](several-hosts.md)"},
+		{"dgx1v", "8 GPUs, NVLinks of 25 and 50 GB/s (a machine of treerun)"},
+	} {
+		g, known := topo.Machine(n[0])
+		if !known {
+			text, err := pages.ReadFile("pages/graphs/" + n[0] + ".json")
+			if err != nil {
+				return nil, err
+			}
+			if g, err = topo.ParseGraph(text); err != nil {
+				return nil, err
 			}
 		}
-	}
-	return g
-}
-
-// mesh4 returns four hosts with a link between any two.
-func mesh4() *topo.Graph {
-	g := &topo.Graph{Name: "mesh4", Ranks: 4, Hosts: []int{0, 1, 2, 3}}
-	for a, row := range [][]float64{{800, 400, 200}, {100, 400}, {800}} { // Mbit/s, to the hosts after a
-		for i, mbits := range row {
-			g.Links = append(g.Links, topo.Link{A: a, B: a + 1 + i, GBytesPerSecond: mbits / 8000, LatencyUs: 30, Kind: "tcp"})
+		bound, err := pack.FindBound(g, pack.BothWays)
+		if err != nil {
+			return nil, err
 		}
+		all = append(all, packed{g, n[1], bound})
 	}
-	return g
+	return all, nil
 }
 
 // printGraph prints a graph of the page on packings, or N-cards-SHARE, N hosts of which
