@@ -115,14 +115,14 @@ func (r *results) take(line []byte) error {
 	if err != nil {
 		return err
 	}
-	if rec.Ranks != nil {
+	n := r.done()
+	if rec.Ranks != nil && n == 0 {
 		if r.table != nil {
 			err = named("print the table", r.table.Begin(rec.Ranks))
 		}
 		r.show()
 		return err
 	}
-	n := r.done()
 	if n == len(r.cases) || (rec.Point != nil) != (r.explain != nil) || !rec.Matches(&r.cases[n], r.np) {
 		return fmt.Errorf("rank 0 sent %s, which is not row %d of %d", line, n+1, len(r.cases))
 	}

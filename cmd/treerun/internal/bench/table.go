@@ -2,6 +2,7 @@ package bench
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -26,26 +27,10 @@ type table struct {
 
 	options *meter.Options
 	np      int
-	ranks   []meter.Process
 	cases   []meter.Case
-	next    int // the case of the row that comes next
-	line    []*meter.Row
-
-	section section
-	sums    sums
-}
-
-// section is what one table has in common. The zero value is none.
-type section struct {
-	collective string
-	inFlight   int
-}
-
-// sums are of one section.
-type sums struct {
-	wrong int64
-	busbw float64
-	rows  int
+	next    int          // the case of the row that comes next
+	line    []*meter.Row // of the line that is not complete
+	rows    []*meter.Row // of the table that is being printed: of one collective and number in flight
 }
 
 // newTable returns a table for these cases on np ranks, which come in this order.
@@ -56,33 +41,19 @@ func newTable(out io.Writer, o *meter.Options, np int, cases []meter.Case, wide 
 // Begin takes the ranks of the job, before the first row, and prints what stands
 // above that.
 func (t *table) Begin(ranks []meter.Process) error {
-	t.ranks = ranks
-	return t.begin(section{t.cases[0].Name, t.cases[0].Calls})
-}
-
-func (t *table) begin(s section) error {
-	t.section = s
-	_, err := io.WriteString(t.Out, t.head())
+	_, err := io.WriteString(t.Out, t.head(ranks))
 	return err
 }
 
 // Add takes the row of the next case. A line is printed when both of its
 // passes, if both are asked for, are there.
 func (t *table) Add(r *meter.Row) error {
-	if now := (section{r.Collective, r.InFlight}); t.section != now {
-		if err := t.End(); err != nil {
-			return err
-		}
-		if err := t.begin(now); err != nil {
+	if len(t.rows) > 0 && (t.rows[0].Collective != r.Collective || t.rows[0].InFlight != r.InFlight) {
+		if err := errors.Join(t.End(), t.Begin(nil)); err != nil {
 			return err
 		}
 	}
-	t.sums.rows++
-	t.sums.busbw += r.BusbwGBs
-	if r.Wrong != nil {
-		t.sums.wrong += *r.Wrong
-	}
-	t.line = append(t.line, r)
+	t.rows, t.line = append(t.rows, r), append(t.line, r)
 	t.next++
 	if t.next < len(t.cases) && t.cases[t.next].InPlace && !r.InPlace && sameLine(&t.cases[t.next], r) {
 		return nil
@@ -102,17 +73,23 @@ func sameLine(c *meter.Case, r *meter.Row) bool {
 
 // End prints what stands below the rows of a collective.
 func (t *table) End() error {
-	if t.section == (section{}) {
+	if len(t.rows) == 0 {
 		return nil
 	}
-	verdict := "OK"
-	if t.sums.wrong > 0 {
+	wrong, verdict, busbw := int64(0), "OK", 0.0
+	for _, r := range t.rows {
+		busbw += r.BusbwGBs
+		if r.Wrong != nil {
+			wrong += *r.Wrong
+		}
+	}
+	if wrong > 0 {
 		verdict = "FAILED"
 	}
 	_, err := fmt.Fprintf(t.Out, "# Out of bounds values : %d %s\n# Avg bus bandwidth    : %g\n#\n# Collective test "+
 		"concluded: %s\n#\n",
-		t.sums.wrong, verdict, rounded(t.sums.busbw/float64(t.sums.rows)), t.section.collective)
-	t.section, t.sums = section{}, sums{}
+		wrong, verdict, rounded(busbw/float64(len(t.rows))), t.rows[0].Collective)
+	t.rows = nil
 	return err
 }
 
@@ -122,10 +99,21 @@ func rounded(v float64) float64 {
 	return r
 }
 
-// head is what stands above the rows of a collective. Who the ranks are stands
-// there once.
-func (t *table) head() string {
-	o := t.options
+// The names of the columns, and their units.
+const (
+	what    = "#       size         count      type   redop    root"
+	whatOf  = "#        (B)    (elements)                          "
+	pass    = "     time   algbw   busbw  #wrong"
+	passOf  = "     (us)  (GB/s)  (GB/s)        "
+	columns = what + pass + pass
+	units   = whatOf + passOf + passOf
+	passes  = "#                                                   " +
+		"           out-of-place                       in-place          \n"
+)
+
+// head is what stands above the rows of a collective, with the ranks if there are some.
+func (t *table) head(ranks []meter.Process) string {
+	o, c := t.options, &t.cases[t.next]
 	check := 0
 	if o.Check {
 		check = 1
@@ -134,60 +122,46 @@ func (t *table) head() string {
 	if o.Stream {
 		mode = "iterations back to back, mean"
 	}
-	if n := t.section.inFlight; n > 1 {
-		mode = fmt.Sprintf("of %d calls in flight together; %s", n, mode)
+	if c.Calls > 1 {
+		mode = fmt.Sprintf("of %d calls in flight together; %s", c.Calls, mode)
 	}
 	if o.Alloc {
 		mode += "; buffers from collective.Alloc"
 	}
 	s := fmt.Sprintf("# Collective test starting: %s\n# nRanks %d minBytes %d maxBytes %d step: %g(factor) warmup "+
 		"iters: %d iters: %d agg iters: %d validation: %d graph: 0\n# time: %s\n#\n",
-		t.section.collective, t.np, o.Begin, o.End, o.Factor, o.Warmup, o.Iterations, t.section.inFlight, check, mode)
-	if len(t.ranks) > 0 {
-		s += "# Using devices\n"
+		c.Name, t.np, o.Begin, o.End, o.Factor, o.Warmup, o.Iterations, c.Calls, check, mode)
+	if len(ranks) > 0 {
 		kind := "[cpu] "
 		if o.Device == meter.CUDA {
 			kind = "" // a GPU says where it is
 		}
-		for i, r := range t.ranks {
+		s += "# Using devices\n"
+		for i, r := range ranks {
 			s += fmt.Sprintf("#  Rank %2d Group %2d Pid %6d on %10s device %2d %s%s\n", i, 0, r.PID, r.Host, i, kind, r.Device)
 		}
 		s += "#\n"
-		t.ranks = nil
 	}
 	if !t.Wide && o.Wide == meter.WideAuto {
 		s += "# --wide adds the plan, its predicted time and the share of the limit\n#\n"
 	}
-	s += fmt.Sprintf("# %10s  %12s  %8s  %6s  %6s           out-of-place                       in-place          \n", "",
-		"", "", "", "")
-	s += fmt.Sprintf("# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s", "size", "count", "type",
-		"redop", "root",
-		"time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong")
+	names, below := columns, units
 	if o.Percentiles {
-		s += fmt.Sprintf("  %7s  %7s  %7s", "p90", "p99", "max")
+		names, below = names+"      p90      p99      max", below+"     (us)     (us)     (us)"
 	}
 	if t.Wide {
-		s += fmt.Sprintf("  %9s  %6s  %s", "predicted", "limit", "plan")
+		names, below = names+"  predicted   limit  plan", below+"       (us)     (%)"
 	}
-	s += "\n" + fmt.Sprintf("# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s", "(B)", "(elements)", "",
-		"", "",
-		"(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "")
-	if o.Percentiles {
-		s += fmt.Sprintf("  %7s  %7s  %7s", "(us)", "(us)", "(us)")
-	}
-	if t.Wide {
-		s += fmt.Sprintf("  %9s  %6s", "(us)", "(%)")
-	}
-	return s + "\n"
+	return s + passes + names + "\n" + below + "\n"
 }
 
 // row is one line: what has been collected of it.
 func (t *table) row() string {
 	r := t.line[0]
 	s := fmt.Sprintf("%12d  %12d  %8s  %6s  %6d", r.Bytes, r.Count, r.Type, r.Op, r.Root)
-	passes := [2]string{}
-	for i := range passes {
-		passes[i] = fmt.Sprintf("  %7s  %6s  %6s  %6s", "N/A", "N/A", "N/A", "N/A")
+	both := [2]string{}
+	for i := range both {
+		both[i] = fmt.Sprintf("  %7s  %6s  %6s  %6s", "N/A", "N/A", "N/A", "N/A")
 	}
 	for _, r := range t.line {
 		i := 0
@@ -198,10 +172,10 @@ func (t *table) row() string {
 		if r.Wrong != nil {
 			wrong = fmt.Sprintf("%g", float64(*r.Wrong))
 		}
-		passes[i] = fmt.Sprintf("  %7s  %6s  %6s  %6s", figure(r.TimeUs, 7), figure(r.AlgbwGBs, 6), figure(r.BusbwGBs, 6),
+		both[i] = fmt.Sprintf("  %7s  %6s  %6s  %6s", figure(r.TimeUs, 7), figure(r.AlgbwGBs, 6), figure(r.BusbwGBs, 6),
 			wrong)
 	}
-	s += passes[0] + passes[1]
+	s += both[0] + both[1]
 	if t.options.Percentiles {
 		s += fmt.Sprintf("  %7s  %7s  %7s", figure(r.P90Us, 7), figure(r.P99Us, 7), figure(r.MaxUs, 7))
 	}

@@ -156,7 +156,7 @@ func (e *explainer) turn(ctx context.Context, k *Case, o *Options, opts []collec
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	m := e.meter
-	m.c, m.o = c, o
+	m.session = &session{c: c, o: o}
 	if row, err = m.measure(ctx, k); err != nil {
 		return nil, nil, err
 	}

@@ -8,27 +8,30 @@ import (
 	"github.com/treerun/treerun/cuda"
 )
 
-// limits is what the cases of all types share: what was found of the machine until now,
-// and on what calls run.
-type limits struct {
-	sparse  *collective.Comm  // of sparse calls: that of the others, with ranks that only aggregate
-	rates   map[int64]float64 // by bytes copied: read and written per second, on every rank at once
+// session is what the cases of all types share: on what calls run, and what was found of
+// the machine until now.
+type session struct {
+	c      *collective.Comm
+	sparse *collective.Comm // of sparse calls: that of the others, with ranks that only aggregate
+	o      *Options
+	device *cuda.Device // that the data are on; nil: the host
+
+	rates   map[int64]float64 // by bytes copied: read and written per second, on every rank at once; nil: no limits
 	latency float64           // seconds, of the quickest link
-	device  *cuda.Device      // that the data are on; nil: the host
 }
 
-func newLimits(c, sparse *collective.Comm, device *cuda.Device) *limits {
-	l := &limits{sparse: sparse, rates: make(map[int64]float64), device: device}
+func newSession(c, sparse *collective.Comm, o *Options, device *cuda.Device) *session {
+	s := &session{c: c, sparse: sparse, o: o, rates: make(map[int64]float64), device: device}
 	links := c.Graph().Links
 	if device != nil {
 		links = c.DeviceGraph().Links
 	}
 	for i, link := range links {
-		if seconds := link.LatencyUs * 1e-6; i == 0 || seconds < l.latency {
-			l.latency = seconds
+		if seconds := link.LatencyUs * 1e-6; i == 0 || seconds < s.latency {
+			s.latency = seconds
 		}
 	}
-	return l
+	return s
 }
 
 const (
@@ -40,11 +43,10 @@ const (
 // floor returns the least seconds that a case could take, 0 where nobody asks for limits. All
 // ranks call it together. It overwrites the buffers.
 func (m *meter[T]) floor(ctx context.Context, k *Case, s *spread) (float64, error) {
-	l := m.limits
-	if l == nil {
+	if m.rates == nil {
 		return 0, nil
 	}
-	latency := l.latency
+	latency := m.latency
 	if k.Rooted {
 		latency = 0
 	}
@@ -53,13 +55,13 @@ func (m *meter[T]) floor(ctx context.Context, k *Case, s *spread) (float64, erro
 	}
 	all := k.Bytes * int64(k.Calls)
 	bytes := max(all, minCopy)
-	rate, ok := l.rates[bytes]
+	rate, ok := m.rates[bytes]
 	if !ok {
 		var err error
 		if rate, err = m.copyRate(ctx, int(bytes)/k.Type.Size, bytes); err != nil {
 			return 0, err
 		}
-		l.rates[bytes] = rate
+		m.rates[bytes] = rate
 	}
 	crossing := m.crossing(k, all)
 	if s != nil {

@@ -41,41 +41,39 @@ import (
 // meter measures calls with elements of type T. All ranks make the same calls
 // on theirs.
 type meter[T collective.Number] struct {
-	c          *collective.Comm
-	o          *Options
+	*session
 	send, recv []T
 	times      []float64 // seconds of each iteration on this rank
 	slowest    []float64 // the same on the slowest rank
 	calls      map[string]collectiveOf[T]
-	limits     *limits
 	gpu        *gpu[T]   // nil where the data are on the host
 	origin     time.Time // reading the clock against it costs one clock read
 }
 
 // newMeter allocates all memory that measuring the cases of this type needs, and
 // touches it. The caller closes the meter.
-func newMeter[T collective.Number](c *collective.Comm, o *Options, cases []Case, typ Type,
-	l *limits) (*meter[T], error) {
+func newMeter[T collective.Number](s *session, cases []Case) (*meter[T], error) {
+	typ, c, o := cases[0].Type, s.c, s.o
 	n := max(Elements(cases, typ, c.Size()), minCopy/typ.Size)
 	m := &meter[T]{
-		c: c, o: o,
-		times: make([]float64, o.Iterations), slowest: make([]float64, o.Iterations),
-		calls: calls[T](), limits: l, origin: time.Now(),
+		session: s,
+		times:   make([]float64, o.Iterations), slowest: make([]float64, o.Iterations),
+		calls: calls[T](), origin: time.Now(),
 	}
 	data := (&oracle[T]{size: c.Size(), op: "max"}).input(c.Rank())
 	for _, buf := range []*[]T{&m.send, &m.recv} {
 		if !o.Alloc {
 			*buf = make([]T, n)
-		} else if s, err := collective.Alloc[T](c, n); err != nil {
+		} else if shared, err := collective.Alloc[T](c, n); err != nil {
 			return nil, errors.Join(err, m.close())
 		} else {
-			*buf = s
+			*buf = shared
 		}
 		fill(*buf, data, 0)
 	}
-	if l.device != nil {
+	if s.device != nil {
 		var err error
-		if m.gpu, err = newGPU[T](l.device, n); err != nil {
+		if m.gpu, err = newGPU[T](s.device, n); err != nil {
 			return nil, errors.Join(err, m.close())
 		}
 	}
@@ -189,7 +187,7 @@ func (m *meter[T]) callAt(k *Case, at int) call[T] {
 	}
 	one := call[T]{c: m.c, send: input[from:][:send], recv: m.recv[to:][:recv], op: opOf(k.Op), root: k.Root}
 	if k.Sparse {
-		one.c = m.limits.sparse
+		one.c = m.sparse
 	}
 	if g := m.gpu; g != nil {
 		source := g.send

@@ -107,7 +107,7 @@ func TestWrong(t *testing.T) {
 	const np = 3
 	o := parsed(t, "-b 4000 -e 4000 -i 2 -w 1")
 	onRanks(t, np, func(c *collective.Comm) error {
-		m, err := newMeter[float32](c, o, o.Cases(np), o.Types[0], newLimits(c, c, nil))
+		m, err := newMeter[float32](newSession(c, c, o, nil), o.Cases(np))
 		if err != nil {
 			return err
 		}

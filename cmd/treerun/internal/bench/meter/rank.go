@@ -98,41 +98,36 @@ func All(ctx context.Context, c, sparseOn *collective.Comm, dev *cuda.Device, o 
 			return err
 		}
 	}
-	l := newLimits(c, sparseOn, dev)
-	for i := 0; i < len(cases); {
+	s := newSession(c, sparseOn, o, dev)
+	for len(cases) > 0 {
 		n := 1 // as many as have the same type
-		for i+n < len(cases) && cases[i+n].Type == cases[i].Type {
+		for n < len(cases) && cases[n].Type == cases[0].Type {
 			n++
 		}
-		if err := ofType(ctx, c, o, cases[i:i+n], l, tell); err != nil {
+		measure, found := rowsOf[cases[0].Type.Name]
+		if !found {
+			return fmt.Errorf("no type %s", cases[0].Type.Name)
+		}
+		if err := measure(ctx, s, cases[:n], tell); err != nil {
 			return err
 		}
 		debug.FreeOSMemory() // the next type has buffers of its own
-		i += n
+		cases = cases[n:]
 	}
 	return nil
 }
 
-// ofType measures cases that have the same type.
-func ofType(ctx context.Context, c *collective.Comm, o *Options, cases []Case, l *limits,
-	tell func(*Row) error) error {
-	measure, found := map[string]func(context.Context, *collective.Comm, *Options, []Case, *limits,
-		func(*Row) error) error{
-		"int8": rows[int8], "uint8": rows[uint8], NoType.Name: rows[uint8], "int32": rows[int32],
-		"uint32": rows[uint32], "int64": rows[int64], "uint64": rows[uint64], "float16": rows[collective.Float16],
-		"bfloat16": rows[collective.BFloat16], "float32": rows[float32], "float64": rows[float64],
-	}[cases[0].Type.Name]
-	if !found {
-		return fmt.Errorf("no type %s", cases[0].Type.Name)
-	}
-	return measure(ctx, c, o, cases, l, tell)
+// rowsOf measures cases that have the same type, by its name.
+var rowsOf = map[string]func(context.Context, *session, []Case, func(*Row) error) error{
+	"int8": rows[int8], "uint8": rows[uint8], NoType.Name: rows[uint8], "int32": rows[int32],
+	"uint32": rows[uint32], "int64": rows[int64], "uint64": rows[uint64], "float16": rows[collective.Float16],
+	"bfloat16": rows[collective.BFloat16], "float32": rows[float32], "float64": rows[float64],
 }
 
-func rows[T collective.Number](ctx context.Context, c *collective.Comm, o *Options, cases []Case, l *limits,
-	tell func(*Row) error) (err error) {
-	m, err := newMeter[T](c, o, cases, cases[0].Type, l)
+func rows[T collective.Number](ctx context.Context, s *session, cases []Case, tell func(*Row) error) (err error) {
+	m, err := newMeter[T](s, cases)
 	if err != nil {
-		return fmt.Errorf("rank %d: buffers of %s: %w", c.Rank(), cases[0].Type.Name, err)
+		return fmt.Errorf("rank %d: buffers of %s: %w", s.c.Rank(), cases[0].Type.Name, err)
 	}
 	defer func() { err = errors.Join(err, m.close()) }()
 	for i := range cases {

@@ -87,7 +87,7 @@ func (r *Record) Matches(c *Case, np int) bool {
 	if p := r.Point; p != nil {
 		return p.Collective == c.Name && p.NP == np && p.Bytes == c.Bytes && len(p.Candidates) > 0
 	}
-	return r.Row.Matches(c, np)
+	return r.Row != nil && r.Row.Matches(c, np)
 }
 
 // Matches tells whether the row is one of this case on np ranks.

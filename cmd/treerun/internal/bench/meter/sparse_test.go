@@ -123,7 +123,7 @@ func TestSparseRows(t *testing.T) {
 		onRanks(t, 2, func(c *collective.Comm) error {
 			o := parsed(t, "--collective sparse-allreduce -b 100K -e 100K --density .5 --overlap full --in-place=no")
 			cases := o.Cases(2)
-			m, err := newMeter[float32](c, o, cases, cases[0].Type, newLimits(c, c, nil))
+			m, err := newMeter[float32](newSession(c, c, o, nil), cases)
 			if err != nil {
 				return err
 			}
