@@ -12,10 +12,9 @@ import (
 type progress struct {
 	w     io.Writer
 	begin time.Time
-	done  chan struct{}
-	ended sync.WaitGroup
 
 	mu    sync.Mutex
+	timer *time.Timer // draws the line; nil: it is stopped
 	text  string
 	drawn bool // it stands in the current line
 }
@@ -27,22 +26,11 @@ const (
 )
 
 func startProgress(w io.Writer) *progress {
-	p := &progress{w: w, begin: time.Now(), done: make(chan struct{}), text: "starting the ranks"}
-	p.ended.Go(p.run)
+	p := &progress{w: w, begin: time.Now(), text: "starting the ranks"}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.timer = time.AfterFunc(quietFor, p.draw)
 	return p
-}
-
-func (p *progress) run() {
-	tick := time.NewTicker(redrawEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-p.done:
-			return
-		case <-tick.C:
-			p.draw()
-		}
-	}
 }
 
 // draw leaves the cursor at the beginning of the line: whatever else is printed
@@ -50,47 +38,44 @@ func (p *progress) run() {
 func (p *progress) draw() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if after := time.Since(p.begin); after > quietFor {
-		fmt.Fprintf(p.w, "%streerun: bench: %s, %.0f s\r", wipe, p.text, after.Seconds())
+	if p.timer != nil {
+		fmt.Fprintf(p.w, "%streerun: bench: %s, %.0f s\r", wipe, p.text, time.Since(p.begin).Seconds())
 		p.drawn = true
+		p.timer.Reset(redrawEvery)
 	}
 }
 
 // show sets the text.
 func (p *progress) show(text string) {
-	if p == nil {
-		return
+	if p != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.text = text
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.text = text
 }
 
 // hide wipes the line, for something that is about to be printed.
 func (p *progress) hide() {
-	if p == nil {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.drawn {
-		fmt.Fprint(p.w, wipe)
-		p.drawn = false
+	if p != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.wipe()
 	}
 }
 
 // stop wipes the line for good.
 func (p *progress) stop() {
-	if p == nil {
-		return
+	if p != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.timer = nil
+		p.wipe()
 	}
-	p.mu.Lock()
-	select {
-	case <-p.done:
-	default:
-		close(p.done)
+}
+
+func (p *progress) wipe() {
+	if p.drawn {
+		fmt.Fprint(p.w, wipe)
+		p.drawn = false
 	}
-	p.mu.Unlock()
-	p.ended.Wait()
-	p.hide()
 }
