@@ -62,7 +62,8 @@ func (m *run) pushPulls() (all []site) {
 	l := load{ops: "allreduce", begin: 4 * kib, end: 4 * mib, factor: 4, iters: 20, warmup: 5, seconds: 0.5,
 		inPlace: "no", check: true}
 	for _, n := range []string{"1", "50", "150"} {
-		g := group{load: l, who: []string{"ring", "star", "kl", "multi"}, flag: "--algorithm", more: []string{"--inflight", n}}
+		g := group{load: l, who: []string{"ring", "star", "kl", "multi"}, flag: "--algorithm",
+			more: []string{"--inflight", n}}
 		all = append(all, site{part: n, hosts: 1, perHost: 8, groups: []group{g}})
 	}
 	return all

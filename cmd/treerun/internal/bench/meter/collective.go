@@ -1,12 +1,17 @@
 package meter
 
-import "math"
+import (
+	"math"
+
+	"github.com/treerun/treerun/collective/plan"
+)
 
 // Collective is what can be measured, apart from the call itself.
 type Collective struct {
-	Name    string // on the command line and in the rows
-	Reduces bool   // it takes an operation
-	Rooted  bool   // it takes a root
+	Name    string    // on the command line and in the rows
+	Kind    plan.Kind // 0: it has no plan
+	Reduces bool      // it takes an operation
+	Rooted  bool      // it takes a root
 
 	// Parts tells that the message is one block per rank, and a count is that of
 	// a block: as nccl-tests has it, the size is that of all blocks.
@@ -76,24 +81,62 @@ func (s Share) String() string {
 // Collectives are all that can be measured, in the order of "all". Package
 // meter has the call for each.
 var Collectives = []Collective{
-	{Name: "allreduce", OnGPU: true, Reduces: true, HasInPlace: true, Factor: Twice, Least: Moves{Whole, Whole}},
-	{Name: "reduce", OnGPU: true, Reduces: true, Rooted: true, HasInPlace: true, Factor: Whole, Least: Moves{Whole, PerN}},
-	{Name: "broadcast", OnGPU: true, Rooted: true, HasInPlace: true, Factor: Whole, Least: Moves{PerN, Whole},
-		LeastInPlace: Moves{PerN, Rest}},
-	{Name: "allgather", OnGPU: true, Parts: true, Recv: CountPerRank, HasInPlace: true, Factor: Rest,
-		Least: Moves{PerN, Whole}, LeastInPlace: Moves{PerN, Rest}},
-	{Name: "reducescatter", OnGPU: true, Reduces: true, Parts: true, Send: CountPerRank, HasInPlace: true, Factor: Rest,
+	{Name: "allreduce", Kind: plan.AllReduce, OnGPU: true, Reduces: true, HasInPlace: true, Factor: Twice,
+		Least: Moves{Whole, Whole}},
+	{Name: "reduce", Kind: plan.Reduce, OnGPU: true, Reduces: true, Rooted: true, HasInPlace: true, Factor: Whole,
 		Least: Moves{Whole, PerN}},
-	{Name: "alltoall", Parts: true, Send: CountPerRank, Recv: CountPerRank, HasInPlace: true, Factor: Rest,
-		Least: Moves{Whole, Whole}, LeastInPlace: Moves{Rest, Rest}},
-	{Name: "gather", Rooted: true, Parts: true, Recv: CountPerRank, HasInPlace: true, Factor: Rest,
+	{Name: "broadcast", Kind: plan.Broadcast, OnGPU: true, Rooted: true, HasInPlace: true, Factor: Whole,
+		Least: Moves{PerN, Whole}, LeastInPlace: Moves{PerN, Rest}},
+	{Name: "allgather", Kind: plan.AllGather, OnGPU: true, Parts: true, Recv: CountPerRank, HasInPlace: true,
+		Factor: Rest, Least: Moves{PerN, Whole}, LeastInPlace: Moves{PerN, Rest}},
+	{Name: "reducescatter", Kind: plan.ReduceScatter, OnGPU: true, Reduces: true, Parts: true, Send: CountPerRank,
+		HasInPlace: true, Factor: Rest, Least: Moves{Whole, PerN}},
+	{Name: "alltoall", Kind: plan.AllToAll, Parts: true, Send: CountPerRank, Recv: CountPerRank, HasInPlace: true,
+		Factor: Rest, Least: Moves{Whole, Whole}, LeastInPlace: Moves{Rest, Rest}},
+	{Name: "gather", Kind: plan.Gather, Rooted: true, Parts: true, Recv: CountPerRank, HasInPlace: true, Factor: Rest,
 		Least: Moves{PerN, PerN}, LeastInPlace: Moves{RestPerN, RestPerN}},
-	{Name: "scatter", Rooted: true, Parts: true, Send: CountPerRank, HasInPlace: true, Factor: Rest,
+	{Name: "scatter", Kind: plan.Scatter, Rooted: true, Parts: true, Send: CountPerRank, HasInPlace: true, Factor: Rest,
 		Least: Moves{PerN, PerN}, LeastInPlace: Moves{RestPerN, RestPerN}},
 	{Name: "sendrecv", OneByOne: true, Factor: Whole, Least: Moves{Whole, Whole}},
-	{Name: "barrier", OnGPU: true, Empty: true},
-	{Name: "sparse-allreduce", OnGPU: true, Sparse: true, Reduces: true, HasInPlace: true, OneByOne: true, Factor: Twice,
-		Least: Moves{Whole, Whole}, LeastInPlace: Moves{Whole, None}},
+	{Name: "barrier", Kind: plan.Barrier, OnGPU: true, Empty: true},
+	{Name: "sparse-allreduce", Kind: plan.AllReduce, OnGPU: true, Sparse: true, Reduces: true, HasInPlace: true,
+		OneByOne: true, Factor: Twice, Least: Moves{Whole, Whole}, LeastInPlace: Moves{Whole, None}},
+}
+
+// block is a part of a result: what stands in recv from element at on.
+type block struct {
+	at, count int
+	from      int // the rank whose input it is, or everybody
+	offset    int // of its first element in that input
+}
+
+const everybody = -1 // the combined input of all ranks
+
+// result returns what the result of a call consists of on rank me of size; of a sparse
+// collective, which is compared by itself, and of one without data nothing.
+func (c *Collective) result(me, size, root, count int) []block {
+	parts, offset := c.Recv.Of(1, size), 0
+	if c.Send == CountPerRank {
+		offset = me * count // the part for this rank
+	}
+	toRoot := c.Rooted && (c.Reduces || c.Recv == CountPerRank)
+	if c.Sparse || c.Empty || toRoot && me != root {
+		return nil
+	}
+	all := make([]block, parts)
+	for q := range all {
+		from := q
+		switch {
+		case c.Reduces:
+			from = everybody
+		case c.Rooted && !toRoot:
+			from = root
+		case c.Kind == 0:
+			from = (me + size - 1) % size // data go round a ring
+		}
+		all[q] = block{q * count, count, from, offset}
+	}
+	return all
 }
 
 // Find returns the collective of a name, nil when there is none.

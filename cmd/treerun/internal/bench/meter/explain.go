@@ -93,13 +93,12 @@ func (e *explainer) consult(cases []Case) (points []*Point, err error) {
 	defer func() { err = errors.Join(err, c.Close()) }()
 	e.opts = append(slices.Clone(e.opts), collective.WithGraph(c.Graph()))
 	for _, k := range cases {
-		kind := e.meter.calls[k.Name].kind
 		p := &Point{Collective: k.Name, NP: e.np, Bytes: k.Bytes}
-		for _, name := range c.Algorithms(kind) {
+		for _, name := range c.Algorithms(k.Kind) {
 			p.Candidates = append(p.Candidates, Candidate{Plan: name})
 		}
 		if c.Rank() == 0 { // it is rank 0 that tells
-			choice, err := c.Choice(kind, k.Root, int(k.Bytes))
+			choice, err := c.Choice(k.Kind, k.Root, int(k.Bytes))
 			if err != nil {
 				return nil, err
 			}

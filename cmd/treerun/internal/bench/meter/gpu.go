@@ -127,9 +127,8 @@ func openGPUs(ctx context.Context, c *collective.Comm, dev *cuda.Device) (err er
 
 // choice is what runs a case, for the row.
 func (m *meter[T]) choice(k *Case) (collective.Choice, error) {
-	kind := m.calls[k.Name].kind
 	if m.gpu != nil {
-		return m.c.DeviceChoice(kind, k.Root, int(k.Bytes))
+		return m.c.DeviceChoice(k.Kind, k.Root, int(k.Bytes))
 	}
-	return m.c.Choice(kind, k.Root, int(k.Bytes))
+	return m.c.Choice(k.Kind, k.Root, int(k.Bytes))
 }

@@ -73,7 +73,7 @@ func (m *meter[T]) floor(ctx context.Context, k *Case, s *spread) (float64, erro
 // crossing returns the least seconds that so many bytes of message take between
 // hosts, 0 on one host.
 func (m *meter[T]) crossing(k *Case, bytes int64) float64 {
-	rate := m.c.NetworkLimit(m.calls[k.Collective.Name].kind, m.o.Root)
+	rate := m.c.NetworkLimit(k.Kind, m.o.Root)
 	if rate == 0 {
 		return 0
 	}

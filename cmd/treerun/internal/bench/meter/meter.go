@@ -297,7 +297,7 @@ func (m *meter[T]) check(ctx context.Context, k *Case, r *running[T], o *oracle[
 	if r.spread != nil {
 		wrong = m.wrongSparse(&r.calls[0], o)
 	}
-	for _, b := range r.blocks(m.c.Rank(), m.c.Size(), k) {
+	for _, b := range k.result(m.c.Rank(), m.c.Size(), k.Root, k.Count) {
 		data := o.all()
 		if b.from != everybody {
 			data = o.input(b.from)
@@ -347,8 +347,7 @@ func rate(r *Row, k *Case, floorSeconds float64) {
 // explain adds the plan and its predicted time, on rank 0, which tells. A ring of messages has no plan,
 // and what is predicted is one call by itself.
 func (m *meter[T]) explain(r *Row, k *Case) {
-	kind := m.calls[k.Name].kind
-	if kind == 0 || m.c.Rank() != 0 {
+	if k.Kind == 0 || m.c.Rank() != 0 {
 		return
 	}
 	choice, err := m.choice(k)

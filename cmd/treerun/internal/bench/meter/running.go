@@ -67,12 +67,3 @@ func (r *running[T]) issue(ctx context.Context) error {
 	}
 	return nil
 }
-
-// blocks are what the result of a case consists of; of a sparse one nothing, which is
-// compared by itself.
-func (r *running[T]) blocks(me, size int, k *Case) []block {
-	if r.want == nil {
-		return nil
-	}
-	return r.want(me, size, k.Root, k.Count)
-}

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/sparse"
 	"github.com/treerun/treerun/cuda"
 )
@@ -123,15 +122,14 @@ func sparseOf[T collective.Number]() collectiveOf[T] {
 			return x
 		}
 	}
-	return collectiveOf[T]{kind: plan.AllReduce, run: func(context.Context, *call[T]) error {
+	return collectiveOf[T]{run: func(context.Context, *call[T]) error {
 		return errors.New("sparse collectives do not take this type")
 	}}
 }
 
 func sparseOn[T sparse.Number]() collectiveOf[T] {
 	return collectiveOf[T]{
-		kind: plan.AllReduce,
-		run:  func(ctx context.Context, k *call[T]) error { return runAs(ctx, k.c, k.spread, k.send, k.recv, k.op) },
+		run: func(ctx context.Context, k *call[T]) error { return runAs(ctx, k.c, k.spread, k.send, k.recv, k.op) },
 		device: func(ctx context.Context, s *cuda.Stream, k *call[T], send, recv cuda.Slice[T]) error {
 			return k.spread.ran(sparse.AllReduceDevice(ctx, k.c, s, send, recv, k.op, k.spread.options...))
 		},
