@@ -200,38 +200,8 @@ func (f *figure) Rows() [][]string {
 	return rows
 }
 
-// Networks are the sizes of the networks.
-func (s *simulated) Networks() [][]string {
-	rows := slices.Clone(s.tables["networks"])
-	for i, cells := range rows[1:] {
-		rows[i+1] = []string{modelTitles[cells[0]]}
-		for _, cell := range cells[1:] {
-			rows[i+1] = append(rows[i+1], commas(cell))
-		}
-	}
-	return rows
-}
-
-// Iterations are what they take.
-func (s *simulated) Iterations() [][]string {
-	rows := [][]string{append([]string{"network", ""}, s.tables[models[0]+"-fp32"][0]...)}
-	for _, name := range models {
-		for _, kind := range []string{"fp32", "fp16"} {
-			for _, cells := range s.tables[name+"-"+kind][1:] {
-				row := []string{modelTitles[name], kind, cells[0]}
-				for _, cell := range cells[1:] {
-					v, _ := strconv.ParseFloat(cell, 64) // curves has read it
-					row = append(row, digits(v))
-				}
-				rows = append(rows, row)
-			}
-		}
-	}
-	return rows
-}
-
-// Constants are those that the figures stand on: names and values.
-func (s *simulated) Constants() [][]string { return s.tables["constants"] }
+// Table returns the lines of a table of numbers, as they stand in its file: the first has names.
+func (s *simulated) Table(name string) [][]string { return s.tables[name] }
 
 // iteration is how long an iteration of a network takes with few images, in ms, by way.
 type iteration struct {
@@ -295,6 +265,12 @@ func joined(words []string) string {
 		return words[0]
 	}
 	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
+}
+
+// shown writes a number of a table with digits.
+func shown(cell string) (string, error) {
+	v, err := strconv.ParseFloat(cell, 64)
+	return digits(v), err
 }
 
 // digits writes a value with three digits that count, and no exponent.

@@ -56,16 +56,18 @@ type entry struct {
 	Us, Floor float64 // medians
 }
 
+// rowsOf returns the rows of a form for which more holds.
+func (t tensors) rowsOf(who string, more func(*row) bool) rows {
+	return t.of(key{Part: t.Set, Who: who}, func(v *row) bool {
+		return v.Sparse == nil && t.Overlap == "" || v.Sparse != nil && v.Sparse.Overlap == t.Overlap &&
+			v.Sparse.Density == t.Density
+	}, more)
+}
+
 // Of returns the entry of a form, nil where it was not measured. Rows of several hosts
 // are in place but for those of an older record, so that they count whatever is asked for.
 func (t tensors) Of(who string) *entry {
-	same := t.of(key{Part: t.Set, Who: who}, func(v *row) bool {
-		if v.InPlace == t.Outside && t.OnOne() {
-			return false
-		}
-		return v.Sparse == nil && t.Overlap == "" || v.Sparse != nil && v.Sparse.Overlap == t.Overlap &&
-			v.Sparse.Density == t.Density
-	})
+	same := t.rowsOf(who, func(v *row) bool { return v.InPlace != t.Outside || !t.OnOne() })
 	if len(same) == 0 {
 		return nil
 	}
@@ -107,11 +109,10 @@ func (t tensors) Search() float64 {
 	best := math.NaN()
 	for _, form := range append(forms(1), "price") {
 		for _, overlap := range []string{"random", "full", "none"} {
-			for _, d := range densities {
-				same := t.of(key{Part: t.Set, Who: form}, func(v *row) bool {
-					return v.InPlace && v.Sparse != nil && v.Sparse.Overlap == overlap && v.Sparse.Density == d && v.Sparse.FindUs > 0
-				})
-				if us := same.median(func(v *row) float64 { return v.Sparse.FindUs }); !(us >= best) && known(us) {
+			for _, at := range t.Lie(overlap).Each() {
+				us := at.rowsOf(form, func(v *row) bool { return v.InPlace && v.Sparse.FindUs > 0 }).
+					median(func(v *row) float64 { return v.Sparse.FindUs })
+				if !(us >= best) && known(us) {
 					best = us
 				}
 			}

@@ -199,8 +199,8 @@ func (r *results) finish(code int, err error) (int, error) {
 // wide tells whether the table has the columns of the plan: where nothing was
 // said, unless stdout is a terminal that is too narrow.
 func wide(o *meter.Options) bool {
-	if o.Wide != meter.WideAuto {
-		return o.Wide == meter.WideYes
+	if o.Wide != nil {
+		return *o.Wide
 	}
 	columns, _, err := term.GetSize(int(os.Stdout.Fd()))
 	return err != nil || columns >= tableWidth

@@ -142,7 +142,7 @@ func (t *table) head(ranks []meter.Process) string {
 		}
 		s += "#\n"
 	}
-	if !t.Wide && o.Wide == meter.WideAuto {
+	if !t.Wide && o.Wide == nil {
 		s += "# --wide adds the plan, its predicted time and the share of the limit\n#\n"
 	}
 	names, below := columns, units

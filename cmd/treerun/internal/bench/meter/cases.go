@@ -23,26 +23,24 @@ func (o *Options) Cases(np int) []Case {
 	var list []Case
 	for _, name := range o.Collectives {
 		c := Find(name)
-		for _, calls := range o.inFlightOf(c) {
-			list = append(list, o.table(c, calls, np)...)
+		types, ops, root := o.Types, o.Ops, -1
+		if c.Empty {
+			types = []Type{NoType}
 		}
-	}
-	return list
-}
-
-// table lists what stands in one table.
-func (o *Options) table(c *Collective, calls, np int) []Case {
-	var list []Case
-	types := o.Types
-	if c.Empty {
-		types = []Type{NoType}
-	}
-	for _, typ := range types {
-		for _, op := range o.opsOf(c) {
-			if !c.takes(typ, op) {
-				continue
+		if !c.Reduces {
+			ops = []string{"none"}
+		}
+		if c.Rooted {
+			root = o.Root
+		}
+		for _, calls := range o.inFlightOf(c) {
+			for _, typ := range types {
+				for _, op := range ops {
+					if c.takes(typ, op) {
+						list = append(list, o.section(Case{Collective: c, Type: typ, Op: op, Root: root, Calls: calls}, np)...)
+					}
+				}
 			}
-			list = append(list, o.section(Case{Collective: c, Type: typ, Op: op, Root: o.rootOf(c), Calls: calls}, np)...)
 		}
 	}
 	return list
@@ -81,20 +79,6 @@ func (c *Case) resize(bytes int64, np int) {
 		count = 0
 	}
 	c.Count, c.Bytes = int(count), count*blocks*int64(c.Type.Size)
-}
-
-func (o *Options) opsOf(c *Collective) []string {
-	if !c.Reduces {
-		return []string{"none"}
-	}
-	return o.Ops
-}
-
-func (o *Options) rootOf(c *Collective) int {
-	if !c.Rooted {
-		return -1
-	}
-	return o.Root
 }
 
 // inFlightOf returns the numbers of calls in flight of a collective: one that

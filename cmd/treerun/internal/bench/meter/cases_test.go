@@ -26,7 +26,7 @@ func TestParse(t *testing.T) {
 		o.End != 64<<20 ||
 		o.Factor != 8 || o.Iterations != 7 || o.Warmup != 2 || o.Check || fmt.Sprint(o.Types) != "[{float64 8} {int8 1}]" ||
 		!slices.Equal(o.Ops, []string{"max"}) || o.Root != 3 || !slices.Equal(o.Passes, []bool{true}) || !o.Stream ||
-		o.JSON != "-" || o.Plot != "p.svg" || o.Wide != WideNo || o.MaxSeconds != 0.5 {
+		o.JSON != "-" || o.Plot != "p.svg" || o.Wide == nil || *o.Wide || o.MaxSeconds != 0.5 {
 		t.Errorf("parsed %+v", *o)
 	}
 	o = parsed(t, "")
@@ -34,7 +34,7 @@ func TestParse(t *testing.T) {
 		o.Factor != 2 ||
 		o.Iterations != 20 || o.Warmup != 5 || !o.Check || fmt.Sprint(o.Types) != "[{float32 4}]" ||
 		!slices.Equal(o.Ops, []string{"sum"}) ||
-		o.Root != 0 || !slices.Equal(o.Passes, []bool{false, true}) || o.Stream || o.Wide != WideAuto {
+		o.Root != 0 || !slices.Equal(o.Passes, []bool{false, true}) || o.Stream || o.Wide != nil {
 		t.Errorf("the defaults are %+v", *o)
 	}
 	o = parsed(t, "--collective all -d all -o all --in-place=no")

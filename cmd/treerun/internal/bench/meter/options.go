@@ -41,7 +41,7 @@ type Options struct {
 	// Aggregators is how many ranks beside those of -np only aggregate.
 	Aggregators int
 
-	Wide        Wide
+	Wide        *bool        // the table has the columns of the plan; nil: as the output has room
 	JSON, Plot  string       // files; "": none
 	Explain     cmdline.Size // compare the shapes of plan for this size; 0: do not
 	NoTopoCache bool
@@ -55,16 +55,6 @@ type Options struct {
 const (
 	CPU  = "cpu"
 	CUDA = "cuda"
-)
-
-// Wide says whether the table has the columns of the plan.
-type Wide int
-
-// The choices: as the output has room, or as asked for.
-const (
-	WideAuto Wide = iota
-	WideYes
-	WideNo
 )
 
 // raw is what Options are made from.
@@ -257,10 +247,7 @@ func (o *Options) take(r *raw) (err error) {
 	}
 	o.Check = r.check == 1
 	if o.Flags.Changed("wide") {
-		o.Wide = WideNo
-		if r.wide {
-			o.Wide = WideYes
-		}
+		o.Wide = &r.wide
 	}
 	return nil
 }
