@@ -77,10 +77,8 @@ func (v view) Bound() float64 {
 		return v * payload
 	}
 	switch {
-	case n.Mesh != nil && v.Op == "broadcast":
-		return cutBound(hosts, func(from, to int) float64 { return rate(n.Mesh[from][to]) })
 	case n.Mesh != nil:
-		return packingBound(hosts, func(a, b int) float64 { return rate(n.Mesh[a][b]) })
+		return packingBound(v.Op, hosts, func(a, b int) float64 { return rate(n.Mesh[a][b]) })
 	case n.Rates == nil:
 		return math.NaN()
 	}
@@ -107,9 +105,9 @@ func cardsBound(op string, rates []float64) float64 {
 	return min(least, sum/passes)
 }
 
-// packingBound is the most that spanning trees can carry when each tree reduces up and
-// broadcasts down its links, both ways at once.
-func packingBound(n int, rate func(a, b int) float64) float64 {
+// packingBound is the most that spanning trees can carry: each reduces up and broadcasts
+// down its links, both ways at once, or broadcasts from host 0.
+func packingBound(op string, n int, rate func(a, b int) float64) float64 {
 	const unit = 8000 // Mbit/s for 1 GB/s
 	g := &topo.Graph{Ranks: n}
 	for a := range n {
@@ -120,27 +118,13 @@ func packingBound(n int, rate func(a, b int) float64) float64 {
 			}
 		}
 	}
-	b, err := pack.FindBound(g, pack.BothWays)
+	root := pack.BothWays
+	if op == "broadcast" {
+		root = 0
+	}
+	b, err := pack.FindBound(g, root)
 	if err != nil {
 		return math.NaN() // some host has no link
 	}
 	return b.Rate * unit
-}
-
-// cutBound is the most that can come from host 0 to every other one: the least
-// rate out of a set that has host 0 and not all hosts.
-func cutBound(n int, rate func(from, to int) float64) float64 {
-	best := math.Inf(1)
-	for set := 1; set < 1<<n-1; set += 2 {
-		out := 0.0
-		for i := range n {
-			for j := range n {
-				if set>>i&1 == 1 && set>>j&1 == 0 {
-					out += rate(i, j)
-				}
-			}
-		}
-		best = min(best, out)
-	}
-	return best
 }
