@@ -90,10 +90,7 @@ func TestRatePerRank(t *testing.T) {
 func TestBuildersOnMachines(t *testing.T) {
 	for _, name := range topo.Machines() {
 		g, _ := topo.Machine(name)
-		trees, err := tree.KL(g, 1, 0)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		trees := tree.KL(g, 1, 0)
 		for root, tr := range trees {
 			if err := tr.Validate(g.Ranks); err != nil || testutil.MissingLinks(g, tr) >= 0 || tr.Root != root {
 				t.Errorf("%s: root %d: %v\n%v", name, root, err, tr)

@@ -172,7 +172,7 @@ func (s *scenario) runTree(words []string) (string, error) {
 		t = tree.Uniform(s.graph.Ranks, rest[0])
 	case "all", "two-binary":
 		if words[0] == "all" {
-			s.trees, err = tree.All(s.graph)
+			s.trees = tree.All(s.graph)
 		} else {
 			s.trees = tree.DoubleBinary(s.graph.Ranks)
 		}

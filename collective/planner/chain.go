@@ -16,9 +16,6 @@ func (p *Planner) chain(kind plan.Kind, root int) ([]*Candidate, error) {
 		}
 		return p.ofRoots("chain", kind, root)
 	}
-	t, err := tree.Chain(p.graph, max(root, 0))
-	if err != nil {
-		return nil, err
-	}
-	return p.overTrees(Candidate{Algorithm: "chain", Kind: kind, Root: root}, &Forest{Trees: []topo.Tree{t}})
+	trees := []topo.Tree{tree.Chain(p.graph, max(root, 0))}
+	return p.overTrees(Candidate{Algorithm: "chain", Kind: kind, Root: root}, &Forest{Trees: trees})
 }

@@ -18,8 +18,7 @@ func (p *Planner) doubleBinary(kind plan.Kind, root int) ([]*Candidate, error) {
 			PairRanks)
 	}
 	f, err := p.forest("double-binary", p.graph.Ranks, func() (*Forest, error) {
-		trees, err := tree.DoubleBinaryOn(p.graph)
-		return &Forest{Trees: trees}, err
+		return &Forest{Trees: tree.DoubleBinaryOn(p.graph)}, nil
 	})
 	if err != nil {
 		return nil, err

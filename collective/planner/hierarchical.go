@@ -229,8 +229,7 @@ func (p *Planner) betweenTrees(between string, kind plan.Kind, root int, asked b
 			if h.even {
 				return &Forest{Trees: tree.DoubleBinary(n)}, nil
 			}
-			trees, err := tree.DoubleBinaryOn(h.between)
-			return &Forest{Trees: trees}, err
+			return &Forest{Trees: tree.DoubleBinaryOn(h.between)}, nil
 		})
 	}
 	o := p.options.pack()
@@ -281,7 +280,11 @@ func (p *Planner) locals(inside, between string, kind plan.Kind) (locals, error)
 	var forests []*Forest
 	for i, ranks := range h.ranks {
 		f, err := p.forest(fmt.Sprintf("%s inside host %d", inside, i), len(ranks), func() (*Forest, error) {
-			trees, err := p.inside(inside, p.graph.Among(ranks))
+			g := p.graph.Among(ranks)
+			if err := g.Validate(); err != nil {
+				return nil, err
+			}
+			trees, err := p.inside(inside, g)
 			return &Forest{Trees: trees}, err
 		})
 		if err = cmp.Or(err, f.ofRoots()); err != nil {
@@ -297,15 +300,12 @@ func (p *Planner) locals(inside, between string, kind plan.Kind) (locals, error)
 func (p *Planner) inside(algorithm string, g *topo.Graph) (list []topo.Tree, err error) {
 	switch algorithm {
 	case "kl":
-		return tree.KL(g, p.options.penalty(), p.options.Seed)
+		return tree.KL(g, p.options.penalty(), p.options.Seed), nil
 	case "exact":
 		return tree.Exact(g)
 	case "star", "direct":
 		for root := range g.Ranks {
-			t, err := tree.Star(g, root)
-			if err != nil {
-				return nil, err
-			}
+			t := tree.Star(g, root)
 			t.Note = "" // that it is none
 			list = append(list, t)
 		}
@@ -328,7 +328,7 @@ func (p *Planner) inside(algorithm string, g *topo.Graph) (list []topo.Tree, err
 		}
 		return list, nil
 	}
-	return tree.Multi(g)
+	return tree.Multi(g), nil
 }
 
 // overLeaders returns the trees over all ranks, one per leader for each over hosts. A root

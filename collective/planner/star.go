@@ -20,7 +20,7 @@ func (p *Planner) star(kind plan.Kind, root int) ([]*Candidate, error) {
 	}
 	hub := max(root, 0)
 	if !complete(p.graph) {
-		if t, err := tree.Star(p.graph, hub); err != nil || t.Note != "" {
+		if t := tree.Star(p.graph, hub); t.Note != "" {
 			if p.ordered(kind) {
 				return nil, because("rank %d has no link to some ranks, and those between would add in another order", hub)
 			}

@@ -37,16 +37,10 @@ func newP3(t testing.TB) *p3 {
 	}
 	p := &p3{all: all, reduce: rings(t, nvlink, plan.Reduce), hand: rings(t, nvlink, plan.Broadcast)}
 	for root := range all.Ranks {
-		star, err := tree.Star(all, root)
-		if err != nil {
-			t.Fatal(err)
-		}
+		star := tree.Star(all, root)
 		p.servers = append(p.servers, mustTrees(t, plan.AllReduce, plan.Single, star))
 	}
-	trees, err := tree.All(nvlink)
-	if err != nil {
-		t.Fatal(err)
-	}
+	trees := tree.All(nvlink)
 	p.tree, p.trees = mustTrees(t, plan.AllReduce, plan.Single, trees[0]), mustTrees(t, plan.AllReduce,
 		plan.Single, trees...)
 	return p

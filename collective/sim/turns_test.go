@@ -147,10 +147,7 @@ func TestRanksTakeTurns(t *testing.T) {
 func TestFlatWinsForTinyMessages(t *testing.T) {
 	for _, n := range []int{4, 8} {
 		g := sharedGraph(n)
-		trees, err := tree.All(g)
-		if err != nil {
-			t.Fatal(err)
-		}
+		trees := tree.All(g)
 		flat := mustFlat(t, n)
 		others := []*plan.Plan{mustTrees(t, plan.AllReduce, plan.Single, trees[0]),
 			mustTrees(t, plan.AllReduce, plan.Split, trees...),

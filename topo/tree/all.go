@@ -18,10 +18,7 @@ const LinkUsagePenalty = 0.7
 // as any other. Of the two, those trees are taken whose busiest link or port (trees
 // that use it, over its rate) is less busy; the Uniform ones when equal. So
 // ranks whose measured rates differ by noise get an even load.
-func All(g *topo.Graph) ([]topo.Tree, error) {
-	if err := g.Validate(); err != nil {
-		return nil, err
-	}
+func All(g *topo.Graph) []topo.Tree {
 	n := g.Ranks
 	var even []topo.Tree
 	if len(g.Links) == n*(n-1)/2 {
@@ -29,7 +26,7 @@ func All(g *topo.Graph) ([]topo.Tree, error) {
 			even = append(even, Uniform(n, root))
 		}
 		if g.IsUniform() {
-			return even, nil
+			return even
 		}
 	}
 	w := newNet(g)
@@ -39,9 +36,9 @@ func All(g *topo.Graph) ([]topo.Tree, error) {
 	}
 	trees := w.inTurn(LinkUsagePenalty, build)
 	if even != nil && busiest(g, even) <= busiest(g, trees) {
-		return even, nil
+		return even
 	}
-	return trees, nil
+	return trees
 }
 
 // inTurn makes one tree per root, one after the other. The rates of a tree's links are

@@ -28,9 +28,6 @@ func Exact(g *topo.Graph) ([]topo.Tree, error) {
 	if g.Ranks > MaxExact {
 		return nil, fmt.Errorf("tree: exact search over %d ranks, want at most %d", g.Ranks, MaxExact)
 	}
-	if err := g.Validate(); err != nil {
-		return nil, err
-	}
 	w := newNet(g)
 	return w.inTurn(1, newExact(w).tree), nil
 }

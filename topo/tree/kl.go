@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"errors"
 	"math/rand/v2"
 	"slices"
 
@@ -40,15 +39,9 @@ const klAttempts = 12
 // trees; the heaviest counts. When none of them finds a balanced tree, the exact
 // search up to MaxExact ranks, or else a binomial tree comes in its place, with other links
 // for those that g does not have; its Note says so.
-func KL(g *topo.Graph, penalty float64, seed uint64) ([]topo.Tree, error) {
-	if err := g.Validate(); err != nil {
-		return nil, err
-	}
-	if !(penalty >= 0 && penalty <= 1) {
-		return nil, errors.New("tree: a link usage penalty is a factor of 0 to 1")
-	}
+func KL(g *topo.Graph, penalty float64, seed uint64) []topo.Tree {
 	w := newNet(g)
-	return w.inTurn(penalty, newKL(w, seed, klAttempts).tree), nil
+	return w.inTurn(penalty, newKL(w, seed, klAttempts).tree)
 }
 
 // kl makes trees over one net, whose rates may change between them.

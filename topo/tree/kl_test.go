@@ -210,10 +210,7 @@ func TestKLPenalty(t *testing.T) {
 	g := complete(8, 5)
 	most := map[float64]int{}
 	for _, penalty := range []float64{0, LinkUsagePenalty, 1} {
-		trees, err := KL(g, penalty, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		trees := KL(g, penalty, 0)
 		uses := map[[2]int]int{}
 		for r, tr := range trees {
 			checkTree(t, g, tr, r)
@@ -232,11 +229,6 @@ func TestKLPenalty(t *testing.T) {
 	}
 	if most[1] <= most[LinkUsagePenalty] || most[LinkUsagePenalty] > 5 || most[0] > 5 {
 		t.Errorf("uses of the busiest link by penalty: %v", most)
-	}
-	for _, bad := range []float64{-0.1, 1.1} {
-		if _, err := KL(g, bad, 0); err == nil {
-			t.Errorf("penalty %v was taken", bad)
-		}
 	}
 }
 
@@ -262,9 +254,7 @@ func BenchmarkKL(b *testing.B) {
 		g := groups(n/4, 4)
 		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
 			for b.Loop() {
-				if _, err := KL(g, LinkUsagePenalty, 0); err != nil {
-					b.Fatal(err)
-				}
+				KL(g, LinkUsagePenalty, 0)
 			}
 		})
 	}

@@ -28,10 +28,10 @@ import (
 // best answer to the others, above a heuristic one; above 64 ranks the trees
 // change by exchanges of two ranks only, and above some hundred fewer and fewer
 // of them do, so that the search ends after seconds (Cut).
-func Multi(g *topo.Graph) ([]topo.Tree, error) {
-	start, err := All(g)
-	if err != nil || g.IsUniform() || g.Ranks > maxMatrix/4 {
-		return start, err // every link of a uniform graph carries two trees: nothing is better
+func Multi(g *topo.Graph) []topo.Tree {
+	start := All(g)
+	if g.IsUniform() || g.Ranks > maxMatrix/4 {
+		return start // every link of a uniform graph carries two trees: nothing is better
 	}
 	m := newMulti(g, start)
 	bound := m.loads.bound(g.Ranks * (g.Ranks - 1))
@@ -39,7 +39,7 @@ func Multi(g *topo.Graph) ([]topo.Tree, error) {
 	for m.left > 0 && g.Ranks <= maxFresh && m.loads.cost().busiest > bound*(1+1e-9) {
 		m.perturb()
 	}
-	return m.trees, nil
+	return m.trees
 }
 
 // Cut says, in words for people, where Multi searches less than it does on small graphs,

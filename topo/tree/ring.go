@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/treerun/treerun/topo"
@@ -23,9 +22,6 @@ type Ring struct {
 // of the double NVLinks and one of the single ones. The first rings decide what
 // is left, so the sum is not always the largest. Ports are not looked at.
 func Rings(g *topo.Graph, most int) ([]Ring, error) {
-	if err := g.Validate(); err != nil {
-		return nil, err
-	}
 	var rings []Ring
 	left := *g
 	for len(rings) < most {
@@ -68,10 +64,7 @@ func without(links []topo.Link, r Ring) []topo.Link {
 // inside a host, found as Rings finds a ring. Where no path from the root
 // to all ranks is found, the quickest links that keep the tree connected stand
 // in for the missing ones, and its Note says so.
-func Chain(g *topo.Graph, root int) (topo.Tree, error) {
-	if err := check(g, root); err != nil {
-		return topo.Tree{}, err
-	}
+func Chain(g *topo.Graph, root int) topo.Tree {
 	w := newNet(g)
 	order, least := walk(w, root)
 	t := topo.Tree{Root: root, Parent: make([]int, w.n)}
@@ -84,29 +77,18 @@ func Chain(g *topo.Graph, root int) (topo.Tree, error) {
 		t.Note = fmt.Sprintf("no path over the graph's links from root %d to all ranks was found; "+
 			"this is a tree with few branches", root)
 	}
-	return t, nil
+	return t
 }
 
 // Star returns the tree in which all ranks are children of the root: the
 // parameter server. Where the root lacks links, the shallowest spanning tree
 // comes back, and its Note says so.
-func Star(g *topo.Graph, root int) (topo.Tree, error) {
-	if err := check(g, root); err != nil {
-		return topo.Tree{}, err
-	}
+func Star(g *topo.Graph, root int) topo.Tree {
 	w := newNet(g)
 	t, _ := shallowest(w, root)
 	if far := g.Ranks - 1 - len(w.near[root]); far > 0 {
 		t.Note = fmt.Sprintf("root %d has no link with %d of %d ranks; this is the shallowest spanning tree",
 			root, far, g.Ranks-1)
 	}
-	return t, nil
-}
-
-// check reports a graph that is not valid, and a root that is none of its ranks.
-func check(g *topo.Graph, root int) error {
-	if root < 0 || root >= g.Ranks {
-		return cmp.Or(g.Validate(), fmt.Errorf("tree: root %d is not a rank of 0..%d", root, g.Ranks-1))
-	}
-	return g.Validate()
+	return t
 }
