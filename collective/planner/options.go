@@ -26,7 +26,7 @@ type Options struct {
 	MaxHeight       float64 // packing: no rank farther from its root, in links; 0: any height
 	MinRate         float64 // packing: no tree slower, in GB/s; 0: any rate
 	HeightTolerance float64 // packing: lower the height while the rate stays within this share; 0: do not search
-	HeightUs        bool    // packing: heights are latencies in microseconds, not numbers of links
+	Delay           string  // packing: "us": heights are latencies in microseconds; "" or "hops": numbers of links
 	Greedy          bool    // packing: grow trees greedily, in place of the linear program
 	Penalty         float64 // kl: factor on a link's rate each time a tree uses it; not given: tree.LinkUsagePenalty
 	Seed            uint64  // of the random choices of kl and packing
@@ -79,7 +79,7 @@ var flags = []Flag{
 		max:  math.Nextafter(1, 0),
 		Help: "lower the height while the rate stays within this `SHARE` of the best, 0 to below 1",
 	}, {
-		Name: "delay", Takers: packs, field: func(o *Options) any { return &o.HeightUs },
+		Name: "delay", Takers: packs, field: func(o *Options) any { return &o.Delay },
 		Help: "`HOW` heights count: hops, or us for the latencies of links",
 	}, {
 		Name: "greedy", Takers: packs, Bool: true, field: func(o *Options) any { return &o.Greedy },
@@ -93,15 +93,10 @@ var flags = []Flag{
 // value returns the value of flag i as set reads it, "" where it is not given.
 func (o *Options) value(i int) string {
 	v := reflect.ValueOf(flags[i].field(o)).Elem()
-	switch {
-	case v.IsZero() && o.set>>i&1 == 0:
+	if v.IsZero() && o.set>>i&1 == 0 {
 		return ""
-	case v.Kind() != reflect.Bool || flags[i].Bool:
-		return fmt.Sprint(v.Interface())
-	case v.Bool():
-		return "us"
 	}
-	return "hops"
+	return fmt.Sprint(v.Interface())
 }
 
 // demands reports whether flag i is given and asks for something: false does not.
@@ -113,13 +108,11 @@ func (o *Options) demands(i int) bool {
 func (f *Flag) set(o *Options, text string) (err error) {
 	switch v := f.field(o).(type) {
 	case *bool:
-		if f.Bool {
-			if *v, err = strconv.ParseBool(text); err != nil {
-				return fmt.Errorf("want true or false")
-			}
-			return nil
+		if *v, err = strconv.ParseBool(text); err != nil {
+			return fmt.Errorf("want true or false")
 		}
-		if *v = text == "us"; !*v && text != "hops" {
+	case *string:
+		if *v = text; text != "hops" && text != "us" {
 			return fmt.Errorf("want hops or us")
 		}
 	case *uint64:
@@ -275,7 +268,7 @@ func (o *Options) Suits() []string {
 func (o *Options) pack() pack.Options {
 	return pack.Options{
 		MaxTrees: o.MaxTrees, MaxHeight: o.MaxHeight, MinRate: o.MinRate,
-		HeightTolerance: o.HeightTolerance, HeightUs: o.HeightUs, Greedy: o.Greedy, Seed: o.Seed,
+		HeightTolerance: o.HeightTolerance, HeightUs: o.Delay == "us", Greedy: o.Greedy, Seed: o.Seed,
 	}
 }
 

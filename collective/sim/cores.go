@@ -39,7 +39,7 @@ func places(hostOf []int, hosts, each int) ([]place, []core) {
 // may be on its way: it goes round, as every rank that has its turn finds nothing to do
 // and yields.
 func (c *core) gone(now, us float64) float64 {
-	if c.ranks == 1 {
+	if c.ranks == 1 || us == 0 {
 		return 0
 	}
 	return math.Ceil((now - c.since) / us * (1 - 1e-12))
@@ -57,9 +57,7 @@ func (c *core) reach(gone float64, turns int, now, us float64) float64 {
 // waiting for one.
 func (r *runner) occupy(t, rank int32) {
 	if r.cores == nil {
-		if r.hosts == nil || r.hosts[r.hostOf[rank]].acquire(t) {
-			r.start(t)
-		}
+		r.start(t)
 		return
 	}
 	c := &r.cores[r.places[rank].core]

@@ -25,11 +25,9 @@ type Machine struct {
 	Workers   int     // steps that a rank takes at a time; 0: one on every track
 	Cores     int     // steps that a host takes at a time; 0: as many as its ranks want
 	CoreHosts []int   // by rank, any numbers: those with the same one share Cores, in place of those of a host; nil: hosts
-	// the ranks of a host stay each on one of its Cores and yield it in turn, which takes this; 0: any
-	// rank takes any core at no cost
-	SwitchUs float64
-	Inline   bool // the step itself moves the bytes over the link and lasts until they are there
-	InPlace  bool // on a host, the receiving step reads the sender's window: see the model
+	SwitchUs  float64 // the ranks of a host stay each on one of its Cores and yield it in turn, which takes this
+	Inline    bool    // the step itself moves the bytes over the link and lasts until they are there
+	InPlace   bool    // on a host, the receiving step reads the sender's window: see the model
 
 	// A chunk between hosts over sockets; see the model. Links inside a host do
 	// not look at these.

@@ -33,9 +33,8 @@ type runner struct {
 	left    []int32 // by operation and rank: tracks that have not ended
 	ready   []bool  // by operation and rank: launched
 	workers []pool  // by rank
-	hosts   []pool  // by host; nil where ranks take turns
 	hostOf  []int   // by rank: whose cores it uses
-	places  []place // by rank, where they take turns on a core
+	places  []place // by rank: its core; nil: one of its own
 	cores   []core
 	end     float64
 	limit   float64 // of the time; 0: none
@@ -74,7 +73,7 @@ type transfer struct {
 	track int32   // that waits for it to arrive, -1
 }
 
-// pool is a number of workers or cores, with the tracks that wait for one.
+// pool is a number of workers, with the tracks that wait for one.
 type pool struct {
 	free  int
 	queue []int32
@@ -112,11 +111,11 @@ func newRunner(ops []Operation, w *network) (*runner, error) {
 	r.ready = make([]bool, len(r.left))
 	var hosts int
 	r.hostOf, hosts = coreHosts(w.g, w.m)
-	r.workers = pools(w.g.Ranks, w.m.Workers)
-	if w.m.Cores > 0 && w.m.SwitchUs > 0 {
+	if w.m.Workers > 0 {
+		r.workers = slices.Repeat([]pool{{free: w.m.Workers}}, w.g.Ranks)
+	}
+	if w.m.Cores > 0 {
 		r.places, r.cores = places(r.hostOf, hosts, w.m.Cores)
-	} else {
-		r.hosts = pools(hosts, w.m.Cores)
 	}
 	return r, nil
 }
@@ -139,17 +138,6 @@ func coreHosts(g *topo.Graph, m *Machine) (hostOf []int, hosts int) {
 		hosts = len(number)
 	}
 	return hostOf, hosts
-}
-
-func pools(n, free int) []pool {
-	if free == 0 {
-		return nil
-	}
-	p := make([]pool, n)
-	for i := range p {
-		p[i].free = free
-	}
-	return p
 }
 
 // run lets everything happen, and fails when something is left to do then.
@@ -345,11 +333,6 @@ func (r *runner) finish(t int32) {
 	}
 	if st.out >= 0 && (!r.inline(st) || st.again) {
 		r.send(t, false)
-	}
-	if r.hosts != nil {
-		if u := r.hosts[r.hostOf[tr.rank]].release(); u >= 0 {
-			r.start(u)
-		}
 	}
 	if r.workers != nil {
 		if u := r.workers[tr.rank].release(); u >= 0 {
