@@ -6,11 +6,10 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 )
 
-// program is a Plan with its FIFOs looked up, for messages of one size. All
-// operations with the same plan and size share it.
+// program is a Plan with its FIFOs looked up, for messages of one size. Operations that
+// follow each other with the same plan and size share it.
 type program struct {
 	plan   *plan.Plan
-	bytes  int64
 	tracks []track
 	fifos  []fifo
 	ofRank [][]int32 // tracks with anything to do
@@ -54,7 +53,7 @@ type fifo struct {
 // newProgram looks up the links of p on w for a message of so many bytes, all
 // parts together.
 func newProgram(p *plan.Plan, bytes int64, w *network) (*program, error) {
-	pr := &program{plan: p, bytes: bytes, ofRank: make([][]int32, p.Size)}
+	pr := &program{plan: p, ofRank: make([][]int32, p.Size)}
 	part := bytes
 	if p.Kind.HasParts() {
 		part = (bytes + int64(p.Size) - 1) / int64(p.Size)

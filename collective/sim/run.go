@@ -82,19 +82,13 @@ type pool struct {
 // newRunner lays the operations out, all of them issued.
 func newRunner(ops []Operation, w *network) (*runner, error) {
 	r := &runner{network: w}
-	type key struct {
-		p     *plan.Plan
-		bytes int64
-	}
-	known := make(map[key]*program)
+	var pr *program
 	for i, op := range ops {
-		pr, ok := known[key{op.Plan, op.Bytes}]
-		if !ok {
+		if i == 0 || op.Plan != ops[i-1].Plan || op.Bytes != ops[i-1].Bytes {
 			var err error
 			if pr, err = newProgram(op.Plan, op.Bytes, w); err != nil {
 				return nil, err
 			}
-			known[key{op.Plan, op.Bytes}] = pr
 		}
 		o := operation{pr, op.AtUs, int32(len(r.tracks)), int32(len(r.fifos)), int32(len(r.left))}
 		r.ops = append(r.ops, o)
