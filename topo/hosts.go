@@ -114,12 +114,7 @@ func (w *Ways) over(from, to int) []Hop {
 // their TCP wire, and the latency of the quickest of them. Ports of whole hosts
 // stay.
 func (g *Graph) BetweenHosts(hosts [][]int) *Graph {
-	host := make([]int, g.Ranks)
-	for h, ranks := range hosts {
-		for _, r := range ranks {
-			host[r] = h
-		}
-	}
+	host, _ := Places(hosts, g.Ranks)
 	between := &Graph{Name: g.Name, Ranks: len(hosts)}
 	index := make(map[[2]int32]int)    // by hosts: the place of their link
 	wire := make(map[[2]int32]float64) // by hosts: the rate of their TCP wire so far
@@ -178,4 +173,15 @@ func (g *Graph) ByHost() map[int][]int {
 		ranks[g.Host(r)] = append(ranks[g.Host(r)], r)
 	}
 	return ranks
+}
+
+// Places returns, for each of n ranks, its host and where it stands among the ranks there.
+func Places(hosts [][]int, n int) (host, place []int) {
+	host, place = make([]int, n), make([]int, n)
+	for h, ranks := range hosts {
+		for i, r := range ranks {
+			host[r], place[r] = h, i
+		}
+	}
+	return host, place
 }

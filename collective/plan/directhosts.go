@@ -53,7 +53,7 @@ type directHosts struct {
 
 func newDirectHosts(hosts [][]int, n int) *directHosts {
 	d := &directHosts{hosts: hosts}
-	d.host, d.place = Places(hosts, n)
+	d.host, d.place = topo.Places(hosts, n)
 	return d
 }
 

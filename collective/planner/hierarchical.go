@@ -79,21 +79,12 @@ func (p *Planner) insidesTried() []string {
 		return []string{inside}
 	}
 	switch {
-	case p.hosts.alone() || !p.rough():
+	case !p.hosts.rough:
 		return []string{"star"}
 	case p.hosts.most > jointRanks:
 		return []string{"star", "kl", "packing"}
 	}
 	return insides
-}
-
-// rough reports whether links inside some host are not alike.
-func (p *Planner) rough() bool {
-	if p.roughInside == nil {
-		rough := slices.ContainsFunc(p.hosts.ranks, func(ranks []int) bool { return !p.graph.Among(ranks).IsUniform() })
-		p.roughInside = &rough
-	}
-	return *p.roughInside
 }
 
 // joined makes the candidates of one algorithm inside hosts and one between them.

@@ -3,6 +3,7 @@ package planner
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo"
@@ -17,6 +18,7 @@ type hosts struct {
 	between     *topo.Graph // of hosts
 	even        bool        // all links and cards of between are alike
 	most        int         // ranks of the largest host
+	rough       bool        // links inside some host are not alike
 	ways        *topo.Ways
 	quickest    map[[2]int32]topo.Link // by hosts: between any of their ranks
 }
@@ -27,12 +29,14 @@ func newHosts(g *topo.Graph, ways *topo.Ways) *hosts {
 	if len(h.ranks) < 2 {
 		return nil
 	}
-	h.host, h.place = plan.Places(h.ranks, g.Ranks)
+	h.host, h.place = topo.Places(h.ranks, g.Ranks)
 	for _, ranks := range h.ranks {
 		h.most = max(h.most, len(ranks))
 	}
 	h.between = g.BetweenHosts(h.ranks)
 	h.even = h.between.IsEven()
+	h.rough = h.most > 1 &&
+		slices.ContainsFunc(h.ranks, func(ranks []int) bool { return !g.Among(ranks).IsUniform() })
 	h.ways, h.quickest = ways, make(map[[2]int32]topo.Link)
 	for _, l := range g.Links { // the quickest, of equals that of the lowest ranks
 		a, b := h.host[l.A], h.host[l.B]

@@ -17,15 +17,14 @@ type Planner struct {
 	machine Machine
 	options Options
 
-	hosts       *hosts // nil where all ranks are on one host
-	uniform     bool   // all links of the graph are alike
-	roughInside *bool  // those inside some host are not; nil: not looked at
-	ways        *topo.Ways
-	apart       error // names two ranks without a link or a way over hosts; nil: there are none
-	sim         sim.Machine
-	pricer      *sim.Pricer
-	slots       int
-	slotBytes   int
+	hosts     *hosts // nil where all ranks are on one host
+	uniform   bool   // all links of the graph are alike
+	ways      *topo.Ways
+	apart     error // names two ranks without a link or a way over hosts; nil: there are none
+	sim       sim.Machine
+	pricer    *sim.Pricer
+	slots     int
+	slotBytes int
 
 	found      map[string]*Forest     // trees that take time to find, by what they are for
 	proved     map[string]*pack.Bound // what the search for them has proved, if this Planner has searched
