@@ -48,7 +48,7 @@ func New(m *Map, b []byte, rank int, mapped bool, wake func(r int)) *Endpoint {
 	e := &Endpoint{
 		m: m, mem: b, rank: rank,
 		bells:     make([]BellWord, m.Layout.Size),
-		heap:      newHeap(m, rank),
+		heap:      &heap{member: m.Layout.MemberIndex(rank), size: m.Layout.HeapBytes},
 		view:      newView(m),
 		senders:   make(map[transport.Link]*sender),
 		receivers: make(map[transport.Link]*receiver),

@@ -21,9 +21,9 @@ import (
 // keeps it. So no block crosses the end of a part.
 type heap struct {
 	member int // whose it is
+	size   int
 
 	mu   sync.Mutex
-	free []span // sorted, no two adjacent in one part
 	used []span // sorted
 }
 
@@ -41,16 +41,6 @@ func part(i, n int) span {
 	return span{firstPart << (i - 1), min(firstPart<<i, n)}
 }
 
-func newHeap(m *Map, rank int) *heap {
-	h := &heap{member: m.Layout.MemberIndex(rank)}
-	if n := m.Layout.HeapBytes; n > 0 {
-		for i := range partOf(n-1) + 1 {
-			h.free = append(h.free, part(i, n))
-		}
-	}
-	return h
-}
-
 // span is a range of bytes of a heap.
 type span struct{ from, to int }
 
@@ -58,17 +48,23 @@ type span struct{ from, to int }
 // mu.
 func (h *heap) take(n int) (span, error) {
 	n = roundUp(n, pageBytes)
-	for i, f := range h.free {
-		if f.to-f.from < n {
-			continue
+	next := 0 // used block that is not below at
+	for at := 0; at < h.size; {
+		end := part(partOf(at), h.size).to // of what is free from at on
+		isPart := next == len(h.used) || h.used[next].from >= end
+		if !isPart {
+			end = h.used[next].from
 		}
-		s := span{f.from, f.from + n}
-		if h.free[i].from = s.to; h.free[i].from == f.to {
-			h.free = slices.Delete(h.free, i, i+1)
+		if end-at >= n {
+			s := span{at, at + n}
+			h.used = slices.Insert(h.used, next, s)
+			return s, nil
 		}
-		at, _ := slices.BinarySearchFunc(h.used, s.from, func(u span, from int) int { return u.from - from })
-		h.used = slices.Insert(h.used, at, s)
-		return s, nil
+		at = end
+		if !isPart {
+			at = h.used[next].to
+			next++
+		}
 	}
 	return span{}, fmt.Errorf("transport: no room for %d bytes of shared memory: it has %d blocks already", n, len(h.used))
 }
@@ -77,25 +73,6 @@ func (h *heap) take(n int) (span, error) {
 func (h *heap) find(from int) (i int, found bool) {
 	return slices.BinarySearchFunc(h.used, from, func(u span, from int) int { return u.from - from })
 }
-
-// give takes back a used block. The caller holds mu.
-func (h *heap) give(i int) {
-	s := h.used[i]
-	h.used = slices.Delete(h.used, i, i+1)
-	at, _ := slices.BinarySearchFunc(h.free, s.from, func(f span, from int) int { return f.from - from })
-	h.free = slices.Insert(h.free, at, s)
-	if at+1 < len(h.free) && adjacent(h.free[at], h.free[at+1]) {
-		h.free[at].to = h.free[at+1].to
-		h.free = slices.Delete(h.free, at+1, at+2)
-	}
-	if at > 0 && adjacent(h.free[at-1], h.free[at]) {
-		h.free[at-1].to = h.free[at].to
-		h.free = slices.Delete(h.free, at, at+1)
-	}
-}
-
-// adjacent reports whether b begins where a ends, in the same part.
-func adjacent(a, b span) bool { return a.to == b.from && partOf(a.from) == partOf(b.from) }
 
 // Alloc returns n bytes of zero memory of this rank's heap.
 func (e *Endpoint) Alloc(n int) ([]byte, error) {
@@ -115,7 +92,7 @@ func (e *Endpoint) Alloc(n int) ([]byte, error) {
 	}
 	if err != nil {
 		i, _ := h.find(s.from)
-		h.give(i)
+		h.used = slices.Delete(h.used, i, i+1)
 		return nil, err
 	}
 	return b[:n:n], nil
@@ -140,7 +117,7 @@ func (e *Endpoint) Free(block []byte) error {
 		err = e.view.store.Deallocate(e.view.heap(h.member)+s.from, b)
 	}
 	if err == nil { // else the memory may not be zero, and is nobody's
-		h.give(i)
+		h.used = slices.Delete(h.used, i, i+1)
 	}
 	return err
 }
