@@ -15,8 +15,7 @@ import (
 // own, and the addresses of all. The names are random. Whoever finds one out
 // can wake its owner for nothing, and no more.
 type doorbells struct {
-	of   []*osys.BellAddress // by rank, nil for those that are no members
-	self *osys.BellAddress
+	of []*osys.BellAddress // by rank, nil for those that are no members
 
 	mu  sync.RWMutex // held for writing by close only
 	own *osys.Doorbell
@@ -29,12 +28,7 @@ func newDoorbells() (b *doorbells, name string, err error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("doorbell: %w", err)
 	}
-	self, err := osys.NewBellAddress(name)
-	if err != nil {
-		_ = own.Close()
-		return nil, "", fmt.Errorf("doorbell: %w", err)
-	}
-	return &doorbells{self: self, own: own}, name, nil
+	return &doorbells{own: own}, name, nil
 }
 
 // meet takes over the names of all members, in their order.
@@ -50,13 +44,11 @@ func (b *doorbells) meet(l *transport.Layout, all []report) error {
 }
 
 // ring wakes rank r.
-func (b *doorbells) ring(r int) { b.knock(b.of[r]) }
-
-func (b *doorbells) knock(a *osys.BellAddress) {
+func (b *doorbells) ring(r int) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if b.own != nil {
-		b.own.Knock(a)
+		b.own.Knock(b.of[r])
 	}
 }
 
@@ -68,11 +60,13 @@ func (b *doorbells) wait(fd int, max time.Duration) bool {
 	return b.own == nil || b.own.Wait(fd, max)
 }
 
-// close gives the socket back, as soon as its owner does not sleep on it: ring
-// it before. Whoever has rung may still have to knock, and cannot once the lock waits
-// for the sleeper.
+// close gives the socket back, as soon as its owner does not sleep on it, whom it wakes.
 func (b *doorbells) close() {
-	b.knock(b.self)
+	b.mu.RLock()
+	if b.own != nil {
+		b.own.End()
+	}
+	b.mu.RUnlock()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.own != nil {

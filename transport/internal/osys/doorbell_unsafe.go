@@ -30,6 +30,9 @@ func NewDoorbell(name string) (*Doorbell, error) {
 	return &Doorbell{fd}, nil
 }
 
+// End has no wait for the doorbell last any more.
+func (d *Doorbell) End() { _ = unix.Shutdown(d.fd, unix.SHUT_RD) }
+
 // Close gives the socket back.
 func (d *Doorbell) Close() error { return unix.Close(d.fd) }
 

@@ -28,9 +28,7 @@ func newEnd(e *Endpoint, k transport.Link, peer int, mapped bool) end {
 }
 
 // idle reports whether an end that can do nothing now may be able to later.
-func (d *end) idle() bool {
-	return atomic.LoadUint32(d.peerClosed) == 0 && !d.e.closed.Load()
-}
+func (d *end) idle() bool { return atomic.LoadUint32(d.peerClosed) == 0 }
 
 // gone is the error of a link whose peer has closed. Where the set has a fault
 // there is none: the peer most likely closed because of it, and whoever waits
@@ -82,39 +80,26 @@ func (s *sender) settled() bool {
 	return true
 }
 
-// TryReserve returns the window of the next free slot.
+// TryReserve returns the window of the next free slot. Where there is none, and perhaps never
+// will be, it looks once more: the peer may have released a slot before it closed.
 func (s *sender) TryReserve(n int) ([]byte, bool, error) {
-	b, ok, err := s.tx.TryReserve(n)
-	if !ok || s.lost || s.e.closed.Load() {
-		if err == nil && s.idle() {
+	for again := false; ; again = true {
+		b, ok, err := s.tx.TryReserve(n)
+		switch {
+		case err != nil || s.e.closed.Load():
+			return nil, false, s.failure(err)
+		case ok && !s.lost:
+			if s.loans != nil && !s.settled() {
+				return nil, false, nil
+			}
+			s.sync.acquireBack()
+			return b, true, nil
+		case s.idle():
 			return nil, false, nil
+		case again:
+			return nil, false, s.gone()
 		}
-		return s.stuck(n, err)
 	}
-	if s.loans != nil && !s.settled() {
-		return nil, false, nil
-	}
-	s.sync.acquireBack()
-	return b, true, nil
-}
-
-// stuck is TryReserve when there is no slot and perhaps never will be. It looks
-// once more, since the peer may have released a slot before it closed.
-func (s *sender) stuck(n int, err error) ([]byte, bool, error) {
-	if err != nil || s.e.closed.Load() {
-		return nil, false, s.failure(err)
-	}
-	b, ok, err := s.tx.TryReserve(n)
-	switch {
-	case err != nil:
-		return nil, false, s.failure(err)
-	case !ok || s.lost:
-		return nil, false, s.gone()
-	case s.loans != nil && !s.settled():
-		return nil, false, nil
-	}
-	s.sync.acquireBack()
-	return b, true, nil
 }
 
 // Commit publishes the reserved window and wakes the receiver if it sleeps.
@@ -299,34 +284,23 @@ func (r *receiver) Read(into []byte, at int) (bool, error) {
 }
 
 // peek returns the oldest unread payload, or the place in the slot of one that
-// is still in the sender's memory.
+// is still in the sender's memory. Where there is none, and perhaps never will be, it looks once
+// more: what the peer sent before it closed is seen now at the latest, since it closed after.
 func (r *receiver) peek(h *transport.Header) ([]byte, bool, error) {
-	b, ok, err := r.rx.TryPeek(h)
-	if !ok {
-		if err == nil && r.idle() {
+	for again := false; ; again = true {
+		b, ok, err := r.rx.TryPeek(h)
+		switch {
+		case ok:
+			r.sync.acquireForward()
+			return b, true, nil
+		case err != nil || r.e.closed.Load():
+			return nil, false, r.failure(err)
+		case r.idle():
 			return nil, false, nil
+		case again:
+			return nil, false, r.gone()
 		}
-		return r.dry(h, err)
 	}
-	r.sync.acquireForward()
-	return b, true, nil
-}
-
-// dry is peek when there is no chunk and perhaps never will be. What the
-// peer sent before it closed is seen now at the latest, since it closed after.
-func (r *receiver) dry(h *transport.Header, err error) ([]byte, bool, error) {
-	if err != nil || r.e.closed.Load() {
-		return nil, false, r.failure(err)
-	}
-	b, ok, err := r.rx.TryPeek(h)
-	switch {
-	case err != nil:
-		return nil, false, r.failure(err)
-	case !ok:
-		return nil, false, r.gone()
-	}
-	r.sync.acquireForward()
-	return b, true, nil
 }
 
 // settle forgets how the payload of the oldest slot was brought.
