@@ -71,6 +71,9 @@ const MaxFaultText = 512
 // ErrNoLink is returned for a link that the Layout does not have.
 var ErrNoLink = errors.New("transport: no such link")
 
+// NoLink is the error that says which.
+func NoLink(lane, src, dst int) error { return fmt.Errorf("%w: %v", ErrNoLink, Link{lane, src, dst}) }
+
 // ErrPeerClosed is returned by the end of a link whose other end has closed
 // its Endpoint: by TryPeek once everything that was sent has been read, by
 // TryReserve when the slots that are taken can never come back. Where the set

@@ -116,8 +116,12 @@ func (j *Job) NewWait(comm string, ranks []int) *Wait {
 }
 
 // SetTimes sets how often a wait is reported, and after how long it is given up, in place
-// of the job's times; 0: not at all. It is called before the first Publish.
-func (w *Wait) SetTimes(every, limit time.Duration) { w.every, w.limit = every, limit }
+// of the job's times; 0: not at all. It is called with nothing published.
+func (w *Wait) SetTimes(every, limit time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.every, w.limit = every, limit
+}
 
 // Another returns a place for other waits of the same communicator.
 func (w *Wait) Another() *Wait {
@@ -141,15 +145,10 @@ func (w *Wait) Unlimited() *Wait {
 // what this rank does meanwhile takes longer by itself. It is called with nothing published.
 func (w *Wait) AtLeast(d time.Duration) (restore func()) {
 	before := w.limit
-	set := func(limit time.Duration) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.limit = limit
-	}
 	if before > 0 {
-		set(max(before, d))
+		w.SetTimes(w.every, max(before, d))
 	}
-	return func() { set(before) }
+	return func() { w.SetTimes(w.every, before) }
 }
 
 // SetBusy has busy say whether a call is under way on this rank, besides those that are

@@ -104,7 +104,7 @@ func (e *Endpoint) of(r int) transport.Endpoint {
 // Sender returns the sending end of a link.
 func (e *Endpoint) Sender(lane, dst int) (transport.Sender, error) {
 	if dst < 0 || dst >= len(e.hosts) {
-		return nil, fmt.Errorf("%w: %v", transport.ErrNoLink, transport.Link{Lane: lane, Src: e.rank, Dst: dst})
+		return nil, transport.NoLink(lane, e.rank, dst)
 	}
 	return e.of(dst).Sender(lane, dst)
 }
@@ -112,7 +112,7 @@ func (e *Endpoint) Sender(lane, dst int) (transport.Sender, error) {
 // Receiver returns the receiving end of a link.
 func (e *Endpoint) Receiver(lane, src int) (transport.Receiver, error) {
 	if src < 0 || src >= len(e.hosts) {
-		return nil, fmt.Errorf("%w: %v", transport.ErrNoLink, transport.Link{Lane: lane, Src: src, Dst: e.rank})
+		return nil, transport.NoLink(lane, src, e.rank)
 	}
 	return e.of(src).Receiver(lane, src)
 }

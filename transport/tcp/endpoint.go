@@ -153,20 +153,18 @@ func (e *Endpoint) open() (err error) {
 
 // Sender returns the sending end of a link of this rank.
 func (e *Endpoint) Sender(lane, dst int) (transport.Sender, error) {
-	k := transport.Link{Lane: lane, Src: e.rank, Dst: dst}
-	if s := e.senders[k]; s != nil {
+	if s := e.senders[transport.Link{Lane: lane, Src: e.rank, Dst: dst}]; s != nil {
 		return s, nil
 	}
-	return nil, fmt.Errorf("%w: %v", transport.ErrNoLink, k)
+	return nil, transport.NoLink(lane, e.rank, dst)
 }
 
 // Receiver returns the receiving end of a link of this rank.
 func (e *Endpoint) Receiver(lane, src int) (transport.Receiver, error) {
-	k := transport.Link{Lane: lane, Src: src, Dst: e.rank}
-	if r := e.receivers[k]; r != nil {
+	if r := e.receivers[transport.Link{Lane: lane, Src: src, Dst: e.rank}]; r != nil {
 		return r, nil
 	}
-	return nil, fmt.Errorf("%w: %v", transport.ErrNoLink, k)
+	return nil, transport.NoLink(lane, src, e.rank)
 }
 
 // Bell is this rank's own bell.

@@ -1,6 +1,7 @@
 package osys
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -51,6 +52,9 @@ type Event struct {
 	fd        int // 0: none
 }
 
+// one is what Signal adds.
+var one = binary.NativeEndian.AppendUint64(nil, 1)
+
 // Open makes the descriptor.
 func (e *Event) Open() (err error) {
 	if e.fd, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
@@ -69,7 +73,7 @@ func (e *Event) Signal() {
 	defer e.mu.Unlock()
 	if e.fd > 0 {
 		e.signalled.Store(true)
-		addOne(e.fd)
+		_, _ = unix.Write(e.fd, one)
 	}
 }
 
@@ -81,7 +85,7 @@ func (e *Event) Drain() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.fd > 0 {
-		setZero(e.fd)
+		_, _ = unix.Read(e.fd, make([]byte, 8)) // sets it to zero
 	}
 }
 

@@ -106,15 +106,3 @@ func done(n uintptr, errno syscall.Errno) (int, error) {
 	}
 	return 0, errno
 }
-
-// addOne adds one to the eventfd fd, so that whoever polls it wakes up.
-func addOne(fd int) {
-	one := uint64(1)
-	_, _, _ = unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&one)), 8)
-}
-
-// setZero sets the eventfd fd back to zero.
-func setZero(fd int) {
-	var n uint64
-	_, _, _ = unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&n)), 8)
-}

@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -80,24 +79,18 @@ func New(m *Map, b []byte, rank int, mapped bool, wake func(r int)) *Endpoint {
 
 // Sender returns the sending end of a link of this rank.
 func (e *Endpoint) Sender(lane, dst int) (transport.Sender, error) {
-	k := transport.Link{Lane: lane, Src: e.rank, Dst: dst}
-	if s := e.senders[k]; s != nil {
+	if s := e.senders[transport.Link{Lane: lane, Src: e.rank, Dst: dst}]; s != nil {
 		return s, nil
 	}
-	return nil, noLink(k)
+	return nil, transport.NoLink(lane, e.rank, dst)
 }
 
 // Receiver returns the receiving end of a link of this rank.
 func (e *Endpoint) Receiver(lane, src int) (transport.Receiver, error) {
-	k := transport.Link{Lane: lane, Src: src, Dst: e.rank}
-	if r := e.receivers[k]; r != nil {
+	if r := e.receivers[transport.Link{Lane: lane, Src: src, Dst: e.rank}]; r != nil {
 		return r, nil
 	}
-	return nil, noLink(k)
-}
-
-func noLink(k transport.Link) error {
-	return fmt.Errorf("%w: %v", transport.ErrNoLink, k)
+	return nil, transport.NoLink(lane, src, e.rank)
 }
 
 // BellWord returns the word of rank r's bell.
