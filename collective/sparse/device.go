@@ -12,7 +12,6 @@ import (
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/transport"
@@ -38,31 +37,23 @@ func AllReduceDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.
 	const name = "sparse AllReduceDevice"
 	cfg := newConfig(opts)
 	dt := dtypeOf[T]()
-	refuse := func(wrong string) (Stats, error) {
-		return Stats{}, wrongArgument(name, c.Rank(), wrong)
-	}
-	if wrong := cfg.checkReduce(dt, op); wrong != "" {
-		return refuse(wrong)
-	}
-	if wrong := checkDevice(s, send, recv); wrong != "" {
-		return refuse(wrong)
-	}
+	wrong := cmp.Or(cfg.checkReduce(dt, op), checkDevice(s, send, recv))
 	r := deviceReduction{stream: s, send: send.Addr(), recv: recv.Addr(),
 		reduction: newReduction(allReduceDevice, cfg, dt, op, send.Len())}
-	if err := r.grid.Validate(); err != nil {
-		return refuse(err.Error())
+	if err := r.grid.Validate(); wrong == "" && err != nil {
+		wrong = err.Error()
 	}
-	a := comm.Of(c)
-	if err := a.Claim(name); err != nil {
+	state, err := claim(c, name, wrong)
+	if err != nil {
 		return Stats{}, err
 	}
-	defer a.End()
-	r.state = stateOf(a)
-	if g := r.state.stage; g != nil && g.device != s.Device() {
-		return refuse(fmt.Sprintf("a stream of %v; the communicator's sparse calls on this rank are on %v", s.Device(),
-			g.device))
+	defer state.c.End()
+	r.state = state
+	if g := state.stage; g != nil && g.device != s.Device() {
+		return Stats{}, wrongArgument(name, c.Rank(), fmt.Sprintf(
+			"a stream of %v; the communicator's sparse calls on this rank are on %v", s.Device(), g.device))
 	}
-	err := r.run(ctx)
+	err = r.run(ctx)
 	runtime.KeepAlive(send)
 	runtime.KeepAlive(recv)
 	return r.stats, err

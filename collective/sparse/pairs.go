@@ -9,7 +9,6 @@ import (
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/sparse/internal/block"
-	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
@@ -45,17 +44,13 @@ func AllReducePairs[T Number](ctx context.Context, c *collective.Comm, in Pairs[
 	case len(in.Indices) > math.MaxUint32/4 || len(in.Values) != len(in.Indices)*in.Width:
 		wrong = fmt.Sprintf("%d values for %d rows of %d", len(in.Values), len(in.Indices), in.Width)
 	}
-	if wrong != "" {
-		return Pairs[T]{}, Stats{}, wrongArgument(name, c.Rank(), wrong)
-	}
-	own := sorted(in)
-	a := comm.Of(c)
-	if err := a.Claim(name); err != nil {
+	s, err := claim(c, name, wrong)
+	if err != nil {
 		return Pairs[T]{}, Stats{}, err
 	}
-	defer a.End()
-	p := pairs[T]{own: own, reduction: newReduction(allReducePairs, cfg, dt, collective.Sum, 0)}
-	p.state, p.inPlace = stateOf(a), true
+	defer s.c.End()
+	p := pairs[T]{own: sorted(in), reduction: newReduction(allReducePairs, cfg, dt, collective.Sum, 0)}
+	p.state, p.inPlace = s, true
 	out, err := p.run(ctx)
 	return out, p.stats, err
 }

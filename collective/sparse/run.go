@@ -109,10 +109,7 @@ func (r *reduction) dealOut() (err error) {
 	words := block.Words(r.grid.Blocks())
 	r.parts = slices.Grow(r.parts[:0], len(r.merged))[:len(r.merged)]
 	for t := range r.parts {
-		if cap(r.parts[t]) < words {
-			r.parts[t] = block.NewSet(r.grid.Blocks())
-		}
-		r.parts[t] = r.parts[t][:words]
+		r.parts[t] = block.Sized(r.parts[t], words)
 		clear(r.parts[t])
 	}
 	if r.search == nil {

@@ -24,13 +24,10 @@ const pieceBytes = 256 << 10
 
 func newSearch(r *reduction) *search {
 	words := block.Words(r.grid.Blocks())
-	if cap(r.set) < words {
-		r.set = block.NewSet(r.grid.Blocks())
+	r.set = block.Sized(r.set, words)
+	if clear(r.set); !r.inPlace {
+		r.swept = block.Sized(r.swept, words)
 	}
-	if r.set = r.set[:words]; !r.inPlace && cap(r.swept) < words {
-		r.swept = block.NewSet(r.grid.Blocks())
-	}
-	clear(r.set)
 	return &search{r: r}
 }
 

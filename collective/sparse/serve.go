@@ -7,7 +7,6 @@ import (
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/sparse/internal/block"
-	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/topo"
@@ -26,15 +25,14 @@ import (
 // An error is a RankError, the same on all ranks: of a worker or a server that was lost, of
 // workers whose calls differ, or of a worker that has closed c without StopServing.
 func Serve(ctx context.Context, c *collective.Comm) error {
-	const name = "sparse Serve"
-	a := comm.Of(c)
-	if err := a.Claim(name); err != nil {
+	s, err := claim(c, "sparse Serve", "")
+	if err != nil {
 		return err
 	}
-	defer a.End()
-	idle := a.Waiter.Watch.Unlimited() // workers may compute for as long as they like
+	defer s.c.End()
+	idle := s.c.Waiter.Watch.Unlimited() // workers may compute for as long as they like
 	defer idle.Close()
-	for s := stateOf(a); ; {
+	for {
 		if stopped, err := s.serve(ctx, idle); stopped || err != nil {
 			return err
 		}
@@ -45,12 +43,12 @@ func Serve(ctx context.Context, c *collective.Comm) error {
 // all ranks of c may call whatever they like.
 func StopServing(ctx context.Context, c *collective.Comm) error {
 	const name = "sparse StopServing"
-	a := comm.Of(c)
-	if err := a.Claim(name); err != nil {
+	s, err := claim(c, name, "")
+	if err != nil {
 		return err
 	}
-	defer a.End()
-	r := reduction{state: stateOf(a), call: control(stopServing)}
+	defer s.c.End()
+	r := reduction{state: s, call: control(stopServing)}
 	if _, err := r.greet(ctx, hello{Call: r.call}); err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/treerun/treerun/collective/sparse/internal/drive"
 	"github.com/treerun/treerun/collective/sparse/internal/pool"
-	"github.com/treerun/treerun/topo"
 )
 
 // maxSharing is how many ranks the form Shared is for: every one has a link with every
@@ -40,23 +39,16 @@ func (s *state) openHost(ctx context.Context, during string) error {
 	if s.host != nil {
 		return nil
 	}
-	var lanes drive.Lanes
-	var stars []int
-	for root := range s.c.Size {
-		stars = append(stars, lanes.Add(topo.Star(s.c.Size, root)))
-	}
-	layout := lanes.Layout(s.c.Size, 2, slotsQuantum)
+	layout := drive.PoolLayout(s.c.Size)
 	layout.HeapBytes = s.c.HeapBytes
 	ep, err := s.openLinks(ctx, during, "sparse shared", layout)
 	if err != nil {
 		return err
 	}
-	links, err := drive.Open(ep, &lanes, s.c.Rank, s.c.Size)
-	if err != nil {
+	if s.host, err = drive.NewPool(ep, s.c.Rank, s.c.Size); err != nil {
 		return s.broken(during, err)
 	}
-	s.c.OnClose(func() error { s.hosted, s.host = nil, nil; return nil })
-	s.hosted, s.host = links, drive.NewPool(links, stars)
+	s.c.OnClose(func() error { s.host = nil; return nil })
 	return nil
 }
 
@@ -76,7 +68,7 @@ func (r *reduction) shareMemory(ctx context.Context, known bool) error {
 	job := pool.Job{Grid: r.grid, DType: r.call.DType, Op: r.call.Op, Rank: r.c.Rank, Ranks: r.c.Size, Recv: r.out,
 		Fill: r.fill, Union: r.union}
 	if !r.inPlace && !known {
-		job.Stale = r.swept[:len(r.set)]
+		job.Stale = r.swept
 	}
 	n, err := r.pack()
 	if err == nil {
@@ -85,7 +77,7 @@ func (r *reduction) shareMemory(ctx context.Context, known bool) error {
 	if err != nil {
 		return r.broken(r.name, err)
 	}
-	if err := r.drive(ctx, r.hosted, r.host); err != nil {
+	if err := r.drive(ctx, r.host.Links, r.host); err != nil {
 		return err
 	}
 	r.moved(&r.host.Traffic, r.host.Union())

@@ -37,17 +37,26 @@ func AllReduce[T Number](ctx context.Context, c *collective.Comm, send, recv []T
 	if err := r.grid.Validate(); wrong == "" && err != nil {
 		wrong = err.Error()
 	}
+	s, err := claim(c, name, wrong)
+	if err != nil {
+		return Stats{}, err
+	}
+	defer s.c.End()
+	r.state = s
+	err = r.run(ctx)
+	return r.stats, err
+}
+
+// claim begins a call on c, until End, unless something is wrong with it.
+func claim(c *collective.Comm, name, wrong string) (*state, error) {
 	if wrong != "" {
-		return Stats{}, wrongArgument(name, c.Rank(), wrong)
+		return nil, wrongArgument(name, c.Rank(), wrong)
 	}
 	a := comm.Of(c)
 	if err := a.Claim(name); err != nil {
-		return Stats{}, err
+		return nil, err
 	}
-	defer a.End()
-	r.state = stateOf(a)
-	err := r.run(ctx)
-	return r.stats, err
+	return stateOf(a), nil
 }
 
 // wrongArgument is the ErrArgument of a call on a rank.

@@ -30,9 +30,8 @@ type state struct {
 	stale      bool // these links are of other servers
 	omni       *drive.Omni
 	merge      *drive.Merge
-	host       *drive.Pool  // nil until a call in the form Shared
-	hosted     *drive.Links // its links
-	tensor     uint32       // number of the latest call
+	host       *drive.Pool // nil until a call in the form Shared
+	tensor     uint32      // number of the latest call
 	set        block.Set
 	swept      block.Set   // of sweep
 	parts      []block.Set // by tree

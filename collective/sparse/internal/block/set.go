@@ -12,6 +12,14 @@ func Words(n int) int { return (n + 63) / 64 }
 // NewSet returns an empty Set for blocks 0 to n-1.
 func NewSet(n int) Set { return make(Set, Words(n)) }
 
+// Sized returns x with n elements, which hold anything.
+func Sized[S ~[]T, T any](x S, n int) S {
+	if cap(x) < n {
+		return make(S, n)
+	}
+	return x[:n]
+}
+
 // Add puts block b into s.
 func (s Set) Add(b int) { s[b/64] |= 1 << (b % 64) }
 

@@ -20,7 +20,7 @@ type Pool struct {
 
 	Keep int // NewPool sets it
 
-	links *Links
+	Links *Links
 	peers []peer // the other ranks
 	sum   pool.Sum
 	head  transport.Header
@@ -54,18 +54,35 @@ const (
 	stepResult
 )
 
-// NewPool makes the exchanges of a rank. stars are trees of its Links, one with every
-// rank as its root, by rank; the Endpoint's Layout has memory for Alloc.
-func NewPool(k *Links, stars []int) *Pool {
-	p := &Pool{links: k, peers: make([]peer, k.size), Keep: keepBytes}
-	for _, c := range k.trees[stars[k.rank]].children {
-		p.peers[c.rank].to = c.to
+// PoolLayout returns the links of a Pool: one from every rank to every other.
+func PoolLayout(size int) transport.Layout {
+	layout := transport.Layout{Size: size, Slots: 2, SlotBytes: 64}
+	for src := range size {
+		for dst := range size {
+			if src != dst {
+				layout.Links = append(layout.Links, transport.Link{Src: src, Dst: dst})
+			}
+		}
 	}
+	return layout
+}
+
+// NewPool makes the exchanges of a rank over links of a PoolLayout that has memory for Alloc.
+func NewPool(ep transport.Endpoint, rank, size int) (*Pool, error) {
+	p := &Pool{Links: &Links{rank: rank, size: size, ep: ep}, peers: make([]peer, size), Keep: keepBytes}
 	for q := range p.peers {
-		p.peers[q].rank = q
-		p.peers[q].of = k.trees[stars[q]].ofParent
+		c := &p.peers[q].child
+		if c.rank = q; q == rank {
+			continue
+		}
+		var first, second error
+		c.to, first = ep.Sender(0, q)
+		c.of, second = ep.Receiver(0, q)
+		if err := errors.Join(first, second); err != nil {
+			return nil, failed("links with", q, err)
+		}
 	}
-	return p
+	return p, nil
 }
 
 // Begin starts the next tensor. This rank's part is the first n bytes of Room.
@@ -122,13 +139,13 @@ func (p *Pool) tell() (moved bool, err error) {
 	head.Root = w.step
 	first := w.to
 	for ; w.to < len(p.peers); w.to++ {
-		to := p.peers[(p.links.rank+w.to)%len(p.peers)].to
+		to := p.peers[(p.Links.rank+w.to)%len(p.peers)].to
 		if to == nil {
 			continue // this rank
 		}
 		if _, ok, err := to.TryReserve(0); err != nil || !ok {
 			p.wake(first)
-			return w.to > first, failed("sending to", (p.links.rank+w.to)%len(p.peers), err)
+			return w.to > first, failed("sending to", (p.Links.rank+w.to)%len(p.peers), err)
 		}
 		to.Lend(&head, w.memory)
 		p.SentMessages++
@@ -140,9 +157,9 @@ func (p *Pool) tell() (moved bool, err error) {
 
 // wake wakes the peers that have been told, from the first-th on.
 func (p *Pool) wake(first int) {
-	p.links.ep.Fence()
+	p.Links.ep.Fence()
 	for i := first; i < p.sent.to; i++ {
-		if to := p.peers[(p.links.rank+i)%len(p.peers)].to; to != nil {
+		if to := p.peers[(p.Links.rank+i)%len(p.peers)].to; to != nil {
 			to.Wake()
 		}
 	}
@@ -192,7 +209,7 @@ func (p *Pool) peek(c *peer, step int32) (memory []byte, ok bool, err error) {
 func (p *Pool) add() error {
 	p.dealt = true
 	p.sum.Deal()
-	own, n := p.sum.Share(p.links.rank)
+	own, n := p.sum.Share(p.Links.rank)
 	var result []byte
 	if own > 0 {
 		var err error
@@ -222,13 +239,13 @@ func (p *Pool) add() error {
 	if own == 0 {
 		return nil
 	}
-	return p.sum.Place(p.links.rank, result[:n])
+	return p.sum.Place(p.Links.rank, result[:n])
 }
 
 // takeResults copies the results that have come.
 func (p *Pool) takeResults() (moved bool, err error) {
 	for i := range p.peers {
-		q := (p.links.rank + i) % len(p.peers)
+		q := (p.Links.rank + i) % len(p.peers)
 		c := &p.peers[q]
 		if c.placed {
 			continue
@@ -268,7 +285,7 @@ func (p *Pool) WaitsFor() []waits.Lack {
 		if p.dealt {
 			what, missing = "to send results", !c.placed
 		}
-		if missing && q != p.links.rank {
+		if missing && q != p.Links.rank {
 			list = append(list, waits.Lack{Rank: q, What: what})
 		}
 	}
@@ -297,8 +314,8 @@ func (p *Pool) room(memory *[]byte, n int) ([]byte, error) {
 	if err := p.free(memory); err != nil {
 		return nil, err
 	}
-	alloc := p.links.ep.Alloc
-	if s, is := p.links.ep.(transport.SharedHeap); is {
+	alloc := p.Links.ep.Alloc
+	if s, is := p.Links.ep.(transport.SharedHeap); is {
 		alloc = s.Scratch
 	}
 	more := n + n/4 // the next call may have a few blocks more
@@ -319,7 +336,7 @@ func (p *Pool) free(memory *[]byte) error {
 	}
 	b := *memory
 	*memory = nil
-	return p.links.ep.Free(b)
+	return p.Links.ep.Free(b)
 }
 
 // Trim gives back memory of more than Keep bytes, before a call that needs so much for its part.

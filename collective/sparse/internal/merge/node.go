@@ -120,29 +120,21 @@ func (n *Node) Begin(j Job) error {
 	}
 	blocks := j.Grid.Blocks()
 	n.job, n.counts = j, block.Counts{}
-	n.in = sized(n.in, n.children+1)
+	n.in = block.Sized(n.in, n.children+1)
 	n.in[0] = input{set: j.Blocks, finder: j.Finder, blocks: blocks, heard: true}
 	n.in[0].own(0)
 	for i := range n.in[1:] {
 		n.in[1+i] = input{memory: n.in[1+i].memory}
 	}
 	if n.children > 0 {
-		n.sole, n.have = sized(n.sole, blocks), sized(n.have, block.Words(blocks))
+		n.sole, n.have = block.Sized(n.sole, blocks), block.Sized(n.have, block.Words(blocks))
 		clear(n.have)
 	}
 	n.merged, n.up, n.upNext, n.upEnd = n.merged[:0], outlet{}, 0, n.root
 	n.log, n.promise, n.heard, n.filled = n.log[:0], 0, n.root, 0
-	n.down = sized(n.down, n.children)
+	n.down = block.Sized(n.down, n.children)
 	clear(n.down)
 	return nil
-}
-
-// sized returns x with n elements, which hold anything.
-func sized[S ~[]T, T any](x S, n int) S {
-	if cap(x) < n {
-		return make(S, n)
-	}
-	return x[:n]
 }
 
 // Done reports whether Recv has the result and everything was composed that

@@ -58,15 +58,9 @@ func (s *Sum) Begin(j Job) error {
 		s.sets, s.before, s.blocks = append(s.sets, nil), append(s.before, nil), append(s.blocks, nil)
 	}
 	for q := range j.Ranks {
-		if cap(s.sets[q]) < words {
-			s.sets[q], s.before[q] = make(block.Set, words), make([]uint32, words)
-		}
-		s.sets[q], s.before[q] = s.sets[q][:words], s.before[q][:words]
+		s.sets[q], s.before[q] = block.Sized(s.sets[q], words), block.Sized(s.before[q], words)
 	}
-	if cap(s.union) < words {
-		s.union, s.dealt, s.rest = make(block.Set, words), make(block.Set, words), make(block.Set, words)
-	}
-	s.union, s.dealt, s.rest = s.union[:words], s.dealt[:words], s.rest[:words]
+	s.union, s.dealt, s.rest = block.Sized(s.union, words), block.Sized(s.dealt, words), block.Sized(s.rest, words)
 	return nil
 }
 
