@@ -33,11 +33,15 @@ func (r *reduction) estimate(all []hello) estimate {
 	n := taken(r.grid.Blocks())
 	var union sample
 	hosts := make(map[int]*sample)
+	zero := 1.0 // part of the tensor's elements that is zero on all ranks
 	for q := range all {
 		s := &all[q].Sample
-		d := part(s.count(), n)
+		d, thin := part(s.count(), n), float64(all[q].Thin)/255
 		e.mean += d / float64(len(all))
 		e.most = max(e.most, d)
+		e.apart = e.apart || all[q].Apart
+		e.thin += thin * d
+		zero *= 1 - d*(1-thin)
 		union.union(s)
 		h := r.c.Hosts[q]
 		if hosts[h] == nil {
@@ -48,14 +52,6 @@ func (r *reduction) estimate(all []hello) estimate {
 	e.union = part(union.count(), n)
 	for _, s := range hosts {
 		e.host = max(e.host, part(s.count(), n))
-	}
-	zero := 1.0 // part of the tensor's elements that is zero on all ranks
-	for q := range all {
-		e.apart = e.apart || all[q].Apart
-		d := part(all[q].Sample.count(), n)
-		thin := float64(all[q].Thin) / 255
-		e.thin += thin * d
-		zero *= 1 - d*(1-thin)
 	}
 	if e.thin > 0 {
 		e.thin /= e.mean * float64(len(all))

@@ -137,7 +137,7 @@ func (r *deviceReduction) run(ctx context.Context) error {
 // look finds the blocks that count, and waits for that.
 func (r *deviceReduction) look(ctx context.Context) error {
 	if err := r.stageFor(r.stream.Device(), r.grid); err != nil {
-		return r.c.FaultDevice(r.title(), err)
+		return r.c.FaultDevice(r.call.String(), err)
 	}
 	g, words := r.stage, block.Words(r.grid.Blocks())
 	begun := time.Now()
@@ -156,18 +156,15 @@ func (r *deviceReduction) look(ctx context.Context) error {
 	return nil
 }
 
-// title names the call before it has a number.
-func (r *deviceReduction) title() string { return r.call.String() }
-
 // stopped ends the communicator because the stream has failed, or ctx ended before it
 // was there.
 func (r *deviceReduction) stopped(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
-		return r.c.FaultDevice(r.title(), err)
+		return r.c.FaultDevice(r.call.String(), err)
 	}
 	f := transport.Faultf(transport.FaultOf(ctx.Err()), r.c.Rank, "rank %d gave up in %s: %v; it waited for its device",
-		r.c.Rank, r.title(), ctx.Err())
-	return r.c.Fault(f, r.title())
+		r.c.Rank, r.call.String(), ctx.Err())
+	return r.c.Fault(f, r.call.String())
 }
 
 // hostLink is at how many GB/s blocks come to the host and go back, where nobody has

@@ -126,24 +126,19 @@ func (s *state) open(ctx context.Context, during string, blockBytes int) error {
 	old := s.ep
 	s.ep, s.links, s.stale = ep, links, false
 	s.omni, s.merge = drive.NewOmni(links, s.aggs, s.workers), drive.NewMerge(links, s.merged)
-	return s.shut(ctx, during, old)
+	if old == nil {
+		return nil
+	}
+	// What went over the old links is done on all ranks: each has come to the present call.
+	if err := s.c.CloseLinks(old); err != nil {
+		return s.broken(during, fmt.Errorf("closing links that were too small: %w", err))
+	}
+	return nil
 }
 
 // severalHosts reports whether not all ranks are on one host.
 func (s *state) severalHosts() bool {
 	return slices.ContainsFunc(s.c.Hosts, func(h int) bool { return h != s.c.Hosts[0] })
-}
-
-// shut closes links in whose place all ranks have opened others, if there were any. What
-// went over them is done on all ranks: each has come to the present call.
-func (s *state) shut(ctx context.Context, during string, old transport.Endpoint) error {
-	if old == nil {
-		return nil
-	}
-	if err := s.c.CloseLinks(old); err != nil {
-		return s.broken(during, fmt.Errorf("closing links that were too small: %w", err))
-	}
-	return nil
 }
 
 // layoutOf returns the layout of lanes between so many ranks.
