@@ -19,59 +19,49 @@ type Case struct {
 func Cases(ranks, size, blocks int) []Case {
 	r := rand.New(rand.NewPCG(uint64(ranks), uint64(blocks)))
 	var all []Case
-	add := func(name string, x *Tensors) { all = append(all, Case{name, x}) }
 	zeros := func(elements int) *Tensors {
 		return New(ranks, block.Grid{Elements: elements, Size: size}, kernel.Sum, kernel.Float32)
 	}
+	add := func(name string, x *Tensors) { all = append(all, Case{name, x}) }
 	whole := size * blocks
-
-	add("all zero on all", zeros(whole))
-	x := zeros(whole).Random(r, 0.3)
-	x.clear(ranks - 1)
-	add("all zero on one", x)
-	x = zeros(whole)
-	x.Put(ranks/2, blocks-1, r)
-	add("one block at the end, on one", x)
-	x = zeros(whole - size + 1)
-	for v := range ranks {
-		x.Put(v, blocks-1, r)
-	}
-	add("one element at the end, on all", x)
-	x = zeros(whole)
-	for b := 1; b < blocks; b++ {
-		for v := range ranks {
-			x.Put(v, b, r)
-		}
-	}
-	add("first block zero, the rest full", x)
-	add("all full", zeros(whole).Random(r, 1))
-	add("full on one, zero on the others", zeros(whole).Random(r, append([]float64{1}, make([]float64, ranks-1)...)...))
-	add("unequal density", zeros(whole).Random(r, 0.01, 0.5, 0.1, 0.9))
-	x = zeros(whole)
-	for b := range blocks {
-		x.Put(b%ranks, b, r)
-	}
-	add("disjoint", x)
-	x = zeros(whole)
+	steps := block.NewSet(blocks)
 	for b := 2; b < blocks; b += 3 + b%7 {
+		steps.Add(b)
+	}
+	last := blocks - 1
+	for _, c := range []struct {
+		name     string
+		elements int
+		has      func(v, b int) bool // whether block b of rank v is not zero
+	}{
+		{"all zero on all", whole, func(int, int) bool { return false }},
+		{"all zero on one", whole, func(v, _ int) bool { return v < ranks-1 && r.Float64() < 0.3 }},
+		{"one block at the end, on one", whole, func(v, b int) bool { return v == ranks/2 && b == last }},
+		{"one element at the end, on all", whole - size + 1, func(_, b int) bool { return b == last }},
+		{"first block zero, the rest full", whole, func(_, b int) bool { return b > 0 }},
+		{"all full", whole, func(int, int) bool { return true }},
+		{"full on one, zero on the others", whole, func(v, _ int) bool { return v == 0 }},
+		{"disjoint", whole, func(v, b int) bool { return v == b%ranks }},
+		{"identical", whole, func(_, b int) bool { return steps.Has(b) }},
+		{"a cluster", whole, func(v, b int) bool {
+			return v == b%2%ranks && b >= blocks/2 && b < blocks/2+blocks/5
+		}},
+		{"columns that end long before others", whole, func(v, b int) bool {
+			return v == b%ranks && (b < blocks/10 || b%8 == 1)
+		}},
+	} {
+		x := zeros(c.elements)
 		for v := range ranks {
-			x.Put(v, b, r)
+			for b := range blocks {
+				if c.has(v, b) {
+					x.Put(v, b, r)
+				}
+			}
 		}
+		add(c.name, x)
 	}
-	add("identical", x)
+	add("unequal density", zeros(whole).Random(r, 0.01, 0.5, 0.1, 0.9))
 	add("random", zeros(whole).Random(r, 0.1))
-	x = zeros(whole)
-	for b := blocks / 2; b < blocks/2+blocks/5; b++ {
-		x.Put(b%2%ranks, b, r)
-	}
-	add("a cluster", x)
-	x = zeros(whole)
-	for b := range blocks {
-		if b < blocks/10 || b%8 == 1 {
-			x.Put(b%ranks, b, r)
-		}
-	}
-	add("columns that end long before others", x)
 	for _, n := range []int{0, 1, size - 1, size, size + 1, whole - 1, whole + 1, whole/2 + size/2} {
 		if n >= 0 {
 			add(fmt.Sprintf("%d elements", n), zeros(n).Random(r, 0.4))
@@ -85,12 +75,6 @@ func Cases(ranks, size, blocks int) []Case {
 		}
 	}
 	return all
-}
-
-// clear makes the tensor of a rank zero.
-func (x *Tensors) clear(rank int) {
-	clear(x.Send[rank])
-	clear(x.Sets[rank])
 }
 
 // odd fills blocks with Odd numbers, of one kind or mixed, and others with -0.
