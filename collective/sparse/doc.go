@@ -54,7 +54,8 @@
 // Closing the communicator gives all back. A rank that cannot have the memory ends the
 // communicator; Use(Trees) takes none. Where ranks
 // share no memory from the start, as they are on several hosts or started under a small
-// ulimit -v, the form is not chosen, and Use(Shared) is an ErrArgument, on all ranks, when they have told each other.
+// ulimit -v, the form is not chosen, and Use(Shared) is an ErrArgument, on all ranks, when they
+// have told each other.
 //
 // # Errors
 //
