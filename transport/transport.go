@@ -209,17 +209,19 @@ func (k Link) Compare(o Link) int { return cmp.Or(k.Src-o.Src, k.Dst-o.Dst, k.La
 // Layout says which FIFOs an Endpoint set has and how large they are. All
 // ranks of the set must use the same Layout.
 type Layout struct {
-	Size      int    // ranks
-	Members   []int  // those that are in the set, rising, when it is a part of the ranks; nil: all
-	Links     []Link // between members, no duplicates
-	Slots     int    // slots per FIFO, at least 2, a power of two
-	SlotBytes int    // payload bytes per slot, a multiple of 64
-	HeapBytes int    // per rank: what Alloc may give out, half of it at once; a multiple of 2 MiB, or 0
+	Size      int      // ranks
+	Members   []int    // those that are in the set, rising, when it is a part of the ranks; nil: all
+	Links     []Link   // between members, no duplicates; nil: all of lanes below MaxLanes
+	Pairs     [][2]int // of ranks on different hosts that have links, the lower first, where Links does not say; nil: any
+	Slots     int      // slots per FIFO, at least 2, a power of two
+	SlotBytes int      // payload bytes per slot, a multiple of 64
+	HeapBytes int      // per rank: what Alloc may give out, half of it at once; a multiple of 2 MiB, or 0
 }
 
 // Limits of a Layout, checked before any of it is used as a size.
 const (
 	MaxRanks     = 1 << 16
+	MaxLanes     = 1 << 13
 	MaxSlots     = 1 << 10
 	MaxSlotBytes = 64 << 20
 	MaxHeapBytes = 1 << 42
@@ -242,9 +244,15 @@ func (l *Layout) Validate() error {
 	if err := l.validateMembers(); err != nil {
 		return err
 	}
+	for _, p := range l.Pairs {
+		if p[0] < 0 || p[0] >= p[1] || p[1] >= l.Size {
+			return fmt.Errorf("transport: a pair of ranks %v of %d, want the lower one first", p, l.Size)
+		}
+	}
 	for i, k := range l.Links {
 		switch {
-		case k.Src < 0 || k.Src >= l.Size || k.Dst < 0 || k.Dst >= l.Size || k.Src == k.Dst || k.Lane < 0:
+		case k.Src < 0 || k.Src >= l.Size || k.Dst < 0 || k.Dst >= l.Size || k.Src == k.Dst || k.Lane < 0 ||
+			k.Lane >= MaxLanes:
 			return fmt.Errorf("transport: link %d (lane %d, rank %d -> rank %d) does not fit %d ranks", i, k.Lane, k.Src, k.Dst,
 				l.Size)
 		case l.MemberIndex(k.Src) < 0 || l.MemberIndex(k.Dst) < 0:
@@ -300,6 +308,16 @@ func (l *Layout) MemberIndex(r int) int {
 	return -1
 }
 
+// Has reports whether there is a link. Links are sorted.
+func (l *Layout) Has(k Link) bool {
+	if l.Links != nil {
+		_, found := slices.BinarySearchFunc(l.Links, k, Link.Compare)
+		return found
+	}
+	in := func(r int) bool { return r >= 0 && r < l.Size && l.MemberIndex(r) >= 0 }
+	return in(k.Src) && in(k.Dst) && k.Src != k.Dst && k.Lane >= 0 && k.Lane < MaxLanes
+}
+
 // Sorted returns the links by Link.Compare: the Layout's own when they are in that order.
 func (l *Layout) Sorted() []Link {
 	if slices.IsSortedFunc(l.Links, Link.Compare) {
@@ -317,11 +335,15 @@ func (l *Layout) Digest(version int) [sha256.Size]byte {
 		binary.LittleEndian.PutUint64(b[:], uint64(v))
 		sum.Write(b[:])
 	}
-	for _, v := range []int{version, l.Size, l.Slots, l.SlotBytes, l.HeapBytes, len(l.Members), len(l.Links)} {
+	lists := []int{len(l.Members), len(l.Pairs), len(l.Links)}
+	for _, v := range append([]int{version, l.Size, l.Slots, l.SlotBytes, l.HeapBytes}, lists...) {
 		add(v)
 	}
 	for _, r := range l.Members {
 		add(r)
+	}
+	for _, p := range l.Pairs {
+		add(p[0]<<16 | p[1])
 	}
 	for _, k := range l.Sorted() {
 		add(k.Lane<<32 | k.Src<<16 | k.Dst) // ranks are below MaxRanks
@@ -348,7 +370,8 @@ const History = 14
 // return have one owner each.
 type Endpoint interface {
 	// Sender and Receiver return the rank's end of a link of the Layout; the
-	// same end each time. ErrNoLink when the Layout does not have it.
+	// same end each time. A link takes memory once an end of it has been asked for.
+	// ErrNoLink when the Layout does not have it.
 	Sender(lane, dst int) (Sender, error)
 	Receiver(lane, src int) (Receiver, error)
 

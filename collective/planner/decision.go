@@ -15,6 +15,7 @@ import (
 type Decision struct {
 	Forests []Forest
 	Tables  []DecidedTable
+	Pairs   [][2]int // of Planner.Pairs
 }
 
 // DecidedTable is what runs a kind, by size.
@@ -33,10 +34,14 @@ type DecidedChoice struct {
 // Decide finds the trees of all kinds and roots that take time to find, and chooses for
 // the given kinds.
 func (p *Planner) Decide(kinds []plan.Kind) (*Decision, error) {
-	if _, err := p.linkSet(); err != nil { // which takes all trees
+	pairs, err := p.Pairs()
+	if err == nil && pairs == nil { // else that took all trees
+		err = p.each(func(*Candidate) error { return nil })
+	}
+	if err != nil {
 		return nil, err
 	}
-	d := &Decision{}
+	d := &Decision{Pairs: pairs}
 	for _, kind := range kinds {
 		list, err := p.table(kind)
 		if err != nil && p.ordered(kind) {
@@ -70,6 +75,12 @@ func (p *Planner) Follow(d *Decision) error {
 			return fmt.Errorf("choices for kind %d: %w", t.Kind, err)
 		}
 	}
+	for _, pair := range d.Pairs {
+		if pair[0] < 0 || pair[0] >= pair[1] || pair[1] >= p.graph.Ranks {
+			return fmt.Errorf("a pair of ranks %v of %d", pair, p.graph.Ranks)
+		}
+	}
+	p.pairs = d.Pairs
 	return nil
 }
 

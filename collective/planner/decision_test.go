@@ -46,10 +46,10 @@ func TestFollow(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		before := len(other.found)
-		a, err := linksOf(first)
-		b, failed := linksOf(other)
+		a, err := first.allPairs()
+		b, failed := other.allPairs()
 		if err != nil || failed != nil || !slices.Equal(a, b) {
-			t.Errorf("%s: %d links, and %d where it is followed: %v, %v", name, len(a), len(b), err, failed)
+			t.Errorf("%s: %d pairs, and %d where it is followed: %v, %v", name, len(a), len(b), err, failed)
 		}
 		if len(other.found) != before {
 			t.Errorf("%s: who follows has searched for trees", name)
@@ -160,7 +160,7 @@ func (p *Planner) usable(d *Decision) error {
 	if p.Follow(d) != nil {
 		return nil
 	}
-	if _, _, _, err := p.Links(); err != nil {
+	if _, err := p.allPairs(); err != nil {
 		return nil
 	}
 	for kind := range p.tables {

@@ -1,8 +1,8 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 
@@ -30,97 +30,34 @@ func (p *Planner) Runs(kind plan.Kind) error {
 // HasPairs reports whether there are links between all pairs of ranks.
 func (p *Planner) HasPairs() bool { return p.graph.Ranks <= PairRanks }
 
-// linkSet is links as numbers that rise with their source, destination and lane, all below
-// 1<<laneBits.
-type linkSet []uint64
-
-const laneBits = 16
-
-func (s *linkSet) add(lane, src, dst int) {
-	*s = append(*s, uint64(src)<<(2*laneBits)|uint64(dst)<<laneBits|uint64(lane))
+// Pairs returns the pairs of ranks of different hosts, the lower rank first, that plans join; nil: any, as
+// there are not too many.
+func (p *Planner) Pairs() ([][2]int, error) {
+	if p.HasPairs() || p.hosts == nil || p.pairs != nil {
+		return p.pairs, nil
+	}
+	var err error
+	p.pairs, err = p.allPairs()
+	return p.pairs, err
 }
 
-// addPairs adds the links of a lane between all of n ranks.
-func (s *linkSet) addPairs(lane, n int) {
-	for a := range n {
-		for b := range n {
-			if a != b {
-				s.add(lane, a, b)
-			}
+// allPairs returns the pairs of ranks of different hosts that any plan joins, sorted.
+func (p *Planner) allPairs() (pairs [][2]int, err error) {
+	add := func(a, b int) {
+		if p.graph.Host(a) != p.graph.Host(b) {
+			pairs = append(pairs, [2]int{min(a, b), max(a, b)})
 		}
 	}
-}
-
-func laneOf(k uint64) int { return int(k & (1<<laneBits - 1)) }
-
-// lanes returns one more than the highest lane.
-func (s linkSet) lanes() (n int) {
-	for _, k := range s {
-		n = max(n, laneOf(k)+1)
-	}
-	return n
-}
-
-// all visits the links in their order.
-func (s linkSet) all(yield func(plan.Link) bool) {
-	for _, k := range s {
-		if !yield(plan.Link{Lane: laneOf(k), Src: int(k >> (2 * laneBits)), Dst: int(k >> laneBits & (1<<laneBits - 1))}) {
-			return
-		}
-	}
-}
-
-// Links returns the links of all plans that may be served, and how many they are: those of every
-// candidate of every kind and root, and of the given plan, each link once, sorted by ranks and lane. Those of
-// lane 0 join all pairs of ranks, where these are not too many; so do those of one lane more, which carries
-// messages. That is the lane returned, -1 without one.
-func (p *Planner) Links() (links iter.Seq[plan.Link], count, messages int, err error) {
-	set, err := p.linkSet()
-	if err != nil {
-		return nil, 0, -1, err
-	}
-	messages = -1
-	if p.HasPairs() {
-		messages = max(1, set.lanes()-1) // one rank has none
-	}
-	return set.all, len(set), messages, nil
-}
-
-// linkSet returns the links of all plans that may be served, and those of messages on the highest lane.
-func (p *Planner) linkSet() (linkSet, error) {
-	if p.links != nil {
-		return p.links, nil
-	}
-	n, links := p.graph.Ranks, linkSet{}
-	type onLane struct {
-		lane   int
-		parent *int // of rank 0
-	}
-	seen := make(map[onLane]bool) // trees of other kinds, of the same forest
-	fresh := func(s *Channel) bool {
-		at := onLane{s.lane, &s.Tree.Parent[0]}
-		again := seen[at]
-		seen[at] = true
-		return !again
-	}
-	if p.HasPairs() {
-		links.addPairs(0, n)
-	}
-	err := p.each(func(c *Candidate) error { return c.links(links.add, fresh, p.HasPairs()) })
-	if err != nil {
+	if err := p.each(func(c *Candidate) error { return c.joins(add) }); err != nil {
 		return nil, err
 	}
 	if g := p.options.Given; g != nil {
 		for _, k := range g.Plan().Links() {
-			links.add(g.served.Lanes[k.Lane], k.Src, k.Dst)
+			add(k.Src, k.Dst)
 		}
 	}
-	if p.HasPairs() {
-		links.addPairs(max(1, links.lanes()), n)
-	}
-	slices.Sort(links)
-	p.links = slices.Compact(links)
-	return p.links, nil
+	slices.SortFunc(pairs, func(a, b [2]int) int { return cmp.Or(a[0]-b[0], a[1]-b[1]) })
+	return slices.Compact(pairs), nil
 }
 
 // each visits the candidates of all kinds, without their rates, and of all roots whose
@@ -172,25 +109,15 @@ func (p *Planner) rootsOf(kind plan.Kind) (roots []int) {
 	return roots
 }
 
-// links visits the links of the plans of a candidate, for all sizes of messages. Those
-// of trees go both ways: other kinds use them the other way. fresh says that it did not see a
-// channel before.
-func (c *Candidate) links(add func(lane, src, dst int), fresh func(*Channel) bool, pairs bool) error {
+// joins visits the pairs of ranks that the plans of a candidate join, for all sizes of messages.
+func (c *Candidate) joins(add func(a, b int)) error {
 	if len(c.Channels) > 0 && c.Channels[0].Ring == nil && (c.OfParts() || !c.Kind.HasParts()) {
 		for i := range c.Channels {
-			s := &c.Channels[i]
-			if !fresh(s) {
-				continue
-			}
-			for v, up := range s.Tree.Links() {
-				add(s.lane, v, up)
-				add(s.lane, up, v)
+			for v, up := range c.Channels[i].Tree.Links() {
+				add(v, up)
 			}
 		}
 		return nil
-	}
-	if pairs && pairwise(c.Kind) {
-		return nil // lane 0
 	}
 	b := &Built{Candidate: c}
 	var err error
@@ -204,9 +131,7 @@ func (c *Candidate) links(add func(lane, src, dst int), fresh func(*Channel) boo
 		return err
 	}
 	for _, k := range b.Plan.Links() {
-		if lane := b.Lanes[k.Lane]; lane > 0 || !pairs {
-			add(lane, k.Src, k.Dst)
-		}
+		add(k.Src, k.Dst)
 	}
 	return nil
 }

@@ -30,9 +30,9 @@ type Planner struct {
 	proved     map[string]*pack.Bound // what the search for them has proved, if this Planner has searched
 	noRings    error                  // why there are none
 	candidates map[use]*candidateSet
-	links      linkSet // nil: not laid out
-	bare       bool    // candidates are made for their links, without rates
-	any        bool    // algorithms are made without looking at Options.Algorithm
+	pairs      [][2]int // of Pairs; nil: not looked at
+	bare       bool     // candidates are made for their trees, without rates
+	any        bool     // algorithms are made without looking at Options.Algorithm
 	tables     [plan.AllToAll + 1][]*entry
 	cheapestAt map[size]DecidedChoice // by root 0
 	served     map[cut]*Served

@@ -38,13 +38,10 @@ func eachRank(t *testing.T, plans []*plan.Plan, slots, slotBytes int,
 	var all sync.WaitGroup
 	for r, ep := range eps {
 		all.Go(func() {
-			links, err := New(ep, r, &layout, -1, false, 8<<10)
-			if err != nil {
-				t.Error(err)
-				return
-			}
+			links := New(ep, r, &layout, -1, false, 8<<10)
 			programs := make([]*Program, len(plans))
 			for i, p := range plans {
+				var err error
 				if programs[i], err = Bind(p, links, lanes[i]); err != nil {
 					t.Error(err)
 					return

@@ -282,9 +282,14 @@ func (e *Engine) behind(mine transport.Header) bool {
 	return false
 }
 
-// unanswered looks for a chunk of a call after mine, which this rank, about to
-// close, will not make. The fault is its own.
+// unanswered looks for a call after mine, which this rank, about to close, will not make: one that
+// another rank has entered, or of which a chunk has come. The fault is its own.
 func (e *Engine) unanswered(mine transport.Header) error {
+	for r := range e.size {
+		if st := e.ep.Status(r); r != e.rank && st.Call.Seq > mine.Seq {
+			return &leftBehind{peer: r, theirs: st.Call}
+		}
+	}
 	for _, in := range e.inbound {
 		var h transport.Header
 		if _, ok, _ := in.r.TryPeek(&h); ok && h.Seq > mine.Seq {

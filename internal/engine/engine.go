@@ -1,13 +1,13 @@
 package engine
 
 import (
-	"fmt"
+	"slices"
 
 	"github.com/treerun/treerun/transport"
 )
 
-// Engine is what the programs of one communicator share: the rank's end of
-// every link of the Layout, and the calls under way. One goroutine at a time
+// Engine is what the programs of one communicator share: the rank's ends of
+// links, which are opened when a program or message first needs them, and the calls under way. One goroutine at a time
 // may use it, but for what says otherwise.
 type Engine struct {
 	rank    int
@@ -41,30 +41,25 @@ type inbound struct {
 	r   transport.Receiver
 }
 
-// New looks up the links of rank in ep, whose Layout is layout. Messages
-// from rank to rank travel on lane messageLane, -1 where there is none. oversubscribed
+// New makes the Engine of a rank, whose end of links ep is, of that layout. Messages
+// from rank to rank travel on lane messageLane, which no plan does; -1: there are none. oversubscribed
 // says that ranks share cores, and lendFrom is the size, in bytes, from which payloads are read
 // from their sender's own memory where ranks can: below it copies are quicker. All of it is the
 // same on all ranks.
 func New(ep transport.Endpoint, rank int, layout *transport.Layout, messageLane int, oversubscribed bool,
-	lendFrom int64) (*Engine, error) {
+	lendFrom int64) *Engine {
 	e := &Engine{rank: rank, size: layout.Size, ep: ep, oversubscribed: oversubscribed, lendFrom: lendFrom,
 		linkBytes: layout.Slots * layout.SlotBytes}
 	e.reaches, _ = ep.Reaches()
-	if messageLane >= 0 {
-		if err := e.openMessages(messageLane); err != nil {
-			return nil, fmt.Errorf("engine: rank %d: lane %d: %w", rank, messageLane, err)
-		}
+	e.messages.lane = messageLane
+	return e
+}
+
+// receiver opens the receiving end of a link.
+func (e *Engine) receiver(lane, src int) (transport.Receiver, error) {
+	r, err := e.ep.Receiver(lane, src)
+	if err == nil && !slices.Contains(e.inbound, inbound{src, r}) {
+		e.inbound = append(e.inbound, inbound{src, r})
 	}
-	for _, l := range layout.Links {
-		if l.Dst != rank || l.Lane == messageLane {
-			continue
-		}
-		r, err := ep.Receiver(l.Lane, l.Src)
-		if err != nil {
-			return nil, fmt.Errorf("engine: rank %d: lane %d from rank %d: %w", rank, l.Lane, l.Src, err)
-		}
-		e.inbound = append(e.inbound, inbound{l.Src, r})
-	}
-	return e, nil
+	return r, err
 }

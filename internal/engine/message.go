@@ -65,8 +65,9 @@ func (p *Message) header() transport.Header {
 // messages is what a rank has of messages from rank to rank. Those to one peer
 // are sent in the order of Start.
 type messages struct {
+	lane        int // of their links; -1: there are none
 	first, last *Message
-	out         []transport.Sender   // by peer; nil for this rank, whose messages are copied
+	out         []transport.Sender   // by peer; nil before the first, and for this rank, whose messages are copied
 	in          []transport.Receiver // by peer; likewise
 	inbox       []inbox              // by peer
 	busy        []bool               // scratch of one poll: an earlier Send to the peer waits
@@ -75,24 +76,24 @@ type messages struct {
 	head        transport.Header     // scratch of one chunk: the message that it belongs to
 }
 
-func (e *Engine) openMessages(lane int) error {
+// openMessages opens this rank's end of a link for messages, and has room for messages to and from all.
+func (e *Engine) openMessages(peer int, send bool) (err error) {
 	p := &e.messages
-	p.out, p.in = make([]transport.Sender, e.size), make([]transport.Receiver, e.size)
-	p.inbox, p.busy, p.dry = make([]inbox, e.size), make([]bool, e.size), make([]bool, e.size)
-	for r := range e.size {
-		p.inbox[r].peer = r
-		if r == e.rank {
-			continue
-		}
-		var err error
-		if p.out[r], err = e.ep.Sender(lane, r); err != nil {
-			return err
-		}
-		if p.in[r], err = e.ep.Receiver(lane, r); err != nil {
-			return err
+	if p.inbox == nil {
+		p.out, p.in = make([]transport.Sender, e.size), make([]transport.Receiver, e.size)
+		p.inbox, p.busy, p.dry = make([]inbox, e.size), make([]bool, e.size), make([]bool, e.size)
+		for r := range p.inbox {
+			p.inbox[r].peer = r
 		}
 	}
-	return nil
+	switch {
+	case peer == e.rank:
+	case send && p.out[peer] == nil:
+		p.out[peer], err = e.ep.Sender(p.lane, peer)
+	case !send && p.in[peer] == nil:
+		p.in[peer], err = e.ep.Receiver(p.lane, peer)
+	}
+	return err
 }
 
 // StartSend and StartRecv begin message p. Precondition: the Engine has a lane for messages. An error is
@@ -105,6 +106,9 @@ func (e *Engine) StartRecv(p *Message) error { return e.startMessage(p, false) }
 func (e *Engine) startMessage(p *Message, send bool) error {
 	p.send, p.moved, p.done, p.had, p.next = send, 0, false, 0, nil
 	p.lends = send && e.lendsOwn(messageKind, int64(len(p.Buf)))
+	if err := e.openMessages(p.Peer, send); err != nil {
+		return err
+	}
 	box := &e.messages.inbox[p.Peer]
 	if !send {
 		if err := box.post(p); err != nil {

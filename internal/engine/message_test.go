@@ -32,10 +32,7 @@ func everyPair(t *testing.T, size, slots, slotBytes int, f func(k *Engine, rank 
 	var all sync.WaitGroup
 	for r, ep := range eps {
 		all.Go(func() {
-			k, err := New(ep, r, &layout, 0, false, 8<<10)
-			if err == nil {
-				err = f(k, r, &Waiter{Spins: 10, Yields: 10})
-			}
+			err := f(New(ep, r, &layout, 0, false, 8<<10), r, &Waiter{Spins: 10, Yields: 10})
 			if errs[r] = err; err != nil { // the others may wait for this one
 				ep.Abort(transport.Fault{Rank: r, Text: err.Error()})
 			}

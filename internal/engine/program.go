@@ -58,7 +58,7 @@ type track struct {
 // window aligned for the kernels and every element whole.
 const quantum = 64
 
-// Bind looks up the links that the rank of e needs for p. laneOf[i] is the lane
+// Bind opens the links that the rank of e needs for p. laneOf[i] is the lane
 // of the Layout that lane i of the plan travels on.
 func Bind(p *plan.Plan, e *Engine, laneOf []int) (*Program, error) {
 	if len(laneOf) != len(p.Lanes) {
@@ -80,7 +80,7 @@ func Bind(p *plan.Plan, e *Engine, laneOf []int) (*Program, error) {
 				continue
 			}
 			steps, err := compile(p, l, t, func(src int32) (transport.Receiver, error) {
-				return e.ep.Receiver(laneOf[i], int(src))
+				return e.receiver(laneOf[i], int(src))
 			}, func(dst int32) (transport.Sender, error) {
 				return e.ep.Sender(laneOf[i], int(dst))
 			})

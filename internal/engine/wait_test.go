@@ -24,10 +24,7 @@ func TestPolls(t *testing.T) {
 	for _, ep := range eps {
 		defer ep.Close()
 	}
-	k, err := New(eps[1], 1, &layout, -1, true, 8<<10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := New(eps[1], 1, &layout, -1, true, 8<<10)
 	const spins = 1
 	for _, x := range []struct {
 		name      string
@@ -78,10 +75,7 @@ func TestLongYields(t *testing.T) {
 	for _, ep := range eps {
 		defer ep.Close()
 	}
-	k, err := New(slowEndpoint{eps[0]}, 0, &layout, 0, false, 8<<10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := New(slowEndpoint{eps[0]}, 0, &layout, 0, false, 8<<10)
 	const limit = time.Second // 2000 yields take 10
 	w := &Waiter{Spins: 1, Yields: 2000, Watch: waits.Local(2)[0].NewWait("world", nil)}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*limit)

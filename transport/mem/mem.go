@@ -29,13 +29,12 @@ func New(layout transport.Layout) ([]transport.Endpoint, error) {
 		tokens[r] = make(chan struct{}, 1)
 	}
 	wake := func(r int) { tokens[r] <- struct{}{} }
-	reach := newReach(&layout)
+	reach := &reach{slots: layout.Slots, windows: make(map[transport.Link][][]byte)}
 	all := make([]transport.Endpoint, layout.Size)
 	for r := range all {
-		e := &endpoint{Endpoint: segment.New(m, b, r, false, wake)}
+		e := &endpoint{Endpoint: segment.New(m, b, r, false, wake, s)}
 		e.bell = bell{BellWord: e.BellWord(r), tokens: tokens[r]}
 		e.SetReach(reach, "")
-		e.SetStore(s)
 		all[r] = e
 	}
 	return all, nil
@@ -104,13 +103,13 @@ func (b *bell) Sleep(max time.Duration) {
 // Yield lets another goroutine run.
 func (b *bell) Yield() { runtime.Gosched() }
 
-// store is the heaps of all ranks, of which parts are there that somebody has mapped.
+// store is the links and heaps of all ranks, of which parts are there that somebody has mapped.
 type store struct {
 	mu    sync.Mutex
 	parts map[int][]byte // by offset
 }
 
-// Map returns a part of the heaps, the same to all endpoints.
+// Map returns a part of them, the same to all endpoints.
 func (s *store) Map(from, n int) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

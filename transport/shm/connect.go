@@ -88,14 +88,13 @@ func (c *connecting) share(ctx context.Context, all []report, bell string) error
 	default:
 		err = c.join(ctx, bell)
 	}
-	if err == nil && c.m.ControlBytes <= maxPrefault {
-		osys.Prefault(c.mem[:c.m.ControlBytes])
+	if err == nil && c.m.Bytes <= maxPrefault {
+		osys.Prefault(c.mem)
 	}
 	return err
 }
 
-// maxPrefault is up to how much memory of the control areas every rank makes present before its first call. With
-// many ranks nearly all of it is of links between others.
+// maxPrefault is up to how large a board every rank makes present before its first call.
 const maxPrefault = 4 << 20
 
 // exchange tells all ranks how this one did and returns the others' reports,
@@ -140,7 +139,7 @@ func (c *connecting) prepare() (report, error) {
 	if !c.leads() {
 		return r, nil
 	}
-	if c.fd, err = osys.CreateSealed("treerun-"+c.cfg.JobID, m.ControlBytes, m.Bytes, m.Total); err != nil {
+	if c.fd, err = osys.CreateSealed("treerun-"+c.cfg.JobID, m.Bytes, m.Need, m.Total); err != nil {
 		return report{}, err
 	}
 	c.mem, err = osys.Map(c.fd, 0, m.Bytes)

@@ -11,20 +11,21 @@ import (
 	"github.com/treerun/treerun/transport/internal/segment"
 )
 
-// mapping is the segment as this process sees it: its fixed part, and parts of the
+// mapping is the segment as this process sees it: the board, and links and parts of the
 // heaps as they are needed. It implements segment.Store. It is unmapped when the last
 // endpoint, sender or receiver over it is no longer reachable; until then an access
 // after Close finds private zeros, or what a heap holds, and does no harm.
 type mapping struct {
-	b []byte // the fixed part
+	heaps int // where they begin
 
 	mu    sync.Mutex
-	file  int // descriptor of the segment, -1 after Close
+	file  int      // descriptor of the segment, -1 after Close
+	fixed [][]byte // the board, and links
 	parts *[][]byte
 }
 
-func newMapping(b []byte, file int) *mapping {
-	m := &mapping{b: b, file: file, parts: &[][]byte{b}}
+func newMapping(board []byte, heaps, file int) *mapping {
+	m := &mapping{heaps: heaps, file: file, fixed: [][]byte{board}, parts: &[][]byte{board}}
 	runtime.AddCleanup(m, func(all *[][]byte) {
 		for _, b := range *all {
 			_ = osys.Unmap(b)
@@ -43,11 +44,14 @@ func (m *mapping) withFile(f func(fd int) error) error {
 	return f(m.file)
 }
 
-// Map maps a part of the heaps.
+// Map maps a link, or a part of the heaps.
 func (m *mapping) Map(from, n int) (b []byte, err error) {
 	err = m.withFile(func(fd int) error {
 		if b, err = osys.Map(fd, from, n); err == nil {
 			*m.parts = append(*m.parts, b)
+			if from < m.heaps {
+				m.fixed = append(m.fixed, b)
+			}
 		}
 		return err
 	})
@@ -64,14 +68,16 @@ func (m *mapping) Deallocate(from int, b []byte) error {
 	return m.withFile(func(fd int) error { return osys.Deallocate(fd, from, len(b)) })
 }
 
-// close gives the fixed part and the descriptor back. No heap can be mapped, nor a
+// close gives board, links and the descriptor back. Nothing can be mapped, nor a
 // block given out or back, any more.
 func (m *mapping) close() error {
-	err := osys.Blank(m.b)
-	return errors.Join(err, m.withFile(func(fd int) error {
+	return m.withFile(func(fd int) (err error) {
 		m.file = -1
-		return osys.CloseFD(fd)
-	}))
+		for _, b := range m.fixed {
+			err = errors.Join(err, osys.Blank(b))
+		}
+		return errors.Join(err, osys.CloseFD(fd))
+	})
 }
 
 // inUse keeps the mappings in which Alloc has given out blocks: nobody knows how
@@ -92,7 +98,7 @@ type endpoint struct {
 
 // newEndpoint makes the endpoint of a rank over a checked segment.
 func newEndpoint(m *segment.Map, b []byte, rank, file int, bells *doorbells) *endpoint {
-	e := &endpoint{mapping: newMapping(b, file), bells: bells}
+	e := &endpoint{mapping: newMapping(b, m.Heaps, file), bells: bells}
 	wake := func(r int) {
 		word, _ := e.BellWord(r).Word()
 		osys.FutexWake(word)
@@ -100,8 +106,7 @@ func newEndpoint(m *segment.Map, b []byte, rank, file int, bells *doorbells) *en
 	if bells != nil {
 		wake = bells.ring
 	}
-	e.Endpoint = segment.New(m, b, rank, true, wake)
-	e.SetStore(e.mapping) // which every link so keeps
+	e.Endpoint = segment.New(m, b, rank, true, wake, e.mapping) // which every link so keeps
 	e.bell = &bell{BellWord: e.BellWord(rank)}
 	if bells != nil {
 		e.bell = &Doorbell{BellWord: e.BellWord(rank), bells: bells}

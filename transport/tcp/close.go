@@ -19,8 +19,10 @@ const stuckAfter = 2 * time.Second
 func (e *Endpoint) Close() error {
 	e.once.Do(func() {
 		e.closed.Store(true)
-		for _, r := range e.receivers {
-			r.CancelReceive()
+		for _, p := range e.peers {
+			if p != nil {
+				p.cancelReceives()
+			}
 		}
 		close(e.stopped)
 		e.bell.Ring()

@@ -192,7 +192,7 @@ func (c *conn) tellReleased() {
 	for i, r := range c.owing {
 		r.told = r.released.Load()
 		r.owed = false
-		c.ctl = appendCredit(c.ctl, r.number, r.told)
+		c.ctl = appendCredit(c.ctl, uint32(r.link.Lane), r.told)
 		c.owing[i] = nil
 	}
 	c.owing = c.owing[:0]

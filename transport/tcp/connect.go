@@ -77,13 +77,24 @@ func (cfg *Config) fill() error {
 // linked says which ranks have a link between hosts with this one, and which have any.
 func (cfg *Config) linked() (peer, member func(r int) bool) {
 	peers, members := make([]bool, cfg.Size), make([]bool, cfg.Size)
-	for _, k := range cfg.Layout.Links {
-		if cfg.Hosts != nil && cfg.Hosts[k.Src] == cfg.Hosts[k.Dst] {
-			continue
+	link := func(a, b int) {
+		if cfg.Hosts != nil && cfg.Hosts[a] == cfg.Hosts[b] {
+			return
 		}
-		members[k.Src], members[k.Dst] = true, true
-		if k.Src == cfg.Rank || k.Dst == cfg.Rank {
-			peers[k.Src], peers[k.Dst] = true, true
+		members[a], members[b] = true, true
+		if a == cfg.Rank || b == cfg.Rank {
+			peers[a], peers[b] = true, true
+		}
+	}
+	for _, k := range cfg.Layout.Links {
+		link(k.Src, k.Dst)
+	}
+	for _, p := range cfg.Layout.Pairs {
+		link(p[0], p[1])
+	}
+	for r := 0; cfg.Layout.Links == nil && cfg.Layout.Pairs == nil && r < cfg.Size; r++ {
+		for q := range r {
+			link(q, r)
 		}
 	}
 	return func(r int) bool { return peers[r] }, func(r int) bool { return members[r] }

@@ -16,10 +16,8 @@ import (
 type Endpoint struct {
 	setup
 
-	peers     []*remote // by rank; nil where there is no connection
-	conns     []*conn
-	senders   map[transport.Link]*sender
-	receivers map[transport.Link]*receiver
+	peers []*remote // by rank; nil where there is no connection
+	conns []*conn
 
 	board   board
 	faults  faults
@@ -55,12 +53,11 @@ type socket struct {
 // same number, in the same order as the peer has them.
 func newEndpoint(s setup, sockets []socket) (*Endpoint, error) {
 	e := &Endpoint{
-		setup:     s,
-		peers:     make([]*remote, s.layout.Size),
-		senders:   make(map[transport.Link]*sender),
-		receivers: make(map[transport.Link]*receiver),
-		stopped:   make(chan struct{}),
+		setup:   s,
+		peers:   make([]*remote, s.layout.Size),
+		stopped: make(chan struct{}),
 	}
+	e.layout.Links = s.layout.Sorted()
 	e.buffers.slotBytes = s.layout.SlotBytes
 	e.board.calls = make([]record, s.layout.Size)
 	e.faults = faults{e: e, done: make(chan struct{})}
@@ -73,7 +70,6 @@ func newEndpoint(s setup, sockets []socket) (*Endpoint, error) {
 	for _, k := range sockets {
 		e.addConn(k)
 	}
-	e.addLinks()
 	if err := e.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("tcp: rank %d: %w", e.rank, err), e.release())
 	}
@@ -94,42 +90,6 @@ func (e *Endpoint) addConn(k socket) {
 	c.in.ahead = make([]byte, aheadBytes)
 	p.conns = append(p.conns, c)
 	e.conns = append(e.conns, c)
-}
-
-// addLinks makes this rank's ends of the links to ranks to which there is a
-// connection. Both ranks number them alike.
-func (e *Endpoint) addLinks() {
-	slots := e.layout.Slots
-	for _, k := range e.layout.Sorted() {
-		switch {
-		case k.Src == e.rank && e.peers[k.Dst] != nil:
-			p := e.peers[k.Dst]
-			s := &sender{
-				end: end{e: e, peer: p, link: k, number: uint32(len(p.senders)), mask: uint32(slots - 1)},
-				n:   -1,
-			}
-			p.senders = append(p.senders, s)
-			e.senders[k] = s
-		case k.Dst == e.rank && e.peers[k.Src] != nil:
-			p := e.peers[k.Src]
-			r := &receiver{
-				end:   end{e: e, peer: p, link: k, number: uint32(len(p.receivers)), mask: uint32(slots - 1)},
-				slots: make([]arrival, slots),
-			}
-			p.receivers = append(p.receivers, r)
-			e.receivers[k] = r
-		}
-	}
-	for _, p := range e.peers {
-		if p == nil {
-			continue
-		}
-		for _, c := range p.conns {
-			c.queue = make([]item, 0, 16+2*e.layout.Slots*len(p.senders)) // twice as many as ever wait
-			c.owing = make([]*receiver, 0, len(p.receivers))
-			c.ctl = make([]byte, 0, 4*maxControl+baseBytes*len(p.receivers))
-		}
-	}
 }
 
 // open makes the descriptors to wait on.
@@ -153,18 +113,20 @@ func (e *Endpoint) open() (err error) {
 
 // Sender returns the sending end of a link of this rank.
 func (e *Endpoint) Sender(lane, dst int) (transport.Sender, error) {
-	if s := e.senders[transport.Link{Lane: lane, Src: e.rank, Dst: dst}]; s != nil {
-		return s, nil
+	k := transport.Link{Lane: lane, Src: e.rank, Dst: dst}
+	if !e.layout.Has(k) || e.peers[dst] == nil {
+		return nil, transport.NoLink(k.Lane, k.Src, k.Dst)
 	}
-	return nil, transport.NoLink(lane, e.rank, dst)
+	return e.peers[dst].sender(k), nil
 }
 
 // Receiver returns the receiving end of a link of this rank.
 func (e *Endpoint) Receiver(lane, src int) (transport.Receiver, error) {
-	if r := e.receivers[transport.Link{Lane: lane, Src: src, Dst: e.rank}]; r != nil {
-		return r, nil
+	k := transport.Link{Lane: lane, Src: src, Dst: e.rank}
+	if !e.layout.Has(k) || e.peers[src] == nil {
+		return nil, transport.NoLink(k.Lane, k.Src, k.Dst)
 	}
-	return nil, transport.NoLink(lane, src, e.rank)
+	return e.peers[src].receiver(k), nil
 }
 
 // Bell is this rank's own bell.

@@ -8,7 +8,7 @@ import (
 )
 
 // version is that of the frames; ranks of different versions find out before they connect.
-const version = 4
+const version = 5
 
 // What travels on a connection is a sequence of frames. Each begins with a base
 // of 16 bytes, all numbers little-endian:
@@ -17,7 +17,7 @@ const version = 4
 //	 4  uint8   kind
 //	 5  uint8   0
 //	 6  uint16  frameMark
-//	 8  uint32  number of the link, among those from one rank to the other
+//	 8  uint32  lane of the link
 //	12  uint32  position: of a chunk on its link; or how many chunks of it the
 //	            receiver has released
 //

@@ -47,7 +47,6 @@ func (s *script) recv(v *osys.Vectors) (n int, err error) {
 func scripted(l transport.Layout, s *script) (*Endpoint, *conn) {
 	e := &Endpoint{
 		setup: setup{layout: l}, peers: make([]*remote, l.Size), stopped: make(chan struct{}),
-		senders: make(map[transport.Link]*sender), receivers: make(map[transport.Link]*receiver),
 	}
 	e.buffers.slotBytes = l.SlotBytes
 	e.board.calls = make([]record, l.Size)
@@ -55,7 +54,6 @@ func scripted(l transport.Layout, s *script) (*Endpoint, *conn) {
 	e.bell = bell{e: e, poller: -1}
 	e.pump = pump{e: e}
 	e.addConn(socket{peer: 1, fd: -1, wire: s})
-	e.addLinks()
 	return e, e.conns[0]
 }
 
@@ -88,7 +86,7 @@ func FuzzFrames(f *testing.F) {
 		e, c := scripted(l, &script{data: data, pieces: pieces})
 		for range len(data) + 1 {
 			c.receive()
-			r := e.receivers[transport.Link{Src: 1, Dst: 0}]
+			r := e.peers[1].receiver(transport.Link{Src: 1, Dst: 0})
 			var h transport.Header
 			b, ok, err := r.TryPeek(&h)
 			if err != nil && !errors.Is(err, transport.ErrCorrupt) && !errors.Is(err, transport.ErrPeerClosed) {
@@ -101,7 +99,7 @@ func FuzzFrames(f *testing.F) {
 				r.Release()
 			}
 		}
-		if got := e.senders[transport.Link{Src: 0, Dst: 1}].released.Load(); got != 0 {
+		if got := e.peers[1].sender(transport.Link{Src: 0, Dst: 1}).released.Load(); got != 0 {
 			t.Fatalf("%d slots of nothing sent are free", got)
 		}
 	})
@@ -151,7 +149,7 @@ func TestCorrupt(t *testing.T) {
 		"no kind":          {speech(change(4, 0)), "kind 0"},
 		"too long":         {speech(change(1, 1)), "want 28 to 156"},
 		"too short":        {speech(change(0, 27)), "want 28 to 156"},
-		"no such link":     {speech(chunkFrame(1, 0, payload)), "chunk on link 1 of 1"},
+		"no such link":     {speech(chunkFrame(1, 0, payload)), "chunk on lane 1, which there is not"},
 		"ahead":            {speech(chunkFrame(0, 4, payload)), "chunk 4 of lane 0"},
 		"behind":           {speech(chunkFrame(0, 1<<31, payload)), "chunk 2147483648 of lane 0"},
 		"same chunk twice": {speech(whole, whole), "came twice"},
@@ -160,7 +158,7 @@ func TestCorrupt(t *testing.T) {
 		"tail of another": {speech(whole[:len(whole)-tailBytes], chunkFrame(0, 1, payload)[dataBytes+100:]),
 			"lost or came twice"},
 		"released too much":  {speech(appendCredit(nil, 0, 1)), "released 1 chunks of 0 sent"},
-		"released elsewhere": {speech(appendCredit(nil, 7, 0)), "slots of link 7 of 1"},
+		"released elsewhere": {speech(appendCredit(nil, 7, 0)), "slots of lane 7, on which nothing was sent"},
 		"long status": {speech(appendControl(nil, kindStatus,
 			strict.Marshal(&record{99, make([]transport.Header, remembered+1)}))), "status with 16 calls of 99"},
 		"status without": {speech(appendControl(nil, kindStatus, strict.Marshal(&record{1, make([]transport.Header, 2)}))),
@@ -170,13 +168,14 @@ func TestCorrupt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, pieces := range [][]byte{nil, {0}, {6, 90}} {
 				e, k := scripted(l, &script{data: bytes.Clone(c.said), pieces: pieces})
+				e.peers[1].sender(transport.Link{Src: 0, Dst: 1})
 				for range len(c.said) {
 					k.receive()
 				}
 				if err := k.broken(); err == nil || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("in pieces of %v: error %v, want %q", pieces, err, c.want)
 				}
-				r := e.receivers[transport.Link{Src: 1, Dst: 0}]
+				r := e.peers[1].receiver(transport.Link{Src: 1, Dst: 0})
 				if _, ok, _ := r.TryPeek(&transport.Header{}); ok != (name == "same chunk twice") {
 					t.Errorf("in pieces of %v: TryPeek = %v", pieces, ok)
 				}

@@ -9,12 +9,11 @@ import (
 
 // end is what both ends of a link have.
 type end struct {
-	e      *Endpoint
-	peer   *remote
-	link   transport.Link
-	number uint32 // among the links of the same two ranks, in this direction
-	mask   uint32 // number of slots - 1
-	round  uint32 // of the peer, in which this link has looked at the sockets last
+	e     *Endpoint
+	peer  *remote
+	link  transport.Link
+	mask  uint32 // number of slots - 1
+	round uint32 // of the peer, in which this link has looked at the sockets last
 }
 
 // gone is the error of a link on which nothing can happen any more, nil where
@@ -86,11 +85,11 @@ func (s *sender) post(h *transport.Header, n int, body []byte, loan *buffer) *co
 	pos := s.pos.Load()
 	t := item{from: s, buf: s.buf, body: body, loan: loan, lent: body != nil && loan == nil}
 	t.head = s.buf.mem[frontBytes-dataBytes : frontBytes+n+tailBytes]
-	putTail(t.head[dataBytes+n:], s.number, pos)
+	putTail(t.head[dataBytes+n:], uint32(s.link.Lane), pos)
 	if body != nil {
 		t.head, t.tail = t.head[:dataBytes], t.head[dataBytes+n:]
 	}
-	(&base{kind: kindData, more: callBytes + n + tailBytes, link: s.number, pos: pos}).put(t.head)
+	(&base{kind: kindData, more: callBytes + n + tailBytes, link: uint32(s.link.Lane), pos: pos}).put(t.head)
 	putCall(t.head[baseBytes:], h)
 	s.n, s.buf = -1, nil
 	if t.lent {

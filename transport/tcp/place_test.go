@@ -39,7 +39,7 @@ func TestCancelReceiveInTheMiddle(t *testing.T) {
 	defer c.rmu.Unlock() // the pump is kept away
 	in := &c.in
 	in.r, in.w = 0, copy(in.ahead, payload[:came])
-	if _, err := in.chunk(c, &base{kind: kindData, more: callBytes + size + tailBytes, link: r.number},
+	if _, err := in.chunk(c, &base{kind: kindData, more: callBytes + size + tailBytes, link: uint32(r.link.Lane)},
 		make([]byte, callBytes)); err != nil {
 		t.Fatal(err)
 	}

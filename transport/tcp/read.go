@@ -211,7 +211,7 @@ func (in *reader) chunk(c *conn, b *base, call []byte) (news bool, err error) {
 // arrived publishes the chunk whose tail is there.
 func (in *reader) arrived() error {
 	end := in.slot.begun.Load()
-	if err := checkTail(in.ahead[in.r:in.w], in.into.number, end-1); err != nil {
+	if err := checkTail(in.ahead[in.r:in.w], uint32(in.into.link.Lane), end-1); err != nil {
 		return err
 	}
 	in.r += tailBytes

@@ -3,6 +3,7 @@ package tcp
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/treerun/treerun/transport"
@@ -15,12 +16,67 @@ type remote struct {
 	rank  int
 	conns []*conn
 
-	senders   []*sender   // by number
-	receivers []*receiver // by number
+	opening   sync.Mutex                  // while one of these is replaced
+	senders   atomic.Pointer[[]*sender]   // by lane; nil: nobody has asked for it
+	receivers atomic.Pointer[[]*receiver] // likewise; one is made, too, when the first chunk comes
 
 	round atomic.Uint32 // how often the sockets were looked at
 	empty atomic.Uint32 // how often in a row that brought nothing
 	lost  atomic.Bool   // it is gone, which the pump has reported
+}
+
+// linkOf returns the end of a lane in list, nil where there is none.
+func linkOf[T any](list *atomic.Pointer[[]*T], lane int) *T {
+	if all := list.Load(); all != nil && lane < len(*all) {
+		return (*all)[lane]
+	}
+	return nil
+}
+
+// openLink returns the end of a lane in list, and makes it where there is none.
+func openLink[T any](p *remote, list *atomic.Pointer[[]*T], lane int, fresh func() *T) *T {
+	p.opening.Lock()
+	defer p.opening.Unlock()
+	if l := linkOf(list, lane); l != nil {
+		return l
+	}
+	var all []*T
+	if old := list.Load(); old != nil {
+		all = slices.Clone(*old)
+	}
+	for len(all) <= lane {
+		all = append(all, nil)
+	}
+	all[lane] = fresh()
+	list.Store(&all)
+	return all[lane]
+}
+
+func (p *remote) end(k transport.Link) end {
+	return end{e: p.e, peer: p, link: k, mask: uint32(p.e.layout.Slots - 1)}
+}
+
+// sender returns the sending end of a link of the layout.
+func (p *remote) sender(k transport.Link) *sender {
+	return openLink(p, &p.senders, k.Lane, func() *sender { return &sender{end: p.end(k), n: -1} })
+}
+
+// receiver returns the receiving end of a link of the layout.
+func (p *remote) receiver(k transport.Link) *receiver {
+	return openLink(p, &p.receivers, k.Lane, func() *receiver {
+		return &receiver{end: p.end(k), slots: make([]arrival, p.e.layout.Slots)}
+	})
+}
+
+// cancelReceives ends what may still be written to memory of the caller.
+func (p *remote) cancelReceives() {
+	if all := p.receivers.Load(); all != nil {
+		for _, r := range *all {
+			if r != nil {
+				r.CancelReceive()
+			}
+		}
+	}
 }
 
 // tellAfter is after how many looks at the sockets that brought nothing the
@@ -114,19 +170,24 @@ func (p *remote) broken() error {
 }
 
 // credit gives news of released slots to the sender that they concern.
-func (p *remote) credit(link, upTo uint32) error {
-	if uint64(link) >= uint64(len(p.senders)) {
-		return fmt.Errorf("%w: slots of link %d of %d", transport.ErrCorrupt, link, len(p.senders))
+func (p *remote) credit(lane, upTo uint32) error {
+	s := linkOf(&p.senders, int(lane))
+	if s == nil {
+		return fmt.Errorf("%w: slots of lane %d, on which nothing was sent", transport.ErrCorrupt, lane)
 	}
-	return p.senders[link].credit(upTo)
+	return s.credit(upTo)
 }
 
-// expect returns where the chunk of n bytes at a position of a link belongs.
-func (p *remote) expect(link, pos uint32, n int) (*receiver, *arrival, error) {
-	if uint64(link) >= uint64(len(p.receivers)) {
-		return nil, nil, fmt.Errorf("%w: chunk on link %d of %d", transport.ErrCorrupt, link, len(p.receivers))
+// expect returns where the chunk of n bytes at a position of a lane belongs.
+func (p *remote) expect(lane, pos uint32, n int) (*receiver, *arrival, error) {
+	r := linkOf(&p.receivers, int(lane))
+	if r == nil {
+		k := transport.Link{Lane: int(lane), Src: p.rank, Dst: p.e.rank}
+		if !p.e.layout.Has(k) {
+			return nil, nil, fmt.Errorf("%w: chunk on lane %d, which there is not", transport.ErrCorrupt, lane)
+		}
+		r = p.receiver(k)
 	}
-	r := p.receivers[link]
 	released := r.released.Load()
 	a := &r.slots[pos&r.mask]
 	if pos-released > r.mask {

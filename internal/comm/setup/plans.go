@@ -14,12 +14,11 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Plans is a communicator's Planner and the links that its plans travel on.
+// Plans is a communicator's Planner, and the programs that its plans become.
 type Plans struct {
 	*planner.Planner
 	rank, size int
 	HeapBytes  int // per rank
-	lanes      []transport.Link
 	Messages   int // the lane of messages between ranks, -1 without one
 	engine     *engine.Engine
 }
@@ -48,6 +47,9 @@ func newPlans(g *topo.Graph, rank int, m planner.Machine, o planner.Options, d *
 	if err != nil {
 		return nil, nil, err
 	}
+	if p.HasPairs() {
+		p.Messages = messageLane
+	}
 	return p, d, nil
 }
 
@@ -60,24 +62,16 @@ func (c *Config) machine() planner.Machine {
 	return m
 }
 
-// open lays out the links of all plans, and those of messages.
-func (p *Plans) open() error {
-	links, count, messages, err := p.Links()
-	if err != nil {
-		return err
-	}
-	p.Messages, p.lanes = messages, make([]transport.Link, 0, count)
-	for k := range links {
-		p.lanes = append(p.lanes, transport.Link(k))
-	}
-	return nil
+// layout returns the links: those of plans, and those of messages on a lane of their own.
+func (p *Plans) layout() (l transport.Layout, err error) {
+	l = transport.Layout{Size: p.size, HeapBytes: p.HeapBytes}
+	l.Slots, l.SlotBytes = p.Slots()
+	l.Pairs, err = p.Pairs()
+	return l, err
 }
 
-// layout returns the links of all lanes.
-func (p *Plans) layout() transport.Layout {
-	slots, bytes := p.Slots()
-	return transport.Layout{Size: p.size, Slots: slots, SlotBytes: bytes, HeapBytes: p.HeapBytes, Links: p.lanes}
-}
+// messageLane is the lane of messages between ranks; those of plans come after it.
+const messageLane = 0
 
 // NoMessages says why there are no messages between ranks.
 func (p *Plans) NoMessages() string {
@@ -99,7 +93,11 @@ func (p *Plans) Program(kind plan.Kind, root, bytes int) (*engine.Program, *plan
 			return nil, nil, err
 		}
 	}
-	pr, err := engine.Bind(s.Plan, p.engine, s.Lanes)
+	lanes := make([]int, len(s.Lanes))
+	for i, lane := range s.Lanes {
+		lanes[i] = messageLane + 1 + lane
+	}
+	pr, err := engine.Bind(s.Plan, p.engine, lanes)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -168,8 +166,8 @@ func PlanTogether(ctx context.Context, w World, g *topo.Graph, m planner.Machine
 func (p *Plans) Explain() string {
 	var b strings.Builder
 	slots, slotBytes := p.Slots()
-	fmt.Fprintf(&b, "treerun: %d ranks, %d links of %d slots of %d bytes: %.1f MiB per rank\n",
-		p.size, len(p.lanes), slots, slotBytes, float64(len(p.lanes)*slots*slotBytes)/float64(p.size)/(1<<20))
+	fmt.Fprintf(&b, "treerun: %d ranks, links of %d slots of %d bytes, opened as plans need them\n",
+		p.size, slots, slotBytes)
 	if p.size == 1 {
 		return b.String()
 	}

@@ -162,14 +162,14 @@ func (s *setup) run() (*Setup, error) {
 		return nil, err
 	}
 	plans, err := s.plan(graph)
-	if err == nil {
-		plans.HeapBytes = s.Cfg.HeapBytes // the least of all ranks
-		err = plans.open()
-	}
 	if err != nil {
 		return nil, err
 	}
-	layout := plans.layout()
+	plans.HeapBytes = s.Cfg.HeapBytes // the least of all ranks
+	layout, err := plans.layout()
+	if err != nil {
+		return nil, err
+	}
 	s.step("opening links")
 	ep, err := s.Cfg.Connect(s.ctx, s.W, "collective", layout)
 	if err != nil {
@@ -188,10 +188,7 @@ func (s *setup) run() (*Setup, error) {
 	}
 	c.Waiter.Watch = s.wait
 	oversubscribed := slices.Max(RanksOnCores(s.Cfg.coreHosts, HostsOf(s.W))) > s.Cfg.Cores
-	c.Engine, err = engine.New(ep, c.Rank, &layout, plans.Messages, oversubscribed, lendFrom(gain))
-	if err != nil {
-		return nil, errors.Join(err, ep.Close())
-	}
+	c.Engine = engine.New(ep, c.Rank, &layout, plans.Messages, oversubscribed, lendFrom(gain))
 	plans.engine = c.Engine
 	if c.Rank == 0 && s.W.Setting("verbose") != "" {
 		if s.between != nil {

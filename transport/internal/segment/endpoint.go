@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,11 +17,14 @@ import (
 // Leave the memory may become private zeros (osys.Blank), but must stay
 // readable and writable as long as the Endpoint can be reached.
 type Endpoint struct {
-	m     *Map
-	mem   []byte
-	rank  int
-	bells []BellWord
+	m      *Map
+	mem    []byte // the board
+	rank   int
+	mapped bool
+	store  Store
+	bells  []BellWord
 
+	links     sync.Mutex // guards the two maps
 	senders   map[transport.Link]*sender
 	receivers map[transport.Link]*receiver
 
@@ -39,58 +43,75 @@ type Endpoint struct {
 	noReach string // why
 }
 
-// New makes rank's view of the segment b, which is zero at first. The function wake wakes
-// rank r, whose bell's word it has just changed. Memory that is a mapping
+// New makes rank's view of the segment whose board is b, and all else in store; it is zero at first.
+// The function wake wakes rank r, whose bell's word it has just changed. Memory that is a mapping
 // rather than on the heap is not seen by the race detector; mapped says so, and
 // the links then tell it what they order.
-func New(m *Map, b []byte, rank int, mapped bool, wake func(r int)) *Endpoint {
+func New(m *Map, b []byte, rank int, mapped bool, wake func(r int), store Store) *Endpoint {
 	e := &Endpoint{
-		m: m, mem: b, rank: rank,
+		m: m, mem: b, rank: rank, mapped: mapped, store: store,
 		bells:     make([]BellWord, m.Layout.Size),
 		heap:      &heap{member: m.Layout.MemberIndex(rank), size: m.Layout.HeapBytes},
-		view:      newView(m),
+		view:      newView(m, store),
 		senders:   make(map[transport.Link]*sender),
 		receivers: make(map[transport.Link]*receiver),
 	}
 	for r := range e.bells {
 		e.bells[r] = BellWord{word: word(m.rank(b, r), 0), wake: func() { wake(r) }}
 	}
-	shared := ring.Shared(e.shared)
-	for i, k := range m.Layout.Links {
-		if k.Src != rank && k.Dst != rank {
-			continue
-		}
-		f := m.fifo(i)
-		ctl, data := b[f.ctl:f.ctl+m.ctlBytes], b[f.data:f.data+m.dataSize]
-		if k.Src == rank {
-			e.senders[k] = &sender{
-				end: newEnd(e, k, k.Dst, mapped),
-				tx:  ring.NewTx(ctl, data, m.Layout.Slots, m.Layout.SlotBytes),
-			}
-		} else {
-			e.receivers[k] = &receiver{
-				end: newEnd(e, k, k.Src, mapped),
-				rx:  ring.NewRx(ctl, data, shared, m.Layout.Slots, m.Layout.SlotBytes),
-			}
-		}
-	}
 	return e
 }
 
 // Sender returns the sending end of a link of this rank.
 func (e *Endpoint) Sender(lane, dst int) (transport.Sender, error) {
-	if s := e.senders[transport.Link{Lane: lane, Src: e.rank, Dst: dst}]; s != nil {
+	k := transport.Link{Lane: lane, Src: e.rank, Dst: dst}
+	e.links.Lock()
+	defer e.links.Unlock()
+	if s := e.senders[k]; s != nil {
 		return s, nil
 	}
-	return nil, transport.NoLink(lane, e.rank, dst)
+	end, ctl, data, err := e.open(k, dst)
+	if err != nil {
+		return nil, err
+	}
+	s := &sender{end: end, tx: ring.NewTx(ctl, data, e.m.Layout.Slots, e.m.Layout.SlotBytes)}
+	e.senders[k] = s
+	return s, nil
 }
 
 // Receiver returns the receiving end of a link of this rank.
 func (e *Endpoint) Receiver(lane, src int) (transport.Receiver, error) {
-	if r := e.receivers[transport.Link{Lane: lane, Src: src, Dst: e.rank}]; r != nil {
+	k := transport.Link{Lane: lane, Src: src, Dst: e.rank}
+	e.links.Lock()
+	defer e.links.Unlock()
+	if r := e.receivers[k]; r != nil {
 		return r, nil
 	}
-	return nil, transport.NoLink(lane, src, e.rank)
+	end, ctl, data, err := e.open(k, src)
+	if err != nil {
+		return nil, err
+	}
+	r := &receiver{end: end}
+	r.rx = ring.NewRx(ctl, data, r.elsewhere, e.m.Layout.Slots, e.m.Layout.SlotBytes)
+	e.receivers[k] = r
+	return r, nil
+}
+
+// open makes this rank's end of a link with a peer. The other end finds the same memory.
+func (e *Endpoint) open(k transport.Link, peer int) (d end, ctl, data []byte, err error) {
+	if !e.m.Layout.Has(k) {
+		return d, nil, nil, transport.NoLink(k.Lane, k.Src, k.Dst)
+	}
+	b, err := e.store.Map(e.m.fifo(k), e.m.fifoBytes)
+	if err == nil {
+		err = e.store.Allocate(e.m.fifo(k), b[:e.m.ctlSpace])
+	}
+	if err != nil {
+		err = fmt.Errorf("transport: opening the link of lane %d, rank %d -> rank %d: %w", k.Lane, k.Src, k.Dst, err)
+		return d, nil, nil, err
+	}
+	ctl, data = e.m.areas(k, b)
+	return newEnd(e, k, b, peer), ctl, data, nil
 }
 
 // BellWord returns the word of rank r's bell.
@@ -186,9 +207,11 @@ func (e *Endpoint) Leave() {
 		return
 	}
 	deadline := time.Now().Add(withdrawMax)
+	e.links.Lock()
 	for _, r := range e.receivers {
 		r.withdraw(deadline)
 	}
+	e.links.Unlock()
 	e.Aborted() // keep the faults, if any, for callers that come after Close
 	e.Decided()
 	storeWord(e.m.rank(e.mem, e.rank), offClosed, 1)

@@ -10,6 +10,8 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
+func newParts() *parts { return &parts{all: make(map[int][]byte)} }
+
 // parts is a Store of heap memory that counts what was mapped.
 type parts struct {
 	mu     sync.Mutex
@@ -50,10 +52,9 @@ func withHeaps(t *testing.T, heap int) (ends [2]*Endpoint, p *parts) {
 		t.Fatal(err)
 	}
 	b := Heap(m.Bytes)
-	p = &parts{all: make(map[int][]byte)}
+	p = newParts()
 	for r := range ends {
-		ends[r] = New(m, b, r, false, func(int) {})
-		ends[r].SetStore(p)
+		ends[r] = New(m, b, r, false, func(int) {}, p)
 	}
 	return ends, p
 }
@@ -152,15 +153,24 @@ func TestBlocksStayInParts(t *testing.T) {
 func TestPlacesFromPeers(t *testing.T) {
 	ends, p := withHeaps(t, 8<<20)
 	e := ends[0]
-	heap := uint64(e.m.Bytes)
+	end, err := e.Receiver(0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, heap := end.(*receiver), uint64(e.m.Heaps)
+	p.mapped = 0
+	own := uint64(e.m.fifo(transport.Link{Src: 0, Dst: 1}))
+	theirs := uint64(e.m.fifo(transport.Link{Lane: 7, Src: 1, Dst: 0}))
+	size := uint64(e.m.fifoBytes)
 	for _, bad := range []struct {
 		at uint64
 		n  int
 	}{
 		{heap, 2<<20 + 1}, {heap + 2<<20 - 1, 2}, {heap - 1, 2}, {heap + 16<<20, 1}, {heap + 16<<20 - 1, 2},
 		{1 << 63, 1}, {^uint64(0), 1}, {^uint64(0) - 3, 8}, {uint64(e.m.Bytes) - 63, 64}, {heap + 8<<20 - 1, 2},
+		{0, 64}, {own, 64}, {theirs + size - 1, 2}, {theirs, int(size) + 1},
 	} {
-		if b, err := e.shared(bad.at, bad.n); !errors.Is(err, transport.ErrCorrupt) {
+		if b, err := r.elsewhere(bad.at, bad.n); !errors.Is(err, transport.ErrCorrupt) {
 			t.Errorf("%d bytes at %d: %d bytes, %v", bad.n, bad.at, len(b), err)
 		}
 	}
@@ -168,11 +178,19 @@ func TestPlacesFromPeers(t *testing.T) {
 	for _, good := range []struct {
 		at uint64
 		n  int
-	}{{0, 64}, {heap - 1, 1}, {heap, 2 << 20}, {heap + 4<<20, 4 << 20}, {heap + 16<<20 - 1, 1}} {
-		if b, err := e.shared(good.at, good.n); err != nil || len(b) != good.n {
+	}{{heap - 1, 1}, {heap, 2 << 20}, {heap + 4<<20, 4 << 20}, {heap + 16<<20 - 1, 1}} {
+		if b, err := r.elsewhere(good.at, good.n); err != nil || len(b) != good.n {
 			t.Errorf("%d bytes at %d: %d bytes, %v", good.n, good.at, len(b), err)
 		}
 	}
+	p.mapped -= int(size) // of the last FIFO
+	p.expect(t, 2+4+4)
+	for _, in := range []uint64{0, size - 5} {
+		if b, err := r.elsewhere(theirs+in, 5); err != nil || len(b) != 5 {
+			t.Errorf("5 bytes at %d of another FIFO: %d bytes, %v", in, len(b), err)
+		}
+	}
+	p.mapped -= int(size)
 	p.expect(t, 2+4+4)
 	p.broken = errors.New("no addresses")
 	if _, err := ends[1].View(0, 0, 64); !errors.Is(err, p.broken) ||

@@ -54,8 +54,9 @@ func helping(t *testing.T, r Push) (*sender, *receiver) {
 	}
 	b := Heap(m.Bytes)
 	var ends [2]*Endpoint
+	p := newParts()
 	for i := range ends {
-		ends[i] = New(m, b, i, false, func(int) {})
+		ends[i] = New(m, b, i, false, func(int) {}, p)
 		ends[i].SetReach(r.(Reach), "")
 	}
 	s, err := ends[0].Sender(0, 1)

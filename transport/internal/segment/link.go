@@ -14,16 +14,17 @@ import (
 type end struct {
 	e          *Endpoint
 	link       transport.Link
+	mem        []byte    // of the FIFO
 	bell       *BellWord // of the peer
 	peerClosed *uint32
 	sync       raceSync
 }
 
-func newEnd(e *Endpoint, k transport.Link, peer int, mapped bool) end {
+func newEnd(e *Endpoint, k transport.Link, mem []byte, peer int) end {
 	return end{
-		e: e, link: k, bell: &e.bells[peer],
+		e: e, link: k, mem: mem, bell: &e.bells[peer],
 		peerClosed: word(e.m.rank(e.mem, peer), offClosed),
-		sync:       newRaceSync(e.m, k, mapped),
+		sync:       newRaceSync(e.m, k, e.mapped),
 	}
 }
 
@@ -137,7 +138,7 @@ func (s *sender) Share(h *transport.Header, lender transport.Sender) {
 	if from.loans == nil {
 		from.loans = make([][]loan, s.e.m.Layout.Slots)
 	}
-	at := offsetIn(s.e.mem, window)
+	at := s.e.m.fifo(from.link) + offsetIn(from.mem, window)
 	i := int(slot) & (len(from.loans) - 1)
 	from.loans[i] = append(from.loans[i], loan{s, s.tx.PostAt(h, at, len(window))})
 }
@@ -167,7 +168,7 @@ func (s *sender) Lend(h *transport.Header, window []byte) {
 		s.last = s.tx.PostPrivate(h, address, len(window))
 		s.remember(window)
 	} else {
-		s.last = s.tx.PostAt(h, s.e.offset(window), len(window))
+		s.last = s.tx.PostAt(h, s.e.heapOffset(window), len(window))
 	}
 	s.lent = true
 }
@@ -196,8 +197,9 @@ func (s *sender) Returned() bool {
 type receiver struct {
 	end
 	rx      ring.Rx
-	fetched []byte // the payload of the oldest slot, once brought from the sender's memory
-	offered bool   // the sender may help to bring it
+	others  map[int][]byte // memory of FIFOs that lend to this one, by place
+	fetched []byte         // the payload of the oldest slot, once brought from the sender's memory
+	offered bool           // the sender may help to bring it
 
 	mu     sync.Mutex // taken only for payloads that are large
 	shared ring.Receiver

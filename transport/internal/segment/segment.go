@@ -19,7 +19,7 @@ import (
 
 // version is that of the memory layout; it is part of the digest, so that
 // ranks of different builds find out.
-const version = 8
+const version = 9
 
 // Areas of the board, in bytes. Everything that one rank writes often has its
 // own pair of cache lines, because processors fetch lines in pairs.
@@ -33,7 +33,7 @@ const (
 	offClosed  = 64
 	offStatus  = bellBytes
 	offRecord  = offStatus + statusBytes
-	maxSegment = 1 << 46 // bytes
+	maxSegment = 1 << 62 // bytes
 
 	statusBytes = 512 // number of publications; from 64 on the calls
 	faultBytes  = 640 // kind, rank, length, text
@@ -49,19 +49,18 @@ const (
 type Map struct {
 	Layout transport.Layout
 	Digest [sha256.Size]byte // of the Layout and the version of this package
-	Bytes  int               // what every rank maps from the start, a multiple of the page size
-	Total  int               // with the heaps of all ranks behind it, of which parts are there: see heap.go
 
-	// ControlBytes is how much of it, at its beginning, every call touches: the board
-	// and the control areas of all FIFOs. It is a multiple of the page size.
-	ControlBytes int
+	// The board, which every rank maps from the start; the FIFOs, and the heaps of all ranks, of
+	// which parts are there: see open and heap.go. All are multiples of the page size.
+	Bytes int // of the board
+	Need  int // of board and links, as far as Layout says which these are
+	Heaps int // where they begin
+	Total int
 
-	ctlBytes int // per FIFO
-	dataSize int // per FIFO, page aligned
+	ctlBytes  int // of a FIFO's control area
+	ctlSpace  int // where that lies, whole pages
+	fifoBytes int
 }
-
-// fifo holds the offsets of one FIFO's areas.
-type fifo struct{ ctl, data int }
 
 // NewMap computes the places for a Layout.
 func NewMap(l transport.Layout) (*Map, error) {
@@ -72,23 +71,34 @@ func NewMap(l transport.Layout) (*Map, error) {
 	m := &Map{
 		Layout:   l,
 		Digest:   l.Digest(version),
+		Bytes:    roundUp(headBytes+l.Size*rankBytes, pageBytes),
 		ctlBytes: ring.ControlBytes(l.Slots),
-		dataSize: roundUp(l.Slots*l.SlotBytes, pageBytes),
 	}
-	board := headBytes + l.Size*rankBytes
-	if len(l.Links) > (maxSegment-board)/(m.ctlBytes+m.dataSize+pageBytes) {
-		return nil, fmt.Errorf("transport: %d links of %d slots of %d bytes do not fit one segment of %d bytes",
-			len(l.Links), l.Slots, l.SlotBytes, maxSegment)
+	m.ctlSpace = roundUp(m.ctlBytes, pageBytes)
+	m.fifoBytes = m.ctlSpace + roundUp(l.Slots*l.SlotBytes, pageBytes)
+	m.Need = m.Bytes + len(l.Links)*m.fifoBytes
+	n := l.MemberCount()
+	if n*n > (maxSegment-m.Bytes)/transport.MaxLanes/m.fifoBytes {
+		return nil, fmt.Errorf("transport: links of %d slots of %d bytes between %d ranks do not fit one segment of %d bytes",
+			l.Slots, l.SlotBytes, n, maxSegment)
 	}
-	m.ControlBytes = roundUp(board+len(l.Links)*m.ctlBytes, pageBytes)
-	m.Bytes = roundUp(m.ControlBytes+len(l.Links)*m.dataSize, heapAlign)
-	m.Total = m.Bytes + l.MemberCount()*l.HeapBytes
+	m.Heaps = m.Bytes + n*n*transport.MaxLanes*m.fifoBytes
+	m.Total = m.Heaps + n*l.HeapBytes
 	return m, nil
 }
 
-// fifo returns the places of the i-th FIFO.
-func (m *Map) fifo(i int) fifo {
-	return fifo{ctl: headBytes + m.Layout.Size*rankBytes + i*m.ctlBytes, data: m.ControlBytes + i*m.dataSize}
+// fifo returns the place of a FIFO: every link that there may be has one, so that both ends know it
+// without a word. Most are never used, and take nothing.
+func (m *Map) fifo(k transport.Link) int {
+	src, dst := m.Layout.MemberIndex(k.Src), m.Layout.MemberIndex(k.Dst)
+	return m.Bytes + ((src*m.Layout.MemberCount()+dst)*transport.MaxLanes+k.Lane)*m.fifoBytes
+}
+
+// areas returns the two areas of a FIFO, whose memory is b. Control areas of different links lie
+// on different lines of a cache.
+func (m *Map) areas(k transport.Link, b []byte) (ctl, data []byte) {
+	at := (k.Lane + k.Src + k.Dst) % ((m.ctlSpace-m.ctlBytes)/128 + 1) * 128
+	return b[at : at+m.ctlBytes], b[m.ctlSpace:]
 }
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }

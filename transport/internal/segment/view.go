@@ -8,7 +8,7 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Store is where the heaps of a segment are. Offsets are bytes from the start of
+// Store is where the FIFOs and heaps of a segment are. Offsets are bytes from the start of
 // the segment. Its methods may be called concurrently.
 type Store interface {
 	// Map returns the n bytes at an offset: the same memory in every process, or in
@@ -32,8 +32,8 @@ type heapView struct {
 	parts [][]atomic.Pointer[[]byte]
 }
 
-func newView(m *Map) *heapView {
-	v := &heapView{m: m}
+func newView(m *Map, store Store) *heapView {
+	v := &heapView{m: m, store: store}
 	if n := m.Layout.HeapBytes; n > 0 {
 		v.parts = make([][]atomic.Pointer[[]byte], m.Layout.MemberCount())
 		for i := range v.parts {
@@ -43,11 +43,8 @@ func newView(m *Map) *heapView {
 	return v
 }
 
-// SetStore says where the heaps are. It is called before there is anything in them.
-func (e *Endpoint) SetStore(s Store) { e.view.store = s }
-
 // heap returns where a member's heap begins in the segment.
-func (v *heapView) heap(member int) int { return v.m.Bytes + member*v.m.Layout.HeapBytes }
+func (v *heapView) heap(member int) int { return v.m.Heaps + member*v.m.Layout.HeapBytes }
 
 // holds reports whether n bytes at byte at of a heap, n > 0, can be in one block.
 func (v *heapView) holds(at, n int) bool {
@@ -135,26 +132,50 @@ func (e *Endpoint) View(r, at, n int) ([]byte, error) {
 	return e.view.bytes(member, at, n)
 }
 
-// offset returns where b lies in the segment, which is not empty: in this rank's
-// heap, or in a FIFO.
-func (e *Endpoint) offset(b []byte) int {
-	if at, ok := e.Offset(b); ok {
-		return e.view.heap(e.heap.member) + at
-	}
-	return offsetIn(e.mem, b)
+// heapOffset returns where b, which this rank's heap holds, lies in the segment.
+func (e *Endpoint) heapOffset(b []byte) int {
+	at, _ := e.Offset(b)
+	return e.view.heap(e.heap.member) + at
 }
 
-// shared is ring.Shared: what a peer says lies elsewhere in the segment.
-func (e *Endpoint) shared(at uint64, n int) ([]byte, error) {
-	if at < uint64(e.m.Bytes) && uint64(n) <= uint64(e.m.Bytes)-at {
-		return e.mem[at : at+uint64(n) : at+uint64(n)], nil
-	}
-	if at >= uint64(e.m.Bytes) && at < uint64(e.m.Total) {
-		in := int(at) - e.m.Bytes
-		member, in := in/e.m.Layout.HeapBytes, in%e.m.Layout.HeapBytes
-		if e.view.holds(in, n) {
-			return e.view.bytes(member, in, n)
+// elsewhere is ring.Shared: what a peer says lies elsewhere in the segment, in a heap or in another
+// FIFO of the same sender.
+func (r *receiver) elsewhere(at uint64, n int) ([]byte, error) {
+	m := r.e.m
+	switch {
+	case at >= uint64(m.Total):
+	case at >= uint64(m.Heaps):
+		in := int(at) - m.Heaps
+		member, in := in/m.Layout.HeapBytes, in%m.Layout.HeapBytes
+		if r.e.view.holds(in, n) {
+			return r.e.view.bytes(member, in, n)
+		}
+	case at >= uint64(m.Bytes):
+		in := (int(at) - m.Bytes) % m.fifoBytes
+		first := m.fifo(transport.Link{Src: r.link.Src, Dst: m.Layout.Member(0)})
+		end := first + m.Layout.MemberCount()*transport.MaxLanes*m.fifoBytes
+		if from := int(at) - in; from >= first && from < end && n <= m.fifoBytes-in {
+			b, err := r.other(from)
+			if err != nil {
+				return nil, err
+			}
+			return b[in : in+n : in+n], nil
 		}
 	}
-	return nil, fmt.Errorf("%w: payload of %d bytes at %d of %d", transport.ErrCorrupt, n, at, e.m.Total)
+	return nil, fmt.Errorf("%w: payload of %d bytes at %d of %d", transport.ErrCorrupt, n, at, m.Total)
+}
+
+// other returns the memory of the FIFO at a place.
+func (r *receiver) other(at int) ([]byte, error) {
+	if b := r.others[at]; b != nil {
+		return b, nil
+	}
+	b, err := r.e.store.Map(at, r.e.m.fifoBytes)
+	if err == nil {
+		if r.others == nil {
+			r.others = make(map[int][]byte)
+		}
+		r.others[at] = b
+	}
+	return b, err
 }
