@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -86,23 +87,37 @@ func TestNoTopoCache(t *testing.T) {
 	}
 }
 
-// TestNewGathers: what New costs all ranks of a host, whose graph is not known, and then is.
+// TestNewGathers: what New costs all ranks of a host, or of several, whose graph is not known, and then is.
 func TestNewGathers(t *testing.T) {
-	dir := t.TempDir()
-	for _, want := range []int{7, 3} {
-		for r, err := range newFakeJob(3).run(t, func(w *fakeWorld) error {
-			before := w.Round()
-			c, err := New(t.Context(), w, WithTopoCache(dir))
-			if err != nil {
-				return err
+	for _, c := range []struct{ hosts, cold, warm int }{{1, 7, 3}, {3, 8, 5}} {
+		dir := t.TempDir()
+		for _, want := range []int{c.cold, c.warm} {
+			count := func(w interface {
+				World
+				Round() int
+			}) error {
+				before := w.Round()
+				c, err := New(t.Context(), w, WithTopoCache(dir))
+				if err != nil {
+					return err
+				}
+				if got := w.Round() - before; got != want {
+					t.Errorf("rank %d took part in %d AllGathers, want %d", w.Rank(), got, want)
+				}
+				return c.Close()
 			}
-			if got := w.Round() - before; got != want {
-				t.Errorf("rank %d took part in %d AllGathers, want %d", w.Rank(), got, want)
+			var errs []error
+			if c.hosts > 1 {
+				errs = testutil.NewJob(0, 1, 1, 2).Run(t, func(w *testutil.World) error {
+					return count(&testutil.Hosted{World: w})
+				})
+			} else {
+				errs = newFakeJob(3).run(t, func(w *fakeWorld) error { return count(w) })
 			}
-			return c.Close()
-		}) {
-			if err != nil {
-				t.Fatalf("rank %d: %v", r, err)
+			for r, err := range errs {
+				if err != nil {
+					t.Fatalf("rank %d: %v", r, err)
+				}
 			}
 		}
 	}

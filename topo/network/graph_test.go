@@ -172,6 +172,22 @@ func TestEffort(t *testing.T) {
 	}
 }
 
+// In a sample every host is in a pair, one pair at a time, and such hosts meet.
+func TestSample(t *testing.T) {
+	for hosts := range 20 {
+		seen, meets := make(map[int]bool), Meets(hosts, Quick)
+		for _, turn := range Sample(hosts) {
+			if len(turn.Flows) != 1 || turn.Number >= maxTurn || !meets(turn.Flows[0][0], turn.Flows[0][1]) {
+				t.Fatalf("%d hosts: %+v", hosts, turn)
+			}
+			seen[turn.Flows[0][0]] = true
+		}
+		if want := hosts; hosts > 2 && len(seen) != want {
+			t.Errorf("%d hosts: %d are in a pair", hosts, len(seen))
+		}
+	}
+}
+
 // In no turn a host has two things to do at once, every pair of few hosts is
 // measured alone both ways, and every host once with all others.
 func TestTurns(t *testing.T) {

@@ -73,6 +73,26 @@ func Turns(hosts int, e Effort) []Turn {
 	return turns
 }
 
+// Sample lists turns of single pairs, which nothing disturbs, such that every host is in one. They come before
+// those of Turns, where the hosts may all be alike.
+func Sample(hosts int) (turns []Turn) {
+	if hosts < 3 {
+		return nil
+	}
+	first := maxTurn - 4*hosts
+	for _, pair := range append(Rounds(hosts)[0], Rounds(hosts)[1]...) {
+		if len(turns) >= 2*(hosts+hosts%2) {
+			break // every host had its turn; of an odd number one is in the second round
+		}
+		for _, flows := range [][][2]int{{pair}, turned([][2]int{pair})} {
+			for _, trips := range []bool{true, false} {
+				turns = append(turns, Turn{Number: first + len(turns), Trips: trips, Flows: flows})
+			}
+		}
+	}
+	return turns
+}
+
 // turned lets flows go the other way.
 func turned(flows [][2]int) [][2]int {
 	back := make([][2]int, len(flows))
@@ -135,7 +155,7 @@ func Rounds(n int) [][][2]int {
 func Meets(hosts int, e Effort) func(a, b int) bool {
 	meet := make(map[[2]int]bool)
 	note := func(a, b int) { meet[[2]int{min(a, b), max(a, b)}] = true }
-	for _, t := range Turns(hosts, e) {
+	for _, t := range append(Sample(hosts), Turns(hosts, e)...) {
 		for _, f := range t.Flows {
 			note(f[0], f[1])
 		}

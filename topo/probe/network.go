@@ -26,6 +26,10 @@ type NetworkConfig struct {
 	Conn        func(host int) Conn   // to every host that network.Meets; nothing else is under way on it
 	Name        func(host int) string // for errors
 	Timeout     time.Duration         // without any news from a host
+
+	// Ample is the rate of a flow, in GB/s, from which nothing but the machine that all hosts run on limits it:
+	// they are alike where a sample has it, and no more is measured. 0: they run on several.
+	Ample float64
 }
 
 // Network measures what this host receives from others, and how long small
@@ -56,19 +60,12 @@ func Network(ctx context.Context, cfg NetworkConfig) (*network.Findings, error) 
 		}
 	}
 	defer context.AfterFunc(ctx, h.stop)()
-	for _, t := range turns {
-		if !t.Trips {
-			h.flows++
-		}
+	err := error(nil)
+	if cfg.Ample > 0 {
+		err = h.turns(network.Sample(cfg.Hosts), found)
 	}
-	var err error
-	for _, t := range turns {
-		if err = h.turn(t, found); err != nil {
-			break
-		}
-	}
-	if err == nil {
-		err = h.barrier(len(turns))
+	if ample := int64(cfg.Ample * 1e9); err == nil && (ample == 0 || h.known.Least < ample) {
+		err = h.turns(turns, found)
 	}
 	if err != nil {
 		h.stop()
@@ -86,6 +83,22 @@ type netHost struct {
 	payload []byte
 	flows   int    // turns of flows
 	known   shared // by all hosts
+}
+
+// turns takes part in turns, and returns when all hosts have come to the end of them.
+func (h *netHost) turns(list []network.Turn, found *network.Findings) error {
+	h.flows = 0
+	for _, t := range list {
+		if !t.Trips {
+			h.flows++
+		}
+	}
+	for _, t := range list {
+		if err := h.turn(t, found); err != nil {
+			return err
+		}
+	}
+	return h.barrier(len(list))
 }
 
 // stop ends all that waits for a connection. A closed one does not wait either.
@@ -169,7 +182,8 @@ func (h *netHost) turn(t network.Turn, found *network.Findings) error {
 	for i, w := range got {
 		if w != nil {
 			w.Turn, w.Src, w.Dst = t.Number, t.Flows[i][0], t.Flows[i][1]
-			h.known.Rate = max(h.known.Rate, int64(w.Middle()*1e9))
+			rate := int64(w.Middle() * 1e9)
+			h.known.join(shared{Rate: rate, Least: max(rate, 1)})
 			found.Flows = append(found.Flows, *w)
 		}
 	}

@@ -128,6 +128,32 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
+// Hosts of one machine measure no more than a sample where that has ample rates, and all where it has not.
+func TestNetworkOfOneMachine(t *testing.T) {
+	const hosts = 5
+	for _, ample := range []float64{1e-9, 1e3} {
+		conns := meshOf(t, hosts)
+		found, errs := together(conns, func(h int) (*network.Findings, error) {
+			cfg := configOf(conns, h)
+			cfg.Ample = ample
+			return Network(t.Context(), cfg)
+		})
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		turns := make(map[int]bool)
+		for _, f := range found.Flows {
+			turns[f.Turn] = true
+		}
+		if n, err := network.Infer(make([]string, hosts), found); err != nil || len(n.Graph.Links) != hosts*(hosts-1)/2 {
+			t.Errorf("from %g GB/s on: %v", ample, err)
+		}
+		if all := len(turns) > len(network.Sample(hosts)); all != (ample > 1) {
+			t.Errorf("from %g GB/s on: flows in %d turns", ample, len(turns))
+		}
+	}
+}
+
 // Off and one host send nothing.
 func TestNetworkOff(t *testing.T) {
 	for _, cfg := range []NetworkConfig{{Hosts: 3, Effort: network.Off}, {Hosts: 1}} {

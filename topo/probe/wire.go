@@ -23,7 +23,7 @@ const (
 
 const (
 	headerBytes = 5
-	syncBytes   = 4 + 2*8
+	syncBytes   = 4 + 3*8
 	dataBytes   = 64 << 10 // in a frame, at most
 	readBytes   = 256 << 10
 )
@@ -91,6 +91,8 @@ func (l *line) small(kind byte, payload []byte) error {
 type shared struct {
 	Trip time.Duration // the longest way to and fro that one of them has seen
 	Rate int64         // the quickest flow that one of them has seen, bytes a second
+
+	Least int64 // the slowest; 0: none
 }
 
 // syncMessage is the payload of a frameSync.
@@ -102,6 +104,9 @@ type syncMessage struct {
 // join adds what another host knows.
 func (s *shared) join(other shared) {
 	s.Trip, s.Rate = max(s.Trip, other.Trip), max(s.Rate, other.Rate)
+	if s.Least == 0 || other.Least > 0 && other.Least < s.Least {
+		s.Least = other.Least
+	}
 }
 
 func (l *line) sendSync(turn int, s shared) error {

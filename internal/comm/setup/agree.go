@@ -34,16 +34,21 @@ type hello struct {
 // Exchange gives all ranks v and returns what all ranks gave, by rank. Ranks that gave the same may share what it
 // refers to.
 func Exchange[T any](ctx context.Context, w World, v T) ([]T, error) {
+	return exchange(ctx, w.Size(), w.AllGather, v)
+}
+
+// exchange is Exchange by an AllGather of so many ranks.
+func exchange[T any](ctx context.Context, size int, g allGather, v T) ([]T, error) {
 	blob, err := msgpack.Marshal(&v)
 	if err != nil {
 		return nil, fmt.Errorf("encoding: %w", err)
 	}
-	blobs, err := w.AllGather(ctx, blob)
+	blobs, err := g(ctx, blob)
 	if err != nil {
 		return nil, err
 	}
-	if len(blobs) != w.Size() {
-		return nil, fmt.Errorf("the all-gather gave %d blobs for %d ranks", len(blobs), w.Size())
+	if len(blobs) != size {
+		return nil, fmt.Errorf("the all-gather gave %d blobs for %d ranks", len(blobs), size)
 	}
 	all := make([]T, len(blobs))
 	for r, b := range blobs {

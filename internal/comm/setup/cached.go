@@ -60,19 +60,22 @@ func (s *setup) hostsGraph(cache *probe.Cache, all []hello) (*topo.Graph, error)
 	for h, r := range firsts {
 		members[h] = all[r].Host.Member
 	}
-	graphs, err := s.withinHosts(cache, hosts, all)
-	if err != nil {
-		return nil, err
-	}
+	var graphs []*topo.Graph
 	s.between = new(Between)
-	if s.between.Network, s.between.Unused, err = s.betweenHosts(cache, hosts, members, effort); err != nil {
+	if err := together(s.ctx, s.W, func(g allGather) (err error) {
+		graphs, err = s.withinHosts(g, cache, hosts, all)
+		return err
+	}, func(g allGather) (err error) {
+		s.between.Network, s.between.Unused, err = s.betweenHosts(g, cache, hosts, members, effort)
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	g, err := network.Graph(hosts, linksOf(hosts, graphs), s.between.Network)
 	if err != nil {
 		return nil, err
 	}
-	return equalized(g, s.Cfg.coreHosts), nil
+	return s.equalized(g), nil
 }
 
 // cachedHost is what this rank tells of its host, if it is the first one there and the graph is not
@@ -103,7 +106,7 @@ func (s *setup) cachedHost(cache *probe.Cache) (mine cachedHost, g *topo.Graph) 
 
 // withinHosts returns the graph of every host: all as they were kept or, where one
 // is not, all measured.
-func (s *setup) withinHosts(cache *probe.Cache, hosts []int, all []hello) ([]*topo.Graph, error) {
+func (s *setup) withinHosts(by allGather, cache *probe.Cache, hosts []int, all []hello) ([]*topo.Graph, error) {
 	firsts := firstRanks(hosts)
 	var graphs []*topo.Graph
 	for _, r := range firsts {
@@ -120,7 +123,7 @@ func (s *setup) withinHosts(cache *probe.Cache, hosts []int, all []hello) ([]*to
 	if len(graphs) == len(firsts) {
 		return graphs, nil
 	}
-	graphs, err := s.measure(hosts)
+	graphs, err := s.measure(by, hosts)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +138,7 @@ func (s *setup) withinHosts(cache *probe.Cache, hosts []int, all []hello) ([]*to
 
 // betweenHosts returns the network between hosts, the same on all ranks, and on
 // rank 0 why what is kept of it was not taken.
-func (s *setup) betweenHosts(cache *probe.Cache, hosts []int, members []probe.Member,
+func (s *setup) betweenHosts(g allGather, cache *probe.Cache, hosts []int, members []probe.Member,
 	effort network.Effort) (n *network.Network, unused string, err error) {
 	file := ""
 	var blob []byte
@@ -147,7 +150,7 @@ func (s *setup) betweenHosts(cache *probe.Cache, hosts []int, members []probe.Me
 			return nil, "", err
 		}
 	}
-	all, err := Exchange(s.ctx, s.W, blob)
+	all, err := exchange(s.ctx, s.W.Size(), g, blob)
 	if err != nil {
 		return nil, "", fmt.Errorf("hearing of the network that rank 0 has kept: %w", err)
 	}
@@ -169,7 +172,7 @@ func (s *setup) betweenHosts(cache *probe.Cache, hosts []int, members []probe.Me
 	case effort == network.Off:
 		return network.Declared(names, declaredRate, declaredLatency), unused, nil
 	}
-	n, err = s.measureNetwork(hosts, names, effort)
+	n, err = s.measureNetwork(g, hosts, names, effort)
 	if err == nil && file != "" {
 		_ = cache.StoreNetwork(file, members, n) // the next job measures again when it could not be kept
 	}

@@ -37,18 +37,19 @@ func neighbours(hosts []int, r int) []int {
 // hostGather is the AllGather of some ranks of one host. All hosts of the World do the same in theirs at the same time:
 // it is one of the whole World, from which every host takes what is its own. What fails on one host fails on all.
 type hostGather struct {
-	world   World
+	size    int // of the World
+	gather  allGather
 	members []int // by their ranks in the World, rising
 }
 
 // AllGather gives every member the blobs of all members, in their order.
 func (h *hostGather) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
-	all, err := h.world.AllGather(ctx, blob)
+	all, err := h.gather(ctx, blob)
 	if err != nil {
 		return nil, err
 	}
-	if len(all) != h.world.Size() {
-		return nil, fmt.Errorf("the all-gather gave %d blobs for %d ranks", len(all), h.world.Size())
+	if len(all) != h.size {
+		return nil, fmt.Errorf("the all-gather gave %d blobs for %d ranks", len(all), h.size)
 	}
 	var own [][]byte
 	for r, b := range all {
@@ -68,7 +69,7 @@ const shmGathers = 2
 
 // connectHost opens the links of a layout between members, which are ranks of one host. With doorbell they can wait
 // for other descriptors, too.
-func connectHost(ctx context.Context, w World, purpose string, layout transport.Layout, members []int,
+func connectHost(ctx context.Context, w World, g allGather, purpose string, layout transport.Layout, members []int,
 	doorbell bool) (transport.Endpoint, error) {
 	within := make([]bool, w.Size())
 	for _, r := range members {
@@ -79,5 +80,5 @@ func connectHost(ctx context.Context, w World, purpose string, layout transport.
 		return !within[k.Src] || !within[k.Dst]
 	})
 	return shm.Connect(ctx, shm.Config{Rank: w.Rank(), Layout: layout, Key: w.DeriveKey("shm " + purpose),
-		JobID: w.JobID(), Exchange: (&hostGather{w, members}).AllGather, Doorbell: doorbell})
+		JobID: w.JobID(), Exchange: (&hostGather{w.Size(), g, members}).AllGather, Doorbell: doorbell})
 }

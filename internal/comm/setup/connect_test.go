@@ -22,7 +22,7 @@ func TestFailureOfOneHost(t *testing.T) {
 	for r, w := range InProcess(len(hosts)) {
 		ranks.Go(func() {
 			w = onHosts{w, hosts}
-			h := &hostGather{world: w, members: neighbours(hosts, r)}
+			h := &hostGather{size: w.Size(), gather: w.AllGather, members: neighbours(hosts, r)}
 			given := []byte(nil)
 			if r == 3 {
 				given = []byte("no report")

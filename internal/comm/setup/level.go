@@ -12,11 +12,14 @@ import (
 // then, and what was measured of each tells how these were shared out at that moment.
 const levelFrom = 1.5
 
+// oneMachine reports whether all hosts are one machine.
+func (s *setup) oneMachine() bool { return len(s.Cfg.coreHosts) > 0 && OneHost(s.Cfg.coreHosts) }
+
 // equalized returns g with links between hosts that are all alike, and without cards,
-// where all hosts are one machine (coreHosts are as in Config) whose network has no
+// where all hosts are one machine whose network has no
 // limits; otherwise g itself.
-func equalized(g *topo.Graph, coreHosts []int) *topo.Graph {
-	if len(coreHosts) != g.Ranks || len(g.Hosts) != g.Ranks || !OneHost(coreHosts) {
+func (s *setup) equalized(g *topo.Graph) *topo.Graph {
+	if !s.oneMachine() || len(g.Hosts) != g.Ranks {
 		return g
 	}
 	flat := *g
@@ -27,7 +30,7 @@ func equalized(g *topo.Graph, coreHosts []int) *topo.Graph {
 		if g.Hosts[l.A] == g.Hosts[l.B] {
 			continue
 		}
-		if l.Source != topo.Measured || l.GBytesPerSecond < levelFrom {
+		if l.Source == topo.Declared || l.GBytesPerSecond < levelFrom {
 			return g
 		}
 		rates, latencies = append(rates, &l.GBytesPerSecond), append(latencies, &l.LatencyUs)

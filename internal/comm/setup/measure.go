@@ -20,7 +20,7 @@ import (
 
 // measure probes the links within every host, and gives every rank the same graphs,
 // by host.
-func (s *setup) measure(hosts []int) ([]*topo.Graph, error) {
+func (s *setup) measure(g allGather, hosts []int) ([]*topo.Graph, error) {
 	firsts := firstRanks(hosts)
 	plans := make([]*probe.Sampling, len(firsts))
 	for h, first := range firsts {
@@ -30,11 +30,11 @@ func (s *setup) measure(hosts []int) ([]*topo.Graph, error) {
 		}
 		plans[h] = probe.NewSampling(places)
 	}
-	mine, err := s.measureHost(hosts, plans[hosts[s.W.Rank()]].Pairs())
+	mine, err := s.measureHost(g, hosts, plans[hosts[s.W.Rank()]].Pairs())
 	if err != nil {
 		return nil, err
 	}
-	all, err := Exchange(s.ctx, s.W, mine)
+	all, err := exchange(s.ctx, s.W.Size(), g, mine)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (s *setup) measure(hosts []int) ([]*topo.Graph, error) {
 
 // measureHost probes the links of these pairs of ranks of its host, by their numbers there. Only these ranks open
 // links for that; the others take part in the AllGathers.
-func (s *setup) measureHost(hosts []int, pairs [][2]int) (found []probe.Pair, err error) {
+func (s *setup) measureHost(g allGather, hosts []int, pairs [][2]int) (found []probe.Pair, err error) {
 	rank, own := s.W.Rank(), neighbours(hosts, s.W.Rank())
 	among, members := make([][2]int, len(pairs)), make([]int, 0, 2*len(pairs))
 	for i, p := range pairs {
@@ -62,7 +62,7 @@ func (s *setup) measureHost(hosts []int, pairs [][2]int) (found []probe.Pair, er
 	}
 	slices.Sort(members)
 	members = slices.Compact(members)
-	ep, err := s.connectProbe(members, probe.Layout(s.W.Size(), among))
+	ep, err := s.connectProbe(g, members, probe.Layout(s.W.Size(), among))
 	if ep == nil {
 		return nil, err
 	}
@@ -91,14 +91,14 @@ func (s *setup) measureHost(hosts []int, pairs [][2]int) (found []probe.Pair, er
 
 // connectProbe opens the links of a layout among members, which are of one host, for a measurement; nil for ranks that
 // are no members.
-func (s *setup) connectProbe(members []int, layout transport.Layout) (transport.Endpoint, error) {
+func (s *setup) connectProbe(g allGather, members []int, layout transport.Layout) (transport.Endpoint, error) {
 	if InOneProcess(s.W) {
 		return s.Cfg.Connect(s.ctx, s.W, purposeProbe, layout)
 	}
 	if slices.Contains(members, s.W.Rank()) {
-		return connectHost(s.ctx, s.W, purposeProbe, layout, members, false)
+		return connectHost(s.ctx, s.W, g, purposeProbe, layout, members, false)
 	}
-	view := &hostGather{s.W, members}
+	view := &hostGather{s.W.Size(), g, members}
 	for range shmGathers {
 		if _, err := view.AllGather(s.ctx, nil); err != nil {
 			return nil, err
@@ -182,16 +182,17 @@ type networkReport struct {
 
 // measureNetwork probes the ways between hosts of these names. The first rank of
 // each host takes part.
-func (s *setup) measureNetwork(hosts []int, names []string, effort network.Effort) (*network.Network, error) {
+func (s *setup) measureNetwork(g allGather, hosts []int, names []string, effort network.Effort,
+) (*network.Network, error) {
 	firsts := firstRanks(hosts)
-	found, err := s.probeNetwork(hosts, firsts, effort)
+	found, err := s.probeNetwork(g, hosts, firsts, effort)
 	mine := networkReport{At: time.Now().Unix()}
 	if err != nil {
 		mine.Error = err.Error()
 	} else if found != nil {
 		mine.Flows, mine.Trips = found.Flows, found.Trips
 	}
-	all, failed := Exchange(s.ctx, s.W, mine)
+	all, failed := exchange(s.ctx, s.W.Size(), g, mine)
 	if failed != nil {
 		return nil, errors.Join(err, failed)
 	}
@@ -212,11 +213,11 @@ func (s *setup) measureNetwork(hosts []int, names []string, effort network.Effor
 
 // probeNetwork is this rank's part in the measurement between hosts, nil
 // findings for ranks that have none.
-func (s *setup) probeNetwork(hosts, firsts []int, effort network.Effort) (*network.Findings, error) {
+func (s *setup) probeNetwork(g allGather, hosts, firsts []int, effort network.Effort) (*network.Findings, error) {
 	meets := network.Meets(len(firsts), effort)
 	host := hosts[s.W.Rank()]
 	first := firsts[host] == s.W.Rank()
-	cfg, err := networkConfig(s.W, purposeProbe)
+	cfg, err := networkConfig(s.W, g, purposeProbe)
 	if err != nil {
 		return nil, err
 	}
@@ -230,8 +231,13 @@ func (s *setup) probeNetwork(hosts, firsts []int, effort network.Effort) (*netwo
 	if !first {
 		return nil, nil
 	}
+	ample := 0.0
+	if s.oneMachine() {
+		ample = levelFrom
+	}
 	return probe.Network(s.ctx, probe.NetworkConfig{
-		Host: host, Hosts: len(firsts), Effort: effort, Timeout: cmp.Or(cfg.PeerTimeout, netconn.DefaultPeerTimeout),
+		Ample: ample,
+		Host:  host, Hosts: len(firsts), Effort: effort, Timeout: cmp.Or(cfg.PeerTimeout, netconn.DefaultPeerTimeout),
 		Conn: func(h int) probe.Conn { return mesh.Conns(firsts[h])[0] },
 		Name: func(h int) string { return s.W.(Networked).HostName(firsts[h]) },
 	})

@@ -17,22 +17,35 @@ import (
 // memory within each host, TCP between hosts.
 func Connect(ctx context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, error) {
 	hosts := HostsOf(w)
-	one := OneHost(hosts)
-	local, err := connectHost(ctx, w, purpose, layout, neighbours(hosts, w.Rank()), !one)
-	if err != nil || one {
-		return local, err
+	members := neighbours(hosts, w.Rank())
+	if OneHost(hosts) {
+		return connectHost(ctx, w, w.AllGather, purpose, layout, members, false)
 	}
-	remote, err := connectNetwork(ctx, w, purpose, layout, hosts)
-	if err != nil {
-		return nil, errors.Join(err, local.Close())
+	var local transport.Endpoint
+	var remote *tcp.Endpoint
+	err := together(ctx, w, func(g allGather) (err error) {
+		local, err = connectHost(ctx, w, g, purpose, layout, members, true)
+		return err
+	}, func(g allGather) (err error) {
+		remote, err = connectNetwork(ctx, w, g, purpose, layout, hosts)
+		return err
+	})
+	if err == nil {
+		return mixed.New(w.Rank(), hosts, local, remote)
 	}
-	return mixed.New(w.Rank(), hosts, local, remote)
+	if local != nil {
+		err = errors.Join(err, local.Close())
+	}
+	if remote != nil {
+		err = errors.Join(err, remote.Close())
+	}
+	return nil, err
 }
 
 // connectNetwork opens the links between hosts.
-func connectNetwork(ctx context.Context, w World, purpose string, layout transport.Layout, hosts []int) (*tcp.Endpoint,
-	error) {
-	cfg, err := networkConfig(w, purpose)
+func connectNetwork(ctx context.Context, w World, g allGather, purpose string, layout transport.Layout,
+	hosts []int) (*tcp.Endpoint, error) {
+	cfg, err := networkConfig(w, g, purpose)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +61,7 @@ var errNotNetworked = errors.New("the ranks are on several hosts, and their Worl
 
 // networkConfig says how ranks of different hosts connect, from what the World
 // knows and the launcher's settings.
-func networkConfig(w World, purpose string) (netconn.Config, error) {
+func networkConfig(w World, g allGather, purpose string) (netconn.Config, error) {
 	n, ok := w.(Networked)
 	if !ok {
 		return netconn.Config{}, errNotNetworked
@@ -60,7 +73,7 @@ func networkConfig(w World, purpose string) (netconn.Config, error) {
 		Verbose:  w.Setting("verbose") != "" && purpose != purposeProbe,
 		Listen:   n.ListenAddrs(),
 		HostOf:   n.HostName,
-		Exchange: w.AllGather,
+		Exchange: g,
 	}
 	var err error
 	if cfg.Ports, err = portRange(w); err != nil {

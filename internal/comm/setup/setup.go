@@ -310,7 +310,7 @@ func (s *setup) measuredGraph(cache *probe.Cache, hosts []int, all []hello) (*to
 	if !OneHost(hosts) {
 		return s.hostsGraph(cache, all)
 	}
-	graphs, err := s.withinHosts(cache, hosts, all)
+	graphs, err := s.withinHosts(s.W.AllGather, cache, hosts, all)
 	if err != nil {
 		return nil, err
 	}
