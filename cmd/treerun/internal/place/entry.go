@@ -184,41 +184,32 @@ var errBrackets = errors.New("brackets that do not match")
 // number is as wide as it is written. Several pairs make every combination, the
 // last one fastest.
 func expand(text string) ([]string, error) {
-	names := []string{""}
-	for text != "" {
-		open := strings.IndexByte(text, '[')
-		if open < 0 {
-			open = len(text)
+	head, tail, more := strings.Cut(text, "[")
+	inner, after, closed := strings.Cut(tail, "]")
+	switch {
+	case strings.Contains(head, "]") || more && (!closed || strings.Contains(inner, "[")):
+		return nil, errBrackets
+	case !more:
+		return []string{head}, nil
+	}
+	parts, err := bracketed(inner)
+	if err != nil {
+		return nil, err
+	}
+	rest, err := expand(after)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(parts)*len(rest) > maxHosts:
+		return nil, fmt.Errorf("more than %d hosts", maxHosts)
+	case len(head)+len(parts[0])+len(rest[0]) > maxName:
+		return nil, fmt.Errorf("a name of more than %d bytes", maxName)
+	}
+	var names []string
+	for _, p := range parts {
+		for _, r := range rest {
+			names = append(names, head+p+r)
 		}
-		if strings.Contains(text[:open], "]") {
-			return nil, errBrackets
-		}
-		parts := []string{""}
-		var rest string
-		if open < len(text) {
-			inner, after, found := strings.Cut(text[open+1:], "]")
-			if !found || strings.Contains(inner, "[") {
-				return nil, errBrackets
-			}
-			var err error
-			if parts, err = bracketed(inner); err != nil {
-				return nil, err
-			}
-			rest = after
-		}
-		switch {
-		case len(names)*len(parts) > maxHosts:
-			return nil, fmt.Errorf("more than %d hosts", maxHosts)
-		case len(names[0])+open+len(parts[0]) > maxName:
-			return nil, fmt.Errorf("a name of more than %d bytes", maxName)
-		}
-		var next []string
-		for _, n := range names {
-			for _, p := range parts {
-				next = append(next, n+text[:open]+p)
-			}
-		}
-		names, text = next, rest
 	}
 	return names, nil
 }
