@@ -57,18 +57,11 @@ func Lending(ctx context.Context, ep transport.Endpoint, lane, rank, size int) (
 	if size == 1 {
 		return 0, nil
 	}
-	peers := []int{0}
-	if rank == 0 {
-		peers = make([]int, size-1)
-		for i := range peers {
-			peers[i] = i + 1
-		}
+	m := newMeter(ctx, ep, lane, rank, size, LendBytes)
+	if lends, _ := ep.Reaches(); !lends {
+		return 0, nil
 	}
-	m, err := newMeter(ctx, ep, lane, rank, size, LendBytes, peers)
-	if lends, _ := ep.Reaches(); err != nil || !lends {
-		return 0, err
-	}
-	gain := 0.0
+	gain, err := 0.0, error(nil)
 	switch rank {
 	case 0:
 		if gain, err = m.tryLending(1, time.Now().Add(lendingTime)); err == nil {

@@ -2,7 +2,6 @@ package probe
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -20,33 +19,24 @@ func (e *FaultError) Error() string { return fmt.Sprintf("rank %d: %s", e.Rank, 
 type meter struct {
 	ctx   context.Context
 	ep    transport.Endpoint
+	lane  int
 	rank  int
-	to    []transport.Sender   // by rank
-	from  []transport.Receiver // by rank
+	to    []transport.Sender   // by rank; nil before the first chunk
+	from  []transport.Receiver // by rank; likewise
 	sink  []byte
 	block []byte // the payload that is measured
 	pin   Pin    // nil for none
 	lead  int    // the rank that gives out turns
 }
 
-// newMeter takes the links of a lane that join this rank with peers, for payloads of so many
-// bytes.
-func newMeter(ctx context.Context, ep transport.Endpoint, lane, rank, size, bytes int, peers []int) (*meter, error) {
-	m := &meter{
-		ctx: ctx, ep: ep, rank: rank,
+// newMeter measures over the links of a lane, with payloads of so many bytes.
+func newMeter(ctx context.Context, ep transport.Endpoint, lane, rank, size, bytes int) *meter {
+	return &meter{
+		ctx: ctx, ep: ep, lane: lane, rank: rank,
 		to:   make([]transport.Sender, size),
 		from: make([]transport.Receiver, size),
 		sink: make([]byte, SlotBytes), block: make([]byte, bytes),
 	}
-	for _, r := range peers {
-		var errs [2]error
-		m.to[r], errs[0] = ep.Sender(lane, r)
-		m.from[r], errs[1] = ep.Receiver(lane, r)
-		if err := errors.Join(errs[:]...); err != nil {
-			return nil, fmt.Errorf("probe: rank %d: link with rank %d: %w", rank, r, err)
-		}
-	}
-	return m, nil
 }
 
 const (
@@ -160,6 +150,11 @@ func (m *meter) send(peer int, b []byte) error {
 
 // reserve waits for room for a chunk of n bytes.
 func (m *meter) reserve(peer, n int) (window []byte, err error) {
+	if m.to[peer] == nil {
+		if m.to[peer], err = m.ep.Sender(m.lane, peer); err != nil {
+			return nil, fmt.Errorf("link to rank %d: %w", peer, err)
+		}
+	}
 	if err = m.await(spins, func() (ok bool, err error) {
 		window, ok, err = m.to[peer].TryReserve(n)
 		return ok, err
@@ -173,10 +168,13 @@ func (m *meter) reserve(peer, n int) (window []byte, err error) {
 func (m *meter) receive(peer, spins int) (byte, error) {
 	var window []byte
 	var h transport.Header
-	err := m.await(spins, func() (ok bool, err error) {
-		window, ok, err = m.from[peer].TryPeek(&h)
-		return ok, err
-	})
+	err := m.open(peer)
+	if err == nil {
+		err = m.await(spins, func() (ok bool, err error) {
+			window, ok, err = m.from[peer].TryPeek(&h)
+			return ok, err
+		})
+	}
 	if err != nil {
 		return 0, fmt.Errorf("receiving from rank %d: %w", peer, err)
 	}
@@ -186,6 +184,14 @@ func (m *meter) receive(peer, spins int) (byte, error) {
 		return 0, nil
 	}
 	return m.sink[0], nil
+}
+
+// open opens the link from a rank.
+func (m *meter) open(peer int) (err error) {
+	if m.from[peer] == nil {
+		m.from[peer], err = m.ep.Receiver(m.lane, peer)
+	}
+	return err
 }
 
 // await calls ready until it is true: some times at once, some times with a

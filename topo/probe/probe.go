@@ -43,23 +43,6 @@ func leadOf(pairs [][2]int) int {
 	return lead
 }
 
-// Layout returns the links that Measure needs for pairs of so many ranks: one each way between
-// the ranks of a pair, and between the lowest rank of all pairs and the lower one of each.
-func Layout(size int, pairs [][2]int) transport.Layout {
-	l := transport.Layout{Size: size, Slots: Slots, SlotBytes: SlotBytes}
-	seen := make(map[[2]int]bool)
-	lead := leadOf(pairs)
-	for _, p := range pairs {
-		for _, p := range [][2]int{p, {lead, p[0]}} {
-			if p[0] != p[1] && !seen[p] {
-				seen[p] = true
-				l.Links = append(l.Links, transport.Link{Src: p[0], Dst: p[1]}, transport.Link{Src: p[1], Dst: p[0]})
-			}
-		}
-	}
-	return l
-}
-
 // budget bounds the time of all measurements together, ranks waiting included.
 const budget = 100 * time.Millisecond
 
@@ -77,21 +60,12 @@ type Pin func(k int) (restore func(), err error)
 // measures, its ranks are tied to two cores where there are two: two ranks that
 // happen to share a core look a hundred times farther apart than they are.
 //
-// ep must have the links of Layout and be unused. Measure returns the fault of
+// ep must have links of lane 0, which open as they are needed, and be unused. Measure returns the fault of
 // ep, as a *FaultError, when a rank fails meanwhile, and stops when ctx ends.
 func Measure(
 	ctx context.Context, ep transport.Endpoint, rank, size, cores int, pairs [][2]int, pin Pin,
 ) ([]Pair, error) {
-	var peers []int
-	for _, l := range Layout(size, pairs).Links {
-		if l.Src == rank {
-			peers = append(peers, l.Dst)
-		}
-	}
-	m, err := newMeter(ctx, ep, 0, rank, size, streamBytes, peers)
-	if err != nil {
-		return nil, err
-	}
+	m := newMeter(ctx, ep, 0, rank, size, streamBytes)
 	turns := schedule(max(1, cores/2), pairs)
 	each := budget / time.Duration(max(1, passes*len(turns)))
 	best := make(map[int]Pair) // by the other rank

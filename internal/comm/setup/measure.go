@@ -62,7 +62,7 @@ func (s *setup) measureHost(g allGather, hosts []int, pairs [][2]int) (found []p
 	}
 	slices.Sort(members)
 	members = slices.Compact(members)
-	ep, err := s.connectProbe(g, members, probe.Layout(s.W.Size(), among))
+	ep, err := s.connectProbe(g, members)
 	if ep == nil {
 		return nil, err
 	}
@@ -89,9 +89,9 @@ func (s *setup) measureHost(g allGather, hosts []int, pairs [][2]int) (found []p
 	return found, err
 }
 
-// connectProbe opens the links of a layout among members, which are of one host, for a measurement; nil for ranks that
-// are no members.
-func (s *setup) connectProbe(g allGather, members []int, layout transport.Layout) (transport.Endpoint, error) {
+// connectProbe joins members, which are of one host, for a measurement; nil for ranks that are none.
+func (s *setup) connectProbe(g allGather, members []int) (transport.Endpoint, error) {
+	layout := transport.Layout{Size: s.W.Size(), Slots: probe.Slots, SlotBytes: probe.SlotBytes}
 	if InOneProcess(s.W) {
 		return s.Cfg.Connect(s.ctx, s.W, purposeProbe, layout)
 	}
