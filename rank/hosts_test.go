@@ -295,7 +295,7 @@ func TestPairsThatCannotConnectAreListed(t *testing.T) {
 		})
 		for r, want := range [][]string{
 			{"rank 1 (on host netif1) -> rank 2 (10.77.0.3:", "rank 2 (on host netif2) -> rank 1 (10.77.0.2:",
-				"these ranks cannot connect:", "is there a firewall?"},
+				"2 pairs of ranks cannot connect:", "hint: does a firewall stand between?"},
 			{"rank 1 (on host netif1) -> rank 2 (10.77.0.3:"},
 			{"rank 2 (on host netif2) -> rank 1 (10.77.0.2:"},
 		} {

@@ -86,8 +86,8 @@ func (w *World) reportAbsent(waited time.Duration) {
 // whereIsZero says at which addresses this rank looks for rank 0, and why it is
 // not there.
 func (w *World) whereIsZero() string {
-	if lines := w.troubles([]int{0}); len(lines) > 0 {
-		return strings.Join(lines, "; ")
+	if t := w.troubles([]int{0}); t.Total > 0 {
+		return t.Pairs[0].Text
 	}
 	var at []string
 	for _, a := range w.members.where(0) {
@@ -200,7 +200,10 @@ func (w *World) incomplete(cause error) error {
 	} else {
 		e.Err = fmt.Errorf("ranks %s of %d have not joined: %w", topo.RankList(absent), w.Size(), cause)
 	}
-	lines := w.troubles(w.members.failed())
+	var lines []string
+	for _, p := range w.troubles(w.members.failed()).Pairs {
+		lines = append(lines, p.Text)
+	}
 	w.members.mu.Lock()
 	defer w.members.mu.Unlock()
 	if len(lines) > 0 {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -23,18 +22,12 @@ import (
 
 // report is what a rank could not reach, as msgpack.
 type report struct {
-	Version int
-	Rank    int
-	Lines   []string // one for every address that was tried
+	Rank  int
+	Pairs netconn.Report
 }
 
 const (
-	reportVersion = 2
-	maxReport     = 32 << 10 // bytes
-	maxLines      = 64       // of one rank's report
-	maxLine       = 400      // bytes
-	maxShown      = 100      // lines that rank 0 shows
-
+	maxReport   = 64 << 10               // bytes
 	reportWait  = 2 * time.Second        // for reports, once one is expected, at most
 	reportQuiet = 200 * time.Millisecond // without another one means that all have come
 	maxConnect  = 15 * time.Second       // for a rank to be out of reach
@@ -48,35 +41,27 @@ func decodeReport(b []byte, size int) (r report, err error) {
 	if err := strict.Unmarshal(b, &r); err != nil {
 		return r, fmt.Errorf("report: %w", err)
 	}
-	if r.Version != reportVersion || r.Rank < 0 || r.Rank >= size || len(r.Lines) > maxLines {
-		return r, fmt.Errorf("report of version %d, rank %d, %d lines", r.Version, r.Rank, len(r.Lines))
+	if r.Rank < 0 || r.Rank >= size {
+		return r, fmt.Errorf("report of rank %d of %d", r.Rank, size)
 	}
-	for _, l := range r.Lines {
-		if len(l) > maxLine || strings.ContainsFunc(l, func(c rune) bool { return c < ' ' || c == 0x7f }) {
-			return r, fmt.Errorf("report of rank %d with a line that cannot be shown: %.40q", r.Rank, l)
-		}
-	}
-	return r, nil
+	return r, r.Pairs.Check(size)
 }
 
-// troubles returns a line for every address of the given ranks that this one
-// did not get through to: "rank 2 (10.0.0.3, eth0 on host c) -> rank 0
-// (10.0.0.1:7946): connection refused".
-func (w *World) troubles(ranks []int) []string {
-	var lines []string
+// troubles returns what kept this rank from reaching the given ones: "rank 2 (10.0.0.3, eth0
+// on host c) -> rank 0 (10.0.0.1:7946): connection refused".
+func (w *World) troubles(ranks []int) (r netconn.Report) {
 	for _, to := range ranks {
-		r := w.members.of(to)
-		u := netconn.Unreached(r.failing)
-		if u == nil {
-			continue
+		var tries []netconn.Try
+		if u := netconn.Unreached(w.members.of(to).failing); u != nil {
+			for _, a := range u.Attempts {
+				tries = append(tries, netconn.Try{Own: w.sourceOf(a.At), Address: a.At.String(), Reason: a.Reason()})
+			}
 		}
-		for _, a := range u.Attempts {
-			line := fmt.Sprintf("rank %d%s -> rank %d%s: %s", w.cfg.Rank, netconn.Where(w.sourceOf(a.At), w.cfg.Host), to,
-				netconn.Where(a.At.String(), r.Name), a.Reason())
-			lines = append(lines, line[:min(len(line), maxLine)])
+		if tries != nil {
+			r.Add(w.cfg.Rank, to, w.HostName, tries)
 		}
 	}
-	return lines[:min(len(lines), maxLines)]
+	return r
 }
 
 // sourceOf says from where this rank sends to an address: "10.0.0.3, eth0"; "" when
@@ -105,18 +90,21 @@ func (w *World) explain(cause, err error) error {
 		return err
 	}
 	bad := w.members.failed()
-	lines := w.troubles(bad)
-	if len(lines) > 0 {
+	reports := make([]netconn.Report, w.cfg.Size) // by rank
+	reports[self] = w.troubles(bad)
+	own := reports[self].Total > 0
+	if own {
 		w.mesh.BreakOff(self, 0, fmt.Errorf("cannot reach rank %d: %w", bad[0], w.members.of(bad[0]).failing))
 	}
 	switch {
-	case self == 0 && (broken || len(lines) > 0):
-		lines = w.collect(lines)
-	case self != 0 && len(lines) > 0:
-		w.report(lines)
+	case self == 0 && (broken || own):
+		w.collect(reports)
+	case self != 0 && own:
+		w.report(reports[self])
 	}
-	if len(lines) > 0 {
-		err = w.notConnected(lines)
+	iface, ports := w.cfg.Source(environ.SettingIface), w.cfg.Source(environ.SettingPorts)
+	if listed := netconn.Unreachable(reports, w.HostName, iface, ports); listed != nil {
+		err = listed
 	}
 	if self != 0 && w.mesh.IsBroken() {
 		// A launcher takes the first to end for the cause: rank 0 is to say it.
@@ -125,46 +113,29 @@ func (w *World) explain(cause, err error) error {
 	return err
 }
 
-// notConnected is the error with some lines.
-func (w *World) notConnected(lines []string) error {
-	more := ""
-	if len(lines) > maxShown {
-		more = fmt.Sprintf("\n  and %d more", len(lines)-maxShown)
-		lines = lines[:maxShown]
-	}
-	return &Error{
-		Self: w.cfg.Rank, Rank: -1, Op: "Init",
-		Err: fmt.Errorf("these ranks cannot connect:\n  %s%s", strings.Join(lines, "\n  "), more),
-		Hint: fmt.Sprintf("is there a firewall? %s chooses the network, %s the ports", w.cfg.Source(environ.SettingIface),
-			w.cfg.Source(environ.SettingPorts)),
-	}
-}
-
-// report sends this rank's lines to rank 0, if that can be reached.
-func (w *World) report(lines []string) {
-	b := strict.Marshal(&report{reportVersion, w.cfg.Rank, lines})
+// report sends what this rank could not reach to rank 0, if that can be reached.
+func (w *World) report(pairs netconn.Report) {
 	at := w.members.where(0)
-	if len(b) > maxReport || len(at) == 0 {
+	if len(at) == 0 {
 		return
 	}
 	// The transport dials by the name alone. What does not arrive stands in this
 	// rank's own error.
-	_ = w.members.list.SendReliable(&memberlist.Node{Name: "0", Addr: at[0].Addr().AsSlice(), Port: at[0].Port()}, b)
+	_ = w.members.list.SendReliable(&memberlist.Node{Name: "0", Addr: at[0].Addr().AsSlice(), Port: at[0].Port()},
+		strict.Marshal(&report{w.cfg.Rank, pairs}))
 }
 
-// collect returns the lines of all ranks, of which own are those of rank 0.
-func (w *World) collect(own []string) []string {
-	lines := make([][]string, w.cfg.Size) // by rank
-	lines[0] = own
+// collect takes the reports of the other ranks.
+func (w *World) collect(reports []netconn.Report) {
 	limit := time.After(reportWait)
 	for quiet := time.After(reportWait); ; {
 		select {
 		case r := <-w.members.reports:
-			lines[r.Rank], quiet = r.Lines, time.After(reportQuiet)
+			reports[r.Rank], quiet = r.Pairs, time.After(reportQuiet)
 			continue
 		case <-quiet:
 		case <-limit:
 		}
-		return slices.Concat(lines...)
+		return
 	}
 }

@@ -10,32 +10,25 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vmihailenco/msgpack/v5"
-
 	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/internal/testutil"
 )
 
 func TestReportsThatCannotBeShownAreRefused(t *testing.T) {
-	good := report{reportVersion, 3, []string{
-		"rank 3 (10.0.0.3, eth0 on host c) -> rank 0 (10.0.0.1:7946): connection refused"}}
 	for want, spoil := range map[string]func(r *report){
 		"":                           func(r *report) {},
-		"report of version 9":        func(r *report) { r.Version = 9 },
-		"rank 8":                     func(r *report) { r.Rank = 8 },
+		"rank 8 of 8":                func(r *report) { r.Rank = 8 },
 		"rank -1":                    func(r *report) { r.Rank = -1 },
-		"65 lines":                   func(r *report) { r.Lines = make([]string, maxLines+1) },
-		"cannot be shown":            func(r *report) { r.Lines[0] = "\x1b[2J" },
-		"line that cannot be shown":  func(r *report) { r.Lines[0] = strings.Repeat("x", maxLine+1) },
-		"at most 32768 are possible": func(r *report) { r.Lines[0] = strings.Repeat("x", maxReport) },
+		"failures makes no sense":    func(r *report) { r.Pairs.Pairs[0].Text = "\x1b[2J" },
+		"list of failures makes no ": func(r *report) { r.Pairs.Pairs[0].To = 8 },
+		"at most 65536 are possible": func(r *report) { r.Pairs.Pairs[0].Text = strings.Repeat("x", maxReport) },
 	} {
-		r := report{good.Version, good.Rank, slices.Clone(good.Lines)}
+		r := report{Rank: 3}
+		r.Pairs.Add(3, 0, func(int) string { return "c" }, []netconn.Try{{Own: "10.0.0.3, eth0", Address: "10.0.0.1:7946",
+			Reason: "connection refused"}})
 		spoil(&r)
-		b, err := msgpack.Marshal(&r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = decodeReport(b, 8)
+		_, err := decodeReport(strict.Marshal(&r), 8)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
@@ -43,17 +36,19 @@ func TestReportsThatCannotBeShownAreRefused(t *testing.T) {
 }
 
 func FuzzDecodeReport(f *testing.F) {
-	b, err := msgpack.Marshal(&report{reportVersion, 3, []string{"rank 3 -> rank 0", ""}})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(b)
+	r := report{Rank: 3}
+	r.Pairs.Add(3, 0, func(int) string { return "" }, []netconn.Try{{Reason: "timeout"}})
+	f.Add(strict.Marshal(&r))
 	f.Add([]byte("\x81\xa5Lines\xdd\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		r, err := decodeReport(in, 8)
-		if err == nil && (r.Rank < 0 || r.Rank >= 8 || len(r.Lines) > maxLines ||
-			strings.ContainsAny(strings.Join(r.Lines, ""), "\n\x1b")) {
-			t.Fatalf("%x was read as %+v", in, r)
+		if err != nil {
+			return
+		}
+		for _, p := range r.Pairs.Pairs {
+			if r.Rank < 0 || r.Rank >= 8 || p.To < 0 || p.To >= 8 || strings.ContainsAny(p.Text+p.Reason, "\n\x1b") {
+				t.Fatalf("%x was read as %+v", in, r)
+			}
 		}
 	})
 }

@@ -68,7 +68,6 @@ func (w *World) HostOf(rank int) int { return w.cfg.Hosts[rank] }
 // is no such rank.
 func (w *World) HostName(rank int) string {
 	if rank == w.cfg.Rank {
-		_ = w.cfg.Hosts[rank]
 		return w.cfg.Host
 	}
 	return w.members.of(rank).Name

@@ -86,13 +86,13 @@ func (m *connector) run(ctx context.Context) (*Mesh, error) {
 	if len(blobs) != m.cfg.Size {
 		return nil, fmt.Errorf("the exchange gave %d blobs for %d ranks", len(blobs), m.cfg.Size)
 	}
-	reports := make([]report, len(blobs))
+	reports := make([]Report, len(blobs))
 	for r, b := range blobs {
 		if reports[r], err = decodeReport(b, m.cfg.Size); err != nil {
 			return nil, fmt.Errorf("rank %d: %w", r, err)
 		}
 	}
-	if err := unreachable(reports, m.cfg.HostOf); err != nil {
+	if err := Unreachable(reports, m.cfg.HostOf, "--iface", "--port-range"); err != nil {
 		return nil, errors.Join(err, context.Cause(ctx))
 	}
 	return m.finish()
@@ -126,11 +126,11 @@ func (m *connector) wants(rank int) bool { return rank != m.cfg.Rank && m.cfg.Pe
 
 // dialAll connects to all peers of higher rank, which are dialed by this one,
 // and returns what did not succeed.
-func (m *connector) dialAll(ctx context.Context) report {
+func (m *connector) dialAll(ctx context.Context) Report {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
 	defer cancel()
 	var all sync.WaitGroup
-	var told report
+	var told Report
 	for peer := m.cfg.Rank + 1; peer < m.cfg.Size; peer++ {
 		if !m.wants(peer) {
 			continue
@@ -140,8 +140,7 @@ func (m *connector) dialAll(ctx context.Context) report {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			if failed != nil {
-				told.add(peer, failed[0].reason,
-					pairLine(m.cfg.Rank, peer, m.cfg.HostOf, failed[:min(len(failed), maxTries)]))
+				told.Add(m.cfg.Rank, peer, m.cfg.HostOf, failed)
 				return
 			}
 			m.conns[peer] = conns
@@ -161,8 +160,8 @@ func (m *connector) sayConnected(ctx context.Context, w path, c *Conn) {
 	if !m.cfg.Log.Enabled(ctx, level) {
 		return
 	}
-	text := fmt.Sprintf("treerun: rank %d%s <-> rank %d%s", m.cfg.Rank, Where(w.from.host(), m.cfg.HostOf(m.cfg.Rank)),
-		c.peer, Where(w.at.String(), m.cfg.HostOf(c.peer)))
+	text := fmt.Sprintf("treerun: rank %d%s <-> rank %d%s", m.cfg.Rank, where(w.from.host(), m.cfg.HostOf(m.cfg.Rank)),
+		c.peer, where(w.at.String(), m.cfg.HostOf(c.peer)))
 	if rtt, ok := roundTrip(c.TCP()); ok {
 		text += fmt.Sprintf(", %.3f ms", rtt.Seconds()*1e3)
 	}

@@ -70,11 +70,11 @@ func race(ctx context.Context, n int, stagger time.Duration,
 
 // reach connects to a peer: by the fastest path, and then by it for the other
 // streams. It returns the connections, or what is wrong with each path.
-func (m *connector) reach(ctx context.Context, peer int) ([]*Conn, []try) {
+func (m *connector) reach(ctx context.Context, peer int) ([]*Conn, []Try) {
 	there := &m.offers[peer]
 	ways := paths(m.mine, there.Places, there.Host == m.offers[m.cfg.Rank].Host)
 	if len(ways) == 0 {
-		return nil, []try{{reason: m.noWay(peer)}}
+		return nil, []Try{{Reason: m.noWay(peer)}}
 	}
 	c, won, errs := race(ctx, len(ways), stagger, func(ctx context.Context, i int, first *atomic.Bool) (*Conn, error) {
 		return m.persist(ctx, ways[i], peer, 0, first)
@@ -83,7 +83,7 @@ func (m *connector) reach(ctx context.Context, peer int) ([]*Conn, []try) {
 		m.sayConnected(ctx, ways[won], c)
 		return m.more(ctx, ways[won], c)
 	}
-	var failed []try
+	var failed []Try
 	for i, w := range ways {
 		failed = append(failed, w.failed(errs[i]))
 	}
@@ -91,7 +91,7 @@ func (m *connector) reach(ctx context.Context, peer int) ([]*Conn, []try) {
 }
 
 // more makes the streams behind the first, on the path that won.
-func (m *connector) more(ctx context.Context, w path, first *Conn) ([]*Conn, []try) {
+func (m *connector) more(ctx context.Context, w path, first *Conn) ([]*Conn, []Try) {
 	all, errs := make([]*Conn, m.cfg.Streams), make([]error, m.cfg.Streams)
 	all[0] = first
 	var wg sync.WaitGroup
@@ -108,7 +108,7 @@ func (m *connector) more(ctx context.Context, w path, first *Conn) ([]*Conn, []t
 				c.raw.Close()
 			}
 		}
-		return nil, []try{w.failed(err)}
+		return nil, []Try{w.failed(err)}
 	}
 	return all, nil
 }

@@ -204,8 +204,8 @@ func suits(from, at place, sameHost bool) bool {
 }
 
 // failed says that this path could not be connected, and why.
-func (w *path) failed(err error) try {
-	return try{w.from.host(), w.at.String(), reasonOf(err)}
+func (w *path) failed(err error) Try {
+	return Try{w.from.host(), w.at.String(), reasonOf(err)}
 }
 
 // PortRange is a range of ports, both ends within. The zero value is any port.

@@ -45,15 +45,15 @@ type settings struct {
 	Use     Digest
 }
 
-// report is what a rank tells all others in the second exchange: to whom it
-// could not connect.
-type report struct {
+// Report is what a rank tells others in the second exchange: to whom it could not
+// connect.
+type Report struct {
 	Total int // pairs that failed
-	Pairs []failedPair
+	Pairs []FailedPair
 }
 
-// failedPair is a rank that the rank of the report could not connect to.
-type failedPair struct {
+// FailedPair is a rank that the rank of the report could not connect to.
+type FailedPair struct {
 	To           int
 	Reason, Text string // of the first way; the line about the pair
 }
@@ -118,27 +118,33 @@ func decodeOffers(blobs [][]byte, size int) ([]offer, error) {
 	return nil, errors.New(strings.Join(others, "; "))
 }
 
-// add notes a rank that this one could not connect to.
-func (r *report) add(to int, reason, text string) {
+// Add notes that rank from could not connect to rank to. There is at least one try.
+func (r *Report) Add(from, to int, hostOf func(int) string, tries []Try) {
 	if r.Total++; len(r.Pairs) < maxPairs {
-		r.Pairs = append(r.Pairs, failedPair{to, printable(reason, maxReason), printable(text, maxText)})
+		text := pairLine(from, to, hostOf, tries[:min(len(tries), maxTries)])
+		r.Pairs = append(r.Pairs, FailedPair{to, printable(tries[0].Reason, maxReason), printable(text, maxText)})
 	}
 }
 
 // decodeReport reads the report of a rank, of size ranks.
-func decodeReport(b []byte, size int) (r report, err error) {
+func decodeReport(b []byte, size int) (r Report, err error) {
 	if err := strict.Unmarshal(b, &r); err != nil {
 		return r, fmt.Errorf("its list of failures cannot be read: %w", err)
 	}
+	return r, r.Check(size)
+}
+
+// Check reports what cannot be the report of a rank, of size ranks.
+func (r *Report) Check(size int) error {
 	ok := r.Total >= len(r.Pairs) && r.Total < size && len(r.Pairs) <= maxPairs
 	for _, p := range r.Pairs {
 		ok = ok && p.To >= 0 && p.To < size && printable(p.Reason, maxReason) == p.Reason &&
 			printable(p.Text, maxText) == p.Text
 	}
 	if !ok {
-		return r, errors.New("its list of failures makes no sense")
+		return errors.New("its list of failures makes no sense")
 	}
-	return r, nil
+	return nil
 }
 
 // printable returns what may be shown of text that came from outside, in one line
@@ -166,27 +172,25 @@ type UnreachableError struct {
 // hosts and reason; and a hint.
 func (e *UnreachableError) Error() string { return e.text }
 
-// try is one way on which two ranks could not connect.
-type try struct {
-	own, address string // "10.0.0.4, eth0" and "10.0.0.2:41234, eth0"; "" when there is no way
-	reason       string // "connection refused"
+// Try is one way on which two ranks could not connect.
+type Try struct {
+	Own, Address string // "10.0.0.4, eth0" and "10.0.0.2:41234, eth0"; "" when there is no way
+	Reason       string // "connection refused"
 }
 
 // pairLine is a line such as "rank 3 (10.0.0.4, eth0 on host d) -> rank 1
 // (10.0.0.2:41234, eth0 on host b): connection refused". There is at least one try.
-func pairLine(from, to int, hostOf func(int) string, tries []try) string {
+func pairLine(from, to int, hostOf func(int) string, tries []Try) string {
 	first := tries[0]
-	text := fmt.Sprintf("rank %d%s -> rank %d%s: %s", from, Where(first.own, hostOf(from)), to,
-		Where(first.address, hostOf(to)), first.reason)
+	text := fmt.Sprintf("rank %d%s -> rank %d%s: %s", from, where(first.Own, hostOf(from)), to,
+		where(first.Address, hostOf(to)), first.Reason)
 	for _, t := range tries[1:] {
-		text += fmt.Sprintf("; %s -> %s: %s", t.own, t.address, t.reason)
+		text += fmt.Sprintf("; %s -> %s: %s", t.Own, t.Address, t.Reason)
 	}
 	return text
 }
 
-// Where says where a rank is: " (10.0.0.4, eth0 on host d)"; either may be "" where it is not
-// known.
-func Where(at, host string) string {
+func where(at, host string) string {
 	switch {
 	case at == "" && host == "":
 		return ""
@@ -198,9 +202,9 @@ func Where(at, host string) string {
 	return " (" + at + " on host " + host + ")"
 }
 
-// unreachable returns the error that the reports make, nil when all pairs have
-// connected.
-func unreachable(reports []report, hostOf func(int) string) error {
+// Unreachable returns the error that the reports make, by rank, nil when all pairs have
+// connected. iface and ports are the user's settings that may help.
+func Unreachable(reports []Report, hostOf func(int) string, iface, ports string) error {
 	type kind struct{ from, to, reason string }
 	total, known := 0, 0
 	for _, r := range reports {
@@ -209,11 +213,12 @@ func unreachable(reports []report, hostOf func(int) string) error {
 	if total == 0 {
 		return nil
 	}
-	hint := "hint: does a firewall stand between? --iface chooses the network, --port-range the ports that ranks listen at"
+	hint := fmt.Sprintf("hint: does a firewall stand between? %s chooses the network, %s the ports that ranks listen at",
+		iface, ports)
 	var lines []string
 	seen := map[kind]bool{}
 	for from, r := range reports {
-		slices.SortFunc(r.Pairs, func(a, b failedPair) int { return cmp.Compare(a.To, b.To) })
+		slices.SortFunc(r.Pairs, func(a, b FailedPair) int { return cmp.Compare(a.To, b.To) })
 		for _, p := range r.Pairs {
 			k := kind{hostOf(from), hostOf(p.To), p.Reason}
 			if len(lines) < maxLines && (known <= maxLines || !seen[k]) {

@@ -119,11 +119,13 @@ func FuzzOffer(f *testing.F) {
 	})
 }
 
-func drawReport(t *rapid.T, size int) report {
-	var r report
+func noHost(int) string { return "" }
+
+func drawReport(t *rapid.T, size int) Report {
+	var r Report
 	for range rapid.IntRange(0, 5).Draw(t, "pairs") {
 		reason := rapid.SampledFrom([]string{"connection refused", "timeout", "no route to host"}).Draw(t, "reason")
-		r.add(rapid.IntRange(0, size-1).Draw(t, "to"), reason, "rank 1 -> rank 2: "+reason)
+		r.Add(1, rapid.IntRange(0, size-1).Draw(t, "to"), noHost, []Try{{Reason: reason}})
 	}
 	r.Total += rapid.IntRange(0, 3).Draw(t, "more")
 	return r
@@ -147,17 +149,17 @@ func TestReportsSurviveTheWire(t *testing.T) {
 
 // A report that names what is not there, or cannot be shown, is refused.
 func TestReportsThatMakeNoSense(t *testing.T) {
-	for name, spoil := range map[string]func(r *report){
-		"total":    func(r *report) { r.Total = 0 },
-		"too many": func(r *report) { r.Total = 10 },
-		"rank":     func(r *report) { r.Pairs[0].To = 10 },
-		"escape":   func(r *report) { r.Pairs[0].Reason = "\x1b[2J" },
-		"text":     func(r *report) { r.Pairs[0].Text = "\x1b[2J" },
-		"long":     func(r *report) { r.Pairs[0].Reason = strings.Repeat("x", maxReason+1) },
-		"line":     func(r *report) { r.Pairs[0].Text = strings.Repeat("x", maxText+1) },
+	for name, spoil := range map[string]func(r *Report){
+		"total":    func(r *Report) { r.Total = 0 },
+		"too many": func(r *Report) { r.Total = 10 },
+		"rank":     func(r *Report) { r.Pairs[0].To = 10 },
+		"escape":   func(r *Report) { r.Pairs[0].Reason = "\x1b[2J" },
+		"text":     func(r *Report) { r.Pairs[0].Text = "\x1b[2J" },
+		"long":     func(r *Report) { r.Pairs[0].Reason = strings.Repeat("x", maxReason+1) },
+		"line":     func(r *Report) { r.Pairs[0].Text = strings.Repeat("x", maxText+1) },
 	} {
-		var r report
-		r.add(3, "timeout", "rank 1 -> rank 3: timeout")
+		var r Report
+		r.Add(1, 3, noHost, []Try{{Reason: "timeout"}})
 		if _, err := decodeReport(strict.Marshal(r), 10); err != nil {
 			t.Fatal(err)
 		}
@@ -173,10 +175,10 @@ func TestReportsThatMakeNoSense(t *testing.T) {
 // ten thousand bytes.
 func TestReportsAreBounded(t *testing.T) {
 	const size = 10_000
-	var r report
+	var r Report
 	for to := 1; to < size; to++ {
 		reason := strings.Repeat(fmt.Sprint(to), 1000)
-		r.add(to, reason, reason)
+		r.Add(0, to, noHost, []Try{{Reason: reason}})
 	}
 	b := strict.Marshal(r)
 	got, err := decodeReport(b, size)
@@ -186,9 +188,9 @@ func TestReportsAreBounded(t *testing.T) {
 }
 
 func FuzzReport(f *testing.F) {
-	r := report{Total: 2}
+	r := Report{Total: 2}
 	f.Add(strict.Marshal(r))
-	r.add(2, "connection refused", "rank 1 -> rank 2: connection refused")
+	r.Add(1, 2, noHost, []Try{{Reason: "connection refused"}})
 	f.Add(strict.Marshal(r))
 	f.Add([]byte("\x94\x02\x01\xdd\xff\xff\xff\xff\x90"))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -201,7 +203,7 @@ func FuzzReport(f *testing.F) {
 			t.Errorf("%q was read as %+v, and that as %+v, %v", b, r, again, err)
 		}
 		// Whatever it says, it can be told to people.
-		if err := unreachable([]report{r}, func(int) string { return "" }); err != nil &&
+		if err := Unreachable([]Report{r}, func(int) string { return "" }, "--iface", "--port-range"); err != nil &&
 			bytes.ContainsAny([]byte(err.Error()), "\x00\x1b") {
 			t.Errorf("%q", err)
 		}

@@ -244,16 +244,16 @@ func TestContextEnds(t *testing.T) {
 func TestMatrixOfMany(t *testing.T) {
 	const size = 200
 	hostOf := func(r int) string { return fmt.Sprint("h", r/100) }
-	var reports []report
+	var reports []Report
 	for r := range size {
-		one := report{}
+		one := Report{}
 		for to := r + 1; to < size; to++ {
-			t := try{fmt.Sprintf("10.0.0.%d, eth0", r), fmt.Sprintf("10.0.0.%d:4000, eth0", to), "no route to host"}
-			one.add(to, t.reason, pairLine(r, to, hostOf, []try{t}))
+			t := Try{fmt.Sprintf("10.0.0.%d, eth0", r), fmt.Sprintf("10.0.0.%d:4000, eth0", to), "no route to host"}
+			one.Add(r, to, hostOf, []Try{t})
 		}
 		reports = append(reports, one)
 	}
-	err := unreachable(reports, hostOf)
+	err := Unreachable(reports, hostOf, "--iface", "--port-range")
 	text := err.Error()
 	want := []string{
 		"19900 pairs of ranks cannot connect:",
@@ -270,7 +270,7 @@ func TestMatrixOfMany(t *testing.T) {
 	if n := strings.Count(text, "\n"); n > maxLines+3 {
 		t.Errorf("%d lines", n)
 	}
-	if unreachable(make([]report, 3), nil) != nil {
+	if Unreachable(make([]Report, 3), nil, "", "") != nil {
 		t.Error("an error without a failure")
 	}
 }
