@@ -3,7 +3,6 @@
 //
 //	report measure NAME [flags] FOLDER   measures, then writes the page
 //	report page NAME FOLDER              writes the page from the record in FOLDER
-//	report graph NETWORK                 prints a graph file of a network of a page
 //
 // A record is a file of JSON lines: facts about the machine, and rows as treerun bench
 // --json prints them, with what was varied. one-host.sh measures for the page one-host;
@@ -23,6 +22,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"text/template"
 )
 
 // report is one page with its charts.
@@ -33,24 +33,22 @@ type report struct {
 	measure func(*run) []site // what is measured; nil: nothing, by this program
 	// files returns what the page's template is given, and charts; nil: the rows, and none.
 	files func(*record) (page any, svg pictures, err error)
+	words template.FuncMap // functions of the page's template, beside those of all
 }
 
 // pictures are charts by the names of their files.
 type pictures map[string][]byte
 
 var reports = []report{
-	{"one-host", true, 0, nil, oneHostFiles},
-	{"several-hosts", true, 5, (*run).severalHosts, severalHostsFiles},
-	{"sparse", true, 3, (*run).sparse, sparseFiles},
-	{"slow-card", true, 5, (*run).slowCard, slowCardFiles},
-	{"push-pulls", true, 5, (*run).pushPulls, nil},
-	{"packing", false, 0, nil, packingFiles},
-	{"simulated", false, 0, nil, simulatedFiles},
+	{"one-host", true, 0, nil, oneHostFiles, nil},
+	{"several-hosts", true, 5, (*run).severalHosts, severalHostsFiles, nil},
+	{"sparse", true, 3, (*run).sparse, sparseFiles, nil},
+	{"slow-card", true, 5, (*run).slowCard, slowCardFiles, slowCards},
+	{"push-pulls", true, 5, (*run).pushPulls, nil, nil},
 }
 
-var errUsage = errors.New("usage: report measure NAME [flags] FOLDER | report page NAME FOLDER | report graph " +
-	"NETWORK; NAME is " +
-	"one-host, several-hosts, sparse, slow-card, push-pulls, packing or simulated")
+var errUsage = errors.New("usage: report measure NAME [flags] FOLDER | report page NAME FOLDER; NAME is " +
+	"one-host, several-hosts, sparse, slow-card or push-pulls")
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -63,13 +61,7 @@ func main() {
 }
 
 func command(ctx context.Context, args []string) error {
-	if len(args) < 1 {
-		return errUsage
-	}
-	switch {
-	case args[0] == "graph" && len(args) == 2:
-		return printGraph(args[1])
-	case len(args) < 2:
+	if len(args) < 2 {
 		return errUsage
 	}
 	i := slices.IndexFunc(reports, func(r report) bool { return r.name == args[1] })
@@ -111,7 +103,7 @@ func (r *report) filesOf(rec *record) (pictures, error) {
 		}
 		maps.Copy(made, svg)
 	}
-	text, err := written(r.name, data)
+	text, err := written(r.name, data, r.words)
 	made[r.name+".md"] = text
 	return made, err
 }

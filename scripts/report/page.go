@@ -20,8 +20,7 @@ var pages embed.FS
 // functions are those that all templates have.
 var functions = template.FuncMap{
 	"bytes": numbers.Bytes, "number": number, "ratio": ratio, "below": below, "known": known, "percent": percent,
-	"ms": ms, "mbit": mbit, "title": titleOf, "cut": cut, "about": about, "grouped": grouped, "joined": joined,
-	"near":   func(v, want, part float64) bool { return math.Abs(v/want-1) <= part },
+	"ms": ms, "mbit": mbit, "title": titleOf,
 	"times":  func(a, b float64) float64 { return a * b },
 	"over":   func(a, b float64) float64 { return a / b },
 	"minus":  func(a, b float64) float64 { return a - b },
@@ -30,15 +29,10 @@ var functions = template.FuncMap{
 	"list": func(words ...string) []string { return words }, "split": strings.Split,
 	"append":  func(list []string, word string) []string { return append(list, word) },
 	"numbers": func(list ...int) []int { return list }, "shares": func(list ...float64) []float64 { return list },
-	"capital":    func(s string) string { return strings.ToUpper(s[:1]) + s[1:] },
-	"ratios":     func() *ratios { return &ratios{} },
-	"models":     func() []string { return models },
-	"model":      func(name string) string { return modelTitles[name] },
-	"commas":     commas,
-	"shown":      shown,
-	"reproduced": func(holds bool) string { return verdict(holds, "reproduced", "**differs**") },
-	"met":        func(holds bool) string { return verdict(holds, "met", "**missed**") },
-	"reached":    func(holds bool) string { return verdict(holds, "reached", "**missed**") },
+	"capital": func(s string) string { return strings.ToUpper(s[:1]) + s[1:] },
+	"ratios":  func() *ratios { return &ratios{} },
+	"met":     func(holds bool) string { return verdict(holds, "met", "**missed**") },
+	"reached": func(holds bool) string { return verdict(holds, "reached", "**missed**") },
 }
 
 func verdict(holds bool, yes, no string) string {
@@ -49,8 +43,8 @@ func verdict(holds bool, yes, no string) string {
 }
 
 // written returns a page, made from its template.
-func written(name string, data any) ([]byte, error) {
-	t, err := template.New(name+".tmpl").Funcs(functions).Funcs(slowCards).
+func written(name string, data any, words template.FuncMap) ([]byte, error) {
+	t, err := template.New(name+".tmpl").Funcs(functions).Funcs(words).
 		ParseFS(pages, "pages/shared.tmpl", "pages/"+name+".tmpl")
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"text/template"
 
 	"github.com/treerun/treerun/internal/chart"
 )
@@ -53,6 +54,15 @@ var numberFiles = []string{
 	"collective/sim/testdata/figures.tsv",
 	"collective/sparse/internal/omni/testdata/figures.tsv",
 }
+
+// simulatedReport is a page that no program writes: it shows what tests compute.
+var simulatedReport = report{name: "simulated", files: simulatedFiles, words: template.FuncMap{
+	"about": about, "grouped": grouped, "joined": joined, "commas": commas, "shown": shown,
+	"near":       func(v, want, part float64) bool { return math.Abs(v/want-1) <= part },
+	"models":     func() []string { return models },
+	"model":      func(name string) string { return modelTitles[name] },
+	"reproduced": func(holds bool) string { return verdict(holds, "reproduced", "**differs**") },
+}}
 
 func simulatedFiles(*record) (any, pictures, error) {
 	s := &simulated{map[string][][]string{}, map[string]*figure{}}

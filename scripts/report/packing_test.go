@@ -2,8 +2,9 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"slices"
+	"testing"
+	"text/template"
 
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/pack"
@@ -18,6 +19,24 @@ type packed struct {
 
 // packingPage is what the page is made of: its networks.
 type packingPage []packed
+
+// packingReport is a page that no program writes: nothing of it is measured.
+var packingReport = report{name: "packing", files: packingFiles, words: template.FuncMap{"cut": cut}}
+
+// The graphs that pages name are those that the pages show.
+func TestGraphs(t *testing.T) {
+	text, err := pages.ReadFile("pages/graphs/8-cards-0.5.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := topo.ParseGraph(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := g.Digest(), cards(8, 0.5).Digest(); got != want {
+		t.Errorf("pages/graphs/8-cards-0.5.json has digest %v, the cards of the page have %v", got, want)
+	}
+}
 
 func packingFiles(*record) (any, pictures, error) {
 	all, err := packedNetworks()
@@ -53,33 +72,6 @@ func packedNetworks() (all packingPage, err error) {
 		all = append(all, packed{g, n[1], bound})
 	}
 	return all, nil
-}
-
-// printGraph prints a graph of the page on packings, or N-cards-SHARE, N hosts of which
-// one has a card with a share of the others' rate.
-func printGraph(name string) error {
-	all, err := packedNetworks()
-	if err != nil {
-		return err
-	}
-	var hosts int
-	var share float64
-	g := &topo.Graph{}
-	if i := slices.IndexFunc(all, func(n packed) bool { return n.Name == name }); i >= 0 {
-		g = all[i].Graph
-	} else if n, _ := fmt.Sscanf(name, "%d-cards-%g", &hosts, &share); n == 2 {
-		g = cards(hosts, share)
-	} else {
-		return fmt.Errorf("there is no network %s", name)
-	}
-	if err := g.Validate(); err != nil {
-		return err
-	}
-	text, err := g.AppendJSON(nil)
-	if err == nil {
-		_, err = os.Stdout.Write(append(text, '\n'))
-	}
-	return err
 }
 
 // Exact packs trees by the linear program, under one limit of pack.Options, by its
