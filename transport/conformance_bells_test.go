@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // testSleepers makes both sides sleep as often as they can: no poll is
@@ -16,19 +16,19 @@ import (
 // of their own within Limit: one lost wake-up fails the test.
 func testSleepers(t *testing.T, open opener) {
 	const rounds = 20000
-	all := opened(t, open, transporttest.Pair(2, 64))
+	all := opened(t, open, testutil.Pair(2, 64))
 	turns := func(me int) func() error {
 		e := all[me]
 		s, r := mustSender(t, e, 0, 1-me), mustReceiver(t, e, 0, 1-me)
 		return func() error {
 			return each(2*rounds, func(i int) error {
 				if i%2 != me {
-					return transporttest.Wait(e, 0, transporttest.TryReceive(r, func(h transport.Header, b []byte) error {
+					return testutil.Wait(e, 0, testutil.TryReceive(r, func(h transport.Header, b []byte) error {
 						return checkChunk(h, b, i, 8)
 					}))
 				}
 				h := header(i)
-				return transporttest.Wait(e, 0, transporttest.TrySend(s, &h, 8, fillWith(i)))
+				return testutil.Wait(e, 0, testutil.TrySend(s, &h, 8, fillWith(i)))
 			})
 		}
 	}
@@ -38,7 +38,7 @@ func testSleepers(t *testing.T, open opener) {
 // testBell: a ring is remembered from Prepare on and not before, a sleep ends
 // by itself, and an old ring does not end a later sleep.
 func testBell(t *testing.T, open opener) {
-	all := opened(t, open, transporttest.Pair(2, 64))
+	all := opened(t, open, testutil.Pair(2, 64))
 	b := all[0].Bell()
 	asleep := func() time.Duration {
 		start := time.Now()
@@ -53,7 +53,7 @@ func testBell(t *testing.T, open opener) {
 	b.Prepare()
 	b.Ring()
 	b.Ring()
-	b.Sleep(transporttest.Nap) // rung already, so it must return
+	b.Sleep(testutil.Nap) // rung already, so it must return
 	b.Prepare()
 	if d := asleep(); d < 25*time.Millisecond {
 		t.Errorf("slept %v: an old ring ended the sleep", d)
@@ -71,7 +71,7 @@ func testBell(t *testing.T, open opener) {
 	var woken atomic.Bool
 	together(t, func() error {
 		b.Prepare()
-		b.Sleep(transporttest.Nap)
+		b.Sleep(testutil.Nap)
 		woken.Store(true)
 		return nil
 	}, func() error {
@@ -85,7 +85,7 @@ func testBell(t *testing.T, open opener) {
 
 // testStatus: every rank sees every rank's latest call, whole.
 func testStatus(t *testing.T, open opener) {
-	all := opened(t, open, transporttest.Pair(2, 64))
+	all := opened(t, open, testutil.Pair(2, 64))
 	for r, e := range all {
 		for q := range all {
 			if got := e.Status(q); got != (transport.Status{}) {

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // testAbort: of many faults at once exactly one is elected, every rank sees that one,
@@ -47,7 +47,7 @@ func testAbort(t *testing.T, open opener) {
 			t.Errorf("fault %+v is none of those reported", first)
 		}
 		for r, e := range all {
-			f := transporttest.AwaitFault(e)
+			f := testutil.AwaitFault(e)
 			e.Abort(transport.Fault{Rank: -1, Text: "too late"})
 			if again, _ := e.Aborted(); f != first || again != first {
 				t.Errorf("rank %d sees %+v, then %+v, rank 0 sees %+v", r, f, again, first)
@@ -68,9 +68,9 @@ func testFaultForms(t *testing.T, open opener) {
 		{transport.Fault{Rank: 0, Text: long}, transport.Fault{Rank: 0, Text: long[:transport.MaxFaultText]}},
 		{transport.Fault{Rank: 0, Text: "x" + long}, transport.Fault{Rank: 0, Text: ("x" + long)[:transport.MaxFaultText-1]}},
 	} {
-		all := opened(t, open, transporttest.Pair(2, 64))
+		all := opened(t, open, testutil.Pair(2, 64))
 		all[1].Abort(c.in)
-		if f := transporttest.AwaitFault(all[0]); f != c.want {
+		if f := testutil.AwaitFault(all[0]); f != c.want {
 			t.Errorf("Abort(%+v): Aborted() = %+v, want %+v", c.in, f, c.want)
 		}
 	}
@@ -82,10 +82,10 @@ func interrupted(t *testing.T, open opener, l transport.Layout, event func(all [
 	check func(t *testing.T, err error)) {
 	waits := map[string]func(e transport.Endpoint, s transport.Sender, r transport.Receiver) error{
 		"waiting for a chunk": func(e transport.Endpoint, _ transport.Sender, r transport.Receiver) error {
-			return transporttest.Receive(e, r, func(transport.Header, []byte) error { return nil })
+			return testutil.Receive(e, r, func(transport.Header, []byte) error { return nil })
 		},
 		"waiting for a slot": func(e transport.Endpoint, s transport.Sender, _ transport.Receiver) error {
-			return each(l.Slots+1, func(int) error { return transporttest.Send(e, s, &transport.Header{}, 8, func([]byte) {}) })
+			return each(l.Slots+1, func(int) error { return testutil.Send(e, s, &transport.Header{}, 8, func([]byte) {}) })
 		},
 	}
 	moments := map[string]time.Duration{"before": -1, "at the same time": 0, "during": 20 * time.Millisecond}
@@ -111,14 +111,14 @@ func interrupted(t *testing.T, open opener, l transport.Layout, event func(all [
 // testAbortEndsWaiting: a wait ends with the fault that the peer, the rank itself or a
 // third one reports.
 func testAbortEndsWaiting(t *testing.T, open opener) {
-	l := transporttest.Pair(2, 64)
+	l := testutil.Pair(2, 64)
 	l.Size = 3
 	for who, by := range map[string]int{"peer": 0, "self": 1, "third": 2} {
 		t.Run(who, func(t *testing.T) {
 			interrupted(t, open, l, func(all []transport.Endpoint) {
 				all[by].Abort(transport.Fault{Rank: 0, Text: "the reason"})
 			}, func(t *testing.T, err error) {
-				if !errors.Is(err, transporttest.ErrAborted) || !strings.Contains(err.Error(), "rank 0: the reason") {
+				if !errors.Is(err, testutil.ErrAborted) || !strings.Contains(err.Error(), "rank 0: the reason") {
 					t.Errorf("waiting ended with %v, want the fault", err)
 				}
 			})
@@ -129,7 +129,7 @@ func testAbortEndsWaiting(t *testing.T, open opener) {
 // testClose: a rank that closes is seen as closed by the others and by
 // nobody before; closing twice is no error.
 func testClose(t *testing.T, open opener) {
-	l := transporttest.Pair(2, 64)
+	l := testutil.Pair(2, 64)
 	l.Size = 3
 	l.Links = append(l.Links, transport.Link{Src: 1, Dst: 2})
 	all := opened(t, open, l)
@@ -156,7 +156,7 @@ func testClose(t *testing.T, open opener) {
 // testCloseEndsWaiting: what a rank sent before it closed can be read; then,
 // and where there is nothing, the others' waits end with ErrPeerClosed.
 func testCloseEndsWaiting(t *testing.T, open opener) {
-	interrupted(t, open, transporttest.Pair(2, 64), func(all []transport.Endpoint) { _ = all[0].Close() },
+	interrupted(t, open, testutil.Pair(2, 64), func(all []transport.Endpoint) { _ = all[0].Close() },
 		func(t *testing.T, err error) {
 			if !errors.Is(err, transport.ErrPeerClosed) {
 				t.Errorf("waiting ended with %v, want ErrPeerClosed", err)
@@ -173,7 +173,7 @@ func testCloseEndsWaiting(t *testing.T, open opener) {
 		for i := range 3 {
 			receive(t, r, i, 40)
 		}
-		err := transporttest.Receive(all[1], r, func(transport.Header, []byte) error { return nil })
+		err := testutil.Receive(all[1], r, func(transport.Header, []byte) error { return nil })
 		if !errors.Is(err, transport.ErrPeerClosed) {
 			t.Errorf("TryPeek: %v, want ErrPeerClosed", err)
 		}
@@ -183,12 +183,12 @@ func testCloseEndsWaiting(t *testing.T, open opener) {
 // testClosedEndpoint: after Close, the rank's own calls return errors or
 // nothing, and never crash; a fault it knew stays known.
 func testClosedEndpoint(t *testing.T, open opener) {
-	all := opened(t, open, transporttest.Pair(2, 64))
+	all := opened(t, open, testutil.Pair(2, 64))
 	e := all[0]
 	s, r, b := mustSender(t, e, 0, 1), mustReceiver(t, e, 0, 1), e.Bell()
 	fault := transport.Fault{Rank: 1, Text: "known"}
 	all[1].Abort(fault)
-	transporttest.AwaitFault(e)
+	testutil.AwaitFault(e)
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func testClosedEndpoint(t *testing.T, open opener) {
 	b.Prepare()
 	b.Cancel()
 	for i, e := range all {
-		if f := transporttest.AwaitFault(e); f != fault {
+		if f := testutil.AwaitFault(e); f != fault {
 			t.Errorf("rank %d: Aborted() = %+v, want %+v", i, f, fault)
 		}
 	}
@@ -218,7 +218,7 @@ func testClosedEndpoint(t *testing.T, open opener) {
 // closeUnderUse closes an endpoint while others use it from other goroutines.
 func closeUnderUse(t *testing.T, open opener) {
 	for range 10 {
-		all := opened(t, open, transporttest.Pair(2, 64))
+		all := opened(t, open, testutil.Pair(2, 64))
 		e := all[0]
 		r := mustReceiver(t, e, 0, 1)
 		together(t,
@@ -233,8 +233,8 @@ func closeUnderUse(t *testing.T, open opener) {
 				return nil
 			},
 			func() error {
-				err := transporttest.Receive(e, r, func(transport.Header, []byte) error { return nil })
-				if !errors.Is(err, transport.ErrClosed) && !errors.Is(err, transporttest.ErrAborted) {
+				err := testutil.Receive(e, r, func(transport.Header, []byte) error { return nil })
+				if !errors.Is(err, transport.ErrClosed) && !errors.Is(err, testutil.ErrAborted) {
 					return fmt.Errorf("receiving on a closed endpoint: %v", err)
 				}
 				return nil

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // testOrder sends many chunks through few slots: each arrives once, in order,
@@ -38,11 +38,11 @@ func sizeOf(i, limit int) int { return (i * 37) % (limit + 1) }
 
 func sendSome(e transport.Endpoint, s transport.Sender, i, limit int) error {
 	h := header(i)
-	return transporttest.Send(e, s, &h, sizeOf(i, limit), fillWith(i))
+	return testutil.Send(e, s, &h, sizeOf(i, limit), fillWith(i))
 }
 
 func receiveSome(e transport.Endpoint, r transport.Receiver, i, limit int) error {
-	return transporttest.Receive(e, r, func(h transport.Header, b []byte) error {
+	return testutil.Receive(e, r, func(h transport.Header, b []byte) error {
 		return checkChunk(h, b, i, sizeOf(i, limit))
 	})
 }
@@ -186,8 +186,8 @@ func testRelay(t *testing.T, open opener) {
 	for r, e := range all {
 		in, out := mustReceiver(t, e, 0, (r+size-1)%size), mustSender(t, e, 0, (r+1)%size)
 		turn := func(i int) error {
-			return transporttest.Receive(e, in, func(h transport.Header, b []byte) error {
-				return transporttest.Send(e, out, &h, len(b), func(w []byte) { copy(w, b) })
+			return testutil.Receive(e, in, func(h transport.Header, b []byte) error {
+				return testutil.Send(e, out, &h, len(b), func(w []byte) { copy(w, b) })
 			})
 		}
 		if r == 0 {
@@ -212,11 +212,11 @@ func testOrdersHeap(t *testing.T, open opener) {
 	var shared [2]int // plain memory, one for each slot
 	together(t, func() error {
 		return each(rounds, func(i int) error {
-			return transporttest.Send(all[0], s, &transport.Header{}, 8, func([]byte) { shared[i%2]++ })
+			return testutil.Send(all[0], s, &transport.Header{}, 8, func([]byte) { shared[i%2]++ })
 		})
 	}, func() error {
 		return each(rounds, func(i int) error {
-			return transporttest.Receive(all[1], r, func(transport.Header, []byte) error {
+			return testutil.Receive(all[1], r, func(transport.Header, []byte) error {
 				if shared[i%2]++; shared[i%2] != i/2*2+2 {
 					return fmt.Errorf("count is %d", shared[i%2])
 				}

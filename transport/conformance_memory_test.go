@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // testShare sends one payload to two ranks, written once: each reads all of it,
@@ -165,7 +165,7 @@ func testPlaced(t *testing.T, open opener) {
 // block: each rank writes its number into every block and then finds all numbers
 // in its own. What is not there cannot be asked for.
 func testView(t *testing.T, open opener) {
-	l := transporttest.Pair(2, 64)
+	l := testutil.Pair(2, 64)
 	l.HeapBytes = 4 << 20
 	all := opened(t, open, l)
 	if _, is := all[0].(transport.SharedHeap); !is {

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // conform runs all that a transport promises, but for what it cannot promise, by name.
@@ -84,7 +84,7 @@ func mustReceiver(t *testing.T, e transport.Endpoint, lane, src int) transport.R
 func pair(t *testing.T, open opener, slots, slotBytes int) ([]transport.Endpoint, transport.Sender,
 	transport.Receiver) {
 	t.Helper()
-	all := opened(t, open, transporttest.Pair(slots, slotBytes))
+	all := opened(t, open, testutil.Pair(slots, slotBytes))
 	return all, mustSender(t, all[0], 0, 1), mustReceiver(t, all[1], 0, 0)
 }
 
@@ -101,9 +101,9 @@ func together(t *testing.T, fs ...func() error) {
 	go func() { wg.Wait(); close(done) }()
 	select {
 	case <-done:
-	case <-time.After(transporttest.Limit):
+	case <-time.After(testutil.Limit):
 		stacks := make([]byte, 1<<20)
-		t.Fatalf("not finished after %v\n%s", transporttest.Limit, stacks[:runtime.Stack(stacks, true)])
+		t.Fatalf("not finished after %v\n%s", testutil.Limit, stacks[:runtime.Stack(stacks, true)])
 	}
 	for i, err := range errs {
 		if err != nil {
@@ -116,7 +116,7 @@ func together(t *testing.T, fs ...func() error) {
 // moment to get to another. Where it must not become true, tests look once.
 func soon(ok func() bool) bool {
 	for start := time.Now(); !ok(); time.Sleep(50 * time.Microsecond) {
-		if time.Since(start) > transporttest.Limit {
+		if time.Since(start) > testutil.Limit {
 			return false
 		}
 	}

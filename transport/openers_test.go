@@ -16,7 +16,6 @@ import (
 	"github.com/treerun/treerun/transport/mixed"
 	"github.com/treerun/treerun/transport/shm"
 	"github.com/treerun/treerun/transport/tcp"
-	"github.com/treerun/treerun/transport/transporttest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -57,7 +56,7 @@ func openMem(t *testing.T, l transport.Layout) []transport.Endpoint {
 // openAll opens the endpoint of every rank at the same time.
 func openAll(t *testing.T, size int,
 	open func(ctx context.Context, w *testutil.World) (transport.Endpoint, error)) []transport.Endpoint {
-	ctx, cancel := context.WithTimeout(t.Context(), transporttest.Limit)
+	ctx, cancel := context.WithTimeout(t.Context(), testutil.Limit)
 	defer cancel()
 	all := make([]transport.Endpoint, size)
 	errs := testutil.NewJob(testutil.OneHost(size)...).Run(t, func(w *testutil.World) (err error) {

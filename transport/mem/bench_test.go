@@ -3,14 +3,14 @@ package mem
 import (
 	"testing"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // BenchmarkChunk measures the instructions of one small chunk's way through a
 // link, without any other core: reserve, commit, peek, release.
 func BenchmarkChunk(b *testing.B) {
-	all, err := New(transporttest.Pair(4, 4096))
+	all, err := New(testutil.Pair(4, 4096))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func BenchmarkChunk(b *testing.B) {
 
 // BenchmarkEmpty measures one poll of an empty link.
 func BenchmarkEmpty(b *testing.B) {
-	all, err := New(transporttest.Pair(4, 4096))
+	all, err := New(testutil.Pair(4, 4096))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func BenchmarkEmpty(b *testing.B) {
 
 // BenchmarkEnter measures the publication of a call, once per collective.
 func BenchmarkEnter(b *testing.B) {
-	all, err := New(transporttest.Pair(4, 4096))
+	all, err := New(testutil.Pair(4, 4096))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -12,11 +12,11 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/mixed"
 	"github.com/treerun/treerun/transport/shm"
 	"github.com/treerun/treerun/transport/tcp"
-	"github.com/treerun/treerun/transport/transporttest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -51,7 +51,7 @@ func overTCP(t *testing.T, l transport.Layout, hosts []int) []transport.Endpoint
 func join(t *testing.T, l transport.Layout, hosts []int,
 	connect func(ctx context.Context, r int, between *table) (mixed.Remote, error)) []transport.Endpoint {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), transporttest.Limit)
+	ctx, cancel := context.WithTimeout(t.Context(), testutil.Limit)
 	defer cancel()
 	all, errs := make([]transport.Endpoint, l.Size), make([]error, l.Size)
 	between, within := newTable(l.Size), map[int]*table{}
@@ -179,7 +179,7 @@ func TestFaultsComeRound(t *testing.T) {
 	want := transport.Fault{Rank: 3, Text: "gone"}
 	all[3].Abort(want)
 	for r, e := range all {
-		if f := transporttest.AwaitFault(e); f != want {
+		if f := testutil.AwaitFault(e); f != want {
 			t.Errorf("rank %d: fault %+v", r, f)
 		}
 	}
@@ -206,7 +206,7 @@ func TestOneCauseOnAllHosts(t *testing.T) {
 					if slices.Contains(failing, r) {
 						e.Abort(transport.Faultf(transport.FaultDevice, r, "by rank %d", r))
 					}
-					first[r] = transporttest.AwaitFault(e)
+					first[r] = testutil.AwaitFault(e)
 				})
 			}
 			wg.Wait()
@@ -281,7 +281,7 @@ func TestShareAcross(t *testing.T) {
 		o.Wake()
 		for r := 1; r < 3; r++ {
 			in, _ := all[r].Receiver(0, 0)
-			err := transporttest.Receive(all[r], in, func(got transport.Header, b []byte) error {
+			err := testutil.Receive(all[r], in, func(got transport.Header, b []byte) error {
 				if got != h || len(b) != 100 || b[0] != byte(turn) || b[99] != byte(99+turn) {
 					return fmt.Errorf("rank %d: %+v with %d bytes", r, got, len(b))
 				}

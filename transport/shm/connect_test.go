@@ -19,13 +19,12 @@ import (
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
 	"github.com/treerun/treerun/transport/internal/segment"
-	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // TestRankFails: what is wrong on one rank is an error on all, which names the
 // rank and says what is wrong; nothing stays open.
 func TestRankFails(t *testing.T) {
-	l := transporttest.Pair(2, 64)
+	l := testutil.Pair(2, 64)
 	l.Size = 4
 	for name, c := range map[string]struct {
 		change func(*Config)
@@ -104,7 +103,7 @@ func checkLeft(t *testing.T) func() {
 	return func() {
 		t.Helper()
 		var f, m int
-		for end := time.Now().Add(transporttest.Limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(testutil.Limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 			runtime.GC() // mappings end when nothing can reach them
 			if f, m = left(t); f <= fds && m <= maps {
 				return
@@ -127,19 +126,19 @@ func left(t *testing.T) (fds, maps int) {
 // TestNothingLeftInProcess: Close gives back descriptors and shared memory at
 // once, the addresses when the last user is gone.
 func TestNothingLeftInProcess(t *testing.T) {
-	mustClose(t, mustConnect(t, transporttest.Pair(2, 64))) // the poller's own descriptors
+	mustClose(t, mustConnect(t, testutil.Pair(2, 64))) // the poller's own descriptors
 	defer checkLeft(t)()
 	lines := countMaps(t)
 	_, others := left(t) // of tests before, which are still to be collected
 	for range 20 {
-		all := mustConnect(t, transporttest.Pair(16, 1<<16))
+		all := mustConnect(t, testutil.Pair(16, 1<<16))
 		mustClose(t, all)
 		if _, maps := left(t); maps > others {
 			t.Fatalf("%d mappings of closed segments, %d before", maps, others)
 		}
 	}
 	// Some mappings are the Go runtime's; the segments of 20 rounds, mapped by two ranks each, would be 40.
-	for end := time.Now().Add(transporttest.Limit); countMaps(t) > lines+20; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(testutil.Limit); countMaps(t) > lines+20; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d mappings, %d before: the addresses of closed segments stay mapped", countMaps(t), lines)
 		}
@@ -167,7 +166,7 @@ func mustClose(t *testing.T, all []transport.Endpoint) {
 // before and while the members connect.
 func TestStrays(t *testing.T) {
 	defer checkLeft(t)()
-	l := transporttest.Pair(2, 64)
+	l := testutil.Pair(2, 64)
 	l.Size = 5
 	from, _, err := newDoorbells()
 	if err != nil {
@@ -248,14 +247,14 @@ func cancelled(t *testing.T, rank, rounds int) {
 	tab := newTable(2)
 	partner := tab.exchange(1 - rank)
 	go func() {
-		r := knownReport(t, transporttest.Pair(2, 64), 1-rank)
+		r := knownReport(t, testutil.Pair(2, 64), 1-rank)
 		for range rounds {
 			_, _ = partner(ctx, r.encode())
 		}
 		time.Sleep(10 * time.Millisecond)
 		cancel()
 	}()
-	e, err := Connect(ctx, Config{Rank: rank, Layout: transporttest.Pair(2, 64), Key: testKey, JobID: "test",
+	e, err := Connect(ctx, Config{Rank: rank, Layout: testutil.Pair(2, 64), Key: testKey, JobID: "test",
 		Exchange: tab.exchange(rank)})
 	if e != nil || !errors.Is(err, context.Canceled) && !strings.Contains(err.Error(), "canceled") {
 		t.Errorf("endpoint %v, error %v, want a cancelled Connect", e, err)
@@ -277,7 +276,7 @@ func knownReport(t *testing.T, l transport.Layout, rank int) report {
 
 // TestProofBits: a proof is good for one key, job, layout, rank, doorbell and use.
 func TestProofBits(t *testing.T) {
-	l := transporttest.Pair(2, 64)
+	l := testutil.Pair(2, 64)
 	m, err := segment.NewMap(l)
 	if err != nil {
 		t.Fatal(err)
@@ -339,7 +338,7 @@ func TestBadExchange(t *testing.T) {
 		"version": {append([]byte{9}, make([]byte, 60)...)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Connect(t.Context(), Config{Layout: transporttest.Pair(2, 64), Key: testKey,
+			_, err := Connect(t.Context(), Config{Layout: testutil.Pair(2, 64), Key: testKey,
 				Exchange: func(context.Context, []byte) ([][]byte, error) { return blobs, nil }})
 			if err == nil {
 				t.Error("no error")
@@ -354,7 +353,7 @@ func TestBadExchange(t *testing.T) {
 // A set takes the addresses of its FIFOs, and memory for what every call touches. A
 // block takes those of one part of the heap, also where a peer reads it.
 func TestAddresses(t *testing.T) {
-	l := transporttest.Pair(16, 1<<16)
+	l := testutil.Pair(16, 1<<16)
 	l.HeapBytes = transport.MaxHeapBytes
 	before, allocated := addresses(t), 0
 	var sets [][]transport.Endpoint

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // connectMembers connects two of five ranks: numbers are those of the whole job,
@@ -16,7 +16,7 @@ func connectMembers(t *testing.T, doorbell bool) map[int]transport.Endpoint {
 	t.Helper()
 	l := transport.Layout{Size: 5, Members: []int{1, 4}, Slots: 2, SlotBytes: 256, HeapBytes: 2 << 20,
 		Links: []transport.Link{{Src: 1, Dst: 4}, {Src: 4, Dst: 1}}}
-	ctx, cancel := context.WithTimeout(t.Context(), transporttest.Limit)
+	ctx, cancel := context.WithTimeout(t.Context(), testutil.Limit)
 	defer cancel()
 	tab := newTable(2)
 	all := make([]transport.Endpoint, 2)
@@ -95,8 +95,8 @@ func TestDoorbellAndDescriptor(t *testing.T) {
 			time.Sleep(5 * time.Millisecond)
 			c.wake()
 		}()
-		b.SleepOn(other, 3*transporttest.Limit, nil)
-		if d := time.Since(start); d > 2*transporttest.Limit {
+		b.SleepOn(other, 3*testutil.Limit, nil)
+		if d := time.Since(start); d > 2*testutil.Limit {
 			t.Errorf("%s: slept %v", c.name, d)
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // parts are what the children of the tests across processes do.
@@ -41,7 +41,7 @@ func numbers(arg string) []int {
 // pairOf reads slots and slot bytes from the first two numbers.
 func pairOf(arg string) transport.Layout {
 	n := numbers(arg)
-	return transporttest.Pair(n[0], n[1])
+	return testutil.Pair(n[0], n[1])
 }
 
 // starOf reads the number of ranks and links each with rank 0, both ways.
@@ -84,7 +84,7 @@ func runTraffic(c *child, arg string) error {
 	n := numbers(arg)
 	size := func(i int) int { return i * 13 % (n[1] + 1) }
 	receive := func(i int) error {
-		return transporttest.Receive(c.e, r, func(h transport.Header, b []byte) error {
+		return testutil.Receive(c.e, r, func(h transport.Header, b []byte) error {
 			if h.Seq != uint64(i) || len(b) != size(i) {
 				return fmt.Errorf("chunk %d has %d bytes, want chunk %d of %d", h.Seq, len(b), i, size(i))
 			}
@@ -99,7 +99,7 @@ func runTraffic(c *child, arg string) error {
 		}
 		h := transport.Header{Seq: uint64(i)}
 		c.e.Enter(&h)
-		if err := transporttest.Send(c.e, s, &h, size(i), func(b []byte) { fill(b, i) }); err != nil {
+		if err := testutil.Send(c.e, s, &h, size(i), func(b []byte) { fill(b, i) }); err != nil {
 			return err
 		}
 		if c.rank == 0 {
@@ -123,7 +123,7 @@ func runHold(c *child, _ string) error {
 	if err != nil {
 		return err
 	}
-	if err := transporttest.Send(c.e, s, &transport.Header{Seq: 7}, 100, func(b []byte) { fill(b, 7) }); err != nil {
+	if err := testutil.Send(c.e, s, &transport.Header{Seq: 7}, 100, func(b []byte) { fill(b, 7) }); err != nil {
 		return err
 	}
 	w, ok, err := s.TryReserve(4096)
@@ -148,7 +148,7 @@ func runWait(c *child, _ string) error {
 	}
 	go c.hearOfLoss()
 	for {
-		err := transporttest.Receive(c.e, r, func(h transport.Header, b []byte) error {
+		err := testutil.Receive(c.e, r, func(h transport.Header, b []byte) error {
 			c.say("chunk %d of %d bytes", h.Seq, len(b))
 			return checkFill(b, int(h.Seq))
 		})
@@ -184,9 +184,9 @@ func runChurn(c *child, arg string) error {
 	for i := 0; ; i++ {
 		h := transport.Header{Seq: uint64(i)}
 		c.e.Enter(&h)
-		err := transporttest.Send(c.e, s, &h, i*13%4097, func(b []byte) { fill(b, i) })
+		err := testutil.Send(c.e, s, &h, i*13%4097, func(b []byte) { fill(b, i) })
 		if err == nil {
-			err = transporttest.Receive(c.e, r, func(h transport.Header, b []byte) error { return checkFill(b, int(h.Seq)) })
+			err = testutil.Receive(c.e, r, func(h transport.Header, b []byte) error { return checkFill(b, int(h.Seq)) })
 		}
 		if err != nil {
 			c.say("%v", err)
@@ -294,11 +294,11 @@ func runStream(c *child, arg string) error {
 		if err := checkFill(message, 1); err != nil {
 			return err
 		}
-		if err := transporttest.Send(c.e, s, &h, 0, func([]byte) {}); err != nil {
+		if err := testutil.Send(c.e, s, &h, 0, func([]byte) {}); err != nil {
 			return err
 		}
 	} else {
-		if err := transporttest.Receive(c.e, r, func(transport.Header, []byte) error { return nil }); err != nil {
+		if err := testutil.Receive(c.e, r, func(transport.Header, []byte) error { return nil }); err != nil {
 			return err
 		}
 		c.say("done")

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // The tests across processes run the test binary again, once per rank, with
@@ -84,7 +84,7 @@ func runChild(name string) error {
 	}
 	c := &child{rank: rank, in: bufio.NewReader(os.Stdin)}
 	arg := os.Getenv(envArg)
-	ctx, cancel := context.WithTimeout(context.Background(), transporttest.Limit)
+	ctx, cancel := context.WithTimeout(context.Background(), testutil.Limit)
 	defer cancel()
 	c.e, err = Connect(ctx, Config{Rank: rank, Layout: p.layout(arg), Key: testKey, JobID: "processes",
 		Exchange: c.exchange})

@@ -11,8 +11,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/transporttest"
 )
 
 var testKey = []byte("0123456789abcdef0123456789abcdef")
@@ -61,7 +61,7 @@ func (t *table) exchange(rank int) func(context.Context, []byte) ([][]byte, erro
 // nil, may change each rank's Config. It returns what each rank got.
 func connectAll(t testing.TB, l transport.Layout, change func(*Config)) ([]transport.Endpoint, []error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), transporttest.Limit)
+	ctx, cancel := context.WithTimeout(context.Background(), testutil.Limit)
 	defer cancel()
 	tab := newTable(l.Size)
 	all, errs := make([]transport.Endpoint, l.Size), make([]error, l.Size)

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
-	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // Each benchmark has two processes; the other one is this executable again, with
@@ -136,7 +136,7 @@ func benchEnd(sockets []*net.TCPConn, size int, first bool) (e *Endpoint, s tran
 		}
 		all = append(all, socket{peer: peer, fd: fd})
 	}
-	l := transporttest.Pair(8, max(size, 64))
+	l := testutil.Pair(8, max(size, 64))
 	e, err = newEndpoint(setup{rank: 1 - peer, layout: l}, all)
 	if err != nil {
 		return nil, nil, nil, err

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // table is an all-gather between goroutines: a fresh round begins when all
@@ -56,7 +56,7 @@ func (t *table) exchange(rank int) func(context.Context, []byte) ([][]byte, erro
 // nil, may change each rank's Config.
 func connectAll(t testing.TB, l transport.Layout, change func(*Config)) ([]transport.Endpoint, []error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), transporttest.Limit)
+	ctx, cancel := context.WithTimeout(context.Background(), testutil.Limit)
 	defer cancel()
 	tab := newTable(l.Size)
 	all, errs := make([]transport.Endpoint, l.Size), make([]error, l.Size)
@@ -83,7 +83,7 @@ func connectAll(t testing.TB, l transport.Layout, change func(*Config)) ([]trans
 
 // Ranks with different layouts find out before they are connected, all of them.
 func TestOtherLayout(t *testing.T) {
-	_, errs := connectAll(t, transporttest.Pair(4, 128), func(c *Config) {
+	_, errs := connectAll(t, testutil.Pair(4, 128), func(c *Config) {
 		if c.Rank == 1 {
 			c.Layout.Slots = 8
 		}

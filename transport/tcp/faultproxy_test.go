@@ -12,7 +12,6 @@ import (
 
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // disturbed returns the endpoints of two ranks, all of whose connections go
@@ -73,7 +72,7 @@ func exchange(t *testing.T, all []transport.Endpoint, chunks int) (faults [2]tra
 	go func() { wg.Wait(); close(done) }()
 	select {
 	case <-done:
-	case <-time.After(3 * transporttest.Limit):
+	case <-time.After(3 * testutil.Limit):
 		t.Fatal("neither the data nor a fault")
 	}
 	for me, e := range all {
@@ -103,7 +102,7 @@ func exchangeAs(e transport.Endpoint, me, chunks int) error {
 	}
 	size := func(i int) int { return i * 7919 % (e.MaxPayload() + 1) }
 	for sent, got := 0, 0; sent < chunks || got < chunks; {
-		err := transporttest.Wait(e, 20, func() (bool, error) {
+		err := testutil.Wait(e, 20, func() (bool, error) {
 			moved := false
 			if sent < chunks {
 				w, ok, err := s.TryReserve(size(sent))
@@ -180,7 +179,7 @@ func TestDisturbed(t *testing.T) {
 		for _, streams := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s/%d", name, streams), func(t *testing.T) {
 				t.Parallel()
-				_, all := disturbed(t, transporttest.Pair(4, 4096), streams, c.up, c.down)
+				_, all := disturbed(t, testutil.Pair(4, 4096), streams, c.up, c.down)
 				faults := exchange(t, all, c.chunks)
 				for me, f := range faults {
 					if c.fails == "" {
@@ -204,7 +203,7 @@ func TestDisturbed(t *testing.T) {
 // TestLostInNoCall: a rank that is in no call learns of a lost peer too, and of
 // a fault that another one reports.
 func TestLostInNoCall(t *testing.T) {
-	p, all := disturbed(t, transporttest.Pair(4, 4096), 1, testutil.Fault{}, testutil.Fault{})
+	p, all := disturbed(t, testutil.Pair(4, 4096), 1, testutil.Fault{}, testutil.Fault{})
 	if faults := exchange(t, all, 10); faults != [2]transport.Fault{} {
 		t.Fatal(faults)
 	}
@@ -220,7 +219,7 @@ func TestLostInNoCall(t *testing.T) {
 }
 
 func untilAborted(e transport.Endpoint) error {
-	ctx, cancel := context.WithTimeout(context.Background(), transporttest.Limit)
+	ctx, cancel := context.WithTimeout(context.Background(), testutil.Limit)
 	defer cancel()
 	for {
 		if _, ok := e.Aborted(); ok {
@@ -264,7 +263,7 @@ func TestCloseBehindTheLastChunk(t *testing.T) {
 	closed := make(chan error, 1)
 	go func() { closed <- all[0].Close() }()
 	for i := range slots {
-		err := transporttest.Receive(all[1], r, func(h transport.Header, w []byte) error {
+		err := testutil.Receive(all[1], r, func(h transport.Header, w []byte) error {
 			if h.Seq != uint64(i+1) || len(w) != bytes || w[0] != byte(i) || w[bytes-1] != byte(i+1) {
 				return fmt.Errorf("chunk %d is call %d with %d bytes", i, h.Seq, len(w))
 			}

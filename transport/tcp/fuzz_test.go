@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/internal/strict"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
-	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // script is a wire that gives what it was given, in pieces of the sizes given,
@@ -72,7 +72,7 @@ func chunkFrame(link, pos uint32, payload []byte) []byte {
 // FuzzFrames feeds a connection with anything, in pieces of any size: it must
 // come to an error or not, and hand on only chunks that are whole.
 func FuzzFrames(f *testing.F) {
-	l := transporttest.Pair(4, 128)
+	l := testutil.Pair(4, 128)
 	payload := bytes.Repeat([]byte{7}, 100)
 	f.Add(speech(chunkFrame(0, 0, payload), chunkFrame(0, 1, payload[:3])),
 		[]byte{3})
@@ -131,7 +131,7 @@ func FuzzControl(f *testing.F) {
 // TestCorrupt: what the protocol does not allow is an error that says so, and no
 // chunk.
 func TestCorrupt(t *testing.T) {
-	l := transporttest.Pair(4, 128)
+	l := testutil.Pair(4, 128)
 	payload := bytes.Repeat([]byte{7}, 100)
 	whole := chunkFrame(0, 0, payload)
 	change := func(at int, to byte) []byte {

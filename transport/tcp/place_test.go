@@ -5,14 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // A chunk of which the beginning has come to the caller's memory goes on in a
 // slot after CancelReceive, whole, and the caller's memory is left alone.
 func TestCancelReceiveInTheMiddle(t *testing.T) {
-	all := mesh(t, transporttest.Pair(4, 4096), 1, nil)
+	all := mesh(t, testutil.Pair(4, 4096), 1, nil)
 	defer func() {
 		for _, e := range all {
 			_ = e.Close()
@@ -64,7 +64,7 @@ func TestCancelReceiveInTheMiddle(t *testing.T) {
 // All chunks that were placed at once come where they belong, and the last of
 // them takes the places back.
 func TestPlaceSeveral(t *testing.T) {
-	all := mesh(t, transporttest.Pair(4, 4096), 1, nil)
+	all := mesh(t, testutil.Pair(4, 4096), 1, nil)
 	defer func() {
 		for _, e := range all {
 			_ = e.Close()

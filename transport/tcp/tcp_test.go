@@ -10,9 +10,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
-	"github.com/treerun/treerun/transport/transporttest"
 )
 
 func TestMain(m *testing.M) {
@@ -94,7 +94,7 @@ func mesh(t testing.TB, l transport.Layout, streams int, change func(*setup)) []
 // Tell has the others hear of a call long before the next beat, though the owner
 // of the links keeps looking at them.
 func TestTell(t *testing.T) {
-	all := mesh(t, transporttest.Pair(2, 64), 1, func(s *setup) { s.every = time.Hour })
+	all := mesh(t, testutil.Pair(2, 64), 1, func(s *setup) { s.every = time.Hour })
 	defer func() {
 		for _, e := range all {
 			_ = e.Close()
@@ -108,7 +108,7 @@ func TestTell(t *testing.T) {
 		for all[1].Status(0).Call != h {
 			all[0].(*Endpoint).Progress() // as an owner does who waits for something
 			all[1].(*Endpoint).Progress()
-			if time.Since(begin) > transporttest.Limit {
+			if time.Since(begin) > testutil.Limit {
 				t.Fatalf("rank 1 does not hear of call %d", i+1)
 			}
 			time.Sleep(100 * time.Microsecond)

@@ -1,7 +1,4 @@
-// Package transporttest is not for users: it is what the tests of transports have in common: layouts,
-// and sending and waiting as the executor of a collective does. The tests that every transport passes are
-// in package transport.
-package transporttest
+package testutil
 
 import (
 	"errors"
@@ -11,8 +8,10 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Limit is how long anything in the suite may take before it counts as hung.
-// It says nothing about speed.
+// What the tests of transports have in common: layouts, and sending and waiting as the executor of a
+// collective does.
+
+// Limit is how long anything in these tests may take before it counts as hung. It says nothing about speed.
 const Limit = 3 * time.Minute
 
 // Nap bounds one sleep on a bell where a test relies on being rung: a lost
