@@ -63,7 +63,7 @@ var libraries = map[string]string{
 	"github.com/hashicorp/memberlist": "rank",
 	"github.com/hashicorp/yamux":      "cmd/treerun/internal/wire",
 	"github.com/NVIDIA/go-nvml":       "cuda/nvml",
-	"github.com/vmihailenco/msgpack/v5": "internal/strict internal/job rank internal/comm/setup collective " +
+	"github.com/vmihailenco/msgpack/v5": "internal/strict internal/job internal/comm/setup collective " +
 		"cmd/treerun/internal/wire",
 	"github.com/spf13/pflag": "cmd/... examples/...",
 	"golang.org/x/sys": "transport/internal/osys internal/netconn internal/job internal/iface internal/safefile " +

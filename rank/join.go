@@ -18,7 +18,7 @@ import (
 // join returns when this rank knows where all others listen.
 //
 // Everybody exchanges lists with rank 0, once, as soon as it is there. Whoever
-// finds his list complete hands it down a binary tree of the ranks, rank 0
+// finds its list complete hands it down a binary tree of the ranks, rank 0
 // first, so that nobody has to ask again and again: a rank dials and is dialed
 // O(log n) times, but rank 0, which all the others ask. Asking again, every 50 ms
 // in the end and less often in large jobs, is there for the case that something
