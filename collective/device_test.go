@@ -189,7 +189,7 @@ func deviceCases(size int, rng *rand.Rand, few int) []testCase {
 // broken; or they are on two hosts. Each of 16 ranks plans for all by itself, which takes
 // minutes of processor time where few cores are: by itself go test lets 8 ranks share 4 GPUs.
 func TestDeviceCalls(t *testing.T) {
-	few, shared := testutil.Count(20, 60), fakegpu.Job{Hosts: []string{"dgx1v/0-3"}, Ranks: 8}
+	few, shared := testutil.Count(10, 60), fakegpu.Job{Hosts: []string{"dgx1v/0-3"}, Ranks: 8}
 	if testutil.Thorough() {
 		shared = fakegpu.Job{Hosts: []string{"dgx1v"}, Ranks: 16}
 	}

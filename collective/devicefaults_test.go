@@ -120,10 +120,7 @@ func TestHostMemoryIsNoDeviceMemory(t *testing.T) {
 // nothing is left on the devices, the communicator works on the host, and the next
 // device call opens them. Some calls may fail: there is another way.
 func TestOpeningFails(t *testing.T) {
-	most := testutil.Count(2, 5) // of each, drawn
-	if testutil.Race {
-		most = 1
-	}
+	most := testutil.Count(1, 5) // of each, drawn
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, of := range []struct {
 		call string

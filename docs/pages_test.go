@@ -49,6 +49,7 @@ func blocks(text, language string) (all []string) {
 // README and ./train are there, and files that a user has to make.
 type reader struct {
 	dir, root string
+	path      string // of treerun
 }
 
 func newReader(t *testing.T) reader {
@@ -57,7 +58,7 @@ func newReader(t *testing.T) reader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := reader{t.TempDir(), root}
+	r := reader{t.TempDir(), root, filepath.Dir(command(t))}
 	write := func(name, text string) {
 		if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -67,10 +68,8 @@ func newReader(t *testing.T) reader {
 		t.Fatal(err)
 	}
 	write("source/main.go", blocks(readme(t), "go")[0])
-	for name, what := range map[string]string{"treerun": "./cmd/treerun", "sum": filepath.Join(r.dir, "source/main.go")} {
-		if err := os.Rename(build(t, what), filepath.Join(r.dir, name)); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.Rename(build(t, filepath.Join(r.dir, "source/main.go")), filepath.Join(r.dir, "sum")); err != nil {
+		t.Fatal(err)
 	}
 	if err := os.Link(filepath.Join(r.dir, "sum"), filepath.Join(r.dir, "train")); err != nil {
 		t.Fatal(err)
@@ -87,7 +86,7 @@ func (r reader) run(command string) (out string, code int) {
 	}
 	cmd := exec.Command("bash", "-c", command)
 	cmd.Dir, cmd.WaitDelay = r.dir, time.Minute
-	cmd.Env = append(os.Environ(), "PATH="+r.dir+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "PATH="+r.path+":"+os.Getenv("PATH"))
 	text, err := cmd.CombinedOutput()
 	if err != nil {
 		text = fmt.Appendln(text, err)
@@ -148,7 +147,7 @@ func TestPagesElsewhere(t *testing.T) {
 
 // TestOptions: docs/options.md has what the commands say of their flags.
 func TestOptions(t *testing.T) {
-	exe := build(t, "./cmd/treerun")
+	exe := command(t)
 	var page strings.Builder
 	page.WriteString("# Options\n\nWhat `treerun --help` and its subcommands print. " +
 		"Generated: `go test ./docs -run TestOptions -rewrite`.\n")

@@ -1,11 +1,13 @@
 package docs_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -17,6 +19,38 @@ func readme(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// treerun is the command, which is built once.
+var treerun = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "treerun-")
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command("go", "build", "-o", dir, "./cmd/treerun")
+	cmd.Dir = ".."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return dir, fmt.Errorf("go build ./cmd/treerun: %w\n%s", err, out)
+	}
+	return dir, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir, _ := treerun(); dir != "" {
+		_ = os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+// command returns the executable of treerun.
+func command(t *testing.T) string {
+	t.Helper()
+	dir, err := treerun()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "treerun")
 }
 
 // build builds a package or file of the module, seen from its root, and returns
@@ -54,7 +88,7 @@ func TestReadmeProgram(t *testing.T) {
 		want[i] = strings.TrimSpace(want[i])
 	}
 
-	cmd := exec.Command(build(t, "./cmd/treerun"), "-np", "4", "--timeout", "60", build(t, file))
+	cmd := exec.Command(command(t), "-np", "4", "--timeout", "60", build(t, file))
 	cmd.WaitDelay = time.Minute
 	out, err := cmd.Output()
 	if err != nil {

@@ -84,7 +84,7 @@ func TestNoneAskedForIsCheaper(t *testing.T) {
 		t.Fatalf("%d graphs", len(graphs))
 	}
 	for i, name := range slices.Sorted(maps.Keys(graphs)) {
-		if i%4 != 0 && !testutil.Thorough() {
+		if i%8 != 0 && !testutil.Thorough() {
 			continue
 		}
 		g, m := graphs[name], []Machine{{Cores: 2}, {Device: true}, {Cores: 64}}[i%3]

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"github.com/treerun/treerun/internal/testutil"
 	"io"
 	"math"
 	"slices"
@@ -215,7 +216,10 @@ func TestPlansKeepTheirPromise(t *testing.T) {
 		g, _ := topo.Machine(machine)
 		planned := make(map[string]int)
 		for kind := plan.AllReduce; kind <= plan.AllToAll; kind++ {
-			for _, algorithm := range append([]string{""}, planner.Algorithms()...) {
+			for i, algorithm := range append([]string{""}, planner.Algorithms()...) {
+				if !testutil.Thorough() && i > 0 && machine != "dgx1v" && (i+int(kind))%4 > 0 {
+					continue
+				}
 				args := fmt.Sprintf("--graph %s --collective %s --algorithm=%s --bytes 256K", machine, kind, algorithm)
 				if machine == "ethernet4x4" && !slices.Contains([]string{"", "hierarchical"}, algorithm) {
 					continue // these take the better part of a second for 16 ranks
