@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"github.com/treerun/treerun/internal/testutil"
 	"io"
 	"math"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 )
 
