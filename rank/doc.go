@@ -25,20 +25,20 @@
 //
 // Each rank listens at one TCP port, and gossips at the UDP port of the same
 // number: at the loopback address when all ranks are on one host, else at all
-// addresses. It offers others those that package iface chooses, and they keep
-// the first at which it proves itself (network.go, package netconn). Nobody who does
-// not prove within a second to know the job's secret is listened to (handshake.go).
-// hashicorp/memberlist carries the membership: who the ranks are and where they listen. Blobs travel over
+// addresses. It offers others the addresses that suit them best, and they keep
+// the first at which it proves itself. Nobody who does not prove within a second
+// to know the job's secret is listened to. hashicorp/memberlist carries the
+// membership: who the ranks are and where they listen. Blobs travel over
 // connections between the ranks themselves, in ceil(log2 n) steps. Init that
 // waits for ten seconds says for whom, through the logger (WithLogger); pairs
-// that cannot connect are listed by rank 0 (report.go).
+// that cannot connect are listed by rank 0.
 //
 // # How failures become known
 //
 // The launcher says how a rank ended. Without a launcher, or should it not
 // know, the end of a rank's connections says it, and is passed on from rank to
 // rank; a rank on another host from which nothing comes for the peer timeout is
-// lost as well (package exchange). A rank that has called Close has not failed.
+// lost as well. A rank that has called Close has not failed.
 //
 // The package does not start processes and moves no tensors. Programs import
 // it; package collective does not, it takes a *World as an interface.
