@@ -59,7 +59,7 @@ func testShare(t *testing.T, open opener) {
 func testLendOwn(t *testing.T, open opener) {
 	const slots, slotBytes = 2, 256
 	all, s, end := pair(t, open, slots, slotBytes)
-	if ok, why := all[0].Reaches(); !ok && why != "" {
+	if ok, why := all[0].Reaches(1); !ok && why != "" {
 		t.Fatalf("ranks of one process cannot read each other's memory: %s", why)
 	} else if !ok {
 		return // a transport that does not claim it

@@ -75,7 +75,7 @@ type Sender interface {
 	Share(h *Header, lender Sender)
 
 	// Lend publishes, under header h, window itself, which lies in memory that
-	// Endpoint.Alloc gave out, or anywhere if Endpoint.Reaches, in place of a
+	// Endpoint.Alloc gave out, or anywhere if Endpoint.Reaches the receiver, in place of a
 	// window of the link's. It may be longer than a slot. It must not change, and
 	// the caller has to keep it reachable, until Returned. Precondition:
 	// TryReserve(0) returned true. As for Post, a Commit or Release follows,
@@ -381,10 +381,10 @@ type Endpoint interface {
 	// Fence orders what was posted before what is loaded afterwards.
 	Fence()
 
-	// Reaches reports whether all ranks can read each other's own memory, so that any
-	// memory may be lent, and if not, why. It is the same on all ranks. Receivers are
-	// LentReceivers where it is so.
-	Reaches() (ok bool, why string)
+	// Reaches reports whether this rank and rank r, another one, read each other's own memory, so
+	// that any memory may be lent between them, and if not, why; "" where nobody would expect it. It
+	// is the same on both, and on all ranks of a host. Receivers from such a rank are LentReceivers.
+	Reaches(r int) (ok bool, why string)
 
 	// Enter publishes the call that this rank begins. One goroutine, the owner
 	// of the communicator, calls it.

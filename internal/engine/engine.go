@@ -16,7 +16,8 @@ type Engine struct {
 	inbound []inbound
 	history [past]transport.Header // the latest calls, by number
 
-	reaches        bool  // ranks can read each other's own memory
+	reach          []bool // by rank: it and this one can read each other's own memory
+	reaches        bool   // all can
 	lendFrom       int64 // and do so from this size on
 	oversubscribed bool  // ranks share cores
 
@@ -50,7 +51,13 @@ func New(ep transport.Endpoint, rank int, layout *transport.Layout, messageLane 
 	lendFrom int64) *Engine {
 	e := &Engine{rank: rank, size: layout.Size, ep: ep, oversubscribed: oversubscribed, lendFrom: lendFrom,
 		linkBytes: layout.Slots * layout.SlotBytes}
-	e.reaches, _ = ep.Reaches()
+	e.reach, e.reaches = make([]bool, layout.Size), true
+	for r := range e.reach {
+		if r != rank {
+			e.reach[r], _ = ep.Reaches(r)
+			e.reaches = e.reaches && e.reach[r]
+		}
+	}
 	e.messages.lane = messageLane
 	return e
 }

@@ -41,7 +41,7 @@ const sharedOversubscribedFrom = 128 << 10
 // Broadcast, AllGather and Gather gain nothing.
 func (e *Engine) lendsOwn(kind uint8, bytes int64) bool {
 	switch {
-	case !e.reaches || bytes < e.lendFrom:
+	case bytes < e.lendFrom:
 		return false
 	case e.oversubscribed:
 		one := kind == messageKind || plan.Kind(kind) == plan.AllToAll || plan.Kind(kind) == plan.Scatter

@@ -105,7 +105,7 @@ func (e *Engine) StartRecv(p *Message) error { return e.startMessage(p, false) }
 
 func (e *Engine) startMessage(p *Message, send bool) error {
 	p.send, p.moved, p.done, p.had, p.next = send, 0, false, 0, nil
-	p.lends = send && e.lendsOwn(messageKind, int64(len(p.Buf)))
+	p.lends = send && e.reach[p.Peer] && e.lendsOwn(messageKind, int64(len(p.Buf)))
 	if err := e.openMessages(p.Peer, send); err != nil {
 		return err
 	}
@@ -282,7 +282,7 @@ func (e *Engine) receive(peer int) error {
 	b, link, h := &e.messages.inbox[peer], e.messages.in[peer], &e.messages.head
 	for b.open() && !e.messages.dry[peer] {
 		e.messages.dry[peer] = true
-		n, ok, err := e.head(link, h)
+		n, ok, err := e.head(peer, link, h)
 		if err != nil || !ok {
 			return linkError(err, "receiving from", int32(peer))
 		}
@@ -293,7 +293,7 @@ func (e *Engine) receive(peer int) error {
 		if err != nil {
 			return err
 		}
-		chunk, ok, err := e.payload(link, h, target)
+		chunk, ok, err := e.payload(peer, link, h, target)
 		if err != nil || !ok {
 			return linkError(err, "receiving from", int32(peer))
 		}
@@ -312,9 +312,9 @@ func (e *Engine) receive(peer int) error {
 	return nil
 }
 
-// head returns the length of what comes next on a link.
-func (e *Engine) head(link transport.Receiver, h *transport.Header) (int, bool, error) {
-	if e.reaches {
+// head returns the length of what comes next on a link from a rank.
+func (e *Engine) head(peer int, link transport.Receiver, h *transport.Header) (int, bool, error) {
+	if e.reach[peer] {
 		return link.(transport.LentReceiver).TryHead(h)
 	}
 	b, ok, err := link.TryPeek(h)
@@ -323,8 +323,8 @@ func (e *Engine) head(link transport.Receiver, h *transport.Header) (int, bool, 
 
 // payload returns what comes next on a link, in into where it has to be brought
 // from its sender's memory.
-func (e *Engine) payload(link transport.Receiver, h *transport.Header, into []byte) ([]byte, bool, error) {
-	if e.reaches {
+func (e *Engine) payload(peer int, link transport.Receiver, h *transport.Header, into []byte) ([]byte, bool, error) {
+	if e.reach[peer] {
 		return link.(transport.LentReceiver).TryPeekInto(h, into)
 	}
 	return link.TryPeek(h)

@@ -58,7 +58,7 @@ func Lending(ctx context.Context, ep transport.Endpoint, lane, rank, size int) (
 		return 0, nil
 	}
 	m := newMeter(ctx, ep, lane, rank, size, LendBytes)
-	if lends, _ := ep.Reaches(); !lends {
+	if lends, _ := ep.Reaches((rank + 1) % size); !lends {
 		return 0, nil
 	}
 	gain, err := 0.0, error(nil)

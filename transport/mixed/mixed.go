@@ -126,8 +126,8 @@ func (e *Endpoint) Enter(h *transport.Header) {
 	e.remote.Enter(h)
 }
 
-// Reaches says that not all ranks read each other's memory: some are on other hosts.
-func (e *Endpoint) Reaches() (ok bool, why string) { return false, "" }
+// Reaches reports whether this rank and rank r read each other's own memory: on this host they may.
+func (e *Endpoint) Reaches(r int) (ok bool, why string) { return e.of(r).Reaches(r) }
 
 // FlushStatus has all ranks hear of the latest call.
 func (e *Endpoint) FlushStatus() {

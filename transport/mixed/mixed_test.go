@@ -298,3 +298,50 @@ func TestShareAcross(t *testing.T) {
 		}
 	}
 }
+
+// Ranks of a host read each other's own memory, also where others are on another host: what one lends
+// the other reads in place, however long it is.
+func TestOwnMemoryOfLocalRanks(t *testing.T) {
+	const slotBytes = 256
+	all := overTCP(t, transport.Layout{Size: 3, Slots: 2, SlotBytes: slotBytes,
+		Links: []transport.Link{{Src: 0, Dst: 1}, {Src: 0, Dst: 2}}}, []int{0, 0, 1})
+	for a := range all {
+		for b := range all {
+			if got, why := all[a].Reaches(b); a != b && got != (a < 2 && b < 2) {
+				t.Errorf("rank %d reaches rank %d: %v %s", a, b, got, why)
+			}
+		}
+	}
+	s, err := all[0].Sender(0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, err := all[1].Receiver(0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := s.TryReserve(0); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	own, into := make([]byte, 40*slotBytes), make([]byte, 40*slotBytes)
+	for i := range own {
+		own[i] = byte(i * 7)
+	}
+	h := transport.Header{Seq: 1, Count: uint64(len(own))}
+	s.Lend(&h, own)
+	all[0].Fence()
+	s.Wake()
+	var got transport.Header
+	b, ok, err := end.(transport.LentReceiver).TryPeekInto(&got, into)
+	if !ok || err != nil || got != h || !slices.Equal(b, own) {
+		t.Errorf("%d bytes of %d, header %+v, %v, %v", len(b), len(own), got, ok, err)
+	}
+	if end.Release(); !s.Returned() {
+		t.Error("what was lent has not come back")
+	}
+	for _, e := range all {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -167,7 +167,7 @@ func (e *Endpoint) Fence() { e.fence.Store(0) }
 func (e *Endpoint) Enter(h *transport.Header) { e.board.enter(e.rank, h) }
 
 // Reaches says that ranks on other hosts cannot read this one's memory, which is no news.
-func (e *Endpoint) Reaches() (ok bool, why string) { return false, "" }
+func (e *Endpoint) Reaches(int) (ok bool, why string) { return false, "" }
 
 // FlushStatus has the pump tell the others of the latest call.
 func (e *Endpoint) FlushStatus() {

@@ -148,12 +148,26 @@ func (s *setup) lendGain(ep transport.Endpoint, lane int) (float64, error) {
 
 // lendFrom returns the size, in bytes, from which messages are read from their sender's own
 // memory. That takes a system call, whatever the size, and slots take their time by the byte: it
-// pays from where both take as long.
-func lendFrom(gain float64) int64 {
-	if gain == 0 {
+// pays from where both take as long. Nothing is measured for a job on several hosts: there it is a size
+// from which it has paid on all machines that were tried.
+func lendFrom(gain float64, severalHosts bool) int64 {
+	switch {
+	case gain == 0 && severalHosts:
+		return 2 * probe.LendBytes
+	case gain == 0:
 		return minLent
 	}
 	return max(minLent, int64(float64(probe.LendBytes)/gain))
+}
+
+// reachesAny reports whether this rank reads the memory of some other rank, and if not, why.
+func reachesAny(ep transport.Endpoint, rank, size int) (ok bool, why string) {
+	for r := 0; r < size && !ok && why == ""; r++ {
+		if r != rank {
+			ok, why = ep.Reaches(r)
+		}
+	}
+	return ok, why
 }
 
 // minLent is what never pays to be lent, whatever was measured.

@@ -188,18 +188,19 @@ func (s *setup) run() (*Setup, error) {
 	}
 	c.Waiter.Watch = s.wait
 	oversubscribed := slices.Max(RanksOnCores(s.Cfg.coreHosts, HostsOf(s.W))) > s.Cfg.Cores
-	c.Engine = engine.New(ep, c.Rank, &layout, plans.Messages, oversubscribed, lendFrom(gain))
+	from := lendFrom(gain, !OneHost(HostsOf(s.W)))
+	c.Engine = engine.New(ep, c.Rank, &layout, plans.Messages, oversubscribed, from)
 	plans.engine = c.Engine
 	if c.Rank == 0 && s.W.Setting("verbose") != "" {
 		if s.between != nil {
 			fmt.Fprint(os.Stderr, s.between.Text(time.Now().Unix()))
 		}
 		fmt.Fprint(os.Stderr, plans.Explain())
-		if ok, why := ep.Reaches(); !ok && why != "" {
+		if ok, why := reachesAny(ep, c.Rank, c.Size); !ok && why != "" {
 			fmt.Fprintf(os.Stderr, "treerun: ranks cannot read each other's memory (%s): all messages go through slots\n", why)
 		} else if ok && gain > 0 {
 			fmt.Fprintf(os.Stderr, "treerun: ranks read each other's memory from %s on: "+
-				"through shared memory %s take %.2g times as long\n", numbers.Bytes(lendFrom(gain)),
+				"through shared memory %s take %.2g times as long\n", numbers.Bytes(from),
 				numbers.Bytes(probe.LendBytes), gain)
 		}
 	}
