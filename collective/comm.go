@@ -19,9 +19,10 @@ type handle = comm.Handle // for comm.Of
 
 // New makes a communicator of all ranks of w. All ranks call it together, with
 // the same options. It compares the ranks' settings, measures the links
-// between them (or takes the measurement of an earlier job on this host), makes
-// the plans, compares them, and opens the links. A difference between ranks is
-// an ErrDisagree on all of them, with the ranks and the values.
+// between them (or takes the measurement of an earlier job on this host), and
+// has rank 0 decide on the plans. A difference between ranks is an ErrDisagree on
+// all of them, with the ranks and the values. Links within a host are opened when
+// a plan first needs them.
 //
 // The caller closes the communicator, before the World. Several communicators
 // of one World may exist at once.

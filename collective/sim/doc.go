@@ -29,7 +29,7 @@
 // the time of it, the others none, and every receiver that of its own reading. Ports
 // count all of them.
 // Steps that add to what the step before stored are one pass with it, as package
-// exec makes them: they take the time of their bytes, but StepUs only once.
+// engine makes them: they take the time of their bytes, but StepUs only once.
 //
 // Between hosts a link may be a socket (SocketUs, SocketGBs): the step that sends
 // gives the bytes to the kernel, which takes SocketUs and the time of copying

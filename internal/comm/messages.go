@@ -52,7 +52,7 @@ func (m *Messages) SendRecv(ctx context.Context, in, out engine.Message, tag int
 	return n, m.wait(ctx, sent.Message())
 }
 
-// starter is Links.StartSend or Links.StartRecv.
+// starter is Engine.StartSend or Engine.StartRecv.
 type starter = func(*engine.Message) error
 
 // Error is an ErrArgument of a call of messages.

@@ -4,8 +4,8 @@
 // in the order in which they began.
 //
 // It knows bytes, not types: what is reduced is said by a kernel.DType and a
-// kernel.Op. It does not choose plans, open links or retry; package collective
-// does, and is the only importer.
+// kernel.Op. It opens its end of a link when a plan or a message first needs it.
+// It does not choose plans, and does not retry.
 package engine
 
 import (

@@ -80,7 +80,7 @@ func Measure(
 	return slices.SortedFunc(maps.Values(best), func(p, q Pair) int { return p.B - q.B }), nil
 }
 
-// passes is how often every pair is measured. Whatever disturbs a link for a
+// passes is how often a pair is measured. Whatever disturbs a link for a
 // moment does so once; the better figures count.
 const passes = 2
 
