@@ -33,7 +33,11 @@ func CreateSealed(name string, size, need, total int) (fd int, err error) {
 		return fd, fmt.Errorf("fallocate of %d bytes of shared memory: %w (%s)", size, err, memoryHint)
 	}
 	if err = retry(func() error { return unix.Ftruncate(fd, int64(total)) }); err != nil {
-		return fd, fmt.Errorf("ftruncate to %d bytes of shared memory: %w", total, err)
+		hint := memoryHint
+		if errors.Is(err, unix.EFBIG) { // nothing of it is written to a disk, and little of it is ever memory
+			hint = "hint: memory that ranks share counts as a file: ulimit -f unlimited"
+		}
+		return fd, fmt.Errorf("ftruncate to %d bytes of shared memory: %w (%s)", total, err, hint)
 	}
 	if _, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
 		return fd, fmt.Errorf("fcntl(F_ADD_SEALS): %w", err)
