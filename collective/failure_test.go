@@ -192,7 +192,8 @@ func TestSettingsDiffer(t *testing.T) {
 // TestPeerEndsDuringNew: a connection is refused before the World hears that the peer has
 // ended. New returns the cause, and who it was.
 func TestPeerEndsDuringNew(t *testing.T) {
-	refuse := func(ctx context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, error) {
+	refuse := func(_ context.Context, w World, _ func(context.Context, []byte) ([][]byte, error), _ string,
+		_ transport.Layout) (transport.Endpoint, error) {
 		if w.Rank() == 0 {
 			time.AfterFunc(50*time.Millisecond, func() { w.(*fakeWorld).Fail(0, errors.New("killed by SIGKILL")) })
 		}

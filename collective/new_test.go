@@ -2,11 +2,16 @@ package collective
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/collective/planner"
+	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 )
@@ -89,7 +94,7 @@ func TestNoTopoCache(t *testing.T) {
 
 // TestNewGathers: what New costs all ranks of a host, or of several, whose graph is not known, and then is.
 func TestNewGathers(t *testing.T) {
-	for _, c := range []struct{ hosts, cold, warm int }{{1, 7, 3}, {3, 8, 5}} {
+	for _, c := range []struct{ hosts, cold, warm int }{{1, 6, 3}, {3, 7, 4}} {
 		dir := t.TempDir()
 		for _, want := range []int{c.cold, c.warm} {
 			count := func(w interface {
@@ -119,6 +124,32 @@ func TestNewGathers(t *testing.T) {
 					t.Fatalf("rank %d: %v", r, err)
 				}
 			}
+		}
+	}
+}
+
+// TestRankWithoutPlans: a rank cannot plan, which no comparison of settings shows. All ranks say so, and none waits.
+func TestRankWithoutPlans(t *testing.T) {
+	file, made, _ := planFile(t, topo.UniformGraph(3), "star", plan.AllReduce, -1)
+	for _, bad := range []int{0, 2} {
+		for _, hosts := range [][]int{{0, 0, 0, 0}, {0, 0, 1, 1}, {0, 1, 2, 2}} {
+			t.Run("", func(t *testing.T) {
+				t.Parallel()
+				for r, err := range testutil.NewJob(hosts...).Run(t, func(w *testutil.World) error {
+					_, err := New(t.Context(), &testutil.Hosted{World: w}, WithGraph(testutil.GraphOn(hosts)), func(c *setup.Config) {
+						if w.Rank() == bad {
+							c.Planning.Given, _ = planner.NewGiven(file, made)
+						}
+					})
+					return err
+				}) {
+					text := fmt.Sprint(err)
+					if !strings.HasSuffix(text, "the given plan is for 3 ranks, the graph has 4") ||
+						r != bad && !strings.Contains(text, fmt.Sprintf(": rank %d: ", bad)) {
+						t.Errorf("rank %d on %v: %v, want why rank %d has no plans", r, hosts, err, bad)
+					}
+				}
+			})
 		}
 	}
 }

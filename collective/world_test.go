@@ -38,11 +38,13 @@ const soon = time.Minute
 // fakeWorld is a rank of one.
 type fakeWorld struct {
 	*testutil.World
-	job *fakeJob
+	job      *fakeJob
+	connects int // so far, by all ranks in the same order
 }
 
 // connectMem gives all ranks of a fakeJob one set of in-process endpoints.
-func connectMem(_ context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, error) {
+func connectMem(_ context.Context, w World, _ func(context.Context, []byte) ([][]byte, error), purpose string,
+	layout transport.Layout) (transport.Endpoint, error) {
 	rank, key := w.Rank(), w.JobID()
 	for {
 		g, isGroup := w.(interface{ Above() World })
@@ -55,7 +57,8 @@ func connectMem(_ context.Context, w World, purpose string, layout transport.Lay
 	f.job.mu.Lock()
 	defer f.job.mu.Unlock()
 	if key == f.JobID() {
-		key = fmt.Sprint(f.Round())
+		f.connects++
+		key = fmt.Sprint(f.connects)
 	}
 	key += purpose
 	if f.job.endpoints[key] == nil {
@@ -87,7 +90,7 @@ func runRanks(t *testing.T, size int, body func(w *fakeWorld, c *Comm) error, op
 
 func (j *fakeJob) run(t *testing.T, body func(w *fakeWorld) error) []error {
 	t.Helper()
-	return j.Run(t, func(w *testutil.World) error { return body(&fakeWorld{w, j}) })
+	return j.Run(t, func(w *testutil.World) error { return body(&fakeWorld{World: w, job: j}) })
 }
 
 // mustRun is runRanks for ranks that may not fail.

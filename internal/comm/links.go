@@ -127,7 +127,8 @@ func (c *Comm) connect(ctx context.Context, purpose string, layout transport.Lay
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.whole, cancel)()
-	return c.Config.Connect(within, newInner(c, openExchange), purpose, layout)
+	w := newInner(c, openExchange)
+	return c.Config.Connect(within, w, w.AllGather, purpose, layout)
 }
 
 // besides makes ep links of c, which end and fail with it.

@@ -62,7 +62,7 @@ func (s *setup) hostsGraph(cache *probe.Cache, all []hello) (*topo.Graph, error)
 	}
 	var graphs []*topo.Graph
 	s.between = new(Between)
-	if err := together(s.ctx, s.W, func(g allGather) (err error) {
+	if err := together(s.ctx, s.W.Size(), s.W.AllGather, func(g allGather) (err error) {
 		graphs, err = s.withinHosts(g, cache, hosts, all)
 		return err
 	}, func(g allGather) (err error) {

@@ -18,8 +18,9 @@ import (
 // Option changes a config.
 type Option = func(*Config)
 
-// connector opens the links of a layout between the ranks of a World.
-type connector func(ctx context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, error)
+// connector opens the links of a layout between the ranks of a World, which exchange by an AllGather of all.
+type connector func(ctx context.Context, w World, all allGather, purpose string, layout transport.Layout,
+) (transport.Endpoint, error)
 
 // Config is what options change.
 type Config struct {

@@ -102,7 +102,8 @@ func threadOf(w World) *thread {
 }
 
 // connectThreads is a connector for the ranks of one process.
-func connectThreads(_ context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, error) {
+func connectThreads(_ context.Context, w World, _ allGather, purpose string, layout transport.Layout,
+) (transport.Endpoint, error) {
 	t := threadOf(w)
 	if t == nil {
 		return nil, errors.New("collective: a rank of one process that is not in it")

@@ -93,7 +93,7 @@ func (s *setup) measureHost(g allGather, hosts []int, pairs [][2]int) (found []p
 func (s *setup) connectProbe(g allGather, members []int) (transport.Endpoint, error) {
 	layout := transport.Layout{Size: s.W.Size(), Slots: probe.Slots, SlotBytes: probe.SlotBytes}
 	if InOneProcess(s.W) {
-		return s.Cfg.Connect(s.ctx, s.W, purposeProbe, layout)
+		return s.Cfg.Connect(s.ctx, s.W, g, purposeProbe, layout)
 	}
 	if slices.Contains(members, s.W.Rank()) {
 		return connectHost(s.ctx, s.W, g, purposeProbe, layout, members, false)

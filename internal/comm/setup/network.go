@@ -14,16 +14,17 @@ import (
 )
 
 // Connect opens the links of a layout between the ranks of a World: shared
-// memory within each host, TCP between hosts.
-func Connect(ctx context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, error) {
+// memory within each host, TCP between hosts. The ranks exchange by all.
+func Connect(ctx context.Context, w World, all allGather, purpose string, layout transport.Layout,
+) (transport.Endpoint, error) {
 	hosts := HostsOf(w)
 	members := neighbours(hosts, w.Rank())
 	if OneHost(hosts) {
-		return connectHost(ctx, w, w.AllGather, purpose, layout, members, false)
+		return connectHost(ctx, w, all, purpose, layout, members, false)
 	}
 	var local transport.Endpoint
 	var remote *tcp.Endpoint
-	err := together(ctx, w, func(g allGather) (err error) {
+	err := together(ctx, w.Size(), all, func(g allGather) (err error) {
 		local, err = connectHost(ctx, w, g, purpose, layout, members, true)
 		return err
 	}, func(g allGather) (err error) {

@@ -16,41 +16,50 @@ import (
 
 // Plans is a communicator's Planner, and the programs that its plans become.
 type Plans struct {
-	*planner.Planner
-	rank, size int
-	HeapBytes  int // per rank
-	Messages   int // the lane of messages between ranks, -1 without one
-	engine     *engine.Engine
+	*planner.Planner // nil where err says why there is none
+	err              error
+	graph            *topo.Graph
+	rank, size       int
+	HeapBytes        int // per rank
+	Messages         int // the lane of messages between ranks, -1 without one
+	engine           *engine.Engine
 }
 
 // firstKinds are the collectives for which rank 0 chooses when a communicator is made, where
 // ranks crowd on their cores. Elsewhere each rank chooses for the sizes that it calls.
 var firstKinds = []plan.Kind{plan.AllReduce, plan.Barrier}
 
-// newPlans makes the plans of a rank. With a decision it follows that, without one it
-// decides, for the given kinds.
-func newPlans(g *topo.Graph, rank int, m planner.Machine, o planner.Options, d *planner.Decision,
-	kinds []plan.Kind) (*Plans, *planner.Decision, error) {
-	p := &Plans{rank: rank, size: g.Ranks, Messages: -1}
-	var err error
-	if p.Planner, err = planner.New(g, m, o); err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrArgument, err)
-	}
-	if d != nil {
-		err = p.Follow(d)
-	} else {
-		if !p.Oversubscribed() {
-			kinds = nil
-		}
-		d, err = p.Decide(kinds)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	if p.HasPairs() {
+// newPlans makes the plans of a rank, of which nothing is decided yet.
+func newPlans(g *topo.Graph, rank int, m planner.Machine, o planner.Options) *Plans {
+	p := &Plans{graph: g, rank: rank, size: g.Ranks, Messages: -1}
+	if p.Planner, p.err = planner.New(g, m, o); p.err != nil {
+		p.err = fmt.Errorf("%w: %w", ErrArgument, p.err)
+	} else if p.HasPairs() {
 		p.Messages = messageLane
 	}
-	return p, d, nil
+	return p
+}
+
+// decide decides for all ranks, for the given kinds where ranks crowd on their cores.
+func (p *Plans) decide(kinds []plan.Kind) (*planner.Decision, error) {
+	if p.err != nil {
+		return nil, p.err
+	}
+	if !p.Oversubscribed() {
+		kinds = nil
+	}
+	return p.Decide(kinds)
+}
+
+// follow takes over rank 0's decision.
+func (p *Plans) follow(d *planner.Decision) error {
+	if p.err != nil {
+		return p.err
+	}
+	if err := p.Follow(d); err != nil {
+		return fmt.Errorf("rank 0's decision: %w", err)
+	}
+	return nil
 }
 
 // machine returns what plans are made for. The hosts of a declared graph are its own.
@@ -64,6 +73,9 @@ func (c *Config) machine() planner.Machine {
 
 // layout returns the links: those of plans, and those of messages on a lane of their own.
 func (p *Plans) layout() (l transport.Layout, err error) {
+	if p.err != nil {
+		return l, p.err
+	}
 	l = transport.Layout{Size: p.size, HeapBytes: p.HeapBytes}
 	l.Slots, l.SlotBytes = p.Slots()
 	l.Pairs, err = p.Pairs()
@@ -124,41 +136,49 @@ func (p *Plans) Summary(kind plan.Kind) string {
 	return b.String()
 }
 
-// verdict is what rank 0 tells the others of its decision, and all tell of what it is for.
+// verdict is what all ranks tell of their plans, and rank 0 of its decision for all.
 type verdict struct {
 	Graph    string // its digest
-	Error    string // why there is none
+	Error    string // why the rank has no plans
 	Decision *planner.Decision
 }
 
-// PlanTogether lets rank 0 of w plan and gives all ranks the outcome. A graph that is not the same on all
-// of them is an error. Transports compare the links; the plans are compared when calls run by them.
+// PlanTogether lets rank 0 of w plan and gives all ranks the outcome.
 func PlanTogether(ctx context.Context, w World, g *topo.Graph, m planner.Machine, o planner.Options,
-	kinds []plan.Kind) (p *Plans, err error) {
-	mine := verdict{Graph: graphDigest(g)}
-	if w.Rank() == 0 {
-		if p, mine.Decision, err = newPlans(g, 0, m, o, nil, kinds); err != nil {
-			mine.Error = err.Error()
+	kinds []plan.Kind) (*Plans, error) {
+	p := newPlans(g, w.Rank(), m, o)
+	return p, p.decideTogether(ctx, w.AllGather, kinds)
+}
+
+// decideTogether has rank 0 decide and all ranks follow, by one AllGather. A graph that is not the same on all
+// of them is an error. Transports compare the links; the plans are compared when calls run by them.
+func (p *Plans) decideTogether(ctx context.Context, g allGather, kinds []plan.Kind) error {
+	mine, err := verdict{Graph: graphDigest(p.graph)}, p.err
+	if p.rank == 0 {
+		mine.Decision, err = p.decide(kinds)
+	}
+	if err != nil {
+		mine.Error = err.Error()
+	}
+	all, failed := exchange(ctx, p.size, g, mine)
+	if failed != nil {
+		return errors.Join(err, fmt.Errorf("hearing of rank 0's trees: %w", failed))
+	}
+	for r, v := range all {
+		switch {
+		case v.Error != "" && r == p.rank:
+			return err
+		case v.Error != "":
+			return fmt.Errorf("rank %d: %s", r, v.Error)
 		}
 	}
-	all, failed := Exchange(ctx, w, mine)
-	switch {
-	case err != nil || failed != nil && w.Rank() == 0:
-		return nil, errors.Join(err, failed)
-	case failed != nil:
-		return nil, fmt.Errorf("hearing of rank 0's trees: %w", failed)
-	case all[0].Error != "":
-		return nil, fmt.Errorf("rank 0: %s", all[0].Error)
-	case all[0].Decision == nil:
-		return nil, errors.New("rank 0 tells of no decision")
+	if all[0].Decision == nil {
+		return errors.New("rank 0 tells of no decision")
 	}
-	if err := Agreed("the graph", all, func(v verdict) string { return v.Graph }); err != nil || p != nil {
-		return p, err
+	if err := Agreed("the graph", all, func(v verdict) string { return v.Graph }); err != nil || p.rank == 0 {
+		return err
 	}
-	if p, _, err = newPlans(g, w.Rank(), m, o, all[0].Decision, kinds); err != nil {
-		return nil, fmt.Errorf("rank 0's decision: %w", err)
-	}
-	return p, nil
+	return p.follow(all[0].Decision)
 }
 
 // Explain says, for people, which plan runs from which size on, what each is priced at,

@@ -161,17 +161,7 @@ func (s *setup) run() (*Setup, error) {
 	if err != nil {
 		return nil, err
 	}
-	plans, err := s.plan(graph)
-	if err != nil {
-		return nil, err
-	}
-	plans.HeapBytes = s.Cfg.HeapBytes // the least of all ranks
-	layout, err := plans.layout()
-	if err != nil {
-		return nil, err
-	}
-	s.step("opening links")
-	ep, err := s.Cfg.Connect(s.ctx, s.W, "collective", layout)
+	plans, layout, ep, err := s.planAndConnect(graph)
 	if err != nil {
 		return nil, err
 	}
@@ -245,16 +235,48 @@ func (s *setup) compareHellos(all []hello, refused error) error {
 	return nil
 }
 
-// plan returns the plans for a graph, those of rank 0's decision.
-func (s *setup) plan(g *topo.Graph) (p *Plans, err error) {
-	switch {
-	case s.decision == nil:
-		return PlanTogether(s.ctx, s.W, g, s.Cfg.machine(), s.Cfg.Planning, firstKinds)
-	case s.plans != nil:
-		return s.plans, nil
+// planAndConnect makes the plans for a graph, by rank 0's decision, and opens their links. Where the links do
+// not depend on the decision, both share their AllGathers. An error of planning comes before what follows from it.
+func (s *setup) planAndConnect(graph *topo.Graph) (p *Plans, l transport.Layout, ep transport.Endpoint, err error) {
+	if p = s.plans; p == nil || s.decision == nil {
+		p = newPlans(graph, s.W.Rank(), s.Cfg.machine(), s.Cfg.Planning)
 	}
-	p, _, err = newPlans(g, s.W.Rank(), s.Cfg.machine(), s.Cfg.Planning, s.decision, firstKinds)
-	return p, err
+	p.HeapBytes = s.Cfg.HeapBytes // the least of all ranks
+	decide := func(g allGather) (err error) {
+		if s.decision == nil {
+			err = p.decideTogether(s.ctx, g, firstKinds)
+		} else if s.plans == nil {
+			err = p.follow(s.decision)
+		}
+		s.step("opening links")
+		return err
+	}
+	connect := func(g allGather) (err error) {
+		ep, err = s.Cfg.Connect(s.ctx, s.W, g, "collective", l)
+		return err
+	}
+	if s.decision != nil || p.size > planner.PairRanks && len(plan.Hosts(graph)) > 1 { // which names the pairs to join
+		if err = decide(s.W.AllGather); err == nil {
+			l, err = p.layout()
+		}
+		if err == nil {
+			err = connect(s.W.AllGather)
+		}
+		return p, l, ep, err
+	}
+	l, _ = p.layout() // none for a rank without plans: connecting fails then, too, on all ranks
+	var failed error
+	err = together(s.ctx, s.W.Size(), s.W.AllGather, func(g allGather) error {
+		failed = decide(g)
+		return nil
+	}, connect)
+	if failed != nil {
+		err = failed
+		if ep != nil {
+			err = errors.Join(err, ep.Close())
+		}
+	}
+	return p, l, ep, err
 }
 
 // graph returns the same graph on all ranks: the caller's, an earlier job's, or
@@ -273,8 +295,8 @@ func (s *setup) graph() (*topo.Graph, error) {
 	var kept *topo.Graph
 	if h.Host, kept = s.cachedHost(cache); kept != nil && refused == nil && OneHost(hosts) {
 		s.Cfg.coreHosts = hosts // as all find out
-		// An error comes again later, and is told then.
-		s.plans, h.Decision, _ = newPlans(kept, 0, s.Cfg.machine(), s.Cfg.Planning, nil, firstKinds)
+		s.plans = newPlans(kept, 0, s.Cfg.machine(), s.Cfg.Planning)
+		h.Decision, _ = s.plans.decide(firstKinds) // an error comes again later, and is told then
 	}
 	s.step("comparing settings")
 	all, err := Exchange(s.ctx, s.W, h)

@@ -10,8 +10,8 @@ import (
 type allGather = func(ctx context.Context, blob []byte) ([][]byte, error)
 
 // together runs two steps of New side by side. Each makes AllGathers of its own, as many on all ranks, and
-// the first of both are one of w, then the second, and so on.
-func together(ctx context.Context, w World, steps ...func(g allGather) error) error {
+// the first of both are one of all, then the second, and so on.
+func together(ctx context.Context, size int, all allGather, steps ...func(g allGather) error) error {
 	type call struct {
 		step int
 		blob []byte
@@ -48,16 +48,16 @@ func together(ctx context.Context, w World, steps ...func(g allGather) error) er
 		for _, c := range waiting {
 			mine[c.step] = c.blob
 		}
-		all, err := Exchange(ctx, w, mine)
-		for r := 0; err == nil && r < len(all); r++ {
-			if len(all[r]) != len(steps) {
-				err = fmt.Errorf("message of rank %d: %d steps, want %d", r, len(all[r]), len(steps))
+		told, err := exchange(ctx, size, all, mine)
+		for r := 0; err == nil && r < len(told); r++ {
+			if len(told[r]) != len(steps) {
+				err = fmt.Errorf("message of rank %d: %d steps, want %d", r, len(told[r]), len(steps))
 			}
 		}
 		for _, c := range waiting {
 			c.err = err
-			for r := 0; err == nil && r < len(all); r++ {
-				c.all = append(c.all, all[r][c.step])
+			for r := 0; err == nil && r < len(told); r++ {
+				c.all = append(c.all, told[r][c.step])
 			}
 			close(c.done)
 		}
