@@ -18,8 +18,8 @@ type Engine struct {
 
 	reach          []bool // by rank: it and this one can read each other's own memory
 	reaches        bool   // all can
-	lendFrom       int64 // and do so from this size on
-	oversubscribed bool  // ranks share cores
+	lendFrom       int64  // and do so from this size on
+	oversubscribed bool   // ranks share cores
 
 	linkBytes int // what all slots of a link hold
 
