@@ -15,6 +15,7 @@ type end struct {
 	e          *Endpoint
 	link       transport.Link
 	mem        []byte    // of the FIFO
+	place      int       // of the FIFO in the segment
 	bell       *BellWord // of the peer
 	peerClosed *uint32
 	sync       raceSync
@@ -22,7 +23,7 @@ type end struct {
 
 func newEnd(e *Endpoint, k transport.Link, mem []byte, peer int) end {
 	return end{
-		e: e, link: k, mem: mem, bell: &e.bells[peer],
+		e: e, link: k, mem: mem, place: e.m.fifo(k), bell: &e.bells[peer],
 		peerClosed: word(e.m.rank(e.mem, peer), offClosed),
 		sync:       newRaceSync(e.m, k, e.mapped),
 	}
@@ -138,7 +139,7 @@ func (s *sender) Share(h *transport.Header, lender transport.Sender) {
 	if from.loans == nil {
 		from.loans = make([][]loan, s.e.m.Layout.Slots)
 	}
-	at := s.e.m.fifo(from.link) + offsetIn(from.mem, window)
+	at := from.place + offsetIn(from.mem, window)
 	i := int(slot) & (len(from.loans) - 1)
 	from.loans[i] = append(from.loans[i], loan{s, s.tx.PostAt(h, at, len(window))})
 }
@@ -198,6 +199,8 @@ type receiver struct {
 	end
 	rx      ring.Rx
 	others  map[int][]byte // memory of FIFOs that lend to this one, by place
+	lender  []byte         // that of the latest one, which most often is the next one, too
+	lendsAt uint64         // its place
 	fetched []byte         // the payload of the oldest slot, once brought from the sender's memory
 	offered bool           // the sender may help to bring it
 

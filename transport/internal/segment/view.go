@@ -141,6 +141,9 @@ func (e *Endpoint) heapOffset(b []byte) int {
 // elsewhere is ring.Shared: what a peer says lies elsewhere in the segment, in a heap or in another
 // FIFO of the same sender.
 func (r *receiver) elsewhere(at uint64, n int) ([]byte, error) {
+	if in := at - r.lendsAt; in < uint64(len(r.lender)) && uint64(n) <= uint64(len(r.lender))-in {
+		return r.lender[in : in+uint64(n) : in+uint64(n)], nil
+	}
 	m := r.e.m
 	switch {
 	case at >= uint64(m.Total):
@@ -159,6 +162,7 @@ func (r *receiver) elsewhere(at uint64, n int) ([]byte, error) {
 			if err != nil {
 				return nil, err
 			}
+			r.lender, r.lendsAt = b, uint64(from)
 			return b[in : in+n : in+n], nil
 		}
 	}
