@@ -29,7 +29,7 @@ type meta struct {
 }
 
 const (
-	metaVersion = 4
+	metaVersion = 5
 	maxHostID   = 64
 	maxHostName = 64
 	maxAddrs    = 16

@@ -3,10 +3,10 @@ package probe
 import (
 	"encoding/binary"
 	"errors"
-	"io"
 	"sync/atomic"
 	"time"
 
+	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/topo/network"
 )
 
@@ -58,9 +58,7 @@ func (l *line) pourData(payload []byte, until time.Time, granted *atomic.Int64, 
 			}
 			continue
 		}
-		l.out = append(l.out[:0], payload[:headerBytes+n]...)
-		l.out[0] = frameData
-		binary.BigEndian.PutUint32(l.out[1:], uint32(n))
+		l.out = append(netconn.AppendHead(l.out[:0], frameData, int(n)), payload[:n]...)
 		if _, err := l.conn.Write(l.out); err != nil {
 			return err
 		}
@@ -71,15 +69,15 @@ func (l *line) pourData(payload []byte, until time.Time, granted *atomic.Int64, 
 // hearGrants takes grants until the peer has seen the end of the data.
 func (l *line) hearGrants(granted *atomic.Int64, more chan<- struct{}) error {
 	for {
-		kind, n, err := l.frame(frameGrant, frameDone)
+		kind, _, err := l.frame(frameGrant, frameDone)
 		if err != nil || kind == frameDone {
 			return err
 		}
-		var b [8]byte
-		if _, err := io.ReadFull(l.in, b[:n]); err != nil {
+		var v int64
+		if err := binary.Read(l.in, binary.BigEndian, &v); err != nil {
 			return err
 		}
-		if v := int64(binary.BigEndian.Uint64(b[:])); v > granted.Load() {
+		if v > granted.Load() {
 			granted.Store(v)
 		}
 		select {

@@ -5,9 +5,11 @@ import (
 	"bytes"
 	"io"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/topo/network"
 )
 
@@ -88,13 +90,18 @@ type stream struct {
 
 func (stream) SetDeadline(time.Time) error { return nil }
 
+// said is a frame.
+func said(kind byte, body ...byte) []byte {
+	return append(netconn.AppendHead(nil, kind, len(body)), body...)
+}
+
 // FuzzFrames: whatever comes, a host reads no more than there is, and ends.
 func FuzzFrames(f *testing.F) {
-	f.Add([]byte{frameData, 0, 0, 0, 3, 1, 2, 3, frameEnd, 0, 0, 0, 0})
-	f.Add([]byte{frameGrant, 0, 0, 0, 8, 0x7f, 0, 0, 0, 0, 0, 0, 0, frameDone, 0, 0, 0, 0})
-	f.Add(append([]byte{frameSync, 0, 0, 0, syncBytes}, make([]byte, syncBytes)...))
-	f.Add([]byte{framePing, 0, 0, 0, 0, frameEnd, 0, 0, 0, 0})
-	f.Add([]byte{frameData, 0, 1, 0, 1})
+	f.Add(slices.Concat(said(frameData, 1, 2, 3), said(frameEnd)))
+	f.Add(slices.Concat(said(frameGrant, 0x7f, 0, 0, 0, 0, 0, 0, 0), said(frameDone)))
+	f.Add(said(frameSync, make([]byte, syncBytes)...))
+	f.Add(slices.Concat(said(framePing), said(frameEnd)))
+	f.Add(netconn.AppendHead(nil, frameData, dataBytes+1))
 	f.Fuzz(func(t *testing.T, said []byte) {
 		fresh := func() *line {
 			l := newLine(0, 1, "peer", stream{bytes.NewReader(said), io.Discard})
@@ -108,10 +115,10 @@ func FuzzFrames(f *testing.F) {
 		if s, err := fresh().receiveSync(0); err == nil && (s.Trip < 0 || s.Trip > longestTrip) {
 			t.Errorf("a trip of %v", s.Trip)
 		}
-		if err := fresh().answer(); err == nil && len(said) < headerBytes {
+		if err := fresh().answer(); err == nil && len(said) < 8 {
 			t.Error("an end out of nothing")
 		}
-		if err := fresh().pour(payload(), time.Now(), 0); err == nil && len(said) < headerBytes {
+		if err := fresh().pour(payload(), time.Now(), 0); err == nil && len(said) < 8 {
 			t.Error("the end of a flow out of nothing")
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/topo/network"
 )
 
@@ -213,17 +214,16 @@ func TestNetworkCanceled(t *testing.T) {
 
 // A peer that talks nonsense is refused, whatever it says.
 func TestNetworkNonsense(t *testing.T) {
-	for name, said := range map[string]string{
-		"http":       "GET / HTTP/1.1\r\nHost: here\r\n\r\n",
-		"long frame": string([]byte{frameSync, 0xff, 0xff, 0xff, 0xff}),
-		"wrong turn": string(append([]byte{frameSync, 0, 0, 0, syncBytes, 0, 0, 0, 9}, make([]byte, syncBytes-4)...)),
-		"trip of years": string(append([]byte{frameSync, 0, 0, 0, syncBytes, 0, 0, 0, 0, 0x7f},
-			make([]byte, syncBytes-5)...)),
-		"cut":  string([]byte{frameSync, 0, 0}),
-		"data": string([]byte{frameData, 0, 0, 0, 1, 7}),
+	for name, text := range map[string]string{
+		"http":          "GET / HTTP/1.1\r\nHost: here\r\n\r\n",
+		"long frame":    string(netconn.AppendHead(nil, frameSync, 1<<56-1)),
+		"wrong turn":    string(said(frameSync, append([]byte{0, 0, 0, 9}, make([]byte, syncBytes-4)...)...)),
+		"trip of years": string(said(frameSync, append([]byte{0, 0, 0, 0, 0x7f}, make([]byte, syncBytes-5)...)...)),
+		"cut":           string([]byte{frameSync, 0, 0}),
+		"data":          string(said(frameData, 7)),
 	} {
 		conns := meshOf(t, 2)
-		if _, err := io.WriteString(conns[1][0], said); err != nil {
+		if _, err := io.WriteString(conns[1][0], text); err != nil {
 			t.Fatal(err)
 		}
 		if err := conns[1][0].(*net.TCPConn).CloseWrite(); err != nil {

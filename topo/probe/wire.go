@@ -4,14 +4,15 @@ import (
 	"bufio"
 	"encoding/binary"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/treerun/treerun/internal/netconn"
 )
 
-// A measurement's messages are frames: a kind, the length of what follows as
-// four bytes, the highest first, and that.
+// A measurement's messages are frames of netconn. These are their kinds, with what
+// the bodies have.
 const (
 	frameSync  byte = iota + 1 // turn (4 bytes), what shared has (8 each)
 	framePing                  // answer with the same
@@ -22,14 +23,13 @@ const (
 )
 
 const (
-	headerBytes = 5
-	syncBytes   = 4 + 3*8
-	dataBytes   = 64 << 10 // in a frame, at most
-	readBytes   = 256 << 10
+	syncBytes = 4 + 3*8
+	dataBytes = 64 << 10 // in a frame, at most
+	readBytes = 256 << 10
 )
 
-// sizes are those that frames of a kind may have.
-var sizes = map[byte][2]int{
+// sizes are those that the bodies of frames may have.
+var sizes = netconn.FrameSizes{
 	frameSync: {syncBytes, syncBytes}, framePing: {0, 0}, frameData: {1, dataBytes}, frameEnd: {0, 0}, frameGrant: {8, 8},
 	frameDone: {0, 0},
 }
@@ -61,29 +61,18 @@ func (c *counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// frame reads the header of the next frame, which must be of one of the kinds.
+// frame reads the head of the next frame, which must be of one of the kinds.
 func (l *line) frame(kinds ...byte) (kind byte, n int, err error) {
-	var h [headerBytes]byte
-	if _, err := io.ReadFull(l.in, h[:]); err != nil {
-		return 0, 0, err
+	kind, n, err = netconn.ReadHead(l.in, sizes)
+	if err == nil && !slices.Contains(kinds, kind) {
+		err = fmt.Errorf("a frame of kind %d, want one of %v", kind, kinds)
 	}
-	kind, size := h[0], binary.BigEndian.Uint32(h[1:])
-	allowed, known := sizes[kind]
-	if !known || size < uint32(allowed[0]) || size > uint32(allowed[1]) {
-		return 0, 0, fmt.Errorf("a frame of kind %d with %d bytes, which no measurement has", kind, size)
-	}
-	if !slices.Contains(kinds, kind) {
-		return 0, 0, fmt.Errorf("a frame of kind %d, want one of %v", kind, kinds)
-	}
-	return kind, int(size), nil
+	return kind, n, err
 }
 
-// small sends a frame with a short payload.
-func (l *line) small(kind byte, payload []byte) error {
-	var b [headerBytes + syncBytes]byte
-	b[0] = kind
-	binary.BigEndian.PutUint32(b[1:], uint32(len(payload)))
-	_, err := l.conn.Write(b[:headerBytes+copy(b[headerBytes:], payload)])
+// small sends a frame with a short body.
+func (l *line) small(kind byte, body []byte) error {
+	_, err := l.conn.Write(append(netconn.AppendHead(nil, kind, len(body)), body...))
 	return err
 }
 
@@ -95,7 +84,7 @@ type shared struct {
 	Least int64 // the slowest; 0: none
 }
 
-// syncMessage is the payload of a frameSync.
+// syncMessage is the body of a frameSync.
 type syncMessage struct {
 	Turn   uint32
 	Shared shared
@@ -190,9 +179,9 @@ func (l *line) answer() error {
 	}
 }
 
-// payload is a frame of data that cannot be made smaller on the way.
+// payload is data that cannot be made smaller on the way.
 func payload() []byte {
-	b := make([]byte, headerBytes+dataBytes)
+	b := make([]byte, dataBytes)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(b) // never fails
 	return b
 }

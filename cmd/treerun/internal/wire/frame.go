@@ -10,6 +10,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/internal/strict"
 )
 
@@ -38,8 +39,22 @@ const All = -1
 const (
 	maxLarge = job.MaxFile + 8<<20 // bytes of a frame with a Join, a Job or a Lost
 	maxSmall = 72 << 10            // bytes of any other: those with text of a rank have the most
-	header   = 4 + 1 + 4           // length of the rest, kind, host
+	hostSize = 4                   // bytes with the host, before what a frame carries
 )
+
+// sizes are those that the bodies of frames may have.
+var sizes = make(netconn.FrameSizes)
+
+func init() {
+	for k := 1; k < len(bodies); k++ {
+		most := maxSmall
+		switch bodies[k].(type) {
+		case *Node, *Join, *Job, *Lost, *Started, *Ended:
+			most = maxLarge
+		}
+		sizes[byte(k)] = [2]int{hostSize, hostSize + most}
+	}
+}
 
 // Frame is one message with its sender, or with the one whom it is for. Who only
 // passes it on need not decode the Body.
@@ -59,45 +74,23 @@ func Encode(host int, b Body) *Frame {
 	return &Frame{Kind: kindOf(b), Host: host, Raw: raw}
 }
 
-// most returns how many bytes the frame's body may have.
-func (f *Frame) most() int {
-	switch bodies[f.Kind].(type) {
-	case *Node, *Join, *Job, *Lost, *Started, *Ended:
-		return maxLarge
-	}
-	return maxSmall
-}
-
 // Append appends the frame as it travels to b.
 func (f *Frame) Append(b []byte) []byte {
-	b = binary.BigEndian.AppendUint32(b, uint32(header-4+len(f.Raw)))
-	b = append(b, byte(f.Kind))
-	b = binary.BigEndian.AppendUint32(b, uint32(int32(f.Host)))
-	return append(b, f.Raw...)
+	b = netconn.AppendHead(b, byte(f.Kind), hostSize+len(f.Raw))
+	return append(binary.BigEndian.AppendUint32(b, uint32(int32(f.Host))), f.Raw...)
 }
 
-// Read reads one frame and checks its head. The error is io.EOF, unwrapped, when
-// r ends before the first byte. After any error the stream is of no more use.
+// Read reads one frame and checks its kind, size and host, as netconn.ReadFrame does.
 func Read(r io.Reader) (*Frame, error) {
-	var head [header]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
+	kind, body, err := netconn.ReadFrame(r, sizes)
+	if err != nil {
 		return nil, err
 	}
-	f := &Frame{Kind: Kind(head[4]), Host: int(int32(binary.BigEndian.Uint32(head[5:])))}
-	n := int64(binary.BigEndian.Uint32(head[:])) - (header - 4)
-	switch {
-	case f.Kind == 0 || int(f.Kind) >= len(bodies):
-		return nil, fmt.Errorf("unknown frame kind %d", f.Kind)
-	case f.Host < All || f.Host >= job.MaxRanks:
+	f := &Frame{Kind: Kind(kind), Host: int(int32(binary.BigEndian.Uint32(body))), Raw: body[hostSize:]}
+	if f.Host < All || f.Host >= job.MaxRanks {
 		return nil, fmt.Errorf("frame for host %d", f.Host)
-	case n < 0 || n > int64(f.most()):
-		return nil, fmt.Errorf("frame kind %d of %d bytes, at most %d are possible", f.Kind, n, f.most())
 	}
-	var err error
-	if f.Raw, err = io.ReadAll(io.LimitReader(r, n)); err == nil && len(f.Raw) < int(n) { // allocates what comes
-		err = io.ErrUnexpectedEOF
-	}
-	return f, err
+	return f, nil
 }
 
 // Decode returns what the frame carries, checked.

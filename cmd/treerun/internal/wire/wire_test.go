@@ -15,6 +15,7 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/netconn"
 )
 
 // samples has one Body of each kind, with its fields set.
@@ -110,14 +111,13 @@ func TestBodiesThatCannotBe(t *testing.T) {
 // A head that cannot be is refused before anything is allocated for it.
 func TestHeadsThatCannotBe(t *testing.T) {
 	kindFinish, kindSaid, kindJob := kindOf(&Finish{}), kindOf(&RankMessage{}), kindOf(&Job{})
-	head := func(n uint32, kind Kind, host int32) []byte {
-		b := binary.BigEndian.AppendUint32(nil, n)
-		return binary.BigEndian.AppendUint32(append(b, byte(kind)), uint32(host))
+	head := func(n int, kind Kind, host int32) []byte {
+		return binary.BigEndian.AppendUint32(netconn.AppendHead(nil, byte(kind), n), uint32(host))
 	}
 	for name, b := range map[string][]byte{
-		"no kind": head(5, 0, 0), "unknown kind": head(5, Kind(len(bodies)), 0), "negative length": head(4, kindFinish, 0),
-		"too long": head(5+maxSmall+1, kindSaid, 0), "much too long": head(1<<31, kindJob, 0),
-		"no host": head(5, kindFinish, -2), "far host": head(5, kindFinish, job.MaxRanks),
+		"no kind": head(4, 0, 0), "unknown kind": head(4, Kind(len(bodies)), 0), "too short": head(3, kindFinish, 0),
+		"too long": head(4+maxSmall+1, kindSaid, 0), "much too long": head(1<<31, kindJob, 0),
+		"no host": head(4, kindFinish, -2), "far host": head(4, kindFinish, job.MaxRanks),
 	} {
 		if _, err := Read(io.MultiReader(bytes.NewReader(b), endless{})); err == nil {
 			t.Errorf("%s: no error", name)
@@ -177,8 +177,8 @@ func FuzzRead(f *testing.F) {
 		f.Add(Encode(i, b).Append(nil))
 	}
 	f.Add([]byte("GET /metrics HTTP/1.1\r\n\r\n"))
-	f.Add([]byte("\x00\x00\x00\x0a\x16\x00\x00\x00\x01\xdf\xff\xff\xff\xff"))
-	f.Add([]byte("\x00\x00\x00\x14\x0e\x00\x00\x00\x00\x82\xa5Ranks\xdd\xff\xff\xff\xff"))
+	f.Add([]byte("\x10\x00\x00\x00\x00\x00\x00\x09\x00\x00\x00\x01\xdf\xff\xff\xff\xff"))
+	f.Add([]byte("\x07\x00\x00\x00\x00\x00\x00\x10\x00\x00\x00\x00\x82\xa5Ranks\xdd\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r := bytes.NewReader(data)
 		for {
