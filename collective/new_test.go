@@ -94,7 +94,7 @@ func TestNoTopoCache(t *testing.T) {
 
 // TestNewGathers: what New costs all ranks of a host, or of several, whose graph is not known, and then is.
 func TestNewGathers(t *testing.T) {
-	for _, c := range []struct{ hosts, cold, warm int }{{1, 6, 3}, {3, 7, 4}} {
+	for _, c := range []struct{ hosts, cold, warm int }{{1, 5, 3}, {3, 7, 4}} {
 		dir := t.TempDir()
 		for _, want := range []int{c.cold, c.warm} {
 			count := func(w interface {

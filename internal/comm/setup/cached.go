@@ -46,7 +46,7 @@ const Refresh = "refresh"
 
 // hostsGraph returns the graph of ranks on several hosts: of each host, and of the
 // network between them, what an earlier job has measured, or now measures itself.
-func (s *setup) hostsGraph(cache *probe.Cache, all []hello) (*topo.Graph, error) {
+func (s *setup) hostsGraph(by allGather, cache *probe.Cache, all []hello) (*topo.Graph, error) {
 	if _, ok := s.W.(Networked); !ok {
 		return nil, errNotNetworked
 	}
@@ -62,7 +62,7 @@ func (s *setup) hostsGraph(cache *probe.Cache, all []hello) (*topo.Graph, error)
 	}
 	var graphs []*topo.Graph
 	s.between = new(Between)
-	if err := together(s.ctx, s.W.Size(), s.W.AllGather, func(g allGather) (err error) {
+	if err := together(s.ctx, s.W.Size(), by, func(g allGather) (err error) {
 		graphs, err = s.withinHosts(g, cache, hosts, all)
 		return err
 	}, func(g allGather) (err error) {

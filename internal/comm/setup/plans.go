@@ -82,6 +82,12 @@ func (p *Plans) layout() (l transport.Layout, err error) {
 	return l, err
 }
 
+// pairsDecided reports whether the pairs of ranks that have links are in the decision: they are some of many, on
+// several hosts.
+func (p *Plans) pairsDecided() bool {
+	return p.size > planner.PairRanks && len(plan.Hosts(p.graph)) > 1
+}
+
 // messageLane is the lane of messages between ranks; those of plans come after it.
 const messageLane = 0
 

@@ -151,20 +151,22 @@ type setup struct {
 	between *Between
 	places  []probe.Place // by rank
 
-	// Where rank 0 knows the graph of an earlier job it decides before it has heard from the others.
-	plans    *Plans            // rank 0's
+	plans *Plans // this rank's
+
+	// Where rank 0 knows the graph of an earlier job it plans and decides before it has heard from the others.
 	decision *planner.Decision // nil: it has not
 }
 
 func (s *setup) run() (*Setup, error) {
-	graph, err := s.graph()
+	all, err := s.compare()
 	if err != nil {
 		return nil, err
 	}
-	plans, layout, ep, err := s.planAndConnect(graph)
+	layout, ep, err := s.planAndConnect(all)
 	if err != nil {
 		return nil, err
 	}
+	plans := s.plans
 	measured := s.measuring()
 	gain, err := s.lendGain(ep, plans.Messages)
 	measured()
@@ -173,7 +175,7 @@ func (s *setup) run() (*Setup, error) {
 	}
 	c := &Setup{
 		Rank: s.W.Rank(), Size: s.W.Size(), Name: s.name, World: s.W, Config: s.Cfg,
-		Graph: graph, Between: s.between, Plans: plans, Endpoint: ep,
+		Graph: plans.graph, Between: s.between, Plans: plans, Endpoint: ep,
 		Waiter: waiterFor(HostsOf(s.W), s.W.Rank(), s.cores),
 	}
 	c.Waiter.Watch = s.wait
@@ -235,39 +237,46 @@ func (s *setup) compareHellos(all []hello, refused error) error {
 	return nil
 }
 
-// planAndConnect makes the plans for a graph, by rank 0's decision, and opens their links. Where the links do
-// not depend on the decision, both share their AllGathers. An error of planning comes before what follows from it.
-func (s *setup) planAndConnect(graph *topo.Graph) (p *Plans, l transport.Layout, ep transport.Endpoint, err error) {
-	if p = s.plans; p == nil || s.decision == nil {
-		p = newPlans(graph, s.W.Rank(), s.Cfg.machine(), s.Cfg.Planning)
-	}
-	p.HeapBytes = s.Cfg.HeapBytes // the least of all ranks
-	decide := func(g allGather) (err error) {
-		if s.decision == nil {
-			err = p.decideTogether(s.ctx, g, firstKinds)
-		} else if s.plans == nil {
-			err = p.follow(s.decision)
-		}
-		s.step("opening links")
-		return err
-	}
+// planAndConnect makes the plans, by rank 0's decision, and opens their links. What these do not depend on shares its
+// AllGathers with their opening: the decision, and on one host the measurement, too. An error of planning comes
+// before what follows from it.
+func (s *setup) planAndConnect(all []hello) (l transport.Layout, ep transport.Endpoint, err error) {
 	connect := func(g allGather) (err error) {
 		ep, err = s.Cfg.Connect(s.ctx, s.W, g, "collective", l)
 		return err
 	}
-	if s.decision != nil || p.size > planner.PairRanks && len(plan.Hosts(graph)) > 1 { // which names the pairs to join
-		if err = decide(s.W.AllGather); err == nil {
-			l, err = p.layout()
+	measures := s.decision == nil && s.Cfg.Graph == nil && OneHost(HostsOf(s.W))
+	if measures {
+		// What the links within a host are depends on the number of ranks alone.
+		links := newPlans(topo.UniformGraph(s.W.Size()), s.W.Rank(), s.Cfg.machine(), planner.Options{})
+		links.HeapBytes = s.Cfg.HeapBytes
+		l, err = links.layout()
+	} else {
+		err = s.plan(s.W.AllGather, all)
+	}
+	if err != nil {
+		return l, nil, err
+	}
+	if !measures && (s.decision != nil || s.plans.pairsDecided()) {
+		if err = s.decide(s.W.AllGather); err == nil {
+			l, err = s.plans.layout()
 		}
 		if err == nil {
 			err = connect(s.W.AllGather)
 		}
-		return p, l, ep, err
+		return l, ep, err
 	}
-	l, _ = p.layout() // none for a rank without plans: connecting fails then, too, on all ranks
+	if !measures {
+		l, _ = s.plans.layout() // none for a rank without plans: connecting fails then, too, on all ranks
+	}
 	var failed error
 	err = together(s.ctx, s.W.Size(), s.W.AllGather, func(g allGather) error {
-		failed = decide(g)
+		if measures {
+			failed = s.plan(g, all)
+		}
+		if failed == nil {
+			failed = s.decide(g)
+		}
 		return nil
 	}, connect)
 	if failed != nil {
@@ -276,14 +285,35 @@ func (s *setup) planAndConnect(graph *topo.Graph) (p *Plans, l transport.Layout,
 			err = errors.Join(err, ep.Close())
 		}
 	}
-	return p, l, ep, err
+	return l, ep, err
 }
 
-// graph returns the same graph on all ranks: the caller's, an earlier job's, or
-// a measured one.
-func (s *setup) graph() (*topo.Graph, error) {
-	cache := s.Cfg.TopoCache(s.W)
-	size, hosts := s.W.Size(), HostsOf(s.W)
+// plan makes this rank's plans for the graph.
+func (s *setup) plan(g allGather, all []hello) error {
+	graph, err := s.graph(g, all)
+	if err != nil {
+		return err
+	}
+	if s.plans == nil || s.decision == nil {
+		s.plans = newPlans(graph, s.W.Rank(), s.Cfg.machine(), s.Cfg.Planning)
+	}
+	s.plans.HeapBytes = s.Cfg.HeapBytes // the least of all ranks
+	return nil
+}
+
+// decide has the plans follow rank 0's decision.
+func (s *setup) decide(g allGather) (err error) {
+	if s.decision == nil {
+		err = s.plans.decideTogether(s.ctx, g, firstKinds)
+	} else if s.W.Rank() > 0 {
+		err = s.plans.follow(s.decision)
+	}
+	s.step("opening links")
+	return err
+}
+
+// compare tells the others of this rank, and returns what all tell.
+func (s *setup) compare() ([]hello, error) {
 	refused := s.Cfg.usePlanning(s.W)
 	h := hello{
 		Protocol: protocol, Settings: s.Cfg.values(), Cores: s.Cfg.Cores, Machine: job.MachineID(s.Cfg.Cores),
@@ -293,8 +323,8 @@ func (s *setup) graph() (*topo.Graph, error) {
 		h.Refused = strings.TrimPrefix(refused.Error(), ErrArgument.Error()+": ")
 	}
 	var kept *topo.Graph
-	if h.Host, kept = s.cachedHost(cache); kept != nil && refused == nil && OneHost(hosts) {
-		s.Cfg.coreHosts = hosts // as all find out
+	if h.Host, kept = s.cachedHost(s.Cfg.TopoCache(s.W)); kept != nil && refused == nil && OneHost(HostsOf(s.W)) {
+		s.Cfg.coreHosts = HostsOf(s.W) // as all find out
 		s.plans = newPlans(kept, 0, s.Cfg.machine(), s.Cfg.Planning)
 		h.Decision, _ = s.plans.decide(firstKinds) // an error comes again later, and is told then
 	}
@@ -303,9 +333,13 @@ func (s *setup) graph() (*topo.Graph, error) {
 	if err != nil {
 		return nil, fmt.Errorf("comparing settings: %w", err)
 	}
-	if err := s.compareHellos(all, refused); err != nil {
-		return nil, err
-	}
+	return all, s.compareHellos(all, refused)
+}
+
+// graph returns the same graph on all ranks: the caller's, an earlier job's, or
+// a measured one.
+func (s *setup) graph(by allGather, all []hello) (*topo.Graph, error) {
+	size := s.W.Size()
 	switch {
 	case s.Cfg.Graph != nil:
 		if s.Cfg.Graph.Ranks != size {
@@ -320,7 +354,7 @@ func (s *setup) graph() (*topo.Graph, error) {
 		return topo.UniformGraph(1), nil
 	}
 	measured := s.measuring()
-	g, err := s.measuredGraph(cache, hosts, all)
+	g, err := s.measuredGraph(by, all)
 	measured()
 	if err != nil {
 		return nil, fmt.Errorf("measuring the links: %w", err)
@@ -329,11 +363,12 @@ func (s *setup) graph() (*topo.Graph, error) {
 }
 
 // measuredGraph returns the graph of ranks on these hosts, as it is kept or measured.
-func (s *setup) measuredGraph(cache *probe.Cache, hosts []int, all []hello) (*topo.Graph, error) {
+func (s *setup) measuredGraph(by allGather, all []hello) (*topo.Graph, error) {
+	cache, hosts := s.Cfg.TopoCache(s.W), HostsOf(s.W)
 	if !OneHost(hosts) {
-		return s.hostsGraph(cache, all)
+		return s.hostsGraph(by, cache, all)
 	}
-	graphs, err := s.withinHosts(s.W.AllGather, cache, hosts, all)
+	graphs, err := s.withinHosts(by, cache, hosts, all)
 	if err != nil {
 		return nil, err
 	}
