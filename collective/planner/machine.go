@@ -31,12 +31,18 @@ const minSlots = 2
 func (p *Planner) shapeOfSlots() (slots, bytes int) {
 	n := p.graph.Ranks
 	switch {
-	case p.machine.Slots > 0:
-		return p.machine.Slots, p.machine.SlotBytes
-	case p.machine.Device:
+	case p.machine.Slots == 0 && p.machine.Device:
 		return deviceSlots(n, p.machine.StagingBytes)
-	case p.hosts != nil:
+	case p.machine.Slots == 0 && p.hosts != nil:
 		return hostSlots(n, p.hosts)
+	}
+	return p.machine.LocalSlots(n)
+}
+
+// LocalSlots returns the slots of every link between n ranks of one host, whatever the graph.
+func (m *Machine) LocalSlots(n int) (slots, bytes int) {
+	if m.Slots > 0 {
+		return m.Slots, m.SlotBytes
 	}
 	return localSlots(n)
 }

@@ -248,9 +248,9 @@ func (s *setup) planAndConnect(all []hello) (l transport.Layout, ep transport.En
 	measures := s.decision == nil && s.Cfg.Graph == nil && OneHost(HostsOf(s.W))
 	if measures {
 		// What the links within a host are depends on the number of ranks alone.
-		links := newPlans(topo.UniformGraph(s.W.Size()), s.W.Rank(), s.Cfg.machine(), planner.Options{})
-		links.HeapBytes = s.Cfg.HeapBytes
-		l, err = links.layout()
+		m := s.Cfg.machine()
+		l = transport.Layout{Size: s.W.Size(), HeapBytes: s.Cfg.HeapBytes}
+		l.Slots, l.SlotBytes = m.LocalSlots(l.Size)
 	} else {
 		err = s.plan(s.W.AllGather, all)
 	}
