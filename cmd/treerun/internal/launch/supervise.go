@@ -140,9 +140,11 @@ func (s *supervisor) timeIsUp() {
 	case s.stage == draining:
 		s.begin(cause{kind: byTimeout})
 		s.giveUp()
-	case s.running > 0 || starting: // else only leftovers remain
+	case s.running > 0 || starting:
 		s.late, s.early = s.stragglers(), starting
 		s.begin(cause{kind: byTimeout})
+	default: // only leftovers are waited for; the limit holds again when output is
+		s.timeout = time.After(unreadGrace)
 	}
 }
 
