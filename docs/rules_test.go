@@ -67,7 +67,7 @@ var libraries = map[string]string{
 		"cmd/treerun/internal/wire",
 	"github.com/spf13/pflag": "cmd/... examples/...",
 	"golang.org/x/sys": "transport/internal/osys internal/netconn internal/job internal/iface internal/safefile " +
-		"topo/probe cmd/...",
+		"topo/probe internal/testutil/fakegpu cmd/...",
 	"golang.org/x/term":  "cmd/...",
 	"gonum.org/v1/gonum": "examples/train",
 	"gonum.org/v1/plot":  "internal/chart",

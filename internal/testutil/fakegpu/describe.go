@@ -12,10 +12,12 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/treerun/treerun/topo"
 )
 
-const maxGPUs, maxCPUs = 64, 4096 // as in src/host.h
+const maxGPUs = 64 // as in src/host.h
 
 // someRanks parts "NAME/0-3" from the ranks.
 var someRanks = regexp.MustCompile(`^(.+)/(\d+)(?:-(\d+))?$`)
@@ -118,8 +120,11 @@ func describe(g *topo.Graph, nonce uint64) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "graph %.120s\nnonce %x\nnumas %d\n", strings.Map(plain, g.Name), nonce, numas(g))
 	writeCPUs(&b, numas(g))
-	switched := slices.ContainsFunc(g.Links, func(l topo.Link) bool { return l.Kind == "nvswitch" })
-	for i := range switches(switched, m) {
+	switches := 0 // that a GPU's links are spread over
+	if slices.ContainsFunc(g.Links, func(l topo.Link) bool { return l.Kind == "nvswitch" }) {
+		switches = min(m.links, 6)
+	}
+	for i := range switches {
 		fmt.Fprintf(&b, "switch bus %x\n", 0xd0+i)
 	}
 	for r := range g.Ranks {
@@ -128,7 +133,7 @@ func describe(g *topo.Graph, nonce uint64) (string, error) {
 			uuid[:16], 6+3*r, numa(g, r), m.major, m.minor, m.processors, m.pcie, m.version, int(1000*m.rate), 256<<20, m.name)
 	}
 	for r := range g.Ranks {
-		for _, end := range linksOf(g, m, r, switched) {
+		for _, end := range linksOf(g, m, r, switches) {
 			fmt.Fprintf(&b, "nvlink %d %s\n", r, end)
 		}
 	}
@@ -158,21 +163,13 @@ func writeCPUs(b *strings.Builder, nodes int) {
 	}
 }
 
-// allowedCPUs reads a line such as "Cpus_allowed_list:	0-3,8". It returns what it
-// understands: a fake GPU without CPUs near it is no harm.
-func allowedCPUs() []int {
-	status, _ := os.ReadFile("/proc/self/status")
-	_, list, _ := strings.Cut(string(status), "Cpus_allowed_list:")
-	list, _, _ = strings.Cut(list, "\n")
-	var cpus []int
-	for part := range strings.SplitSeq(strings.TrimSpace(list), ",") {
-		first, last, isRange := strings.Cut(part, "-")
-		if !isRange {
-			last = first
-		}
-		a, err := strconv.Atoi(first)
-		b, err2 := strconv.Atoi(last)
-		for cpu := a; err == nil && err2 == nil && cpu <= b && cpu < maxCPUs; cpu++ {
+// allowedCPUs returns those of this process, none where it is not told: a fake GPU without CPUs
+// near it is no harm.
+func allowedCPUs() (cpus []int) {
+	var set unix.CPUSet
+	_ = unix.SchedGetaffinity(0, &set)
+	for cpu := range len(set) * 64 {
+		if set.IsSet(cpu) {
 			cpus = append(cpus, cpu)
 		}
 	}
@@ -186,21 +183,10 @@ func plain(r rune) rune {
 	return r
 }
 
-// switches is the number of NVSwitches that a GPU's links are spread over.
-func switches(switched bool, m model) int {
-	if !switched {
-		return 0
-	}
-	return min(m.links, 6)
-}
-
 // linksOf says what is at the other end of each NVLink of a GPU.
-func linksOf(g *topo.Graph, m model, r int, switched bool) []string {
-	var ends []string
-	for i := range m.links {
-		if switched {
-			ends = append(ends, fmt.Sprint("switch ", i%switches(true, m)))
-		}
+func linksOf(g *topo.Graph, m model, r, switches int) (ends []string) {
+	for i := 0; i < m.links && switches > 0; i++ {
+		ends = append(ends, fmt.Sprint("switch ", i%switches))
 	}
 	for _, l := range g.Links {
 		if l.Kind != "nvlink" || l.A != r && l.B != r {

@@ -36,7 +36,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -51,7 +50,7 @@ const Variable = "TREERUN_FAKE_GPU"
 // cannot be opened on another.
 type Host struct {
 	dir  string
-	libs []string
+	libs string // their folder
 	gpus int
 }
 
@@ -102,7 +101,7 @@ func (h *Host) GPUs() int { return h.gpus }
 // Env returns the variables that bring a process onto the host, to be added to
 // its environment.
 func (h *Host) Env() []string {
-	path := strings.Join(h.libs, ":")
+	path := h.libs
 	if old := os.Getenv("LD_LIBRARY_PATH"); old != "" {
 		path += ":" + old
 	}

@@ -31,8 +31,12 @@ var driver = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	program := filepath.Join(dir, "drive")
-	flags := []string{"-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"}
-	return program, compile(compilers()[0], flags, files, []string{"-o", program})
+	flags := []string{"-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-o", program}
+	out, err := exec.Command(compilers()[0], append(flags, files...)...).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w\n%s", err, out)
+	}
+	return program, err
 })
 
 func TestMain(m *testing.M) {
