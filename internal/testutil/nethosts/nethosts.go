@@ -34,23 +34,17 @@ type Options struct {
 	Networks []Network
 }
 
-// Network is one switch, or one mesh of direct links. In network k, host i has
-// the addresses 10.77.k.(i+1) and fd77:k::(i+1).
+// Network is one switch, or one mesh of direct links. In network k, host i has the address
+// 10.77.k.(i+1), and on a switch fd77:k::(i+1).
 type Network struct {
-	// Device is the name of the hosts' device; "eth" and the network's number if
-	// empty. A mesh has one more device per link, see Mesh.
-	Device string
-	// Rates are those of the hosts on this switch: one for all, or one per host.
-	// "500mbit" holds for both directions, "800mbit/200mbit" is sending/receiving,
-	// "-" is unshaped. Without rates nothing is shaped.
+	// Rates are those of the hosts on this switch, in each direction: one for all, or one
+	// per host, such as "500mbit"; "-" is unshaped. Without rates nothing is shaped.
 	Rates []string
 	// Mesh makes this network a mesh: Mesh[i][j] is the rate from host i to host j;
 	// "-" is unshaped, "0" is no link, and the diagonal is ignored. The link to host
-	// j is device "to<j>", with addresses of its own; what goes to host j's address
-	// takes it. A host's address stands on Device, which leads nowhere.
+	// j is device "to<j>", with an address of its own; what goes to host j's address
+	// takes it. A host's address stands on a device that leads nowhere.
 	Mesh [][]string
-	// Absent are the hosts without a device here.
-	Absent []int
 }
 
 // Hosts is a set of hosts that stand. Its methods may be called concurrently,

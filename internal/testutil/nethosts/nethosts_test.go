@@ -102,7 +102,7 @@ func TestHostsAreApart(t *testing.T) {
 
 func TestUnplugAndSplit(t *testing.T) {
 	h := nethosts.Up(t, 3, nethosts.Options{Networks: []nethosts.Network{{},
-		{Device: "fast", Rates: []string{"500mbit"}, Absent: []int{2}}}})
+		{Rates: []string{"500mbit"}}}})
 	server(t, h, 0)
 	slow, fast := h.AddrIn(0, 0).String()+":4000", h.AddrIn(1, 0).String()+":4000"
 	check := func(when, from1, from1fast, from2 string) {
@@ -118,8 +118,8 @@ func TestUnplugAndSplit(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := run(t, h, 1, "ls /sys/class/net; tc qdisc show dev fast"); !strings.HasPrefix(got,
-		"eth0\nfast\nlo\nqdisc tbf") || !strings.Contains(got, "rate 500Mbit") {
+	if got := run(t, h, 1, "ls /sys/class/net; tc qdisc show dev eth1"); !strings.HasPrefix(got,
+		"eth0\neth1\nlo\nqdisc tbf") || !strings.Contains(got, "rate 500Mbit") {
 		t.Errorf("devices of host 1: %q", got)
 	}
 	check("at first", "h0", "h0", "h0")
@@ -146,31 +146,19 @@ func TestMesh(t *testing.T) {
 	}
 	server(t, h, 0)
 	server(t, h, 2)
-	for _, to := range []string{h.Addr(0).String(), "[" + h.Addr6(0).String() + "]"} {
-		for i := range 3 {
-			if got := dial(t, h, i, to+":4000"); got != "h0" {
-				t.Errorf("host %d to %s: %s", i, to, got)
-			}
+	for i := range 3 {
+		if got := dial(t, h, i, h.Addr(0).String()+":4000"); got != "h0" {
+			t.Errorf("host %d to host 0: %s", i, got)
 		}
 	}
 	if got := dial(t, h, 1, h.Addr(2).String()+":4000"); got == "h2" {
 		t.Error("there is no link from 1 to 2, and yet one gets there")
 	}
-	for _, c := range []struct {
-		do   func() error
-		want string
-	}{
-		{func() error { return h.Cut(0, 1, 0) }, "timeout"},
-		{func() error { return h.Mend(0, 0, 1) }, "h0"},
-		{func() error { return h.Unplug(0, 0) }, "timeout"},
-		{func() error { return h.Plug(0, 0) }, "h0"},
-	} {
-		if err := c.do(); err != nil {
-			t.Fatal(err)
-		}
-		if got := dial(t, h, 1, "h0:4000"); got != c.want {
-			t.Errorf("%s, want %s", got, c.want)
-		}
+	if err := h.Cut(0, 1, 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := dial(t, h, 1, "h0:4000"); got != "timeout" {
+		t.Errorf("over a link that was cut: %s", got)
 	}
 	if err := h.Cut(0, 1, 2); err == nil {
 		t.Error("a link that is not there could be cut")
@@ -314,11 +302,9 @@ func TestOptionsAreChecked(t *testing.T) {
 		{0, nethosts.Network{}, "0 hosts, want 1..250"},
 		{3, nethosts.Network{Rates: []string{"-", "-"}}, "2 rates for 3 hosts"},
 		{2, nethosts.Network{Rates: []string{"5"}}, `rate "5"`},
-		{2, nethosts.Network{Rates: []string{"5mbit/0mbit"}}, `rate "0mbit"`},
+		{2, nethosts.Network{Rates: []string{"0mbit"}}, `rate "0mbit"`},
 		{2, nethosts.Network{Rates: []string{"NaNmbit"}}, `rate "NaNmbit"`},
-		{2, nethosts.Network{Absent: []int{2}}, "no host 2"},
 		{2, nethosts.Network{Mesh: [][]string{{"-"}, {"-"}}}, "2 rows of 2 rates"},
-		{2, nethosts.Network{Mesh: [][]string{{"-", "0"}, {"-", "-"}}}, "from host 0 to 1"},
 	} {
 		h, err := nethosts.Make(c.n, nethosts.Options{Networks: []nethosts.Network{c.nw}})
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -13,8 +12,9 @@ func (h *Hosts) writeNames() error {
 	var b strings.Builder
 	b.WriteString("127.0.0.1 localhost\n::1 localhost\n")
 	for i, name := range h.names {
-		if !slices.Contains(h.networks[0].Absent, i) {
-			fmt.Fprintf(&b, "%s %s\n%s %s\n", h.Addr(i), name, h.Addr6(i), name)
+		fmt.Fprintf(&b, "%s %s\n", h.Addr(i), name)
+		if h.networks[0].Mesh == nil {
+			fmt.Fprintf(&b, "%s %s\n", h.Addr6(i), name)
 		}
 	}
 	return os.WriteFile(filepath.Join(h.dir, "hosts"), []byte(b.String()), 0o644)

@@ -1,9 +1,6 @@
 package nethosts
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // plan gathers the commands for one namespace.
 type plan struct {
@@ -20,7 +17,7 @@ func (p *plan) pair(mine, its string, it *plan) {
 
 // shape limits what leaves by device dev.
 func (p *plan) shape(dev, rate string) {
-	if bits := mustRate(rate); bits > 0 {
+	if bits, _ := parseRate(rate); bits > 0 { // Make has seen that it is one
 		// Whole 64 KiB packets would pass as one burst; queues of 10 ms keep TCP going.
 		burst, queue := max(bits/8/2000, 32<<10), max(bits/8/100, 256<<10)
 		p.link("link set dev %s gso_max_size 16384 gso_max_segs 16", dev)
@@ -41,20 +38,16 @@ func (h *Hosts) wire() error {
 			h.wireMesh(k, hosts)
 		}
 	}
-	// The first commands make the pairs of devices: the switches', then the meshes'.
-	for _, p := range append([]*plan{middle}, hosts...) {
-		if err := p.ns.batch("ip", p.pairs); err != nil {
-			return err
-		}
-	}
-	for _, p := range append([]*plan{middle}, hosts...) {
-		if err := p.ns.batch("ip", p.ip); err != nil {
-			return err
-		}
-	}
-	for _, p := range append([]*plan{middle}, hosts...) {
-		if err := p.ns.batch("tc", p.tc); err != nil {
-			return err
+	// First come the pairs of devices: the switches', then the meshes'.
+	for _, commands := range []func(p *plan) (tool string, lines []string){
+		func(p *plan) (string, []string) { return "ip", p.pairs },
+		func(p *plan) (string, []string) { return "ip", p.ip },
+		func(p *plan) (string, []string) { return "tc", p.tc },
+	} {
+		for _, p := range append([]*plan{middle}, hosts...) {
+			if err := p.ns.batch(commands(p)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -70,9 +63,6 @@ func (h *Hosts) wirePorts(k int, middle *plan, hosts []*plan) {
 	}
 	dev := h.Device(k)
 	for i, p := range hosts {
-		if slices.Contains(nw.Absent, i) {
-			continue
-		}
 		port := port(k, i)
 		middle.pair(port, dev, p)
 		if nw.Mesh == nil {
@@ -80,22 +70,18 @@ func (h *Hosts) wirePorts(k int, middle *plan, hosts []*plan) {
 		}
 		middle.link("link set dev %s up", port)
 		p.link("addr add %s/24 dev %s", h.AddrIn(k, i), dev)
-		p.link("addr add %s/64 dev %s nodad", h.Addr6In(k, i), dev)
+		if nw.Mesh == nil {
+			p.link("addr add %s/64 dev %s nodad", h.Addr6In(k, i), dev)
+		}
 		p.link("link set dev %s up", dev)
 		p.link("route change 10.77.%d.0/24 dev %s src %s congctl cubic", k, dev, h.AddrIn(k, i))
-		out, in := nw.rates(i)
-		p.shape(dev, out)
-		middle.shape(port, in)
+		p.shape(dev, nw.rate(i))
+		middle.shape(port, nw.rate(i))
 	}
 }
 
 // Device returns the name of the hosts' device in network k.
-func (h *Hosts) Device(k int) string {
-	if d := h.networks[k].Device; d != "" {
-		return d
-	}
-	return fmt.Sprint("eth", k)
-}
+func (h *Hosts) Device(k int) string { return fmt.Sprint("eth", k) }
 
 // port names host i's port on the switch of network k.
 func port(k, i int) string { return fmt.Sprintf("p%dx%d", k, i) }
