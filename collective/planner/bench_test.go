@@ -19,10 +19,10 @@ func BenchmarkDecide(b *testing.B) {
 	two, _ := topo.Machine("dgx1v-x2")
 	for name, g := range map[string]*topo.Graph{
 		"dgx1v": dgx, "dgx1v-x2": two, "8": topo.UniformGraph(8), "sockets of 9": sockets(9), "sockets of 16": sockets(16),
-		"4x1 even": testutil.EvenHosts(4, 1), "4x1 mesh": testutil.MeshedHosts(1),
-		"4x2 even": testutil.EvenHosts(4, 2), "4x2 mesh": testutil.MeshedHosts(2),
-		"8x8 even": testutil.EvenHosts(8, 8), "16x1 uneven": rough(16, 1), "32x8 uneven": rough(32, 8),
-		"64x8 even": testutil.EvenHosts(64, 8), "64x8 uneven": rough(64, 8),
+		"4x1 even": evenHosts(4, 1), "4x1 mesh": meshedHosts(1),
+		"4x2 even": evenHosts(4, 2), "4x2 mesh": meshedHosts(2),
+		"8x8 even": evenHosts(8, 8), "16x1 uneven": rough(16, 1), "32x8 uneven": rough(32, 8),
+		"64x8 even": evenHosts(64, 8), "64x8 uneven": rough(64, 8),
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

@@ -27,7 +27,7 @@ func everyKind() (list []plan.Kind) {
 // testGraphs returns graphs by name: machines, ranks that are all alike, two sockets,
 // several hosts and what chance makes.
 func testGraphs() map[string]*topo.Graph {
-	all := testutil.AllHosts()
+	all := allHosts()
 	for _, n := range []int{1, 2, 3, 5, 8, directRanks + 1} {
 		all[fmt.Sprintf("uniform %d", n)] = topo.UniformGraph(n)
 	}
@@ -36,7 +36,7 @@ func testGraphs() map[string]*topo.Graph {
 		all[name], _ = topo.Machine(name)
 	}
 	all["sockets of 9"] = sockets(9)
-	all["even, 3 hosts of 3"] = testutil.EvenHosts(3, 3)
+	all["even, 3 hosts of 3"] = evenHosts(3, 3)
 	all["rough, 5 hosts of 2"] = testutil.Hosts(5, 2, func(a, b int) float64 { return float64(4 + (7*a+3*b)%5) },
 		func(h int) float64 { return float64(4 + h%3) })
 	for i := range 5 {

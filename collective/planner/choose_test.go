@@ -147,10 +147,10 @@ func TestRules(t *testing.T) {
 		{topo.UniformGraph(2), Machine{Cores: 2}, false}, {topo.UniformGraph(4), Machine{Cores: 4}, false},
 		{topo.UniformGraph(3), Machine{Cores: 2}, true}, {topo.UniformGraph(8), Machine{Cores: 2}, true},
 		{topo.UniformGraph(16), Machine{Cores: 4}, true}, {topo.UniformGraph(4), Machine{}, false},
-		{testutil.EvenHosts(4, 1), Machine{Cores: 2, CoreHosts: one}, true},
-		{testutil.EvenHosts(4, 1), Machine{Cores: 4, CoreHosts: one}, false},
-		{testutil.EvenHosts(4, 1), Machine{Cores: 2, CoreHosts: []int{0, 0, 0, 1}}, false},
-		{testutil.EvenHosts(4, 1), Machine{Cores: 2, CoreHosts: apart}, false},
+		{evenHosts(4, 1), Machine{Cores: 2, CoreHosts: one}, true},
+		{evenHosts(4, 1), Machine{Cores: 4, CoreHosts: one}, false},
+		{evenHosts(4, 1), Machine{Cores: 2, CoreHosts: []int{0, 0, 0, 1}}, false},
+		{evenHosts(4, 1), Machine{Cores: 2, CoreHosts: apart}, false},
 	} {
 		for i := range c.g.Links {
 			c.g.Links[i].LatencyUs = max(c.g.Links[i].LatencyUs, 1) // that trees take several times

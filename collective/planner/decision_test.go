@@ -38,7 +38,7 @@ func decided(t testing.TB, p *Planner) *Decision {
 func TestFollow(t *testing.T) {
 	dgx, _ := topo.Machine("dgx1v")
 	for name, g := range map[string]*topo.Graph{
-		"dgx1v": dgx, "mesh": testutil.MeshedHosts(2), "uniform": topo.UniformGraph(5), "sockets": sockets(9),
+		"dgx1v": dgx, "mesh": meshedHosts(2), "uniform": topo.UniformGraph(5), "sockets": sockets(9),
 		"one": topo.UniformGraph(1),
 	} {
 		first, other := plannerOf(t, g, Options{}), plannerOf(t, g, Options{})
@@ -68,7 +68,7 @@ func TestFollow(t *testing.T) {
 
 // TestFollowRefuses: what no rank can have decided is refused, with the reason.
 func TestFollowRefuses(t *testing.T) {
-	g := testutil.MeshedHosts(2)
+	g := meshedHosts(2)
 	first := plannerOf(t, g, Options{})
 	for want, spoil := range map[string]func(d *Decision){
 		`no plan by algorithm square`:     func(d *Decision) { d.Tables[0].Choices[0].Algorithm = "square" },
@@ -130,7 +130,7 @@ func TestFollowOtherTrees(t *testing.T) {
 	}
 	dgx, _ := topo.Machine("dgx1v-x2")
 	abilene, _ := topo.Machine("abilene")
-	for name, g := range map[string]*topo.Graph{"mesh": testutil.MeshedHosts(2), "sockets": sockets(5), "dgx1v-x2": dgx,
+	for name, g := range map[string]*topo.Graph{"mesh": meshedHosts(2), "sockets": sockets(5), "dgx1v-x2": dgx,
 		"abilene": abilene} {
 		first := decided(t, plannerOf(t, g, Options{}))
 		for i := range first.Forests {
@@ -181,7 +181,7 @@ func (p *Planner) usable(d *Decision) error {
 // FuzzDecision: whatever rank 0 sends, the others take it over or refuse it, and plans
 // that follow from it are right.
 func FuzzDecision(f *testing.F) {
-	graphs := []*topo.Graph{testutil.MeshedHosts(1), testutil.MeshedHosts(2), topo.UniformGraph(3), sockets(4)}
+	graphs := []*topo.Graph{meshedHosts(1), meshedHosts(2), topo.UniformGraph(3), sockets(4)}
 	for _, g := range graphs {
 		data, err := msgpack.Marshal(decided(f, plannerOf(f, g, Options{})))
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 // every rank has a part, at 90 %.
 func TestHostsReachTheBound(t *testing.T) {
 	const bytes = 16 << 20
-	for name, g := range testutil.AllHosts() {
+	for name, g := range allHosts() {
 		p := plannerOf(t, g, Options{})
 		for _, kind := range []plan.Kind{plan.AllReduce, plan.Broadcast, plan.Reduce, plan.AllGather, plan.ReduceScatter} {
 			least := 0.95
@@ -39,7 +39,7 @@ func TestHostsReachTheBound(t *testing.T) {
 func TestSlotsBetweenHosts(t *testing.T) {
 	for _, gbs := range []float64{1e-6, 0.0125, 0.025, 0.0625, 0.125, 1.25, 12.5} {
 		for _, us := range []float64{10, 50, 1000, 20000} {
-			g := testutil.EvenHosts(8, 1)
+			g := evenHosts(8, 1)
 			for i := range g.Links {
 				g.Links[i].GBytesPerSecond, g.Links[i].LatencyUs = gbs, us
 			}
@@ -63,7 +63,7 @@ func TestSlotsBetweenHosts(t *testing.T) {
 func TestLinksOfManyHosts(t *testing.T) {
 	before := 0
 	for hosts := 32; hosts <= 64; hosts *= 2 {
-		p := plannerOf(t, testutil.EvenHosts(hosts, 8), Options{})
+		p := plannerOf(t, evenHosts(hosts, 8), Options{})
 		pairs, err := p.Pairs()
 		if err != nil {
 			t.Fatal(err)
@@ -97,7 +97,7 @@ func TestLinksOfManyHosts(t *testing.T) {
 // the network is slow.
 func TestChunksByPrice(t *testing.T) {
 	const bytes = 64 << 10
-	for rate, want := range map[float64]int64{6: 1, 500 * testutil.Mbit: 3} {
+	for rate, want := range map[float64]int64{6: 1, 500 * mbit: 3} {
 		g := testutil.Hosts(4, 1, testutil.Wires(rate), testutil.Always(0))
 		p := plannerFor(t, g, Machine{Cores: 2, CoreHosts: []int{0, 0, 0, 0}}, Options{})
 		o, err := p.candidatesFor(plan.Broadcast, 0)
@@ -120,7 +120,7 @@ func TestChunksByPrice(t *testing.T) {
 // the sizes that are priced have chunks that their own price asks for.
 func TestChunksBetweenPricedSizes(t *testing.T) {
 	const bytes = 1 << 20 // priced are 512 KiB and 2 MiB
-	p := plannerOf(t, testutil.EvenHosts(4, 1), Options{})
+	p := plannerOf(t, evenHosts(4, 1), Options{})
 	c := choose(t, p, plan.AllReduce, -1, bytes)
 	own, err := p.cheapest([]*Candidate{c.Candidate}, bytes)
 	if err != nil {
@@ -170,9 +170,9 @@ func TestCrowded(t *testing.T) {
 		"devices":              {topo.UniformGraph(64), Machine{Device: true, StagingBytes: 1 << 20}, false},
 		"8 ranks on 2 cores":   {topo.UniformGraph(8), Machine{Cores: 2}, false},
 		"9 ranks on 2 cores":   {topo.UniformGraph(9), Machine{Cores: 2}, true},
-		"hosts of their own":   {testutil.EvenHosts(16, 1), Machine{Cores: 2}, false},
-		"hosts of one machine": {testutil.EvenHosts(16, 1), Machine{Cores: 2, CoreHosts: make([]int, 16)}, true},
-		"oversubscribed hosts": {testutil.EvenHosts(2, 9), Machine{Cores: 2}, true},
+		"hosts of their own":   {evenHosts(16, 1), Machine{Cores: 2}, false},
+		"hosts of one machine": {evenHosts(16, 1), Machine{Cores: 2, CoreHosts: make([]int, 16)}, true},
+		"oversubscribed hosts": {evenHosts(2, 9), Machine{Cores: 2}, true},
 	} {
 		if got := plannerFor(t, c.g, c.m, Options{}).Oversubscribed(); got != c.want {
 			t.Errorf("%s: oversubscribed %t, want %t", name, got, c.want)
@@ -183,7 +183,7 @@ func TestCrowded(t *testing.T) {
 // A host whose ranks are not all linked has no star, so that leaders cannot collect from
 // their hosts: with many ranks, too, that is a reason, and what is left is chosen from.
 func TestLeadersWithoutLinks(t *testing.T) {
-	g := testutil.EvenHosts(PairRanks/8+1, 8)
+	g := evenHosts(PairRanks/8+1, 8)
 	g.Links = slices.DeleteFunc(g.Links, func(l topo.Link) bool { return l.B-l.A == 5 && g.Hosts[l.A] == g.Hosts[l.B] })
 	p := plannerOf(t, g, Options{})
 	if c := choose(t, p, plan.AllReduce, -1, 1<<10); !strings.HasPrefix(c.Algorithm, "hierarchical:") {

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -139,7 +138,7 @@ func TestOptionsOutOfRange(t *testing.T) {
 func TestOptionsOfLoneRanks(t *testing.T) {
 	for _, o := range []Options{{MaxTrees: 1}, {Algorithm: "packing", MaxTrees: 1},
 		{Algorithm: "packing:all", MaxTrees: 1}} {
-		c := choose(t, plannerOf(t, testutil.EvenHosts(4, 1), o), plan.AllReduce, -1, 64<<20)
+		c := choose(t, plannerOf(t, evenHosts(4, 1), o), plan.AllReduce, -1, 64<<20)
 		if c.Algorithm != "packing" || len(c.Channels) != 1 {
 			t.Errorf("%s: %s with %d trees", o.String(), c.Name(), len(c.Channels))
 		}
@@ -180,7 +179,7 @@ func TestOffers(t *testing.T) {
 
 // Where every host has one rank, who asks for hierarchical is told what to ask for.
 func TestOffersOfLoneRanks(t *testing.T) {
-	p := plannerOf(t, testutil.EvenHosts(4, 1), Options{Algorithm: "hierarchical"})
+	p := plannerOf(t, evenHosts(4, 1), Options{Algorithm: "hierarchical"})
 	if err := p.Supports(plan.AllReduce, 0); err == nil ||
 		!strings.Contains(err.Error(), "every host has one rank: ask for") {
 		t.Errorf("%v", err)

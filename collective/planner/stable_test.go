@@ -20,7 +20,7 @@ func TestStable(t *testing.T) {
 	for n := 1; n <= 9; n++ {
 		graphs[fmt.Sprintf("1 host, %d ranks", n)] = topo.UniformGraph(n)
 	}
-	for name, g := range testutil.AllHosts() {
+	for name, g := range allHosts() {
 		graphs[name] = g
 	}
 	other := 0

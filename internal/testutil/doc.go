@@ -2,7 +2,7 @@
 // the machine cannot do, and TREERUN_REQUIRE forbid that; WithLonger tries longer
 // limits on a busy machine; Thorough says whether TREERUN_ROUNDS asks for all rounds of
 // what could go on for long; FreeAddress and FreePorts give addresses of the loopback at
-// which nobody listens; EvenHosts and its neighbours make Graphs of several hosts; Proxy
+// which nobody listens; Hosts and ScatteredHosts make Graphs of several hosts; Proxy
 // disturbs TCP connections; Job is a job whose ranks are goroutines of a test, with the
 // Worlds that rank.Init gives the ranks of a real one. Only tests import it.
 package testutil

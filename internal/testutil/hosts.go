@@ -7,9 +7,6 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Mbit is the rate of 1 Mbit/s in GB/s of payload.
-const Mbit = 1e6 / 8 * 0.956 / 1e9
-
 // Hosts returns a graph of hosts of so many ranks each, one host after the other, with a wire
 // per pair of hosts of that rate, 0 for none, and a card for every host with a rate.
 func Hosts(hosts, each int, wire func(a, b int) float64, card func(h int) float64) *topo.Graph {
@@ -44,36 +41,6 @@ func Always(rate float64) func(int) float64 { return func(int) float64 { return 
 
 // Wires is the same rate for every wire.
 func Wires(rate float64) func(int, int) float64 { return func(int, int) float64 { return rate } }
-
-// EvenHosts is hosts with a card of 500 Mbit/s each.
-func EvenHosts(hosts, each int) *topo.Graph {
-	return Hosts(hosts, each, Wires(500*Mbit), Always(500*Mbit))
-}
-
-// unevenHosts is four hosts with cards of 800, 400, 200 and 100 Mbit/s.
-func unevenHosts(each int) *topo.Graph {
-	cards := []float64{800 * Mbit, 400 * Mbit, 200 * Mbit, 100 * Mbit}
-	wire := func(a, b int) float64 { return min(cards[a], cards[b]) }
-	return Hosts(4, each, wire, func(h int) float64 { return cards[h] })
-}
-
-// MeshedHosts is four hosts with a link of its own for every pair.
-func MeshedHosts(each int) *topo.Graph {
-	rates := [4][4]float64{{0, 800, 400, 200}, {0, 0, 100, 400}, {0, 0, 0, 800}}
-	return Hosts(4, each, func(a, b int) float64 { return rates[a][b] * Mbit }, Always(0))
-}
-
-// AllHosts returns networks of four hosts by a name: even and uneven ones, with one rank and
-// two on each.
-func AllHosts() map[string]*topo.Graph {
-	all := map[string]*topo.Graph{}
-	for each := 1; each <= 2; each++ {
-		all[fmt.Sprintf("even, %d each", each)] = EvenHosts(4, each)
-		all[fmt.Sprintf("mesh, %d each", each)] = MeshedHosts(each)
-		all[fmt.Sprintf("uneven cards, %d each", each)] = unevenHosts(each)
-	}
-	return all
-}
 
 // ScatteredHosts returns a network of hosts that have one rank at least, each rank on
 // any of them, with wires and cards of any rates.
