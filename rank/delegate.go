@@ -87,12 +87,8 @@ func (m *members) NotifyJoin(n *memberlist.Node) {
 	}
 }
 
-// NotifyLeave is for memberlist.
-func (m *members) NotifyLeave(n *memberlist.Node) {
-	if r, err := strconv.Atoi(n.Name); err == nil && r != m.self.Rank {
-		m.lost(r)
-	}
-}
+// NotifyLeave is for memberlist, which looks after no rank here.
+func (m *members) NotifyLeave(*memberlist.Node) {}
 
 // NotifyUpdate is for memberlist.
 func (m *members) NotifyUpdate(*memberlist.Node) {}

@@ -23,10 +23,9 @@
 //
 // # How the ranks find each other
 //
-// Each rank listens at one TCP port, and gossips at the UDP port of the same
-// number: at the loopback address when all ranks are on one host, else at all
-// addresses. It offers others the addresses that suit them best, and they keep
-// the first at which it proves itself. Nobody who does not prove within a second
+// Each rank listens at one TCP port: at the loopback address when all ranks are
+// on one host, else at all addresses. It offers others the addresses that suit
+// them best, and they keep the first at which it proves itself. Nobody who does not prove within a second
 // to know the job's secret is listened to. hashicorp/memberlist carries the
 // membership: who the ranks are and where they listen. Blobs travel over
 // connections between the ranks themselves, in ceil(log2 n) steps. Init that

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/memberlist"
 
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/testutil"
@@ -269,49 +268,6 @@ func TestStartTimeoutNamesWhoIsMissing(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-// memberlist's opinion counts for ranks on other hosts only: one on this host
-// may be stopped in a debugger.
-func TestHostThatDoesNotAnswer(t *testing.T) {
-	j := newTestJob(t, 4).start()
-	gone := &memberlist.Node{Name: "3"}
-	j.worlds[0].members.NotifyLeave(gone)
-	if r, err := j.worlds[0].Failure(); err != nil {
-		t.Fatalf("rank %d, on the same host, failed: %v", r, err)
-	}
-	for _, w := range j.worlds {
-		w.members.mu.Lock()
-		w.members.table[3].Host = "elsewhere"
-		w.members.mu.Unlock()
-	}
-	j.worlds[0].cfg.parsed.PeerTimeout = time.Hour // however long ago that is on a busy machine
-	j.worlds[0].members.NotifyLeave(gone)
-	if r, err := j.worlds[0].Failure(); err != nil {
-		t.Fatalf("rank %d, from which something has just come, failed: %v", r, err)
-	}
-	j.worlds[0].cfg.parsed.PeerTimeout = 0
-	j.worlds[0].members.NotifyLeave(gone)
-	j.allFailed(-1, 3, "does not answer any more on host here: it, its host, or the network between is down")
-}
-
-// A rank on another host that has closed its world does not answer either.
-func TestHostThatHasLeft(t *testing.T) {
-	j := newTestJob(t, 2).start()
-	w := j.worlds[0]
-	j.worlds[1].Close()
-	inTime(t, func() {
-		for !w.mesh.HasLeft(1) {
-			time.Sleep(time.Millisecond)
-		}
-	})
-	w.members.mu.Lock()
-	w.members.table[1].Host = "elsewhere"
-	w.members.mu.Unlock()
-	w.members.NotifyLeave(&memberlist.Node{Name: "1"})
-	if r, err := w.Failure(); err != nil {
-		t.Fatalf("rank %d failed: %v", r, err)
-	}
 }
 
 // While ranks are missing, rank 0 says so now and then, in a line that names

@@ -24,7 +24,7 @@ import (
 type channel uint16
 
 const (
-	gossipChannel channel = 1 // a stream of memberlist
+	listChannel   channel = 1 // a stream of memberlist: ranks exchange lists
 	dataChannel   channel = 2 // frames of package exchange
 	statusChannel channel = 3 // one question about what a rank waits for
 )
@@ -79,7 +79,7 @@ func (g *authenticator) Learn(from int, id netconn.Attempt) error {
 // Admit is for the session.
 func (g *authenticator) Admit(h *netconn.Hello) error {
 	none := netconn.Attempt{}
-	joins := g.self == 0 && channel(h.Channel) == gossipChannel && h.Attempt == none
+	joins := g.self == 0 && channel(h.Channel) == listChannel && h.Attempt == none
 	if joins || h.Attempt != none && h.Attempt == g.Current() {
 		return nil
 	}
@@ -103,7 +103,7 @@ func (g *authenticator) dial(ctx context.Context, addrs []netip.AddrPort, to int
 func (g *authenticator) accept(conn net.Conn) (*netconn.Conn, error) {
 	return g.session.Accept(conn, func(h *netconn.Hello) error {
 		switch ch := channel(h.Channel); {
-		case ch < gossipChannel || ch > statusChannel:
+		case ch < listChannel || ch > statusChannel:
 			return fmt.Errorf("unknown channel %d", ch)
 		case h.To != g.self:
 			return fmt.Errorf("meant for rank %d, this is rank %d", h.To, g.self)
@@ -143,8 +143,8 @@ func (w *World) admit(c *netconn.Conn) {
 	w.taken.Add(1)
 	w.members.came(c.Peer(), conn.RemoteAddr())
 	switch channel(c.Channel()) {
-	case gossipChannel:
-		w.gossip.take(conn)
+	case listChannel:
+		w.streams.take(conn)
 	case dataChannel:
 		w.mesh.Attach(c.Peer(), conn)
 	case statusChannel:

@@ -43,7 +43,7 @@ func Init(ctx context.Context, opts ...Option) (*World, error) {
 func start(ctx context.Context, cfg *config) (*World, error) {
 	w := &World{cfg: cfg, auth: newAuthenticator(cfg.Key("connections"), cfg.Rank, cfg.Size)}
 	w.stop, w.cancel = context.WithCancel(context.Background())
-	w.members = newMembers(cfg, w.auth, w.memberLost)
+	w.members = newMembers(cfg, w.auth)
 	w.mesh = exchange.New(exchange.Config{Rank: cfg.Rank, Size: cfg.Size, Grace: cfg.lossGrace(), On: w.on})
 	err := cfg.Parse(&cfg.parsed)
 	w.newWaits()

@@ -185,10 +185,6 @@ func visit(acceptor string, i int) net.Conn {
 		c.Write([]byte("trnc"))
 		return c
 	}
-	if u, err := net.Dial("udp", acceptor); err == nil {
-		u.Write(pattern(i, 100))
-		u.Close()
-	}
 	c.Close()
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -109,7 +110,7 @@ func (w *World) listen(ctx context.Context) error {
 	if w.net, err = findNetwork(ctx, cfg); err != nil {
 		return err
 	}
-	at, err := listen(w.net.listen, w.net.port, cfg.parsed.Ports, cfg.LocalRank, w.net.taken)
+	ln, err := listen(w.net.listen, w.net.port, cfg.parsed.Ports, cfg.LocalRank, w.net.taken)
 	if err != nil {
 		e := &Error{Self: cfg.Rank, Rank: -1, Op: "Init", Err: err}
 		if w.net.port != 0 {
@@ -118,12 +119,13 @@ func (w *World) listen(ctx context.Context) error {
 		return e
 	}
 	w.sayAddresses()
-	w.gossip = newGossip(at.udp, w.net.offered[0].IP, w.members, cfg.Key)
-	if err := w.members.open(w.gossip, w.net, cfg); err != nil {
-		at.tcp.Close()
+	port := uint16(ln.Addr().(*net.TCPAddr).Port)
+	w.streams = newStreams(netip.AddrPortFrom(w.net.offered[0].IP, port), w.members)
+	if err := w.members.open(w.streams, w.net, cfg); err != nil {
+		ln.Close()
 		return err
 	}
-	w.acceptor = w.accept(at.tcp)
+	w.acceptor = w.accept(ln)
 	return nil
 }
 
@@ -215,22 +217,6 @@ func (w *World) incomplete(cause error) error {
 		e.Hint = "do they run, with the same seed address, job id and key?"
 	}
 	return e
-}
-
-// memberLost is memberlist's opinion that a rank is dead. It counts where
-// nobody can know better: for a rank on another host that this one has no
-// connection with, and while the ranks still gather. A rank on this host that
-// is stopped or starved is not dead.
-func (w *World) memberLost(rank int) {
-	if w.mesh.HasLeft(rank) {
-		return
-	}
-	if silence, ok := w.mesh.Silence(rank); ok && silence < w.cfg.parsed.PeerTimeout/2 {
-		return
-	}
-	if w.members.elsewhere(rank) || w.launcher == nil && len(w.members.absent()) > 0 {
-		w.mesh.Lost(rank, "does not answer any more"+w.on(rank)+": it, its host, or the network between is down")
-	}
 }
 
 // on returns " on host c", to be said of what became of a rank, where ranks are

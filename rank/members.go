@@ -31,11 +31,9 @@ type member struct {
 // members is the list of ranks that memberlist keeps, and the delegate that it
 // tells of changes.
 type members struct {
-	self meta
-	log  *slog.Logger
-	auth *authenticator
-	lost func(rank int) // memberlist thinks that a rank that had joined is dead
-
+	self   meta
+	log    *slog.Logger
+	auth   *authenticator
 	giveUp func(err error) // this rank cannot join at all
 
 	list     *memberlist.Memberlist
@@ -51,15 +49,15 @@ type members struct {
 	lastErr error // why the latest exchange of lists did not succeed
 }
 
-func newMembers(cfg *config, auth *authenticator, lost func(rank int)) *members {
+func newMembers(cfg *config, auth *authenticator) *members {
 	return &members{
-		self: newMeta(cfg), log: cfg.log, auth: auth, lost: lost, table: make([]member, cfg.Size), missing: cfg.Size,
+		self: newMeta(cfg), log: cfg.log, auth: auth, table: make([]member, cfg.Size), missing: cfg.Size,
 		complete: make(chan struct{}), reports: make(chan report, cfg.Size),
 	}
 }
 
-// open starts memberlist over g. The rank offers the addresses of n.
-func (m *members) open(g *gossip, n *network, cfg *config) error {
+// open starts memberlist over s. The rank offers the addresses of n.
+func (m *members) open(s *streams, n *network, cfg *config) error {
 	for _, a := range n.offered[:min(len(n.offered), maxAddrs)] {
 		m.self.Addrs = append(m.self.Addrs, a.IP.WithZone(""))
 	}
@@ -68,23 +66,13 @@ func (m *members) open(g *gossip, n *network, cfg *config) error {
 	m.mu.Unlock()
 	c := memberlist.DefaultLANConfig()
 	c.Name = strconv.Itoa(m.self.Rank)
-	c.Transport, c.Keyring = g, g.keys
+	c.Transport, c.SecretKey = s, cfg.Key("memberlist")
 	c.Delegate, c.Alive, c.Events, c.Conflict = m, m, m, m
 	c.EnableCompression = false
 	c.RequireNodeNames = true
-	// Joining does not wait for gossip, so that it can be slow from the start:
-	// it is there to find hosts that are lost. On one host there are none, and
-	// nothing that memberlist would have to do of its own accord.
-	// The mesh finds a lost host earlier (package exchange): a rank has to be silent
-	// for longer than the peer timeout before memberlist calls it dead.
-	c.GossipInterval = 500 * time.Millisecond
-	c.ProbeInterval = cfg.parsed.PeerTimeout / 5
-	c.ProbeTimeout = c.ProbeInterval / 2
-	c.SuspicionMult = 6
-	c.PushPullInterval = 30 * time.Second
-	if cfg.OneHost() {
-		c.GossipInterval, c.ProbeInterval, c.PushPullInterval = 0, 0, 0
-	}
+	// memberlist does nothing of its own accord: ranks join by exchanging lists, and the
+	// mesh (package exchange) finds those that are lost.
+	c.GossipInterval, c.ProbeInterval, c.PushPullInterval = 0, 0, 0
 	c.TCPTimeout = 2 * time.Second
 	c.Logger = log.New(io.Discard, "", 0)
 	if m.log.Enabled(context.Background(), slog.LevelDebug) {
@@ -92,7 +80,7 @@ func (m *members) open(g *gossip, n *network, cfg *config) error {
 	}
 	list, err := memberlist.Create(c)
 	if err != nil {
-		g.Shutdown()
+		s.Shutdown()
 		return fmt.Errorf("memberlist: %w", err)
 	}
 	m.list = list

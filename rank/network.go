@@ -239,53 +239,23 @@ func (n *network) ips() []netip.Addr {
 	return all
 }
 
-// pair is a TCP listener and a UDP socket with the same port number.
-type pair struct {
-	tcp *net.TCPListener
-	udp *net.UDPConn
-}
-
-// listen opens a pair at addr: at port if that is not 0, else at a port of the range.
+// listen opens a listener at addr: at port if that is not 0, else at a port of the range.
 // The ranks of a host begin at different places of the range, and none takes the port
 // taken.
-func listen(addr netip.Addr, port int, among netconn.PortRange, localRank, taken int) (pair, error) {
+func listen(addr netip.Addr, port int, among netconn.PortRange, localRank, taken int) (*net.TCPListener, error) {
+	at := func(port uint16) (*net.TCPListener, error) {
+		if addr.IsUnspecified() { // without a host, Go listens at all addresses of the families that there are
+			return net.ListenTCP("tcp", &net.TCPAddr{Port: int(port)})
+		}
+		return net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(addr, port)))
+	}
 	if port != 0 {
-		return listenAt(netip.AddrPortFrom(addr, uint16(port)))
+		return at(uint16(port))
 	}
-	return netconn.ListenIn(among, localRank, func(port uint16) (pair, error) {
+	return netconn.ListenIn(among, localRank, func(port uint16) (*net.TCPListener, error) {
 		if int(port) == taken && taken != 0 {
-			return pair{}, syscall.EADDRINUSE
+			return nil, syscall.EADDRINUSE
 		}
-		return listenAt(netip.AddrPortFrom(addr, port))
+		return at(port)
 	})
-}
-
-// listenAt opens a pair at an address; at any port where its port is 0: the kernel chooses
-// it for TCP only, so that it may be taken for UDP.
-func listenAt(at netip.AddrPort) (p pair, err error) {
-	for range 20 {
-		if p, err = tryAt(at); at.Port() != 0 || !errors.Is(err, syscall.EADDRINUSE) {
-			break
-		}
-	}
-	return p, err
-}
-
-func tryAt(at netip.AddrPort) (pair, error) {
-	// Without a host, Go listens at all addresses of the families that there are.
-	tcp := &net.TCPAddr{Port: int(at.Port())}
-	if !at.Addr().IsUnspecified() {
-		tcp = net.TCPAddrFromAddrPort(at)
-	}
-	ln, err := net.ListenTCP("tcp", tcp)
-	if err != nil {
-		return pair{}, err
-	}
-	port := ln.Addr().(*net.TCPAddr).Port
-	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: tcp.IP, Port: port, Zone: tcp.Zone})
-	if err != nil {
-		ln.Close()
-		return pair{}, err
-	}
-	return pair{ln, udp}, nil
 }

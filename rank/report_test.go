@@ -169,13 +169,12 @@ func TestPortRange(t *testing.T) {
 			t.Errorf("several hosts: error %v, want %s", err, want)
 		}
 	}
-	at, err := listen(loopback4, 0, netconn.PortRange{}, 0, 0)
+	ln, err := listen(loopback4, 0, netconn.PortRange{}, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer at.udp.Close()
-	defer at.tcp.Close()
-	taken := int(netip.MustParseAddrPort(at.tcp.Addr().String()).Port())
+	defer ln.Close()
+	taken := int(netip.MustParseAddrPort(ln.Addr().String()).Port())
 	_, err = listen(loopback4, 0, netconn.PortRange{Lo: taken, Hi: taken}, 0, 0)
 	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "are taken (hint: --port-range") {
 		t.Errorf("a range that is taken: error %v", err)

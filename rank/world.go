@@ -25,7 +25,7 @@ type World struct {
 
 	// The rest is nil in a world of one.
 	net      *network
-	gossip   *gossip
+	streams  *streams
 	acceptor *netconn.Acceptor
 	taken    atomic.Int64 // connections that the acceptor let in
 

@@ -57,19 +57,6 @@ func (m *Mesh) beat(interval time.Duration, elsewhere func(rank int) bool) {
 	}
 }
 
-// Silence returns for how long nothing came from a rank, by the connection that
-// knows best; ok is false when there is no connection with it.
-func (m *Mesh) Silence(rank int) (least time.Duration, ok bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, l := range m.conns(true) {
-		if l.peer == rank && (!ok || l.silence() < least) {
-			least, ok = l.silence(), true
-		}
-	}
-	return least, ok
-}
-
 // Hold keeps the mesh from saying anything, as if its rank were stopped, until release is
 // called. It is for tests.
 func (m *Mesh) Hold() (release func()) {
