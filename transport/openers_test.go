@@ -79,7 +79,7 @@ func overSharedMemory(doorbell bool) opener {
 
 // openHost opens the links of a rank within its host.
 func openHost(ctx context.Context, w *testutil.World, l transport.Layout, host func(r int) int,
-	doorbell bool) (transport.Endpoint, error) {
+	doorbell bool) (*shm.Endpoint, error) {
 	own := host(w.Rank())
 	l.Links = slices.DeleteFunc(slices.Clone(l.Links), func(k transport.Link) bool {
 		return host(k.Src) != own || host(k.Dst) != own
@@ -144,7 +144,7 @@ func overBoth(host func(r int) int) opener {
 			if err != nil {
 				return nil, errors.Join(err, local.Close())
 			}
-			return mixed.New(w.Rank(), hosts, local, remote)
+			return mixed.New(w.Rank(), hosts, local, remote), nil
 		})
 	}
 }

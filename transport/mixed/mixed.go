@@ -18,56 +18,24 @@ package mixed
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/shm"
+	"github.com/treerun/treerun/transport/tcp"
 )
 
-// Remote is the endpoint for ranks on other hosts.
-type Remote interface {
-	transport.Endpoint
-
-	// PollFD is a descriptor that is readable while something has come for
-	// this rank, or its Bell has been rung, since it was prepared. It stays the
-	// endpoint's.
-	PollFD() int
-
-	// Progress receives what has come, and reports whether there was anything
-	// in it that this rank may wait for.
-	Progress() bool
-
-	// Propose is Abort that does not wait until the fault of the set is elected.
-	// On a rank without connections it waits longer for another rank of the host.
-	Propose(f transport.Fault)
-}
-
-// Local is the endpoint for ranks of this host, as that of package shm.
-type Local interface {
-	transport.Endpoint
-	transport.SharedHeap
-
-	// Decide makes f the fault of the host's ranks, whatever they have reported by
-	// Abort; Decided returns it.
-	Decide(f transport.Fault)
-	Decided() (transport.Fault, bool)
-}
-
-// SleeperOn is a Bell whose owner can wait for a descriptor as well, as
-// *shm.Doorbell.
-type SleeperOn interface {
-	transport.Bell
-	SleepOn(fd int, max time.Duration, serve func() bool)
-}
+// local has the name under which Endpoint embeds it.
+type local = shm.Endpoint
 
 // Endpoint implements transport.Endpoint over two.
 type Endpoint struct {
 	rank   int
 	hosts  []int
-	Local  // answers where ranks of this host are concerned, and no others
-	remote Remote
+	*local // answers where ranks of this host are concerned, and no others
+	remote *tcp.Endpoint
 	bell   bell
 
 	closed   atomic.Bool
@@ -75,28 +43,19 @@ type Endpoint struct {
 	closeErr error
 }
 
-// New joins the endpoints of a rank. hosts holds the host of every rank. Both
-// endpoints are then the new one's, which closes them.
-func New(rank int, hosts []int, local transport.Endpoint, remote Remote) (*Endpoint, error) {
-	b, ok := local.Bell().(SleeperOn)
-	if !ok {
-		return nil, fmt.Errorf("mixed: rank %d: the local endpoint's bell cannot wait for a descriptor", rank)
+// New joins the endpoints of a rank, of which the local one has a Doorbell. hosts holds
+// the host of every rank. Both endpoints are then the new one's, which closes them.
+func New(rank int, hosts []int, local *shm.Endpoint, remote *tcp.Endpoint) *Endpoint {
+	return &Endpoint{
+		rank: rank, hosts: hosts, local: local, remote: remote,
+		bell: bell{local: local.Bell().(*shm.Doorbell), remote: remote},
 	}
-	shared, ok := local.(Local)
-	if !ok {
-		return nil, fmt.Errorf("mixed: rank %d: the local endpoint's ranks share no memory", rank)
-	}
-	e := &Endpoint{
-		rank: rank, hosts: hosts, Local: shared, remote: remote,
-		bell: bell{local: b, remote: remote.Bell(), fd: remote.PollFD(), serve: remote.Progress},
-	}
-	return e, nil
 }
 
 // of returns the endpoint that reaches rank r.
 func (e *Endpoint) of(r int) transport.Endpoint {
 	if e.hosts[r] == e.hosts[e.rank] {
-		return e.Local
+		return e.local
 	}
 	return e.remote
 }
@@ -122,7 +81,7 @@ func (e *Endpoint) Bell() transport.Bell { return &e.bell }
 
 // Enter publishes the call that this rank begins.
 func (e *Endpoint) Enter(h *transport.Header) {
-	e.Local.Enter(h)
+	e.local.Enter(h)
 	e.remote.Enter(h)
 }
 
@@ -131,7 +90,7 @@ func (e *Endpoint) Reaches(r int) (ok bool, why string) { return e.of(r).Reaches
 
 // FlushStatus has all ranks hear of the latest call.
 func (e *Endpoint) FlushStatus() {
-	e.Local.FlushStatus()
+	e.local.FlushStatus()
 	e.remote.FlushStatus()
 }
 
@@ -146,7 +105,7 @@ func (e *Endpoint) CallBefore(r, back int) (transport.Header, bool) {
 
 // Abort reports f, and returns when the set has a fault.
 func (e *Endpoint) Abort(f transport.Fault) {
-	e.Local.Abort(f)
+	e.local.Abort(f)
 	for _, ok := e.Aborted(); !ok && !e.closed.Load(); _, ok = e.Aborted() {
 		time.Sleep(time.Millisecond)
 	}
@@ -155,14 +114,14 @@ func (e *Endpoint) Abort(f transport.Fault) {
 // Aborted returns the fault of the set. It passes on what the host's ranks report, and
 // what is decided.
 func (e *Endpoint) Aborted() (transport.Fault, bool) {
-	if f, ok := e.Local.Aborted(); ok {
+	if f, ok := e.local.Aborted(); ok {
 		e.remote.Propose(f)
 	}
 	decided, ok := e.remote.Aborted()
 	if ok {
-		e.Local.Decide(decided)
+		e.local.Decide(decided)
 	}
-	if first, ok := e.Local.Decided(); ok {
+	if first, ok := e.local.Decided(); ok {
 		return first, true
 	}
 	return decided, ok // of a closed endpoint, to which nothing is written any more
@@ -173,7 +132,7 @@ func (e *Endpoint) Close() error {
 	e.once.Do(func() {
 		e.closed.Store(true)
 		e.Aborted() // passes the latest fault on
-		e.closeErr = errors.Join(e.remote.Close(), e.Local.Close())
+		e.closeErr = errors.Join(e.remote.Close(), e.local.Close())
 	})
 	return e.closeErr
 }

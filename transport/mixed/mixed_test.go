@@ -21,35 +21,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// open makes endpoints for ranks on made-up hosts: rank r is on hosts[r]. What
-// goes between hosts is shared memory, too, with a descriptor to sleep on.
+// open makes endpoints for ranks on made-up hosts: rank r is on hosts[r].
 func open(t *testing.T, l transport.Layout, hosts []int) []transport.Endpoint {
-	t.Helper()
-	return join(t, l, hosts, func(ctx context.Context, r int, between *table) (mixed.Remote, error) {
-		remote, err := shm.Connect(ctx, config(r, between, apart(l, hosts)))
-		if err != nil {
-			return nil, err
-		}
-		return double{remote, &drained{remote.Bell().(*shm.Doorbell)}}, nil
-	})
-}
-
-// overTCP joins the ranks of hosts by shared memory and those of different hosts by TCP.
-func overTCP(t *testing.T, l transport.Layout, hosts []int) []transport.Endpoint {
-	t.Helper()
-	return join(t, l, hosts, func(ctx context.Context, r int, between *table) (mixed.Remote, error) {
-		return tcp.Connect(ctx, tcp.Config{Layout: l, Hosts: hosts, Config: netconn.Config{
-			Rank: r, Size: l.Size, Key: make([]byte, 32), JobID: "test", Purpose: "test",
-			Listen:   []netip.Addr{netip.MustParseAddr("127.0.0.1")},
-			Exchange: between.exchange(r, l.Member, l.Size),
-		}})
-	})
-}
-
-// join makes endpoints out of those to other hosts, which connect opens, and shared memory
-// within each.
-func join(t *testing.T, l transport.Layout, hosts []int,
-	connect func(ctx context.Context, r int, between *table) (mixed.Remote, error)) []transport.Endpoint {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testutil.Limit)
 	defer cancel()
@@ -61,7 +34,13 @@ func join(t *testing.T, l transport.Layout, hosts []int,
 	var wg sync.WaitGroup
 	for r := range all {
 		wg.Go(func() {
-			remote, err := connect(ctx, r, between)
+			apart := l
+			apart.HeapBytes = 0
+			remote, err := tcp.Connect(ctx, tcp.Config{Layout: apart, Hosts: hosts, Config: netconn.Config{
+				Rank: r, Size: l.Size, Key: make([]byte, 32), JobID: "test", Purpose: "test",
+				Listen:   []netip.Addr{netip.MustParseAddr("127.0.0.1")},
+				Exchange: between.exchange(r, l.Member, l.Size),
+			}})
 			if err != nil {
 				errs[r] = err
 				return
@@ -71,7 +50,7 @@ func join(t *testing.T, l transport.Layout, hosts []int,
 				errs[r] = errors.Join(err, remote.Close())
 				return
 			}
-			all[r], errs[r] = mixed.New(r, hosts, local, remote)
+			all[r] = mixed.New(r, hosts, local, remote)
 		})
 	}
 	wg.Wait()
@@ -86,13 +65,7 @@ func config(r int, tab *table, l transport.Layout) shm.Config {
 		Exchange: tab.exchange(r, l.Member, l.MemberCount())}
 }
 
-// apart keeps the links between hosts, together those of one.
-func apart(l transport.Layout, hosts []int) transport.Layout {
-	l.HeapBytes = 0
-	l.Links = slices.DeleteFunc(slices.Clone(l.Links), func(k transport.Link) bool { return hosts[k.Src] == hosts[k.Dst] })
-	return l
-}
-
+// together keeps the links of one host.
 func together(l transport.Layout, hosts []int, host int) transport.Layout {
 	for r, h := range hosts {
 		if h == host {
@@ -102,30 +75,6 @@ func together(l transport.Layout, hosts []int, host int) transport.Layout {
 	l.Links = slices.DeleteFunc(slices.Clone(l.Links),
 		func(k transport.Link) bool { return hosts[k.Src] != host || hosts[k.Dst] != host })
 	return l
-}
-
-// double stands for an endpoint to other hosts.
-type double struct {
-	transport.Endpoint
-	bell *drained
-}
-
-func (d double) PollFD() int          { return d.bell.FD() }
-func (d double) Progress() bool       { return true }
-func (d double) Bell() transport.Bell { return d.bell }
-
-func (d double) Propose(f transport.Fault) { d.Abort(f) }
-
-// drained is a doorbell that somebody else sleeps on: Cancel forgets its rings.
-type drained struct{ *shm.Doorbell }
-
-func (b *drained) Cancel() {
-	if !b.Rung() {
-		b.Doorbell.Cancel()
-		return
-	}
-	b.Prepare()
-	b.SleepOn(-1, 1, nil)
 }
 
 // table is an all-gather between goroutines.
@@ -198,7 +147,7 @@ func TestOneCauseOnAllHosts(t *testing.T) {
 		Links: []transport.Link{{Src: 0, Dst: 1}, {Src: 0, Dst: 2}, {Src: 2, Dst: 0}, {Src: 2, Dst: 3}}}
 	for _, failing := range [][]int{{1, 3}, {0, 2}, {0, 1, 2, 3}} {
 		for range 5 {
-			all := overTCP(t, l, hosts)
+			all := open(t, l, hosts)
 			var wg sync.WaitGroup
 			first := make([]transport.Fault, len(all))
 			for r, e := range all {
@@ -303,7 +252,7 @@ func TestShareAcross(t *testing.T) {
 // the other reads in place, however long it is.
 func TestOwnMemoryOfLocalRanks(t *testing.T) {
 	const slotBytes = 256
-	all := overTCP(t, transport.Layout{Size: 3, Slots: 2, SlotBytes: slotBytes,
+	all := open(t, transport.Layout{Size: 3, Slots: 2, SlotBytes: slotBytes,
 		Links: []transport.Link{{Src: 0, Dst: 1}, {Src: 0, Dst: 2}}}, []int{0, 0, 1})
 	for a := range all {
 		for b := range all {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 
-	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
 	"github.com/treerun/treerun/transport/internal/segment"
 )
@@ -15,7 +14,7 @@ import (
 // rank's endpoint. All ranks call it at about the same time. It returns an
 // error on every rank if any rank has one, and the error lists the ranks that
 // failed and why; or when ctx ends. The caller closes the endpoint.
-func Connect(ctx context.Context, cfg Config) (transport.Endpoint, error) {
+func Connect(ctx context.Context, cfg Config) (*Endpoint, error) {
 	if cfg.Exchange == nil {
 		return nil, errors.New("shm: no Exchange function")
 	}
@@ -44,7 +43,7 @@ func (c *connecting) leads() bool { return c.cfg.Layout.MemberIndex(c.cfg.Rank) 
 
 // run does the two halves, each followed by the exchange that tells every rank
 // how it went everywhere.
-func (c *connecting) run(ctx context.Context) (*endpoint, error) {
+func (c *connecting) run(ctx context.Context) (*Endpoint, error) {
 	first, err := c.prepare()
 	if err != nil {
 		first = failure(err)
@@ -147,7 +146,7 @@ func (c *connecting) prepare() (report, error) {
 }
 
 // finish makes the endpoint, which then owns the mapping.
-func (c *connecting) finish() *endpoint {
+func (c *connecting) finish() *Endpoint {
 	if !c.cfg.Doorbell {
 		c.bells.close()
 		c.bells = nil

@@ -84,8 +84,8 @@ func (m *mapping) close() error {
 // long the caller keeps those.
 var inUse sync.Map
 
-// endpoint implements transport.Endpoint.
-type endpoint struct {
+// Endpoint implements transport.Endpoint and transport.SharedHeap.
+type Endpoint struct {
 	*segment.Endpoint
 	bell     transport.Bell
 	bells    *doorbells // nil where ranks sleep on futexes
@@ -97,8 +97,8 @@ type endpoint struct {
 }
 
 // newEndpoint makes the endpoint of a rank over a checked segment.
-func newEndpoint(m *segment.Map, b []byte, rank, file int, bells *doorbells) *endpoint {
-	e := &endpoint{mapping: newMapping(b, m.Heaps, file), bells: bells}
+func newEndpoint(m *segment.Map, b []byte, rank, file int, bells *doorbells) *Endpoint {
+	e := &Endpoint{mapping: newMapping(b, m.Heaps, file), bells: bells}
 	wake := func(r int) {
 		word, _ := e.BellWord(r).Word()
 		osys.FutexWake(word)
@@ -115,10 +115,10 @@ func newEndpoint(m *segment.Map, b []byte, rank, file int, bells *doorbells) *en
 }
 
 // Bell is this rank's own bell.
-func (e *endpoint) Bell() transport.Bell { return e.bell }
+func (e *Endpoint) Bell() transport.Bell { return e.bell }
 
 // Close tells the other ranks that this one has left, and gives the memory back.
-func (e *endpoint) Close() error {
+func (e *Endpoint) Close() error {
 	e.once.Do(func() {
 		e.Leave()
 		if e.bells != nil {
@@ -130,7 +130,7 @@ func (e *endpoint) Close() error {
 }
 
 // Alloc returns memory that every rank can read.
-func (e *endpoint) Alloc(n int) ([]byte, error) {
+func (e *Endpoint) Alloc(n int) ([]byte, error) {
 	e.blocks.Lock()
 	defer e.blocks.Unlock()
 	b, err := e.Scratch(n)
@@ -141,7 +141,7 @@ func (e *endpoint) Alloc(n int) ([]byte, error) {
 }
 
 // Scratch returns memory that every rank can read, and that ends with the endpoint.
-func (e *endpoint) Scratch(n int) ([]byte, error) {
+func (e *Endpoint) Scratch(n int) ([]byte, error) {
 	if e.Closed() {
 		return nil, transport.ErrClosed
 	}
@@ -149,7 +149,7 @@ func (e *endpoint) Scratch(n int) ([]byte, error) {
 }
 
 // Free gives back what Alloc returned.
-func (e *endpoint) Free(b []byte) error {
+func (e *Endpoint) Free(b []byte) error {
 	e.blocks.Lock()
 	defer e.blocks.Unlock()
 	if e.Closed() {

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	_ transport.SharedHeap = (*endpoint)(nil)
+	_ transport.SharedHeap = (*Endpoint)(nil)
 	_ segment.Push         = (*reach)(nil)
 )
 

@@ -71,7 +71,13 @@ func connectAll(t testing.TB, l transport.Layout, change func(*Config)) ([]trans
 		if change != nil {
 			change(&cfg)
 		}
-		wg.Go(func() { all[r], errs[r] = Connect(ctx, cfg) })
+		wg.Go(func() {
+			if e, err := Connect(ctx, cfg); err != nil {
+				errs[r] = err
+			} else {
+				all[r] = e
+			}
+		})
 	}
 	wg.Wait()
 	return all, errs

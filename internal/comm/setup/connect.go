@@ -70,7 +70,7 @@ const shmGathers = 2
 // connectHost opens the links of a layout between members, which are ranks of one host. With doorbell they can wait
 // for other descriptors, too.
 func connectHost(ctx context.Context, w World, g allGather, purpose string, layout transport.Layout, members []int,
-	doorbell bool) (transport.Endpoint, error) {
+	doorbell bool) (*shm.Endpoint, error) {
 	within := make([]bool, w.Size())
 	for _, r := range members {
 		within[r] = true

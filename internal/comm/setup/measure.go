@@ -63,7 +63,7 @@ func (s *setup) measureHost(g allGather, hosts []int, pairs [][2]int) (found []p
 	slices.Sort(members)
 	members = slices.Compact(members)
 	ep, err := s.connectProbe(g, members)
-	if ep == nil {
+	if ep == nil || err != nil {
 		return nil, err
 	}
 	defer ep.Close()

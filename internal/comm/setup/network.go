@@ -10,6 +10,7 @@ import (
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/mixed"
+	"github.com/treerun/treerun/transport/shm"
 	"github.com/treerun/treerun/transport/tcp"
 )
 
@@ -20,9 +21,13 @@ func Connect(ctx context.Context, w World, all allGather, purpose string, layout
 	hosts := HostsOf(w)
 	members := neighbours(hosts, w.Rank())
 	if OneHost(hosts) {
-		return connectHost(ctx, w, all, purpose, layout, members, false)
+		local, err := connectHost(ctx, w, all, purpose, layout, members, false)
+		if err != nil {
+			return nil, err
+		}
+		return local, nil
 	}
-	var local transport.Endpoint
+	var local *shm.Endpoint
 	var remote *tcp.Endpoint
 	err := together(ctx, w.Size(), all, func(g allGather) (err error) {
 		local, err = connectHost(ctx, w, g, purpose, layout, members, true)
@@ -32,7 +37,7 @@ func Connect(ctx context.Context, w World, all allGather, purpose string, layout
 		return err
 	})
 	if err == nil {
-		return mixed.New(w.Rank(), hosts, local, remote)
+		return mixed.New(w.Rank(), hosts, local, remote), nil
 	}
 	if local != nil {
 		err = errors.Join(err, local.Close())
