@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/testutil"
 )
