@@ -3,6 +3,7 @@ package planner
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 
@@ -24,6 +25,20 @@ type Channel struct {
 	lane int // of the communicator's links, from 1 on
 }
 
+// edges gives the pairs of ranks that a channel joins.
+func (c *Channel) edges() iter.Seq2[int, int] {
+	if c.Ring == nil {
+		return c.Tree.Links()
+	}
+	return func(yield func(a, b int) bool) {
+		for i, v := range c.Ring {
+			if !yield(v, c.Ring[(i+1)%len(c.Ring)]) {
+				return
+			}
+		}
+	}
+}
+
 // Candidate is what an algorithm made of a graph for a collective and root, before
 // the size of a message is known. It belongs to its Planner.
 type Candidate struct {
@@ -34,7 +49,8 @@ type Candidate struct {
 	Channels  []Channel // nil where there are no trees and rings
 	Notes     []string  // for people
 
-	measure func() error // sets what the channels do, where that is still to be found; nil: it is known
+	weights []float64    // of the channels, sum 1: the proportion of their rates
+	measure func() error // sets what the channels do, once; nil without any
 	proved  *pack.Bound  // what the search has proved on its way; nil: nothing
 	form    plan.Form    // of plans over trees
 	steady  bool         // shares are those of the rates, for messages of all sizes
@@ -72,8 +88,7 @@ func (c *Candidate) like(o *Candidate) bool {
 		slices.EqualFunc(c.Channels, o.Channels, func(a, b Channel) bool {
 			return a.Ring == nil && b.Ring == nil && a.OfPart == b.OfPart && a.Tree.Root == b.Tree.Root &&
 				slices.Equal(a.Tree.Parent, b.Tree.Parent)
-		}) && c.rated() == nil && o.rated() == nil &&
-		slices.EqualFunc(c.Channels, o.Channels, func(a, b Channel) bool { return a.Rate == b.Rate })
+		}) && slices.Equal(c.weights, o.weights)
 }
 
 // rated sets what the channels do, once.

@@ -134,9 +134,6 @@ func (p *Planner) overHosts(name, inside, between string, kind plan.Kind, root i
 	if err != nil {
 		return nil, err
 	}
-	if err := p.routable(c.Channels); err != nil {
-		return nil, err
-	}
 	if trees.Note != "" {
 		c.Notes = append(c.Notes, trees.Note)
 	}

@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"slices"
+
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
@@ -25,7 +27,7 @@ func (p *Planner) LargeTrees() (trees []topo.Tree, shares []float64, err error) 
 		}
 	}
 	if len(trees) > 0 {
-		return trees, normal(shares), nil
+		return trees, normal(shares, len(trees)), nil
 	}
 	var f *Forest
 	if n > directRanks || p.apart != nil {
@@ -41,13 +43,17 @@ func (p *Planner) LargeTrees() (trees []topo.Tree, shares []float64, err error) 
 		}
 		trees, shares = append(trees, t), append(shares, 1)
 	}
-	return trees, normal(shares), nil
+	return trees, normal(shares, len(trees)), nil
 }
 
-func normal(weights []float64) []float64 {
-	total := numbers.Sum(weights)
-	for i := range weights {
-		weights[i] /= total
+// normal returns n weights with sum 1; nil ones are equal.
+func normal(weights []float64, n int) []float64 {
+	if weights == nil {
+		return slices.Repeat([]float64{1 / float64(n)}, n)
 	}
-	return weights
+	total, shares := numbers.Sum(weights), make([]float64, n)
+	for i, w := range weights {
+		shares[i] = w / total
+	}
+	return shares
 }

@@ -132,8 +132,8 @@ func (p *Planner) routable(list []Channel) error {
 		return nil
 	}
 	for i := range list {
-		for v, up := range list[i].Tree.Parent {
-			if up >= 0 && p.ways.Route(v, up) == nil {
+		for v, up := range list[i].edges() {
+			if p.ways.Route(v, up) == nil {
 				return because("the graph has no link between ranks %d and %d", v, up)
 			}
 		}
@@ -248,19 +248,20 @@ func (p *Planner) ofChannels(c Candidate, weights []float64) ([]*Candidate, erro
 			c.Channels[i].lane = 1 + i
 		}
 	}
-	switch {
-	case p.bare:
-	case weights == nil && len(c.Channels) > 1 && complete(p.graph) && !p.ordered(c.Kind):
-		// There is a plan: what it can do is found when somebody asks. A rank that follows a decision may never.
-		of, measured, failed := c, false, error(nil)
-		c.measure = func() error {
-			if !measured {
-				measured, failed = true, p.measure(&of, nil)
-			}
-			return failed
+	if err := p.routable(c.Channels); err != nil {
+		return nil, err
+	}
+	c.weights = normal(weights, len(c.Channels))
+	// What the channels do is found when somebody asks. A rank that follows a decision may never.
+	of, measured, failed := c, false, error(nil)
+	c.measure = func() error {
+		if !measured {
+			measured, failed = true, p.measure(&of)
 		}
-	default:
-		if err := p.measure(&c, weights); err != nil {
+		return failed
+	}
+	if p.ordered(c.Kind) && !p.bare { // of some trees there is no plan in order
+		if err := c.measure(); err != nil {
 			return nil, err
 		}
 	}

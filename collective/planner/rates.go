@@ -2,21 +2,16 @@ package planner
 
 import (
 	"math"
-	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
 
-// measure sets what the channels of a candidate do: rates in the proportion of weights, as
-// large as the links and ports let them be together, and latencies. Nil weights are equal.
-func (p *Planner) measure(c *Candidate, weights []float64) error {
+// measure sets what the channels of a candidate do: rates in the proportion of their weights, as
+// large as the links and ports let them be together, and latencies.
+func (p *Planner) measure(c *Candidate) error {
 	if p.graph.Ranks == 1 {
 		return nil // it sends nothing
-	}
-	if weights == nil {
-		weights = slices.Repeat([]float64{1}, len(c.Channels))
 	}
 	if c.Kind == plan.Barrier && p.uniform && p.graph.Ranks > PairRanks {
 		// It takes one channel, and no bytes. Every rank would make a plan of all of them to find out more.
@@ -26,14 +21,13 @@ func (p *Planner) measure(c *Candidate, weights []float64) error {
 		}
 		return nil
 	}
-	together, err := p.rateOf(c, weights)
+	together, err := p.rateOf(c, c.weights)
 	if err != nil {
 		return err
 	}
-	total := numbers.Sum(weights)
 	for i := range c.Channels {
 		s := &c.Channels[i]
-		s.Rate = weights[i] / total * together
+		s.Rate = c.weights[i] * together
 		s.LatencyUs = p.latencyOf(s, c.Kind, c.Root)
 		if len(c.Channels) == 1 || c.Kind.HasParts() { // none is ever alone
 			continue
@@ -42,7 +36,7 @@ func (p *Planner) measure(c *Candidate, weights []float64) error {
 			s.Alone = c.Channels[0].Alone
 			continue
 		}
-		alone := make([]float64, len(weights))
+		alone := make([]float64, len(c.weights))
 		alone[i] = 1
 		if s.Alone, err = p.rateOf(c, alone); err != nil {
 			return err
