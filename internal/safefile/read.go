@@ -33,16 +33,10 @@ func TextOrFile(text string, limit int64) (data []byte, name string, err error) 
 	}
 	data, err = Read(text, limit)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = missing(text)
+		err = fmt.Errorf("%s: %w", text, syscall.ENOENT)
 	}
 	return data, text + ": ", err
 }
-
-type missing string
-
-func (m missing) Error() string { return string(m) + ": no such file" }
-
-func (m missing) Is(target error) bool { return target == fs.ErrNotExist }
 
 func readNamed(name string, limit int64, timeout time.Duration) ([]byte, error) {
 	f, info, err := open(name)
