@@ -22,10 +22,6 @@ type child struct {
 
 	stopped bool // it has been told to stop
 	ended   bool
-
-	joined   bool          // its world is complete
-	state    job.ProcState // when it was looked at last
-	reported bool          // that it does not get on
 }
 
 // openControl opens the control socket and appends the rank's end to theirs.
@@ -56,7 +52,7 @@ func (c *child) receive(h *Host) {
 			h.k.Do(func() { h.silent(c) })
 			return
 		}
-		h.k.Do(func() { h.said(c, m) })
+		h.k.Do(func() { h.cfg.Report(&wire.RankMessage{Rank: c.rank, Message: m}) })
 	}
 }
 

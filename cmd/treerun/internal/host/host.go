@@ -71,8 +71,6 @@ type Host struct {
 	starting bool // more ranks are to be started
 	stop     bool // all ranks have been told to stop
 	killed   bool
-	uses     bool // the program uses package rank
-	inspects int
 	guards   int  // that were started
 	released bool // all ranks have ended, and have been waited for
 	sweeping bool // what they left is being stopped
@@ -203,13 +201,11 @@ func (h *Host) started(err error) {
 	}
 	h.reaped() // some may have ended
 	h.look()
-	h.after(inspectEvery, h.inspect)
 }
 
 // tell passes a message on to all ranks but the one that it is about, as far as
 // they run.
 func (h *Host) tell(m *job.Message) {
-	h.uses = h.uses || m.Kind == job.SeedIs
 	if h.job == nil || h.starting {
 		h.told = append(h.told, m)
 	}
