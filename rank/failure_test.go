@@ -212,7 +212,7 @@ func TestLauncherThatGoes(t *testing.T) {
 func TestLauncherThatTalksNonsense(t *testing.T) {
 	j := newTestJob(t, 2).start()
 	for _, c := range j.toRanks {
-		c.Write([]byte("\xff\xff\xff\xff"))
+		c.Write(bytes.Repeat([]byte{0xff}, 8))
 	}
 	inTime(t, func() { <-j.worlds[0].Failed() })
 	if _, err := j.worlds[0].Failure(); !strings.Contains(err.Error(), "the launcher does not keep to the protocol") {

@@ -47,12 +47,8 @@ type testJob struct {
 }
 
 func newTestJob(t testing.TB, size int) *testJob {
-	secret, err := job.NewSecret()
-	if err != nil {
-		t.Fatal(err)
-	}
 	return &testJob{
-		t: t, id: job.NewID(), secret: secret, size: size, log: slog.New(slog.DiscardHandler),
+		t: t, id: job.NewID(), secret: job.NewSecret(), size: size, log: slog.New(slog.DiscardHandler),
 		worlds: make([]*World, size), toRanks: make([]net.Conn, size), said: map[job.MessageKind]int{},
 	}
 }
@@ -236,8 +232,8 @@ func (j *testJob) meetAtSeed() *testJob {
 // seedConfig is what a rank of such a job starts from.
 func (j *testJob) seedConfig(rank int, seed string) *config {
 	cfg := &config{options: defaultOptions(), Job: &environ.Job{File: job.File{
-		JobID: j.id, Secret: j.secret, Rank: rank, Size: j.size, LocalRank: -1, Host: "here", Seeds: []string{seed},
-	}}}
+		JobID: j.id, Secret: j.secret, Rank: rank, Size: j.size, LocalRank: -1, Host: "here",
+	}, Seeds: []string{seed}}}
 	cfg.log, cfg.parsed.StartTimeout = j.log, deadline
 	return cfg
 }

@@ -2,16 +2,16 @@ package job
 
 import (
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"math"
 	"strconv"
 	"strings"
 
 	"github.com/vmihailenco/msgpack/v5"
 
+	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/internal/strict"
 )
 
@@ -25,6 +25,15 @@ func (k MessageKind) String() string {
 	return "message kind " + strconv.Itoa(int(k))
 }
 
+// messageSizes are those of the frames of package netconn in which messages travel.
+var messageSizes = netconn.FrameSizes{}
+
+func init() {
+	for k := Seed; k <= Exited; k++ {
+		messageSizes[byte(k)] = [2]int{1, MaxMessage}
+	}
+}
+
 // WriteMessage writes m, in one call of Write, once it is valid. Calls on one
 // connection must not overlap.
 func WriteMessage(w io.Writer, m *Message) error {
@@ -32,14 +41,13 @@ func WriteMessage(w io.Writer, m *Message) error {
 		return err
 	}
 	body, err := msgpack.Marshal(m)
+	if err == nil {
+		err = Within("bytes of a message: %d", len(body), 1, MaxMessage)
+	}
+	if err == nil {
+		_, err = w.Write(append(netconn.AppendHead(nil, byte(m.Kind), len(body)), body...))
+	}
 	if err != nil {
-		return fmt.Errorf("job: encoding a message (%v): %w", m.Kind, err)
-	}
-	if len(body) > MaxMessage {
-		return fmt.Errorf("job: message (%v) of %d bytes, at most %d are possible", m.Kind, len(body), MaxMessage)
-	}
-	b := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(body)), uint32(len(body)))
-	if _, err := w.Write(append(b, body...)); err != nil {
 		return fmt.Errorf("job: writing a message (%v): %w", m.Kind, err)
 	}
 	return nil
@@ -49,46 +57,40 @@ func WriteMessage(w io.Writer, m *Message) error {
 // unwrapped, when r ends before the first byte of a message. After any error
 // the stream is of no more use.
 func ReadMessage(r io.Reader) (*Message, error) {
-	var head [4]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		if err == io.EOF {
-			return nil, err
-		}
-		return nil, fmt.Errorf("job: reading the length of a message: %w", err)
-	}
-	n := binary.BigEndian.Uint32(head[:])
-	if n == 0 || n > MaxMessage {
-		return nil, fmt.Errorf("job: message of %d bytes, want 1..%d", n, MaxMessage)
-	}
-	body := make([]byte, n)
-	if _, err := io.ReadFull(r, body); err != nil {
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
-		return nil, fmt.Errorf("job: reading a message of %d bytes: %w", n, err)
+	_, body, err := netconn.ReadFrame(r, messageSizes)
+	if err == io.EOF {
+		return nil, err
 	}
 	m := new(Message)
-	if err := strict.Unmarshal(body, m); err != nil {
-		return nil, fmt.Errorf("job: decoding a message: %w (are launcher and program of the same version?)", err)
+	if err == nil {
+		err = strict.Unmarshal(body, m)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("job: reading a message: %w (are launcher and program of the same version?)", err)
 	}
 	return m, m.Validate()
 }
 
-// Validate reports the first field that cannot be used.
+// Validate reports the fields that cannot be used.
 func (m *Message) Validate() error {
+	bad := errors.Join(Within("rank %d", m.Rank, 0, MaxRanks-1), Within("process id %d", m.PID, 0, math.MaxInt),
+		Within("exit code %d", m.Code, 0, 255), Within("signal %d", m.Signal, 0, 255))
+	if m.Kind == Seed || m.Kind == SeedIs {
+		bad = errors.Join(bad, Within("address of %d bytes", len(m.Text), 1, maxSeed))
+	}
 	switch {
 	case m.Kind < Seed || m.Kind > Exited:
 		return fmt.Errorf("job: unknown %v", m.Kind)
-	case m.Rank < 0 || m.Rank >= MaxRanks:
-		return fmt.Errorf("job: message (%v) with rank %d, want 0..%d", m.Kind, m.Rank, MaxRanks-1)
-	case m.PID < 0:
-		return fmt.Errorf("job: message (%v) with process id %d", m.Kind, m.PID)
-	case m.Code < 0 || m.Code > 255:
-		return fmt.Errorf("job: message (%v) with exit code %d, want 0..255", m.Kind, m.Code)
-	case m.Signal < 0 || m.Signal > 255:
-		return fmt.Errorf("job: message (%v) with signal %d, want 0..255", m.Kind, m.Signal)
-	case (m.Kind == Seed || m.Kind == SeedIs) && (m.Text == "" || len(m.Text) > maxSeed):
-		return fmt.Errorf("job: message (%v) with an address of %d bytes, want 1..%d", m.Kind, len(m.Text), maxSeed)
+	case bad != nil:
+		return fmt.Errorf("job: message (%v): %w", m.Kind, bad)
+	}
+	return nil
+}
+
+// Within reports a number that cannot be; what has a verb for it.
+func Within(what string, n, low, high int) error {
+	if n < low || n > high {
+		return fmt.Errorf(what+", want %d..%d", n, low, high)
 	}
 	return nil
 }
@@ -99,7 +101,6 @@ const (
 	maxHost     = 255 // bytes
 	maxDevice   = 128
 	maxID       = 128
-	maxSeeds    = 1024
 	maxSeed     = 512
 	maxSettings = 1024
 	maxFD       = 1 << 20
@@ -107,12 +108,10 @@ const (
 )
 
 // NewSecret returns a new job secret of SecretBytes random bytes.
-func NewSecret() ([]byte, error) {
+func NewSecret() []byte {
 	secret := make([]byte, SecretBytes)
-	if _, err := rand.Read(secret); err != nil {
-		return nil, fmt.Errorf("job: no random bytes for the secret: %w", err)
-	}
-	return secret, nil
+	_, _ = rand.Read(secret) // never fails
+	return secret
 }
 
 // NewID returns a new job id: 13 random letters and digits, 65 bits.
@@ -124,13 +123,13 @@ func WriteFile(w io.Writer, f *File) error {
 		return err
 	}
 	b, err := msgpack.Marshal(f)
+	if err == nil {
+		err = Within("its bytes: %d", len(b), 1, MaxFile)
+	}
+	if err == nil {
+		_, err = w.Write(b)
+	}
 	if err != nil {
-		return fmt.Errorf("job: encoding the job file: %w", err)
-	}
-	if len(b) > MaxFile {
-		return fmt.Errorf("job: job file of %d bytes, at most %d are possible", len(b), MaxFile)
-	}
-	if _, err := w.Write(b); err != nil {
 		return fmt.Errorf("job: writing the job file: %w", err)
 	}
 	return nil
@@ -155,30 +154,34 @@ func ReadFile(r io.Reader) (*File, error) {
 	return f, f.Validate()
 }
 
-// Validate reports the first field that cannot be used.
+// Validate reports the fields that cannot be used.
 func (f *File) Validate() error {
-	switch {
-	case f.Version != FileVersion:
+	if f.Version != FileVersion {
 		return fmt.Errorf("job: the job file has version %d, want %d: launcher and program come from different versions of "+
 			"treerun", f.Version, FileVersion)
-	case len(f.Secret) != SecretBytes:
-		return fmt.Errorf("job: secret of %d bytes, want %d", len(f.Secret), SecretBytes)
-	case f.Epoch < 0 || f.Epoch > MaxEpoch:
-		return fmt.Errorf("job: epoch %d, want 0..%d", f.Epoch, MaxEpoch)
-	case f.Size < 1 || f.Size > MaxRanks:
-		return fmt.Errorf("job: size %d, want 1..%d", f.Size, MaxRanks)
-	case f.Rank < 0 || f.Rank >= f.Size:
-		return fmt.Errorf("job: rank %d of %d", f.Rank, f.Size)
-	case f.LocalSize < 0 || f.LocalSize > f.Size:
-		return fmt.Errorf("job: local size %d of %d ranks", f.LocalSize, f.Size)
-	case f.LocalRank < 0 || f.LocalRank >= f.LocalSize:
-		return fmt.Errorf("job: local rank %d of %d", f.LocalRank, f.LocalSize)
-	case f.Host == "" || len(f.Host) > maxHost:
-		return fmt.Errorf("job: host name of %d bytes, want 1..%d", len(f.Host), maxHost)
-	case f.ControlFD < 3 || f.ControlFD > maxFD:
-		return fmt.Errorf("job: control descriptor %d, want 3..%d", f.ControlFD, maxFD)
 	}
-	return errors.Join(CheckID(f.JobID), CheckDevice(f.Device), f.validateHosts(), f.validateSeeds(), f.validateSettings())
+	bad := errors.Join(
+		Within("secret of %d bytes", len(f.Secret), SecretBytes, SecretBytes),
+		Within("epoch %d", f.Epoch, 0, MaxEpoch),
+		Within("size %d", f.Size, 1, MaxRanks),
+		Within("hosts of %d ranks", len(f.Hosts), f.Size, f.Size),
+		Within("rank %d", f.Rank, 0, f.Size-1),
+		Within("local size %d", f.LocalSize, 1, f.Size),
+		Within("local rank %d", f.LocalRank, 0, f.LocalSize-1),
+		Within("host name of %d bytes", len(f.Host), 1, maxHost),
+		Within("control descriptor %d", f.ControlFD, 3, maxFD),
+		Within("settings: %d", len(f.Settings), 0, maxSettings),
+		CheckID(f.JobID), CheckDevice(f.Device))
+	if _, ok := f.Settings[""]; ok {
+		bad = errors.Join(bad, errors.New("a setting without a name"))
+	}
+	if bad == nil {
+		bad = f.validateHosts()
+	}
+	if bad != nil {
+		return fmt.Errorf("job: the job file: %w", bad)
+	}
+	return nil
 }
 
 func unprintable(r rune) bool { return r <= ' ' || r >= 0x7f }
@@ -186,7 +189,7 @@ func unprintable(r rune) bool { return r <= ' ' || r >= 0x7f }
 // CheckID reports an id that no job can have.
 func CheckID(id string) error {
 	if id == "" || len(id) > maxID || strings.ContainsFunc(id, unprintable) {
-		return fmt.Errorf("job: job id %.40q, want 1 to %d printable characters without spaces", id, maxID)
+		return fmt.Errorf("job id %.40q, want 1 to %d printable characters without spaces", id, maxID)
 	}
 	return nil
 }
@@ -194,20 +197,17 @@ func CheckID(id string) error {
 // CheckDevice reports what cannot be the UUID of a GPU, or "" for none.
 func CheckDevice(uuid string) error {
 	if len(uuid) > maxDevice || strings.ContainsFunc(uuid, unprintable) {
-		return fmt.Errorf("job: device %.40q, want the UUID of a GPU, at most %d printable characters without spaces", uuid,
+		return fmt.Errorf("device %.40q, want the UUID of a GPU, at most %d printable characters without spaces", uuid,
 			maxDevice)
 	}
 	return nil
 }
 
 func (f *File) validateHosts() error {
-	if len(f.Hosts) != f.Size {
-		return fmt.Errorf("job: hosts of %d ranks, want %d", len(f.Hosts), f.Size)
-	}
 	known, local := 0, 0
 	for r, h := range f.Hosts {
 		if h < 0 || h > known {
-			return fmt.Errorf("job: rank %d is on host %d, want 0..%d: hosts are numbered in order of appearance", r, h, known)
+			return fmt.Errorf("rank %d is on host %d, want 0..%d: hosts are numbered in order of appearance", r, h, known)
 		}
 		if h == known {
 			known++
@@ -217,32 +217,7 @@ func (f *File) validateHosts() error {
 		}
 	}
 	if local != f.LocalSize {
-		return fmt.Errorf("job: local size %d, but %d ranks are on host %d", f.LocalSize, local, f.Hosts[f.Rank])
-	}
-	return nil
-}
-
-func (f *File) validateSeeds() error {
-	if len(f.Seeds) > maxSeeds {
-		return fmt.Errorf("job: %d seeds, at most %d are possible", len(f.Seeds), maxSeeds)
-	}
-	for _, s := range f.Seeds {
-		if len(s) > maxSeed {
-			return fmt.Errorf("job: seed of %d bytes, at most %d are possible", len(s), maxSeed)
-		}
-		if _, _, err := net.SplitHostPort(s); err != nil {
-			return fmt.Errorf("job: seed %q: %w", s, err)
-		}
-	}
-	return nil
-}
-
-func (f *File) validateSettings() error {
-	if len(f.Settings) > maxSettings {
-		return fmt.Errorf("job: %d settings, at most %d are possible", len(f.Settings), maxSettings)
-	}
-	if _, ok := f.Settings[""]; ok {
-		return errors.New("job: a setting without a name")
+		return fmt.Errorf("local size %d, but %d ranks are on host %d", f.LocalSize, local, f.Hosts[f.Rank])
 	}
 	return nil
 }

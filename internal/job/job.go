@@ -49,13 +49,12 @@ type File struct {
 	Device    string // UUID of this rank's GPU, "" for none
 	Hosts     []int  // host index of every rank
 
-	Seeds     []string          // memberlist addresses to join, empty when the launcher forwards rank 0's
 	ControlFD int               // unix stream socket to the launcher; its end of file means that the launcher is gone
 	Settings  map[string]string // resolved settings, the same on all ranks
 }
 
 // FileVersion is the version of File and Message that this code speaks.
-const FileVersion = 5
+const FileVersion = 6
 
 // MessageKind says what a Message is about.
 type MessageKind uint8
@@ -71,8 +70,8 @@ const (
 	Exited // Rank has ended: Code or Signal, Text for people; Closed says whether it had sent Closing before
 )
 
-// Message is one record on the control socket: a 4-byte big-endian length of
-// at most MaxMessage bytes, then msgpack.
+// Message is one record on the control socket: a frame of package netconn whose kind is
+// the message's, with at most MaxMessage bytes of msgpack.
 type Message struct {
 	Kind   MessageKind
 	Rank   int

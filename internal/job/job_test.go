@@ -2,8 +2,8 @@ package job_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/netconn"
 )
 
 // valid is rank 1 of four on two hosts.
@@ -21,7 +22,7 @@ func valid() *job.File {
 	return &job.File{
 		Version: job.FileVersion, JobID: "7h2k", Epoch: 3, Secret: bytes.Repeat([]byte{7}, job.SecretBytes),
 		Rank: 1, Size: 4, LocalRank: 1, LocalSize: 2, Host: "node01", Device: "GPU-5f1c", Hosts: []int{0, 0, 1, 1},
-		Seeds: []string{"[::1]:7946"}, ControlFD: 4, Settings: map[string]string{"no-topo-cache": "1"},
+		ControlFD: 4, Settings: map[string]string{"no-topo-cache": "1"},
 	}
 }
 
@@ -50,17 +51,16 @@ func TestFileWithAWrongFieldIsRefused(t *testing.T) {
 		"secret of 3 bytes":     func(f *job.File) { f.Secret = []byte("abc") },
 		"size 0":                func(f *job.File) { f.Size = 0 },
 		"size 65537":            func(f *job.File) { f.Size = 65537 },
-		"rank 4 of 4":           func(f *job.File) { f.Rank = 4 },
-		"rank -1 of 4":          func(f *job.File) { f.Rank = -1 },
+		"rank 4, want":          func(f *job.File) { f.Rank = 4 },
+		"rank -1, want":         func(f *job.File) { f.Rank = -1 },
 		"local size 5":          func(f *job.File) { f.LocalSize = 5 },
 		"2 ranks are on host 0": func(f *job.File) { f.LocalSize = 3 },
-		"local rank 2 of 2":     func(f *job.File) { f.LocalRank = 2 },
+		"local rank 2, want":    func(f *job.File) { f.LocalRank = 2 },
 		"host name of 0 bytes":  func(f *job.File) { f.Host = "" },
 		"device \"GPU 1\"":      func(f *job.File) { f.Device = "GPU 1" },
 		"hosts of 3 ranks":      func(f *job.File) { f.Hosts = f.Hosts[:3] },
 		"rank 2 is on host 3":   func(f *job.File) { f.Hosts[2] = 3 },
 		"rank 3 is on host -1":  func(f *job.File) { f.Hosts[3] = -1 },
-		"seed \"nowhere\"":      func(f *job.File) { f.Seeds = []string{"nowhere"} },
 		"descriptor 2":          func(f *job.File) { f.ControlFD = 2 },
 		"without a name":        func(f *job.File) { f.Settings[""] = "x" },
 	} {
@@ -144,20 +144,21 @@ func TestMessageThatCannotBeUsedIsRefused(t *testing.T) {
 		"exit code 256":           {Kind: job.Exited, Code: 256},
 		"signal -9":               {Kind: job.Exited, Signal: -9},
 		"address of 0 bytes":      {Kind: job.SeedIs},
-		"at most 65536":           {Kind: job.Exited, Text: strings.Repeat("x", job.MaxMessage)},
+		"want 1..65536":           {Kind: job.Exited, Text: strings.Repeat("x", job.MaxMessage)},
 	} {
 		if err := job.WriteMessage(io.Discard, &m); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("writing %+.50v: error %v, want one with %q", m, err, want)
 		}
 	}
 	// A length beyond the limit is refused before anything is allocated for it.
-	for _, n := range []uint32{0, job.MaxMessage + 1, 1 << 31} {
-		r := io.MultiReader(bytes.NewReader(binary.BigEndian.AppendUint32(nil, n)), endless{})
-		if _, err := job.ReadMessage(r); err == nil || !strings.Contains(err.Error(), "want 1..65536") {
+	for _, n := range []int{0, job.MaxMessage + 1, 1 << 31} {
+		r := io.MultiReader(bytes.NewReader(netconn.AppendHead(nil, byte(job.Joined), n)), endless{})
+		if _, err := job.ReadMessage(r); err == nil || !strings.Contains(err.Error(), fmt.Sprint("has ", n, " bytes")) {
 			t.Errorf("length %d: error %v", n, err)
 		}
 	}
-	if _, err := job.ReadMessage(strings.NewReader("\x00\x00\x00\x09abc")); !errors.Is(err, io.ErrUnexpectedEOF) {
+	cut := strings.NewReader("\x02\x00\x00\x00\x00\x00\x00\x09abc")
+	if _, err := job.ReadMessage(cut); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("cut message: error %v", err)
 	}
 }
@@ -168,14 +169,7 @@ type endless struct{}
 func (endless) Read([]byte) (int, error) { panic("read past a length that cannot be") }
 
 func TestSecretsAndIDsDiffer(t *testing.T) {
-	a, err := job.NewSecret()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := job.NewSecret()
-	if err != nil {
-		t.Fatal(err)
-	}
+	a, b := job.NewSecret(), job.NewSecret()
 	if len(a) != job.SecretBytes || bytes.Equal(a, b) {
 		t.Fatalf("secrets of %d bytes, equal %v", len(a), bytes.Equal(a, b))
 	}
@@ -230,7 +224,7 @@ func FuzzReadMessage(f *testing.F) {
 		f.Add(b.Bytes()[:b.Len()/2])
 	}
 	f.Add([]byte("GET /metrics HTTP/1.1\r\n\r\n"))
-	f.Add([]byte("\x00\x00\x00\x0b\x81\xa4Text\xdb\xff\xff\xff\xff"))
+	f.Add([]byte("\x02\x00\x00\x00\x00\x00\x00\x0b\x81\xa4Text\xdb\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r := bytes.NewReader(data)
 		for {

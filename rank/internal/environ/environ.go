@@ -16,6 +16,7 @@ import (
 // where the launcher passes on at which addresses rank 0 listens.
 type Job struct {
 	job.File
+	Seeds     []string          // addresses at which rank 0 listens
 	Control   net.Conn          // to treerun's launcher, nil where another one, or none, started the rank
 	Variables map[string]string // settings that come from the environment: the variable of each
 }
@@ -43,14 +44,10 @@ func Find(get func(name string) string) (*Job, error) {
 
 // alone is the job of one rank.
 func alone(get func(string) string, id string) (*Job, error) {
-	secret, err := job.NewSecret()
-	if err != nil {
-		return nil, err
-	}
 	if id == "" {
 		id = job.NewID()
 	}
-	j := &Job{File: job.File{JobID: id, Secret: secret, Size: 1, Host: hostname(), Device: get(job.EnvDevice)}}
+	j := &Job{File: job.File{JobID: id, Secret: job.NewSecret(), Size: 1, Host: hostname(), Device: get(job.EnvDevice)}}
 	return j, j.check()
 }
 

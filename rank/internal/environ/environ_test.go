@@ -355,7 +355,7 @@ func TestWhichSeedsAreLoopback(t *testing.T) {
 	}
 }
 
-func atSeeds(seeds ...string) *Job { return &Job{File: job.File{Seeds: seeds}} }
+func atSeeds(seeds ...string) *Job { return &Job{Seeds: seeds} }
 
 // A job file works once.
 func TestJobFileIsEmptyAfterItWasRead(t *testing.T) {

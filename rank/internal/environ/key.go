@@ -47,11 +47,8 @@ func userKey(path string) ([]byte, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, err
 	}
-	secret, err := job.NewSecret()
-	if err != nil {
-		return nil, err
-	}
-	if err := safefile.Create(path, []byte(hex.EncodeToString(secret)+"\n")); err != nil && !errors.Is(err, fs.ErrExist) {
+	text := hex.EncodeToString(job.NewSecret()) + "\n"
+	if err := safefile.Create(path, []byte(text)); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("keeping a new key: %w", err)
 	}
 	return job.ReadKeyFile(path)

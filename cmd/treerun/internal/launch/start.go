@@ -164,12 +164,8 @@ func (s *supervisor) emit(f *wire.Frame, stream net.Conn) {
 
 // wireJob returns what all hosts are to run.
 func (s *supervisor) wireJob() (*wire.Job, error) {
-	secret, err := job.NewSecret()
-	if err != nil {
-		return nil, fmt.Errorf("make the secret of the job: %w", err)
-	}
 	file := job.File{
-		Version: job.FileVersion, JobID: job.NewID(), Secret: secret, Size: s.job.Size,
+		Version: job.FileVersion, JobID: job.NewID(), Secret: job.NewSecret(), Size: s.job.Size,
 		Hosts: make([]int, s.job.Size), Settings: s.job.Settings,
 	}
 	if id := s.job.Remote.JobID; id != "" {
@@ -185,6 +181,7 @@ func (s *supervisor) wireJob() (*wire.Job, error) {
 	case !first.Local && first.ready != nil:
 		j.Master, j.Port, j.HasStdin = first.Name, first.ready.Port, true
 	default:
+		var err error
 		if j.Port, err = host.FreePort(); err != nil {
 			return nil, fmt.Errorf("find a free port for MASTER_PORT: %w", err)
 		}
@@ -193,6 +190,7 @@ func (s *supervisor) wireJob() (*wire.Job, error) {
 	case s.job.Remote.Master != "":
 		j.Master = s.job.Remote.Master
 	case len(s.hosts) > 1 && first.Local:
+		var err error
 		if j.Master, err = os.Hostname(); err != nil {
 			return nil, fmt.Errorf("find the name of this host: %w", err)
 		}

@@ -11,18 +11,14 @@ import (
 	"github.com/treerun/treerun/internal/job"
 )
 
-// within reports a number that cannot be.
-func within(what string, n, low, high int) error {
-	if n < low || n > high {
-		return fmt.Errorf("%s: %d, want %d..%d", what, n, low, high)
-	}
-	return nil
-}
+var within = job.Within
 
-func checkRank(r int) error    { return within("rank", r, 0, job.MaxRanks-1) }
-func checkHost(h int) error    { return within("host", h, 0, job.MaxRanks-1) }
-func checkCode(n int) error    { return within("exit code or signal", n, 0, 255) }
-func checkName(s string) error { return within("bytes of a name or path", len(s), 1, math.MaxInt) }
+func checkRank(r int) error { return within("rank %d", r, 0, job.MaxRanks-1) }
+func checkHost(h int) error { return within("host %d", h, 0, job.MaxRanks-1) }
+func checkCode(n int) error { return within("exit code or signal: %d", n, 0, 255) }
+func checkName(s string) error {
+	return within("bytes of a name or path: %d", len(s), 1, math.MaxInt)
+}
 
 func checkTimeout(d time.Duration) error {
 	if d < time.Millisecond {
@@ -32,16 +28,18 @@ func checkTimeout(d time.Duration) error {
 }
 
 func (n *Node) check() error {
-	return errors.Join(within("node", n.Node, 1, job.MaxRanks-1), within("default of ranks", n.Default, 1, job.MaxRanks),
-		within("ranks", n.Size, 0, job.MaxRanks), within("ranks of a node", n.PerNode, 0, job.MaxRanks),
-		within("bytes of a host's name", len(n.Host), 1, 255), within("arguments", len(n.Args), 1, math.MaxInt))
+	return errors.Join(within("node %d", n.Node, 1, job.MaxRanks-1),
+		within("default of ranks: %d", n.Default, 1, job.MaxRanks), within("ranks %d", n.Size, 0, job.MaxRanks),
+		within("ranks of a node %d", n.PerNode, 0, job.MaxRanks),
+		within("bytes of a host's name: %d", len(n.Host), 1, 255),
+		within("arguments: %d", len(n.Args), 1, math.MaxInt))
 }
 
 func (j *Join) check() error {
 	below := func(b Below) error { return errors.Join(checkHost(b.Index), checkName(b.Name), checkName(b.Target)) }
 	return errors.Join(all(j.Below, below), checkHost(j.Index), checkName(j.Name), checkName(j.Dir),
 		checkTimeout(j.PeerTimeout),
-		checkTimeout(j.Start.Timeout), within("agents below one", j.Start.FanOut, 1, math.MaxInt))
+		checkTimeout(j.Start.Timeout), within("agents below one: %d", j.Start.FanOut, 1, math.MaxInt))
 }
 
 func (j *Job) check() error {
@@ -54,27 +52,28 @@ func (j *Job) check() error {
 			return fmt.Errorf("rank %d is on host %d, machines are told of %d", r, h, n)
 		}
 	}
-	return errors.Join(within("words of the command", len(j.Args), 1, math.MaxInt),
-		within("ranks", f.Size, 1, job.MaxRanks),
-		within("ranks that have a host", len(f.Hosts), f.Size, f.Size),
-		within("version of the job file", f.Version, job.FileVersion, job.FileVersion), within("port", j.Port, 0, 65535),
-		j.GPUs.Check(), job.CheckID(f.JobID))
+	return errors.Join(within("words of the command: %d", len(j.Args), 1, math.MaxInt),
+		within("ranks %d", f.Size, 1, job.MaxRanks),
+		within("ranks that have a host: %d", len(f.Hosts), f.Size, f.Size),
+		within("version of the job file: %d", f.Version, job.FileVersion, job.FileVersion),
+		within("port %d", j.Port, 0, 65535), j.GPUs.Check(), job.CheckID(f.JobID))
 }
 
-func (s *Signal) check() error { return within("signal", int(s.Number), 1, 64) }
+func (s *Signal) check() error { return within("signal %d", int(s.Number), 1, 64) }
 func (s *Stream) check() error {
-	return errors.Join(checkRank(s.Rank), within("stream", s.Number, Stdout, Stdin))
+	return errors.Join(checkRank(s.Rank), within("stream %d", s.Number, Stdout, Stdin))
 }
 func (p *Push) check() error {
-	return within("bytes of a checksum", len(p.Sum), sha256.Size, sha256.Size)
+	return within("bytes of a checksum: %d", len(p.Sum), sha256.Size, sha256.Size)
 }
 
 func (r *Ready) check() error {
-	return errors.Join(within("port", r.Port, 0, 65535), within("cores", r.Cores, 1, math.MaxInt), checkName(r.Host))
+	return errors.Join(within("port %d", r.Port, 0, 65535), within("cores: %d", r.Cores, 1, math.MaxInt),
+		checkName(r.Host))
 }
 
 func (s *Started) check() error {
-	return errors.Join(within("processes", len(s.PIDs), len(s.Ranks), len(s.Ranks)), all(s.Ranks, checkRank))
+	return errors.Join(within("processes: %d", len(s.PIDs), len(s.Ranks), len(s.Ranks)), all(s.Ranks, checkRank))
 }
 
 func (s *RankMessage) check() error {
