@@ -13,7 +13,6 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/mem"
-	"github.com/treerun/treerun/transport/mixed"
 	"github.com/treerun/treerun/transport/shm"
 	"github.com/treerun/treerun/transport/tcp"
 )
@@ -25,7 +24,8 @@ type opener func(t *testing.T, l transport.Layout) []transport.Endpoint
 
 // TestConformance runs the suite over every transport.
 func TestConformance(t *testing.T) {
-	inTurn, firstApart := func(r int) int { return r % 2 }, func(r int) int { return min(r, 1) }
+	apart, inTurn, firstApart := func(r int) int { return r }, func(r int) int { return r % 2 },
+		func(r int) int { return min(r, 1) }
 	for _, c := range []struct {
 		name   string
 		open   opener
@@ -34,12 +34,13 @@ func TestConformance(t *testing.T) {
 		{"mem", openMem, nil},
 		{"shm", overSharedMemory(false), nil},
 		{"shm with doorbells", overSharedMemory(true), nil},
-		{"tcp", overTCP(1, false), nil},
-		{"tcp streams", overTCP(3, false), nil},
-		{"tcp encrypted", overTCP(2, true), []string{"no allocation"}}, // crypto/tls does allocate
-		// Some memory of the others is on another host: TestSharedMemoryIsTheHosts of package mixed.
-		{"mixed, two hosts in turn", overBoth(inTurn), []string{"memory of the others"}},
-		{"mixed, the first rank by itself", overBoth(firstApart), []string{"memory of the others"}},
+		// Some memory of the others is on another host: TestSharedMemoryIsTheHosts of package tcp.
+		{"tcp", overTCP(apart, 1, false), []string{"memory of the others"}},
+		{"tcp streams", overTCP(apart, 3, false), []string{"memory of the others"}},
+		// crypto/tls does allocate
+		{"tcp encrypted", overTCP(apart, 2, true), []string{"memory of the others", "no allocation"}},
+		{"tcp, two hosts in turn", overTCP(inTurn, 1, false), []string{"memory of the others"}},
+		{"tcp, the first rank by itself", overTCP(firstApart, 1, false), []string{"memory of the others"}},
 	} {
 		t.Run(c.name, func(t *testing.T) { conform(t, c.open, c.except...) })
 	}
@@ -104,30 +105,9 @@ func openHost(ctx context.Context, w *testutil.World, l transport.Layout, host f
 		}})
 }
 
-func overTCP(streams int, encrypt bool) opener {
-	return func(t *testing.T, l transport.Layout) []transport.Endpoint {
-		return openAll(t, l.Size, func(ctx context.Context, w *testutil.World) (transport.Endpoint, error) {
-			return openNetwork(ctx, w, l, func(r int) int { return r }, streams, encrypt)
-		})
-	}
-}
-
-// openNetwork opens the links of a rank with other hosts. The suite has ranks without a link, to which
+// overTCP makes endpoints for ranks on made-up hosts. The suite has ranks without a link, to which
 // there would be no connection: so all have one.
-func openNetwork(ctx context.Context, w *testutil.World, l transport.Layout, host func(r int) int, streams int,
-	encrypt bool) (*tcp.Endpoint, error) {
-	hosts := make([]int, l.Size)
-	for r := range hosts {
-		hosts[r] = host(r)
-	}
-	return tcp.Connect(ctx, tcp.Config{Layout: l, Hosts: hosts, Config: netconn.Config{
-		Rank: w.Rank(), Size: l.Size, Key: make([]byte, 32), JobID: "test", Purpose: "test",
-		Peers:  func(r int) bool { return hosts[r] != hosts[w.Rank()] },
-		Listen: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Streams: streams, Encrypt: encrypt, Exchange: w.AllGather,
-	}})
-}
-
-func overBoth(host func(r int) int) opener {
+func overTCP(host func(r int) int, streams int, encrypt bool) opener {
 	return func(t *testing.T, l transport.Layout) []transport.Endpoint {
 		hosts := make([]int, l.Size)
 		for r := range hosts {
@@ -140,11 +120,16 @@ func overBoth(host func(r int) int) opener {
 			}
 			between := l
 			between.HeapBytes = 0
-			remote, err := openNetwork(ctx, w, between, host, 1, false)
+			cfg := &tcp.Config{Layout: between, Hosts: hosts, Config: netconn.Config{
+				Rank: w.Rank(), Size: l.Size, Key: make([]byte, 32), JobID: "test", Purpose: "test",
+				Peers:  func(r int) bool { return hosts[r] != hosts[w.Rank()] },
+				Listen: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Streams: streams, Encrypt: encrypt, Exchange: w.AllGather,
+			}}
+			mesh, err := tcp.Connect(ctx, cfg)
 			if err != nil {
 				return nil, errors.Join(err, local.Close())
 			}
-			return mixed.New(w.Rank(), hosts, local, remote), nil
+			return tcp.New(cfg, local, mesh)
 		})
 	}
 }

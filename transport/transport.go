@@ -3,9 +3,9 @@
 // them out.
 //
 // It holds interfaces and plain data only. The implementations live in
-// transport/mem (goroutines of one process), transport/shm (processes of one host),
-// transport/tcp (hosts) and transport/mixed (both), and the tests of this package
-// run one suite over every one of them. Package collective and its internals import
+// transport/mem (goroutines of one process), transport/shm (processes of one host)
+// and transport/tcp (several hosts, shared memory within each), and the tests of this
+// package run one suite over every one of them. Package collective and its internals import
 // transport; transport imports nothing of treerun's.
 package transport
 

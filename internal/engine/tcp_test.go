@@ -11,6 +11,7 @@ import (
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/mem"
+	"github.com/treerun/treerun/transport/shm"
 	"github.com/treerun/treerun/transport/tcp"
 )
 
@@ -34,10 +35,22 @@ func TestOverTCP(t *testing.T) {
 // connectAll connects all ranks of a layout over the loopback.
 func connectAll(l transport.Layout) ([]transport.Endpoint, error) {
 	return together(l, func(ctx context.Context, r int, exchange exchange) (transport.Endpoint, error) {
-		return tcp.Connect(ctx, tcp.Config{Layout: l, Config: netconn.Config{
+		alone := l
+		alone.Members, alone.Links = []int{r}, nil
+		local, err := shm.Connect(ctx, shm.Config{Rank: r, Layout: alone, Key: make([]byte, shm.KeyBytes), JobID: "test",
+			Doorbell: true, Exchange: func(_ context.Context, blob []byte) ([][]byte, error) { return [][]byte{blob}, nil }})
+		if err != nil {
+			return nil, err
+		}
+		cfg := &tcp.Config{Layout: l, Config: netconn.Config{
 			Rank: r, Size: l.Size, Key: make([]byte, 32), JobID: "test", Listen: []netip.Addr{netip.MustParseAddr("127.0.0.1")},
 			Peers: func(int) bool { return true }, Exchange: exchange,
-		}})
+		}}
+		mesh, err := tcp.Connect(ctx, cfg)
+		if err != nil {
+			return nil, errors.Join(err, local.Close())
+		}
+		return tcp.New(cfg, local, mesh)
 	})
 }
 

@@ -2,52 +2,32 @@ package tcp
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/treerun/treerun/transport/internal/osys"
+	"github.com/treerun/treerun/transport/shm"
 )
 
-// States of a bell's word.
-const (
-	awake    = 0
-	prepared = 1 // the owner is about to sleep or sleeps
-)
-
-// bell implements transport.Bell: the owner sleeps until one of its sockets has
-// something for it, or somebody in this process rings. While it sleeps it still
-// sends and receives what it can, and wakes up only for what its links may wait
-// for.
+// bell implements transport.Bell: the owner sleeps on the doorbell of its host's links, and
+// wakes up too when one of its sockets has something for it. While it sleeps it still sends
+// and receives what it can, and ends its sleep only for what its links may wait for.
 type bell struct {
-	osys.Yielder
+	*shm.Doorbell
 	e      *Endpoint
-	word   atomic.Uint32
-	poller int // of all sockets, and of event
+	poller int // of all sockets
 	events osys.Events
 	news   bool // of the events just reported
 
-	event osys.Event
-	use   sync.Mutex // held by Sleep, so that Close keeps its descriptors meanwhile
-}
-
-// eventID is the number of the eventfd in the poller; connections count from 0.
-const eventID = -1
-
-// Ring wakes the owner if it has prepared to sleep.
-func (b *bell) Ring() {
-	if b.word.Load() == prepared && b.word.CompareAndSwap(prepared, awake) {
-		b.event.Signal()
-	}
+	use sync.Mutex // held while the poller is asked, so that Close keeps it meanwhile
 }
 
 // sleeping reports whether the owner sleeps or is about to.
-func (b *bell) sleeping() bool { return b.word.Load() == prepared }
+func (b *bell) sleeping() bool { return !b.Rung() }
 
 // Prepare announces the owner's sleep, and lets everybody know what they may
 // wait for.
 func (b *bell) Prepare() {
-	b.event.Drain()
-	b.word.Store(prepared)
+	b.Doorbell.Prepare()
 	b.e.pump.turns.Add(1)
 	for _, c := range b.e.conns {
 		if c.pending.Load() || c.owes.Load() {
@@ -61,34 +41,31 @@ func (b *bell) Prepare() {
 	}
 }
 
-// Cancel ends the sleep that Prepare announced. A ring that comes at the same
-// time may still be in the eventfd; the next Sleep finds that it means nothing.
-func (b *bell) Cancel() {
-	b.word.Store(awake)
-	b.event.Drain()
-}
-
 // Sleep blocks until the bell has been rung after Prepare, a socket has brought
 // news, or max has passed.
-func (b *bell) Sleep(max time.Duration) {
+func (b *bell) Sleep(max time.Duration) { b.SleepOn(b.poller, max, b.progress) }
+
+// progress sends and receives what can be at once, without blocking, and reports
+// whether that brought anything that a link may wait for.
+func (b *bell) progress() bool {
+	b.e.pump.turns.Add(1)
 	b.use.Lock()
 	defer b.use.Unlock()
 	b.news = false
-	deadline := time.Now().Add(max)
-	for left := max; left > 0 && !b.news && b.word.Load() == prepared && !b.e.closed.Load(); left = time.Until(deadline) {
-		if err := b.events.Wait(b.poller, left, b.ready); err != nil {
-			break
+	for _, c := range b.e.conns {
+		if c.pending.Load() {
+			b.news = c.flush() || b.news
+			c.awaitRoom()
 		}
 	}
-	b.Cancel()
+	if b.poller >= 0 {
+		_ = b.events.Wait(b.poller, 0, b.ready)
+	}
+	return b.news
 }
 
-// ready serves one descriptor.
+// ready serves one socket.
 func (b *bell) ready(id int) {
-	if id == eventID {
-		b.event.Drain()
-		return
-	}
 	c := b.e.conns[id]
 	if c.pending.Load() {
 		b.news = c.flush() || b.news
@@ -100,23 +77,10 @@ func (b *bell) ready(id int) {
 	c.rmu.Unlock()
 }
 
-// look serves what is ready now, and reports whether that brought news.
-func (b *bell) look() bool {
-	b.use.Lock()
-	defer b.use.Unlock()
-	b.news = false
-	if b.poller >= 0 {
-		_ = b.events.Wait(b.poller, 0, b.ready)
-	}
-	return b.news
-}
-
-// close gives the descriptors back, when nobody sleeps any more.
+// close gives the poller back.
 func (b *bell) close() {
-	b.event.Signal() // whoever sleeps sees that the endpoint is closed
 	b.use.Lock()
 	defer b.use.Unlock()
-	_ = b.event.Close()
 	if b.poller >= 0 {
 		_ = osys.CloseFD(b.poller)
 		b.poller = -1

@@ -137,7 +137,7 @@ func benchEnd(sockets []*net.TCPConn, size int, first bool) (e *Endpoint, s tran
 		all = append(all, socket{peer: peer, fd: fd})
 	}
 	l := testutil.Pair(8, max(size, 64))
-	e, err = newEndpoint(setup{rank: 1 - peer, layout: l}, all)
+	e, err = endpointOf(setup{rank: 1 - peer, layout: l}, all)
 	if err != nil {
 		return nil, nil, nil, err
 	}

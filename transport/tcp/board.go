@@ -11,51 +11,33 @@ import (
 // remembered is how many calls of a rank are known.
 const remembered = transport.History + 1
 
-// record is what is known of the calls of one rank: the body of a status frame, in msgpack.
-type record struct {
-	Total uint64             // calls entered
-	Calls []transport.Header // the latest of them, at most remembered, the oldest first
+// record is what is known of the calls of one rank, the body of a status frame in msgpack:
+// the latest of them, at most remembered, the oldest first.
+type record []transport.Header
+
+// latest returns the last of them, zeros where there is none.
+func (r record) latest() (h transport.Header) {
+	if len(r) > 0 {
+		h = r[len(r)-1]
+	}
+	return h
 }
 
 // decodeStatus reads the body of a status frame.
 func decodeStatus(body []byte) (r record, err error) {
 	if err = strict.Unmarshal(body, &r); err != nil {
-		return r, fmt.Errorf("%w: status: %w", transport.ErrCorrupt, err)
+		return nil, fmt.Errorf("%w: status: %w", transport.ErrCorrupt, err)
 	}
-	if n := len(r.Calls); n > remembered || uint64(n) > r.Total {
-		return r, fmt.Errorf("%w: status with %d calls of %d", transport.ErrCorrupt, n, r.Total)
+	if len(r) > remembered {
+		return nil, fmt.Errorf("%w: status with %d calls", transport.ErrCorrupt, len(r))
 	}
 	return r, nil
 }
 
-// board has the latest calls of this rank, and what the others have told of
-// theirs.
+// board has what ranks of other hosts have told of their calls.
 type board struct {
 	mu    sync.Mutex
 	calls []record // by rank
-}
-
-// enter notes a call of this rank.
-func (b *board) enter(self int, h *transport.Header) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	own := &b.calls[self]
-	own.Total++
-	if len(own.Calls) == remembered {
-		own.Calls = own.Calls[:copy(own.Calls, own.Calls[1:])]
-	}
-	own.Calls = append(own.Calls, *h)
-}
-
-// status returns how many calls this rank has entered, and, unless others know of all, the body of a status frame.
-func (b *board) status(self int, told uint64) (total uint64, body []byte) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	own := &b.calls[self]
-	if own.Total != told {
-		body = strict.Marshal(own)
-	}
-	return own.Total, body
 }
 
 // heard takes in the body of a status frame of rank r.
@@ -66,8 +48,8 @@ func (b *board) heard(r int, body []byte) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if told.Total < b.calls[r].Total {
-		return fmt.Errorf("%w: status of call %d after call %d", transport.ErrCorrupt, told.Total, b.calls[r].Total)
+	if now, before := told.latest().Seq, b.calls[r].latest().Seq; now < before {
+		return fmt.Errorf("%w: status of call %d after call %d", transport.ErrCorrupt, now, before)
 	}
 	b.calls[r] = told
 	return nil
@@ -77,7 +59,7 @@ func (b *board) heard(r int, body []byte) error {
 func (b *board) lookup(rank, back int) (transport.Header, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	calls := b.calls[rank].Calls
+	calls := b.calls[rank]
 	if back < 0 || back >= len(calls) {
 		return transport.Header{}, false
 	}

@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"math/bits"
 	"sync"
 	"sync/atomic"
 )
@@ -56,4 +57,14 @@ func (p *buffers) drop(b *buffer) {
 	p.mu.Lock()
 	p.free = append(p.free, b)
 	p.mu.Unlock()
+}
+
+// aligned returns n zero bytes from a 64-byte boundary on: the allocator puts
+// what is a power of two, or large, at a multiple of at least that.
+func aligned(n int) []byte {
+	size := max(n, 64)
+	if size <= 32<<10 {
+		size = 1 << bits.Len(uint(size-1))
+	}
+	return make([]byte, size)[:n:n]
 }

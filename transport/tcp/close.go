@@ -15,22 +15,22 @@ import (
 const stuckAfter = 2 * time.Second
 
 // Close tells the other ranks that this one has left, after all that it sent,
-// and gives the connections back.
+// and gives connections and memory back.
 func (e *Endpoint) Close() error {
 	e.once.Do(func() {
+		e.Aborted() // passes the latest fault on
 		e.closed.Store(true)
 		for _, p := range e.peers {
 			if p != nil {
 				p.cancelReceives()
 			}
 		}
-		close(e.stopped)
 		e.bell.Ring()
 		e.pump.stop.Store(true)
 		e.pump.kick()
 		<-e.pump.ended
 		e.goodbye()
-		e.closeErr = e.release()
+		e.closeErr = errors.Join(e.release(), e.local.Close())
 	})
 	return e.closeErr
 }

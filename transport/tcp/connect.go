@@ -8,6 +8,7 @@ import (
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
+	"github.com/treerun/treerun/transport/shm"
 )
 
 // Config says who connects to whom, and over which links. But for Rank, Listen
@@ -25,24 +26,32 @@ type Config struct {
 	// Hosts holds the host of every rank, by any numbers; nil means that each
 	// rank is on a host of its own. Ranks of one host are not connected.
 	Hosts []int
+
+	member func(r int) bool // whether a rank has connections; nil: all have
 }
 
-// Connect makes this rank's endpoint. All ranks call it at about the same time.
-// It calls Exchange as netconn.Connect does, also on ranks without a link. An error
+// Connect makes this rank's connections to other hosts. All ranks call it at about the same
+// time. It calls Exchange as netconn.Connect does, also on ranks without a link. An error
 // is one of netconn.Connect, or about the configuration.
-func Connect(ctx context.Context, cfg Config) (*Endpoint, error) {
+func Connect(ctx context.Context, cfg *Config) (*netconn.Mesh, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, fmt.Errorf("tcp: rank %d: %w", cfg.Rank, err)
 	}
-	var member func(r int) bool
 	if cfg.Peers == nil {
-		cfg.Peers, member = cfg.linked()
+		cfg.Peers, cfg.member = cfg.linked()
 	}
 	cfg.Use = cfg.Layout.Digest(version)
 	mesh, err := netconn.Connect(ctx, cfg.Config)
 	if err != nil {
 		return nil, fmt.Errorf("tcp: %w", err)
 	}
+	return mesh, nil
+}
+
+// New makes this rank's endpoint of its links to other hosts, over the connections of
+// Connect, and of those within its host, which sleep on doorbells. Both are then its own,
+// also after an error.
+func New(cfg *Config, local *shm.Endpoint, mesh *netconn.Mesh) (*Endpoint, error) {
 	var sockets []socket
 	for _, r := range mesh.Peers() {
 		for _, c := range mesh.Conns(r) {
@@ -51,14 +60,15 @@ func Connect(ctx context.Context, cfg Config) (*Endpoint, error) {
 				for _, k := range sockets {
 					_ = osys.CloseFD(k.fd)
 				}
-				return nil, fmt.Errorf("tcp: rank %d: connection to rank %d: %w", cfg.Rank, r, errors.Join(err, mesh.Close()))
+				err = errors.Join(err, mesh.Close(), local.Close())
+				return nil, fmt.Errorf("tcp: rank %d: connection to rank %d: %w", cfg.Rank, r, err)
 			}
 			sockets = append(sockets, k)
 		}
 	}
 	return newEndpoint(setup{
-		rank: cfg.Rank, layout: cfg.Layout, host: cfg.HostOf, member: member,
-	}, sockets)
+		rank: cfg.Rank, layout: cfg.Layout, hosts: cfg.Hosts, host: cfg.HostOf, member: cfg.member,
+	}, local, sockets)
 }
 
 // fill checks cfg and puts in defaults.

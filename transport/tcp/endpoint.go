@@ -9,11 +9,18 @@ import (
 
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
+	"github.com/treerun/treerun/transport/shm"
 )
 
-// Endpoint is one rank's end of links over TCP. It is a transport.Endpoint; what
-// it has besides is for packages that combine it with other links.
+// local has the name under which Endpoint embeds it.
+type local = shm.Endpoint
+
+// Endpoint is a rank's end of its links. It is a transport.Endpoint: a link belongs to shared
+// memory or to TCP by the host of the rank at its other end. A step posts on several links and
+// ends with one Commit or Release, whose fence is for all of them, on both sides: a fence
+// orders what a goroutine does, wherever it is.
 type Endpoint struct {
+	*local // of the ranks of this host; what is not dispatched below is its
 	setup
 
 	peers []*remote // by rank; nil where there is no connection
@@ -25,9 +32,7 @@ type Endpoint struct {
 	pump    pump
 	buffers buffers
 
-	fence    atomic.Uint32
 	closed   atomic.Bool
-	stopped  chan struct{} // closed with the endpoint
 	once     sync.Once
 	closeErr error
 }
@@ -36,7 +41,8 @@ type Endpoint struct {
 type setup struct {
 	rank   int
 	layout transport.Layout
-	host   func(rank int) string // may be nil
+	hosts  []int                 // by rank; nil: each rank is on a host of its own
+	host   func(rank int) string // its name; may be nil
 	member func(rank int) bool   // whether a rank has connections at all; nil: every rank has
 	every  time.Duration         // how often others are told of calls; 0: tellEvery
 }
@@ -49,19 +55,16 @@ type socket struct {
 	name string // for messages
 }
 
-// newEndpoint makes the endpoint of a rank out of connections: to each peer the
-// same number, in the same order as the peer has them.
-func newEndpoint(s setup, sockets []socket) (*Endpoint, error) {
-	e := &Endpoint{
-		setup:   s,
-		peers:   make([]*remote, s.layout.Size),
-		stopped: make(chan struct{}),
-	}
+// newEndpoint makes the endpoint of a rank out of the links of its host, which sleep on
+// doorbells, and connections: to each peer the same number, in the same order as the peer
+// has them. It owns both then.
+func newEndpoint(s setup, local *shm.Endpoint, sockets []socket) (*Endpoint, error) {
+	e := &Endpoint{local: local, setup: s, peers: make([]*remote, s.layout.Size)}
 	e.layout.Links = s.layout.Sorted()
 	e.buffers.slotBytes = s.layout.SlotBytes
 	e.board.calls = make([]record, s.layout.Size)
-	e.faults = faults{e: e, done: make(chan struct{})}
-	e.bell = bell{e: e, poller: -1}
+	e.faults = faults{e: e}
+	e.bell = bell{Doorbell: local.Bell().(*shm.Doorbell), e: e, poller: -1}
 	e.pump = pump{e: e, ended: make(chan struct{}), kicked: make(chan struct{}, 1),
 		timer: time.NewTimer(time.Hour)}
 	if e.every == 0 {
@@ -71,7 +74,7 @@ func newEndpoint(s setup, sockets []socket) (*Endpoint, error) {
 		e.addConn(k)
 	}
 	if err := e.open(); err != nil {
-		return nil, errors.Join(fmt.Errorf("tcp: rank %d: %w", e.rank, err), e.release())
+		return nil, errors.Join(fmt.Errorf("tcp: rank %d: %w", e.rank, err), e.release(), local.Close())
 	}
 	go e.pump.run()
 	return e, nil
@@ -97,10 +100,7 @@ func (e *Endpoint) open() (err error) {
 	if e.bell.poller, err = osys.NewPoller(); err != nil {
 		return err
 	}
-	if err := errors.Join(e.bell.event.Open(), e.pump.event.Open()); err != nil {
-		return err
-	}
-	if err := osys.Watch(e.bell.poller, e.bell.event.FD(), eventID); err != nil {
+	if err := e.pump.event.Open(); err != nil {
 		return err
 	}
 	for _, c := range e.conns {
@@ -111,65 +111,57 @@ func (e *Endpoint) open() (err error) {
 	return nil
 }
 
+// near reports whether rank r is on this rank's host.
+func (e *Endpoint) near(r int) bool {
+	return r == e.rank || e.hosts != nil && e.hosts[r] == e.hosts[e.rank]
+}
+
+// far returns the peer of a link to or from rank r of another host, nil if there is no such link.
+func (e *Endpoint) far(k transport.Link, r int) *remote {
+	if !e.layout.Has(k) {
+		return nil
+	}
+	return e.peers[r]
+}
+
 // Sender returns the sending end of a link of this rank.
 func (e *Endpoint) Sender(lane, dst int) (transport.Sender, error) {
-	k := transport.Link{Lane: lane, Src: e.rank, Dst: dst}
-	if !e.layout.Has(k) || e.peers[dst] == nil {
-		return nil, transport.NoLink(k.Lane, k.Src, k.Dst)
+	if dst >= 0 && dst < e.layout.Size && e.near(dst) {
+		return e.local.Sender(lane, dst)
 	}
-	return e.peers[dst].sender(k), nil
+	k := transport.Link{Lane: lane, Src: e.rank, Dst: dst}
+	if p := e.far(k, dst); p != nil {
+		return p.sender(k), nil
+	}
+	return nil, transport.NoLink(k.Lane, k.Src, k.Dst)
 }
 
 // Receiver returns the receiving end of a link of this rank.
 func (e *Endpoint) Receiver(lane, src int) (transport.Receiver, error) {
-	k := transport.Link{Lane: lane, Src: src, Dst: e.rank}
-	if !e.layout.Has(k) || e.peers[src] == nil {
-		return nil, transport.NoLink(k.Lane, k.Src, k.Dst)
+	if src >= 0 && src < e.layout.Size && e.near(src) {
+		return e.local.Receiver(lane, src)
 	}
-	return e.peers[src].receiver(k), nil
+	k := transport.Link{Lane: lane, Src: src, Dst: e.rank}
+	if p := e.far(k, src); p != nil {
+		return p.receiver(k), nil
+	}
+	return nil, transport.NoLink(k.Lane, k.Src, k.Dst)
 }
 
 // Bell is this rank's own bell.
 func (e *Endpoint) Bell() transport.Bell { return &e.bell }
 
-// PollFD returns a descriptor that can be read while something has come for this
-// rank, or its Bell was rung, since the Bell was prepared: for an owner who waits
-// for other things too. Before that it prepares the Bell and polls its links, and
-// afterwards it cancels the Bell. The descriptor stays the endpoint's.
-func (e *Endpoint) PollFD() int { return e.bell.poller }
-
-// Progress sends and receives what can be at once, without blocking, and reports
-// whether that brought anything that a link may wait for, or the Bell was rung since
-// it was prepared, as the pump does when it has received something itself. An owner
-// who waits on PollFD may call it, to go on waiting when there is only a part of a
-// chunk.
-func (e *Endpoint) Progress() bool {
-	e.pump.turns.Add(1)
-	news := false
-	for _, c := range e.conns {
-		if c.pending.Load() {
-			news = c.flush() || news
-			c.awaitRoom()
-		}
+// Reaches reports whether this rank and rank r read each other's own memory. That ranks on
+// other hosts cannot is no news.
+func (e *Endpoint) Reaches(r int) (ok bool, why string) {
+	if e.near(r) {
+		return e.local.Reaches(r)
 	}
-	news = e.bell.look() || news
-	return news || !e.bell.sleeping()
+	return false, ""
 }
 
-// MaxPayload is the slot size in bytes.
-func (e *Endpoint) MaxPayload() int { return e.layout.SlotBytes }
-
-// Fence orders what was posted before what is loaded afterwards.
-func (e *Endpoint) Fence() { e.fence.Store(0) }
-
-// Enter publishes the call that this rank begins. Others hear of it within some
-// tenths of a second, or when this rank has nothing to do.
-func (e *Endpoint) Enter(h *transport.Header) { e.board.enter(e.rank, h) }
-
-// Reaches says that ranks on other hosts cannot read this one's memory, which is no news.
-func (e *Endpoint) Reaches(int) (ok bool, why string) { return false, "" }
-
-// FlushStatus has the pump tell the others of the latest call.
+// FlushStatus has the pump tell the others of the latest call. Else they hear of it within
+// some tenths of a second, or when this rank has nothing to do.
 func (e *Endpoint) FlushStatus() {
 	e.pump.urgent.Store(true)
 	e.pump.kick()
@@ -178,16 +170,22 @@ func (e *Endpoint) FlushStatus() {
 // Status returns what rank r told last; it is unknown where there is no
 // connection.
 func (e *Endpoint) Status(r int) transport.Status {
-	if r != e.rank && e.peers[r] == nil {
+	switch {
+	case e.near(r):
+		return e.local.Status(r)
+	case e.peers[r] == nil:
 		return transport.Status{Unknown: true}
 	}
-	closed := r == e.rank && e.closed.Load() || r != e.rank && e.peers[r].left()
+	closed := e.peers[r].left() // before the call: a closed rank enters none
 	call, _ := e.board.lookup(r, 0)
 	return transport.Status{Call: call, Closed: closed}
 }
 
 // CallBefore returns the call that rank r told of back calls before its latest.
 func (e *Endpoint) CallBefore(r, back int) (transport.Header, bool) {
+	if e.near(r) {
+		return e.local.CallBefore(r, back)
+	}
 	return e.board.lookup(r, back)
 }
 

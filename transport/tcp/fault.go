@@ -22,7 +22,6 @@ const decideAfter = 500 * time.Millisecond
 type faults struct {
 	e       *Endpoint
 	elected atomic.Pointer[transport.Fault]
-	done    chan struct{} // closed when there is one
 
 	mu      sync.Mutex
 	reports []report  // one of each rank
@@ -30,8 +29,8 @@ type faults struct {
 	outbox  []report  // for everybody, by the pump
 }
 
-// Propose makes f this rank's report, unless there is one already. It never blocks.
-func (e *Endpoint) Propose(f transport.Fault) {
+// propose makes f this rank's report, unless there is one already. It never blocks.
+func (e *Endpoint) propose(f transport.Fault) {
 	e.faults.hear(report{By: e.rank, Fault: f.Fit(e.layout.Size)})
 }
 
@@ -73,7 +72,6 @@ func (s *faults) decide(r report) {
 	r.Decided = true
 	s.outbox = append(s.outbox, r)
 	s.elected.Store(&r.Fault)
-	close(s.done)
 }
 
 // tick decides when nobody else has for too long. It returns when it wants to be
@@ -107,21 +105,27 @@ func (s *faults) take() []report {
 // Abort reports f, and returns when the set has a fault: this one, or one that
 // was reported earlier or at the same time.
 func (e *Endpoint) Abort(f transport.Fault) {
-	if e.closed.Load() {
-		return
+	e.local.Abort(f)
+	for _, ok := e.Aborted(); !ok && !e.closed.Load(); _, ok = e.Aborted() {
+		time.Sleep(time.Millisecond)
 	}
-	e.Propose(f)
-	select {
-	case <-e.faults.done:
-	case <-e.stopped:
-	}
-	e.bell.Ring()
 }
 
-// Aborted returns the fault of the set.
+// Aborted returns the fault of the set. It passes on what the host's ranks report, and
+// what is decided: its owner calls it now and then when no call of its does.
 func (e *Endpoint) Aborted() (transport.Fault, bool) {
-	if f := e.faults.elected.Load(); f != nil {
-		return *f, true
+	if f, ok := e.local.Aborted(); ok {
+		e.propose(f)
+	}
+	decided := e.faults.elected.Load()
+	if decided != nil {
+		e.local.Decide(*decided)
+	}
+	if first, ok := e.local.Decided(); ok {
+		return first, true
+	}
+	if decided != nil { // of a closed endpoint, to which nothing is written any more
+		return *decided, true
 	}
 	return transport.Fault{}, false
 }

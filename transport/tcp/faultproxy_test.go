@@ -42,7 +42,7 @@ func disturbed(t *testing.T, l transport.Layout, streams int, up,
 	}
 	var all []transport.Endpoint
 	for r := range 2 {
-		e, err := newEndpoint(setup{
+		e, err := endpointOf(setup{
 			rank: r, layout: l,
 			host: func(r int) string { return fmt.Sprintf("host%d", r) },
 		}, sockets[r])

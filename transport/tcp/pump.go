@@ -39,7 +39,7 @@ type pump struct {
 
 	timer *time.Timer
 	set   osys.PollSet
-	told  uint64 // calls that the others know of
+	told  uint64 // number of the latest call that the others know of
 }
 
 // kick has the pump look around at once. It never blocks.
@@ -136,11 +136,18 @@ func (p *pump) takeOver() {
 
 // tell sends the latest calls of this rank to everybody, if they are news.
 func (p *pump) tell() {
-	total, body := p.e.board.status(p.e.rank, p.told)
-	if total == p.told {
+	latest := p.e.local.Status(p.e.rank).Call.Seq
+	if latest == p.told {
 		return
 	}
-	p.told = total
+	p.told = latest
+	var calls record
+	for back := remembered - 1; back >= 0; back-- {
+		if h, ok := p.e.local.CallBefore(p.e.rank, back); ok {
+			calls = append(calls, h)
+		}
+	}
+	body := strict.Marshal(calls)
 	for _, q := range p.e.peers {
 		if q != nil {
 			q.conns[0].control(kindStatus, body)
@@ -204,7 +211,7 @@ func (c *conn) reportLoss(now time.Time) time.Time {
 	if corrupt {
 		kind, what = transport.FaultLink, ""
 	}
-	c.e.Propose(transport.Faultf(kind, c.peer.rank, "rank %d%s%s: connection %s: %v", c.peer.rank,
+	c.e.propose(transport.Faultf(kind, c.peer.rank, "rank %d%s%s: connection %s: %v", c.peer.rank,
 		c.e.on(c.peer.rank), what, c.name, *err))
 	return now // faults may be due at once
 }

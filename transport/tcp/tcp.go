@@ -1,6 +1,7 @@
-// Package tcp is not for users: it is the transport between ranks on different hosts: links
-// over TCP connections, one or a few for each pair of ranks, which all links of the pair
-// share.
+// Package tcp is not for users: it is the transport of ranks on several hosts. Between hosts
+// links go over TCP connections, one or a few for each pair of ranks, which all links of the
+// pair share; within a host they are those of package shm, which every rank has, also one
+// that is alone there. A rank sleeps on its doorbell and on its sockets at the same time.
 //
 // The rank's own goroutine does the sending and receiving. Commit sends from the
 // slot with one system call; TryPeek, where there is nothing, looks at the
@@ -18,6 +19,8 @@
 //
 // The board of the set is made of messages: the latest calls of each rank are
 // told to its peers some times a second, and a fault at once, from rank to rank.
+// The first fault is elected once: what a rank reports is a proposal of its host, which
+// those with connections pass on, and what is decided they tell their host.
 // The end of a connection is a fault too; where a peer's host does not answer any
 // more, the kernel ends it after PeerTimeout. A process that is stopped is not lost:
 // that and why is what the World says.

@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
+	"github.com/treerun/treerun/transport/shm"
 )
 
 func TestMain(m *testing.M) {
@@ -62,6 +64,23 @@ func socketOf(t testing.TB, c *net.TCPConn, peer int) socket {
 	return socket{peer: peer, fd: fd, name: name}
 }
 
+// alone returns the links of a rank within its host, of which it is the only one.
+func alone(rank int, l transport.Layout) (*shm.Endpoint, error) {
+	l.Members, l.Links, l.Pairs = []int{rank}, nil, nil
+	return shm.Connect(context.Background(), shm.Config{Rank: rank, Layout: l, Key: make([]byte, shm.KeyBytes),
+		JobID: "test", Doorbell: true,
+		Exchange: func(_ context.Context, blob []byte) ([][]byte, error) { return [][]byte{blob}, nil }})
+}
+
+// endpointOf is newEndpoint for a rank that is alone on its host.
+func endpointOf(s setup, sockets []socket) (*Endpoint, error) {
+	local, err := alone(s.rank, s.layout)
+	if err != nil {
+		return nil, err
+	}
+	return newEndpoint(s, local, sockets)
+}
+
 // mesh returns endpoints of all ranks of a layout with connections between all
 // of them; change, if not nil, may change how each is made.
 func mesh(t testing.TB, l transport.Layout, streams int, change func(*setup)) []transport.Endpoint {
@@ -82,7 +101,7 @@ func mesh(t testing.TB, l transport.Layout, streams int, change func(*setup)) []
 		if change != nil {
 			change(&s)
 		}
-		e, err := newEndpoint(s, sockets[r])
+		e, err := endpointOf(s, sockets[r])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,8 +125,8 @@ func TestTell(t *testing.T) {
 		all[0].Enter(&h)
 		all[0].FlushStatus()
 		for all[1].Status(0).Call != h {
-			all[0].(*Endpoint).Progress() // as an owner does who waits for something
-			all[1].(*Endpoint).Progress()
+			all[0].(*Endpoint).bell.progress() // as an owner does who waits for something
+			all[1].(*Endpoint).bell.progress()
 			if time.Since(begin) > testutil.Limit {
 				t.Fatalf("rank 1 does not hear of call %d", i+1)
 			}

@@ -63,7 +63,7 @@ func (s *setup) measureHost(g allGather, hosts []int, pairs [][2]int) (found []p
 	slices.Sort(members)
 	members = slices.Compact(members)
 	ep, err := s.connectProbe(g, members)
-	if ep == nil || err != nil {
+	if ep == nil {
 		return nil, err
 	}
 	defer ep.Close()
@@ -96,7 +96,7 @@ func (s *setup) connectProbe(g allGather, members []int) (transport.Endpoint, er
 		return s.Cfg.Connect(s.ctx, s.W, g, purposeProbe, layout)
 	}
 	if slices.Contains(members, s.W.Rank()) {
-		return connectHost(s.ctx, s.W, g, purposeProbe, layout, members, false)
+		return endpoint(connectHost(s.ctx, s.W, g, purposeProbe, layout, members, false))
 	}
 	view := &hostGather{s.W.Size(), g, members}
 	for range shmGathers {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/mixed"
 	"github.com/treerun/treerun/transport/shm"
 	"github.com/treerun/treerun/transport/tcp"
 )
@@ -21,42 +20,38 @@ func Connect(ctx context.Context, w World, all allGather, purpose string, layout
 	hosts := HostsOf(w)
 	members := neighbours(hosts, w.Rank())
 	if OneHost(hosts) {
-		local, err := connectHost(ctx, w, all, purpose, layout, members, false)
-		if err != nil {
-			return nil, err
-		}
-		return local, nil
+		return endpoint(connectHost(ctx, w, all, purpose, layout, members, false))
 	}
 	var local *shm.Endpoint
-	var remote *tcp.Endpoint
+	var mesh *netconn.Mesh
+	cfg := &tcp.Config{Layout: layout, Hosts: hosts}
 	err := together(ctx, w.Size(), all, func(g allGather) (err error) {
 		local, err = connectHost(ctx, w, g, purpose, layout, members, true)
 		return err
 	}, func(g allGather) (err error) {
-		remote, err = connectNetwork(ctx, w, g, purpose, layout, hosts)
+		if cfg.Config, err = networkConfig(w, g, purpose); err == nil {
+			mesh, err = tcp.Connect(ctx, cfg)
+		}
 		return err
 	})
 	if err == nil {
-		return mixed.New(w.Rank(), hosts, local, remote), nil
+		return endpoint(tcp.New(cfg, local, mesh))
 	}
 	if local != nil {
 		err = errors.Join(err, local.Close())
 	}
-	if remote != nil {
-		err = errors.Join(err, remote.Close())
+	if mesh != nil {
+		err = errors.Join(err, mesh.Close())
 	}
 	return nil, err
 }
 
-// connectNetwork opens the links between hosts.
-func connectNetwork(ctx context.Context, w World, g allGather, purpose string, layout transport.Layout,
-	hosts []int) (*tcp.Endpoint, error) {
-	cfg, err := networkConfig(w, g, purpose)
+// endpoint makes no Endpoint of one that is nil.
+func endpoint[E transport.Endpoint](ep E, err error) (transport.Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	layout.HeapBytes = 0
-	return tcp.Connect(ctx, tcp.Config{Config: cfg, Layout: layout, Hosts: hosts})
+	return ep, nil
 }
 
 // purposeProbe is what connections are for that end with the measurement.

@@ -1,4 +1,4 @@
-package mixed_test
+package tcp_test
 
 import (
 	"context"
@@ -9,17 +9,12 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/mixed"
 	"github.com/treerun/treerun/transport/shm"
 	"github.com/treerun/treerun/transport/tcp"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // open makes endpoints for ranks on made-up hosts: rank r is on hosts[r].
 func open(t *testing.T, l transport.Layout, hosts []int) []transport.Endpoint {
@@ -36,11 +31,12 @@ func open(t *testing.T, l transport.Layout, hosts []int) []transport.Endpoint {
 		wg.Go(func() {
 			apart := l
 			apart.HeapBytes = 0
-			remote, err := tcp.Connect(ctx, tcp.Config{Layout: apart, Hosts: hosts, Config: netconn.Config{
+			cfg := &tcp.Config{Layout: apart, Hosts: hosts, Config: netconn.Config{
 				Rank: r, Size: l.Size, Key: make([]byte, 32), JobID: "test", Purpose: "test",
 				Listen:   []netip.Addr{netip.MustParseAddr("127.0.0.1")},
 				Exchange: between.exchange(r, l.Member, l.Size),
-			}})
+			}}
+			remote, err := tcp.Connect(ctx, cfg)
 			if err != nil {
 				errs[r] = err
 				return
@@ -50,7 +46,7 @@ func open(t *testing.T, l transport.Layout, hosts []int) []transport.Endpoint {
 				errs[r] = errors.Join(err, remote.Close())
 				return
 			}
-			all[r] = mixed.New(r, hosts, local, remote)
+			all[r], errs[r] = tcp.New(cfg, local, remote)
 		})
 	}
 	wg.Wait()
@@ -184,15 +180,15 @@ func TestSharedMemoryIsTheHosts(t *testing.T) {
 	if !all[0].Shared(b) || all[0].Shared(make([]byte, 8)) {
 		t.Error("what Alloc gave out is shared, and nothing else")
 	}
-	at, ok := all[0].(*mixed.Endpoint).Offset(b)
-	seen, err := all[1].(*mixed.Endpoint).View(0, at, len(b))
+	at, ok := all[0].(transport.SharedHeap).Offset(b)
+	seen, err := all[1].(transport.SharedHeap).View(0, at, len(b))
 	if !ok || err != nil {
 		t.Fatalf("rank 1 looks at rank 0's block: %v, %v", ok, err)
 	}
 	if b[3] = 5; seen[3] != 5 {
 		t.Error("rank 1 does not see what rank 0 writes")
 	}
-	if _, err := all[2].(*mixed.Endpoint).View(0, at, len(b)); err == nil {
+	if _, err := all[2].(transport.SharedHeap).View(0, at, len(b)); err == nil {
 		t.Error("rank 2, on another host, sees rank 0's memory")
 	}
 	if err := all[0].Free(b); err != nil {
