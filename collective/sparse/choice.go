@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/treerun/treerun/collective/sparse/internal/omni"
+	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -67,7 +67,7 @@ func (e *estimate) choose() {
 		return
 	}
 	e.form = Dense
-	for _, f := range []Form{Trees, Aggregators, Shared, Lists} {
+	for _, f := range []Form{Trees, Shared, Lists} {
 		if 0 < e.us[f] && e.us[f] < e.us[e.form] {
 			e.form = f
 		}
@@ -76,24 +76,22 @@ func (e *estimate) choose() {
 
 // What sparse forms cost beside what the dense plan would take for the bytes that
 // they move: a block is handled by itself where the dense plan has long pieces,
-// and a search for blocks comes first. A rank that waits for the answer to every
-// packet is idle in between.
+// and a search for blocks comes first.
 const (
-	findRate     = 12.0 // GB/s of a core, beside others that search, too
-	blockUs      = 0.15 // per block moved, at each end
-	treeFactor   = 1.1
-	packetFactor = 1.4
-	listUs       = 1.5e-4 // per byte of a block that is made a list, or of one
-	crowded      = 1.5    // what the dense plan takes on one host, of ranks that share cores
+	findRate   = 12.0 // GB/s of a core, beside others that search, too
+	blockUs    = 0.15 // per block moved, at each end
+	treeFactor = 1.1
+	thinUs     = 1.5e-4 // per byte of blocks that travel without their zeros
+	crowded    = 1.5    // what the dense plan takes on one host, of ranks that share cores
 )
 
 // predict fills in e.us. search: the blocks have to be found.
 //
 // Up a tree goes what the ranks have, merged on the way, and the union comes down;
 // the dense plan moves the whole message both ways. So a sparse form moves what the
-// dense plan does for a message of the mean of the two. Aggregators get what every
-// rank has, so several ranks of a host send its blocks through its card several
-// times.
+// dense plan does for a message of the mean of the two. Aggregators are not asked: they get what
+// every rank has, so several ranks of a host send its blocks through its card several times, where
+// trees merge them first.
 //
 // What ranks do by themselves takes as many times as long as ranks have a core together.
 func (r *reduction) predict(e *estimate, search bool) {
@@ -108,9 +106,9 @@ func (r *reduction) predict(e *estimate, search bool) {
 	if search {
 		find, zeros = r.findUs(e)
 	}
-	up, copies, ends, wait := e.mean, 1.0, 1.0, 1.0
+	up, ends, wait := e.mean, 1.0, 1.0
 	if len(count) > 1 {
-		up, copies = e.host, float64(ranks)
+		up = e.host
 	} else {
 		ends = 2 // in and out of shared memory
 		if r.c.Share > 1 {
@@ -123,13 +121,12 @@ func (r *reduction) predict(e *estimate, search bool) {
 		e.us[Dense] += micro(find) // what counts as zero has to be made zero
 	}
 	own := find + zeros + handling
-	e.us[Trees] = micro(own + wait*treeFactor*r.denseUs(int(bytes*(up+e.union)/2)))
-	s := omni.Shape{Grid: r.grid, Lists: len(count) > 1}
-	moved := e.mean*s.Carried(1-e.thin) + e.union*s.Carried(1-e.unionThin)
-	if e.thin > 0 && s.Lists {
-		own += 2 * (e.mean + e.union) * bytes * listUs * r.c.Share
+	moved := up + e.union
+	if e.thin > 0 && len(count) > 1 {
+		own += moved * bytes * thinUs * r.c.Share
+		moved = up*block.Thinned(1-e.thin) + e.union*block.Thinned(1-e.unionThin)
 	}
-	e.us[Aggregators] = micro(own + wait*packetFactor*r.denseUs(int(bytes*copies*moved/2)))
+	e.us[Trees] = micro(own + wait*treeFactor*r.denseUs(int(bytes*moved/2)))
 	if r.noSharing() == "" {
 		// Of a tensor that is full it does all that the dense plan does.
 		e.us[Shared] = micro(find + zeros + max(r.sharedUs(e), wait*r.denseUs(int(bytes*(e.mean+e.union)/2))))
@@ -209,7 +206,7 @@ func (e *estimate) words(r *reduction) string {
 		fmt.Fprintf(&b, ", and %s of their elements", percent(1-e.thin))
 	}
 	fmt.Fprintf(&b, ": %v;", e.form)
-	for _, f := range []Form{Trees, Aggregators, Shared, Dense, Lists} {
+	for _, f := range []Form{Trees, Shared, Dense, Lists} {
 		if e.us[f] > 0 {
 			fmt.Fprintf(&b, " %v would take %v,", f, e.us[f].Round(time.Microsecond))
 		}

@@ -187,7 +187,6 @@ func (r *deviceReduction) weigh(ctx context.Context, all []hello) (estimate, err
 	}
 	staging := micro(stagingUs + (e.most+e.union)*float64(r.grid.Bytes())/hostLink/1e3)
 	e.us[Trees] += staging
-	e.us[Aggregators] += staging
 	if e.us[Shared] > 0 {
 		e.us[Shared] += staging
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/sparse/internal/block"
+	"github.com/treerun/treerun/collective/sparse/internal/merge"
 )
 
 // Numbers that are not quite zero are never lost, and zeros of either sign in blocks
@@ -172,8 +173,6 @@ func TestArguments(t *testing.T) {
 				"threshold of NaN"},
 			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, Use(77)) }, "no such form"},
 			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, Use(Lists)) }, "for AllReducePairs"},
-			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, Streams(0)) }, "0 streams"},
-			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, Columns(-1)) }, "-1 blocks in a packet"},
 			{func() (Stats, error) {
 				_, s, err := AllReducePairs(ctx, c, Pairs[float32]{Indices: []uint32{1}, Values: x, Width: 3})
 				return s, err
@@ -220,14 +219,6 @@ func TestMismatch(t *testing.T) {
 			_, err := AllReduce(t.Context(), c, x, x, collective.Sum, Use(Trees))
 			return err
 		}, ", trees)"},
-		"streams": {func(c *collective.Comm) error {
-			_, err := AllReduce(t.Context(), c, x, x, collective.Sum, Streams(3))
-			return err
-		}, "3 streams of 0 columns"},
-		"columns": {func(c *collective.Comm) error {
-			_, err := AllReduce(t.Context(), c, x, x, collective.Sum, Columns(7))
-			return err
-		}, "8 streams of 7 columns"},
 		"threshold": {func(c *collective.Comm) error {
 			_, err := AllReduce(t.Context(), c, x, x, collective.Sum, Threshold(0.5))
 			return err
@@ -307,8 +298,7 @@ func TestWorkerBytes(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		streams := int64(defaultStreams * c.Size())
-		most := (int64(mine)+streams)*size*4 + s.SentMessages*24 + (int64(mine)+streams*16)*4
+		most := int64(mine)*(size*4+merge.RunBytes) + s.SentMessages*merge.HeaderBytes
 		if s.NonZero != mine || s.WorkerBytes > most || s.WorkerBlocks > int64(mine) {
 			return fmt.Errorf("%d blocks: sent %d blocks in %d bytes, at most %d are allowed: %+v", mine, s.WorkerBlocks,
 				s.WorkerBytes, most, s)
@@ -342,7 +332,7 @@ func TestChoice(t *testing.T) {
 }
 
 func FuzzParseHello(f *testing.F) {
-	h := hello{Call: call{What: allReduce, DType: 9, Op: 1, Block: 256, Streams: 8, Count: 1000}}
+	h := hello{Call: call{What: allReduce, DType: 9, Op: 1, Block: 256, Count: 1000}}
 	f.Add(h.encode())
 	f.Add([]byte{helloVersion})
 	f.Add(make([]byte, helloBytes))

@@ -27,8 +27,6 @@ type call struct {
 	Op        kernel.Op
 	Form      Form
 	Block     uint32
-	Streams   uint16
-	Columns   uint16
 	Count     uint64
 	Threshold uint64 // its bits
 }
@@ -46,7 +44,7 @@ const (
 )
 
 // helloVersion is the first byte of a hello.
-const helloVersion = 6
+const helloVersion = 7
 
 // helloBytes is the size of a hello.
 var helloBytes = 1 + binary.Size(hello{})
@@ -100,9 +98,6 @@ func (c call) String() string {
 	}
 	if t := math.Float64frombits(c.Threshold); t != 0 {
 		fmt.Fprintf(&b, ", threshold %g", t)
-	}
-	if int(c.Streams) != defaultStreams || c.Columns != 0 {
-		fmt.Fprintf(&b, ", %d streams of %d columns", c.Streams, c.Columns)
 	}
 	b.WriteString(")")
 	return b.String()

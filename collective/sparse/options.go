@@ -68,16 +68,11 @@ type config struct {
 	block     int
 	form      Form
 	threshold float64
-	streams   int
-	columns   int
 }
 
 const (
-	defaultBlock   = 256 // elements, as published
-	defaultStreams = 8   // of an aggregator
-	defaultMessage = 16 << 10
-	maxBlockBytes  = 1 << 20
-	maxStreams     = 64
+	defaultBlock  = 256 // elements, as published
+	maxBlockBytes = 1 << 20
 )
 
 // BlockSize sets the elements of a block, 256 without it. Smaller blocks leave out
@@ -93,16 +88,8 @@ func Use(f Form) Option { return func(c *config) { c.form = f } }
 // zeros is left out.
 func Threshold(t float64) Option { return func(c *config) { c.threshold = t } }
 
-// Streams sets how many blocks, or packets of some, of every aggregator are under
-// way at once, 8 without it: OmniReduce's slots. It is for Aggregators alone.
-func Streams(perAggregator int) Option { return func(c *config) { c.streams = perAggregator } }
-
-// Columns sets how many blocks are at most in one packet of the Aggregators form,
-// OmniReduce's block fusion. Without it packets have up to 16 KiB.
-func Columns(blocks int) Option { return func(c *config) { c.columns = blocks } }
-
 func newConfig(opts []Option) config {
-	c := config{block: defaultBlock, streams: defaultStreams}
+	c := config{block: defaultBlock}
 	for _, o := range opts {
 		if o != nil {
 			o(&c)
@@ -130,10 +117,6 @@ func (c *config) check(dt kernel.DType, op collective.Op) string {
 		return fmt.Sprintf("blocks of %d elements; want 1 to %d of %v", c.block, maxBlockBytes/dt.Size(), dt)
 	case !(c.threshold >= 0) || math.IsInf(c.threshold, 0):
 		return fmt.Sprintf("a threshold of %v; want a number from 0 on", c.threshold)
-	case c.streams < 1 || c.streams > maxStreams:
-		return fmt.Sprintf("%d streams of an aggregator; want 1 to %d", c.streams, maxStreams)
-	case c.columns < 0 || c.columns > 1024 || c.columns*c.block*dt.Size() > maxBlockBytes:
-		return fmt.Sprintf("%d blocks in a packet; want 1 to 1024, and up to %d bytes", c.columns, maxBlockBytes)
 	}
 	return ""
 }

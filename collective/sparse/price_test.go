@@ -24,7 +24,7 @@ func (p pricing) of(e estimate) [formEnd]time.Duration {
 	}
 	r := newReduction(allReduce, newConfig(nil), kernel.Float32, collective.Sum, 16<<20)
 	r.state = &state{c: c, priceDense: func(bytes int) float64 { return 20 + float64(bytes)/1e3 },
-		aggs: make([]int, p.ranks), prices: make(map[int]float64)}
+		prices: make(map[int]float64)}
 	r.predict(&e, true)
 	return e.us
 }
@@ -54,7 +54,7 @@ func TestPrices(t *testing.T) {
 				(away[f]-us-away[Trees]+own[Trees]).Abs() > time.Microsecond:
 				t.Fatalf("%v costs %v, with a result in other memory %v; trees %v and %v", form, us, away[f], own[Trees],
 					away[Trees])
-			case (us > 0) != (form == Trees || form == Aggregators || form == Dense || form == Shared && p.perHost == p.ranks):
+			case (us > 0) != (form == Trees || form == Dense || form == Shared && p.perHost == p.ranks):
 				t.Fatalf("%v costs %v", form, us)
 			}
 			if us > 0 && (p.of(full)[f] < p.of(full)[Dense] || f != int(Dense) && p.of(empty)[f] > p.of(empty)[Dense]) {
@@ -65,15 +65,15 @@ func TestPrices(t *testing.T) {
 	})
 }
 
-// Between hosts aggregators are the way of blocks with few elements; on one host, where these
-// travel as they are, they cost what others do.
+// Between hosts blocks with few elements cost less; on one host, where these travel as they are,
+// they cost what others do.
 func TestPriceOfThinBlocks(t *testing.T) {
 	dense := estimate{mean: 1, most: 1, host: 1, union: 1}
 	thin := dense
 	thin.thin, thin.unionThin = 0.99, 0.96
 	apart, together := pricing{4, 1, 1}, pricing{4, 4, 1}
 	us, values := apart.of(thin), apart.of(dense)
-	if us[Aggregators] > values[Aggregators]*2/3 || us[Aggregators] > us[Trees] || us[Trees] != values[Trees] {
+	if us[Trees] > values[Trees]*2/3 || us[Dense] != values[Dense] {
 		t.Errorf("between hosts: %v, of dense blocks %v", us, values)
 	}
 	if us := together.of(thin); us != together.of(dense) {

@@ -7,48 +7,12 @@ import (
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/collective/sparse/internal/drive"
 	"github.com/treerun/treerun/collective/sparse/internal/merge"
-	"github.com/treerun/treerun/collective/sparse/internal/omni"
 	"github.com/treerun/treerun/transport"
 )
 
-// shape returns what the Aggregators form runs with. Packets have as many columns
-// as fit 16 KiB, or a slot, but no more than give every stream of every aggregator
-// something to do.
-func (r *reduction) shape() omni.Shape {
-	aggs := len(r.aggs)
-	s := omni.Shape{
-		Grid: r.grid, DType: r.call.DType, Op: r.call.Op,
-		Workers: r.c.Size - len(r.servers), Aggregators: aggs, Streams: r.cfg.streams * aggs, Columns: r.cfg.columns,
-		Compact: true, Lists: r.severalHosts(), // in shared memory bytes are cheaper than lists
-	}
-	if s.Columns == 0 {
-		s.Columns = max(1, min(defaultMessage/r.grid.BlockBytes(), r.grid.Blocks()/s.Streams, 1024))
-	}
-	most := (r.ep.MaxPayload() - omni.HeaderBytes) / (r.grid.BlockBytes() + 4)
-	s.Columns = max(1, min(s.Columns, most))
-	return s
-}
-
-// aggregate runs the call in the Aggregators form.
-func (r *reduction) aggregate(ctx context.Context) error {
-	s := r.shape()
-	in := omni.Input{Blocks: r.set, Send: r.in, Recv: r.out, Fill: r.fill, Union: r.union}
-	if err := r.omni.Begin(r.header(-1), r.state.tensor, s, in); err != nil {
-		return r.broken(r.name, err)
-	}
-	if err := r.drive(ctx, r.links, r.omni); err != nil {
-		return err
-	}
-	r.stats.Servers = len(r.servers)
-	r.stats.WorkerBlocks, r.stats.WorkerBytes = r.omni.Worker()
-	union := r.omni.Total()
-	r.moved(&r.omni.Traffic, union)
-	return nil
-}
-
 // drive runs an exchange over links.
-func (r *reduction) drive(ctx context.Context, k *drive.Links, x drive.Exchange) error {
-	if fault, failed := k.Run(ctx, x, &r.c.Waiter, r.name); failed {
+func (r *reduction) drive(ctx context.Context, x drive.Exchange) error {
+	if fault, failed := drive.Run(ctx, x, &r.c.Waiter, r.name); failed {
 		return r.c.Fault(fault, r.name)
 	}
 	return nil
@@ -61,36 +25,40 @@ func (r *reduction) header(root int32) transport.Header {
 }
 
 // moved notes what a call has sent and received, and how many blocks any rank had.
-func (r *reduction) moved(t *drive.Traffic, union int) {
-	r.stats.Union, r.stats.UnionDensity = union, part(union, r.grid.Blocks())
-	r.stats.SentBytes, r.stats.ReceivedBytes = t.SentBytes, t.ReceivedBytes
-	r.stats.SentBlocks, r.stats.ReceivedBlocks = t.SentBlocks, t.ReceivedBlocks
-	r.stats.SentMessages, r.stats.ReceivedMessages = t.SentMessages, t.ReceivedMessages
+func (r *reduction) moved(n block.Counts) {
+	s := &r.stats
+	s.Union, s.UnionDensity = n.Union, part(n.Union, r.grid.Blocks())
+	s.SentBytes, s.ReceivedBytes = int64(n.SentBytes), int64(n.ReceivedBytes)
+	s.SentBlocks, s.ReceivedBlocks = int64(n.SentBlocks), int64(n.ReceivedBlocks)
+	s.SentMessages, s.ReceivedMessages = int64(n.SentChunks), int64(n.ReceivedChunks)
 }
 
-// mergeTrees runs the call in the Trees form.
-func (r *reduction) mergeTrees(ctx context.Context) error {
-	if err := r.dealOut(); err != nil {
-		return r.broken(r.name, err)
-	}
-	var finder merge.Finder
-	if r.search != nil {
-		finder = r.search
-	}
-	err := r.merge.Begin(r.header(-1), func(t int) merge.Job {
-		return merge.Job{
-			Tensor: r.state.tensor, Grid: r.grid, Combiner: r.combine, Blocks: r.parts[t],
-			Send: r.in, Recv: r.out, Fill: r.fill, Union: r.union, Deal: r.deal, Tree: t, Finder: finder,
-		}
-	})
-	if err != nil {
-		return r.broken(r.name, err)
-	}
-	if err := r.drive(ctx, r.links, r.merge); err != nil {
+// merge merges the ranks' blocks along the trees of f.
+func (r *reduction) merge(ctx context.Context, f *forest) error {
+	if err := r.open(ctx, f, r.name, r.grid.BlockBytes()); err != nil {
 		return err
 	}
-	union := r.merge.Total()
-	r.moved(&r.merge.Traffic, union)
+	if err := r.dealOut(f); err != nil {
+		return r.broken(r.name, err)
+	}
+	j := merge.Job{Tensor: r.state.tensor, Grid: r.grid, Combiner: r.combine, Send: r.in, Recv: r.out, Fill: r.fill,
+		Union: r.union, Deal: r.deal, Thin: r.severalHosts()} // in shared memory bytes are cheaper
+	if r.search != nil {
+		j.Finder = r.search
+	}
+	stars := f == &r.stars
+	if err := f.run.Begin(r.header(-1), j, r.parts, stars); err != nil {
+		return r.broken(r.name, err)
+	}
+	if err := r.drive(ctx, f.run); err != nil {
+		return err
+	}
+	all, own := f.run.Counts()
+	r.moved(all)
+	if stars {
+		r.stats.Servers = len(r.servers)
+		r.stats.WorkerBlocks, r.stats.WorkerBytes = int64(own.SentBlocks), int64(own.SentBytes)
+	}
 	return nil
 }
 
@@ -98,16 +66,16 @@ func (r *reduction) mergeTrees(ctx context.Context) error {
 const stripeBytes = 4 << 10
 
 // dealOut gives every tree its part of the blocks.
-func (r *reduction) dealOut() (err error) {
+func (r *reduction) dealOut(f *forest) (err error) {
 	if r.combine == nil || r.combine.Op() != r.call.Op || r.combine.DType() != r.call.DType {
 		r.combine = block.NewCombiner(r.call.Op, r.call.DType)
 	}
 	grain := max(1, stripeBytes/r.grid.BlockBytes())
-	if r.deal, err = block.NewDeal(r.shares, grain); err != nil {
+	if r.deal, err = block.NewDeal(f.shares, grain); err != nil {
 		return err
 	}
 	words := block.Words(r.grid.Blocks())
-	r.parts = slices.Grow(r.parts[:0], len(r.merged))[:len(r.merged)]
+	r.parts = slices.Grow(r.parts[:0], len(f.trees))[:len(f.trees)]
 	for t := range r.parts {
 		r.parts[t] = block.Sized(r.parts[t], words)
 		clear(r.parts[t])

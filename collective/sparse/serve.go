@@ -76,7 +76,7 @@ func (s *state) serve(ctx context.Context, idle *waits.Wait) (stopped bool, err 
 	if p.call.What == stopServing {
 		return true, nil
 	}
-	p.cfg = config{block: int(p.call.Block), form: p.call.Form, streams: int(p.call.Streams), columns: int(p.call.Columns)}
+	p.cfg = config{block: int(p.call.Block), form: p.call.Form}
 	p.grid = block.Grid{Elements: int(p.call.Count), Size: p.cfg.block, Width: p.call.DType.Size()}
 	if p.call.What == allReducePairs {
 		p.own.Width = p.cfg.block
@@ -90,10 +90,9 @@ func (s *state) serve(ctx context.Context, idle *waits.Wait) (stopped bool, err 
 	if p.served() != "" || p.grid.Elements == 0 {
 		return false, nil
 	}
-	if err := p.open(ctx, p.name, p.grid.BlockBytes()); err != nil {
-		return false, err
-	}
-	return false, p.aggregate(ctx)
+	p.sums = block.Sized(p.sums, p.grid.Bytes())
+	p.out, p.set = p.sums, block.NewSet(p.grid.Blocks())
+	return false, p.merge(ctx, &p.stars)
 }
 
 // served says why the ranks that serve cannot run the call, "" if they can or there are

@@ -114,7 +114,7 @@ func TestServe(t *testing.T) {
 							err = fmt.Errorf("%+v", s)
 						}
 						if err == nil {
-							_, err = serveTrial(t, c, workers, p, op, count, size, float64s, Use(Aggregators), Streams(3), Columns(2))
+							_, err = serveTrial(t, c, workers, p, op, count, size, float64s, Use(Aggregators))
 						}
 						if err != nil {
 							return err

@@ -77,10 +77,10 @@ func (r *reduction) shareMemory(ctx context.Context, known bool) error {
 	if err != nil {
 		return r.broken(r.name, err)
 	}
-	if err := r.drive(ctx, r.host.Links, r.host); err != nil {
+	if err := r.drive(ctx, r.host); err != nil {
 		return err
 	}
-	r.moved(&r.host.Traffic, r.host.Union())
+	r.moved(r.host.Counts)
 	return nil
 }
 

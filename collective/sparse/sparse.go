@@ -72,8 +72,7 @@ func newReduction(what kind, cfg config, dt kernel.DType, op collective.Op, coun
 		find: finder{dtype: dt, threshold: cfg.threshold},
 		call: call{
 			What: what, DType: dt, Op: kernel.Op(op), Form: cfg.form, Block: uint32(cfg.block),
-			Streams: uint16(cfg.streams), Columns: uint16(cfg.columns), Count: uint64(count),
-			Threshold: math.Float64bits(cfg.threshold),
+			Count: uint64(count), Threshold: math.Float64bits(cfg.threshold),
 		},
 	}
 }
@@ -149,19 +148,13 @@ func (r *reduction) exchange(ctx context.Context, f Form, known bool) error {
 	case Shared:
 		return r.shareMemory(ctx, known)
 	}
-	if err := r.open(ctx, r.name, r.grid.BlockBytes()); err != nil {
-		return err
-	}
 	if !known {
 		r.search = newSearch(r)
 	}
-	if f == Trees {
-		return r.mergeTrees(ctx)
+	if f == Aggregators {
+		return r.merge(ctx, &r.stars)
 	}
-	if !known {
-		r.search.all()
-	}
-	return r.aggregate(ctx)
+	return r.merge(ctx, &r.trees)
 }
 
 // greet begins the call: it tells the other ranks and returns what all told.

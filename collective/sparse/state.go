@@ -17,19 +17,10 @@ type state struct {
 	c          *comm.Inside
 	openLinks  func(context.Context, string, string, transport.Layout) (transport.Endpoint, error)
 	priceDense func(bytes int) float64
-	lanes      drive.Lanes
 	servers    []int       // ranks that only aggregate: they were in Serve when the latest call began
-	workers    []int       // by rank: its number among the others, -1: it is one of them
-	aggs       []int       // the stars of aggregators, by their numbers in lanes
-	trees      []topo.Tree // the communicator's, each once
-	shares     []float64
-	merged     []int // their numbers in lanes
-	opened     int   // links so far
-	links      *drive.Links
-	ep         transport.Endpoint
-	stale      bool // these links are of other servers
-	omni       *drive.Omni
-	merge      *drive.Merge
+	trees      forest      // the communicator's, each once
+	stars      forest      // around ranks that aggregate
+	opened     int         // links so far
 	host       *drive.Pool // nil until a call in the form Shared
 	tensor     uint32      // number of the latest call
 	set        block.Set
@@ -40,9 +31,30 @@ type state struct {
 	stage      *stage          // nil before the first call on device memory
 	reported   map[choice]bool // by report
 	combine    *block.Combiner
+	sums       []byte // of a rank that serves, in the blocks' places
 }
 
-// maxAggregators bounds the aggregators, and with them the links.
+// forest is trees of ranks, to which blocks are dealt by share, and their links.
+type forest struct {
+	trees  []topo.Tree
+	shares []float64
+	ep     transport.Endpoint // nil before the first call
+	run    *drive.Trees       // nil: the links are still to be opened
+}
+
+// add puts a tree into f, unless it has it: the chunks of two that are the same would go over the
+// same links.
+func (f *forest) add(t topo.Tree, share float64) {
+	for i := range f.trees {
+		if slices.Equal(f.trees[i].Parent, t.Parent) {
+			f.shares[i] += share
+			return
+		}
+	}
+	f.trees, f.shares = append(f.trees, t), append(f.shares, share)
+}
+
+// maxAggregators bounds the aggregators among ranks with tensors, and with them the links.
 const maxAggregators = 16
 
 func stateOf(c *comm.Inside) *state {
@@ -51,23 +63,19 @@ func stateOf(c *comm.Inside) *state {
 	}
 	s := &state{c: c, openLinks: c.OpenLinks, priceDense: c.DenseUs, prices: make(map[int]float64),
 		reported: make(map[choice]bool)}
+	for i, t := range c.Trees {
+		s.trees.add(t, c.Shares[i])
+	}
 	s.arrange(nil)
 	c.State = s
 	return s
 }
 
-// arrange lays out the lanes of links that are still to be opened: where ranks serve, stars of the workers
-// around each; else stars of all ranks around some, and the communicator's trees.
+// arrange lays out the stars whose links are still to be opened: where ranks serve, of the workers
+// around each; else of all ranks around some.
 func (s *state) arrange(servers []int) {
-	s.servers, s.workers, s.stale = servers, slices.Repeat([]int{-1}, s.c.Size), true
-	s.lanes, s.aggs, s.trees, s.shares, s.merged = drive.Lanes{}, nil, nil, nil, nil
-	workers := 0
-	for r := range s.workers {
-		if !slices.Contains(servers, r) {
-			s.workers[r] = workers
-			workers++
-		}
-	}
+	s.servers = servers
+	s.stars = forest{ep: s.stars.ep}
 	roots := servers
 	if len(servers) == 0 {
 		n := min(s.c.Size, maxAggregators)
@@ -76,16 +84,12 @@ func (s *state) arrange(servers []int) {
 		}
 	}
 	for _, root := range roots {
-		star := topo.Tree{Root: root, Parent: slices.Repeat([]int{-1}, s.c.Size)}
-		for r, w := range s.workers {
-			if w >= 0 && r != root {
-				star.Parent[r] = root
-			}
+		star := topo.Tree{Root: root, Parent: slices.Repeat([]int{root}, s.c.Size)}
+		star.Parent[root] = -1
+		for _, q := range servers {
+			star.Parent[q] = -1 // no part of it
 		}
-		s.aggs = append(s.aggs, s.lanes.Add(star))
-	}
-	if len(servers) == 0 {
-		s.takeTrees()
+		s.stars.add(star, 1)
 	}
 }
 
@@ -104,28 +108,22 @@ const (
 	slotsQuantum = 64
 )
 
-// open opens links whose slots hold a block of so many bytes, unless they are open.
+// open opens links of f whose slots hold a block of so many bytes, unless they are open.
 // All ranks call it together.
-func (s *state) open(ctx context.Context, during string, blockBytes int) error {
-	if s.ep != nil && !s.stale && s.ep.MaxPayload() >= blockBytes+packetExtra {
+func (s *state) open(ctx context.Context, f *forest, during string, blockBytes int) error {
+	if f.run != nil && f.ep.MaxPayload() >= blockBytes+packetExtra {
 		return nil
 	}
-	layout := layoutOf(&s.lanes, s.c.Size, blockBytes)
-	if s.severalHosts() {
-		layout.Slots = farSlots
-	}
 	s.opened++
-	ep, err := s.openLinks(ctx, during, fmt.Sprintf("sparse %d", s.opened), layout)
+	ep, err := s.openLinks(ctx, during, fmt.Sprintf("sparse %d", s.opened), s.layoutOf(f, blockBytes))
 	if err != nil {
 		return err
 	}
-	links, err := drive.Open(ep, &s.lanes, s.c.Rank, s.c.Size)
-	if err != nil {
+	old := f.ep
+	f.ep = ep
+	if f.run, err = drive.NewTrees(ep, f.trees, s.c.Rank); err != nil {
 		return s.broken(during, err)
 	}
-	old := s.ep
-	s.ep, s.links, s.stale = ep, links, false
-	s.omni, s.merge = drive.NewOmni(links, s.aggs, s.workers), drive.NewMerge(links, s.merged)
 	if old == nil {
 		return nil
 	}
@@ -141,9 +139,18 @@ func (s *state) severalHosts() bool {
 	return slices.ContainsFunc(s.c.Hosts, func(h int) bool { return h != s.c.Hosts[0] })
 }
 
-// layoutOf returns the layout of lanes between so many ranks.
-func layoutOf(lanes *drive.Lanes, size, blockBytes int) transport.Layout {
-	bytes := linkBudget / (linkSlots * lanes.Most(size))
+// layoutOf returns the layout of the links of f.
+func (s *state) layoutOf(f *forest, blockBytes int) transport.Layout {
+	l := drive.Layout(f.trees, s.c.Size)
+	out := make([]int, s.c.Size) // links from each rank
+	for _, k := range l.Links {
+		out[k.Src]++
+	}
+	bytes := linkBudget / (linkSlots * max(1, slices.Max(out)))
 	bytes = max(min(max(bytes, minSlot), maxSlot), blockBytes+packetExtra)
-	return lanes.Layout(size, linkSlots, (bytes+slotsQuantum-1)/slotsQuantum*slotsQuantum)
+	l.SlotBytes = (bytes + slotsQuantum - 1) / slotsQuantum * slotsQuantum
+	if l.Slots = linkSlots; s.severalHosts() {
+		l.Slots = farSlots
+	}
+	return l
 }

@@ -13,13 +13,12 @@ import (
 
 // plan is what the Trees form does over the links of a layout.
 func (s *state) plan(layout *transport.Layout) *Plan {
-	p := &Plan{Size: layout.Size, Shares: s.shares, Slots: layout.Slots}
+	p := &Plan{Size: layout.Size, Shares: s.trees.shares, Slots: layout.Slots}
 	for _, k := range layout.Links {
 		p.Links = append(p.Links, Link(k))
 	}
-	for i, t := range s.trees {
-		up, down := s.lanes.Of(s.merged[i])
-		p.Trees = append(p.Trees, Tree{Parent: t.Parent, Up: up, Down: down})
+	for i, t := range s.trees.trees {
+		p.Trees = append(p.Trees, Tree{Parent: t.Parent, Up: 2 * i, Down: 2*i + 1})
 	}
 	return p
 }
@@ -34,10 +33,11 @@ func TestPlansOfCommunicators(t *testing.T) {
 			a.Trees = append(slices.Clone(a.Trees), a.Trees[0])
 			a.Shares = append(slices.Clone(a.Shares), 0.5)
 			s := stateOf(a)
-			if len(s.trees) != trees || math.Abs(s.shares[0]-a.Shares[0]-0.5) > 1e-9 {
-				return fmt.Errorf("%d trees became %d, with shares %v of %v", len(a.Trees), len(s.trees), s.shares, a.Shares)
+			if len(s.trees.trees) != trees || math.Abs(s.trees.shares[0]-a.Shares[0]-0.5) > 1e-9 {
+				return fmt.Errorf("%d trees became %d, with shares %v of %v", len(a.Trees), len(s.trees.trees), s.trees.shares,
+					a.Shares)
 			}
-			layout := s.lanes.Layout(c.Size(), linkSlots, minSlot)
+			layout := s.layoutOf(&s.trees, minSlot)
 			if err := Verify(s.plan(&layout)); err != nil {
 				return err
 			}

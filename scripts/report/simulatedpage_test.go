@@ -52,7 +52,7 @@ type simulated struct {
 
 var numberFiles = []string{
 	"collective/sim/testdata/figures.tsv",
-	"collective/sparse/internal/omni/testdata/figures.tsv",
+	"collective/sparse/internal/merge/testdata/figures.tsv",
 }
 
 // simulatedReport is a page that no program writes: it shows what tests compute.

@@ -119,9 +119,9 @@ func TestRows(t *testing.T) {
 		"sparse": {"--collective sparse-allreduce -b 1K -e 1K", true, func(r *meter.Row) {
 			r.Plan, r.PredictedUs = "shared", &predicted
 			r.Sparse = &meter.Sparse{Density: 0.01, Overlap: "random", Form: "shared", UnionDensity: 0.0199, SentBytes: 1234,
-				TreesUs: 20, AggregatorsUs: 30.4, SharedUs: 12.34, DenseUs: 99.6}
+				TreesUs: 20, SharedUs: 12.34, DenseUs: 99.6}
 		}, []string{"  12.34   45.67  shared: density 0.01, random overlap, 1.99 % in union, at most 1234 bytes sent; " +
-			"predicted trees 20, aggregators 30, shared 12, dense 100\n"}},
+			"predicted trees 20, shared 12, dense 100\n"}},
 		"sparse in several forms": {"--collective sparse-allreduce -b 1K -e 1K", true, func(r *meter.Row) {
 			r.Sparse = &meter.Sparse{Density: 0.1, Overlap: "full", Form: "trees",
 				Forms: map[string]int{"dense": 3, "trees": 17}, UnionDensity: 0.1, SentBytes: 12}

@@ -36,8 +36,7 @@ func (c *counter) Find() {
 // 1 KiB of a tensor and has found none yet.
 type searchers struct {
 	grid    block.Grid
-	links   []*Links
-	merges  []*Merge
+	merges  []*Trees
 	finders []*counter
 	tensors [][]byte
 }
@@ -46,15 +45,16 @@ func newSearchers(t *testing.T) *searchers {
 	t.Helper()
 	const blocks, every = 9 << 10, 64
 	s := &searchers{grid: block.Grid{Elements: 256 * blocks, Size: 256, Width: 4}}
-	var lanes Lanes
-	tree := lanes.Add(topo.Tree{Root: 0, Parent: []int{-1, 0}})
-	eps, err := mem.New(lanes.Layout(2, 8, 32<<10))
+	trees := []topo.Tree{{Root: 0, Parent: []int{-1, 0}}}
+	layout := Layout(trees, 2)
+	layout.Slots, layout.SlotBytes = 8, 32<<10
+	eps, err := mem.New(layout)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for r, ep := range eps {
 		t.Cleanup(func() { _ = ep.Close() })
-		k, err := Open(ep, &lanes, r, 2)
+		m, err := NewTrees(ep, trees, r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,15 +63,12 @@ func newSearchers(t *testing.T) *searchers {
 		for b := 0; b < blocks; b += every {
 			data[b<<10] = byte(1 + r)
 		}
-		m := NewMerge(k, []int{tree})
-		err = m.Begin(transport.Header{Seq: 1}, func(int) merge.Job {
-			return merge.Job{Tensor: 1, Grid: s.grid, Combiner: block.NewCombiner(kernel.Sum, kernel.Int32), Blocks: f.set,
-				Send: data, Recv: data, Finder: f}
-		})
+		err = m.Begin(transport.Header{Seq: 1}, merge.Job{Tensor: 1, Grid: s.grid,
+			Combiner: block.NewCombiner(kernel.Sum, kernel.Int32), Send: data, Recv: data, Finder: f}, []block.Set{f.set}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.links, s.merges, s.finders, s.tensors = append(s.links, k), append(s.merges, m), append(s.finders, f),
+		s.merges, s.finders, s.tensors = append(s.merges, m), append(s.finders, f),
 			append(s.tensors, data)
 	}
 	return s
@@ -83,8 +80,8 @@ func newSearchers(t *testing.T) *searchers {
 func TestSearchTakesTurns(t *testing.T) {
 	s := newSearchers(t)
 	leaf, finder := s.merges[1], s.finders[1]
-	sent, turns := int64(0), 0
-	var sizes []int64
+	sent, turns := 0, 0
+	var sizes []int
 	for before := 0; finder.known < finder.blocks; before = finder.known {
 		if _, err := leaf.Poll(); err != nil {
 			t.Fatal(err)
@@ -92,8 +89,8 @@ func TestSearchTakesTurns(t *testing.T) {
 		if n := (finder.known - before) << 10; n <= 0 || n > searchBytes+128<<10 {
 			t.Fatalf("%d bytes are searched between two looks at the links", n)
 		}
-		if leaf.SentBytes > sent {
-			sizes, sent = append(sizes, leaf.SentBytes-sent), leaf.SentBytes
+		if c, _ := leaf.Counts(); c.SentBytes > sent {
+			sizes, sent = append(sizes, c.SentBytes-sent), c.SentBytes
 		}
 		if leaf.Rests() {
 			turns++
@@ -116,9 +113,9 @@ func TestSearchersAddUp(t *testing.T) {
 		want[b<<10] = 3
 	}
 	done := make(chan bool)
-	for r, k := range s.links {
+	for r := range s.merges {
 		go func() {
-			fault, failed := k.Run(t.Context(), s.merges[r],
+			fault, failed := Run(t.Context(), s.merges[r],
 				&engine.Waiter{Spins: 1, Yields: 4, Backoff: 300 * time.Microsecond},
 				"test")
 			if failed {

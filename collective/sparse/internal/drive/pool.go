@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/collective/sparse/internal/pool"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
@@ -16,11 +17,11 @@ import (
 // A rank keeps its memory for its part and for its result from call to call. What is beyond
 // Keep bytes of either it gives back before a call that needs less, and by Trim.
 type Pool struct {
-	Traffic
+	block.Counts
 
 	Keep int // NewPool sets it
 
-	Links *Links
+	place
 	peers []peer // the other ranks
 	sum   pool.Sum
 	head  transport.Header
@@ -69,7 +70,7 @@ func PoolLayout(size int) transport.Layout {
 
 // NewPool makes the exchanges of a rank over links of a PoolLayout that has memory for Alloc.
 func NewPool(ep transport.Endpoint, rank, size int) (*Pool, error) {
-	p := &Pool{Links: &Links{rank: rank, size: size, ep: ep}, peers: make([]peer, size), Keep: keepBytes}
+	p := &Pool{place: place{ep, rank}, peers: make([]peer, size), Keep: keepBytes}
 	for q := range p.peers {
 		c := &p.peers[q].child
 		if c.rank = q; q == rank {
@@ -87,7 +88,7 @@ func NewPool(ep transport.Endpoint, rank, size int) (*Pool, error) {
 
 // Begin starts the next tensor. This rank's part is the first n bytes of Room.
 func (p *Pool) Begin(head transport.Header, job pool.Job, n int) error {
-	p.Traffic, p.head = Traffic{}, head
+	p.Counts, p.head = block.Counts{}, head
 	if err := p.sum.Begin(job); err != nil {
 		return err
 	}
@@ -100,14 +101,14 @@ func (p *Pool) Begin(head transport.Header, job pool.Job, n int) error {
 		return err
 	}
 	p.publish(p.part[:n], stepPart)
-	p.SentBlocks = int64(p.sum.Blocks(job.Rank))
+	p.SentBlocks = p.sum.Blocks(job.Rank)
 	return nil
 }
 
 // publish has all peers told of memory.
 func (p *Pool) publish(memory []byte, step int32) {
 	p.sent = window{memory: memory, step: step, on: true}
-	p.SentBytes += int64(len(memory))
+	p.SentBytes += len(memory)
 }
 
 // Done reports whether the result is there, and all peers have been told what is theirs.
@@ -139,16 +140,16 @@ func (p *Pool) tell() (moved bool, err error) {
 	head.Root = w.step
 	first := w.to
 	for ; w.to < len(p.peers); w.to++ {
-		to := p.peers[(p.Links.rank+w.to)%len(p.peers)].to
+		to := p.peers[(p.rank+w.to)%len(p.peers)].to
 		if to == nil {
 			continue // this rank
 		}
 		if _, ok, err := to.TryReserve(0); err != nil || !ok {
 			p.wake(first)
-			return w.to > first, failed("sending to", (p.Links.rank+w.to)%len(p.peers), err)
+			return w.to > first, failed("sending to", (p.rank+w.to)%len(p.peers), err)
 		}
 		to.Lend(&head, w.memory)
-		p.SentMessages++
+		p.SentChunks++
 	}
 	p.wake(first)
 	w.on, w.to = false, 0
@@ -157,9 +158,9 @@ func (p *Pool) tell() (moved bool, err error) {
 
 // wake wakes the peers that have been told, from the first-th on.
 func (p *Pool) wake(first int) {
-	p.Links.ep.Fence()
+	p.ep.Fence()
 	for i := first; i < p.sent.to; i++ {
-		if to := p.peers[(p.Links.rank+i)%len(p.peers)].to; to != nil {
+		if to := p.peers[(p.rank+i)%len(p.peers)].to; to != nil {
 			to.Wake()
 		}
 	}
@@ -180,7 +181,7 @@ func (p *Pool) takeParts() (moved bool, err error) {
 			return moved, failed("blocks from", q, err)
 		}
 		if ok {
-			p.ReceivedBlocks += int64(p.sum.Blocks(q))
+			p.ReceivedBlocks += p.sum.Blocks(q)
 			c.has, moved = true, true
 			p.parts++
 		}
@@ -201,7 +202,8 @@ func (p *Pool) peek(c *peer, step int32) (memory []byte, ok bool, err error) {
 		return nil, false, fmt.Errorf("%w: it is of another call (number %d, %d elements, step %d)", pool.ErrPart, h.Seq,
 			h.Count, -h.Root)
 	}
-	p.received(len(memory))
+	p.ReceivedChunks++
+	p.ReceivedBytes += len(memory)
 	return memory, true, nil
 }
 
@@ -209,7 +211,8 @@ func (p *Pool) peek(c *peer, step int32) (memory []byte, ok bool, err error) {
 func (p *Pool) add() error {
 	p.dealt = true
 	p.sum.Deal()
-	own, n := p.sum.Share(p.Links.rank)
+	p.Union = p.sum.Union()
+	own, n := p.sum.Share(p.rank)
 	var result []byte
 	if own > 0 {
 		var err error
@@ -218,7 +221,7 @@ func (p *Pool) add() error {
 		}
 		p.sum.Reduce(result[:n])
 		p.publish(result[:n], stepResult)
-		p.SentBlocks += int64(own)
+		p.SentBlocks += own
 		if _, err := p.tell(); err != nil {
 			return err
 		}
@@ -239,13 +242,13 @@ func (p *Pool) add() error {
 	if own == 0 {
 		return nil
 	}
-	return p.sum.Place(p.Links.rank, result[:n])
+	return p.sum.Place(p.rank, result[:n])
 }
 
 // takeResults copies the results that have come.
 func (p *Pool) takeResults() (moved bool, err error) {
 	for i := range p.peers {
-		q := (p.Links.rank + i) % len(p.peers)
+		q := (p.rank + i) % len(p.peers)
 		c := &p.peers[q]
 		if c.placed {
 			continue
@@ -261,18 +264,12 @@ func (p *Pool) takeResults() (moved bool, err error) {
 			c.of.Release()
 			c.placed, moved = true, true
 			blocks, _ := p.sum.Share(q)
-			p.ReceivedBlocks += int64(blocks)
+			p.ReceivedBlocks += blocks
 			p.results--
 		}
 	}
 	return moved, nil
 }
-
-// Union returns how many blocks any rank had.
-func (p *Pool) Union() int { return p.sum.Union() }
-
-// Streams reports that every message is waited for.
-func (p *Pool) Streams() bool { return false }
 
 // Rests reports that a rank does all at once that it has to.
 func (p *Pool) Rests() bool { return false }
@@ -285,7 +282,7 @@ func (p *Pool) WaitsFor() []waits.Lack {
 		if p.dealt {
 			what, missing = "to send results", !c.placed
 		}
-		if missing && q != p.Links.rank {
+		if missing && q != p.rank {
 			list = append(list, waits.Lack{Rank: q, What: what})
 		}
 	}
@@ -314,8 +311,8 @@ func (p *Pool) room(memory *[]byte, n int) ([]byte, error) {
 	if err := p.free(memory); err != nil {
 		return nil, err
 	}
-	alloc := p.Links.ep.Alloc
-	if s, is := p.Links.ep.(transport.SharedHeap); is {
+	alloc := p.ep.Alloc
+	if s, is := p.ep.(transport.SharedHeap); is {
 		alloc = s.Scratch
 	}
 	more := n + n/4 // the next call may have a few blocks more
@@ -336,7 +333,7 @@ func (p *Pool) free(memory *[]byte) error {
 	}
 	b := *memory
 	*memory = nil
-	return p.Links.ep.Free(b)
+	return p.ep.Free(b)
 }
 
 // Trim gives back memory of more than Keep bytes, before a call that needs so much for its part.

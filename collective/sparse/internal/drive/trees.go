@@ -6,71 +6,60 @@ import (
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/collective/sparse/internal/merge"
 	"github.com/treerun/treerun/internal/waits"
+	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
 
-// Machine is a protocol's place of a rank in a tree: a merge.Node, whose comment says how it is
-// driven, or an omni.Node.
-type Machine interface {
-	Hungry(child int) bool
-	Feed(child int, chunk []byte) error
-	Merge(limit int) bool
-	LeastWindow() int
-	Window(most int) int
-	Up(window []byte) int
-	Listens() bool
-	Down(chunk []byte) error
-	ToChildren(window []byte) int
-	ToChild(child int, window []byte) int
-	Done() bool
-	Counts() block.Counts
-}
-
-// Trees runs Machines of one protocol along several trees at once. It is used again for one tensor
-// after the other, on which the Machines begin first.
+// Trees runs the merge of sorted block streams along several trees at once, with a merge.Node in
+// each. It is used again for one tensor after the other: Begin, and then it is an Exchange.
 type Trees struct {
-	Traffic
-
-	links   *Links
-	trees   []tree
-	head    transport.Header
-	left    int  // trees that are not done
-	streams bool // the others send on, whether or not this rank looks
+	place
+	trees []tree
+	head  transport.Header
+	left  int // trees that are not done
 
 	finder merge.Finder // of this rank's blocks; nil: they are all known
 	grid   block.Grid
 	rested int // blocks that were known when this rank last gave its core away
 }
 
-// tree is a rank's Machine of one tree, and the ends of its links.
-type tree struct {
-	*ends
-	node Machine
-	fed  []bool // by child: the Machine has a chunk of it, which its link still holds
-	busy bool   // not Done
+// NewTrees makes the exchanges of a rank along trees, of which ep has the links.
+func NewTrees(ep transport.Endpoint, trees []topo.Tree, rank int) (*Trees, error) {
+	m := &Trees{place: place{ep, rank}}
+	for i, t := range trees {
+		e, err := openTree(ep, i, t, rank)
+		if err != nil {
+			return nil, err
+		}
+		if e.node != nil {
+			m.trees = append(m.trees, e)
+		}
+	}
+	return m, nil
 }
 
-// add puts a rank's Machine of a tree into m.
-func (m *Trees) add(e *ends, node Machine) {
-	m.trees = append(m.trees, tree{ends: e, node: node, fed: make([]bool, len(e.children))})
-}
-
-// begin starts the next tensor. f finds its blocks, nil if they are known.
-func (m *Trees) begin(head transport.Header, g block.Grid, f merge.Finder) error {
-	m.Traffic, m.head, m.left, m.rested = Traffic{}, head, len(m.trees), 0
-	m.grid, m.finder = g, f
+// Begin starts the next tensor, of which every tree has its part of the blocks. inOrder has a block
+// added in the order of the ranks among those of a rank and its children; without it own ones are
+// the first.
+func (m *Trees) Begin(head transport.Header, j merge.Job, parts []block.Set, inOrder bool) error {
+	m.head, m.left, m.rested = head, len(m.trees), 0
+	m.grid, m.finder = j.Grid, j.Finder
 	for i := range m.trees {
 		t := &m.trees[i]
-		if least := t.node.LeastWindow(); least > m.links.ep.MaxPayload() {
-			return fmt.Errorf("sparse: a block takes %d bytes, slots hold %d", least, m.links.ep.MaxPayload())
+		j.Tree, j.Blocks = t.number, parts[t.number]
+		if inOrder {
+			j.Before = t.before
+		}
+		if err := t.node.Begin(j); err != nil {
+			return err
+		}
+		if least := t.node.LeastWindow(); least > m.ep.MaxPayload() {
+			return fmt.Errorf("sparse: a block takes %d bytes, slots hold %d", least, m.ep.MaxPayload())
 		}
 		t.busy = true
 	}
 	return nil
 }
-
-// Streams reports whether the others send on, whether or not this rank looks.
-func (m *Trees) Streams() bool { return m.streams }
 
 // Done reports whether all trees are done.
 func (m *Trees) Done() bool { return m.left == 0 }
@@ -83,7 +72,7 @@ const mergeLimit = 64 << 10
 // all of them send their first chunks to the same root.
 func (m *Trees) Poll() (moved bool, err error) {
 	for k := range m.trees {
-		i := (m.links.rank + k) % len(m.trees)
+		i := (m.rank + k) % len(m.trees)
 		t := &m.trees[i]
 		if !t.busy {
 			continue
@@ -91,14 +80,16 @@ func (m *Trees) Poll() (moved bool, err error) {
 		for _, step := range [...]func(*tree) (bool, error){m.feed, m.sendUp, m.fromParent, m.sendDown} {
 			did, err := step(t)
 			if err != nil {
-				return moved, fmt.Errorf("tree %d: %w", i, err)
+				return moved, fmt.Errorf("tree %d: %w", t.number, err)
 			}
 			moved = moved || did
 		}
 		if t.node.Done() {
 			t.busy = false
 			m.left--
-			m.release(t)
+			for j := range t.children {
+				t.children[j].release()
+			}
 		}
 	}
 	return m.search() || moved, nil
@@ -145,13 +136,10 @@ func (m *Trees) feed(t *tree) (moved bool, err error) {
 		if !t.node.Hungry(i) {
 			continue
 		}
-		if t.fed[i] {
-			c.of.Release()
-			t.fed[i] = false
-		}
+		c.release()
 		chunk, ok, err := m.peek(c.of)
 		if err == nil && ok {
-			t.fed[i], moved = true, true
+			c.fed, moved = true, true
 			err = t.node.Feed(i, chunk)
 		}
 		if err != nil {
@@ -161,13 +149,11 @@ func (m *Trees) feed(t *tree) (moved bool, err error) {
 	return t.node.Merge(mergeLimit) || moved, nil
 }
 
-// release gives back the last chunks of the children.
-func (m *Trees) release(t *tree) {
-	for i := range t.children {
-		if t.fed[i] {
-			t.children[i].of.Release()
-			t.fed[i] = false
-		}
+// release gives the chunk back that the Node has had.
+func (c *child) release() {
+	if c.fed {
+		c.of.Release()
+		c.fed = false
 	}
 }
 
@@ -181,14 +167,13 @@ func (m *Trees) peek(r transport.Receiver) ([]byte, bool, error) {
 	if h != m.head {
 		return nil, false, fmt.Errorf("%w: it is of another call (number %d, %d elements)", block.ErrMismatch, h.Seq, h.Count)
 	}
-	m.received(len(chunk))
 	return chunk, true, nil
 }
 
 // sendUp sends the parent what there is, as far as there is room.
 func (m *Trees) sendUp(t *tree) (moved bool, err error) {
 	for t.parent >= 0 {
-		most := t.node.Window(m.links.ep.MaxPayload())
+		most := t.node.Window(m.ep.MaxPayload())
 		if most == 0 {
 			break
 		}
@@ -215,7 +200,6 @@ func (m *Trees) send(to transport.Sender, most int, compose func([]byte) int) (n
 		return 0, err
 	}
 	to.Commit(&m.head)
-	m.sent(n)
 	return n, nil
 }
 
@@ -264,7 +248,7 @@ func (m *Trees) sendDown(t *tree) (moved bool, err error) {
 	for i := range t.children {
 		c := &t.children[i]
 		for {
-			n, err := m.send(c.to, m.links.ep.MaxPayload(), func(window []byte) int { return t.node.ToChild(i, window) })
+			n, err := m.send(c.to, m.ep.MaxPayload(), func(window []byte) int { return t.node.ToChild(i, window) })
 			if err != nil {
 				return moved, failed("sending to", c.rank, err)
 			}
@@ -285,7 +269,7 @@ func (m *Trees) sendAll(t *tree) (did, room bool, err error) {
 	for i := len(t.children) - 1; i >= 0; i-- {
 		n := 0 // the others read the first one's slot
 		if i == 0 {
-			n = m.links.ep.MaxPayload()
+			n = m.ep.MaxPayload()
 		}
 		if window, room, err = t.children[i].to.TryReserve(n); err != nil || !room {
 			return false, false, failed("sending to", t.children[i].rank, err)
@@ -298,10 +282,8 @@ func (m *Trees) sendAll(t *tree) (did, room bool, err error) {
 	if err := m.cut(lender, window, n); err != nil {
 		return false, true, failed("sending to", t.children[0].rank, err)
 	}
-	m.sent(n)
 	for _, c := range t.children[1:] {
 		c.to.Share(&m.head, lender)
-		m.sent(n)
 	}
 	lender.Commit(&m.head)
 	for _, c := range t.children[1:] {
@@ -310,16 +292,17 @@ func (m *Trees) sendAll(t *tree) (did, room bool, err error) {
 	return true, true, nil
 }
 
-// Total adds up the blocks that the Machines have sent and received, and returns how many the
-// result has.
-func (m *Trees) Total() (union int) {
+// Counts adds up what the Nodes have sent and received, and of this rank's own blocks, which go
+// up where it has no children.
+func (m *Trees) Counts() (all, own block.Counts) {
 	for i := range m.trees {
 		c := m.trees[i].node.Counts()
-		m.SentBlocks += int64(c.SentBlocks)
-		m.ReceivedBlocks += int64(c.ReceivedBlocks)
-		union += c.Union
+		all.Add(c)
+		if len(m.trees[i].children) == 0 {
+			own.Add(c)
+		}
 	}
-	return union
+	return all, own
 }
 
 // WaitsFor says what is missing.
@@ -333,11 +316,11 @@ func (m *Trees) WaitsFor() []waits.Lack {
 		before := len(list)
 		for j, c := range t.children {
 			if t.node.Hungry(j) {
-				list = append(list, waits.Lack{Rank: c.rank, What: fmt.Sprintf("to send blocks of tree %d", i)})
+				list = append(list, waits.Lack{Rank: c.rank, What: fmt.Sprintf("to send blocks of tree %d", t.number)})
 			}
 		}
 		if len(list) == before && t.parent >= 0 {
-			list = append(list, waits.Lack{Rank: t.parent, What: fmt.Sprintf("to send the result of tree %d", i)})
+			list = append(list, waits.Lack{Rank: t.parent, What: fmt.Sprintf("to send the result of tree %d", t.number)})
 		}
 	}
 	if len(list) == 0 {

@@ -22,13 +22,12 @@ type Exchange interface {
 	// WaitsFor says what is missing, and of which ranks where that is known.
 	WaitsFor() []waits.Lack
 
-	// Streams reports whether the peers send on, while there is room on their links: what
-	// a rank takes in a little later costs nobody anything.
-	Streams() bool
-
 	// Rests reports whether a rank that shares its core should let others have it now, as it
 	// has much to do by itself.
 	Rests() bool
+
+	// at says on which rank, and over which links.
+	at() *place
 }
 
 // restPart is which part of a nap such a rank then does nothing for: it has something to do.
@@ -38,88 +37,95 @@ const restPart = 3
 // bell.
 const maxNaps = 20
 
-// Run polls x until it is done, and waits in between as w says. It returns the
-// fault of the links if x could not be completed, here or on another rank; the
+// Run polls x until it is done, and waits in between as
+// w says. It returns the fault of the links if x could not be completed, here or on another rank; the
 // links are then of no further use. doing names the call.
-func (k *Links) Run(ctx context.Context, x Exchange, w *engine.Waiter, doing string) (transport.Fault, bool) {
-	err := k.wait(ctx, x, w, doing)
+func Run(ctx context.Context, x Exchange, w *engine.Waiter, doing string) (transport.Fault, bool) {
+	r := &run{Exchange: x, Waiter: w, place: x.at(), doing: doing}
+	ep := r.ep
+	err := r.wait(ctx)
 	switch {
 	case err == nil:
 		return transport.Fault{}, false
 	case errors.Is(err, waits.ErrStalled), errors.Is(err, context.DeadlineExceeded):
-		k.ep.Abort(w.WaitFault(err, k.rank, doing, x.WaitsFor()))
+		ep.Abort(w.WaitFault(err, r.rank, doing, x.WaitsFor()))
 		w.Watch.GiveUp()
-		return k.ep.Aborted()
+		return ep.Aborted()
 	case err != engine.ErrAborted:
-		if _, aborted := k.ep.Aborted(); !aborted {
-			k.ep.Abort(k.faultOf(err, x, w, doing))
+		if _, aborted := ep.Aborted(); !aborted {
+			ep.Abort(r.faultOf(err))
 		}
 	}
 	w.Watch.Clear()
-	return k.ep.Aborted()
+	return ep.Aborted()
 }
 
-func (k *Links) wait(ctx context.Context, x Exchange, w *engine.Waiter, doing string) error {
-	idle, yields, naps := 0, w.Spins+w.Yields, 0
-	if x.Streams() && w.Backoff > 0 {
-		yields, naps = w.Spins, maxNaps
+// run is an Exchange that a rank runs, and waits for.
+type run struct {
+	Exchange
+	*engine.Waiter
+	*place
+	doing string
+}
+
+func (r *run) wait(ctx context.Context) error {
+	idle, yields, naps := 0, r.Spins+r.Yields, 0
+	if r.Backoff > 0 {
+		yields, naps = r.Spins, maxNaps
 	}
 	var asleep engine.Sleeper
-	what := &waiting{x, doing}
 	for {
-		moved, err := x.Poll()
+		moved, err := r.Exchange.Poll()
 		if err != nil {
 			return err
 		}
-		if x.Done() {
-			asleep.End(w.Watch)
+		if r.Done() {
+			asleep.End(r.Watch)
 			return nil
 		}
-		if w.Backoff > 0 && x.Rests() {
-			time.Sleep(w.Backoff / restPart)
+		if r.Backoff > 0 && r.Rests() {
+			time.Sleep(r.Backoff / restPart)
 		}
 		idle++
 		switch {
 		case moved:
 			idle = 0
-			asleep.End(w.Watch)
-		case idle < w.Spins:
+			asleep.End(r.Watch)
+		case idle < r.Spins:
 		case idle < yields:
-			k.ep.Bell().Yield()
+			r.ep.Bell().Yield()
 			if asleep.Tired(idle) {
 				idle = yields + naps
 			}
 		case idle < yields+naps:
-			time.Sleep(w.Backoff)
+			time.Sleep(r.Backoff)
 		default:
-			if err := asleep.Sleep(ctx, k.ep, w.Watch, what); err != nil {
+			if err := asleep.Sleep(ctx, r.ep, r.Watch, r); err != nil {
 				return err
 			}
 		}
 		if idle&63 == 63 || idle > yields {
-			if _, aborted := k.ep.Aborted(); aborted {
+			if _, aborted := r.ep.Aborted(); aborted {
 				return engine.ErrAborted
 			}
 		}
 	}
 }
 
-// waiting is an Exchange that this rank sleeps for.
-type waiting struct {
-	Exchange
-	doing string
+// Poll is that of the Exchange; the end counts as something that moved.
+func (r *run) Poll() (moved bool, err error) {
+	moved, err = r.Exchange.Poll()
+	return moved || r.Done(), err
 }
 
-func (w *waiting) Poll() (moved bool, err error) {
-	moved, err = w.Exchange.Poll()
-	return moved || w.Done(), err
-}
+// Compare compares nothing: the greeting has.
+func (r *run) Compare() error { return nil }
 
-func (w *waiting) Compare() error { return nil }
-func (w *waiting) Doing() string  { return w.doing }
+// Doing names the call.
+func (r *run) Doing() string { return r.doing }
 
 // faultOf turns what stopped this rank into what all ranks are told.
-func (k *Links) faultOf(err error, x Exchange, w *engine.Waiter, doing string) transport.Fault {
+func (r *run) faultOf(err error) transport.Fault {
 	peer := -1
 	var p *peerError
 	if errors.As(err, &p) {
@@ -127,11 +133,11 @@ func (k *Links) faultOf(err error, x Exchange, w *engine.Waiter, doing string) t
 	}
 	switch {
 	case errors.Is(err, transport.ErrPeerClosed):
-		return engine.ClosedBy(peer, k.rank, doing)
+		return engine.ClosedBy(peer, r.rank, r.doing)
 	case errors.Is(err, block.ErrMismatch):
-		return transport.Faultf(transport.FaultMismatch, peer, "rank %d in %s: %v", k.rank, doing, err)
+		return transport.Faultf(transport.FaultMismatch, peer, "rank %d in %s: %v", r.rank, r.doing, err)
 	case errors.Is(err, context.Canceled):
-		return w.WaitFault(err, k.rank, doing, x.WaitsFor())
+		return r.WaitFault(err, r.rank, r.doing, r.WaitsFor())
 	}
-	return transport.Faultf(transport.FaultLink, k.rank, "rank %d in %s: %v", k.rank, doing, err)
+	return transport.Faultf(transport.FaultLink, r.rank, "rank %d in %s: %v", r.rank, r.doing, err)
 }

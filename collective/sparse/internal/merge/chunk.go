@@ -13,8 +13,8 @@ import (
 //	u32  number of the tensor
 //	u32  the block with which the next chunk begins, infinity in the last one
 //	u32  blocks carried
-//	u32  runs of the table
-//	...  the blocks, by rising number
+//	u32  runs of the table | thin << 31
+//	...  the blocks, by rising number; thin ones as block.Thin leaves them
 //	per run: u32 first block, u32 number of blocks | kept << 31
 //
 // Blocks of a kept run are not carried: the receiver's own are final.
@@ -28,6 +28,7 @@ const (
 const (
 	infinity   = math.MaxUint32
 	cachedFlag = 1 << 31
+	thinFlag   = 1 << 31
 )
 
 // run is a run of blocks.
@@ -46,14 +47,15 @@ type chunk struct {
 
 // decode reads a chunk from outside, checking all that can be checked without
 // knowing those before it: runs rise, lie within the tensor and before next, and
-// the blocks are there. runs is memory for the result. kept says whether there
-// may be kept runs.
-func decode(p []byte, g block.Grid, runs []run, kept bool) (chunk, error) {
+// the blocks are there. runs is memory for the result, thin that for thin blocks. kept says whether
+// there may be kept runs.
+func decode(p []byte, g block.Grid, runs []run, thin *block.Thin, kept bool) (chunk, error) {
 	if len(p) < HeaderBytes {
 		return chunk{}, fmt.Errorf("%w: %d bytes, less than a header", block.ErrProtocol, len(p))
 	}
 	c := chunk{tensor: binary.LittleEndian.Uint32(p), next: binary.LittleEndian.Uint32(p[4:]), runs: runs[:0]}
-	blocks, n := int(binary.LittleEndian.Uint32(p[8:])), int(binary.LittleEndian.Uint32(p[12:]))
+	blocks, flags := int(binary.LittleEndian.Uint32(p[8:])), binary.LittleEndian.Uint32(p[12:])
+	n := int(flags &^ thinFlag)
 	if n > (len(p)-HeaderBytes)/RunBytes {
 		return chunk{}, fmt.Errorf("%w: %d runs in %d bytes", block.ErrProtocol, n, len(p))
 	}
@@ -74,6 +76,12 @@ func decode(p []byte, g block.Grid, runs []run, kept bool) (chunk, error) {
 			carried, size = carried+r.n, size+to-from
 		}
 		c.runs = append(c.runs, r)
+	}
+	if flags != uint32(n) {
+		var err error
+		if c.body, err = thin.Spread(c.body, size); err != nil {
+			return chunk{}, fmt.Errorf("%w: %w", block.ErrProtocol, err)
+		}
 	}
 	if carried != blocks || size != len(c.body) {
 		return chunk{}, fmt.Errorf("%w: %d blocks in %d bytes, the runs say %d in %d", block.ErrProtocol, blocks, len(c.body),
@@ -140,14 +148,19 @@ func (w *writer) add(b, n int, tensor []byte, kept bool) {
 	}
 }
 
-// finish writes the rest and returns the size of the chunk.
-func (w *writer) finish(tensor, next uint32) int {
-	p := w.window
+// finish writes the rest and returns the size of the chunk. thin squeezes the blocks; nil: they stay.
+func (w *writer) finish(tensor, next uint32, thin *block.Thin) int {
+	p, size, flags := w.window, w.size, uint32(len(w.runs))
+	if thin != nil {
+		if size = thin.Squeeze(p[HeaderBytes : HeaderBytes+w.size]); size < w.size {
+			flags |= thinFlag
+		}
+	}
 	binary.LittleEndian.PutUint32(p, tensor)
 	binary.LittleEndian.PutUint32(p[4:], next)
 	binary.LittleEndian.PutUint32(p[8:], uint32(w.carried))
-	binary.LittleEndian.PutUint32(p[12:], uint32(len(w.runs)))
-	at := HeaderBytes + w.size
+	binary.LittleEndian.PutUint32(p[12:], flags)
+	at := HeaderBytes + size
 	for _, r := range w.runs {
 		n := uint32(r.n)
 		if r.kept {

@@ -9,7 +9,7 @@ import (
 // Down takes in the next chunk of the parent, at once. Precondition: the Node is
 // not the root.
 func (n *Node) Down(p []byte) error {
-	c, err := decode(p, n.job.Grid, n.incoming, true)
+	c, err := decode(p, n.job.Grid, n.incoming, &n.thin, true)
 	if err == nil {
 		n.incoming = c.runs
 		err = n.allowed(&c)
@@ -169,7 +169,7 @@ func (n *Node) ToChildren(window []byte) int {
 	o.ended = next == infinity
 	for i := range n.down[1:] {
 		n.down[1+i] = *o
-		n.send(&w, next)
+		n.sent(&w, size)
 	}
 	return size
 }

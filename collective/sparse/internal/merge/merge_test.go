@@ -3,6 +3,7 @@ package merge
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/treerun/treerun/collective/sparse/internal/block"
@@ -184,5 +185,81 @@ func TestALeafSendsItsBlocksOnce(t *testing.T) {
 	all := counted(t, []int{-1, 0}, func(x *sparsetest.Tensors, r *rand.Rand) { x.Random(r, 0.2) })
 	if c := all[1]; c.SentBytes > c.SentBlocks*(16+RunBytes)+c.SentChunks*HeaderBytes {
 		t.Errorf("%+v", c)
+	}
+}
+
+// Blocks with few elements travel without the others, bit for bit, along any tree; those that are
+// dense as they are.
+func TestThinBlocks(t *testing.T) {
+	for seed := range uint64(20) {
+		r := seeded(seed)
+		ranks := 2 + r.IntN(5)
+		x := sparsetest.New(ranks, block.Grid{Elements: 20_011, Size: 256}, kernel.Sum, kernel.Float32)
+		sent, whole := 0, 0
+		for v := range ranks {
+			for b := range x.Grid.Blocks() {
+				if r.IntN(3) == 0 {
+					continue
+				}
+				x.Put(v, b, r)
+				for at, data := 0, x.Grid.Of(x.Send[v], b, 1); at < len(data); at += 4 {
+					if b%9 > 0 && r.IntN(50) > 0 {
+						clear(data[at : at+4])
+						data[at+3] = byte(r.IntN(80)/79) << 7 // a few of them are -0
+					}
+				}
+			}
+		}
+		tree := newTree(randomTree(ranks, r), 2, 9000)
+		tree.allReduce(t, 1, x, r, seed%2 == 0)
+		for v, n := range tree.nodes {
+			if v%2 == 0 {
+				c := n.Counts()
+				sent, whole = sent+c.SentBytes, whole+c.SentBlocks*1024
+			}
+		}
+		if sent > whole/2 {
+			t.Errorf("seed %d: %d bytes are squeezed to %d", seed, whole, sent)
+		}
+	}
+}
+
+// A root without a tensor adds up what the others have, and counts for nothing in it: the order is
+// that of the ranks, wherever the root's own blocks are among them.
+func TestServedStars(t *testing.T) {
+	for seed := range uint64(60) {
+		r := seeded(seed)
+		ranks := 2 + r.IntN(4)
+		x := random(ranks, r)
+		_, recv := x.Buffers(false)
+		before, serves := r.IntN(ranks), r.IntN(2) == 0
+		parent, order := slices.Repeat([]int{0}, ranks+1), []int{before}
+		if parent[0] = -1; serves {
+			order[0] = -1
+		}
+		for v := range ranks {
+			if v != before || serves {
+				order = append(order, v)
+			}
+		}
+		tree := newTree(parent[:len(order)], 2, 300)
+		for k, v := range order {
+			j := Job{Tensor: 1, Grid: x.Grid, Combiner: block.NewCombiner(x.Op, x.DType), Fill: v >= 0}
+			if v < 0 {
+				j.Blocks, j.Recv = block.NewSet(x.Grid.Blocks()), make([]byte, x.Grid.Bytes())
+			} else {
+				j.Blocks, j.Send, j.Recv, j.Before = x.Sets[v], x.Send[v], recv[v], v
+			}
+			if err := tree.nodes[k].Begin(j); err != nil {
+				t.Fatal(err)
+			}
+			tree.window = max(tree.window, tree.nodes[k].LeastWindow())
+		}
+		drive(t, r, tree)
+		for v := range recv {
+			if d := x.Differ(v, recv[v], x.Want()); d != "" {
+				t.Fatalf("seed %d, serves %v: %s", seed, serves, d)
+			}
+		}
 	}
 }

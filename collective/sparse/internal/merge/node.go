@@ -13,7 +13,9 @@ type Job struct {
 	Grid     block.Grid
 	Combiner *block.Combiner // of this rank; may be shared by its Nodes
 	Blocks   block.Set       // the non-zero blocks of Send, of those that the tree carries
-	Send     []byte          // the tensor; only read
+	Send     []byte          // the tensor; only read. Nil at a root that only adds up what others have
+	Thin     bool            // blocks travel without their zeros where they have many
+	Before   int             // how many children's blocks are added before own ones
 	Recv     []byte          // gets the result, partial ones before it; may be the very memory of Send
 	// Fill has zeros written to the blocks of Recv that nobody has, of those that
 	// the tree carries. Without it they must hold zeros already.
@@ -49,7 +51,7 @@ type Finder interface {
 // Chunks of a link come in the order in which they were composed. Where there are
 // several trees, a rank does well to begin with another tree than the others, and
 // to take the trees in turn, a chunk of each: if all begin with tree 0, its root's
-// card gets all of the first chunks (up to 15 % in the simulation of package omni's
+// card gets all of the first chunks (up to 15 % in the simulation of the package's
 // tests). An error is an block.ErrProtocol or block.ErrMismatch, after which the Node is of no
 // further use.
 type Node struct {
@@ -75,6 +77,7 @@ type Node struct {
 	down     []outlet // by child
 	incoming []run    // memory for a chunk of the parent
 	outgoing []run    // memory for a chunk to write
+	thin     block.Thin
 }
 
 // outlet is how far a log has been sent.
@@ -113,7 +116,7 @@ func (n *Node) Begin(j Job) error {
 	if err := j.Grid.Validate(); err != nil {
 		return err
 	}
-	if size := j.Grid.Bytes(); len(j.Send) != size || len(j.Recv) != size ||
+	if size := j.Grid.Bytes(); len(j.Send) != size && !(j.Send == nil && n.root) || len(j.Recv) != size ||
 		len(j.Blocks) != block.Words(j.Grid.Blocks()) {
 		return fmt.Errorf("merge: tensor %d of %d bytes with buffers of %d and %d bytes and %d words of blocks", j.Tensor,
 			size, len(j.Send), len(j.Recv), len(j.Blocks))
@@ -124,7 +127,7 @@ func (n *Node) Begin(j Job) error {
 	n.in[0] = input{set: j.Blocks, finder: j.Finder, blocks: blocks, heard: true}
 	n.in[0].own(0)
 	for i := range n.in[1:] {
-		n.in[1+i] = input{memory: n.in[1+i].memory}
+		n.in[1+i] = input{memory: n.in[1+i].memory, thin: n.in[1+i].thin}
 	}
 	if n.children > 0 {
 		n.sole, n.have = block.Sized(n.sole, blocks), block.Sized(n.have, block.Words(blocks))

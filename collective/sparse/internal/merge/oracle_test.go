@@ -49,7 +49,7 @@ func (t *tree) begin(tb testing.TB, number uint32, x *sparsetest.Tensors, recv [
 			set = d.Part(set, which, x.Grid.Blocks())
 		}
 		j := Job{Tensor: number, Grid: x.Grid, Combiner: block.NewCombiner(x.Op, x.DType), Blocks: set, Send: send[v],
-			Recv: recv[v], Fill: true, Deal: d, Tree: which}
+			Recv: recv[v], Fill: true, Deal: d, Tree: which, Thin: v%2 == 0}
 		if v%3 != 0 { // some find their blocks on the way
 			f := &slowFinder{all: set, found: block.NewSet(x.Grid.Blocks()), blocks: x.Grid.Blocks(), piece: v + int(number)%5}
 			j.Blocks, j.Fill, j.Finder = f.found, false, f

@@ -25,6 +25,7 @@ type input struct {
 	body    []byte // those that are left
 	next    uint32 // what the chunk said is next
 	memory  []run  // for the runs of a chunk
+	thin    block.Thin
 }
 
 // own goes to the first own block from b on, which is looked for until it is found.
@@ -77,7 +78,7 @@ func (n *Node) Hungry(child int) bool {
 // Feed takes in the next chunk of a child. Precondition: Hungry.
 func (n *Node) Feed(child int, p []byte) error {
 	in := &n.in[1+child]
-	c, err := decode(p, n.job.Grid, in.memory, false)
+	c, err := decode(p, n.job.Grid, in.memory, &in.thin, false)
 	switch {
 	case err != nil:
 	case c.tensor != n.job.Tensor:
@@ -180,8 +181,13 @@ func (n *Node) note(b, blocks int) {
 			sources, last = sources+1, i
 		}
 	}
-	j.Combiner.Later(from, to-from, sources, sources == len(n.in))
-	for i := range n.in {
+	all := len(n.in)
+	if j.Send == nil {
+		all-- // this rank has no block, not even of zeros
+	}
+	j.Combiner.Later(from, to-from, sources, sources == all)
+	for k := range n.in {
+		i := n.input(k)
 		in := &n.in[i]
 		switch {
 		case in.at != b:
@@ -210,6 +216,17 @@ func (n *Node) note(b, blocks int) {
 		n.have.Add(i)
 	}
 	n.merged = appended(n.merged, result{b, blocks, 0})
+}
+
+// input returns the k-th of the inputs in the order in which blocks are added.
+func (n *Node) input(k int) int {
+	switch {
+	case k < n.job.Before:
+		return k + 1
+	case k == n.job.Before:
+		return 0
+	}
+	return k
 }
 
 // appended returns log with r, as part of its last entry where it continues it.
@@ -330,9 +347,18 @@ func (n *Node) send(w *writer, next int) int {
 	if len(w.runs) == 0 && next != infinity {
 		return 0
 	}
-	size := w.finish(n.job.Tensor, uint32(next))
+	var thin *block.Thin
+	if n.job.Thin {
+		thin = &n.thin
+	}
+	size := w.finish(n.job.Tensor, uint32(next), thin)
+	n.sent(w, size)
+	return size
+}
+
+// sent counts a chunk.
+func (n *Node) sent(w *writer, size int) {
 	n.counts.SentChunks++
 	n.counts.SentBytes += size
 	n.counts.SentBlocks += w.carried
-	return size
 }

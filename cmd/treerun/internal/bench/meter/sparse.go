@@ -257,8 +257,7 @@ func (m *meter[T]) tellSparse(ctx context.Context, r *Row, k *Case, s *spread) e
 	r.Sparse = &Sparse{
 		Density: k.Density, Overlap: k.Overlap, BlockSize: s.block, Form: form.String(), Blocks: st.Blocks, NonZero: own,
 		UnionDensity: most[3], SentBytes: int64(most[0]), ReceivedBytes: int64(most[1]), FindUs: math.Round(most[2]*10) / 10,
-		TreesUs: us(sparse.Trees), AggregatorsUs: us(sparse.Aggregators), SharedUs: us(sparse.Shared),
-		DenseUs: us(sparse.Dense),
+		TreesUs: us(sparse.Trees), SharedUs: us(sparse.Shared), DenseUs: us(sparse.Dense),
 	}
 	if s.fill < 1 {
 		r.Sparse.Fill = s.fill

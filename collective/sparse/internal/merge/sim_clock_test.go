@@ -1,4 +1,4 @@
-package omni_test
+package merge_test
 
 import (
 	"bytes"

@@ -1,8 +1,9 @@
-package omni_test
+package merge_test
 
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/collective/sparse/internal/merge"
@@ -16,6 +17,7 @@ type Forest struct {
 	Grain      int // blocks of a stripe
 	ChunkBytes int
 	Slots      int // chunks under way per link and direction
+	Apart      int // machines beside the ranks, which only add up: roots, with numbers behind the ranks'
 }
 
 // stars returns one star per rank, with equal shares: every rank owns a part of
@@ -23,15 +25,32 @@ type Forest struct {
 func stars(ranks int) Forest {
 	f := Forest{Grain: 16, ChunkBytes: 16 << 10, Slots: 8}
 	for root := range ranks {
-		parent := make([]int, ranks)
-		for v := range parent {
-			parent[v] = root
-		}
-		parent[root] = -1
-		f.Parents, f.Shares = append(f.Parents, parent), append(f.Shares, 1)
+		f.add(root, ranks)
 	}
 	return f
 }
+
+// starsApart returns as many stars of the ranks around machines without tensors.
+func starsApart(ranks, machines int) Forest {
+	f := Forest{Grain: 16, ChunkBytes: 16 << 10, Slots: 64, Apart: machines}
+	for i := range machines {
+		f.add(ranks+i, ranks)
+	}
+	return f
+}
+
+// add adds a star of ranks around a root.
+func (f *Forest) add(root, ranks int) {
+	parent := slices.Repeat([]int{root}, max(ranks, root+1))
+	for v := ranks; v < root; v++ {
+		parent[v] = none
+	}
+	parent[root] = -1
+	f.Parents, f.Shares = append(f.Parents, parent), append(f.Shares, 1)
+}
+
+// none is the parent of a machine that is no part of a tree.
+const none = -2
 
 // width is how many bytes a block has in a simulation of trees: enough that runs
 // do not count for more than they would.
@@ -68,8 +87,8 @@ type forestRun struct {
 
 // treesTime returns how long the merge along trees takes.
 func treesTime(w *Workload, m Machine, f Forest) (Result, error) {
-	n := w.Ranks()
-	r := &forestRun{w: w, m: m, f: f, hosts: newMachines(m, n, true),
+	n := w.Ranks() + f.Apart
+	r := &forestRun{w: w, m: m, f: f, hosts: append(newMachines(m, w.Ranks(), true), newMachines(m, f.Apart, false)...),
 		result: Result{Sent: make([]float64, n), Received: make([]float64, n)}}
 	r.window = merge.HeaderBytes + f.ChunkBytes/w.BlockBytes*(width+merge.RunBytes)
 	deal, err := block.NewDeal(f.Shares, f.Grain)
@@ -77,14 +96,23 @@ func treesTime(w *Workload, m Machine, f Forest) (Result, error) {
 		return Result{}, err
 	}
 	var send, recv [][]byte
+	sets := slices.Clone(w.Sets)
 	for v := range n {
-		send, recv = append(send, w.tensor(v, width)), append(recv, make([]byte, w.Blocks*width))
+		send, recv = append(send, nil), append(recv, make([]byte, w.Blocks*width))
+		if v < w.Ranks() {
+			send[v] = w.tensor(v, width)
+		} else {
+			sets = append(sets, block.NewSet(w.Blocks))
+		}
 	}
 	for t, parent := range f.Parents {
 		r.places = append(r.places, places(parent, f.Slots))
-		for v := range n {
+		for v := range r.places[t] {
+			if r.places[t][v].node == nil {
+				continue
+			}
 			job := merge.Job{Tensor: 1, Grid: block.Grid{Elements: w.Blocks * width, Size: width, Width: 1},
-				Combiner: block.NewCombiner(kernel.Sum, kernel.Uint8), Blocks: deal.Part(w.Sets[v], t, w.Blocks), Send: send[v],
+				Combiner: block.NewCombiner(kernel.Sum, kernel.Uint8), Blocks: deal.Part(sets[v], t, w.Blocks), Send: send[v],
 				Recv: recv[v], Deal: deal, Tree: t}
 			if err := r.places[t][v].node.Begin(job); err != nil {
 				return Result{}, err
@@ -95,15 +123,15 @@ func treesTime(w *Workload, m Machine, f Forest) (Result, error) {
 		r.begin()
 	})
 	r.run()
-	for v := range n {
-		for t := range r.places {
-			if r.err == nil && !r.places[t][v].node.Done() {
+	for t := range r.places {
+		for v, p := range r.places[t] {
+			if r.err == nil && p.node != nil && !p.node.Done() {
 				r.err = fmt.Errorf("rank %d does not come to an end in tree %d", v, t)
 			}
 		}
 	}
 	if r.err == nil {
-		r.err = w.check(recv, width)
+		r.err = w.check(recv[:w.Ranks()], width)
 	}
 	r.result.Us = r.now / 1e3
 	return r.result, r.err
@@ -120,6 +148,9 @@ func places(parent []int, slots int) []place {
 		}
 	}
 	for v, p := range parent {
+		if p == none {
+			continue
+		}
 		all[v].node = merge.NewNode(len(all[v].children), p < 0)
 	}
 	return all
@@ -132,14 +163,16 @@ func (r *forestRun) begin() {
 	for moved := true; moved; {
 		moved = false
 		for i := range r.places {
-			for v := range r.hosts {
+			for v := range r.hosts[:r.w.Ranks()] {
 				moved = r.up((v+i)%len(r.places), v) || moved
 			}
 		}
 	}
 	for t := range r.places {
-		for v := range r.hosts {
-			r.pump(t, v)
+		for v := range r.places[t] {
+			if r.places[t][v].node != nil {
+				r.pump(t, v)
+			}
 		}
 	}
 }

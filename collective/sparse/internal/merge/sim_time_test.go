@@ -1,4 +1,4 @@
-package omni_test
+package merge_test
 
 import (
 	"fmt"
@@ -29,19 +29,14 @@ func random(ranks, blocks int, density float64, same bool) *Workload {
 }
 
 // Nothing is quicker than the limits, and trees are not far from them, even for some
-// hundred blocks, where aggregators have few rounds to hide round trips in,
-// on machines that are all card.
+// hundred blocks, on machines that are all card.
 func TestAgainstTheLimits(t *testing.T) {
 	m := Machine{CardGBs: 12.5, LatencyUs: 5}
 	for _, same := range []bool{false, true} {
 		for _, density := range []float64{1, 0.3, 0.05} {
 			w := random(4, 20_000, density, same)
 			any, workers := w.LimitUs(m.CardGBs)
-			apart, err := omniTime(w, m, Aggregation{Aggregators: 4, Streams: 64, Columns: 8, Compact: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			shared, err := omniTime(w, m, Aggregation{Aggregators: 4, OnWorkers: true, Streams: 64, Columns: 8, Compact: true})
+			apart, err := treesTime(w, m, starsApart(4, 4))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,9 +45,8 @@ func TestAgainstTheLimits(t *testing.T) {
 				t.Fatal(err)
 			}
 			for name, c := range map[string]struct{ us, limit, share float64 }{
-				"aggregators apart":      {apart.Us, any, 0.5},
-				"aggregators on workers": {shared.Us, workers, 0.5},
-				"trees":                  {trees.Us, workers, 0.8},
+				"aggregators apart": {apart.Us, any, 0.5},
+				"trees":             {trees.Us, workers, 0.8},
 			} {
 				if c.us < c.limit || c.limit < c.share*c.us {
 					t.Errorf("%s, density %v, same places %v: %.0f us, the limit is %.0f", name, density, same, c.us, c.limit)
@@ -62,21 +56,22 @@ func TestAgainstTheLimits(t *testing.T) {
 	}
 }
 
-// A simulation by hand: one block, two workers, one aggregator apart. A packet
-// has 24 + 4 bytes beside the block's 1000.
+// A simulation by hand: one block, two ranks, one aggregator apart. A chunk with a block has 16 + 8
+// bytes beside the block's 1000.
 func TestOneBlockByHand(t *testing.T) {
 	w := random(2, 1, 1, true)
 	w.BlockBytes = 1000
-	got, err := omniTime(w, Machine{CardGBs: 1, BusGBs: 2, LatencyUs: 10, BeginUs: 100},
-		Aggregation{Aggregators: 1, Streams: 1, Columns: 1})
+	f := starsApart(2, 1)
+	got, err := treesTime(w, Machine{CardGBs: 1, BusGBs: 2, LatencyUs: 10, BeginUs: 100}, f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const p = 1.028 // us of a packet on a card; half of it on a bus
-	// There: bus, card, wire, and the aggregator's card takes in both. Back: two leave its card.
-	want := 100 + p/2 + p + 10 + 2*p + 2*p + 10 + p + p/2
-	if math.Abs(got.Us-want) > 1e-6 || got.Sent[0] != 1028 || got.Received[1] != 1028 {
-		t.Errorf("%+v, want %v us and 1028 bytes each way", got, want)
+	const p = 1.024 // us of a chunk on a card; half of it on a bus
+	// There: bus, card, wire, and the aggregator's card takes in both. Back: two leave its card, and
+	// the aggregator hears that their slots are free.
+	want := 100 + p/2 + p + 10 + 2*p + 2*p + 10 + p + p/2 + 10
+	if math.Abs(got.Us-want) > 1e-6 || got.Sent[0] != 1024 || got.Received[1] != 1024 {
+		t.Errorf("%+v, want %v us and 1024 bytes each way", got, want)
 	}
 }
 
@@ -109,8 +104,7 @@ func TestSameEveryTime(t *testing.T) {
 	said := ""
 	for range 2 {
 		w := random(3, 2000, 0.2, false)
-		a, err := omniTime(w, Machine{CardGBs: 3, BusGBs: 4, LatencyUs: 7},
-			Aggregation{Aggregators: 2, Streams: 6, Columns: 3})
+		a, err := treesTime(w, Machine{CardGBs: 3, BusGBs: 4, LatencyUs: 7}, starsApart(3, 2))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,9 +122,6 @@ func TestSameEveryTime(t *testing.T) {
 
 func TestWhatCannotBeSimulated(t *testing.T) {
 	w := random(2, 10, 0.5, false)
-	if _, err := omniTime(w, Machine{CardGBs: 1}, Aggregation{}); err == nil {
-		t.Error("no aggregators are taken")
-	}
 	if _, err := treesTime(w, Machine{CardGBs: 1}, Forest{ChunkBytes: 1024}); err == nil {
 		t.Error("no trees are taken")
 	}

@@ -1,0 +1,114 @@
+package block
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/treerun/treerun/internal/kernel"
+)
+
+// Blocks of which most elements are zero travel without them: words of 32 bits that are not zero,
+// behind them a byte for each, how many words of zeros come before it, and how many words there
+// are, u32 little endian. The byte of maxGap is that of as many zeros and no word. Every bit is
+// kept, that of -0 included.
+const (
+	thinWord = 4
+	maxGap   = 255
+)
+
+// Thin squeezes blocks, in their place, and spreads them again. It keeps memory: one goroutine at a
+// time may use it.
+type Thin struct {
+	set    Set    // words that are not zero
+	gaps   []byte // before them
+	blocks []byte // that were spread
+}
+
+// Thinned returns which part of their bytes blocks travel with, of whose elements this part is not
+// zero.
+func Thinned(part float64) float64 {
+	if size := part * (thinWord + 1) / thinWord; size <= 0.5 {
+		return size
+	}
+	return 1
+}
+
+// probes is how many words are looked at before blocks are searched: dense ones cost no more.
+const probes = 64
+
+// Squeeze squeezes blocks if that makes them at most half as long, and returns how long they then
+// are.
+func (t *Thin) Squeeze(blocks []byte) int {
+	words := len(blocks) / thinWord
+	if len(blocks)%thinWord != 0 || words < probes {
+		return len(blocks)
+	}
+	hits := 0
+	for i := range probes {
+		if binary.NativeEndian.Uint32(blocks[i*words/probes*thinWord:]) != 0 {
+			hits++
+		}
+	}
+	if hits > probes/2 {
+		return len(blocks)
+	}
+	t.set = Sized(t.set, Words(words))
+	kernel.NonZero(kernel.Int32, blocks, 1, t.set)
+	n := t.set.Len()
+	if n*(thinWord+1)+words/maxGap+thinWord > len(blocks)/2 {
+		return len(blocks)
+	}
+	at, last := 0, 0 // in blocks, and the word behind the one before
+	t.gaps = t.gaps[:0]
+	for w := t.set.Next(0); w >= 0; w = t.set.Next(w + 1) {
+		t.skip(&last, w)
+		t.gaps = append(t.gaps, byte(w-last))
+		at += copy(blocks[at:], blocks[w*thinWord:(w+1)*thinWord])
+		last = w + 1
+	}
+	t.skip(&last, words)
+	at += copy(blocks[at:], t.gaps)
+	binary.LittleEndian.PutUint32(blocks[at:], uint32(n))
+	return at + thinWord
+}
+
+// skip writes the long gaps from last on before word w.
+func (t *Thin) skip(last *int, w int) {
+	for ; w-*last >= maxGap; *last += maxGap {
+		t.gaps = append(t.gaps, maxGap)
+	}
+}
+
+var errThin = errors.New("not what is left of blocks without their zeros")
+
+// Spread returns the blocks of so many bytes of which p is what Squeeze left. p comes from outside.
+// The result is valid until the next call.
+func (t *Thin) Spread(p []byte, size int) ([]byte, error) {
+	end := len(p) - thinWord
+	if end < 0 || size%thinWord != 0 {
+		return nil, errThin
+	}
+	n := int(binary.LittleEndian.Uint32(p[end:]))
+	if n > end/thinWord || size/thinWord > maxGap*(end-n*thinWord+1) {
+		return nil, errThin
+	}
+	values, gaps := p[:n*thinWord], p[n*thinWord:end]
+	t.blocks = Sized(t.blocks, size)
+	clear(t.blocks)
+	at := 0 // in t.blocks
+	for _, gap := range gaps {
+		at += int(gap) * thinWord
+		if gap == maxGap {
+			continue
+		}
+		if at >= size || len(values) == 0 {
+			return nil, errThin
+		}
+		copy(t.blocks[at:], values[:thinWord])
+		values, at = values[thinWord:], at+thinWord
+	}
+	if len(values) > 0 || at > size {
+		return nil, errThin
+	}
+	return t.blocks, nil
+}
