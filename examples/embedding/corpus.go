@@ -1,12 +1,12 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"cmp"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"io/fs"
 	"maps"
@@ -20,8 +20,8 @@ import (
 
 // corpus is a text as numbers of words.
 type corpus struct {
-	words []string // by number, the most frequent first
-	count []int    // how often each stands in the text
+	words []string // by number, the most frequent first; on rank 0 alone
+	count []int64  // how often each stands in the text
 	text  []int32
 }
 
@@ -36,23 +36,17 @@ func readCorpus(path string, words, vocabulary int) (*corpus, error) {
 	var text []string
 	err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
 		switch {
-		case err != nil:
-			if name == path {
-				return err
-			}
-			return nil // a folder that may not be read
-		case len(text) >= words:
-			return fs.SkipAll
-		case !d.Type().IsRegular():
-			return nil
+		case err != nil && name == path:
+			return err
+		case err == nil && d.Type().IsRegular() && len(text) < words:
+			text = append(text, wordsOf(name)...)
 		}
-		text = appendFile(text, name, words)
-		return nil
+		return nil // folders that may not be read are passed over
 	})
 	if err != nil {
 		return nil, fmt.Errorf("text: %w", err)
 	}
-	c := number(text, vocabulary)
+	c := number(text[:min(len(text), words)], vocabulary)
 	if len(c.words) < 10 {
 		return nil, fmt.Errorf("text: %s has %d different words, too few to learn from; --text names another folder", path,
 			len(c.words))
@@ -60,51 +54,34 @@ func readCorpus(path string, words, vocabulary int) (*corpus, error) {
 	return c, nil
 }
 
-// appendFile adds the words of a file, up to so many in all; none of one that cannot
-// be read or is no text.
-func appendFile(text []string, name string, most int) []string {
+// wordsOf returns the words of a file, none of one that cannot be read or is no text.
+func wordsOf(name string) (words []string) {
 	f, err := os.Open(name)
 	if err != nil {
-		return text
+		return nil
 	}
 	defer f.Close()
 	var r io.Reader = f
 	if strings.HasSuffix(name, ".gz") {
 		if r, err = gzip.NewReader(f); err != nil {
-			return text
+			return nil
 		}
 	}
-	in := bufio.NewReader(io.LimitReader(r, largestFile))
-	if head, _ := in.Peek(512); slices.Contains(head, 0) {
-		return text
+	data, _ := io.ReadAll(io.LimitReader(r, largestFile)) // or what is left of a broken file
+	if bytes.IndexByte(data, 0) >= 0 {
+		return nil
 	}
-	var word []byte
-	for len(text) < most {
-		b, err := in.ReadByte()
-		switch {
-		case 'A' <= b && b <= 'Z':
-			b += 'a' - 'A'
-			fallthrough
-		case 'a' <= b && b <= 'z':
-			if err == nil {
-				word = append(word, b)
-				continue
-			}
-		}
-		if len(word) > 1 && len(word) <= longestWord {
-			text = append(text, string(word))
-		}
-		word = word[:0]
-		if err != nil {
-			break // the end, or what is left of a broken file
+	for w := range bytes.FieldsFuncSeq(bytes.ToLower(data), func(c rune) bool { return c < 'a' || c > 'z' }) {
+		if len(w) > 1 && len(w) <= longestWord {
+			words = append(words, string(w))
 		}
 	}
-	return text
+	return words
 }
 
 // number makes a corpus of a text.
 func number(text []string, vocabulary int) *corpus {
-	counts := make(map[string]int)
+	counts := make(map[string]int64)
 	for _, w := range text {
 		counts[w]++
 	}
@@ -125,29 +102,18 @@ func number(text []string, vocabulary int) *corpus {
 	return c
 }
 
-// digest is a number of the whole corpus.
-func (c *corpus) digest() int64 {
-	h := fnv.New64a()
-	for _, w := range c.words {
-		io.WriteString(h, w+"\n")
+// share gives all ranks the numbers of what rank 0 has read.
+func share(ctx context.Context, c *collective.Comm, read *corpus) (*corpus, error) {
+	sizes := make([]int64, 2)
+	if read != nil {
+		sizes = []int64{int64(len(read.count)), int64(len(read.text))}
 	}
-	for _, i := range c.text {
-		h.Write([]byte{byte(i), byte(i >> 8), byte(i >> 16)})
+	if err := collective.Broadcast(ctx, c, sizes, sizes, 0); err != nil {
+		return nil, err
 	}
-	return int64(h.Sum64())
-}
-
-// sameCorpus is an error, on all ranks, if they have read different texts.
-func sameCorpus(ctx context.Context, c *collective.Comm, text *corpus) error {
-	all := make([]int64, c.Size())
-	if err := collective.AllGather(ctx, c, []int64{text.digest()}, all); err != nil {
-		return err
+	if read == nil {
+		read = &corpus{count: make([]int64, sizes[0]), text: make([]int32, sizes[1])}
 	}
-	for r, d := range all {
-		if d != all[0] {
-			return fmt.Errorf("rank %d has read another text than rank 0: are the files of their hosts different? --text "+
-				"names a folder that is the same", r)
-		}
-	}
-	return nil
+	return read, errors.Join(collective.Broadcast(ctx, c, read.count, read.count, 0),
+		collective.Broadcast(ctx, c, read.text, read.text, 0))
 }

@@ -53,14 +53,14 @@ func TestCorpus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for word, want := range map[string]int{"the": 400, "eats": 400, "fox": 200, "ten": 100, "squeezed": 2} {
+	for word, want := range map[string]int64{"the": 400, "eats": 400, "fox": 200, "ten": 100, "squeezed": 2} {
 		i := slices.Index(c.words, word)
 		if i < 0 || c.count[i] != want {
 			t.Errorf("%q stands there as word %d, want %d times", word, i, want)
 		}
 	}
 	if slices.Contains(c.words, "zebra") || slices.Contains(c.words, "a") ||
-		!slices.IsSortedFunc(c.count, func(a, b int) int { return b - a }) {
+		!slices.IsSortedFunc(c.count, func(a, b int64) int { return int(b - a) }) {
 		t.Errorf("words %v, counts %v", c.words, c.count)
 	}
 	if few, err := readCorpus(dir, 2500, 10); err != nil || len(few.words) != 10 || len(few.text) > 2500 {

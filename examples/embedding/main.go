@@ -110,15 +110,18 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if c.Rank() != 0 {
 		out = io.Discard
 	}
-	corpus, err := readCorpus(o.text, o.words, o.vocabulary)
-	if err != nil {
-		return fmt.Errorf("rank %d: %w", c.Rank(), err)
+	var read *corpus
+	if c.Rank() == 0 {
+		if read, err = readCorpus(o.text, o.words, o.vocabulary); err != nil {
+			return err
+		}
 	}
-	if err := sameCorpus(ctx, c, corpus); err != nil {
+	corpus, err := share(ctx, c, read)
+	if err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "%d words of text, %d of them different; %d vectors of %d elements, %d ranks\n",
-		len(corpus.text), len(corpus.words), 2*len(corpus.words), o.dim, c.Size())
+		len(corpus.text), len(corpus.count), 2*len(corpus.count), o.dim, c.Size())
 	list := []string{o.mode}
 	if o.mode == "all" {
 		list = []string{"dense", "sparse", "pairs"}

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"cmp"
+	"encoding/binary"
 	"hash/fnv"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -72,12 +75,7 @@ func (m *model) apply(row int, step []int32) {
 // digest is the same for two models when all their bits are.
 func (m *model) digest() uint64 {
 	h := fnv.New64a()
-	var b [4]byte
-	for _, v := range m.rows {
-		x := math.Float32bits(v)
-		b[0], b[1], b[2], b[3] = byte(x), byte(x>>8), byte(x>>16), byte(x>>24)
-		h.Write(b[:])
-	}
+	binary.Write(h, binary.LittleEndian, m.rows) // a hash takes everything
 	return h.Sum64()
 }
 
@@ -88,27 +86,16 @@ func (m *model) nearest(c *corpus, word string, n int) []string {
 	if w < 0 {
 		return nil
 	}
-	type near struct {
-		word string
-		cos  float64
-	}
-	var all []near
-	for i := range c.words {
+	cosines := make(map[string]float64)
+	for i, other := range c.words {
 		if i != w {
-			all = append(all, near{c.words[i], cosine(m.row(w), m.row(i))})
+			cosines[other] = cosine(m.row(w), m.row(i))
 		}
 	}
-	slices.SortFunc(all, func(a, b near) int {
-		if a.cos > b.cos {
-			return -1
-		}
-		return 1
+	all := slices.SortedFunc(maps.Keys(cosines), func(a, b string) int {
+		return cmp.Or(cmp.Compare(cosines[b], cosines[a]), cmp.Compare(a, b))
 	})
-	var list []string
-	for _, a := range all[:min(n, len(all))] {
-		list = append(list, a.word)
-	}
-	return list
+	return all[:min(n, len(all))]
 }
 
 func cosine(a, b []float32) float64 {

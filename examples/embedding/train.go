@@ -56,7 +56,7 @@ const frequent = 1e-4
 
 // train trains a model from the beginning.
 func train(ctx context.Context, c *collective.Comm, o *options, text *corpus, mode string) (*result, error) {
-	words := len(text.words)
+	words := len(text.count)
 	t := &training{c: c, o: o, corpus: text, model: newModel(words, o.dim, o.seed), result: &result{mode: mode},
 		at: make(map[uint32]int)}
 	if mode != "pairs" {
@@ -91,7 +91,7 @@ func train(ctx context.Context, c *collective.Comm, o *options, text *corpus, mo
 // batch computes the gradients of this rank's share of a step: of all pairs of the
 // batch each rank takes those whose number is its own, modulo the ranks.
 func (t *training) batch(step int) {
-	words := len(t.corpus.words)
+	words := len(t.corpus.count)
 	sum := 0.0
 	step32 := make([]int32, t.o.dim)
 	rate := float32(t.o.rate)
@@ -170,7 +170,7 @@ func addSparse(ctx context.Context, t *training) error {
 
 // applyAll applies a summed gradient and makes it zero again.
 func (t *training) applyAll() {
-	for row := range 2 * len(t.corpus.words) {
+	for row := range 2 * len(t.corpus.count) {
 		step := t.grad[row*t.o.dim : (row+1)*t.o.dim]
 		if slices.ContainsFunc(step, func(v int32) bool { return v != 0 }) {
 			t.model.apply(row, step)
