@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 )
 
 // helpText has the flags and the limits in two places.
@@ -23,6 +24,6 @@ func printHelp(o *meter.Options) error {
 			limits += "\n"
 		}
 	}
-	_, err := fmt.Printf(helpText, o.Flags.FlagUsages(), limits)
+	_, err := fmt.Printf(helpText, cmdline.Usages(o.Flags), limits)
 	return err
 }

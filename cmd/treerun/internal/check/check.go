@@ -11,8 +11,6 @@ import (
 	"math"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/internal/iface"
@@ -73,13 +71,12 @@ type Device struct {
 // Main runs the subcommand with the arguments after its name, and returns the exit
 // code.
 func Main(w io.Writer, args []string, h *Host) (int, error) {
-	f := pflag.NewFlagSet("check", pflag.ContinueOnError)
-	f.SetOutput(io.Discard)
-	asked := f.BoolP("help", "h", false, "print this text")
-	if err := f.Parse(args); err != nil {
+	asked := false
+	f := cmdline.NewFlags("check", &asked)
+	if err := cmdline.Parse(f, args, nil); err != nil {
 		return 0, cmdline.Usagef("check: %w", err)
 	}
-	if *asked {
+	if asked {
 		_, err := io.WriteString(w, help)
 		return 0, err
 	}

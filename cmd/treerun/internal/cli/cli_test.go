@@ -104,7 +104,7 @@ func TestHelpShowsFlags(t *testing.T) {
 		t.Error("the help text does not have exactly one place for the flags")
 	}
 	o := newOptions()
-	usages := o.flags.FlagUsages()
+	usages := cmdline.Usages(o.flags)
 	o.flags.VisitAll(func(f *pflag.Flag) {
 		if !strings.Contains(usages, "--"+f.Name) || f.Usage == "" {
 			t.Errorf("--%s is not explained", f.Name)

@@ -39,11 +39,11 @@ type nodeOptions struct {
 
 func (n *nodeOptions) define(f *pflag.FlagSet) {
 	f.Var(&n.count, "nnodes", "this command is started once on each of `N` hosts, without ssh")
-	f.IntVar(&n.node, "node-rank", 0, "number of this host among them, from 0 (default: as Slurm,\ntorchrun's variables "+
-		"or Kubernetes say)")
+	f.IntVar(&n.node, "node-rank", 0,
+		"number of this host among them, from 0 (default: as Slurm, torchrun's variables or Kubernetes say)")
 	f.StringVar(&n.seed, "seed", "", "where host 0 listens for the others: `HOST:PORT`")
 	f.StringVar(&n.keyFile, "key-file", "",
-		"`FILE` with the key that these hosts share, mode 0600:\n64 hexadecimal digits (default: $"+job.EnvKeyFile+")")
+		"`FILE` with the key that these hosts share, mode 0600: 64 hexadecimal digits (default: $"+job.EnvKeyFile+")")
 	f.StringVar(&n.jobID, "job-id", "", "`ID` of the job: others with the same key do not disturb it")
 }
 

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -40,33 +39,29 @@ type options struct {
 
 func newOptions() *options {
 	o := &options{shutdownTimeout: 10 * time.Second}
-	f := pflag.NewFlagSet("treerun", pflag.ContinueOnError)
-	f.SetOutput(io.Discard)
+	f := cmdline.NewFlags("treerun", &o.help)
 	f.SetInterspersed(false) // the first argument that is no flag is PROGRAM
-	f.SortFlags = false
 	f.VarP(&o.size, "np", "n", "number of ranks (default: the number of GPUs, without GPUs of usable cores)")
 	o.place.Define(f)
 	o.node.define(f)
 	o.planning.Define(f)
 	f.StringArrayVarP(&o.exports, "export", "x", nil,
-		"give the ranks an environment `VARIABLE`, as NAME=VALUE; NAME alone\nand patterns like 'NCCL_*' give ranks on "+
-			"other hosts what treerun has\n(here, ranks have all of it; there, that host's own, and TREERUN_*)")
+		"give the ranks an environment `VARIABLE`, as NAME=VALUE; NAME alone and patterns like 'NCCL_*' give ranks on "+
+			"other hosts what treerun has (here, ranks have all of it; there, that host's own, and TREERUN_*)")
 	f.StringVar(&o.dir, "wdir", "", "run the ranks in this `FOLDER`; PROGRAM is found before, from here")
 	f.BoolVarP(&o.tag, "tag-output", "l", false,
 		"put \"[rank] \" in front of each line (default: with more than one rank)")
 	f.StringVar(&o.outputDir, "output-dir", "",
-		"also write what each rank prints, byte for byte, to\n`FOLDER`/rank.N/stdout and .../stderr")
+		"also write what each rank prints, byte for byte, to `FOLDER`/rank.N/stdout and .../stderr")
 	f.Var(cmdline.Time(&o.timeout, 0), "timeout", "stop the job after this time: seconds, or as in 90s, 15m, 2h")
 	f.Var(cmdline.Time(&o.shutdownTimeout, 0), "shutdown-timeout", "time that ranks have from SIGTERM to SIGKILL")
 	f.Var(cmdline.Choice(&o.bindTo, "WHAT", "", "core", "none"), "bind-to",
-		"core: each rank on its own share of the cores, or on one that it\nshares; none: "+
-			"wherever the kernel puts it (default: core, unless\nsome cores would have more ranks than others; with a GPU, the "+
-			"cores of its NUMA node)")
+		"core: each rank on its own share of the cores, or on one that it shares; none: wherever the kernel puts it "+
+			"(default: core, unless some cores would have more ranks than others; with a GPU, the cores of its NUMA node)")
 	f.BoolVar(&o.noTopoCache, "no-topo-cache", false, "measure the links between ranks anew")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be run, and run nothing")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "tell on stderr what happens, and when")
 	f.BoolVar(&o.version, "version", false, "print the version of treerun")
-	f.BoolVarP(&o.help, "help", "h", false, "print this text")
 	o.flags = f
 	return o
 }

@@ -24,8 +24,7 @@ import (
 var helpText string
 
 func printHelp() error {
-	flags := newOptions().flags.FlagUsages()
-	_, err := fmt.Printf(helpText, flags)
+	_, err := fmt.Printf(helpText, cmdline.Usages(newOptions().flags))
 	return err
 }
 

@@ -3,6 +3,7 @@ package cmdline
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"strconv"
@@ -19,6 +20,22 @@ func UsableCores() int {
 		return runtime.NumCPU()
 	}
 	return min(runtime.NumCPU(), runtime.GOMAXPROCS(0))
+}
+
+// NewFlags returns the flags of a command, with --help; its help has them in the order of their
+// definition.
+func NewFlags(name string, help *bool) *pflag.FlagSet {
+	f := pflag.NewFlagSet(name, pflag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	f.SortFlags = false
+	f.BoolVarP(help, "help", "h", false, "print this text")
+	return f
+}
+
+// Usages lists flags for a help text, in lines that fit into a terminal.
+func Usages(f *pflag.FlagSet) string {
+	f.VisitAll(func(one *pflag.Flag) { one.Usage = strings.ReplaceAll(one.Usage, "\n", " ") })
+	return f.FlagUsagesWrapped(88)
 }
 
 // Parse reads args as f does, and takes long flags with one dash as well, as Go programs and MPI's launchers have

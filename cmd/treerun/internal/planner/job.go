@@ -28,8 +28,8 @@ type Job struct {
 func (j *Job) Define(f *pflag.FlagSet) {
 	f.StringVar(&j.graph, "graph", "", "plan for the links of this graph `FILE` or machine, in place of measured ones")
 	f.StringVar(&j.plan, "plan", "",
-		"run the calls of its collective and root by the plan in `FILE`, as\n"+
-			"treerun plan --format json prints it; others are planned as usual")
+		"run the calls of its collective and root by the plan in `FILE`, as treerun plan --format json prints it; "+
+			"others are planned as usual")
 	defineOptions(f, &j.options, "plan-")
 }
 

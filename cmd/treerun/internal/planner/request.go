@@ -42,11 +42,8 @@ const maxCores = 1 << 20
 // newFlags returns the flags that topo, plan and sim have in common with a
 // place for help.
 func newFlags(name string, graph *string, help *bool) *pflag.FlagSet {
-	f := pflag.NewFlagSet(name, pflag.ContinueOnError)
-	f.SetOutput(io.Discard)
-	f.SortFlags = false
+	f := cmdline.NewFlags(name, help)
 	f.StringVarP(graph, "graph", "g", "", "graph `FILE` (- is the standard input), or the name of a machine")
-	f.BoolVarP(help, "help", "h", false, "print this text")
 	return f
 }
 
@@ -65,7 +62,7 @@ func (r *request) read(w io.Writer, name, help string, args []string, more func(
 		return false, err
 	}
 	if asked {
-		_, err := fmt.Fprintf(w, help, f.FlagUsages(), broken(topo.Machines()))
+		_, err := fmt.Fprintf(w, help, cmdline.Usages(f), strings.Join(numbers.Wrapped(strings.Join(topo.Machines(), ", "), 60), "\n"))
 		return true, err
 	}
 	return false, r.resolve(f)
@@ -74,14 +71,13 @@ func (r *request) read(w io.Writer, name, help string, args []string, more func(
 // register adds the flags that say which plan is wanted, and for what machine.
 func (r *request) register(f *pflag.FlagSet) {
 	r.collective, r.device, r.cores = "allreduce", "cpu", cmdline.UsableCores()
-	f.Var(cmdline.Word(&r.collective, kindNames()...), "collective", "`KIND`: "+broken(kindNames()))
+	f.Var(cmdline.Word(&r.collective, kindNames()...), "collective", "`KIND`: "+strings.Join(kindNames(), ", "))
 	f.IntVar(&r.root, "root", 0,
-		"`RANK` that has the result or gives the data, of reduce, broadcast, gather\nand scatter")
+		"`RANK` that has the result or gives the data, of reduce, broadcast, gather and scatter")
 	f.Var(cmdline.Whole(&r.cores, 0, maxCores), "cores",
-		"`N` cores that the ranks of a host share; 0: one for each rank\n(default: those of this host)")
+		"`N` cores that the ranks of a host share; 0: one for each rank (default: those of this host)")
 	f.Lookup("cores").DefValue = "0" // shows no default
-	f.Var(cmdline.Word(&r.device, "cpu", "cuda"), "device",
-		"`WHERE` the data are: cpu, or cuda for the memory of GPUs")
+	f.Var(cmdline.Word(&r.device, "cpu", "cuda"), "device", "`WHERE` the data are: cpu, or cuda for the memory of GPUs")
 	defineOptions(f, &r.options, "")
 }
 
@@ -156,8 +152,8 @@ func option(o *planner.Options, name, kind string) *cmdline.Value {
 // defineOptions adds --algorithm and the options of algorithms, seed with a prefix.
 func defineOptions(f *pflag.FlagSet, o *planner.Options, prefix string) {
 	f.Var(option(o, "algorithm", "VALUE"), "algorithm",
-		"`NAME`: "+broken(planner.Algorithms())+
-			"\n(default: by predicted time); options may follow, as in packing,max-trees=4")
+		"`NAME`: "+strings.Join(planner.Algorithms(), ", ")+" (default: by predicted time); options may follow, as in "+
+			"packing,max-trees=4")
 	for _, x := range planner.Flags() {
 		name, help, kind := x.Name, x.Help, "VALUE"
 		if x.Bool {
@@ -174,9 +170,4 @@ func defineOptions(f *pflag.FlagSet, o *planner.Options, prefix string) {
 			flag.NoOptDefVal = "true"
 		}
 	}
-}
-
-// broken joins words to lines that fit into the help.
-func broken(words []string) string {
-	return strings.Join(numbers.Wrapped(strings.Join(words, ", "), 60), "\n")
 }

@@ -48,16 +48,16 @@ func Topo(w io.Writer, args []string, measure Measure) (int, error) {
 	var where place.Options
 	var help bool
 	f := newFlags("topo", &graph, &help)
-	f.VarP(&ranks, "np", "n", "measure with `N` ranks (default: the number of GPUs, without GPUs\nof usable cores; with "+
-		"hosts, one for every slot)")
+	f.VarP(&ranks, "np", "n",
+		"measure with `N` ranks (default: the number of GPUs, without GPUs of usable cores; with hosts, one for every "+
+			"slot)")
 	f.VarP(cmdline.Word(&format, graphFormats...), "format", "f", "`FORMAT`: "+cmdline.Or(graphFormats))
 	where.Define(f)
 	if err := parse(f, args); err != nil {
 		return 0, err
 	}
 	if help {
-		f.VisitAll(func(g *pflag.Flag) { g.Usage = strings.ReplaceAll(g.Usage, "\n", " ") }) // the lines are shorter here
-		_, err := fmt.Fprintf(w, topoHelp, f.FlagUsagesWrapped(88), graphHelp, topo.MachineDetails)
+		_, err := fmt.Fprintf(w, topoHelp, cmdline.Usages(f), graphHelp, topo.MachineDetails)
 		return 0, err
 	}
 	m := &Measured{}

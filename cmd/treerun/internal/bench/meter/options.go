@@ -2,7 +2,6 @@ package meter
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -66,8 +65,8 @@ type raw struct {
 	wide                    bool
 }
 
-// inPlaceWords are the values of --in-place.
-var inPlaceWords = []string{"yes", "no", "both"}
+// passes are those that the words of --in-place mean.
+var passes = map[string][]bool{"yes": {true}, "no": {false}, "both": {false, true}}
 
 // othersFlags are flags of nccl-tests, and of launchers, and what is here in their place.
 var othersFlags = map[string]string{
@@ -89,83 +88,68 @@ const (
 
 // newOptions returns the options with their defaults, and their flags.
 func newOptions() (*Options, *raw) {
-	o, r := &Options{Begin: 8, End: 256 << 20}, &raw{}
-	f := pflag.NewFlagSet("treerun bench", pflag.ContinueOnError)
-	f.SetOutput(io.Discard)
-	f.SortFlags = false
-	f.VarP(&o.Ranks, "np", "n", "number of ranks (default: the number of GPUs, without GPUs of\nusable cores)")
-	f.StringSliceVar(&r.collectives, "collective", []string{"allreduce"}, "`NAME`,... or all: "+listed(names()))
+	o := &Options{Begin: 8, End: 256 << 20, Iterations: 20, Warmup: 5, Device: CPU}
+	r := &raw{inPlace: "both", check: 1}
+	f := cmdline.NewFlags("treerun bench", &o.Help)
+	f.VarP(&o.Ranks, "np", "n", "number of ranks (default: the number of GPUs, without GPUs of usable cores)")
+	f.StringSliceVar(&r.collectives, "collective", []string{"allreduce"}, "`NAME`,... or all: "+strings.Join(names(), ", "))
 	f.VarP(&o.Begin, "begin", "b", "smallest message; K, M, G and T are powers of 1024")
 	f.VarP(&o.End, "end", "e", "largest message")
 	f.Float64VarP(&o.Factor, "factor", "f", 2, "every message is `F` times as large as the one before")
-	f.IntVarP(&o.Iterations, "iters", "i", 20, "timed iterations: `N` per row")
-	f.IntVarP(&o.Warmup, "warmup", "w", 5, "`N` iterations before the timed ones")
+	f.VarP(cmdline.Whole(&o.Iterations, 1, maxRows), "iters", "i", "timed iterations: `N` per row")
+	f.VarP(cmdline.Whole(&o.Warmup, 0, maxRows), "warmup", "w", "`N` iterations before the timed ones")
 	f.Float64Var(&o.MaxSeconds, "max-seconds", 2,
-		"timed `SECONDS` per row: slow rows have fewer iterations, at\nleast 3; 0 is no limit")
-	f.IntVarP(&r.check, "check", "c", 1, "`1`: compare every element of one more call; 0: do not")
-	f.StringSliceVarP(&r.types, "datatype", "d", []string{"float32"}, "`TYPE`,... or all: "+listed(typeNames()))
-	f.StringSliceVarP(&r.ops, "op", "o", []string{"sum"}, "`OP`,... or all: "+listed(Ops))
+		"timed `SECONDS` per row: slow rows have fewer iterations, at least 3; 0 is no limit")
+	f.VarP(cmdline.Whole(&r.check, 0, 1), "check", "c", "`1`: compare every element of one more call; 0: do not")
+	f.StringSliceVarP(&r.types, "datatype", "d", []string{"float32"}, "`TYPE`,... or all: "+strings.Join(typeNames(), ", "))
+	f.StringSliceVarP(&r.ops, "op", "o", []string{"sum"}, "`OP`,... or all: "+strings.Join(Ops, ", "))
 	f.IntVarP(&o.Root, "root", "r", 0, "`RANK` that has the result or gives the data")
-	f.StringVar(&r.inPlace, "in-place", "both", "`WHICH` columns are measured: yes, no or both; alone it means yes")
+	f.Var(cmdline.Word(&r.inPlace, "yes", "no", "both"), "in-place",
+		"`WHICH` columns are measured: yes, no or both; alone it means yes")
 	f.Lookup("in-place").NoOptDefVal = "yes"
 	f.IntSliceVar(&o.InFlight, "inflight", []int{1},
-		"`N`,... calls are issued at once and waited for together; time and\nbandwidths are those of all of them")
-	f.BoolVar(&o.Stream, "stream", false, "iterations back to back, their mean, in place of one by one from a\nbarrier "+
-		"on, their median")
-	f.BoolVar(&o.Alloc, "alloc", false, "buffers in memory that all ranks can read (collective.Alloc), in place\nof "+
-		"ordinary slices")
+		"`N`,... calls are issued at once and waited for together; time and bandwidths are those of all of them")
+	f.BoolVar(&o.Stream, "stream", false,
+		"iterations back to back, their mean, in place of one by one from a barrier on, their median")
+	f.BoolVar(&o.Alloc, "alloc", false,
+		"buffers in memory that all ranks can read (collective.Alloc), in place of ordinary slices")
 	f.BoolVar(&o.Percentiles, "percentiles", false,
-		"add the 90th and 99th percentile and the longest iteration to the\ntable; JSON rows always have them")
-	f.BoolVar(&r.wide, "wide", false, "add plan, predicted time and share of the limit to the table, or "+
-		"with\n--wide=false leave them out (default: as the terminal has room)")
+		"add the 90th and 99th percentile and the longest iteration to the table; JSON rows always have them")
+	f.BoolVar(&r.wide, "wide", false,
+		"add plan, predicted time and share of the limit to the table, or with --wide=false leave them out (default: as "+
+			"the terminal has room)")
 	f.StringSliceVar(&r.densities, "density", []string{"0.01"},
-		"of sparse collectives: `PART`,... of a rank's blocks, 0 to 1, that are\nnot zero")
+		"of sparse collectives: `PART`,... of a rank's blocks, 0 to 1, that are not zero")
 	f.StringSliceVar(&o.Overlaps, "overlap", []string{"random"},
-		"of sparse collectives: `HOW`,... the ranks' blocks lie: full (all have the\nsame ones), random, none (as few as "+
+		"of sparse collectives: `HOW`,... the ranks' blocks lie: full (all have the same ones), random, none (as few as "+
 			"can be are the same)")
 	f.IntVar(&o.BlockSize, "block", 256, "of sparse collectives: `ELEMENTS` of a block")
-	f.Float64Var(&o.Fill, "fill", 1, "of sparse collectives: `PART` of the elements of such a block, more than 0\nand "+
-		"up to 1, that are not zero, drawn at random")
-	f.StringVar(&o.Form, "form", "", "of sparse collectives: run as `FORM`: trees, aggregators, shared (on one\nhost), "+
-		"dense, or lists: blocks as rows with an index, which everybody\ngets from all (AGsparse), sums alone (default: by "+
-		"price)")
+	f.Float64Var(&o.Fill, "fill", 1,
+		"of sparse collectives: `PART` of the elements of such a block, more than 0 and up to 1, that are not zero, "+
+			"drawn at random")
+	f.StringVar(&o.Form, "form", "",
+		"of sparse collectives: run as `FORM`: trees, aggregators, shared (on one host), dense, or lists: blocks as "+
+			"rows with an index, which everybody gets from all (AGsparse), sums alone (default: by price)")
 	f.IntVar(&o.Aggregators, "aggregators", 0,
-		"of sparse collectives: `N` more ranks only aggregate, on slots that the\nothers leave free, else on their hosts "+
+		"of sparse collectives: `N` more ranks only aggregate, on slots that the others leave free, else on their hosts "+
 			"in turn (default: all ranks do)")
-	f.StringVar(&o.Device, "device", CPU, "`WHERE` the data are: cpu, or cuda for the GPUs' memory; --gpus "+
-		"and\n--ranks-per-gpu say which")
-	f.StringVar(&o.JSON, "json", "", "also write every row as a line of JSON to `FILE`; - is stdout, in place\nof the "+
-		"table")
+	f.Var(cmdline.Word(&o.Device, CPU, CUDA), "device",
+		"`WHERE` the data are: cpu, or cuda for the GPUs' memory; --gpus and --ranks-per-gpu say which")
+	f.StringVar(&o.JSON, "json", "",
+		"also write every row as a line of JSON to `FILE`; - is stdout, in place of the table")
 	f.StringVar(&o.Plot, "plot", "", "draw time and busbw over size in `FILE`.svg")
-	f.Var(&o.Explain, "explain", "for messages of this `SIZE`, show every algorithm with its\npredicted and measured "+
-		"time, and which one is chosen by what")
+	f.Var(&o.Explain, "explain",
+		"for messages of this `SIZE`, show every algorithm with its predicted and measured time, and which one is "+
+			"chosen by what")
 	f.BoolVar(&o.NoTopoCache, "no-topo-cache", false, "measure the links between ranks anew")
 	f.BoolVarP(&o.Verbose, "verbose", "v", false,
-		"tell on stderr what plans the ranks have, and of sparse collectives the\nform that was chosen, the density and "+
-			"what every form is predicted to\ntake")
-	f.BoolVarP(&o.Help, "help", "h", false, "print this text")
+		"tell on stderr what plans the ranks have, and of sparse collectives the form that was chosen, the density and "+
+			"what every form is predicted to take")
 	for _, list := range []string{"collective", "datatype", "op", "inflight", "density", "overlap"} {
 		f.Lookup(list).DefValue = strings.Trim(f.Lookup(list).DefValue, "[]")
 	}
 	o.Flags = f
 	return o, r
-}
-
-// listed joins names to lines that fit into the help.
-func listed(names []string) string {
-	const most = 50
-	text, width := "", 0
-	for i, name := range names {
-		switch {
-		case i == 0:
-		case width+len(name) > most:
-			text, width = text+",\n", 0
-		default:
-			text, width = text+", ", width+2
-		}
-		text, width = text+name, width+len(name)
-	}
-	return text
 }
 
 // Parse reads a command line without the subcommand's name; more adds flags that
@@ -179,13 +163,6 @@ func Parse(args []string, more ...func(*pflag.FlagSet)) (*Options, error) {
 		define(o.Flags)
 	}
 	o.Flags.SetInterspersed(false)
-	args = slices.Clone(args)
-	for i, arg := range args { // whose value may be left out, so that pflag takes none but with a "="
-		if arg == "--in-place" && i+1 < len(args) && slices.Contains(inPlaceWords, args[i+1]) {
-			args = slices.Replace(args, i, i+2, arg+"="+args[i+1])
-			break
-		}
-	}
 	if err := cmdline.Parse(o.Flags, args, othersFlags); err != nil {
 		return nil, usage("%w", err)
 	}
@@ -232,20 +209,7 @@ func (o *Options) take(r *raw) (err error) {
 	if err := o.takeSparse(r.densities); err != nil {
 		return err
 	}
-	switch r.inPlace {
-	case "yes":
-		o.Passes = []bool{true}
-	case "no":
-		o.Passes = []bool{false}
-	case "both":
-		o.Passes = []bool{false, true}
-	default:
-		return usage("--in-place=%s: want yes, no or both", r.inPlace)
-	}
-	if r.check != 0 && r.check != 1 {
-		return usage("--check %d: want 0 or 1", r.check)
-	}
-	o.Check = r.check == 1
+	o.Passes, o.Check = passes[r.inPlace], r.check == 1
 	if o.Flags.Changed("wide") {
 		o.Wide = &r.wide
 	}
@@ -282,18 +246,12 @@ func (o *Options) check() error {
 		return usage("-b %s is larger than -e %s", &o.Begin, &o.End)
 	case !(o.Factor >= 1.01 && o.Factor <= 1e6):
 		return usage("-f %v: want a factor from 1.01 to 1000000", o.Factor)
-	case o.Iterations < 1 || o.Iterations > maxRows:
-		return usage("-i %d: want 1 to %d iterations", o.Iterations, maxRows)
-	case o.Warmup < 0 || o.Warmup > maxRows:
-		return usage("-w %d: want 0 to %d iterations", o.Warmup, maxRows)
 	case !(o.MaxSeconds >= 0 && o.MaxSeconds <= 1e6):
 		return usage("--max-seconds %v: want 0 to 1000000 seconds", o.MaxSeconds)
 	case len(o.InFlight) == 0:
 		return usage("--inflight: want at least one number")
 	case slices.Min(o.InFlight) < 1 || slices.Max(o.InFlight) > maxInFlight:
 		return usage("--inflight: want numbers from 1 to %d", maxInFlight)
-	case o.Device != CPU && o.Device != CUDA:
-		return usage("--device %s: want cpu or cuda", o.Device)
 	case o.Device == CUDA && o.Alloc:
 		return usage("--alloc is for memory of the host: it does not go with --device cuda")
 	case o.Percentiles && o.Stream:
