@@ -77,9 +77,8 @@ func Main(args []string) (int, error) {
 	if err := r.open(o); err != nil {
 		return 0, err
 	}
-	if r.progress = progressOnTerminal(); o.Explain > 0 {
-		r.show()
-	}
+	r.progress = progressOnTerminal()
+	r.show()
 	code, err := c.run(r)
 	if code, err = r.finish(code, err); code == 0 && err == nil {
 		err = c.planning.Unserved(r.digests, r.algorithms)
@@ -162,19 +161,10 @@ func (c *command) settle() error {
 	return c.planning.Settings(c.settings, c.np+c.Aggregators)
 }
 
-// progressOnTerminal returns a progress line on stderr, nil where that is no
-// terminal.
-func progressOnTerminal() *progress {
-	if !term.IsTerminal(int(os.Stderr.Fd())) {
-		return nil
-	}
-	return startProgress(os.Stderr)
-}
-
 // finish ends the output of a job that ended with this code or error, and
 // returns the code of the command.
 func (r *results) finish(code int, err error) (int, error) {
-	r.progress.stop()
+	r.progress.show("")
 	switch {
 	case err != nil || code != 0:
 	case r.done() < len(r.cases):

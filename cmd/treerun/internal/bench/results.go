@@ -34,9 +34,8 @@ type results struct {
 // there is something to write, and a file that was there is never removed.
 type file struct {
 	*os.File
-	flag, name string
-	was        bool // there before
-	begun      bool
+	flag string
+	made bool // it was not there before
 }
 
 func create(flag, name string) (*file, error) {
@@ -45,18 +44,7 @@ func create(flag, name string) (*file, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bench: %s: %w", flag, err)
 	}
-	return &file{File: f, flag: flag, name: name, was: missing == nil}, nil
-}
-
-// Write implements io.Writer.
-func (f *file) Write(p []byte) (int, error) {
-	if !f.begun {
-		f.begun = true
-		if err := f.Truncate(0); err != nil && f.name != "-" && !errors.Is(err, syscall.EINVAL) { // a device has no length
-			return 0, err
-		}
-	}
-	return f.File.Write(p)
+	return &file{f, flag, missing != nil}, nil
 }
 
 // open creates the files of the command line.
@@ -64,7 +52,7 @@ func (r *results) open(o *meter.Options) (err error) {
 	switch o.JSON {
 	case "":
 	case "-":
-		r.json = &file{File: os.Stdout, flag: "--json", name: "-", begun: true}
+		r.json = &file{File: os.Stdout, flag: "--json"}
 	default:
 		if r.json, err = create("--json", o.JSON); err != nil {
 			return err
@@ -78,15 +66,24 @@ func (r *results) open(o *meter.Options) (err error) {
 	return nil
 }
 
-// drop closes and removes a file in which nothing has been written.
+// clear removes what an earlier command has written; a device has no length.
+func (f *file) clear() error {
+	if err := f.Truncate(0); err != nil && !errors.Is(err, syscall.EINVAL) {
+		return err
+	}
+	return nil
+}
+
+// drop closes a file in which nothing has been written, and removes it if it was made for that.
 func (f *file) drop() error {
-	if f == nil || f.name == "-" {
+	if f == nil || f.File == os.Stdout {
 		return nil
 	}
-	if f.was {
-		return f.Close()
+	err := f.Close()
+	if f.made {
+		err = errors.Join(err, os.Remove(f.Name()))
 	}
-	return errors.Join(f.Close(), os.Remove(f.name))
+	return err
 }
 
 // Write implements io.Writer.
@@ -126,7 +123,7 @@ func (r *results) take(line []byte) error {
 	if n == len(r.cases) || (rec.Point != nil) != (r.explain != nil) || !rec.Matches(&r.cases[n], r.np) {
 		return fmt.Errorf("rank 0 sent %s, which is not row %d of %d", line, n+1, len(r.cases))
 	}
-	r.progress.hide()
+	r.progress.show("")
 	if p := rec.Point; p != nil {
 		r.digests, r.algorithms = append(r.digests, p.Digest), append(r.algorithms, p.Chosen)
 		_, err := io.WriteString(r.explain, explanation(p))
@@ -142,7 +139,13 @@ func (r *results) take(line []byte) error {
 		}
 	}
 	if r.json != nil {
-		if err := json.NewEncoder(r.json).Encode(row); err != nil {
+		if len(r.rows) == 1 && r.json.File != os.Stdout {
+			err = r.json.clear()
+		}
+		if err == nil {
+			err = json.NewEncoder(r.json).Encode(row)
+		}
+		if err != nil {
 			return named("--json", err)
 		}
 	}
@@ -158,19 +161,12 @@ func named(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// show tells the progress line what comes next.
+// show tells what comes next.
 func (r *results) show() {
-	n := r.done()
-	if n == len(r.cases) {
-		r.progress.stop()
-		return
+	if n := r.done(); n < len(r.cases) {
+		c := r.cases[n]
+		r.progress.show(fmt.Sprintf("row %d of %d, %s of %d bytes", n+1, len(r.cases), c.Name, c.Bytes))
 	}
-	c := r.cases[n]
-	what := fmt.Sprintf("%s of %d bytes", c.Name, c.Bytes)
-	if c.Empty {
-		what = c.Name
-	}
-	r.progress.show(fmt.Sprintf("row %d of %d, %s", n+1, len(r.cases), what))
 }
 
 // close draws the picture and closes the files, of which those that would be
@@ -179,22 +175,21 @@ func (r *results) close() error {
 	if len(r.rows) == 0 {
 		return errors.Join(r.json.drop(), r.plot.drop())
 	}
-	var errs []error
+	var err error
 	if r.plot != nil {
-		svg, err := picture(r.rows)
-		if err == nil {
-			_, err = r.plot.Write(svg)
+		svg, failed := picture(r.rows)
+		if failed == nil {
+			failed = r.plot.clear()
 		}
-		if err = errors.Join(err, r.plot.Close()); err != nil {
-			errs = append(errs, fmt.Errorf("bench: --plot: %w", err))
+		if failed == nil {
+			_, failed = r.plot.Write(svg)
 		}
+		err = named("bench: --plot", errors.Join(failed, r.plot.Close()))
 	}
-	if r.json != nil && r.json.name != "-" {
-		if err := r.json.Close(); err != nil {
-			errs = append(errs, fmt.Errorf("bench: --json: %w", err))
-		}
+	if r.json != nil && r.json.File != os.Stdout {
+		err = errors.Join(err, named("bench: --json", r.json.Close()))
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // wrong counts the wrong elements, and the rows that have some.
