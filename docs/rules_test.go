@@ -70,7 +70,6 @@ var libraries = map[string]string{
 		"internal/testutil/fakegpu cmd/...",
 	"golang.org/x/term":  "cmd/...",
 	"gonum.org/v1/gonum": "examples/train",
-	"gonum.org/v1/plot":  "internal/chart",
 
 	// Of the standard library, what marks a mechanism that stands in one place.
 	"crypto/hmac": "internal/netconn transport/shm",                                    // proofs of connections

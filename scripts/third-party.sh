@@ -23,7 +23,6 @@ texts() {
     local files file text
     mapfile -t files < <(find -L "$2" -maxdepth 1 -type f -printf '%f\n' |
         grep -iE '^(licen[cs]e|notice|copyright|copying|patents)' | sort)
-    [ "$1" != github.com/golang/freetype ] || files+=(licenses/ftl.txt)
     for file in "${files[@]}"; do
         text=$(tr -d '\r' < "$2/$file")
         text=${text#"${text%%[![:space:]]*}"}
@@ -60,7 +59,6 @@ that use its packages, contain parts of the modules below, unchanged, and of Go'
 standard library (BSD-3-Clause, https://go.dev/LICENSE).
 
 Modules under MPL-2.0: their source code is available at their path and version, from
-the addresses in this list or by go mod download. github.com/golang/freetype is used
 under the FreeType License (FTL).
 
 END

@@ -6,35 +6,22 @@ package chart
 import (
 	"bytes"
 	"fmt"
-	"image/color"
+	"html"
 	"math"
-	"strconv"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
+	"unicode/utf8"
 )
 
 // palette has colours that people who see fewer colours tell apart, after Okabe
 // and Ito; every curve has a sign of its own beside.
-var palette = []color.Color{
-	color.RGBA{0x00, 0x72, 0xb2, 0xff},
-	color.RGBA{0xd5, 0x5e, 0x00, 0xff},
-	color.RGBA{0x00, 0x9e, 0x73, 0xff},
-	color.RGBA{0xcc, 0x79, 0xa7, 0xff},
-	color.RGBA{0x56, 0xb4, 0xe9, 0xff},
-	color.RGBA{0xe6, 0x9f, 0x00, 0xff},
-	color.RGBA{0x55, 0x55, 0x55, 0xff},
-	color.RGBA{0x8c, 0x6d, 0x31, 0xff},
-}
+var palette = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#555555", "#8c6d31"}
 
-var signs = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.RingGlyph{},
-	draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{}, draw.PlusGlyph{}}
+// signs are drawn around the point 0, 0.
+var signs = []string{`<circle r="3"/>`, `<path d="M-3-3H3V3H-3Z"/>`, `<path d="M0-4L3.5 2.5H-3.5Z"/>`,
+	`<circle r="3" fill="#fff"/>`, `<path d="M-3-3H3V3H-3Z" fill="#fff"/>`, `<path d="M0-4L3.5 2.5H-3.5Z" fill="#fff"/>`,
+	`<path d="M-3-3L3 3M-3 3L3-3"/>`, `<path d="M-4 0H4M0-4V4"/>`}
 
 // Point is one value of a curve.
-type Point = plotter.XY
+type Point struct{ X, Y float64 }
 
 // Kind says how a curve is drawn.
 type Kind int
@@ -63,182 +50,155 @@ type Panel struct {
 	Curves      []Curve
 }
 
+// The measures of a picture, in pixels.
 const (
-	titleHeight = 34 // points
-	margin      = 8  // letters stand out of the box that the library gives them
+	titleHeight                   = 34
+	leftOf, rightOf, above, below = 64, 18, 34, 48 // around the curves of a panel
+	legendLine, letter            = 17, 6.3
 )
 
+// picture is an SVG file that is being written.
+type picture struct{ bytes.Buffer }
+
 // SVG returns the panels, in rows, below a title if there is one. Every panel is as
-// wide and high as given, in points.
+// wide and high as given, in pixels.
 func SVG(title string, width, height float64, rows ...[]Panel) ([]byte, error) {
-	w, h, top := vg.Length(width), vg.Length(height), vg.Length(0)
+	top := 0.0
 	if title != "" {
 		top = titleHeight
 	}
-	wide, high := w*vg.Length(len(rows[0])), h*vg.Length(len(rows))+top
-	svg := vgsvg.New(wide, high)
-	whole := draw.New(svg)
-	whole.SetColor(color.White)
-	whole.Fill(whole.Rectangle.Path())
-	style := plot.New().Title.TextStyle
-	style.Font.Size, style.XAlign, style.YAlign = vg.Points(15), draw.XCenter, draw.YCenter
-	whole.FillText(style, vg.Point{X: wide / 2, Y: high - top/2}, title)
+	wide := width * float64(len(rows[0]))
+	p := &picture{}
+	fmt.Fprintf(p, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" `, wide,
+		height*float64(len(rows))+top)
+	p.WriteString(`font-family="Helvetica, Arial, sans-serif" font-size="12">` + "\n<defs>\n")
+	for i, colour := range palette {
+		fmt.Fprintf(p, `<g id="s%d" fill="%s" stroke="%[2]s" stroke-width="1.5">%s</g>`+"\n", i, colour, signs[i])
+	}
+	p.WriteString("</defs>\n" + `<rect width="100%" height="100%" fill="#fff"/>` + "\n")
+	p.text(wide/2, 0.7*top, `text-anchor="middle" font-size="17"`, title)
 	for i, row := range rows {
 		for k := range row {
-			p, err := row[k].plot()
-			if err != nil {
+			if err := p.panel(&row[k], width*float64(k), top+height*float64(i), width, height); err != nil {
 				return nil, err
 			}
-			left, above := w*vg.Length(k), top+h*vg.Length(i)
-			p.Draw(draw.Crop(whole, left+margin, left+w-margin-wide, high-above-h+margin, -above-margin))
 		}
 	}
-	var b bytes.Buffer
-	_, err := svg.WriteTo(&b)
-	return b.Bytes(), err
+	p.WriteString("</svg>\n")
+	return p.Bytes(), nil
 }
 
-func (l *Panel) plot() (*plot.Plot, error) {
-	p := plot.New()
-	p.BackgroundColor = color.White
-	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = l.Title, l.X, l.Y
-	p.X.Label.Padding, p.Y.Label.Padding = vg.Points(5), vg.Points(5)
-	p.X.Tick.Length, p.Y.Tick.Length = vg.Points(5), vg.Points(5)
-	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.TickerFunc(decades)
-	if l.Sizes {
-		p.X.Tick.Marker = plot.TickerFunc(powers)
+// text writes s, if it is not empty, with attributes of its element.
+func (p *picture) text(x, y float64, more, s string) {
+	if s != "" {
+		fmt.Fprintf(p, `<text x="%.1f" y="%.1f" %s>%s</text>`+"\n", x, y, more, html.EscapeString(s))
 	}
-	if l.Linear {
-		p.Y.Tick.Marker = spaced(plot.DefaultTicks{}.Ticks)
-	} else {
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, spaced(decades)
+}
+
+// line draws a line from point to point.
+func (p *picture) line(colour string, width float64, more string, at ...Point) {
+	fmt.Fprintf(p, `<path fill="none" stroke="%s" stroke-width="%g" %sd="`, colour, width, more)
+	for i, v := range at {
+		fmt.Fprintf(p, "%c%.1f %.1f", "ML"[min(i, 1)], v.X, v.Y)
 	}
-	p.Legend.Top, p.Legend.Left = true, true
-	p.Legend.XOffs, p.Legend.YOffs = vg.Points(8), vg.Points(-6)
-	if l.Falling {
-		p.Legend.XOffs = vg.Points(360) // its words at the left of the signs would run into them
-	}
-	p.Legend.Padding, p.Legend.ThumbnailWidth = vg.Points(3), vg.Points(26)
-	grid := plotter.NewGrid()
-	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{0xd4}, color.Gray{0xe8}
-	p.Add(grid)
+	p.WriteString(`"/>` + "\n")
+}
+
+// panel draws one into a box.
+func (p *picture) panel(l *Panel, left, top, width, height float64) error {
+	x := axis{least: math.Inf(1), log: true, from: left + leftOf, to: left + width - rightOf}
+	y := axis{least: math.Inf(1), log: !l.Linear, from: top + height - below, to: top + above}
 	for _, c := range l.Curves {
-		err := c.add(p)
 		for _, at := range c.Points {
 			if !(at.X > 0) || !l.Linear && !(at.Y > 0) {
-				err = fmt.Errorf("%v, %v has no place on a logarithmic axis", at.X, at.Y)
+				return fmt.Errorf("curve of %s: %v, %v has no place on a logarithmic axis", c.Name, at.X, at.Y)
 			}
-		}
-		if err != nil {
-			return nil, fmt.Errorf("curve of %s: %w", c.Name, err)
+			x.least, x.most = min(x.least, at.X), max(x.most, at.X)
+			y.least, y.most = min(y.least, at.Y), max(y.most, at.Y)
 		}
 	}
-	widen(&p.X)
-	most := p.Y.Max
-	widen(&p.Y)
 	if l.Linear {
-		p.Y.Min, p.Y.Max = 0, max(most*1.08, 1e-3)
+		y.least, y.most = 0, max(y.most*1.08, 1e-3)
 	}
-	return p, nil
-}
-
-func (c *Curve) add(p *plot.Plot) error {
-	if len(c.Points) == 0 {
-		return nil
+	x.widen()
+	y.widen()
+	ofX, ofY := decades, decades
+	if l.Sizes {
+		ofX = powers
 	}
-	line, marks, err := plotter.NewLinePoints(plotter.XYs(c.Points))
-	if err != nil {
-		return err
+	if l.Linear {
+		ofY = steps
 	}
-	line.Color, line.Width = palette[c.Look%len(palette)], vg.Points(1.8)
-	marks.Color, marks.Shape, marks.Radius = line.Color, signs[c.Look%len(signs)], vg.Points(2.6)
-	switch c.Kind {
-	case Limit:
-		line.Color, line.Width, line.Dashes = color.Gray{0x80}, vg.Points(1.4), []vg.Length{5, 3}
-		p.Add(line)
-		p.Legend.Add(c.Name, line)
-	case Rings:
-		marks.Color, marks.Shape, marks.Radius = color.Black, draw.RingGlyph{}, vg.Points(6)
-		p.Add(marks)
-		p.Legend.Add(c.Name, marks)
-	default:
-		p.Add(line, marks)
-		p.Legend.Add(c.Name, line, marks)
+	for _, t := range ofX(x.least, x.most) {
+		if at := x.at(t.Value); t.Label != "" {
+			p.line("#e8e8e8", 1, "", Point{at, y.from}, Point{at, y.to})
+			p.text(at, y.from+18, `text-anchor="middle"`, t.Label)
+		}
+		p.line("#444", 1, "", Point{x.at(t.Value), y.from}, Point{x.at(t.Value), y.from + 4})
 	}
+	for _, t := range ofY(y.least, y.most) {
+		if at := y.at(t.Value); t.Label != "" {
+			p.line("#d8d8d8", 1, "", Point{x.from, at}, Point{x.to, at})
+			p.text(x.from-8, at+4, `text-anchor="end"`, t.Label)
+		}
+		p.line("#444", 1, "", Point{x.from - 4, y.at(t.Value)}, Point{x.from, y.at(t.Value)})
+	}
+	p.line("#444", 1, "", Point{x.from, y.to}, Point{x.from, y.from}, Point{x.to, y.from})
+	middle := (x.from + x.to) / 2
+	p.text(middle, y.to-12, `text-anchor="middle" font-size="14"`, l.Title)
+	p.text(middle, y.from+38, `text-anchor="middle"`, l.X)
+	p.text(0, 0, fmt.Sprintf(`text-anchor="middle" transform="translate(%.1f %.1f) rotate(-90)"`, left+16,
+		(y.from+y.to)/2), l.Y)
+	for i := range l.Curves {
+		c := &l.Curves[i]
+		var points []Point
+		for _, at := range c.Points {
+			points = append(points, Point{x.at(at.X), y.at(at.Y)})
+		}
+		p.curve(c, points, points)
+	}
+	p.legend(l, &x, y.to+12)
 	return nil
 }
 
-// widen gives an axis room around a single value, and some range where there is
-// nothing to show.
-func widen(a *plot.Axis) {
-	switch {
-	case a.Min > a.Max:
-		a.Min, a.Max = 1, 1024
-	case a.Max < 2*a.Min:
-		a.Min, a.Max = a.Min/2, a.Max*2
+// curve draws the line of a curve, and its signs.
+func (p *picture) curve(c *Curve, line, signs []Point) {
+	look := c.Look % len(palette)
+	switch c.Kind {
+	case Limit:
+		p.line("#808080", 1.5, `stroke-dasharray="6 4" `, line...)
+		return
+	case Line:
+		p.line(palette[look], 2, "", line...)
 	}
-}
-
-// powers puts ticks at powers of 2, with labels as sizes are written on the
-// command line, as many as fit.
-func powers(least, most float64) []plot.Tick {
-	const labels = 9
-	first, last := int(math.Ceil(math.Log2(least)-1e-9)), int(math.Floor(math.Log2(most)+1e-9))
-	step := max(1, (last-first+labels-1)/labels)
-	var list []plot.Tick
-	for e := first; e <= last; e++ {
-		tick := plot.Tick{Value: math.Ldexp(1, e)}
-		if (e-first)%step == 0 && e >= 0 {
-			unit := min(e/10, 4)
-			tick.Label = fmt.Sprint(math.Ldexp(1, e-10*unit), []string{"", "K", "M", "G", "T"}[unit])
-		}
-		list = append(list, tick)
-	}
-	return list
-}
-
-// decades puts a labelled tick at every power of ten, and small ones between, with
-// labels at 2 and 5 where there are few powers of ten.
-func decades(least, most float64) []plot.Tick {
-	var list []plot.Tick
-	for e := math.Floor(math.Log10(least)); e <= math.Ceil(math.Log10(most)); e++ {
-		for k := 1.0; k < 10; k++ {
-			v := k * math.Pow(10, e)
-			if v < least*(1-1e-9) || v > most*(1+1e-9) {
-				continue
-			}
-			tick := plot.Tick{Value: v}
-			if k == 1 || most/least < 100 && (k == 2 || k == 5) {
-				tick.Label = short(v)
-			}
-			list = append(list, tick)
+	for _, at := range signs {
+		if c.Kind == Rings {
+			fmt.Fprintf(p, `<circle cx="%.1f" cy="%.1f" r="6" fill="none" stroke="#000"/>`+"\n", at.X, at.Y)
+		} else {
+			fmt.Fprintf(p, `<use href="#s%d" x="%.1f" y="%.1f"/>`+"\n", look, at.X, at.Y)
 		}
 	}
-	return list
 }
 
-// spaced keeps the labels of the vertical axis away from the ticks, also where the
-// reader's font is a little wider.
-func spaced(ticks plot.TickerFunc) plot.TickerFunc {
-	return func(least, most float64) []plot.Tick {
-		list := ticks(least, most)
-		for i := range list {
-			if list[i].Label != "" {
-				list[i].Label += "  "
-			}
+// legend names the curves that have points, at the top of the panel.
+func (p *picture) legend(l *Panel, x *axis, y float64) {
+	longest, lines := 0, 0
+	for _, c := range l.Curves {
+		if len(c.Points) > 0 {
+			longest, lines = max(longest, utf8.RuneCountInString(c.Name)), lines+1
 		}
-		return list
 	}
-}
-
-// short writes 1000000 as 1M.
-func short(v float64) string {
-	unit := ""
-	switch {
-	case v >= 1e6:
-		v, unit = v/1e6, "M"
-	case v >= 1e3:
-		v, unit = v/1e3, "k"
+	at, wide := x.from+10, 44+letter*float64(longest)
+	if l.Falling {
+		at = x.to - wide
 	}
-	return strconv.FormatFloat(v, 'g', 4, 64) + unit
+	fmt.Fprintf(p, `<rect x="%.1f" y="%.1f" width="%.1f" height="%d" fill="#fff" fill-opacity="0.8"/>`+"\n", at-4, y-10,
+		wide, legendLine*lines+2)
+	for i := range l.Curves {
+		if c := &l.Curves[i]; len(c.Points) > 0 {
+			p.curve(c, []Point{{at, y}, {at + 28, y}}, []Point{{at + 14, y}})
+			p.text(at+36, y+4, "", c.Name)
+			y += legendLine
+		}
+	}
 }
