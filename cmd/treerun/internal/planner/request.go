@@ -62,7 +62,8 @@ func (r *request) read(w io.Writer, name, help string, args []string, more func(
 		return false, err
 	}
 	if asked {
-		_, err := fmt.Fprintf(w, help, cmdline.Usages(f), strings.Join(numbers.Wrapped(strings.Join(topo.Machines(), ", "), 60), "\n"))
+		machines := numbers.Wrapped(strings.Join(topo.Machines(), ", "), 60)
+		_, err := fmt.Fprintf(w, help, cmdline.Usages(f), strings.Join(machines, "\n"))
 		return true, err
 	}
 	return false, r.resolve(f)
