@@ -92,7 +92,8 @@ func newOptions() (*Options, *raw) {
 	r := &raw{inPlace: "both", check: 1}
 	f := cmdline.NewFlags("treerun bench", &o.Help)
 	f.VarP(&o.Ranks, "np", "n", "number of ranks (default: the number of GPUs, without GPUs of usable cores)")
-	f.StringSliceVar(&r.collectives, "collective", []string{"allreduce"}, "`NAME`,... or all: "+strings.Join(names(), ", "))
+	f.StringSliceVar(&r.collectives, "collective", []string{"allreduce"},
+		"`NAME`,... or all: "+strings.Join(names(), ", "))
 	f.VarP(&o.Begin, "begin", "b", "smallest message; K, M, G and T are powers of 1024")
 	f.VarP(&o.End, "end", "e", "largest message")
 	f.Float64VarP(&o.Factor, "factor", "f", 2, "every message is `F` times as large as the one before")
@@ -101,7 +102,8 @@ func newOptions() (*Options, *raw) {
 	f.Float64Var(&o.MaxSeconds, "max-seconds", 2,
 		"timed `SECONDS` per row: slow rows have fewer iterations, at least 3; 0 is no limit")
 	f.VarP(cmdline.Whole(&r.check, 0, 1), "check", "c", "`1`: compare every element of one more call; 0: do not")
-	f.StringSliceVarP(&r.types, "datatype", "d", []string{"float32"}, "`TYPE`,... or all: "+strings.Join(typeNames(), ", "))
+	f.StringSliceVarP(&r.types, "datatype", "d", []string{"float32"},
+		"`TYPE`,... or all: "+strings.Join(typeNames(), ", "))
 	f.StringSliceVarP(&r.ops, "op", "o", []string{"sum"}, "`OP`,... or all: "+strings.Join(Ops, ", "))
 	f.IntVarP(&o.Root, "root", "r", 0, "`RANK` that has the result or gives the data")
 	f.Var(cmdline.Word(&r.inPlace, "yes", "no", "both"), "in-place",
