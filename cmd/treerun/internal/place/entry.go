@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,52 +16,39 @@ const (
 	maxName  = 253 // bytes, as in the domain name system
 )
 
-// entry is one word of a list.
-type entry struct {
-	user  string
-	names []string
-	slots int // 0: not given
-}
-
-// parseEntry reads [USER@]HOST[:SLOTS].
-func parseEntry(text string) (entry, error) {
-	var e entry
+// parseEntry reads [USER@]HOST[:SLOTS], where HOST may stand for several names.
+func parseEntry(text string) (h Host, names []string, err error) {
 	rest := text
 	if user, host, found := strings.Cut(text, "@"); found {
 		if err := checkChars("user", user, "._-$+"); err != nil {
-			return e, err
+			return h, nil, err
 		}
-		e.user, rest = user, host
+		h.User, rest = user, host
 	}
 	host, slots, err := cutSlots(rest)
-	if err != nil {
-		return e, err
+	if err == nil && slots != "" {
+		h.Slots, err = parseCount("slots", slots)
 	}
-	if slots != "" {
-		if e.slots, err = parseCount("slots", slots); err != nil {
-			return e, err
-		}
+	if err != nil {
+		return h, nil, err
 	}
 	if strings.HasPrefix(host, "[") {
 		a, err := netip.ParseAddr(strings.Trim(host, "[]"))
 		if err != nil || !a.Is6() || host != "["+strings.Trim(host, "[]")+"]" {
-			return e, fmt.Errorf("%.60q is no IPv6 address", host)
+			return h, nil, fmt.Errorf("%.60q is no IPv6 address", host)
 		}
-		if e.names = []string{a.String()}; a.Zone() != "" {
+		if a.Zone() != "" {
 			err = checkChars("zone", a.Zone(), "._-")
 		}
-		return e, err
+		return h, []string{a.String()}, err
 	}
-	e.names, err = expand(host)
-	if err != nil {
-		return e, err
-	}
-	for _, name := range e.names {
-		if err := checkName(name); err != nil {
-			return e, err
+	names, err = expand(host)
+	for _, name := range names {
+		if err == nil {
+			err = checkName(name)
 		}
 	}
-	return e, nil
+	return h, names, err
 }
 
 // cutSlots parts HOST:SLOTS at the colon behind all brackets. slots is empty
@@ -118,13 +106,8 @@ func checkChars(what, text, more string) error {
 	return nil
 }
 
-// attributes is what stands behind a host in a file.
-type attributes struct {
-	slots, most int // 0: not given
-}
-
-// set reads one NAME=VALUE.
-func (a *attributes) set(text string) error {
+// set reads one NAME=VALUE, as it stands behind a host in a file.
+func (h *Host) set(text string) error {
 	key, value, found := strings.Cut(text, "=")
 	if !found {
 		return fmt.Errorf("%.60q, want slots=N or max_slots=N; one host per line", text)
@@ -132,9 +115,9 @@ func (a *attributes) set(text string) error {
 	var to *int
 	switch strings.ReplaceAll(key, "-", "_") {
 	case "slots", "cpu", "count":
-		to = &a.slots
+		to = &h.Slots
 	case "max_slots", "slots_max":
-		to = &a.most
+		to = &h.Max
 	case "binding", "ifname": // MPICH's; treerun has flags for all hosts
 		return nil
 	default:
@@ -254,20 +237,14 @@ func number(text string) (int, error) {
 // slot.
 func Slurm(nodes, tasks string) ([]Host, error) {
 	hosts, err := Parse(nodes)
-	if err != nil {
-		return nil, err
-	}
-	if tasks == "" {
-		return hosts, nil
+	if err != nil || tasks == "" {
+		return hosts, err
 	}
 	counts, err := TasksPerNode(tasks, len(hosts))
-	if err != nil {
-		return nil, err
+	for i, n := range counts {
+		hosts[i].Slots, hosts[i].Given = n, true
 	}
-	for i := range hosts {
-		hosts[i].Slots, hosts[i].Given = counts[i], true
-	}
-	return hosts, nil
+	return hosts, err
 }
 
 // TasksPerNode reads Slurm's "2(x3),1", which stands for 2, 2, 2 and 1. There
@@ -290,9 +267,7 @@ func TasksPerNode(text string, want int) ([]int, error) {
 		if len(all)+k > want {
 			return nil, fmt.Errorf("tasks per node %.60q are for more than the %d hosts of the list", text, want)
 		}
-		for range k {
-			all = append(all, n)
-		}
+		all = append(all, slices.Repeat([]int{n}, k)...)
 	}
 	if len(all) != want {
 		return nil, fmt.Errorf("tasks per node %.60q are for %d hosts, the list has %d", text, len(all), want)

@@ -38,27 +38,15 @@ func (h Host) Target() string {
 	return h.User + "@" + h.Name
 }
 
-// Error tells what is wrong with a list, and where.
-type Error struct {
-	Where string // FILE:LINE:COLUMN, or "-H, word 2"
-	Err   error
-}
-
-// Error returns place and reason.
-func (e *Error) Error() string { return e.Where + ": " + e.Err.Error() }
-
-// Unwrap returns the reason.
-func (e *Error) Unwrap() error { return e.Err }
-
 // Parse reads the value of -H: hosts between commas, each [USER@]HOST[:SLOTS].
 // HOST is a name, an address (IPv6 in brackets), or several names as Slurm
 // writes them, n[01-04,9]. Columns count bytes from 1.
 func Parse(list string) ([]Host, error) {
-	var l gatherer
+	l := gatherer{index: make(map[string]int)}
 	if strings.TrimSpace(list) == "" {
-		return nil, &Error{"-H", errors.New("no host")}
+		return nil, errors.New("-H: no host")
 	}
-	err := l.list(list, attributes{}, func(i, _ int) string { return fmt.Sprintf("-H, word %d", i+1) })
+	err := l.list(list, Host{}, func(i, _ int) string { return fmt.Sprintf("-H, word %d", i+1) })
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +67,7 @@ func ParseFile(path string) ([]Host, error) {
 // count=) and max_slots=N (or max-slots=). Entries may also be lists between
 // commas, as in $SLURM_JOB_NODELIST. "#" begins a comment. name is for errors.
 func Read(name string, data []byte) ([]Host, error) {
-	var l gatherer
+	l := gatherer{index: make(map[string]int)}
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(nil, maxLine)
 	n := 0
@@ -90,10 +78,10 @@ func Read(name string, data []byte) ([]Host, error) {
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, &Error{fmt.Sprintf("%s:%d", name, n+1), err}
+		return nil, fmt.Errorf("%s:%d: %w", name, n+1, err)
 	}
 	if len(l.hosts) == 0 {
-		return nil, &Error{name, errors.New("no host")}
+		return nil, fmt.Errorf("%s: no host", name)
 	}
 	return l.hosts, nil
 }
@@ -112,53 +100,52 @@ func (l *gatherer) line(where, text string) error {
 	if len(fields) == 0 {
 		return nil
 	}
-	at := func(i int) string { return fmt.Sprintf("%s:%d", where, columns[i]) }
-	var a attributes
+	var h Host
 	for i, f := range fields[1:] {
-		if err := a.set(f); err != nil {
-			return &Error{at(i + 1), err}
+		if err := h.set(f); err != nil {
+			return fmt.Errorf("%s:%d: %w", where, columns[i+1], err)
 		}
 	}
-	return l.list(fields[0], a, func(_, column int) string { return fmt.Sprintf("%s:%d", where, columns[0]+column) })
+	return l.list(fields[0], h, func(_, column int) string { return fmt.Sprintf("%s:%d", where, columns[0]+column) })
 }
 
-// list adds the hosts of entries between commas. where says where the entry of a number,
-// and a column, stands.
-func (l *gatherer) list(text string, a attributes, where func(i, column int) string) error {
+// list adds the hosts of entries between commas, of which h holds what stands behind them.
+// where says where the entry of a number, and a column, stands.
+func (l *gatherer) list(text string, h Host, where func(i, column int) string) error {
 	column := 0
 	for i, word := range splitTop(text) {
-		here := where(i, column)
+		h.Where = where(i, column)
 		column += len(word) + 1
 		err := errors.New("no host between the commas")
 		if word = strings.TrimSpace(word); word != "" {
-			err = l.word(here, word, a)
+			err = l.word(word, h)
 		}
 		if err != nil {
-			return &Error{here, err}
+			return fmt.Errorf("%s: %w", h.Where, err)
 		}
 	}
 	return nil
 }
 
 // word adds the hosts of one entry.
-func (l *gatherer) word(where, text string, a attributes) error {
-	e, err := parseEntry(text)
+func (l *gatherer) word(text string, h Host) error {
+	e, names, err := parseEntry(text)
 	if err != nil {
 		return err
 	}
-	if e.slots > 0 && a.slots > 0 {
-		return fmt.Errorf("slots are given twice, as :%d and slots=%d", e.slots, a.slots)
+	if e.Slots > 0 && h.Slots > 0 {
+		return fmt.Errorf("slots are given twice, as :%d and slots=%d", e.Slots, h.Slots)
 	}
-	h := Host{User: e.user, Slots: max(e.slots, a.slots), Max: a.most, Where: where}
+	h.User, h.Slots = e.User, max(e.Slots, h.Slots)
 	h.Given = h.Slots > 0
 	h.Slots = max(h.Slots, 1)
 	if h.Max > 0 && h.Slots > h.Max {
 		return fmt.Errorf("slots=%d is more than max_slots=%d", h.Slots, h.Max)
 	}
-	if l.mentions += len(e.names); l.mentions > mentions {
+	if l.mentions += len(names); l.mentions > mentions {
 		return fmt.Errorf("hosts are mentioned more than %d times", mentions)
 	}
-	for _, h.Name = range e.names {
+	for _, h.Name = range names {
 		if err := l.add(h); err != nil {
 			return err
 		}
@@ -168,9 +155,6 @@ func (l *gatherer) word(where, text string, a attributes) error {
 
 // add adds one mention of a host.
 func (l *gatherer) add(h Host) error {
-	if l.index == nil {
-		l.index = make(map[string]int)
-	}
 	i, known := l.index[h.Name]
 	if !known {
 		if len(l.hosts) == maxHosts {
