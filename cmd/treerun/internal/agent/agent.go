@@ -26,7 +26,6 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
-	"github.com/treerun/treerun/internal/job"
 )
 
 // Is tells whether the arguments after treerun's name make it an agent.
@@ -295,16 +294,7 @@ func (a *agent) ready(path string) (*wire.Ready, error) {
 		return nil, err
 	}
 	a.program.Store(&path)
-	name, err := os.Hostname()
-	if err != nil {
-		return nil, fmt.Errorf("find the name of the host: %w", err)
-	}
-	port, err := host.FreePort()
-	if err != nil {
-		return nil, fmt.Errorf("find a free port for MASTER_PORT: %w", err)
-	}
-	cores := cmdline.UsableCores()
-	return &wire.Ready{Host: name, PID: os.Getpid(), Cores: cores, Port: port, Machine: job.MachineID(cores)}, nil
+	return host.Describe()
 }
 
 func (a *agent) refuse(err error) {

@@ -3,10 +3,12 @@ package host
 import (
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
@@ -67,12 +69,18 @@ func Setenv(env []string, entry string) []string {
 	return append(env, entry)
 }
 
-// FreePort returns a TCP port of the loopback address that nobody has now.
-func FreePort() (int, error) {
+// Describe says what the launcher wants to know of this host.
+func Describe() (*wire.Ready, error) {
+	name, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("find the name of this host: %w", err)
+	}
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
-		return 0, fmt.Errorf("%w%s", err, LimitHint(err))
+		return nil, fmt.Errorf("find a free port for MASTER_PORT: %w%s", err, LimitHint(err))
 	}
 	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	cores := cmdline.UsableCores()
+	return &wire.Ready{Host: name, PID: os.Getpid(), Cores: cores, Port: l.Addr().(*net.TCPAddr).Port,
+		Machine: job.MachineID(cores)}, nil
 }

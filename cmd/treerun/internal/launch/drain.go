@@ -3,7 +3,6 @@ package launch
 import (
 	"time"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
@@ -27,7 +26,13 @@ const (
 func (s *supervisor) drain() (complete bool) {
 	s.stage, s.grace, s.killAt, s.deaf = draining, nil, nil, nil
 	s.leftovers = time.After(host.LeftoverGrace)
-	s.unread = s.patience()
+	if s.cause.kind != none { // else its readers have all the time that the job has
+		limit := unreadGrace
+		if s.cause.kind != byTimeout {
+			limit = max(limit, s.job.ShutdownTimeout)
+		}
+		s.unread = time.After(limit)
+	}
 	s.wait(func() bool { return s.printing == 0 || s.impatient })
 	written, flushed := false, s.job.Screen.Flushed()
 	go func() {
@@ -51,18 +56,6 @@ func (s *supervisor) drain() (complete bool) {
 		}
 	}
 	return true
-}
-
-// patience tells when to give up readers who do not read; never, if the job has
-// ended well.
-func (s *supervisor) patience() <-chan time.Time {
-	switch s.cause.kind {
-	case none:
-		return nil
-	case byTimeout:
-		return time.After(unreadGrace)
-	}
-	return time.After(max(unreadGrace, s.job.ShutdownTimeout))
 }
 
 // giveUp drops what has not been read: no stream waits for anybody now.
@@ -89,21 +82,14 @@ func (s *supervisor) part() {
 	time.AfterFunc(partGrace, func() { s.post(func() { late = true }) })
 	s.wait(func() bool { return s.all(left) || late })
 	close(s.quit)
-	s.tellResult()
+	if s.job.Remote.Open != nil { // users have started the treeruns of other nodes, and want to know
+		r := &wire.Result{Code: s.exitCode()}
+		if err := s.notStarted(); err != nil {
+			r.Text = err.Error()
+		}
+		s.sendTo(wire.All, r)
+		s.tree.Await(partGrace) // having heard it, they hang up
+	}
 	s.tree.Close(partGrace)
 	s.reaper.Close()
-}
-
-// tellResult tells the treeruns of other nodes what came of the job: users have
-// started them, and want to know.
-func (s *supervisor) tellResult() {
-	if s.job.Remote.Open == nil {
-		return
-	}
-	r := &wire.Result{Code: s.exitCode()}
-	if s.err != nil {
-		r.Code, r.Text = cmdline.ExitCode(s.err), s.err.Error()
-	}
-	s.sendTo(wire.All, r)
-	s.tree.Await(partGrace) // having heard it, they hang up
 }

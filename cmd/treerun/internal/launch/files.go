@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -14,6 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 )
 
 // rankStdin returns what rank 0 gets as its stdin. A file or a pipe it gets
@@ -86,34 +89,57 @@ func Stale(dir string, size int) []string {
 	return stale
 }
 
-// rawFile creates the file for what a rank prints: DIR/rank.007/stdout. DIR may be a
-// link, because the user names it, and may be shared with others: so neither the folder
-// nor the file below it may be a link, and the folder is ours or that of DIR's owner.
+// rawFile creates the file for what a rank prints: DIR/rank.007/stdout. DIR may be a link,
+// because the user names it, and may be shared with others: so nothing below it may lead
+// out of it, and the folder is ours or that of DIR's owner.
 func rawFile(dir, folder, name string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
-	top, err := os.Open(dir)
+	top, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer top.Close()
-	sub, err := rankDir(top, folder)
+	f, err := createIn(top, folder, name)
+	if err != nil {
+		return nil, fmt.Errorf("create %s: %w (hint: remove what is there, or another --output-dir)",
+			filepath.Join(dir, folder, name), cmdline.Cause(err))
+	}
+	return f, nil
+}
+
+func createIn(top *os.Root, folder, name string) (*os.File, error) {
+	if err := top.Mkdir(folder, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	above, err := top.Stat(".")
 	if err != nil {
 		return nil, err
 	}
-	defer sub.Close()
-	path := filepath.Join(sub.Name(), name)
-	// A FIFO must not make us wait, and nothing is cut off before it is known what it is.
-	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
-	fd, err := unix.Openat(int(sub.Fd()), name, flags, 0o666)
+	below, err := top.Lstat(folder)
 	if err != nil {
-		return nil, planted("create", path, err)
+		return nil, err
 	}
-	f := os.NewFile(uintptr(fd), path)
+	owner := func(i fs.FileInfo) int { return int(i.Sys().(*syscall.Stat_t).Uid) }
+	switch {
+	case !below.IsDir():
+		return nil, fmt.Errorf("%s is no folder", folder)
+	case owner(below) != os.Geteuid() && owner(below) != owner(above):
+		return nil, fmt.Errorf("%s belongs to user %d", folder, owner(below))
+	}
+	path := filepath.Join(folder, name)
+	if info, err := top.Lstat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, errors.New("it is a link, or no file")
+	}
+	// A FIFO must not make us wait, and nothing is cut off before it is known what it is.
+	f, err := top.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NONBLOCK, 0o666)
+	if err != nil {
+		return nil, err
+	}
 	info, err := f.Stat()
 	if err == nil && (!info.Mode().IsRegular() || info.Sys().(*syscall.Stat_t).Nlink > 1) {
-		err = &os.PathError{Op: "create", Path: path, Err: errors.New("it is there, and no file of its own")}
+		err = errors.New("it is no file of its own")
 	}
 	if err == nil {
 		err = f.Truncate(0)
@@ -122,38 +148,4 @@ func rawFile(dir, folder, name string) (*os.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
-}
-
-// rankDir makes and opens the folder of a rank.
-func rankDir(top *os.File, name string) (*os.File, error) {
-	path := filepath.Join(top.Name(), name)
-	if err := unix.Mkdirat(int(top.Fd()), name, 0o777); err != nil && err != unix.EEXIST {
-		return nil, &os.PathError{Op: "mkdir", Path: path, Err: err}
-	}
-	fd, err := unix.Openat(int(top.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, planted("open", path, err)
-	}
-	sub := os.NewFile(uintptr(fd), path)
-	var above, below unix.Stat_t
-	err = errors.Join(unix.Fstat(int(top.Fd()), &above), unix.Fstat(fd, &below))
-	if owner := int(below.Uid); err == nil && owner != os.Geteuid() && below.Uid != above.Uid {
-		err = fmt.Errorf("it belongs to user %d (hint: another --output-dir)", owner)
-	}
-	if err != nil {
-		return nil, errors.Join(&os.PathError{Op: "open", Path: path, Err: err}, sub.Close())
-	}
-	return sub, nil
-}
-
-// planted is the error for a name in an output folder that could not be opened.
-func planted(op, path string, err error) error {
-	switch err {
-	case unix.ENXIO:
-		err = fmt.Errorf("%w (a pipe or a socket is there; hint: remove it, or another --output-dir)", err)
-	case unix.ELOOP, unix.ENOTDIR:
-		err = fmt.Errorf("%w (a link or a file is there, which is not followed; hint: remove it, or another --output-dir)",
-			err)
-	}
-	return &os.PathError{Op: op, Path: path, Err: err}
 }

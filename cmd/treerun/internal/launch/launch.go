@@ -96,13 +96,9 @@ func Run(j *Job) (int, error) {
 	complete := s.drain()
 	s.part()
 	StopSignals() // from here on a signal ends us as it ends any program
-	if s.err != nil {
-		s.flush()
-		return cmdline.ExitCode(s.err), s.err
-	}
 	if complete {
 		s.report()
 	}
 	s.flush()
-	return s.exitCode(), nil
+	return s.exitCode(), s.notStarted()
 }

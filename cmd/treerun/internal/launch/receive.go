@@ -29,7 +29,7 @@ type rankState struct {
 type hostState struct {
 	Host
 	index int
-	ready *wire.Ready // another host's, once its agent is there
+	ready *wire.Ready // empty until its agent is there
 	phase phase
 	lost  bool
 }
@@ -168,7 +168,7 @@ func (s *supervisor) fail(p *hostState, code int, text string) {
 }
 
 func (s *supervisor) isReady(p *hostState, b *wire.Ready) {
-	if p.ready == nil && !p.Local {
+	if p.phase < ready {
 		p.ready = b
 		s.advance(p, ready)
 		s.job.Trace("host %s is ready: it calls itself %s, %s, agent %d", p.Name, b.Host, numbers.Count(b.Cores, "core"),
@@ -252,7 +252,7 @@ func (s *supervisor) loseHosts(l *wire.Lost) {
 		p := s.hosts[i]
 		p.lost = true
 		s.job.Trace("host %s is lost: %s", p.Name, l.Text)
-		if p.phase < over && s.running == 0 && s.err == nil && s.cause.kind == none { // no rank runs yet
+		if p.phase < over && s.running == 0 && s.cause.kind == none { // no rank runs yet
 			s.abandon(cmdline.Errorf(l.Code, "%s", l.Text))
 		}
 		for _, rank := range p.Ranks {

@@ -36,22 +36,22 @@ func newSupervisor(j *Job) (*supervisor, error) {
 
 // place makes the hosts and the ranks on them.
 func (s *supervisor) place() error {
+	here, err := host.Describe()
+	if err != nil {
+		return err
+	}
 	hosts := s.job.Hosts
 	if len(hosts) == 0 {
-		name, err := os.Hostname()
-		if err != nil {
-			return fmt.Errorf("find the name of this host: %w", err)
-		}
-		hosts = []Host{{Name: name, Local: true}}
+		hosts = []Host{{Name: here.Host, Local: true}}
 		for r := range s.job.Size {
 			hosts[0].Ranks = append(hosts[0].Ranks, r)
 		}
 	}
 	s.ranks = make([]*rankState, s.job.Size)
 	for i, h := range hosts {
-		p := &hostState{Host: h, index: i}
+		p := &hostState{Host: h, index: i, ready: new(wire.Ready)}
 		if h.Local {
-			p.phase = ready
+			p.phase, p.ready = ready, here
 		}
 		s.hosts = append(s.hosts, p)
 		for _, r := range h.Ranks {
@@ -87,12 +87,11 @@ func (s *supervisor) startAll() {
 		s.abandon(err)
 	}
 	s.wait(func() bool { return s.all(ready) || stopped() })
-	j, err := s.wireJob()
-	if err == nil && !stopped() {
-		err = s.startLocal(j)
-	}
-	if err != nil {
-		s.abandon(err)
+	j := s.wireJob()
+	if !stopped() {
+		if err := s.startLocal(j); err != nil {
+			s.abandon(err)
+		}
 	}
 	if stopped() { // of no host will anything come
 		for _, p := range s.hosts {
@@ -163,7 +162,7 @@ func (s *supervisor) emit(f *wire.Frame, stream net.Conn) {
 }
 
 // wireJob returns what all hosts are to run.
-func (s *supervisor) wireJob() (*wire.Job, error) {
+func (s *supervisor) wireJob() *wire.Job {
 	file := job.File{
 		Version: job.FileVersion, JobID: job.NewID(), Secret: job.NewSecret(), Size: s.job.Size,
 		Hosts: make([]int, s.job.Size), Settings: s.job.Settings,
@@ -174,29 +173,19 @@ func (s *supervisor) wireJob() (*wire.Job, error) {
 	for r, m := range s.ranks {
 		file.Hosts[r] = m.at.index
 	}
-	j := &wire.Job{File: file, Args: s.job.Args, Env: s.job.Exports, Bind: int(s.job.Bind), Machines: s.machines(),
-		GPUs: s.job.GPUs, Master: "127.0.0.1"}
 	first := s.hosts[0]
-	switch {
-	case !first.Local && first.ready != nil:
-		j.Master, j.Port, j.HasStdin = first.Name, first.ready.Port, true
-	default:
-		var err error
-		if j.Port, err = host.FreePort(); err != nil {
-			return nil, fmt.Errorf("find a free port for MASTER_PORT: %w", err)
-		}
-	}
+	j := &wire.Job{File: file, Args: s.job.Args, Env: s.job.Exports, Bind: int(s.job.Bind), Machines: s.machines(),
+		GPUs: s.job.GPUs, Master: "127.0.0.1", Port: first.ready.Port, HasStdin: !first.Local}
 	switch {
 	case s.job.Remote.Master != "":
 		j.Master = s.job.Remote.Master
-	case len(s.hosts) > 1 && first.Local:
-		var err error
-		if j.Master, err = os.Hostname(); err != nil {
-			return nil, fmt.Errorf("find the name of this host: %w", err)
-		}
+	case !first.Local:
+		j.Master = first.Name
+	case len(s.hosts) > 1:
+		j.Master = first.ready.Host
 	}
 	s.job.Trace("job %s: %s on %s", file.JobID, numbers.Count(s.job.Size, "rank"), s.where())
-	return j, nil
+	return j
 }
 
 // machines returns which hosts share cores, nil where there is only one.
@@ -206,13 +195,7 @@ func (s *supervisor) machines() []int {
 	}
 	hosts, ids := make([]int, len(s.hosts)), make([]string, len(s.hosts))
 	for i, p := range s.hosts {
-		hosts[i] = i
-		switch {
-		case p.Local:
-			ids[i] = job.MachineID(cmdline.UsableCores())
-		case p.ready != nil:
-			ids[i] = p.ready.Machine
-		}
+		hosts[i], ids[i] = i, p.ready.Machine
 	}
 	return job.SharedMachines(hosts, ids)
 }
@@ -233,7 +216,7 @@ func (s *supervisor) startLocal(j *wire.Job) error {
 	}
 	cfg := host.Config{
 		Reaper: s.reaper, Index: i, Dir: s.job.Dir, Env: s.job.Env, Trace: s.job.Trace,
-		Name: s.hosts[i].Name, Cores: cmdline.UsableCores(),
+		Name: s.hosts[i].Name, Cores: s.hosts[i].ready.Cores,
 		Report: func(b wire.Body) { s.post(func() { s.receive(s.hosts[i], b, nil) }) },
 		Stream: func(rank, stream int, src *host.Pipe) {
 			s.post(func() { s.receive(s.hosts[i], &wire.Stream{Rank: rank, Number: stream}, src) })

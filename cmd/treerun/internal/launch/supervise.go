@@ -19,7 +19,7 @@ import (
 type cause struct {
 	kind   causeKind
 	signal syscall.Signal // bySignal: the one that treerun got
-	err    error          // byOutput
+	err    error          // byOutput, byError
 }
 
 type causeKind int
@@ -76,7 +76,6 @@ type supervisor struct {
 	cause     cause            // the first
 	late      []straggler      // byTimeout
 	early     bool             // byTimeout: ranks were still being started
-	err       error            // why the job could not be started
 }
 
 // outputFailed is called by the goroutines of streams; the first error counts.
@@ -151,11 +150,19 @@ func (s *supervisor) timeIsUp() {
 // abandon ends a job that could not be started as a whole: the ranks that run
 // already wait for the others. The first error counts.
 func (s *supervisor) abandon(err error) {
-	if s.err != nil {
+	if s.cause.kind == byError {
 		return
 	}
-	s.err, s.cause = err, cause{kind: byError}
+	s.cause = cause{kind: byError, err: err}
 	s.kill()
+}
+
+// notStarted returns why the job could not be started, nil if it was.
+func (s *supervisor) notStarted() error {
+	if s.cause.kind == byError {
+		return s.cause.err
+	}
+	return nil
 }
 
 // begin begins to end the job. Only the first cause counts; a later one that
@@ -221,6 +228,8 @@ func (s *supervisor) exitCode() int {
 		if errors.Is(s.cause.err, syscall.EPIPE) {
 			return cmdline.SignalCode(syscall.SIGPIPE)
 		}
+	case byError:
+		return cmdline.ExitCode(s.cause.err)
 	}
 	return cmdline.ExitInternal
 }
