@@ -50,16 +50,9 @@ type gathering struct {
 	seen     map[int]bool // nodes that came, those refused as well
 	conflict error        // why there will be no job
 
-	warned  sync.Once
-	arrived chan arrival  // nodes that have shown the key
-	gone    chan arrival  // those whose connection has ended
-	over    chan struct{} // closed when the meeting is over
-}
-
-// arrival is a node that has come, and what it says.
-type arrival struct {
-	hello *wire.Node
-	conn  *stream
+	warned sync.Once
+	events chan func()   // what Gather's goroutine calls
+	over   chan struct{} // closed when the meeting is over
 }
 
 // Gather waits, as node 0, for all others at the port of the seed, and returns
@@ -68,7 +61,7 @@ type arrival struct {
 func Gather(ctx context.Context, c *Config) ([]*Node, error) {
 	g := &gathering{
 		c: c, nodes: make([]*Node, c.Nodes), missing: c.Nodes - 1, seen: make(map[int]bool),
-		arrived: make(chan arrival), gone: make(chan arrival), over: make(chan struct{}),
+		events: make(chan func()), over: make(chan struct{}),
 	}
 	g.nodes[0] = &Node{Host: c.Host, Default: c.Default}
 	if c.Broken != "" {
@@ -118,10 +111,8 @@ func (g *gathering) wait(ctx context.Context) error {
 			late = time.After(tellTime)
 		}
 		select {
-		case a := <-g.arrived:
-			g.add(a)
-		case a := <-g.gone:
-			g.lost(a)
+		case f := <-g.events:
+			f()
 		case <-late:
 			return g.conflict
 		case <-ctx.Done():
@@ -147,7 +138,7 @@ func (g *gathering) late() error {
 		g.c.Timeout, g.c.Nodes-g.missing, g.c.Nodes)
 }
 
-// finish answers all nodes that are there.
+// finish answers all nodes that are there. With an error their connections are closed.
 func (g *gathering) finish(err error) ([]*Node, error) {
 	if err == nil {
 		err = g.layout()
@@ -156,23 +147,20 @@ func (g *gathering) finish(err error) ([]*Node, error) {
 	if err != nil {
 		refused = err.Error()
 	}
-	for i, n := range g.nodes {
-		if i == 0 || n == nil {
+	for i, n := range g.nodes[1:] {
+		if n == nil {
 			continue
 		}
 		if e := n.conn.answer(refused); e != nil && err == nil {
-			err = fmt.Errorf("node %d on host %s: %w", i, n.Host, e)
+			err = fmt.Errorf("node %d on host %s: %w", i+1, n.Host, e)
 		}
 	}
-	if err != nil {
-		for i, n := range g.nodes {
-			if i > 0 && n != nil {
-				_ = n.conn.Close()
-			}
+	for _, n := range g.nodes[1:] {
+		if n != nil && err != nil {
+			_ = n.conn.Close()
 		}
-		return nil, err
 	}
-	return g.nodes, nil
+	return g.nodes, err
 }
 
 // layout says how many ranks each node runs.
@@ -210,16 +198,17 @@ func (g *gathering) meet(ctx context.Context, raw net.Conn) (enter func(), err e
 		return nil, errors.New("it does not say which node it is")
 	}
 	return func() {
-		if !g.send(g.arrived, arrival{h, newStream(c)}) {
+		s := newStream(c)
+		if !g.post(func() { g.add(h, s) }) {
 			_ = c.Close()
 		}
 	}, nil
 }
 
-// send tells Gather's goroutine something, unless the meeting is over.
-func (g *gathering) send(to chan<- arrival, a arrival) bool {
+// post has Gather's goroutine call f, unless the meeting is over.
+func (g *gathering) post(f func()) bool {
 	select {
-	case to <- a:
+	case g.events <- f:
 		return true
 	case <-g.over:
 		return false
@@ -234,35 +223,38 @@ func (g *gathering) refused(from net.Addr, err error) {
 }
 
 // add takes a node that has shown the key.
-func (g *gathering) add(a arrival) {
-	g.seen[a.hello.Node] = true
-	why := g.c.differs(a.hello)
-	switch there := g.nodes[min(a.hello.Node, g.c.Nodes-1)]; {
-	case g.conflict != nil:
-		why = g.conflict.Error()
-	case why == "" && there != nil:
-		why = fmt.Sprintf("host %s and host %s both are node %d", there.Host, a.hello.Host, a.hello.Node)
+func (g *gathering) add(h *wire.Node, s *stream) {
+	g.seen[h.Node] = true
+	if g.conflict == nil {
+		g.conflict = g.refusal(h)
 	}
-	if why != "" {
-		if g.conflict == nil {
-			g.conflict = errors.New(why)
-		}
-		_ = a.conn.answer(why)
-		_ = a.conn.Close()
+	if g.conflict != nil {
+		_ = s.answer(g.conflict.Error())
+		_ = s.Close()
 		return
 	}
-	g.nodes[a.hello.Node] = &Node{Host: a.hello.Host, Default: a.hello.Default, conn: a.conn}
+	n := &Node{Host: h.Host, Default: h.Default, conn: s}
+	g.nodes[h.Node] = n
 	g.missing--
-	g.c.Trace("node %d of %d is here: host %s, %v", a.hello.Node, g.c.Nodes, a.hello.Host, a.conn.RemoteAddr())
-	go a.conn.watch(func() { g.send(g.gone, a) })
-}
-
-// lost forgets a node that has gone while others were still to come: it may come
-// again.
-func (g *gathering) lost(a arrival) {
-	if n := g.nodes[a.hello.Node]; n != nil && n.conn == a.conn {
-		g.c.Trace("node %d has gone again", a.hello.Node)
-		g.nodes[a.hello.Node] = nil
+	g.c.Trace("node %d of %d is here: host %s, %v", h.Node, g.c.Nodes, h.Host, s.RemoteAddr())
+	gone := func() { // while others are still to come: it may come again
+		g.c.Trace("node %d has gone again", h.Node)
+		g.nodes[h.Node] = nil
 		g.missing++
 	}
+	go s.watch(func() { g.post(gone) })
+}
+
+// refusal returns why there can be no job with this node.
+func (g *gathering) refusal(h *wire.Node) error {
+	if why := g.c.differs(h); why != "" {
+		return errors.New(why)
+	}
+	if h.Node >= g.c.Nodes {
+		return fmt.Errorf("host %s is node %d of %d, want 0 to %d", h.Host, h.Node, g.c.Nodes, g.c.Nodes-1)
+	}
+	if there := g.nodes[h.Node]; there != nil {
+		return fmt.Errorf("host %s and host %s both are node %d", there.Host, h.Host, h.Node)
+	}
+	return nil
 }

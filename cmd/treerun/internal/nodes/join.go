@@ -29,25 +29,21 @@ func Join(ctx context.Context, c *Config) (net.Conn, error) {
 		if err == nil {
 			return conn, nil
 		}
-		final := new(finalError)
-		switch {
-		case errors.As(err, &final):
+		if errors.As(err, new(finalError)) {
 			return nil, fmt.Errorf("node 0 at %s: %w", c.Seed, err)
-		case ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
-			return nil, context.Cause(ctx)
-		case ctx.Err() != nil:
-			if told == nil {
-				told = err
-			}
-			return nil, fmt.Errorf("node %d could not join node 0 at %s within %v (--start-timeout): %w", c.Node, c.Seed,
-				c.Timeout, told)
-		case told == nil || err.Error() != told.Error() && says(err, told):
+		}
+		if told == nil || err.Error() != told.Error() && says(err, told) && ctx.Err() == nil {
 			told = err
 			c.Trace("node 0 at %s: %v; trying again", c.Seed, err)
 		}
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return nil, fmt.Errorf("node %d could not join node 0 at %s within %v (--start-timeout): %w", c.Node, c.Seed,
+					c.Timeout, told)
+			}
+			return nil, context.Cause(ctx)
 		}
 		wait = min(wait*3/2, time.Second)
 	}
@@ -62,9 +58,9 @@ func says(err, before error) bool {
 }
 
 // finalError is an answer after which there is no use in trying again.
-type finalError struct{ text string }
+type finalError string
 
-func (e *finalError) Error() string { return e.text }
+func (e finalError) Error() string { return string(e) }
 
 // try is one attempt.
 func (c *Config) try(ctx context.Context, session *netconn.Session) (net.Conn, error) {
@@ -74,11 +70,8 @@ func (c *Config) try(ctx context.Context, session *netconn.Session) (net.Conn, e
 		return nil, err
 	}
 	conn, err := session.Dial(ctx, raw, netconn.Hello{From: c.Node})
-	if errors.Is(err, netconn.ErrKey) {
-		return nil, fmt.Errorf("who listens there: %w", keyError(err))
-	}
 	if err != nil {
-		return nil, err
+		return nil, keyError(err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	err = c.greet(conn)
@@ -107,7 +100,7 @@ func (c *Config) greet(conn net.Conn) error {
 	case !ok:
 		return errors.New("it does not answer as node 0 does")
 	case r.Text != "":
-		return &finalError{r.Text}
+		return finalError(r.Text)
 	}
 	return nil
 }
