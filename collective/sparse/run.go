@@ -41,8 +41,8 @@ func (r *reduction) merge(ctx context.Context, f *forest) error {
 	if err := r.dealOut(f); err != nil {
 		return r.broken(r.name, err)
 	}
-	j := merge.Job{Tensor: r.state.tensor, Grid: r.grid, Combiner: r.combine, Send: r.in, Recv: r.out, Fill: r.fill,
-		Union: r.union, Deal: r.deal, Thin: r.severalHosts()} // in shared memory bytes are cheaper
+	j := merge.Job{Tensor: r.state.tensor, Grid: r.grid, Op: r.call.Op, DType: r.call.DType, Send: r.in, Recv: r.out,
+		Union: r.union, Thin: r.severalHosts()} // in shared memory bytes are cheaper
 	if r.search != nil {
 		j.Finder = r.search
 	}
@@ -67,9 +67,6 @@ const stripeBytes = 4 << 10
 
 // dealOut gives every tree its part of the blocks.
 func (r *reduction) dealOut(f *forest) (err error) {
-	if r.combine == nil || r.combine.Op() != r.call.Op || r.combine.DType() != r.call.DType {
-		r.combine = block.NewCombiner(r.call.Op, r.call.DType)
-	}
 	grain := max(1, stripeBytes/r.grid.BlockBytes())
 	if r.deal, err = block.NewDeal(f.shares, grain); err != nil {
 		return err

@@ -14,8 +14,6 @@ import (
 type search struct {
 	r     *reduction
 	known int // blocks
-	fill  bool
-	later bool // who writes the result makes zero what is found in out, in r.swept
 	took  time.Duration
 }
 
@@ -34,9 +32,6 @@ func newSearch(r *reduction) *search {
 // Known returns how many blocks, from the first on, were looked at.
 func (s *search) Known() int { return s.known }
 
-// Fill reports whether zeros have to be written to blocks of the result that nobody has.
-func (s *search) Fill() bool { return s.fill }
-
 // Find looks at one more piece, and deals what it finds to the trees.
 func (s *search) Find() {
 	r := s.r
@@ -47,10 +42,7 @@ func (s *search) Find() {
 }
 
 // all looks at everything at once.
-func (s *search) all() {
-	s.find(s.r.grid.Blocks())
-	s.r.fill = s.fill
-}
+func (s *search) all() { s.find(s.r.grid.Blocks()) }
 
 // find looks at so many blocks more. All but the last time they are whole words of a
 // set.
@@ -60,9 +52,9 @@ func (s *search) find(blocks int) {
 	from, to := s.known, min(s.known+blocks, r.grid.Blocks())
 	residue := s.mark(from, to)
 	if !r.inPlace {
-		residue = r.c.Size > 1 && !s.fill && s.sweep(from, to)
+		residue = r.c.Size > 1 && !r.fill && s.sweep(from, to)
 	}
-	s.fill = s.fill || residue
+	r.fill = r.fill || residue
 	s.known = to
 	s.took += time.Since(begun)
 	if s.known == r.grid.Blocks() {
@@ -98,24 +90,25 @@ func words(set block.Set, from, to int) block.Set { return set[from/64 : block.W
 // sweepMost is of how many blocks not being zero, or going to be, a result is filled.
 const sweepMost = 0.25
 
-// sweep makes blocks from to to-1 of out zero where that is little work, and reports
-// whether it was not: results that are mostly zero come to where such a result was
-// before, or to fresh memory, and to read is less work than to write. Nothing of the
-// result is there yet.
+// sweep finds which of the blocks from to to-1 of out are not zero yet, into r.swept, and reports
+// whether they are so many that it is less work to write zeros to all: results that are mostly
+// zero come to where such a result was before, or to fresh memory, and to read is less work than
+// to write. Nothing of the result is there yet.
 func (s *search) sweep(from, to int) (fill bool) {
 	r := s.r
 	if r.stats.UnionDensity > sweepMost {
 		return true
 	}
 	g, out, set := r.piece(from, to), r.grid.Of(r.out, from, to-from), words(r.swept, from, to)
-	if kernel.NonZero(r.call.DType, out, g.Size, set) || part(set.Len(), g.Blocks()) > sweepMost {
-		return true
+	return kernel.NonZero(r.call.DType, out, g.Size, set) || part(set.Len(), g.Blocks()) > sweepMost
+}
+
+// zero writes zeros to what is not zero yet of the blocks that nobody has, when the others are there.
+func (r *reduction) zero() {
+	switch {
+	case r.fill:
+		block.Zero(&r.zeros, r.call.DType, r.grid, r.out, r.union, nil)
+	case !r.inPlace:
+		block.Zero(&r.zeros, r.call.DType, r.grid, r.out, r.union, r.swept)
 	}
-	if s.later {
-		return false
-	}
-	for b, n := set.Run(0); n > 0; b, n = set.Run(b + n) {
-		clear(g.Of(out, b, n))
-	}
-	return false
 }

@@ -61,15 +61,10 @@ func (r *reduction) shareMemory(ctx context.Context, known bool) error {
 		return err
 	}
 	if !known {
-		s := newSearch(r)
-		s.later = true
-		s.all()
+		newSearch(r).all()
 	}
 	job := pool.Job{Grid: r.grid, DType: r.call.DType, Op: r.call.Op, Rank: r.c.Rank, Ranks: r.c.Size, Recv: r.out,
-		Fill: r.fill, Union: r.union}
-	if !r.inPlace && !known {
-		job.Stale = r.swept
-	}
+		Union: r.union}
 	n, err := r.pack()
 	if err == nil {
 		err = r.host.Begin(r.header(0), job, n)

@@ -86,9 +86,9 @@ type reduction struct {
 	find    finder
 	in, out []byte
 	inPlace bool
-	fill    bool      // zeros have to be written to the blocks of out that nobody has
+	fill    bool      // zeros have to be written to all blocks of out that nobody has
 	search  *search   // of this rank's blocks, while the others exchange theirs; nil: they are known
-	union   block.Set // gets the blocks that any rank had; nil: nobody asks
+	union   block.Set // gets the blocks that any rank had
 	stats   Stats
 	name    string // of the call, with its number
 }
@@ -135,26 +135,36 @@ func (r *reduction) take(e *estimate) {
 }
 
 // exchange runs the call in a form. known says that this rank's blocks are found.
-func (r *reduction) exchange(ctx context.Context, f Form, known bool) error {
+func (r *reduction) exchange(ctx context.Context, f Form, known bool) (err error) {
 	if err := r.trim(f); err != nil {
 		return err
 	}
-	switch f {
-	case Dense:
+	if f == Dense {
 		if r.cfg.threshold > 0 {
 			r.cut()
 		}
 		return r.c.Dense(ctx, r.call.DType, r.call.Op, r.in, r.out)
-	case Shared:
-		return r.shareMemory(ctx, known)
 	}
-	if !known {
+	if r.union == nil {
+		r.united = block.Sized(r.united, block.Words(r.grid.Blocks()))
+		clear(r.united)
+		r.union = r.united
+	}
+	if !known && f != Shared {
 		r.search = newSearch(r)
 	}
-	if f == Aggregators {
-		return r.merge(ctx, &r.stars)
+	switch f {
+	case Shared:
+		err = r.shareMemory(ctx, known)
+	case Aggregators:
+		err = r.merge(ctx, &r.stars)
+	default:
+		err = r.merge(ctx, &r.trees)
 	}
-	return r.merge(ctx, &r.trees)
+	if err == nil {
+		r.zero()
+	}
+	return err
 }
 
 // greet begins the call: it tells the other ranks and returns what all told.

@@ -8,6 +8,7 @@ import (
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/collective/sparse/internal/drive"
 	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
@@ -24,14 +25,15 @@ type state struct {
 	host       *drive.Pool // nil until a call in the form Shared
 	tensor     uint32      // number of the latest call
 	set        block.Set
-	swept      block.Set   // of sweep
+	swept      block.Set // of sweep
+	united     block.Set // blocks that any rank has
+	zeros      kernel.Pieces
 	parts      []block.Set // by tree
 	deal       *block.Deal
 	prices     map[int]float64
 	stage      *stage          // nil before the first call on device memory
 	reported   map[choice]bool // by report
-	combine    *block.Combiner
-	sums       []byte // of a rank that serves, in the blocks' places
+	sums       []byte          // of a rank that serves, in the blocks' places
 }
 
 // forest is trees of ranks, to which blocks are dealt by share, and their links.

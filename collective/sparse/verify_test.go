@@ -87,8 +87,7 @@ func wrong(r Reason, tree, rank int, format string, args ...any) *Error {
 // dealer is a block.Deal, or what a test puts in its place.
 type dealer interface {
 	Tree(b int) int
-	Stripe(t, b, end int) (first, past int)
-	Part(s block.Set, t, n int) block.Set
+	Split(s block.Set, from, to int, parts []block.Set)
 }
 
 // Verify reports the first thing that is wrong with p, as an *Error; nil means that in
@@ -222,6 +221,7 @@ func (p *Plan) checkDeal(d dealer, grain int) *Error {
 	}
 	all := block.NewSet(n)
 	all.AddRun(0, n)
+	parts := partsOf(d, all, len(p.Trees), n)
 	total := 0.0
 	for _, s := range p.Shares {
 		total += s
@@ -232,22 +232,9 @@ func (p *Plan) checkDeal(d dealer, grain int) *Error {
 			count[t] > 0 {
 			return wrong(WrongDeal, t, -1, "%d of %d blocks with a share of %.3g", count[t], turn, p.Shares[t]/total)
 		}
-		part, stripes := d.Part(all, t, n), block.NewSet(n)
-		for at := 0; ; {
-			first, past := d.Stripe(t, at, n)
-			if first < 0 {
-				break
-			}
-			if first < at || past <= first || past > n {
-				return wrong(WrongDeal, t, -1, "blocks %d to %d follow block %d", first, past-1, at-1)
-			}
-			stripes.AddRun(first, past-first)
-			at = past
-		}
 		for b := range n {
-			if mine := d.Tree(b) == t; part.Has(b) != mine || stripes.Has(b) != mine {
-				return wrong(WrongDeal, t, -1, "block %d is dealt to tree %d; the parts say %v, the stripes %v", b, d.Tree(b),
-					part.Has(b), stripes.Has(b))
+			if mine := d.Tree(b) == t; parts[t].Has(b) != mine {
+				return wrong(WrongDeal, t, -1, "block %d is dealt to tree %d; the parts say %v", b, d.Tree(b), parts[t].Has(b))
 			}
 		}
 	}

@@ -217,9 +217,8 @@ func TestEveryOtherParentIsRefused(t *testing.T) {
 // oddDeal is a deal in which one thing is wrong.
 type oddDeal struct {
 	*block.Deal
-	tree   func(b int) int
-	stripe func(t, b, end int) (int, int)
-	part   func(s block.Set, t, n int) block.Set
+	tree  func(b int) int
+	split func(parts []block.Set)
 }
 
 func (d *oddDeal) Tree(b int) int {
@@ -229,18 +228,11 @@ func (d *oddDeal) Tree(b int) int {
 	return d.Deal.Tree(b)
 }
 
-func (d *oddDeal) Stripe(t, b, end int) (int, int) {
-	if d.stripe != nil {
-		return d.stripe(t, b, end)
+func (d *oddDeal) Split(s block.Set, from, to int, parts []block.Set) {
+	d.Deal.Split(s, from, to, parts)
+	if d.split != nil {
+		d.split(parts)
 	}
-	return d.Deal.Stripe(t, b, end)
-}
-
-func (d *oddDeal) Part(s block.Set, t, n int) block.Set {
-	if d.part != nil {
-		return d.part(s, t, n)
-	}
-	return d.Deal.Part(s, t, n)
 }
 
 func TestWrongDeals(t *testing.T) {
@@ -255,27 +247,8 @@ func TestWrongDeals(t *testing.T) {
 	for name, odd := range map[string]*oddDeal{
 		"no tree":          {tree: func(int) int { return 3 }},
 		"all to one":       {tree: func(int) int { return 1 }},
-		"a block left out": {part: func(s block.Set, t, n int) block.Set { q := d.Part(s, t, n); q[0] &^= 1 << 7; return q }},
-		"a block twice": {part: func(s block.Set, t, n int) block.Set {
-			q := d.Part(s, t, n)
-			q.Add(9)
-			return q
-		}},
-		"a stripe left out": {stripe: func(t, b, end int) (int, int) {
-			if first, past := d.Stripe(t, b, end); first != 20 {
-				return first, past
-			}
-			return d.Stripe(t, 21, end)
-		}},
-		"a stripe too long": {stripe: func(t, b, end int) (int, int) {
-			first, past := d.Stripe(t, b, end)
-			if first == 20 {
-				past++
-			}
-			return first, past
-		}},
-		"beyond the end": {stripe: func(t, b, end int) (int, int) { return d.Stripe(t, b, end+64) }},
-		"back":           {stripe: func(t, b, end int) (int, int) { return max(0, b-1), b }},
+		"a block left out": {split: func(parts []block.Set) { parts[d.Tree(7)][0] &^= 1 << 7 }},
+		"a block twice":    {split: func(parts []block.Set) { parts[(d.Tree(9)+1)%3].Add(9) }},
 	} {
 		odd.Deal = d
 		if e := p.checkDeal(odd, 1); e == nil || e.Reason != WrongDeal {

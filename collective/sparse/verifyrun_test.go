@@ -56,13 +56,15 @@ func (p *Plan) run(d dealer, has presence, slots int, tamper func(chunkOf) []chu
 			}
 		}
 	}
-	combine := block.NewCombiner(kernel.Sum, kernel.Int64)
+	unions := make([]block.Set, p.Size)
+	for v := range unions {
+		unions[v] = block.NewSet(n)
+	}
 	for i := range p.Trees {
 		r := newTreeRun(p, i, min(slots, p.Slots), tamper)
 		for v := range p.Size {
-			err := r.nodes[v].Begin(merge.Job{Tensor: uint32(i + 1), Grid: grid, Combiner: combine,
-				Blocks: d.Part(sets[v], i, n),
-				Send:   send[v], Recv: recv[v], Fill: true, Deal: dealOf(d), Tree: i})
+			err := r.nodes[v].Begin(merge.Job{Tensor: uint32(i + 1), Grid: grid, Op: kernel.Sum, DType: kernel.Int64,
+				Blocks: partsOf(d, sets[v], len(p.Trees), n)[i], Send: send[v], Recv: recv[v], Union: unions[v]})
 			if err != nil {
 				return wrong(Refused, i, v, "%v", err)
 			}
@@ -71,13 +73,20 @@ func (p *Plan) run(d dealer, has presence, slots int, tamper func(chunkOf) []chu
 			return e
 		}
 	}
+	for v := range p.Size {
+		block.Zero(new(kernel.Pieces), kernel.Int64, grid, recv[v], unions[v], nil)
+	}
 	return compareSums(p, n, has, recv)
 }
 
-// dealOf is d for a Job. What a test has instead does not come so far.
-func dealOf(d dealer) *block.Deal {
-	deal, _ := d.(*block.Deal)
-	return deal
+// partsOf returns what each of the trees carries of the n blocks of s.
+func partsOf(d dealer, s block.Set, trees, n int) []block.Set {
+	parts := make([]block.Set, trees)
+	for i := range parts {
+		parts[i] = block.NewSet(n)
+	}
+	d.Split(s, 0, n, parts)
+	return parts
 }
 
 // compareSums holds the results against the sums.

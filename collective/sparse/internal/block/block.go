@@ -1,8 +1,7 @@
 // Package block cuts a tensor into blocks and knows which of them count: the
 // Grid of a tensor, the Set of its non-zero blocks, the Deal of blocks to
-// several trees, and the Combiner that adds up what ranks sent of one block; and
-// what the protocols have in common: Counts, blocks without their zeros (Thin), and
-// the errors of their messages.
+// several trees, and the zeros around them (Zero); and what the protocols have in
+// common: Counts, blocks without their zeros (Thin), and the errors of their messages.
 //
 // It is the common ground of the two sparse AllReduces, sparse/merge and
 // sparse/pool, and of package sparse, which import it. It finds no blocks

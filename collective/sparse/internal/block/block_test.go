@@ -97,7 +97,7 @@ func TestSetAgainstAListOfBools(t *testing.T) {
 	})
 }
 
-// Every block belongs to one tree; Stripe and Part say the same as Tree; shares
+// Every block belongs to one tree; Split says the same as Tree; shares
 // are kept over a pattern.
 func TestDeal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -124,38 +124,13 @@ func TestDeal(t *testing.T) {
 		d.Split(s, piece, n, parts)
 		union := NewSet(n)
 		for tree := range shares {
-			part := d.Part(s, tree, n)
-			if !slices.Equal(part, parts[tree]) {
-				t.Fatalf("tree %d: Split says %x, Part %x", tree, parts[tree], part)
-			}
+			part := parts[tree]
 			for b := range n {
 				if part.Has(b) != (s.Has(b) && d.Tree(b) == tree) {
 					t.Fatalf("tree %d, block %d: %v", tree, b, part.Has(b))
 				}
 			}
 			union.Union(part)
-			for at, seen := 0, 0; ; {
-				first, past := d.Stripe(tree, at, n)
-				if first < 0 {
-					for ; seen < n; seen++ {
-						if d.Tree(seen) == tree {
-							t.Fatalf("tree %d: block %d is in no stripe", tree, seen)
-						}
-					}
-					break
-				}
-				for ; seen < first; seen++ {
-					if d.Tree(seen) == tree {
-						t.Fatalf("tree %d: block %d is in no stripe", tree, seen)
-					}
-				}
-				for ; seen < past; seen++ {
-					if d.Tree(seen) != tree {
-						t.Fatalf("tree %d: block %d is in its stripe", tree, seen)
-					}
-				}
-				at = past
-			}
 		}
 		if !slices.Equal(union, s) {
 			t.Fatal("the parts are not the whole")
@@ -221,40 +196,18 @@ func TestCombineIsTheDenseReduction(t *testing.T) {
 		if len(srcs) > 0 && r.IntN(2) == 0 {
 			got = srcs[0] // in place
 		}
-		c := NewCombiner(op, dt)
-		if c.Combine(got, srcs, len(srcs) == ranks); !bytes.Equal(got, want) {
+		var p kernel.Pieces
+		p.Add(0, n, len(srcs), len(srcs) < ranks && ZeroCounts(op, dt))
+		for q := range srcs {
+			p.From(q, 0)
+		}
+		if len(srcs) == 0 {
+			clear(got)
+		} else {
+			p.Run(op, dt, got, srcs, false)
+		}
+		if !bytes.Equal(got, want) {
 			t.Fatalf("%v %v of %d ranks, %d of which sent %d bytes", op, dt, ranks, len(srcs), n)
 		}
-		if len(srcs) > 1 {
-			piecewise(t, c, r, srcs, len(srcs) == ranks)
-		}
-	}
-}
-
-// piecewise compares pieces that are combined together with the same ones that are not.
-// The first source is the destination, too.
-func piecewise(t *testing.T, c *Combiner, r *rand.Rand, srcs [][]byte, all bool) {
-	t.Helper()
-	want := bytes.Clone(srcs[0])
-	got := bytes.Clone(want)
-	own := append([][]byte{got}, srcs[1:]...)
-	single := NewCombiner(c.Op(), c.DType())
-	for at := 0; at < len(want); {
-		n := min(4*(1+r.IntN(300)), len(want)-at)
-		parts := [][]byte{bytes.Clone(want[at : at+n])}
-		for _, s := range srcs[1:] {
-			from := 4 * r.IntN((len(s)-n)/4+1)
-			parts = append(parts, s[from:from+n])
-		}
-		c.Later(at, n, len(parts), all)
-		c.From(0, at)
-		for q, p := range parts[1:] {
-			c.From(1+q, cap(srcs[1+q])-cap(p))
-		}
-		single.Combine(want[at:at+n], parts, all)
-		at += n + 4*r.IntN(3)
-	}
-	if c.Flush(got, own); !bytes.Equal(got, want) {
-		t.Fatalf("%v %v: pieces of %d sources are not what they are one by one", c.Op(), c.DType(), len(srcs))
 	}
 }

@@ -1,58 +1,50 @@
 package block
 
-import "github.com/treerun/treerun/internal/kernel"
+import (
+	"math/bits"
 
-// Combiner reduces what ranks have of the same blocks, in a fixed order. It has
-// scratch memory: one goroutine at a time may use it.
-type Combiner struct {
-	op    kernel.Op
-	dtype kernel.DType
-	later kernel.Pieces
-}
+	"github.com/treerun/treerun/internal/kernel"
+)
 
-// NewCombiner returns a Combiner. Preconditions: op and dtype are valid, and op
-// is Sum, Min or Max: a block that is not sent is no factor of a product.
-func NewCombiner(op kernel.Op, dtype kernel.DType) *Combiner {
-	return &Combiner{op: op, dtype: dtype}
-}
+// ZeroCounts reports whether +0, which a block stands for that a rank has not sent, may change what
+// others have of it: + 0 changes no integer.
+func ZeroCounts(op kernel.Op, dt kernel.DType) bool { return op != kernel.Sum || dt.Float() }
 
-// DType returns the element type.
-func (c *Combiner) DType() kernel.DType { return c.dtype }
+// farBytes is how large results are that are written past the caches: larger than the nearest, and
+// nobody reads them soon.
+const farBytes = 4 << 20
 
-// Op returns the operation.
-func (c *Combiner) Op() kernel.Op { return c.op }
+// Far reports whether blocks of a tensor are written past the caches.
+func Far(tensor []byte) bool { return len(tensor) >= farBytes }
 
-// Combine sets dst to the reduction of srcs from the first to the last. all says
-// that every rank's blocks are among them or reduced into one of them; if not,
-// +0 is the last. No srcs are +0. Each is as long as dst, whole elements; dst may
-// be the very memory of one of them. Precondition: no piece waits for Flush.
-func (c *Combiner) Combine(dst []byte, srcs [][]byte, all bool) {
-	if len(srcs) == 0 {
-		clear(dst)
+// listed is how many words of a list of pieces are done at once.
+const listed = 16 << 10
+
+// Zero writes zeros to the blocks of a tensor that are not in union: to all of them, or only to
+// those that are in stale, if that is not nil. list is memory, and empty.
+func Zero(list *kernel.Pieces, dt kernel.DType, g Grid, tensor []byte, union, stale Set) {
+	add := func(b, n, over int) {
+		if from, to := g.Range(b, n); to > from {
+			list.Add(from, to-from, 0, true)
+		}
+		if list.Len() > over {
+			list.Run(kernel.Sum, dt, tensor, nil, Far(tensor))
+			list.Reset()
+		}
+	}
+	if stale == nil {
+		at := 0
+		for b, n := union.Run(0); n > 0; b, n = union.Run(b + n) {
+			add(at, b-at, listed)
+			at = b + n
+		}
+		add(at, g.Blocks()-at, 0)
 		return
 	}
-	c.Later(0, len(dst), len(srcs), all)
-	for q := range srcs {
-		c.From(q, 0)
+	for i, w := range stale {
+		for w &^= union[i]; w != 0; w &= w - 1 {
+			add(64*i+bits.TrailingZeros64(w), 1, listed)
+		}
 	}
-	c.Flush(dst, srcs)
-}
-
-// Later begins a piece that Flush combines: n bytes, whole elements, of the destination
-// from byte at on, of so many sources, which From adds in their order, at least
-// one. all is what it is to Combine.
-func (c *Combiner) Later(at, n, sources int, all bool) {
-	c.later.Add(at, n, sources, !all && (c.op != kernel.Sum || c.dtype.Float())) // + 0 changes no integer
-}
-
-// From adds a source to the piece that Later began: from byte at on of the q-th.
-func (c *Combiner) From(q, at int) { c.later.From(q, at) }
-
-// Flush combines all pieces, which begins no new one: one call for many small ones. dst
-// may be the very memory of a source of which each piece takes the bytes that it becomes.
-func (c *Combiner) Flush(dst []byte, srcs [][]byte) {
-	if c.later.Len() > 0 {
-		c.later.Run(c.op, c.dtype, dst, srcs, false)
-		c.later.Reset()
-	}
+	add(0, 0, 0)
 }

@@ -53,34 +53,6 @@ func NewDeal(shares []float64, grain int) (*Deal, error) {
 // Tree returns which tree carries block b.
 func (d *Deal) Tree(b int) int { return int(d.pattern[b/d.grain%len(d.pattern)]) }
 
-// Stripe returns the first blocks of tree t at or after b that follow each
-// other: the first, and one past the last; -1 and -1 where t carries none
-// before end.
-func (d *Deal) Stripe(t, b, end int) (first, past int) {
-	s := b / d.grain
-	for range d.pattern {
-		if max(b, s*d.grain) >= end {
-			break
-		}
-		if int(d.pattern[s%len(d.pattern)]) == t {
-			return max(b, s*d.grain), min((s+1)*d.grain, end)
-		}
-		s++
-	}
-	return -1, -1
-}
-
-// Part returns the blocks of s, of which there are n, that tree t carries.
-func (d *Deal) Part(s Set, t, n int) Set {
-	part := NewSet(n)
-	for b := s.Next(0); b >= 0 && b < n; b = s.Next(b + 1) {
-		if d.Tree(b) == t {
-			part.Add(b)
-		}
-	}
-	return part
-}
-
 // Split puts those of blocks from to to-1 that are in s into the part of the tree that
 // carries them.
 func (d *Deal) Split(s Set, from, to int, parts []Set) {

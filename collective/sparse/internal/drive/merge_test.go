@@ -22,7 +22,6 @@ type counter struct {
 }
 
 func (c *counter) Known() int { return c.known }
-func (c *counter) Fill() bool { return false }
 func (c *counter) Find() {
 	to := min(c.known+64, c.blocks)
 	for ; c.known < to; c.known++ {
@@ -64,7 +63,7 @@ func newSearchers(t *testing.T) *searchers {
 			data[b<<10] = byte(1 + r)
 		}
 		err = m.Begin(transport.Header{Seq: 1}, merge.Job{Tensor: 1, Grid: s.grid,
-			Combiner: block.NewCombiner(kernel.Sum, kernel.Int32), Send: data, Recv: data, Finder: f}, []block.Set{f.set}, false)
+			Op: kernel.Sum, DType: kernel.Int32, Send: data, Recv: data, Finder: f}, []block.Set{f.set}, false)
 		if err != nil {
 			t.Fatal(err)
 		}

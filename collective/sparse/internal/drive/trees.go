@@ -46,7 +46,7 @@ func (m *Trees) Begin(head transport.Header, j merge.Job, parts []block.Set, inO
 	m.grid, m.finder = j.Grid, j.Finder
 	for i := range m.trees {
 		t := &m.trees[i]
-		j.Tree, j.Blocks = t.number, parts[t.number]
+		j.Blocks = parts[t.number]
 		if inOrder {
 			j.Before = t.before
 		}

@@ -5,20 +5,19 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective/sparse/internal/block"
-	"github.com/treerun/treerun/collective/sparse/internal/sparsetest"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
 // star is a root with leaves whose chunks go over without links between them.
 type star struct {
-	x       *sparsetest.Tensors
+	x       *Tensors
 	nodes   []*Node
 	jobs    []Job
 	windows [][]byte
 }
 
 func newStar(ranks, elements int, density float64) *star {
-	x := sparsetest.New(ranks, block.Grid{Elements: elements, Size: 256}, kernel.Sum, kernel.Float32).Random(seeded(1),
+	x := New(ranks, block.Grid{Elements: elements, Size: 256}, kernel.Sum, kernel.Float32).Random(seeded(1),
 		density)
 	s := &star{x: x}
 	_, recv := x.Buffers(false)
@@ -28,8 +27,8 @@ func newStar(ranks, elements int, density float64) *star {
 			children = ranks - 1
 		}
 		s.nodes = append(s.nodes, NewNode(children, v == 0))
-		s.jobs = append(s.jobs, Job{Grid: x.Grid, Combiner: block.NewCombiner(x.Op, x.DType), Blocks: x.Sets[v],
-			Send: x.Send[v], Recv: recv[v], Fill: true})
+		s.jobs = append(s.jobs, Job{Grid: x.Grid, Op: x.Op, DType: x.DType, Blocks: x.Sets[v],
+			Send: x.Send[v], Recv: recv[v], Union: block.NewSet(x.Grid.Blocks())})
 		s.windows = append(s.windows, make([]byte, 64<<10))
 	}
 	return s
@@ -79,6 +78,7 @@ func TestNoAllocation(t *testing.T) {
 	}
 	want := s.x.WantAlong([]int{-1, 0, 0, 0})
 	for v, j := range s.jobs {
+		zeroed(j.Grid, j.Recv, j.Union)
 		if d := s.x.Differ(v, j.Recv, want); d != "" {
 			t.Error(d)
 		}

@@ -23,11 +23,9 @@ func (n *Node) Down(p []byte) error {
 		c.body = n.store(r, c.body)
 	}
 	n.parts = append(n.parts[:0], n.job.Send, n.job.Recv)
-	n.job.Combiner.Flush(n.job.Recv, n.parts)
+	n.later.Run(n.job.Op, n.job.DType, n.job.Recv, n.parts, false)
+	n.later.Reset()
 	n.promise = int(c.next)
-	if n.promise == infinity {
-		n.fill(n.job.Grid.Blocks())
-	}
 	return nil
 }
 
@@ -48,7 +46,7 @@ func (n *Node) allowed(c *chunk) error {
 			n.promise)
 	}
 	own := n.gone()
-	at := n.filled
+	at := n.final
 	for _, r := range c.runs {
 		if b := own.Next(at); b >= 0 && b < r.first {
 			return fmt.Errorf("%w: block %d, which this rank sent, is not in the result", block.ErrProtocol, b)
@@ -88,8 +86,7 @@ func (n *Node) gone() block.Set {
 // store makes a run of the result final and returns the rest of the body.
 func (n *Node) store(r run, body []byte) []byte {
 	j := &n.job
-	n.fill(r.first)
-	n.filled = r.first + r.n
+	n.final = r.first + r.n
 	n.know(r.first, r.n)
 	dst := j.Grid.Of(j.Recv, r.first, r.n)
 	switch {
@@ -120,13 +117,12 @@ func (n *Node) know(first, blocks int) {
 
 // keep makes what this rank sent up, and nobody above added to, the result.
 func (n *Node) keep(r run) {
-	j := &n.job
-	from, to := j.Grid.Range(r.first, r.n)
-	j.Combiner.Later(from, to-from, 1, false)
+	from, to := n.job.Grid.Range(r.first, r.n)
+	n.later.Add(from, to-from, 1, block.ZeroCounts(n.job.Op, n.job.DType))
 	if n.children == 0 {
-		j.Combiner.From(0, from) // of Send
+		n.later.From(0, from) // of Send
 	} else {
-		j.Combiner.From(1, from) // of Recv
+		n.later.From(1, from) // of Recv
 	}
 }
 

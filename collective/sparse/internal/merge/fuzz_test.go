@@ -8,30 +8,29 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective/sparse/internal/block"
-	"github.com/treerun/treerun/collective/sparse/internal/sparsetest"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
 // fuzzed are tensors of 3 ranks with a last block that is shorter.
-func fuzzed() *sparsetest.Tensors {
-	return sparsetest.New(3, block.Grid{Elements: 43, Size: 4}, kernel.Sum, kernel.Float32).Random(seeded(1), 0.5)
+func fuzzed() *Tensors {
+	return New(3, block.Grid{Elements: 43, Size: 4}, kernel.Sum, kernel.Float32).Random(seeded(1), 0.5)
 }
 
 // middle returns the middle rank of a chain of three, which has the others as
 // parent and child.
-func middle(t testing.TB, x *sparsetest.Tensors) *Node {
+func middle(t testing.TB, x *Tensors) *Node {
 	t.Helper()
 	_, recv := x.Buffers(false)
 	n := NewNode(1, false)
-	if err := n.Begin(Job{Tensor: 1, Grid: x.Grid, Combiner: block.NewCombiner(x.Op, x.DType), Blocks: x.Sets[1],
-		Send: x.Send[1], Recv: recv[1], Fill: true}); err != nil {
+	if err := n.Begin(Job{Tensor: 1, Grid: x.Grid, Op: x.Op, DType: x.DType, Blocks: x.Sets[1],
+		Send: x.Send[1], Recv: recv[1]}); err != nil {
 		t.Fatal(err)
 	}
 	return n
 }
 
 // sends returns the chunks that rank v of the chain 0 - 1 - 2 composes for rank 1.
-func sends(t testing.TB, x *sparsetest.Tensors, v, window int) (chunks [][]byte) {
+func sends(t testing.TB, x *Tensors, v, window int) (chunks [][]byte) {
 	t.Helper()
 	tree := newTree([]int{-1, 0, 1}, 1, window)
 	send, recv := x.Buffers(false)
@@ -220,12 +219,12 @@ func TestResultsThatAreRefused(t *testing.T) {
 		"end missing":     {chunk(infinity, run{3, 1, false}), "block 4, which this rank sent"},
 		"keeps another's": {chunk(infinity, run{2, 3, true}), "which this rank has not sent"},
 	} {
-		x := sparsetest.New(2, block.Grid{Elements: 40, Size: 4}, kernel.Sum, kernel.Float32)
+		x := New(2, block.Grid{Elements: 40, Size: 4}, kernel.Sum, kernel.Float32)
 		x.Put(1, 3, seeded(1))
 		x.Put(1, 4, seeded(1))
 		leaf := NewNode(0, false)
-		if err := leaf.Begin(Job{Tensor: 1, Grid: g, Combiner: block.NewCombiner(x.Op, x.DType), Blocks: x.Sets[1],
-			Send: x.Send[1], Recv: make([]byte, 160), Fill: true}); err != nil {
+		if err := leaf.Begin(Job{Tensor: 1, Grid: g, Op: x.Op, DType: x.DType, Blocks: x.Sets[1],
+			Send: x.Send[1], Recv: make([]byte, 160)}); err != nil {
 			t.Fatal(err)
 		}
 		if leaf.Up(make([]byte, 1000)) == 0 {
@@ -246,7 +245,7 @@ func TestResultsThatAreRefused(t *testing.T) {
 
 func TestBeginRefuses(t *testing.T) {
 	x := fuzzed()
-	good := Job{Tensor: 1, Grid: x.Grid, Combiner: block.NewCombiner(x.Op, x.DType), Blocks: x.Sets[1], Send: x.Send[1],
+	good := Job{Tensor: 1, Grid: x.Grid, Op: x.Op, DType: x.DType, Blocks: x.Sets[1], Send: x.Send[1],
 		Recv: make([]byte, x.Grid.Bytes())}
 	for i, change := range []func(*Job){
 		func(j *Job) { j.Grid.Size = 0 },

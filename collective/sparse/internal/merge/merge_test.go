@@ -7,17 +7,16 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective/sparse/internal/block"
-	"github.com/treerun/treerun/collective/sparse/internal/sparsetest"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
 func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
 
 // random returns tensors of any type, density and length.
-func random(ranks int, r *rand.Rand) *sparsetest.Tensors {
+func random(ranks int, r *rand.Rand) *Tensors {
 	g := block.Grid{Elements: r.IntN(300), Size: 1 + r.IntN(6)}
-	dt, op := sparsetest.Types[r.IntN(6)], sparsetest.Ops[r.IntN(3)]
-	return sparsetest.New(ranks, g, op, dt).Random(r, r.Float64(), r.Float64()*0.1)
+	dt, op := Types[r.IntN(6)], Ops[r.IntN(3)]
+	return New(ranks, g, op, dt).Random(r, r.Float64(), r.Float64()*0.1)
 }
 
 // shapes are trees of n ranks: a chain from its end and from its middle, a star,
@@ -40,7 +39,7 @@ func TestCases(t *testing.T) {
 	for _, ranks := range []int{1, 2, 3, 7} {
 		r := seeded(uint64(ranks))
 		for name, parent := range shapes(ranks, r) {
-			for _, c := range sparsetest.Cases(ranks, 4, 60) {
+			for _, c := range Cases(ranks, 4, 60) {
 				t.Run(fmt.Sprintf("%d ranks, %s, %s", ranks, name, c.Name), func(t *testing.T) {
 					tree := newTree(parent, 2, 150)
 					tree.allReduce(t, 1, c.Tensors, r, false)
@@ -55,7 +54,7 @@ func TestTensorAfterTensor(t *testing.T) {
 	for _, ranks := range []int{1, 2, 5} {
 		r := seeded(uint64(ranks))
 		tree := newTree(randomTree(ranks, r), 2, 100)
-		for i, c := range sparsetest.TwoOnOneSlot(ranks) {
+		for i, c := range TwoOnOneSlot(ranks) {
 			tree.allReduce(t, uint32(i), c.Tensors, r, i%2 == 0)
 		}
 	}
@@ -94,6 +93,13 @@ func TestSeveralTrees(t *testing.T) {
 			trees[i].begin(t, 7, x, recv, send, d, i)
 		}
 		drive(t, r, trees...)
+		for v := range recv {
+			union := block.NewSet(x.Grid.Blocks())
+			for _, tree := range trees {
+				union.Union(tree.nodes[v].job.Union)
+			}
+			zeroed(x.Grid, recv[v], union)
+		}
 		for b := range x.Grid.Blocks() {
 			from, to := x.Grid.Range(b, 1)
 			want := x.WantAlong(trees[d.Tree(b)].parent)
@@ -109,10 +115,10 @@ func TestSeveralTrees(t *testing.T) {
 
 // counted runs an AllReduce of 200 blocks of 16 bytes and returns what ranks
 // counted.
-func counted(t *testing.T, parent []int, put func(x *sparsetest.Tensors, r *rand.Rand)) []block.Counts {
+func counted(t *testing.T, parent []int, put func(x *Tensors, r *rand.Rand)) []block.Counts {
 	t.Helper()
 	r := seeded(1)
-	x := sparsetest.New(len(parent), block.Grid{Elements: 800, Size: 4}, kernel.Sum, kernel.Float32)
+	x := New(len(parent), block.Grid{Elements: 800, Size: 4}, kernel.Sum, kernel.Float32)
 	put(x, r)
 	tree := newTree(parent, 2, 1<<20)
 	tree.allReduce(t, 1, x, r, false)
@@ -127,7 +133,7 @@ func counted(t *testing.T, parent []int, put func(x *sparsetest.Tensors, r *rand
 // up over it alone.
 func TestWhatAnEdgeCarries(t *testing.T) {
 	// 0 - 1 - 2, 0 is the root; 2 has blocks 0 to 9, 1 has 5 to 14, 0 has 100 to 104.
-	all := counted(t, []int{-1, 0, 1}, func(x *sparsetest.Tensors, r *rand.Rand) {
+	all := counted(t, []int{-1, 0, 1}, func(x *Tensors, r *rand.Rand) {
 		for b := range 10 {
 			x.Put(2, b, r)
 			x.Put(1, 5+b, r)
@@ -153,7 +159,7 @@ func TestWhatAnEdgeCarries(t *testing.T) {
 // A block goes back to nobody who alone had it: disjoint tensors on a star cost
 // the root what the others lack, and no more.
 func TestOnlyOwnerGetsNothingBack(t *testing.T) {
-	all := counted(t, []int{-1, 0, 0, 0}, func(x *sparsetest.Tensors, r *rand.Rand) {
+	all := counted(t, []int{-1, 0, 0, 0}, func(x *Tensors, r *rand.Rand) {
 		for v := 1; v < 4; v++ {
 			for b := range 10 {
 				x.Put(v, 40*v+b, r)
@@ -168,7 +174,7 @@ func TestOnlyOwnerGetsNothingBack(t *testing.T) {
 // Where the union is full a stream is one run: eight bytes beside the blocks of a
 // chunk, and the same chunk for all children.
 func TestFullUnionIsOneRun(t *testing.T) {
-	all := counted(t, []int{-1, 0, 0}, func(x *sparsetest.Tensors, r *rand.Rand) { x.Random(r, 1) })
+	all := counted(t, []int{-1, 0, 0}, func(x *Tensors, r *rand.Rand) { x.Random(r, 1) })
 	for v := 1; v < 3; v++ {
 		c := all[v]
 		if over := c.SentBytes - 800*4; c.SentBlocks != 200 || over != c.SentChunks*(HeaderBytes+RunBytes) {
@@ -182,7 +188,7 @@ func TestFullUnionIsOneRun(t *testing.T) {
 
 // A worker that is a leaf sends its blocks, once, and headers.
 func TestALeafSendsItsBlocksOnce(t *testing.T) {
-	all := counted(t, []int{-1, 0}, func(x *sparsetest.Tensors, r *rand.Rand) { x.Random(r, 0.2) })
+	all := counted(t, []int{-1, 0}, func(x *Tensors, r *rand.Rand) { x.Random(r, 0.2) })
 	if c := all[1]; c.SentBytes > c.SentBlocks*(16+RunBytes)+c.SentChunks*HeaderBytes {
 		t.Errorf("%+v", c)
 	}
@@ -194,7 +200,7 @@ func TestThinBlocks(t *testing.T) {
 	for seed := range uint64(20) {
 		r := seeded(seed)
 		ranks := 2 + r.IntN(5)
-		x := sparsetest.New(ranks, block.Grid{Elements: 20_011, Size: 256}, kernel.Sum, kernel.Float32)
+		x := New(ranks, block.Grid{Elements: 20_011, Size: 256}, kernel.Sum, kernel.Float32)
 		sent, whole := 0, 0
 		for v := range ranks {
 			for b := range x.Grid.Blocks() {
@@ -243,13 +249,15 @@ func TestServedStars(t *testing.T) {
 			}
 		}
 		tree := newTree(parent[:len(order)], 2, 300)
+		var unions []block.Set
 		for k, v := range order {
-			j := Job{Tensor: 1, Grid: x.Grid, Combiner: block.NewCombiner(x.Op, x.DType), Fill: v >= 0}
+			j := Job{Tensor: 1, Grid: x.Grid, Op: x.Op, DType: x.DType, Union: block.NewSet(x.Grid.Blocks())}
 			if v < 0 {
 				j.Blocks, j.Recv = block.NewSet(x.Grid.Blocks()), make([]byte, x.Grid.Bytes())
 			} else {
 				j.Blocks, j.Send, j.Recv, j.Before = x.Sets[v], x.Send[v], recv[v], v
 			}
+			unions = append(unions, j.Union)
 			if err := tree.nodes[k].Begin(j); err != nil {
 				t.Fatal(err)
 			}
@@ -257,6 +265,7 @@ func TestServedStars(t *testing.T) {
 		}
 		drive(t, r, tree)
 		for v := range recv {
+			zeroed(x.Grid, recv[v], unions[0])
 			if d := x.Differ(v, recv[v], x.Want()); d != "" {
 				t.Fatalf("seed %d, serves %v: %s", seed, serves, d)
 			}

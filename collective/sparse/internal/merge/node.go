@@ -4,26 +4,23 @@ import (
 	"fmt"
 
 	"github.com/treerun/treerun/collective/sparse/internal/block"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // Job is one tensor, or the part of it that one tree carries, as one rank of the
 // tree has it.
 type Job struct {
-	Tensor   uint32 // its number, the same on all ranks
-	Grid     block.Grid
-	Combiner *block.Combiner // of this rank; may be shared by its Nodes
-	Blocks   block.Set       // the non-zero blocks of Send, of those that the tree carries
-	Send     []byte          // the tensor; only read. Nil at a root that only adds up what others have
-	Thin     bool            // blocks travel without their zeros where they have many
-	Before   int             // how many children's blocks are added before own ones
-	Recv     []byte          // gets the result, partial ones before it; may be the very memory of Send
-	// Fill has zeros written to the blocks of Recv that nobody has, of those that
-	// the tree carries. Without it they must hold zeros already.
-	Fill bool
+	Tensor uint32 // its number, the same on all ranks
+	Grid   block.Grid
+	Op     kernel.Op
+	DType  kernel.DType
+	Blocks block.Set // the non-zero blocks of Send, of those that the tree carries
+	Send   []byte    // the tensor; only read. Nil at a root that only adds up what others have
+	Thin   bool      // blocks travel without their zeros where they have many
+	Before int       // how many children's blocks are added before own ones
+	Recv   []byte    // gets the blocks of the result, partial ones before; may be the very memory of Send
 	// Union gets the blocks of the result that the tree carried; nil: nobody asks.
 	Union block.Set
-	Deal  *block.Deal // which blocks the tree carries; nil: all
-	Tree  int         // its number in Deal
 	// Finder puts blocks into Blocks while others travel; nil: they are all there.
 	Finder Finder
 }
@@ -34,8 +31,6 @@ type Finder interface {
 	Known() int
 	// Find looks at some more. Precondition: not all are known.
 	Find()
-	// Fill is what Job.Fill says, for blocks that are known.
-	Fill() bool
 }
 
 // Node is one rank's place in one tree. It goes from Job to Job (Begin). One
@@ -64,6 +59,7 @@ type Node struct {
 	sole  []uint16  // by block: 1 + the child that alone had it, 0 otherwise; valid for merged blocks
 	have  block.Set // blocks merged here
 	parts [][]byte  // scratch: what is reduced
+	later kernel.Pieces
 
 	merged []result // runs for the parent, in Recv
 	up     outlet   // how far they have been sent
@@ -73,7 +69,7 @@ type Node struct {
 	log      []result // what goes down, as far as it is known
 	promise  int      // which block of the result comes after the log, past the last at the end
 	heard    bool     // the parent has sent a chunk
-	filled   int      // blocks of Recv below it have their final value
+	final    int      // blocks of the result before it are in Recv
 	down     []outlet // by child
 	incoming []run    // memory for a chunk of the parent
 	outgoing []run    // memory for a chunk to write
@@ -111,7 +107,8 @@ func NewNode(children int, root bool) *Node {
 }
 
 // Begin starts a Job. Preconditions: that before it is Done; Send and Recv have
-// the bytes of the Grid, Blocks its words, and the Combiner its element type.
+// the bytes of the Grid, Blocks its words; Op is Sum, Min or Max: a block that is not sent is no
+// factor of a product.
 func (n *Node) Begin(j Job) error {
 	if err := j.Grid.Validate(); err != nil {
 		return err
@@ -134,7 +131,7 @@ func (n *Node) Begin(j Job) error {
 		clear(n.have)
 	}
 	n.merged, n.up, n.upNext, n.upEnd = n.merged[:0], outlet{}, 0, n.root
-	n.log, n.promise, n.heard, n.filled = n.log[:0], 0, n.root, 0
+	n.log, n.promise, n.heard, n.final = n.log[:0], 0, n.root, 0
 	n.down = block.Sized(n.down, n.children)
 	clear(n.down)
 	return nil
@@ -143,7 +140,7 @@ func (n *Node) Begin(j Job) error {
 // Done reports whether Recv has the result and everything was composed that
 // others wait for.
 func (n *Node) Done() bool {
-	if !n.upEnd || n.filled < n.job.Grid.Blocks() || n.promise < infinity {
+	if !n.upEnd || n.promise < infinity {
 		return false
 	}
 	for _, d := range n.down {
@@ -156,28 +153,6 @@ func (n *Node) Done() bool {
 
 // Counts returns what was sent and received since Begin.
 func (n *Node) Counts() block.Counts { return n.counts }
-
-// fill writes zeros to the blocks before block b that are not final yet, of
-// those that the tree carries.
-func (n *Node) fill(b int) {
-	j := &n.job
-	from := n.filled
-	n.filled = b
-	switch {
-	case from >= b || !j.Fill && (j.Finder == nil || !j.Finder.Fill()):
-	case j.Deal == nil:
-		clear(j.Grid.Of(j.Recv, from, b-from))
-	default:
-		for from < b {
-			first, past := j.Deal.Stripe(j.Tree, from, b)
-			if first < 0 {
-				return
-			}
-			clear(j.Grid.Of(j.Recv, first, past-first))
-			from = past
-		}
-	}
-}
 
 func (n *Node) refuse(who string, err error) error {
 	return fmt.Errorf("merge: tensor %d, chunk of %s: %w", n.job.Tensor, who, err)

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective/sparse/internal/block"
-	"github.com/treerun/treerun/collective/sparse/internal/sparsetest"
 )
 
 // tree runs a Node for every rank of a tree, over links of so many slots.
@@ -40,19 +39,19 @@ func newTree(parent []int, slots, window int) *tree {
 }
 
 // begin starts the job of one tree; recv is shared by the trees of a Deal.
-func (t *tree) begin(tb testing.TB, number uint32, x *sparsetest.Tensors, recv [][]byte, send [][]byte, d *block.Deal,
+func (t *tree) begin(tb testing.TB, number uint32, x *Tensors, recv [][]byte, send [][]byte, d *block.Deal,
 	which int) {
 	tb.Helper()
 	for v, n := range t.nodes {
 		set := x.Sets[v]
 		if d != nil {
-			set = d.Part(set, which, x.Grid.Blocks())
+			set = partOf(d, set, which, x.Grid.Blocks())
 		}
-		j := Job{Tensor: number, Grid: x.Grid, Combiner: block.NewCombiner(x.Op, x.DType), Blocks: set, Send: send[v],
-			Recv: recv[v], Fill: true, Deal: d, Tree: which, Thin: v%2 == 0}
+		j := Job{Tensor: number, Grid: x.Grid, Op: x.Op, DType: x.DType, Blocks: set, Send: send[v],
+			Recv: recv[v], Union: block.NewSet(x.Grid.Blocks()), Thin: v%2 == 0}
 		if v%3 != 0 { // some find their blocks on the way
 			f := &slowFinder{all: set, found: block.NewSet(x.Grid.Blocks()), blocks: x.Grid.Blocks(), piece: v + int(number)%5}
-			j.Blocks, j.Fill, j.Finder = f.found, false, f
+			j.Blocks, j.Finder = f.found, f
 		}
 		if err := n.Begin(j); err != nil {
 			tb.Fatal(err)
@@ -70,7 +69,6 @@ type slowFinder struct {
 }
 
 func (f *slowFinder) Known() int { return f.known }
-func (f *slowFinder) Fill() bool { return true }
 
 func (f *slowFinder) Find() {
 	for range f.piece {
@@ -95,7 +93,7 @@ func (t *tree) step(tb testing.TB, v, what int) bool {
 		for i, c := range t.kids[v] {
 			if len(t.up[c]) > 0 && n.Hungry(i) {
 				for j := range t.held[c] {
-					t.held[c][j] = sparsetest.Garbage // a chunk that is done with is not read again
+					t.held[c][j] = Garbage // a chunk that is done with is not read again
 				}
 				t.held[c] = t.up[c][0]
 				t.up[c] = t.up[c][1:]
@@ -199,13 +197,14 @@ func drive(tb testing.TB, r *rand.Rand, trees ...*tree) {
 }
 
 // allReduce runs x along one tree and holds the result against the oracle.
-func (t *tree) allReduce(tb testing.TB, number uint32, x *sparsetest.Tensors, r *rand.Rand, inPlace bool) {
+func (t *tree) allReduce(tb testing.TB, number uint32, x *Tensors, r *rand.Rand, inPlace bool) {
 	tb.Helper()
 	send, recv := x.Buffers(inPlace)
 	t.begin(tb, number, x, recv, send, nil, 0)
 	drive(tb, r, t)
 	want := x.WantAlong(t.parent)
 	for v := range recv {
+		zeroed(x.Grid, recv[v], t.nodes[v].job.Union)
 		if d := x.Differ(v, recv[v], want); d != "" {
 			tb.Fatal(d)
 		}
@@ -213,6 +212,26 @@ func (t *tree) allReduce(tb testing.TB, number uint32, x *sparsetest.Tensors, r 
 			tb.Fatalf("rank %d: its tensor was written to", v)
 		}
 	}
+}
+
+// zeroed makes the blocks of a result zero that no rank has, which a Node does not touch.
+func zeroed(g block.Grid, recv []byte, union block.Set) {
+	for b := range g.Blocks() {
+		if !union.Has(b) {
+			clear(g.Of(recv, b, 1))
+		}
+	}
+}
+
+// partOf returns the blocks of s, of which there are n, that a tree carries.
+func partOf(d *block.Deal, s block.Set, tree, n int) block.Set {
+	part := block.NewSet(n)
+	for b := range n {
+		if s.Has(b) && d.Tree(b) == tree {
+			part.Add(b)
+		}
+	}
+	return part
 }
 
 // randomTree returns the parents of a random tree.

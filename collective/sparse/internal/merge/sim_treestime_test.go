@@ -111,9 +111,15 @@ func treesTime(w *Workload, m Machine, f Forest) (Result, error) {
 			if r.places[t][v].node == nil {
 				continue
 			}
+			part := block.NewSet(w.Blocks)
+			for b := sets[v].Next(0); b >= 0; b = sets[v].Next(b + 1) {
+				if deal.Tree(b) == t {
+					part.Add(b)
+				}
+			}
 			job := merge.Job{Tensor: 1, Grid: block.Grid{Elements: w.Blocks * width, Size: width, Width: 1},
-				Combiner: block.NewCombiner(kernel.Sum, kernel.Uint8), Blocks: deal.Part(sets[v], t, w.Blocks), Send: send[v],
-				Recv: recv[v], Deal: deal, Tree: t}
+				Op: kernel.Sum, DType: kernel.Uint8, Blocks: part, Send: send[v],
+				Recv: recv[v]}
 			if err := r.places[t][v].node.Begin(job); err != nil {
 				return Result{}, err
 			}

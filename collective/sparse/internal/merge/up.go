@@ -132,7 +132,8 @@ func (n *Node) flush() {
 	for i := range n.in[1:] {
 		n.parts = append(n.parts, n.in[1+i].whole)
 	}
-	n.job.Combiner.Flush(n.job.Recv, n.parts)
+	n.later.Run(n.job.Op, n.job.DType, n.job.Recv, n.parts, false)
+	n.later.Reset()
 }
 
 // merge is Merge up to the reductions, of which it notes what they are.
@@ -140,9 +141,8 @@ func (n *Node) merge(limit int) (any bool) {
 	for limit > 0 {
 		b := n.least()
 		if b == infinity {
-			if blocks := n.job.Grid.Blocks(); n.root && (n.promise != infinity || n.filled < blocks) {
+			if n.root && n.promise != infinity {
 				n.promise = infinity
-				n.fill(blocks)
 				return true
 			}
 			return any
@@ -185,7 +185,7 @@ func (n *Node) note(b, blocks int) {
 	if j.Send == nil {
 		all-- // this rank has no block, not even of zeros
 	}
-	j.Combiner.Later(from, to-from, sources, sources == all)
+	n.later.Add(from, to-from, sources, sources < all && block.ZeroCounts(j.Op, j.DType))
 	for k := range n.in {
 		i := n.input(k)
 		in := &n.in[i]
@@ -193,9 +193,9 @@ func (n *Node) note(b, blocks int) {
 		case in.at != b:
 			continue
 		case i == 0:
-			j.Combiner.From(0, from)
+			n.later.From(0, from)
 		default:
-			j.Combiner.From(i, len(in.whole)-len(in.body))
+			n.later.From(i, len(in.whole)-len(in.body))
 		}
 		in.take(blocks, to-from)
 	}
@@ -204,8 +204,6 @@ func (n *Node) note(b, blocks int) {
 		sole = uint16(last) // 0 for the own block
 	}
 	if n.root {
-		n.fill(b)
-		n.filled = b + blocks
 		n.know(b, blocks)
 		n.log = appended(n.log, result{b, blocks, sole})
 		n.promise = n.least()

@@ -76,6 +76,7 @@ func TestSum(t *testing.T) {
 		}
 		sums, results := make([]Sum, ranks), make([][]byte, ranks)
 		recvs, unions := make([][]byte, ranks), make([]block.Set, ranks)
+		var olds []block.Set
 		for q := range ranks {
 			recvs[q], unions[q] = make([]byte, g.Bytes()), block.NewSet(g.Blocks())
 			old := block.NewSet(g.Blocks())
@@ -85,10 +86,8 @@ func TestSum(t *testing.T) {
 					old.Add(b)
 				}
 			}
-			j := Job{Grid: g, DType: dt, Op: op, Rank: q, Ranks: ranks, Recv: recvs[q], Fill: fill, Union: unions[q]}
-			if stale {
-				j.Stale = old
-			}
+			j := Job{Grid: g, DType: dt, Op: op, Rank: q, Ranks: ranks, Recv: recvs[q], Union: unions[q]}
+			olds = append(olds, old)
 			if err := sums[q].Begin(j); err != nil {
 				t.Fatal(err)
 			}
@@ -113,6 +112,11 @@ func TestSum(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			var list kernel.Pieces
+			if fill {
+				olds[q] = nil
+			}
+			block.Zero(&list, dt, g, recvs[q], unions[q], olds[q])
 			if !bytes.Equal(recvs[q], want) {
 				t.Fatalf("rank %d has %x, want %x", q, recvs[q], want)
 			}
@@ -131,7 +135,7 @@ func TestFewAreNotDealt(t *testing.T) {
 		set.AddRun(0, c.blocks)
 		var s Sum
 		if err := s.Begin(Job{Grid: g, DType: kernel.Float32, Op: kernel.Sum, Ranks: 4,
-			Recv: make([]byte, g.Bytes())}); err != nil {
+			Recv: make([]byte, g.Bytes()), Union: block.NewSet(g.Blocks())}); err != nil {
 			t.Fatal(err)
 		}
 		part := pack(t, g, make([]byte, g.Bytes()), set)
@@ -158,7 +162,7 @@ func TestRefused(t *testing.T) {
 		t.Error("a result of another length is taken")
 	}
 	if err := s.Begin(Job{Grid: g, DType: kernel.Float32, Op: kernel.Sum, Rank: 1, Ranks: 2,
-		Recv: make([]byte, g.Bytes())}); err != nil {
+		Recv: make([]byte, g.Bytes()), Union: block.NewSet(g.Blocks())}); err != nil {
 		t.Fatal(err)
 	}
 	beyond := slices.Clone(good)
@@ -190,7 +194,7 @@ func FuzzPart(f *testing.F) {
 	f.Fuzz(func(t *testing.T, part []byte) {
 		var s Sum
 		if err := s.Begin(Job{Grid: g, DType: kernel.Int32, Op: kernel.Max, Ranks: 2, Recv: make([]byte, g.Bytes()),
-			Fill: true}); err != nil {
+			Union: block.NewSet(g.Blocks())}); err != nil {
 			t.Fatal(err)
 		}
 		if err := errors.Join(s.Take(0, part), s.Take(1, part)); err != nil {

@@ -19,13 +19,7 @@ type Job struct {
 	Rank, Ranks int
 	Recv        []byte // where the result goes, as long as the tensor
 
-	// Fill has zeros written to all blocks of Recv that nobody has; else Stale has
-	// them written to those of them that are in it; nil: none.
-	Fill  bool
-	Stale block.Set
-
-	// Union gets the blocks that any rank has; nil: nobody asks.
-	Union block.Set
+	Union block.Set // gets the blocks that any rank has
 }
 
 // Sum adds up the parts of all ranks on one of them. It is used again for one call
@@ -36,7 +30,6 @@ type Sum struct {
 	sets   []block.Set // by rank
 	before [][]uint32  // by rank, by word: its blocks in earlier words
 	blocks [][]byte    // by rank: behind the head
-	union  block.Set
 	dealt  block.Set
 	rest   block.Set // of union, without dealt
 	starts []int     // by rank, and one more: the block at which its share of the dealt begins
@@ -49,18 +42,20 @@ type Sum struct {
 
 // Begin starts a call. The Job is good until the call ends.
 func (s *Sum) Begin(j Job) error {
-	if j.Ranks < 1 || j.Ranks > MostRanks || j.Rank < 0 || j.Rank >= j.Ranks || len(j.Recv) != j.Grid.Bytes() {
-		return fmt.Errorf("pool: rank %d of %d, a result of %d bytes for %d", j.Rank, j.Ranks, len(j.Recv), j.Grid.Bytes())
+	words := block.Words(j.Grid.Blocks())
+	if j.Ranks < 1 || j.Ranks > MostRanks || j.Rank < 0 || j.Rank >= j.Ranks || len(j.Recv) != j.Grid.Bytes() ||
+		len(j.Union) != words {
+		return fmt.Errorf("pool: rank %d of %d, a result of %d bytes for %d, %d words of blocks", j.Rank, j.Ranks,
+			len(j.Recv), j.Grid.Bytes(), len(j.Union))
 	}
 	s.job = j
-	words := block.Words(j.Grid.Blocks())
 	for len(s.sets) < j.Ranks {
 		s.sets, s.before, s.blocks = append(s.sets, nil), append(s.before, nil), append(s.blocks, nil)
 	}
 	for q := range j.Ranks {
 		s.sets[q], s.before[q] = block.Sized(s.sets[q], words), block.Sized(s.before[q], words)
 	}
-	s.union, s.dealt, s.rest = block.Sized(s.union, words), block.Sized(s.dealt, words), block.Sized(s.rest, words)
+	s.dealt, s.rest = block.Sized(s.dealt, words), block.Sized(s.rest, words)
 	return nil
 }
 
@@ -88,7 +83,7 @@ const (
 // on all ranks.
 func (s *Sum) Deal() {
 	saved := 0
-	for i := range s.union {
+	for i := range s.job.Union {
 		var one, two, three uint64 // had by so many, at least
 		more := 0
 		for q := range s.job.Ranks {
@@ -97,7 +92,7 @@ func (s *Sum) Deal() {
 			two |= one & w
 			one |= w
 		}
-		s.union[i], s.dealt[i] = one, three
+		s.job.Union[i], s.dealt[i] = one, three
 		if three != 0 {
 			for q := range s.job.Ranks {
 				more += bits.OnesCount64(s.sets[q][i] & three)
@@ -111,9 +106,6 @@ func (s *Sum) Deal() {
 	}
 	if saved*s.job.Grid.BlockBytes() < least {
 		clear(s.dealt)
-	}
-	if s.job.Union != nil {
-		copy(s.job.Union, s.union)
 	}
 	s.share()
 }
@@ -147,7 +139,7 @@ func (s *Sum) share() {
 func (s *Sum) Dealt() int { return s.total }
 
 // Union returns how many blocks any rank has.
-func (s *Sum) Union() int { return s.union.Len() }
+func (s *Sum) Union() int { return s.job.Union.Len() }
 
 // Share returns how many blocks rank r has to add up for all, and how long they are.
 func (s *Sum) Share(r int) (blocks, bytes int) {
@@ -170,47 +162,12 @@ func (s *Sum) Reduce(dst []byte) {
 	})
 }
 
-// Fold adds up the blocks that are not dealt into Recv, and writes zeros to those that
-// nobody has, as the Job says.
+// Fold adds up the blocks that are not dealt into Recv.
 func (s *Sum) Fold() {
 	for i, d := range s.dealt {
-		s.rest[i] = s.union[i] &^ d
+		s.rest[i] = s.job.Union[i] &^ d
 	}
-	s.each(s.rest, 0, s.job.Grid.Blocks(), s.job.Recv, s.far(), func(from, _ int) int { return from })
-	s.zero()
-}
-
-// far reports whether results are written past the caches: they are larger than the
-// nearest, and nobody reads them soon.
-func (s *Sum) far() bool { return len(s.job.Recv) >= farBytes }
-
-const farBytes = 4 << 20
-
-// zero writes zeros around the union.
-func (s *Sum) zero() {
-	g := s.job.Grid
-	clear := func(b, n int) {
-		if from, to := g.Range(b, n); to > from {
-			s.list.Add(from, to-from, 0, true)
-			s.flush(s.job.Recv, nil, s.far(), listed)
-		}
-	}
-	switch {
-	case s.job.Fill:
-		at := 0
-		for b, n := s.union.Run(0); n > 0; b, n = s.union.Run(b + n) {
-			clear(at, b-at)
-			at = b + n
-		}
-		clear(at, g.Blocks()-at)
-	case s.job.Stale != nil:
-		for i, w := range s.job.Stale {
-			for w &^= s.union[i]; w != 0; w &= w - 1 {
-				clear(64*i+bits.TrailingZeros64(w), 1)
-			}
-		}
-	}
-	s.flush(s.job.Recv, nil, s.far(), 0)
+	s.each(s.rest, 0, s.job.Grid.Blocks(), s.job.Recv, block.Far(s.job.Recv), func(from, _ int) int { return from })
 }
 
 // Place copies what rank r has added up into Recv.
@@ -224,9 +181,9 @@ func (s *Sum) Place(r int, result []byte) error {
 		s.list.Add(from, to-from, 1, false)
 		s.list.From(0, at)
 		at += to - from
-		s.flush(s.job.Recv, srcs, s.far(), listed)
+		s.flush(s.job.Recv, srcs, block.Far(s.job.Recv), listed)
 	}
-	s.flush(s.job.Recv, srcs, s.far(), 0)
+	s.flush(s.job.Recv, srcs, block.Far(s.job.Recv), 0)
 	return nil
 }
 
@@ -240,7 +197,7 @@ const (
 // each adds up the blocks of set from b to before end, as many at once as the same
 // ranks have, into dst, where place says for n bytes from byte from on of the tensor.
 func (s *Sum) each(set block.Set, b, end int, dst []byte, far bool, place func(from, n int) int) {
-	whole := s.job.Op == kernel.Sum && !s.job.DType.Float() // + 0 changes no integer
+	zero := block.ZeroCounts(s.job.Op, s.job.DType)
 	srcs := s.blocks[:s.job.Ranks]
 	for first, n := set.Run(b); n > 0 && first < end; first, n = set.Run(first + n) {
 		n = min(n, end-first)
@@ -252,7 +209,7 @@ func (s *Sum) each(set block.Set, b, end int, dst []byte, far bool, place func(f
 			}
 			from, to := s.job.Grid.Range(at, k)
 			holders := bits.OnesCount64(have)
-			s.list.Add(place(from, to-from), to-from, holders, !whole && holders < s.job.Ranks)
+			s.list.Add(place(from, to-from), to-from, holders, zero && holders < s.job.Ranks)
 			s.gather(have, at)
 			s.flush(dst, srcs, far, listed)
 			at += k

@@ -1,11 +1,10 @@
-// Package sparsetest has what every sparse AllReduce is tested with: tensors of
-// known non-zero blocks, a dense reduction to compare with, and the cases at which
+package merge
+
+// Tensors of known non-zero blocks, a dense reduction to compare with, and the cases at which
 // such code goes wrong.
 //
 // The dense reduction goes over whole tensors, element by element, and knows
-// nothing of blocks but that those which count as zero are +0. Only tests import
-// this package.
-package sparsetest
+// nothing of blocks but that those which count as zero are +0.
 
 import (
 	"bytes"
@@ -119,7 +118,7 @@ func (x *Tensors) WantAlong(parent []int) []byte {
 			return sum(v)
 		}
 	}
-	panic("sparsetest: a tree without a root")
+	panic("a tree without a root")
 }
 
 // Garbage fills memory that nobody has initialised.

@@ -1,4 +1,4 @@
-package sparsetest
+package merge
 
 import (
 	"testing"
