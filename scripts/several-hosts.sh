@@ -16,8 +16,6 @@
 #   PEERS=DIR           the peer kit (see peers.sh); PEERS= measures treerun alone
 #   REPEAT=5            repetitions; the median counts
 #   CAP=0.1             seconds that a small message's timed iterations may take
-#   ONLY=even,mesh-gloo measure on these networks (even, even2, mesh, uneven, open), or these implementations there,
-#                       only, and keep the rest of an earlier record
 #   OUT=docs/results    where to write (quick: a new temporary folder)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -41,7 +39,6 @@ quick)
 esac
 [ -z "${REPEAT:-}" ] || more+=(-repeat "$REPEAT")
 [ -z "${CAP:-}" ] || more+=(-cap "$CAP")
-[ -z "${ONLY:-}" ] || more+=(-only "$ONLY")
 if [ $alone = no ]; then
     prepare bin/mpi_perf.openmpi bin/mpi_perf.mpich bin/mpi_null.openmpi bin/mpi_null.mpich bin/mpich_shim.so bin/gloo_perf
     more+=(-peers "$peers")

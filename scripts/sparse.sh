@@ -12,10 +12,6 @@
 #
 # Environment:
 #   PEERS=DIR           the peer kit (see peers.sh); PEERS= measures treerun alone
-#   ONLY=4x2,1x2-price  measure these sets of ranks, or forms on them (a star for all that begin so), only, and keep
-#                       the rest of an earlier record
-#   REPEAT=3            repetitions; the median counts
-#   N=1                 timed iterations of a row on several hosts, in each repetition
 #   OUT=docs/results    where to write (quick: a new temporary folder)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -37,7 +33,6 @@ quick)
     OUT=${OUT:-$(mktemp -d)} ;;
 *) fail "usage: sparse.sh [quick | page]" ;;
 esac
-[ -z "${ONLY:-}" ] || more+=(-only "$ONLY")
 [ -z "${REPEAT:-}" ] || more+=(-repeat "$REPEAT")
 [ -z "${N:-}" ] || more+=(-n "$N")
 if [ $alone = no ]; then

@@ -25,7 +25,6 @@ type run struct {
 	repeat, iterations int
 	seconds            float64 // of timed iterations of a row of small messages
 	mbits              int     // of cards
-	only               []string
 
 	*record
 	work string // temporary folder

@@ -15,12 +15,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"text/template"
 )
@@ -31,8 +29,8 @@ type report struct {
 	record  bool              // made from a record
 	repeat  int               // repetitions, unless told
 	measure func(*run) []site // what is measured; nil: nothing, by this program
-	// files returns what the page's template is given, and charts; nil: the rows, and none.
-	files func(*record) (page any, svg pictures, err error)
+	// files draws charts and returns what the page's template is given; nil: the rows.
+	files func(*record, pictures) (page any, err error)
 	words template.FuncMap // functions of the page's template, beside those of all
 }
 
@@ -96,12 +94,10 @@ func (r *report) filesOf(rec *record) (pictures, error) {
 	var data any = view{record: rec}
 	made := pictures{}
 	if r.files != nil {
-		var svg pictures
 		var err error
-		if data, svg, err = r.files(rec); err != nil {
+		if data, err = r.files(rec, made); err != nil {
 			return nil, err
 		}
-		maps.Copy(made, svg)
 	}
 	text, err := written(r.name, data, r.words)
 	made[r.name+".md"] = text
@@ -137,12 +133,9 @@ func (r *report) measured(ctx context.Context, args []string) (err error) {
 	f.IntVar(&m.iterations, "n", 1, "sparse: timed iterations of a row on several hosts, in each repetition")
 	f.Float64Var(&m.seconds, "cap", 0.1, "several-hosts: seconds of timed iterations of a row of small messages")
 	f.IntVar(&m.mbits, "rate", 200, "slow-card: Mbit/s of the cards")
-	only := f.String("only", "", "PART,... or PART-WHO,... (a star for all that begin so): measure no others, and keep "+
-		"those of an earlier record")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	m.only = strings.FieldsFunc(*only, func(c rune) bool { return c == ',' })
 	if r.name == "several-hosts" && m.hello == "" {
 		return errors.New("several-hosts needs -hello FILE")
 	}
@@ -153,43 +146,20 @@ func (r *report) measured(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(m.work)) }()
-	file := r.recordIn(f.Arg(0))
 	if m.peers == "" {
 		m.describe(m.about)
 	} else {
 		m.describe(m.about, "openmpi", "mpich")
 	}
-	sites, err := chosen(r.measure(m), m.only)
-	if err != nil {
-		return err
-	}
-	if m.only != nil {
-		if err := m.keep(file); err != nil {
-			return err
-		}
-	}
+	sites := r.measure(m)
 	if m.quick {
 		sites = quickly(sites)
 	}
 	if err := m.measure(ctx, sites); err != nil {
 		return err
 	}
-	if err := m.write(file); err != nil {
+	if err := m.write(r.recordIn(f.Arg(0))); err != nil {
 		return err
 	}
 	return r.page(f.Arg(0))
-}
-
-// keep takes over the rows of an earlier record, if there is one, that are not measured anew.
-func (m *run) keep(file string) error {
-	old, err := readRecord(file)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	m.rows = slices.DeleteFunc(old.rows, func(v *row) bool {
-		return slices.ContainsFunc(m.only, func(name string) bool { return runs(name, v.Part, v.Who) })
-	})
-	return nil
 }

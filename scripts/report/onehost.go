@@ -38,8 +38,8 @@ func (v view) panel(title string) chart.Panel {
 	return p
 }
 
-func oneHostFiles(r *record) (any, pictures, error) {
-	v, files := view{record: r}, pictures{}
+func oneHostFiles(r *record, charts pictures) (any, error) {
+	v := view{record: r}
 	for op, title := range map[string]string{"allreduce": "AllReduce", "broadcast": "Broadcast"} {
 		var panels []chart.Panel
 		for _, np := range v.In("sweep").Ranks() {
@@ -50,11 +50,11 @@ func oneHostFiles(r *record) (any, pictures, error) {
 		}
 		svg, err := chart.SVG(title+", float32, one host", 400, 370, panels)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		files["one-host-"+op+".svg"] = svg
+		charts["one-host-"+op+".svg"] = svg
 	}
-	return v, files, nil
+	return v, nil
 }
 
 // bounds are the least milliseconds that memory allows, and those that ranks can share

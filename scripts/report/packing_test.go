@@ -38,10 +38,7 @@ func TestGraphs(t *testing.T) {
 	}
 }
 
-func packingFiles(*record) (any, pictures, error) {
-	all, err := packedNetworks()
-	return all, nil, err
-}
+func packingFiles(*record, pictures) (any, error) { return packedNetworks() }
 
 // packedNetworks returns all networks of the page: machines of treerun, and files.
 // A random mesh is a ring with every other link by a chance of one in three, each of 1 to

@@ -225,26 +225,6 @@ func TestSites(t *testing.T) {
 	}
 }
 
-func TestChosen(t *testing.T) {
-	all := func() []site { return (&run{}).sparse() }
-	some, err := chosen(all(), []string{"4x2-plain", "4x2-price*"})
-	if err != nil || len(some) != 1 || len(some[0].groups) != 3 || some[0].groups[1].who[0] != "price" ||
-		!slices.Contains(some[0].groups[2].more, "full,none") {
-		t.Errorf("chose %+v, %v", some, err)
-	}
-	if some, err = chosen(all(), []string{"1x2"}); err != nil || len(some) != 1 || len(some[0].groups) != 4 {
-		t.Errorf("chose %+v, %v", some, err)
-	}
-	for name, want := range map[string]bool{"4x2": true, "4x2-price": true, "4x2-pr*": true, "4x": false, "4x1": false} {
-		if runs(name, "4x2", "price") != want {
-			t.Errorf("%s means 4x2-price: %v", name, !want)
-		}
-	}
-	if _, err := chosen(all(), []string{"4x3"}); err == nil {
-		t.Error("what is not there was chosen")
-	}
-}
-
 func TestSparse(t *testing.T) {
 	r := &record{}
 	add := func(set, who, overlap string, d, us float64, v sparse) {

@@ -10,7 +10,7 @@ import (
 	"github.com/treerun/treerun/topo/pack"
 )
 
-func severalHostsFiles(r *record) (any, pictures, error) {
+func severalHostsFiles(r *record, charts pictures) (any, error) {
 	v := view{record: r}
 	var panels [][]chart.Panel
 	for _, n := range []struct{ network, title string }{{"even", "500 Mbit/s, "}, {"open", "unshaped, "}} {
@@ -21,7 +21,8 @@ func severalHostsFiles(r *record) (any, pictures, error) {
 		panels = append(panels, pair)
 	}
 	svg, err := chart.SVG("", 460, 360, panels...)
-	return v, pictures{"several-hosts.svg": svg}, err
+	charts["several-hosts.svg"] = svg
+	return v, err
 }
 
 // site returns what the rows were measured on: no part for what is none.

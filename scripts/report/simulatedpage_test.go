@@ -64,12 +64,12 @@ var simulatedReport = report{name: "simulated", files: simulatedFiles, words: te
 	"reproduced": func(holds bool) string { return verdict(holds, "reproduced", "**differs**") },
 }}
 
-func simulatedFiles(*record) (any, pictures, error) {
+func simulatedFiles(_ *record, charts pictures) (any, error) {
 	s := &simulated{map[string][][]string{}, map[string]*figure{}}
 	for _, file := range numberFiles {
 		text, err := os.ReadFile(filepath.FromSlash(file))
 		if err != nil {
-			return nil, nil, fmt.Errorf("%w (this runs in the root of the repository)", err)
+			return nil, fmt.Errorf("%w (this runs in the root of the repository)", err)
 		}
 		name := ""
 		for line := range strings.Lines(string(text)) {
@@ -82,20 +82,19 @@ func simulatedFiles(*record) (any, pictures, error) {
 			}
 		}
 	}
-	files := pictures{}
 	for line := range strings.Lines(figures) {
 		c := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		f := &figure{Name: c[0], Title: c[1], X: c[2], Unit: c[3], Y: c[4], Times: strings.HasPrefix(c[0], "speed-up")}
 		err := s.fill(f)
 		if err == nil {
-			files["simulated-"+f.Name+".svg"], err = f.drawn()
+			charts["simulated-"+f.Name+".svg"], err = f.drawn()
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("figure %s: %w", f.Name, err)
+			return nil, fmt.Errorf("figure %s: %w", f.Name, err)
 		}
 		s.figures[f.Name] = f
 	}
-	return s, files, nil
+	return s, nil
 }
 
 // fill gives a figure its curves: those of its table or, of speed-ups, how many times as

@@ -3,9 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
@@ -35,44 +32,6 @@ type group struct {
 
 // empty are the ops of a job that does nothing.
 const empty = "start"
-
-// runs reports whether a name of -only means an implementation at a site: PART,
-// PART-WHO, or the beginning of the latter with a star.
-func runs(name, part, who string) bool {
-	full := part + "-" + who
-	begin, open := strings.CutSuffix(name, "*")
-	return name == part || name == full || open && strings.HasPrefix(full, begin)
-}
-
-// chosen returns the sites with what the names mean; no names stand for all.
-func chosen(all []site, names []string) ([]site, error) {
-	if len(names) == 0 {
-		return all, nil
-	}
-	found := map[string]bool{}
-	for i := range all {
-		s := &all[i]
-		for k := range s.groups {
-			g := &s.groups[k]
-			g.who = slices.DeleteFunc(slices.Clone(g.who), func(who string) bool {
-				left := true
-				for _, name := range names {
-					if runs(name, s.part, who) {
-						left, found[name] = false, true
-					}
-				}
-				return left
-			})
-		}
-		s.groups = slices.DeleteFunc(s.groups, func(g group) bool { return len(g.who) == 0 })
-	}
-	for _, name := range names {
-		if !found[name] {
-			return nil, fmt.Errorf("nothing that is measured is called %q", name)
-		}
-	}
-	return slices.DeleteFunc(all, func(s site) bool { return len(s.groups) == 0 }), nil
-}
 
 // quickly makes all of it short, to test the program.
 func quickly(all []site) []site {

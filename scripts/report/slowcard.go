@@ -55,12 +55,12 @@ type slowCardPage struct {
 	Clusters []int // for how many hosts plans are shown
 }
 
-func slowCardFiles(r *record) (any, pictures, error) {
+func slowCardFiles(r *record, _ pictures) (any, error) {
 	mbits, err := strconv.ParseFloat(r.factOf(rateFact), 64)
 	if err != nil || !(mbits > 0) {
-		return nil, nil, fmt.Errorf("the record has no fact %q", rateFact)
+		return nil, fmt.Errorf("the record has no fact %q", rateFact)
 	}
-	return slowCardPage{view{record: r}, mbits, cardHosts, shares, []int{8, 16, 32, 64}}, nil, nil
+	return slowCardPage{view{record: r}, mbits, cardHosts, shares, []int{8, 16, 32, 64}}, nil
 }
 
 // planned is what is planned for cards, in cards.

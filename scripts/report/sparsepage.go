@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -19,7 +21,7 @@ type tensors struct {
 	Outside bool // not in place
 }
 
-func sparseFiles(r *record) (any, pictures, error) { return tensors{record: r}, nil, nil }
+func sparseFiles(r *record, _ pictures) (any, error) { return tensors{record: r}, nil }
 
 // On chooses the set of ranks.
 func (t tensors) On(set string) tensors { t.Set = set; return t }
@@ -121,60 +123,37 @@ func (t tensors) Search() float64 {
 	return best
 }
 
-// Rows are those of the table of an overlap, none where nothing was measured.
-func (t tensors) Rows() [][]string {
+// Forms are those that the ranks can choose between, beside the dense plan.
+func (t tensors) Forms() []string {
 	hosts, _ := t.hosts()
-	head := append(append([]string{"density", "union", "by price"}, forms(hosts)...),
-		"dense over this", "limit", "share of limit", "can be", "sent, most")
-	all := [][]string{head}
-	for _, at := range t.Each() {
-		if cells := at.cells(hosts); cells != nil {
-			all = append(all, cells)
-		}
-	}
-	if len(all) == 1 {
-		return nil
-	}
-	return all
+	return forms(hosts)
 }
 
-// cells are those of the row of a density, nil where nothing was measured.
-func (t tensors) cells(hosts int) []string {
-	best := t.Of("price")
-	union, sent, least := 0.0, int64(0), math.Inf(1)
-	var times []string
-	for _, who := range append([]string{"price"}, forms(hosts)...) {
-		e := t.Of(who)
-		if e == nil {
-			times = append(times, "")
-			continue
-		}
-		text := ms(e.Us)
-		if who == "price" {
-			text += " " + e.Form
-		}
-		times = append(times, text)
-		if best == nil && who == "trees" {
-			best = e
-		}
-		union, sent, least = max(union, e.Union), max(sent, e.Sent), min(least, e.Floor)
-	}
+// Best is the entry by price, or that of trees, with the most blocks and bytes and the least
+// limit of all forms; nil where nothing was measured.
+func (t tensors) Best() *entry {
+	best := cmp.Or(t.Of("price"), t.Of("trees"))
 	if best == nil {
 		return nil
 	}
-	can, speedup := "", ""
-	switch {
-	case hosts > 1:
-		can = fmt.Sprintf("%.2f", t.Attainable())
-	case !t.Outside:
-		least = t.Search()
+	for _, who := range t.Forms() {
+		if e := t.Of(who); e != nil {
+			best.Union, best.Sent, best.Floor = max(best.Union, e.Union), max(best.Sent, e.Sent), min(best.Floor, e.Floor)
+		}
 	}
-	if plain := t.Dense("plain"); known(plain) {
-		speedup = ratio(plain / best.Us)
+	if t.OnOne() && !t.Outside {
+		best.Floor = t.Search()
 	}
-	cells := append([]string{fmt.Sprint(t.Density), fmt.Sprintf("%.3g %%", 100*union)}, times...)
-	return append(cells, speedup, ms(least), ratio(least/best.Us), can, fmt.Sprintf("%.1f MB", float64(sent)/1e6))
+	return best
 }
+
+// Measured reports whether there is anything of the overlap.
+func (t tensors) Measured() bool {
+	return slices.ContainsFunc(t.Each(), func(at tensors) bool { return at.Best() != nil })
+}
+
+// SentMB is the most that a rank sent, in megabytes.
+func (e *entry) SentMB() float64 { return float64(e.Sent) / 1e6 }
 
 // Attainable returns which share of the limit ranks reach at best that add up without
 // machines between them.
@@ -233,8 +212,7 @@ func (t tensors) choice() choice {
 		return choice{Worst: math.NaN()}
 	}
 	own, least, quickest, count := math.NaN(), math.Inf(1), "", 0
-	hosts, _ := t.hosts()
-	for _, name := range append(forms(hosts), "dense") {
+	for _, name := range append(t.Forms(), "dense") {
 		v := t.Time(name)
 		if name == "dense" {
 			v = t.Dense("plain")
