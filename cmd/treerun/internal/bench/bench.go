@@ -7,11 +7,10 @@ package bench
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"slices"
 	"syscall"
 
 	"golang.org/x/term"
@@ -24,6 +23,11 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cmd/treerun/internal/planner"
 )
+
+// helpText has a place for the flags.
+//
+//go:embed help.txt
+var helpText string
 
 // Subcommand is the name of bench, and of its ranks for launch.RankName.
 const Subcommand = "bench"
@@ -49,24 +53,28 @@ func Rank(args []string) (int, error) {
 // Main runs the subcommand with the arguments after its name, and returns the
 // exit code. Call it once per process.
 func Main(args []string) (int, error) {
-	c := &command{args: args}
-	o, err := meter.Parse(args, c.place.Define, c.planning.Define)
+	var where place.Options
+	var planning planner.Job
+	o, err := meter.Parse(args, where.Define, planning.Define)
 	if err != nil {
 		return 0, err
 	}
-	if c.Options = o; o.Help {
-		return 0, printHelp(o)
-	}
-	if err := c.findRanks(); err != nil {
+	if o.Help {
+		_, err := fmt.Printf(helpText, cmdline.Usages(o.Flags))
 		return 0, err
 	}
-	if err := c.settle(); err != nil {
+	j, np, err := jobOf(o, &where)
+	if err == nil {
+		err = planning.Settings(j.Settings, j.Size)
+	}
+	if err != nil {
 		return 0, err
 	}
-	np := c.np
 	cases := o.Cases(np)
-	if err := enoughMemory(meter.Memory(cases, np), c.perHost); err != nil {
-		return 0, err
+	if len(j.Hosts) == 0 { // the memory of other hosts is not known here
+		if err := enoughMemory(meter.Memory(cases, np), np); err != nil {
+			return 0, err
+		}
 	}
 	r := &results{np: np, cases: cases}
 	if o.Explain > 0 {
@@ -79,86 +87,40 @@ func Main(args []string) (int, error) {
 	}
 	r.progress = progressOnTerminal()
 	r.show()
-	code, err := c.run(r)
+	code, err := launch.RunSelf(Subcommand, args, j, r)
 	if code, err = r.finish(code, err); code == 0 && err == nil {
-		err = c.planning.Unserved(r.digests, r.algorithms)
+		err = planning.Unserved(r.digests, r.algorithms)
 	}
 	return code, err
 }
 
-// command is a command line of bench, and the ranks that it is for.
-type command struct {
-	*meter.Options
-	place    place.Options
-	planning planner.Job
-	settings map[string]string
-	args     []string
-	hosts    []launch.Host // none: this one
-	gpus     gpus.Request  // none where the data are in the hosts' memory
-	np       int           // aggregators not counted
-	perHost  int           // of these, on the fullest host
-}
-
-// findRanks finds out how many ranks there are, and where.
-func (c *command) findRanks() (err error) {
-	if c.hosts, c.np, err = c.place.Hosts(c.Ranks, c.Aggregators); err != nil {
-		return err
+// jobOf returns the job that measures, and how many of its ranks do not only aggregate. Its ranks
+// get GPUs where their data are on some.
+func jobOf(o *meter.Options, where *place.Options) (j *launch.Job, np int, err error) {
+	j = &launch.Job{Settings: make(map[string]string), Screen: output.NewScreen(os.Stdout, os.Stderr)}
+	if j.Hosts, np, err = where.Hosts(o.Ranks, o.Aggregators); err == nil {
+		err = where.Fill(j)
 	}
-	c.perHost = c.np
-	if len(c.hosts) > 0 {
-		c.perHost = 0
-		for _, h := range c.hosts {
-			workers, _ := slices.BinarySearch(h.Ranks, c.np)
-			c.perHost = max(c.perHost, workers)
+	if err != nil {
+		return nil, 0, err
+	}
+	j.Size = np + o.Aggregators
+	switch {
+	case o.Device == meter.CUDA && j.GPUs.Bind == gpus.None:
+		return nil, 0, cmdline.Usagef("bench: --device cuda needs GPUs, and --gpu-bind none gives ranks none")
+	case o.Device == meter.CUDA:
+	case j.GPUs.List != "" || j.GPUs.PerGPU != 0:
+		return nil, 0, cmdline.Usagef("bench: --gpus and --ranks-per-gpu say which GPUs' memory the data are in: they go " +
+			"with --device cuda")
+	default:
+		j.GPUs = gpus.Request{Bind: gpus.None}
+	}
+	for name, given := range map[string]bool{"no-topo-cache": o.NoTopoCache, "verbose": o.Verbose} {
+		if given {
+			j.Settings[name] = "1"
 		}
 	}
-	if err := c.findGPUs(); err != nil {
-		return err
-	}
-	return c.CheckRanks(c.np)
-}
-
-// findGPUs finds out which GPUs the ranks get, where their data are on some.
-func (c *command) findGPUs() error {
-	request, err := c.place.GPUs()
-	c.gpus.Bind = gpus.None
-	switch {
-	case err != nil:
-		return err
-	case c.Device == meter.CUDA && request.Bind == gpus.None:
-		return cmdline.Usagef("bench: --device cuda needs GPUs, and --gpu-bind none gives ranks none")
-	case c.Device == meter.CUDA:
-		c.gpus = request
-	case request.List != "" || request.PerGPU != 0:
-		return cmdline.Usagef("bench: --gpus and --ranks-per-gpu say which GPUs' memory the data are in: they go with " +
-			"--device cuda")
-	}
-	return nil
-}
-
-// run runs the ranks, which write to r.
-func (c *command) run(r io.Writer) (int, error) {
-	reach, err := c.place.Remote()
-	if err != nil {
-		return 0, err
-	}
-	return launch.RunSelf(Subcommand, c.args, &launch.Job{
-		Size: c.np + c.Aggregators, Hosts: c.hosts, Remote: reach, GPUs: c.gpus, Settings: c.settings,
-		Screen: output.NewScreen(os.Stdout, os.Stderr),
-	}, r)
-}
-
-// settle finds out what the settings of the job are.
-func (c *command) settle() error {
-	c.settings = make(map[string]string)
-	if c.NoTopoCache {
-		c.settings["no-topo-cache"] = "1"
-	}
-	if c.Verbose {
-		c.settings["verbose"] = "1"
-	}
-	c.place.Settings(c.settings)
-	return c.planning.Settings(c.settings, c.np+c.Aggregators)
+	return j, np, o.CheckRanks(np)
 }
 
 // finish ends the output of a job that ended with this code or error, and

@@ -73,11 +73,6 @@ func (s Share) Of(np int) float64 {
 	return [...]float64{0, 1 / n, (n - 1) / n, (n - 1) / n / n, 1, 2 * (n - 1) / n}[s]
 }
 
-// String writes the share as a formula.
-func (s Share) String() string {
-	return [...]string{"0", "1/n", "(n-1)/n", "(n-1)/n^2", "1", "2(n-1)/n"}[s]
-}
-
 // Collectives are all that can be measured, in the order of "all". Package
 // meter has the call for each.
 var Collectives = []Collective{
