@@ -1,7 +1,6 @@
 package docs_test
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 func readme(t *testing.T) string {
@@ -27,12 +28,7 @@ var treerun = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command("go", "build", "-o", dir, "./cmd/treerun")
-	cmd.Dir = ".."
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return dir, fmt.Errorf("go build ./cmd/treerun: %w\n%s", err, out)
-	}
-	return dir, nil
+	return dir, testutil.Build("github.com/treerun/treerun/cmd/treerun", filepath.Join(dir, "treerun"))
 })
 
 func TestMain(m *testing.M) {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // builds are the programs that tests have built, each once, by package.
@@ -51,8 +53,8 @@ func built(t *testing.T, pkg, file string) {
 			builds.dir, builds.files = dir, make(map[string]string)
 		}
 		from = filepath.Join(builds.dir, filepath.Base(file))
-		if msg, err := exec.Command("go", "build", "-buildvcs=false", "-o", from, pkg).CombinedOutput(); err != nil {
-			t.Fatalf("go build %s: %v\n%s", pkg, err, msg)
+		if err := testutil.Build(pkg, from); err != nil {
+			t.Fatal(err)
 		}
 		builds.files[pkg] = from
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // write makes a folder of texts: some plain, one with gzip, one that is no text.
@@ -118,10 +120,10 @@ func TestOptions(t *testing.T) {
 // On real ranks all ways to add up come to the same vectors, for any number of ranks.
 func TestLaunched(t *testing.T) {
 	dir := t.TempDir()
-	out, err := exec.Command("go", "build", "-o", dir, "github.com/treerun/treerun/cmd/treerun",
-		"github.com/treerun/treerun/examples/embedding").CombinedOutput()
-	if err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	for _, pkg := range []string{"cmd/treerun", "examples/embedding"} {
+		if err := testutil.Build("github.com/treerun/treerun/"+pkg, filepath.Join(dir, filepath.Base(pkg))); err != nil {
+			t.Fatal(err)
+		}
 	}
 	text := write(t)
 	vectors := ""

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // launcher runs this example on real ranks.
@@ -36,10 +37,10 @@ func TestLaunched(t *testing.T) {
 func build(t *testing.T) launcher {
 	t.Helper()
 	dir := t.TempDir()
-	out, err := exec.Command("go", "build", "-o", dir, "github.com/treerun/treerun/cmd/treerun",
-		"github.com/treerun/treerun/examples/train").CombinedOutput()
-	if err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	for _, pkg := range []string{"cmd/treerun", "examples/train"} {
+		if err := testutil.Build("github.com/treerun/treerun/"+pkg, filepath.Join(dir, filepath.Base(pkg))); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return launcher{dir: dir}
 }

@@ -172,9 +172,8 @@ var command = sync.OnceValues(func() (string, error) {
 	}
 	open = append(open, g)
 	file := filepath.Join(dir, "treerun")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", file,
-		"github.com/treerun/treerun/cmd/treerun").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("fake GPU: build treerun: %w: %s", err, out)
+	if err := testutil.Build("github.com/treerun/treerun/cmd/treerun", file); err != nil {
+		return "", fmt.Errorf("fake GPU: %w", err)
 	}
 	return file, nil
 })

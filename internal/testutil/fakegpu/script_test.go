@@ -158,10 +158,10 @@ func TestScriptKilled(t *testing.T) {
 func TestGPUCheck(t *testing.T) {
 	cmd, _ := script(t, "--graph", "dgx1v/0", "--")
 	programs, root := t.TempDir(), filepath.Dir(filepath.Dir(cmd.Args[1]))
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", programs+"/", "./cmd/treerun", "./examples/train")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	for _, pkg := range []string{"cmd/treerun", "examples/train"} {
+		if err := testutil.Build("github.com/treerun/treerun/"+pkg, filepath.Join(programs, filepath.Base(pkg))); err != nil {
+			t.Fatal(err)
+		}
 	}
 	// There is no kernels.test.
 	for steps, code := range map[string]int{"check latency train": 0, "check kernels": 1, "nothing": 64} {
