@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -41,7 +42,7 @@ func TestRelayedMismatch(t *testing.T) {
 	if !onRanks(t, 2, "dgx1v", "TREERUN_FAKE_GPU_BROKEN=0-1") {
 		return
 	}
-	for range 4 {
+	for range testutil.Count(2, 4) {
 		relayed(t, func(c *Comm, s *cuda.Stream) error {
 			x, err := cuda.Alloc[int32](s.Device(), 200)
 			if err != nil {

@@ -15,7 +15,7 @@ import (
 // TestHostsHarness makes every collective with ranks spread over hosts in any
 // way, in every shape of plan for hosts and with what is chosen by price, over
 // even and uneven networks, and compares all memory with the oracle. Planning takes most of
-// the time: of three shapes go test by itself tries one, another one for other numbers.
+// the time: of six shapes go test by itself tries one, another one for other numbers.
 func TestHostsHarness(t *testing.T) {
 	for _, size := range harnessSizes() {
 		for hosts := 2; hosts <= min(4, size); hosts++ {
@@ -23,7 +23,7 @@ func TestHostsHarness(t *testing.T) {
 				continue
 			}
 			for i, s := range append([]string{""}, hostsAlgorithms...) { // the first one: by price
-				if (size+hosts+i)%3 > 0 && !testutil.Thorough() && !testutil.Race {
+				if (size+hosts+i)%6 > 0 && !testutil.Thorough() && !testutil.Race {
 					continue
 				}
 				t.Run(fmt.Sprintf("ranks=%d/hosts=%d/%s", size, hosts, cmp.Or(s, "by price")), func(t *testing.T) {

@@ -40,7 +40,7 @@ func choose(t testing.TB, p *Planner, kind plan.Kind, root int, bytes int64) *Ch
 // TestChooseTakesTheBest compares choices at and between the sizes that are always priced
 // with the prices of all candidates.
 func TestChooseTakesTheBest(t *testing.T) {
-	graphs := testGraphs()
+	graphs, factor := testGraphs(), int64(testutil.Count(25, 5))
 	for name, m := range map[string]Machine{
 		"uniform 5": {Cores: 64}, "random 1": {Cores: 64}, "random 3": {}, "random 4": {Cores: 2}, "scattered 0": {Cores: 2},
 		"mesh, 1 each": {Cores: 2}, "uneven cards, 1 each": {Cores: 64}, "p3dn": {Device: true},
@@ -52,7 +52,7 @@ func TestChooseTakesTheBest(t *testing.T) {
 			} else if _, rule := p.byRule(kind, o, minPriced); rule != "" {
 				continue // as TestRules says
 			}
-			for bytes := int64(minPriced); bytes <= maxPriced; bytes = bytes * 5 / 2 &^ 7 {
+			for bytes := int64(minPriced); bytes <= maxPriced; bytes = bytes * factor / 2 &^ 7 {
 				c := choose(t, p, kind, 0, bytes)
 				all, err := p.Consider(kind, 0, bytes)
 				if err != nil {
@@ -84,7 +84,7 @@ func TestNoneAskedForIsCheaper(t *testing.T) {
 		t.Fatalf("%d graphs", len(graphs))
 	}
 	for i, name := range slices.Sorted(maps.Keys(graphs)) {
-		if i%8 != 0 && !testutil.Thorough() {
+		if i%16 != 0 && !testutil.Thorough() {
 			continue
 		}
 		g, m := graphs[name], []Machine{{Cores: 2}, {Device: true}, {Cores: 64}}[i%3]

@@ -218,13 +218,10 @@ func TestOrderOfLinks(t *testing.T) {
 		for i, l := range turned.Links {
 			turned.Links[i].A, turned.Links[i].B = l.B, l.A
 		}
+		p, other := plannerOf(t, g, Options{}), plannerOf(t, &turned, Options{})
 		for _, kind := range []plan.Kind{plan.AllReduce, plan.Broadcast} {
 			var digests []string
-			for _, g := range []*topo.Graph{g, &turned} {
-				p, err := New(g, Machine{Cores: 2}, Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
+			for _, p := range []*Planner{p, other} {
 				for _, bytes := range []int64{8, 64 << 10, 64 << 20} {
 					c, err := p.Choose(kind, 0, bytes)
 					if err != nil {
