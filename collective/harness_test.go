@@ -124,8 +124,8 @@ func drawn(all []testCase, few, fewLarge int, rng *rand.Rand) []testCase {
 }
 
 // everyComm runs body on communicators of 1 to 9 ranks with every algorithm
-// and size of slots: for each number of ranks another size of slots, or all. rng is drawn for the body alone; one rank at a time
-// may use it.
+// and size of slots: for each number of ranks another size of slots, or all. rng
+// is drawn for the body alone; one rank at a time may use it.
 func everyComm(t *testing.T, sizes []int, body func(t *testing.T, size int, s string, rng *rand.Rand, opts ...Option)) {
 	for _, size := range sizes {
 		for k, s := range localAlgorithms {

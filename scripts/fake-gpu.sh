@@ -37,7 +37,8 @@ case $graph in # a file's name is that of the caller's folder
 /*) ;;
 *) if [ -e "${graph%/*}" ] || [ -e "$graph" ]; then graph=$PWD/$graph; fi ;;
 esac
-(cd "$root" && go build -buildvcs=false -o "$work/fakegpu" ./scripts/fakegpu) || exit 125
+# go run keeps what it has built.
+(cd "$root" && go run -buildvcs=false -exec cp ./scripts/fakegpu "$work/fakegpu") || exit 125
 variables=$(cd "$root" && TMPDIR=$work "$work/fakegpu" "$graph") || exit 125
 while IFS= read -r line; do
     export "${line?}"

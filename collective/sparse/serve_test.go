@@ -105,7 +105,7 @@ func TestServe(t *testing.T) {
 				for i, p := range patterns {
 					op, size := operations[i%3], []int{16, 64, 300, 9000}[i%4]
 					for _, count := range []int{0, 1, 257, 5000, 40001} {
-						if testutil.Race && count > 6000 {
+						if count > 6000 && (testutil.Race || i%4 > 0 && !testutil.Thorough()) {
 							continue
 						}
 						s, err := serveTrial(t, c, workers, p, op, count, size, int32s)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"path/filepath"
 	"strings"
@@ -23,9 +24,9 @@ func TestOnGPUs(t *testing.T) {
 func testLossCurveOnGPUs(t *testing.T, launch launcher) {
 	gpus := launcher{launch.dir, fakegpu.Start(t, "dgx1v")}
 	for args, ranks := range map[string][]int{
-		"--epochs 6":                []int{1, 4, 8}[:testutil.Count(2, 3)],
-		"--epochs 4 --hidden 24,16": {2},
-		"--epochs 1 --batch 3 --lr 0.01 --hidden 8 --momentum 0": {5}, // some ranks have no image of a batch
+		fmt.Sprint("--epochs ", testutil.Count(3, 6)):                []int{1, 4, 8}[:testutil.Count(2, 3)],
+		fmt.Sprint("--hidden 24,16 --epochs ", testutil.Count(2, 4)): {2},
+		"--epochs 1 --batch 3 --lr 0.01 --hidden 8 --momentum 0":     {5}, // some ranks have no image of a batch
 	} {
 		path := filepath.Join(t.TempDir(), "loss")
 		if output, err := launch.run(1, append(strings.Fields(args), "--loss-log", path)...); err != nil {

@@ -71,7 +71,7 @@ const tolerance = 1e-4
 // One rank and many learn the same thing: the global batch is the same.
 func testLossCurve(t *testing.T, launch launcher) {
 	var curve []lossLine
-	for _, np := range []int{1, 2, 4, 8} {
+	for _, np := range []int{1, 4, 2, 8}[:testutil.Count(2, 4)] {
 		path := filepath.Join(t.TempDir(), "loss")
 		output, err := launch.run(np, "--epochs", "12", "--loss-log", path)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -347,11 +348,11 @@ func (d *dry) check(t *testing.T, what string, p *plan.Plan, rank, count int, c 
 // streams, few, and only one per rank, over few small slots. Two calls are queued.
 func TestOrder(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 5, 8} {
-		for _, p := range shapes(t, n) {
+		for i, p := range shapes(t, n) {
 			for seed, shape := range []struct{ slots, bytes, streams, count int }{
 				{2, 64, 0, 100}, {2, 64, 1, 333}, {4, 256, 2, 1000}, {2, 128, 16, 700}, {8, 4096, 3, 1}, {2, 64, 16, 0},
 			} {
-				if n == 8 && seed%2 == 1 {
+				if n == 8 && seed%2 == 1 || (seed+i)%3 > 0 && !testutil.Thorough() {
 					continue
 				}
 				for how := range 4 {

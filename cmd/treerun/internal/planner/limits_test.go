@@ -63,7 +63,7 @@ func TestManyRanksOnAPath(t *testing.T) {
 
 // A text of many deep trees ends, and says what it leaves out.
 func TestManyDeepTrees(t *testing.T) {
-	file := fileOf(t, joined(170, false))
+	file := fileOf(t, joined(160, false))
 	for _, algorithm := range []string{"kl"} {
 		text := run(t, planTo, fmt.Sprintf("--graph %s --algorithm %s --bytes 1M", file, algorithm))
 		if len(text) > 6<<20 || !strings.Contains(text, "left out here for its length") {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // There is a call for every collective that bench knows, and no other.
@@ -39,15 +40,19 @@ func TestOps(t *testing.T) {
 // Every collective, type and operation, in and out of place, gives right
 // results and rows that can be true, the same on all ranks.
 func TestAll(t *testing.T) {
+	sizes := []string{"-b 8K -e 8K", "-b 1000 -e 1000"} // several are for all rounds
+	if testutil.Thorough() {
+		sizes = []string{"-b 8 -e 8K -f 1024", "-b 8 -e 100K -f 1000"}
+	}
 	for _, c := range []struct {
 		np   int
 		line string
 	}{
 		{1, "--collective all -d all -o all -b 1 -e 5000 -f 5000 -i 3 -w 1"},
-		{2, "--collective all -d all -o all -b 8 -e 8K -f 1024 -i 3 -w 1 -r 1"},
+		{2, "--collective all -d all -o all -i 3 -w 1 -r 1 " + sizes[0]},
 		{3, "--collective all -d float32,int8 -b 3 -e 100K -f 180 -i 5 -w 2 -r 2 --stream"},
-		{2, "--collective all -d int32 -b 8 -e 8K -f 1024 --inflight 1,50,150,300 -i 3"},
-		{3, "--collective all -d float32,uint8 -b 8 -e 100K -f 1000 --alloc --inflight 1,20 -i 3"},
+		{2, "--collective all -d int32 --inflight 1,50,150,300 -i 3 " + sizes[0]},
+		{3, "--collective all -d float32,uint8 --alloc --inflight 1,20 -i 3 " + sizes[1]},
 		{4, "--collective all -d bfloat16,int64 -o avg,prod -b 1000 -e 1000 --max-seconds 0.001 -r 3"},
 	} {
 		o := parsed(t, c.line)
