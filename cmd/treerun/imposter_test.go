@@ -15,6 +15,7 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/internal/testutil/nethosts"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // identity is who a rank thinks it is, where no launcher of treerun tells it.
@@ -125,7 +126,7 @@ func TestImpostersBetweenHosts(t *testing.T) {
 // Many jobs begin at once on the same two hosts. TREERUN_JOBS=100 makes them
 // more than the default of 20, which is for small machines.
 func TestManyJobsBeginAtOnce(t *testing.T) {
-	jobs := 20
+	jobs := testutil.Count(10, 20)
 	if s := os.Getenv("TREERUN_JOBS"); s != "" {
 		var err error
 		if jobs, err = strconv.Atoi(s); err != nil || jobs < 1 {

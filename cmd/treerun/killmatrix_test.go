@@ -33,7 +33,7 @@ import (
 // kills returns how many ranks to kill, some by default.
 func kills(t *testing.T, usual int) int {
 	t.Helper()
-	usual = testutil.Count((usual+1)/2, usual)
+	usual = testutil.Count((usual+2)/3, usual)
 	s := os.Getenv("TREERUN_KILLS")
 	if s == "" {
 		return usual

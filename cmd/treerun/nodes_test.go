@@ -112,6 +112,7 @@ func TestKillNode0(t *testing.T) {
 
 // A signal to any treerun stops the job on all nodes, in good order.
 func TestSignalToNode(t *testing.T) {
+	t.Parallel() // most of it waits for the ranks' children
 	for _, node := range []int{0, 1} {
 		all := newNodes(t, 2).all("--ppn", "1", "sh", "-c", `trap 'echo bye; exit 0' TERM; echo pid $$; sleep 300 & wait`)
 		all[0].expect(2, "pid ")

@@ -28,7 +28,7 @@ func buildTreerun(t *testing.T) func(*exec.Cmd) {
 //
 // TREERUN_PUSH_KILLS=2000 raises the number of kills.
 func TestPushKilled(t *testing.T) {
-	kills := testutil.Count(20, 80)
+	kills := testutil.Count(10, 80)
 	if s := os.Getenv("TREERUN_PUSH_KILLS"); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil {

@@ -25,7 +25,7 @@ type held struct {
 // TREERUN_SOAK=1000000 raises the number of calls from its default.
 func TestSoak(t *testing.T) {
 	const np = 8
-	calls, limit := testutil.Count(2500, 5000), 6*maxWait
+	calls, limit := testutil.Count(1000, 5000), 6*maxWait
 	if s := os.Getenv("TREERUN_SOAK"); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 100 {
@@ -64,7 +64,7 @@ func TestSoak(t *testing.T) {
 // TREERUN_COMMUNICATORS=1000 raises their number from its default.
 func TestManyCommunicators(t *testing.T) {
 	const np = 8
-	comms, limit := testutil.Count(90, 260), 6*maxWait
+	comms, limit := testutil.Count(50, 260), 6*maxWait
 	if s := os.Getenv("TREERUN_COMMUNICATORS"); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 2 {

@@ -1,0 +1,11 @@
+package pack
+
+import (
+	"runtime/debug"
+	"testing"
+)
+
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(800) // searches leave much behind
+	m.Run()
+}
