@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
-	"github.com/treerun/treerun/internal/testutil/nethosts"
 	"github.com/treerun/treerun/internal/testutil"
+	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
 // identity is who a rank thinks it is, where no launcher of treerun tells it.
