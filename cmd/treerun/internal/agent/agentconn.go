@@ -42,12 +42,12 @@ type agentConn struct {
 	gone   chan struct{} // closed when the connection has ended
 	conn   wire.Conn
 
-	wanted context.Context         // done when the connection is to end; the cause is errSilent, or we are done with it
+	wanted context.Context         // done when the connection is to end; the cause is errGivenUp, or we are done with it
 	hangUp context.CancelCauseFunc // ends the connection: the agent ends what it has started, and itself
 }
 
-// errSilent is why we end a connection because of what the agent does not do.
-type errSilent struct{ error }
+// errGivenUp is why we end a connection: the agent is silent, or none of this treerun's.
+type errGivenUp struct{ error }
 
 func newAgentConn(t *Tree, hosts []wire.Below) *agentConn {
 	c := &agentConn{
@@ -142,7 +142,7 @@ func (c *agentConn) begin(raw io.ReadWriteCloser) error {
 	join := c.tree.cfg.Join
 	timeout := join.Start.Timeout
 	late := time.AfterFunc(timeout, func() {
-		c.hangUp(errSilent{fmt.Errorf("it has not answered within %v", timeout)})
+		c.hangUp(errGivenUp{fmt.Errorf("it has not answered within %v", timeout)})
 	})
 	// That it cannot be written, the reader tells better.
 	if !join.Start.Push {
@@ -160,7 +160,7 @@ func (c *agentConn) begin(raw io.ReadWriteCloser) error {
 		return err
 	}
 	if me := wire.Version(); version != me {
-		return errStrange{fmt.Errorf("treerun there is %v, and here %v: they are different builds (hint: install the same "+
+		return errGivenUp{fmt.Errorf("treerun there is %v, and here %v: they are different builds (hint: install the same "+
 			"version on all hosts, or let --push send this one)", version, me)}
 	}
 	join.Index, join.Name, join.Below = c.hosts[0].Index, c.name, c.hosts[1:]
@@ -207,15 +207,12 @@ func (c *agentConn) stream(f *wire.Frame, s net.Conn) {
 // has tells whether a host is reached by this connection.
 func (c *agentConn) has(host int) bool { return c.tree.route[host] == c }
 
-// errStrange is the error for an agent that is none of this treerun's.
-type errStrange struct{ error }
-
 // watch gives the agent up when it is silent.
 func (c *agentConn) watch() {
 	timeout := c.tree.cfg.Join.PeerTimeout
 	if c.conn.Watch(timeout/heartbeats, maxMissed, func() {}) {
 		silent := timeout * (maxMissed + 1) / heartbeats
-		c.hangUp(errSilent{fmt.Errorf("nothing was heard of it for %v (--peer-timeout %v)", silent, timeout)})
+		c.hangUp(errGivenUp{fmt.Errorf("nothing was heard of it for %v (--peer-timeout %v)", silent, timeout)})
 	}
 }
 

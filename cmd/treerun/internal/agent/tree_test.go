@@ -90,7 +90,7 @@ func TestHints(t *testing.T) {
 		f := &Tree{cfg: Config{Join: wire.Join{Start: wire.Start{Push: c.push, Command: c.agent, Treerun: "/bin/treerun"}}}}
 		b := newAgentConn(f, []wire.Below{{Name: "a", Target: "me@a"}})
 		b.stderr.Write([]byte(c.words))
-		if got := b.hint(c.code); !strings.Contains(got, c.want) || (c.want == "") != (got == "") {
+		if got := b.hint(c.code, b.lastWords()); !strings.Contains(got, c.want) || (c.want == "") != (got == "") {
 			t.Errorf("push %v, agent %q, code %d, %q: hint %q, want %q", c.push, c.agent, c.code, c.words, got, c.want)
 		}
 	}

@@ -22,31 +22,36 @@ const exitGrace = 300 * time.Millisecond
 
 // why tells in words why the connection has ended. err is the reader's error.
 func (c *agentConn) why(err error) string {
-	started := isClosed(c.hello)
-	what := fmt.Sprintf("the connection to treerun on host %s has ended: ", c.name)
-	if !started {
-		what = fmt.Sprintf("start treerun on host %s: ", c.name)
+	what := fmt.Sprintf("start treerun on host %s: ", c.name)
+	if isClosed(c.hello) {
+		what = fmt.Sprintf("the connection to treerun on host %s has ended: ", c.name)
 	}
-	silent := context.Cause(c.wanted)
-	switch {
-	case errors.As(silent, new(errSilent)):
+	reason, code := c.reason(err)
+	text := c.lastWords()
+	if text != "" {
+		reason += ": " + text
+	}
+	return what + reason + c.hint(code, text)
+}
+
+// reason returns why the connection has ended, and the exit code of the process, 0 where
+// that is not the reason. The process has ended then, or is killed.
+func (c *agentConn) reason(err error) (string, int) {
+	if silent := context.Cause(c.wanted); errors.As(silent, new(errGivenUp)) {
+		err = silent
+	}
+	if errors.As(err, new(errGivenUp)) || errors.Is(err, wire.ErrProtocol) || errors.Is(err, wire.ErrNoHello) {
 		c.kill()
-		return what + silent.Error() + c.tail()
-	case errors.As(err, new(errStrange)), errors.Is(err, wire.ErrProtocol):
-		c.kill()
-		return what + err.Error()
-	case errors.Is(err, wire.ErrNoHello):
-		c.kill()
-		return what + err.Error() + c.tail() + c.hint(0)
+		return err.Error(), 0
 	}
 	select {
 	case <-c.exited:
 	case <-time.After(exitGrace):
 		c.kill()
 		if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) {
-			return what + err.Error() + c.tail()
+			return err.Error(), 0
 		}
-		return what + "it has closed its output" + c.tail()
+		return "it has closed its output", 0
 	}
 	select {
 	case <-c.words:
@@ -54,32 +59,32 @@ func (c *agentConn) why(err error) string {
 	}
 	program := c.tree.program()
 	if s := c.status; s.Signaled() {
-		return fmt.Sprintf("%s%s was killed by %s%s", what, program, unix.SignalName(s.Signal()), c.tail())
-	} else if code := s.ExitStatus(); code != 0 || !started {
-		return fmt.Sprintf("%s%s exited with code %d%s%s", what, program, code, c.tail(), c.hint(code))
+		return fmt.Sprintf("%s was killed by %s", program, unix.SignalName(s.Signal())), 0
+	} else if code := s.ExitStatus(); code != 0 || !isClosed(c.hello) {
+		return fmt.Sprintf("%s exited with code %d", program, code), code
 	}
-	return what + "treerun there has ended before its ranks" + c.tail()
+	return "treerun there has ended before its ranks", 0
 }
 
-// hint tells what to do about a host on which treerun could not be started.
-func (c *agentConn) hint(code int) string {
-	text := c.lastWords()
-	ssh := len(c.tree.cfg.Join.Start.Command) == 0
-	where := "at " + c.tree.cfg.Join.Start.Treerun
+// hint tells what to do about a host on which treerun could not be started, and where the
+// process has written text.
+func (c *agentConn) hint(code int, text string) string {
+	start := &c.tree.cfg.Join.Start
+	ssh := len(start.Command) == 0
+	where := "at " + start.Treerun
 	if ssh {
 		where += " or in PATH"
-	}
-	if path := c.tree.cfg.Join.Start.Treerun; !ssh && strings.ContainsAny(path, shellChars) {
+	} else if strings.ContainsAny(start.Treerun, shellChars) {
 		where += ", and the launch agent must not give its words to a shell, which would change this path"
 	}
 	missing := strings.Contains(text, "not found") || strings.Contains(text, "No such file")
 	switch {
 	case isClosed(c.hello), strings.Contains(text, joinsWords):
 		return ""
-	case c.tree.cfg.Join.Start.Push && (code == 125 || code == 126):
+	case start.Push && (code == 125 || code == 126):
 		return " (hint: programs must be allowed to run from the directory for temporary files of that host, TMPDIR or " +
 			"else /tmp, which a file system with noexec forbids; set TMPDIR there to another one)"
-	case c.tree.cfg.Join.Start.Push && !(ssh && code == 255):
+	case start.Push && !(ssh && code == 255):
 		return ""
 	case code == 127, missing && !(ssh && code == 255):
 		return fmt.Sprintf(" (hint: treerun must be on that host, %s; --push sends it there)", where)
@@ -92,14 +97,6 @@ func (c *agentConn) hint(code int) string {
 
 // shellChars mean something to a shell.
 const shellChars = " \t\n|&;<>()$`\\\"'*?[#~=%{}!"
-
-// tail returns the last that the process has written, for the end of an error.
-func (c *agentConn) tail() string {
-	if text := c.lastWords(); text != "" {
-		return ": " + text
-	}
-	return ""
-}
 
 func isClosed(c <-chan struct{}) bool {
 	select {

@@ -34,9 +34,10 @@ func (s *supervisor) drain() (complete bool) {
 		s.unread = time.After(limit)
 	}
 	s.wait(func() bool { return s.printing == 0 || s.impatient })
-	written, flushed := false, s.job.Screen.Flushed()
+	written, out, err := false, s.job.Screen.Out.Flushed(), s.job.Screen.Err.Flushed()
 	go func() {
-		<-flushed
+		<-out
+		<-err
 		s.post(func() { written = true })
 	}()
 	s.wait(func() bool { return written || s.gaveUp })

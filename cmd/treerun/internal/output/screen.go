@@ -33,19 +33,6 @@ func NewScreen(stdout, stderr *os.File) *Screen {
 	}
 }
 
-// Flushed returns a channel that is closed when both files have taken what was
-// printed before the call; never, if nobody reads one of them.
-func (s *Screen) Flushed() <-chan struct{} {
-	done := make(chan struct{})
-	out, err := s.Out.Flushed(), s.Err.Flushed()
-	go func() {
-		<-out
-		<-err
-		close(done)
-	}()
-	return done
-}
-
 // GiveUp drops what ranks have printed and what they print from now on, where
 // it has not been written yet, so that nobody waits for a reader any more.
 // Lines of treerun's own are still written if their file takes them.
