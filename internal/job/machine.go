@@ -2,8 +2,9 @@ package job
 
 import (
 	"os"
-	"strconv"
 	"strings"
+
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // MachineID names this machine where a job may use all its cores, which are so many: hosts that are
@@ -25,20 +26,8 @@ func MachineID(cores int) string {
 // countList returns how many numbers a list such as "0-3,6" has, 0 for what is no
 // such list.
 func countList(text string) int {
-	count := 0
-	for part := range strings.SplitSeq(text, ",") {
-		from, to, isRange := strings.Cut(part, "-")
-		lo, err := strconv.Atoi(from)
-		hi := lo
-		if err == nil && isRange {
-			hi, err = strconv.Atoi(to)
-		}
-		if err != nil || lo < 0 || hi < lo || hi > 1<<20 {
-			return 0
-		}
-		count += hi - lo + 1
-	}
-	return count
+	all, _ := numbers.ExpandNames("["+text+"]", 1<<20)
+	return len(all)
 }
 
 // SharedMachines returns who shares cores, as numbers that are the same for those that

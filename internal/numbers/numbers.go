@@ -1,5 +1,6 @@
 // Package numbers holds what several packages do with numbers: medians, sums, orders, rounding
-// to what is known, counts and sizes in words, and lines of words. It imports nothing of treerun's.
+// to what is known, counts and sizes in words, lines of words, and names that numbers stand in. It imports nothing
+// of treerun's.
 package numbers
 
 import (

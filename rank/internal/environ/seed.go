@@ -10,6 +10,7 @@ import (
 
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 const remedy = "set " + job.EnvSeed + "=HOST:PORT on all ranks, with the host of rank 0 and a port that is free there"
@@ -36,14 +37,14 @@ func (l *launcher) seedFrom(j *Job, get func(string) string) (string, error) {
 		return j.derivedSeed("127.0.0.1"), nil
 	}
 	name := firstSet(get, l.seed)
-	host, ok := firstHost(get(name))
-	if !ok {
+	hosts, err := numbers.ExpandNames(numbers.SplitNames(get(name))[0], job.MaxRanks)
+	if err != nil {
 		return "", fmt.Errorf("%s=%.60q is no list of nodes; %s", name, get(name), remedy)
 	}
-	if host == "" {
+	if hosts[0] == "" {
 		return "", fmt.Errorf("the ranks do not know where to meet; %s", remedy)
 	}
-	return j.derivedSeed(host), nil
+	return j.derivedSeed(hosts[0]), nil
 }
 
 // checkSeed reports what is no HOST:PORT; what says where it comes from.
@@ -70,29 +71,6 @@ func (j *Job) derivedSeed(host string) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte("seed of " + j.JobID)) // never fails
 	return net.JoinHostPort(host, strconv.Itoa(among.Lo+int(h.Sum32()%uint32(among.Count()))))
-}
-
-// firstHost returns the first name that a list of Slurm stands for, such as
-// "n[01-04,9],gpu7", where rank 0 runs.
-func firstHost(rest string) (host string, ok bool) {
-	for rest != "" {
-		end := strings.IndexAny(rest, "[,")
-		if end < 0 {
-			return host + rest, true
-		}
-		host += rest[:end]
-		if rest[end] == ',' {
-			break
-		}
-		inner, after, found := strings.Cut(rest[end+1:], "]")
-		first, _, _ := strings.Cut(inner, ",")
-		first, _, _ = strings.Cut(first, "-")
-		if !found || first == "" || strings.Trim(first, "0123456789") != "" {
-			return "", false
-		}
-		host, rest = host+first, after
-	}
-	return host, true
 }
 
 // SeedsAreLoopback says whether the ranks are to meet at a loopback address.

@@ -1,7 +1,6 @@
 package place
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -9,12 +8,10 @@ import (
 	"strings"
 
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/numbers"
 )
 
-const (
-	maxSlots = job.MaxRanks
-	maxName  = 253 // bytes, as in the domain name system
-)
+const maxSlots = job.MaxRanks
 
 // parseEntry reads [USER@]HOST[:SLOTS], where HOST may stand for several names.
 func parseEntry(text string) (h Host, names []string, err error) {
@@ -42,7 +39,7 @@ func parseEntry(text string) (h Host, names []string, err error) {
 		}
 		return h, []string{a.String()}, err
 	}
-	names, err = expand(host)
+	names, err = numbers.ExpandNames(host, maxHosts)
 	for _, name := range names {
 		if err == nil {
 			err = checkName(name)
@@ -83,8 +80,8 @@ func parseCount(what, text string) (int, error) {
 // checkName refuses what cannot be the name of a host. It must not begin with a
 // dash: ssh would take it for an option.
 func checkName(name string) error {
-	if len(name) > maxName {
-		return fmt.Errorf("the name %.20q... has %d bytes, at most %d are possible", name, len(name), maxName)
+	if len(name) > numbers.MaxName {
+		return fmt.Errorf("the name %.20q... has %d bytes, at most %d are possible", name, len(name), numbers.MaxName)
 	}
 	return checkChars("host", name, "._-")
 }
@@ -131,24 +128,6 @@ func (h *Host) set(text string) error {
 	return err
 }
 
-// splitTop parts text at the commas outside brackets.
-func splitTop(text string) []string {
-	var words []string
-	depth, begin := 0, 0
-	for i, c := range []byte(text) {
-		switch {
-		case c == '[':
-			depth++
-		case c == ']':
-			depth--
-		case c == ',' && depth <= 0:
-			words = append(words, text[begin:i])
-			begin = i + 1
-		}
-	}
-	return append(words, text[begin:])
-}
-
 // split parts a line at blanks, and tells the columns, from 1.
 func split(line string) (fields []string, columns []int) {
 	fields, at := strings.Fields(line), 0
@@ -158,78 +137,6 @@ func split(line string) (fields []string, columns []int) {
 		at += len(f)
 	}
 	return fields, columns
-}
-
-var errBrackets = errors.New("brackets that do not match")
-
-// expand returns the names that Slurm's notation stands for: in each pair of
-// brackets there are numbers and ranges between commas, as in n[01-04,9]. A
-// number is as wide as it is written. Several pairs make every combination, the
-// last one fastest.
-func expand(text string) ([]string, error) {
-	head, tail, more := strings.Cut(text, "[")
-	inner, after, closed := strings.Cut(tail, "]")
-	switch {
-	case strings.Contains(head, "]") || more && (!closed || strings.Contains(inner, "[")):
-		return nil, errBrackets
-	case !more:
-		return []string{head}, nil
-	}
-	parts, err := bracketed(inner)
-	if err != nil {
-		return nil, err
-	}
-	rest, err := expand(after)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(parts)*len(rest) > maxHosts:
-		return nil, fmt.Errorf("more than %d hosts", maxHosts)
-	case len(head)+len(parts[0])+len(rest[0]) > maxName:
-		return nil, fmt.Errorf("a name of more than %d bytes", maxName)
-	}
-	var names []string
-	for _, p := range parts {
-		for _, r := range rest {
-			names = append(names, head+p+r)
-		}
-	}
-	return names, nil
-}
-
-// bracketed returns what stands for one pair of brackets.
-func bracketed(inner string) ([]string, error) {
-	var all []string
-	for part := range strings.SplitSeq(inner, ",") {
-		lo, hi, isRange := strings.Cut(part, "-")
-		if !isRange {
-			hi = lo
-		}
-		a, errA := number(lo)
-		b, errB := number(hi)
-		if err := errors.Join(errA, errB); err != nil {
-			return nil, fmt.Errorf("%.40q in brackets, want numbers and ranges as in [01-04,9]", part)
-		}
-		if b < a {
-			return nil, fmt.Errorf("the range %.60s goes down", part)
-		}
-		if len(all)+b-a >= maxHosts {
-			return nil, fmt.Errorf("more than %d hosts", maxHosts)
-		}
-		for n := a; n <= b; n++ {
-			all = append(all, fmt.Sprintf("%0*d", len(lo), n))
-		}
-	}
-	return all, nil
-}
-
-// number reads digits only, no more than a name has room for.
-func number(text string) (int, error) {
-	if len(text) > maxName {
-		return 0, strconv.ErrRange
-	}
-	n, err := strconv.ParseUint(text, 10, 31)
-	return int(n), err
 }
 
 // Slurm returns the hosts of an allocation: nodes is as in SLURM_JOB_NODELIST,

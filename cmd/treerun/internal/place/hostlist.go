@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/safefile"
 )
 
@@ -113,7 +114,7 @@ func (l *gatherer) line(where, text string) error {
 // where says where the entry of a number, and a column, stands.
 func (l *gatherer) list(text string, h Host, where func(i, column int) string) error {
 	column := 0
-	for i, word := range splitTop(text) {
+	for i, word := range numbers.SplitNames(text) {
 		h.Where = where(i, column)
 		column += len(word) + 1
 		err := errors.New("no host between the commas")

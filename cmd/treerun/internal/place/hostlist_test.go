@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -117,39 +116,6 @@ func scenario(t *testing.T, input string) string {
 		out = append(out, strings.Trim(fmt.Sprintf("%s: %v", p.Host.Target(), p.Ranks), "[]"))
 	}
 	return strings.ReplaceAll(strings.Join(out, "\n"), ": [", ": ")
-}
-
-// TestExpansion compares with the plainest reading of the
-// notation: every number below 1000 that some part names.
-func TestExpansion(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var parts, want []string
-		for range rapid.IntRange(1, 5).Draw(t, "parts") {
-			lo, width := rapid.IntRange(0, 999).Draw(t, "lo"), rapid.IntRange(1, 4).Draw(t, "width")
-			hi := rapid.IntRange(lo, lo+20).Draw(t, "hi")
-			text := strconv.Itoa(lo)
-			for len(text) < width {
-				text = "0" + text
-			}
-			width = len(text)
-			if hi > lo {
-				parts = append(parts, fmt.Sprintf("%s-%d", text, hi))
-			} else {
-				parts = append(parts, text)
-			}
-			for n := lo; n <= hi; n++ {
-				digits := strconv.Itoa(n)
-				for len(digits) < width {
-					digits = "0" + digits
-				}
-				want = append(want, "a"+digits+"b")
-			}
-		}
-		got, err := expand("a[" + strings.Join(parts, ",") + "]b")
-		if err != nil || !slices.Equal(got, want) {
-			t.Fatalf("%v: %v, %v; want %v", parts, got, err, want)
-		}
-	})
 }
 
 // TestMapping checks what holds of every mapping, whatever the hosts.

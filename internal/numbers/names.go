@@ -1,0 +1,101 @@
+package numbers
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// MaxName is how long the name of a host may be, in bytes, as in the domain name system.
+const MaxName = 253
+
+// SplitNames parts a list of names, as Slurm writes it, at the commas outside brackets.
+func SplitNames(text string) []string {
+	var words []string
+	depth, begin := 0, 0
+	for i, c := range []byte(text) {
+		switch {
+		case c == '[':
+			depth++
+		case c == ']':
+			depth--
+		case c == ',' && depth <= 0:
+			words = append(words, text[begin:i])
+			begin = i + 1
+		}
+	}
+	return append(words, text[begin:])
+}
+
+var errBrackets = errors.New("brackets that do not match")
+
+// ExpandNames returns the names, at most most, that Slurm's notation stands for: in each pair of
+// brackets there are numbers and ranges between commas, as in n[01-04,9]. A
+// number is as wide as it is written. Several pairs make every combination, the
+// last one fastest.
+func ExpandNames(text string, most int) ([]string, error) {
+	head, tail, more := strings.Cut(text, "[")
+	inner, after, closed := strings.Cut(tail, "]")
+	switch {
+	case strings.Contains(head, "]") || more && (!closed || strings.Contains(inner, "[")):
+		return nil, errBrackets
+	case !more:
+		return []string{head}, nil
+	}
+	parts, err := bracketed(inner, most)
+	if err != nil {
+		return nil, err
+	}
+	rest, err := ExpandNames(after, most)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(parts)*len(rest) > most:
+		return nil, fmt.Errorf("more than %d hosts", most)
+	case len(head)+len(parts[0])+len(rest[0]) > MaxName:
+		return nil, fmt.Errorf("a name of more than %d bytes", MaxName)
+	}
+	var names []string
+	for _, p := range parts {
+		for _, r := range rest {
+			names = append(names, head+p+r)
+		}
+	}
+	return names, nil
+}
+
+// bracketed returns what stands for one pair of brackets.
+func bracketed(inner string, most int) ([]string, error) {
+	var all []string
+	for part := range strings.SplitSeq(inner, ",") {
+		lo, hi, isRange := strings.Cut(part, "-")
+		if !isRange {
+			hi = lo
+		}
+		a, errA := number(lo)
+		b, errB := number(hi)
+		if err := errors.Join(errA, errB); err != nil {
+			return nil, fmt.Errorf("%.40q in brackets, want numbers and ranges as in [01-04,9]", part)
+		}
+		if b < a {
+			return nil, fmt.Errorf("the range %.60s goes down", part)
+		}
+		if len(all)+b-a >= most {
+			return nil, fmt.Errorf("more than %d hosts", most)
+		}
+		for n := a; n <= b; n++ {
+			all = append(all, fmt.Sprintf("%0*d", len(lo), n))
+		}
+	}
+	return all, nil
+}
+
+// number reads digits only, no more than a name has room for.
+func number(text string) (int, error) {
+	if len(text) > MaxName {
+		return 0, strconv.ErrRange
+	}
+	n, err := strconv.ParseUint(text, 10, 31)
+	return int(n), err
+}
