@@ -37,13 +37,13 @@ func (w *World) newWaits() {
 }
 
 // process returns the process of a rank on this host, and its state.
-func (w *World) process(rank int) (pid int, s job.ProcState) {
+func (w *World) process(rank int) (pid int, s waits.ProcState) {
 	if rank == w.cfg.Rank || rank < 0 || rank >= w.cfg.Size {
-		return 0, s
+		return 0, job.ProcState{}
 	}
 	r, self := w.members.of(rank), &w.members.self
 	if r.Host != self.Host || r.Space == 0 || r.Space != self.Space {
-		return 0, s // on another host, or its number means nothing here
+		return 0, job.ProcState{} // on another host, or its number means nothing here
 	}
 	return r.PID, job.ReadProc(r.PID)
 }

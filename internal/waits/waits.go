@@ -17,9 +17,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/treerun/treerun/internal/job"
 )
+
+// ProcState is the state of a process. Package job reads it, whose messages travel in frames of
+// netconn; this package, which the tests of netconn import, imports neither.
+type ProcState interface {
+	Known() bool
+	Stopped() bool
+	Ended() bool
+	String() string
+}
 
 // Job is a rank's view of the waits of a job. The fields are set before it is used, and
 // the methods may be called concurrently.
@@ -34,7 +41,7 @@ type Job struct {
 
 	// State returns the process of a rank, and its state where it is on this host. Nil:
 	// nothing is known.
-	State func(rank int) (pid int, s job.ProcState)
+	State func(rank int) (pid int, s ProcState)
 
 	// HostOf returns the host of a rank. Nil: all are on one.
 	HostOf func(rank int) int
