@@ -53,7 +53,8 @@ func AllReduceDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.
 		return Stats{}, wrongArgument(name, c.Rank(), fmt.Sprintf(
 			"a stream of %v; the communicator's sparse calls on this rank are on %v", s.Device(), g.device))
 	}
-	err = r.run(ctx)
+	defer func(own block.Set) { r.set = own }(r.set) // the stage's memory may go
+	err = r.run(ctx, &r)
 	runtime.KeepAlive(send)
 	runtime.KeepAlive(recv)
 	return r.stats, err
@@ -88,54 +89,11 @@ type deviceReduction struct {
 	send, recv cuda.Addr
 }
 
-func (r *deviceReduction) run(ctx context.Context) error {
-	defer func(own block.Set) { r.set = own }(r.set) // the stage's memory may go
-	r.stats.Blocks = r.grid.Blocks()
-	n := r.grid.Elements
-	h := hello{Call: r.call}
-	if err := ctx.Err(); err == nil && n > 0 && (r.cfg.form != Dense || r.cfg.threshold > 0 || r.c.Size == 1) {
-		if err := r.look(ctx); err != nil {
-			return err
-		}
-		h.Sample = sampleOf(r.set, r.grid.Blocks())
-	}
-	all, err := r.greet(ctx, h)
-	if err == nil {
-		err = r.toServers()
-	}
-	if err != nil {
-		return err
-	}
-	if r.c.Size == 1 {
-		return r.alone(ctx)
-	}
-	if n == 0 {
-		r.stats.Form = Dense // there is nothing to do
+// look finds the blocks that count, and waits for that, where the call needs them.
+func (r *deviceReduction) look(ctx context.Context, h *hello) error {
+	if ctx.Err() != nil || r.grid.Elements == 0 || r.cfg.form == Dense && r.cfg.threshold == 0 && r.c.Size > 1 {
 		return nil
 	}
-	e, err := r.weigh(ctx, all)
-	if err != nil {
-		return err
-	}
-	r.take(&e)
-	if e.form == Dense {
-		r.stats.NonZero, r.stats.Union = -1, -1
-		if err := r.trim(Dense); err != nil {
-			return err
-		}
-		if r.cfg.threshold > 0 { // as reduction.cut
-			if err := r.keep(); err != nil {
-				return r.c.FaultDevice(r.name, err)
-			}
-			r.send = r.recv
-		}
-		return r.c.DenseDevice(ctx, r.stream, r.call.DType, r.call.Op, r.send, r.recv, n)
-	}
-	return r.travel(ctx, e.form)
-}
-
-// look finds the blocks that count, and waits for that.
-func (r *deviceReduction) look(ctx context.Context) error {
 	if err := r.stageFor(r.stream.Device(), r.grid); err != nil {
 		return r.c.FaultDevice(r.call.String(), err)
 	}
@@ -153,6 +111,7 @@ func (r *deviceReduction) look(ctx context.Context) error {
 	r.stats.Finding = time.Since(begun)
 	r.stats.NonZero = r.set.Len()
 	r.stats.Density = part(r.stats.NonZero, r.grid.Blocks())
+	h.Sample = sampleOf(r.set, r.grid.Blocks())
 	return nil
 }
 
@@ -174,16 +133,12 @@ const (
 	stagingUs = 60
 )
 
-// weigh is estimate for device memory: what the dense plan takes is that of devices,
-// and the sparse forms take the way of the blocks to the host and back besides.
-func (r *deviceReduction) weigh(ctx context.Context, all []hello) (estimate, error) {
-	e := r.estimate(all)
-	if r.cfg.form != ByPrice {
-		return e, nil
-	}
+// price has the dense plan be that of devices, and the sparse forms take the way of the blocks to
+// the host and back besides.
+func (r *deviceReduction) price(ctx context.Context, e *estimate) error {
 	us, err := r.c.DenseDeviceUs(ctx, r.stream.Device(), r.grid.Bytes())
 	if err != nil {
-		return e, err
+		return err
 	}
 	staging := micro(stagingUs + (e.most+e.union)*float64(r.grid.Bytes())/hostLink/1e3)
 	e.us[Trees] += staging
@@ -193,8 +148,17 @@ func (r *deviceReduction) weigh(ctx context.Context, all []hello) (estimate, err
 	if e.us[Dense] = micro(us); math.IsNaN(us) || us <= 0 {
 		e.us[Dense] = micro(r.denseUs(r.grid.Bytes()))
 	}
-	e.choose()
-	return e, nil
+	return nil
+}
+
+func (r *deviceReduction) dense(ctx context.Context) error {
+	if r.cfg.threshold > 0 { // as reduction.cut
+		if err := r.keep(); err != nil {
+			return r.c.FaultDevice(r.name, err)
+		}
+		r.send = r.recv
+	}
+	return r.c.DenseDevice(ctx, r.stream, r.call.DType, r.call.Op, r.send, r.recv, r.grid.Elements)
 }
 
 // travel exchanges the blocks by way of the host, in form f.
@@ -219,7 +183,7 @@ func (r *deviceReduction) travel(ctx context.Context, f Form) error {
 }
 
 // alone is the call of a communicator of one rank.
-func (r *deviceReduction) alone(ctx context.Context) error {
+func (r *deviceReduction) alone(context.Context) error {
 	r.stats.Union, r.stats.UnionDensity = r.stats.NonZero, r.stats.Density
 	var err error
 	switch {

@@ -108,7 +108,9 @@ func (p *pairs[T]) run(ctx context.Context) (Pairs[T], error) {
 		return out, err
 	}
 	e := p.weigh(all)
-	p.take(&e)
+	if err := p.take(&e); err != nil {
+		return out, err
+	}
 	blocks := p.grid.Blocks()
 	p.stats.Density, p.stats.UnionDensity = part(p.stats.NonZero, blocks), part(blocks, blocks)
 	out.Indices = p.union
@@ -131,6 +133,9 @@ func (p *pairs[T]) run(ctx context.Context) (Pairs[T], error) {
 	}
 	p.in = bytesOf(out.Values)
 	p.out = p.in
+	if e.form == Dense {
+		return out, p.dense(ctx)
+	}
 	return out, p.exchange(ctx, e.form, true)
 }
 

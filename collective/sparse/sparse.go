@@ -43,7 +43,7 @@ func AllReduce[T Number](ctx context.Context, c *collective.Comm, send, recv []T
 	}
 	defer s.c.End()
 	r.state = s
-	err = r.run(ctx)
+	err = r.run(ctx, &r)
 	return r.stats, err
 }
 
@@ -93,58 +93,85 @@ type reduction struct {
 	name    string // of the call, with its number
 }
 
-func (r *reduction) run(ctx context.Context) error {
+// memory is where the tensor of a call is: of the host, which is a reduction itself, or of a device.
+type memory interface {
+	look(ctx context.Context, h *hello) error     // finds a sample of the blocks, or all
+	price(ctx context.Context, e *estimate) error // mends what the forms are predicted to take
+	alone(ctx context.Context) error              // is the call of one rank
+	dense(ctx context.Context) error              // runs the dense plan
+	travel(ctx context.Context, f Form) error     // exchanges blocks
+}
+
+// run makes a call for a tensor in m.
+func (r *reduction) run(ctx context.Context, m memory) error {
 	r.stats.Blocks = r.grid.Blocks()
-	h := hello{Call: r.call, Apart: !r.inPlace}
+	h := hello{Call: r.call}
+	if err := m.look(ctx, &h); err != nil {
+		return err
+	}
+	all, err := r.greet(ctx, h)
+	if err == nil {
+		err = r.toServers()
+	}
+	switch {
+	case err != nil:
+		return err
+	case r.c.Size == 1:
+		return m.alone(ctx)
+	case r.grid.Elements == 0:
+		r.stats.Form = Dense // there is nothing to do
+		return nil
+	}
+	e := r.estimate(all)
+	if e.form == ByPrice {
+		if err := m.price(ctx, &e); err != nil {
+			return err
+		}
+	}
+	e.choose()
+	if err := r.take(&e); err != nil {
+		return err
+	}
+	if e.form == Dense {
+		r.stats.NonZero, r.stats.Union = -1, -1
+		return m.dense(ctx)
+	}
+	return m.travel(ctx, e.form)
+}
+
+func (r *reduction) look(_ context.Context, h *hello) error {
+	h.Apart = !r.inPlace
 	if r.cfg.form == ByPrice && r.c.Size > 1 {
 		h.Sample = draw(&r.find, r.grid, r.in)
 		if r.severalHosts() {
 			h.Thin = h.Sample.thinness(r.grid, r.in)
 		}
 	}
-	all, err := r.greet(ctx, h)
-	if err == nil {
-		err = r.toServers()
-	}
-	if err != nil {
-		return err
-	}
-	if r.c.Size == 1 {
-		r.alone()
-		return nil
-	}
-	if len(r.in) == 0 {
-		r.stats.Form = Dense // there is nothing to do
-		return nil
-	}
-	e := r.estimate(all)
-	e.choose()
-	r.take(&e)
-	if e.form == Dense {
-		r.stats.NonZero, r.stats.Union = -1, -1
-	}
-	return r.exchange(ctx, e.form, false)
+	return nil
 }
 
-// take notes what was chosen.
-func (r *reduction) take(e *estimate) {
+func (r *reduction) price(context.Context, *estimate) error { return nil }
+
+func (r *reduction) dense(ctx context.Context) error {
+	if r.cfg.threshold > 0 {
+		r.cut()
+	}
+	return r.c.Dense(ctx, r.call.DType, r.call.Op, r.in, r.out)
+}
+
+func (r *reduction) travel(ctx context.Context, f Form) error { return r.exchange(ctx, f, false) }
+
+// take notes what was chosen, and gives back memory that it does not need.
+func (r *reduction) take(e *estimate) error {
 	r.stats.Form = e.form
 	r.stats.Predicted = e.us
 	r.stats.Density, r.stats.UnionDensity = e.mean, e.union
 	r.report(e)
+	return r.trim(e.form)
 }
 
-// exchange runs the call in a form. known says that this rank's blocks are found.
+// exchange runs the call in a form in which blocks travel. known says that this rank's are found.
 func (r *reduction) exchange(ctx context.Context, f Form, known bool) (err error) {
-	if err := r.trim(f); err != nil {
-		return err
-	}
-	if f == Dense {
-		if r.cfg.threshold > 0 {
-			r.cut()
-		}
-		return r.c.Dense(ctx, r.call.DType, r.call.Op, r.in, r.out)
-	}
 	if r.union == nil {
 		r.united = block.Sized(r.united, block.Words(r.grid.Blocks()))
 		clear(r.united)
@@ -204,10 +231,11 @@ func (s *state) broken(during string, err error) error {
 }
 
 // alone is the call of a communicator of one rank: the result is what it has.
-func (r *reduction) alone() {
+func (r *reduction) alone(context.Context) error {
 	newSearch(r).all()
 	r.stats.Union, r.stats.UnionDensity = r.stats.NonZero, r.stats.Density
 	r.keep()
+	return nil
 }
 
 // keep makes out what in counts as: blocks below the threshold are zero.

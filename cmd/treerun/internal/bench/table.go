@@ -1,14 +1,10 @@
 package bench
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
 )
@@ -198,7 +194,7 @@ func (t *table) row() string {
 // ofSparse says what a sparse collective ran as, of what data, and what else there was to
 // choose.
 func ofSparse(x *meter.Sparse) string {
-	s := fmt.Sprintf("%s: density %g, %s overlap, %.3g %% in union, at most %d bytes sent", ranAs(x), x.Density, x.Overlap,
+	s := fmt.Sprintf("%s: density %g, %s overlap, %.3g %% in union, at most %d bytes sent", x.Form, x.Density, x.Overlap,
 		100*x.UnionDensity, x.SentBytes)
 	before := "; predicted "
 	for _, f := range []struct {
@@ -211,20 +207,6 @@ func ofSparse(x *meter.Sparse) string {
 		}
 	}
 	return s
-}
-
-// ranAs names the form in which calls ran; of several, each with its calls.
-func ranAs(x *meter.Sparse) string {
-	if len(x.Forms) < 2 {
-		return x.Form
-	}
-	names := slices.SortedFunc(maps.Keys(x.Forms), func(a, b string) int {
-		return cmp.Or(x.Forms[b]-x.Forms[a], cmp.Compare(a, b))
-	})
-	for i, name := range names {
-		names[i] = fmt.Sprintf("%s %dx", name, x.Forms[name])
-	}
-	return strings.Join(names, " + ")
 }
 
 // figure writes a number in so many columns as nccl-tests does: with two

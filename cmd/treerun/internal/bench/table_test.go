@@ -122,10 +122,6 @@ func TestRows(t *testing.T) {
 				TreesUs: 20, SharedUs: 12.34, DenseUs: 99.6}
 		}, []string{"  12.34   45.67  shared: density 0.01, random overlap, 1.99 % in union, at most 1234 bytes sent; " +
 			"predicted trees 20, shared 12, dense 100\n"}},
-		"sparse in several forms": {"--collective sparse-allreduce -b 1K -e 1K", true, func(r *meter.Row) {
-			r.Sparse = &meter.Sparse{Density: 0.1, Overlap: "full", Form: "trees",
-				Forms: map[string]int{"dense": 3, "trees": 17}, UnionDensity: 0.1, SentBytes: 12}
-		}, []string{"  trees 17x + dense 3x: density 0.1, full overlap,"}},
 		"sparse as was said": {"--collective sparse-allreduce -b 1K -e 1K", true, func(r *meter.Row) {
 			r.Sparse = &meter.Sparse{Density: 0.01, Overlap: "random", Form: "lists", UnionDensity: 0.02, SentBytes: 12}
 		}, []string{"  lists: density 0.01, random overlap, 2 % in union, at most 12 bytes sent\n"}},

@@ -28,28 +28,20 @@ type Pool struct {
 
 	part, result []byte // memory of the Endpoint
 
-	sent    window // what is being handed to the peers
-	dealt   bool   // parts have been added up
-	parts   int    // that have come
-	results int    // of those that will come, not yet here
+	step  int32  // what ranks tell each other now
+	mine  []byte // of this rank, that all peers are to read
+	told  int    // peers who have been told of it, this rank among them
+	heard int    // peers that have told, and this rank
+	done  bool
 }
 
-// peer is another rank: the links with it, and what there is of it.
+// peer is another rank, and the links with it.
 type peer struct {
 	child
-	has    bool // its part is there
-	placed bool // so is its result, or there is none
+	heard bool // it has told what it has in this step
 }
 
-// window is memory that all peers are to read.
-type window struct {
-	memory []byte
-	step   int32
-	to     int // peers who have been told of it
-	on     bool
-}
-
-// What a message is, in the Root of its header.
+// Of the steps in which ranks tell each other what memory to read; in the Root of a header.
 const (
 	stepPart = -1 - iota
 	stepResult
@@ -88,187 +80,157 @@ func NewPool(ep transport.Endpoint, rank, size int) (*Pool, error) {
 
 // Begin starts the next tensor. This rank's part is the first n bytes of Room.
 func (p *Pool) Begin(head transport.Header, job pool.Job, n int) error {
-	p.Counts, p.head = block.Counts{}, head
+	p.Counts, p.head, p.done = block.Counts{}, head, false
 	if err := p.sum.Begin(job); err != nil {
 		return err
 	}
-	for q := range p.peers {
-		own := q == job.Rank
-		p.peers[q].has, p.peers[q].placed = own, own
-	}
-	p.parts, p.dealt, p.results = 1, false, 0
-	if err := p.sum.Take(job.Rank, p.part[:n]); err != nil {
-		return err
-	}
 	p.publish(p.part[:n], stepPart)
-	p.SentBlocks = p.sum.Blocks(job.Rank)
-	return nil
+	return p.take(job.Rank, p.part[:n])
 }
 
-// publish has all peers told of memory.
+// publish begins a step in which this rank has all peers read memory.
 func (p *Pool) publish(memory []byte, step int32) {
-	p.sent = window{memory: memory, step: step, on: true}
+	p.mine, p.step, p.told, p.heard = memory, step, 1, 1
+	for q := range p.peers {
+		p.peers[q].heard = q == p.rank
+	}
 	p.SentBytes += len(memory)
 }
 
+// take takes in what a rank has told in this step.
+func (p *Pool) take(q int, memory []byte) (err error) {
+	blocks := 0
+	if p.step == stepPart {
+		err = p.sum.Take(q, memory)
+		blocks = p.sum.Blocks(q)
+	} else {
+		err = p.sum.Place(q, memory)
+		blocks, _ = p.sum.Share(q)
+	}
+	if q == p.rank {
+		p.SentBlocks += blocks
+	} else {
+		p.ReceivedBlocks += blocks
+	}
+	return err
+}
+
 // Done reports whether the result is there, and all peers have been told what is theirs.
-func (p *Pool) Done() bool { return p.dealt && p.results == 0 && !p.sent.on }
+func (p *Pool) Done() bool { return p.done }
 
 // Poll does what can be done now.
 func (p *Pool) Poll() (moved bool, err error) {
 	if moved, err = p.tell(); err != nil {
 		return moved, err
 	}
-	if !p.dealt {
-		took, err := p.takeParts()
-		if err != nil || p.parts < len(p.peers) || p.sent.on {
-			return moved || took, err
-		}
+	heard, err := p.listen()
+	if err != nil || p.told < len(p.peers) || p.heard < len(p.peers) {
+		return moved || heard, err
+	}
+	if p.step == stepPart {
 		return true, p.add()
 	}
-	took, err := p.takeResults()
-	return moved || took, err
-}
-
-// tell tells the peers of what is published, as far as there is room.
-func (p *Pool) tell() (moved bool, err error) {
-	w := &p.sent
-	if !w.on {
-		return false, nil
-	}
-	head := p.head
-	head.Root = w.step
-	first := w.to
-	for ; w.to < len(p.peers); w.to++ {
-		to := p.peers[(p.rank+w.to)%len(p.peers)].to
-		if to == nil {
-			continue // this rank
-		}
-		if _, ok, err := to.TryReserve(0); err != nil || !ok {
-			p.wake(first)
-			return w.to > first, failed("sending to", (p.rank+w.to)%len(p.peers), err)
-		}
-		to.Lend(&head, w.memory)
-		p.SentChunks++
-	}
-	p.wake(first)
-	w.on, w.to = false, 0
+	p.release()
+	p.done = true
 	return true, nil
 }
 
-// wake wakes the peers that have been told, from the first-th on.
-func (p *Pool) wake(first int) {
-	p.ep.Fence()
-	for i := first; i < p.sent.to; i++ {
-		if to := p.peers[(p.rank+i)%len(p.peers)].to; to != nil {
-			to.Wake()
+// release gives back what the peers have told.
+func (p *Pool) release() {
+	for q := range p.peers {
+		if of := p.peers[q].of; of != nil {
+			of.Release()
 		}
 	}
 }
 
-// takeParts takes in the parts that have come.
-func (p *Pool) takeParts() (moved bool, err error) {
-	for q := range p.peers {
+// tell tells the peers of this rank's memory, as far as there is room.
+func (p *Pool) tell() (moved bool, err error) {
+	head, first := p.head, p.told
+	head.Root = p.step
+	for ; p.told < len(p.peers) && err == nil; p.told++ {
+		q := (p.rank + p.told) % len(p.peers)
+		to := p.peers[q].to
+		_, ok, reserving := to.TryReserve(0)
+		if err = failed("sending to", q, reserving); err != nil || !ok {
+			break
+		}
+		to.Lend(&head, p.mine)
+		p.SentChunks++
+	}
+	if p.told == first {
+		return false, err
+	}
+	p.ep.Fence()
+	for i := first; i < p.told; i++ {
+		p.peers[(p.rank+i)%len(p.peers)].to.Wake()
+	}
+	return true, err
+}
+
+// listen takes in what has come of the peers.
+func (p *Pool) listen() (moved bool, err error) {
+	want := p.head
+	want.Root = p.step
+	for i := 1; i < len(p.peers); i++ {
+		q := (p.rank + i) % len(p.peers)
 		c := &p.peers[q]
-		if c.has {
+		if c.heard {
 			continue
 		}
-		memory, ok, err := p.peek(c, stepPart)
+		var h transport.Header
+		memory, ok, err := c.of.TryPeek(&h)
+		if err == nil && ok && h != want {
+			err = fmt.Errorf("%w: it is of another call (number %d, %d elements, step %d)", pool.ErrPart, h.Seq,
+				h.Count, -h.Root)
+		}
 		if err == nil && ok {
-			err = p.sum.Take(q, memory)
+			err = p.take(q, memory)
 		}
 		if err != nil {
-			return moved, failed("blocks from", q, err)
+			return moved, failed(p.lacks()+" of", q, err)
 		}
 		if ok {
-			p.ReceivedBlocks += p.sum.Blocks(q)
-			c.has, moved = true, true
-			p.parts++
+			c.heard, moved = true, true
+			p.heard++
+			p.ReceivedChunks++
+			p.ReceivedBytes += len(memory)
 		}
 	}
 	return moved, nil
 }
 
-// peek returns what a peer has published in a step.
-func (p *Pool) peek(c *peer, step int32) (memory []byte, ok bool, err error) {
-	var h transport.Header
-	memory, ok, err = c.of.TryPeek(&h)
-	if err != nil || !ok {
-		return nil, false, err
+// lacks says what comes in this step.
+func (p *Pool) lacks() string {
+	if p.step == stepPart {
+		return "blocks"
 	}
-	want := p.head
-	want.Root = step
-	if h != want {
-		return nil, false, fmt.Errorf("%w: it is of another call (number %d, %d elements, step %d)", pool.ErrPart, h.Seq,
-			h.Count, -h.Root)
-	}
-	p.ReceivedChunks++
-	p.ReceivedBytes += len(memory)
-	return memory, true, nil
+	return "results"
 }
 
 // add adds up what this rank has to, when all parts are there.
 func (p *Pool) add() error {
-	p.dealt = true
 	p.sum.Deal()
 	p.Union = p.sum.Union()
-	own, n := p.sum.Share(p.rank)
-	var result []byte
-	if own > 0 {
-		var err error
-		if result, err = p.room(&p.result, n); err != nil {
-			return err
-		}
-		p.sum.Reduce(result[:n])
-		p.publish(result[:n], stepResult)
-		p.SentBlocks += own
-		if _, err := p.tell(); err != nil {
-			return err
-		}
-	}
-	p.sum.Fold()
-	for q := range p.peers {
-		c := &p.peers[q]
-		if c.of == nil {
-			continue // this rank
-		}
-		c.of.Release()
-		if blocks, _ := p.sum.Share(q); blocks > 0 {
-			p.results++
-		} else {
-			c.placed = true
-		}
-	}
-	if own == 0 {
+	if p.sum.Dealt() == 0 {
+		p.sum.Fold()
+		p.release()
+		p.done = true
 		return nil
 	}
-	return p.sum.Place(p.rank, result[:n])
-}
-
-// takeResults copies the results that have come.
-func (p *Pool) takeResults() (moved bool, err error) {
-	for i := range p.peers {
-		q := (p.rank + i) % len(p.peers)
-		c := &p.peers[q]
-		if c.placed {
-			continue
-		}
-		memory, ok, err := p.peek(c, stepResult)
-		if err == nil && ok {
-			err = p.sum.Place(q, memory)
-		}
-		if err != nil {
-			return moved, failed("results from", q, err)
-		}
-		if ok {
-			c.of.Release()
-			c.placed, moved = true, true
-			blocks, _ := p.sum.Share(q)
-			p.ReceivedBlocks += blocks
-			p.results--
-		}
+	_, n := p.sum.Share(p.rank)
+	result, err := p.room(&p.result, n)
+	if err != nil {
+		return err
 	}
-	return moved, nil
+	p.sum.Reduce(result[:n])
+	p.publish(result[:n], stepResult)
+	if _, err := p.tell(); err != nil {
+		return err
+	}
+	p.sum.Fold()
+	p.release()
+	return p.take(p.rank, result[:n])
 }
 
 // Rests reports that a rank does all at once that it has to.
@@ -277,13 +239,9 @@ func (p *Pool) Rests() bool { return false }
 // WaitsFor says what is missing.
 func (p *Pool) WaitsFor() []waits.Lack {
 	var list []waits.Lack
-	for q, c := range p.peers {
-		what, missing := "to send blocks", !c.has
-		if p.dealt {
-			what, missing = "to send results", !c.placed
-		}
-		if missing && q != p.rank {
-			list = append(list, waits.Lack{Rank: q, What: what})
+	for q := range p.peers {
+		if !p.peers[q].heard {
+			list = append(list, waits.Lack{Rank: q, What: "to send " + p.lacks()})
 		}
 	}
 	if len(list) == 0 {

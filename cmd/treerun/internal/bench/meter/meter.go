@@ -113,9 +113,6 @@ func (m *meter[T]) measure(ctx context.Context, k *Case) (*Row, error) {
 	iters := fit(m.o.Iterations, 3, m.o.MaxSeconds, one)
 
 	r := newRow(k, m.c.Size(), iters)
-	if run.spread != nil {
-		clear(run.spread.forms)
-	}
 	if m.o.Stream {
 		r.Mode = "stream"
 		seconds, err := m.backToBack(ctx, run, iters)

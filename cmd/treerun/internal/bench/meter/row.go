@@ -48,18 +48,17 @@ type Row struct {
 // Sparse is what a row of a sparse collective has besides. Bytes and blocks are those
 // of the rank that has most.
 type Sparse struct {
-	Density       float64        `json:"density"` // as was asked for
-	Overlap       string         `json:"overlap"`
-	BlockSize     int            `json:"block"`
-	Fill          float64        `json:"fill,omitempty"`  // part of a block's elements that is not zero; 0: all are not
-	Form          string         `json:"form"`            // in which most of the timed calls ran: also the plan
-	Forms         map[string]int `json:"forms,omitempty"` // how many calls ran in each, where there were several
-	Blocks        int            `json:"blocks"`
-	NonZero       int            `json:"nonzero"` // blocks of the rank with the most
-	UnionDensity  float64        `json:"union_density"`
-	SentBytes     int64          `json:"sent_bytes"`
-	ReceivedBytes int64          `json:"received_bytes"`
-	FindUs        float64        `json:"find_us"` // looking for blocks, on the slowest rank
+	Density       float64 `json:"density"` // as was asked for
+	Overlap       string  `json:"overlap"`
+	BlockSize     int     `json:"block"`
+	Fill          float64 `json:"fill,omitempty"` // part of a block's elements that is not zero; 0: all are not
+	Form          string  `json:"form"`           // in which the calls ran, as all have the same data: also the plan
+	Blocks        int     `json:"blocks"`
+	NonZero       int     `json:"nonzero"` // blocks of the rank with the most
+	UnionDensity  float64 `json:"union_density"`
+	SentBytes     int64   `json:"sent_bytes"`
+	ReceivedBytes int64   `json:"received_bytes"`
+	FindUs        float64 `json:"find_us"` // looking for blocks, on the slowest rank
 
 	TreesUs  float64 `json:"trees_us"` // predicted; 0 where nothing was
 	SharedUs float64 `json:"shared_us"`

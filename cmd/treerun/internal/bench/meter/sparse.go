@@ -21,29 +21,16 @@ type spread struct {
 	alike        bool     // all ranks draw the same
 
 	options []sparse.Option
-	lists   bool                // blocks travel as rows of lists
-	stats   sparse.Stats        // of the latest call
-	forms   map[sparse.Form]int // in which so many calls ran
+	lists   bool         // blocks travel as rows of lists
+	stats   sparse.Stats // of the latest call
 }
 
 // ran takes down what a call did.
 func (s *spread) ran(stats sparse.Stats, err error) error {
 	if err == nil {
 		s.stats = stats
-		s.forms[stats.Form]++
 	}
 	return err
-}
-
-// mostly returns the form in which most calls ran.
-func (s *spread) mostly() sparse.Form {
-	most := s.stats.Form
-	for f, n := range s.forms {
-		if n > s.forms[most] || n == s.forms[most] && f < most {
-			most = f
-		}
-	}
-	return most
 }
 
 // newSpread lays out the blocks of a case. Of every rank the same number is not
@@ -58,7 +45,6 @@ func newSpread(k *Case, o *Options, size int) (*spread, error) {
 		count: k.Count, block: o.BlockSize, has: make([][]bool, size), union: make([]bool, blocks),
 		fill: o.Fill, alike: k.Overlap == "full",
 		options: []sparse.Option{sparse.BlockSize(o.BlockSize), sparse.Use(form)}, lists: form == sparse.Lists,
-		forms: make(map[sparse.Form]int),
 	}
 	n := int(math.Round(k.Density * float64(blocks)))
 	common := rand.New(rand.NewPCG(1, 1)).Perm(blocks)
@@ -244,7 +230,7 @@ func (s *spread) at(op string, b int, values [][]int64, i int) int64 {
 	return v
 }
 
-// tellSparse adds to a row the forms in which the timed calls ran, the same on all ranks, and
+// tellSparse adds to a row the form in which the timed calls ran, the same on all ranks, and
 // what the latest of them did, on the rank that did most. All ranks call it.
 func (m *meter[T]) tellSparse(ctx context.Context, r *Row, k *Case, s *spread) error {
 	st := &s.stats
@@ -252,7 +238,7 @@ func (m *meter[T]) tellSparse(ctx context.Context, r *Row, k *Case, s *spread) e
 	if err := collective.AllReduce(ctx, m.c, most, most, collective.Max); err != nil {
 		return err
 	}
-	own, form := s.nonZero(), s.mostly()
+	own, form := s.nonZero(), st.Form
 	us := func(f sparse.Form) float64 { return float64(st.Predicted[f].Nanoseconds()) / 1e3 }
 	r.Sparse = &Sparse{
 		Density: k.Density, Overlap: k.Overlap, BlockSize: s.block, Form: form.String(), Blocks: st.Blocks, NonZero: own,
@@ -263,12 +249,6 @@ func (m *meter[T]) tellSparse(ctx context.Context, r *Row, k *Case, s *spread) e
 		r.Sparse.Fill = s.fill
 	}
 	r.Plan = r.Sparse.Form
-	if len(s.forms) > 1 {
-		r.Sparse.Forms = make(map[string]int)
-		for f, n := range s.forms {
-			r.Sparse.Forms[f.String()] = n
-		}
-	}
 	if p := us(form); p > 0 {
 		r.PredictedUs = &p
 	}

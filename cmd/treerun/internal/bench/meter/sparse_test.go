@@ -2,13 +2,11 @@ package meter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"testing"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/collective/sparse"
 )
 
 // Every rank has as many blocks as were asked for, which lie as was said.
@@ -37,25 +35,6 @@ func TestSpread(t *testing.T) {
 			float64(union) > c.most*1000+0.5 {
 			t.Errorf("density %g, overlap %s: %d blocks of 1000, %d in the union", c.density, c.overlap, n, union)
 		}
-	}
-}
-
-// A row is of the form in which most of its calls ran, and a call that failed is none.
-func TestMostly(t *testing.T) {
-	s := &spread{forms: make(map[sparse.Form]int)}
-	for _, f := range []sparse.Form{sparse.Dense, sparse.Trees, sparse.Shared, sparse.Trees, sparse.Dense, sparse.Trees} {
-		if err := s.ran(sparse.Stats{Form: f}, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	failed := errors.New("failed")
-	for range 5 {
-		if err := s.ran(sparse.Stats{Form: sparse.Dense}, failed); err != failed {
-			t.Fatal(err)
-		}
-	}
-	if f := s.mostly(); f != sparse.Trees || s.forms[f] != 3 || len(s.forms) != 3 || s.forms[sparse.Dense] != 2 {
-		t.Errorf("most of %v ran as %v", s.forms, f)
 	}
 }
 
