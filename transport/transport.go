@@ -141,25 +141,6 @@ type ReceivePoster interface {
 	PostReceive(into []byte, chunk int)
 }
 
-// SharedHeap is an Endpoint that shows its rank the memory which the other ranks'
-// Alloc has given out, to read and to write: what the ranks of a host agree on
-// beside their links lies there.
-type SharedHeap interface {
-	// Offset returns where b, which Alloc has given out here, lies, in bytes from
-	// the beginning of what this rank may give out; false for other memory.
-	Offset(b []byte) (at int, ok bool)
-
-	// View returns the n bytes at that offset of what rank r may give out. Only
-	// the blocks that r has given out have memory: the rest must not be touched.
-	// They may be used as long as r keeps its block and no endpoint is closed.
-	View(r, at, n int) ([]byte, error)
-
-	// Scratch is Alloc of memory that may be used here only until Close, and as long as
-	// the Endpoint is reachable: then this rank keeps nothing of it. Free gives it back
-	// earlier.
-	Scratch(n int) ([]byte, error)
-}
-
 // LentReceiver is a Receiver of payloads that lie in the sender's own memory.
 type LentReceiver interface {
 	Receiver
@@ -411,7 +392,7 @@ type Endpoint interface {
 	// every turn of a waiting loop.
 	Aborted() (Fault, bool)
 
-	// Alloc returns n bytes of zero memory that every rank of the set can read
+	// Alloc returns n bytes of zero memory that every rank of this host can read
 	// where it lies, from a 64-byte boundary on. The memory lives until Free or
 	// the end of the process; it stays usable after Close.
 	Alloc(n int) ([]byte, error)
@@ -422,6 +403,21 @@ type Endpoint interface {
 	// Shared reports whether b, which is not empty, lies in memory that Alloc
 	// gave out.
 	Shared(b []byte) bool
+
+	// Scratch is Alloc of memory that may be used here only until Close, and as long as
+	// the Endpoint is reachable: then this rank keeps nothing of it. Free gives it back
+	// earlier.
+	Scratch(n int) ([]byte, error)
+
+	// Offset returns where b, which Alloc has given out here, lies, in bytes from
+	// the beginning of what this rank may give out; false for other memory.
+	Offset(b []byte) (at int, ok bool)
+
+	// View returns the n bytes at that offset of what rank r of this host may give out, to
+	// read and to write: what the ranks of a host agree on beside their links lies there. Only
+	// the blocks that r has given out have memory: the rest must not be touched.
+	// They may be used as long as r keeps its block and no endpoint is closed.
+	View(r, at, n int) ([]byte, error)
 
 	// MaxPayload is the slot size in bytes.
 	MaxPayload() int

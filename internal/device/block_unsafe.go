@@ -64,13 +64,13 @@ func makeBlock(ep transport.Endpoint, flags, ranks int) (b *block, place int, er
 	if err != nil {
 		return nil, 0, fmt.Errorf("%d bytes of memory that the ranks of this host share: %w", n, err)
 	}
-	place, _ = ep.(transport.SharedHeap).Offset(b.own)
+	place, _ = ep.Offset(b.own)
 	return b, place, nil
 }
 
 // attach lets this rank and its device see the block that lies at place in the first rank's memory.
 func (b *block) attach(dev *cuda.Device, first, place, ranks int) error {
-	mem, err := b.Endpoint.(transport.SharedHeap).View(first, place, blockBytes(b.Flags, ranks))
+	mem, err := b.Endpoint.View(first, place, blockBytes(b.Flags, ranks))
 	if err != nil {
 		return err
 	}

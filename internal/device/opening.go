@@ -39,7 +39,7 @@ type opening struct {
 
 // Open opens the device of every rank of a communicator, which is claimed.
 func Open(ctx context.Context, c *Owner, dev *cuda.Device) (*Session, error) {
-	d := &Session{c: c, Device: dev, first: 1, local: sharing(c.Endpoint, c.Rank, c.Size),
+	d := &Session{c: c, Device: dev, first: 1, local: sharing(c.Endpoint, c.Size),
 		waiting: c.Waiter.Watch.Another()}
 	d.mine = slices.Index(d.local, c.Rank)
 	d.compared = make([]uint64, len(d.local))

@@ -42,14 +42,10 @@ func swap[T any](ctx context.Context, w setup.World, mine T, failed error) ([]T,
 
 // sharing returns the ranks that share memory with this one, rising, itself among
 // them: those of its host, unless containers keep them apart.
-func sharing(ep transport.Endpoint, rank, size int) []int {
-	n, is := ep.(transport.SharedHeap)
-	if !is {
-		return []int{rank}
-	}
+func sharing(ep transport.Endpoint, size int) []int {
 	var all []int
 	for r := range size {
-		if _, err := n.View(r, 0, 0); err == nil {
+		if _, err := ep.View(r, 0, 0); err == nil {
 			all = append(all, r)
 		}
 	}

@@ -6,8 +6,6 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-var _ transport.SharedHeap = (*endpoint)(nil)
-
 // Scratch is Alloc: memory of goroutines goes when nothing refers to it.
 func (e *endpoint) Scratch(n int) ([]byte, error) { return e.Alloc(n) }
 

@@ -381,8 +381,8 @@ func TestAddresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill(b, 7)
-	at, _ := sets[0][0].(transport.SharedHeap).Offset(b)
-	seen, err := sets[0][1].(transport.SharedHeap).View(0, at, len(b))
+	at, _ := sets[0][0].Offset(b)
+	seen, err := sets[0][1].View(0, at, len(b))
 	if err != nil || checkFill(seen, 7) != nil {
 		t.Errorf("what a peer sees: %v, %v", checkFill(seen, 7), err)
 	}

@@ -102,14 +102,3 @@ func (b *Doorbell) SleepOn(fd int, max time.Duration, serve func() bool) {
 	}
 	b.Cancel()
 }
-
-// FD returns the socket, which is readable once the bell has been rung. It
-// stays the bell's, until the endpoint is closed: then it is -1.
-func (b *Doorbell) FD() int {
-	b.bells.mu.RLock()
-	defer b.bells.mu.RUnlock()
-	if b.bells.own == nil {
-		return -1
-	}
-	return b.bells.own.FD()
-}

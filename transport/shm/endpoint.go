@@ -84,7 +84,7 @@ func (m *mapping) close() error {
 // long the caller keeps those.
 var inUse sync.Map
 
-// Endpoint implements transport.Endpoint and transport.SharedHeap.
+// Endpoint implements transport.Endpoint.
 type Endpoint struct {
 	*segment.Endpoint
 	bell     transport.Bell

@@ -81,7 +81,7 @@ func TestMembersAreSomeRanks(t *testing.T) {
 func TestDoorbellAndDescriptor(t *testing.T) {
 	all := connectMembers(t, true)
 	b := all[1].Bell().(*Doorbell)
-	other := all[4].Bell().(*Doorbell).FD() // readable when somebody rings rank 4
+	other := all[4].Bell().(*Doorbell).bells.own.FD() // readable when somebody rings rank 4
 	for _, c := range []struct {
 		name string
 		wake func()

@@ -12,10 +12,7 @@ import (
 	"github.com/treerun/treerun/transport/internal/segment"
 )
 
-var (
-	_ transport.SharedHeap = (*Endpoint)(nil)
-	_ segment.Push         = (*reach)(nil)
-)
+var _ segment.Push = (*reach)(nil)
 
 // secretBytes is the size of what ranks read of each other to find out whether
 // they can.

@@ -180,15 +180,15 @@ func TestSharedMemoryIsTheHosts(t *testing.T) {
 	if !all[0].Shared(b) || all[0].Shared(make([]byte, 8)) {
 		t.Error("what Alloc gave out is shared, and nothing else")
 	}
-	at, ok := all[0].(transport.SharedHeap).Offset(b)
-	seen, err := all[1].(transport.SharedHeap).View(0, at, len(b))
+	at, ok := all[0].Offset(b)
+	seen, err := all[1].View(0, at, len(b))
 	if !ok || err != nil {
 		t.Fatalf("rank 1 looks at rank 0's block: %v, %v", ok, err)
 	}
 	if b[3] = 5; seen[3] != 5 {
 		t.Error("rank 1 does not see what rank 0 writes")
 	}
-	if _, err := all[2].(transport.SharedHeap).View(0, at, len(b)); err == nil {
+	if _, err := all[2].View(0, at, len(b)); err == nil {
 		t.Error("rank 2, on another host, sees rank 0's memory")
 	}
 	if err := all[0].Free(b); err != nil {

@@ -269,15 +269,11 @@ func (p *Pool) room(memory *[]byte, n int) ([]byte, error) {
 	if err := p.free(memory); err != nil {
 		return nil, err
 	}
-	alloc := p.ep.Alloc
-	if s, is := p.ep.(transport.SharedHeap); is {
-		alloc = s.Scratch
-	}
 	more := n + n/4 // the next call may have a few blocks more
 	if n <= p.Keep {
 		more = min(more, p.Keep)
 	}
-	b, err := alloc(more)
+	b, err := p.ep.Scratch(more)
 	if err != nil {
 		return nil, fmt.Errorf("shared memory for %d bytes of blocks: %w; use another form than shared", more, err)
 	}
