@@ -49,9 +49,8 @@ var whyAll = [...]string{
 // candidate is an address that may be offered.
 type candidate struct {
 	Address
-	class  class
-	place  int // in the Spec
-	number int // in the list
+	class class
+	place int // in the Spec
 }
 
 // Choose returns the addresses to offer to other hosts, best first, and those
@@ -90,7 +89,7 @@ func Choose(devices []Device, spec Spec) (offered, left []Address, err error) {
 		}
 		chosen = append(chosen, c)
 	}
-	slices.SortFunc(chosen, compare)
+	slices.SortStableFunc(chosen, compare)
 	for _, c := range chosen {
 		offered = append(offered, c.Address)
 	}
@@ -112,8 +111,7 @@ func candidates(devices []Device, spec Spec) (all []candidate, left []Address) {
 			if ip.Is6() && ip.IsLinkLocalUnicast() {
 				ip = ip.WithZone(d.Name)
 			}
-			c := candidate{Address{IP: ip, Device: d.Name, Kind: d.Kind, Speed: d.Speed}, classOf(d, ip), spec.place(d.Name, ip),
-				len(all)}
+			c := candidate{Address{IP: ip, Device: d.Name, Kind: d.Kind, Speed: d.Speed}, classOf(d, ip), spec.place(d.Name, ip)}
 			switch {
 			case !d.Up:
 				c.Why = "is down"
@@ -142,14 +140,11 @@ func compare(a, b candidate) int {
 		cmp.Compare(a.class, b.class),
 		cmp.Compare(a.Kind, b.Kind),
 		cmp.Compare(b.Speed, a.Speed),
-		cmp.Compare(family(a.IP), family(b.IP)),
-		cmp.Compare(a.number, b.number),
+		// Where IPv4 and IPv6 work it makes no difference, and where one does not it is
+		// more often the latter.
+		cmp.Compare(a.IP.BitLen(), b.IP.BitLen()),
 	)
 }
-
-// family puts IPv4 before IPv6: where both work it makes no difference, and
-// where one does not it is more often the latter.
-func family(ip netip.Addr) int { return ip.BitLen() }
 
 func nothing(devices []Device, spec Spec) error {
 	if spec.text == "" {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 
-	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/internal/strict"
 )
 
@@ -25,8 +24,8 @@ func (k MessageKind) String() string {
 	return "message kind " + strconv.Itoa(int(k))
 }
 
-// messageSizes are those of the frames of package netconn in which messages travel.
-var messageSizes = netconn.FrameSizes{}
+// messageSizes are those of the frames of package strict in which messages travel.
+var messageSizes = strict.FrameSizes{}
 
 func init() {
 	for k := Seed; k <= Exited; k++ {
@@ -45,7 +44,7 @@ func WriteMessage(w io.Writer, m *Message) error {
 		err = Within("bytes of a message: %d", len(body), 1, MaxMessage)
 	}
 	if err == nil {
-		_, err = w.Write(append(netconn.AppendHead(nil, byte(m.Kind), len(body)), body...))
+		_, err = w.Write(append(strict.AppendHead(nil, byte(m.Kind), len(body)), body...))
 	}
 	if err != nil {
 		return fmt.Errorf("job: writing a message (%v): %w", m.Kind, err)
@@ -57,7 +56,7 @@ func WriteMessage(w io.Writer, m *Message) error {
 // unwrapped, when r ends before the first byte of a message. After any error
 // the stream is of no more use.
 func ReadMessage(r io.Reader) (*Message, error) {
-	_, body, err := netconn.ReadFrame(r, messageSizes)
+	_, body, err := strict.ReadFrame(r, messageSizes)
 	if err == io.EOF {
 		return nil, err
 	}

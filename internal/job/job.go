@@ -70,7 +70,7 @@ const (
 	Exited // Rank has ended: Code or Signal, Text for people; Closed says whether it had sent Closing before
 )
 
-// Message is one record on the control socket: a frame of package netconn whose kind is
+// Message is one record on the control socket: a frame of package strict whose kind is
 // the message's, with at most MaxMessage bytes of msgpack.
 type Message struct {
 	Kind   MessageKind

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/treerun/treerun/internal/job"
-	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/internal/strict"
 )
 
 // valid is rank 1 of four on two hosts.
@@ -152,7 +152,7 @@ func TestMessageThatCannotBeUsedIsRefused(t *testing.T) {
 	}
 	// A length beyond the limit is refused before anything is allocated for it.
 	for _, n := range []int{0, job.MaxMessage + 1, 1 << 31} {
-		r := io.MultiReader(bytes.NewReader(netconn.AppendHead(nil, byte(job.Joined), n)), endless{})
+		r := io.MultiReader(bytes.NewReader(strict.AppendHead(nil, byte(job.Joined), n)), endless{})
 		if _, err := job.ReadMessage(r); err == nil || !strings.Contains(err.Error(), fmt.Sprint("has ", n, " bytes")) {
 			t.Errorf("length %d: error %v", n, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"net"
 	"net/netip"
 	"os"
@@ -220,6 +221,17 @@ func ParsePorts(text string) (PortRange, error) {
 		return PortRange{}, fmt.Errorf("%.40q is no range of ports, want LO-HI, such as 40000-40050", text)
 	}
 	return PortRange{int(a), int(b)}, nil
+}
+
+// SeedPorts are those that processes find for themselves: they lie below those that Linux
+// gives to connections.
+var SeedPorts = PortRange{Lo: 20000, Hi: 31999}
+
+// Pick returns a port of the range, the same one for the same text.
+func (r PortRange) Pick(text string) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(text)) // never fails
+	return r.Lo + int(h.Sum32()%uint32(r.Count()))
 }
 
 // Check reports a range that ParsePorts would not return.

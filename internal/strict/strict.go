@@ -1,7 +1,7 @@
 // Package strict decodes what others wrote: messages in msgpack, which it also encodes, without
 // trusting a length in them, and JSON, of which it refuses what encoding/json lets pass, and says
-// which element is wrong, why and at which line and column. It knows no message, and imports nothing
-// of treerun's.
+// which element is wrong, why and at which line and column; and the frames that such messages travel
+// in. It knows no message, and imports nothing of treerun's.
 package strict
 
 import (

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/topo/network"
 )
 
@@ -58,7 +58,7 @@ func (l *line) pourData(payload []byte, until time.Time, granted *atomic.Int64, 
 			}
 			continue
 		}
-		l.out = append(netconn.AppendHead(l.out[:0], frameData, int(n)), payload[:n]...)
+		l.out = append(strict.AppendHead(l.out[:0], frameData, int(n)), payload[:n]...)
 		if _, err := l.conn.Write(l.out); err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/topo/network"
 )
 
@@ -92,7 +92,7 @@ func (stream) SetDeadline(time.Time) error { return nil }
 
 // said is a frame.
 func said(kind byte, body ...byte) []byte {
-	return append(netconn.AppendHead(nil, kind, len(body)), body...)
+	return append(strict.AppendHead(nil, kind, len(body)), body...)
 }
 
 // FuzzFrames: whatever comes, a host reads no more than there is, and ends.
@@ -101,7 +101,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add(slices.Concat(said(frameGrant, 0x7f, 0, 0, 0, 0, 0, 0, 0), said(frameDone)))
 	f.Add(said(frameSync, make([]byte, syncBytes)...))
 	f.Add(slices.Concat(said(framePing), said(frameEnd)))
-	f.Add(netconn.AppendHead(nil, frameData, dataBytes+1))
+	f.Add(strict.AppendHead(nil, frameData, dataBytes+1))
 	f.Fuzz(func(t *testing.T, said []byte) {
 		fresh := func() *line {
 			l := newLine(0, 1, "peer", stream{bytes.NewReader(said), io.Discard})

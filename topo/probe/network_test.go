@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/topo/network"
 )
 
@@ -216,7 +216,7 @@ func TestNetworkCanceled(t *testing.T) {
 func TestNetworkNonsense(t *testing.T) {
 	for name, text := range map[string]string{
 		"http":          "GET / HTTP/1.1\r\nHost: here\r\n\r\n",
-		"long frame":    string(netconn.AppendHead(nil, frameSync, 1<<56-1)),
+		"long frame":    string(strict.AppendHead(nil, frameSync, 1<<56-1)),
 		"wrong turn":    string(said(frameSync, append([]byte{0, 0, 0, 9}, make([]byte, syncBytes-4)...)...)),
 		"trip of years": string(said(frameSync, append([]byte{0, 0, 0, 0, 0x7f}, make([]byte, syncBytes-5)...)...)),
 		"cut":           string([]byte{frameSync, 0, 0}),

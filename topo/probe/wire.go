@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/internal/strict"
 )
 
-// A measurement's messages are frames of netconn. These are their kinds, with what
+// A measurement's messages are frames of package strict. These are their kinds, with what
 // the bodies have.
 const (
 	frameSync  byte = iota + 1 // turn (4 bytes), what shared has (8 each)
@@ -29,7 +29,7 @@ const (
 )
 
 // sizes are those that the bodies of frames may have.
-var sizes = netconn.FrameSizes{
+var sizes = strict.FrameSizes{
 	frameSync: {syncBytes, syncBytes}, framePing: {0, 0}, frameData: {1, dataBytes}, frameEnd: {0, 0}, frameGrant: {8, 8},
 	frameDone: {0, 0},
 }
@@ -63,7 +63,7 @@ func (c *counted) Read(b []byte) (int, error) {
 
 // frame reads the head of the next frame, which must be of one of the kinds.
 func (l *line) frame(kinds ...byte) (kind byte, n int, err error) {
-	kind, n, err = netconn.ReadHead(l.in, sizes)
+	kind, n, err = strict.ReadHead(l.in, sizes)
 	if err == nil && !slices.Contains(kinds, kind) {
 		err = fmt.Errorf("a frame of kind %d, want one of %v", kind, kinds)
 	}
@@ -72,7 +72,7 @@ func (l *line) frame(kinds ...byte) (kind byte, n int, err error) {
 
 // small sends a frame with a short body.
 func (l *line) small(kind byte, body []byte) error {
-	_, err := l.conn.Write(append(netconn.AppendHead(nil, kind, len(body)), body...))
+	_, err := l.conn.Write(append(strict.AppendHead(nil, kind, len(body)), body...))
 	return err
 }
 

@@ -2,7 +2,6 @@ package environ
 
 import (
 	"fmt"
-	"hash/fnv"
 	"net"
 	"net/netip"
 	"strconv"
@@ -61,16 +60,13 @@ func checkSeed(seed, what string) error {
 }
 
 // derivedSeed returns an address of a host with a port that all ranks find for
-// themselves: one of the range that the user allows, else of one below the ports
-// that Linux gives to connections.
+// themselves, one of the range that the user allows.
 func (j *Job) derivedSeed(host string) string {
-	among := netconn.PortRange{Lo: 20000, Hi: 31999}
+	among := netconn.SeedPorts
 	if p, err := netconn.ParsePorts(j.Settings[SettingPorts]); err == nil {
 		among = p
 	}
-	h := fnv.New32a()
-	_, _ = h.Write([]byte("seed of " + j.JobID)) // never fails
-	return net.JoinHostPort(host, strconv.Itoa(among.Lo+int(h.Sum32()%uint32(among.Count()))))
+	return net.JoinHostPort(host, strconv.Itoa(among.Pick("seed of "+j.JobID)))
 }
 
 // SeedsAreLoopback says whether the ranks are to meet at a loopback address.

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/internal/strict"
 )
 
-// A data connection carries frames of netconn, whose bodies begin with 13 bytes:
+// A data connection carries frames of package strict, whose bodies begin with 13 bytes:
 //
 //	step 1 | rank 4 | number 8
 //
@@ -77,7 +77,7 @@ func stepsOf(n int) int {
 }
 
 // sizes are those that the bodies of frames may have.
-var sizes = netconn.FrameSizes{
+var sizes = strict.FrameSizes{
 	blobsFrame: {bodyHead, bodyHead + 4<<15}, // of half of the most ranks that there can be
 	leftFrame:  notices, failedFrame: notices, brokenFrame: notices, stalledFrame: notices,
 	heartbeatFrame: {bodyHead, bodyHead},
@@ -88,7 +88,7 @@ var notices = [2]int{bodyHead, bodyHead + maxText}
 // encode returns the frame as slices to be written one after the other. The
 // blobs are not copied.
 func (f *frame) encode() [][]byte {
-	b := netconn.AppendHead(nil, f.kind, bodyHead+4*len(f.blobs)+len(f.text))
+	b := strict.AppendHead(nil, f.kind, bodyHead+4*len(f.blobs)+len(f.text))
 	b = append(b, byte(f.step))
 	b = binary.BigEndian.AppendUint32(b, uint32(f.rank))
 	b = binary.BigEndian.AppendUint64(b, f.number)
@@ -98,9 +98,9 @@ func (f *frame) encode() [][]byte {
 	return append([][]byte{append(b, f.text...)}, f.blobs...)
 }
 
-// readFrame reads one frame of a job of size ranks, as netconn.ReadFrame does.
+// readFrame reads one frame of a job of size ranks, as strict.ReadFrame does.
 func readFrame(r io.Reader, size int) (*frame, error) {
-	kind, b, err := netconn.ReadFrame(r, sizes)
+	kind, b, err := strict.ReadFrame(r, sizes)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (f *frame) readBlobs(r io.Reader, lengths []byte, size int) error {
 		if n > MaxBlob+1 { // with the kind of gatherAs
 			return fmt.Errorf("blob of %d bytes, at most %d are possible", n, MaxBlob+1)
 		}
-		blob, err := netconn.ReadBody(r, int(n))
+		blob, err := strict.ReadBody(r, int(n))
 		if err != nil {
 			return err
 		}

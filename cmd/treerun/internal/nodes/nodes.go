@@ -13,7 +13,6 @@ package nodes
 import (
 	"cmp"
 	"fmt"
-	"hash/fnv"
 	"net"
 	"slices"
 	"strconv"
@@ -23,6 +22,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/netconn"
 )
 
 // MaxNodes is the largest number of nodes: each has a rank.
@@ -253,16 +253,8 @@ func (v *variables) slurm() *Found {
 		f.PerNode, f.Idle = hosts[f.Node].Slots, local > 0
 	}
 	f.JobID = v.get("SLURM_JOB_ID") + "." + v.get("SLURM_STEP_ID")
-	f.Seed = net.JoinHostPort(hosts[0].Name, port(f.JobID))
+	f.Seed = net.JoinHostPort(hosts[0].Name, strconv.Itoa(netconn.SeedPorts.Pick(f.JobID)))
 	return f
-}
-
-// port returns a port for a job: schedulers give none. It lies below those that
-// Linux gives to connections.
-func port(jobID string) string {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(jobID)) // never fails
-	return strconv.Itoa(20000 + int(h.Sum32()%12000))
 }
 
 // number reads a variable that must be there.

@@ -10,7 +10,6 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/treerun/treerun/internal/job"
-	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/internal/strict"
 )
 
@@ -43,7 +42,7 @@ const (
 )
 
 // sizes are those that the bodies of frames may have.
-var sizes = make(netconn.FrameSizes)
+var sizes = make(strict.FrameSizes)
 
 func init() {
 	for k := 1; k < len(bodies); k++ {
@@ -76,13 +75,13 @@ func Encode(host int, b Body) *Frame {
 
 // Append appends the frame as it travels to b.
 func (f *Frame) Append(b []byte) []byte {
-	b = netconn.AppendHead(b, byte(f.Kind), hostSize+len(f.Raw))
+	b = strict.AppendHead(b, byte(f.Kind), hostSize+len(f.Raw))
 	return append(binary.BigEndian.AppendUint32(b, uint32(int32(f.Host))), f.Raw...)
 }
 
-// Read reads one frame and checks its kind, size and host, as netconn.ReadFrame does.
+// Read reads one frame and checks its kind, size and host, as strict.ReadFrame does.
 func Read(r io.Reader) (*Frame, error) {
-	kind, body, err := netconn.ReadFrame(r, sizes)
+	kind, body, err := strict.ReadFrame(r, sizes)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/internal/job"
-	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/internal/strict"
 )
 
 // samples has one Body of each kind, with its fields set.
@@ -112,7 +112,7 @@ func TestBodiesThatCannotBe(t *testing.T) {
 func TestHeadsThatCannotBe(t *testing.T) {
 	kindFinish, kindSaid, kindJob := kindOf(&Finish{}), kindOf(&RankMessage{}), kindOf(&Job{})
 	head := func(n int, kind Kind, host int32) []byte {
-		return binary.BigEndian.AppendUint32(netconn.AppendHead(nil, byte(kind), n), uint32(host))
+		return binary.BigEndian.AppendUint32(strict.AppendHead(nil, byte(kind), n), uint32(host))
 	}
 	for name, b := range map[string][]byte{
 		"no kind": head(4, 0, 0), "unknown kind": head(4, Kind(len(bodies)), 0), "too short": head(3, kindFinish, 0),

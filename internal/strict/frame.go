@@ -1,4 +1,4 @@
-package netconn
+package strict
 
 import (
 	"encoding/binary"
