@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/treerun/treerun/collective"
@@ -28,6 +29,7 @@ type onGPU struct {
 	module *cuda.Module
 	kernel map[string]*cuda.Kernel
 	open   []interface{ Free() error } // memory
+	err    error                       // the first one; nothing is done after it
 
 	training, test         deviceSet
 	order                  cuda.Slice[int32] // of the images of an epoch, or of a test
@@ -67,80 +69,64 @@ var networkKernels = []string{"train_images", "train_forward", "train_loss", "tr
 func newOnGPU(ctx context.Context, c *collective.Comm, device *cuda.Device, net *mlp, opt *options, training,
 	test *dataset) (*onGPU, error) {
 	l := &onGPU{c: c, device: device, rows: net.rows(), momentum: float32(opt.momentum)}
-	if err := l.load(ctx, net, training, test); err != nil {
-		return nil, errors.Join(err, l.Close())
+	l.loadKernels()
+	l.training, l.test = l.uploadSet(ctx, training), l.uploadSet(ctx, test)
+	l.allocate(net, max(training.size(), test.size()))
+	upload(ctx, l, l.params, net.params)
+	l.clear(l.velocity.Addr(), l.velocity.Bytes())
+	if l.err != nil {
+		return nil, errors.Join(l.err, l.Close())
 	}
 	return l, nil
 }
 
-func (l *onGPU) load(ctx context.Context, net *mlp, training, test *dataset) (err error) {
-	if l.stream, err = l.device.NewStream(); err != nil {
-		return err
+// loadKernels makes the stream, and the kernels that run there.
+func (l *onGPU) loadKernels() {
+	if l.stream, l.err = l.device.NewStream(); l.err == nil {
+		l.module, l.err = l.device.Load(networkPTX)
 	}
-	if err := l.loadKernels(); err != nil {
-		return err
-	}
-	if l.training, err = l.upload(ctx, training); err != nil {
-		return err
-	}
-	if l.test, err = l.upload(ctx, test); err != nil {
-		return err
-	}
-	if err := l.allocate(net, max(training.size(), test.size())); err != nil {
-		return err
-	}
-	if err := l.params.CopyFrom(ctx, l.stream, net.params); err != nil {
-		return err
-	}
-	return l.clear(l.velocity.Addr(), l.velocity.Bytes())
-}
-
-func (l *onGPU) loadKernels() (err error) {
 	l.kernel = map[string]*cuda.Kernel{}
-	if l.module, err = l.device.Load(networkPTX); err != nil {
-		return err
-	}
 	for _, name := range networkKernels {
-		if l.kernel[name], err = l.module.Kernel(name); err != nil {
-			return err
+		if l.err == nil {
+			l.kernel[name], l.err = l.module.Kernel(name)
 		}
 	}
-	return nil
+}
+
+func (l *onGPU) uploadSet(ctx context.Context, d *dataset) deviceSet {
+	set := deviceSet{alloc[uint8](l, len(d.pixels)), alloc[uint8](l, len(d.labels)), d.width, 1 / float32(d.maximum)}
+	upload(ctx, l, set.pixels, d.pixels)
+	upload(ctx, l, set.labels, d.labels)
+	return set
 }
 
 // alloc allocates memory that Close gives back.
-func alloc[T cuda.Number](l *onGPU, n int) (cuda.Slice[T], error) {
-	s, err := cuda.Alloc[T](l.device, n)
-	if err == nil {
-		l.open = append(l.open, s)
+func alloc[T cuda.Number](l *onGPU, n int) (s cuda.Slice[T]) {
+	if l.err == nil {
+		if s, l.err = cuda.Alloc[T](l.device, n); l.err == nil {
+			l.open = append(l.open, s)
+		}
 	}
-	return s, err
+	return s
 }
 
-func (l *onGPU) upload(ctx context.Context, d *dataset) (set deviceSet, err error) {
-	set.width, set.scale = d.width, 1/float32(d.maximum)
-	for _, part := range []struct {
-		to   *cuda.Slice[uint8]
-		from []byte
-	}{{&set.pixels, d.pixels}, {&set.labels, d.labels}} {
-		if *part.to, err = alloc[uint8](l, len(part.from)); err == nil {
-			err = part.to.CopyFrom(ctx, l.stream, part.from)
-		}
-		if err != nil {
-			return set, err
-		}
+func upload[T cuda.Number](ctx context.Context, l *onGPU, to cuda.Slice[T], from []T) {
+	if l.err == nil {
+		l.err = to.CopyFrom(ctx, l.stream, from)
 	}
-	return set, nil
+}
+
+func download[T cuda.Number](ctx context.Context, l *onGPU, from cuda.Slice[T]) []T {
+	list := make([]T, from.Len())
+	if l.err == nil {
+		l.err = from.CopyTo(ctx, l.stream, list)
+	}
+	return list
 }
 
 // allocate makes room for the weights and for batches.
-func (l *onGPU) allocate(net *mlp, images int) error {
-	var all error
-	floats := func(n int) cuda.Slice[float32] {
-		s, err := alloc[float32](l, n)
-		all = errors.Join(all, err)
-		return s
-	}
+func (l *onGPU) allocate(net *mlp, images int) {
+	floats := func(n int) cuda.Slice[float32] { return alloc[float32](l, n) }
 	n := len(net.params)
 	l.params, l.grad, l.velocity = floats(n), floats(n), floats(n)
 	at := 0
@@ -153,179 +139,140 @@ func (l *onGPU) allocate(net *mlp, images int) error {
 		in, dIn = to.out, to.dOut
 		l.layers = append(l.layers, to)
 	}
-	var err error
-	l.order, err = alloc[int32](l, images)
-	all = errors.Join(all, err)
-	l.labels, err = alloc[uint8](l, l.rows)
-	all = errors.Join(all, err)
-	l.losses, err = alloc[float64](l, l.rows)
-	all = errors.Join(all, err)
-	l.counts, err = alloc[uint32](l, l.rows)
-	return errors.Join(all, err)
+	l.order, l.labels = alloc[int32](l, images), alloc[uint8](l, l.rows)
+	l.losses, l.counts = alloc[float64](l, l.rows), alloc[uint32](l, l.rows)
 }
 
-func (l *onGPU) clear(a cuda.Addr, bytes int64) error { return l.stream.Memset(a, 0, bytes) }
+func (l *onGPU) clear(a cuda.Addr, bytes int64) {
+	if l.err == nil {
+		l.err = l.stream.Memset(a, 0, bytes)
+	}
+}
 
 const blockThreads = 256
 
 // launch runs a kernel with a thread for each of n numbers, up to what the device
 // runs at the same time; threads take more in turn.
-func (l *onGPU) launch(name string, n int, args ...uint64) error {
+func (l *onGPU) launch(name string, n int, args ...uint64) {
+	if l.err != nil {
+		return
+	}
 	var buffer [80]byte
 	packed := buffer[:0]
 	for _, a := range args {
 		packed = binary.LittleEndian.AppendUint64(packed, a)
 	}
 	blocks := min((n+blockThreads-1)/blockThreads, 8*l.device.Multiprocessors())
-	return l.stream.Launch(l.kernel[name], uint32(blocks), blockThreads, packed)
+	l.err = l.stream.Launch(l.kernel[name], uint32(blocks), blockThreads, packed)
 }
 
-func (l *onGPU) setOrder(ctx context.Context, order []int) error {
+func (l *onGPU) setOrder(ctx context.Context, order []int) {
 	list := make([]int32, len(order))
 	for i, image := range order {
 		list[i] = int32(image)
 	}
-	return l.order.Slice(0, len(list)).CopyFrom(ctx, l.stream, list)
+	upload(ctx, l, l.order.Slice(0, len(list)), list)
 }
 
 func (l *onGPU) begin(ctx context.Context, order []int, rate float32) error {
 	l.rate, l.used = rate, 0
-	if err := l.clear(l.losses.Addr(), l.losses.Bytes()); err != nil {
-		return err
-	}
-	return l.setOrder(ctx, order)
+	l.clear(l.losses.Addr(), l.losses.Bytes())
+	l.setOrder(ctx, order)
+	return l.err
 }
 
 // forward computes the scores of images of order, from number first on.
-func (l *onGPU) forward(set deviceSet, first, rows int) error {
-	err := l.launch("train_images", rows*set.width, u(set.pixels.Addr()), u(set.labels.Addr()), u(l.order.Addr()),
+func (l *onGPU) forward(set deviceSet, first, rows int) {
+	l.launch("train_images", rows*set.width, u(set.pixels.Addr()), u(set.labels.Addr()), u(l.order.Addr()),
 		u(l.layers[0].in), u(l.labels.Addr()), uint64(first), uint64(rows), uint64(set.width), floatBits(set.scale))
-	if err != nil {
-		return err
-	}
 	for i, y := range l.layers {
 		relu := uint64(1)
 		if i == len(l.layers)-1 {
 			relu = 0
 		}
-		if err := l.launch("train_forward", rows*y.outputs, u(y.in), u(y.weight), u(y.out), uint64(rows), uint64(y.inputs),
-			uint64(y.outputs), relu); err != nil {
-			return err
-		}
+		l.launch("train_forward", rows*y.outputs, u(y.in), u(y.weight), u(y.out), uint64(rows), uint64(y.inputs),
+			uint64(y.outputs), relu)
 	}
-	return nil
 }
 
 // gradient sets grad to the gradient of the loss, summed over the given images,
 // and adds their losses up. Without images the gradient is zero.
-func (l *onGPU) gradient(first, rows int) error {
+func (l *onGPU) gradient(first, rows int) {
 	if rows == 0 {
-		return l.clear(l.grad.Addr(), l.grad.Bytes())
+		l.clear(l.grad.Addr(), l.grad.Bytes())
+		return
 	}
-	if err := l.forward(l.training, first, rows); err != nil {
-		return err
-	}
+	l.forward(l.training, first, rows)
 	last := l.layers[len(l.layers)-1]
-	if err := l.launch("train_loss", rows, u(last.out), u(l.labels.Addr()), u(last.dOut), u(l.losses.Addr()), uint64(rows),
-		uint64(last.outputs)); err != nil {
-		return err
-	}
-	for i := len(l.layers) - 1; i >= 0; i-- {
-		y := l.layers[i]
+	l.launch("train_loss", rows, u(last.out), u(l.labels.Addr()), u(last.dOut), u(l.losses.Addr()), uint64(rows),
+		uint64(last.outputs))
+	for i, y := range slices.Backward(l.layers) {
 		shape := []uint64{uint64(rows), uint64(y.inputs), uint64(y.outputs)}
 		args := append([]uint64{u(y.in), u(y.weight), u(y.dOut), u(y.dWeight)}, shape...)
-		if err := l.launch("train_backward_weight", (y.inputs+1)*y.outputs, args...); err != nil {
-			return err
-		}
-		if i == 0 {
-			break
-		}
-		args[3] = u(y.dIn)
-		if err := l.launch("train_backward_input", rows*y.inputs, args...); err != nil {
-			return err
+		l.launch("train_backward_weight", (y.inputs+1)*y.outputs, args...)
+		if i > 0 {
+			args[3] = u(y.dIn)
+			l.launch("train_backward_input", rows*y.inputs, args...)
 		}
 	}
-	return nil
 }
 
 func (l *onGPU) step(ctx context.Context, first, mine, batch int) error {
-	if err := l.gradient(first, mine); err != nil {
-		return err
+	l.gradient(first, mine)
+	l.mark()
+	if l.err == nil {
+		l.err = collective.AllReduceDevice(ctx, l.c, l.stream, l.grad, l.grad, collective.Sum)
 	}
-	if err := l.mark(); err != nil {
-		return err
-	}
-	if err := collective.AllReduceDevice(ctx, l.c, l.stream, l.grad, l.grad, collective.Sum); err != nil {
-		return err
-	}
-	if err := l.mark(); err != nil {
-		return err
-	}
+	l.mark()
 	n := l.params.Len()
-	return l.launch("train_update", n, u(l.params.Addr()), u(l.velocity.Addr()), u(l.grad.Addr()), uint64(n),
+	l.launch("train_update", n, u(l.params.Addr()), u(l.velocity.Addr()), u(l.grad.Addr()), uint64(n),
 		floatBits(l.momentum), floatBits(l.rate), floatBits(1/float32(batch)))
+	return l.err
 }
 
 // mark records when the stream gets here.
-func (l *onGPU) mark() error {
-	if l.used == len(l.marks) {
-		e, err := l.device.NewEvent(true)
-		if err != nil {
-			return err
+func (l *onGPU) mark() {
+	if l.err == nil && l.used == len(l.marks) {
+		var e *cuda.Event
+		if e, l.err = l.device.NewEvent(true); l.err == nil {
+			l.marks = append(l.marks, e)
 		}
-		l.marks = append(l.marks, e)
 	}
-	l.used++
-	return l.stream.Record(l.marks[l.used-1])
+	if l.err == nil {
+		l.err = l.stream.Record(l.marks[l.used])
+		l.used++
+	}
 }
 
 func (l *onGPU) end(ctx context.Context) (loss float64, communication time.Duration, err error) {
-	if err := l.c.SyncDevice(ctx, l.stream); err != nil {
-		return 0, 0, err
+	if l.err = l.c.SyncDevice(ctx, l.stream); l.err != nil {
+		return 0, 0, l.err
 	}
-	list := make([]float64, l.rows)
-	if err := l.losses.CopyTo(ctx, l.stream, list); err != nil {
-		return 0, 0, err
-	}
-	for _, x := range list {
+	for _, x := range download(ctx, l, l.losses) {
 		loss += x
 	}
-	for i := 0; i < l.used; i += 2 {
-		d, err := l.marks[i+1].Since(l.marks[i])
-		if err != nil {
-			return 0, 0, err
-		}
+	for i := 0; i < l.used && l.err == nil; i += 2 {
+		var d time.Duration
+		d, l.err = l.marks[i+1].Since(l.marks[i])
 		communication += d
 	}
-	return loss, communication, nil
+	return loss, communication, l.err
 }
 
 func (l *onGPU) correct(ctx context.Context, indices []int) (count int, err error) {
-	if err := l.setOrder(ctx, indices); err != nil {
-		return 0, err
-	}
-	if err := l.clear(l.counts.Addr(), l.counts.Bytes()); err != nil {
-		return 0, err
-	}
+	l.setOrder(ctx, indices)
+	l.clear(l.counts.Addr(), l.counts.Bytes())
 	last := l.layers[len(l.layers)-1]
 	for first := 0; first < len(indices); first += l.rows {
 		rows := min(l.rows, len(indices)-first)
-		if err := l.forward(l.test, first, rows); err != nil {
-			return 0, err
-		}
-		if err := l.launch("train_count", rows, u(last.out), u(l.labels.Addr()), u(l.counts.Addr()), uint64(rows),
-			uint64(last.outputs)); err != nil {
-			return 0, err
-		}
+		l.forward(l.test, first, rows)
+		l.launch("train_count", rows, u(last.out), u(l.labels.Addr()), u(l.counts.Addr()), uint64(rows),
+			uint64(last.outputs))
 	}
-	list := make([]uint32, l.rows)
-	if err := l.counts.CopyTo(ctx, l.stream, list); err != nil {
-		return 0, err
-	}
-	for _, n := range list {
+	for _, n := range download(ctx, l, l.counts) {
 		count += int(n)
 	}
-	return count, nil
+	return count, l.err
 }
 
 // Close gives memory, stream and kernels back; work that is still there is
