@@ -95,8 +95,8 @@ func lineOf(g *gpu.GPU, devices []Device, known bool) Line {
 	return l
 }
 
-// peersOf tells what the ranks have found: a line for the links, one for each that is
-// advertised and wrong, the matrix, and a line for memory that processes share.
+// peersOf tells what the ranks have found: a line for the links, whose rates treerun topo shows,
+// one for each that is advertised and wrong, and a line for memory that processes share.
 func peersOf(p *printer, r *peers.HostResult) {
 	good, refused, wrong, closed := 0, 0, 0, 0
 	why := ""
@@ -128,7 +128,6 @@ func peersOf(p *printer, r *peers.HostResult) {
 	for _, line := range r.DroppedLines() {
 		p.text("         " + line + "\n")
 	}
-	p.text(matrix(r))
 	if closed > 0 {
 		p.line(Line{Wrong, "ipc", fmt.Sprintf("in %s one process cannot open the other's device memory: %s",
 			numbers.Count(closed, "pair"), why), "containers share one IPC namespace and see the same GPUs (docker " +
@@ -139,48 +138,4 @@ func peersOf(p *printer, r *peers.HostResult) {
 		p.line(Line{Good, "ipc", fmt.Sprintf("%s opened each other's device memory", numbers.Count(len(r.Ranks), "process")),
 			""})
 	}
-}
-
-// matrix writes what was measured between ranks, GB/s: - where the driver allows
-// nothing, x where it is wrong.
-func matrix(r *peers.HostResult) string {
-	n := len(r.Ranks)
-	if n < 2 || n > 32 {
-		return ""
-	}
-	cell := make(map[[2]int]string)
-	for _, f := range r.Found {
-		text := fmt.Sprintf("%.4g", f.GBytesPerSecond)
-		switch {
-		case f.Refused:
-			text = "-"
-		case f.Fault != "":
-			text = "x"
-		}
-		cell[[2]int{f.A, f.B}], cell[[2]int{f.B, f.A}] = text, text
-	}
-	head := func(k int) string {
-		if g := r.Machine.Find(r.Devices[k]); g != nil {
-			return fmt.Sprintf("gpu%d", g.Index)
-		}
-		return "?"
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%14s", "GB/s")
-	for k := range n {
-		fmt.Fprintf(&b, " %7s", head(k))
-	}
-	b.WriteByte('\n')
-	for a := range n {
-		fmt.Fprintf(&b, "%14s", head(a))
-		for c := range n {
-			text := cell[[2]int{a, c}]
-			if text == "" {
-				text = "."
-			}
-			fmt.Fprintf(&b, " %7s", text)
-		}
-		b.WriteByte('\n')
-	}
-	return b.String()
 }
