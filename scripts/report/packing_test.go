@@ -33,7 +33,7 @@ func TestGraphs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := g.Digest(), cards(8, 0.5).Digest(); got != want {
+	if got, want := g.Digest(), slowCard(8, cardRate, 0.5).Digest(); got != want {
 		t.Errorf("pages/graphs/8-cards-0.5.json has digest %v, the cards of the page have %v", got, want)
 	}
 }

@@ -167,14 +167,14 @@ func TestNetworkBounds(t *testing.T) {
 		name      string
 		got, want float64
 	}{
-		{"AllReduce, even: n/(2(n-1)) of a card", cardsBound("allreduce", even), 500 * 4 / 6.0},
-		{"Broadcast, even: a card", cardsBound("broadcast", even), 500},
-		{"AllReduce, uneven: the slowest card", cardsBound("allreduce", uneven), 100},
-		{"AllReduce, one slow sender of three", cardsBound("allreduce", []float64{90, 90, 120}), 75},
-		{"AllReduce, mesh: 5400 of directed links over 6 crossings", packingBound("allreduce", 4, mesh), 900},
-		{"AllReduce, a line: its slowest link", packingBound("allreduce", 3, line), 3},
-		{"Broadcast, mesh: from hosts 0 and 1 to 2 and 3", packingBound("broadcast", 4, mesh), 1100},
-		{"Broadcast, a line", packingBound("broadcast", 3, line), 3},
+		{"AllReduce, even: n/(2(n-1)) of a card", boundOn(cards(even), "allreduce"), 500 * 4 / 6.0},
+		{"Broadcast, even: a card", boundOn(cards(even), "broadcast"), 500},
+		{"AllReduce, uneven: the slowest card", boundOn(cards(uneven), "allreduce"), 100},
+		{"AllReduce, one slow sender of three", boundOn(cards([]float64{90, 90, 120}), "allreduce"), 75},
+		{"AllReduce, mesh: 5400 of directed links over 6 crossings", boundOn(meshed(4, mesh), "allreduce"), 900},
+		{"AllReduce, a line: its slowest link", boundOn(meshed(3, line), "allreduce"), 3},
+		{"Broadcast, mesh: from hosts 0 and 1 to 2 and 3", boundOn(meshed(4, mesh), "broadcast"), 1100},
+		{"Broadcast, a line", boundOn(meshed(3, line), "broadcast"), 3},
 	} {
 		if !close2(c.got, c.want) {
 			t.Errorf("%s: %g, want %g", c.name, c.got, c.want)

@@ -79,46 +79,43 @@ func (v view) Bound() float64 {
 	}
 	switch {
 	case n.Mesh != nil:
-		return packingBound(v.Op, hosts, func(a, b int) float64 { return rate(n.Mesh[a][b]) })
+		return boundOn(meshed(hosts, func(a, b int) float64 { return rate(n.Mesh[a][b]) }), v.Op)
 	case n.Rates == nil:
 		return math.NaN()
 	}
-	var cards []float64
+	var rates []float64
 	for i := range hosts {
-		cards = append(cards, rate(n.Rates[min(i, len(n.Rates)-1)]))
+		rates = append(rates, rate(n.Rates[min(i, len(n.Rates)-1)]))
 	}
-	return cardsBound(v.Op, cards)
+	return boundOn(cards(rates), v.Op)
 }
 
-// cardsBound is for hosts whose cards send and receive rates[i] each. Everybody
-// must send and receive all of an AllReduce at least once, and 2(n-1) messages
-// go over all cards; a Broadcast leaves the root's card, comes in at every other,
-// and n-1 messages are sent.
-func cardsBound(op string, rates []float64) float64 {
-	sum, least := 0.0, math.Inf(1)
-	for _, r := range rates {
-		sum, least = sum+r, min(least, r)
-	}
-	passes := float64(len(rates) - 1)
-	if op == "allreduce" {
-		passes *= 2
-	}
-	return min(least, sum/passes)
-}
-
-// packingBound is the most that spanning trees can carry: each reduces up and broadcasts
-// down its links, both ways at once, or broadcasts from host 0.
-func packingBound(op string, n int, rate func(a, b int) float64) float64 {
-	const unit = 8000 // Mbit/s for 1 GB/s
+// meshed returns hosts with a link of this rate between any two.
+func meshed(n int, rate func(a, b int) float64) *topo.Graph {
 	g := &topo.Graph{Ranks: n}
 	for a := range n {
 		g.Hosts = append(g.Hosts, a)
 		for b := range a {
 			if v := rate(a, b); v > 0 {
-				g.Links = append(g.Links, topo.Link{A: b, B: a, GBytesPerSecond: v / unit})
+				g.Links = append(g.Links, topo.Link{A: b, B: a, GBytesPerSecond: v, LatencyUs: 30, Kind: "tcp"})
 			}
 		}
 	}
+	return g
+}
+
+// cards returns hosts with a card each of these rates, on a switch that does not block.
+func cards(rates []float64) *topo.Graph {
+	g := meshed(len(rates), func(int, int) float64 { return slices.Max(rates) })
+	for h, rate := range rates {
+		g.Ports = append(g.Ports, topo.Port{Name: fmt.Sprintf("card of host %d", h), Ranks: []int{h}, GBytesPerSecond: rate})
+	}
+	return g
+}
+
+// boundOn is the most that spanning trees can carry, in the unit of the graph's rates: each
+// reduces up and broadcasts down its links, both ways at once, or broadcasts from host 0.
+func boundOn(g *topo.Graph, op string) float64 {
 	root := pack.BothWays
 	if op == "broadcast" {
 		root = 0
@@ -127,5 +124,5 @@ func packingBound(op string, n int, rate func(a, b int) float64) float64 {
 	if err != nil {
 		return math.NaN() // some host has no link
 	}
-	return b.Rate * unit
+	return b.Rate
 }
