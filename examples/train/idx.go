@@ -22,37 +22,36 @@ const (
 )
 
 // readIDX reads an IDX file of unsigned bytes with the given number of
-// dimensions. What the header claims is checked before it is believed, and
-// memory grows only with data that is there.
+// dimensions. What the header claims is checked before it is believed.
 func readIDX(r io.Reader, dimensions int) (shape []int, elements []byte, err error) {
-	header := make([]byte, 4+4*dimensions)
-	if _, err := io.ReadFull(r, header); err != nil {
-		return nil, nil, fmt.Errorf("header: %w", truncated(err))
-	}
-	if want := []byte{0, 0, idxUint8, byte(dimensions)}; !bytes.Equal(header[:4], want) {
-		return nil, nil, fmt.Errorf("magic number is % x, want % x (bytes in %d dimensions)", header[:4], want, dimensions)
-	}
-	total := int64(1)
-	for h := header[4:]; len(h) > 0; h = h[4:] {
-		n := binary.BigEndian.Uint32(h)
-		if n == 0 || int64(n) > maxIDXBytes/total {
-			return nil, nil, fmt.Errorf("dimensions % x: a dimension is 0, or there are more than %d elements", header[4:],
-				maxIDXBytes)
-		}
-		total *= int64(n)
-		shape = append(shape, int(n))
-	}
-	var data bytes.Buffer
-	if _, err := io.CopyN(&data, r, total); err != nil {
-		return nil, nil, fmt.Errorf("%d of %d elements: %w", data.Len(), total, truncated(err))
-	}
-	switch n, err := r.Read(make([]byte, 1)); {
-	case n > 0:
-		return nil, nil, fmt.Errorf("the file goes on after its %d elements", total)
-	case err != nil && err != io.EOF: // a compressed file has its checksum here
+	file, err := io.ReadAll(io.LimitReader(r, maxIDXBytes+1<<10))
+	if err != nil {
 		return nil, nil, truncated(err)
 	}
-	return shape, data.Bytes(), nil
+	if len(file) < 4+4*dimensions {
+		return nil, nil, fmt.Errorf("header: %w", truncated(io.EOF))
+	}
+	magic, header, elements := file[:4], file[4:4+4*dimensions], file[4+4*dimensions:]
+	if want := []byte{0, 0, idxUint8, byte(dimensions)}; !bytes.Equal(magic, want) {
+		return nil, nil, fmt.Errorf("magic number is % x, want % x (bytes in %d dimensions)", magic, want, dimensions)
+	}
+	total := 1
+	for h := header; len(h) > 0; h = h[4:] {
+		n := int(binary.BigEndian.Uint32(h))
+		if n == 0 || n > maxIDXBytes/total {
+			return nil, nil, fmt.Errorf("dimensions % x: a dimension is 0, or there are more than %d elements", header,
+				maxIDXBytes)
+		}
+		total *= n
+		shape = append(shape, n)
+	}
+	if len(elements) < total {
+		return nil, nil, fmt.Errorf("%d of %d elements: %w", len(elements), total, truncated(io.EOF))
+	}
+	if len(elements) > total {
+		return nil, nil, fmt.Errorf("the file goes on after its %d elements", total)
+	}
+	return shape, elements, nil
 }
 
 // truncated gives an early end of file its name.
