@@ -1,7 +1,5 @@
 package meter
 
-import "slices"
-
 // Case is one measurement: a row.
 type Case struct {
 	*Collective
@@ -147,17 +145,6 @@ var Types = []Type{
 
 // other are names that nccl-tests and C have for the types.
 var other = map[string]string{"half": "float16", "float": "float32", "double": "float64"}
-
-func findType(name string) (Type, bool) {
-	if same, ok := other[name]; ok {
-		name = same
-	}
-	i := slices.IndexFunc(Types, func(t Type) bool { return t.Name == name })
-	if i < 0 {
-		return Type{}, false
-	}
-	return Types[i], true
-}
 
 // Ops are the reduction operations, in the order of "all".
 var Ops = []string{"sum", "prod", "min", "max", "avg"}

@@ -124,11 +124,3 @@ func openGPUs(ctx context.Context, c *collective.Comm, dev *cuda.Device) (err er
 	}
 	return c.SyncDevice(ctx, s)
 }
-
-// choice is what runs a case, for the row.
-func (m *meter[T]) choice(k *Case) (collective.Choice, error) {
-	if m.gpu != nil {
-		return m.c.DeviceChoice(k.Kind, k.Root, int(k.Bytes))
-	}
-	return m.c.Choice(k.Kind, k.Root, int(k.Bytes))
-}

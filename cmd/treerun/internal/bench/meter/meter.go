@@ -347,7 +347,11 @@ func (m *meter[T]) explain(r *Row, k *Case) {
 	if k.Kind == 0 || m.c.Rank() != 0 {
 		return
 	}
-	choice, err := m.choice(k)
+	choose := m.c.Choice
+	if m.gpu != nil {
+		choose = m.c.DeviceChoice
+	}
+	choice, err := choose(k.Kind, k.Root, int(k.Bytes))
 	if err != nil {
 		return
 	}

@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -147,9 +148,7 @@ func newOptions() (*Options, *raw) {
 	f.BoolVarP(&o.Verbose, "verbose", "v", false,
 		"tell on stderr what plans the ranks have, and of sparse collectives the form that was chosen, the density and "+
 			"what every form is predicted to take")
-	for _, list := range []string{"collective", "datatype", "op", "inflight", "density", "overlap"} {
-		f.Lookup(list).DefValue = strings.Trim(f.Lookup(list).DefValue, "[]")
-	}
+	f.VisitAll(func(one *pflag.Flag) { one.DefValue = strings.Trim(one.DefValue, "[]") }) // those of lists
 	o.Flags = f
 	return o, r
 }
@@ -196,17 +195,14 @@ func (o *Options) take(r *raw) (err error) {
 		return err
 	}
 	for i, name := range r.types {
-		if t, ok := findType(name); ok {
-			r.types[i] = t.Name
-		}
+		r.types[i] = cmp.Or(other[name], name)
 	}
 	types, err := choose("--datatype", r.types, typeNames())
 	if err != nil {
 		return err
 	}
 	for _, name := range types {
-		t, _ := findType(name) // choose has seen to that
-		o.Types = append(o.Types, t)
+		o.Types = append(o.Types, Types[slices.IndexFunc(Types, func(t Type) bool { return t.Name == name })])
 	}
 	if err := o.takeSparse(r.densities); err != nil {
 		return err
