@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"text/template"
 
 	"github.com/spf13/pflag"
 
@@ -111,7 +112,7 @@ func (d *design) chunk() int {
 // drawing is the design as package draw shows it. A ring is drawn once for both
 // its directions, with the rate that it puts on a link.
 func (d *design) drawing() draw.Plan {
-	p := draw.Plan{Title: d.headline()}
+	p := draw.Plan{Title: d.said("headline")}
 	for _, s := range d.Channels {
 		switch {
 		case s.Ring == nil:
@@ -122,8 +123,7 @@ func (d *design) drawing() draw.Plan {
 			p.Rates = append(p.Rates, s.Rate*d.onLink())
 		}
 	}
-	p.Notes = append(d.proof(), d.sharing()...)
-	p.Notes = append(p.Notes, d.choosing()...)
+	p.Notes = strings.Split(d.said("notes"), "\n")
 	for _, n := range d.remarks() {
 		if !slices.ContainsFunc(p.Trees, func(t topo.Tree) bool { return t.Note == n }) { // those are drawn
 			p.Warnings = append(p.Warnings, n)
@@ -152,22 +152,61 @@ func (d *design) remarks() []string {
 	return d.Notes
 }
 
-func (d *design) headline() string {
-	what := fmt.Sprintf("%s of %s on %s", d.r.kind, numbers.Bytes(d.Bytes), title(d.r.g))
-	if d.r.kind == plan.Barrier {
-		what = fmt.Sprintf("%s on %s", d.r.kind, title(d.r.g))
+// notesText has what is said of a plan.
+//
+//go:embed help/notes.tmpl
+var notesText string
+
+var notes = template.Must(template.New("").Funcs(template.FuncMap{
+	"bytes": numbers.Bytes,
+	"gbs":   func(rate float64) string { return fmt.Sprintf("%.4g GB/s", rate) },
+}).Parse(notesText))
+
+// lowPrediction is the part of the rate below which a prediction is explained.
+const lowPrediction = 0.9
+
+// said returns a template of the notes, executed.
+func (d *design) said(name string) string {
+	rate, speed, all := d.Rate(), algGBs(d.Bytes, d.PredictedUs), len(d.Channels)
+	full := rate // of the channels that this message uses
+	if d.Used() < all {
+		full = d.r.Fullest(d.Served)
 	}
-	switch {
-	case d.r.g.Ranks == 1:
-		return what + ": nothing to send"
-	case math.IsNaN(d.PredictedUs):
-		return fmt.Sprintf("%s, %s: it has no price: too many steps, or parts that pass between ranks without a link",
-			d.Name(), what)
-	case d.Bytes == 0:
-		return fmt.Sprintf("%s, %s: %.1f us predicted", d.Name(), what, d.PredictedUs)
+	chunk := int64(d.chunk())
+	var b strings.Builder
+	if err := notes.ExecuteTemplate(&b, name, struct {
+		*planner.Choice
+		Kind                                    plan.Kind
+		Where, BoundLine, Words, Sizes, Assumed string
+		Alone, Unpriced, Low, Rings, BothWays   bool
+		Speed, Full, OfFull                     float64
+		Bound, OfBound, FullOfBound             float64
+		Chunk                                   int64
+		Considered                              []planner.Considered
+	}{
+		d.Choice, d.r.kind, title(d.r.g), d.r.boundLine(d.bound.Rate, d.bound.Words), d.bound.Words, d.bySize(),
+		d.r.assumed(), d.r.g.Ranks == 1, math.IsNaN(d.PredictedUs), speed < lowPrediction*full,
+		all > 0 && d.Channels[0].Ring != nil, d.r.kind == plan.AllReduce, speed, full, 100 * speed / full,
+		d.bound.Rate, 100 * d.bound.Ratio(rate), 100 * d.bound.Ratio(full), chunk, d.considered,
+	}); err != nil {
+		panic(err) // the template is our own
 	}
-	return fmt.Sprintf("%s, %s: %.1f us predicted, %.4g GB/s",
-		d.Name(), what, d.PredictedUs, algGBs(d.Bytes, d.PredictedUs))
+	return strings.TrimSpace(b.String())
+}
+
+// bySize says what runs other sizes, "" where it is the same.
+func (d *design) bySize() string {
+	ranges, err := d.r.Table(d.r.kind)
+	if err != nil || len(ranges) < 2 {
+		return ""
+	}
+	var parts []string
+	for i, x := range ranges {
+		if i == 0 || ranges[i-1].Algorithm != x.Algorithm { // else its chunks are others
+			parts = append(parts, fmt.Sprintf("%s from %s", x.Algorithm, numbers.Bytes(x.From)))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 func algGBs(bytes int64, us float64) float64 {
@@ -175,33 +214,6 @@ func algGBs(bytes int64, us float64) float64 {
 		return 0
 	}
 	return float64(bytes) / us / 1e3
-}
-
-// proof says the rate, the bound, their ratio and why.
-func (d *design) proof() []string {
-	bound := d.r.boundLine(d.bound.Rate, d.bound.Words)
-	rate := fmt.Sprintf("rate %.4g GB/s", d.Rate())
-	if len(d.Channels) == 0 {
-		rate = "no trees, and no rate of theirs"
-	}
-	switch {
-	case d.r.g.Ranks == 1:
-		return []string{bound}
-	case d.bound.Rate == 0 || len(d.Channels) == 0:
-		return []string{rate + "; " + bound}
-	}
-	list := append(d.achieved(), "limit: "+d.bound.Words)
-	switch {
-	case d.Channels[0].Ring != nil:
-		list = append(list, "the rate shown with a ring is what it puts on a link each way, not the message's")
-	case d.OfParts():
-		list = append(list,
-			"every tree carries its share of its root's part, one way; "+
-				"loads above count both directions together, and are at most that")
-	case d.r.kind != plan.AllReduce:
-		list = append(list, "loads above count both directions together, and are at most that")
-	}
-	return list
 }
 
 // boundLine is the bound in one line.
@@ -213,77 +225,4 @@ func (r *request) boundLine(rate float64, words string) string {
 		return "bound: " + words
 	}
 	return fmt.Sprintf("bound %.4g GB/s: %s", rate, words)
-}
-
-// lowPrediction is the part of the rate below which a prediction is explained.
-const lowPrediction = 0.9
-
-// achieved says how near to the bound the plan comes: what runs for this
-// message, and all channels together, where those are more.
-func (d *design) achieved() []string {
-	percent := func(rate float64) float64 { return 100 * d.bound.Ratio(rate) }
-	rate := d.Rate()
-	list := []string{fmt.Sprintf("rate %.4g GB/s: %.4g %% of the bound, %.4g GB/s", rate, percent(rate), d.bound.Rate)}
-	if used := d.Used(); used < len(d.Channels) {
-		all := fmt.Sprintf("rate of all %d together: %.4g GB/s, %.4g %% of the bound", len(d.Channels), rate, percent(rate))
-		rate = d.r.Fullest(d.Served)
-		list = []string{fmt.Sprintf("rate of the %d used for this message: %.4g GB/s, %.4g %% of the bound, %.4g GB/s",
-			used, rate, percent(rate), d.bound.Rate), all}
-	}
-	if got := algGBs(d.Bytes, d.PredictedUs); got < lowPrediction*rate {
-		list = append(list, fmt.Sprintf(
-			"predicted is %.3g %% of that rate, which full links would have: "+
-				"latencies, steps and chunks that wait for each other take the rest", 100*got/rate))
-	}
-	return list
-}
-
-// sharing says which channels this message takes.
-func (d *design) sharing() []string {
-	if len(d.Channels) < 2 {
-		return nil
-	}
-	var parts []string
-	for i, s := range d.Shares {
-		if i == 16 {
-			parts = append(parts, "...")
-			break
-		}
-		parts = append(parts, fmt.Sprintf("%.3g", s))
-	}
-	return []string{fmt.Sprintf("this message uses %d of %d: shares %s",
-		d.Used(), len(d.Channels), strings.Join(parts, " "))}
-}
-
-// choosing says what else was considered, what runs other sizes, and what the prices
-// are for.
-func (d *design) choosing() []string {
-	if d.r.g.Ranks == 1 {
-		return nil
-	}
-	list := []string{"chosen by " + d.By}
-	for _, c := range d.considered {
-		switch {
-		case c.Why != "":
-			list = append(list, fmt.Sprintf("considered %s: %s", c.Algorithm, c.Why))
-		case math.IsInf(c.PredictedUs, 1):
-			list = append(list, fmt.Sprintf("considered %s: no price", c.Algorithm))
-		default:
-			list = append(list, fmt.Sprintf("considered %s: %.1f us", c.Algorithm, c.PredictedUs))
-		}
-	}
-	if ranges, err := d.r.Table(d.r.kind); err == nil && len(ranges) > 1 {
-		var parts []string
-		for i, x := range ranges {
-			if i == 0 || ranges[i-1].Algorithm != x.Algorithm { // else its chunks are others
-				parts = append(parts, fmt.Sprintf("%s from %s", x.Algorithm, numbers.Bytes(x.From)))
-			}
-		}
-		list = append(list, "by size: "+strings.Join(parts, ", "))
-	}
-	assumed := d.r.assumed()
-	if chunk := d.chunk(); chunk > 0 {
-		assumed += fmt.Sprintf(", chunks of %s", numbers.Bytes(int64(chunk)))
-	}
-	return append(list, assumed)
 }
