@@ -26,7 +26,7 @@ type estimate struct {
 
 // estimate predicts what the forms take.
 func (r *reduction) estimate(all []hello) estimate {
-	e := estimate{form: r.cfg.form}
+	e := estimate{form: r.form}
 	if e.form != ByPrice {
 		return e
 	}
@@ -117,7 +117,7 @@ func (r *reduction) predict(e *estimate, search bool) {
 	}
 	handling := (up + e.union) * float64(r.grid.Blocks()) * blockUs * ends * r.c.Share
 	e.us[Dense] = micro(wait * r.denseUs(int(bytes)))
-	if r.cfg.threshold > 0 {
+	if r.call.Threshold > 0 {
 		e.us[Dense] += micro(find) // what counts as zero has to be made zero
 	}
 	own := find + zeros + handling
@@ -193,7 +193,7 @@ func (s *state) priceOf(n int) float64 {
 func (e *estimate) words(r *reduction) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "sparse AllReduce of %d %v, %v, blocks of %d: ", r.call.Count, r.call.DType, r.call.Op, r.call.Block)
-	if r.cfg.form != ByPrice {
+	if r.form != ByPrice {
 		why := "as was said"
 		if len(r.servers) > 0 {
 			why = "on ranks that serve: " + topo.RankList(r.servers)

@@ -35,15 +35,9 @@ import (
 func AllReduceDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.Stream, send, recv cuda.Slice[T],
 	op collective.Op, opts ...Option) (Stats, error) {
 	const name = "sparse AllReduceDevice"
-	cfg := newConfig(opts)
-	dt := dtypeOf[T]()
-	wrong := cmp.Or(cfg.checkReduce(dt, op), checkDevice(s, send, recv))
 	r := deviceReduction{stream: s, send: send.Addr(), recv: recv.Addr(),
-		reduction: newReduction(allReduceDevice, cfg, dt, op, send.Len())}
-	if err := r.grid.Validate(); wrong == "" && err != nil {
-		wrong = err.Error()
-	}
-	state, err := claim(c, name, wrong)
+		reduction: newReduction(newCall(allReduceDevice, dtypeOf[T](), op, send.Len(), opts))}
+	state, err := claim(c, name, cmp.Or(r.call.check(), checkDevice(s, send, recv)))
 	if err != nil {
 		return Stats{}, err
 	}
@@ -91,7 +85,7 @@ type deviceReduction struct {
 
 // look finds the blocks that count, and waits for that, where the call needs them.
 func (r *deviceReduction) look(ctx context.Context, h *hello) error {
-	if ctx.Err() != nil || r.grid.Elements == 0 || r.cfg.form == Dense && r.cfg.threshold == 0 && r.c.Size > 1 {
+	if ctx.Err() != nil || r.grid.Elements == 0 || r.form == Dense && r.call.Threshold == 0 && r.c.Size > 1 {
 		return nil
 	}
 	if err := r.stageFor(r.stream.Device(), r.grid); err != nil {
@@ -152,7 +146,7 @@ func (r *deviceReduction) price(ctx context.Context, e *estimate) error {
 }
 
 func (r *deviceReduction) dense(ctx context.Context) error {
-	if r.cfg.threshold > 0 { // as reduction.cut
+	if r.call.Threshold > 0 { // as reduction.cut
 		if err := r.keep(); err != nil {
 			return r.c.FaultDevice(r.name, err)
 		}
@@ -188,7 +182,7 @@ func (r *deviceReduction) alone(context.Context) error {
 	var err error
 	switch {
 	case r.grid.Elements == 0:
-	case r.cfg.threshold > 0:
+	case r.call.Threshold > 0:
 		err = r.keep()
 	case r.send != r.recv:
 		err = r.stream.Memcpy(r.recv, r.send, int64(r.grid.Bytes()))

@@ -334,6 +334,12 @@ func TestChoice(t *testing.T) {
 func FuzzParseHello(f *testing.F) {
 	h := hello{Call: call{What: allReduce, DType: 9, Op: 1, Block: 256, Count: 1000}}
 	f.Add(h.encode())
+	for _, c := range []call{{Block: 1, Threshold: math.NaN()}, {Block: -1}, {Block: 1, Count: -1}, {Block: 1 << 40},
+		{Block: 1, Count: math.MaxInt64}} {
+		c.What, c.DType, c.Op = allReduce, 9, 1
+		odd := hello{Call: c}
+		f.Add(odd.encode())
+	}
 	f.Add([]byte{helloVersion})
 	f.Add(make([]byte, helloBytes))
 	f.Fuzz(func(t *testing.T, b []byte) {

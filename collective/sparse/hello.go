@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/treerun/treerun/internal/kernel"
@@ -26,9 +25,9 @@ type call struct {
 	DType     kernel.DType
 	Op        kernel.Op
 	Form      Form
-	Block     uint32
-	Count     uint64
-	Threshold uint64 // its bits
+	Block     int64 // elements
+	Count     int64 // elements
+	Threshold float64
 }
 
 // kind is which function was called.
@@ -44,7 +43,7 @@ const (
 )
 
 // helloVersion is the first byte of a hello.
-const helloVersion = 7
+const helloVersion = 8
 
 // helloBytes is the size of a hello.
 var helloBytes = 1 + binary.Size(hello{})
@@ -72,6 +71,9 @@ func parseHello(b []byte) (h hello, err error) {
 	if c.What < allReduce || c.What >= kinds || !c.DType.Valid() || !c.Op.Valid() || c.Form >= formEnd {
 		return h, fmt.Errorf("%w: call %d of %d with operation %d in form %d", errHello, c.What, c.DType, c.Op, c.Form)
 	}
+	if why := c.check(); c.What < serving && why != "" {
+		return h, fmt.Errorf("%w: %s", errHello, why)
+	}
 	return h, nil
 }
 
@@ -96,8 +98,8 @@ func (c call) String() string {
 	if c.Form != ByPrice {
 		fmt.Fprintf(&b, ", %v", c.Form)
 	}
-	if t := math.Float64frombits(c.Threshold); t != 0 {
-		fmt.Fprintf(&b, ", threshold %g", t)
+	if c.Threshold != 0 {
+		fmt.Fprintf(&b, ", threshold %g", c.Threshold)
 	}
 	b.WriteString(")")
 	return b.String()

@@ -21,8 +21,7 @@ func TestTooManyRows(t *testing.T) {
 		{maxBlockBytes / 4, 1 << 20, true},
 	} {
 		p := pairs[float32]{own: Pairs[float32]{Width: c.width},
-			reduction: reduction{cfg: newConfig(nil), call: call{DType: kernel.Float32}}}
-		p.cfg.block = c.width
+			reduction: newReduction(call{DType: kernel.Float32, Block: int64(c.width)})}
 		if err := p.gridOf(c.rows).Validate(); (err == nil) != c.ok {
 			t.Errorf("%d rows of %d: %v", c.rows, c.width, err)
 		}

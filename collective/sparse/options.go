@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
@@ -62,13 +63,7 @@ func ParseForm(name string) (Form, error) {
 }
 
 // Option changes a call. All ranks must give the same ones; nil changes nothing.
-type Option func(*config)
-
-type config struct {
-	block     int
-	form      Form
-	threshold float64
-}
+type Option func(*call)
 
 const (
 	defaultBlock  = 256 // elements, as published
@@ -77,19 +72,20 @@ const (
 
 // BlockSize sets the elements of a block, 256 without it. Smaller blocks leave out
 // more, larger ones cost less to handle.
-func BlockSize(elements int) Option { return func(c *config) { c.block = elements } }
+func BlockSize(elements int) Option { return func(c *call) { c.Block = int64(elements) } }
 
 // Use sets the form in which the call runs.
-func Use(f Form) Option { return func(c *config) { c.form = f } }
+func Use(f Form) Option { return func(c *call) { c.Form = f } }
 
 // Threshold leaves out blocks of which no element is further from zero than t: they
 // count as zero, in the Dense form, too. The elements of other blocks travel as they
 // are, small or not; a block with a NaN travels. Without it, or with 0, nothing but
 // zeros is left out.
-func Threshold(t float64) Option { return func(c *config) { c.threshold = t } }
+func Threshold(t float64) Option { return func(c *call) { c.Threshold = t } }
 
-func newConfig(opts []Option) config {
-	c := config{block: defaultBlock}
+// newCall returns a call with these options.
+func newCall(what kind, dt kernel.DType, op collective.Op, count int, opts []Option) call {
+	c := call{What: what, DType: dt, Op: kernel.Op(op), Block: defaultBlock, Count: int64(count)}
 	for _, o := range opts {
 		if o != nil {
 			o(&c)
@@ -98,25 +94,30 @@ func newConfig(opts []Option) config {
 	return c
 }
 
-// checkReduce is check for AllReduce.
-func (c *config) checkReduce(dt kernel.DType, op collective.Op) string {
-	if c.form == Lists {
-		return "the form Lists is for AllReducePairs"
-	}
-	return c.check(dt, op)
+// grid is how the call cuts its tensor.
+func (c *call) grid() block.Grid {
+	return block.Grid{Elements: int(c.Count), Size: int(c.Block), Width: c.DType.Size()}
 }
 
-// check says what of c cannot be used for elements of a type, "" if all can.
-func (c *config) check(dt kernel.DType, op collective.Op) string {
+// check says what of c cannot be used, "" if all can.
+func (c *call) check() string {
+	most := int64(maxBlockBytes / c.DType.Size())
 	switch {
-	case c.form >= formEnd:
-		return fmt.Sprintf("no such form: %v", c.form)
-	case op != collective.Sum && op != collective.Min && op != collective.Max:
-		return fmt.Sprintf("operation %v; want sum, min or max", op)
-	case c.block < 1 || c.block > maxBlockBytes/dt.Size():
-		return fmt.Sprintf("blocks of %d elements; want 1 to %d of %v", c.block, maxBlockBytes/dt.Size(), dt)
-	case !(c.threshold >= 0) || math.IsInf(c.threshold, 0):
-		return fmt.Sprintf("a threshold of %v; want a number from 0 on", c.threshold)
+	case c.Form == Lists && c.What != allReducePairs:
+		return "the form Lists is for AllReducePairs"
+	case c.Form >= formEnd:
+		return fmt.Sprintf("no such form: %v", c.Form)
+	case c.Op != kernel.Sum && c.Op != kernel.Min && c.Op != kernel.Max:
+		return fmt.Sprintf("operation %v; want sum, min or max", c.Op)
+	case (c.Block < 1 || c.Block > most) && c.What == allReducePairs:
+		return fmt.Sprintf("rows of %d elements; want 1 to %d of %v", c.Block, most, c.DType)
+	case c.Block < 1 || c.Block > most:
+		return fmt.Sprintf("blocks of %d elements; want 1 to %d of %v", c.Block, most, c.DType)
+	case !(c.Threshold >= 0) || math.IsInf(c.Threshold, 0):
+		return fmt.Sprintf("a threshold of %v; want a number from 0 on", c.Threshold)
+	}
+	if err := c.grid().Validate(); err != nil {
+		return err.Error()
 	}
 	return ""
 }

@@ -34,14 +34,10 @@ type Pairs[T Number] struct {
 func AllReducePairs[T Number](ctx context.Context, c *collective.Comm, in Pairs[T], opts ...Option) (Pairs[T], Stats,
 	error) {
 	const name = "sparse AllReducePairs"
-	cfg := newConfig(opts)
-	dt := dtypeOf[T]()
-	cfg.block, cfg.threshold = max(in.Width, 1), 0
-	wrong := cfg.check(dt, collective.Sum)
-	switch {
-	case in.Width < 1 || in.Width > maxBlockBytes/dt.Size():
-		wrong = fmt.Sprintf("rows of %d elements; want 1 to %d of %v", in.Width, maxBlockBytes/dt.Size(), dt)
-	case len(in.Indices) > math.MaxUint32/4 || len(in.Values) != len(in.Indices)*in.Width:
+	call := newCall(allReducePairs, dtypeOf[T](), collective.Sum, 0, opts)
+	call.Block, call.Threshold = int64(in.Width), 0
+	wrong := call.check()
+	if wrong == "" && (len(in.Indices) > math.MaxUint32/4 || len(in.Values) != len(in.Indices)*in.Width) {
 		wrong = fmt.Sprintf("%d values for %d rows of %d", len(in.Values), len(in.Indices), in.Width)
 	}
 	s, err := claim(c, name, wrong)
@@ -49,7 +45,7 @@ func AllReducePairs[T Number](ctx context.Context, c *collective.Comm, in Pairs[
 		return Pairs[T]{}, Stats{}, err
 	}
 	defer s.c.End()
-	p := pairs[T]{own: sorted(in), reduction: newReduction(allReducePairs, cfg, dt, collective.Sum, 0)}
+	p := pairs[T]{own: sorted(in), reduction: newReduction(call)}
 	p.state, p.inPlace = s, true
 	out, err := p.run(ctx)
 	return out, p.stats, err
@@ -199,7 +195,7 @@ func (p *pairs[T]) lay() error {
 	if err := p.grid.Validate(); err != nil {
 		return fmt.Errorf("%d rows that any rank has: %w", len(p.union), err)
 	}
-	p.call.Count = uint64(p.grid.Elements)
+	p.call.Count = int64(p.grid.Elements)
 	p.stats.Blocks = p.grid.Blocks()
 	p.set = p.blocksOf(p.own.Indices)
 	p.stats.NonZero = p.set.Len()
@@ -231,7 +227,7 @@ func (p *pairs[T]) blocksOf(list []uint32) block.Set {
 func (p *pairs[T]) weigh(all []hello) estimate {
 	blocks := p.grid.Blocks()
 	if blocks == 0 || p.c.Size == 1 {
-		e := estimate{form: p.cfg.form}
+		e := estimate{form: p.form}
 		if e.form == ByPrice {
 			e.form = Lists // nothing is sent
 		}

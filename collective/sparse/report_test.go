@@ -75,7 +75,7 @@ func TestNews(t *testing.T) {
 	}
 	reported := 3
 	for i := range 3 * maxReported {
-		if s.news(choice{call{What: allReduce, Count: uint64(10 + i)}, Dense}) {
+		if s.news(choice{call{What: allReduce, Count: int64(10 + i)}, Dense}) {
 			reported++
 		}
 	}

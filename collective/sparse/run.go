@@ -20,7 +20,7 @@ func (r *reduction) drive(ctx context.Context, x drive.Exchange) error {
 
 // header is in front of all messages of the call.
 func (r *reduction) header(root int32) transport.Header {
-	return transport.Header{Seq: uint64(r.state.tensor), Count: r.call.Count, Op: uint8(r.call.Op),
+	return transport.Header{Seq: uint64(r.state.tensor), Count: uint64(r.call.Count), Op: uint8(r.call.Op),
 		DType: uint8(r.call.DType), Root: root}
 }
 

@@ -72,14 +72,14 @@ func (s *state) serve(ctx context.Context, idle *waits.Wait) (stopped bool, err 
 		return false, err
 	}
 	first := slices.IndexFunc(all, func(h hello) bool { return h.Call.What != serving })
-	p.call = all[first].Call // that of all workers
+	name := p.name
+	p.reduction = newReduction(all[first].Call) // that of all workers
+	p.state, p.name = s, name
 	if p.call.What == stopServing {
 		return true, nil
 	}
-	p.cfg = config{block: int(p.call.Block), form: p.call.Form}
-	p.grid = block.Grid{Elements: int(p.call.Count), Size: p.cfg.block, Width: p.call.DType.Size()}
 	if p.call.What == allReducePairs {
-		p.own.Width = p.cfg.block
+		p.own.Width = int(p.call.Block)
 		if err := p.tellIndices(ctx, all); err != nil {
 			return false, err
 		}
@@ -98,7 +98,7 @@ func (s *state) serve(ctx context.Context, idle *waits.Wait) (stopped bool, err 
 // served says why the ranks that serve cannot run the call, "" if they can or there are
 // none: the same on all ranks, which have told each other their calls.
 func (r *reduction) served() string {
-	f := r.cfg.form
+	f := r.form
 	if len(r.servers) == 0 || f == ByPrice || f == Aggregators {
 		return ""
 	}
@@ -111,7 +111,7 @@ func (r *reduction) toServers() error {
 		return wrongArgument(r.call.String(), r.c.Rank, why)
 	}
 	if len(r.servers) > 0 {
-		r.cfg.form = Aggregators
+		r.form = Aggregators
 	}
 	return nil
 }

@@ -3,14 +3,12 @@ package sparse
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/comm/setup"
-	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -21,22 +19,17 @@ import (
 func AllReduce[T Number](ctx context.Context, c *collective.Comm, send, recv []T, op collective.Op,
 	opts ...Option) (Stats, error) {
 	const name = "sparse AllReduce"
-	cfg := newConfig(opts)
 	in, out := bytesOf(send), bytesOf(recv)
-	dt := dtypeOf[T]()
 	overlap := setup.OverlapOf(in, out)
-	wrong := cfg.checkReduce(dt, op)
+	r := newReduction(newCall(allReduce, dtypeOf[T](), op, len(send), opts))
+	wrong := r.call.check()
 	switch {
 	case len(send) != len(recv):
 		wrong = fmt.Sprintf("send has %d elements, recv %d", len(send), len(recv))
 	case overlap == setup.Partial:
 		wrong = "send and recv overlap in part; use the same slice or two separate ones"
 	}
-	r := newReduction(allReduce, cfg, dt, op, len(send))
 	r.in, r.out, r.inPlace = in, out, overlap == setup.InPlace
-	if err := r.grid.Validate(); wrong == "" && err != nil {
-		wrong = err.Error()
-	}
 	s, err := claim(c, name, wrong)
 	if err != nil {
 		return Stats{}, err
@@ -65,23 +58,15 @@ func wrongArgument(call string, rank int, why string) error {
 }
 
 // newReduction returns what every AllReduce begins with.
-func newReduction(what kind, cfg config, dt kernel.DType, op collective.Op, count int) reduction {
-	return reduction{
-		cfg:  cfg,
-		grid: block.Grid{Elements: count, Size: cfg.block, Width: dt.Size()},
-		find: finder{dtype: dt, threshold: cfg.threshold},
-		call: call{
-			What: what, DType: dt, Op: kernel.Op(op), Form: cfg.form, Block: uint32(cfg.block),
-			Count: uint64(count), Threshold: math.Float64bits(cfg.threshold),
-		},
-	}
+func newReduction(c call) reduction {
+	return reduction{call: c, form: c.Form, grid: c.grid(), find: finder{dtype: c.DType, threshold: c.Threshold}}
 }
 
 // reduction is an AllReduce under way.
 type reduction struct {
 	*state
-	cfg     config
 	call    call
+	form    Form // in which it is to run
 	grid    block.Grid
 	find    finder
 	in, out []byte
@@ -141,7 +126,7 @@ func (r *reduction) run(ctx context.Context, m memory) error {
 
 func (r *reduction) look(_ context.Context, h *hello) error {
 	h.Apart = !r.inPlace
-	if r.cfg.form == ByPrice && r.c.Size > 1 {
+	if r.form == ByPrice && r.c.Size > 1 {
 		h.Sample = draw(&r.find, r.grid, r.in)
 		if r.severalHosts() {
 			h.Thin = h.Sample.thinness(r.grid, r.in)
@@ -153,7 +138,7 @@ func (r *reduction) look(_ context.Context, h *hello) error {
 func (r *reduction) price(context.Context, *estimate) error { return nil }
 
 func (r *reduction) dense(ctx context.Context) error {
-	if r.cfg.threshold > 0 {
+	if r.call.Threshold > 0 {
 		r.cut()
 	}
 	return r.c.Dense(ctx, r.call.DType, r.call.Op, r.in, r.out)
@@ -243,7 +228,7 @@ func (r *reduction) keep() {
 	if !r.inPlace {
 		copy(r.out, r.in)
 	}
-	if r.cfg.threshold == 0 {
+	if r.call.Threshold == 0 {
 		return
 	}
 	for b := range r.grid.Blocks() {
