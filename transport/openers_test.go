@@ -26,6 +26,9 @@ type opener func(t *testing.T, l transport.Layout) []transport.Endpoint
 func TestConformance(t *testing.T) {
 	apart, inTurn, firstApart := func(r int) int { return r }, func(r int) int { return r % 2 },
 		func(r int) int { return min(r, 1) }
+	// Ranks that no link has joined yet know nothing of each other; those of communicators hear of faults in other ways.
+	unjoined := []string{"status", "first abort wins", "forms of faults", "abort ends waiting", "close", "closed endpoint",
+		"memory of the others"}
 	for _, c := range []struct {
 		name   string
 		open   opener
@@ -35,12 +38,14 @@ func TestConformance(t *testing.T) {
 		{"shm", overSharedMemory(false), nil},
 		{"shm with doorbells", overSharedMemory(true), nil},
 		// Some memory of the others is on another host: TestSharedMemoryIsTheHosts of package tcp.
-		{"tcp", overTCP(apart, 1, false), []string{"memory of the others"}},
-		{"tcp streams", overTCP(apart, 3, false), []string{"memory of the others"}},
+		{"tcp", overTCP(apart, 1, false, false), []string{"memory of the others"}},
+		{"tcp streams", overTCP(apart, 3, false, false), []string{"memory of the others"}},
 		// crypto/tls does allocate
-		{"tcp encrypted", overTCP(apart, 2, true), []string{"memory of the others", "no allocation"}},
-		{"tcp, two hosts in turn", overTCP(inTurn, 1, false), []string{"memory of the others"}},
-		{"tcp, the first rank by itself", overTCP(firstApart, 1, false), []string{"memory of the others"}},
+		{"tcp encrypted", overTCP(apart, 2, true, false), []string{"memory of the others", "no allocation"}},
+		{"tcp at need", overTCP(apart, 1, false, true), unjoined},
+		{"tcp at need, streams encrypted", overTCP(apart, 3, true, true), append(unjoined, "no allocation")},
+		{"tcp, two hosts in turn", overTCP(inTurn, 1, false, false), []string{"memory of the others"}},
+		{"tcp, the first rank by itself", overTCP(firstApart, 1, false, false), []string{"memory of the others"}},
 	} {
 		t.Run(c.name, func(t *testing.T) { conform(t, c.open, c.except...) })
 	}
@@ -107,7 +112,7 @@ func openHost(ctx context.Context, w *testutil.World, l transport.Layout, host f
 
 // overTCP makes endpoints for ranks on made-up hosts. The suite has ranks without a link, to which
 // there would be no connection: so all have one.
-func overTCP(host func(r int) int, streams int, encrypt bool) opener {
+func overTCP(host func(r int) int, streams int, encrypt, atNeed bool) opener {
 	return func(t *testing.T, l transport.Layout) []transport.Endpoint {
 		hosts := make([]int, l.Size)
 		for r := range hosts {
@@ -125,6 +130,9 @@ func overTCP(host func(r int) int, streams int, encrypt bool) opener {
 				Peers:  func(r int) bool { return hosts[r] != hosts[w.Rank()] },
 				Listen: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Streams: streams, Encrypt: encrypt, Exchange: w.AllGather,
 			}}
+			if atNeed {
+				cfg.First = func(int) bool { return false }
+			}
 			mesh, err := tcp.Connect(ctx, cfg)
 			if err != nil {
 				return nil, errors.Join(err, local.Close())

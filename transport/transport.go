@@ -190,13 +190,12 @@ func (k Link) Compare(o Link) int { return cmp.Or(k.Src-o.Src, k.Dst-o.Dst, k.La
 // Layout says which FIFOs an Endpoint set has and how large they are. All
 // ranks of the set must use the same Layout.
 type Layout struct {
-	Size      int      // ranks
-	Members   []int    // those that are in the set, rising, when it is a part of the ranks; nil: all
-	Links     []Link   // between members, no duplicates; nil: all of lanes below MaxLanes
-	Pairs     [][2]int // of ranks on different hosts that have links, the lower first, where Links does not say; nil: any
-	Slots     int      // slots per FIFO, at least 2, a power of two
-	SlotBytes int      // payload bytes per slot, a multiple of 64
-	HeapBytes int      // per rank: what Alloc may give out, half of it at once; a multiple of 2 MiB, or 0
+	Size      int    // ranks
+	Members   []int  // those that are in the set, rising, when it is a part of the ranks; nil: all
+	Links     []Link // between members, no duplicates; nil: all of lanes below MaxLanes
+	Slots     int    // slots per FIFO, at least 2, a power of two
+	SlotBytes int    // payload bytes per slot, a multiple of 64
+	HeapBytes int    // per rank: what Alloc may give out, half of it at once; a multiple of 2 MiB, or 0
 }
 
 // Limits of a Layout, checked before any of it is used as a size.
@@ -224,11 +223,6 @@ func (l *Layout) Validate() error {
 	}
 	if err := l.validateMembers(); err != nil {
 		return err
-	}
-	for _, p := range l.Pairs {
-		if p[0] < 0 || p[0] >= p[1] || p[1] >= l.Size {
-			return fmt.Errorf("transport: a pair of ranks %v of %d, want the lower one first", p, l.Size)
-		}
 	}
 	for i, k := range l.Links {
 		switch {
@@ -316,15 +310,11 @@ func (l *Layout) Digest(version int) [sha256.Size]byte {
 		binary.LittleEndian.PutUint64(b[:], uint64(v))
 		sum.Write(b[:])
 	}
-	lists := []int{len(l.Members), len(l.Pairs), len(l.Links)}
-	for _, v := range append([]int{version, l.Size, l.Slots, l.SlotBytes, l.HeapBytes}, lists...) {
+	for _, v := range []int{version, l.Size, l.Slots, l.SlotBytes, l.HeapBytes, len(l.Members), len(l.Links)} {
 		add(v)
 	}
 	for _, r := range l.Members {
 		add(r)
-	}
-	for _, p := range l.Pairs {
-		add(p[0]<<16 | p[1])
 	}
 	for _, k := range l.Sorted() {
 		add(k.Lane<<32 | k.Src<<16 | k.Dst) // ranks are below MaxRanks

@@ -15,7 +15,6 @@ import (
 type Decision struct {
 	Forests []Forest
 	Tables  []DecidedTable
-	Pairs   [][2]int // of Planner.Pairs
 }
 
 // DecidedTable is what runs a kind, by size.
@@ -34,14 +33,10 @@ type DecidedChoice struct {
 // Decide finds the trees of all kinds and roots that take time to find, and chooses for
 // the given kinds.
 func (p *Planner) Decide(kinds []plan.Kind) (*Decision, error) {
-	pairs, err := p.Pairs()
-	if err == nil && pairs == nil { // else that took all trees
-		err = p.each(func(*Candidate) error { return nil })
-	}
-	if err != nil {
+	if err := p.each(func(*Candidate) error { return nil }); err != nil {
 		return nil, err
 	}
-	d := &Decision{Pairs: pairs}
+	d := &Decision{}
 	for _, kind := range kinds {
 		list, err := p.table(kind)
 		if err != nil && p.ordered(kind) {
@@ -75,12 +70,6 @@ func (p *Planner) Follow(d *Decision) error {
 			return fmt.Errorf("choices for kind %d: %w", t.Kind, err)
 		}
 	}
-	for _, pair := range d.Pairs {
-		if pair[0] < 0 || pair[0] >= pair[1] || pair[1] >= p.graph.Ranks {
-			return fmt.Errorf("a pair of ranks %v of %d", pair, p.graph.Ranks)
-		}
-	}
-	p.pairs = d.Pairs
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,36 +28,6 @@ func (p *Planner) Runs(kind plan.Kind) error {
 
 // HasPairs reports whether there are links between all pairs of ranks.
 func (p *Planner) HasPairs() bool { return p.graph.Ranks <= PairRanks }
-
-// Pairs returns the pairs of ranks of different hosts, the lower rank first, that plans join; nil: any, as
-// there are not too many.
-func (p *Planner) Pairs() ([][2]int, error) {
-	if p.HasPairs() || p.hosts == nil || p.pairs != nil {
-		return p.pairs, nil
-	}
-	var err error
-	p.pairs, err = p.allPairs()
-	return p.pairs, err
-}
-
-// allPairs returns the pairs of ranks of different hosts that any plan joins, sorted.
-func (p *Planner) allPairs() (pairs [][2]int, err error) {
-	add := func(a, b int) {
-		if p.graph.Host(a) != p.graph.Host(b) {
-			pairs = append(pairs, [2]int{min(a, b), max(a, b)})
-		}
-	}
-	if err := p.each(func(c *Candidate) error { return c.joins(add) }); err != nil {
-		return nil, err
-	}
-	if g := p.options.Given; g != nil {
-		for _, k := range g.Plan().Links() {
-			add(k.Src, k.Dst)
-		}
-	}
-	slices.SortFunc(pairs, func(a, b [2]int) int { return cmp.Or(a[0]-b[0], a[1]-b[1]) })
-	return slices.Compact(pairs), nil
-}
 
 // each visits the candidates of all kinds, without their rates, and of all roots whose
 // links differ.
@@ -107,33 +76,6 @@ func (p *Planner) rootsOf(kind plan.Kind) (roots []int) {
 		roots = append(roots, r)
 	}
 	return roots
-}
-
-// joins visits the pairs of ranks that the plans of a candidate join, for all sizes of messages.
-func (c *Candidate) joins(add func(a, b int)) error {
-	if len(c.Channels) > 0 && c.Channels[0].Ring == nil && (c.OfParts() || !c.Kind.HasParts()) {
-		for i := range c.Channels {
-			for v, up := range c.Channels[i].Tree.Links() {
-				add(v, up)
-			}
-		}
-		return nil
-	}
-	b := &Built{Candidate: c}
-	var err error
-	if len(c.Channels) > 0 {
-		b.Shares = slices.Repeat([]float64{1 / float64(len(c.Channels))}, len(c.Channels))
-		err = b.overChannels()
-	} else {
-		b.Plan, b.Lanes, err = c.fixed()
-	}
-	if err != nil {
-		return err
-	}
-	for _, k := range b.Plan.Links() {
-		add(k.Src, k.Dst)
-	}
-	return nil
 }
 
 // AllServed returns the plans of a kind for all sizes and roots, in an order that is the

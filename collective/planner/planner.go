@@ -30,9 +30,8 @@ type Planner struct {
 	proved     map[string]*pack.Bound // what the search for them has proved, if this Planner has searched
 	noRings    error                  // why there are none
 	candidates map[use]*candidateSet
-	pairs      [][2]int // of Pairs; nil: not looked at
-	bare       bool     // candidates are made for their trees, without rates
-	any        bool     // algorithms are made without looking at Options.Algorithm
+	bare       bool // candidates are made for their trees, without rates
+	any        bool // algorithms are made without looking at Options.Algorithm
 	tables     [plan.AllToAll + 1][]*entry
 	cheapestAt map[size]DecidedChoice // by root 0
 	served     map[cut]*Served

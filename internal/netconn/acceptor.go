@@ -154,7 +154,7 @@ func (a *Acceptor) admit(conn net.Conn) {
 }
 
 // Refusals logs the first caller who was refused, and no others. Callers who hang up before they have
-// proved anything do not count: a peer does so when another path was faster. It may be used concurrently.
+// proved anything do not count: a peer does so when another path was faster. Nor does one that this rank dials itself. It may be used concurrently.
 type Refusals struct {
 	Log *slog.Logger // with what says who listens
 
@@ -163,7 +163,7 @@ type Refusals struct {
 
 // Refused notes that a caller was refused. It has the form of AcceptorConfig.Refused.
 func (s *Refusals) Refused(from net.Addr, err error) {
-	if errors.Is(err, errSilent) || errors.Is(err, errNoProof) {
+	if errors.Is(err, errSilent) || errors.Is(err, errNoProof) || errors.Is(err, errCrossing) {
 		return
 	}
 	s.once.Do(func() {

@@ -56,9 +56,10 @@ func (c *Conn) TLS() *tls.Conn { return c.tls }
 // session. A Read may call inner.Write, to answer a key update.
 func (c *Conn) SetInner(inner net.Conn) { c.under.Conn = inner }
 
-// Mesh is the connections of one rank. It is never changed.
+// Mesh is the connections of one rank.
 type Mesh struct {
 	conns map[int][]*Conn
+	later *connector // of those that come later
 }
 
 // Peers returns the ranks that this one has connections to, in order.
@@ -68,12 +69,9 @@ func (m *Mesh) Peers() []int { return slices.Sorted(maps.Keys(m.conns)) }
 // none to a rank that is not a peer. Stream i here is stream i there.
 func (m *Mesh) Conns(rank int) []*Conn { return m.conns[rank] }
 
-// Close closes all connections.
+// Close closes all connections but those that Serve has handed over, and makes no more.
 func (m *Mesh) Close() error {
-	for _, list := range m.conns {
-		for _, c := range list {
-			_ = c.raw.Close()
-		}
-	}
+	m.later.release()
+	closeAll(m.conns)
 	return nil
 }

@@ -31,12 +31,14 @@ func Connect(ctx context.Context, cfg Config) (*Mesh, error) {
 	if cfg.Exchange == nil {
 		return nil, errors.New("netconn: no Exchange function")
 	}
-	m := &connector{cfg: cfg, conns: make(map[int][]*Conn)}
-	var cancel context.CancelFunc
-	m.stop, cancel = context.WithCancel(ctx)
+	m := &connector{cfg: cfg, conns: make(map[int][]*Conn), late: latePeers{
+		dialing: make(map[int]context.CancelFunc), coming: make(map[int][]*Conn), serving: make(chan struct{}),
+	}}
+	m.stop, m.cancel = context.WithCancel(context.WithoutCancel(ctx)) // connections may come when ctx has ended
 	mesh, err := m.run(ctx)
-	cancel()
-	m.release()
+	if err != nil || cfg.Later == nil {
+		m.release()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("netconn: rank %d: connecting %d ranks: %w", cfg.Rank, cfg.Size, err)
 	}
@@ -48,6 +50,7 @@ type connector struct {
 	cfg     Config
 	session *Session
 	stop    context.Context
+	cancel  context.CancelFunc // of stop
 
 	mine      []place // as offered
 	listeners []net.Listener
@@ -55,8 +58,11 @@ type connector struct {
 	acceptor  *Acceptor
 	refusals  Refusals
 
+	dials sync.WaitGroup // of Reach
+
 	mu    sync.Mutex
 	conns map[int][]*Conn // by peer and stream, nil where there is none yet
+	late  latePeers
 }
 
 // run does the two halves, each followed by the exchange that tells every rank
@@ -107,7 +113,7 @@ func (m *connector) prepare() (o offer, err error) {
 		return o, err
 	}
 	for r := range m.cfg.Size {
-		if m.wants(r) {
+		if m.wants(r) || m.isLate(r) {
 			if err = m.listenAll(); err != nil {
 				return o, err
 			}
@@ -127,7 +133,7 @@ func (m *connector) wants(rank int) bool { return rank != m.cfg.Rank && m.cfg.Pe
 // dialAll connects to all peers of higher rank, which are dialed by this one,
 // and returns what did not succeed.
 func (m *connector) dialAll(ctx context.Context) Report {
-	ctx, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, m.cfg.Timeout, errTimeUp)
 	defer cancel()
 	var all sync.WaitGroup
 	var told Report
@@ -168,9 +174,8 @@ func (m *connector) sayConnected(ctx context.Context, w path, c *Conn) {
 	m.cfg.Log.Log(ctx, level, text)
 }
 
-// finish closes the acceptor and hands the connections over.
+// finish hands the connections over.
 func (m *connector) finish() (*Mesh, error) {
-	m.closeAcceptor()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for r := range m.cfg.Size {
@@ -181,31 +186,23 @@ func (m *connector) finish() (*Mesh, error) {
 			return nil, fmt.Errorf("rank %d says that it is connected, but its connections are not there", r)
 		}
 	}
-	mesh := &Mesh{conns: m.conns}
+	mesh := &Mesh{conns: m.conns, later: m}
 	m.conns = nil
 	return mesh, nil
 }
 
-func (m *connector) closeAcceptor() {
+// release ends all attempts, and closes what the mesh has not taken over.
+func (m *connector) release() {
+	m.cancel()
 	if m.acceptor != nil {
 		m.acceptor.Close()
-		m.acceptor = nil
 	}
-}
-
-// release closes what the mesh has not taken over.
-func (m *connector) release() {
-	m.closeAcceptor()
+	m.dials.Wait()
 	for _, ln := range m.listeners {
 		ln.Close()
 	}
-	for _, list := range m.conns {
-		for _, c := range list {
-			if c != nil {
-				c.raw.Close()
-			}
-		}
-	}
+	closeAll(m.conns)
+	closeAll(m.late.coming)
 }
 
 // noWay says why there is no path to a peer.
@@ -256,10 +253,15 @@ func (m *connector) expects(h *Hello) error {
 	switch {
 	case h.To != m.cfg.Rank:
 		return fmt.Errorf("it wants rank %d, this is rank %d", h.To, m.cfg.Rank)
-	case h.From >= h.To || !m.wants(h.From):
+	case !m.isLate(h.From) && (h.From >= h.To || !m.wants(h.From)):
 		return fmt.Errorf("rank %d is not expected here", h.From)
 	case int(h.Channel) >= m.cfg.Streams:
 		return fmt.Errorf("stream %d of %d", h.Channel, m.cfg.Streams)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.crossing(h.From) {
+		return errCrossing
 	}
 	return nil
 }
@@ -282,7 +284,16 @@ func (m *connector) accepted(c *Conn) {
 		c.raw.Close()
 		return
 	}
+	if m.isLate(c.peer) {
+		m.admitLate(c)
+		return
+	}
 	m.mu.Lock()
+	if m.conns == nil { // all were here
+		m.mu.Unlock()
+		c.raw.Close()
+		return
+	}
 	if m.conns[c.peer] == nil {
 		m.conns[c.peer] = make([]*Conn, m.cfg.Streams)
 	}

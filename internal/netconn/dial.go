@@ -132,8 +132,8 @@ func (m *connector) persist(ctx context.Context, w path, peer, stream int, first
 		}
 		pause(ctx, wait)
 	}
-	if m.stop.Err() != nil {
-		err = fmt.Errorf("%w: %w", errGivenUp, context.Cause(m.stop))
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errTimeUp) {
+		err = fmt.Errorf("%w: %w", errGivenUp, cause)
 	}
 	return nil, err
 }
@@ -259,6 +259,9 @@ func pause(ctx context.Context, d time.Duration) {
 
 // errNotTried is why a path failed for which there was no time.
 var errNotTried = errors.New("not tried, there was no time left")
+
+// errTimeUp is why attempts end that have taken too long.
+var errTimeUp = errors.New("time is up")
 
 // errGivenUp is why a path failed when the caller wanted no more.
 var errGivenUp = errors.New("given up")

@@ -42,6 +42,7 @@ func (d Digest) String() string { return fmt.Sprintf("%x", d[:4]) }
 type Config struct {
 	Rank, Size int
 	Peers      func(rank int) bool // with whom this rank has connections; symmetric; nil: with all others
+	Later      func(rank int) bool // with whom else it may connect by Mesh.Reach; symmetric; nil: with none
 	Streams    int                 // connections per pair; 0 means 1
 
 	Key     []byte // the job's secret

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 	"unicode"
 
 	"github.com/treerun/treerun/internal/strict"
@@ -164,8 +165,9 @@ func printable(text string, limit int) string {
 // UnreachableError says which pairs of ranks could not connect. All ranks
 // return the same.
 type UnreachableError struct {
-	Total int // pairs
-	text  string
+	Total   int  // pairs
+	Refused bool // nobody listens any more where these ranks did
+	text    string
 }
 
 // Error is one line per pair, or, when they are very many, one for each pair of
@@ -216,10 +218,12 @@ func Unreachable(reports []Report, hostOf func(int) string, iface, ports string)
 	hint := fmt.Sprintf("hint: does a firewall stand between? %s chooses the network, %s the ports that ranks listen at",
 		iface, ports)
 	var lines []string
+	refused := true
 	seen := map[kind]bool{}
 	for from, r := range reports {
 		slices.SortFunc(r.Pairs, func(a, b FailedPair) int { return cmp.Compare(a.To, b.To) })
 		for _, p := range r.Pairs {
+			refused = refused && p.Reason == syscall.ECONNREFUSED.Error()
 			k := kind{hostOf(from), hostOf(p.To), p.Reason}
 			if len(lines) < maxLines && (known <= maxLines || !seen[k]) {
 				lines = append(lines, "\n  "+p.Text)
@@ -237,5 +241,5 @@ func Unreachable(reports []Report, hostOf func(int) string, iface, ports string)
 	if more := total - len(lines); more > 0 {
 		lines = append(lines, fmt.Sprintf("\n  and %d pairs more", more))
 	}
-	return &UnreachableError{total, text + strings.Join(lines, "") + "\n" + hint}
+	return &UnreachableError{total, refused, text + strings.Join(lines, "") + "\n" + hint}
 }

@@ -29,7 +29,7 @@ func (b *bell) sleeping() bool { return !b.Rung() }
 func (b *bell) Prepare() {
 	b.Doorbell.Prepare()
 	b.e.pump.turns.Add(1)
-	for _, c := range b.e.conns {
+	for _, c := range b.e.all() {
 		if c.pending.Load() || c.owes.Load() {
 			c.flush()
 			c.awaitRoom()
@@ -52,7 +52,7 @@ func (b *bell) progress() bool {
 	b.use.Lock()
 	defer b.use.Unlock()
 	b.news = false
-	for _, c := range b.e.conns {
+	for _, c := range b.e.all() {
 		if c.pending.Load() {
 			b.news = c.flush() || b.news
 			c.awaitRoom()
@@ -66,7 +66,7 @@ func (b *bell) progress() bool {
 
 // ready serves one socket.
 func (b *bell) ready(id int) {
-	c := b.e.conns[id]
+	c := b.e.all()[id]
 	if c.pending.Load() {
 		b.news = c.flush() || b.news
 		c.awaitRoom()

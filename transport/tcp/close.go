@@ -20,16 +20,17 @@ func (e *Endpoint) Close() error {
 	e.once.Do(func() {
 		e.Aborted() // passes the latest fault on
 		e.closed.Store(true)
-		for _, p := range e.peers {
-			if p != nil {
-				p.cancelReceives()
-			}
+		for p := range e.remotes() {
+			p.cancelReceives()
 		}
 		e.bell.Ring()
 		e.pump.stop.Store(true)
 		e.pump.kick()
 		<-e.pump.ended
 		e.goodbye()
+		if e.mesh != nil {
+			_ = e.mesh.Close() // of connections that are still to come
+		}
 		e.closeErr = errors.Join(e.release(), e.local.Close())
 	})
 	return e.closeErr
@@ -44,12 +45,13 @@ func (e *Endpoint) goodbye() {
 	e.pump.tell()
 	flushed := func(c *conn) bool { c.flush(); return !c.pending.Load() }
 	e.until(flushed) // first, as what is no data overtakes what is
-	for _, c := range e.conns {
+	e.saidGoodbye.Store(true)
+	for _, c := range e.all() {
 		c.control(kindClosed, nil)
 	}
 	e.until(flushed)
 	e.until(func(c *conn) bool { n, err := osys.Unsent(c.fd); return n == 0 || err != nil })
-	for _, c := range e.conns {
+	for _, c := range e.all() {
 		if c.fd >= 0 && !c.dead.Load() {
 			_ = osys.EndSending(c.fd)
 		}
@@ -60,11 +62,11 @@ func (e *Endpoint) goodbye() {
 // and drops what comes.
 func (e *Endpoint) until(ready func(c *conn) bool) {
 	var set osys.PollSet
-	acked := make([]int, len(e.conns)) // bytes that the peers had not acknowledged
+	acked := make(map[*conn]int) // bytes that the peers had not acknowledged
 	for deadline := time.Now().Add(stuckAfter); time.Now().Before(deadline); {
 		set.Reset()
 		all := true
-		for i, c := range e.conns {
+		for _, c := range e.all() {
 			c.receive()
 			if c.dead.Load() || ready(c) {
 				continue
@@ -72,8 +74,8 @@ func (e *Endpoint) until(ready func(c *conn) bool) {
 			all = false
 			set.Add(c.fd, c.blocked.Load())
 			// A full socket moves when this changes, whichever way.
-			if n, err := osys.Unsent(c.fd); err == nil && n != acked[i] {
-				acked[i] = n
+			if n, err := osys.Unsent(c.fd); c.absent() || err == nil && n != acked[c] {
+				acked[c] = n
 				deadline = time.Now().Add(stuckAfter)
 			}
 		}
@@ -87,7 +89,7 @@ func (e *Endpoint) until(ready func(c *conn) bool) {
 // release gives all descriptors back.
 func (e *Endpoint) release() error {
 	var errs []error
-	for _, c := range e.conns {
+	for _, c := range e.all() {
 		errs = append(errs, c.close())
 	}
 	e.bell.close()

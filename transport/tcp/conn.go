@@ -46,6 +46,7 @@ type conn struct {
 	owes    atomic.Bool // there are released chunks to tell of
 	blocked atomic.Bool // the socket had no room the last time
 	dead    atomic.Bool // nothing more will come
+	late    atomic.Bool // the socket is still to come
 	lostAt  time.Time   // when the pump saw that it is of no more use; the pump's
 
 	err    atomic.Pointer[error] // why the connection is of no more use
@@ -252,7 +253,7 @@ func (c *conn) discard() {
 func (c *conn) control(k kind, body []byte) {
 	c.wmu.Lock()
 	defer c.wmu.Unlock()
-	if c.gone {
+	if c.gone || c.absent() { // what comes late begins with all news
 		return
 	}
 	c.ctl = appendControl(c.ctl, k, body)

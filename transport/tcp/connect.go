@@ -19,6 +19,10 @@ type Config struct {
 	// it has a link.
 	netconn.Config
 
+	// First says with which of these ranks the connections are made at once; the others are made when one of the two
+	// first asks for a link. Symmetric, and such that all ranks hear of each other's faults. Nil: with all.
+	First func(rank int) bool
+
 	// Layout has the links. Those between ranks without a connection are not
 	// there.
 	Layout transport.Layout
@@ -39,6 +43,10 @@ func Connect(ctx context.Context, cfg *Config) (*netconn.Mesh, error) {
 	}
 	if cfg.Peers == nil {
 		cfg.Peers, cfg.member = cfg.linked()
+	}
+	if linked := cfg.Peers; cfg.First != nil {
+		cfg.Peers = func(r int) bool { return linked(r) && cfg.First(r) }
+		cfg.Later = linked
 	}
 	cfg.Use = cfg.Layout.Digest(version)
 	mesh, err := netconn.Connect(ctx, cfg.Config)
@@ -66,9 +74,16 @@ func New(cfg *Config, local *shm.Endpoint, mesh *netconn.Mesh) (*Endpoint, error
 			sockets = append(sockets, k)
 		}
 	}
-	return newEndpoint(setup{
+	e, err := newEndpoint(setup{
 		rank: cfg.Rank, layout: cfg.Layout, hosts: cfg.Hosts, host: cfg.HostOf, member: cfg.member,
+		late: cfg.Later, streams: cfg.Streams,
 	}, local, sockets)
+	if err != nil {
+		return nil, errors.Join(err, mesh.Close())
+	}
+	e.mesh = mesh
+	mesh.Serve(e.opened)
+	return e, nil
 }
 
 // fill checks cfg and puts in defaults.
@@ -99,10 +114,7 @@ func (cfg *Config) linked() (peer, member func(r int) bool) {
 	for _, k := range cfg.Layout.Links {
 		link(k.Src, k.Dst)
 	}
-	for _, p := range cfg.Layout.Pairs {
-		link(p[0], p[1])
-	}
-	for r := 0; cfg.Layout.Links == nil && cfg.Layout.Pairs == nil && r < cfg.Size; r++ {
+	for r := 0; cfg.Layout.Links == nil && r < cfg.Size; r++ {
 		for q := range r {
 			link(q, r)
 		}

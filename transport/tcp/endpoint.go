@@ -3,10 +3,12 @@ package tcp
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
 	"github.com/treerun/treerun/transport/shm"
@@ -23,8 +25,10 @@ type Endpoint struct {
 	*local // of the ranks of this host; what is not dispatched below is its
 	setup
 
-	peers []*remote // by rank; nil where there is no connection
-	conns []*conn
+	peers  []atomic.Pointer[remote] // by rank; nil where nobody has asked for a connection
+	conns  atomic.Pointer[[]*conn]  // by their numbers; replaced as there come more
+	adding sync.Mutex               // of peers and their connections
+	mesh   *netconn.Mesh            // makes connections at need; nil: there are no more than at the start
 
 	board   board
 	faults  faults
@@ -32,19 +36,22 @@ type Endpoint struct {
 	pump    pump
 	buffers buffers
 
-	closed   atomic.Bool
-	once     sync.Once
-	closeErr error
+	closed      atomic.Bool
+	saidGoodbye atomic.Bool
+	once        sync.Once
+	closeErr    error
 }
 
 // setup is what newEndpoint needs to know.
 type setup struct {
-	rank   int
-	layout transport.Layout
-	hosts  []int                 // by rank; nil: each rank is on a host of its own
-	host   func(rank int) string // its name; may be nil
-	member func(rank int) bool   // whether a rank has connections at all; nil: every rank has
-	every  time.Duration         // how often others are told of calls; 0: tellEvery
+	rank    int
+	layout  transport.Layout
+	hosts   []int                 // by rank; nil: each rank is on a host of its own
+	host    func(rank int) string // its name; may be nil
+	member  func(rank int) bool   // whether a rank has connections at all; nil: every rank has
+	late    func(rank int) bool   // whether the rank is connected when a link is asked for; nil: none is
+	streams int                   // connections with a rank; 0: as sockets say, or one
+	every   time.Duration         // how often others are told of calls; 0: tellEvery
 }
 
 // socket is one connection for newEndpoint, which owns it then.
@@ -59,7 +66,7 @@ type socket struct {
 // doorbells, and connections: to each peer the same number, in the same order as the peer
 // has them. It owns both then.
 func newEndpoint(s setup, local *shm.Endpoint, sockets []socket) (*Endpoint, error) {
-	e := &Endpoint{local: local, setup: s, peers: make([]*remote, s.layout.Size)}
+	e := &Endpoint{local: local, setup: s, peers: make([]atomic.Pointer[remote], s.layout.Size)}
 	e.layout.Links = s.layout.Sorted()
 	e.buffers.slotBytes = s.layout.SlotBytes
 	e.board.calls = make([]record, s.layout.Size)
@@ -70,29 +77,23 @@ func newEndpoint(s setup, local *shm.Endpoint, sockets []socket) (*Endpoint, err
 	if e.every == 0 {
 		e.every = tellEvery
 	}
+	e.conns.Store(new([]*conn))
+	err := e.open()
 	for _, k := range sockets {
-		e.addConn(k)
+		if s.streams == 0 && k.peer == sockets[0].peer {
+			e.streams++
+		}
 	}
-	if err := e.open(); err != nil {
+	for _, k := range sockets {
+		p := e.addRemote(k.peer)
+		next := slices.IndexFunc(p.conns, (*conn).absent)
+		err = errors.Join(err, p.conns[next].attach(k))
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("tcp: rank %d: %w", e.rank, err), e.release(), local.Close())
 	}
 	go e.pump.run()
 	return e, nil
-}
-
-func (e *Endpoint) addConn(k socket) {
-	p := e.peers[k.peer]
-	if p == nil {
-		p = &remote{e: e, rank: k.peer}
-		e.peers[k.peer] = p
-	}
-	c := &conn{e: e, peer: p, id: len(e.conns), fd: k.fd, wire: k.wire, name: k.name}
-	if c.wire == nil {
-		c.wire = plain(k.fd)
-	}
-	c.in.ahead = make([]byte, aheadBytes)
-	p.conns = append(p.conns, c)
-	e.conns = append(e.conns, c)
 }
 
 // open makes the descriptors to wait on.
@@ -100,28 +101,12 @@ func (e *Endpoint) open() (err error) {
 	if e.bell.poller, err = osys.NewPoller(); err != nil {
 		return err
 	}
-	if err := e.pump.event.Open(); err != nil {
-		return err
-	}
-	for _, c := range e.conns {
-		if err := osys.Watch(e.bell.poller, c.fd, c.id); err != nil {
-			return err
-		}
-	}
-	return nil
+	return e.pump.event.Open()
 }
 
 // near reports whether rank r is on this rank's host.
 func (e *Endpoint) near(r int) bool {
 	return r == e.rank || e.hosts != nil && e.hosts[r] == e.hosts[e.rank]
-}
-
-// far returns the peer of a link to or from rank r of another host, nil if there is no such link.
-func (e *Endpoint) far(k transport.Link, r int) *remote {
-	if !e.layout.Has(k) {
-		return nil
-	}
-	return e.peers[r]
 }
 
 // Sender returns the sending end of a link of this rank.
@@ -130,7 +115,7 @@ func (e *Endpoint) Sender(lane, dst int) (transport.Sender, error) {
 		return e.local.Sender(lane, dst)
 	}
 	k := transport.Link{Lane: lane, Src: e.rank, Dst: dst}
-	if p := e.far(k, dst); p != nil {
+	if p := e.remote(k, dst); p != nil {
 		return p.sender(k), nil
 	}
 	return nil, transport.NoLink(k.Lane, k.Src, k.Dst)
@@ -142,7 +127,7 @@ func (e *Endpoint) Receiver(lane, src int) (transport.Receiver, error) {
 		return e.local.Receiver(lane, src)
 	}
 	k := transport.Link{Lane: lane, Src: src, Dst: e.rank}
-	if p := e.far(k, src); p != nil {
+	if p := e.remote(k, src); p != nil {
 		return p.receiver(k), nil
 	}
 	return nil, transport.NoLink(k.Lane, k.Src, k.Dst)
@@ -170,13 +155,14 @@ func (e *Endpoint) FlushStatus() {
 // Status returns what rank r told last; it is unknown where there is no
 // connection.
 func (e *Endpoint) Status(r int) transport.Status {
-	switch {
-	case e.near(r):
+	if e.near(r) {
 		return e.local.Status(r)
-	case e.peers[r] == nil:
+	}
+	p := e.peers[r].Load()
+	if p == nil || p.conns[0].absent() && !p.left() {
 		return transport.Status{Unknown: true}
 	}
-	closed := e.peers[r].left() // before the call: a closed rank enters none
+	closed := p.left() // before the call: a closed rank enters none
 	call, _ := e.board.lookup(r, 0)
 	return transport.Status{Call: call, Closed: closed}
 }

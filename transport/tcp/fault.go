@@ -93,6 +93,16 @@ func (s *faults) tick(now time.Time) time.Time {
 	return time.Time{}
 }
 
+// again has everybody told once more, for who is new among them.
+func (s *faults) again() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.outbox = slices.Clone(s.reports)
+	if f := s.elected.Load(); f != nil {
+		s.outbox = append(s.outbox, report{By: s.e.rank, Decided: true, Fault: *f})
+	}
+}
+
 // take empties the outbox.
 func (s *faults) take() []report {
 	s.mu.Lock()
@@ -133,7 +143,7 @@ func (e *Endpoint) Aborted() (transport.Fault, bool) {
 // decides reports whether this rank is the one to decide for a report of f. One that
 // has no connections decides after decideAfter only: others may hear of it on another way.
 func (e *Endpoint) decides(f *transport.Fault) bool {
-	if len(e.conns) == 0 {
+	if len(e.all()) == 0 {
 		return false
 	}
 	for r := range e.layout.Size {
@@ -141,8 +151,10 @@ func (e *Endpoint) decides(f *transport.Fault) bool {
 		case r == e.rank:
 			return true
 		case r == f.Rank && f.Kind == transport.FaultLost || !e.member(r):
-		case e.peers[r] == nil || !e.peers[r].unwell():
-			return false
+		default:
+			if p := e.peers[r].Load(); p == nil || !p.unwell() {
+				return false
+			}
 		}
 	}
 	return false

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/treerun/treerun/internal/strict"
@@ -57,15 +58,18 @@ var lone = sync.OnceValue(func() *shm.Endpoint {
 // scripted returns an endpoint of rank 0 of two that hears what s says.
 func scripted(l transport.Layout, s *script) (*Endpoint, *conn) {
 	e := &Endpoint{
-		local: lone(), setup: setup{layout: l}, peers: make([]*remote, l.Size),
+		local: lone(), setup: setup{layout: l}, peers: make([]atomic.Pointer[remote], l.Size),
 	}
 	e.buffers.slotBytes = l.SlotBytes
 	e.board.calls = make([]record, l.Size)
 	e.faults = faults{e: e}
 	e.bell = bell{Doorbell: e.local.Bell().(*shm.Doorbell), e: e, poller: -1}
 	e.pump = pump{e: e}
-	e.addConn(socket{peer: 1, fd: -1, wire: s})
-	return e, e.conns[0]
+	e.conns.Store(new([]*conn))
+	c := e.addRemote(1).conns[0]
+	c.late.Store(false)
+	c.wire = s
+	return e, c
 }
 
 // speech is what rank 1 would send.
@@ -97,7 +101,7 @@ func FuzzFrames(f *testing.F) {
 		e, c := scripted(l, &script{data: data, pieces: pieces})
 		for range len(data) + 1 {
 			c.receive()
-			r := e.peers[1].receiver(transport.Link{Src: 1, Dst: 0})
+			r := e.peers[1].Load().receiver(transport.Link{Src: 1, Dst: 0})
 			var h transport.Header
 			b, ok, err := r.TryPeek(&h)
 			if err != nil && !errors.Is(err, transport.ErrCorrupt) && !errors.Is(err, transport.ErrPeerClosed) {
@@ -110,7 +114,7 @@ func FuzzFrames(f *testing.F) {
 				r.Release()
 			}
 		}
-		if got := e.peers[1].sender(transport.Link{Src: 0, Dst: 1}).released.Load(); got != 0 {
+		if got := e.peers[1].Load().sender(transport.Link{Src: 0, Dst: 1}).released.Load(); got != 0 {
 			t.Fatalf("%d slots of nothing sent are free", got)
 		}
 	})
@@ -179,14 +183,14 @@ func TestCorrupt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, pieces := range [][]byte{nil, {0}, {6, 90}} {
 				e, k := scripted(l, &script{data: bytes.Clone(c.said), pieces: pieces})
-				e.peers[1].sender(transport.Link{Src: 0, Dst: 1})
+				e.peers[1].Load().sender(transport.Link{Src: 0, Dst: 1})
 				for range len(c.said) {
 					k.receive()
 				}
 				if err := k.broken(); err == nil || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("in pieces of %v: error %v, want %q", pieces, err, c.want)
 				}
-				r := e.peers[1].receiver(transport.Link{Src: 1, Dst: 0})
+				r := e.peers[1].Load().receiver(transport.Link{Src: 1, Dst: 0})
 				if _, ok, _ := r.TryPeek(&transport.Header{}); ok != (name == "same chunk twice") {
 					t.Errorf("in pieces of %v: TryPeek = %v", pieces, ok)
 				}

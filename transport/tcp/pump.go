@@ -26,11 +26,12 @@ const (
 // the owner of the links does not, and does what has its time: news for the
 // others, and faults.
 type pump struct {
-	e      *Endpoint
-	turns  atomic.Uint64 // how often the owner looked at sockets
-	stop   atomic.Bool
-	urgent atomic.Bool // the others are to hear of the latest call at once
-	ended  chan struct{}
+	e        *Endpoint
+	turns    atomic.Uint64 // how often the owner looked at sockets
+	stop     atomic.Bool
+	urgent   atomic.Bool // the others are to hear of the latest call at once
+	newcomer atomic.Bool // there is somebody who has heard of none
+	ended    chan struct{}
 
 	kicked  chan struct{} // ends a wait of a busy owner's pump
 	polling atomic.Bool   // the pump waits, or will, in a system call
@@ -103,7 +104,7 @@ func (p *pump) run() {
 		active = t != turns || e.bell.sleeping()
 		turns = t
 		news := false
-		for _, c := range e.conns {
+		for _, c := range e.all() {
 			news = c.flush() || news
 			news = c.receive() || news
 		}
@@ -125,7 +126,7 @@ func (p *pump) run() {
 // takeOver prepares to do the owner's work: to wait for all sockets, with nothing
 // left to tell.
 func (p *pump) takeOver() {
-	for _, c := range p.e.conns {
+	for _, c := range p.e.all() {
 		c.flush()
 		if !c.dead.Load() {
 			p.set.Add(c.fd, c.blocked.Load())
@@ -137,7 +138,7 @@ func (p *pump) takeOver() {
 // tell sends the latest calls of this rank to everybody, if they are news.
 func (p *pump) tell() {
 	latest := p.e.local.Status(p.e.rank).Call.Seq
-	if latest == p.told {
+	if latest == 0 || !p.newcomer.Swap(false) && latest == p.told {
 		return
 	}
 	p.told = latest
@@ -148,17 +149,15 @@ func (p *pump) tell() {
 		}
 	}
 	body := strict.Marshal(calls)
-	for _, q := range p.e.peers {
-		if q != nil {
-			q.conns[0].control(kindStatus, body)
-		}
+	for q := range p.e.remotes() {
+		q.conns[0].control(kindStatus, body)
 	}
 }
 
 // troubles sees to connections that have failed, and to faults, and returns
 // when it wants to be called again, zero if at no time.
 func (p *pump) troubles(now time.Time) (again time.Time) {
-	for _, c := range p.e.conns {
+	for _, c := range p.e.all() {
 		due := c.reportLoss(now)
 		if !due.IsZero() && (again.IsZero() || due.Before(again)) {
 			again = due
@@ -176,12 +175,10 @@ func (p *pump) troubles(now time.Time) (again time.Time) {
 // flood tells everybody of a report.
 func (p *pump) flood(r report) {
 	body := strict.Marshal(&r)
-	for _, q := range p.e.peers {
-		if q != nil {
-			q.conns[0].control(kindFault, body)
-		}
+	for q := range p.e.remotes() {
+		q.conns[0].control(kindFault, body)
 	}
-	for _, c := range p.e.conns {
+	for _, c := range p.e.all() {
 		if r.Decided && c.err.Load() != nil {
 			_ = osys.EndSending(c.fd) // whoever is still there need not wait for more
 		}

@@ -78,14 +78,7 @@ func (p *Plans) layout() (l transport.Layout, err error) {
 	}
 	l = transport.Layout{Size: p.size, HeapBytes: p.HeapBytes}
 	l.Slots, l.SlotBytes = p.Slots()
-	l.Pairs, err = p.Pairs()
-	return l, err
-}
-
-// pairsDecided reports whether the pairs of ranks that have links are in the decision: they are some of many, on
-// several hosts.
-func (p *Plans) pairsDecided() bool {
-	return p.size > planner.PairRanks && len(plan.Hosts(p.graph)) > 1
+	return l, nil
 }
 
 // messageLane is the lane of messages between ranks; those of plans come after it.

@@ -257,15 +257,6 @@ func (s *setup) planAndConnect(all []hello) (l transport.Layout, ep transport.En
 	if err != nil {
 		return l, nil, err
 	}
-	if !measures && (s.decision != nil || s.plans.pairsDecided()) {
-		if err = s.decide(s.W.AllGather); err == nil {
-			l, err = s.plans.layout()
-		}
-		if err == nil {
-			err = connect(s.W.AllGather)
-		}
-		return l, ep, err
-	}
 	if !measures {
 		l, _ = s.plans.layout() // none for a rank without plans: connecting fails then, too, on all ranks
 	}

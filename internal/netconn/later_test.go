@@ -1,0 +1,92 @@
+package netconn
+
+import (
+	"io"
+	"sync"
+	"testing"
+)
+
+// TestReach: ranks that are connected later are so once, however many of them ask at the same time.
+func TestReach(t *testing.T) {
+	const size, streams = 6, 2
+	for _, encrypt := range []bool{false, true} {
+		meshes, errs := connect(t, size, func(cfg *Config) {
+			rank := cfg.Rank
+			cfg.Streams, cfg.Encrypt = streams, encrypt
+			cfg.Peers = func(r int) bool { return r+rank == 1 }
+			cfg.Later = func(int) bool { return true }
+		})
+		var mu sync.Mutex
+		var opened [size][size][]*Conn
+		all := make(chan struct{})
+		left := size*(size-1) - 2
+		for r, m := range meshes {
+			if errs[r] != nil {
+				t.Fatal(errs[r])
+			}
+			m.Serve(func(peer int, conns []*Conn, err error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil || len(conns) != streams || opened[r][peer] != nil {
+					t.Errorf("rank %d with rank %d: %d connections, %v", r, peer, len(conns), err)
+				}
+				opened[r][peer] = conns
+				if left--; left == 0 {
+					close(all)
+				}
+			})
+		}
+		for r, m := range meshes {
+			go func() {
+				for peer := range size {
+					if peer != r && (peer+r)%3 > 0 || peer > r { // some from both sides
+						m.Reach(peer)
+						m.Reach(peer)
+					}
+				}
+			}()
+		}
+		<-all
+		for a := range size {
+			for b := range a {
+				for i, c := range opened[a][b] {
+					if _, err := c.Write([]byte{1}); err != nil {
+						t.Error(err)
+					}
+					if _, err := io.ReadFull(opened[b][a][i], make([]byte, 1)); err != nil {
+						t.Errorf("stream %d between ranks %d and %d: %v", i, a, b, err)
+					}
+				}
+			}
+		}
+		for _, m := range meshes {
+			m.Close()
+		}
+		for a := range opened {
+			for _, list := range opened[a] {
+				for _, c := range list {
+					c.Raw().Close()
+				}
+			}
+		}
+	}
+}
+
+// TestReachOfNobody: a rank that has closed its mesh refuses, and that is told.
+func TestReachOfNobody(t *testing.T) {
+	meshes, errs := connect(t, 2, func(cfg *Config) {
+		cfg.Peers = func(int) bool { return false }
+		cfg.Later = func(int) bool { return true }
+	})
+	if errs[0] != nil || errs[1] != nil {
+		t.Fatal(errs)
+	}
+	meshes[1].Close()
+	failed := make(chan error, 1)
+	meshes[0].Serve(func(_ int, _ []*Conn, err error) { failed <- err })
+	meshes[0].Reach(1)
+	if err, is := (<-failed).(*UnreachableError); !is || !err.Refused {
+		t.Errorf("%v", err)
+	}
+	meshes[0].Close()
+}

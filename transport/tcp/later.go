@@ -1,0 +1,126 @@
+package tcp
+
+import (
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/internal/osys"
+)
+
+// A connection that is still to come is one whose socket has no room, and nothing to receive: frames wait in its
+// queue, and nobody who uses its links need know.
+
+// noWire is the wire of such a connection.
+type noWire struct{}
+
+func (noWire) send(*osys.Vectors) (int, error) { return 0, osys.ErrAgain }
+func (noWire) recv(*osys.Vectors) (int, error) { return 0, osys.ErrAgain }
+func (noWire) push() (bool, error)             { return true, nil }
+func (noWire) hides() bool                     { return false }
+
+// all returns all connections, by their numbers.
+func (e *Endpoint) all() []*conn { return *e.conns.Load() }
+
+// remotes are the ranks with which there are connections, or will be.
+func (e *Endpoint) remotes() iter.Seq[*remote] {
+	return func(yield func(*remote) bool) {
+		for i := range e.peers {
+			if p := e.peers[i].Load(); p != nil && !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+// remote returns the rank at the other end of a link, nil where there is no such link. It has the connection made that
+// is still to come.
+func (e *Endpoint) remote(k transport.Link, rank int) *remote {
+	if !e.layout.Has(k) {
+		return nil
+	}
+	p := e.peers[rank].Load()
+	if p == nil && e.late != nil && e.late(rank) {
+		p = e.addRemote(rank)
+		e.mesh.Reach(rank)
+	}
+	return p
+}
+
+// addRemote makes connections with a rank that have no sockets yet, unless it has some.
+func (e *Endpoint) addRemote(rank int) *remote {
+	e.adding.Lock()
+	defer e.adding.Unlock()
+	if p := e.peers[rank].Load(); p != nil {
+		return p
+	}
+	p := &remote{e: e, rank: rank}
+	conns := slices.Clone(e.all())
+	for range max(e.streams, 1) {
+		c := &conn{e: e, peer: p, id: len(conns), fd: -1, wire: noWire{}}
+		c.in.ahead = make([]byte, aheadBytes)
+		c.late.Store(true)
+		p.conns, conns = append(p.conns, c), append(conns, c)
+	}
+	e.conns.Store(&conns)
+	e.peers[rank].Store(p)
+	return p
+}
+
+// opened takes the connections with a rank that have come, or why they have not.
+func (e *Endpoint) opened(rank int, conns []*netconn.Conn, err error) {
+	p := e.addRemote(rank)
+	for i, c := range conns {
+		k, failed := take(c)
+		if failed == nil {
+			failed = p.conns[i].attach(k)
+		}
+		err = errors.Join(err, failed)
+	}
+	if err == nil {
+		e.pump.newcomer.Store(true)
+		e.pump.urgent.Store(true)
+		e.faults.again()
+	} else {
+		none := (*netconn.UnreachableError)(nil)
+		closed := errors.As(err, &none) && none.Refused // it has listened when the communicator was made
+		for _, c := range p.conns {
+			c.closed.Store(closed)
+			_ = c.close()
+		}
+		if !closed {
+			e.propose(transport.Faultf(transport.FaultLink, rank, "rank %d%s: %v", rank, e.on(rank), err))
+		}
+	}
+	e.pump.kick()
+	e.bell.Ring()
+}
+
+// absent says whether the connection is still to come.
+func (c *conn) absent() bool { return c.late.Load() }
+
+// attach gives a connection its socket, which is the connection's from now on.
+func (c *conn) attach(k socket) error {
+	c.wmu.Lock()
+	defer c.wmu.Unlock()
+	c.rmu.Lock() // as in close
+	defer c.rmu.Unlock()
+	if c.gone {
+		return osys.CloseFD(k.fd)
+	}
+	c.fd, c.wire, c.name = k.fd, k.wire, k.name
+	if c.wire == nil {
+		c.wire = plain(k.fd)
+	}
+	c.blocked.Store(false)
+	c.room = false
+	c.late.Store(false)
+	if c.e.saidGoodbye.Load() {
+		c.ctl = appendControl(c.ctl, kindClosed, nil)
+		c.pending.Store(true)
+	}
+	c.flushLocked()
+	return osys.Watch(c.e.bell.poller, c.fd, c.id)
+}
