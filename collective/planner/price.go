@@ -29,7 +29,7 @@ var (
 const worthSmaller = 0.015
 
 // manyRanks is above how many ranks prices are rougher, and of fewer sizes.
-const manyRanks = 64
+const manyRanks = 32
 
 // priced bounds what a price may cost: a few milliseconds, of many ranks some tens.
 func (p *Planner) priced() sim.Limits {

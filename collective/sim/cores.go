@@ -77,7 +77,7 @@ func (r *runner) goRound(core int32) {
 	at := c.at + int(math.Mod(gone, float64(c.ranks)))
 	best, least := 0, c.ranks
 	for i, t := range c.queue {
-		if turns := (r.turnOf(t) - at + 2*c.ranks) % c.ranks; turns < least {
+		if turns := (int(r.tracks[t].turn) - at + 2*c.ranks) % c.ranks; turns < least {
 			best, least = i, turns
 		}
 	}
@@ -104,7 +104,7 @@ func (r *runner) arrive(core int32) {
 func (r *runner) serve(c *core) {
 	t := c.queue[c.next]
 	c.queue = append(c.queue[:c.next], c.queue[c.next+1:]...)
-	c.busy, c.at, c.next = true, r.turnOf(t), -1
+	c.busy, c.at, c.next = true, int(r.tracks[t].turn), -1
 	r.start(t)
 }
 
@@ -115,10 +115,4 @@ func (r *runner) handOn(rank int32) {
 	c := &r.cores[core]
 	c.busy, c.since, c.next = false, r.now, -1
 	r.goRound(core)
-}
-
-// turnOf returns whose turn on its core is that of track t.
-func (r *runner) turnOf(t int32) int {
-	o := &r.ops[r.tracks[t].op]
-	return r.places[o.program.tracks[t-o.track].rank].turn
 }

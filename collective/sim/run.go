@@ -55,7 +55,8 @@ type trackState struct {
 	op    int32
 	next  int32 // step
 	chunk int32
-	busy  bool // a step is being taken
+	turn  int32 // of its rank, on its core
+	busy  bool  // a step is being taken
 }
 
 type fifoState struct {
@@ -82,6 +83,11 @@ type pool struct {
 // newRunner lays the operations out, all of them issued.
 func newRunner(ops []Operation, w *network) (*runner, error) {
 	r := &runner{network: w}
+	var hosts int
+	r.hostOf, hosts = coreHosts(w.g, w.m)
+	if w.m.Cores > 0 {
+		r.places, r.cores = places(r.hostOf, hosts, w.m.Cores)
+	}
 	var pr *program
 	for i, op := range ops {
 		if i == 0 || op.Plan != ops[i-1].Plan || op.Bytes != ops[i-1].Bytes {
@@ -92,8 +98,12 @@ func newRunner(ops []Operation, w *network) (*runner, error) {
 		}
 		o := operation{pr, op.AtUs, int32(len(r.tracks)), int32(len(r.fifos)), int32(len(r.left))}
 		r.ops = append(r.ops, o)
-		for range pr.tracks {
-			r.tracks = append(r.tracks, trackState{op: int32(i)})
+		for _, t := range pr.tracks {
+			s := trackState{op: int32(i)}
+			if r.places != nil {
+				s.turn = int32(r.places[t.rank].turn)
+			}
+			r.tracks = append(r.tracks, s)
 		}
 		for range pr.fifos {
 			r.fifos = append(r.fifos, fifoState{op: int32(i)})
@@ -103,13 +113,8 @@ func newRunner(ops []Operation, w *network) (*runner, error) {
 		}
 	}
 	r.ready = make([]bool, len(r.left))
-	var hosts int
-	r.hostOf, hosts = coreHosts(w.g, w.m)
 	if w.m.Workers > 0 {
 		r.workers = slices.Repeat([]pool{{free: w.m.Workers}}, w.g.Ranks)
-	}
-	if w.m.Cores > 0 {
-		r.places, r.cores = places(r.hostOf, hosts, w.m.Cores)
 	}
 	return r, nil
 }

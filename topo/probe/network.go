@@ -60,11 +60,11 @@ func Network(ctx context.Context, cfg NetworkConfig) (*network.Findings, error) 
 		}
 	}
 	defer context.AfterFunc(ctx, h.stop)()
-	err := error(nil)
-	if cfg.Ample > 0 {
-		err = h.turns(network.Sample(cfg.Hosts), found)
+	err, ample := error(nil), int64(cfg.Ample*1e9)
+	if ample > 0 {
+		err = h.sample(ample, found)
 	}
-	if ample := int64(cfg.Ample * 1e9); err == nil && (ample == 0 || h.known.Least < ample) {
+	if err == nil && (ample == 0 || h.known.Least < ample) {
 		err = h.turns(turns, found)
 	}
 	if err != nil {
@@ -81,8 +81,31 @@ type netHost struct {
 	cfg     NetworkConfig
 	lines   []*line // by host; nil: no connection
 	payload []byte
-	flows   int    // turns of flows
-	known   shared // by all hosts
+	flows   int                     // turns of flows
+	known   shared                  // by all hosts
+	fastest map[[2]int]network.Flow // of a sample, by source and destination; nil: this is none
+}
+
+// sampleTries is how often a sample is measured where a flow is slower than only memory is, though not by much: what
+// else the machine's cores do slows down some flows, and others the next time.
+const (
+	sampleTries = 3
+	slowerBy    = 8 // times: something does limit the flow
+)
+
+// sample takes part in a sample. The fastest flow of each pair counts.
+func (h *netHost) sample(ample int64, found *network.Findings) error {
+	h.fastest = make(map[[2]int]network.Flow)
+	pass := &network.Findings{}
+	for try := 0; try < sampleTries && (try == 0 || h.known.Least < ample && slowerBy*h.known.Least > ample); try++ {
+		*pass, h.known.Least = network.Findings{}, 0
+		if err := h.turns(network.Sample(h.cfg.Hosts), pass); err != nil {
+			return err
+		}
+	}
+	found.Add(pass)
+	h.fastest = nil
+	return nil
 }
 
 // turns takes part in turns, and returns when all hosts have come to the end of them.
@@ -182,6 +205,11 @@ func (h *netHost) turn(t network.Turn, found *network.Findings) error {
 	for i, w := range got {
 		if w != nil {
 			w.Turn, w.Src, w.Dst = t.Number, t.Flows[i][0], t.Flows[i][1]
+			if old, ok := h.fastest[t.Flows[i]]; ok && old.Middle() > w.Middle() {
+				*w = old
+			} else if h.fastest != nil {
+				h.fastest[t.Flows[i]] = *w
+			}
 			rate := int64(w.Middle() * 1e9)
 			h.known.join(shared{Rate: rate, Least: max(rate, 1)})
 			found.Flows = append(found.Flows, *w)

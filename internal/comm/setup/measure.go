@@ -22,15 +22,22 @@ import (
 // by host.
 func (s *setup) measure(g allGather, hosts []int) ([]*topo.Graph, error) {
 	firsts := firstRanks(hosts)
-	plans := make([]*probe.Sampling, len(firsts))
+	plans, places := make([]*probe.Sampling, len(firsts)), make([][]probe.Place, len(firsts))
+	like := make([]int, len(firsts)) // by host: the one whose measurement holds for it
 	for h, first := range firsts {
-		var places []probe.Place
 		for _, r := range neighbours(hosts, first) {
-			places = append(places, s.places[r])
+			places[h] = append(places[h], s.places[r])
 		}
-		plans[h] = probe.NewSampling(places)
+		plans[h] = probe.NewSampling(places[h])
+		if like[h] = h; s.oneMachine() { // whose ranks run alike on all hosts that have as many
+			like[h] = slices.IndexFunc(places, func(o []probe.Place) bool { return slices.Equal(o, places[h]) })
+		}
 	}
-	mine, err := s.measureHost(g, hosts, plans[hosts[s.W.Rank()]].Pairs())
+	var pairs [][2]int
+	if own := hosts[s.W.Rank()]; like[own] == own {
+		pairs = plans[own].Pairs()
+	}
+	mine, err := s.measureHost(g, hosts, pairs)
 	if err != nil {
 		return nil, err
 	}
@@ -43,6 +50,10 @@ func (s *setup) measure(g allGather, hosts []int) ([]*topo.Graph, error) {
 		found[hosts[r]] = append(found[hosts[r]], pairs...)
 	}
 	for h, first := range firsts {
+		if like[h] < h {
+			graphs[h] = graphs[like[h]]
+			continue
+		}
 		graphs[h] = probe.Graph(len(neighbours(hosts, first)), plans[h].Fill(found[h]))
 		if err := graphs[h].Validate(); err != nil {
 			return nil, fmt.Errorf("the host of rank %d: %w", first, err)
