@@ -32,7 +32,11 @@ func runHosts(t *testing.T, hosts []int, settings map[string]string, body func(w
 
 // Whatever hosts the ranks are on, the results are those of one host.
 func TestSeveralHosts(t *testing.T) {
-	for _, hosts := range [][]int{{0, 1}, {0, 1, 2, 3}, {0, 0, 1, 1}, {0, 1, 0, 1, 2}} {
+	many := make([]int, 21) // whose connections are made at need
+	for r := range many {
+		many[r] = r % 4
+	}
+	for _, hosts := range [][]int{{0, 1}, {0, 1, 2, 3}, {0, 0, 1, 1}, {0, 1, 0, 1, 2}, many} {
 		for _, encrypt := range []string{"", "1"} {
 			t.Run(fmt.Sprint(hosts, encrypt), func(t *testing.T) {
 				settings := map[string]string{"encrypt": encrypt, "start-timeout": "30s"}
@@ -49,6 +53,32 @@ func TestSeveralHosts(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A message that comes before its receiver asks for a connection arrives, and the sender may have closed meanwhile.
+func TestMessageBeforeItsConnection(t *testing.T) {
+	hosts := make([]int, 20)
+	for r := range hosts {
+		hosts[r] = r / 5
+	}
+	errs := runHosts(t, hosts, nil, func(w *testutil.Hosted, c *Comm) error {
+		const low, high = 6, 18
+		x := []int64{7}
+		switch w.Rank() {
+		case high:
+			return Send(t.Context(), c, x, low, 3)
+		case low:
+			time.Sleep(300 * time.Millisecond)
+			x[0] = 0
+			if _, err := Recv(t.Context(), c, x, high, 3); err != nil || x[0] != 7 {
+				return fmt.Errorf("%v, %w", x, err)
+			}
+		}
+		return nil
+	}, WithGraph(testutil.GraphOn(hosts)))
+	if err := errors.Join(errs...); err != nil {
+		t.Error(err)
 	}
 }
 
