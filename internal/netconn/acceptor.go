@@ -154,7 +154,8 @@ func (a *Acceptor) admit(conn net.Conn) {
 }
 
 // Refusals logs the first caller who was refused, and no others. Callers who hang up before they have
-// proved anything do not count: a peer does so when another path was faster. Nor does one that this rank dials itself. It may be used concurrently.
+// proved anything do not count: a peer does so when another path was faster. Nor does one that this rank dials itself.
+// It may be used concurrently.
 type Refusals struct {
 	Log *slog.Logger // with what says who listens
 

@@ -55,7 +55,8 @@ func (m *Mesh) Reach(rank int) {
 
 // isLate says whether a rank is one of Config.Later.
 func (m *connector) isLate(rank int) bool {
-	return m.cfg.Later != nil && rank != m.cfg.Rank && rank >= 0 && rank < m.cfg.Size && !m.wants(rank) && m.cfg.Later(rank)
+	return m.cfg.Later != nil && rank != m.cfg.Rank && rank >= 0 && rank < m.cfg.Size &&
+		!m.wants(rank) && m.cfg.Later(rank)
 }
 
 // errCrossing is why a connection is refused to a rank that this one is dialing itself.

@@ -62,8 +62,8 @@ func endpoint[E transport.Endpoint](ep E, err error) (transport.Endpoint, error)
 // took 1.5 s for all pairs.
 const eagerRanks = 16
 
-// joinsHosts says with which ranks a rank connects at once, where others wait: the first ranks of hosts are a ring and a
-// binary tree, by which all ranks hear of faults, without any one host, too.
+// joinsHosts says with which ranks a rank connects at once, where others wait: the first ranks of hosts are a ring and
+// a binary tree, by which all ranks hear of faults, without any one host, too.
 func joinsHosts(hosts []int, rank int) func(r int) bool {
 	firsts := firstRanks(hosts)
 	n, own := len(firsts), hosts[rank]
