@@ -60,12 +60,11 @@ func table(t *testing.T) map[string]room {
 // library of production code that is not listed fails. "cmd/..." stands for
 // the folder and everything below it.
 var libraries = map[string]string{
-	"github.com/hashicorp/memberlist": "rank",
-	"github.com/hashicorp/yamux":      "cmd/treerun/internal/wire",
-	"github.com/NVIDIA/go-nvml":       "cuda/nvml",
-	"github.com/vmihailenco/msgpack/v5": "internal/strict internal/job internal/comm/setup collective " +
-		"cmd/treerun/internal/wire",
-	"github.com/spf13/pflag": "cmd/... examples/...",
+	"github.com/hashicorp/memberlist":   "rank",
+	"github.com/hashicorp/yamux":        "cmd/treerun/internal/wire",
+	"github.com/NVIDIA/go-nvml":         "cuda/nvml",
+	"github.com/vmihailenco/msgpack/v5": "internal/strict internal/comm/setup collective",
+	"github.com/spf13/pflag":            "cmd/... examples/...",
 	"golang.org/x/sys": "transport/internal/osys internal/netconn internal/job internal/iface topo/probe " +
 		"internal/testutil/fakegpu cmd/...",
 	"golang.org/x/term":  "cmd/...",

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/vmihailenco/msgpack/v5"
-
 	"github.com/treerun/treerun/internal/strict"
 )
 
@@ -39,10 +37,8 @@ func WriteMessage(w io.Writer, m *Message) error {
 	if err := m.Validate(); err != nil {
 		return err
 	}
-	body, err := msgpack.Marshal(m)
-	if err == nil {
-		err = Within("bytes of a message: %d", len(body), 1, MaxMessage)
-	}
+	body := strict.Marshal(m)
+	err := Within("bytes of a message: %d", len(body), 1, MaxMessage)
 	if err == nil {
 		_, err = w.Write(append(strict.AppendHead(nil, byte(m.Kind), len(body)), body...))
 	}
@@ -121,10 +117,8 @@ func WriteFile(w io.Writer, f *File) error {
 	if err := f.Validate(); err != nil {
 		return err
 	}
-	b, err := msgpack.Marshal(f)
-	if err == nil {
-		err = Within("its bytes: %d", len(b), 1, MaxFile)
-	}
+	b := strict.Marshal(f)
+	err := Within("its bytes: %d", len(b), 1, MaxFile)
 	if err == nil {
 		_, err = w.Write(b)
 	}

@@ -7,8 +7,6 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/vmihailenco/msgpack/v5"
-
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/strict"
 )
@@ -66,11 +64,7 @@ type Frame struct {
 // Encode makes a frame. It panics on what is no Body. What goes into one has its limits from
 // elsewhere; one that is too large all the same is refused where it arrives.
 func Encode(host int, b Body) *Frame {
-	raw, err := msgpack.Marshal(b)
-	if err != nil {
-		panic(fmt.Sprintf("wire: %T: %v", b, err))
-	}
-	return &Frame{Kind: kindOf(b), Host: host, Raw: raw}
+	return &Frame{Kind: kindOf(b), Host: host, Raw: strict.Marshal(b)}
 }
 
 // Append appends the frame as it travels to b.
