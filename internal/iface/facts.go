@@ -3,7 +3,6 @@ package iface
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -12,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -178,29 +178,25 @@ const maxDump = 1 << 16
 // dump asks the kernel for all of a kind and returns the messages' bodies, none shorter than
 // that of the question: those that came before something went wrong.
 func dump(kind uint16, body []byte) (all [][]byte) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil
 	}
-	defer unix.Close(fd)
+	kernel := os.NewFile(uintptr(fd), "netlink")
+	defer kernel.Close()
 	ask := binary.NativeEndian.AppendUint32(nil, uint32(unix.NLMSG_HDRLEN+len(body)))
 	ask = binary.NativeEndian.AppendUint16(ask, kind)
 	ask = binary.NativeEndian.AppendUint16(ask, unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
 	ask = append(append(ask, make([]byte, 8)...), body...) // without a number and a port
-	err = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1})
-	if err == nil {
-		err = unix.Sendto(fd, ask, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+	if err = kernel.SetDeadline(time.Now().Add(time.Second)); err == nil {
+		_, err = kernel.Write(ask)
 	}
 	buf := make([]byte, 64<<10)
 	for err == nil && len(all) < maxDump {
-		var n int
-		if n, _, err = unix.Recvfrom(fd, buf, 0); errors.Is(err, unix.EINTR) {
-			err = nil
-			continue
-		}
+		n, _ := kernel.Read(buf) // 0 where it fails
 		var messages []syscall.NetlinkMessage
-		if err == nil {
-			messages, err = syscall.ParseNetlinkMessage(buf[:n])
+		if messages, err = syscall.ParseNetlinkMessage(buf[:n]); len(messages) == 0 {
+			break
 		}
 		for _, m := range messages {
 			if m.Header.Type == unix.NLMSG_DONE || m.Header.Type == unix.NLMSG_ERROR {
