@@ -149,7 +149,8 @@ type agent struct {
 	streams sync.WaitGroup         // of all ranks
 	over    chan struct{}          // closed when all ranks have ended
 	once    sync.Once
-	node    *Node // nil unless a user has started this process
+	node    *Node                       // nil unless a user has started this process
+	result  atomic.Pointer[wire.Result] // what came of the job, once it is over
 }
 
 // passUp passes on what comes from a host below.
@@ -196,6 +197,10 @@ func (a *agent) run() (int, error) {
 	if a.join.Path != "" {
 		a.look(a.join.Path)
 	}
+	var signals <-chan os.Signal // to pass on
+	if a.node != nil {
+		signals = a.node.Signals
+	}
 	done := make(chan struct{})
 	go func() {
 		<-a.over
@@ -207,7 +212,7 @@ func (a *agent) run() (int, error) {
 		case <-done:
 			a.report(&wire.Goodbye{}) // having heard it, the launcher hangs up
 			done = nil
-		case sig := <-a.node.signals():
+		case sig := <-signals:
 			a.report(&wire.Signal{Number: sig.(syscall.Signal)})
 		case err := <-lost:
 			return a.end(err)
@@ -226,7 +231,7 @@ func (a *agent) end(err error) (int, error) {
 	a.tree.Close(time.Second)
 	switch {
 	case a.node != nil:
-		return a.node.end(err)
+		return a.node.end(a.result.Load(), err)
 	case err == io.EOF: // it is gone: nobody reads our words
 		return cmdline.ExitInternal, nil
 	}
@@ -263,7 +268,8 @@ func (a *agent) obey(b wire.Body) error {
 		return a.start(b)
 	case *wire.Result:
 		if a.node != nil {
-			return &over{b}
+			a.result.Store(b)
+			return io.EOF
 		}
 	default:
 		a.host.Order(b)

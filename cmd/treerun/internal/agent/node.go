@@ -27,29 +27,14 @@ func (n *Node) Run(raw io.ReadWriteCloser) (int, error) {
 	return obeyAs(n, raw)
 }
 
-// signals returns the signals to pass on; nil, which never gives one, for an
-// agent that a launcher has started.
-func (n *Node) signals() <-chan os.Signal {
-	if n == nil {
-		return nil
-	}
-	return n.Signals
-}
-
-// over is how the reader learns that the job is over.
-type over struct{ result *wire.Result }
-
-func (o *over) Error() string { return "the job is over" }
-
-// end returns what came of the job, as far as the launcher has told. err is why
-// no more is heard of it.
-func (n *Node) end(err error) (int, error) {
-	o := new(over)
+// end returns what came of the job, nil where the launcher has not told. err is why no more
+// is heard of it.
+func (n *Node) end(result *wire.Result, err error) (int, error) {
 	switch {
-	case errors.As(err, &o) && o.result.Text != "":
-		return 0, cmdline.Errorf(o.result.Code, "node 0: %s", o.result.Text)
-	case errors.As(err, &o):
-		return o.result.Code, nil
+	case result != nil && result.Text != "":
+		return 0, cmdline.Errorf(result.Code, "node 0: %s", result.Text)
+	case result != nil:
+		return result.Code, nil
 	case err == io.EOF:
 		err = errors.New("its connection has ended")
 	}

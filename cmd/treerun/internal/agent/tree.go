@@ -124,27 +124,22 @@ func (t *Tree) Push(f *wire.Frame, path string) {
 	}
 }
 
-// Await waits until no connection is left; not for longer than the limit.
-func (t *Tree) Await(limit time.Duration) {
-	late := time.After(limit)
-	for _, c := range t.conns {
-		select {
-		case <-c.gone:
-		case <-late:
-			return
-		}
-	}
-}
-
 // Close ends the connections: agents that are still there end their ranks and
-// themselves. It returns when the processes that were started here have ended;
-// those that take longer than grace are killed.
+// themselves. Those that nobody has started from here have the time of grace to hang up
+// first. It returns when the processes that were started here have ended; those that take
+// longer than grace are killed.
 func (t *Tree) Close(grace time.Duration) {
-	for _, c := range t.conns {
-		c.hangUp(nil)
-	}
 	late, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
+	for _, c := range t.conns {
+		if t.cfg.Open != nil {
+			select {
+			case <-c.gone:
+			case <-late.Done():
+			}
+		}
+		c.hangUp(nil)
+	}
 	for _, c := range t.conns {
 		select {
 		case <-c.exited:

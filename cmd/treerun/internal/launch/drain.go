@@ -88,8 +88,7 @@ func (s *supervisor) part() {
 		if err := s.notStarted(); err != nil {
 			r.Text = err.Error()
 		}
-		s.sendTo(wire.All, r)
-		s.tree.Await(partGrace) // having heard it, they hang up
+		s.sendTo(wire.All, r) // having heard it, they hang up
 	}
 	s.tree.Close(partGrace)
 	s.reaper.Close()
