@@ -158,7 +158,7 @@ func Map(hosts []Host, r Request) ([]Place, error) {
 		if r.PerHost > 0 {
 			if h.Given && r.PerHost > h.Slots && !r.Oversubscribe {
 				return nil, fmt.Errorf("%d ranks per host, but host %s has %s (%s): give it more slots, or use --oversubscribe",
-					r.PerHost, h.Name, slots(h.Slots), h.Where)
+					r.PerHost, h.Name, numbers.Count(h.Slots, "slot"), h.Where)
 			}
 			if h.Max > 0 && r.PerHost > h.Max {
 				return nil, fmt.Errorf("%d ranks per host, but host %s takes at most %d (%s)", r.PerHost, h.Name, h.Max, h.Where)
@@ -180,9 +180,8 @@ func Map(hosts []Host, r Request) ([]Place, error) {
 		return nil, fmt.Errorf("%d ranks, but %s with %d ranks each hold %d", size, numbers.Count(len(hosts), "host"),
 			r.PerHost, total)
 	case size > total && !r.Oversubscribe:
-		return nil, fmt.Errorf("%d ranks, but there %s on %s (%s): give the hosts more slots, as in HOST:SLOTS, or use "+
-			"--oversubscribe",
-			size, are(total), numbers.Count(len(hosts), "host"), list(hosts))
+		return nil, fmt.Errorf("%d ranks, but %s on %s (%s): give the hosts more slots, as in HOST:SLOTS, or use "+
+			"--oversubscribe", size, numbers.Count(total, "slot"), numbers.Count(len(hosts), "host"), list(hosts))
 	}
 	if err := extend(room, hosts, size-total); err != nil {
 		return nil, fmt.Errorf("%d ranks: %w", size, err)
@@ -239,13 +238,4 @@ func list(hosts []Host) string {
 		words = append(words, "...")
 	}
 	return strings.Join(words, ",")
-}
-
-func slots(n int) string { return numbers.Count(n, "slot") }
-
-func are(n int) string {
-	if n == 1 {
-		return "is 1 slot"
-	}
-	return "are " + slots(n)
 }
