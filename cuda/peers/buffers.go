@@ -42,7 +42,7 @@ type buffers struct {
 	bytes    int64             // of each of its parts
 	pattern  int64             // bytes of these that hold a pattern
 	patience int               // slices that a copy gets
-	memory   cuda.Slice[uint8] // for others: what they read, then what they write
+	source   cuda.Slice[uint8] // what others read
 	targets  cuda.Slice[uint8] // where copies go, one part for each attempt
 	streams  [attempts]*cuda.Stream
 	from, to *cuda.Event
@@ -75,7 +75,7 @@ func buffersOf(dev *cuda.Device, bytes, pattern int64, patience int) (_ *buffers
 			err = fmt.Errorf("%v: %w", dev, errors.Join(err, k.close()))
 		}
 	}()
-	if k.memory, err = cuda.Alloc[uint8](dev, int(2*k.bytes)); err != nil {
+	if k.source, err = cuda.Alloc[uint8](dev, int(k.bytes)); err != nil {
 		return nil, err
 	}
 	if k.targets, err = cuda.Alloc[uint8](dev, int(attempts*k.bytes)); err != nil {
@@ -127,7 +127,7 @@ func (k *buffers) close() error {
 			all = append(all, e.Close())
 		}
 	}
-	return errors.Join(append(all, k.memory.Free(), k.targets.Free())...)
+	return errors.Join(append(all, k.source.Free(), k.targets.Free())...)
 }
 
 // spent tells that too many copies hang.
@@ -140,13 +140,7 @@ func (k *buffers) target() cuda.Slice[uint8] {
 	return k.targets.Slice(k.hung*int(k.bytes), (k.hung+1)*int(k.bytes))
 }
 
-// source is what others read.
-func (k *buffers) source() cuda.Slice[uint8] { return k.memory.Slice(0, int(k.bytes)) }
-
-// inbox is what others write.
-func (k *buffers) inbox() cuda.Slice[uint8] { return k.memory.Slice(int(k.bytes), 2*int(k.bytes)) }
-
-// patternOf returns what a rank writes and lets others read in a turn.
+// patternOf returns what a rank lets others read in a turn.
 func (k *buffers) patternOf(number uint64, rank int) []byte {
 	g := rand.New(rand.NewPCG(number+1, uint64(rank)+1))
 	b := make([]byte, k.pattern)
@@ -156,15 +150,12 @@ func (k *buffers) patternOf(number uint64, rank int) []byte {
 	return b
 }
 
-// fill puts a pattern where others read, and something else where they write.
+// fill puts a pattern where others read.
 func (k *buffers) fill(ctx context.Context, pattern []byte) error {
 	if k.spent() {
 		return nil
 	}
-	if err := k.stream().Memset(k.inbox().Addr(), 0x5a, k.pattern); err != nil {
-		return err
-	}
-	return k.source().Slice(0, int(k.pattern)).CopyFrom(ctx, k.stream(), pattern)
+	return k.source.Slice(0, int(k.pattern)).CopyFrom(ctx, k.stream(), pattern)
 }
 
 // pull copies n bytes of a peer's memory.
@@ -173,15 +164,6 @@ func (k *buffers) pull(ctx context.Context, from cuda.Addr, n int64) error {
 		return err
 	}
 	if err := k.stream().Memcpy(k.target().Addr(), from, n); err != nil {
-		return err
-	}
-	return k.wait(ctx)
-}
-
-// push copies this rank's pattern into a peer's memory. It has arrived when push
-// returns: the end of a stream's work is a fence for the whole system.
-func (k *buffers) push(ctx context.Context, to cuda.Addr) error {
-	if err := k.stream().Memcpy(to, k.source().Addr(), k.pattern); err != nil {
 		return err
 	}
 	return k.wait(ctx)

@@ -16,7 +16,7 @@ import (
 )
 
 // method counts the changes to how links are measured, and to the form that is kept.
-const method = 2
+const method = 3
 
 // Limits of what was kept.
 const (

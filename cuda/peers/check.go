@@ -36,7 +36,7 @@ func NewCheck(ctx context.Context, dev *cuda.Device) (*Check, error) {
 	}
 	c := &Check{Probe: Probe{Seed: rand.Uint64()}, buffers: k}
 	if err = k.fill(ctx, k.patternOf(c.Probe.Seed, 0)); err == nil {
-		c.Probe.Memory, err = OfferOf(dev, k.source().Addr())
+		c.Probe.Memory, err = OfferOf(dev, k.source.Addr())
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.Close())

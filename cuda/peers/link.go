@@ -57,23 +57,22 @@ func (o *Offer) MemHandle(n int64) (h cuda.MemHandle, err error) {
 	return h, nil
 }
 
-// offer is a rank's memory for others: Bytes to read, and as many behind that to
-// write.
+// offer is a rank's memory for others to read.
 type offer struct {
 	Memory Offer
 	Bytes  int64
 }
 
 func (k *buffers) offer() (offer, error) {
-	o, err := OfferOf(k.dev, k.memory.Addr())
+	o, err := OfferOf(k.dev, k.source.Addr())
 	return offer{o, k.bytes}, err
 }
 
 // link is a peer's memory as this rank's device sees it.
 type link struct {
-	source, inbox cuda.Addr
-	bytes         int64 // of each
-	mapping       *cuda.Mapping
+	source  cuda.Addr
+	bytes   int64
+	mapping *cuda.Mapping
 }
 
 // connect opens the memory of a peer. errRefused says that the driver does not allow
@@ -93,11 +92,11 @@ func (m *meter) connect(peer int) (*link, error) {
 			return nil, errRefused
 		}
 	}
-	at, mapping, err := o.Memory.Open(m.dev, 2*o.Bytes)
+	at, mapping, err := o.Memory.Open(m.dev, o.Bytes)
 	if err != nil {
 		return nil, fmt.Errorf("memory of rank %d cannot be opened: %w%s", peer, err, openHint(err))
 	}
-	return &link{source: at, inbox: at + cuda.Addr(o.Bytes), bytes: o.Bytes, mapping: mapping}, nil
+	return &link{source: at, bytes: o.Bytes, mapping: mapping}, nil
 }
 
 // openHint says what may be done.

@@ -10,7 +10,7 @@ import (
 	"github.com/treerun/treerun/topo/gpu"
 )
 
-// seen is what a rank saw of the link to another, reading and writing its memory.
+// seen is what a rank saw of the link to another, reading its memory.
 type seen struct {
 	Peer    int
 	Rate    float64 // GB/s
@@ -76,53 +76,38 @@ func (m *meter) measure() ([][]seen, error) {
 	return all, err
 }
 
-// step is what a rank says of the link after a step of a turn.
-type step struct {
-	Wrote bool
-	Hung  string // the fault, if a copy has not ended: the other one does not try, too
-}
-
 // turn measures the link to a peer, -1 for none, while other pairs do the same: the
-// lower rank reads, then the higher one, then both write and read back what the
-// other has written. All ranks wait for each other in between.
+// lower rank reads, then the higher one. All ranks wait for each other in between, and
+// hear of copies that have not ended: the other one does not try, too.
 func (m *meter) turn(number uint64, peer int) (*seen, error) {
 	self := m.w.Rank()
 	t := &pairing{meter: m, peer: peer, number: number, seen: seen{Peer: peer}}
-	var mine step
 	steps := []func() error{
 		t.open,
-		func() error { return t.when(self < peer, t.read) },
-		func() error { return t.when(self > peer, t.read) },
-		func() error {
-			err := t.when(true, t.write)
-			mine.Wrote = t.link != nil && t.Fault == ""
-			return err
-		},
+		func() error { return t.readIf(self < peer) },
+		func() error { return t.readIf(self > peer) },
 	}
-	var said []step
 	for _, take := range steps {
 		var err error
 		if peer >= 0 {
 			err = take()
 		}
+		hung := ""
 		if t.Hung {
-			mine.Hung = t.Fault
+			hung = t.Fault
 		}
-		if said, err = swap(m, mine, err); err != nil {
+		said, err := swap(m, hung, err)
+		if err != nil {
 			return nil, errors.Join(err, t.close())
 		}
 		if peer >= 0 && t.Fault == "" {
-			t.Fault = said[peer].Hung
+			t.Fault = said[peer]
 		}
 	}
 	if peer < 0 {
 		return nil, nil
 	}
-	var err error
-	if said[peer].Wrote {
-		err = t.check()
-	}
-	if err = errors.Join(err, t.close()); err != nil {
+	if err := t.close(); err != nil {
 		m.late = errors.Join(m.late, err) // told with the next step
 	}
 	return &t.seen, nil
@@ -137,13 +122,13 @@ type pairing struct {
 	seen
 }
 
-// when runs a step over the link, if it is this rank's turn and the link is good so
+// readIf reads over the link, if it is this rank's turn and the link is good so
 // far. What is wrong with the link is noted; the error is about this rank's own GPU.
-func (t *pairing) when(mine bool, step func() error) error {
+func (t *pairing) readIf(mine bool) error {
 	if !mine || t.link == nil || t.Fault != "" {
 		return nil
 	}
-	return t.judge(step())
+	return t.judge(t.read())
 }
 
 // judge parts errors of a link, which it notes, from those of this rank's own GPU.
@@ -188,24 +173,6 @@ func (t *pairing) read() error {
 	var err error
 	t.Rate, t.Latency, err = t.buffers.time(t.ctx, t.link.source, n)
 	return err
-}
-
-// write writes this rank's pattern into the peer's memory.
-func (t *pairing) write() error {
-	return t.buffers.push(t.ctx, t.link.inbox)
-}
-
-// check reads back what the peer has written. It came over the link, the way back
-// does not.
-func (t *pairing) check() error {
-	if t.Fault != "" {
-		return nil
-	}
-	err := t.buffers.compare(t.ctx, t.buffers.inbox(), t.buffers.patternOf(t.number, t.peer))
-	if err != nil {
-		err = fmt.Errorf("rank %d finds wrong data where rank %d has written: %w", t.w.Rank(), t.peer, err)
-	}
-	return t.judge(err)
 }
 
 // close gives the peer's memory up. While a copy of this rank hangs the driver would

@@ -114,7 +114,7 @@ func peersOf(p *printer, r *peers.HostResult) {
 		}
 	}
 	pairs := len(r.Found)
-	text := fmt.Sprintf("%s: %d read and write each other's memory", numbers.Count(pairs, "pair"), good)
+	text := fmt.Sprintf("%s: %d read each other's memory", numbers.Count(pairs, "pair"), good)
 	if refused > 0 {
 		text += fmt.Sprintf(", %d cannot by the driver's word and go through host memory", refused)
 	}
