@@ -60,7 +60,7 @@ func (m *modelRanks) options() []Option {
 }
 
 // TestModel runs random programs on all kinds of ranks, for each as many as rapid is told
-// to check: 100 programs, or those of -rapid.checks. What fails is made smaller.
+// to check: 40 programs, 100 in all rounds, or those of -rapid.checks. What fails is made smaller.
 //
 //	go test ./collective -run 'TestModel$' -rapid.checks=10000 -timeout 2h
 func TestModel(t *testing.T) {
@@ -304,6 +304,7 @@ func (w *processes) end() {
 func TestMain(m *testing.M) {
 	who := strings.Fields(os.Getenv(envModelRank))
 	if len(who) != 3 {
+		testutil.FewerChecks()
 		os.Exit(m.Run())
 	}
 	w := &pipeWorld{job: who[2], in: bufio.NewReaderSize(os.Stdin, 1<<20), failed: make(chan struct{})}

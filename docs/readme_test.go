@@ -54,7 +54,7 @@ func command(t *testing.T) string {
 func build(t *testing.T, what string) string {
 	t.Helper()
 	exe := filepath.Join(t.TempDir(), "program")
-	cmd := exec.Command("go", "build", "-o", exe, what)
+	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", exe, what)
 	cmd.Dir = ".."
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build %s: %v\n%s", what, err, out)

@@ -1,11 +1,9 @@
 package planner
 
 import (
-	"runtime/debug"
 	"testing"
+
+	"github.com/treerun/treerun/internal/testutil"
 )
 
-func TestMain(m *testing.M) {
-	debug.SetGCPercent(800) // plans leave much behind
-	m.Run()
-}
+func TestMain(m *testing.M) { testutil.Computing(m) }

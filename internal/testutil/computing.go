@@ -1,0 +1,24 @@
+package testutil
+
+import (
+	"flag"
+	"runtime/debug"
+	"strconv"
+	"testing"
+)
+
+// Computing runs the tests of a package that computes much: the collector runs less often, and rapid checks fewer
+// programs, unless a test is to do all its rounds or -rapid.checks says how many.
+func Computing(m *testing.M) {
+	debug.SetGCPercent(800)
+	FewerChecks()
+	m.Run()
+}
+
+// FewerChecks has rapid check 40 programs of each property unless a test is to do all its rounds. It comes before
+// flags are parsed.
+func FewerChecks() {
+	if f := flag.Lookup("rapid.checks"); f != nil {
+		_ = f.Value.Set(strconv.Itoa(Count(40, 100)))
+	}
+}
