@@ -87,8 +87,7 @@ func checks() []check {
 			"ok     driver         CUDA 12.4, 2 GPUs\n", "ok     nvml           driver 550.54, 2 GPUs\n",
 			"ok     gpu 0          V100, GPU-a, 0000:06:00.0, 16 GiB, NUMA node 0, PCIe 3.0 x16, 2 NVLinks\n",
 			"ok     gpu 1          V100, GPU-b, 0000:07:00.0, 16 GiB\n",
-			"ok     peers          1 pair: 1 read each other's memory
-",
+			"ok     peers          1 pair: 1 read each other's memory\n",
 			"ok     ipc            2 processes opened each other's device memory\n",
 			"ok     locked memory  unlimited\n", "ok     open files     65536, at most 1048576\n", "which has 64 MiB\n",
 			"ok     cores          8\n", "ok     network        10.0.0.3 (eth0, 10000 Mbit/s",
