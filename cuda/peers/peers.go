@@ -1,9 +1,10 @@
 // Package peers is not for users: it measures what the GPUs of one host can do for each other:
 // ranks, one or several on each GPU, copy from each other's memory as collectives do, in
-// rounds of pairs that do not disturb each other, and compare patterns over every link. A link that is wrong, or does not end in time, is told and not used: where ACS or an
-// IOMMU is in the way of peer memory the driver does not know. What comes out is a topo.Graph
-// with measured beside declared rates, which is kept for later jobs. It makes no plans;
-// package collective and the command use it.
+// rounds of pairs that do not disturb each other, and compare patterns over every link. A link
+// that is wrong, or does not end in time, is told and not used: where ACS or an IOMMU is in the
+// way of peer memory the driver does not know. What comes out is a topo.Graph with measured
+// beside declared rates, which is kept for later jobs. It makes no plans; package collective and
+// the command use it.
 package peers
 
 import (
