@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -27,7 +25,6 @@ type namespace struct {
 	name string
 	cmd  *exec.Cmd
 	life io.WriteCloser
-	net  os.FileInfo // identifies the network namespace
 }
 
 // newNamespace makes namespaces with a hostname; if they are not empty, the file
@@ -57,15 +54,10 @@ func newNamespace(name, names, dir string) (*namespace, error) {
 		err := cmd.Wait()
 		return nil, fmt.Errorf("setting up host %s: %v: %s", name, err, strings.TrimSpace(told.String()))
 	}
-	if ns.net, err = os.Stat(ns.path()); err != nil {
-		return nil, errors.Join(err, ns.close())
-	}
 	return ns, nil
 }
 
 func (ns *namespace) pid() string { return strconv.Itoa(ns.cmd.Process.Pid) }
-
-func (ns *namespace) path() string { return "/proc/" + ns.pid() + "/ns/net" }
 
 // close removes the namespace and everything that runs in it.
 func (ns *namespace) close() error {
@@ -90,51 +82,30 @@ func (ns *namespace) batch(tool string, commands []string) error {
 	return nil
 }
 
-// processes returns handles of all that runs in the namespace but its holder.
-// A handle is good for that process only, whatever happens to its number.
-func (ns *namespace) processes() ([]*os.Process, error) {
-	dirs, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		return nil, err
-	}
-	var all []*os.Process
-	for _, dir := range dirs {
-		pid, err := strconv.Atoi(filepath.Base(dir))
-		if err != nil || pid == ns.cmd.Process.Pid {
-			continue
-		}
-		if net, err := os.Stat(dir + "/ns/net"); err != nil || !os.SameFile(net, ns.net) {
-			continue
-		}
-		p, err := os.FindProcess(pid) // holds the process by a descriptor, so look again
-		if err != nil {
-			return all, err
-		}
-		if net, err := os.Stat(dir + "/ns/net"); err != nil || !os.SameFile(net, ns.net) {
-			_ = p.Release()
-			continue
-		}
-		all = append(all, p)
-	}
-	return all, nil
-}
+// listed is a script that lists the processes in its network namespace but itself.
+const listed = `for p in /proc/[0-9]*; do
+if [ "$p/ns/net" -ef "/proc/$$/ns/net" ] && [ "$p" != "/proc/$$" ]; then echo "${p#/proc/}"; fi; done`
 
-// signal sends sig once to every process, and tells how many there were.
-func (ns *namespace) signal(sig os.Signal) (int, error) {
-	all, err := ns.processes()
-	for _, p := range all {
-		if e := p.Signal(sig); e != nil && !errors.Is(e, os.ErrProcessDone) {
-			err = errors.Join(err, e)
+// Pids returns the ids of the processes that run in host i, but for the one that holds it.
+func (h *Hosts) Pids(i int) (pids []int, err error) {
+	out, err := h.Command(i, "sh", "-c", listed).Output()
+	for word := range strings.FieldsSeq(string(out)) {
+		if pid, _ := strconv.Atoi(word); pid > 0 && pid != h.hosts[i].cmd.Process.Pid {
+			pids = append(pids, pid)
 		}
-		_ = p.Release()
 	}
-	return len(all), err
+	return pids, err
 }
 
 // Signal sends sig to every process in host i, as it is found: SIGSTOP and
 // SIGCONT stop and continue a host.
-func (h *Hosts) Signal(i int, sig os.Signal) error {
-	_, err := h.hosts[i].signal(sig)
+func (h *Hosts) Signal(i int, sig syscall.Signal) error {
+	pids, err := h.Pids(i)
+	for _, pid := range pids {
+		if e := syscall.Kill(pid, sig); e != syscall.ESRCH { // it has ended meanwhile
+			err = errors.Join(err, e)
+		}
+	}
 	return err
 }
 
@@ -142,25 +113,15 @@ func (h *Hosts) Signal(i int, sig os.Signal) error {
 // Its kernel tells the peers of the connections; Unplug it before for a host
 // that vanishes.
 func (h *Hosts) Kill(i int) error {
-	for end := time.Now().Add(10 * time.Second); ; {
-		n, err := h.hosts[i].signal(syscall.SIGKILL)
-		if err != nil || n == 0 {
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+		if pids, err := h.Pids(i); err != nil || len(pids) == 0 {
+			return err
+		}
+		if err := h.Signal(i, syscall.SIGKILL); err != nil {
 			return err
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("nethosts: %d processes on host %s do not die", n, h.names[i])
+			return fmt.Errorf("nethosts: processes on host %s do not die", h.names[i])
 		}
-		time.Sleep(2 * time.Millisecond)
 	}
-}
-
-// Pids returns the ids of the processes that run in host i.
-func (h *Hosts) Pids(i int) ([]int, error) {
-	all, err := h.hosts[i].processes()
-	var pids []int
-	for _, p := range all {
-		pids = append(pids, p.Pid)
-		_ = p.Release()
-	}
-	return pids, err
 }
