@@ -1,10 +1,12 @@
 package bench
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
+	"text/template"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
 )
@@ -37,9 +39,21 @@ func newTable(out io.Writer, o *meter.Options, np int, cases []meter.Case, wide 
 // Begin takes the ranks of the job, before the first row, and prints what stands
 // above that.
 func (t *table) Begin(ranks []meter.Process) error {
-	_, err := io.WriteString(t.Out, t.head(ranks))
-	return err
+	return head.Execute(t.Out, struct {
+		*meter.Options
+		Case     *meter.Case
+		NP       int
+		Ranks    []meter.Process
+		WithPlan bool
+	}{t.options, &t.cases[t.next], t.np, ranks, t.Wide})
 }
+
+// headText is what stands above the rows of a collective.
+//
+//go:embed head.tmpl
+var headText string
+
+var head = template.Must(template.New("").Parse(headText))
 
 // Add takes the row of the next case. A line is printed when both of its
 // passes, if both are asked for, are there.
@@ -93,62 +107,6 @@ func (t *table) End() error {
 func rounded(v float64) float64 {
 	r, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 6, 64), 64) // what was just written
 	return r
-}
-
-// The names of the columns, and their units.
-const (
-	what    = "#       size         count      type   redop    root"
-	whatOf  = "#        (B)    (elements)                          "
-	pass    = "     time   algbw   busbw  #wrong"
-	passOf  = "     (us)  (GB/s)  (GB/s)        "
-	columns = what + pass + pass
-	units   = whatOf + passOf + passOf
-	passes  = "#                                                   " +
-		"           out-of-place                       in-place          \n"
-)
-
-// head is what stands above the rows of a collective, with the ranks if there are some.
-func (t *table) head(ranks []meter.Process) string {
-	o, c := t.options, &t.cases[t.next]
-	check := 0
-	if o.Check {
-		check = 1
-	}
-	mode := "each iteration from a barrier on, median of the slowest rank"
-	if o.Stream {
-		mode = "iterations back to back, mean"
-	}
-	if c.Calls > 1 {
-		mode = fmt.Sprintf("of %d calls in flight together; %s", c.Calls, mode)
-	}
-	if o.Alloc {
-		mode += "; buffers from collective.Alloc"
-	}
-	s := fmt.Sprintf("# Collective test starting: %s\n# nRanks %d minBytes %d maxBytes %d step: %g(factor) warmup "+
-		"iters: %d iters: %d agg iters: %d validation: %d graph: 0\n# time: %s\n#\n",
-		c.Name, t.np, o.Begin, o.End, o.Factor, o.Warmup, o.Iterations, c.Calls, check, mode)
-	if len(ranks) > 0 {
-		kind := "[cpu] "
-		if o.Device == meter.CUDA {
-			kind = "" // a GPU says where it is
-		}
-		s += "# Using devices\n"
-		for i, r := range ranks {
-			s += fmt.Sprintf("#  Rank %2d Group %2d Pid %6d on %10s device %2d %s%s\n", i, 0, r.PID, r.Host, i, kind, r.Device)
-		}
-		s += "#\n"
-	}
-	if !t.Wide && o.Wide == nil {
-		s += "# --wide adds the plan, its predicted time and the share of the limit\n#\n"
-	}
-	names, below := columns, units
-	if o.Percentiles {
-		names, below = names+"      p90      p99      max", below+"     (us)     (us)     (us)"
-	}
-	if t.Wide {
-		names, below = names+"  predicted   limit  plan", below+"       (us)     (%)"
-	}
-	return s + passes + names + "\n" + below + "\n"
 }
 
 // row is one line: what has been collected of it.
