@@ -176,11 +176,11 @@ type poor struct {
 	fails func(n int) bool
 }
 
-func (p *poor) Alloc(n int) ([]byte, error) {
+func (p *poor) Scratch(n int) ([]byte, error) {
 	if p.fails(n) {
 		return nil, syscall.ENOMEM
 	}
-	return p.Endpoint.Alloc(n)
+	return p.Endpoint.Scratch(n)
 }
 
 // poorly has the communicator open links for the form Shared whose memory is used up when

@@ -117,13 +117,9 @@ func (p *pairs[T]) run(ctx context.Context) (Pairs[T], error) {
 	if e.form == Lists {
 		return out, p.gatherLists(ctx, out)
 	}
-	at := 0
-	for i, index := range p.own.Indices {
-		for p.union[at] != index {
-			at++
-		}
+	p.each(p.own.Indices, func(i, at int) {
 		copy(out.Values[at*out.Width:(at+1)*out.Width], p.own.Values[i*out.Width:])
-	}
+	})
 	if p.c.Size == 1 {
 		return out, nil
 	}
@@ -211,16 +207,24 @@ func (p *pairs[T]) gridOf(union int) block.Grid {
 
 // blocksOf returns the blocks in which rows of a list lie.
 func (p *pairs[T]) blocksOf(list []uint32) block.Set {
-	set, at := block.NewSet(p.grid.Blocks()), 0
-	for _, index := range list {
-		for p.union[at] != index {
-			at++
-		}
+	set := block.NewSet(p.grid.Blocks())
+	p.each(list, func(_, at int) {
 		for b := at * p.own.Width / p.grid.Size; b*p.grid.Size < (at+1)*p.own.Width; b++ {
 			set.Add(b)
 		}
-	}
+	})
 	return set
+}
+
+// each calls f with the place of every row of a list, and its place in the union.
+func (p *pairs[T]) each(list []uint32, f func(i, at int)) {
+	at := 0
+	for i, index := range list {
+		for p.union[at] != index {
+			at++
+		}
+		f(i, at)
+	}
 }
 
 // weigh predicts what the forms take, from what is known of all ranks, and chooses.
@@ -265,11 +269,7 @@ func (p *pairs[T]) gatherLists(ctx context.Context, out Pairs[T]) error {
 	p.stats.ReceivedBytes = p.stats.SentBytes
 	seen := make([]int, len(p.union)) // how many ranks have each
 	for q, list := range p.lists {
-		at := 0
-		for i, index := range list {
-			for p.union[at] != index {
-				at++
-			}
+		p.each(list, func(i, at int) {
 			to, row := out.Values[at*w:(at+1)*w], rows[(q*most+i)*w:(q*most+i+1)*w]
 			if seen[at] > 0 {
 				kernel.Reduce(kernel.Sum, p.call.DType, bytesOf(to), bytesOf(to), bytesOf(row))
@@ -277,7 +277,7 @@ func (p *pairs[T]) gatherLists(ctx context.Context, out Pairs[T]) error {
 				copy(to, row)
 			}
 			seen[at]++
-		}
+		})
 	}
 	p.addZeros(out, seen)
 	return nil

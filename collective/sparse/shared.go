@@ -65,9 +65,9 @@ func (r *reduction) shareMemory(ctx context.Context, known bool) error {
 	}
 	job := pool.Job{Grid: r.grid, DType: r.call.DType, Op: r.call.Op, Rank: r.c.Rank, Ranks: r.c.Size, Recv: r.out,
 		Union: r.union}
-	n, err := r.pack()
+	part, err := r.host.Room(pool.PartBytes(r.grid, r.set))
 	if err == nil {
-		err = r.host.Begin(r.header(0), job, n)
+		err = r.host.Begin(r.header(0), job, pool.Put(part, r.grid, r.in, r.set))
 	}
 	if err != nil {
 		return r.broken(r.name, err)
@@ -89,18 +89,4 @@ func (r *reduction) trim(f Form) error {
 		return r.broken(r.name, err)
 	}
 	return nil
-}
-
-// pack puts this rank's part into memory that all ranks can read, and returns how long
-// it is.
-func (r *reduction) pack() (n int, err error) {
-	g := r.grid
-	n = pool.PartBytes(g, r.set)
-	room, err := r.host.Room(n)
-	if err != nil {
-		return 0, err
-	}
-	pool.PutHead(room, g, r.set)
-	pool.PutBlocks(room[pool.HeadBytes(g):], g, r.in, r.set)
-	return n, nil
 }

@@ -228,13 +228,8 @@ func (r *reduction) keep() {
 	if !r.inPlace {
 		copy(r.out, r.in)
 	}
-	if r.call.Threshold == 0 {
-		return
-	}
-	for b := range r.grid.Blocks() {
-		if !r.set.Has(b) {
-			clear(r.grid.Of(r.out, b, 1))
-		}
+	if r.call.Threshold > 0 {
+		block.Zero(&r.zeros, r.call.DType, r.grid, r.out, r.set, nil)
 	}
 }
 

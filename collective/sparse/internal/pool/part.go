@@ -42,19 +42,16 @@ func lengthOf(g block.Grid, b int) int {
 // PartBytes returns how long the part of a rank is that has the blocks of set.
 func PartBytes(g block.Grid, set block.Set) int { return HeadBytes(g) + blockBytes(g, set) }
 
-// PutHead writes which blocks follow to the first HeadBytes of a part.
-func PutHead(part []byte, g block.Grid, set block.Set) {
+// Put writes a part: which blocks of tensor are in set, and these blocks. It returns how long the
+// part is, for which there is room.
+func Put(part []byte, g block.Grid, tensor []byte, set block.Set) (n int) {
 	for i, w := range set {
 		binary.LittleEndian.PutUint64(part[8*i:], w)
 	}
-	clear(part[8*len(set) : HeadBytes(g)])
-}
-
-// PutBlocks copies those blocks of tensor that are in set to the beginning of dst, which
-// has room for them, and returns how many bytes that were.
-func PutBlocks(dst []byte, g block.Grid, tensor []byte, set block.Set) (n int) {
+	n = HeadBytes(g)
+	clear(part[8*len(set) : n])
 	for b, k := set.Run(0); k > 0; b, k = set.Run(b + k) {
-		n += copy(dst[n:], g.Of(tensor, b, k))
+		n += copy(part[n:], g.Of(tensor, b, k))
 	}
 	return n
 }

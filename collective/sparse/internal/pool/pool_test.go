@@ -36,9 +36,8 @@ func tensor(g block.Grid, dt kernel.DType, set block.Set, r *rand.Rand) []byte {
 // pack makes a part.
 func pack(t interface{ Fatalf(string, ...any) }, g block.Grid, tensor []byte, set block.Set) []byte {
 	part := make([]byte, PartBytes(g, set))
-	PutHead(part, g, set)
-	if n := PutBlocks(part[HeadBytes(g):], g, tensor, set); n != len(part)-HeadBytes(g) {
-		t.Fatalf("%d bytes of blocks in a part of %d", n, len(part))
+	if n := Put(part, g, tensor, set); n != len(part) {
+		t.Fatalf("%d bytes in a part of %d", n, len(part))
 	}
 	return part
 }
