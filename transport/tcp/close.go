@@ -50,9 +50,15 @@ func (e *Endpoint) goodbye() {
 		c.control(kindClosed, nil)
 	}
 	e.until(flushed)
-	e.until(func(c *conn) bool { n, err := osys.Unsent(c.fd); return n == 0 || err != nil })
+	e.until(func(c *conn) bool {
+		if c.absent() {
+			return true
+		}
+		n, err := osys.Unsent(c.fd)
+		return n == 0 || err != nil
+	})
 	for _, c := range e.all() {
-		if c.fd >= 0 && !c.dead.Load() {
+		if !c.absent() && c.fd >= 0 && !c.dead.Load() {
 			_ = osys.EndSending(c.fd)
 		}
 	}
@@ -72,9 +78,13 @@ func (e *Endpoint) until(ready func(c *conn) bool) {
 				continue
 			}
 			all = false
+			if c.absent() { // it comes before long, or fails
+				deadline = time.Now().Add(stuckAfter)
+				continue
+			}
 			set.Add(c.fd, c.blocked.Load())
 			// A full socket moves when this changes, whichever way.
-			if n, err := osys.Unsent(c.fd); c.absent() || err == nil && n != acked[c] {
+			if n, err := osys.Unsent(c.fd); err == nil && n != acked[c] {
 				acked[c] = n
 				deadline = time.Now().Add(stuckAfter)
 			}

@@ -128,7 +128,7 @@ func (p *pump) run() {
 func (p *pump) takeOver() {
 	for _, c := range p.e.all() {
 		c.flush()
-		if !c.dead.Load() {
+		if !c.dead.Load() && !c.absent() {
 			p.set.Add(c.fd, c.blocked.Load())
 		}
 	}
