@@ -19,7 +19,6 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/nodes"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
-	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 )
@@ -124,11 +123,7 @@ func (o *options) nodeConfig(found *nodes.Found, key string) (*nodes.Config, err
 		return nil, cmdline.Usagef("%w", err)
 	}
 	if c.Default = found.PerNode; c.Default == 0 {
-		r, err := o.place.GPUs()
-		if err != nil {
-			return nil, err
-		}
-		if c.Default, err = place.DefaultRanks(0, r); err != nil {
+		if c.Default, err = o.place.DefaultRanks(0); err != nil {
 			return nil, err
 		}
 	}

@@ -37,11 +37,7 @@ func (o *Options) Hosts(size cmdline.Ranks, beside int) ([]launch.Host, int, err
 			err = fmt.Errorf("--hostfile: %w", err)
 		}
 	default:
-		r, err := o.GPUs()
-		if err != nil {
-			return nil, 0, err
-		}
-		n, err := DefaultRanks(size, r)
+		n, err := o.DefaultRanks(size)
 		return nil, n, err
 	}
 	if err != nil {

@@ -146,10 +146,11 @@ func (o *Options) Fill(j *launch.Job) (err error) {
 func (o *Options) Elsewhere() bool { return o.hosts != "" || o.hostfile != "" }
 
 // DefaultRanks returns n, or the number of ranks where n is 0: that of the
-// host's GPUs that a request leaves, without GPUs that of usable cores.
-func DefaultRanks(n cmdline.Ranks, r gpus.Request) (int, error) {
-	if n > 0 {
-		return int(n), nil
+// host's GPUs that the flags leave, without GPUs that of usable cores.
+func (o *Options) DefaultRanks(n cmdline.Ranks) (int, error) {
+	r, err := o.GPUs()
+	if err != nil || n > 0 {
+		return int(n), err
 	}
 	count, err := gpus.Count(r, os.Environ())
 	if err != nil {
