@@ -14,7 +14,6 @@ package shm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/treerun/treerun/transport"
@@ -45,8 +44,6 @@ type Config struct {
 
 func (c *Config) validate() error {
 	switch {
-	case c.Exchange == nil:
-		return errors.New("shm: no Exchange function")
 	case len(c.Key) != KeyBytes:
 		return fmt.Errorf("shm: key of %d bytes, want %d", len(c.Key), KeyBytes)
 	case c.Rank < 0 || c.Rank >= c.Layout.Size:

@@ -52,7 +52,7 @@ func (b *bell) progress() bool {
 	b.use.Lock()
 	defer b.use.Unlock()
 	b.news = false
-	for _, c := range b.e.all() {
+	for _, c := range b.e.all() { // also what has room again
 		if c.pending.Load() {
 			b.news = c.flush() || b.news
 			c.awaitRoom()
@@ -64,13 +64,9 @@ func (b *bell) progress() bool {
 	return b.news
 }
 
-// ready serves one socket.
+// ready receives from one socket.
 func (b *bell) ready(id int) {
 	c := b.e.all()[id]
-	if c.pending.Load() {
-		b.news = c.flush() || b.news
-		c.awaitRoom()
-	}
 	c.rmu.Lock()
 	b.news = c.receiveLocked() || b.news
 	c.await(true)
