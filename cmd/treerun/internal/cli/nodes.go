@@ -198,15 +198,10 @@ func runNode(o *options, prog *program, broken error, c *nodes.Config) (int, err
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	stops := make(chan os.Signal, 8)
-	go func() {
-		for sig := range signals {
-			if stopsJob(sig) {
-				cancel(cmdline.Errorf(cmdline.SignalCode(sig.(syscall.Signal)), "stopped by %v while waiting for the other nodes",
-					sig))
-				stops <- sig
-			}
-		}
-	}()
+	onStop(signals, func(sig syscall.Signal) {
+		cancel(cmdline.Errorf(cmdline.SignalCode(sig), "stopped by %v while waiting for the other nodes", sig))
+		stops <- sig
+	})
 	conn, err := nodes.Join(ctx, c)
 	if broken != nil {
 		return 0, broken

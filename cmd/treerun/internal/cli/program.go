@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -136,8 +137,15 @@ func (p *program) build(stop <-chan os.Signal) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	cmd.WaitDelay = interruptGrace
-	err = runInterruptibly(cmd, stop, interrupt)
+	end := onStop(stop, func(sig syscall.Signal) {
+		interrupt(cmdline.Errorf(cmdline.SignalCode(sig), "interrupted by %s", unix.SignalName(sig)))
+	})
+	err = cmd.Run()
+	end()
 	if ctx.Err() != nil {
+		if cmd.Process != nil { // what is left of the group
+			_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
+		}
 		err = context.Cause(ctx)
 		return cmdline.Errorf(cmdline.ExitCode(err), "build %s: %w", p.Name, err)
 	}
@@ -153,36 +161,24 @@ func (p *program) build(stop <-chan os.Signal) error {
 	return nil
 }
 
-// runInterruptibly runs cmd, which has a process group of its own. A signal that stops a job
-// interrupts it, with an error that has its exit code; what is then left of the group is killed.
-func runInterruptibly(cmd *exec.Cmd, stop <-chan os.Signal, interrupt context.CancelCauseFunc) error {
-	ended, heard := make(chan struct{}), make(chan struct{})
-	interrupted := false
-	go func() {
-		defer close(heard)
+// onStop calls do with every signal that stops a job, until end is called.
+func onStop(signals <-chan os.Signal, do func(syscall.Signal)) (end func()) {
+	ended := make(chan struct{})
+	var listening sync.WaitGroup
+	listening.Go(func() {
 		for {
 			select {
-			case s := <-stop:
-				if sig := s.(syscall.Signal); stopsJob(sig) {
-					interrupted = true
-					interrupt(cmdline.Errorf(cmdline.SignalCode(sig), "interrupted by %s", unix.SignalName(sig)))
+			case s := <-signals:
+				switch s {
+				case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP:
+					do(s.(syscall.Signal))
 				}
 			case <-ended:
 				return
 			}
 		}
-	}()
-	err := cmd.Run()
-	close(ended)
-	if <-heard; interrupted && cmd.Process != nil {
-		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
-	}
-	return err
-}
-
-// stopsJob tells the signals that stop a job.
-func stopsJob(s os.Signal) bool {
-	return s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP
+	})
+	return func() { close(ended); listening.Wait() }
 }
 
 // guardScript removes a folder when this process dies without having done so, as by
