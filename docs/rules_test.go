@@ -65,8 +65,8 @@ var libraries = map[string]string{
 	"github.com/NVIDIA/go-nvml":         "cuda/nvml",
 	"github.com/vmihailenco/msgpack/v5": "internal/strict internal/comm/setup collective",
 	"github.com/spf13/pflag":            "cmd/... examples/...",
-	"golang.org/x/sys": "transport/internal/osys internal/netconn internal/job internal/iface topo/probe " +
-		"internal/testutil/fakegpu cmd/...",
+	"golang.org/x/sys": "transport/internal/osys internal/netconn internal/job internal/iface internal/safefile " +
+		"topo/probe internal/testutil/fakegpu cmd/...",
 	"golang.org/x/term":  "cmd/...",
 	"gonum.org/v1/gonum": "examples/train",
 

@@ -33,10 +33,16 @@ func TextOrFile(text string, limit int64) (data []byte, name string, err error) 
 	}
 	data, err = Read(text, limit)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%s: %w", text, syscall.ENOENT)
+		err = missing(text)
 	}
 	return data, text + ": ", err
 }
+
+type missing string
+
+func (m missing) Error() string { return string(m) + ": no such file" }
+
+func (m missing) Is(target error) bool { return target == fs.ErrNotExist }
 
 func readNamed(name string, limit int64, timeout time.Duration) ([]byte, error) {
 	f, info, err := open(name)

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"os"
@@ -15,7 +16,7 @@ import (
 const (
 	ownTasks   = 6 // of a launcher or an agent, beyond those that it has when main begins
 	guardTasks = 5
-	rankTasks  = 8 // of a Go program
+	goTasks    = 8 // of a rank that is a Go program; of another one it is 1
 )
 
 // LimitHint says which limit of this host an error is about, and what to do. It is
@@ -86,12 +87,33 @@ func checkTasks(n int) error {
 	return nil
 }
 
+// checkRanks is checkTasks for what starting so many ranks takes.
+func checkRanks(ranks int, path string) error {
+	err := checkTasks(guardTasks + ranks*goTasks)
+	if err == nil {
+		return nil
+	}
+	if _, notGo := buildinfo.ReadFile(path); notGo != nil {
+		err = checkTasks(guardTasks + ranks)
+	}
+	if err != nil {
+		return fmt.Errorf("start %d ranks: %w", ranks, err)
+	}
+	return nil
+}
+
 // taskLimit returns how many processes and threads this user may have; false:
 // the kernel limits them by the control group only.
 func taskLimit() (limit int, ok bool) {
 	var r unix.Rlimit
 	const most = 1 << 30
 	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &r); err != nil || r.Cur > most || os.Getuid() == 0 {
+		return 0, false
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	const privileged = 1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_SYS_RESOURCE
+	if err := unix.Capget(&header, &data[0]); err == nil && data[0].Effective&privileged != 0 {
 		return 0, false
 	}
 	return int(r.Cur), true

@@ -45,8 +45,8 @@ type spawner struct {
 
 // newSpawner prepares the ranks of a host. What it opens, close closes.
 func newSpawner(h *Host) (*spawner, error) {
-	if err := checkTasks(guardTasks + rankTasks*len(h.ranks)); err != nil {
-		return nil, fmt.Errorf("start %d ranks: %w", len(h.ranks), err)
+	if err := checkRanks(len(h.ranks), h.program.Path); err != nil {
+		return nil, err
 	}
 	null, err := os.Open(os.DevNull)
 	if err != nil {
