@@ -52,7 +52,9 @@ func (p *Planner) Decide(kinds []plan.Kind) (*Decision, error) {
 		d.Tables = append(d.Tables, t)
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.found)) {
-		d.Forests = append(d.Forests, *p.found[key])
+		if !p.found[key].quick {
+			d.Forests = append(d.Forests, *p.found[key])
+		}
 	}
 	return d, nil
 }

@@ -31,14 +31,22 @@ func complete(g *topo.Graph) bool { return len(g.Links) == g.Ranks*(g.Ranks-1)/2
 func (p *Planner) perRoot(algorithm string) (*Forest, error) {
 	f, err := p.forest(algorithm, p.graph.Ranks, func() (*Forest, error) {
 		trees, err := p.inside(algorithm, p.graph)
-		return &Forest{Trees: trees, Note: tree.Cut(p.graph)}, err
+		return &Forest{Trees: trees, Note: tree.Cut(p.graph), quick: p.shifts(algorithm)}, err
 	})
 	return f, cmp.Or(err, f.ofRoots())
 }
 
+// shifts reports whether the trees of an algorithm are those of one root, shifted by the others.
+func (p *Planner) shifts(algorithm string) bool { return p.uniform && algorithm == "multi" }
+
 // ofRoots makes the candidates of one tree per root. A tree travels on the lane of its
 // root, whatever uses it.
 func (p *Planner) ofRoots(algorithm string, kind plan.Kind, root int) ([]*Candidate, error) {
+	if p.shifts(algorithm) && (kind.HasRoot() || kind == plan.Barrier) { // which carries nothing: one is as good
+		r := max(root, 0)
+		return p.ofChannels(Candidate{Algorithm: algorithm, Kind: kind, Root: root,
+			Channels: []Channel{{Tree: tree.Uniform(p.graph.Ranks, r), lane: 1 + r}}}, nil)
+	}
 	f, err := p.perRoot(algorithm)
 	if err != nil {
 		return nil, err

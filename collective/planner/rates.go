@@ -1,8 +1,6 @@
 package planner
 
 import (
-	"math"
-
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo"
 )
@@ -12,14 +10,6 @@ import (
 func (p *Planner) measure(c *Candidate) error {
 	if p.graph.Ranks == 1 {
 		return nil // it sends nothing
-	}
-	if c.Kind == plan.Barrier && p.uniform && p.graph.Ranks > PairRanks {
-		// It takes one channel, and no bytes. Every rank would make a plan of all of them to find out more.
-		for i := range c.Channels {
-			s := &c.Channels[i]
-			s.LatencyUs, s.Alone = p.latencyOf(s, c.Kind, c.Root), math.Inf(1)
-		}
-		return nil
 	}
 	together, err := p.rateOf(c, c.weights)
 	if err != nil {

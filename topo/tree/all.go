@@ -22,8 +22,12 @@ func All(g *topo.Graph) []topo.Tree {
 	n := g.Ranks
 	var even []topo.Tree
 	if len(g.Links) == n*(n-1)/2 {
+		order, first := make([]int, n), graceful(n)
 		for root := range n {
-			even = append(even, Uniform(n, root))
+			for i := range n {
+				order[i] = (root + i) % n
+			}
+			even = append(even, first.Renamed(order))
 		}
 		if g.IsUniform() {
 			return even
