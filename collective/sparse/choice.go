@@ -36,22 +36,22 @@ func (r *reduction) estimate(all []hello) estimate {
 	zero := 1.0 // part of the tensor's elements that is zero on all ranks
 	for q := range all {
 		s := &all[q].Sample
-		d, thin := part(s.count(), n), float64(all[q].Thin)/255
+		d, thin := part(s.set().Len(), n), float64(all[q].Thin)/255
 		e.mean += d / float64(len(all))
 		e.most = max(e.most, d)
 		e.apart = e.apart || all[q].Apart
 		e.thin += thin * d
 		zero *= 1 - d*(1-thin)
-		union.union(s)
+		union.set().Union(s.set())
 		h := r.c.Hosts[q]
 		if hosts[h] == nil {
 			hosts[h] = new(sample)
 		}
-		hosts[h].union(s)
+		hosts[h].set().Union(s.set())
 	}
-	e.union = part(union.count(), n)
+	e.union = part(union.set().Len(), n)
 	for _, s := range hosts {
-		e.host = max(e.host, part(s.count(), n))
+		e.host = max(e.host, part(s.set().Len(), n))
 	}
 	if e.thin > 0 {
 		e.thin /= e.mean * float64(len(all))

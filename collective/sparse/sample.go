@@ -2,7 +2,6 @@ package sparse
 
 import (
 	"encoding/binary"
-	"math/bits"
 	"slices"
 
 	"github.com/treerun/treerun/collective/sparse/internal/block"
@@ -13,6 +12,8 @@ const sampled = 1024
 
 // sample is which of the sampled blocks have something in them.
 type sample [sampled / 64]uint64
+
+func (s *sample) set() block.Set { return s[:] }
 
 // sampleAt returns the i-th block that is looked at, of so many: one of every
 // stretch of the same length, at a place that no pattern in the data follows.
@@ -48,7 +49,7 @@ func draw(f *finder, g block.Grid, tensor []byte) (s sample) {
 		}
 		for j, b := range some {
 			if f.counts(b) {
-				s.add(i + j)
+				s.set().Add(i + j)
 			}
 		}
 	}
@@ -59,7 +60,7 @@ func draw(f *finder, g block.Grid, tensor []byte) (s sample) {
 func sampleOf(set block.Set, blocks int) (s sample) {
 	for i := range taken(blocks) {
 		if set.Has(sampleAt(i, blocks)) {
-			s.add(i)
+			s.set().Add(i)
 		}
 	}
 	return s
@@ -71,7 +72,7 @@ func (s *sample) thinness(g block.Grid, tensor []byte) uint8 {
 	const each = 4
 	zeros, all := 0, 0
 	for i := range taken(g.Blocks()) {
-		if s[i/64]>>(i%64)&1 == 0 {
+		if !s.set().Has(i) {
 			continue
 		}
 		b := g.Of(tensor, sampleAt(i, g.Blocks()), 1)
@@ -101,21 +102,5 @@ func glance(blocks [][]byte) {
 			left = true
 			hit[j] = binary.NativeEndian.Uint64(b[at:]) != 0
 		}
-	}
-}
-
-// add says that sampled block i has something in it.
-func (s *sample) add(i int) { s[i/64] |= 1 << (i % 64) }
-
-func (s *sample) count() (n int) {
-	for _, w := range s {
-		n += bits.OnesCount64(w)
-	}
-	return n
-}
-
-func (s *sample) union(o *sample) {
-	for i, w := range o {
-		s[i] |= w
 	}
 }

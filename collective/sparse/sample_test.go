@@ -75,7 +75,7 @@ func BenchmarkDraw(b *testing.B) {
 	f := finder{dtype: dtypeOf[float32]()}
 	g := block.Grid{Elements: len(x) / 8, Size: 256, Width: 4}
 	for i := 0; b.Loop(); i = (i + 1) % 8 {
-		if s := draw(&f, g, bytesOf(x[i*len(x)/8:][:len(x)/8])); s.count() != 0 {
+		if s := draw(&f, g, bytesOf(x[i*len(x)/8:][:len(x)/8])); s.set().Len() != 0 {
 			b.Fatal(s)
 		}
 		b.StopTimer()
