@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -135,23 +134,18 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		fmt.Fprintln(out, r)
 		results = append(results, r)
 	}
-	return compare(out, corpus, results)
+	return compare(out, results)
 }
 
 // compare says what the trainings have in common; it is an error if their vectors
 // differ.
-func compare(out io.Writer, corpus *corpus, all []*result) error {
+func compare(out io.Writer, all []*result) error {
 	for _, r := range all[1:] {
 		if r.digest != all[0].digest {
 			return fmt.Errorf("the vectors of %s and %s differ", all[0].mode, r.mode)
 		}
 		fmt.Fprintf(out, "%s beside %s: the same vectors, bytes %.1f times fewer, adding up in %.2f of the time\n",
 			r.mode, all[0].mode, float64(all[0].bytes)/float64(max(r.bytes, 1)), r.adding.Seconds()/all[0].adding.Seconds())
-	}
-	for _, word := range []string{"license", "package", "version"} {
-		if near := all[0].model.nearest(corpus, word, 5); near != nil {
-			fmt.Fprintf(out, "near %q: %s\n", word, strings.Join(near, ", "))
-		}
 	}
 	return nil
 }

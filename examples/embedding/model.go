@@ -1,13 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"encoding/binary"
 	"hash/fnv"
-	"maps"
 	"math"
 	"math/rand/v2"
-	"slices"
 )
 
 // model is two vectors for every word: as itself, and as a context of others. Vector
@@ -77,32 +74,4 @@ func (m *model) digest() uint64 {
 	h := fnv.New64a()
 	binary.Write(h, binary.LittleEndian, m.rows) // a hash takes everything
 	return h.Sum64()
-}
-
-// nearest returns the n words whose vectors point most nearly where that of a word
-// does; nil for a word that is not known.
-func (m *model) nearest(c *corpus, word string, n int) []string {
-	w := slices.Index(c.words, word)
-	if w < 0 {
-		return nil
-	}
-	cosines := make(map[string]float64)
-	for i, other := range c.words {
-		if i != w {
-			cosines[other] = cosine(m.row(w), m.row(i))
-		}
-	}
-	all := slices.SortedFunc(maps.Keys(cosines), func(a, b string) int {
-		return cmp.Or(cmp.Compare(cosines[b], cosines[a]), cmp.Compare(a, b))
-	})
-	return all[:min(n, len(all))]
-}
-
-func cosine(a, b []float32) float64 {
-	ab, aa, bb := 0.0, 0.0, 0.0
-	for i := range a {
-		x, y := float64(a[i]), float64(b[i])
-		ab, aa, bb = ab+x*y, aa+x*x, bb+y*y
-	}
-	return ab / math.Sqrt(max(aa*bb, 1e-30))
 }

@@ -15,7 +15,6 @@ import (
 // result is what a training came to.
 type result struct {
 	mode          string
-	model         *model
 	digest        uint64
 	first, last   float64 // loss of a pair, in the first and last tenth of the steps
 	bytes         int64   // that this rank sent, over all steps
@@ -83,7 +82,7 @@ func train(ctx context.Context, c *collective.Comm, o *options, text *corpus, mo
 		t.result.adding += time.Since(before)
 	}
 	t.result.whole = time.Since(begun)
-	t.result.model, t.result.digest = t.model, t.model.digest()
+	t.result.digest = t.model.digest()
 	t.result.touched = float64(t.touched) / float64(o.steps) / float64(2*words)
 	return t.result, t.sumLoss(ctx)
 }

@@ -3,7 +3,6 @@ package fakegpu
 import (
 	"cmp"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -34,15 +33,12 @@ func load(name string) (*topo.Graph, error) {
 	g, ok := topo.Machine(base)
 	if !ok {
 		data, err := os.ReadFile(base)
-		if errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("graph %q is neither a file nor a machine that treerun knows: %s", base,
-				strings.Join(topo.Machines(), ", "))
+		if err == nil {
+			g, err = topo.ParseGraph(data)
 		}
 		if err != nil {
-			return nil, err
-		}
-		if g, err = topo.ParseGraph(data); err != nil {
-			return nil, fmt.Errorf("%s: %w", base, err)
+			return nil, fmt.Errorf("graph %s, which is none of treerun's machines (%s): %w", base,
+				strings.Join(topo.Machines(), ", "), err)
 		}
 	}
 	var ranks []int

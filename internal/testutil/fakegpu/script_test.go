@@ -83,7 +83,7 @@ func TestScript(t *testing.T) {
 		{name: "ranks of a file", args: []string{"--graph", graph + "/1", "--", program, "nvml"},
 			want: []string{"fake GPU: 1 GPUs of"}},
 		{name: "an unknown graph", args: []string{"--graph", "dgx9", "--", "true"}, code: 125,
-			want: []string{`graph "dgx9" is neither a file nor a machine`, "dgx1v"}},
+			want: []string{`graph dgx9, which is none of treerun`, "dgx1v"}},
 		{name: "ranks that are not there", args: []string{"--graph", "dgx1v/6-8", "--", "true"}, code: 125,
 			want: []string{"ranks 6-8 are not all ranks of one host"}},
 		{name: "ranks of two hosts", args: []string{"--graph", "dgx1v-x2/7-8", "--", "true"}, code: 125,
