@@ -22,42 +22,30 @@ var simHelp string
 
 // sweep is the sizes of a table and the calls in flight.
 type sweep struct {
-	begin, end size
-	factor     float64
-	inFlight   []int
-	format     string
+	meter.Sweep
+	format string
 }
-
-const maxInFlight = 1000
 
 // Sim runs the subcommand sim with the arguments after its name.
 func Sim(w io.Writer, args []string) error {
 	r := &request{}
-	s := sweep{begin: 8, end: 1 << 30, format: "text"}
+	s := sweep{meter.Sweep{Begin: 8, End: 1 << 30}, "text"}
 	done, err := r.read(w, "sim", simHelp, args, func(f *pflag.FlagSet) {
-		f.VarP(&s.begin, "begin", "b", "smallest message; K, M, G and T are powers of 1024")
-		f.VarP(&s.end, "end", "e", "largest message")
-		f.Float64VarP(&s.factor, "factor", "f", 2, "every message is `F` times as large as the one before")
-		f.IntSliceVar(&s.inFlight, "inflight", []int{1}, "calls that are issued at once, waited for together: `N`,...")
+		s.Define(f)
 		f.Var(cmdline.Word(&s.format, "text", "json"), "format", "`FORMAT`: text or json")
 	})
 	if done || err != nil {
 		return err
 	}
-	switch wrong := func(n int) bool { return n < 1 || n > maxInFlight }; {
-	case s.begin > s.end:
-		return usage("-b %s is larger than -e %s", &s.begin, &s.end)
-	case !(s.factor >= 1.01 && s.factor <= 1e6):
-		return usage("--factor %v: want a number from 1.01 to 1e6", s.factor)
-	case slices.ContainsFunc(s.inFlight, wrong):
-		return usage("--inflight %v: want numbers from 1 to %d", s.inFlight, maxInFlight)
+	if err := s.Check(); err != nil {
+		return usage("%w", err)
 	}
 	return s.print(w, r)
 }
 
 // sizes returns the sizes of the messages, whole floats where they can be.
 func (s *sweep) sizes() []int64 {
-	list := meter.Sizes(int64(s.begin), int64(s.end), s.factor)
+	list := s.Sizes()
 	for i, n := range list {
 		if n > 4 {
 			list[i] = n &^ 3
@@ -86,7 +74,7 @@ func (s *sweep) print(w io.Writer, r *request) error {
 				return err
 			}
 		}
-		for _, n := range s.inFlight {
+		for _, n := range s.InFlight {
 			row, err := d.row(n)
 			if err != nil {
 				return err

@@ -47,7 +47,7 @@ func (o *Options) Cases(np int) []Case {
 // section lists the sizes and passes of one collective, type and operation.
 func (o *Options) section(c Case, np int) []Case {
 	var list []Case
-	for _, bytes := range Sizes(int64(o.Begin), int64(o.End), o.Factor) {
+	for _, bytes := range o.Sizes() {
 		c.resize(bytes, np)
 		if len(list) > 0 && list[len(list)-1].Bytes == c.Bytes {
 			continue // two small sizes have become one

@@ -1,8 +1,6 @@
 package meter
 
 import (
-	"math"
-
 	"github.com/treerun/treerun/collective/plan"
 )
 
@@ -155,13 +153,4 @@ func (c *Collective) Traffic(bytes int64, inPlace bool, np int) float64 {
 		least = c.LeastInPlace
 	}
 	return float64(bytes) * (least.Read.Of(np) + least.Written.Of(np))
-}
-
-// Sizes returns begin, begin*factor, ... up to end.
-func Sizes(begin, end int64, factor float64) []int64 {
-	var list []int64
-	for v := float64(begin); v <= float64(end)*(1+1e-9); v *= factor {
-		list = append(list, int64(math.Round(v)))
-	}
-	return list
 }

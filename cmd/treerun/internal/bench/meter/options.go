@@ -19,13 +19,11 @@ type Options struct {
 	Ops         []string
 	Root        int
 	Passes      []bool // false: out of place, true: in place
-	Begin, End  cmdline.Size
-	Factor      float64
+	Sweep
 	Warmup      int
 	Iterations  int
 	MaxSeconds  float64 // of timed iterations per row; 0: no limit
 	Check       bool
-	InFlight    []int  // calls at once
 	Stream      bool   // back to back, without a barrier between iterations
 	Alloc       bool   // buffers from collective.Alloc
 	Percentiles bool   // in the table, too
@@ -89,15 +87,13 @@ const (
 
 // newOptions returns the options with their defaults, and their flags.
 func newOptions() (*Options, *raw) {
-	o := &Options{Begin: 8, End: 256 << 20, Iterations: 20, Warmup: 5, Device: CPU}
+	o := &Options{Sweep: Sweep{Begin: 8, End: 256 << 20}, Iterations: 20, Warmup: 5, Device: CPU}
 	r := &raw{inPlace: "both", check: 1}
 	f := cmdline.NewFlags("treerun bench", &o.Help)
 	f.VarP(&o.Ranks, "np", "n", "number of ranks (default: the number of GPUs, without GPUs of usable cores)")
 	f.StringSliceVar(&r.collectives, "collective", []string{"allreduce"},
 		"`NAME`,... or all: "+strings.Join(names(), ", "))
-	f.VarP(&o.Begin, "begin", "b", "smallest message; K, M, G and T are powers of 1024")
-	f.VarP(&o.End, "end", "e", "largest message")
-	f.Float64VarP(&o.Factor, "factor", "f", 2, "every message is `F` times as large as the one before")
+	o.Sweep.Define(f)
 	f.VarP(cmdline.Whole(&o.Iterations, 1, maxRows), "iters", "i", "timed iterations: `N` per row")
 	f.VarP(cmdline.Whole(&o.Warmup, 0, maxRows), "warmup", "w", "`N` iterations before the timed ones")
 	f.Float64Var(&o.MaxSeconds, "max-seconds", 2,
@@ -110,8 +106,6 @@ func newOptions() (*Options, *raw) {
 	f.Var(cmdline.Word(&r.inPlace, "yes", "no", "both"), "in-place",
 		"`WHICH` columns are measured: yes, no or both; alone it means yes")
 	f.Lookup("in-place").NoOptDefVal = "yes"
-	f.IntSliceVar(&o.InFlight, "inflight", []int{1},
-		"`N`,... calls are issued at once and waited for together; time and bandwidths are those of all of them")
 	f.BoolVar(&o.Stream, "stream", false,
 		"iterations back to back, their mean, in place of one by one from a barrier on, their median")
 	f.BoolVar(&o.Alloc, "alloc", false,
@@ -233,23 +227,15 @@ func choose(flag string, list, known []string) ([]string, error) {
 	return list, nil
 }
 
-const (
-	maxRows     = 1_000_000
-	maxInFlight = 1000
-)
+const maxRows = 1_000_000
 
 func (o *Options) check() error {
+	if err := o.Sweep.Check(); err != nil {
+		return usage("%w", err)
+	}
 	switch {
-	case o.Begin > o.End:
-		return usage("-b %s is larger than -e %s", &o.Begin, &o.End)
-	case !(o.Factor >= 1.01 && o.Factor <= 1e6):
-		return usage("-f %v: want a factor from 1.01 to 1000000", o.Factor)
 	case !(o.MaxSeconds >= 0 && o.MaxSeconds <= 1e6):
 		return usage("--max-seconds %v: want 0 to 1000000 seconds", o.MaxSeconds)
-	case len(o.InFlight) == 0:
-		return usage("--inflight: want at least one number")
-	case slices.Min(o.InFlight) < 1 || slices.Max(o.InFlight) > maxInFlight:
-		return usage("--inflight: want numbers from 1 to %d", maxInFlight)
 	case o.Device == CUDA && o.Alloc:
 		return usage("--alloc is for memory of the host: it does not go with --device cuda")
 	case o.Percentiles && o.Stream:

@@ -1,0 +1,55 @@
+package meter
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+)
+
+// Sweep is the flags that say which messages are measured, or predicted, and how many calls at
+// once.
+type Sweep struct {
+	Begin, End cmdline.Size
+	Factor     float64
+	InFlight   []int
+}
+
+// Define adds the flags; what Begin and End are is the default.
+func (s *Sweep) Define(f *pflag.FlagSet) {
+	f.VarP(&s.Begin, "begin", "b", "smallest message; K, M, G and T are powers of 1024")
+	f.VarP(&s.End, "end", "e", "largest message")
+	f.Float64VarP(&s.Factor, "factor", "f", 2, "every message is `F` times as large as the one before")
+	f.IntSliceVar(&s.InFlight, "inflight", []int{1},
+		"`N`,... calls are issued at once and waited for together; time and bandwidths are those of all of them")
+}
+
+const maxInFlight = 1000
+
+// Check reports what cannot be meant.
+func (s *Sweep) Check() error {
+	switch {
+	case s.Begin > s.End:
+		return fmt.Errorf("-b %s is larger than -e %s", &s.Begin, &s.End)
+	case !(s.Factor >= 1.01 && s.Factor <= 1e6):
+		return fmt.Errorf("-f %v: want a factor from 1.01 to 1000000", s.Factor)
+	case len(s.InFlight) == 0:
+		return errors.New("--inflight: want at least one number")
+	case slices.Min(s.InFlight) < 1 || slices.Max(s.InFlight) > maxInFlight:
+		return fmt.Errorf("--inflight %v: want numbers from 1 to %d", s.InFlight, maxInFlight)
+	}
+	return nil
+}
+
+// Sizes returns those of the messages.
+func (s *Sweep) Sizes() []int64 {
+	var list []int64
+	for v := float64(s.Begin); v <= float64(s.End)*(1+1e-9); v *= s.Factor {
+		list = append(list, int64(math.Round(v)))
+	}
+	return list
+}
