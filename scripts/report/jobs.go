@@ -201,12 +201,12 @@ func (m *run) repetitions(ctx context.Context, one func() error) error {
 	for m.rep = 1; m.rep <= m.repeat; m.rep++ {
 		begin := time.Now()
 		load, _ := os.ReadFile("/proc/loadavg")
-		facts, whole := len(m.facts), len(m.rows)
+		facts, whole := len(m.Facts), len(m.rows)
 		if err := errors.Join(one(), ctx.Err()); err != nil {
 			if ctx.Err() == nil || m.rep == 1 {
 				return err
 			}
-			m.facts, m.rows = m.facts[:facts], m.rows[:whole]
+			m.Facts, m.rows = m.Facts[:facts], m.rows[:whole]
 			m.fact("stopped", "in repetition %d of %d", m.rep, m.repeat)
 			return nil
 		}

@@ -26,6 +26,7 @@ var functions = template.FuncMap{
 	"minus":  func(a, b float64) float64 { return a - b },
 	"larger": func(a, b float64) float64 { return max(a, b) }, "smaller": func(a, b float64) float64 { return min(a, b) },
 	"add": func(a, b int) int { return a + b }, "float": func(n int) float64 { return float64(n) },
+	"cell": func(s string) string { return strings.ReplaceAll(s, "|", "/") },
 	"list": func(words ...string) []string { return words }, "split": strings.Split,
 	"append":  func(list []string, word string) []string { return append(list, word) },
 	"numbers": func(list ...int) []int { return list }, "shares": func(list ...float64) []float64 { return list },
@@ -52,15 +53,6 @@ func written(name string, data any, words template.FuncMap) ([]byte, error) {
 	var b bytes.Buffer
 	err = t.Execute(&b, data)
 	return b.Bytes(), err
-}
-
-// Facts are those of the machine and the run, for a table.
-func (r *record) Facts() []row {
-	list := make([]row, len(r.facts))
-	for i, f := range r.facts {
-		list[i] = row{Fact: f.Fact, Text: strings.ReplaceAll(f.Text, "|", "/")}
-	}
-	return list
 }
 
 // Away says how many cores others used while the rows were measured.

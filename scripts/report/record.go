@@ -58,7 +58,7 @@ type rows []*row
 
 // record is all that was measured.
 type record struct {
-	facts []*row
+	Facts []*row // of the machine and the run
 	rows
 }
 
@@ -97,7 +97,7 @@ func (r *row) check() error {
 // add puts a row, or a fact, into the record.
 func (r *record) add(v *row) {
 	if v.Fact != "" {
-		r.facts = append(r.facts, v)
+		r.Facts = append(r.Facts, v)
 	} else {
 		r.rows = append(r.rows, v)
 	}
@@ -110,7 +110,7 @@ func (r *record) fact(name, format string, args ...any) {
 
 // factOf returns a fact, "" for none.
 func (r *record) factOf(name string) string {
-	for _, f := range r.facts {
+	for _, f := range r.Facts {
 		if f.Fact == name {
 			return f.Text
 		}
@@ -151,7 +151,7 @@ func readRecord(file string) (*record, error) {
 func (r *record) write(file string) error {
 	var b bytes.Buffer
 	out := json.NewEncoder(&b)
-	for _, v := range slices.Concat(r.facts, r.rows) {
+	for _, v := range slices.Concat(r.Facts, r.rows) {
 		if err := out.Encode(v); err != nil {
 			return err
 		}

@@ -331,9 +331,9 @@ func TestUnknown(t *testing.T) {
 func TestMachine(t *testing.T) {
 	w, r := startWatch(), &record{}
 	r.describe("v1")
-	if len(r.facts) != 4 || !strings.HasPrefix(r.factOf("kernel"), "Linux ") ||
+	if len(r.Facts) != 4 || !strings.HasPrefix(r.factOf("kernel"), "Linux ") ||
 		!strings.HasPrefix(r.factOf("treerun"), "v1, go") {
-		t.Errorf("%+v", r.facts)
+		t.Errorf("%+v", r.Facts)
 	}
 	if away := w.away(); !(away >= 0) || w.seconds() <= 0 {
 		t.Errorf("others used %v cores", away)
