@@ -62,7 +62,7 @@ func TestAssign(t *testing.T) {
 		{"too short a list", Request{List: "1"}, 2, "-", "2 ranks and 1 GPU: --ranks-per-gpu 2 lets them share"},
 		{"isolated", Request{Bind: Isolate, List: "1,2"}, 2, "-", "12 isolated"},
 		{"a GPU that there is not", Request{List: "4"}, 1, "-",
-			"--gpus 4: this host has no GPU 4: it has 4 GPUs (0 GPU-00-x, 1 GPU-11-x, 2 GPU-22-x, 3 GPU-33-x)"},
+			"--gpus 4: this host has no GPU 4: it has 4 GPUs (hint: nvidia-smi -L lists them)"},
 		{"one twice", Request{List: "1,GPU-1"}, 1, "-", "stands twice"},
 		{"not one", Request{List: "GPU-"}, 1, "-", "beginning of several UUIDs"},
 		{"the variable's numbers count by address", Request{}, 2, "0,3", "23"},

@@ -12,17 +12,9 @@ import (
 	"github.com/treerun/treerun/topo/gpu"
 )
 
-// word is one GPU of a list: its number, or the beginning of its UUID, or its PCI
-// address.
-type word struct {
-	number int // -1: text counts
-	text   string
-}
-
 // parseList reads what --gpus takes: numbers, ranges of them, beginnings of UUIDs
-// and PCI addresses, between commas.
-func parseList(list string) ([]word, error) {
-	var words []word
+// and PCI addresses, between commas. The words that it returns have no ranges.
+func parseList(list string) (words []string, err error) {
 	for part := range strings.SplitSeq(list, ",") {
 		part = strings.TrimSpace(part)
 		lo, hi, isRange := strings.Cut(part, "-")
@@ -32,7 +24,7 @@ func parseList(list string) ([]word, error) {
 			return nil, errors.New("no GPU between the commas; want numbers as nvidia-smi has them, ranges, UUIDs or PCI " +
 				"addresses: 0-3,GPU-5f1c")
 		case strings.HasPrefix(strings.ToUpper(part), "GPU-") || strings.Count(part, ":") > 0:
-			words = append(words, word{-1, part})
+			words = append(words, part)
 		case strings.HasPrefix(part, "MIG-"):
 			return nil, fmt.Errorf("%s: treerun does not use MIG instances", part)
 		case err != nil || a < 0 || a >= gpu.MaxGPUs:
@@ -44,10 +36,10 @@ func parseList(list string) ([]word, error) {
 				return nil, fmt.Errorf("%q is no range of GPUs: want LO-HI", part)
 			}
 			for ; a <= b; a++ {
-				words = append(words, word{number: a})
+				words = append(words, strconv.Itoa(a))
 			}
 		default:
-			words = append(words, word{number: a})
+			words = append(words, strconv.Itoa(a))
 		}
 		if len(words) > gpu.MaxGPUs {
 			return nil, fmt.Errorf("more than %d GPUs", gpu.MaxGPUs)
@@ -57,10 +49,10 @@ func parseList(list string) ([]word, error) {
 }
 
 // pick returns the GPUs of a list, in its order.
-func pick(list []word, m *gpu.Machine) ([]gpu.GPU, error) {
+func pick(list []string, m *gpu.Machine) ([]gpu.GPU, error) {
 	var picked []gpu.GPU
 	for _, w := range list {
-		g, err := w.find(m)
+		g, err := find(w, m)
 		if err != nil {
 			return nil, err
 		}
@@ -76,46 +68,24 @@ func pick(list []word, m *gpu.Machine) ([]gpu.GPU, error) {
 	return picked, nil
 }
 
-func (w word) find(m *gpu.Machine) (*gpu.GPU, error) {
+func find(word string, m *gpu.Machine) (*gpu.GPU, error) {
 	var found *gpu.GPU
 	for i := range m.GPUs {
 		g := &m.GPUs[i]
-		ok := w.number == g.Index
-		if w.number < 0 {
-			ok = strings.HasPrefix(strings.ToLower(g.UUID), strings.ToLower(w.text)) || gpu.NormalPCI(w.text) == g.PCI
+		if word != strconv.Itoa(g.Index) && gpu.NormalPCI(word) != g.PCI &&
+			!strings.HasPrefix(strings.ToLower(g.UUID), strings.ToLower(word)) {
+			continue
 		}
-		if ok && found != nil {
-			return nil, fmt.Errorf("%s is the beginning of several UUIDs", w.text)
+		if found != nil {
+			return nil, fmt.Errorf("%s is the beginning of several UUIDs", word)
 		}
-		if ok {
-			found = g
-		}
+		found = g
 	}
 	if found == nil {
-		name := w.text
-		if w.number >= 0 {
-			name = "GPU " + strconv.Itoa(w.number)
-		}
-		return nil, fmt.Errorf("this host has no %s: it has %s%s", name, numbers.Count(len(m.GPUs), "GPU"), known(m))
+		return nil, fmt.Errorf("this host has no GPU %s: it has %s (hint: nvidia-smi -L lists them)", word,
+			numbers.Count(len(m.GPUs), "GPU"))
 	}
 	return found, nil
-}
-
-// known names a few GPUs.
-func known(m *gpu.Machine) string {
-	const most = 8
-	var names []string
-	for i, g := range m.GPUs {
-		if i == most {
-			names = append(names, "...")
-			break
-		}
-		names = append(names, fmt.Sprintf("%d %s", g.Index, g.UUID))
-	}
-	if names == nil {
-		return ""
-	}
-	return " (" + strings.Join(names, ", ") + ")"
 }
 
 // pick returns the GPUs that CUDA_VISIBLE_DEVICES shows. As CUDA does, it reads
