@@ -32,7 +32,7 @@ func Connect(ctx context.Context, cfg Config) (*Mesh, error) {
 		return nil, errors.New("netconn: no Exchange function")
 	}
 	m := &connector{cfg: cfg, conns: make(map[int][]*Conn), late: latePeers{
-		dialing: make(map[int]context.CancelFunc), coming: make(map[int][]*Conn), serving: make(chan struct{}),
+		dialing: make(map[int]context.CancelFunc), serving: make(chan struct{}),
 	}}
 	m.stop, m.cancel = context.WithCancel(context.WithoutCancel(ctx)) // connections may come when ctx has ended
 	mesh, err := m.run(ctx)
@@ -61,7 +61,7 @@ type connector struct {
 	dials sync.WaitGroup // of Reach
 
 	mu    sync.Mutex
-	conns map[int][]*Conn // by peer and stream, nil where there is none yet
+	conns map[int][]*Conn // by peer and stream, nil where there is none yet; nil of a peer: they are the Mesh's
 	late  latePeers
 }
 
@@ -178,16 +178,17 @@ func (m *connector) sayConnected(ctx context.Context, w path, c *Conn) {
 func (m *connector) finish() (*Mesh, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	mesh := &Mesh{conns: make(map[int][]*Conn), later: m}
 	for r := range m.cfg.Size {
 		if !m.wants(r) {
 			continue
 		}
 		if len(m.conns[r]) != m.cfg.Streams || slices.Contains(m.conns[r], nil) {
+			closeAll(mesh.conns)
 			return nil, fmt.Errorf("rank %d says that it is connected, but its connections are not there", r)
 		}
+		mesh.conns[r], m.conns[r] = m.conns[r], nil
 	}
-	mesh := &Mesh{conns: m.conns, later: m}
-	m.conns = nil
 	return mesh, nil
 }
 
@@ -202,7 +203,6 @@ func (m *connector) release() {
 		ln.Close()
 	}
 	closeAll(m.conns)
-	closeAll(m.late.coming)
 }
 
 // noWay says why there is no path to a peer.
@@ -284,23 +284,26 @@ func (m *connector) accepted(c *Conn) {
 		c.raw.Close()
 		return
 	}
-	if m.isLate(c.peer) {
-		m.admitLate(c)
-		return
-	}
 	m.mu.Lock()
-	if m.conns == nil { // all were here
+	streams, begun := m.conns[c.peer]
+	if begun && streams == nil || m.crossing(c.peer) { // all were here, or this rank dials
 		m.mu.Unlock()
 		c.raw.Close()
 		return
 	}
-	if m.conns[c.peer] == nil {
-		m.conns[c.peer] = make([]*Conn, m.cfg.Streams)
+	if !begun {
+		streams = make([]*Conn, m.cfg.Streams)
+		m.conns[c.peer] = streams
 	}
-	if old := m.conns[c.peer][c.Channel()]; old != nil {
+	if stop := m.late.dialing[c.peer]; stop != nil {
+		stop() // the connection that came stands
+	}
+	if old := streams[c.Channel()]; old != nil {
 		old.raw.Close() // the peer lost that one and tries again
 	}
-	m.conns[c.peer][c.Channel()] = c
+	streams[c.Channel()] = c
 	m.mu.Unlock()
-	_ = c.Welcome() // when this fails the peer notices, and tries again
+	if c.Welcome() == nil && m.isLate(c.peer) { // when it fails the peer notices, and tries again
+		m.handOver(c.peer)
+	}
 }

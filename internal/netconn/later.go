@@ -3,6 +3,7 @@ package netconn
 import (
 	"context"
 	"errors"
+	"slices"
 )
 
 // latePeers is what a Mesh knows of the ranks that it may connect to when somebody asks (Config.Later). Either rank of
@@ -10,7 +11,6 @@ import (
 // which then ends its attempts. All of it is under the connector's mu.
 type latePeers struct {
 	dialing map[int]context.CancelFunc // by rank: this rank has dialed it
-	coming  map[int][]*Conn            // by rank: it has dialed this one; its streams
 	serving chan struct{}              // closed with Serve
 	opened  func(rank int, conns []*Conn, err error)
 }
@@ -31,7 +31,8 @@ func (m *Mesh) Reach(rank int) {
 	c := m.later
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.isLate(rank) || c.late.dialing[rank] != nil || c.late.coming[rank] != nil || c.stop.Err() != nil {
+	_, come := c.conns[rank]
+	if come || !c.isLate(rank) || c.late.dialing[rank] != nil || c.stop.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeoutCause(c.stop, c.cfg.Timeout, errTimeUp)
@@ -40,7 +41,7 @@ func (m *Mesh) Reach(rank int) {
 		defer cancel()
 		conns, failed := c.reach(ctx, rank)
 		c.mu.Lock()
-		crossed := c.late.coming[rank] != nil
+		_, crossed := c.conns[rank]
 		c.mu.Unlock()
 		switch {
 		case failed == nil:
@@ -65,43 +66,23 @@ var errCrossing = errors.New("this rank is connecting to it already")
 // crossing says whether a connection that comes from a rank does not stand, as this rank has dialed it.
 func (m *connector) crossing(from int) bool { return m.cfg.Rank < from && m.late.dialing[from] != nil }
 
-// admitLate takes a connection of a rank of Config.Later that has proved itself. Its dialing side counts on it from the
-// welcome on, and no longer tries then.
-func (m *connector) admitLate(c *Conn) {
+// handOver gives the connections with a rank of Config.Later away when all streams are there.
+func (m *connector) handOver(rank int) {
 	m.mu.Lock()
-	streams := m.late.coming[c.peer]
-	stands := !m.crossing(c.peer) && (streams == nil || len(streams) > 0)
-	if stands && streams == nil {
-		streams = make([]*Conn, m.cfg.Streams)
-		m.late.coming[c.peer] = streams
-		if stop := m.late.dialing[c.peer]; stop != nil {
-			stop()
-		}
+	streams := m.conns[rank]
+	whole := streams != nil && !slices.Contains(streams, nil)
+	if whole {
+		m.conns[rank] = nil
 	}
 	m.mu.Unlock()
-	if !stands || c.Welcome() != nil {
-		c.raw.Close()
+	if !whole {
 		return
 	}
-	m.mu.Lock()
-	old, whole := streams[c.Channel()], true
-	streams[c.Channel()] = c
-	for _, s := range streams {
-		whole = whole && s != nil
-	}
-	m.mu.Unlock()
-	switch {
-	case old != nil && whole:
-		old.raw.Close() // the peer lost that one and tries again
-	case whole:
-		select {
-		case <-m.late.serving:
-			m.mu.Lock()
-			m.late.coming[c.peer] = []*Conn{} // they are the Mesh's no longer
-			m.mu.Unlock()
-			m.late.opened(c.peer, streams, nil)
-		case <-m.stop.Done():
-		}
+	select {
+	case <-m.late.serving:
+		m.late.opened(rank, streams, nil)
+	case <-m.stop.Done():
+		closeAll(map[int][]*Conn{rank: streams})
 	}
 }
 
