@@ -3,10 +3,13 @@ package engine
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
 
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/mem"
 	"github.com/treerun/treerun/transport/shm"
@@ -122,4 +125,30 @@ func differ(a, b []byte) (n int) {
 		}
 	}
 	return n
+}
+
+// TestWideMismatch: a payload that is read from its sender's own memory and belongs to another
+// call ends the call; as many bytes of another type are no result.
+func TestWideMismatch(t *testing.T) {
+	openAll = connectShm
+	defer func() { openAll = mem.New }()
+	const count = 64 << 10
+	p := fromTrees(t, plan.Broadcast, binomials(2)[:1], plan.Single)
+	eachRank(t, []*plan.Plan{p}, 4, 16<<10, func(r int, programs []*Program, w *Waiter) error {
+		c := sumOf(1, count)
+		c.Header.Kind, c.Header.Root, c.Header.Op, c.Op = uint8(plan.Broadcast), 0, 0, 0
+		if r == 1 {
+			c.DType = kernel.Float32
+			c.Header.DType = uint8(kernel.Float32)
+		}
+		c.In, c.Out = numbers(r, count), make([]byte, 4*count)
+		fault, failed := programs[0].Run(context.Background(), &c, w)
+		switch {
+		case !c.wide:
+			return errors.New("it goes through slots")
+		case r == 1 && (!failed || fault.Kind != transport.FaultMismatch):
+			return fmt.Errorf("what rank 0 sent of another call is taken: %+v", fault)
+		}
+		return nil
+	})
 }
