@@ -182,3 +182,25 @@ func TestWaitMessageSeesFault(t *testing.T) {
 		}
 	}
 }
+
+// TestInboxRefusesMore: a chunk that goes beyond its message is an error, whether the receive was posted
+// before or not.
+func TestInboxRefusesMore(t *testing.T) {
+	for _, posted := range []bool{false, true} {
+		p := message(1, 7, 4, make([]byte, 16))
+		h := p.header()
+		b := inbox{peer: 1}
+		if posted {
+			if err := b.post(p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := b.place(h, 12); err != nil {
+			t.Fatal(err)
+		}
+		b.arrived()
+		if _, err := b.place(h, 8); err == nil || !strings.Contains(err.Error(), "rank 1 sent 4 bytes more") {
+			t.Errorf("posted %v: 20 bytes of a message of 16: %v", posted, err)
+		}
+	}
+}

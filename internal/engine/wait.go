@@ -97,10 +97,6 @@ func (w *Waiter) wait(ctx context.Context, e *Engine, done *bool, spins int) err
 		if e.steps != steps {
 			steps, idle = e.steps, 0
 			asleep.End(w.Watch)
-		} else if idle&63 == 63 {
-			if _, aborted := e.ep.Aborted(); aborted {
-				return ErrAborted
-			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -142,5 +143,46 @@ func TestMovedBeginsAnew(t *testing.T) {
 	s.End(nil)
 	if s != (Sleeper{}) {
 		t.Errorf("after a move: %+v", s)
+	}
+}
+
+// alarm is a Bell that notes what is asked of it.
+type alarm struct {
+	transport.Bell
+	calls []string
+}
+
+func (a *alarm) Prepare()            { a.calls = append(a.calls, "prepare") }
+func (a *alarm) Cancel()             { a.calls = append(a.calls, "cancel") }
+func (a *alarm) Sleep(time.Duration) { a.calls = append(a.calls, "sleep") }
+
+type quietEndpoint struct {
+	transport.Endpoint
+	bell *alarm
+}
+
+func (q quietEndpoint) Bell() transport.Bell             { return q.bell }
+func (q quietEndpoint) Aborted() (transport.Fault, bool) { return transport.Fault{}, false }
+
+// late is a Waiting for which something comes while the bell is prepared.
+type late struct {
+	Waiting
+	bell *alarm
+}
+
+func (l late) Poll() (bool, error) {
+	l.bell.calls = append(l.bell.calls, "poll")
+	return true, nil
+}
+
+// What comes between the last poll and the sleep, whose bell nobody hears, is seen by a poll after
+// the bell was prepared.
+func TestNoWakeUpIsLost(t *testing.T) {
+	bell := &alarm{}
+	if err := new(Sleeper).Sleep(t.Context(), quietEndpoint{bell: bell}, nil, late{bell: bell}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"prepare", "poll", "cancel"}; !slices.Equal(bell.calls, want) {
+		t.Errorf("asked of the bell: %q, want %q", bell.calls, want)
 	}
 }
