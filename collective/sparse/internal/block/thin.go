@@ -3,8 +3,6 @@ package block
 import (
 	"encoding/binary"
 	"errors"
-
-	"github.com/treerun/treerun/internal/kernel"
 )
 
 // Blocks of which most elements are zero travel without them: words of 32 bits that are not zero,
@@ -12,16 +10,17 @@ import (
 // are, u32 little endian. The byte of maxGap is that of as many zeros and no word. Every bit is
 // kept, that of -0 included.
 const (
-	thinWord = 4
-	maxGap   = 255
+	thinWord  = 4
+	maxGap    = 255
+	lineBytes = 64 // looked at at once
 )
 
 // Thin squeezes blocks, in their place, and spreads them again. It keeps memory: one goroutine at a
 // time may use it.
 type Thin struct {
-	set    Set    // words that are not zero
-	gaps   []byte // before them
-	blocks []byte // that were spread
+	places []uint32 // of words that are not zero
+	gaps   []byte   // before them
+	blocks []byte   // that were spread
 }
 
 // Thinned returns which part of their bytes blocks travel with, of whose elements this part is not
@@ -52,24 +51,51 @@ func (t *Thin) Squeeze(blocks []byte) int {
 	if hits > probes/2 {
 		return len(blocks)
 	}
-	t.set = Sized(t.set, Words(words))
-	kernel.NonZero(kernel.Int32, blocks, 1, t.set)
-	n := t.set.Len()
+	t.search(blocks)
+	n := len(t.places)
 	if n*(thinWord+1)+words/maxGap+thinWord > len(blocks)/2 {
 		return len(blocks)
 	}
 	at, last := 0, 0 // in blocks, and the word behind the one before
 	t.gaps = t.gaps[:0]
-	for w := t.set.Next(0); w >= 0; w = t.set.Next(w + 1) {
+	for _, place := range t.places {
+		w := int(place)
 		t.skip(&last, w)
 		t.gaps = append(t.gaps, byte(w-last))
-		at += copy(blocks[at:], blocks[w*thinWord:(w+1)*thinWord])
-		last = w + 1
+		binary.NativeEndian.PutUint32(blocks[at:], binary.NativeEndian.Uint32(blocks[w*thinWord:]))
+		at, last = at+thinWord, w+1
 	}
 	t.skip(&last, words)
 	at += copy(blocks[at:], t.gaps)
 	binary.LittleEndian.PutUint32(blocks[at:], uint32(n))
 	return at + thinWord
+}
+
+// search notes the places of words that are not zero: lines of zeros are passed over, and within
+// others data decide no branch. kernel.NonZero, made for long blocks, takes 5 to 30 times as long.
+func (t *Thin) search(blocks []byte) {
+	t.places = Sized(t.places, len(blocks)/thinWord)
+	places, n := t.places, 0
+	for from := 0; from < len(blocks); from += lineBytes {
+		line := blocks[from:min(from+lineBytes, len(blocks))]
+		if len(line) == lineBytes && empty((*[lineBytes]byte)(line)) {
+			continue
+		}
+		for i := 0; i < len(line); i += thinWord {
+			places[n] = uint32((from + i) / thinWord)
+			if binary.NativeEndian.Uint32(line[i:]) != 0 {
+				n++
+			}
+		}
+	}
+	t.places = places[:n]
+}
+
+// empty reports whether a line is zero.
+func empty(p *[lineBytes]byte) bool {
+	e := binary.NativeEndian
+	return e.Uint64(p[0:])|e.Uint64(p[8:])|e.Uint64(p[16:])|e.Uint64(p[24:])|
+		e.Uint64(p[32:])|e.Uint64(p[40:])|e.Uint64(p[48:])|e.Uint64(p[56:]) == 0
 }
 
 // skip writes the long gaps from last on before word w.
@@ -104,7 +130,7 @@ func (t *Thin) Spread(p []byte, size int) ([]byte, error) {
 		if at >= size || len(values) == 0 {
 			return nil, errThin
 		}
-		copy(t.blocks[at:], values[:thinWord])
+		binary.NativeEndian.PutUint32(t.blocks[at:], binary.NativeEndian.Uint32(values))
 		values, at = values[thinWord:], at+thinWord
 	}
 	if len(values) > 0 || at > size {
