@@ -41,7 +41,7 @@ var rewrite = flag.Bool("rewrite", false,
 //	shares COUNT QUANTUM       where the lanes begin in a message
 //	verify SLOTS [R0,R1 …]     what Verify says of the plan, or VerifyStable
 //	price BYTES [NAME=VALUE …] what the plan costs on the graph, on a machine
-//	                           with slots, slot (bytes), message and step (us)
+//	                           with slots, slot (bytes) and step (us)
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -365,8 +365,6 @@ func (s *scenario) price(words []string) (string, error) {
 			m.Slots = v
 		case "slot":
 			m.SlotBytes, m.MinChunk = v, v
-		case "message":
-			m.MessageUs = float64(v)
 		case "step":
 			m.StepUs = float64(v)
 		default:

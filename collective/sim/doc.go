@@ -15,7 +15,7 @@
 // receives has arrived and the FIFO it sends to has a slot. It needs a worker
 // of its rank and a core of its host where the Machine counts them, and holds
 // them for StepUs and the time its bytes take to reduce or copy. Then the chunk
-// goes on its way: it holds its link, and every port and adapter on the way,
+// goes on its way: it holds its link, and every port on the way,
 // for its bytes over their rate, first come first served, each way by itself;
 // it flows through them at once, so that the slowest of them decides. The last
 // byte arrives the link's latency later. The slot is free again for the sender

@@ -73,7 +73,7 @@ func TestFigures(t *testing.T) {
 // constants writes the constants that the figures stand on.
 func constants(*testing.T) string {
 	var b strings.Builder
-	for _, m := range []Machine{MXNet(treeOps), MXNetNCCL(), NCCLTree(LL), NCCLRing(LL, 2, 6)} {
+	for _, m := range []Paper{MXNet(treeOps), MXNetNCCL(), NCCLTree(LL), NCCLRing(LL, 2, 6)} {
 		fmt.Fprintf(&b, "%s\tlaunch %.4g, issue %.4g an operation, step %.4g", m.Name, m.LaunchUs, m.IssueUs, m.StepUs)
 		if m.ReduceGBs > 0 {
 			fmt.Fprintf(&b, ", reduce %.4g GB/s, copy %.4g GB/s", m.ReduceGBs, m.CopyGBs)

@@ -6,15 +6,12 @@ import "github.com/treerun/treerun/collective/plan"
 // rates in GB/s (1e9 bytes). The zero value runs whole messages on links that
 // cost what the Graph says, and nothing else.
 type Machine struct {
-	Name string // for people
-
 	// Chunks, as package engine cuts them.
 	Slots     int // chunks that a FIFO holds; 0: no limit
 	SlotBytes int // largest chunk, a multiple of 64 bytes; 0: a lane's share is one chunk
 	MinChunk  int // a share is cut into at least four chunks, unless they became smaller than this
 
 	// A call.
-	IssueUs  float64 // operation i is issued i times this after the first
 	LaunchUs float64 // from when a rank may begin an operation to its first step
 	InFlight int     // operations that a rank works on at a time, in the order of their issue; 0: all
 
@@ -33,12 +30,6 @@ type Machine struct {
 	// not look at these.
 	SocketUs  float64 // of either end, besides the bytes; the graph's latency includes it
 	SocketGBs float64 // bytes into the kernel at one end and out of it at the other; 0: at no cost
-
-	// A chunk on a link.
-	MessageUs  float64            // the link is held for this, besides the bytes
-	RateFactor float64            // of every link's rate, ports and adapters excepted; 0: 1
-	LatencyUs  map[string]float64 // by kind of link, in place of the graph's; may be nil
-	AdapterGBs map[string]float64 // by kind of link: what all links of the kind at one rank share, each way; may be nil
 }
 
 // quantum is the grain, in bytes, of shares and chunks: that of package engine.

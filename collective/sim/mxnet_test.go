@@ -71,7 +71,7 @@ func rings(t testing.TB, g *topo.Graph, kind plan.Kind) *plan.Plan {
 // way is one of MXNet's ways to push and pull a key.
 type way struct {
 	name    string
-	machine Machine
+	machine Paper
 	ops     func(key int) []*plan.Plan // in order
 }
 
@@ -99,7 +99,7 @@ func pushPulls(count int, floats []int64, names ...string) func(*testing.T) stri
 				var ops []Operation
 				for key := range count {
 					for _, made := range w.ops(key) {
-						ops = append(ops, Operation{Plan: made, Bytes: 4 * n})
+						ops = append(ops, Operation{Plan: made, Bytes: 4 * n, AtUs: float64(len(ops)) * w.machine.IssueUs})
 					}
 				}
 				r, err := Run(ops, p.all, w.machine)

@@ -110,7 +110,7 @@ func TestNCCLLatencies(t *testing.T) {
 // alike, so that one is priced, which leaves out the hops from rank 1 to rank 2 on the way
 // of the sum and from rank 0 to rank 1 on that of the result; but no less than all lanes
 // take together on the slowest link.
-func ringUs(t testing.TB, g *topo.Graph, bytes int64, m Machine) float64 {
+func ringUs(t testing.TB, g *topo.Graph, bytes int64, m Paper) float64 {
 	t.Helper()
 	n := g.Ranks
 	lane := plan.Lane{Weight: 1}
@@ -156,7 +156,7 @@ func TestRingLane(t *testing.T) {
 		}
 		for _, bytes := range []int64{0, 1 << 10, 1 << 18, 1 << 22} {
 			bytes *= int64(n)
-			m := Machine{Slots: 8, SlotBytes: 64 << 10, MinChunk: 8 << 10, StepUs: 0.5, ReduceGBs: 50}
+			m := Paper{Machine: Machine{Slots: 8, SlotBytes: 64 << 10, MinChunk: 8 << 10, StepUs: 0.5, ReduceGBs: 50}}
 			want, got := price(t, p, g, bytes, m).Us, ringUs(t, g, bytes, m)
 			least := 0.9
 			if bytes <= int64(n)<<10 {

@@ -8,7 +8,7 @@ package sim
 // its core, which takes 1.1 us (sched_yield between processes of one core).
 func Executor(slots, slotBytes, cores int) Machine {
 	return Machine{
-		Name: "executor", Slots: slots, SlotBytes: slotBytes, MinChunk: 8 << 10,
+		Slots: slots, SlotBytes: slotBytes, MinChunk: 8 << 10,
 		StepUs: 0.15, Workers: 1, Cores: cores, SwitchUs: switchUs, Inline: true, InPlace: true,
 	}
 }
@@ -25,7 +25,7 @@ const switchUs = 1.1
 // decide is where few steps matter more than few bytes.
 func Device(slots, slotBytes int) Machine {
 	return Machine{
-		Name: "device", Slots: slots, SlotBytes: slotBytes, MinChunk: deviceChunk,
+		Slots: slots, SlotBytes: slotBytes, MinChunk: deviceChunk,
 		LaunchUs: 10, StepUs: 4, ReduceGBs: 300, CopyGBs: 400,
 	}
 }

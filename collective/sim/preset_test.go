@@ -1,6 +1,68 @@
 package sim
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/treerun/treerun/topo"
+)
+
+// Paper is a Machine with what a paper says of links and of the issue of operations.
+type Paper struct {
+	Machine
+	Name       string             // for people
+	IssueUs    float64            // operation i is issued i times this after the first
+	RateFactor float64            // of every link's rate, ports and adapters excepted; 0: 1
+	LatencyUs  map[string]float64 // by kind of link, in place of the graph's; may be nil
+	AdapterGBs map[string]float64 // by kind of link: what all links of the kind at one rank share, each way; may be nil
+}
+
+// graph returns g with the paper's links.
+func (m *Paper) graph(g *topo.Graph) *topo.Graph {
+	other := *g
+	other.Links = slices.Clone(g.Links)
+	for i := range other.Links {
+		l := &other.Links[i]
+		if us, ok := m.LatencyUs[l.Kind]; ok {
+			l.LatencyUs = us
+		}
+		if m.RateFactor > 0 {
+			l.GBytesPerSecond *= m.RateFactor
+		}
+	}
+	return &other
+}
+
+// network returns the network of g, in which links go through adapters.
+func (m Paper) network(g *topo.Graph) (*network, error) {
+	w, err := m.Machine.network(m.graph(g))
+	type end struct {
+		kind string
+		rank int
+		in   bool
+	}
+	adapters := make(map[end]int32)
+	adapter := func(e end) int32 {
+		if _, ok := adapters[e]; !ok {
+			adapters[e] = w.add(usPerByte(m.AdapterGBs[e.kind]))
+		}
+		return adapters[e]
+	}
+	for _, l := range g.Links {
+		if _, ok := m.AdapterGBs[l.Kind]; !ok {
+			continue
+		}
+		for _, ends := range [][2]int{{l.A, l.B}, {l.B, l.A}} {
+			at, err := w.route(ends[0], ends[1])
+			if err != nil {
+				return nil, err
+			}
+			via := &w.all[at].via // the link first
+			*via = slices.Insert(*via, 1, adapter(end{l.Kind, ends[0], false}), adapter(end{l.Kind, ends[1], true}))
+		}
+	}
+	return w, err
+}
 
 // Protocol is one of NCCL's ways to move a chunk.
 type Protocol int
@@ -52,7 +114,7 @@ var (
 // In that model a call takes base + 2((perHost-1) local + floor(log2 hosts)
 // net) for no bytes: what Price gives for double binary trees between hosts
 // with a chain inside each.
-func NCCLTree(p Protocol) Machine {
+func NCCLTree(p Protocol) Paper {
 	return ncclMachine("nccl tree", ncclTree, p)
 }
 
@@ -60,7 +122,7 @@ func NCCLTree(p Protocol) Machine {
 // over so many hosts of so many ranks. Across hosts a local hop costs at least
 // the posting of a message, 1 us, and three times that with Simple; with one
 // rank on each host a hop costs what it does in a tree.
-func NCCLRing(p Protocol, hosts, perHost int) Machine {
+func NCCLRing(p Protocol, hosts, perHost int) Paper {
 	c := ncclRing
 	if hosts > 1 {
 		post := 1.0
@@ -76,13 +138,13 @@ func NCCLRing(p Protocol, hosts, perHost int) Machine {
 	return ncclMachine("nccl ring", c, p)
 }
 
-func ncclMachine(name string, c ncclCosts, p Protocol) Machine {
-	return Machine{
+func ncclMachine(name string, c ncclCosts, p Protocol) Paper {
+	return Paper{
 		Name: fmt.Sprintf("%s %s", name, [...]string{"LL", "LL128", "Simple"}[p]),
 		// The FIFO has 8 steps.
-		Slots: 8, SlotBytes: ncclSlotBytes[p], MinChunk: 8 << 10,
-		LaunchUs: c.base[p], RateFactor: c.rate[p],
-		LatencyUs: map[string]float64{NVLink: c.nvlink[p], PCIe: c.pcie[p], Net: c.net[p]},
+		Machine:    Machine{Slots: 8, SlotBytes: ncclSlotBytes[p], MinChunk: 8 << 10, LaunchUs: c.base[p]},
+		RateFactor: c.rate[p],
+		LatencyUs:  map[string]float64{NVLink: c.nvlink[p], PCIe: c.pcie[p], Net: c.net[p]},
 	}
 }
 
@@ -105,10 +167,11 @@ const (
 // copy or sum after the other on every GPU, and the engine issuing what the
 // given number of copies and sums make up. The rates of the links, 50, 25 and
 // 10 GB/s, are the graph's.
-func MXNet(engineOps int) Machine {
-	return Machine{
-		Name: "mxnet p3.16xlarge", IssueUs: mxnetEngineUs * float64(engineOps), LaunchUs: mxnetEngineUs * float64(engineOps),
-		StepUs: mxnetStepUs, Workers: 1, ReduceGBs: mxnetSumGBs, CopyGBs: mxnetCopyGBs,
+func MXNet(engineOps int) Paper {
+	us := mxnetEngineUs * float64(engineOps)
+	return Paper{
+		Name: "mxnet p3.16xlarge", IssueUs: us,
+		Machine:    Machine{LaunchUs: us, StepUs: mxnetStepUs, Workers: 1, ReduceGBs: mxnetSumGBs, CopyGBs: mxnetCopyGBs},
 		LatencyUs:  map[string]float64{NVLink: mxnetP2PUs, PCIe: mxnetPCIeUs},
 		AdapterGBs: map[string]float64{PCIe: mxnetPCIeGBs},
 	}
@@ -116,7 +179,7 @@ func MXNet(engineOps int) Machine {
 
 // MXNetNCCL returns the constants of NCCL's rings as MXNet calls them: Reduce
 // and Broadcast one after the other, with a wait behind each.
-func MXNetNCCL() Machine {
+func MXNetNCCL() Paper {
 	m := ncclMachine("mxnet nccl", ncclRing, Simple)
 	m.InFlight = 1
 	m.LaunchUs += mxnetSyncUs + mxnetEngineUs

@@ -25,7 +25,7 @@ func mustTrees(t testing.TB, kind plan.Kind, form plan.Form, trees ...topo.Tree)
 	return p
 }
 
-func price(t testing.TB, p *plan.Plan, g *topo.Graph, bytes int64, m Machine) Result {
+func price(t testing.TB, p *plan.Plan, g *topo.Graph, bytes int64, m machine) Result {
 	t.Helper()
 	r, err := Price(p, g, bytes, m)
 	if err != nil {
@@ -36,22 +36,22 @@ func price(t testing.TB, p *plan.Plan, g *topo.Graph, bytes int64, m Machine) Re
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(math.Abs(a), math.Abs(b)) }
 
-// A pipeline of h hops takes (h+m-1)(alpha + S/(m b)) with m chunks where alpha
-// holds the link, and an AllReduce with both ways at once twice the hops.
+// A pipeline of h hops takes (h+m-1) S/(m b) with m chunks, and an AllReduce with both
+// ways at once twice the hops.
 func TestPipelineClosedForm(t *testing.T) {
 	for _, hops := range []int{1, 2, 5, 9} {
 		for _, chunks := range []int{1, 4, 7, 64} {
 			for _, slots := range []int{0, 2, 8} {
 				const size = 1 << 20
-				const alpha, rate = 3.0, 2.0 // us, GB/s
+				const rate = 2.0 // GB/s
 				g := topo.UniformGraph(hops + 1)
 				for i := range g.Links {
 					g.Links[i].GBytesPerSecond = rate
 				}
 				chunk := (size/chunks + 63) &^ 63
-				m := Machine{Slots: slots, SlotBytes: chunk, MinChunk: chunk, MessageUs: alpha}
+				m := Machine{Slots: slots, SlotBytes: chunk, MinChunk: chunk}
 				last := size - chunk*(chunks-1)
-				one := func(bytes int) float64 { return alpha + float64(bytes)/(rate*1e3) }
+				one := func(bytes int) float64 { return float64(bytes) / (rate * 1e3) }
 				for _, c := range []struct {
 					kind plan.Kind
 					hops int

@@ -234,7 +234,7 @@ func (x *Pricer) FullRate(p *plan.Plan) (float64, error) {
 }
 
 // LeastUs returns two times that no price of a call of p with a message of so many bytes
-// is below: for how long it holds the link, port or adapter that it uses most, and the
+// is below: for how long it holds the link or port that it uses most, and the
 // longest of that and of what the steps of one track, rank and host take of it. It does
 // not run the plan.
 func (x *Pricer) LeastUs(p *plan.Plan, bytes int64, c plan.Chunks) (fullest, least float64, err error) {
@@ -262,7 +262,7 @@ func (r *runner) least() (fullest, least float64) {
 				for _, via := range r.all[op.fifos[st.out].route].via {
 					link := &r.resources[via]
 					share := int64(t.chunks-1)*t.chunk + t.last
-					link.busy += float64(float64(t.chunks)*link.fixed) + float64(float64(share)*link.perByte)
+					link.busy += float64(float64(share) * link.perByte)
 					fullest = max(fullest, link.busy)
 				}
 			}
@@ -290,8 +290,7 @@ func (r *runner) stepUs(pr *program, st *step, bytes int64) float64 {
 	us, work := r.ownUs(st, bytes), r.workUs(st, bytes)
 	if r.inline(st) { // until the bytes are there
 		for _, via := range r.all[pr.fifos[st.out].route].via {
-			link := &r.resources[via]
-			work = max(work, link.fixed+float64(float64(bytes)*link.perByte))
+			work = max(work, float64(float64(bytes)*r.resources[via].perByte))
 		}
 	}
 	return us + work

@@ -11,19 +11,18 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Load is what went over one way of a link, a port or an adapter.
+// Load is what went over one way of a link or a port.
 type Load struct {
-	Name   string  // "0 -> 3", "out of card of host 1", "into adapter pcie of rank 2"
+	Name   string  // "0 -> 3", "out of card of host 1"
 	BusyUs float64 // how long it was held
 	Bytes  int64
 }
 
 // Result is what a run costs.
 type Result struct {
-	Us     float64 // from the issue of the first operation until every rank has done its part of every one
-	Bytes  int64   // of all operations
-	Loads  []Load  // of what was used, the busiest first
-	Events int     // that the simulation took
+	Us    float64 // from the issue of the first operation until every rank has done its part of every one
+	Bytes int64   // of all operations
+	Loads []Load  // of what was used, the busiest first
 }
 
 // AlgGBs is the algorithm bandwidth of the run in GB/s: message bytes per time.
@@ -51,21 +50,34 @@ func (r *Result) String() string {
 // Price says what one call of p with a message of so many bytes costs on g. p
 // and g must have the same ranks, and g every link of p; the error names what
 // does not fit, or says which rank never ends.
-func Price(p *plan.Plan, g *topo.Graph, bytes int64, m Machine) (Result, error) {
+func Price(p *plan.Plan, g *topo.Graph, bytes int64, m machine) (Result, error) {
 	return Run([]Operation{{Plan: p, Bytes: bytes}}, g, m)
+}
+
+// machine is a Machine, or a Paper's.
+type machine interface {
+	network(g *topo.Graph) (*network, error)
+}
+
+func (m Machine) network(g *topo.Graph) (*network, error) {
+	return newNetwork(g, topo.NewWays(g), &m), nil
 }
 
 // Run says what several operations cost that are issued one after the other
 // and may be under way at the same time.
-func Run(ops []Operation, g *topo.Graph, m Machine) (Result, error) {
-	r, err := newRunner(ops, newNetwork(g, topo.NewWays(g), &m))
+func Run(ops []Operation, g *topo.Graph, m machine) (Result, error) {
+	w, err := m.network(g)
+	if err != nil {
+		return Result{}, err
+	}
+	r, err := newRunner(ops, w)
 	if err == nil {
 		err = r.run()
 	}
 	if err != nil {
 		return Result{}, err
 	}
-	res := Result{Us: r.end, Events: r.events, Loads: r.loads()}
+	res := Result{Us: r.end, Loads: r.loads()}
 	for _, op := range ops {
 		res.Bytes += op.Bytes
 	}
@@ -101,14 +113,6 @@ func (w *network) loads() []Load {
 	for i, p := range w.ports {
 		add(p[0], func() string { return "out of " + w.g.Ports[i].Name })
 		add(p[1], func() string { return "into " + w.g.Ports[i].Name })
-	}
-	for _, a := range sorted(w.adapters) {
-		add(w.adapters[a], func() string {
-			if a.in {
-				return fmt.Sprintf("into adapter %s of rank %d", a.kind, a.rank)
-			}
-			return fmt.Sprintf("out of adapter %s of rank %d", a.kind, a.rank)
-		})
 	}
 	slices.SortStableFunc(all, func(a, b Load) int { return cmp.Compare(b.BusyUs, a.BusyUs) })
 	return all

@@ -2,14 +2,14 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/treerun/treerun/topo"
 )
 
-// resource is one way of a link, a port or an adapter.
+// resource is one way of a link or a port.
 type resource struct {
 	perByte float64 // microseconds
-	fixed   float64 // microseconds per chunk
 	free    float64 // when the last chunk that came will be through
 	busy    float64 // in all
 	bytes   int64   // in all
@@ -19,7 +19,7 @@ type resource struct {
 // and last byte are through.
 func (r *resource) take(now float64, bytes int64) (first, last float64) {
 	first = max(now, r.free)
-	d := r.fixed + float64(float64(bytes)*r.perByte)
+	d := float64(float64(bytes) * r.perByte)
 	r.free = first + d
 	r.busy += d
 	r.bytes += bytes
@@ -42,23 +42,16 @@ type network struct {
 	portsOf   [][]int32          // by rank
 	resources []resource
 	ports     [][2]int32         // by port: resources out and in
-	adapters  map[adapter]int32  // resources
 	routes    map[[2]int32]int32 // by source and destination: index into all
 	all       []route
 }
 
-type adapter struct {
-	rank int
-	kind string
-	in   bool
-}
-
 func newNetwork(g *topo.Graph, ways *topo.Ways, m *Machine) *network {
 	w := &network{g: g, m: m, ways: ways, wires: make(map[topo.Hop]int32), portsOf: make([][]int32, g.Ranks),
-		adapters: make(map[adapter]int32), routes: make(map[[2]int32]int32)}
+		routes: make(map[[2]int32]int32)}
 	for i, p := range g.Ports {
 		rate := usPerByte(p.GBytesPerSecond)
-		w.ports = append(w.ports, [2]int32{w.add(rate, 0), w.add(rate, 0)})
+		w.ports = append(w.ports, [2]int32{w.add(rate), w.add(rate)})
 		for _, r := range p.Ranks {
 			w.portsOf[r] = append(w.portsOf[r], int32(i))
 		}
@@ -66,8 +59,8 @@ func newNetwork(g *topo.Graph, ways *topo.Ways, m *Machine) *network {
 	return w
 }
 
-func (w *network) add(perByte, fixed float64) int32 {
-	w.resources = append(w.resources, resource{perByte: perByte, fixed: fixed})
+func (w *network) add(perByte float64) int32 {
+	w.resources = append(w.resources, resource{perByte: perByte})
 	return int32(len(w.resources) - 1)
 }
 
@@ -89,12 +82,12 @@ func (w *network) route(src, dst int) (int32, error) {
 		r.latency = max(0, r.latency-2*w.m.SocketUs)
 	}
 	for _, p := range w.portsOf[src] {
-		if !holds(w.portsOf[dst], p) {
+		if !slices.Contains(w.portsOf[dst], p) {
 			r.via = append(r.via, w.ports[p][0])
 		}
 	}
 	for _, p := range w.portsOf[dst] {
-		if !holds(w.portsOf[src], p) {
+		if !slices.Contains(w.portsOf[src], p) {
 			r.via = append(r.via, w.ports[p][1])
 		}
 	}
@@ -108,28 +101,17 @@ func (w *network) route(src, dst int) (int32, error) {
 // own, or where it is the wire of two hosts that of all their ranks.
 func (w *network) addHop(r *route, hop topo.Hop) {
 	l := &w.g.Links[hop.Link]
-	rate := l.GBytesPerSecond
-	if w.m.RateFactor > 0 {
-		rate *= w.m.RateFactor
-	}
-	us, ok := w.m.LatencyUs[l.Kind]
-	if !ok {
-		us = l.LatencyUs
-	}
-	r.latency += us
+	r.latency += l.LatencyUs
 	if l.Kind != topo.TCP || w.oneHost(int32(l.A), int32(l.B)) {
-		r.via = append(r.via, w.add(usPerByte(rate), w.m.MessageUs))
-	} else {
-		i, ok := w.wires[hop]
-		if !ok {
-			i = w.add(usPerByte(rate), w.m.MessageUs)
-			w.wires[hop] = i
-		}
-		r.via = append(r.via, i)
+		r.via = append(r.via, w.add(usPerByte(l.GBytesPerSecond)))
+		return
 	}
-	if gbs, ok := w.m.AdapterGBs[l.Kind]; ok {
-		r.via = append(r.via, w.adapter(r.src, l.Kind, false, gbs), w.adapter(r.dst, l.Kind, true, gbs))
+	i, ok := w.wires[hop]
+	if !ok {
+		i = w.add(usPerByte(l.GBytesPerSecond))
+		w.wires[hop] = i
 	}
+	r.via = append(r.via, i)
 }
 
 // oneHost reports whether two ranks are on the same host.
@@ -144,22 +126,3 @@ func (w *network) sockets(src, dst int32) bool {
 
 // inPlace reports whether dst reads what src sends where src wrote it.
 func (w *network) inPlace(src, dst int32) bool { return w.m.InPlace && w.oneHost(src, dst) }
-
-func (w *network) adapter(rank int, kind string, in bool, gbs float64) int32 {
-	key := adapter{rank, kind, in}
-	i, ok := w.adapters[key]
-	if !ok {
-		i = w.add(usPerByte(gbs), 0)
-		w.adapters[key] = i
-	}
-	return i
-}
-
-func holds(ports []int32, p int32) bool {
-	for _, q := range ports {
-		if q == p {
-			return true
-		}
-	}
-	return false
-}

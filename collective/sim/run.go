@@ -21,8 +21,7 @@ type Operation struct {
 type runner struct {
 	*network
 	queue
-	now    float64
-	events int
+	now float64
 
 	ops       []operation
 	tracks    []trackState
@@ -154,7 +153,6 @@ func (r *runner) run() error {
 		if r.limit > 0 && at > r.limit && (e.what == launched || slices.Max(r.left) > 0) {
 			return errLonger // credits may come back after the end
 		}
-		r.events++
 		switch e.what {
 		case launched:
 			r.begin(e.to)
@@ -191,8 +189,7 @@ func (r *runner) run() error {
 
 // launch lets a rank begin an operation as soon as it is issued.
 func (r *runner) launch(op, rank int) {
-	at := max(r.now, r.ops[op].atUs, float64(op)*r.m.IssueUs) + r.m.LaunchUs
-	r.push(at, launched, int32(op*r.g.Ranks+rank))
+	r.push(max(r.now, r.ops[op].atUs)+r.m.LaunchUs, launched, int32(op*r.g.Ranks+rank))
 }
 
 // begin starts the tracks of an operation on a rank.

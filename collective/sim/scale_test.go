@@ -63,7 +63,8 @@ func allReduceOverHosts(t *testing.T) string {
 			if protocol == LL && bytes > 1<<20 {
 				continue // it has a quarter of the rate
 			}
-			x := NewPricer(g, topo.NewWays(g), NCCLTree(protocol))
+			m := NCCLTree(protocol)
+			x := NewPricer(m.graph(g), topo.NewWays(g), m.Machine)
 			us, err := x.Us(p, part, 1, plan.Chunks{}, Limits{Steps: 1e5, Chunks: 16})
 			if err != nil {
 				t.Fatal(err)
