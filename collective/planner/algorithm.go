@@ -32,8 +32,10 @@ var algorithms = []algorithm{
 	{"double-binary", ofTrees, 0, false, (*Planner).doubleBinary},
 	{"multi", ofTrees, 0, false, (*Planner).multi},
 	{"packing", ofTrees, 0, false, (*Planner).packing},
-	{"kl", ofTrees, PairRanks, false, (*Planner).kl},
-	{"exact", ofTrees, jointRanks, false, (*Planner).exact},
+	// As in MXNet: one tree per root, each use of a link making it less attractive to later trees.
+	{"kl", ofTrees, PairRanks, false, ofRoots("kl")},
+	// For every root the balanced tree with the largest sum of rates.
+	{"exact", ofTrees, jointRanks, false, ofRoots("exact")},
 	{"ring", ofTrees, directRanks, false, (*Planner).ring},
 	{"chain", ofTrees, 0, false, (*Planner).chain},
 }

@@ -55,10 +55,11 @@ type Candidate struct {
 	form    plan.Form    // of plans over trees
 	steady  bool         // shares are those of the rates, for messages of all sizes
 	order   [][]int      // the hosts whose order plans over trees add in; nil: any order
-	// fixed makes the plan where there are no channels, with the lane of every
-	// lane of the plan.
-	fixed func() (*plan.Plan, []int, error)
-	built []*Built
+	// fixed makes the plan where there are no channels, and laneOf says on which lane of
+	// the communicator a lane of the plan travels.
+	fixed  func() (*plan.Plan, error)
+	laneOf func(i int) int
+	built  []*Built
 }
 
 // Built is the plan of a candidate for messages of about one size.
@@ -67,6 +68,8 @@ type Built struct {
 	Plan   *plan.Plan
 	Lanes  []int     // by lane of the plan: the lane of the communicator's links
 	Shares []float64 // by channel, sum 1; nil without channels
+
+	served []*Served // by how calls cut their messages
 }
 
 // Used is the number of trees and rings that have a share.
@@ -181,31 +184,38 @@ const nearShare = 0.05
 
 // build returns the plan for messages of about so many bytes.
 func (c *Candidate) build(bytes int64) (*Built, error) {
-	if len(c.Channels) == 0 {
-		if len(c.built) == 0 {
-			p, lanes, err := c.fixed()
-			if err != nil {
-				return nil, fmt.Errorf("%v, algorithm %s: %w", c.Kind, c.Name(), err)
-			}
-			c.built = append(c.built, &Built{Candidate: c, Plan: p, Lanes: lanes})
-		}
-		return c.built[0], nil
+	b := &Built{Candidate: c}
+	err := c.rated()
+	if err == nil && len(c.Channels) > 0 {
+		b.Shares = c.share(float64(max(bytes, 1)))
 	}
-	if err := c.rated(); err != nil {
-		return nil, fmt.Errorf("%v, algorithm %s: %w", c.Kind, c.Name(), err)
-	}
-	shares := c.share(float64(max(bytes, 1)))
-	for _, b := range c.built {
-		if slices.Equal(b.Shares, shares) {
-			return b, nil
+	for _, old := range c.built {
+		if slices.Equal(old.Shares, b.Shares) {
+			return old, nil
 		}
 	}
-	b := &Built{Candidate: c, Shares: shares}
-	if err := b.overChannels(); err != nil {
+	if err == nil {
+		err = b.make()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%v, algorithm %s: %w", c.Kind, c.Name(), err)
 	}
 	c.built = append(c.built, b)
 	return b, nil
+}
+
+// make makes the plan.
+func (b *Built) make() (err error) {
+	if len(b.Channels) > 0 {
+		return b.overChannels()
+	}
+	if b.Plan, err = b.fixed(); err != nil {
+		return err
+	}
+	for i := range b.Plan.Lanes {
+		b.Lanes = append(b.Lanes, b.laneOf(i))
+	}
+	return nil
 }
 
 // overChannels makes the plan of the channels that have a share.

@@ -112,18 +112,15 @@ func (p *Planner) serve(kind plan.Kind, at int, e *entry) (*Served, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.served == nil {
-		n := 1
-		if kind.HasRoot() {
-			n = p.graph.Ranks
-		}
-		e.served = make([]*Served, n)
+	for len(e.served) <= at {
+		e.served = append(e.served, nil)
 	}
-	key := cut{b, chunks}
-	if p.served[key] == nil {
-		p.served[key] = &Served{Built: b, Chunks: chunks}
+	i := slices.IndexFunc(b.served, func(s *Served) bool { return s.Chunks == chunks })
+	if i < 0 {
+		i = len(b.served)
+		b.served = append(b.served, &Served{Built: b, Chunks: chunks})
 	}
-	e.served[at] = p.served[key]
+	e.served[at] = b.served[i]
 	return e.served[at], nil
 }
 
@@ -184,7 +181,7 @@ func (p *Planner) cheapest(list []*Candidate, bytes int64) (choice DecidedChoice
 		if err != nil {
 			return choice, err
 		}
-		fullest, least, err := p.minUs(b, bytes)
+		fullest, least, err := p.pricer.LeastUs(b.Plan, bytes, p.chunkings()[0]) // the largest
 		if err != nil {
 			return choice, err
 		}

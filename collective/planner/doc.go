@@ -4,7 +4,8 @@
 // considered and lost. Jobs, `treerun plan`, `treerun sim` and `treerun bench --explain` all
 // ask it, so what they print is what runs.
 //
-// Every algorithm has a file of its own and one line in the table of algorithm.go.
+// Every algorithm has one line in the table of algorithm.go, and a file where it is more than
+// a search for trees.
 // It makes Candidates: trees, rings, or a plan that needs neither. The simulator
 // prices them, and the quickest wins.
 //

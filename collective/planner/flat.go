@@ -20,20 +20,9 @@ func (p *Planner) flat(kind plan.Kind, _ int) ([]*Candidate, error) {
 	}), nil
 }
 
-// fixed makes the one candidate of an algorithm without trees. lane says on which lane
-// of the communicator a lane of the plan travels.
+// fixed makes the one candidate of an algorithm without trees.
 func fixed(name string, kind plan.Kind, root int, lane func(i int) int, build func() (*plan.Plan, error)) []*Candidate {
-	return []*Candidate{{Algorithm: name, Kind: kind, Root: root, fixed: func() (*plan.Plan, []int, error) {
-		p, err := build()
-		if err != nil {
-			return nil, nil, err
-		}
-		lanes := make([]int, len(p.Lanes))
-		for i := range lanes {
-			lanes[i] = lane(i)
-		}
-		return p, lanes, nil
-	}}}
+	return []*Candidate{{Algorithm: name, Kind: kind, Root: root, laneOf: lane, fixed: build}}
 }
 
 // Lane 0 joins all pairs of ranks: for plans of one lane, and those of which no two

@@ -35,10 +35,11 @@ func NewGiven(f *plan.File, p *plan.Plan) (*Given, error) {
 	if err := compare(f, p); err != nil {
 		return nil, err
 	}
-	c := &Candidate{Algorithm: f.Algorithm, Kind: p.Kind, Root: p.Root, Notes: []string{"a given plan"}}
-	b := &Built{Candidate: c, Plan: p}
-	for i := range p.Lanes {
-		b.Lanes = append(b.Lanes, 1+i)
+	c := fixed(f.Algorithm, p.Kind, p.Root, onOwn, func() (*plan.Plan, error) { return p, nil })[0]
+	c.Notes = []string{"a given plan"}
+	b, err := c.build(f.Bytes)
+	if err != nil {
+		return nil, err
 	}
 	return &Given{&Served{Built: b, Chunks: f.Chunks()}}, nil
 }

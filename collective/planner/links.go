@@ -117,18 +117,14 @@ type Range struct {
 // Table returns what runs a kind, by rising size.
 func (p *Planner) Table(kind plan.Kind) ([]Range, error) {
 	t, err := p.table(kind)
-	if err != nil {
-		return nil, err
-	}
 	var list []Range
 	from := int64(0)
 	for _, e := range t {
-		if n := len(list); n == 0 || list[n-1].Algorithm != e.Algorithm || list[n-1].Chunks != e.Chunks {
-			list = append(list, Range{from, e.Algorithm, e.Chunks})
-		}
+		list = append(list, Range{from, e.Algorithm, e.Chunks})
 		from = e.Below
 	}
-	return list, nil
+	same := func(a, b Range) bool { return a.Algorithm == b.Algorithm && a.Chunks == b.Chunks }
+	return slices.CompactFunc(list, same), err
 }
 
 // CandidateNames returns the names of the candidates for a kind.

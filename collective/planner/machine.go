@@ -39,14 +39,6 @@ func (p *Planner) shapeOfSlots() (slots, bytes int) {
 	return p.machine.LocalSlots(n)
 }
 
-// LocalSlots returns the slots of every link between n ranks of one host, whatever the graph.
-func (m *Machine) LocalSlots(n int) (slots, bytes int) {
-	if m.Slots > 0 {
-		return m.Slots, m.SlotBytes
-	}
-	return localSlots(n)
-}
-
 const (
 	linkBudget   = 4 << 20 // bytes of slots per rank
 	minSlotBytes = 1 << 10
@@ -54,9 +46,13 @@ const (
 	quantumBytes = 64
 )
 
-// localSlots is for shared memory: a lane that joins all pairs, one of messages, and a
-// link both ways between every rank and the owner of every slice.
-func localSlots(n int) (slots, bytes int) {
+// LocalSlots returns the slots of every link between n ranks of one host, whatever the graph:
+// of shared memory, where a lane joins all pairs, one is of messages, and a link both ways is
+// between every rank and the owner of every slice.
+func (m *Machine) LocalSlots(n int) (slots, bytes int) {
+	if m.Slots > 0 {
+		return m.Slots, m.SlotBytes
+	}
 	slots = 8
 	if n == 1 {
 		return slots, quantumBytes

@@ -39,6 +39,13 @@ func (p *Planner) perRoot(algorithm string) (*Forest, error) {
 // shifts reports whether the trees of an algorithm are those of one root, shifted by the others.
 func (p *Planner) shifts(algorithm string) bool { return p.uniform && algorithm == "multi" }
 
+// ofRoots is an algorithm of one tree per root.
+func ofRoots(algorithm string) func(p *Planner, kind plan.Kind, root int) ([]*Candidate, error) {
+	return func(p *Planner, kind plan.Kind, root int) ([]*Candidate, error) {
+		return p.ofRoots(algorithm, kind, root)
+	}
+}
+
 // ofRoots makes the candidates of one tree per root. A tree travels on the lane of its
 // root, whatever uses it.
 func (p *Planner) ofRoots(algorithm string, kind plan.Kind, root int) ([]*Candidate, error) {

@@ -35,14 +35,10 @@ func (c *Candidate) joins(add func(a, b int)) error {
 		return nil
 	}
 	b := &Built{Candidate: c}
-	var err error
 	if len(c.Channels) > 0 {
 		b.Shares = slices.Repeat([]float64{1 / float64(len(c.Channels))}, len(c.Channels))
-		err = b.overChannels()
-	} else {
-		b.Plan, b.Lanes, err = c.fixed()
 	}
-	if err != nil {
+	if err := b.make(); err != nil {
 		return err
 	}
 	for _, k := range b.Plan.Links() {

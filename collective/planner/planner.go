@@ -34,19 +34,12 @@ type Planner struct {
 	any        bool // algorithms are made without looking at Options.Algorithm
 	tables     [plan.AllToAll + 1][]*entry
 	cheapestAt map[size]DecidedChoice // by root 0
-	served     map[cut]*Served
 }
 
 // size is of messages of a kind.
 type size struct {
 	kind  plan.Kind
 	bytes int64
-}
-
-// cut is a plan and how it cuts messages.
-type cut struct {
-	*Built
-	chunks plan.Chunks
 }
 
 // use is what candidates are made for.
@@ -78,7 +71,7 @@ func New(g *topo.Graph, m Machine, o Options) (*Planner, error) {
 	g = g.Canonical() // plans do not depend on the order in which links are told
 	p := &Planner{graph: g, machine: m, options: o, candidates: make(map[use]*candidateSet),
 		found: make(map[string]*Forest), proved: make(map[string]*pack.Bound),
-		cheapestAt: make(map[size]DecidedChoice), served: make(map[cut]*Served)}
+		cheapestAt: make(map[size]DecidedChoice)}
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}

@@ -138,15 +138,6 @@ func (p *Planner) us(b *Built, bytes int64, inflight int, c plan.Chunks, most si
 	return us, nil
 }
 
-// minUs returns two times that no price of a plan is below: what it holds the link or
-// port that it uses most, and the longest of that and of its steps.
-func (p *Planner) minUs(b *Built, bytes int64) (fullest, least float64, err error) {
-	if p.graph.Ranks == 1 {
-		return 0, 0, nil
-	}
-	return p.pricer.LeastUs(b.Plan, bytes, p.chunkings()[0]) // the largest
-}
-
 // Price predicts what inflight calls at once with messages of so many bytes each take,
 // in microseconds; NaN is no price.
 func (p *Planner) Price(s *Served, bytes int64, inflight int) (float64, error) {
