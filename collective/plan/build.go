@@ -2,20 +2,22 @@ package plan
 
 import "fmt"
 
-// newPlan returns a plan without lanes. root is used where kind has one.
-func newPlan(name string, kind Kind, size, root int) *Plan {
+// newPlan returns a plan without lanes, of a kind that can be built so. root is used where
+// kind has one.
+func newPlan(name string, kind Kind, size, root int, can func(Kind) bool) (*Plan, error) {
 	if !kind.HasRoot() {
 		root = -1
 	}
-	return &Plan{Name: name, Kind: kind, Size: size, Root: root}
+	if !can(kind) {
+		return nil, fmt.Errorf("plan %s: it has no %v", name, kind)
+	}
+	p := &Plan{Name: name, Kind: kind, Size: size, Root: root}
+	return p, p.validateHead()
 }
 
 // withLanes gives a plan n lanes for every part, with the tracks that build
 // returns, and validates it.
 func (p *Plan) withLanes(n int, weights []float64, build func(i, part int) []Track) (*Plan, error) {
-	if err := p.checkLanes(n, weights); err != nil {
-		return nil, err
-	}
 	parts := 1
 	if p.Kind.lanePerPart() {
 		parts = p.Size
@@ -29,14 +31,6 @@ func (p *Plan) withLanes(n int, weights []float64, build func(i, part int) []Tra
 		}
 	}
 	return p.validated()
-}
-
-// checkLanes checks all that lanes with these weights are built of.
-func (p *Plan) checkLanes(n int, weights []float64) error {
-	if weights != nil && len(weights) != n {
-		return fmt.Errorf("plan %s: %d weights for %d lanes", p.Name, len(weights), n)
-	}
-	return p.validateHead()
 }
 
 // newLane returns a lane with weight number i; nil weights are equal.

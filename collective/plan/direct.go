@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/treerun/treerun/topo"
@@ -29,7 +28,10 @@ import (
 // needs no waiting between equal ranks: an AllToAll sends to all, then receives
 // from all.
 func Direct(kind Kind, size, root int, form Form) (*Plan, error) {
-	p := newPlan("direct", kind, size, root)
+	p, err := newPlan("direct", kind, size, root, Kind.valid)
+	if err != nil {
+		return nil, err
+	}
 	if form == Split && (kind.bothWays() || kind == Reduce || kind == AllToAll) {
 		p.Name += " split"
 	}
@@ -72,11 +74,12 @@ func (p *Plan) directTracks(owner, part int, form Form) []Track {
 // there when the others come to run, where ranks share cores. A Barrier or an
 // AllReduce has one track on each rank.
 func Star(kind Kind, size, root int) (*Plan, error) {
-	if !kind.bothWays() && kind != Reduce || root < 0 || root >= size {
-		return nil, fmt.Errorf("plan: cannot build %v over %d ranks as a star round rank %d", kind, size, root)
+	p, err := newPlan("star", kind, size, root, func(k Kind) bool { return k.bothWays() || k == Reduce })
+	if err != nil {
+		return nil, err
 	}
 	d := newDirectHosts([][]int{slices.Concat(Alone(size)...)}, size)
-	return newPlan("star", kind, size, root).withLanes(1, nil, func(_, _ int) []Track {
+	return p.withLanes(1, nil, func(_, _ int) []Track {
 		return d.tracks(kind, root, root, Single)
 	})
 }

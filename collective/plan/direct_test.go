@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/treerun/treerun/topo"
 )
 
 var everyKind = []Kind{AllReduce, Reduce, Broadcast, Barrier, AllGather, ReduceScatter, Gather, Scatter, AllToAll}
@@ -147,13 +149,14 @@ func TestDirectRefuses(t *testing.T) {
 		{"too many lanes", func() (*Plan, error) { return Direct(AllGather, MaxLanes+1, -1, Single) },
 			"lanes for each of 4097 parts"},
 		{"star of parts", func() (*Plan, error) { return Star(AllGather, 2, 0) },
-			"cannot build allgather over 2 ranks as a star"},
-		{"star without ranks", func() (*Plan, error) { return Star(Barrier, 0, 0) }, "over 0 ranks"},
-		{"star round nobody", func() (*Plan, error) { return Star(Reduce, 2, 2) }, "round rank 2"},
-		{"alltoall over trees", func() (*Plan, error) { return FromTrees(AllToAll, nil, nil, Single) },
-			"cannot build alltoall from trees"},
-		{"gather over rings", func() (*Plan, error) { return FromRings(Gather, nil, nil, 0) },
-			"cannot build gather from 0 rings"},
+			"plan star: it has no allgather"},
+		{"star without ranks", func() (*Plan, error) { return Star(Barrier, 0, 0) }, "0 ranks, want 1.."},
+		{"star round nobody", func() (*Plan, error) { return Star(Reduce, 2, 2) }, "root 2 is not a rank of 0..1"},
+		{"alltoall over trees", func() (*Plan, error) {
+			return FromTrees(AllToAll, []topo.Tree{topo.Star(2, 0)}, nil, Single)
+		}, "it has no alltoall"},
+		{"gather over rings", func() (*Plan, error) { return FromRings(Gather, [][]int{{0, 1}}, nil, 0) },
+			"plan ring: it has no gather"},
 	} {
 		if _, err := c.make(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want it to say %q", c.name, err, c.want)

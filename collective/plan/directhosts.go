@@ -30,12 +30,15 @@ import (
 // the result to take in, which all its ranks do in turn, for the root. Over two it
 // owns everything, so that results stay there.
 func DirectHosts(kind Kind, hosts [][]int, root int, form Form) (*Plan, error) {
-	p := newPlan("direct stable", kind, len(slices.Concat(hosts...)), root)
+	p, err := newPlan("direct stable", kind, len(slices.Concat(hosts...)), root, Kind.adds)
+	if err == nil {
+		err = checkHosts(hosts, p.Size)
+	}
+	if err != nil {
+		return nil, err
+	}
 	if len(hosts) > 1 {
 		p.Name = fmt.Sprintf("direct(%d hosts) stable", len(hosts))
-	}
-	if err := p.checkOrdered(hosts); err != nil {
-		return nil, err
 	}
 	d := newDirectHosts(hosts, p.Size)
 	if kind == ReduceScatter {

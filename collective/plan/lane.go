@@ -42,9 +42,8 @@ func newOverTree(kind Kind, t topo.Tree, form Form) *overTree {
 	return &overTree{kind: kind, up: t, down: t, form: form, adder: t.Root}
 }
 
-// adds and handsOut report what is done on the way up and on the way down.
-func (l *overTree) adds() bool     { return l.kind != Broadcast && l.kind != AllGather }
-func (l *overTree) handsOut() bool { return l.kind.bothWays() || !l.adds() }
+// handsOut reports whether anything is done on the way down.
+func (l *overTree) handsOut() bool { return l.kind.bothWays() || !l.kind.adds() }
 
 // tracks returns the tracks by rank, the way up before the way down. The error is for
 // trees that do not suit the order of hosts.
@@ -63,7 +62,7 @@ func (l *overTree) tracks() (tracks []Track, err error) {
 		var give, take []Step
 		hop := slices.Index(l.path, v)
 		switch {
-		case v == top && l.adds():
+		case v == top && l.kind.adds():
 			give, take, err = l.rootSteps(below[v])
 		case v == top:
 			take = append(serve(In, below[v]), copyStep())
@@ -121,7 +120,7 @@ func (l *overTree) values() int {
 func (l *overTree) collectAll() {
 	n := len(l.up.Parent)
 	l.groups = make([][][]run, n)
-	if !l.adds() {
+	if !l.kind.adds() {
 		return
 	}
 	l.children = l.up.Children()

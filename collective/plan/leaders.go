@@ -30,14 +30,14 @@ const (
 // result by itself. That is for messages so small that only the waiting counts. In
 // place the sum overwrites the input once that is in it.
 func Leaders(kind Kind, hosts [][]int, x Exchange) (*Plan, error) {
-	if !kind.bothWays() {
-		return nil, fmt.Errorf("plan: leaders have no %v: want %v or %v", kind, AllReduce, Barrier)
-	}
 	n := len(slices.Concat(hosts...))
-	if err := checkHosts(hosts, n); err != nil {
-		return nil, fmt.Errorf("plan: leaders: %w", err)
+	p, err := newPlan(fmt.Sprintf("leaders(%d)", len(hosts)), kind, n, -1, Kind.bothWays)
+	if err == nil {
+		err = checkHosts(hosts, n)
 	}
-	p := newPlan(fmt.Sprintf("leaders(%d)", len(hosts)), kind, n, -1)
+	if err != nil {
+		return nil, err
+	}
 	switch {
 	case x == Doubling:
 		p.Name += " doubling"

@@ -1,10 +1,6 @@
 package plan
 
-import (
-	"fmt"
-
-	"github.com/treerun/treerun/topo"
-)
+import "github.com/treerun/treerun/topo"
 
 // Ordered builds a reduction over trees, one lane each with its share, such that every
 // element is added in one order, whatever its lane: the ranks of a host in their order,
@@ -17,9 +13,9 @@ import (
 // The error says so where no rank can make the sum of a tree: the inputs of a host come
 // to it in pieces, and there is no place for their sum.
 func Ordered(kind Kind, trees []topo.Tree, weights []float64, hosts [][]int, form Form) (*Plan, error) {
-	p, err := ofTrees(kind, trees, "trees(%d) stable")
+	p, err := ofTrees(kind, trees, "trees(%d) stable", Kind.adds)
 	if err == nil {
-		err = p.checkOrdered(hosts)
+		err = checkHosts(hosts, p.Size)
 	}
 	if err != nil {
 		return nil, err
@@ -49,15 +45,4 @@ func orderedTracks(kind Kind, t topo.Tree, hosts [][]int, form Form) (best []Tra
 		return best, nil
 	}
 	return nil, err
-}
-
-// checkOrdered checks that p adds something, over hosts that have all its ranks.
-func (p *Plan) checkOrdered(hosts [][]int) error {
-	if err := checkHosts(hosts, p.Size); err != nil {
-		return fmt.Errorf("plan %s: %w", p.Name, err)
-	}
-	if !p.Kind.bothWays() && p.Kind != Reduce && p.Kind != ReduceScatter {
-		return fmt.Errorf("plan %s: %v: it adds nothing", p.Name, p.Kind)
-	}
-	return p.validateHead()
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -18,8 +19,8 @@ import (
 // share one way. AllGather and ReduceScatter are one half of that each.
 // Broadcast and Reduce are a chain that begins or ends at the root.
 func FromRings(kind Kind, rings [][]int, weights []float64, root int) (*Plan, error) {
-	if !kind.spreads() || len(rings) == 0 {
-		return nil, fmt.Errorf("plan: cannot build %v from %d rings", kind, len(rings))
+	if len(rings) == 0 {
+		return nil, errors.New("plan: no rings")
 	}
 	n := len(rings[0])
 	for i, ring := range rings {
@@ -27,7 +28,10 @@ func FromRings(kind Kind, rings [][]int, weights []float64, root int) (*Plan, er
 			return nil, fmt.Errorf("plan: ring %d: %w", i, err)
 		}
 	}
-	p := newPlan("ring", kind, n, root)
+	p, err := newPlan("ring", kind, n, root, Kind.spreads)
+	if err != nil {
+		return nil, err
+	}
 	if len(rings) > 1 {
 		p.Name = fmt.Sprintf("rings(%d)", len(rings))
 	}

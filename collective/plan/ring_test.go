@@ -89,9 +89,8 @@ func TestFromRingsRefuses(t *testing.T) {
 		want    string
 	}{
 		{"no kind", 0, two, nil, 0, "Kind(0)"},
-		{"from 0 rings", AllReduce, nil, nil, 0, "from 0 rings"},
+		{"from 0 rings", AllReduce, nil, nil, 0, "no rings"},
 		{"an empty ring", AllReduce, [][]int{{}}, nil, 0, "0 ranks"},
-		{"weights", AllReduce, two, []float64{1, 2}, 0, "4 weights for 2 lanes"},
 		{"zero weight", AllGather, two, []float64{0}, 0, "weight 0"},
 		{"root", Reduce, two, nil, 2, "root 2 is not a rank of 0..1"},
 		{"two sizes", AllReduce, [][]int{{0, 1}, {0, 1, 2}}, nil, 0, "ring 1: 3 ranks, want 2"},

@@ -18,7 +18,7 @@ import (
 // bit, as those on floats are but for what a NaN holds, gives the same bits.
 func VerifyStable(p *Plan, hosts [][]int, slots int) error {
 	if err := checkHosts(hosts, p.Size); err != nil {
-		return fmt.Errorf("plan %s: %w", p.Name, err)
+		return err
 	}
 	return verify(p, slots, hosts)
 }
@@ -27,11 +27,11 @@ func VerifyStable(p *Plan, hosts [][]int, slots int) error {
 func checkHosts(hosts [][]int, n int) error {
 	for i, ranks := range hosts {
 		if len(ranks) == 0 {
-			return fmt.Errorf("host %d has no rank", i)
+			return fmt.Errorf("plan: host %d has no rank", i)
 		}
 	}
 	if err := checkRing(slices.Concat(hosts...), n); err != nil {
-		return fmt.Errorf("the hosts: %w", err)
+		return fmt.Errorf("plan: the hosts: %w", err)
 	}
 	return nil
 }

@@ -246,7 +246,7 @@ func TestDirectHostsRefuses(t *testing.T) {
 		root  int
 		want  string
 	}{
-		{Broadcast, [][]int{{0, 1}}, 0, "it adds nothing"},
+		{Broadcast, [][]int{{0, 1}}, 0, "it has no broadcast"},
 		{AllReduce, nil, -1, "0 ranks"},
 		{AllReduce, [][]int{{0, 1}, {}}, -1, "host 1 has no rank"},
 		{AllReduce, [][]int{{0, 1}, {1}}, -1, "rank 1 stands twice"},

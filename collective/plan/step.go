@@ -66,6 +66,9 @@ func (k Kind) lanePerPart() bool { return k.HasParts() && k != AllToAll }
 // bothWays reports whether collectives of kind k gather first and hand out then.
 func (k Kind) bothWays() bool { return k == AllReduce || k == Barrier }
 
+// adds reports whether collectives of kind k are reductions.
+func (k Kind) adds() bool { return k.bothWays() || k == Reduce || k == ReduceScatter }
+
 // spreads reports whether what kind k does to a part, or to the message, is a
 // reduction to or a broadcast from one rank, or both: it can run over any
 // spanning tree. The others go from one rank to another.

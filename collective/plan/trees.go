@@ -27,10 +27,7 @@ const (
 // last one straight into the window of its parent. Downwards it serves them in
 // the reverse order: the deepest subtree first.
 func FromTrees(kind Kind, trees []topo.Tree, weights []float64, form Form) (*Plan, error) {
-	if !kind.spreads() {
-		return nil, fmt.Errorf("plan: cannot build %v from trees", kind)
-	}
-	p, err := ofTrees(kind, trees, "trees(%d)")
+	p, err := ofTrees(kind, trees, "trees(%d)", Kind.spreads)
 	if err != nil {
 		return nil, err
 	}
@@ -58,10 +55,7 @@ func FromTrees(kind Kind, trees []topo.Tree, weights []float64, form Form) (*Pla
 // weights of the part's trees; nil weights are equal. Every rank must be the
 // root of one tree at least. A lane goes as FromTrees lets it go.
 func FromPartTrees(kind Kind, trees []topo.Tree, weights []float64) (*Plan, error) {
-	if kind != AllGather && kind != ReduceScatter {
-		return nil, fmt.Errorf("plan: cannot build %v from trees of parts: want %v or %v", kind, AllGather, ReduceScatter)
-	}
-	p, err := ofTrees(kind, trees, "part trees(%d)")
+	p, err := ofTrees(kind, trees, "part trees(%d)", func(k Kind) bool { return k.spreads() && k.HasParts() })
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +64,7 @@ func FromPartTrees(kind Kind, trees []topo.Tree, weights []float64) (*Plan, erro
 
 // ofTrees returns a plan without lanes over the ranks and the root of trees, which it
 // checks. name has their number.
-func ofTrees(kind Kind, trees []topo.Tree, name string) (*Plan, error) {
+func ofTrees(kind Kind, trees []topo.Tree, name string, can func(Kind) bool) (*Plan, error) {
 	if len(trees) == 0 {
 		return nil, errors.New("plan: no trees")
 	}
@@ -83,15 +77,12 @@ func ofTrees(kind Kind, trees []topo.Tree, name string) (*Plan, error) {
 			return nil, fmt.Errorf("plan: tree %d has root %d, tree 0 has %d: a %v needs one root", i, t.Root, root, kind)
 		}
 	}
-	return newPlan(fmt.Sprintf(name, len(trees)), kind, n, root), nil
+	return newPlan(fmt.Sprintf(name, len(trees)), kind, n, root, can)
 }
 
 // withTrees gives a plan a lane for every tree, of the part of its root where the message
 // has parts, and validates it.
 func (p *Plan) withTrees(trees []topo.Tree, weights []float64, build func(topo.Tree) ([]Track, error)) (*Plan, error) {
-	if err := p.checkLanes(len(trees), weights); err != nil {
-		return nil, err
-	}
 	for i, t := range trees {
 		tracks, err := build(t)
 		if err != nil {

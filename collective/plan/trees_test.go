@@ -93,7 +93,6 @@ func TestFromTreesRefuses(t *testing.T) {
 	}{
 		{"no kind", 0, []topo.Tree{two}, nil, "Kind(0)"},
 		{"no trees", AllReduce, nil, nil, "no trees"},
-		{"weights", AllReduce, []topo.Tree{two}, []float64{1, 2}, "2 weights for 1 lanes"},
 		{"zero weight", AllReduce, []topo.Tree{two}, []float64{0}, "weight 0"},
 		{"two roots", Reduce, []topo.Tree{two, other}, nil, "tree 1 has root 1, tree 0 has 0"},
 		{"two sizes", AllReduce, []topo.Tree{two, loop}, nil, "tree 1: tree has parents for 3 ranks, want 2"},

@@ -181,8 +181,6 @@ func (p *Plan) checkStep(role role, rank int, s Step) (Reason, string) {
 		rank int32
 	}{{"receives from", u.from, s.From}, {"sends to", u.to, s.To}} {
 		switch {
-		case !end.used && end.rank != -1:
-			return BadField, fmt.Sprintf("%v neither %s rank %d nor another: want -1", s.Op, end.name, end.rank)
 		case end.used && (end.rank < 0 || int(end.rank) >= p.Size):
 			return BadField, fmt.Sprintf("%s rank %d, want 0..%d", end.name, end.rank, p.Size-1)
 		case end.used && int(end.rank) == rank:
@@ -192,10 +190,9 @@ func (p *Plan) checkStep(role role, rank int, s Step) (Reason, string) {
 	switch {
 	case !s.Src.valid() || !s.Dst.valid():
 		return BadField, fmt.Sprintf("%v or %v is no buffer", s.Src, s.Dst)
-	case u.src != (s.Src != None):
-		return BadField, fmt.Sprintf("%v with source %v", s.Op, s.Src)
-	case u.dst != (s.Dst != None):
-		return BadField, fmt.Sprintf("%v with destination %v", s.Op, s.Dst)
+	case u != uses{s.Src != None, s.Dst != None, s.From != -1, s.To != -1, u.acc}:
+		return BadField, fmt.Sprintf("%v with source %v, destination %v, from %d, to %d: one too many or missing",
+			s.Op, s.Src, s.Dst, s.From, s.To)
 	case s.Dst == In:
 		return BadField, "writes In, which belongs to the caller"
 	case role.out >= 0 && rank != role.out && (s.Src == Out || s.Dst == Out):
