@@ -30,7 +30,7 @@ func (p *Plan) withLanes(n int, weights []float64, build func(i, part int) []Tra
 			p.Lanes = append(p.Lanes, newLane(part, weights, i, build(i, part)))
 		}
 	}
-	return p.validated()
+	return p, p.Validate()
 }
 
 // newLane returns a lane with weight number i; nil weights are equal.
@@ -40,13 +40,6 @@ func newLane(part int, weights []float64, i int, tracks []Track) Lane {
 		l.Weight = weights[i]
 	}
 	return l
-}
-
-func (p *Plan) validated() (*Plan, error) {
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
-	return p, nil
 }
 
 func sendStep(src Buf, to int32) Step { return Step{Op: Send, Src: src, From: -1, To: to} }

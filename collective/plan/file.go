@@ -80,7 +80,11 @@ func (f *File) Append(b []byte, p *Plan) ([]byte, error) {
 	if err := f.check(); err != nil {
 		return nil, fmt.Errorf("plan file: %w", err)
 	}
-	data, err := json.Marshal(fileForm{File: *f, Steps: formOf(p)})
+	form := fileForm{File: *f, Steps: stepsForm{Ranks: p.Size, Lanes: p.Lanes}}
+	if p.Kind.HasRoot() {
+		form.Steps.Root = &p.Root
+	}
+	data, err := json.Marshal(form)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("plan file: %w", err)

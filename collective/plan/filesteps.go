@@ -14,14 +14,6 @@ type stepsForm struct {
 	Lanes []Lane `json:"lanes"`
 }
 
-func formOf(p *Plan) stepsForm {
-	form := stepsForm{Ranks: p.Size, Lanes: p.Lanes}
-	if p.Kind.HasRoot() {
-		form.Root = &p.Root
-	}
-	return form
-}
-
 // plan returns the plan that the form describes, not validated.
 func (f *stepsForm) plan(name string, kind Kind) (*Plan, error) {
 	p := &Plan{Name: name, Kind: kind, Size: f.Ranks, Root: -1, Lanes: f.Lanes}

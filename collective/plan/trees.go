@@ -95,7 +95,7 @@ func (p *Plan) withTrees(trees []topo.Tree, weights []float64, build func(topo.T
 		p.Lanes = append(p.Lanes, newLane(part, weights, i, tracks))
 	}
 	slices.SortStableFunc(p.Lanes, func(a, b Lane) int { return a.Part - b.Part })
-	return p.validated()
+	return p, p.Validate()
 }
 
 // treeTracks returns the tracks of a lane that adds in any order: there none is refused.

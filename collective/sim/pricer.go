@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"math"
 	"slices"
 
@@ -153,8 +154,13 @@ func (x *Pricer) ran(k run, limit float64) (us, least float64, err error) {
 			return 0, 0, err
 		}
 		_, known.least = r.least()
-		if known.us, err = r.until(); err != nil {
+		switch err = r.run(); {
+		case errors.Is(err, errLonger):
+			known.us = math.Inf(1)
+		case err != nil:
 			return 0, 0, err
+		default:
+			known.us = r.end
 		}
 		if len(x.runs) >= maxRuns {
 			clear(x.runs)
@@ -167,18 +173,6 @@ func (x *Pricer) ran(k run, limit float64) (us, least float64, err error) {
 		known.us = math.Inf(1)
 	}
 	return known.us, known.least, nil
-}
-
-// until runs everything, and returns when it ends, or +Inf where that is above the limit.
-func (r *runner) until() (us float64, err error) {
-	switch err := r.run(); err {
-	case nil:
-		return r.end, nil
-	case errLonger:
-		return math.Inf(1), nil
-	default:
-		return 0, err
-	}
 }
 
 // Weigh returns the steps that all ranks take while the widest lane of p moves

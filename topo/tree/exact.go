@@ -72,7 +72,7 @@ func (x *exact) tree(root int) topo.Tree {
 		}
 		return t
 	}
-	t, _ = shallowest(x.g, root)
+	t = shallowest(x.g, root)
 	t.Note = fmt.Sprintf("no reduce tree of %d rounds exists from root %d; this is the shallowest spanning tree",
 		last, root)
 	return t

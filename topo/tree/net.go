@@ -101,7 +101,7 @@ func mend(g *net, t topo.Tree) topo.Tree {
 			present.Links = append(present.Links, l)
 		}
 	}
-	out, _ := shallowest(newNet(&present), t.Root)
+	out := shallowest(newNet(&present), t.Root)
 	out.Note = fmt.Sprintf("the graph lacks %d of the tree's %d links; the quickest others that "+
 		"keep it connected stand in", missing, g.n-1)
 	return out
@@ -109,11 +109,10 @@ func mend(g *net, t topo.Tree) topo.Tree {
 
 // shallowest returns a spanning tree in which every rank is as near to the
 // root as the graph allows, over the fastest such link, to the lowest rank
-// among equals; and the number of links between every rank and the root. g
-// must be connected.
-func shallowest(g *net, root int) (t topo.Tree, depth []int) {
-	t = topo.Tree{Root: root, Parent: make([]int, g.n)}
-	depth = make([]int, g.n)
+// among equals. g must be connected.
+func shallowest(g *net, root int) topo.Tree {
+	t := topo.Tree{Root: root, Parent: make([]int, g.n)}
+	depth := make([]int, g.n) // links between every rank and the root
 	for v := range depth {
 		depth[v] = -1
 		t.Parent[v] = -1
@@ -135,5 +134,5 @@ func shallowest(g *net, root int) (t topo.Tree, depth []int) {
 			}
 		}
 	}
-	return t, depth
+	return t
 }

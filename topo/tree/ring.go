@@ -85,7 +85,7 @@ func Chain(g *topo.Graph, root int) topo.Tree {
 // comes back, and its Note says so.
 func Star(g *topo.Graph, root int) topo.Tree {
 	w := newNet(g)
-	t, _ := shallowest(w, root)
+	t := shallowest(w, root)
 	if far := g.Ranks - 1 - len(w.near[root]); far > 0 {
 		t.Note = fmt.Sprintf("root %d has no link with %d of %d ranks; this is the shallowest spanning tree",
 			root, far, g.Ranks-1)
