@@ -3,6 +3,7 @@ package collective
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -79,6 +80,33 @@ func TestMessageBeforeItsConnection(t *testing.T) {
 	}, WithGraph(testutil.GraphOn(hosts)))
 	if err := errors.Join(errs...); err != nil {
 		t.Error(err)
+	}
+}
+
+// Ranks that close at once after a call end it as it is, whichever connections were still to come:
+// the others hear of all calls before they hear of the end.
+func TestCloseAtOnceAfterACall(t *testing.T) {
+	hosts := make([]int, 18)
+	for r := range hosts {
+		hosts[r] = r / 6
+	}
+	all, one := make([]int64, len(hosts)), make([]int64, 1)
+	for name, call := range map[string]func(c *Comm) error{
+		"Gather":    func(c *Comm) error { return Gather(t.Context(), c, one, slices.Clone(all), 2) },
+		"Reduce":    func(c *Comm) error { return Reduce(t.Context(), c, one, make([]int64, 1), Sum, 2) },
+		"Broadcast": func(c *Comm) error { return Broadcast(t.Context(), c, one, make([]int64, 1), 2) },
+		"AllReduce": func(c *Comm) error { return AllReduce(t.Context(), c, one, make([]int64, 1), Sum) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range testutil.Count(10, 3) {
+				errs := runHosts(t, hosts, nil, func(_ *testutil.Hosted, c *Comm) error {
+					return errors.Join(call(c), c.Close())
+				}, WithGraph(testutil.GraphOn(hosts)))
+				if err := errors.Join(errs...); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

@@ -28,24 +28,25 @@ func (e *Endpoint) Close() error {
 		e.pump.kick()
 		<-e.pump.ended
 		e.goodbye()
-		if e.mesh != nil {
-			_ = e.mesh.Close() // of connections that are still to come
-		}
 		e.closeErr = errors.Join(e.release(), e.local.Close())
 	})
 	return e.closeErr
 }
 
-// goodbye sends what waits, the latest calls and the news that this rank has
-// closed.
+// goodbye sends what waits, the latest calls and the news that this rank has closed. What
+// waits for a connection that is still to come is sent first, and after that none comes any
+// more: all that there are hear of all calls, and then of the end.
 func (e *Endpoint) goodbye() {
-	for _, r := range e.faults.take() {
-		e.pump.flood(r)
-	}
-	e.pump.tell()
 	flushed := func(c *conn) bool { c.flush(); return !c.pending.Load() }
+	e.pump.news()
 	e.until(flushed) // first, as what is no data overtakes what is
-	e.saidGoodbye.Store(true)
+	if e.mesh != nil {
+		_ = e.mesh.Close()
+		e.faults.again()
+		e.pump.newcomer.Store(true)
+		e.pump.news()
+		e.until(flushed)
+	}
 	for _, c := range e.all() {
 		c.control(kindClosed, nil)
 	}

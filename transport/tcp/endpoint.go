@@ -36,10 +36,9 @@ type Endpoint struct {
 	pump    pump
 	buffers buffers
 
-	closed      atomic.Bool
-	saidGoodbye atomic.Bool
-	once        sync.Once
-	closeErr    error
+	closed   atomic.Bool
+	once     sync.Once
+	closeErr error
 }
 
 // setup is what newEndpoint needs to know.
@@ -152,14 +151,14 @@ func (e *Endpoint) FlushStatus() {
 	e.pump.kick()
 }
 
-// Status returns what rank r told last; it is unknown where there is no
+// Status returns what rank r told last; it is unknown where there has been no
 // connection.
 func (e *Endpoint) Status(r int) transport.Status {
 	if e.near(r) {
 		return e.local.Status(r)
 	}
 	p := e.peers[r].Load()
-	if p == nil || p.conns[0].absent() && !p.left() {
+	if p == nil || p.conns[0].absent() {
 		return transport.Status{Unknown: true}
 	}
 	closed := p.left() // before the call: a closed rank enters none

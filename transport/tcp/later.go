@@ -117,10 +117,6 @@ func (c *conn) attach(k socket) error {
 	c.blocked.Store(false)
 	c.room = false
 	c.late.Store(false)
-	if c.e.saidGoodbye.Load() {
-		c.ctl = appendControl(c.ctl, kindClosed, nil)
-		c.pending.Store(true)
-	}
 	c.flushLocked()
 	return osys.Watch(c.e.bell.poller, c.fd, c.id)
 }

@@ -172,6 +172,14 @@ func (p *pump) troubles(now time.Time) (again time.Time) {
 	return again
 }
 
+// news tells everybody of reports, and of the latest calls.
+func (p *pump) news() {
+	for _, r := range p.e.faults.take() {
+		p.flood(r)
+	}
+	p.tell()
+}
+
 // flood tells everybody of a report.
 func (p *pump) flood(r report) {
 	body := strict.Marshal(&r)
