@@ -21,11 +21,12 @@ func Join(ctx context.Context, c *Config) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	parent := ctx
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	wait := 20 * time.Millisecond
 	for told := error(nil); ; {
-		conn, err := c.try(ctx, session)
+		conn, err := c.try(ctx, parent, session)
 		if err == nil {
 			return conn, nil
 		}
@@ -62,8 +63,12 @@ type finalError string
 
 func (e finalError) Error() string { return string(e) }
 
-// try is one attempt.
-func (c *Config) try(ctx context.Context, session *netconn.Session) (net.Conn, error) {
+// answerGrace is how much longer than its own limit a node waits that node 0 has let in: node 0, whose
+// limit may be over a moment later, knows which nodes have not come.
+const answerGrace = 2 * time.Second
+
+// try is one attempt. It ends with ctx, but once node 0 has let us in with parent.
+func (c *Config) try(ctx, parent context.Context, session *netconn.Session) (net.Conn, error) {
 	d := net.Dialer{Timeout: handshakeTimeout}
 	raw, err := d.DialContext(ctx, "tcp", c.Seed)
 	if err != nil {
@@ -73,10 +78,16 @@ func (c *Config) try(ctx context.Context, session *netconn.Session) (net.Conn, e
 	if err != nil {
 		return nil, keyError(err)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	if limit, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(limit.Add(answerGrace))
+	}
+	stop := context.AfterFunc(parent, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	err = c.greet(conn)
 	if !stop() && err == nil {
-		err = ctx.Err()
+		err = parent.Err()
+	}
+	if err == nil {
+		err = conn.SetDeadline(time.Time{})
 	}
 	if err != nil {
 		_ = conn.Close()

@@ -246,6 +246,21 @@ func TestMissingNodes(t *testing.T) {
 	})
 }
 
+// A node that has come hears from node 0 which has not, though its own time is over first.
+func TestMissingNodeIsNamedByAll(t *testing.T) {
+	at := testutil.FreeAddress(t)
+	zero, one := new(outcome), new(outcome)
+	first, second := config(zero, at, 0, 3), config(one, at, 1, 3)
+	first.Timeout, second.Timeout = time.Second, 800*time.Millisecond
+	gathered, joined := start(t.Context(), zero, first), start(t.Context(), one, second)
+	for i, o := range []*outcome{<-gathered, <-joined} {
+		if o.err == nil || !strings.Contains(o.err.Error(), "node 2 did not come to "+at) ||
+			!strings.Contains(o.err.Error(), "2 of 3 are there") {
+			t.Errorf("node %d: %v, want node 2 named", i, o.err)
+		}
+	}
+}
+
 // A node that is ended while it waits may be started again.
 func TestNodeComesAgain(t *testing.T) {
 	at := testutil.FreeAddress(t)
