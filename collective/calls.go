@@ -10,7 +10,7 @@ import (
 // every rank the result in recv. send and recv have the same length on all
 // ranks; they may be the same slice. The slices must not change during the
 // call.
-// After an error the contents of send and recv are undefined.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllReduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error {
 	var a comm.Args
 	return c.in.Run(ctx, allReduceArgs(&a, c, send, recv, op))
@@ -19,7 +19,7 @@ func AllReduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) er
 // Reduce combines send of all ranks, element by element, with op, and gives
 // the result to rank root in recv. send has the same length on all ranks. recv
 // is used on root only, where it has that length too and may be send.
-// After an error the contents of send and recv are undefined.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func Reduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op, root int) error {
 	var a comm.Args
 	return c.in.Run(ctx, reduceArgs(&a, c, send, recv, op, root))
@@ -28,7 +28,7 @@ func Reduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op, root 
 // Broadcast gives every rank, in recv, what rank root has in send. recv has
 // the same length on all ranks. send is used on root only, where it has that
 // length too and may be recv.
-// After an error the contents of send and recv are undefined.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func Broadcast[T Number](ctx context.Context, c *Comm, send, recv []T, root int) error {
 	var a comm.Args
 	return c.in.Run(ctx, broadcastArgs(&a, c, send, recv, root))
@@ -37,7 +37,7 @@ func Broadcast[T Number](ctx context.Context, c *Comm, send, recv []T, root int)
 // AllGather gives every rank, in recv, send of all ranks, in the order of the
 // ranks. send has the same length on all ranks, recv that length times the
 // number of ranks. In place, send is the rank's own part of recv.
-// After an error the contents of send and recv are undefined.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllGather[T Number](ctx context.Context, c *Comm, send, recv []T) error {
 	var a comm.Args
 	return c.in.Run(ctx, allGatherArgs(&a, c, send, recv))
@@ -47,7 +47,7 @@ func AllGather[T Number](ctx context.Context, c *Comm, send, recv []T) error {
 // gives rank i part i of the result in recv. recv has the same length on all
 // ranks, send that length times the number of ranks. In place, recv is the
 // rank's own part of send, whose other parts then keep what they have.
-// After an error the contents of send and recv are undefined.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReduceScatter[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error {
 	var a comm.Args
 	return c.in.Run(ctx, reduceScatterArgs(&a, c, send, recv, op))
@@ -56,7 +56,7 @@ func ReduceScatter[T Number](ctx context.Context, c *Comm, send, recv []T, op Op
 // AllToAll gives rank j, as part i of its recv, part j of send of rank i. send
 // and recv have one part for every rank, all of the same length on all ranks;
 // they may be the same slice.
-// After an error the contents of send and recv are undefined.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllToAll[T Number](ctx context.Context, c *Comm, send, recv []T) error {
 	var a comm.Args
 	return c.in.Run(ctx, allToAllArgs(&a, c, send, recv))
@@ -65,7 +65,7 @@ func AllToAll[T Number](ctx context.Context, c *Comm, send, recv []T) error {
 // Gather gives rank root, in recv, send of all ranks, in the order of the
 // ranks. send has the same length on all ranks; recv is used on root only. In
 // place, send of root is its own part of recv.
-// After an error the contents of send and recv are undefined.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func Gather[T Number](ctx context.Context, c *Comm, send, recv []T, root int) error {
 	var a comm.Args
 	return c.in.Run(ctx, gatherArgs(&a, c, send, recv, root))
@@ -74,7 +74,7 @@ func Gather[T Number](ctx context.Context, c *Comm, send, recv []T, root int) er
 // Scatter gives rank i, in recv, part i of what rank root has in send. recv has
 // the same length on all ranks; send is used on root only. In place, recv of
 // root is its own part of send.
-// After an error the contents of send and recv are undefined.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func Scatter[T Number](ctx context.Context, c *Comm, send, recv []T, root int) error {
 	var a comm.Args
 	return c.in.Run(ctx, scatterArgs(&a, c, send, recv, root))
@@ -89,21 +89,21 @@ func Barrier(ctx context.Context, c *Comm) error {
 // AllReducePreMul is AllReduce with Sum of what every rank has multiplied by
 // its own factor. send is not changed. The product of 16-bit floating-point
 // numbers is rounded before it is added.
-// After an error the contents of send and recv are undefined.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllReducePreMul[T Number](ctx context.Context, c *Comm, send, recv []T, factor T) error {
 	var a comm.Args
 	return c.in.Run(ctx, preMultiplied(allReduceArgs(&a, c, send, recv, Sum), factor))
 }
 
 // ReducePreMul is Reduce with the sum of AllReducePreMul.
-// After an error the contents of send and recv are undefined.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReducePreMul[T Number](ctx context.Context, c *Comm, send, recv []T, factor T, root int) error {
 	var a comm.Args
 	return c.in.Run(ctx, preMultiplied(reduceArgs(&a, c, send, recv, Sum, root), factor))
 }
 
 // ReduceScatterPreMul is ReduceScatter with the sum of AllReducePreMul.
-// After an error the contents of send and recv are undefined.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReduceScatterPreMul[T Number](ctx context.Context, c *Comm, send, recv []T, factor T) error {
 	var a comm.Args
 	return c.in.Run(ctx, preMultiplied(reduceScatterArgs(&a, c, send, recv, Sum), factor))

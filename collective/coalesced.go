@@ -18,7 +18,7 @@ import (
 // no slice of recv overlaps another slice. All ranks give the same number of
 // elements in all; where a slice ends may differ. The order of additions
 // depends on that number.
-// After an error the contents of send and recv are undefined.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllReduceCoalesced[T Number](ctx context.Context, c *Comm, send, recv [][]T, op Op) error {
 	var a comm.Args
 	return runPieces(ctx, c, allReducePieces(&a, c, send, recv, op), send, recv)
@@ -34,7 +34,7 @@ func StartAllReduceCoalesced[T Number](c *Comm, send, recv [][]T, op Op) (Reques
 
 // BroadcastCoalesced is one Broadcast of many slices, as if they were one: see
 // AllReduceCoalesced. send is used on root only.
-// After an error the contents of send and recv are undefined.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func BroadcastCoalesced[T Number](ctx context.Context, c *Comm, send, recv [][]T, root int) error {
 	var a comm.Args
 	return runPieces(ctx, c, broadcastPieces(&a, c, send, recv, root), send, recv)

@@ -11,14 +11,14 @@ import (
 )
 
 // AllReduceDevice is AllReduce on device memory: see SyncDevice.
-// After an error the contents of send and recv are undefined.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllReduceDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op) error {
 	return c.in.Devices.Enqueue(ctx, deviceAllReduce(c, s, send, recv, op))
 }
 
 // ReduceDevice is Reduce on device memory: see SyncDevice. recv is used on root
 // only.
-// After an error the contents of send and recv are undefined.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReduceDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op,
 	root int) error {
 	return c.in.Devices.Enqueue(ctx, deviceReduce(c, s, send, recv, op, root))
@@ -26,19 +26,19 @@ func ReduceDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, 
 
 // BroadcastDevice is Broadcast on device memory: see SyncDevice. send is used on
 // root only.
-// After an error the contents of send and recv are undefined.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func BroadcastDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], root int) error {
 	return c.in.Devices.Enqueue(ctx, deviceBroadcast(c, s, send, recv, root))
 }
 
 // AllGatherDevice is AllGather on device memory: see SyncDevice.
-// After an error the contents of send and recv are undefined.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllGatherDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T]) error {
 	return c.in.Devices.Enqueue(ctx, deviceAllGather(c, s, send, recv))
 }
 
 // ReduceScatterDevice is ReduceScatter on device memory: see SyncDevice.
-// After an error the contents of send and recv are undefined.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReduceScatterDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T],
 	op Op) error {
 	return c.in.Devices.Enqueue(ctx, deviceReduceScatter(c, s, send, recv, op))
@@ -53,21 +53,21 @@ func BarrierDevice(ctx context.Context, c *Comm, s *cuda.Stream) error {
 }
 
 // AllReducePreMulDevice is AllReducePreMul on device memory: see SyncDevice.
-// After an error the contents of send and recv are undefined.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllReducePreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T],
 	factor T) error {
 	return c.in.Devices.Enqueue(ctx, preMultipliedOnDevice(deviceAllReduce(c, s, send, recv, Sum), factor))
 }
 
 // ReducePreMulDevice is ReducePreMul on device memory: see SyncDevice.
-// After an error the contents of send and recv are undefined.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReducePreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], factor T,
 	root int) error {
 	return c.in.Devices.Enqueue(ctx, preMultipliedOnDevice(deviceReduce(c, s, send, recv, Sum, root), factor))
 }
 
 // ReduceScatterPreMulDevice is ReduceScatterPreMul on device memory: see SyncDevice.
-// After an error the contents of send and recv are undefined.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReduceScatterPreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T],
 	factor T) error {
 	return c.in.Devices.Enqueue(ctx, preMultipliedOnDevice(deviceReduceScatter(c, s, send, recv, Sum), factor))

@@ -76,8 +76,9 @@
 // element type, operation, block size or option all get ErrMismatch, with who
 // called what; a wrong argument is an ErrArgument before anything is sent, and so is a
 // tensor of more than 2^30 blocks. Whether the rows of AllReducePairs are as
-// many is known, on all ranks alike, when their indices have been told. A rank that is
-// stopped, by a debugger say, is waited for.
+// many is known, on all ranks alike, when their indices have been told. A rank of the
+// same host that is stopped, by a debugger say, is waited for; one on another host is lost when
+// nothing has been heard of it for some seconds.
 //
 // # Links
 //

@@ -39,7 +39,7 @@ type nodeOptions struct {
 func (n *nodeOptions) define(f *pflag.FlagSet) {
 	f.Var(&n.count, "nnodes", "this command is started once on each of `N` hosts, without ssh")
 	f.IntVar(&n.node, "node-rank", 0,
-		"number of this host among them, from 0 (default: as Slurm, torchrun's variables or Kubernetes say)")
+		"`NUMBER` of this host among them, from 0 (default: as Slurm, torchrun's variables or Kubernetes say)")
 	f.StringVar(&n.seed, "seed", "", "where host 0 listens for the others: `HOST:PORT`")
 	f.StringVar(&n.keyFile, "key-file", "",
 		"`FILE` with the key that these hosts share, mode 0600: 64 hexadecimal digits (default: $"+job.EnvKeyFile+")")
