@@ -96,7 +96,7 @@ func runPieces[T Number](ctx context.Context, c *Comm, a *comm.Args, send, recv 
 	if err := enterPieces(ctx, c, a, send, recv); err != nil {
 		return err
 	}
-	return c.in.Wait(ctx, c.in.Seq)
+	return c.in.Wait(ctx, c.in.Seq, &c.in.Waiter)
 }
 
 // startPieces begins a call over slices.

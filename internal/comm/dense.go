@@ -18,7 +18,7 @@ func (c *Inside) Dense(ctx context.Context, t kernel.DType, op kernel.Op, in, ou
 	if err := c.Enter(ctx, &a); err != nil {
 		return err
 	}
-	return c.Wait(ctx, c.Seq)
+	return c.Wait(ctx, c.Seq, &c.Waiter)
 }
 
 // DenseUs predicts what Dense takes for so many bytes, in microseconds. It is the same on all

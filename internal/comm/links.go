@@ -108,7 +108,7 @@ func (c *Comm) heldGather(ctx context.Context, a *Args, w *engine.Waiter) error 
 	if err := c.Enter(ctx, a); err != nil {
 		return err
 	}
-	return c.waitAs(ctx, c.Seq, w)
+	return c.Wait(ctx, c.Seq, w)
 }
 
 // OpenLinks opens links that live as long as c, which has failed if it cannot.

@@ -30,7 +30,7 @@ func (r Request) Wait(ctx context.Context) error {
 		return err
 	}
 	defer r.c.End()
-	return r.c.Wait(ctx, r.seq)
+	return r.c.Wait(ctx, r.seq, &r.c.Waiter)
 }
 
 // Test moves the calls under way as far as they can, and reports whether this
@@ -82,13 +82,8 @@ func (c *Comm) resume(seq uint64) (done bool, err error) {
 	return false, nil
 }
 
-// Wait waits for a call under way. The communicator is claimed.
-func (c *Comm) Wait(ctx context.Context, seq uint64) error {
-	return c.waitAs(ctx, seq, &c.Waiter)
-}
-
-// waitAs is wait in another way.
-func (c *Comm) waitAs(ctx context.Context, seq uint64, w *engine.Waiter) error {
+// Wait waits for a call under way, as w says. The communicator is claimed.
+func (c *Comm) Wait(ctx context.Context, seq uint64, w *engine.Waiter) error {
 	call := c.callOf(seq)
 	h := call.Header
 	if fault, failed := c.Engine.Wait(ctx, call, w); failed {
@@ -130,7 +125,7 @@ func (c *Comm) Run(ctx context.Context, a *Args) error {
 	if err := c.Enter(ctx, a); err != nil {
 		return err
 	}
-	return c.Wait(ctx, c.Seq)
+	return c.Wait(ctx, c.Seq, &c.Waiter)
 }
 
 // Cancel ends the communicator before a call whose context has ended already:
@@ -198,5 +193,5 @@ func (c *Comm) MakeRoom(ctx context.Context) error {
 	if old.Header.Seq == 0 || old.Done() {
 		return nil
 	}
-	return c.Wait(ctx, old.Header.Seq)
+	return c.Wait(ctx, old.Header.Seq, &c.Waiter)
 }
