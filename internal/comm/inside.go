@@ -135,7 +135,7 @@ func (c *Comm) undefined(seq uint64) string {
 		in, out = call.Pieces[0].In, call.Pieces[0].Out
 	}
 	switch {
-	case len(out) == 0, call.Header.Op == engine.Splits: // no slices of the caller's
+	case len(out) == 0, call.Header.Op == engine.Splits, call.Header.Op == engine.Exchange: // no slices of the caller's
 		return ""
 	case setup.OverlapOf(in, out) != setup.Apart:
 		return "contents of send and recv are undefined"
@@ -145,11 +145,7 @@ func (c *Comm) undefined(seq uint64) string {
 
 // fail records the first failure and returns it as the error of the call.
 func (c *Comm) fail(f transport.Fault, during transport.Header) error {
-	hint := c.undefined(during.Seq)
-	if during.Op == engine.Exchange && f.Kind == transport.FaultMismatch {
-		hint = "" // found out before anything moved
-	}
-	return c.failDuring(f, engine.Describe(during), hint)
+	return c.failDuring(f, engine.Describe(during), c.undefined(during.Seq))
 }
 
 func (c *Comm) failDuring(f transport.Fault, during, hint string) error {
