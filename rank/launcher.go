@@ -95,7 +95,11 @@ func (l *launcher) exited(m *job.Message) {
 		l.w.mesh.Ended(m.Rank)
 		return
 	}
-	l.w.mesh.Fail(m.Rank, describeExit(m, l.w.members.of(m.Rank).port != 0)+l.w.on(m.Rank))
+	what := describeExit(m, l.w.members.of(m.Rank).port != 0)
+	if !m.Lost { // else it names the host
+		what += l.w.on(m.Rank)
+	}
+	l.w.mesh.Fail(m.Rank, what)
 }
 
 // describeExit says in words how a rank ended.
