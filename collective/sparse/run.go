@@ -42,6 +42,7 @@ func (r *reduction) merge(ctx context.Context, f *forest) error {
 		return r.broken(r.name, err)
 	}
 	j := merge.Job{Tensor: r.state.tensor, Grid: r.grid, Op: r.call.Op, DType: r.call.DType, Send: r.in, Recv: r.out,
+		Alone: r.c.Size-len(r.servers) == 1,
 		Union: r.union, Thin: r.severalHosts()} // in shared memory bytes are cheaper
 	if r.search != nil {
 		j.Finder = r.search

@@ -120,6 +120,9 @@ func (p *Pool) Done() bool { return p.done }
 
 // Poll does what can be done now.
 func (p *Pool) Poll() (moved bool, err error) {
+	if p.done { // whoever was about to sleep looks once more
+		return false, nil
+	}
 	if moved, err = p.tell(); err != nil {
 		return moved, err
 	}

@@ -118,7 +118,7 @@ func (n *Node) know(first, blocks int) {
 // keep makes what this rank sent up, and nobody above added to, the result.
 func (n *Node) keep(r run) {
 	from, to := n.job.Grid.Range(r.first, r.n)
-	n.later.Add(from, to-from, 1, block.ZeroCounts(n.job.Op, n.job.DType))
+	n.later.Add(from, to-from, 1, !n.job.Alone && block.ZeroCounts(n.job.Op, n.job.DType))
 	if n.children == 0 {
 		n.later.From(0, from) // of Send
 	} else {

@@ -16,6 +16,7 @@ type Job struct {
 	DType  kernel.DType
 	Blocks block.Set // the non-zero blocks of Send, of those that the tree carries
 	Send   []byte    // the tensor; only read. Nil at a root that only adds up what others have
+	Alone  bool      // no other rank has a tensor: what it has not sent is nobody's zeros
 	Thin   bool      // blocks travel without their zeros where they have many
 	Before int       // how many children's blocks are added before own ones
 	Recv   []byte    // gets the blocks of the result, partial ones before; may be the very memory of Send
