@@ -358,3 +358,23 @@ func TestServeIdle(t *testing.T) {
 		}
 	}
 }
+
+// A server has no tensor: with one worker no zeros of others count, also where the operation would
+// prefer them.
+func TestServeOneWorker(t *testing.T) {
+	for _, op := range []collective.Op{collective.Sum, collective.Max, collective.Min} {
+		mustServe(t, oneHost(2), []int{0}, func(_ *world, c, _ *collective.Comm) error {
+			for _, v := range []float64{-7, 7} {
+				in, out := make([]float64, 257), make([]float64, 257)
+				in[256] = v
+				if _, err := AllReduce(t.Context(), c, in, out, op, BlockSize(64)); err != nil {
+					return err
+				}
+				if out[256] != v {
+					return fmt.Errorf("%v of %v alone is %v", op, v, out[256])
+				}
+			}
+			return StopServing(t.Context(), c)
+		})
+	}
+}
