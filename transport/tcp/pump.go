@@ -166,17 +166,20 @@ func (p *pump) troubles(now time.Time) (again time.Time) {
 	if due := p.e.faults.tick(now); !due.IsZero() && (again.IsZero() || due.Before(again)) {
 		again = due
 	}
+	p.report()
+	return again
+}
+
+// report tells everybody of the reports that are new.
+func (p *pump) report() {
 	for _, r := range p.e.faults.take() {
 		p.flood(r)
 	}
-	return again
 }
 
 // news tells everybody of reports, and of the latest calls.
 func (p *pump) news() {
-	for _, r := range p.e.faults.take() {
-		p.flood(r)
-	}
+	p.report()
 	p.tell()
 }
 
