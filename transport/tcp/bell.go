@@ -14,11 +14,12 @@ import (
 type bell struct {
 	*shm.Doorbell
 	e      *Endpoint
-	poller int // of all sockets
+	poller int // of all sockets; -1 before there is one
 	events osys.Events
 	news   bool // of the events just reported
 
-	use sync.Mutex // held while the poller is asked, so that Close keeps it meanwhile
+	use   sync.Mutex // held while the poller is asked, so that Close keeps it meanwhile
+	ended bool       // the poller is given back
 }
 
 // sleeping reports whether the owner sleeps or is about to.
@@ -58,9 +59,10 @@ func (b *bell) progress() bool {
 			c.awaitRoom()
 		}
 	}
-	if b.poller >= 0 {
-		_ = b.events.Wait(b.poller, 0, b.ready)
+	if b.ended {
+		return true
 	}
+	_ = b.events.Wait(b.poller, 0, b.ready)
 	return b.news
 }
 
@@ -73,12 +75,12 @@ func (b *bell) ready(id int) {
 	c.rmu.Unlock()
 }
 
-// close gives the poller back.
+// close gives the poller back. Nobody sleeps on it any more: the doorbell is closed.
 func (b *bell) close() {
 	b.use.Lock()
 	defer b.use.Unlock()
+	b.ended = true
 	if b.poller >= 0 {
 		_ = osys.CloseFD(b.poller)
-		b.poller = -1
 	}
 }

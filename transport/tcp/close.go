@@ -28,7 +28,7 @@ func (e *Endpoint) Close() error {
 		e.pump.kick()
 		<-e.pump.ended
 		e.goodbye()
-		e.closeErr = errors.Join(e.release(), e.local.Close())
+		e.closeErr = e.release()
 	})
 	return e.closeErr
 }
@@ -97,12 +97,13 @@ func (e *Endpoint) until(ready func(c *conn) bool) {
 	}
 }
 
-// release gives all descriptors back.
+// release gives all descriptors and the host's memory back.
 func (e *Endpoint) release() error {
 	var errs []error
 	for _, c := range e.all() {
 		errs = append(errs, c.close())
 	}
+	errs = append(errs, e.local.Close(), e.pump.event.Close())
 	e.bell.close()
-	return errors.Join(append(errs, e.pump.event.Close())...)
+	return errors.Join(errs...)
 }

@@ -89,7 +89,7 @@ func newEndpoint(s setup, local *shm.Endpoint, sockets []socket) (*Endpoint, err
 		err = errors.Join(err, p.conns[next].attach(k))
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("tcp: rank %d: %w", e.rank, err), e.release(), local.Close())
+		return nil, errors.Join(fmt.Errorf("tcp: rank %d: %w", e.rank, err), e.release())
 	}
 	go e.pump.run()
 	return e, nil
