@@ -137,9 +137,6 @@ func runJob(args []string) (int, error) {
 	case o.version:
 		return 0, printVersion()
 	}
-	if err := host.CheckLimits(); err != nil { // before more threads begin
-		return 0, err
-	}
 	prog, err := findProgram(o.program)
 	if code, done, err := runNodes(o, prog, err, begin); done {
 		return code, err

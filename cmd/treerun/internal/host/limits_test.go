@@ -10,20 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestParseStatus(t *testing.T) {
-	text := "Name:\tUid: 7\nUid:\t1000\t0\t0\t0\nGroups:\t\nThreads:\t12\nSigQ:\t0/7\n"
-	if uid, threads := parseStatus(text); uid != 1000 || threads != 12 {
-		t.Errorf("user %d, %d threads", uid, threads)
-	}
-	if uid, threads := parseStatus(""); uid != -1 || threads != 0 {
-		t.Errorf("nothing: user %d, %d threads", uid, threads)
-	}
-	// This process is seen, with the threads that it has.
-	if n := tasksOf(os.Getuid()); n < 2 {
-		t.Errorf("%d threads of our user", n)
-	}
-}
-
 func TestLimitHint(t *testing.T) {
 	var r unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &r); err != nil {

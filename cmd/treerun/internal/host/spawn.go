@@ -45,9 +45,6 @@ type spawner struct {
 
 // newSpawner prepares the ranks of a host. What it opens, close closes.
 func newSpawner(h *Host) (*spawner, error) {
-	if err := checkRanks(len(h.ranks), h.program.Path); err != nil {
-		return nil, err
-	}
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return nil, fmt.Errorf("start ranks: %w%s", err, LimitHint(err))
