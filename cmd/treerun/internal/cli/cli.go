@@ -154,30 +154,11 @@ func runJob(args []string) (int, error) {
 	if cores := cmdline.UsableCores(); j.Hosts == nil && j.Size > cores {
 		j.Screen.Err.Printf("treerun: %d ranks share %s", j.Size, numbers.Count(cores, "core"))
 	}
-	warnStale(j)
 	code, err := buildAndRun(j, prog)
 	if removeErr := prog.remove(); err == nil && removeErr != nil {
 		err = removeErr
 	}
 	return code, err
-}
-
-// warnStale names what an earlier job has left where this one writes: it could
-// be taken for this job's output.
-func warnStale(j *launch.Job) {
-	if j.OutputDir == "" {
-		return
-	}
-	const most = 4
-	stale := launch.Stale(j.OutputDir, j.Size)
-	more := ""
-	if n := len(stale) - most; n > 0 {
-		stale, more = stale[:most], fmt.Sprintf(" and %d more", n)
-	}
-	if len(stale) > 0 {
-		j.Screen.Err.Printf("treerun: --output-dir %s: left by an earlier job, and not of this one: %s%s", j.OutputDir,
-			strings.Join(stale, ", "), more)
-	}
 }
 
 // buildAndRun keeps its operating system thread: whatever it starts dies with

@@ -9,7 +9,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -65,28 +64,6 @@ func (f foreground) Read(p []byte) (int, error) {
 // digits as the highest rank has.
 func rankFolder(rank, size int) string {
 	return fmt.Sprintf("rank.%0*d", len(strconv.Itoa(size-1)), rank)
-}
-
-// Stale returns the names of the folders that an earlier job of another size
-// has left in dir, its OutputDir, and that a job of size ranks does not write
-// to. Where dir cannot be read there are none: starting the ranks says why.
-func Stale(dir string, size int) []string {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil
-	}
-	var stale []string
-	for _, e := range entries {
-		digits, ok := strings.CutPrefix(e.Name(), "rank.")
-		if !ok || !e.IsDir() {
-			continue
-		}
-		rank, err := strconv.ParseUint(digits, 10, 31)
-		if err == nil && (int(rank) >= size || e.Name() != rankFolder(int(rank), size)) {
-			stale = append(stale, e.Name())
-		}
-	}
-	return stale
 }
 
 // rawFile creates the file for what a rank prints: DIR/rank.007/stdout. DIR may be a link,
