@@ -21,8 +21,6 @@ var (
 	ErrClosed = errors.New("closed")
 	// ErrFreed: the memory was freed before.
 	ErrFreed = errors.New("freed")
-	// ErrHeld: the memory is in use, and was not freed.
-	ErrHeld = errors.New("held")
 	// ErrNotDeviceMemory: the address is not one of device memory.
 	ErrNotDeviceMemory = errors.New("not device memory")
 	// ErrWrongDevice: the stream, event, kernel or memory is another device's.

@@ -20,7 +20,6 @@ type memory struct {
 	device *Device
 	base   Addr
 	r      *resource // nil for memory that is somebody else's
-	id     uint64    // the driver's, of somebody else's
 }
 
 // Slice is device memory as Go's slices are memory: a small value, copies and
@@ -94,7 +93,7 @@ func Wrap[T Number](d *Device, a Addr, n int) (Slice[T], error) {
 		return refuse(fmt.Errorf("%w: the allocation has %d bytes from there on, %d are needed", ErrOutOfRange,
 			p.Start+p.Size-uint64(a), need))
 	}
-	return Slice[T]{memory: &memory{device: d, base: a, id: p.ID}, count: n}, nil
+	return Slice[T]{memory: &memory{device: d, base: a}, count: n}, nil
 }
 
 // describe asks the driver what it knows of an address.
@@ -152,14 +151,10 @@ func (s Slice[T]) Slice(i, j int) Slice[T] {
 // Free gives the whole allocation back that s is a part of: all Slices of it
 // end. It waits for work on the device that uses it, so nothing may wait for
 // this goroutine meanwhile. A second Free does nothing, nor does it for memory
-// of Wrap. Memory that somebody holds (Hold) stays, and the error is ErrHeld.
+// of Wrap.
 func (s Slice[T]) Free() error {
 	if s.memory == nil || s.memory.r == nil {
 		return nil
-	}
-	if by := s.memory.r.holder(); by != "" {
-		return fmt.Errorf("cuda: free %d bytes on %s: %w by %s: close that first", s.memory.r.bytes, s.memory.device,
-			ErrHeld, by)
 	}
 	return s.memory.r.Close()
 }

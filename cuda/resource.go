@@ -3,7 +3,6 @@ package cuda
 import (
 	"fmt"
 	"runtime"
-	"sync"
 	"sync/atomic"
 
 	"github.com/treerun/treerun/cuda/internal/driver"
@@ -69,9 +68,6 @@ type resource struct {
 	call    string // what release calls, for its error
 	release func(driver.Context) driver.Result
 	closed  atomic.Bool
-
-	mu    sync.Mutex
-	holds []*Hold // of device memory
 }
 
 // own counts r and makes it go when owner is collected, if not before.

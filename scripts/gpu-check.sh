@@ -78,7 +78,7 @@ kernels() { tests kernels . -test.skip ^TestPTX; } # which need the sources
 rates() { tests kernels '^$' -test.bench Rates -test.benchtime 20x; }
 driver() { tests cuda . -test.skip '^Test(Devices|EveryCallMayFail|Launch)$'; } # the fake host's, and the sources
 calls() { tests collective '^TestDeviceCalls$/^(2|3|8)_on'; }
-order() { tests collective '^Test(ManyDeviceCalls|RegisteredMemory|StaleMemory|DeviceMismatch|DeviceStops)$'; }
+order() { tests collective '^Test(ManyDeviceCalls|DeviceMismatch|DeviceStops)$'; }
 sparse() { tests sparse '^Test(AllReduceDevice|DeviceCallsInARow|SpecialNumbersOnDevice)$'; }
 killed() { tests collective '^TestDeviceRankKilled$/^4$' -test.v; tests sparse '^TestDeviceRankKilled$' -test.v; }
 bench() { "$programs/treerun" bench --device cuda $ranks -b 1K -e $large -f 16 --max-seconds 1; }

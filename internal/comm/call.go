@@ -20,9 +20,7 @@ type Args struct {
 	exchange bool           // it begins a call of package sparse, or opens something
 	splits   bool           // it begins a Split
 	device   bool           // it is a call on device memory
-
-	registers bool  // it is RegisterDevice
-	Err       error // the call cannot be made
+	Err      error          // the call cannot be made
 }
 
 // Refuse makes a an argument error.
@@ -32,9 +30,6 @@ func (a *Args) Refuse(c *Comm, format string, v ...any) {
 
 // name is the name of the function that makes the call.
 func (a *Args) name() string {
-	if a.registers {
-		return "RegisterDevice"
-	}
 	if a.device {
 		return engine.CallName(a.Kind) + "Device"
 	}

@@ -49,7 +49,7 @@ func (c *Inside) DenseDevice(ctx context.Context, s *cuda.Stream, t kernel.DType
 // which dev is this one's: all ranks call it together. An error is the caller's to return as
 // it is.
 func (c *Inside) DenseDeviceUs(ctx context.Context, dev *cuda.Device, bytes int) (float64, error) {
-	if err := c.Devices.have(ctx, &Args{Kind: plan.AllReduce, device: true}, "a stream", dev); err != nil {
+	if err := c.Devices.have(ctx, &Args{Kind: plan.AllReduce, device: true}, dev); err != nil {
 		return 0, err
 	}
 	choice, err := c.Devices.Plans.Choose(plan.AllReduce, -1, int64(bytes))

@@ -34,7 +34,7 @@ func (d *Devices) Enqueue(ctx context.Context, k *DeviceArgs) error {
 
 // have opens the devices unless they are open. dev is this rank's. The
 // communicator is claimed.
-func (d *Devices) have(ctx context.Context, k *Args, what string, dev *cuda.Device) error {
+func (d *Devices) have(ctx context.Context, k *Args, dev *cuda.Device) error {
 	c := d.c
 	if d.Session == nil {
 		s, err := device.Open(ctx, &device.Owner{Setup: c.Setup, Inner: newInner(c, openDevices), Abort: c.abort,
@@ -45,7 +45,7 @@ func (d *Devices) have(ctx context.Context, k *Args, what string, dev *cuda.Devi
 		d.Session = s
 	}
 	if d.Device != dev {
-		k.Refuse(c, "%s of %v; the communicator's device calls on this rank are on %v", what, dev, d.Device)
+		k.Refuse(c, "a stream of %v; the communicator's device calls on this rank are on %v", dev, d.Device)
 		return k.Err
 	}
 	return nil
@@ -57,7 +57,7 @@ func (d *Devices) enqueue(ctx context.Context, k *DeviceArgs) error {
 	if err := ctx.Err(); err != nil {
 		return c.Cancel(ctx, &k.Args)
 	}
-	if err := d.have(ctx, &k.Args, "a stream", k.stream.Device()); err != nil {
+	if err := d.have(ctx, &k.Args, k.stream.Device()); err != nil {
 		return err
 	}
 	if err := d.Room(ctx); err != nil {
@@ -69,15 +69,10 @@ func (d *Devices) enqueue(ctx context.Context, k *DeviceArgs) error {
 	if fault, failed := c.Endpoint.Aborted(); failed {
 		return d.fault(fault, k.name())
 	}
-	lent, place, err := d.Lend(k.Kind, k.In, k.Out)
-	if err != nil {
-		k.Refuse(c, "%w", err)
-		return k.Err
-	}
 	c.Seq++
-	call := device.Call{Header: c.header(&k.Args), In: k.In.Addr, Out: k.Out.Addr, Lent: lent, Work: k.Work}
+	call := device.Call{Header: c.header(&k.Args), In: k.In.Addr, Out: k.Out.Addr, Work: k.Work}
 	c.Engine.Announce(&call.Header)
-	if err := d.Enter(k.stream, k.Kind, k.Root, &call, place); err != nil {
+	if err := d.Enter(k.stream, k.Kind, k.Root, &call); err != nil {
 		during := engine.Describe(call.Header)
 		d.Fail(during, err)
 		fault, _ := c.Endpoint.Aborted()
@@ -138,60 +133,4 @@ func (d *Devices) fault(f transport.Fault, during string) error {
 		c.err.Err = setup.DeviceError(c.err.Err.Error(), cause)
 	}
 	return err
-}
-
-// DeviceMemory is device memory of all ranks that every device may read where it lies.
-type DeviceMemory struct {
-	*device.Memory
-	c *Comm
-}
-
-// registrable is a cuda.Slice, whatever its type.
-type registrable interface {
-	Check() error
-	Len() int
-	Device() *cuda.Device
-	Addr() cuda.Addr
-	Bytes() int64
-	Hold(by string) (*cuda.Hold, error)
-}
-
-// Register lets the devices of all ranks read x where it lies.
-func (d *Devices) Register(ctx context.Context, x registrable) (*DeviceMemory, error) {
-	c := d.c
-	k := &Args{registers: true, device: true}
-	switch {
-	case x.Check() != nil:
-		k.Refuse(c, "%w", x.Check())
-	case x.Len() == 0 || x.Device() == nil:
-		k.Refuse(c, "no device memory")
-	}
-	if k.Err != nil {
-		return nil, k.Err
-	}
-	if err := c.Claim(k.name()); err != nil {
-		return nil, err
-	}
-	defer c.End()
-	if err := d.have(ctx, k, "memory", x.Device()); err != nil {
-		return nil, err
-	}
-	hold, err := x.Hold(fmt.Sprintf("RegisterDevice on rank %d", c.Rank))
-	m, err := d.Session.Register(ctx, x.Addr(), x.Bytes(), hold, err)
-	if err != nil {
-		return nil, d.openingError(k, err)
-	}
-	return &DeviceMemory{m, c}, nil
-}
-
-// Close ends the registration.
-func (m *DeviceMemory) Close(ctx context.Context) error {
-	if err := m.c.Claim("DeviceMemory.Close"); errors.Is(err, setup.ErrBusy) {
-		return err
-	} else if err != nil {
-		m.Release() // closed or failed: its end has unmapped the others' memory, or it will
-		return nil
-	}
-	defer m.c.End()
-	return m.c.Devices.Unregister(ctx, m.Memory)
 }

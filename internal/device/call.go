@@ -20,18 +20,6 @@ type Call struct {
 	kernel.Work
 
 	Chunk int // the largest chunk, in bytes, a multiple of 64: the same on all ranks; 0: a slot
-
-	// Lent, if not nil, is where the ranks' buffers lie, so that devices read them
-	// there where that spares a copy to a slot. All ranks of the communicator have
-	// it in this call, or none.
-	Lent *Lent
-}
-
-// Lent is where this rank's device sees the buffers of a call's ranks, by rank:
-// of those in Layout.Sources, and of no others. A rank that has none has 0.
-type Lent struct {
-	In, Out []cuda.Addr
-	InPlace bool // some rank makes the call in place: the same on all ranks
 }
 
 // quantum is the grain, in bytes, of lane shares and chunks. It keeps every

@@ -75,8 +75,6 @@ type state struct {
 	slots   uint32        // slots filled by those
 	waited  uint32        // the value of released that a stream has waited for
 	filled  [][]reading   // sender: by slot, who reads it
-	lent    uint32        // sender: the latest payload that was lent in the call at work
-	lends   bool          // there is one
 	highest atomic.Uint32 // the value of a flag that a stream may wait for at most
 
 	pinned     []byte    // relayed: slots in the memory of this host

@@ -89,10 +89,6 @@ func (d *Session) release() error {
 			errs = append(errs, e.Close())
 		}
 	}
-	for _, m := range d.registered {
-		errs = append(errs, m.unmap())
-		m.hold.Release()
-	}
 	for _, m := range d.maps {
 		errs = append(errs, m.Close())
 	}

@@ -261,8 +261,7 @@ func (o *opening) attachStaging() error {
 	if o.staging.Len() > 0 {
 		o.stagingOf[o.c.Rank] = o.staging.Addr()
 	}
-	o.sources = o.layout.Sources(o.c.Rank)
-	for _, r := range o.sources {
+	for _, r := range o.layout.Sources(o.c.Rank) {
 		if o.layout.StagingBytes(r) == 0 {
 			continue
 		}

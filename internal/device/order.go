@@ -57,16 +57,6 @@ type use struct {
 
 	lender            int
 	lenderN, lendEach uint32
-
-	lend lend
-}
-
-// lend says which chunk of the sender's buffers a payload is, if it can be read
-// where it lies there: nothing else is stored there before all have read it.
-type lend struct {
-	buf   plan.Buf // None: it cannot
-	part  int
-	apart bool // only if no rank makes the call in place
 }
 
 // share is one slot that is written, and who reads it: what goes to several
@@ -82,44 +72,6 @@ type runner struct {
 	track int // of its rank
 	steps []engine.Fused
 	next  int
-	bufs  *traffic // of its rank in the lane
-}
-
-// traffic is what the tracks of a rank do with its buffers in a lane.
-type traffic struct {
-	reads  int  // steps that read In
-	stores int  // steps that store in Out
-	heard  bool // all that is stored in Out is received as it is
-}
-
-// count adds what steps do.
-func (b *traffic) count(steps []engine.Fused) {
-	for i := range steps {
-		s := &steps[i]
-		if s.Dst == plan.Out {
-			b.stores++
-			b.heard = b.heard && len(s.Args) == 1 && s.Args[0].Received()
-		}
-		if slices.ContainsFunc(s.Args, func(a engine.Operand) bool { return !a.Received() && a.Buf == plan.In }) {
-			b.reads++
-		}
-	}
-}
-
-// lends says what a step of t sends can be read from.
-func (t *runner) lends(kind plan.Kind, s *engine.Fused) lend {
-	switch {
-	case kind == plan.AllToAll || kind == plan.Scatter:
-	case s.Dst == plan.Out && t.bufs.stores == 1:
-		return lend{buf: plan.Out, part: s.DstPart}
-	case s.Dst == plan.None && s.IsBuffer() && s.Args[0].Buf == plan.In:
-		// In place the result takes the input's place. Whoever makes the result has
-		// read the input, if it went nowhere else.
-		once := t.bufs.reads == 1 && len(s.To) == 1 && t.bufs.heard
-		reduces := kind == plan.AllReduce || kind == plan.Reduce || kind == plan.ReduceScatter
-		return lend{buf: plan.In, part: s.Args[0].Part, apart: reduces && !once}
-	}
-	return lend{}
 }
 
 // line is the state of a link while order runs: what was sent and not received.
@@ -134,7 +86,6 @@ type line struct {
 // sorter finds the order of one lane.
 type sorter struct {
 	l     *Layout
-	kind  plan.Kind
 	lines map[transport.Link]*line
 	lane  int // of links
 	own   *lane
@@ -152,17 +103,12 @@ func (l *Layout) schedule(p Placed) (schedule, error) {
 		from := &p.Plan.Lanes[i]
 		one := lane{from: cuts[i], upTo: cuts[i+1], widest: widest, part: from.Part, first: i == 0}
 		var tracks []runner
-		bufs := map[int]*traffic{}
 		for _, t := range from.Tracks {
 			steps, err := engine.Fuse(p.Plan, from.Part, t)
 			if err != nil {
 				return s, fmt.Errorf("lane %d, rank %d: %w", i, t.Rank, err)
 			}
-			if bufs[t.Rank] == nil {
-				bufs[t.Rank] = &traffic{heard: true}
-			}
-			bufs[t.Rank].count(steps)
-			r := runner{rank: t.Rank, steps: steps, bufs: bufs[t.Rank]}
+			r := runner{rank: t.Rank, steps: steps}
 			if t.Rank == l.rank {
 				r.track = s.tracks
 				s.tracks++
@@ -170,7 +116,7 @@ func (l *Layout) schedule(p Placed) (schedule, error) {
 			}
 			tracks = append(tracks, r)
 		}
-		o := sorter{l: l, kind: p.Plan.Kind, lines: map[transport.Link]*line{}, lane: p.Lanes[i], own: &one, sources: sources}
+		o := sorter{l: l, lines: map[transport.Link]*line{}, lane: p.Lanes[i], own: &one, sources: sources}
 		if err := o.order(tracks); err != nil {
 			return s, fmt.Errorf("lane %d: %w", i, err)
 		}
@@ -270,13 +216,9 @@ func (o *sorter) step(t *runner) {
 	}
 	for _, g := range o.groups(t, &s) {
 		first := g[0]
-		var from lend
-		if o.l.links[first.link].direct {
-			from = t.lends(o.kind, &s)
-		}
-		out := share{use: use{link: first.link, n: first.sent, lender: first.link, lenderN: first.written, lend: from}}
+		out := share{use: use{link: first.link, n: first.sent, lender: first.link, lenderN: first.written}}
 		for _, ln := range g {
-			u := use{link: ln.link, n: ln.sent, lender: first.link, lenderN: first.written, lend: from}
+			u := use{link: ln.link, n: ln.sent, lender: first.link, lenderN: first.written}
 			ln.sent++
 			ln.waiting = append(ln.waiting, u)
 			out.readers = append(out.readers, u)

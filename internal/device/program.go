@@ -146,9 +146,6 @@ func (p *Program) enqueue(s *cuda.Stream, c *Call) (err error) {
 	for _, ln := range streams {
 		err = errors.Join(err, ln.Record(ln.joined), s.Wait(ln.joined))
 	}
-	if err == nil && c.Lent != nil {
-		err = p.returned(&g.caller)
-	}
 	if err == nil && c.Divide > 1 && c.Out != 0 && c.Header.Count > 0 {
 		err = g.divide(&g.caller, c)
 	}

@@ -18,7 +18,7 @@ const MaxCalls = 256
 // A call is ringWords words: its number at the end and, while the others are
 // written, 0 at the beginning.
 const (
-	ringWords = 6
+	ringWords = 5
 	ringBytes = MaxCalls * ringWords * 8
 )
 
@@ -31,31 +31,29 @@ func (r callRing) at(seq uint64) []atomic.Uint64 {
 	return r[i : i+ringWords]
 }
 
-// put notes a call, and the place of its buffers in registered memory.
-func (r callRing) put(h *transport.Header, place uint64) {
+// put notes a call.
+func (r callRing) put(h *transport.Header) {
 	w := r.at(h.Seq)
 	w[0].Store(0)
 	w[1].Store(h.Count)
 	w[2].Store(uint64(h.Kind) | uint64(h.Op)<<8 | uint64(h.DType)<<16)
 	w[3].Store(uint64(uint32(h.Root)))
-	w[5].Store(place)
 	w[4].Store(h.Seq)
 	w[0].Store(h.Seq)
 }
 
 // get returns the call with a number, false when it is not there.
-func (r callRing) get(seq uint64) (h transport.Header, place uint64, ok bool) {
+func (r callRing) get(seq uint64) (h transport.Header, ok bool) {
 	w := r.at(seq)
 	if w[4].Load() != seq || w[0].Load() != seq {
-		return h, 0, false
+		return h, false
 	}
-	place = w[5].Load()
 	kinds := w[2].Load()
 	h = transport.Header{
 		Seq: seq, Count: w[1].Load(), Root: int32(uint32(w[3].Load())),
 		Kind: uint8(kinds), Op: uint8(kinds >> 8), DType: uint8(kinds >> 16),
 	}
-	return h, place, w[0].Load() == seq && seq != 0
+	return h, w[0].Load() == seq && seq != 0
 }
 
 // differs compares the calls numbered from to upTo with those of another rank, which
@@ -65,10 +63,10 @@ func (r callRing) differs(theirs callRing, from, upTo, theirLatest uint64) (mine
 	next uint64) {
 	from = max(from, upTo-min(upTo, MaxCalls)+1)
 	for seq := from; seq <= upTo; seq++ {
-		a, here, ok := r.get(seq)
-		b, there, too := theirs.get(seq)
+		a, ok := r.get(seq)
+		b, too := theirs.get(seq)
 		switch {
-		case ok && too && (a != b || here != there):
+		case ok && too && a != b:
 			return a, b, true, seq
 		case !too && seq > theirLatest:
 			return mine, other, false, seq

@@ -51,10 +51,6 @@ type Session struct {
 	staging cuda.Slice[uint8]
 	maps    []*cuda.Mapping // of other ranks' staging memory
 	block   *block
-	sources []int // the ranks whose memory this rank's device reads, rising
-
-	registered    []*Memory
-	registrations uint64 // so far
 
 	mu       sync.Mutex // guards what follows
 	calls    [MaxCalls]pending
@@ -118,8 +114,8 @@ func (d *Session) Room(ctx context.Context) (err error) {
 }
 
 // Enter puts a call behind the work of its stream. The communicator is claimed, there
-// is room, and Lend has told where the buffers lie.
-func (d *Session) Enter(s *cuda.Stream, kind plan.Kind, root int, c *Call, place uint64) error {
+// is room.
+func (d *Session) Enter(s *cuda.Stream, kind plan.Kind, root int, c *Call) error {
 	h := c.Header
 	bytes := int(h.Count) * c.DType.Size()
 	if kind.HasParts() {
@@ -134,7 +130,7 @@ func (d *Session) Enter(s *cuda.Stream, kind plan.Kind, root int, c *Call, place
 	if !there {
 		return fmt.Errorf("no plan for %v of %d bytes", kind, bytes)
 	}
-	d.block.ring(d.mine).put(&h, place)
+	d.block.ring(d.mine).put(&h)
 	c.Chunk = served.Chunks.Max
 	if err := d.group.Program(i).Enqueue(s, c); err != nil {
 		return err
@@ -296,22 +292,12 @@ func (d *Session) compareHost() (same bool) {
 		latest := d.c.Endpoint.Status(r).Call.Seq
 		own, other, differ, next := mine.differs(d.block.ring(i), d.compared[i], upTo, latest)
 		if differ {
-			d.c.Abort(d.mismatch(r, other, own))
+			d.c.Abort(d.c.Engine.Mismatch(r, other, own))
 			return false
 		}
 		d.compared[i] = next
 	}
 	return true
-}
-
-// mismatch is the fault of rank r, whose call of the same number is theirs.
-func (d *Session) mismatch(r int, theirs, mine transport.Header) transport.Fault {
-	if theirs == mine {
-		return transport.Faultf(transport.FaultMismatch, -1,
-			"rank %d and rank %d gave registered memory in different places, or only one of them did, in %s",
-			r, d.c.Rank, engine.Describe(mine))
-	}
-	return d.c.Engine.Mismatch(r, theirs, mine)
 }
 
 // publish says which ranks have not come to the oldest call, and ends the communicator

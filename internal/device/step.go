@@ -5,7 +5,6 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/internal/kernel"
 )
 
 // seqs is where a use of a link stands: its payload is the count-th of the link,
@@ -32,9 +31,7 @@ func (g *Group) step(s *lineup, c *Call, do *todo, sp *span, j uint32) error {
 		}
 	}
 	for i := range do.outs {
-		if out := &do.outs[i]; !c.lends(&out.use) {
-			marks = g.room(marks, out, j)
-		}
+		marks = g.room(marks, &do.outs[i], j)
 	}
 	err := g.signals.await(s, marks)
 	if err == nil {
@@ -51,24 +48,13 @@ func (g *Group) step(s *lineup, c *Call, do *todo, sp *span, j uint32) error {
 		}
 	}
 	for i := range do.outs {
-		marks = g.fill(marks, c, &do.outs[i], j)
+		marks = g.fill(marks, &do.outs[i], j)
 	}
 	g.marks = marks
 	if err := g.signals.tell(s, marks); err != nil {
 		return fmt.Errorf("%s: %w", g.describe(do), err)
 	}
 	return nil
-}
-
-// lends reports whether the payload of u is read from the sender's buffers.
-func (c *Call) lends(u *use) bool {
-	switch {
-	case c.Lent == nil:
-		return false
-	case u.lend.buf == plan.In:
-		return !c.Scale && !(u.lend.apart && c.Lent.InPlace)
-	}
-	return u.lend.buf == plan.Out && c.Op != kernel.Avg
 }
 
 // room appends what must be released before the slot of out can be filled.
@@ -83,42 +69,19 @@ func (g *Group) room(marks []mark, out *share, j uint32) []mark {
 	return marks
 }
 
-// fill notes who has to release the slot of out, or what is lent in its place, and
-// appends what tells them that it is there.
-func (g *Group) fill(marks []mark, c *Call, out *share, j uint32) []mark {
+// fill notes who has to release the slot of out, and appends what tells them that it is
+// there.
+func (g *Group) fill(marks []mark, out *share, j uint32) []mark {
 	_, slot := g.seqs(&out.use, j)
 	filled := &g.links[out.lender].filled[slot]
-	lent := c.lends(&out.use)
-	if !lent {
-		*filled = (*filled)[:0]
-	}
+	*filled = (*filled)[:0]
 	for i := range out.readers {
 		r := &out.readers[i]
 		count, _ := g.seqs(r, j)
-		if lent {
-			g.links[r.link].lent, g.links[r.link].lends = count, true
-		} else {
-			*filled = append(*filled, reading{link: r.link, value: count})
-		}
+		*filled = append(*filled, reading{link: r.link, value: count})
 		marks = append(marks, mark{link: r.link, value: count})
 	}
 	return marks
-}
-
-// returned makes s wait until the other ranks have read all that was lent to them.
-func (p *Program) returned(s *lineup) error {
-	g := p.g
-	marks := g.marks[:0]
-	for i := range p.lanes {
-		for _, u := range p.lanes[i].uses {
-			if k := &g.links[u.link]; k.lends {
-				k.lends, k.waited = false, k.lent
-				marks = append(marks, mark{link: u.link, released: true, value: k.lent})
-			}
-		}
-	}
-	g.marks = marks
-	return g.signals.await(s, marks)
 }
 
 // slotAddr is where the device of this rank sees a slot of a link.
@@ -148,14 +111,7 @@ func (g *Group) buffer(c *Call, do *todo, b plan.Buf, part int, at int64) cuda.A
 }
 
 // payload is where a chunk lies that another rank sends.
-func (g *Group) payload(c *Call, u *use, j uint32, at int64) cuda.Addr {
-	if c.lends(u) {
-		buffers := c.Lent.In
-		if u.lend.buf == plan.Out {
-			buffers = c.Lent.Out
-		}
-		return c.within(buffers[g.layout.links[u.link].Src], u.lend.part, at)
-	}
+func (g *Group) payload(u *use, j uint32) cuda.Addr {
 	_, slot := g.seqs(u, j)
 	return g.slotAddr(u.lender, slot)
 }
@@ -170,7 +126,7 @@ func (g *Group) move(s *lineup, c *Call, do *todo, sp *span, j uint32) error {
 	scaled := -1 // the operand that is multiplied beforehand
 	for i, a := range do.Args {
 		if a.Received() {
-			args = append(args, g.payload(c, &do.ins[i], j, at))
+			args = append(args, g.payload(&do.ins[i], j))
 			continue
 		}
 		if c.Scale && a.Buf == plan.In {
@@ -182,10 +138,7 @@ func (g *Group) move(s *lineup, c *Call, do *todo, sp *span, j uint32) error {
 		to = append(to, g.buffer(c, do, do.Dst, do.DstPart, at))
 	}
 	for i := range do.outs {
-		if u := &do.outs[i].use; !c.lends(u) {
-			_, slot := g.seqs(u, j)
-			to = append(to, g.slotAddr(u.lender, slot))
-		}
+		to = append(to, g.payload(&do.outs[i].use, j))
 	}
 	g.addrs, g.targets = args, to
 	m := mover{g: g, s: s, dtype: c.DType, op: c.Op, n: n, track: do.track}

@@ -23,14 +23,13 @@ type testCall struct {
 	op      kernel.Op
 	inPlace bool
 	scale   bool
-	lend    bool
 	chunk   int
 	seq     uint64
 }
 
 func (c *testCall) String() string {
-	return fmt.Sprintf("call %d: %d elements of %v, %v, in place %v, scaled %v, lent %v, chunks of %d", c.seq, c.count,
-		c.dtype, c.op, c.inPlace, c.scale, c.lend, c.chunk)
+	return fmt.Sprintf("call %d: %d elements of %v, %v, in place %v, scaled %v, chunks of %d", c.seq, c.count,
+		c.dtype, c.op, c.inPlace, c.scale, c.chunk)
 }
 
 // element writes a small number as an element of a type.
@@ -179,12 +178,12 @@ func (m *machine) enqueue(r int, s *cuda.Stream, c *testCall, shift int) (*under
 	if err != nil {
 		return nil, err
 	}
-	return u, m.begin(r, s, u, nil)
+	return u, m.begin(r, s, u)
 }
 
 // begin fills the input of u and enqueues the call on s; and behind it what
 // spoils the input, as a caller may.
-func (m *machine) begin(r int, s *cuda.Stream, u *under, lent *Lent) error {
+func (m *machine) begin(r int, s *cuda.Stream, u *under) error {
 	c, p := u.testCall, u.plan
 	given := c.gives(r, int(u.in.Bytes())/c.dtype.Size())
 	if err := u.in.CopyFrom(context.Background(), s, given); err != nil {
@@ -193,7 +192,7 @@ func (m *machine) begin(r int, s *cuda.Stream, u *under, lent *Lent) error {
 	call := &Call{
 		Header: transport.Header{Seq: c.seq, Count: uint64(c.count), Kind: uint8(p.Kind), Op: uint8(c.op),
 			DType: uint8(c.dtype), Root: int32(p.Root)},
-		In: u.in.Addr(), Out: u.out.Addr(), Work: kernel.Work{DType: c.dtype}, Chunk: c.chunk, Lent: lent,
+		In: u.in.Addr(), Out: u.out.Addr(), Work: kernel.Work{DType: c.dtype}, Chunk: c.chunk,
 	}
 	if reduces(p.Kind) {
 		call.Op = c.op
@@ -262,7 +261,7 @@ func (m *machine) run(trials []testCall, depth int) {
 		}
 		checked := 0
 		for i := range trials {
-			if err := m.begin(r, streams[i%3%2], all[i][r], m.lent(r, all[i])); err != nil {
+			if err := m.begin(r, streams[i%3%2], all[i][r]); err != nil {
 				return fmt.Errorf("%v: %w", &trials[i], err)
 			}
 			if i-checked+1 < depth && i < len(trials)-1 {
@@ -285,18 +284,6 @@ func (m *machine) run(trials []testCall, depth int) {
 	}
 }
 
-// lent is where rank r sees the buffers of all, nil where the testCall lends none.
-func (m *machine) lent(r int, all []*under) *Lent {
-	if !all[0].testCall.lend {
-		return nil
-	}
-	l := &Lent{In: make([]cuda.Addr, len(all)), Out: make([]cuda.Addr, len(all)), InPlace: all[0].testCall.inPlace}
-	for _, src := range m.groups[r].layout.Sources(r) {
-		l.In[src], l.Out[src] = all[src].in.Addr(), all[src].out.Addr()
-	}
-	return l
-}
-
 // mixture makes trials of all plans with the given counts; types, operations and
 // the rest follow each other.
 func mixture(plans []*plan.Plan, counts []int, seed uint64) []testCall {
@@ -316,7 +303,6 @@ func mixture(plans []*plan.Plan, counts []int, seed uint64) []testCall {
 			case c.scale:
 				c.op = kernel.Sum
 			}
-			c.lend = rng.IntN(2) == 0
 			if rng.IntN(3) == 0 {
 				c.chunk = 64 << rng.IntN(12)
 			}
