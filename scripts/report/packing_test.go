@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"slices"
-	"testing"
 	"text/template"
 
 	"github.com/treerun/treerun/topo"
@@ -22,21 +21,6 @@ type packingPage []packed
 
 // packingReport is a page that no program writes: nothing of it is measured.
 var packingReport = report{name: "packing", files: packingFiles, words: template.FuncMap{"cut": cut}}
-
-// The graphs that pages name are those that the pages show.
-func TestGraphs(t *testing.T) {
-	text, err := pages.ReadFile("pages/graphs/8-cards-0.5.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := topo.ParseGraph(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := g.Digest(), slowCard(8, cardRate, 0.5).Digest(); got != want {
-		t.Errorf("pages/graphs/8-cards-0.5.json has digest %v, the cards of the page have %v", got, want)
-	}
-}
 
 func packingFiles(*record, pictures) (any, error) { return packedNetworks() }
 

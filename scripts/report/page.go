@@ -20,7 +20,8 @@ var pages embed.FS
 // functions are those that all templates have.
 var functions = template.FuncMap{
 	"bytes": numbers.Bytes, "number": number, "ratio": ratio, "below": below, "known": known, "percent": percent,
-	"ms": ms, "mbit": mbit, "title": titleOf,
+	"ms": ms, "title": titleOf,
+	"mbit":   func(bytes int64, us float64) float64 { return float64(bytes) * 8 / us },
 	"times":  func(a, b float64) float64 { return a * b },
 	"over":   func(a, b float64) float64 { return a / b },
 	"minus":  func(a, b float64) float64 { return a - b },

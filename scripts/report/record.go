@@ -73,6 +73,14 @@ const (
 // value is the time, or the figure.
 func (r *row) value() float64 { return r.TimeUs + r.Figure }
 
+// limit is the least time that treerun bench found possible, 0 where it is not known.
+func (r *row) limit() float64 {
+	if r.FloorUs == 0 && r.Share != nil {
+		return *r.Share * r.TimeUs
+	}
+	return r.FloorUs
+}
+
 func (r *row) check() error {
 	within := func(v, least, most float64) bool { return v >= least && v <= most }
 	switch {

@@ -14,11 +14,6 @@ type site struct {
 	perHost int    // ranks
 	network nethosts.Network
 	groups  []group
-
-	// goals are the shares of the bound that treerun is to reach, by collective, for
-	// messages of so many bytes and more.
-	goals map[string]float64
-	from  int64
 }
 
 // group is a benchmark that several implementations run in turns.

@@ -12,8 +12,9 @@ import (
 type view struct {
 	*record
 	key
-	also  string // a part whose peers count, too
-	Title string // of a row of a table
+	also  string  // a part whose peers count, too
+	Title string  // of a row of a table
+	Goal  float64 // share of the limit that treerun is to reach; 0: no goal
 }
 
 // Named gives a row of a table its title.
@@ -69,16 +70,20 @@ func (v view) Of(who string) float64 { return v.By(who).Us() }
 
 // Plans are those of treerun's rows.
 func (v view) Plans() string {
-	if v.Who == "" {
-		v.Who = self
-	}
+	v.Who = cmp.Or(v.Who, self)
 	return strings.Join(distinct(v.rowsOf(), func(r *row) string { return r.Plan }), ", ")
 }
 
-// Share is the median of the share of the limit that treerun bench gives itself.
-func (v view) Share() float64 {
-	return v.rows.of(v.By(self).key, func(r *row) bool { return r.Share != nil }).
-		median(func(r *row) float64 { return *r.Share })
+// Limit is the median of the least time that treerun bench found possible beside its rows.
+func (v view) Limit() float64 {
+	v.Who = cmp.Or(v.Who, self)
+	return v.rows.of(v.key, func(r *row) bool { return r.limit() > 0 }).median((*row).limit)
+}
+
+// Wanted returns the sizes from some bytes on, of which treerun is to reach a share of the limit.
+func (v view) Wanted(goal float64, from int) []view {
+	v.Goal = goal
+	return v.From(from)
 }
 
 // best is the smallest value of some implementations, and whose it is.

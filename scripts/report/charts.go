@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
-	"slices"
 
 	"github.com/treerun/treerun/internal/chart"
 )
@@ -23,6 +21,15 @@ type implementation struct{ Name, Title string }
 var implementations = []implementation{
 	{self, "treerun"}, {"openmpi", "Open MPI"}, {"openmpi:ring", "Open MPI, ring"}, {"mpich", "MPICH"},
 	{"gloo", "Gloo"}, {"gloo:hd", "Gloo, hd"}, {"treerun-alloc", "treerun, Alloc"},
+}
+
+func titleOf(who string) string {
+	for _, x := range implementations {
+		if x.Name == who {
+			return x.Title
+		}
+	}
+	return ""
 }
 
 // panel is a chart of the times of all implementations over size.
@@ -57,40 +64,17 @@ func oneHostFiles(r *record, charts pictures) (any, error) {
 	return v, nil
 }
 
-// bounds are the least milliseconds that memory allows, and those that ranks can share
-// the work in.
-type bounds struct{ Least, Mix float64 }
-
-// Bounds finds those of the rows by what membw measured.
-func (v view) Bounds() bounds {
-	return boundsOf(v.Op, v.NP, float64(v.Bytes), v.rate("memcpy"), v.rate("sum_c=a+b"))
-}
-
-// boundsOf takes rates in GB/s of payload.
-func boundsOf(op string, np int, bytes, copying, sum float64) bounds {
-	const perGB = 1e-6 // ms for a byte at 1 GB/s
-	n := float64(np)
-	if op == "broadcast" {
-		return bounds{n * bytes / (2 * copying) * perGB, (n - 1) * bytes / copying * perGB}
+func severalHostsFiles(r *record, charts pictures) (any, error) {
+	v := view{record: r}
+	var panels [][]chart.Panel
+	for _, n := range []struct{ network, title string }{{"even", "500 Mbit/s, "}, {"open", "unshaped, "}} {
+		var pair []chart.Panel
+		for _, op := range []string{"allreduce", "broadcast"} {
+			pair = append(pair, v.In(n.network).For(op).panel(n.title+op))
+		}
+		panels = append(panels, pair)
 	}
-	return bounds{n * bytes / copying * perGB, ((n+1)*bytes/(3*sum) + (n-1)*bytes/copying) * perGB}
-}
-
-// rate returns what membw found for the size of the rows, on a straight line between
-// sizes in logarithms; beyond them the nearest.
-func (v view) rate(kind string) float64 {
-	all := view{record: v.record}.In("membw").For(kind).Sizes()
-	if len(all) == 0 {
-		return math.NaN()
-	}
-	i := slices.IndexFunc(all, func(s view) bool { return s.Bytes >= v.Bytes })
-	switch {
-	case i < 0:
-		return all[len(all)-1].Us()
-	case i == 0 || all[i].Bytes == v.Bytes:
-		return all[i].Us()
-	}
-	a, b := all[i-1], all[i]
-	part := math.Log(float64(v.Bytes)/float64(a.Bytes)) / math.Log(float64(b.Bytes)/float64(a.Bytes))
-	return math.Pow(a.Us(), 1-part) * math.Pow(b.Us(), part)
+	svg, err := chart.SVG("", 460, 360, panels...)
+	charts["several-hosts.svg"] = svg
+	return v, err
 }
