@@ -84,19 +84,6 @@ func (m *run) slowCard() (all []site) {
 	return all
 }
 
-// own is the form with aggregators on ranks of their own.
-const own = "own"
-
-var mpis = []string{"openmpi", "openmpi:ring", "mpich"}
-
-// forms are those that ranks on so many hosts can choose between, beside the dense plan.
-func forms(hosts int) []string {
-	if hosts == 1 {
-		return []string{"trees", "aggregators", "shared"}
-	}
-	return []string{"trees", "aggregators"}
-}
-
 // sparse are sets of ranks on several hosts and on this one: "4x2" for four hosts with
 // two each. Dense input runs as the dense plan, so that forms have rare densities alone.
 func (m *run) sparse() (all []site) {

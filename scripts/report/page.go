@@ -31,7 +31,6 @@ var functions = template.FuncMap{
 	"list": func(words ...string) []string { return words }, "split": strings.Split,
 	"append":  func(list []string, word string) []string { return append(list, word) },
 	"numbers": func(list ...int) []int { return list }, "shares": func(list ...float64) []float64 { return list },
-	"capital": func(s string) string { return strings.ToUpper(s[:1]) + s[1:] },
 	"ratios":  func() *ratios { return &ratios{} },
 	"met":     func(holds bool) string { return verdict(holds, "met", "**missed**") },
 	"reached": func(holds bool) string { return verdict(holds, "reached", "**missed**") },
@@ -121,14 +120,16 @@ type ratios struct {
 
 // Note takes the ratio of a row, and returns it.
 func (r *ratios) Note(where string, goal, v float64) float64 {
-	r.list = append(r.list, v)
+	if known(v) {
+		r.list = append(r.list, v)
+	}
 	if v < goal {
 		r.slower = append(r.slower, where)
 	}
 	return v
 }
 
-// Mean is the geometric mean of what is known.
+// Mean is their geometric mean.
 func (r *ratios) Mean() float64 { return geometric(r.list) }
 
 // Least is the smallest, NaN where there is none.

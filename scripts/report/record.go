@@ -21,6 +21,11 @@ type key struct {
 	Op    string `json:"collective,omitempty"`
 	NP    int    `json:"np,omitempty"`
 	Bytes int64  `json:"bytes,omitempty"`
+
+	// Of sparse tensors, as add finds it in the row; Pass of all rows.
+	Overlap string  `json:"-"`
+	Density float64 `json:"-"`
+	Pass    string  `json:"-"`
 }
 
 // row is one line of a record: a fact about the machine or the run, or a row as
@@ -106,9 +111,16 @@ func (r *row) check() error {
 func (r *record) add(v *row) {
 	if v.Fact != "" {
 		r.Facts = append(r.Facts, v)
-	} else {
-		r.rows = append(r.rows, v)
+		return
 	}
+	v.Pass = "not in place"
+	if v.InPlace {
+		v.Pass = "in place"
+	}
+	if x := v.Sparse; x != nil {
+		v.Overlap, v.Density = x.Overlap, x.Density
+	}
+	r.rows = append(r.rows, v)
 }
 
 // fact notes a line about the machine or the run.
@@ -199,7 +211,9 @@ func printed(out []byte) (rows, error) {
 // fits reports whether k asks for rows of o.
 func (k key) fits(o key) bool {
 	return (k.Part == "" || k.Part == o.Part) && (k.Who == "" || k.Who == o.Who) && (k.Op == "" || k.Op == o.Op) &&
-		(k.NP == 0 || k.NP == o.NP) && (k.Bytes == 0 || k.Bytes == o.Bytes)
+		(k.NP == 0 || k.NP == o.NP) && (k.Bytes == 0 || k.Bytes == o.Bytes) &&
+		(k.Overlap == "" || k.Overlap == o.Overlap) && (k.Density == 0 || k.Density == o.Density) &&
+		(k.Pass == "" || k.Pass == o.Pass)
 }
 
 // of returns the rows that k asks for and for which every one of more holds.
