@@ -47,14 +47,3 @@ func TestBenchSaysChoice(t *testing.T) {
 		t.Errorf("%d rows, want 2:\n%s", rows, strings.Join(l.seen, "\n"))
 	}
 }
-
-// The baseline, lists of blocks that everybody gets, is measured like the other forms, and
-// right; without -v stderr is quiet.
-func TestBenchLists(t *testing.T) {
-	l := launch(t, nil, "bench", "-np", "3", "--wide", "--collective", "sparse-allreduce", "--form", "lists", "-b", "100K",
-		"-e", "100K", "--density", "0,.1,1", "-d", "float32,int64", "-i", "2", "-w", "1")
-	l.ends(0)
-	if rows := strings.Count(strings.Join(l.seen, "\n"), "  lists: density "); rows != 6 || l.stderr.Len() > 0 {
-		t.Errorf("%d rows, want 6; stderr %q\n%s", rows, &l.stderr, strings.Join(l.seen, "\n"))
-	}
-}

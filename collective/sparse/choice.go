@@ -67,7 +67,7 @@ func (e *estimate) choose() {
 		return
 	}
 	e.form = Dense
-	for _, f := range []Form{Trees, Shared, Lists} {
+	for _, f := range []Form{Trees, Shared} {
 		if 0 < e.us[f] && e.us[f] < e.us[e.form] {
 			e.form = f
 		}
@@ -206,7 +206,7 @@ func (e *estimate) words(r *reduction) string {
 		fmt.Fprintf(&b, ", and %s of their elements", percent(1-e.thin))
 	}
 	fmt.Fprintf(&b, ": %v;", e.form)
-	for _, f := range []Form{Trees, Shared, Dense, Lists} {
+	for _, f := range []Form{Trees, Shared, Dense} {
 		if e.us[f] > 0 {
 			fmt.Fprintf(&b, " %v would take %v,", f, e.us[f].Round(time.Microsecond))
 		}

@@ -339,7 +339,6 @@ func TestDeviceArguments(t *testing.T) {
 			{s, x, far, collective.Sum, Use(Trees), "recv is memory of"},
 			{s, gone, x, collective.Sum, Use(Trees), "send:"},
 			{s, x, x, collective.Prod, Use(Trees), "operation prod"},
-			{s, x, x, collective.Sum, Use(Lists), "for AllReducePairs"},
 			{s, x, x, collective.Sum, BlockSize(0), "blocks of 0 elements"},
 			{s, x, x, collective.Sum, Threshold(math.NaN()), "threshold of NaN"},
 		} {

@@ -47,8 +47,8 @@
 // # Results
 //
 // All ranks get the same bits. Integers have those of collective.AllReduce.
-// Floating-point numbers are added in a fixed order: of the ranks with Aggregators, Shared
-// and Lists, of the trees with Trees, of the plan with Dense. So the last bits of a sum
+// Floating-point numbers are added in a fixed order: of the ranks with Aggregators and
+// Shared, of the trees with Trees, of the plan with Dense. So the last bits of a sum
 // depend on the form, and between Trees and Dense on the communicator's trees and plans. Of
 // one form on one graph they are the same from run to run. The form that is chosen by price
 // is the same for the same sample of blocks on the same graph, whatever calls came before;

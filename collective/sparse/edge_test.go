@@ -172,7 +172,6 @@ func TestArguments(t *testing.T) {
 			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, Threshold(math.NaN())) },
 				"threshold of NaN"},
 			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, Use(77)) }, "no such form"},
-			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, Use(Lists)) }, "for AllReducePairs"},
 			{func() (Stats, error) {
 				_, s, err := AllReducePairs(ctx, c, Pairs[float32]{Indices: []uint32{1}, Values: x, Width: 3})
 				return s, err

@@ -43,7 +43,7 @@ const (
 )
 
 // helloVersion is the first byte of a hello.
-const helloVersion = 8
+const helloVersion = 9
 
 // helloBytes is the size of a hello.
 var helloBytes = 1 + binary.Size(hello{})

@@ -37,12 +37,11 @@ const (
 	Trees
 	Aggregators
 	Dense
-	Lists  // of AllReducePairs alone
 	Shared // of ranks on one host alone
 	formEnd
 )
 
-var forms = [formEnd]string{"by price", "trees", "aggregators", "dense", "lists", "shared"}
+var forms = [formEnd]string{"by price", "trees", "aggregators", "dense", "shared"}
 
 // String returns the name of the form: "trees".
 func (f Form) String() string {
@@ -103,8 +102,6 @@ func (c *call) grid() block.Grid {
 func (c *call) check() string {
 	most := int64(maxBlockBytes / c.DType.Size())
 	switch {
-	case c.Form == Lists && c.What != allReducePairs:
-		return "the form Lists is for AllReducePairs"
 	case c.Form >= formEnd:
 		return fmt.Sprintf("no such form: %v", c.Form)
 	case c.Op != kernel.Sum && c.Op != kernel.Min && c.Op != kernel.Max:

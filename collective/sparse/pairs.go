@@ -27,10 +27,9 @@ type Pairs[T Number] struct {
 // which BlockSize and Threshold mean nothing here.
 //
 // The ranks first tell each other their indices. The rows that any of them has then
-// are a tensor in which nothing lies between them, which runs in one of the forms of
-// AllReduce; or, in the form Lists, everybody gets the rows of all ranks and adds
-// them up in their order (AGsparse). Density in the Stats is of this tensor, and bytes are
-// those of the rows: the indices, which all forms need, are not among them.
+// are a tensor in which nothing lies between them, which runs as that of AllReduce does.
+// Density in the Stats is of this tensor, and bytes are those of the rows: the indices,
+// which all forms need, are not among them.
 func AllReducePairs[T Number](ctx context.Context, c *collective.Comm, in Pairs[T], opts ...Option) (Pairs[T], Stats,
 	error) {
 	const name = "sparse AllReducePairs"
@@ -100,35 +99,25 @@ func (p *pairs[T]) run(ctx context.Context) (Pairs[T], error) {
 	if err := p.lay(); err != nil { // on all ranks alike
 		return out, wrongArgument(p.call.String(), p.c.Rank, err.Error())
 	}
-	if err := p.toServers(); err != nil {
-		return out, err
+	for q, list := range p.lists {
+		all[q].Sample = sampleOf(p.blocksOf(list), p.grid.Blocks())
 	}
-	e := p.weigh(all)
-	if err := p.take(&e); err != nil {
-		return out, err
-	}
-	blocks := p.grid.Blocks()
-	p.stats.Density, p.stats.UnionDensity = part(p.stats.NonZero, blocks), part(blocks, blocks)
 	out.Indices = p.union
 	out.Values = make([]T, len(p.union)*out.Width)
-	if len(out.Values) == 0 {
-		return out, nil
-	}
-	if e.form == Lists {
-		return out, p.gatherLists(ctx, out)
-	}
 	p.each(p.own.Indices, func(i, at int) {
 		copy(out.Values[at*out.Width:(at+1)*out.Width], p.own.Values[i*out.Width:])
 	})
-	if p.c.Size == 1 {
-		return out, nil
-	}
 	p.in = bytesOf(out.Values)
 	p.out = p.in
-	if e.form == Dense {
-		return out, p.dense(ctx)
-	}
-	return out, p.exchange(ctx, e.form, true)
+	return out, p.reduce(ctx, p, all)
+}
+
+// alone is the call of a communicator of one rank, which has all rows already.
+func (p *pairs[T]) alone(context.Context) error { return nil }
+
+func (p *pairs[T]) travel(ctx context.Context, f Form) error {
+	p.stats.Density = part(p.stats.NonZero, p.grid.Blocks()) // of this rank
+	return p.exchange(ctx, f, true)
 }
 
 // tellIndices gives all ranks the indices of all, padded to those of the one that
@@ -224,76 +213,5 @@ func (p *pairs[T]) each(list []uint32, f func(i, at int)) {
 			at++
 		}
 		f(i, at)
-	}
-}
-
-// weigh predicts what the forms take, from what is known of all ranks, and chooses.
-func (p *pairs[T]) weigh(all []hello) estimate {
-	blocks := p.grid.Blocks()
-	if blocks == 0 || p.c.Size == 1 {
-		e := estimate{form: p.form}
-		if e.form == ByPrice {
-			e.form = Lists // nothing is sent
-		}
-		return e
-	}
-	most := 0
-	for q, list := range p.lists {
-		most = max(most, len(list))
-		all[q].Sample = sampleOf(p.blocksOf(list), blocks)
-	}
-	e := p.estimate(all)
-	bytes := most * p.own.Width * p.call.DType.Size() * p.c.Size
-	e.us[Lists] = micro(p.denseUs(bytes)/2 + float64(bytes)*addUs) // an AllGather moves bytes one way only
-	e.choose()
-	return e
-}
-
-// addUs is what it takes a rank to add up rows that it got, per byte.
-const addUs = 1.0 / 5e3
-
-// gatherLists gives all ranks the rows of all, and adds them up.
-func (p *pairs[T]) gatherLists(ctx context.Context, out Pairs[T]) error {
-	most, w := 0, out.Width
-	for _, list := range p.lists {
-		most = max(most, len(list))
-	}
-	mine := make([]T, most*w)
-	copy(mine, p.own.Values)
-	rows := make([]T, len(mine)*p.c.Size)
-	if err := p.c.Gather(ctx, p.name, bytesOf(mine), bytesOf(rows)); err != nil {
-		return err
-	}
-	p.stats.Union = p.grid.Blocks()
-	p.stats.SentBytes = int64(len(bytesOf(mine)) * (p.c.Size - 1))
-	p.stats.ReceivedBytes = p.stats.SentBytes
-	seen := make([]int, len(p.union)) // how many ranks have each
-	for q, list := range p.lists {
-		p.each(list, func(i, at int) {
-			to, row := out.Values[at*w:(at+1)*w], rows[(q*most+i)*w:(q*most+i+1)*w]
-			if seen[at] > 0 {
-				kernel.Reduce(kernel.Sum, p.call.DType, bytesOf(to), bytesOf(to), bytesOf(row))
-			} else {
-				copy(to, row)
-			}
-			seen[at]++
-		})
-	}
-	p.addZeros(out, seen)
-	return nil
-}
-
-// addZeros adds what ranks have of rows that are not theirs, which is +0 as in all forms: it
-// makes +0 of -0.
-func (p *pairs[T]) addZeros(out Pairs[T], seen []int) {
-	if !p.call.DType.Float() {
-		return
-	}
-	w := out.Width
-	zeros := make([]T, w)
-	for at, ranks := range seen {
-		if row := out.Values[at*w : (at+1)*w]; ranks < p.c.Size {
-			kernel.Reduce(kernel.Sum, p.call.DType, bytesOf(row), bytesOf(row), bytesOf(zeros))
-		}
 	}
 }

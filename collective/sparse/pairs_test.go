@@ -16,7 +16,7 @@ import (
 func TestAllReducePairs(t *testing.T) {
 	for _, hosts := range [][]int{oneHost(1), oneHost(2), oneHost(5), {0, 1, 0, 1}} {
 		mustRun(t, hosts, func(_ *world, c *collective.Comm) error {
-			for i, form := range formsOn(hosts, ByPrice, Trees, Aggregators, Dense, Lists) {
+			for i, form := range formsOn(hosts, ByPrice, Trees, Aggregators, Dense) {
 				for _, width := range []int{1, 3, 64, 300} {
 					for _, rows := range []int{0, 1, 50, 2000 / width} {
 						if err := checkPairs(t, c, form, width, rows, uint64(i)); err != nil {
@@ -95,7 +95,7 @@ func TestPairsMismatch(t *testing.T) {
 func TestPairsZeros(t *testing.T) {
 	const ranks, width = 3, 70 // a row is a block
 	negative := float32(math.Copysign(0, -1))
-	for _, form := range []Form{Trees, Aggregators, Dense, Lists, Shared} {
+	for _, form := range []Form{Trees, Aggregators, Dense, Shared} {
 		mustRun(t, oneHost(ranks), func(_ *world, c *collective.Comm) error {
 			in := Pairs[float32]{Width: width}
 			for _, index := range []uint32{3, 4, 5} { // of one rank, of two, of all
@@ -116,28 +116,6 @@ func TestPairsZeros(t *testing.T) {
 			}
 			return nil
 		})
-	}
-}
-
-// With Lists the rows of a rank go to every other one, padded to those of the rank with most.
-func TestListsBytes(t *testing.T) {
-	const ranks, width = 4, 8
-	var sent, received [ranks]int64
-	mustRun(t, oneHost(ranks), func(_ *world, c *collective.Comm) error {
-		in := Pairs[float64]{Width: width}
-		for i := range 5 + c.Rank() {
-			in.Indices = append(in.Indices, uint32(i*10+c.Rank()))
-			in.Values = append(in.Values, make([]float64, width)...)
-		}
-		_, s, err := AllReducePairs(t.Context(), c, in, Use(Lists))
-		sent[c.Rank()], received[c.Rank()] = s.SentBytes, s.ReceivedBytes
-		return err
-	})
-	const want = (ranks - 1) * (5 + ranks - 1) * width * 8
-	for r := range ranks {
-		if sent[r] != want || received[r] != want {
-			t.Errorf("rank %d: %d bytes sent, %d received, want %d", r, sent[r], received[r], want)
-		}
 	}
 }
 

@@ -39,7 +39,7 @@ func TestSaidOnce(t *testing.T) {
 				for k := range rows.Indices {
 					rows.Indices[k] = uint32(k)
 				}
-				if _, _, err := AllReducePairs(t.Context(), c, rows, Use(Lists)); err != nil {
+				if _, _, err := AllReducePairs(t.Context(), c, rows, Use(Trees)); err != nil {
 					return err
 				}
 			}

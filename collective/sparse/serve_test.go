@@ -140,14 +140,14 @@ func TestServe(t *testing.T) {
 // servePairs compares AllReducePairs with ranks that serve and without.
 func servePairs(t *testing.T, c, workers *collective.Comm, width, rows int) error {
 	in := pairsOf(workers.Rank(), width, rows, 1)
-	want, _, err := AllReducePairs(t.Context(), workers, in, Use(Lists))
+	want, _, err := AllReducePairs(t.Context(), workers, in, Use(Dense))
 	if err != nil {
 		return err
 	}
 	got, s, err := AllReducePairs(t.Context(), c, in)
 	if err == nil && (!slices.Equal(got.Indices, want.Indices) || !slices.Equal(got.Values, want.Values) || rows > 1 &&
 		s.Servers == 0) {
-		err = fmt.Errorf("%d rows of %d: the result differs from that of lists, or nobody served (%v)", rows, width, s)
+		err = fmt.Errorf("%d rows of %d: not the result of the dense form, or nobody served (%v)", rows, width, s)
 	}
 	return err
 }
@@ -202,8 +202,8 @@ func TestServeRefuses(t *testing.T) {
 			}
 		}
 		in := Pairs[float32]{Width: 1, Indices: []uint32{7}, Values: []float32{1}}
-		if _, _, err := AllReducePairs(t.Context(), c, in, Use(Lists)); !errors.Is(err, collective.ErrArgument) {
-			return fmt.Errorf("lists: %v", err)
+		if _, _, err := AllReducePairs(t.Context(), c, in, Use(Trees)); !errors.Is(err, collective.ErrArgument) {
+			return fmt.Errorf("rows: %v", err)
 		}
 		if _, err := serveTrial(t, c, workers, patterns[8], collective.Sum, 5000, 64, int32s); err != nil {
 			return err

@@ -95,12 +95,18 @@ func (r *reduction) run(ctx context.Context, m memory) error {
 		return err
 	}
 	all, err := r.greet(ctx, h)
-	if err == nil {
-		err = r.toServers()
+	if err != nil {
+		return err
+	}
+	return r.reduce(ctx, m, all)
+}
+
+// reduce goes on with a call of which all ranks have told what all is.
+func (r *reduction) reduce(ctx context.Context, m memory, all []hello) error {
+	if err := r.toServers(); err != nil {
+		return err
 	}
 	switch {
-	case err != nil:
-		return err
 	case r.c.Size == 1:
 		return m.alone(ctx)
 	case r.grid.Elements == 0:

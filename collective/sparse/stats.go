@@ -24,8 +24,7 @@ type Stats struct {
 
 	// What this rank sent to others and got from them, headers included, as worker,
 	// aggregator and inner rank of trees; 0 in the Dense form. What goes to several ranks
-	// counts for each of them: with Lists a rank's rows, as many as the rank with the most
-	// has, go to all others. But Shared writes what all others read to memory once, and
+	// counts for each of them. But Shared writes what all others read to memory once, and
 	// once it counts as sent.
 	SentBytes, ReceivedBytes       int64
 	SentMessages, ReceivedMessages int64

@@ -123,8 +123,8 @@ func TestRows(t *testing.T) {
 		}, []string{"  12.34   45.67  shared: density 0.01, random overlap, 1.99 % in union, at most 1234 bytes sent; " +
 			"predicted trees 20, shared 12, dense 100\n"}},
 		"sparse as was said": {"--collective sparse-allreduce -b 1K -e 1K", true, func(r *meter.Row) {
-			r.Sparse = &meter.Sparse{Density: 0.01, Overlap: "random", Form: "lists", UnionDensity: 0.02, SentBytes: 12}
-		}, []string{"  lists: density 0.01, random overlap, 2 % in union, at most 12 bytes sent\n"}},
+			r.Sparse = &meter.Sparse{Density: 0.01, Overlap: "random", Form: "trees", UnionDensity: 0.02, SentBytes: 12}
+		}, []string{"  trees: density 0.01, random overlap, 2 % in union, at most 12 bytes sent\n"}},
 		"plan not known": {"-b 1K -e 1K", true, func(r *meter.Row) {}, []string{"    2.00       0          -   45.67  -\n"}},
 		"in flight": {"-b 1K -e 1K --inflight 50", false, func(r *meter.Row) {},
 			[]string{"# time: of 50 calls in flight together; each", " agg iters: 50 "}},

@@ -125,8 +125,8 @@ func newOptions() (*Options, *raw) {
 		"of sparse collectives: `PART` of the elements of such a block, more than 0 and up to 1, that are not zero, "+
 			"drawn at random")
 	f.StringVar(&o.Form, "form", "",
-		"of sparse collectives: run as `FORM`: trees, aggregators, shared (on one host), dense, or lists: blocks as "+
-			"rows with an index, which everybody gets from all (AGsparse), sums alone (default: by price)")
+		"of sparse collectives: run as `FORM`: trees, aggregators, shared (on one host) or dense (default: by "+
+			"price)")
 	f.IntVar(&o.Aggregators, "aggregators", 0,
 		"of sparse collectives: `N` more ranks only aggregate, on slots that the others leave free, else on their hosts "+
 			"in turn (default: all ranks do)")

@@ -21,7 +21,6 @@ type spread struct {
 	alike        bool     // all ranks draw the same
 
 	options []sparse.Option
-	lists   bool         // blocks travel as rows of lists
 	stats   sparse.Stats // of the latest call
 }
 
@@ -44,7 +43,7 @@ func newSpread(k *Case, o *Options, size int) (*spread, error) {
 	s := &spread{
 		count: k.Count, block: o.BlockSize, has: make([][]bool, size), union: make([]bool, blocks),
 		fill: o.Fill, alike: k.Overlap == "full",
-		options: []sparse.Option{sparse.BlockSize(o.BlockSize), sparse.Use(form)}, lists: form == sparse.Lists,
+		options: []sparse.Option{sparse.BlockSize(o.BlockSize), sparse.Use(form)},
 	}
 	n := int(math.Round(k.Density * float64(blocks)))
 	common := rand.New(rand.NewPCG(1, 1)).Perm(blocks)
@@ -115,43 +114,13 @@ func sparseOf[T collective.Number]() collectiveOf[T] {
 
 func sparseOn[T sparse.Number]() collectiveOf[T] {
 	return collectiveOf[T]{
-		run: func(ctx context.Context, k *call[T]) error { return runAs(ctx, k.c, k.spread, k.send, k.recv, k.op) },
+		run: func(ctx context.Context, k *call[T]) error {
+			return k.spread.ran(sparse.AllReduce(ctx, k.c, k.send, k.recv, k.op, k.spread.options...))
+		},
 		device: func(ctx context.Context, s *cuda.Stream, k *call[T], send, recv cuda.Slice[T]) error {
 			return k.spread.ran(sparse.AllReduceDevice(ctx, k.c, s, send, recv, k.op, k.spread.options...))
 		},
 	}
-}
-
-// runAs makes a call with elements of a type that sparse collectives take.
-func runAs[T sparse.Number](ctx context.Context, c *collective.Comm, s *spread, send, recv []T,
-	op collective.Op) error {
-	if s.lists {
-		return runLists(ctx, c, s, send, recv)
-	}
-	return s.ran(sparse.AllReduce(ctx, c, send, recv, op, s.options...))
-}
-
-// runLists makes the call as one on lists: this rank's blocks, which it knows, become rows,
-// and the rows that come back the blocks of recv, whose others are zero.
-func runLists[T sparse.Number](ctx context.Context, c *collective.Comm, s *spread, send, recv []T) error {
-	in := sparse.Pairs[T]{Width: s.block}
-	s.each(func(b, from, to int) {
-		if s.has[c.Rank()][b] {
-			in.Indices = append(in.Indices, uint32(b))
-			in.Values = append(in.Values, send[from:to]...)
-			in.Values = append(in.Values, make([]T, s.block-(to-from))...) // behind the end
-		}
-	})
-	out, stats, err := sparse.AllReducePairs(ctx, c, in, s.options...)
-	if err != nil {
-		return err
-	}
-	clear(recv)
-	for i, b := range out.Indices {
-		copy(recv[int(b)*s.block:], out.Values[i*s.block:(i+1)*s.block])
-	}
-	stats.Blocks, stats.UnionDensity = len(s.union), float64(len(out.Indices))/float64(max(len(s.union), 1))
-	return s.ran(stats, nil)
 }
 
 // loadSparse writes this rank's blocks, and something else where the result will be.

@@ -38,9 +38,9 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// Blocks of which a part is not zero are laid as asked for, and rows of them are right.
+// Blocks of which a part is not zero are laid as asked for, and the results are right.
 func TestSparseFill(t *testing.T) {
-	for _, text := range []string{"trees", "aggregators", "dense", "lists"} {
+	for _, text := range []string{"trees", "aggregators", "dense"} {
 		o := parsed(t, "--collective sparse-allreduce -b 100K -e 100K --density .5 --fill .02 "+
 			"--overlap full,random -d float32,int64 -i 2 -w 1 --form "+text)
 		onRanks(t, 3, func(c *collective.Comm) error {
@@ -80,20 +80,6 @@ func TestSparseRows(t *testing.T) {
 		return All(t.Context(), c, c, nil, o, func(r *Row) error {
 			if r.Wrong == nil || *r.Wrong != 0 || r.Sparse == nil || r.Plan != r.Sparse.Form {
 				return fmt.Errorf("row %+v, sparse %+v", *r, r.Sparse)
-			}
-			return nil
-		})
-	})
-	o = parsed(t, "--collective sparse-allreduce --form lists -b 100001 -e 100001 --density 0,.3 --overlap full,none -d "+
-		"float32,bfloat16 -i 2 -w 1")
-	onRanks(t, 3, func(c *collective.Comm) error {
-		return All(t.Context(), c, c, nil, o, func(r *Row) error {
-			x, width := r.Sparse, float64(r.Bytes/int64(r.Count))
-			rows := x.UnionDensity * float64(x.Blocks)
-			if *r.Wrong != 0 || r.Plan != "lists" || x.NonZero > 0 && x.Overlap == "full" &&
-				math.Round(rows) != float64(x.NonZero) ||
-				x.SentBytes != 2*int64(x.NonZero)*256*int64(width) {
-				return fmt.Errorf("row %+v, sparse %+v", *r, x)
 			}
 			return nil
 		})

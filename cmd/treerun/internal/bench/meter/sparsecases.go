@@ -10,11 +10,8 @@ import (
 // has drawn its own; as few as can be are another's, too.
 var Overlaps = []string{"full", "random", "none"}
 
-// Forms are those in which a sparse collective can run. Lists is that of key-value lists.
-var Forms = []string{"trees", "aggregators", "shared", "dense", Lists}
-
-// Lists has the blocks of a tensor travel as rows of lists: AGsparse.
-const Lists = "lists"
+// Forms are those in which a sparse collective can run.
+var Forms = []string{"trees", "aggregators", "shared", "dense"}
 
 // sparseTypes and sparseOps are what sparse collectives take.
 var (
@@ -61,9 +58,6 @@ func (o *Options) takeSparse(densities []string) error {
 	case o.Aggregators > 0 && o.Form != "" && o.Form != "aggregators":
 		return usage("--aggregators is for --form aggregators, not %s", o.Form)
 	}
-	if err := o.checkLists(); err != nil {
-		return err
-	}
 	for _, flag := range []string{"density", "overlap", "block", "fill", "form", "aggregators"} {
 		if o.Flags.Changed(flag) && !sparse {
 			return usage("--%s is for sparse collectives", flag)
@@ -72,19 +66,6 @@ func (o *Options) takeSparse(densities []string) error {
 	if sparse && len(o.Collectives) == 1 && (!intersects(o.Ops, sparseOps) || !slices.ContainsFunc(o.Types, Type.sparse)) {
 		return usage("sparse collectives take the types %s and the operations %s", strings.Join(sparseTypes, ", "),
 			strings.Join(sparseOps, ", "))
-	}
-	return nil
-}
-
-// checkLists says what does not go with the form of lists.
-func (o *Options) checkLists() error {
-	switch {
-	case o.Form != Lists:
-		return nil
-	case !slices.Equal(o.Ops, []string{"sum"}):
-		return usage("--form lists is for --op sum, not for %s", strings.Join(o.Ops, ", "))
-	case o.Device == CUDA:
-		return usage("--form lists is for memory of the host: it does not go with --device cuda")
 	}
 	return nil
 }
