@@ -123,11 +123,7 @@ func readJoin(up *wire.Conn, raw io.ReadWriteCloser) (*wire.Join, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := f.Decode()
-	if err != nil {
-		return nil, err
-	}
-	if join, ok := b.(*wire.Join); ok {
+	if join, ok := f.Body.(*wire.Join); ok {
 		return join, nil
 	}
 	return nil, errors.New("the launcher does not begin with who we are")
@@ -169,7 +165,7 @@ func relay(open func(*wire.Frame) (net.Conn, error), f *wire.Frame, s net.Conn) 
 
 // report tells the launcher something about this host.
 func (a *agent) report(b wire.Body) {
-	a.up.Send(wire.Encode(a.join.Index, b))
+	a.up.Send(&wire.Frame{Host: a.join.Index, Body: b})
 	if _, ok := b.(*wire.RanksExited); ok {
 		a.once.Do(func() { close(a.over) })
 	}
@@ -248,11 +244,7 @@ func (a *agent) listen() error {
 		if f.Host != a.join.Index && f.Host != wire.All {
 			continue
 		}
-		b, err := f.Decode()
-		if err == nil {
-			err = a.obey(b)
-		}
-		if err != nil {
+		if err := a.obey(f.Body); err != nil {
 			return err
 		}
 	}

@@ -168,7 +168,7 @@ func (c *agentConn) begin(raw io.ReadWriteCloser) error {
 		_, err = raw.Write(wire.AsLauncher())
 	}
 	if err == nil {
-		err = c.conn.Begin(r, raw, wire.Encode(join.Index, &join))
+		err = c.conn.Begin(r, raw, &wire.Frame{Host: join.Index, Body: &join})
 	}
 	if err == nil {
 		close(c.hello)
@@ -223,5 +223,5 @@ func (c *agentConn) lost(why string) {
 	for _, h := range c.hosts {
 		l.Hosts = append(l.Hosts, h.Index)
 	}
-	c.tree.cfg.Emit(wire.Encode(c.hosts[0].Index, l), nil)
+	c.tree.cfg.Emit(&wire.Frame{Host: c.hosts[0].Index, Body: l}, nil)
 }

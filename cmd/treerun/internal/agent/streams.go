@@ -14,7 +14,7 @@ import (
 func (a *agent) forward(rank, stream int, src *host.Pipe) {
 	a.streams.Go(func() {
 		defer src.Close() // only read from
-		s, err := a.up.Stream(wire.Encode(a.join.Index, &wire.Stream{Rank: rank, Number: stream}))
+		s, err := a.up.Stream(&wire.Frame{Host: a.join.Index, Body: &wire.Stream{Rank: rank, Number: stream}})
 		if err == nil {
 			wire.Relay(s, src)
 		}
@@ -23,10 +23,8 @@ func (a *agent) forward(rank, stream int, src *host.Pipe) {
 
 // serve takes a stream that comes from the launcher.
 func (a *agent) serve(f *wire.Frame, s net.Conn) {
-	b, err := f.Decode()
-	push, isPush := b.(*wire.Push)
+	push, isPush := f.Body.(*wire.Push)
 	switch {
-	case err != nil:
 	case isPush:
 		a.receive(f, push, s)
 	case f.Host != a.join.Index:

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/agent"
-	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
@@ -147,18 +146,7 @@ func (s *supervisor) reach() error {
 // emit takes a frame from another host, or a stream that begins with it. Several
 // goroutines call it.
 func (s *supervisor) emit(f *wire.Frame, stream net.Conn) {
-	b, err := f.Decode()
-	if err == nil && (f.Host < 0 || f.Host >= len(s.hosts)) {
-		err = fmt.Errorf("host %d is not in the job", f.Host)
-	}
-	s.post(func() {
-		if err != nil {
-			s.loseHosts(&wire.Lost{Hosts: []int{f.Host}, Code: cmdline.ExitInternal,
-				Text: fmt.Sprintf("its agent does not keep to the protocol: %v", err)})
-			return
-		}
-		s.receive(s.hosts[f.Host], b, stream)
-	})
+	s.post(func() { s.receive(s.hosts[f.Host], f.Body, stream) })
 }
 
 // wireJob returns what all hosts are to run.
@@ -238,7 +226,7 @@ func (s *supervisor) startLocal(j *wire.Job) error {
 // sendInput carries our stdin to a rank 0 on another host. It reads ahead of rank 0, and
 // ends with its reader; else with this process.
 func (s *supervisor) sendInput() {
-	stream, err := s.tree.Stream(wire.Encode(0, &wire.Stream{Number: wire.Stdin}))
+	stream, err := s.tree.Stream(&wire.Frame{Body: &wire.Stream{Number: wire.Stdin}})
 	if err == nil { // else the host is lost
 		wire.Relay(stream, readable(s.job.Stdin))
 	}
@@ -250,6 +238,6 @@ func (s *supervisor) push() error {
 	if err != nil {
 		return fmt.Errorf("send the program: %w", err)
 	}
-	s.tree.Push(wire.Encode(wire.All, &wire.Push{Sum: sum}), s.job.Path)
+	s.tree.Push(&wire.Frame{Host: wire.All, Body: &wire.Push{Sum: sum}}, s.job.Path)
 	return nil
 }

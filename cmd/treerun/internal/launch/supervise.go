@@ -130,7 +130,7 @@ func (s *supervisor) broadcast(b wire.Body) {
 
 // sendTo gives an order to another host, or to all others.
 func (s *supervisor) sendTo(index int, b wire.Body) {
-	s.tree.Send(wire.Encode(index, b))
+	s.tree.Send(&wire.Frame{Host: index, Body: b})
 }
 
 func (s *supervisor) timeIsUp() {

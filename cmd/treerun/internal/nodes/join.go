@@ -138,7 +138,7 @@ func keyError(err error) error {
 }
 
 func write(w io.Writer, b wire.Body) error {
-	_, err := w.Write(wire.Encode(0, b).Append(nil))
+	_, err := w.Write((&wire.Frame{Body: b}).Append(nil))
 	return err
 }
 
@@ -147,7 +147,7 @@ func read(r io.Reader) (wire.Body, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.Decode()
+	return f.Body, nil
 }
 
 // stream is the connection to a node, as node 0 has it.

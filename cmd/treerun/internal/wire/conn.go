@@ -85,14 +85,10 @@ func (c *Conn) Flush(limit time.Duration) {
 // io.EOF when the other side has ended it. After an error it is of no more use.
 func (c *Conn) Read() (*Frame, error) {
 	f, err := Read(c.in)
-	var b Body
-	if err == nil && f.Is(&Signal{}) {
-		b, err = f.Decode()
-	}
 	if err != nil {
 		return nil, c.why(err)
 	}
-	if sig, ok := b.(*Signal); ok && (sig.Number == syscall.SIGTSTP || sig.Number == syscall.SIGCONT) {
+	if sig, ok := f.Body.(*Signal); ok && (sig.Number == syscall.SIGTSTP || sig.Number == syscall.SIGCONT) {
 		c.paused.Store(sig.Number == syscall.SIGTSTP)
 	}
 	return f, nil

@@ -11,9 +11,6 @@ import (
 	"github.com/treerun/treerun/internal/strict"
 )
 
-// Kind says what a frame carries.
-type Kind uint8
-
 // bodies has one of each kind, which is its index. The first is none.
 var bodies = []Body{
 	nil, new(Join), new(Job), new(Signal), new(Finish), new(Ready), new(Result), new(Started), new(RankMessage),
@@ -21,13 +18,13 @@ var bodies = []Body{
 }
 
 // kindOf returns what kind of Body b is.
-func kindOf(b Body) Kind {
+func kindOf(b Body) byte {
 	same := func(other Body) bool { return reflect.TypeOf(other) == reflect.TypeOf(b) }
-	return Kind(slices.IndexFunc(bodies, same))
+	return byte(slices.IndexFunc(bodies, same))
 }
 
 // blank returns an empty Body of a kind, to decode into.
-func blank(k Kind) Body { return reflect.New(reflect.TypeOf(bodies[k]).Elem()).Interface() }
+func blank(k byte) Body { return reflect.New(reflect.TypeOf(bodies[k]).Elem()).Interface() }
 
 // All, in place of a host's index, stands for every host.
 const All = -1
@@ -53,52 +50,38 @@ func init() {
 	}
 }
 
-// Frame is one message with its sender, or with the one whom it is for. Who only
-// passes it on need not decode the Body.
+// Frame is one message with its sender, or with the one whom it is for.
 type Frame struct {
-	Kind Kind
 	Host int // All or an index
-	Raw  []byte
+	Body Body
 }
 
-// Encode makes a frame. It panics on what is no Body. What goes into one has its limits from
-// elsewhere; one that is too large all the same is refused where it arrives.
-func Encode(host int, b Body) *Frame {
-	return &Frame{Kind: kindOf(b), Host: host, Raw: strict.Marshal(b)}
-}
-
-// Append appends the frame as it travels to b.
+// Append appends the frame as it travels to b. It panics on what is no Body. What goes into
+// one has its limits from elsewhere; one that is too large all the same is refused where it
+// arrives.
 func (f *Frame) Append(b []byte) []byte {
-	b = strict.AppendHead(b, byte(f.Kind), hostSize+len(f.Raw))
-	return append(binary.BigEndian.AppendUint32(b, uint32(int32(f.Host))), f.Raw...)
+	body := strict.Marshal(f.Body)
+	b = strict.AppendHead(b, byte(kindOf(f.Body)), hostSize+len(body))
+	return append(binary.BigEndian.AppendUint32(b, uint32(int32(f.Host))), body...)
 }
 
-// Read reads one frame and checks its kind, size and host, as strict.ReadFrame does.
+// Read reads one frame, as strict.ReadFrame does, and checks it.
 func Read(r io.Reader) (*Frame, error) {
 	kind, body, err := strict.ReadFrame(r, sizes)
 	if err != nil {
 		return nil, err
 	}
-	f := &Frame{Kind: Kind(kind), Host: int(int32(binary.BigEndian.Uint32(body))), Raw: body[hostSize:]}
+	f := &Frame{Host: int(int32(binary.BigEndian.Uint32(body))), Body: blank(kind)}
 	if f.Host < All || f.Host >= job.MaxRanks {
 		return nil, fmt.Errorf("frame for host %d", f.Host)
 	}
-	return f, nil
-}
-
-// Decode returns what the frame carries, checked.
-func (f *Frame) Decode() (Body, error) {
-	b := blank(f.Kind)
-	if err := strict.Unmarshal(f.Raw, b); err != nil {
-		return nil, fmt.Errorf("decode frame kind %d: %w", f.Kind, err)
+	if err := strict.Unmarshal(body[hostSize:], f.Body); err != nil {
+		return nil, fmt.Errorf("decode frame kind %d: %w", kind, err)
 	}
-	if c, ok := b.(interface{ check() error }); ok {
+	if c, ok := f.Body.(interface{ check() error }); ok {
 		if err := c.check(); err != nil {
-			return nil, fmt.Errorf("frame kind %d: %w", f.Kind, err)
+			return nil, fmt.Errorf("frame kind %d: %w", kind, err)
 		}
 	}
-	return b, nil
+	return f, nil
 }
-
-// Is tells whether the frame carries what b is.
-func (f *Frame) Is(b Body) bool { return f.Kind == kindOf(b) }

@@ -49,12 +49,11 @@ func samples() []Body {
 }
 
 func TestFramesComeBackAsWritten(t *testing.T) {
-	seen := make(map[Kind]bool)
+	seen := make(map[byte]bool)
 	var all []byte
 	for i, b := range samples() {
-		f := Encode(i, b)
-		seen[f.Kind] = true
-		all = f.Append(all)
+		seen[kindOf(b)] = true
+		all = (&Frame{i, b}).Append(all)
 	}
 	if len(seen) != len(bodies)-1 {
 		t.Errorf("%d of %d kinds are tried", len(seen), len(bodies)-1)
@@ -62,14 +61,10 @@ func TestFramesComeBackAsWritten(t *testing.T) {
 	r := iotest.HalfReader(bytes.NewReader(all))
 	for i, want := range samples() {
 		f, err := Read(r)
-		if err != nil || f.Host != i || !f.Is(want) {
-			t.Fatalf("frame %d: %+v, %v", i, f, err)
+		if err != nil || f.Host != i {
+			t.Fatalf("frame %d, a %T: %+v, %v", i, want, f, err)
 		}
-		got, err := f.Decode()
-		if err != nil {
-			t.Fatalf("%T: %v", want, err)
-		}
-		if d := cmp.Diff(want, got); d != "" {
+		if d := cmp.Diff(want, f.Body); d != "" {
 			t.Fatalf("%T: %s", want, d)
 		}
 	}
@@ -98,12 +93,8 @@ func TestBodiesThatCannotBe(t *testing.T) {
 		&Ended{[]End{{Code: 300}}},
 		&Lost{[]int{-1}, 1, ""}, &Note{Text: strings.Repeat("x", maxSmall)},
 	} {
-		f, err := Read(bytes.NewReader(Encode(0, b).Append(nil)))
-		if err != nil {
-			continue // too large
-		}
-		if got, err := f.Decode(); err == nil {
-			t.Errorf("%+.80v is taken as %+.80v", b, got)
+		if got, err := Read(bytes.NewReader(frame(b).Append(nil))); err == nil {
+			t.Errorf("%+.80v is taken as %+.80v", b, got.Body)
 		}
 	}
 }
@@ -111,11 +102,11 @@ func TestBodiesThatCannotBe(t *testing.T) {
 // A head that cannot be is refused before anything is allocated for it.
 func TestHeadsThatCannotBe(t *testing.T) {
 	kindFinish, kindSaid, kindJob := kindOf(&Finish{}), kindOf(&RankMessage{}), kindOf(&Job{})
-	head := func(n int, kind Kind, host int32) []byte {
-		return binary.BigEndian.AppendUint32(strict.AppendHead(nil, byte(kind), n), uint32(host))
+	head := func(n int, kind byte, host int32) []byte {
+		return binary.BigEndian.AppendUint32(strict.AppendHead(nil, kind, n), uint32(host))
 	}
 	for name, b := range map[string][]byte{
-		"no kind": head(4, 0, 0), "unknown kind": head(4, Kind(len(bodies)), 0), "too short": head(3, kindFinish, 0),
+		"no kind": head(4, 0, 0), "unknown kind": head(4, byte(len(bodies)), 0), "too short": head(3, kindFinish, 0),
 		"too long": head(4+maxSmall+1, kindSaid, 0), "much too long": head(1<<31, kindJob, 0),
 		"no host": head(4, kindFinish, -2), "far host": head(4, kindFinish, job.MaxRanks),
 	} {
@@ -174,7 +165,7 @@ func TestHello(t *testing.T) {
 // Whatever is read without an error can be written, and is read again the same.
 func FuzzRead(f *testing.F) {
 	for i, b := range samples() {
-		f.Add(Encode(i, b).Append(nil))
+		f.Add((&Frame{i, b}).Append(nil))
 	}
 	f.Add([]byte("GET /metrics HTTP/1.1\r\n\r\n"))
 	f.Add([]byte("\x10\x00\x00\x00\x00\x00\x00\x09\x00\x00\x00\x01\xdf\xff\xff\xff\xff"))
@@ -186,15 +177,11 @@ func FuzzRead(f *testing.F) {
 			if err != nil {
 				return
 			}
-			b, err := fr.Decode()
+			back, err := Read(bytes.NewReader(fr.Append(nil)))
 			if err != nil {
-				continue
+				t.Fatalf("%T: written but not readable: %v", fr.Body, err)
 			}
-			back, err := Encode(fr.Host, b).Decode()
-			if err != nil {
-				t.Fatalf("%T: written but not readable: %v", b, err)
-			}
-			if d := cmp.Diff(b, back); d != "" {
+			if d := cmp.Diff(fr, back); d != "" {
 				t.Fatal(d)
 			}
 		}
