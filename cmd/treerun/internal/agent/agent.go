@@ -139,7 +139,6 @@ type agent struct {
 	host    *host.Host
 	program atomic.Pointer[string] // its path; nil until it has been found, and when the job has come
 	stdin   chan net.Conn          // what rank 0 reads, where it is here
-	streams sync.WaitGroup         // of all ranks
 	over    chan struct{}          // closed when all ranks have ended
 	once    sync.Once
 	node    *Node                       // nil unless a user has started this process
@@ -194,17 +193,8 @@ func (a *agent) run() (int, error) {
 	if a.node != nil {
 		signals = a.node.Signals
 	}
-	done := make(chan struct{})
-	go func() {
-		<-a.over
-		a.streams.Wait()
-		close(done)
-	}()
 	for {
 		select {
-		case <-done:
-			a.report(&wire.Goodbye{}) // having heard it, the launcher hangs up
-			done = nil
 		case sig := <-signals:
 			a.report(&wire.Signal{Number: sig.(syscall.Signal)})
 		case err := <-lost:

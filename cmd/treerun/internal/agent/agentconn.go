@@ -216,7 +216,7 @@ func (c *agentConn) watch() {
 	}
 }
 
-// lost reports that the hosts are lost. The launcher knows which of them have said goodbye, or
+// lost reports that the hosts are lost. The launcher knows which of them are over, or
 // were lost before.
 func (c *agentConn) lost(why string) {
 	l := &wire.Lost{Code: cmdline.ExitInternal, Text: why}

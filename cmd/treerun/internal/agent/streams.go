@@ -12,13 +12,13 @@ import (
 
 // forward sends what a rank prints to the launcher, as fast as that is shown there.
 func (a *agent) forward(rank, stream int, src *host.Pipe) {
-	a.streams.Go(func() {
+	go func() {
 		defer src.Close() // only read from
 		s, err := a.up.Stream(&wire.Frame{Host: a.join.Index, Body: &wire.Stream{Rank: rank, Number: stream}})
 		if err == nil {
 			wire.Relay(s, src)
 		}
-	})
+	}()
 }
 
 // serve takes a stream that comes from the launcher.

@@ -15,7 +15,7 @@ const (
 	// take to be printed.
 	unreadGrace = 500 * time.Millisecond
 
-	// partGrace is how long agents have for their last words, and then for their end.
+	// partGrace is how long agents have for their end.
 	partGrace = time.Second
 )
 
@@ -24,7 +24,7 @@ const (
 // time limit. Otherwise what nobody reads is dropped in the end. It reports
 // false when the user did not want to wait.
 func (s *supervisor) drain() (complete bool) {
-	s.stage, s.grace, s.killAt, s.deaf = draining, nil, nil, nil
+	s.draining, s.grace, s.killAt, s.deaf = true, nil, nil, nil
 	s.leftovers = time.After(host.LeftoverGrace)
 	if s.cause.kind != none { // else its readers have all the time that the job has
 		limit := unreadGrace
@@ -78,10 +78,6 @@ func (s *supervisor) flush() {
 // part ends the connections to other hosts, and what this process has started
 // for them.
 func (s *supervisor) part() {
-	s.stage = parting
-	late := false
-	time.AfterFunc(partGrace, func() { s.post(func() { late = true }) })
-	s.wait(func() bool { return s.all(left) || late })
 	close(s.quit)
 	if s.job.Remote.Open != nil { // users have started the treeruns of other nodes, and want to know
 		r := &wire.Result{Code: s.exitCode()}

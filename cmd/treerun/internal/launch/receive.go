@@ -41,8 +41,7 @@ const (
 	coming  phase = iota
 	ready         // its agent is there
 	started       // no more ranks will be started
-	over          // all its ranks have ended
-	left          // its last word has come, or it is lost
+	over          // all its ranks have ended, or it is lost
 )
 
 // all tells whether all hosts have come to a phase.
@@ -50,17 +49,17 @@ func (s *supervisor) all(ph phase) bool {
 	return !slices.ContainsFunc(s.hosts, func(p *hostState) bool { return p.phase < ph })
 }
 
-// advance notes that a host has come to a phase. From one that has left no stream comes
-// that has not come before.
-func (s *supervisor) advance(p *hostState, ph phase) {
-	p.phase = max(p.phase, ph)
-	if ph != left {
-		return
-	}
+// advance notes that a host has come to a phase.
+func (p *hostState) advance(ph phase) { p.phase = max(p.phase, ph) }
+
+// isOver notes that a host is over. Only ranks that run have streams, and from one that is
+// lost none comes that has not come before.
+func (s *supervisor) isOver(p *hostState) {
+	p.advance(over)
 	for _, rank := range p.Ranks {
 		m := s.ranks[rank]
 		for i, stream := range m.streams {
-			if !m.opened[i] {
+			if !m.opened[i] && (p.lost || !m.running) {
 				m.opened[i] = true
 				stream.Discard()
 				s.printing--
@@ -94,12 +93,7 @@ func (s *supervisor) receive(p *hostState, body wire.Body, src output.Source) {
 		if b.Stuck {
 			s.job.Screen.Err.Printf("treerun: some processes%s could not be killed: they hang in the kernel", s.on(p))
 		}
-		s.advance(p, over)
-		if p.Local {
-			s.advance(p, left) // an agent has a Goodbye to say yet
-		}
-	case *wire.Goodbye:
-		s.advance(p, left)
+		s.isOver(p)
 	case *wire.Signal:
 		s.job.Trace("%s: treerun there got %s", p.Name, job.SignalName(b.Number))
 		s.handle(b.Number)
@@ -170,7 +164,7 @@ func (s *supervisor) fail(p *hostState, code int, text string) {
 func (s *supervisor) isReady(p *hostState, b *wire.Ready) {
 	if p.phase < ready {
 		p.ready = b
-		s.advance(p, ready)
+		p.advance(ready)
 		s.job.Trace("host %s is ready: it calls itself %s, %s, agent %d", p.Name, b.Host, numbers.Count(b.Cores, "core"),
 			b.PID)
 	}
@@ -180,7 +174,7 @@ func (s *supervisor) hasStarted(p *hostState, b *wire.Started) {
 	if p.phase >= started {
 		return
 	}
-	s.advance(p, started)
+	p.advance(started)
 	for i, rank := range b.Ranks {
 		if m := s.rankOf(p, rank); m != nil && !m.running {
 			m.PID, m.running = b.PIDs[i], true
@@ -246,7 +240,7 @@ func (s *supervisor) announce(m *rankState) {
 func (s *supervisor) loseHosts(l *wire.Lost) {
 	s.order++
 	for _, i := range l.Hosts {
-		if i < 0 || i >= len(s.hosts) || s.hosts[i].lost || s.hosts[i].phase == left {
+		if i < 0 || i >= len(s.hosts) || s.hosts[i].lost {
 			continue
 		}
 		p := s.hosts[i]
@@ -266,6 +260,6 @@ func (s *supervisor) loseHosts(l *wire.Lost) {
 		if p.phase < started {
 			s.fail(p, l.Code, l.Text)
 		}
-		s.advance(p, left)
+		s.isOver(p)
 	}
 }

@@ -94,7 +94,7 @@ func (s *supervisor) startAll() {
 	}
 	if stopped() { // of no host will anything come
 		for _, p := range s.hosts {
-			s.advance(p, left)
+			s.isOver(p)
 		}
 		return
 	}

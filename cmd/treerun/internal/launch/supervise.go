@@ -33,15 +33,6 @@ const (
 	byError  // treerun could not start the job; Run returns the error
 )
 
-// stage is how far the job is.
-type stage int
-
-const (
-	working  stage = iota // ranks start, or run
-	draining              // all have ended
-	parting               // what they printed has been written
-)
-
 // supervisor runs a job from its start to its end. All its methods but
 // outputFailed and post are called by one goroutine.
 type supervisor struct {
@@ -53,9 +44,9 @@ type supervisor struct {
 	hosts  []*hostState
 	ranks  []*rankState // by rank
 
-	stage    stage
-	running  int // ranks that have not ended
-	printing int // streams of ranks that have not ended
+	draining bool // all ranks have ended
+	running  int  // ranks that have not ended
+	printing int  // streams of ranks that have not ended
 	joined   int
 	seeded   bool
 	order    int // counts the moments at which ends were seen
@@ -136,7 +127,7 @@ func (s *supervisor) sendTo(index int, b wire.Body) {
 func (s *supervisor) timeIsUp() {
 	s.timeout = nil
 	switch starting := !s.all(started); {
-	case s.stage == draining:
+	case s.draining:
 		s.begin(cause{kind: byTimeout})
 		s.giveUp()
 	case s.running > 0 || starting:
@@ -173,7 +164,7 @@ func (s *supervisor) begin(c cause) {
 		s.cause = c
 	}
 	switch {
-	case s.stage != working: // nobody is left to be stopped
+	case s.draining: // nobody is left to be stopped
 	case c.kind == byFailure && first:
 		s.grace = time.After(FailureGrace)
 	case c.kind != byFailure && (first || s.grace != nil):
@@ -252,12 +243,12 @@ func (s *supervisor) stop(sig syscall.Signal) {
 	s.job.Trace("got %s", job.SignalName(sig))
 	first := s.firstStop.IsZero()
 	again := s.insists()
-	if s.stage == parting || s.stage == draining && !first && !again {
+	if s.draining && !first && !again {
 		return
 	}
 	s.begin(cause{kind: bySignal, signal: sig})
 	switch {
-	case s.stage == draining:
+	case s.draining:
 		s.impatient = true
 		s.giveUp()
 	case again && sig == syscall.SIGINT:

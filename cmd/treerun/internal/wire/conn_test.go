@@ -60,8 +60,8 @@ func TestStreamWaitsForItsReader(t *testing.T) {
 		close(relayed)
 	}()
 	time.Sleep(50 * time.Millisecond)
-	agent.Send(frame(&Goodbye{}))
-	if f, err := launcher.Read(); err != nil || kindOf(f.Body) != kindOf(&Goodbye{}) {
+	agent.Send(frame(&RanksExited{}))
+	if f, err := launcher.Read(); err != nil || kindOf(f.Body) != kindOf(&RanksExited{}) {
 		t.Fatalf("%+v, %v", f, err)
 	}
 	if n := 5*StreamWindow - src.Len(); n > StreamWindow+64<<10 {

@@ -14,7 +14,7 @@ import (
 // bodies has one of each kind, which is its index. The first is none.
 var bodies = []Body{
 	nil, new(Join), new(Job), new(Signal), new(Finish), new(Ready), new(Result), new(Started), new(RankMessage),
-	new(Ended), new(RanksExited), new(Lost), new(Goodbye), new(Note), new(Stream), new(Push), new(Node),
+	new(Ended), new(RanksExited), new(Lost), new(Note), new(Stream), new(Push), new(Node),
 }
 
 // kindOf returns what kind of Body b is.

@@ -110,7 +110,7 @@ type (
 		Machine string
 	}
 
-	// Started names the ranks that run, once no more will be started.
+	// Started names the ranks that run, once no more will be started. Their streams come.
 	Started struct{ Ranks, PIDs []int }
 
 	// RankMessage is a message of a rank; without one, no more will come from that rank.
@@ -138,9 +138,6 @@ type (
 		Code  int // exit code for it
 		Text  string
 	}
-
-	// Goodbye is the last report of a host: it is over and all output has been sent.
-	Goodbye struct{}
 )
 
 // What streams begin with.

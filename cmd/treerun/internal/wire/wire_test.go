@@ -21,7 +21,7 @@ import (
 // samples has one Body of each kind, with its fields set.
 func samples() []Body {
 	return []Body{
-		&Finish{}, &Goodbye{}, &RanksExited{Stuck: true},
+		&Finish{}, &RanksExited{Stuck: true},
 		&Join{
 			Index: 3, Name: "c", Program: "./p", Path: "/p", Dir: "/d", PeerTimeout: time.Second, Verbose: true,
 			Start: Start{Command: []string{"ip", "{host}"}, SSHArgs: []string{"-v"}, Treerun: "/t", Push: true, FanOut: 2,
