@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/treerun/treerun/internal/netconn"
 )
 
 // noticeTimeout is how long writing a notice may take.
@@ -13,44 +15,30 @@ const noticeTimeout = 100 * time.Millisecond
 
 // peerConn is one connection of the mesh.
 type peerConn struct {
+	netconn.Heartbeat
 	peer  int
 	conn  net.Conn
-	used  atomic.Bool  // something has come
-	gone  atomic.Bool  // another connection has taken its place
-	heard atomic.Int64 // when something last came, as time since began
-	mu    sync.Mutex   // held while writing
+	used  atomic.Bool   // something has come
+	gone  atomic.Bool   // another connection has taken its place
+	ended chan struct{} // closed when nothing more is read
+	mu    sync.Mutex    // held while writing
 
 	queueMu sync.Mutex
 	queue   []*frame // notices to be written, in order
 }
 
-// began is what the times of connections count from, by the monotonic clock.
-var began = time.Now()
-
 func newPeerConn(peer int, conn net.Conn) *peerConn {
-	l := &peerConn{peer: peer, conn: conn}
-	l.heard.Store(int64(time.Since(began)))
-	return l
+	return &peerConn{peer: peer, conn: conn, ended: make(chan struct{})}
 }
 
 // Read reads from the connection, and notes that the peer lives.
 func (l *peerConn) Read(b []byte) (int, error) {
 	n, err := l.conn.Read(b)
 	if n > 0 {
-		l.heard.Store(int64(time.Since(began)))
+		l.Heard()
 		l.used.Store(true)
 	}
 	return n, err
-}
-
-// silence says for how long nothing has come.
-func (l *peerConn) silence() time.Duration {
-	return time.Since(began) - time.Duration(l.heard.Load())
-}
-
-// excuse takes a time in which nobody here read what came off the silence.
-func (l *peerConn) excuse(late time.Duration) {
-	l.heard.Store(min(l.heard.Load()+int64(late), int64(time.Since(began))))
 }
 
 // put queues a notice, and reports whether it is the first one: then the caller flushes.

@@ -14,47 +14,37 @@ import (
 // that is stopped there may be in a debugger.
 const (
 	heartbeats  = 20 // in a peer timeout
-	missedLimit = 18 // heartbeats of silence, of which one is on the way
-	starvedIn   = 3  // heartbeats late: this rank itself was stopped, or got no core
+	missedLimit = 17 // heartbeats that may be missing in a row
 )
 
-// Heartbeat sends heartbeats, and looks for silence, until the mesh is closed. elsewhere tells
-// ranks of other hosts.
+// Heartbeat has the mesh send heartbeats, and look for silence, on connections to ranks of other hosts,
+// which elsewhere tells, until it is closed.
 func (m *Mesh) Heartbeat(peerTimeout time.Duration, elsewhere func(rank int) bool) {
-	m.wg.Go(func() { m.beat(peerTimeout/heartbeats, elsewhere) })
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.interval, m.elsewhere = peerTimeout/heartbeats, elsewhere
+	for _, l := range m.conns(true) {
+		m.watch(l)
+	}
 }
 
-func (m *Mesh) beat(interval time.Duration, elsewhere func(rank int) bool) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	heartbeat := notice(heartbeatFrame, m.cfg.Rank, 0, nil)
-	last := time.Now()
-	for {
-		select {
-		case <-m.stop.Done():
-			return
-		case <-ticker.C:
-		}
-		late := time.Since(last)
-		last = time.Now()
-		m.mu.Lock()
-		conns := m.conns(true)
-		m.mu.Unlock()
-		for _, l := range conns {
-			if !elsewhere(l.peer) || m.HasLeft(l.peer) {
-				continue
-			}
-			if late > starvedIn*interval {
-				l.excuse(late)
-			}
-			m.wg.Go(func() { l.sendHeartbeat(heartbeat) })
-			if silence := l.silence(); silence > missedLimit*interval {
-				m.Lost(l.peer, fmt.Sprintf("gave no sign of life%s for %v, says rank %d%s: it or its host is stopped or down, "+
-					"or the network between is cut", m.cfg.On(l.peer), silence.Round(100*time.Millisecond), m.cfg.Rank,
-					m.cfg.On(m.cfg.Rank)))
-			}
-		}
+// watch begins to look for silence on a connection, if that is wanted. The caller holds mu.
+func (m *Mesh) watch(l *peerConn) {
+	if m.elsewhere == nil || !m.elsewhere(l.peer) {
+		return
 	}
+	heartbeat, interval := notice(heartbeatFrame, m.cfg.Rank, 0, nil), m.interval
+	m.wg.Go(func() {
+		silent := l.Watch(l.ended, interval, missedLimit, func() {
+			if !m.HasLeft(l.peer) {
+				l.sendHeartbeat(heartbeat)
+			}
+		})
+		if silent && !m.HasLeft(l.peer) {
+			m.Lost(l.peer, fmt.Sprintf("gave no sign of life%s for %v, says rank %d%s: it or its host is stopped or down, "+
+				"or the network between is cut", m.cfg.On(l.peer), (missedLimit+1)*interval, m.cfg.Rank, m.cfg.On(m.cfg.Rank)))
+		}
+	})
 }
 
 // Hold keeps the mesh from saying anything, as if its rank were stopped, until release is

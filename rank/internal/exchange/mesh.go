@@ -53,9 +53,11 @@ type Mesh struct {
 	gatherMu sync.Mutex // held by AllGather
 	gathered atomic.Uint64
 
-	mu  sync.Mutex
-	in  map[int]*peerConn
-	out map[int]*peerConn
+	mu        sync.Mutex
+	in        map[int]*peerConn
+	out       map[int]*peerConn
+	interval  time.Duration       // of heartbeats
+	elsewhere func(rank int) bool // nil: there are no heartbeats
 }
 
 // New makes a mesh without connections. The caller closes it.
@@ -102,6 +104,7 @@ func (m *Mesh) Attach(peer int, conn net.Conn) {
 // begin reads what comes over a connection; blobs go to inbox. The caller holds mu.
 func (m *Mesh) begin(peer int, conn net.Conn, inbox chan<- *frame) *peerConn {
 	l := newPeerConn(peer, conn)
+	m.watch(l)
 	m.wg.Go(func() { m.read(l, inbox) })
 	return l
 }
@@ -159,6 +162,7 @@ func (m *Mesh) reach(ctx context.Context, peer int, limit time.Duration, dial Di
 
 // read takes the frames of one connection until it ends.
 func (m *Mesh) read(l *peerConn, inbox chan<- *frame) {
+	defer close(l.ended)
 	r := bufio.NewReaderSize(l, 4096)
 	for {
 		f, err := readFrame(r, m.cfg.Size)

@@ -3,25 +3,9 @@ package exchange
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/treerun/treerun/internal/waits"
 )
-
-// A rank that reads nothing for a while, because it got no core, does not take
-// the others for silent.
-func TestOwnStarvationIsNoSilence(t *testing.T) {
-	l := newPeerConn(1, nil)
-	l.heard.Add(-int64(10 * time.Hour))
-	l.excuse(9 * time.Hour)
-	if s := l.silence(); s < time.Hour || s > 2*time.Hour {
-		t.Fatalf("silent for %v, want 1h", s)
-	}
-	l.excuse(time.Hour)
-	if s := l.silence(); s < 0 || s > time.Hour/2 {
-		t.Fatalf("silent for %v, want 0", s)
-	}
-}
 
 // An AllGather that ends because a connection broke waits for nobody any more: it is neither
 // reported nor told of.

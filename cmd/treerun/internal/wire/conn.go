@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/yamux"
+
+	"github.com/treerun/treerun/internal/netconn"
 )
 
 // ErrProtocol is the error of a peer that is not of this treerun's making.
@@ -148,31 +150,22 @@ func Relay(stream net.Conn, src io.Reader) {
 }
 
 // Watch pings the other side at every interval, and calls tick, until the connection ends. It
-// returns true, and earlier, when nothing has come for more than limit intervals in a row. It
-// counts intervals, not time: who was stopped together with the other side does not give it
-// up. Nor does it while that is paused.
+// returns true, and earlier, when nothing has come for more than limit intervals in a row,
+// unless the other side has said that it pauses.
 func (c *Conn) Watch(interval time.Duration, limit int, tick func()) (silent bool) {
-	beat := time.NewTicker(interval)
-	defer beat.Stop()
 	var pinging atomic.Bool // a ping has not come back
-	for missed := 0; missed <= limit; missed++ {
-		select {
-		case <-c.mux.CloseChan():
-			return false
-		case <-beat.C:
-		}
+	return c.raw.Watch(c.mux.CloseChan(), interval, limit, func() {
 		if pinging.CompareAndSwap(false, true) {
 			go func() {
 				_, _ = c.mux.Ping() // what comes back is heard
 				pinging.Store(false)
 			}()
 		}
-		if c.raw.heard.Swap(false) || c.paused.Load() {
-			missed = -1
+		if c.paused.Load() {
+			c.raw.Heard()
 		}
 		tick()
-	}
-	return true
+	})
 }
 
 // Close ends the connection.
@@ -183,14 +176,14 @@ func (c *Conn) Close() { _ = c.raw.Close() }
 type monitored struct {
 	io.Reader
 	io.WriteCloser
-	heard atomic.Bool // something came since the last heartbeat
+	netconn.Heartbeat
 	ended atomic.Pointer[error]
 }
 
 func (m *monitored) Read(p []byte) (int, error) {
 	n, err := m.Reader.Read(p)
 	if n > 0 {
-		m.heard.Store(true)
+		m.Heard()
 	}
 	if err != nil {
 		m.ended.Store(&err)

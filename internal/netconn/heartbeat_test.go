@@ -1,0 +1,35 @@
+package netconn
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Who says something now and then is not silent; who says nothing for more than the limit of
+// intervals is. Who was stopped itself, and so had no interval, does not give up the other end.
+func TestHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h Heartbeat
+		beats := 0
+		begin := time.Now()
+		silent := h.Watch(nil, time.Second, 5, func() {
+			switch beats++; {
+			case beats <= 20 && beats%5 == 0:
+				h.Heard()
+			case beats == 24:
+				time.Sleep(time.Hour) // as if stopped
+				h.Heard()
+			}
+		})
+		took := time.Since(begin) - time.Hour
+		if !silent || beats != 30 || took < 29*time.Second || took > 31*time.Second {
+			t.Errorf("silent %v after %d heartbeats, and %v beside the hour", silent, beats, took)
+		}
+		ended := make(chan struct{})
+		close(ended)
+		if new(Heartbeat).Watch(ended, time.Hour, 5, func() {}) {
+			t.Error("a connection that has ended is silent")
+		}
+	})
+}
