@@ -1,13 +1,10 @@
 package main
 
-import (
-	"strings"
-	"testing"
-)
+import "testing"
 
 // The counts are those that UCI states for its test set.
 func TestDigits(t *testing.T) {
-	train, test, err := digits()
+	train, test, err := load("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,52 +36,4 @@ func TestImages(t *testing.T) {
 	if want := [4]float32{2. / 16, 1. / 16, 1, 4. / 16}; [4]float32(x) != want || labels[0] != 3 || labels[1] != 5 {
 		t.Errorf("pixels %v, labels %v", x, labels)
 	}
-}
-
-func TestParseDigitsRefuses(t *testing.T) {
-	line := strings.Repeat("16,", 64) + "9"
-	if d, err := parseDigits(strings.NewReader(line + "\n" + line)); err != nil || d.size() != 2 {
-		t.Fatalf("two good lines: %v, %v", d, err)
-	}
-	for text, want := range map[string]string{
-		line + "\n" + line[3:]:                   "line 2 has 64 fields",
-		line + ",1":                              "line 1 has 66 fields",
-		strings.Replace(line, "16", "17", 1):     `line 1, field 1 is "17", want 0 to 16`,
-		strings.Replace(line, "16", "", 1):       `field 1 is ""`,
-		strings.Replace(line, "16", "-1", 1):     `field 1 is "-1"`,
-		strings.TrimSuffix(line, "9") + "10":     `field 65 is "10", want 0 to 9`,
-		line + "\n" + strings.Repeat("1", 70000): "too long",
-	} {
-		if _, err := parseDigits(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want one with %q", err, want)
-		}
-	}
-}
-
-// FuzzParseDigits: whatever the text is, parseDigits returns an error or images
-// that are whole and in range.
-func FuzzParseDigits(f *testing.F) {
-	f.Add(strings.Repeat("0,", 64) + "9\n")
-	f.Add(strings.Repeat("16,", 64) + "0\n" + strings.Repeat("1,", 64) + "3")
-	f.Add(strings.Repeat("17,", 64) + "0")
-	f.Add("1,2,3\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		d, err := parseDigits(strings.NewReader(text))
-		if err != nil {
-			return
-		}
-		if len(d.pixels) != len(d.labels)*d.width {
-			t.Fatalf("%d pixels for %d images of %d", len(d.pixels), len(d.labels), d.width)
-		}
-		for i, v := range d.pixels {
-			if int(v) > int(d.maximum) {
-				t.Fatalf("pixel %d is %d", i, v)
-			}
-		}
-		for i, v := range d.labels {
-			if int(v) >= d.classes {
-				t.Fatalf("label %d is %d", i, v)
-			}
-		}
-	})
 }

@@ -4,13 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"embed"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 )
 
@@ -62,15 +62,14 @@ func truncated(err error) error {
 	return err
 }
 
-// openIDX reads DIR/name or DIR/name.gz.
-func openIDX(dir, name string, dimensions int) (shape []int, elements []byte, err error) {
-	path := filepath.Join(dir, name)
-	f, err := os.Open(path)
+// openIDX reads the file of a name, or the one with .gz behind it.
+func openIDX(dir fs.FS, name string, dimensions int) (shape []int, elements []byte, err error) {
+	f, err := dir.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		f, err = os.Open(path + ".gz")
+		f, err = dir.Open(name + ".gz")
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, fmt.Errorf("%s: neither %s nor %s.gz is there; --data wants the folder of an IDX data set "+
-				"(Debian's package dataset-fashion-mnist has one)", dir, name, name)
+			return nil, nil, fmt.Errorf("neither %s nor %s.gz is there; --data wants the folder of an IDX data set "+
+				"(Debian's package dataset-fashion-mnist has one)", name, name)
 		}
 	}
 	if err != nil {
@@ -81,35 +80,57 @@ func openIDX(dir, name string, dimensions int) (shape []int, elements []byte, er
 	var from io.Reader = r
 	if head, _ := r.Peek(2); bytes.Equal(head, []byte{0x1F, 0x8B}) {
 		if from, err = gzip.NewReader(r); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", f.Name(), truncated(err))
+			return nil, nil, fmt.Errorf("%s: %w", name, truncated(err))
 		}
 	}
 	if shape, elements, err = readIDX(from, dimensions); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", f.Name(), err)
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return shape, elements, nil
 }
 
+// digits are the handwritten digits of the UCI repository; data/README.md names source
+// and licence.
+//
+//go:embed data/*.gz
+var digits embed.FS
+
+// load reads the training and the test images of the folder with an IDX data set, or the
+// digits that come with the example.
+func load(folder string) (train, test *dataset, err error) {
+	if folder == "" {
+		data, err := fs.Sub(digits, "data")
+		if err != nil {
+			return nil, nil, err
+		}
+		return loadIDX(data, 16)
+	}
+	if train, test, err = loadIDX(os.DirFS(folder), 255); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", folder, err)
+	}
+	return train, test, nil
+}
+
 // loadIDX reads the training and the test images from the four files of an IDX
 // data set.
-func loadIDX(dir string) (train, test *dataset, err error) {
-	if train, err = loadIDXPart(dir, "train"); err != nil {
+func loadIDX(dir fs.FS, maximum byte) (train, test *dataset, err error) {
+	if train, err = loadIDXPart(dir, "train", maximum); err != nil {
 		return nil, nil, err
 	}
-	if test, err = loadIDXPart(dir, "t10k"); err != nil {
+	if test, err = loadIDXPart(dir, "t10k", maximum); err != nil {
 		return nil, nil, err
 	}
 	if train.width != test.width {
-		return nil, nil, fmt.Errorf("%s: training images have %d pixels, test images %d", dir, train.width, test.width)
+		return nil, nil, fmt.Errorf("training images have %d pixels, test images %d", train.width, test.width)
 	}
 	if test.classes > train.classes {
-		return nil, nil, fmt.Errorf("%s: a test image is of class %d; the training images have %d classes", dir,
+		return nil, nil, fmt.Errorf("a test image is of class %d; the training images have %d classes",
 			test.classes-1, train.classes)
 	}
 	return train, test, nil
 }
 
-func loadIDXPart(dir, part string) (*dataset, error) {
+func loadIDXPart(dir fs.FS, part string, maximum byte) (*dataset, error) {
 	shape, pixels, err := openIDX(dir, part+"-images-idx3-ubyte", 3)
 	if err != nil {
 		return nil, err
@@ -119,13 +140,13 @@ func loadIDXPart(dir, part string) (*dataset, error) {
 		return nil, err
 	}
 	if shape[0] != len(labels) {
-		return nil, fmt.Errorf("%s: %d %s images, but %d labels", dir, shape[0], part, len(labels))
+		return nil, fmt.Errorf("%d %s images, but %d labels", shape[0], part, len(labels))
 	}
 	return &dataset{
 		pixels:  pixels,
 		labels:  labels,
 		width:   shape[1] * shape[2],
-		maximum: 255,
+		maximum: maximum,
 		classes: int(slices.Max(labels)) + 1,
 	}, nil
 }

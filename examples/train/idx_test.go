@@ -108,7 +108,7 @@ func TestLoadIDX(t *testing.T) {
 	images := files["train-images-idx3-ubyte"]
 	delete(files, "train-images-idx3-ubyte")
 	files["train-images-idx3-ubyte.gz"] = gzipped(t, images)
-	train, test, err := loadIDX(writeSet(t, files))
+	train, test, err := load(writeSet(t, files))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,11 +150,11 @@ func TestLoadIDXRefuses(t *testing.T) {
 		} else {
 			files[c.file] = c.contents(files[c.file])
 		}
-		if _, _, err := loadIDX(writeSet(t, files)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, _, err := load(writeSet(t, files)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
 		}
 	}
-	if _, _, err := loadIDX(filepath.Join(t.TempDir(), "nowhere")); err == nil ||
+	if _, _, err := load(filepath.Join(t.TempDir(), "nowhere")); err == nil ||
 		!strings.Contains(err.Error(), "nowhere") {
 		t.Errorf("no such folder: %v", err)
 	}

@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	training, test, err := opt.load()
+	training, test, err := load(opt.data)
 	if err != nil {
 		return err
 	}
@@ -126,11 +126,4 @@ func (o *options) validate() error {
 		}
 	}
 	return nil
-}
-
-func (o *options) load() (training, test *dataset, err error) {
-	if o.data == "" {
-		return digits()
-	}
-	return loadIDX(o.data)
 }
