@@ -8,10 +8,10 @@ import (
 
 func TestExplanation(t *testing.T) {
 	price := 4.0
-	p := &meter.Point{
-		Collective: "reduce", NP: 3, Bytes: 65536, Chosen: "tree", By: "price", Links: "Links allow much",
+	p := &meter.Row{Collective: "reduce", NP: 3, Bytes: 65536, Plan: "tree", Explained: &meter.Explained{
 		Candidates: []meter.Candidate{{Plan: "tree", Us: 5.25, PredictedUs: &price}, {Plan: "direct", Us: 3}},
-	}
+		By:         "price", Links: "Links allow much",
+	}}
 	want := `reduce of 64K (65536 bytes) on 3 ranks
           plan  predicted (us)   measured (us)
           tree            4.00            5.25  chosen by price

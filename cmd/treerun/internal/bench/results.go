@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"syscall"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
 )
@@ -17,10 +16,10 @@ import (
 type results struct {
 	np       int
 	cases    []meter.Case
-	explain  io.Writer // where points go, which come in place of rows; nil: rows are measured
+	explain  io.Writer // where rows that explain go; nil: rows have times
 	table    *table    // nil: not printed
-	json     *file     // nil: not written
-	plot     *file     // nil: not drawn
+	json     *os.File  // nil: not written
+	plot     *os.File  // nil: not drawn
 	progress *progress // nil: not shown
 
 	rest []byte // of a line that is not complete
@@ -29,60 +28,24 @@ type results struct {
 	digests, algorithms []string // of the plans that ran, or would run, and their makers
 }
 
-// file is one that the command line asked for. It is opened before the ranks
-// start, so that a wrong name is found then. What stands in it is replaced when
-// there is something to write, and a file that was there is never removed.
-type file struct {
-	*os.File
-	flag string
-	made bool // it was not there before
-}
-
-func create(flag, name string) (*file, error) {
-	_, missing := os.Lstat(name)
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o666)
-	if err != nil {
-		return nil, fmt.Errorf("bench: %s: %w", flag, err)
-	}
-	return &file{f, flag, missing != nil}, nil
-}
-
-// open creates the files of the command line.
+// open creates the files of the command line, as a shell does for >: a wrong name is found before
+// the ranks start.
 func (r *results) open(o *meter.Options) (err error) {
-	switch o.JSON {
-	case "":
-	case "-":
-		r.json = &file{File: os.Stdout, flag: "--json"}
-	default:
-		if r.json, err = create("--json", o.JSON); err != nil {
-			return err
+	create := func(flag, name string) *os.File {
+		if name == "" || err != nil {
+			return nil
 		}
+		var f *os.File
+		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+		err = named("bench: "+flag, err)
+		return f
 	}
-	if o.Plot != "" {
-		if r.plot, err = create("--plot", o.Plot); err != nil {
-			return errors.Join(err, r.json.drop())
-		}
+	if o.JSON == "-" {
+		r.json = os.Stdout
+	} else {
+		r.json = create("--json", o.JSON)
 	}
-	return nil
-}
-
-// clear removes what an earlier command has written; a device has no length.
-func (f *file) clear() error {
-	if err := f.Truncate(0); err != nil && !errors.Is(err, syscall.EINVAL) {
-		return err
-	}
-	return nil
-}
-
-// drop closes a file in which nothing has been written, and removes it if it was made for that.
-func (f *file) drop() error {
-	if f == nil || f.File == os.Stdout {
-		return nil
-	}
-	err := f.Close()
-	if f.made {
-		err = errors.Join(err, os.Remove(f.Name()))
-	}
+	r.plot = create("--plot", o.Plot)
 	return err
 }
 
@@ -104,7 +67,7 @@ func (r *results) Write(p []byte) (int, error) {
 }
 
 // done is how many cases have been measured.
-func (r *results) done() int { return len(r.digests) }
+func (r *results) done() int { return len(r.rows) }
 
 // take reads one line of rank 0.
 func (r *results) take(line []byte) error {
@@ -120,32 +83,25 @@ func (r *results) take(line []byte) error {
 		r.show()
 		return err
 	}
-	if n == len(r.cases) || (rec.Point != nil) != (r.explain != nil) || !rec.Matches(&r.cases[n], r.np) {
+	row := rec.Row
+	if n == len(r.cases) || row == nil || (row.Explained != nil) != (r.explain != nil) || !row.Matches(&r.cases[n], r.np) {
 		return fmt.Errorf("rank 0 sent %s, which is not row %d of %d", line, n+1, len(r.cases))
 	}
 	r.progress.show("")
-	if p := rec.Point; p != nil {
-		r.digests, r.algorithms = append(r.digests, p.Digest), append(r.algorithms, p.Chosen)
-		_, err := io.WriteString(r.explain, explanation(p))
-		r.show()
-		return named("print what was measured", err)
-	}
-	row := rec.Row
 	r.digests, r.algorithms = append(r.digests, row.Digest), append(r.algorithms, row.Algorithm)
 	r.rows = append(r.rows, row)
+	if r.explain != nil {
+		if _, err := io.WriteString(r.explain, explanation(row)); err != nil {
+			return named("print what was measured", err)
+		}
+	}
 	if r.table != nil {
 		if err := r.table.Add(row); err != nil {
 			return named("print the table", err)
 		}
 	}
 	if r.json != nil {
-		if len(r.rows) == 1 && r.json.File != os.Stdout {
-			err = r.json.clear()
-		}
-		if err == nil {
-			err = json.NewEncoder(r.json).Encode(row)
-		}
-		if err != nil {
+		if err := json.NewEncoder(r.json).Encode(row); err != nil {
 			return named("--json", err)
 		}
 	}
@@ -169,24 +125,18 @@ func (r *results) show() {
 	}
 }
 
-// close draws the picture and closes the files, of which those that would be
-// empty are removed.
-func (r *results) close() error {
-	if len(r.rows) == 0 {
-		return errors.Join(r.json.drop(), r.plot.drop())
-	}
-	var err error
+// close draws the picture and closes the files.
+func (r *results) close() (err error) {
 	if r.plot != nil {
-		svg, failed := picture(r.rows)
-		if failed == nil {
-			failed = r.plot.clear()
+		if len(r.rows) > 0 {
+			var svg []byte
+			if svg, err = picture(r.rows); err == nil {
+				_, err = r.plot.Write(svg)
+			}
 		}
-		if failed == nil {
-			_, failed = r.plot.Write(svg)
-		}
-		err = named("bench: --plot", errors.Join(failed, r.plot.Close()))
+		err = named("bench: --plot", errors.Join(err, r.plot.Close()))
 	}
-	if r.json != nil && r.json.File != os.Stdout {
+	if r.json != nil && r.json != os.Stdout {
 		err = errors.Join(err, named("bench: --json", r.json.Close()))
 	}
 	return err

@@ -65,20 +65,12 @@ func (t *table) Add(r *meter.Row) error {
 	}
 	t.rows, t.line = append(t.rows, r), append(t.line, r)
 	t.next++
-	if t.next < len(t.cases) && t.cases[t.next].InPlace && !r.InPlace && sameLine(&t.cases[t.next], r) {
-		return nil
+	if t.next < len(t.cases) && t.cases[t.next].InPlace && !r.InPlace && t.cases[t.next].Name == r.Collective {
+		return nil // its other pass comes next
 	}
 	_, err := fmt.Fprintln(t.Out, t.row())
 	t.line = t.line[:0]
 	return err
-}
-
-// sameLine tells whether the case differs from that of the row in its pass
-// only.
-func sameLine(c *meter.Case, r *meter.Row) bool {
-	other := *r
-	other.InPlace = c.InPlace
-	return other.Matches(c, r.NP)
 }
 
 // End prints what stands below the rows of a collective.

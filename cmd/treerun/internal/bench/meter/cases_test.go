@@ -48,6 +48,7 @@ func TestParse(t *testing.T) {
 func TestUsage(t *testing.T) {
 	for line, want := range map[string]string{
 		"surplus":                         `unexpected argument "surplus"`,
+		"--in-place no":                   `unexpected argument "no" (hint: --in-place=no, with =)`,
 		"-np 0":                           "whole number",
 		"--collective scan":               `--collective "scan": want all, or some of allreduce`,
 		"--collective barrier,barrier":    "stands there twice",

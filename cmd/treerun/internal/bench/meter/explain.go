@@ -32,10 +32,10 @@ type explainer struct {
 const explainRounds = 3
 
 // Explain compares the shapes of plan for all cases of o on the ranks of a world
-// and calls tell with every point, on every rank; what stands in it for people is
+// and calls tell with every row, on every rank; what stands in it for people is
 // rank 0's. All ranks call it together, with the same options, which are for all
 // communicators.
-func Explain(ctx context.Context, world collective.World, o *Options, tell func(*Point) error,
+func Explain(ctx context.Context, world collective.World, o *Options, tell func(*Row) error,
 	opts ...collective.Option) error {
 	e := &explainer{
 		o: o, np: world.Size(), opts: opts, meter: meter[float32]{calls: calls[float32](), origin: time.Now()},
@@ -59,9 +59,9 @@ func (e *explainer) by(algorithm string) collective.Option {
 }
 
 // all measures all cases.
-func (e *explainer) all(ctx context.Context, tell func(*Point) error) error {
+func (e *explainer) all(ctx context.Context, tell func(*Row) error) error {
 	cases := e.o.Cases(e.np)
-	points, err := e.consult(cases)
+	rows, err := e.consult(cases)
 	if err != nil {
 		return err
 	}
@@ -72,11 +72,11 @@ func (e *explainer) all(ctx context.Context, tell func(*Point) error) error {
 	m := &e.meter
 	m.send, m.recv = make([]float32, n), make([]float32, n)
 	m.times, m.slowest = make([]float64, e.o.Iterations), make([]float64, e.o.Iterations)
-	for i, p := range points {
-		if err := e.measure(ctx, &cases[i], p); err != nil {
+	for i, r := range rows {
+		if err := e.measure(ctx, &cases[i], r.Explained.Candidates); err != nil {
 			return fmt.Errorf("%s of %d bytes: %w", cases[i].Name, cases[i].Bytes, err)
 		}
-		if err := tell(p); err != nil {
+		if err := tell(r); err != nil {
 			return err
 		}
 	}
@@ -85,7 +85,7 @@ func (e *explainer) all(ctx context.Context, tell func(*Point) error) error {
 
 // consult asks a communicator as a job has it what there is to choose, and what
 // it would take. Those that are measured then have the graph of this one.
-func (e *explainer) consult(cases []Case) (points []*Point, err error) {
+func (e *explainer) consult(cases []Case) (rows []*Row, err error) {
 	c, err := e.open(e.opts...)
 	if err != nil {
 		return nil, err
@@ -93,40 +93,42 @@ func (e *explainer) consult(cases []Case) (points []*Point, err error) {
 	defer func() { err = errors.Join(err, c.Close()) }()
 	e.opts = append(slices.Clone(e.opts), collective.WithGraph(c.Graph()))
 	for _, k := range cases {
-		p := &Point{Collective: k.Name, NP: e.np, Bytes: k.Bytes}
+		x := &Explained{}
+		r := newRow(&k, e.np, 0)
+		r.Explained = x
 		for _, name := range c.Algorithms(k.Kind) {
-			p.Candidates = append(p.Candidates, Candidate{Plan: name})
+			x.Candidates = append(x.Candidates, Candidate{Plan: name})
 		}
 		if c.Rank() == 0 { // it is rank 0 that tells
 			choice, err := c.Choice(k.Kind, k.Root, int(k.Bytes))
 			if err != nil {
 				return nil, err
 			}
-			p.Chosen, p.By, p.Digest = choice.Name, choice.By, choice.Digest
+			r.Plan, r.Algorithm, r.Digest, x.By = choice.Name, choice.Name, choice.Digest, choice.By
 			for line := range strings.Lines(c.Explain()) {
 				if strings.HasPrefix(line, "AllReduce: links allow") {
-					p.Links = strings.TrimSpace(line)
+					x.Links = strings.TrimSpace(line)
 				}
 			}
 		}
-		points = append(points, p)
+		rows = append(rows, r)
 	}
-	return points, nil
+	return rows, nil
 }
 
-// measure fills in the times of a point. They are the same on all ranks. The first round
+// measure fills in the times of all algorithms of a case. They are the same on all ranks. The first round
 // compares results, as a quick plan with a wrong one is not to be chosen, and has the prices.
-func (e *explainer) measure(ctx context.Context, k *Case, p *Point) error {
-	all := make([][]float64, len(p.Candidates))
+func (e *explainer) measure(ctx context.Context, k *Case, list []Candidate) error {
+	all := make([][]float64, len(list))
 	o := *e.o
 	o.Iterations = max(1, o.Iterations/explainRounds)
-	o.MaxSeconds /= float64(explainRounds * len(p.Candidates))
+	o.MaxSeconds /= float64(explainRounds * len(list))
 	for round := range explainRounds {
 		o.Check = round == 0
-		for i := range p.Candidates {
-			c := &p.Candidates[i]
+		for i := range list {
+			c := &list[i]
 			opts := e.opts
-			if len(p.Candidates) > 1 {
+			if len(list) > 1 {
 				opts = append(slices.Clone(opts), e.by(c.Plan))
 			}
 			row, seconds, err := e.turn(ctx, k, &o, opts)
@@ -139,8 +141,8 @@ func (e *explainer) measure(ctx context.Context, k *Case, p *Point) error {
 			all[i] = append(all[i], seconds...)
 		}
 	}
-	for i := range p.Candidates {
-		p.Candidates[i].Us = us(numbers.Median(all[i]))
+	for i := range list {
+		list[i].Us = us(numbers.Median(all[i]))
 	}
 	return nil
 }

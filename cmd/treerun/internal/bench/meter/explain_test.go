@@ -28,9 +28,9 @@ func TestExplain(t *testing.T) {
 		o := parsed(t, c.line)
 		cases := o.Cases(c.np)
 		var mu sync.Mutex
-		seen := make([][]*Point, c.np)
+		seen := make([][]*Row, c.np)
 		worlds(t, c.np, func(w *world) error {
-			return Explain(t.Context(), w, o, func(p *Point) error {
+			return Explain(t.Context(), w, o, func(p *Row) error {
 				mu.Lock()
 				defer mu.Unlock()
 				seen[w.rank] = append(seen[w.rank], p)
@@ -48,7 +48,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-func checkPoint(t *testing.T, line string, k *Case, p, first *Point, rank int) {
+func checkPoint(t *testing.T, line string, k *Case, p, first *Row, rank int) {
 	t.Helper()
 	var kind plan.Kind
 	if err := kind.UnmarshalText([]byte(k.Name)); err != nil {
@@ -56,22 +56,22 @@ func checkPoint(t *testing.T, line string, k *Case, p, first *Point, rank int) {
 	}
 	var names []string
 	chosen := false
-	for i, c := range p.Candidates {
+	for i, c := range p.Explained.Candidates {
 		names = append(names, c.Plan)
-		chosen = chosen || c.Plan == p.Chosen
-		if !(c.Us > 0) || c.Us != first.Candidates[i].Us {
-			t.Errorf("%s: rank %d: %s took %v us, on rank 0 %v", line, rank, c.Plan, c.Us, first.Candidates[i].Us)
+		chosen = chosen || c.Plan == p.Plan
+		if !(c.Us > 0) || c.Us != first.Explained.Candidates[i].Us {
+			t.Errorf("%s: rank %d: %s took %v us, on rank 0 %v", line, rank, c.Plan, c.Us, first.Explained.Candidates[i].Us)
 		}
 		if known := c.PredictedUs != nil; known != (rank == 0) {
 			t.Errorf("%s: rank %d: %s: a price is there: %v", line, rank, c.Plan, known)
 		}
 	}
-	if !(&Record{Point: p}).Matches(k, p.NP) || len(slices.Compact(slices.Sorted(slices.Values(names)))) != len(names) {
+	if !p.Matches(k, p.NP) || len(slices.Compact(slices.Sorted(slices.Values(names)))) != len(names) {
 		t.Errorf("%s: rank %d: shapes %v of %+v", line, rank, names, p)
 	}
 	// What the links are measured to be decides whether a barrier has a choice.
-	byThis := strings.HasPrefix(p.By, "price") || strings.HasPrefix(p.By, "rule")
-	if rank == 0 && (!chosen || !byThis || p.Links == "") {
+	byThis := strings.HasPrefix(p.Explained.By, "price") || strings.HasPrefix(p.Explained.By, "rule")
+	if rank == 0 && (!chosen || !byThis || p.Explained.Links == "") {
 		t.Errorf("%s: rank %d: nothing is explained: %+v", line, rank, p)
 	}
 }
@@ -87,9 +87,9 @@ func TestExplainHosts(t *testing.T) {
 		}
 	}
 	o := parsed(t, "--explain 4K --collective allreduce,broadcast,barrier -i 5 --max-seconds 0.1")
-	var seen []*Point
+	var seen []*Row
 	worlds(t, np, func(w *world) error {
-		return Explain(t.Context(), w, o, func(p *Point) error {
+		return Explain(t.Context(), w, o, func(p *Row) error {
 			if w.rank == 0 {
 				seen = append(seen, p)
 			}
@@ -102,16 +102,16 @@ func TestExplainHosts(t *testing.T) {
 	for i, want := range []string{"flat doubling direct", "star direct", "flat doubling star"} {
 		var names []string
 		chosen := false
-		for _, c := range seen[i].Candidates {
+		for _, c := range seen[i].Explained.Candidates {
 			names = append(names, c.Plan)
-			chosen = chosen || c.Plan == seen[i].Chosen
+			chosen = chosen || c.Plan == seen[i].Plan
 			if !(c.Us > 0) || c.PredictedUs == nil {
 				t.Errorf("%s in shape %s: %+v", seen[i].Collective, c.Plan, c)
 			}
 		}
 		for w := range strings.FieldsSeq(want) {
 			if !slices.Contains(names, w) || !chosen {
-				t.Errorf("%s: plans %v, want %s among them; chosen %s", seen[i].Collective, names, w, seen[i].Chosen)
+				t.Errorf("%s: plans %v, want %s among them; chosen %s", seen[i].Collective, names, w, seen[i].Plan)
 			}
 		}
 	}
@@ -136,7 +136,7 @@ func TestExplainOneByOne(t *testing.T) {
 			return c, err
 		}
 		points := 0
-		if err := e.all(t.Context(), func(*Point) error { points++; return nil }); err != nil {
+		if err := e.all(t.Context(), func(*Row) error { points++; return nil }); err != nil {
 			return err
 		}
 		if shapes := len(opened[0].Algorithms(plan.AllReduce)) + len(opened[0].Algorithms(plan.Reduce)); points != 2 ||

@@ -165,11 +165,13 @@ func Parse(args []string, more ...func(*pflag.FlagSet)) (*Options, error) {
 		return o, nil
 	}
 	if o.Flags.NArg() > 0 {
-		arg := o.Flags.Arg(0)
+		arg, hint := o.Flags.Arg(0), ""
 		if slices.Contains(names(), arg) {
-			return nil, usage("unexpected argument %q (hint: --collective %s)", arg, arg)
+			hint = " (hint: --collective " + arg + ")"
+		} else if passes[arg] != nil {
+			hint = " (hint: --in-place=" + arg + ", with =)"
 		}
-		return nil, usage("unexpected argument %q", arg)
+		return nil, usage("unexpected argument %q%s", arg, hint)
 	}
 	if err := o.take(r); err != nil {
 		return nil, err

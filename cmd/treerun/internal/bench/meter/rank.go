@@ -20,7 +20,7 @@ import (
 
 // Rank measures all cases of o as one rank of a job. Rank 0 writes a
 // Record per line to w: the ranks first, then every row as soon as it is
-// known; or where shapes are compared the points.
+// known; where algorithms are compared the rows alone.
 func Rank(ctx context.Context, o *Options, w io.Writer) (err error) {
 	world, err := rank.Init(ctx)
 	if err != nil {
@@ -37,8 +37,9 @@ func Rank(ctx context.Context, o *Options, w io.Writer) (err error) {
 		}
 		return nil
 	}
+	row := func(r *Row) error { return tell(Record{Row: r}) }
 	if o.Explain > 0 {
-		return Explain(ctx, world, o, func(p *Point) error { return tell(Record{Point: p}) })
+		return Explain(ctx, world, o, row)
 	}
 	serves := world.Rank() >= world.Size()-o.Aggregators
 	var dev *cuda.Device
@@ -59,7 +60,6 @@ func Rank(ctx context.Context, o *Options, w io.Writer) (err error) {
 	if err := tell(Record{Ranks: ranks}); err != nil {
 		return err
 	}
-	row := func(r *Row) error { return tell(Record{Row: r}) }
 	if o.Aggregators == 0 {
 		return All(ctx, c, c, dev, o, row)
 	}

@@ -43,6 +43,23 @@ type Row struct {
 	PredictedUs *float64 `json:"predicted_us"` // null where it is not known
 	FloorUs     float64  `json:"floor_us"`     // the limit: see package meter
 	LimitShare  float64  `json:"limit_share"`  // FloorUs over TimeUs
+
+	Explained *Explained `json:"explained,omitempty"` // with --explain, in place of times
+}
+
+// Explained is what was found of all algorithms for one case; the plan of its row is the one that
+// a job chooses.
+type Explained struct {
+	Candidates []Candidate `json:"candidates"` // at least one, in their order
+	By         string      `json:"by"`         // what the choice is made by
+	Links      string      `json:"links"`      // what they allow
+}
+
+// Candidate is one algorithm.
+type Candidate struct {
+	Plan        string   `json:"plan"`
+	Us          float64  `json:"us"`                     // median, on the slowest rank
+	PredictedUs *float64 `json:"predicted_us,omitempty"` // where it is known
 }
 
 // Sparse is what a row of a sparse collective has besides. Bytes and blocks are those
@@ -72,27 +89,18 @@ type Process struct {
 	Device string `json:"device"` // what it computes on, in words
 }
 
-// Record is a line that rank 0 sends to the launcher: the ranks, once, or a
-// row; or a point, where shapes of plan are compared.
+// Record is a line that rank 0 sends to the launcher: the ranks, once, or a row.
 type Record struct {
 	Ranks []Process `json:"ranks,omitempty"`
 	Row   *Row      `json:"row,omitempty"`
-	Point *Point    `json:"point,omitempty"`
-}
-
-// Matches tells whether the row or point is that of this case on np ranks.
-func (r *Record) Matches(c *Case, np int) bool {
-	if p := r.Point; p != nil {
-		return p.Collective == c.Name && p.NP == np && p.Bytes == c.Bytes && len(p.Candidates) > 0
-	}
-	return r.Row != nil && r.Row.Matches(c, np)
 }
 
 // Matches tells whether the row is one of this case on np ranks.
 func (r *Row) Matches(c *Case, np int) bool {
 	return r.Collective == c.Name && r.NP == np && r.Bytes == c.Bytes && r.Count == c.Count &&
 		r.Type == c.Type.Name && r.Op == c.Op && r.Root == c.Root && r.InPlace == c.InPlace && r.InFlight == c.Calls &&
-		(!c.Sparse || r.Sparse != nil && r.Sparse.Density == c.Density && r.Sparse.Overlap == c.Overlap)
+		(!c.Sparse || r.Sparse != nil && r.Sparse.Density == c.Density && r.Sparse.Overlap == c.Overlap) &&
+		(r.Explained == nil || len(r.Explained.Candidates) > 0)
 }
 
 // ParseRecord reads a line that rank 0 sent.
@@ -101,14 +109,8 @@ func ParseRecord(line []byte) (*Record, error) {
 	if err := json.Unmarshal(line, &r); err != nil {
 		return nil, fmt.Errorf("rank 0 sent %.80q in place of a result: %w", line, err)
 	}
-	things := 0
-	for _, there := range []bool{len(r.Ranks) > 0, r.Row != nil, r.Point != nil} {
-		if there {
-			things++
-		}
-	}
-	if things != 1 {
-		return nil, fmt.Errorf("rank 0 sent %.80q, which is neither the ranks nor one row or point", line)
+	if (len(r.Ranks) > 0) == (r.Row != nil) {
+		return nil, fmt.Errorf("rank 0 sent %.80q, which is neither the ranks nor one row", line)
 	}
 	return &r, nil
 }

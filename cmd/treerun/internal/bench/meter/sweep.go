@@ -26,6 +26,7 @@ func (s *Sweep) Define(f *pflag.FlagSet) {
 	f.Float64VarP(&s.Factor, "factor", "f", 2, "every message is `F` times as large as the one before")
 	f.IntSliceVar(&s.InFlight, "inflight", []int{1},
 		"`N`,... calls are issued at once and waited for together; time and bandwidths are those of all of them")
+	f.Lookup("inflight").DefValue = "1" // not [1]
 }
 
 const maxInFlight = 1000

@@ -7,28 +7,6 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Point is what was found of all shapes of plan for one case. Rank 0 sends it
-// with --explain.
-type Point struct {
-	Collective string      `json:"collective"`
-	NP         int         `json:"np"`
-	Bytes      int64       `json:"bytes"`
-	Candidates []Candidate `json:"candidates"` // at least one, in the order of the shapes
-
-	// What a job chooses and by what, and what the links allow.
-	Chosen string `json:"chosen,omitempty"`
-	Digest string `json:"digest,omitempty"` // of that plan
-	By     string `json:"by,omitempty"`
-	Links  string `json:"links,omitempty"`
-}
-
-// Candidate is one shape of plan.
-type Candidate struct {
-	Plan        string   `json:"plan"`
-	Us          float64  `json:"us"`                     // median, on the slowest rank
-	PredictedUs *float64 `json:"predicted_us,omitempty"` // where it is known
-}
-
 // What comparing shapes takes where nothing was said.
 const (
 	explainIterations = 200
