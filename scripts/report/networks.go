@@ -74,9 +74,9 @@ func (m *run) slowCard() (all []site) {
 	for _, share := range []float64{1, 0.875, 0.75, 0.5} { // in the first none is slow
 		rates := make([]string, cardHosts)
 		for i := range rates {
-			rates[i] = fmt.Sprintf("%dkbit", 1000*m.mbits)
+			rates[i] = fmt.Sprintf("%dmbit", m.mbits)
 		}
-		rates[cardHosts-1] = fmt.Sprintf("%.0fkbit", 1000*float64(m.mbits)*share)
+		rates[cardHosts-1] = fmt.Sprintf("%gmbit", float64(m.mbits)*share)
 		g := group{load: l, who: []string{self, "ring"}, flag: "--algorithm"}
 		all = append(all, site{part: fmt.Sprint(share), hosts: cardHosts, perHost: 1,
 			network: nethosts.Network{Rates: rates}, groups: []group{g}})

@@ -17,12 +17,23 @@ func (p *plan) pair(mine, its string, it *plan) {
 
 // shape limits what leaves by device dev.
 func (p *plan) shape(dev, rate string) {
-	if bits, _ := parseRate(rate); bits > 0 { // Make has seen that it is one
-		// Whole 64 KiB packets would pass as one burst; queues of 10 ms keep TCP going.
-		burst, queue := max(bits/8/2000, 32<<10), max(bits/8/100, 256<<10)
-		p.link("link set dev %s gso_max_size 16384 gso_max_segs 16", dev)
-		p.tc = append(p.tc, fmt.Sprintf("qdisc add dev %s root tbf rate %d burst %d limit %d", dev, bits, burst, queue))
+	if rate == "-" || rate == "0" {
+		return
 	}
+	var mbit float64
+	_, _ = fmt.Sscanf(rate, "%gmbit", &mbit) // tc refuses what is no rate
+	// Whole 64 KiB packets would pass as one burst; queues of 10 ms keep TCP going.
+	burst, queue := max(int(mbit*1e6/8/2000), 32<<10), max(int(mbit*1e6/8/100), 256<<10)
+	p.link("link set dev %s gso_max_size 16384 gso_max_segs 16", dev)
+	p.tc = append(p.tc, fmt.Sprintf("qdisc add dev %s root tbf rate %s burst %d limit %d", dev, rate, burst, queue))
+}
+
+// rate returns what host i may send and receive.
+func (nw Network) rate(i int) string {
+	if len(nw.Rates) == 0 {
+		return "-"
+	}
+	return nw.Rates[min(i, len(nw.Rates)-1)]
 }
 
 // wire makes all links, in one batch per namespace.
