@@ -25,7 +25,7 @@ func TestLaunch(t *testing.T) {
 	gpus(t, 1)
 	var env []string
 	if onFake() {
-		h, err := fakegpu.Make(fakegpu.Options{Graph: "dgx1v/0-1", Kernels: []string{"testdata/fill.cu"}})
+		h, err := fakegpu.Make("dgx1v/0-1", "testdata/fill.cu")
 		must(t, err)
 		closed(t, h.Close)
 		env = h.Env()

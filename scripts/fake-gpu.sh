@@ -4,14 +4,13 @@
 #
 #   scripts/fake-gpu.sh --graph dgx1v -- treerun -np 8 ./examples/train --device cuda
 #
-# --graph takes the name of a machine that treerun knows, or a graph file; ranks
-# behind a slash choose some: dgx1v/0-3. How to make it fail is said in
+# --graph takes dgx1v, or some of its GPUs: dgx1v/0-3. How to make it fail is said in
 # internal/testutil/fakegpu. The command takes the place of this shell, with its signals and
 # its exit code; 125 means that there is no fake host, 64 wrong usage. Nothing
 # stays behind but the libraries in the user's cache.
 set -euo pipefail
 
-usage() { echo "usage: scripts/fake-gpu.sh --graph NAME|FILE[/RANKS] -- COMMAND [ARGS...]" >&2; exit 64; }
+usage() { echo "usage: scripts/fake-gpu.sh --graph dgx1v[/RANKS] -- COMMAND [ARGS...]" >&2; exit 64; }
 
 graph=
 while [ $# -gt 0 ]; do
@@ -33,10 +32,6 @@ trap 'rm -rf "$work"' EXIT
 # shellcheck disable=SC2016 # it is the other shell that expands
 exec 9> >(exec setsid sh -c 'trap "" INT QUIT TERM HUP; cat; rm -rf "$0"' "$work" > /dev/null 2>&1)
 
-case $graph in # a file's name is that of the caller's folder
-/*) ;;
-*) if [ -e "${graph%/*}" ] || [ -e "$graph" ]; then graph=$PWD/$graph; fi ;;
-esac
 # go run keeps what it has built.
 (cd "$root" && go run -buildvcs=false -exec cp ./scripts/fakegpu "$work/fakegpu") || exit 125
 variables=$(cd "$root" && TMPDIR=$work "$work/fakegpu" "$graph") || exit 125

@@ -17,7 +17,7 @@ func main() {
 		os.Exit(64)
 	}
 	graph := os.Args[1]
-	h, err := fakegpu.Make(fakegpu.Options{Graph: graph})
+	h, err := fakegpu.Make(graph)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "fakegpu:", err)
 		os.Exit(1)

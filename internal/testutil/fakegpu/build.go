@@ -47,11 +47,7 @@ func build(kernels []string) (string, error) {
 		}
 		fmt.Fprintf(key, "%s %d\n%s", name, len(text), text)
 	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		cache = filepath.Join(os.TempDir(), fmt.Sprint("treerun-cache-", os.Getuid()))
-	}
-	cache = filepath.Join(cache, "treerun", "fake-gpu")
+	cache := cache()
 	dir := filepath.Join(cache, fmt.Sprintf("%x", key.Sum(nil)[:10]))
 	if exists(dir) {
 		return dir, nil
@@ -72,6 +68,15 @@ func build(kernels []string) (string, error) {
 		return "", err
 	}
 	return dir, nil
+}
+
+// cache is the folder of what is kept, in the user's cache.
+func cache() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		dir = filepath.Join(os.TempDir(), fmt.Sprint("treerun-cache-", os.Getuid()))
+	}
+	return filepath.Join(dir, "treerun", "fake-gpu")
 }
 
 func exists(dir string) bool {

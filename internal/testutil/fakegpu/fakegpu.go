@@ -2,7 +2,7 @@
 // scripts/fake-gpu.sh: small C libraries stand in for the NVIDIA driver and for
 // NVML (libcuda.so.1, libnvidia-ml.so.1). Device memory is memory that processes
 // share as CUDA IPC shares it, streams are threads, peers and links are those of
-// a graph, and kernels are run from the same .cu sources, compiled for the host.
+// a DGX-1V, and kernels are run from the same .cu sources, compiled for the host.
 // It needs a C and a C++ compiler and Linux. Programs come under it through their
 // environment only; the libraries do nothing without it and say that they are
 // fake. Only tests and scripts import this package.
@@ -29,13 +29,14 @@
 package fakegpu
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 
@@ -54,39 +55,33 @@ type Host struct {
 	gpus int
 }
 
-// Options say what a fake host is like.
-type Options struct {
-	// Graph is the name of a graph of topo/machines or a file in the graph format,
-	// with the ranks to take behind a slash, such as "dgx1v/0-3"; they must be on one
-	// host. Without them the first host's are taken.
-	Graph string
-	// Kernels are the sources to build kernels from, instead of the repository's.
-	Kernels []string
-}
-
-// Make makes a fake host; the caller must Close it.
-func Make(o Options) (*Host, error) {
-	g, err := load(o.Graph)
+// Make makes a fake DGX-1V, or a host with some of its GPUs, as in "dgx1v/0-3"; its kernels are built from these
+// sources, without them from the repository's. The caller must Close it.
+func Make(graph string, kernels ...string) (*Host, error) {
+	h, err := makeHost(graph, kernels)
 	if err != nil {
 		return nil, fmt.Errorf("fake GPU: %w", err)
 	}
-	libs, err := build(o.Kernels)
+	return h, nil
+}
+
+func makeHost(graph string, kernels []string) (*Host, error) {
+	g, err := load(graph)
 	if err != nil {
-		return nil, fmt.Errorf("fake GPU: %w", err)
+		return nil, err
+	}
+	libs, err := build(kernels)
+	if err != nil {
+		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "fake-gpu-")
 	if err != nil {
-		return nil, fmt.Errorf("fake GPU: %w", err)
+		return nil, err
 	}
 	h := &Host{dir: dir, libs: libs, gpus: g.Ranks}
-	var nonce [8]byte
-	rand.Read(nonce[:])
-	text, err := describe(g, binary.LittleEndian.Uint64(nonce[:]))
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "topology"), []byte(text), 0o600)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("fake GPU: %w", err), h.Close())
+	text := describe(g, rand.Uint64())
+	if err := os.WriteFile(filepath.Join(dir, "topology"), []byte(text), 0o600); err != nil {
+		return nil, errors.Join(err, h.Close())
 	}
 	return h, nil
 }
@@ -114,19 +109,15 @@ func (h *Host) Env() []string {
 func Start(t testing.TB, graph string) []string {
 	t.Helper()
 	testutil.Need(t, testutil.Compilers, Missing())
-	h, err := Make(Options{Graph: graph})
+	h, err := Make(graph)
 	if err != nil {
 		t.Fatal(err)
 	}
-	open, err := guard(h.dir)
 	t.Cleanup(func() {
-		if err := errors.Join(h.Close(), open.Close()); err != nil {
+		if err := h.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return h.Env()
 }
 
@@ -140,21 +131,29 @@ func Missing() error {
 	return nil
 }
 
-// Main is the body of a TestMain whose tests open the driver in their own
-// process. It becomes the same test binary on a fake host and runs the tests
-// there; where there is no compiler it runs them without, and Need skips those
-// that want it. It does not return.
+// Main is the body of a TestMain whose tests open the driver in their own process. It runs the same test binary on
+// a fake host, as the dynamic linker looks at LD_LIBRARY_PATH only when a program starts; where there is no compiler
+// it runs the tests without, and Need skips those that want it. It does not return.
 func Main(m *testing.M, graph string) {
-	dir := os.Getenv(Variable)
-	if dir == "" && Missing() == nil {
-		h, err := Make(Options{Graph: graph})
-		if err == nil {
-			err = reexec(h)
-		}
+	if os.Getenv(Variable) != "" || Missing() != nil {
+		os.Exit(m.Run())
+	}
+	h, err := Make(graph)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM) // they end the tests, then this
+	runtime.LockOSThread()
+	tests := exec.Command("/proc/self/exe")
+	tests.Args, tests.Env = os.Args, append(os.Environ(), h.Env()...)
+	tests.Stdin, tests.Stdout, tests.Stderr = os.Stdin, os.Stdout, os.Stderr
+	tests.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := errors.Join(tests.Run(), h.Close()); err != nil {
+		fmt.Fprintln(os.Stderr, "fake GPU: the tests:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
 }
 
 // Need skips a test that is not on a fake host though its TestMain calls Main.
@@ -163,43 +162,4 @@ func Need(t testing.TB) {
 	if os.Getenv(Variable) == "" {
 		testutil.Need(t, testutil.Compilers, errors.Join(errors.New("not on a fake GPU host"), Missing()))
 	}
-}
-
-// reexec replaces this process by the same program on the host; the dynamic
-// linker looks at LD_LIBRARY_PATH only when a program starts.
-func reexec(h *Host) error {
-	open, err := guard(h.dir)
-	if err == nil {
-		_, _, no := syscall.Syscall(syscall.SYS_FCNTL, open.Fd(), syscall.F_SETFD, 0) // the program keeps it
-		if no != 0 {
-			err = os.NewSyscallError("fcntl", no)
-		}
-	}
-	var self string
-	if err == nil {
-		self, err = os.Executable()
-	}
-	if err == nil {
-		err = syscall.Exec(self, os.Args, append(os.Environ(), h.Env()...))
-	}
-	return errors.Join(fmt.Errorf("fake GPU: start the tests again on the fake host: %w", err), h.Close())
-}
-
-// guard starts a shell that removes a folder when the returned file is closed
-// everywhere: at the end of all processes that have it, however they end.
-// The shell is nobody's child.
-func guard(dir string) (*os.File, error) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		return nil, fmt.Errorf("fake GPU: %w", err)
-	}
-	defer r.Close()
-	cmd := exec.Command("/bin/sh", "-c", `exec 3<&0
-		{ trap '' INT QUIT TERM HUP; cat <&3; rm -rf "$0"; } > /dev/null 2>&1 &`, dir)
-	cmd.Stdin = r
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // what ends the tests' group does not end it
-	if err := cmd.Run(); err != nil {
-		return w, fmt.Errorf("fake GPU: start a guard of %s: %w", dir, err)
-	}
-	return w, nil
 }

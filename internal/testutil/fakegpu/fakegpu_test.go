@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +15,6 @@ import (
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
 	"github.com/treerun/treerun/internal/testutil"
-	"github.com/treerun/treerun/topo"
 )
 
 // driver builds testdata/drive, a program in C that drives the fake driver
@@ -63,7 +61,7 @@ func driveOn(t *testing.T, graph, test string, env ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := Make(Options{Graph: graph, Kernels: []string{"testdata/add.cu"}})
+	h, err := Make(graph, "testdata/add.cu")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,20 +207,16 @@ func TestSignalsOfGo(t *testing.T) {
 }
 
 func FuzzRanks(f *testing.F) {
-	for _, s := range []string{"dgx1v", "dgx1v/0-3", "dgx1v-x2/8-15", "dgx1v/7", "dgx1v/3-1",
-		"dgx1v/0-99999999999999999999", "/", "dgx1v/-", "dgx2/0-0"} {
+	for _, s := range []string{"dgx1v", "dgx1v/0-3", "dgx1v/7", "dgx1v/3-1", "dgx1v/0-8", "/", "dgx1v/-"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		if base, _, _ := strings.Cut(name, "/"); !slices.Contains(topo.Machines(), base) {
-			return // it could be a file
-		}
 		g, err := load(name)
 		if err != nil {
 			return
 		}
-		if text, err := describe(g, 1); err != nil || strings.Count(text, "\ngpu ") != g.Ranks || g.Ranks < 1 {
-			t.Fatalf("%q: %v\n%s", name, err, text)
+		if text := describe(g, 1); strings.Count(text, "\ngpu ") != g.Ranks || g.Ranks < 1 {
+			t.Fatalf("%q:\n%s", name, text)
 		}
 	})
 }

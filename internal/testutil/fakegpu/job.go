@@ -2,6 +2,7 @@ package fakegpu
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -22,7 +23,7 @@ import (
 
 // Job is a job of treerun on fake hosts whose ranks are processes of a test.
 type Job struct {
-	Hosts []string // a graph per host, as in Options
+	Hosts []string // a graph per host, as Make takes it
 	Ranks int      // on each host
 	Env   []string // faults, and what else the ranks need
 	Kills bool     // one rank kills itself: see Kill
@@ -157,26 +158,23 @@ func (j Job) Run(t testing.TB) bool {
 	return false
 }
 
-// command builds treerun, once per process, which removes it at its end.
+// command builds treerun, once per process; the next one puts its own in the same place.
 var command = sync.OnceValues(func() (string, error) {
 	if file := os.Getenv("TREERUN_TEST_COMMAND"); file != "" {
 		return file, nil
 	}
-	dir, err := os.MkdirTemp("", "treerun-")
+	root, err := repository()
 	if err != nil {
 		return "", fmt.Errorf("fake GPU: %w", err)
 	}
-	g, err := guard(dir)
-	if err != nil {
-		return "", err
+	file := filepath.Join(cache(), fmt.Sprintf("treerun-%x", sha256.Sum256([]byte(root)))[:20])
+	own := fmt.Sprint(file, ".", os.Getpid())
+	err = os.MkdirAll(cache(), 0o700)
+	if err == nil {
+		err = testutil.Build("github.com/treerun/treerun/cmd/treerun", own)
 	}
-	open = append(open, g)
-	file := filepath.Join(dir, "treerun")
-	if err := testutil.Build("github.com/treerun/treerun/cmd/treerun", file); err != nil {
-		return "", fmt.Errorf("fake GPU: %w", err)
+	if err == nil {
+		err = os.Rename(own, file)
 	}
-	return file, nil
+	return file, err
 })
-
-// open are files that stay open as long as the process lives.
-var open []*os.File

@@ -11,13 +11,13 @@
 
 #define API __attribute__((visibility("default")))
 
-enum { MAX_GPUS = 64, MAX_NVLINKS = 18, MAX_SWITCHES = 16, MAX_PROCESSES = 256, MAX_NUMAS = 2, CPU_WORDS = 64 };
+enum { MAX_GPUS = 64, MAX_NVLINKS = 18, MAX_PROCESSES = 256, MAX_NUMAS = 2, CPU_WORDS = 64 };
 
-enum remote { REMOTE_NONE, REMOTE_GPU, REMOTE_SWITCH };
+enum remote { REMOTE_NONE, REMOTE_GPU };
 
 struct nvlink {
     enum remote remote;
-    int index; /* of the GPU or the switch at the other end */
+    int index; /* of the GPU at the other end */
 };
 
 struct gpu {
@@ -36,8 +36,7 @@ struct gpu {
 struct topology {
     char graph[128];
     uint64_t nonce; /* of this host: what another host exported cannot be opened here */
-    int numas, switches, gpus;
-    unsigned switch_bus[MAX_SWITCHES];
+    int numas, gpus;
     unsigned long cpus[MAX_NUMAS][CPU_WORDS]; /* of each NUMA node, as a bitmap */
     struct gpu gpu[MAX_GPUS];
     unsigned char peer[MAX_GPUS][MAX_GPUS];  /* one can access the other's memory */

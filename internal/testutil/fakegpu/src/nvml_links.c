@@ -67,7 +67,7 @@ API nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t device, int level
 static bool joined(nvmlDevice_t a, nvmlDevice_t b) {
     for (int i = 0; i < a->nvlinks; i++) {
         const struct nvlink *l = &a->nvlink[i];
-        if (l->remote == REMOTE_SWITCH || (l->remote == REMOTE_GPU && l->index == index_of(b)))
+        if (l->remote == REMOTE_GPU && l->index == index_of(b))
             return true;
     }
     return false;
@@ -134,13 +134,9 @@ API nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device, unsigned lin
 static nvmlReturn_t other_end(nvmlDevice_t device, unsigned link, nvmlPciInfo_t *pci) {
     LINK(device, link, pci);
     const struct nvlink *l = &device->nvlink[link];
-    const unsigned nvswitch = 0x1af110de;
     if (l->remote == REMOTE_NONE)
         return NVML_ERROR_NOT_SUPPORTED;
-    if (l->remote == REMOTE_SWITCH)
-        nvml_pci(topology()->switch_bus[l->index], nvswitch, pci);
-    else
-        nvml_pci(topology()->gpu[l->index].bus, nvml_device_id(device), pci);
+    nvml_pci(topology()->gpu[l->index].bus, nvml_device_id(device), pci);
     return NVML_SUCCESS;
 }
 
@@ -151,7 +147,7 @@ API nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsign
     LINK(device, link, type);
     if (device->nvlink[link].remote == REMOTE_NONE)
         return NVML_ERROR_NOT_SUPPORTED;
-    *type = device->nvlink[link].remote == REMOTE_SWITCH ? 2 : 0;
+    *type = 0; /* a GPU */
     return NVML_SUCCESS;
 }
 

@@ -70,11 +70,11 @@ static bool read_nvlink(const char *line) {
         link->remote = REMOTE_NONE;
         return true;
     }
-    link->remote = strncmp(line + at, "switch", 6) == 0 ? REMOTE_SWITCH : REMOTE_GPU;
-    if (sscanf(line + at, link->remote == REMOTE_GPU ? "gpu %d" : "switch %d", &index) != 1)
+    link->remote = REMOTE_GPU;
+    if (sscanf(line + at, "gpu %d", &index) != 1)
         return false;
     link->index = index;
-    return link->remote == REMOTE_GPU ? known(index) : index >= 0 && index < host.switches;
+    return known(index);
 }
 
 static bool read_pair(const char *line) {
@@ -101,7 +101,6 @@ static bool read_cpu(const char *line) {
 /* Reads a line of the file that the Go package fakegpu writes. */
 static bool read_line(const char *line) {
     unsigned long long nonce;
-    unsigned bus;
     if (sscanf(line, "nonce %llx", &nonce) == 1) {
         host.nonce = nonce;
         return true;
@@ -112,12 +111,6 @@ static bool read_line(const char *line) {
     }
     if (sscanf(line, "numas %d", &host.numas) == 1)
         return host.numas >= 1 && host.numas <= MAX_NUMAS;
-    if (sscanf(line, "switch bus %x", &bus) == 1) {
-        if (host.switches == MAX_SWITCHES)
-            return false;
-        host.switch_bus[host.switches++] = bus;
-        return true;
-    }
     return read_cpu(line) || read_gpu(line) || read_nvlink(line) || read_pair(line);
 }
 

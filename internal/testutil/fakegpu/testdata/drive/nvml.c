@@ -48,7 +48,7 @@ static void open_nvml(void) {
 #undef X
 }
 
-/* Prints "nvlink GPU LINK VERSION gpu|switch PCI" for the links that are up. */
+/* Prints "nvlink GPU LINK VERSION PCI" for the links that are up. */
 static void print_links(unsigned i, Device d) {
     for (unsigned link = 0; link < 18; link++) {
         int active, type;
@@ -68,8 +68,8 @@ static void print_links(unsigned i, Device d) {
         THAT(p2p == 1);
         OK(nvmlDeviceGetNvLinkRemotePciInfo_v2(d, link, &remote));
         OK(nvmlDeviceGetNvLinkRemoteDeviceType(d, link, &type));
-        THAT(type == 0 || type == 2);
-        printf("nvlink %u %u %u %s %s\n", i, link, version, type ? "switch" : "gpu", remote.text);
+        THAT(type == 0);
+        printf("nvlink %u %u %u %s\n", i, link, version, remote.text);
     }
 }
 
