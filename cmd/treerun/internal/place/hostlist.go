@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/safefile"
@@ -21,22 +23,13 @@ const (
 	maxLine  = 1 << 20
 )
 
-// Host is one host of a list.
+// Host is one host of a list. Map gives it ranks.
 type Host struct {
-	Name  string // name or address; an IPv6 address has no brackets
-	User  string // to log in as, "" if none was given
-	Slots int    // how many ranks it takes, at least 1
-	Max   int    // how many it takes when oversubscribed, 0: any number
-	Given bool   // the number of slots was written, not counted from mentions
-	Where string // where it stands first, for errors: FILE:LINE:COLUMN, or "-H, word 2"
-}
-
-// Target returns the host as ssh takes it, [USER@]NAME.
-func (h Host) Target() string {
-	if h.User == "" {
-		return h.Name
-	}
-	return h.User + "@" + h.Name
+	launch.Host        // an IPv6 address has no brackets
+	Slots       int    // how many ranks it takes, at least 1
+	Max         int    // how many it takes when oversubscribed, 0: any number
+	Given       bool   // the number of slots was written, not counted from mentions
+	Where       string // where it stands first, for errors: FILE:LINE:COLUMN, or "-H, column 2"
 }
 
 // Parse reads the value of -H: hosts between commas, each [USER@]HOST[:SLOTS].
@@ -45,10 +38,9 @@ func (h Host) Target() string {
 func Parse(list string) ([]Host, error) {
 	l := gatherer{index: make(map[string]int)}
 	if strings.TrimSpace(list) == "" {
-		return nil, errors.New("-H: no host")
+		return nil, errors.New("-H names no host: is a variable in it not set?")
 	}
-	err := l.list(list, Host{}, func(i, _ int) string { return fmt.Sprintf("-H, word %d", i+1) })
-	if err != nil {
+	if err := l.list(list, Host{}, "-H, column ", 1); err != nil {
 		return nil, err
 	}
 	return l.hosts, nil
@@ -94,32 +86,34 @@ type gatherer struct {
 	mentions int
 }
 
+// word finds what stands between blanks.
+var word = regexp.MustCompile(`\S+`)
+
 // line adds the hosts of one line of a file.
 func (l *gatherer) line(where, text string) error {
 	text, _, _ = strings.Cut(text, "#")
-	fields, columns := split(text)
-	if len(fields) == 0 {
+	words := word.FindAllStringIndex(text, -1)
+	if len(words) == 0 {
 		return nil
 	}
 	var h Host
-	for i, f := range fields[1:] {
-		if err := h.set(f); err != nil {
-			return fmt.Errorf("%s:%d: %w", where, columns[i+1], err)
+	for _, at := range words[1:] {
+		if err := h.set(text[at[0]:at[1]]); err != nil {
+			return fmt.Errorf("%s:%d: %w", where, at[0]+1, err)
 		}
 	}
-	return l.list(fields[0], h, func(_, column int) string { return fmt.Sprintf("%s:%d", where, columns[0]+column) })
+	return l.list(text[words[0][0]:words[0][1]], h, where+":", words[0][0]+1)
 }
 
-// list adds the hosts of entries between commas, of which h holds what stands behind them.
-// where says where the entry of a number, and a column, stands.
-func (l *gatherer) list(text string, h Host, where func(i, column int) string) error {
-	column := 0
-	for i, word := range numbers.SplitNames(text) {
-		h.Where = where(i, column)
-		column += len(word) + 1
+// list adds the hosts of entries between commas, of which h holds what stands behind them; the
+// first is in this column of where.
+func (l *gatherer) list(text string, h Host, where string, column int) error {
+	for _, entry := range numbers.SplitNames(text) {
+		h.Where = fmt.Sprint(where, column)
+		column += len(entry) + 1
 		err := errors.New("no host between the commas")
-		if word = strings.TrimSpace(word); word != "" {
-			err = l.word(word, h)
+		if entry = strings.TrimSpace(entry); entry != "" {
+			err = l.entry(entry, h)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", h.Where, err)
@@ -128,16 +122,16 @@ func (l *gatherer) list(text string, h Host, where func(i, column int) string) e
 	return nil
 }
 
-// word adds the hosts of one entry.
-func (l *gatherer) word(text string, h Host) error {
-	e, names, err := parseEntry(text)
+// entry adds the hosts of one entry.
+func (l *gatherer) entry(text string, h Host) error {
+	user, names, slots, err := parseEntry(text)
 	if err != nil {
 		return err
 	}
-	if e.Slots > 0 && h.Slots > 0 {
-		return fmt.Errorf("slots are given twice, as :%d and slots=%d", e.Slots, h.Slots)
+	if slots > 0 && h.Slots > 0 {
+		return fmt.Errorf("slots are given twice, as :%d and slots=%d", slots, h.Slots)
 	}
-	h.User, h.Slots = e.User, max(e.Slots, h.Slots)
+	h.Slots = max(slots, h.Slots)
 	h.Given = h.Slots > 0
 	h.Slots = max(h.Slots, 1)
 	if h.Max > 0 && h.Slots > h.Max {
@@ -147,6 +141,7 @@ func (l *gatherer) word(text string, h Host) error {
 		return fmt.Errorf("hosts are mentioned more than %d times", mentions)
 	}
 	for _, h.Name = range names {
+		h.Target = user + h.Name
 		if err := l.add(h); err != nil {
 			return err
 		}
@@ -166,20 +161,17 @@ func (l *gatherer) add(h Host) error {
 		return nil
 	}
 	first := &l.hosts[i]
-	if first.User != h.User {
-		return fmt.Errorf("host %.80s is also written as %.80s (%s): as which user shall treerun log in?", h.Target(),
-			first.Target(), first.Where)
+	if first.Target != h.Target {
+		return fmt.Errorf("host %.80s is also written as %.80s (%s): as which user shall treerun log in?", h.Target,
+			first.Target, first.Where)
 	}
 	first.Slots += h.Slots
 	first.Given = first.Given || h.Given
 	if first.Slots > maxSlots {
 		return fmt.Errorf("host %s has more than %d slots", h.Name, maxSlots)
 	}
-	switch {
-	case h.Max == 0 || first.Max == 0:
+	if first.Max += h.Max; h.Max == 0 || first.Max == h.Max {
 		first.Max = 0
-	default:
-		first.Max += h.Max
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what the scenarios print into testdata")
@@ -97,7 +98,7 @@ func scenario(t *testing.T, input string) string {
 	var out []string
 	if words[0] != "map" {
 		for _, h := range hosts {
-			line := fmt.Sprintf("%s slots=%d", h.Target(), h.Slots)
+			line := fmt.Sprintf("%s slots=%d", h.Target, h.Slots)
 			if h.Max > 0 {
 				line += fmt.Sprintf(" max_slots=%d", h.Max)
 			}
@@ -113,7 +114,7 @@ func scenario(t *testing.T, input string) string {
 		return err.Error()
 	}
 	for _, p := range places {
-		out = append(out, strings.Trim(fmt.Sprintf("%s: %v", p.Host.Target(), p.Ranks), "[]"))
+		out = append(out, strings.Trim(fmt.Sprintf("%s: %v", p.Target, p.Ranks), "[]"))
 	}
 	return strings.ReplaceAll(strings.Join(out, "\n"), ": [", ": ")
 }
@@ -124,7 +125,7 @@ func TestMapping(t *testing.T) {
 		var hosts []Host
 		slots, most := 0, 0
 		for i := range rapid.IntRange(1, 6).Draw(t, "hosts") {
-			h := Host{Name: fmt.Sprint("h", i), Slots: rapid.IntRange(1, 5).Draw(t, "slots"), Given: true}
+			h := Host{Host: launch.Host{Name: fmt.Sprint("h", i)}, Slots: rapid.IntRange(1, 5).Draw(t, "slots"), Given: true}
 			h.Max = h.Slots + rapid.IntRange(0, 3).Draw(t, "more")
 			hosts = append(hosts, h)
 			slots += h.Slots
@@ -146,11 +147,11 @@ func TestMapping(t *testing.T) {
 			if len(p.Ranks) == 0 || !slices.IsSorted(p.Ranks) || p.Ranks[0] < first {
 				t.Fatalf("%+v", places)
 			}
-			if first = p.Ranks[0]; len(p.Ranks) > p.Host.Max || len(p.Ranks) > p.Host.Slots && r.Size <= slots {
-				t.Fatalf("host %+v has ranks %v", p.Host, p.Ranks)
+			if first = p.Ranks[0]; len(p.Ranks) > p.Max || len(p.Ranks) > p.Slots && r.Size <= slots {
+				t.Fatalf("host %+v has ranks %v", p, p.Ranks)
 			}
 			for _, rank := range p.Ranks {
-				on[rank] = p.Host.Name
+				on[rank] = p.Name
 			}
 			if last := p.Ranks[len(p.Ranks)-1]; r.By == BySlot && last-p.Ranks[0] != len(p.Ranks)-1 {
 				t.Fatalf("by slot: ranks %v of a host are not in a row", p.Ranks)
@@ -224,7 +225,7 @@ func FuzzHosts(f *testing.F) {
 			}
 			seen := make(map[string]bool)
 			for _, h := range hosts {
-				if h.Name == "" || h.Name[0] == '-' || strings.ContainsAny(h.Name+h.User, " \n'\"\\;,@") || h.Slots < 1 ||
+				if h.Name == "" || h.Name[0] == '-' || strings.ContainsAny(h.Name+strings.TrimSuffix(h.Target, "@"+h.Name), " \n'\"\\;,@") || h.Slots < 1 ||
 					h.Slots > maxSlots || seen[h.Name] {
 					t.Fatalf("%q: host %+v", text, h)
 				}
@@ -237,17 +238,16 @@ func FuzzHosts(f *testing.F) {
 	})
 }
 
-func FuzzTasksPerNode(f *testing.F) {
+func FuzzSlurm(f *testing.F) {
 	for _, s := range []string{"2(x3),1", "4", "1,1,2", "2(x", "2(x3", "0", "9(x99999999999)"} {
-		f.Add(s, 4)
+		f.Add("n[1-4]", s)
 	}
-	f.Fuzz(func(t *testing.T, text string, want int) {
-		if want < 0 || want > 1000 {
-			t.Skip()
-		}
-		all, err := TasksPerNode(text, want)
-		if err == nil && len(all) != want {
-			t.Fatalf("%d numbers, want %d", len(all), want)
+	f.Fuzz(func(t *testing.T, nodes, tasks string) {
+		hosts, err := Slurm(nodes, tasks)
+		for _, h := range hosts {
+			if err != nil || h.Slots < 1 || h.Slots > maxSlots || tasks != "" && !h.Given {
+				t.Fatalf("%+v, %v", h, err)
+			}
 		}
 	})
 }

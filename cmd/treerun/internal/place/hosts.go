@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/user"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
@@ -26,13 +25,11 @@ func (o *Options) Hosts(size cmdline.Ranks, beside int) ([]launch.Host, int, err
 	switch {
 	case o.flags.Changed("host") && o.flags.Changed("hostfile"):
 		return nil, 0, cmdline.Usagef("-H and --hostfile: give one of them")
-	case o.flags.Changed("host") && o.hosts == "":
-		return nil, 0, cmdline.Usagef("-H names no host: is a variable in it not set?")
 	case o.flags.Changed("hostfile") && o.hostfile == "":
 		return nil, 0, cmdline.Usagef("--hostfile names no file: is a variable in it not set?")
-	case o.hosts != "":
+	case o.flags.Changed("host"):
 		hosts, err = Parse(o.hosts)
-	case o.hostfile != "":
+	case o.flags.Changed("hostfile"):
 		if hosts, err = ParseFile(o.hostfile); err != nil {
 			err = fmt.Errorf("--hostfile: %w", err)
 		}
@@ -65,26 +62,21 @@ func (o *Options) Hosts(size cmdline.Ranks, beside int) ([]launch.Host, int, err
 	return list, n, nil
 }
 
-// placed turns places into what launch needs, and returns the number of ranks.
+// placed turns hosts into what launch needs, and returns the number of ranks.
 // Names of this very host are one, if it may be started on directly.
-func placed(places []Place, direct bool) ([]launch.Host, int) {
-	var list []launch.Host
-	n, here := 0, -1
-	for _, p := range places {
-		n += len(p.Ranks)
-	}
-	for _, p := range places {
-		h := launch.Host{Name: p.Host.Name, Target: p.Host.Target(), Ranks: p.Ranks}
-		if direct && isHere(p.Host) {
-			h.Local = true
-			if here >= 0 {
-				list[here].Ranks = append(slices.Clone(list[here].Ranks), p.Ranks...)
-				slices.Sort(list[here].Ranks)
-				continue
-			}
+func placed(hosts []Host, direct bool) (list []launch.Host, n int) {
+	here := -1
+	for _, h := range hosts {
+		n += len(h.Ranks)
+		if h.Local = direct && isHere(h); h.Local && here >= 0 {
+			list[here].Ranks = slices.Concat(list[here].Ranks, h.Ranks)
+			slices.Sort(list[here].Ranks)
+			continue
+		}
+		if h.Local {
 			here = len(list)
 		}
-		list = append(list, h)
+		list = append(list, h.Host)
 	}
 	return list, n
 }
@@ -92,8 +84,8 @@ func placed(places []Place, direct bool) ([]launch.Host, int) {
 // isHere tells whether a host is this one, without asking anybody: by the name
 // that this host gives itself, or an address that it has.
 func isHere(h Host) bool {
-	if h.User != "" {
-		if me, err := user.Current(); err != nil || me.Username != h.User {
+	if as, _, found := strings.Cut(h.Target, "@"); found {
+		if me, err := user.Current(); err != nil || me.Username != as {
 			return false
 		}
 	}
@@ -137,17 +129,11 @@ type Request struct {
 	Oversubscribe bool // go beyond the slots, up to Max
 }
 
-// Place is where some ranks of a job run.
-type Place struct {
-	Host  Host
-	Ranks []int // ascending; at least one
-}
-
 // Map deals ranks to hosts. Hosts without a rank are left out; the others keep
 // their order, which is that of their first ranks. Ranks beyond all slots, if
 // they are allowed, are dealt to the hosts in turn before ranks get their
 // numbers: with BySlot those of a host follow each other.
-func Map(hosts []Host, r Request) ([]Place, error) {
+func Map(hosts []Host, r Request) ([]Host, error) {
 	room, total := make([]int, len(hosts)), 0
 	for i, h := range hosts {
 		room[i] = h.Slots
@@ -176,8 +162,8 @@ func Map(hosts []Host, r Request) ([]Place, error) {
 		return nil, fmt.Errorf("%d ranks, but %s with %d ranks each hold %d", size, numbers.Count(len(hosts), "host"),
 			r.PerHost, total)
 	case size > total && !r.Oversubscribe:
-		return nil, fmt.Errorf("%d ranks, but %s on %s (%s): give the hosts more slots, as in HOST:SLOTS, or use "+
-			"--oversubscribe", size, numbers.Count(total, "slot"), numbers.Count(len(hosts), "host"), list(hosts))
+		return nil, fmt.Errorf("%d ranks, but %s on %s: give the hosts more slots, as in HOST:SLOTS, or use --oversubscribe",
+			size, numbers.Count(total, "slot"), numbers.Count(len(hosts), "host"))
 	}
 	if err := extend(room, hosts, size-total); err != nil {
 		return nil, fmt.Errorf("%d ranks: %w", size, err)
@@ -203,35 +189,19 @@ func extend(room []int, hosts []Host, more int) error {
 }
 
 // deal numbers the ranks.
-func deal(hosts []Host, room []int, size int, by By) []Place {
-	places := make([]Place, len(hosts))
-	for i, h := range hosts {
-		places[i].Host = h
-	}
+func deal(hosts []Host, room []int, size int, by By) []Host {
+	hosts = slices.Clone(hosts)
 	turn := 1
 	for rank := 0; rank < size; {
-		for i := range places {
+		for i := range hosts {
 			if by == BySlot {
 				turn = room[i]
 			}
-			for k := 0; k < turn && rank < size && len(places[i].Ranks) < room[i]; k++ {
-				places[i].Ranks = append(places[i].Ranks, rank)
+			for k := 0; k < turn && rank < size && len(hosts[i].Ranks) < room[i]; k++ {
+				hosts[i].Ranks = append(hosts[i].Ranks, rank)
 				rank++
 			}
 		}
 	}
-	return slices.DeleteFunc(places, func(p Place) bool { return len(p.Ranks) == 0 })
-}
-
-// list names a few hosts with their slots.
-func list(hosts []Host) string {
-	const shown = 8
-	var words []string
-	for _, h := range hosts[:min(len(hosts), shown)] {
-		words = append(words, net.JoinHostPort(h.Name, strconv.Itoa(h.Slots)))
-	}
-	if len(hosts) > shown {
-		words = append(words, "...")
-	}
-	return strings.Join(words, ",")
+	return slices.DeleteFunc(hosts, func(h Host) bool { return len(h.Ranks) == 0 })
 }
