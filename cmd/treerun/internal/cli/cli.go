@@ -108,7 +108,7 @@ func runTopo(args []string) (int, error) {
 
 // measureTopo measures the links of ranks somewhere: anew, unless it must not
 // measure the network between hosts.
-func measureTopo(ranks cmdline.Ranks, where *place.Options) (*planner.Measured, int, error) {
+func measureTopo(ranks int, where *place.Options) (*planner.Measured, int, error) {
 	// Later jobs may take it.
 	j := &launch.Job{Settings: map[string]string{"no-topo-cache": "refresh"},
 		Screen: output.NewScreen(os.Stdout, os.Stderr)}

@@ -26,7 +26,7 @@ import (
 // nodeOptions are the flags for jobs of which every host has a treerun of its
 // own, started with one and the same command.
 type nodeOptions struct {
-	count   cmdline.Ranks // 0: not given
+	count   int // 0: not given
 	node    int
 	seed    string
 	keyFile string
@@ -37,7 +37,7 @@ type nodeOptions struct {
 }
 
 func (n *nodeOptions) define(f *pflag.FlagSet) {
-	f.Var(&n.count, "nnodes", "this command is started once on each of `N` hosts, without ssh")
+	f.Var(cmdline.Ranks(&n.count), "nnodes", "this command is started once on each of `N` hosts, without ssh")
 	f.IntVar(&n.node, "node-rank", 0,
 		"`NUMBER` of this host among them, from 0 (default: as Slurm, torchrun's variables or Kubernetes say)")
 	f.StringVar(&n.seed, "seed", "", "where host 0 listens for the others: `HOST:PORT`")
@@ -97,10 +97,10 @@ func (o *options) nodeConfig(found *nodes.Found, key string) (*nodes.Config, err
 		return nil, err
 	}
 	c := &nodes.Config{
-		Place: found.Place, Size: int(o.size), PerNode: int(o.place.PerHost), Args: o.command(),
+		Place: found.Place, Size: o.size, PerNode: o.place.PerHost, Args: o.command(),
 		Version: wire.Version(), Timeout: reach.Timeout,
 	}
-	c.Nodes, c.Seed, c.JobID = cmp.Or(int(n.count), c.Nodes), cmp.Or(n.seed, c.Seed), cmp.Or(n.jobID, c.JobID)
+	c.Nodes, c.Seed, c.JobID = cmp.Or(n.count, c.Nodes), cmp.Or(n.seed, c.Seed), cmp.Or(n.jobID, c.JobID)
 	if o.flags.Changed("node-rank") {
 		c.Node = n.node
 	} else if found.From == "" {

@@ -14,7 +14,7 @@ import (
 // someFlags has flags with and without values, with and without short forms.
 func someFlags() *pflag.FlagSet {
 	f := pflag.NewFlagSet("some", pflag.ContinueOnError)
-	f.VarP(new(Ranks), "np", "n", "")
+	f.VarP(Ranks(new(int)), "np", "n", "")
 	f.StringArrayP("export", "x", nil, "")
 	f.BoolP("tag-output", "l", false, "")
 	f.BoolP("verbose", "v", false, "")

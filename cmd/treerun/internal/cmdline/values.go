@@ -6,39 +6,16 @@ package cmdline
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
 )
-
-// Ranks is the value of -np; 0 is the default.
-type Ranks int
-
-// Set reads a number of ranks.
-func (r *Ranks) Set(s string) error {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 || n > job.MaxRanks {
-		return fmt.Errorf("want a whole number from 1 to %d", job.MaxRanks)
-	}
-	*r = Ranks(n)
-	return nil
-}
-
-// Type names the kind of value in the help.
-func (r *Ranks) Type() string { return "N" }
-
-// String writes the number as Set reads it, "" for the default.
-func (r *Ranks) String() string {
-	if *r == 0 {
-		return ""
-	}
-	return strconv.Itoa(int(*r))
-}
 
 // Size is a number of bytes: K, M, G and T are powers of 1024.
 type Size int64
@@ -62,109 +39,105 @@ func (s *Size) String() string {
 	return strings.NewReplacer(" B", "", " ", "", "iB", "").Replace(numbers.Bytes(int64(*s)))
 }
 
-// Value is a flag that sets something from text.
-type Value struct {
-	Kind  string                  // of value, in the help
-	From  func(text string) error // sets it
-	Write func() string           // as From reads it, "" for the default
+// value is a flag that sets to to what parse makes of a text.
+type value[T comparable] struct {
+	to    *T
+	kind  string // in the help
+	parse func(text string) (T, error)
 }
 
 // Set sets the flag.
-func (v *Value) Set(text string) error { return v.From(text) }
-
-// Type names the kind of value in the help.
-func (v *Value) Type() string { return v.Kind }
-
-// String writes the value as Set reads it.
-func (v *Value) String() string { return v.Write() }
-
-// Whole returns the value of a flag that takes a whole number of this range.
-func Whole(to *int, lo, hi int) *Value {
-	return &Value{"N", func(text string) error {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < lo || n > hi {
-			return fmt.Errorf("want a whole number from %d to %d", lo, hi)
-		}
-		*to = n
-		return nil
-	}, func() string { return strconv.Itoa(*to) }}
+func (v *value[T]) Set(text string) error {
+	x, err := v.parse(text)
+	if err == nil {
+		*v.to = x
+	}
+	return err
 }
 
-// Time returns the value of a flag that takes a time of at least so much: a number of
-// seconds, or what time.ParseDuration takes.
-func Time(to *time.Duration, least time.Duration) *Value {
-	return &Value{"TIME", func(text string) error {
-		d, err := time.ParseDuration(text)
-		if n, numErr := strconv.ParseFloat(text, 64); numErr == nil {
-			d, err = time.Duration(n*float64(time.Second)), nil
-			if math.IsNaN(n) || n > 1e9 {
-				err = errors.New("out of range")
-			}
+// Type names the kind of value in the help.
+func (v *value[T]) Type() string { return v.kind }
+
+// String writes the value as Set reads it, "" for none.
+func (v *value[T]) String() string {
+	if *v.to == *new(T) {
+		return ""
+	}
+	return fmt.Sprint(*v.to)
+}
+
+// Whole returns the value of a flag that takes a whole number of this range.
+func Whole(to *int, lo, hi int) pflag.Value {
+	return &value[int]{to, "N", func(text string) (int, error) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < lo || n > hi {
+			return 0, fmt.Errorf("want a whole number from %d to %d", lo, hi)
 		}
-		if err != nil || d < 0 {
-			return errors.New("want a time, as 30, 2.5s, 15m or 2h")
-		}
-		if d < least {
-			return fmt.Errorf("want at least %v", least)
-		}
-		*to = d
-		return nil
-	}, func() string {
-		if *to == 0 {
-			return ""
-		}
-		return to.String()
+		return n, nil
 	}}
 }
 
-// Text returns the value of a flag that takes what parse takes, and "", which is none.
-func Text[T any](to *string, parse func(text string) (T, error)) *Value {
-	return &Value{"TEXT", func(text string) error {
-		if text != "" {
-			if _, err := parse(text); err != nil {
-				return err
-			}
+// Ranks returns the value of a flag that takes a number of ranks, as -np; 0 is the default.
+func Ranks(to *int) pflag.Value { return Whole(to, 1, job.MaxRanks) }
+
+// Time returns the value of a flag that takes a time of at least so much: a number of
+// seconds, or what time.ParseDuration takes.
+func Time(to *time.Duration, least time.Duration) pflag.Value {
+	return &value[time.Duration]{to, "TIME", func(text string) (time.Duration, error) {
+		d, err := time.ParseDuration(text)
+		if n, numErr := strconv.ParseFloat(text, 64); numErr == nil && n <= 1e9 {
+			d, err = time.Duration(n*float64(time.Second)), nil
 		}
-		*to = text
-		return nil
-	}, func() string { return *to }}
+		if err != nil || d < 0 {
+			return 0, errors.New("want a time, as 30, 2.5s, 15m or 2h")
+		}
+		if d < least {
+			return 0, fmt.Errorf("want at least %v", least)
+		}
+		return d, nil
+	}}
+}
+
+// Setter returns the value of a flag that gives its text to set.
+func Setter(kind string, set func(text string) error) pflag.Value { return setter(new(string), kind, set) }
+
+func setter(to *string, kind string, set func(text string) error) pflag.Value {
+	return &value[string]{to, kind, func(text string) (string, error) { return text, set(text) }}
+}
+
+// Text returns the value of a flag that takes what parse takes, and "", which is none.
+func Text[T any](to *string, parse func(text string) (T, error)) pflag.Value {
+	return setter(to, "TEXT", func(text string) (err error) {
+		if text != "" {
+			_, err = parse(text)
+		}
+		return err
+	})
 }
 
 // Choice returns the value of a flag that takes one of these words, and sets to to its
 // index. The first stands for 0, the default; it cannot be given where it is "". kind names
 // the value in the help.
-func Choice[T ~int](to *T, kind string, words ...string) *Value {
-	return &Value{kind, func(text string) error {
-		i, err := oneOf(words, text)
-		if err == nil {
-			*to = T(i)
+func Choice[T ~int](to *T, kind string, words ...string) pflag.Value {
+	return Setter(kind, func(text string) error {
+		if err := oneOf(words, text); err != nil {
+			return err
 		}
-		return err
-	}, func() string {
-		if *to == 0 {
-			return ""
-		}
-		return words[*to]
-	}}
+		*to = T(slices.Index(words, text))
+		return nil
+	})
 }
 
 // Word returns the value of a flag that takes one of these words, and sets to to it.
-func Word(to *string, words ...string) *Value {
-	return &Value{"WORD", func(text string) error {
-		_, err := oneOf(words, text)
-		if err == nil {
-			*to = text
-		}
-		return err
-	}, func() string { return *to }}
+func Word(to *string, words ...string) pflag.Value {
+	return setter(to, "WORD", func(text string) error { return oneOf(words, text) })
 }
 
-func oneOf(words []string, text string) (int, error) {
-	i := slices.Index(words, text)
-	if i < 0 || text == "" {
-		return 0, errors.New("want " + strings.TrimPrefix(Or(words), ", "))
+func oneOf(words []string, text string) error {
+	if text == "" || !slices.Contains(words, text) {
+		return errors.New("want " + strings.TrimPrefix(Or(words), ", "))
 	}
-	return i, nil
+	return nil
 }
 
 // Or joins words as a sentence does.

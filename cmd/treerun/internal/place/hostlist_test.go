@@ -225,7 +225,8 @@ func FuzzHosts(f *testing.F) {
 			}
 			seen := make(map[string]bool)
 			for _, h := range hosts {
-				if h.Name == "" || h.Name[0] == '-' || strings.ContainsAny(h.Name+strings.TrimSuffix(h.Target, "@"+h.Name), " \n'\"\\;,@") || h.Slots < 1 ||
+				user := strings.TrimSuffix(h.Target, "@"+h.Name)
+				if h.Name == "" || h.Name[0] == '-' || strings.ContainsAny(h.Name+user, " \n'\"\\;,@") || h.Slots < 1 ||
 					h.Slots > maxSlots || seen[h.Name] {
 					t.Fatalf("%q: host %+v", text, h)
 				}

@@ -19,7 +19,7 @@ import (
 // is what -np says, 0 when it says nothing. beside is how many more ranks there are, which
 // are not counted and come last: on slots that the others leave free, else on the others'
 // hosts in turn.
-func (o *Options) Hosts(size cmdline.Ranks, beside int) ([]launch.Host, int, error) {
+func (o *Options) Hosts(size, beside int) ([]launch.Host, int, error) {
 	var hosts []Host
 	var err error
 	switch {
@@ -40,7 +40,7 @@ func (o *Options) Hosts(size cmdline.Ranks, beside int) ([]launch.Host, int, err
 	if err != nil {
 		return nil, 0, cmdline.Usagef("%w", err)
 	}
-	request := Request{Size: int(size), PerHost: int(o.PerHost), By: o.by}
+	request := Request{Size: size, PerHost: o.PerHost, By: o.by}
 	if size > 0 && beside > 0 {
 		all := request
 		all.Size += beside

@@ -25,7 +25,7 @@ import (
 
 // Options is what the flags say.
 type Options struct {
-	PerHost cmdline.Ranks // ranks on each host; 0: its slots
+	PerHost int // ranks on each host; 0: its slots
 
 	hosts, hostfile string // where the ranks run
 	by              By
@@ -57,7 +57,7 @@ func (o *Options) Define(f *pflag.FlagSet) {
 	f.StringVarP(&o.hosts, "host", "H", "", "run on these `HOSTS`, with so many ranks each: a:4,user@b:4,n[01-16]")
 	f.StringVar(&o.hostfile, "hostfile", "", "run on the hosts in this `FILE`, in the form of Open MPI, MPICH, "+
 		"Horovod,\nDeepSpeed or Slurm")
-	f.Var(&o.PerHost, "ppn", "number of ranks per host, whatever the hosts' slots are")
+	f.Var(cmdline.Ranks(&o.PerHost), "ppn", "number of ranks per host, whatever the hosts' slots are")
 	f.Var(cmdline.Choice(&o.by, "WHAT", byWords...), "map-by",
 		"slot: fill a host before the next one (default);\nhost: one rank for each host in turn")
 	f.BoolVar(&o.oversubscribe, "oversubscribe", false, "allow more ranks than slots")
@@ -100,7 +100,7 @@ func (o *Options) defineRemote(f *pflag.FlagSet) {
 }
 
 // words is the value of a flag that takes a command, or arguments, with something in it.
-func words(to *[]string, something string) *cmdline.Value {
+func words(to *[]string, something string) pflag.Value {
 	return cmdline.Text(new(string), func(text string) (_ []string, err error) {
 		if !strings.Contains(text, something) {
 			return nil, fmt.Errorf("%s must be in it", something)
@@ -147,10 +147,10 @@ func (o *Options) Elsewhere() bool { return o.hosts != "" || o.hostfile != "" }
 
 // DefaultRanks returns n, or the number of ranks where n is 0: that of the
 // host's GPUs that the flags leave, without GPUs that of usable cores.
-func (o *Options) DefaultRanks(n cmdline.Ranks) (int, error) {
+func (o *Options) DefaultRanks(n int) (int, error) {
 	r, err := o.GPUs()
 	if err != nil || n > 0 {
-		return int(n), err
+		return n, err
 	}
 	count, err := gpus.Count(r, os.Environ())
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/topo"
@@ -13,7 +12,7 @@ import (
 )
 
 // onGPUs is what four ranks on three GPUs have measured, of which two have no NVLink.
-func onGPUs(cmdline.Ranks, *place.Options) (*Measured, int, error) {
+func onGPUs(int, *place.Options) (*Measured, int, error) {
 	m := &gpu.Machine{GPUs: []gpu.GPU{
 		{Index: 0, UUID: "GPU-a", Name: "V100", PCI: "0000:06:00.0", NUMA: 0, PCIeGeneration: 3, PCIeWidth: 16,
 			MemoryRate: 900, NVLinks: []gpu.NVLink{{Version: 2, Remote: "0000:07:00.0"}}},

@@ -31,7 +31,7 @@ func run(t *testing.T, command func(*bytes.Buffer, []string) error, args string)
 func planTo(b *bytes.Buffer, args []string) error { return Plan(b, args) }
 func simTo(b *bytes.Buffer, args []string) error  { return Sim(b, args) }
 func topoTo(b *bytes.Buffer, args []string) error {
-	_, err := Topo(b, args, func(cmdline.Ranks, *place.Options) (*Measured, int, error) { panic("topo --graph measures") })
+	_, err := Topo(b, args, func(int, *place.Options) (*Measured, int, error) { panic("topo --graph measures") })
 	return err
 }
 

@@ -145,9 +145,8 @@ func usage(format string, args ...any) error {
 type size = cmdline.Size
 
 // option is a flag that sets a field of options.
-func option(o *planner.Options, name, kind string) *cmdline.Value {
-	return &cmdline.Value{Kind: kind, From: func(text string) error { return o.Set(name, text) },
-		Write: func() string { return o.Map()[name] }}
+func option(o *planner.Options, name, kind string) pflag.Value {
+	return cmdline.Setter(kind, func(text string) error { return o.Set(name, text) })
 }
 
 // defineOptions adds --algorithm and the options of algorithms, seed with a prefix.

@@ -37,18 +37,18 @@ type Measured struct {
 // Measure measures the links between n ranks on this host, or where it says;
 // n = 0 is the default number. Nil without an error says that the job failed with
 // this exit code, and that the cause has been printed.
-type Measure func(n cmdline.Ranks, where *place.Options) (m *Measured, code int, err error)
+type Measure func(n int, where *place.Options) (m *Measured, code int, err error)
 
 // Topo runs the subcommand topo with the arguments after its name, and returns
 // the exit code.
 func Topo(w io.Writer, args []string, measure Measure) (int, error) {
 	var graph string
 	format := "text"
-	var ranks cmdline.Ranks
+	var ranks int
 	var where place.Options
 	var help bool
 	f := newFlags("topo", &graph, &help)
-	f.VarP(&ranks, "np", "n",
+	f.VarP(cmdline.Ranks(&ranks), "np", "n",
 		"measure with `N` ranks (default: the number of GPUs, without GPUs of usable cores; with hosts, one for every "+
 			"slot)")
 	f.VarP(cmdline.Word(&format, graphFormats...), "format", "f", "`FORMAT`: "+cmdline.Or(graphFormats))

@@ -30,7 +30,7 @@ func TestTopoMeasures(t *testing.T) {
 		"-f json -np 5": 5} {
 		asked := -1
 		var b bytes.Buffer
-		code, err := Topo(&b, strings.Fields(args), func(n cmdline.Ranks, _ *place.Options) (*Measured, int, error) {
+		code, err := Topo(&b, strings.Fields(args), func(n int, _ *place.Options) (*Measured, int, error) {
 			asked = int(n)
 			return &Measured{Graph: measured(max(int(n), 2))}, 0, nil
 		})
@@ -41,7 +41,7 @@ func TestTopoMeasures(t *testing.T) {
 	for _, format := range []string{"text", "json", "dot", "svg"} {
 		var b bytes.Buffer
 		if _, err := Topo(&b, []string{"-np", "4", "-f", format},
-			func(n cmdline.Ranks, _ *place.Options) (*Measured, int, error) {
+			func(n int, _ *place.Options) (*Measured, int, error) {
 				return &Measured{Graph: measured(int(n))}, 0, nil
 			}); err != nil {
 			t.Fatal(err)
@@ -62,12 +62,12 @@ func TestTopoMeasures(t *testing.T) {
 // measuring cannot do itself is an error.
 func TestTopoJobFails(t *testing.T) {
 	var b bytes.Buffer
-	code, err := Topo(&b, nil, func(cmdline.Ranks, *place.Options) (*Measured, int, error) { return nil, 137, nil })
+	code, err := Topo(&b, nil, func(int, *place.Options) (*Measured, int, error) { return nil, 137, nil })
 	if code != 137 || err != nil || b.Len() > 0 {
 		t.Errorf("code %d, %v, printed %s", code, err, &b)
 	}
 	broken := errors.New("no pipes")
-	if _, err := Topo(&b, nil, func(cmdline.Ranks, *place.Options) (*Measured, int, error) {
+	if _, err := Topo(&b, nil, func(int, *place.Options) (*Measured, int, error) {
 		return nil, 0,
 			broken
 	}); !errors.Is(err, broken) || b.Len() > 0 {
@@ -84,7 +84,7 @@ func TestTopoUsage(t *testing.T) {
 		"-np 2 --format png":  "want text, json, dot or svg",
 		"-np 2 extra":         `unexpected argument "extra"`,
 	} {
-		_, err := Topo(&bytes.Buffer{}, strings.Fields(args), func(cmdline.Ranks, *place.Options) (*Measured, int, error) {
+		_, err := Topo(&bytes.Buffer{}, strings.Fields(args), func(int, *place.Options) (*Measured, int, error) {
 			t.Errorf("topo %s measures", args)
 			return nil, 0, nil
 		})
