@@ -99,7 +99,9 @@ func Time(to *time.Duration, least time.Duration) pflag.Value {
 }
 
 // Setter returns the value of a flag that gives its text to set.
-func Setter(kind string, set func(text string) error) pflag.Value { return setter(new(string), kind, set) }
+func Setter(kind string, set func(text string) error) pflag.Value {
+	return setter(new(string), kind, set)
+}
 
 func setter(to *string, kind string, set func(text string) error) pflag.Value {
 	return &value[string]{to, kind, func(text string) (string, error) { return text, set(text) }}
