@@ -41,7 +41,8 @@ func newOptions() *options {
 	o := &options{shutdownTimeout: 10 * time.Second}
 	f := cmdline.NewFlags("treerun", &o.help)
 	f.SetInterspersed(false) // the first argument that is no flag is PROGRAM
-	f.VarP(cmdline.Ranks(&o.size), "np", "n", "number of ranks (default: the number of GPUs, without GPUs of usable cores)")
+	f.VarP(cmdline.Ranks(&o.size), "np", "n",
+		"number of ranks (default: the number of GPUs, without GPUs of usable cores)")
 	o.place.Define(f)
 	o.node.define(f)
 	o.planning.Define(f)

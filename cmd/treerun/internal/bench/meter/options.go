@@ -90,7 +90,8 @@ func newOptions() (*Options, *raw) {
 	o := &Options{Sweep: Sweep{Begin: 8, End: 256 << 20}, Iterations: 20, Warmup: 5, Device: CPU}
 	r := &raw{inPlace: "both", check: 1}
 	f := cmdline.NewFlags("treerun bench", &o.Help)
-	f.VarP(cmdline.Ranks(&o.Ranks), "np", "n", "number of ranks (default: the number of GPUs, without GPUs of usable cores)")
+	f.VarP(cmdline.Ranks(&o.Ranks), "np", "n",
+		"number of ranks (default: the number of GPUs, without GPUs of usable cores)")
 	f.StringSliceVar(&r.collectives, "collective", []string{"allreduce"},
 		"`NAME`,... or all: "+strings.Join(names(), ", "))
 	o.Sweep.Define(f)
