@@ -113,43 +113,27 @@ func unknownFlag(f *pflag.FlagSet, e *pflag.NotExistError, others map[string]str
 	return fmt.Errorf("unknown flag: %s%s", dashes, name)
 }
 
-// Nearest returns the one of some names that a user may have meant by word: which has at most a third of its letters
-// inserted, left out, changed or swapped with the next, as few as any. "" is none.
+// Nearest returns the one of some names that a user may have meant by word, "" for none: between what both begin and
+// end with, as few letters as any differ, at most a third of the word's, or two have changed places.
 func Nearest(word string, names []string) string {
 	best, least := "", max(1, len(word)/3)+1
 	for _, name := range names {
-		if d := distance(strings.ToLower(word), strings.ToLower(name)); d < least {
-			best, least = name, d
+		a, b := strings.ToLower(word), strings.ToLower(name)
+		for a != "" && b != "" && a[0] == b[0] {
+			a, b = a[1:], b[1:]
+		}
+		for a != "" && b != "" && a[len(a)-1] == b[len(b)-1] {
+			a, b = a[:len(a)-1], b[:len(b)-1]
+		}
+		differ := max(len(a), len(b))
+		if differ == 2 && len(a) == 2 && len(b) == 2 && a[0] == b[1] && a[1] == b[0] {
+			differ = 1
+		}
+		if differ < least {
+			best, least = name, differ
 		}
 	}
 	return best
-}
-
-// distance is how many letters of a have to be inserted, left out, changed, or swapped with the next, to make b of it
-// (optimal string alignment).
-func distance(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			change := 1
-			if a[i-1] == b[j-1] {
-				change = 0
-			}
-			d := min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+change)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				d = min(d, rows[i-2][j-2]+1)
-			}
-			rows[i][j] = d
-		}
-	}
-	return rows[len(a)][len(b)]
 }
 
 // takesNext tells whether the argument after this flag is its value.

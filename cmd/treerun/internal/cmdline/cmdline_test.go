@@ -125,17 +125,16 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// The distance is a metric of small steps: one change of a word is at distance one, and both ways are as far.
-func TestDistance(t *testing.T) {
+// A letter more, less, changed, or swapped with the next is the same word.
+func TestNearestToItself(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, b := rapid.StringMatching(`[ab]{0,6}`).Draw(t, "a"), rapid.StringMatching(`[ab]{0,6}`).Draw(t, "b")
-		d := distance(a, b)
-		if d != distance(b, a) || (d == 0) != (a == b) || d > max(len(a), len(b)) || d < max(len(a)-len(b), len(b)-len(a)) {
-			t.Fatalf("%q and %q are at %d", a, b, d)
-		}
-		i := rapid.IntRange(0, len(a)).Draw(t, "at")
-		if d := distance(a, a[:i]+"c"+a[i:]); d != 1 {
-			t.Fatalf("a letter more is at %d", d)
+		a := rapid.StringMatching(`[ab]{2,6}`).Draw(t, "a")
+		i := rapid.IntRange(0, len(a)-2).Draw(t, "at")
+		for _, word := range []string{a[:i] + "c" + a[i:], a[:i] + "c" + a[i+1:], a[:i] + a[i+1:],
+			a[:i] + a[i+1:i+2] + a[i:i+1] + a[i+2:]} {
+			if got := Nearest(word, []string{a}); got != a {
+				t.Fatalf("%q is nearest to %q", word, got)
+			}
 		}
 	})
 }
