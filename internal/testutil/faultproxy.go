@@ -1,8 +1,12 @@
 package testutil
 
 import (
+	"cmp"
+	"errors"
+	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -43,12 +47,12 @@ type Fault struct {
 type Proxy struct {
 	target string
 	ln     *net.TCPListener
-	stop   chan struct{}
 	wg     sync.WaitGroup
 
 	mu       sync.Mutex
-	up, down Fault // of connections to come
-	live     map[*joint]struct{}
+	up, down Fault    // of connections to come
+	joints   []*joint // all that there were
+	closed   bool
 }
 
 // NewProxy starts a proxy to target, "host:port". It listens on the loopback
@@ -64,9 +68,13 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	if err != nil {
 		t.Fatalf("proxy: %v", err)
 	}
-	p := &Proxy{target: target, ln: ln, stop: make(chan struct{}), live: make(map[*joint]struct{})}
+	p := &Proxy{target: target, ln: ln}
 	p.wg.Go(p.serve)
-	t.Cleanup(p.close)
+	t.Cleanup(func() {
+		ln.Close()
+		p.end(false)
+		p.wg.Wait()
+	})
 	return p
 }
 
@@ -80,68 +88,155 @@ func (p *Proxy) Next(up, down Fault) {
 	p.up, p.down = up, down
 }
 
-// Inject sets what happens to connections that are there already. After counts
-// from now on. With After 0 a Reset, HalfClose or Close happens at once; the other
-// kinds wait for the next byte.
-func (p *Proxy) Inject(up, down Fault) {
+// Reset ends all connections with a TCP reset, and those that come.
+func (p *Proxy) Reset() { p.end(true) }
+
+func (p *Proxy) end(reset bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for j := range p.live {
-		j.up.set(up)
-		j.down.set(down)
+	p.closed = true
+	for _, j := range p.joints {
+		j.end(reset)
 	}
-}
-
-func (p *Proxy) close() {
-	p.mu.Lock()
-	close(p.stop)
-	p.ln.Close()
-	for j := range p.live {
-		j.end()
-	}
-	p.mu.Unlock()
-	p.wg.Wait()
 }
 
 func (p *Proxy) serve() {
 	for {
-		c, err := p.ln.AcceptTCP()
+		near, err := p.ln.AcceptTCP()
 		if err != nil {
-			return // only close makes it fail
+			return // it is closed
 		}
 		p.mu.Lock()
 		up, down := p.up, p.down
 		p.mu.Unlock()
-		p.wg.Go(func() { p.join(c, up, down) })
+		p.wg.Go(func() { p.join(near, up, down) })
 	}
 }
 
-// join connects c with the target, and returns when both directions have ended.
-func (p *Proxy) join(c *net.TCPConn, up, down Fault) {
-	far, err := net.DialTimeout("tcp", p.target, 10*time.Second)
+// join connects near with the target, and returns when both directions have ended.
+func (p *Proxy) join(near *net.TCPConn, up, down Fault) {
+	to, err := net.DialTimeout("tcp", p.target, 10*time.Second)
 	if err != nil {
-		c.SetLinger(0) // as if the target had refused
-		c.Close()
+		near.SetLinger(0) // as if the target had refused
+		near.Close()
 		return
 	}
-	j := &joint{near: c, far: far.(*net.TCPConn), over: make(chan struct{})}
-	j.up = &pipe{joint: j, from: j.near, to: j.far, fault: up}
-	j.down = &pipe{joint: j, from: j.far, to: j.near, fault: down}
+	far := to.(*net.TCPConn)
+	j := &joint{ends: [2]*net.TCPConn{near, far}, over: make(chan struct{})}
 	p.mu.Lock()
-	select {
-	case <-p.stop:
-		j.end()
-	default:
-		p.live[j] = struct{}{}
+	if p.joints = append(p.joints, j); p.closed {
+		j.end(false)
 	}
 	p.mu.Unlock()
 	var both sync.WaitGroup
-	for _, d := range []*pipe{j.up, j.down} {
-		both.Go(d.run)
-	}
+	both.Go((&pipe{joint: j, from: near, to: far, fault: up}).run)
+	both.Go((&pipe{joint: j, from: far, to: near, fault: down}).run)
 	both.Wait()
-	j.end()
-	p.mu.Lock()
-	delete(p.live, j)
-	p.mu.Unlock()
+}
+
+// joint is one connection through the proxy.
+type joint struct {
+	ends [2]*net.TCPConn
+	once sync.Once
+	over chan struct{} // closed by end
+}
+
+// end closes both sides, in good order or with a TCP reset. It may be called again and again.
+func (j *joint) end(reset bool) {
+	j.once.Do(func() {
+		close(j.over)
+		for _, c := range j.ends {
+			if reset {
+				c.SetLinger(0)
+			}
+			c.Close()
+		}
+	})
+}
+
+// pipe is one direction. One goroutine reads, does what the fault says, and writes.
+type pipe struct {
+	*joint
+	from, to *net.TCPConn
+	fault    Fault
+	passed   int64
+	tail     []byte // the latest bytes, for Duplicate
+	lost     bool   // what comes is thrown away
+}
+
+// run passes on what comes until the connection ends, and then how it ended.
+func (d *pipe) run() {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := d.from.Read(buf)
+		b := buf[:n]
+		if n > 0 && d.fault.Kind != None && d.passed+int64(n) >= d.fault.After {
+			b = b[d.fault.After-d.passed:]
+			d.pass(buf[:n-len(b)])
+			d.happen()
+		}
+		d.pass(b)
+		switch {
+		case err == nil:
+			continue
+		case errors.Is(err, io.EOF):
+			d.to.CloseWrite()
+		case !errors.Is(err, net.ErrClosed): // it was not closed here
+			d.end(true)
+		}
+		return
+	}
+}
+
+// pass passes on b.
+func (d *pipe) pass(b []byte) {
+	if d.lost || len(b) == 0 {
+		return
+	}
+	if d.fault.Delay > 0 {
+		d.pause(d.fault.Delay)
+	}
+	d.passed += int64(len(b))
+	d.tail = append(d.tail, b...)
+	d.tail = d.tail[max(0, len(d.tail)-d.fault.Bytes):]
+	d.write(b)
+}
+
+// happen does what the fault says, once.
+func (d *pipe) happen() {
+	kind := d.fault.Kind
+	d.fault.Kind = None
+	d.lost = kind == Blackhole || kind == HalfClose
+	switch kind {
+	case Stall:
+		d.pause(d.fault.Hold)
+	case Duplicate:
+		d.write(d.tail)
+	case HalfClose:
+		d.to.CloseWrite()
+	case Reset, Close:
+		d.end(kind == Reset)
+	}
+}
+
+// pause waits, for good when hold is 0, but not longer than the joint lives.
+func (d *pipe) pause(hold time.Duration) {
+	var after <-chan time.Time
+	if hold > 0 {
+		after = time.After(hold)
+	}
+	select {
+	case <-after:
+	case <-d.over:
+	}
+}
+
+// write writes b, in pieces if the fault says so.
+func (d *pipe) write(b []byte) {
+	for part := range slices.Chunk(b, max(1, cmp.Or(d.fault.Piece, len(b)))) {
+		if _, err := d.to.Write(part); err != nil {
+			d.end(true) // the receiver is gone: the sender has to notice
+			return
+		}
+	}
 }

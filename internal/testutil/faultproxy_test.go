@@ -128,9 +128,8 @@ func TestBlackhole(t *testing.T) {
 }
 
 func TestStallHoldsBack(t *testing.T) {
-	p, near, far := ends(t, Fault{}, Fault{})
+	_, near, far := ends(t, Fault{After: 3, Kind: Stall}, Fault{})
 	data := pattern(64 << 20)
-	p.Inject(Fault{After: 3, Kind: Stall}, Fault{})
 	near.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
 	if n, err := near.Write(data); err == nil {
 		t.Errorf("all %d bytes found a place, though nobody reads", n)
@@ -160,11 +159,11 @@ func TestReset(t *testing.T) {
 	wantError(t, near, syscall.ECONNRESET)
 }
 
-func TestInjectedReset(t *testing.T) {
+func TestResetOfAll(t *testing.T) {
 	p, near, far := ends(t, Fault{}, Fault{})
 	send(t, near, pattern(4))
 	wantBytes(t, far, pattern(4))
-	p.Inject(Fault{Kind: Reset}, Fault{})
+	p.Reset()
 	wantError(t, far, syscall.ECONNRESET)
 	wantError(t, near, syscall.ECONNRESET)
 }
@@ -177,16 +176,6 @@ func TestHalfClose(t *testing.T) {
 	send(t, far, pattern(6))
 	wantBytes(t, near, pattern(6))
 	send(t, near, pattern(5)) // nobody will see them, and nobody minds
-}
-
-func TestInjectedHalfClose(t *testing.T) {
-	p, near, far := ends(t, Fault{}, Fault{})
-	send(t, near, pattern(4))
-	wantBytes(t, far, pattern(4))
-	p.Inject(Fault{}, Fault{Kind: HalfClose})
-	wantError(t, near, io.EOF)
-	send(t, near, pattern(6))
-	wantBytes(t, far, pattern(6))
 }
 
 func TestClose(t *testing.T) {

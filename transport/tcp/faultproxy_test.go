@@ -207,7 +207,7 @@ func TestLostInNoCall(t *testing.T) {
 	if faults := exchange(t, all, 10); faults != [2]transport.Fault{} {
 		t.Fatal(faults)
 	}
-	p.Inject(testutil.Fault{Kind: testutil.Reset}, testutil.Fault{})
+	p.Reset()
 	for me, e := range all {
 		if err := untilAborted(e); err != nil {
 			t.Fatalf("rank %d: %v", me, err)
