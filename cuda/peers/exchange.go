@@ -2,7 +2,6 @@ package peers
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -34,57 +33,13 @@ type hello struct {
 	Machine *gpu.Machine `json:",omitempty"` // the first rank of a host only
 }
 
-// blob is what ranks send each other: a value, or why there is none.
-type blob[T any] struct {
-	Error string `json:",omitempty"`
-	Value T
-}
-
-// maxBlob bounds what a rank reads of another, in bytes.
-const maxBlob = 8 << 20
-
-// swap gives every rank the values of all. Where a rank has failed, all get the
-// error of the lowest such rank.
+// swap is Swap for a meter.
 func swap[T any](m *meter, mine T, failed error) ([]T, error) {
-	b := blob[T]{Value: mine}
-	if failed != nil {
-		var none T
-		b.Error, b.Value = failed.Error(), none
-	}
-	data, err := json.Marshal(b)
+	all, err := Swap(m.ctx, m.w, mine, failed)
 	if err != nil {
 		return nil, fmt.Errorf("measure peer links: %w", err)
 	}
-	all, err := m.w.AllGather(m.ctx, data)
-	if err != nil {
-		return nil, fmt.Errorf("measure peer links: %w", err)
-	}
-	return opened[T](all, m.w.Rank(), failed)
-}
-
-// opened reads what all ranks sent.
-func opened[T any](all [][]byte, self int, failed error) ([]T, error) {
-	values := make([]T, len(all))
-	for r, data := range all {
-		b, err := decode[T](data)
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("measure peer links: what rank %d says: %w", r, err)
-		case b.Error != "" && r == self:
-			return nil, fmt.Errorf("measure peer links: rank %d: %w", r, failed)
-		case b.Error != "":
-			return nil, fmt.Errorf("measure peer links: rank %d: %.4096s", r, b.Error)
-		}
-		values[r] = b.Value
-	}
-	return values, nil
-}
-
-func decode[T any](data []byte) (b blob[T], err error) {
-	if len(data) > maxBlob {
-		return b, fmt.Errorf("%d bytes, at most %d are possible", len(data), maxBlob)
-	}
-	return b, json.Unmarshal(data, &b)
+	return all, nil
 }
 
 // meet learns who is there, and puts together what is known of the hosts.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/topo/gpu"
 )
 
@@ -46,8 +47,8 @@ func TestSchedule(t *testing.T) {
 
 func TestSwapTellsTheFailure(t *testing.T) {
 	why := errors.New("no memory")
-	bad := [][]byte{[]byte(`{"Value":1}`), []byte(`{"Error":"no memory","Value":0}`)}
-	if _, err := opened[int](bad, 0, nil); err == nil || err.Error() != "measure peer links: rank 1: no memory" {
+	bad := [][]byte{strict.Marshal(&told[int]{Value: 1}), strict.Marshal(&told[int]{Fault: "no memory"})}
+	if _, err := opened[int](bad, 0, nil); err == nil || err.Error() != "rank 1: no memory" {
 		t.Errorf("%v", err)
 	}
 	if _, err := opened[int](bad, 1, why); !errors.Is(err, why) {
@@ -104,11 +105,13 @@ func FuzzCached(f *testing.F) {
 
 // What other ranks say is not trusted.
 func FuzzHello(f *testing.F) {
-	f.Add([]byte(`{"Value":{"UUID":"GPU-a","GPU":{"UUID":"GPU-a"},"Machine":{"GPUs":[{"UUID":"GPU-a"}],"Levels":[[0]]}}}`))
-	f.Add([]byte(`{"Error":"why","Value":{}}`))
+	one := gpu.GPU{UUID: "GPU-a", NVLinks: []gpu.NVLink{{Version: 2, Remote: "0000:17:00.0"}}}
+	f.Add(strict.Marshal(&told[hello]{Value: hello{UUID: one.UUID, GPU: one,
+		Machine: &gpu.Machine{GPUs: []gpu.GPU{one}, Levels: [][]gpu.Level{{0}}, Refused: [][]string{{""}}}}}))
+	f.Add(strict.Marshal(&told[hello]{Fault: "why"}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		b, err := decode[hello](data)
-		if err != nil || b.Error != "" {
+		if err != nil || b.Fault != "" {
 			return
 		}
 		h := HostResult{Ranks: []int{0, 1}}

@@ -3,9 +3,7 @@ package device
 import (
 	"fmt"
 
-	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda/peers"
-	"github.com/treerun/treerun/topo"
 )
 
 // hello is what a rank tells of its device.
@@ -67,50 +65,4 @@ func StagingBytes(all []hello) int64 {
 		least = min(least, h.Memory/stagingShare/sharing)
 	}
 	return least
-}
-
-// What is taken of devices that nobody has measured: GB/s and microseconds.
-const (
-	sameDeviceRate, sameDeviceLatency = 500.0, 2.0
-	peerRate, peerLatency             = 25.0, 5.0
-	relayedRate, relayedLatency       = 5.0, 30.0
-)
-
-// Kinds of links between devices, as the graph names them.
-const (
-	kindSame    = "same device"
-	kindPeer    = "peer"
-	kindRelayed = "host memory"
-)
-
-// declaredGraph is the graph of the ranks' devices where nobody has measured:
-// direct tells which devices read each other's memory. What is between hosts is
-// taken from the graph of the ranks.
-func declaredGraph(ranks *topo.Graph, all []hello, direct func(src, dst int) bool) *topo.Graph {
-	g := &topo.Graph{Name: fmt.Sprintf("devices of %d ranks", len(all)), Ranks: len(all), Hosts: ranks.Hosts}
-	for a := range all {
-		for b := a + 1; b < len(all); b++ {
-			l := topo.Link{A: a, B: b, Source: topo.Declared}
-			switch {
-			case ranks.Host(a) != ranks.Host(b):
-				continue
-			case !direct(a, b) || !direct(b, a):
-				l.GBytesPerSecond, l.LatencyUs, l.Kind = relayedRate, relayedLatency, kindRelayed
-			case all[a].Device == all[b].Device:
-				l.GBytesPerSecond, l.LatencyUs, l.Kind = sameDeviceRate, sameDeviceLatency, kindSame
-			default:
-				l.GBytesPerSecond, l.LatencyUs, l.Kind = peerRate, peerLatency, kindPeer
-			}
-			g.Links = append(g.Links, l)
-		}
-	}
-	for _, l := range ranks.Links {
-		if ranks.Host(l.A) != ranks.Host(l.B) {
-			g.Links = append(g.Links, l)
-		}
-	}
-	if len(plan.Hosts(ranks)) > 1 {
-		g.Ports = append(g.Ports, ranks.Ports...)
-	}
-	return g
 }

@@ -3,8 +3,6 @@ package device
 import (
 	"testing"
 
-	"github.com/vmihailenco/msgpack/v5"
-
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/internal/strict"
@@ -15,32 +13,28 @@ import (
 func FuzzDeviceMessages(f *testing.F) {
 	offer := peers.Offer{Handle: make([]byte, len(cuda.MemHandle{})), Offset: 512, Size: 1 << 20}
 	for _, v := range []any{
-		told[hello]{Value: hello{Host: 1, Device: "GPU-0", Memory: 1 << 30,
-			Probe: peers.Probe{Memory: offer, Seed: 9}}},
-		told[reach]{Value: reach{Sources: []int{1, 2}, Missing: []Missing{{Rank: 3, Why: "because"}}}},
-		told[offering]{Value: offering{Staging: offer, Block: 4096}},
+		hello{Host: 1, Device: "GPU-0", Memory: 1 << 30,
+			Probe: peers.Probe{Memory: offer, Seed: 9}},
+		reach{Sources: []int{1, 2}, Missing: []Missing{{Rank: 3, Why: "because"}}},
+		offering{Staging: offer, Block: 4096},
 	} {
-		data, err := msgpack.Marshal(v)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data)
+		f.Add(strict.Marshal(v))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var greeting told[hello]
+		var greeting hello
 		if strict.Unmarshal(data, &greeting) == nil {
-			within(t, &greeting.Value.Probe.Memory, peers.CheckBytes)
-			if StagingBytes([]hello{greeting.Value, greeting.Value}) > maxStaging {
+			within(t, &greeting.Probe.Memory, peers.CheckBytes)
+			if StagingBytes([]hello{greeting, greeting}) > maxStaging {
 				t.Error("too much staging memory")
 			}
 		}
-		var share told[offering]
+		var share offering
 		if strict.Unmarshal(data, &share) == nil {
-			within(t, &share.Value.Staging, 4096)
+			within(t, &share.Staging, 4096)
 		}
-		var reads told[reach]
+		var reads reach
 		if strict.Unmarshal(data, &reads) == nil {
-			direct, err := directReads([]reach{reads.Value, {}, {}, {}})
+			direct, err := directReads([]reach{reads, {}, {}, {}})
 			for _, q := range direct {
 				for _, r := range q {
 					if err == nil && (r < 0 || r > 3) {

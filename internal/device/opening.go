@@ -148,7 +148,7 @@ func (o *opening) reads(src, dst int) bool {
 func (o *opening) plan() error {
 	c := o.c
 	var failed error
-	if o.Graph = o.chosenGraph(); o.Graph.Ranks != c.Size {
+	if o.Graph.Ranks != c.Size {
 		failed = fmt.Errorf("%w: the graph of devices has %d ranks, the communicator %d", setup.ErrArgument, o.Graph.Ranks,
 			c.Size)
 	}

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -12,21 +13,27 @@ import (
 )
 
 // survey makes the graph of the ranks' devices, unless it was given: what an earlier
-// job has kept of them, or what they measure now, all together. Where nothing may be
-// kept, and nobody wants it anew, the graph is what is declared.
+// job has kept of them, or what they measure now, all together.
 func (o *opening) survey() error {
 	c := o.c
-	how := peerOptions(c.Setup)
-	if c.Config.DeviceGraph != nil || how == nil || c.Size == 1 {
+	switch {
+	case c.Config.DeviceGraph != nil:
+		o.Graph = c.Config.DeviceGraph
+		return nil
+	case c.Size == 1:
+		o.Graph = topo.UniformGraph(1)
 		return nil
 	}
-	hosts, err := peers.Measure(o.ctx, o.w, o.Device, *how)
+	hosts, err := peers.Measure(o.ctx, o.w, o.Device, peerOptions(c.Setup))
 	if err != nil {
 		if _, failed := c.Endpoint.Aborted(); failed {
 			return err
 		}
-		return &setup.RankError{Rank: -1, Op: "measuring the devices' links",
-			Err: setup.DeviceError(err.Error(), err)}
+		const op = "measuring the devices' links"
+		if err := deviceError(op, err); errors.As(err, new(*setup.RankError)) {
+			return err
+		}
+		return &setup.RankError{Rank: -1, Op: op, Err: setup.DeviceError(err.Error(), err)}
 	}
 	if c.Rank == 0 {
 		for _, h := range hosts {
@@ -69,39 +76,20 @@ func (o *opening) hung(hosts []peers.HostResult) error {
 	return nil
 }
 
-// dropped reports whether the devices of this rank and another one are known not to
-// reach each other.
+// dropped reports whether the devices of this rank and another one were measured, and
+// do not reach each other.
 func (o *opening) dropped(r int) bool {
-	if o.Graph == nil {
+	if o.c.Config.DeviceGraph != nil {
 		return false
 	}
-	a, b := min(o.c.Rank, r), max(o.c.Rank, r)
+	pair := topo.Pair(o.c.Rank, r)
 	return slices.ContainsFunc(o.Graph.Links, func(l topo.Link) bool {
-		return l.Kind == gpu.KindHost && min(l.A, l.B) == a && max(l.A, l.B) == b
+		return l.Kind == gpu.KindHost && topo.Pair(l.A, l.B) == pair
 	})
 }
 
-// peerOptions says how the devices of the ranks are measured; nil: not at all.
-func peerOptions(s *setup.Setup) *peers.Options {
-	switch setting := s.World.Setting("no-topo-cache"); {
-	case setting == setup.Refresh:
-		return &peers.Options{Anew: true, Cache: s.Config.TopoCache(s.World)}
-	case setting != "":
-		return &peers.Options{Forget: true}
-	}
-	if cache := s.Config.TopoCache(s.World); cache != nil {
-		return &peers.Options{Cache: cache}
-	}
-	return nil
-}
-
-// chosenGraph returns the graph that plans for devices are made for.
-func (o *opening) chosenGraph() *topo.Graph {
-	switch {
-	case o.c.Config.DeviceGraph != nil:
-		return o.c.Config.DeviceGraph
-	case o.Graph != nil:
-		return o.Graph
-	}
-	return declaredGraph(o.c.Graph, o.all, o.reads)
+// peerOptions says how the devices of the ranks are measured.
+func peerOptions(s *setup.Setup) peers.Options {
+	cache := s.Config.TopoCache(s.World)
+	return peers.Options{Anew: s.World.Setting("no-topo-cache") == setup.Refresh, Forget: cache == nil, Cache: cache}
 }

@@ -31,13 +31,8 @@ type hello struct {
 	HeapBytes int               // that this rank can have
 }
 
-// Exchange gives all ranks v and returns what all ranks gave, by rank. Ranks that gave the same may share what it
-// refers to.
-func Exchange[T any](ctx context.Context, w World, v T) ([]T, error) {
-	return exchange(ctx, w.Size(), w.AllGather, v)
-}
-
-// exchange is Exchange by an AllGather of so many ranks.
+// exchange gives all ranks v, by an AllGather of so many, and returns what all ranks gave, by rank. Ranks that gave the
+// same may share what it refers to.
 func exchange[T any](ctx context.Context, size int, g allGather, v T) ([]T, error) {
 	blob, err := msgpack.Marshal(&v)
 	if err != nil {

@@ -320,7 +320,7 @@ func (s *setup) compare() ([]hello, error) {
 		h.Decision, _ = s.plans.decide(firstKinds) // an error comes again later, and is told then
 	}
 	s.step("comparing settings")
-	all, err := Exchange(s.ctx, s.W, h)
+	all, err := exchange(s.ctx, s.W.Size(), s.W.AllGather, h)
 	if err != nil {
 		return nil, fmt.Errorf("comparing settings: %w", err)
 	}
