@@ -38,14 +38,13 @@ func TestConformance(t *testing.T) {
 		{"shm", overSharedMemory(false), nil},
 		{"shm with doorbells", overSharedMemory(true), nil},
 		// Some memory of the others is on another host: TestSharedMemoryIsTheHosts of package tcp.
-		{"tcp", overTCP(apart, 1, false, false), []string{"memory of the others"}},
-		{"tcp streams", overTCP(apart, 3, false, false), []string{"memory of the others"}},
+		{"tcp", overTCP(apart, false, false), []string{"memory of the others"}},
 		// crypto/tls does allocate
-		{"tcp encrypted", overTCP(apart, 2, true, false), []string{"memory of the others", "no allocation"}},
-		{"tcp at need", overTCP(apart, 1, false, true), unjoined},
-		{"tcp at need, streams encrypted", overTCP(apart, 3, true, true), append(unjoined, "no allocation")},
-		{"tcp, two hosts in turn", overTCP(inTurn, 1, false, false), []string{"memory of the others"}},
-		{"tcp, the first rank by itself", overTCP(firstApart, 1, false, false), []string{"memory of the others"}},
+		{"tcp encrypted", overTCP(apart, true, false), []string{"memory of the others", "no allocation"}},
+		{"tcp at need", overTCP(apart, false, true), unjoined},
+		{"tcp at need, encrypted", overTCP(apart, true, true), append(unjoined, "no allocation")},
+		{"tcp, two hosts in turn", overTCP(inTurn, false, false), []string{"memory of the others"}},
+		{"tcp, the first rank by itself", overTCP(firstApart, false, false), []string{"memory of the others"}},
 	} {
 		t.Run(c.name, func(t *testing.T) { conform(t, c.open, c.except...) })
 	}
@@ -112,7 +111,7 @@ func openHost(ctx context.Context, w *testutil.World, l transport.Layout, host f
 
 // overTCP makes endpoints for ranks on made-up hosts. The suite has ranks without a link, to which
 // there would be no connection: so all have one.
-func overTCP(host func(r int) int, streams int, encrypt, atNeed bool) opener {
+func overTCP(host func(r int) int, encrypt, atNeed bool) opener {
 	return func(t *testing.T, l transport.Layout) []transport.Endpoint {
 		hosts := make([]int, l.Size)
 		for r := range hosts {
@@ -128,7 +127,7 @@ func overTCP(host func(r int) int, streams int, encrypt, atNeed bool) opener {
 			cfg := &tcp.Config{Layout: between, Hosts: hosts, Config: netconn.Config{
 				Rank: w.Rank(), Size: l.Size, Key: make([]byte, 32), JobID: "test", Purpose: "test",
 				Peers:  func(r int) bool { return hosts[r] != hosts[w.Rank()] },
-				Listen: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Streams: streams, Encrypt: encrypt, Exchange: w.AllGather,
+				Listen: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Encrypt: encrypt, Exchange: w.AllGather,
 			}}
 			if atNeed {
 				cfg.First = func(int) bool { return false }

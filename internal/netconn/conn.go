@@ -58,16 +58,15 @@ func (c *Conn) SetInner(inner net.Conn) { c.under.Conn = inner }
 
 // Mesh is the connections of one rank.
 type Mesh struct {
-	conns map[int][]*Conn
+	conns map[int]*Conn
 	later *connector // of those that come later
 }
 
 // Peers returns the ranks that this one has connections to, in order.
 func (m *Mesh) Peers() []int { return slices.Sorted(maps.Keys(m.conns)) }
 
-// Conns returns the connections to a rank, Config.Streams of them, by number;
-// none to a rank that is not a peer. Stream i here is stream i there.
-func (m *Mesh) Conns(rank int) []*Conn { return m.conns[rank] }
+// Conn returns the connection to a rank, nil for one that is not a peer.
+func (m *Mesh) Conn(rank int) *Conn { return m.conns[rank] }
 
 // Close closes all connections but those that Serve has handed over, and makes no more.
 func (m *Mesh) Close() error {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -31,7 +30,7 @@ func Connect(ctx context.Context, cfg Config) (*Mesh, error) {
 	if cfg.Exchange == nil {
 		return nil, errors.New("netconn: no Exchange function")
 	}
-	m := &connector{cfg: cfg, conns: make(map[int][]*Conn), late: latePeers{
+	m := &connector{cfg: cfg, conns: make(map[int]*Conn), late: latePeers{
 		dialing: make(map[int]context.CancelFunc), serving: make(chan struct{}),
 	}}
 	m.stop, m.cancel = context.WithCancel(context.WithoutCancel(ctx)) // connections may come when ctx has ended
@@ -61,7 +60,7 @@ type connector struct {
 	dials sync.WaitGroup // of Reach
 
 	mu    sync.Mutex
-	conns map[int][]*Conn // by peer and stream, nil where there is none yet; nil of a peer: they are the Mesh's
+	conns map[int]*Conn // by peer; nil of a peer: it is handed over
 	late  latePeers
 }
 
@@ -121,7 +120,7 @@ func (m *connector) prepare() (o offer, err error) {
 		}
 	}
 	o = offer{
-		Version: setupVersion, Settings: settings{m.cfg.Streams, m.cfg.Encrypt, m.cfg.Epoch, m.cfg.Use},
+		Version: setupVersion, Settings: settings{m.cfg.Encrypt, m.cfg.Epoch, m.cfg.Use},
 		Host: HostID(), Places: m.mine,
 	}
 	return o, nil
@@ -142,14 +141,14 @@ func (m *connector) dialAll(ctx context.Context) Report {
 			continue
 		}
 		all.Go(func() {
-			conns, failed := m.reach(ctx, peer)
+			c, failed := m.reach(ctx, peer)
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			if failed != nil {
 				told.Add(m.cfg.Rank, peer, m.cfg.HostOf, failed)
 				return
 			}
-			m.conns[peer] = conns
+			m.conns[peer] = c
 		})
 	}
 	all.Wait()
@@ -178,14 +177,14 @@ func (m *connector) sayConnected(ctx context.Context, w path, c *Conn) {
 func (m *connector) finish() (*Mesh, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	mesh := &Mesh{conns: make(map[int][]*Conn), later: m}
+	mesh := &Mesh{conns: make(map[int]*Conn), later: m}
 	for r := range m.cfg.Size {
 		if !m.wants(r) {
 			continue
 		}
-		if len(m.conns[r]) != m.cfg.Streams || slices.Contains(m.conns[r], nil) {
+		if m.conns[r] == nil {
 			closeAll(mesh.conns)
-			return nil, fmt.Errorf("rank %d says that it is connected, but its connections are not there", r)
+			return nil, fmt.Errorf("rank %d says that it is connected, but its connection is not there", r)
 		}
 		mesh.conns[r], m.conns[r] = m.conns[r], nil
 	}
@@ -230,7 +229,7 @@ func (m *connector) receive() {
 	places := extraPlaces
 	for r := range m.cfg.Rank {
 		if m.wants(r) {
-			places += m.cfg.Streams
+			places++
 		}
 	}
 	m.refusals.Log = m.cfg.Log.With("rank", m.cfg.Rank)
@@ -255,8 +254,6 @@ func (m *connector) expects(h *Hello) error {
 		return fmt.Errorf("it wants rank %d, this is rank %d", h.To, m.cfg.Rank)
 	case !m.isLate(h.From) && (h.From >= h.To || !m.wants(h.From)):
 		return fmt.Errorf("rank %d is not expected here", h.From)
-	case int(h.Channel) >= m.cfg.Streams:
-		return fmt.Errorf("stream %d of %d", h.Channel, m.cfg.Streams)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -285,23 +282,19 @@ func (m *connector) accepted(c *Conn) {
 		return
 	}
 	m.mu.Lock()
-	streams, begun := m.conns[c.peer]
-	if begun && streams == nil || m.crossing(c.peer) { // all were here, or this rank dials
+	old, come := m.conns[c.peer]
+	if come && old == nil || m.crossing(c.peer) { // it was here before, or this rank dials
 		m.mu.Unlock()
 		c.raw.Close()
 		return
 	}
-	if !begun {
-		streams = make([]*Conn, m.cfg.Streams)
-		m.conns[c.peer] = streams
-	}
 	if stop := m.late.dialing[c.peer]; stop != nil {
 		stop() // the connection that came stands
 	}
-	if old := streams[c.Channel()]; old != nil {
+	if old != nil {
 		old.raw.Close() // the peer lost that one and tries again
 	}
-	streams[c.Channel()] = c
+	m.conns[c.peer] = c
 	m.mu.Unlock()
 	if c.Welcome() == nil && m.isLate(c.peer) { // when it fails the peer notices, and tries again
 		m.handOver(c.peer)

@@ -68,20 +68,19 @@ func race(ctx context.Context, n int, stagger time.Duration,
 	return nil, 0, errs
 }
 
-// reach connects to a peer: by the fastest path, and then by it for the other
-// streams. It returns the connections, or what is wrong with each path.
-func (m *connector) reach(ctx context.Context, peer int) ([]*Conn, []Try) {
+// reach connects to a peer by the fastest path. It returns the connection, or what is wrong with each path.
+func (m *connector) reach(ctx context.Context, peer int) (*Conn, []Try) {
 	there := &m.offers[peer]
 	ways := paths(m.mine, there.Places, there.Host == m.offers[m.cfg.Rank].Host)
 	if len(ways) == 0 {
 		return nil, []Try{{Reason: m.noWay(peer)}}
 	}
 	c, won, errs := race(ctx, len(ways), stagger, func(ctx context.Context, i int, first *atomic.Bool) (*Conn, error) {
-		return m.persist(ctx, ways[i], peer, 0, first)
+		return m.persist(ctx, ways[i], peer, first)
 	})
 	if c != nil {
 		m.sayConnected(ctx, ways[won], c)
-		return m.more(ctx, ways[won], c)
+		return c, nil
 	}
 	var failed []Try
 	for i, w := range ways {
@@ -90,36 +89,13 @@ func (m *connector) reach(ctx context.Context, peer int) ([]*Conn, []Try) {
 	return nil, failed
 }
 
-// more makes the streams behind the first, on the path that won.
-func (m *connector) more(ctx context.Context, w path, first *Conn) ([]*Conn, []Try) {
-	all, errs := make([]*Conn, m.cfg.Streams), make([]error, m.cfg.Streams)
-	all[0] = first
-	var wg sync.WaitGroup
-	for stream := 1; stream < m.cfg.Streams; stream++ {
-		wg.Go(func() { all[stream], errs[stream] = m.persist(ctx, w, first.peer, stream, new(atomic.Bool)) })
-	}
-	wg.Wait()
-	for _, err := range errs {
-		if err == nil {
-			continue
-		}
-		for _, c := range all {
-			if c != nil {
-				c.raw.Close()
-			}
-		}
-		return nil, []Try{w.failed(err)}
-	}
-	return all, nil
-}
-
 // persist tries a path again and again, until it is connected, another has won
 // and ctx has ended, or there is no hope. Its error is the most telling one.
-func (m *connector) persist(ctx context.Context, w path, peer, stream int, first *atomic.Bool) (*Conn, error) {
+func (m *connector) persist(ctx context.Context, w path, peer int, first *atomic.Bool) (*Conn, error) {
 	begin := time.Now()
 	err := errNotTried
 	for wait := firstPause; ctx.Err() == nil; wait = min(2*wait, maxPause) {
-		c, now := m.connect(ctx, w, peer, stream, first)
+		c, now := m.connect(ctx, w, peer, first)
 		if now == nil {
 			return c, nil
 		}
@@ -139,7 +115,7 @@ func (m *connector) persist(ctx context.Context, w path, peer, stream int, first
 }
 
 // connect tries a path once.
-func (m *connector) connect(ctx context.Context, w path, peer, stream int, first *atomic.Bool) (*Conn, error) {
+func (m *connector) connect(ctx context.Context, w path, peer int, first *atomic.Bool) (*Conn, error) {
 	to := netip.AddrPortFrom(zoned(w.at.Addr, w.from.Device), w.at.Port)
 	if m.cfg.Via != nil {
 		to = m.cfg.Via(peer, to)
@@ -152,7 +128,7 @@ func (m *connector) connect(ctx context.Context, w path, peer, stream int, first
 		raw.Close()
 		return nil, err
 	}
-	c, err := m.session.dial(ctx, raw, Hello{From: m.cfg.Rank, To: peer, Channel: uint16(stream)}, first)
+	c, err := m.session.dial(ctx, raw, Hello{From: m.cfg.Rank, To: peer}, first)
 	if err == nil {
 		c.device = w.from.Device
 	}

@@ -42,7 +42,7 @@ func TestHandshakeOverBadNetworks(t *testing.T) {
 		for _, encrypt := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/encrypt=%v", name, encrypt), func(t *testing.T) {
 				meshes := mustConnect(t, 3, func(cfg *Config) {
-					cfg.Streams, cfg.Encrypt = 2, encrypt
+					cfg.Encrypt = encrypt
 					through(t, cfg, func(p *testutil.Proxy) { p.Next(f[0], f[1]) })
 				})
 				talk(t, meshes)
@@ -106,7 +106,7 @@ func TestRepeatedBytes(t *testing.T) {
 func TestConnectionsEnd(t *testing.T) {
 	for _, encrypt := range []bool{false, true} {
 		meshes := mustConnect(t, 2, func(cfg *Config) { cfg.Encrypt = encrypt })
-		c := meshes[0].Conns(1)[0]
+		c := meshes[0].Conn(1)
 		c.SetDeadline(time.Now().Add(limit))
 		meshes[1].Close()
 		if _, err := c.Read(make([]byte, 1)); err != io.EOF && err != io.ErrUnexpectedEOF {

@@ -26,8 +26,8 @@ func plainConfig() Config {
 }
 
 // helloOf is a hello of the session.
-func helloOf(s *Session, from, to, stream int) Hello {
-	return s.complete(Hello{From: from, To: to, Channel: uint16(stream)})
+func helloOf(s *Session, from, to, channel int) Hello {
+	return s.complete(Hello{From: from, To: to, Channel: uint16(channel)})
 }
 
 // outcome is how a handshake ended on both sides.
@@ -108,7 +108,7 @@ func TestHandshakeNeedsEverythingEqual(t *testing.T) {
 			a.Encrypt == b.Encrypt
 		sa, sb := sessionOf(t, a), sessionOf(t, b)
 		h := helloOf(sa, rapid.IntRange(0, 1<<24).Draw(t, "from"), rapid.IntRange(0, 1<<24).Draw(t, "to"),
-			rapid.IntRange(0, MaxStreams-1).Draw(t, "stream"))
+			rapid.IntRange(0, 63).Draw(t, "channel"))
 		o := shake(sa, sb, h, "take", nil)
 		if same != (o.dialed == nil) || same != (o.accepted == nil) {
 			t.Fatalf("equal: %t, got %+v", same, o)

@@ -23,11 +23,11 @@ import (
 
 // farRank is what a rank in a process of its own is told, in its environment.
 type farRank struct {
-	Rank, Size, Streams int
-	Listen              []netip.Addr
-	Ports               PortRange
-	Timeout             time.Duration
-	Encrypt             bool
+	Rank, Size int
+	Listen     []netip.Addr
+	Ports      PortRange
+	Timeout    time.Duration
+	Encrypt    bool
 }
 
 const farRankVariable = "PEER_TEST_RANK"
@@ -42,7 +42,7 @@ func beFarRank(text string) {
 	}
 	in := bufio.NewReaderSize(os.Stdin, 1<<20)
 	mesh, err := Connect(context.Background(), Config{
-		Rank: r.Rank, Size: r.Size, Streams: r.Streams, Key: testKey, JobID: "far", Encrypt: r.Encrypt,
+		Rank: r.Rank, Size: r.Size, Key: testKey, JobID: "far", Encrypt: r.Encrypt,
 		Listen: r.Listen, Ports: r.Ports, Timeout: r.Timeout,
 		HostOf: func(rank int) string { return fmt.Sprint("h", rank) },
 		Log:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
@@ -69,11 +69,11 @@ func beFarRank(text string) {
 	}
 	defer mesh.Close()
 	for _, p := range mesh.Peers() {
-		fmt.Fprintf(mesh.Conns(p)[r.Streams-1], "%4d", r.Rank)
+		fmt.Fprintf(mesh.Conn(p), "%4d", r.Rank)
 	}
 	for _, p := range mesh.Peers() {
 		got := make([]byte, 4)
-		c := mesh.Conns(p)[r.Streams-1]
+		c := mesh.Conn(p)
 		_, err := io.ReadFull(c, got)
 		fmt.Printf("peer %s %s %s %v\n", strings.TrimSpace(string(got)), c.Device(),
 			c.RemoteAddr().(interface{ AddrPort() netip.AddrPort }).AddrPort().Addr(), err)
@@ -94,7 +94,7 @@ func runFar(t *testing.T, h *nethosts.Hosts, change func(*farRank)) (said []stri
 	var log logs
 	var all sync.WaitGroup
 	for i := range n {
-		r := farRank{Rank: i, Size: n, Streams: 2, Timeout: limit / 2}
+		r := farRank{Rank: i, Size: n, Timeout: limit / 2}
 		change(&r)
 		text, err := json.Marshal(r)
 		if err != nil {
@@ -162,8 +162,8 @@ func twoNetworks(t *testing.T) *nethosts.Hosts {
 	return nethosts.Up(t, 3, nethosts.Options{Prefix: "peer", Networks: []nethosts.Network{{}, {}}})
 }
 
-// Ranks on several hosts find the network that works, whichever it is, for all
-// streams, and say nothing of the others. An address that all hosts have, as
+// Ranks on several hosts find the network that works, whichever it is,
+// and say nothing of the others. An address that all hosts have, as
 // container bridges do, disturbs nobody.
 func TestHostsFindTheNetworkThatWorks(t *testing.T) {
 	h := twoNetworks(t)

@@ -3,7 +3,6 @@ package netconn
 import (
 	"context"
 	"errors"
-	"slices"
 )
 
 // latePeers is what a Mesh knows of the ranks that it may connect to when somebody asks (Config.Later). Either rank of
@@ -12,13 +11,12 @@ import (
 type latePeers struct {
 	dialing map[int]context.CancelFunc // by rank: this rank has dialed it
 	serving chan struct{}              // closed with Serve
-	opened  func(rank int, conns []*Conn, err error)
+	opened  func(rank int, c *Conn, err error)
 }
 
-// Serve has the connections with the ranks of Config.Later handed over as they come, all streams of a rank at a time,
-// whichever rank has dialed; or an error: the *UnreachableError of a rank that this one was to Reach. opened is called
-// concurrently, and not after Close.
-func (m *Mesh) Serve(opened func(rank int, conns []*Conn, err error)) {
+// Serve has the connections with the ranks of Config.Later handed over as they come, whichever rank has dialed; or an
+// error: the *UnreachableError of a rank that this one was to Reach. opened is called concurrently, and not after Close.
+func (m *Mesh) Serve(opened func(rank int, c *Conn, err error)) {
 	if l := &m.later.late; m.later.cfg.Later != nil {
 		l.opened = opened
 		close(l.serving)
@@ -39,13 +37,13 @@ func (m *Mesh) Reach(rank int) {
 	c.late.dialing[rank] = cancel
 	c.dials.Go(func() {
 		defer cancel()
-		conns, failed := c.reach(ctx, rank)
+		conn, failed := c.reach(ctx, rank)
 		c.mu.Lock()
 		_, crossed := c.conns[rank]
 		c.mu.Unlock()
 		switch {
 		case failed == nil:
-			c.late.opened(rank, conns, nil)
+			c.late.opened(rank, conn, nil)
 		case c.stop.Err() == nil && !crossed:
 			reports := make([]Report, c.cfg.Size)
 			reports[c.cfg.Rank].Add(c.cfg.Rank, rank, c.cfg.HostOf, failed)
@@ -66,33 +64,28 @@ var errCrossing = errors.New("this rank is connecting to it already")
 // crossing says whether a connection that comes from a rank does not stand, as this rank has dialed it.
 func (m *connector) crossing(from int) bool { return m.cfg.Rank < from && m.late.dialing[from] != nil }
 
-// handOver gives the connections with a rank of Config.Later away when all streams are there.
+// handOver gives the connection with a rank of Config.Later away, unless that is done.
 func (m *connector) handOver(rank int) {
 	m.mu.Lock()
-	streams := m.conns[rank]
-	whole := streams != nil && !slices.Contains(streams, nil)
-	if whole {
-		m.conns[rank] = nil
-	}
+	c := m.conns[rank]
+	m.conns[rank] = nil
 	m.mu.Unlock()
-	if !whole {
+	if c == nil {
 		return
 	}
 	select {
 	case <-m.late.serving:
-		m.late.opened(rank, streams, nil)
+		m.late.opened(rank, c, nil)
 	case <-m.stop.Done():
-		closeAll(map[int][]*Conn{rank: streams})
+		_ = c.raw.Close()
 	}
 }
 
 // closeAll closes connections.
-func closeAll(conns map[int][]*Conn) {
-	for _, list := range conns {
-		for _, c := range list {
-			if c != nil {
-				_ = c.raw.Close()
-			}
+func closeAll(conns map[int]*Conn) {
+	for _, c := range conns {
+		if c != nil {
+			_ = c.raw.Close()
 		}
 	}
 }

@@ -28,22 +28,18 @@ const (
 	DefaultPeerTimeout = 10 * time.Second
 )
 
-// MaxStreams is the most connections that a pair of ranks may have.
-const MaxStreams = 64
-
 // Digest is a digest of settings.
 type Digest [sha256.Size]byte
 
 // String returns the first digits.
 func (d Digest) String() string { return fmt.Sprintf("%x", d[:4]) }
 
-// Config says who connects to whom, and how. Job, Epoch, Purpose, Key, Streams,
+// Config says who connects to whom, and how. Job, Epoch, Purpose, Key,
 // Encrypt and Use are the same on all ranks.
 type Config struct {
 	Rank, Size int
 	Peers      func(rank int) bool // with whom this rank has connections; symmetric; nil: with all others
 	Later      func(rank int) bool // with whom else it may connect by Mesh.Reach; symmetric; nil: with none
-	Streams    int                 // connections per pair; 0 means 1
 
 	Key     []byte // the job's secret
 	JobID   string
@@ -74,9 +70,6 @@ type Config struct {
 
 // validate checks cfg and fills in defaults.
 func (cfg *Config) validate() error {
-	if cfg.Streams == 0 {
-		cfg.Streams = 1
-	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = defaultTimeout
 	}
@@ -95,8 +88,6 @@ func (cfg *Config) validate() error {
 	switch {
 	case len(cfg.Key) == 0:
 		return errors.New("no key")
-	case cfg.Streams < 1 || cfg.Streams > MaxStreams:
-		return fmt.Errorf("%d connections per pair, want 1 to %d", cfg.Streams, MaxStreams)
 	case len(cfg.Listen) > maxPlaces:
 		return fmt.Errorf("%d addresses to listen at, at most %d are possible (hint: --iface)", len(cfg.Listen), maxPlaces)
 	}

@@ -135,25 +135,23 @@ func talk(t *testing.T, meshes []*Mesh) {
 	t.Helper()
 	for r, m := range meshes {
 		for _, p := range m.Peers() {
-			for i, c := range m.Conns(p) {
-				if c.Peer() != p || c.Channel() != i {
-					t.Errorf("rank %d: connection %d to rank %d is number %d to rank %d", r, i, p, c.Channel(), c.Peer())
-				}
-				if _, err := fmt.Fprintf(c, "%4d %4d %4d", r, p, i); err != nil {
-					t.Error(err)
-				}
+			c := m.Conn(p)
+			if c.Peer() != p {
+				t.Errorf("rank %d: the connection to rank %d is to rank %d", r, p, c.Peer())
+			}
+			if _, err := fmt.Fprintf(c, "%4d %4d", r, p); err != nil {
+				t.Error(err)
 			}
 		}
 	}
 	for r, m := range meshes {
 		for _, p := range m.Peers() {
-			for i, c := range m.Conns(p) {
-				got := make([]byte, 14)
-				c.SetReadDeadline(time.Now().Add(limit))
-				_, err := io.ReadFull(c, got)
-				if want := fmt.Sprintf("%4d %4d %4d", p, r, i); err != nil || string(got) != want {
-					t.Errorf("rank %d: %q came on connection %d of rank %d, want %q; %v", r, got, i, p, want, err)
-				}
+			got := make([]byte, 9)
+			c := m.Conn(p)
+			c.SetReadDeadline(time.Now().Add(limit))
+			_, err := io.ReadFull(c, got)
+			if want := fmt.Sprintf("%4d %4d", p, r); err != nil || string(got) != want {
+				t.Errorf("rank %d: %q came from rank %d, want %q; %v", r, got, p, want, err)
 			}
 		}
 	}
@@ -161,22 +159,15 @@ func talk(t *testing.T, meshes []*Mesh) {
 
 func TestConnect(t *testing.T) {
 	for _, encrypt := range []bool{false, true} {
-		for _, streams := range []int{1, 3} {
-			t.Run(fmt.Sprintf("encrypt=%v/streams=%d", encrypt, streams), func(t *testing.T) {
-				meshes := mustConnect(t, 5, func(cfg *Config) { cfg.Encrypt, cfg.Streams = encrypt, streams })
-				for r, m := range meshes {
-					if len(m.Peers()) != 4 || slices.Contains(m.Peers(), r) {
-						t.Errorf("rank %d: peers %v", r, m.Peers())
-					}
-					for _, p := range m.Peers() {
-						if n := len(m.Conns(p)); n != streams {
-							t.Errorf("%d connections, want %d", n, streams)
-						}
-					}
+		t.Run(fmt.Sprintf("encrypt=%v", encrypt), func(t *testing.T) {
+			meshes := mustConnect(t, 5, func(cfg *Config) { cfg.Encrypt = encrypt })
+			for r, m := range meshes {
+				if len(m.Peers()) != 4 || slices.Contains(m.Peers(), r) {
+					t.Errorf("rank %d: peers %v", r, m.Peers())
 				}
-				talk(t, meshes)
-			})
-		}
+			}
+			talk(t, meshes)
+		})
 	}
 }
 

@@ -8,27 +8,25 @@ import (
 
 // Every connection, on both sides, has the options that notice a lost host.
 func TestSocketOptions(t *testing.T) {
-	for _, m := range mustConnect(t, 2, func(cfg *Config) { cfg.PeerTimeout, cfg.Streams = 7*time.Second, 2 }) {
+	for _, m := range mustConnect(t, 2, func(cfg *Config) { cfg.PeerTimeout = 7 * time.Second }) {
 		for _, p := range m.Peers() {
-			for _, c := range m.Conns(p) {
-				raw, err := c.TCP().SyscallConn()
-				if err != nil {
-					t.Fatal(err)
-				}
-				raw.Control(func(fd uintptr) {
-					for name, o := range map[string]struct{ level, option, want int }{
-						"TCP_USER_TIMEOUT": {syscall.IPPROTO_TCP, 0x12, 7000},
-						"TCP_NODELAY":      {syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1},
-						"SO_KEEPALIVE":     {syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1},
-						"TCP_KEEPIDLE":     {syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE, 3},
-						"TCP_KEEPINTVL":    {syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL, 2},
-					} {
-						if got, err := syscall.GetsockoptInt(int(fd), o.level, o.option); err != nil || got != o.want {
-							t.Errorf("%s is %d, %v, want %d", name, got, err, o.want)
-						}
-					}
-				})
+			raw, err := m.Conn(p).TCP().SyscallConn()
+			if err != nil {
+				t.Fatal(err)
 			}
+			raw.Control(func(fd uintptr) {
+				for name, o := range map[string]struct{ level, option, want int }{
+					"TCP_USER_TIMEOUT": {syscall.IPPROTO_TCP, 0x12, 7000},
+					"TCP_NODELAY":      {syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1},
+					"SO_KEEPALIVE":     {syscall.SOL_SOCKET, syscall.SO_KEEPALIVE, 1},
+					"TCP_KEEPIDLE":     {syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE, 3},
+					"TCP_KEEPINTVL":    {syscall.IPPROTO_TCP, syscall.TCP_KEEPINTVL, 2},
+				} {
+					if got, err := syscall.GetsockoptInt(int(fd), o.level, o.option); err != nil || got != o.want {
+						t.Errorf("%s is %d, %v, want %d", name, got, err, o.want)
+					}
+				}
+			})
 		}
 	}
 }

@@ -105,7 +105,7 @@ func TestSixth(t *testing.T) {
 	for _, own := range []string{"::1", "::1 127.0.0.1"} {
 		meshes := mustConnect(t, 3, func(cfg *Config) { cfg.Listen = addrs(strings.Fields(own)...) })
 		talk(t, meshes)
-		if c := meshes[0].Conns(1)[0]; own == "::1" &&
+		if c := meshes[0].Conn(1); own == "::1" &&
 			(!strings.HasPrefix(c.RemoteAddr().String(), "[::1]:") || c.Device() != "lo") {
 			t.Errorf("%s over %q", c.RemoteAddr(), c.Device())
 		}
@@ -178,7 +178,7 @@ func TestPeers(t *testing.T) {
 	talk(t, meshes)
 	for r, m := range meshes {
 		for p := range meshes {
-			if got := m.Conns(p) != nil; got != (p != r && linked(r, p)) {
+			if got := m.Conn(p) != nil; got != (p != r && linked(r, p)) {
 				t.Errorf("ranks %d and %d: connected %t", r, p, got)
 			}
 		}

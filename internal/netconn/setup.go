@@ -17,7 +17,7 @@ import (
 // connect, is msgpack. A rank of another build is refused by the version, or
 // because it has other fields.
 const (
-	setupVersion = 5
+	setupVersion = 6
 	maxFailed    = 1000 // bytes of a rank's error that the others are told
 	maxPlaces    = 32
 	maxDevice    = 15  // bytes, as in Linux
@@ -40,7 +40,6 @@ type offer struct {
 
 // settings are what all ranks must have in common.
 type settings struct {
-	Streams int
 	Encrypt bool
 	Epoch   int
 	Use     Digest

@@ -19,7 +19,7 @@ func drawOffer(t *rapid.T) offer {
 		return offer{Version: setupVersion, Failed: rapid.StringMatching(`[a-z ]{1,40}`).Draw(t, "reason")}
 	}
 	o := offer{Version: setupVersion, Settings: settings{
-		rapid.IntRange(0, 1<<16).Draw(t, "streams"), rapid.Bool().Draw(t, "encrypt"),
+		rapid.Bool().Draw(t, "encrypt"),
 		rapid.IntRange(0, 1<<32).Draw(t, "epoch"), Digest(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "use")),
 	}}
 	copy(o.Host[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "host"))
@@ -57,8 +57,8 @@ func TestOffersSurviveTheWire(t *testing.T) {
 }
 
 func TestOffersOfAllRanks(t *testing.T) {
-	good := offer{Version: setupVersion, Settings: settings{Streams: 2}}
-	other := offer{Version: setupVersion, Settings: settings{Streams: 3}}
+	good := offer{Version: setupVersion, Settings: settings{Epoch: 2}}
+	other := offer{Version: setupVersion, Settings: settings{Epoch: 3}}
 	bad := offer{Version: setupVersion, Failed: "no such device\x1b[31m"}
 	here := place{Addr: netip.MustParseAddr("10.0.0.1"), Port: 1}
 	crowded := offer{Version: setupVersion, Places: slices.Repeat([]place{here}, maxPlaces+1)}
@@ -70,7 +70,7 @@ func TestOffersOfAllRanks(t *testing.T) {
 	}{
 		{[][]byte{strict.Marshal(good), strict.Marshal(good)}, ""},
 		{[][]byte{strict.Marshal(good)}, "1 blobs for 2 ranks"},
-		{[][]byte{strict.Marshal(good), strict.Marshal(other)}, "rank 1 has other settings than rank 0: {Streams:3 "},
+		{[][]byte{strict.Marshal(good), strict.Marshal(other)}, "rank 1 has other settings than rank 0: {Encrypt:false Epoch:3 "},
 		{[][]byte{strict.Marshal(bad), strict.Marshal(good)}, "rank 0: no such device?[31m"},
 		{[][]byte{strict.Marshal(good), strict.Marshal(offer{Version: 9})}, "rank 1: its list of addresses has version 9"},
 		{[][]byte{strict.Marshal(good), strict.Marshal(crowded)}, "rank 1: it offers 33 addresses, at most 32 are possible"},
@@ -96,7 +96,7 @@ func TestOffersOfAllRanks(t *testing.T) {
 }
 
 func FuzzOffer(f *testing.F) {
-	o := offer{Version: setupVersion, Settings: settings{2, true, 7, Digest{9}},
+	o := offer{Version: setupVersion, Settings: settings{true, 7, Digest{9}},
 		Places: []place{{Addr: netip.MustParseAddr("10.0.0.1"), Port: 77, Device: "eth0"},
 			{Addr: netip.MustParseAddr("fd00::1"), Port: 78}}}
 	f.Add(strict.Marshal(o))

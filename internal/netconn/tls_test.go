@@ -97,7 +97,7 @@ func TestWhatCanBeOverheard(t *testing.T) {
 				}
 			})
 			const word = "a word between ranks"
-			c, d := meshes[0].Conns(1)[0], meshes[1].Conns(0)[0]
+			c, d := meshes[0].Conn(1), meshes[1].Conn(0)
 			for _, p := range [][2]*Conn{{c, d}, {d, c}} {
 				fmt.Fprint(p[0], word)
 				got := make([]byte, len(word))
@@ -149,8 +149,8 @@ func TestChangedBytesEndTheConnection(t *testing.T) {
 	mu.Lock()
 	changing = true
 	mu.Unlock()
-	fmt.Fprint(meshes[0].Conns(1)[0], "pay 1 to alice")
-	c := meshes[1].Conns(0)[0]
+	fmt.Fprint(meshes[0].Conn(1), "pay 1 to alice")
+	c := meshes[1].Conn(0)
 	c.SetDeadline(time.Now().Add(limit))
 	if n, err := c.Read(make([]byte, 100)); n != 0 || err == nil || !strings.Contains(err.Error(), "bad record MAC") {
 		t.Errorf("%d bytes, %v", n, err)
@@ -273,7 +273,7 @@ func (d *drip) Write(b []byte) (int, error) { return d.out.Write(b) }
 // The session can be driven over a connection that never blocks.
 func TestInnerConnection(t *testing.T) {
 	meshes := mustConnect(t, 2, func(cfg *Config) { cfg.Encrypt = true })
-	a, b := meshes[0].Conns(1)[0], meshes[1].Conns(0)[0]
+	a, b := meshes[0].Conn(1), meshes[1].Conn(0)
 	from, to := &drip{Conn: a.TCP()}, &drip{Conn: b.TCP()}
 	a.SetInner(from)
 	b.SetInner(to)

@@ -75,7 +75,6 @@ func TestOneGoodPathIsEnough(t *testing.T) {
 		for _, slot := range []string{"127.0.1.", "127.0.2."} {
 			t.Run(bad+" "+slot, func(t *testing.T) {
 				meshes := mustConnect(t, 3, func(cfg *Config) {
-					cfg.Streams = 2
 					cfg.Via = func(_ int, at netip.AddrPort) netip.AddrPort {
 						if !strings.HasPrefix(at.String(), slot) {
 							return at
@@ -89,10 +88,8 @@ func TestOneGoodPathIsEnough(t *testing.T) {
 					}
 				})
 				talk(t, meshes)
-				for _, c := range meshes[0].Conns(2) {
-					if got := c.RemoteAddr().String(); strings.HasPrefix(got, slot) {
-						t.Errorf("connected by %s", got)
-					}
+				if got := meshes[0].Conn(2).RemoteAddr().String(); strings.HasPrefix(got, slot) {
+					t.Errorf("connected by %s", got)
 				}
 			})
 		}
@@ -161,7 +158,6 @@ func TestRankThatCannotBegin(t *testing.T) {
 		"address": {func(cfg *Config) { cfg.Listen = addrs("192.0.2.77") },
 			"rank 1: listening at 192.0.2.77: listen tcp4 192.0.2.77:0"},
 		"ports":   {func(cfg *Config) { cfg.Ports = PortRange{Lo: 9, Hi: 8} }, "rank 1: ports from 9 to 8"},
-		"streams": {func(cfg *Config) { cfg.Streams = 1000 }, "rank 1: 1000 connections per pair, want 1 to 64"},
 		"key":     {func(cfg *Config) { cfg.Key = nil }, "rank 1: no key"},
 		"encrypt": {func(cfg *Config) { cfg.Encrypt = true }, "rank 1 has other settings than rank 0"},
 		"none":    {func(cfg *Config) { cfg.Listen = nil }, "no address to listen at"},

@@ -24,7 +24,7 @@ import (
 const envBench = "TREERUN_TCP_BENCH"
 
 // body is what both processes run: sockets are the connections to the other one.
-type body func(sockets []*net.TCPConn, n, size int, first bool) error
+type body func(socket *net.TCPConn, n, size int, first bool) error
 
 var bodies = map[string]body{
 	"links":        linksPingPong,
@@ -39,7 +39,7 @@ var bodies = map[string]body{
 // reach at best; and over net.Conn.
 func BenchmarkPingPong(b *testing.B) {
 	for _, name := range []string{"links", "bare", "net.Conn"} {
-		b.Run(name, func(b *testing.B) { twoProcesses(b, name, 1, 8) })
+		b.Run(name, func(b *testing.B) { twoProcesses(b, name, 8) })
 	}
 }
 
@@ -47,46 +47,38 @@ func BenchmarkPingPong(b *testing.B) {
 // not copied out; and over net.Conn.
 func BenchmarkStream(b *testing.B) {
 	for _, size := range []int{32 << 10, 128 << 10, 512 << 10} {
-		for _, streams := range []int{1, 2, 4} {
-			b.Run(fmt.Sprintf("links/size=%dK/streams=%d", size>>10, streams), func(b *testing.B) {
-				b.SetBytes(int64(size))
-				twoProcesses(b, "stream links", streams, size)
-			})
-		}
+		b.Run(fmt.Sprintf("links/size=%dK", size>>10), func(b *testing.B) {
+			b.SetBytes(int64(size))
+			twoProcesses(b, "stream links", size)
+		})
 		b.Run(fmt.Sprintf("net.Conn/size=%dK", size>>10), func(b *testing.B) {
 			b.SetBytes(int64(size))
-			twoProcesses(b, "stream conn", 1, size)
+			twoProcesses(b, "stream conn", size)
 		})
 	}
 }
 
-func twoProcesses(b *testing.B, name string, streams, size int) {
+func twoProcesses(b *testing.B, name string, size int) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s,%d,%d", envBench, name, b.N, size))
 	cmd.Stderr = os.Stderr
-	var mine []*net.TCPConn
-	for range streams {
-		x, y := tcpPair(b)
-		mine = append(mine, x)
-		f, err := y.File()
-		if err != nil {
-			b.Fatal(err)
-		}
-		cmd.ExtraFiles = append(cmd.ExtraFiles, f)
-		_ = y.Close()
+	mine, y := tcpPair(b)
+	f, err := y.File()
+	if err != nil {
+		b.Fatal(err)
 	}
+	cmd.ExtraFiles = []*os.File{f}
+	_ = y.Close()
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
-	for _, f := range cmd.ExtraFiles {
-		_ = f.Close()
-	}
+	_ = f.Close()
 	// The other one says when it is there.
-	if _, err := io.ReadFull(mine[0], make([]byte, 1)); err != nil {
+	if _, err := io.ReadFull(mine, make([]byte, 1)); err != nil {
 		b.Fatal(err)
 	}
 	b.ResetTimer()
-	err := bodies[name](mine, b.N, size, true)
+	err = bodies[name](mine, b.N, size, true)
 	b.StopTimer()
 	if err := errors.Join(err, cmd.Wait()); err != nil {
 		b.Fatal(err)
@@ -104,40 +96,33 @@ func benchChild(arg string) error {
 	if err != nil {
 		return err
 	}
-	var sockets []*net.TCPConn
-	for fd := uintptr(3); ; fd++ {
-		f := os.NewFile(fd, "socket")
-		c, err := net.FileConn(f)
-		if err != nil {
-			break // no more of them
-		}
-		_ = f.Close()
-		sockets = append(sockets, c.(*net.TCPConn))
-	}
-	if _, err := sockets[0].Write([]byte{1}); err != nil {
+	f := os.NewFile(3, "socket")
+	c, err := net.FileConn(f)
+	if err != nil {
 		return err
 	}
-	return bodies[parts[0]](sockets, n, size, false)
+	_ = f.Close()
+	socket := c.(*net.TCPConn)
+	if _, err := socket.Write([]byte{1}); err != nil {
+		return err
+	}
+	return bodies[parts[0]](socket, n, size, false)
 }
 
 // benchEnd makes links over the sockets.
-func benchEnd(sockets []*net.TCPConn, size int, first bool) (e *Endpoint, s transport.Sender, r transport.Receiver,
+func benchEnd(c *net.TCPConn, size int, first bool) (e *Endpoint, s transport.Sender, r transport.Receiver,
 	err error) {
 	runtime.LockOSThread()
 	peer := 0
 	if first {
 		peer = 1
 	}
-	var all []socket
-	for _, c := range sockets {
-		fd, err := osys.TakeSocket(c)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		all = append(all, socket{peer: peer, fd: fd})
+	fd, err := osys.TakeSocket(c)
+	if err != nil {
+		return nil, nil, nil, err
 	}
 	l := testutil.Pair(8, max(size, 64))
-	e, err = endpointOf(setup{rank: 1 - peer, layout: l}, all)
+	e, err = endpointOf(setup{rank: 1 - peer, layout: l}, map[int]socket{peer: {fd: fd}})
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -192,8 +177,8 @@ func benchReceive(e *Endpoint, r transport.Receiver) error {
 	})
 }
 
-func linksPingPong(sockets []*net.TCPConn, n, size int, first bool) error {
-	e, s, r, err := benchEnd(sockets, size, first)
+func linksPingPong(socket *net.TCPConn, n, size int, first bool) error {
+	e, s, r, err := benchEnd(socket, size, first)
 	for i := 0; i < 2*n && err == nil; i++ {
 		if first == (i%2 == 0) {
 			err = benchSend(e, s, size)
@@ -204,8 +189,8 @@ func linksPingPong(sockets []*net.TCPConn, n, size int, first bool) error {
 	return errors.Join(err, e.Close())
 }
 
-func linksStream(sockets []*net.TCPConn, n, size int, first bool) error {
-	e, s, r, err := benchEnd(sockets, size, first)
+func linksStream(socket *net.TCPConn, n, size int, first bool) error {
+	e, s, r, err := benchEnd(socket, size, first)
 	for i := 0; i < n && err == nil; i++ {
 		if first {
 			err = benchSend(e, s, size)
@@ -222,9 +207,9 @@ func linksStream(sockets []*net.TCPConn, n, size int, first bool) error {
 }
 
 // barePingPong moves as many bytes as a frame has.
-func barePingPong(sockets []*net.TCPConn, n, size int, first bool) error {
+func barePingPong(socket *net.TCPConn, n, size int, first bool) error {
 	runtime.LockOSThread()
-	fd, err := osys.TakeSocket(sockets[0])
+	fd, err := osys.TakeSocket(socket)
 	if err != nil {
 		return err
 	}
@@ -246,8 +231,8 @@ func barePingPong(sockets []*net.TCPConn, n, size int, first bool) error {
 	return errors.Join(err, osys.CloseFD(fd))
 }
 
-func connPingPong(sockets []*net.TCPConn, n, size int, first bool) error {
-	c, buf := sockets[0], make([]byte, dataBytes+size+tailBytes)
+func connPingPong(socket *net.TCPConn, n, size int, first bool) error {
+	c, buf := socket, make([]byte, dataBytes+size+tailBytes)
 	var err error
 	for i := 0; i < 2*n && err == nil; i++ {
 		if first == (i%2 == 0) {
@@ -259,8 +244,8 @@ func connPingPong(sockets []*net.TCPConn, n, size int, first bool) error {
 	return errors.Join(err, c.Close())
 }
 
-func connStream(sockets []*net.TCPConn, n, size int, first bool) error {
-	c, buf := sockets[0], make([]byte, dataBytes+size+tailBytes)
+func connStream(socket *net.TCPConn, n, size int, first bool) error {
+	c, buf := socket, make([]byte, dataBytes+size+tailBytes)
 	var err error
 	for i := 0; i < n && err == nil; i++ {
 		if first {

@@ -60,28 +60,16 @@ func Connect(ctx context.Context, cfg *Config) (*netconn.Mesh, error) {
 // Connect, and of those within its host, which sleep on doorbells. Both are then its own,
 // also after an error.
 func New(cfg *Config, local *shm.Endpoint, mesh *netconn.Mesh) (*Endpoint, error) {
-	var sockets []socket
-	for _, r := range mesh.Peers() {
-		for _, c := range mesh.Conns(r) {
-			k, err := take(c)
-			if err != nil {
-				for _, k := range sockets {
-					_ = osys.CloseFD(k.fd)
-				}
-				err = errors.Join(err, mesh.Close(), local.Close())
-				return nil, fmt.Errorf("tcp: rank %d: connection to rank %d: %w", cfg.Rank, r, err)
-			}
-			sockets = append(sockets, k)
-		}
-	}
 	e, err := newEndpoint(setup{
-		rank: cfg.Rank, layout: cfg.Layout, hosts: cfg.Hosts, host: cfg.HostOf, member: cfg.member,
-		late: cfg.Later, streams: cfg.Streams,
-	}, local, sockets)
+		rank: cfg.Rank, layout: cfg.Layout, hosts: cfg.Hosts, host: cfg.HostOf, member: cfg.member, late: cfg.Later,
+		mesh: mesh,
+	}, local)
 	if err != nil {
 		return nil, errors.Join(err, mesh.Close())
 	}
-	e.mesh = mesh
+	for _, r := range mesh.Peers() {
+		e.opened(r, mesh.Conn(r), nil)
+	}
 	mesh.Serve(e.opened)
 	return e, nil
 }
@@ -132,7 +120,7 @@ func take(c *netconn.Conn) (socket, error) {
 	if err != nil {
 		return socket{}, err
 	}
-	k := socket{peer: c.Peer(), fd: fd, name: name}
+	k := socket{fd: fd, name: name}
 	if s := c.TLS(); s != nil {
 		w := newSealed(fd, s)
 		c.SetInner(w)

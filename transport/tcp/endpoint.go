@@ -3,7 +3,6 @@ package tcp
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +27,6 @@ type Endpoint struct {
 	peers  []atomic.Pointer[remote] // by rank; nil where nobody has asked for a connection
 	conns  atomic.Pointer[[]*conn]  // by their numbers; replaced as there come more
 	adding sync.Mutex               // of peers and their connections
-	mesh   *netconn.Mesh            // makes connections at need; nil: there are no more than at the start
 
 	board   board
 	faults  faults
@@ -43,28 +41,26 @@ type Endpoint struct {
 
 // setup is what newEndpoint needs to know.
 type setup struct {
-	rank    int
-	layout  transport.Layout
-	hosts   []int                 // by rank; nil: each rank is on a host of its own
-	host    func(rank int) string // its name; may be nil
-	member  func(rank int) bool   // whether a rank has connections at all; nil: every rank has
-	late    func(rank int) bool   // whether the rank is connected when a link is asked for; nil: none is
-	streams int                   // connections with a rank; 0: as sockets say, or one
-	every   time.Duration         // how often others are told of calls; 0: tellEvery
+	rank   int
+	layout transport.Layout
+	hosts  []int                 // by rank; nil: each rank is on a host of its own
+	host   func(rank int) string // its name; may be nil
+	member func(rank int) bool   // whether a rank has connections at all; nil: every rank has
+	late   func(rank int) bool   // whether the rank is connected when a link is asked for; nil: none is
+	mesh   *netconn.Mesh         // makes connections at need; nil: there are no more than at the start
+	every  time.Duration         // how often others are told of calls; 0: tellEvery
 }
 
-// socket is one connection for newEndpoint, which owns it then.
+// socket is one connection.
 type socket struct {
-	peer int
 	fd   int
 	wire wire   // nil: fd itself
 	name string // for messages
 }
 
-// newEndpoint makes the endpoint of a rank out of the links of its host, which sleep on
-// doorbells, and connections: to each peer the same number, in the same order as the peer
-// has them. It owns both then.
-func newEndpoint(s setup, local *shm.Endpoint, sockets []socket) (*Endpoint, error) {
+// newEndpoint makes the endpoint of a rank, without connections, out of the links of its host, which sleep on
+// doorbells. It owns them then.
+func newEndpoint(s setup, local *shm.Endpoint) (*Endpoint, error) {
 	e := &Endpoint{local: local, setup: s, peers: make([]atomic.Pointer[remote], s.layout.Size)}
 	e.layout.Links = s.layout.Sorted()
 	e.buffers.slotBytes = s.layout.SlotBytes
@@ -77,18 +73,7 @@ func newEndpoint(s setup, local *shm.Endpoint, sockets []socket) (*Endpoint, err
 		e.every = tellEvery
 	}
 	e.conns.Store(new([]*conn))
-	err := e.open()
-	for _, k := range sockets {
-		if s.streams == 0 && k.peer == sockets[0].peer {
-			e.streams++
-		}
-	}
-	for _, k := range sockets {
-		p := e.addRemote(k.peer)
-		next := slices.IndexFunc(p.conns, (*conn).absent)
-		err = errors.Join(err, p.conns[next].attach(k))
-	}
-	if err != nil {
+	if err := e.open(); err != nil {
 		return nil, errors.Join(fmt.Errorf("tcp: rank %d: %w", e.rank, err), e.release())
 	}
 	go e.pump.run()
@@ -158,7 +143,7 @@ func (e *Endpoint) Status(r int) transport.Status {
 		return e.local.Status(r)
 	}
 	p := e.peers[r].Load()
-	if p == nil || p.conns[0].absent() {
+	if p == nil || p.conn.absent() {
 		return transport.Status{Unknown: true}
 	}
 	closed := p.left() // before the call: a closed rank enters none

@@ -17,7 +17,7 @@ import (
 // disturbed returns the endpoints of two ranks, all of whose connections go
 // through a proxy that does up to what rank 0 sends and down to what rank 1
 // sends.
-func disturbed(t *testing.T, l transport.Layout, streams int, up,
+func disturbed(t *testing.T, l transport.Layout, up,
 	down testutil.Fault) (*testutil.Proxy, []transport.Endpoint) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -27,19 +27,15 @@ func disturbed(t *testing.T, l transport.Layout, streams int, up,
 	defer func() { _ = ln.Close() }()
 	p := testutil.NewProxy(t, ln.Addr().String())
 	p.Next(up, down)
-	sockets := make([][]socket, 2)
-	for range streams {
-		near, err := net.Dial("tcp", p.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		far, err := ln.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		sockets[0] = append(sockets[0], socketOf(t, near.(*net.TCPConn), 1))
-		sockets[1] = append(sockets[1], socketOf(t, far.(*net.TCPConn), 0))
+	near, err := net.Dial("tcp", p.Addr().String())
+	if err != nil {
+		t.Fatal(err)
 	}
+	far, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sockets := []map[int]socket{{1: socketOf(t, near.(*net.TCPConn))}, {0: socketOf(t, far.(*net.TCPConn))}}
 	var all []transport.Endpoint
 	for r := range 2 {
 		e, err := endpointOf(setup{
@@ -176,34 +172,32 @@ func TestDisturbed(t *testing.T) {
 		"cut at once": {up: testutil.Fault{After: 1, Kind: testutil.Close}, chunks: 10,
 			fails: "is lost: connection "},
 	} {
-		for _, streams := range []int{1, 2} {
-			t.Run(fmt.Sprintf("%s/%d", name, streams), func(t *testing.T) {
-				t.Parallel()
-				_, all := disturbed(t, testutil.Pair(4, 4096), streams, c.up, c.down)
-				faults := exchange(t, all, c.chunks)
-				for me, f := range faults {
-					if c.fails == "" {
-						if f != (transport.Fault{}) {
-							t.Errorf("rank %d has fault %+v", me, f)
-						}
-						continue
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, all := disturbed(t, testutil.Pair(4, 4096), c.up, c.down)
+			faults := exchange(t, all, c.chunks)
+			for me, f := range faults {
+				if c.fails == "" {
+					if f != (transport.Fault{}) {
+						t.Errorf("rank %d has fault %+v", me, f)
 					}
-					if f.Rank < 0 || !strings.Contains(f.Text, c.fails) {
-						t.Errorf("rank %d has fault %+v, want %q", me, f, c.fails)
-					}
-					if want := fmt.Sprintf("rank %d on host%d", f.Rank, f.Rank); !strings.Contains(f.Text, want) {
-						t.Errorf("fault %q does not name %q", f.Text, want)
-					}
+					continue
 				}
-			})
-		}
+				if f.Rank < 0 || !strings.Contains(f.Text, c.fails) {
+					t.Errorf("rank %d has fault %+v, want %q", me, f, c.fails)
+				}
+				if want := fmt.Sprintf("rank %d on host%d", f.Rank, f.Rank); !strings.Contains(f.Text, want) {
+					t.Errorf("fault %q does not name %q", f.Text, want)
+				}
+			}
+		})
 	}
 }
 
 // TestLostInNoCall: a rank that is in no call learns of a lost peer too, and of
 // a fault that another one reports.
 func TestLostInNoCall(t *testing.T) {
-	p, all := disturbed(t, testutil.Pair(4, 4096), 1, testutil.Fault{}, testutil.Fault{})
+	p, all := disturbed(t, testutil.Pair(4, 4096), testutil.Fault{}, testutil.Fault{})
 	if faults := exchange(t, all, 10); faults != [2]transport.Fault{} {
 		t.Fatal(faults)
 	}
@@ -241,7 +235,7 @@ func TestCloseBehindTheLastChunk(t *testing.T) {
 	// What the receiver says stays in the proxy: to a socket that is
 	// closed it would bring a reset, at which the proxy's kernel drops what it holds.
 	// Between two ranks the receiver's own kernel has all of it by then.
-	_, all := disturbed(t, l, 1,
+	_, all := disturbed(t, l,
 		testutil.Fault{Kind: testutil.Stall, After: 1000, Hold: 300 * time.Millisecond},
 		testutil.Fault{Kind: testutil.Stall, After: 0})
 	s, err := all[0].Sender(0, 1)

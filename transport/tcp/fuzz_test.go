@@ -66,7 +66,7 @@ func scripted(l transport.Layout, s *script) (*Endpoint, *conn) {
 	e.bell = bell{Doorbell: e.local.Bell().(*shm.Doorbell), e: e, poller: -1}
 	e.pump = pump{e: e}
 	e.conns.Store(new([]*conn))
-	c := e.addRemote(1).conns[0]
+	c := e.addRemote(1).conn
 	c.late.Store(false)
 	c.wire = s
 	return e, c

@@ -49,7 +49,7 @@ func (e *Endpoint) remote(k transport.Link, rank int) *remote {
 	return p
 }
 
-// addRemote makes connections with a rank that have no sockets yet, unless it has some.
+// addRemote makes a connection with a rank that has no socket yet, unless there is one.
 func (e *Endpoint) addRemote(rank int) *remote {
 	e.adding.Lock()
 	defer e.adding.Unlock()
@@ -57,27 +57,22 @@ func (e *Endpoint) addRemote(rank int) *remote {
 		return p
 	}
 	p := &remote{e: e, rank: rank}
-	conns := slices.Clone(e.all())
-	for range max(e.streams, 1) {
-		c := &conn{e: e, peer: p, id: len(conns), fd: -1, wire: noWire{}}
-		c.in.ahead = make([]byte, aheadBytes)
-		c.late.Store(true)
-		p.conns, conns = append(p.conns, c), append(conns, c)
-	}
-	e.conns.Store(&conns)
+	p.conn = &conn{e: e, peer: p, id: len(e.all()), fd: -1, wire: noWire{}}
+	p.conn.in.ahead = make([]byte, aheadBytes)
+	p.conn.late.Store(true)
+	e.conns.Store(new(append(slices.Clone(e.all()), p.conn)))
 	e.peers[rank].Store(p)
 	return p
 }
 
-// opened takes the connections with a rank that have come, or why they have not.
-func (e *Endpoint) opened(rank int, conns []*netconn.Conn, err error) {
-	p := e.addRemote(rank)
-	for i, c := range conns {
-		k, failed := take(c)
-		if failed == nil {
-			failed = p.conns[i].attach(k)
+// opened takes the connection with a rank that has come, or why it has not.
+func (e *Endpoint) opened(rank int, come *netconn.Conn, err error) {
+	c := e.addRemote(rank).conn
+	if err == nil {
+		var k socket
+		if k, err = take(come); err == nil {
+			err = c.attach(k)
 		}
-		err = errors.Join(err, failed)
 	}
 	if err == nil {
 		e.pump.newcomer.Store(true)
@@ -86,10 +81,8 @@ func (e *Endpoint) opened(rank int, conns []*netconn.Conn, err error) {
 	} else {
 		none := (*netconn.UnreachableError)(nil)
 		closed := errors.As(err, &none) && none.Refused // it has listened when the communicator was made
-		for _, c := range p.conns {
-			c.closed.Store(closed)
-			_ = c.close()
-		}
+		c.closed.Store(closed)
+		_ = c.close()
 		if !closed {
 			e.propose(transport.Faultf(transport.FaultLink, rank, "rank %d%s: %v", rank, e.on(rank), err))
 		}

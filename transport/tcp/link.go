@@ -22,7 +22,7 @@ func (d *end) gone() error {
 	if d.e.closed.Load() {
 		return d.failure(transport.ErrClosed)
 	}
-	if err := d.peer.broken(); err != nil {
+	if err := d.peer.conn.broken(); err != nil {
 		return d.failure(err)
 	}
 	if !d.peer.left() {
@@ -40,7 +40,7 @@ func (d *end) failure(err error) error {
 		d.e.on(d.link.Dst), err)
 }
 
-// look reads the sockets of the peer, unless another link has just done so. It
+// look reads the socket of the peer, unless another link has just done so. It
 // reports whether something may have changed.
 func (d *end) look() bool { return d.peer.look(&d.round) }
 
@@ -95,7 +95,7 @@ func (s *sender) post(h *transport.Header, n int, body []byte, loan *buffer) *co
 	if t.lent {
 		s.lent.Add(1)
 	}
-	c := s.peer.connFor(pos, n)
+	c := s.peer.conn
 	c.wmu.Lock()
 	s.pos.Store(pos + 1)
 	c.enqueue(t)
@@ -108,9 +108,6 @@ func (s *sender) Commit(h *transport.Header) {
 	c := s.post(h, s.n, nil, nil)
 	c.flushUnlessBlocked()
 	c.wmu.Unlock()
-	if s.peer.striped() {
-		s.peer.flush()
-	}
 }
 
 // Post sends the reserved window with what follows.
@@ -198,7 +195,7 @@ type receiver struct {
 	released atomic.Uint32 // the same, for those who tell the sender
 	peeked   bool
 
-	told uint32 // how many releases the sender knows of; wmu of the first connection
+	told uint32 // how many releases the sender knows of; wmu of the connection
 	owed bool   // it is in that connection's list; wmu
 }
 
@@ -218,7 +215,7 @@ func (r *receiver) TryPeek(h *transport.Header) ([]byte, bool, error) {
 	if a.came.Load() != r.pos+1 {
 		left := r.peer.left() // asked first: what was sent before is looked for after
 		if r.look(); a.came.Load() != r.pos+1 {
-			if !left && !r.e.closed.Load() && r.peer.broken() == nil {
+			if !left && !r.e.closed.Load() && r.peer.conn.broken() == nil {
 				return nil, false, nil
 			}
 			return nil, false, r.gone()
@@ -243,7 +240,7 @@ func (r *receiver) Drop() { r.drop().wmu.Unlock() }
 
 // Wake tells the sender, if it may be waiting.
 func (r *receiver) Wake() {
-	c := r.peer.conns[0]
+	c := r.peer.conn
 	c.wmu.Lock()
 	if r.owed && r.due() {
 		c.flushUnlessBlocked()
@@ -266,7 +263,7 @@ func (r *receiver) drop() *conn {
 		r.place.set(0, nil, 0) // what has a position of these again is another chunk
 	}
 	r.released.Store(r.pos)
-	c := r.peer.conns[0]
+	c := r.peer.conn
 	c.wmu.Lock()
 	if !r.owed && !c.gone {
 		r.owed = true

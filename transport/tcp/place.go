@@ -57,11 +57,10 @@ func (r *receiver) PostReceive(into []byte, chunk int) {
 // CancelReceive has what is still to come put into slots again.
 func (r *receiver) CancelReceive() {
 	r.place.set(0, nil, 0)
-	for _, c := range r.peer.conns {
-		c.rmu.Lock()
-		c.in.unplace(c.e, r)
-		c.rmu.Unlock()
-	}
+	c := r.peer.conn
+	c.rmu.Lock()
+	c.in.unplace(c.e, r)
+	c.rmu.Unlock()
 }
 
 // unplace moves the beginning of a chunk of r into a slot, and has the rest put

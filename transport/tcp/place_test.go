@@ -12,7 +12,7 @@ import (
 // A chunk of which the beginning has come to the caller's memory goes on in a
 // slot after CancelReceive, whole, and the caller's memory is left alone.
 func TestCancelReceiveInTheMiddle(t *testing.T) {
-	all := mesh(t, testutil.Pair(4, 4096), 1, nil)
+	all := mesh(t, testutil.Pair(4, 4096), nil)
 	defer func() {
 		for _, e := range all {
 			_ = e.Close()
@@ -34,7 +34,7 @@ func TestCancelReceiveInTheMiddle(t *testing.T) {
 	if _, ok, err := r.TryPeek(&h); ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	c := r.peer.conns[0]
+	c := r.peer.conn
 	c.rmu.Lock()
 	defer c.rmu.Unlock() // the pump is kept away
 	in := &c.in
@@ -64,7 +64,7 @@ func TestCancelReceiveInTheMiddle(t *testing.T) {
 // All chunks that were placed at once come where they belong, and the last of
 // them takes the places back.
 func TestPlaceSeveral(t *testing.T) {
-	all := mesh(t, testutil.Pair(4, 4096), 1, nil)
+	all := mesh(t, testutil.Pair(4, 4096), nil)
 	defer func() {
 		for _, e := range all {
 			_ = e.Close()

@@ -150,7 +150,7 @@ func (p *pump) tell() {
 	}
 	body := strict.Marshal(calls)
 	for q := range p.e.remotes() {
-		q.conns[0].control(kindStatus, body)
+		q.conn.control(kindStatus, body)
 	}
 }
 
@@ -187,7 +187,7 @@ func (p *pump) news() {
 func (p *pump) flood(r report) {
 	body := strict.Marshal(&r)
 	for q := range p.e.remotes() {
-		q.conns[0].control(kindFault, body)
+		q.conn.control(kindFault, body)
 	}
 	for _, c := range p.e.all() {
 		if r.Decided && c.err.Load() != nil {

@@ -9,12 +9,11 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// remote is another rank to which there are connections. Their order is the same
-// on both sides; all but data travels on the first.
+// remote is another rank to which there is a connection.
 type remote struct {
-	e     *Endpoint
-	rank  int
-	conns []*conn
+	e    *Endpoint
+	rank int
+	conn *conn
 
 	opening   sync.Mutex                  // while one of these is replaced
 	senders   atomic.Pointer[[]*sender]   // by lane; nil: nobody has asked for it
@@ -84,7 +83,7 @@ func (p *remote) cancelReceives() {
 // there is a frame to which the news can be added.
 const tellAfter = 48
 
-// look reads the sockets, unless that was done once since the link that asks,
+// look reads the socket, unless that was done once since the link that asks,
 // whose round it is, asked last: so links that share a socket cost one system
 // call per turn of a waiting loop. A link that has not asked for longer begins a
 // round of its own. It reports whether there may be news.
@@ -101,15 +100,14 @@ func (p *remote) look(round *uint32) bool {
 
 // progress sends and receives what can be at once.
 func (p *remote) progress() (news bool) {
-	for _, c := range p.conns {
-		if c.pending.Load() {
-			news = c.flush() || news
-		}
-		news = c.receive() || news
+	c := p.conn
+	if c.pending.Load() {
+		news = c.flush()
 	}
+	news = c.receive() || news
 	if news {
 		p.empty.Store(0)
-	} else if c := p.conns[0]; c.owes.Load() && p.empty.Add(1) >= tellAfter {
+	} else if c.owes.Load() && p.empty.Add(1) >= tellAfter {
 		p.empty.Store(0)
 		c.flush()
 	}
@@ -118,12 +116,10 @@ func (p *remote) progress() (news bool) {
 
 // flush sends what waits, as far as there is room.
 func (p *remote) flush() {
-	for _, c := range p.conns {
-		if c.pending.Load() {
-			c.wmu.Lock()
-			c.flushUnlessBlocked()
-			c.wmu.Unlock()
-		}
+	if c := p.conn; c.pending.Load() {
+		c.wmu.Lock()
+		c.flushUnlessBlocked()
+		c.wmu.Unlock()
 	}
 }
 
@@ -135,39 +131,8 @@ func (c *conn) flushUnlessBlocked() {
 	}
 }
 
-func (p *remote) striped() bool { return len(p.conns) > 1 }
-
-// stripeFrom is the size of a payload, in bytes, from which it may travel on
-// another connection than the first.
-const stripeFrom = 16 << 10
-
-// connFor returns the connection for the chunk at a position.
-func (p *remote) connFor(pos uint32, n int) *conn {
-	if len(p.conns) == 1 || n < stripeFrom {
-		return p.conns[0]
-	}
-	return p.conns[int(pos)%len(p.conns)]
-}
-
 // left reports whether the peer has closed, and everything it sent is here.
-func (p *remote) left() bool {
-	for _, c := range p.conns {
-		if !c.closed.Load() {
-			return false
-		}
-	}
-	return true
-}
-
-// broken returns the error of a peer that sent what it must not.
-func (p *remote) broken() error {
-	for _, c := range p.conns {
-		if err := c.broken(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (p *remote) left() bool { return p.conn.closed.Load() }
 
 // credit gives news of released slots to the sender that they concern.
 func (p *remote) credit(lane, upTo uint32) error {
@@ -202,5 +167,5 @@ func (p *remote) expect(lane, pos uint32, n int) (*receiver, *arrival, error) {
 
 // unwell reports whether the peer is gone, or seems to be.
 func (p *remote) unwell() bool {
-	return p.left() || p.lost.Load() || slices.ContainsFunc(p.conns, func(c *conn) bool { return c.err.Load() != nil })
+	return p.left() || p.lost.Load() || p.conn.err.Load() != nil
 }

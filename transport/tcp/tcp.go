@@ -1,5 +1,5 @@
 // Package tcp is not for users: it is the transport of ranks on several hosts. Between hosts
-// links go over TCP connections, one or a few for each pair of ranks, which all links of the
+// links go over TCP connections, one for each pair of ranks, which all links of the
 // pair share; within a host they are those of package shm, which every rank has, also one
 // that is alone there. A rank sleeps on its doorbell and on its sockets at the same time.
 //
@@ -34,8 +34,8 @@
 //     sockets 10 to 17 us, over net.Conn 28 to 100 us.
 //   - Where a link is shaped to 500 Mbit/s, one connection carries 468 Mbit/s of
 //     payload (478 is what headers leave), two as much and four less. Without a limit
-//     several connections gain nothing either: the cores are the limit. So one is
-//     the default. Several are for paths where one flow does not fill the link.
+//     several connections gain nothing either: the cores are the limit. So there
+//     is one.
 //   - sendmsg from two pieces of memory costs no more than write from one, some
 //     0.65 s of CPU per GB. With MSG_ZEROCOPY it is 0.95 s: on its way to another
 //     process of the same machine everything is copied after all, and the notices of

@@ -51,7 +51,7 @@ func tcpPair(t testing.TB) (a, b *net.TCPConn) {
 	return c.(*net.TCPConn), d.(*net.TCPConn)
 }
 
-func socketOf(t testing.TB, c *net.TCPConn, peer int) socket {
+func socketOf(t testing.TB, c *net.TCPConn) socket {
 	t.Helper()
 	name := fmt.Sprintf("%v -> %v", c.LocalAddr(), c.RemoteAddr())
 	if err := c.SetNoDelay(true); err != nil {
@@ -61,7 +61,7 @@ func socketOf(t testing.TB, c *net.TCPConn, peer int) socket {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return socket{peer: peer, fd: fd, name: name}
+	return socket{fd: fd, name: name}
 }
 
 // alone returns the links of a rank within its host, of which it is the only one.
@@ -72,27 +72,31 @@ func alone(rank int, l transport.Layout) (*shm.Endpoint, error) {
 		Exchange: func(_ context.Context, blob []byte) ([][]byte, error) { return [][]byte{blob}, nil }})
 }
 
-// endpointOf is newEndpoint for a rank that is alone on its host.
-func endpointOf(s setup, sockets []socket) (*Endpoint, error) {
+// endpointOf makes the endpoint of a rank that is alone on its host, with connections by their peers.
+func endpointOf(s setup, sockets map[int]socket) (*Endpoint, error) {
 	local, err := alone(s.rank, s.layout)
 	if err != nil {
 		return nil, err
 	}
-	return newEndpoint(s, local, sockets)
+	e, err := newEndpoint(s, local)
+	for peer, k := range sockets {
+		if err == nil {
+			err = e.addRemote(peer).conn.attach(k)
+		}
+	}
+	return e, err
 }
 
 // mesh returns endpoints of all ranks of a layout with connections between all
 // of them; change, if not nil, may change how each is made.
-func mesh(t testing.TB, l transport.Layout, streams int, change func(*setup)) []transport.Endpoint {
+func mesh(t testing.TB, l transport.Layout, change func(*setup)) []transport.Endpoint {
 	t.Helper()
-	sockets := make([][]socket, l.Size)
+	sockets := make([]map[int]socket, l.Size)
 	for a := range l.Size {
+		sockets[a] = make(map[int]socket)
 		for b := range a {
-			for range streams {
-				x, y := tcpPair(t)
-				sockets[a] = append(sockets[a], socketOf(t, x, b))
-				sockets[b] = append(sockets[b], socketOf(t, y, a))
-			}
+			x, y := tcpPair(t)
+			sockets[a][b], sockets[b][a] = socketOf(t, x), socketOf(t, y)
 		}
 	}
 	all := make([]transport.Endpoint, l.Size)
@@ -113,7 +117,7 @@ func mesh(t testing.TB, l transport.Layout, streams int, change func(*setup)) []
 // Tell has the others hear of a call long before the next beat, though the owner
 // of the links keeps looking at them.
 func TestTell(t *testing.T) {
-	all := mesh(t, testutil.Pair(2, 64), 1, func(s *setup) { s.every = time.Hour })
+	all := mesh(t, testutil.Pair(2, 64), func(s *setup) { s.every = time.Hour })
 	defer func() {
 		for _, e := range all {
 			_ = e.Close()

@@ -246,7 +246,7 @@ func (s *setup) probeNetwork(g allGather, hosts, firsts []int, effort network.Ef
 	if err != nil {
 		return nil, err
 	}
-	cfg.Streams, cfg.Encrypt = 1, false
+	cfg.Encrypt = false
 	cfg.Peers = func(r int) bool { return first && firsts[hosts[r]] == r && meets(host, hosts[r]) }
 	mesh, err := netconn.Connect(s.ctx, cfg)
 	if err != nil {
@@ -263,7 +263,7 @@ func (s *setup) probeNetwork(g allGather, hosts, firsts []int, effort network.Ef
 	return probe.Network(s.ctx, probe.NetworkConfig{
 		Ample: ample,
 		Host:  host, Hosts: len(firsts), Effort: effort, Timeout: cmp.Or(cfg.PeerTimeout, netconn.DefaultPeerTimeout),
-		Conn: func(h int) probe.Conn { return mesh.Conns(firsts[h])[0] },
+		Conn: func(h int) probe.Conn { return mesh.Conn(firsts[h]) },
 		Name: func(h int) string { return s.W.(Networked).HostName(firsts[h]) },
 	})
 }

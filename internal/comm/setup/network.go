@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/treerun/treerun/internal/netconn"
@@ -104,11 +103,6 @@ func networkConfig(w World, g allGather, purpose string) (netconn.Config, error)
 			if *to, err = time.ParseDuration(text); err != nil || *to <= 0 {
 				return cfg, fmt.Errorf("--%s=%s: want a duration such as 10s", name, text)
 			}
-		}
-	}
-	if text := w.Setting("tcp-streams"); text != "" {
-		if cfg.Streams, err = strconv.Atoi(text); err != nil || cfg.Streams < 1 || cfg.Streams > netconn.MaxStreams {
-			return cfg, fmt.Errorf("--tcp-streams=%s: want a number from 1 to %d", text, netconn.MaxStreams)
 		}
 	}
 	return cfg, nil

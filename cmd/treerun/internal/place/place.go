@@ -33,7 +33,6 @@ type Options struct {
 
 	remote              launch.Remote // how other hosts are reached
 	iface, ports, probe string        // how ranks on several hosts reach each other
-	streams             int
 	encrypt             bool
 	stallTimeout        time.Duration
 
@@ -47,7 +46,6 @@ const (
 	minStartTimeout = 100 * time.Millisecond
 	minPeerTimeout  = 200 * time.Millisecond
 	minStallTimeout = 100 * time.Millisecond
-	maxStreams      = 64
 )
 
 // Define adds the flags to f, which is to be parsed before the other methods are
@@ -68,8 +66,6 @@ func (o *Options) Define(f *pflag.FlagSet) {
 	f.Var(cmdline.Text(&o.ports, netconn.ParsePorts), "port-range",
 		"let ranks listen at these `PORTS` only: LO-HI")
 	f.BoolVar(&o.encrypt, "encrypt", false, "encrypt what ranks send to other hosts (TLS 1.3)")
-	f.Var(cmdline.Whole(&o.streams, 1, maxStreams), "tcp-streams",
-		"use `N` connections between two ranks (default: as many as it takes)")
 	f.Var(cmdline.Word(&o.probe, string(network.Quick), string(network.Full), string(network.Off)), "probe",
 		"`HOW` to measure the network between hosts where no earlier job has:\nquick (default), full or off")
 	f.StringVar(&o.gpus.List, "gpus", "",
@@ -122,8 +118,7 @@ func (o *Options) Remote() (launch.Remote, error) {
 
 // Settings adds what was given to the settings of a job.
 func (o *Options) Settings(s map[string]string) {
-	for _, name := range []string{"peer-timeout", "start-timeout", "stall-timeout", "iface", "port-range", "tcp-streams",
-		"probe"} { // package rank knows the defaults
+	for _, name := range []string{"peer-timeout", "start-timeout", "stall-timeout", "iface", "port-range", "probe"} { // package rank knows the defaults
 		if f := o.flags.Lookup(name); f.Changed && f.Value.String() != "" {
 			s[name] = f.Value.String()
 		}
