@@ -17,9 +17,6 @@ import (
 func testAbort(t *testing.T, open opener) {
 	const size = 4
 	l := transport.Layout{Size: size, Slots: 2, SlotBytes: 64}
-	for r := 1; r < size; r++ {
-		l.Links = append(l.Links, transport.Link{Src: r - 1, Dst: r}, transport.Link{Src: r, Dst: r - 1})
-	}
 	for _, failing := range []int{1, size} { // ranks
 		all := opened(t, open, l)
 		for r, e := range all {
@@ -131,7 +128,6 @@ func testAbortEndsWaiting(t *testing.T, open opener) {
 func testClose(t *testing.T, open opener) {
 	l := testutil.Pair(2, 64)
 	l.Size = 3
-	l.Links = append(l.Links, transport.Link{Src: 1, Dst: 2})
 	all := opened(t, open, l)
 	for range 2 {
 		if err := all[1].Close(); err != nil {

@@ -119,20 +119,20 @@ func testStable(t *testing.T, open opener) {
 // testSeparate uses a layout in which lanes and directions could be mixed up.
 func testSeparate(t *testing.T, open opener) {
 	const size, lanes = 3, 2
-	l := transport.Layout{Size: size, Slots: 2, SlotBytes: 64}
+	var links []transport.Link
 	for i := range lanes * size * size {
 		if k := (transport.Link{Lane: i % lanes, Src: i / lanes % size, Dst: i / lanes / size}); k.Src != k.Dst {
-			l.Links = append(l.Links, k)
+			links = append(links, k)
 		}
 	}
-	all := opened(t, open, l)
+	all := opened(t, open, transport.Layout{Size: size, Slots: 2, SlotBytes: 64})
 	id := func(k transport.Link, n int) int { return k.Lane*100 + k.Src*10 + k.Dst + n }
-	for _, k := range l.Links {
+	for _, k := range links {
 		for _, n := range []int{20, 60} {
 			send(t, mustSender(t, all[k.Src], k.Lane, k.Dst), id(k, n), n)
 		}
 	}
-	for _, k := range l.Links {
+	for _, k := range links {
 		for _, n := range []int{20, 60} {
 			receive(t, mustReceiver(t, all[k.Dst], k.Lane, k.Src), id(k, n), n)
 		}
@@ -140,14 +140,14 @@ func testSeparate(t *testing.T, open opener) {
 }
 
 func testNoLink(t *testing.T, open opener) {
-	all := opened(t, open, transport.Layout{Size: 2, Slots: 2, SlotBytes: 64,
-		Links: []transport.Link{{Lane: 1, Src: 0, Dst: 1}}})
-	for _, k := range []struct{ rank, lane, peer int }{{0, 0, 1}, {0, 1, 0}, {0, 1, 2}, {0, 1, -1}, {1, 1, 0}} {
+	const none = transport.MaxLanes
+	all := opened(t, open, transport.Layout{Size: 2, Slots: 2, SlotBytes: 64})
+	for _, k := range []struct{ rank, lane, peer int }{{0, -1, 1}, {0, none, 1}, {0, 1, 0}, {0, 1, 2}, {0, 1, -1}} {
 		if _, err := all[k.rank].Sender(k.lane, k.peer); !errors.Is(err, transport.ErrNoLink) {
 			t.Errorf("Sender(%d, %d) of rank %d: %v, want ErrNoLink", k.lane, k.peer, k.rank, err)
 		}
 	}
-	for _, k := range []struct{ rank, lane, peer int }{{1, 0, 0}, {1, 1, 1}, {1, 1, 2}, {0, 1, 1}} {
+	for _, k := range []struct{ rank, lane, peer int }{{1, -1, 0}, {1, none, 0}, {1, 1, 1}, {1, 1, 2}, {1, 1, -1}} {
 		if _, err := all[k.rank].Receiver(k.lane, k.peer); !errors.Is(err, transport.ErrNoLink) {
 			t.Errorf("Receiver(%d, %d) of rank %d: %v, want ErrNoLink", k.lane, k.peer, k.rank, err)
 		}
@@ -178,9 +178,6 @@ func testTooLarge(t *testing.T, open opener) {
 func testRelay(t *testing.T, open opener) {
 	const size, chunks, limit = 5, 600, 512
 	l := transport.Layout{Size: size, Slots: 2, SlotBytes: limit}
-	for r := range size {
-		l.Links = append(l.Links, transport.Link{Src: r, Dst: (r + 1) % size})
-	}
 	all := opened(t, open, l)
 	ranks := make([]func() error, size)
 	for r, e := range all {

@@ -13,8 +13,7 @@ import (
 func testShare(t *testing.T, open opener) {
 	const slots = 2
 	for _, size := range []int{0, 8, transport.MaxInline, transport.MaxInline + 1, 256} {
-		all := opened(t, open, transport.Layout{Size: 3, Slots: slots, SlotBytes: 256,
-			Links: []transport.Link{{Src: 0, Dst: 1}, {Src: 0, Dst: 2}}})
+		all := opened(t, open, transport.Layout{Size: 3, Slots: slots, SlotBytes: 256})
 		lender, other := mustSender(t, all[0], 0, 1), mustSender(t, all[0], 0, 2)
 		first, second := mustReceiver(t, all[1], 0, 0), mustReceiver(t, all[2], 0, 0)
 		sent := func(i int) bool {

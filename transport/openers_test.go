@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -86,9 +85,6 @@ func overSharedMemory(doorbell bool) opener {
 func openHost(ctx context.Context, w *testutil.World, l transport.Layout, host func(r int) int,
 	doorbell bool) (*shm.Endpoint, error) {
 	own := host(w.Rank())
-	l.Links = slices.DeleteFunc(slices.Clone(l.Links), func(k transport.Link) bool {
-		return host(k.Src) != own || host(k.Dst) != own
-	})
 	l.Members = nil
 	for r := range l.Size {
 		if host(r) == own {
@@ -109,8 +105,7 @@ func openHost(ctx context.Context, w *testutil.World, l transport.Layout, host f
 		}})
 }
 
-// overTCP makes endpoints for ranks on made-up hosts. The suite has ranks without a link, to which
-// there would be no connection: so all have one.
+// overTCP makes endpoints for ranks on made-up hosts.
 func overTCP(host func(r int) int, encrypt, atNeed bool) opener {
 	return func(t *testing.T, l transport.Layout) []transport.Endpoint {
 		hosts := make([]int, l.Size)
@@ -126,7 +121,6 @@ func overTCP(host func(r int) int, encrypt, atNeed bool) opener {
 			between.HeapBytes = 0
 			cfg := &tcp.Config{Layout: between, Hosts: hosts, Config: netconn.Config{
 				Rank: w.Rank(), Size: l.Size, Key: make([]byte, 32), JobID: "test", Purpose: "test",
-				Peers:  func(r int) bool { return hosts[r] != hosts[w.Rank()] },
 				Listen: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Encrypt: encrypt, Exchange: w.AllGather,
 			}}
 			if atNeed {

@@ -10,7 +10,6 @@
 package transport
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -184,24 +183,20 @@ type Link struct {
 	Lane, Src, Dst int
 }
 
-// Compare sorts links by sender, receiver and lane.
-func (k Link) Compare(o Link) int { return cmp.Or(k.Src-o.Src, k.Dst-o.Dst, k.Lane-o.Lane) }
-
-// Layout says which FIFOs an Endpoint set has and how large they are. All
-// ranks of the set must use the same Layout.
+// Layout says how large the FIFOs of an Endpoint set are, of which there is one in each lane from
+// every member to every other. All ranks of the set must use the same Layout.
 type Layout struct {
-	Size      int    // ranks
-	Members   []int  // those that are in the set, rising, when it is a part of the ranks; nil: all
-	Links     []Link // between members, no duplicates; nil: all of lanes below MaxLanes
-	Slots     int    // slots per FIFO, at least 2, a power of two
-	SlotBytes int    // payload bytes per slot, a multiple of 64
-	HeapBytes int    // per rank: what Alloc may give out, half of it at once; a multiple of 2 MiB, or 0
+	Size      int   // ranks
+	Members   []int // those that are in the set, rising, when it is a part of the ranks; nil: all
+	Slots     int   // slots per FIFO, at least 2, a power of two
+	SlotBytes int   // payload bytes per slot, a multiple of 64
+	HeapBytes int   // per rank: what Alloc may give out, half of it at once; a multiple of 2 MiB, or 0
 }
 
 // Limits of a Layout, checked before any of it is used as a size.
 const (
 	MaxRanks     = 1 << 16
-	MaxLanes     = 1 << 13
+	MaxLanes     = 1 << 13 // of every two ranks
 	MaxSlots     = 1 << 10
 	MaxSlotBytes = 64 << 20
 	MaxHeapBytes = 1 << 42
@@ -221,30 +216,6 @@ func (l *Layout) Validate() error {
 		return fmt.Errorf("transport: heap of %d bytes per rank, want a multiple of %d up to %d", l.HeapBytes, HeapGrain,
 			MaxHeapBytes)
 	}
-	if err := l.validateMembers(); err != nil {
-		return err
-	}
-	for i, k := range l.Links {
-		switch {
-		case k.Src < 0 || k.Src >= l.Size || k.Dst < 0 || k.Dst >= l.Size || k.Src == k.Dst || k.Lane < 0 ||
-			k.Lane >= MaxLanes:
-			return fmt.Errorf("transport: link %d (lane %d, rank %d -> rank %d) does not fit %d ranks", i, k.Lane, k.Src, k.Dst,
-				l.Size)
-		case l.MemberIndex(k.Src) < 0 || l.MemberIndex(k.Dst) < 0:
-			return fmt.Errorf("transport: link %d (lane %d, rank %d -> rank %d) leaves the set of ranks %v", i, k.Lane, k.Src,
-				k.Dst, l.Members)
-		}
-	}
-	sorted := l.Sorted()
-	for i, k := range sorted {
-		if i > 0 && k == sorted[i-1] {
-			return fmt.Errorf("transport: the link of lane %d, rank %d -> rank %d, stands twice", k.Lane, k.Src, k.Dst)
-		}
-	}
-	return nil
-}
-
-func (l *Layout) validateMembers() error {
 	for i, r := range l.Members {
 		if r < 0 || r >= l.Size || i > 0 && r <= l.Members[i-1] {
 			return fmt.Errorf("transport: members %v of %d ranks, want rising numbers below that", l.Members, l.Size)
@@ -283,26 +254,13 @@ func (l *Layout) MemberIndex(r int) int {
 	return -1
 }
 
-// Has reports whether there is a link. Links are sorted.
+// Has reports whether there is a link.
 func (l *Layout) Has(k Link) bool {
-	if l.Links != nil {
-		_, found := slices.BinarySearchFunc(l.Links, k, Link.Compare)
-		return found
-	}
 	in := func(r int) bool { return r >= 0 && r < l.Size && l.MemberIndex(r) >= 0 }
 	return in(k.Src) && in(k.Dst) && k.Src != k.Dst && k.Lane >= 0 && k.Lane < MaxLanes
 }
 
-// Sorted returns the links by Link.Compare: the Layout's own when they are in that order.
-func (l *Layout) Sorted() []Link {
-	if slices.IsSortedFunc(l.Links, Link.Compare) {
-		return l.Links
-	}
-	return slices.SortedFunc(slices.Values(l.Links), Link.Compare)
-}
-
-// Digest returns a digest of the layout, in whatever order its links are, and of a version
-// of what uses it.
+// Digest returns a digest of the layout and of a version of what uses it.
 func (l *Layout) Digest(version int) [sha256.Size]byte {
 	sum := sha256.New()
 	var b [8]byte
@@ -310,14 +268,11 @@ func (l *Layout) Digest(version int) [sha256.Size]byte {
 		binary.LittleEndian.PutUint64(b[:], uint64(v))
 		sum.Write(b[:])
 	}
-	for _, v := range []int{version, l.Size, l.Slots, l.SlotBytes, l.HeapBytes, len(l.Members), len(l.Links)} {
+	for _, v := range []int{version, l.Size, l.Slots, l.SlotBytes, l.HeapBytes, len(l.Members)} {
 		add(v)
 	}
 	for _, r := range l.Members {
 		add(r)
-	}
-	for _, k := range l.Sorted() {
-		add(k.Lane<<32 | k.Src<<16 | k.Dst) // ranks are below MaxRanks
 	}
 	return [sha256.Size]byte(sum.Sum(nil))
 }

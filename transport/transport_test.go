@@ -6,7 +6,7 @@ import (
 )
 
 func TestLayoutValidate(t *testing.T) {
-	good := Layout{Size: 2, Slots: 2, SlotBytes: 64, Links: []Link{{0, 0, 1}, {0, 1, 0}, {1, 0, 1}}}
+	good := Layout{Size: 2, Slots: 2, SlotBytes: 64}
 	if err := good.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -23,15 +23,12 @@ func TestLayoutValidate(t *testing.T) {
 		"no bytes":       {func(l *Layout) { l.SlotBytes = 0 }, "0 bytes"},
 		"odd bytes":      {func(l *Layout) { l.SlotBytes = 96 }, "96 bytes"},
 		"many bytes":     {func(l *Layout) { l.SlotBytes = MaxSlotBytes + 64 }, "67108928 bytes"},
-		"from itself":    {func(l *Layout) { l.Links[1] = Link{0, 1, 1} }, "link 1 "},
-		"from outside":   {func(l *Layout) { l.Links[2] = Link{0, 2, 1} }, "link 2 "},
-		"to outside":     {func(l *Layout) { l.Links[2] = Link{0, 1, -1} }, "link 2 "},
-		"negative lane":  {func(l *Layout) { l.Links[0].Lane = -1 }, "link 0 "},
-		"twice":          {func(l *Layout) { l.Links[2] = l.Links[0] }, "stands twice"},
+		"no members":     {func(l *Layout) { l.Members = []int{} }, "without members"},
+		"falling":        {func(l *Layout) { l.Members = []int{1, 0} }, "members [1 0]"},
+		"outside":        {func(l *Layout) { l.Members = []int{0, 2} }, "members [0 2]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := good
-			l.Links = append([]Link(nil), good.Links...)
 			c.change(&l)
 			if err := l.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want one with %q", err, c.want)

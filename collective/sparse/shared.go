@@ -7,6 +7,7 @@ import (
 
 	"github.com/treerun/treerun/collective/sparse/internal/drive"
 	"github.com/treerun/treerun/collective/sparse/internal/pool"
+	"github.com/treerun/treerun/transport"
 )
 
 // maxSharing is how many ranks the form Shared is for: every one has a link with every
@@ -39,8 +40,7 @@ func (s *state) openHost(ctx context.Context, during string) error {
 	if s.host != nil {
 		return nil
 	}
-	layout := drive.PoolLayout(s.c.Size)
-	layout.HeapBytes = s.c.HeapBytes
+	layout := transport.Layout{Size: s.c.Size, Slots: 2, SlotBytes: 64, HeapBytes: s.c.HeapBytes}
 	ep, err := s.openLinks(ctx, during, "sparse shared", layout)
 	if err != nil {
 		return err

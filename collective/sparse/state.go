@@ -143,10 +143,15 @@ func (s *state) severalHosts() bool {
 
 // layoutOf returns the layout of the links of f.
 func (s *state) layoutOf(f *forest, blockBytes int) transport.Layout {
-	l := drive.Layout(f.trees, s.c.Size)
+	l := transport.Layout{Size: s.c.Size}
 	out := make([]int, s.c.Size) // links from each rank
-	for _, k := range l.Links {
-		out[k.Src]++
+	for _, t := range f.trees {
+		for v, p := range t.Parent {
+			if p >= 0 {
+				out[v]++
+				out[p]++
+			}
+		}
 	}
 	bytes := linkBudget / (linkSlots * max(1, slices.Max(out)))
 	bytes = max(min(max(bytes, minSlot), maxSlot), blockBytes+packetExtra)

@@ -14,10 +14,12 @@ import (
 // plan is what the Trees form does over the links of a layout.
 func (s *state) plan(layout *transport.Layout) *Plan {
 	p := &Plan{Size: layout.Size, Shares: s.trees.shares, Slots: layout.Slots}
-	for _, k := range layout.Links {
-		p.Links = append(p.Links, Link(k))
-	}
 	for i, t := range s.trees.trees {
+		for v, u := range t.Parent {
+			if u >= 0 {
+				p.Links = append(p.Links, Link{2 * i, v, u}, Link{2*i + 1, u, v})
+			}
+		}
 		p.Trees = append(p.Trees, Tree{Parent: t.Parent, Up: 2 * i, Down: 2*i + 1})
 	}
 	return p

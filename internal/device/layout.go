@@ -123,16 +123,9 @@ func (l *Layout) Sources(r int) []int {
 	return slices.Compact(all)
 }
 
-// relayed returns the links of all ranks that need a transport.Endpoint, sorted:
-// what its Layout has to have. Its slots are those of this Layout.
-func (l *Layout) relayed() []transport.Link {
-	var all []transport.Link
-	for _, k := range l.links {
-		if !k.direct {
-			all = append(all, k.Link)
-		}
-	}
-	return all
+// relays reports whether a link of any rank needs a transport.Endpoint. Its slots are those of this Layout.
+func (l *Layout) relays() bool {
+	return slices.ContainsFunc(l.links, func(k link) bool { return !k.direct })
 }
 
 // published and released are where the flags of link i lie in a segment.

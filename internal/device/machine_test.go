@@ -115,9 +115,9 @@ func start(t *testing.T, plans []*plan.Plan, h how) *machine {
 		m.flags = append(m.flags, p)
 		m.free = append(m.free, p.Free)
 	}
-	if links := layouts[0].relayed(); len(links) > 0 {
+	if layouts[0].relays() {
 		var err error
-		m.eps, err = mem.New(transport.Layout{Size: n, Links: links, Slots: h.slots, SlotBytes: h.slotBytes})
+		m.eps, err = mem.New(transport.Layout{Size: n, Slots: h.slots, SlotBytes: h.slotBytes})
 		m.must(err)
 		for _, ep := range m.eps {
 			m.free = append(m.free, ep.Close)

@@ -277,12 +277,11 @@ func (o *opening) attachStaging() error {
 
 // connect opens the links that do not go from device to device.
 func (o *opening) connect() error {
-	links := o.layout.relayed()
-	if len(links) == 0 {
+	if !o.layout.relays() {
 		return nil
 	}
 	ep, err := o.c.OpenLinks(o.ctx, "opening the devices", "devices", transport.Layout{
-		Size: o.c.Size, Slots: o.slots, SlotBytes: o.slotBytes, Links: links,
+		Size: o.c.Size, Slots: o.slots, SlotBytes: o.slotBytes,
 	})
 	if err != nil {
 		return fmt.Errorf("links through the hosts: %w", err)

@@ -23,9 +23,6 @@ func eachRank(t *testing.T, plans []*plan.Plan, slots, slotBytes int,
 	lanes := make([][]int, len(plans))
 	next := 0
 	for i, p := range plans {
-		for _, l := range p.Links() {
-			layout.Links = append(layout.Links, transport.Link{Lane: next + l.Lane, Src: l.Src, Dst: l.Dst})
-		}
 		for range p.Lanes {
 			lanes[i] = append(lanes[i], next)
 			next++

@@ -36,7 +36,7 @@ func TestOverTCP(t *testing.T) {
 func connectAll(l transport.Layout) ([]transport.Endpoint, error) {
 	return together(l, func(ctx context.Context, r int, exchange exchange) (transport.Endpoint, error) {
 		alone := l
-		alone.Members, alone.Links = []int{r}, nil
+		alone.Members = []int{r}
 		local, err := shm.Connect(ctx, shm.Config{Rank: r, Layout: alone, Key: make([]byte, shm.KeyBytes), JobID: "test",
 			Doorbell: true, Exchange: func(_ context.Context, blob []byte) ([][]byte, error) { return [][]byte{blob}, nil }})
 		if err != nil {
@@ -44,7 +44,7 @@ func connectAll(l transport.Layout) ([]transport.Endpoint, error) {
 		}
 		cfg := &tcp.Config{Layout: l, Config: netconn.Config{
 			Rank: r, Size: l.Size, Key: make([]byte, 32), JobID: "test", Listen: []netip.Addr{netip.MustParseAddr("127.0.0.1")},
-			Peers: func(int) bool { return true }, Exchange: exchange,
+			Exchange: exchange,
 		}}
 		mesh, err := tcp.Connect(ctx, cfg)
 		if err != nil {

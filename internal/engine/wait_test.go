@@ -67,8 +67,7 @@ func (slowBell) Yield() { time.Sleep(5 * time.Millisecond) }
 // A wait is published soon, also where every yield takes long: another rank whose time is
 // up finds out what this one waits for.
 func TestLongYields(t *testing.T) {
-	layout := transport.Layout{Size: 2, Slots: 2, SlotBytes: 256,
-		Links: []transport.Link{{Lane: 0, Src: 0, Dst: 1}, {Lane: 0, Src: 1, Dst: 0}}}
+	layout := transport.Layout{Size: 2, Slots: 2, SlotBytes: 256}
 	eps, err := mem.New(layout)
 	if err != nil {
 		t.Fatal(err)

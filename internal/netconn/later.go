@@ -14,8 +14,9 @@ type latePeers struct {
 	opened  func(rank int, c *Conn, err error)
 }
 
-// Serve has the connections with the ranks of Config.Later handed over as they come, whichever rank has dialed; or an
-// error: the *UnreachableError of a rank that this one was to Reach. opened is called concurrently, and not after Close.
+// Serve has the connections with the ranks of Config.Later handed over as they come, whichever rank has dialed; or
+// an error: the *UnreachableError of a rank that this one was to Reach. opened is called concurrently, and not after
+// Close.
 func (m *Mesh) Serve(opened func(rank int, c *Conn, err error)) {
 	if l := &m.later.late; m.later.cfg.Later != nil {
 		l.opened = opened

@@ -70,7 +70,8 @@ func TestOffersOfAllRanks(t *testing.T) {
 	}{
 		{[][]byte{strict.Marshal(good), strict.Marshal(good)}, ""},
 		{[][]byte{strict.Marshal(good)}, "1 blobs for 2 ranks"},
-		{[][]byte{strict.Marshal(good), strict.Marshal(other)}, "rank 1 has other settings than rank 0: {Encrypt:false Epoch:3 "},
+		{[][]byte{strict.Marshal(good), strict.Marshal(other)},
+			"rank 1 has other settings than rank 0: {Encrypt:false Epoch:3 "},
 		{[][]byte{strict.Marshal(bad), strict.Marshal(good)}, "rank 0: no such device?[31m"},
 		{[][]byte{strict.Marshal(good), strict.Marshal(offer{Version: 9})}, "rank 1: its list of addresses has version 9"},
 		{[][]byte{strict.Marshal(good), strict.Marshal(crowded)}, "rank 1: it offers 33 addresses, at most 32 are possible"},

@@ -18,10 +18,9 @@ const Limit = 3 * time.Minute
 // wake-up then fails the test by Limit.
 const Nap = 2 * Limit
 
-// Pair is a layout of two ranks with one link each way.
+// Pair is a layout of two ranks.
 func Pair(slots, slotBytes int) transport.Layout {
-	return transport.Layout{Size: 2, Slots: slots, SlotBytes: slotBytes,
-		Links: []transport.Link{{Src: 0, Dst: 1}, {Src: 1, Dst: 0}}}
+	return transport.Layout{Size: 2, Slots: slots, SlotBytes: slotBytes}
 }
 
 // ErrAborted ends a wait because the set has a fault.

@@ -138,7 +138,7 @@ func (c *connecting) prepare() (report, error) {
 	if !c.leads() {
 		return r, nil
 	}
-	if c.fd, err = osys.CreateSealed("treerun-"+c.cfg.JobID, m.Bytes, m.Need, m.Total); err != nil {
+	if c.fd, err = osys.CreateSealed("treerun-"+c.cfg.JobID, m.Bytes, m.Total); err != nil {
 		return report{}, err
 	}
 	c.mem, err = osys.Map(c.fd, 0, m.Bytes)

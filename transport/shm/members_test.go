@@ -14,8 +14,7 @@ import (
 // and the two exchange with nobody else.
 func connectMembers(t *testing.T, doorbell bool) map[int]transport.Endpoint {
 	t.Helper()
-	l := transport.Layout{Size: 5, Members: []int{1, 4}, Slots: 2, SlotBytes: 256, HeapBytes: 2 << 20,
-		Links: []transport.Link{{Src: 1, Dst: 4}, {Src: 4, Dst: 1}}}
+	l := transport.Layout{Size: 5, Members: []int{1, 4}, Slots: 2, SlotBytes: 256, HeapBytes: 2 << 20}
 	ctx, cancel := context.WithTimeout(t.Context(), testutil.Limit)
 	defer cancel()
 	tab := newTable(2)

@@ -44,13 +44,9 @@ func pairOf(arg string) transport.Layout {
 	return testutil.Pair(n[0], n[1])
 }
 
-// starOf reads the number of ranks and links each with rank 0, both ways.
+// starOf reads the number of ranks.
 func starOf(arg string) transport.Layout {
-	l := transport.Layout{Size: numbers(arg)[0], Slots: 2, SlotBytes: 4096}
-	for r := 1; r < l.Size; r++ {
-		l.Links = append(l.Links, transport.Link{Src: 0, Dst: r}, transport.Link{Src: r, Dst: 0})
-	}
-	return l
+	return transport.Layout{Size: numbers(arg)[0], Slots: 2, SlotBytes: 4096}
 }
 
 // ends returns the child's two ends of its links with a peer.
@@ -159,13 +155,9 @@ func runWait(c *child, _ string) error {
 	}
 }
 
-// ringOf reads the number of ranks and links each with the next.
+// ringOf reads the number of ranks.
 func ringOf(arg string) transport.Layout {
-	l := transport.Layout{Size: numbers(arg)[0], Slots: 4, SlotBytes: 4096}
-	for r := range l.Size {
-		l.Links = append(l.Links, transport.Link{Src: r, Dst: (r + 1) % l.Size})
-	}
-	return l
+	return transport.Layout{Size: numbers(arg)[0], Slots: 4, SlotBytes: 4096}
 }
 
 // runChurn sends to the next rank and receives from the one before, without

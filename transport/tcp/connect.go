@@ -14,39 +14,31 @@ import (
 // Config says who connects to whom, and over which links. But for Rank, Listen
 // and functions it is the same on all ranks.
 type Config struct {
-	// Config is how the connections are made, with Size as in Layout; Use is set here. Where
-	// Peers is nil, a rank has connections with those on other hosts with which
-	// it has a link.
+	// Config is how the connections are made, with Size as in Layout; Peers, Later and Use are set here.
 	netconn.Config
 
 	// First says with which of these ranks the connections are made at once; the others are made when one of the two
 	// first asks for a link. Symmetric, and such that all ranks hear of each other's faults. Nil: with all.
 	First func(rank int) bool
 
-	// Layout has the links. Those between ranks without a connection are not
-	// there.
-	Layout transport.Layout
+	Layout transport.Layout // the links
 
 	// Hosts holds the host of every rank, by any numbers; nil means that each
 	// rank is on a host of its own. Ranks of one host are not connected.
 	Hosts []int
-
-	member func(r int) bool // whether a rank has connections; nil: all have
 }
 
 // Connect makes this rank's connections to other hosts. All ranks call it at about the same
-// time. It calls Exchange as netconn.Connect does, also on ranks without a link. An error
+// time. It calls Exchange as netconn.Connect does. An error
 // is one of netconn.Connect, or about the configuration.
 func Connect(ctx context.Context, cfg *Config) (*netconn.Mesh, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, fmt.Errorf("tcp: rank %d: %w", cfg.Rank, err)
 	}
-	if cfg.Peers == nil {
-		cfg.Peers, cfg.member = cfg.linked()
-	}
-	if linked := cfg.Peers; cfg.First != nil {
-		cfg.Peers = func(r int) bool { return linked(r) && cfg.First(r) }
-		cfg.Later = linked
+	apart := func(r int) bool { return cfg.Hosts == nil || cfg.Hosts[r] != cfg.Hosts[cfg.Rank] }
+	if cfg.Peers = apart; cfg.First != nil {
+		cfg.Peers = func(r int) bool { return apart(r) && cfg.First(r) }
+		cfg.Later = apart
 	}
 	cfg.Use = cfg.Layout.Digest(version)
 	mesh, err := netconn.Connect(ctx, cfg.Config)
@@ -61,8 +53,7 @@ func Connect(ctx context.Context, cfg *Config) (*netconn.Mesh, error) {
 // also after an error.
 func New(cfg *Config, local *shm.Endpoint, mesh *netconn.Mesh) (*Endpoint, error) {
 	e, err := newEndpoint(setup{
-		rank: cfg.Rank, layout: cfg.Layout, hosts: cfg.Hosts, host: cfg.HostOf, member: cfg.member, late: cfg.Later,
-		mesh: mesh,
+		rank: cfg.Rank, layout: cfg.Layout, hosts: cfg.Hosts, host: cfg.HostOf, late: cfg.Later, mesh: mesh,
 	}, local)
 	if err != nil {
 		return nil, errors.Join(err, mesh.Close())
@@ -85,29 +76,6 @@ func (cfg *Config) fill() error {
 		return fmt.Errorf("hosts of %d ranks, there are %d", len(cfg.Hosts), cfg.Size)
 	}
 	return cfg.Layout.Validate()
-}
-
-// linked says which ranks have a link between hosts with this one, and which have any.
-func (cfg *Config) linked() (peer, member func(r int) bool) {
-	peers, members := make([]bool, cfg.Size), make([]bool, cfg.Size)
-	link := func(a, b int) {
-		if cfg.Hosts != nil && cfg.Hosts[a] == cfg.Hosts[b] {
-			return
-		}
-		members[a], members[b] = true, true
-		if a == cfg.Rank || b == cfg.Rank {
-			peers[a], peers[b] = true, true
-		}
-	}
-	for _, k := range cfg.Layout.Links {
-		link(k.Src, k.Dst)
-	}
-	for r := 0; cfg.Layout.Links == nil && r < cfg.Size; r++ {
-		for q := range r {
-			link(q, r)
-		}
-	}
-	return func(r int) bool { return peers[r] }, func(r int) bool { return members[r] }
 }
 
 // take takes the socket out of a connection.

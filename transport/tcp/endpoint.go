@@ -45,7 +45,6 @@ type setup struct {
 	layout transport.Layout
 	hosts  []int                 // by rank; nil: each rank is on a host of its own
 	host   func(rank int) string // its name; may be nil
-	member func(rank int) bool   // whether a rank has connections at all; nil: every rank has
 	late   func(rank int) bool   // whether the rank is connected when a link is asked for; nil: none is
 	mesh   *netconn.Mesh         // makes connections at need; nil: there are no more than at the start
 	every  time.Duration         // how often others are told of calls; 0: tellEvery
@@ -62,7 +61,6 @@ type socket struct {
 // doorbells. It owns them then.
 func newEndpoint(s setup, local *shm.Endpoint) (*Endpoint, error) {
 	e := &Endpoint{local: local, setup: s, peers: make([]atomic.Pointer[remote], s.layout.Size)}
-	e.layout.Links = s.layout.Sorted()
 	e.buffers.slotBytes = s.layout.SlotBytes
 	e.board.calls = make([]record, s.layout.Size)
 	e.faults = faults{e: e}
@@ -166,5 +164,3 @@ func (e *Endpoint) on(r int) string {
 	}
 	return " on " + e.host(r)
 }
-
-func (e *Endpoint) member(r int) bool { return e.setup.member == nil || e.setup.member(r) }

@@ -150,7 +150,7 @@ func (e *Endpoint) decides(f *transport.Fault) bool {
 		switch {
 		case r == e.rank:
 			return true
-		case r == f.Rank && f.Kind == transport.FaultLost || !e.member(r):
+		case r == f.Rank && f.Kind == transport.FaultLost:
 		default:
 			if p := e.peers[r].Load(); p == nil || !p.unwell() {
 				return false

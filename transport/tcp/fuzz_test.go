@@ -164,7 +164,7 @@ func TestCorrupt(t *testing.T) {
 		"no kind":          {speech(change(4, 0)), "kind 0"},
 		"too long":         {speech(change(1, 1)), "want 28 to 156"},
 		"too short":        {speech(change(0, 27)), "want 28 to 156"},
-		"no such link":     {speech(chunkFrame(1, 0, payload)), "chunk on lane 1, which there is not"},
+		"no such link":     {speech(chunkFrame(transport.MaxLanes, 0, payload)), "chunk on lane 8192, which there is not"},
 		"ahead":            {speech(chunkFrame(0, 4, payload)), "chunk 4 of lane 0"},
 		"behind":           {speech(chunkFrame(0, 1<<31, payload)), "chunk 2147483648 of lane 0"},
 		"same chunk twice": {speech(whole, whole), "came twice"},

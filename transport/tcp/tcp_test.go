@@ -66,7 +66,7 @@ func socketOf(t testing.TB, c *net.TCPConn) socket {
 
 // alone returns the links of a rank within its host, of which it is the only one.
 func alone(rank int, l transport.Layout) (*shm.Endpoint, error) {
-	l.Members, l.Links = []int{rank}, nil
+	l.Members = []int{rank}
 	return shm.Connect(context.Background(), shm.Config{Rank: rank, Layout: l, Key: make([]byte, shm.KeyBytes),
 		JobID: "test", Doorbell: true,
 		Exchange: func(_ context.Context, blob []byte) ([][]byte, error) { return [][]byte{blob}, nil }})

@@ -71,14 +71,7 @@ const shmGathers = 2
 // for other descriptors, too.
 func connectHost(ctx context.Context, w World, g allGather, purpose string, layout transport.Layout, members []int,
 	doorbell bool) (*shm.Endpoint, error) {
-	within := make([]bool, w.Size())
-	for _, r := range members {
-		within[r] = true
-	}
 	layout.Members = members
-	layout.Links = slices.DeleteFunc(slices.Clone(layout.Links), func(k transport.Link) bool {
-		return !within[k.Src] || !within[k.Dst]
-	})
 	return shm.Connect(ctx, shm.Config{Rank: w.Rank(), Layout: layout, Key: w.DeriveKey("shm " + purpose),
 		JobID: w.JobID(), Exchange: (&hostGather{w.Size(), g, members}).AllGather, Doorbell: doorbell})
 }

@@ -28,7 +28,7 @@ func Connect(ctx context.Context, w World, all allGather, purpose string, layout
 		local, err = connectHost(ctx, w, g, purpose, layout, members, true)
 		return err
 	}, func(g allGather) (err error) {
-		if layout.Links == nil && len(hosts) > eagerRanks {
+		if len(hosts) > eagerRanks {
 			cfg.First = joinsHosts(hosts, w.Rank())
 		}
 		if cfg.Config, err = networkConfig(w, g, purpose); err == nil {

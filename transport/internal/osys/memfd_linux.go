@@ -13,12 +13,9 @@ const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
 // CreateSealed makes an anonymous memory file of total bytes, which nobody can
 // resize, and returns its descriptor. The first size of them are allocated, and more
-// when they are written to: there must be memory for the first need. The name is for
-// /proc only. Nothing is left in any file system. The caller closes the descriptor.
-func CreateSealed(name string, size, need, total int) (fd int, err error) {
-	if err := checkFree(int64(need)); err != nil {
-		return -1, err
-	}
+// when they are written to. The name is for /proc only. Nothing is left in any file system. The caller
+// closes the descriptor.
+func CreateSealed(name string, size, total int) (fd int, err error) {
 	fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return -1, fmt.Errorf("memfd_create: %w", err)
@@ -29,8 +26,8 @@ func CreateSealed(name string, size, need, total int) (fd int, err error) {
 			fd = -1
 		}
 	}()
-	if err = retry(func() error { return unix.Fallocate(fd, 0, 0, int64(size)) }); err != nil {
-		return fd, fmt.Errorf("fallocate of %d bytes of shared memory: %w (%s)", size, err, memoryHint)
+	if err = Allocate(fd, 0, size); err != nil {
+		return fd, err
 	}
 	if err = retry(func() error { return unix.Ftruncate(fd, int64(total)) }); err != nil {
 		hint := memoryHint

@@ -24,7 +24,7 @@ const size = 1 << 16
 
 func sealed(t *testing.T) int {
 	t.Helper()
-	fd, err := CreateSealed("treerun-test", size, size, size)
+	fd, err := CreateSealed("treerun-test", size, size)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 func TestNoWakeIsLost(t *testing.T) {
 	const rounds = 1_000_000
 	end := time.Now().Add(time.Second) // more is not needed where cores are taken
-	m, err := NewMap(transport.Layout{Size: 2, Slots: 2, SlotBytes: 64, Links: []transport.Link{{Src: 0, Dst: 1}}})
+	m, err := NewMap(transport.Layout{Size: 2, Slots: 2, SlotBytes: 64})
 	if err != nil {
 		t.Fatal(err)
 	}

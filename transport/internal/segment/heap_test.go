@@ -46,7 +46,7 @@ func (p *parts) expect(t *testing.T, mib int) {
 func withHeaps(t *testing.T, heap int) (ends [2]*Endpoint, p *parts) {
 	t.Helper()
 	m, err := NewMap(transport.Layout{
-		Size: 2, Slots: 2, SlotBytes: 1 << 12, HeapBytes: heap, Links: []transport.Link{{Src: 0, Dst: 1}, {Src: 1, Dst: 0}},
+		Size: 2, Slots: 2, SlotBytes: 1 << 12, HeapBytes: heap,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ func (r *together) Ended(int) bool { return r.ended }
 
 // helping makes both ends of a link over r.
 func helping(t *testing.T, r Push) (*sender, *receiver) {
-	m, err := NewMap(transport.Layout{Size: 2, Slots: 2, SlotBytes: 64, Links: []transport.Link{{Src: 0, Dst: 1}}})
+	m, err := NewMap(transport.Layout{Size: 2, Slots: 2, SlotBytes: 64})
 	if err != nil {
 		t.Fatal(err)
 	}

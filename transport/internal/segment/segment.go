@@ -44,8 +44,7 @@ const (
 )
 
 // Map says where in the segment everything lies. It follows from the Layout
-// alone, so that every rank computes the same one. The order of Layout.Links
-// does not matter.
+// alone, so that every rank computes the same one.
 type Map struct {
 	Layout transport.Layout
 	Digest [sha256.Size]byte // of the Layout and the version of this package
@@ -53,7 +52,6 @@ type Map struct {
 	// The board, which every rank maps from the start; the FIFOs, and the heaps of all ranks, of
 	// which parts are there: see open and heap.go. All are multiples of the page size.
 	Bytes int // of the board
-	Need  int // of board and links, as far as Layout says which these are
 	Heaps int // where they begin
 	Total int
 
@@ -67,7 +65,6 @@ func NewMap(l transport.Layout) (*Map, error) {
 	if err := l.Validate(); err != nil {
 		return nil, err
 	}
-	l.Links = l.Sorted()
 	m := &Map{
 		Layout:   l,
 		Digest:   l.Digest(version),
@@ -76,7 +73,6 @@ func NewMap(l transport.Layout) (*Map, error) {
 	}
 	m.ctlSpace = roundUp(m.ctlBytes, pageBytes)
 	m.fifoBytes = m.ctlSpace + roundUp(l.Slots*l.SlotBytes, pageBytes)
-	m.Need = m.Bytes + len(l.Links)*m.fifoBytes
 	n := l.MemberCount()
 	if n*n > (maxSegment-m.Bytes)/transport.MaxLanes/m.fifoBytes {
 		return nil, fmt.Errorf("transport: links of %d slots of %d bytes between %d ranks do not fit one segment of %d bytes",

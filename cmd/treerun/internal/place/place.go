@@ -118,7 +118,8 @@ func (o *Options) Remote() (launch.Remote, error) {
 
 // Settings adds what was given to the settings of a job.
 func (o *Options) Settings(s map[string]string) {
-	for _, name := range []string{"peer-timeout", "start-timeout", "stall-timeout", "iface", "port-range", "probe"} { // package rank knows the defaults
+	for _, name := range []string{"peer-timeout", "start-timeout", "stall-timeout", "iface", "port-range",
+		"probe"} { // package rank knows the defaults
 		if f := o.flags.Lookup(name); f.Changed && f.Value.String() != "" {
 			s[name] = f.Value.String()
 		}

@@ -13,21 +13,6 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Layout returns the links of trees between so many ranks: of tree i lane 2i up, from every
-// rank to its parent, and lane 2i+1 down.
-func Layout(trees []topo.Tree, size int) transport.Layout {
-	l := transport.Layout{Size: size}
-	for i, t := range trees {
-		for v, p := range t.Parent {
-			if p >= 0 {
-				l.Links = append(l.Links, transport.Link{Lane: 2 * i, Src: v, Dst: p},
-					transport.Link{Lane: 2*i + 1, Src: p, Dst: v})
-			}
-		}
-	}
-	return l
-}
-
 // place is that of a rank: its ends of links.
 type place struct {
 	ep   transport.Endpoint
@@ -55,8 +40,8 @@ type child struct {
 	fed  bool // the Node has a chunk of it, which its link still holds
 }
 
-// openTree looks up the links of a rank in tree number i, of which it may be no part: then there
-// is no Node.
+// openTree looks up the links of a rank in tree number i: those of lane 2i, up, and 2i+1, down. It may be no
+// part of the tree: then there is no Node.
 func openTree(ep transport.Endpoint, i int, t topo.Tree, rank int) (tree, error) {
 	e := tree{number: i, parent: t.Parent[rank]}
 	up, down := 2*i, 2*i+1

@@ -45,9 +45,7 @@ func newSearchers(t *testing.T) *searchers {
 	const blocks, every = 9 << 10, 64
 	s := &searchers{grid: block.Grid{Elements: 256 * blocks, Size: 256, Width: 4}}
 	trees := []topo.Tree{{Root: 0, Parent: []int{-1, 0}}}
-	layout := Layout(trees, 2)
-	layout.Slots, layout.SlotBytes = 8, 32<<10
-	eps, err := mem.New(layout)
+	eps, err := mem.New(transport.Layout{Size: 2, Slots: 8, SlotBytes: 32 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,20 +47,7 @@ const (
 	stepResult
 )
 
-// PoolLayout returns the links of a Pool: one from every rank to every other.
-func PoolLayout(size int) transport.Layout {
-	layout := transport.Layout{Size: size, Slots: 2, SlotBytes: 64}
-	for src := range size {
-		for dst := range size {
-			if src != dst {
-				layout.Links = append(layout.Links, transport.Link{Src: src, Dst: dst})
-			}
-		}
-	}
-	return layout
-}
-
-// NewPool makes the exchanges of a rank over links of a PoolLayout that has memory for Alloc.
+// NewPool makes the exchanges of a rank over links of small slots, in lane 0, with memory for Alloc.
 func NewPool(ep transport.Endpoint, rank, size int) (*Pool, error) {
 	p := &Pool{place: place{ep, rank}, peers: make([]peer, size), Keep: keepBytes}
 	for q := range p.peers {
