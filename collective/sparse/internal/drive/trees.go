@@ -232,19 +232,8 @@ func (m *Trees) fromParent(t *tree) (moved bool, err error) {
 	return moved, nil
 }
 
-// sendDown sends the children what there is, as far as there is room: one chunk for
-// all of them where they are to get the same.
+// sendDown sends the children what there is, as far as there is room.
 func (m *Trees) sendDown(t *tree) (moved bool, err error) {
-	for len(t.children) > 1 {
-		did, room, err := m.sendAll(t)
-		if err != nil || !room {
-			return moved, err // the slowest child has slots of what it has not taken yet
-		}
-		if !did {
-			break
-		}
-		moved = true
-	}
 	for i := range t.children {
 		c := &t.children[i]
 		for {
@@ -259,37 +248,6 @@ func (m *Trees) sendDown(t *tree) (moved bool, err error) {
 		}
 	}
 	return moved, nil
-}
-
-// sendAll sends all children one chunk, which is written once. It reports whether
-// there was one, and whether all have room.
-func (m *Trees) sendAll(t *tree) (did, room bool, err error) {
-	lender := t.children[0].to
-	var window []byte
-	for i := len(t.children) - 1; i >= 0; i-- {
-		n := 0 // the others read the first one's slot
-		if i == 0 {
-			n = m.ep.MaxPayload()
-		}
-		if window, room, err = t.children[i].to.TryReserve(n); err != nil || !room {
-			return false, false, failed("sending to", t.children[i].rank, err)
-		}
-	}
-	n := t.node.ToChildren(window)
-	if n == 0 {
-		return false, true, nil
-	}
-	if err := m.cut(lender, window, n); err != nil {
-		return false, true, failed("sending to", t.children[0].rank, err)
-	}
-	for _, c := range t.children[1:] {
-		c.to.Share(&m.head, lender)
-	}
-	lender.Commit(&m.head)
-	for _, c := range t.children[1:] {
-		c.to.Wake()
-	}
-	return true, true, nil
 }
 
 // Counts adds up what the Nodes have sent and received, and of this rank's own blocks, which go

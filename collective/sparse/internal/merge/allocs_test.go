@@ -57,13 +57,8 @@ func (s *star) all() {
 		}
 		for root.Merge(1 << 20) {
 		}
-		for n := root.ToChildren(s.windows[0]); n > 0; n = root.ToChildren(s.windows[0]) {
-			for _, leaf := range s.nodes[1:] {
-				must(leaf.Down(s.windows[0][:n]))
-			}
-		}
 		for v := 1; v < len(s.nodes); v++ {
-			if n := root.ToChild(v-1, s.windows[0]); n > 0 {
+			for n := root.ToChild(v-1, s.windows[0]); n > 0; n = root.ToChild(v-1, s.windows[0]) {
 				must(s.nodes[v].Down(s.windows[0][:n]))
 			}
 		}

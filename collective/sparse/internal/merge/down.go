@@ -141,31 +141,3 @@ func (n *Node) ToChild(child int, window []byte) int {
 	}
 	return size
 }
-
-// ToChildren composes the next chunk for all children, which then all get the
-// same bytes, and counts it once for each. It returns 0 if there is nothing to
-// send now, or if what is to be sent differs: then ToChild helps.
-func (n *Node) ToChildren(window []byte) int {
-	if n.children == 0 || n.down[0].ended || !n.heard {
-		return 0
-	}
-	for i := range n.down {
-		n.down[i].pending(n.log) // puts the place in the only form that it has
-		if n.down[i] != n.down[0] {
-			return 0
-		}
-	}
-	o := &n.down[0]
-	w := n.writer(window)
-	next, _ := n.compose(&w, o, n.log, n.promise, toChildren)
-	size := n.send(&w, next)
-	if size == 0 {
-		return 0
-	}
-	o.ended = next == infinity
-	for i := range n.down[1:] {
-		n.down[1+i] = *o
-		n.sent(&w, size)
-	}
-	return size
-}

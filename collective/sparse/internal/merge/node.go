@@ -42,7 +42,7 @@ type Finder interface {
 //   - Merge, which does the reductions, a bounded piece at a time;
 //   - below the root: whatever Up composes goes to the parent, and what comes
 //     from the parent to Down;
-//   - what ToChildren or ToChild compose goes to the children.
+//   - what ToChild composes goes to the child.
 //
 // Chunks of a link come in the order in which they were composed. Where there are
 // several trees, a rank does well to begin with another tree than the others, and

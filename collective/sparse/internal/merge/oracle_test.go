@@ -128,19 +128,6 @@ func (t *tree) step(tb testing.TB, v, what int) bool {
 				}
 			}
 		}
-	case 5:
-		for _, c := range t.kids[v] {
-			if len(t.down[c]) >= t.slots {
-				return false
-			}
-		}
-		w := make([]byte, t.window)
-		if k := n.ToChildren(w); k > 0 {
-			for _, c := range t.kids[v] {
-				t.down[c] = append(t.down[c], bytes.Clone(w[:k]))
-			}
-			return true
-		}
 	}
 	return false
 }
@@ -161,7 +148,7 @@ func drive(tb testing.TB, r *rand.Rand, trees ...*tree) {
 	var all []work
 	for i, t := range trees {
 		for v := range t.nodes {
-			for what := range 6 {
+			for what := range 5 {
 				all = append(all, work{i, v, what})
 			}
 		}

@@ -309,24 +309,19 @@ func (n *Node) Up(window []byte) int {
 	return size
 }
 
-// To whom a chunk is composed: this, or 1 + a child.
-const (
-	toChildren = -1
-	toParent   = 0
-)
+// toParent is to whom a chunk is composed, or 1 + a child.
+const toParent = 0
 
 func (n *Node) writer(window []byte) writer {
 	return writer{grid: n.job.Grid, window: window, runs: n.outgoing[:0]}
 }
 
-// compose writes what of a log fits, and is the same for all children if it is for them. It returns
-// the block that comes after it, end where that is not in the log, and how many blocks were kept.
+// compose writes what of a log fits. It returns the block that comes after it, end where that is not
+// in the log, and how many blocks were kept.
 func (n *Node) compose(w *writer, o *outlet, log []result, end, to int) (next, kept int) {
 	for e := o.pending(log); e.n > 0; e = o.pending(log) {
-		keep, k := to > 0 && int(e.sole) == to, 0
-		if to != toChildren || e.sole == 0 {
-			k = w.room(e.first, e.n, keep)
-		}
+		keep := to > 0 && int(e.sole) == to
+		k := w.room(e.first, e.n, keep)
 		if k == 0 {
 			return e.first, kept
 		}
