@@ -117,9 +117,6 @@ func (r *reduction) predict(e *estimate, search bool) {
 	}
 	handling := (up + e.union) * float64(r.grid.Blocks()) * blockUs * ends * r.c.Share
 	e.us[Dense] = micro(wait * r.denseUs(int(bytes)))
-	if r.call.Threshold > 0 {
-		e.us[Dense] += micro(find) // what counts as zero has to be made zero
-	}
 	own := find + zeros + handling
 	moved := up + e.union
 	if e.thin > 0 && len(count) > 1 {

@@ -3,7 +3,6 @@ package sparse
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -85,7 +84,7 @@ type deviceReduction struct {
 
 // look finds the blocks that count, and waits for that, where the call needs them.
 func (r *deviceReduction) look(ctx context.Context, h *hello) error {
-	if ctx.Err() != nil || r.grid.Elements == 0 || r.form == Dense && r.call.Threshold == 0 && r.c.Size > 1 {
+	if ctx.Err() != nil || r.grid.Elements == 0 || r.form == Dense && r.c.Size > 1 {
 		return nil
 	}
 	if err := r.stageFor(r.stream.Device(), r.grid); err != nil {
@@ -93,7 +92,7 @@ func (r *deviceReduction) look(ctx context.Context, h *hello) error {
 	}
 	g, words := r.stage, block.Words(r.grid.Blocks())
 	begun := time.Now()
-	err := g.find(r.stream, r.send, &r.find, r.grid)
+	err := g.find(r.stream, r.send, r.call.DType, r.grid)
 	if err == nil {
 		err = r.stream.Synchronize(ctx)
 	}
@@ -146,12 +145,6 @@ func (r *deviceReduction) price(ctx context.Context, e *estimate) error {
 }
 
 func (r *deviceReduction) dense(ctx context.Context) error {
-	if r.call.Threshold > 0 { // as reduction.cut
-		if err := r.keep(); err != nil {
-			return r.c.FaultDevice(r.name, err)
-		}
-		r.send = r.recv
-	}
 	return r.c.DenseDevice(ctx, r.stream, r.call.DType, r.call.Op, r.send, r.recv, r.grid.Elements)
 }
 
@@ -179,26 +172,11 @@ func (r *deviceReduction) travel(ctx context.Context, f Form) error {
 // alone is the call of a communicator of one rank.
 func (r *deviceReduction) alone(context.Context) error {
 	r.stats.Union, r.stats.UnionDensity = r.stats.NonZero, r.stats.Density
-	var err error
-	switch {
-	case r.grid.Elements == 0:
-	case r.call.Threshold > 0:
-		err = r.keep()
-	case r.send != r.recv:
-		err = r.stream.Memcpy(r.recv, r.send, int64(r.grid.Bytes()))
+	if r.send == r.recv || r.grid.Elements == 0 {
+		return nil
 	}
-	if err != nil {
+	if err := r.stream.Memcpy(r.recv, r.send, int64(r.grid.Bytes())); err != nil {
 		return r.c.FaultDevice(r.name, err)
 	}
 	return nil
-}
-
-// keep puts into the stream the copy of what send counts as to recv: blocks below the
-// threshold are zero. The device knows the others from look.
-func (r *deviceReduction) keep() error {
-	g := r.stage
-	return errors.Join(
-		g.kernels.CopyBlocks(r.stream, r.call.DType, r.recv, r.send, g.bitmap.Addr(), int64(r.grid.Elements),
-			int64(r.grid.Size), true),
-		r.stream.Record(g.done))
 }

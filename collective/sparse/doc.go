@@ -41,8 +41,8 @@
 //
 // A block is left out when all its bits are zero but for signs: NaN, infinities
 // and subnormal numbers are never lost, and -0 in such a block counts as +0. A
-// block that a rank leaves out counts as +0 in Min and Max, too. Threshold leaves
-// out more. send is never changed, unless it is recv.
+// block that a rank leaves out counts as +0 in Min and Max, too. send is never
+// changed, unless it is recv.
 //
 // # Results
 //
@@ -56,7 +56,7 @@
 //
 // The sum of zeros is -0 where all ranks have -0, and else +0, whatever the form, but for
 // elements in blocks that some rank leaves out: such a rank has +0 there. In the Dense
-// form no block is left out without a Threshold.
+// form no block is left out.
 //
 // # Memory
 //

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/collective/sparse/internal/merge"
 )
 
@@ -85,73 +84,6 @@ func TestLeftOutIsZero(t *testing.T) {
 	}
 }
 
-// Threshold leaves out what is near zero, and nothing else of a block, in every form.
-func TestThreshold(t *testing.T) {
-	for _, form := range []Form{Trees, Aggregators, Shared, Dense, ByPrice} {
-		for _, inPlace := range []bool{false, true} {
-			mustRun(t, oneHost(2), func(_ *world, c *collective.Comm) error {
-				send := make([]float64, 100)
-				send[5], send[17], send[18], send[33], send[44] = 0.1, 0.1, -0.6, math.NaN(), 0.5
-				before := slices.Clone(send)
-				recv := send
-				if !inPlace {
-					recv = slices.Repeat([]float64{3}, len(send))
-				}
-				stats, err := AllReduce(t.Context(), c, send, recv, collective.Sum, BlockSize(10), Use(form), Threshold(0.5))
-				if err != nil {
-					return err
-				}
-				want := make([]float64, 100)
-				want[17], want[18], want[33] = 0.2, -1.2, math.NaN()
-				counted := 2
-				if stats.Form == Dense {
-					counted = -1
-				}
-				if fmt.Sprint(recv) != fmt.Sprint(want) || stats.NonZero != counted || stats.Union != counted {
-					return fmt.Errorf("%v, in place %v: %v, %v", form, inPlace, recv, stats)
-				}
-				if !inPlace && !bytes.Equal(bytesOf(send), bytesOf(before)) {
-					return fmt.Errorf("%v: send has changed", form)
-				}
-				return nil
-			})
-		}
-	}
-	f := finder{dtype: dtypeOf[collective.Float16](), threshold: 0.25}
-	for bits, want := range map[uint16]bool{0: false, 1: false, 0x3400: false, 0xB400: false, 0x3401: true, 0xC000: true,
-		0x7C00: true, 0x7E00: true} {
-		b := bytesOf([]collective.Float16{0, collective.Float16(bits)})
-		set := block.NewSet(1)
-		f.find(block.Grid{Elements: 2, Size: 2, Width: 2}, b, set)
-		if f.counts(b) != want || set.Has(0) != want {
-			t.Errorf("float16 %#x: counts %v, is found %v, want %v", bits, f.counts(b), set.Has(0), want)
-		}
-	}
-}
-
-// Integers are compared with a threshold as they are, which a float64 cannot hold.
-func TestThresholdOfIntegers(t *testing.T) {
-	const far = 1 << 53
-	for _, c := range []struct {
-		threshold float64
-		value     int64
-		counts    bool
-	}{
-		{far, far, false}, {far, far + 1, true}, {far, -far, false}, {far, -far - 1, true}, {0.5, 1, true}, {1.5, 1, false},
-		{1.5, -2, true},
-		{1 << 62, 1 << 62, false}, {1 << 62, 1<<62 + 1, true}, {1 << 63, math.MinInt64, false},
-		{math.Nextafter(1<<63, 0), math.MinInt64, true},
-		{math.Nextafter(1<<63, 0), math.MaxInt64, true}, {math.MaxFloat64, math.MaxInt64, false},
-	} {
-		f := finder{dtype: dtypeOf[int64](), threshold: c.threshold}
-		set := block.NewSet(1)
-		f.find(block.Grid{Elements: 3, Size: 3, Width: 8}, bytesOf([]int64{0, c.value, 0}), set)
-		if set.Has(0) != c.counts {
-			t.Errorf("%d beyond %.0f: %v", c.value, c.threshold, set.Has(0))
-		}
-	}
-}
-
 // A wrong argument is an error before anything is sent.
 func TestArguments(t *testing.T) {
 	mustRun(t, oneHost(2), func(_ *world, c *collective.Comm) error {
@@ -168,9 +100,6 @@ func TestArguments(t *testing.T) {
 			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, BlockSize(1<<20)) }, "blocks of 1048576"},
 			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, BlockSize(1<<62)) },
 				"blocks of 4611686018427387904 elements; want 1 to 262144"},
-			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, Threshold(-1)) }, "threshold of -1"},
-			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, Threshold(math.NaN())) },
-				"threshold of NaN"},
 			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, Use(77)) }, "no such form"},
 			{func() (Stats, error) {
 				_, s, err := AllReducePairs(ctx, c, Pairs[float32]{Indices: []uint32{1}, Values: x, Width: 3})
@@ -218,10 +147,6 @@ func TestMismatch(t *testing.T) {
 			_, err := AllReduce(t.Context(), c, x, x, collective.Sum, Use(Trees))
 			return err
 		}, ", trees)"},
-		"threshold": {func(c *collective.Comm) error {
-			_, err := AllReduce(t.Context(), c, x, x, collective.Sum, Threshold(0.5))
-			return err
-		}, "threshold 0.5"},
 		"pairs": {func(c *collective.Comm) error {
 			_, _, err := AllReducePairs(t.Context(), c, Pairs[float32]{Width: 4})
 			return err
@@ -333,7 +258,7 @@ func TestChoice(t *testing.T) {
 func FuzzParseHello(f *testing.F) {
 	h := hello{Call: call{What: allReduce, DType: 9, Op: 1, Block: 256, Count: 1000}}
 	f.Add(h.encode())
-	for _, c := range []call{{Block: 1, Threshold: math.NaN()}, {Block: -1}, {Block: 1, Count: -1}, {Block: 1 << 40},
+	for _, c := range []call{{Block: -1}, {Block: 1, Count: -1}, {Block: 1 << 40},
 		{Block: 1, Count: math.MaxInt64}} {
 		c.What, c.DType, c.Op = allReduce, 9, 1
 		odd := hello{Call: c}

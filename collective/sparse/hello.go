@@ -21,13 +21,12 @@ type hello struct {
 
 // call is what all ranks must have alike.
 type call struct {
-	What      kind
-	DType     kernel.DType
-	Op        kernel.Op
-	Form      Form
-	Block     int64 // elements
-	Count     int64 // elements
-	Threshold float64
+	What  kind
+	DType kernel.DType
+	Op    kernel.Op
+	Form  Form
+	Block int64 // elements
+	Count int64 // elements
 }
 
 // kind is which function was called.
@@ -43,7 +42,7 @@ const (
 )
 
 // helloVersion is the first byte of a hello.
-const helloVersion = 9
+const helloVersion = 10
 
 // helloBytes is the size of a hello.
 var helloBytes = 1 + binary.Size(hello{})
@@ -97,9 +96,6 @@ func (c call) String() string {
 	}
 	if c.Form != ByPrice {
 		fmt.Fprintf(&b, ", %v", c.Form)
-	}
-	if c.Threshold != 0 {
-		fmt.Fprintf(&b, ", threshold %g", c.Threshold)
 	}
 	b.WriteString(")")
 	return b.String()

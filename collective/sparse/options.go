@@ -2,7 +2,6 @@ package sparse
 
 import (
 	"fmt"
-	"math"
 	"reflect"
 
 	"github.com/treerun/treerun/collective"
@@ -76,12 +75,6 @@ func BlockSize(elements int) Option { return func(c *call) { c.Block = int64(ele
 // Use sets the form in which the call runs.
 func Use(f Form) Option { return func(c *call) { c.Form = f } }
 
-// Threshold leaves out blocks of which no element is further from zero than t: they
-// count as zero, in the Dense form, too. The elements of other blocks travel as they
-// are, small or not; a block with a NaN travels. Without it, or with 0, nothing but
-// zeros is left out.
-func Threshold(t float64) Option { return func(c *call) { c.Threshold = t } }
-
 // newCall returns a call with these options.
 func newCall(what kind, dt kernel.DType, op collective.Op, count int, opts []Option) call {
 	c := call{What: what, DType: dt, Op: kernel.Op(op), Block: defaultBlock, Count: int64(count)}
@@ -110,8 +103,6 @@ func (c *call) check() string {
 		return fmt.Sprintf("rows of %d elements; want 1 to %d of %v", c.Block, most, c.DType)
 	case c.Block < 1 || c.Block > most:
 		return fmt.Sprintf("blocks of %d elements; want 1 to %d of %v", c.Block, most, c.DType)
-	case !(c.Threshold >= 0) || math.IsInf(c.Threshold, 0):
-		return fmt.Sprintf("a threshold of %v; want a number from 0 on", c.Threshold)
 	}
 	if err := c.grid().Validate(); err != nil {
 		return err.Error()

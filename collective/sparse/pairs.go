@@ -24,7 +24,7 @@ type Pairs[T Number] struct {
 // rank has, by rising index, each the sum of what the ranks have of it. in may have
 // its rows in any order, and a row several times, and is not changed; ranks may have
 // any number of rows. All ranks call it together, with the same Width and options, of
-// which BlockSize and Threshold mean nothing here.
+// which BlockSize means nothing here.
 //
 // The ranks first tell each other their indices. The rows that any of them has then
 // are a tensor in which nothing lies between them, which runs as that of AllReduce does.
@@ -34,7 +34,7 @@ func AllReducePairs[T Number](ctx context.Context, c *collective.Comm, in Pairs[
 	error) {
 	const name = "sparse AllReducePairs"
 	call := newCall(allReducePairs, dtypeOf[T](), collective.Sum, 0, opts)
-	call.Block, call.Threshold = int64(in.Width), 0
+	call.Block = int64(in.Width)
 	wrong := call.check()
 	if wrong == "" && (len(in.Indices) > math.MaxUint32/4 || len(in.Values) != len(in.Indices)*in.Width) {
 		wrong = fmt.Sprintf("%d values for %d rows of %d", len(in.Values), len(in.Indices), in.Width)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective/sparse/internal/block"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // sampled is how many blocks the ranks look at before they choose a form.
@@ -35,7 +36,7 @@ func taken(blocks int) int { return min(blocks, sampled) }
 // draw looks at the sampled blocks of a tensor. They are far apart, in no cache and on as many
 // pages: of several it reads a line each by turns, so that the processor waits for all of
 // these at once: 0.4 ms in place of 0.7, of a call of 6.
-func draw(f *finder, g block.Grid, tensor []byte) (s sample) {
+func draw(dt kernel.DType, g block.Grid, tensor []byte) (s sample) {
 	const together = 16
 	n := taken(g.Blocks())
 	var at [together][]byte
@@ -44,11 +45,10 @@ func draw(f *finder, g block.Grid, tensor []byte) (s sample) {
 		for j := range some {
 			some[j] = g.Of(tensor, sampleAt(i+j, g.Blocks()), 1)
 		}
-		if f.threshold == 0 {
-			glance(some)
-		}
+		glance(some)
 		for j, b := range some {
-			if f.counts(b) {
+			var set [1]uint64
+			if kernel.NonZero(dt, b, g.Size, set[:]); set[0] != 0 {
 				s.set().Add(i + j)
 			}
 		}

@@ -5,10 +5,11 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective/sparse/internal/block"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // A sample says of each of its blocks whether it counts, wherever in the block something
-// is, of blocks of every length, the last one too, with a threshold and without.
+// is, of blocks of every length, the last one too.
 func TestDraw(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, size := range []int{1, 3, 16, 100, 256} {
@@ -18,19 +19,16 @@ func TestDraw(t *testing.T) {
 				x[r.IntN(len(x))] = []float32{1, -2, 0.25}[r.IntN(3)]
 			}
 			x[len(x)-1] = 1
-			for _, threshold := range []float64{0, 0.5} {
-				f := finder{dtype: dtypeOf[float32](), threshold: threshold}
-				g := block.Grid{Elements: len(x), Size: size, Width: 4}
-				s := draw(&f, g, bytesOf(x))
-				for i := range taken(blocks) {
-					b := sampleAt(i, blocks)
-					want := false
-					for _, v := range x[b*size : min((b+1)*size, len(x))] {
-						want = want || max(v, -v) > float32(threshold)
-					}
-					if got := s[i/64]>>(i%64)&1 != 0; got != want {
-						t.Fatalf("blocks of %d, threshold %g: block %d counts: %v", size, threshold, b, got)
-					}
+			g := block.Grid{Elements: len(x), Size: size, Width: 4}
+			s := draw(kernel.Float32, g, bytesOf(x))
+			for i := range taken(blocks) {
+				b := sampleAt(i, blocks)
+				want := false
+				for _, v := range x[b*size : min((b+1)*size, len(x))] {
+					want = want || v != 0
+				}
+				if got := s[i/64]>>(i%64)&1 != 0; got != want {
+					t.Fatalf("blocks of %d: block %d counts: %v", size, b, got)
 				}
 			}
 		}
@@ -53,7 +51,7 @@ func TestThinness(t *testing.T) {
 				}
 			}
 			g := block.Grid{Elements: len(x), Size: size, Width: 8}
-			s := draw(&finder{dtype: dtypeOf[float64]()}, g, bytesOf(x))
+			s := draw(kernel.Float64, g, bytesOf(x))
 			got, want := float64(s.thinness(g, bytesOf(x)))/255, zero
 			if size == 1 || zero == 1 {
 				want = 0 // blocks of zeros do not count
@@ -72,10 +70,9 @@ func BenchmarkDraw(b *testing.B) {
 		x[i] = 1 // else all of it is one page
 	}
 	clear(x)
-	f := finder{dtype: dtypeOf[float32]()}
 	g := block.Grid{Elements: len(x) / 8, Size: 256, Width: 4}
 	for i := 0; b.Loop(); i = (i + 1) % 8 {
-		if s := draw(&f, g, bytesOf(x[i*len(x)/8:][:len(x)/8])); s.set().Len() != 0 {
+		if s := draw(kernel.Float32, g, bytesOf(x[i*len(x)/8:][:len(x)/8])); s.set().Len() != 0 {
 			b.Fatal(s)
 		}
 		b.StopTimer()

@@ -50,7 +50,8 @@ func (s *search) find(blocks int) {
 	r := s.r
 	begun := time.Now()
 	from, to := s.known, min(s.known+blocks, r.grid.Blocks())
-	residue := s.mark(from, to)
+	// Of the blocks that do not count some may hold -0.
+	residue := kernel.NonZero(r.call.DType, r.grid.Of(r.in, from, to-from), r.grid.Size, words(r.set, from, to))
 	if !r.inPlace {
 		residue = r.c.Size > 1 && !r.fill && s.sweep(from, to)
 	}
@@ -70,20 +71,6 @@ func (s *search) end() {
 	r.stats.Density = part(r.stats.NonZero, r.grid.Blocks())
 }
 
-// mark finds the blocks that count among from to to-1, and reports whether the others
-// have bits in them.
-func (s *search) mark(from, to int) (residue bool) {
-	r := s.r
-	return r.find.find(r.piece(from, to), r.grid.Of(r.in, from, to-from), words(r.set, from, to))
-}
-
-// piece is the Grid of blocks from to to-1 alone.
-func (r *reduction) piece(from, to int) block.Grid {
-	g := r.grid
-	g.Elements = min(to*g.Size, g.Elements) - from*g.Size
-	return g
-}
-
 // words are those of a set with blocks from to to-1, which begin a word.
 func words(set block.Set, from, to int) block.Set { return set[from/64 : block.Words(to)] }
 
@@ -99,8 +86,8 @@ func (s *search) sweep(from, to int) (fill bool) {
 	if r.stats.UnionDensity > sweepMost {
 		return true
 	}
-	g, out, set := r.piece(from, to), r.grid.Of(r.out, from, to-from), words(r.swept, from, to)
-	return kernel.NonZero(r.call.DType, out, g.Size, set) || part(set.Len(), g.Blocks()) > sweepMost
+	out, set := r.grid.Of(r.out, from, to-from), words(r.swept, from, to)
+	return kernel.NonZero(r.call.DType, out, r.grid.Size, set) || part(set.Len(), to-from) > sweepMost
 }
 
 // zero writes zeros to what is not zero yet of the blocks that nobody has, when the others are there.

@@ -59,7 +59,7 @@ func wrongArgument(call string, rank int, why string) error {
 
 // newReduction returns what every AllReduce begins with.
 func newReduction(c call) reduction {
-	return reduction{call: c, form: c.Form, grid: c.grid(), find: finder{dtype: c.DType, threshold: c.Threshold}}
+	return reduction{call: c, form: c.Form, grid: c.grid()}
 }
 
 // reduction is an AllReduce under way.
@@ -68,7 +68,6 @@ type reduction struct {
 	call    call
 	form    Form // in which it is to run
 	grid    block.Grid
-	find    finder
 	in, out []byte
 	inPlace bool
 	fill    bool      // zeros have to be written to all blocks of out that nobody has
@@ -133,7 +132,7 @@ func (r *reduction) reduce(ctx context.Context, m memory, all []hello) error {
 func (r *reduction) look(_ context.Context, h *hello) error {
 	h.Apart = !r.inPlace
 	if r.form == ByPrice && r.c.Size > 1 {
-		h.Sample = draw(&r.find, r.grid, r.in)
+		h.Sample = draw(r.call.DType, r.grid, r.in)
 		if r.severalHosts() {
 			h.Thin = h.Sample.thinness(r.grid, r.in)
 		}
@@ -144,9 +143,6 @@ func (r *reduction) look(_ context.Context, h *hello) error {
 func (r *reduction) price(context.Context, *estimate) error { return nil }
 
 func (r *reduction) dense(ctx context.Context) error {
-	if r.call.Threshold > 0 {
-		r.cut()
-	}
 	return r.c.Dense(ctx, r.call.DType, r.call.Op, r.in, r.out)
 }
 
@@ -225,26 +221,10 @@ func (s *state) broken(during string, err error) error {
 func (r *reduction) alone(context.Context) error {
 	newSearch(r).all()
 	r.stats.Union, r.stats.UnionDensity = r.stats.NonZero, r.stats.Density
-	r.keep()
-	return nil
-}
-
-// keep makes out what in counts as: blocks below the threshold are zero.
-func (r *reduction) keep() {
 	if !r.inPlace {
 		copy(r.out, r.in)
 	}
-	if r.call.Threshold > 0 {
-		block.Zero(&r.zeros, r.call.DType, r.grid, r.out, r.set, nil)
-	}
-}
-
-// cut has the dense plan run on what the tensor counts as, in out: the result of a call
-// with a threshold is not to depend on the form.
-func (r *reduction) cut() {
-	newSearch(r).mark(0, r.grid.Blocks())
-	r.keep()
-	r.in, r.inPlace = r.out, true
+	return nil
 }
 
 // part returns n of all, 0 of nothing.

@@ -90,13 +90,13 @@ func (n *stage) set(from, words int) block.Set { return n.sets.Host()[from : fro
 
 // find puts the search for the blocks that count into stream s, and the copy of what
 // it finds to the host.
-func (n *stage) find(s *cuda.Stream, send cuda.Addr, f *finder, g block.Grid) error {
+func (n *stage) find(s *cuda.Stream, send cuda.Addr, dt kernel.DType, g block.Grid) error {
 	bytes := int64(8 * block.Words(g.Blocks()))
 	at := n.bitmap.Addr()
 	return errors.Join(
 		s.Wait(n.done), // the latest call may have been on another stream
 		s.Memset(at, 0, bytes),
-		n.kernels.BlocksAbove(s, f.dtype, at, send, int64(g.Elements), int64(g.Size), f.threshold),
+		n.kernels.NonZero(s, dt, at, send, int64(g.Elements), int64(g.Size)),
 		s.Memcpy(n.sets.Addr(), at, bytes),
 		s.Record(n.done))
 }

@@ -88,7 +88,7 @@ func room(number, bytes int) int { return number * (bytes + 64) }
 // divisors are numbers of ranks, and more than any type holds.
 var divisors = []int64{1, 2, 3, 7, 127, 128, 255, 256, 65535, 65536, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 1<<62 + 1}
 
-// nonZero is the bitmap of BlocksAbove with a threshold of 0, by its definition.
+// nonZero is the bitmap of NonZero, by its definition.
 func nonZero(d kernel.DType, b []byte, block int) []byte {
 	n := len(b) / d.Size()
 	bitmap := make([]byte, kernels.BitmapBytes(int64(n), int64(block)))

@@ -96,7 +96,7 @@ func TestNonZeroBlocks(t *testing.T) {
 					}
 				}
 				must(t, w.device.CopyFrom(t.Context(), g.stream, w.host))
-				must(t, g.BlocksAbove(g.stream, d, w.at(0), w.at(begin), int64(n), int64(block), 0))
+				must(t, g.NonZero(g.stream, d, w.at(0), w.at(begin), int64(n), int64(block)))
 				copy(w.host, nonZero(d, x, block))
 				g.compare(t, fmt.Sprintf("blocks of %d in %d %v", block, n, d), w)
 				must(t, w.device.Free())
@@ -126,8 +126,8 @@ func TestArguments(t *testing.T) {
 		"type to multiply": g.Multiply(g.stream, 0, a, a, 4, [8]byte{}),
 		"copy to nowhere":  g.Copy(g.stream, 0, 0, a, 4),
 		"copy length":      g.Copy(g.stream, a, 0, a, -4),
-		"block":            g.BlocksAbove(g.stream, kernel.Float32, a, a, 4, 0, 0),
-		"odd bitmap":       g.BlocksAbove(g.stream, kernel.Float32, odd, a, 4, 2, 0),
+		"block":            g.NonZero(g.stream, kernel.Float32, a, a, 4, 0),
+		"odd bitmap":       g.NonZero(g.stream, kernel.Float32, odd, a, 4, 2),
 	} {
 		if !errors.Is(err, kernels.ErrArgument) {
 			t.Errorf("%s: error %v, want one that wraps ErrArgument", what, err)

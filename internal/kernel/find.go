@@ -30,23 +30,6 @@ func NonZero(dt DType, src []byte, size int, bits []uint64) (rest bool) {
 	return nonZeroGo(src, size*dt.Size(), mask, bits)
 }
 
-// Above is NonZero for blocks with an element x that is not within the threshold:
-// those for which abs(x) <= threshold is false, so that NaN always counts. rest
-// says that some block which does not count has anything but +0 in it. dt is a
-// type of floating-point numbers; threshold is not negative and no NaN.
-func Above(dt DType, src []byte, size int, threshold float64, bits []uint64) (rest bool) {
-	checkBlocks(dt, src, size, bits)
-	if !dt.Float() || !(threshold >= 0) {
-		panic(fmt.Sprintf("kernel: blocks of %v above %v", dt, threshold))
-	}
-	clear(bits)
-	mask, limit := magnitude(dt), LimitBits(dt, threshold)
-	if best != levelGo && len(src) > 0 {
-		return aboveNative(best, dt.Size(), src, size, mask, limit, bits)
-	}
-	return aboveGo(dt.Size(), src, size, mask, limit, bits)
-}
-
 func checkBlocks(dt DType, src []byte, size int, bits []uint64) {
 	if !fits(dt, src) || size < 1 || size > math.MaxInt/8 {
 		panic(fmt.Sprintf("kernel: blocks of %d among %d bytes of %v", size, len(src), dt))
@@ -69,32 +52,6 @@ func magnitude(dt DType) uint64 {
 		return 1<<63 - 1
 	}
 	return math.MaxUint64
-}
-
-// LimitBits returns the bits of the largest number of type dt, one of floating-point
-// numbers, that is at most threshold, which is neither negative nor a NaN. Positive
-// numbers have the order of their bits, and NaN come behind.
-func LimitBits(dt DType, threshold float64) uint64 {
-	if dt == Float64 {
-		return math.Float64bits(threshold)
-	}
-	x := float32(threshold)
-	limit := math.Float32bits(x)
-	if float64(x) > threshold {
-		limit--
-	}
-	switch dt {
-	case BFloat16:
-		return uint64(limit >> 16)
-	case Float16:
-		x := math.Float32frombits(limit)
-		h := float16From32(x)
-		if float16To32(h) > x {
-			h--
-		}
-		return uint64(h)
-	}
-	return uint64(limit)
 }
 
 // nonZeroGo is NonZero in plain Go. bits are 0 before.
@@ -133,39 +90,4 @@ func joined(p []byte, mask uint64) (seen uint64) {
 	var last [8]byte
 	copy(last[:], p)
 	return seen | binary.NativeEndian.Uint64(last[:])
-}
-
-// aboveGo is Above in plain Go. bits are 0 before.
-func aboveGo(width int, src []byte, size int, mask, limit uint64, bits []uint64) (rest bool) {
-	mask &= 1<<(8*width-1)<<1 - 1
-	others := uint64(0)
-	for b := 0; len(src) > 0; b++ {
-		n := min(size*width, len(src))
-		if seen, hit := exceeds(width, src[:n], mask, limit); hit {
-			bits[b/64] |= 1 << (b % 64)
-		} else {
-			others |= seen
-		}
-		src = src[n:]
-	}
-	return others != 0
-}
-
-func exceeds(width int, p []byte, mask, limit uint64) (seen uint64, hit bool) {
-	for ; len(p) > 0; p = p[width:] {
-		var x uint64
-		switch width {
-		case 2:
-			x = uint64(binary.NativeEndian.Uint16(p))
-		case 4:
-			x = uint64(binary.NativeEndian.Uint32(p))
-		default:
-			x = binary.NativeEndian.Uint64(p)
-		}
-		if x&mask > limit {
-			return 0, true
-		}
-		seen |= x
-	}
-	return seen, false
 }

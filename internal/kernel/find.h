@@ -76,36 +76,6 @@ static TARGET int F(nonzero)(const uint8_t *src, size_t size, size_t block, uint
 #undef STREAMS
 #undef STREAM
 
-// above is nonzero for blocks with an element whose bits under mask are a number
-// greater than limit. n and block count elements.
-#define ABOVE(name, type) \
-	static TARGET int F(name)(const uint8_t *src_, size_t n, size_t block, uint64_t mask_, uint64_t limit_, uint64_t *bits) { \
-		const type *src = (const type *)src_; \
-		type mask = (type)mask_, limit = (type)limit_, rest = 0; \
-		for (size_t b = 0; n > 0; b++) { \
-			size_t size = block < n ? block : n, i = 0; \
-			type seen = 0, hit = 0; \
-			while (i < size && !hit) { \
-				size_t end = size - i < 64 ? size : i + 64; \
-				for (; i < end; i++) { \
-					seen |= src[i]; \
-					hit |= (type)((src[i] & mask) > limit); \
-				} \
-			} \
-			if (hit) \
-				bits[b / 64] |= 1ull << (b % 64); \
-			else \
-				rest |= seen; \
-			src += size, n -= size; \
-		} \
-		return rest != 0; \
-	}
-
-ABOVE(above_16, u16)
-ABOVE(above_32, u32)
-ABOVE(above_64, u64)
-
-#undef ABOVE
 #undef OR_VECTOR
 #undef OR_LOAD
 #undef OR_JOIN

@@ -10,15 +10,15 @@ import (
 )
 
 // oracleBlocks looks at one number after the other: which blocks have one that is
-// not within threshold, and whether another has anything but +0.
-func oracleBlocks(dt DType, src []byte, size int, threshold float64) (blocks []bool, rest bool) {
+// not zero, and whether another has anything but +0.
+func oracleBlocks(dt DType, src []byte, size int) (blocks []bool, rest bool) {
 	for from := 0; from < len(src); from += size * dt.Size() {
 		counts, dirty := false, false
 		for i := from; i < min(from+size*dt.Size(), len(src)); i += dt.Size() {
 			x := load(dt, src[i:])
 			if dt.Float() {
 				v := math.Abs(floatOf(dt, x))
-				counts = counts || v != v || v > threshold
+				counts = counts || v != v || v > 0
 			} else {
 				counts = counts || x != 0
 			}
@@ -30,25 +30,20 @@ func oracleBlocks(dt DType, src []byte, size int, threshold float64) (blocks []b
 	return blocks, rest
 }
 
-func compareBlocks(t *testing.T, dt DType, g guard, size int, threshold float64) {
+func compareBlocks(t *testing.T, dt DType, g guard, size int) {
 	t.Helper()
 	src := g.data()
-	want, wantRest := oracleBlocks(dt, src, size, threshold)
+	want, wantRest := oracleBlocks(dt, src, size)
 	before := bytes.Clone(g.memory)
 	for _, l := range levels() {
 		bits := make([]uint64, (len(want)+63)/64)
 		var rest bool
-		switch {
-		case threshold > 0 && l == levelGo:
-			rest = aboveGo(dt.Size(), src, size, magnitude(dt), LimitBits(dt, threshold), bits)
-		case threshold > 0:
-			rest = aboveNative(l, dt.Size(), src, size, magnitude(dt), LimitBits(dt, threshold), bits)
-		case l == levelGo:
+		if l == levelGo {
 			rest = nonZeroGo(src, size*dt.Size(), magnitude(dt), bits)
-		default:
+		} else {
 			rest = nonZeroNative(l, src, size*dt.Size(), magnitude(dt), bits)
 		}
-		name := fmt.Sprintf("%v, %d elements in blocks of %d, above %v, with %v", dt, len(src)/dt.Size(), size, threshold, l)
+		name := fmt.Sprintf("%v, %d elements in blocks of %d, with %v", dt, len(src)/dt.Size(), size, l)
 		for b := range len(bits) * 64 {
 			if got := bits[b/64]>>(b%64)&1 != 0; got != (b < len(want) && want[b]) {
 				t.Fatalf("%s: block %d of %d counts: %v", name, b, len(want), got)
@@ -85,10 +80,7 @@ func TestBlocksOfEveryLengthAndOffset(t *testing.T) {
 					store(dt, part[at:], 1<<(8*dt.Size()-1)) // -0
 				}
 			}
-			compareBlocks(t, dt, g, size, 0)
-			if dt.Float() {
-				compareBlocks(t, dt, g, size, []float64{1e-300, 1e-8, 0.5, 1, 65504, 70000, 1e300, math.Inf(1)}[r.IntN(8)])
-			}
+			compareBlocks(t, dt, g, size)
 		}
 	}
 }
@@ -102,23 +94,8 @@ func TestOneNumberInABlock(t *testing.T) {
 				g := guarded(3*70*dt.Size(), (i*70+at)%64)
 				clear(g.data())
 				store(dt, g.data()[(70+at)*dt.Size():], x)
-				compareBlocks(t, dt, g, 70, 0)
-				compareBlocks(t, dt, g, 70, 1)
+				compareBlocks(t, dt, g, 70)
 			}
-		}
-	}
-}
-
-// A threshold between two numbers of a type, and exactly one: above means more.
-func TestThresholdOfEvery16BitFloat(t *testing.T) {
-	for _, dt := range []DType{Float16, BFloat16} {
-		g := guarded(1<<17, 0)
-		for i := range 1 << 16 {
-			store(dt, g.data()[2*i:], uint64(i))
-		}
-		for _, threshold := range []float64{1e-9, floatOf(dt, 1), 0.3333, 1, 3.14159, 65504, 65519, 65520, 1e9,
-			math.MaxFloat64, math.Inf(1)} {
-			compareBlocks(t, dt, g, 1, threshold)
 		}
 	}
 }
@@ -134,9 +111,6 @@ func TestNonZeroAsExported(t *testing.T) {
 	if NonZero(Float32, src, 256, bits); bits[0] != 1<<3 {
 		t.Errorf("a number at the end: %b", bits[0])
 	}
-	if rest := Above(Float32, src, 256, 0.25, bits); !rest || bits[0] != 0 {
-		t.Errorf("a number at the threshold: %b, rest %v", bits[0], rest)
-	}
 	if NonZero(Float32, nil, 256, nil) {
 		t.Error("no elements: rest")
 	}
@@ -144,11 +118,9 @@ func TestNonZeroAsExported(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 	for name, f := range map[string]func(){
-		"words":     func() { NonZero(Float32, src, 256, make([]uint64, 2)) },
-		"size":      func() { NonZero(Float32, src, 0, bits) },
-		"part":      func() { NonZero(Float32, src[:6], 256, bits) },
-		"integers":  func() { Above(Int32, src, 256, 1, bits) },
-		"threshold": func() { Above(Float32, src, 256, math.NaN(), bits) },
+		"words": func() { NonZero(Float32, src, 256, make([]uint64, 2)) },
+		"size":  func() { NonZero(Float32, src, 0, bits) },
+		"part":  func() { NonZero(Float32, src[:6], 256, bits) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
@@ -173,10 +145,7 @@ func FuzzNonZero(f *testing.F) {
 		n := len(data) / DType(dt).Size() * DType(dt).Size()
 		g := guarded(n, int(offset%64))
 		copy(g.data(), data)
-		compareBlocks(t, DType(dt), g, int(size), 0)
-		if DType(dt).Float() {
-			compareBlocks(t, DType(dt), g, int(size), 1e-3)
-		}
+		compareBlocks(t, DType(dt), g, int(size))
 	})
 }
 
@@ -223,7 +192,7 @@ func TestBlocksOfLongTensors(t *testing.T) {
 						}
 					}
 				}
-				compareBlocks(t, dt, g, size, 0)
+				compareBlocks(t, dt, g, size)
 			}
 		}
 	}

@@ -114,7 +114,6 @@ struct level {
 	void (*divide[11])(uint8_t *, size_t, int64_t);
 	void (*stream)(uint8_t *, const uint8_t *, size_t);
 	int (*nonzero)(const uint8_t *, size_t, size_t, uint64_t, uint64_t *);
-	int (*above[9])(const uint8_t *, size_t, size_t, uint64_t, uint64_t, uint64_t *); // by the bytes of an element
 };
 
 static const uint8_t sizes[11] = {0, 1, 1, 4, 4, 8, 8, 2, 2, 4, 8};
@@ -363,6 +362,3 @@ int treerun_kernel_nonzero(int level, const uint8_t *src, size_t size, size_t bl
 	return levels[level]->nonzero(src, size, block, mask, bits);
 }
 
-int treerun_kernel_above(int level, int width, const uint8_t *src, size_t n, size_t block, uint64_t mask, uint64_t limit, uint64_t *bits) {
-	return levels[level]->above[width](src, n, block, mask, limit, bits);
-}

@@ -40,8 +40,4 @@ void treerun_kernel_stream(int level, uint8_t *dst, const uint8_t *src, size_t s
 // which is repeated all over src. Returns whether another block has a bit at all.
 int treerun_kernel_nonzero(int level, const uint8_t *src, size_t size, size_t block, uint64_t mask, uint64_t *bits);
 
-// The same for blocks of block elements, of width bytes, with one whose bits under
-// mask are a number greater than limit.
-int treerun_kernel_above(int level, int width, const uint8_t *src, size_t n, size_t block, uint64_t mask, uint64_t limit, uint64_t *bits);
-
 #endif

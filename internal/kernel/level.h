@@ -47,7 +47,6 @@ static const struct level F(level) = {
 	},
 	.stream = F(stream),
 	.nonzero = F(nonzero),
-	.above = {0, 0, F(above_16), 0, F(above_32), 0, 0, 0, F(above_64)},
 };
 
 #undef LOOPS

@@ -22,5 +22,3 @@ func divideNative(level, DType, []byte, int) { panic(noNative) }
 func streamNative(level, []byte, []byte) { panic(noNative) }
 
 func nonZeroNative(level, []byte, int, uint64, []uint64) bool { panic(noNative) }
-
-func aboveNative(level, int, []byte, int, uint64, uint64, []uint64) bool { panic(noNative) }

@@ -17,8 +17,6 @@ package kernel
 // #cgo nocallback treerun_kernel_stream
 // #cgo noescape treerun_kernel_nonzero
 // #cgo nocallback treerun_kernel_nonzero
-// #cgo noescape treerun_kernel_above
-// #cgo nocallback treerun_kernel_above
 // #include "kernel.h"
 import "C"
 
@@ -99,14 +97,6 @@ func nonZeroNative(l level, src []byte, block int, mask uint64, bits []uint64) b
 	raceWrite(bytesOf(bits))
 	return C.treerun_kernel_nonzero(C.int(l), pointer(src), C.size_t(len(src)), C.size_t(block), C.uint64_t(mask),
 		words(bits)) != 0
-}
-
-// aboveNative is Above in C. bits are 0 before.
-func aboveNative(l level, width int, src []byte, block int, mask, limit uint64, bits []uint64) bool {
-	raceRead(src)
-	raceWrite(bytesOf(bits))
-	return C.treerun_kernel_above(C.int(l), C.int(width), pointer(src), C.size_t(len(src)/width), C.size_t(block),
-		C.uint64_t(mask), C.uint64_t(limit), words(bits)) != 0
 }
 
 func words(b []uint64) *C.uint64_t {
