@@ -3,6 +3,7 @@ package testutil
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/treerun/treerun/topo"
 )
@@ -10,27 +11,34 @@ import (
 // Hosts returns a graph of hosts of so many ranks each, one host after the other, with a wire
 // per pair of hosts of that rate, 0 for none, and a card for every host with a rate.
 func Hosts(hosts, each int, wire func(a, b int) float64, card func(h int) float64) *topo.Graph {
-	g := &topo.Graph{Name: "network", Ranks: hosts * each, Hosts: make([]int, hosts*each)}
-	for r := range g.Ranks {
-		g.Hosts[r] = r / each
-		for q := r / each * each; q < r; q++ {
+	var of []int
+	for h := range hosts {
+		of = append(of, slices.Repeat([]int{h}, each)...)
+	}
+	return network(of, hosts, wire, card)
+}
+
+// network returns a graph of ranks of which each is on the host that of says.
+func network(of []int, hosts int, wire func(a, b int) float64, card func(h int) float64) *topo.Graph {
+	g := &topo.Graph{Name: "network", Ranks: len(of), Hosts: of}
+	ranks := make([][]int, hosts)
+	for r, h := range of {
+		for _, q := range ranks[h] {
 			g.Links = append(g.Links, topo.Link{A: q, B: r, GBytesPerSecond: 12, LatencyUs: 0.5, Kind: "shm",
 				Source: topo.Measured})
 		}
+		ranks[h] = append(ranks[h], r)
 	}
 	for a := range hosts {
 		for b := a + 1; b < hosts; b++ {
 			if rate := wire(a, b); rate > 0 {
-				g.Links = append(g.Links, topo.Link{A: a * each, B: b * each, GBytesPerSecond: rate, LatencyUs: 25, Kind: topo.TCP,
-					Source: topo.Measured})
+				g.Links = append(g.Links, topo.Link{A: ranks[a][0], B: ranks[b][0], GBytesPerSecond: rate, LatencyUs: 25,
+					Kind: topo.TCP, Source: topo.Measured})
 			}
 		}
 		if rate := card(a); rate > 0 {
-			p := topo.Port{Name: fmt.Sprintf("card of host %d", a), GBytesPerSecond: rate}
-			for i := range each {
-				p.Ranks = append(p.Ranks, a*each+i)
-			}
-			g.Ports = append(g.Ports, p)
+			g.Ports = append(g.Ports, topo.Port{Name: fmt.Sprintf("card of host %d", a), GBytesPerSecond: rate,
+				Ranks: ranks[a]})
 		}
 	}
 	return g
@@ -45,45 +53,25 @@ func Wires(rate float64) func(int, int) float64 { return func(int, int) float64 
 // ScatteredHosts returns a network of hosts that have one rank at least, each rank on
 // any of them, with wires and cards of any rates.
 func ScatteredHosts(size, hosts int, rng *rand.Rand) *topo.Graph {
-	g := &topo.Graph{Ranks: size, Hosts: rng.Perm(size)}
-	first := make([]int, hosts)
-	for r, h := range g.Hosts {
+	of := rng.Perm(size)
+	for r, h := range of {
 		if h >= hosts {
-			g.Hosts[r] = rng.IntN(hosts)
-		} else {
-			first[h] = r
+			of[r] = rng.IntN(hosts)
 		}
 	}
-	for r, h := range g.Hosts {
-		for q := range r {
-			if g.Hosts[q] == h {
-				g.Links = append(g.Links, topo.Link{A: q, B: r, GBytesPerSecond: 10, LatencyUs: 1, Kind: "shm"})
-			}
-		}
-	}
-	even := rng.IntN(3) == 0
+	even, cards := rng.IntN(3) == 0, true
 	rate := func() float64 {
 		if even {
 			return 1
 		}
 		return float64(1 + rng.IntN(8))
 	}
-	for a := range hosts {
-		for b := range a {
-			g.Links = append(g.Links, topo.Link{A: first[b], B: first[a], GBytesPerSecond: rate(), LatencyUs: 20,
-				Kind: topo.TCP})
+	return network(of, hosts, func(int, int) float64 { return rate() }, func(int) float64 {
+		if cards = cards && rng.IntN(2) == 0; !cards {
+			return 0
 		}
-	}
-	for h := 0; h < hosts && rng.IntN(2) == 0; h++ {
-		p := topo.Port{Name: fmt.Sprint("card ", h), GBytesPerSecond: rate()}
-		for r, at := range g.Hosts {
-			if at == h {
-				p.Ranks = append(p.Ranks, r)
-			}
-		}
-		g.Ports = append(g.Ports, p)
-	}
-	return g
+		return rate()
+	})
 }
 
 // MissingLinks returns the lowest rank of a tree whose link to its parent g does not have, -1

@@ -147,15 +147,15 @@ func TestRequestCheck(t *testing.T) {
 		}
 	}
 	for want, r := range map[string]Request{
-		"--ranks-per-gpu -1":    {PerGPU: -1},
-		"way 7":                 {Bind: 7},
-		"does not go with":      {Bind: None, List: "0"},
-		"no GPU between":        {List: "0,,1"},
-		"\"x\" is no GPU":       {List: "x"},
-		"\"3-1\" is no range":   {List: "3-1"},
-		"\"0-999\" is no range": {List: "0-999"},
-		"MIG instances":         {List: "MIG-1"},
-		"a list of":             {List: strings.Repeat("0,", maxList)},
+		"--ranks-per-gpu -1":  {PerGPU: -1},
+		"way 7":               {Bind: 7},
+		"does not go with":    {Bind: None, List: "0"},
+		"\"\" is no GPU":      {List: "0,,1"},
+		"\"x\" is no GPU":     {List: "x"},
+		"\"3-1\" is no GPU":   {List: "3-1"},
+		"\"0-999\" is no GPU": {List: "0-999"},
+		"MIG instances":       {List: "MIG-1"},
+		"a list of":           {List: strings.Repeat("0,", maxList)},
 	} {
 		if err := r.Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)

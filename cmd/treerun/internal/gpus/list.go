@@ -17,31 +17,14 @@ import (
 func parseList(list string) (words []string, err error) {
 	for part := range strings.SplitSeq(list, ",") {
 		part = strings.TrimSpace(part)
-		lo, hi, isRange := strings.Cut(part, "-")
-		a, err := strconv.Atoi(lo)
-		switch {
-		case part == "":
-			return nil, errors.New("no GPU between the commas; want numbers as nvidia-smi has them, ranges, UUIDs or PCI " +
-				"addresses: 0-3,GPU-5f1c")
-		case strings.HasPrefix(strings.ToUpper(part), "GPU-") || strings.Count(part, ":") > 0:
-			words = append(words, part)
-		case strings.HasPrefix(part, "MIG-"):
-			return nil, fmt.Errorf("%s: treerun does not use MIG instances", part)
-		case err != nil || a < 0 || a >= gpu.MaxGPUs:
-			return nil, fmt.Errorf("%q is no GPU: want a number as nvidia-smi has it, a range, a UUID (GPU-...) or a PCI "+
-				"address", part)
-		case isRange:
-			b, err := strconv.Atoi(hi)
-			if err != nil || b < a || b >= gpu.MaxGPUs {
-				return nil, fmt.Errorf("%q is no range of GPUs: want LO-HI", part)
+		some := []string{part}
+		if !strings.HasPrefix(strings.ToUpper(part), "GPU-") && !strings.Contains(part, ":") {
+			if some, err = numbers.ExpandNames("["+part+"]", gpu.MaxGPUs); err != nil {
+				return nil, fmt.Errorf("%q is no GPU: want numbers as nvidia-smi has them, ranges, UUIDs or PCI addresses, as "+
+					"in 0-3,GPU-5f1c; treerun does not use MIG instances", part)
 			}
-			for ; a <= b; a++ {
-				words = append(words, strconv.Itoa(a))
-			}
-		default:
-			words = append(words, strconv.Itoa(a))
 		}
-		if len(words) > gpu.MaxGPUs {
+		if words = append(words, some...); len(words) > gpu.MaxGPUs {
 			return nil, fmt.Errorf("more than %d GPUs", gpu.MaxGPUs)
 		}
 	}

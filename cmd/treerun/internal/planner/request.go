@@ -137,9 +137,7 @@ func (r *request) assumed() string {
 	return fmt.Sprintf("assumed: %s, %d slots of %s on every link", where, slots, numbers.Bytes(int64(bytes)))
 }
 
-func usage(format string, args ...any) error {
-	return cmdline.Usagef("%w", fmt.Errorf(format, args...))
-}
+var usage = cmdline.Usagef
 
 // size is a number of bytes on the command line.
 type size = cmdline.Size
