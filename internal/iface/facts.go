@@ -52,13 +52,8 @@ func Facts(offered []netip.Addr) map[string]string {
 			put(n.Name+" speed", strconv.Itoa(d.Speed)+" Mbit/s")
 		}
 		put(n.Name+" changes of carrier", carriers[n.Index])
-		if all := queues[n.Index]; len(all) > 0 {
-			slices.Sort(all)
-			text := strings.Join(slices.Compact(all), ", ")
-			if len(all) > 1 {
-				text += fmt.Sprintf(" (%d)", len(all))
-			}
-			put(n.Name+" queueing", text)
+		if told := queues[n.Index]; told != nil {
+			put(n.Name+" queueing", digest(told))
 		}
 	}
 	return short(facts)
@@ -82,8 +77,11 @@ func short(facts map[string]string) map[string]string {
 		return facts
 	}
 	return map[string]string{"boot": facts["boot"], "network namespace": facts["network namespace"],
-		"devices": fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:16]}
+		"devices": digest([]byte(text))}
 }
+
+// digest tells a text from others.
+func digest(text []byte) string { return fmt.Sprintf("%x", sha256.Sum256(text))[:16] }
 
 // namespaceID tells the network namespace of this process from all others since
 // the system's start; before Linux 5.14 from those that there are, by its inode.
@@ -115,48 +113,36 @@ var (
 	classes = []string{"htb", "hfsc"}
 )
 
-// askKernel returns, by index of a device, how often its carrier changed, and its
-// queueing disciplines and their classes.
-func askKernel() (carriers map[int]string, queues map[int][]string) {
-	carriers, queues = make(map[int]string), make(map[int][]string)
+// askKernel returns, by index of a device, how often its carrier changed, and what
+// is told of its queueing disciplines and their classes, in the kernel's order.
+func askKernel() (carriers map[int]string, queues map[int][]byte) {
+	carriers, queues = make(map[int]string), make(map[int][]byte)
 	for _, m := range dump(unix.RTM_GETLINK, make([]byte, unix.SizeofIfInfomsg)) {
 		if v := attributes(m[unix.SizeofIfInfomsg:])[unix.IFLA_CARRIER_CHANGES]; len(v) == 4 {
 			carriers[indexIn(m)] = strconv.Itoa(int(binary.NativeEndian.Uint32(v)))
 		}
 	}
 	for _, m := range dump(unix.RTM_GETQDISC, make([]byte, sizeofTcMsg)) {
-		kind, text := queueing(m, shaping, 0)
-		queues[indexIn(m)] = append(queues[indexIn(m)], text)
-		if !slices.Contains(classes, kind) {
-			continue
+		attrs := attributes(m[sizeofTcMsg:])
+		told, kind := attrs[tcaKind], strings.TrimRight(string(attrs[tcaKind]), "\x00")
+		if slices.Contains(shaping, kind) {
+			told = slices.Concat(told, attrs[tcaOptions])
 		}
-		of := make([]byte, sizeofTcMsg)
-		copy(of[4:8], m[4:8]) // its device
-		copy(of[12:16], m[8:12])
-		for _, class := range dump(unix.RTM_GETTCLASS, of) {
-			_, text := queueing(class, classes, 8)
-			queues[indexIn(m)] = append(queues[indexIn(m)], text)
+		if slices.Contains(classes, kind) {
+			of := make([]byte, sizeofTcMsg)
+			copy(of[4:8], m[4:8]) // its device
+			copy(of[12:16], m[8:12])
+			for _, class := range dump(unix.RTM_GETTCLASS, of) {
+				told = slices.Concat(told, class[8:16], attributes(class[sizeofTcMsg:])[tcaOptions]) // with their numbers
+			}
 		}
+		queues[indexIn(m)] = append(queues[indexIn(m)], told...)
 	}
 	return carriers, queues
 }
 
 // indexIn is the index of the device in an ifinfomsg or a tcmsg.
 func indexIn(m []byte) int { return int(int32(binary.NativeEndian.Uint32(m[4:]))) }
-
-// queueing returns the kind of a discipline or a class, and with it a digest of its options
-// where its kind is one of these. Of its own number and its parent's it takes so many
-// bytes: classes have them from the user.
-func queueing(m []byte, digested []string, number int) (kind, text string) {
-	attrs := attributes(m[sizeofTcMsg:])
-	kind = strings.TrimRight(string(attrs[tcaKind]), "\x00")
-	options := attrs[tcaOptions]
-	if len(options) == 0 || !slices.Contains(digested, kind) {
-		return kind, kind
-	}
-	digest := sha256.Sum256(slices.Concat(m[8:8+number], options))
-	return kind, fmt.Sprintf("%s %x", kind, digest[:4])
-}
 
 // attributes takes netlink attributes apart, by kind.
 func attributes(b []byte) map[uint16][]byte {
