@@ -136,7 +136,7 @@ func TestPlanningRefused(t *testing.T) {
 	for _, c := range []struct {
 		setting, text, want string
 	}{
-		{"graph", "dgx99", "graph: dgx99: no such file"},
+		{"graph", "dgx99", "graph: open dgx99: no such file"},
 		{"graph", `{"name":"x"}`, "graph: "},
 		{"graph", strings.Replace(string(graphText), `"gbytes_per_second":10`, `"gbytes_per_second":0`, 1),
 			"links[0] (0-1): gbytes_per_second is 0"},
@@ -153,7 +153,7 @@ func TestPlanningRefused(t *testing.T) {
 			"trees: the steps are not those"},
 		{"plan", strings.Replace(planText, `"rate_gbytes_per_second":`, `"rate_gbytes_per_second":1`, 1),
 			"rate_gbytes_per_second is "},
-		{"plan", "/no/such/plan.json", "plan: /no/such/plan.json: no such file"},
+		{"plan", "/no/such/plan.json", "plan: open /no/such/plan.json: no such file"},
 	} {
 		bad := map[string]string{c.setting: c.text}
 		for r, err := range runWith(t, 4, []map[string]string{bad}, nil, nothing) {

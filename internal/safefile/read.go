@@ -32,17 +32,8 @@ func TextOrFile(text string, limit int64) (data []byte, name string, err error) 
 		return []byte(text), "", nil
 	}
 	data, err = Read(text, limit)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = missing(text)
-	}
 	return data, text + ": ", err
 }
-
-type missing string
-
-func (m missing) Error() string { return string(m) + ": no such file" }
-
-func (m missing) Is(target error) bool { return target == fs.ErrNotExist }
 
 func readNamed(name string, limit int64, timeout time.Duration) ([]byte, error) {
 	f, info, err := open(name)
