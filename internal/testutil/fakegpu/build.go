@@ -2,13 +2,11 @@ package fakegpu
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 )
 
 // compilers are those of C and C++, as src/build.sh calls them.
@@ -95,15 +93,9 @@ func found(patterns ...string) (files []string) {
 
 // repository returns the root of treerun's repository, in which this process runs.
 func repository() (string, error) {
-	dir, err := os.Getwd()
-	for ; err == nil; dir = filepath.Dir(dir) {
-		text, _ := os.ReadFile(filepath.Join(dir, "go.mod")) // most folders have none
-		if strings.HasPrefix(string(text), "module github.com/treerun/treerun\n") {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			err = errors.New("its sources are not found: run it inside treerun's repository")
-		}
+	mod, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the sources: go env GOMOD: %w", err)
 	}
-	return "", err
+	return filepath.Dir(string(mod)), nil
 }
