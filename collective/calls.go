@@ -3,6 +3,7 @@ package collective
 import (
 	"context"
 
+	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/comm"
 )
 
@@ -13,7 +14,7 @@ import (
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllReduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error {
 	var a comm.Args
-	return c.in.Run(ctx, allReduceArgs(&a, c, send, recv, op))
+	return c.in.Run(ctx, reduceArgs(&a, c, plan.AllReduce, -1, send, recv, op))
 }
 
 // Reduce combines send of all ranks, element by element, with op, and gives
@@ -22,7 +23,7 @@ func AllReduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) er
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func Reduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op, root int) error {
 	var a comm.Args
-	return c.in.Run(ctx, reduceArgs(&a, c, send, recv, op, root))
+	return c.in.Run(ctx, reduceArgs(&a, c, plan.Reduce, root, send, recv, op))
 }
 
 // Broadcast gives every rank, in recv, what rank root has in send. recv has
@@ -31,7 +32,7 @@ func Reduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op, root 
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func Broadcast[T Number](ctx context.Context, c *Comm, send, recv []T, root int) error {
 	var a comm.Args
-	return c.in.Run(ctx, broadcastArgs(&a, c, send, recv, root))
+	return c.in.Run(ctx, argsOf(&a, c, plan.Broadcast, root, send, recv))
 }
 
 // AllGather gives every rank, in recv, send of all ranks, in the order of the
@@ -40,7 +41,7 @@ func Broadcast[T Number](ctx context.Context, c *Comm, send, recv []T, root int)
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllGather[T Number](ctx context.Context, c *Comm, send, recv []T) error {
 	var a comm.Args
-	return c.in.Run(ctx, allGatherArgs(&a, c, send, recv))
+	return c.in.Run(ctx, argsOf(&a, c, plan.AllGather, -1, send, recv))
 }
 
 // ReduceScatter combines send of all ranks, element by element, with op, and
@@ -50,7 +51,7 @@ func AllGather[T Number](ctx context.Context, c *Comm, send, recv []T) error {
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReduceScatter[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error {
 	var a comm.Args
-	return c.in.Run(ctx, reduceScatterArgs(&a, c, send, recv, op))
+	return c.in.Run(ctx, reduceArgs(&a, c, plan.ReduceScatter, -1, send, recv, op))
 }
 
 // AllToAll gives rank j, as part i of its recv, part j of send of rank i. send
@@ -59,7 +60,7 @@ func ReduceScatter[T Number](ctx context.Context, c *Comm, send, recv []T, op Op
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllToAll[T Number](ctx context.Context, c *Comm, send, recv []T) error {
 	var a comm.Args
-	return c.in.Run(ctx, allToAllArgs(&a, c, send, recv))
+	return c.in.Run(ctx, argsOf(&a, c, plan.AllToAll, -1, send, recv))
 }
 
 // Gather gives rank root, in recv, send of all ranks, in the order of the
@@ -68,7 +69,7 @@ func AllToAll[T Number](ctx context.Context, c *Comm, send, recv []T) error {
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func Gather[T Number](ctx context.Context, c *Comm, send, recv []T, root int) error {
 	var a comm.Args
-	return c.in.Run(ctx, gatherArgs(&a, c, send, recv, root))
+	return c.in.Run(ctx, argsOf(&a, c, plan.Gather, root, send, recv))
 }
 
 // Scatter gives rank i, in recv, part i of what rank root has in send. recv has
@@ -77,7 +78,7 @@ func Gather[T Number](ctx context.Context, c *Comm, send, recv []T, root int) er
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func Scatter[T Number](ctx context.Context, c *Comm, send, recv []T, root int) error {
 	var a comm.Args
-	return c.in.Run(ctx, scatterArgs(&a, c, send, recv, root))
+	return c.in.Run(ctx, argsOf(&a, c, plan.Scatter, root, send, recv))
 }
 
 // Barrier returns when all ranks have called it.
@@ -92,19 +93,19 @@ func Barrier(ctx context.Context, c *Comm) error {
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllReducePreMul[T Number](ctx context.Context, c *Comm, send, recv []T, factor T) error {
 	var a comm.Args
-	return c.in.Run(ctx, preMultiplied(allReduceArgs(&a, c, send, recv, Sum), factor))
+	return c.in.Run(ctx, preMultiplied(reduceArgs(&a, c, plan.AllReduce, -1, send, recv, Sum), factor))
 }
 
 // ReducePreMul is Reduce with the sum of AllReducePreMul.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReducePreMul[T Number](ctx context.Context, c *Comm, send, recv []T, factor T, root int) error {
 	var a comm.Args
-	return c.in.Run(ctx, preMultiplied(reduceArgs(&a, c, send, recv, Sum, root), factor))
+	return c.in.Run(ctx, preMultiplied(reduceArgs(&a, c, plan.Reduce, root, send, recv, Sum), factor))
 }
 
 // ReduceScatterPreMul is ReduceScatter with the sum of AllReducePreMul.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReduceScatterPreMul[T Number](ctx context.Context, c *Comm, send, recv []T, factor T) error {
 	var a comm.Args
-	return c.in.Run(ctx, preMultiplied(reduceScatterArgs(&a, c, send, recv, Sum), factor))
+	return c.in.Run(ctx, preMultiplied(reduceArgs(&a, c, plan.ReduceScatter, -1, send, recv, Sum), factor))
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
-	"github.com/treerun/treerun/internal/kernel"
 )
 
 // AllReduceCoalesced is one AllReduce over many slices, as if they were one:
@@ -47,15 +46,12 @@ func StartBroadcastCoalesced[T Number](c *Comm, send, recv [][]T, root int) (Req
 }
 
 func allReducePieces[T Number](a *comm.Args, c *Comm, send, recv [][]T, op Op) *comm.Args {
-	setArgs[T](a, c, plan.AllReduce, -1, 0, nil, nil).Reducing(c.in, kernel.Op(op))
-	if op == Avg {
-		a.Divide = c.in.Size
-	}
+	reduceArgs[T](a, c, plan.AllReduce, -1, nil, nil, op)
 	return checkPieces(c, a, send, recv)
 }
 
 func broadcastPieces[T Number](a *comm.Args, c *Comm, send, recv [][]T, root int) *comm.Args {
-	setArgs[T](a, c, plan.Broadcast, root, 0, nil, nil)
+	argsOf[T](a, c, plan.Broadcast, root, nil, nil)
 	if c.in.Rank != root {
 		return checkPieces(c, a, recv, recv)
 	}

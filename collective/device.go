@@ -6,14 +6,13 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/topo"
 )
 
 // AllReduceDevice is AllReduce on device memory: see SyncDevice.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllReduceDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op) error {
-	return c.in.Devices.Enqueue(ctx, deviceAllReduce(c, s, send, recv, op))
+	return c.in.Devices.Enqueue(ctx, deviceReduceArgs(c, plan.AllReduce, -1, s, send, recv, op))
 }
 
 // ReduceDevice is Reduce on device memory: see SyncDevice. recv is used on root
@@ -21,33 +20,33 @@ func AllReduceDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, sen
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReduceDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op,
 	root int) error {
-	return c.in.Devices.Enqueue(ctx, deviceReduce(c, s, send, recv, op, root))
+	return c.in.Devices.Enqueue(ctx, deviceReduceArgs(c, plan.Reduce, root, s, send, recv, op))
 }
 
 // BroadcastDevice is Broadcast on device memory: see SyncDevice. send is used on
 // root only.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func BroadcastDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], root int) error {
-	return c.in.Devices.Enqueue(ctx, deviceBroadcast(c, s, send, recv, root))
+	return c.in.Devices.Enqueue(ctx, deviceArgs(c, plan.Broadcast, root, s, send, recv))
 }
 
 // AllGatherDevice is AllGather on device memory: see SyncDevice.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllGatherDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T]) error {
-	return c.in.Devices.Enqueue(ctx, deviceAllGather(c, s, send, recv))
+	return c.in.Devices.Enqueue(ctx, deviceArgs(c, plan.AllGather, -1, s, send, recv))
 }
 
 // ReduceScatterDevice is ReduceScatter on device memory: see SyncDevice.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReduceScatterDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T],
 	op Op) error {
-	return c.in.Devices.Enqueue(ctx, deviceReduceScatter(c, s, send, recv, op))
+	return c.in.Devices.Enqueue(ctx, deviceReduceArgs(c, plan.ReduceScatter, -1, s, send, recv, op))
 }
 
 // BarrierDevice lets the stream go on when the streams of all ranks have come to
 // it: see SyncDevice.
 func BarrierDevice(ctx context.Context, c *Comm, s *cuda.Stream) error {
-	k := setDevice[uint8](c, plan.Barrier, s, -1, 0, device.Buffer{}, device.Buffer{})
+	k := deviceArgs(c, plan.Barrier, -1, s, cuda.Slice[uint8]{}, cuda.Slice[uint8]{})
 	barrierArgs(&k.Args)
 	return c.in.Devices.Enqueue(ctx, k)
 }
@@ -56,21 +55,21 @@ func BarrierDevice(ctx context.Context, c *Comm, s *cuda.Stream) error {
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllReducePreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T],
 	factor T) error {
-	return c.in.Devices.Enqueue(ctx, preMultipliedOnDevice(deviceAllReduce(c, s, send, recv, Sum), factor))
+	return c.in.Devices.Enqueue(ctx, devicePreMul(deviceReduceArgs(c, plan.AllReduce, -1, s, send, recv, Sum), factor))
 }
 
 // ReducePreMulDevice is ReducePreMul on device memory: see SyncDevice.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReducePreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], factor T,
 	root int) error {
-	return c.in.Devices.Enqueue(ctx, preMultipliedOnDevice(deviceReduce(c, s, send, recv, Sum, root), factor))
+	return c.in.Devices.Enqueue(ctx, devicePreMul(deviceReduceArgs(c, plan.Reduce, root, s, send, recv, Sum), factor))
 }
 
 // ReduceScatterPreMulDevice is ReduceScatterPreMul on device memory: see SyncDevice.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReduceScatterPreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T],
 	factor T) error {
-	return c.in.Devices.Enqueue(ctx, preMultipliedOnDevice(deviceReduceScatter(c, s, send, recv, Sum), factor))
+	return c.in.Devices.Enqueue(ctx, devicePreMul(deviceReduceArgs(c, plan.ReduceScatter, -1, s, send, recv, Sum), factor))
 }
 
 // SyncDevice waits until stream s has done all that was put into it, and reports

@@ -3,6 +3,7 @@ package collective
 import (
 	"context"
 
+	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/comm"
 )
 
@@ -31,42 +32,42 @@ func persistent(c *Comm, a *comm.Args) (*Persistent, error) {
 
 // AllReduceInit prepares an AllReduce.
 func AllReduceInit[T Number](c *Comm, send, recv []T, op Op) (*Persistent, error) {
-	return persistent(c, allReduceArgs(new(comm.Args), c, send, recv, op))
+	return persistent(c, reduceArgs(new(comm.Args), c, plan.AllReduce, -1, send, recv, op))
 }
 
 // ReduceInit prepares a Reduce.
 func ReduceInit[T Number](c *Comm, send, recv []T, op Op, root int) (*Persistent, error) {
-	return persistent(c, reduceArgs(new(comm.Args), c, send, recv, op, root))
+	return persistent(c, reduceArgs(new(comm.Args), c, plan.Reduce, root, send, recv, op))
 }
 
 // BroadcastInit prepares a Broadcast.
 func BroadcastInit[T Number](c *Comm, send, recv []T, root int) (*Persistent, error) {
-	return persistent(c, broadcastArgs(new(comm.Args), c, send, recv, root))
+	return persistent(c, argsOf(new(comm.Args), c, plan.Broadcast, root, send, recv))
 }
 
 // AllGatherInit prepares an AllGather.
 func AllGatherInit[T Number](c *Comm, send, recv []T) (*Persistent, error) {
-	return persistent(c, allGatherArgs(new(comm.Args), c, send, recv))
+	return persistent(c, argsOf(new(comm.Args), c, plan.AllGather, -1, send, recv))
 }
 
 // ReduceScatterInit prepares a ReduceScatter.
 func ReduceScatterInit[T Number](c *Comm, send, recv []T, op Op) (*Persistent, error) {
-	return persistent(c, reduceScatterArgs(new(comm.Args), c, send, recv, op))
+	return persistent(c, reduceArgs(new(comm.Args), c, plan.ReduceScatter, -1, send, recv, op))
 }
 
 // AllToAllInit prepares an AllToAll.
 func AllToAllInit[T Number](c *Comm, send, recv []T) (*Persistent, error) {
-	return persistent(c, allToAllArgs(new(comm.Args), c, send, recv))
+	return persistent(c, argsOf(new(comm.Args), c, plan.AllToAll, -1, send, recv))
 }
 
 // GatherInit prepares a Gather.
 func GatherInit[T Number](c *Comm, send, recv []T, root int) (*Persistent, error) {
-	return persistent(c, gatherArgs(new(comm.Args), c, send, recv, root))
+	return persistent(c, argsOf(new(comm.Args), c, plan.Gather, root, send, recv))
 }
 
 // ScatterInit prepares a Scatter.
 func ScatterInit[T Number](c *Comm, send, recv []T, root int) (*Persistent, error) {
-	return persistent(c, scatterArgs(new(comm.Args), c, send, recv, root))
+	return persistent(c, argsOf(new(comm.Args), c, plan.Scatter, root, send, recv))
 }
 
 // BarrierInit prepares a Barrier.
@@ -76,15 +77,15 @@ func BarrierInit(c *Comm) (*Persistent, error) {
 
 // AllReducePreMulInit prepares an AllReducePreMul.
 func AllReducePreMulInit[T Number](c *Comm, send, recv []T, factor T) (*Persistent, error) {
-	return persistent(c, preMultiplied(allReduceArgs(new(comm.Args), c, send, recv, Sum), factor))
+	return persistent(c, preMultiplied(reduceArgs(new(comm.Args), c, plan.AllReduce, -1, send, recv, Sum), factor))
 }
 
 // ReducePreMulInit prepares a ReducePreMul.
 func ReducePreMulInit[T Number](c *Comm, send, recv []T, factor T, root int) (*Persistent, error) {
-	return persistent(c, preMultiplied(reduceArgs(new(comm.Args), c, send, recv, Sum, root), factor))
+	return persistent(c, preMultiplied(reduceArgs(new(comm.Args), c, plan.Reduce, root, send, recv, Sum), factor))
 }
 
 // ReduceScatterPreMulInit prepares a ReduceScatterPreMul.
 func ReduceScatterPreMulInit[T Number](c *Comm, send, recv []T, factor T) (*Persistent, error) {
-	return persistent(c, preMultiplied(reduceScatterArgs(new(comm.Args), c, send, recv, Sum), factor))
+	return persistent(c, preMultiplied(reduceArgs(new(comm.Args), c, plan.ReduceScatter, -1, send, recv, Sum), factor))
 }

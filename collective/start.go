@@ -1,53 +1,56 @@
 package collective
 
-import "github.com/treerun/treerun/internal/comm"
+import (
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/comm"
+)
 
 // StartAllReduce begins an AllReduce; see Request.
 func StartAllReduce[T Number](c *Comm, send, recv []T, op Op) (Request, error) {
 	var a comm.Args
-	return c.begun(allReduceArgs(&a, c, send, recv, op))
+	return c.begun(reduceArgs(&a, c, plan.AllReduce, -1, send, recv, op))
 }
 
 // StartReduce begins a Reduce; see Request.
 func StartReduce[T Number](c *Comm, send, recv []T, op Op, root int) (Request, error) {
 	var a comm.Args
-	return c.begun(reduceArgs(&a, c, send, recv, op, root))
+	return c.begun(reduceArgs(&a, c, plan.Reduce, root, send, recv, op))
 }
 
 // StartBroadcast begins a Broadcast; see Request.
 func StartBroadcast[T Number](c *Comm, send, recv []T, root int) (Request, error) {
 	var a comm.Args
-	return c.begun(broadcastArgs(&a, c, send, recv, root))
+	return c.begun(argsOf(&a, c, plan.Broadcast, root, send, recv))
 }
 
 // StartAllGather begins an AllGather; see Request.
 func StartAllGather[T Number](c *Comm, send, recv []T) (Request, error) {
 	var a comm.Args
-	return c.begun(allGatherArgs(&a, c, send, recv))
+	return c.begun(argsOf(&a, c, plan.AllGather, -1, send, recv))
 }
 
 // StartReduceScatter begins a ReduceScatter; see Request.
 func StartReduceScatter[T Number](c *Comm, send, recv []T, op Op) (Request, error) {
 	var a comm.Args
-	return c.begun(reduceScatterArgs(&a, c, send, recv, op))
+	return c.begun(reduceArgs(&a, c, plan.ReduceScatter, -1, send, recv, op))
 }
 
 // StartAllToAll begins an AllToAll; see Request.
 func StartAllToAll[T Number](c *Comm, send, recv []T) (Request, error) {
 	var a comm.Args
-	return c.begun(allToAllArgs(&a, c, send, recv))
+	return c.begun(argsOf(&a, c, plan.AllToAll, -1, send, recv))
 }
 
 // StartGather begins a Gather; see Request.
 func StartGather[T Number](c *Comm, send, recv []T, root int) (Request, error) {
 	var a comm.Args
-	return c.begun(gatherArgs(&a, c, send, recv, root))
+	return c.begun(argsOf(&a, c, plan.Gather, root, send, recv))
 }
 
 // StartScatter begins a Scatter; see Request.
 func StartScatter[T Number](c *Comm, send, recv []T, root int) (Request, error) {
 	var a comm.Args
-	return c.begun(scatterArgs(&a, c, send, recv, root))
+	return c.begun(argsOf(&a, c, plan.Scatter, root, send, recv))
 }
 
 // StartBarrier begins a Barrier; see Request.
@@ -59,17 +62,17 @@ func StartBarrier(c *Comm) (Request, error) {
 // StartAllReducePreMul begins an AllReducePreMul; see Request.
 func StartAllReducePreMul[T Number](c *Comm, send, recv []T, factor T) (Request, error) {
 	var a comm.Args
-	return c.begun(preMultiplied(allReduceArgs(&a, c, send, recv, Sum), factor))
+	return c.begun(preMultiplied(reduceArgs(&a, c, plan.AllReduce, -1, send, recv, Sum), factor))
 }
 
 // StartReducePreMul begins a ReducePreMul; see Request.
 func StartReducePreMul[T Number](c *Comm, send, recv []T, factor T, root int) (Request, error) {
 	var a comm.Args
-	return c.begun(preMultiplied(reduceArgs(&a, c, send, recv, Sum, root), factor))
+	return c.begun(preMultiplied(reduceArgs(&a, c, plan.Reduce, root, send, recv, Sum), factor))
 }
 
 // StartReduceScatterPreMul begins a ReduceScatterPreMul; see Request.
 func StartReduceScatterPreMul[T Number](c *Comm, send, recv []T, factor T) (Request, error) {
 	var a comm.Args
-	return c.begun(preMultiplied(reduceScatterArgs(&a, c, send, recv, Sum), factor))
+	return c.begun(preMultiplied(reduceArgs(&a, c, plan.ReduceScatter, -1, send, recv, Sum), factor))
 }

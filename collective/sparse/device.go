@@ -68,7 +68,7 @@ func checkDevice[T Number](s *cuda.Stream, send, recv cuda.Slice[T]) string {
 	switch {
 	case in.Count != out.Count:
 		return fmt.Sprintf("send has %d elements, recv %d", in.Count, out.Count)
-	case device.OverlapOf(in, out) == setup.Partial:
+	case in.Span().Overlap(out.Span()) == setup.Partial:
 		return "send and recv overlap in part; use the same slice or two separate ones"
 	}
 	return ""

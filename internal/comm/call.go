@@ -36,6 +36,75 @@ func (a *Args) name() string {
 	return engine.CallName(a.Kind)
 }
 
+// Set sets, and checks, what all calls with buffers have in common: lengths and places of
+// send and recv are as kind wants them on this rank. In and Out stay the caller's to set;
+// that which this rank has none of is left alone.
+func (a *Args) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, send, recv setup.Span) *Args {
+	a.Kind, a.Root, a.Count, a.DType = kind, root, recv.Count, t
+	switch kind {
+	case plan.Reduce, plan.AllGather, plan.Gather:
+		a.Count = send.Count
+	case plan.AllToAll:
+		a.Count /= c.Size
+	}
+	gives, gets := c.has(kind, root)
+	switch err := c.Plans.Runs(kind); {
+	case a.Err != nil:
+	case kind.HasRoot() && (root < 0 || root >= c.Size):
+		a.Refuse(c, "root %d of %d ranks", root, c.Size)
+	case err != nil:
+		a.Refuse(c, "%v", err)
+	case !gives || !gets:
+	case kind == plan.AllGather || kind == plan.Gather:
+		a.parts(c, "recv", recv, send)
+	case kind == plan.ReduceScatter || kind == plan.Scatter:
+		a.parts(c, "send", send, recv)
+	case send.Count != recv.Count:
+		a.Refuse(c, "send has %d elements, recv %d", send.Count, recv.Count)
+	case kind == plan.AllToAll && recv.Count != a.Count*c.Size:
+		a.Refuse(c, "recv has %d elements, want %d parts of %d", recv.Count, c.Size, a.Count)
+	case send.Overlap(recv) == setup.Partial:
+		a.Refuse(c, "send and recv overlap in part; use the same slice or two separate ones")
+	}
+	return a
+}
+
+// has reports whether this rank gives something in a call of a kind, and gets something.
+func (c *Comm) has(kind plan.Kind, root int) (gives, gets bool) {
+	if !kind.HasRoot() || root == c.Rank {
+		return true, true
+	}
+	fromRoot := kind == plan.Broadcast || kind == plan.Scatter
+	return !fromRoot, fromRoot
+}
+
+// parts refuses whole unless it has one part for every rank, and a part that overlaps it
+// and is not where the rank's part of it belongs.
+func (a *Args) parts(c *Comm, name string, whole, part setup.Span) {
+	own := part
+	own.Addr = whole.Addr + uint64(c.Rank*part.Bytes)
+	switch {
+	case whole.Count != part.Count*c.Size:
+		a.Refuse(c, "%s has %d elements, want %d parts of %d", name, whole.Count, c.Size, part.Count)
+	case part.Overlap(whole) != setup.Apart && part.Overlap(own) != setup.InPlace:
+		a.Refuse(c, "send and recv overlap; in place, the short slice is part %d of the long one", c.Rank)
+	}
+}
+
+// SetHost is Set for a call on host memory, of so many elements each.
+func (a *Args) SetHost(c *Comm, kind plan.Kind, root int, t kernel.DType, send, recv []byte, sends, recvs int) *Args {
+	in, out := setup.SpanOf(send), setup.SpanOf(recv)
+	in.Count, out.Count = sends, recvs
+	gives, gets := c.has(kind, root)
+	if gives {
+		a.In = send
+	}
+	if gets {
+		a.Out = recv
+	}
+	return a.Set(c, kind, root, t, in, out)
+}
+
 // Reducing adds a reduction to a.
 func (a *Args) Reducing(c *Comm, op kernel.Op) *Args {
 	switch {
@@ -48,64 +117,13 @@ func (a *Args) Reducing(c *Comm, op kernel.Op) *Args {
 		a.Refuse(c, "device calls have no operation %v", op)
 	}
 	a.Op = op
-	if op == kernel.Avg && a.Out != nil {
+	if _, gets := c.has(a.Kind, a.Root); gets && op == kernel.Avg {
 		a.Divide = c.Size
-	}
-	return a
-}
-
-// SameLength refuses send and recv of different lengths.
-func (a *Args) SameLength(c *Comm, send, recv int) *Args {
-	if a.Err == nil && send != recv {
-		a.Refuse(c, "send has %d elements, recv %d", send, recv)
-	}
-	return a
-}
-
-// Parts refuses whole unless it has one part for every rank.
-func (a *Args) Parts(c *Comm, name string, whole, part int) *Args {
-	if a.Err == nil && whole != part*c.Size {
-		a.Refuse(c, "%s has %d elements, want %d parts of %d", name, whole, c.Size, part)
-	}
-	return a
-}
-
-// Separate refuses buffers that overlap in part.
-func (a *Args) Separate(c *Comm) *Args {
-	if a.Err == nil && setup.OverlapOf(a.In, a.Out) == setup.Partial {
-		a.Refuse(c, "send and recv overlap in part; use the same slice or two separate ones")
-	}
-	return a
-}
-
-// SeparateParts refuses a part of one rank that overlaps the whole message and
-// is not where the rank's part of it belongs.
-func (a *Args) SeparateParts(c *Comm, part, whole []byte) *Args {
-	if a.Err != nil || setup.OverlapOf(part, whole) == setup.Apart {
-		return a
-	}
-	n := len(part)
-	if len(whole) != n*c.Size || setup.OverlapOf(part, whole[c.Rank*n:(c.Rank+1)*n]) != setup.InPlace {
-		a.Refuse(c, "send and recv overlap; in place, the short slice is part %d of the long one", c.Rank)
-	}
-	return a
-}
-
-// Set sets, and checks, what all calls have in common. in and out are nil where this rank
-// has none.
-func (a *Args) Set(c *Comm, kind plan.Kind, root, count int, t kernel.DType, in, out []byte) *Args {
-	a.Kind, a.Root, a.Count, a.DType, a.In, a.Out = kind, root, count, t, in, out
-	switch {
-	case kind.HasRoot() && (root < 0 || root >= c.Size):
-		a.Refuse(c, "root %d of %d ranks", root, c.Size)
-	case c.Plans.Runs(kind) != nil:
-		a.Refuse(c, "%v", c.Plans.Runs(kind))
 	}
 	return a
 }
 
 // gathers makes a an AllGather of elements of t.
 func (a *Args) gathers(c *Comm, t kernel.DType, mine, all []byte) *Args {
-	a.Set(c, plan.AllGather, -1, len(mine)/t.Size(), t, mine, all)
-	return a.Parts(c, "recv", len(all), len(mine)).SeparateParts(c, mine, all)
+	return a.SetHost(c, plan.AllGather, -1, t, mine, all, len(mine)/t.Size(), len(all)/t.Size())
 }

@@ -22,15 +22,9 @@ func BufferOf[T cuda.Number](name string, s cuda.Slice[T]) Buffer {
 	return Buffer{name, s.Device(), s.Addr(), s.Len(), s.Bytes(), s.Check()}
 }
 
-// Part returns the i-th part of n bytes.
-func (b Buffer) Part(i int, n int64) Buffer {
-	b.Addr, b.Bytes = b.Addr+cuda.Addr(int64(i)*n), n
-	return b
-}
-
-// OverlapOf says how two buffers share memory.
-func OverlapOf(a, b Buffer) setup.Overlap {
-	return setup.OverlapAt(uint64(a.Addr), uint64(a.Bytes), uint64(b.Addr), uint64(b.Bytes))
+// Span returns the buffer as checks see it.
+func (b Buffer) Span() setup.Span {
+	return setup.Span{Addr: uint64(b.Addr), Count: b.Count, Bytes: int(b.Bytes)}
 }
 
 // Problem returns why the buffer cannot be used on s, nil if it can.

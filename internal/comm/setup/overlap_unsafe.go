@@ -12,20 +12,28 @@ const (
 	Partial                // partly
 )
 
-// OverlapOf says how a and b share memory.
-func OverlapOf(a, b []byte) Overlap {
-	return OverlapAt(uint64(uintptr(unsafe.Pointer(unsafe.SliceData(a)))), uint64(len(a)),
-		uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))), uint64(len(b)))
+// Span is a buffer of a call, on the host or on a device, as its checks see it.
+type Span struct {
+	Addr         uint64
+	Count, Bytes int // Count: elements
 }
 
-// OverlapAt says how n bytes at address p and m bytes at address q share memory.
-func OverlapAt(p, n, q, m uint64) Overlap {
+// SpanOf returns b as a Span of bytes.
+func SpanOf(b []byte) Span {
+	return Span{uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))), len(b), len(b)}
+}
+
+// OverlapOf says how a and b share memory.
+func OverlapOf(a, b []byte) Overlap { return SpanOf(a).Overlap(SpanOf(b)) }
+
+// Overlap says how a and b share memory.
+func (a Span) Overlap(b Span) Overlap {
 	switch {
-	case n == 0 || m == 0:
+	case a.Bytes == 0 || b.Bytes == 0:
 		return Apart
-	case p == q && n == m:
+	case a.Addr == b.Addr && a.Bytes == b.Bytes:
 		return InPlace
-	case p < q+m && q < p+n:
+	case a.Addr < b.Addr+uint64(b.Bytes) && b.Addr < a.Addr+uint64(a.Bytes):
 		return Partial
 	}
 	return Apart
