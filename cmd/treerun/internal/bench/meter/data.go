@@ -87,18 +87,26 @@ func (o *oracle[T]) all() *pattern[T] {
 	}
 	var p pattern[T]
 	for i := range p {
-		p[i] = o.combined(i)
+		p[i] = o.combined(o.values(i))
 	}
 	o.total = &p
 	return o.total
 }
 
-// combined computes one element of the result, rank by rank: integers as T
+// values are the element i of all ranks.
+func (o *oracle[T]) values(i int) []int64 {
+	list := make([]int64, o.size)
+	for r := range list {
+		list[r] = o.value(r, i)
+	}
+	return list
+}
+
+// combined computes one element of the result of what the ranks give, rank by rank: integers as T
 // does, so that they wrap as T wraps, and floats as integers, which they are.
-func (o *oracle[T]) combined(i int) T {
-	v := o.value(0, i)
-	for r := 1; r < o.size; r++ {
-		w := o.value(r, i)
+func (o *oracle[T]) combined(list []int64) T {
+	v := list[0]
+	for _, w := range list[1:] {
 		switch o.op {
 		case "sum", "avg":
 			v += w

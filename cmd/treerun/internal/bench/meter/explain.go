@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/internal/numbers"
@@ -24,7 +23,6 @@ type explainer struct {
 	open  func(...collective.Option) (*collective.Comm, error)
 	opts  []collective.Option
 	asked collective.Planning // of the job
-	meter meter[float32]      // of every communicator: one has it at a time
 }
 
 // explainRounds is how often shapes take turns, each time with a communicator
@@ -38,7 +36,7 @@ const explainRounds = 3
 func Explain(ctx context.Context, world collective.World, o *Options, tell func(*Row) error,
 	opts ...collective.Option) error {
 	e := &explainer{
-		o: o, np: world.Size(), opts: opts, meter: meter[float32]{calls: calls[float32](), origin: time.Now()},
+		o: o, np: world.Size(), opts: opts,
 		open: func(opts ...collective.Option) (*collective.Comm, error) { return collective.New(ctx, world, opts...) },
 	}
 	if text := world.Setting("algorithm"); text != "" {
@@ -65,13 +63,6 @@ func (e *explainer) all(ctx context.Context, tell func(*Row) error) error {
 	if err != nil {
 		return err
 	}
-	n := 1
-	for _, k := range cases {
-		n = max(n, k.Stride(e.np))
-	}
-	m := &e.meter
-	m.send, m.recv = make([]float32, n), make([]float32, n)
-	m.times, m.slowest = make([]float64, e.o.Iterations), make([]float64, e.o.Iterations)
 	for i, r := range rows {
 		if err := e.measure(ctx, &cases[i], r.Explained.Candidates); err != nil {
 			return fmt.Errorf("%s of %d bytes: %w", cases[i].Name, cases[i].Bytes, err)
@@ -156,15 +147,17 @@ func (e *explainer) turn(ctx context.Context, k *Case, o *Options, opts []collec
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	m := e.meter
-	m.session = &session{c: c, o: o}
+	m, err := newMeter[float32](&session{c: c, o: o}, []Case{*k})
+	if err != nil {
+		return nil, nil, err
+	}
 	if row, err = m.measure(ctx, k); err != nil {
 		return nil, nil, err
 	}
 	if row.Wrong != nil && *row.Wrong > 0 {
 		return nil, nil, fmt.Errorf("%d elements of the result are wrong", *row.Wrong)
 	}
-	return row, slices.Clone(m.slowest[:row.Iters]), nil
+	return row, m.slowest[:row.Iters], nil
 }
 
 // priceOf rounds a price to a tenth of a nanosecond; nil where it is not known.

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/plan"
@@ -123,8 +122,7 @@ func TestExplainOneByOne(t *testing.T) {
 	o := parsed(t, "--explain 4K --collective allreduce,reduce -i 3 --max-seconds 0.1")
 	worlds(t, 3, func(w *world) error {
 		var opened []*collective.Comm
-		e := &explainer{o: o, np: 3, opts: []collective.Option{collective.WithTopoCache("")},
-			meter: meter[float32]{calls: calls[float32](), origin: time.Now()}}
+		e := &explainer{o: o, np: 3, opts: []collective.Option{collective.WithTopoCache("")}}
 		e.open = func(opts ...collective.Option) (*collective.Comm, error) {
 			for i, c := range opened {
 				if err := collective.Barrier(t.Context(), c); !errors.Is(err, collective.ErrClosed) {

@@ -199,23 +199,24 @@ func (m *meter[T]) callAt(k *Case, at int) call[T] {
 // load writes this rank's input, and something else where the result will be.
 func (m *meter[T]) load(ctx context.Context, r *running[T], o *oracle[T]) error {
 	data := o.input(m.c.Rank())
-	if r.spread != nil {
-		k := &r.calls[0] // there is no form of which several are in flight
-		m.loadSparse(k, o)
-		r.again = nil
+	r.again = nil
+	for i := range r.calls {
+		k := &r.calls[i]
+		for i := range k.recv {
+			k.recv[i] = 99 // a right result may be the same here and there, not everywhere
+		}
+		if r.spread == nil {
+			fill(k.send, data, 0)
+			continue
+		}
+		clear(k.send)
+		m.relay(k, data)
 		if &k.send[0] == &k.recv[0] {
 			r.again = func() error {
 				m.relay(k, data)
 				return m.uploaded(ctx, r)
 			}
 		}
-		return m.uploaded(ctx, r)
-	}
-	for _, k := range r.calls {
-		for i := range k.recv {
-			k.recv[i] = 99 // a right result may be the same here and there, not everywhere
-		}
-		fill(k.send, data, 0)
 	}
 	return m.uploaded(ctx, r)
 }

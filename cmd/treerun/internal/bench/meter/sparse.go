@@ -123,17 +123,8 @@ func sparseOn[T sparse.Number]() collectiveOf[T] {
 	}
 }
 
-// loadSparse writes this rank's blocks, and something else where the result will be.
-func (m *meter[T]) loadSparse(k *call[T], o *oracle[T]) {
-	for i := range k.recv {
-		k.recv[i] = 99
-	}
-	clear(k.send)
-	m.relay(k, o.input(m.c.Rank()))
-}
-
-// relay writes this rank's input again to those blocks of send that a call may have
-// changed.
+// relay writes this rank's input to those blocks of send that it has, or a call may have
+// changed; the others are zero.
 func (m *meter[T]) relay(k *call[T], data *pattern[T]) {
 	has := k.spread.has[m.c.Rank()]
 	k.spread.each(func(b, from, to int) {
@@ -153,50 +144,29 @@ func (m *meter[T]) relay(k *call[T], data *pattern[T]) {
 
 // wrongSparse counts the elements of a result that are not what they should be.
 func (m *meter[T]) wrongSparse(k *call[T], o *oracle[T]) (wrong int64) {
-	values := make([][]int64, len(k.spread.has)) // by rank, of a period
-	for q := range values {
-		for i := range period {
-			values[q] = append(values[q], o.value(q, i))
-		}
+	var values [period][]int64
+	for i := range values {
+		values[i] = o.values(i)
 	}
-	k.spread.each(func(b, from, to int) {
-		if !k.spread.union[b] {
-			for _, v := range k.recv[from:to] {
-				if v != 0 {
-					wrong++
-				}
-			}
+	s, list := k.spread, make([]int64, o.size)
+	s.each(func(b, from, to int) {
+		if !s.union[b] {
+			wrong += differences(k.recv[from:to], new(pattern[T]), 0)
 			return
 		}
 		for i := from; i < to; i++ {
-			if k.recv[i] != number[T](k.spread.at(o.op, b, values, i)) {
+			copy(list, values[i%period])
+			for q := range list {
+				if !s.has[q][b] || !s.drawn(q, i) {
+					list[q] = 0
+				}
+			}
+			if k.recv[i] != o.combined(list) {
 				wrong++
 			}
 		}
 	})
 	return wrong
-}
-
-// at combines the ranks' values, of a period, for element i, which is of block b.
-func (s *spread) at(op string, b int, values [][]int64, i int) int64 {
-	v := int64(0)
-	for q, has := range s.has {
-		w := int64(0)
-		if has[b] && s.drawn(q, i) {
-			w = values[q][i%period]
-		}
-		switch {
-		case q == 0:
-			v = w
-		case op == "min":
-			v = min(v, w)
-		case op == "max":
-			v = max(v, w)
-		default:
-			v += w
-		}
-	}
-	return v
 }
 
 // tellSparse adds to a row the form in which the timed calls ran, the same on all ranks, and
