@@ -12,8 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
 // run is a measurement: what the command line says, and what was found.
@@ -68,30 +66,21 @@ func (l *load) bench(more ...string) []string {
 		"--max-seconds", fmt.Sprint(l.seconds), "-c", check, "--json", "-"}, more...)
 }
 
-// where is on which hosts a job runs: the first of some, or this one.
-type where struct {
-	h       *nethosts.Hosts // nil: this one
-	hosts   int
-	perHost int
-}
-
-func (w where) np() int { return w.hosts * w.perHost }
-
 // slots returns the hosts with their slots, as all launchers take it.
-func (w where) slots() string {
+func (s *site) slots() string {
 	var all []string
-	for i := range w.hosts {
-		all = append(all, fmt.Sprintf("%s:%d", w.h.Name(i), w.perHost))
+	for i := range s.hosts {
+		all = append(all, fmt.Sprintf("%s:%d", s.h.Name(i), s.perHost))
 	}
 	return strings.Join(all, ",")
 }
 
 // ranks returns treerun's arguments for the ranks of a job.
-func (w where) ranks() []string {
-	if w.h == nil {
-		return []string{"-np", fmt.Sprint(w.np())}
+func (s *site) ranks() []string {
+	if s.h == nil {
+		return []string{"-np", fmt.Sprint(s.np())}
 	}
-	return []string{"-H", w.slots(), "--launch-agent", w.h.Agent()}
+	return []string{"-H", s.slots(), "--launch-agent", s.h.Agent()}
 }
 
 // gloo starts one process per rank, and waits for them.
@@ -103,15 +92,15 @@ for p in $pids; do wait $p || exit 1; done`
 // MPI runs on network 0 and is told to give up the cores, which the hosts share, as it
 // cannot know that; its setting ring is its ring for every AllReduce. MPICH never gives
 // up a core by itself: a library does it.
-func (m *run) peer(w where, who, program string, args []string) []string {
+func (m *run) peer(s *site, who, program string, args []string) []string {
 	name, setting, _ := strings.Cut(who, ":")
 	bin := func(name string) string { return filepath.Join(m.peers, "bin", name) }
-	np, path := fmt.Sprint(w.np()), bin("mpi_"+program+"."+name)
+	np, path := fmt.Sprint(s.np()), bin("mpi_"+program+"."+name)
 	var line []string
 	switch name {
 	case "openmpi":
 		line = []string{"mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", np,
-			"--leave-session-attached", "--host", w.slots(), "--mca", "plm_rsh_agent", w.h.Shell(),
+			"--leave-session-attached", "--host", s.slots(), "--mca", "plm_rsh_agent", s.h.Shell(),
 			"--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "oob_tcp_if_include", "10.77.0.0/24",
 			"--mca", "btl_tcp_if_include", "10.77.0.0/24", "--mca", "pml", "ob1", "--mca", "btl", "self,vader,tcp",
 			"--mca", "mpi_yield_when_idle", "1"}
@@ -119,16 +108,16 @@ func (m *run) peer(w where, who, program string, args []string) []string {
 			line = append(line, "--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_allreduce_algorithm", "4")
 		}
 	case "mpich":
-		line = []string{"mpirun.mpich", "-np", np, "-launcher", "ssh", "-launcher-exec", w.h.Shell(),
-			"-iface", w.h.Device(0), "-hosts", w.slots(),
-			"-env", "UCX_NET_DEVICES", w.h.Device(0), "-env", "LD_PRELOAD", bin("mpich_shim.so")}
+		line = []string{"mpirun.mpich", "-np", np, "-launcher", "ssh", "-launcher-exec", s.h.Shell(),
+			"-iface", s.h.Device(0), "-hosts", s.slots(),
+			"-env", "UCX_NET_DEVICES", s.h.Device(0), "-env", "LD_PRELOAD", bin("mpich_shim.so")}
 	case "gloo":
 		store, err := os.MkdirTemp(m.work, "store")
 		if err != nil {
 			store = m.work // gloo then says what is wrong
 		}
-		line = []string{"sh", "-c", gloo, "sh", w.slots(), np, w.h.Enter()}
-		path, args = bin("gloo_perf"), append([]string{"-S", filepath.Join(store, "s"), "-I", w.h.Device(0)}, args...)
+		line = []string{"sh", "-c", gloo, "sh", s.slots(), np, s.h.Enter()}
+		path, args = bin("gloo_perf"), append([]string{"-S", filepath.Join(store, "s"), "-I", s.h.Device(0)}, args...)
 		if setting != "" {
 			args = append(args, "-A", setting)
 		}
@@ -142,12 +131,12 @@ const jobLimit = 3 * time.Minute
 // output runs a command on host 0, or on this one, with a folder for what treerun
 // keeps, and returns its stdout. After the limit, or when ctx ends, it ends the command's
 // process group and all that runs on the hosts.
-func (m *run) output(ctx context.Context, w where, cache string, line ...string) ([]byte, error) {
+func (m *run) output(ctx context.Context, s *site, cache string, line ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, jobLimit)
 	defer cancel()
 	cmd := exec.Command(line[0], line[1:]...)
-	if w.h != nil {
-		cmd = w.h.Command(0, line[0], line[1:]...)
+	if s.h != nil {
+		cmd = s.h.Command(0, line[0], line[1:]...)
 	}
 	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(m.work, cache))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -158,8 +147,8 @@ func (m *run) output(ctx context.Context, w where, cache string, line ...string)
 	}
 	stop := context.AfterFunc(ctx, func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
-		for i := 0; w.h != nil && i < w.h.Len(); i++ {
-			_ = w.h.Kill(i)
+		for i := 0; s.h != nil && i < s.h.Len(); i++ {
+			_ = s.h.Kill(i)
 		}
 	})
 	err := cmd.Wait()
@@ -171,20 +160,20 @@ func (m *run) output(ctx context.Context, w where, cache string, line ...string)
 }
 
 // job runs a benchmark and notes the rows that it prints, with part and who.
-func (m *run) job(ctx context.Context, w where, k key, line ...string) error {
+func (m *run) job(ctx context.Context, s *site, who string, line ...string) error {
 	clock := startWatch()
-	out, err := m.output(ctx, w, "cache-"+k.Part, line...)
+	out, err := m.output(ctx, s, "cache-"+s.part, line...)
 	if err != nil {
 		return err
 	}
 	away := clock.away()
 	all, err := printed(out)
 	for _, v := range all {
-		v.Part, v.Who, v.NP, v.Rep, v.Away = k.Part, k.Who, w.np(), m.rep, away
+		v.Part, v.Who, v.NP, v.Rep, v.Away = s.part, who, s.np(), m.rep, away
 		m.add(v)
 	}
 	if err == nil {
-		fmt.Fprintf(os.Stderr, "%s, %s: %.1f s\n", k.Part, k.Who, clock.seconds())
+		fmt.Fprintf(os.Stderr, "%s, %s: %.1f s\n", s.part, who, clock.seconds())
 	}
 	return err
 }
@@ -224,18 +213,10 @@ func isPeer(who string) bool {
 
 // turn returns the implementations that take part, in this repetition's order.
 func (m *run) turn(who ...string) []string {
-	all := slices.DeleteFunc(slices.Clone(who), func(w string) bool { return m.peers == "" && isPeer(w) })
+	all := slices.DeleteFunc(slices.Clone(who), func(s string) bool { return m.peers == "" && isPeer(s) })
 	if len(all) == 0 {
 		return nil
 	}
 	k := (m.rep - 1) % len(all)
 	return append(slices.Clone(all[k:]), all[:k]...)
-}
-
-// hosts makes hosts on one network.
-func makeHosts(n int, network nethosts.Network) (*nethosts.Hosts, error) {
-	if err := nethosts.Missing(); err != nil {
-		return nil, fmt.Errorf("hosts cannot be made here: %w", err)
-	}
-	return nethosts.Make(n, nethosts.Options{Networks: []nethosts.Network{network}})
 }

@@ -100,16 +100,10 @@ func percent(share float64) string { return fmt.Sprintf("%g %%", 100*share) }
 
 // ms writes microseconds as milliseconds; "" for what is not known.
 func ms(us float64) string {
-	digits := 0
-	switch {
-	case math.IsNaN(us):
+	if !known(us) {
 		return ""
-	case us < 10e3:
-		digits = 2
-	case us < 100e3:
-		digits = 1
 	}
-	return fmt.Sprintf("%.*f ms", digits, us/1e3)
+	return number(us/1e3) + " ms"
 }
 
 // ratios collects those of the rows of a table, and where they are below a goal.

@@ -202,9 +202,9 @@ func TestSparse(t *testing.T) {
 	add("1x8", "trees", "full", .1, 6e4, sparse{Form: "trees"})
 	add("1x8", "shared", "full", .1, 4e4, sparse{Form: "shared"})
 	has(t, pageOf(t, "sparse", r), "two cores", "| 26.00 | reached |", "| 30.00 | reached |", "| 3.00 | **missed** |",
-		"| 0.01 | 1 % | 100 ms trees |", "Open MPI: 3000 ms", "| 60.0 ms | 0.60 | 2.0 MB |", "| 3.00 | 2.00 ms | 0.0 MB |",
+		"| 0.01 | 1 % | 100 ms trees |", "Open MPI: 3000 ms", "| 60 ms | 0.60 | 2.0 MB |", "| 3.00 | 2 ms | 0.0 MB |",
 		"(less: 1x8 full 0.1 in place) | 0.67 | **missed** |", "| by price | trees | aggregators | shared |",
-		"| 0.1 | 0 % | 50.0 ms trees | 60.0 ms |  | 40.0 ms | 1.80 |", "| 4x2 | 0.1 | 2000 ms | 3000 ms |\n")
+		"| 0.1 | 0 % | 50 ms trees | 60 ms |  | 40 ms | 1.80 |", "| 4x2 | 0.1 | 2000 ms | 3000 ms |\n")
 }
 
 func TestWords(t *testing.T) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
@@ -14,7 +15,11 @@ type site struct {
 	perHost int    // ranks
 	network nethosts.Network
 	groups  []group
+
+	h *nethosts.Hosts // while it is measured; nil: this one
 }
+
+func (s *site) np() int { return s.hosts * s.perHost }
 
 // group is a benchmark that several implementations run in turns.
 type group struct {
@@ -54,12 +59,14 @@ func (m *run) measure(ctx context.Context, sites []site) error {
 
 // at measures one repetition at a site.
 func (m *run) at(ctx context.Context, s *site) (err error) {
-	w := where{hosts: s.hosts, perHost: s.perHost}
 	if s.hosts > 1 {
-		if w.h, err = makeHosts(s.hosts, s.network); err != nil {
+		if err := nethosts.Missing(); err != nil {
+			return fmt.Errorf("hosts cannot be made here: %w", err)
+		}
+		if s.h, err = nethosts.Make(s.hosts, nethosts.Options{Networks: []nethosts.Network{s.network}}); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, w.h.Close()) }()
+		defer func() { err = errors.Join(err, s.h.Close()) }()
 	}
 	for i := range s.groups {
 		g := &s.groups[i]
@@ -67,7 +74,7 @@ func (m *run) at(ctx context.Context, s *site) (err error) {
 			continue
 		}
 		for _, who := range m.turn(g.who...) {
-			m.one(ctx, w, s.part, g, who)
+			m.one(ctx, s, g, who)
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -77,28 +84,28 @@ func (m *run) at(ctx context.Context, s *site) (err error) {
 }
 
 // one runs one job of one implementation, again if it fails; then that is noted.
-func (m *run) one(ctx context.Context, w where, part string, g *group, who string) {
+func (m *run) one(ctx context.Context, s *site, g *group, who string) {
 	err := errors.New("not run")
 	for try := 0; try < 2 && err != nil && !errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil; try++ {
 		if g.ops == empty {
-			err = m.start(ctx, w, who)
+			err = m.start(ctx, s, who)
 		} else {
-			err = m.job(ctx, w, key{Part: part, Who: who}, m.line(w, g, who)...)
+			err = m.job(ctx, s, who, m.line(s, g, who)...)
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		m.failed(part+", "+who, err)
+		m.failed(s.part+", "+who, err)
 	}
 }
 
 // line is the command line of a benchmark.
-func (m *run) line(w where, g *group, who string) []string {
+func (m *run) line(s *site, g *group, who string) []string {
 	l := g.load
 	l.check = l.check && m.rep == 1
 	if isPeer(who) {
-		return m.peer(w, who, "perf", l.perf())
+		return m.peer(s, who, "perf", l.perf())
 	}
-	more := append(w.ranks(), g.more...)
+	more := append(s.ranks(), g.more...)
 	if g.flag != "" && who != self {
 		more = append(more, g.flag, who)
 	}
@@ -106,16 +113,16 @@ func (m *run) line(w where, g *group, who string) []string {
 }
 
 // start measures an empty job from start to finish, in milliseconds.
-func (m *run) start(ctx context.Context, w where, who string) error {
-	line := m.peer(w, who, "null", nil)
+func (m *run) start(ctx context.Context, s *site, who string) error {
+	line := m.peer(s, who, "null", nil)
 	if who == self {
-		line = append(append([]string{m.treerun}, w.ranks()...), "--tag-output=false", "--timeout", "120", m.hello)
+		line = append(append([]string{m.treerun}, s.ranks()...), "--tag-output=false", "--timeout", "120", m.hello)
 	}
 	clock := startWatch()
-	if _, err := m.output(ctx, w, "cache-open", line...); err != nil {
+	if _, err := m.output(ctx, s, "cache-open", line...); err != nil {
 		return err
 	}
-	k := key{Part: empty, Who: who, Op: empty, NP: w.np()}
+	k := key{Part: empty, Who: who, Op: empty, NP: s.np()}
 	m.add(&row{key: k, Rep: m.rep, Figure: clock.seconds() * 1000, Away: clock.away()})
 	return nil
 }
