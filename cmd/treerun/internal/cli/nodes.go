@@ -176,7 +176,7 @@ func (o *options) connect(r *launch.Remote) {
 	}
 	r.FanOut, r.JobID = c.Nodes, c.JobID
 	r.Master, _, _ = net.SplitHostPort(c.Seed) // Check has seen it
-	r.Open = func(index int) io.ReadWriteCloser { return o.node.met[index].Conn() }
+	r.Open = func(index int) io.ReadWriteCloser { return o.node.met[index].Conn }
 }
 
 // runNode is a job of which this is another node than 0.

@@ -1,13 +1,17 @@
 package nodes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
@@ -30,29 +34,23 @@ const (
 
 // Node is one node, as node 0 sees it.
 type Node struct {
-	Host    string
-	Default int // ranks that it runs when nobody says
-	Ranks   int // ranks that it is to run
-	conn    *stream
+	*wire.Node               // what it has told
+	Ranks      int           // that it is to run
+	Conn       *netconn.Conn // to it, which the caller closes; node 0 has none
 }
 
-// Conn returns the connection to a node. The caller closes it. Node 0 has none.
-func (n *Node) Conn() net.Conn { return n.conn }
-
-// gathering is the meeting while node 0 waits for the others. Gather's goroutine alone
-// has it, but for session, warned and the channels.
+// gathering is the meeting while node 0 waits for the others.
 type gathering struct {
 	c       *Config
 	session *netconn.Session
+	warned  sync.Once
+	over    chan struct{} // closed by end
+	end     func()        // ends the meeting
 
-	nodes    []*Node // by node; nil: not there yet
-	missing  int
+	mu       sync.Mutex
+	nodes    []*Node      // by node; nil: it has not come yet
 	seen     map[int]bool // nodes that came, those refused as well
 	conflict error        // why there will be no job
-
-	warned sync.Once
-	events chan func()   // what Gather's goroutine calls
-	over   chan struct{} // closed when the meeting is over
 }
 
 // Gather waits, as node 0, for all others at the port of the seed, and returns
@@ -60,13 +58,14 @@ type gathering struct {
 // which they get as well. Then, or when ctx ends, connections are closed.
 func Gather(ctx context.Context, c *Config) ([]*Node, error) {
 	g := &gathering{
-		c: c, nodes: make([]*Node, c.Nodes), missing: c.Nodes - 1, seen: make(map[int]bool),
-		events: make(chan func()), over: make(chan struct{}),
+		c: c, nodes: make([]*Node, c.Nodes), seen: make(map[int]bool), over: make(chan struct{}),
 	}
-	g.nodes[0] = &Node{Host: c.Host, Default: c.Default}
+	g.end = sync.OnceFunc(func() { close(g.over) })
+	g.nodes[0] = &Node{Node: c.hello()}
 	if c.Broken != "" {
 		g.conflict = fmt.Errorf("node 0 on host %s: %s", c.Host, c.Broken)
 	}
+	g.look()
 	var err error
 	if g.session, err = secure(c.Key, c.JobID); err != nil {
 		return nil, err
@@ -82,10 +81,39 @@ func Gather(ctx context.Context, c *Config) ([]*Node, error) {
 		Prove:   func(raw net.Conn) (func(), error) { return g.meet(ctx, raw) },
 		Refused: g.refused, Wait: handshakeTimeout, Places: maxUnproved,
 	}, l)
-	err = g.wait(ctx)
-	close(g.over)
-	d.Close()
-	return g.finish(err)
+	select {
+	case <-g.over:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	d.Close() // nobody comes any more
+	switch {
+	case err == nil:
+		err = g.conflict
+	case errors.Is(err, context.DeadlineExceeded):
+		err = g.late()
+	}
+	if err == nil {
+		err = g.layout()
+	}
+	for _, n := range g.nodes[1:] {
+		if n != nil {
+			answer(n.Conn, err)
+		}
+	}
+	return g.nodes, err
+}
+
+// look ends the meeting when all are there, or know why there will be no job. Those that
+// come late may come for a while still. The caller holds mu.
+func (g *gathering) look() {
+	switch {
+	case g.conflict == nil && (slices.Contains(g.nodes, nil) || len(g.missing()) > 0):
+	case g.conflict != nil && len(g.seen) < g.c.Nodes-1:
+		time.AfterFunc(tellTime, g.end)
+	default:
+		g.end()
+	}
 }
 
 // listenAt returns where node 0 listens: at the seed itself when that is an
@@ -100,67 +128,23 @@ func listenAt(seed string) string {
 	return net.JoinHostPort("", port)
 }
 
-// wait returns when all are there, or will not be.
-func (g *gathering) wait(ctx context.Context) error {
-	var late <-chan time.Time
-	for {
-		switch all := len(g.seen) >= g.c.Nodes-1; {
-		case g.conflict == nil && g.missing == 0 || g.conflict != nil && all:
-			return g.conflict
-		case g.conflict != nil && late == nil:
-			late = time.After(tellTime)
-		}
-		select {
-		case f := <-g.events:
-			f()
-		case <-late:
-			return g.conflict
-		case <-ctx.Done():
-			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return context.Cause(ctx)
-			}
-			return g.late()
-		}
-	}
-}
-
 // late is the error for nodes that have not come.
 func (g *gathering) late() error {
-	var missing []int
-	for i, n := range g.nodes {
-		if n == nil {
-			missing = append(missing, i)
-		}
-	}
+	missing := g.missing()
 	return fmt.Errorf("%s %s did not come to %s within %v (--start-timeout); %d of %d are there (hint: can they reach "+
 		"that "+
 		"address, and have they the same key file?)", numbers.Plural(len(missing), "node"), topo.RankList(missing), g.c.Seed,
-		g.c.Timeout, g.c.Nodes-g.missing, g.c.Nodes)
+		g.c.Timeout, g.c.Nodes-len(missing), g.c.Nodes)
 }
 
-// finish answers all nodes that are there. With an error their connections are closed.
-func (g *gathering) finish(err error) ([]*Node, error) {
-	if err == nil {
-		err = g.layout()
-	}
-	refused := ""
-	if err != nil {
-		refused = err.Error()
-	}
-	for i, n := range g.nodes[1:] {
-		if n == nil {
-			continue
-		}
-		if e := n.conn.answer(refused); e != nil && err == nil {
-			err = fmt.Errorf("node %d on host %s: %w", i+1, n.Host, e)
+// missing returns the nodes that are not there.
+func (g *gathering) missing() (list []int) {
+	for i, n := range g.nodes {
+		if n == nil || i > 0 && !n.waits() {
+			list = append(list, i)
 		}
 	}
-	for _, n := range g.nodes[1:] {
-		if n != nil && err != nil {
-			_ = n.conn.Close()
-		}
-	}
-	return g.nodes, err
+	return list
 }
 
 // layout says how many ranks each node runs.
@@ -197,22 +181,7 @@ func (g *gathering) meet(ctx context.Context, raw net.Conn) (enter func(), err e
 	if !ok || h.Node != c.Peer() {
 		return nil, errors.New("it does not say which node it is")
 	}
-	return func() {
-		s := newStream(c)
-		if !g.post(func() { g.add(h, s) }) {
-			_ = c.Close()
-		}
-	}, nil
-}
-
-// post has Gather's goroutine call f, unless the meeting is over.
-func (g *gathering) post(f func()) bool {
-	select {
-	case g.events <- f:
-		return true
-	case <-g.over:
-		return false
-	}
+	return func() { g.add(&Node{Node: h, Conn: c}) }, nil
 }
 
 // refused tells of the first stranger only: there may be many.
@@ -223,38 +192,56 @@ func (g *gathering) refused(from net.Addr, err error) {
 }
 
 // add takes a node that has shown the key.
-func (g *gathering) add(h *wire.Node, s *stream) {
-	g.seen[h.Node] = true
+func (g *gathering) add(n *Node) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	select {
+	case <-g.over: // the others are as many as there shall be
+		answer(n.Conn, cmp.Or(g.conflict, errors.New("all nodes are there without this one")))
+		return
+	default:
+	}
+	defer g.look()
+	i := n.Node.Node
+	g.seen[i] = true
 	if g.conflict == nil {
-		g.conflict = g.refusal(h)
+		g.conflict = g.refusal(n)
 	}
 	if g.conflict != nil {
-		_ = s.answer(g.conflict.Error())
-		_ = s.Close()
+		answer(n.Conn, g.conflict)
 		return
 	}
-	n := &Node{Host: h.Host, Default: h.Default, conn: s}
-	g.nodes[h.Node] = n
-	g.missing--
-	g.c.Trace("node %d of %d is here: host %s, %v", h.Node, g.c.Nodes, h.Host, s.RemoteAddr())
-	gone := func() { // while others are still to come: it may come again
-		g.c.Trace("node %d has gone again", h.Node)
-		g.nodes[h.Node] = nil
-		g.missing++
+	if before := g.nodes[i]; before != nil {
+		g.c.Trace("node %d has gone, and comes again", i)
+		_ = before.Conn.Close()
 	}
-	go s.watch(func() { g.post(gone) })
+	g.nodes[i] = n
+	g.c.Trace("node %d of %d is here: host %s, %v", i, g.c.Nodes, n.Host, n.Conn.RemoteAddr())
 }
 
 // refusal returns why there can be no job with this node.
-func (g *gathering) refusal(h *wire.Node) error {
-	if why := g.c.differs(h); why != "" {
+func (g *gathering) refusal(n *Node) error {
+	i := n.Node.Node
+	if why := g.c.differs(n.Node); why != "" {
 		return errors.New(why)
 	}
-	if h.Node >= g.c.Nodes {
-		return fmt.Errorf("host %s is node %d of %d, want 0 to %d", h.Host, h.Node, g.c.Nodes, g.c.Nodes-1)
+	if i >= g.c.Nodes {
+		return fmt.Errorf("host %s is node %d of %d, want 0 to %d", n.Host, i, g.c.Nodes, g.c.Nodes-1)
 	}
-	if there := g.nodes[h.Node]; there != nil {
-		return fmt.Errorf("host %s and host %s both are node %d", there.Host, h.Host, h.Node)
+	if there := g.nodes[i]; there != nil && there.waits() {
+		return fmt.Errorf("host %s and host %s both are node %d", there.Host, n.Host, i)
 	}
 	return nil
+}
+
+// waits tells whether a node is there still. It says nothing before it is answered.
+func (n *Node) waits() (yes bool) {
+	raw, err := n.Conn.TCP().SyscallConn()
+	if err == nil {
+		_ = raw.Control(func(fd uintptr) {
+			_, _, err := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
+			yes = err == unix.EAGAIN
+		})
+	}
+	return yes
 }

@@ -1,7 +1,6 @@
 package nodes
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +32,7 @@ func Join(ctx context.Context, c *Config) (net.Conn, error) {
 		if errors.As(err, new(finalError)) {
 			return nil, fmt.Errorf("node 0 at %s: %w", c.Seed, err)
 		}
-		if told == nil || err.Error() != told.Error() && says(err, told) && ctx.Err() == nil {
+		if told == nil || ctx.Err() == nil { // else it says only that time is up
 			told = err
 			c.Trace("node 0 at %s: %v; trying again", c.Seed, err)
 		}
@@ -48,14 +47,6 @@ func Join(ctx context.Context, c *Config) (net.Conn, error) {
 		}
 		wait = min(wait*3/2, time.Second)
 	}
-}
-
-// says tells whether an error says as much as the one before: that time was up does not,
-// nor, after one about keys, that a later connection was cut off.
-func says(err, before error) bool {
-	dial, late := new(net.OpError), net.Error(nil)
-	nobody := errors.As(err, &dial) && dial.Op == "dial"
-	return !(errors.As(err, &late) && late.Timeout()) && (nobody || !errors.Is(before, errKey))
 }
 
 // finalError is an answer after which there is no use in trying again.
@@ -150,36 +141,15 @@ func read(r io.Reader) (wire.Body, error) {
 	return f.Body, nil
 }
 
-// stream is the connection to a node, as node 0 has it.
-type stream struct {
-	net.Conn
-	in   *bufio.Reader
-	seen chan struct{} // closed when watch has returned
-}
-
-func newStream(c *netconn.Conn) *stream {
-	return &stream{Conn: c, in: bufio.NewReaderSize(c, 64<<10), seen: make(chan struct{})}
-}
-
-// Read reads what watch has left.
-func (s *stream) Read(p []byte) (int, error) {
-	<-s.seen
-	return s.in.Read(p)
-}
-
-// watch returns when the first byte comes, which is after the answer, or calls
-// gone when the connection ends before.
-func (s *stream) watch(gone func()) {
-	defer close(s.seen)
-	if _, err := s.in.Peek(1); err != nil {
-		gone()
+// answer tells a node that the job begins, or why there will be none, and hangs up then. That
+// a node is gone learns who reads from it.
+func answer(conn net.Conn, refused error) {
+	r := new(wire.Result)
+	if refused != nil {
+		r.Text = refused.Error()
+		defer conn.Close()
 	}
-}
-
-// answer tells the node why there will be no job; "": it begins.
-func (s *stream) answer(refused string) error {
-	_ = s.SetWriteDeadline(time.Now().Add(handshakeTimeout))
-	err := write(s, &wire.Result{Text: refused})
-	_ = s.SetWriteDeadline(time.Time{})
-	return err
+	_ = conn.SetWriteDeadline(time.Now().Add(handshakeTimeout))
+	_ = write(conn, r)
+	_ = conn.SetWriteDeadline(time.Time{})
 }
