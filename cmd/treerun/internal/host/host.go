@@ -66,7 +66,6 @@ type Host struct {
 	ends     []wire.End     // seen at this moment
 	running  int            // children that have not ended
 	talking  int            // children that may still send messages
-	oomKills int            // at the start
 
 	starting bool // more ranks are to be started
 	stop     bool // all ranks have been told to stop
@@ -144,7 +143,6 @@ func (h *Host) start(j *wire.Job, p Program) {
 		return
 	}
 	h.job, h.program, h.ranks, h.starting = j, p, ranksOf(&j.File, h.cfg.Index), true
-	h.oomKills = outOfMemoryKills()
 	if h.stop || h.killed {
 		h.started(nil)
 		return
@@ -225,7 +223,6 @@ func (h *Host) ended(c *child, status unix.WaitStatus) {
 	e := wire.End{Rank: c.rank, PID: c.pid, Stopped: c.stopped, ReadJobFile: c.readJobFile()}
 	if status.Signaled() {
 		e.Signal = status.Signal()
-		e.Hint = killHint(status.Signal(), h.oomKills, outOfMemoryKills())
 	} else {
 		e.Code = status.ExitStatus()
 	}

@@ -78,7 +78,7 @@ func TestFirstFailureIsTheSameInAnyOrder(t *testing.T) {
 func TestFailureText(t *testing.T) {
 	ends := []End{
 		{End: wire.End{Rank: 0, Code: 1}, Order: 4},
-		{End: wire.End{Rank: 1, PID: 4711, Signal: syscall.SIGKILL, Hint: "a hint"}, Order: 3,
+		{End: wire.End{Rank: 1, PID: 4711, Signal: syscall.SIGKILL}, Order: 3,
 			After: 1234 * time.Millisecond, Host: "box"},
 		{End: wire.End{Rank: 2, Code: 1}, Order: 5}, {End: wire.End{Rank: 3, Code: 0}, Order: 5},
 		{End: wire.End{Rank: 4, Signal: syscall.SIGTERM, Stopped: true}, Order: 6},
@@ -90,7 +90,7 @@ func TestFailureText(t *testing.T) {
 	want := `treerun: rank 1 failed first: it was killed by SIGKILL 1.2s after the start
     host    box
     pid     4711
-    hint    a hint
+    hint    treerun did not send it; out of memory? (dmesg tells)
     before  rank 6 had exited with code 0 before it joined the job
     after   2 other ranks failed after it (0,2), 2 ranks stopped by treerun (4,5)
     stderr  ended with:

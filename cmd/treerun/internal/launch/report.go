@@ -75,8 +75,8 @@ func (f failure) String() string {
 		seconds(f.first.After))
 	fmt.Fprintf(&b, "\n    host    %s", f.first.Host)
 	fmt.Fprintf(&b, "\n    pid     %d", f.first.PID)
-	if f.first.Hint != "" {
-		fmt.Fprintf(&b, "\n    hint    %s", f.first.Hint)
+	if f.first.Signal == syscall.SIGKILL {
+		b.WriteString("\n    hint    treerun did not send it; out of memory? (dmesg tells)")
 	}
 	for _, e := range f.early[:min(len(f.early), maxRanks)] {
 		when := "before it joined the job"

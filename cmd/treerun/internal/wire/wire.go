@@ -156,7 +156,6 @@ type End struct {
 	Signal      syscall.Signal // that killed it, or 0
 	Stopped     bool           // it had been told to stop
 	ReadJobFile bool           // it had read its job file
-	Hint        string         // on who killed it
 }
 
 // The streams of a rank.
