@@ -18,12 +18,15 @@ import (
 // one goroutine; any goroutine may call Finish. Nothing in it blocks an operating system
 // thread.
 type Pipe struct {
-	file     *os.File
-	conn     syscall.RawConn
-	finish   atomic.Bool
-	draining bool
-	left     int // bytes still to be read when draining
+	file    *os.File
+	conn    syscall.RawConn
+	finish  atomic.Bool
+	drained int // bytes that were read after finish
 }
+
+// maxPipe is how much a pipe holds at most, unless root has made it larger. No more is read
+// after Finish: a process that keeps writing must not keep us.
+const maxPipe = 1 << 20
 
 // NewPipe takes ownership of fd, a pipe or a stream socket, and makes it
 // non-blocking.
@@ -61,9 +64,6 @@ func (r *Pipe) SetReadDeadline(t time.Time) error { return r.file.SetReadDeadlin
 // after Finish, and os.ErrDeadlineExceeded when nothing has come by the deadline. What is
 // there when the deadline has passed is still read.
 func (r *Pipe) Read(p []byte) (int, error) {
-	if r.draining {
-		return r.drain(p)
-	}
 	// Finish may have come before SetReadDeadline, which undid its own; then its mark is
 	// seen here.
 	if !r.finish.Load() {
@@ -71,32 +71,15 @@ func (r *Pipe) Read(p []byte) (int, error) {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return n, err
 		}
-		if !r.finish.Load() {
-			return r.readNow(p, os.ErrDeadlineExceeded)
-		}
 	}
-	if err := r.startDraining(); err != nil {
-		return 0, err
+	if !r.finish.Load() {
+		return r.readNow(p, os.ErrDeadlineExceeded)
 	}
-	return r.drain(p)
-}
-
-// startDraining fixes how much there is left to read: a process that keeps
-// writing must not keep us.
-func (r *Pipe) startDraining() (err error) {
-	r.draining = true
-	ctl := r.conn.Control(func(fd uintptr) {
-		r.left, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ)
-	})
-	return errors.Join(ctl, err)
-}
-
-func (r *Pipe) drain(p []byte) (int, error) {
-	if r.left <= 0 {
+	if r.drained >= maxPipe {
 		return 0, io.EOF
 	}
-	n, err := r.readNow(p[:min(len(p), r.left)], io.EOF)
-	r.left -= n
+	n, err := r.readNow(p, io.EOF)
+	r.drained += n
 	return n, err
 }
 
