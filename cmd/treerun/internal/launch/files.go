@@ -105,24 +105,10 @@ func createIn(top *os.Root, folder, name string) (*os.File, error) {
 	case owner(below) != os.Geteuid() && owner(below) != owner(above):
 		return nil, fmt.Errorf("%s belongs to user %d", folder, owner(below))
 	}
+	// The file is a new one: what was there, a link or a FIFO perhaps, is not opened.
 	path := filepath.Join(folder, name)
-	if info, err := top.Lstat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, errors.New("it is a link, or no file")
-	}
-	// A FIFO must not make us wait, and nothing is cut off before it is known what it is.
-	f, err := top.OpenFile(path, os.O_WRONLY|os.O_CREATE|unix.O_NONBLOCK, 0o666)
-	if err != nil {
+	if err := top.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	info, err := f.Stat()
-	if err == nil && (!info.Mode().IsRegular() || info.Sys().(*syscall.Stat_t).Nlink > 1) {
-		err = errors.New("it is no file of its own")
-	}
-	if err == nil {
-		err = f.Truncate(0)
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
+	return top.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 }

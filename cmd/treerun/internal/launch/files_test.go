@@ -24,7 +24,8 @@ func TestRawFile(t *testing.T) {
 	}
 }
 
-// What somebody has planted in a shared output folder is neither followed nor written.
+// What somebody has planted in a shared output folder is neither followed nor written: a file
+// is replaced, a folder refused.
 func TestPlantedInOutputDir(t *testing.T) {
 	for name, plant := range map[string]func(dir, precious string) error{
 		"link in place of the file": func(dir, precious string) error {
@@ -56,11 +57,20 @@ func TestPlantedInOutputDir(t *testing.T) {
 			}
 			f, err := rawFile(dir, "rank.0", "stdout")
 			if err == nil {
+				f.WriteString("output")
 				f.Close()
-				t.Error("it was opened")
+			}
+			if replaced := !strings.Contains(name, "folder"); replaced != (err == nil) {
+				t.Errorf("replaced: %v, %v", !replaced, err)
+			} else if replaced {
+				info, err := os.Lstat(filepath.Join(dir, "rank.0", "stdout"))
+				if got, _ := os.ReadFile(filepath.Join(dir, "rank.0", "stdout")); err != nil || !info.Mode().IsRegular() ||
+					string(got) != "output" {
+					t.Errorf("the file holds %q, %v", got, err)
+				}
 			} else if !strings.Contains(err.Error(), filepath.Join(dir, "rank.0")) {
 				t.Errorf("the error does not name the file: %v", err)
-			} else if name != "hard link" && !strings.Contains(err.Error(), "hint: ") {
+			} else if !strings.Contains(err.Error(), "hint: ") {
 				t.Errorf("the error has no hint: %v", err)
 			}
 			if got, _ := os.ReadFile(precious); string(got) != "precious" {
