@@ -58,7 +58,7 @@ func newMemory() (fd int, err error) {
 // findProgram makes sure that the program is there, and returns its path. One that was
 // given without a folder may be somewhere else in PATH than where the launcher found it.
 func findProgram(path, name string) (string, error) {
-	err := executable(path)
+	_, err := exec.LookPath(path)
 	if err == nil {
 		return path, nil
 	}
@@ -72,15 +72,4 @@ func findProgram(path, name string) (string, error) {
 		code = cmdline.ExitNotFound
 	}
 	return "", cmdline.Errorf(code, "%s: %w (hint: --push sends the program there)", path, cmdline.Cause(err))
-}
-
-func executable(path string) error {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return err
-	case !info.Mode().IsRegular():
-		return errors.New("not a regular file")
-	}
-	return unix.Access(path, unix.X_OK)
 }

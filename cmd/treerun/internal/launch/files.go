@@ -10,9 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
-	"time"
 
-	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
@@ -36,28 +34,13 @@ func rankStdin(stdin *os.File) (*os.File, error) {
 	return r, nil
 }
 
-// readable is stdin for this process, which a terminal must not stop.
-func readable(stdin *os.File) io.Reader {
-	if !term.IsTerminal(int(stdin.Fd())) {
-		return stdin
+// readable is stdin for this process, which a terminal must not stop: a read from the
+// background fails with EIO, and so ends what rank 0 gets.
+func readable(stdin *os.File) *os.File {
+	if term.IsTerminal(int(stdin.Fd())) {
+		signal.Ignore(syscall.SIGTTIN)
 	}
-	// A read from the background then fails with EIO instead of stopping us.
-	signal.Ignore(syscall.SIGTTIN)
-	return foreground{stdin}
-}
-
-// foreground reads a terminal whenever this process is in front.
-type foreground struct{ tty *os.File }
-
-func (f foreground) Read(p []byte) (int, error) {
-	for {
-		n, err := f.tty.Read(p)
-		front, frontErr := unix.IoctlGetInt(int(f.tty.Fd()), unix.TIOCGPGRP)
-		if n > 0 || err == nil || err == io.EOF || frontErr != nil || front == unix.Getpgrp() {
-			return n, err
-		}
-		time.Sleep(time.Second) // in the background: nothing tells when that ends
-	}
+	return stdin
 }
 
 // rankFolder names the folder for what a rank prints, rank.007, with as many
