@@ -252,3 +252,29 @@ func TestStrangeArguments(t *testing.T) {
 		}
 	}
 }
+
+// Whatever comes, the groups are those that processes can have, and not those of all.
+func FuzzListen(f *testing.F) {
+	f.Add([]byte{70, 0, 0, 0, 0, 0, 0, 0})
+	f.Add([]byte{255, 255, 255, 255, 1, 0, 0, 0, 9})
+	f.Fuzz(func(t *testing.T, said []byte) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		go func() {
+			_, _ = w.Write(said)
+			_ = w.Close()
+		}()
+		groups, silent := listen(r, 0)
+		if silent || len(groups) > len(said)/4 {
+			t.Fatalf("silent %v, groups %v", silent, groups)
+		}
+		for _, g := range groups {
+			if g <= 1 || g > maxPID {
+				t.Fatalf("group %d", g)
+			}
+		}
+	})
+}
