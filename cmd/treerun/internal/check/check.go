@@ -73,7 +73,7 @@ type Device struct {
 func Main(w io.Writer, args []string, h *Host) (int, error) {
 	asked := false
 	f := cmdline.NewFlags("check", &asked)
-	if err := cmdline.Parse(f, args, nil); err != nil {
+	if err := cmdline.Parse(f, args, ""); err != nil {
 		return 0, cmdline.Usagef("check: %w", err)
 	}
 	if asked {

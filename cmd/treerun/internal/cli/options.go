@@ -1,6 +1,7 @@
 package cli
 
 import (
+	_ "embed"
 	"slices"
 	"strings"
 	"time"
@@ -95,32 +96,9 @@ func parse(args []string) (*options, error) {
 var ofSecond = []string{"-n", "-np", "--np", "-c", "-H", "-host", "--host", "-x", "-env", "-genv", "-wdir", "--wdir"}
 
 // othersFlags are flags of Open MPI, MPICH, torchrun, Horovod and Slurm, and what is here in their place.
-var othersFlags = map[string]string{
-	"nproc-per-node": perHostHint, "npernode": perHostHint, "ntasks-per-node": perHostHint, "N": perHostHint,
-	"map-by-node": "--map-by host", "bynode": "--map-by host", "byslot": "--map-by slot",
-	"c": "-n N", "ntasks": "-n N", "num-proc": "-n N",
-	"machinefile": hostfileHint, "machine-file": hostfileHint, "f": hostfileHint, "default-hostfile": hostfileHint,
-	"hosts": "-H HOST:N,...", "nodelist": "-H HOST:N,...", "w": "-H HOST:N,...",
-	"report-bindings": "-v, which tells the cores of every rank", "display-map": dryRunHint, "display": dryRunHint,
-	"allow-run-as-root": "root needs no flag: leave it out",
-	"env":               "-x NAME=VALUE", "genv": "-x NAME=VALUE", "envlist": "-x NAME,NAME",
-	"wd": "--wdir FOLDER", "chdir": "--wdir FOLDER", "workdir": "--wdir FOLDER", "D": "--wdir FOLDER",
-	"output-filename": outputHint, "log-dir": outputHint, "redirects": outputHint, "outfile-pattern": outputHint,
-	"prepend-rank": "-l", "tag": "-l", "label": "-l",
-	"bind-to-core": "--bind-to core", "cpu-bind": "--bind-to core|none", "cpu-set": "taskset before treerun",
-	"node-addr": seedHint, "master-addr": seedHint, "master-port": seedHint, "rdzv-endpoint": seedHint,
-	"rdzv-id": "--job-id ID", "standalone": "one host needs no flag: leave it out",
-	"network-interface": "--iface DEVICES", "network-interfaces": "--iface DEVICES", "gpus-per-node": "--gpus GPUS",
-	"mca": "nothing: there are no modules to choose (--iface chooses network devices, --algorithm algorithms)",
-}
-
-const (
-	perHostHint  = "--ppn N on several hosts, -n N on one"
-	hostfileHint = "--hostfile FILE"
-	dryRunHint   = "--dry-run"
-	outputHint   = "--output-dir FOLDER"
-	seedHint     = "--seed HOST:PORT"
-)
+//
+//go:embed help/others.txt
+var othersFlags string
 
 // tagged tells whether lines get a tag in a job of n ranks.
 func (o *options) tagged(n int) bool {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,8 +41,8 @@ func Usages(f *pflag.FlagSet) string {
 
 // Parse reads args as f does, and takes long flags with one dash as well, as Go programs and MPI's launchers have
 // them, and with underscores, as torchrun has them. An error says in words what is wrong. others says what flags
-// of other programs are here; nil: nobody is told.
-func Parse(f *pflag.FlagSet, args []string, others map[string]string) error {
+// of other programs are here, in lines like "FLAG FLAG: what is here".
+func Parse(f *pflag.FlagSet, args []string, others string) error {
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
 	})
@@ -73,7 +74,7 @@ func rewrite(args []string, flags *pflag.FlagSet) []string {
 
 // plain says of an error of pflag's Parse which kind of number a flag wants, in place of the words of package
 // strconv, and of a flag that is not there which one may have been meant.
-func plain(f *pflag.FlagSet, err error, others map[string]string) error {
+func plain(f *pflag.FlagSet, err error, others string) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
 		return unknownFlag(f, unknown, others)
@@ -96,14 +97,17 @@ func plain(f *pflag.FlagSet, err error, others map[string]string) error {
 }
 
 // unknownFlag is the error of a flag that f does not have.
-func unknownFlag(f *pflag.FlagSet, e *pflag.NotExistError, others map[string]string) error {
+func unknownFlag(f *pflag.FlagSet, e *pflag.NotExistError, others string) error {
 	name, dashes := e.GetSpecifiedName(), "--"
 	if group := e.GetSpecifiedShortnames(); group != "" {
 		name, dashes = strings.TrimRight(group, "0123456789"), "-" // -c4 has a value that touches it
 	}
 	name, _, _ = strings.Cut(name, "=")
-	if here := others[strings.ReplaceAll(name, "_", "-")]; here != "" {
-		return fmt.Errorf("unknown flag: %s%s (hint: here, %s)", dashes, name, here)
+	for line := range strings.Lines(others) {
+		flags, here, _ := strings.Cut(line, ": ")
+		if slices.Contains(strings.Fields(flags), strings.ReplaceAll(name, "_", "-")) {
+			return fmt.Errorf("unknown flag: %s%s (hint: here, %s)", dashes, name, strings.TrimSpace(here))
+		}
 	}
 	var names []string
 	f.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })

@@ -108,7 +108,7 @@ func TestPlain(t *testing.T) {
 		f.Float64("part", 0, "")
 		f.IntSlice("list", nil, "")
 		f.Bool("yes", false, "")
-		others := map[string]string{"per-node": "--count N", "c": "-n N"}
+		const others = "x per-node: --count N\nc: -n N\n"
 		if err := Parse(f, []string{in}, others); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", in, err, want)
 		}

@@ -148,7 +148,7 @@ func gpuText(hosts []peers.HostResult, names []string) string {
 
 // parse reads the flags of a subcommand that takes nothing else.
 func parse(f *pflag.FlagSet, args []string) error {
-	if err := cmdline.Parse(f, args, nil); err != nil {
+	if err := cmdline.Parse(f, args, ""); err != nil {
 		return usage("%s: %w", f.Name(), err)
 	}
 	if f.NArg() > 0 {

@@ -2,6 +2,7 @@ package meter
 
 import (
 	"cmp"
+	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
@@ -68,22 +69,9 @@ type raw struct {
 var passes = map[string][]bool{"yes": {true}, "no": {false}, "both": {false, true}}
 
 // othersFlags are flags of nccl-tests, and of launchers, and what is here in their place.
-var othersFlags = map[string]string{
-	"minbytes": "-b SIZE", "maxbytes": "-e SIZE", "stepfactor": "-f FACTOR", "stepbytes": "-f FACTOR",
-	"iterations": "-i N", "warmup-iters": "-w N", "agg-iters": "--inflight N", "m": "--inflight N",
-	"nthreads": "-n N", "t": "-n N",
-	"ngpus": gpusHint, "g": gpusHint, "average": percentilesHint, "a": percentilesHint,
-	"parallel-init": alwaysHint, "p": alwaysHint, "blocking": alwaysHint, "z": alwaysHint,
-	"report-cputime": "time(1) before treerun", "C": "time(1) before treerun", "timeout": "timeout(1) before treerun",
-	"T": "timeout(1) before treerun", "cudagraph": capturedHint, "G": capturedHint,
-}
-
-const (
-	gpusHint        = "-n N --device cuda, a rank for each GPU"
-	percentilesHint = "--percentiles; the table has the median of the slowest rank"
-	capturedHint    = "device calls cannot be captured"
-	alwaysHint      = "it is always so: leave it out"
-)
+//
+//go:embed others.txt
+var othersFlags string
 
 // newOptions returns the options with their defaults, and their flags.
 func newOptions() (*Options, *raw) {
