@@ -107,55 +107,47 @@ func (j Job) Run(t testing.TB) bool {
 	}
 	only := "^" + strings.ReplaceAll(regexp.QuoteMeta(t.Name()), "/", "$/^") + "$"
 	test := []string{os.Args[0], "-test.run=" + only, "-test.v", "-test.count=1"}
-	key := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(key, []byte(strings.Repeat("0a", 32)+"\n"), 0o600); err != nil {
-		t.Fatal(err)
+	dir := t.TempDir()
+	flags := []string{"-np", strconv.Itoa(j.Ranks * len(j.Hosts))}
+	// Links are measured with a few megabytes where GPUs have little memory.
+	env := append(os.Environ(), "TREERUN_FAKE_GPU_MEMORY=100000000", "XDG_CACHE_HOME="+dir, rankOf+"="+t.Name(),
+		killFile+"="+filepath.Join(dir, "killed"))
+	switch {
+	case len(j.Hosts) > 1:
+		flags = append(flags, j.severalHosts(t, filepath.Join(dir, "agent"))...)
+	case !Real():
+		env = append(env, Start(t, j.Hosts[0])...)
 	}
-	seed, cache := testutil.FreeAddress(t), t.TempDir()
-	var out bytes.Buffer
-	var jobs []*exec.Cmd
-	// Ranks have the environment of the first treerun, also those of other hosts.
-	script := `exec "$@"`
-	for i, graph := range j.Hosts {
-		var env []string
-		if !Real() {
-			env = Start(t, graph)
-		}
-		flags := []string{"-np", strconv.Itoa(j.Ranks)}
-		if len(j.Hosts) > 1 {
-			flags = []string{"--nnodes", strconv.Itoa(len(j.Hosts)), "--node-rank", strconv.Itoa(i), "--seed", seed,
-				"--key-file", key, "--ppn", strconv.Itoa(j.Ranks)}
-			script = fmt.Sprintf("test $RANK -lt %d || export %s; ", i*j.Ranks, env[0]) + script
-		}
-		c := exec.CommandContext(t.Context(), treerun, flags...)
-		// Links are measured with a few megabytes where GPUs have little memory.
-		c.Env = append(append(append(os.Environ(), "TREERUN_FAKE_GPU_MEMORY=100000000", "XDG_CACHE_HOME="+cache,
-			rankOf+"="+t.Name(), killFile+"="+filepath.Join(cache, "killed")), env...), j.Env...)
-		c.Stdout, c.Stderr = &out, &out
-		jobs = append(jobs, c)
-	}
-	for i, c := range jobs {
-		c.Args = append(append(c.Args, "sh", "-c", script, "sh"), test...)
-		if i > 0 {
-			c.Stdout, c.Stderr = nil, nil // the first one prints everything
-		}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	c := exec.CommandContext(t.Context(), treerun, slices.Concat(flags, test)...)
+	c.Env = append(env, j.Env...)
+	out, err := c.CombinedOutput()
 	code, want := 0, j.Ranks*len(j.Hosts)
 	if j.Kills {
 		code, want = 128+int(syscall.SIGKILL), want-1
 	}
-	for _, c := range jobs {
-		if err := c.Wait(); c.ProcessState.ExitCode() != code {
-			t.Errorf("%s: %v, want exit code %d", strings.Join(c.Args, " "), err, code)
-		}
+	if c.ProcessState.ExitCode() != code {
+		t.Errorf("%s: %v, want exit code %d", c, err, code)
 	}
-	if n := strings.Count(out.String(), "--- PASS: "+t.Name()+" ("); t.Failed() || n != want {
-		t.Errorf("%d of %d ranks passed:\n%s", n, want, &out)
+	if n := bytes.Count(out, []byte("--- PASS: "+t.Name()+" (")); t.Failed() || n != want {
+		t.Errorf("%d of %d ranks passed:\n%s", n, want, out)
 	}
 	return false
+}
+
+// severalHosts returns treerun's flags for fake hosts beside each other. The launch agent, which it writes, brings what
+// runs on a host there.
+func (j Job) severalHosts(t testing.TB, agent string) []string {
+	var hosts, cases strings.Builder
+	for i, graph := range j.Hosts {
+		fmt.Fprintf(&hosts, "h%d:%d,", i, j.Ranks)
+		fmt.Fprintf(&cases, "h%d) export '%s' ;;\n", i, strings.Join(Start(t, graph), "' '"))
+	}
+	text := "case $1 in\n" + cases.String() + "esac\nshift\nexec \"$@\"\n"
+	if err := os.WriteFile(agent, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"-H", strings.TrimSuffix(hosts.String(), ","), "--iface", "lo", "--launch-agent",
+		"sh " + agent + " {host}"}
 }
 
 // command builds treerun, once per process; the next one puts its own in the same place.
