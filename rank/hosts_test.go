@@ -218,7 +218,7 @@ func loses(c *cluster, ranks []*process, lose func(c *cluster) error) error {
 // rank hears that one of the two lost a rank of the other.
 func TestCutLinkIsNoticedByAll(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3, nethosts.Network{Mesh: [][]string{{"-", "-", "-"}, {"-", "-", "-"}, {"-", "-", "-"}}})
+	c := newCluster(t, 3)
 	inTime(t, func() {
 		ranks := c.startAll("survive", 2, c.hosts.Addr(0).String()+":7000", "TREERUN_PEER_TIMEOUT=6s")
 		up(t, ranks, 2)

@@ -1,6 +1,9 @@
 package nethosts
 
-import "fmt"
+import (
+	"fmt"
+	"net/netip"
+)
 
 // Unplug takes host i off the switch of network k: what it and the others send gets lost, and
 // the others are not told. The host's own device loses its carrier.
@@ -38,4 +41,20 @@ func (h *Hosts) Split(k int, groups ...[]int) error {
 		commands = append(commands, fmt.Sprintf("link set dev %s master %s", port(k, i), bridge))
 	}
 	return h.middle.batch("ip", commands)
+}
+
+// Cut parts hosts i and j on the switch of network k: what they send each other gets lost, and neither is
+// told. Each has a wrong hardware address of the other then.
+func (h *Hosts) Cut(k, i, j int) error {
+	for from, to := range map[int]int{i: j, j: i} {
+		var commands []string
+		for _, at := range []netip.Addr{h.AddrIn(k, to), h.Addr6In(k, to)} {
+			commands = append(commands, fmt.Sprintf("neigh replace %s lladdr 02:00:00:00:00:01 dev %s nud permanent", at,
+				h.Device(k)))
+		}
+		if err := h.hosts[from].batch("ip", commands); err != nil {
+			return err
+		}
+	}
+	return nil
 }
