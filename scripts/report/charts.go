@@ -45,8 +45,7 @@ func (v view) panel(title string) chart.Panel {
 	return p
 }
 
-func oneHostFiles(r *record, charts pictures) (any, error) {
-	v := view{record: r}
+func oneHostCharts(v view, charts pictures) error {
 	for op, title := range map[string]string{"allreduce": "AllReduce", "broadcast": "Broadcast"} {
 		var panels []chart.Panel
 		for _, np := range v.In("sweep").Ranks() {
@@ -57,15 +56,14 @@ func oneHostFiles(r *record, charts pictures) (any, error) {
 		}
 		svg, err := chart.SVG(title+", float32, one host", 400, 370, panels)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		charts["one-host-"+op+".svg"] = svg
 	}
-	return v, nil
+	return nil
 }
 
-func severalHostsFiles(r *record, charts pictures) (any, error) {
-	v := view{record: r}
+func severalHostsCharts(v view, charts pictures) error {
 	var panels [][]chart.Panel
 	for _, n := range []struct{ network, title string }{{"even", "500 Mbit/s, "}, {"open", "unshaped, "}} {
 		var pair []chart.Panel
@@ -76,5 +74,5 @@ func severalHostsFiles(r *record, charts pictures) (any, error) {
 	}
 	svg, err := chart.SVG("", 460, 360, panels...)
 	charts["several-hosts.svg"] = svg
-	return v, err
+	return err
 }

@@ -20,29 +20,25 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
-	"text/template"
 )
 
 // report is one page with its charts.
 type report struct {
 	name    string
-	record  bool              // made from a record
-	repeat  int               // repetitions, unless told
-	measure func(*run) []site // what is measured; nil: nothing, by this program
-	// files draws charts and returns what the page's template is given; nil: the rows.
-	files func(*record, pictures) (page any, err error)
-	words template.FuncMap // functions of the page's template, beside those of all
+	repeat  int                        // repetitions, unless told
+	measure func(*run) []site          // what is measured; nil: nothing, by this program
+	charts  func(view, pictures) error // nil: none
 }
 
-// pictures are charts by the names of their files.
+// pictures are files by their names: charts, and the page.
 type pictures map[string][]byte
 
 var reports = []report{
-	{"one-host", true, 0, nil, oneHostFiles, nil},
-	{"several-hosts", true, 5, (*run).severalHosts, severalHostsFiles, nil},
-	{"sparse", true, 3, (*run).sparse, nil, nil},
-	{"slow-card", true, 5, (*run).slowCard, nil, nil},
-	{"push-pulls", true, 5, (*run).pushPulls, nil, nil},
+	{"one-host", 0, nil, oneHostCharts},
+	{"several-hosts", 5, (*run).severalHosts, severalHostsCharts},
+	{"sparse", 3, (*run).sparse, nil},
+	{"slow-card", 5, (*run).slowCard, nil},
+	{"push-pulls", 5, (*run).pushPulls, nil},
 }
 
 var errUsage = errors.New("usage: report measure NAME [flags] FOLDER | report page NAME FOLDER; NAME is " +
@@ -77,31 +73,21 @@ func (r *report) recordIn(folder string) string { return filepath.Join(folder, r
 
 // made returns the files of the page, by name.
 func (r *report) made(folder string) (pictures, error) {
-	rec := &record{}
-	if r.record {
-		var err error
-		if rec, err = readRecord(r.recordIn(folder)); err != nil {
-			return nil, err
-		}
-		if len(rec.rows) == 0 {
-			return nil, fmt.Errorf("%s: nothing was measured", r.recordIn(folder))
-		}
+	rec, err := readRecord(r.recordIn(folder))
+	if err != nil {
+		return nil, err
 	}
 	return r.filesOf(rec)
 }
 
 func (r *report) filesOf(rec *record) (pictures, error) {
-	var data any = view{record: rec}
-	made := pictures{}
-	if r.files != nil {
-		var err error
-		if data, err = r.files(rec, made); err != nil {
+	v, made := view{record: rec}, pictures{}
+	if r.charts != nil {
+		if err := r.charts(v, made); err != nil {
 			return nil, err
 		}
 	}
-	text, err := written(r.name, data, r.words)
-	made[r.name+".md"] = text
-	return made, err
+	return made, written(made, r.name, v)
 }
 
 // page writes the page and its charts.

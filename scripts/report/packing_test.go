@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"text/template"
 
@@ -19,15 +21,27 @@ type packed struct {
 // packingPage is what the page is made of: its networks.
 type packingPage []packed
 
-// packingReport is a page that no program writes: nothing of it is measured.
-var packingReport = report{name: "packing", files: packingFiles, words: template.FuncMap{"cut": cut}}
-
-func packingFiles(*record, pictures) (any, error) { return packedNetworks() }
+// Nothing of the pages on packing and simulations is measured: no program writes them.
+func init() {
+	maps.Copy(functions, template.FuncMap{
+		"cut": cut, "about": about, "grouped": grouped, "joined": joined, "commas": commas, "shown": shown,
+		"minus": func(a, b float64) float64 { return a - b }, "add": func(a, b int) int { return a + b },
+		"larger": func(a, b float64) float64 { return max(a, b) }, "smaller": func(a, b float64) float64 { return min(a, b) },
+		"append":     func(list []string, word string) []string { return append(list, word) },
+		"numbers":    func(list ...int) []int { return list },
+		"met":        func(holds bool) string { return verdict(holds, "met", "**missed**") },
+		"near":       func(v, want, part float64) bool { return math.Abs(v/want-1) <= part },
+		"models":     func() []string { return models },
+		"model":      func(name string) string { return modelTitles[name] },
+		"reproduced": func(holds bool) string { return verdict(holds, "reproduced", "**differs**") },
+	})
+}
 
 // packedNetworks returns all networks of the page: machines of treerun, and files.
 // A random mesh is a ring with every other link by a chance of one in three, each of 1 to
 // 10 Gbit/s and 1 to 30 ms.
-func packedNetworks() (all packingPage, err error) {
+func packedNetworks(pictures) (page any, err error) {
+	var all packingPage
 	for _, n := range [][2]string{
 		{"abilene", "11 sites of a research network, 14 links of 10 Gbit/s (a machine of treerun)"},
 		{"mesh8", "8 sites, a random mesh"},
@@ -128,3 +142,10 @@ func (p packing) Share() string { return cut(p.Ratio) }
 
 // cut writes a share of at most 1 in percent, cut and not rounded; 100 only for all.
 func cut(share float64) string { return fmt.Sprint(float64(int(share*1000+1e-3)) / 10) }
+
+func verdict(holds bool, yes, no string) string {
+	if holds {
+		return yes
+	}
+	return no
+}

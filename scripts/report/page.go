@@ -17,42 +17,36 @@ import (
 //go:embed pages
 var pages embed.FS
 
-// functions are those that all templates have.
+// functions are those that templates have.
 var functions = template.FuncMap{
 	"bytes": numbers.Bytes, "number": number, "ratio": ratio, "below": below, "known": known, "percent": percent,
 	"ms": ms, "title": titleOf,
-	"mbit":   func(bytes int64, us float64) float64 { return float64(bytes) * 8 / us },
-	"times":  func(a, b float64) float64 { return a * b },
-	"over":   func(a, b float64) float64 { return a / b },
-	"minus":  func(a, b float64) float64 { return a - b },
-	"larger": func(a, b float64) float64 { return max(a, b) }, "smaller": func(a, b float64) float64 { return min(a, b) },
-	"add": func(a, b int) int { return a + b }, "float": func(n int) float64 { return float64(n) },
-	"cell": func(s string) string { return strings.ReplaceAll(s, "|", "/") },
-	"list": func(words ...string) []string { return words }, "split": strings.Split,
-	"append":  func(list []string, word string) []string { return append(list, word) },
-	"numbers": func(list ...int) []int { return list }, "shares": func(list ...float64) []float64 { return list },
-	"ratios":  func() *ratios { return &ratios{} },
-	"met":     func(holds bool) string { return verdict(holds, "met", "**missed**") },
-	"reached": func(holds bool) string { return verdict(holds, "reached", "**missed**") },
+	"mbit":  func(bytes int64, us float64) float64 { return float64(bytes) * 8 / us },
+	"times": func(a, b float64) float64 { return a * b },
+	"over":  func(a, b float64) float64 { return a / b },
+	"float": func(n int) float64 { return float64(n) },
+	"cell":  func(s string) string { return strings.ReplaceAll(s, "|", "/") },
+	"list":  func(words ...string) []string { return words }, "split": strings.Split,
+	"shares": func(list ...float64) []float64 { return list },
+	"ratios": func() *ratios { return &ratios{} },
+	"reached": func(holds bool) string {
+		if holds {
+			return "reached"
+		}
+		return "**missed**"
+	},
 }
 
-func verdict(holds bool, yes, no string) string {
-	if holds {
-		return yes
-	}
-	return no
-}
-
-// written returns a page, made from its template.
-func written(name string, data any, words template.FuncMap) ([]byte, error) {
-	t, err := template.New(name+".tmpl").Funcs(functions).Funcs(words).
-		ParseFS(pages, "pages/shared.tmpl", "pages/"+name+".tmpl")
+// written adds a page, made from its template, to files.
+func written(files pictures, name string, data any) error {
+	t, err := template.New(name+".tmpl").Funcs(functions).ParseFS(pages, "pages/shared.tmpl", "pages/"+name+".tmpl")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var b bytes.Buffer
 	err = t.Execute(&b, data)
-	return b.Bytes(), err
+	files[name+".md"] = b.Bytes()
+	return err
 }
 
 // Away says how many cores others used while the rows were measured.

@@ -161,6 +161,9 @@ func readRecord(file string) (*record, error) {
 		return nil, err
 	}
 	r, err := parse(text)
+	if err == nil && len(r.rows) == 0 {
+		err = errors.New("nothing was measured")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}

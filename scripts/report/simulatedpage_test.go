@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/template"
 
 	"github.com/treerun/treerun/internal/chart"
 )
@@ -55,16 +54,8 @@ var numberFiles = []string{
 	"collective/sparse/internal/merge/testdata/figures.tsv",
 }
 
-// simulatedReport is a page that no program writes: it shows what tests compute.
-var simulatedReport = report{name: "simulated", files: simulatedFiles, words: template.FuncMap{
-	"about": about, "grouped": grouped, "joined": joined, "commas": commas, "shown": shown,
-	"near":       func(v, want, part float64) bool { return math.Abs(v/want-1) <= part },
-	"models":     func() []string { return models },
-	"model":      func(name string) string { return modelTitles[name] },
-	"reproduced": func(holds bool) string { return verdict(holds, "reproduced", "**differs**") },
-}}
-
-func simulatedFiles(_ *record, charts pictures) (any, error) {
+// simulatedPage shows what tests compute.
+func simulatedPage(charts pictures) (any, error) {
 	s := &simulated{map[string][][]string{}, map[string]*figure{}}
 	for _, file := range numberFiles {
 		text, err := os.ReadFile(filepath.FromSlash(file))
