@@ -2,6 +2,7 @@ package comm
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/comm/setup"
@@ -13,10 +14,12 @@ import (
 type Args struct {
 	Kind    plan.Kind
 	Root    int // -1 where there is none
-	Count   int // elements, of one part where there are parts
+	Count   int // elements, of one part where there are parts that are alike
 	In, Out []byte
 	kernel.Work
 	Pieces   []engine.Piece // in place of in and out
+	Begins   []int          // as in engine.Call
+	varied   bool           // its parts may differ
 	exchange bool           // it begins a call of package sparse, or opens something
 	splits   bool           // it begins a Split
 	device   bool           // it is a call on device memory
@@ -30,10 +33,14 @@ func (a *Args) Refuse(c *Comm, format string, v ...any) {
 
 // name is the name of the function that makes the call.
 func (a *Args) name() string {
-	if a.device {
-		return engine.CallName(a.Kind) + "Device"
+	switch name := engine.CallName(a.Kind); {
+	case a.device:
+		return name + "Device"
+	case a.varied:
+		return name + "V"
+	default:
+		return name
 	}
-	return engine.CallName(a.Kind)
 }
 
 // Set sets, and checks, what all calls with buffers have in common: lengths and places of
@@ -54,11 +61,11 @@ func (a *Args) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, send, recv
 		a.Refuse(c, "root %d of %d ranks", root, c.Size)
 	case err != nil:
 		a.Refuse(c, "%v", err)
-	case !gives || !gets:
 	case kind == plan.AllGather || kind == plan.Gather:
-		a.parts(c, "recv", recv, send)
+		a.parts(c, "recv", recv, "send", send, gets)
 	case kind == plan.ReduceScatter || kind == plan.Scatter:
-		a.parts(c, "send", send, recv)
+		a.parts(c, "send", send, "recv", recv, gives)
+	case !gives || !gets:
 	case send.Count != recv.Count:
 		a.Refuse(c, "send has %d elements, recv %d", send.Count, recv.Count)
 	case kind == plan.AllToAll && recv.Count != a.Count*c.Size:
@@ -78,14 +85,24 @@ func (c *Comm) has(kind plan.Kind, root int) (gives, gets bool) {
 	return !fromRoot, fromRoot
 }
 
-// parts refuses whole unless it has one part for every rank, and a part that overlaps it
-// and is not where the rank's part of it belongs.
-func (a *Args) parts(c *Comm, name string, whole, part setup.Span) {
+// parts refuses a part that is not as long as that of this rank and, where this rank has the whole message, too, a
+// whole that does not have one part for every rank, or that the part overlaps without being where it belongs.
+func (a *Args) parts(c *Comm, wholeName string, whole setup.Span, partName string, part setup.Span, both bool) {
+	begin, count, total := c.Rank*part.Count, part.Count, c.Size*part.Count
+	if a.varied {
+		begin, total = a.Begins[c.Rank], a.Begins[c.Size]
+		count, a.Count = a.Begins[c.Rank+1]-begin, total
+	}
 	own := part
-	own.Addr = whole.Addr + uint64(c.Rank*part.Bytes)
+	own.Addr = whole.Addr + uint64(begin*a.DType.Size())
 	switch {
-	case whole.Count != part.Count*c.Size:
-		a.Refuse(c, "%s has %d elements, want %d parts of %d", name, whole.Count, c.Size, part.Count)
+	case part.Count != count:
+		a.Refuse(c, "%s has %d elements, counts say %d for this rank", partName, part.Count, count)
+	case !both:
+	case whole.Count != total && a.varied:
+		a.Refuse(c, "%s has %d elements, counts say %d for all ranks", wholeName, whole.Count, total)
+	case whole.Count != total:
+		a.Refuse(c, "%s has %d elements, want %d parts of %d", wholeName, whole.Count, c.Size, count)
 	case part.Overlap(whole) != setup.Apart && part.Overlap(own) != setup.InPlace:
 		a.Refuse(c, "send and recv overlap; in place, the short slice is part %d of the long one", c.Rank)
 	}
@@ -121,6 +138,28 @@ func (a *Args) Reducing(c *Comm, op kernel.Op) *Args {
 		a.Divide = c.Size
 	}
 	return a
+}
+
+// Vary gives a a part of counts[i] elements for every rank i, the same counts on all ranks. It comes before Set.
+func (a *Args) Vary(c *Comm, kind plan.Kind, counts []int) *Args {
+	a.Kind, a.varied = kind, true
+	a.Begins = a.layOut(c, "counts", counts)
+	return a
+}
+
+// layOut returns where each of the parts with these counts begins, and where the last one ends.
+func (a *Args) layOut(c *Comm, name string, counts []int) []int {
+	if a.Err == nil && len(counts) != c.Size {
+		a.Refuse(c, "%s are %d numbers for %d ranks", name, len(counts), c.Size)
+	}
+	begins := make([]int, 1, c.Size+1)
+	for r, n := range counts {
+		if a.Err == nil && (n < 0 || n > math.MaxInt32<<16-begins[r]) {
+			a.Refuse(c, "%s say %d elements for rank %d", name, n, r)
+		}
+		begins = append(begins, begins[r]+n)
+	}
+	return begins
 }
 
 // gathers makes a an AllGather of elements of t.

@@ -12,9 +12,7 @@ import (
 	"strings"
 
 	"github.com/treerun/treerun/internal/comm/setup"
-	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
-	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
@@ -162,10 +160,6 @@ func (g *group) Failure() (int, error) {
 	return slices.Index(g.members, r), err
 }
 
-// groupTag is the tag of a group's own messages; callers' tags are not
-// negative.
-const groupTag = -1
-
 // AllGather exchanges blobs in messages of the parent.
 func (g *group) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
 	return gatherBlobs(blob, len(g.members), func(mine, all []byte) error { return g.swap(ctx, mine, all) })
@@ -173,33 +167,8 @@ func (g *group) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
 
 // swap sends mine to all other members and receives theirs, which are as long.
 func (g *group) swap(ctx context.Context, mine, theirs []byte) error {
-	c := g.Parent
-	if err := c.Claim(g.call); err != nil {
-		return err
-	}
-	defer c.End()
-	defer waits.Within(ctx).Pause()() // it is c that waits now
-	var all []*engine.Message
-	for i, r := range g.members {
-		part := theirs[i*len(mine):][:len(mine)]
-		if r == c.Rank {
-			copy(part, mine)
-			continue
-		}
-		in := &engine.Message{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: part, Part: g.call}
-		out := &engine.Message{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: mine, Part: g.call}
-		all = append(all, in, out)
-		if err := errors.Join(c.Engine.StartRecv(in), c.Engine.StartSend(out)); err != nil {
-			fault, _ := c.Engine.FailMessage(err, in)
-			return c.Messages.fail(fault, in)
-		}
-	}
-	for _, p := range all {
-		if err := c.Messages.wait(ctx, p); err != nil {
-			return err
-		}
-	}
-	return nil
+	return g.Parent.Messages.exchange(ctx, g.call, kernel.Uint8, g.members,
+		func(int) []byte { return mine }, func(i int) []byte { return theirs[i*len(mine):][:len(mine)] })
 }
 
 // Abort ends the communicator on all ranks.

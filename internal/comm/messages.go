@@ -2,11 +2,14 @@ package comm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
 	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -51,6 +54,9 @@ func (m *Messages) SendRecv(ctx context.Context, in, out engine.Message, tag int
 	}
 	return n, m.wait(ctx, sent.Message())
 }
+
+// ownTag is the tag of messages that make up a call; callers' tags are not negative.
+const ownTag = -1
 
 // starter is Engine.StartSend or Engine.StartRecv.
 type starter = func(*engine.Message) error
@@ -187,4 +193,36 @@ func (m *Messages) fail(f transport.Fault, during *engine.Message) error {
 		hint = "contents of buf are undefined"
 	}
 	return m.c.failDuring(f, during.String(), hint)
+}
+
+// exchange sends send(i) to members[i] and receives what that sends in recv(i), for all of them. The part of this rank
+// is copied. call names it, for people.
+func (m *Messages) exchange(ctx context.Context, call string, t kernel.DType, members []int,
+	send, recv func(i int) []byte) error {
+	c := m.c
+	if err := c.Claim(call); err != nil {
+		return err
+	}
+	defer c.End()
+	defer waits.Within(ctx).Pause()() // it is c that waits now
+	var all []*engine.Message
+	for i, r := range members {
+		if r == c.Rank {
+			copy(recv(i), send(i))
+			continue
+		}
+		in := &engine.Message{Peer: r, Tag: ownTag, DType: t, Buf: recv(i), Part: call}
+		out := &engine.Message{Peer: r, Tag: ownTag, DType: t, Buf: send(i), Part: call}
+		all = append(all, in, out)
+		if err := errors.Join(c.Engine.StartRecv(in), c.Engine.StartSend(out)); err != nil {
+			fault, _ := c.Engine.FailMessage(err, in)
+			return m.fail(fault, in)
+		}
+	}
+	for _, p := range all {
+		if err := m.wait(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
 }

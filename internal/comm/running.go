@@ -155,6 +155,9 @@ func (c *Comm) header(a *Args) transport.Header {
 	if a.device {
 		h.Kind |= engine.OnDevice
 	}
+	if a.varied {
+		h.Kind |= engine.Varied
+	}
 	return h
 }
 
@@ -168,9 +171,10 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	if a.Pieces == nil {
 		a.Pieces = call.Pieces[:0] // their memory stays for a later call
 	}
-	*call = engine.Call{Header: c.header(a), In: a.In, Out: a.Out, Pieces: a.Pieces, Work: a.Work}
+	*call = engine.Call{Header: c.header(a), In: a.In, Out: a.Out, Pieces: a.Pieces, Begins: a.Begins,
+		Work: a.Work}
 	bytes := a.Count * a.DType.Size()
-	if a.Kind.HasParts() {
+	if a.Kind.HasParts() && a.Begins == nil {
 		bytes *= c.Size
 	}
 	pr, served, err := c.Plans.Program(a.Kind, a.Root, bytes)

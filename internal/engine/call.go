@@ -13,6 +13,7 @@ type Call struct {
 	In     []byte           // what this rank gives, nil where its plan never reads it
 	Out    []byte           // what this rank gets, nil where its plan never writes it; may be In
 	Pieces []Piece          // unless empty, in place of In and Out: a message in pieces, one after the other
+	Begins []int            // unless nil, parts differ: where each begins, and the last ends, in elements
 	kernel.Work
 
 	Chunks plan.Chunks // how the message is cut
@@ -36,6 +37,15 @@ type Call struct {
 type Piece struct {
 	In, Out []byte
 	End     int
+}
+
+// bytes is how long a part of the message is, on the average where parts differ, or the whole one without parts.
+func (c *Call) bytes() int64 {
+	bytes := int64(c.Header.Count) * int64(c.DType.Size())
+	if c.Begins != nil {
+		bytes /= int64(len(c.Begins) - 1)
+	}
+	return bytes
 }
 
 // Done reports whether this rank's part of the call is done.

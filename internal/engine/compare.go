@@ -58,6 +58,9 @@ func (e *Engine) record(c *Call) {
 	for _, v := range []uint64{digest, cut, h.Count, call} {
 		e.chain = bits.RotateLeft64((e.chain^v)*0x9E3779B97F4A7C15, 29)
 	}
+	for _, n := range c.Begins {
+		e.chain = bits.RotateLeft64((e.chain^uint64(n))*0x9E3779B97F4A7C15, 29)
+	}
 	h.Chain = uint8(e.chain >> 32)
 	e.history[h.Seq%past] = *h
 }

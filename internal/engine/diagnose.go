@@ -41,6 +41,9 @@ func Describe(h transport.Header) string {
 	var b strings.Builder
 	kind, onDevice := kindOf(h)
 	b.WriteString(CallName(kind))
+	if h.Kind&Varied != 0 {
+		b.WriteString("V")
+	}
 	if onDevice {
 		b.WriteString("Device")
 	}

@@ -10,9 +10,12 @@ import (
 // links.
 const OnDevice = 0x40
 
+// Varied is set in the Kind of the header of a call whose parts differ in length: Count is then that of all of them.
+const Varied = 0x20
+
 // kindOf returns the collective of a header.
 func kindOf(h transport.Header) (kind plan.Kind, onDevice bool) {
-	return plan.Kind(h.Kind &^ OnDevice), h.Kind&OnDevice != 0 && h.Kind != messageKind
+	return plan.Kind(h.Kind &^ (OnDevice | Varied)), h.Kind&OnDevice != 0 && h.Kind != messageKind
 }
 
 // Announce publishes a call that this rank begins elsewhere than on these links,

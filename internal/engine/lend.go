@@ -44,7 +44,7 @@ func (e *Engine) lendsOwn(kind uint8, bytes int64) bool {
 	case bytes < e.lendFrom:
 		return false
 	case e.oversubscribed:
-		one := kind == messageKind || plan.Kind(kind) == plan.AllToAll || plan.Kind(kind) == plan.Scatter
+		one := kind == messageKind || plan.Kind(kind) == plan.AllToAll || plan.Kind(kind&^Varied) == plan.Scatter
 		return one && bytes >= 32<<10
 	}
 	return true
@@ -54,7 +54,7 @@ func (e *Engine) lendsOwn(kind uint8, bytes int64) bool {
 func (e *Engine) prepareLending(c *Call) {
 	c.lendIn, c.lendOut, c.mayIn, c.mayOut, c.lent = false, false, false, false, false
 	c.inPlace = overlap(c.In, c.Out)
-	bytes := int64(c.Header.Count) * int64(c.DType.Size())
+	bytes := c.bytes()
 	if len(c.Pieces) > 0 || bytes < sharedFrom {
 		return
 	}
@@ -118,7 +118,7 @@ func (t *track) returned() bool {
 // has its own copying to do: of two that exchange 256 KiB each takes 13 us, 20 if
 // they help each other.
 func (e *Engine) helps(c *Call) bool {
-	switch plan.Kind(c.Header.Kind) {
+	switch plan.Kind(c.Header.Kind &^ Varied) {
 	case plan.Broadcast, plan.Gather, plan.Scatter:
 		return !e.oversubscribed
 	}

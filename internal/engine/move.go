@@ -183,7 +183,11 @@ func (e *Engine) operand(t *track, a *operand, in, out []byte, from, n int) []by
 
 // buffer returns n bytes of b, from byte from of its part on.
 func (t *track) buffer(b plan.Buf, part int, in, out []byte, from, n int) []byte {
-	from += part * t.part
+	if begins := t.call.Begins; begins != nil {
+		from += begins[part] * t.call.DType.Size()
+	} else {
+		from += part * t.part
+	}
 	switch b {
 	case plan.In:
 		return in[from : from+n : from+n]

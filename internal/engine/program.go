@@ -26,7 +26,7 @@ type Program struct {
 	digest uint64
 }
 
-// share is the part of the message that a lane carries, as plan.Cuts gives it.
+// share is what a lane carries of the message, or of one part of it, in the unit of plan.Cuts.
 type share struct {
 	from, upTo uint64
 	widest     uint64 // what the widest lane has
@@ -74,7 +74,8 @@ func Bind(p *plan.Plan, e *Engine, laneOf []int) (*Program, error) {
 		l := &p.Lanes[i]
 		begin := len(pr.tracks)
 		lanes = append(lanes, begin)
-		s := share{from: cuts[i], upTo: cuts[i+1], widest: widest, part: l.Part, first: i == 0}
+		begins := uint64(l.Part) << 32
+		s := share{from: cuts[i] - begins, upTo: cuts[i+1] - begins, widest: widest, part: l.Part, first: i == 0}
 		for _, t := range l.Tracks {
 			if t.Rank != e.rank {
 				continue
@@ -137,12 +138,14 @@ func (pr *Program) Plan() *plan.Plan { return pr.plan }
 func (e *Engine) begin(t *track, c *Call) {
 	elem := c.DType.Size()
 	count := int64(c.Header.Count)
+	if c.Begins != nil {
+		count = int64(c.Begins[t.share.part+1] - c.Begins[t.share.part])
+	}
 	grain := int64(quantum / elem)
 	t.call, t.seq, t.next, t.chunk = c, c.Header.Seq, 0, 0
 	t.part = int(count) * elem
-	from := int(plan.CutAt(count, t.share.from, grain)) * elem
-	t.bytes = int(plan.CutAt(count, t.share.upTo, grain))*elem - from
-	t.start = from - t.share.part*t.part
+	t.start = int(plan.CutAt(count, t.share.from, grain)) * elem
+	t.bytes = int(plan.CutAt(count, t.share.upTo, grain))*elem - t.start
 	slot := e.ep.MaxPayload()
 	t.grain = c.Chunks.Of(int64(t.bytes), t.share.upTo-t.share.from, t.share.widest, slot)
 	if c.wide {

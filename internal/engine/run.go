@@ -14,7 +14,7 @@ import (
 func (pr *Program) Start(c *Call) error {
 	c.program, c.next, c.left, c.done = pr, nil, len(pr.tracks), false
 	c.stream = streams(c)
-	c.wide = pr.wide && pr.reaches && pr.lendsOwn(c.Header.Kind, int64(c.Header.Count)*int64(c.DType.Size()))
+	c.wide = pr.wide && pr.reaches && pr.lendsOwn(c.Header.Kind, c.bytes())
 	pr.prepareLending(c)
 	pr.record(c)
 	pr.ep.Enter(&c.Header)

@@ -6,6 +6,5 @@ package engine
 const streamFrom = 32 << 20
 
 func streams(c *Call) bool {
-	bytes := int64(c.Header.Count) * int64(c.DType.Size())
-	return bytes >= streamFrom
+	return c.bytes() >= streamFrom
 }

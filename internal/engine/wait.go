@@ -61,8 +61,8 @@ const (
 // slots, of which some may not be released yet. If it has to wait until they are, ranks
 // that linger keep it from its core: a Broadcast of 512 KiB then takes ten times as long.
 func (w *Waiter) polls(e *Engine, c *Call) int {
-	bytes := int(c.Header.Count) * c.DType.Size()
-	switch kind := plan.Kind(c.Header.Kind); {
+	bytes := int(c.bytes())
+	switch kind := plan.Kind(c.Header.Kind &^ Varied); {
 	case !w.SpinsLong, kind != plan.Broadcast && kind != plan.Scatter, int(c.Header.Root) == e.rank, c.wide,
 		3*bytes > 2*e.linkBytes:
 		return w.Spins

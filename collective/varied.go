@@ -1,0 +1,54 @@
+package collective
+
+import (
+	"context"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/comm"
+)
+
+// The calls whose names end in V are those without it, with parts that may differ in length: counts[i] is how many
+// elements the part of rank i has, 0 included. The parts lie one after the other, in the order of the ranks. All ranks
+// give the same counts, those without the whole message, too; other counts are an ErrMismatch on all ranks. Ranks that
+// know their own part's length only learn the others' from an AllGather.
+
+// AllGatherV gives every rank, in recv, send of all ranks, one after the other. send has counts of this rank elements,
+// recv all of them. In place, send is the rank's own part of recv.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
+func AllGatherV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int) error {
+	var a comm.Args
+	return c.in.Run(ctx, argsOf(a.Vary(c.in, plan.AllGather, counts), c, plan.AllGather, -1, send, recv))
+}
+
+// ReduceScatterV combines send of all ranks, element by element, with op, and gives rank i part i of the result in
+// recv. recv has counts of this rank elements, send all of them. In place, recv is the rank's own part of send, whose
+// other parts then keep what they have.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
+func ReduceScatterV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int, op Op) error {
+	var a comm.Args
+	return c.in.Run(ctx, reduceArgs(a.Vary(c.in, plan.ReduceScatter, counts), c, plan.ReduceScatter, -1, send, recv, op))
+}
+
+// GatherV gives rank root, in recv, send of all ranks, one after the other. send has counts of this rank elements;
+// recv, which is used on root only, all of them. In place, send of root is its own part of recv.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
+func GatherV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int, root int) error {
+	var a comm.Args
+	return c.in.Run(ctx, argsOf(a.Vary(c.in, plan.Gather, counts), c, plan.Gather, root, send, recv))
+}
+
+// ScatterV gives rank i, in recv, part i of what rank root has in send. recv has counts of this rank elements; send,
+// which is used on root only, all of them. In place, recv of root is its own part of send.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
+func ScatterV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int, root int) error {
+	var a comm.Args
+	return c.in.Run(ctx, argsOf(a.Vary(c.in, plan.Scatter, counts), c, plan.Scatter, root, send, recv))
+}
+
+// AllToAllV gives rank j, as part i of its recv, part j of send of rank i. Part j of send has sendCounts[j] elements,
+// part i of recv recvCounts[i]; the parts lie one after the other. What rank i sends to rank j is as long as what rank j
+// receives from rank i, else it is an ErrMismatch on all ranks. send and recv do not overlap.
+// After an error the contents of recv are undefined.
+func AllToAllV[T Number](ctx context.Context, c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) error {
+	return c.in.AllToAllV(ctx, dtypeOf[T](), bytesOf(send), sendCounts, bytesOf(recv), recvCounts)
+}

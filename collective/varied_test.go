@@ -1,0 +1,233 @@
+package collective
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/testutil"
+	"github.com/treerun/treerun/topo"
+)
+
+// variedCall is a call with parts of different lengths.
+type variedCall struct {
+	call
+	counts []int
+}
+
+// begin is where the part of a rank begins, and that of rank len(counts) where all end.
+func (cl variedCall) begin(rank int) (at int) {
+	for _, n := range cl.counts[:rank] {
+		at += n
+	}
+	return at
+}
+
+// run makes the call on a rank, and compares all memory with what must be there.
+func runVaried[T Number](t *testing.T, k codec[T], c *Comm, cl variedCall) error {
+	rank, size := c.Rank(), c.Size()
+	mine, total := cl.counts[rank], cl.begin(size)
+	part, whole, at := newMemory[T](mine), newMemory[T](total), cl.begin(rank)
+	if cl.inPlace {
+		part.body = whole.body[at : at+mine]
+	}
+	want := make([]T, total)
+	gathers := cl.kind == plan.AllGather || cl.kind == plan.Gather
+	if gathers {
+		k.fill(part.body, cl.call, size, origin{rank, 0})
+		for r, n := range cl.counts {
+			k.fill(want[cl.begin(r):][:n], cl.call, size, origin{r, 0})
+		}
+	} else {
+		k.fill(whole.body, cl.call, size, origin{rank, 0})
+		from := -1
+		if cl.kind == plan.Scatter {
+			from = cl.root
+		}
+		k.fill(want, cl.call, size, origin{from, 0})
+		want = want[at : at+mine]
+	}
+	result := part
+	if gathers {
+		result = whole
+	}
+	if cl.inPlace {
+		part, result = whole, whole
+	}
+	part.expect(0, nil)
+	whole.expect(0, nil)
+	onRoot := rank == cl.root
+	switch {
+	case cl.kind == plan.Gather && !onRoot: // it gets nothing
+	case cl.inPlace && !gathers:
+		result.expect(at, want)
+	default:
+		result.expect(0, want)
+	}
+	own := part.body
+	if cl.inPlace {
+		own = whole.body[at : at+mine]
+	}
+	var err error
+	switch cl.kind {
+	case plan.AllGather:
+		err = AllGatherV(t.Context(), c, own, whole.body, cl.counts)
+	case plan.Gather:
+		err = GatherV(t.Context(), c, own, whole.body, cl.counts, cl.root)
+	case plan.Scatter:
+		err = ScatterV(t.Context(), c, whole.body, own, cl.counts, cl.root)
+	case plan.ReduceScatter:
+		err = ReduceScatterV(t.Context(), c, whole.body, own, cl.counts, cl.op)
+	}
+	return errors.Join(err, part.check(), whole.check())
+}
+
+// drawCounts draws lengths of parts: none, few, many, each with its own.
+func drawCounts(rng *rand.Rand, size int) []int {
+	most := []int{1, 40, 3000, 40000}[rng.IntN(4)]
+	counts := make([]int, size)
+	for r := range counts {
+		if rng.IntN(4) > 0 {
+			counts[r] = rng.IntN(most + 1)
+		}
+	}
+	return counts
+}
+
+// TestVaried makes the calls with parts of different lengths, in place and not, in every algorithm over links of several
+// sizes, and compares all memory with the oracle.
+func TestVaried(t *testing.T) {
+	everyComm(t, harnessSizes(), func(t *testing.T, size int, s string, rng *rand.Rand, opts ...Option) {
+		var cases []variedCall
+		for range testutil.Count(3, 12) {
+			for _, kind := range []plan.Kind{plan.AllGather, plan.Gather, plan.Scatter, plan.ReduceScatter} {
+				if !fits(s, kind, topo.UniformGraph(size)) {
+					continue
+				}
+				cl := variedCall{call{kind: kind, inPlace: rng.IntN(2) == 0}, drawCounts(rng, size)}
+				if kind.HasRoot() {
+					cl.root = rng.IntN(size)
+				}
+				if reduces(kind) {
+					cl.op = operations[rng.IntN(len(operations))]
+				}
+				cases = append(cases, cl)
+			}
+		}
+		mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
+			for i, cl := range cases {
+				run := []func() error{
+					func() error { return runVaried(t, float32s, c, cl) },
+					func() error { return runVaried(t, bfloat16s, c, cl) },
+					func() error { return runVaried(t, int64s, c, cl) },
+					func() error { return runVaried(t, uint8s, c, cl) },
+				}[i%4]
+				if err := run(); err != nil {
+					return fmt.Errorf("case %d, %v of %v, root %d, op %v, in place %v: %w", i, cl.kind, cl.counts, cl.root, cl.op,
+						cl.inPlace, err)
+				}
+			}
+			return nil
+		}, opts...)
+	})
+}
+
+// TestAllToAllV sends from each rank to each as much as a table says.
+func TestAllToAllV(t *testing.T) {
+	for _, size := range []int{1, 2, 3, 5, 8} {
+		rng := rand.New(rand.NewPCG(uint64(size), 1))
+		for range testutil.Count(2, 8) {
+			table := make([][]int, size) // by sender and receiver
+			for r := range table {
+				table[r] = drawCounts(rng, size)
+			}
+			value := func(from, to, i int) int32 { return int32(from*1000000 + to*100000 + i) }
+			mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
+				var send []int32
+				var want []int32
+				recvCounts := make([]int, size)
+				for r := range size {
+					for i := range table[c.Rank()][r] {
+						send = append(send, value(c.Rank(), r, i))
+					}
+					recvCounts[r] = table[r][c.Rank()]
+					for i := range recvCounts[r] {
+						want = append(want, value(r, c.Rank(), i))
+					}
+				}
+				recv := newMemory[int32](len(want))
+				recv.expect(0, want)
+				if err := AllToAllV(t.Context(), c, send, table[c.Rank()], recv.body, recvCounts); err != nil {
+					return err
+				}
+				return recv.check()
+			})
+		}
+	}
+}
+
+// TestVariedMismatch: ranks whose counts differ learn so on all ranks, also where the sums of the counts are alike, and
+// where one calls the function without V.
+func TestVariedMismatch(t *testing.T) {
+	calls := map[string]func(c *Comm, odd bool) error{
+		"counts": func(c *Comm, odd bool) error {
+			counts := []int{50, 60, 70}
+			if odd {
+				counts = []int{50, 70, 60}
+			}
+			recv := make([]float32, 180)
+			return AllGatherV(t.Context(), c, make([]float32, counts[c.Rank()]), recv, counts)
+		},
+		"kind": func(c *Comm, odd bool) error {
+			if odd {
+				return AllGather(t.Context(), c, make([]float32, 60), make([]float32, 180))
+			}
+			return AllGatherV(t.Context(), c, make([]float32, 60), make([]float32, 180), []int{60, 60, 60})
+		},
+		"parts": func(c *Comm, odd bool) error {
+			send, recv := []int{1, 2, 3}, make([]int, 3)
+			for r := range recv {
+				recv[r] = 1 + c.Rank()
+			}
+			if odd {
+				recv[1]++
+			}
+			return AllToAllV(t.Context(), c, make([]int64, 6), send, make([]int64, recv[0]+recv[1]+recv[2]), recv)
+		},
+	}
+	for name, make := range calls {
+		t.Run(name, func(t *testing.T) {
+			for r, err := range runRanks(t, 3, func(_ *fakeWorld, c *Comm) error { return make(c, c.Rank() == 2) }) {
+				if !errors.Is(err, ErrMismatch) {
+					t.Errorf("rank %d: %v, want ErrMismatch", r, err)
+				}
+			}
+		})
+	}
+}
+
+// TestVariedArguments: what does not fit together is refused before anything is sent.
+func TestVariedArguments(t *testing.T) {
+	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
+		three, all := make([]int32, 3), make([]int32, 6)
+		for name, err := range map[string]error{
+			"too few counts": AllGatherV(t.Context(), c, three, all, []int{6}),
+			"negative":       AllGatherV(t.Context(), c, three, all, []int{7, -1}),
+			"too large":      AllGatherV(t.Context(), c, three, all, []int{1 << 62, 1 << 62}),
+			"own part":       AllGatherV(t.Context(), c, all[:2], all, []int{3, 3}),
+			"whole":          AllGatherV(t.Context(), c, three, all[:5], []int{3, 3}),
+			"overlap":        AllGatherV(t.Context(), c, all[1:4], all, []int{3, 3}),
+			"root":           GatherV(t.Context(), c, three, all, []int{3, 3}, 2),
+			"operation":      ReduceScatterV(t.Context(), c, all, three, []int{3, 3}, 0),
+			"overlap of all": AllToAllV(t.Context(), c, all[:2], []int{1, 1}, all[1:3], []int{1, 1}),
+			"sums":           AllToAllV(t.Context(), c, three, []int{1, 1}, all, []int{3, 3}),
+		} {
+			if !errors.Is(err, ErrArgument) {
+				return fmt.Errorf("%s: %v, want ErrArgument", name, err)
+			}
+		}
+		return AllGatherV(t.Context(), c, three, all, []int{3, 3})
+	})
+}

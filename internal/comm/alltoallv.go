@@ -1,0 +1,51 @@
+package comm
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/comm/setup"
+	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/transport"
+)
+
+// AllToAllV is that of package collective, of elements of t: an AllToAll of the counts, and then a message from each
+// rank to each.
+func (c *Comm) AllToAllV(ctx context.Context, t kernel.DType, send []byte, sendCounts []int, recv []byte,
+	recvCounts []int) error {
+	a := Args{Kind: plan.AllToAll, varied: true}
+	out, in := a.layOut(c, "sendCounts", sendCounts), a.layOut(c, "recvCounts", recvCounts)
+	mine, theirs := make([]byte, 0, 8*c.Size), make([]byte, 8*c.Size)
+	size := t.Size()
+	switch {
+	case a.Err != nil:
+		return a.Err
+	case len(send) != out[c.Size]*size || len(recv) != in[c.Size]*size:
+		a.Refuse(c, "send has %d elements and recv %d, sendCounts say %d and recvCounts %d", len(send)/size,
+			len(recv)/size, out[c.Size], in[c.Size])
+	case setup.OverlapOf(send, recv) != setup.Apart:
+		a.Refuse(c, "send and recv overlap")
+	case c.Plans.Messages < 0:
+		a.Refuse(c, "it is for %s", c.Plans.NoMessages())
+	default:
+		for _, n := range sendCounts {
+			mine = binary.LittleEndian.AppendUint64(mine, uint64(n))
+		}
+		a.SetHost(c, plan.AllToAll, -1, kernel.Int64, mine, theirs, c.Size, c.Size)
+	}
+	if err := c.Run(ctx, &a); err != nil {
+		return err
+	}
+	members := make([]int, c.Size)
+	for r := range members {
+		members[r] = r
+		if n := binary.LittleEndian.Uint64(theirs[8*r:]); n != uint64(recvCounts[r]) {
+			return c.fail(transport.Faultf(transport.FaultMismatch, r, "rank %d sends %d elements to rank %d, which "+
+				"receives %d from it", r, n, c.Rank, recvCounts[r]), c.header(&a))
+		}
+	}
+	return c.Messages.exchange(ctx, "AllToAllV", t, members,
+		func(r int) []byte { return send[out[r]*size : out[r+1]*size] },
+		func(r int) []byte { return recv[in[r]*size : in[r+1]*size] })
+}
