@@ -22,6 +22,10 @@
 // different tags do not meet and may both be right, as long as neither rank
 // waits for the other; a stall report says what a rank waits for.
 //
+// Calls whose names end in V have parts that may differ in length: counts[i] is the number of elements of rank i's
+// part, which may be 0. The parts lie one after the other, in the order of the ranks. All ranks give the same counts,
+// also those without the whole message. A rank that knows only its own count learns the others' with AllGather.
+//
 // A wrong argument is an error of kind ErrArgument before anything is sent,
 // and the communicator stays usable. Any other error ends the communicator on
 // all ranks: each gets a *RankError with the first cause, and so does every

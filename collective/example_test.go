@@ -3,6 +3,7 @@ package collective_test
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/treerun/treerun/collective"
 )
@@ -110,6 +111,77 @@ func ExampleAllToAll() {
 		return err
 	})
 	// Output: [1 11 21]
+}
+
+// Rank i has i elements, of which every rank gets all.
+func ExampleAllGatherV() {
+	onRanks(4, func(c *collective.Comm) error {
+		mine := slices.Repeat([]int{c.Rank()}, c.Rank())
+		all := make([]int, 0+1+2+3)
+		err := collective.AllGatherV(ctx, c, mine, all, []int{0, 1, 2, 3})
+		if c.Rank() == 0 {
+			fmt.Println(all)
+		}
+		return err
+	})
+	// Output: [1 2 2 3 3 3]
+}
+
+// Rank 0 gets the sums of two columns, rank 1 that of one.
+func ExampleReduceScatterV() {
+	onRanks(2, func(c *collective.Comm) error {
+		counts := []int{2, 1}
+		part := make([]int, counts[c.Rank()])
+		err := collective.ReduceScatterV(ctx, c, []int{1, 2, 3}, part, counts, collective.Sum)
+		if c.Rank() == 0 {
+			fmt.Println(part)
+		}
+		return err
+	})
+	// Output: [2 4]
+}
+
+// Ranks that have learnt how much the others send them exchange tokens, as experts of a model do.
+func ExampleAllToAllV() {
+	onRanks(3, func(c *collective.Comm) error {
+		tokens := [][]int32{{10, 11, 12}, {20}, {30, 31}}[c.Rank()]  // of this rank
+		counts := [][]int{{1, 0, 2}, {0, 1, 0}, {1, 1, 0}}[c.Rank()] // for each rank
+		theirs := make([]int, c.Size())                              // from each rank
+		if err := collective.AllToAll(ctx, c, counts, theirs); err != nil {
+			return err
+		}
+		got := make([]int32, theirs[0]+theirs[1]+theirs[2])
+		err := collective.AllToAllV(ctx, c, tokens, counts, got, theirs)
+		if c.Rank() == 0 {
+			fmt.Println(got)
+		}
+		return err
+	})
+	// Output: [10 30]
+}
+
+// Rank 0 deals out uneven parts, and collects what comes of them.
+func ExampleScatterV() {
+	onRanks(3, func(c *collective.Comm) error {
+		counts := []int{1, 0, 2}
+		var whole []float32 // on rank 0 only
+		if c.Rank() == 0 {
+			whole = []float32{1, 2, 3}
+		}
+		part := make([]float32, counts[c.Rank()])
+		if err := collective.ScatterV(ctx, c, whole, part, counts, 0); err != nil {
+			return err
+		}
+		for i := range part {
+			part[i] *= part[i]
+		}
+		err := collective.GatherV(ctx, c, part, whole, counts, 0)
+		if c.Rank() == 0 {
+			fmt.Println(whole)
+		}
+		return err
+	})
+	// Output: [1 4 9]
 }
 
 // Rank 0 deals parts out, and collects what comes of them.

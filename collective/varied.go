@@ -7,11 +7,6 @@ import (
 	"github.com/treerun/treerun/internal/comm"
 )
 
-// The calls whose names end in V are those without it, with parts that may differ in length: counts[i] is how many
-// elements the part of rank i has, 0 included. The parts lie one after the other, in the order of the ranks. All ranks
-// give the same counts, those without the whole message, too; other counts are an ErrMismatch on all ranks. Ranks that
-// know their own part's length only learn the others' from an AllGather.
-
 // AllGatherV gives every rank, in recv, send of all ranks, one after the other. send has counts of this rank elements,
 // recv all of them. In place, send is the rank's own part of recv.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
@@ -46,8 +41,8 @@ func ScatterV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []i
 }
 
 // AllToAllV gives rank j, as part i of its recv, part j of send of rank i. Part j of send has sendCounts[j] elements,
-// part i of recv recvCounts[i]; the parts lie one after the other. What rank i sends to rank j is as long as what rank j
-// receives from rank i, else it is an ErrMismatch on all ranks. send and recv do not overlap.
+// part i of recv recvCounts[i]; the parts lie one after the other. What rank i sends to rank j is as long as what
+// rank j receives from rank i, else it is an ErrMismatch on all ranks. send and recv do not overlap.
 // After an error the contents of recv are undefined.
 func AllToAllV[T Number](ctx context.Context, c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) error {
 	return c.in.AllToAllV(ctx, dtypeOf[T](), bytesOf(send), sendCounts, bytesOf(recv), recvCounts)

@@ -96,8 +96,8 @@ func drawCounts(rng *rand.Rand, size int) []int {
 	return counts
 }
 
-// TestVaried makes the calls with parts of different lengths, in place and not, in every algorithm over links of several
-// sizes, and compares all memory with the oracle.
+// TestVaried makes the calls with parts of different lengths, in place and not, in every algorithm over links of
+// several sizes, and compares all memory with the oracle.
 func TestVaried(t *testing.T) {
 	everyComm(t, harnessSizes(), func(t *testing.T, size int, s string, rng *rand.Rand, opts ...Option) {
 		var cases []variedCall
