@@ -233,7 +233,7 @@ func (j *testJob) meetAtSeed() *testJob {
 func (j *testJob) seedConfig(rank int, seed string) *config {
 	cfg := &config{options: defaultOptions(), Job: &environ.Job{File: job.File{
 		JobID: j.id, Secret: j.secret, Rank: rank, Size: j.size, LocalRank: -1, Host: "here",
-	}, Seeds: []string{seed}}}
+	}, Seed: seed}}
 	cfg.log, cfg.parsed.StartTimeout = j.log, deadline
 	return cfg
 }

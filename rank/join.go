@@ -75,8 +75,8 @@ func (w *World) reportAbsent(waited time.Duration) {
 	}
 	attrs := []any{"rank", w.cfg.Rank, "size", w.Size(), "missing_ranks", topo.RankList(absent), "waited",
 		waited.Round(10 * time.Millisecond)}
-	if len(w.cfg.Seeds) > 0 {
-		attrs = append(attrs, "seed", strings.Join(w.cfg.Seeds, ","))
+	if w.cfg.Seed != "" {
+		attrs = append(attrs, "seed", w.cfg.Seed)
 	}
 	if absent[0] == 0 && w.cfg.Rank != 0 {
 		attrs = append(attrs, "rank_0", w.whereIsZero())
@@ -154,7 +154,7 @@ func texts(all []iface.Address) string {
 // ask exchanges lists with rank 0 until the list is complete.
 func (w *World) ask(ctx context.Context) {
 	seeds := w.net.seeds
-	if len(w.cfg.Seeds) == 0 {
+	if w.cfg.Seed == "" {
 		select {
 		case seeds = <-w.launcher.seed:
 		case <-ctx.Done():

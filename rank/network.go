@@ -17,11 +17,11 @@ import (
 
 // network is where a rank listens, and which addresses it offers to others.
 type network struct {
-	listen  netip.Addr // unspecified: at all addresses
-	port    int        // 0: any
-	taken   int        // by rank 0, on this host; 0: none
-	seeds   []netip.AddrPort
-	offered []iface.Address // best first
+	listen  netip.Addr       // unspecified: at all addresses
+	port    int              // 0: any
+	taken   int              // by rank 0, on this host; 0: none
+	seeds   []netip.AddrPort // of the seed
+	offered []iface.Address  // best first
 	left    []iface.Address
 	only    bool     // calls are taken at addresses that are offered only
 	zones   []string // devices with an address of one link
@@ -42,14 +42,14 @@ const ownSeedLimit = 2 * time.Second
 // on the way to rank 0.
 func findNetwork(ctx context.Context, cfg *config) (*network, error) {
 	n := &network{}
-	if len(cfg.Seeds) == 0 && cfg.OneHost() {
+	if cfg.Seed == "" && cfg.OneHost() {
 		n.useLoopback(loopback4)
 		return n, nil
 	}
-	if err := n.findSeeds(ctx, cfg); err != nil {
+	if err := n.findSeed(ctx, cfg); err != nil {
 		return nil, err
 	}
-	if len(n.seeds) > 0 && cfg.SeedsAreLoopback() {
+	if len(n.seeds) > 0 && cfg.SeedIsLoopback() {
 		n.useLoopback(n.seeds[0].Addr())
 		n.keepSeedFree()
 		return n, nil
@@ -112,36 +112,31 @@ func (n *network) useLoopback(ip netip.Addr) {
 	n.offered = []iface.Address{{IP: ip, Device: "lo", Kind: iface.Loopback, Why: "all ranks are on this host"}}
 }
 
-// findSeeds looks the seeds up, and notes at which port rank 0 listens.
-func (n *network) findSeeds(ctx context.Context, cfg *config) error {
-	if cfg.Rank == 0 && !cfg.SeedsAreLoopback() {
+// findSeed looks the seed up, and notes at which port rank 0 listens.
+func (n *network) findSeed(ctx context.Context, cfg *config) error {
+	if cfg.Seed == "" {
+		return nil
+	}
+	host, service, err := net.SplitHostPort(cfg.Seed)
+	port := 0
+	if err == nil {
+		port, err = net.DefaultResolver.LookupPort(ctx, "tcp", service)
+	}
+	if err != nil {
+		return fmt.Errorf("seed address %q: %w", cfg.Seed, err)
+	}
+	if cfg.Rank == 0 {
+		n.port = port
 		limited, cancel := context.WithTimeout(ctx, ownSeedLimit)
 		defer cancel()
 		ctx = limited
 	}
-	for i, seed := range cfg.Seeds {
-		host, service, err := net.SplitHostPort(seed)
-		port := 0
-		if err == nil {
-			port, err = net.DefaultResolver.LookupPort(ctx, "tcp", service)
-		}
-		var found []netip.Addr
-		if err == nil {
-			if found, err = lookUp(ctx, host); cfg.Rank == 0 {
-				err = nil // it listens all the same
-			}
-		}
-		switch {
-		case err != nil:
-			return fmt.Errorf("seed address %q: %w", seed, err)
-		case cfg.Rank == 0 && i > 0 && port != n.port:
-			return fmt.Errorf("the seed addresses %s and %s have different ports; rank 0 listens at one", cfg.Seeds[0], seed)
-		case cfg.Rank == 0:
-			n.port = port
-		}
-		for _, ip := range found {
-			n.seeds = append(n.seeds, netip.AddrPortFrom(ip, uint16(port)))
-		}
+	found, err := lookUp(ctx, host)
+	if err != nil && cfg.Rank != 0 { // rank 0 listens all the same
+		return fmt.Errorf("seed address %q: %w", cfg.Seed, err)
+	}
+	for _, ip := range found {
+		n.seeds = append(n.seeds, netip.AddrPortFrom(ip, uint16(port)))
 	}
 	return nil
 }

@@ -12,11 +12,11 @@ import (
 )
 
 // Job is the job that this process is a rank of, wherever that was learned from. LocalRank is
-// -1, LocalSize 0 and Hosts nil where they follow from where the ranks run; Seeds is empty
+// -1, LocalSize 0 and Hosts nil where they follow from where the ranks run; Seed is empty
 // where the launcher passes on at which addresses rank 0 listens.
 type Job struct {
 	job.File
-	Seeds     []string          // addresses at which rank 0 listens
+	Seed      string            // HOST:PORT at which rank 0 listens
 	Control   net.Conn          // to treerun's launcher, nil where another one, or none, started the rank
 	Variables map[string]string // settings that come from the environment: the variable of each
 }

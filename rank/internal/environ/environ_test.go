@@ -63,8 +63,8 @@ func TestEveryLaunchersEnvironmentIsUnderstood(t *testing.T) {
 			cfg.JobID != c.jobID {
 			t.Errorf("%s: read as %+v", c.name, cfg)
 		}
-		if len(cfg.Secret) != job.SecretBytes || len(cfg.Seeds) != 1 || cfg.Host == "" {
-			t.Errorf("%s: secret of %d bytes, seeds %q, host %q", c.name, len(cfg.Secret), cfg.Seeds, cfg.Host)
+		if len(cfg.Secret) != job.SecretBytes || cfg.Seed == "" || cfg.Host == "" {
+			t.Errorf("%s: secret of %d bytes, seeds %q, host %q", c.name, len(cfg.Secret), cfg.Seed, cfg.Host)
 		}
 	}
 }
@@ -121,9 +121,9 @@ func TestSeedFollowsFromTheLauncher(t *testing.T) {
 				t.Errorf("%s: %v", c.name, err)
 				break
 			}
-			host, port, err := net.SplitHostPort(cfg.Seeds[0])
+			host, port, err := net.SplitHostPort(cfg.Seed)
 			if err != nil || host != c.host || cfg.Rank != r || cfg.Size != 4 || cfg.Epoch != c.epoch {
-				t.Errorf("%s: rank %d of %d, epoch %d, seed %s; want host %s", c.name, cfg.Rank, cfg.Size, cfg.Epoch, cfg.Seeds,
+				t.Errorf("%s: rank %d of %d, epoch %d, seed %s; want host %s", c.name, cfg.Rank, cfg.Size, cfg.Epoch, cfg.Seed,
 					c.host)
 			}
 			ports[port] = true
@@ -133,7 +133,7 @@ func TestSeedFollowsFromTheLauncher(t *testing.T) {
 		}
 	}
 	cfg, err := Find(env(t, slurm+"n1 SLURM_PROCID=1 TREERUN_PORT_RANGE=7100-7103 TREERUN_KEY_FILE="+key))
-	if err != nil || !strings.HasPrefix(cfg.Seeds[0], "n1:710") {
+	if err != nil || !strings.HasPrefix(cfg.Seed, "n1:710") {
 		t.Errorf("with a range of ports: %+v, %v", cfg, err)
 	}
 }
@@ -333,7 +333,7 @@ func FuzzEnvironment(f *testing.F) {
 		}
 		cfg, err := Find(env(t, text))
 		if err == nil && (cfg.Rank < 0 || cfg.Rank >= cfg.Size || cfg.Size > job.MaxRanks || cfg.LocalRank >= cfg.Size ||
-			cfg.LocalSize > cfg.Size || job.CheckID(cfg.JobID) != nil || cfg.Size > 1 && len(cfg.Seeds) == 0) {
+			cfg.LocalSize > cfg.Size || job.CheckID(cfg.JobID) != nil || cfg.Size > 1 && cfg.Seed == "") {
 			t.Fatalf("%q: %+v", text, cfg)
 		}
 	})
@@ -344,18 +344,13 @@ func FuzzEnvironment(f *testing.F) {
 func TestWhichSeedsAreLoopback(t *testing.T) {
 	for seed, want := range map[string]bool{
 		"127.0.0.1:1": true, "127.9.9.9:1": true, "[::1]:1": true, "localhost:1": true, "[::ffff:127.0.0.1]:1": true,
-		"10.0.0.1:1": false, "node1:1": false, "[fd00::1]:1": false, "nonsense": false,
+		"10.0.0.1:1": false, "node1:1": false, "[fd00::1]:1": false, "nonsense": false, "": false,
 	} {
-		if got := atSeeds(seed).SeedsAreLoopback(); got != want {
+		if got := (&Job{Seed: seed}).SeedIsLoopback(); got != want {
 			t.Errorf("%s: %v, want %v", seed, got, want)
 		}
 	}
-	if atSeeds().SeedsAreLoopback() || atSeeds("localhost:1", "node1:1").SeedsAreLoopback() {
-		t.Error("no seed, or one of two")
-	}
 }
-
-func atSeeds(seeds ...string) *Job { return &Job{Seeds: seeds} }
 
 // A job file works once.
 func TestJobFileIsEmptyAfterItWasRead(t *testing.T) {

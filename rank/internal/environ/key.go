@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 
@@ -16,7 +15,7 @@ import (
 // secretFrom returns the secret of the job: from the key file, or from the user's
 // own key, which is made when there is none and the ranks meet at a loopback
 // address. On several hosts it must be there, the same on all.
-func secretFrom(get func(string) string, seed string) ([]byte, error) {
+func secretFrom(get func(string) string, j *Job) ([]byte, error) {
 	if path := get(job.EnvKeyFile); path != "" {
 		secret, err := job.ReadKeyFile(path)
 		if err != nil {
@@ -29,7 +28,7 @@ func secretFrom(get func(string) string, seed string) ([]byte, error) {
 		return nil, fmt.Errorf("no folder for a key: %w; set %s", err, job.EnvKeyFile)
 	}
 	path := filepath.Join(dir, "treerun", "key")
-	if host, _, err := net.SplitHostPort(seed); err == nil && isLoopback(host) {
+	if j.SeedIsLoopback() {
 		return userKey(path)
 	}
 	key, err := job.ReadKeyFile(path)

@@ -100,16 +100,15 @@ func (l *launcher) job(get func(string) string) (*Job, error) {
 		return alone(get, j.JobID)
 	}
 	j.settingsFrom(get)
-	seed, err := l.seedFrom(j, get)
-	if err != nil {
+	var err error
+	if j.Seed, err = l.seedFrom(j, get); err != nil {
 		return nil, err
 	}
-	j.Seeds = []string{seed}
 	if j.JobID == "" {
-		j.JobID = seed
+		j.JobID = j.Seed
 	}
 	if err = j.check(); err == nil {
-		j.Secret, err = secretFrom(get, seed)
+		j.Secret, err = secretFrom(get, j)
 	}
 	return j, err
 }

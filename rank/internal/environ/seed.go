@@ -69,19 +69,11 @@ func (j *Job) derivedSeed(host string) string {
 	return net.JoinHostPort(host, strconv.Itoa(among.Pick("seed of "+j.JobID)))
 }
 
-// SeedsAreLoopback says whether the ranks are to meet at a loopback address.
+// SeedIsLoopback says whether the ranks are to meet at a loopback address.
 // Another name than localhost may well be that of rank 0's host, to which
 // Debian gives the address 127.0.1.1 there.
-func (j *Job) SeedsAreLoopback() bool {
-	for _, seed := range j.Seeds {
-		if host, _, err := net.SplitHostPort(seed); err != nil || !isLoopback(host) {
-			return false
-		}
-	}
-	return len(j.Seeds) > 0
-}
-
-func isLoopback(host string) bool {
+func (j *Job) SeedIsLoopback() bool {
+	host, _, _ := net.SplitHostPort(j.Seed)
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
