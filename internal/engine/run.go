@@ -59,17 +59,25 @@ func (e *Engine) Fail(err error, c *Call) (transport.Fault, bool) {
 
 // failWait is Fail for what stopped a wait in a call or message.
 func (e *Engine) failWait(err error, doing string, w *Waiter) (transport.Fault, bool) {
+	return w.Fail(err, e.ep, e.rank, doing, e.lacking, e.faultOf)
+}
+
+// Fail makes err, which ended a wait of rank self in what it was doing, the fault of ep, unless
+// there is one, and returns the one that counts. lacks says for whom the rank waits, faultOf what
+// an error is that is no end of the wait's time.
+func (w *Waiter) Fail(err error, ep transport.Endpoint, self int, doing string, lacks func() []waits.Lack,
+	faultOf func(err error, doing string) transport.Fault) (transport.Fault, bool) {
 	switch {
 	case err == ErrAborted:
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, waits.ErrStalled):
-		e.ep.Abort(w.WaitFault(err, e.rank, doing, e.lacking()))
+		ep.Abort(w.WaitFault(err, self, doing, lacks()))
 		w.Watch.GiveUp()
-		return e.ep.Aborted()
+		return ep.Aborted()
 	default:
-		e.ep.Abort(e.faultOf(err, doing))
+		ep.Abort(faultOf(err, doing))
 	}
 	w.Watch.Clear()
-	return e.ep.Aborted()
+	return ep.Aborted()
 }
 
 // Idle reports whether no call and no message is under way.

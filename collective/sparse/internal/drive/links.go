@@ -25,50 +25,56 @@ func (p *place) at() *place { return p }
 type tree struct {
 	number   int
 	node     *merge.Node
-	parent   int // -1 at the root
-	toParent transport.Sender
-	ofParent transport.Receiver
-	children []child // by rising rank
-	before   int     // children of lower ranks
-	busy     bool    // the Node is not done
+	parent   peer   // of rank -1 at the root
+	children []peer // by rising rank
+	before   int    // children of lower ranks
+	busy     bool   // the Node is not done
 }
 
-type child struct {
+// peer is a rank at the other end of links.
+type peer struct {
 	rank int
 	to   transport.Sender
 	of   transport.Receiver
-	fed  bool // the Node has a chunk of it, which its link still holds
+	fed  bool // the Node, or this step of a Pool, has what its link still holds
 }
 
-// openTree looks up the links of a rank in tree number i: those of lane 2i, up, and 2i+1, down. It may be no
-// part of the tree: then there is no Node.
-func openTree(ep transport.Endpoint, i int, t topo.Tree, rank int) (tree, error) {
-	e := tree{number: i, parent: t.Parent[rank]}
-	up, down := 2*i, 2*i+1
+// openPeer looks up the links to and from a rank, by their lanes.
+func openPeer(ep transport.Endpoint, rank, to, of int) (peer, error) {
+	p := peer{rank: rank}
 	var first, second error
-	if e.parent >= 0 {
-		e.toParent, first = ep.Sender(up, e.parent)
-		e.ofParent, second = ep.Receiver(down, e.parent)
+	p.to, first = ep.Sender(to, rank)
+	p.of, second = ep.Receiver(of, rank)
+	return p, failed("links with", rank, errors.Join(first, second))
+}
+
+// openTree looks up the links of a rank in tree number i, of which it may be no part: then there
+// is no Node.
+func openTree(ep transport.Endpoint, i int, t topo.Tree, rank int) (e tree, err error) {
+	e.number, e.parent.rank = i, t.Parent[rank]
+	up, down := 2*i, 2*i+1
+	if e.parent.rank >= 0 {
+		if e.parent, err = openPeer(ep, e.parent.rank, up, down); err != nil {
+			return e, err
+		}
 	}
 	for v, p := range t.Parent {
-		if err := errors.Join(first, second); err != nil {
-			return e, fmt.Errorf("sparse: rank %d, tree %d, parent %d, children %v: %w", rank, i, e.parent, e.children, err)
-		}
 		if p != rank {
 			continue
 		}
-		c := child{rank: v}
-		c.to, first = ep.Sender(down, v)
-		c.of, second = ep.Receiver(up, v)
+		c, err := openPeer(ep, v, down, up)
+		if err != nil {
+			return e, err
+		}
 		e.children = append(e.children, c)
 		if v < rank {
 			e.before++
 		}
 	}
-	if e.parent >= 0 || t.Root == rank {
-		e.node = merge.NewNode(len(e.children), e.parent < 0)
+	if e.parent.rank >= 0 || t.Root == rank {
+		e.node = merge.NewNode(len(e.children), e.parent.rank < 0)
 	}
-	return e, errors.Join(first, second)
+	return e, nil
 }
 
 // peerError is what went wrong with the link to or from a rank.

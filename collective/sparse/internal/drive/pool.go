@@ -22,7 +22,7 @@ type Pool struct {
 	Keep int // NewPool sets it
 
 	place
-	peers []peer // the other ranks
+	peers []peer // by rank; this one has no links
 	sum   pool.Sum
 	head  transport.Header
 
@@ -35,12 +35,6 @@ type Pool struct {
 	done  bool
 }
 
-// peer is another rank, and the links with it.
-type peer struct {
-	child
-	heard bool // it has told what it has in this step
-}
-
 // Of the steps in which ranks tell each other what memory to read; in the Root of a header.
 const (
 	stepPart = -1 - iota
@@ -51,15 +45,12 @@ const (
 func NewPool(ep transport.Endpoint, rank, size int) (*Pool, error) {
 	p := &Pool{place: place{ep, rank}, peers: make([]peer, size), Keep: keepBytes}
 	for q := range p.peers {
-		c := &p.peers[q].child
-		if c.rank = q; q == rank {
+		var err error
+		if q == rank {
 			continue
 		}
-		var first, second error
-		c.to, first = ep.Sender(0, q)
-		c.of, second = ep.Receiver(0, q)
-		if err := errors.Join(first, second); err != nil {
-			return nil, failed("links with", q, err)
+		if p.peers[q], err = openPeer(ep, q, 0, 0); err != nil {
+			return nil, err
 		}
 	}
 	return p, nil
@@ -79,7 +70,7 @@ func (p *Pool) Begin(head transport.Header, job pool.Job, n int) error {
 func (p *Pool) publish(memory []byte, step int32) {
 	p.mine, p.step, p.told, p.heard = memory, step, 1, 1
 	for q := range p.peers {
-		p.peers[q].heard = q == p.rank
+		p.peers[q].fed = q == p.rank
 	}
 	p.SentBytes += len(memory)
 }
@@ -165,7 +156,7 @@ func (p *Pool) listen() (moved bool, err error) {
 	for i := 1; i < len(p.peers); i++ {
 		q := (p.rank + i) % len(p.peers)
 		c := &p.peers[q]
-		if c.heard {
+		if c.fed {
 			continue
 		}
 		var h transport.Header
@@ -181,7 +172,7 @@ func (p *Pool) listen() (moved bool, err error) {
 			return moved, failed(p.lacks()+" of", q, err)
 		}
 		if ok {
-			c.heard, moved = true, true
+			c.fed, moved = true, true
 			p.heard++
 			p.ReceivedChunks++
 			p.ReceivedBytes += len(memory)
@@ -230,7 +221,7 @@ func (p *Pool) Rests() bool { return false }
 func (p *Pool) WaitsFor() []waits.Lack {
 	var list []waits.Lack
 	for q := range p.peers {
-		if !p.peers[q].heard {
+		if !p.peers[q].fed {
 			list = append(list, waits.Lack{Rank: q, What: "to send " + p.lacks()})
 		}
 	}

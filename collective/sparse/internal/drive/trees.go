@@ -29,7 +29,7 @@ func NewTrees(ep transport.Endpoint, trees []topo.Tree, rank int) (*Trees, error
 	for i, t := range trees {
 		e, err := openTree(ep, i, t, rank)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("sparse: rank %d, tree %d: %w", rank, i, err)
 		}
 		if e.node != nil {
 			m.trees = append(m.trees, e)
@@ -150,7 +150,7 @@ func (m *Trees) feed(t *tree) (moved bool, err error) {
 }
 
 // release gives the chunk back that the Node has had.
-func (c *child) release() {
+func (c *peer) release() {
 	if c.fed {
 		c.of.Release()
 		c.fed = false
@@ -172,14 +172,14 @@ func (m *Trees) peek(r transport.Receiver) ([]byte, bool, error) {
 
 // sendUp sends the parent what there is, as far as there is room.
 func (m *Trees) sendUp(t *tree) (moved bool, err error) {
-	for t.parent >= 0 {
+	for t.parent.rank >= 0 {
 		most := t.node.Window(m.ep.MaxPayload())
 		if most == 0 {
 			break
 		}
-		n, err := m.send(t.toParent, most, t.node.Up)
+		n, err := m.send(t.parent.to, most, t.node.Up)
 		if err != nil || n == 0 {
-			return moved, failed("sending to", t.parent, err)
+			return moved, failed("sending to", t.parent.rank, err)
 		}
 		moved = true
 	}
@@ -219,14 +219,14 @@ func (m *Trees) cut(to transport.Sender, window []byte, n int) error {
 // fromParent takes in what the parent has sent.
 func (m *Trees) fromParent(t *tree) (moved bool, err error) {
 	for t.node.Listens() {
-		chunk, ok, err := m.peek(t.ofParent)
+		chunk, ok, err := m.peek(t.parent.of)
 		if err == nil && ok {
 			err = t.node.Down(chunk)
 		}
 		if err != nil || !ok {
-			return moved, failed("results from", t.parent, err)
+			return moved, failed("results from", t.parent.rank, err)
 		}
-		t.ofParent.Release()
+		t.parent.of.Release()
 		moved = true
 	}
 	return moved, nil
@@ -277,8 +277,8 @@ func (m *Trees) WaitsFor() []waits.Lack {
 				list = append(list, waits.Lack{Rank: c.rank, What: fmt.Sprintf("to send blocks of tree %d", t.number)})
 			}
 		}
-		if len(list) == before && t.parent >= 0 {
-			list = append(list, waits.Lack{Rank: t.parent, What: fmt.Sprintf("to send the result of tree %d", t.number)})
+		if len(list) == before && t.parent.rank >= 0 {
+			list = append(list, waits.Lack{Rank: t.parent.rank, What: fmt.Sprintf("to send the result of tree %d", t.number)})
 		}
 	}
 	if len(list) == 0 {

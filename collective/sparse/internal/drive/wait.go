@@ -42,22 +42,10 @@ const maxNaps = 20
 // links are then of no further use. doing names the call.
 func Run(ctx context.Context, x Exchange, w *engine.Waiter, doing string) (transport.Fault, bool) {
 	r := &run{Exchange: x, Waiter: w, place: x.at(), doing: doing}
-	ep := r.ep
-	err := r.wait(ctx)
-	switch {
-	case err == nil:
-		return transport.Fault{}, false
-	case errors.Is(err, waits.ErrStalled), errors.Is(err, context.DeadlineExceeded):
-		ep.Abort(w.WaitFault(err, r.rank, doing, x.WaitsFor()))
-		w.Watch.GiveUp()
-		return ep.Aborted()
-	case err != engine.ErrAborted:
-		if _, aborted := ep.Aborted(); !aborted {
-			ep.Abort(r.faultOf(err))
-		}
+	if err := r.wait(ctx); err != nil {
+		return w.Fail(err, r.ep, r.rank, doing, r.WaitsFor, r.faultOf)
 	}
-	w.Watch.Clear()
-	return ep.Aborted()
+	return transport.Fault{}, false
 }
 
 // run is an Exchange that a rank runs, and waits for.
@@ -125,7 +113,7 @@ func (r *run) Compare() error { return nil }
 func (r *run) Doing() string { return r.doing }
 
 // faultOf turns what stopped this rank into what all ranks are told.
-func (r *run) faultOf(err error) transport.Fault {
+func (r *run) faultOf(err error, doing string) transport.Fault {
 	peer := -1
 	var p *peerError
 	if errors.As(err, &p) {
@@ -133,11 +121,9 @@ func (r *run) faultOf(err error) transport.Fault {
 	}
 	switch {
 	case errors.Is(err, transport.ErrPeerClosed):
-		return engine.ClosedBy(peer, r.rank, r.doing)
+		return engine.ClosedBy(peer, r.rank, doing)
 	case errors.Is(err, block.ErrMismatch):
-		return transport.Faultf(transport.FaultMismatch, peer, "rank %d in %s: %v", r.rank, r.doing, err)
-	case errors.Is(err, context.Canceled):
-		return r.WaitFault(err, r.rank, r.doing, r.WaitsFor())
+		return transport.Faultf(transport.FaultMismatch, peer, "rank %d in %s: %v", r.rank, doing, err)
 	}
-	return transport.Faultf(transport.FaultLink, r.rank, "rank %d in %s: %v", r.rank, r.doing, err)
+	return transport.Faultf(transport.FaultLink, r.rank, "rank %d in %s: %v", r.rank, doing, err)
 }
