@@ -133,7 +133,7 @@ func (j *testJob) serve(rank int) {
 		j.said[m.Kind]++
 		j.mu.Unlock()
 		if m.Kind == job.Seed {
-			j.tell(&job.Message{Kind: job.SeedIs, Text: m.Text})
+			j.tell(&job.Message{Kind: job.SeedIs, Addrs: m.Addrs})
 		}
 	}
 }

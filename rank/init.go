@@ -76,7 +76,7 @@ func (w *World) assemble(ctx context.Context) error {
 		w.cfg.Hosts, w.cfg.LocalRank, w.cfg.LocalSize = []int{0}, 0, 1
 	}
 	if w.launcher != nil {
-		return w.launcher.send(job.Joined, "")
+		return w.launcher.send(job.Joined)
 	}
 	return nil
 }

@@ -29,7 +29,8 @@ func (w *World) join(ctx context.Context) error {
 		return err
 	}
 	if w.cfg.Rank == 0 && w.launcher != nil {
-		if err := w.launcher.send(job.Seed, joinSeeds(w.members.where(0))); err != nil {
+		at := w.members.where(0)
+		if err := w.launcher.send(job.Seed, at[:min(len(at), job.MaxSeeds)]...); err != nil {
 			return err
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -44,13 +43,8 @@ func (l *launcher) read() {
 		}
 		switch m.Kind {
 		case job.SeedIs:
-			seeds, err := splitSeeds(m.Text)
-			if err != nil {
-				l.gone(err)
-				return
-			}
 			select {
-			case l.seed <- seeds:
+			case l.seed <- m.Addrs:
 			default: // said before
 			}
 		case job.Exited:
@@ -121,11 +115,11 @@ func describeExit(m *job.Message, joined bool) string {
 }
 
 // send writes one message of this rank.
-func (l *launcher) send(kind job.MessageKind, text string) error {
+func (l *launcher) send(kind job.MessageKind, addrs ...netip.AddrPort) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.conn.SetWriteDeadline(time.Now().Add(time.Second))
-	m := job.Message{Kind: kind, Rank: l.w.cfg.Rank, PID: os.Getpid(), Text: text}
+	m := job.Message{Kind: kind, Rank: l.w.cfg.Rank, PID: os.Getpid(), Addrs: addrs}
 	if err := job.WriteMessage(l.conn, &m); err != nil {
 		return &Error{Self: l.w.cfg.Rank, Rank: -1, Op: "telling the launcher", Err: err}
 	}
@@ -133,27 +127,3 @@ func (l *launcher) send(kind job.MessageKind, text string) error {
 }
 
 func (l *launcher) close() { l.conn.Close() }
-
-// maxSeeds is how many addresses rank 0 tells the launcher.
-const maxSeeds = 8
-
-// joinSeeds makes one text of the addresses at which rank 0 listens, for the
-// launcher to pass on. splitSeeds is the opposite.
-func joinSeeds(all []netip.AddrPort) string {
-	var texts []string
-	for _, a := range all[:min(len(all), maxSeeds)] {
-		texts = append(texts, a.String())
-	}
-	return strings.Join(texts, ",")
-}
-
-func splitSeeds(text string) (all []netip.AddrPort, err error) {
-	for t := range strings.SplitSeq(text, ",") {
-		a, err := netip.ParseAddrPort(t)
-		if err != nil || a.Port() == 0 || len(all) == maxSeeds {
-			return nil, fmt.Errorf("the launcher says that rank 0 listens at %.200q, which are no addresses", text)
-		}
-		all = append(all, a)
-	}
-	return all, nil
-}

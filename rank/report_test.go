@@ -53,22 +53,6 @@ func FuzzDecodeReport(f *testing.F) {
 	})
 }
 
-func FuzzSplitSeeds(f *testing.F) {
-	f.Add("127.0.0.1:4000,[fd00::1]:4000")
-	f.Add("[fe80::1%eth0]:4000")
-	f.Add(strings.Repeat("1.2.3.4:5,", 9))
-	f.Fuzz(func(t *testing.T, text string) {
-		all, err := splitSeeds(text)
-		if err != nil {
-			return
-		}
-		again, err := splitSeeds(joinSeeds(all))
-		if err != nil || !slices.Equal(again, all) || len(all) > maxSeeds {
-			t.Fatalf("%q was read as %v, then as %v, %v", text, all, again, err)
-		}
-	})
-}
-
 // Addresses of one link are tried on every device; others as they are.
 func TestAddressesOfOneLinkAreTriedEverywhere(t *testing.T) {
 	at := func(texts ...string) (all []netip.AddrPort) {

@@ -133,7 +133,7 @@ func (w *World) Close() error {
 		w.mesh.Closing()
 		w.mesh.Goodbye()
 		if w.launcher != nil {
-			w.closeErr = w.launcher.send(job.Closing, "")
+			w.closeErr = w.launcher.send(job.Closing)
 			if w.mesh.Failure() != nil {
 				w.closeErr = nil // the launcher has other things to do
 			}

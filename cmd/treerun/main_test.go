@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -124,7 +125,7 @@ func memberDo(args []string) error {
 			m := &job.Message{Kind: map[string]job.MessageKind{"seed": job.Seed, "joined": job.Joined,
 				"closing": job.Closing}[word]}
 			if word == "seed" {
-				m.Text, args = value, args[1:]
+				m.Addrs, args = []netip.AddrPort{netip.MustParseAddrPort(value)}, args[1:]
 			}
 			if err := job.WriteMessage(control, m); err != nil {
 				return err
@@ -134,7 +135,8 @@ func memberDo(args []string) error {
 			if err != nil {
 				return err
 			}
-			fmt.Printf("heard: %v rank=%d code=%d signal=%d closed=%v %s\n", m.Kind, m.Rank, m.Code, m.Signal, m.Closed, m.Text)
+			fmt.Printf("heard: %v rank=%d code=%d signal=%d closed=%v %s%v\n", m.Kind, m.Rank, m.Code, m.Signal, m.Closed,
+				m.Text, strings.Trim(fmt.Sprint(m.Addrs), "[]"))
 		case "garbage": // sends what is no message
 			if _, err := control.WriteString("\xff\xff\xff\xffnonsense"); err != nil {
 				return err

@@ -71,7 +71,10 @@ func (m *Message) Validate() error {
 	bad := errors.Join(Within("rank %d", m.Rank, 0, MaxRanks-1), Within("process id %d", m.PID, 0, math.MaxInt),
 		Within("exit code %d", m.Code, 0, 255), Within("signal %d", m.Signal, 0, 255))
 	if m.Kind == Seed || m.Kind == SeedIs {
-		bad = errors.Join(bad, Within("address of %d bytes", len(m.Text), 1, maxSeed))
+		bad = errors.Join(bad, Within("%d addresses", len(m.Addrs), 1, MaxSeeds))
+	}
+	for _, a := range m.Addrs {
+		bad = errors.Join(bad, Within("port %d of an address", int(a.Port()), 1, math.MaxUint16))
 	}
 	switch {
 	case m.Kind < Seed || m.Kind > Exited:
@@ -96,7 +99,7 @@ const (
 	maxHost     = 255 // bytes
 	maxDevice   = 128
 	maxID       = 128
-	maxSeed     = 512
+	MaxSeeds    = 8 // addresses of rank 0
 	maxSettings = 1024
 	maxFD       = 1 << 20
 	MaxEpoch    = 1 << 30

@@ -4,6 +4,8 @@
 // launcher (cmd/treerun) and package rank are its only users.
 package job
 
+import "net/netip"
+
 // Names of the environment variables that the launcher exports to every rank,
 // beside the names that torchrun uses (RANK, WORLD_SIZE, LOCAL_RANK,
 // LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT). The secret is never among them.
@@ -61,12 +63,12 @@ type MessageKind uint8
 
 const (
 	// From a rank to the launcher.
-	Seed    MessageKind = iota + 1 // Text: the memberlist address of rank 0
+	Seed    MessageKind = iota + 1 // Addrs: where rank 0 listens
 	Joined                         // the rank's world is complete
 	Closing                        // the rank has closed its world in good order
 
 	// From the launcher to the ranks.
-	SeedIs // Text: the address that Seed carried
+	SeedIs // Addrs: those that Seed carried
 	Exited // Rank has ended: Code or Signal, Text for people; Closed says whether it had sent Closing before
 )
 
@@ -81,6 +83,7 @@ type Message struct {
 	Closed bool // the rank had closed its world before it ended
 	Lost   bool // the rank's host cannot be reached any more; Text says it
 	Text   string
+	Addrs  []netip.AddrPort
 }
 
 // MaxMessage and MaxFile bound what a decoder accepts, in bytes. A job file may have a

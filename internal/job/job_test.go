@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/vmihailenco/msgpack/v5"
 	"pgregory.net/rapid"
 
@@ -111,6 +113,7 @@ func TestMessagesComeBackAsWritten(t *testing.T) {
 			Signal: rapid.IntRange(0, 64).Draw(t, "signal"),
 			Closed: rapid.Bool().Draw(t, "closed"),
 			Text:   rapid.StringN(1, 60, 240).Draw(t, "text"),
+			Addrs:  []netip.AddrPort{netip.MustParseAddrPort("[fd00::1%eth0]:4000")},
 		}
 		var b bytes.Buffer
 		for range 2 {
@@ -124,7 +127,7 @@ func TestMessagesComeBackAsWritten(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(want, got); d != "" {
+			if d := cmp.Diff(want, got, cmpopts.EquateComparable(netip.AddrPort{})); d != "" {
 				t.Fatal(d)
 			}
 		}
@@ -143,7 +146,9 @@ func TestMessageThatCannotBeUsedIsRefused(t *testing.T) {
 		"process id -2":           {Kind: job.Exited, PID: -2},
 		"exit code 256":           {Kind: job.Exited, Code: 256},
 		"signal -9":               {Kind: job.Exited, Signal: -9},
-		"address of 0 bytes":      {Kind: job.SeedIs},
+		"0 addresses":             {Kind: job.SeedIs},
+		"port 0":                  {Kind: job.Seed, Addrs: make([]netip.AddrPort, 1)},
+		"9 addresses":             {Kind: job.Seed, Addrs: make([]netip.AddrPort, 9)},
 		"want 1..65536":           {Kind: job.Exited, Text: strings.Repeat("x", job.MaxMessage)},
 	} {
 		if err := job.WriteMessage(io.Discard, &m); err == nil || !strings.Contains(err.Error(), want) {
@@ -204,7 +209,7 @@ func FuzzReadFile(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := cmp.Diff(got, back); d != "" {
+		if d := cmp.Diff(got, back, cmpopts.EquateComparable(netip.AddrPort{})); d != "" {
 			t.Fatal(d)
 		}
 	})
@@ -212,7 +217,8 @@ func FuzzReadFile(f *testing.F) {
 
 func FuzzReadMessage(f *testing.F) {
 	for _, m := range []job.Message{
-		{Kind: job.Seed, Text: "127.0.0.1:4000"},
+		{Kind: job.Seed, Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:4000"),
+			netip.MustParseAddrPort("[fe80::1%eth0]:4000")}},
 		{Kind: job.Joined, Rank: 3, PID: 77},
 		{Kind: job.Exited, Rank: 2, Signal: 9, Text: "killed by SIGKILL"},
 	} {

@@ -191,8 +191,8 @@ func (s *supervisor) said(m *rankState, msg *job.Message) {
 	switch {
 	case msg.Kind == job.Seed && m.Rank == 0 && !s.seeded:
 		s.seeded = true
-		s.job.Trace("rank 0 listens on %s", msg.Text)
-		s.broadcast(&wire.RankMessage{Message: &job.Message{Kind: job.SeedIs, Text: msg.Text}})
+		s.job.Trace("rank 0 listens on %v", msg.Addrs)
+		s.broadcast(&wire.RankMessage{Message: &job.Message{Kind: job.SeedIs, Addrs: msg.Addrs}})
 	case msg.Kind == job.Joined && !m.Joined:
 		m.Joined = true
 		if s.joined++; s.joined == s.job.Size {
