@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/treerun/treerun/internal/kernel"
@@ -105,30 +106,24 @@ func (c call) String() string {
 // something else: the lowest of those with whom fewest agree. ok: all called the same.
 func compare(all []hello) (odd int, words string, ok bool) {
 	agree := make(map[call]int) // how many ranks make it
-	most, fewest := -1, -1
+	var workers []int
 	for r := range all {
 		if c := all[r].Call; c.What != serving {
 			agree[c]++
+			workers = append(workers, r)
 		}
 	}
-	for r := range all {
-		if n := agree[all[r].Call]; n > 0 && (most < 0 || n > agree[all[most].Call]) {
-			most = r
-		}
-	}
-	for r := range all {
-		if n := agree[all[r].Call]; n > 0 && all[r].Call != all[most].Call &&
-			(fewest < 0 || n < agree[all[fewest].Call]) {
-			fewest = r
-		}
-	}
-	switch {
-	case most < 0:
+	if len(workers) == 0 {
 		return -1, "all ranks called sparse Serve: none has a tensor", false
-	case fewest < 0:
+	}
+	byAgreement := func(a, b int) int { return agree[all[a].Call] - agree[all[b].Call] }
+	most := slices.MaxFunc(workers, byAgreement)
+	others := slices.DeleteFunc(workers, func(r int) bool { return all[r].Call == all[most].Call })
+	if len(others) == 0 {
 		return -1, "", true
 	}
-	if odd = fewest; agree[all[fewest].Call] == agree[all[most].Call] {
+	fewest := slices.MinFunc(others, byAgreement)
+	if odd = fewest; byAgreement(fewest, most) == 0 {
 		odd = -1 // it could as well be the others
 	}
 	return odd, fmt.Sprintf("rank %d called %v while rank %d called %v", fewest, all[fewest].Call, most,
