@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"cmp"
 	"fmt"
 	"iter"
 	"math"
@@ -21,8 +20,6 @@ type Channel struct {
 	Rate      float64 // GB/s of message, all channels in use
 	Alone     float64 // GB/s of message, no other channel in use
 	LatencyUs float64 // of the whole operation
-
-	lane int // of the communicator's links, from 1 on
 }
 
 // edges gives the pairs of ranks that a channel joins.
@@ -49,24 +46,20 @@ type Candidate struct {
 	Channels  []Channel // nil where there are no trees and rings
 	Notes     []string  // for people
 
-	weights []float64    // of the channels, sum 1: the proportion of their rates
-	measure func() error // sets what the channels do, once; nil without any
-	proved  *pack.Bound  // what the search has proved on its way; nil: nothing
-	form    plan.Form    // of plans over trees
-	steady  bool         // shares are those of the rates, for messages of all sizes
-	order   [][]int      // the hosts whose order plans over trees add in; nil: any order
-	// fixed makes the plan where there are no channels, and laneOf says on which lane of
-	// the communicator a lane of the plan travels.
-	fixed  func() (*plan.Plan, error)
-	laneOf func(i int) int
-	built  []*Built
+	weights []float64                  // of the channels, sum 1: the proportion of their rates
+	measure func() error               // sets what the channels do, once; nil without any
+	proved  *pack.Bound                // what the search has proved on its way; nil: nothing
+	form    plan.Form                  // of plans over trees
+	steady  bool                       // shares are those of the rates, for messages of all sizes
+	order   [][]int                    // the hosts whose order plans over trees add in; nil: any order
+	fixed   func() (*plan.Plan, error) // makes the plan where there are no channels
+	built   []*Built
 }
 
 // Built is the plan of a candidate for messages of about one size.
 type Built struct {
 	*Candidate
 	Plan   *plan.Plan
-	Lanes  []int     // by lane of the plan: the lane of the communicator's links
 	Shares []float64 // by channel, sum 1; nil without channels
 
 	served []*Served // by how calls cut their messages
@@ -209,33 +202,20 @@ func (b *Built) make() (err error) {
 	if len(b.Channels) > 0 {
 		return b.overChannels()
 	}
-	if b.Plan, err = b.fixed(); err != nil {
-		return err
-	}
-	for i := range b.Plan.Lanes {
-		b.Lanes = append(b.Lanes, b.laneOf(i))
-	}
-	return nil
+	b.Plan, err = b.fixed()
+	return err
 }
 
 // overChannels makes the plan of the channels that have a share.
 func (b *Built) overChannels() (err error) {
-	var used []int
-	for i, share := range b.Shares {
-		if share > 0 {
-			used = append(used, i)
-		}
-	}
-	if b.OfParts() { // as lanes stand
-		byRoot := func(i, k int) int { return cmp.Compare(b.Channels[i].Tree.Root, b.Channels[k].Tree.Root) }
-		slices.SortStableFunc(used, byRoot)
-	}
 	var trees []topo.Tree
 	var rings [][]int
 	var weights []float64
-	for _, i := range used {
-		trees, rings = append(trees, b.Channels[i].Tree), append(rings, b.Channels[i].Ring)
-		weights = append(weights, b.Shares[i])
+	for i, share := range b.Shares {
+		if share > 0 {
+			trees, rings = append(trees, b.Channels[i].Tree), append(rings, b.Channels[i].Ring)
+			weights = append(weights, share)
+		}
 	}
 	switch {
 	case b.order != nil:
@@ -247,25 +227,5 @@ func (b *Built) overChannels() (err error) {
 	default:
 		b.Plan, err = plan.FromTrees(b.Kind, trees, weights, b.form)
 	}
-	if err != nil {
-		return err
-	}
-	for i := range b.Plan.Lanes {
-		b.Lanes = append(b.Lanes, b.lane(i, used))
-	}
-	return nil
-}
-
-// lane returns the lane of the communicator's links on which lane i of the plan over
-// some channels travels. No two lanes of a plan share links, and a channel has the same
-// ones whichever others have a share.
-func (b *Built) lane(i int, used []int) int {
-	each := len(b.Plan.Lanes) / len(used) // a ring has a lane for every rank, a tree one, or one for every part
-	switch {
-	case each == 1:
-		return b.Channels[used[i]].lane
-	case b.Kind.HasParts(): // lanes stand by part
-		return 1 + i/len(used)*len(b.Channels) + used[i%len(used)]
-	}
-	return 1 + used[i/each]*each + i%each
+	return err
 }

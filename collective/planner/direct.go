@@ -20,19 +20,12 @@ func (p *Planner) direct(kind plan.Kind, root int) ([]*Candidate, error) {
 	case owned && p.apart != nil:
 		return nil, p.apart
 	}
-	lane := onOwn
-	switch {
-	case pairwise(kind):
-		lane = onPairs
-	case kind == plan.Broadcast:
-		lane = func(int) int { return 1 + root }
-	}
 	var list []*Candidate
 	for _, form := range []plan.Form{plan.Single, plan.Split} {
 		if form == plan.Split && kind != plan.AllReduce && kind != plan.Reduce && kind != plan.AllToAll {
 			continue
 		}
-		c := fixed("direct", kind, root, lane, func() (*plan.Plan, error) {
+		c := fixed("direct", kind, root, func() (*plan.Plan, error) {
 			if p.ordered(kind) {
 				return plan.DirectHosts(kind, plan.Hosts(p.graph), max(root, 0), form)
 			}

@@ -13,7 +13,7 @@ func (p *Planner) doubling(kind plan.Kind, _ int) ([]*Candidate, error) {
 	case p.apart != nil:
 		return nil, p.apart
 	}
-	return fixed("doubling", kind, -1, p.pairsOr(onOwn), func() (*plan.Plan, error) {
+	return fixed("doubling", kind, -1, func() (*plan.Plan, error) {
 		return plan.Leaders(kind, plan.Alone(n), plan.Doubling)
 	}), nil
 }

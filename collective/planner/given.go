@@ -35,7 +35,7 @@ func NewGiven(f *plan.File, p *plan.Plan) (*Given, error) {
 	if err := compare(f, p); err != nil {
 		return nil, err
 	}
-	c := fixed(f.Algorithm, p.Kind, p.Root, onOwn, func() (*plan.Plan, error) { return p, nil })[0]
+	c := fixed(f.Algorithm, p.Kind, p.Root, func() (*plan.Plan, error) { return p, nil })[0]
 	c.Notes = []string{"a given plan"}
 	b, err := c.build(f.Bytes)
 	if err != nil {

@@ -334,7 +334,7 @@ func (h *hosts) overLeaders(f *Forest, l locals, root int) (list []Channel, weig
 			if root >= 0 {
 				all = all.Reroot(root)
 			}
-			list = append(list, Channel{Tree: all, lane: 1 + b*h.most + c})
+			list = append(list, Channel{Tree: all})
 			weights = append(weights, f.weight(b))
 		}
 	}
@@ -344,14 +344,13 @@ func (h *hosts) overLeaders(f *Forest, l locals, root int) (list []Channel, weig
 // partsOverLeaders returns the trees of the parts of all ranks, in their order: those of a
 // rank have its host as their root, and there the rank itself.
 func (h *hosts) partsOverLeaders(f *Forest, l locals) (list []Channel, weights []float64, err error) {
-	per := perRoot(f, len(h.ranks))
 	of := make([][]int, len(h.ranks)) // trees by root
 	for i, t := range f.Trees {
 		of[t.Root] = append(of[t.Root], i)
 	}
 	for r := range h.host {
 		a, c := h.host[r], h.place[r]
-		for b, i := range of[a] {
+		for _, i := range of[a] {
 			t, err := h.compose(f.Trees[i], l.within, func(host int) int {
 				if host == a {
 					return r
@@ -361,7 +360,7 @@ func (h *hosts) partsOverLeaders(f *Forest, l locals) (list []Channel, weights [
 			if err != nil {
 				return nil, nil, err
 			}
-			list = append(list, Channel{Tree: t, OfPart: true, lane: 1 + (a*per+b)*h.most + c})
+			list = append(list, Channel{Tree: t, OfPart: true})
 			weights = append(weights, f.weight(i))
 		}
 	}
@@ -407,7 +406,7 @@ func (p *Planner) leaders(name, inside, between string, kind plan.Kind, asked bo
 	if between == "doubling" {
 		x = plan.Doubling
 	}
-	return fixed(name, kind, -1, p.pairsOr(onOwn), func() (*plan.Plan, error) {
+	return fixed(name, kind, -1, func() (*plan.Plan, error) {
 		return plan.Leaders(kind, h.ranks, x)
 	}), nil
 }

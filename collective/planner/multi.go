@@ -46,13 +46,11 @@ func ofRoots(algorithm string) func(p *Planner, kind plan.Kind, root int) ([]*Ca
 	}
 }
 
-// ofRoots makes the candidates of one tree per root. A tree travels on the lane of its
-// root, whatever uses it.
+// ofRoots makes the candidates of one tree per root.
 func (p *Planner) ofRoots(algorithm string, kind plan.Kind, root int) ([]*Candidate, error) {
 	if p.shifts(algorithm) && (kind.HasRoot() || kind == plan.Barrier) { // which carries nothing: one is as good
-		r := max(root, 0)
 		return p.ofChannels(Candidate{Algorithm: algorithm, Kind: kind, Root: root,
-			Channels: []Channel{{Tree: tree.Uniform(p.graph.Ranks, r), lane: 1 + r}}}, nil)
+			Channels: []Channel{{Tree: tree.Uniform(p.graph.Ranks, max(root, 0))}}}, nil)
 	}
 	f, err := p.perRoot(algorithm)
 	if err != nil {
@@ -64,7 +62,7 @@ func (p *Planner) ofRoots(algorithm string, kind plan.Kind, root int) ([]*Candid
 	}
 	switch {
 	case kind.HasRoot() && p.uniform:
-		c.Channels = []Channel{{Tree: f.Trees[root], lane: 1 + root}}
+		c.Channels = []Channel{{Tree: f.Trees[root]}}
 		return p.ofChannels(c, nil)
 	case kind.HasParts():
 		channels, notes := f.channels(kind, root, true)

@@ -237,11 +237,6 @@ func (p *Planner) ofChannels(c Candidate, weights []float64) ([]*Candidate, erro
 	if err := c.fits(p.graph.Ranks); err != nil {
 		return nil, err
 	}
-	for i := range c.Channels {
-		if c.Channels[i].lane == 0 {
-			c.Channels[i].lane = 1 + i
-		}
-	}
 	if err := p.routable(c.Channels); err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ func (p *Planner) directHosts(name string, kind plan.Kind, root int) ([]*Candida
 	if p.graph.Ranks > PairRanks || p.apart != nil {
 		return p.overHosts(name, "star", "direct", kind, root, true)
 	}
-	return fixed(name, kind, root, onOwn, func() (*plan.Plan, error) {
+	return fixed(name, kind, root, func() (*plan.Plan, error) {
 		return plan.DirectHosts(kind, p.hosts.ranks, max(root, 0), plan.Split)
 	}), nil
 }

@@ -30,6 +30,5 @@ func (p *Planner) star(kind plan.Kind, root int) ([]*Candidate, error) {
 	if kind == plan.Broadcast {
 		return nil, because("where all ranks have a link to the root: see direct")
 	}
-	lane := p.pairsOr(func(int) int { return 1 + hub })
-	return fixed("star", kind, root, lane, func() (*plan.Plan, error) { return plan.Star(kind, n, hub) }), nil
+	return fixed("star", kind, root, func() (*plan.Plan, error) { return plan.Star(kind, n, hub) }), nil
 }

@@ -148,7 +148,7 @@ func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, fir
 		if err := plan.Verify(p, slots); err != nil {
 			t.Fatal(err)
 		}
-		shape.Plans = append(shape.Plans, placed(p))
+		shape.Plans = append(shape.Plans, p)
 	}
 	staging := make([]cuda.Addr, size)
 	for r := range size {
@@ -182,15 +182,6 @@ func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, fir
 		d.ranks = append(d.ranks, rank)
 	}
 	return d
-}
-
-// placed puts lane i of a plan on lane i.
-func placed(p *plan.Plan) Placed {
-	out := Placed{Plan: p}
-	for i := range p.Lanes {
-		out.Lanes = append(out.Lanes, i)
-	}
-	return out
 }
 
 // enqueue enqueues a call on all ranks. Behind it the input is spoiled, as a

@@ -10,10 +10,10 @@ import (
 var Kinds = []plan.Kind{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.Barrier, plan.AllGather,
 	plan.ReduceScatter}
 
-// placedPlans returns the plans of all choices, in the same order on all ranks, and lets
+// plansOf returns the plans of all choices, in the same order on all ranks, and lets
 // each know where it stands.
-func placedPlans(p *setup.Plans, rank int) ([]Placed, error) {
-	var all []Placed
+func plansOf(p *setup.Plans, rank int) ([]*plan.Plan, error) {
+	var all []*plan.Plan
 	for _, kind := range Kinds {
 		list, err := p.AllServed(kind)
 		if err != nil {
@@ -26,7 +26,7 @@ func placedPlans(p *setup.Plans, rank int) ([]Placed, error) {
 				}
 			}
 			s.Attached = len(all)
-			all = append(all, Placed{Plan: s.Plan, Lanes: s.Lanes})
+			all = append(all, s.Plan)
 		}
 	}
 	return all, nil

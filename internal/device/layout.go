@@ -13,7 +13,7 @@ import (
 // between their devices. It is the same on all of them. Its plans are for as many ranks
 // as there are.
 type Shape struct {
-	Plans []Placed // every rank's Programs, in this order
+	Plans []*plan.Plan // verified: every rank's Programs, in this order; lane i of each travels on lane i
 
 	Slots     int // of a link, at least 2, a power of two up to transport.MaxSlots
 	SlotBytes int // the largest chunk, a multiple of 64
@@ -22,13 +22,6 @@ type Shape struct {
 	// rank src, and both ranks share a flag segment. Links between others are
 	// relayed: through pinned memory and a transport.Endpoint.
 	Direct func(src, dst int) bool
-}
-
-// Placed is a verified plan with the lanes of links that it travels on: lane i
-// of the plan on lane Lanes[i]. Plans may share lanes, as calls are ordered.
-type Placed struct {
-	Plan  *plan.Plan
-	Lanes []int
 }
 
 // Layout says where everything lies that ranks share: slots in the staging
@@ -64,11 +57,10 @@ const flagHead = 4096
 // ranks come to the same places.
 func newLayout(s Shape, rank int) (*Layout, error) {
 	l := &Layout{slots: s.Slots, slotBytes: s.SlotBytes, rank: rank}
-	l.size = s.Plans[0].Plan.Size
+	l.size = s.Plans[0].Size
 	for _, p := range s.Plans {
-		for _, k := range p.Plan.Links() {
-			l.links = append(l.links, link{Link: transport.Link{Lane: p.Lanes[k.Lane], Src: k.Src, Dst: k.Dst},
-				direct: s.Direct(k.Src, k.Dst)})
+		for _, k := range p.Links() {
+			l.links = append(l.links, link{Link: transport.Link(k), direct: s.Direct(k.Src, k.Dst)})
 		}
 	}
 	slices.SortFunc(l.links, func(a, b link) int { return compareLinks(a.Link, b.Link) })
@@ -76,7 +68,7 @@ func newLayout(s Shape, rank int) (*Layout, error) {
 	for _, p := range s.Plans {
 		one, err := l.schedule(p)
 		if err != nil {
-			return nil, fmt.Errorf("device: plan %s: %w", p.Plan.Name, err)
+			return nil, fmt.Errorf("device: plan %s: %w", p.Name, err)
 		}
 		l.plans = append(l.plans, one)
 	}

@@ -52,9 +52,7 @@ func shapeOf(plans []*plan.Plan, h how, devices []*cuda.Device) Shape {
 		can, err := devices[dst].CanAccess(devices[src])
 		return h.host(src) == h.host(dst) && can && err == nil
 	}}
-	for _, p := range plans {
-		s.Plans = append(s.Plans, placed(p))
-	}
+	s.Plans = plans
 	return s
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
@@ -182,20 +183,20 @@ func (o *opening) layOut(m planner.Machine, options planner.Options) (mine diges
 	if o.Plans, err = setup.PlanTogether(o.ctx, o.w, o.Graph, m, options, Kinds); err != nil {
 		return mine, err
 	}
-	placed, err := placedPlans(o.Plans, o.c.Rank)
+	plans, err := plansOf(o.Plans, o.c.Rank)
 	if err != nil {
 		return mine, err
 	}
-	slots, slotBytes, err := o.fit(placed, m.StagingBytes)
+	slots, slotBytes, err := o.fit(plans, m.StagingBytes)
 	if err != nil {
 		return mine, err
 	}
 	o.slots, o.slotBytes = slots, slotBytes
-	o.layout, err = newLayout(Shape{Plans: placed, Slots: slots, SlotBytes: slotBytes, Direct: o.reads},
+	o.layout, err = newLayout(Shape{Plans: plans, Slots: slots, SlotBytes: slotBytes, Direct: o.reads},
 		o.c.Rank)
 	digest := sha256.New()
-	for _, p := range placed {
-		fmt.Fprintln(digest, p.Plan.Digest(), p.Lanes)
+	for _, p := range plans {
+		fmt.Fprintln(digest, p.Digest())
 	}
 	return digests{
 		Plans:  hex.EncodeToString(digest.Sum(nil)[:8]),
@@ -205,10 +206,10 @@ func (o *opening) layOut(m planner.Machine, options planner.Options) (mine diges
 
 // fit returns the slots of the links, made smaller where those of these plans would take
 // more staging memory than there is for them.
-func (o *opening) fit(placed []Placed, budget int64) (slots, slotBytes int, err error) {
+func (o *opening) fit(plans []*plan.Plan, budget int64) (slots, slotBytes int, err error) {
 	const grain = 4 << 10
 	slots, slotBytes = o.Plans.Slots()
-	l, err := newLayout(Shape{Plans: placed, Slots: slots, SlotBytes: slotBytes, Direct: o.reads}, o.c.Rank)
+	l, err := newLayout(Shape{Plans: plans, Slots: slots, SlotBytes: slotBytes, Direct: o.reads}, o.c.Rank)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -94,17 +94,17 @@ type sorter struct {
 }
 
 // schedule orders the steps of a plan.
-func (l *Layout) schedule(p Placed) (schedule, error) {
-	s := schedule{plan: p.Plan}
-	cuts := p.Plan.Cuts()
+func (l *Layout) schedule(p *plan.Plan) (schedule, error) {
+	s := schedule{plan: p}
+	cuts := p.Cuts()
 	_, widest := plan.Widths(cuts)
 	sources := l.Sources(l.rank)
-	for i := range p.Plan.Lanes {
-		from := &p.Plan.Lanes[i]
+	for i := range p.Lanes {
+		from := &p.Lanes[i]
 		one := lane{from: cuts[i], upTo: cuts[i+1], widest: widest, part: from.Part, first: i == 0}
 		var tracks []runner
 		for _, t := range from.Tracks {
-			steps, err := engine.Fuse(p.Plan, from.Part, t)
+			steps, err := engine.Fuse(p, from.Part, t)
 			if err != nil {
 				return s, fmt.Errorf("lane %d, rank %d: %w", i, t.Rank, err)
 			}
@@ -116,7 +116,7 @@ func (l *Layout) schedule(p Placed) (schedule, error) {
 			}
 			tracks = append(tracks, r)
 		}
-		o := sorter{l: l, lines: map[transport.Link]*line{}, lane: p.Lanes[i], own: &one, sources: sources}
+		o := sorter{l: l, lines: map[transport.Link]*line{}, lane: i, own: &one, sources: sources}
 		if err := o.order(tracks); err != nil {
 			return s, fmt.Errorf("lane %d: %w", i, err)
 		}

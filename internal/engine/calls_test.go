@@ -20,13 +20,10 @@ func eachRank(t *testing.T, plans []*plan.Plan, slots, slotBytes int,
 	f func(rank int, programs []*Program, w *Waiter) error) {
 	t.Helper()
 	layout := transport.Layout{Size: plans[0].Size, Slots: slots, SlotBytes: slotBytes}
-	lanes := make([][]int, len(plans))
-	next := 0
+	next, first := 0, make([]int, len(plans))
 	for i, p := range plans {
-		for range p.Lanes {
-			lanes[i] = append(lanes[i], next)
-			next++
-		}
+		first[i] = next
+		next += len(p.Lanes)
 	}
 	eps, err := openAll(layout)
 	if err != nil {
@@ -39,7 +36,7 @@ func eachRank(t *testing.T, plans []*plan.Plan, slots, slotBytes int,
 			programs := make([]*Program, len(plans))
 			for i, p := range plans {
 				var err error
-				if programs[i], err = Bind(p, links, lanes[i]); err != nil {
+				if programs[i], err = Bind(p, links, first[i]); err != nil {
 					t.Error(err)
 					return
 				}

@@ -58,14 +58,11 @@ type track struct {
 // window aligned for the kernels and every element whole.
 const quantum = 64
 
-// Bind opens the links that the rank of e needs for p. laneOf[i] is the lane
-// of the Layout that lane i of the plan travels on.
-func Bind(p *plan.Plan, e *Engine, laneOf []int) (*Program, error) {
-	if len(laneOf) != len(p.Lanes) {
-		return nil, fmt.Errorf("engine: %d lane numbers for the %d lanes of plan %s", len(laneOf), len(p.Lanes), p.Name)
-	}
+// Bind opens the links that the rank of e needs for p. Lane i of the plan travels on lane
+// first+i of the Layout.
+func Bind(p *plan.Plan, e *Engine, first int) (*Program, error) {
 	h := fnv.New64a()
-	fmt.Fprint(h, p.Digest(), laneOf)
+	fmt.Fprint(h, p.Digest(), first)
 	pr := &Program{Engine: e, plan: p, wide: onlyMoves(p), passes: passesOn(p), digest: h.Sum64()}
 	cuts := p.Cuts()
 	_, widest := plan.Widths(cuts)
@@ -81,9 +78,9 @@ func Bind(p *plan.Plan, e *Engine, laneOf []int) (*Program, error) {
 				continue
 			}
 			steps, err := compile(p, l, t, func(src int32) (transport.Receiver, error) {
-				return e.receiver(laneOf[i], int(src))
+				return e.receiver(first+i, int(src))
 			}, func(dst int32) (transport.Sender, error) {
-				return e.ep.Sender(laneOf[i], int(dst))
+				return e.ep.Sender(first+i, int(dst))
 			})
 			if err != nil {
 				return nil, fmt.Errorf("engine: plan %s, lane %d, rank %d: %w", p.Name, i, e.rank, err)
@@ -91,11 +88,11 @@ func Bind(p *plan.Plan, e *Engine, laneOf []int) (*Program, error) {
 			pr.add(track{share: s, steps: steps})
 		}
 		markRecvOnly(pr.tracks[begin:])
-		countUsers(users, laneOf[i], pr.tracks[begin:])
+		countUsers(users, first+i, pr.tracks[begin:])
 	}
 	lanes = append(lanes, len(pr.tracks))
 	for i := range p.Lanes {
-		markPrePosted(p, laneOf[i], pr.tracks[lanes[i]:lanes[i+1]], users)
+		markPrePosted(p, first+i, pr.tracks[lanes[i]:lanes[i+1]], users)
 	}
 	return pr, nil
 }

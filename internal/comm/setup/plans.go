@@ -104,11 +104,7 @@ func (p *Plans) Program(kind plan.Kind, root, bytes int) (*engine.Program, *plan
 			return nil, nil, err
 		}
 	}
-	lanes := make([]int, len(s.Lanes))
-	for i, lane := range s.Lanes {
-		lanes[i] = messageLane + 1 + lane
-	}
-	pr, err := engine.Bind(s.Plan, p.engine, lanes)
+	pr, err := engine.Bind(s.Plan, p.engine, messageLane+1)
 	if err != nil {
 		return nil, nil, err
 	}
