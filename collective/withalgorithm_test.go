@@ -147,12 +147,8 @@ func TestPlanningRefused(t *testing.T) {
 		{"plan", strings.Replace(planText, `"allreduce"`, `"reduce"`, 1), "plan: "},
 		{"plan", strings.Replace(planText, `"chunk_bytes":4096`, `"chunk_bytes":65`, 1),
 			"chunk_bytes: chunks of 65 bytes, want a multiple of 64"},
-		{"plan", strings.Replace(planText, `"algorithm":"chain"`, `"algorithm":"ring"`, 1),
-			`algorithm is "ring", which the trees`},
 		{"plan", strings.Replace(planText, `"parent":[-1,0,1,2]`, `"parent":[-1,0,1,1]`, 1),
 			"trees: the steps are not those"},
-		{"plan", strings.Replace(planText, `"rate_gbytes_per_second":`, `"rate_gbytes_per_second":1`, 1),
-			"rate_gbytes_per_second is "},
 		{"plan", "/no/such/plan.json", "plan: open /no/such/plan.json: no such file"},
 	} {
 		bad := map[string]string{c.setting: c.text}

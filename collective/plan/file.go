@@ -141,8 +141,8 @@ func (f *File) Chunks() Chunks {
 	return Chunks{Max: int(f.ChunkBytes), Min: int(cmp.Or(f.MinChunkBytes, f.ChunkBytes))}
 }
 
-// check returns what is wrong beside the steps. The note and what the bound follows from are
-// for people; package planner checks the options, and compares the trees with the steps.
+// check returns what is wrong beside the steps. Rates, options, the note and what the bound
+// follows from are for people; package planner compares the trees with the steps.
 func (f *File) check() error {
 	switch {
 	case f.Algorithm == "":

@@ -293,21 +293,4 @@ func TestGiven(t *testing.T) {
 	if _, err := NewGiven(&plan.File{Algorithm: "by hand", Digest: spoilt.Digest()}, &spoilt); err == nil {
 		t.Error("a plan that never ends is taken")
 	}
-	for _, c := range []struct {
-		algorithm, option, value, want string
-	}{
-		{"hierarchical:nosuch", "seed", "7", "nosuch"},
-		{"direct:both", "seed", "7", "no variant \"both\""},
-		{"packing", "max-trees", "0", "options.max-trees is \"0\": want a whole number"},
-		{"packing", "greedy", "perhaps", "options.greedy is \"perhaps\": want true or false"},
-		{"packing", "hight", "3", "options.hight is \"3\": unknown option"},
-		{"kl", "max-trees", "1000000", "want a whole number"},
-		{"kl", "max-trees", "4", "option max-trees means nothing to algorithm kl"},
-	} {
-		_, err := NewGiven(&plan.File{Algorithm: c.algorithm, Digest: made.Digest(),
-			Options: map[string]string{c.option: c.value}}, made)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("a file of %s with %s %v: %v, want %q", c.algorithm, c.option, c.value, err, c.want)
-		}
-	}
 }

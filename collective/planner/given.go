@@ -2,10 +2,7 @@ package planner
 
 import (
 	"fmt"
-	"maps"
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/treerun/treerun/collective/plan"
 )
@@ -44,32 +41,19 @@ func NewGiven(f *plan.File, p *plan.Plan) (*Given, error) {
 	return &Given{&Served{Built: b, Chunks: f.Chunks()}}, nil
 }
 
-// compare reports what a file says of a plan that its steps are not.
+// compare reports trees of a file that the steps of its plan are not of. The rest of the
+// file is for people.
 func compare(f *plan.File, p *plan.Plan) error {
-	c := &Candidate{Algorithm: f.Algorithm, Kind: p.Kind, Root: p.Root}
-	var shares []float64
-	for _, t := range f.Trees {
-		s := Channel{Ring: t.Ring, OfPart: t.Part != nil, Rate: t.Rate}
-		s.Tree.Root, s.Tree.Parent, s.Tree.Round = t.Root, t.Parent, t.Round
-		c.Channels, shares = append(c.Channels, s), append(shares, t.Share)
-	}
-	base, _, _ := strings.Cut(f.Algorithm, ":")
-	if slices.Contains(Algorithms(), base) { // else the plan is made by hand
-		if err := checkOptions(f); err != nil {
-			return err
-		}
-	}
-	rings := slices.ContainsFunc(c.Channels, func(s Channel) bool { return s.Ring != nil })
-	switch rate := c.Rate(); {
-	case rings != (base == "ring"):
-		return fmt.Errorf("algorithm is %q, which the trees and rings of the plan are not of", f.Algorithm)
-	case !(math.Abs(f.Rate-rate) <= 1e-6*rate):
-		return fmt.Errorf("rate_gbytes_per_second is %v: the trees have %v together", f.Rate, rate)
-	case len(c.Channels) == 0:
+	if len(f.Trees) == 0 {
 		return nil
 	}
-	for _, c.form = range []plan.Form{plan.Split, plan.Single} {
-		b := &Built{Candidate: c, Shares: shares}
+	b := &Built{Candidate: &Candidate{Kind: p.Kind, Root: p.Root}}
+	for _, t := range f.Trees {
+		s := Channel{Ring: t.Ring, OfPart: t.Part != nil}
+		s.Tree.Root, s.Tree.Parent, s.Tree.Round = t.Root, t.Parent, t.Round
+		b.Channels, b.Shares = append(b.Channels, s), append(b.Shares, t.Share)
+	}
+	for _, b.form = range []plan.Form{plan.Split, plan.Single} {
 		if err := b.overChannels(); err != nil {
 			return fmt.Errorf("trees: %w", err)
 		}
@@ -78,17 +62,6 @@ func compare(f *plan.File, p *plan.Plan) error {
 		}
 	}
 	return fmt.Errorf("trees: the steps are not those of these %d trees and shares", len(f.Trees))
-}
-
-// checkOptions reports an algorithm of a file that there is not, and options that it does not have.
-func checkOptions(f *plan.File) error {
-	o := Options{Algorithm: f.Algorithm}
-	for _, name := range slices.Sorted(maps.Keys(f.Options)) {
-		if err := o.Set(name, f.Options[name]); err != nil {
-			return fmt.Errorf("options.%s is %q: %w", name, f.Options[name], err)
-		}
-	}
-	return o.Validate()
 }
 
 // File is what a plan file says of a choice, but for its bound.
