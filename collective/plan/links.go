@@ -15,20 +15,60 @@ type Link struct {
 // destination.
 func (p *Plan) Links() []Link {
 	var out []Link
-	for i, l := range p.Lanes {
-		for _, t := range l.Tracks {
-			for _, s := range t.Steps {
-				if s.Op.Sends() {
-					out = append(out, Link{i, t.Rank, int(s.To)})
-				}
-				if s.Op.Receives() {
-					out = append(out, Link{i, int(s.From), t.Rank})
-				}
-			}
+	for i := range p.Lanes {
+		fifos, _ := p.Lanes[i].FIFOs()
+		for _, f := range fifos {
+			out = append(out, Link{i, int(f.Src), int(f.Dst)})
 		}
 	}
 	slices.SortFunc(out, func(a, b Link) int {
 		return cmp.Or(a.Lane-b.Lane, a.Src-b.Src, a.Dst-b.Dst)
 	})
-	return slices.Compact(out)
+	return out
+}
+
+// FIFO is a link of a lane with the first tracks that use its ends, -1 where none does.
+type FIFO struct {
+	Src, Dst         int32 // ranks
+	Sender, Receiver int32 // tracks
+}
+
+// Ends is which FIFOs of its lane a step receives from and sends to, -1 for none.
+type Ends struct{ In, Out int32 }
+
+// FIFOs returns the FIFOs of a lane in the order of their first use, and by track what its
+// steps use of them.
+func (l *Lane) FIFOs() (fifos []FIFO, ends [][]Ends) {
+	byEnds := make(map[[2]int32]int32, len(l.Tracks))
+	index := func(src, dst int32) int32 {
+		i, known := byEnds[[2]int32{src, dst}]
+		if !known {
+			i = int32(len(fifos))
+			byEnds[[2]int32{src, dst}] = i
+			fifos = append(fifos, FIFO{src, dst, -1, -1})
+		}
+		return i
+	}
+	first := func(owner *int32, track int) {
+		if *owner < 0 {
+			*owner = int32(track)
+		}
+	}
+	ends = make([][]Ends, len(l.Tracks))
+	for t, tr := range l.Tracks {
+		ends[t] = make([]Ends, len(tr.Steps))
+		for i, s := range tr.Steps {
+			e := Ends{-1, -1}
+			if s.Op.Receives() {
+				e.In = index(s.From, int32(tr.Rank))
+				first(&fifos[e.In].Receiver, t)
+			}
+			if s.Op.Sends() {
+				e.Out = index(int32(tr.Rank), s.To)
+				first(&fifos[e.Out].Sender, t)
+			}
+			ends[t][i] = e
+		}
+	}
+	return fifos, ends
 }

@@ -47,9 +47,9 @@ const maxClauses = 8
 func (m *machine) waiting(t int) (string, int) {
 	r := &m.tracks[t]
 	q := m.fifos[m.waitsFor(r)]
-	other, peer, verb, missing := q.sender, q.src, "send", "sends to"
-	if q.src == r.rank {
-		other, peer, verb, missing = q.receiver, q.dst, "receive", "receives from"
+	other, peer, verb, missing := int(q.Sender), q.Src, "send", "sends to"
+	if int(q.Src) == r.rank {
+		other, peer, verb, missing = int(q.Receiver), q.Dst, "receive", "receives from"
 	}
 	text := fmt.Sprintf("rank %d waits in %q (track %d, step %d) of chunk %d for rank %d to %s", r.rank,
 		r.steps[r.pc], t, r.pc, r.chunk, peer, verb)

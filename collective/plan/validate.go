@@ -137,7 +137,6 @@ func (p *Plan) validateLane(lane int) error {
 		return p.fail(lane, -1, -1, BadField, "the lane has no tracks")
 	}
 	role := p.role(lane)
-	ends := make(map[fifoEnd]int) // which track owns it
 	for t, tr := range l.Tracks {
 		if tr.Rank < 0 || tr.Rank >= p.Size {
 			return p.fail(lane, -1, -1, BadField, "track %d belongs to rank %d, want 0..%d", t, tr.Rank, p.Size-1)
@@ -149,19 +148,20 @@ func (p *Plan) validateLane(lane int) error {
 			if reason, text := p.checkStep(role, tr.Rank, s); text != "" {
 				return p.fail(lane, t, i, reason, "%q: %s", s, text)
 			}
-			var held []fifoEnd
-			if s.Op.Receives() {
-				held = append(held, fifoEnd{s.From, int32(tr.Rank), false})
+		}
+	}
+	fifos, ends := l.FIFOs()
+	for t, list := range ends {
+		for i, e := range list {
+			does, owner, f := "", int32(t), FIFO{}
+			if e.In >= 0 && fifos[e.In].Receiver != owner {
+				does, f, owner = "receives from %d at %d", fifos[e.In], fifos[e.In].Receiver
+			} else if e.Out >= 0 && fifos[e.Out].Sender != owner {
+				does, f, owner = "sends from %d to %d", fifos[e.Out], fifos[e.Out].Sender
 			}
-			if s.Op.Sends() {
-				held = append(held, fifoEnd{int32(tr.Rank), s.To, true})
-			}
-			for _, end := range held {
-				if owner, ok := ends[end]; ok && owner != t {
-					return p.fail(lane, t, i, SharedFIFO,
-						"%q %v, but track %d does so already: a FIFO has one owner at each end", s, end, owner)
-				}
-				ends[end] = t
+			if does != "" {
+				return p.fail(lane, t, i, SharedFIFO, "%q "+does+", but track %d does so already: a FIFO has one owner at each end",
+					l.Tracks[t].Steps[i], f.Src, f.Dst, owner)
 			}
 		}
 	}
@@ -212,17 +212,4 @@ func (p *Plan) owner(rank int) string {
 		return fmt.Sprintf("rank %d, whose part it is,", rank)
 	}
 	return fmt.Sprintf("root %d", rank)
-}
-
-// fifoEnd is one end of the FIFO src -> dst within a lane.
-type fifoEnd struct {
-	src, dst int32
-	sending  bool
-}
-
-func (e fifoEnd) String() string {
-	if e.sending {
-		return fmt.Sprintf("sends from %d to %d", e.src, e.dst)
-	}
-	return fmt.Sprintf("receives from %d at %d", e.src, e.dst)
 }

@@ -99,8 +99,7 @@ type machine struct {
 type runner struct {
 	rank   int
 	steps  []Step
-	recv   []int // FIFO of each step's From, -1
-	send   []int // FIFO of each step's To, -1
+	ends   []Ends // by step
 	pc     int
 	chunk  int
 	tmp    cell
@@ -110,9 +109,7 @@ type runner struct {
 
 // fifo is one link, chunks in flight oldest first.
 type fifo struct {
-	src, dst int
-	sender   int // tracks; -1: nobody
-	receiver int
+	FIFO
 	inFlight []message
 }
 
@@ -134,30 +131,12 @@ func newMachine(p *Plan, lane, slots, chunks int, inPlace bool) *machine {
 		m.clocks = m.clocks || seen[t.Rank]
 		seen[t.Rank] = true
 	}
-	byEnds := make(map[[2]int]int)
-	index := func(src, dst int) int {
-		i, ok := byEnds[[2]int{src, dst}]
-		if !ok {
-			i = len(m.fifos)
-			byEnds[[2]int{src, dst}] = i
-			m.fifos = append(m.fifos, fifo{src: src, dst: dst, sender: -1, receiver: -1})
-		}
-		return i
+	fifos, ends := l.FIFOs()
+	for _, f := range fifos {
+		m.fifos = append(m.fifos, fifo{FIFO: f})
 	}
 	for i, t := range l.Tracks {
-		r := runner{rank: t.Rank, steps: t.Steps, recv: make([]int, len(t.Steps)), send: make([]int, len(t.Steps))}
-		for j, s := range t.Steps {
-			r.recv[j], r.send[j] = -1, -1
-			if s.Op.Receives() {
-				r.recv[j] = index(int(s.From), t.Rank)
-				m.fifos[r.recv[j]].receiver = i
-			}
-			if s.Op.Sends() {
-				r.send[j] = index(t.Rank, int(s.To))
-				m.fifos[r.send[j]].sender = i
-			}
-		}
-		m.tracks[i] = r
+		m.tracks[i] = runner{rank: t.Rank, steps: t.Steps, ends: ends[i]}
 	}
 	m.fill(inPlace)
 	return m
@@ -188,7 +167,7 @@ func (m *machine) run() error {
 		if m.clocks {
 			m.tracks[t].clock = make([]int32, len(m.tracks))
 		}
-		m.wake(t)
+		m.wake(int32(t))
 	}
 	for len(m.queue) > 0 {
 		t := m.queue[len(m.queue)-1]
@@ -207,10 +186,10 @@ func (m *machine) run() error {
 	return err
 }
 
-func (m *machine) wake(t int) {
+func (m *machine) wake(t int32) {
 	if t >= 0 && !m.tracks[t].queued {
 		m.tracks[t].queued = true
-		m.queue = append(m.queue, t)
+		m.queue = append(m.queue, int(t))
 	}
 }
 
@@ -222,11 +201,11 @@ func (m *machine) ready(t int) bool {
 
 // waitsFor returns the FIFO that keeps r from its next step, -1 when none
 // does. r must not have finished.
-func (m *machine) waitsFor(r *runner) int {
-	if f := r.recv[r.pc]; f >= 0 && len(m.fifos[f].inFlight) == 0 {
+func (m *machine) waitsFor(r *runner) int32 {
+	if f := r.ends[r.pc].In; f >= 0 && len(m.fifos[f].inFlight) == 0 {
 		return f
 	}
-	if f := r.send[r.pc]; f >= 0 && len(m.fifos[f].inFlight) >= m.slots {
+	if f := r.ends[r.pc].Out; f >= 0 && len(m.fifos[f].inFlight) >= m.slots {
 		return f
 	}
 	return -1
@@ -240,11 +219,11 @@ func (m *machine) step(t int) error {
 	if m.clocks {
 		r.clock[t]++
 	}
-	if f := r.recv[r.pc]; f >= 0 {
+	if f := r.ends[r.pc].In; f >= 0 {
 		q := &m.fifos[f]
 		msg := q.inFlight[0]
 		q.inFlight = append(q.inFlight[:0], q.inFlight[1:]...)
-		m.wake(q.sender)
+		m.wake(q.Sender)
 		for u, c := range msg.clock {
 			r.clock[u] = max(r.clock[u], c)
 		}
@@ -277,10 +256,10 @@ func (m *machine) step(t int) error {
 			return err
 		}
 	}
-	if f := r.send[r.pc]; f >= 0 {
+	if f := r.ends[r.pc].Out; f >= 0 {
 		q := &m.fifos[f]
 		q.inFlight = append(q.inFlight, message{symbol: value, sent: m.place(t), clock: slices.Clone(r.clock)})
-		m.wake(q.receiver)
+		m.wake(q.Receiver)
 	}
 	if r.pc++; r.pc == len(r.steps) {
 		r.pc = 0

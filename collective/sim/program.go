@@ -60,7 +60,6 @@ func newProgram(p *plan.Plan, bytes int64, w *network) (*program, error) {
 	}
 	cuts := p.Cuts()
 	_, widest := plan.Widths(cuts)
-	byEnds := make(map[[2]int32]int32)
 	for i := range p.Lanes {
 		share := plan.CutAt(part, cuts[i+1], quantum) - plan.CutAt(part, cuts[i], quantum)
 		t := track{chunk: w.m.chunk(share, cuts[i+1]-cuts[i], widest)}
@@ -70,8 +69,7 @@ func newProgram(p *plan.Plan, bytes int64, w *network) (*program, error) {
 		} else if bytes == 0 && i == 0 {
 			t.chunks = 1 // an empty message still meets everybody
 		}
-		clear(byEnds)
-		if err := pr.addLane(&p.Lanes[i], t, w, byEnds); err != nil {
+		if err := pr.addLane(&p.Lanes[i], t, w); err != nil {
 			return nil, fmt.Errorf("sim: plan %s, lane %d: %w", p.Name, i, err)
 		}
 	}
@@ -79,35 +77,31 @@ func newProgram(p *plan.Plan, bytes int64, w *network) (*program, error) {
 }
 
 // addLane adds the tracks of a lane, which are like t.
-func (pr *program) addLane(l *plan.Lane, t track, w *network, byEnds map[[2]int32]int32) error {
+func (pr *program) addLane(l *plan.Lane, t track, w *network) error {
 	if t.chunks == 0 {
 		return nil
 	}
-	index := func(src, dst int32) (int32, error) {
-		f, ok := byEnds[[2]int32{src, dst}]
-		if ok {
-			return f, nil
+	fifos, ends := l.FIFOs()
+	firstFIFO, firstTrack := int32(len(pr.fifos)), int32(len(pr.tracks))
+	numbered := func(i, first int32) int32 {
+		if i < 0 {
+			return i
 		}
-		r, err := w.route(int(src), int(dst))
+		return first + i
+	}
+	for _, f := range fifos {
+		r, err := w.route(int(f.Src), int(f.Dst))
 		if err != nil {
-			return 0, err
+			return err
 		}
-		f = int32(len(pr.fifos))
-		pr.fifos = append(pr.fifos, fifo{route: r, sender: -1, receiver: -1})
-		byEnds[[2]int32{src, dst}] = f
-		return f, nil
+		pr.fifos = append(pr.fifos, fifo{r, numbered(f.Sender, firstTrack), numbered(f.Receiver, firstTrack)})
 	}
-	count := 0
-	for _, from := range l.Tracks {
-		count += len(from.Steps)
-	}
-	steps := make([]step, count)
-	for _, from := range l.Tracks {
-		at := int32(len(pr.tracks))
-		t.rank = int32(from.Rank)
-		t.steps, steps = steps[:len(from.Steps):len(from.Steps)], steps[len(from.Steps):]
+	for k, from := range l.Tracks {
+		e := ends[k]
+		t.rank, t.steps = int32(from.Rank), make([]step, len(from.Steps))
+		pr.ofRank[t.rank] = append(pr.ofRank[t.rank], int32(len(pr.tracks)))
 		for i, s := range from.Steps {
-			b := step{in: -1, out: -1}
+			b := step{in: numbered(e[i].In, firstFIFO), out: numbered(e[i].Out, firstFIFO)}
 			switch {
 			case s.Op.Reduces():
 				b.work = reduces
@@ -121,23 +115,15 @@ func (pr *program) addLane(l *plan.Lane, t track, w *network, byEnds map[[2]int3
 			if b.joins && b.work == copies {
 				b.work = nothing
 			}
-			var err error
-			if s.Op.Receives() {
-				if b.in, err = index(s.From, t.rank); err != nil {
-					return err
-				}
+			if b.in >= 0 {
 				if w.inPlace(s.From, t.rank) {
 					b.perByte = w.resources[w.all[pr.fifos[b.in].route].via[0]].perByte
 				}
 				if w.sockets(s.From, t.rank) {
 					b.sockets++
 				}
-				pr.fifos[b.in].receiver = at
 			}
-			if s.Op.Sends() {
-				if b.out, err = index(t.rank, s.To); err != nil {
-					return err
-				}
+			if b.out >= 0 {
 				b.again = i > 0 && pr.plan.Kind.SendsAgain(from.Steps[i-1], s) &&
 					w.inPlace(t.rank, s.To) && w.inPlace(t.rank, from.Steps[i-1].To) &&
 					len(w.all[pr.fifos[b.out].route].via) == 1 // a port counts what every receiver reads
@@ -145,12 +131,10 @@ func (pr *program) addLane(l *plan.Lane, t track, w *network, byEnds map[[2]int3
 					b.sockets++
 					b.hands = true
 				}
-				pr.fifos[b.out].sender = at
 			}
 			t.steps[i] = b
 		}
 		pr.tracks = append(pr.tracks, t)
-		pr.ofRank[t.rank] = append(pr.ofRank[t.rank], at)
 	}
 	return nil
 }
