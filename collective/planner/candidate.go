@@ -53,20 +53,34 @@ type Candidate struct {
 	steady  bool                       // shares are those of the rates, for messages of all sizes
 	order   [][]int                    // the hosts whose order plans over trees add in; nil: any order
 	fixed   func() (*plan.Plan, error) // makes the plan where there are no channels
-	built   []*Built
+	built   []*Served
 }
 
-// Built is the plan of a candidate for messages of about one size.
-type Built struct {
+// Served is the plan of a candidate for the calls of a kind and root, of some sizes, and how
+// these cut their messages. The same pointer comes back for the same calls.
+type Served struct {
 	*Candidate
-	Plan   *plan.Plan
-	Shares []float64 // by channel, sum 1; nil without channels
+	Plan     *plan.Plan
+	Shares   []float64 // by channel, sum 1; nil without channels
+	Chunks   plan.Chunks
+	Attached any  // the caller's, who makes something of the plan once
+	Ran      bool // the caller's: a call has run it
+}
 
-	served []*Served // by how calls cut their messages
+// cut returns what serves calls that cut their messages so.
+func (b *Served) cut(chunks plan.Chunks) *Served {
+	for _, old := range b.built {
+		if old.Plan == b.Plan && old.Chunks == chunks {
+			return old
+		}
+	}
+	other := &Served{Candidate: b.Candidate, Plan: b.Plan, Shares: b.Shares, Chunks: chunks}
+	b.built = append(b.built, other)
+	return other
 }
 
 // Used is the number of trees and rings that have a share.
-func (b *Built) Used() int {
+func (b *Served) Used() int {
 	return len(slices.DeleteFunc(slices.Clone(b.Shares), func(share float64) bool { return share == 0 }))
 }
 
@@ -176,8 +190,8 @@ func (c *Candidate) shareAmong(group []int, bytes, all float64, shares []float64
 const nearShare = 0.05
 
 // build returns the plan for messages of about so many bytes.
-func (c *Candidate) build(bytes int64) (*Built, error) {
-	b := &Built{Candidate: c}
+func (c *Candidate) build(bytes int64) (*Served, error) {
+	b := &Served{Candidate: c}
 	err := c.rated()
 	if err == nil && len(c.Channels) > 0 {
 		b.Shares = c.share(float64(max(bytes, 1)))
@@ -198,7 +212,7 @@ func (c *Candidate) build(bytes int64) (*Built, error) {
 }
 
 // make makes the plan.
-func (b *Built) make() (err error) {
+func (b *Served) make() (err error) {
 	if len(b.Channels) > 0 {
 		return b.overChannels()
 	}
@@ -207,7 +221,7 @@ func (b *Built) make() (err error) {
 }
 
 // overChannels makes the plan of the channels that have a share.
-func (b *Built) overChannels() (err error) {
+func (b *Served) overChannels() (err error) {
 	var trees []topo.Tree
 	var rings [][]int
 	var weights []float64

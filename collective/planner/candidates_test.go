@@ -181,7 +181,7 @@ func (p *Planner) candidatesAreSound(proved, used map[string]bool) error {
 func several(g *topo.Graph) bool { return len(plan.Hosts(g)) > 1 }
 
 // prove verifies a plan, unless it was.
-func prove(b *Built, proved map[string]bool) error {
+func prove(b *Served, proved map[string]bool) error {
 	digest := b.Plan.Digest()
 	if proved[digest] {
 		return nil
@@ -192,7 +192,7 @@ func prove(b *Built, proved map[string]bool) error {
 
 // sound reports links of a plan between hosts that are not there, and
 // shares that do not add up.
-func sound(p *Planner, b *Built, there map[[2]int]bool) error {
+func sound(p *Planner, b *Served, there map[[2]int]bool) error {
 	for _, k := range b.Plan.Links() {
 		pair := [2]int{min(k.Src, k.Dst), max(k.Src, k.Dst)}
 		if p.graph.Host(k.Src) != p.graph.Host(k.Dst) && !there[pair] || k.Lane > plan.MaxLanes {

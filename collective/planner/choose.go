@@ -21,15 +21,6 @@ const (
 	maxUniform = 1 << 20
 )
 
-// Served is a plan for the calls of a kind and root, of some sizes, and how these cut
-// their messages. The same pointer comes back for the same calls.
-type Served struct {
-	*Built
-	Chunks   plan.Chunks
-	Attached any  // the caller's, who makes something of the plan once
-	Ran      bool // the caller's: a call has run it
-}
-
 // Choice is the plan for one size of message.
 type Choice struct {
 	*Served
@@ -115,12 +106,7 @@ func (p *Planner) serve(kind plan.Kind, at int, e *entry) (*Served, error) {
 	for len(e.served) <= at {
 		e.served = append(e.served, nil)
 	}
-	i := slices.IndexFunc(b.served, func(s *Served) bool { return s.Chunks == chunks })
-	if i < 0 {
-		i = len(b.served)
-		b.served = append(b.served, &Served{Built: b, Chunks: chunks})
-	}
-	e.served[at] = b.served[i]
+	e.served[at] = b.cut(chunks)
 	return e.served[at], nil
 }
 
@@ -167,7 +153,7 @@ func widestShare(p *plan.Plan, bytes int64) int64 {
 // passes over others when they cannot win any more.
 func (p *Planner) cheapest(list []*Candidate, bytes int64) (choice DecidedChoice, err error) {
 	type bid struct {
-		*Built
+		*Served
 		fullest, least, us float64
 		chunks             plan.Chunks
 	}
@@ -185,7 +171,7 @@ func (p *Planner) cheapest(list []*Candidate, bytes int64) (choice DecidedChoice
 		if err != nil {
 			return choice, err
 		}
-		bids = append(bids, &bid{Built: b, fullest: fullest, least: least, us: math.Inf(1)})
+		bids = append(bids, &bid{Served: b, fullest: fullest, least: least, us: math.Inf(1)})
 	}
 	order := slices.Clone(bids)
 	slices.SortStableFunc(order, func(a, b *bid) int { return cmp.Compare(a.least, b.least) })
@@ -194,7 +180,7 @@ func (p *Planner) cheapest(list []*Candidate, bytes int64) (choice DecidedChoice
 		if b.least > best*near {
 			break
 		}
-		if b.us, b.chunks, err = p.price(b.Built, bytes, best*near); err != nil {
+		if b.us, b.chunks, err = p.price(b.Served, bytes, best*near); err != nil {
 			return choice, err
 		}
 		best = min(best, b.us)

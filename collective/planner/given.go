@@ -14,7 +14,9 @@ type Given struct {
 
 // Again returns the same plan for another Planner, unused.
 func (g *Given) Again() *Given {
-	return &Given{&Served{Built: g.served.Built, Chunks: g.served.Chunks}}
+	s := *g.served
+	s.Attached, s.Ran = nil, false
+	return &Given{&s}
 }
 
 // Used reports whether calls have run the plan.
@@ -32,13 +34,8 @@ func NewGiven(f *plan.File, p *plan.Plan) (*Given, error) {
 	if err := compare(f, p); err != nil {
 		return nil, err
 	}
-	c := fixed(f.Algorithm, p.Kind, p.Root, func() (*plan.Plan, error) { return p, nil })[0]
-	c.Notes = []string{"a given plan"}
-	b, err := c.build(f.Bytes)
-	if err != nil {
-		return nil, err
-	}
-	return &Given{&Served{Built: b, Chunks: f.Chunks()}}, nil
+	c := &Candidate{Algorithm: f.Algorithm, Kind: p.Kind, Root: p.Root, Notes: []string{"a given plan"}}
+	return &Given{&Served{Candidate: c, Plan: p, Chunks: f.Chunks()}}, nil
 }
 
 // compare reports trees of a file that the steps of its plan are not of. The rest of the
@@ -47,7 +44,7 @@ func compare(f *plan.File, p *plan.Plan) error {
 	if len(f.Trees) == 0 {
 		return nil
 	}
-	b := &Built{Candidate: &Candidate{Kind: p.Kind, Root: p.Root}}
+	b := &Served{Candidate: &Candidate{Kind: p.Kind, Root: p.Root}}
 	for _, t := range f.Trees {
 		s := Channel{Ring: t.Ring, OfPart: t.Part != nil}
 		s.Tree.Root, s.Tree.Parent, s.Tree.Round = t.Root, t.Parent, t.Round

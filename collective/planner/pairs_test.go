@@ -34,7 +34,7 @@ func (c *Candidate) joins(add func(a, b int)) error {
 		}
 		return nil
 	}
-	b := &Built{Candidate: c}
+	b := &Served{Candidate: c}
 	if len(c.Channels) > 0 {
 		b.Shares = slices.Repeat([]float64{1 / float64(len(c.Channels))}, len(c.Channels))
 	}

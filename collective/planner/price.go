@@ -63,7 +63,7 @@ const longSteps = 1 << 16
 // price returns what a message takes with a plan, in microseconds, and the chunks it
 // takes that with. A price that is no lower than worse may be any that is not, either;
 // that of a plan without one is +Inf.
-func (p *Planner) price(b *Built, bytes int64, worse float64) (us float64, chunks plan.Chunks, err error) {
+func (p *Planner) price(b *Served, bytes int64, worse float64) (us float64, chunks plan.Chunks, err error) {
 	if p.graph.Ranks == 1 {
 		return 0, chunks, nil
 	}
@@ -120,7 +120,7 @@ func (p *Planner) price(b *Built, bytes int64, worse float64) (us float64, chunk
 // us returns what some calls at once of a plan that is cut so take, in microseconds: +Inf
 // where that is above a limit, where the plan has too many steps, and where it joins ranks
 // that the graph does not.
-func (p *Planner) us(b *Built, bytes int64, inflight int, c plan.Chunks, most sim.Limits) (float64, error) {
+func (p *Planner) us(b *Served, bytes int64, inflight int, c plan.Chunks, most sim.Limits) (float64, error) {
 	limit := float64(maxSteps)
 	if p.options.Algorithm != "" {
 		limit = maxStepsAsked
@@ -144,7 +144,7 @@ func (p *Planner) Price(s *Served, bytes int64, inflight int) (float64, error) {
 	if p.graph.Ranks == 1 {
 		return 0, nil
 	}
-	us, err := p.us(s.Built, bytes, inflight, s.Chunks, p.priced())
+	us, err := p.us(s, bytes, inflight, s.Chunks, p.priced())
 	if math.IsInf(us, 1) {
 		us = math.NaN()
 	}

@@ -37,7 +37,7 @@ func (p *Planner) measure(c *Candidate) error {
 
 // rateOf returns the rate of a candidate whose channels have such shares.
 func (p *Planner) rateOf(c *Candidate, shares []float64) (float64, error) {
-	b := &Built{Candidate: c, Shares: shares}
+	b := &Served{Candidate: c, Shares: shares}
 	if err := b.overChannels(); err != nil {
 		return 0, err
 	}

@@ -185,5 +185,5 @@ func (c *DecidedChoice) same(o *DecidedChoice, list []*Candidate) bool {
 	of := named(list, c.Algorithm)
 	x, err := of.build(c.Bytes)
 	y, failed := of.build(o.Bytes)
-	return err == nil && failed == nil && x == y
+	return err == nil && failed == nil && x.Plan == y.Plan
 }
