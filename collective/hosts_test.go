@@ -81,7 +81,7 @@ func tryHosts(t *testing.T, g *topo.Graph, s string, rng *rand.Rand, opts []Opti
 // several reports whether some host of g has several ranks, so that algorithms have both
 // parts of their names.
 func several(g *topo.Graph) bool {
-	for _, ranks := range plan.Hosts(g) {
+	for _, ranks := range g.ByHost() {
 		if len(ranks) > 1 {
 			return true
 		}

@@ -166,13 +166,18 @@ func (g *Graph) Host(rank int) int {
 	return g.Hosts[rank]
 }
 
-// ByHost returns the ranks of every host, rising.
-func (g *Graph) ByHost() map[int][]int {
-	ranks := make(map[int][]int)
+// ByHost returns the ranks of every host, rising, hosts in the order of their lowest rank.
+func (g *Graph) ByHost() (hosts [][]int) {
+	place := make(map[int]int) // by host
 	for r := range g.Ranks {
-		ranks[g.Host(r)] = append(ranks[g.Host(r)], r)
+		i, known := place[g.Host(r)]
+		if !known {
+			i = len(hosts)
+			place[g.Host(r)], hosts = i, append(hosts, nil)
+		}
+		hosts[i] = append(hosts[i], r)
 	}
-	return ranks
+	return hosts
 }
 
 // Places returns, for each of n ranks, its host and where it stands among the ranks there.

@@ -25,9 +25,9 @@ func (g *Graph) String() string {
 	fmt.Fprintf(&b, "%s: %s, %s%s\n", cmp.Or(g.Name, "graph"), count(g.Ranks, "rank"), count(len(g.Links), "link"),
 		g.sources())
 	hosts := g.ByHost()
-	for _, h := range slices.Sorted(maps.Keys(hosts)) {
+	for _, ranks := range hosts {
 		if len(hosts) > 1 {
-			fmt.Fprintf(&b, "host %d: ranks %s\n", h, RankList(hosts[h]))
+			fmt.Fprintf(&b, "host %d: ranks %s\n", g.Host(ranks[0]), RankList(ranks))
 		}
 	}
 	var names []string

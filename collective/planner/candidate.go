@@ -48,7 +48,6 @@ type Candidate struct {
 
 	weights []float64                  // of the channels, sum 1: the proportion of their rates
 	measure func() error               // sets what the channels do, once; nil without any
-	proved  *pack.Bound                // what the search has proved on its way; nil: nothing
 	form    plan.Form                  // of plans over trees
 	steady  bool                       // shares are those of the rates, for messages of all sizes
 	order   [][]int                    // the hosts whose order plans over trees add in; nil: any order

@@ -178,7 +178,7 @@ func (p *Planner) candidatesAreSound(proved, used map[string]bool) error {
 	return nil
 }
 
-func several(g *topo.Graph) bool { return len(plan.Hosts(g)) > 1 }
+func several(g *topo.Graph) bool { return len(g.ByHost()) > 1 }
 
 // prove verifies a plan, unless it was.
 func prove(b *Served, proved map[string]bool) error {
@@ -236,7 +236,7 @@ func TestTreesOfDevices(t *testing.T) {
 			planners[c.machine] = p
 		}
 		got := choose(t, p, c.kind, 3, c.bytes)
-		bound, err := p.Certify(c.kind, 3, got.Served)
+		bound, err := p.Certify(c.kind, 3)
 		if rate := p.Fullest(got.Served); err != nil || got.Algorithm != c.want || rate < c.rate*bound.Rate {
 			t.Errorf("%v of %d bytes on %s is %s, %v of %v GB/s, %v", c.kind, c.bytes, c.machine, got.Name(), rate, bound.Rate,
 				err)

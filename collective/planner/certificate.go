@@ -20,12 +20,9 @@ func (c *Certificate) Ratio(rate float64) float64 {
 	return math.Floor(1000*rate/c.Rate+1e-6) / 1000
 }
 
-// Certify finds the bound of a collective and root on the graph. A served plan whose
-// trees were packed has it already; nil otherwise.
-func (p *Planner) Certify(kind plan.Kind, root int, s *Served) (Certificate, error) {
+// Certify finds the bound of a collective and root on the graph.
+func (p *Planner) Certify(kind plan.Kind, root int) (Certificate, error) {
 	g := p.graph
-	var b pack.Bound
-	var err error
 	switch {
 	case g.Ranks == 1:
 		return Certificate{Words: "none: one rank sends nothing"}, nil
@@ -33,11 +30,8 @@ func (p *Planner) Certify(kind plan.Kind, root int, s *Served) (Certificate, err
 		return Certificate{Words: fmt.Sprintf("not known for %v", kind)}, nil
 	case g.Ranks > boundRanks(kind):
 		return Certificate{Words: fmt.Sprintf("not known for %v above %d ranks", kind, boundRanks(kind))}, nil
-	case s != nil && s.proved != nil:
-		b = *s.proved
-	default:
-		b, err = pack.FindBound(g, packRoot(kind, root))
 	}
+	b, err := pack.FindBound(g, packRoot(kind, root))
 	if err == nil {
 		err = b.Check(g)
 	}

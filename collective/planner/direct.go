@@ -27,7 +27,7 @@ func (p *Planner) direct(kind plan.Kind, root int) ([]*Candidate, error) {
 		}
 		c := fixed("direct", kind, root, func() (*plan.Plan, error) {
 			if p.ordered(kind) {
-				return plan.DirectHosts(kind, plan.Hosts(p.graph), max(root, 0), form)
+				return plan.DirectHosts(kind, p.graph.ByHost(), max(root, 0), form)
 			}
 			return plan.Direct(kind, n, max(root, 0), form)
 		})

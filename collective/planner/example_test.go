@@ -21,7 +21,7 @@ func ExampleNew() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	bound, err := p.Certify(plan.AllReduce, -1, c.Served)
+	bound, err := p.Certify(plan.AllReduce, -1)
 	if err != nil {
 		log.Fatal(err)
 	}

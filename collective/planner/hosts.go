@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/tree"
 )
@@ -25,7 +24,7 @@ type hosts struct {
 
 // newHosts returns nil for a graph of one host.
 func newHosts(g *topo.Graph, ways *topo.Ways) *hosts {
-	h := &hosts{ranks: plan.Hosts(g)}
+	h := &hosts{ranks: g.ByHost()}
 	if len(h.ranks) < 2 {
 		return nil
 	}

@@ -168,19 +168,21 @@ func socketCosts(between *topo.Graph) (us, gbs float64) {
 // and 0.31 us, 17 and 0.68 us. On four hosts on two cores a Broadcast of 8 bytes takes
 // 14 us after a star and 92 after a Barrier at rising distances.
 func (p *Planner) sharesCores() bool {
-	if p.sim.Cores == 0 || p.graph.Ranks <= p.sim.Cores {
-		return false
+	return p.sim.Cores > 0 && p.graph.Ranks > p.sim.Cores && slices.Min(p.crowds()) == p.graph.Ranks
+}
+
+// crowds returns how many ranks share the cores of a machine, by rank or by host.
+func (p *Planner) crowds() (sizes []int) {
+	switch {
+	case p.sim.CoreHosts != nil:
+		return numbers.GroupSizes(p.sim.CoreHosts)
+	case p.hosts == nil:
+		return []int{p.graph.Ranks}
 	}
-	if p.hosts == nil {
-		return true
+	for _, ranks := range p.hosts.ranks {
+		sizes = append(sizes, len(ranks))
 	}
-	machines := p.sim.CoreHosts
-	for _, b := range machines {
-		if b != machines[0] {
-			return false
-		}
-	}
-	return len(machines) == p.graph.Ranks
+	return sizes
 }
 
 // oversubscribedRanks is the number of ranks on a core above which cores are oversubscribed. AllReduce on four
@@ -190,11 +192,5 @@ const oversubscribedRanks = 4
 // Oversubscribed reports whether so many ranks share a machine's cores that one had better choose for
 // all of them, and for all sizes: each for itself would take longer.
 func (p *Planner) Oversubscribed() bool {
-	ranks := p.graph.Ranks // on the fullest machine
-	if machines := p.sim.CoreHosts; machines != nil {
-		ranks = slices.Max(numbers.GroupSizes(machines))
-	} else if p.hosts != nil {
-		ranks = p.hosts.most
-	}
-	return p.sim.Cores > 0 && ranks > oversubscribedRanks*p.sim.Cores
+	return p.sim.Cores > 0 && slices.Max(p.crowds()) > oversubscribedRanks*p.sim.Cores
 }

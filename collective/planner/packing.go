@@ -46,9 +46,6 @@ func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n > 1 && from == packRoot(kind, root) {
-		c.proved = p.proved[f.Key]
-	}
 	c.Channels, c.Notes = f.channels(kind, root, from == pack.EveryRoot)
 	if f.Note != "" && from != pack.EveryRoot {
 		c.Notes = append(c.Notes, f.Note)
@@ -63,7 +60,6 @@ func (p *Planner) packed(key string, g *topo.Graph, root int, o pack.Options) (*
 		if err != nil {
 			return nil, err
 		}
-		p.proved[key] = &r.Bound
 		f := &Forest{Trees: r.Trees, Rates: r.Rates, Note: r.Note}
 		if f.Note == "" && !p.options.limited() && r.Ratio < 0.99 {
 			f.Note = fmt.Sprintf("the search for trees ended after its budget of steps, with %d trees and %.1f %% of the bound",

@@ -7,7 +7,6 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/sim"
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/pack"
 )
 
 // Planner chooses plans for one graph, machine and options. It keeps what it has
@@ -26,9 +25,8 @@ type Planner struct {
 	slots     int
 	slotBytes int
 
-	found      map[string]*Forest     // trees that take time to find, by what they are for
-	proved     map[string]*pack.Bound // what the search for them has proved, if this Planner has searched
-	noRings    error                  // why there are none
+	found      map[string]*Forest // trees that take time to find, by what they are for
+	noRings    error              // why there are none
 	candidates map[use]*candidateSet
 	bare       bool // candidates are made for their trees, without rates
 	any        bool // algorithms are made without looking at Options.Algorithm
@@ -70,8 +68,7 @@ type Forest struct {
 func New(g *topo.Graph, m Machine, o Options) (*Planner, error) {
 	g = g.Canonical() // plans do not depend on the order in which links are told
 	p := &Planner{graph: g, machine: m, options: o, candidates: make(map[use]*candidateSet),
-		found: make(map[string]*Forest), proved: make(map[string]*pack.Bound),
-		cheapestAt: make(map[size]DecidedChoice)}
+		found: make(map[string]*Forest), cheapestAt: make(map[size]DecidedChoice)}
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -83,7 +80,7 @@ func New(g *topo.Graph, m Machine, o Options) (*Planner, error) {
 			return nil, fmt.Errorf("the given plan is for %d ranks, the graph has %d", given.Size, g.Ranks)
 		}
 		if p.ordered(given.Kind) {
-			if err := plan.VerifyStable(given, plan.Hosts(g), minSlots); err != nil {
+			if err := plan.VerifyStable(given, g.ByHost(), minSlots); err != nil {
 				return nil, fmt.Errorf("the given plan: %w", err)
 			}
 		}
@@ -232,7 +229,7 @@ func (p *Planner) ofChannels(c Candidate, weights []float64) ([]*Candidate, erro
 		c.Channels, weights = c.Channels[:1], nil // more would be the same again
 	}
 	if p.ordered(c.Kind) {
-		c.order = plan.Hosts(p.graph)
+		c.order = p.graph.ByHost()
 	}
 	if err := c.fits(p.graph.Ranks); err != nil {
 		return nil, err

@@ -185,7 +185,7 @@ func (p *Planner) Consider(kind plan.Kind, root int, bytes int64) ([]Considered,
 func (p *Planner) Verify(s *Served) error {
 	err := plan.Verify(s.Plan, minSlots)
 	if p.ordered(s.Kind) {
-		err = plan.VerifyStable(s.Plan, plan.Hosts(p.graph), minSlots)
+		err = plan.VerifyStable(s.Plan, p.graph.ByHost(), minSlots)
 	}
 	if err != nil {
 		return fmt.Errorf("%v plan %s: %w", s.Kind, s.Plan.Name, err)

@@ -44,7 +44,7 @@ func TestStable(t *testing.T) {
 					if !p.ordered(kind) && stable || kind == plan.Broadcast || kind == plan.AllGather || kind == plan.Barrier {
 						continue
 					}
-					switch err := plan.VerifyStable(s.Plan, plan.Hosts(g), minSlots); {
+					switch err := plan.VerifyStable(s.Plan, g.ByHost(), minSlots); {
 					case err != nil && stable:
 						t.Errorf("%s: %v of %d bytes by %s: %v", name, kind, bytes, s.Name(), err)
 					case err != nil:

@@ -115,9 +115,7 @@ func (w *network) addHop(r *route, hop topo.Hop) {
 }
 
 // oneHost reports whether two ranks are on the same host.
-func (w *network) oneHost(a, b int32) bool {
-	return len(w.g.Hosts) == 0 || w.g.Hosts[a] == w.g.Hosts[b]
-}
+func (w *network) oneHost(a, b int32) bool { return w.g.Host(int(a)) == w.g.Host(int(b)) }
 
 // sockets reports whether src and dst talk over sockets.
 func (w *network) sockets(src, dst int32) bool {

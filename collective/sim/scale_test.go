@@ -45,7 +45,7 @@ const (
 // is priced with an eighth of the message and of the rate inside the host.
 func allReduceOverHosts(t *testing.T) string {
 	g := manyGPUs()
-	small, err := plan.Leaders(plan.AllReduce, plan.Hosts(g), plan.Doubling)
+	small, err := plan.Leaders(plan.AllReduce, g.ByHost(), plan.Doubling)
 	if err != nil {
 		t.Fatal(err)
 	}

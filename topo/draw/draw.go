@@ -9,7 +9,6 @@ package draw
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/treerun/treerun/internal/numbers"
@@ -137,18 +136,19 @@ type hostRanks struct {
 	ranks []int
 }
 
-// hosts returns the hosts of the graph, rising; one alone has no name.
+// hosts returns the hosts of the graph; one alone has no name.
 func (x *picture) hosts() (list []hostRanks) {
-	ranks := x.g.ByHost()
-	for _, h := range slices.Sorted(maps.Keys(ranks)) {
+	hosts := x.g.ByHost()
+	if len(hosts) == 1 {
+		return []hostRanks{{"", hosts[0]}}
+	}
+	for _, ranks := range hosts {
+		h := x.g.Host(ranks[0])
 		name := fmt.Sprintf("host %d", h)
-		if h < len(x.plan.Hosts) && x.plan.Hosts[h] != "" {
-			name = x.plan.Hosts[h]
+		if h < len(x.plan.Hosts) {
+			name = cmp.Or(x.plan.Hosts[h], name)
 		}
-		if len(ranks) == 1 {
-			name = ""
-		}
-		list = append(list, hostRanks{name, ranks[h]})
+		list = append(list, hostRanks{name, ranks})
 	}
 	return list
 }

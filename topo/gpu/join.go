@@ -25,12 +25,13 @@ func Join(ranks *topo.Graph, parts []Part) (*topo.Graph, error) {
 			g.Links = append(g.Links, l)
 		}
 	}
-	of := ranks.ByHost()
+	hosts := ranks.ByHost()
 	for _, p := range ranks.Ports {
-		split := func(r int) bool { // a port that has a rank has all others of its host, too
-			return slices.ContainsFunc(of[host(r)], func(r int) bool { return !slices.Contains(p.Ranks, r) })
+		in := func(r int) bool { return slices.Contains(p.Ranks, r) }
+		split := func(of []int) bool { // has some ranks in the port, not all
+			return slices.ContainsFunc(of, in) && slices.ContainsFunc(of, func(r int) bool { return !in(r) })
 		}
-		if !slices.ContainsFunc(p.Ranks, split) {
+		if !slices.ContainsFunc(hosts, split) {
 			g.Ports = append(g.Ports, p)
 		}
 	}

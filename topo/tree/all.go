@@ -22,12 +22,8 @@ func All(g *topo.Graph) []topo.Tree {
 	n := g.Ranks
 	var even []topo.Tree
 	if len(g.Links) == n*(n-1)/2 {
-		order, first := make([]int, n), graceful(n)
 		for root := range n {
-			for i := range n {
-				order[i] = (root + i) % n
-			}
-			even = append(even, first.Renamed(order))
+			even = append(even, Uniform(n, root))
 		}
 		if g.IsUniform() {
 			return even

@@ -209,7 +209,7 @@ func (p *Plans) certificate(kind plan.Kind) string {
 	if err != nil {
 		return ""
 	}
-	bound, err := p.Certify(kind, 0, last.Served)
+	bound, err := p.Certify(kind, 0)
 	if err != nil || bound.Rate == 0 {
 		return ""
 	}

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/job"
@@ -369,8 +368,8 @@ func (s *setup) measuredGraph(by allGather, all []hello) (*topo.Graph, error) {
 // otherHosts says that a graph which was given has the ranks on other hosts than the job,
 // which may be meant so; "" is that it has not.
 func (s *setup) otherHosts() string {
-	given := plan.Hosts(s.Cfg.Graph)
-	own := plan.Hosts(&topo.Graph{Ranks: s.W.Size(), Hosts: HostsOf(s.W)})
+	given := s.Cfg.Graph.ByHost()
+	own := (&topo.Graph{Ranks: s.W.Size(), Hosts: HostsOf(s.W)}).ByHost()
 	if slices.EqualFunc(given, own, slices.Equal) {
 		return ""
 	}

@@ -52,7 +52,7 @@ func (r *request) printed(bytes int64, format string) (string, error) {
 			return "", err
 		}
 	}
-	if d.bound, err = r.Certify(r.kind, r.root, d.Served); err != nil {
+	if d.bound, err = r.Certify(r.kind, r.root); err != nil {
 		return "", err
 	}
 	if format == "json" {

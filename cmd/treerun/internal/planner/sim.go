@@ -56,7 +56,7 @@ func (s *sweep) sizes() []int64 {
 
 // print writes the table, a row as soon as it is known.
 func (s *sweep) print(w io.Writer, r *request) error {
-	bound, err := r.Certify(r.kind, r.root, nil)
+	bound, err := r.Certify(r.kind, r.root)
 	if err != nil {
 		return err
 	}
