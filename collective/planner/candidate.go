@@ -73,7 +73,8 @@ func (b *Served) cut(chunks plan.Chunks) *Served {
 			return old
 		}
 	}
-	other := &Served{Candidate: b.Candidate, Plan: b.Plan, Shares: b.Shares, Chunks: chunks}
+	other := b.Again()
+	other.Chunks = chunks
 	b.built = append(b.built, other)
 	return other
 }

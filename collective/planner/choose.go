@@ -78,7 +78,7 @@ func (p *Planner) Serve(kind plan.Kind, root int, bytes int64) (*Served, error) 
 		at = max(root, 0)
 	}
 	if g := p.options.Given; g.serves(kind, at) {
-		return g.served, nil
+		return g, nil
 	}
 	e, err := p.entry(kind, bytes)
 	if err != nil {

@@ -7,24 +7,9 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 )
 
-// Given is a plan that was read from a file. It serves the calls of its kind and root.
-type Given struct {
-	served *Served
-}
-
-// Again returns the same plan for another Planner, unused.
-func (g *Given) Again() *Given {
-	s := *g.served
-	s.Attached, s.Ran = nil, false
-	return &Given{&s}
-}
-
-// Used reports whether calls have run the plan.
-func (g *Given) Used() bool { return g.served.Ran }
-
-// NewGiven returns a given plan, with what its file says of it. The plan is verified, and
-// the file compared with it.
-func NewGiven(f *plan.File, p *plan.Plan) (*Given, error) {
+// NewGiven returns what serves calls by a plan that was read from a file, of its kind and root.
+// The plan is verified, and the file compared with it.
+func NewGiven(f *plan.File, p *plan.Plan) (*Served, error) {
 	if err := plan.Verify(p, minSlots); err != nil {
 		return nil, err
 	}
@@ -35,7 +20,17 @@ func NewGiven(f *plan.File, p *plan.Plan) (*Given, error) {
 		return nil, err
 	}
 	c := &Candidate{Algorithm: f.Algorithm, Kind: p.Kind, Root: p.Root, Notes: []string{"a given plan"}}
-	return &Given{&Served{Candidate: c, Plan: p, Chunks: f.Chunks()}}, nil
+	return &Served{Candidate: c, Plan: p, Chunks: f.Chunks()}, nil
+}
+
+// Again returns the same for another Planner, unused.
+func (s *Served) Again() *Served {
+	return &Served{Candidate: s.Candidate, Plan: s.Plan, Shares: s.Shares, Chunks: s.Chunks}
+}
+
+// serves reports whether calls of a kind and root run by s, a given plan or nil.
+func (s *Served) serves(kind plan.Kind, root int) bool {
+	return s != nil && s.Kind == kind && (!kind.HasRoot() || s.Root == max(root, 0))
 }
 
 // compare reports trees of a file that the steps of its plan are not of. The rest of the
@@ -81,18 +76,4 @@ func (c *Choice) File() *plan.File {
 		f.Ring = c.Channels[0].Ring
 	}
 	return f
-}
-
-// Plan returns the plan, nil of no Given.
-func (g *Given) Plan() *plan.Plan {
-	if g == nil {
-		return nil
-	}
-	return g.served.Plan
-}
-
-// serves reports whether calls of a kind and root run the given plan.
-func (g *Given) serves(kind plan.Kind, root int) bool {
-	p := g.Plan()
-	return p != nil && p.Kind == kind && (!kind.HasRoot() || p.Root == max(root, 0))
 }

@@ -90,8 +90,8 @@ func (p *Planner) AllServed(kind plan.Kind) ([]*Served, error) {
 		roots = p.graph.Ranks
 	}
 	var list []*Served
-	if g := p.options.Given; g != nil && g.Plan().Kind == kind {
-		list = append(list, g.served)
+	if g := p.options.Given; g != nil && g.Kind == kind {
+		list = append(list, g)
 	}
 	for _, e := range t {
 		for root := range roots {

@@ -16,7 +16,7 @@ func (p *Planner) allPairs() (pairs [][2]int, err error) {
 		return nil, err
 	}
 	if g := p.options.Given; g != nil {
-		for _, k := range g.Plan().Links() {
+		for _, k := range g.Plan.Links() {
 			add(k.Src, k.Dst)
 		}
 	}

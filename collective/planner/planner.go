@@ -75,7 +75,8 @@ func New(g *topo.Graph, m Machine, o Options) (*Planner, error) {
 	if err := g.Validate(); err != nil {
 		return nil, err
 	}
-	if given := o.Given.Plan(); given != nil {
+	if o.Given != nil {
+		given := o.Given.Plan
 		if given.Size != g.Ranks {
 			return nil, fmt.Errorf("the given plan is for %d ranks, the graph has %d", given.Size, g.Ranks)
 		}

@@ -23,10 +23,10 @@ func (c *Comm) Choose(kind plan.Kind, root, bytes int) (*planner.Choice, string,
 // UnusedPlan names a plan of WithPlan that no call has run yet; "" is none.
 func (c *Comm) UnusedPlan() string {
 	g := c.Config.Planning.Given
-	if g == nil || g.Used() || c.Devices.Session != nil && c.Devices.Given.Used() {
+	if g == nil || g.Ran || c.Devices.Session != nil && c.Devices.Given.Ran {
 		return ""
 	}
-	p := g.Plan()
+	p := g.Plan
 	text := fmt.Sprintf("the given plan, of %v", p.Kind)
 	if p.Kind.HasRoot() {
 		text += fmt.Sprintf(" with root %d", p.Root)

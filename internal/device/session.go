@@ -42,7 +42,7 @@ type Session struct {
 	mine   int   // which of them this one is
 
 	Graph            *topo.Graph
-	Given            *planner.Given // the communicator's, for devices; nil: there is none
+	Given            *planner.Served // the communicator's, for devices; nil: there is none
 	Plans            *setup.Plans
 	slots, slotBytes int // of the links between devices
 	group            *Group

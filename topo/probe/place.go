@@ -3,9 +3,9 @@ package probe
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"os"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -54,12 +54,11 @@ func sharing(cores *unix.CPUSet, file string) (same string) {
 // Sampling says which pairs of the ranks of a host are measured, and for which others they stand. Pairs of a class
 // are those that the machine makes alike: their places have the same in common.
 type Sampling struct {
-	ranks int
-	sizes []int    // by class: its pairs
-	class []uint16 // by pair, the lower rank counting first
+	places []Place
+	sizes  map[relation]int // by class: its pairs
 }
 
-// relation is what the places of two ranks have in common.
+// relation is what the places of two ranks have in common: a class of pairs.
 type relation struct {
 	bound int
 	level [len(levels)]byte
@@ -85,20 +84,9 @@ func relate(p, q *Place) (r relation) {
 
 // NewSampling deals the pairs of ranks at these places to classes.
 func NewSampling(places []Place) *Sampling {
-	n := len(places)
-	s := &Sampling{ranks: n, class: make([]uint16, 0, n*(n-1)/2)}
-	known := make(map[relation]uint16) // far fewer than places
-	for a := range places {
-		for b := a + 1; b < n; b++ {
-			r := relate(&places[a], &places[b])
-			class, ok := known[r]
-			if !ok {
-				class = uint16(len(s.sizes))
-				known[r], s.sizes = class, append(s.sizes, 0)
-			}
-			s.class = append(s.class, class)
-			s.sizes[class]++
-		}
+	s := &Sampling{places, make(map[relation]int)}
+	for _, class := range s.each {
+		s.sizes[class]++
 	}
 	return s
 }
@@ -110,14 +98,11 @@ const samples = 8
 // may have, too.
 func (s *Sampling) Pairs() (pairs [][2]int) {
 	random := rand.New(rand.NewPCG(0, 0))
-	left, want := slices.Clone(s.sizes), make([]int, len(s.sizes))
-	for class, size := range s.sizes {
-		want[class] = min(samples, size)
-	}
+	left, taken := maps.Clone(s.sizes), make(map[relation]int)
 	for p, class := range s.each { // each with the same chance
-		if random.IntN(left[class]) < want[class] {
+		if random.IntN(left[class]) < min(samples, s.sizes[class])-taken[class] {
 			pairs = append(pairs, p)
-			want[class]--
+			taken[class]++
 		}
 		left[class]--
 	}
@@ -125,32 +110,28 @@ func (s *Sampling) Pairs() (pairs [][2]int) {
 }
 
 // each visits all pairs, sorted, and their classes.
-func (s *Sampling) each(yield func(p [2]int, class uint16) bool) {
-	k := 0
-	for a := range s.ranks {
-		for b := a + 1; b < s.ranks; b++ {
-			if !yield([2]int{a, b}, s.class[k]) {
+func (s *Sampling) each(yield func(p [2]int, class relation) bool) {
+	for a := range s.places {
+		for b := a + 1; b < len(s.places); b++ {
+			if !yield([2]int{a, b}, relate(&s.places[a], &s.places[b])) {
 				return
 			}
-			k++
 		}
 	}
 }
 
 // Fill returns the pairs of all classes, sorted, each with the medians of what was measured of its class.
 func (s *Sampling) Fill(measured []Pair) iter.Seq[Pair] {
-	latencies, rates := make([][]float64, len(s.sizes)), make([][]float64, len(s.sizes))
-	of := make(map[[2]int]Pair, len(measured))
+	latencies, rates := make(map[relation][]float64), make(map[relation][]float64)
 	for _, p := range measured {
-		of[[2]int{p.A, p.B}] = p
-	}
-	for pair, class := range s.each {
-		if p, ok := of[pair]; ok {
-			latencies[class], rates[class] = append(latencies[class], p.LatencyUs), append(rates[class], p.GBytesPerSecond)
+		if p.A < 0 || p.A >= p.B || p.B >= len(s.places) {
+			continue
 		}
+		class := relate(&s.places[p.A], &s.places[p.B])
+		latencies[class], rates[class] = append(latencies[class], p.LatencyUs), append(rates[class], p.GBytesPerSecond)
 	}
-	medians := make([]Pair, len(s.sizes))
-	for class := range medians {
+	medians := make(map[relation]Pair)
+	for class := range s.sizes {
 		medians[class] = Pair{LatencyUs: numbers.Median(latencies[class]), GBytesPerSecond: numbers.Median(rates[class])}
 	}
 	return func(yield func(Pair) bool) {
