@@ -33,7 +33,7 @@ type DecidedChoice struct {
 // Decide finds the trees of all kinds and roots that take time to find, and chooses for
 // the given kinds.
 func (p *Planner) Decide(kinds []plan.Kind) (*Decision, error) {
-	if err := p.each(func(*Candidate) error { return nil }); err != nil {
+	if err := p.search(); err != nil {
 		return nil, err
 	}
 	d := &Decision{}

@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -29,27 +28,15 @@ func (p *Planner) Runs(kind plan.Kind) error {
 // HasPairs reports whether there are links between all pairs of ranks.
 func (p *Planner) HasPairs() bool { return p.graph.Ranks <= PairRanks }
 
-// each visits the candidates of all kinds, without their rates, and of all roots whose
-// links differ.
-func (p *Planner) each(visit func(*Candidate) error) error {
+// search finds the trees of all kinds, and of all roots whose trees differ.
+func (p *Planner) search() error {
 	p.bare = true
 	defer func() { p.bare = false }()
 	for kind := plan.AllReduce; kind <= plan.AllToAll; kind++ {
-		if p.Runs(kind) != nil {
-			continue
-		}
 		for _, root := range p.rootsOf(kind) {
-			o, err := p.candidatesFor(kind, root)
-			if err != nil && p.ordered(kind) {
-				continue // calls say so, if there are any
-			}
-			if err != nil {
+			_, err := p.candidatesFor(kind, root)
+			if err != nil && !p.ordered(kind) { // else calls say so, if there are any
 				return err
-			}
-			for _, c := range o.list {
-				if err := visit(c); err != nil {
-					return fmt.Errorf("%v, algorithm %s: %w", kind, c.Name(), err)
-				}
 			}
 		}
 	}
@@ -62,6 +49,8 @@ func (p *Planner) each(visit func(*Candidate) error) error {
 func (p *Planner) rootsOf(kind plan.Kind) (roots []int) {
 	free := p.options.Suits() == nil && !p.ordered(kind)
 	switch {
+	case p.Runs(kind) != nil:
+		return nil
 	case !kind.HasRoot() || pairwise(kind):
 		return []int{0}
 	case free && p.hosts != nil && p.graph.Ranks > directRanks:

@@ -12,8 +12,23 @@ func (p *Planner) allPairs() (pairs [][2]int, err error) {
 			pairs = append(pairs, [2]int{min(a, b), max(a, b)})
 		}
 	}
-	if err := p.each(func(c *Candidate) error { return c.joins(add) }); err != nil {
-		return nil, err
+	p.bare = true
+	defer func() { p.bare = false }()
+	for _, kind := range everyKind() {
+		for _, root := range p.rootsOf(kind) {
+			o, err := p.candidatesFor(kind, root)
+			if err != nil && p.ordered(kind) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			for _, c := range o.list {
+				if err := c.joins(add); err != nil {
+					return nil, err
+				}
+			}
+		}
 	}
 	if g := p.options.Given; g != nil {
 		for _, k := range g.Plan.Links() {
