@@ -77,14 +77,6 @@ func (t *Tree) Send(f *wire.Frame) {
 	}
 }
 
-// Flush waits until what has been sent is on its way; not for long.
-func (t *Tree) Flush(limit time.Duration) {
-	end := time.Now().Add(limit)
-	for _, c := range t.conns {
-		c.conn.Flush(time.Until(end))
-	}
-}
-
 // Stream opens a stream to the host that f is for, once its agent has said who it is.
 func (t *Tree) Stream(f *wire.Frame) (net.Conn, error) {
 	c := t.route[f.Host]

@@ -259,6 +259,8 @@ func (s *supervisor) stop(sig syscall.Signal) {
 // suspend stops all ranks, and this process until SIGCONT, which is forwarded.
 func (s *supervisor) suspend() {
 	s.broadcast(&wire.Signal{Number: syscall.SIGTSTP})
-	s.tree.Flush(100 * time.Millisecond)
+	if len(s.hosts) > 1 || !s.hosts[0].Local {
+		time.Sleep(100 * time.Millisecond) // for the order to get on its way
+	}
 	s.reaper.Do(func() { _ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP) }) // behind the ranks of this host
 }

@@ -76,13 +76,6 @@ func (c *Conn) write(queue []*Frame) {
 	_, _ = c.control.Write(b) // Read tells that the connection has ended
 }
 
-// Flush waits until what was sent is on its way, or for the limit.
-func (c *Conn) Flush(limit time.Duration) {
-	for end := time.Now().Add(limit); !c.out.Idle() && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
-}
-
 // Read returns the next frame. The error is ErrProtocol, or why the connection has ended:
 // io.EOF when the other side has ended it. After an error it is of no more use.
 func (c *Conn) Read() (*Frame, error) {

@@ -28,13 +28,6 @@ func (q *Queue[T]) Add(v T) {
 	q.work()
 }
 
-// Idle tells whether do has returned for all that was added.
-func (q *Queue[T]) Idle() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return !q.busy && len(q.waiting) == 0
-}
-
 // work starts the goroutine if there is work for it. The caller holds mu.
 func (q *Queue[T]) work() {
 	if q.do == nil || q.busy || len(q.waiting) == 0 {
