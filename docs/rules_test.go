@@ -209,7 +209,7 @@ func TestLibraries(t *testing.T) {
 }
 
 // usesC are the packages that use cgo.
-var usesC = []string{"internal/kernel", "cuda/internal/driver", "cmd/treerun/internal/output"}
+var usesC = []string{"internal/kernel", "cuda/internal/driver"}
 
 func TestUnsafeAndCgo(t *testing.T) {
 	for _, s := range sources(t) {

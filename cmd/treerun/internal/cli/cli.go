@@ -79,11 +79,7 @@ func Main(args []string) int {
 			command, args = c, args[1:]
 		}
 	}
-	var code int
-	err := error(errNoStdout)
-	if !output.Closed() {
-		code, err = command(args)
-	}
+	code, err := command(args)
 	if err == nil {
 		return code
 	}
@@ -94,8 +90,6 @@ func Main(args []string) int {
 	}
 	return code
 }
-
-var errNoStdout = errors.New("stdout is closed: all output would be lost (hint: >/dev/null drops it)")
 
 // runTopo is the command topo.
 func runTopo(args []string) (int, error) {
