@@ -44,11 +44,6 @@ func (s *supervisor) drain() (complete bool) {
 	if s.impatient {
 		return false
 	}
-	select {
-	case err := <-s.broken:
-		s.begin(cause{kind: byOutput, err: err})
-	default:
-	}
 	screen := s.job.Screen
 	for _, sink := range []*output.Sink{screen.Out, screen.Err} {
 		if n := sink.Dropped(); n > 0 {

@@ -31,7 +31,7 @@ func TestLimitOverWhileLeftoversAreStopped(t *testing.T) {
 		job:   &Job{Screen: output.NewScreen(out, os.Stderr), Timeout: time.Nanosecond},
 		tree:  &agent.Tree{},
 		hosts: []*hostState{{phase: started}}, printing: 1,
-		events: make(chan func(), 1), quit: make(chan struct{}), broken: make(chan error, 1),
+		events: make(chan func(), 1), quit: make(chan struct{}),
 	}
 	defer close(s.quit)
 	go func() {

@@ -61,7 +61,7 @@ func (s *supervisor) isOver(p *hostState) {
 		for i, stream := range m.streams {
 			if !m.opened[i] && (p.lost || !m.running) {
 				m.opened[i] = true
-				stream.Discard()
+				go stream.Discard() // which may post an error
 				s.printing--
 			}
 		}

@@ -53,7 +53,6 @@ type supervisor struct {
 
 	events    chan func()   // what wait calls
 	quit      chan struct{} // closed when nobody takes events any more
-	broken    chan error    // errors of writing what ranks print
 	timeout   <-chan time.Time
 	grace     <-chan time.Time // when to stop the others after a failure
 	killAt    <-chan time.Time
@@ -69,12 +68,9 @@ type supervisor struct {
 	early     bool             // byTimeout: ranks were still being started
 }
 
-// outputFailed is called by the goroutines of streams; the first error counts.
+// outputFailed is called by the goroutines of streams: what ranks print cannot be written.
 func (s *supervisor) outputFailed(err error) {
-	select {
-	case s.broken <- err:
-	default:
-	}
+	s.post(func() { s.begin(cause{kind: byOutput, err: err}) })
 }
 
 // post has wait call f. Several goroutines call it.
@@ -93,8 +89,6 @@ func (s *supervisor) wait(until func() bool) {
 			s.handle(sig)
 		case f := <-s.events:
 			f()
-		case err := <-s.broken:
-			s.begin(cause{kind: byOutput, err: err})
 		case <-s.timeout:
 			s.timeIsUp()
 		case <-s.grace:
