@@ -219,7 +219,7 @@ func (c *agentConn) watch() {
 // lost reports that the hosts are lost. The launcher knows which of them are over, or
 // were lost before.
 func (c *agentConn) lost(why string) {
-	l := &wire.Lost{Code: cmdline.ExitInternal, Text: why}
+	l := &wire.Lost{Text: why}
 	for _, h := range c.hosts {
 		l.Hosts = append(l.Hosts, h.Index)
 	}

@@ -247,18 +247,18 @@ func (s *supervisor) loseHosts(l *wire.Lost) {
 		p.lost = true
 		s.job.Trace("host %s is lost: %s", p.Name, l.Text)
 		if p.phase < over && s.running == 0 && s.cause.kind == none { // no rank runs yet
-			s.abandon(cmdline.Errorf(l.Code, "%s", l.Text))
+			s.abandon(cmdline.Errorf(cmdline.ExitInternal, "%s", l.Text))
 		}
 		for _, rank := range p.Ranks {
 			m := s.ranks[rank]
 			if m.running && !m.ended {
 				m.silent = true
 				m.Lost, m.Why = true, l.Text
-				s.hasEnded(m, wire.End{Rank: rank, PID: m.PID, Code: l.Code, Stopped: s.told})
+				s.hasEnded(m, wire.End{Rank: rank, PID: m.PID, Code: cmdline.ExitInternal, Stopped: s.told})
 			}
 		}
 		if p.phase < started {
-			s.fail(p, l.Code, l.Text)
+			s.fail(p, cmdline.ExitInternal, l.Text)
 		}
 		s.isOver(p)
 	}

@@ -186,7 +186,7 @@ func (s *supervisor) kill() {
 
 // loseDeaf gives up hosts that have not answered to a kill.
 func (s *supervisor) loseDeaf() {
-	l := &wire.Lost{Code: cmdline.ExitInternal, Text: "it does not answer"}
+	l := &wire.Lost{Text: "it does not answer"}
 	for _, p := range s.hosts {
 		if p.phase < over {
 			l.Hosts = append(l.Hosts, p.index)

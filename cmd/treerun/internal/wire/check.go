@@ -51,9 +51,7 @@ func (e *Ended) check() error {
 	})
 }
 
-func (l *Lost) check() error {
-	return errors.Join(all(l.Hosts, checkHost), checkCode(l.Code))
-}
+func (l *Lost) check() error { return all(l.Hosts, checkHost) }
 
 func (r *Result) check() error { return checkCode(r.Code) }
 

@@ -135,7 +135,6 @@ type (
 	// Lost says that hosts cannot be reached any more.
 	Lost struct {
 		Hosts []int
-		Code  int // exit code for it
 		Text  string
 	}
 )

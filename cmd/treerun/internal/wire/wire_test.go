@@ -47,7 +47,7 @@ func samples() []Body {
 		&Ready{"c1", 77, 8, 4001, "b0"}, &Result{127, "not there"}, &Started{[]int{1, 2}, []int{70, 71}},
 		&Stream{1, Stdout}, &RankMessage{1, &job.Message{Kind: job.Joined, Rank: 1}}, &RankMessage{Rank: 1},
 		&Ended{[]End{{Rank: 1, PID: 9, Signal: 9, Stopped: true, ReadJobFile: true}}},
-		&Lost{[]int{3, 4}, 125, "gone"}, &Note{"words", true}, &Result{3, "why"}, &Note{"a line", false},
+		&Lost{[]int{3, 4}, "gone"}, &Note{"words", true}, &Result{3, "why"}, &Note{"a line", false},
 	}
 }
 
@@ -85,7 +85,7 @@ func TestBodiesThatCannotBe(t *testing.T) {
 		&Result{256, ""}, &Result{1, strings.Repeat("x", maxSmall)}, &Started{[]int{1}, nil}, &Started{[]int{-1}, []int{1}},
 		&RankMessage{Message: new(job.Message)}, &RankMessage{Rank: -1}, &Ended{[]End{{Rank: -1}}},
 		&Ended{[]End{{Code: 300}}},
-		&Lost{[]int{-1}, 1, ""}, &Note{Text: strings.Repeat("x", maxSmall)},
+		&Lost{[]int{-1}, ""}, &Note{Text: strings.Repeat("x", maxSmall)},
 	} {
 		if got, err := Read(bytes.NewReader(frame(b).Append(nil))); err == nil {
 			t.Errorf("%+.80v is taken as %+.80v", b, got.Body)
