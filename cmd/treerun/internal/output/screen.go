@@ -54,7 +54,6 @@ type device struct {
 
 	mu   sync.Mutex
 	last chan struct{} // closed when treerun's own line that came last has been written
-	slow bool          // treerun has waited in vain, and there is more of its own to write ever since
 }
 
 func newDevice(f *os.File) *device {
@@ -99,38 +98,33 @@ func (s *Sink) Flushed() <-chan struct{} {
 // the end is added. It waits until they are written, but not for a reader who
 // does not read: see Flushed.
 func (s *Sink) Printf(format string, args ...any) {
-	done, slow := s.print(fmt.Appendf(nil, format+"\n", args...))
-	if slow {
-		return // somebody has waited in vain already
+	done, before := s.print(fmt.Appendf(nil, format+"\n", args...))
+	select {
+	case <-before:
+	default:
+		return // somebody waits for the lines before, perhaps in vain
 	}
 	select {
 	case <-done:
 	case <-time.After(lineTimeout):
-		s.dev.mu.Lock()
-		defer s.dev.mu.Unlock()
-		s.dev.slow = true
 	}
 }
 
-// print writes what is treerun's own, in the order of the calls. It does not wait, and
-// tells whether that would be in vain.
-func (s *Sink) print(text []byte) (done chan struct{}, slow bool) {
+// print writes what is treerun's own, in the order of the calls. It does not wait: done is
+// closed when that is written, and before when what came before is.
+func (s *Sink) print(text []byte) (done, before chan struct{}) {
 	d := s.dev
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	before := d.last
 	done = make(chan struct{})
-	d.last = done
+	d.mu.Lock()
+	before, d.last = d.last, done
+	d.mu.Unlock()
 	go func() {
 		defer close(done)
 		<-before
 		d.turn <- struct{}{}
 		s.put(text)
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.slow = d.slow && d.last != done
 	}()
-	return done, d.slow
+	return done, before
 }
 
 // write writes lines of a rank. It returns when the file has taken them, or
