@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -170,6 +171,7 @@ func tryStop(t *testing.T, form string, wait func(context.Context, *Comm) error,
 	runRanks(t, size, func(w *fakeWorld, c *Comm) error {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
+		var left atomic.Bool // this rank has closed, and hears nothing any more
 		if w.Rank() == s.by {
 			stopper := time.AfterFunc(30*time.Millisecond, func() {
 				// On a busy machine it may not have called yet. One that only asks now
@@ -178,11 +180,12 @@ func tryStop(t *testing.T, form string, wait func(context.Context, *Comm) error,
 					time.Sleep(20 * time.Microsecond)
 				}
 				s.stop(w, c, cancel)
+				left.Store(s.kind == ErrPeerClosed)
 			})
 			defer stopper.Stop()
 		}
 		if w.Rank() == 2 {
-			for stopped := false; !stopped; time.Sleep(time.Millisecond) {
+			for stopped := false; !stopped && !left.Load(); time.Sleep(time.Millisecond) {
 				_, stopped = c.in.Endpoint.Aborted()
 			}
 			return nil

@@ -5,26 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/mem"
+	"github.com/treerun/treerun/transport/shm"
 )
 
 // fakeJob is a job whose ranks are goroutines of the test.
 type fakeJob struct {
 	*testutil.Job
-
-	mu        sync.Mutex
-	endpoints map[string][]transport.Endpoint
 }
 
 func newFakeJob(size int) *fakeJob {
-	j := &fakeJob{Job: testutil.NewJob(testutil.OneHost(size)...), endpoints: map[string][]transport.Endpoint{}}
+	j := &fakeJob{Job: testutil.NewJob(testutil.OneHost(size)...)}
 	if os.Getenv("TREERUN_HARNESS") != "" {
 		j.Patience = time.Hour // thousands of calls
 	}
@@ -38,41 +34,18 @@ const soon = time.Minute
 // fakeWorld is a rank of one.
 type fakeWorld struct {
 	*testutil.World
-	job      *fakeJob
-	connects int // so far, by all ranks in the same order
+	job *fakeJob
 }
 
-// connectMem gives all ranks of a fakeJob one set of in-process endpoints.
-func connectMem(_ context.Context, w World, _ func(context.Context, []byte) ([][]byte, error), purpose string,
+// connectAll opens links between all ranks of a World, whatever hosts it says they are on.
+func connectAll(ctx context.Context, w World, exchange func(context.Context, []byte) ([][]byte, error), purpose string,
 	layout transport.Layout) (transport.Endpoint, error) {
-	rank, key := w.Rank(), w.JobID()
-	for {
-		g, isGroup := w.(interface{ Above() World })
-		if !isGroup {
-			break
-		}
-		w = g.Above()
-	}
-	f := w.(*fakeWorld)
-	f.job.mu.Lock()
-	defer f.job.mu.Unlock()
-	if key == f.JobID() {
-		f.connects++
-		key = fmt.Sprint(f.connects)
-	}
-	key += purpose
-	if f.job.endpoints[key] == nil {
-		eps, err := mem.New(layout)
-		if err != nil {
-			return nil, err
-		}
-		f.job.endpoints[key] = eps
-	}
-	return f.job.endpoints[key][rank], nil
+	return shm.Connect(ctx, shm.Config{Rank: w.Rank(), Layout: layout, Key: w.DeriveKey("shm " + purpose),
+		JobID: w.JobID(), Exchange: exchange})
 }
 
 // overMem connects ranks without a trial of what lending takes: here they always lend.
-func overMem(c *setup.Config) { c.Connect, c.HeapBytes, c.TryLending = connectMem, 2<<20, false }
+func overMem(c *setup.Config) { c.Connect, c.HeapBytes, c.TryLending = connectAll, 2<<20, false }
 
 // runRanks runs body as every rank of a job and returns their errors, by rank.
 // It fails the test when a rank is still running after a generous time.

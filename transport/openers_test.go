@@ -11,7 +11,6 @@ import (
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/mem"
 	"github.com/treerun/treerun/transport/shm"
 	"github.com/treerun/treerun/transport/tcp"
 )
@@ -33,7 +32,6 @@ func TestConformance(t *testing.T) {
 		open   opener
 		except []string
 	}{
-		{"mem", openMem, nil},
 		{"shm", overSharedMemory(false), nil},
 		{"shm with doorbells", overSharedMemory(true), nil},
 		// Some memory of the others is on another host: TestSharedMemoryIsTheHosts of package tcp.
@@ -47,14 +45,6 @@ func TestConformance(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) { conform(t, c.open, c.except...) })
 	}
-}
-
-func openMem(t *testing.T, l transport.Layout) []transport.Endpoint {
-	all, err := mem.New(l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
 }
 
 // openAll opens the endpoint of every rank at the same time.

@@ -3,8 +3,8 @@
 // them out.
 //
 // It holds interfaces and plain data only. The implementations live in
-// transport/mem (goroutines of one process), transport/shm (processes of one host)
-// and transport/tcp (several hosts, shared memory within each), and the tests of this
+// transport/shm (processes of one host, or goroutines of one process) and transport/tcp
+// (several hosts, shared memory within each), and the tests of this
 // package run one suite over every one of them. Package collective and its internals import
 // transport; transport imports nothing of treerun's.
 package transport

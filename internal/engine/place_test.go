@@ -10,7 +10,6 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/mem"
 )
 
 // reductions returns plans for an AllReduce among n ranks: over trees, whose
@@ -70,7 +69,7 @@ func TestInPlaceManyTimes(t *testing.T) {
 // the result belongs before it comes, in place too; nothing else is.
 func TestMarkAhead(t *testing.T) {
 	openAll = connectAll
-	defer func() { openAll = mem.New }()
+	defer func() { openAll = connectShm }()
 	const n = 3
 	for _, p := range reductions(t, n) {
 		eachRank(t, []*plan.Plan{p}, 4, 4096, func(_ int, programs []*Program, _ *Waiter) error {

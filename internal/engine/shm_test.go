@@ -11,7 +11,6 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/mem"
 	"github.com/treerun/treerun/transport/shm"
 )
 
@@ -23,18 +22,6 @@ func connectShm(l transport.Layout) ([]transport.Endpoint, error) {
 			Rank: r, Layout: l, Key: make([]byte, shm.KeyBytes), JobID: "test", Exchange: exchange,
 		})
 	})
-}
-
-// TestOverShm runs the tests of messages again where the sender copies a part of what
-// it lends.
-func TestOverShm(t *testing.T) {
-	openAll = connectShm
-	defer func() { openAll = mem.New }()
-	for name, test := range map[string]func(*testing.T){
-		"messages": TestMessages, "mismatch of messages": TestMessageMismatch, "unexpected": TestUnexpected,
-	} {
-		t.Run(name, test)
-	}
 }
 
 // TestUnexpected receives messages that both ends copy behind one of another tag, so
@@ -130,8 +117,6 @@ func differ(a, b []byte) (n int) {
 // TestWideMismatch: a payload that is read from its sender's own memory and belongs to another
 // call ends the call; as many bytes of another type are no result.
 func TestWideMismatch(t *testing.T) {
-	openAll = connectShm
-	defer func() { openAll = mem.New }()
 	const count = 64 << 10
 	p := fromTrees(t, plan.Broadcast, binomials(2)[:1], plan.Single)
 	eachRank(t, []*plan.Plan{p}, 4, 16<<10, func(r int, programs []*Program, w *Waiter) error {

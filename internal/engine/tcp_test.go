@@ -10,19 +10,18 @@ import (
 
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/mem"
 	"github.com/treerun/treerun/transport/shm"
 	"github.com/treerun/treerun/transport/tcp"
 )
 
 // openAll makes the endpoints that the tests run over.
-var openAll = mem.New
+var openAll = connectShm
 
 // TestOverTCP runs the other tests again, over sockets: there, a commit or a
 // release takes a while to reach the other rank, and any memory can be lent.
 func TestOverTCP(t *testing.T) {
 	openAll = connectAll
-	defer func() { openAll = mem.New }()
+	defer func() { openAll = connectShm }()
 	for name, test := range map[string]func(*testing.T){
 		"in flight": TestInFlight, "in place": TestInPlaceManyTimes, "pieces": TestPieces, "parts": TestParts,
 		"scale and divide": TestScaleAndDivide,

@@ -11,14 +11,13 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/mem"
 )
 
 // A rank spinsLong only where the root can send all without it, and as long as a chunk
 // takes at the most.
 func TestPolls(t *testing.T) {
 	layout := transport.Layout{Size: 3, Slots: 4, SlotBytes: 4 << 10}
-	eps, err := mem.New(layout)
+	eps, err := connectShm(layout)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +67,7 @@ func (slowBell) Yield() { time.Sleep(5 * time.Millisecond) }
 // up finds out what this one waits for.
 func TestLongYields(t *testing.T) {
 	layout := transport.Layout{Size: 2, Slots: 2, SlotBytes: 256}
-	eps, err := mem.New(layout)
+	eps, err := connectShm(layout)
 	if err != nil {
 		t.Fatal(err)
 	}

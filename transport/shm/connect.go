@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
+	"slices"
 
 	"github.com/treerun/treerun/transport/internal/osys"
 	"github.com/treerun/treerun/transport/internal/segment"
@@ -37,6 +39,7 @@ type connecting struct {
 	sample  *[secretBytes]byte
 	reach   *reach // nil where a rank's memory cannot be read
 	noReach string // why
+	within  bool   // all members are goroutines of this process
 }
 
 func (c *connecting) leads() bool { return c.cfg.Layout.MemberIndex(c.cfg.Rank) == leader }
@@ -52,6 +55,7 @@ func (c *connecting) run(ctx context.Context) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.within = len(all) > 1 && !slices.ContainsFunc(all, func(r report) bool { return r.Sample.PID != os.Getpid() })
 	err = c.share(ctx, all, first.Bell)
 	var second report
 	if err != nil {
@@ -151,7 +155,7 @@ func (c *connecting) finish() *Endpoint {
 		c.bells.close()
 		c.bells = nil
 	}
-	e := newEndpoint(c.m, c.mem, c.cfg.Rank, c.fd, c.bells)
+	e := newEndpoint(c.m, c.mem, c.cfg.Rank, c.fd, c.bells, osys.Yielder{Within: c.within})
 	if e.reach = c.reach; c.reach != nil {
 		e.SetReach(c.reach, "")
 	} else {

@@ -97,7 +97,7 @@ type Endpoint struct {
 }
 
 // newEndpoint makes the endpoint of a rank over a checked segment.
-func newEndpoint(m *segment.Map, b []byte, rank, file int, bells *doorbells) *Endpoint {
+func newEndpoint(m *segment.Map, b []byte, rank, file int, bells *doorbells, y osys.Yielder) *Endpoint {
 	e := &Endpoint{mapping: newMapping(b, m.Heaps, file), bells: bells}
 	wake := func(r int) {
 		word, _ := e.BellWord(r).Word()
@@ -106,10 +106,10 @@ func newEndpoint(m *segment.Map, b []byte, rank, file int, bells *doorbells) *En
 	if bells != nil {
 		wake = bells.ring
 	}
-	e.Endpoint = segment.New(m, b, rank, true, wake, e.mapping) // which every link so keeps
-	e.bell = &bell{BellWord: e.BellWord(rank)}
+	e.Endpoint = segment.New(m, b, rank, wake, e.mapping) // which every link so keeps
+	e.bell = &bell{e.BellWord(rank), y}
 	if bells != nil {
-		e.bell = &Doorbell{BellWord: e.BellWord(rank), bells: bells}
+		e.bell = &Doorbell{e.BellWord(rank), y, bells}
 	}
 	return e
 }

@@ -7,12 +7,11 @@ import (
 	"os"
 	"sync"
 
-	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
 	"github.com/treerun/treerun/transport/internal/segment"
 )
 
-var _ segment.Push = (*reach)(nil)
+var _ segment.Reach = (*reach)(nil)
 
 // secretBytes is the size of what ranks read of each other to find out whether
 // they can.
@@ -153,26 +152,23 @@ func (r *reach) close() error {
 }
 
 // Address returns where the window is in this process.
-func (r *reach) Address(_ transport.Link, _ int, window []byte) uint64 { return osys.Address(window) }
+func (r *reach) Address(window []byte) uint64 { return osys.Address(window) }
 
-// Read reads from the process of k's sender. That this was alive afterwards
+// Read reads from the process of a rank. That this was alive afterwards
 // shows that its number meant no other process before.
-func (r *reach) Read(k transport.Link, _ int, address uint64, at int, b []byte) error {
-	p := r.procs[k.Src]
-	err := osys.ReadMemory(p.pid, address+uint64(at), b)
+func (r *reach) Read(rank int, address uint64, b []byte) error {
+	p := r.procs[rank]
+	err := osys.ReadMemory(p.pid, address, b)
 	if errors.Is(err, osys.ErrNoProcess) || err == nil && !osys.Alive(p.fd) {
 		return segment.ErrVanished
 	}
 	return err
 }
 
-// Target returns where the place is in this process.
-func (r *reach) Target(place []byte) uint64 { return osys.Address(place) }
-
-// Write writes to the process of k's receiver. Its number means that process as long
+// Write writes to the process of a rank. Its number means that process as long
 // as nobody has waited for its end, which is looked at right before.
-func (r *reach) Write(k transport.Link, address uint64, b []byte) error {
-	p := r.procs[k.Dst]
+func (r *reach) Write(rank int, address uint64, b []byte) error {
+	p := r.procs[rank]
 	if !osys.Alive(p.fd) {
 		return segment.ErrVanished
 	}

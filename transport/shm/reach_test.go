@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
 	"github.com/treerun/treerun/transport/internal/segment"
 )
@@ -114,14 +113,13 @@ func TestReachOfTheDead(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.procs[1] = &process{pid: cmd.Process.Pid, fd: fd, users: 1}
-	link := transport.Link{Src: 1, Dst: 0}
 	b := []byte("unchanged")
-	if err := r.Read(link, 0, 64, 0, b); err == nil || errors.Is(err, segment.ErrVanished) {
+	if err := r.Read(1, 64, b); err == nil || errors.Is(err, segment.ErrVanished) {
 		t.Errorf("reading no memory of a live process: %v", err)
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	if err := r.Read(link, 0, 64, 0, b); !errors.Is(err, segment.ErrVanished) {
+	if err := r.Read(1, 64, b); !errors.Is(err, segment.ErrVanished) {
 		t.Errorf("reading of a dead process: %v", err)
 	}
 	if osys.Alive(fd) {
@@ -129,7 +127,7 @@ func TestReachOfTheDead(t *testing.T) {
 	}
 	r.procs[1].pid = os.Getpid() // as if its number had been given to another process
 	own, _ := ownSample()
-	if err := r.Read(link, 0, own.Address, 0, make([]byte, secretBytes)); !errors.Is(err, segment.ErrVanished) {
+	if err := r.Read(1, own.Address, make([]byte, secretBytes)); !errors.Is(err, segment.ErrVanished) {
 		t.Errorf("reading of another process with the number of a dead one: %v", err)
 	}
 	if string(b) != "unchanged" {

@@ -49,8 +49,6 @@ func defaults() Config {
 		Settle:    time.Second,
 		Cores:     shm.UsableCores(),
 		Connect:   Connect,
-
-		TryLending: true,
 	}
 }
 

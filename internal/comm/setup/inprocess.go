@@ -2,13 +2,10 @@ package setup
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/treerun/treerun/internal/waits"
-	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/mem"
 )
 
 // InProcess returns the Worlds of n ranks that are goroutines of this process,
@@ -17,11 +14,10 @@ import (
 // fails. Device calls, such as AllReduceDevice, are an ErrDevice: they need a process
 // per rank, as treerun starts them.
 func InProcess(n int) []World {
-	p := &process{size: n, jobs: waits.Local(n), endpoints: make(map[string][]transport.Endpoint),
-		failed: make(chan struct{})}
+	p := &process{size: n, jobs: waits.Local(n), failed: make(chan struct{})}
 	all := make([]World, n)
 	for r := range all {
-		all[r] = &thread{process: p, rank: r, joined: make(map[string]int)}
+		all[r] = &thread{process: p, rank: r}
 	}
 	return all
 }
@@ -32,9 +28,8 @@ type process struct {
 	jobs   []*waits.Job  // by rank
 	failed chan struct{} // never closed: the ranks end together
 
-	mu        sync.Mutex
-	gathers   []*gather                       // that somebody has begun, in order
-	endpoints map[string][]transport.Endpoint // by what they are for
+	mu      sync.Mutex
+	gathers []*gather // that somebody has begun, in order
 }
 
 // gather is one AllGather.
@@ -47,9 +42,8 @@ type gather struct {
 // thread is the World of one rank.
 type thread struct {
 	*process
-	rank   int
-	begun  int            // AllGathers
-	joined map[string]int // how often, by what endpoints are for
+	rank  int
+	begun int // AllGathers
 }
 
 func (t *thread) Rank() int               { return t.rank }
@@ -87,9 +81,9 @@ func (t *thread) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
 	return all, nil
 }
 
-// threadOf returns the rank's World in its process, nil for ranks that are
-// processes. A group's is that of the communicator which it is a part of.
-func threadOf(w World) *thread {
+// InOneProcess reports whether the ranks of w are goroutines of one process. A group's are those of the
+// communicator which it is a part of.
+func InOneProcess(w World) bool {
 	for {
 		part, is := w.(interface{ Above() World })
 		if !is {
@@ -97,40 +91,6 @@ func threadOf(w World) *thread {
 		}
 		w = part.Above()
 	}
-	t, _ := w.(*thread)
-	return t
+	_, is := w.(*thread)
+	return is
 }
-
-// connectThreads is a connector for the ranks of one process.
-func connectThreads(_ context.Context, w World, _ allGather, purpose string, layout transport.Layout,
-) (transport.Endpoint, error) {
-	t := threadOf(w)
-	if t == nil {
-		return nil, errors.New("collective: a rank of one process that is not in it")
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	name := w.JobID() + " " + purpose
-	key := fmt.Sprint(name, " ", t.joined[name])
-	t.joined[name]++
-	if t.endpoints[key] == nil {
-		all, err := mem.New(layout)
-		if err != nil {
-			return nil, err
-		}
-		t.endpoints[key] = all
-	}
-	all := t.endpoints[key]
-	ep := all[w.Rank()]
-	all[w.Rank()] = nil
-	for _, e := range all {
-		if e != nil {
-			return ep, nil
-		}
-	}
-	delete(t.endpoints, key)
-	return ep, nil
-}
-
-// InOneProcess reports whether the ranks of w are goroutines of one process.
-func InOneProcess(w World) bool { return threadOf(w) != nil }

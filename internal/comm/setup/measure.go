@@ -103,9 +103,6 @@ func (s *setup) measureHost(g allGather, hosts []int, pairs [][2]int) (found []p
 // connectProbe joins members, which are of one host, for a measurement; nil for ranks that are none.
 func (s *setup) connectProbe(g allGather, members []int) (transport.Endpoint, error) {
 	layout := transport.Layout{Size: s.W.Size(), Slots: probe.Slots, SlotBytes: probe.SlotBytes}
-	if InOneProcess(s.W) {
-		return s.Cfg.Connect(s.ctx, s.W, g, purposeProbe, layout)
-	}
 	if slices.Contains(members, s.W.Rank()) {
 		return endpoint(connectHost(s.ctx, s.W, g, purposeProbe, layout, members, false))
 	}

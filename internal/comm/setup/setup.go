@@ -41,9 +41,7 @@ func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
 	if n, err := strconv.Atoi(w.Setting("cores")); err == nil && n > 0 {
 		cfg.Cores = n // of all ranks; this one may be bound to its share
 	}
-	if threadOf(w) != nil {
-		cfg.Connect, cfg.TryLending = connectThreads, false
-	}
+	cfg.TryLending = !InOneProcess(w)
 	for _, o := range opts {
 		if o != nil {
 			o(&cfg)

@@ -37,7 +37,10 @@ func FutexWake(word *uint32) {
 }
 
 // Yielder lets others run on this core. One goroutine uses it.
-type Yielder struct{ yields uint }
+type Yielder struct {
+	Within bool // those that are waited for are goroutines of this process
+	yields uint
+}
 
 // goschedEvery is how often Yield lets goroutines of this process run instead:
 // about once in a millisecond. That costs more than it seems, as the runtime
@@ -48,7 +51,7 @@ const goschedEvery = 1024
 // Yield lets another thread of the system run on this core, if one is ready, and
 // now and then another goroutine.
 func (y *Yielder) Yield() {
-	if y.yields++; y.yields%goschedEvery == 0 {
+	if y.yields++; y.Within || y.yields%goschedEvery == 0 {
 		runtime.Gosched()
 		return
 	}

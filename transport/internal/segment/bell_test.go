@@ -25,11 +25,11 @@ func TestNoWakeIsLost(t *testing.T) {
 	b, p := Heap(m.Bytes), newParts()
 	var wakes atomic.Int64
 	wake := func(int) { wakes.Add(1) }
-	s, err := New(m, b, 0, false, wake, p).Sender(0, 1)
+	s, err := New(m, b, 0, wake, p).Sender(0, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner := New(m, b, 1, false, wake, p)
+	owner := New(m, b, 1, wake, p)
 	var received atomic.Int64
 	stop := make(chan struct{})
 	go sendApart(s, rounds, &received, stop)

@@ -17,12 +17,11 @@ import (
 // Leave the memory may become private zeros (osys.Blank), but must stay
 // readable and writable as long as the Endpoint can be reached.
 type Endpoint struct {
-	m      *Map
-	mem    []byte // the board
-	rank   int
-	mapped bool
-	store  Store
-	bells  []BellWord
+	m     *Map
+	mem   []byte // the board
+	rank  int
+	store Store
+	bells []BellWord
 
 	links     sync.Mutex // guards the two maps
 	senders   map[transport.Link]*sender
@@ -39,17 +38,14 @@ type Endpoint struct {
 	view *heapView // of the heaps of all ranks
 
 	reach   Reach  // nil where ranks cannot read each other's memory
-	push    Push   // reach, if it can write, too
 	noReach string // why
 }
 
 // New makes rank's view of the segment whose board is b, and all else in store; it is zero at first.
-// The function wake wakes rank r, whose bell's word it has just changed. Memory that is a mapping
-// rather than on the heap is not seen by the race detector; mapped says so, and
-// the links then tell it what they order.
-func New(m *Map, b []byte, rank int, mapped bool, wake func(r int), store Store) *Endpoint {
+// The function wake wakes rank r, whose bell's word it has just changed.
+func New(m *Map, b []byte, rank int, wake func(r int), store Store) *Endpoint {
 	e := &Endpoint{
-		m: m, mem: b, rank: rank, mapped: mapped, store: store,
+		m: m, mem: b, rank: rank, store: store,
 		bells:     make([]BellWord, m.Layout.Size),
 		heap:      &heap{member: m.Layout.MemberIndex(rank), size: m.Layout.HeapBytes},
 		view:      newView(m, store),

@@ -54,7 +54,7 @@ func withHeaps(t *testing.T, heap int) (ends [2]*Endpoint, p *parts) {
 	b := Heap(m.Bytes)
 	p = newParts()
 	for r := range ends {
-		ends[r] = New(m, b, r, false, func(int) {}, p)
+		ends[r] = New(m, b, r, func(int) {}, p)
 	}
 	return ends, p
 }

@@ -40,7 +40,7 @@ type owned struct {
 // remember keeps what was posted last, which lies in this process's own memory, for
 // Help.
 func (s *sender) remember(window []byte) {
-	if s.e.push == nil || !s.helps {
+	if !s.helps {
 		return
 	}
 	if s.own == nil {
@@ -76,7 +76,7 @@ func (s *sender) Aborted() bool {
 
 // Write is for ring: it copies a part of a payload to the receiver.
 func (s *sender) Write(target uint64, b []byte) (bool, error) {
-	err := s.e.push.Write(s.link, target, b)
+	err := s.e.reach.Write(s.link.Dst, target, b)
 	switch {
 	case errors.Is(err, ErrVanished):
 		return false, nil // whoever waits learns of the end of the peer
@@ -91,7 +91,7 @@ func (s *sender) Write(target uint64, b []byte) (bool, error) {
 // the payload is: the into of the first call for it. Nil means that the sender has still to end
 // what it has begun, or that there is a fault.
 func (r *receiver) bring(into []byte) ([]byte, error) {
-	if r.e.push == nil || len(into) <= r.e.m.Layout.SlotBytes || len(into) < helpFrom {
+	if r.e.reach == nil || len(into) <= r.e.m.Layout.SlotBytes || len(into) < helpFrom {
 		return r.read(into)
 	}
 	l := r.rx.PayloadLine(r.rx.Next())
@@ -107,7 +107,7 @@ func (r *receiver) bring(into []byte) ([]byte, error) {
 		return nil, r.failure(transport.ErrClosed)
 	}
 	r.offered = true
-	return r.shared.Bring(l, into, r.e.push.Target(into), r)
+	return r.shared.Bring(l, into, r.e.reach.Address(into), r)
 }
 
 // read copies the oldest payload by this end alone.
@@ -131,7 +131,7 @@ func (r *receiver) CancelReceive() {
 func (r *receiver) withdraw(deadline time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for !r.shared.Withdraw() && !r.e.push.Ended(r.link.Src) {
+	for !r.shared.Withdraw() && !r.e.reach.Ended(r.link.Src) {
 		if r.gaveUp || time.Now().After(deadline) {
 			if !r.gaveUp {
 				abandoned.Lock()

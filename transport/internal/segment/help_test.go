@@ -14,29 +14,26 @@ import (
 // together is a Reach between two ends in one process, which lets the sender do
 // something in the middle of what the receiver does.
 type together struct {
-	lent             []byte
-	places           [][]byte // that have been offered
+	places           [][]byte // that have been lent, or offered
 	reading, writing func()
 	read, written    int  // bytes
 	ended            bool // the sender's process
 }
 
-func (r *together) Address(_ transport.Link, _ int, window []byte) uint64 { r.lent = window; return 1 }
-
-func (r *together) Read(_ transport.Link, _ int, _ uint64, at int, b []byte) error {
-	if r.reading != nil {
-		r.reading()
-	}
-	r.read += copy(b, r.lent[at:])
-	return nil
-}
-
-func (r *together) Target(place []byte) uint64 {
-	r.places = append(r.places, place)
+func (r *together) Address(window []byte) uint64 {
+	r.places = append(r.places, window)
 	return uint64(len(r.places)) << 32
 }
 
-func (r *together) Write(_ transport.Link, address uint64, b []byte) error {
+func (r *together) Read(_ int, address uint64, b []byte) error {
+	if r.reading != nil {
+		r.reading()
+	}
+	r.read += copy(b, r.places[address>>32-1][uint32(address):])
+	return nil
+}
+
+func (r *together) Write(_ int, address uint64, b []byte) error {
 	if r.writing != nil {
 		r.writing()
 	}
@@ -47,7 +44,7 @@ func (r *together) Write(_ transport.Link, address uint64, b []byte) error {
 func (r *together) Ended(int) bool { return r.ended }
 
 // helping makes both ends of a link over r.
-func helping(t *testing.T, r Push) (*sender, *receiver) {
+func helping(t *testing.T, r Reach) (*sender, *receiver) {
 	m, err := NewMap(transport.Layout{Size: 2, Slots: 2, SlotBytes: 64})
 	if err != nil {
 		t.Fatal(err)
@@ -56,8 +53,8 @@ func helping(t *testing.T, r Push) (*sender, *receiver) {
 	var ends [2]*Endpoint
 	p := newParts()
 	for i := range ends {
-		ends[i] = New(m, b, i, false, func(int) {}, p)
-		ends[i].SetReach(r.(Reach), "")
+		ends[i] = New(m, b, i, func(int) {}, p)
+		ends[i].SetReach(r, "")
 	}
 	s, err := ends[0].Sender(0, 1)
 	if err != nil {
@@ -330,7 +327,7 @@ func TestAbandoned(t *testing.T) {
 			runtime.AddCleanup(memory, func(int) { freed <- true }, 0)
 			_, goOn, helped := heldUp(t, c, s, r, memory[:])
 			r.e.Leave()
-			c.places = [][]byte{make([]byte, helpFrom)} // what it writes to is an address, no reference
+			c.places = [][]byte{nil, make([]byte, helpFrom)} // what it writes to is an address, no reference
 			close(goOn)
 			<-helped
 		}()
@@ -353,7 +350,7 @@ func TestAbandoned(t *testing.T) {
 // gone is a Reach of a sender whose process has ended.
 type gone struct{ together }
 
-func (*gone) Read(transport.Link, int, uint64, int, []byte) error { return ErrVanished }
+func (*gone) Read(int, uint64, []byte) error { return ErrVanished }
 
 // TestSenderGone: a payload whose sender has ended before it was copied never counts as received,
 // however often the receiver polls.

@@ -25,7 +25,7 @@ func newEnd(e *Endpoint, k transport.Link, mem []byte, peer int) end {
 	return end{
 		e: e, link: k, mem: mem, place: e.m.fifo(k), bell: &e.bells[peer],
 		peerClosed: word(e.m.rank(e.mem, peer), offClosed),
-		sync:       newRaceSync(e.m, k, e.mapped),
+		sync:       newRaceSync(e.m, k),
 	}
 }
 
@@ -161,9 +161,9 @@ func (s *sender) Lend(h *transport.Header, window []byte) {
 		s.postCopy(h, window)
 		return
 	}
-	helped := s.helps && s.e.push != nil && len(window) >= helpShared
+	helped := s.helps && len(window) >= helpShared
 	if reach := s.e.reach; reach != nil && (helped || !s.e.Shared(window)) {
-		address := reach.Address(s.link, s.tx.Slot(s.tx.Next()), window)
+		address := reach.Address(window)
 		l := s.tx.PayloadLine(s.tx.Next())
 		l.Post(s.helps)
 		s.last = s.tx.PostPrivate(h, address, len(window))
@@ -278,7 +278,7 @@ func (r *receiver) Read(into []byte, at int) (bool, error) {
 	if r.e.reach == nil {
 		return false, r.failure(fmt.Errorf("%w: payload in the sender's memory, which nobody can read", transport.ErrCorrupt))
 	}
-	err := r.e.reach.Read(r.link, r.rx.Slot(r.rx.Next()), address, at, into)
+	err := r.e.reach.Read(r.link.Src, address+uint64(at), into)
 	if _, aborted := r.e.Aborted(); aborted || errors.Is(err, ErrVanished) {
 		return false, nil // whoever waits learns of the fault, or of the end of the peer
 	}

@@ -18,14 +18,10 @@ import (
 // process find the same pair, whatever their mappings' addresses are.
 var raceVars [1 << 14]struct{ forward, back uint64 }
 
-// raceSync tells the race detector what one link orders. It is empty for heap
-// memory, where the detector sees the atomics themselves.
+// raceSync tells the race detector what one link orders.
 type raceSync struct{ forward, back *uint64 }
 
-func newRaceSync(m *Map, k transport.Link, mapped bool) raceSync {
-	if !mapped {
-		return raceSync{}
-	}
+func newRaceSync(m *Map, k transport.Link) raceSync {
 	h := fnv.New64a()
 	_, _ = h.Write(m.Digest[:])
 	for _, v := range []int{k.Lane, k.Src, k.Dst} {

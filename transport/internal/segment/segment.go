@@ -3,10 +3,9 @@
 // memory: the control board (status of every rank, closed flags, the fault
 // record, the words of the bells) and the FIFOs.
 //
-// It does not know where the memory came from or how a rank sleeps: package
-// mem gives it heap memory and wakes goroutines, package shm gives it a shared
-// mapping and wakes processes. Only those two import it. Whatever it reads is
-// checked, since a peer that went wrong may have written anything.
+// It does not know where the memory came from or how a rank sleeps: package shm gives it a shared
+// mapping and wakes ranks, and alone imports it. Whatever it reads is checked, since a peer that
+// went wrong may have written anything.
 package segment
 
 import (

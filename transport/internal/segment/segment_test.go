@@ -102,7 +102,7 @@ func view(t testing.TB, size int) (*Endpoint, []byte) {
 		t.Fatal(err)
 	}
 	b := Heap(m.Bytes)
-	return New(m, b, 0, false, func(int) {}, newParts()), b
+	return New(m, b, 0, func(int) {}, newParts()), b
 }
 
 // TestDiesWhilePublishing: a writer that dies between any two of its stores

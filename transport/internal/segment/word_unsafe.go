@@ -36,10 +36,3 @@ func readWords(b []byte) (w [callWords]uint64) {
 func offsetIn(whole, part []byte) int {
 	return int(uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(whole))))
 }
-
-// Heap returns zero heap memory for a segment of n bytes, which begins at a page.
-func Heap(n int) []byte {
-	b := make([]byte, n+pageBytes)
-	skip := -uintptr(unsafe.Pointer(unsafe.SliceData(b))) % pageBytes
-	return b[skip : skip+uintptr(n) : skip+uintptr(n)]
-}
