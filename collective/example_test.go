@@ -205,6 +205,31 @@ func ExampleScatter() {
 	// Output: [1 4 9]
 }
 
+// Rank 0 takes what its workers send as it comes, however long it is.
+func ExampleProbe() {
+	const result = 1 // the tag
+	onRanks(3, func(c *collective.Comm) error {
+		if c.Rank() > 0 {
+			return collective.Send(ctx, c, make([]float32, 10*c.Rank()), 0, result)
+		}
+		total := 0
+		for range c.Size() - 1 {
+			st, err := collective.Probe(ctx, c, collective.AnySource, result)
+			if err != nil {
+				return err
+			}
+			n, err := collective.Recv(ctx, c, make([]float32, st.Count), st.Source, st.Tag)
+			if err != nil {
+				return err
+			}
+			total += n
+		}
+		fmt.Println(total, "elements")
+		return nil
+	})
+	// Output: 30 elements
+}
+
 // Every rank hands a value to the next one.
 func ExampleSendRecv() {
 	onRanks(4, func(c *collective.Comm) error {

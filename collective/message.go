@@ -22,14 +22,55 @@ func Send[T Number](ctx context.Context, c *Comm, buf []T, to, tag int) error {
 	return err
 }
 
+// AnySource in place of a rank, and AnyTag in place of a tag, make Recv and Probe take messages of every rank, this one
+// included, and of every tag.
+const (
+	AnySource = -1
+	AnyTag    = -1
+)
+
 // Recv receives into buf what rank from, which may be this one, sends under a tag, and returns how many elements
 // came. These may be fewer than buf holds; more, or those of another type, are an ErrMismatch on all ranks.
+// With AnySource or AnyTag it takes the message that Probe would find.
 // After an error the contents of buf are undefined.
 func Recv[T Number](ctx context.Context, c *Comm, buf []T, from, tag int) (int, error) {
 	in := messageOf(buf, from, tag)
 	in.Fewer = true
+	if from < 0 || tag < 0 {
+		n, err := c.in.Messages.RecvAny(ctx, "Recv", in, tag)
+		return n / in.DType.Size(), err
+	}
 	n, err := c.in.Messages.Run(ctx, "Recv", in, tag, c.in.Engine.StartRecv)
 	return n / in.DType.Size(), err
+}
+
+// Status says what a message is that waits for its Recv.
+type Status struct {
+	Source, Tag int
+	Count       int // elements, of the type that was sent
+}
+
+// Probe waits for a message from rank from, or AnySource, with a tag, or AnyTag, for which no Recv has been started,
+// and says what it is. The message stays until a Recv takes it: the next Recv from its Source with its Tag does.
+// Messages of one rank with one tag are found in the order in which they were sent.
+//
+//	st, err := collective.Probe(ctx, c, collective.AnySource, tag)
+//	buf := make([]float32, st.Count)
+//	_, err = collective.Recv(ctx, c, buf, st.Source, st.Tag)
+func Probe(ctx context.Context, c *Comm, from, tag int) (Status, error) {
+	p, _, err := c.in.Messages.Probe(ctx, "Probe", from, tag, true)
+	return statusOf(p), err
+}
+
+// TryProbe is Probe that does not wait: false when there is no such message yet.
+func TryProbe(c *Comm, from, tag int) (Status, bool, error) {
+	p, found, err := c.in.Messages.Probe(context.Background(), "TryProbe", from, tag, false)
+	return statusOf(p), found, err
+}
+
+func statusOf(p engine.Message) Status {
+	h := p.Found()
+	return Status{Source: p.Peer, Tag: int(h.Root), Count: int(h.Count)}
 }
 
 func messageOf[T Number](buf []T, peer, tag int) engine.Message {

@@ -105,6 +105,10 @@ func (m *Messages) Run(ctx context.Context, call string, p engine.Message, tag i
 		return 0, err
 	}
 	defer m.c.End()
+	return m.run(ctx, call, p, start)
+}
+
+func (m *Messages) run(ctx context.Context, call string, p engine.Message, start starter) (int, error) {
 	begun, err := m.enter(ctx, call, p, start)
 	if err != nil {
 		return 0, err
@@ -117,11 +121,8 @@ func (m *Messages) Run(ctx context.Context, call string, p engine.Message, tag i
 // has ended, which is a failure of the communicator even where the message
 // would not have to wait.
 func (m *Messages) enter(ctx context.Context, call string, p engine.Message, start starter) (engine.Ref, error) {
-	if err := ctx.Err(); err != nil {
-		m.c.Endpoint.Abort(transport.Faultf(transport.FaultOf(err), m.c.Rank,
-			"rank %d gave up before %s of tag %d: %v", m.c.Rank, call, p.Tag, err))
-		fault, _ := m.c.Endpoint.Aborted()
-		return engine.Ref{}, m.c.failDuring(fault, call, "")
+	if ctx.Err() != nil {
+		return engine.Ref{}, m.gaveUp(ctx, call, p.Tag)
 	}
 	ref := m.under.Add(p)
 	err := start(ref.Message())
@@ -133,6 +134,14 @@ func (m *Messages) enter(ctx context.Context, call string, p engine.Message, sta
 		return engine.Ref{}, m.fail(fault, ref.Message())
 	}
 	return ref, nil
+}
+
+// gaveUp ends the communicator as ctx has ended before a call.
+func (m *Messages) gaveUp(ctx context.Context, call string, tag int32) error {
+	m.c.Endpoint.Abort(transport.Faultf(transport.FaultOf(ctx.Err()), m.c.Rank,
+		"rank %d gave up before %s of tag %d: %v", m.c.Rank, call, tag, ctx.Err()))
+	fault, _ := m.c.Endpoint.Aborted()
+	return m.c.failDuring(fault, call, "")
 }
 
 // Wait returns when the message has been sent, or received, on this rank.

@@ -127,7 +127,15 @@ func (e *Engine) lacking() []waits.Lack {
 		if p != e.messages.first || e.first != nil {
 			what += ", in " + p.String()
 		}
-		lacks(int32(p.Peer), what)
+		if p.Peer != AnySource {
+			lacks(int32(p.Peer), what)
+			continue
+		}
+		for r := range e.size {
+			if r != e.rank {
+				lacks(int32(r), what)
+			}
+		}
 	}
 	for i := 0; e.first != nil && i < len(e.active.tracks); i++ {
 		if t := &e.active.tracks[i]; t.call != nil && t.chunk < t.chunks {

@@ -25,6 +25,7 @@ type inbox struct {
 	direct     arrival    // arriving, when its receive was posted before
 	target     []byte     // of the chunk that is being brought
 	bringing   bool
+	probe      *Message // looks for a message, nil when none does
 }
 
 // arrival is a message of which something has come, or comes now.
@@ -36,7 +37,7 @@ type arrival struct {
 
 // post adds a receive. It is done already if its message came as a whole.
 func (b *inbox) post(p *Message) error {
-	i := slices.IndexFunc(b.unexpected, func(a *arrival) bool { return a.header.Root == p.Tag })
+	i := b.find(p.Tag)
 	if i < 0 {
 		b.posted = append(b.posted, p)
 		return nil
@@ -53,9 +54,10 @@ func (b *inbox) post(p *Message) error {
 	return nil
 }
 
-// open reports whether a receive waits for more to come.
+// open reports whether a receive, or a probe, waits for more to come.
 func (b *inbox) open() bool {
-	return len(b.posted) > 0 || b.arriving != nil && b.arriving.receive != nil
+	return len(b.posted) > 0 || b.arriving != nil && b.arriving.receive != nil ||
+		b.probe != nil && b.find(b.probe.Tag) < 0
 }
 
 // place returns where the next chunk belongs, of n bytes under header h. Memory of

@@ -22,8 +22,10 @@ type Message struct {
 	Fewer bool   // a Receive of a message that may be shorter than Buf
 
 	send  bool
-	moved int  // bytes
-	lends bool // a Send whose memory its peer reads where it lies
+	probe bool
+	found transport.Header // by a probe
+	moved int              // bytes
+	lends bool             // a Send whose memory its peer reads where it lies
 	done  bool
 	had   int // bytes of Buf, once it is done
 	next  *Message
@@ -38,8 +40,11 @@ func (p *Message) String() string {
 	if p.send {
 		name = "Send"
 	}
-	if p.Part != "" {
+	switch {
+	case p.Part != "":
 		return p.Part
+	case p.probe:
+		return "Probe" + p.wanted()
 	}
 	return fmt.Sprintf("%s (%d %s, tag %d)", name, max(len(p.Buf), p.had)/max(p.DType.Size(), 1), p.DType, p.Tag)
 }
@@ -72,6 +77,7 @@ type messages struct {
 	inbox       []inbox              // by peer
 	busy        []bool               // scratch of one poll: an earlier Send to the peer waits
 	dry         []bool               // scratch of one poll: no more is read from the peer
+	looked      int                  // the rank of which a Probe of any has found a message last
 	more        bool                 // scratch of one poll: a Receive may have more to read
 	head        transport.Header     // scratch of one chunk: the message that it belongs to
 }
@@ -104,7 +110,7 @@ func (e *Engine) StartSend(p *Message) error { return e.startMessage(p, true) }
 func (e *Engine) StartRecv(p *Message) error { return e.startMessage(p, false) }
 
 func (e *Engine) startMessage(p *Message, send bool) error {
-	p.send, p.moved, p.done, p.had, p.next = send, 0, false, 0, nil
+	p.send, p.probe, p.moved, p.done, p.had, p.next = send, false, 0, false, 0, nil
 	p.lends = send && e.reach[p.Peer] && e.lendsOwn(messageKind, int64(len(p.Buf)))
 	if err := e.openMessages(p.Peer, send); err != nil {
 		return err
@@ -123,13 +129,18 @@ func (e *Engine) startMessage(p *Message, send bool) error {
 		box.arrived()
 		p.done = true
 	}
-	if e.messages.last == nil {
-		e.messages.first = p
-	} else {
-		e.messages.last.next = p
-	}
-	e.messages.last = p
+	e.messages.push(p)
 	return e.poll()
+}
+
+// push puts p behind the messages under way.
+func (m *messages) push(p *Message) {
+	if m.last == nil {
+		m.first = p
+	} else {
+		m.last.next = p
+	}
+	m.last = p
 }
 
 // WaitMessage returns when p is done, or with the fault of the Endpoint when it
@@ -171,6 +182,8 @@ func (e *Engine) passMessages() error {
 		next = p.next
 		var err error
 		switch {
+		case p.probe:
+			err = e.probe(p)
 		case p.Peer == e.rank: // its Send does all
 		case p.send:
 			err = e.moveOut(p)

@@ -1,0 +1,68 @@
+package comm
+
+import (
+	"context"
+
+	"github.com/treerun/treerun/internal/engine"
+)
+
+// Probe finds the next message from a rank with a tag, either less than 0 for any, and waits for one if wait is set.
+func (m *Messages) Probe(ctx context.Context, call string, from, tag int, wait bool) (engine.Message, bool, error) {
+	if err := m.checkAny(call, from, tag); err != nil {
+		return engine.Message{}, false, err
+	}
+	if err := m.c.Claim(call); err != nil {
+		return engine.Message{}, false, err
+	}
+	defer m.c.End()
+	return m.probe(ctx, call, from, tag, wait)
+}
+
+// RecvAny receives into p the next message from a rank with a tag, either less than 0 for any, and returns how many
+// bytes came.
+func (m *Messages) RecvAny(ctx context.Context, call string, p engine.Message, tag int) (int, error) {
+	if err := m.checkAny(call, p.Peer, tag); err != nil {
+		return 0, err
+	}
+	if err := m.c.Claim(call); err != nil {
+		return 0, err
+	}
+	defer m.c.End()
+	found, _, err := m.probe(ctx, call, p.Peer, tag, true)
+	if err != nil {
+		return 0, err
+	}
+	p.Peer, p.Tag = found.Peer, found.Found().Root
+	return m.run(ctx, call, p, m.c.Engine.StartRecv)
+}
+
+// checkAny is check where from and tag may be less than 0.
+func (m *Messages) checkAny(call string, from, tag int) error {
+	if from < -1 || tag < -1 {
+		return m.Error(call, "rank %d, tag %d; -1 is any", from, tag)
+	}
+	return m.check(call, max(from, 0), max(tag, 0))
+}
+
+func (m *Messages) probe(ctx context.Context, call string, from, tag int, wait bool) (engine.Message, bool, error) {
+	p := engine.Message{Peer: from, Tag: int32(tag)}
+	if tag < 0 {
+		p.Tag = engine.AnyTag
+	}
+	found, err := m.c.Engine.Look(&p)
+	fault, failed := m.c.Endpoint.Aborted()
+	switch {
+	case err != nil:
+		fault, failed = m.c.Engine.FailMessage(err, &p)
+	case ctx.Err() != nil:
+		return p, false, m.gaveUp(ctx, call, p.Tag)
+	}
+	if !failed && !found && wait {
+		m.c.Engine.StartProbe(&p)
+		fault, failed = m.c.Engine.WaitMessage(ctx, &p, &m.c.Waiter)
+	}
+	if failed {
+		return p, false, m.c.failDuring(fault, p.String(), "")
+	}
+	return p, p.Done(), nil
+}
