@@ -77,10 +77,8 @@ func (w *World) HostName(rank int) string {
 // hosts, best first; the loopback address when all ranks are on one host. The
 // slice is the caller's.
 func (w *World) ListenAddrs() []netip.Addr {
-	for _, h := range w.cfg.Hosts {
-		if h != w.cfg.Hosts[0] {
-			return w.net.ips()
-		}
+	if !w.cfg.OneHost() {
+		return w.net.ips()
 	}
 	if w.net != nil && w.net.offered[0].IP == loopback6 {
 		return []netip.Addr{loopback6}

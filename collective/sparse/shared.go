@@ -3,7 +3,6 @@ package sparse
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/treerun/treerun/collective/sparse/internal/drive"
 	"github.com/treerun/treerun/collective/sparse/internal/pool"
@@ -18,7 +17,7 @@ const maxSharing = 32
 // ranks.
 func (r *reduction) noSharing() string {
 	switch {
-	case slices.ContainsFunc(r.c.Hosts, func(h int) bool { return h != r.c.Hosts[0] }):
+	case r.severalHosts():
 		return "the ranks are on several hosts"
 	case r.c.Size > maxSharing:
 		return fmt.Sprintf("%d ranks, at most %d can", r.c.Size, maxSharing)

@@ -96,11 +96,8 @@ func (p *Pool) take(q int, memory []byte) (err error) {
 // Done reports whether the result is there, and all peers have been told what is theirs.
 func (p *Pool) Done() bool { return p.done }
 
-// Poll does what can be done now.
+// Poll does what can be done now. Precondition: p is not done.
 func (p *Pool) Poll() (moved bool, err error) {
-	if p.done { // whoever was about to sleep looks once more
-		return false, nil
-	}
 	if moved, err = p.tell(); err != nil {
 		return moved, err
 	}

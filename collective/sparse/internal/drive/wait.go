@@ -13,7 +13,7 @@ import (
 
 // Exchange is a protocol under way on this rank.
 type Exchange interface {
-	// Poll moves what can be moved now, and reports whether that was anything.
+	// Poll moves what can be moved now, and reports whether that was anything. Precondition: not Done.
 	Poll() (moved bool, err error)
 
 	// Done reports whether this rank's part is done.
@@ -63,7 +63,7 @@ func (r *run) wait(ctx context.Context) error {
 	}
 	var asleep engine.Sleeper
 	for {
-		moved, err := r.Exchange.Poll()
+		moved, err := r.Poll()
 		if err != nil {
 			return err
 		}
@@ -100,8 +100,11 @@ func (r *run) wait(ctx context.Context) error {
 	}
 }
 
-// Poll is that of the Exchange; the end counts as something that moved.
+// Poll is that of the Exchange until it is done; the end counts as something that moved.
 func (r *run) Poll() (moved bool, err error) {
+	if r.Done() { // whoever was about to sleep has looked once more
+		return true, nil
+	}
 	moved, err = r.Exchange.Poll()
 	return moved || r.Done(), err
 }
