@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"io"
 	"math"
+	"net"
 	"slices"
 	"testing"
 	"time"
@@ -84,11 +85,13 @@ func TestWindowGrows(t *testing.T) {
 
 // stream is a connection that has said something.
 type stream struct {
-	io.Reader
-	io.Writer
+	net.Conn // nil
+	said     io.Reader
 }
 
-func (stream) SetDeadline(time.Time) error { return nil }
+func (s stream) Read(b []byte) (int, error)    { return s.said.Read(b) }
+func (s stream) Write(b []byte) (int, error)   { return len(b), nil }
+func (s stream) SetDeadline(t time.Time) error { return nil }
 
 // said is a frame.
 func said(kind byte, body ...byte) []byte {
@@ -104,7 +107,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add(strict.AppendHead(nil, frameData, dataBytes+1))
 	f.Fuzz(func(t *testing.T, said []byte) {
 		fresh := func() *line {
-			l := newLine(0, 1, "peer", stream{bytes.NewReader(said), io.Discard})
+			l := newLine(0, 1, "peer", stream{said: bytes.NewReader(said)})
 			l.in = bufio.NewReaderSize((*counted)(l), 16) // as small as can be
 			return l
 		}

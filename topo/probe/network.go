@@ -4,28 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
 	"github.com/treerun/treerun/topo/network"
 )
 
-// Conn is a connection with another host: a net.Conn, for one. It is read by one
-// goroutine and written by another.
-type Conn interface {
-	Read(b []byte) (int, error)
-	Write(b []byte) (int, error)
-	SetDeadline(t time.Time) error
-}
-
 // NetworkConfig is one host's part in a measurement between hosts. One rank of
 // each host takes part.
 type NetworkConfig struct {
 	Host, Hosts int
 	Effort      network.Effort
-	Conn        func(host int) Conn   // to every host that network.Meets; nothing else is under way on it
-	Name        func(host int) string // for errors
-	Timeout     time.Duration         // without any news from a host
+	Conn        func(host int) net.Conn // to every host that network.Meets; nothing else is under way on it
+	Name        func(host int) string   // for errors
+	Timeout     time.Duration           // without any news from a host
 
 	// Ample is the rate of a flow, in GB/s, from which nothing but the machine that all hosts run on limits it:
 	// they are alike where a sample has it, and no more is measured. 0: they run on several.

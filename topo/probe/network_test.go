@@ -74,7 +74,7 @@ func together(conns [][]net.Conn, body func(host int) (*network.Findings, error)
 func configOf(conns [][]net.Conn, host int) NetworkConfig {
 	return NetworkConfig{
 		Host: host, Hosts: len(conns), Timeout: time.Minute,
-		Conn: func(h int) Conn { return conns[host][h] },
+		Conn: func(h int) net.Conn { return conns[host][h] },
 		Name: func(h int) string { return "box" + string(rune('a'+h)) },
 	}
 }

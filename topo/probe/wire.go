@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"time"
 
@@ -38,13 +39,13 @@ var sizes = strict.FrameSizes{
 type line struct {
 	host, peer int
 	name       string // of the peer
-	conn       Conn
+	conn       net.Conn
 	in         *bufio.Reader
 	curve      *curve // of what is read; nil: nobody asks
 	out        []byte
 }
 
-func newLine(host, peer int, name string, conn Conn) *line {
+func newLine(host, peer int, name string, conn net.Conn) *line {
 	l := &line{host: host, peer: peer, name: name, conn: conn}
 	l.in = bufio.NewReaderSize((*counted)(l), readBytes)
 	return l

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -260,7 +261,7 @@ func (s *setup) probeNetwork(g allGather, hosts, firsts []int, effort network.Ef
 	return probe.Network(s.ctx, probe.NetworkConfig{
 		Ample: ample,
 		Host:  host, Hosts: len(firsts), Effort: effort, Timeout: cmp.Or(cfg.PeerTimeout, netconn.DefaultPeerTimeout),
-		Conn: func(h int) probe.Conn { return mesh.Conn(firsts[h]) },
+		Conn: func(h int) net.Conn { return mesh.Conn(firsts[h]) },
 		Name: func(h int) string { return s.W.(Networked).HostName(firsts[h]) },
 	})
 }
