@@ -62,7 +62,7 @@ func (b *bell) progress() bool {
 	if b.ended {
 		return true
 	}
-	_ = b.events.Wait(b.poller, 0, b.ready)
+	_ = b.events.Look(b.poller, b.ready)
 	return b.news
 }
 

@@ -68,10 +68,8 @@ func (e *Endpoint) goodbye() {
 // until waits until all connections on which the peer still listens are ready,
 // and drops what comes.
 func (e *Endpoint) until(ready func(c *conn) bool) {
-	var set osys.PollSet
 	acked := make(map[*conn]int) // bytes that the peers had not acknowledged
 	for deadline := time.Now().Add(stuckAfter); time.Now().Before(deadline); {
-		set.Reset()
 		all := true
 		for _, c := range e.all() {
 			c.receive()
@@ -83,7 +81,7 @@ func (e *Endpoint) until(ready func(c *conn) bool) {
 				deadline = time.Now().Add(stuckAfter)
 				continue
 			}
-			set.Add(c.fd, c.blocked.Load())
+			c.awaitRoom()
 			// A full socket moves when this changes, whichever way.
 			if n, err := osys.Unsent(c.fd); err == nil && n != acked[c] {
 				acked[c] = n
@@ -93,7 +91,7 @@ func (e *Endpoint) until(ready func(c *conn) bool) {
 		if all {
 			return
 		}
-		set.Wait(time.Millisecond)
+		osys.Poll(e.bell.poller, -1, time.Millisecond)
 	}
 }
 

@@ -39,7 +39,6 @@ type pump struct {
 	event osys.Event // ends such a wait
 
 	timer *time.Timer
-	set   osys.PollSet
 	told  uint64 // number of the latest call that the others know of
 }
 
@@ -69,14 +68,12 @@ func (p *pump) sleep(max time.Duration) {
 // watch waits for a kick, for something that comes, for room where there was
 // none, or until max has passed.
 func (p *pump) watch(max time.Duration) {
-	p.set.Reset()
-	p.set.Add(p.event.FD(), false)
 	p.takeOver()
 	p.polling.Store(true)
 	select {
 	case <-p.kicked: // before anybody knew of the event
 	default:
-		p.set.Wait(max)
+		osys.Poll(p.event.FD(), p.e.bell.poller, max)
 	}
 	p.polling.Store(false)
 	p.event.Drain()
@@ -128,9 +125,7 @@ func (p *pump) run() {
 func (p *pump) takeOver() {
 	for _, c := range p.e.all() {
 		c.flush()
-		if !c.dead.Load() && !c.absent() {
-			p.set.Add(c.fd, c.blocked.Load())
-		}
+		c.awaitRoom()
 	}
 	p.tell()
 }

@@ -78,7 +78,7 @@ func (d *Doorbell) SendFD(name string, token []byte, fd int) error {
 // comes: anybody on the host may send here. ErrAgain when it has not come. The caller closes
 // the descriptor.
 func (d *Doorbell) RecvFD(token []byte, max time.Duration) (fd int, err error) {
-	d.poll(-1, max)
+	Poll(d.fd, -1, max)
 	for range silenceMax {
 		msg, oob := make([]byte, len(token)+1), make([]byte, unix.CmsgSpace(4*4))
 		n, oobn, flags, _, err := unix.Recvmsg(d.fd, msg, oob, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
@@ -119,16 +119,17 @@ func parseRights(oob []byte) []int {
 // if it is negative), or max has passed. It forgets the rings so far, silenceMax at most, and
 // reports whether other is readable. A signal may end it early.
 func (d *Doorbell) Wait(other int, max time.Duration) (otherReady bool) {
-	rung, otherReady := d.poll(other, max)
+	rung, otherReady := Poll(d.fd, other, max)
 	if rung {
 		d.silence()
 	}
 	return otherReady
 }
 
-// poll waits until there is something in the doorbell, or in other.
-func (d *Doorbell) poll(other int, max time.Duration) (rung, otherReady bool) {
-	fds := [2]unix.PollFd{{Fd: int32(d.fd), Events: unix.POLLIN}, {Fd: int32(other), Events: unix.POLLIN}}
+// Poll waits until there is something to read from one of two descriptors, of which one that is
+// negative is none, or max has passed. A signal may end it early.
+func Poll(a, b int, max time.Duration) (aReady, bReady bool) {
+	fds := [2]unix.PollFd{{Fd: int32(a), Events: unix.POLLIN}, {Fd: int32(b), Events: unix.POLLIN}}
 	ts := unix.NsecToTimespec(int64(max))
 	n, _, _ := unix.Syscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&fds)), 2, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
 	return int(n) > 0 && fds[0].Revents != 0, int(n) > 0 && fds[1].Revents != 0

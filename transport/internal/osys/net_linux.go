@@ -7,7 +7,6 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -142,11 +141,9 @@ type Events struct {
 	list [16]unix.EpollEvent
 }
 
-// Wait waits until something in the poller ep is ready, or max has passed, and
-// returns the numbers of what is, at most 16, by calling f. With a max of 0 it
-// only looks.
-func (e *Events) Wait(ep int, max time.Duration, f func(id int)) error {
-	n, err := unix.EpollWait(ep, e.list[:], milliseconds(max))
+// Look calls f with the numbers of what is ready in the poller ep, of at most 16.
+func (e *Events) Look(ep int, f func(id int)) error {
+	n, err := unix.EpollWait(ep, e.list[:], 0)
 	if err != nil && err != unix.EINTR {
 		return fmt.Errorf("epoll_wait: %w", err)
 	}
@@ -155,27 +152,6 @@ func (e *Events) Wait(ep int, max time.Duration, f func(id int)) error {
 	}
 	return nil
 }
-
-func milliseconds(d time.Duration) int { return int((d + time.Millisecond - 1) / time.Millisecond) }
-
-// PollSet is a list of descriptors to wait for at once.
-type PollSet struct{ list []unix.PollFd }
-
-// Reset empties p.
-func (p *PollSet) Reset() { p.list = p.list[:0] }
-
-// Add adds a descriptor: ready when it can be read, or written too if room is
-// set.
-func (p *PollSet) Add(fd int, room bool) {
-	events := int16(unix.POLLIN)
-	if room {
-		events |= unix.POLLOUT
-	}
-	p.list = append(p.list, unix.PollFd{Fd: int32(fd), Events: events})
-}
-
-// Wait waits until one of the descriptors is ready, or max has passed.
-func (p *PollSet) Wait(max time.Duration) { _, _ = unix.Poll(p.list, milliseconds(max)) }
 
 // QuickAck has the kernel acknowledge at once what has come on the socket fd, and
 // not some 40 ms later with what this side may send.
