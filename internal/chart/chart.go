@@ -23,21 +23,11 @@ var signs = []string{`<circle r="3"/>`, `<path d="M-3-3H3V3H-3Z"/>`, `<path d="M
 // Point is one value of a curve.
 type Point struct{ X, Y float64 }
 
-// Kind says how a curve is drawn.
-type Kind int
-
-// A curve is a line with signs, a dashed line without, or rings alone.
-const (
-	Line Kind = iota
-	Limit
-	Rings
-)
-
 // Curve is one curve. A curve without points is left out.
 type Curve struct {
 	Name   string
-	Look   int // its colour and sign
-	Kind   Kind
+	Look   int     // its colour and sign
+	Limit  bool    // a dashed line without signs
 	Points []Point // by rising X, which is above 0
 }
 
@@ -164,19 +154,13 @@ func (p *picture) panel(l *Panel, left, top, width, height float64) error {
 // curve draws the line of a curve, and its signs.
 func (p *picture) curve(c *Curve, line, signs []Point) {
 	look := c.Look % len(palette)
-	switch c.Kind {
-	case Limit:
+	if c.Limit {
 		p.line("#808080", 1.5, `stroke-dasharray="6 4" `, line...)
 		return
-	case Line:
-		p.line(palette[look], 2, "", line...)
 	}
+	p.line(palette[look], 2, "", line...)
 	for _, at := range signs {
-		if c.Kind == Rings {
-			fmt.Fprintf(p, `<circle cx="%.1f" cy="%.1f" r="6" fill="none" stroke="#000"/>`+"\n", at.X, at.Y)
-		} else {
-			fmt.Fprintf(p, `<use href="#s%d" x="%.1f" y="%.1f"/>`+"\n", look, at.X, at.Y)
-		}
+		fmt.Fprintf(p, `<use href="#s%d" x="%.1f" y="%.1f"/>`+"\n", look, at.X, at.Y)
 	}
 }
 

@@ -146,12 +146,7 @@ func find(all []chart.Curve, name string) curve {
 
 // drawn returns the figure as an SVG file.
 func (f *figure) drawn() ([]byte, error) {
-	p := chart.Panel{Title: f.Title, X: f.X, Y: f.Y, Linear: f.Times, Falling: f.Times, Curves: slices.Clone(f.Series)}
-	rings := chart.Curve{Name: "where curves cross", Kind: chart.Rings}
-	for _, c := range f.Crossings {
-		rings.Points = append(rings.Points, chart.Point{X: c.X, Y: f.Curve(c.Below).between(c.X)})
-	}
-	p.Curves = append(p.Curves, rings)
+	p := chart.Panel{Title: f.Title, X: f.X, Y: f.Y, Linear: f.Times, Falling: f.Times, Curves: f.Series}
 	return chart.SVG("", 560, 360, []chart.Panel{p})
 }
 

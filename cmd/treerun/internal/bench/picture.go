@@ -14,7 +14,7 @@ import (
 func picture(rows []*meter.Row) ([]byte, error) {
 	time := chart.Panel{X: "message (bytes)", Y: "time (µs)", Sizes: true}
 	busbw := chart.Panel{X: "message (bytes)", Y: "busbw (GB/s)", Sizes: true, Linear: true}
-	floor, known := chart.Curve{Name: "limit of this machine", Kind: chart.Limit}, true
+	floor, known := chart.Curve{Name: "limit of this machine", Limit: true}, true
 	title := namer(rows)
 	for _, r := range rows {
 		// Of what ran in place and out of place only the latter is drawn.

@@ -16,6 +16,7 @@ import (
 type spread struct {
 	count, block int      // elements, of the tensor and of a block
 	has          [][]bool // by rank, by block
+	nonZero      int      // blocks of a rank
 	union        []bool   // by block
 	fill         float64  // part of the elements of a block that is not zero, at random
 	alike        bool     // all ranks draw the same
@@ -45,7 +46,7 @@ func newSpread(k *Case, o *Options, size int) (*spread, error) {
 		fill: o.Fill, alike: k.Overlap == "full",
 		options: []sparse.Option{sparse.BlockSize(o.BlockSize), sparse.Use(form)},
 	}
-	n := int(math.Round(k.Density * float64(blocks)))
+	s.nonZero = int(math.Round(k.Density * float64(blocks)))
 	common := rand.New(rand.NewPCG(1, 1)).Perm(blocks)
 	for q := range s.has {
 		order, from := common, 0
@@ -53,10 +54,10 @@ func newSpread(k *Case, o *Options, size int) (*spread, error) {
 		case "random":
 			order = rand.New(rand.NewPCG(2, uint64(q))).Perm(blocks)
 		case "none":
-			from = q * n
+			from = q * s.nonZero
 		}
 		s.has[q] = make([]bool, blocks)
-		for i := range n {
+		for i := range s.nonZero {
 			b := order[(from+i)%blocks]
 			s.has[q][b], s.union[b] = true, true
 		}
@@ -83,20 +84,6 @@ func (s *spread) each(f func(b, from, to int)) {
 	for b := range s.union {
 		f(b, b*s.block, min((b+1)*s.block, s.count))
 	}
-}
-
-// nonZero returns how many blocks of the rank with the most are not zero.
-func (s *spread) nonZero() (most int) {
-	for _, has := range s.has {
-		n := 0
-		for _, yes := range has {
-			if yes {
-				n++
-			}
-		}
-		most = max(most, n)
-	}
-	return most
 }
 
 // sparseOf is how a sparse AllReduce is called, which takes some of the types.
@@ -177,10 +164,10 @@ func (m *meter[T]) tellSparse(ctx context.Context, r *Row, k *Case, s *spread) e
 	if err := collective.AllReduce(ctx, m.c, most, most, collective.Max); err != nil {
 		return err
 	}
-	own, form := s.nonZero(), st.Form
+	form := st.Form
 	us := func(f sparse.Form) float64 { return float64(st.Predicted[f].Nanoseconds()) / 1e3 }
 	r.Sparse = &Sparse{
-		Density: k.Density, Overlap: k.Overlap, BlockSize: s.block, Form: form.String(), Blocks: st.Blocks, NonZero: own,
+		Density: k.Density, Overlap: k.Overlap, BlockSize: s.block, Form: form.String(), Blocks: st.Blocks, NonZero: s.nonZero,
 		UnionDensity: most[3], SentBytes: int64(most[0]), ReceivedBytes: int64(most[1]), FindUs: math.Round(most[2]*10) / 10,
 		TreesUs: us(sparse.Trees), SharedUs: us(sparse.Shared), DenseUs: us(sparse.Dense),
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/treerun/treerun/collective"
@@ -25,13 +26,18 @@ func TestSpread(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		for q, has := range s.has {
+			if n := len(slices.DeleteFunc(slices.Clone(has), func(yes bool) bool { return !yes })); n != s.nonZero {
+				t.Errorf("density %g, overlap %s: %d blocks of rank %d, want %d", c.density, c.overlap, n, q, s.nonZero)
+			}
+		}
 		union := 0
 		for _, yes := range s.union {
 			if yes {
 				union++
 			}
 		}
-		if n := s.nonZero(); n != int(math.Round(c.density*1000)) || float64(union) < c.least*1000-0.5 ||
+		if n := s.nonZero; n != int(math.Round(c.density*1000)) || float64(union) < c.least*1000-0.5 ||
 			float64(union) > c.most*1000+0.5 {
 			t.Errorf("density %g, overlap %s: %d blocks of 1000, %d in the union", c.density, c.overlap, n, union)
 		}
