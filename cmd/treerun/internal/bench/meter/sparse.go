@@ -167,8 +167,9 @@ func (m *meter[T]) tellSparse(ctx context.Context, r *Row, k *Case, s *spread) e
 	form := st.Form
 	us := func(f sparse.Form) float64 { return float64(st.Predicted[f].Nanoseconds()) / 1e3 }
 	r.Sparse = &Sparse{
-		Density: k.Density, Overlap: k.Overlap, BlockSize: s.block, Form: form.String(), Blocks: st.Blocks, NonZero: s.nonZero,
-		UnionDensity: most[3], SentBytes: int64(most[0]), ReceivedBytes: int64(most[1]), FindUs: math.Round(most[2]*10) / 10,
+		Density: k.Density, Overlap: k.Overlap, BlockSize: s.block, Form: form.String(), Blocks: st.Blocks,
+		NonZero: s.nonZero, UnionDensity: most[3], SentBytes: int64(most[0]), ReceivedBytes: int64(most[1]),
+		FindUs:  math.Round(most[2]*10) / 10,
 		TreesUs: us(sparse.Trees), SharedUs: us(sparse.Shared), DenseUs: us(sparse.Dense),
 	}
 	if s.fill < 1 {
