@@ -29,7 +29,7 @@ func TestStoppedProcess(t *testing.T) {
 			if withLauncher {
 				ranks = j.launchProcesses(func(int) string { return "gather" })
 			} else {
-				ranks = j.processesAtSeed("gather", job.EnvStallTimeout+"="+limit.String())
+				ranks = j.processesAtSeed("gather", job.Variable("stall-timeout")+"="+limit.String())
 			}
 			for _, p := range ranks {
 				p.line() // in the loop

@@ -4,7 +4,10 @@
 // launcher (cmd/treerun) and package rank are its only users.
 package job
 
-import "net/netip"
+import (
+	"net/netip"
+	"strings"
+)
 
 // Names of the environment variables that the launcher exports to every rank,
 // beside the names that torchrun uses (RANK, WORLD_SIZE, LOCAL_RANK,
@@ -20,17 +23,13 @@ const (
 	EnvEpoch     = "TREERUN_EPOCH"    // how often the job was restarted, 0 when not set
 	EnvSeed      = "TREERUN_SEED"     // HOST:PORT, for ranks that another launcher started
 	EnvKeyFile   = "TREERUN_KEY_FILE" // path of the job key, mode 0600, likewise
-
-	// What treerun's flags of these names say, likewise.
-	EnvIface        = "TREERUN_IFACE"
-	EnvPortRange    = "TREERUN_PORT_RANGE"
-	EnvPeerTimeout  = "TREERUN_PEER_TIMEOUT"
-	EnvStartTimeout = "TREERUN_START_TIMEOUT"
-	EnvStallTimeout = "TREERUN_STALL_TIMEOUT"
-	EnvGraph        = "TREERUN_GRAPH"
-	EnvAlgorithm    = "TREERUN_ALGORITHM"
-	EnvPlan         = "TREERUN_PLAN"
 )
+
+// Variable returns the name of the variable that says what a flag of treerun does, as TREERUN_PEER_TIMEOUT for
+// peer-timeout, to ranks that another launcher started.
+func Variable(flag string) string {
+	return "TREERUN_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
 
 // SecretBytes is the length of a job secret.
 const SecretBytes = 32

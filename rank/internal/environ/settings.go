@@ -2,7 +2,6 @@ package environ
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/treerun/treerun/internal/iface"
@@ -40,22 +39,21 @@ type Settings struct {
 }
 
 // variables are the settings that may stand in the environment of ranks that another launcher
-// started; the first that is set counts. What was set for NCCL holds for treerun, unless it was
-// told otherwise.
-var variables = []struct{ setting, variable string }{
-	{SettingIface, job.EnvIface}, {SettingIface, "NCCL_SOCKET_IFNAME"}, {SettingPorts, job.EnvPortRange},
-	{settingPeerTimeout, job.EnvPeerTimeout}, {settingStartTimeout, job.EnvStartTimeout},
-	{settingStall, job.EnvStallTimeout},
-	{"graph", job.EnvGraph}, {"algorithm", job.EnvAlgorithm}, {"plan", job.EnvPlan}, // of package collective
-}
+// started; the last ones are of package collective.
+var variables = []string{SettingIface, SettingPorts, settingPeerTimeout, settingStartTimeout, settingStall, "graph",
+	"algorithm", "plan"}
 
 func (j *Job) settingsFrom(get func(string) string) {
 	j.Settings, j.Variables = map[string]string{}, map[string]string{}
-	for _, s := range variables {
-		if value := get(s.variable); value != "" && j.Settings[s.setting] == "" {
-			j.Settings[s.setting], j.Variables[s.setting] = value, s.variable
+	take := func(setting, variable string) {
+		if value := get(variable); value != "" && j.Settings[setting] == "" {
+			j.Settings[setting], j.Variables[setting] = value, variable
 		}
 	}
+	for _, setting := range variables {
+		take(setting, job.Variable(setting))
+	}
+	take(SettingIface, "NCCL_SOCKET_IFNAME") // what was set for NCCL holds, unless treerun was told otherwise
 }
 
 // Parse reads the settings that concern package rank. s holds what counts where they are not set.
@@ -95,7 +93,7 @@ func (j *Job) Source(name string) string {
 		return v
 	}
 	if j.Control == nil {
-		return "TREERUN_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		return job.Variable(name)
 	}
 	return "--" + name
 }

@@ -67,14 +67,15 @@ func (j *Job) Settings(s map[string]string, ranks int) error {
 // in place of an algorithm there and its options.
 func (j *Job) environment(get func(name string) string) error {
 	if j.graph == "" {
-		j.graph = get(job.EnvGraph)
+		j.graph = get(job.Variable("graph"))
 	}
 	if j.plan == "" {
-		j.plan = get(job.EnvPlan)
+		j.plan = get(job.Variable("plan"))
 	}
-	o, err := planner.ParseOptions(get(job.EnvAlgorithm))
+	algorithm := job.Variable("algorithm")
+	o, err := planner.ParseOptions(get(algorithm))
 	if err != nil {
-		return usage("%s: %w", job.EnvAlgorithm, err)
+		return usage("%s: %w", algorithm, err)
 	}
 	if o.Algorithm != "" && j.options.Algorithm != "" {
 		return nil
