@@ -20,19 +20,13 @@ import (
 //go:embed help/sim.txt
 var simHelp string
 
-// sweep is the sizes of a table and the calls in flight.
-type sweep struct {
-	meter.Sweep
-	format string
-}
-
 // Sim runs the subcommand sim with the arguments after its name.
 func Sim(w io.Writer, args []string) error {
 	r := &request{}
-	s := sweep{meter.Sweep{Begin: 8, End: 1 << 30}, "text"}
+	s, format := meter.Sweep{Begin: 8, End: 1 << 30}, "text"
 	done, err := r.read(w, "sim", simHelp, args, func(f *pflag.FlagSet) {
 		s.Define(f)
-		f.Var(cmdline.Word(&s.format, "text", "json"), "format", "`FORMAT`: text or json")
+		f.Var(cmdline.Word(&format, "text", "json"), "format", "`FORMAT`: text or json")
 	})
 	if done || err != nil {
 		return err
@@ -40,47 +34,41 @@ func Sim(w io.Writer, args []string) error {
 	if err := s.Check(); err != nil {
 		return usage("%w", err)
 	}
-	return s.print(w, r)
-}
-
-// sizes returns the sizes of the messages, whole floats where they can be.
-func (s *sweep) sizes() []int64 {
-	list := s.Sizes()
-	for i, n := range list {
+	sizes := s.Sizes()
+	for i, n := range sizes {
 		if n > 4 {
-			list[i] = n &^ 3
+			sizes[i] = n &^ 3 // whole floats
 		}
 	}
-	return slices.Compact(list)
+	if r.kind == plan.Barrier {
+		sizes = []int64{0}
+	}
+	return r.table(w, slices.Compact(sizes), s.InFlight, format)
 }
 
-// print writes the table, a row as soon as it is known.
-func (s *sweep) print(w io.Writer, r *request) error {
+// table writes the predictions for these sizes and numbers of calls in flight, a row as soon as it is known.
+func (r *request) table(w io.Writer, sizes []int64, inFlight []int, format string) error {
 	bound, err := r.Certify(r.kind, r.root)
 	if err != nil {
 		return err
-	}
-	sizes := s.sizes()
-	if r.kind == plan.Barrier {
-		sizes = []int64{0}
 	}
 	for i, bytes := range sizes {
 		d, err := r.design(bytes)
 		if err != nil {
 			return err
 		}
-		if d.bound = bound; i == 0 && s.format == "text" {
+		if d.bound = bound; i == 0 && format == "text" {
 			if err := d.heading(w); err != nil {
 				return err
 			}
 		}
-		for _, n := range s.InFlight {
+		for _, n := range inFlight {
 			row, err := d.row(n)
 			if err != nil {
 				return err
 			}
 			line := []byte(row.text(d))
-			if s.format == "json" {
+			if format == "json" {
 				if line, err = json.Marshal(row); err != nil {
 					return err
 				}
