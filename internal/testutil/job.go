@@ -22,11 +22,11 @@ type Job struct {
 	hosts  []int // by rank
 	waits  []*waits.Job
 	failed chan struct{}
-	gaveUp chan struct{} // closed when a rank has left an all-gather
+	gaveUp chan struct{} // closed once a rank has left an all-gather
+	once   sync.Once
 
 	mu      sync.Mutex
 	rounds  []*round // all-gathers, in order
-	left    bool     // gaveUp is closed
 	lost    int
 	lostErr error
 }
@@ -128,11 +128,12 @@ func (w *World) Round() int { return w.round }
 // rank is lost, or ctx ends, before all have come. As with a real World, all that
 // follow fail, on all ranks, once one has left because of ctx.
 func (w *World) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
-	w.mu.Lock()
-	if w.left {
-		w.mu.Unlock()
+	select {
+	case <-w.gaveUp:
 		return nil, errGaveUp
+	default:
 	}
+	w.mu.Lock()
 	if w.round == len(w.rounds) {
 		w.rounds = append(w.rounds, &round{blobs: make([][]byte, w.Size()), full: make(chan struct{})})
 	}
@@ -151,12 +152,7 @@ func (w *World) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
 	case <-w.gaveUp:
 		return nil, errGaveUp
 	case <-ctx.Done():
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if !w.left {
-			w.left = true
-			close(w.gaveUp)
-		}
+		w.once.Do(func() { close(w.gaveUp) })
 		return nil, ctx.Err()
 	}
 }
