@@ -52,8 +52,8 @@ func Facts(offered []netip.Addr) map[string]string {
 			put(n.Name+" speed", strconv.Itoa(d.Speed)+" Mbit/s")
 		}
 		put(n.Name+" changes of carrier", carriers[n.Index])
-		if told := queues[n.Index]; told != nil {
-			put(n.Name+" queueing", digest(told))
+		if kind, _, found := strings.Cut(string(queues[n.Index]), "\x00"); found { // that of the first
+			put(n.Name+" queueing", kind+" "+digest(queues[n.Index]))
 		}
 	}
 	return short(facts)
