@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/transport"
@@ -26,6 +27,8 @@ type Config struct {
 	// Hosts holds the host of every rank, by any numbers; nil means that each
 	// rank is on a host of its own. Ranks of one host are not connected.
 	Hosts []int
+
+	every time.Duration // how often others are told of calls; 0: tellEvery
 }
 
 // Connect makes this rank's connections to other hosts. All ranks call it at about the same
@@ -52,9 +55,7 @@ func Connect(ctx context.Context, cfg *Config) (*netconn.Mesh, error) {
 // Connect, and of those within its host, which sleep on doorbells. Both are then its own,
 // also after an error.
 func New(cfg *Config, local *shm.Endpoint, mesh *netconn.Mesh) (*Endpoint, error) {
-	e, err := newEndpoint(setup{
-		rank: cfg.Rank, layout: cfg.Layout, hosts: cfg.Hosts, host: cfg.HostOf, late: cfg.Later, mesh: mesh,
-	}, local)
+	e, err := newEndpoint(cfg, local, mesh)
 	if err != nil {
 		return nil, errors.Join(err, mesh.Close())
 	}

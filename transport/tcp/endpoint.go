@@ -22,7 +22,8 @@ type local = shm.Endpoint
 // orders what a goroutine does, wherever it is.
 type Endpoint struct {
 	*local // of the ranks of this host; what is not dispatched below is its
-	setup
+	cfg    *Config
+	mesh   *netconn.Mesh // makes connections at need; nil: there are no more than at the start
 
 	peers  []atomic.Pointer[remote] // by rank; nil where nobody has asked for a connection
 	conns  atomic.Pointer[[]*conn]  // by their numbers; replaced as there come more
@@ -39,17 +40,6 @@ type Endpoint struct {
 	closeErr error
 }
 
-// setup is what newEndpoint needs to know.
-type setup struct {
-	rank   int
-	layout transport.Layout
-	hosts  []int                 // by rank; nil: each rank is on a host of its own
-	host   func(rank int) string // its name; may be nil
-	late   func(rank int) bool   // whether the rank is connected when a link is asked for; nil: none is
-	mesh   *netconn.Mesh         // makes connections at need; nil: there are no more than at the start
-	every  time.Duration         // how often others are told of calls; 0: tellEvery
-}
-
 // socket is one connection.
 type socket struct {
 	fd   int
@@ -59,20 +49,17 @@ type socket struct {
 
 // newEndpoint makes the endpoint of a rank, without connections, out of the links of its host, which sleep on
 // doorbells. It owns them then.
-func newEndpoint(s setup, local *shm.Endpoint) (*Endpoint, error) {
-	e := &Endpoint{local: local, setup: s, peers: make([]atomic.Pointer[remote], s.layout.Size)}
-	e.buffers.slotBytes = s.layout.SlotBytes
-	e.board.calls = make([]record, s.layout.Size)
+func newEndpoint(cfg *Config, local *shm.Endpoint, mesh *netconn.Mesh) (*Endpoint, error) {
+	e := &Endpoint{local: local, cfg: cfg, mesh: mesh, peers: make([]atomic.Pointer[remote], cfg.Layout.Size)}
+	e.buffers.slotBytes = cfg.Layout.SlotBytes
+	e.board.calls = make([]record, cfg.Layout.Size)
 	e.faults = faults{e: e}
 	e.bell = bell{Doorbell: local.Bell().(*shm.Doorbell), e: e, poller: -1}
 	e.pump = pump{e: e, ended: make(chan struct{}), kicked: make(chan struct{}, 1),
 		timer: time.NewTimer(time.Hour)}
-	if e.every == 0 {
-		e.every = tellEvery
-	}
 	e.conns.Store(new([]*conn))
 	if err := e.open(); err != nil {
-		return nil, errors.Join(fmt.Errorf("tcp: rank %d: %w", e.rank, err), e.release())
+		return nil, errors.Join(fmt.Errorf("tcp: rank %d: %w", e.cfg.Rank, err), e.release())
 	}
 	go e.pump.run()
 	return e, nil
@@ -88,15 +75,15 @@ func (e *Endpoint) open() (err error) {
 
 // near reports whether rank r is on this rank's host.
 func (e *Endpoint) near(r int) bool {
-	return r == e.rank || e.hosts != nil && e.hosts[r] == e.hosts[e.rank]
+	return r == e.cfg.Rank || e.cfg.Hosts != nil && e.cfg.Hosts[r] == e.cfg.Hosts[e.cfg.Rank]
 }
 
 // Sender returns the sending end of a link of this rank.
 func (e *Endpoint) Sender(lane, dst int) (transport.Sender, error) {
-	if dst >= 0 && dst < e.layout.Size && e.near(dst) {
+	if dst >= 0 && dst < e.cfg.Layout.Size && e.near(dst) {
 		return e.local.Sender(lane, dst)
 	}
-	k := transport.Link{Lane: lane, Src: e.rank, Dst: dst}
+	k := transport.Link{Lane: lane, Src: e.cfg.Rank, Dst: dst}
 	if p := e.remote(k, dst); p != nil {
 		return p.sender(k), nil
 	}
@@ -105,10 +92,10 @@ func (e *Endpoint) Sender(lane, dst int) (transport.Sender, error) {
 
 // Receiver returns the receiving end of a link of this rank.
 func (e *Endpoint) Receiver(lane, src int) (transport.Receiver, error) {
-	if src >= 0 && src < e.layout.Size && e.near(src) {
+	if src >= 0 && src < e.cfg.Layout.Size && e.near(src) {
 		return e.local.Receiver(lane, src)
 	}
-	k := transport.Link{Lane: lane, Src: src, Dst: e.rank}
+	k := transport.Link{Lane: lane, Src: src, Dst: e.cfg.Rank}
 	if p := e.remote(k, src); p != nil {
 		return p.receiver(k), nil
 	}
@@ -159,8 +146,8 @@ func (e *Endpoint) CallBefore(r, back int) (transport.Header, bool) {
 
 // on names the host of a rank for messages, with a space before it; "" if it is not known.
 func (e *Endpoint) on(r int) string {
-	if e.host == nil || e.host(r) == "" {
+	if e.cfg.HostOf == nil || e.cfg.HostOf(r) == "" {
 		return ""
 	}
-	return " on " + e.host(r)
+	return " on " + e.cfg.HostOf(r)
 }

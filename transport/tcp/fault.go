@@ -31,7 +31,7 @@ type faults struct {
 
 // propose makes f this rank's report, unless there is one already. It never blocks.
 func (e *Endpoint) propose(f transport.Fault) {
-	e.faults.hear(report{By: e.rank, Fault: f.Fit(e.layout.Size)})
+	e.faults.hear(report{By: e.cfg.Rank, Fault: f.Fit(e.cfg.Layout.Size)})
 }
 
 // hear takes in what a rank reports. It never blocks.
@@ -99,7 +99,7 @@ func (s *faults) again() {
 	defer s.mu.Unlock()
 	s.outbox = slices.Clone(s.reports)
 	if f := s.elected.Load(); f != nil {
-		s.outbox = append(s.outbox, report{By: s.e.rank, Decided: true, Fault: *f})
+		s.outbox = append(s.outbox, report{By: s.e.cfg.Rank, Decided: true, Fault: *f})
 	}
 }
 
@@ -146,9 +146,9 @@ func (e *Endpoint) decides(f *transport.Fault) bool {
 	if len(e.all()) == 0 {
 		return false
 	}
-	for r := range e.layout.Size {
+	for r := range e.cfg.Layout.Size {
 		switch {
-		case r == e.rank:
+		case r == e.cfg.Rank:
 			return true
 		case r == f.Rank && f.Kind == transport.FaultLost:
 		default:

@@ -38,10 +38,9 @@ func disturbed(t *testing.T, l transport.Layout, up,
 	sockets := []map[int]socket{{1: socketOf(t, near.(*net.TCPConn))}, {0: socketOf(t, far.(*net.TCPConn))}}
 	var all []transport.Endpoint
 	for r := range 2 {
-		e, err := endpointOf(setup{
-			rank: r, layout: l,
-			host: func(r int) string { return fmt.Sprintf("host%d", r) },
-		}, sockets[r])
+		cfg := configOf(r, l)
+		cfg.HostOf = func(r int) string { return fmt.Sprintf("host%d", r) }
+		e, err := endpointOf(cfg, sockets[r])
 		if err != nil {
 			t.Fatal(err)
 		}

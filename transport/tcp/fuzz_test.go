@@ -58,7 +58,7 @@ var lone = sync.OnceValue(func() *shm.Endpoint {
 // scripted returns an endpoint of rank 0 of two that hears what s says.
 func scripted(l transport.Layout, s *script) (*Endpoint, *conn) {
 	e := &Endpoint{
-		local: lone(), setup: setup{layout: l}, peers: make([]atomic.Pointer[remote], l.Size),
+		local: lone(), cfg: configOf(0, l), peers: make([]atomic.Pointer[remote], l.Size),
 	}
 	e.buffers.slotBytes = l.SlotBytes
 	e.board.calls = make([]record, l.Size)

@@ -38,11 +38,11 @@ func (e *Endpoint) remotes() iter.Seq[*remote] {
 // remote returns the rank at the other end of a link, nil where there is no such link. It has the connection made that
 // is still to come.
 func (e *Endpoint) remote(k transport.Link, rank int) *remote {
-	if !e.layout.Has(k) {
+	if !e.cfg.Layout.Has(k) {
 		return nil
 	}
 	p := e.peers[rank].Load()
-	if p == nil && e.late != nil && e.late(rank) {
+	if p == nil && e.cfg.Later != nil && e.cfg.Later(rank) {
 		p = e.addRemote(rank)
 		e.mesh.Reach(rank)
 	}

@@ -57,8 +57,8 @@ type sender struct {
 
 // TryReserve returns the window of the next free slot.
 func (s *sender) TryReserve(n int) ([]byte, bool, error) {
-	if uint(n) > uint(s.e.layout.SlotBytes) {
-		return nil, false, s.failure(fmt.Errorf("payload of %d bytes, slots hold %d", n, s.e.layout.SlotBytes))
+	if uint(n) > uint(s.e.cfg.Layout.SlotBytes) {
+		return nil, false, s.failure(fmt.Errorf("payload of %d bytes, slots hold %d", n, s.e.cfg.Layout.SlotBytes))
 	}
 	if !s.free() || s.e.closed.Load() {
 		if s.look(); !s.free() || s.e.closed.Load() {

@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"cmp"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -82,8 +83,9 @@ func (p *pump) watch(max time.Duration) {
 func (p *pump) run() {
 	defer close(p.ended)
 	e := p.e
+	every := cmp.Or(e.cfg.every, tellEvery)
 	turns := p.turns.Load()
-	next := time.Now().Add(e.every)
+	next := time.Now().Add(every)
 	again := time.Time{} // something else has its time
 	for active := true; !p.stop.Load(); {
 		now := time.Now()
@@ -115,7 +117,7 @@ func (p *pump) run() {
 		again = p.troubles(now)
 		if !now.Before(next) {
 			p.tell()
-			next = now.Add(e.every)
+			next = now.Add(every)
 		}
 	}
 }
@@ -132,14 +134,14 @@ func (p *pump) takeOver() {
 
 // tell sends the latest calls of this rank to everybody, if they are news.
 func (p *pump) tell() {
-	latest := p.e.local.Status(p.e.rank).Call.Seq
+	latest := p.e.local.Status(p.e.cfg.Rank).Call.Seq
 	if latest == 0 || !p.newcomer.Swap(false) && latest == p.told {
 		return
 	}
 	p.told = latest
 	var calls record
 	for back := remembered - 1; back >= 0; back-- {
-		if h, ok := p.e.local.CallBefore(p.e.rank, back); ok {
+		if h, ok := p.e.local.CallBefore(p.e.cfg.Rank, back); ok {
 			calls = append(calls, h)
 		}
 	}

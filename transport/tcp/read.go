@@ -141,7 +141,7 @@ func (in *reader) take(c *conn, n int) (news bool, err error) {
 		if in.w-in.r < baseBytes {
 			break
 		}
-		b, err := parseBase(in.ahead[in.r:in.w], c.e.layout.SlotBytes)
+		b, err := parseBase(in.ahead[in.r:in.w], c.e.cfg.Layout.SlotBytes)
 		if err != nil {
 			return news, err
 		}
@@ -175,7 +175,7 @@ func (in *reader) frame(c *conn, b *base, body []byte) (news bool, err error) {
 	case kindStatus:
 		return false, c.e.board.heard(c.peer.rank, body)
 	case kindFault:
-		r, err := decodeReport(body, c.e.layout.Size)
+		r, err := decodeReport(body, c.e.cfg.Layout.Size)
 		if err == nil {
 			c.e.faults.hear(r)
 		}

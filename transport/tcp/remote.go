@@ -52,7 +52,7 @@ func openLink[T any](p *remote, list *atomic.Pointer[[]*T], lane int, fresh func
 }
 
 func (p *remote) end(k transport.Link) end {
-	return end{e: p.e, peer: p, link: k, mask: uint32(p.e.layout.Slots - 1)}
+	return end{e: p.e, peer: p, link: k, mask: uint32(p.e.cfg.Layout.Slots - 1)}
 }
 
 // sender returns the sending end of a link of the layout.
@@ -63,7 +63,7 @@ func (p *remote) sender(k transport.Link) *sender {
 // receiver returns the receiving end of a link of the layout.
 func (p *remote) receiver(k transport.Link) *receiver {
 	return openLink(p, &p.receivers, k.Lane, func() *receiver {
-		return &receiver{end: p.end(k), slots: make([]arrival, p.e.layout.Slots)}
+		return &receiver{end: p.end(k), slots: make([]arrival, p.e.cfg.Layout.Slots)}
 	})
 }
 
@@ -147,8 +147,8 @@ func (p *remote) credit(lane, upTo uint32) error {
 func (p *remote) expect(lane, pos uint32, n int) (*receiver, *arrival, error) {
 	r := linkOf(&p.receivers, int(lane))
 	if r == nil {
-		k := transport.Link{Lane: int(lane), Src: p.rank, Dst: p.e.rank}
-		if !p.e.layout.Has(k) {
+		k := transport.Link{Lane: int(lane), Src: p.rank, Dst: p.e.cfg.Rank}
+		if !p.e.cfg.Layout.Has(k) {
 			return nil, nil, fmt.Errorf("%w: chunk on lane %d, which there is not", transport.ErrCorrupt, lane)
 		}
 		r = p.receiver(k)

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
@@ -72,13 +73,18 @@ func alone(rank int, l transport.Layout) (*shm.Endpoint, error) {
 		Exchange: func(_ context.Context, blob []byte) ([][]byte, error) { return [][]byte{blob}, nil }})
 }
 
+// configOf is that of a rank of a layout.
+func configOf(rank int, l transport.Layout) *Config {
+	return &Config{Layout: l, Config: netconn.Config{Rank: rank, Size: l.Size}}
+}
+
 // endpointOf makes the endpoint of a rank that is alone on its host, with connections by their peers.
-func endpointOf(s setup, sockets map[int]socket) (*Endpoint, error) {
-	local, err := alone(s.rank, s.layout)
+func endpointOf(cfg *Config, sockets map[int]socket) (*Endpoint, error) {
+	local, err := alone(cfg.Rank, cfg.Layout)
 	if err != nil {
 		return nil, err
 	}
-	e, err := newEndpoint(s, local)
+	e, err := newEndpoint(cfg, local, nil)
 	for peer, k := range sockets {
 		if err == nil {
 			err = e.addRemote(peer).conn.attach(k)
@@ -89,7 +95,7 @@ func endpointOf(s setup, sockets map[int]socket) (*Endpoint, error) {
 
 // mesh returns endpoints of all ranks of a layout with connections between all
 // of them; change, if not nil, may change how each is made.
-func mesh(t testing.TB, l transport.Layout, change func(*setup)) []transport.Endpoint {
+func mesh(t testing.TB, l transport.Layout, change func(*Config)) []transport.Endpoint {
 	t.Helper()
 	sockets := make([]map[int]socket, l.Size)
 	for a := range l.Size {
@@ -101,11 +107,11 @@ func mesh(t testing.TB, l transport.Layout, change func(*setup)) []transport.End
 	}
 	all := make([]transport.Endpoint, l.Size)
 	for r := range all {
-		s := setup{rank: r, layout: l}
+		cfg := configOf(r, l)
 		if change != nil {
-			change(&s)
+			change(cfg)
 		}
-		e, err := endpointOf(s, sockets[r])
+		e, err := endpointOf(cfg, sockets[r])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +123,7 @@ func mesh(t testing.TB, l transport.Layout, change func(*setup)) []transport.End
 // Tell has the others hear of a call long before the next beat, though the owner
 // of the links keeps looking at them.
 func TestTell(t *testing.T) {
-	all := mesh(t, testutil.Pair(2, 64), func(s *setup) { s.every = time.Hour })
+	all := mesh(t, testutil.Pair(2, 64), func(cfg *Config) { cfg.every = time.Hour })
 	defer func() {
 		for _, e := range all {
 			_ = e.Close()
