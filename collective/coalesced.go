@@ -6,8 +6,8 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/comm"
-	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // AllReduceCoalesced is one AllReduce over many slices, as if they were one:
@@ -69,7 +69,7 @@ func checkPieces[T Number](c *Comm, a *comm.Args, send, recv [][]T) *comm.Args {
 		switch {
 		case len(send[i]) != len(recv[i]):
 			a.Refuse(c.in, "slice %d of send has %d elements, of recv %d", i, len(send[i]), len(recv[i]))
-		case setup.OverlapOf(bytesOf(send[i]), bytesOf(recv[i])) == setup.Partial:
+		case kernel.OverlapOf(bytesOf(send[i]), bytesOf(recv[i])) == kernel.Partial:
 			a.Refuse(c.in, "slice %d of send and of recv overlap in part; use the same slice or two separate ones", i)
 		}
 		a.Count += len(recv[i])

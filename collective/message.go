@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/treerun/treerun/internal/comm"
-	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // A Message is a Send or a Recv under way. As with a Request, it moves on while
@@ -83,7 +83,7 @@ func messageOf[T Number](buf []T, peer, tag int) engine.Message {
 // came, as Recv does. The slices do not overlap.
 // After an error the contents of recv are undefined.
 func SendRecv[T Number](ctx context.Context, c *Comm, send []T, to int, recv []T, from, tag int) (int, error) {
-	if setup.OverlapOf(bytesOf(send), bytesOf(recv)) != setup.Apart {
+	if kernel.OverlapOf(bytesOf(send), bytesOf(recv)) != kernel.Apart {
 		return 0, c.in.Messages.Error("SendRecv", "send and recv overlap")
 	}
 	in := messageOf(recv, from, tag)

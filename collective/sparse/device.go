@@ -11,8 +11,8 @@ import (
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/device"
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -68,7 +68,7 @@ func checkDevice[T Number](s *cuda.Stream, send, recv cuda.Slice[T]) string {
 	switch {
 	case in.Count != out.Count:
 		return fmt.Sprintf("send has %d elements, recv %d", in.Count, out.Count)
-	case in.Span().Overlap(out.Span()) == setup.Partial:
+	case in.Span().Overlap(out.Span()) == kernel.Partial:
 		return "send and recv overlap in part; use the same slice or two separate ones"
 	}
 	return ""

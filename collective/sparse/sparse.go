@@ -8,7 +8,7 @@ import (
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/internal/comm"
-	"github.com/treerun/treerun/internal/comm/setup"
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -20,16 +20,16 @@ func AllReduce[T Number](ctx context.Context, c *collective.Comm, send, recv []T
 	opts ...Option) (Stats, error) {
 	const name = "sparse AllReduce"
 	in, out := bytesOf(send), bytesOf(recv)
-	overlap := setup.OverlapOf(in, out)
+	overlap := kernel.OverlapOf(in, out)
 	r := newReduction(newCall(allReduce, dtypeOf[T](), op, len(send), opts))
 	wrong := r.call.check()
 	switch {
 	case len(send) != len(recv):
 		wrong = fmt.Sprintf("send has %d elements, recv %d", len(send), len(recv))
-	case overlap == setup.Partial:
+	case overlap == kernel.Partial:
 		wrong = "send and recv overlap in part; use the same slice or two separate ones"
 	}
-	r.in, r.out, r.inPlace = in, out, overlap == setup.InPlace
+	r.in, r.out, r.inPlace = in, out, overlap == kernel.InPlace
 	s, err := claim(c, name, wrong)
 	if err != nil {
 		return Stats{}, err

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
@@ -24,7 +23,7 @@ func (c *Comm) AllToAllV(ctx context.Context, t kernel.DType, send []byte, sendC
 	case len(send) != out[c.Size]*size || len(recv) != in[c.Size]*size:
 		a.Refuse(c, "send has %d elements and recv %d, sendCounts say %d and recvCounts %d", len(send)/size,
 			len(recv)/size, out[c.Size], in[c.Size])
-	case setup.OverlapOf(send, recv) != setup.Apart:
+	case kernel.OverlapOf(send, recv) != kernel.Apart:
 		a.Refuse(c, "send and recv overlap")
 	case c.Plans.Messages < 0:
 		a.Refuse(c, "it is for %s", c.Plans.NoMessages())

@@ -46,7 +46,7 @@ func (a *Args) name() string {
 // Set sets, and checks, what all calls with buffers have in common: lengths and places of
 // send and recv are as kind wants them on this rank. In and Out stay the caller's to set;
 // that which this rank has none of is left alone.
-func (a *Args) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, send, recv setup.Span) *Args {
+func (a *Args) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, send, recv kernel.Span) *Args {
 	a.Kind, a.Root, a.Count, a.DType = kind, root, recv.Count, t
 	switch kind {
 	case plan.Reduce, plan.AllGather, plan.Gather:
@@ -70,7 +70,7 @@ func (a *Args) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, send, recv
 		a.Refuse(c, "send has %d elements, recv %d", send.Count, recv.Count)
 	case kind == plan.AllToAll && recv.Count != a.Count*c.Size:
 		a.Refuse(c, "recv has %d elements, want %d parts of %d", recv.Count, c.Size, a.Count)
-	case send.Overlap(recv) == setup.Partial:
+	case send.Overlap(recv) == kernel.Partial:
 		a.Refuse(c, "send and recv overlap in part; use the same slice or two separate ones")
 	}
 	return a
@@ -87,7 +87,7 @@ func (c *Comm) has(kind plan.Kind, root int) (gives, gets bool) {
 
 // parts refuses a part that is not as long as that of this rank and, where this rank has the whole message, too, a
 // whole that does not have one part for every rank, or that the part overlaps without being where it belongs.
-func (a *Args) parts(c *Comm, wholeName string, whole setup.Span, partName string, part setup.Span, both bool) {
+func (a *Args) parts(c *Comm, wholeName string, whole kernel.Span, partName string, part kernel.Span, both bool) {
 	begin, count, total := c.Rank*part.Count, part.Count, c.Size*part.Count
 	if a.varied {
 		begin, total = a.Begins[c.Rank], a.Begins[c.Size]
@@ -103,14 +103,14 @@ func (a *Args) parts(c *Comm, wholeName string, whole setup.Span, partName strin
 		a.Refuse(c, "%s has %d elements, counts say %d for all ranks", wholeName, whole.Count, total)
 	case whole.Count != total:
 		a.Refuse(c, "%s has %d elements, want %d parts of %d", wholeName, whole.Count, c.Size, count)
-	case part.Overlap(whole) != setup.Apart && part.Overlap(own) != setup.InPlace:
+	case part.Overlap(whole) != kernel.Apart && part.Overlap(own) != kernel.InPlace:
 		a.Refuse(c, "send and recv overlap; in place, the short slice is part %d of the long one", c.Rank)
 	}
 }
 
 // SetHost is Set for a call on host memory, of so many elements each.
 func (a *Args) SetHost(c *Comm, kind plan.Kind, root int, t kernel.DType, send, recv []byte, sends, recvs int) *Args {
-	in, out := setup.SpanOf(send), setup.SpanOf(recv)
+	in, out := kernel.SpanOf(send), kernel.SpanOf(recv)
 	in.Count, out.Count = sends, recvs
 	gives, gets := c.has(kind, root)
 	if gives {

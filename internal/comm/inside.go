@@ -12,6 +12,7 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -137,7 +138,7 @@ func (c *Comm) undefined(seq uint64) string {
 	switch {
 	case len(out) == 0, call.Header.Op == engine.Splits, call.Header.Op == engine.Exchange: // no slices of the caller's
 		return ""
-	case setup.OverlapOf(in, out) != setup.Apart:
+	case kernel.OverlapOf(in, out) != kernel.Apart:
 		return "contents of send and recv are undefined"
 	}
 	return "contents of recv are undefined"

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/internal/comm/setup"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // Buffer is a slice in device memory, whatever its type. The zero value is none.
@@ -23,8 +23,8 @@ func BufferOf[T cuda.Number](name string, s cuda.Slice[T]) Buffer {
 }
 
 // Span returns the buffer as checks see it.
-func (b Buffer) Span() setup.Span {
-	return setup.Span{Addr: uint64(b.Addr), Count: b.Count, Bytes: int(b.Bytes)}
+func (b Buffer) Span() kernel.Span {
+	return kernel.Span{Addr: uint64(b.Addr), Count: b.Count, Bytes: int(b.Bytes)}
 }
 
 // Problem returns why the buffer cannot be used on s, nil if it can.

@@ -25,9 +25,9 @@ type Group struct {
 	links   []state     // of the links of the layout
 	signals signals
 	scratch scratch
-	pins    pins
-	events  []*cuda.Event // that free closes
-	caller  lineup        // the stream of the call at work
+	pinned  *cuda.Pinned[uint8] // slots of relayed links; nil: there is none
+	events  []*cuda.Event       // that free closes
+	caller  lineup              // the stream of the call at work
 
 	relay *relay // nil where no link is relayed
 
@@ -59,12 +59,12 @@ func (g *Group) reset() {
 // flag returns a counter of link i: where this process sees it, and where its
 // device does.
 func (g *Group) flag(i int, isReleased bool) (*atomic.Uint32, cuda.Addr) {
-	if !g.layout.links[i].direct {
-		return g.pins.flag(i, isReleased)
-	}
 	at := published(i)
 	if isReleased {
 		at = released(i)
+	}
+	if k := &g.layout.links[i]; !k.direct && k.Dst == g.rank {
+		at += 2 * flagLine
 	}
 	return word(g.cfg.Flags, at), g.cfg.FlagsAddr + cuda.Addr(at)
 }

@@ -10,8 +10,7 @@ import (
 type hello struct {
 	Host   int
 	Device string // UUID
-	Name   string
-	Memory int64 // bytes
+	Memory int64  // bytes
 	Probe  peers.Probe
 }
 

@@ -89,6 +89,15 @@ func (l *Layout) place() {
 	}
 }
 
+// fit makes the slots smaller where those of a rank would take more staging memory than budget.
+func (l *Layout) fit(budget int64) {
+	const grain = 4 << 10
+	if most := slices.Max(l.staging); most > budget {
+		l.slotBytes = max(grain, int(int64(l.slotBytes)*budget/most)&^(grain-1))
+		l.place()
+	}
+}
+
 // find returns the index of a link, which the layout has.
 func (l *Layout) find(k transport.Link) int {
 	i, _ := slices.BinarySearchFunc(l.links, k, func(a link, b transport.Link) int { return compareLinks(a.Link, b) })
@@ -101,7 +110,7 @@ func (l *Layout) StagingBytes(r int) int64 { return l.staging[r] }
 
 // flagBytes returns the size of the flag segment of a host, a multiple of 4096.
 // It is the same for every host, and zero memory when the first rank uses it.
-func (l *Layout) flagBytes() int { return (flagHead + 2*flagLine*len(l.links) + 4095) &^ 4095 }
+func (l *Layout) flagBytes() int { return (flagHead + 4*flagLine*len(l.links) + 4095) &^ 4095 }
 
 // Sources returns the ranks whose staging memory rank r reads, rising.
 func (l *Layout) Sources(r int) []int {
@@ -120,6 +129,7 @@ func (l *Layout) relays() bool {
 	return slices.ContainsFunc(l.links, func(k link) bool { return !k.direct })
 }
 
-// published and released are where the flags of link i lie in a segment.
-func published(i int) int { return flagHead + 2*flagLine*i }
+// published and released are where the flags of link i lie in a segment. Behind them are those of the
+// receiver of a relayed link, whose ends count by themselves.
+func published(i int) int { return flagHead + 4*flagLine*i }
 func released(i int) int  { return published(i) + flagLine }

@@ -3,7 +3,6 @@ package device
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
@@ -66,55 +65,30 @@ func (s *scratch) plan(l *Layout) int64 {
 	return int64(chunks) * s.chunk
 }
 
-// pins is pinned host memory: the slots and the counters of relayed links, where
-// device and relay meet.
-type pins struct {
-	memory *cuda.Pinned[uint8]
-	host   []byte
-	addr   cuda.Addr
-	flags  []int // by link: where its counters lie, -1
-}
-
-func (p *pins) flag(i int, isReleased bool) (*atomic.Uint32, cuda.Addr) {
-	at := p.flags[i]
-	if isReleased {
-		at += flagLine
-	}
-	return word(p.host, at), p.addr + cuda.Addr(at)
-}
-
-// open allocates pinned memory for the relayed links of the rank.
-func (p *pins) open(g *Group) error {
-	l := g.layout
-	p.flags = make([]int, len(l.links))
-	lines, slots := 0, 0
+// pin allocates pinned host memory for the slots of the rank's relayed links, where device and
+// relay meet, and lets their counters begin.
+func (g *Group) pin() (err error) {
+	l, own := g.layout, []int(nil)
 	for i, k := range l.links {
-		p.flags[i] = -1
 		if !k.direct && (k.Src == g.rank || k.Dst == g.rank) {
-			p.flags[i] = 2 * flagLine * lines
-			lines++
+			own = append(own, i)
 		}
 	}
-	if lines == 0 {
+	if own == nil {
 		return nil
 	}
-	head := (2*flagLine*lines + 4095) &^ 4095
 	each := l.slots * l.slotBytes
-	memory, err := cuda.AllocPinned[uint8](g.cfg.Device, head+lines*each)
-	if err != nil {
-		return fmt.Errorf("%d relayed links of %d slots of %d bytes: %w; smaller or fewer slots need less", lines, l.slots,
+	if g.pinned, err = cuda.AllocPinned[uint8](g.cfg.Device, len(own)*each); err != nil {
+		return fmt.Errorf("%d relayed links of %d slots of %d bytes: %w; smaller or fewer slots need less", len(own), l.slots,
 			l.slotBytes, err)
 	}
-	p.memory, p.host, p.addr = memory, memory.Host(), memory.Addr()
-	for i := range l.links {
-		if p.flags[i] < 0 {
-			continue
+	for n, i := range own {
+		at := n * each
+		g.links[i].pinned, g.links[i].pinnedAddr = g.pinned.Host()[at:at+each], g.pinned.Addr()+cuda.Addr(at)
+		for _, isReleased := range []bool{false, true} {
+			host, _ := g.flag(i, isReleased)
+			host.Store(g.cfg.First)
 		}
-		at := head + slots*each
-		slots++
-		g.links[i].pinned, g.links[i].pinnedAddr = p.host[at:at+each], p.addr+cuda.Addr(at)
-		word(p.host, p.flags[i]).Store(g.cfg.First)
-		word(p.host, p.flags[i]+flagLine).Store(g.cfg.First)
 	}
 	return nil
 }
@@ -128,7 +102,7 @@ func (g *Group) open() error {
 		}
 		g.scratch.base = g.scratch.memory.Addr()
 	}
-	if err := g.pins.open(g); err != nil {
+	if err := g.pin(); err != nil {
 		return err
 	}
 	var err error
@@ -199,8 +173,8 @@ func (g *Group) free() error {
 		all = append(all, e.Close())
 	}
 	all = append(all, g.scratch.memory.Free())
-	if g.pins.memory != nil {
-		all = append(all, g.pins.memory.Free())
+	if g.pinned != nil {
+		all = append(all, g.pinned.Free())
 	}
 	return errors.Join(all...)
 }

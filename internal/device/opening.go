@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 
-	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
@@ -69,7 +68,7 @@ func (o *opening) run() error {
 func (o *opening) meet() (err error) {
 	c := o.c
 	h := hello{Host: c.World.HostOf(c.Rank), Device: o.Device.UUID(),
-		Name: o.Device.Name(), Memory: o.Device.TotalMemory()}
+		Memory: o.Device.TotalMemory()}
 	if setup.InOneProcess(c.World) {
 		err = errors.New("ranks of InProcess are goroutines of one process, and device calls need a process per rank: " +
 			"start them with treerun")
@@ -187,40 +186,20 @@ func (o *opening) layOut(m planner.Machine, options planner.Options) (mine diges
 	if err != nil {
 		return mine, err
 	}
-	slots, slotBytes, err := o.fit(plans, m.StagingBytes)
+	slots, slotBytes := o.Plans.Slots()
+	o.layout, err = newLayout(Shape{Plans: plans, Slots: slots, SlotBytes: slotBytes, Direct: o.reads}, o.c.Rank)
 	if err != nil {
 		return mine, err
 	}
-	o.slots, o.slotBytes = slots, slotBytes
-	o.layout, err = newLayout(Shape{Plans: plans, Slots: slots, SlotBytes: slotBytes, Direct: o.reads},
-		o.c.Rank)
+	o.layout.fit(m.StagingBytes)
 	digest := sha256.New()
 	for _, p := range plans {
 		fmt.Fprintln(digest, p.Digest())
 	}
 	return digests{
 		Plans:  hex.EncodeToString(digest.Sum(nil)[:8]),
-		Layout: fmt.Sprintf("%d slots of %d bytes, direct %v", slots, slotBytes, o.direct),
-	}, err
-}
-
-// fit returns the slots of the links, made smaller where those of these plans would take
-// more staging memory than there is for them.
-func (o *opening) fit(plans []*plan.Plan, budget int64) (slots, slotBytes int, err error) {
-	const grain = 4 << 10
-	slots, slotBytes = o.Plans.Slots()
-	l, err := newLayout(Shape{Plans: plans, Slots: slots, SlotBytes: slotBytes, Direct: o.reads}, o.c.Rank)
-	if err != nil {
-		return 0, 0, err
-	}
-	most := int64(0)
-	for r := range o.c.Size {
-		most = max(most, l.StagingBytes(r))
-	}
-	if most > budget {
-		slotBytes = max(grain, int(int64(slotBytes)*budget/most)&^(grain-1))
-	}
-	return slots, slotBytes, nil
+		Layout: fmt.Sprintf("%d slots of %d bytes, direct %v", slots, o.layout.slotBytes, o.direct),
+	}, nil
 }
 
 // offering is what a rank gives the others to use.
@@ -282,7 +261,7 @@ func (o *opening) connect() error {
 		return nil
 	}
 	ep, err := o.c.OpenLinks(o.ctx, "opening the devices", "devices", transport.Layout{
-		Size: o.c.Size, Slots: o.slots, SlotBytes: o.slotBytes,
+		Size: o.c.Size, Slots: o.layout.slots, SlotBytes: o.layout.slotBytes,
 	})
 	if err != nil {
 		return fmt.Errorf("links through the hosts: %w", err)
@@ -307,7 +286,7 @@ func (o *opening) start() error {
 func (d *Session) explain(l *Layout) string {
 	text := fmt.Sprintf("treerun: devices of %d ranks (%s), %d slots of %d bytes per link, staging %.1f MiB of device "+
 		"memory on rank %d\n",
-		d.c.Size, d.Device.Name(), d.slots, d.slotBytes, float64(l.StagingBytes(d.c.Rank))/(1<<20), d.c.Rank)
+		d.c.Size, d.Device.Name(), l.slots, l.slotBytes, float64(l.StagingBytes(d.c.Rank))/(1<<20), d.c.Rank)
 	if d.c.Size == 1 {
 		return text
 	}

@@ -41,11 +41,10 @@ type Session struct {
 	local  []int // the ranks that share memory with this one, rising
 	mine   int   // which of them this one is
 
-	Graph            *topo.Graph
-	Given            *planner.Served // the communicator's, for devices; nil: there is none
-	Plans            *setup.Plans
-	slots, slotBytes int // of the links between devices
-	group            *Group
+	Graph *topo.Graph
+	Given *planner.Served // the communicator's, for devices; nil: there is none
+	Plans *setup.Plans
+	group *Group
 
 	kernels *kernels.Set
 	staging cuda.Slice[uint8]

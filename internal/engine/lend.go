@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // sharedFrom is the size of a message, in bytes, from which memory that other
@@ -53,7 +54,7 @@ func (e *Engine) lendsOwn(kind uint8, bytes int64) bool {
 // prepareLending finds out which buffers of c can be lent.
 func (e *Engine) prepareLending(c *Call) {
 	c.lendIn, c.lendOut, c.mayIn, c.mayOut, c.lent = false, false, false, false, false
-	c.inPlace = overlap(c.In, c.Out)
+	c.inPlace = kernel.OverlapOf(c.In, c.Out) != kernel.Apart
 	bytes := c.bytes()
 	if len(c.Pieces) > 0 || bytes < sharedFrom {
 		return

@@ -367,10 +367,10 @@ func (w *Wait) check(number uint64) {
 
 // Place says what a wait is in, and of which communicator.
 func (w *Wait) Place(in string) string {
-	if w == nil || w.comm == "" {
+	if w == nil {
 		return in
 	}
-	return in + " on " + w.comm
+	return place(in, w.comm)
 }
 
 // inJob returns the job's number of a rank of the communicator.

@@ -139,11 +139,12 @@ func (j *Job) follow(ctx context.Context, self *node, age time.Duration) map[int
 	return all
 }
 
-func place(w Waiting) string {
-	if w.Comm == "" {
-		return w.In
+// place says what a wait is in, and of which communicator.
+func place(in, comm string) string {
+	if comm == "" {
+		return in
 	}
-	return w.In + " on " + w.Comm
+	return in + " on " + comm
 }
 
 // visit finds out about n. What n gave up before the look's own wait began, age ago, it
@@ -184,7 +185,7 @@ func (j *Job) visit(ctx context.Context, n *node, age time.Duration) {
 			n.waits = slices.DeleteFunc(n.waits, func(w Waiting) bool { return w.Comm != in })
 		}
 	case len(s.Waits) > 0:
-		n.class, n.is = moving, "is in "+place(s.Waits[0])+process
+		n.class, n.is = moving, "is in "+place(s.Waits[0].In, s.Waits[0].Comm)+process
 	case len(s.Busy) > 0:
 		n.class, n.busy, n.is = moving, true, "is in a call on "+s.Busy[0]+" that gets on"+process
 	default:
@@ -275,7 +276,9 @@ type hop struct {
 	number    uint64 // of the wait
 }
 
-func hopOf(who, whom int, w Waiting) hop { return hop{who, whom, place(w), w.Comm, w.Number} }
+func hopOf(who, whom int, w Waiting) hop {
+	return hop{who, whom, place(w.In, w.Comm), w.Comm, w.Number}
+}
 
 func tellHops(hops []hop) string {
 	var parts []string
