@@ -3,7 +3,10 @@ package collective
 import "unsafe"
 
 // bytesOf returns the memory of s. It shares it; the caller keeps s alive.
-func bytesOf[T Number](s []T) []byte {
+func bytesOf[T Number](s []T) []byte { return memoryOf(s) }
+
+// memoryOf is bytesOf for elements of any type without pointers.
+func memoryOf[T any](s []T) []byte {
 	if len(s) == 0 {
 		return nil
 	}
@@ -11,7 +14,7 @@ func bytesOf[T Number](s []T) []byte {
 }
 
 // elementsOf returns b, which is aligned and not empty, as elements.
-func elementsOf[T Number](b []byte) []T {
+func elementsOf[T any](b []byte) []T {
 	var zero T
 	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), len(b)/int(unsafe.Sizeof(zero)))
 }

@@ -205,6 +205,43 @@ func ExampleScatter() {
 	// Output: [1 4 9]
 }
 
+// The smallest value, and which rank has it, as MPI_MINLOC gives them.
+func ExampleAllReduceFunc() {
+	type best struct {
+		Loss float32
+		Rank int32
+	}
+	onRanks(4, func(c *collective.Comm) error {
+		mine := []best{{[]float32{0.3, 0.1, 0.4, 0.1}[c.Rank()], int32(c.Rank())}}
+		err := collective.AllReduceFunc(ctx, c, mine, mine, func(into, from []best) {
+			for i := range into {
+				if from[i].Loss < into[i].Loss {
+					into[i] = from[i]
+				}
+			}
+		})
+		if c.Rank() == 0 {
+			fmt.Println(mine[0])
+		}
+		return err
+	})
+	// Output: {0.1 1}
+}
+
+// Every rank learns where its lines begin in a file that all write together.
+func ExampleExScan() {
+	onRanks(3, func(c *collective.Comm) error {
+		lines := []int{10, 20, 30}[c.Rank()]
+		begin := []int{0}
+		err := collective.ExScan(ctx, c, []int{lines}, begin, collective.Sum)
+		if c.Rank() == 2 {
+			fmt.Println(begin)
+		}
+		return err
+	})
+	// Output: [30]
+}
+
 // Rank 0 takes what its workers send as it comes, however long it is.
 func ExampleProbe() {
 	const result = 1 // the tag

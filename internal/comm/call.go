@@ -22,6 +22,7 @@ type Args struct {
 	varied   bool           // its parts may differ
 	exchange bool           // it begins a call of package sparse, or opens something
 	splits   bool           // it begins a Split
+	inOrder  uint8          // unless 0, engine.InOrder and so on: it begins such a call
 	device   bool           // it is a call on device memory
 	Err      error          // the call cannot be made
 }
@@ -38,6 +39,8 @@ func (a *Args) name() string {
 		return name + "Device"
 	case a.varied:
 		return name + "V"
+	case a.inOrder != 0:
+		return engine.CallsInOrder[a.inOrder-engine.InOrder]
 	default:
 		return name
 	}

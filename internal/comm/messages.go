@@ -2,7 +2,6 @@ package comm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 
@@ -204,8 +203,8 @@ func (m *Messages) fail(f transport.Fault, during *engine.Message) error {
 	return m.c.failDuring(f, during.String(), hint)
 }
 
-// exchange sends send(i) to members[i] and receives what that sends in recv(i), for all of them. The part of this rank
-// is copied. call names it, for people.
+// exchange sends send(i) to members[i] and receives what that sends in recv(i), for all of them; nil of either is no
+// message. The part of this rank is copied. call names it, for people.
 func (m *Messages) exchange(ctx context.Context, call string, t kernel.DType, members []int,
 	send, recv func(i int) []byte) error {
 	c := m.c
@@ -215,17 +214,29 @@ func (m *Messages) exchange(ctx context.Context, call string, t kernel.DType, me
 	defer c.End()
 	defer waits.Within(ctx).Pause()() // it is c that waits now
 	var all []*engine.Message
+	begin := func(peer int, buf []byte, start starter) error {
+		if buf == nil {
+			return nil
+		}
+		p := &engine.Message{Peer: peer, Tag: ownTag, DType: t, Buf: buf, Part: call}
+		all = append(all, p)
+		if err := start(p); err != nil {
+			fault, _ := c.Engine.FailMessage(err, p)
+			return m.fail(fault, p)
+		}
+		return nil
+	}
 	for i, r := range members {
 		if r == c.Rank {
 			copy(recv(i), send(i))
 			continue
 		}
-		in := &engine.Message{Peer: r, Tag: ownTag, DType: t, Buf: recv(i), Part: call}
-		out := &engine.Message{Peer: r, Tag: ownTag, DType: t, Buf: send(i), Part: call}
-		all = append(all, in, out)
-		if err := errors.Join(c.Engine.StartRecv(in), c.Engine.StartSend(out)); err != nil {
-			fault, _ := c.Engine.FailMessage(err, in)
-			return m.fail(fault, in)
+		err := begin(r, recv(i), c.Engine.StartRecv)
+		if err == nil {
+			err = begin(r, send(i), c.Engine.StartSend)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	for _, p := range all {

@@ -151,6 +151,8 @@ func (c *Comm) header(a *Args) transport.Header {
 		h.Op = engine.Exchange
 	case a.splits:
 		h.Op = engine.Splits
+	case a.inOrder != 0:
+		h.Op = a.inOrder
 	}
 	if a.device {
 		h.Kind |= engine.OnDevice

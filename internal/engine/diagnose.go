@@ -22,6 +22,13 @@ const Exchange = 101
 // Splits stands in the Op of a header of the AllGather with which a Split begins.
 const Splits = 102
 
+// InOrder and what follows, up to the number of CallsInOrder, stand in the Op of a header of the AllGather with which
+// such a call begins.
+const InOrder = 103
+
+// CallsInOrder are the calls that combine what ranks give in the order of the ranks.
+var CallsInOrder = [...]string{"AllReduceFunc", "ReduceFunc", "Scan", "ExScan"}
+
 // ErrAborted ends a wait whose Endpoint already carries the fault.
 var ErrAborted = errors.New("engine: aborted")
 
@@ -37,6 +44,8 @@ func Describe(h transport.Header) string {
 		return fmt.Sprintf("sparse collective #%d", h.Seq)
 	case h.Op == Splits:
 		return fmt.Sprintf("Split #%d", h.Seq)
+	case h.Op >= InOrder && int(h.Op) < InOrder+len(CallsInOrder):
+		return fmt.Sprintf("%s #%d", CallsInOrder[h.Op-InOrder], h.Seq)
 	}
 	var b strings.Builder
 	kind, onDevice := kindOf(h)

@@ -1,0 +1,109 @@
+package collective
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/internal/kernel"
+)
+
+// AllReduceFunc is AllReduce with an operation of the caller's: f makes into[i] what into[i] and from[i] give together,
+// for all i. into is of ranks below those of from, so that f must be associative, and need not be commutative. T is any
+// type without pointers, slices, maps, strings and the like, as numbers, arrays and structs of them are. The slices
+// that f gets are only valid during its call.
+//
+// The elements go up a binomial tree of neighbours and then to all ranks, after the ranks have compared what they call:
+// for Sum and its like AllReduce is quicker.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
+func AllReduceFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, from []T)) error {
+	o, err := beginFunc(ctx, c, 0, send, recv, -1, f)
+	if err != nil {
+		return err
+	}
+	all := memoryOf(recv)
+	copy(recv, send)
+	if err := o.Reduce(ctx, all); err != nil {
+		return err
+	}
+	return Broadcast(ctx, c, all, all, 0)
+}
+
+// ReduceFunc is AllReduceFunc that gives the result to rank root in recv, which is used on root only.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
+func ReduceFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, from []T), root int) error {
+	acc := slices.Clone(send)
+	if c.Rank() != root {
+		recv = acc
+	}
+	o, err := beginFunc(ctx, c, 1, send, recv, root, f)
+	if err != nil {
+		return err
+	}
+	if err := o.Reduce(ctx, memoryOf(acc)); err != nil {
+		return err
+	}
+	err = o.Hand(ctx, memoryOf(acc), root)
+	copy(recv, acc)
+	return err
+}
+
+// Scan gives every rank, in recv, send of all ranks up to this one, combined with op, which is none of Avg.
+// send and recv have the same length on all ranks; they may be the same slice.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
+func Scan[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error {
+	return scan(ctx, c, 2, send, recv, op)
+}
+
+// ExScan is Scan without this rank's own part: recv of rank 0 stays as it was.
+func ExScan[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error {
+	return scan(ctx, c, 3, send, recv, op)
+}
+
+func scan[T Number](ctx context.Context, c *Comm, which int, send, recv []T, op Op) error {
+	const exclusive = 3
+	t := dtypeOf[T]()
+	if k := kernel.Op(op); !k.Valid() || !k.Takes(t) || op == Avg {
+		return fmt.Errorf("collective: %s on rank %d: %w: no operation %v of %v", engine.CallsInOrder[which], c.Rank(),
+			ErrArgument, op, t)
+	}
+	o, err := c.in.BeginInOrder(ctx, which, bytesOf(send), bytesOf(recv), len(send), t.Size(), -1,
+		func(into, from []byte) { kernel.Reduce(kernel.Op(op), t, into, into, from) })
+	if err != nil {
+		return err
+	}
+	acc := slices.Clone(send)
+	if err := o.Scan(ctx, bytesOf(acc), which == exclusive); err != nil {
+		return err
+	}
+	if which != exclusive || c.Rank() > 0 {
+		copy(recv, acc)
+	}
+	return nil
+}
+
+// beginFunc begins a call with a function of the caller's.
+func beginFunc[T any](ctx context.Context, c *Comm, which int, send, recv []T, root int,
+	f func(into, from []T)) (*comm.InOrder, error) {
+	of := reflect.TypeFor[T]()
+	if f == nil || of.Size() == 0 || !plain(of) {
+		return nil, fmt.Errorf("collective: %s on rank %d: %w: a function of elements without pointers is wanted, not of %v",
+			engine.CallsInOrder[which], c.Rank(), ErrArgument, of)
+	}
+	return c.in.BeginInOrder(ctx, which, memoryOf(send), memoryOf(recv), len(send), int(of.Size()), root,
+		func(into, from []byte) { f(elementsOf[T](into), elementsOf[T](from)) })
+}
+
+// plain reports whether a value of t means the same in another process.
+func plain(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Array:
+		return plain(t.Elem())
+	case reflect.Struct:
+		return !slices.ContainsFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return !plain(f.Type) })
+	}
+	return t.Kind() >= reflect.Bool && t.Kind() <= reflect.Complex128 && t.Kind() != reflect.Uintptr
+}

@@ -1,0 +1,152 @@
+package collective
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/internal/testutil"
+)
+
+// affine is x -> a*x + b, modulo 2^32. One after the other is associative and not commutative.
+type affine struct{ A, B uint32 }
+
+func (f affine) then(g affine) affine { return affine{g.A * f.A, g.A*f.B + g.B} }
+
+func thenAll(into, from []affine) {
+	for i := range into {
+		into[i] = into[i].then(from[i])
+	}
+}
+
+// TestFuncs combines by an operation that shows the order of the ranks, on 1 to 9 ranks, in place and not, from one
+// element to many, and compares with the ranks' functions one after the other.
+func TestFuncs(t *testing.T) {
+	for size := 1; size <= 9; size++ {
+		for _, count := range []int{0, 1, 5, testutil.Count(3000, 50000)} {
+			rng := rand.New(rand.NewPCG(uint64(size), uint64(count)))
+			given := make([][]affine, size)
+			for r := range given {
+				for range count {
+					given[r] = append(given[r], affine{rng.Uint32(), rng.Uint32()})
+				}
+			}
+			want := slices.Clone(given[0])
+			for _, g := range given[1:] {
+				thenAll(want, g)
+			}
+			mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
+				send, recv := slices.Clone(given[c.Rank()]), make([]affine, count)
+				if err := AllReduceFunc(t.Context(), c, send, recv, thenAll); err != nil || !slices.Equal(recv, want) {
+					return fmt.Errorf("AllReduceFunc of %d: %w or wrong", count, err)
+				}
+				if !slices.Equal(send, given[c.Rank()]) {
+					return errors.New("send has changed")
+				}
+				root := count % size
+				if err := ReduceFunc(t.Context(), c, send, recv[:count:count], thenAll, root); err != nil {
+					return err
+				}
+				if c.Rank() == root && !slices.Equal(recv, want) {
+					return fmt.Errorf("ReduceFunc of %d to %d is wrong", count, root)
+				}
+				if err := AllReduceFunc(t.Context(), c, send, send, thenAll); err != nil || !slices.Equal(send, want) {
+					return fmt.Errorf("AllReduceFunc in place of %d: %w or wrong", count, err)
+				}
+				return nil
+			})
+		}
+	}
+}
+
+// TestScan compares Scan and ExScan with what the ranks up to each give, added one after the other.
+func TestScan(t *testing.T) {
+	for size := 1; size <= 9; size++ {
+		for _, count := range []int{0, 1, 1000} {
+			value := func(r, i int) int64 { return int64(100*r + i%7 + 1) }
+			mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
+				send, want, before := make([]int64, count), make([]int64, count), make([]int64, count)
+				for i := range count {
+					send[i] = value(c.Rank(), i)
+					for r := range c.Rank() {
+						before[i] += value(r, i)
+					}
+					want[i] = before[i] + send[i]
+				}
+				recv := newMemory[int64](count)
+				recv.expect(0, want)
+				if err := errors.Join(Scan(t.Context(), c, send, recv.body, Sum), recv.check()); err != nil {
+					return fmt.Errorf("Scan: %w", err)
+				}
+				recv = newMemory[int64](count)
+				if recv.expect(0, before); c.Rank() == 0 {
+					recv.expect(0, nil)
+				}
+				if err := errors.Join(ExScan(t.Context(), c, send, recv.body, Sum), recv.check()); err != nil {
+					return fmt.Errorf("ExScan: %w", err)
+				}
+				if err := Scan(t.Context(), c, send, send, Max); err != nil {
+					return err
+				}
+				for i, v := range send {
+					if v != value(c.Rank(), i) { // values grow with the rank
+						return fmt.Errorf("element %d of a Scan in place by Max is %d", i, v)
+					}
+				}
+				return nil
+			})
+		}
+	}
+}
+
+// TestFuncMismatch: ranks that differ in count, root, element or function learn so on all ranks.
+func TestFuncMismatch(t *testing.T) {
+	keep := func(into, from []int32) {}
+	for name, odd := range map[string]func(c *Comm, x []int32) error{
+		"count": func(c *Comm, x []int32) error { return ReduceFunc(t.Context(), c, x[1:], x[1:], keep, 0) },
+		"root":  func(c *Comm, x []int32) error { return ReduceFunc(t.Context(), c, x, x, keep, 1) },
+		"call":  func(c *Comm, x []int32) error { return Scan(t.Context(), c, x, x, Sum) },
+		"other": func(c *Comm, x []int32) error { return AllGather(t.Context(), c, x[:3], make([]int32, 9)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			errs := runRanks(t, 3, func(_ *fakeWorld, c *Comm) error {
+				x := make([]int32, 6)
+				if c.Rank() == 1 {
+					return odd(c, x)
+				}
+				return ReduceFunc(t.Context(), c, x, x, keep, 0)
+			})
+			for r, err := range errs {
+				if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "ReduceFunc") {
+					t.Errorf("rank %d: %v, want ErrMismatch of a ReduceFunc", r, err)
+				}
+			}
+		})
+	}
+}
+
+// TestFuncArguments: what cannot work is refused before anything is sent.
+func TestFuncArguments(t *testing.T) {
+	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
+		x := make([]int32, 6)
+		text, pair := []string{"a"}, []struct{ P *int }{{}}
+		for name, err := range map[string]error{
+			"strings":  AllReduceFunc(t.Context(), c, text, text, func(into, from []string) {}),
+			"pointers": AllReduceFunc(t.Context(), c, pair, pair, func(into, from []struct{ P *int }) {}),
+			"nil":      AllReduceFunc(t.Context(), c, x, x, nil),
+			"lengths":  AllReduceFunc(t.Context(), c, x, x[1:], func(into, from []int32) {}),
+			"overlap":  AllReduceFunc(t.Context(), c, x[1:], x[:5], func(into, from []int32) {}),
+			"root":     ReduceFunc(t.Context(), c, x, x, func(into, from []int32) {}, 2),
+			"average":  Scan(t.Context(), c, x, x, Avg),
+			"op":       ExScan(t.Context(), c, x, x, 0),
+		} {
+			if !errors.Is(err, ErrArgument) {
+				return fmt.Errorf("%s: %v, want ErrArgument", name, err)
+			}
+		}
+		return Scan(t.Context(), c, x, x, Sum)
+	})
+}
