@@ -59,18 +59,25 @@ func ScatteredHosts(size, hosts int, rng *rand.Rand) *topo.Graph {
 			of[r] = rng.IntN(hosts)
 		}
 	}
-	even, cards := rng.IntN(3) == 0, true
+	even := rng.IntN(3) == 0
 	rate := func() float64 {
 		if even {
 			return 1
 		}
 		return float64(1 + rng.IntN(8))
 	}
-	return network(of, hosts, func(int, int) float64 { return rate() }, func(int) float64 {
-		if cards = cards && rng.IntN(2) == 0; !cards {
-			return 0
+	var wires, cards []float64
+	for range hosts * (hosts - 1) / 2 {
+		wires = append(wires, rate())
+	}
+	for len(cards) < hosts && rng.IntN(2) == 0 {
+		cards = append(cards, rate())
+	}
+	return network(of, hosts, func(a, b int) float64 { return wires[b*(b-1)/2+a] }, func(h int) float64 {
+		if h < len(cards) {
+			return cards[h]
 		}
-		return rate()
+		return 0
 	})
 }
 
