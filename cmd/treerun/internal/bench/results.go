@@ -20,6 +20,8 @@ type results struct {
 	table    *table    // nil: not printed
 	json     *os.File  // nil: not written
 	plot     *os.File  // nil: not drawn
+	files    []*os.File
+	made     []string  // of files, those that were not there before
 	progress *progress // nil: not shown
 
 	rest []byte // of a line that is not complete
@@ -28,16 +30,23 @@ type results struct {
 	digests, algorithms []string // of the plans that ran, or would run, and their makers
 }
 
-// open creates the files of the command line, as a shell does for >: a wrong name is found before
-// the ranks start.
+// open creates the files of the command line: a wrong name is found before the ranks start. What an earlier command
+// has written stays until there is something to write, and a file that was made for nothing is removed again.
 func (r *results) open(o *meter.Options) (err error) {
 	create := func(flag, name string) *os.File {
 		if name == "" || err != nil {
 			return nil
 		}
+		_, missing := os.Lstat(name)
 		var f *os.File
-		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
-		err = named("bench: "+flag, err)
+		if f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o666); err != nil {
+			err = named("bench: "+flag, err)
+			return nil
+		}
+		r.files = append(r.files, f)
+		if missing != nil {
+			r.made = append(r.made, name)
+		}
 		return f
 	}
 	if o.JSON == "-" {
@@ -45,8 +54,10 @@ func (r *results) open(o *meter.Options) (err error) {
 	} else {
 		r.json = create("--json", o.JSON)
 	}
-	r.plot = create("--plot", o.Plot)
-	return err
+	if r.plot = create("--plot", o.Plot); err != nil {
+		return errors.Join(err, r.close())
+	}
+	return nil
 }
 
 // Write implements io.Writer.
@@ -90,6 +101,11 @@ func (r *results) take(line []byte) error {
 	r.progress.show("")
 	r.digests, r.algorithms = append(r.digests, row.Digest), append(r.algorithms, row.Algorithm)
 	r.rows = append(r.rows, row)
+	if n == 0 {
+		for _, f := range r.files {
+			_ = f.Truncate(0) // a device or a pipe has no length
+		}
+	}
 	if r.explain != nil {
 		if _, err := io.WriteString(r.explain, explanation(row)); err != nil {
 			return named("print what was measured", err)
@@ -127,17 +143,20 @@ func (r *results) show() {
 
 // close draws the picture and closes the files.
 func (r *results) close() (err error) {
-	if r.plot != nil {
-		if len(r.rows) > 0 {
-			var svg []byte
-			if svg, err = picture(r.rows); err == nil {
-				_, err = r.plot.Write(svg)
-			}
+	if r.plot != nil && len(r.rows) > 0 {
+		var svg []byte
+		if svg, err = picture(r.rows); err == nil {
+			_, err = r.plot.Write(svg)
 		}
-		err = named("bench: --plot", errors.Join(err, r.plot.Close()))
+		err = named("bench: --plot", err)
 	}
-	if r.json != nil && r.json != os.Stdout {
-		err = errors.Join(err, named("bench: --json", r.json.Close()))
+	for _, f := range r.files {
+		err = errors.Join(err, named("bench", f.Close()))
+	}
+	for _, name := range r.made {
+		if len(r.rows) == 0 {
+			err = errors.Join(err, named("bench", os.Remove(name)))
+		}
 	}
 	return err
 }
