@@ -77,10 +77,11 @@ func sweepBinaries(t *testing.T) (dir string) {
 	return dir
 }
 
-// sweeper starts ranks under limits of open files.
+// sweeper starts ranks under limits of a kind.
 type sweeper struct {
 	t       *testing.T
 	dir     string
+	flag    string        // of ulimit
 	limit   time.Duration // of a start that does not succeed
 	refused int
 }
@@ -88,7 +89,7 @@ type sweeper struct {
 // run runs treerun under a limit.
 func (s *sweeper) run(limit int, args ...string) (code int, stderr string, took time.Duration) {
 	s.t.Helper()
-	script := fmt.Sprintf(`ulimit -n %d && exec ./treerun "$@"`, limit)
+	script := fmt.Sprintf(`ulimit %s %d && exec ./treerun "$@"`, s.flag, limit)
 	cmd := exec.Command("/bin/sh", append([]string{"-c", script, "-"}, args...)...)
 	cmd.Dir = s.dir
 	cmd.Env = append(os.Environ(), "TMPDIR="+s.dir, "HOME="+s.dir, "XDG_CACHE_HOME="+s.dir)
@@ -123,12 +124,13 @@ func (s *sweeper) try(limit int, rank ...string) {
 			lines = append(lines, line)
 		}
 	}
-	if code != 125 || len(lines) != 1 || !strings.Contains(lines[0], "ulimit -n") || took > s.limit {
-		s.t.Errorf("ulimit -n %d, %s: code %d after %v, %d lines:\n%.2000s", limit, rank[0], code, took, len(lines), stderr)
+	if code != 125 || len(lines) != 1 || !strings.Contains(lines[0], "ulimit "+s.flag) || took > s.limit {
+		s.t.Errorf("ulimit %s %d, %s: code %d after %v, %d lines:\n%.2000s", s.flag, limit, rank[0], code, took,
+			len(lines), stderr)
 	}
 }
 
-// TestLimits: under every limit of open files with which treerun runs at all, ranks start,
+// TestLimits: under every limit of open files, and of addresses, with which treerun runs at all, ranks start,
 // or one line says at once why not.
 //
 // TREERUN_LIMITS=1 tries all limits up to 64, and allows a start that fails one second.
@@ -143,14 +145,16 @@ func TestLimits(t *testing.T) {
 	}
 	dir := sweepBinaries(t)
 	for _, rank := range [][]string{{"sleep", sleep}, {"./looper", "-calls", "5"}} {
-		t.Run(filepath.Base(rank[0]), func(t *testing.T) {
-			s := &sweeper{t: t, dir: dir, limit: limit}
-			for _, l := range limits {
-				s.try(l, rank...)
-			}
-			if s.refused == 0 {
-				t.Error("no limit was too low: the test tests nothing")
-			}
-		})
+		for flag, limits := range map[string][]int{"-n": limits, "-v": {1_500_000, 2_097_151, 2_097_152, 3_000_000}} { // KiB
+			t.Run(flag+" "+filepath.Base(rank[0]), func(t *testing.T) {
+				s := &sweeper{t: t, dir: dir, flag: flag, limit: limit}
+				for _, l := range limits {
+					s.try(l, rank...)
+				}
+				if s.refused == 0 {
+					t.Error("no limit was too low: the test tests nothing")
+				}
+			})
+		}
 	}
 }

@@ -49,6 +49,9 @@ func Main() int {
 
 // obeyStdio is an agent whose launcher is at the other end of stdin and stdout.
 func obeyStdio() (int, error) {
+	if err := host.CheckAddresses(); err != nil {
+		return 0, err
+	}
 	stdio, err := takeStdio()
 	if err != nil {
 		return 0, err

@@ -131,6 +131,9 @@ func runJob(args []string) (int, error) {
 	case o.version:
 		return 0, printVersion()
 	}
+	if err := host.CheckAddresses(); err != nil {
+		return 0, err
+	}
 	prog, err := findProgram(o.program)
 	if code, done, err := runNodes(o, prog, err, begin); done {
 		return code, err

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 )
 
@@ -30,6 +31,9 @@ const selfShutdownTimeout = 2 * time.Second
 // goroutine calls Write, and none does when RunSelf has returned. An error of Write stops
 // the job, and comes back as it is. RunSelf returns as Run does. Call it once per process.
 func RunSelf(subcommand string, args []string, j *Job, result io.Writer) (int, error) {
+	if err := host.CheckAddresses(); err != nil {
+		return 0, err
+	}
 	runtime.LockOSThread() // the ranks die with this thread
 	defer runtime.UnlockOSThread()
 	var err error
