@@ -133,15 +133,20 @@ func wrongMessages(t *testing.T, c *Comm) []wrong {
 		peer, tag int
 		says      string
 	}{
-		{"negative rank", -1, 0, "rank -1 of"},
+		{"negative rank", -1, 0, "rank -1 of"}, // to Recv it is AnySource
+		{"very negative rank", -2, 0, "rank -2 of"},
 		{"rank too large", c.in.Size, 0, fmt.Sprintf("rank %d of %d", c.in.Size, c.in.Size)},
-		{"negative tag", next, -1, "tag -1"},
+		{"negative tag", next, -1, "tag -1"}, // to Recv it is AnyTag
+		{"very negative tag", next, -2, "tag -2"},
 		{"tag too large", next, 1 << 31, "tag 2147483648"},
 		{"tag that wraps to a good one", next, 1<<32 + 5, "tag 4294967301"},
 	} {
+		if tc.peer != AnySource && tc.tag != AnyTag {
+			all = append(all, wrong{"Recv: " + tc.name,
+				func() error { return received(t.Context(), c, x, tc.peer, tc.tag) }, tc.says})
+		}
 		all = append(all,
 			wrong{"Send: " + tc.name, func() error { return Send(t.Context(), c, x, tc.peer, tc.tag) }, tc.says},
-			wrong{"Recv: " + tc.name, func() error { return received(t.Context(), c, x, tc.peer, tc.tag) }, tc.says},
 			wrong{"StartSend: " + tc.name, func() error { _, err := StartSend(c, x, tc.peer, tc.tag); return err }, tc.says},
 			wrong{"StartRecv: " + tc.name, func() error { _, err := StartRecv(c, x, tc.peer, tc.tag); return err }, tc.says},
 			wrong{"SendRecv to: " + tc.name, func() error {

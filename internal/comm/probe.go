@@ -6,7 +6,7 @@ import (
 	"github.com/treerun/treerun/internal/engine"
 )
 
-// Probe finds the next message from a rank with a tag, either less than 0 for any, and waits for one if wait is set.
+// Probe finds the next message from a rank with a tag, either -1 for any, and waits for one if wait is set.
 func (m *Messages) Probe(ctx context.Context, call string, from, tag int, wait bool) (engine.Message, bool, error) {
 	if err := m.checkAny(call, from, tag); err != nil {
 		return engine.Message{}, false, err
@@ -18,7 +18,7 @@ func (m *Messages) Probe(ctx context.Context, call string, from, tag int, wait b
 	return m.probe(ctx, call, from, tag, wait)
 }
 
-// RecvAny receives into p the next message from a rank with a tag, either less than 0 for any, and returns how many
+// RecvAny receives into p the next message from a rank with a tag, either -1 for any, and returns how many
 // bytes came.
 func (m *Messages) RecvAny(ctx context.Context, call string, p engine.Message, tag int) (int, error) {
 	if err := m.checkAny(call, p.Peer, tag); err != nil {
@@ -36,12 +36,15 @@ func (m *Messages) RecvAny(ctx context.Context, call string, p engine.Message, t
 	return m.run(ctx, call, p, m.c.Engine.StartRecv)
 }
 
-// checkAny is check where from and tag may be less than 0.
+// checkAny is check where from and tag may be -1.
 func (m *Messages) checkAny(call string, from, tag int) error {
-	if from < -1 || tag < -1 {
-		return m.Error(call, "rank %d, tag %d; -1 is any", from, tag)
+	if from == -1 {
+		from = 0
 	}
-	return m.check(call, max(from, 0), max(tag, 0))
+	if tag == -1 {
+		tag = 0
+	}
+	return m.check(call, from, tag)
 }
 
 func (m *Messages) probe(ctx context.Context, call string, from, tag int, wait bool) (engine.Message, bool, error) {
