@@ -14,8 +14,8 @@ import (
 )
 
 // Body is what a frame carries: an order, a report, or neither. They are pointers to
-// values that nobody changes once they have been passed on. A report that can be wrong has
-// a method check.
+// values that nobody changes once they have been passed on. One that can be wrong has a
+// method check, for what came from outside.
 type Body any
 
 // Orders: what the launcher tells a host. The zero values of fields that a

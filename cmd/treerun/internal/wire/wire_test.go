@@ -76,12 +76,21 @@ func TestFramesComeBackAsWritten(t *testing.T) {
 	}
 }
 
-// What no agent of ours says is refused.
+// What no launcher and no agent of ours says is refused.
 func TestBodiesThatCannotBe(t *testing.T) {
 	for _, b := range []Body{
+		&Join{}, &Join{Index: -1, Dir: "/", PeerTimeout: time.Second, Start: Start{FanOut: 1, Timeout: time.Second}},
+		&Join{Dir: "/", PeerTimeout: time.Second, Start: Start{FanOut: 1, Timeout: time.Second},
+			Below: []Below{{1, "a", ""}}},
 		&Node{}, &Node{Node: 1, Default: 1, Host: "b"}, &Node{Default: 1, Host: "b", Args: []string{"p"}},
+		&Job{}, &Job{Args: []string{"p"}, File: job.File{Version: job.FileVersion, JobID: "x", Size: 2, Hosts: []int{0, 2}}},
+		&Job{Args: []string{"p"}, Machines: []int{0},
+			File: job.File{Version: job.FileVersion, JobID: "x", Secret: bytes.Repeat([]byte{1}, job.SecretBytes), Size: 2,
+				Hosts: []int{0, 1}}},
+		&Job{Args: []string{"p"}, Port: 70000,
+			File: job.File{Version: job.FileVersion, JobID: "x", Size: 1, Hosts: []int{0}}},
 		&Signal{0}, &Signal{65}, &Stream{-1, 0}, &Stream{0, 3}, &Stream{0, -1},
-		&Ready{Cores: 1}, &Ready{Host: "a"}, &Ready{Host: "a", Cores: 1, Port: -1},
+		&Push{}, &Ready{Cores: 1}, &Ready{Host: "a"}, &Ready{Host: "a", Cores: 1, Port: -1},
 		&Result{256, ""}, &Result{1, strings.Repeat("x", maxSmall)}, &Started{[]int{1}, nil}, &Started{[]int{-1}, []int{1}},
 		&RankMessage{Message: new(job.Message)}, &RankMessage{Rank: -1}, &Ended{[]End{{Rank: -1}}},
 		&Ended{[]End{{Code: 300}}},
