@@ -203,8 +203,8 @@ func (m *Messages) fail(f transport.Fault, during *engine.Message) error {
 	return m.c.failDuring(f, during.String(), hint)
 }
 
-// exchange sends send(i) to members[i] and receives what that sends in recv(i), for all of them; nil of either is no
-// message. The part of this rank is copied. call names it, for people.
+// exchange sends send(i) to members[i] and receives what that sends in recv(i), for all of them; where either is empty
+// there is no message. The part of this rank is copied. call names it, for people.
 func (m *Messages) exchange(ctx context.Context, call string, t kernel.DType, members []int,
 	send, recv func(i int) []byte) error {
 	c := m.c
@@ -215,7 +215,7 @@ func (m *Messages) exchange(ctx context.Context, call string, t kernel.DType, me
 	defer waits.Within(ctx).Pause()() // it is c that waits now
 	var all []*engine.Message
 	begin := func(peer int, buf []byte, start starter) error {
-		if buf == nil {
+		if len(buf) == 0 {
 			return nil
 		}
 		p := &engine.Message{Peer: peer, Tag: ownTag, DType: t, Buf: buf, Part: call}
