@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
+	"os"
 	"os/exec"
 	"syscall"
 	"testing"
@@ -62,4 +65,34 @@ func TestGuardIsGone(t *testing.T) {
 			t.Errorf("after %q processes are left: %v", script, left)
 		}
 	}
+}
+
+// A guard that is killed is replaced: treerun may be killed next.
+func TestGuardIsReplaced(t *testing.T) {
+	for _, hosts := range [][]string{{"-np", "2"}, {"-H", "a:2"}} {
+		l := launchHosts(t, append(hosts, "sh", "-c", `sleep 300 & sleep 300 & echo ready; wait`)...)
+		l.expect(2, "ready")
+		first := l.guard(0)
+		syscall.Kill(first, syscall.SIGKILL)
+		l.guard(first)
+		// It is told of the ranks right after its start.
+		time.Sleep(100 * time.Millisecond)
+		l.signal(syscall.SIGKILL)
+		l.ends(137)
+	}
+}
+
+// guard waits for a guard of the job that is another process than this one.
+func (l *launched) guard(other int) int {
+	l.t.Helper()
+	for end := time.Now().Add(maxWait); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for _, pid := range marked(l.mark) {
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			if pid != other && bytes.HasPrefix(line, []byte("treerun\x00guard:ranks\x00")) {
+				return pid
+			}
+		}
+	}
+	l.t.Fatal("no guard comes")
+	return 0
 }

@@ -70,6 +70,7 @@ type Host struct {
 	starting bool // more ranks are to be started
 	stop     bool // all ranks have been told to stop
 	killed   bool
+	guards   int  // that were started
 	released bool // all ranks have ended, and have been waited for
 	sweeping bool // what they left is being stopped
 	over     bool
@@ -122,7 +123,7 @@ func (h *Host) Order(b wire.Body) {
 func (h *Host) Alive() {
 	h.k.Do(func() {
 		if !h.over {
-			h.guard.tell(0)
+			h.guard.alive()
 		}
 	})
 }
@@ -153,9 +154,7 @@ func (h *Host) start(j *wire.Job, p Program) {
 		return
 	}
 	h.spawner = sp
-	if h.guard, err = newGuard(j.File.JobID, h.cfg.GuardTimeout); err != nil {
-		h.cfg.Trace("what ranks start will outlive a SIGKILL of this process: %v", err)
-	}
+	h.startGuard()
 	h.next()
 }
 
@@ -172,7 +171,6 @@ func (h *Host) next() {
 		h.started(err)
 		return
 	}
-	h.guard.tell(c.pid)
 	h.children = append(h.children, c)
 	h.running++
 	h.talking++

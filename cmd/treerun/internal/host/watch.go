@@ -1,0 +1,166 @@
+package host
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/treerun/treerun/internal/job"
+)
+
+const (
+	lookPause = 5 * time.Millisecond // between two looks
+	looks     = 3                    // in a row must have found nothing
+)
+
+// RunGuard is the guard, given the arguments after treerun's name, for which IsGuard holds.
+// It returns when the launcher has died, or has been silent for too long, which
+// kills it, and what its ranks have left has been ended.
+func RunGuard(args []string) error {
+	var f family
+	if err := json.Unmarshal([]byte(args[2]), &f); err != nil || f.Launcher <= 0 || f.Silence < 0 {
+		return fmt.Errorf("guard: %.80q is not what a launcher asks for", args)
+	}
+	// Who stops all processes called treerun shall have the launcher stop its
+	// ranks in good order meanwhile.
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	launcher, err := os.FindProcess(f.Launcher)
+	if err == nil && unix.Getppid() != f.Launcher {
+		err = os.ErrProcessDone // it has died before: its number may be another's
+	}
+	if silent(os.Stdin, f.Silence) && err == nil {
+		_ = launcher.Kill()
+	}
+	awaitEnd(f.Launcher)
+	f.end()
+	return nil
+}
+
+// awaitEnd waits until this process has lost its parent. Its siblings have lost
+// theirs at the same moment, and with it those their lives that have such a
+// parent-death signal: from then on they start nothing more.
+func awaitEnd(parent int) {
+	for deadline := time.Now().Add(LostAfter); unix.Getppid() == parent && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// silent waits until the other end of a pipe is closed, or, which makes it true, nothing
+// has come from there for too long. A process that was stopped with us is not silent:
+// what it has said, or says within a quarter of that time, is heard first.
+func silent(life *os.File, silence time.Duration) bool {
+	const parts = 4
+	said := make([]byte, 64)
+	for missed := 0; missed <= parts; missed++ {
+		if silence > 0 {
+			_ = life.SetReadDeadline(time.Now().Add(silence / parts)) // never fails on a pipe
+		}
+		n, err := life.Read(said)
+		switch {
+		case n > 0:
+			missed = -1
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return false
+		}
+	}
+	return true
+}
+
+// family is what the ranks of a launcher have started.
+type family struct {
+	Job      string        // an entry of their environments
+	Ranks    []string      // others, of which each has one
+	Session  int           // 0: its leader is outside of our PID namespace
+	Launcher int           // its process
+	Silence  time.Duration // after which the launcher counts as dead; 0: it may be silent
+}
+
+// end ends all that is left.
+func (f *family) end() {
+	left := f.signal(unix.SIGTERM)
+	f.signal(unix.SIGCONT) // lets stopped ones hear it
+	for deadline := time.Now().Add(LeftoverGrace); left && time.Now().Before(deadline); {
+		time.Sleep(lookPause)
+		left = f.signal(0)
+	}
+	deadline := time.Now().Add(LostAfter)
+	for none := 0; none < looks && time.Now().Before(deadline); time.Sleep(lookPause) {
+		none++
+		if f.signal(unix.SIGKILL) {
+			none = 0
+		}
+	}
+}
+
+// signal sends sig to all processes of the family, and tells whether there are any, or
+// may be.
+func (f *family) signal(sig syscall.Signal) (left bool) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		// Opened before anything is read: should the number go to another
+		// process between, the signal reaches nobody.
+		pidfd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue
+		}
+		switch f.has(pid) {
+		case yes:
+			left = unix.PidfdSendSignal(pidfd, sig, nil, 0) == nil || left
+		case unsure:
+			left = true
+		}
+		_ = unix.Close(pidfd)
+	}
+	return left
+}
+
+// answer says whether a process is meant.
+type answer int
+
+const (
+	no answer = iota
+	yes
+	unsure // it is between two programs, or ending: look again
+)
+
+// has tells whether a process is of the family, by the environment that it was started
+// with. The kernel shows none while it begins a program, when it has ended, and where
+// there is none.
+func (f *family) has(pid int) answer {
+	if sid, err := unix.Getsid(pid); err != nil || sid != f.Session {
+		return no
+	}
+	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if errors.Is(err, fs.ErrPermission) {
+		return no // nor could it be signalled
+	}
+	if err != nil || len(env) == 0 {
+		if state := job.StatProc(pid); !state.Known() || state.Ended() {
+			return no // it has ended
+		}
+		return unsure
+	}
+	entries := strings.Split(string(env), "\x00")
+	isRank := func(e string) bool { return slices.Contains(f.Ranks, e) }
+	if slices.Contains(entries, f.Job) && slices.ContainsFunc(entries, isRank) {
+		return yes
+	}
+	return no
+}
