@@ -27,9 +27,9 @@ const (
 // It returns when the launcher has died, or has been silent for too long, which
 // kills it, and what its ranks have left has been ended.
 func RunGuard(args []string) error {
-	var f family
-	if err := json.Unmarshal([]byte(args[2]), &f); err != nil || f.Launcher <= 0 || f.Silence < 0 {
-		return fmt.Errorf("guard: %.80q is not what a launcher asks for", args)
+	f, err := parseFamily(args[2])
+	if err != nil {
+		return fmt.Errorf("guard: %.80q is not what a launcher asks for: %w", args, err)
 	}
 	// Who stops all processes called treerun shall have the launcher stop its
 	// ranks in good order meanwhile.
@@ -83,6 +83,15 @@ type family struct {
 	Session  int           // 0: its leader is outside of our PID namespace
 	Launcher int           // its process
 	Silence  time.Duration // after which the launcher counts as dead; 0: it may be silent
+}
+
+// parseFamily reads what a launcher says to its guard.
+func parseFamily(text string) (f family, err error) {
+	err = json.Unmarshal([]byte(text), &f)
+	if err == nil && (f.Launcher <= 0 || f.Silence < 0) {
+		err = fmt.Errorf("launcher %d, silence %v", f.Launcher, f.Silence)
+	}
+	return f, err
 }
 
 // end ends all that is left.
