@@ -3,6 +3,7 @@ package collective
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"reflect"
 	"slices"
 
@@ -14,7 +15,8 @@ import (
 // AllReduceFunc is AllReduce with an operation of the caller's: f makes into[i] what into[i] and from[i] give together,
 // for all i. into is of ranks below those of from, so that f must be associative, and need not be commutative. T is any
 // type without pointers, slices, maps, strings and the like, as numbers, arrays and structs of them are. The slices
-// that f gets are only valid during its call.
+// that f gets are only valid during its call; f makes no calls on c. All ranks give the same function, which cannot be
+// checked.
 //
 // The elements go up a binomial tree of neighbours and then to all ranks, after the ranks have compared what they call:
 // for Sum and its like AllReduce is quicker.
@@ -24,12 +26,13 @@ func AllReduceFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(i
 	if err != nil {
 		return err
 	}
+	defer o.End()
 	all := memoryOf(recv)
 	copy(recv, send)
 	if err := o.Reduce(ctx, all); err != nil {
 		return err
 	}
-	return Broadcast(ctx, c, all, all, 0)
+	return o.Broadcast(ctx, all)
 }
 
 // ReduceFunc is AllReduceFunc that gives the result to rank root in recv, which is used on root only.
@@ -39,10 +42,14 @@ func ReduceFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into
 	if c.Rank() != root {
 		recv = acc
 	}
+	if root < 0 {
+		return fmt.Errorf("collective: ReduceFunc on rank %d: %w: root %d of %d ranks", c.Rank(), ErrArgument, root, c.Size())
+	}
 	o, err := beginFunc(ctx, c, 1, send, recv, root, f)
 	if err != nil {
 		return err
 	}
+	defer o.End()
 	if err := o.Reduce(ctx, memoryOf(acc)); err != nil {
 		return err
 	}
@@ -70,11 +77,15 @@ func scan[T Number](ctx context.Context, c *Comm, which int, send, recv []T, op 
 		return fmt.Errorf("collective: %s on rank %d: %w: no operation %v of %v", engine.CallsInOrder[which], c.Rank(),
 			ErrArgument, op, t)
 	}
-	o, err := c.in.BeginInOrder(ctx, which, bytesOf(send), bytesOf(recv), len(send), t.Size(), -1,
+	if err := apart(c, which, memoryOf(send), memoryOf(recv)); err != nil {
+		return err
+	}
+	o, err := c.in.BeginInOrder(ctx, which, len(send), len(recv), t.Size(), -1, uint64(op)<<8|uint64(t),
 		func(into, from []byte) { kernel.Reduce(kernel.Op(op), t, into, into, from) })
 	if err != nil {
 		return err
 	}
+	defer o.End()
 	acc := slices.Clone(send)
 	if err := o.Scan(ctx, bytesOf(acc), which == exclusive); err != nil {
 		return err
@@ -85,15 +96,30 @@ func scan[T Number](ctx context.Context, c *Comm, which int, send, recv []T, op 
 	return nil
 }
 
+// apart refuses slices that overlap in part.
+func apart(c *Comm, which int, send, recv []byte) error {
+	if kernel.OverlapOf(send, recv) == kernel.Partial {
+		return fmt.Errorf("collective: %s on rank %d: %w: send and recv overlap in part; use the same slice or two separate "+
+			"ones",
+			engine.CallsInOrder[which], c.Rank(), ErrArgument)
+	}
+	return nil
+}
+
 // beginFunc begins a call with a function of the caller's.
 func beginFunc[T any](ctx context.Context, c *Comm, which int, send, recv []T, root int,
 	f func(into, from []T)) (*comm.InOrder, error) {
 	of := reflect.TypeFor[T]()
 	if f == nil || of.Size() == 0 || !plain(of) {
-		return nil, fmt.Errorf("collective: %s on rank %d: %w: a function of elements without pointers is wanted, not of %v",
+		return nil, fmt.Errorf("collective: %s on rank %d: %w: no function, or elements with pointers or without a size: %v",
 			engine.CallsInOrder[which], c.Rank(), ErrArgument, of)
 	}
-	return c.in.BeginInOrder(ctx, which, memoryOf(send), memoryOf(recv), len(send), int(of.Size()), root,
+	if err := apart(c, which, memoryOf(send), memoryOf(recv)); err != nil {
+		return nil, err
+	}
+	h := fnv.New64a()
+	h.Write([]byte(of.String()))
+	return c.in.BeginInOrder(ctx, which, len(send), len(recv), int(of.Size()), root, h.Sum64(),
 		func(into, from []byte) { f(elementsOf[T](into), elementsOf[T](from)) })
 }
 

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/treerun/treerun/internal/testutil"
@@ -106,10 +106,12 @@ func TestScan(t *testing.T) {
 func TestFuncMismatch(t *testing.T) {
 	keep := func(into, from []int32) {}
 	for name, odd := range map[string]func(c *Comm, x []int32) error{
-		"count": func(c *Comm, x []int32) error { return ReduceFunc(t.Context(), c, x[1:], x[1:], keep, 0) },
-		"root":  func(c *Comm, x []int32) error { return ReduceFunc(t.Context(), c, x, x, keep, 1) },
-		"call":  func(c *Comm, x []int32) error { return Scan(t.Context(), c, x, x, Sum) },
-		"other": func(c *Comm, x []int32) error { return AllGather(t.Context(), c, x[:3], make([]int32, 9)) },
+		"count":     func(c *Comm, x []int32) error { return ReduceFunc(t.Context(), c, x[1:], x[1:], keep, 0) },
+		"root":      func(c *Comm, x []int32) error { return ReduceFunc(t.Context(), c, x, x, keep, 1) },
+		"call":      func(c *Comm, x []int32) error { return Scan(t.Context(), c, x, x, Sum) },
+		"operation": func(c *Comm, x []int32) error { return Scan(t.Context(), c, x, x, Max) },
+		"type":      func(c *Comm, x []int32) error { y := make([]uint32, 6); return Scan(t.Context(), c, y, y, Sum) },
+		"other":     func(c *Comm, x []int32) error { return AllGather(t.Context(), c, x[:3], make([]int32, 9)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			errs := runRanks(t, 3, func(_ *fakeWorld, c *Comm) error {
@@ -117,11 +119,14 @@ func TestFuncMismatch(t *testing.T) {
 				if c.Rank() == 1 {
 					return odd(c, x)
 				}
+				if name == "operation" || name == "type" {
+					return Scan(t.Context(), c, x, x, Sum)
+				}
 				return ReduceFunc(t.Context(), c, x, x, keep, 0)
 			})
 			for r, err := range errs {
-				if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "ReduceFunc") {
-					t.Errorf("rank %d: %v, want ErrMismatch of a ReduceFunc", r, err)
+				if !errors.Is(err, ErrMismatch) || !regexp.MustCompile("ReduceFunc|Scan").MatchString(err.Error()) {
+					t.Errorf("rank %d: %v, want ErrMismatch of a ReduceFunc or Scan", r, err)
 				}
 			}
 		})
@@ -134,19 +139,38 @@ func TestFuncArguments(t *testing.T) {
 		x := make([]int32, 6)
 		text, pair := []string{"a"}, []struct{ P *int }{{}}
 		for name, err := range map[string]error{
-			"strings":  AllReduceFunc(t.Context(), c, text, text, func(into, from []string) {}),
-			"pointers": AllReduceFunc(t.Context(), c, pair, pair, func(into, from []struct{ P *int }) {}),
-			"nil":      AllReduceFunc(t.Context(), c, x, x, nil),
-			"lengths":  AllReduceFunc(t.Context(), c, x, x[1:], func(into, from []int32) {}),
-			"overlap":  AllReduceFunc(t.Context(), c, x[1:], x[:5], func(into, from []int32) {}),
-			"root":     ReduceFunc(t.Context(), c, x, x, func(into, from []int32) {}, 2),
-			"average":  Scan(t.Context(), c, x, x, Avg),
-			"op":       ExScan(t.Context(), c, x, x, 0),
+			"strings":         AllReduceFunc(t.Context(), c, text, text, func(into, from []string) {}),
+			"pointers":        AllReduceFunc(t.Context(), c, pair, pair, func(into, from []struct{ P *int }) {}),
+			"nil":             AllReduceFunc(t.Context(), c, x, x, nil),
+			"lengths":         AllReduceFunc(t.Context(), c, x, x[1:], func(into, from []int32) {}),
+			"overlap":         AllReduceFunc(t.Context(), c, x[1:], x[:5], func(into, from []int32) {}),
+			"no recv":         AllReduceFunc(t.Context(), c, x, nil, func(into, from []int32) {}),
+			"no recv of Scan": Scan(t.Context(), c, x, nil, Sum),
+			"no root":         ReduceFunc(t.Context(), c, x, x, func(into, from []int32) {}, -1),
+			"root":            ReduceFunc(t.Context(), c, x, x, func(into, from []int32) {}, 2),
+			"average":         Scan(t.Context(), c, x, x, Avg),
+			"op":              ExScan(t.Context(), c, x, x, 0),
 		} {
 			if !errors.Is(err, ErrArgument) {
 				return fmt.Errorf("%s: %v, want ErrArgument", name, err)
 			}
 		}
 		return Scan(t.Context(), c, x, x, Sum)
+	})
+}
+
+// TestFuncHoldsTheCommunicator: a call that f makes is refused, and the reduction goes on.
+func TestFuncHoldsTheCommunicator(t *testing.T) {
+	mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {
+		x := []int32{1}
+		var busy error
+		err := AllReduceFunc(t.Context(), c, x, x, func(into, from []int32) {
+			busy = Barrier(t.Context(), c)
+			into[0] += from[0]
+		})
+		if err != nil || x[0] != 3 || c.Rank() == 0 && !errors.Is(busy, ErrBusy) {
+			return fmt.Errorf("%v, %w, and within it %w", x, err, busy)
+		}
+		return Barrier(t.Context(), c)
 	})
 }

@@ -98,7 +98,8 @@ func StartSend[T Number](c *Comm, buf []T, to, tag int) (Message, error) {
 	return Message{m}, err
 }
 
-// StartRecv begins a Recv of a message that is as long as buf, which must not be used until the Message is done.
+// StartRecv begins a Recv, from one rank and with one tag, of a message that is as long as buf, which must not be used
+// until the Message is done.
 func StartRecv[T Number](c *Comm, buf []T, from, tag int) (Message, error) {
 	m, err := c.in.Messages.Start("Recv", messageOf(buf, from, tag), tag, c.in.Engine.StartRecv)
 	return Message{m}, err

@@ -309,7 +309,7 @@ type Endpoint interface {
 
 	// Reaches reports whether this rank and rank r, another one, read each other's own memory, so
 	// that any memory may be lent between them, and if not, why; "" where nobody would expect it. It
-	// is the same on both, and on all ranks of a host. Receivers from such a rank are LentReceivers.
+	// is the same on both, and on all ranks of a host. Receivers from such a rank are a LentReceiver.
 	Reaches(r int) (ok bool, why string)
 
 	// Enter publishes the call that this rank begins. One goroutine, the owner

@@ -33,15 +33,24 @@ func (c *Comm) AllToAllV(ctx context.Context, t kernel.DType, send []byte, sendC
 		}
 		a.SetHost(c, plan.AllToAll, -1, kernel.Int64, mine, theirs, c.Size, c.Size)
 	}
-	if err := c.Run(ctx, &a); err != nil {
+	if a.Err != nil {
+		return a.Err
+	}
+	if err := c.Claim(a.name()); err != nil {
+		return err
+	}
+	defer c.End()
+	if err := c.run(ctx, &a); err != nil {
 		return err
 	}
 	members := make([]int, c.Size)
 	for r := range members {
 		members[r] = r
 		if n := binary.LittleEndian.Uint64(theirs[8*r:]); n != uint64(recvCounts[r]) {
-			return c.fail(transport.Faultf(transport.FaultMismatch, r, "rank %d sends %d elements to rank %d, which "+
-				"receives %d from it", r, n, c.Rank, recvCounts[r]), c.header(&a))
+			c.Endpoint.Abort(transport.Faultf(transport.FaultMismatch, r, "rank %d sends %d elements to rank %d, which "+
+				"receives %d from it", r, n, c.Rank, recvCounts[r]))
+			fault, _ := c.Endpoint.Aborted() // the first one that a rank has found
+			return c.fail(fault, c.header(&a))
 		}
 	}
 	return c.Messages.exchange(ctx, "AllToAllV", t, members,

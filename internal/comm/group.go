@@ -13,6 +13,7 @@ import (
 
 	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
@@ -167,7 +168,13 @@ func (g *group) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
 
 // swap sends mine to all other members and receives theirs, which are as long.
 func (g *group) swap(ctx context.Context, mine, theirs []byte) error {
-	return g.Parent.Messages.exchange(ctx, g.call, kernel.Uint8, g.members,
+	c := g.Parent
+	if err := c.Claim(g.call); err != nil {
+		return err
+	}
+	defer c.End()
+	defer waits.Within(ctx).Pause()() // it is c that waits now
+	return c.Messages.exchange(ctx, g.call, kernel.Uint8, g.members,
 		func(int) []byte { return mine }, func(i int) []byte { return theirs[i*len(mine):][:len(mine)] })
 }
 

@@ -3,6 +3,7 @@ package comm
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/engine"
@@ -14,44 +15,66 @@ import (
 // be commutative, and for Scan.
 type InOrder struct {
 	c    *Comm
-	name string
+	args *Args  // of its beginning
 	in   []byte // what the peer has sent
 	// combine makes into what into, of lower ranks, and from, of higher ones, give together.
 	combine func(into, from []byte)
 }
 
-// BeginInOrder begins the call engine.CallsInOrder[which], in which every rank gives count elements of size bytes, and
-// compares what all ranks say of it. send and recv are nil where this rank has none.
-func (c *Comm) BeginInOrder(ctx context.Context, which int, send, recv []byte, count, size, root int,
+// BeginInOrder begins the call engine.CallsInOrder[which], in which this rank gives count elements of size bytes and
+// has room for recvs, -1 where it gets none; root is -1 where there is none, and id tells operations and types apart.
+// It compares what all ranks say of that, and claims the communicator until End.
+func (c *Comm) BeginInOrder(ctx context.Context, which, count, recvs, size, root int, id uint64,
 	combine func(into, from []byte)) (*InOrder, error) {
 	a := &Args{Kind: plan.AllGather, inOrder: uint8(engine.InOrder + which)}
 	switch {
-	case recv != nil && len(recv) != len(send):
-		a.Refuse(c, "send has %d elements, recv %d", len(send)/size, len(recv)/size)
-	case kernel.OverlapOf(send, recv) == kernel.Partial:
-		a.Refuse(c, "send and recv overlap in part; use the same slice or two separate ones")
-	case root < -1 || root >= c.Size:
+	case recvs >= 0 && recvs != count:
+		a.Refuse(c, "send has %d elements, recv %d", count, recvs)
+	case root >= c.Size || root < -1:
 		a.Refuse(c, "root %d of %d ranks", root, c.Size)
 	case c.Size > 1 && c.Plans.Messages < 0:
 		a.Refuse(c, "it is for %s", c.Plans.NoMessages())
 	}
 	var mine []byte
-	for _, v := range []int{count, size, root} {
-		mine = binary.LittleEndian.AppendUint64(mine, uint64(v))
+	for _, v := range []uint64{uint64(count), uint64(size), uint64(root), id} {
+		mine = binary.LittleEndian.AppendUint64(mine, v)
 	}
 	all := make([]byte, len(mine)*c.Size)
-	if err := c.Run(ctx, a.gathers(c, kernel.Int64, mine, all)); err != nil {
+	if a.gathers(c, kernel.Int64, mine, all); a.Err != nil {
+		return nil, a.Err
+	}
+	if err := c.Claim(a.name()); err != nil {
 		return nil, err
 	}
-	for r := range c.Size {
-		if theirs := all[r*len(mine):][:len(mine)]; string(theirs) != string(mine) {
-			n, of := binary.LittleEndian.Uint64(theirs), binary.LittleEndian.Uint64(theirs[8:])
-			return nil, c.fail(transport.Faultf(transport.FaultMismatch, r, "rank %d has %d elements of %d bytes, root %d, "+
-				"rank %d has %d of %d, root %d", r, n, of, int64(binary.LittleEndian.Uint64(theirs[16:])), c.Rank, count, size,
-				root), c.header(a))
+	o := &InOrder{c: c, args: a, in: make([]byte, count*size), combine: combine}
+	err := c.run(ctx, a)
+	for r := 1; r < c.Size && err == nil; r++ {
+		if theirs := all[r*len(mine):][:len(mine)]; string(theirs) != string(all[:len(mine)]) {
+			err = c.fail(transport.Faultf(transport.FaultMismatch, r, "rank %d has %s, rank 0 %s", r, saysInOrder(theirs),
+				saysInOrder(all)), c.header(a))
 		}
 	}
-	return &InOrder{c: c, name: a.name(), in: make([]byte, len(send)), combine: combine}, nil
+	if err != nil {
+		c.End()
+		return nil, err
+	}
+	return o, nil
+}
+
+// End ends the call.
+func (o *InOrder) End() { o.c.End() }
+
+// saysInOrder is what a rank has said when it began, for people.
+func saysInOrder(b []byte) string {
+	word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
+	return fmt.Sprintf("%d elements of %d bytes, root %d, operation and type %x", word(0), word(1), int64(word(2)),
+		word(3))
+}
+
+// Broadcast gives all ranks acc of rank 0.
+func (o *InOrder) Broadcast(ctx context.Context, acc []byte) error {
+	a := Args{inOrder: o.args.inOrder}
+	return o.c.run(ctx, a.SetHost(o.c, plan.Broadcast, 0, kernel.Uint8, acc, acc, len(acc), len(acc)))
 }
 
 // pass sends out to a rank, and receives what it sends in o.in if receives is set. Nothing is nothing to send.
@@ -60,7 +83,7 @@ func (o *InOrder) pass(ctx context.Context, peer int, out []byte, receives bool)
 	if receives {
 		in = o.in
 	}
-	return o.c.Messages.exchange(ctx, o.name, kernel.Uint8, []int{peer},
+	return o.c.Messages.exchange(ctx, o.args.name(), kernel.Uint8, []int{peer},
 		func(int) []byte { return out }, func(int) []byte { return in })
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
-	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -204,15 +203,10 @@ func (m *Messages) fail(f transport.Fault, during *engine.Message) error {
 }
 
 // exchange sends send(i) to members[i] and receives what that sends in recv(i), for all of them; where either is empty
-// there is no message. The part of this rank is copied. call names it, for people.
+// there is no message. The part of this rank is copied. call names it, for people. The communicator is claimed.
 func (m *Messages) exchange(ctx context.Context, call string, t kernel.DType, members []int,
 	send, recv func(i int) []byte) error {
 	c := m.c
-	if err := c.Claim(call); err != nil {
-		return err
-	}
-	defer c.End()
-	defer waits.Within(ctx).Pause()() // it is c that waits now
 	var all []*engine.Message
 	begin := func(peer int, buf []byte, start starter) error {
 		if len(buf) == 0 {

@@ -119,6 +119,11 @@ func (c *Comm) Run(ctx context.Context, a *Args) error {
 		return err
 	}
 	defer c.End()
+	return c.run(ctx, a)
+}
+
+// run is Run on a communicator that is claimed.
+func (c *Comm) run(ctx context.Context, a *Args) error {
 	if err := ctx.Err(); err != nil {
 		return c.Cancel(ctx, a)
 	}

@@ -22,7 +22,7 @@ const (
 	maxPlaces    = 32
 	maxDevice    = 15  // bytes, as in Linux
 	maxReason    = 160 // bytes
-	maxText      = 640 // bytes, of a failedPair
+	maxText      = 640 // bytes, of why a pair could not connect
 	maxPairs     = 64
 	maxTries     = 4
 	maxLines     = 32 // about ranks that an error has at most
