@@ -19,7 +19,6 @@ func (c *Comm) AllToAllV(ctx context.Context, t kernel.DType, send []byte, sendC
 	size := t.Size()
 	switch {
 	case a.Err != nil:
-		return a.Err
 	case len(send) != out[c.Size]*size || len(recv) != in[c.Size]*size:
 		a.Refuse(c, "send has %d elements and recv %d, sendCounts say %d and recvCounts %d", len(send)/size,
 			len(recv)/size, out[c.Size], in[c.Size])
