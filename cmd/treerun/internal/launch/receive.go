@@ -246,8 +246,12 @@ func (s *supervisor) loseHosts(l *wire.Lost) {
 		p := s.hosts[i]
 		p.lost = true
 		s.job.Trace("host %s is lost: %s", p.Name, l.Text)
-		if p.phase < over && s.running == 0 && s.cause.kind == none { // no rank runs yet
-			s.abandon(cmdline.Errorf(cmdline.ExitInternal, "%s", l.Text))
+		if p.phase < started || p.phase < over && s.running == 0 && s.cause.kind == none { // no rank runs yet
+			text := l.Text
+			if p.phase == ready {
+				text = fmt.Sprintf("host %s was lost while it started its ranks: %s", p.Name, text)
+			}
+			s.abandon(cmdline.Errorf(cmdline.ExitInternal, "%s", text))
 		}
 		for _, rank := range p.Ranks {
 			m := s.ranks[rank]
@@ -256,9 +260,6 @@ func (s *supervisor) loseHosts(l *wire.Lost) {
 				m.Lost, m.Why = true, l.Text
 				s.hasEnded(m, wire.End{Rank: rank, PID: m.PID, Code: cmdline.ExitInternal, Stopped: s.told})
 			}
-		}
-		if p.phase < started {
-			s.fail(p, cmdline.ExitInternal, l.Text)
 		}
 		s.isOver(p)
 	}
