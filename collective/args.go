@@ -10,27 +10,29 @@ import (
 
 // argsOf makes a a call of a kind, root -1 where there is none, and checks it.
 func argsOf[T Number](a *comm.Args, c *Comm, kind plan.Kind, root int, send, recv []T) *comm.Args {
-	return a.SetHost(c.in, kind, root, dtypeOf[T](), bytesOf(send), bytesOf(recv), len(send), len(recv))
+	a.In, a.Out = bytesOf(send), bytesOf(recv)
+	return a.SetHost(c.in, kind, root, dtypeOf[T](), len(send), len(recv))
 }
 
 // reduceArgs is argsOf for a reduction.
 func reduceArgs[T Number](a *comm.Args, c *Comm, kind plan.Kind, root int, send, recv []T, op Op) *comm.Args {
-	return argsOf(a, c, kind, root, send, recv).Reducing(c.in, kernel.Op(op))
+	a.Op = kernel.Op(op)
+	return argsOf(a, c, kind, root, send, recv)
 }
 
 // deviceArgs is argsOf for a call on device memory.
-func deviceArgs[T Number](c *Comm, kind plan.Kind, root int, s *cuda.Stream, send,
+func deviceArgs[T Number](k *comm.DeviceArgs, c *Comm, kind plan.Kind, root int, s *cuda.Stream, send,
 	recv cuda.Slice[T]) *comm.DeviceArgs {
-	return new(comm.DeviceArgs).Set(c.in, kind, root, dtypeOf[T](), s, device.BufferOf("send", send),
+	return k.Set(c.in, kind, root, dtypeOf[T](), s, device.BufferOf("send", send),
 		device.BufferOf("recv", recv))
 }
 
 // deviceReduceArgs is reduceArgs for a call on device memory.
 func deviceReduceArgs[T Number](c *Comm, kind plan.Kind, root int, s *cuda.Stream, send, recv cuda.Slice[T],
 	op Op) *comm.DeviceArgs {
-	k := deviceArgs(c, kind, root, s, send, recv)
-	k.Reducing(c.in, kernel.Op(op))
-	return k
+	k := new(comm.DeviceArgs)
+	k.Op = kernel.Op(op)
+	return deviceArgs(k, c, kind, root, s, send, recv)
 }
 
 // preMultiplied makes the sum of a one of what every rank has multiplied by its

@@ -6,6 +6,7 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -27,13 +28,13 @@ func ReduceDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, 
 // root only.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func BroadcastDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], root int) error {
-	return c.in.Devices.Enqueue(ctx, deviceArgs(c, plan.Broadcast, root, s, send, recv))
+	return c.in.Devices.Enqueue(ctx, deviceArgs(new(comm.DeviceArgs), c, plan.Broadcast, root, s, send, recv))
 }
 
 // AllGatherDevice is AllGather on device memory: see SyncDevice.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllGatherDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T]) error {
-	return c.in.Devices.Enqueue(ctx, deviceArgs(c, plan.AllGather, -1, s, send, recv))
+	return c.in.Devices.Enqueue(ctx, deviceArgs(new(comm.DeviceArgs), c, plan.AllGather, -1, s, send, recv))
 }
 
 // ReduceScatterDevice is ReduceScatter on device memory: see SyncDevice.
@@ -46,7 +47,7 @@ func ReduceScatterDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream,
 // BarrierDevice lets the stream go on when the streams of all ranks have come to
 // it: see SyncDevice.
 func BarrierDevice(ctx context.Context, c *Comm, s *cuda.Stream) error {
-	k := deviceArgs(c, plan.Barrier, -1, s, cuda.Slice[uint8]{}, cuda.Slice[uint8]{})
+	k := deviceArgs(new(comm.DeviceArgs), c, plan.Barrier, -1, s, cuda.Slice[uint8]{}, cuda.Slice[uint8]{})
 	barrierArgs(&k.Args)
 	return c.in.Devices.Enqueue(ctx, k)
 }

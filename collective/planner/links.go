@@ -9,9 +9,13 @@ import (
 
 // Runs reports why there is no plan for a kind, however it is asked for.
 func (p *Planner) Runs(kind plan.Kind) error {
-	if p.graph.Ranks <= PairRanks {
+	if p.HasPairs() {
 		return nil
 	}
+	return p.runsWithoutPairs(kind)
+}
+
+func (p *Planner) runsWithoutPairs(kind plan.Kind) error {
 	switch kind {
 	case plan.AllToAll, plan.Gather, plan.Scatter:
 	case plan.AllGather, plan.ReduceScatter:

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
@@ -13,7 +14,7 @@ import (
 // rank to each.
 func (c *Comm) AllToAllV(ctx context.Context, t kernel.DType, send []byte, sendCounts []int, recv []byte,
 	recvCounts []int) error {
-	a := Args{Kind: plan.AllToAll, varied: true}
+	a := Args{Kind: plan.AllToAll, flags: engine.Varied}
 	out, in := a.layOut(c, "sendCounts", sendCounts), a.layOut(c, "recvCounts", recvCounts)
 	mine, theirs := make([]byte, 0, 8*c.Size), make([]byte, 8*c.Size)
 	size := t.Size()
@@ -30,7 +31,8 @@ func (c *Comm) AllToAllV(ctx context.Context, t kernel.DType, send []byte, sendC
 		for _, n := range sendCounts {
 			mine = binary.LittleEndian.AppendUint64(mine, uint64(n))
 		}
-		a.SetHost(c, plan.AllToAll, -1, kernel.Int64, mine, theirs, c.Size, c.Size)
+		a.In, a.Out = mine, theirs
+		a.SetHost(c, plan.AllToAll, -1, kernel.Int64, c.Size, c.Size)
 	}
 	if a.Err != nil {
 		return a.Err

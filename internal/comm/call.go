@@ -17,14 +17,13 @@ type Args struct {
 	Count   int // elements, of one part where there are parts that are alike
 	In, Out []byte
 	kernel.Work
-	Pieces   []engine.Piece // in place of in and out
-	Begins   []int          // as in engine.Call
-	varied   bool           // its parts may differ
-	exchange bool           // it begins a call of package sparse, or opens something
-	splits   bool           // it begins a Split
-	inOrder  uint8          // unless 0, engine.InOrder and so on: it begins such a call
-	device   bool           // it is a call on device memory
-	Err      error          // the call cannot be made
+	Pieces []engine.Piece // in place of in and out
+	Begins []int          // as in engine.Call
+	flags  uint8          // of engine.OnDevice and engine.Varied
+	as     uint8          // unless 0, engine.Exchange and so on: it begins such a call
+	gives  bool           // this rank gives something
+	gets   bool           // this rank gets something
+	Err    error          // the call cannot be made
 }
 
 // Refuse makes a an argument error.
@@ -35,20 +34,23 @@ func (a *Args) Refuse(c *Comm, format string, v ...any) {
 // name is the name of the function that makes the call.
 func (a *Args) name() string {
 	switch name := engine.CallName(a.Kind); {
-	case a.device:
+	case a.onDevice():
 		return name + "Device"
-	case a.varied:
+	case a.varies():
 		return name + "V"
-	case a.inOrder != 0:
-		return engine.CallsInOrder[a.inOrder-engine.InOrder]
+	case a.as >= engine.InOrder:
+		return engine.CallsInOrder[a.as-engine.InOrder]
 	default:
 		return name
 	}
 }
 
+func (a *Args) onDevice() bool { return a.flags&engine.OnDevice != 0 }
+func (a *Args) varies() bool   { return a.flags&engine.Varied != 0 }
+
 // Set sets, and checks, what all calls with buffers have in common: lengths and places of
-// send and recv are as kind wants them on this rank. In and Out stay the caller's to set;
-// that which this rank has none of is left alone.
+// send and recv are as kind wants them on this rank, and there is the operation Op for their
+// elements. In and Out stay the caller's to set; that which this rank has none of is left alone.
 func (a *Args) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, send, recv kernel.Span) *Args {
 	a.Kind, a.Root, a.Count, a.DType = kind, root, recv.Count, t
 	switch kind {
@@ -57,7 +59,7 @@ func (a *Args) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, send, recv
 	case plan.AllToAll:
 		a.Count /= c.Size
 	}
-	gives, gets := c.has(kind, root)
+	a.gives, a.gets = c.has(kind, root)
 	switch err := c.Plans.Runs(kind); {
 	case a.Err != nil:
 	case kind.HasRoot() && (root < 0 || root >= c.Size):
@@ -65,10 +67,10 @@ func (a *Args) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, send, recv
 	case err != nil:
 		a.Refuse(c, "%v", err)
 	case kind == plan.AllGather || kind == plan.Gather:
-		a.parts(c, "recv", recv, "send", send, gets)
+		a.parts(c, "recv", recv, "send", send, a.gets)
 	case kind == plan.ReduceScatter || kind == plan.Scatter:
-		a.parts(c, "send", send, "recv", recv, gives)
-	case !gives || !gets:
+		a.parts(c, "send", send, "recv", recv, a.gives)
+	case !a.gives || !a.gets:
 	case send.Count != recv.Count:
 		a.Refuse(c, "send has %d elements, recv %d", send.Count, recv.Count)
 	case kind == plan.AllToAll && recv.Count != a.Count*c.Size:
@@ -76,7 +78,25 @@ func (a *Args) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, send, recv
 	case send.Overlap(recv) == kernel.Partial:
 		a.Refuse(c, "send and recv overlap in part; use the same slice or two separate ones")
 	}
+	if kind == plan.AllReduce || kind == plan.Reduce || kind == plan.ReduceScatter {
+		a.checkOp(c)
+	}
 	return a
+}
+
+// checkOp refuses an operation that there is not for these elements.
+func (a *Args) checkOp(c *Comm) {
+	switch {
+	case a.Err != nil:
+	case !a.Op.Valid():
+		a.Refuse(c, "no such operation: %d", a.Op)
+	case !a.Op.Takes(a.DType):
+		a.Refuse(c, "operation %v is for integers, not for %v", a.Op, a.DType)
+	case a.onDevice() && a.Op > kernel.Avg:
+		a.Refuse(c, "device calls have no operation %v", a.Op)
+	case a.gets && a.Op == kernel.Avg:
+		a.Divide = c.Size
+	}
 }
 
 // has reports whether this rank gives something in a call of a kind, and gets something.
@@ -92,7 +112,7 @@ func (c *Comm) has(kind plan.Kind, root int) (gives, gets bool) {
 // whole that does not have one part for every rank, or that the part overlaps without being where it belongs.
 func (a *Args) parts(c *Comm, wholeName string, whole kernel.Span, partName string, part kernel.Span, both bool) {
 	begin, count, total := c.Rank*part.Count, part.Count, c.Size*part.Count
-	if a.varied {
+	if a.varies() {
 		begin, total = a.Begins[c.Rank], a.Begins[c.Size]
 		count, a.Count = a.Begins[c.Rank+1]-begin, total
 	}
@@ -102,7 +122,7 @@ func (a *Args) parts(c *Comm, wholeName string, whole kernel.Span, partName stri
 	case part.Count != count:
 		a.Refuse(c, "%s has %d elements, counts say %d for this rank", partName, part.Count, count)
 	case !both:
-	case whole.Count != total && a.varied:
+	case whole.Count != total && a.varies():
 		a.Refuse(c, "%s has %d elements, counts say %d for all ranks", wholeName, whole.Count, total)
 	case whole.Count != total:
 		a.Refuse(c, "%s has %d elements, want %d parts of %d", wholeName, whole.Count, c.Size, count)
@@ -111,41 +131,23 @@ func (a *Args) parts(c *Comm, wholeName string, whole kernel.Span, partName stri
 	}
 }
 
-// SetHost is Set for a call on host memory, of so many elements each.
-func (a *Args) SetHost(c *Comm, kind plan.Kind, root int, t kernel.DType, send, recv []byte, sends, recvs int) *Args {
-	in, out := kernel.SpanOf(send), kernel.SpanOf(recv)
+// SetHost is Set for a call on host memory, In and Out, of so many elements each.
+func (a *Args) SetHost(c *Comm, kind plan.Kind, root int, t kernel.DType, sends, recvs int) *Args {
+	in, out := kernel.SpanOf(a.In), kernel.SpanOf(a.Out)
 	in.Count, out.Count = sends, recvs
-	gives, gets := c.has(kind, root)
-	if gives {
-		a.In = send
+	a.Set(c, kind, root, t, in, out)
+	if !a.gives {
+		a.In = nil
 	}
-	if gets {
-		a.Out = recv
-	}
-	return a.Set(c, kind, root, t, in, out)
-}
-
-// Reducing adds a reduction to a.
-func (a *Args) Reducing(c *Comm, op kernel.Op) *Args {
-	switch {
-	case a.Err != nil:
-	case !op.Valid():
-		a.Refuse(c, "no such operation: %d", op)
-	case !op.Takes(a.DType):
-		a.Refuse(c, "operation %v is for integers, not for %v", op, a.DType)
-	case a.device && op > kernel.Avg:
-		a.Refuse(c, "device calls have no operation %v", op)
-	}
-	a.Op = op
-	if _, gets := c.has(a.Kind, a.Root); gets && op == kernel.Avg {
-		a.Divide = c.Size
+	if !a.gets {
+		a.Out = nil
 	}
 	return a
 }
 
 // Vary gives a a part of counts[i] elements for every rank i, the same counts on all ranks. It comes before Set.
 func (a *Args) Vary(c *Comm, kind plan.Kind, counts []int) *Args {
-	a.Kind, a.varied = kind, true
+	a.Kind, a.flags = kind, engine.Varied
 	a.Begins = a.layOut(c, "counts", counts)
 	return a
 }
@@ -167,5 +169,6 @@ func (a *Args) layOut(c *Comm, name string, counts []int) []int {
 
 // gathers makes a an AllGather of elements of t.
 func (a *Args) gathers(c *Comm, t kernel.DType, mine, all []byte) *Args {
-	return a.SetHost(c, plan.AllGather, -1, t, mine, all, len(mine)/t.Size(), len(all)/t.Size())
+	a.In, a.Out = mine, all
+	return a.SetHost(c, plan.AllGather, -1, t, len(mine)/t.Size(), len(all)/t.Size())
 }

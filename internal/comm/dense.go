@@ -7,6 +7,7 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/device"
+	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
@@ -37,7 +38,8 @@ func (c *Inside) DenseDevice(ctx context.Context, s *cuda.Stream, t kernel.DType
 	count int) error {
 	bytes := int64(count) * int64(t.Size())
 	k := DeviceArgs{
-		Args:   Args{Kind: plan.AllReduce, Root: -1, Count: count, Work: kernel.Work{DType: t, Op: op}, device: true},
+		Args: Args{Kind: plan.AllReduce, Root: -1, Count: count, Work: kernel.Work{DType: t, Op: op},
+			flags: engine.OnDevice},
 		stream: s,
 		In:     device.Buffer{Name: "send", Device: s.Device(), Addr: in, Count: count, Bytes: bytes},
 		Out:    device.Buffer{Name: "recv", Device: s.Device(), Addr: out, Count: count, Bytes: bytes},
@@ -49,7 +51,7 @@ func (c *Inside) DenseDevice(ctx context.Context, s *cuda.Stream, t kernel.DType
 // which dev is this one's: all ranks call it together. An error is the caller's to return as
 // it is.
 func (c *Inside) DenseDeviceUs(ctx context.Context, dev *cuda.Device, bytes int) (float64, error) {
-	if err := c.Devices.have(ctx, &Args{Kind: plan.AllReduce, device: true}, dev); err != nil {
+	if err := c.Devices.have(ctx, &Args{Kind: plan.AllReduce, flags: engine.OnDevice}, dev); err != nil {
 		return 0, err
 	}
 	choice, err := c.Devices.Plans.Choose(plan.AllReduce, -1, int64(bytes))

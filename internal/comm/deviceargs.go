@@ -4,6 +4,7 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/device"
+	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
@@ -17,7 +18,7 @@ type DeviceArgs struct {
 // Set is Args.Set for a device call, which also checks stream and buffers.
 func (k *DeviceArgs) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, s *cuda.Stream, in,
 	out device.Buffer) *DeviceArgs {
-	k.device, k.Kind, k.stream = true, kind, s
+	k.flags, k.Kind, k.stream = engine.OnDevice, kind, s
 	gives, gets := c.has(kind, root)
 	if gives {
 		k.In = in

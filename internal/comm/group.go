@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/treerun/treerun/internal/comm/setup"
+	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/topo"
@@ -23,7 +24,7 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...setup.Option) 
 	mine, gathered := make([]byte, 16), make([]byte, 16*c.Size)
 	binary.LittleEndian.PutUint64(mine, uint64(color))
 	binary.LittleEndian.PutUint64(mine[8:], uint64(key))
-	if err := c.Run(ctx, (&Args{splits: true}).gathers(c, kernel.Int64, mine, gathered)); err != nil {
+	if err := c.Run(ctx, (&Args{as: engine.Splits}).gathers(c, kernel.Int64, mine, gathered)); err != nil {
 		return nil, err
 	}
 	all := make([]int64, 2*c.Size)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
@@ -15,7 +16,7 @@ import (
 // does not meet.
 type inner struct {
 	*group
-	device bool // what is opened is the devices
+	flags uint8 // engine.OnDevice: what is opened is the devices
 }
 
 // newInner returns the inner World of c for opening what is named.
@@ -24,7 +25,11 @@ func newInner(c *Comm, what string) *inner {
 	for r := range c.Size {
 		g.members = append(g.members, r)
 	}
-	return &inner{g, what == openDevices}
+	w := &inner{group: g}
+	if what == openDevices {
+		w.flags = engine.OnDevice
+	}
+	return w
 }
 
 // What an inner World can be for.
@@ -37,7 +42,7 @@ const (
 func (w *inner) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
 	c := w.Parent
 	return gatherBlobs(blob, c.Size, func(mine, all []byte) error {
-		return c.heldGather(ctx, (&Args{exchange: true, device: w.device}).gathers(c, kernel.Uint8, mine, all), &c.Waiter)
+		return c.heldGather(ctx, (&Args{as: engine.Exchange, flags: w.flags}).gathers(c, kernel.Uint8, mine, all), &c.Waiter)
 	})
 }
 

@@ -26,7 +26,7 @@ type InOrder struct {
 // It compares what all ranks say of that, and claims the communicator until End.
 func (c *Comm) BeginInOrder(ctx context.Context, which, count, recvs, size, root int, id uint64,
 	combine func(into, from []byte)) (*InOrder, error) {
-	a := &Args{Kind: plan.AllGather, inOrder: uint8(engine.InOrder + which)}
+	a := &Args{Kind: plan.AllGather, as: uint8(engine.InOrder + which)}
 	switch {
 	case recvs >= 0 && recvs != count:
 		a.Refuse(c, "send has %d elements, recv %d", count, recvs)
@@ -73,8 +73,8 @@ func saysInOrder(b []byte) string {
 
 // Broadcast gives all ranks acc of rank 0.
 func (o *InOrder) Broadcast(ctx context.Context, acc []byte) error {
-	a := Args{inOrder: o.args.inOrder}
-	return o.c.run(ctx, a.SetHost(o.c, plan.Broadcast, 0, kernel.Uint8, acc, acc, len(acc), len(acc)))
+	a := Args{as: o.args.as, In: acc, Out: acc}
+	return o.c.run(ctx, a.SetHost(o.c, plan.Broadcast, 0, kernel.Uint8, len(acc), len(acc)))
 }
 
 // pass sends out to a rank, and receives what it sends in o.in if receives is set. Nothing is nothing to send.

@@ -78,7 +78,7 @@ const (
 // rank that makes another call is found out by it.
 func (c *Inside) Gather(ctx context.Context, during string, mine, all []byte) error {
 	// Others may be busy, with what they have to tell.
-	err := c.heldGather(ctx, (&Args{exchange: true}).gathers(c.Comm, kernel.Uint8, mine, all), &c.Waiter)
+	err := c.heldGather(ctx, (&Args{as: engine.Exchange}).gathers(c.Comm, kernel.Uint8, mine, all), &c.Waiter)
 	if err == nil || c.err == nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package comm
 import (
 	"context"
 
-	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/internal/engine"
@@ -145,27 +144,16 @@ func (c *Comm) Cancel(ctx context.Context, a *Args) error {
 }
 
 func (c *Comm) header(a *Args) transport.Header {
-	h := transport.Header{Seq: c.Seq, Count: uint64(a.Count), Kind: uint8(a.Kind), Op: uint8(a.Op), DType: uint8(a.DType),
-		Root: int32(a.Root)}
+	as := a.as
 	switch {
-	case a.Kind == plan.Barrier:
-		h.Op, h.DType = 0, 0
+	case as != 0:
 	case a.Scale:
-		h.Op = engine.PreMulSum
-	case a.exchange:
-		h.Op = engine.Exchange
-	case a.splits:
-		h.Op = engine.Splits
-	case a.inOrder != 0:
-		h.Op = a.inOrder
+		as = engine.PreMulSum
+	default:
+		as = uint8(a.Op)
 	}
-	if a.device {
-		h.Kind |= engine.OnDevice
-	}
-	if a.varied {
-		h.Kind |= engine.Varied
-	}
-	return h
+	return transport.Header{Seq: c.Seq, Count: uint64(a.Count), Kind: uint8(a.Kind) | a.flags, Op: as,
+		DType: uint8(a.DType), Root: int32(a.Root)}
 }
 
 // Enter begins the next call of the communicator, which is claimed.
@@ -175,11 +163,12 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	}
 	c.Seq++
 	call := &c.Calls[c.Seq%InFlight]
-	if a.Pieces == nil {
-		a.Pieces = call.Pieces[:0] // their memory stays for a later call
+	call.Header, call.In, call.Out, call.Begins = c.header(a), a.In, a.Out, a.Begins
+	call.DType, call.Op, call.Divide, call.Scale, call.Factor = a.DType, a.Op, a.Divide, a.Scale, a.Factor
+	call.Pieces = call.Pieces[:0] // their memory stays for a later call
+	if a.Pieces != nil {
+		call.Pieces = a.Pieces
 	}
-	*call = engine.Call{Header: c.header(a), In: a.In, Out: a.Out, Pieces: a.Pieces, Begins: a.Begins,
-		Work: a.Work}
 	bytes := a.Count * a.DType.Size()
 	if a.Kind.HasParts() && a.Begins == nil {
 		bytes *= c.Size

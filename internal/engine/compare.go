@@ -43,27 +43,29 @@ func (l *leftBehind) Error() string {
 
 func (c *closedEarly) Error() string { return fmt.Sprintf("rank %d has closed", c.peer) }
 
-// record notes call c, which begins, and completes its header: its Chain is a
+// enter notes call c, which begins, completes its header, and publishes it: its Chain is a
 // digest of all calls so far, and of the plans that they run by. A rank that runs
 // the call by another plan than its peer, or has made another call earlier, from
 // which both returned without hearing of each other, is so found out at their
 // next chunk.
-func (e *Engine) record(c *Call) {
+func (e *Engine) enter(c *Call) {
 	h, digest := &c.Header, uint64(0)
 	if c.program != nil {
 		digest = c.program.digest
 	}
 	cut := uint64(c.Chunks.Max)<<32 | uint64(c.Chunks.Min)
 	call := uint64(h.Kind) | uint64(h.Op)<<8 | uint64(h.DType)<<16 | uint64(uint32(h.Root))<<32
-	for _, v := range []uint64{digest, cut, h.Count, call} {
-		e.chain = bits.RotateLeft64((e.chain^v)*0x9E3779B97F4A7C15, 29)
-	}
+	e.chained(digest ^ cut*0xC2B2AE3D27D4EB4F ^ h.Count*0x165667B19E3779F9 ^ call*0xD6E8FEB86659FD93)
 	for _, n := range c.Begins {
-		e.chain = bits.RotateLeft64((e.chain^uint64(n))*0x9E3779B97F4A7C15, 29)
+		e.chained(uint64(n))
 	}
 	h.Chain = uint8(e.chain >> 32)
+	e.ep.Enter(h)
 	e.history[h.Seq%past] = *h
 }
+
+// chained adds v to the digest of all calls.
+func (e *Engine) chained(v uint64) { e.chain = bits.RotateLeft64((e.chain^v)*0x9E3779B97F4A7C15, 29) }
 
 // differ says how peer, which is in or sent a chunk of call theirs, and this
 // rank, in call mine, came apart: by the earliest call that they are known to

@@ -22,9 +22,8 @@ func kindOf(h transport.Header) (kind plan.Kind, onDevice bool) {
 // and completes its header. The owner of the links calls it.
 func (e *Engine) Announce(h *transport.Header) {
 	c := Call{Header: *h}
-	e.record(&c)
+	e.enter(&c)
 	*h = c.Header
-	e.ep.Enter(h)
 }
 
 // CheckCall looks whether the other ranks have made other calls than this one, or

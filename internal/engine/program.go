@@ -148,9 +148,13 @@ func (e *Engine) begin(t *track, c *Call) {
 	if c.wide {
 		t.grain = e.wideChunk(t.bytes, c.program.passes)
 	}
-	t.chunks = (t.bytes + t.grain - 1) / t.grain
-	if count == 0 && t.share.first {
-		t.chunks = 1 // an empty message still meets everybody
+	switch {
+	case t.bytes > t.grain:
+		t.chunks = (t.bytes + t.grain - 1) / t.grain
+	case t.bytes > 0, count == 0 && t.share.first: // an empty message still meets everybody
+		t.chunks = 1
+	default:
+		t.chunks = 0
 	}
 	t.place()
 }

@@ -16,8 +16,7 @@ func (pr *Program) Start(c *Call) error {
 	c.stream = streams(c)
 	c.wide = pr.wide && pr.reaches && pr.lendsOwn(c.Header.Kind, c.bytes())
 	pr.prepareLending(c)
-	pr.record(c)
-	pr.ep.Enter(&c.Header)
+	pr.enter(c)
 	pr.push(c)
 	return pr.poll()
 }

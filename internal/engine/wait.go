@@ -89,14 +89,16 @@ func (w *Waiter) wait(ctx context.Context, e *Engine, done *bool, spins int) err
 			return err
 		}
 		if err := e.poll(); err != nil || *done {
-			if err == nil {
+			if err == nil && idle >= spins {
 				asleep.End(w.Watch)
 			}
 			return err
 		}
 		if e.steps != steps {
+			if idle >= spins {
+				asleep.End(w.Watch)
+			}
 			steps, idle = e.steps, 0
-			asleep.End(w.Watch)
 		}
 	}
 }
