@@ -24,6 +24,7 @@ func TestMain(m *testing.M) {
 	if role := os.Getenv("RANK_TEST_ROLE"); role != "" {
 		os.Exit(playRole(role))
 	}
+	testutil.Waiting()
 	goleak.VerifyTestMain(m)
 }
 

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"sync"
 	"testing"
 
@@ -20,15 +17,11 @@ var builds struct {
 	files map[string]string
 }
 
-// processTests are tests of processes, most of which wait more than they work: at least
-// four run side by side. What they have built is removed when all have ended.
+// processTests are tests of processes. What they have built is removed when all have ended.
 type processTests struct{ *testing.M }
 
 func (m processTests) Run() int {
-	flag.Parse()
-	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
-		flag.Set(f.Name, strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
-	}
+	testutil.Waiting()
 	defer func() {
 		if builds.dir != "" {
 			os.RemoveAll(builds.dir)

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 func TestMain(m *testing.M) {
@@ -24,6 +26,7 @@ func TestMain(m *testing.M) {
 		beFarRank(text)
 		return
 	}
+	testutil.Waiting()
 	goleak.VerifyTestMain(m)
 }
 

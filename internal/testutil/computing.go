@@ -2,6 +2,7 @@ package testutil
 
 import (
 	"flag"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"testing"
@@ -13,6 +14,15 @@ func Computing(m *testing.M) {
 	debug.SetGCPercent(800)
 	FewerChecks()
 	m.Run()
+}
+
+// Waiting is called by the TestMain of a package whose tests wait more than they work: at least six run side by side,
+// unless -parallel says how many.
+func Waiting() {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		_ = f.Value.Set(strconv.Itoa(max(6, runtime.GOMAXPROCS(0))))
+	}
 }
 
 // FewerChecks has rapid check 40 programs of each property unless a test is to do all its rounds. It comes before
