@@ -27,6 +27,8 @@ type Number interface {
 func dtypeOf[T Number]() kernel.DType {
 	var zero T
 	switch any(zero).(type) {
+	case float32: // most often
+		return kernel.Float32
 	case Float16:
 		return kernel.Float16
 	case BFloat16:

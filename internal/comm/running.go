@@ -84,9 +84,8 @@ func (c *Comm) resume(seq uint64) (done bool, err error) {
 // Wait waits for a call under way, as w says. The communicator is claimed.
 func (c *Comm) Wait(ctx context.Context, seq uint64, w *engine.Waiter) error {
 	call := c.callOf(seq)
-	h := call.Header
 	if fault, failed := c.Engine.Wait(ctx, call, w); failed {
-		return c.fail(fault, h)
+		return c.fail(fault, call.Header)
 	}
 	return nil
 }

@@ -76,29 +76,16 @@ func Describe(h transport.Header) string {
 }
 
 // CallName returns the name of the function that makes calls of a kind.
-func CallName(e plan.Kind) string {
-	switch e {
-	case plan.AllReduce:
-		return "AllReduce"
-	case plan.Reduce:
-		return "Reduce"
-	case plan.Broadcast:
-		return "Broadcast"
-	case plan.Barrier:
-		return "Barrier"
-	case plan.AllGather:
-		return "AllGather"
-	case plan.ReduceScatter:
-		return "ReduceScatter"
-	case plan.AllToAll:
-		return "AllToAll"
-	case plan.Gather:
-		return "Gather"
-	case plan.Scatter:
-		return "Scatter"
+func CallName(k plan.Kind) string {
+	if int(k) >= len(callNames) {
+		return fmt.Sprintf("unknown call %d", k)
 	}
-	return fmt.Sprintf("unknown call %d", e)
+	return callNames[k]
 }
+
+var callNames = [...]string{plan.AllReduce: "AllReduce", plan.Reduce: "Reduce", plan.Broadcast: "Broadcast",
+	plan.Barrier: "Barrier", plan.AllGather: "AllGather", plan.ReduceScatter: "ReduceScatter", plan.AllToAll: "AllToAll",
+	plan.Gather: "Gather", plan.Scatter: "Scatter"}
 
 // doing names what this rank waits in.
 func (e *Engine) doing() string {

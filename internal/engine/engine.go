@@ -14,13 +14,13 @@ type Engine struct {
 	size    int
 	ep      transport.Endpoint
 	inbound []inbound
-	history [past]transport.Header // the latest calls, by number
 
 	reach          []bool // by rank: it and this one can read each other's own memory
 	reaches        bool   // all can
 	lendFrom       int64  // and do so from this size on
 	oversubscribed bool   // ranks share cores
 
+	slotBytes int // of a slot of a link
 	linkBytes int // what all slots of a link hold
 
 	chain uint64 // digest of all calls so far
@@ -35,6 +35,8 @@ type Engine struct {
 	pieces  [][]byte // and the parts of them that belong to one piece
 	tiny    [tiny]byte
 	scaled  []byte // scratch of one chunk: the operand that is multiplied beforehand
+
+	history [past]transport.Header // the latest calls, by number
 }
 
 type inbound struct {
@@ -50,7 +52,7 @@ type inbound struct {
 func New(ep transport.Endpoint, rank int, layout *transport.Layout, messageLane int, oversubscribed bool,
 	lendFrom int64) *Engine {
 	e := &Engine{rank: rank, size: layout.Size, ep: ep, oversubscribed: oversubscribed, lendFrom: lendFrom,
-		linkBytes: layout.Slots * layout.SlotBytes}
+		slotBytes: ep.MaxPayload(), linkBytes: layout.Slots * layout.SlotBytes}
 	e.reach, e.reaches = make([]bool, layout.Size), true
 	for r := range e.reach {
 		if r != rank {

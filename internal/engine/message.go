@@ -215,7 +215,7 @@ func (e *Engine) moveOut(p *Message) error {
 	if e.messages.busy[p.Peer] {
 		return nil
 	}
-	link, slot, h := e.messages.out[p.Peer], e.ep.MaxPayload(), &e.messages.head
+	link, slot, h := e.messages.out[p.Peer], e.slotBytes, &e.messages.head
 	*h = p.header()
 	if p.lends {
 		return e.lendOut(p, link)
@@ -299,7 +299,7 @@ func (e *Engine) receive(peer int) error {
 		if err != nil || !ok {
 			return linkError(err, "receiving from", int32(peer))
 		}
-		if n > max(lentBytes, e.ep.MaxPayload()) {
+		if n > max(lentBytes, e.slotBytes) {
 			return fmt.Errorf("rank %d sent %d bytes at once", peer, n)
 		}
 		target, err := b.place(*h, n)
@@ -319,7 +319,7 @@ func (e *Engine) receive(peer int) error {
 		b.arrived()
 		link.Release()
 		e.steps++
-		e.messages.dry[peer] = n > e.ep.MaxPayload() // others have their turn
+		e.messages.dry[peer] = n > e.slotBytes // others have their turn
 		e.messages.more = e.messages.more || e.messages.dry[peer]
 	}
 	return nil

@@ -173,7 +173,7 @@ func (e *Engine) operand(t *track, a *operand, in, out []byte, from, n int) []by
 	b := t.buffer(a.buf, a.part, in, out, from, n)
 	if c := t.call; c.Scale && a.buf == plan.In {
 		if e.scaled == nil {
-			e.scaled = make([]byte, e.ep.MaxPayload())
+			e.scaled = make([]byte, e.slotBytes)
 		}
 		kernel.ScaleCopy(c.DType, e.scaled[:n], b, c.Factor)
 		return e.scaled[:n]

@@ -119,7 +119,7 @@ func (pr *Program) add(t track) {
 	for i := range t.steps {
 		s := &t.steps[i]
 		if s.names(plan.Tmp) && t.tmp == nil {
-			t.tmp = make([]byte, pr.ep.MaxPayload())
+			t.tmp = make([]byte, pr.slotBytes)
 		}
 		for len(pr.windows) < len(s.args) {
 			pr.windows, pr.pieces = append(pr.windows, nil), append(pr.pieces, nil)
@@ -143,8 +143,7 @@ func (e *Engine) begin(t *track, c *Call) {
 	t.part = int(count) * elem
 	t.start = int(plan.CutAt(count, t.share.from, grain)) * elem
 	t.bytes = int(plan.CutAt(count, t.share.upTo, grain))*elem - t.start
-	slot := e.ep.MaxPayload()
-	t.grain = c.Chunks.Of(int64(t.bytes), t.share.upTo-t.share.from, t.share.widest, slot)
+	t.grain = c.Chunks.Of(int64(t.bytes), t.share.upTo-t.share.from, t.share.widest, e.slotBytes)
 	if c.wide {
 		t.grain = e.wideChunk(t.bytes, c.program.passes)
 	}

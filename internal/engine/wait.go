@@ -67,7 +67,7 @@ func (w *Waiter) polls(e *Engine, c *Call) int {
 		3*bytes > 2*e.linkBytes:
 		return w.Spins
 	}
-	return lingerPolls + min(bytes, e.ep.MaxPayload())/lingerBytes
+	return lingerPolls + min(bytes, e.slotBytes)/lingerBytes
 }
 
 // wait polls until done is set or e cannot go on. Of these polls so many may find nothing

@@ -162,7 +162,7 @@ func (e *Engine) sendChunk(t *track, s *step, from, left int) (int, error) {
 	n := left
 	lends := n > transport.MaxInline && c.lends(s)
 	if !lends {
-		n = min(n, e.ep.MaxPayload())
+		n = min(n, e.slotBytes)
 	}
 	if ok, err := e.emit(t, s, from, n, lends); err != nil || !ok {
 		return -1, err
