@@ -19,7 +19,7 @@ type Config struct {
 	// number is 0 need none.
 	Staging []cuda.Addr
 
-	// Flags is the segment of this host, Layout.FlagBytes, zero before its first
+	// Flags is the segment of this host, zero before its first
 	// rank makes a Group of it, and FlagsAddr where Device sees it. Ranks that
 	// have no direct link may have one each.
 	Flags     []byte

@@ -28,7 +28,7 @@ func cutsBound(g *topo.Graph) float64 {
 	return least
 }
 
-// checkParts checks what PackParts promises: valid trees, as much rate from
+// checkParts checks what is promised of packed trees: valid trees, as much rate from
 // every root, no direction of a link or port overbooked, a proof that adds up.
 func checkParts(t *testing.T, g *topo.Graph, r *Result) {
 	t.Helper()

@@ -126,7 +126,7 @@ func (f *frame) readBlobs(r io.Reader, lengths []byte, size int) error {
 	}
 	for ; len(lengths) > 0; lengths = lengths[4:] {
 		n := binary.BigEndian.Uint32(lengths)
-		if n > MaxBlob+1 { // with the kind of gatherAs
+		if n > MaxBlob+1 {
 			return fmt.Errorf("blob of %d bytes, at most %d are possible", n, MaxBlob+1)
 		}
 		blob, err := strict.ReadBody(r, int(n))
