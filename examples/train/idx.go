@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"embed"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,6 +11,8 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+
+	"github.com/treerun/treerun/examples/train/data"
 )
 
 // The IDX format of MNIST and its successors: a magic number 0, 0, type, number
@@ -89,21 +90,11 @@ func openIDX(dir fs.FS, name string, dimensions int) (shape []int, elements []by
 	return shape, elements, nil
 }
 
-// digits are the handwritten digits of the UCI repository; data/README.md names source
-// and licence.
-//
-//go:embed data/*.gz
-var digits embed.FS
-
 // load reads the training and the test images of the folder with an IDX data set, or the
 // digits that come with the example.
 func load(folder string) (train, test *dataset, err error) {
 	if folder == "" {
-		data, err := fs.Sub(digits, "data")
-		if err != nil {
-			return nil, nil, err
-		}
-		return loadIDX(data, 16)
+		return loadIDX(data.Files, data.Maximum)
 	}
 	if train, test, err = loadIDX(os.DirFS(folder), 255); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", folder, err)
