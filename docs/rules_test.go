@@ -68,7 +68,7 @@ var libraries = map[string]string{
 	"golang.org/x/sys": "transport/internal/osys internal/netconn internal/job internal/iface internal/safefile " +
 		"topo/probe internal/testutil/fakegpu cmd/...",
 	"golang.org/x/term":  "cmd/...",
-	"gonum.org/v1/gonum": "examples/train",
+	"gonum.org/v1/gonum": "examples/train examples/kmeans",
 
 	// Of the standard library, what marks a mechanism that stands in one place.
 	"crypto/hmac": "internal/netconn transport/shm",                                    // proofs of connections

@@ -1,0 +1,181 @@
+// Heat finds the temperatures of a square plate of which one edge is hot and the
+// others are cold: a heat equation on a grid, with an exchange of halos.
+//
+//	treerun -np 4 ./examples/heat
+//	treerun -np 8 ./examples/heat -n 100 -tolerance 1e-5
+//
+// Each rank has a strip of rows. In every step a point becomes the mean of its four
+// neighbours. The rows beside a strip are another rank's: they are its halo, and come
+// as messages while the inside of the strip is computed. The plate is done when no
+// point on any rank changes by more than the tolerance.
+//
+// Any number of ranks comes to the same temperatures, bit by bit.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/rank"
+)
+
+func main() {
+	n := flag.Int("n", 32, "rows and columns of the grid, without its edges")
+	tolerance := flag.Float64("tolerance", 1e-6, "change of a step below which the plate is done")
+	flag.Parse()
+	if err := run(context.Background(), *n, *tolerance); err != nil {
+		fmt.Fprintln(os.Stderr, "heat:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, n int, tolerance float64) error {
+	w, err := rank.Init(ctx)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	c, err := collective.New(ctx, w)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	r, err := solve(ctx, c, n, tolerance)
+	if err == nil && c.Rank() == 0 {
+		fmt.Printf("steps=%d change=%.3g error=%.3g checksum=%016x\n", r.steps, r.change, r.worst, r.checksum)
+	}
+	return err
+}
+
+// result is what all ranks know in the end.
+type result struct {
+	steps    int
+	change   float64 // the largest of the last step
+	worst    float64 // largest difference to the exact solution
+	checksum uint64  // of all temperatures
+}
+
+// strip is the part of the plate that one rank has, with a row more on each side: the
+// halo, or the edge of the plate.
+type strip struct {
+	n           int // points of a row, without the edges of the plate
+	first, rows int // of this rank; the row below the hot edge is number n
+	now, next   [][]float64
+}
+
+// newStrip deals the rows of the plate to the ranks, and heats the edge behind the last.
+func newStrip(n, rank, size int) *strip {
+	first, end := rank*n/size+1, (rank+1)*n/size+1
+	s := &strip{n: n, first: first, rows: end - first}
+	for range s.rows + 2 {
+		s.now, s.next = append(s.now, make([]float64, n+2)), append(s.next, make([]float64, n+2))
+	}
+	if rank == size-1 {
+		for x := range n + 2 {
+			s.now[s.rows+1][x] = math.Sin(math.Pi * float64(x) / float64(n+1))
+		}
+		copy(s.next[s.rows+1], s.now[s.rows+1])
+	}
+	return s
+}
+
+// solve is what each rank does. It looks at the change of every hundredth step, as to
+// agree on it takes as long as a step.
+func solve(ctx context.Context, c *collective.Comm, n int, tolerance float64) (r result, err error) {
+	if n < c.Size() || !(tolerance > 0) {
+		return r, fmt.Errorf("%d rows for %d ranks, tolerance %v: want a row for each, and more than 0",
+			n, c.Size(), tolerance)
+	}
+	s := newStrip(n, c.Rank(), c.Size())
+	for done := false; !done; done = r.change <= tolerance {
+		for range 100 {
+			if r.change, err = s.step(ctx, c); err != nil {
+				return r, err
+			}
+			r.steps++
+		}
+		// All ranks get the largest change of all, and so all stop at the same step.
+		if r.change, err = collective.AllReduceValue(ctx, c, r.change, collective.Max); err != nil {
+			return r, err
+		}
+	}
+	worst, checksum := s.compare()
+	if r.worst, err = collective.AllReduceValue(ctx, c, worst, collective.Max); err != nil {
+		return r, err
+	}
+	r.checksum, err = collective.AllReduceValue(ctx, c, checksum, collective.Xor)
+	return r, err
+}
+
+// step computes all points of the strip anew, and returns the largest change.
+func (s *strip) step(ctx context.Context, c *collective.Comm) (change float64, err error) {
+	messages, err := s.exchange(c)
+	if err != nil {
+		return 0, err
+	}
+	for y := 2; y < s.rows; y++ { // these rows need no halo
+		change = max(change, s.row(y))
+	}
+	for _, m := range messages {
+		if err := m.Wait(ctx); err != nil {
+			return 0, err
+		}
+	}
+	change = max(change, s.row(1), s.row(s.rows)) // a strip of one row computes it twice
+	s.now, s.next = s.next, s.now
+	return change, nil
+}
+
+// exchange begins to send the outermost rows to the ranks that have the strips beside,
+// and to receive theirs into the halo. With either rank two messages are under way, one
+// each way, so that one tag does.
+func (s *strip) exchange(c *collective.Comm) (messages []collective.Message, err error) {
+	const tag = 0
+	for _, side := range []struct{ rank, row, halo int }{
+		{c.Rank() - 1, 1, 0}, {c.Rank() + 1, s.rows, s.rows + 1},
+	} {
+		if side.rank < 0 || side.rank == c.Size() {
+			continue // the edge of the plate
+		}
+		in, err := collective.StartRecv(c, s.now[side.halo], side.rank, tag)
+		if err != nil {
+			return nil, err
+		}
+		out, err := collective.StartSend(c, s.now[side.row], side.rank, tag)
+		if err != nil {
+			return nil, err
+		}
+		messages = append(messages, in, out)
+	}
+	return messages, nil
+}
+
+// row computes the points of row y anew, and returns the largest change.
+func (s *strip) row(y int) (change float64) {
+	above, here, below, next := s.now[y-1], s.now[y], s.now[y+1], s.next[y]
+	for x := 1; x <= s.n; x++ {
+		next[x] = (above[x] + below[x] + here[x-1] + here[x+1]) / 4
+		change = max(change, math.Abs(next[x]-here[x]))
+	}
+	return change
+}
+
+// compare returns the largest difference to the exact solution,
+// sin(pi x) sinh(pi y) / sinh(pi), and a checksum of the strip: it joins the bits of all
+// temperatures, turned by where they stand, so that their order does not matter.
+func (s *strip) compare() (worst float64, checksum uint64) {
+	side := float64(s.n + 1)
+	for y := 1; y <= s.rows; y++ {
+		for x := 1; x <= s.n; x++ {
+			at := s.first + y - 1
+			exact := math.Sin(math.Pi*float64(x)/side) * math.Sinh(math.Pi*float64(at)/side) / math.Sinh(math.Pi)
+			worst = max(worst, math.Abs(s.now[y][x]-exact))
+			checksum ^= math.Float64bits(s.now[y][x]) * uint64(2*(at*s.n+x)+1)
+		}
+	}
+	return worst, checksum
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/treerun/treerun/collective"
+)
+
+// onRanks finds clusters on ranks that are goroutines, which all have to find the same.
+func onRanks(t *testing.T, size int, images *mat.Dense, labels []byte, k int) (*clusters, float64, error) {
+	t.Helper()
+	found, purity, errs := make([]*clusters, size), make([]float64, size), make([]error, size)
+	var wg sync.WaitGroup
+	for i, w := range collective.InProcess(size) {
+		wg.Go(func() {
+			c, err := collective.New(context.Background(), w)
+			if err == nil {
+				if found[i], err = cluster(context.Background(), c, images, k); err == nil {
+					purity[i], err = found[i].purity(context.Background(), c, images, labels)
+				}
+				err = errors.Join(err, c.Close())
+			}
+			errs[i] = err
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, 0, err
+	}
+	for i, n := range found {
+		if !mat.Equal(n.centres, found[0].centres) || n.distance != found[0].distance || purity[i] != purity[0] {
+			t.Errorf("%d ranks: rank %d has other clusters than rank 0", size, i)
+		}
+	}
+	return found[0], purity[0], nil
+}
+
+// Any number of ranks finds the clusters of one rank, which fit the digits, and whose distance is what one measures.
+func TestAnyNumberOfRanks(t *testing.T) {
+	images, labels, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, purity, err := onRanks(t, 1, images, labels, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if purity < 0.7 {
+		t.Errorf("purity %.4f, want 0.7: of digits in clusters by chance it is 0.11", purity)
+	}
+	var squares float64
+	for i := range labels {
+		image := images.RawRowView(i)
+		d := floats.Distance(image, one.centres.RawRowView(one.nearest(image)), 2)
+		squares += d * d
+	}
+	if d := math.Sqrt(squares / float64(len(labels))); math.Abs(d-one.distance) > 1e-9 {
+		t.Errorf("the distance is %v, and said to be %v", d, one.distance)
+	}
+	for _, size := range []int{3, 4, 8} {
+		n, p, err := onRanks(t, size, images, labels, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !mat.Equal(n.centres, one.centres) || n.distance != one.distance || n.iterations != one.iterations || p != purity {
+			t.Errorf("%d ranks: %d iterations to %v and %v, one rank %d to %v and %v",
+				size, n.iterations, n.distance, p, one.iterations, one.distance, purity)
+		}
+	}
+}
+
+// Ranks without images take part all the same; as many clusters as images are the images, one cluster is their mean.
+func TestFewImages(t *testing.T) {
+	images := mat.NewDense(3, 2, []float64{0, 0, 4, 0, 2, 6})
+	for k, want := range map[int]*mat.Dense{1: mat.NewDense(1, 2, []float64{2, 2}), 3: images} {
+		n, _, err := onRanks(t, 5, images, make([]byte, 3), k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !mat.Equal(n.centres, want) {
+			t.Errorf("%d clusters are at %v", k, mat.Formatted(n.centres))
+		}
+	}
+	for _, k := range []int{0, 4} {
+		_, _, err := onRanks(t, 2, images, make([]byte, 3), k)
+		if err == nil || !strings.Contains(err.Error(), "want 1 to 3") {
+			t.Errorf("%d clusters of 3 images: %v", k, err)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+// Kmeans sorts handwritten digits into clusters of images that look alike, without
+// being told what they show: Lloyd's k-means with gonum, data-parallel.
+//
+//	treerun -np 4 ./examples/kmeans
+//
+// Each rank assigns its share of the images to the nearest of k centres, and adds up the
+// images of each. One AllReduce per iteration joins these sums and counts, from which
+// all ranks compute the same new centres.
+//
+// Pixels are whole numbers, whose sums are exact. So any number of ranks finds the same
+// clusters, bit by bit.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/examples/train/data"
+	"github.com/treerun/treerun/rank"
+)
+
+func main() {
+	k := flag.Int("k", 10, "clusters")
+	flag.Parse()
+	if err := run(context.Background(), *k); err != nil {
+		fmt.Fprintln(os.Stderr, "kmeans:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, k int) error {
+	w, err := rank.Init(ctx)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	c, err := collective.New(ctx, w)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	images, labels, err := load()
+	if err != nil {
+		return err
+	}
+	n, err := cluster(ctx, c, images, k)
+	if err != nil {
+		return err
+	}
+	purity, err := n.purity(ctx, c, images, labels)
+	if err == nil && c.Rank() == 0 {
+		fmt.Printf("iterations=%d distance=%.6f purity=%.4f\n", n.iterations, n.distance, purity)
+	}
+	return err
+}
+
+// load returns all images, one a row, and what they show.
+func load() (*mat.Dense, []byte, error) {
+	pixels, labels, err := data.Digits("train")
+	if err != nil {
+		return nil, nil, err
+	}
+	values := make([]float64, len(pixels))
+	for i, p := range pixels {
+		values[i] = float64(p)
+	}
+	return mat.NewDense(len(labels), data.Pixels, values), labels, nil
+}
+
+// clusters are what all ranks know.
+type clusters struct {
+	centres    *mat.Dense // one a row
+	iterations int
+	distance   float64 // of an image to its centre, the root of the mean square
+}
+
+// nearest returns the centre that is the nearest to an image.
+func (n *clusters) nearest(image []float64) int {
+	distances := make([]float64, n.centres.RawMatrix().Rows)
+	for i := range distances {
+		distances[i] = floats.Distance(image, n.centres.RawRowView(i), 2)
+	}
+	return floats.MinIdx(distances)
+}
+
+// share returns which of n images the rank of c has: those from first up to end.
+func share(c *collective.Comm, n int) (first, end int) {
+	return c.Rank() * n / c.Size(), (c.Rank() + 1) * n / c.Size()
+}
+
+// cluster moves centres to the mean of their images until no image gets another centre.
+func cluster(ctx context.Context, c *collective.Comm, images *mat.Dense, k int) (*clusters, error) {
+	count, width := images.Dims()
+	if k < 1 || k > count {
+		return nil, fmt.Errorf("-k is %d, want 1 to %d", k, count)
+	}
+	n := &clusters{centres: mat.NewDense(k, width, nil)}
+	for i := range k { // the first centres are images from all over the data, the same on all ranks
+		n.centres.SetRow(i, images.RawRowView(i*count/k))
+	}
+	first, end := share(c, count)
+	of := make([]int, end-first) // the centre of each image
+	for i := range of {
+		of[i] = -1
+	}
+	// What the ranks add up, in one message: for each centre the sum of its images, then their numbers, how many images
+	// got another centre, and the sum of all squares of pixels.
+	total := make([]float64, k*width+k+2)
+	sums, numbers, others := mat.NewDense(k, width, total[:k*width]), total[k*width:][:k], total[k*width+k:]
+	for moved := true; moved; moved = others[0] > 0 {
+		clear(total)
+		for i := first; i < end; i++ {
+			image := images.RawRowView(i)
+			at := n.nearest(image)
+			if at != of[i-first] {
+				of[i-first] = at
+				others[0]++
+			}
+			floats.Add(sums.RawRowView(at), image)
+			numbers[at]++
+			others[1] += floats.Dot(image, image)
+		}
+		if err := collective.AllReduce(ctx, c, total, total, collective.Sum); err != nil {
+			return nil, err
+		}
+		n.iterations++
+		n.move(sums, numbers, others[1])
+	}
+	return n, nil
+}
+
+// move puts the centres to the mean of their images; one without images stays. The squares of the distances to the mean
+// add up to the squares of the images less those of the means.
+func (n *clusters) move(sums *mat.Dense, numbers []float64, squares float64) {
+	for i, number := range numbers {
+		if number > 0 {
+			centre := n.centres.RawRowView(i)
+			floats.ScaleTo(centre, 1/number, sums.RawRowView(i))
+			squares -= number * floats.Dot(centre, centre)
+		}
+	}
+	n.distance = math.Sqrt(squares / floats.Sum(numbers))
+}
+
+// purity returns the share of images that show what most of their cluster show.
+func (n *clusters) purity(ctx context.Context, c *collective.Comm, images *mat.Dense, labels []byte) (float64, error) {
+	k, _ := n.centres.Dims()
+	shown := make([]int, k*data.Classes)
+	first, end := share(c, len(labels))
+	for i := first; i < end; i++ {
+		shown[n.nearest(images.RawRowView(i))*data.Classes+int(labels[i])]++
+	}
+	if err := collective.AllReduce(ctx, c, shown, shown, collective.Sum); err != nil {
+		return 0, err
+	}
+	most := 0
+	for cluster := range slices.Chunk(shown, data.Classes) {
+		most += slices.Max(cluster)
+	}
+	return float64(most) / float64(len(labels)), nil
+}
