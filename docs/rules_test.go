@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path"
 	"regexp"
 	"slices"
@@ -62,7 +63,6 @@ func table(t *testing.T) map[string]room {
 var libraries = map[string]string{
 	"github.com/hashicorp/memberlist":   "rank",
 	"github.com/hashicorp/yamux":        "cmd/treerun/internal/wire",
-	"github.com/NVIDIA/go-nvml":         "cuda/nvml",
 	"github.com/vmihailenco/msgpack/v5": "internal/strict internal/comm/setup collective",
 	"github.com/spf13/pflag":            "cmd/... examples/...",
 	"golang.org/x/sys": "transport/internal/osys internal/netconn internal/job internal/iface internal/safefile " +
@@ -209,7 +209,7 @@ func TestLibraries(t *testing.T) {
 }
 
 // usesC are the packages that use cgo.
-var usesC = []string{"internal/kernel", "cuda/internal/driver"}
+var usesC = []string{"internal/kernel", "cuda/internal/driver", "cuda/nvml"}
 
 func TestUnsafeAndCgo(t *testing.T) {
 	for _, s := range sources(t) {
@@ -222,6 +222,24 @@ func TestUnsafeAndCgo(t *testing.T) {
 				t.Errorf("%s: only %q use cgo", s.path, usesC)
 			}
 		}
+	}
+}
+
+// TestFootprint: a program that uses ranks and collectives carries no more of other modules than messages and the
+// list of members need: no bindings of the driver, no drawing, no flags.
+func TestFootprint(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "../examples/hello").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules := slices.Compact(slices.Sorted(strings.FieldsSeq(string(out))))
+	want := strings.Fields(`github.com/google/btree github.com/hashicorp/errwrap github.com/hashicorp/go-immutable-radix
+		github.com/hashicorp/go-metrics github.com/hashicorp/go-msgpack/v2 github.com/hashicorp/go-multierror
+		github.com/hashicorp/go-sockaddr github.com/hashicorp/golang-lru github.com/hashicorp/memberlist
+		github.com/miekg/dns github.com/sean-/seed github.com/treerun/treerun github.com/vmihailenco/msgpack/v5
+		github.com/vmihailenco/tagparser/v2 golang.org/x/net golang.org/x/sys`)
+	if !slices.Equal(modules, want) {
+		t.Errorf("examples/hello carries\n%q, want\n%q", modules, want)
 	}
 }
 

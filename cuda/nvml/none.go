@@ -2,12 +2,8 @@
 
 package nvml
 
-import (
-	"fmt"
+import "fmt"
 
-	"github.com/treerun/treerun/topo/gpu"
-)
-
-func read() (*gpu.Machine, error) {
-	return nil, fmt.Errorf("%w: this treerun was built without cgo (CGO_ENABLED=0)", ErrUnavailable)
+func open() (*library, func(), error) {
+	return nil, nil, fmt.Errorf("%w: this treerun was built without cgo (CGO_ENABLED=0)", ErrUnavailable)
 }

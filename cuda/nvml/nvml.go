@@ -1,7 +1,7 @@
 // Package nvml asks NVIDIA's management library about the GPUs of this host:
 // which there are, where they sit and which links join them. It opens
-// libnvidia-ml.so.1 at run time, through NVIDIA's go-nvml, runs nothing on a GPU
-// and makes no context there; it reports GPUs whatever CUDA_VISIBLE_DEVICES says.
+// libnvidia-ml.so.1 at run time, runs nothing on a GPU and makes no context there; it
+// reports GPUs whatever CUDA_VISIBLE_DEVICES says.
 // Without cgo, or without a driver, every call returns ErrUnavailable. The
 // launcher and package collective import it, through package topo/gpu's types.
 package nvml

@@ -1,78 +1,75 @@
-//go:build cgo
-
 package nvml
 
 import (
+	"encoding/binary"
 	"fmt"
-	"math/bits"
-	"strings"
 	"sync"
-
-	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/treerun/treerun/topo/gpu"
 )
 
-// mu makes Init and Shutdown of one library pairs.
+// mu lets one goroutine ask at a time.
 var mu sync.Mutex
 
 func read() (*gpu.Machine, error) {
 	mu.Lock()
 	defer mu.Unlock()
-	return readFrom(nvml.New())
+	l, release, err := open()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return readFrom(l)
 }
 
-// readFrom asks a library, which may be a mock.
-func readFrom(lib nvml.Interface) (*gpu.Machine, error) {
-	switch ret := lib.Init(); ret {
-	case nvml.SUCCESS:
-	case nvml.ERROR_LIBRARY_NOT_FOUND:
+// readFrom asks a library.
+func readFrom(l *library) (*gpu.Machine, error) {
+	switch ret := l.call("nvmlInit_v2"); ret {
+	case success:
+	case libraryNotFound:
 		return nil, fmt.Errorf("%w: libnvidia-ml.so.1 cannot be loaded: no NVIDIA driver is installed, or this container "+
 			"does not have it", ErrUnavailable)
-	case nvml.ERROR_DRIVER_NOT_LOADED:
+	case driverNotLoaded:
 		return nil, fmt.Errorf("%w: the NVIDIA driver is not loaded (hint: lsmod, dmesg)", ErrUnavailable)
-	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
+	case versionMismatch:
 		return nil, fmt.Errorf("%w: %w: libnvidia-ml.so.1 and the loaded driver have different versions: the driver was "+
 			"updated (hint: restart the host)", ErrUnavailable, ErrBroken)
-	case nvml.ERROR_NO_PERMISSION:
+	case noPermission:
 		return nil, fmt.Errorf("%w: %w: no permission (hint: may this user open /dev/nvidiactl?)", ErrUnavailable, ErrBroken)
 	default:
-		return nil, fmt.Errorf("%w: %w: nvmlInit: %s", ErrUnavailable, ErrBroken, ret.Error())
+		return nil, fmt.Errorf("%w: %w: nvmlInit: %s", ErrUnavailable, ErrBroken, l.why(ret))
 	}
-	defer lib.Shutdown()
-	r := &reader{lib: lib}
+	defer l.call("nvmlShutdown")
+	r := &reader{library: l}
 	return r.machine()
 }
 
 // reader asks one library.
 type reader struct {
-	lib     nvml.Interface
-	devices []nvml.Device
+	*library
+	devices []uintptr // handles
 	m       gpu.Machine
 }
 
-// has tells whether the library knows a function: calling one that it does not
-// know would end the process.
-func (r *reader) has(symbol string) bool { return r.lib.Extensions().LookupSymbol(symbol) == nil }
-
 func (r *reader) machine() (*gpu.Machine, error) {
-	n, ret := r.lib.DeviceGetCount()
-	if ret != nvml.SUCCESS {
-		return nil, fmt.Errorf("nvmlDeviceGetCount: %s", ret.Error())
+	n, ret := r.number("nvmlDeviceGetCount_v2", r.at)
+	if ret != success {
+		return nil, fmt.Errorf("nvmlDeviceGetCount: %s", r.why(ret))
 	}
 	if n < 0 || n > gpu.MaxGPUs {
 		return nil, fmt.Errorf("nvmlDeviceGetCount: %d GPUs, at most %d are possible", n, gpu.MaxGPUs)
 	}
-	r.m.Driver, _ = r.lib.SystemGetDriverVersion()
-	r.m.CUDA, _ = r.lib.SystemGetCudaDriverVersion()
+	r.m.Driver, _ = r.text("nvmlSystemGetDriverVersion", r.at, textSize)
+	r.m.CUDA, _ = r.number("nvmlSystemGetCudaDriverVersion", r.at)
 	for i := range n {
-		d, ret := r.lib.DeviceGetHandleByIndex(i)
+		_, ret := r.number("nvmlDeviceGetHandleByIndex_v2", uintptr(i), r.at)
+		d := uintptr(binary.NativeEndian.Uint64(r.told))
 		switch ret {
-		case nvml.SUCCESS:
-		case nvml.ERROR_NO_PERMISSION: // a container that does not have this one
+		case success:
+		case noPermission: // a container that does not have this one
 			continue
 		default:
-			return nil, fmt.Errorf("nvmlDeviceGetHandleByIndex of GPU %d: %s", i, ret.Error())
+			return nil, fmt.Errorf("nvmlDeviceGetHandleByIndex of GPU %d: %s", i, r.why(ret))
 		}
 		g, err := r.gpu(i, d)
 		if err != nil {
@@ -89,151 +86,84 @@ func (r *reader) machine() (*gpu.Machine, error) {
 }
 
 // gpu asks about one GPU. Only what treerun cannot do without is an error.
-func (r *reader) gpu(i int, d nvml.Device) (gpu.GPU, error) {
+func (r *reader) gpu(i int, d uintptr) (gpu.GPU, error) {
 	g := gpu.GPU{Index: i, NUMA: -1}
-	var ret nvml.Return
-	if g.UUID, ret = d.GetUUID(); ret != nvml.SUCCESS {
-		return g, fmt.Errorf("nvmlDeviceGetUUID of GPU %d: %s", i, ret.Error())
+	var ret result
+	if g.UUID, ret = r.text("nvmlDeviceGetUUID", d, r.at, textSize); ret != success {
+		return g, fmt.Errorf("nvmlDeviceGetUUID of GPU %d: %s", i, r.why(ret))
 	}
-	pci, ret := d.GetPciInfo()
-	if ret != nvml.SUCCESS {
-		return g, fmt.Errorf("nvmlDeviceGetPciInfo of GPU %d: %s", i, ret.Error())
+	pci, ret := r.pci("nvmlDeviceGetPciInfo_v3", d, r.at)
+	if ret != success {
+		return g, fmt.Errorf("nvmlDeviceGetPciInfo of GPU %d: %s", i, r.why(ret))
 	}
-	g.PCI = address(pci)
-	if g.Name, ret = d.GetName(); ret != nvml.SUCCESS {
+	g.PCI = gpu.NormalPCI(pci)
+	if g.Name, ret = r.text("nvmlDeviceGetName", d, r.at, textSize); ret != success {
 		g.Name = "unknown GPU"
 	}
-	if memory, ret := d.GetMemoryInfo(); ret == nvml.SUCCESS {
-		g.Memory = int64(memory.Total)
+	if _, ret := r.number("nvmlDeviceGetMemoryInfo", d, r.at); ret == success {
+		g.Memory = int64(binary.NativeEndian.Uint64(r.told))
 	}
-	if r.has("nvmlDeviceGetMigMode") {
-		current, _, ret := d.GetMigMode()
-		g.MIG = ret == nvml.SUCCESS && current == nvml.DEVICE_MIG_ENABLE
-	}
+	mig, ret := r.number("nvmlDeviceGetMigMode", d, r.at, r.at+8) // now, and from the next restart on
+	g.MIG = ret == success && mig == 1
 	g.MemoryRate = r.memoryRate(d)
-	g.PCIeGeneration, g.PCIeWidth = slot(d)
-	g.CPUs = cpus(d)
-	if g.NUMA = r.numa(d); g.NUMA < 0 {
+	// What the GPU and its slot can do: what they do just now is less while the GPU is idle.
+	g.PCIeGeneration = r.numberOr(0, "nvmlDeviceGetMaxPcieLinkGeneration", d, r.at)
+	g.PCIeWidth = r.numberOr(0, "nvmlDeviceGetMaxPcieLinkWidth", d, r.at)
+	if g.CPUs, ret = r.set(maxCPUs, "nvmlDeviceGetCpuAffinity", d, maxCPUs/64, r.at); ret != success {
+		g.CPUs = nil
+	}
+	// The node whose memory NVML holds for near, unless it names none or several.
+	nodes, ret := r.set(maxNodes, "nvmlDeviceGetMemoryAffinity", d, maxNodes/64, r.at, 0) // 0: of nodes
+	if ret == success && len(nodes) == 1 {
+		g.NUMA = nodes[0]
+	} else {
 		g.NUMA = linuxNUMA(g.PCI)
 	}
 	g.NVLinks = r.nvlinks(d)
 	return g, nil
 }
 
-// address returns the PCI address that NVML tells, as Linux writes it.
-func address(p nvml.PciInfo) string {
-	text := text(p.BusId[:])
-	if text == "" {
-		text = fmt.Sprintf("%04x:%02x:%02x.0", p.Domain, p.Bus, p.Device)
-	}
-	return gpu.NormalPCI(text)
-}
+// How many cores, NUMA nodes and NVLinks NVML is asked about.
+const (
+	maxCPUs  = 4096
+	maxNodes = 1024
+	maxLinks = 18
+)
 
-// text returns what stands in a C array, up to its zero.
-func text[T ~int8 | ~uint8](array []T) string {
-	var b strings.Builder
-	for _, c := range array {
-		if c == 0 {
-			break
-		}
-		b.WriteByte(byte(c))
+// numberOr is number, or a default where the library does not tell.
+func (r *reader) numberOr(otherwise int, name string, args ...uintptr) int {
+	if n, ret := r.number(name, args...); ret == success {
+		return n
 	}
-	return b.String()
+	return otherwise
 }
 
 // memoryRate returns the bandwidth of the GPU's memory in GB/s: two transfers per
 // cycle of its fastest clock over the width of its bus; 0 when NVML does not tell.
-func (r *reader) memoryRate(d nvml.Device) float64 {
-	if !r.has("nvmlDeviceGetMemoryBusWidth") || !r.has("nvmlDeviceGetMaxClockInfo") {
-		return 0
-	}
-	width, ret := d.GetMemoryBusWidth()
-	if ret != nvml.SUCCESS {
-		return 0
-	}
-	clock, ret := d.GetMaxClockInfo(nvml.CLOCK_MEM) // MHz
-	if ret != nvml.SUCCESS {
-		return 0
-	}
+func (r *reader) memoryRate(d uintptr) float64 {
+	const memory = 2 // NVML_CLOCK_MEM
+	width := r.numberOr(0, "nvmlDeviceGetMemoryBusWidth", d, r.at)
+	clock := r.numberOr(0, "nvmlDeviceGetMaxClockInfo", d, memory, r.at) // MHz
 	return 2 * float64(clock) * 1e6 * float64(width) / 8 / 1e9
 }
 
-// slot returns generation and width that GPU and slot can do: what they do just
-// now is less while the GPU is idle.
-func slot(d nvml.Device) (generation, width int) {
-	generation, ret := d.GetMaxPcieLinkGeneration()
-	if ret != nvml.SUCCESS {
-		generation = 0
-	}
-	if width, ret = d.GetMaxPcieLinkWidth(); ret != nvml.SUCCESS {
-		width = 0
-	}
-	return generation, width
-}
-
-// maxCPUs is how many cores NVML is asked about.
-const maxCPUs = 4096
-
-// cpus returns the cores that NVML holds for near.
-func cpus(d nvml.Device) []int {
-	mask, ret := d.GetCpuAffinity(maxCPUs)
-	if ret != nvml.SUCCESS {
-		return nil
-	}
-	return set(mask)
-}
-
-// set returns the numbers of the bits that are set.
-func set(mask []uint) []int {
-	var list []int
-	for i, word := range mask {
-		for ; word != 0; word &= word - 1 {
-			list = append(list, i*bits.UintSize+bits.TrailingZeros(word))
-		}
-	}
-	return list
-}
-
-// maxNodes is how many NUMA nodes NVML is asked about.
-const maxNodes = 1024
-
-// numa returns the NUMA node whose memory NVML holds for near, -1 when it names
-// none or several.
-func (r *reader) numa(d nvml.Device) int {
-	if !r.has("nvmlDeviceGetMemoryAffinity") {
-		return -1
-	}
-	mask, ret := d.GetMemoryAffinity(maxNodes, nvml.AFFINITY_SCOPE_NODE)
-	if ret != nvml.SUCCESS {
-		return -1
-	}
-	if nodes := set(mask); len(nodes) == 1 {
-		return nodes[0]
-	}
-	return -1
-}
-
 // nvlinks returns the active NVLinks of a GPU.
-func (r *reader) nvlinks(d nvml.Device) []gpu.NVLink {
+func (r *reader) nvlinks(d uintptr) []gpu.NVLink {
+	const toSwitch = 2 // NVML_NVLINK_DEVICE_TYPE_SWITCH
 	var list []gpu.NVLink
-	typed := r.has("nvmlDeviceGetNvLinkRemoteDeviceType")
-	for i := range nvml.NVLINK_MAX_LINKS {
-		if state, ret := d.GetNvLinkState(i); ret != nvml.SUCCESS || state != nvml.FEATURE_ENABLED {
-			if ret == nvml.ERROR_INVALID_ARGUMENT {
+	for i := range uintptr(maxLinks) {
+		if active, ret := r.number("nvmlDeviceGetNvLinkState", d, i, r.at); ret != success || active != 1 {
+			if ret == invalidArgument {
 				break // it has no such link, nor any after it
 			}
 			continue
 		}
-		l := gpu.NVLink{}
-		if version, ret := d.GetNvLinkVersion(i); ret == nvml.SUCCESS {
-			l.Version = generation(version)
+		l := gpu.NVLink{
+			Version: generation(r.numberOr(0, "nvmlDeviceGetNvLinkVersion", d, i, r.at)),
+			Switch:  r.numberOr(0, "nvmlDeviceGetNvLinkRemoteDeviceType", d, i, r.at) == toSwitch,
 		}
-		if pci, ret := d.GetNvLinkRemotePciInfo(i); ret == nvml.SUCCESS {
-			l.Remote = address(pci)
-		}
-		if typed {
-			kind, ret := d.GetNvLinkRemoteDeviceType(i)
-			l.Switch = ret == nvml.SUCCESS && kind == nvml.NVLINK_DEVICE_TYPE_SWITCH
+		if pci, ret := r.pci("nvmlDeviceGetNvLinkRemotePciInfo_v2", d, i, r.at); ret == success {
+			l.Remote = gpu.NormalPCI(pci)
 		}
 		list = append(list, l)
 	}
@@ -243,9 +173,9 @@ func (r *reader) nvlinks(d nvml.Device) []gpu.NVLink {
 // generation returns the generation of NVLink for NVML's numbers, which count
 // revisions: 1 for 1.0, 2 for 2.0, 3 for 2.2, 4 for 3.0, 5 for 3.1, 6 for 4.0 and 7
 // for 5.0 (nvml.h, NVML_NVLINK_VERSION_*).
-func generation(version uint32) int {
+func generation(version int) int {
 	known := []int{0, 1, 2, 2, 3, 3, 4, 5}
-	if int(version) < len(known) {
+	if version >= 0 && version < len(known) {
 		return known[version]
 	}
 	return 0
@@ -261,27 +191,26 @@ func (r *reader) levels() {
 			if a == b {
 				continue
 			}
-			level, ret := r.devices[a].GetTopologyCommonAncestor(r.devices[b])
-			if ret == nvml.SUCCESS {
-				r.m.Levels[a][b] = levelOf(level)
-			}
+			level := r.numberOr(-1, "nvmlDeviceGetTopologyCommonAncestor", r.devices[a], r.devices[b], r.at)
+			r.m.Levels[a][b] = levelOf(level)
 		}
 	}
 }
 
-func levelOf(l nvml.GpuTopologyLevel) gpu.Level {
+// levelOf is the level of a number of NVML (nvml.h, NVML_TOPOLOGY_*).
+func levelOf(l int) gpu.Level {
 	switch l {
-	case nvml.TOPOLOGY_INTERNAL:
+	case 0:
 		return gpu.LevelBoard
-	case nvml.TOPOLOGY_SINGLE:
+	case 10:
 		return gpu.LevelSwitch
-	case nvml.TOPOLOGY_MULTIPLE:
+	case 20:
 		return gpu.LevelSwitches
-	case nvml.TOPOLOGY_HOSTBRIDGE:
+	case 30:
 		return gpu.LevelRoot
-	case nvml.TOPOLOGY_NODE:
+	case 40:
 		return gpu.LevelNode
-	case nvml.TOPOLOGY_SYSTEM:
+	case 50:
 		return gpu.LevelSystem
 	}
 	return gpu.LevelUnknown
@@ -289,9 +218,6 @@ func levelOf(l nvml.GpuTopologyLevel) gpu.Level {
 
 // access asks which GPUs the driver does not let read each other's memory.
 func (r *reader) access() {
-	if !r.has("nvmlDeviceGetP2PStatus") {
-		return
-	}
 	n := len(r.devices)
 	r.m.Refused = make([][]string, n)
 	for a := range n {
@@ -300,27 +226,32 @@ func (r *reader) access() {
 			if a == b {
 				continue
 			}
-			status, ret := r.devices[a].GetP2PStatus(r.devices[b], nvml.P2P_CAPS_INDEX_READ)
-			if ret == nvml.SUCCESS {
+			const toRead = 0 // NVML_P2P_CAPS_INDEX_READ
+			status, ret := r.number("nvmlDeviceGetP2PStatus", r.devices[a], r.devices[b], toRead, r.at)
+			switch ret {
+			case success:
 				r.m.Refused[a][b] = refusal(status)
+			case functionNotFound:
+				r.m.Refused = nil
+				return
 			}
 		}
 	}
 }
 
 // refusal says why peers cannot reach each other, "" when they can or NVML does
-// not know.
-func refusal(s nvml.GpuP2PStatus) string {
+// not know (nvml.h, NVML_P2P_STATUS_*).
+func refusal(s int) string {
 	switch s {
-	case nvml.P2P_STATUS_CHIPSET_NOT_SUPPORTED:
+	case 1:
 		return "the chipset does not support it"
-	case nvml.P2P_STATUS_GPU_NOT_SUPPORTED:
+	case 2:
 		return "the GPU does not support it"
-	case nvml.P2P_STATUS_IOH_TOPOLOGY_NOT_SUPPORTED:
+	case 3:
 		return "they are on different sockets"
-	case nvml.P2P_STATUS_DISABLED_BY_REGKEY:
+	case 4:
 		return "a setting of the driver forbids it"
-	case nvml.P2P_STATUS_NOT_SUPPORTED:
+	case 5:
 		return "it is not supported"
 	}
 	return ""

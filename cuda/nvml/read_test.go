@@ -1,83 +1,115 @@
-//go:build cgo
-
 package nvml
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/NVIDIA/go-nvml/pkg/nvml"
-	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/dgxa100"
-
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/gpu"
 )
 
-// dgx returns go-nvml's DGX A100, with what it leaves open: twelve NVLinks of each
-// GPU to six switches, and two sockets.
-func dgx() *dgxa100.Server {
-	s := dgxa100.New()
-	for i := range s.Devices {
-		d := s.Devices[i].(*dgxa100.Device)
-		d.GetPciInfoFunc = func() (nvml.PciInfo, nvml.Return) { return pci(d.PciBusID), nvml.SUCCESS }
-		d.GetMemoryBusWidthFunc = func() (uint32, nvml.Return) { return 5120, nvml.SUCCESS }
-		d.GetMaxClockInfoFunc = func(nvml.ClockType) (uint32, nvml.Return) { return 1215, nvml.SUCCESS }
-		d.GetMaxPcieLinkGenerationFunc = func() (int, nvml.Return) { return 4, nvml.SUCCESS }
-		d.GetMaxPcieLinkWidthFunc = func() (int, nvml.Return) { return 16, nvml.SUCCESS }
-		d.GetCpuAffinityFunc = func(n int) ([]uint, nvml.Return) {
-			mask := make([]uint, n/64)
-			mask[i/4] = 0xff
-			return mask, nvml.SUCCESS
-		}
-		d.GetMemoryAffinityFunc = func(n int, _ nvml.AffinityScope) ([]uint, nvml.Return) {
-			mask := make([]uint, n/64)
-			mask[0] = 1 << (i / 4)
-			return mask, nvml.SUCCESS
-		}
-		d.GetNvLinkStateFunc = func(link int) (nvml.EnableState, nvml.Return) {
-			if link >= 12 {
-				return 0, nvml.ERROR_INVALID_ARGUMENT
-			}
-			return nvml.FEATURE_ENABLED, nvml.SUCCESS
-		}
-		d.GetNvLinkVersionFunc = func(int) (uint32, nvml.Return) { return 4, nvml.SUCCESS } // 3.0
-		d.GetNvLinkRemotePciInfoFunc = func(link int) (nvml.PciInfo, nvml.Return) {
-			return pci(fmt.Sprintf("00000000:C%d:00.0", link/2)), nvml.SUCCESS
-		}
-		d.GetNvLinkRemoteDeviceTypeFunc = func(int) (nvml.IntNvLinkDeviceType, nvml.Return) {
-			return nvml.NVLINK_DEVICE_TYPE_SWITCH, nvml.SUCCESS
-		}
-		d.GetTopologyCommonAncestorFunc = func(other nvml.Device) (nvml.GpuTopologyLevel, nvml.Return) {
-			if j := other.(*dgxa100.Device).Index; i/2 == j/2 {
-				return nvml.TOPOLOGY_SINGLE, nvml.SUCCESS
-			} else if i/4 == j/4 {
-				return nvml.TOPOLOGY_NODE, nvml.SUCCESS
-			}
-			return nvml.TOPOLOGY_SYSTEM, nvml.SUCCESS
-		}
-		d.GetP2PStatusFunc = func(nvml.Device, nvml.GpuP2PCapsIndex) (nvml.GpuP2PStatus, nvml.Return) {
-			return nvml.P2P_STATUS_OK, nvml.SUCCESS
-		}
-	}
-	return s
+// fake is a library whose functions are here. Handles are a GPU's index and 1.
+type fake struct {
+	*library
+	functions map[string]func(args []uintptr) result
 }
 
-func pci(address string) (p nvml.PciInfo) {
-	for i, c := range []byte(address) {
-		p.BusId[i] = c
+// tells is a function that tells a number.
+func (f *fake) tells(n int) func([]uintptr) result {
+	return func([]uintptr) result {
+		binary.NativeEndian.PutUint64(f.told, uint64(n))
+		return success
 	}
-	return p
 }
 
-func device(s *dgxa100.Server, i int) *dgxa100.Device { return s.Devices[i].(*dgxa100.Device) }
+// says is a function that tells a text; in a PCI device it stands at 36.
+func (f *fake) says(format string, at int) func([]uintptr) result {
+	return func(args []uintptr) result {
+		text := format
+		if strings.Contains(format, "%") {
+			text = fmt.Sprintf(format, args[0]-1)
+		}
+		copy(f.told[at:], text+"\x00")
+		return success
+	}
+}
 
-// TestDGX: go-nvml's mock of a DGX A100 gives the graph that its data sheet gives.
+func returns(ret result) func([]uintptr) result { return func([]uintptr) result { return ret } }
+
+// only gives one GPU a function of its own.
+func (f *fake) only(i int, name string, function func([]uintptr) result) {
+	others := f.functions[name]
+	f.functions[name] = func(args []uintptr) result {
+		if args[0] == uintptr(i)+1 {
+			return function(args)
+		}
+		return others(args)
+	}
+}
+
+// dgx returns a DGX A100: twelve NVLinks of each GPU to six switches, and two sockets.
+func dgx() *fake {
+	f := &fake{library: &library{told: make([]byte, 4096), why: func(ret result) string { return fmt.Sprint(int(ret)) }}}
+	f.call = func(name string, args ...uintptr) result {
+		if function := f.functions[name]; function != nil {
+			return function(args)
+		}
+		return functionNotFound
+	}
+	f.functions = map[string]func(args []uintptr) result{
+		"nvmlInit_v2":                        returns(success),
+		"nvmlShutdown":                       returns(success),
+		"nvmlSystemGetDriverVersion":         f.says("550.54.15", 0),
+		"nvmlSystemGetCudaDriverVersion":     f.tells(12040),
+		"nvmlDeviceGetCount_v2":              f.tells(8),
+		"nvmlDeviceGetHandleByIndex_v2":      func(args []uintptr) result { return f.tells(int(args[0]) + 1)(nil) },
+		"nvmlDeviceGetUUID":                  f.says("GPU-00000000-0000-0000-0000-%012d", 0),
+		"nvmlDeviceGetName":                  f.says("NVIDIA A100-SXM4-40GB", 0),
+		"nvmlDeviceGetPciInfo_v3":            f.says("00000000:%02x:00.0", 36),
+		"nvmlDeviceGetMemoryInfo":            f.tells(42949672960),
+		"nvmlDeviceGetMigMode":               f.tells(0),
+		"nvmlDeviceGetMemoryBusWidth":        f.tells(5120),
+		"nvmlDeviceGetMaxClockInfo":          f.tells(1215),
+		"nvmlDeviceGetMaxPcieLinkGeneration": f.tells(4),
+		"nvmlDeviceGetMaxPcieLinkWidth":      f.tells(16),
+		"nvmlDeviceGetCpuAffinity": func(args []uintptr) result {
+			f.told[(args[0]-1)/4*8] = 0xff
+			return success
+		},
+		"nvmlDeviceGetMemoryAffinity": func(args []uintptr) result { return f.tells(1 << ((args[0] - 1) / 4))(nil) },
+		"nvmlDeviceGetNvLinkState": func(args []uintptr) result {
+			if args[1] >= 12 {
+				return invalidArgument
+			}
+			return f.tells(1)(nil)
+		},
+		"nvmlDeviceGetNvLinkVersion": f.tells(4), // 3.0
+		"nvmlDeviceGetNvLinkRemotePciInfo_v2": func(args []uintptr) result {
+			return f.says(fmt.Sprintf("00000000:C%d:00.0", args[1]/2), 36)(nil)
+		},
+		"nvmlDeviceGetNvLinkRemoteDeviceType": f.tells(2),
+		"nvmlDeviceGetTopologyCommonAncestor": func(args []uintptr) result {
+			switch i, j := args[0]-1, args[1]-1; {
+			case i/2 == j/2:
+				return f.tells(10)(nil)
+			case i/4 == j/4:
+				return f.tells(40)(nil)
+			}
+			return f.tells(50)(nil)
+		},
+		"nvmlDeviceGetP2PStatus": f.tells(0),
+	}
+	return f
+}
+
+// TestDGX: what NVML says of a DGX A100 gives the graph that its data sheet gives.
 func TestDGX(t *testing.T) {
 	s := dgx()
-	m, err := readFrom(s)
+	m, err := readFrom(s.library)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +117,8 @@ func TestDGX(t *testing.T) {
 		t.Fatalf("%+v", m)
 	}
 	g := m.GPUs[5]
-	if g.UUID != device(s, 5).UUID || g.PCI != "0000:05:00.0" || g.NUMA != 1 || g.PCIeGeneration != 4 ||
+	const uuid = "GPU-00000000-0000-0000-0000-000000000005"
+	if g.UUID != uuid || g.PCI != "0000:05:00.0" || g.NUMA != 1 || g.PCIeGeneration != 4 ||
 		g.PCIeWidth != 16 || g.Memory != 42949672960 ||
 		len(g.NVLinks) != 12 || g.NVLinks[3] != (gpu.NVLink{Version: 3, Remote: "0000:c1:00.0", Switch: true}) ||
 		int(g.MemoryRate) != 1555 {
@@ -111,17 +144,14 @@ func TestDGX(t *testing.T) {
 // Without NVLinks, and with a pair that the driver keeps apart, PCIe is what there is.
 func TestPCIeOnly(t *testing.T) {
 	s := dgx()
-	for i := range s.Devices {
-		d := device(s, i)
-		d.GetNvLinkStateFunc = func(int) (nvml.EnableState, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED }
-		d.GetP2PStatusFunc = func(other nvml.Device, _ nvml.GpuP2PCapsIndex) (nvml.GpuP2PStatus, nvml.Return) {
-			if i/4 != other.(*dgxa100.Device).Index/4 {
-				return nvml.P2P_STATUS_IOH_TOPOLOGY_NOT_SUPPORTED, nvml.SUCCESS
-			}
-			return nvml.P2P_STATUS_OK, nvml.SUCCESS
+	s.functions["nvmlDeviceGetNvLinkState"] = returns(3) // not supported
+	s.functions["nvmlDeviceGetP2PStatus"] = func(args []uintptr) result {
+		if (args[0]-1)/4 != (args[1]-1)/4 {
+			return s.tells(3)(nil) // not between sockets
 		}
+		return s.tells(0)(nil)
 	}
-	m, err := readFrom(s)
+	m, err := readFrom(s.library)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,13 +175,19 @@ func TestPCIeOnly(t *testing.T) {
 // and GPU.
 func TestPartial(t *testing.T) {
 	s := dgx()
-	s.LookupSymbolFunc = func(string) error { return errors.New("an old library") }
-	d := device(s, 2)
-	d.GetNameFunc = func() (string, nvml.Return) { return "", nvml.ERROR_UNKNOWN }
-	d.GetMaxPcieLinkWidthFunc = func() (int, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED }
-	d.GetCpuAffinityFunc = func(int) ([]uint, nvml.Return) { return nil, nvml.ERROR_NOT_SUPPORTED }
-	d.GetPciInfoFunc = func() (nvml.PciInfo, nvml.Return) { return nvml.PciInfo{Domain: 1, Bus: 0x8a}, nvml.SUCCESS }
-	m, err := readFrom(s)
+	for _, name := range []string{"MigMode", "MemoryBusWidth", "MaxClockInfo", "MemoryAffinity", "NvLinkRemoteDeviceType",
+		"P2PStatus"} {
+		delete(s.functions, "nvmlDeviceGet"+name) // an old library
+	}
+	s.only(2, "nvmlDeviceGetName", returns(999))
+	s.only(2, "nvmlDeviceGetMaxPcieLinkWidth", returns(3))
+	s.only(2, "nvmlDeviceGetCpuAffinity", returns(3))
+	s.only(2, "nvmlDeviceGetPciInfo_v3", func([]uintptr) result {
+		binary.NativeEndian.PutUint32(s.told[16:], 1)
+		binary.NativeEndian.PutUint32(s.told[20:], 0x8a)
+		return success
+	})
+	m, err := readFrom(s.library)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,31 +200,32 @@ func TestPartial(t *testing.T) {
 	}
 
 	s = dgx()
-	s.DeviceGetHandleByIndexFunc = func(i int) (nvml.Device, nvml.Return) {
-		if i == 3 {
-			return nil, nvml.ERROR_NO_PERMISSION // not this container's
+	handle := s.functions["nvmlDeviceGetHandleByIndex_v2"]
+	s.functions["nvmlDeviceGetHandleByIndex_v2"] = func(args []uintptr) result {
+		if args[0] == 3 {
+			return noPermission // not this container's
 		}
-		return s.Devices[i], nvml.SUCCESS
+		return handle(args)
 	}
-	if m, err = readFrom(s); err != nil || len(m.GPUs) != 7 || m.GPUs[3].Index != 4 {
+	if m, err = readFrom(s.library); err != nil || len(m.GPUs) != 7 || m.GPUs[3].Index != 4 {
 		t.Errorf("%v, %v", m, err)
 	}
 
 	s = dgx()
-	device(s, 6).GetUUIDFunc = func() (string, nvml.Return) { return "", nvml.ERROR_GPU_IS_LOST }
-	if _, err := readFrom(s); err == nil || !strings.Contains(err.Error(), "nvmlDeviceGetUUID of GPU 6") {
+	s.only(6, "nvmlDeviceGetUUID", returns(15))
+	if _, err := readFrom(s.library); err == nil || !strings.Contains(err.Error(), "nvmlDeviceGetUUID of GPU 6") {
 		t.Errorf("error %v", err)
 	}
-	s.DeviceGetCountFunc = func() (int, nvml.Return) { return 1 << 20, nvml.SUCCESS }
-	if _, err := readFrom(s); err == nil || !strings.Contains(err.Error(), "1048576 GPUs") {
+	s.functions["nvmlDeviceGetCount_v2"] = s.tells(1 << 20)
+	if _, err := readFrom(s.library); err == nil || !strings.Contains(err.Error(), "1048576 GPUs") {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestMIG(t *testing.T) {
 	s := dgx()
-	device(s, 1).SetMigMode(1)
-	m, err := readFrom(s)
+	s.only(1, "nvmlDeviceGetMigMode", s.tells(1))
+	m, err := readFrom(s.library)
 	if err != nil || !m.GPUs[1].MIG || m.GPUs[0].MIG {
 		t.Errorf("%+v, %v", m, err)
 	}
@@ -196,18 +233,37 @@ func TestMIG(t *testing.T) {
 
 // Every reason not to be asked is ErrUnavailable, in words of its own.
 func TestUnavailable(t *testing.T) {
-	for ret, want := range map[nvml.Return]string{
-		nvml.ERROR_LIBRARY_NOT_FOUND: "cannot be loaded", nvml.ERROR_DRIVER_NOT_LOADED: "is not loaded",
-		nvml.ERROR_LIB_RM_VERSION_MISMATCH: "restart the host",
-		nvml.ERROR_NO_PERMISSION:           "/dev/nvidiactl", nvml.ERROR_UNKNOWN: "nvmlInit",
+	for ret, want := range map[result]string{
+		libraryNotFound: "cannot be loaded", driverNotLoaded: "is not loaded", versionMismatch: "restart the host",
+		noPermission: "/dev/nvidiactl", 999: "nvmlInit",
 	} {
 		s := dgx()
-		s.InitFunc = func() nvml.Return { return ret }
-		if _, err := readFrom(s); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), want) {
+		s.functions["nvmlInit_v2"] = returns(ret)
+		if _, err := readFrom(s.library); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: error %v, want %q", ret, err, want)
-		} else if broken := ret != nvml.ERROR_LIBRARY_NOT_FOUND &&
-			ret != nvml.ERROR_DRIVER_NOT_LOADED; errors.Is(err, ErrBroken) != broken {
+		} else if broken := ret != libraryNotFound && ret != driverNotLoaded; errors.Is(err, ErrBroken) != broken {
 			t.Errorf("%v: error %v", ret, err)
 		}
 	}
+}
+
+// FuzzRead: whatever the library tells is a machine, or an error.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte{0, 2, 0, 0, 0, 0xff}, byte(0))
+	f.Add([]byte("12345678\xff\xff\xff\xff"), byte(9))
+	f.Fuzz(func(t *testing.T, data []byte, refused byte) {
+		s, calls := dgx(), 0
+		s.call = func(name string, _ ...uintptr) result {
+			if calls++; calls > 1 && calls%(int(refused)+2) == 0 {
+				return result(refused)
+			}
+			if len(data) > 0 && calls > 1 {
+				copy(s.told, data[calls%len(data):])
+			}
+			return success
+		}
+		if m, err := readFrom(s.library); err == nil && m.Validate() != nil {
+			t.Errorf("%+v", m)
+		}
+	})
 }

@@ -1,0 +1,57 @@
+//go:build cgo
+
+package nvml
+
+// #cgo LDFLAGS: -ldl
+// #include <dlfcn.h>
+// #include <stdint.h>
+//
+// static char *told(void) {
+//     static char memory[8192];
+//     return memory;
+// }
+//
+// static int call(void *f, uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d) {
+//     return ((int (*)(uintptr_t, uintptr_t, uintptr_t, uintptr_t))f)(a, b, c, d);
+// }
+//
+// static const char *words(void *f, int ret) {
+//     return f ? ((const char *(*)(int))f)(ret) : "unknown error";
+// }
+import "C"
+
+import "unsafe"
+
+// open opens NVML; release closes it. All functions that are asked take handles, numbers and addresses, four at most.
+// Where there is no such library, or function, a call returns that. One library may be open at a time.
+func open() (l *library, release func(), err error) {
+	handle := C.dlopen(chars("libnvidia-ml.so.1"), C.RTLD_LAZY)
+	at := unsafe.Pointer(C.told())
+	l = &library{told: unsafe.Slice((*byte)(at), 8192), at: uintptr(at)}
+	l.call = func(name string, args ...uintptr) result {
+		if handle == nil {
+			return libraryNotFound
+		}
+		f := C.dlsym(handle, chars(name))
+		if f == nil {
+			return functionNotFound
+		}
+		var a [4]C.uintptr_t
+		for i, arg := range args {
+			a[i] = C.uintptr_t(arg)
+		}
+		return result(C.call(f, a[0], a[1], a[2], a[3]))
+	}
+	l.why = func(ret result) string {
+		return C.GoString(C.words(C.dlsym(handle, chars("nvmlErrorString")), C.int(ret)))
+	}
+	release = func() {
+		if handle != nil {
+			C.dlclose(handle)
+		}
+	}
+	return l, release, nil
+}
+
+// chars is a text as C has it.
+func chars(s string) *C.char { return (*C.char)(unsafe.Pointer(unsafe.StringData(s + "\x00"))) }
