@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/internal/iface"
 	"github.com/treerun/treerun/internal/numbers"
@@ -32,7 +33,10 @@ const (
 	None
 )
 
-var words = []string{"ok", "note", "WRONG", "none"}
+var (
+	words  = []string{"ok", "note", "WRONG", "none"}
+	colors = []output.Color{output.Green, output.Yellow, output.Red, ""}
+)
 
 // Line is about one thing.
 type Line struct {
@@ -42,13 +46,18 @@ type Line struct {
 	Remedy string // "" where nothing needs one
 }
 
-// String writes the line.
-func (l Line) String() string {
-	text := fmt.Sprintf("%-6s %-14s %s", words[l.State], l.What, l.Text)
+// write writes the line, in the colors that w shows.
+func (l Line) write(w io.Writer) error {
+	text := fmt.Sprintf("%-6s", words[l.State])
+	if c := colors[l.State]; c != "" {
+		text = output.Paint(w, c, text)
+	}
+	text += fmt.Sprintf(" %-14s %s", l.What, l.Text)
 	if l.Remedy != "" {
 		text += " (remedy: " + l.Remedy + ")"
 	}
-	return text
+	_, err := io.WriteString(w, text+"\n")
+	return err
 }
 
 // Host is what check asks about. Package cli's is this very host.
@@ -107,7 +116,9 @@ func (p *printer) line(l Line) {
 	if l.State == Wrong {
 		p.wrong++
 	}
-	p.text(l.String() + "\n")
+	if p.err == nil {
+		p.err = l.write(p.w)
+	}
 }
 
 func (p *printer) text(text string) {

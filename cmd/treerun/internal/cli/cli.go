@@ -83,7 +83,7 @@ func Main(args []string) int {
 	if err == nil {
 		return code
 	}
-	fmt.Fprintf(os.Stderr, "treerun: %v\n", err)
+	fmt.Fprintf(os.Stderr, "%s %v\n", output.Paint(os.Stderr, output.Red, "treerun:"), err)
 	code = cmdline.ExitCode(err)
 	if code == cmdline.ExitUsage {
 		fmt.Fprintln(os.Stderr, help)

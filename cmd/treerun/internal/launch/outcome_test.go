@@ -87,7 +87,7 @@ func TestFailureText(t *testing.T) {
 	}
 	f := failure{first: ends[1], early: earlyLeavers(ends, ends[1]), ends: ends,
 		stderr: []string{"one", "two"}}
-	want := `treerun: rank 1 failed first: it was killed by SIGKILL 1.2s after the start
+	want := `rank 1 failed first: it was killed by SIGKILL 1.2s after the start
     host    box
     pid     4711
     hint    treerun did not send it; out of memory? (dmesg tells)
@@ -127,7 +127,7 @@ func TestTimeoutText(t *testing.T) {
 	}
 	got := timeoutText(time.Minute, 32, list, false)
 	for _, want := range []string{
-		"treerun: the time limit of 1m0s is over: 20 of 32 ranks still ran\n    rank 0 (pid 10) had last printed 1.5s " +
+		"the time limit of 1m0s is over: 20 of 32 ranks still ran\n    rank 0 (pid 10) had last printed 1.5s " +
 			"before, on stdout: step 7\n",
 		"\n    rank 15 (pid 25) had printed nothing\n    and 4 more",
 	} {

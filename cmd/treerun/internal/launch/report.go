@@ -33,14 +33,14 @@ func (s *supervisor) report() {
 		if first.ReadJobFile { // else it never waited for another rank
 			f.early = earlyLeavers(ends, first)
 		}
-		s.job.Screen.Err.Printf("%s", f)
+		s.job.Screen.Err.Errorf("%s", f)
 	case bySignal:
-		s.job.Screen.Err.Printf("treerun: stopped by %s", job.SignalName(s.cause.signal))
+		s.job.Screen.Err.Errorf("stopped by %s", job.SignalName(s.cause.signal))
 	case byTimeout:
-		s.job.Screen.Err.Printf("%s", timeoutText(s.job.Timeout, s.job.Size, s.late, s.early))
+		s.job.Screen.Err.Errorf("%s", timeoutText(s.job.Timeout, s.job.Size, s.late, s.early))
 	case byOutput:
 		if !errors.Is(s.cause.err, syscall.EPIPE) {
-			s.job.Screen.Err.Printf("treerun: %v", s.cause.err)
+			s.job.Screen.Err.Errorf("%v", s.cause.err)
 		}
 	}
 }
@@ -64,14 +64,14 @@ type failure struct {
 	stderr []string // last lines of the rank
 }
 
-// String returns the root cause block, without a newline at its end.
+// String returns the root cause block, without "treerun: " at its beginning and a newline at its end.
 func (f failure) String() string {
 	var b strings.Builder
 	if f.first.Lost {
 		f.describeLoss(&b)
 		return b.String()
 	}
-	fmt.Fprintf(&b, "treerun: rank %d failed first: it %s %s after the start", f.first.Rank, f.first.how(),
+	fmt.Fprintf(&b, "rank %d failed first: it %s %s after the start", f.first.Rank, f.first.how(),
 		seconds(f.first.After))
 	fmt.Fprintf(&b, "\n    host    %s", f.first.Host)
 	fmt.Fprintf(&b, "\n    pid     %d", f.first.PID)
@@ -107,7 +107,7 @@ func (f failure) describeLoss(b *strings.Builder) {
 			ranks = append(ranks, e.Rank)
 		}
 	}
-	fmt.Fprintf(b, "treerun: host %s was lost %s after the start: %s", f.first.Host, seconds(f.first.After), f.first.Why)
+	fmt.Fprintf(b, "host %s was lost %s after the start: %s", f.first.Host, seconds(f.first.After), f.first.Why)
 	if len(ranks) > 0 {
 		fmt.Fprintf(b, "\n    ranks   %s on it (%s)", numbers.Count(len(ranks), "rank"), topo.RankList(ranks))
 	}
@@ -179,10 +179,10 @@ func (s *supervisor) stragglers() []straggler {
 func timeoutText(limit time.Duration, size int, list []straggler, early bool) string {
 	var b strings.Builder
 	if len(list) == 0 && !early {
-		return fmt.Sprintf("treerun: the time limit of %s is over: all ranks had ended, and nobody read what they had "+
+		return fmt.Sprintf("the time limit of %s is over: all ranks had ended, and nobody read what they had "+
 			"printed", limit)
 	}
-	fmt.Fprintf(&b, "treerun: the time limit of %s is over: %d of %s still ran", limit, len(list),
+	fmt.Fprintf(&b, "the time limit of %s is over: %d of %s still ran", limit, len(list),
 		numbers.Count(size, "rank"))
 	for _, r := range list[:min(len(list), maxRanks)] {
 		fmt.Fprintf(&b, "\n    rank %d (pid %d) ", r.rank, r.pid)

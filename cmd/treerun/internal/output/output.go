@@ -10,10 +10,12 @@
 //   - An unfinished line is shown after FlushAfter, and one longer than MaxLine
 //     when it has become so long; then " \" and a newline (Mark) follow, and
 //     the rest comes as a line of its own. A character of UTF-8 is never cut.
-//   - A carriage return that is not part of "\r\n" ends a progress line. On a
-//     terminal the next text overwrites it, as the program meant it, whichever
-//     rank it comes from. Elsewhere a progress line becomes an ordinary line,
-//     shown when it is complete; empty ones are left out.
+//   - A carriage return that is not part of "\r\n" ends a progress line. It
+//     becomes an ordinary line, shown when it is complete; empty ones are left
+//     out. A terminal gets the latest of a rank's at most every ProgressEvery,
+//     and unfinished ones too. The last one before an ordinary line is shown.
+//   - On a terminal the tag has a color (Paint), and a line with escape sequences
+//     gets one at its end that resets colors.
 //
 // Without tags the bytes of each rank are passed on unchanged, in whole lines
 // as far as the rank writes them within FlushAfter. Memory is bounded in all
@@ -25,6 +27,9 @@ import "time"
 const (
 	// FlushAfter is how long the text of an unfinished line is held back.
 	FlushAfter = 50 * time.Millisecond
+
+	// ProgressEvery is how often progress lines of one rank are shown on a terminal.
+	ProgressEvery = time.Second
 
 	// MaxLine is the length in bytes from which on a line is cut.
 	MaxLine = 64 << 10
@@ -43,8 +48,8 @@ type cutter interface {
 	add(out, chunk []byte, now time.Time) []byte
 	// due says when flush is to be called, if no more bytes come before; zero: never.
 	due() time.Time
-	// flush appends to out what has been held back.
-	flush(out []byte) []byte
+	// flush appends to out what has been held back until now.
+	flush(out []byte, now time.Time) []byte
 	// end appends to out what is left at the end of the stream.
 	end(out []byte) []byte
 }

@@ -1,6 +1,7 @@
 package output
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"sync"
@@ -98,7 +99,20 @@ func (s *Sink) Flushed() <-chan struct{} {
 // the end is added. It waits until they are written, but not for a reader who
 // does not read: see Flushed.
 func (s *Sink) Printf(format string, args ...any) {
-	done, before := s.print(fmt.Appendf(nil, format+"\n", args...))
+	text := fmt.Appendf(nil, format, args...)
+	if s.dev.terminal { // lines of ranks may be among them
+		var safe []byte
+		for line := range bytes.SplitSeq(text, []byte("\n")) {
+			safe = append(appendReset(append(safe, line...), line), '\n')
+		}
+		text = safe[:len(safe)-1]
+	}
+	s.say(append(text, '\n'))
+}
+
+// say prints and waits, as Printf does.
+func (s *Sink) say(text []byte) {
+	done, before := s.print(text)
 	select {
 	case <-before:
 	default:
@@ -108,6 +122,27 @@ func (s *Sink) Printf(format string, args ...any) {
 	case <-done:
 	case <-time.After(lineTimeout):
 	}
+}
+
+// Errorf is Printf of what went wrong, "treerun: " and then that.
+func (s *Sink) Errorf(format string, args ...any) {
+	s.Printf("%s "+format, append([]any{Paint(s.file, Red, "treerun:")}, args...)...)
+}
+
+// Status shows a line on a terminal until anything else is printed, "" shows none.
+func (s *Sink) Status(text string) {
+	if s.dev.terminal {
+		s.say([]byte(text + "\r"))
+	}
+}
+
+// Terminal tells whether the Sink writes to one.
+func (s *Sink) Terminal() bool { return s.dev.terminal }
+
+// Write has a Sink be an io.Writer of whole lines, of which none is lost.
+func (s *Sink) Write(lines []byte) (int, error) {
+	s.write(bytes.Clone(lines))
+	return len(lines), nil
 }
 
 // print writes what is treerun's own, in the order of the calls. It does not wait: done is

@@ -43,7 +43,8 @@ func NewStream(dst *Sink, rank int, options Options) *Stream {
 	s := &Stream{dst: dst, options: options}
 	switch {
 	case options.Tag:
-		s.cut = &tagged{tag: "[" + strconv.Itoa(rank) + "] ", terminal: dst.dev.terminal}
+		tag := Paint(dst.file, tagColors[rank%len(tagColors)], "["+strconv.Itoa(rank)+"]")
+		s.cut = &tagged{tag: tag + " ", terminal: dst.dev.terminal}
 	case options.Single:
 		s.cut = &whole{}
 	default:
@@ -71,7 +72,7 @@ func (s *Stream) Run(src Source) {
 			s.keep(buf[:n])
 			out = s.cut.add(out[:0], buf[:n], time.Now())
 		case os.IsTimeout(err):
-			out = s.cut.flush(out[:0])
+			out = s.cut.flush(out[:0], time.Now())
 		case err != nil: // io.EOF; any other error ends a stream as well
 			s.dst.write(s.cut.end(out[:0]))
 			return

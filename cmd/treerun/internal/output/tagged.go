@@ -15,7 +15,11 @@ type tagged struct {
 	since    time.Time // when the oldest byte that waits to be shown came
 	cr       bool      // a carriage return came: "\r\n", or the end of a progress line
 	progress bool      // the current line follows a progress line
-	drawn    int       // bytes of text that a terminal shows already (progress lines only)
+
+	// On a terminal:
+	drawn  int       // bytes of text that are in latest, or were shown from there
+	latest []byte    // the progress line that is to be shown next
+	next   time.Time // when
 }
 
 func (l *tagged) add(out, chunk []byte, now time.Time) []byte {
@@ -30,7 +34,7 @@ func (l *tagged) add(out, chunk []byte, now time.Time) []byte {
 				chunk, l.since = chunk[1:], now
 				continue
 			}
-			out, l.since = l.endProgress(out), now
+			out, l.since = l.endProgress(out, now), now
 		}
 		n := bytes.IndexAny(chunk, "\r\n")
 		if n < 0 {
@@ -59,24 +63,46 @@ func (l *tagged) append(out, text []byte) []byte {
 	return out
 }
 
-// line shows the current line for good.
+// line shows the current line for good, unless a progress line was all of it.
 func (l *tagged) line(out []byte, end string) []byte {
-	out = l.begin(out)
-	out = append(out, l.text...)
-	l.text, l.drawn, l.progress = l.text[:0], 0, false
-	return append(out, end...)
+	whole := l.drawn > 0 && l.drawn == len(l.text)
+	if out = l.settle(out); !whole {
+		out = l.show(out, l.text, end)
+	}
+	l.text, l.progress = l.text[:0], false
+	return out
 }
 
-// endProgress shows the current line as one that will be overwritten.
-func (l *tagged) endProgress(out []byte) []byte {
+// endProgress shows the current line, on a terminal if it is time, and else as the latest.
+func (l *tagged) endProgress(out []byte, now time.Time) []byte {
 	switch {
-	case len(l.text) == 0:
+	case len(l.text) == l.drawn:
 	case l.terminal:
-		out = l.line(out, "\r")
+		l.latest = append(l.latest[:0], l.text...)
 	default:
-		out = l.line(out, "\n")
+		out = l.show(out, l.text, "\n")
 	}
-	l.progress = true
+	l.text, l.drawn, l.progress = l.text[:0], 0, true
+	return l.showLatest(out, now)
+}
+
+// showLatest shows the latest progress line if it is time.
+func (l *tagged) showLatest(out []byte, now time.Time) []byte {
+	if len(l.latest) == 0 || now.Before(l.next) {
+		return out
+	}
+	out = l.show(out, l.latest, "\n")
+	l.latest, l.next = l.latest[:0], now.Add(ProgressEvery)
+	return out
+}
+
+// settle shows the latest progress line before others, unless the current line, which is
+// shown then, begins with it.
+func (l *tagged) settle(out []byte) []byte {
+	if len(l.latest) > 0 && (l.drawn == 0 || l.drawn == len(l.text)) {
+		out = l.show(out, l.latest, "\n")
+	}
+	l.latest, l.drawn = l.latest[:0], 0
 	return out
 }
 
@@ -84,18 +110,18 @@ func (l *tagged) endProgress(out []byte) []byte {
 // beginning of a character at its end.
 func (l *tagged) cut(out []byte) []byte {
 	n := wholeRunes(l.text)
-	out = l.begin(out)
-	out = append(out, l.text[:n]...)
-	l.text, l.drawn = append(l.text[:0], l.text[n:]...), 0
-	return append(out, Mark...)
+	out = l.show(l.settle(out), l.text[:n], Mark)
+	l.text = append(l.text[:0], l.text[n:]...)
+	return out
 }
 
-// begin starts a line of the output.
-func (l *tagged) begin(out []byte) []byte {
-	if l.terminal && len(out) > 0 && out[len(out)-1] == '\r' {
-		out = append(out, erase...)
+// show writes a line with its tag.
+func (l *tagged) show(out, text []byte, end string) []byte {
+	out = append(append(out, l.tag...), text...)
+	if l.terminal {
+		out = appendReset(out, text)
 	}
-	return append(out, l.tag...)
+	return append(out, end...)
 }
 
 // waits tells whether something is to be shown when the time comes.
@@ -110,31 +136,34 @@ func (l *tagged) waits() bool {
 }
 
 func (l *tagged) due() time.Time {
+	at := l.since.Add(FlushAfter)
 	if !l.waits() {
-		return time.Time{}
+		at = time.Time{}
 	}
-	return l.since.Add(FlushAfter)
+	if len(l.latest) > 0 && (at.IsZero() || l.next.Before(at)) {
+		at = l.next
+	}
+	return at
 }
 
-func (l *tagged) flush(out []byte) []byte {
+func (l *tagged) flush(out []byte, now time.Time) []byte {
 	switch {
-	case !l.waits():
-		return out
+	case !l.waits() || now.Before(l.since.Add(FlushAfter)):
 	case l.cr:
 		l.cr = false
-		return l.endProgress(out)
-	case l.progress: // on a terminal: draw it, and keep it to draw it again
-		out = append(l.begin(out), l.text...)
-		l.drawn = len(l.text)
-		return append(out, '\r')
+		return l.endProgress(out, now)
+	case l.progress: // on a terminal: show it, and keep it for what follows
+		l.latest, l.drawn = append(l.latest[:0], l.text...), len(l.text)
+	default:
+		return l.cut(out)
 	}
-	return l.cut(out)
+	return l.showLatest(out, now)
 }
 
 func (l *tagged) end(out []byte) []byte {
 	l.cr = false
 	if len(l.text) == 0 {
-		return out
+		return l.settle(out)
 	}
 	return l.line(out, "\n")
 }

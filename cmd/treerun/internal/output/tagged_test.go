@@ -7,20 +7,21 @@ import (
 	"time"
 )
 
-// play feeds a script to a cutter: each string is written at once, "50ms" lets
+// play feeds a script to a cutter: each string is written at once, "50ms" and "1s" let
 // the clock pass until a flush is due, if one is.
 func play(c cutter, script []string) string {
 	var out []byte
 	now := time.Unix(1000, 0)
 	for _, s := range script {
-		if s != "50ms" {
+		pause := map[string]time.Duration{"50ms": FlushAfter, "1s": ProgressEvery}[s]
+		if pause == 0 {
 			out = c.add(out, []byte(s), now)
 			now = now.Add(time.Millisecond)
 			continue
 		}
-		now = now.Add(FlushAfter)
+		now = now.Add(pause)
 		if at := c.due(); !at.IsZero() && !at.After(now) {
-			out = c.flush(out)
+			out = c.flush(out, now)
 		}
 	}
 	return string(c.end(out))
@@ -52,22 +53,38 @@ func TestTagged(t *testing.T) {
 		{
 			"progress, return at the end",
 			[]string{"10%\r", "50ms", "20%\r", "done\n"},
-			"[3] 10%\n[3] 20%\n[3] done\n",
-			"[3] 10%\r" + erase + "[3] 20%\r" + erase + "[3] done\n",
+			"[3] 10%\n[3] 20%\n[3] done\n", "",
 		},
 		{
 			"progress, return in front",
 			[]string{"\r10%", "50ms", "\r20%", "50ms", "50ms", "\n", "after", "50ms", "\n"},
-			"[3] 10%\n[3] 20%\n[3] after \\\n[3] \n",
-			"[3] 10%\r" + erase + "[3] 10%\r" + erase + "[3] 20%\r" + erase + "[3] 20%\n" + "[3] after \\\n[3] \n",
+			"[3] 10%\n[3] 20%\n[3] after \\\n[3] \n", "",
 		},
 		{
-			"progress drawn in two parts",
+			"progress goes on",
+			[]string{"10%\r20%\r", "50ms", "30%\r40%\r", "1s", "50%\r", "60%\r", "1s", "1s", "99%\r", "100%\n"},
+			"[3] 10%\n[3] 20%\n[3] 30%\n[3] 40%\n[3] 50%\n[3] 60%\n[3] 99%\n[3] 100%\n",
+			"[3] 10%\n[3] 40%\n[3] 60%\n[3] 99%\n[3] 100%\n",
+		},
+		{
+			"progress in two parts",
 			[]string{"\r1", "50ms", "0%", "50ms", "\r\n"},
 			"[3] 10%\r\n",
-			"[3] 1\r" + erase + "[3] 10%\r" + erase + "[3] 10%\r\n",
+			"[3] 1\n[3] 10%\n",
 		},
-		{"progress at the end", []string{"10%\r20%\r"}, "[3] 10%\n[3] 20%\n", "[3] 10%\r" + erase + "[3] 20%\n"},
+		{
+			"progress shown becomes a line",
+			[]string{"\r1", "50ms", "0%", "1s", "\n", "after\n"},
+			"[3] 10%\n[3] after\n",
+			"[3] 1\n[3] 10%\n[3] after\n",
+		},
+		{"progress at the end", []string{"10%\r20%\r"}, "[3] 10%\n[3] 20%\n", ""},
+		{
+			"colors left on",
+			[]string{"\x1b[31mred\nplain\n"},
+			"[3] \x1b[31mred\n[3] plain\n",
+			"[3] \x1b[31mred" + reset + "\n[3] plain\n",
+		},
 		{"returns only", []string{"\r\r\r", "50ms"}, "", ""},
 	} {
 		for _, terminal := range []bool{false, true} {
@@ -114,6 +131,14 @@ func FuzzCutters(f *testing.F) {
 		script := cutUp(data, steps)
 		if got := play(&whole{hold: FlushAfter}, script); got != string(data) {
 			t.Fatalf("whole: %q became %q", data, got)
+		}
+		// A terminal may be spared progress lines, but the last line.
+		terminal := play(&tagged{tag: "[3] ", terminal: true}, script)
+		last := strings.TrimRight(string(data), "\r\n")
+		last = last[strings.LastIndexAny(last, "\r\n")+1:]
+		plain := strings.NewReplacer(Mark+"[3] ", "", Mark, "", reset, "", "\r", "", "\n", "").Replace(terminal)
+		if last = strings.ReplaceAll(last, reset, ""); !strings.HasSuffix(plain, last) {
+			t.Fatalf("a terminal shows %q of %q, without the end %q", terminal, data, last)
 		}
 		got := play(&tagged{tag: "[3] "}, script)
 		var back strings.Builder

@@ -37,10 +37,10 @@ func (w *whole) due() time.Time {
 	return w.born.Add(w.hold)
 }
 
-func (w *whole) flush(out []byte) []byte {
+func (w *whole) flush(out []byte, _ time.Time) []byte {
 	out = append(out, w.text...)
 	w.text = w.text[:0]
 	return out
 }
 
-func (w *whole) end(out []byte) []byte { return w.flush(out) }
+func (w *whole) end(out []byte) []byte { return w.flush(out, time.Time{}) }
