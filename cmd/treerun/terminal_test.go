@@ -3,8 +3,11 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -42,54 +45,141 @@ func openTerminal(t *testing.T) (user, tty *os.File) {
 	return user, tty
 }
 
-// On a terminal, rank 0 hears what the user types although it is in the
-// background, ^C stops the job, and progress lines overwrite each other.
-func TestTerminal(t *testing.T) {
+// onTerminal is a treerun on a terminal of its own.
+type onTerminal struct {
+	t      *testing.T
+	user   *os.File
+	cmd    *exec.Cmd
+	killer *time.Timer
+	screen bytes.Buffer // what it has shown
+}
+
+// startOnTerminal starts treerun with arguments, and variables besides this process's.
+func startOnTerminal(t *testing.T, env []string, args ...string) *onTerminal {
+	t.Helper()
 	user, tty := openTerminal(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, "-np", "2", "sh", "-c",
-		`if [ $RANK = 0 ]; then printf "50%%\r100%%\r"; read answer; echo "heard $answer"; fi; sleep 300`)
+	cmd := exec.Command(self, args...)
 	cmd.Args[0] = "treerun"
+	cmd.Env = append(append(os.Environ(), "NO_COLOR=", "TERM=xterm"), env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	tty.Close()
-	killer := time.AfterFunc(maxWait, func() { cmd.Process.Kill() })
+	return &onTerminal{t: t, user: user, cmd: cmd, killer: time.AfterFunc(maxWait, func() { cmd.Process.Kill() })}
+}
 
-	var screen bytes.Buffer
-	until := func(text string) {
-		t.Helper()
-		b := make([]byte, 4096)
-		for !strings.Contains(screen.String(), text) {
-			n, err := user.Read(b)
-			if err != nil {
-				t.Fatalf("the terminal shows %q without %q: %v", &screen, text, err)
+// until reads what is shown until text is.
+func (o *onTerminal) until(text string) {
+	o.t.Helper()
+	b := make([]byte, 4096)
+	for !strings.Contains(o.screen.String(), text) {
+		n, err := o.user.Read(b)
+		if err != nil {
+			o.t.Fatalf("the terminal shows %q without %q: %v", &o.screen, text, err)
+		}
+		o.screen.Write(b[:n])
+	}
+}
+
+// types is what the user types.
+func (o *onTerminal) types(text string) {
+	o.t.Helper()
+	if _, err := o.user.WriteString(text); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+// exits reads all that is shown, and checks the exit code, unless that is negative.
+func (o *onTerminal) exits(code int) string {
+	o.t.Helper()
+	rest, _ := io.ReadAll(o.user) // an error is the end of a terminal
+	o.screen.Write(rest)
+	o.cmd.Wait() // the state says how it ended
+	if !o.killer.Stop() || code >= 0 && o.cmd.ProcessState.ExitCode() != code {
+		o.t.Errorf("treerun ended with %v, want exit code %d; shown: %q", o.cmd.ProcessState, code, &o.screen)
+	}
+	return o.screen.String()
+}
+
+// On a terminal, rank 0 hears what the user types although it is in the
+// background, ^C stops the job, and progress lines are lines, of which the last is shown.
+func TestTerminal(t *testing.T) {
+	t.Parallel()
+	o := startOnTerminal(t, nil, "-np", "2", "sh", "-c",
+		`printf "50%%\r60%%\r70%%\r"; if [ $RANK = 0 ]; then read answer; echo "heard $answer"; fi; sleep 300`)
+	const tag0, tag1 = "\x1b[36m[0]\x1b[0m ", "\x1b[32m[1]\x1b[0m "
+	o.until(tag0 + "70%\r\n")
+	o.until(tag1 + "70%\r\n")
+	o.types("fine\n")
+	o.until(tag0 + "heard fine\r\n")
+	o.types("\x03") // ^C
+	o.until("\x1b[1;31mtreerun:\x1b[0m stopped by SIGINT")
+	o.exits(130)
+}
+
+// Without colors the tags are plain. A rank that leaves its own on does not color the next line.
+func TestColors(t *testing.T) {
+	t.Parallel()
+	for _, off := range []string{"NO_COLOR=1", "TERM=dumb"} {
+		o := startOnTerminal(t, []string{off}, "-np", "2", "sh", "-c", `printf "\033[31mred\nplain\n"; exit 3`)
+		shown := o.exits(3)
+		for _, want := range []string{"[0] \x1b[31mred\x1b[0m\r\n", "[1] plain\r\n", "treerun: rank "} {
+			if !strings.Contains(shown, want) || strings.Contains(shown, "m[0]") {
+				t.Errorf("%s: the terminal shows %q without %q", off, shown, want)
 			}
-			screen.Write(b[:n])
 		}
 	}
-	until("100%")
-	if _, err := user.WriteString("fine\n"); err != nil {
-		t.Fatal(err)
+	shown := startOnTerminal(t, nil, "check").exits(-1) // as this machine is
+	if want := "\x1b[32mok    \x1b[0m cores "; !strings.Contains(shown, want) {
+		t.Errorf("check shows %q without %q", shown, want)
 	}
-	until("[0] heard fine")
-	if want := "[0] 50%\r\x1b[K[0] 100%\r"; !strings.Contains(screen.String(), want) {
-		t.Errorf("the terminal shows %q without %q", &screen, want)
+}
+
+// The first ^C says what happens and what another one does, which it does.
+func TestAnotherInterrupt(t *testing.T) {
+	t.Parallel()
+	o := startOnTerminal(t, nil, "-np", "2", "sh", "-c", `trap "" TERM INT; echo set; while :; do sleep 1; done`)
+	o.until("[0]\x1b[0m set")
+	o.until("[1]\x1b[0m set")
+	o.types("\x03")
+	o.until("treerun: got SIGINT: 2 ranks told to stop, killed after 10s (another Ctrl-C kills them now)")
+	o.types("\x03")
+	o.exits(130)
+}
+
+// A build that takes long is told of: on a terminal in a line that is gone when it has
+// ended, elsewhere once.
+func TestSlowBuild(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"bin/go":      "#!/bin/sh\nsleep $SLOW\necho no luck >&2\nexit 1\n",
+		"src/main.go": "package main\n",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if want := "\x1b[K[0] heard fine\r\n"; !strings.Contains(screen.String(), want) {
-		t.Errorf("the progress line was not erased: %q", &screen)
+	path, src := "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), filepath.Join(dir, "src")
+	shown := startOnTerminal(t, []string{path, "SLOW=2.5"}, src).exits(125)
+	status := "treerun: building " + fmt.Sprintf("%.50s", src) + " ... 2 s\r"
+	if !strings.Contains(shown, status+"\x1b[Kno luck\r\n") {
+		t.Errorf("the terminal shows %q, not %q and then an empty line", shown, status)
 	}
-	if _, err := user.WriteString("\x03"); err != nil { // ^C
-		t.Fatal(err)
-	}
-	until("treerun: stopped by SIGINT")
-	cmd.Wait() // the state says how it ended
-	if !killer.Stop() || cmd.ProcessState.ExitCode() != 130 {
-		t.Errorf("treerun ended with %v, want exit code 130", cmd.ProcessState)
+	l := launch(t, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, path, "SLOW=5.5") }, src)
+	l.exits(125)
+	want := "treerun: building " + src + " takes more than 5 s\nno luck\n"
+	if !strings.HasPrefix(l.stderr.String(), want) {
+		t.Errorf("stderr is %q, want %q first", l.stderr.String(), want)
 	}
 }

@@ -165,7 +165,7 @@ func buildAndRun(j *launch.Job, prog *program) (int, error) {
 	defer runtime.UnlockOSThread()
 	j.Signals = launch.Signals()
 	if prog.Folder != "" {
-		if err := prog.build(j.Signals); err != nil {
+		if err := prog.build(j.Signals, j.Screen.Err); err != nil {
 			return 0, err
 		}
 		j.Trace("built %s", prog.Folder)

@@ -180,12 +180,12 @@ func (o *options) connect(r *launch.Remote) {
 }
 
 // runNode is a job of which this is another node than 0.
-func runNode(o *options, prog *program, broken error, c *nodes.Config) (int, error) {
+func runNode(o *options, prog *program, broken error, c *nodes.Config, screen *output.Screen) (int, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	signals := launch.Signals()
 	if broken == nil && prog.Folder != "" {
-		broken = prog.build(signals)
+		broken = prog.build(signals, screen.Err)
 		defer prog.remove()
 	}
 	dir, err := workingDir(o.dir)
@@ -237,7 +237,7 @@ func runNodes(o *options, prog *program, broken error, begin time.Time) (code in
 		}
 		return 0, false, nil
 	}
-	code, err = runNode(o, prog, broken, c)
+	code, err = runNode(o, prog, broken, c, screen)
 	return code, true, err
 }
 

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/output"
 )
 
 // program is what the ranks run.
@@ -105,11 +106,11 @@ func (p *program) remove() error {
 const interruptGrace = 2 * time.Second
 
 // build compiles p.Folder with the go command and sets p.Path; for a program
-// that is built it does nothing. What the go command prints goes to our stderr
-// as it is. A signal of stop ends it and all it has started. The caller calls
+// that is built it does nothing. What the go command prints goes to screen, our stderr,
+// as it is, and so does that it takes long. A signal of stop ends it and all it has started. The caller calls
 // remove in every case, and holds its operating system thread (see
 // runtime.LockOSThread): the go command dies with that thread.
-func (p *program) build(stop <-chan os.Signal) error {
+func (p *program) build(stop <-chan os.Signal, screen *output.Sink) error {
 	if p.Folder == "" || p.Path != "" {
 		return nil
 	}
@@ -133,14 +134,16 @@ func (p *program) build(stop <-chan os.Signal) error {
 	cmd := exec.CommandContext(ctx, tool, "build", "-buildvcs=false", "-o", path, ".")
 	cmd.Dir = p.Folder
 	cmd.Env = append(os.Environ(), "PWD="+p.Folder, "GOTMPDIR="+p.private, "TMPDIR="+p.private)
-	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	cmd.Stdout, cmd.Stderr = screen, screen
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	cmd.WaitDelay = interruptGrace
 	end := onStop(stop, func(sig syscall.Signal) {
 		interrupt(cmdline.Errorf(cmdline.SignalCode(sig), "interrupted by %s", unix.SignalName(sig)))
 	})
+	built := p.building(screen)
 	err = cmd.Run()
+	built()
 	end()
 	if ctx.Err() != nil {
 		if cmd.Process != nil { // what is left of the group
@@ -159,6 +162,37 @@ func (p *program) build(stop <-chan os.Signal) error {
 	}
 	p.Path = path
 	return nil
+}
+
+// buildNote is how long building takes until a line says so where that cannot change.
+const buildNote = 5 * time.Second
+
+// building says what is being built and for how long, until end is called.
+func (p *program) building(screen *output.Sink) (end func()) {
+	begin, every := time.Now(), buildNote
+	if screen.Terminal() {
+		every = time.Second
+	}
+	ended := make(chan struct{})
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for noted := false; ; noted = true {
+			select {
+			case <-tick.C:
+			case <-ended:
+				screen.Status("")
+				return
+			}
+			after := time.Since(begin).Seconds()
+			screen.Status(fmt.Sprintf("treerun: building %.50s ... %.0f s", p.Name, after))
+			if !screen.Terminal() && !noted {
+				screen.Printf("treerun: building %s takes more than %.0f s", p.Name, after)
+			}
+		}
+	})
+	return func() { close(ended); telling.Wait() }
 }
 
 // onStop calls do with every signal that stops a job, until end is called.

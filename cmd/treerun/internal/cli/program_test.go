@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/output"
 )
 
 // files writes a tree of files into the working directory of the test.
@@ -114,7 +115,7 @@ func TestBuildInterrupted(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	err = p.build(stop)
+	err = p.build(stop, output.NewScreen(os.Stdout, os.Stderr).Err)
 	if cmdline.ExitCode(err) != 143 {
 		t.Errorf("Build = %v, code %d; want an interrupt, code 143", err, cmdline.ExitCode(err))
 	}
@@ -135,7 +136,8 @@ func TestBuildWithoutGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.build(nil); cmdline.ExitCode(err) != 125 || !strings.Contains(err.Error(), "the go command is needed") {
+	err = p.build(nil, output.NewScreen(os.Stdout, os.Stderr).Err)
+	if cmdline.ExitCode(err) != 125 || !strings.Contains(err.Error(), "the go command is needed") {
 		t.Errorf("Build = %v, code %d", err, cmdline.ExitCode(err))
 	}
 }

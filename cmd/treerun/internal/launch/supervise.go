@@ -2,6 +2,7 @@ package launch
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"syscall"
 	"time"
@@ -172,6 +173,30 @@ func (s *supervisor) terminate() {
 	s.job.Trace("stopping %s", numbers.Count(s.running, "rank"))
 	s.broadcast(&wire.Signal{Number: syscall.SIGTERM})
 	s.killAt = time.After(s.job.ShutdownTimeout)
+	time.AfterFunc(stopNote, func() { s.post(s.stopping) })
+}
+
+// stopNote is how long ranks may take to stop until a line says that.
+const stopNote = time.Second
+
+// stopping says why and for how long ranks are waited for, and what the user can do.
+func (s *supervisor) stopping() {
+	if s.running == 0 || s.killAt == nil {
+		return
+	}
+	why, how := "", ""
+	switch s.cause.kind {
+	case byFailure:
+		why = "another rank has failed"
+	case bySignal:
+		why, how = "got "+job.SignalName(s.cause.signal), " (another Ctrl-C kills them now)"
+	case byTimeout:
+		why = fmt.Sprintf("the time limit of %s is over", s.job.Timeout)
+	case byOutput:
+		why = "what ranks print cannot be written"
+	}
+	s.job.Screen.Err.Printf("treerun: %s: %s told to stop, killed after %s%s", why, numbers.Count(s.running, "rank"),
+		s.job.ShutdownTimeout, how)
 }
 
 // kill ends all ranks and what they have left, at once.
