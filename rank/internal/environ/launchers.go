@@ -44,7 +44,7 @@ var launchers = []launcher{
 	{
 		name: "Slurm", rank: "SLURM_PROCID", size: "SLURM_STEP_NUM_TASKS SLURM_NTASKS", localRank: "SLURM_LOCALID",
 		epoch: "SLURM_RESTART_COUNT", hosts: "SLURM_STEP_NUM_NODES", jobID: "SLURM_JOB_ID SLURM_STEP_ID",
-		seed: "SLURM_STEP_NODELIST SLURM_JOB_NODELIST", is: inSlurmStep,
+		seed: "SLURM_STEP_NODELIST SLURM_JOB_NODELIST", is: job.InSlurmStep,
 	},
 	{
 		name: "LeaderWorkerSet", rank: "LWS_WORKER_INDEX", size: "LWS_GROUP_SIZE",
@@ -61,14 +61,6 @@ var launchers = []launcher{
 		},
 	},
 	{name: "treerun", rank: job.EnvRank, size: job.EnvSize}, // a size without a rank
-}
-
-// inSlurmStep tells a task that srun started from a batch script, which has
-// most of the variables, too. Steps with numbers from 0xfffffff0 are Slurm's
-// own: batch script, interactive shell.
-func inSlurmStep(get func(string) string) bool {
-	step, err := strconv.ParseUint(get("SLURM_STEP_ID"), 10, 32)
-	return err == nil && step < 0xfffffff0 && get("SLURM_PROCID") != ""
 }
 
 // firstSet returns the first variable that is set, else the last one.
