@@ -104,6 +104,9 @@ func jobOf(o *meter.Options, where *place.Options) (j *launch.Job, np int, err e
 	if err != nil {
 		return nil, 0, err
 	}
+	if from := where.Source(); from != "" && o.Verbose {
+		j.Screen.Err.Printf("treerun: %s", from)
+	}
 	j.Size = np + o.Aggregators
 	switch {
 	case o.Device == meter.CUDA && j.GPUs.Bind == gpus.None:

@@ -146,7 +146,7 @@ func runJob(args []string) (int, error) {
 		return 0, err
 	}
 	if o.dryRun {
-		return 0, printDryRun(os.Stdout, j, prog)
+		return 0, printDryRun(os.Stdout, j, prog, o.place.Source())
 	}
 	if cores := cmdline.UsableCores(); j.Hosts == nil && j.Size > cores {
 		j.Screen.Err.Printf("treerun: %d ranks share %s", j.Size, numbers.Count(cores, "core"))
@@ -187,6 +187,9 @@ func newJob(o *options, prog *program, begin time.Time) (j *launch.Job, err erro
 	}
 	if j.Hosts, j.Size, err = o.hosts(); err == nil {
 		err = o.place.Fill(j)
+	}
+	if from := o.place.Source(); from != "" {
+		j.Trace("%s", from)
 	}
 	if err == nil {
 		j.Dir, err = workingDir(o.dir)

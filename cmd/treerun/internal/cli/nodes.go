@@ -145,6 +145,10 @@ func (o *options) hosts() ([]launch.Host, int, error) {
 	if o.node.cfg != nil {
 		return o.placeNodes()
 	}
+	if o.node.count == 1 { // whatever allocation there is
+		n, err := o.place.DefaultRanks(o.size)
+		return nil, n, err
+	}
 	return o.place.Hosts(o.size, 0)
 }
 

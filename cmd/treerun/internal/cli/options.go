@@ -43,7 +43,8 @@ func newOptions() *options {
 	f := cmdline.NewFlags("treerun", &o.help)
 	f.SetInterspersed(false) // the first argument that is no flag is PROGRAM
 	f.VarP(cmdline.Ranks(&o.size), "np", "n",
-		"number of ranks (default: the number of GPUs, without GPUs of usable cores)")
+		"number of ranks (default: one for every slot of the hosts; on this host the number of GPUs, without GPUs of "+
+			"usable cores)")
 	o.place.Define(f)
 	o.node.define(f)
 	o.planning.Define(f)

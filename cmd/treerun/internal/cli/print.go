@@ -15,6 +15,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -34,8 +35,8 @@ func printVersion() error {
 	return err
 }
 
-// printDryRun prints what would be run.
-func printDryRun(w io.Writer, j *launch.Job, prog *program) error {
+// printDryRun prints what would be run. from says where hosts are from that the command line does not name.
+func printDryRun(w io.Writer, j *launch.Job, prog *program, from string) error {
 	here, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("find the name of this host: %w", err)
@@ -50,7 +51,10 @@ func printDryRun(w io.Writer, j *launch.Job, prog *program) error {
 	}
 	where := fmt.Sprintf("%d on %d usable cores", j.Size, cmdline.UsableCores())
 	if len(j.Hosts) > 0 {
-		where = fmt.Sprintf("%d on %d hosts", j.Size, len(j.Hosts))
+		where = fmt.Sprintf("%d on %s", j.Size, numbers.Count(len(j.Hosts), "host"))
+	}
+	if from != "" {
+		where += "; " + from
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `host         %s

@@ -74,6 +74,7 @@ type Remote struct {
 	Open   func(index int) io.ReadWriteCloser
 	Master string // MASTER_ADDR; "": the name of the first host
 	JobID  string // "": a new one
+	Hint   string // for the error of a host that cannot be reached
 }
 
 // Run runs the job and returns the exit code for it; what went wrong in a rank

@@ -251,7 +251,7 @@ func (s *supervisor) loseHosts(l *wire.Lost) {
 			if p.phase == ready {
 				text = fmt.Sprintf("host %s was lost while it started its ranks: %s", p.Name, text)
 			}
-			s.abandon(cmdline.Errorf(cmdline.ExitInternal, "%s", text))
+			s.abandon(cmdline.Errorf(cmdline.ExitInternal, "%s%s", text, s.job.Remote.Hint))
 		}
 		for _, rank := range p.Ranks {
 			m := s.ranks[rank]

@@ -230,18 +230,17 @@ func (v *variables) scheduler(s *scheduler) *Found {
 // slurm is for tasks of a step, which srun has started. One task per node is
 // one node; of several, the first runs the ranks of all.
 func (v *variables) slurm() *Found {
-	step, err := strconv.ParseUint(v.get("SLURM_STEP_ID"), 10, 32)
-	if err != nil || step >= 0xfffffff0 || v.get("SLURM_PROCID") == "" { // Slurm's own steps, as that of a batch script
+	if !job.InSlurmStep(v.get) {
 		return nil
 	}
 	f := &Found{Place: Place{From: "Slurm"}, Sure: true}
 	f.Nodes, f.Node = v.number("SLURM_STEP_NUM_NODES"), v.number("SLURM_NODEID")
 	tasks, local := v.number("SLURM_STEP_NUM_TASKS"), v.number("SLURM_LOCALID")
-	hosts, err := place.Slurm(v.get("SLURM_STEP_NODELIST"), v.get("SLURM_STEP_TASKS_PER_NODE"))
+	hosts, err := place.SlurmStep(v.get)
 	switch {
 	case v.err != nil:
 	case err != nil:
-		v.err = fmt.Errorf("SLURM_STEP_NODELIST and SLURM_STEP_TASKS_PER_NODE: %w", err)
+		v.err = err
 	case len(hosts) != f.Nodes || f.Node >= f.Nodes:
 		v.err = fmt.Errorf("SLURM_STEP_NODELIST has %d hosts, SLURM_STEP_NUM_NODES is %d, SLURM_NODEID is %d", len(hosts),
 			f.Nodes, f.Node)

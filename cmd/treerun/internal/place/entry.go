@@ -98,32 +98,26 @@ func (h *Host) set(text string) error {
 	return err
 }
 
-// Slurm returns the hosts of an allocation: nodes is as in SLURM_JOB_NODELIST,
-// tasks as in SLURM_TASKS_PER_NODE, "2(x3),1" for 2, 2, 2 and 1; with empty tasks each host has one
-// slot.
-func Slurm(nodes, tasks string) ([]Host, error) {
-	hosts, err := Parse(nodes)
-	if err != nil || tasks == "" {
-		return hosts, err
-	}
+// giveSlots gives hosts slots as Slurm writes them: "2(x3),1" for 2, 2, 2 and 1.
+func giveSlots(hosts []Host, slots string) error {
 	var counts []int
-	for part := range strings.SplitSeq(tasks, ",") {
+	for part := range strings.SplitSeq(slots, ",") {
 		count, times, _ := strings.Cut(strings.TrimSuffix(part, ")"), "(x")
-		n, err := parseCount("number of tasks", count)
+		n, err := parseCount("slots", count)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		k, err := parseCount("repetition", cmp.Or(times, "1"))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		counts = append(counts, slices.Repeat([]int{n}, min(k, len(hosts)+1))...)
 	}
 	if len(counts) != len(hosts) {
-		return nil, fmt.Errorf("tasks per node %.60q are not for %d hosts, which the list has", tasks, len(hosts))
+		return fmt.Errorf("%.60q is not for %d hosts, which the list has", slots, len(hosts))
 	}
 	for i, n := range counts {
 		hosts[i].Slots, hosts[i].Given = n, true
 	}
-	return hosts, nil
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
 	"pgregory.net/rapid"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
@@ -24,7 +25,8 @@ var rewrite = flag.Bool("rewrite", false, "write what the scenarios print into t
 //
 //	read [-H LIST]       the hosts of LIST, or else of the file
 //	map [-np N] [--ppn N] [--map-by WHAT] [--oversubscribe] [-H LIST]
-//	slurm NODES TASKS    the hosts of an allocation
+//	slurm NODES TASKS    the hosts of a step of Slurm
+//	in NAME=VALUE ...    the hosts of an allocation with these variables; FILE is the file of hosts, _ a blank
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -86,7 +88,9 @@ func scenario(t *testing.T, input string) string {
 	var err error
 	switch {
 	case words[0] == "slurm":
-		hosts, err = Slurm(f.Arg(0), f.Arg(1))
+		hosts, err = SlurmStep(variables{"SLURM_STEP_NODELIST": f.Arg(0), "SLURM_STEP_TASKS_PER_NODE": f.Arg(1)}.get)
+	case words[0] == "in":
+		return inAllocation(t, f.Args(), file.String())
 	case slices.Contains(words, "-H"):
 		hosts, err = Parse(*list)
 	default:
@@ -97,17 +101,7 @@ func scenario(t *testing.T, input string) string {
 	}
 	var out []string
 	if words[0] != "map" {
-		for _, h := range hosts {
-			line := fmt.Sprintf("%s slots=%d", h.Target, h.Slots)
-			if h.Max > 0 {
-				line += fmt.Sprintf(" max_slots=%d", h.Max)
-			}
-			if !h.Given {
-				line += " (mentions)"
-			}
-			out = append(out, line)
-		}
-		return strings.Join(out, "\n")
+		return listed(hosts)
 	}
 	places, err := Map(hosts, r)
 	if err != nil {
@@ -117,6 +111,65 @@ func scenario(t *testing.T, input string) string {
 		out = append(out, strings.Trim(fmt.Sprintf("%s: %v", p.Target, p.Ranks), "[]"))
 	}
 	return strings.ReplaceAll(strings.Join(out, "\n"), ": [", ": ")
+}
+
+// listed writes hosts, one a line.
+func listed(hosts []Host) string {
+	var out []string
+	for _, h := range hosts {
+		line := fmt.Sprintf("%s slots=%d", h.Target, h.Slots)
+		if h.Max > 0 {
+			line += fmt.Sprintf(" max_slots=%d", h.Max)
+		}
+		if !h.Given {
+			line += " (mentions)"
+		}
+		out = append(out, line)
+	}
+	return strings.Join(out, "\n")
+}
+
+// variables is an environment.
+type variables map[string]string
+
+func (v variables) get(name string) string { return v[name] }
+
+// inAllocation returns what is said of the hosts in such an environment.
+func inAllocation(t *testing.T, settings []string, file string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "FILE")
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := variables{}
+	for _, s := range settings {
+		name, value, _ := strings.Cut(s, "=")
+		env[name] = strings.NewReplacer("FILE", path, "_", " ").Replace(value)
+	}
+	a, hosts, err := allocated(env.get)
+	switch {
+	case err != nil:
+		return strings.ReplaceAll(err.Error(), path, "FILE")
+	case a == nil:
+		return "no allocation"
+	}
+	return "from " + a.scheduler + "'s " + a.variable + "\n" + listed(hosts)
+}
+
+// TestOnlyHere: an allocation of this host alone starts nothing elsewhere, also where the scheduler adds a domain.
+func TestOnlyHere(t *testing.T) {
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, as := range []string{name, name + ".example.org"} {
+		t.Setenv("LSB_MCPU_HOSTS", as+" 3")
+		var o Options
+		o.Define(pflag.NewFlagSet("", pflag.PanicOnError))
+		if hosts, n, err := o.Hosts(0, 0); hosts != nil || n != 3 || err != nil || o.Source() == "" {
+			t.Errorf("%s: hosts %v, %d ranks, error %v, %q", as, hosts, n, err, o.Source())
+		}
+	}
 }
 
 // TestMapping checks what holds of every mapping, whatever the hosts.
@@ -244,10 +297,32 @@ func FuzzSlurm(f *testing.F) {
 		f.Add("n[1-4]", s)
 	}
 	f.Fuzz(func(t *testing.T, nodes, tasks string) {
-		hosts, err := Slurm(nodes, tasks)
+		hosts, err := SlurmStep(variables{"SLURM_STEP_NODELIST": nodes, "SLURM_STEP_TASKS_PER_NODE": tasks}.get)
 		for _, h := range hosts {
 			if err != nil || h.Slots < 1 || h.Slots > maxSlots || tasks != "" && !h.Given {
 				t.Fatalf("%+v, %v", h, err)
+			}
+		}
+	})
+}
+
+// FuzzAllocation: what a scheduler has written is hosts with slots, or an error that names the variable.
+func FuzzAllocation(f *testing.F) {
+	for i, text := range []string{"n[1-2],m", "n[1-2]", "a\nb\na\n", "a\na\nb", "h1 4 h2 4",
+		"a 2 all.q@a <NULL>\nb 1 q 0-3\n"} {
+		f.Add(i, text, "2(x2),1")
+	}
+	f.Fuzz(func(t *testing.T, row int, text, slots string) {
+		a := &allocations[uint(row)%uint(len(allocations))]
+		env := variables{"SLURM_TASKS_PER_NODE": slots}
+		hosts, err := a.read(a.variable, []byte(text), env.get)
+		if err != nil && (hosts != nil || !strings.Contains(err.Error(), a.variable) || len(err.Error()) > 2000) {
+			t.Fatalf("%d hosts and error %v", len(hosts), err)
+		}
+		for _, h := range hosts {
+			if h.Name == "" || h.Name[0] == '-' || strings.ContainsAny(h.Target, " \n'\"\\;,") || h.Slots < 1 ||
+				h.Slots > maxSlots {
+				t.Fatalf("%q: host %+v", text, h)
 			}
 		}
 	})

@@ -34,27 +34,58 @@ func (o *Options) Hosts(size, beside int) ([]launch.Host, int, error) {
 			err = fmt.Errorf("--hostfile: %w", err)
 		}
 	default:
+		o.allocation, hosts, err = allocated(os.Getenv)
+	}
+	if err != nil {
+		return nil, 0, cmdline.Usagef("%w%s", err, o.hint())
+	}
+	if hosts == nil {
 		n, err := o.DefaultRanks(size)
 		return nil, n, err
 	}
+	list, n, err := o.placed(hosts, size, beside)
 	if err != nil {
-		return nil, 0, cmdline.Usagef("%w", err)
+		return nil, 0, cmdline.Usagef("%w%s", err, o.hint())
 	}
+	if o.allocation != nil && len(list) == 1 && list[0].Local {
+		list = nil
+	}
+	return list, n, nil
+}
+
+// Source says of an allocation that the hosts are from there, "" where there is none.
+func (o *Options) Source() string {
+	if o.allocation == nil {
+		return ""
+	}
+	return "hosts are from " + o.allocation.scheduler + "'s " + o.allocation.variable
+}
+
+// hint is what an error about hosts of an allocation ends with.
+func (o *Options) hint() string {
+	if o.allocation == nil {
+		return ""
+	}
+	return " (" + o.Source() + "; hint: -H localhost:N runs on this host alone)"
+}
+
+// placed returns which ranks run on which of these hosts.
+func (o *Options) placed(hosts []Host, size, beside int) ([]launch.Host, int, error) {
 	request := Request{Size: size, PerHost: o.PerHost, By: o.by}
 	if size > 0 && beside > 0 {
 		all := request
 		all.Size += beside
 		if places, err := Map(hosts, all); err == nil {
-			list, n := placed(places, o.remote.Command == nil)
+			list, n := listOf(places, o.remote.Command == nil)
 			return list, n - beside, nil
 		}
 	}
 	request.Oversubscribe = o.oversubscribe
 	places, err := Map(hosts, request)
 	if err != nil {
-		return nil, 0, cmdline.Usagef("%w", err)
+		return nil, 0, err
 	}
-	list, n := placed(places, o.remote.Command == nil)
+	list, n := listOf(places, o.remote.Command == nil)
 	for i := range beside {
 		at := &list[i%len(list)]
 		at.Ranks = append(slices.Clip(at.Ranks), n+i)
@@ -62,9 +93,9 @@ func (o *Options) Hosts(size, beside int) ([]launch.Host, int, error) {
 	return list, n, nil
 }
 
-// placed turns hosts into what launch needs, and returns the number of ranks.
+// listOf turns hosts into what launch needs, and returns the number of ranks.
 // Names of this very host are one, if it may be started on directly.
-func placed(hosts []Host, direct bool) (list []launch.Host, n int) {
+func listOf(hosts []Host, direct bool) (list []launch.Host, n int) {
 	here := -1
 	for _, h := range hosts {
 		n += len(h.Ranks)

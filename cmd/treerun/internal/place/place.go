@@ -1,9 +1,9 @@
 // Package place has the flags that say where ranks run, and how hosts and ranks
 // reach each other. Commands that start ranks share them: jobs, topo and bench. It reads
 // lists of hosts, as users write them on a command line and in files for Open MPI, MPICH,
-// Horovod, DeepSpeed and Slurm, and maps ranks to hosts: a host counts one slot, that is
-// one rank, for each time that it is mentioned without a number, and mentions add up. It
-// resolves no name and starts nothing. Only the packages below cmd/treerun import it.
+// Horovod, DeepSpeed and Slurm, or as schedulers tell them, and maps ranks to hosts: a host
+// counts one slot, that is one rank, for each time that it is mentioned without a number,
+// and mentions add up. It resolves no name and starts nothing. Only the packages below cmd/treerun import it.
 package place
 
 import (
@@ -27,7 +27,8 @@ import (
 type Options struct {
 	PerHost int // ranks on each host; 0: its slots
 
-	hosts, hostfile string // where the ranks run
+	hosts, hostfile string      // where the ranks run
+	allocation      *allocation // that Hosts has taken hosts from; nil: none
 	by              By
 	oversubscribe   bool
 
@@ -52,7 +53,8 @@ const (
 // called.
 func (o *Options) Define(f *pflag.FlagSet) {
 	o.flags = f
-	f.StringVarP(&o.hosts, "host", "H", "", "run on these `HOSTS`, with so many ranks each: a:4,user@b:4,n[01-16]")
+	f.StringVarP(&o.hosts, "host", "H", "", "run on these `HOSTS`, with so many ranks each: a:4,user@b:4,n[01-16]\n"+
+		"(default: those of an allocation of Slurm, PBS, LSF or SGE, else this\nhost)")
 	f.StringVar(&o.hostfile, "hostfile", "", "run on the hosts in this `FILE`, in the form of Open MPI, MPICH, "+
 		"Horovod,\nDeepSpeed or Slurm")
 	f.Var(cmdline.Ranks(&o.PerHost), "ppn", "number of ranks per host, whatever the hosts' slots are")
@@ -112,7 +114,7 @@ func (o *Options) Remote() (launch.Remote, error) {
 	if r.Command != nil && r.SSHArgs != nil {
 		return r, cmdline.Usagef("--ssh-args is for ssh, not for --launch-agent")
 	}
-	r.PushProgram = r.Push
+	r.PushProgram, r.Hint = r.Push, o.hint()
 	return r, nil
 }
 

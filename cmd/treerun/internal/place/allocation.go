@@ -1,0 +1,101 @@
+package place
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/safefile"
+)
+
+// allocation is a way in which a scheduler tells a job which hosts it has.
+type allocation struct {
+	scheduler string
+	variable  string // holds the hosts, or the name of a file with them; it is set in an allocation
+	isFile    bool
+
+	// columns finds a host and its slots in what is no list of hosts as Read takes it; nil: it is one.
+	columns *regexp.Regexp
+
+	slots []string // variables with the slots of the hosts, as Slurm writes them: the first that is set counts
+
+	elsewhere func(get func(string) string) bool // this process is not the one that uses the allocation
+}
+
+// slurmStep is what srun tells a task.
+var slurmStep = allocation{scheduler: "Slurm", variable: "SLURM_STEP_NODELIST",
+	slots: []string{"SLURM_STEP_TASKS_PER_NODE"}}
+
+// allocations are in the order in which they are looked for.
+var allocations = []allocation{
+	{scheduler: "Slurm", variable: "SLURM_JOB_NODELIST", elsewhere: job.InSlurmStep,
+		slots: []string{"SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"}},
+	{scheduler: "Slurm", variable: "SLURM_NODELIST", elsewhere: job.InSlurmStep,
+		slots: []string{"SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"}},
+	{scheduler: "PBS", variable: "PBS_NODEFILE", isFile: true},
+	{scheduler: "LSF", variable: "LSB_DJOB_HOSTFILE", isFile: true},
+	{scheduler: "LSF", variable: "LSB_MCPU_HOSTS", columns: regexp.MustCompile(`(\S+)\s*(\S*)\s*`)},
+	{scheduler: "SGE", variable: "PE_HOSTFILE", isFile: true,
+		columns: regexp.MustCompile(`(?m)^[ \t]*(\S+)[ \t]*(\S*).*\n?`)},
+}
+
+// SlurmStep returns the hosts of the step of Slurm that this process is a task of.
+func SlurmStep(get func(string) string) ([]Host, error) { return slurmStep.hosts(get) }
+
+// allocated returns the allocation that this process is in, nil for none, and its hosts.
+func allocated(get func(string) string) (*allocation, []Host, error) {
+	for i := range allocations {
+		a := &allocations[i]
+		if get(a.variable) != "" && (a.elsewhere == nil || !a.elsewhere(get)) {
+			hosts, err := a.hosts(get)
+			nameSelf(hosts)
+			return a, hosts, err
+		}
+	}
+	return nil, nil, nil
+}
+
+// nameSelf writes this host, where a scheduler has added a domain, as it calls itself.
+func nameSelf(hosts []Host) {
+	name, err := os.Hostname()
+	for i, h := range hosts {
+		if short, _, _ := strings.Cut(h.Name, "."); err == nil && strings.EqualFold(short, name) {
+			hosts[i].Name = name
+		}
+	}
+}
+
+// hosts returns the hosts, from the variable or the file.
+func (a *allocation) hosts(get func(string) string) ([]Host, error) {
+	name, data := a.variable, []byte(get(a.variable))
+	if a.isFile {
+		path, err := string(data), error(nil)
+		if data, err = safefile.Read(path, maxFile); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		name += ": " + path
+	}
+	return a.read(name, data, get)
+}
+
+// read returns the hosts that data holds, with their slots. name is for errors.
+func (a *allocation) read(name string, data []byte, get func(string) string) ([]Host, error) {
+	if a.columns != nil {
+		data = a.columns.ReplaceAll(data, []byte("$1 slots=$2\n"))
+	}
+	hosts, err := Read(name, data)
+	if err != nil {
+		return nil, err
+	}
+	for _, slots := range a.slots {
+		if text := get(slots); text != "" {
+			if err := giveSlots(hosts, text); err != nil {
+				return nil, fmt.Errorf("%s, which goes with %s: %w", slots, a.variable, err)
+			}
+			break
+		}
+	}
+	return hosts, nil
+}
