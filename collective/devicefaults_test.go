@@ -75,6 +75,8 @@ func TestDeviceArguments(t *testing.T) {
 				"overlap"},
 			"root":      {func() error { return ReduceDevice(ctx, c, s, x, x, Sum, 2) }, "root 2 of 2"},
 			"operation": {func() error { return AllReduceDevice(ctx, c, s, x, x, Op(9)) }, "no such operation"},
+			"elements": {func() error { return AllReduceDevice(ctx, c, s, cuda.Slice[int16]{}, cuda.Slice[int16]{}, Sum) },
+				"device calls have no elements of int16"},
 		} {
 			err := w.call()
 			if !errors.Is(err, ErrArgument) || !strings.Contains(err.Error(), w.want) ||

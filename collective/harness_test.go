@@ -27,7 +27,7 @@ var operations = []Op{Sum, Prod, Min, Max, Avg}
 type typed func(c *Comm, cl call) trial
 
 var elementTypes = []typed{
-	int8s.try, uint8s.try, int32s.try, uint32s.try, int64s.try, uint64s.try,
+	int8s.try, uint8s.try, int16s.try, uint16s.try, int32s.try, uint32s.try, int64s.try, uint64s.try,
 	float16s.try, bfloat16s.try, float32s.try, float64s.try,
 }
 

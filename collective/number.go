@@ -16,11 +16,13 @@ type Float16 uint16
 // operation.
 type BFloat16 uint16
 
-// Number is an element type of the collectives: a number of Go's, or a type made of one. int and uint are
-// int64 and uint64 on machines of 64 bits, also for ranks that call them so. Sums and products of integers
-// wrap; those of float32 and float64 round to nearest even, and become infinite where they overflow.
+// Number is an element type of the collectives: a number of Go's, or a type made of one; but not one made of uint16,
+// which other libraries make their 16-bit floats of. int and uint are int64 and uint64 on machines of 64 bits, also for
+// ranks that call them so. Sums and products of integers wrap; those of float32 and float64 round to nearest even, and
+// become infinite where they overflow. Device calls do not have int16 and uint16.
 type Number interface {
-	~int8 | ~uint8 | ~int32 | ~uint32 | ~int64 | ~uint64 | ~int | ~uint | ~float32 | ~float64 | Float16 | BFloat16
+	~int8 | ~uint8 | ~int16 | uint16 | ~int32 | ~uint32 | ~int64 | ~uint64 | ~int | ~uint |
+		~float32 | ~float64 | Float16 | BFloat16
 }
 
 // dtypeOf returns the element type of T. It does not allocate.

@@ -97,13 +97,15 @@ type codec[T Number] struct {
 	signed bool
 }
 
-func integers[T int8 | uint8 | int32 | uint32 | int64 | uint64](name string, signed bool) codec[T] {
+func integers[T int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64](name string, signed bool) codec[T] {
 	return codec[T]{name, func(v float64) T { return T(int64(v)) }, func(v T) float64 { return float64(v) }, true, signed}
 }
 
 var (
 	int8s    = integers[int8]("int8", true)
 	uint8s   = integers[uint8]("uint8", false)
+	int16s   = integers[int16]("int16", true)
+	uint16s  = integers[uint16]("uint16", false)
 	int32s   = integers[int32]("int32", true)
 	uint32s  = integers[uint32]("uint32", false)
 	int64s   = integers[int64]("int64", true)

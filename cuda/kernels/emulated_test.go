@@ -89,7 +89,7 @@ func emulatedLengths(r *rand.Rand) []int {
 }
 
 func TestPTXReduce(t *testing.T) {
-	for d := range kernel.DTypes {
+	for d := range kernel.DeviceDTypes {
 		e := emulated{modules: parsePTX(t, files[d])}
 		size := d.Size()
 		for op := kernel.Sum; op <= kernel.Max; op++ {
@@ -128,7 +128,7 @@ func TestPTXReduce(t *testing.T) {
 }
 
 func TestPTXScale(t *testing.T) {
-	for d := range kernel.DTypes {
+	for d := range kernel.DeviceDTypes {
 		e := emulated{modules: parsePTX(t, files[d])}
 		size := d.Size()
 		r := rand.New(rand.NewPCG(uint64(d), 10))
@@ -187,7 +187,7 @@ func TestPTXMove(t *testing.T) {
 func TestPTXSearch(t *testing.T) {
 	e := emulated{modules: parsePTX(t, "move")}
 	r := rand.New(rand.NewPCG(1, 13))
-	for d := range kernel.DTypes {
+	for d := range kernel.DeviceDTypes {
 		size := d.Size()
 		all := ^uint64(0) >> (64 - 8*size)
 		mask := all
@@ -233,7 +233,7 @@ func TestPTXSearch(t *testing.T) {
 func TestPTXPick(t *testing.T) {
 	e := emulated{modules: parsePTX(t, "move")}
 	r := rand.New(rand.NewPCG(1, 14))
-	for d := range kernel.DTypes {
+	for d := range kernel.DeviceDTypes {
 		size := d.Size()
 		for _, n := range emulatedLengths(r) {
 			block, zero := 1+r.IntN(40), r.IntN(2)

@@ -47,7 +47,7 @@ func first(t testing.TB) gpu {
 	if g.stream, err = g.NewStream(); err != nil {
 		t.Fatal(err)
 	}
-	if g.Set, err = kernels.Load(g.Device, slices.Collect(kernel.DTypes)...); err != nil {
+	if g.Set, err = kernels.Load(g.Device, slices.Collect(kernel.DeviceDTypes)...); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

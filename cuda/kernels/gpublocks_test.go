@@ -16,7 +16,7 @@ import (
 // arrays begin.
 func TestCopyBlocks(t *testing.T) {
 	g := first(t)
-	for d := range kernel.DTypes {
+	for d := range kernel.DeviceDTypes {
 		size := d.Size()
 		r := rand.New(rand.NewPCG(uint64(d), 10))
 		for n := range lengths {

@@ -16,7 +16,7 @@ import (
 // sources into one and two results, in place and not.
 func TestReduce(t *testing.T) {
 	g := first(t)
-	for d := range kernel.DTypes {
+	for d := range kernel.DeviceDTypes {
 		size := d.Size()
 		for op := range everyOp {
 			r := rand.New(rand.NewPCG(uint64(d), uint64(op)))

@@ -14,7 +14,7 @@ import (
 
 func TestScale(t *testing.T) {
 	g := first(t)
-	for d := range kernel.DTypes {
+	for d := range kernel.DeviceDTypes {
 		size := d.Size()
 		r := rand.New(rand.NewPCG(uint64(d), 5))
 		for n := range lengths {
@@ -38,7 +38,7 @@ func TestScale(t *testing.T) {
 
 func TestScaleCopy(t *testing.T) {
 	g := first(t)
-	for d := range kernel.DTypes {
+	for d := range kernel.DeviceDTypes {
 		size := d.Size()
 		r := rand.New(rand.NewPCG(uint64(d), 6))
 		for n := range lengths {
@@ -78,7 +78,7 @@ func TestCopy(t *testing.T) {
 
 func TestNonZeroBlocks(t *testing.T) {
 	g := first(t)
-	for d := range kernel.DTypes {
+	for d := range kernel.DeviceDTypes {
 		size := d.Size()
 		r := rand.New(rand.NewPCG(uint64(d), 8))
 		for n := range lengths {

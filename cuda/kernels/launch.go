@@ -69,7 +69,7 @@ func (s *Set) Multiply(stream *cuda.Stream, d kernel.DType, dst, src cuda.Addr, 
 // typed returns the kernels of a type for arrays of n elements at some addresses, and
 // refuses what check does.
 func (s *Set) typed(what string, d kernel.DType, n int64, list ...cuda.Addr) (*typed, error) {
-	if !d.Valid() || s.types[d] == nil {
+	if !d.OnDevice() || s.types[d] == nil {
 		return nil, fmt.Errorf("kernels: %s of %v, which is not loaded: %w", what, d, ErrArgument)
 	}
 	return s.types[d], check(what, d, n, list...)

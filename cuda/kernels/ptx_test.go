@@ -39,7 +39,7 @@ func TestEveryKernelIsThere(t *testing.T) {
 	for _, size := range []int{8, 16, 32, 64} {
 		want["move.ptx"] = append(want["move.ptx"], fmt.Sprint("treerun_search_", size), fmt.Sprint("treerun_pick_", size))
 	}
-	for d := range kernel.DTypes {
+	for d := range kernel.DeviceDTypes {
 		file := dtypes[d].file + ".ptx"
 		for _, what := range []string{"sum", "prod", "min", "max", "multiply", "divide"} {
 			want[file] = append(want[file], kernelName(what, d))

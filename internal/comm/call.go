@@ -66,6 +66,8 @@ func (a *Args) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, send, recv
 		a.Refuse(c, "root %d of %d ranks", root, c.Size)
 	case err != nil:
 		a.Refuse(c, "%v", err)
+	case a.onDevice() && !t.OnDevice():
+		a.Refuse(c, "device calls have no elements of %v", t)
 	case kind == plan.AllGather || kind == plan.Gather:
 		a.parts(c, "recv", recv, "send", send, a.gets)
 	case kind == plan.ReduceScatter || kind == plan.Scatter:

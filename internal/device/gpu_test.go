@@ -71,7 +71,7 @@ func TestTypesAndOps(t *testing.T) {
 		mustPlan(t)(plan.Direct(plan.ReduceScatter, 4, -1, plan.Single))}
 	m := start(t, plans, how{slots: 4, slotBytes: 64 << 10})
 	var all []testCall
-	for dt := kernel.Int8; dt.Valid(); dt++ {
+	for dt := kernel.Int8; dt.OnDevice(); dt++ {
 		for op := kernel.Sum; op <= kernel.Avg; op++ { // others are not for devices
 			for i := range plans {
 				all = append(all, testCall{which: i, count: 10007, dtype: dt, op: op, inPlace: op%2 == 0,

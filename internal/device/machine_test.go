@@ -109,7 +109,7 @@ func start(t *testing.T, plans []*plan.Plan, h how) *machine {
 		m.must(err)
 		layouts[r] = l
 		if _, ok := m.loaded[d]; !ok {
-			k, err := kernels.Load(d, slices.Collect(kernel.DTypes)...)
+			k, err := kernels.Load(d, slices.Collect(kernel.DeviceDTypes)...)
 			m.must(err)
 			m.loaded[d] = k
 			m.free = append(m.free, k.Close)

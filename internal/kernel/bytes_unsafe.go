@@ -3,7 +3,7 @@ package kernel
 import "unsafe"
 
 type fixed interface {
-	byte | int8 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64
+	byte | int8 | int16 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64
 }
 
 // aligned reports whether an element of type dt may begin at a, b and c.

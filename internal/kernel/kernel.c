@@ -35,6 +35,7 @@
 #define ANYWHERE __attribute__((aligned(1), may_alias))
 typedef int8_t i8 ANYWHERE;
 typedef uint8_t u8 ANYWHERE;
+typedef int16_t i16 ANYWHERE;
 typedef uint16_t u16 ANYWHERE;
 typedef int32_t i32 ANYWHERE;
 typedef uint32_t u32 ANYWHERE;
@@ -109,14 +110,14 @@ typedef void (*reduce_function)(uint8_t *, const uint8_t *const *, size_t);
 struct level {
 	struct {
 		reduce_function of[9]; // by the number of sources; of[2] is always there
-	} reduce[11][9];
-	void (*multiply[11])(uint8_t *, const uint8_t *, size_t, const uint8_t *);
-	void (*divide[11])(uint8_t *, size_t, int64_t);
+	} reduce[13][9];
+	void (*multiply[13])(uint8_t *, const uint8_t *, size_t, const uint8_t *);
+	void (*divide[13])(uint8_t *, size_t, int64_t);
 	void (*stream)(uint8_t *, const uint8_t *, size_t);
 	int (*nonzero)(const uint8_t *, size_t, size_t, uint64_t, uint64_t *);
 };
 
-static const uint8_t sizes[11] = {0, 1, 1, 4, 4, 8, 8, 2, 2, 4, 8};
+static const uint8_t sizes[13] = {0, 1, 1, 4, 4, 8, 8, 2, 2, 4, 8, 2, 2};
 
 #define LEVEL portable
 #define TARGET

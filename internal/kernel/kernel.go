@@ -50,7 +50,7 @@ type Work struct {
 type DType uint8
 
 // The element types. Float16 is IEEE 754 binary16, BFloat16 the upper half of
-// a binary32.
+// a binary32. GPUs have kernels for those up to Float64.
 const (
 	Int8 DType = iota + 1
 	Uint8
@@ -62,6 +62,8 @@ const (
 	BFloat16
 	Float32
 	Float64
+	Int16
+	Uint16
 	dtypeEnd // one past the last
 )
 
@@ -76,18 +78,20 @@ var dtypes = [dtypeEnd]string{
 	BFloat16: "bfloat16",
 	Float32:  "float32",
 	Float64:  "float64",
+	Int16:    "int16",
+	Uint16:   "uint16",
 }
 
 // sizes has a power of two of entries, so that indexing it needs no check.
 var sizes = [16]uint8{
 	Int8: 1, Uint8: 1, Int32: 4, Uint32: 4, Int64: 8, Uint64: 8,
-	Float16: 2, BFloat16: 2, Float32: 4, Float64: 8,
+	Float16: 2, BFloat16: 2, Float32: 4, Float64: 8, Int16: 2, Uint16: 2,
 }
 
 // kinds are the element types of Go's numbers.
 var kinds = [reflect.Float64 + 1]DType{
-	reflect.Int8: Int8, reflect.Uint8: Uint8, reflect.Int32: Int32, reflect.Uint32: Uint32, reflect.Int64: Int64,
-	reflect.Uint64: Uint64, reflect.Float32: Float32, reflect.Float64: Float64,
+	reflect.Int8: Int8, reflect.Uint8: Uint8, reflect.Int16: Int16, reflect.Uint16: Uint16, reflect.Int32: Int32,
+	reflect.Uint32: Uint32, reflect.Int64: Int64, reflect.Uint64: Uint64, reflect.Float32: Float32, reflect.Float64: Float64,
 	reflect.Int: Int32 + strconv.IntSize/64*(Int64-Int32), reflect.Uint: Uint32 + strconv.IntSize/64*(Uint64-Uint32),
 }
 
@@ -99,6 +103,15 @@ func DTypes(yield func(DType) bool) {
 	for d := Int8; d < dtypeEnd && yield(d); d++ {
 	}
 }
+
+// DeviceDTypes yields the element types that GPUs have kernels for.
+func DeviceDTypes(yield func(DType) bool) {
+	for d := Int8; d.OnDevice() && yield(d); d++ {
+	}
+}
+
+// OnDevice reports whether GPUs have kernels for d.
+func (d DType) OnDevice() bool { return d >= Int8 && d <= Float64 }
 
 // Valid reports whether d is one of the element types.
 func (d DType) Valid() bool { return d >= Int8 && d < dtypeEnd }
@@ -112,7 +125,7 @@ func (d DType) Size() int {
 }
 
 // Float reports whether d is a type of floating-point numbers.
-func (d DType) Float() bool { return d >= Float16 && d < dtypeEnd }
+func (d DType) Float() bool { return d >= Float16 && d <= Float64 }
 
 // String returns the name of the type: "float32".
 func (d DType) String() string {

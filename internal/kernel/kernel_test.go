@@ -295,9 +295,9 @@ func TestBrokenInvariantsPanic(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	for dt, want := range map[DType]string{Int8: "int8", Uint8: "uint8", Int32: "int32", Uint32: "uint32", Int64: "int64",
-		Uint64:  "uint64",
+		Uint64: "uint64", Int16: "int16", Uint16: "uint16",
 		Float16: "float16", BFloat16: "bfloat16", Float32: "float32", Float64: "float64", 0: "DType(0)",
-		dtypeEnd: "DType(11)"} {
+		dtypeEnd: "DType(13)"} {
 		if dt.String() != want {
 			t.Errorf("DType %d is %q, want %q", dt, dt, want)
 		}

@@ -3,7 +3,7 @@ package kernel
 import "math"
 
 type integer interface {
-	int8 | uint8 | int32 | uint32 | int64 | uint64
+	int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64
 }
 
 // reduceGo is Reduce in plain Go. op is not Avg.
@@ -26,6 +26,10 @@ func reduceBytes(op Op, dt DType, dst, a, b *byte, n int) {
 		integers(op, to[int8](dst), to[int8](a), to[int8](b), n)
 	case Uint8:
 		integers(op, dst, a, b, n)
+	case Int16:
+		integers(op, to[int16](dst), to[int16](a), to[int16](b), n/2)
+	case Uint16:
+		integers(op, to[uint16](dst), to[uint16](a), to[uint16](b), n/2)
 	case Int32:
 		integers(op, to[int32](dst), to[int32](a), to[int32](b), n/4)
 	case Uint32:
@@ -223,6 +227,10 @@ func scaleAligned(dt DType, dst []byte, n int) {
 		divide(as[int8](dst), int64(n))
 	case Uint8:
 		divide(dst, uint64(n))
+	case Int16:
+		divide(as[int16](dst), int64(n))
+	case Uint16:
+		divide(as[uint16](dst), uint64(n))
 	case Int32:
 		divide(as[int32](dst), int64(n))
 	case Uint32:

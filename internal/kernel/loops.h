@@ -7,6 +7,7 @@
 // NaN in every further step; which one is settled at the end.
 #define ADD(a, b) ((a) + (b))
 #define MUL(a, b) ((a) * (b))
+#define MUL16(a, b) (1u * (a) * (b)) // an int would overflow
 #define LESS(a, b) ((a) < (b) ? (a) : (b))
 #define MORE(a, b) ((a) > (b) ? (a) : (b))
 #define AND(a, b) ((a) & (b))
@@ -69,6 +70,15 @@ REDUCE(min_i8, i8, LESS, SAME)
 REDUCE(max_i8, i8, MORE, SAME)
 REDUCE(min_u8, u8, LESS, SAME)
 REDUCE(max_u8, u8, MORE, SAME)
+REDUCE(sum_16, u16, ADD, SAME)
+REDUCE(prod_16, u16, MUL16, SAME)
+REDUCE(and_16, u16, AND, SAME)
+REDUCE(or_16, u16, OR, SAME)
+REDUCE(xor_16, u16, XOR, SAME)
+REDUCE(min_i16, i16, LESS, SAME)
+REDUCE(max_i16, i16, MORE, SAME)
+REDUCE(min_u16, u16, LESS, SAME)
+REDUCE(max_u16, u16, MORE, SAME)
 REDUCE(sum_32, u32, ADD, SAME)
 REDUCE(prod_32, u32, MUL, SAME)
 REDUCE(and_32, u32, AND, SAME)
@@ -96,21 +106,22 @@ REDUCE(prod_f64, f64, MUL, plain64)
 REDUCE(min_f64, f64, min64, plain64)
 REDUCE(max_f64, f64, max64, plain64)
 
-#define MULTIPLY(name, type, finish) \
+#define MULTIPLY(name, type, op, finish) \
 	static TARGET void F(name)(uint8_t *dst_, const uint8_t *src_, size_t n, const uint8_t *factor) { \
 		type *dst = (type *)dst_; \
 		const type *src = (const type *)src_; \
 		type x = *(const type *)factor; \
 		INDEPENDENT \
 		for (size_t i = 0; i < n; i++) \
-			dst[i] = finish(src[i] * x); \
+			dst[i] = finish(op(src[i], x)); \
 	}
 
-MULTIPLY(multiply_8, u8, SAME)
-MULTIPLY(multiply_32, u32, SAME)
-MULTIPLY(multiply_64, u64, SAME)
-MULTIPLY(multiply_f32, f32, plain32)
-MULTIPLY(multiply_f64, f64, plain64)
+MULTIPLY(multiply_8, u8, MUL, SAME)
+MULTIPLY(multiply_16, u16, MUL16, SAME)
+MULTIPLY(multiply_32, u32, MUL, SAME)
+MULTIPLY(multiply_64, u64, MUL, SAME)
+MULTIPLY(multiply_f32, f32, MUL, plain32)
+MULTIPLY(multiply_f64, f64, MUL, plain64)
 
 // Quotients of 32 bits are exact in binary64: one that is not whole is further
 // from the next whole number than rounding can move it.
@@ -127,6 +138,8 @@ DIVIDE(divide_i32, i32, double, (int32_t))
 DIVIDE(divide_u32, u32, double, (uint32_t))
 DIVIDE(divide_i8, i8, double, (int32_t))
 DIVIDE(divide_u8, u8, double, (int32_t))
+DIVIDE(divide_i16, i16, double, (int32_t))
+DIVIDE(divide_u16, u16, double, (int32_t))
 DIVIDE(divide_i64, i64, int64_t, SAME)
 DIVIDE(divide_u64, u64, uint64_t, SAME)
 DIVIDE(divide_f32, f32, float, plain32)
@@ -134,6 +147,7 @@ DIVIDE(divide_f64, f64, double, plain64)
 
 #undef ADD
 #undef MUL
+#undef MUL16
 #undef LESS
 #undef MORE
 #undef AND

@@ -10,7 +10,7 @@ import (
 // Integers are computed in math/big, float32 in float64, 16-bit floats by a
 // search among all of them.
 
-func (d DType) isSigned() bool { return d == Int8 || d == Int32 || d == Int64 }
+func (d DType) isSigned() bool { return d == Int8 || d == Int16 || d == Int32 || d == Int64 }
 
 func load(dt DType, b []byte) uint64 {
 	var x [8]byte

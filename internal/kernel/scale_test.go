@@ -29,7 +29,7 @@ func TestScale(t *testing.T) {
 // only nearly right would show.
 func TestScaleNextToMultiples(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
-	for _, dt := range []DType{Int8, Uint8, Int32, Uint32, Int64, Uint64} {
+	for _, dt := range []DType{Int8, Uint8, Int16, Uint16, Int32, Uint32, Int64, Uint64} {
 		for range 2000 {
 			divisor := 2 + int(r.Uint64()>>(1+r.IntN(62)))
 			a := make([]byte, 3*dt.Size())

@@ -139,7 +139,7 @@ var NoType = Type{"none", 1}
 
 // Types are the element types, in the order of "all".
 var Types = []Type{
-	{"int8", 1}, {"uint8", 1}, {"int32", 4}, {"uint32", 4}, {"int64", 8}, {"uint64", 8},
+	{"int8", 1}, {"uint8", 1}, {"int16", 2}, {"uint16", 2}, {"int32", 4}, {"uint32", 4}, {"int64", 8}, {"uint64", 8},
 	{"float16", 2}, {"float32", 4}, {"float64", 8}, {"bfloat16", 2},
 }
 

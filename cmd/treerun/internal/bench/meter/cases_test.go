@@ -38,7 +38,7 @@ func TestParse(t *testing.T) {
 		t.Errorf("the defaults are %+v", *o)
 	}
 	o = parsed(t, "--collective all -d all -o all --in-place=no")
-	if len(o.Collectives) != len(Collectives) || len(o.Types) != 10 || len(o.Ops) != 5 ||
+	if len(o.Collectives) != len(Collectives) || len(o.Types) != 12 || len(o.Ops) != 5 ||
 		!slices.Equal(o.Passes, []bool{false}) {
 		t.Errorf("all is %+v", *o)
 	}
@@ -91,6 +91,7 @@ func TestUsage(t *testing.T) {
 		"--collective sparse-allreduce --aggregators 2 --form trees": "is for --form aggregators",
 		"--aggregators 2":                           "for sparse collectives",
 		"--form trees":                              "for sparse collectives",
+		"--device cuda -d int16":                    `"int16": want all, or some of int8`,
 		"--collective sparse-allreduce -d int8":     "take the types int32",
 		"--collective sparse-allreduce -o prod":     "the operations sum",
 		"--collective sparse-allreduce --explain 8": "has no plan",

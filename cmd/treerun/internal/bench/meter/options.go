@@ -182,7 +182,7 @@ func (o *Options) take(r *raw) (err error) {
 	for i, name := range r.types {
 		r.types[i] = cmp.Or(other[name], name)
 	}
-	types, err := choose("--datatype", r.types, typeNames())
+	types, err := choose("--datatype", r.types, o.knownTypes())
 	if err != nil {
 		return err
 	}
@@ -259,6 +259,13 @@ func usage(format string, args ...any) error {
 // are.
 func (o *Options) known() []string {
 	return slices.DeleteFunc(names(), func(name string) bool { return o.Device == CUDA && !Find(name).OnGPU })
+}
+
+// knownTypes is known for element types.
+func (o *Options) knownTypes() []string {
+	return slices.DeleteFunc(typeNames(), func(name string) bool {
+		return o.Device == CUDA && (name == "int16" || name == "uint16")
+	})
 }
 
 func names() []string {

@@ -119,7 +119,8 @@ func All(ctx context.Context, c, sparseOn *collective.Comm, dev *cuda.Device, o 
 
 // rowsOf measures cases that have the same type, by its name.
 var rowsOf = map[string]func(context.Context, *session, []Case, func(*Row) error) error{
-	"int8": rows[int8], "uint8": rows[uint8], NoType.Name: rows[uint8], "int32": rows[int32],
+	"int8": rows[int8], "uint8": rows[uint8], NoType.Name: rows[uint8], "int16": rows[int16],
+	"uint16": rows[uint16], "int32": rows[int32],
 	"uint32": rows[uint32], "int64": rows[int64], "uint64": rows[uint64], "float16": rows[collective.Float16],
 	"bfloat16": rows[collective.BFloat16], "float32": rows[float32], "float64": rows[float64],
 }
