@@ -42,8 +42,59 @@ func ScatterV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []i
 
 // AllToAllV gives rank j, as part i of its recv, part j of send of rank i. Part j of send has sendCounts[j] elements,
 // part i of recv recvCounts[i]; the parts lie one after the other. What rank i sends to rank j is as long as what
-// rank j receives from rank i, else it is an ErrMismatch on all ranks. send and recv do not overlap.
+// rank j receives from rank i, else it is an ErrMismatch: of this call, or of the next one on a rank to which neither
+// of the two has anything to send. send and recv do not overlap.
+//
+// It has no Start and no Init: the ranks exchange their counts before their parts, which takes this rank's part in both.
 // After an error the contents of recv are undefined.
 func AllToAllV[T Number](ctx context.Context, c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) error {
 	return c.in.AllToAllV(ctx, dtypeOf[T](), bytesOf(send), sendCounts, bytesOf(recv), recvCounts)
+}
+
+// StartAllGatherV begins an AllGatherV; see Request. counts may be used again when it returns.
+func StartAllGatherV[T Number](c *Comm, send, recv []T, counts []int) (Request, error) {
+	var a comm.Args
+	return c.begun(argsOf(a.Vary(c.in, plan.AllGather, counts), c, plan.AllGather, -1, send, recv))
+}
+
+// StartReduceScatterV begins a ReduceScatterV; see StartAllGatherV.
+func StartReduceScatterV[T Number](c *Comm, send, recv []T, counts []int, op Op) (Request, error) {
+	var a comm.Args
+	return c.begun(reduceArgs(a.Vary(c.in, plan.ReduceScatter, counts), c, plan.ReduceScatter, -1, send, recv, op))
+}
+
+// StartGatherV begins a GatherV; see StartAllGatherV.
+func StartGatherV[T Number](c *Comm, send, recv []T, counts []int, root int) (Request, error) {
+	var a comm.Args
+	return c.begun(argsOf(a.Vary(c.in, plan.Gather, counts), c, plan.Gather, root, send, recv))
+}
+
+// StartScatterV begins a ScatterV; see StartAllGatherV.
+func StartScatterV[T Number](c *Comm, send, recv []T, counts []int, root int) (Request, error) {
+	var a comm.Args
+	return c.begun(argsOf(a.Vary(c.in, plan.Scatter, counts), c, plan.Scatter, root, send, recv))
+}
+
+// AllGatherVInit prepares an AllGatherV.
+func AllGatherVInit[T Number](c *Comm, send, recv []T, counts []int) (*Persistent, error) {
+	a := new(comm.Args).Vary(c.in, plan.AllGather, counts)
+	return persistent(c, argsOf(a, c, plan.AllGather, -1, send, recv))
+}
+
+// ReduceScatterVInit prepares a ReduceScatterV.
+func ReduceScatterVInit[T Number](c *Comm, send, recv []T, counts []int, op Op) (*Persistent, error) {
+	a := new(comm.Args).Vary(c.in, plan.ReduceScatter, counts)
+	return persistent(c, reduceArgs(a, c, plan.ReduceScatter, -1, send, recv, op))
+}
+
+// GatherVInit prepares a GatherV.
+func GatherVInit[T Number](c *Comm, send, recv []T, counts []int, root int) (*Persistent, error) {
+	a := new(comm.Args).Vary(c.in, plan.Gather, counts)
+	return persistent(c, argsOf(a, c, plan.Gather, root, send, recv))
+}
+
+// ScatterVInit prepares a ScatterV.
+func ScatterVInit[T Number](c *Comm, send, recv []T, counts []int, root int) (*Persistent, error) {
+	a := new(comm.Args).Vary(c.in, plan.Scatter, counts)
+	return persistent(c, argsOf(a, c, plan.Scatter, root, send, recv))
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/treerun/treerun/collective/plan"
@@ -15,6 +17,7 @@ import (
 type variedCall struct {
 	call
 	counts []int
+	form   int // made and waited for, started, or prepared and started
 }
 
 // begin is where the part of a rank begins, and that of rank len(counts) where all end.
@@ -70,23 +73,54 @@ func runVaried[T Number](t *testing.T, k codec[T], c *Comm, cl variedCall) error
 	if cl.inPlace {
 		own = whole.body[at : at+mine]
 	}
+	return errors.Join(callVaried(t, c, cl, own, whole.body), part.check(), whole.check())
+}
+
+// callVaried makes the call in its form. What a Start, or an Init, has got of counts is a copy.
+func callVaried[T Number](t *testing.T, c *Comm, cl variedCall, own, whole []T) error {
+	ctx, counts := t.Context(), slices.Clone(cl.counts)
+	var r Request
+	var p *Persistent
 	var err error
-	switch cl.kind {
-	case plan.AllGather:
-		err = AllGatherV(t.Context(), c, own, whole.body, cl.counts)
-	case plan.Gather:
-		err = GatherV(t.Context(), c, own, whole.body, cl.counts, cl.root)
-	case plan.Scatter:
-		err = ScatterV(t.Context(), c, whole.body, own, cl.counts, cl.root)
-	case plan.ReduceScatter:
-		err = ReduceScatterV(t.Context(), c, whole.body, own, cl.counts, cl.op)
+	switch cl.kind.String() + []string{"", " started", " prepared"}[cl.form] {
+	case "allgather":
+		return AllGatherV(ctx, c, own, whole, counts)
+	case "gather":
+		return GatherV(ctx, c, own, whole, counts, cl.root)
+	case "scatter":
+		return ScatterV(ctx, c, whole, own, counts, cl.root)
+	case "reducescatter":
+		return ReduceScatterV(ctx, c, whole, own, counts, cl.op)
+	case "allgather started":
+		r, err = StartAllGatherV(c, own, whole, counts)
+	case "gather started":
+		r, err = StartGatherV(c, own, whole, counts, cl.root)
+	case "scatter started":
+		r, err = StartScatterV(c, whole, own, counts, cl.root)
+	case "reducescatter started":
+		r, err = StartReduceScatterV(c, whole, own, counts, cl.op)
+	case "allgather prepared":
+		p, err = AllGatherVInit(c, own, whole, counts)
+	case "gather prepared":
+		p, err = GatherVInit(c, own, whole, counts, cl.root)
+	case "scatter prepared":
+		p, err = ScatterVInit(c, whole, own, counts, cl.root)
+	case "reducescatter prepared":
+		p, err = ReduceScatterVInit(c, whole, own, counts, cl.op)
 	}
-	return errors.Join(err, part.check(), whole.check())
+	clear(counts)
+	if err == nil && p != nil {
+		r, err = p.Start()
+	}
+	if err != nil {
+		return err
+	}
+	return r.Wait(ctx)
 }
 
 // drawCounts draws lengths of parts: none, few, many, each with its own.
 func drawCounts(rng *rand.Rand, size int) []int {
-	most := []int{1, 40, 3000, 40000}[rng.IntN(4)]
+	most := []int{0, 1, 40, 3000, 40000}[rng.IntN(5)]
 	counts := make([]int, size)
 	for r := range counts {
 		if rng.IntN(4) > 0 {
@@ -106,7 +140,7 @@ func TestVaried(t *testing.T) {
 				if !fits(s, kind, topo.UniformGraph(size)) {
 					continue
 				}
-				cl := variedCall{call{kind: kind, inPlace: rng.IntN(2) == 0}, drawCounts(rng, size)}
+				cl := variedCall{call{kind: kind, inPlace: rng.IntN(2) == 0}, drawCounts(rng, size), rng.IntN(3)}
 				if kind.HasRoot() {
 					cl.root = rng.IntN(size)
 				}
@@ -125,8 +159,8 @@ func TestVaried(t *testing.T) {
 					func() error { return runVaried(t, uint8s, c, cl) },
 				}[i%4]
 				if err := run(); err != nil {
-					return fmt.Errorf("case %d, %v of %v, root %d, op %v, in place %v: %w", i, cl.kind, cl.counts, cl.root, cl.op,
-						cl.inPlace, err)
+					return fmt.Errorf("case %d, %v of %v, root %d, op %v, in place %v, form %d: %w", i, cl.kind, cl.counts, cl.root,
+						cl.op, cl.inPlace, cl.form, err)
 				}
 			}
 			return nil
@@ -174,6 +208,14 @@ func TestAllToAllV(t *testing.T) {
 // TestVariedMismatch: ranks whose counts differ learn so on all ranks, also where the sums of the counts are alike, and
 // where one calls the function without V.
 func TestVariedMismatch(t *testing.T) {
+	want := map[string]string{ // what the error of all ranks says
+		"counts": "AllGatherV #1 (180 float32) with different counts",
+		"kind":   "AllGatherV #1 (180 float32)",
+		"parts":  "AllToAllV #1 (int64): rank 1 sends 3 elements to rank 2, which receives 4 from it",
+		"types":  "AllToAllV #1 (uint64)",
+		"call":   "AllToAllV #1 (int16)",
+		"none":   "AllToAllV #1 (int16)",
+	}
 	calls := map[string]func(c *Comm, odd bool) error{
 		"counts": func(c *Comm, odd bool) error {
 			counts := []int{50, 60, 70}
@@ -199,12 +241,30 @@ func TestVariedMismatch(t *testing.T) {
 			}
 			return AllToAllV(t.Context(), c, make([]int64, 6), send, make([]int64, recv[0]+recv[1]+recv[2]), recv)
 		},
+		"types": func(c *Comm, odd bool) error {
+			if odd {
+				return AllToAllV(t.Context(), c, make([]uint64, 3), []int{1, 1, 1}, make([]uint64, 3), []int{1, 1, 1})
+			}
+			return AllToAllV(t.Context(), c, make([]int64, 3), []int{1, 1, 1}, make([]int64, 3), []int{1, 1, 1})
+		},
+		"call": func(c *Comm, odd bool) error {
+			if odd {
+				return AllToAll(t.Context(), c, make([]int64, 3), make([]int64, 3))
+			}
+			return AllToAllV(t.Context(), c, make([]int16, 3), []int{1, 1, 1}, make([]int16, 3), []int{1, 1, 1})
+		},
+		"none": func(c *Comm, odd bool) error { // nothing is sent, but of another type
+			if odd {
+				return AllToAllV[int32](t.Context(), c, nil, []int{0, 0, 0}, nil, []int{0, 0, 0})
+			}
+			return AllToAllV[int16](t.Context(), c, nil, []int{0, 0, 0}, nil, []int{0, 0, 0})
+		},
 	}
 	for name, make := range calls {
 		t.Run(name, func(t *testing.T) {
 			for r, err := range runRanks(t, 3, func(_ *fakeWorld, c *Comm) error { return make(c, c.Rank() == 2) }) {
-				if !errors.Is(err, ErrMismatch) {
-					t.Errorf("rank %d: %v, want ErrMismatch", r, err)
+				if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), want[name]) {
+					t.Errorf("rank %d: %v, want ErrMismatch with %q", r, err, want[name])
 				}
 			}
 		})

@@ -11,10 +11,10 @@ import (
 )
 
 // AllToAllV is that of package collective, of elements of t: an AllToAll of the counts, and then a message from each
-// rank to each.
+// rank to each. In the header stands t, so that ranks whose elements differ are found out before anything moves.
 func (c *Comm) AllToAllV(ctx context.Context, t kernel.DType, send []byte, sendCounts []int, recv []byte,
 	recvCounts []int) error {
-	a := Args{Kind: plan.AllToAll, flags: engine.Varied}
+	a := Args{Kind: plan.AllToAll, flags: engine.Varied, of: t}
 	out, in := a.layOut(c, "sendCounts", sendCounts), a.layOut(c, "recvCounts", recvCounts)
 	mine, theirs := make([]byte, 0, 8*c.Size), make([]byte, 8*c.Size)
 	size := t.Size()

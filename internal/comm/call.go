@@ -20,6 +20,7 @@ type Args struct {
 	Pieces []engine.Piece // in place of in and out
 	Begins []int          // as in engine.Call
 	flags  uint8          // of engine.OnDevice and engine.Varied
+	of     kernel.DType   // unless 0, the header has it in place of DType
 	as     uint8          // unless 0, engine.Exchange and so on: it begins such a call
 	gives  bool           // this rank gives something
 	gets   bool           // this rank gets something

@@ -151,8 +151,12 @@ func (c *Comm) header(a *Args) transport.Header {
 	default:
 		as = uint8(a.Op)
 	}
+	of := a.of
+	if of == 0 {
+		of = a.DType
+	}
 	return transport.Header{Seq: c.Seq, Count: uint64(a.Count), Kind: uint8(a.Kind) | a.flags, Op: as,
-		DType: uint8(a.DType), Root: int32(a.Root)}
+		DType: uint8(of), Root: int32(a.Root)}
 }
 
 // Enter begins the next call of the communicator, which is claimed.

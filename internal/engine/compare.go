@@ -21,7 +21,11 @@ func (m *mismatch) Error() string {
 
 // between says who called what, rank being this one.
 func (m *mismatch) between(rank int) string {
-	if sameButChain(m.theirs, m.mine) {
+	switch same := sameButChain(m.theirs, m.mine); {
+	case same && m.mine.Kind&Varied != 0 && m.mine.Kind != messageKind:
+		return fmt.Sprintf("rank %d and rank %d run %s with different counts or by different plans, or have made different "+
+			"calls before it", m.peer, rank, Describe(m.mine))
+	case same:
 		return fmt.Sprintf("rank %d and rank %d run %s by different plans, or have made different calls before it",
 			m.peer, rank, Describe(m.mine))
 	}

@@ -67,7 +67,10 @@ func Describe(h transport.Header) string {
 	case h.Op != 0:
 		fmt.Fprintf(&b, "%s of ", kernel.Op(h.Op))
 	}
-	fmt.Fprintf(&b, "%d %s", h.Count, kernel.DType(h.DType))
+	if h.Kind&Varied == 0 || kind != plan.AllToAll { // the ranks of an AllToAllV have each their own count
+		fmt.Fprintf(&b, "%d ", h.Count)
+	}
+	fmt.Fprint(&b, kernel.DType(h.DType))
 	if h.Root >= 0 {
 		fmt.Fprintf(&b, ", root %d", h.Root)
 	}
