@@ -45,7 +45,7 @@ func ScatterV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []i
 // rank j receives from rank i, else it is an ErrMismatch: of this call, or of the next one on a rank to which neither
 // of the two has anything to send. send and recv do not overlap.
 //
-// It has no Start and no Init: the ranks exchange their counts before their parts, which takes this rank's part in both.
+// It has no Start and no Init: the ranks exchange their counts before their parts, which takes two calls.
 // After an error the contents of recv are undefined.
 func AllToAllV[T Number](ctx context.Context, c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) error {
 	return c.in.AllToAllV(ctx, dtypeOf[T](), bytesOf(send), sendCounts, bytesOf(recv), recvCounts)

@@ -211,7 +211,7 @@ func TestVariedMismatch(t *testing.T) {
 	want := map[string]string{ // what the error of all ranks says
 		"counts": "AllGatherV #1 (180 float32) with different counts",
 		"kind":   "AllGatherV #1 (180 float32)",
-		"parts":  "AllToAllV #1 (int64): rank 1 sends 3 elements to rank 2, which receives 4 from it",
+		"parts":  "rank 1 sends 3 elements to rank 2, which receives 4 from it",
 		"types":  "AllToAllV #1 (uint64)",
 		"call":   "AllToAllV #1 (int16)",
 		"none":   "AllToAllV #1 (int16)",
@@ -263,7 +263,8 @@ func TestVariedMismatch(t *testing.T) {
 	for name, make := range calls {
 		t.Run(name, func(t *testing.T) {
 			for r, err := range runRanks(t, 3, func(_ *fakeWorld, c *Comm) error { return make(c, c.Rank() == 2) }) {
-				if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), want[name]) {
+				if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), want[name]) ||
+					strings.Contains(err.Error(), "of buf") {
 					t.Errorf("rank %d: %v, want ErrMismatch with %q", r, err, want[name])
 				}
 			}

@@ -196,7 +196,10 @@ func (m *Messages) wait(ctx context.Context, p *engine.Message) error {
 // fail makes f the failure of the communicator during a message.
 func (m *Messages) fail(f transport.Fault, during *engine.Message) error {
 	hint := ""
-	if during.Receives() {
+	switch {
+	case during.Part != "":
+		hint = "contents of recv are undefined"
+	case during.Receives():
 		hint = "contents of buf are undefined"
 	}
 	return m.c.failDuring(f, during.String(), hint)

@@ -76,7 +76,8 @@ func (o *opening) meet() (err error) {
 		err = fmt.Errorf("%w; device calls need it: a driver from 515 on (CUDA 11.7) on Linux has it", err)
 	}
 	if err == nil {
-		o.kernels, err = kernels.Load(o.Device, slices.Collect(kernel.DeviceDTypes)...) // later the driver might wait for streams
+		// Later the driver might wait for streams.
+		o.kernels, err = kernels.Load(o.Device, slices.Collect(kernel.DeviceDTypes)...)
 	}
 	if err == nil && c.Size > 1 {
 		if o.check, err = peers.NewCheck(o.ctx, o.Device); err == nil {

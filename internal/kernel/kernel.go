@@ -91,8 +91,9 @@ var sizes = [16]uint8{
 // kinds are the element types of Go's numbers.
 var kinds = [reflect.Float64 + 1]DType{
 	reflect.Int8: Int8, reflect.Uint8: Uint8, reflect.Int16: Int16, reflect.Uint16: Uint16, reflect.Int32: Int32,
-	reflect.Uint32: Uint32, reflect.Int64: Int64, reflect.Uint64: Uint64, reflect.Float32: Float32, reflect.Float64: Float64,
-	reflect.Int: Int32 + strconv.IntSize/64*(Int64-Int32), reflect.Uint: Uint32 + strconv.IntSize/64*(Uint64-Uint32),
+	reflect.Uint32: Uint32, reflect.Int64: Int64, reflect.Uint64: Uint64, reflect.Float32: Float32,
+	reflect.Float64: Float64,
+	reflect.Int:     Int32 + strconv.IntSize/64*(Int64-Int32), reflect.Uint: Uint32 + strconv.IntSize/64*(Uint64-Uint32),
 }
 
 // DTypeOf returns the element type of a kind of Go's numbers, 0 for none.
