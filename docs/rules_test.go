@@ -67,8 +67,9 @@ var libraries = map[string]string{
 	"github.com/spf13/pflag":            "cmd/... examples/...",
 	"golang.org/x/sys": "transport/internal/osys internal/netconn internal/job internal/iface internal/safefile " +
 		"topo/probe internal/testutil/fakegpu cmd/...",
-	"golang.org/x/term":  "cmd/...",
-	"gonum.org/v1/gonum": "examples/train examples/kmeans",
+	"golang.org/x/term":      "cmd/...",
+	"gonum.org/v1/gonum":     "examples/train examples/kmeans",
+	"github.com/gomlx/gomlx": "examples/gomlx", // a module of its own
 
 	// Of the standard library, what marks a mechanism that stands in one place.
 	"crypto/hmac": "internal/netconn transport/shm",                                    // proofs of connections

@@ -30,9 +30,12 @@ const (
 	GPU      Feature = "gpu"      // an NVIDIA GPU with its driver
 	// Compilers of C and C++, which make the fake GPU's libraries.
 	Compilers Feature = "compilers"
+	// Modules that only an example needs, which has a go.mod of its own.
+	Modules Feature = "modules"
 )
 
-var features = []Feature{Proc, Memory, Terminal, Bash, Network, IPv6, NetNS, SSHD, Slurm, Peers, GPU, Compilers}
+var features = []Feature{Proc, Memory, Terminal, Bash, Network, IPv6, NetNS, SSHD, Slurm, Peers, GPU, Compilers,
+	Modules}
 
 // Need returns if missing is nil. Otherwise the machine lacks the feature, for
 // the reason that missing tells: the test is skipped, or fails where the

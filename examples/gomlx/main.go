@@ -1,0 +1,180 @@
+// Gomlx trains a GoMLX model data-parallel: each rank has GoMLX compute the gradients of
+// its share of the batch, treerun adds them up, and GoMLX's optimizer takes the step.
+//
+//	cd examples/gomlx && treerun -np 4 .
+//
+// It is a module of its own, so that nobody else downloads GoMLX, and runs on GoMLX's
+// backend in pure Go.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+
+	"github.com/gomlx/gomlx/backends"
+	_ "github.com/gomlx/gomlx/backends/simplego" // registers the backend "go"
+	"github.com/gomlx/gomlx/pkg/core/dtypes"
+	. "github.com/gomlx/gomlx/pkg/core/graph"
+	"github.com/gomlx/gomlx/pkg/core/tensors"
+	model "github.com/gomlx/gomlx/pkg/ml/context"
+	"github.com/gomlx/gomlx/pkg/ml/layers"
+	"github.com/gomlx/gomlx/pkg/ml/layers/activations"
+	"github.com/gomlx/gomlx/pkg/ml/train"
+	"github.com/gomlx/gomlx/pkg/ml/train/losses"
+	"github.com/gomlx/gomlx/pkg/ml/train/optimizers"
+
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/examples/train/data"
+	"github.com/treerun/treerun/rank"
+)
+
+func main() {
+	epochs := flag.Int("epochs", 10, "how often to go through the images")
+	batch := flag.Int("batch", 64, "images of a step, over all ranks")
+	flag.Parse()
+	if err := run(context.Background(), *epochs, *batch); err != nil {
+		fmt.Fprintln(os.Stderr, "gomlx:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, epochs, batch int) error {
+	w, err := rank.Init(ctx)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	c, err := collective.New(ctx, w)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if epochs < 1 || batch < c.Size() {
+		return fmt.Errorf("%d epochs, batches of %d images on %d ranks: want an epoch, and an image for each rank",
+			epochs, batch, c.Size())
+	}
+	l, err := newLearner(c)
+	if err != nil {
+		return err
+	}
+	images, labels, err := data.Digits("train")
+	if err != nil {
+		return err
+	}
+	var loss float32
+	for range epochs {
+		loss = 0
+		steps := len(labels) / batch
+		for s := range steps {
+			// The share of this rank: images s*batch to (s+1)*batch are the batch.
+			first, end := s*batch+c.Rank()*batch/c.Size(), s*batch+(c.Rank()+1)*batch/c.Size()
+			of, err := l.step(ctx, images[first*data.Pixels:end*data.Pixels], labels[first:end], batch)
+			if err != nil {
+				return err
+			}
+			loss += of / float32(steps)
+		}
+	}
+	images, labels, err = data.Digits("t10k")
+	if err != nil {
+		return err
+	}
+	right, err := l.right.Exec1(tensorsOf(images, labels)...)
+	if err == nil && c.Rank() == 0 {
+		fmt.Printf("loss=%.4f accuracy=%.4f\n", loss, float64(tensors.ToScalar[int32](right))/float64(len(labels)))
+	}
+	return err
+}
+
+// learner is a model, the same on all ranks.
+type learner struct {
+	c *collective.Comm
+	// What GoMLX computes: gradients and loss of a rank's share, the optimizer's step with the gradients of all, and how
+	// many images are told right.
+	gradients, update, right *model.Exec
+}
+
+func newLearner(c *collective.Comm) (*learner, error) {
+	backend, err := backends.NewWithConfig("go")
+	if err != nil {
+		return nil, err
+	}
+	m := model.New()
+	// The same seed on all ranks gives the same first weights.
+	if err := m.SetRNGStateFromSeed(1); err != nil {
+		return nil, err
+	}
+	m.SetParam(optimizers.ParamLearningRate, 0.01)
+	l := &learner{c: c}
+	if l.gradients, err = model.NewExec(backend, m, func(m *model.Context, images, labels *Node) []*Node {
+		mean := ReduceAllMean(losses.SparseCategoricalCrossEntropyLogits([]*Node{labels}, []*Node{logits(m, images)}))
+		loss := MulScalar(mean, images.Shape().Dim(0)) // the sum over the share
+		return append(m.BuildTrainableVariablesGradientsGraph(loss), loss)
+	}); err != nil {
+		return nil, err
+	}
+	if l.right, err = model.NewExec(backend, m.Reuse(), func(m *model.Context, images, labels *Node) *Node {
+		told := ArgMax(logits(m, images), -1, dtypes.Int32)
+		return ReduceAllSum(ConvertDType(Equal(told, Reshape(labels, -1)), dtypes.Int32))
+	}); err != nil {
+		return nil, err
+	}
+	adam := optimizers.Adam().FromContext(m).Done().(train.OptimizeWithGradients)
+	l.update, err = model.NewExec(backend, m.Checked(false), func(m *model.Context, gradients []*Node) *Node {
+		for v := range m.IterVariables() {
+			v.ValueGraph(gradients[0].Graph()) // the optimizer looks at the variables of the graph
+		}
+		adam.UpdateGraphWithGradients(m, gradients, dtypes.Float32)
+		return ReduceAllSum(gradients[0])
+	})
+	return l, err
+}
+
+// logits is the model: images through a hidden layer to the logits of the digits.
+func logits(m *model.Context, images *Node) *Node {
+	hidden := activations.Relu(layers.Dense(m.In("hidden"), images, true, 64))
+	return layers.Dense(m.In("out"), hidden, true, data.Classes)
+}
+
+// step learns from a batch, of which this rank has a share, and returns the batch's mean loss.
+func (l *learner) step(ctx context.Context, images, labels []byte, batch int) (float32, error) {
+	outputs, err := l.gradients.Exec(tensorsOf(images, labels)...)
+	if err != nil {
+		return 0, err
+	}
+	// The sums of a rank's share become the mean of the batch, whatever the shares' lengths: all tensors in one call.
+	flat := make([][]float32, len(outputs))
+	for i, t := range outputs {
+		if flat[i], err = tensors.CopyFlatData[float32](t); err != nil {
+			return 0, err
+		}
+		for j := range flat[i] {
+			flat[i][j] /= float32(batch)
+		}
+	}
+	if err := collective.AllReduceCoalesced(ctx, l.c, flat, flat, collective.Sum); err != nil {
+		return 0, err
+	}
+	last := len(flat) - 1
+	gradients := make([]any, last)
+	for i := range gradients {
+		gradients[i] = tensors.FromFlatDataAndDimensions(flat[i], outputs[i].Shape().Dimensions...)
+	}
+	_, err = l.update.Exec(gradients...)
+	return flat[last][0], err
+}
+
+// tensorsOf returns images and what they show as GoMLX takes them.
+func tensorsOf(images, labels []byte) []any {
+	x, y := make([]float32, len(images)), make([]int32, len(labels))
+	for i, p := range images {
+		x[i] = float32(p) / data.Maximum
+	}
+	for i, label := range labels {
+		y[i] = int32(label)
+	}
+	return []any{tensors.FromFlatDataAndDimensions(x, len(labels), data.Pixels),
+		tensors.FromFlatDataAndDimensions(y, len(labels), 1)}
+}
