@@ -69,6 +69,7 @@ func (c *Comm) Sub(ctx context.Context, ranks []int, opts ...setup.Option) (*Com
 		c.subs = make(map[string]int)
 	}
 	c.subs[key]++
+	c.tally.count(rowSplit, 0)
 	members := sha256.Sum256([]byte(key))
 	return c.among(ctx, call, fmt.Sprintf("sub#%x.%d", members[:4], c.subs[key]), slices.Clone(ranks), opts)
 }
@@ -174,6 +175,7 @@ func (g *group) swap(ctx context.Context, mine, theirs []byte) error {
 		return err
 	}
 	defer c.End()
+	c.tally.enter(rowSplit, 0)
 	defer waits.Within(ctx).Pause()() // it is c that waits now
 	return c.Messages.exchange(ctx, g.call, kernel.Uint8, g.members,
 		func(int) []byte { return mine }, func(i int) []byte { return theirs[i*len(mine):][:len(mine)] })

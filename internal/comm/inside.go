@@ -23,7 +23,8 @@ type Comm struct {
 	*setup.Setup
 
 	Busy     atomic.Bool
-	Seq      uint64                // of the latest call
+	Seq      uint64 // of the latest call
+	tally    tally
 	Calls    [InFlight]engine.Call // the latest, by number
 	Messages Messages
 	err      *setup.RankError
@@ -111,7 +112,13 @@ func (c *Comm) Claim(call string) error {
 }
 
 // End ends what Claim or Begin has begun.
-func (c *Comm) End() { c.Busy.Store(false) }
+func (c *Comm) End() {
+	if waited := c.Waiter.Watch.Total(); c.tally.weight > 0 || waited != c.tally.waited {
+		c.tally.leave(waited)
+	}
+	c.tally.now = nil
+	c.Busy.Store(false)
+}
 
 // busyError says why the communicator cannot be claimed.
 func (c *Comm) busyError(call string) error {

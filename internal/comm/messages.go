@@ -50,6 +50,7 @@ func (m *Messages) SendRecv(ctx context.Context, in, out engine.Message, tag int
 		}
 		n = begun.Message().Bytes()
 	}
+	m.c.tally.rows[rowRecv].bytes.Add(int64(n - len(in.Buf)))
 	return n, m.wait(ctx, sent.Message())
 }
 
@@ -112,7 +113,11 @@ func (m *Messages) run(ctx context.Context, call string, p engine.Message, start
 		return 0, err
 	}
 	err = m.wait(ctx, begun.Message())
-	return begun.Message().Bytes(), err
+	n := begun.Message().Bytes()
+	if n < len(p.Buf) && begun.Message().Receives() {
+		m.c.tally.rows[rowRecv].bytes.Add(int64(n - len(p.Buf)))
+	}
+	return n, err
 }
 
 // enter begins a message on the communicator, which is claimed, unless ctx
@@ -122,6 +127,11 @@ func (m *Messages) enter(ctx context.Context, call string, p engine.Message, sta
 	if ctx.Err() != nil {
 		return engine.Ref{}, m.gaveUp(ctx, call, p.Tag)
 	}
+	sort := rowRecv
+	if call == "Send" {
+		sort = rowSend
+	}
+	m.c.tally.enter(sort, len(p.Buf))
 	ref := m.under.Add(p)
 	err := start(ref.Message())
 	fault, failed := m.c.Endpoint.Aborted()
@@ -131,6 +141,10 @@ func (m *Messages) enter(ctx context.Context, call string, p engine.Message, sta
 	if failed {
 		return engine.Ref{}, m.fail(fault, ref.Message())
 	}
+	if !ref.Message().Receives() {
+		sort = rowSend // also of a SendRecv
+	}
+	m.c.tally.count(sort, len(p.Buf))
 	return ref, nil
 }
 
@@ -151,6 +165,11 @@ func (m Message) Wait(ctx context.Context) error {
 		return err
 	}
 	defer m.c.End()
+	sort := rowSend
+	if m.ref.Message().Receives() {
+		sort = rowRecv
+	}
+	m.c.tally.enter(sort, 0)
 	return m.c.Messages.wait(ctx, m.ref.Message())
 }
 

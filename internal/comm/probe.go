@@ -15,6 +15,8 @@ func (m *Messages) Probe(ctx context.Context, call string, from, tag int, wait b
 		return engine.Message{}, false, err
 	}
 	defer m.c.End()
+	m.c.tally.enter(rowProbe, 0)
+	m.c.tally.count(rowProbe, 0)
 	return m.probe(ctx, call, from, tag, wait)
 }
 
@@ -28,6 +30,7 @@ func (m *Messages) RecvAny(ctx context.Context, call string, p engine.Message, t
 		return 0, err
 	}
 	defer m.c.End()
+	m.c.tally.enter(rowRecv, len(p.Buf))
 	found, _, err := m.probe(ctx, call, p.Peer, tag, true)
 	if err != nil {
 		return 0, err

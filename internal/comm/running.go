@@ -78,6 +78,7 @@ func (c *Comm) resume(seq uint64) (done bool, err error) {
 		return false, &setup.RankError{Rank: c.err.Rank, Op: engine.Describe(call.Header), Err: c.err.Err,
 			Hint: c.undefined(seq)}
 	}
+	c.tally.enter(rowOf(call.Header.Kind, call.Header.Op), int(call.Header.Count))
 	return false, nil
 }
 
@@ -161,6 +162,9 @@ func (c *Comm) header(a *Args) transport.Header {
 
 // Enter begins the next call of the communicator, which is claimed.
 func (c *Comm) Enter(ctx context.Context, a *Args) error {
+	bytes := c.bytesOf(a)
+	sort := rowOf(uint8(a.Kind), a.as)
+	first := c.tally.enter(sort, bytes)
 	if err := c.MakeRoom(ctx); err != nil {
 		return err
 	}
@@ -171,10 +175,6 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	call.Pieces = call.Pieces[:0] // their memory stays for a later call
 	if a.Pieces != nil {
 		call.Pieces = a.Pieces
-	}
-	bytes := a.Count * a.DType.Size()
-	if a.Kind.HasParts() && a.Begins == nil {
-		bytes *= c.Size
 	}
 	pr, served, err := c.Plans.Program(a.Kind, a.Root, bytes)
 	if err != nil { // the others wait for this rank
@@ -187,7 +187,21 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 		fault, _ := c.Engine.Fail(err, call)
 		return c.fail(fault, call.Header)
 	}
+	if a.as != 0 {
+		bytes = 0 // they are not the caller's
+	}
+	if first { // while what was sent is on its way
+		c.tally.count(sort, bytes)
+	}
 	return nil
+}
+
+// bytesOf returns how long the message of a call is, that of all parts where it has parts.
+func (c *Comm) bytesOf(a *Args) int {
+	if a.Kind.HasParts() && a.Begins == nil {
+		return a.Count * a.DType.Size() * c.Size
+	}
+	return a.Count * a.DType.Size()
 }
 
 // MakeRoom waits for the call whose place the next one takes.

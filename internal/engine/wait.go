@@ -138,6 +138,9 @@ func (s *Sleeper) Tired(yields int) bool {
 
 // End says that the call moves. watch may be nil.
 func (s *Sleeper) End(watch *waits.Wait) {
+	if !s.since.IsZero() {
+		watch.Add(time.Since(s.since))
+	}
 	if s.published {
 		watch.Clear()
 	}

@@ -90,6 +90,7 @@ type Wait struct {
 	comm  string
 	ranks []int // of the communicator, in the job's numbers; nil: the same
 	busy  atomic.Pointer[func() bool]
+	total atomic.Int64 // nanoseconds, of waits that are over
 
 	every, limit time.Duration
 
@@ -233,6 +234,21 @@ func (w *Wait) stop() {
 		w.timer.Stop()
 		w.timer = nil
 	}
+}
+
+// Add adds a wait that is over, whether it was published or not, to the Total.
+func (w *Wait) Add(d time.Duration) {
+	if w != nil {
+		w.total.Add(int64(d))
+	}
+}
+
+// Total returns what Add has added up.
+func (w *Wait) Total() time.Duration {
+	if w == nil {
+		return 0
+	}
+	return time.Duration(w.total.Load())
 }
 
 // Clear says that the wait is over.
