@@ -20,82 +20,88 @@ func rowOf(c *Comm, call string) CallStats {
 	return CallStats{}
 }
 
+const countedSize = 3
+
+func ten() []float32 { return make([]float32, 10) }
+
+// countedForms are calls, and what they add to a row.
+var countedForms = []struct {
+	name, row    string
+	calls, bytes int64
+	make         func(ctx context.Context, c *Comm) error
+}{
+	{"AllReduce", "AllReduce", 1, 40, func(ctx context.Context, c *Comm) error {
+		return AllReduce(ctx, c, ten(), ten(), Sum)
+	}},
+	{"of nothing", "AllReduce", 1, 0, func(ctx context.Context, c *Comm) error {
+		return AllReduce(ctx, c, ten()[:0], ten()[:0], Sum)
+	}},
+	{"a refused one", "AllReduce", 0, 0, func(ctx context.Context, c *Comm) error {
+		if err := AllReduce(ctx, c, ten(), ten()[:1], Sum); !errors.Is(err, ErrArgument) {
+			return fmt.Errorf("no ErrArgument: %v", err)
+		}
+		return nil
+	}},
+	{"Start and Wait", "AllReduce", 2, 80, func(ctx context.Context, c *Comm) error {
+		first, err := StartAllReduce(c, ten(), ten(), Sum)
+		second, err2 := StartAllReduce(c, ten(), ten(), Sum)
+		return errors.Join(err, err2, second.Wait(ctx), first.Wait(ctx))
+	}},
+	{"coalesced", "AllReduce", 1, 80, func(ctx context.Context, c *Comm) error {
+		return AllReduceCoalesced(ctx, c, [][]float32{ten(), ten()}, [][]float32{ten(), ten()}, Sum)
+	}},
+	{"value", "AllReduce", 1, 8, func(ctx context.Context, c *Comm) error {
+		_, err := AllReduceValue(ctx, c, 1.0, Sum)
+		return err
+	}},
+	{"AllGather", "AllGather", 1, 120, func(ctx context.Context, c *Comm) error {
+		return AllGather(ctx, c, ten(), make([]float32, 30))
+	}},
+	{"AllGatherV", "AllGather", 1, 12, func(ctx context.Context, c *Comm) error {
+		return AllGatherV(ctx, c, ten()[:c.Rank()], ten()[:3], []int{0, 1, 2})
+	}},
+	{"AllToAll", "AllToAll", 1, 36, func(ctx context.Context, c *Comm) error {
+		return AllToAll(ctx, c, ten()[:9], ten()[:9])
+	}},
+	{"AllToAllV", "AllToAll", 1, 24, func(ctx context.Context, c *Comm) error {
+		return AllToAllV(ctx, c, ten()[:6], []int{2, 2, 2}, ten()[:6], []int{2, 2, 2})
+	}},
+	{"Barrier", "Barrier", 1, 0, Barrier},
+	{"Scan", "Scan", 1, 40, func(ctx context.Context, c *Comm) error {
+		return Scan(ctx, c, ten(), ten(), Sum)
+	}},
+	{"its parts", "AllGather", 0, 0, func(ctx context.Context, c *Comm) error {
+		return AllReduceFunc(ctx, c, ten(), ten(), func(into, from []float32) {})
+	}},
+	{"AllReduceFunc", "AllReduceFunc", 1, 40, func(ctx context.Context, c *Comm) error {
+		return AllReduceFunc(ctx, c, ten(), ten(), func(into, from []float32) {})
+	}},
+	{"SendRecv, of fewer", "Recv", 1, 40, func(ctx context.Context, c *Comm) error {
+		_, err := SendRecv(ctx, c, ten(), (c.Rank()+1)%countedSize, make([]float32, 20), (c.Rank()+2)%countedSize, 0)
+		return err
+	}},
+	{"SendRecv", "Send", 1, 40, func(ctx context.Context, c *Comm) error {
+		_, err := SendRecv(ctx, c, ten(), (c.Rank()+1)%countedSize, make([]float32, 20), (c.Rank()+2)%countedSize, 0)
+		return err
+	}},
+	{"Recv from any, of fewer", "Recv", 1, 40, func(ctx context.Context, c *Comm) error {
+		m, err := StartSend(c, ten(), (c.Rank()+1)%countedSize, 0)
+		_, err2 := Recv(ctx, c, make([]float32, 20), AnySource, AnyTag)
+		return errors.Join(err, err2, m.Wait(ctx))
+	}},
+	{"Split", "Split", 1, 0, func(ctx context.Context, c *Comm) error {
+		part, err := c.Dup(ctx)
+		if err != nil {
+			return err
+		}
+		return part.Close()
+	}},
+}
+
 // TestStatsCount: every form of a call counts once, with the bytes of its message.
 func TestStatsCount(t *testing.T) {
-	const size = 3
-	ten := func() []float32 { return make([]float32, 10) }
-	forms := []struct {
-		name, row    string
-		calls, bytes int64
-		make         func(ctx context.Context, c *Comm) error
-	}{
-		{"AllReduce", "AllReduce", 1, 40, func(ctx context.Context, c *Comm) error {
-			return AllReduce(ctx, c, ten(), ten(), Sum)
-		}},
-		{"of nothing", "AllReduce", 1, 0, func(ctx context.Context, c *Comm) error {
-			return AllReduce(ctx, c, ten()[:0], ten()[:0], Sum)
-		}},
-		{"a refused one", "AllReduce", 0, 0, func(ctx context.Context, c *Comm) error {
-			if err := AllReduce(ctx, c, ten(), ten()[:1], Sum); !errors.Is(err, ErrArgument) {
-				return fmt.Errorf("no ErrArgument: %v", err)
-			}
-			return nil
-		}},
-		{"Start and Wait", "AllReduce", 2, 80, func(ctx context.Context, c *Comm) error {
-			first, err := StartAllReduce(c, ten(), ten(), Sum)
-			second, err2 := StartAllReduce(c, ten(), ten(), Sum)
-			return errors.Join(err, err2, second.Wait(ctx), first.Wait(ctx))
-		}},
-		{"coalesced", "AllReduce", 1, 80, func(ctx context.Context, c *Comm) error {
-			return AllReduceCoalesced(ctx, c, [][]float32{ten(), ten()}, [][]float32{ten(), ten()}, Sum)
-		}},
-		{"value", "AllReduce", 1, 8, func(ctx context.Context, c *Comm) error {
-			_, err := AllReduceValue(ctx, c, 1.0, Sum)
-			return err
-		}},
-		{"AllGather", "AllGather", 1, 120, func(ctx context.Context, c *Comm) error {
-			return AllGather(ctx, c, ten(), make([]float32, 30))
-		}},
-		{"AllGatherV", "AllGather", 1, 12, func(ctx context.Context, c *Comm) error {
-			return AllGatherV(ctx, c, ten()[:c.Rank()], ten()[:3], []int{0, 1, 2})
-		}},
-		{"AllToAll", "AllToAll", 1, 36, func(ctx context.Context, c *Comm) error {
-			return AllToAll(ctx, c, ten()[:9], ten()[:9])
-		}},
-		{"AllToAllV", "AllToAll", 1, 24, func(ctx context.Context, c *Comm) error {
-			return AllToAllV(ctx, c, ten()[:6], []int{2, 2, 2}, ten()[:6], []int{2, 2, 2})
-		}},
-		{"Barrier", "Barrier", 1, 0, Barrier},
-		{"Scan", "Scan", 1, 40, func(ctx context.Context, c *Comm) error { return Scan(ctx, c, ten(), ten(), Sum) }},
-		{"its parts", "AllGather", 0, 0, func(ctx context.Context, c *Comm) error {
-			return AllReduceFunc(ctx, c, ten(), ten(), func(into, from []float32) {})
-		}},
-		{"AllReduceFunc", "AllReduceFunc", 1, 40, func(ctx context.Context, c *Comm) error {
-			return AllReduceFunc(ctx, c, ten(), ten(), func(into, from []float32) {})
-		}},
-		{"SendRecv, of fewer", "Recv", 1, 40, func(ctx context.Context, c *Comm) error {
-			_, err := SendRecv(ctx, c, ten(), (c.Rank()+1)%size, make([]float32, 20), (c.Rank()+2)%size, 0)
-			return err
-		}},
-		{"SendRecv", "Send", 1, 40, func(ctx context.Context, c *Comm) error {
-			_, err := SendRecv(ctx, c, ten(), (c.Rank()+1)%size, make([]float32, 20), (c.Rank()+2)%size, 0)
-			return err
-		}},
-		{"Recv from any, of fewer", "Recv", 1, 40, func(ctx context.Context, c *Comm) error {
-			m, err := StartSend(c, ten(), (c.Rank()+1)%size, 0)
-			_, err2 := Recv(ctx, c, make([]float32, 20), AnySource, AnyTag)
-			return errors.Join(err, err2, m.Wait(ctx))
-		}},
-		{"Split", "Split", 1, 0, func(ctx context.Context, c *Comm) error {
-			part, err := c.Dup(ctx)
-			if err != nil {
-				return err
-			}
-			return part.Close()
-		}},
-	}
-	mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
-		for _, f := range forms {
+	mustRun(t, countedSize, func(_ *fakeWorld, c *Comm) error {
+		for _, f := range countedForms {
 			before := rowOf(c, f.row)
 			if err := f.make(t.Context(), c); err != nil {
 				return fmt.Errorf("%s: %w", f.name, err)
