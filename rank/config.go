@@ -11,7 +11,8 @@ import (
 // config is everything that a World is started from, wherever it came from.
 type config struct {
 	*environ.Job
-	hostID string // tells this host from others; "": what netconn.HostID says
+	hostID   string    // tells this host from others; "": what netconn.HostID says
+	profiler *profiler // nil: no profiles are wanted
 
 	options
 }

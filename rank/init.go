@@ -36,7 +36,11 @@ func Init(ctx context.Context, opts ...Option) (*World, error) {
 	if err != nil {
 		return nil, &Error{Self: -1, Rank: -1, Op: "Init", Err: err}
 	}
-	return start(ctx, &config{Job: j, options: o})
+	p, err := startProfiler(j.Settings[environ.SettingPprof], j.Rank)
+	if err != nil {
+		return nil, &Error{Self: j.Rank, Rank: -1, Op: "Init", Err: err}
+	}
+	return start(ctx, &config{Job: j, profiler: p, options: o})
 }
 
 // start makes the World that cfg describes. It takes over cfg.Control.

@@ -153,6 +153,7 @@ func (w *World) shut() {
 		w.launcher.close()
 	}
 	w.wg.Wait()
+	w.cfg.profiler.close()
 }
 
 // MaxBlob is the largest blob that a rank may give to AllGather, in bytes.

@@ -18,6 +18,7 @@ const (
 	settingStartTimeout = "start-timeout"
 	settingStall        = "stall-timeout"
 	settingVerbose      = "verbose" // "1"
+	SettingPprof        = "pprof"   // the folder for profiles
 )
 
 // limits of the timeouts. A shorter peer timeout would take a rank that waits
@@ -40,8 +41,8 @@ type Settings struct {
 
 // variables are the settings that may stand in the environment of ranks that another launcher
 // started; the last ones are of package collective.
-var variables = []string{SettingIface, SettingPorts, settingPeerTimeout, settingStartTimeout, settingStall, "graph",
-	"algorithm", "plan"}
+var variables = []string{SettingIface, SettingPorts, settingPeerTimeout, settingStartTimeout, settingStall,
+	SettingPprof, "graph", "algorithm", "plan"}
 
 func (j *Job) settingsFrom(get func(string) string) {
 	j.Settings, j.Variables = map[string]string{}, map[string]string{}

@@ -212,6 +212,11 @@ func newJob(o *options, prog *program, begin time.Time) (j *launch.Job, err erro
 		j.Env = host.Setenv(j.Env, "PWD="+j.Dir)
 	}
 	j.Tag = o.tagged(j.Size)
+	if o.pprofDir != "" {
+		if j.Settings["pprof"], err = filepath.Abs(o.pprofDir); err != nil {
+			return nil, fmt.Errorf("--pprof: %w", err)
+		}
+	}
 	for name, given := range map[string]bool{"no-topo-cache": o.noTopoCache, "verbose": o.verbose} {
 		if given {
 			j.Settings[name] = "1"

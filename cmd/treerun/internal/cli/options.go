@@ -24,6 +24,7 @@ type options struct {
 	dir             string // "": as ours
 	tag             bool
 	outputDir       string
+	pprofDir        string
 	timeout         time.Duration // 0: none
 	shutdownTimeout time.Duration
 	noTopoCache     bool
@@ -56,6 +57,9 @@ func newOptions() *options {
 		"put \"[rank] \" in front of each line (default: with more than one rank)")
 	f.StringVar(&o.outputDir, "output-dir", "",
 		"also write what each rank prints, byte for byte, to `FOLDER`/rank.N/stdout and .../stderr")
+	f.StringVar(&o.pprofDir, "pprof", "",
+		"ranks write profiles of the CPU, `FOLDER`/rank-N.pprof, and of the heap, FOLDER/heap-N.pprof, each on its "+
+			"host, for go tool pprof")
 	f.Var(cmdline.Time(&o.timeout, 0), "timeout", "stop the job after this time: seconds, or as in 90s, 15m, 2h")
 	f.Var(cmdline.Time(&o.shutdownTimeout, 0), "shutdown-timeout", "time that ranks have from SIGTERM to SIGKILL")
 	f.Var(cmdline.Choice(&o.bindTo, "WHAT", "", "core", "none"), "bind-to",
