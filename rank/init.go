@@ -53,6 +53,7 @@ func start(ctx context.Context, cfg *config) (*World, error) {
 	w.newWaits()
 	if cfg.Control != nil {
 		w.launcher = newLauncher(w, cfg.Control)
+		w.job.Report = w.launcher.report
 	}
 	if err == nil {
 		err = w.assemble(ctx)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/waits"
 )
 
 // launcher is the control socket to the launcher of treerun.
@@ -116,11 +117,22 @@ func describeExit(m *job.Message, joined bool) string {
 
 // send writes one message of this rank.
 func (l *launcher) send(kind job.MessageKind, addrs ...netip.AddrPort) error {
+	return l.write(&job.Message{Kind: kind, Addrs: addrs})
+}
+
+// report tells of a wait of this rank.
+func (l *launcher) report(r waits.Report) bool {
+	return l.write(&job.Message{Kind: job.Waits, Wait: &job.Wait{
+		For: max(r.Waited, 0), In: r.In, Last: r.Last, Is: r.Is, Text: r.Text,
+	}}) == nil
+}
+
+func (l *launcher) write(m *job.Message) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.conn.SetWriteDeadline(time.Now().Add(time.Second))
-	m := job.Message{Kind: kind, Rank: l.w.cfg.Rank, PID: os.Getpid(), Addrs: addrs}
-	if err := job.WriteMessage(l.conn, &m); err != nil {
+	m.Rank, m.PID = l.w.cfg.Rank, os.Getpid()
+	if err := job.WriteMessage(l.conn, m); err != nil {
 		return &Error{Self: l.w.cfg.Rank, Rank: -1, Op: "telling the launcher", Err: err}
 	}
 	return nil

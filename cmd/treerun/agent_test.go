@@ -22,20 +22,7 @@ const hostSleeper = `echo pid $$ on $FAKEHOST; sleep 300 & wait`
 // launchHosts starts treerun, under a name by which its agents are treerun, too.
 func launchHosts(t *testing.T, args ...string) *launched {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	named := filepath.Join(t.TempDir(), "treerun")
-	if err := os.Link(self, named); err != nil {
-		text, err := os.ReadFile(self)
-		if err == nil {
-			err = os.WriteFile(named, text, 0o700)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	named := namedTreerun(t)
 	return launch(t, func(c *exec.Cmd) { c.Path = named }, append([]string{"--launch-agent", hostAgent}, args...)...)
 }
 

@@ -3,10 +3,15 @@ package main
 import (
 	"fmt"
 	"maps"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
@@ -51,6 +56,45 @@ func TestStoppedRank(t *testing.T) {
 			l := launch(t, nil, "-np", "4", "--stall-timeout", "1.5", "--no-topo-cache", "stopper", step)
 			l.exits(0)
 			checkStopped(t, 4, step, l.stderr.String())
+		})
+	}
+}
+
+// Without --stall-timeout, what the ranks know is one line, however many they are, with
+// the rank that all others wait for, on one host and on several.
+func TestStoppedRankIsToldOnce(t *testing.T) {
+	for name, hosts := range map[string][]string{
+		"one host": {"-np", "6"}, "two": {"--launch-agent", hostAgent, "-H", "a:3,b:3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "stderr")
+			stderr, err := os.Create(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stderr.Close()
+			l := launch(t, func(cmd *exec.Cmd) { cmd.Path, cmd.Stderr = namedTreerun(t), stderr },
+				append(hosts, "--no-topo-cache", "--shutdown-timeout", "0.2", "stopper", "AllReduce")...)
+			var text string
+			for begin := time.Now(); !strings.Contains(text, "waited") && time.Since(begin) < maxWait; {
+				time.Sleep(100 * time.Millisecond)
+				b, _ := os.ReadFile(file)
+				text = string(b)
+			}
+			time.Sleep(3 * time.Second) // for more lines
+			l.signal(syscall.SIGTERM)
+			l.exits(143)
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			told := regexp.MustCompile(`(?m)^.*waited.*$`).FindAllString(string(b), -1)
+			want := regexp.MustCompile(`^treerun: 5 of 6 ranks have waited 1\d s in AllReduce #21 \(sum of 5000 float32\) on world ` +
+				`for rank 1, which is stopped by SIGSTOP \(process \d+\)$`)
+			if len(told) != 1 || !want.MatchString(told[0]) {
+				t.Errorf("the launcher says %q, want %q once; all of it:\n%s", told, want, b)
+			}
 		})
 	}
 }

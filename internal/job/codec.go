@@ -12,7 +12,9 @@ import (
 	"github.com/treerun/treerun/internal/strict"
 )
 
-var kindNames = [...]string{Seed: "seed", Joined: "joined", Closing: "closing", SeedIs: "seed is", Exited: "exited"}
+var kindNames = [...]string{
+	Seed: "seed", Joined: "joined", Closing: "closing", Waits: "waits", SeedIs: "seed is", Exited: "exited",
+}
 
 // String is the name of the kind.
 func (k MessageKind) String() string {
@@ -75,6 +77,11 @@ func (m *Message) Validate() error {
 	}
 	for _, a := range m.Addrs {
 		bad = errors.Join(bad, Within("port %d of an address", int(a.Port()), 1, math.MaxUint16))
+	}
+	if w := m.Wait; (w != nil) != (m.Kind == Waits) || w != nil && w.For < 0 {
+		bad = errors.Join(bad, errors.New("no wait, one too many, or one of a negative time"))
+	} else if w != nil {
+		bad = errors.Join(bad, Within("waits for rank %d", w.Last, -1, MaxRanks-1))
 	}
 	switch {
 	case m.Kind < Seed || m.Kind > Exited:

@@ -7,6 +7,7 @@ package job
 import (
 	"net/netip"
 	"strings"
+	"time"
 )
 
 // Names of the environment variables that the launcher exports to every rank,
@@ -55,7 +56,7 @@ type File struct {
 }
 
 // FileVersion is the version of File and Message that this code speaks.
-const FileVersion = 6
+const FileVersion = 7
 
 // MessageKind says what a Message is about.
 type MessageKind uint8
@@ -65,6 +66,7 @@ const (
 	Seed    MessageKind = iota + 1 // Addrs: where rank 0 listens
 	Joined                         // the rank's world is complete
 	Closing                        // the rank has closed its world in good order
+	Waits                          // the rank has waited for Wait.For, and still does
 
 	// From the launcher to the ranks.
 	SeedIs // Addrs: those that Seed carried
@@ -83,6 +85,16 @@ type Message struct {
 	Lost   bool // the rank's host cannot be reached any more; Text says it
 	Text   string
 	Addrs  []netip.AddrPort
+	Wait   *Wait
+}
+
+// Wait is a wait of a rank that has become long.
+type Wait struct {
+	For  time.Duration
+	In   string // the call
+	Last int    // the rank that is waited for in the end, -1 where it is not one
+	Is   string // what is known of it, or why else the wait goes on
+	Text string // the same and how it is waited for
 }
 
 // MaxMessage and MaxFile bound what a decoder accepts, in bytes. A job file may have a

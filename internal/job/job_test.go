@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -114,6 +115,12 @@ func TestMessagesComeBackAsWritten(t *testing.T) {
 			Closed: rapid.Bool().Draw(t, "closed"),
 			Text:   rapid.StringN(1, 60, 240).Draw(t, "text"),
 			Addrs:  []netip.AddrPort{netip.MustParseAddrPort("[fd00::1%eth0]:4000")},
+		}
+		if want.Kind == job.Waits {
+			want.Wait = &job.Wait{
+				For: 10 * time.Second, In: "Barrier #1", Last: rapid.IntRange(-1, job.MaxRanks-1).Draw(t, "last"), Is: "is away",
+				Text: want.Text,
+			}
 		}
 		var b bytes.Buffer
 		for range 2 {

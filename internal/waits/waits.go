@@ -43,6 +43,10 @@ type Job struct {
 	// nothing is known.
 	State func(rank int) (pid int, s ProcState)
 
+	// Report tells the launcher of a wait that goes on, and that it did. Nil, or false: this
+	// rank prints that.
+	Report func(Report) bool
+
 	// HostOf returns the host of a rank. Nil: all are on one.
 	HostOf func(rank int) int
 
@@ -58,6 +62,13 @@ func (j *Job) Comms() int {
 	defer j.mu.Unlock()
 	j.comms++
 	return j.comms
+}
+
+// Report is a wait that goes on.
+type Report struct {
+	Cause
+	Waited time.Duration
+	In     string
 }
 
 // Lack is a rank that a wait is for.
@@ -373,8 +384,10 @@ func (w *Wait) check(number uint64) {
 	}
 	w.reported = waited
 	w.mu.Unlock() // nobody who gets on waits for whoever reads this
-	fmt.Fprintf(os.Stderr, "treerun: rank %d has waited %.0f s in %s: %s\n",
-		w.job.Rank, waited.Seconds(), w.Place(now.in), cause.Text)
+	r := Report{cause, waited, w.Place(now.in)}
+	if w.job.Report == nil || !w.job.Report(r) {
+		fmt.Fprintf(os.Stderr, "treerun: rank %d has waited %.0f s in %s: %s\n", w.job.Rank, waited.Seconds(), r.In, r.Text)
+	}
 	w.mu.Lock()
 	if w.number == number && w.gaveUp.IsZero() {
 		w.arm(number)

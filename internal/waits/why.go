@@ -14,6 +14,8 @@ import (
 type Cause struct {
 	Rank int    // at fault, in the job's numbers; -1: not one rank, as in a circle, or nobody knows
 	Text string // who waits in what for whom, up to the rank at fault
+	Last int    // the rank that is waited for in the end; -1: a circle, or nobody knows
+	Is   string // what is known of it, or of the circle
 	busy bool   // it is in a call, and has not said what it waits for
 }
 
@@ -58,7 +60,7 @@ const (
 // be blamed for what it will wait for.
 func (w *Wait) Why(ctx context.Context) Cause {
 	if w == nil {
-		return Cause{Rank: -1, Text: "nobody knows why"}
+		return noRank("nobody knows why")
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookFor)
 	defer cancel()
@@ -75,6 +77,9 @@ func (w *Wait) Why(ctx context.Context) Cause {
 	return c
 }
 
+// noRank is a cause that is not one rank's.
+func noRank(text string) Cause { return Cause{Rank: -1, Text: text, Last: -1, Is: text} }
+
 // look is one look at the ranks.
 func (w *Wait) look(ctx context.Context) (Cause, []hop) {
 	j := w.job
@@ -84,7 +89,7 @@ func (w *Wait) look(ctx context.Context) (Cause, []hop) {
 	w.mu.Unlock()
 	own, is := w.waiting()
 	if !is {
-		return Cause{Rank: -1, Text: "it has got on meanwhile"}, nil
+		return noRank("it has got on meanwhile"), nil
 	}
 	if len(own.For) == 0 { // for any of them
 		for i := range max(len(w.ranks), j.Size) {
@@ -228,9 +233,9 @@ func (j *Job) judge(all map[int]*node) (Cause, []hop) {
 	ring := shortest(all, worst != nil)
 	switch {
 	case ring != nil && (worst == nil || worst.class > circle):
-		return Cause{Rank: -1, Text: tellRing(ring)}, ring
+		return noRank(tellRing(ring)), ring
 	case worst == nil:
-		return Cause{Rank: -1, Text: "it has got on meanwhile"}, nil
+		return noRank("it has got on meanwhile"), nil
 	}
 	alike, busy := 0, false
 	for _, n := range all {
@@ -239,25 +244,25 @@ func (j *Job) judge(all map[int]*node) (Cause, []hop) {
 			busy = busy || n.busy
 		}
 	}
-	c := Cause{Rank: worst.rank, Text: worst.tell(alike - 1), busy: busy}
+	is := worst.is
+	switch others := alike - 1; {
+	case others == 1:
+		is += " (and another rank likewise)"
+	case others > 1:
+		is += fmt.Sprintf(" (and %d other ranks likewise)", others)
+	}
+	c := Cause{Rank: worst.rank, Text: worst.tell(is), Last: worst.rank, Is: is, busy: busy}
 	if worst.class > absent && alike > 1 {
 		c.Rank = -1 // any of them may be at fault, or none
 	}
 	return c, nil
 }
 
-// tell says who waits for whom up to n, which others are like.
-func (n *node) tell(others int) string {
+// tell says who waits for whom up to n, and what is known of it.
+func (n *node) tell(is string) string {
 	var chain []*node // from the rank behind self to n
 	for m := n; m.from != nil; m = m.from {
 		chain = append([]*node{m}, chain...)
-	}
-	is := n.is
-	switch {
-	case others == 1:
-		is += " (and another rank likewise)"
-	case others > 1:
-		is += fmt.Sprintf(" (and %d other ranks likewise)", others)
 	}
 	if len(chain) <= 1 {
 		return fmt.Sprintf("rank %d %s", n.rank, is)

@@ -200,6 +200,8 @@ func (s *supervisor) said(m *rankState, msg *job.Message) {
 		}
 	case msg.Kind == job.Closing:
 		m.Closed = true
+	case msg.Kind == job.Waits:
+		s.isWaiting(m, msg.Wait)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 func newSupervisor(j *Job) (*supervisor, error) {
 	s := &supervisor{
 		job: j, start: time.Now(), reaper: host.NewReaper(),
-		events: make(chan func(), 64), quit: make(chan struct{}),
+		events: make(chan func(), 64), quit: make(chan struct{}), stalls: make(map[stallKey]*stall),
 	}
 	if j.Timeout > 0 {
 		s.timeout = time.After(j.Timeout)

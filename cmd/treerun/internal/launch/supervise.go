@@ -67,6 +67,8 @@ type supervisor struct {
 	cause     cause            // the first
 	late      []straggler      // byTimeout
 	early     bool             // byTimeout: ranks were still being started
+
+	stalls map[stallKey]*stall // what ranks wait for that have waited long
 }
 
 // outputFailed is called by the goroutines of streams: what ranks print cannot be written.
@@ -80,6 +82,11 @@ func (s *supervisor) post(f func()) {
 	case s.events <- f:
 	case <-s.quit:
 	}
+}
+
+// after has wait call f later.
+func (s *supervisor) after(d time.Duration, f func()) {
+	time.AfterFunc(d, func() { s.post(f) })
 }
 
 // wait acts on what happens until a condition holds.
@@ -173,7 +180,7 @@ func (s *supervisor) terminate() {
 	s.job.Trace("stopping %s", numbers.Count(s.running, "rank"))
 	s.broadcast(&wire.Signal{Number: syscall.SIGTERM})
 	s.killAt = time.After(s.job.ShutdownTimeout)
-	time.AfterFunc(stopNote, func() { s.post(s.stopping) })
+	s.after(stopNote, s.stopping)
 }
 
 // stopNote is how long ranks may take to stop until a line says that.
