@@ -77,7 +77,8 @@ func (c *Comm) Close() error { return c.in.Close() }
 //
 // The links are not measured again. c stays usable, and is to be closed after
 // the new communicator; a failure of either does not end the other, unless it
-// is a rank's. No other call may be under way on c.
+// is a rank's. Calls and messages may be under way on c: Split comes after the calls
+// in their order, so that these are done when it returns, and messages stay under way.
 //
 // Thousands of communicators may exist at once. On one host each takes, in every rank,
 // the addresses of all its links (34 MiB with 8 ranks), memory for those that carry
@@ -95,7 +96,7 @@ func (c *Comm) Dup(ctx context.Context, opts ...Option) (*Comm, error) {
 
 // Sub makes a communicator of some ranks of c, in the order of ranks. These call it together, with the same ranks and
 // options; the others need not know of it. A rank that is in several calls of Sub or Split makes them in the order of
-// the others that are in them. Otherwise it is as Split.
+// the others that are in them. Calls of c that are under way stay so, and need not end first. Otherwise it is as Split.
 func (c *Comm) Sub(ctx context.Context, ranks []int, opts ...Option) (*Comm, error) {
 	return outside(c.in.Sub(ctx, ranks, opts...))
 }

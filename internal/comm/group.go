@@ -78,6 +78,14 @@ func (c *Comm) Sub(ctx context.Context, ranks []int, opts ...setup.Option) (*Com
 func (c *Comm) among(ctx context.Context, call, what string, members []int, opts []setup.Option) (*Comm, error) {
 	g := &group{Parent: c, id: fmt.Sprintf("%s-%s.%d", c.World.JobID(), what, members[0]), call: call,
 		members: members, rank: slices.Index(members, c.Rank)}
+	numbers := make(map[int]int)
+	for _, r := range members {
+		h := c.World.HostOf(r)
+		if _, known := numbers[h]; !known {
+			numbers[h] = len(numbers)
+		}
+		g.hosts = append(g.hosts, numbers[h])
+	}
 	inherited := []setup.Option{func(cfg *setup.Config) {
 		cfg.Connect, cfg.HeapBytes = c.Config.Connect, c.Plans.HeapBytes
 		cfg.Stall, cfg.StallTimeout = c.Config.Stall, c.Config.StallTimeout
@@ -104,6 +112,7 @@ func (c *Comm) among(ctx context.Context, call, what string, members []int, opts
 type group struct {
 	Parent  *Comm
 	members []int // ranks of the parent, by ours
+	hosts   []int // by our ranks, numbered in their order
 	rank    int
 	id      string
 	call    string // Split or Sub
@@ -113,7 +122,7 @@ func (g *group) Above() setup.World      { return g.Parent.World }
 func (g *group) InAbove(r int) int       { return g.members[r] }
 func (g *group) Rank() int               { return g.rank }
 func (g *group) Size() int               { return len(g.members) }
-func (g *group) HostOf(r int) int        { return g.Parent.World.HostOf(g.members[r]) }
+func (g *group) HostOf(r int) int        { return g.hosts[r] }
 func (g *group) Failed() <-chan struct{} { return g.Parent.World.Failed() }
 func (g *group) JobID() string           { return g.id }
 

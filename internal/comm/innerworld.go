@@ -23,7 +23,7 @@ type inner struct {
 func newInner(c *Comm, what string) *inner {
 	g := &group{Parent: c, rank: c.Rank, id: c.World.JobID() + "-" + what}
 	for r := range c.Size {
-		g.members = append(g.members, r)
+		g.members, g.hosts = append(g.members, r), append(g.hosts, c.World.HostOf(r))
 	}
 	w := &inner{group: g}
 	if what == openDevices {

@@ -1,0 +1,229 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/internal/testutil"
+)
+
+// makers are the ways to make a communicator of others.
+var makers = map[string]func(ctx context.Context, c *Comm) (*Comm, error){
+	"Split": func(ctx context.Context, c *Comm) (*Comm, error) { return c.Split(ctx, c.Rank()%2, -c.Rank()) },
+	"Dup":   func(ctx context.Context, c *Comm) (*Comm, error) { return c.Dup(ctx) },
+	"Sub": func(ctx context.Context, c *Comm) (*Comm, error) {
+		if c.Rank() == c.Size()-1 {
+			return nil, nil // need not know of it
+		}
+		var all []int
+		for r := c.Size() - 2; r >= 0; r-- {
+			all = append(all, r)
+		}
+		return c.Sub(ctx, all)
+	},
+}
+
+// Calls of a communicator, and messages, may be under way while others are made of it; each has its own result.
+func TestGroupWithCallsUnderWay(t *testing.T) {
+	for name, make := range makers {
+		for _, hosts := range [][]int{testutil.OneHost(8), {0, 0, 1, 1, 0}} {
+			t.Run(fmt.Sprintf("%s/%v", name, hosts), func(t *testing.T) {
+				errs := runHosts(t, hosts, map[string]string{"start-timeout": "30s"},
+					func(_ *testutil.Hosted, c *Comm) error { return callsUnderWay(t.Context(), c, make) },
+					WithGraph(testutil.GraphOn(hosts)))
+				if err := errors.Join(errs...); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// callsUnderWay begins calls, makes a communicator, which calls in turn with those of c, and waits.
+func callsUnderWay(ctx context.Context, c *Comm, maker func(context.Context, *Comm) (*Comm, error)) error {
+	for round := range 3 {
+		var requests []Request
+		var sums [][]int32
+		right, left := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
+		in := make([]int32, 50000)
+		recv, err := StartRecv(c, in, left, round)
+		for i := 0; i < 12 && err == nil; i++ {
+			x := make([]int32, 1+i*i*1000) // the last ones are longer than what links hold
+			for j := range x {
+				x[j] = int32(i + c.Rank())
+			}
+			var r Request
+			r, err = StartAllReduce(c, x, x, Sum)
+			requests, sums = append(requests, r), append(sums, x)
+		}
+		if err != nil {
+			return err
+		}
+		if c.Rank() == round { // a rank that is late
+			time.Sleep(20 * time.Millisecond)
+		}
+		part, err := maker(ctx, c)
+		if err != nil {
+			return err
+		}
+		out := slices.Repeat([]int32{int32(c.Rank())}, len(in))
+		sent, err := StartSend(c, out, right, round)
+		if err != nil {
+			return err
+		}
+		if part != nil {
+			n := []int{1}
+			if err := AllReduce(ctx, part, n, n, Sum); err != nil || n[0] != part.Size() {
+				return fmt.Errorf("%s counts %d ranks of %d: %w", part.Name(), n[0], part.Size(), err)
+			}
+		}
+		for i, r := range slices.Backward(requests) {
+			want := int32(c.Size()*i + c.Size()*(c.Size()-1)/2)
+			if err := r.Wait(ctx); err != nil || slices.Min(sums[i]) != want || slices.Max(sums[i]) != want {
+				return fmt.Errorf("AllReduce %d is not %d: %w", i, want, err)
+			}
+		}
+		if err := errors.Join(sent.Wait(ctx), recv.Wait(ctx)); err != nil || slices.Max(in) != int32(left) {
+			return fmt.Errorf("rank %d has sent %d: %w", left, slices.Max(in), err)
+		}
+		if part != nil {
+			if err := part.Close(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Ranks make a communicator, and call on it, while a call of all waits for one that is not among them.
+func TestSubWithoutTheOthers(t *testing.T) {
+	for _, hosts := range [][]int{testutil.OneHost(4), {0, 0, 1, 1}} {
+		var made sync.WaitGroup
+		made.Add(len(hosts) - 1)
+		errs := runHosts(t, hosts, nil, func(_ *testutil.Hosted, c *Comm) error {
+			x := make([]int64, 300000) // more than links hold
+			if c.Rank() == c.Size()-1 {
+				made.Wait()
+				return AllReduce(t.Context(), c, x, x, Sum)
+			}
+			r, err := StartAllReduce(c, x, x, Sum)
+			if err != nil {
+				return err
+			}
+			part, err := makers["Sub"](t.Context(), c)
+			if err == nil {
+				err = Barrier(t.Context(), part)
+			}
+			made.Done()
+			return errors.Join(err, r.Wait(t.Context()), part.Close())
+		}, WithGraph(testutil.GraphOn(hosts)))
+		if err := errors.Join(errs...); err != nil {
+			t.Errorf("hosts %v: %v", hosts, err)
+		}
+	}
+}
+
+// Ranks of some hosts make a communicator, whichever hosts these are, and however many ranks.
+func TestGroupOfOtherHosts(t *testing.T) {
+	hosts := []int{0}
+	for r := range 17 { // so many connect when they first need it
+		hosts = append(hosts, 1+r%2)
+	}
+	errs := runHosts(t, hosts, nil, func(w *testutil.Hosted, c *Comm) error {
+		if w.Rank() == 0 {
+			return Barrier(t.Context(), c)
+		}
+		var ranks []int
+		for r := range 17 {
+			ranks = append(ranks, 17-r)
+		}
+		part, err := c.Sub(t.Context(), ranks)
+		if err != nil {
+			return err
+		}
+		return errors.Join(checkSum(t, part, 1000), part.Close(), Barrier(t.Context(), c))
+	}, WithGraph(testutil.GraphOn(hosts)))
+	if err := errors.Join(errs...); err != nil {
+		t.Error(err)
+	}
+}
+
+// Nothing of communicators that have been made of others and closed stays: no goroutine, descriptor, mapping or file.
+func TestGroupsLeaveNothing(t *testing.T) {
+	for rounds, hosts := range map[int][]int{200: testutil.OneHost(3), 60: {0, 1, 0}} {
+		var before [4]int
+		errs := runHosts(t, hosts, nil, func(w *testutil.Hosted, c *Comm) error {
+			count := func(f func() error) error { // while nobody makes or closes anything
+				err := Barrier(t.Context(), c)
+				if err == nil && w.Rank() == 0 {
+					err = f()
+				}
+				return errors.Join(err, Barrier(t.Context(), c))
+			}
+			if err := makeAndClose(t.Context(), c, 12); err != nil { // links of c open, too
+				return err
+			}
+			if err := count(func() error { before = held(t); return nil }); err != nil {
+				return err
+			}
+			if err := makeAndClose(t.Context(), c, testutil.Count(rounds, 1000)); err != nil {
+				return err
+			}
+			return count(func() error {
+				for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+					after := held(t)
+					more := false
+					for i := range after {
+						more = more || after[i] > before[i]
+					}
+					if !more || time.Now().After(end) {
+						t.Logf("hosts %v: %v goroutines, descriptors, mappings and files, %v before", hosts, after, before)
+						if more {
+							t.Error("something is left")
+						}
+						return nil
+					}
+				}
+			})
+		}, WithGraph(testutil.GraphOn(hosts)))
+		if err := errors.Join(errs...); err != nil {
+			t.Errorf("hosts %v: %v", hosts, err)
+		}
+	}
+}
+
+// makeAndClose makes n communicators of c, calls on half of them, and closes each.
+func makeAndClose(ctx context.Context, c *Comm, n int) error {
+	for i := range n {
+		part, err := makers[[]string{"Split", "Sub", "Dup"}[i%3]](ctx, c)
+		if err == nil && part != nil && i%2 == 0 {
+			err = Barrier(ctx, part)
+		}
+		if err == nil && part != nil {
+			err = part.Close()
+		}
+		if err != nil {
+			return fmt.Errorf("communicator %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// held counts goroutines, descriptors, mappings of shared memory and files of this process.
+func held(t *testing.T) [4]int {
+	runtime.GC() // mappings end when nothing can reach them
+	fds, err := os.ReadDir("/proc/self/fd")
+	testutil.Need(t, testutil.Proc, err)
+	maps, err := os.ReadFile("/proc/self/maps")
+	testutil.Need(t, testutil.Proc, err)
+	files, _ := os.ReadDir("/dev/shm")
+	return [4]int{runtime.NumGoroutine(), len(fds), strings.Count(string(maps), "memfd:treerun-"), len(files)}
+}
