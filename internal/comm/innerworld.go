@@ -46,26 +46,38 @@ func (w *inner) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
 	})
 }
 
-// gatherBlobs gives every rank the blobs of all, by two gathers of parts of one length: of the blobs' lengths, and of
-// the blobs.
+// firstPart is how much of a blob goes with its length: nearly all blobs of a Split are shorter.
+const firstPart = 504
+
+// gatherBlobs gives every rank the blobs of all, by a gather of parts of one length: of the blobs' lengths and
+// beginnings. If one is longer, a second gather brings the rests.
 func gatherBlobs(blob []byte, ranks int, gather func(mine, all []byte) error) ([][]byte, error) {
-	mine, all := binary.LittleEndian.AppendUint64(nil, uint64(len(blob))), make([]byte, 8*ranks)
+	const part = 8 + firstPart
+	mine, all := make([]byte, part), make([]byte, part*ranks)
+	binary.LittleEndian.PutUint64(mine, uint64(len(blob)))
+	sent := copy(mine[8:], blob)
 	if err := gather(mine, all); err != nil {
 		return nil, err
 	}
-	lengths, err := readLengths(all, ranks)
+	lengths, err := readLengths(all, part, ranks)
 	if err != nil {
 		return nil, err
 	}
-	most := max(1, slices.Max(lengths))
-	mine, all = make([]byte, most), make([]byte, most*ranks)
-	copy(mine, blob)
-	if err := gather(mine, all); err != nil {
-		return nil, err
+	rest := max(0, slices.Max(lengths)-firstPart)
+	rests := make([]byte, rest*ranks)
+	if rest > 0 {
+		mine = make([]byte, rest)
+		copy(mine, blob[sent:])
+		if err := gather(mine, rests); err != nil {
+			return nil, err
+		}
 	}
 	out := make([][]byte, ranks)
 	for r, n := range lengths {
-		out[r] = all[r*most:][:n:n]
+		out[r] = all[r*part+8:][:min(n, firstPart):min(n, firstPart)]
+		if n > firstPart {
+			out[r] = append(out[r], rests[r*rest:][:n-firstPart]...)
+		}
 	}
 	return out, nil
 }
@@ -73,14 +85,14 @@ func gatherBlobs(blob []byte, ranks int, gather func(mine, all []byte) error) ([
 // maxBlob bounds what ranks tell each other when a communicator is made, or anything is opened.
 const maxBlob = 64 << 20
 
-// readLengths returns how long the ranks' blobs are, each within bounds.
-func readLengths(b []byte, ranks int) ([]int, error) {
-	if len(b) != 8*ranks {
-		return nil, fmt.Errorf("%d bytes of lengths for %d ranks", len(b), ranks)
+// readLengths returns how long the ranks' blobs are, each within bounds, as the parts of b begin with.
+func readLengths(b []byte, part, ranks int) ([]int, error) {
+	if len(b) != part*ranks {
+		return nil, fmt.Errorf("%d bytes with lengths for %d ranks", len(b), ranks)
 	}
 	lengths := make([]int, ranks)
 	for r := range lengths {
-		n := binary.LittleEndian.Uint64(b[8*r:])
+		n := binary.LittleEndian.Uint64(b[part*r:])
 		if n > uint64(maxBlob/ranks) {
 			return nil, fmt.Errorf("rank %d announces a blob of %d bytes", r, n)
 		}

@@ -6,7 +6,7 @@ import "testing"
 func FuzzLengths(f *testing.F) {
 	f.Add([]byte("123456781234567812345678"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		lengths, err := readLengths(data, 3)
+		lengths, err := readLengths(data, 8, 3)
 		if err != nil {
 			return
 		}

@@ -16,7 +16,7 @@ import (
 
 // protocol is the version of the messages below and of everything that ranks
 // must do alike.
-const protocol = 17
+const protocol = 18
 
 // hello is the first message of New.
 type hello struct {
