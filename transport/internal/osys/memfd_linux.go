@@ -3,6 +3,8 @@ package osys
 import (
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -71,12 +73,34 @@ const memoryHint = "hint: use fewer ranks or smaller slots, or raise the memory 
 // checkFree returns an error when size bytes are more than there are. The
 // kernel would not: a memory file has no limit of its own, and fallocate goes
 // on until the out-of-memory killer ends processes, anybody's.
+//
+// Links are opened by the dozen, and what is free stands in several files: who has looked may take a small part of it
+// without looking again.
 func checkFree(size int64) error {
-	if free, ok := freeMemory(); ok && size > free {
-		return fmt.Errorf("%w: %d bytes of shared memory needed, %d available (%s)", unix.ENOMEM, size, free, memoryHint)
+	looked.Lock()
+	defer looked.Unlock()
+	if now := time.Now(); size > looked.left || now.After(looked.until) {
+		free, ok := freeMemory()
+		if ok && size > free {
+			return fmt.Errorf("%w: %d bytes of shared memory needed, %d available (%s)", unix.ENOMEM, size, free, memoryHint)
+		}
+		looked.left, looked.until = size+free/lookedPart, now.Add(lookedFor)
 	}
+	looked.left -= size
 	return nil
 }
+
+// looked is how much of the memory that was free may be taken without another look, until when.
+var looked struct {
+	sync.Mutex
+	left  int64
+	until time.Time
+}
+
+const (
+	lookedPart = 256 // of what is free, as there may be as many ranks
+	lookedFor  = 50 * time.Millisecond
+)
 
 // CheckSealed returns an error unless fd is a memory file of exactly size
 // bytes whose size can no longer change.
