@@ -180,7 +180,7 @@ func buildAndRun(j *launch.Job, prog *program) (int, error) {
 func newJob(o *options, prog *program, begin time.Time) (j *launch.Job, err error) {
 	screen := output.NewScreen(os.Stdout, os.Stderr)
 	j = &launch.Job{
-		Program: o.program, Path: prog.Path, Args: o.args, Bind: o.bindTo,
+		Program: o.program, Path: prog.Path, Args: o.args, Bind: o.bindTo, Report: o.reportBindings,
 		Settings: make(map[string]string),
 		Timeout:  o.timeout, ShutdownTimeout: o.shutdownTimeout, OutputDir: o.outputDir,
 		Stdin: os.Stdin, Screen: screen, Trace: o.tracer(begin, screen.Err.Printf),

@@ -29,6 +29,7 @@ type options struct {
 	shutdownTimeout time.Duration
 	noTopoCache     bool
 	bindTo          host.Bind
+	reportBindings  bool
 	dryRun          bool
 	verbose         bool
 	help, version   bool
@@ -65,6 +66,7 @@ func newOptions() *options {
 	f.Var(cmdline.Choice(&o.bindTo, "WHAT", "", "core", "none"), "bind-to",
 		"core: each rank on its own share of the cores, or on one that it shares; none: wherever the kernel puts it "+
 			"(default: core, unless some cores would have more ranks than others; with a GPU, the cores of its NUMA node)")
+	f.BoolVar(&o.reportBindings, "report-bindings", false, "tell on which cores each rank may run")
 	f.BoolVar(&o.noTopoCache, "no-topo-cache", false, "measure the links between ranks anew")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be run, and run nothing")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "tell on stderr what happens, and when")
@@ -90,7 +92,8 @@ func parse(args []string) (*options, error) {
 		return nil, cmdline.Usagef("PROGRAM is empty")
 	}
 	o.program, o.args = o.flags.Arg(0), o.flags.Args()
-	if i := slices.Index(o.args, ":"); i > 0 && i+1 < len(o.args) && slices.Contains(ofSecond, o.args[i+1]) {
+	if i := slices.Index(o.args, ":"); i > 0 && i+1 < len(o.args) && slices.Contains(ofSecond, o.args[i+1]) &&
+		o.flags.ArgsLenAtDash() < 0 { // behind "--" all is the program's
 		return nil, cmdline.Usagef("a job has one program, not %s : %s (hint: start a program that looks at its rank, as "+
 			"in sh -c 'if [ $RANK = 0 ]; then exec a; else exec b; fi')", o.program, strings.Join(o.args[i+1:], " "))
 	}

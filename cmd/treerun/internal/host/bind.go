@@ -81,15 +81,20 @@ func (sp *spawner) bind() {
 	if len(sp.cores) > 0 && sp.cores[0] != nil {
 		sp.file.Settings[CPUsSetting] = strings.ReplaceAll(strings.Trim(fmt.Sprint(all), "[]"), " ", ",")
 	}
-	if sp.gpus.GPUs == nil {
-		return
-	}
+	unbound := "any of cores " + topo.RankList(all)
 	for i, rank := range sp.ranks {
-		where := "any core"
+		where := unbound
 		if sp.cores[i] != nil {
 			where = "cores " + topo.RankList(sp.cores[i])
 		}
-		sp.h.cfg.Trace("rank %d: %s, %s", rank, &sp.gpus.GPUs[i], where)
+		if sp.gpus.GPUs != nil {
+			where = fmt.Sprintf("%s, %s", &sp.gpus.GPUs[i], where)
+		}
+		if text := fmt.Sprintf("rank %d: %s", rank, where); sp.h.job.ReportBindings {
+			sp.h.cfg.Report(&wire.Note{Text: text})
+		} else {
+			sp.h.cfg.Trace("%s", text)
+		}
 	}
 }
 

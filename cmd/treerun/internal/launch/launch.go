@@ -38,6 +38,7 @@ type Job struct {
 	Hosts  []Host // where they run, in the order in which ranks mention them; none: all on this host
 	Remote Remote // how to reach other hosts
 	Bind   host.Bind
+	Report bool // on which cores each rank may run
 	GPUs   gpus.Request
 
 	Settings        map[string]string // for package rank, the same on all ranks

@@ -163,7 +163,8 @@ func (s *supervisor) wireJob() *wire.Job {
 	}
 	first := s.hosts[0]
 	j := &wire.Job{File: file, Args: s.job.Args, Env: s.job.Exports, Bind: int(s.job.Bind), Machines: s.machines(),
-		GPUs: s.job.GPUs, Master: "127.0.0.1", Port: first.ready.Port, HasStdin: !first.Local}
+		GPUs: s.job.GPUs, Master: "127.0.0.1", Port: first.ready.Port, HasStdin: !first.Local,
+		ReportBindings: s.job.Report}
 	switch {
 	case s.job.Remote.Master != "":
 		j.Master = s.job.Remote.Master

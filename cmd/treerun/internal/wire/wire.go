@@ -64,6 +64,8 @@ type (
 		Master   string       // MASTER_ADDR
 		Port     int          // MASTER_PORT
 		HasStdin bool         // rank 0 gets what Input brings
+
+		ReportBindings bool // a Note for each rank
 	}
 
 	// Signal is passed on to all process groups of the ranks. SIGTERM and SIGKILL tell all
