@@ -28,7 +28,7 @@ func parseEntry(text string) (user string, names []string, slots int, err error)
 		slots, err = parseCount("slots", number)
 	}
 	switch {
-	case err != nil && strings.ContainsAny(number, ": \t"):
+	case strings.ContainsAny(rest, " \t") || err != nil && strings.Contains(number, ":"):
 		return "", nil, 0, fmt.Errorf("%.60q: hosts are parted by commas, as in a:2,b:2, and an IPv6 address stands in "+
 			"brackets, as in [fd00::1]:4", rest)
 	case err != nil:

@@ -53,8 +53,9 @@ const (
 // called.
 func (o *Options) Define(f *pflag.FlagSet) {
 	o.flags = f
-	f.StringVarP(&o.hosts, "host", "H", "", "run on these `HOSTS`, with so many ranks each: a:4,user@b:4,n[01-16]\n"+
-		"(default: those of an allocation of Slurm, PBS, LSF or SGE, else this\nhost)")
+	f.VarP(cmdline.Text(&o.hosts, wholeList), "host", "H",
+		"run on these `HOSTS`, with so many ranks each: a:4,user@b:4,n[01-16]\n"+
+			"(default: those of an allocation of Slurm, PBS, LSF or SGE, else this\nhost)")
 	f.StringVar(&o.hostfile, "hostfile", "", "run on the hosts in this `FILE`, in the form of Open MPI, MPICH, "+
 		"Horovod,\nDeepSpeed or Slurm")
 	f.Var(cmdline.Ranks(&o.PerHost), "ppn", "number of ranks per host, whatever the hosts' slots are")
@@ -138,6 +139,14 @@ func (o *Options) Fill(j *launch.Job) (err error) {
 		j.GPUs, err = o.GPUs()
 	}
 	return err
+}
+
+// wholeList refuses the value of -H when blanks have parted the list into arguments, of which this is the first.
+func wholeList(list string) (_ any, err error) {
+	if strings.HasSuffix(list, ",") {
+		err = fmt.Errorf("ends in a comma (hint: a list with blanks stands in quotes, as in -H 'a:2, b:2')")
+	}
+	return nil, err
 }
 
 // Elsewhere reports whether hosts were named.
