@@ -44,11 +44,24 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// The value of --in-place may stand beside it.
+func TestInPlace(t *testing.T) {
+	for line, want := range map[string][]bool{
+		"--in-place no": {false}, "-in-place no -n 2": {false}, "-n 2 --in_place yes": {true},
+		"--in-place both": {false, true}, "--in-place -n 2": {true}, "--in-place": {true}, "--in-place=no": {false},
+		"--in-place no --in-place yes": {true},
+	} {
+		if o := parsed(t, line); !slices.Equal(o.Passes, want) {
+			t.Errorf("%s: passes %v, want %v", line, o.Passes, want)
+		}
+	}
+}
+
 // Wrong usage has its exit code, and says what was wanted.
 func TestUsage(t *testing.T) {
 	for line, want := range map[string]string{
 		"surplus":                         `unexpected argument "surplus"`,
-		"--in-place no":                   `unexpected argument "no" (hint: --in-place=no, with =)`,
+		"--in-place maybe":                `unexpected argument "maybe"`,
 		"-np 0":                           "whole number",
 		"--collective scan":               `--collective "scan": want all, or some of allreduce`,
 		"--collective barrier,barrier":    "stands there twice",

@@ -147,7 +147,7 @@ func Parse(args []string, more ...func(*pflag.FlagSet)) (*Options, error) {
 		define(o.Flags)
 	}
 	o.Flags.SetInterspersed(false)
-	if err := cmdline.Parse(o.Flags, args, othersFlags); err != nil {
+	if err := cmdline.Parse(o.Flags, joinInPlace(args), othersFlags); err != nil {
 		return nil, usage("%w", err)
 	}
 	if o.Help {
@@ -157,8 +157,6 @@ func Parse(args []string, more ...func(*pflag.FlagSet)) (*Options, error) {
 		arg, hint := o.Flags.Arg(0), ""
 		if slices.Contains(names(), arg) {
 			hint = " (hint: --collective " + arg + ")"
-		} else if passes[arg] != nil {
-			hint = " (hint: --in-place=" + arg + ", with =)"
 		}
 		return nil, usage("unexpected argument %q%s", arg, hint)
 	}
@@ -169,6 +167,16 @@ func Parse(args []string, more ...func(*pflag.FlagSet)) (*Options, error) {
 		return nil, err
 	}
 	return o, o.check()
+}
+
+// joinInPlace joins --in-place, which may stand alone, to a value that follows it without "=".
+func joinInPlace(args []string) []string {
+	for i := len(args) - 2; i >= 0; i-- {
+		if name := strings.TrimLeft(args[i], "-"); (name == "in-place" || name == "in_place") && passes[args[i+1]] != nil {
+			args = slices.Concat(args[:i], []string{"--in-place=" + args[i+1]}, args[i+2:])
+		}
+	}
+	return args
 }
 
 // take reads the lists.
