@@ -41,17 +41,18 @@ func Usages(f *pflag.FlagSet) string {
 
 // Parse reads args as f does, and takes long flags with one dash as well, as Go programs and MPI's launchers have
 // them, and with underscores, as torchrun has them. An error says in words what is wrong. others says what flags
-// of other programs are here, in lines like "FLAG FLAG: what is here".
+// of other programs are here, and values of flags, in lines like "FLAG FLAG=VALUE: what is here".
 func Parse(f *pflag.FlagSet, args []string, others string) error {
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
 	})
-	return plain(f, f.Parse(rewrite(args, f)), others)
+	return plain(f, f.Parse(rewrite(args, f, others)), others)
 }
 
-// rewrite gives long flags that have one dash a second one: -np 8, which users of MPI type, and -np8. It stops at
-// the first argument that is no flag: what follows may be a program's own.
-func rewrite(args []string, flags *pflag.FlagSet) []string {
+// rewrite gives long flags that have one dash a second one: -np 8, which users of MPI type, and -np8; also those of
+// others, which may begin as a short flag does: -npernode. It stops at the first argument that is no flag: what
+// follows may be a program's own.
+func rewrite(args []string, flags *pflag.FlagSet, others string) []string {
 	out := append([]string(nil), args...)
 	for i := 0; i < len(out); i++ {
 		arg := out[i]
@@ -61,7 +62,8 @@ func rewrite(args []string, flags *pflag.FlagSet) []string {
 		if rest, ok := strings.CutPrefix(arg, "-np"); ok && strings.Trim(rest, "0123456789") == "" && rest != "" {
 			arg = "-np=" + rest
 		}
-		if name, _, _ := strings.Cut(arg[1:], "="); len(name) > 1 && name[0] != '-' && flags.Lookup(name) != nil {
+		name, _, _ := strings.Cut(arg[1:], "=")
+		if len(name) > 1 && name[0] != '-' && (flags.Lookup(name) != nil || ours(others, name) != "") {
 			arg = "-" + arg
 		}
 		out[i] = arg
@@ -81,7 +83,13 @@ func plain(f *pflag.FlagSet, err error, others string) error {
 	}
 	var invalid *pflag.InvalidValueError
 	var number *strconv.NumError
-	if !errors.As(err, &invalid) || !errors.As(err, &number) {
+	if errors.As(err, &invalid) {
+		value, _, _ := strings.Cut(invalid.GetValue(), ":")
+		if here := ours(others, invalid.GetFlag().Name+"="+value); here != "" {
+			return fmt.Errorf("%w (hint: here, %s)", err, here)
+		}
+	}
+	if invalid == nil || !errors.As(err, &number) {
 		return err
 	}
 	want := "a number"
@@ -103,11 +111,8 @@ func unknownFlag(f *pflag.FlagSet, e *pflag.NotExistError, others string) error 
 		name, dashes = strings.TrimRight(group, "0123456789"), "-" // -c4 has a value that touches it
 	}
 	name, _, _ = strings.Cut(name, "=")
-	for line := range strings.Lines(others) {
-		flags, here, _ := strings.Cut(line, ": ")
-		if slices.Contains(strings.Fields(flags), strings.ReplaceAll(name, "_", "-")) {
-			return fmt.Errorf("unknown flag: %s%s (hint: here, %s)", dashes, name, strings.TrimSpace(here))
-		}
+	if here := ours(others, name); here != "" {
+		return fmt.Errorf("unknown flag: %s%s (hint: here, %s)", dashes, name, here)
 	}
 	var names []string
 	f.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
@@ -115,6 +120,17 @@ func unknownFlag(f *pflag.FlagSet, e *pflag.NotExistError, others string) error 
 		return fmt.Errorf("unknown flag: %s%s (did you mean --%s?)", dashes, name, near)
 	}
 	return fmt.Errorf("unknown flag: %s%s", dashes, name)
+}
+
+// ours returns what is here in place of a flag of others, or of a flag's value; "" when they do not say.
+func ours(others, name string) string {
+	for line := range strings.Lines(others) {
+		flags, here, _ := strings.Cut(line, ": ")
+		if slices.Contains(strings.Fields(flags), strings.ReplaceAll(name, "_", "-")) {
+			return strings.TrimSpace(here)
+		}
+	}
+	return ""
 }
 
 // Nearest returns the one of some names that a user may have meant by word, "" for none: between what both begin and

@@ -45,8 +45,10 @@ func TestRewrite(t *testing.T) {
 		"-timeout 5 -np 5 prog":         "--timeout 5 --np 5 prog",
 		"-lv prog":                      "-lv prog",
 		"-npx prog":                     "-npx prog",
+		"-npernode 2 -np 5 prog":        "--npernode 2 -np 5 prog", // who knows whether it has a value?
+		"-npernode=2 -np 5 prog":        "--npernode=2 --np 5 prog",
 	} {
-		got := strings.Join(rewrite(strings.Fields(in), someFlags()), " ")
+		got := strings.Join(rewrite(strings.Fields(in), someFlags(), "npernode x-dist: -n N\n"), " ")
 		if got != want {
 			t.Errorf("rewrite(%s) = %s, want %s", in, got, want)
 		}
@@ -102,13 +104,16 @@ func TestPlain(t *testing.T) {
 		"-q":          "unknown flag: -q",
 		"--per_node":  "unknown flag: --per_node (hint: here, --count N)",
 		"-c3":         "unknown flag: -c (hint: here, -n N)",
+		"-cpus=3":     "unknown flag: --cpus (hint: here, -n N)",
+		"--how=c:3":   `invalid argument "c:3" for "--how" flag: want a or b (hint: here, --list)`,
 	} {
 		f := pflag.NewFlagSet("some", pflag.ContinueOnError)
 		f.Int("count", 0, "")
 		f.Float64("part", 0, "")
 		f.IntSlice("list", nil, "")
 		f.Bool("yes", false, "")
-		const others = "x per-node: --count N\nc: -n N\n"
+		f.Var(Word(new(string), "a", "b"), "how", "")
+		const others = "x per-node: --count N\nc cpus: -n N\nhow=c: --list\n"
 		if err := Parse(f, []string{in}, others); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", in, err, want)
 		}
