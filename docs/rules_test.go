@@ -72,9 +72,10 @@ var libraries = map[string]string{
 	"github.com/gomlx/gomlx": "examples/gomlx", // a module of its own
 
 	// Of the standard library, what marks a mechanism that stands in one place.
-	"crypto/hmac": "internal/netconn transport/shm",                                    // proofs of connections
-	"crypto/tls":  "internal/netconn transport/tcp",                                    // and who reads behind it
-	"os/signal":   "cmd/treerun/internal/... internal/testutil/fakegpu scripts/report", // a library leaves signals alone
+	"crypto/hmac": "internal/netconn transport/shm", // proofs of connections
+	"crypto/tls":  "internal/netconn transport/tcp", // and who reads behind it
+	// A library leaves signals alone.
+	"os/signal": "cmd/treerun/internal/... internal/testutil/fakegpu scripts/report examples/shutdown",
 }
 
 // forbidden holds what the pure packages may not touch: anything that does

@@ -217,3 +217,29 @@ func TestInterruptedBuild(t *testing.T) {
 		}
 	}
 }
+
+// Ranks of the example agree after which step they leave when SIGTERM comes, and the next job goes on from there.
+func TestShutdownTogether(t *testing.T) {
+	exe, state := filepath.Join(t.TempDir(), "shutdown"), filepath.Join(t.TempDir(), "steps")
+	built(t, "../../examples/shutdown", exe)
+	last := 0
+	for range 2 {
+		l := launch(t, nil, "-np", "3", "--sigterm-exit-code", "0", exe, "--state", state)
+		l.expect(1, fmt.Sprintf("begins after %d steps", last))
+		l.signal(syscall.SIGTERM)
+		l.expect(3, "leaves")
+		l.ends(0)
+		text, err := os.ReadFile(state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil || steps <= last {
+			t.Errorf("%q steps after %d", text, last)
+		}
+		if n := strings.Count(strings.Join(l.seen, "\n"), fmt.Sprintf("leaves after %d steps", steps)); n != 3 {
+			t.Errorf("%d ranks left after step %d:\n%s", n, steps, strings.Join(l.seen, "\n"))
+		}
+		last = steps
+	}
+}

@@ -182,8 +182,9 @@ func newJob(o *options, prog *program, begin time.Time) (j *launch.Job, err erro
 	j = &launch.Job{
 		Program: o.program, Path: prog.Path, Args: o.args, Bind: o.bindTo, Report: o.reportBindings,
 		Settings: make(map[string]string),
-		Timeout:  o.timeout, ShutdownTimeout: o.shutdownTimeout, OutputDir: o.outputDir,
-		Stdin: os.Stdin, Screen: screen, Trace: o.tracer(begin, screen.Err.Printf),
+		Timeout:  o.timeout, ShutdownTimeout: o.shutdownTimeout, SigtermCode: o.sigtermCode,
+		OutputDir: o.outputDir,
+		Stdin:     os.Stdin, Screen: screen, Trace: o.tracer(begin, screen.Err.Printf),
 	}
 	if j.Hosts, j.Size, err = o.hosts(); err == nil {
 		err = o.place.Fill(j)

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -27,6 +28,7 @@ type options struct {
 	pprofDir        string
 	timeout         time.Duration // 0: none
 	shutdownTimeout time.Duration
+	sigtermCode     int
 	noTopoCache     bool
 	bindTo          host.Bind
 	reportBindings  bool
@@ -41,7 +43,7 @@ type options struct {
 }
 
 func newOptions() *options {
-	o := &options{shutdownTimeout: 10 * time.Second}
+	o := &options{shutdownTimeout: 10 * time.Second, sigtermCode: cmdline.SignalCode(syscall.SIGTERM)}
 	f := cmdline.NewFlags("treerun", &o.help)
 	f.SetInterspersed(false) // the first argument that is no flag is PROGRAM
 	f.VarP(cmdline.Ranks(&o.size), "np", "n",
@@ -63,6 +65,8 @@ func newOptions() *options {
 			"host, for go tool pprof")
 	f.Var(cmdline.Time(&o.timeout, 0), "timeout", "stop the job after this time: seconds, or as in 90s, 15m, 2h")
 	f.Var(cmdline.Time(&o.shutdownTimeout, 0), "shutdown-timeout", "time that ranks have from SIGTERM to SIGKILL")
+	f.Var(cmdline.Whole(&o.sigtermCode, 0, 255), "sigterm-exit-code",
+		"exit code of a job stopped by SIGTERM whose ranks all ended with 0")
 	f.Var(cmdline.Choice(&o.bindTo, "WHAT", "", "core", "none"), "bind-to",
 		"core: each rank on its own share of the cores, or on one that it shares; none: wherever the kernel puts it "+
 			"(default: core, unless some cores would have more ranks than others; with a GPU, the cores of its NUMA node)")

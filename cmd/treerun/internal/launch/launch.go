@@ -44,6 +44,7 @@ type Job struct {
 	Settings        map[string]string // for package rank, the same on all ranks
 	Timeout         time.Duration     // of the whole job; 0: none
 	ShutdownTimeout time.Duration     // from SIGTERM to SIGKILL
+	SigtermCode     int               // exit code where SIGTERM has stopped the job and all ranks ended with 0
 
 	Tag       bool   // put "[rank] " in front of each line
 	OutputDir string // also write what each rank prints to files here; "": do not

@@ -3,6 +3,7 @@ package launch
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -54,6 +55,11 @@ func (s *supervisor) ends() []End {
 		}
 	}
 	return ends
+}
+
+// allWell reports whether all ranks have ended with 0.
+func (s *supervisor) allWell() bool {
+	return !slices.ContainsFunc(s.ranks, func(m *rankState) bool { return !m.ended || m.failed() })
 }
 
 // failure is what the root cause block tells.

@@ -6,8 +6,10 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"syscall"
 	"time"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 )
@@ -47,6 +49,7 @@ func RunSelf(subcommand string, args []string, j *Job, result io.Writer) (int, e
 	j.Path = "/proc/self/exe" // this very program, even where its file has been replaced
 	j.Args = append([]string{"treerun", RankName(subcommand)}, args...)
 	j.Env, j.ShutdownTimeout = os.Environ(), selfShutdownTimeout
+	j.SigtermCode = cmdline.SignalCode(syscall.SIGTERM)
 	j.Started, j.Trace = func() error { return nil }, func(string, ...any) {}
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -238,6 +238,9 @@ func (s *supervisor) exitCode() int {
 			return first.exitCode()
 		}
 	case bySignal:
+		if s.cause.signal == syscall.SIGTERM && s.allWell() {
+			return s.job.SigtermCode
+		}
 		return cmdline.SignalCode(s.cause.signal)
 	case byTimeout:
 		return cmdline.ExitTimeout
