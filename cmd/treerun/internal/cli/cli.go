@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/treerun/treerun/cmd/treerun/internal/bench"
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
@@ -42,6 +44,14 @@ var commands = map[string]func(args []string) (int, error){
 }
 
 func init() { commands["help"] = runHelp } // which looks at commands
+
+// flagsOf returns the flags of one of the commands that are flagged.
+func flagsOf(name string) *pflag.FlagSet {
+	if name == "" {
+		return cmdline.FlagsOf(runJob)
+	}
+	return cmdline.FlagsOf(commands[name])
+}
 
 // runHelp is the command help: of treerun, or of one of its commands.
 func runHelp(args []string) (int, error) {

@@ -44,6 +44,7 @@ type value[T comparable] struct {
 	to    *T
 	kind  string // in the help
 	parse func(text string) (T, error)
+	words []string // that it takes; nil: others
 }
 
 // Set sets the flag.
@@ -68,7 +69,7 @@ func (v *value[T]) String() string {
 
 // Whole returns the value of a flag that takes a whole number of this range.
 func Whole(to *int, lo, hi int) pflag.Value {
-	return &value[int]{to, "N", func(text string) (int, error) {
+	return &value[int]{to: to, kind: "N", parse: func(text string) (int, error) {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < lo || n > hi {
 			return 0, fmt.Errorf("want a whole number from %d to %d", lo, hi)
@@ -83,7 +84,7 @@ func Ranks(to *int) pflag.Value { return Whole(to, 1, job.MaxRanks) }
 // Time returns the value of a flag that takes a time of at least so much: a number of
 // seconds, or what time.ParseDuration takes.
 func Time(to *time.Duration, least time.Duration) pflag.Value {
-	return &value[time.Duration]{to, "TIME", func(text string) (time.Duration, error) {
+	return &value[time.Duration]{to: to, kind: "TIME", parse: func(text string) (time.Duration, error) {
 		d, err := time.ParseDuration(text)
 		if n, numErr := strconv.ParseFloat(text, 64); numErr == nil && n <= 1e9 {
 			d, err = time.Duration(n*float64(time.Second)), nil
@@ -103,8 +104,8 @@ func Setter(kind string, set func(text string) error) pflag.Value {
 	return setter(new(string), kind, set)
 }
 
-func setter(to *string, kind string, set func(text string) error) pflag.Value {
-	return &value[string]{to, kind, func(text string) (string, error) { return text, set(text) }}
+func setter(to *string, kind string, set func(text string) error) *value[string] {
+	return &value[string]{to: to, kind: kind, parse: func(text string) (string, error) { return text, set(text) }}
 }
 
 // Text returns the value of a flag that takes what parse takes, and "", which is none.
@@ -121,18 +122,22 @@ func Text[T any](to *string, parse func(text string) (T, error)) pflag.Value {
 // index. The first stands for 0, the default; it cannot be given where it is "". kind names
 // the value in the help.
 func Choice[T ~int](to *T, kind string, words ...string) pflag.Value {
-	return Setter(kind, func(text string) error {
+	v := setter(new(string), kind, func(text string) error {
 		if err := oneOf(words, text); err != nil {
 			return err
 		}
 		*to = T(slices.Index(words, text))
 		return nil
 	})
+	v.words = words
+	return v
 }
 
 // Word returns the value of a flag that takes one of these words, and sets to to it.
 func Word(to *string, words ...string) pflag.Value {
-	return setter(to, "WORD", func(text string) error { return oneOf(words, text) })
+	v := setter(to, "WORD", func(text string) error { return oneOf(words, text) })
+	v.words = words
+	return v
 }
 
 func oneOf(words []string, text string) error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/internal/job"
@@ -27,6 +28,7 @@ type Job struct {
 // Define adds the flags. The option seed is --plan-seed: a job's own seed is another.
 func (j *Job) Define(f *pflag.FlagSet) {
 	f.StringVar(&j.graph, "graph", "", "plan for the links of this graph `FILE` or machine, in place of measured ones")
+	cmdline.Offer(f, "graph", topo.Machines()...)
 	f.StringVar(&j.plan, "plan", "",
 		"run the calls of its collective and root by the plan in `FILE`, as treerun plan --format json prints it; "+
 			"others are planned as usual")

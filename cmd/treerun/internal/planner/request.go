@@ -44,6 +44,7 @@ const maxCores = 1 << 20
 func newFlags(name string, graph *string, help *bool) *pflag.FlagSet {
 	f := cmdline.NewFlags(name, help)
 	f.StringVarP(graph, "graph", "g", "", "graph `FILE` (- is the standard input), or the name of a machine")
+	cmdline.Offer(f, "graph", topo.Machines()...)
 	return f
 }
 
@@ -152,6 +153,7 @@ func defineOptions(f *pflag.FlagSet, o *planner.Options, prefix string) {
 	f.Var(option(o, "algorithm", "VALUE"), "algorithm",
 		"`NAME`: "+strings.Join(planner.Algorithms(), ", ")+" (default: by predicted time); options may follow, as in "+
 			"packing,max-trees=4")
+	cmdline.Offer(f, "algorithm", planner.Algorithms()...)
 	for _, x := range planner.Flags() {
 		name, help, kind := x.Name, x.Help, "VALUE"
 		if x.Bool {

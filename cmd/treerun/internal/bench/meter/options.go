@@ -131,6 +131,10 @@ func newOptions() (*Options, *raw) {
 	f.BoolVarP(&o.Verbose, "verbose", "v", false,
 		"tell on stderr what plans the ranks have, and of sparse collectives the form that was chosen, the density and "+
 			"what every form is predicted to take")
+	for flag, words := range map[string][]string{"collective": names(), "datatype": typeNames(), "op": Ops,
+		"overlap": Overlaps} {
+		cmdline.Offer(f, flag, append(slices.Clone(words), "all")...)
+	}
 	f.VisitAll(func(one *pflag.Flag) { one.DefValue = strings.Trim(one.DefValue, "[]") }) // those of lists
 	o.Flags = f
 	return o, r

@@ -1,0 +1,21 @@
+package cli
+
+import (
+	"slices"
+	"testing"
+)
+
+// Every command that users are told of has its flags in the manual, unless it has none.
+func TestFlagged(t *testing.T) {
+	none := []string{"completion", "man", "version"}
+	for _, name := range listedCommands() {
+		if slices.Contains(flagged, name) == slices.Contains(none, name) {
+			t.Errorf("%s is either among %q or among %q", name, flagged, none)
+		}
+	}
+	for _, name := range flagged {
+		if f := flagsOf(name); !f.HasFlags() || f.Lookup("help") == nil {
+			t.Errorf("%s has no flags", name)
+		}
+	}
+}
