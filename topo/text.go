@@ -116,7 +116,10 @@ func (g *Graph) writeRates(b *strings.Builder) {
 // writeTable writes the pairs of m under a corner label, a dot where there is
 // nothing.
 func writeTable(b *strings.Builder, corner string, m Matrix, names []string) {
-	wide := 6
+	wide, digits := 6, 4
+	if len(names) > 10 { // or few terminals would have room
+		wide, digits = 4, 3
+	}
 	for _, name := range names {
 		wide = max(wide, utf8.RuneCountInString(name))
 	}
@@ -129,7 +132,7 @@ func writeTable(b *strings.Builder, corner string, m Matrix, names []string) {
 		for c := range names {
 			text := "."
 			if v := m.At(r, c); v > 0 {
-				text = fmt.Sprintf("%.4g", v)
+				text = fmt.Sprintf("%.*g", max(digits, len(strconv.Itoa(int(v)))), v)
 			}
 			fmt.Fprintf(b, " %*s", wide, text)
 		}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -181,5 +182,29 @@ func TestSlowBuild(t *testing.T) {
 	want := "treerun: building " + src + " takes more than 5 s\nno luck\n"
 	if !strings.HasPrefix(l.stderr.String(), want) {
 		t.Errorf("stderr is %q, want %q first", l.stderr.String(), want)
+	}
+}
+
+// What topo, plan and check show fits into 80 columns of a terminal, and is all there.
+func TestNarrowTerminal(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"topo", "--graph", "dgx1v"}, {"topo", "--graph", "abilene"}, {"plan", "--graph", "dgx1v"}, {"check"},
+	} {
+		shown := startOnTerminal(t, []string{"NO_COLOR=1"}, args...).exits(-1)
+		for line := range strings.Lines(shown) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\r\n")); n > 80 {
+				t.Errorf("%s: a line of %d columns: %q", args, n, line)
+			}
+		}
+		plain := launch(t, nil, args...)
+		for line := range plain.lines {
+			plain.seen = append(plain.seen, line)
+		}
+		plain.cmd.Wait() // the output says how it ended
+		want, got := strings.Join(plain.seen, " "), shown
+		if args[0] != "check" && strings.Join(strings.Fields(want), " ") != strings.Join(strings.Fields(got), " ") {
+			t.Errorf("%s: the terminal shows %q, a pipe gets %q", args, got, want)
+		}
 	}
 }

@@ -48,15 +48,16 @@ type Line struct {
 
 // write writes the line, in the colors that w shows.
 func (l Line) write(w io.Writer) error {
-	text := fmt.Sprintf("%-6s", words[l.State])
-	if c := colors[l.State]; c != "" {
-		text = output.Paint(w, c, text)
-	}
-	text += fmt.Sprintf(" %-14s %s", l.What, l.Text)
+	state := fmt.Sprintf("%-6s", words[l.State])
+	text := fmt.Sprintf("%s %-14s %s", state, l.What, l.Text)
 	if l.Remedy != "" {
 		text += " (remedy: " + l.Remedy + ")"
 	}
-	_, err := io.WriteString(w, text+"\n")
+	text = output.Fold(w, text)[len(state):] + "\n"
+	if c := colors[l.State]; c != "" {
+		state = output.Paint(w, c, state)
+	}
+	_, err := io.WriteString(w, state+text)
 	return err
 }
 

@@ -36,7 +36,7 @@ func NewFlags(name string, help *bool) *pflag.FlagSet {
 // Usages lists flags for a help text, in lines that fit into a terminal.
 func Usages(f *pflag.FlagSet) string {
 	onLines(f)
-	return f.FlagUsagesWrapped(88)
+	return f.FlagUsagesWrapped(80)
 }
 
 // onLines makes the text of each flag one line.

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/internal/numbers"
@@ -36,6 +37,9 @@ func Plan(w io.Writer, args []string) error {
 	text, err := r.printed(int64(bytes), format)
 	if err != nil {
 		return err
+	}
+	if format == "text" {
+		text = output.Fold(w, text)
 	}
 	_, err = io.WriteString(w, text)
 	return err

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/internal/numbers"
@@ -79,6 +80,9 @@ func Topo(w io.Writer, args []string, measure Measure) (int, error) {
 	text, err := m.in(format)
 	if err != nil {
 		return 0, err
+	}
+	if format == "text" {
+		text = output.Fold(w, text)
 	}
 	_, err = io.WriteString(w, text)
 	return 0, err

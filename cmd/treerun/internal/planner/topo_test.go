@@ -112,7 +112,7 @@ func TestTopoHelp(t *testing.T) {
 		}
 	}
 	for k, line := range strings.Split(help, "\n") {
-		if n := len([]rune(line)); n > 88 {
+		if n := len([]rune(line)); n > 80 {
 			t.Errorf("line %d of the help has %d characters: %s", k+1, n, line)
 		}
 	}
