@@ -168,7 +168,7 @@ func deviceCases(size int, rng *rand.Rand, few int) []testCase {
 	for _, kind := range device.Kinds {
 		for _, base := range variants(kind) {
 			for i, n := range counts {
-				for j, typed := range elementTypes {
+				for j, typed := range elementTypes[:deviceTypes] {
 					cl := base
 					cl.count = n
 					if kind.HasRoot() {
