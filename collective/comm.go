@@ -67,6 +67,10 @@ func (c *Comm) Explain() string { return c.in.Plans.Explain() }
 // the same call. Close returns the failure of the communicator, as a
 // *RankError, unless a call has returned it already.
 //
+// A message that has come for this rank and that it has not received is an ErrMismatch of its Close alone, which names
+// its sender, length and tag. Close does not wait for messages: one that comes later is not named. The others notice
+// nothing, and all is closed as usual.
+//
 // Any goroutine may call Close; the second and later calls return when the
 // first has ended, with nil.
 func (c *Comm) Close() error { return c.in.Close() }

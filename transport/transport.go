@@ -282,6 +282,7 @@ func (l *Layout) Digest(version int) [sha256.Size]byte {
 type Status struct {
 	Call   Header // the latest call entered; Seq 0 before the first
 	Closed bool   // the rank has closed its endpoint
+	Sends  bool   // the rank has called Sends, or it is not known whether it has
 
 	// Unknown: no news of the rank comes here, as it has no link with this one
 	// and shares no memory with it.
@@ -319,6 +320,9 @@ type Endpoint interface {
 	// FlushStatus has the other ranks hear now of what Enter published, where they hear
 	// of it only after a while.
 	FlushStatus()
+
+	// Sends publishes that this rank sends messages beside its calls.
+	Sends()
 
 	// Status returns what rank r published last. It may be torn between two
 	// calls only in that it is either the older or the newer one.

@@ -77,6 +77,7 @@ func (c *Comm) close() error {
 	}
 	c.Devices.Finish()
 	fault, failed := c.Engine.Settle(c.Config.Settle)
+	left := c.unreceived(failed)
 	gone := c.Devices.Close()
 	for _, f := range c.leaving {
 		gone = errors.Join(gone, f())
@@ -93,7 +94,21 @@ func (c *Comm) close() error {
 		c.err = &setup.RankError{Rank: fault.Rank, Op: "Close", Err: setup.ErrorOf(fault, nil)}
 		return c.err
 	}
-	return nil
+	return left
+}
+
+// unreceived is the error of a Close before which a message has come that this rank has not received.
+func (c *Comm) unreceived(failed bool) error {
+	if failed || c.err != nil {
+		return nil
+	}
+	from, h, found := c.Engine.Unreceived()
+	if !found {
+		return nil
+	}
+	f := transport.Faultf(transport.FaultMismatch, -1, "rank %d has sent %d %s with tag %d, which rank %d has not received",
+		from, h.Count, kernel.DType(h.DType), h.Root, c.Rank)
+	return &setup.RankError{Rank: -1, Op: "Close", Err: setup.ErrorOf(f, nil)}
 }
 
 // Begin claims the communicator for one call.

@@ -95,6 +95,7 @@ func (e *Engine) openMessages(peer int, send bool) (err error) {
 	switch {
 	case peer == e.rank:
 	case send && p.out[peer] == nil:
+		e.ep.Sends()
 		p.out[peer], err = e.ep.Sender(p.lane, peer)
 	case !send && p.in[peer] == nil:
 		p.in[peer], err = e.ep.Receiver(p.lane, peer)

@@ -82,6 +82,32 @@ func (e *Engine) probeOf(p *Message, peer int) error {
 	return err
 }
 
+// Unreceived returns a message that has come from a rank and that no Receive has taken. It is for a rank that closes, and
+// looks only where something may have come.
+func (e *Engine) Unreceived() (from int, h transport.Header, found bool) {
+	for r := range e.size {
+		st := e.ep.Status(r)
+		none := e.messages.lane < 0 || st.Unknown || !st.Sends
+		if r == e.rank {
+			none = e.messages.inbox == nil
+		}
+		if none || e.openMessages(r, false) != nil {
+			continue
+		}
+		box := &e.messages.inbox[r]
+		if i := box.find(AnyTag); i >= 0 {
+			return r, box.unexpected[i].header, true
+		}
+		if r == e.rank {
+			continue
+		}
+		if _, ok, err := e.head(r, e.messages.in[r], &h); ok && err == nil && h.Kind == messageKind && h.Root >= 0 {
+			return r, h, true
+		}
+	}
+	return 0, h, false
+}
+
 // wanted says what a Probe looks for, for people.
 func (p *Message) wanted() string {
 	from, tag := "any rank", "any tag"

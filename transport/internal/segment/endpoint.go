@@ -125,12 +125,15 @@ func (e *Endpoint) Enter(h *transport.Header) { publishCall(e.m.rank(e.mem, e.ra
 // FlushStatus does nothing: what Enter published is in memory that all ranks read.
 func (e *Endpoint) FlushStatus() {}
 
+// Sends publishes that this rank sends messages.
+func (e *Endpoint) Sends() { storeWord(e.m.rank(e.mem, e.rank), offSends, 1) }
+
 // Status returns what rank r published last; after Leave it may be empty.
 func (e *Endpoint) Status(r int) transport.Status {
 	board := e.m.rank(e.mem, r)
 	closed := loadWord(board, offClosed) != 0 // before the call: a closed rank enters none
 	call, _ := readCall(board, 0)
-	return transport.Status{Call: call, Closed: closed}
+	return transport.Status{Call: call, Closed: closed, Sends: loadWord(board, offSends) != 0}
 }
 
 // CallBefore returns the call that rank r published back calls before its

@@ -30,6 +30,7 @@ const (
 	rankBytes  = bellBytes + statusBytes + elections*faultBytes
 	bellBytes  = 128 // bell word; at offClosed the closed flag: both written rarely
 	offClosed  = 64
+	offSends   = offClosed + 4
 	offStatus  = bellBytes
 	offRecord  = offStatus + statusBytes
 	maxSegment = 1 << 62 // bytes
