@@ -96,6 +96,36 @@ func scan[T Number](ctx context.Context, c *Comm, which int, send, recv []T, op 
 	return nil
 }
 
+// AllReduceMinLoc gives every rank the least v of all ranks and the rank whose it is: the lowest of those that have it.
+// A NaN is less than all else, and comes back as that of Min; -0 is less than +0.
+//
+// For the place within a slice as well, or for many numbers at once, see the example of AllReduceFunc.
+func AllReduceMinLoc[T Number](ctx context.Context, c *Comm, v T) (least T, rank int, err error) {
+	return extreme(ctx, c, 4, v, kernel.Min)
+}
+
+// AllReduceMaxLoc is AllReduceMinLoc for the greatest v. A NaN is greater than all else.
+func AllReduceMaxLoc[T Number](ctx context.Context, c *Comm, v T) (greatest T, rank int, err error) {
+	return extreme(ctx, c, 5, v, kernel.Max)
+}
+
+func extreme[T Number](ctx context.Context, c *Comm, which int, v T, op kernel.Op) (T, int, error) {
+	all, t, rank := make([]T, c.Size()), dtypeOf[T](), 0
+	if err := c.in.GatherInOrder(ctx, which, t, bytesOf([]T{v}), bytesOf(all)); err != nil {
+		return v, -1, err
+	}
+	best := bytesOf(all[:1])
+	kernel.Reduce(op, t, best, best, best) // a NaN is one of many, the result always the same
+	for r := range all {
+		before := elementOf(all[0])
+		kernel.Reduce(op, t, best, best, bytesOf(all[r:r+1]))
+		if elementOf(all[0]) != before {
+			rank = r
+		}
+	}
+	return all[0], rank, nil
+}
+
 // apart refuses slices that overlap in part.
 func apart(c *Comm, which int, send, recv []byte) error {
 	if kernel.OverlapOf(send, recv) == kernel.Partial {

@@ -27,7 +27,8 @@ const Splits = 102
 const InOrder = 103
 
 // CallsInOrder are the calls that combine what ranks give in the order of the ranks.
-var CallsInOrder = [...]string{"AllReduceFunc", "ReduceFunc", "Scan", "ExScan"}
+var CallsInOrder = [...]string{"AllReduceFunc", "ReduceFunc", "Scan", "ExScan", "AllReduceMinLoc",
+	"AllReduceMaxLoc"}
 
 // ErrAborted ends a wait whose Endpoint already carries the fault.
 var ErrAborted = errors.New("engine: aborted")

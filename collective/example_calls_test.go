@@ -1,0 +1,316 @@
+package collective_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/cuda"
+)
+
+// Which rank has the least loss.
+func ExampleAllReduceMinLoc() {
+	onRanks(3, func(c *collective.Comm) error {
+		loss := []float64{0.7, 0.2, 0.5}[c.Rank()]
+		least, rank, err := collective.AllReduceMinLoc(ctx, c, loss)
+		if c.Rank() == 0 {
+			fmt.Println(least, "on rank", rank)
+		}
+		return err
+	})
+	// Output: 0.2 on rank 1
+}
+
+// Who is slowest.
+func ExampleAllReduceMaxLoc() {
+	onRanks(3, func(c *collective.Comm) error {
+		took := time.Duration(c.Rank()+1) * time.Second
+		most, rank, err := collective.AllReduceMaxLoc(ctx, c, took)
+		if c.Rank() == 0 {
+			fmt.Println(most, "on rank", rank)
+		}
+		return err
+	})
+	// Output: 3s on rank 2
+}
+
+// As MPI_IN_PLACE: each rank has its part where it belongs in the result.
+func ExampleAllGather_inPlace() {
+	onRanks(3, func(c *collective.Comm) error {
+		all := make([]int, 2*c.Size())
+		mine := all[2*c.Rank() : 2*c.Rank()+2]
+		mine[0], mine[1] = c.Rank(), -c.Rank()
+		err := collective.AllGather(ctx, c, mine, all)
+		if c.Rank() == 0 {
+			fmt.Println(all)
+		}
+		return err
+	})
+	// Output: [0 0 1 -1 2 -2]
+}
+
+// The result takes the place of the rank's own part of the input, as in NCCL; MPI_IN_PLACE puts it at the beginning.
+func ExampleReduceScatter_inPlace() {
+	onRanks(3, func(c *collective.Comm) error {
+		grad := []int{1, 2, 3}
+		mine := grad[c.Rank() : c.Rank()+1]
+		err := collective.ReduceScatter(ctx, c, grad, mine, collective.Sum)
+		if c.Rank() == 1 {
+			fmt.Println(grad)
+		}
+		return err
+	})
+	// Output: [1 6 3]
+}
+
+func ExampleGather() {
+	onRanks(3, func(c *collective.Comm) error {
+		all := make([]int, c.Size()) // looked at on root only
+		err := collective.Gather(ctx, c, []int{10 * c.Rank()}, all, 0)
+		if c.Rank() == 0 {
+			fmt.Println(all)
+		}
+		return err
+	})
+	// Output: [0 10 20]
+}
+
+// Rank 0 gets what each rank has found.
+func ExampleGatherV() {
+	onRanks(3, func(c *collective.Comm) error {
+		counts := []int{1, 0, 2}
+		all := make([]int, 3)
+		err := collective.GatherV(ctx, c, make([]int, counts[c.Rank()]), all, counts, 0)
+		if c.Rank() == 0 {
+			fmt.Println(all)
+		}
+		return err
+	})
+	// Output: [0 0 0]
+}
+
+// The parts come while this rank does something else.
+func ExampleStartAllGatherV() {
+	onRanks(2, func(c *collective.Comm) error {
+		counts, all := []int{1, 2}, make([]int, 3)
+		mine := []int{5, 6}[:counts[c.Rank()]]
+		r, err := collective.StartAllGatherV(c, mine, all, counts)
+		if err != nil {
+			return err
+		}
+		err = r.Wait(ctx)
+		if c.Rank() == 0 {
+			fmt.Println(all)
+		}
+		return err
+	})
+	// Output: [5 5 6]
+}
+
+// No rank goes on before all have come here.
+func ExampleBarrier() {
+	onRanks(2, func(c *collective.Comm) error {
+		return collective.Barrier(ctx, c)
+	})
+	// Output:
+}
+
+// What the ranks up to this one have, together.
+func ExampleScan() {
+	onRanks(3, func(c *collective.Comm) error {
+		x := []int{1, 2, 3}[c.Rank() : c.Rank()+1]
+		err := collective.Scan(ctx, c, x, x, collective.Sum)
+		if c.Rank() == 2 {
+			fmt.Println(x)
+		}
+		return err
+	})
+	// Output: [6]
+}
+
+// The product of matrices, in the order of the ranks.
+func ExampleReduceFunc() {
+	type matrix [2][2]int
+	onRanks(3, func(c *collective.Comm) error {
+		step := []matrix{{{1, c.Rank()}, {0, 1}}}
+		all := make([]matrix, 1)
+		err := collective.ReduceFunc(ctx, c, step, all, func(into, from []matrix) {
+			for i, a := range into {
+				b := from[i]
+				into[i] = matrix{{a[0][0]*b[0][0] + a[0][1]*b[1][0], a[0][0]*b[0][1] + a[0][1]*b[1][1]},
+					{a[1][0]*b[0][0] + a[1][1]*b[1][0], a[1][0]*b[0][1] + a[1][1]*b[1][1]}}
+			}
+		}, 0)
+		if c.Rank() == 0 {
+			fmt.Println(all[0])
+		}
+		return err
+	})
+	// Output: [[1 3] [0 1]]
+}
+
+// A weighted mean: each rank multiplies its gradient by its share of the samples.
+func ExampleAllReducePreMul() {
+	onRanks(2, func(c *collective.Comm) error {
+		grad, share := []float32{8}, []float32{0.25, 0.75}[c.Rank()]
+		err := collective.AllReducePreMul(ctx, c, grad, grad, share)
+		if c.Rank() == 0 {
+			fmt.Println(grad)
+		}
+		return err
+	})
+	// Output: [8]
+}
+
+// All parameters begin as those of rank 0, in one message.
+func ExampleBroadcastCoalesced() {
+	onRanks(2, func(c *collective.Comm) error {
+		x := float32(c.Rank())
+		layers := [][]float32{{1 - x, 2 - x}, {3 - x}}
+		err := collective.BroadcastCoalesced(ctx, c, layers, layers, 0)
+		if c.Rank() == 1 {
+			fmt.Println(layers)
+		}
+		return err
+	})
+	// Output: [[1 2] [3]]
+}
+
+func ExampleSend() {
+	onRanks(2, func(c *collective.Comm) error {
+		const tag = 7
+		if c.Rank() == 0 {
+			return collective.Send(ctx, c, []int{1, 2, 3}, 1, tag)
+		}
+		buf := make([]int, 10)
+		n, err := collective.Recv(ctx, c, buf, 0, tag)
+		fmt.Println(buf[:n])
+		return err
+	})
+	// Output: [1 2 3]
+}
+
+// Close names a message that its rank has not received.
+func ExampleComm_Close() {
+	onRanks(2, func(c *collective.Comm) error {
+		var err error
+		if c.Rank() == 0 {
+			err = collective.Send(ctx, c, []float32{1, 2}, 1, 7)
+		}
+		if err = errors.Join(err, collective.Barrier(ctx, c)); err != nil {
+			return err
+		}
+		if err := c.Close(); err != nil {
+			fmt.Println(err)
+		}
+		return nil
+	})
+	// Output: collective: Close: rank 0 has sent 2 float32 with tag 7, which rank 1 has not received
+}
+
+// Rank 0 works until something has come.
+func ExampleTryProbe() {
+	onRanks(2, func(c *collective.Comm) error {
+		if c.Rank() == 1 {
+			return collective.Send(ctx, c, []int{42}, 0, 0)
+		}
+		for {
+			st, found, err := collective.TryProbe(c, collective.AnySource, collective.AnyTag)
+			if err != nil {
+				return err
+			}
+			if found {
+				buf := make([]int, st.Count)
+				_, err := collective.Recv(ctx, c, buf, st.Source, st.Tag)
+				fmt.Println(buf, "from rank", st.Source)
+				return err
+			}
+		}
+	})
+	// Output: [42] from rank 1
+}
+
+func ExampleGatherObject() {
+	onRanks(2, func(c *collective.Comm) error {
+		hosts, err := collective.GatherObject(ctx, c, fmt.Sprint("host-", c.Rank()), 0)
+		if c.Rank() == 0 {
+			fmt.Println(hosts)
+		}
+		return err
+	})
+	// Output: [host-0 host-1]
+}
+
+// Calls on memory that the other ranks of the host can read are spared copies.
+func ExampleAlloc() {
+	onRanks(2, func(c *collective.Comm) error {
+		grad, err := collective.Alloc[float32](c, 1<<20)
+		if err != nil {
+			return err
+		}
+		defer collective.Free(c, grad)
+		return collective.AllReduce(ctx, c, grad, grad, collective.Sum)
+	})
+	// Output:
+}
+
+// A library has a communicator of its own, so that its messages are not taken for the caller's.
+func ExampleComm_Dup() {
+	onRanks(2, func(c *collective.Comm) error {
+		own, err := c.Dup(ctx)
+		if err != nil {
+			return err
+		}
+		defer own.Close()
+		return collective.Barrier(ctx, own)
+	})
+	// Output:
+}
+
+// One rank ends the call of all, who learn why.
+func ExampleComm_Abort() {
+	onRanks(2, func(c *collective.Comm) error {
+		if c.Rank() == 1 {
+			c.Abort(errors.New("the loss is NaN"))
+			return nil
+		}
+		err := collective.Barrier(ctx, c)
+		var failed *collective.RankError
+		if errors.As(err, &failed) {
+			fmt.Println("rank", failed.Rank, errors.Is(err, collective.ErrAborted))
+		}
+		return nil
+	})
+	// Output: rank 1 true
+}
+
+// A rank that waits for more than a minute ends the communicator on all.
+func ExampleWithStallTimeout() {
+	onRanks(2, func(c *collective.Comm) error {
+		return collective.Barrier(ctx, c)
+	}, collective.WithName("training"), collective.WithStallTimeout(time.Minute))
+	// Output:
+}
+
+// Memory of a GPU: the call is put into a stream, and SyncDevice says whether it was right.
+func ExampleAllReduceDevice() {
+	step := func(ctx context.Context, c *collective.Comm, gpu *cuda.Device) error {
+		s, err := gpu.NewStream()
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		grad, err := cuda.Alloc[float32](gpu, 1<<20)
+		if err != nil {
+			return err
+		}
+		defer grad.Free()
+		if err := collective.AllReduceDevice(ctx, c, s, grad, grad, collective.Avg); err != nil {
+			return err
+		}
+		return c.SyncDevice(ctx, s)
+	}
+	_ = step // gpu is cuda.DeviceByUUID(w.Device())
+}
