@@ -62,7 +62,7 @@ func (c *Comm) BeginInOrder(ctx context.Context, which, count, recvs, size, root
 	return o, nil
 }
 
-// GatherInOrder gives all ranks, in all, the elements of t that each has in mine, as the call engine.CallsInOrder[which].
+// GatherInOrder gives all ranks, in all, what each has in mine, elements of t, as the call engine.CallsInOrder[which].
 func (c *Comm) GatherInOrder(ctx context.Context, which int, t kernel.DType, mine, all []byte) error {
 	return c.Run(ctx, (&Args{as: uint8(engine.InOrder + which)}).gathers(c, t, mine, all))
 }

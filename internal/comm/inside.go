@@ -106,8 +106,8 @@ func (c *Comm) unreceived(failed bool) error {
 	if !found {
 		return nil
 	}
-	f := transport.Faultf(transport.FaultMismatch, -1, "rank %d has sent %d %s with tag %d, which rank %d has not received",
-		from, h.Count, kernel.DType(h.DType), h.Root, c.Rank)
+	f := transport.Faultf(transport.FaultMismatch, -1, "rank %d has sent %d %s with tag %d, which rank %d "+
+		"has not received", from, h.Count, kernel.DType(h.DType), h.Root, c.Rank)
 	return &setup.RankError{Rank: -1, Op: "Close", Err: setup.ErrorOf(f, nil)}
 }
 

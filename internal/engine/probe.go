@@ -82,8 +82,8 @@ func (e *Engine) probeOf(p *Message, peer int) error {
 	return err
 }
 
-// Unreceived returns a message that has come from a rank and that no Receive has taken. It is for a rank that closes, and
-// looks only where something may have come.
+// Unreceived returns a message that has come from a rank and that no Receive has taken. It is for a rank that closes,
+// and looks only where something may have come.
 func (e *Engine) Unreceived() (from int, h transport.Header, found bool) {
 	for r := range e.size {
 		st := e.ep.Status(r)
