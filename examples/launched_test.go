@@ -55,7 +55,7 @@ func TestLaunched(t *testing.T) {
 // needModules skips where the modules that a program needs are not here and cannot be downloaded.
 func needModules(t *testing.T, program string) {
 	t.Helper()
-	out, err := exec.Command("go", "-C", program, "list", "-deps", ".").CombinedOutput()
+	out, err := exec.Command("go", "-C", program, "list", "-deps", "-f", "{{with .Error}}{{.}}{{end}}", ".").CombinedOutput()
 	if err != nil {
 		testutil.Need(t, testutil.Modules, fmt.Errorf("%w\n%s", err, out))
 	}

@@ -51,22 +51,22 @@ func run(ctx context.Context, epochs, batch int) error {
 		return err
 	}
 	defer c.Close()
-	if epochs < 1 || batch < c.Size() {
-		return fmt.Errorf("%d epochs, batches of %d images on %d ranks: want an epoch, and an image for each rank",
-			epochs, batch, c.Size())
-	}
-	l, err := newLearner(c)
+	images, labels, err := data.Digits("train")
 	if err != nil {
 		return err
 	}
-	images, labels, err := data.Digits("train")
+	if epochs < 1 || batch < c.Size() || batch > len(labels) {
+		return fmt.Errorf("%d epochs, batches of %d images: want 1 or more, and %d (one for each rank) to %d",
+			epochs, batch, c.Size(), len(labels))
+	}
+	l, err := newLearner(c)
 	if err != nil {
 		return err
 	}
 	var loss float32
 	for range epochs {
 		loss = 0
-		steps := len(labels) / batch
+		steps := len(labels) / batch // the last images, too few for a batch, are left out
 		for s := range steps {
 			// The share of this rank: images s*batch to (s+1)*batch are the batch.
 			first, end := s*batch+c.Rank()*batch/c.Size(), s*batch+(c.Rank()+1)*batch/c.Size()

@@ -86,9 +86,10 @@ func newStrip(n, rank, size int) *strip {
 // solve is what each rank does. It looks at the change of every hundredth step, as to
 // agree on it takes as long as a step.
 func solve(ctx context.Context, c *collective.Comm, n int, tolerance float64) (r result, err error) {
-	if n < c.Size() || !(tolerance > 0) {
-		return r, fmt.Errorf("%d rows for %d ranks, tolerance %v: want a row for each, and more than 0",
-			n, c.Size(), tolerance)
+	const least = 1e-15 // below that rounding may go on changing points for ever
+	if n < c.Size() || !(tolerance >= least) {
+		return r, fmt.Errorf("%d rows for %d ranks, tolerance %v: want a row for each, and %v or more",
+			n, c.Size(), tolerance, least)
 	}
 	s := newStrip(n, c.Rank(), c.Size())
 	for done := false; !done; done = r.change <= tolerance {
