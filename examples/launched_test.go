@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,10 +53,25 @@ func TestLaunched(t *testing.T) {
 	}
 }
 
+// What makes no sense is an error that says what was wanted.
+func TestArguments(t *testing.T) {
+	for line, want := range map[string]string{
+		"heat -n 0": "0 rows for 1 ranks", "heat -tolerance 0": "want a row for each, and 1e-15 or more",
+		"heat -tolerance NaN": "tolerance NaN", "kmeans -k 0": "want 1 to 1437", "kmeans -k 1438": "-k is 1438",
+	} {
+		args := strings.Fields(line)
+		out, err := exec.Command("go", append([]string{"run", "./" + args[0]}, args[1:]...)...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s: %v, %s, want %q", line, err, out, want)
+		}
+	}
+}
+
 // needModules skips where the modules that a program needs are not here and cannot be downloaded.
 func needModules(t *testing.T, program string) {
 	t.Helper()
-	out, err := exec.Command("go", "-C", program, "list", "-deps", "-f", "{{with .Error}}{{.}}{{end}}", ".").CombinedOutput()
+	list := exec.Command("go", "-C", program, "list", "-deps", "-f", "{{with .Error}}{{.}}{{end}}", ".")
+	out, err := list.CombinedOutput()
 	if err != nil {
 		testutil.Need(t, testutil.Modules, fmt.Errorf("%w\n%s", err, out))
 	}

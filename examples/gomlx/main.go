@@ -11,7 +11,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
+	"log"
 
 	"github.com/gomlx/gomlx/backends"
 	_ "github.com/gomlx/gomlx/backends/simplego" // registers the backend "go"
@@ -34,58 +34,41 @@ func main() {
 	epochs := flag.Int("epochs", 10, "how often to go through the images")
 	batch := flag.Int("batch", 64, "images of a step, over all ranks")
 	flag.Parse()
-	if err := run(context.Background(), *epochs, *batch); err != nil {
-		fmt.Fprintln(os.Stderr, "gomlx:", err)
-		os.Exit(1)
+	ctx := context.Background()
+	w, err := rank.Init(ctx)
+	check(err)
+	defer w.Close()
+	c, err := collective.New(ctx, w)
+	check(err)
+	defer c.Close()
+	images, labels := data.Digits("train")
+	if *epochs < 1 || *batch < c.Size() || *batch > len(labels) {
+		log.Fatalf("%d epochs, batches of %d images: want 1 or more, and %d (one for each rank) to %d",
+			*epochs, *batch, c.Size(), len(labels))
+	}
+	l, loss := newLearner(c), float32(0)
+	for range *epochs {
+		loss = 0
+		steps := len(labels) / *batch // the last images, too few for a batch, are left out
+		for s := range steps {
+			// The share of this rank: images s*batch to (s+1)*batch are the batch.
+			first, end := s**batch+c.Rank()**batch/c.Size(), s**batch+(c.Rank()+1)**batch/c.Size()
+			share := images[first*data.Pixels : end*data.Pixels]
+			loss += l.step(ctx, share, labels[first:end], *batch) / float32(steps)
+		}
+	}
+	images, labels = data.Digits("t10k")
+	right := tensors.ToScalar[int32](l.right.MustExec1(tensorsOf(images, labels)...))
+	if c.Rank() == 0 {
+		fmt.Printf("loss=%.4f accuracy=%.4f\n", loss, float64(right)/float64(len(labels)))
 	}
 }
 
-func run(ctx context.Context, epochs, batch int) error {
-	w, err := rank.Init(ctx)
+// check ends this rank when something failed, and with it the job.
+func check(err error) {
 	if err != nil {
-		return err
+		log.Fatal(err)
 	}
-	defer w.Close()
-	c, err := collective.New(ctx, w)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	images, labels, err := data.Digits("train")
-	if err != nil {
-		return err
-	}
-	if epochs < 1 || batch < c.Size() || batch > len(labels) {
-		return fmt.Errorf("%d epochs, batches of %d images: want 1 or more, and %d (one for each rank) to %d",
-			epochs, batch, c.Size(), len(labels))
-	}
-	l, err := newLearner(c)
-	if err != nil {
-		return err
-	}
-	var loss float32
-	for range epochs {
-		loss = 0
-		steps := len(labels) / batch // the last images, too few for a batch, are left out
-		for s := range steps {
-			// The share of this rank: images s*batch to (s+1)*batch are the batch.
-			first, end := s*batch+c.Rank()*batch/c.Size(), s*batch+(c.Rank()+1)*batch/c.Size()
-			of, err := l.step(ctx, images[first*data.Pixels:end*data.Pixels], labels[first:end], batch)
-			if err != nil {
-				return err
-			}
-			loss += of / float32(steps)
-		}
-	}
-	images, labels, err = data.Digits("t10k")
-	if err != nil {
-		return err
-	}
-	right, err := l.right.Exec1(tensorsOf(images, labels)...)
-	if err == nil && c.Rank() == 0 {
-		fmt.Printf("loss=%.4f accuracy=%.4f\n", loss, float64(tensors.ToScalar[int32](right))/float64(len(labels)))
-	}
-	return err
 }
 
 // learner is a model, the same on all ranks.
@@ -96,40 +79,32 @@ type learner struct {
 	gradients, update, right *model.Exec
 }
 
-func newLearner(c *collective.Comm) (*learner, error) {
+func newLearner(c *collective.Comm) *learner {
 	backend, err := backends.NewWithConfig("go")
-	if err != nil {
-		return nil, err
-	}
+	check(err)
 	m := model.New()
-	// The same seed on all ranks gives the same first weights.
-	if err := m.SetRNGStateFromSeed(1); err != nil {
-		return nil, err
-	}
+	check(m.SetRNGStateFromSeed(1)) // the same first weights on all ranks
 	m.SetParam(optimizers.ParamLearningRate, 0.01)
-	l := &learner{c: c}
-	if l.gradients, err = model.NewExec(backend, m, func(m *model.Context, images, labels *Node) []*Node {
-		mean := ReduceAllMean(losses.SparseCategoricalCrossEntropyLogits([]*Node{labels}, []*Node{logits(m, images)}))
-		loss := MulScalar(mean, images.Shape().Dim(0)) // the sum over the share
-		return append(m.BuildTrainableVariablesGradientsGraph(loss), loss)
-	}); err != nil {
-		return nil, err
-	}
-	if l.right, err = model.NewExec(backend, m.Reuse(), func(m *model.Context, images, labels *Node) *Node {
-		told := ArgMax(logits(m, images), -1, dtypes.Int32)
-		return ReduceAllSum(ConvertDType(Equal(told, Reshape(labels, -1)), dtypes.Int32))
-	}); err != nil {
-		return nil, err
-	}
 	adam := optimizers.Adam().FromContext(m).Done().(train.OptimizeWithGradients)
-	l.update, err = model.NewExec(backend, m.Checked(false), func(m *model.Context, gradients []*Node) *Node {
-		for v := range m.IterVariables() {
-			v.ValueGraph(gradients[0].Graph()) // the optimizer looks at the variables of the graph
-		}
-		adam.UpdateGraphWithGradients(m, gradients, dtypes.Float32)
-		return ReduceAllSum(gradients[0])
-	})
-	return l, err
+	return &learner{
+		c: c,
+		gradients: model.MustNewExec(backend, m, func(m *model.Context, images, labels *Node) []*Node {
+			mean := ReduceAllMean(losses.SparseCategoricalCrossEntropyLogits([]*Node{labels}, []*Node{logits(m, images)}))
+			loss := MulScalar(mean, images.Shape().Dim(0)) // the sum over the share
+			return append(m.BuildTrainableVariablesGradientsGraph(loss), loss)
+		}),
+		right: model.MustNewExec(backend, m.Reuse(), func(m *model.Context, images, labels *Node) *Node {
+			told := ArgMax(logits(m, images), -1, dtypes.Int32)
+			return ReduceAllSum(ConvertDType(Equal(told, Reshape(labels, -1)), dtypes.Int32))
+		}),
+		update: model.MustNewExec(backend, m.Checked(false), func(m *model.Context, gradients []*Node) *Node {
+			for v := range m.IterVariables() {
+				v.ValueGraph(gradients[0].Graph()) // the optimizer looks at the variables of the graph
+			}
+			adam.UpdateGraphWithGradients(m, gradients, dtypes.Float32)
+			return ReduceAllSum(gradients[0]) // a graph has a result; nobody needs this one
+		}),
+	}
 }
 
 // logits is the model: images through a hidden layer to the logits of the digits.
@@ -139,31 +114,24 @@ func logits(m *model.Context, images *Node) *Node {
 }
 
 // step learns from a batch, of which this rank has a share, and returns the batch's mean loss.
-func (l *learner) step(ctx context.Context, images, labels []byte, batch int) (float32, error) {
-	outputs, err := l.gradients.Exec(tensorsOf(images, labels)...)
-	if err != nil {
-		return 0, err
-	}
+func (l *learner) step(ctx context.Context, images, labels []byte, batch int) float32 {
+	outputs := l.gradients.MustExec(tensorsOf(images, labels)...)
 	// The sums of a rank's share become the mean of the batch, whatever the shares' lengths: all tensors in one call.
 	flat := make([][]float32, len(outputs))
 	for i, t := range outputs {
-		if flat[i], err = tensors.CopyFlatData[float32](t); err != nil {
-			return 0, err
-		}
+		flat[i] = tensors.MustCopyFlatData[float32](t)
 		for j := range flat[i] {
 			flat[i][j] /= float32(batch)
 		}
 	}
-	if err := collective.AllReduceCoalesced(ctx, l.c, flat, flat, collective.Sum); err != nil {
-		return 0, err
-	}
+	check(collective.AllReduceCoalesced(ctx, l.c, flat, flat, collective.Sum))
 	last := len(flat) - 1
 	gradients := make([]any, last)
 	for i := range gradients {
 		gradients[i] = tensors.FromFlatDataAndDimensions(flat[i], outputs[i].Shape().Dimensions...)
 	}
-	_, err = l.update.Exec(gradients...)
-	return flat[last][0], err
+	l.update.MustExec(gradients...)
+	return flat[last][0]
 }
 
 // tensorsOf returns images and what they show as GoMLX takes them.

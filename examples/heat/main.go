@@ -16,8 +16,8 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"log"
 	"math"
-	"os"
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/rank"
@@ -27,28 +27,28 @@ func main() {
 	n := flag.Int("n", 32, "rows and columns of the grid, without its edges")
 	tolerance := flag.Float64("tolerance", 1e-6, "change of a step below which the plate is done")
 	flag.Parse()
-	if err := run(context.Background(), *n, *tolerance); err != nil {
-		fmt.Fprintln(os.Stderr, "heat:", err)
-		os.Exit(1)
+	ctx := context.Background()
+	w, err := rank.Init(ctx)
+	check(err)
+	defer w.Close()
+	c, err := collective.New(ctx, w)
+	check(err)
+	defer c.Close()
+	const least = 1e-15 // below that rounding may go on changing points for ever
+	if *n < c.Size() || !(*tolerance >= least) {
+		log.Fatalf("%d rows for %d ranks, tolerance %v: want a row for each, and %v or more", *n, c.Size(), *tolerance, least)
+	}
+	r := solve(ctx, c, *n, *tolerance)
+	if c.Rank() == 0 {
+		fmt.Printf("steps=%d change=%.3g error=%.3g checksum=%016x\n", r.steps, r.change, r.worst, r.checksum)
 	}
 }
 
-func run(ctx context.Context, n int, tolerance float64) error {
-	w, err := rank.Init(ctx)
+// check ends this rank when something failed, and with it the job.
+func check(err error) {
 	if err != nil {
-		return err
+		log.Fatal(err)
 	}
-	defer w.Close()
-	c, err := collective.New(ctx, w)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	r, err := solve(ctx, c, n, tolerance)
-	if err == nil && c.Rank() == 0 {
-		fmt.Printf("steps=%d change=%.3g error=%.3g checksum=%016x\n", r.steps, r.change, r.worst, r.checksum)
-	}
-	return err
 }
 
 // result is what all ranks know in the end.
@@ -85,74 +85,56 @@ func newStrip(n, rank, size int) *strip {
 
 // solve is what each rank does. It looks at the change of every hundredth step, as to
 // agree on it takes as long as a step.
-func solve(ctx context.Context, c *collective.Comm, n int, tolerance float64) (r result, err error) {
-	const least = 1e-15 // below that rounding may go on changing points for ever
-	if n < c.Size() || !(tolerance >= least) {
-		return r, fmt.Errorf("%d rows for %d ranks, tolerance %v: want a row for each, and %v or more",
-			n, c.Size(), tolerance, least)
-	}
+func solve(ctx context.Context, c *collective.Comm, n int, tolerance float64) (r result) {
+	var err error
 	s := newStrip(n, c.Rank(), c.Size())
 	for done := false; !done; done = r.change <= tolerance {
 		for range 100 {
-			if r.change, err = s.step(ctx, c); err != nil {
-				return r, err
-			}
+			r.change = s.step(ctx, c)
 			r.steps++
 		}
 		// All ranks get the largest change of all, and so all stop at the same step.
-		if r.change, err = collective.AllReduceValue(ctx, c, r.change, collective.Max); err != nil {
-			return r, err
-		}
+		r.change, err = collective.AllReduceValue(ctx, c, r.change, collective.Max)
+		check(err)
 	}
 	worst, checksum := s.compare()
-	if r.worst, err = collective.AllReduceValue(ctx, c, worst, collective.Max); err != nil {
-		return r, err
-	}
+	r.worst, err = collective.AllReduceValue(ctx, c, worst, collective.Max)
+	check(err)
 	r.checksum, err = collective.AllReduceValue(ctx, c, checksum, collective.Xor)
-	return r, err
+	check(err)
+	return r
 }
 
 // step computes all points of the strip anew, and returns the largest change.
-func (s *strip) step(ctx context.Context, c *collective.Comm) (change float64, err error) {
-	messages, err := s.exchange(c)
-	if err != nil {
-		return 0, err
-	}
+func (s *strip) step(ctx context.Context, c *collective.Comm) (change float64) {
+	messages := s.exchange(c)
 	for y := 2; y < s.rows; y++ { // these rows need no halo
 		change = max(change, s.row(y))
 	}
 	for _, m := range messages {
-		if err := m.Wait(ctx); err != nil {
-			return 0, err
-		}
+		check(m.Wait(ctx))
 	}
 	change = max(change, s.row(1), s.row(s.rows)) // a strip of one row computes it twice
 	s.now, s.next = s.next, s.now
-	return change, nil
+	return change
 }
 
 // exchange begins to send the outermost rows to the ranks that have the strips beside,
 // and to receive theirs into the halo. With either rank two messages are under way, one
-// each way, so that one tag does.
-func (s *strip) exchange(c *collective.Comm) (messages []collective.Message, err error) {
-	const tag = 0
-	for _, side := range []struct{ rank, row, halo int }{
-		{c.Rank() - 1, 1, 0}, {c.Rank() + 1, s.rows, s.rows + 1},
-	} {
+// each way, so that the tag 0 does for all.
+func (s *strip) exchange(c *collective.Comm) (messages []collective.Message) {
+	sides := []struct{ rank, row, halo int }{{c.Rank() - 1, 1, 0}, {c.Rank() + 1, s.rows, s.rows + 1}}
+	for _, side := range sides {
 		if side.rank < 0 || side.rank == c.Size() {
 			continue // the edge of the plate
 		}
-		in, err := collective.StartRecv(c, s.now[side.halo], side.rank, tag)
-		if err != nil {
-			return nil, err
-		}
-		out, err := collective.StartSend(c, s.now[side.row], side.rank, tag)
-		if err != nil {
-			return nil, err
-		}
+		in, err := collective.StartRecv(c, s.now[side.halo], side.rank, 0)
+		check(err)
+		out, err := collective.StartSend(c, s.now[side.row], side.rank, 0)
+		check(err)
 		messages = append(messages, in, out)
 	}
-	return messages, nil
+	return messages
 }
 
 // row computes the points of row y anew, and returns the largest change.

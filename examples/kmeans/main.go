@@ -15,8 +15,8 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"log"
 	"math"
-	"os"
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
@@ -30,49 +30,39 @@ import (
 func main() {
 	k := flag.Int("k", 10, "clusters")
 	flag.Parse()
-	if err := run(context.Background(), *k); err != nil {
-		fmt.Fprintln(os.Stderr, "kmeans:", err)
-		os.Exit(1)
+	ctx := context.Background()
+	w, err := rank.Init(ctx)
+	check(err)
+	defer w.Close()
+	c, err := collective.New(ctx, w)
+	check(err)
+	defer c.Close()
+	images, labels := load()
+	if *k < 1 || *k > len(labels) {
+		log.Fatalf("-k is %d, want 1 to %d", *k, len(labels))
+	}
+	n := cluster(ctx, c, images, *k)
+	purity := n.purity(ctx, c, images, labels)
+	if c.Rank() == 0 {
+		fmt.Printf("iterations=%d distance=%.6f purity=%.4f\n", n.iterations, n.distance, purity)
 	}
 }
 
-func run(ctx context.Context, k int) error {
-	w, err := rank.Init(ctx)
+// check ends this rank when something failed, and with it the job.
+func check(err error) {
 	if err != nil {
-		return err
+		log.Fatal(err)
 	}
-	defer w.Close()
-	c, err := collective.New(ctx, w)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	images, labels, err := load()
-	if err != nil {
-		return err
-	}
-	n, err := cluster(ctx, c, images, k)
-	if err != nil {
-		return err
-	}
-	purity, err := n.purity(ctx, c, images, labels)
-	if err == nil && c.Rank() == 0 {
-		fmt.Printf("iterations=%d distance=%.6f purity=%.4f\n", n.iterations, n.distance, purity)
-	}
-	return err
 }
 
 // load returns all images, one a row, and what they show.
-func load() (*mat.Dense, []byte, error) {
-	pixels, labels, err := data.Digits("train")
-	if err != nil {
-		return nil, nil, err
-	}
+func load() (*mat.Dense, []byte) {
+	pixels, labels := data.Digits("train")
 	values := make([]float64, len(pixels))
 	for i, p := range pixels {
 		values[i] = float64(p)
 	}
-	return mat.NewDense(len(labels), data.Pixels, values), labels, nil
+	return mat.NewDense(len(labels), data.Pixels, values), labels
 }
 
 // clusters are what all ranks know.
@@ -97,20 +87,14 @@ func share(c *collective.Comm, n int) (first, end int) {
 }
 
 // cluster moves centres to the mean of their images until no image gets another centre.
-func cluster(ctx context.Context, c *collective.Comm, images *mat.Dense, k int) (*clusters, error) {
+func cluster(ctx context.Context, c *collective.Comm, images *mat.Dense, k int) *clusters {
 	count, width := images.Dims()
-	if k < 1 || k > count {
-		return nil, fmt.Errorf("-k is %d, want 1 to %d", k, count)
-	}
 	n := &clusters{centres: mat.NewDense(k, width, nil)}
 	for i := range k { // the first centres are images from all over the data, the same on all ranks
 		n.centres.SetRow(i, images.RawRowView(i*count/k))
 	}
 	first, end := share(c, count)
-	of := make([]int, end-first) // the centre of each image
-	for i := range of {
-		of[i] = -1
-	}
+	of := slices.Repeat([]int{-1}, end-first) // the centre of each image: none yet
 	// What the ranks add up, in one message: for each centre the sum of its images, then their numbers, how many images
 	// got another centre, and the sum of all squares of pixels.
 	total := make([]float64, k*width+k+2)
@@ -128,13 +112,11 @@ func cluster(ctx context.Context, c *collective.Comm, images *mat.Dense, k int) 
 			numbers[at]++
 			others[1] += floats.Dot(image, image)
 		}
-		if err := collective.AllReduce(ctx, c, total, total, collective.Sum); err != nil {
-			return nil, err
-		}
+		check(collective.AllReduce(ctx, c, total, total, collective.Sum))
 		n.iterations++
 		n.move(sums, numbers, others[1])
 	}
-	return n, nil
+	return n
 }
 
 // move puts the centres to the mean of their images; one without images stays. The squares of the distances to the mean
@@ -151,19 +133,17 @@ func (n *clusters) move(sums *mat.Dense, numbers []float64, squares float64) {
 }
 
 // purity returns the share of images that show what most of their cluster show.
-func (n *clusters) purity(ctx context.Context, c *collective.Comm, images *mat.Dense, labels []byte) (float64, error) {
+func (n *clusters) purity(ctx context.Context, c *collective.Comm, images *mat.Dense, labels []byte) float64 {
 	k, _ := n.centres.Dims()
 	shown := make([]int, k*data.Classes)
 	first, end := share(c, len(labels))
 	for i := first; i < end; i++ {
 		shown[n.nearest(images.RawRowView(i))*data.Classes+int(labels[i])]++
 	}
-	if err := collective.AllReduce(ctx, c, shown, shown, collective.Sum); err != nil {
-		return 0, err
-	}
+	check(collective.AllReduce(ctx, c, shown, shown, collective.Sum))
 	most := 0
 	for cluster := range slices.Chunk(shown, data.Classes) {
 		most += slices.Max(cluster)
 	}
-	return float64(most) / float64(len(labels)), nil
+	return float64(most) / float64(len(labels))
 }

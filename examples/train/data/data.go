@@ -3,8 +3,10 @@
 package data
 
 import (
+	"bytes"
 	"compress/gzip"
 	"embed"
+	"errors"
 	"io"
 )
 
@@ -21,27 +23,17 @@ const (
 )
 
 // Digits returns the images of a part, "train" or "t10k", one after the other, and what each shows.
-func Digits(part string) (pixels, labels []byte, err error) {
-	if pixels, err = read(part+"-images-idx3-ubyte.gz", 16); err != nil {
-		return nil, nil, err
-	}
-	labels, err = read(part+"-labels-idx1-ubyte.gz", 8)
-	return pixels, labels, err
+func Digits(part string) (pixels, labels []byte) {
+	return read(part+"-images-idx3-ubyte.gz", 16), read(part+"-labels-idx1-ubyte.gz", 8)
 }
 
-// read returns what follows the header of a file.
-func read(name string, header int) ([]byte, error) {
-	f, err := Files.Open(name)
-	if err != nil {
-		return nil, err
+// read returns what follows the header of a file, which is in the program and cannot fail.
+func read(name string, header int) []byte {
+	packed, err1 := Files.ReadFile(name)
+	z, err2 := gzip.NewReader(bytes.NewReader(packed))
+	all, err3 := io.ReadAll(z)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		panic(err)
 	}
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		return nil, err
-	}
-	all, err := io.ReadAll(z)
-	if err != nil {
-		return nil, err
-	}
-	return all[header:], nil
+	return all[header:]
 }
