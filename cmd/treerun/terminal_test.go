@@ -179,7 +179,7 @@ func TestSlowBuild(t *testing.T) {
 	}
 	l := launch(t, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, path, "SLOW=5.5") }, src)
 	l.exits(125)
-	want := "treerun: building " + src + " takes more than 5 s\nno luck\n"
+	want := "treerun: building " + fmt.Sprintf("%.50s", src) + " ... 5 s so far\nno luck\n"
 	if !strings.HasPrefix(l.stderr.String(), want) {
 		t.Errorf("stderr is %q, want %q first", l.stderr.String(), want)
 	}

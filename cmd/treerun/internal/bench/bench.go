@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/term"
 
@@ -85,7 +86,7 @@ func Main(args []string) (int, error) {
 	if err := r.open(o); err != nil {
 		return 0, err
 	}
-	r.progress = progressOnTerminal()
+	r.status, r.begin = j.Screen.Err, time.Now()
 	r.show()
 	code, err := launch.RunSelf(Subcommand, args, j, r)
 	if code, err = r.finish(code, err); code == 0 && err == nil {
@@ -129,7 +130,7 @@ func jobOf(o *meter.Options, where *place.Options) (j *launch.Job, np int, err e
 // finish ends the output of a job that ended with this code or error, and
 // returns the code of the command.
 func (r *results) finish(code int, err error) (int, error) {
-	r.progress.show("")
+	r.status.Status("")
 	switch {
 	case err != nil || code != 0:
 	case r.done() < len(r.cases):

@@ -7,22 +7,25 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
+	"github.com/treerun/treerun/cmd/treerun/internal/output"
 )
 
 // results is where the ranks' findings go: it is the Writer of launch.RunSelf, and
 // takes a meter.Record per line.
 type results struct {
-	np       int
-	cases    []meter.Case
-	explain  io.Writer // where rows that explain go; nil: rows have times
-	table    *table    // nil: not printed
-	json     *os.File  // nil: not written
-	plot     *os.File  // nil: not drawn
-	files    []*os.File
-	made     []string  // of files, those that were not there before
-	progress *progress // nil: not shown
+	np      int
+	cases   []meter.Case
+	explain io.Writer // where rows that explain go; nil: rows have times
+	table   *table    // nil: not printed
+	json    *os.File  // nil: not written
+	plot    *os.File  // nil: not drawn
+	files   []*os.File
+	made    []string     // of files, those that were not there before
+	status  *output.Sink // has a line that says what is measured; nil: not shown
+	begin   time.Time
 
 	rest []byte // of a line that is not complete
 	rows []*meter.Row
@@ -88,6 +91,7 @@ func (r *results) take(line []byte) error {
 	}
 	n := r.done()
 	if rec.Ranks != nil && n == 0 {
+		r.status.Status("")
 		if r.table != nil {
 			err = named("print the table", r.table.Begin(rec.Ranks))
 		}
@@ -98,7 +102,7 @@ func (r *results) take(line []byte) error {
 	if n == len(r.cases) || row == nil || (row.Explained != nil) != (r.explain != nil) || !row.Matches(&r.cases[n], r.np) {
 		return fmt.Errorf("rank 0 sent %s, which is not row %d of %d", line, n+1, len(r.cases))
 	}
-	r.progress.show("")
+	r.status.Status("")
 	r.digests, r.algorithms = append(r.digests, row.Digest), append(r.algorithms, row.Algorithm)
 	r.rows = append(r.rows, row)
 	if n == 0 {
@@ -137,7 +141,8 @@ func named(what string, err error) error {
 func (r *results) show() {
 	if n := r.done(); n < len(r.cases) {
 		c := r.cases[n]
-		r.progress.show(fmt.Sprintf("row %d of %d, %s of %d bytes", n+1, len(r.cases), c.Name, c.Bytes))
+		r.status.Status(fmt.Sprintf("treerun: bench: row %d of %d, %s of %d bytes, after %.0f s", n+1, len(r.cases), c.Name,
+			c.Bytes, time.Since(r.begin).Seconds()))
 	}
 }
 

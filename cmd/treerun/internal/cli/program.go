@@ -164,31 +164,26 @@ func (p *program) build(stop <-chan os.Signal, screen *output.Sink) error {
 	return nil
 }
 
-// buildNote is how long building takes until a line says so where that cannot change.
-const buildNote = 5 * time.Second
+// buildNote is after how many seconds of building a line says so where that cannot change.
+const buildNote = 5
 
 // building says what is being built and for how long, until end is called.
 func (p *program) building(screen *output.Sink) (end func()) {
-	begin, every := time.Now(), buildNote
-	if screen.Terminal() {
-		every = time.Second
-	}
 	ended := make(chan struct{})
 	var telling sync.WaitGroup
 	telling.Go(func() {
-		tick := time.NewTicker(every)
+		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
-		for noted := false; ; noted = true {
+		for n := 1; ; n++ {
 			select {
 			case <-tick.C:
 			case <-ended:
 				screen.Status("")
 				return
 			}
-			after := time.Since(begin).Seconds()
-			screen.Status(fmt.Sprintf("treerun: building %.50s ... %.0f s", p.Name, after))
-			if !screen.Terminal() && !noted {
-				screen.Printf("treerun: building %s takes more than %.0f s", p.Name, after)
+			text := fmt.Sprintf("treerun: building %.50s ... %d s", p.Name, n)
+			if !screen.Status(text) && n == buildNote {
+				screen.Printf("%s so far", text)
 			}
 		}
 	})

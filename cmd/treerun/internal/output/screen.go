@@ -129,15 +129,15 @@ func (s *Sink) Errorf(format string, args ...any) {
 	s.Printf("%s "+format, append([]any{Paint(s.file, Red, "treerun:")}, args...)...)
 }
 
-// Status shows a line on a terminal until anything else is printed, "" shows none.
-func (s *Sink) Status(text string) {
-	if s.dev.terminal {
-		s.say([]byte(text + "\r"))
+// Status shows a line until anything else is printed, "" shows none. It reports false,
+// and does nothing, where there is no Sink or it is no terminal.
+func (s *Sink) Status(text string) bool {
+	if s == nil || !s.dev.terminal {
+		return false
 	}
+	s.say([]byte(text + "\r"))
+	return true
 }
-
-// Terminal tells whether the Sink writes to one.
-func (s *Sink) Terminal() bool { return s.dev.terminal }
 
 // Write has a Sink be an io.Writer of whole lines, of which none is lost.
 func (s *Sink) Write(lines []byte) (int, error) {
