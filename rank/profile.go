@@ -1,10 +1,12 @@
 package rank
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime/pprof"
+	"sync"
 	"time"
 )
 
@@ -13,10 +15,13 @@ import (
 // end at any time: so there are several, each as long as all before it together. What a rank that crashes leaves is at
 // least half of what it did.
 type profiler struct {
-	dir  string
-	rank int
-	stop chan struct{} // asks run to end
-	done chan struct{} // run has ended
+	dir   string
+	rank  int
+	begin time.Time
+
+	mu   sync.Mutex
+	n    int      // profiles of the CPU that were begun
+	file *os.File // of the one under way; nil: there is none
 }
 
 // How long the first profile of the CPU takes, and the longest.
@@ -30,74 +35,60 @@ func startProfiler(dir string, rank int) (*profiler, error) {
 	if dir == "" {
 		return nil, nil
 	}
-	p := &profiler{dir: dir, rank: rank, stop: make(chan struct{}), done: make(chan struct{})}
+	p := &profiler{dir: dir, rank: rank, begin: time.Now()}
 	err := os.MkdirAll(dir, 0o777)
-	var file *os.File
 	if err == nil {
-		file, err = p.begin(1)
+		err = p.start(firstProfile)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--pprof: %w", err)
 	}
-	go p.run(file)
 	return p, nil
 }
 
-// begin starts the nth profile of the CPU.
-func (p *profiler) begin(n int) (*os.File, error) {
+// start begins the next profile of the CPU.
+func (p *profiler) start(long time.Duration) error {
 	name := fmt.Sprintf("rank-%d.pprof", p.rank)
-	if n > 1 {
-		name = fmt.Sprintf("rank-%d.%d.pprof", p.rank, n)
+	if p.n++; p.n > 1 {
+		name = fmt.Sprintf("rank-%d.%d.pprof", p.rank, p.n)
 	}
 	file, err := os.Create(filepath.Join(p.dir, name))
 	if err != nil {
-		return nil, err
-	}
-	return file, pprof.StartCPUProfile(file)
-}
-
-// run writes one profile after the other.
-func (p *profiler) run(file *os.File) {
-	defer close(p.done)
-	begin, next, ended := time.Now(), firstProfile, false
-	for n := 2; ; n++ {
-		select {
-		case <-p.stop:
-			ended = true
-		case <-time.After(next):
-		}
-		pprof.StopCPUProfile()
-		err := file.Close()
-		if err == nil {
-			err = p.heap()
-		}
-		if !ended && err == nil {
-			next = min(time.Since(begin), longestProfile)
-			file, err = p.begin(n)
-		}
-		if err != nil {
-			fmt.Fprintf(os.Stderr, "treerun: rank %d: --pprof: %v; there are no more profiles of this rank\n", p.rank, err)
-		}
-		if ended || err != nil {
-			return
-		}
-	}
-}
-
-// heap writes the profile of the heap, in place of the one before.
-func (p *profiler) heap() error {
-	file, err := os.Create(filepath.Join(p.dir, fmt.Sprintf("heap-%d.pprof", p.rank)))
-	if err != nil {
 		return err
 	}
-	defer file.Close()
-	return pprof.WriteHeapProfile(file)
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	p.file = file
+	time.AfterFunc(long, func() { p.turn(false) })
+	return nil
+}
+
+// turn ends the profile of the CPU, writes that of the heap, and begins the next one, unless this was the last.
+func (p *profiler) turn(last bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.file == nil {
+		return
+	}
+	pprof.StopCPUProfile()
+	err := p.file.Close()
+	p.file = nil
+	heap, heapErr := os.Create(filepath.Join(p.dir, fmt.Sprintf("heap-%d.pprof", p.rank)))
+	if heapErr == nil {
+		heapErr = errors.Join(pprof.WriteHeapProfile(heap), heap.Close())
+	}
+	if err = errors.Join(err, heapErr); err == nil && !last {
+		err = p.start(min(time.Since(p.begin), longestProfile))
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "treerun: rank %d: --pprof: %v; there are no more profiles of this rank\n", p.rank, err)
+	}
 }
 
 // close writes what is left.
 func (p *profiler) close() {
 	if p != nil {
-		close(p.stop)
-		<-p.done
+		p.turn(true)
 	}
 }
