@@ -22,12 +22,12 @@ import "C"
 
 import "unsafe"
 
-// open opens NVML; release closes it. All functions that are asked take handles, numbers and addresses, four at most.
-// Where there is no such library, or function, a call returns that. One library may be open at a time.
-func open() (l *library, release func(), err error) {
+// open opens NVML. All functions that are asked take handles, numbers and addresses, four at most.
+// Where there is no such library, or function, a call returns that. All functions tell what they do in one memory.
+func open() (*library, error) {
 	handle := C.dlopen(chars("libnvidia-ml.so.1"), C.RTLD_LAZY)
 	at := unsafe.Pointer(C.told())
-	l = &library{told: unsafe.Slice((*byte)(at), 8192), at: uintptr(at)}
+	l := &library{told: unsafe.Slice((*byte)(at), 8192), at: uintptr(at)}
 	l.call = func(name string, args ...uintptr) result {
 		if handle == nil {
 			return libraryNotFound
@@ -45,12 +45,7 @@ func open() (l *library, release func(), err error) {
 	l.why = func(ret result) string {
 		return C.GoString(C.words(C.dlsym(handle, chars("nvmlErrorString")), C.int(ret)))
 	}
-	release = func() {
-		if handle != nil {
-			C.dlclose(handle)
-		}
-	}
-	return l, release, nil
+	return l, nil
 }
 
 // chars is a text as C has it.

@@ -4,6 +4,6 @@ package nvml
 
 import "fmt"
 
-func open() (*library, func(), error) {
-	return nil, nil, fmt.Errorf("%w: this treerun was built without cgo (CGO_ENABLED=0)", ErrUnavailable)
+func open() (*library, error) {
+	return nil, fmt.Errorf("%w: this treerun was built without cgo (CGO_ENABLED=0)", ErrUnavailable)
 }

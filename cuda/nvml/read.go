@@ -11,14 +11,17 @@ import (
 // mu lets one goroutine ask at a time.
 var mu sync.Mutex
 
-func read() (*gpu.Machine, error) {
+// Read asks NVML about all GPUs of this host. The Machine is the caller's. An
+// error is ErrUnavailable where there is no driver; else it names the call of NVML
+// and the GPU. Goroutines may call it at the same time; it takes some
+// milliseconds, and up to seconds where no program keeps the driver awake.
+func Read() (*gpu.Machine, error) {
 	mu.Lock()
 	defer mu.Unlock()
-	l, release, err := open()
+	l, err := open()
 	if err != nil {
 		return nil, err
 	}
-	defer release()
 	return readFrom(l)
 }
 
@@ -77,8 +80,7 @@ func (r *reader) machine() (*gpu.Machine, error) {
 		}
 		r.devices, r.m.GPUs = append(r.devices, d), append(r.m.GPUs, g)
 	}
-	r.levels()
-	r.access()
+	r.pairs()
 	if err := r.m.Validate(); err != nil {
 		return nil, fmt.Errorf("what NVML says: %w", err)
 	}
@@ -159,7 +161,7 @@ func (r *reader) nvlinks(d uintptr) []gpu.NVLink {
 			continue
 		}
 		l := gpu.NVLink{
-			Version: generation(r.numberOr(0, "nvmlDeviceGetNvLinkVersion", d, i, r.at)),
+			Version: meaning(generations, r.numberOr(0, "nvmlDeviceGetNvLinkVersion", d, i, r.at)),
 			Switch:  r.numberOr(0, "nvmlDeviceGetNvLinkRemoteDeviceType", d, i, r.at) == toSwitch,
 		}
 		if pci, ret := r.pci("nvmlDeviceGetNvLinkRemotePciInfo_v2", d, i, r.at); ret == success {
@@ -170,89 +172,46 @@ func (r *reader) nvlinks(d uintptr) []gpu.NVLink {
 	return list
 }
 
-// generation returns the generation of NVLink for NVML's numbers, which count
-// revisions: 1 for 1.0, 2 for 2.0, 3 for 2.2, 4 for 3.0, 5 for 3.1, 6 for 4.0 and 7
-// for 5.0 (nvml.h, NVML_NVLINK_VERSION_*).
-func generation(version int) int {
-	known := []int{0, 1, 2, 2, 3, 3, 4, 5}
-	if version >= 0 && version < len(known) {
-		return known[version]
+// What numbers of NVML mean (nvml.h).
+var (
+	// NVML_NVLINK_VERSION_*, which count revisions, as generations of NVLink: 1.0, 2.0, 2.2, 3.0, 3.1, 4.0 and 5.0.
+	generations = []int{0, 1, 2, 2, 3, 3, 4, 5}
+	// NVML_TOPOLOGY_*, in tens.
+	levels = []gpu.Level{gpu.LevelBoard, gpu.LevelSwitch, gpu.LevelSwitches, gpu.LevelRoot, gpu.LevelNode, gpu.LevelSystem}
+	// NVML_P2P_STATUS_*: why peers cannot reach each other.
+	refusals = []string{"", "the chipset does not support it", "the GPU does not support it",
+		"they are on different sockets", "a setting of the driver forbids it", "it is not supported"}
+)
+
+// meaning is what a number means, nothing where it is not known.
+func meaning[T any](list []T, number int) (m T) {
+	if number >= 0 && number < len(list) {
+		m = list[number]
 	}
-	return 0
+	return m
 }
 
-// levels asks what every pair of GPUs has in common on PCIe.
-func (r *reader) levels() {
-	n := len(r.devices)
-	r.m.Levels = make([][]gpu.Level, n)
-	for a := range n {
-		r.m.Levels[a] = make([]gpu.Level, n)
-		for b := range n {
+// pairs asks what every pair of GPUs has in common on PCIe, and whether the driver lets them read each other's memory.
+func (r *reader) pairs() {
+	const toRead = 0 // NVML_P2P_CAPS_INDEX_READ
+	n, old := len(r.devices), false
+	r.m.Levels, r.m.Refused = make([][]gpu.Level, n), make([][]string, n)
+	for a, first := range r.devices {
+		r.m.Levels[a], r.m.Refused[a] = make([]gpu.Level, n), make([]string, n)
+		for b, second := range r.devices {
 			if a == b {
 				continue
 			}
-			level := r.numberOr(-1, "nvmlDeviceGetTopologyCommonAncestor", r.devices[a], r.devices[b], r.at)
-			r.m.Levels[a][b] = levelOf(level)
+			level := r.numberOr(-10, "nvmlDeviceGetTopologyCommonAncestor", first, second, r.at)
+			r.m.Levels[a][b] = meaning(levels, level/10)
+			status, ret := r.number("nvmlDeviceGetP2PStatus", first, second, toRead, r.at)
+			if ret == success {
+				r.m.Refused[a][b] = meaning(refusals, status)
+			}
+			old = old || ret == functionNotFound
 		}
 	}
-}
-
-// levelOf is the level of a number of NVML (nvml.h, NVML_TOPOLOGY_*).
-func levelOf(l int) gpu.Level {
-	switch l {
-	case 0:
-		return gpu.LevelBoard
-	case 10:
-		return gpu.LevelSwitch
-	case 20:
-		return gpu.LevelSwitches
-	case 30:
-		return gpu.LevelRoot
-	case 40:
-		return gpu.LevelNode
-	case 50:
-		return gpu.LevelSystem
+	if old {
+		r.m.Refused = nil
 	}
-	return gpu.LevelUnknown
-}
-
-// access asks which GPUs the driver does not let read each other's memory.
-func (r *reader) access() {
-	n := len(r.devices)
-	r.m.Refused = make([][]string, n)
-	for a := range n {
-		r.m.Refused[a] = make([]string, n)
-		for b := range n {
-			if a == b {
-				continue
-			}
-			const toRead = 0 // NVML_P2P_CAPS_INDEX_READ
-			status, ret := r.number("nvmlDeviceGetP2PStatus", r.devices[a], r.devices[b], toRead, r.at)
-			switch ret {
-			case success:
-				r.m.Refused[a][b] = refusal(status)
-			case functionNotFound:
-				r.m.Refused = nil
-				return
-			}
-		}
-	}
-}
-
-// refusal says why peers cannot reach each other, "" when they can or NVML does
-// not know (nvml.h, NVML_P2P_STATUS_*).
-func refusal(s int) string {
-	switch s {
-	case 1:
-		return "the chipset does not support it"
-	case 2:
-		return "the GPU does not support it"
-	case 3:
-		return "they are on different sockets"
-	case 4:
-		return "a setting of the driver forbids it"
-	case 5:
-		return "it is not supported"
-	}
-	return ""
 }
