@@ -212,6 +212,9 @@ func newJob(o *options, prog *program, begin time.Time) (j *launch.Job, err erro
 	if err == nil {
 		err = o.planning.Settings(j.Settings, j.Size)
 	}
+	if err == nil && o.pprofDir != "" {
+		j.Settings["pprof"], err = filepath.Abs(o.pprofDir)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -223,11 +226,6 @@ func newJob(o *options, prog *program, begin time.Time) (j *launch.Job, err erro
 		j.Env = host.Setenv(j.Env, "PWD="+j.Dir)
 	}
 	j.Tag = o.tagged(j.Size)
-	if o.pprofDir != "" {
-		if j.Settings["pprof"], err = filepath.Abs(o.pprofDir); err != nil {
-			return nil, fmt.Errorf("--pprof: %w", err)
-		}
-	}
 	for name, given := range map[string]bool{"no-topo-cache": o.noTopoCache, "verbose": o.verbose} {
 		if given {
 			j.Settings[name] = "1"

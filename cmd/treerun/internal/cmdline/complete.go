@@ -2,7 +2,6 @@ package cmdline
 
 import (
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -19,8 +18,7 @@ func (*listed) Error() string { return "these are the flags" }
 // FlagsOf returns the flags with which a command calls Parse.
 func FlagsOf(command func(args []string) (int, error)) *pflag.FlagSet {
 	_, err := command([]string{askFlags})
-	var l *listed
-	if errors.As(err, &l) {
+	if l, ok := errors.AsType[*listed](err); ok {
 		return l.flags
 	}
 	return pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -31,56 +29,47 @@ func Offer(f *pflag.FlagSet, flag string, words ...string) {
 	_ = f.SetAnnotation(flag, "words", words) // only a flag that is not there is an error
 }
 
-// Complete returns the words that may stand for last after some arguments of a command with these flags: values of
-// the flag before it, or flags. Where others may stand there it returns none.
-func Complete(f *pflag.FlagSet, before []string, last string) []string {
+// Complete returns the words that may stand after some arguments of a command with these flags, in place of last, with
+// which they may begin: values of a flag, or flags. Where others may stand there it returns none.
+func Complete(f *pflag.FlagSet, before []string, last string) (words []string) {
 	before = rewrite(before, f, "")
 	for i := 0; i < len(before); i++ {
 		switch arg := before[i]; {
 		case !strings.HasPrefix(arg, "-"):
 			return nil // what follows is a program's own
 		case takesNext(arg, f) && i == len(before)-1:
-			return values(f, strings.TrimLeft(arg, "-"), last)
+			return values(f, arg, "", last)
 		case takesNext(arg, f):
 			i++
 		}
 	}
-	if name, value, ok := strings.Cut(strings.TrimLeft(last, "-"), "="); ok {
-		words := values(f, name, value)
-		for i := range words {
-			words[i] = strings.TrimSuffix(last, value) + words[i]
-		}
-		return words
+	if flag, value, ok := strings.Cut(last, "="); ok {
+		return values(f, flag, flag+"=", value)
 	}
-	if !strings.HasPrefix(last, "-") {
-		return nil
+	if strings.HasPrefix(last, "-") {
+		f.VisitAll(func(one *pflag.Flag) { words = append(words, "--"+one.Name) })
 	}
-	var words []string
-	f.VisitAll(func(one *pflag.Flag) { words = append(words, "--"+one.Name) })
-	return beginning(words, last)
+	return words
 }
 
-// values returns the words that a flag takes, and, for one that takes several, after those that stand there.
-func values(f *pflag.FlagSet, flag, begun string) []string {
-	one := f.Lookup(flag)
-	if len(flag) == 1 {
-		one = f.ShorthandLookup(flag)
+// values returns the words that a flag takes after what stands there: some words with commas.
+func values(f *pflag.FlagSet, flag, before, begun string) (list []string) {
+	name := strings.TrimLeft(flag, "-")
+	one := f.Lookup(name)
+	if len(name) == 1 {
+		one = f.ShorthandLookup(name)
 	}
 	if one == nil {
 		return nil
 	}
-	words := slices.Clone(one.Annotations["words"])
-	if v, ok := one.Value.(*value[string]); ok {
-		words = append(words, v.words...)
+	words := one.Annotations["words"]
+	if v, ok := one.Value.(*value[string]); ok && v.words != nil {
+		words = v.words
 	}
-	others := begun[:strings.LastIndex(begun, ",")+1]
-	for i := range words {
-		words[i] = others + words[i]
+	for _, w := range words {
+		if w != "" {
+			list = append(list, before+begun[:strings.LastIndex(begun, ",")+1]+w)
+		}
 	}
-	return beginning(words, begun)
-}
-
-// beginning returns those of some words that begin so.
-func beginning(words []string, so string) []string {
-	return slices.DeleteFunc(words, func(w string) bool { return w == "" || !strings.HasPrefix(w, so) })
+	return list
 }

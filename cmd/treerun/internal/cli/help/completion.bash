@@ -1,6 +1,9 @@
 _treerun() {
-    local IFS=$'\n'
-    COMPREPLY=($("${COMP_WORDS[0]}" complete:words "${COMP_WORDS[@]:1:COMP_CWORD}" 2> /dev/null))
-    [[ ${COMPREPLY[0]} != *= ]] || compopt -o nospace
+    local line=${COMP_LINE:0:COMP_POINT} words IFS=$' \t\n'
+    read -ra words <<< "$line"
+    [[ $line != *[[:space:]] ]] || words+=('')
+    IFS=$'\n'
+    COMPREPLY=($("${words[0]}" complete:words "${words[@]:1}" 2> /dev/null))
+    [[ ${words[-1]} != *=* ]] || COMPREPLY=("${COMPREPLY[@]#*=}") # bash itself parts words at =
 }
 complete -o default -F _treerun treerun
