@@ -34,9 +34,9 @@ func main() {
 	c, err := collective.New(ctx, w)
 	check(err)
 	defer c.Close()
-	const least = 1e-15 // below that rounding may go on changing points for ever
-	if *n < c.Size() || !(*tolerance >= least) {
-		log.Fatalf("%d rows for %d ranks, tolerance %v: want a row for each, and %v or more", *n, c.Size(), *tolerance, least)
+	// With less than 1e-15, rounding may go on changing points for ever.
+	if *n < c.Size() || !(*tolerance >= 1e-15) {
+		log.Fatalf("%d rows for %d ranks, tolerance %v: want a row for each, and 1e-15 or more", *n, c.Size(), *tolerance)
 	}
 	r := solve(ctx, c, *n, *tolerance)
 	if c.Rank() == 0 {

@@ -81,11 +81,6 @@ func (n *clusters) nearest(image []float64) int {
 	return floats.MinIdx(distances)
 }
 
-// share returns which of n images the rank of c has: those from first up to end.
-func share(c *collective.Comm, n int) (first, end int) {
-	return c.Rank() * n / c.Size(), (c.Rank() + 1) * n / c.Size()
-}
-
 // cluster moves centres to the mean of their images until no image gets another centre.
 func cluster(ctx context.Context, c *collective.Comm, images *mat.Dense, k int) *clusters {
 	count, width := images.Dims()
@@ -93,8 +88,8 @@ func cluster(ctx context.Context, c *collective.Comm, images *mat.Dense, k int) 
 	for i := range k { // the first centres are images from all over the data, the same on all ranks
 		n.centres.SetRow(i, images.RawRowView(i*count/k))
 	}
-	first, end := share(c, count)
-	of := slices.Repeat([]int{-1}, end-first) // the centre of each image: none yet
+	first, end := c.Rank()*count/c.Size(), (c.Rank()+1)*count/c.Size() // the images of this rank
+	of := slices.Repeat([]int{-1}, end-first)                          // the centre of each image: none yet
 	// What the ranks add up, in one message: for each centre the sum of its images, then their numbers, how many images
 	// got another centre, and the sum of all squares of pixels.
 	total := make([]float64, k*width+k+2)
@@ -136,8 +131,7 @@ func (n *clusters) move(sums *mat.Dense, numbers []float64, squares float64) {
 func (n *clusters) purity(ctx context.Context, c *collective.Comm, images *mat.Dense, labels []byte) float64 {
 	k, _ := n.centres.Dims()
 	shown := make([]int, k*data.Classes)
-	first, end := share(c, len(labels))
-	for i := first; i < end; i++ {
+	for i := c.Rank(); i < len(labels); i += c.Size() {
 		shown[n.nearest(images.RawRowView(i))*data.Classes+int(labels[i])]++
 	}
 	check(collective.AllReduce(ctx, c, shown, shown, collective.Sum))
