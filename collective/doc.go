@@ -51,6 +51,24 @@
 // call itself waits for: a rank that is stopped, gives no answer or is in no call. It
 // is -1 where ranks wait for each other in a circle, which the text names.
 //
+// # Contexts
+//
+// When the context of a call ends, the communicator ends on all ranks: the others may have begun the call, and cannot
+// finish it without this rank. Every rank's error, of this call, of the next one or of Close, matches ErrCanceled and
+// what the context ended with, context.Canceled or context.DeadlineExceeded. So does a context that has ended before
+// the call, and one that ends in Wait, in Split, Dup or Sub, or while a message is awaited. The contexts of the ranks
+// need not be the same; one suffices to bound the wait of all. A Split that is given up may have made a communicator
+// on some ranks; they close it. Only that rank's own error of New matches its context's.
+//
+// A context that ends when a program is to stop, as that of signal.NotifyContext, is not for calls: ranks are told at
+// different moments. They agree on when to leave; see the example AllReduceValue (Shutdown).
+//
+// # Goroutines
+//
+// One goroutine at a time calls on a communicator; which one does not matter. A second one gets ErrBusy, and nothing is
+// done. Any goroutine may call Abort, Close, Stats, Name, Rank, Size, Graph, Between and Explain at any time. Calls on
+// different communicators may run at once. The function of an AllReduceFunc makes no calls on its communicator.
+//
 // # Devices
 //
 // AllReduceDevice and its like are the collectives on memory of GPUs, as package

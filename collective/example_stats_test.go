@@ -28,3 +28,26 @@ func ExampleComm_Stats() {
 	// world
 	// AllReduce 3 calls, 12000 bytes
 }
+
+// Ranks leave after the same step, though they are told to at different moments: here, rank 1 is. In a job, a signal
+// tells them; see examples/shutdown.
+func ExampleAllReduceValue_shutdown() {
+	onRanks(3, func(c *collective.Comm) error {
+		step := 0
+		for leave := 0; leave == 0; step++ {
+			if c.Rank() == 1 && step >= 4 { // told.Err() != nil, of signal.NotifyContext
+				leave = 1
+			}
+			var err error
+			if leave, err = collective.AllReduceValue(ctx, c, leave, collective.Max); err != nil {
+				return err
+			}
+		}
+		fmt.Println("leaves after", step, "steps") // saves what is to be kept
+		return nil
+	})
+	// Output:
+	// leaves after 5 steps
+	// leaves after 5 steps
+	// leaves after 5 steps
+}

@@ -40,8 +40,12 @@ type fakeWorld struct {
 // connectAll opens links between all ranks of a World, whatever hosts it says they are on.
 func connectAll(ctx context.Context, w World, exchange func(context.Context, []byte) ([][]byte, error), purpose string,
 	layout transport.Layout) (transport.Endpoint, error) {
-	return shm.Connect(ctx, shm.Config{Rank: w.Rank(), Layout: layout, Key: w.DeriveKey("shm " + purpose),
+	ep, err := shm.Connect(ctx, shm.Config{Rank: w.Rank(), Layout: layout, Key: w.DeriveKey("shm " + purpose),
 		JobID: w.JobID(), Exchange: exchange})
+	if err != nil {
+		return nil, err // ep is no Endpoint then, but would be one that is not nil
+	}
+	return ep, nil
 }
 
 // overMem connects ranks without a trial of what lending takes: here they always lend.

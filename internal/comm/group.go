@@ -100,12 +100,30 @@ func (c *Comm) among(ctx context.Context, call, what string, members []int, opts
 		}
 	}
 	sub, err := New(ctx, g, append(inherited, opts...)...)
-	if e := (*setup.RankError)(nil); err != nil && c.err != nil {
-		return nil, &setup.RankError{Rank: c.err.Rank, Op: call, Err: c.err.Err}
-	} else if errors.As(err, &e) && e.Rank >= 0 { // known by its number in g
-		return nil, &setup.RankError{Rank: g.members[e.Rank], Op: call, Err: e.Err}
+	if err != nil {
+		return nil, c.notMade(ctx, g, err)
 	}
-	return sub, err
+	return sub, nil
+}
+
+// notMade is why this rank could not make a communicator of g. Where its context has ended that ends c, too: the
+// others may have heard of it in an exchange of theirs, or of nothing yet.
+func (c *Comm) notMade(ctx context.Context, g *group, err error) error {
+	if ctx.Err() != nil {
+		c.abort(transport.Faultf(transport.FaultOf(ctx.Err()), c.Rank, "rank %d gave up in %s: %v", c.Rank, g.call, err))
+	}
+	fault, failed := c.Endpoint.Aborted()
+	e := (*setup.RankError)(nil)
+	switch {
+	case failed && c.Claim(g.call) == nil:
+		defer c.End()
+		return c.failDuring(fault, g.call, "")
+	case c.err != nil:
+		return &setup.RankError{Rank: c.err.Rank, Op: g.call, Err: c.err.Err}
+	case errors.As(err, &e) && e.Rank >= 0: // known by its number in g
+		return &setup.RankError{Rank: g.members[e.Rank], Op: g.call, Err: e.Err}
+	}
+	return err
 }
 
 // group is the World of some ranks of a communicator.
