@@ -51,23 +51,26 @@ type Op uint8
 // is less than +0. Subnormal numbers count as they are. A communicator of one
 // rank combines nothing: its results are its inputs, bit by bit.
 const (
-	Sum  = Op(kernel.Sum)
-	Prod = Op(kernel.Prod)
-	Min  = Op(kernel.Min)
-	Max  = Op(kernel.Max)
+	Sum Op = iota + 1
+	Prod
+	Min
+	Max
 
 	// Avg is the sum, divided by the number of ranks at the end. A sum of
 	// integers wraps before it is divided, and the quotient is truncated toward
 	// zero: the Avg of -3 and 0 is -1. A sum of floating-point numbers that
 	// overflows stays infinite.
-	Avg = Op(kernel.Avg)
+	Avg
 
 	// And, Or and Xor combine the bits of integers; other elements are an ErrArgument. They are the
 	// logical operations of 0 and 1. Device calls do not have them.
-	And = Op(kernel.And)
-	Or  = Op(kernel.Or)
-	Xor = Op(kernel.Xor)
+	And
+	Or
+	Xor
 )
+
+// The numbers are those of package kernel.
+var _ = [1]struct{}{}[Sum-Op(kernel.Sum)+Xor-Op(kernel.Xor)]
 
 // String returns the name that the bench table prints: "sum", "prod", ...
 func (o Op) String() string { return kernel.Op(o).String() }

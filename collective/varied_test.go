@@ -295,3 +295,39 @@ func TestVariedArguments(t *testing.T) {
 		return AllGatherV(t.Context(), c, three, all, []int{3, 3})
 	})
 }
+
+// TestManyVariedUnderWay: more calls than may be under way, each with counts of its own, on one host and on several.
+func TestManyVariedUnderWay(t *testing.T) {
+	for _, hosts := range [][]int{{0}, {0, 0, 0}, {0, 1, 0, 1}} {
+		errs := runHosts(t, hosts, nil, func(_ *testutil.Hosted, c *Comm) error {
+			rng := rand.New(rand.NewPCG(7, 7))
+			size, rank := c.Size(), c.Rank()
+			var under []Request
+			var got, want [][]int
+			for i := range 300 {
+				counts, total := make([]int, size), 0
+				all := []int{}
+				for r := range counts {
+					counts[r] = rng.IntN(5) * rng.IntN(2)
+					total += counts[r]
+					all = append(all, slices.Repeat([]int{100*i + r}, counts[r])...)
+				}
+				recv := make([]int, total)
+				r, err := StartAllGatherV(c, slices.Repeat([]int{100*i + rank}, counts[rank]), recv, counts)
+				if err != nil {
+					return err
+				}
+				under, got, want = append(under, r), append(got, recv), append(want, all)
+			}
+			for i, r := range under {
+				if err := r.Wait(t.Context()); err != nil || !slices.Equal(got[i], want[i]) {
+					return fmt.Errorf("call %d: %v, want %v: %w", i, got[i], want[i], err)
+				}
+			}
+			return nil
+		}, WithGraph(testutil.GraphOn(hosts)))
+		if err := errors.Join(errs...); err != nil {
+			t.Errorf("hosts %v: %v", hosts, err)
+		}
+	}
+}
