@@ -227,3 +227,107 @@ func held(t *testing.T) [4]int {
 	files, _ := os.ReadDir("/dev/shm")
 	return [4]int{runtime.NumGoroutine(), len(fds), strings.Count(string(maps), "memfd:treerun-"), len(files)}
 }
+
+// What ends a communicator ends it alone, and says which it was and by which of its ranks: neither the one that it was
+// made of nor those beside it hear of it.
+func TestGroupFailsAlone(t *testing.T) {
+	for _, hosts := range [][]int{testutil.OneHost(6), {0, 0, 1, 1, 0, 1}} {
+		errs := runHosts(t, hosts, nil, func(w *testutil.Hosted, c *Comm) error {
+			part, err := c.Split(t.Context(), c.Rank()%2, 0)
+			if err != nil {
+				return err
+			}
+			copied, err := part.Dup(t.Context(), WithName("copy"))
+			if err != nil {
+				return err
+			}
+			if err := Barrier(t.Context(), c); err != nil { // nobody is in Dup any more
+				return err
+			}
+			if c.Rank() == 3 { // number 1 of its group
+				part.Abort(errors.New("of the odd ones"))
+			}
+			name := fmt.Sprintf(" on %s: rank 1 aborted the communicator: of the odd ones", part.Name())
+			for range 2 { // the call that finds out, and the next one
+				x := []int{1}
+				err := AllReduce(t.Context(), part, x, x, Sum)
+				e := (*RankError)(nil)
+				switch odd := c.Rank()%2 == 1; {
+				case !odd && (err != nil || x[0] != 3):
+					return fmt.Errorf("beside the group that failed: %d, %w", x[0], err)
+				case odd && (!errors.Is(err, ErrAborted) || !errors.As(err, &e) || e.Rank != 1 || e.Comm != part.Name() ||
+					!strings.Contains(err.Error(), name)):
+					return fmt.Errorf("in the group that failed: %w", err)
+				}
+			}
+			if err := errors.Join(checkSum(t, copied, 100), checkSum(t, c, 100)); err != nil {
+				return err
+			}
+			again, err := c.Split(t.Context(), c.Rank()%2, 0)
+			if err != nil {
+				return err
+			}
+			if err := part.Close(); err != nil {
+				return fmt.Errorf("closing what has failed: %w", err)
+			}
+			return errors.Join(Barrier(t.Context(), again), again.Close(), copied.Close(), Barrier(t.Context(), c))
+		}, WithGraph(testutil.GraphOn(hosts)))
+		if err := errors.Join(errs...); err != nil {
+			t.Errorf("hosts %v: %v", hosts, err)
+		}
+	}
+}
+
+// A rank that is lost ends the job's communicators, and each says by its own numbers whether it is one of its ranks.
+func TestGroupOfLostRank(t *testing.T) {
+	var ready sync.WaitGroup
+	ready.Add(4)
+	runRanks(t, 4, func(w *fakeWorld, c *Comm) error {
+		part, err := c.Split(t.Context(), c.Rank()/2, -c.Rank()) // rank 3 is number 0 of its group
+		ready.Done()
+		ready.Wait()
+		if c.Rank() == 3 {
+			w.Fail(3, errors.New("it was killed"))
+			return nil
+		}
+		for err == nil {
+			err = Barrier(t.Context(), part)
+		}
+		want := []int{-1, -1, 0}[c.Rank()]
+		if e := (*RankError)(nil); !errors.As(err, &e) || e.Rank != want || !errors.Is(err, ErrRankLost) ||
+			!strings.Contains(err.Error(), " on "+part.Name()+": ") ||
+			!strings.HasSuffix(err.Error(), "rank 3 of world: it was killed") {
+			t.Errorf("rank %d: %v, want rank %d", c.Rank(), err, want)
+		}
+		return part.Close()
+	})
+}
+
+// A communicator fails while others are made of it. Some ranks may have got theirs: they hear from those that have not.
+func TestDupOfWhatFails(t *testing.T) {
+	for round := range testutil.Count(40, 400) {
+		runRanks(t, 3, func(_ *fakeWorld, c *Comm) error {
+			part, err := c.Dup(t.Context())
+			if err != nil {
+				return err
+			}
+			if c.Rank() == 1 {
+				go func() {
+					time.Sleep(time.Duration(round) * 40 * time.Microsecond)
+					part.Abort(nil)
+				}()
+			}
+			for err == nil {
+				var copied *Comm
+				if copied, err = part.Dup(t.Context()); err == nil {
+					_ = Barrier(t.Context(), copied) // ends, whether or not all have one
+					_ = copied.Close()
+				}
+			}
+			if !errors.Is(err, ErrAborted) {
+				t.Errorf("rank %d: %v, want ErrAborted", c.Rank(), err)
+			}
+			return part.Close()
+		})
+	}
+}

@@ -9,8 +9,11 @@ import (
 
 // Persistent is a call whose arguments are checked once and which then runs
 // many times, always with the same slices. Like every call, it runs on all
-// ranks, in the same order among the other calls. It holds no resources and
-// needs no end.
+// ranks, in the same order among the other calls, where a call counts from its
+// Start or Run; requests may be waited for in any order. Ranks that start two in
+// another order get an ErrMismatch that names both, unless the two are alike in
+// everything but their slices: those meet in the order in which they start. It
+// holds no resources and needs no end.
 type Persistent struct {
 	c *Comm
 	a *comm.Args

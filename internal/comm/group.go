@@ -99,7 +99,10 @@ func (c *Comm) among(ctx context.Context, call, what string, members []int, opts
 			inherited = append(inherited, func(cfg *setup.Config) { cfg.DeviceGraph = sub })
 		}
 	}
-	sub, err := New(ctx, g, append(inherited, opts...)...)
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.whole, cancel)() // some of the others may have heard that c has failed, and come no more
+	sub, err := New(within, g, append(inherited, opts...)...)
 	if err != nil {
 		return nil, c.notMade(ctx, g, err)
 	}
@@ -119,9 +122,9 @@ func (c *Comm) notMade(ctx context.Context, g *group, err error) error {
 		defer c.End()
 		return c.failDuring(fault, g.call, "")
 	case c.err != nil:
-		return &setup.RankError{Rank: c.err.Rank, Op: g.call, Err: c.err.Err}
+		return c.rankError(c.err.Rank, g.call, c.err.Err, "")
 	case errors.As(err, &e) && e.Rank >= 0: // known by its number in g
-		return &setup.RankError{Rank: g.members[e.Rank], Op: g.call, Err: e.Err}
+		return c.rankError(g.members[e.Rank], g.call, e.Err, "")
 	}
 	return err
 }
@@ -187,6 +190,9 @@ func (g *group) HostName(r int) string {
 // in it.
 func (g *group) Failure() (int, error) {
 	r, err := g.Parent.World.Failure()
+	if err != nil && r >= 0 {
+		err = fmt.Errorf("rank %d of %s: %w", r, g.Parent.Name, err)
+	}
 	return slices.Index(g.members, r), err
 }
 

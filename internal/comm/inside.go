@@ -91,7 +91,7 @@ func (c *Comm) close() error {
 		return fmt.Errorf("collective: rank %d: close: %w", c.Rank, err)
 	}
 	if failed && c.err == nil {
-		c.err = &setup.RankError{Rank: fault.Rank, Op: "Close", Err: setup.ErrorOf(fault, nil)}
+		c.err = c.rankError(fault.Rank, "Close", setup.ErrorOf(fault, nil), "")
 		return c.err
 	}
 	return left
@@ -121,7 +121,7 @@ func (c *Comm) Claim(call string) error {
 	}
 	if c.err != nil {
 		c.End()
-		return &setup.RankError{Rank: c.err.Rank, Op: call, Err: c.err.Err}
+		return c.rankError(c.err.Rank, call, c.err.Err, "")
 	}
 	return nil
 }
@@ -171,9 +171,18 @@ func (c *Comm) fail(f transport.Fault, during transport.Header) error {
 	return c.failDuring(f, engine.Describe(during), c.undefined(during.Seq))
 }
 
+// rankError is a failure of c.
+func (c *Comm) rankError(rank int, op string, err error, hint string) *setup.RankError {
+	e := &setup.RankError{Rank: rank, Comm: c.Name, Op: op, Err: err, Hint: hint}
+	if c.Name == setup.FirstName {
+		e.Comm = ""
+	}
+	return e
+}
+
 func (c *Comm) failDuring(f transport.Fault, during, hint string) error {
 	c.Engine.CancelReceives()
-	c.err = &setup.RankError{Rank: f.Rank, Op: during, Err: setup.ErrorOf(f, nil), Hint: hint}
+	c.err = c.rankError(f.Rank, during, setup.ErrorOf(f, nil), hint)
 	c.abort(f)
 	return c.err
 }

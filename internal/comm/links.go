@@ -88,7 +88,7 @@ func (c *Inside) Gather(ctx context.Context, during string, mine, all []byte) er
 // failedDuring returns the failure of c, which this rank met in a call: it is that call's
 // whichever part of it met it.
 func (c *Comm) failedDuring(during string) error {
-	c.err = &setup.RankError{Rank: c.err.Rank, Op: during, Err: c.err.Err, Hint: c.err.Hint}
+	c.err = c.rankError(c.err.Rank, during, c.err.Err, c.err.Hint)
 	return c.err
 }
 

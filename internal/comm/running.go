@@ -3,7 +3,6 @@ package comm
 import (
 	"context"
 
-	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
@@ -75,8 +74,7 @@ func (c *Comm) resume(seq uint64) (done bool, err error) {
 	}
 	if c.err != nil {
 		c.End()
-		return false, &setup.RankError{Rank: c.err.Rank, Op: engine.Describe(call.Header), Err: c.err.Err,
-			Hint: c.undefined(seq)}
+		return false, c.rankError(c.err.Rank, engine.Describe(call.Header), c.err.Err, c.undefined(seq))
 	}
 	c.tally.enter(rowOf(call.Header.Kind, call.Header.Op), int(call.Header.Count))
 	return false, nil

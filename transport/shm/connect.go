@@ -65,7 +65,11 @@ func (c *connecting) run(ctx context.Context) (*Endpoint, error) {
 	} else {
 		second.Reads = true
 	}
+	joined := err == nil
 	if all, err = c.exchange(ctx, second, err); err != nil {
+		if joined { // to ranks that have not failed this one has closed
+			err = errors.Join(err, c.finish().Close())
+		}
 		return nil, err
 	}
 	runtime.KeepAlive(c.sample)

@@ -65,6 +65,7 @@ var (
 // that copy when it goes on.
 type RankError struct {
 	Rank int    // the rank at fault, -1 when it is not one rank's
+	Comm string // the communicator whose rank that is, "" for the first one of the World
 	Op   string // the call that this rank made, as "AllReduce #41 (sum of 1000 float32)"
 	Err  error  // what happened; wraps one of the errors above
 	Hint string // what has become of the call's slices, "" when there is nothing to say
@@ -76,10 +77,14 @@ func (e *RankError) Error() string {
 	if e.Hint != "" {
 		text += " (" + e.Hint + ")"
 	}
-	if e.Rank < 0 || strings.HasPrefix(text, rank+" ") || strings.HasPrefix(text, rank+":") {
-		return fmt.Sprintf("collective: %s: %s", e.Op, text) // it names the rank itself
+	op := e.Op
+	if e.Comm != "" {
+		op += " on " + e.Comm
 	}
-	return fmt.Sprintf("collective: %s: %s: %s", e.Op, rank, text)
+	if e.Rank < 0 || strings.HasPrefix(text, rank+" ") || strings.HasPrefix(text, rank+":") {
+		return fmt.Sprintf("collective: %s: %s", op, text) // it names the rank itself
+	}
+	return fmt.Sprintf("collective: %s: %s: %s", op, rank, text)
 }
 
 // Unwrap returns what happened.

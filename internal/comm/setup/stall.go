@@ -38,6 +38,9 @@ func jobOf(w World) (job *waits.Job, ranks []int) {
 	return &waits.Job{Rank: w.Rank(), Size: w.Size()}, ranks
 }
 
+// FirstName is the name of the first communicator of a World.
+const FirstName = "world"
+
 // watchFor returns where the waits of a communicator of w are published.
 func (c *Config) watchFor(w World) (watch *waits.Wait, name string, err error) {
 	job, ranks := jobOf(w)
@@ -45,7 +48,7 @@ func (c *Config) watchFor(w World) (watch *waits.Wait, name string, err error) {
 	if _, part := w.(interface{ Above() World }); !part {
 		n := job.Comms() // counted in any case: the ranks' numbers are the same
 		if name == "" {
-			name = "world"
+			name = FirstName
 			if n > 1 {
 				name += "#" + strconv.Itoa(n)
 			}
