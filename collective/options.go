@@ -1,6 +1,7 @@
 package collective
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/treerun/treerun/collective/plan"
@@ -34,7 +35,12 @@ func WithSlots(slots, bytes int) Option {
 // Split makes of it are "world/split#1", "world/split#2".
 func WithName(name string) Option { return func(c *setup.Config) { c.Name = name } }
 
-// WithStallReport changes how often a line on standard error says for whom this
+// WithLogger sets where the communicator, and those that Split makes of it, report what is not an error of a call: long
+// waits as warnings, and with treerun -v the plans. The default is standard error, and for waits rank.WithLogger, else
+// treerun, which makes one line of those of all ranks. What is refused at a port between hosts goes to slog.Default().
+func WithLogger(l *slog.Logger) Option { return func(c *setup.Config) { c.Logger = l } }
+
+// WithStallReport changes how often a line on standard error, or of WithLogger, says for whom this
 // rank waits while a call does not get on, every ten seconds by default; 0 turns
 // it off. New is reported as well.
 func WithStallReport(d time.Duration) Option { return func(c *setup.Config) { c.Stall = d } }

@@ -210,6 +210,36 @@ func TestLibraries(t *testing.T) {
 	}
 }
 
+// printing are the files of the library that print to standard error, and why: others return errors or use a logger.
+var printing = map[string]string{
+	"internal/comm/setup/config.go": "Note, without a logger of the caller's",
+	"internal/waits/waits.go":       "reports of long waits, without one",
+	"rank/launcher.go":              "the process ends here",
+	"rank/profile.go":               "what --pprof asked for is missing",
+	"cuda/peers/peers.go":           "no World, so no logger: a cache that cannot be written",
+	"cuda/peers/cache.go":           "and one that cannot be read",
+}
+
+// TestStandardError: a library does not print behind the back of its program.
+func TestStandardError(t *testing.T) {
+	for _, s := range sources(t) {
+		first, _, _ := strings.Cut(s.pkg, "/")
+		library := slices.Contains([]string{"collective", "cuda", "internal", "rank", "topo", "transport"}, first)
+		if s.test || !library || within(s.pkg, "internal/testutil/...") || printing[s.path] != "" {
+			continue
+		}
+		ast.Inspect(s.File, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok {
+				x, ok := sel.X.(*ast.Ident)
+				if ok && x.Name == "os" && (sel.Sel.Name == "Stderr" || sel.Sel.Name == "Stdout") {
+					t.Errorf("%s prints to os.%s", s.path, sel.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+}
+
 // usesC are the packages that use cgo.
 var usesC = []string{"internal/kernel", "cuda/internal/driver", "cuda/nvml"}
 

@@ -25,7 +25,8 @@ type options struct {
 	waitReport   time.Duration    // how often Init says for whom it waits
 	helloTimeout time.Duration    // how long a connection may take to prove itself
 	log          *slog.Logger
-	launcherGone func(err error) // what to do when the launcher has gone
+	logWait      func(text string) // of WithLogger
+	launcherGone func(err error)   // what to do when the launcher has gone
 }
 
 func defaultOptions() options {
@@ -42,8 +43,9 @@ func WithStartTimeout(d time.Duration) Option {
 }
 
 // WithLogger sets where the package reports what is not an error of a call,
-// such as an unauthenticated connection. The default is slog.Default(). At level
+// such as an unauthenticated connection. The default is slog.Default(), and for
+// reports of long waits, also of communicators, treerun's own lines. At level
 // Debug the words of memberlist are reported, too.
 func WithLogger(l *slog.Logger) Option {
-	return func(o *options) { o.log = l }
+	return func(o *options) { o.log, o.logWait = l, func(text string) { l.Warn(text) } }
 }

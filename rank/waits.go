@@ -30,7 +30,7 @@ func (w *World) Waits() *waits.Job { return w.job }
 // newWaits makes the view of the waits of w.
 func (w *World) newWaits() {
 	w.job = &waits.Job{
-		Rank: w.cfg.Rank, Size: w.cfg.Size, Every: w.cfg.waitReport, Limit: w.cfg.parsed.StallTimeout,
+		Rank: w.cfg.Rank, Size: w.cfg.Size, Every: w.cfg.waitReport, Limit: w.cfg.parsed.StallTimeout, Log: w.cfg.logWait,
 		Ask: w.askWaits, State: w.process, HostOf: func(rank int) int { return w.cfg.Hosts[rank] },
 	}
 	w.wait = w.job.NewWait("", nil)

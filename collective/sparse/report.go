@@ -1,10 +1,5 @@
 package sparse
 
-import (
-	"fmt"
-	"os"
-)
-
 // maxReported bounds the choices that are reported on a communicator. More nobody wants to read.
 const maxReported = 1000
 
@@ -31,6 +26,6 @@ func (s *state) news(c choice) bool {
 // operation and options.
 func (r *reduction) report(e *estimate) {
 	if r.c.Verbose && r.c.Rank == 0 && r.news(choice{r.call, e.form}) {
-		fmt.Fprintf(os.Stderr, "treerun: %s", e.words(r))
+		r.c.Config.Note("treerun: " + e.words(r))
 	}
 }

@@ -88,7 +88,7 @@ func (c *Comm) among(ctx context.Context, call, what string, members []int, opts
 	}
 	inherited := []setup.Option{func(cfg *setup.Config) {
 		cfg.Connect, cfg.HeapBytes = c.Config.Connect, c.Plans.HeapBytes
-		cfg.Stall, cfg.StallTimeout = c.Config.Stall, c.Config.StallTimeout
+		cfg.Stall, cfg.StallTimeout, cfg.Logger = c.Config.Stall, c.Config.StallTimeout, c.Config.Logger
 		cfg.SplitName = c.Name + "/" + what
 	}}
 	if sub := c.Graph.Among(g.members); sub.Validate() == nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,7 +57,7 @@ func (c *Comm) Close() error {
 func (c *Comm) close() error {
 	c.closing.Store(true)
 	if text := c.UnusedPlan(); text != "" && c.Rank == 0 && c.err == nil {
-		fmt.Fprintf(os.Stderr, "treerun: communicator %s: %s\n", c.Name, text)
+		c.Config.Note(fmt.Sprintf("treerun: communicator %s: %s\n", c.Name, text))
 	}
 	for !c.Busy.CompareAndSwap(false, true) {
 		c.abort(transport.Faultf(transport.FaultClosed, c.Rank, "rank %d closed its communicator during its own call",

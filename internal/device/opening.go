@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/treerun/treerun/collective/planner"
@@ -50,7 +49,7 @@ func Open(ctx context.Context, c *Owner, dev *cuda.Device) (*Session, error) {
 		return nil, errors.Join(err, d.release())
 	}
 	if c.Rank == 0 && c.World.Setting("verbose") != "" {
-		fmt.Fprint(os.Stderr, d.explain(o.layout))
+		c.Config.Note(d.explain(o.layout))
 	}
 	return d, nil
 }
@@ -131,8 +130,8 @@ func (o *opening) tryPeers() error {
 	for r, reach := range all {
 		for _, m := range reach.Missing {
 			if o.c.Rank == 0 && o.c.World.Setting("verbose") != "" {
-				fmt.Fprintf(os.Stderr, "treerun: the device of rank %d does not read that of rank %d, which goes through host "+
-					"memory: %s\n", r, m.Rank, m.Why)
+				o.c.Config.Note(fmt.Sprintf("treerun: the device of rank %d does not read that of rank %d, which goes through "+
+					"host memory: %s\n", r, m.Rank, m.Why))
 			}
 		}
 	}

@@ -3,7 +3,6 @@ package device
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/treerun/treerun/cuda/peers"
@@ -38,7 +37,7 @@ func (o *opening) survey() error {
 	if c.Rank == 0 {
 		for _, h := range hosts {
 			for _, line := range h.DroppedLines() {
-				fmt.Fprintf(os.Stderr, "treerun: %s\n", line)
+				c.Config.Note("treerun: " + line + "\n")
 			}
 		}
 	}

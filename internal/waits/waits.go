@@ -32,8 +32,9 @@ type ProcState interface {
 // the methods may be called concurrently.
 type Job struct {
 	Rank, Size int
-	Every      time.Duration // between two reports of one wait; 0: no reports
-	Limit      time.Duration // the stall timeout; 0: none
+	Every      time.Duration     // between two reports of one wait; 0: no reports
+	Limit      time.Duration     // the stall timeout; 0: none
+	Log        func(text string) // where reports go; nil: to Report, or standard error
 
 	// Ask asks a rank for its Status, with the state of the process of rank about where
 	// that is on its host. Nil: nobody can be asked.
@@ -104,6 +105,7 @@ type Wait struct {
 	total atomic.Int64 // nanoseconds, of waits that are over
 
 	every, limit time.Duration
+	log          func(text string) // where reports go; nil: to the job's Report, or standard error
 
 	mu       sync.Mutex
 	now      publication
@@ -127,7 +129,7 @@ type publication struct {
 // NewWait returns a place for the waits of a communicator, "" for those of the World.
 // ranks holds its ranks by the job's numbers, nil where these are the same.
 func (j *Job) NewWait(comm string, ranks []int) *Wait {
-	w := &Wait{job: j, comm: comm, ranks: ranks, every: j.Every, limit: j.Limit}
+	w := &Wait{job: j, comm: comm, ranks: ranks, every: j.Every, limit: j.Limit, log: j.Log}
 	j.mu.Lock()
 	j.waits = append(j.waits, w)
 	j.mu.Unlock()
@@ -142,10 +144,14 @@ func (w *Wait) SetTimes(every, limit time.Duration) {
 	w.every, w.limit = every, limit
 }
 
+// LogTo sets where reports go. It is called with nothing published.
+func (w *Wait) LogTo(log func(text string)) { w.log = log }
+
 // Another returns a place for other waits of the same communicator.
 func (w *Wait) Another() *Wait {
 	o := w.job.NewWait(w.comm, w.ranks)
 	o.SetTimes(w.every, w.limit)
+	o.LogTo(w.log)
 	return o
 }
 
@@ -385,8 +391,11 @@ func (w *Wait) check(number uint64) {
 	w.reported = waited
 	w.mu.Unlock() // nobody who gets on waits for whoever reads this
 	r := Report{cause, waited, w.Place(now.in)}
-	if w.job.Report == nil || !w.job.Report(r) {
-		fmt.Fprintf(os.Stderr, "treerun: rank %d has waited %.0f s in %s: %s\n", w.job.Rank, waited.Seconds(), r.In, r.Text)
+	text := fmt.Sprintf("treerun: rank %d has waited %.0f s in %s: %s", w.job.Rank, waited.Seconds(), r.In, r.Text)
+	if w.log != nil {
+		w.log(text)
+	} else if w.job.Report == nil || !w.job.Report(r) {
+		fmt.Fprintln(os.Stderr, text)
 	}
 	w.mu.Lock()
 	if w.number == number && w.gaveUp.IsZero() {

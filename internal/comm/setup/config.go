@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
+	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/treerun/treerun/collective/plan"
@@ -35,6 +38,7 @@ type Config struct {
 	Stall, Settle    time.Duration
 	StallTimeout     time.Duration // 0: the launcher's
 	Name, SplitName  string        // of WithName; of Split
+	Logger           *slog.Logger  // nil: standard error
 	TryLending       bool          // find out whether lending pays, where that is not given
 	Cache            *probe.Cache
 	Cores            int
@@ -49,6 +53,17 @@ func defaults() Config {
 		Settle:    time.Second,
 		Cores:     shm.UsableCores(),
 		Connect:   Connect,
+	}
+}
+
+// Note tells people, on some rank, what is no error: the logger or, without one, standard error.
+func (c *Config) Note(text string) {
+	switch {
+	case text == "":
+	case c.Logger == nil:
+		fmt.Fprint(os.Stderr, text)
+	default:
+		c.Logger.Info(strings.TrimRight(text, "\n"))
 	}
 }
 

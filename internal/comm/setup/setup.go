@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -182,15 +181,15 @@ func (s *setup) run() (*Setup, error) {
 	plans.engine = c.Engine
 	if c.Rank == 0 && s.W.Setting("verbose") != "" {
 		if s.between != nil {
-			fmt.Fprint(os.Stderr, s.between.Text(time.Now().Unix()))
+			s.Cfg.Note(s.between.Text(time.Now().Unix()))
 		}
-		fmt.Fprint(os.Stderr, plans.Explain())
+		s.Cfg.Note(plans.Explain())
 		if ok, why := reachesAny(ep, c.Rank, c.Size); !ok && why != "" {
-			fmt.Fprintf(os.Stderr, "treerun: ranks cannot read each other's memory (%s): all messages go through slots\n", why)
+			s.Cfg.Note(fmt.Sprintf("treerun: ranks cannot read each other's memory (%s): all messages go through slots\n", why))
 		} else if ok && gain > 0 {
-			fmt.Fprintf(os.Stderr, "treerun: ranks read each other's memory from %s on: "+
+			s.Cfg.Note(fmt.Sprintf("treerun: ranks read each other's memory from %s on: "+
 				"through shared memory %s take %.2g times as long\n", numbers.Bytes(from),
-				numbers.Bytes(probe.LendBytes), gain)
+				numbers.Bytes(probe.LendBytes), gain))
 		}
 	}
 	return c, nil
@@ -335,7 +334,7 @@ func (s *setup) graph(by allGather, all []hello) (*topo.Graph, error) {
 		}
 		err := s.Cfg.Graph.Validate()
 		if err == nil && s.W.Rank() == 0 {
-			fmt.Fprint(os.Stderr, s.otherHosts())
+			s.Cfg.Note(s.otherHosts())
 		}
 		return s.Cfg.Graph, err
 	case size == 1:
