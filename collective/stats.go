@@ -25,7 +25,7 @@ type CallStats struct {
 
 	// Time is what the rank spent in these calls, and in Wait and Test for them; of device calls it is the time until
 	// they are in their streams. Calls of 32 KiB or more, waits, and the first 32 of all are timed; of smaller ones
-	// each 61st stands for all, as a look at the clock would slow them down.
+	// each 251st stands for all, as a look at the clock would slow them down.
 	Time time.Duration
 
 	// Waiting is the part of Time in which the rank slept for want of another rank, or had given its core away 32

@@ -44,7 +44,7 @@ func (c *Comm) AllToAllV(ctx context.Context, t kernel.DType, send []byte, sendC
 	if err := c.run(ctx, &a); err != nil {
 		return err
 	}
-	c.tally.rows[plan.AllToAll].bytes.Add(int64(len(send) - len(mine)))
+	add(&c.tally.rows[plan.AllToAll].bytes, len(send)-len(mine))
 	members := make([]int, c.Size)
 	for r := range members {
 		members[r] = r

@@ -64,14 +64,19 @@ func (c *Comm) Sub(ctx context.Context, ranks []int, opts ...setup.Option) (*Com
 	case c.Plans.Messages < 0:
 		return nil, c.Messages.Error(call, "it is for %s", c.Plans.NoMessages())
 	}
+	if err := c.Claim(call); err != nil {
+		return nil, err
+	}
 	key := fmt.Sprint(ranks)
 	if c.subs == nil {
 		c.subs = make(map[string]int)
 	}
 	c.subs[key]++
-	c.tally.count(rowSplit, 0)
 	members := sha256.Sum256([]byte(key))
-	return c.among(ctx, call, fmt.Sprintf("sub#%x.%d", members[:4], c.subs[key]), slices.Clone(ranks), opts)
+	what := fmt.Sprintf("sub#%x.%d", members[:4], c.subs[key])
+	c.tally.count(rowSplit, 0)
+	c.End()
+	return c.among(ctx, call, what, slices.Clone(ranks), opts)
 }
 
 // among makes a communicator of members, in their order, of whom this rank is one. what tells it from others of c.

@@ -48,7 +48,7 @@ func (c *Comm) BeginInOrder(ctx context.Context, which, count, recvs, size, root
 	}
 	o := &InOrder{c: c, args: a, in: make([]byte, count*size), combine: combine}
 	err := c.run(ctx, a)
-	c.tally.rows[rowOf(0, a.as)].bytes.Add(int64(count * size))
+	add(&c.tally.rows[rowOf(0, a.as)].bytes, count*size)
 	for r := 1; r < c.Size && err == nil; r++ {
 		if theirs := all[r*len(mine):][:len(mine)]; string(theirs) != string(all[:len(mine)]) {
 			err = c.fail(transport.Faultf(transport.FaultMismatch, r, "rank %d has %s, rank 0 %s", r, saysInOrder(theirs),

@@ -130,7 +130,7 @@ func (c *Comm) End() {
 	if waited := c.Waiter.Watch.Total(); c.tally.weight > 0 || waited != c.tally.waited {
 		c.tally.leave(waited)
 	}
-	c.tally.now = nil
+	c.tally.now = 0
 	c.Busy.Store(false)
 }
 

@@ -50,7 +50,7 @@ func (m *Messages) SendRecv(ctx context.Context, in, out engine.Message, tag int
 		}
 		n = begun.Message().Bytes()
 	}
-	m.c.tally.rows[rowRecv].bytes.Add(int64(n - len(in.Buf)))
+	add(&m.c.tally.rows[rowRecv].bytes, n-len(in.Buf))
 	return n, m.wait(ctx, sent.Message())
 }
 
@@ -115,7 +115,7 @@ func (m *Messages) run(ctx context.Context, call string, p engine.Message, start
 	err = m.wait(ctx, begun.Message())
 	n := begun.Message().Bytes()
 	if n < len(p.Buf) && begun.Message().Receives() {
-		m.c.tally.rows[rowRecv].bytes.Add(int64(n - len(p.Buf)))
+		add(&m.c.tally.rows[rowRecv].bytes, n-len(p.Buf))
 	}
 	return n, err
 }

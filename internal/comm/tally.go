@@ -1,6 +1,7 @@
 package comm
 
 import (
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 // reads.
 type tally struct {
 	rows   [rowsEnd]row
-	now    *row // of the call that has claimed the communicator; nil: none that counts
+	now    int // 1 + the row of the call that has claimed the communicator; 0: none that counts
 	weight int64
 	began  time.Duration
 	waited time.Duration // of Waiter.Watch, when a call last ended
@@ -20,9 +21,9 @@ type tally struct {
 
 // row is calls of one sort.
 type row struct {
-	calls, bytes   atomic.Int64
+	calls, bytes   int64        // see add
 	moving, waited atomic.Int64 // nanoseconds
-	seen           uint64       // times that it was entered; whoever has claimed the communicator knows
+	seen, untimed  int          // calls that were timed first, and that are not until the next one is
 }
 
 // Rows: of kinds by their numbers, calls in order, and others.
@@ -57,45 +58,63 @@ func rowOf(kind, as uint8) int {
 const (
 	timedFirst  = 32
 	timedBytes  = 32 << 10
-	sampleEvery = 61
+	sampleEvery = 251
 )
 
 var epoch = time.Now()
 
 // enter says what the call is that has claimed the communicator. What is entered within it is part of it.
 func (t *tally) enter(which, bytes int) bool {
-	if t.now != nil {
+	if t.now != 0 {
 		return false
 	}
-	r := &t.rows[which]
-	t.now = r
-	r.seen++
+	t.now = which + 1
+	if r := &t.rows[which]; bytes < timedBytes && r.untimed > 0 {
+		r.untimed--
+	} else {
+		t.time(r, bytes)
+	}
+	return true
+}
+
+// time begins to time a call.
+func (t *tally) time(r *row, bytes int) {
+	t.weight = 1
 	switch {
-	case r.seen <= timedFirst || bytes >= timedBytes:
-		t.weight = 1
-	case r.seen%sampleEvery == 0:
-		t.weight = sampleEvery
-	default:
-		return true
+	case r.seen < timedFirst:
+		r.seen++
+	case bytes < timedBytes:
+		t.weight, r.untimed = sampleEvery, sampleEvery-1
 	}
 	t.began = time.Since(epoch)
-	return true
 }
 
 // count counts a call that has begun.
 func (t *tally) count(which, bytes int) {
-	t.rows[which].calls.Add(1)
-	t.rows[which].bytes.Add(int64(bytes))
+	r := &t.rows[which]
+	add(&r.calls, 1)
+	add(&r.bytes, bytes)
+}
+
+// add adds to a number that whoever has claimed the communicator changes, and others read. A plain store of a word is
+// seen whole, says Go's memory model; an atomic one would take as long as a tenth of a small call.
+func add(number *int64, n int) {
+	if underRace || strconv.IntSize < 64 {
+		atomic.AddInt64(number, int64(n))
+		return
+	}
+	*number += int64(n)
 }
 
 // leave ends what enter began. waited is for how long the communicator has waited so far.
 func (t *tally) leave(waited time.Duration) {
 	since := waited - t.waited
-	if t.weight > 0 {
-		t.now.moving.Add(t.weight * int64(max(0, time.Since(epoch)-t.began-since)))
-	}
-	if t.now != nil {
-		t.now.waited.Add(int64(since))
+	if t.now != 0 {
+		r := &t.rows[t.now-1]
+		r.waited.Add(int64(since))
+		if t.weight > 0 {
+			r.moving.Add(t.weight * int64(max(0, time.Since(epoch)-t.began-since)))
+		}
 	}
 	t.waited, t.weight = waited, 0
 }
@@ -104,7 +123,7 @@ func (t *tally) leave(waited time.Duration) {
 func (c *Comm) Stats(each func(name string, calls, bytes int64, taken, waited time.Duration)) {
 	for i := range c.tally.rows {
 		r := &c.tally.rows[i]
-		calls, waited := r.calls.Load(), time.Duration(r.waited.Load())
+		calls, waited := atomic.LoadInt64(&r.calls), time.Duration(r.waited.Load())
 		if calls == 0 {
 			continue
 		}
@@ -117,6 +136,6 @@ func (c *Comm) Stats(each func(name string, calls, bytes int64, taken, waited ti
 		default:
 			name = otherRows[i-rowSplit]
 		}
-		each(name, calls, r.bytes.Load(), waited+time.Duration(r.moving.Load()), waited)
+		each(name, calls, atomic.LoadInt64(&r.bytes), waited+time.Duration(r.moving.Load()), waited)
 	}
 }
