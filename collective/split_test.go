@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -118,5 +119,45 @@ func TestDup(t *testing.T) {
 			return fmt.Errorf("rank %d of %s", other.Rank(), other.Name())
 		}
 		return errors.Join(Send(t.Context(), c, []int32{1}, peer, 7), m.Wait(t.Context()), other.Close())
+	})
+}
+
+// Members that make a communicator wait for each other: a call of another goroutine in between is no reason for one of
+// them to give up.
+func TestSubBesideOtherCalls(t *testing.T) {
+	mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer close(stop)
+		if c.Rank() == 0 {
+			wg.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+						_, _, err := TryProbe(c, AnySource, AnyTag)
+						if err != nil && !errors.Is(err, ErrBusy) {
+							t.Error(err)
+							return
+						}
+					}
+				}
+			})
+		}
+		for range 50 {
+			d, err := c.Sub(t.Context(), []int{0, 1, 2})
+			for errors.Is(err, ErrBusy) { // nothing was done
+				d, err = c.Sub(t.Context(), []int{0, 1, 2})
+			}
+			if err == nil {
+				err = d.Close()
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }

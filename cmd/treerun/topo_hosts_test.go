@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -25,27 +24,6 @@ func topoOn(t *testing.T, h *nethosts.Hosts, launcher string, args ...string) st
 	return string(out)
 }
 
-// linked is the path of a treerun: this test binary under that name.
-func linked(t *testing.T) string {
-	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "treerun")
-	if os.Link(exe, path) == nil {
-		return path
-	}
-	data, err := os.ReadFile(exe) // the folder is on another file system
-	if err == nil {
-		err = os.WriteFile(path, data, 0o700)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // topo -H measures the network between hosts, whatever was kept, keeps it for
 // later jobs, and shows it in every form; with --probe off it shows what is
 // kept, in whatever order the hosts are given, and without anything kept it says
@@ -53,7 +31,7 @@ func linked(t *testing.T) string {
 func TestTopoOfHosts(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	h := nethosts.Up(t, 3, nethosts.Options{Prefix: "topo", Networks: []nethosts.Network{{Rates: []string{"80mbit"}}}})
-	launcher := linked(t)
+	launcher := namedTreerun(t)
 
 	const hosts, turned = "topo0:2,topo1:1,topo2:1", "topo2:1,topo0:2,topo1:1"
 	if text := topoOn(t, h, launcher, "-H", hosts, "--probe", "off"); !strings.Contains(text,
@@ -98,7 +76,7 @@ func TestTopoOfHosts(t *testing.T) {
 func TestTopoOfChangedHosts(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	options := nethosts.Options{Prefix: "change", Networks: []nethosts.Network{{Rates: []string{"80mbit"}}}}
-	launcher := linked(t)
+	launcher := namedTreerun(t)
 	const hosts, measured = "change0:1,change1:1", "network of 2 hosts: measured (quick) "
 	wants := func(text string, wanted ...string) {
 		t.Helper()

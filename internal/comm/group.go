@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
@@ -24,14 +25,24 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...setup.Option) 
 	mine, gathered := make([]byte, 16), make([]byte, 16*c.Size)
 	binary.LittleEndian.PutUint64(mine, uint64(color))
 	binary.LittleEndian.PutUint64(mine[8:], uint64(key))
-	if err := c.Run(ctx, (&Args{as: engine.Splits}).gathers(c, kernel.Int64, mine, gathered)); err != nil {
+	a := (&Args{as: engine.Splits}).gathers(c, kernel.Int64, mine, gathered)
+	if a.Err != nil {
+		return nil, a.Err
+	}
+	if err := c.Begin(a.Kind); err != nil {
+		return nil, err
+	}
+	err := c.run(ctx, a)
+	c.splits++
+	what := fmt.Sprintf("split#%d", c.splits)
+	c.End()
+	if err != nil {
 		return nil, err
 	}
 	all := make([]int64, 2*c.Size)
 	for i := range all {
 		all[i] = int64(binary.LittleEndian.Uint64(gathered[8*i:]))
 	}
-	c.splits++
 	if color < 0 {
 		return nil, nil
 	}
@@ -45,7 +56,7 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...setup.Option) 
 		}
 	}
 	slices.SortStableFunc(members, func(a, b int) int { return cmp.Compare(all[2*a+1], all[2*b+1]) })
-	return c.among(ctx, "Split", fmt.Sprintf("split#%d", c.splits), members, opts)
+	return c.among(ctx, "Split", what, members, opts)
 }
 
 // Sub is Comm.Sub of package collective.
@@ -209,8 +220,12 @@ func (g *group) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
 // swap sends mine to all other members and receives theirs, which are as long.
 func (g *group) swap(ctx context.Context, mine, theirs []byte) error {
 	c := g.Parent
-	if err := c.Claim(g.call); err != nil {
-		return err
+	// The others wait for this rank by now: a call of another goroutine is let through, and not a reason to fail.
+	for err := c.Claim(g.call); err != nil; err = c.Claim(g.call) {
+		if !errors.Is(err, setup.ErrBusy) || ctx.Err() != nil {
+			return cmp.Or(ctx.Err(), err)
+		}
+		time.Sleep(time.Millisecond / 10)
 	}
 	defer c.End()
 	c.tally.enter(rowSplit, 0)

@@ -157,7 +157,8 @@ func (c *Comm) undefined(seq uint64) string {
 		in, out = call.Pieces[0].In, call.Pieces[0].Out
 	}
 	switch {
-	case len(out) == 0, call.Header.Op == engine.Splits, call.Header.Op == engine.Exchange: // no slices of the caller's
+	case len(out) == 0, call.Header.Op == engine.Splits, call.Header.Op == engine.Exchange,
+		call.Header.Op >= engine.Locates: // no slices of the caller's
 		return ""
 	case kernel.OverlapOf(in, out) != kernel.Apart:
 		return "contents of send and recv are undefined"

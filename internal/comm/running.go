@@ -76,7 +76,7 @@ func (c *Comm) resume(seq uint64) (done bool, err error) {
 		c.End()
 		return false, c.rankError(c.err.Rank, engine.Describe(call.Header), c.err.Err, c.undefined(seq))
 	}
-	c.tally.enter(rowOf(call.Header.Kind, call.Header.Op), int(call.Header.Count))
+	c.tally.enter(rowOf(call.Header.Kind, call.Header.Op), int(call.Header.Count)*call.DType.Size())
 	return false, nil
 }
 

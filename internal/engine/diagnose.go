@@ -30,6 +30,9 @@ const InOrder = 103
 var CallsInOrder = [...]string{"AllReduceFunc", "ReduceFunc", "Scan", "ExScan", "AllReduceMinLoc",
 	"AllReduceMaxLoc"}
 
+// Locates and what follows are those of one element, which is no slice of the caller's.
+const Locates = InOrder + 4
+
 // ErrAborted ends a wait whose Endpoint already carries the fault.
 var ErrAborted = errors.New("engine: aborted")
 
@@ -46,7 +49,11 @@ func Describe(h transport.Header) string {
 	case h.Op == Splits:
 		return fmt.Sprintf("Split #%d", h.Seq)
 	case h.Op >= InOrder && int(h.Op) < InOrder+len(CallsInOrder):
-		return fmt.Sprintf("%s #%d", CallsInOrder[h.Op-InOrder], h.Seq)
+		name := fmt.Sprintf("%s #%d", CallsInOrder[h.Op-InOrder], h.Seq)
+		if h.Op >= Locates {
+			name += fmt.Sprintf(" (%s)", kernel.DType(h.DType))
+		}
+		return name
 	}
 	var b strings.Builder
 	kind, onDevice := kindOf(h)

@@ -66,7 +66,7 @@ const (
 	Seed    MessageKind = iota + 1 // Addrs: where rank 0 listens
 	Joined                         // the rank's world is complete
 	Closing                        // the rank has closed its world in good order
-	Waits                          // the rank has waited for Wait.For, and still does
+	Waits                          // the rank has waited for Wait.For, and still does; 0: it has got on
 
 	// From the launcher to the ranks.
 	SeedIs // Addrs: those that Seed carried

@@ -65,7 +65,7 @@ func (j *Job) Comms() int {
 	return j.comms
 }
 
-// Report is a wait that goes on.
+// Report is a wait that goes on; the zero value says that it does not.
 type Report struct {
 	Cause
 	Waited time.Duration
@@ -113,6 +113,7 @@ type Wait struct {
 	number   uint64    // of publications, those that are over included
 	gaveUp   time.Time // when this rank gave up what is published; zero: it has not
 	reported time.Duration
+	told     bool          // the launcher has been told, and not that it is over
 	asleep   time.Duration // in which this rank did nothing itself
 	due      time.Time
 	timer    *time.Timer
@@ -246,7 +247,18 @@ func (w *Wait) begin() {
 	w.arm(w.number)
 }
 
+// tellEnd tells the launcher that a wait that it knows of is over. The caller holds mu; nobody who gets on waits for
+// whoever reads this.
+func (w *Wait) tellEnd() {
+	if w.told {
+		w.told = false
+		go w.job.Report(Report{})
+	}
+}
+
+// stop ends the clock of a publication. The caller holds mu.
 func (w *Wait) stop() {
+	w.tellEnd()
 	if w.timer != nil {
 		w.timer.Stop()
 		w.timer = nil
@@ -392,14 +404,18 @@ func (w *Wait) check(number uint64) {
 	w.mu.Unlock() // nobody who gets on waits for whoever reads this
 	r := Report{cause, waited, w.Place(now.in)}
 	text := fmt.Sprintf("treerun: rank %d has waited %.0f s in %s: %s", w.job.Rank, waited.Seconds(), r.In, r.Text)
+	told := false
 	if w.log != nil {
 		w.log(text)
-	} else if w.job.Report == nil || !w.job.Report(r) {
+	} else if told = w.job.Report != nil && w.job.Report(r); !told {
 		fmt.Fprintln(os.Stderr, text)
 	}
 	w.mu.Lock()
+	w.told = told
 	if w.number == number && w.gaveUp.IsZero() {
 		w.arm(number)
+	} else {
+		w.tellEnd()
 	}
 }
 

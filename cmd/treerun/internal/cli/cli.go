@@ -212,7 +212,10 @@ func newJob(o *options, prog *program, begin time.Time) (j *launch.Job, err erro
 	if err == nil {
 		err = o.planning.Settings(j.Settings, j.Size)
 	}
-	if err == nil && o.pprofDir != "" {
+	if err == nil && o.flags.Changed("pprof") {
+		if o.pprofDir == "" {
+			return nil, cmdline.Usagef("--pprof: the name of a folder is empty")
+		}
 		j.Settings["pprof"], err = filepath.Abs(o.pprofDir)
 	}
 	if err != nil {

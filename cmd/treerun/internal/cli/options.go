@@ -98,8 +98,9 @@ func parse(args []string) (*options, error) {
 	o.program, o.args = o.flags.Arg(0), o.flags.Args()
 	if i := slices.Index(o.args, ":"); i > 0 && i+1 < len(o.args) && slices.Contains(ofSecond, o.args[i+1]) &&
 		o.flags.ArgsLenAtDash() < 0 { // behind "--" all is the program's
-		return nil, cmdline.Usagef("a job has one program, not %s : %s (hint: start a program that looks at its rank, as "+
-			"in sh -c 'if [ $RANK = 0 ]; then exec a; else exec b; fi')", o.program, strings.Join(o.args[i+1:], " "))
+		return nil, cmdline.Usagef("a job has one program, not %s (hint: start a program that looks at its rank, as "+
+			"in sh -c 'if [ $RANK = 0 ]; then exec a; else exec b; fi'; if the colon is an argument, -- before PROGRAM)",
+			strings.Join(o.args, " "))
 	}
 	return o, nil
 }

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
@@ -36,7 +37,7 @@ func (s *supervisor) report() {
 		}
 		s.job.Screen.Err.Errorf("%s", f)
 	case bySignal:
-		s.job.Screen.Err.Errorf("stopped by %s", job.SignalName(s.cause.signal))
+		s.job.Screen.Err.Errorf("stopped by %s%s", job.SignalName(s.cause.signal), s.notWell())
 	case byTimeout:
 		s.job.Screen.Err.Errorf("%s", timeoutText(s.job.Timeout, s.job.Size, s.late, s.early))
 	case byOutput:
@@ -44,6 +45,19 @@ func (s *supervisor) report() {
 			s.job.Screen.Err.Errorf("%v", s.cause.err)
 		}
 	}
+}
+
+// notWell says which rank stands in the way of --sigterm-exit-code, and how it ended.
+func (s *supervisor) notWell() string {
+	if s.cause.signal != syscall.SIGTERM || s.job.SigtermCode == cmdline.SignalCode(syscall.SIGTERM) {
+		return ""
+	}
+	for _, e := range s.ends() {
+		if e.failed() {
+			return fmt.Sprintf("; rank %d %s: the exit code is not that of --sigterm-exit-code", e.Rank, e.how())
+		}
+	}
+	return ""
 }
 
 // ends returns how the ranks have ended, in the order of their numbers.

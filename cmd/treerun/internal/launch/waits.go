@@ -44,6 +44,9 @@ func (s *supervisor) isWaiting(m *rankState, w *job.Wait) {
 	for _, other := range s.stalls {
 		delete(other.waits, m)
 	}
+	if w.For == 0 { // it has got on
+		return
+	}
 	now := time.Now()
 	g := s.stalls[key]
 	if g == nil || now.Sub(g.last) > reportAge { // else it goes on
