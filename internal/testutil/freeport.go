@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -56,6 +57,8 @@ func claim(port int) bool {
 }
 
 func free(at string) bool {
+	syscall.ForkLock.RLock() // a process that is forked meanwhile would have these sockets until it runs its program
+	defer syscall.ForkLock.RUnlock()
 	l, err := net.Listen("tcp", at)
 	if err != nil {
 		return false
