@@ -161,3 +161,17 @@ func TestSubBesideOtherCalls(t *testing.T) {
 		return nil
 	})
 }
+
+// Ranks that do not name the same ranks, or in another order, are told that, all of them.
+func TestSubOfDifferentRanks(t *testing.T) {
+	for _, lists := range [][][]int{{{0, 1}, {1, 0}}, {{0, 1}, {0, 1, 2}, {0, 1, 2}}} {
+		errs := runRanks(t, len(lists), func(_ *fakeWorld, c *Comm) error {
+			_, err := c.Sub(t.Context(), lists[c.Rank()])
+			return err
+		})
+		if text := fmt.Sprint(errs[0]); !errors.Is(errs[0], ErrDisagree) ||
+			!strings.Contains(text, "do not agree on the ranks of the communicator (Sub)") {
+			t.Errorf("%v: %v", lists, errs)
+		}
+	}
+}

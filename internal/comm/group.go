@@ -104,6 +104,9 @@ func (c *Comm) among(ctx context.Context, call, what string, members []int, opts
 	}
 	inherited := []setup.Option{func(cfg *setup.Config) {
 		cfg.Connect, cfg.HeapBytes = c.Config.Connect, c.Plans.HeapBytes
+		if call == "Sub" { // a Split tells all the same
+			cfg.Members = members
+		}
 		cfg.Stall, cfg.StallTimeout, cfg.Logger = c.Config.Stall, c.Config.StallTimeout, c.Config.Logger
 		cfg.SplitName = c.Name + "/" + what
 	}}

@@ -29,6 +29,7 @@ type connector func(ctx context.Context, w World, all allGather, purpose string,
 type Config struct {
 	Graph            *topo.Graph
 	DeviceGraph      *topo.Graph
+	Members          []int // as each of them has said, in the numbers of the communicator above; nil: nobody had to
 	Slots, SlotBytes int
 	Planning         planner.Options
 	Planned          bool // by WithAlgorithm
@@ -69,6 +70,7 @@ func (c *Config) Note(text string) {
 
 // shared are the settings that must be the same on all ranks, in the order of their values in a hello.
 var shared = []string{
+	"the ranks of the communicator (Sub)",
 	"the name of the communicator (WithName)",
 	"the slots of a link (WithSlots)",
 	"the graph (--graph, TREERUN_GRAPH or WithGraph)",
@@ -89,7 +91,7 @@ func (c *Config) values() []string {
 		}
 	}
 	return []string{
-		strconv.Quote(c.Name), fmt.Sprintf("%d of %d bytes", c.Slots, c.SlotBytes), graph,
+		cmp.Or(topo.RankList(c.Members), "as told"), strconv.Quote(c.Name), fmt.Sprintf("%d of %d bytes", c.Slots, c.SlotBytes), graph,
 		cmp.Or(c.Planning.String(), "any"), given,
 	}
 }
