@@ -193,3 +193,19 @@ func TestProbeFails(t *testing.T) {
 		})
 	})
 }
+
+// A Recv from anybody that gives up is called a Recv.
+func TestRecvFromAnybodyIsNamed(t *testing.T) {
+	errs := runRanks(t, 2, func(_ *fakeWorld, c *Comm) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		_, err := Recv(ctx, c, make([]float32, 2), AnySource, AnyTag)
+		return err
+	})
+	for r, err := range errs {
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "Recv (any rank, any tag)") ||
+			strings.Contains(err.Error(), "Probe") {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // Probe finds the next message from a rank with a tag, either -1 for any, and waits for one if wait is set.
@@ -17,7 +18,7 @@ func (m *Messages) Probe(ctx context.Context, call string, from, tag int, wait b
 	defer m.c.End()
 	m.c.tally.enter(rowProbe, 0)
 	m.c.tally.count(rowProbe, 0)
-	return m.probe(ctx, call, from, tag, wait)
+	return m.probe(ctx, call, 0, from, tag, wait)
 }
 
 // RecvAny receives into p the next message from a rank with a tag, either -1 for any, and returns how many
@@ -31,7 +32,7 @@ func (m *Messages) RecvAny(ctx context.Context, call string, p engine.Message, t
 	}
 	defer m.c.End()
 	m.c.tally.enter(rowRecv, len(p.Buf))
-	found, _, err := m.probe(ctx, call, p.Peer, tag, true)
+	found, _, err := m.probe(ctx, call, p.DType, p.Peer, tag, true)
 	if err != nil {
 		return 0, err
 	}
@@ -50,8 +51,9 @@ func (m *Messages) checkAny(call string, from, tag int) error {
 	return m.check(call, from, tag)
 }
 
-func (m *Messages) probe(ctx context.Context, call string, from, tag int, wait bool) (engine.Message, bool, error) {
-	p := engine.Message{Peer: from, Tag: int32(tag)}
+func (m *Messages) probe(ctx context.Context, call string, of kernel.DType, from, tag int,
+	wait bool) (engine.Message, bool, error) {
+	p := engine.Message{Peer: from, Tag: int32(tag), DType: of}
 	if tag < 0 {
 		p.Tag = engine.AnyTag
 	}

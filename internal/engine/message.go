@@ -43,6 +43,8 @@ func (p *Message) String() string {
 	switch {
 	case p.Part != "":
 		return p.Part
+	case p.probe && p.DType != 0: // a Recv that looks first
+		return name + p.wanted()
 	case p.probe:
 		return "Probe" + p.wanted()
 	}
