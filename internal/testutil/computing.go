@@ -17,11 +17,15 @@ func Computing(m *testing.M) {
 }
 
 // Waiting is called by the TestMain of a package whose tests wait more than they work: at least six run side by side,
-// unless -parallel says how many.
+// four under the race detector, unless -parallel says how many.
 func Waiting() {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
-		_ = f.Value.Set(strconv.Itoa(max(6, runtime.GOMAXPROCS(0))))
+		n := 6
+		if Race {
+			n = 4
+		}
+		_ = f.Value.Set(strconv.Itoa(max(n, runtime.GOMAXPROCS(0))))
 	}
 }
 

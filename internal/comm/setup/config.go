@@ -91,7 +91,8 @@ func (c *Config) values() []string {
 		}
 	}
 	return []string{
-		cmp.Or(topo.RankList(c.Members), "as told"), strconv.Quote(c.Name), fmt.Sprintf("%d of %d bytes", c.Slots, c.SlotBytes), graph,
+		cmp.Or(topo.RankList(c.Members), "as told"), strconv.Quote(c.Name),
+		fmt.Sprintf("%d of %d bytes", c.Slots, c.SlotBytes), graph,
 		cmp.Or(c.Planning.String(), "any"), given,
 	}
 }
