@@ -128,8 +128,6 @@ func TestSubBesideOtherCalls(t *testing.T) {
 	mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {
 		stop := make(chan struct{})
 		var wg sync.WaitGroup
-		defer wg.Wait()
-		defer close(stop)
 		if c.Rank() == 0 {
 			wg.Go(func() {
 				for {
@@ -155,10 +153,13 @@ func TestSubBesideOtherCalls(t *testing.T) {
 				err = d.Close()
 			}
 			if err != nil {
+				close(stop)
 				return err
 			}
 		}
-		return nil
+		close(stop)
+		wg.Wait()
+		return Barrier(t.Context(), c) // before it no rank leaves, whom a TryProbe would miss
 	})
 }
 
