@@ -26,7 +26,7 @@ func (s *Set) NonZero(stream *cuda.Stream, d kernel.DType, bitmap, src cuda.Addr
 	}
 	mask := ^uint64(0) >> (64 - 8*d.Size())
 	if d.Float() {
-		mask &^= dtypes[d].sign
+		mask >>= 1 // the sign does not count
 	}
 	const add, limit = 0, 0 // the kernel sets the bit where an element has (x&mask)+add > limit
 	return s.launch(stream, s.search[d.Size()], n*int64(d.Size()), uint64(bitmap), uint64(src), uint64(n), uint64(block),

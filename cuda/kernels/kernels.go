@@ -19,35 +19,24 @@ package kernels
 
 //go:generate ../../scripts/ptx.sh .
 
-import "github.com/treerun/treerun/internal/kernel"
+import (
+	"strings"
 
-// dtype is what there is to know about the kernels of an element type.
-type dtype struct {
-	wrap string // whose sums and products have the same bits
-	file string // with the kernels
-	sign uint64 // the bits of an element that do not count against zero
-}
+	"github.com/treerun/treerun/internal/kernel"
+)
 
-var dtypes = [...]dtype{
-	kernel.Int8:     {"uint8", "int8", 0},
-	kernel.Uint8:    {"uint8", "int8", 0},
-	kernel.Int32:    {"uint32", "int32", 0},
-	kernel.Uint32:   {"uint32", "int32", 0},
-	kernel.Int64:    {"uint64", "int64", 0},
-	kernel.Uint64:   {"uint64", "int64", 0},
-	kernel.Float16:  {"float16", "float16", 1 << 15},
-	kernel.BFloat16: {"bfloat16", "bfloat16", 1 << 15},
-	kernel.Float32:  {"float32", "float32", 1 << 31},
-	kernel.Float64:  {"float64", "float64", 1 << 63},
-}
+// fileOf returns the name of the file with the kernels of an element type: integers of a size share one.
+func fileOf(d kernel.DType) string { return strings.TrimPrefix(d.String(), "u") }
 
 // kernelName returns the name of a kernel that computes with elements: "sum" to
 // "max", "multiply", "divide".
 func kernelName(what string, d kernel.DType) string {
 	name := d.String()
 	switch what {
-	case "sum", "prod", "multiply":
-		name = dtypes[d].wrap
+	case "sum", "prod", "multiply": // those of signed integers have the same bits
+		if !d.Float() {
+			name = "u" + fileOf(d)
+		}
 	}
 	return "treerun_" + what + "_" + name
 }

@@ -40,7 +40,7 @@ func TestEveryKernelIsThere(t *testing.T) {
 		want["move.ptx"] = append(want["move.ptx"], fmt.Sprint("treerun_search_", size), fmt.Sprint("treerun_pick_", size))
 	}
 	for d := range kernel.DeviceDTypes {
-		file := dtypes[d].file + ".ptx"
+		file := fileOf(d) + ".ptx"
 		for _, what := range []string{"sum", "prod", "min", "max", "multiply", "divide"} {
 			want[file] = append(want[file], kernelName(what, d))
 		}

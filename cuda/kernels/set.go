@@ -21,7 +21,7 @@ type Set struct {
 	copy   *cuda.Kernel
 	search [9]*cuda.Kernel // by the size of an element
 	pick   [9]*cuda.Kernel
-	types  [len(dtypes)]*typed // nil: not loaded
+	types  [kernel.Float64 + 1]*typed // nil: not loaded
 
 	modules map[string]*cuda.Module // by file
 }
@@ -46,7 +46,7 @@ func Load(d *cuda.Device, types ...kernel.DType) (*Set, error) {
 	err := move.err
 	for _, d := range types {
 		t := &typed{}
-		file := s.from(dtypes[d].file)
+		file := s.from(fileOf(d))
 		for op := kernel.Sum; op <= kernel.Max; op++ {
 			t.reduce[op] = file.get(kernelName(op.String(), d))
 		}
