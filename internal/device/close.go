@@ -40,21 +40,17 @@ func (g *Group) settled(within time.Duration) bool {
 		if !g.idle() {
 			return false, nil
 		}
-		return g.allRead()
+		return g.allRead(), nil
 	})
 	return err != nil || time.Now().Before(end)
 }
 
 // allRead reports whether the other ranks have released all that this one sent.
-func (g *Group) allRead() (bool, error) {
+func (g *Group) allRead() bool {
 	for i := range g.links {
-		k := &g.layout.links[i]
-		if k.Src != g.rank {
-			continue
-		}
-		if ok, err := g.signals.reached(mark{link: i, released: true, value: g.links[i].count}); !ok || err != nil {
-			return false, err
+		if g.layout.links[i].Src == g.rank && !g.reached(i, true, g.links[i].count) {
+			return false
 		}
 	}
-	return true, nil
+	return true
 }

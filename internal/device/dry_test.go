@@ -25,7 +25,7 @@ type dry struct {
 	memory  map[cuda.Addr][]byte // by the first address
 	bases   []cuda.Addr
 	next    cuda.Addr
-	flags   map[[2]int]uint32 // link, 1 for released
+	flags   map[cuda.Addr]uint32 // by where devices see them
 	streams []*dryStream
 }
 
@@ -110,38 +110,27 @@ func (r *dryRank) Divide(s *cuda.Stream, dt kernel.DType, dst, _ cuda.Addr, n, d
 	return nil
 }
 
-func key(m mark) [2]int {
-	if m.released {
-		return [2]int{m.link, 1}
-	}
-	return [2]int{m.link, 0}
-}
-
-func (r *dryRank) await(s *lineup, marks []mark) error {
-	for _, m := range marks {
-		r.put(s.Stream, func() bool { return int32(r.d.flags[key(m)]-m.value) >= 0 }, func() {})
-	}
-	return nil
-}
-
-func (r *dryRank) tell(s *lineup, marks []mark) error {
-	for _, m := range marks {
-		r.put(s.Stream, always, func() {
-			if r.d.flags[key(m)] != m.value-1 {
-				panic(fmt.Sprintf("a counter of link %+v goes from %d to %d", r.g.layout.links[m.link], r.d.flags[key(m)], m.value))
+func (r *dryRank) memOps(s *cuda.Stream, ops []cuda.MemOp) error {
+	for _, m := range ops {
+		if m.Wait {
+			r.put(s, func() bool { return int32(r.d.flags[m.Addr]-m.Value) >= 0 }, func() {})
+			continue
+		}
+		r.put(s, always, func() {
+			if r.d.flags[m.Addr] != m.Value-1 {
+				link := r.g.layout.links[(int(m.Addr)-flagHead)/(4*flagLine)]
+				panic(fmt.Sprintf("a counter of link %+v goes from %d to %d", link, r.d.flags[m.Addr], m.Value))
 			}
-			r.d.flags[key(m)] = m.value
+			r.d.flags[m.Addr] = m.Value
 		})
 	}
 	return nil
 }
 
-func (r *dryRank) reached(mark) (bool, error) { return true, nil }
-
 // newDry makes the groups of all ranks of some plans, with so many streams each.
 func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, first uint32) *dry {
 	t.Helper()
-	d := &dry{memory: map[cuda.Addr][]byte{}, next: 1 << 20, flags: map[[2]int]uint32{}}
+	d := &dry{memory: map[cuda.Addr][]byte{}, next: 1 << 20, flags: map[cuda.Addr]uint32{}}
 	size := plans[0].Size
 	shape := Shape{Slots: slots, SlotBytes: slotBytes, Direct: func(int, int) bool { return true }}
 	for _, p := range plans {
@@ -159,8 +148,8 @@ func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, fir
 		g := &Group{layout: l, rank: r, links: make([]state, len(l.links))}
 		staging[r] = d.alloc(int(l.StagingBytes(r)))
 		rank := &dryRank{d: d, g: g, streams: map[*cuda.Stream]*dryStream{}}
-		g.cfg = Config{Layout: l, Kernels: rank, Staging: staging, First: first}
-		g.signals = rank
+		g.cfg = Config{Layout: l, Kernels: rank, Staging: staging, First: first, Flags: make([]byte, l.flagBytes())}
+		g.memOps = rank.memOps
 		g.reset()
 		n := int(g.scratch.plan(l))
 		g.scratch.base = d.alloc(n)
@@ -177,7 +166,7 @@ func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, fir
 			g.programs = append(g.programs, &Program{g: g, schedule: &l.plans[i]})
 		}
 		for i := range l.links {
-			d.flags[[2]int{i, 0}], d.flags[[2]int{i, 1}] = first, first
+			d.flags[cuda.Addr(published(i))], d.flags[cuda.Addr(released(i))] = first, first
 		}
 		d.ranks = append(d.ranks, rank)
 	}

@@ -18,12 +18,12 @@ type Group struct {
 
 	mu      sync.Mutex // one Enqueue at a time
 	streams []*lineup
-	fork    *cuda.Event // of the latest call: its stream has come to it
-	tail    *cuda.Event // its stream is through
-	latest  uintptr     // that stream
-	called  bool        // there is a latest call
-	links   []state     // of the links of the layout
-	signals signals
+	fork    *cuda.Event                            // of the latest call: its stream has come to it
+	tail    *cuda.Event                            // its stream is through
+	latest  uintptr                                // that stream
+	called  bool                                   // there is a latest call
+	links   []state                                // of the links of the layout
+	memOps  func(*cuda.Stream, []cuda.MemOp) error // Stream.MemOps, but in tests
 	scratch scratch
 	pinned  *cuda.Pinned[uint8] // slots of relayed links; nil: there is none
 	events  []*cuda.Event       // that free closes
@@ -40,7 +40,7 @@ type Group struct {
 	closing sync.Once
 
 	// Scratch of one step: who uses it holds mu.
-	marks          []mark
+	signals        []cuda.MemOp
 	addrs, targets []cuda.Addr
 }
 
@@ -73,6 +73,7 @@ func (g *Group) flag(i int, isReleased bool) (*atomic.Uint32, cuda.Addr) {
 type state struct {
 	count   uint32        // payloads of the calls before the one at work
 	slots   uint32        // slots filled by those
+	each    linkUses      // per chunk of that one
 	waited  uint32        // the value of released that a stream has waited for
 	filled  [][]reading   // sender: by slot, who reads it
 	highest atomic.Uint32 // the value of a flag that a stream may wait for at most
@@ -100,10 +101,11 @@ func New(cfg Config) (*Group, error) {
 	l := cfg.Layout
 	g := &Group{
 		cfg: cfg, layout: l, rank: l.rank,
-		links: make([]state, len(l.links)),
-		abort: word(cfg.Flags, 0),
-		wake:  make(chan struct{}, 1),
-		done:  make(chan struct{}),
+		links:  make([]state, len(l.links)),
+		memOps: (*cuda.Stream).MemOps,
+		abort:  word(cfg.Flags, 0),
+		wake:   make(chan struct{}, 1),
+		done:   make(chan struct{}),
 	}
 	g.reset()
 	if err := g.open(); err != nil {

@@ -137,7 +137,6 @@ func (g *Group) open() error {
 	if err := g.newEvents(&g.fork, &g.tail); err != nil {
 		return err
 	}
-	g.signals = &memoryOps{g: g}
 	return nil
 }
 

@@ -49,14 +49,11 @@ type todo struct {
 	outs  []share // the slots that the value goes to
 }
 
-// use is the n-th use of a link per chunk, from 0 on, out of each. The payload
+// use is the n-th use of a link per chunk, from 0 on. The payload
 // lies in a slot of link lender, which is at its own use then.
 type use struct {
-	link    int
-	n, each uint32
-
-	lender            int
-	lenderN, lendEach uint32
+	link, lender int
+	n, lenderN   uint32
 }
 
 // share is one slot that is written, and who reads it: what goes to several
@@ -235,28 +232,8 @@ func (o *sorter) step(t *runner) {
 
 func (o *sorter) byIndex(i int) *line { return o.lines[o.l.links[i].Link] }
 
-// count completes what the rank has to do with how often every link is used in
-// all.
+// count notes how often every link is used in all.
 func (o *sorter) count() {
-	fill := func(u *use) {
-		if u.link < 0 {
-			return
-		}
-		u.each = o.byIndex(u.link).sent
-		u.lendEach = o.byIndex(u.lender).written
-	}
-	for i := range o.own.todo {
-		do := &o.own.todo[i]
-		for j := range do.ins {
-			fill(&do.ins[j])
-		}
-		for j := range do.outs {
-			fill(&do.outs[j].use)
-			for k := range do.outs[j].readers {
-				fill(&do.outs[j].readers[k])
-			}
-		}
-	}
 	for _, ln := range o.lines {
 		if k := o.l.links[ln.link]; k.Src == o.l.rank || k.Dst == o.l.rank || k.direct && slices.Contains(o.sources, k.Src) {
 			o.own.uses = append(o.own.uses, linkUses{link: ln.link, n: ln.sent, slots: ln.written})

@@ -98,6 +98,7 @@ func (p *Program) begin(c *Call) {
 		p.spans = append(p.spans, s)
 		for _, u := range ln.uses {
 			k := &g.links[u.link]
+			k.each = u
 			k.highest.Store(k.count + s.chunks*u.n)
 			if g.relay != nil && s.chunks > 0 && u.n > 0 {
 				g.relay.expect(u.link, job{header: c.Header, span: s, each: u.n, first: k.count})

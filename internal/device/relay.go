@@ -219,9 +219,8 @@ func (r *relay) window(link int, j *job) []byte {
 // send commits a payload that the device has published.
 func (r *relay) send(link int, j *job) (bool, error) {
 	e := &r.ends[link]
-	ok, err := r.g.signals.reached(mark{link: link, value: e.done + 1})
-	if err != nil || !ok {
-		return false, err
+	if !r.g.reached(link, false, e.done+1) {
+		return false, nil
 	}
 	from := r.window(link, j)
 	to, ok, err := e.sender.TryReserve(len(from))
@@ -242,9 +241,8 @@ func (r *relay) send(link int, j *job) (bool, error) {
 func (r *relay) receive(link int, j *job) (bool, error) {
 	e := &r.ends[link]
 	slots := uint32(r.g.layout.slots)
-	free, err := r.g.signals.reached(mark{link: link, released: true, value: e.done + 1 - slots})
-	if err != nil || !free {
-		return false, err
+	if !r.g.reached(link, true, e.done+1-slots) {
+		return false, nil
 	}
 	var h transport.Header
 	from, ok, err := e.receiver.TryPeek(&h)

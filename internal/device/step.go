@@ -10,8 +10,9 @@ import (
 // seqs is where a use of a link stands: its payload is the count-th of the link,
 // from 1 on, and lies in slot number slot of its lender.
 func (g *Group) seqs(u *use, j uint32) (count, slot uint32) {
-	count = g.links[u.link].count + j*u.each + u.n + 1
-	slot = g.links[u.lender].slots + j*u.lendEach + u.lenderN
+	k, lender := &g.links[u.link], &g.links[u.lender]
+	count = k.count + j*k.each.n + u.n + 1
+	slot = lender.slots + j*lender.each.slots + u.lenderN
 	return count, slot % uint32(g.layout.slots)
 }
 
@@ -23,55 +24,54 @@ func (g *Group) step(s *lineup, c *Call, do *todo, sp *span, j uint32) error {
 			return err
 		}
 	}
-	marks := g.marks[:0]
-	for i := range do.ins {
-		if u := &do.ins[i]; u.link >= 0 {
-			count, _ := g.seqs(u, j)
-			marks = append(marks, mark{link: u.link, value: count})
-		}
-	}
+	signals := g.arrivals(g.signals[:0], do, j, false)
 	for i := range do.outs {
-		marks = g.room(marks, &do.outs[i], j)
+		signals = g.room(signals, &do.outs[i], j)
 	}
-	err := g.signals.await(s, marks)
+	err := g.send(s, signals)
 	if err == nil {
 		err = g.move(s, c, do, sp, j)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", g.describe(do), err)
 	}
-	marks = marks[:0]
-	for i := range do.ins {
-		if u := &do.ins[i]; u.link >= 0 {
-			count, _ := g.seqs(u, j)
-			marks = append(marks, mark{link: u.link, released: true, value: count})
-		}
-	}
+	signals = g.arrivals(signals[:0], do, j, true)
 	for i := range do.outs {
-		marks = g.fill(marks, &do.outs[i], j)
+		signals = g.fill(signals, &do.outs[i], j)
 	}
-	g.marks = marks
-	if err := g.signals.tell(s, marks); err != nil {
+	g.signals = signals
+	if err := g.send(s, signals); err != nil {
 		return fmt.Errorf("%s: %w", g.describe(do), err)
 	}
 	return nil
 }
 
+// arrivals appends that all payloads which the step receives are there, or are released.
+func (g *Group) arrivals(signals []cuda.MemOp, do *todo, j uint32, isReleased bool) []cuda.MemOp {
+	for i := range do.ins {
+		if u := &do.ins[i]; u.link >= 0 {
+			count, _ := g.seqs(u, j)
+			signals = append(signals, g.signal(u.link, isReleased, count, !isReleased))
+		}
+	}
+	return signals
+}
+
 // room appends what must be released before the slot of out can be filled.
-func (g *Group) room(marks []mark, out *share, j uint32) []mark {
+func (g *Group) room(signals []cuda.MemOp, out *share, j uint32) []cuda.MemOp {
 	_, slot := g.seqs(&out.use, j)
 	for _, r := range g.links[out.lender].filled[slot] {
 		if k := &g.links[r.link]; int32(r.value-k.waited) > 0 {
 			k.waited = r.value
-			marks = append(marks, mark{link: r.link, released: true, value: r.value})
+			signals = append(signals, g.signal(r.link, true, r.value, true))
 		}
 	}
-	return marks
+	return signals
 }
 
 // fill notes who has to release the slot of out, and appends what tells them that it is
 // there.
-func (g *Group) fill(marks []mark, out *share, j uint32) []mark {
+func (g *Group) fill(signals []cuda.MemOp, out *share, j uint32) []cuda.MemOp {
 	_, slot := g.seqs(&out.use, j)
 	filled := &g.links[out.lender].filled[slot]
 	*filled = (*filled)[:0]
@@ -79,9 +79,9 @@ func (g *Group) fill(marks []mark, out *share, j uint32) []mark {
 		r := &out.readers[i]
 		count, _ := g.seqs(r, j)
 		*filled = append(*filled, reading{link: r.link, value: count})
-		marks = append(marks, mark{link: r.link, value: count})
+		signals = append(signals, g.signal(r.link, false, count, false))
 	}
-	return marks
+	return signals
 }
 
 // slotAddr is where the device of this rank sees a slot of a link.
