@@ -31,9 +31,8 @@ func (d *Device) NewEvent(timing bool) (*Event, error) {
 	if r != driver.Success {
 		return nil, failed(d, "cuEventCreate", "", r)
 	}
-	e := &Event{handle: h, resource: &resource{device: d, context: c, kind: kindEvent, call: "cuEventDestroy",
-		release: h.Destroy}}
-	own(e, e.resource)
+	e := &Event{handle: h}
+	e.resource = own(e, &resource{device: d, context: c, kind: kindEvent, release: h.Destroy})
 	return e, nil
 }
 

@@ -7,13 +7,17 @@ import (
 	"github.com/treerun/treerun/cuda/internal/driver"
 )
 
-// Pinned is host memory that all devices of this process can use, and that
+// Pinned is host memory that all devices of this process can use until Close, and that
 // copies run fastest with.
 type Pinned[T Number] struct {
-	r    *resource
+	*resource
 	host []T
 	addr Addr
 }
+
+// Registered is host memory of the caller's that devices can use until Close; it stays
+// the caller's.
+type Registered = Pinned[byte]
 
 // AllocPinned allocates n > 0 elements of pinned host memory. d is the device
 // whose context does it.
@@ -31,47 +35,8 @@ func AllocPinned[T Number](d *Device, n int) (*Pinned[T], error) {
 	if r != driver.Success {
 		return nil, failed(d, "cuMemHostAlloc", fmt.Sprintf("of %d bytes", bytes), r)
 	}
-	a, r := c.HostAddr(b)
-	if r != driver.Success {
-		c.FreeHost(b)
-		return nil, failed(d, "cuMemHostGetDevicePointer", "", r)
-	}
-	p := &Pinned[T]{host: ofBytes[T](b, n), addr: a, r: &resource{
-		device: d, context: c, kind: kindPinned, call: "cuMemFreeHost",
-		release: func(c driver.Context) driver.Result { return c.FreeHost(b) },
-	}}
-	own(p, p.r)
-	return p, nil
-}
-
-// Host returns the memory as the host sees it, valid until Free or until
-// nothing refers to p. nil after Free.
-func (p *Pinned[T]) Host() []T {
-	if p.r.closed.Load() {
-		return nil
-	}
-	return p.host
-}
-
-// Addr returns the memory as devices see it; 0 after Free.
-func (p *Pinned[T]) Addr() Addr {
-	if p.r.closed.Load() {
-		return 0
-	}
-	return p.addr
-}
-
-// Free gives the memory back; no work may use it any more. A second Free does
-// nothing.
-func (p *Pinned[T]) Free() error {
-	return p.r.Close()
-}
-
-// Registered is host memory of the caller's that devices can use until Close; it stays
-// the caller's.
-type Registered struct {
-	*resource
-	addr Addr
+	return pin(&Pinned[T]{host: ofBytes[T](b, n)}, &resource{device: d, context: c, kind: kindPinned,
+		release: func(c driver.Context) driver.Result { return c.FreeHost(b) }})
 }
 
 // RegisterHost pins b and lets all devices of this process use it. b is memory
@@ -89,23 +54,37 @@ func (d *Device) RegisterHost(b []byte) (*Registered, error) {
 	if r := c.RegisterHost(b); r != driver.Success {
 		return nil, failed(d, "cuMemHostRegister", fmt.Sprintf("of %d bytes", len(b)), r)
 	}
-	a, r := c.HostAddr(b)
-	if r != driver.Success {
-		c.UnregisterHost(b)
-		return nil, failed(d, "cuMemHostGetDevicePointer", "", r)
-	}
-	g := &Registered{addr: a, resource: &resource{
-		device: d, context: c, kind: kindRegistered, call: "cuMemHostUnregister",
-		release: func(c driver.Context) driver.Result { return c.UnregisterHost(b) },
-	}}
-	own(g, g.resource)
-	return g, nil
+	return pin(&Registered{host: b}, &resource{device: d, context: c, kind: kindRegistered,
+		release: func(c driver.Context) driver.Result { return c.UnregisterHost(b) }})
 }
 
-// Addr returns the memory as devices see it; 0 after Close.
-func (g *Registered) Addr() Addr {
-	if g.closed.Load() {
+// pin completes p, whose memory is pinned.
+func pin[T Number](p *Pinned[T], memory *resource) (*Pinned[T], error) {
+	var r driver.Result
+	if p.addr, r = memory.context.HostAddr(bytesOf(p.host)); r != driver.Success {
+		memory.release(memory.context)
+		return nil, failed(memory.device, "cuMemHostGetDevicePointer", "", r)
+	}
+	p.resource = own(p, memory)
+	return p, nil
+}
+
+// Host returns the memory as the host sees it, valid until Free or until
+// nothing refers to p. nil after Free.
+func (p *Pinned[T]) Host() []T {
+	if p.closed.Load() {
+		return nil
+	}
+	return p.host
+}
+
+// Addr returns the memory as devices see it; 0 after Free.
+func (p *Pinned[T]) Addr() Addr {
+	if p.closed.Load() {
 		return 0
 	}
-	return g.addr
+	return p.addr
 }
+
+// Free is Close.
+func (p *Pinned[T]) Free() error { return p.Close() }

@@ -109,11 +109,9 @@ func (d *Device) OpenMemory(h MemHandle) (*Mapping, error) {
 		d.mappings[h] = m
 	}
 	m.users++
-	g := &Mapping{mapping: m, resource: &resource{
-		device: d, context: c, kind: kindMapping, call: "cuIpcCloseMemHandle",
-		release: func(c driver.Context) driver.Result { return d.unmap(c, m) },
-	}}
-	own(g, g.resource)
+	g := &Mapping{mapping: m}
+	g.resource = own(g, &resource{device: d, context: c, kind: kindMapping,
+		release: func(c driver.Context) driver.Result { return d.unmap(c, m) }})
 	return g, nil
 }
 

@@ -51,11 +51,9 @@ func Alloc[T Number](d *Device, n int) (Slice[T], error) {
 	if r != driver.Success {
 		return Slice[T]{}, failed(d, "cuMemAlloc", fmt.Sprintf("of %d bytes", bytes), r)
 	}
-	m := &memory{device: d, base: a, r: &resource{
-		device: d, context: c, kind: kindMemory, bytes: bytes, call: "cuMemFree",
-		release: func(c driver.Context) driver.Result { return c.Free(a) },
-	}}
-	own(m, m.r)
+	m := &memory{device: d, base: a}
+	m.r = own(m, &resource{device: d, context: c, kind: kindMemory, bytes: bytes,
+		release: func(c driver.Context) driver.Result { return c.Free(a) }})
 	return Slice[T]{memory: m, count: n}, nil
 }
 

@@ -41,9 +41,8 @@ func (d *Device) Load(code []byte) (*Module, error) {
 		}
 		return nil, failed(d, "cuModuleLoadDataEx", log, r)
 	}
-	m := &Module{handle: h, resource: &resource{device: d, context: c, kind: kindModule, call: "cuModuleUnload",
-		release: h.Unload}}
-	own(m, m.resource)
+	m := &Module{handle: h}
+	m.resource = own(m, &resource{device: d, context: c, kind: kindModule, release: h.Unload})
 	return m, nil
 }
 

@@ -22,8 +22,16 @@ const (
 	kinds
 )
 
-var kindNames = [kinds]string{"device memory", "pinned memory", "registered memory", "stream", "event",
-	"mapping of another process's memory", "module"}
+// kindOf says what each kind is, and which call gives it back.
+var kindOf = [kinds]struct{ name, release string }{
+	{"device memory", "cuMemFree"},
+	{"pinned memory", "cuMemFreeHost"},
+	{"registered memory", "cuMemHostUnregister"},
+	{"stream", "cuStreamDestroy"},
+	{"event", "cuEventDestroy"},
+	{"mapping of another process's memory", "cuIpcCloseMemHandle"},
+	{"module", "cuModuleUnload"},
+}
 
 // live counts what is open in this process.
 var live struct {
@@ -64,14 +72,13 @@ type resource struct {
 	device  *Device
 	context driver.Context
 	kind    kind
-	bytes   int64  // of device memory
-	call    string // what release calls, for its error
+	bytes   int64 // of device memory
 	release func(driver.Context) driver.Result
 	closed  atomic.Bool
 }
 
-// own counts r and makes it go when owner is collected, if not before.
-func own[T any](owner *T, r *resource) {
+// own counts r, which it returns, and makes it go when owner is collected, if not before.
+func own[T any](owner *T, r *resource) *resource {
 	live.count[r.kind].Add(1)
 	live.bytes.Add(r.bytes)
 	r.device.users.Add(1)
@@ -83,6 +90,7 @@ func own[T any](owner *T, r *resource) {
 		// The driver may wait for the device, and cleanups share a goroutine.
 		go r.Close()
 	}, r)
+	return r
 }
 
 // Device returns whose it is.
@@ -102,7 +110,7 @@ func (r *resource) Close() error {
 	live.count[r.kind].Add(-1)
 	live.bytes.Add(-r.bytes)
 	r.device.users.Add(-1)
-	return failed(r.device, r.call, "", result)
+	return failed(r.device, kindOf[r.kind].release, "", result)
 }
 
 // Check returns an error that wraps ErrClosed, or ErrFreed, when it was closed.
@@ -114,5 +122,5 @@ func (r *resource) Check() error {
 	if r.kind == kindMemory || r.kind == kindPinned {
 		end = ErrFreed
 	}
-	return fmt.Errorf("cuda: %s on %s was %w", kindNames[r.kind], r.device, end)
+	return fmt.Errorf("cuda: %s on %s was %w", kindOf[r.kind].name, r.device, end)
 }

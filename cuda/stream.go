@@ -41,9 +41,8 @@ func (d *Device) newStream(priority int) (*Stream, error) {
 	if r != driver.Success {
 		return nil, failed(d, "cuStreamCreateWithPriority", "", r)
 	}
-	s := &Stream{handle: h, resource: &resource{device: d, context: c, kind: kindStream, call: "cuStreamDestroy",
-		release: h.Destroy}}
-	own(s, s.resource)
+	s := &Stream{handle: h}
+	s.resource = own(s, &resource{device: d, context: c, kind: kindStream, release: h.Destroy})
 	return s, nil
 }
 
