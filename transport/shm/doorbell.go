@@ -75,30 +75,40 @@ func (b *doorbells) close() {
 	}
 }
 
-// Doorbell implements transport.Bell on a socket, so that its owner can wait
+// Bell implements transport.Bell on a futex, or on a socket, so that its owner can wait
 // for other descriptors at the same time.
-type Doorbell struct {
+type Bell struct {
 	*segment.BellWord
 	osys.Yielder
-	bells *doorbells
+	bells *doorbells // nil: on the futex
 }
 
 // Cancel ends the sleep that Prepare announced.
-func (b *Doorbell) Cancel() { b.BellWord.Cancel() }
+func (b *Bell) Cancel() { b.BellWord.Cancel() }
 
 // Sleep blocks until the bell has been rung after Prepare, or max has passed.
-func (b *Doorbell) Sleep(max time.Duration) { b.SleepOn(-1, max, nil) }
+func (b *Bell) Sleep(max time.Duration) { b.SleepOn(-1, max, nil) }
 
 // SleepOn blocks until the bell has been rung after Prepare, descriptor fd,
 // unless it is negative, is readable and serve, which is then called, has found
 // something in it, or max has passed.
-func (b *Doorbell) SleepOn(fd int, max time.Duration, serve func() bool) {
+func (b *Bell) SleepOn(fd int, max time.Duration, serve func() bool) {
 	deadline := time.Now().Add(max)
 	for !b.Rung() && max > 0 {
-		if b.bells.wait(fd, max) && (serve == nil || serve()) {
+		if b.wait(fd, max) && (serve == nil || serve()) {
 			break
 		}
 		max = time.Until(deadline) // after a signal, or a ring meant for an earlier sleep
 	}
 	b.Cancel()
+}
+
+// wait sleeps once, and reports whether descriptor fd is readable.
+func (b *Bell) wait(fd int, max time.Duration) bool {
+	if b.bells != nil {
+		return b.bells.wait(fd, max)
+	}
+	word, prepared := b.Word()
+	osys.FutexWait(word, prepared, max)
+	return false
 }

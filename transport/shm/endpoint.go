@@ -4,7 +4,6 @@ import (
 	"errors"
 	"runtime"
 	"sync"
-	"time"
 
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
@@ -107,10 +106,7 @@ func newEndpoint(m *segment.Map, b []byte, rank, file int, bells *doorbells, y o
 		wake = bells.ring
 	}
 	e.Endpoint = segment.New(m, b, rank, wake, e.mapping) // which every link so keeps
-	e.bell = &bell{e.BellWord(rank), y}
-	if bells != nil {
-		e.bell = &Doorbell{e.BellWord(rank), y, bells}
-	}
+	e.bell = &Bell{e.BellWord(rank), y, bells}
 	return e
 }
 
@@ -160,26 +156,4 @@ func (e *Endpoint) Free(b []byte) error {
 		inUse.Delete(e.mapping)
 	}
 	return err
-}
-
-// bell implements transport.Bell on a futex.
-type bell struct {
-	*segment.BellWord
-	osys.Yielder
-}
-
-// Cancel ends the sleep that Prepare announced.
-func (b *bell) Cancel() { b.BellWord.Cancel() }
-
-// Sleep blocks until the bell has been rung after Prepare, or max has passed.
-func (b *bell) Sleep(max time.Duration) {
-	word, prepared := b.Word()
-	deadline := time.Now().Add(max)
-	for !b.Rung() {
-		if max <= 0 || osys.FutexWait(word, prepared, max) {
-			b.Cancel()
-			return
-		}
-		max = time.Until(deadline) // after a signal, or a wake meant for an earlier sleep
-	}
 }

@@ -79,8 +79,8 @@ func TestMembersAreSomeRanks(t *testing.T) {
 // Whoever sleeps on a doorbell wakes for the bell and for the descriptor.
 func TestDoorbellAndDescriptor(t *testing.T) {
 	all := connectMembers(t, true)
-	b := all[1].Bell().(*Doorbell)
-	other := all[4].Bell().(*Doorbell).bells.own.FD() // readable when somebody rings rank 4
+	b := all[1].Bell().(*Bell)
+	other := all[4].Bell().(*Bell).bells.own.FD() // readable when somebody rings rank 4
 	for _, c := range []struct {
 		name string
 		wake func()

@@ -37,8 +37,8 @@ type Config struct {
 	Exchange func(ctx context.Context, blob []byte) ([][]byte, error)
 
 	// Doorbell lets ranks sleep on a socket instead of a futex, for those that
-	// have other descriptors to wait for, too: the endpoint's Bell is then a
-	// *Doorbell. All members must give the same.
+	// have other descriptors to wait for, too: see Bell.SleepOn. All members must
+	// give the same.
 	Doorbell bool
 }
 

@@ -12,7 +12,7 @@ import (
 // wakes up too when one of its sockets has something for it. While it sleeps it still sends
 // and receives what it can, and ends its sleep only for what its links may wait for.
 type bell struct {
-	*shm.Doorbell
+	*shm.Bell
 	e      *Endpoint
 	poller int // of all sockets; -1 before there is one
 	events osys.Events
@@ -28,7 +28,7 @@ func (b *bell) sleeping() bool { return !b.Rung() }
 // Prepare announces the owner's sleep, and lets everybody know what they may
 // wait for.
 func (b *bell) Prepare() {
-	b.Doorbell.Prepare()
+	b.Bell.Prepare()
 	b.e.pump.turns.Add(1)
 	for _, c := range b.e.all() {
 		if c.pending.Load() || c.owes.Load() {

@@ -54,7 +54,7 @@ func newEndpoint(cfg *Config, local *shm.Endpoint, mesh *netconn.Mesh) (*Endpoin
 	e.buffers.slotBytes = cfg.Layout.SlotBytes
 	e.board.calls = make([]record, cfg.Layout.Size)
 	e.faults = faults{e: e}
-	e.bell = bell{Doorbell: local.Bell().(*shm.Doorbell), e: e, poller: -1}
+	e.bell = bell{Bell: local.Bell().(*shm.Bell), e: e, poller: -1}
 	e.pump = pump{e: e, ended: make(chan struct{}), kicked: make(chan struct{}, 1),
 		timer: time.NewTimer(time.Hour)}
 	e.conns.Store(new([]*conn))

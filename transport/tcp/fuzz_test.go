@@ -63,7 +63,7 @@ func scripted(l transport.Layout, s *script) (*Endpoint, *conn) {
 	e.buffers.slotBytes = l.SlotBytes
 	e.board.calls = make([]record, l.Size)
 	e.faults = faults{e: e}
-	e.bell = bell{Doorbell: e.local.Bell().(*shm.Doorbell), e: e, poller: -1}
+	e.bell = bell{Bell: e.local.Bell().(*shm.Bell), e: e, poller: -1}
 	e.pump = pump{e: e}
 	e.conns.Store(new([]*conn))
 	c := e.addRemote(1).conn
