@@ -12,11 +12,10 @@ import (
 	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/gpu"
-	"github.com/treerun/treerun/topo/probe"
 )
 
 // method counts the changes to how links are measured, and to the form that is kept.
-const method = 3
+const method = 4
 
 // Limits of what was kept.
 const (
@@ -25,9 +24,8 @@ const (
 	maxFault   = 4 << 10  // bytes
 )
 
-// cacheFile is what is kept of a measurement.
+// cacheFile is what is kept of a measurement, by a name that method is a part of.
 type cacheFile struct {
-	Version int         `json:"version"`
 	Graph   *topo.Graph `json:"graph"`
 	Dropped []gpu.Drop  `json:"dropped,omitempty"`
 }
@@ -37,9 +35,6 @@ func parseCache(data []byte, ranks int) (*topo.Graph, []gpu.Drop, error) {
 	var f cacheFile
 	if err := strict.UnmarshalJSON(data, &f, strict.JSONLimits{Bytes: maxKept, Elements: topo.MaxLinks}); err != nil {
 		return nil, nil, err
-	}
-	if f.Version != method {
-		return nil, nil, fmt.Errorf("version %d, want %d", f.Version, method)
 	}
 	return f.Graph, f.Dropped, checkGraph(f.Graph, f.Dropped, ranks)
 }
@@ -69,26 +64,19 @@ func checkGraph(g *topo.Graph, dropped []gpu.Drop, ranks int) error {
 	return nil
 }
 
-// file returns where what is known of h is kept; "" for nowhere.
-func (o *Options) file(h *HostResult) (c probe.Cache, file string) {
-	if o.Cache != nil {
-		c = *o.Cache
-	} else if user, err := probe.UserCache(); err == nil {
-		c = user
-	} else {
-		return c, ""
-	}
+// file returns where what is known of h is kept in o.Cache.
+func (o *Options) file(h *HostResult) string {
 	what := fmt.Sprintf("gpus %d\n%s\n%s", method, h.Machine.Driver, strings.Join(h.Devices, "\n"))
-	return c, c.PathOf(what, len(h.Ranks))
+	return o.Cache.PathOf(what, len(h.Ranks))
 }
 
 // load returns what an earlier job has kept of h, nil for nothing that can be used.
 func (o *Options) load(h *HostResult) []byte {
-	c, file := o.file(h)
-	if file == "" || o.Anew || o.Forget {
+	if o.Cache == nil || o.Anew {
 		return nil
 	}
-	data, err := c.Read(file)
+	file := o.file(h)
+	data, err := o.Cache.Read(file)
 	if err == nil && data != nil {
 		_, _, err = parseCache(data, len(h.Ranks))
 	}
@@ -101,13 +89,12 @@ func (o *Options) load(h *HostResult) []byte {
 
 // store keeps h for later jobs.
 func (o *Options) store(h *HostResult) error {
-	c, file := o.file(h)
-	if file == "" || o.Forget {
+	if o.Cache == nil {
 		return nil
 	}
-	data, err := json.Marshal(cacheFile{method, h.Graph.Canonical(), h.Dropped})
+	data, err := json.Marshal(cacheFile{h.Graph.Canonical(), h.Dropped})
 	if err != nil {
 		return err
 	}
-	return c.Write(file, data)
+	return o.Cache.Write(o.file(h), data)
 }

@@ -18,7 +18,7 @@ type meter struct {
 	hosts   []HostResult // in the order of their first ranks
 	host    *HostResult  // this rank's
 	hellos  []hello
-	offers  []offer
+	offers  []Offer
 	buffers *buffers // nil where nothing is measured
 	late    error    // of closing a link, told at the end
 }

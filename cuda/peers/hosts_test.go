@@ -22,7 +22,7 @@ func (w *apart) HostOf(r int) int { return w.hosts[r] }
 // onHosts measures as this rank, on these hosts and devices; all must get the same.
 func onHosts(t *testing.T, hosts, devices []int) ([]HostResult, error) {
 	t.Helper()
-	results, err := Measure(t.Context(), &apart{member, hosts}, deviceAt(t, devices[member.Rank()]), Options{Forget: true})
+	results, err := Measure(t.Context(), &apart{member, hosts}, deviceAt(t, devices[member.Rank()]), Options{})
 	said := "failed"
 	if err == nil {
 		data, err := json.Marshal(results)

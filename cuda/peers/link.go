@@ -57,46 +57,25 @@ func (o *Offer) MemHandle(n int64) (h cuda.MemHandle, err error) {
 	return h, nil
 }
 
-// offer is a rank's memory for others to read.
-type offer struct {
-	Memory Offer
-	Bytes  int64
-}
-
-func (k *buffers) offer() (offer, error) {
-	o, err := OfferOf(k.dev, k.source.Addr())
-	return offer{o, k.bytes}, err
-}
-
-// link is a peer's memory as this rank's device sees it.
-type link struct {
-	source  cuda.Addr
-	bytes   int64
-	mapping *cuda.Mapping
-}
-
-// connect opens the memory of a peer. errRefused says that the driver does not allow
+// connect opens the memory of the peer. errRefused says that the driver does not allow
 // it; other errors say why what it allows does not work.
-func (m *meter) connect(peer int) (*link, error) {
-	o, theirs := &m.offers[peer], &m.hellos[peer]
-	if o.Bytes < patternBytes || o.Bytes > maxBytes {
-		return nil, fmt.Errorf("rank %d offers %d bytes", peer, o.Bytes)
-	}
-	other, err := cuda.DeviceByUUID(theirs.UUID)
+func (t *pairing) connect() error {
+	o := &t.offers[t.peer]
+	other, err := cuda.DeviceByUUID(t.hellos[t.peer].UUID)
 	if err == nil { // else it is hidden from this process, and the memory may open all the same
-		can, err := m.dev.CanAccess(other)
+		can, err := t.dev.CanAccess(other)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if !can {
-			return nil, errRefused
+			return errRefused
 		}
 	}
-	at, mapping, err := o.Memory.Open(m.dev, o.Bytes)
-	if err != nil {
-		return nil, fmt.Errorf("memory of rank %d cannot be opened: %w%s", peer, err, openHint(err))
+	t.bytes = max(min(t.buffers.bytes, o.Size-o.Offset), patternBytes)
+	if t.source, t.mapping, err = o.Open(t.dev, t.bytes); err != nil {
+		return fmt.Errorf("memory of rank %d cannot be opened: %w%s", t.peer, err, openHint(err))
 	}
-	return &link{source: at, bytes: o.Bytes, mapping: mapping}, nil
+	return nil
 }
 
 // openHint says what may be done.

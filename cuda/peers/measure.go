@@ -38,11 +38,11 @@ func (m *meter) measure() ([][]seen, error) {
 	if most == 0 {
 		return nil, nil
 	}
-	var give offer
+	var give Offer
 	var err error
 	if mine != nil {
 		if m.buffers, err = newBuffers(m.dev); err == nil {
-			give, err = m.buffers.offer()
+			give, err = OfferOf(m.dev, m.buffers.source.Addr())
 		}
 	}
 	if m.offers, err = swap(m, give, err); err != nil {
@@ -116,16 +116,18 @@ func (m *meter) turn(number uint64, peer int) (*seen, error) {
 // pairing is a rank's part in measuring one link.
 type pairing struct {
 	*meter
-	peer   int
-	number uint64
-	link   *link // nil where there is none
+	peer    int
+	number  uint64
+	mapping *cuda.Mapping // of the peer's memory, nil where there is none
+	source  cuda.Addr     // where that is
+	bytes   int64         // of it to read
 	seen
 }
 
 // readIf reads over the link, if it is this rank's turn and the link is good so
 // far. What is wrong with the link is noted; the error is about this rank's own GPU.
 func (t *pairing) readIf(mine bool) error {
-	if !mine || t.link == nil || t.Fault != "" {
+	if !mine || t.mapping == nil || t.Fault != "" {
 		return nil
 	}
 	return t.judge(t.read())
@@ -154,7 +156,7 @@ func (t *pairing) open() error {
 	if t.buffers.spent() {
 		err = errors.New("not tried, since other copies of this GPU hang")
 	} else {
-		t.link, err = t.connect(t.peer)
+		err = t.connect()
 	}
 	t.Refused = errors.Is(err, errRefused)
 	t.Closed = err != nil && !t.Refused && !t.buffers.spent()
@@ -163,15 +165,14 @@ func (t *pairing) open() error {
 
 // read reads the peer's pattern and then times copies.
 func (t *pairing) read() error {
-	n := min(t.buffers.bytes, t.link.bytes)
-	if err := t.buffers.pull(t.ctx, t.link.source, n); err != nil {
+	if err := t.buffers.pull(t.ctx, t.source, t.bytes); err != nil {
 		return err
 	}
 	if err := t.buffers.compare(t.ctx, t.buffers.target(), t.buffers.patternOf(t.number, t.peer)); err != nil {
 		return fmt.Errorf("rank %d reads wrong data from rank %d: %w", t.w.Rank(), t.peer, err)
 	}
 	var err error
-	t.Rate, t.Latency, err = t.buffers.time(t.ctx, t.link.source, n)
+	t.Rate, t.Latency, err = t.buffers.time(t.ctx, t.source, t.bytes)
 	return err
 }
 
@@ -179,13 +180,13 @@ func (t *pairing) read() error {
 // wait for it.
 func (t *pairing) close() error {
 	switch {
-	case t.link == nil:
+	case t.mapping == nil:
 		return nil
 	case t.buffers.hung > 0:
-		abandon(t.link)
+		abandon(t.mapping)
 		return nil
 	}
-	return t.link.mapping.Close()
+	return t.mapping.Close()
 }
 
 // findings puts together what both sides of each link of a host saw. Ranks that share

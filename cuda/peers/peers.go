@@ -28,11 +28,10 @@ type World interface {
 	AllGather(ctx context.Context, blob []byte) ([][]byte, error)
 }
 
-// Options says how to measure. The zero value takes what an earlier job has kept.
+// Options says how to measure.
 type Options struct {
-	Anew   bool         // measure whatever was kept, and keep what comes out
-	Forget bool         // measure whatever was kept, and keep nothing
-	Cache  *probe.Cache // where things are kept; nil: the user's cache
+	Cache *probe.Cache // where things are kept; nil: nowhere
+	Anew  bool         // measure whatever was kept
 }
 
 // HostResult is what is known of the GPUs of a host's ranks.

@@ -127,7 +127,7 @@ func TestMeasure(t *testing.T) {
 	if err != nil || !again.Kept || text(t, again.Graph) != text(t, r.Graph) {
 		t.Errorf("the second time: %+v, %v", again, err)
 	}
-	for _, o := range []Options{{Cache: cache, Anew: true}, {Cache: cache, Forget: true}} {
+	for _, o := range []Options{{Cache: cache, Anew: true}, {}} {
 		if anew, err := measureOn(t, o, 0, 1, 2, 3, 4, 5, 6, 7); err != nil || anew.Kept {
 			t.Errorf("anew: %+v, %v", anew, err)
 		}
@@ -142,7 +142,7 @@ func TestMeasureShared(t *testing.T) {
 	if !onRanks(t, 5) {
 		return
 	}
-	r, err := measureOn(t, Options{Forget: true}, 0, 0, 3, 0, 3)
+	r, err := measureOn(t, Options{}, 0, 0, 3, 0, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestMemoryTakenMeanwhile(t *testing.T) {
 		return
 	}
 	before := cuda.Stats()
-	r, err := measureOn(t, Options{Forget: true}, 0, 0, 0)
+	r, err := measureOn(t, Options{}, 0, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestBrokenLink(t *testing.T) {
 		if !onRanks(t, 2, broken) {
 			return
 		}
-		r, err := measureOn(t, Options{Forget: true}, 0, 3)
+		r, err := measureOn(t, Options{}, 0, 3)
 		if err != nil || len(r.Graph.Links) != 1 || r.Graph.Links[0].Kind != gpu.KindHost {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -230,7 +230,7 @@ func TestHungLink(t *testing.T) {
 		return
 	}
 	patience = 10 // in this process
-	r, err := measureOn(t, Options{Forget: true}, 0, 1, 2, 3)
+	r, err := measureOn(t, Options{}, 0, 1, 2, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +263,7 @@ func TestNoMemory(t *testing.T) {
 		return
 	}
 	before := cuda.Stats()
-	_, err := measureOn(t, Options{Forget: true}, 0, 1, 2)
+	_, err := measureOn(t, Options{}, 0, 1, 2)
 	if err == nil || !strings.Contains(err.Error(), "measure peer links: rank 1: ") ||
 		!strings.Contains(err.Error(), "OUT_OF_MEMORY") {
 		t.Fatalf("error %v", err)
@@ -280,7 +280,7 @@ func TestLostGPU(t *testing.T) {
 	if !onRanks(t, 3, "TREERUN_FAKE_GPU_LOST=1@40") {
 		return
 	}
-	_, err := measureOn(t, Options{Forget: true}, 0, 1, 2)
+	_, err := measureOn(t, Options{}, 0, 1, 2)
 	if err == nil || !strings.Contains(err.Error(), "rank ") {
 		t.Fatalf("error %v", err)
 	}

@@ -89,6 +89,5 @@ func (o *opening) dropped(r int) bool {
 
 // peerOptions says how the devices of the ranks are measured.
 func peerOptions(s *setup.Setup) peers.Options {
-	cache := s.Config.TopoCache(s.World)
-	return peers.Options{Anew: s.World.Setting("no-topo-cache") == setup.Refresh, Forget: cache == nil, Cache: cache}
+	return peers.Options{Anew: s.World.Setting("no-topo-cache") == setup.Refresh, Cache: s.Config.TopoCache(s.World)}
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/gpu"
 	"github.com/treerun/treerun/topo/network"
+	"github.com/treerun/treerun/topo/probe"
 )
 
 // measuring is the name under which launch.RunSelf starts the ranks.
@@ -132,7 +133,11 @@ func addGPUs(ctx context.Context, world *rank.World, r *planner.Measured) error 
 	if err != nil {
 		return fmt.Errorf("rank %d: %w", world.Rank(), err)
 	}
-	if r.Hosts, err = peers.Measure(ctx, world, dev, peers.Options{Anew: true}); err == nil {
+	o := peers.Options{Anew: true}
+	if cache, err := probe.UserCache(); err == nil { // else nothing is kept
+		o.Cache = &cache
+	}
+	if r.Hosts, err = peers.Measure(ctx, world, dev, o); err == nil {
 		r.Graph, err = peers.Join(r.Graph, r.Hosts, false)
 	}
 	return err
