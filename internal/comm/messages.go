@@ -136,7 +136,7 @@ func (m *Messages) enter(ctx context.Context, call string, p engine.Message, sta
 	err := start(ref.Message())
 	fault, failed := m.c.Endpoint.Aborted()
 	if err != nil {
-		fault, failed = m.c.Engine.FailMessage(err, ref.Message())
+		fault, failed = m.c.Engine.Fail(err, ref.Message().String())
 	}
 	if failed {
 		return engine.Ref{}, m.fail(fault, ref.Message())
@@ -187,7 +187,7 @@ func (m Message) Test() (bool, error) {
 	err := c.Engine.Poll()
 	fault, failed := c.Endpoint.Aborted()
 	if err != nil {
-		fault, failed = c.Engine.FailMessage(err, m.ref.Message())
+		fault, failed = c.Engine.Fail(err, m.ref.Message().String())
 	}
 	if failed && !m.ref.Done() {
 		return false, c.Messages.fail(fault, m.ref.Message())
@@ -237,7 +237,7 @@ func (m *Messages) exchange(ctx context.Context, call string, t kernel.DType, me
 		p := &engine.Message{Peer: peer, Tag: ownTag, DType: t, Buf: buf, Part: call}
 		all = append(all, p)
 		if err := start(p); err != nil {
-			fault, _ := c.Engine.FailMessage(err, p)
+			fault, _ := c.Engine.Fail(err, p.String())
 			return m.fail(fault, p)
 		}
 		return nil

@@ -43,7 +43,7 @@ func (r Request) Test() (bool, error) {
 	defer r.c.End()
 	call := r.c.callOf(r.seq)
 	if err := r.c.Engine.Poll(); err != nil {
-		fault, _ := r.c.Engine.Fail(err, call)
+		fault, _ := r.c.Engine.Fail(err, engine.Describe(call.Header))
 		return false, r.c.fail(fault, call.Header)
 	}
 	if fault, failed := r.c.Endpoint.Aborted(); failed && !call.Done() {
@@ -182,7 +182,7 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	}
 	call.Chunks, served.Ran = served.Chunks, true
 	if err := pr.Start(call); err != nil {
-		fault, _ := c.Engine.Fail(err, call)
+		fault, _ := c.Engine.Fail(err, engine.Describe(call.Header))
 		return c.fail(fault, call.Header)
 	}
 	if a.as != 0 {

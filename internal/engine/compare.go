@@ -9,43 +9,25 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// mismatch says that peer made another call than this rank.
-type mismatch struct {
-	peer         int
-	theirs, mine transport.Header
-}
-
-func (m *mismatch) Error() string {
-	return fmt.Sprintf("rank %d called %s", m.peer, Describe(m.theirs))
-}
-
-// between says who called what, rank being this one.
-func (m *mismatch) between(rank int) string {
-	switch same := sameButChain(m.theirs, m.mine); {
-	case same && m.mine.Kind&Varied != 0 && m.mine.Kind != messageKind:
-		return fmt.Sprintf("rank %d and rank %d run %s with different counts or by different plans, or have made different "+
-			"calls before it", m.peer, rank, Describe(m.mine))
-	case same:
-		return fmt.Sprintf("rank %d and rank %d run %s by different plans, or have made different calls before it",
-			m.peer, rank, Describe(m.mine))
+// Mismatch is the fault of two ranks whose calls of the same number differ: theirs is that of rank
+// peer, mine that of this one. Any goroutine may call it.
+func (e *Engine) Mismatch(peer int, theirs, mine transport.Header) transport.Fault {
+	text := fmt.Sprintf("rank %d called %s while rank %d called %s", peer, Describe(theirs), e.rank, Describe(mine))
+	if sameButChain(theirs, mine) {
+		by := "by different plans"
+		if mine.Kind&Varied != 0 && mine.Kind != messageKind {
+			by = "with different counts or " + by
+		}
+		text = fmt.Sprintf("rank %d and rank %d run %s %s, or have made different calls before it", peer, e.rank,
+			Describe(mine), by)
 	}
-	return fmt.Sprintf("rank %d called %s while rank %d called %s", m.peer, Describe(m.theirs), rank, Describe(m.mine))
+	return transport.Fault{Kind: transport.FaultMismatch, Rank: e.odd(peer, theirs, mine), Text: text}
 }
 
-// closedEarly says that peer left before it entered a call of this rank.
-type closedEarly struct{ peer int }
-
-// leftBehind says that this rank closes while peer is in a later call.
-type leftBehind struct {
-	peer   int
-	theirs transport.Header
+// mismatch is Mismatch as an error.
+func (e *Engine) mismatch(peer int, theirs, mine transport.Header) error {
+	return &FaultError{e.Mismatch(peer, theirs, mine)}
 }
-
-func (l *leftBehind) Error() string {
-	return fmt.Sprintf("rank %d has called %s", l.peer, Describe(l.theirs))
-}
-
-func (c *closedEarly) Error() string { return fmt.Sprintf("rank %d has closed", c.peer) }
 
 // enter notes call c, which begins, completes its header, and publishes it: its Chain is a
 // digest of all calls so far, and of the plans that they run by. A rank that runs
@@ -80,7 +62,7 @@ func (e *Engine) differ(peer int, theirs, mine transport.Header) error {
 		return err
 	}
 	if !sameButChain(theirs, mine) {
-		return &mismatch{peer: peer, theirs: theirs, mine: e.callAt(theirs.Seq)}
+		return e.mismatch(peer, theirs, e.callAt(theirs.Seq))
 	}
 	if err := e.strayChunk(mine); err != nil {
 		return err
@@ -90,7 +72,7 @@ func (e *Engine) differ(peer int, theirs, mine transport.Header) error {
 			return err
 		}
 	}
-	return &mismatch{peer: peer, theirs: theirs, mine: mine}
+	return e.mismatch(peer, theirs, mine)
 }
 
 // firstDifference returns the earliest call that rank r is known to have made
@@ -105,7 +87,7 @@ func (e *Engine) firstDifference(r int) error {
 		}
 		mine, ok := e.ep.CallBefore(e.rank, int(latest.Seq-theirs.Seq))
 		if ok && mine.Seq == theirs.Seq && !sameButChain(mine, theirs) {
-			return &mismatch{peer: r, theirs: theirs, mine: mine}
+			return e.mismatch(r, theirs, mine)
 		}
 	}
 	return nil
@@ -131,52 +113,25 @@ func (e *Engine) callAt(seq uint64) transport.Header {
 	return e.ep.Status(e.rank).Call
 }
 
-// faultOf turns what stopped this rank in what it was doing, a call or a
-// message, into what all ranks are told.
-func (e *Engine) faultOf(err error, doing string) transport.Fault {
-	var m *mismatch
-	var c *closedEarly
-	var l *leftBehind
-	var pm *messageMismatch
-	switch {
-	case errors.As(err, &pm):
-		return transport.Faultf(transport.FaultMismatch, -1, "%v while rank %d called %s", pm, e.rank, pm.mine)
-	case errors.As(err, &l):
-		return ClosedBy(e.rank, l.peer, Describe(l.theirs))
-	case errors.As(err, &m):
-		return transport.Fault{Kind: transport.FaultMismatch, Rank: e.odd(m), Text: m.between(e.rank)}
-	case errors.As(err, &c):
-		return ClosedBy(c.peer, e.rank, doing)
-	default:
-		return transport.Faultf(transport.FaultLink, e.rank, "rank %d in %s: %v", e.rank, doing, err)
-	}
-}
-
-// ClosedBy is the fault of a rank that has closed its communicator while another made a call.
-func ClosedBy(rank, caller int, call string) transport.Fault {
-	return transport.Faultf(transport.FaultClosed, rank, "rank %d closed its communicator while rank %d called %s", rank,
-		caller, call)
-}
-
-// odd returns the rank to blame for a mismatch between this rank and m.peer:
+// odd returns the rank to blame for a mismatch between this rank and peer:
 // the one with whose call fewer ranks are known to agree, -1 when that does not
 // decide. A single odd rank can so never make another one look guilty.
-func (e *Engine) odd(m *mismatch) int {
+func (e *Engine) odd(peer int, theirs, mine transport.Header) int {
 	with, against := 1, 1
 	for r := range e.size {
-		if r == e.rank || r == m.peer {
+		if r == e.rank || r == peer {
 			continue
 		}
 		switch e.ep.Status(r).Call {
-		case m.mine:
+		case mine:
 			with++
-		case m.theirs:
+		case theirs:
 			against++
 		}
 	}
 	switch {
 	case with > against:
-		return m.peer
+		return peer
 	case against > with:
 		return e.rank
 	}
@@ -198,7 +153,7 @@ func (e *Engine) sameCall(mine transport.Header) error {
 func (e *Engine) leftBefore(mine transport.Header) error {
 	for r := range e.size {
 		if st := e.ep.Status(r); r != e.rank && st.Closed && st.Call.Seq < mine.Seq {
-			return &closedEarly{peer: r}
+			return &LinkError{Peer: r, Err: transport.ErrPeerClosed}
 		}
 	}
 	return nil
@@ -227,10 +182,10 @@ func (e *Engine) strayChunk(mine transport.Header) error {
 			continue // it has done its part in this call, or leftBefore had said so
 		}
 		if err != nil {
-			return linkError(err, "receiving from", int32(in.src))
+			return OnLink(err, "receiving from", in.src)
 		}
 		if own := e.callAt(h.Seq); ok && h.Seq <= mine.Seq && !sameButChain(h, own) {
-			return &mismatch{peer: in.src, theirs: h, mine: own}
+			return e.mismatch(in.src, h, own)
 		}
 	}
 	return nil
@@ -243,7 +198,7 @@ func (e *Engine) strayChunk(mine transport.Header) error {
 func (e *Engine) Check() {
 	for r := range e.size {
 		if err := e.firstDifference(r); err != nil {
-			e.ep.Abort(e.faultOf(err, Describe(e.ep.Status(e.rank).Call)))
+			e.ep.Abort(faultOf(err, e.rank, Describe(e.ep.Status(e.rank).Call)))
 			return
 		}
 	}
@@ -269,7 +224,7 @@ func (e *Engine) Settle(within time.Duration) (transport.Fault, bool) {
 				err = e.unanswered(mine)
 			}
 			if err != nil {
-				e.ep.Abort(e.faultOf(err, Describe(mine)))
+				e.ep.Abort(faultOf(err, e.rank, Describe(mine)))
 				return e.ep.Aborted()
 			}
 			if last {
@@ -296,13 +251,13 @@ func (e *Engine) behind(mine transport.Header) bool {
 func (e *Engine) unanswered(mine transport.Header) error {
 	for r := range e.size {
 		if st := e.ep.Status(r); r != e.rank && st.Call.Seq > mine.Seq {
-			return &leftBehind{peer: r, theirs: st.Call}
+			return &FaultError{ClosedBy(e.rank, r, Describe(st.Call))}
 		}
 	}
 	for _, in := range e.inbound {
 		var h transport.Header
 		if _, ok, _ := in.r.TryPeek(&h); ok && h.Seq > mine.Seq {
-			return &leftBehind{peer: in.src, theirs: h}
+			return &FaultError{ClosedBy(e.rank, in.src, Describe(h))}
 		}
 	}
 	return nil

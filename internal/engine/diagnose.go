@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -32,9 +31,6 @@ var CallsInOrder = [...]string{"AllReduceFunc", "ReduceFunc", "Scan", "ExScan", 
 
 // Locates and what follows are those of one element, which is no slice of the caller's.
 const Locates = InOrder + 4
-
-// ErrAborted ends a wait whose Endpoint already carries the fault.
-var ErrAborted = errors.New("engine: aborted")
 
 // Describe names the call that a header belongs to, for people.
 func Describe(h transport.Header) string {

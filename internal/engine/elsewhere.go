@@ -32,12 +32,6 @@ func (e *Engine) Announce(h *transport.Header) {
 func (e *Engine) CheckCall(mine transport.Header) {
 	e.Check()
 	if err := e.leftBefore(mine); err != nil {
-		e.ep.Abort(e.faultOf(err, Describe(mine)))
+		e.ep.Abort(faultOf(err, e.rank, Describe(mine)))
 	}
-}
-
-// Mismatch is the fault of two ranks whose calls of the same number differ:
-// theirs is that of rank peer, mine that of this one. Any goroutine may call it.
-func (e *Engine) Mismatch(peer int, theirs, mine transport.Header) transport.Fault {
-	return e.faultOf(&mismatch{peer: peer, theirs: theirs, mine: mine}, Describe(mine))
 }

@@ -18,7 +18,7 @@ import (
 // memory, whatever is posted: the peer may be writing there. The chunks of a message
 // follow each other.
 type inbox struct {
-	peer       int
+	self, peer int
 	posted     []*Message // receives without a message, in the order of posting
 	unexpected []*arrival // messages without a receive, in the order in which they came
 	arriving   *arrival   // the message of which more chunks will come; nil between two
@@ -45,13 +45,19 @@ func (b *inbox) post(p *Message) error {
 	a := b.unexpected[i]
 	p.shrink(a.header)
 	if h := p.header(); a.header != h {
-		return &messageMismatch{peer: b.peer, theirs: a.header, mine: p.String()}
+		return b.mismatch(a.header, p)
 	}
 	b.unexpected = slices.Delete(b.unexpected, i, i+1)
 	a.receive = p
 	p.moved = copy(p.Buf, a.buf)
 	p.done = a != b.arriving
 	return nil
+}
+
+// mismatch says that a message under header h does not fit its Receive.
+func (b *inbox) mismatch(h transport.Header, p *Message) error {
+	return &FaultError{transport.Faultf(transport.FaultMismatch, -1,
+		"rank %d sent %d %s with tag %d while rank %d called %s", b.peer, h.Count, kernel.DType(h.DType), h.Root, b.self, p)}
 }
 
 // open reports whether a receive, or a probe, waits for more to come.
@@ -73,7 +79,7 @@ func (b *inbox) place(h transport.Header, n int) ([]byte, error) {
 	p := a.receive
 	switch {
 	case p != nil && h != p.header():
-		return nil, &messageMismatch{peer: b.peer, theirs: h, mine: p.String()}
+		return nil, b.mismatch(h, p)
 	case h != a.header:
 		return nil, fmt.Errorf("rank %d sent a part of %s within %s", b.peer, Describe(h), Describe(a.header))
 	case uint64(n) > a.left():

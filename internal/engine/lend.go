@@ -135,7 +135,7 @@ func (e *Engine) help(t *track) error {
 		for _, o := range t.steps[i].outs {
 			if ok, err := o.link.Help(); ok || err != nil {
 				e.steps++
-				return linkError(err, "sending to", o.to)
+				return OnLink(err, "sending to", int(o.to))
 			}
 		}
 	}

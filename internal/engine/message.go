@@ -91,7 +91,7 @@ func (e *Engine) openMessages(peer int, send bool) (err error) {
 		p.out, p.in = make([]transport.Sender, e.size), make([]transport.Receiver, e.size)
 		p.inbox, p.busy, p.dry = make([]inbox, e.size), make([]bool, e.size), make([]bool, e.size)
 		for r := range p.inbox {
-			p.inbox[r].peer = r
+			p.inbox[r].peer, p.inbox[r].self = r, e.rank
 		}
 	}
 	switch {
@@ -106,7 +106,7 @@ func (e *Engine) openMessages(peer int, send bool) (err error) {
 }
 
 // StartSend and StartRecv begin message p. Precondition: the Engine has a lane for messages. An error is
-// for FailMessage.
+// for Fail.
 func (e *Engine) StartSend(p *Message) error { return e.startMessage(p, true) }
 
 // StartRecv begins to receive; see StartSend.
@@ -133,7 +133,7 @@ func (e *Engine) startMessage(p *Message, send bool) error {
 		p.done = true
 	}
 	e.messages.push(p)
-	return e.poll()
+	return e.Poll()
 }
 
 // push puts p behind the messages under way.
@@ -155,12 +155,6 @@ func (e *Engine) WaitMessage(ctx context.Context, p *Message, w *Waiter) (transp
 		}
 	}
 	return e.ep.Aborted()
-}
-
-// FailMessage makes err, which stopped p, the fault of the Endpoint, unless there
-// is one, and returns the one that counts.
-func (e *Engine) FailMessage(err error, p *Message) (transport.Fault, bool) {
-	return e.failWait(err, p.String(), &Waiter{})
 }
 
 // pollMessages moves all messages as far as they can go now, each by one lent chunk
@@ -228,7 +222,7 @@ func (e *Engine) moveOut(p *Message) error {
 		window, ok, err := link.TryReserve(n)
 		if err != nil || !ok {
 			e.messages.busy[p.Peer] = true
-			return linkError(err, "sending to", int32(p.Peer))
+			return OnLink(err, "sending to", p.Peer)
 		}
 		copy(window, p.Buf[p.moved:])
 		link.Commit(h)
@@ -251,7 +245,7 @@ func (e *Engine) lendOut(p *Message, link transport.Sender) error {
 		n := min(lentBytes, len(p.Buf)-p.moved)
 		_, ok, err := link.TryReserve(0)
 		if err != nil {
-			return linkError(err, "sending to", int32(p.Peer))
+			return OnLink(err, "sending to", p.Peer)
 		}
 		if !ok {
 			break
@@ -266,7 +260,7 @@ func (e *Engine) lendOut(p *Message, link transport.Sender) error {
 	}
 	if p.moved == len(p.Buf) && link.Returned() {
 		if _, ok, err := link.TryReserve(0); err != nil || !ok { // the peer did not read all of it
-			return linkError(err, "sending to", int32(p.Peer))
+			return OnLink(err, "sending to", p.Peer)
 		}
 		p.done = true
 		e.messages.busy[p.Peer] = false
@@ -280,7 +274,7 @@ func (e *Engine) lendOut(p *Message, link transport.Sender) error {
 	if ok {
 		e.steps++
 	}
-	return linkError(err, "sending to", int32(p.Peer))
+	return OnLink(err, "sending to", p.Peer)
 }
 
 // receiving reports whether this rank waits for a message.
@@ -300,7 +294,7 @@ func (e *Engine) receive(peer int) error {
 		e.messages.dry[peer] = true
 		n, ok, err := e.head(peer, link, h)
 		if err != nil || !ok {
-			return linkError(err, "receiving from", int32(peer))
+			return OnLink(err, "receiving from", peer)
 		}
 		if n > max(lentBytes, e.slotBytes) {
 			return fmt.Errorf("rank %d sent %d bytes at once", peer, n)
@@ -311,7 +305,7 @@ func (e *Engine) receive(peer int) error {
 		}
 		chunk, ok, err := e.payload(peer, link, h, target)
 		if err != nil || !ok {
-			return linkError(err, "receiving from", int32(peer))
+			return OnLink(err, "receiving from", peer)
 		}
 		if len(chunk) != len(target) {
 			return fmt.Errorf("rank %d sent %d bytes in place of %d", peer, len(chunk), len(target))
@@ -344,16 +338,4 @@ func (e *Engine) payload(peer int, link transport.Receiver, h *transport.Header,
 		return link.(transport.LentReceiver).TryPeekInto(h, into)
 	}
 	return link.TryPeek(h)
-}
-
-// messageMismatch says that a message does not fit its Receive.
-type messageMismatch struct {
-	peer   int
-	theirs transport.Header
-	mine   string
-}
-
-func (m *messageMismatch) Error() string {
-	return fmt.Sprintf("rank %d sent %d %s with tag %d",
-		m.peer, m.theirs.Count, kernel.DType(m.theirs.DType), m.theirs.Root)
 }

@@ -132,7 +132,7 @@ func TestMessageMismatch(t *testing.T) {
 			start = k.StartRecv
 		}
 		if err := start(p); err != nil {
-			fault, _ := k.FailMessage(err, p)
+			fault, _ := k.Fail(err, p.String())
 			return fmt.Errorf("kind %d: %s", fault.Kind, fault.Text)
 		}
 		fault, failed := k.WaitMessage(context.Background(), p, w)

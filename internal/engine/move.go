@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/treerun/treerun/collective/plan"
@@ -22,7 +21,7 @@ func (e *Engine) take(t *track, s *step) (bool, error) {
 		}
 		window, ok, err := e.peek(t, s, a, from, n)
 		if err != nil || !ok {
-			return false, linkError(err, "receiving from", a.from)
+			return false, OnLink(err, "receiving from", int(a.from))
 		}
 		if t.got != c.Header {
 			return false, e.differ(int(a.from), t.got, c.Header)
@@ -47,7 +46,7 @@ func (e *Engine) emit(t *track, s *step, from, n int, lends bool) (bool, error) 
 		}
 		window, ok, err := s.outs[i].link.TryReserve(want)
 		if err != nil || !ok {
-			return false, linkError(err, "sending to", s.outs[i].to)
+			return false, OnLink(err, "sending to", int(s.outs[i].to))
 		}
 		to = window
 	}
@@ -246,14 +245,4 @@ func (c *Call) piece(at int) (*Piece, int) {
 		at -= c.Pieces[lo-1].End
 	}
 	return p, at
-}
-
-func linkError(err error, doing string, peer int32) error {
-	if err == nil {
-		return nil
-	}
-	if errors.Is(err, transport.ErrPeerClosed) {
-		return &closedEarly{peer: int(peer)}
-	}
-	return fmt.Errorf("%s rank %d: %w", doing, peer, err)
 }

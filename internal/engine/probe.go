@@ -28,7 +28,7 @@ func (e *Engine) Look(p *Message) (bool, error) {
 			}
 		}
 	}
-	if err := e.poll(); err != nil {
+	if err := e.Poll(); err != nil {
 		return false, err
 	}
 	clear(e.messages.dry)
@@ -46,15 +46,15 @@ func (e *Engine) probe(p *Message) error {
 	if p.Peer != AnySource {
 		return e.probeOf(p, p.Peer)
 	}
-	left, closed := 0, (*closedEarly)(nil)
+	left, closed := 0, error(nil)
 	for i := range e.size {
 		peer := (e.messages.looked + 1 + i) % e.size
 		switch err := e.probeOf(p, peer); {
 		case p.done:
 			e.messages.looked = peer
 			return nil
-		case errors.As(err, &closed):
-			left++
+		case errors.Is(err, transport.ErrPeerClosed):
+			left, closed = left+1, err
 		case err != nil:
 			return err
 		}

@@ -8,17 +8,22 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
+// streamFrom is the size of a result, in bytes, from which it is written past
+// the caches: whoever reads it has to get it from memory anyhow, and what the
+// caches hold of the links stays there.
+const streamFrom = 32 << 20
+
 // Start begins call c of the program: its chunks begin to move as far as they
 // can now. The calls under way are done in the order of Start. An error is for
 // Fail; a fault of the Endpoint that is there already is for Wait to find.
 func (pr *Program) Start(c *Call) error {
 	c.program, c.next, c.left, c.done = pr, nil, len(pr.tracks), false
-	c.stream = streams(c)
+	c.stream = c.bytes() >= streamFrom
 	c.wide = pr.wide && pr.reaches && pr.lendsOwn(c.Header.Kind, c.bytes())
 	pr.prepareLending(c)
 	pr.enter(c)
 	pr.push(c)
-	return pr.poll()
+	return pr.Poll()
 }
 
 // Run executes the program for call c and returns when this rank's part of it,
@@ -47,25 +52,21 @@ func (e *Engine) Wait(ctx context.Context, c *Call, w *Waiter) (transport.Fault,
 	return e.ep.Aborted()
 }
 
-// Poll moves the calls under way as far as they can now.
-func (e *Engine) Poll() error { return e.poll() }
-
-// Fail makes err, which stopped this rank in call c, the fault of the Endpoint,
-// unless there is one, and returns the one that counts.
-func (e *Engine) Fail(err error, c *Call) (transport.Fault, bool) {
-	return e.failWait(err, Describe(c.Header), &Waiter{})
+// Fail makes err, which stopped this rank in what it was doing, a call or a message, the fault of the
+// Endpoint, unless there is one, and returns the one that counts.
+func (e *Engine) Fail(err error, doing string) (transport.Fault, bool) {
+	return e.failWait(err, doing, &Waiter{})
 }
 
-// failWait is Fail for what stopped a wait in a call or message.
+// failWait is Fail for what stopped a wait.
 func (e *Engine) failWait(err error, doing string, w *Waiter) (transport.Fault, bool) {
-	return w.Fail(err, e.ep, e.rank, doing, e.lacking, e.faultOf)
+	return w.Fail(err, e.ep, e.rank, doing, e.lacking)
 }
 
 // Fail makes err, which ended a wait of rank self in what it was doing, the fault of ep, unless
-// there is one, and returns the one that counts. lacks says for whom the rank waits, faultOf what
-// an error is that is no end of the wait's time.
-func (w *Waiter) Fail(err error, ep transport.Endpoint, self int, doing string, lacks func() []waits.Lack,
-	faultOf func(err error, doing string) transport.Fault) (transport.Fault, bool) {
+// there is one, and returns the one that counts. lacks says for whom the rank waits.
+func (w *Waiter) Fail(err error, ep transport.Endpoint, self int, doing string,
+	lacks func() []waits.Lack) (transport.Fault, bool) {
 	switch {
 	case err == ErrAborted:
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, waits.ErrStalled):
@@ -73,7 +74,7 @@ func (w *Waiter) Fail(err error, ep transport.Endpoint, self int, doing string, 
 		w.Watch.GiveUp()
 		return ep.Aborted()
 	default:
-		ep.Abort(faultOf(err, doing))
+		ep.Abort(faultOf(err, self, doing))
 	}
 	w.Watch.Clear()
 	return ep.Aborted()
@@ -110,9 +111,9 @@ func (e *Engine) activate(c *Call) {
 	}
 }
 
-// poll lets every track take the steps that it can take now, and ends the calls
-// whose tracks have all run.
-func (e *Engine) poll() error {
+// Poll moves the calls and messages under way as far as they can now: it lets every track take the
+// steps that it can take, and ends the calls whose tracks have all run.
+func (e *Engine) Poll() error {
 	if e.messages.first != nil {
 		if err := e.pollMessages(); err != nil {
 			return err

@@ -88,7 +88,7 @@ func (w *Waiter) wait(ctx context.Context, e *Engine, done *bool, spins int) err
 		} else if err := asleep.Sleep(ctx, e.ep, w.Watch, (*waiting)(e)); err != nil {
 			return err
 		}
-		if err := e.poll(); err != nil || *done {
+		if err := e.Poll(); err != nil || *done {
 			if err == nil && idle >= spins {
 				asleep.End(w.Watch)
 			}
@@ -200,7 +200,7 @@ type waiting Engine
 func (w *waiting) Poll() (moved bool, err error) {
 	e := (*Engine)(w)
 	steps := e.steps
-	err = e.poll()
+	err = e.Poll()
 	return e.Idle() || e.steps != steps, err
 }
 

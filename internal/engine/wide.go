@@ -121,7 +121,7 @@ func (e *Engine) recvChunk(t *track, s *step, from, left int) (int, error) {
 	n, ok, err := link.TryHead(&t.got)
 	switch {
 	case err != nil || !ok:
-		return -1, linkError(err, "receiving from", a.from)
+		return -1, OnLink(err, "receiving from", int(a.from))
 	case t.got != c.Header:
 		return -1, e.differ(int(a.from), t.got, c.Header)
 	case n > left || n == 0 && left > 0:
@@ -135,7 +135,7 @@ func (e *Engine) recvChunk(t *track, s *step, from, left int) (int, error) {
 		}
 	}
 	if err != nil || !ok {
-		return -1, linkError(err, "receiving from", a.from)
+		return -1, OnLink(err, "receiving from", int(a.from))
 	}
 	a.in.Release()
 	return n, nil

@@ -6,9 +6,9 @@ package drive
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/treerun/treerun/collective/sparse/internal/merge"
+	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
@@ -45,7 +45,7 @@ func openPeer(ep transport.Endpoint, rank, to, of int) (peer, error) {
 	var first, second error
 	p.to, first = ep.Sender(to, rank)
 	p.of, second = ep.Receiver(of, rank)
-	return p, failed("links with", rank, errors.Join(first, second))
+	return p, engine.OnLink(errors.Join(first, second), "links with", rank)
 }
 
 // openTree looks up the links of a rank in tree number i, of which it may be no part: then there
@@ -75,24 +75,4 @@ func openTree(ep transport.Endpoint, i int, t topo.Tree, rank int) (e tree, err 
 		e.node = merge.NewNode(len(e.children), e.parent.rank < 0)
 	}
 	return e, nil
-}
-
-// peerError is what went wrong with the link to or from a rank.
-type peerError struct {
-	doing string
-	peer  int
-	err   error
-}
-
-func (e *peerError) Error() string {
-	return fmt.Sprintf("%s rank %d: %v", e.doing, e.peer, e.err)
-}
-
-func (e *peerError) Unwrap() error { return e.err }
-
-func failed(doing string, peer int, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &peerError{doing: doing, peer: peer, err: err}
 }

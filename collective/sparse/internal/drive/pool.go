@@ -6,6 +6,7 @@ import (
 
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/collective/sparse/internal/pool"
+	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
 )
@@ -130,7 +131,7 @@ func (p *Pool) tell() (moved bool, err error) {
 		q := (p.rank + p.told) % len(p.peers)
 		to := p.peers[q].to
 		_, ok, reserving := to.TryReserve(0)
-		if err = failed("sending to", q, reserving); err != nil || !ok {
+		if err = engine.OnLink(reserving, "sending to", q); err != nil || !ok {
 			break
 		}
 		to.Lend(&head, p.mine)
@@ -166,7 +167,7 @@ func (p *Pool) listen() (moved bool, err error) {
 			err = p.take(q, memory)
 		}
 		if err != nil {
-			return moved, failed(p.lacks()+" of", q, err)
+			return moved, engine.OnLink(err, p.lacks()+" of", q)
 		}
 		if ok {
 			c.fed, moved = true, true

@@ -5,6 +5,7 @@ import (
 
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/collective/sparse/internal/merge"
+	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
@@ -143,7 +144,7 @@ func (m *Trees) feed(t *tree) (moved bool, err error) {
 			err = t.node.Feed(i, chunk)
 		}
 		if err != nil {
-			return moved, failed("blocks from", c.rank, err)
+			return moved, engine.OnLink(err, "blocks from", c.rank)
 		}
 	}
 	return t.node.Merge(mergeLimit) || moved, nil
@@ -179,7 +180,7 @@ func (m *Trees) sendUp(t *tree) (moved bool, err error) {
 		}
 		n, err := m.send(t.parent.to, most, t.node.Up)
 		if err != nil || n == 0 {
-			return moved, failed("sending to", t.parent.rank, err)
+			return moved, engine.OnLink(err, "sending to", t.parent.rank)
 		}
 		moved = true
 	}
@@ -224,7 +225,7 @@ func (m *Trees) fromParent(t *tree) (moved bool, err error) {
 			err = t.node.Down(chunk)
 		}
 		if err != nil || !ok {
-			return moved, failed("results from", t.parent.rank, err)
+			return moved, engine.OnLink(err, "results from", t.parent.rank)
 		}
 		t.parent.of.Release()
 		moved = true
@@ -239,7 +240,7 @@ func (m *Trees) sendDown(t *tree) (moved bool, err error) {
 		for {
 			n, err := m.send(c.to, m.ep.MaxPayload(), func(window []byte) int { return t.node.ToChild(i, window) })
 			if err != nil {
-				return moved, failed("sending to", c.rank, err)
+				return moved, engine.OnLink(err, "sending to", c.rank)
 			}
 			if n == 0 {
 				break

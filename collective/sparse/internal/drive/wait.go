@@ -2,10 +2,8 @@ package drive
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
@@ -43,7 +41,7 @@ const maxNaps = 20
 func Run(ctx context.Context, x Exchange, w *engine.Waiter, doing string) (transport.Fault, bool) {
 	r := &run{Exchange: x, Waiter: w, place: x.at(), doing: doing}
 	if err := r.wait(ctx); err != nil {
-		return w.Fail(err, r.ep, r.rank, doing, r.WaitsFor, r.faultOf)
+		return w.Fail(err, r.ep, r.rank, doing, r.WaitsFor)
 	}
 	return transport.Fault{}, false
 }
@@ -114,19 +112,3 @@ func (r *run) Compare() error { return nil }
 
 // Doing names the call.
 func (r *run) Doing() string { return r.doing }
-
-// faultOf turns what stopped this rank into what all ranks are told.
-func (r *run) faultOf(err error, doing string) transport.Fault {
-	peer := -1
-	var p *peerError
-	if errors.As(err, &p) {
-		peer = p.peer
-	}
-	switch {
-	case errors.Is(err, transport.ErrPeerClosed):
-		return engine.ClosedBy(peer, r.rank, doing)
-	case errors.Is(err, block.ErrMismatch):
-		return transport.Faultf(transport.FaultMismatch, peer, "rank %d in %s: %v", r.rank, doing, err)
-	}
-	return transport.Faultf(transport.FaultLink, r.rank, "rank %d in %s: %v", r.rank, doing, err)
-}

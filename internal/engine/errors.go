@@ -1,0 +1,58 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/treerun/treerun/transport"
+)
+
+// ErrAborted ends a wait whose Endpoint already carries the fault.
+var ErrAborted = errors.New("engine: aborted")
+
+// FaultError is an error that is known to be this fault, whatever the rank was doing.
+type FaultError struct{ transport.Fault }
+
+// Error says what has happened.
+func (e *FaultError) Error() string { return e.Text }
+
+// LinkError is what went wrong with the link to or from a rank.
+type LinkError struct {
+	Doing string // "sending to"
+	Peer  int
+	Err   error
+}
+
+// Error says what this rank was doing with which other.
+func (e *LinkError) Error() string { return fmt.Sprintf("%s rank %d: %v", e.Doing, e.Peer, e.Err) }
+
+// Unwrap returns the error of the link.
+func (e *LinkError) Unwrap() error { return e.Err }
+
+// OnLink returns err, which is nil or an error of the link to or from peer, as a LinkError.
+func OnLink(err error, doing string, peer int) error {
+	if err == nil {
+		return nil
+	}
+	return &LinkError{doing, peer, err}
+}
+
+// faultOf turns what stopped rank self in what it was doing, a call or a message, into what all
+// ranks are told.
+func faultOf(err error, self int, doing string) transport.Fault {
+	var known *FaultError
+	var link *LinkError
+	switch {
+	case errors.As(err, &known):
+		return known.Fault
+	case errors.As(err, &link) && errors.Is(err, transport.ErrPeerClosed):
+		return ClosedBy(link.Peer, self, doing)
+	}
+	return transport.Faultf(transport.FaultLink, self, "rank %d in %s: %v", self, doing, err)
+}
+
+// ClosedBy is the fault of a rank that has closed its communicator while another made a call.
+func ClosedBy(rank, caller int, call string) transport.Fault {
+	return transport.Faultf(transport.FaultClosed, rank, "rank %d closed its communicator while rank %d called %s", rank,
+		caller, call)
+}
