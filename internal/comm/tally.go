@@ -23,7 +23,7 @@ type tally struct {
 type row struct {
 	calls, bytes   int64        // see add
 	moving, waited atomic.Int64 // nanoseconds
-	seen, untimed  int          // calls that were timed first, and that are not until the next one is
+	untimed        int          // calls that are not timed before the next one is
 }
 
 // Rows: of kinds by their numbers, calls in order, and others.
@@ -68,25 +68,18 @@ func (t *tally) enter(which, bytes int) bool {
 	if t.now != 0 {
 		return false
 	}
-	t.now = which + 1
-	if r := &t.rows[which]; bytes < timedBytes && r.untimed > 0 {
+	t.now, t.weight = which+1, 1
+	switch r := &t.rows[which]; {
+	case bytes >= timedBytes || r.calls < timedFirst:
+	case r.untimed > 0:
 		r.untimed--
-	} else {
-		t.time(r, bytes)
-	}
-	return true
-}
-
-// time begins to time a call.
-func (t *tally) time(r *row, bytes int) {
-	t.weight = 1
-	switch {
-	case r.seen < timedFirst:
-		r.seen++
-	case bytes < timedBytes:
+		t.weight = 0
+		return true
+	default:
 		t.weight, r.untimed = sampleEvery, sampleEvery-1
 	}
 	t.began = time.Since(epoch)
+	return true
 }
 
 // count counts a call that has begun.
