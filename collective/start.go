@@ -7,72 +7,60 @@ import (
 
 // StartAllReduce begins an AllReduce; see Request.
 func StartAllReduce[T Number](c *Comm, send, recv []T, op Op) (Request, error) {
-	var a comm.Args
-	return c.begun(reduceArgs(&a, c, plan.AllReduce, -1, send, recv, op))
+	return c.begun(reduceArgs(new(comm.Args), c, plan.AllReduce, -1, send, recv, op))
 }
 
 // StartReduce begins a Reduce; see Request.
 func StartReduce[T Number](c *Comm, send, recv []T, op Op, root int) (Request, error) {
-	var a comm.Args
-	return c.begun(reduceArgs(&a, c, plan.Reduce, root, send, recv, op))
+	return c.begun(reduceArgs(new(comm.Args), c, plan.Reduce, root, send, recv, op))
 }
 
 // StartBroadcast begins a Broadcast; see Request.
 func StartBroadcast[T Number](c *Comm, send, recv []T, root int) (Request, error) {
-	var a comm.Args
-	return c.begun(argsOf(&a, c, plan.Broadcast, root, send, recv))
+	return c.begun(argsOf(new(comm.Args), c, plan.Broadcast, root, send, recv))
 }
 
 // StartAllGather begins an AllGather; see Request.
 func StartAllGather[T Number](c *Comm, send, recv []T) (Request, error) {
-	var a comm.Args
-	return c.begun(argsOf(&a, c, plan.AllGather, -1, send, recv))
+	return c.begun(argsOf(new(comm.Args), c, plan.AllGather, -1, send, recv))
 }
 
 // StartReduceScatter begins a ReduceScatter; see Request.
 func StartReduceScatter[T Number](c *Comm, send, recv []T, op Op) (Request, error) {
-	var a comm.Args
-	return c.begun(reduceArgs(&a, c, plan.ReduceScatter, -1, send, recv, op))
+	return c.begun(reduceArgs(new(comm.Args), c, plan.ReduceScatter, -1, send, recv, op))
 }
 
 // StartAllToAll begins an AllToAll; see Request.
 func StartAllToAll[T Number](c *Comm, send, recv []T) (Request, error) {
-	var a comm.Args
-	return c.begun(argsOf(&a, c, plan.AllToAll, -1, send, recv))
+	return c.begun(argsOf(new(comm.Args), c, plan.AllToAll, -1, send, recv))
 }
 
 // StartGather begins a Gather; see Request.
 func StartGather[T Number](c *Comm, send, recv []T, root int) (Request, error) {
-	var a comm.Args
-	return c.begun(argsOf(&a, c, plan.Gather, root, send, recv))
+	return c.begun(argsOf(new(comm.Args), c, plan.Gather, root, send, recv))
 }
 
 // StartScatter begins a Scatter; see Request.
 func StartScatter[T Number](c *Comm, send, recv []T, root int) (Request, error) {
-	var a comm.Args
-	return c.begun(argsOf(&a, c, plan.Scatter, root, send, recv))
+	return c.begun(argsOf(new(comm.Args), c, plan.Scatter, root, send, recv))
 }
 
 // StartBarrier begins a Barrier; see Request.
 func StartBarrier(c *Comm) (Request, error) {
-	var a comm.Args
-	return c.begun(barrierArgs(&a))
+	return c.begun(barrierArgs(new(comm.Args)))
 }
 
 // StartAllReducePreMul begins an AllReducePreMul; see Request.
 func StartAllReducePreMul[T Number](c *Comm, send, recv []T, factor T) (Request, error) {
-	var a comm.Args
-	return c.begun(preMultiplied(reduceArgs(&a, c, plan.AllReduce, -1, send, recv, Sum), factor))
+	return c.begun(preMultiplied(reduceArgs(new(comm.Args), c, plan.AllReduce, -1, send, recv, Sum), factor))
 }
 
 // StartReducePreMul begins a ReducePreMul; see Request.
 func StartReducePreMul[T Number](c *Comm, send, recv []T, factor T, root int) (Request, error) {
-	var a comm.Args
-	return c.begun(preMultiplied(reduceArgs(&a, c, plan.Reduce, root, send, recv, Sum), factor))
+	return c.begun(preMultiplied(reduceArgs(new(comm.Args), c, plan.Reduce, root, send, recv, Sum), factor))
 }
 
 // StartReduceScatterPreMul begins a ReduceScatterPreMul; see Request.
 func StartReduceScatterPreMul[T Number](c *Comm, send, recv []T, factor T) (Request, error) {
-	var a comm.Args
-	return c.begun(preMultiplied(reduceArgs(&a, c, plan.ReduceScatter, -1, send, recv, Sum), factor))
+	return c.begun(preMultiplied(reduceArgs(new(comm.Args), c, plan.ReduceScatter, -1, send, recv, Sum), factor))
 }

@@ -11,8 +11,7 @@ import (
 // recv all of them. In place, send is the rank's own part of recv.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllGatherV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int) error {
-	var a comm.Args
-	return c.in.Run(ctx, argsOf(a.Vary(c.in, plan.AllGather, counts), c, plan.AllGather, -1, send, recv))
+	return c.in.Run(ctx, argsOf(new(comm.Args).Vary(c.in, plan.AllGather, counts), c, plan.AllGather, -1, send, recv))
 }
 
 // ReduceScatterV combines send of all ranks, element by element, with op, and gives rank i part i of the result in
@@ -20,24 +19,21 @@ func AllGatherV[T Number](ctx context.Context, c *Comm, send, recv []T, counts [
 // other parts then keep what they have.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReduceScatterV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int, op Op) error {
-	var a comm.Args
-	return c.in.Run(ctx, reduceArgs(a.Vary(c.in, plan.ReduceScatter, counts), c, plan.ReduceScatter, -1, send, recv, op))
+	return c.in.Run(ctx, reduceArgs(new(comm.Args).Vary(c.in, plan.ReduceScatter, counts), c, plan.ReduceScatter, -1, send, recv, op))
 }
 
 // GatherV gives rank root, in recv, send of all ranks, one after the other. send has counts of this rank elements;
 // recv, which is used on root only, all of them. In place, send of root is its own part of recv.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func GatherV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int, root int) error {
-	var a comm.Args
-	return c.in.Run(ctx, argsOf(a.Vary(c.in, plan.Gather, counts), c, plan.Gather, root, send, recv))
+	return c.in.Run(ctx, argsOf(new(comm.Args).Vary(c.in, plan.Gather, counts), c, plan.Gather, root, send, recv))
 }
 
 // ScatterV gives rank i, in recv, part i of what rank root has in send. recv has counts of this rank elements; send,
 // which is used on root only, all of them. In place, recv of root is its own part of send.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ScatterV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int, root int) error {
-	var a comm.Args
-	return c.in.Run(ctx, argsOf(a.Vary(c.in, plan.Scatter, counts), c, plan.Scatter, root, send, recv))
+	return c.in.Run(ctx, argsOf(new(comm.Args).Vary(c.in, plan.Scatter, counts), c, plan.Scatter, root, send, recv))
 }
 
 // AllToAllV gives rank j, as part i of its recv, part j of send of rank i. Part j of send has sendCounts[j] elements,
@@ -53,26 +49,22 @@ func AllToAllV[T Number](ctx context.Context, c *Comm, send []T, sendCounts []in
 
 // StartAllGatherV begins an AllGatherV; see Request. counts may be used again when it returns.
 func StartAllGatherV[T Number](c *Comm, send, recv []T, counts []int) (Request, error) {
-	var a comm.Args
-	return c.begun(argsOf(a.Vary(c.in, plan.AllGather, counts), c, plan.AllGather, -1, send, recv))
+	return c.begun(argsOf(new(comm.Args).Vary(c.in, plan.AllGather, counts), c, plan.AllGather, -1, send, recv))
 }
 
 // StartReduceScatterV begins a ReduceScatterV; see StartAllGatherV.
 func StartReduceScatterV[T Number](c *Comm, send, recv []T, counts []int, op Op) (Request, error) {
-	var a comm.Args
-	return c.begun(reduceArgs(a.Vary(c.in, plan.ReduceScatter, counts), c, plan.ReduceScatter, -1, send, recv, op))
+	return c.begun(reduceArgs(new(comm.Args).Vary(c.in, plan.ReduceScatter, counts), c, plan.ReduceScatter, -1, send, recv, op))
 }
 
 // StartGatherV begins a GatherV; see StartAllGatherV.
 func StartGatherV[T Number](c *Comm, send, recv []T, counts []int, root int) (Request, error) {
-	var a comm.Args
-	return c.begun(argsOf(a.Vary(c.in, plan.Gather, counts), c, plan.Gather, root, send, recv))
+	return c.begun(argsOf(new(comm.Args).Vary(c.in, plan.Gather, counts), c, plan.Gather, root, send, recv))
 }
 
 // StartScatterV begins a ScatterV; see StartAllGatherV.
 func StartScatterV[T Number](c *Comm, send, recv []T, counts []int, root int) (Request, error) {
-	var a comm.Args
-	return c.begun(argsOf(a.Vary(c.in, plan.Scatter, counts), c, plan.Scatter, root, send, recv))
+	return c.begun(argsOf(new(comm.Args).Vary(c.in, plan.Scatter, counts), c, plan.Scatter, root, send, recv))
 }
 
 // AllGatherVInit prepares an AllGatherV.
