@@ -17,7 +17,7 @@ import (
 func Alloc[T Number](c *Comm, n int) ([]T, error) {
 	elem := dtypeOf[T]().Size()
 	if n < 0 || n > maxAlloc/elem {
-		return nil, fmt.Errorf("collective: Alloc on rank %d: %w: %d elements", c.in.Rank, ErrArgument, n)
+		return nil, c.in.ArgumentError("Alloc", "%d elements", n)
 	}
 	if n == 0 {
 		return []T{}, nil

@@ -2,11 +2,8 @@ package collective
 
 import "unsafe"
 
-// bytesOf returns the memory of s. It shares it; the caller keeps s alive.
-func bytesOf[T Number](s []T) []byte { return memoryOf(s) }
-
-// memoryOf is bytesOf for elements of any type without pointers.
-func memoryOf[T any](s []T) []byte {
+// bytesOf returns the memory of s, elements without pointers. It shares it; the caller keeps s alive.
+func bytesOf[T any](s []T) []byte {
 	if len(s) == 0 {
 		return nil
 	}

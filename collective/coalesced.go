@@ -19,30 +19,26 @@ import (
 // depends on that number.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllReduceCoalesced[T Number](ctx context.Context, c *Comm, send, recv [][]T, op Op) error {
-	var a comm.Args
-	return runPieces(ctx, c, allReducePieces(&a, c, send, recv, op), send, recv)
+	return runPieces(ctx, c, allReducePieces(new(comm.Args), c, send, recv, op), send, recv)
 }
 
 // StartAllReduceCoalesced begins an AllReduceCoalesced; see Request. send and
 // recv themselves may be changed when it returns, what their slices refer to
 // may not.
 func StartAllReduceCoalesced[T Number](c *Comm, send, recv [][]T, op Op) (Request, error) {
-	var a comm.Args
-	return startPieces(c, allReducePieces(&a, c, send, recv, op), send, recv)
+	return startPieces(c, allReducePieces(new(comm.Args), c, send, recv, op), send, recv)
 }
 
 // BroadcastCoalesced is one Broadcast of many slices, as if they were one: see
 // AllReduceCoalesced. send is used on root only.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func BroadcastCoalesced[T Number](ctx context.Context, c *Comm, send, recv [][]T, root int) error {
-	var a comm.Args
-	return runPieces(ctx, c, broadcastPieces(&a, c, send, recv, root), send, recv)
+	return runPieces(ctx, c, broadcastPieces(new(comm.Args), c, send, recv, root), send, recv)
 }
 
 // StartBroadcastCoalesced begins a BroadcastCoalesced; see Request.
 func StartBroadcastCoalesced[T Number](c *Comm, send, recv [][]T, root int) (Request, error) {
-	var a comm.Args
-	return startPieces(c, broadcastPieces(&a, c, send, recv, root), send, recv)
+	return startPieces(c, broadcastPieces(new(comm.Args), c, send, recv, root), send, recv)
 }
 
 func allReducePieces[T Number](a *comm.Args, c *Comm, send, recv [][]T, op Op) *comm.Args {
@@ -79,40 +75,34 @@ func checkPieces[T Number](c *Comm, a *comm.Args, send, recv [][]T) *comm.Args {
 
 // runPieces makes a call over slices and waits for it.
 func runPieces[T Number](ctx context.Context, c *Comm, a *comm.Args, send, recv [][]T) error {
-	if a.Err != nil {
-		return a.Err
-	}
-	if err := c.in.Begin(a.Kind); err != nil {
+	if err := c.in.Begin(a); err != nil {
 		return err
 	}
 	defer c.in.End()
-	if ctx.Err() != nil {
-		return c.in.Cancel(ctx, a)
-	}
-	if err := enterPieces(ctx, c, a, send, recv); err != nil {
+	if err := layPieces(ctx, c, a, send, recv); err != nil {
 		return err
 	}
-	return c.in.Wait(ctx, c.in.Seq, &c.in.Waiter)
+	return c.in.Go(ctx, a, &c.in.Waiter)
 }
 
 // startPieces begins a call over slices.
 func startPieces[T Number](c *Comm, a *comm.Args, send, recv [][]T) (Request, error) {
-	if a.Err != nil {
-		return Request{}, a.Err
-	}
-	if err := c.in.Begin(a.Kind); err != nil {
+	ctx := context.Background()
+	if err := c.in.Begin(a); err != nil {
 		return Request{}, err
 	}
 	defer c.in.End()
-	if err := enterPieces(context.Background(), c, a, send, recv); err != nil {
+	if err := layPieces(ctx, c, a, send, recv); err != nil {
+		return Request{}, err
+	}
+	if err := c.in.Enter(ctx, a); err != nil {
 		return Request{}, err
 	}
 	return Request{c.in.Latest()}, nil
 }
 
-// enterPieces begins the next call of the communicator, which is claimed, over
-// slices that have been checked.
-func enterPieces[T Number](ctx context.Context, c *Comm, a *comm.Args, send, recv [][]T) error {
+// layPieces makes slices that have been checked the pieces of a, the next call of the communicator, which is claimed.
+func layPieces[T Number](ctx context.Context, c *Comm, a *comm.Args, send, recv [][]T) error {
 	if err := c.in.MakeRoom(ctx); err != nil {
 		return err
 	}
@@ -126,5 +116,5 @@ func enterPieces[T Number](ctx context.Context, c *Comm, a *comm.Args, send, rec
 		}
 		a.Pieces = append(a.Pieces, p)
 	}
-	return c.in.Enter(ctx, a)
+	return nil
 }

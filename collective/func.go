@@ -2,7 +2,6 @@ package collective
 
 import (
 	"context"
-	"fmt"
 	"hash/fnv"
 	"reflect"
 	"slices"
@@ -27,7 +26,7 @@ func AllReduceFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(i
 		return err
 	}
 	defer o.End()
-	all := memoryOf(recv)
+	all := bytesOf(recv)
 	copy(recv, send)
 	if err := o.Reduce(ctx, all); err != nil {
 		return err
@@ -43,17 +42,17 @@ func ReduceFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into
 		recv = acc
 	}
 	if root < 0 {
-		return fmt.Errorf("collective: ReduceFunc on rank %d: %w: root %d of %d ranks", c.Rank(), ErrArgument, root, c.Size())
+		return c.in.ArgumentError("ReduceFunc", "root %d of %d ranks", root, c.Size())
 	}
 	o, err := beginFunc(ctx, c, 1, send, recv, root, f)
 	if err != nil {
 		return err
 	}
 	defer o.End()
-	if err := o.Reduce(ctx, memoryOf(acc)); err != nil {
+	if err := o.Reduce(ctx, bytesOf(acc)); err != nil {
 		return err
 	}
-	err = o.Hand(ctx, memoryOf(acc), root)
+	err = o.Hand(ctx, bytesOf(acc), root)
 	copy(recv, acc)
 	return err
 }
@@ -74,10 +73,9 @@ func scan[T Number](ctx context.Context, c *Comm, which int, send, recv []T, op 
 	const exclusive = 3
 	t := dtypeOf[T]()
 	if k := kernel.Op(op); !k.Valid() || !k.Takes(t) || op == Avg {
-		return fmt.Errorf("collective: %s on rank %d: %w: no operation %v of %v", engine.CallsInOrder[which], c.Rank(),
-			ErrArgument, op, t)
+		return c.in.ArgumentError(engine.CallsInOrder[which], "no operation %v of %v", op, t)
 	}
-	if err := apart(c, which, memoryOf(send), memoryOf(recv)); err != nil {
+	if err := apart(c, which, bytesOf(send), bytesOf(recv)); err != nil {
 		return err
 	}
 	o, err := c.in.BeginInOrder(ctx, which, len(send), len(recv), t.Size(), -1, uint64(op)<<8|uint64(t),
@@ -129,9 +127,8 @@ func extreme[T Number](ctx context.Context, c *Comm, which int, v T, op kernel.O
 // apart refuses slices that overlap in part.
 func apart(c *Comm, which int, send, recv []byte) error {
 	if kernel.OverlapOf(send, recv) == kernel.Partial {
-		return fmt.Errorf("collective: %s on rank %d: %w: send and recv overlap in part; use the same slice or two separate "+
-			"ones",
-			engine.CallsInOrder[which], c.Rank(), ErrArgument)
+		return c.in.ArgumentError(engine.CallsInOrder[which],
+			"send and recv overlap in part; use the same slice or two separate ones")
 	}
 	return nil
 }
@@ -141,10 +138,10 @@ func beginFunc[T any](ctx context.Context, c *Comm, which int, send, recv []T, r
 	f func(into, from []T)) (*comm.InOrder, error) {
 	of := reflect.TypeFor[T]()
 	if f == nil || of.Size() == 0 || !plain(of) {
-		return nil, fmt.Errorf("collective: %s on rank %d: %w: no function, or elements with pointers or without a size: %v",
-			engine.CallsInOrder[which], c.Rank(), ErrArgument, of)
+		return nil, c.in.ArgumentError(engine.CallsInOrder[which],
+			"no function, or elements with pointers or without a size: %v", of)
 	}
-	if err := apart(c, which, memoryOf(send), memoryOf(recv)); err != nil {
+	if err := apart(c, which, bytesOf(send), bytesOf(recv)); err != nil {
 		return nil, err
 	}
 	h := fnv.New64a()

@@ -84,7 +84,7 @@ func messageOf[T Number](buf []T, peer, tag int) engine.Message {
 // After an error the contents of recv are undefined.
 func SendRecv[T Number](ctx context.Context, c *Comm, send []T, to int, recv []T, from, tag int) (int, error) {
 	if kernel.OverlapOf(bytesOf(send), bytesOf(recv)) != kernel.Apart {
-		return 0, c.in.Messages.Error("SendRecv", "send and recv overlap")
+		return 0, c.in.ArgumentError("SendRecv", "send and recv overlap")
 	}
 	in := messageOf(recv, from, tag)
 	in.Fewer = true

@@ -63,7 +63,7 @@ func GatherObject[T any](ctx context.Context, c *Comm, v T, root int) ([]T, erro
 // gatherObjects gives v of all ranks to root, or to all where that is negative.
 func gatherObjects[T any](ctx context.Context, c *Comm, name string, v T, root int) ([]T, error) {
 	if root >= c.Size() {
-		return nil, c.in.Messages.Error(name, "root %d of %d ranks", root, c.Size())
+		return nil, c.in.ArgumentError(name, "root %d of %d ranks", root, c.Size())
 	}
 	mine, length, failed := encoded(v, c.Size())
 	lengths := make([]int64, c.Size())
@@ -113,7 +113,7 @@ func encoded(v any, objects int) (data []byte, length int64, err error) {
 
 // notEncoded is the error of all ranks for an object of rank r; why is known to that one.
 func notEncoded(c *Comm, name string, r int, why error) error {
-	err := c.in.Messages.Error(name, "rank %d cannot encode its object, or it is too large", r)
+	err := c.in.ArgumentError(name, "rank %d cannot encode its object, or it is too large", r)
 	if why != nil {
 		err = fmt.Errorf("%w: %w", err, why)
 	}

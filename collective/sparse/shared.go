@@ -47,7 +47,6 @@ func (s *state) openHost(ctx context.Context, during string) error {
 	if s.host, err = drive.NewPool(ep, s.c.Rank, s.c.Size); err != nil {
 		return s.broken(during, err)
 	}
-	s.c.OnClose(func() error { s.host = nil; return nil })
 	return nil
 }
 

@@ -34,14 +34,11 @@ func (c *Comm) AllToAllV(ctx context.Context, t kernel.DType, send []byte, sendC
 		a.In, a.Out = mine, theirs
 		a.SetHost(c, plan.AllToAll, -1, kernel.Int64, c.Size, c.Size)
 	}
-	if a.Err != nil {
-		return a.Err
-	}
-	if err := c.Claim(a.name()); err != nil {
+	if err := c.Begin(&a); err != nil {
 		return err
 	}
 	defer c.End()
-	if err := c.run(ctx, &a); err != nil {
+	if err := c.Go(ctx, &a, &c.Waiter); err != nil {
 		return err
 	}
 	add(&c.tally.rows[plan.AllToAll].bytes, len(send)-len(mine))

@@ -29,21 +29,20 @@ type Args struct {
 
 // Refuse makes a an argument error.
 func (a *Args) Refuse(c *Comm, format string, v ...any) {
-	a.Err = fmt.Errorf("collective: %s on rank %d: %w: %w", a.name(), c.Rank, setup.ErrArgument, fmt.Errorf(format, v...))
+	a.Err = c.ArgumentError(a.name(), format, v...)
+}
+
+// ArgumentError is the ErrArgument of a call with a name.
+func (c *Comm) ArgumentError(call, format string, v ...any) error {
+	return fmt.Errorf("collective: %s on rank %d: %w: %w", call, c.Rank, setup.ErrArgument, fmt.Errorf(format, v...))
 }
 
 // name is the name of the function that makes the call.
 func (a *Args) name() string {
-	switch name := engine.CallName(a.Kind); {
-	case a.onDevice():
-		return name + "Device"
-	case a.varies():
-		return name + "V"
-	case a.as >= engine.InOrder:
+	if a.as >= engine.InOrder {
 		return engine.CallsInOrder[a.as-engine.InOrder]
-	default:
-		return name
 	}
+	return engine.CallName(a.Kind | plan.Kind(a.flags))
 }
 
 func (a *Args) onDevice() bool { return a.flags&engine.OnDevice != 0 }

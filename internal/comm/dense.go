@@ -16,10 +16,7 @@ import (
 func (c *Inside) Dense(ctx context.Context, t kernel.DType, op kernel.Op, in, out []byte) error {
 	a := Args{Kind: plan.AllReduce, Root: -1, Count: len(out) / t.Size(), Work: kernel.Work{DType: t, Op: op}, In: in,
 		Out: out}
-	if err := c.Enter(ctx, &a); err != nil {
-		return err
-	}
-	return c.Wait(ctx, c.Seq, &c.Waiter)
+	return c.Go(ctx, &a, &c.Waiter)
 }
 
 // DenseUs predicts what Dense takes for so many bytes, in microseconds. It is the same on all

@@ -22,10 +22,7 @@ type Devices struct {
 // first.
 func (d *Devices) Enqueue(ctx context.Context, k *DeviceArgs) error {
 	c := d.c
-	if k.Err != nil {
-		return k.Err
-	}
-	if err := c.Claim(k.name()); err != nil {
+	if err := c.Begin(&k.Args); err != nil {
 		return err
 	}
 	defer c.End()
@@ -103,10 +100,10 @@ func (d *Devices) Sync(ctx context.Context, s *cuda.Stream) error {
 	c := d.c
 	const call = "SyncDevice"
 	if s == nil {
-		return fmt.Errorf("collective: %s on rank %d: %w: no stream", call, c.Rank, setup.ErrArgument)
+		return c.ArgumentError(call, "no stream")
 	}
 	if err := s.Check(); err != nil {
-		return fmt.Errorf("collective: %s on rank %d: %w: %w", call, c.Rank, setup.ErrArgument, err)
+		return c.ArgumentError(call, "%w", err)
 	}
 	if err := c.Claim(call); err != nil {
 		return err

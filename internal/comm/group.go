@@ -26,13 +26,10 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...setup.Option) 
 	binary.LittleEndian.PutUint64(mine, uint64(color))
 	binary.LittleEndian.PutUint64(mine[8:], uint64(key))
 	a := (&Args{as: engine.Splits}).gathers(c, kernel.Int64, mine, gathered)
-	if a.Err != nil {
-		return nil, a.Err
-	}
-	if err := c.Begin(a.Kind); err != nil {
+	if err := c.Begin(a); err != nil {
 		return nil, err
 	}
-	err := c.run(ctx, a)
+	err := c.Go(ctx, a, &c.Waiter)
 	c.splits++
 	what := fmt.Sprintf("split#%d", c.splits)
 	c.End()
@@ -47,7 +44,7 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...setup.Option) 
 		return nil, nil
 	}
 	if c.Plans.Messages < 0 {
-		return nil, c.Messages.Error("Split", "it is for %s", c.Plans.NoMessages())
+		return nil, c.ArgumentError("Split", "it is for %s", c.Plans.NoMessages())
 	}
 	var members []int
 	for r := range c.Size {
@@ -65,15 +62,15 @@ func (c *Comm) Sub(ctx context.Context, ranks []int, opts ...setup.Option) (*Com
 	seen := make(map[int]bool)
 	for _, r := range ranks {
 		if r < 0 || r >= c.Size || seen[r] {
-			return nil, c.Messages.Error(call, "rank %d twice, or of %d ranks", r, c.Size)
+			return nil, c.ArgumentError(call, "rank %d twice, or of %d ranks", r, c.Size)
 		}
 		seen[r] = true
 	}
 	switch {
 	case !seen[c.Rank]:
-		return nil, c.Messages.Error(call, "this rank is not among %s", topo.RankList(slices.Sorted(slices.Values(ranks))))
+		return nil, c.ArgumentError(call, "this rank is not among %s", topo.RankList(slices.Sorted(slices.Values(ranks))))
 	case c.Plans.Messages < 0:
-		return nil, c.Messages.Error(call, "it is for %s", c.Plans.NoMessages())
+		return nil, c.ArgumentError(call, "it is for %s", c.Plans.NoMessages())
 	}
 	if err := c.Claim(call); err != nil {
 		return nil, err

@@ -40,14 +40,11 @@ func (c *Comm) BeginInOrder(ctx context.Context, which, count, recvs, size, root
 		mine = binary.LittleEndian.AppendUint64(mine, v)
 	}
 	all := make([]byte, len(mine)*c.Size)
-	if a.gathers(c, kernel.Int64, mine, all); a.Err != nil {
-		return nil, a.Err
-	}
-	if err := c.Claim(a.name()); err != nil {
+	if err := c.Begin(a.gathers(c, kernel.Int64, mine, all)); err != nil {
 		return nil, err
 	}
 	o := &InOrder{c: c, args: a, in: make([]byte, count*size), combine: combine}
-	err := c.run(ctx, a)
+	err := c.Go(ctx, a, &c.Waiter)
 	add(&c.tally.rows[rowOf(0, a.as)].bytes, count*size)
 	for r := 1; r < c.Size && err == nil; r++ {
 		if theirs := all[r*len(mine):][:len(mine)]; string(theirs) != string(all[:len(mine)]) {
@@ -80,7 +77,7 @@ func saysInOrder(b []byte) string {
 // Broadcast gives all ranks acc of rank 0.
 func (o *InOrder) Broadcast(ctx context.Context, acc []byte) error {
 	a := Args{as: o.args.as, In: acc, Out: acc}
-	return o.c.run(ctx, a.SetHost(o.c, plan.Broadcast, 0, kernel.Uint8, len(acc), len(acc)))
+	return o.c.Go(ctx, a.SetHost(o.c, plan.Broadcast, 0, kernel.Uint8, len(acc), len(acc)), &o.c.Waiter)
 }
 
 // pass sends out to a rank, and receives what it sends in o.in if receives is set. Nothing is nothing to send.

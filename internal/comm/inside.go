@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
@@ -81,7 +80,6 @@ func (c *Comm) close() error {
 	for _, f := range c.leaving {
 		gone = errors.Join(gone, f())
 	}
-	gone = errors.Join(gone, c.closeSides())
 	c.broken()
 	close(c.closed)
 	c.watch.Wait()
@@ -110,8 +108,13 @@ func (c *Comm) unreceived(failed bool) error {
 	return &setup.RankError{Rank: -1, Op: "Close", Err: setup.ErrorOf(f, nil)}
 }
 
-// Begin claims the communicator for one call.
-func (c *Comm) Begin(kind plan.Kind) error { return c.Claim(engine.CallName(kind)) }
+// Begin claims the communicator for a call, unless that cannot be made.
+func (c *Comm) Begin(a *Args) error {
+	if a.Err != nil {
+		return a.Err
+	}
+	return c.Claim(a.name())
+}
 
 // Claim claims the communicator for a call with a name.
 func (c *Comm) Claim(call string) error {

@@ -20,7 +20,6 @@ import (
 type Inside struct {
 	*Comm
 	Hosts   []int         // by rank
-	Cores   int           // usable cores of a host
 	Share   float64       // ranks that a core has, 1 where they have one each
 	Waiter  engine.Waiter // how this rank waits
 	Verbose bool          // people want to know more
@@ -49,7 +48,7 @@ func Of(h interface{ comm() *Comm }) *Inside {
 		hosts, cores := setup.HostsOf(c.World), c.Plans.Machine().Cores
 		ranks := setup.RanksOnCores(c.Plans.Machine().CoreHosts, hosts)
 		c.inside = &Inside{
-			Comm: c, Hosts: hosts, Cores: cores,
+			Comm: c, Hosts: hosts,
 			Share:  max(1, float64(slices.Max(ranks))/float64(max(cores, 1))),
 			Waiter: exchangeWaiter(c, ranks[c.Rank]), Verbose: c.World.Setting("verbose") != "",
 			Trees: trees, Shares: shares, HeapBytes: c.Plans.HeapBytes,
@@ -99,57 +98,44 @@ func (c *Comm) heldGather(ctx context.Context, a *Args, w *engine.Waiter) error 
 	if c.err != nil {
 		return c.err
 	}
-	if err := ctx.Err(); err != nil {
-		return c.Cancel(ctx, a)
-	}
 	if a.Err != nil {
 		return a.Err
 	}
-	if err := c.Enter(ctx, a); err != nil {
-		return err
-	}
-	return c.Wait(ctx, c.Seq, w)
+	return c.Go(ctx, a, w)
 }
 
 // OpenLinks opens links that live as long as c, which has failed if it cannot.
 func (c *Comm) OpenLinks(ctx context.Context, during, purpose string, layout transport.Layout) (transport.Endpoint,
 	error) {
-	ep, err := c.connect(ctx, purpose, layout)
-	if err != nil {
-		return nil, c.notOpened(ctx, during, err)
-	}
-	c.besides(ep)
-	return ep, nil
-}
-
-// connect opens links, until c fails.
-func (c *Comm) connect(ctx context.Context, purpose string, layout transport.Layout) (transport.Endpoint, error) {
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.whole, cancel)()
 	w := newInner(c, openExchange)
-	return c.Config.Connect(within, w, w.AllGather, purpose, layout)
-}
-
-// besides makes ep links of c, which end and fail with it.
-func (c *Comm) besides(ep transport.Endpoint) {
+	ep, err := c.Config.Connect(within, w, w.AllGather, purpose, layout)
+	if err != nil {
+		return nil, c.notOpened(ctx, during, err)
+	}
 	c.sidesMu.Lock()
 	c.Sides = append(c.Sides, ep)
 	c.sidesMu.Unlock()
+	c.OnClose(func() error { return c.CloseLinks(ep) })
 	if fault, failed := c.Endpoint.Aborted(); failed {
 		ep.Abort(fault)
 	}
+	return ep, nil
 }
 
-// CloseLinks closes links that OpenLinks has opened.
-func (c *Inside) CloseLinks(ep transport.Endpoint) error {
+// CloseLinks closes links that OpenLinks has opened, unless they are closed.
+func (c *Comm) CloseLinks(ep transport.Endpoint) error {
 	c.sidesMu.Lock()
-	defer c.sidesMu.Unlock()
 	i := slices.Index(c.Sides, ep)
+	if i >= 0 {
+		c.Sides = slices.Delete(c.Sides, i, i+1)
+	}
+	c.sidesMu.Unlock()
 	if i < 0 {
 		return nil
 	}
-	c.Sides = slices.Delete(c.Sides, i, i+1)
 	return ep.Close()
 }
 
@@ -185,21 +171,6 @@ func (c *Comm) Fault(f transport.Fault, during string) error {
 	return c.failDuring(f, during, hint)
 }
 
-// closeSides closes the links that OpenLinks has opened and nobody has shut.
-func (c *Comm) closeSides() (err error) {
-	for {
-		c.sidesMu.Lock()
-		if len(c.Sides) == 0 {
-			c.sidesMu.Unlock()
-			return err
-		}
-		ep := c.Sides[0]
-		c.Sides = c.Sides[1:]
-		c.sidesMu.Unlock()
-		err = errors.Join(err, ep.Close())
-	}
-}
-
 // FaultDevice makes an error of this rank's device the fault of all links of c,
 // and returns the first fault.
 func (c *Inside) FaultDevice(during string, cause error) error {
@@ -212,4 +183,4 @@ func (c *Inside) FaultDevice(during string, cause error) error {
 }
 
 // OnClose has f called when c is closed, after all calls.
-func (c *Inside) OnClose(f func() error) { c.leaving = append(c.leaving, f) }
+func (c *Comm) OnClose(f func() error) { c.leaving = append(c.leaving, f) }

@@ -2,10 +2,8 @@ package comm
 
 import (
 	"context"
-	"fmt"
 	"math"
 
-	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
@@ -60,20 +58,15 @@ const ownTag = -1
 // starter is Engine.StartSend or Engine.StartRecv.
 type starter = func(*engine.Message) error
 
-// Error is an ErrArgument of a call of messages.
-func (m *Messages) Error(call, format string, v ...any) error {
-	return fmt.Errorf("collective: %s on rank %d: %w: %s", call, m.c.Rank, setup.ErrArgument, fmt.Sprintf(format, v...))
-}
-
 // check refuses a message that this communicator cannot carry.
 func (m *Messages) check(call string, peer, tag int) error {
 	switch {
 	case peer < 0 || peer >= m.c.Size:
-		return m.Error(call, "rank %d of %d", peer, m.c.Size)
+		return m.c.ArgumentError(call, "rank %d of %d", peer, m.c.Size)
 	case m.c.Plans.Messages < 0:
-		return m.Error(call, "messages are for %s", m.c.Plans.NoMessages())
+		return m.c.ArgumentError(call, "messages are for %s", m.c.Plans.NoMessages())
 	case tag < 0 || tag > math.MaxInt32:
-		return m.Error(call, "tag %d, want 0..%d", tag, math.MaxInt32)
+		return m.c.ArgumentError(call, "tag %d, want 0..%d", tag, math.MaxInt32)
 	}
 	return nil
 }

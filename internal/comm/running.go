@@ -91,10 +91,7 @@ func (c *Comm) Wait(ctx context.Context, seq uint64, w *engine.Waiter) error {
 
 // Start begins a call.
 func (c *Comm) Start(a *Args) (Request, error) {
-	if a.Err != nil {
-		return Request{}, a.Err
-	}
-	if err := c.Begin(a.Kind); err != nil {
+	if err := c.Begin(a); err != nil {
 		return Request{}, err
 	}
 	defer c.End()
@@ -109,25 +106,22 @@ func (c *Comm) Latest() Request { return Request{c, c.Seq} }
 
 // Run makes a call and waits for it.
 func (c *Comm) Run(ctx context.Context, a *Args) error {
-	if a.Err != nil {
-		return a.Err
-	}
-	if err := c.Begin(a.Kind); err != nil {
+	if err := c.Begin(a); err != nil {
 		return err
 	}
 	defer c.End()
-	return c.run(ctx, a)
+	return c.Go(ctx, a, &c.Waiter)
 }
 
-// run is Run on a communicator that is claimed.
-func (c *Comm) run(ctx context.Context, a *Args) error {
+// Go is Run on a communicator that is claimed. It waits as w says.
+func (c *Comm) Go(ctx context.Context, a *Args, w *engine.Waiter) error {
 	if err := ctx.Err(); err != nil {
 		return c.Cancel(ctx, a)
 	}
 	if err := c.Enter(ctx, a); err != nil {
 		return err
 	}
-	return c.Wait(ctx, c.Seq, &c.Waiter)
+	return c.Wait(ctx, c.Seq, w)
 }
 
 // Cancel ends the communicator before a call whose context has ended already:

@@ -52,15 +52,8 @@ func Describe(h transport.Header) string {
 		return name
 	}
 	var b strings.Builder
-	kind, onDevice := kindOf(h)
-	b.WriteString(CallName(kind))
-	if h.Kind&Varied != 0 {
-		b.WriteString("V")
-	}
-	if onDevice {
-		b.WriteString("Device")
-	}
-	fmt.Fprintf(&b, " #%d", h.Seq)
+	kind, _ := kindOf(h)
+	fmt.Fprintf(&b, "%s #%d", CallName(plan.Kind(h.Kind)), h.Seq)
 	if kind == plan.Barrier {
 		return b.String()
 	}
@@ -82,17 +75,22 @@ func Describe(h transport.Header) string {
 	return b.String()
 }
 
-// CallName returns the name of the function that makes calls of a kind.
+// CallName returns the name of the function that makes calls of a kind, which may have OnDevice and Varied.
 func CallName(k plan.Kind) string {
-	if int(k) >= len(callNames) {
+	if callNames[k] == "" {
 		return fmt.Sprintf("unknown call %d", k)
 	}
 	return callNames[k]
 }
 
-var callNames = [...]string{plan.AllReduce: "AllReduce", plan.Reduce: "Reduce", plan.Broadcast: "Broadcast",
-	plan.Barrier: "Barrier", plan.AllGather: "AllGather", plan.ReduceScatter: "ReduceScatter", plan.AllToAll: "AllToAll",
-	plan.Gather: "Gather", plan.Scatter: "Scatter"}
+var callNames = func() (names [256]string) {
+	for k, name := range map[plan.Kind]string{plan.AllReduce: "AllReduce", plan.Reduce: "Reduce",
+		plan.Broadcast: "Broadcast", plan.Barrier: "Barrier", plan.AllGather: "AllGather",
+		plan.ReduceScatter: "ReduceScatter", plan.AllToAll: "AllToAll", plan.Gather: "Gather", plan.Scatter: "Scatter"} {
+		names[k], names[k|Varied], names[k|OnDevice] = name, name+"V", name+"Device"
+	}
+	return names
+}()
 
 // doing names what this rank waits in.
 func (e *Engine) doing() string {
