@@ -19,7 +19,8 @@ func AllGatherV[T Number](ctx context.Context, c *Comm, send, recv []T, counts [
 // other parts then keep what they have.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReduceScatterV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int, op Op) error {
-	return c.in.Run(ctx, reduceArgs(new(comm.Args).Vary(c.in, plan.ReduceScatter, counts), c, plan.ReduceScatter, -1, send, recv, op))
+	a := new(comm.Args).Vary(c.in, plan.ReduceScatter, counts)
+	return c.in.Run(ctx, reduceArgs(a, c, plan.ReduceScatter, -1, send, recv, op))
 }
 
 // GatherV gives rank root, in recv, send of all ranks, one after the other. send has counts of this rank elements;
@@ -54,7 +55,8 @@ func StartAllGatherV[T Number](c *Comm, send, recv []T, counts []int) (Request, 
 
 // StartReduceScatterV begins a ReduceScatterV; see StartAllGatherV.
 func StartReduceScatterV[T Number](c *Comm, send, recv []T, counts []int, op Op) (Request, error) {
-	return c.begun(reduceArgs(new(comm.Args).Vary(c.in, plan.ReduceScatter, counts), c, plan.ReduceScatter, -1, send, recv, op))
+	a := new(comm.Args).Vary(c.in, plan.ReduceScatter, counts)
+	return c.begun(reduceArgs(a, c, plan.ReduceScatter, -1, send, recv, op))
 }
 
 // StartGatherV begins a GatherV; see StartAllGatherV.
