@@ -168,7 +168,7 @@ func (d *design) row(n int) (simRow, error) {
 	}
 	c := meter.Find(row.Collective)
 	row.BusBW = figure(c.Bus(float64(row.AlgBW), row.Ranks))
-	if c.Reduces {
+	if c.Reduces() {
 		row.Op = "sum"
 	}
 	if d.Bytes < 4 {

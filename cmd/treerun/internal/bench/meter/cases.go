@@ -1,12 +1,14 @@
 package meter
 
+import "slices"
+
 // Case is one measurement: a row.
 type Case struct {
 	*Collective
 	Type    Type
 	Op      string // "none" where the collective takes none
 	Root    int    // -1 where it takes none
-	Bytes   int64  // of the message, as nccl-tests defines it: see Collective.Parts
+	Bytes   int64  // of the message, as nccl-tests defines it: see Collective.lengths
 	Count   int    // elements; of a block where the collective has blocks
 	InPlace bool
 	Calls   int // that are in flight together; the size is that of one
@@ -20,22 +22,25 @@ type Case struct {
 func (o *Options) Cases(np int) []Case {
 	var list []Case
 	for _, name := range o.Collectives {
-		c := Find(name)
-		types, ops, root := o.Types, o.Ops, -1
-		if c.Empty {
+		c := Case{Collective: Find(name), Root: -1}
+		types, ops, inFlight := o.Types, o.Ops, o.InFlight
+		if c.Empty() {
 			types = []Type{NoType}
 		}
-		if !c.Reduces {
+		if !c.Reduces() {
 			ops = []string{"none"}
 		}
-		if c.Rooted {
-			root = o.Root
+		if c.Kind.HasRoot() {
+			c.Root = o.Root
 		}
-		for _, calls := range o.inFlightOf(c) {
-			for _, typ := range types {
-				for _, op := range ops {
-					if c.takes(typ, op) {
-						list = append(list, o.section(Case{Collective: c, Type: typ, Op: op, Root: root, Calls: calls}, np)...)
+		if c.OneByOne {
+			inFlight = []int{1}
+		}
+		for _, c.Calls = range inFlight {
+			for _, c.Type = range types {
+				for _, c.Op = range ops {
+					if !c.Sparse || c.Type.sparse() && slices.Contains(sparseOps, c.Op) {
+						list = append(list, o.section(c, np)...)
 					}
 				}
 			}
@@ -44,22 +49,31 @@ func (o *Options) Cases(np int) []Case {
 	return list
 }
 
-// section lists the sizes and passes of one collective, type and operation.
-func (o *Options) section(c Case, np int) []Case {
-	var list []Case
+// section lists the sizes, spreads and passes of one collective, type and operation. One that cannot be called in place
+// is measured out of place whatever is asked for, and so is a sparse one back to back: in place, the result of a call
+// is not the input of the next.
+func (o *Options) section(c Case, np int) (list []Case) {
+	passes, densities, overlaps := o.Passes, []float64{0}, []string{""}
+	if c.Kind == 0 || c.Empty() || c.Sparse && o.Stream {
+		passes = []bool{false}
+	}
+	if c.Sparse {
+		densities, overlaps = o.Densities, o.Overlaps
+	}
 	for _, bytes := range o.Sizes() {
 		c.resize(bytes, np)
 		if len(list) > 0 && list[len(list)-1].Bytes == c.Bytes {
 			continue // two small sizes have become one
 		}
-		for _, k := range o.spread(c) {
-			for _, inPlace := range o.passesOf(c.Collective) {
-				k.InPlace = inPlace
-				list = append(list, k)
+		for _, c.Density = range densities {
+			for _, c.Overlap = range overlaps {
+				for _, c.InPlace = range passes {
+					list = append(list, c)
+				}
+				if c.Density == 0 || c.Density == 1 {
+					break // there is one way to have none, or all
+				}
 			}
-		}
-		if c.Empty {
-			break
 		}
 	}
 	return list
@@ -69,39 +83,20 @@ func (o *Options) section(c Case, np int) []Case {
 // least 1, and the bytes that it has.
 func (c *Case) resize(bytes int64, np int) {
 	blocks := int64(1)
-	if c.Parts {
+	if c.Kind.HasParts() {
 		blocks = int64(np)
 	}
 	count := max(bytes/(blocks*int64(c.Type.Size)), 1)
-	if c.Empty {
+	if c.Empty() {
 		count = 0
 	}
 	c.Count, c.Bytes = int(count), count*blocks*int64(c.Type.Size)
 }
 
-// inFlightOf returns the numbers of calls in flight of a collective: one that
-// has no form for that is measured call by call whatever is asked for.
-func (o *Options) inFlightOf(c *Collective) []int {
-	if c.OneByOne {
-		return []int{1}
-	}
-	return o.InFlight
-}
-
-// passesOf returns the passes of a collective: one that cannot be called in
-// place is measured out of place whatever is asked for, and so is a sparse one back to
-// back: in place, the result of a call is not the input of the next.
-func (o *Options) passesOf(c *Collective) []bool {
-	if !c.HasInPlace || c.Sparse && o.Stream {
-		return []bool{false}
-	}
-	return o.Passes
-}
-
 // Stride returns the elements from the buffers of one call in flight to those
 // of the next, which do not share a cache line.
 func (c *Case) Stride(np int) int {
-	n, line := max(c.Send.Of(c.Count, np), c.Recv.Of(c.Count, np)), cacheLine/c.Type.Size
+	n, line := max(c.lengths(c.Count, np)), cacheLine/c.Type.Size
 	return (n + line - 1) / line * line
 }
 

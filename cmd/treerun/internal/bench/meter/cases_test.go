@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/collective/plan"
 )
 
 func parsed(t *testing.T, line string) *Options {
@@ -140,7 +141,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for _, c := range o.Cases(np) {
-			if c.Count < 0 || c.Bytes < 0 || c.Count == 0 != c.Empty || c.Bytes > int64(o.End) && c.Count != 1 {
+			if c.Count < 0 || c.Bytes < 0 || c.Count == 0 != c.Empty() || c.Bytes > int64(o.End) && c.Count != 1 {
 				t.Fatalf("%q: impossible case %+v", line, c)
 			}
 		}
@@ -206,7 +207,7 @@ func TestSparseCases(t *testing.T) {
 func TestParts(t *testing.T) {
 	for _, c := range []struct{ bytes, count, whole int64 }{{1, 1, 24}, {24, 1, 24}, {47, 1, 24}, {48, 2, 48},
 		{1000, 41, 984}} {
-		k := Case{Collective: &Collective{Parts: true}, Type: Type{"float64", 8}}
+		k := Case{Collective: &Collective{Kind: plan.AllGather}, Type: Type{"float64", 8}}
 		if k.resize(c.bytes, 3); int64(k.Count) != c.count || k.Bytes != c.whole {
 			t.Errorf("%d bytes over 3 ranks: count %d, %d bytes; want %d, %d", c.bytes, k.Count, k.Bytes, c.count, c.whole)
 		}

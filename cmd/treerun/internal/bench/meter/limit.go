@@ -47,10 +47,10 @@ func (m *meter[T]) floor(ctx context.Context, k *Case, s *spread) (float64, erro
 		return 0, nil
 	}
 	latency := m.latency
-	if k.Rooted {
+	if k.Kind.HasRoot() {
 		latency = 0
 	}
-	if k.Empty {
+	if k.Empty() {
 		return latency, nil
 	}
 	all := k.Bytes * int64(k.Calls)
@@ -107,7 +107,7 @@ func (m *meter[T]) copyRate(ctx context.Context, count int, bytes int64) (float6
 		if err := collective.Barrier(ctx, m.c); err != nil {
 			return 0, err
 		}
-		seconds, err := slowestOf(ctx, m.c, time.Since(begin).Seconds())
+		seconds, err := collective.AllReduceValue(ctx, m.c, time.Since(begin).Seconds(), collective.Max)
 		if err != nil {
 			return 0, err
 		}

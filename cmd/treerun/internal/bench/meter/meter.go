@@ -30,7 +30,6 @@ package meter
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -138,7 +137,7 @@ func (m *meter[T]) measure(ctx context.Context, k *Case) (*Row, error) {
 	} else if err := m.tellSparse(ctx, r, k, run.spread); err != nil {
 		return nil, err
 	}
-	if m.o.Check && !k.Empty {
+	if m.o.Check && !k.Empty() {
 		err = m.check(ctx, k, run, oracle, r)
 	}
 	return r, err
@@ -149,9 +148,7 @@ func (m *meter[T]) prepare(k *Case) (*running[T], error) {
 	r := &running[T]{collectiveOf: m.calls[k.Name], calls: make([]call[T], k.Calls),
 		requests: make([]collective.Request, k.Calls)}
 	if m.gpu != nil {
-		if r.stream = m.gpu.stream; r.device == nil {
-			return nil, fmt.Errorf("%s does not run on GPUs", k.Name)
-		}
+		r.stream = m.gpu.stream
 	}
 	if k.Sparse {
 		var err error
@@ -171,7 +168,7 @@ func (m *meter[T]) prepare(k *Case) (*running[T], error) {
 // one buffer: the smaller one is this rank's part of the larger one.
 func (m *meter[T]) callAt(k *Case, at int) call[T] {
 	size, mine := m.c.Size(), m.c.Rank()*k.Count
-	send, recv := k.Send.Of(k.Count, size), k.Recv.Of(k.Count, size)
+	send, recv := k.lengths(k.Count, size)
 	from, to, input := at, at, m.send
 	if k.InPlace {
 		input = m.recv
@@ -249,14 +246,7 @@ func (m *meter[T]) backToBack(ctx context.Context, r *running[T], n int) (float6
 	if err := r.settle(ctx); err != nil {
 		return 0, err
 	}
-	return slowestOf(ctx, m.c, (m.now()-begin)/float64(n))
-}
-
-// slowestOf returns the largest of what the ranks give.
-func slowestOf(ctx context.Context, c *collective.Comm, seconds float64) (float64, error) {
-	all := []float64{seconds}
-	err := collective.AllReduce(ctx, c, all, all, collective.Max)
-	return all[0], err
+	return collective.AllReduceValue(ctx, m.c, (m.now()-begin)/float64(n), collective.Max)
 }
 
 // oneByOne times n iterations, each from this rank's own exit of a barrier on,
@@ -304,9 +294,8 @@ func (m *meter[T]) check(ctx context.Context, k *Case, r *running[T], o *oracle[
 			wrong += differences(r.calls[i].recv[b.at:][:b.count], data, b.offset)
 		}
 	}
-	sum := []int64{wrong}
-	err := collective.AllReduce(ctx, m.c, sum, sum, collective.Sum)
-	row.Wrong = &sum[0]
+	wrong, err := collective.AllReduceValue(ctx, m.c, wrong, collective.Sum)
+	row.Wrong = &wrong
 	return err
 }
 

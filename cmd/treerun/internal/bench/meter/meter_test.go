@@ -18,7 +18,7 @@ func TestCalls(t *testing.T) {
 	known := calls[int8]()
 	for _, c := range Collectives {
 		call, ok := known[c.Name]
-		if !ok || call.run == nil || (c.result(0, 2, 0, 1) == nil) != (c.Empty || c.Sparse) ||
+		if !ok || call.run == nil || (c.result(0, 2, 0, 1) == nil) != (c.Empty() || c.Sparse) ||
 			(call.start == nil) != c.OneByOne {
 			t.Errorf("%s cannot be called, or its result not compared", c.Name)
 		}

@@ -251,6 +251,9 @@ func (o *Options) check() error {
 		return usage("--plot: the file name is empty")
 	case o.Plot != "" && o.Plot == o.JSON:
 		return usage("--json and --plot are the same file, %s", o.Plot)
+	case len(o.Cases(1)) == 0:
+		return usage("sparse collectives take the types %s and the operations %s", strings.Join(sparseTypes, ", "),
+			strings.Join(sparseOps, ", "))
 	}
 	return nil
 }

@@ -63,40 +63,8 @@ func (o *Options) takeSparse(densities []string) error {
 			return usage("--%s is for sparse collectives", flag)
 		}
 	}
-	if sparse && len(o.Collectives) == 1 && (!intersects(o.Ops, sparseOps) || !slices.ContainsFunc(o.Types, Type.sparse)) {
-		return usage("sparse collectives take the types %s and the operations %s", strings.Join(sparseTypes, ", "),
-			strings.Join(sparseOps, ", "))
-	}
 	return nil
-}
-
-func intersects(a, b []string) bool {
-	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
 }
 
 // sparse tells whether sparse collectives take elements of the type.
 func (t Type) sparse() bool { return slices.Contains(sparseTypes, t.Name) }
-
-// takes tells whether a collective runs with a type and an operation.
-func (c *Collective) takes(t Type, op string) bool {
-	return !c.Sparse || t.sparse() && slices.Contains(sparseOps, op)
-}
-
-// spread returns the cases of c with all densities and overlaps; c itself if it is
-// not sparse.
-func (o *Options) spread(c Case) []Case {
-	if !c.Sparse {
-		return []Case{c}
-	}
-	var list []Case
-	for _, d := range o.Densities {
-		for _, lie := range o.Overlaps {
-			c.Density, c.Overlap = d, lie
-			list = append(list, c)
-			if d == 0 || d == 1 {
-				break // there is one way to have none, or all
-			}
-		}
-	}
-	return list
-}
