@@ -13,8 +13,9 @@ type call[T collective.Number] struct {
 	send, recv []T
 	op         collective.Op
 	root       int
-	spread     *spread                            // of a sparse collective, else nil
-	onGPU      struct{ send, recv cuda.Slice[T] } // where the buffers are on a GPU
+	spread     *spread       // of a sparse collective, else nil
+	stream     *cuda.Stream  // of a GPU that it is called on; nil: on the host
+	input, out cuda.Slice[T] // send and recv on that GPU
 }
 
 // collectiveOf is how a collective is called, and what it gives. The rest of it
@@ -23,49 +24,45 @@ type collectiveOf[T collective.Number] struct {
 	run   func(ctx context.Context, k *call[T]) error
 	start func(k *call[T]) (collective.Request, error) // nil: there is no such form
 	// device puts a call into a stream of a GPU; nil: the collective does not run there.
-	device func(ctx context.Context, s *cuda.Stream, k *call[T], send, recv cuda.Slice[T]) error
+	device func(ctx context.Context, k *call[T]) error
 }
 
 // calls are the collectives by name.
 func calls[T collective.Number]() map[string]collectiveOf[T] {
 	type ctx = context.Context
 	type request = collective.Request
-	type stream = *cuda.Stream
-	type slice = cuda.Slice[T]
 	return map[string]collectiveOf[T]{
 		"allreduce": {
 			func(x ctx, k *call[T]) error { return collective.AllReduce(x, k.c, k.send, k.recv, k.op) },
 			func(k *call[T]) (request, error) { return collective.StartAllReduce(k.c, k.send, k.recv, k.op) },
-			func(x ctx, s stream, k *call[T], send, recv slice) error {
-				return collective.AllReduceDevice(x, k.c, s, send, recv, k.op)
+			func(x ctx, k *call[T]) error {
+				return collective.AllReduceDevice(x, k.c, k.stream, k.input, k.out, k.op)
 			},
 		},
 		"reduce": {
 			func(x ctx, k *call[T]) error { return collective.Reduce(x, k.c, k.send, k.recv, k.op, k.root) },
 			func(k *call[T]) (request, error) { return collective.StartReduce(k.c, k.send, k.recv, k.op, k.root) },
-			func(x ctx, s stream, k *call[T], send, recv slice) error {
-				return collective.ReduceDevice(x, k.c, s, send, recv, k.op, k.root)
+			func(x ctx, k *call[T]) error {
+				return collective.ReduceDevice(x, k.c, k.stream, k.input, k.out, k.op, k.root)
 			},
 		},
 		"broadcast": {
 			func(x ctx, k *call[T]) error { return collective.Broadcast(x, k.c, k.send, k.recv, k.root) },
 			func(k *call[T]) (request, error) { return collective.StartBroadcast(k.c, k.send, k.recv, k.root) },
-			func(x ctx, s stream, k *call[T], send, recv slice) error {
-				return collective.BroadcastDevice(x, k.c, s, send, recv, k.root)
+			func(x ctx, k *call[T]) error {
+				return collective.BroadcastDevice(x, k.c, k.stream, k.input, k.out, k.root)
 			},
 		},
 		"allgather": {
 			func(x ctx, k *call[T]) error { return collective.AllGather(x, k.c, k.send, k.recv) },
 			func(k *call[T]) (request, error) { return collective.StartAllGather(k.c, k.send, k.recv) },
-			func(x ctx, s stream, k *call[T], send, recv slice) error {
-				return collective.AllGatherDevice(x, k.c, s, send, recv)
-			},
+			func(x ctx, k *call[T]) error { return collective.AllGatherDevice(x, k.c, k.stream, k.input, k.out) },
 		},
 		"reducescatter": {
 			func(x ctx, k *call[T]) error { return collective.ReduceScatter(x, k.c, k.send, k.recv, k.op) },
 			func(k *call[T]) (request, error) { return collective.StartReduceScatter(k.c, k.send, k.recv, k.op) },
-			func(x ctx, s stream, k *call[T], send, recv slice) error {
-				return collective.ReduceScatterDevice(x, k.c, s, send, recv, k.op)
+			func(x ctx, k *call[T]) error {
+				return collective.ReduceScatterDevice(x, k.c, k.stream, k.input, k.out, k.op)
 			},
 		},
 		"alltoall": {
@@ -86,7 +83,7 @@ func calls[T collective.Number]() map[string]collectiveOf[T] {
 		"barrier": {
 			func(x ctx, k *call[T]) error { return collective.Barrier(x, k.c) },
 			func(k *call[T]) (request, error) { return collective.StartBarrier(k.c) },
-			func(x ctx, s stream, k *call[T], _, _ slice) error { return collective.BarrierDevice(x, k.c, s) },
+			func(x ctx, k *call[T]) error { return collective.BarrierDevice(x, k.c, k.stream) },
 		},
 		"sendrecv":         {run: sendRecv[T]},
 		"sparse-allreduce": sparseOf[T](),

@@ -73,8 +73,8 @@ func (m *meter[T]) uploaded(ctx context.Context, r *running[T]) error {
 	for i := range r.calls {
 		k := &r.calls[i]
 		// In place the input is a part of the result's buffer, or the other way round.
-		if err := errors.Join(k.onGPU.recv.CopyFrom(ctx, m.gpu.stream, k.recv),
-			k.onGPU.send.CopyFrom(ctx, m.gpu.stream, k.send)); err != nil {
+		if err := errors.Join(k.out.CopyFrom(ctx, m.gpu.stream, k.recv),
+			k.input.CopyFrom(ctx, m.gpu.stream, k.send)); err != nil {
 			return err
 		}
 	}
@@ -88,7 +88,7 @@ func (m *meter[T]) downloaded(ctx context.Context, r *running[T]) error {
 	}
 	for i := range r.calls {
 		k := &r.calls[i]
-		if err := k.onGPU.recv.CopyTo(ctx, m.gpu.stream, k.recv); err != nil {
+		if err := k.out.CopyTo(ctx, m.gpu.stream, k.recv); err != nil {
 			return err
 		}
 	}

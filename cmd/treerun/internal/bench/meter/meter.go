@@ -147,9 +147,6 @@ func (m *meter[T]) measure(ctx context.Context, k *Case) (*Row, error) {
 func (m *meter[T]) prepare(k *Case) (*running[T], error) {
 	r := &running[T]{collectiveOf: m.calls[k.Name], calls: make([]call[T], k.Calls),
 		requests: make([]collective.Request, k.Calls)}
-	if m.gpu != nil {
-		r.stream = m.gpu.stream
-	}
 	if k.Sparse {
 		var err error
 		if r.spread, err = newSpread(k, m.o, m.c.Size()); err != nil {
@@ -188,7 +185,7 @@ func (m *meter[T]) callAt(k *Case, at int) call[T] {
 		if k.InPlace {
 			source = g.recv
 		}
-		one.onGPU.send, one.onGPU.recv = source.Slice(from, from+send), g.recv.Slice(to, to+recv)
+		one.stream, one.input, one.out = g.stream, source.Slice(from, from+send), g.recv.Slice(to, to+recv)
 	}
 	return one
 }
@@ -196,7 +193,7 @@ func (m *meter[T]) callAt(k *Case, at int) call[T] {
 // load writes this rank's input, and something else where the result will be.
 func (m *meter[T]) load(ctx context.Context, r *running[T], o *oracle[T]) error {
 	data := o.input(m.c.Rank())
-	r.again = nil
+	r.again = func() error { return nil }
 	for i := range r.calls {
 		k := &r.calls[i]
 		for i := range k.recv {
@@ -236,7 +233,7 @@ func (m *meter[T]) backToBack(ctx context.Context, r *running[T], n int) (float6
 	}
 	begin := m.now()
 	for range n {
-		if err := r.anew(); err != nil {
+		if err := r.again(); err != nil {
 			return 0, err
 		}
 		if err := r.issue(ctx); err != nil {
@@ -254,7 +251,7 @@ func (m *meter[T]) backToBack(ctx context.Context, r *running[T], n int) (float6
 func (m *meter[T]) oneByOne(ctx context.Context, r *running[T], n int) error {
 	times := m.times[:n]
 	for i := range times {
-		if err := r.anew(); err != nil {
+		if err := r.again(); err != nil {
 			return err
 		}
 		if err := collective.Barrier(ctx, m.c); err != nil {

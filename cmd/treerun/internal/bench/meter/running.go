@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/cuda"
 )
 
 // running is a case that is ready to be called.
@@ -14,16 +13,7 @@ type running[T collective.Number] struct {
 	calls    []call[T]            // one, or those that are in flight together
 	requests []collective.Request // of calls
 	spread   *spread              // of a sparse collective, else nil
-	stream   *cuda.Stream         // it is called on a GPU; nil: on the host
-	again    func() error         // lays out the input anew before a call that has changed it; nil: none has
-}
-
-// anew lays out an input that the last call has changed.
-func (r *running[T]) anew() error {
-	if r.again == nil {
-		return nil
-	}
-	return r.again()
+	again    func() error         // lays out the input anew if the last call has changed it
 }
 
 // once makes one call and waits for it, or all calls and waits for all.
@@ -33,18 +23,17 @@ func (r *running[T]) once(ctx context.Context) error {
 
 // settle waits for calls on a GPU; those on the host are done.
 func (r *running[T]) settle(ctx context.Context) error {
-	if r.stream == nil {
+	if r.calls[0].stream == nil {
 		return nil
 	}
-	return r.calls[0].c.SyncDevice(ctx, r.stream)
+	return r.calls[0].c.SyncDevice(ctx, r.calls[0].stream)
 }
 
 // issue is once but for the waiting on a GPU, which several may have in common.
 func (r *running[T]) issue(ctx context.Context) error {
-	if r.stream != nil {
+	if r.calls[0].stream != nil {
 		for i := range r.calls {
-			k := &r.calls[i]
-			if err := r.device(ctx, r.stream, k, k.onGPU.send, k.onGPU.recv); err != nil {
+			if err := r.device(ctx, &r.calls[i]); err != nil {
 				return err
 			}
 		}

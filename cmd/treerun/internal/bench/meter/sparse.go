@@ -8,7 +8,6 @@ import (
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/sparse"
-	"github.com/treerun/treerun/cuda"
 )
 
 // spread is which blocks of the ranks' tensors are not zero. All ranks know it of
@@ -104,8 +103,8 @@ func sparseOn[T sparse.Number]() collectiveOf[T] {
 		run: func(ctx context.Context, k *call[T]) error {
 			return k.spread.ran(sparse.AllReduce(ctx, k.c, k.send, k.recv, k.op, k.spread.options...))
 		},
-		device: func(ctx context.Context, s *cuda.Stream, k *call[T], send, recv cuda.Slice[T]) error {
-			return k.spread.ran(sparse.AllReduceDevice(ctx, k.c, s, send, recv, k.op, k.spread.options...))
+		device: func(ctx context.Context, k *call[T]) error {
+			return k.spread.ran(sparse.AllReduceDevice(ctx, k.c, k.stream, k.input, k.out, k.op, k.spread.options...))
 		},
 	}
 }
