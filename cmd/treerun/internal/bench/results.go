@@ -35,30 +35,27 @@ type results struct {
 
 // open creates the files of the command line: a wrong name is found before the ranks start. What an earlier command
 // has written stays until there is something to write, and a file that was made for nothing is removed again.
-func (r *results) open(o *meter.Options) (err error) {
-	create := func(flag, name string) *os.File {
-		if name == "" || err != nil {
-			return nil
+func (r *results) open(o *meter.Options) error {
+	for _, f := range []struct {
+		flag, name string
+		to         **os.File
+	}{{"--json", o.JSON, &r.json}, {"--plot", o.Plot, &r.plot}} {
+		switch f.name {
+		case "":
+			continue
+		case "-": // a name that --plot cannot have
+			*f.to = os.Stdout
+			continue
 		}
-		_, missing := os.Lstat(name)
-		var f *os.File
-		if f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o666); err != nil {
-			err = named("bench: "+flag, err)
-			return nil
+		_, missing := os.Lstat(f.name)
+		file, err := os.OpenFile(f.name, os.O_WRONLY|os.O_CREATE, 0o666)
+		if err != nil {
+			return errors.Join(named("bench: "+f.flag, err), r.close())
 		}
-		r.files = append(r.files, f)
+		r.files, *f.to = append(r.files, file), file
 		if missing != nil {
-			r.made = append(r.made, name)
+			r.made = append(r.made, f.name)
 		}
-		return f
-	}
-	if o.JSON == "-" {
-		r.json = os.Stdout
-	} else {
-		r.json = create("--json", o.JSON)
-	}
-	if r.plot = create("--plot", o.Plot); err != nil {
-		return errors.Join(err, r.close())
 	}
 	return nil
 }

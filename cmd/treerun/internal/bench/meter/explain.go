@@ -64,8 +64,8 @@ func (e *explainer) all(ctx context.Context, tell func(*Row) error) error {
 		return err
 	}
 	for i, r := range rows {
-		if err := e.measure(ctx, &cases[i], r.Explained.Candidates); err != nil {
-			return fmt.Errorf("%s of %d bytes: %w", cases[i].Name, cases[i].Bytes, err)
+		if err := e.measure(ctx, cases[i:i+1], r.Explained.Candidates); err != nil {
+			return err
 		}
 		if err := tell(r); err != nil {
 			return err
@@ -109,7 +109,7 @@ func (e *explainer) consult(cases []Case) (rows []*Row, err error) {
 
 // measure fills in the times of all algorithms of a case. They are the same on all ranks. The first round
 // compares results, as a quick plan with a wrong one is not to be chosen, and has the prices.
-func (e *explainer) measure(ctx context.Context, k *Case, list []Candidate) error {
+func (e *explainer) measure(ctx context.Context, k []Case, list []Candidate) error {
 	all := make([][]float64, len(list))
 	o := *e.o
 	o.Iterations = max(1, o.Iterations/explainRounds)
@@ -122,42 +122,34 @@ func (e *explainer) measure(ctx context.Context, k *Case, list []Candidate) erro
 			if len(list) > 1 {
 				opts = append(slices.Clone(opts), e.by(c.Plan))
 			}
-			row, seconds, err := e.turn(ctx, k, &o, opts)
+			row, err := e.turn(ctx, k, &o, opts)
 			if err != nil {
 				return fmt.Errorf("plan %s: %w", c.Plan, err)
 			}
 			if o.Check {
 				c.PredictedUs = row.PredictedUs
 			}
-			all[i] = append(all[i], seconds...)
+			all[i] = append(all[i], row.TimeUs)
 		}
 	}
 	for i := range list {
-		list[i].Us = us(numbers.Median(all[i]))
+		list[i].Us = numbers.Median(all[i])
 	}
 	return nil
 }
 
-// turn opens a communicator of one shape and returns what calls took there on their
-// slowest ranks, with their row.
-func (e *explainer) turn(ctx context.Context, k *Case, o *Options, opts []collective.Option) (row *Row,
-	took []float64, err error) {
+// turn measures a case on a communicator of its own.
+func (e *explainer) turn(ctx context.Context, k []Case, o *Options, opts []collective.Option) (row *Row, err error) {
 	c, err := e.open(opts...)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	m, err := newMeter[float32](&session{c: c, o: o}, []Case{*k})
-	if err != nil {
-		return nil, nil, err
+	err = rows[float32](ctx, &session{c: c, o: o}, k, func(r *Row) error { row = r; return nil })
+	if err == nil && row.Wrong != nil && *row.Wrong > 0 {
+		err = fmt.Errorf("%d elements of the result are wrong", *row.Wrong)
 	}
-	if row, err = m.measure(ctx, k); err != nil {
-		return nil, nil, err
-	}
-	if row.Wrong != nil && *row.Wrong > 0 {
-		return nil, nil, fmt.Errorf("%d elements of the result are wrong", *row.Wrong)
-	}
-	return row, m.slowest[:row.Iters], nil
+	return row, err
 }
 
 // priceOf rounds a price to a tenth of a nanosecond; nil where it is not known.

@@ -42,8 +42,7 @@ import (
 type meter[T collective.Number] struct {
 	*session
 	send, recv []T
-	times      []float64 // seconds of each iteration on this rank
-	slowest    []float64 // the same on the slowest rank
+	times      []float64 // seconds of each iteration
 	calls      map[string]collectiveOf[T]
 	gpu        *gpu[T]   // nil where the data are on the host
 	origin     time.Time // reading the clock against it costs one clock read
@@ -56,8 +55,7 @@ func newMeter[T collective.Number](s *session, cases []Case) (*meter[T], error) 
 	n := max(Elements(cases, typ, c.Size()), minCopy/typ.Size)
 	m := &meter[T]{
 		session: s,
-		times:   make([]float64, o.Iterations), slowest: make([]float64, o.Iterations),
-		calls: calls[T](), origin: time.Now(),
+		times:   make([]float64, o.Iterations), calls: calls[T](), origin: time.Now(),
 	}
 	data := (&oracle[T]{size: c.Size(), op: "max"}).input(c.Rank())
 	for _, buf := range []*[]T{&m.send, &m.recv} {
@@ -123,7 +121,7 @@ func (m *meter[T]) measure(ctx context.Context, k *Case) (*Row, error) {
 		if err := m.oneByOne(ctx, run, iters); err != nil {
 			return nil, err
 		}
-		summarize(r, m.slowest[:iters])
+		summarize(r, m.times[:iters])
 	}
 	switch {
 	case m.o.Alloc:
@@ -247,7 +245,7 @@ func (m *meter[T]) backToBack(ctx context.Context, r *running[T], n int) (float6
 }
 
 // oneByOne times n iterations, each from this rank's own exit of a barrier on,
-// and leaves in m.slowest what each took on its slowest rank.
+// and leaves in m.times what each took on its slowest rank.
 func (m *meter[T]) oneByOne(ctx context.Context, r *running[T], n int) error {
 	times := m.times[:n]
 	for i := range times {
@@ -263,7 +261,7 @@ func (m *meter[T]) oneByOne(ctx context.Context, r *running[T], n int) error {
 		}
 		times[i] = m.now() - begin
 	}
-	return collective.AllReduce(ctx, m.c, times, m.slowest[:n], collective.Max)
+	return collective.AllReduce(ctx, m.c, times, times, collective.Max)
 }
 
 // check makes one more call, or as many as are in flight, on fresh data and counts the elements, over all

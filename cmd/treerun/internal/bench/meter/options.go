@@ -77,11 +77,12 @@ var othersFlags string
 func newOptions() (*Options, *raw) {
 	o := &Options{Sweep: Sweep{Begin: 8, End: 256 << 20}, Iterations: 20, Warmup: 5, Device: CPU}
 	r := &raw{inPlace: "both", check: 1}
+	collectives, types := names(CPU)
 	f := cmdline.NewFlags("treerun bench", &o.Help)
 	f.VarP(cmdline.Ranks(&o.Ranks), "np", "n",
 		"number of ranks (default: the number of GPUs, without GPUs of usable cores)")
 	f.StringSliceVar(&r.collectives, "collective", []string{"allreduce"},
-		"`NAME`,... or all: "+strings.Join(names(), ", "))
+		"`NAME`,... or all: "+strings.Join(collectives, ", "))
 	o.Sweep.Define(f)
 	f.VarP(cmdline.Whole(&o.Iterations, 1, maxRows), "iters", "i", "timed iterations: `N` per row")
 	f.VarP(cmdline.Whole(&o.Warmup, 0, maxRows), "warmup", "w", "`N` iterations before the timed ones")
@@ -89,7 +90,7 @@ func newOptions() (*Options, *raw) {
 		"timed `SECONDS` per row: slow rows have fewer iterations, at least 3; 0 is no limit")
 	f.VarP(cmdline.Whole(&r.check, 0, 1), "check", "c", "`1`: compare every element of one more call; 0: do not")
 	f.StringSliceVarP(&r.types, "datatype", "d", []string{"float32"},
-		"`TYPE`,... or all: "+strings.Join(typeNames(), ", "))
+		"`TYPE`,... or all: "+strings.Join(types, ", "))
 	f.StringSliceVarP(&r.ops, "op", "o", []string{"sum"}, "`OP`,... or all: "+strings.Join(Ops, ", "))
 	f.IntVarP(&o.Root, "root", "r", 0, "`RANK` that has the result or gives the data")
 	f.Var(cmdline.Word(&r.inPlace, "yes", "no", "both"), "in-place",
@@ -131,7 +132,7 @@ func newOptions() (*Options, *raw) {
 	f.BoolVarP(&o.Verbose, "verbose", "v", false,
 		"tell on stderr what plans the ranks have, and of sparse collectives the form that was chosen, the density and "+
 			"what every form is predicted to take")
-	for flag, words := range map[string][]string{"collective": names(), "datatype": typeNames(), "op": Ops,
+	for flag, words := range map[string][]string{"collective": collectives, "datatype": types, "op": Ops,
 		"overlap": Overlaps} {
 		cmdline.Offer(f, flag, append(slices.Clone(words), "all")...)
 	}
@@ -159,7 +160,7 @@ func Parse(args []string, more ...func(*pflag.FlagSet)) (*Options, error) {
 	}
 	if o.Flags.NArg() > 0 {
 		arg, hint := o.Flags.Arg(0), ""
-		if slices.Contains(names(), arg) {
+		if Find(arg) != nil {
 			hint = " (hint: --collective " + arg + ")"
 		}
 		return nil, usage("unexpected argument %q%s", arg, hint)
@@ -185,7 +186,8 @@ func joinInPlace(args []string) []string {
 
 // take reads the lists.
 func (o *Options) take(r *raw) (err error) {
-	if o.Collectives, err = choose("--collective", r.collectives, o.known()); err != nil {
+	collectives, known := names(o.Device)
+	if o.Collectives, err = choose("--collective", r.collectives, collectives); err != nil {
 		return err
 	}
 	if o.Ops, err = choose("--op", r.ops, Ops); err != nil {
@@ -194,7 +196,7 @@ func (o *Options) take(r *raw) (err error) {
 	for i, name := range r.types {
 		r.types[i] = cmp.Or(other[name], name)
 	}
-	types, err := choose("--datatype", r.types, o.knownTypes())
+	types, err := choose("--datatype", r.types, known)
 	if err != nil {
 		return err
 	}
@@ -270,31 +272,17 @@ func usage(format string, args ...any) error {
 	return cmdline.Usagef("bench: %w", fmt.Errorf(format, args...))
 }
 
-// known returns the names of the collectives that can be measured where the data
-// are.
-func (o *Options) known() []string {
-	return slices.DeleteFunc(names(), func(name string) bool { return o.Device == CUDA && !Find(name).OnGPU })
-}
-
-// knownTypes is known for element types.
-func (o *Options) knownTypes() []string {
-	return slices.DeleteFunc(typeNames(), func(name string) bool {
-		return o.Device == CUDA && (name == "int16" || name == "uint16")
-	})
-}
-
-func names() []string {
-	var list []string
+// names returns the names of the collectives and of the element types that can be measured with the data there.
+func names(device string) (collectives, types []string) {
 	for _, c := range Collectives {
-		list = append(list, c.Name)
+		if device == CPU || c.OnGPU {
+			collectives = append(collectives, c.Name)
+		}
 	}
-	return list
-}
-
-func typeNames() []string {
-	var list []string
 	for _, t := range Types {
-		list = append(list, t.Name)
+		if device == CPU || t.Name != "int16" && t.Name != "uint16" {
+			types = append(types, t.Name)
+		}
 	}
-	return list
+	return collectives, types
 }

@@ -104,11 +104,7 @@ func All(ctx context.Context, c, sparseOn *collective.Comm, dev *cuda.Device, o 
 		for n < len(cases) && cases[n].Type == cases[0].Type {
 			n++
 		}
-		measure, found := rowsOf[cases[0].Type.Name]
-		if !found {
-			return fmt.Errorf("no type %s", cases[0].Type.Name)
-		}
-		if err := measure(ctx, s, cases[:n], tell); err != nil {
+		if err := rowsOf[cases[0].Type.Name](ctx, s, cases[:n], tell); err != nil {
 			return err
 		}
 		debug.FreeOSMemory() // the next type has buffers of its own
