@@ -36,30 +36,28 @@ func main() {
 
 // options are the settings of a training, the same on all ranks.
 type options struct {
-	text              string
-	mode              string
-	words, vocabulary int
-	dim, window       int
-	negatives         int
-	batch, steps      int
+	text, mode        string
+	dim, batch, steps int
 	rate              float64
-	seed              uint64
 }
+
+const (
+	maxWords   = 2_000_000 // read of the text
+	vocabulary = 30_000    // of the most frequent words are learned
+	window     = 4         // how far apart a word and its context are at most
+	negatives  = 5         // words drawn against each pair
+	seed       = 1         // of the first vectors and of what is drawn
+)
 
 func parse(args []string) (*options, error) {
 	o := &options{}
 	f := pflag.NewFlagSet("embedding", pflag.ContinueOnError)
 	f.StringVar(&o.text, "text", "/usr/share/doc", "`folder` or file to read: files of text, also with gzip")
 	f.StringVar(&o.mode, "mode", "all", "how gradients are added up: dense, sparse, pairs or all, one after the other")
-	f.IntVar(&o.words, "words", 2_000_000, "how many words of the text to read at most")
-	f.IntVar(&o.vocabulary, "vocabulary", 30_000, "how many of the most frequent words to learn at most")
 	f.IntVar(&o.dim, "dim", 64, "elements of a vector")
-	f.IntVar(&o.window, "window", 4, "how far apart a word and its context are at most")
-	f.IntVar(&o.negatives, "negatives", 5, "words drawn against each pair")
 	f.IntVar(&o.batch, "batch", 1024, "pairs of a step, over all ranks")
 	f.IntVar(&o.steps, "steps", 300, "steps of each training")
 	f.Float64Var(&o.rate, "lr", 0.05, "learning rate of a pair")
-	f.Uint64Var(&o.seed, "seed", 1, "of the first vectors and of what is drawn")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
@@ -70,22 +68,16 @@ func parse(args []string) (*options, error) {
 }
 
 func (o *options) check() error {
-	for _, n := range []struct {
-		name         string
-		v, least, to int
-	}{
-		{"words", o.words, 100, 1 << 30}, {"vocabulary", o.vocabulary, 10, 1 << 22}, {"dim", o.dim, 1, 4096},
-		{"window", o.window, 1, 100},
-		{"negatives", o.negatives, 1, 100}, {"batch", o.batch, 1, 1 << 20}, {"steps", o.steps, 1, 1 << 30},
-	} {
-		if n.v < n.least || n.v > n.to {
-			return fmt.Errorf("--%s is %d, want %d to %d", n.name, n.v, n.least, n.to)
-		}
-	}
-	if _, known := modes[o.mode]; !known && o.mode != "all" {
+	switch {
+	case o.dim < 1 || o.dim > 4096:
+		return fmt.Errorf("--dim is %d, want 1 to 4096", o.dim)
+	case o.batch < 1 || o.batch > 1<<20:
+		return fmt.Errorf("--batch is %d, want 1 to %d", o.batch, 1<<20)
+	case o.steps < 1 || o.steps > 1<<30:
+		return fmt.Errorf("--steps is %d, want 1 to %d", o.steps, 1<<30)
+	case o.mode != "all" && modes[o.mode] == nil:
 		return fmt.Errorf("--mode is %q, want dense, sparse, pairs or all", o.mode)
-	}
-	if !(o.rate > 0 && o.rate <= 1) {
+	case !(o.rate > 0 && o.rate <= 1):
 		return fmt.Errorf("--lr is %v, want more than 0, up to 1", o.rate)
 	}
 	return nil
@@ -111,7 +103,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	var read *corpus
 	if c.Rank() == 0 {
-		if read, err = readCorpus(o.text, o.words, o.vocabulary); err != nil {
+		if read, err = readCorpus(o.text, maxWords, vocabulary); err != nil {
 			return err
 		}
 	}

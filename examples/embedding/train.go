@@ -56,7 +56,7 @@ const frequent = 1e-4
 // train trains a model from the beginning.
 func train(ctx context.Context, c *collective.Comm, o *options, text *corpus, mode string) (*result, error) {
 	words := len(text.count)
-	t := &training{c: c, o: o, corpus: text, model: newModel(words, o.dim, o.seed), result: &result{mode: mode},
+	t := &training{c: c, o: o, corpus: text, model: newModel(words, o.dim, seed), result: &result{mode: mode},
 		at: make(map[uint32]int)}
 	if mode != "pairs" {
 		t.grad = make([]int32, len(t.model.rows))
@@ -95,19 +95,19 @@ func (t *training) batch(step int) {
 	step32 := make([]int32, t.o.dim)
 	rate := float32(t.o.rate)
 	for i := t.c.Rank(); i < t.o.batch; i += t.c.Size() {
-		r := rand.New(rand.NewPCG(t.o.seed, uint64(step)<<32|uint64(i)+1))
+		r := rand.New(rand.NewPCG(seed, uint64(step)<<32|uint64(i)+1))
 		at := r.IntN(len(t.corpus.text))
 		for r.Float64() > t.keep[t.corpus.text[at]] {
 			at = r.IntN(len(t.corpus.text))
 		}
-		near := at + 1 + r.IntN(t.o.window)
+		near := at + 1 + r.IntN(window)
 		if r.IntN(2) == 0 {
-			near = at - 1 - r.IntN(t.o.window)
+			near = at - 1 - r.IntN(window)
 		}
 		near = (near + len(t.corpus.text)) % len(t.corpus.text)
 		p := pair{word: int(t.corpus.text[at]), context: int(t.corpus.text[near]), label: 1}
 		sum += t.model.gradient(p, words, rate, step32, t.add)
-		for range t.o.negatives {
+		for range negatives {
 			drawn := r.Int64N(t.chances[words-1])
 			p.context, _ = slices.BinarySearch(t.chances, drawn+1)
 			p.label = 0
@@ -204,7 +204,7 @@ func (t *training) sumLoss(ctx context.Context) error {
 	if err := collective.AllReduce(ctx, t.c, t.loss, t.loss, collective.Sum); err != nil {
 		return err
 	}
-	pairs := t.o.batch * (1 + t.o.negatives)
+	pairs := t.o.batch * (1 + negatives)
 	tenth := max(1, t.o.steps/10)
 	for i := range tenth {
 		t.result.first += t.loss[i] / float64(tenth*pairs)

@@ -128,16 +128,6 @@ func (r *record) fact(name, format string, args ...any) {
 	r.add(&row{Fact: name, Text: fmt.Sprintf(format, args...)})
 }
 
-// factOf returns a fact, "" for none.
-func (r *record) factOf(name string) string {
-	for _, f := range r.Facts {
-		if f.Fact == name {
-			return f.Text
-		}
-	}
-	return ""
-}
-
 // parse reads a record. An error has the number of the line.
 func parse(text []byte) (*record, error) {
 	if len(text) > maxRecord {
@@ -219,11 +209,11 @@ func (k key) fits(o key) bool {
 		(k.Pass == "" || k.Pass == o.Pass)
 }
 
-// of returns the rows that k asks for and for which every one of more holds.
-func (r rows) of(k key, more ...func(*row) bool) rows {
+// of returns the rows that k asks for.
+func (r rows) of(k key) rows {
 	var list rows
 	for _, v := range r {
-		if k.fits(v.key) && !slices.ContainsFunc(more, func(holds func(*row) bool) bool { return !holds(v) }) {
+		if k.fits(v.key) {
 			list = append(list, v)
 		}
 	}

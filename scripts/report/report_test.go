@@ -325,3 +325,13 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// factOf returns a fact, "" for none.
+func (r *record) factOf(name string) string {
+	for _, f := range r.Facts {
+		if f.Fact == name {
+			return f.Text
+		}
+	}
+	return ""
+}

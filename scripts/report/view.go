@@ -77,7 +77,7 @@ func (v view) Plans() string {
 // Limit is the median of the least time that treerun bench found possible beside its rows.
 func (v view) Limit() float64 {
 	v.Who = cmp.Or(v.Who, self)
-	return v.rows.of(v.key, func(r *row) bool { return r.limit() > 0 }).median((*row).limit)
+	return slices.DeleteFunc(v.rowsOf(), func(r *row) bool { return r.limit() == 0 }).median((*row).limit)
 }
 
 // Wanted returns the sizes from some bytes on, of which treerun is to reach a share of the limit.

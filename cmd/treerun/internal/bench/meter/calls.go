@@ -96,13 +96,3 @@ func sendRecv[T collective.Number](ctx context.Context, k *call[T]) error {
 	_, err := collective.SendRecv(ctx, k.c, k.send, (me+1)%size, k.recv, (me+size-1)%size, 0)
 	return err
 }
-
-// opOf returns the operation of a name, Sum for "none".
-func opOf(name string) collective.Op {
-	for _, op := range []collective.Op{collective.Sum, collective.Prod, collective.Min, collective.Max, collective.Avg} {
-		if op.String() == name {
-			return op
-		}
-	}
-	return collective.Sum
-}

@@ -1,6 +1,10 @@
 package meter
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/treerun/treerun/collective"
+)
 
 // Case is one measurement: a row.
 type Case struct {
@@ -143,3 +147,6 @@ var other = map[string]string{"half": "float16", "float": "float32", "double": "
 
 // Ops are the reduction operations, in the order of "all".
 var Ops = []string{"sum", "prod", "min", "max", "avg"}
+
+var ops = map[string]collective.Op{"none": collective.Sum, "sum": collective.Sum, "prod": collective.Prod,
+	"min": collective.Min, "max": collective.Max, "avg": collective.Avg}

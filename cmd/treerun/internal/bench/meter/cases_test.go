@@ -116,7 +116,7 @@ func TestUsage(t *testing.T) {
 		}
 	}
 	for root, good := range map[string]bool{"0": true, "3": true, "4": false, "-1": false} {
-		if err := parsed(t, "-r "+root).CheckRoot(4); (err == nil) != good || err != nil &&
+		if err := parsed(t, "-r "+root).CheckRanks(4); (err == nil) != good || err != nil &&
 			cmdline.ExitCode(err) != cmdline.ExitUsage {
 			t.Errorf("root %s of 4 ranks: %v", root, err)
 		}

@@ -44,11 +44,3 @@ func (o *Options) takeExplain(own []string) error {
 	}
 	return nil
 }
-
-// CheckRanks checks what depends on the number of ranks.
-func (o *Options) CheckRanks(np int) error {
-	if o.Explain > 0 && np == 1 {
-		return usage("one rank by itself has no plan to choose; give -np 2 or more")
-	}
-	return o.CheckRoot(np)
-}

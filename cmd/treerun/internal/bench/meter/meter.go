@@ -174,7 +174,7 @@ func (m *meter[T]) callAt(k *Case, at int) call[T] {
 			to += mine
 		}
 	}
-	one := call[T]{c: m.c, send: input[from:][:send], recv: m.recv[to:][:recv], op: opOf(k.Op), root: k.Root}
+	one := call[T]{c: m.c, send: input[from:][:send], recv: m.recv[to:][:recv], op: ops[k.Op], root: k.Root}
 	if k.Sparse {
 		one.c = m.sparse
 	}

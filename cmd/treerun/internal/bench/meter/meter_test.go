@@ -31,7 +31,7 @@ func TestCalls(t *testing.T) {
 
 func TestOps(t *testing.T) {
 	for _, name := range Ops {
-		if got := opOf(name).String(); got != name {
+		if got := ops[name].String(); got != name {
 			t.Errorf("%s calls %s", name, got)
 		}
 	}

@@ -260,9 +260,12 @@ func (o *Options) check() error {
 	return nil
 }
 
-// CheckRoot checks what depends on the number of ranks.
-func (o *Options) CheckRoot(np int) error {
-	if o.Root < 0 || o.Root >= np {
+// CheckRanks checks what depends on the number of ranks.
+func (o *Options) CheckRanks(np int) error {
+	switch {
+	case o.Explain > 0 && np == 1:
+		return usage("one rank by itself has no plan to choose; give -np 2 or more")
+	case o.Root < 0 || o.Root >= np:
 		return usage("-r %d: the job has the ranks 0 to %d", o.Root, np-1)
 	}
 	return nil
