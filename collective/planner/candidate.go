@@ -49,6 +49,7 @@ type Candidate struct {
 	weights []float64                  // of the channels, sum 1: the proportion of their rates
 	measure func() error               // sets what the channels do, once; nil without any
 	form    plan.Form                  // of plans over trees
+	shifts  bool                       // the tree of channel i is the first, shifted by i, made when it is measured
 	steady  bool                       // shares are those of the rates, for messages of all sizes
 	order   [][]int                    // the hosts whose order plans over trees add in; nil: any order
 	fixed   func() (*plan.Plan, error) // makes the plan where there are no channels
@@ -192,7 +193,10 @@ const nearShare = 0.05
 // build returns the plan for messages of about so many bytes.
 func (c *Candidate) build(bytes int64) (*Served, error) {
 	b := &Served{Candidate: c}
-	err := c.rated()
+	var err error
+	if len(c.Channels) > 1 && !(c.shifts && c.Variant == variantOne) { // else the first has all, whatever it does
+		err = c.rated()
+	}
 	if err == nil && len(c.Channels) > 0 {
 		b.Shares = c.share(float64(max(bytes, 1)))
 	}

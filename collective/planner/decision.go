@@ -52,9 +52,7 @@ func (p *Planner) Decide(kinds []plan.Kind) (*Decision, error) {
 		d.Tables = append(d.Tables, t)
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.found)) {
-		if !p.found[key].quick {
-			d.Forests = append(d.Forests, *p.found[key])
-		}
+		d.Forests = append(d.Forests, *p.found[key])
 	}
 	return d, nil
 }

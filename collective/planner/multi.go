@@ -31,13 +31,10 @@ func complete(g *topo.Graph) bool { return len(g.Links) == g.Ranks*(g.Ranks-1)/2
 func (p *Planner) perRoot(algorithm string) (*Forest, error) {
 	f, err := p.forest(algorithm, p.graph.Ranks, func() (*Forest, error) {
 		trees, err := p.inside(algorithm, p.graph)
-		return &Forest{Trees: trees, Note: tree.Cut(p.graph), quick: p.shifts(algorithm)}, err
+		return &Forest{Trees: trees, Note: tree.Cut(p.graph)}, err
 	})
 	return f, cmp.Or(err, f.ofRoots())
 }
-
-// shifts reports whether the trees of an algorithm are those of one root, shifted by the others.
-func (p *Planner) shifts(algorithm string) bool { return p.uniform && algorithm == "multi" }
 
 // ofRoots is an algorithm of one tree per root.
 func ofRoots(algorithm string) func(p *Planner, kind plan.Kind, root int) ([]*Candidate, error) {
@@ -48,15 +45,19 @@ func ofRoots(algorithm string) func(p *Planner, kind plan.Kind, root int) ([]*Ca
 
 // ofRoots makes the candidates of one tree per root.
 func (p *Planner) ofRoots(algorithm string, kind plan.Kind, root int) ([]*Candidate, error) {
-	if p.shifts(algorithm) && (kind.HasRoot() || kind == plan.Barrier) { // which carries nothing: one is as good
-		return p.ofChannels(Candidate{Algorithm: algorithm, Kind: kind, Root: root,
-			Channels: []Channel{{Tree: tree.Uniform(p.graph.Ranks, max(root, 0))}}}, nil)
+	c := Candidate{Algorithm: algorithm, Kind: kind, Root: root}
+	if p.uniform && algorithm == "multi" { // the trees of one root, shifted by the others
+		c.shifts = !kind.HasRoot() && kind != plan.Barrier // which carries nothing: one is as good
+		c.Channels = []Channel{{Tree: tree.Uniform(p.graph.Ranks, max(root, 0)), OfPart: kind.HasParts()}}
+		for r := 1; r < p.graph.Ranks && c.shifts; r++ {
+			c.Channels = append(c.Channels, Channel{Tree: topo.Tree{Root: r}, OfPart: kind.HasParts()})
+		}
+		return p.ofChannels(c, nil)
 	}
 	f, err := p.perRoot(algorithm)
 	if err != nil {
 		return nil, err
 	}
-	c := Candidate{Algorithm: algorithm, Kind: kind, Root: root}
 	if f.Note != "" {
 		c.Notes = append(c.Notes, f.Note)
 	}

@@ -59,8 +59,6 @@ type Forest struct {
 	Trees []topo.Tree
 	Rates []float64
 	Note  string
-
-	quick bool // nobody need be told of them
 }
 
 // New returns a Planner for a graph. The error is for a graph that is not valid, or

@@ -3,6 +3,7 @@ package planner
 import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/tree"
 )
 
 // measure sets what the channels of a candidate do: rates in the proportion of their weights, as
@@ -10,6 +11,9 @@ import (
 func (p *Planner) measure(c *Candidate) error {
 	if p.graph.Ranks == 1 {
 		return nil // it sends nothing
+	}
+	for i := 1; i < len(c.Channels) && c.shifts; i++ {
+		c.Channels[i].Tree = tree.Uniform(p.graph.Ranks, i)
 	}
 	together, err := p.rateOf(c, c.weights)
 	if err != nil {
