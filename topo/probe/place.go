@@ -3,9 +3,9 @@ package probe
 import (
 	"fmt"
 	"iter"
-	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -54,8 +54,9 @@ func sharing(cores *unix.CPUSet, file string) (same string) {
 // Sampling says which pairs of the ranks of a host are measured, and for which others they stand. Pairs of a class
 // are those that the machine makes alike: their places have the same in common.
 type Sampling struct {
-	places []Place
-	sizes  map[relation]int // by class: its pairs
+	kinds   []int   // by rank: which of the places that differ is its own
+	classes [][]int // by two of those: the class of their pairs
+	sizes   []int   // by class: its pairs
 }
 
 // relation is what the places of two ranks have in common: a class of pairs.
@@ -84,7 +85,27 @@ func relate(p, q *Place) (r relation) {
 
 // NewSampling deals the pairs of ranks at these places to classes.
 func NewSampling(places []Place) *Sampling {
-	s := &Sampling{places, make(map[relation]int)}
+	s := &Sampling{}
+	var differ []Place
+	at, known := make(map[Place]int), make(map[relation]int)
+	for _, p := range places {
+		if _, seen := at[p]; !seen {
+			at[p] = len(differ)
+			differ = append(differ, p)
+		}
+		s.kinds = append(s.kinds, at[p])
+	}
+	s.classes = make([][]int, len(differ))
+	for i := range differ {
+		for j := range differ {
+			r := relate(&differ[i], &differ[j])
+			if _, seen := known[r]; !seen {
+				known[r] = len(known)
+			}
+			s.classes[i] = append(s.classes[i], known[r])
+		}
+	}
+	s.sizes = make([]int, len(known))
 	for _, class := range s.each {
 		s.sizes[class]++
 	}
@@ -98,7 +119,7 @@ const samples = 8
 // may have, too.
 func (s *Sampling) Pairs() (pairs [][2]int) {
 	random := rand.New(rand.NewPCG(0, 0))
-	left, taken := maps.Clone(s.sizes), make(map[relation]int)
+	left, taken := slices.Clone(s.sizes), make([]int, len(s.sizes))
 	for p, class := range s.each { // each with the same chance
 		if random.IntN(left[class]) < min(samples, s.sizes[class])-taken[class] {
 			pairs = append(pairs, p)
@@ -110,10 +131,11 @@ func (s *Sampling) Pairs() (pairs [][2]int) {
 }
 
 // each visits all pairs, sorted, and their classes.
-func (s *Sampling) each(yield func(p [2]int, class relation) bool) {
-	for a := range s.places {
-		for b := a + 1; b < len(s.places); b++ {
-			if !yield([2]int{a, b}, relate(&s.places[a], &s.places[b])) {
+func (s *Sampling) each(yield func(p [2]int, class int) bool) {
+	for a, kind := range s.kinds {
+		of := s.classes[kind]
+		for b := a + 1; b < len(s.kinds); b++ {
+			if !yield([2]int{a, b}, of[s.kinds[b]]) {
 				return
 			}
 		}
@@ -122,16 +144,16 @@ func (s *Sampling) each(yield func(p [2]int, class relation) bool) {
 
 // Fill returns the pairs of all classes, sorted, each with the medians of what was measured of its class.
 func (s *Sampling) Fill(measured []Pair) iter.Seq[Pair] {
-	latencies, rates := make(map[relation][]float64), make(map[relation][]float64)
+	latencies, rates := make([][]float64, len(s.sizes)), make([][]float64, len(s.sizes))
 	for _, p := range measured {
-		if p.A < 0 || p.A >= p.B || p.B >= len(s.places) {
+		if p.A < 0 || p.A >= p.B || p.B >= len(s.kinds) {
 			continue
 		}
-		class := relate(&s.places[p.A], &s.places[p.B])
+		class := s.classes[s.kinds[p.A]][s.kinds[p.B]]
 		latencies[class], rates[class] = append(latencies[class], p.LatencyUs), append(rates[class], p.GBytesPerSecond)
 	}
-	medians := make(map[relation]Pair)
-	for class := range s.sizes {
+	medians := make([]Pair, len(s.sizes))
+	for class := range medians {
 		medians[class] = Pair{LatencyUs: numbers.Median(latencies[class]), GBytesPerSecond: numbers.Median(rates[class])}
 	}
 	return func(yield func(Pair) bool) {
