@@ -16,7 +16,7 @@ import (
 
 // protocol is the version of the messages below and of everything that ranks
 // must do alike.
-const protocol = 18
+const protocol = 19
 
 // hello is the first message of New.
 type hello struct {

@@ -32,7 +32,7 @@ func TestRankList(t *testing.T) {
 func FuzzMessages(f *testing.F) {
 	for _, v := range []any{
 		hello{Protocol: protocol, Settings: []string{"8 of 4096 bytes"}, Host: cachedHost{Graph: []byte("graph")}, Cores: 2},
-		verdict{Graph: "a", Error: "b", Decision: &planner.Decision{}},
+		verdict{Error: "b", Decision: &planner.Decision{}},
 		[]probe.Pair{{A: 0, B: 1, LatencyUs: 0.2, GBytesPerSecond: 10}},
 	} {
 		b, err := msgpack.Marshal(v)

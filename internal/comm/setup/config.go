@@ -74,15 +74,19 @@ var shared = []string{
 	"the name of the communicator (WithName)",
 	"the slots of a link (WithSlots)",
 	"the graph (--graph, TREERUN_GRAPH or WithGraph)",
+	"the graph of devices (WithDeviceGraph)",
 	"the algorithm (--algorithm, TREERUN_ALGORITHM or WithAlgorithm)",
 	"the plan (--plan, TREERUN_PLAN or WithPlan)",
 }
 
 // values returns the values of the shared settings, for people to tell apart.
 func (c *Config) values() []string {
-	graph, given := "measured", "none"
-	if c.Graph != nil {
-		graph = c.Graph.Digest()
+	given := "none"
+	graph := func(g *topo.Graph) string {
+		if g == nil {
+			return "measured"
+		}
+		return g.Digest()
 	}
 	if c.Given != nil && c.File != nil {
 		given = fmt.Sprintf("%s in chunks of %d bytes", c.Given.Digest(), c.File.ChunkBytes)
@@ -92,7 +96,7 @@ func (c *Config) values() []string {
 	}
 	return []string{
 		cmp.Or(topo.RankList(c.Members), "as told"), strconv.Quote(c.Name),
-		fmt.Sprintf("%d of %d bytes", c.Slots, c.SlotBytes), graph,
+		fmt.Sprintf("%d of %d bytes", c.Slots, c.SlotBytes), graph(c.Graph), graph(c.DeviceGraph),
 		cmp.Or(c.Planning.String(), "any"), given,
 	}
 }

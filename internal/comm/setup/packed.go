@@ -1,9 +1,7 @@
 package setup
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -66,11 +64,4 @@ func unpackGraph(data []byte) (*topo.Graph, error) {
 		g.Links = append(g.Links, l)
 	}
 	return &g, g.Validate()
-}
-
-// graphDigest tells graphs apart that ranks send each other.
-func graphDigest(g *topo.Graph) string {
-	data, _ := packGraph(g) // nothing for a graph that cannot be sent: still no other's digest
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:8])
 }

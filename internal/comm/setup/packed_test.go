@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/treerun/treerun/topo"
@@ -30,7 +31,7 @@ func FuzzPackedGraph(f *testing.F) {
 			t.Fatal(err)
 		}
 		other, err := unpackGraph(again)
-		if err != nil || graphDigest(other) != graphDigest(g) {
+		if err != nil || !reflect.DeepEqual(other, g) {
 			t.Errorf("%v, %v", other, err)
 		}
 	})

@@ -133,7 +133,6 @@ func (p *Plans) Summary(kind plan.Kind) string {
 
 // verdict is what all ranks tell of their plans, and rank 0 of its decision for all.
 type verdict struct {
-	Graph    string // its digest
 	Error    string // why the rank has no plans
 	Decision *planner.Decision
 }
@@ -145,10 +144,11 @@ func PlanTogether(ctx context.Context, w World, g *topo.Graph, m planner.Machine
 	return p, p.decideTogether(ctx, w.AllGather, kinds)
 }
 
-// decideTogether has rank 0 decide and all ranks follow, by one AllGather. A graph that is not the same on all
-// of them is an error. Transports compare the links; the plans are compared when calls run by them.
+// decideTogether has rank 0 decide and all ranks follow, by one AllGather. The graph is the same on all: it was given,
+// and compared, or follows from what all have told. Transports compare the links; the plans are compared when calls run
+// by them.
 func (p *Plans) decideTogether(ctx context.Context, g allGather, kinds []plan.Kind) error {
-	mine, err := verdict{Graph: graphDigest(p.graph)}, p.err
+	mine, err := verdict{}, p.err
 	if p.rank == 0 {
 		mine.Decision, err = p.decide(kinds)
 	}
@@ -170,8 +170,8 @@ func (p *Plans) decideTogether(ctx context.Context, g allGather, kinds []plan.Ki
 	if all[0].Decision == nil {
 		return errors.New("rank 0 tells of no decision")
 	}
-	if err := Agreed("the graph", all, func(v verdict) string { return v.Graph }); err != nil || p.rank == 0 {
-		return err
+	if p.rank == 0 {
+		return nil
 	}
 	return p.follow(all[0].Decision)
 }
