@@ -31,14 +31,16 @@ func Marshal(v any) []byte {
 // beyond what b holds are errors. (Version 5.4.1 of the library allocates an
 // array of the length that the input claims: 5 bytes cost 32 GiB.)
 func Unmarshal(b []byte, v any) error {
-	in := bytes.NewReader(b)
-	if err := check(msgpack.NewDecoder(in), in, maxDepth); err != nil {
+	in, d := bytes.NewReader(b), msgpack.GetDecoder()
+	defer msgpack.PutDecoder(d)
+	d.Reset(in)
+	if err := check(d, in, maxDepth); err != nil {
 		return err
 	}
 	if in.Len() > 0 {
 		return fmt.Errorf("%d bytes are left over", in.Len())
 	}
-	d := msgpack.NewDecoder(bytes.NewReader(b))
+	in.Reset(b)
 	d.DisallowUnknownFields(true)
 	return d.Decode(v)
 }

@@ -29,14 +29,20 @@ const (
 
 // Failed says why the member with this blob of an exchange is not connected, "" when nothing is known against it.
 func Failed(blob []byte) string {
+	_, why := read(blob)
+	return why
+}
+
+// read returns a report and why its rank is not connected, "" when nothing is known against it.
+func read(blob []byte) (r report, why string) {
 	r, err := decodeReport(blob)
 	switch {
 	case err != nil:
-		return err.Error()
+		why = err.Error()
 	case r.Failed:
-		return cmp.Or(r.Text, "no reason")
+		why = cmp.Or(r.Text, "no reason")
 	}
-	return ""
+	return r, why
 }
 
 func failure(err error) report { return report{Failed: true, Text: err.Error()} }
@@ -68,8 +74,8 @@ func decodeReports(blobs [][]byte, rank func(i int) int) ([]report, error) {
 	all := make([]report, len(blobs))
 	var failed []string
 	for r, b := range blobs {
-		all[r], _ = decodeReport(b)
-		if text := Failed(b); text != "" {
+		var text string
+		if all[r], text = read(b); text != "" {
 			failed = append(failed, fmt.Sprintf("rank %d: %s", rank(r), text))
 		}
 	}
