@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 
@@ -43,8 +44,12 @@ func (m *members) LocalState(bool) []byte { return nil }
 // MergeRemoteState is for memberlist.
 func (m *members) MergeRemoteState([]byte, bool) {}
 
-// NotifyAlive is for memberlist: it lets only ranks of this job in.
+// NotifyAlive is for memberlist: it lets only ranks of this job in. Most lists say what an earlier one has said.
 func (m *members) NotifyAlive(n *memberlist.Node) error {
+	rank, err := strconv.Atoi(n.Name)
+	if err == nil && rank >= 0 && rank < m.self.Size && bytes.Equal(m.of(rank).said, n.Meta) {
+		return nil
+	}
 	t, err := decodeMeta(n.Meta)
 	if err == nil && n.Name != strconv.Itoa(t.Rank) {
 		err = fmt.Errorf("metadata of rank %d", t.Rank)
@@ -55,6 +60,11 @@ func (m *members) NotifyAlive(n *memberlist.Node) error {
 	}
 	if err != nil {
 		return fmt.Errorf("rank %.12s at %s: %w", n.Name, n.Address(), err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := &m.table[t.Rank]; r.port == 0 {
+		r.meta, r.said = t, n.Meta
 	}
 	return nil
 }
@@ -71,17 +81,14 @@ func (m *members) NotifyConflict(existing, other *memberlist.Node) {
 
 // NotifyJoin is for memberlist.
 func (m *members) NotifyJoin(n *memberlist.Node) {
-	t, err := decodeMeta(n.Meta)
-	if err != nil || t.Size != m.self.Size || n.Port == 0 {
-		return // NotifyAlive has refused it
-	}
+	rank, _ := strconv.Atoi(n.Name) // NotifyAlive has let it in
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := &m.table[t.Rank] // where it was reached may be known before
-	if r.port != 0 {
-		return // back from the dead
+	r := &m.table[rank]
+	if r.port != 0 || n.Port == 0 {
+		return // back from the dead, or where nobody listens
 	}
-	r.meta, r.port = t, n.Port
+	r.port = n.Port
 	if m.missing--; m.missing == 0 {
 		close(m.complete)
 	}
