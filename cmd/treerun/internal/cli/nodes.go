@@ -67,10 +67,10 @@ func (o *options) nodes(get func(string) string) (c *nodes.Config, idle bool, er
 	if err != nil && (asked || key != "") {
 		return nil, false, cmdline.Usagef("%w", err)
 	}
-	if found == nil || err != nil {
-		found = new(nodes.Found)
+	if c = found; c == nil || err != nil {
+		c = new(nodes.Config)
 	}
-	wanted := asked || found.Nodes > 1 && (found.Sure || key != "")
+	wanted := asked || c.Nodes > 1 && (c.Sure || key != "")
 	switch {
 	case !wanted && n.keyFile != "":
 		return nil, false, cmdline.Usagef("--key-file is for jobs with --nnodes")
@@ -79,40 +79,37 @@ func (o *options) nodes(get func(string) string) (c *nodes.Config, idle bool, er
 	case key == "" && !asked:
 		return nil, false, cmdline.Usagef("this is node %d of %d, says %s: give --key-file for a job of all, or --nnodes 1 "+
 			"for one of this host alone",
-			found.Node, found.Nodes, found.From)
+			c.Node, c.Nodes, c.From)
 	case key == "":
 		return nil, false, cmdline.Usagef("the hosts have no key: make one with `openssl rand -hex 32 > FILE; chmod 600 " +
 			"FILE`, give it to all of them, and " +
 			"use --key-file FILE")
 	}
-	c, err = o.nodeConfig(found, key)
-	return c, found.Idle && err == nil, err
+	err = o.complete(c, key)
+	return c, c.Idle && err == nil, err
 }
 
-// nodeConfig puts together what flags and environment say; flags come first.
-func (o *options) nodeConfig(found *nodes.Found, key string) (*nodes.Config, error) {
+// complete adds what flags say to what the environment does; flags come first.
+func (o *options) complete(c *nodes.Config, key string) error {
 	n := &o.node
 	reach, err := o.place.Remote()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	c := &nodes.Config{
-		Place: found.Place, Size: o.size, PerNode: o.place.PerHost, Args: o.command(),
-		Version: wire.Version(), Timeout: reach.Timeout,
-	}
+	c.Size, c.PerNode, c.Args, c.Version, c.Timeout = o.size, o.place.PerHost, o.command(), wire.Version(), reach.Timeout
 	c.Nodes, c.Seed, c.JobID = cmp.Or(n.count, c.Nodes), cmp.Or(n.seed, c.Seed), cmp.Or(n.jobID, c.JobID)
 	if o.flags.Changed("node-rank") {
 		c.Node = n.node
-	} else if found.From == "" {
-		return nil, cmdline.Usagef("--nnodes without --node-rank: which of the %d hosts is this?", c.Nodes)
+	} else if c.From == "" {
+		return cmdline.Usagef("--nnodes without --node-rank: which of the %d hosts is this?", c.Nodes)
 	}
 	switch {
 	case c.Nodes == 0:
-		return nil, cmdline.Usagef("--nnodes: how many hosts are there?")
+		return cmdline.Usagef("--nnodes: how many hosts are there?")
 	case c.Seed == "":
-		return nil, cmdline.Usagef("--seed HOST:PORT: where does host 0 listen?")
+		return cmdline.Usagef("--seed HOST:PORT: where does host 0 listen?")
 	case o.given("launch-agent", "ssh-args", "push"):
-		return nil, cmdline.Usagef("--launch-agent, --ssh-args and --push are of no use with --nnodes: nothing is started " +
+		return cmdline.Usagef("--launch-agent, --ssh-args and --push are of no use with --nnodes: nothing is started " +
 			"on other hosts")
 	}
 	err = c.Check()
@@ -120,17 +117,17 @@ func (o *options) nodeConfig(found *nodes.Found, key string) (*nodes.Config, err
 		c.Key, err = job.ReadKeyFile(key)
 	}
 	if err != nil {
-		return nil, cmdline.Usagef("%w", err)
+		return cmdline.Usagef("%w", err)
 	}
-	if c.Default = found.PerNode; c.Default == 0 {
+	if c.Default == 0 {
 		if c.Default, err = o.place.DefaultRanks(0); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if c.Host, err = os.Hostname(); err != nil {
-		return nil, fmt.Errorf("find the name of this host: %w", err)
+		return fmt.Errorf("find the name of this host: %w", err)
 	}
-	return c, nil
+	return nil
 }
 
 // command returns PROGRAM and its arguments, behind the flags of planning: node 0 plans for

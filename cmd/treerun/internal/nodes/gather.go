@@ -34,9 +34,9 @@ const (
 
 // Node is one node, as node 0 sees it.
 type Node struct {
-	*wire.Node               // what it has told
-	Ranks      int           // that it is to run
-	Conn       *netconn.Conn // to it, which the caller closes; node 0 has none
+	*wire.NodeHello
+	Ranks int           // that it is to run
+	Conn  *netconn.Conn // to it, which the caller closes; node 0 has none
 }
 
 // gathering is the meeting while node 0 waits for the others.
@@ -61,7 +61,7 @@ func Gather(ctx context.Context, c *Config) ([]*Node, error) {
 		c: c, nodes: make([]*Node, c.Nodes), seen: make(map[int]bool), over: make(chan struct{}),
 	}
 	g.end = sync.OnceFunc(func() { close(g.over) })
-	g.nodes[0] = &Node{Node: c.hello()}
+	g.nodes[0] = &Node{NodeHello: &c.NodeHello}
 	if c.Broken != "" {
 		g.conflict = fmt.Errorf("node 0 on host %s: %s", c.Host, c.Broken)
 	}
@@ -177,14 +177,14 @@ func (g *gathering) meet(ctx context.Context, raw net.Conn) (enter func(), err e
 	if err != nil {
 		return nil, err
 	}
-	h, ok := b.(*wire.Node)
+	h, ok := b.(*wire.NodeHello)
 	if !ok || h.Node != c.Peer() {
 		return nil, errors.New("it does not say which node it is")
 	}
-	return func() { g.add(&Node{Node: h, Conn: c}) }, nil
+	return func() { g.add(&Node{NodeHello: h, Conn: c}) }, nil
 }
 
-// refused tells of the first stranger only: there may be many.
+// refused reports the first unauthenticated peer only: there may be many.
 func (g *gathering) refused(from net.Addr, err error) {
 	say, more := g.c.Trace, ""
 	g.warned.Do(func() { say, more = g.c.Warn, " (further ones are not reported)" })
@@ -202,7 +202,7 @@ func (g *gathering) add(n *Node) {
 	default:
 	}
 	defer g.look()
-	i := n.Node.Node
+	i := n.Node
 	g.seen[i] = true
 	if g.conflict == nil {
 		g.conflict = g.refusal(n)
@@ -221,8 +221,8 @@ func (g *gathering) add(n *Node) {
 
 // refusal returns why there can be no job with this node.
 func (g *gathering) refusal(n *Node) error {
-	i := n.Node.Node
-	if why := g.c.differs(n.Node); why != "" {
+	i := n.Node
+	if why := g.c.differs(n.NodeHello); why != "" {
 		return errors.New(why)
 	}
 	if i >= g.c.Nodes {

@@ -90,7 +90,7 @@ func (c *Config) try(ctx, parent context.Context, session *netconn.Session) (net
 // greet says hello and waits for the answer, which comes when all nodes are
 // there.
 func (c *Config) greet(conn net.Conn) error {
-	if err := write(conn, c.hello()); err != nil {
+	if err := write(conn, &c.NodeHello); err != nil {
 		return err
 	}
 	c.Trace("node 0 is there; waiting for all %d nodes", c.Nodes)

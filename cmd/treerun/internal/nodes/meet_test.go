@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/testutil"
 )
 
@@ -43,10 +44,9 @@ func (o *outcome) said() string {
 // config returns the settings of one of n nodes.
 func config(o *outcome, at string, node, n int) *Config {
 	return &Config{
-		Place: Place{Nodes: n, Node: node, Seed: at, JobID: "job"}, Default: 2, Args: []string{"./train", "-x"},
-		Version: "v1",
-		Host:    fmt.Sprint("host", node), Key: bytes.Repeat([]byte{1}, 32), Timeout: time.Minute,
-		Trace: o.tell, Warn: o.tell,
+		NodeHello: wire.NodeHello{Nodes: n, Node: node, Default: 2, Args: []string{"./train", "-x"}, Version: "v1",
+			Host: fmt.Sprint("host", node)},
+		Seed: at, JobID: "job", Key: bytes.Repeat([]byte{1}, 32), Timeout: time.Minute, Trace: o.tell, Warn: o.tell,
 	}
 }
 
@@ -278,8 +278,8 @@ func TestNodeComesAgain(t *testing.T) {
 	talk(t, []*outcome{<-gathered, <-a, <-b})
 }
 
-// Whatever strangers send, the meeting goes on, and one line tells of them.
-func TestStrangers(t *testing.T) {
+// Whatever unauthenticated peers send, the gathering goes on, and one line tells of them.
+func TestUnauthenticatedPeers(t *testing.T) {
 	at := testutil.FreeAddress(t)
 	zero, one := new(outcome), new(outcome)
 	gathered := start(t.Context(), zero, config(zero, at, 0, 2))

@@ -25,65 +25,47 @@ import (
 	"github.com/treerun/treerun/internal/netconn"
 )
 
-// MaxNodes is the largest number of nodes: each has a rank.
-const MaxNodes = job.MaxRanks
-
 // Config is what a treerun knows before it meets the others.
 type Config struct {
-	Place
-	Size    int      // -np: ranks of the whole job, 0: not said
-	PerNode int      // --ppn: ranks on each node, 0: not said
-	Default int      // ranks that this node runs when neither is said
-	Args    []string // PROGRAM and its arguments
-	Version string   // of treerun
-	Host    string   // name of this host
-	Broken  string   // why this node cannot take part, which the others shall know; "": it can
-	Key     []byte
-	Timeout time.Duration // until all are there
-	Trace   func(format string, args ...any)
-	Warn    func(format string, args ...any)
+	wire.NodeHello        // what the others shall know
+	Seed           string // HOST:PORT where node 0 listens
+	JobID          string // keeps jobs with one key apart; may be empty
+	Key            []byte
+	Timeout        time.Duration // until all are there
+	Trace          func(format string, args ...any)
+	Warn           func(format string, args ...any)
+
+	// Of FromEnvironment:
+	From string // the scheduler, for people; "": none
+	Idle bool   // another treerun of this host runs all of its ranks
+	// Sure is false for variables that may be there for another purpose: they count
+	// only for who asks for several nodes.
+	Sure bool
 }
 
-// Place is where a treerun stands among those of a job.
-type Place struct {
-	Nodes int    // how many there are
-	Node  int    // which one this is, from 0
-	Seed  string // HOST:PORT where node 0 listens
-	JobID string // keeps jobs with one key apart; may be empty
-	From  string // who said so, for people: "the command line", "Slurm", ...
-}
-
-// Check reports what cannot be.
-func (p *Place) Check() error {
+// Check reports where a node cannot be.
+func (c *Config) Check() error {
 	switch {
-	case p.Nodes < 1 || p.Nodes > MaxNodes:
-		return fmt.Errorf("%d nodes, want 1 to %d", p.Nodes, MaxNodes)
-	case p.Node < 0 || p.Node >= p.Nodes:
-		return fmt.Errorf("node rank %d of %d nodes, want 0 to %d", p.Node, p.Nodes, p.Nodes-1)
+	case c.Nodes < 1 || c.Nodes > job.MaxRanks: // each has a rank
+		return fmt.Errorf("%d nodes, want 1 to %d", c.Nodes, job.MaxRanks)
+	case c.Node < 0 || c.Node >= c.Nodes:
+		return fmt.Errorf("node rank %d of %d nodes, want 0 to %d", c.Node, c.Nodes, c.Nodes-1)
 	}
-	host, port, err := net.SplitHostPort(p.Seed)
+	host, port, err := net.SplitHostPort(c.Seed)
 	if err != nil {
-		return fmt.Errorf("seed %.80q, want HOST:PORT: %w", p.Seed, err)
+		return fmt.Errorf("seed %.80q, want HOST:PORT: %w", c.Seed, err)
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" {
-		return fmt.Errorf("seed %.80q, want HOST:PORT with a port from 1 to 65535", p.Seed)
+		return fmt.Errorf("seed %.80q, want HOST:PORT with a port from 1 to 65535", c.Seed)
 	}
-	if p.JobID != "" {
-		return job.CheckID(p.JobID)
+	if c.JobID != "" {
+		return job.CheckID(c.JobID)
 	}
 	return nil
 }
 
-// hello returns what this node says.
-func (c *Config) hello() *wire.Node {
-	return &wire.Node{
-		Node: c.Node, Nodes: c.Nodes, Size: c.Size, PerNode: c.PerNode, Default: c.Default,
-		Host: c.Host, Version: c.Version, Args: c.Args, Broken: c.Broken,
-	}
-}
-
 // differs tells what node h was told otherwise than this one, "" if nothing.
-func (c *Config) differs(h *wire.Node) string {
+func (c *Config) differs(h *wire.NodeHello) string {
 	say := func(what string, there, here any) string {
 		return fmt.Sprintf("node %d on host %s has %s %v, node %d on host %s has %v", h.Node, h.Host, what, there, c.Node,
 			c.Host, here)
@@ -151,16 +133,6 @@ func Layout(nodes, size, perNode int, defaults []int) ([]int, error) {
 	return counts, nil
 }
 
-// Found is what the environment says of this process.
-type Found struct {
-	Place
-	PerNode int  // ranks that this node shall run, 0: it does not say
-	Idle    bool // another treerun of this host runs all of its ranks
-	// Sure is false for variables that may be there for another purpose: they count
-	// only for who asks for several nodes.
-	Sure bool
-}
-
 // variables are those of the environment, and what is wrong with the first of them that
 // was read and could not be.
 type variables struct {
@@ -168,9 +140,9 @@ type variables struct {
 	err error
 }
 
-// FromEnvironment returns what the variables of a scheduler say; nil when there
-// are none, or only one node. Seed and JobID may be empty in it.
-func FromEnvironment(get func(name string) string) (*Found, error) {
+// FromEnvironment returns what the variables of a scheduler say of this process; nil when
+// there are none, or only one node. Seed and JobID may be empty in it, and Default 0.
+func FromEnvironment(get func(name string) string) (*Config, error) {
 	v := &variables{get: get}
 	f := v.slurm()
 	for i := 0; f == nil && v.err == nil && i < len(schedulers); i++ {
@@ -208,18 +180,18 @@ var schedulers = []scheduler{
 // defaultPort is the port of a seed of which only the host is known.
 const defaultPort = "29517"
 
-func (v *variables) scheduler(s *scheduler) *Found {
+func (v *variables) scheduler(s *scheduler) *Config {
 	hasNodes, hasNode := s.nodes == "" || v.get(s.nodes) != "", v.get(s.node) != ""
 	if !(hasNodes && hasNode || s.sure && (hasNodes || hasNode)) {
 		return nil
 	}
-	f := &Found{Place: Place{From: s.name, JobID: v.get(s.jobID)}, Sure: s.sure}
+	f := &Config{From: s.name, JobID: v.get(s.jobID), Sure: s.sure}
 	if s.nodes != "" {
 		f.Nodes = v.number(s.nodes)
 	}
 	f.Node = v.number(s.node)
 	if n := v.get(s.perNode); n != "" && strings.Trim(n, "0123456789") == "" {
-		f.PerNode = v.number(s.perNode)
+		f.Default = v.number(s.perNode)
 	}
 	if address := v.get(s.address); address != "" {
 		f.Seed = net.JoinHostPort(address, cmp.Or(v.get(s.port), defaultPort))
@@ -229,11 +201,11 @@ func (v *variables) scheduler(s *scheduler) *Found {
 
 // slurm is for tasks of a step, which srun has started. One task per node is
 // one node; of several, the first runs the ranks of all.
-func (v *variables) slurm() *Found {
+func (v *variables) slurm() *Config {
 	if !job.InSlurmStep(v.get) {
 		return nil
 	}
-	f := &Found{Place: Place{From: "Slurm"}, Sure: true}
+	f := &Config{From: "Slurm", Sure: true}
 	f.Nodes, f.Node = v.number("SLURM_STEP_NUM_NODES"), v.number("SLURM_NODEID")
 	tasks, local := v.number("SLURM_STEP_NUM_TASKS"), v.number("SLURM_LOCALID")
 	hosts, err := place.SlurmStep(v.get)
@@ -249,7 +221,7 @@ func (v *variables) slurm() *Found {
 		return nil
 	}
 	if tasks > f.Nodes {
-		f.PerNode, f.Idle = hosts[f.Node].Slots, local > 0
+		f.Default, f.Idle = hosts[f.Node].Slots, local > 0
 	}
 	f.JobID = v.get("SLURM_JOB_ID") + "." + v.get("SLURM_STEP_ID")
 	f.Seed = net.JoinHostPort(hosts[0].Name, strconv.Itoa(netconn.SeedPorts.Pick(f.JobID)))
@@ -260,8 +232,8 @@ func (v *variables) slurm() *Found {
 func (v *variables) number(name string) int {
 	text := v.get(name)
 	n, err := strconv.Atoi(text)
-	if (err != nil || n < 0 || n > MaxNodes) && v.err == nil {
-		v.err = fmt.Errorf("%s is %.40q, want a number up to %d", name, text, MaxNodes)
+	if (err != nil || n < 0 || n > job.MaxRanks) && v.err == nil {
+		v.err = fmt.Errorf("%s is %.40q, want a number up to %d", name, text, job.MaxRanks)
 	}
 	return n
 }

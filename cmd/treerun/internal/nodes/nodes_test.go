@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 )
 
@@ -39,7 +40,7 @@ func TestEnvironment(t *testing.T) {
 			got = err.Error()
 		case f != nil:
 			got = fmt.Sprintf("%s: node %d of %d, seed %q, job %q, %d per node, idle %v, sure %v", f.From, f.Node, f.Nodes,
-				f.Seed, f.JobID, f.PerNode, f.Idle, f.Sure)
+				f.Seed, f.JobID, f.Default, f.Idle, f.Sure)
 		}
 		if d := cmp.Diff(strings.TrimSpace(want), got); d != "" {
 			t.Errorf("%s%s", input, d)
@@ -83,24 +84,24 @@ func TestLayout(t *testing.T) {
 	})
 }
 
-func TestPlaceCheck(t *testing.T) {
-	good := Place{Nodes: 2, Node: 1, Seed: "[fd00::1]:4000", JobID: "x.1"}
+func TestConfigCheck(t *testing.T) {
+	good := Config{NodeHello: wire.NodeHello{Nodes: 2, Node: 1}, Seed: "[fd00::1]:4000", JobID: "x.1"}
 	if err := good.Check(); err != nil {
 		t.Error(err)
 	}
 	for _, c := range []struct {
-		change func(*Place)
+		change func(*Config)
 		want   string
 	}{
-		{func(p *Place) { p.Nodes = 0 }, "0 nodes"},
-		{func(p *Place) { p.Nodes = MaxNodes + 1 }, "65537 nodes"},
-		{func(p *Place) { p.Node = 2 }, "node rank 2 of 2 nodes, want 0 to 1"},
-		{func(p *Place) { p.Node = -1 }, "node rank -1"},
-		{func(p *Place) { p.Seed = "a" }, `seed "a", want HOST:PORT`},
-		{func(p *Place) { p.Seed = ":1" }, "want HOST:PORT"},
-		{func(p *Place) { p.Seed = "a:0" }, "port from 1 to 65535"},
-		{func(p *Place) { p.Seed = "a:http" }, "port from 1 to 65535"},
-		{func(p *Place) { p.JobID = "a b" }, "job id"},
+		{func(p *Config) { p.Nodes = 0 }, "0 nodes"},
+		{func(p *Config) { p.Nodes = job.MaxRanks + 1 }, "65537 nodes"},
+		{func(p *Config) { p.Node = 2 }, "node rank 2 of 2 nodes, want 0 to 1"},
+		{func(p *Config) { p.Node = -1 }, "node rank -1"},
+		{func(p *Config) { p.Seed = "a" }, `seed "a", want HOST:PORT`},
+		{func(p *Config) { p.Seed = ":1" }, "want HOST:PORT"},
+		{func(p *Config) { p.Seed = "a:0" }, "port from 1 to 65535"},
+		{func(p *Config) { p.Seed = "a:http" }, "port from 1 to 65535"},
+		{func(p *Config) { p.JobID = "a b" }, "job id"},
 	} {
 		p := good
 		c.change(&p)
@@ -122,7 +123,7 @@ func FuzzEnvironment(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if found.Nodes < 1 || found.Node >= found.Nodes || found.PerNode > job.MaxRanks || found.Check() != nil {
+		if found.Nodes < 1 || found.Node >= found.Nodes || found.Default > job.MaxRanks || found.Check() != nil {
 			t.Fatalf("%+v: %v", found, found.Check())
 		}
 	})

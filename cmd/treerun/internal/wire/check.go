@@ -27,7 +27,7 @@ func checkTimeout(d time.Duration) error {
 	return nil
 }
 
-func (n *Node) check() error {
+func (n *NodeHello) check() error {
 	return errors.Join(within("node %d", n.Node, 1, job.MaxRanks-1),
 		within("default of ranks: %d", n.Default, 1, job.MaxRanks), within("ranks %d", n.Size, 0, job.MaxRanks),
 		within("ranks of a node %d", n.PerNode, 0, job.MaxRanks),

@@ -14,7 +14,7 @@ import (
 // bodies has one of each kind, which is its index. The first is none.
 var bodies = []Body{
 	nil, new(Join), new(Job), new(Signal), new(Finish), new(Ready), new(Result), new(Started), new(RankMessage),
-	new(Ended), new(RanksExited), new(Lost), new(Note), new(Stream), new(Push), new(Node),
+	new(Ended), new(RanksExited), new(Lost), new(Note), new(Stream), new(Push), new(NodeHello),
 }
 
 // kindOf returns what kind of Body b is.
@@ -43,7 +43,7 @@ func init() {
 	for k := 1; k < len(bodies); k++ {
 		most := maxSmall
 		switch bodies[k].(type) {
-		case *Node, *Join, *Job, *Lost, *Started, *Ended:
+		case *NodeHello, *Join, *Job, *Lost, *Started, *Ended:
 			most = maxLarge
 		}
 		sizes[byte(k)] = [2]int{hostSize, hostSize + most}

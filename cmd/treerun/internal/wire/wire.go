@@ -87,16 +87,18 @@ type (
 	}
 )
 
-// Node is what the treerun of a node tells that of node 0 when it comes, before both are
-// agent and launcher. The answer is a Result.
-type Node struct {
-	Node, Nodes   int
-	Size, PerNode int
-	Default       int // ranks that it runs when neither is said
-	Host          string
-	Version       string
-	Args          []string
-	Broken        string // why it cannot take part
+// NodeHello is what the treerun of a node tells that of node 0 when it comes, before both
+// are agent and launcher. The answer is a Result.
+type NodeHello struct {
+	Node    int      // which one this is, from 0
+	Nodes   int      // how many there are
+	Size    int      // -np: ranks of the whole job, 0: not given
+	PerNode int      // --ppn: ranks on each node, 0: not given
+	Default int      // ranks that this node runs when neither is given
+	Host    string   // its own name
+	Version string   // of treerun
+	Args    []string // PROGRAM and its arguments
+	Broken  string   // why this node cannot take part; "": it can
 }
 
 // Reports: what a host tells the launcher.

@@ -30,7 +30,7 @@ func samples() []Body {
 				Timeout: time.Minute},
 			Below: []Below{{4, "d", "me@d"}},
 		},
-		&Node{
+		&NodeHello{
 			Node: 1, Nodes: 2, Size: 4, PerNode: 2, Default: 2, Host: "b", Version: "v1", Args: []string{"p", "-x"},
 			Broken: "why",
 		},
@@ -82,7 +82,7 @@ func TestBodiesThatCannotBe(t *testing.T) {
 		&Join{}, &Join{Index: -1, Dir: "/", PeerTimeout: time.Second, Start: Start{FanOut: 1, Timeout: time.Second}},
 		&Join{Dir: "/", PeerTimeout: time.Second, Start: Start{FanOut: 1, Timeout: time.Second},
 			Below: []Below{{1, "a", ""}}},
-		&Node{}, &Node{Node: 1, Default: 1, Host: "b"}, &Node{Default: 1, Host: "b", Args: []string{"p"}},
+		&NodeHello{}, &NodeHello{Node: 1, Default: 1, Host: "b"}, &NodeHello{Default: 1, Host: "b", Args: []string{"p"}},
 		&Job{}, &Job{Args: []string{"p"}, File: job.File{Version: job.FileVersion, JobID: "x", Size: 2, Hosts: []int{0, 2}}},
 		&Job{Args: []string{"p"}, Machines: []int{0},
 			File: job.File{Version: job.FileVersion, JobID: "x", Secret: bytes.Repeat([]byte{1}, job.SecretBytes), Size: 2,
