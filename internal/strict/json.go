@@ -25,7 +25,7 @@ type JSONLimits struct {
 // names in other capitals, fields that are missing or stand twice, null, and values
 // that the type of v cannot hold. They name the element, as "links[3].a". A
 // byte order mark in front, as some editors write it, is passed over. After an
-// error *v is undefined. A json.RawMessage takes any value unread.
+// error *v is undefined.
 //
 // Nothing is allocated before the text is known to fit.
 func UnmarshalJSON(data []byte, v any, l JSONLimits) error {
@@ -34,7 +34,7 @@ func UnmarshalJSON(data []byte, v any, l JSONLimits) error {
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	end, why := syntax(data)
-	bad := newChecker(data[:end], l).value(reflect.TypeOf(v).Elem(), 0)
+	bad := newChecker(data[:end], l).value(reflect.TypeOf(v).Elem())
 	switch {
 	case bad == nil && why != "":
 		return fmt.Errorf("%s: %s", position(data, end), why)
@@ -139,9 +139,6 @@ func names(list []field) string {
 	return text
 }
 
-// maxJSONDepth is how deep values of no particular type may nest.
-const maxJSONDepth = 16
-
 // checker walks over the tokens of a JSON text beside the type that shall hold it.
 type checker struct {
 	data   []byte // JSON, or the start of it if it is broken
@@ -170,33 +167,20 @@ func (c *checker) at() int {
 	return at
 }
 
-var (
-	rawType     = reflect.TypeFor[json.RawMessage]()
-	anyType     = reflect.TypeFor[any]()
-	unmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
-)
+var unmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 
 // value checks the next value, which t shall hold.
-func (c *checker) value(t reflect.Type, depth int) *badValue {
+func (c *checker) value(t reflect.Type) *badValue {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	start := c.at()
-	if t == rawType {
-		if c.tokens.Decode(new(json.RawMessage)) != nil {
-			return &badValue{}
-		}
-		return nil
-	}
 	token, err := c.tokens.Token()
 	if err != nil {
 		return &badValue{}
 	}
 	found, want := cmp.Or(jsonKinds[c.data[start]], "a number"), wanted(t)
-	switch {
-	case t == anyType && token != nil:
-		want = found
-	case found == "a number" && want == "a whole number":
+	if found == "a number" && want == "a whole number" {
 		want = found
 	}
 	switch {
@@ -204,8 +188,6 @@ func (c *checker) value(t reflect.Type, depth int) *badValue {
 		return bad(start, "is null, want %s", want)
 	case found != want:
 		return bad(start, "holds %s, want %s", found, want)
-	case depth > maxJSONDepth:
-		return bad(start, "is nested too deeply")
 	}
 	switch token := token.(type) {
 	case json.Number:
@@ -214,9 +196,9 @@ func (c *checker) value(t reflect.Type, depth int) *badValue {
 		return textual(t, start, token)
 	case json.Delim:
 		if token == '{' {
-			return c.object(t, start, depth)
+			return c.object(t, start)
 		}
-		return c.array(t, start, depth)
+		return c.array(t, start)
 	}
 	return nil
 }
@@ -241,8 +223,6 @@ func wanted(t reflect.Type) string {
 		return "a whole number"
 	case k == reflect.Float32 || k == reflect.Float64:
 		return "a number"
-	case t == anyType:
-		return "a value"
 	}
 	panic(fmt.Sprintf("strict: no form of %v is known", t))
 }
@@ -264,19 +244,16 @@ func (c *checker) elements(start int, visit func(i, at int) *badValue) *badValue
 	}
 }
 
-func (c *checker) array(t reflect.Type, start, depth int) *badValue {
-	if t != anyType {
-		t = t.Elem()
-	}
-	return c.elements(start, func(i, _ int) *badValue { return c.value(t, depth+1).within("[%d]", i) })
+func (c *checker) array(t reflect.Type, start int) *badValue {
+	return c.elements(start, func(i, _ int) *badValue { return c.value(t.Elem()).within("[%d]", i) })
 }
 
 // object checks an object: one for a struct, or any names with values of one type.
-func (c *checker) object(t reflect.Type, start, depth int) *badValue {
+func (c *checker) object(t reflect.Type, start int) *badValue {
 	var list []field
 	if t.Kind() == reflect.Struct {
 		list = c.fields(t)
-	} else if t != anyType {
+	} else {
 		t = t.Elem()
 	}
 	known := make(map[string]bool) // which names have been there
@@ -297,7 +274,7 @@ func (c *checker) object(t reflect.Type, start, depth int) *badValue {
 			return bad(at, "stands twice").within(path, name)
 		}
 		known[name] = true
-		return c.value(typ, depth+1).within(path, name)
+		return c.value(typ).within(path, name)
 	})
 	for _, f := range list {
 		if wrong == nil && f.must && !known[f.name] {
@@ -326,10 +303,8 @@ func number(t reflect.Type, start int, text string) *badValue {
 		_, err = strconv.ParseInt(text, 10, t.Bits())
 	case k >= reflect.Uint && k <= reflect.Uint64:
 		_, err = strconv.ParseUint(text, 10, t.Bits())
-	case k == reflect.Float32:
-		_, err = strconv.ParseFloat(text, 32)
-	default: // as encoding/json takes a number of no particular type
-		_, err = strconv.ParseFloat(text, 64)
+	default:
+		_, err = strconv.ParseFloat(text, t.Bits())
 	}
 	switch {
 	case err == nil:
