@@ -144,7 +144,7 @@ func runJob(args []string) (int, error) {
 	if err := host.CheckAddresses(); err != nil {
 		return 0, err
 	}
-	prog, err := findProgram(o.program)
+	prog, err := findProgram(o.job.Program)
 	if code, done, err := runNodes(o, prog, err, begin); done {
 		return code, err
 	}
@@ -187,15 +187,11 @@ func buildAndRun(j *launch.Job, prog *program) (int, error) {
 }
 
 // newJob turns options into a job; Path is set once the program is built.
-func newJob(o *options, prog *program, begin time.Time) (j *launch.Job, err error) {
+func newJob(o *options, prog *program, begin time.Time) (_ *launch.Job, err error) {
 	screen := output.NewScreen(os.Stdout, os.Stderr)
-	j = &launch.Job{
-		Program: o.program, Path: prog.Path, Args: o.args, Bind: o.bindTo, Report: o.reportBindings,
-		Settings: make(map[string]string),
-		Timeout:  o.timeout, ShutdownTimeout: o.shutdownTimeout, SigtermCode: o.sigtermCode,
-		OutputDir: o.outputDir,
-		Stdin:     os.Stdin, Screen: screen, Trace: o.tracer(begin, screen.Err.Printf),
-	}
+	j, dir := &o.job, o.job.Dir
+	j.Path, j.Stdin, j.Screen, j.Trace = prog.Path, os.Stdin, screen, o.tracer(begin, screen.Err.Printf)
+	j.Settings = make(map[string]string)
 	if j.Hosts, j.Size, err = o.hosts(); err == nil {
 		err = o.place.Fill(j)
 	}
@@ -203,7 +199,7 @@ func newJob(o *options, prog *program, begin time.Time) (j *launch.Job, err erro
 		j.Trace("%s", from)
 	}
 	if err == nil {
-		j.Dir, err = workingDir(o.dir)
+		j.Dir, err = workingDir(dir)
 	}
 	var warnings []string
 	if err == nil {
@@ -225,7 +221,7 @@ func newJob(o *options, prog *program, begin time.Time) (j *launch.Job, err erro
 	for _, w := range warnings {
 		screen.Err.Printf("treerun: %s", w)
 	}
-	if o.dir != "" {
+	if dir != "" {
 		j.Env = host.Setenv(j.Env, "PWD="+j.Dir)
 	}
 	j.Tag = o.tagged(j.Size)

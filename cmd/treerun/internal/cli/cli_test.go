@@ -17,14 +17,14 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.size != 4 || !slices.Equal(o.exports, []string{"A=1", "B*,C"}) ||
-		time.Duration(o.timeout) != 1500*time.Millisecond ||
-		time.Duration(o.shutdownTimeout) != 2*time.Minute || o.dir != "d" || !o.verbose ||
-		o.program != "prog" || !slices.Equal(o.args, []string{"prog", "-v", "--timeout", "9"}) {
+	if o.job.Size != 4 || !slices.Equal(o.exports, []string{"A=1", "B*,C"}) ||
+		o.job.Timeout != 1500*time.Millisecond ||
+		o.job.ShutdownTimeout != 2*time.Minute || o.job.Dir != "d" || !o.verbose ||
+		o.job.Program != "prog" || !slices.Equal(o.job.Args, []string{"prog", "-v", "--timeout", "9"}) {
 		t.Errorf("parsed %+v", o)
 	}
-	if o, err = parse([]string{"prog"}); err != nil || o.size != 0 || o.timeout != 0 ||
-		time.Duration(o.shutdownTimeout) != 10*time.Second {
+	if o, err = parse([]string{"prog"}); err != nil || o.job.Size != 0 || o.job.Timeout != 0 ||
+		o.job.ShutdownTimeout != 10*time.Second {
 		t.Errorf("defaults: %+v, %v", o, err)
 	}
 }
@@ -64,11 +64,11 @@ func FuzzParse(f *testing.F) {
 		if o.help || o.version {
 			return
 		}
-		if o.size < 0 || o.size > 1<<16 || o.timeout < 0 || o.shutdownTimeout < 0 {
+		if o.job.Size < 0 || o.job.Size > 1<<16 || o.job.Timeout < 0 || o.job.ShutdownTimeout < 0 {
 			t.Fatalf("%q: parsed %+v", line, o)
 		}
-		if tail := args[len(args)-len(o.args):]; !slices.Equal(tail, o.args) || o.program != tail[0] {
-			t.Fatalf("%q: the program's arguments are %q", line, o.args)
+		if tail := args[len(args)-len(o.job.Args):]; !slices.Equal(tail, o.job.Args) || o.job.Program != tail[0] {
+			t.Fatalf("%q: the program's arguments are %q", line, o.job.Args)
 		}
 	})
 }

@@ -96,7 +96,7 @@ func (o *options) complete(c *nodes.Config, key string) error {
 	if err != nil {
 		return err
 	}
-	c.Size, c.PerNode, c.Args, c.Version, c.Timeout = o.size, o.place.PerHost, o.command(), wire.Version(), reach.Timeout
+	c.Size, c.PerNode, c.Args, c.Version, c.Timeout = o.job.Size, o.place.PerHost, o.command(), wire.Version(), reach.Timeout
 	c.Nodes, c.Seed, c.JobID = cmp.Or(n.count, c.Nodes), cmp.Or(n.seed, c.Seed), cmp.Or(n.jobID, c.JobID)
 	if o.flags.Changed("node-rank") {
 		c.Node = n.node
@@ -132,7 +132,7 @@ func (o *options) complete(c *nodes.Config, key string) error {
 
 // command returns PROGRAM and its arguments, behind the flags of planning: node 0 plans for
 // all, so a node with others is told so.
-func (o *options) command() []string { return append(o.planning.Given(), o.args...) }
+func (o *options) command() []string { return append(o.planning.Given(), o.job.Args...) }
 
 // given tells whether one of these flags was.
 func (o *options) given(names ...string) bool { return slices.ContainsFunc(names, o.flags.Changed) }
@@ -143,10 +143,10 @@ func (o *options) hosts() ([]launch.Host, int, error) {
 		return o.placeNodes()
 	}
 	if o.node.count == 1 { // whatever allocation there is
-		n, err := o.place.DefaultRanks(o.size)
+		n, err := o.place.DefaultRanks(o.job.Size)
 		return nil, n, err
 	}
-	return o.place.Hosts(o.size, 0)
+	return o.place.Hosts(o.job.Size, 0)
 }
 
 // placeNodes waits, as node 0, for the other nodes, and gives all their ranks.
@@ -189,7 +189,7 @@ func runNode(o *options, prog *program, broken error, c *nodes.Config, screen *o
 		broken = prog.build(signals, screen.Err)
 		defer prog.remove()
 	}
-	dir, err := workingDir(o.dir)
+	dir, err := workingDir(o.job.Dir)
 	if broken == nil {
 		broken = err
 	}
@@ -211,7 +211,7 @@ func runNode(o *options, prog *program, broken error, c *nodes.Config, screen *o
 		return 0, err // exit code 125, unless a signal gave another one
 	}
 	c.Trace("node %d of %d: all are there", c.Node, c.Nodes)
-	n := &agent.Node{Program: o.program, Path: prog.Path, Dir: dir, Signals: stops}
+	n := &agent.Node{Program: o.job.Program, Path: prog.Path, Dir: dir, Signals: stops}
 	return n.Run(conn)
 }
 

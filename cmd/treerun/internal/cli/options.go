@@ -10,43 +10,34 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
-	"github.com/treerun/treerun/cmd/treerun/internal/host"
+	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cmd/treerun/internal/planner"
 )
 
 // options is the command line that runs a job.
 type options struct {
-	size            int // 0: the default
-	place           place.Options
-	node            nodeOptions
-	planning        planner.Job
-	exports         []string
-	dir             string // "": as ours
-	tag             bool
-	outputDir       string
-	pprofDir        string
-	timeout         time.Duration // 0: none
-	shutdownTimeout time.Duration
-	sigtermCode     int
-	noTopoCache     bool
-	bindTo          host.Bind
-	reportBindings  bool
-	dryRun          bool
-	verbose         bool
-	help, version   bool
-
-	program string
-	args    []string
+	job           launch.Job // with what flags say of it; a Size of 0 and a Dir of "" are the defaults
+	place         place.Options
+	node          nodeOptions
+	planning      planner.Job
+	exports       []string
+	pprofDir      string
+	noTopoCache   bool
+	dryRun        bool
+	verbose       bool
+	help, version bool
 
 	flags *pflag.FlagSet
 }
 
 func newOptions() *options {
-	o := &options{shutdownTimeout: 10 * time.Second, sigtermCode: cmdline.SignalCode(syscall.SIGTERM)}
+	o := new(options)
+	j := &o.job
+	j.ShutdownTimeout, j.SigtermCode = 10*time.Second, cmdline.SignalCode(syscall.SIGTERM)
 	f := cmdline.NewFlags("treerun", &o.help)
 	f.SetInterspersed(false) // the first argument that is no flag is PROGRAM
-	f.VarP(cmdline.Ranks(&o.size), "np", "n",
+	f.VarP(cmdline.Ranks(&j.Size), "np", "n",
 		"number of ranks (default: one for every slot of the hosts; on this host the number of GPUs, without GPUs of "+
 			"usable cores)")
 	o.place.Define(f)
@@ -55,22 +46,22 @@ func newOptions() *options {
 	f.StringArrayVarP(&o.exports, "export", "x", nil,
 		"give the ranks an environment `VARIABLE`, as NAME=VALUE; NAME alone and patterns like 'NCCL_*' give ranks on "+
 			"other hosts what treerun has (here, ranks have all of it; there, that host's own, and TREERUN_*)")
-	f.StringVar(&o.dir, "wdir", "", "run the ranks in this `FOLDER`; PROGRAM is found before, from here")
-	f.BoolVarP(&o.tag, "tag-output", "l", false,
+	f.StringVar(&j.Dir, "wdir", "", "run the ranks in this `FOLDER`; PROGRAM is found before, from here")
+	f.BoolVarP(&j.Tag, "tag-output", "l", false,
 		"put \"[rank] \" in front of each line (default: with more than one rank)")
-	f.StringVar(&o.outputDir, "output-dir", "",
+	f.StringVar(&j.OutputDir, "output-dir", "",
 		"also write what each rank prints, byte for byte, to `FOLDER`/rank.N/stdout and .../stderr")
 	f.StringVar(&o.pprofDir, "pprof", "",
 		"ranks write profiles of the CPU, `FOLDER`/rank-N.pprof, and of the heap, FOLDER/heap-N.pprof, each on its "+
 			"host, for go tool pprof")
-	f.Var(cmdline.Time(&o.timeout, 0), "timeout", "stop the job after this time: seconds, or as in 90s, 15m, 2h")
-	f.Var(cmdline.Time(&o.shutdownTimeout, 0), "shutdown-timeout", "time that ranks have from SIGTERM to SIGKILL")
-	f.Var(cmdline.Whole(&o.sigtermCode, 0, 255), "sigterm-exit-code",
+	f.Var(cmdline.Time(&j.Timeout, 0), "timeout", "stop the job after this time: seconds, or as in 90s, 15m, 2h")
+	f.Var(cmdline.Time(&j.ShutdownTimeout, 0), "shutdown-timeout", "time that ranks have from SIGTERM to SIGKILL")
+	f.Var(cmdline.Whole(&j.SigtermCode, 0, 255), "sigterm-exit-code",
 		"exit code of a job stopped by SIGTERM whose ranks all ended with 0")
-	f.Var(cmdline.Choice(&o.bindTo, "WHAT", "", "core", "none"), "bind-to",
+	f.Var(cmdline.Choice(&j.Bind, "WHAT", "", "core", "none"), "bind-to",
 		"core: each rank on its own share of the cores, or on one that it shares; none: wherever the kernel puts it "+
 			"(default: core, unless some cores would have more ranks than others; with a GPU, the cores of its NUMA node)")
-	f.BoolVar(&o.reportBindings, "report-bindings", false, "tell on which cores each rank may run")
+	f.BoolVar(&j.Report, "report-bindings", false, "tell on which cores each rank may run")
 	f.BoolVar(&o.noTopoCache, "no-topo-cache", false, "measure the links between ranks anew")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be run, and run nothing")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "tell on stderr what happens, and when")
@@ -95,12 +86,13 @@ func parse(args []string) (*options, error) {
 	if o.flags.Arg(0) == "" {
 		return nil, cmdline.Usagef("PROGRAM is empty")
 	}
-	o.program, o.args = o.flags.Arg(0), o.flags.Args()
-	if i := slices.Index(o.args, ":"); i > 0 && i+1 < len(o.args) && slices.Contains(ofSecond, o.args[i+1]) &&
+	args = o.flags.Args()
+	o.job.Program, o.job.Args = args[0], args
+	if i := slices.Index(args, ":"); i > 0 && i+1 < len(args) && slices.Contains(ofSecond, args[i+1]) &&
 		o.flags.ArgsLenAtDash() < 0 { // behind "--" all is the program's
 		return nil, cmdline.Usagef("a job has one program, not %s (hint: start a program that looks at its rank, as "+
 			"in sh -c 'if [ $RANK = 0 ]; then exec a; else exec b; fi'; if the colon is an argument, -- before PROGRAM)",
-			strings.Join(o.args, " "))
+			strings.Join(args, " "))
 	}
 	return o, nil
 }
@@ -116,7 +108,7 @@ var othersFlags string
 // tagged tells whether lines get a tag in a job of n ranks.
 func (o *options) tagged(n int) bool {
 	if o.flags.Changed("tag-output") {
-		return o.tag
+		return o.job.Tag
 	}
 	return n > 1
 }

@@ -24,14 +24,15 @@ const (
 // time limit. Otherwise what nobody reads is dropped in the end. It reports
 // false when the user did not want to wait.
 func (s *supervisor) drain() (complete bool) {
-	s.draining, s.grace, s.killAt, s.deaf = true, nil, nil, nil
-	s.leftovers = time.After(host.LeftoverGrace)
+	s.draining = true
+	// A process outside the ranks' process groups may hold output open.
+	s.after(host.LeftoverGrace, func() { s.broadcast(&wire.Finish{}) })
 	if s.cause.kind != none { // else its readers have all the time that the job has
 		limit := unreadGrace
 		if s.cause.kind != byTimeout {
 			limit = max(limit, s.job.ShutdownTimeout)
 		}
-		s.unread = time.After(limit)
+		s.after(limit, s.giveUp)
 	}
 	s.wait(func() bool { return s.printing == 0 || s.impatient })
 	written, out, err := false, s.job.Screen.Out.Flushed(), s.job.Screen.Err.Flushed()

@@ -260,7 +260,7 @@ func (s *supervisor) loseHosts(l *wire.Lost) {
 			if m.running && !m.ended {
 				m.silent = true
 				m.Lost, m.Why = true, l.Text
-				s.hasEnded(m, wire.End{Rank: rank, PID: m.PID, Code: cmdline.ExitInternal, Stopped: s.told})
+				s.hasEnded(m, wire.End{Rank: rank, PID: m.PID, Code: cmdline.ExitInternal, Stopped: s.stopped})
 			}
 		}
 		s.isOver(p)

@@ -21,7 +21,7 @@ func newSupervisor(j *Job) (*supervisor, error) {
 		events: make(chan func(), 64), quit: make(chan struct{}), stalls: make(map[stallKey]*stall),
 	}
 	if j.Timeout > 0 {
-		s.timeout = time.After(j.Timeout)
+		s.after(j.Timeout, s.timeIsUp)
 	}
 	j.Screen.Out.OnError(s.outputFailed)
 	j.Screen.Err.OnError(s.outputFailed)

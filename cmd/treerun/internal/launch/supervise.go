@@ -54,19 +54,14 @@ type supervisor struct {
 
 	events    chan func()   // what wait calls
 	quit      chan struct{} // closed when nobody takes events any more
-	timeout   <-chan time.Time
-	grace     <-chan time.Time // when to stop the others after a failure
-	killAt    <-chan time.Time
-	deaf      <-chan time.Time // when to give up hosts that do not heed a kill
-	leftovers <-chan time.Time // when to give up processes that hold output open
-	unread    <-chan time.Time // when to give up readers
-	firstStop time.Time        // when the first signal to stop came
-	told      bool             // ranks have been told to stop
-	gaveUp    bool             // what is not read is dropped
-	impatient bool             // the user does not want to wait for it
-	cause     cause            // the first
-	late      []straggler      // byTimeout
-	early     bool             // byTimeout: ranks were still being started
+	firstStop time.Time     // when the first signal to stop came
+	stopped   bool          // ranks have been told to stop
+	killed    bool          // ranks have been killed
+	gaveUp    bool          // what is not read is dropped
+	impatient bool          // the user does not want to wait for it
+	cause     cause         // the first
+	late      []straggler   // byTimeout
+	early     bool          // byTimeout: ranks were still being started
 
 	stalls map[stallKey]*stall // what ranks wait for that have waited long
 }
@@ -84,7 +79,7 @@ func (s *supervisor) post(f func()) {
 	}
 }
 
-// after has wait call f later.
+// after has wait call f later, whatever has happened then.
 func (s *supervisor) after(d time.Duration, f func()) {
 	time.AfterFunc(d, func() { s.post(f) })
 }
@@ -97,18 +92,6 @@ func (s *supervisor) wait(until func() bool) {
 			s.handle(sig)
 		case f := <-s.events:
 			f()
-		case <-s.timeout:
-			s.timeIsUp()
-		case <-s.grace:
-			s.terminate()
-		case <-s.killAt:
-			s.kill()
-		case <-s.deaf:
-			s.loseDeaf()
-		case <-s.leftovers:
-			s.broadcast(&wire.Finish{}) // a process outside the ranks' process groups may hold output open
-		case <-s.unread:
-			s.giveUp()
 		}
 	}
 }
@@ -127,7 +110,6 @@ func (s *supervisor) sendTo(index int, b wire.Body) {
 }
 
 func (s *supervisor) timeIsUp() {
-	s.timeout = nil
 	switch starting := !s.all(started); {
 	case s.draining:
 		s.begin(cause{kind: byTimeout})
@@ -136,7 +118,7 @@ func (s *supervisor) timeIsUp() {
 		s.late, s.early = s.stragglers(), starting
 		s.begin(cause{kind: byTimeout})
 	default: // only leftovers are waited for; the limit holds again when output is
-		s.timeout = time.After(unreadGrace)
+		s.after(unreadGrace, s.timeIsUp)
 	}
 }
 
@@ -161,25 +143,27 @@ func (s *supervisor) notStarted() error {
 // begin begins to end the job. Only the first cause counts; a later one that
 // asks for more haste is heeded all the same.
 func (s *supervisor) begin(c cause) {
-	first := s.cause.kind == none
-	if first {
+	if s.cause.kind == none {
 		s.cause = c
+		if c.kind == byFailure {
+			s.after(FailureGrace, s.terminate)
+		}
 	}
-	switch {
-	case s.draining: // nobody is left to be stopped
-	case c.kind == byFailure && first:
-		s.grace = time.After(FailureGrace)
-	case c.kind != byFailure && (first || s.grace != nil):
+	if c.kind != byFailure {
 		s.terminate()
 	}
 }
 
-// terminate tells all ranks, and what ended ones have left, to stop.
+// terminate tells all ranks, and what ended ones have left, to stop. Where they know, or
+// none is left, it does nothing.
 func (s *supervisor) terminate() {
-	s.grace, s.told = nil, true
+	if s.stopped || s.draining {
+		return
+	}
+	s.stopped = true
 	s.job.Trace("stopping %s", numbers.Count(s.running, "rank"))
 	s.broadcast(&wire.Signal{Number: syscall.SIGTERM})
-	s.killAt = time.After(s.job.ShutdownTimeout)
+	s.after(s.job.ShutdownTimeout, s.kill)
 	s.after(stopNote, s.stopping)
 }
 
@@ -188,7 +172,7 @@ const stopNote = time.Second
 
 // stopping says why and for how long ranks are waited for, and what the user can do.
 func (s *supervisor) stopping() {
-	if s.running == 0 || s.killAt == nil {
+	if s.running == 0 || s.killed {
 		return
 	}
 	why, how := "", ""
@@ -208,12 +192,13 @@ func (s *supervisor) stopping() {
 
 // kill ends all ranks and what they have left, at once.
 func (s *supervisor) kill() {
-	s.grace, s.killAt, s.told = nil, nil, true
+	if s.killed || s.draining {
+		return
+	}
+	s.stopped, s.killed = true, true
 	s.job.Trace("killing %s", numbers.Count(s.running, "rank"))
 	s.broadcast(&wire.Signal{Number: syscall.SIGKILL})
-	if s.deaf == nil {
-		s.deaf = time.After(host.LostAfter + time.Second)
-	}
+	s.after(host.LostAfter+time.Second, s.loseDeaf)
 }
 
 // loseDeaf gives up hosts that have not answered to a kill.
