@@ -5,18 +5,7 @@ package main
 import (
 	"os"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/agent"
 	"github.com/treerun/treerun/cmd/treerun/internal/cli"
-	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
-	"github.com/treerun/treerun/cmd/treerun/internal/host"
 )
 
-func main() {
-	switch {
-	case host.IsGuard(os.Args[1:]):
-		os.Exit(cmdline.ExitCode(host.RunGuard(os.Args[1:])))
-	case agent.Is(os.Args[1:]):
-		os.Exit(agent.Main())
-	}
-	os.Exit(cli.Main(os.Args[1:]))
-}
+func main() { os.Exit(cli.Main(os.Args[1:])) }

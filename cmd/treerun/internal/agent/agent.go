@@ -28,27 +28,13 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 )
 
-// Is tells whether the arguments after treerun's name make it an agent.
-func Is(args []string) bool {
-	return len(args) == 1 && args[0] == agentCommand
-}
-
-// Main is an agent, from its hello to its end. It returns the exit code.
-func Main() int {
-	if term.IsTerminal(0) {
+// Main is an agent whose launcher is at the other end of stdin and stdout, from its hello to
+// its end. It returns the exit code.
+func Main(args []string) (int, error) {
+	if len(args) > 0 || term.IsTerminal(0) {
 		fmt.Fprintln(os.Stderr, "treerun agent is what treerun starts on other hosts; it is not for people")
-		return cmdline.ExitUsage
+		return cmdline.ExitUsage, nil
 	}
-	code, err := obeyStdio()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "treerun agent: %v\n", err)
-		return cmdline.ExitCode(err)
-	}
-	return code
-}
-
-// obeyStdio is an agent whose launcher is at the other end of stdin and stdout.
-func obeyStdio() (int, error) {
 	if err := host.CheckAddresses(); err != nil {
 		return 0, err
 	}

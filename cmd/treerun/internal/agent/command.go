@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// agentCommand is the argument of treerun by which it becomes an agent.
-const agentCommand = "agent"
+// Command is the argument of treerun by which it becomes an agent: see Main.
+const Command = "agent"
 
 // hostMark stands for the host's name in a launch agent's command.
 const hostMark = "{host}"
 
 // runScript runs treerun where it is, or else from PATH.
-const runScript = `x=$0; test -x "$x" || x=treerun; exec "$x" ` + agentCommand
+const runScript = `x=$0; test -x "$x" || x=treerun; exec "$x" ` + Command
 
 // pushScript runs a treerun that comes on stdin, $1 bytes. Its file has lost its
 // name before the first byte comes, so that nothing can be left; $2 makes the name of
@@ -27,7 +27,7 @@ const runScript = `x=$0; test -x "$x" || x=treerun; exec "$x" ` + agentCommand
 const pushScript = `test "$#" = 2 || { echo "` + joinsWords + `" >&2; exit 125; }; ` +
 	`umask 077; d=${TMPDIR:-/tmp}/treerun-$2; trap 'rm -rf "$d"' EXIT; trap 'exit 125' HUP INT TERM; ` +
 	`mkdir "$d" || exit 125; exec 3>"$d/x" 4<"$d/x"; rm -rf "$d"; trap - EXIT HUP INT TERM; ` +
-	`head -c "$1" >&3; exec 3>&-; chmod 700 /proc/self/fd/4 && exec /proc/self/fd/4 ` + agentCommand
+	`head -c "$1" >&3; exec 3>&-; chmod 700 /proc/self/fd/4 && exec /proc/self/fd/4 ` + Command
 
 // joinsWords is what pushScript says of a launch agent with which it cannot run.
 const joinsWords = "the launch agent joins the words of its command, which a shell then splits anew; " +
@@ -37,7 +37,7 @@ const joinsWords = "the launch agent joins the words of its command, which a she
 func (t *Tree) command(name string) ([]string, error) {
 	start := &t.cfg.Join.Start
 	// Words that no shell changes: a launch agent may pass them to one, as ssh does.
-	run := []string{start.Treerun, agentCommand}
+	run := []string{start.Treerun, Command}
 	if start.Push {
 		info, err := os.Stat(self)
 		if err != nil {

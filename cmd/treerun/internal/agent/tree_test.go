@@ -57,7 +57,7 @@ func TestCommand(t *testing.T) {
 	f := &Tree{cfg: Config{Join: wire.Join{Start: wire.Start{Command: []string{"ip", "netns", "exec", "{host}",
 		"x{host}x"}, Treerun: "/bin/treerun"}}}}
 	got, err := f.command("h1")
-	if want := []string{"ip", "netns", "exec", "h1", "xh1x", "/bin/treerun", agentCommand}; err != nil ||
+	if want := []string{"ip", "netns", "exec", "h1", "xh1x", "/bin/treerun", Command}; err != nil ||
 		!slices.Equal(got, want) {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/agent"
 	"github.com/treerun/treerun/cmd/treerun/internal/bench"
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
@@ -38,7 +39,9 @@ var commands = map[string]func(args []string) (int, error){
 	"sim":     func(args []string) (int, error) { return 0, planner.Sim(os.Stdout, args) },
 	"bench":   bench.Main,
 
-	// What the ranks of a subcommand run; users are not told of it.
+	// What treerun starts itself; users are not told of it.
+	agent.Command:                     agent.Main,
+	host.GuardCommand:                 func(args []string) (int, error) { return 0, host.RunGuard(args) },
 	launch.RankName(bench.Subcommand): bench.Rank,
 	launch.RankName(measuring):        measureRank,
 }
@@ -67,7 +70,7 @@ func runHelp(args []string) (int, error) {
 // listedCommands are the commands that users are told of, in order.
 func listedCommands() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(commands)), func(name string) bool {
-		return strings.Contains(name, ":") || name == "help" // ranks' own
+		return strings.Contains(name, ":") || name == "help" || name == agent.Command
 	})
 }
 

@@ -34,22 +34,13 @@ func NewFlags(name string, help *bool) *pflag.FlagSet {
 }
 
 // Usages lists flags for a help text, in lines that fit into a terminal.
-func Usages(f *pflag.FlagSet) string {
-	onLines(f)
-	return f.FlagUsagesWrapped(80)
-}
-
-// onLines makes the text of each flag one line.
-func onLines(f *pflag.FlagSet) {
-	f.VisitAll(func(one *pflag.Flag) { one.Usage = strings.ReplaceAll(one.Usage, "\n", " ") })
-}
+func Usages(f *pflag.FlagSet) string { return f.FlagUsagesWrapped(80) }
 
 // Parse reads args as f does, and takes long flags with one dash as well, as Go programs and MPI's launchers have
 // them, and with underscores, as torchrun has them. An error says in words what is wrong. others says what flags
 // of other programs are here, and values of flags, in lines like "FLAG FLAG=VALUE: what is here".
 func Parse(f *pflag.FlagSet, args []string, others string) error {
 	if slices.Equal(args, []string{askFlags}) {
-		onLines(f)
 		return &listed{f}
 	}
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {

@@ -14,19 +14,16 @@ import (
 	"github.com/treerun/treerun/internal/job"
 )
 
-// guardCommand is the first argument of treerun by which it becomes a guard. Then come
-// the job's id, for people, and a family as JSON. Users do not call it, and no PROGRAM has
+// GuardCommand is the first argument of treerun by which it becomes a guard: see RunGuard. Then
+// come the job's id, for people, and a family as JSON. Users do not call it, and no PROGRAM has
 // such a name without a slash.
-const guardCommand = "guard:ranks"
-
-// IsGuard tells whether the arguments after treerun's name make it a guard: see RunGuard.
-func IsGuard(args []string) bool { return len(args) == 3 && args[0] == guardCommand }
+const GuardCommand = "guard:ranks"
 
 // A guard ends what the ranks of a job have started when the launcher has died without
 // doing so, as by SIGKILL. The kernel ends the ranks themselves then (parent-death
 // signal), but not their children: the program under a wrapper script, for instance.
 //
-// It is a process of its own: this executable, run again with the argument guardCommand.
+// It is a process of its own: this executable, run again with the argument GuardCommand.
 // It reads from a pipe whose other end only the launcher has. The end of file there is
 // the launcher's death. A normal end of the launcher kills the guard before.
 //
@@ -72,7 +69,7 @@ func newGuard(jobID string, ranks []int, silence time.Duration) (*guard, error) 
 	// ours, so that killall does not hit both. A session of its own keeps the
 	// signals of our terminal from it.
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Args = []string{"treerun", guardCommand, jobID, string(text)}
+	cmd.Args = []string{"treerun", GuardCommand, jobID, string(text)}
 	cmd.Dir, cmd.Stdin = "/", theirs
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -16,8 +16,8 @@ import (
 
 // The test binary is the guard, too, as treerun is, and a launcher that dies.
 func TestMain(m *testing.M) {
-	if IsGuard(os.Args[1:]) {
-		if err := RunGuard(os.Args[1:]); err != nil {
+	if len(os.Args) > 1 && os.Args[1] == GuardCommand {
+		if err := RunGuard(os.Args[2:]); err != nil {
 			os.Exit(1)
 		}
 		os.Exit(0)
@@ -159,7 +159,7 @@ func TestDismiss(t *testing.T) {
 			t.Error(err)
 		}
 		g.dismiss()
-		if children, err := exec.Command("pgrep", "-f", guardCommand+" "+testJob+" ").Output(); err == nil {
+		if children, err := exec.Command("pgrep", "-f", GuardCommand+" "+testJob+" ").Output(); err == nil {
 			t.Errorf("after %v guards are left: %s", sig, children)
 		}
 	}
@@ -202,9 +202,8 @@ func TestStrangeArguments(t *testing.T) {
 		``, `{}`, `{"Launcher":"1x"}`, `{"Launcher":1,"Silence":-1}`, `{"Launcher":-1}`, `{"Launcher":1,"Session":""}`,
 		`{"Launcher":1,"Ranks":["1",}`,
 	} {
-		args := []string{guardCommand, "job", text}
-		if err := RunGuard(args); err == nil {
-			t.Errorf("%q: no error", args)
+		if err := RunGuard([]string{"job", text}); err == nil {
+			t.Errorf("%q: no error", text)
 		}
 	}
 }

@@ -23,11 +23,13 @@ const (
 	looks     = 3                    // in a row must have found nothing
 )
 
-// RunGuard is the guard, given the arguments after treerun's name, for which IsGuard holds.
-// It returns when the launcher has died, or has been silent for too long, which
+// RunGuard is the guard, given the arguments after GuardCommand. It returns when the launcher has died, or has been silent for too long, which
 // kills it, and what its ranks have left has been ended.
 func RunGuard(args []string) error {
-	f, err := parseFamily(args[2])
+	if len(args) != 2 {
+		return errors.New("the guard is what treerun starts itself; it is not for people")
+	}
+	f, err := parseFamily(args[1])
 	if err != nil {
 		return fmt.Errorf("guard: %.80q is not what a launcher asks for: %w", args, err)
 	}

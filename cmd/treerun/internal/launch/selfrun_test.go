@@ -21,11 +21,10 @@ import (
 // The test binary is also the launcher ("launcher SCENE"), its guard, and the ranks
 // ("rank:scene SCENE"), since RunSelf runs its own executable once per process.
 func TestMain(m *testing.M) {
-	if host.IsGuard(os.Args[1:]) {
-		os.Exit(cmdline.ExitCode(host.RunGuard(os.Args[1:])))
-	}
 	if len(os.Args) > 2 {
 		switch os.Args[1] {
+		case host.GuardCommand:
+			os.Exit(cmdline.ExitCode(host.RunGuard(os.Args[2:])))
 		case "launcher":
 			os.Exit(launcher(os.Args[2]))
 		case RankName("scene"):

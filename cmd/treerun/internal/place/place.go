@@ -54,30 +54,30 @@ const (
 func (o *Options) Define(f *pflag.FlagSet) {
 	o.flags = f
 	f.VarP(cmdline.Text(&o.hosts, wholeList), "host", "H",
-		"run on these `HOSTS`, with so many ranks each: a:4,user@b:4,n[01-16]\n"+
-			"(default: those of an allocation of Slurm, PBS, LSF or SGE, else this\nhost)")
+		"run on these `HOSTS`, with so many ranks each: a:4,user@b:4,n[01-16] "+
+			"(default: those of an allocation of Slurm, PBS, LSF or SGE, else this host)")
 	f.StringVar(&o.hostfile, "hostfile", "", "run on the hosts in this `FILE`, in the form of Open MPI, MPICH, "+
-		"Horovod,\nDeepSpeed or Slurm")
+		"Horovod, DeepSpeed or Slurm")
 	f.Var(cmdline.Ranks(&o.PerHost), "ppn", "number of ranks per host, whatever the hosts' slots are")
 	f.Var(cmdline.Choice(&o.by, "WHAT", byWords...), "map-by",
-		"slot: fill a host before the next one (default);\nhost: one rank for each host in turn")
+		"slot: fill a host before the next one (default); host: one rank for each host in turn")
 	f.BoolVar(&o.oversubscribe, "oversubscribe", false, "allow more ranks than slots")
 	o.defineRemote(f)
 	f.Var(cmdline.Text(&o.iface, iface.Parse), "iface",
-		"reach ranks on other hosts over these network `DEVICES`: names or\ntheir "+
-			"beginnings, =name for exactly this one, ^name for any but these,\nor 10.1.0.0/16 (default: the best of each host)")
+		"reach ranks on other hosts over these network `DEVICES`: names or their "+
+			"beginnings, =name for exactly this one, ^name for any but these, or 10.1.0.0/16 (default: the best of each host)")
 	f.Var(cmdline.Text(&o.ports, netconn.ParsePorts), "port-range",
 		"let ranks listen at these `PORTS` only: LO-HI")
 	f.BoolVar(&o.encrypt, "encrypt", false, "encrypt what ranks send to other hosts (TLS 1.3)")
 	f.Var(cmdline.Word(&o.probe, string(network.Quick), string(network.Full), string(network.Off)), "probe",
-		"`HOW` to measure the network between hosts where no earlier job has:\nquick (default), full or off")
+		"`HOW` to measure the network between hosts where no earlier job has: quick (default), full or off")
 	f.StringVar(&o.gpus.List, "gpus", "",
-		"give ranks these `GPUS` of every host, in this order: numbers as\nnvidia-smi has them, 0-3,6, UUIDs or PCI "+
-			"addresses (default: all that\nCUDA_VISIBLE_DEVICES shows, by NUMA node and PCI address)")
+		"give ranks these `GPUS` of every host, in this order: numbers as nvidia-smi has them, 0-3,6, UUIDs or PCI "+
+			"addresses (default: all that CUDA_VISIBLE_DEVICES shows, by NUMA node and PCI address)")
 	f.Var(cmdline.Whole(&o.gpus.PerGPU, 1, gpus.MaxPerGPU), "ranks-per-gpu", "let `K` ranks share each GPU")
 	bind := cmdline.Choice(&o.gpus.Bind, "HOW", "visible", "isolate", "none")
-	f.Var(bind, "gpu-bind", "visible: ranks see all GPUs, TREERUN_DEVICE names the rank's own;\nisolate: "+
-		"each sees its own only, which other libraries may not like;\nnone: ranks get no GPU (default: visible)")
+	f.Var(bind, "gpu-bind", "visible: ranks see all GPUs, TREERUN_DEVICE names the rank's own; isolate: "+
+		"each sees its own only, which other libraries may not like; none: ranks get no GPU (default: visible)")
 }
 
 // defineRemote adds the flags about how other hosts are reached.
@@ -85,7 +85,7 @@ func (o *Options) defineRemote(f *pflag.FlagSet) {
 	r := &o.remote
 	r.FanOut, r.Timeout, r.PeerTimeout = 16, 60*time.Second, 10*time.Second
 	f.Var(words(&r.Command, "{host}"), "launch-agent", "reach other hosts with `COMMAND` instead of ssh; {host} in it "+
-		"stands\nfor the host, and what is to run there is appended")
+		"stands for the host, and what is to run there is appended")
 	f.Var(words(&r.SSHArgs, ""), "ssh-args", "further `ARGUMENTS` for ssh")
 	f.BoolVar(&r.Push, "push", false, "send treerun and PROGRAM to the other hosts, into memory")
 	f.Var(cmdline.Whole(&r.FanOut, 1, job.MaxRanks), "fan-out",
@@ -95,7 +95,7 @@ func (o *Options) defineRemote(f *pflag.FlagSet) {
 	f.Var(cmdline.Time(&r.PeerTimeout, minPeerTimeout), "peer-timeout",
 		"time after which a host that is not heard of is given up")
 	f.Var(cmdline.Time(&o.stallTimeout, minStallTimeout), "stall-timeout",
-		"time without progress after which a call fails on all ranks, with the\nrank that is waited for (default: none)")
+		"time without progress after which a call fails on all ranks, with the rank that is waited for (default: none)")
 }
 
 // words is the value of a flag that takes a command, or arguments, with something in it.
