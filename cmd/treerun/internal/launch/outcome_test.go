@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 )
 
@@ -121,10 +122,17 @@ func TestEarlyLeavers(t *testing.T) {
 }
 
 func TestTimeoutText(t *testing.T) {
-	list := []straggler{{rank: 0, pid: 10, stream: "stdout", ago: 1500 * time.Millisecond, line: "step 7"}}
-	for i := 1; i < 20; i++ {
-		list = append(list, straggler{rank: i, pid: 10 + i})
+	s := new(supervisor)
+	for i := range 20 {
+		m := &rankState{End: End{End: wire.End{Rank: i, PID: 10 + i}}, running: true}
+		for k := range m.streams {
+			m.streams[k] = output.NewStream(nil, i, output.Options{})
+		}
+		s.ranks = append(s.ranks, m)
 	}
+	_, _ = s.ranks[0].streams[wire.Stdout].Tail.Write([]byte("step 7\n"))
+	list := s.stragglers()
+	list[0] = "rank 0 (pid 10) " + s.ranks[0].lastOutput(time.Now().Add(1500*time.Millisecond))
 	got := timeoutText(time.Minute, 32, list, false)
 	for _, want := range []string{
 		"the time limit of 1m0s is over: 20 of 32 ranks still ran\n    rank 0 (pid 10) had last printed 1.5s " +

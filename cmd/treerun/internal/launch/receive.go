@@ -20,6 +20,7 @@ type rankState struct {
 	streams [wire.Streams]*output.Stream
 	opened  [wire.Streams]bool // what it prints comes, or nothing will
 
+	wait    reported
 	running bool // it was started
 	silent  bool // no more messages will come from it
 	ended   bool

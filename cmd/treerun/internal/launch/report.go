@@ -160,43 +160,34 @@ func (f failure) others() string {
 	return strings.Join(parts, ", ")
 }
 
-// straggler is a rank that still ran when the time was up.
-type straggler struct {
-	rank, pid int
-	stream    string // that it wrote to last; "" for none
-	ago       time.Duration
-	line      string
-}
-
-// stragglers returns the ranks that run now.
-func (s *supervisor) stragglers() []straggler {
-	var list []straggler
-	now := time.Now()
+// stragglers describes the ranks that run now.
+func (s *supervisor) stragglers() []string {
+	var list []string
 	for _, m := range s.ranks {
-		if m.ended || !m.running || m.Rank >= s.job.Size {
-			continue
+		if !m.ended && m.running {
+			list = append(list, fmt.Sprintf("rank %d (pid %d) %s", m.Rank, m.PID, m.lastOutput(time.Now())))
 		}
-		r := straggler{rank: m.Rank, pid: m.PID}
-		tail, errTail := &m.streams[wire.Stdout].Tail, &m.streams[wire.Stderr].Tail
-		at, written := tail.Last()
-		if written {
-			r.stream = "stdout"
-		}
-		if errAt, ok := errTail.Last(); ok && errAt.After(at) {
-			r.stream, at, tail = "stderr", errAt, errTail
-		}
-		if lines := tail.Lines(1); len(lines) > 0 {
-			r.line = lines[0]
-		}
-		r.ago = now.Sub(at)
-		list = append(list, r)
 	}
 	return list
 }
 
+// lastOutput describes what the rank has printed last.
+func (m *rankState) lastOutput(now time.Time) string {
+	tail, name := &m.streams[wire.Stdout].Tail, "stdout"
+	at, written := tail.Last()
+	if errAt, ok := m.streams[wire.Stderr].Tail.Last(); ok && errAt.After(at) {
+		tail, name, at, written = &m.streams[wire.Stderr].Tail, "stderr", errAt, true
+	}
+	if !written {
+		return "had printed nothing"
+	}
+	line := strings.Join(tail.Lines(1), "")
+	return fmt.Sprintf("had last printed %s before, on %s: %s", seconds(now.Sub(at)), name, line)
+}
+
 // timeoutText returns the block for a job that ran out of time, early: while its
 // ranks were being started.
-func timeoutText(limit time.Duration, size int, list []straggler, early bool) string {
+func timeoutText(limit time.Duration, size int, list []string, early bool) string {
 	var b strings.Builder
 	if len(list) == 0 && !early {
 		return fmt.Sprintf("the time limit of %s is over: all ranks had ended, and nobody read what they had "+
@@ -205,12 +196,7 @@ func timeoutText(limit time.Duration, size int, list []straggler, early bool) st
 	fmt.Fprintf(&b, "the time limit of %s is over: %d of %s still ran", limit, len(list),
 		numbers.Count(size, "rank"))
 	for _, r := range list[:min(len(list), maxRanks)] {
-		fmt.Fprintf(&b, "\n    rank %d (pid %d) ", r.rank, r.pid)
-		if r.stream == "" {
-			b.WriteString("had printed nothing")
-		} else {
-			fmt.Fprintf(&b, "had last printed %s before, on %s: %s", seconds(r.ago), r.stream, r.line)
-		}
+		b.WriteString("\n    " + r)
 	}
 	if more := len(list) - maxRanks; more > 0 {
 		fmt.Fprintf(&b, "\n    and %d more", more)

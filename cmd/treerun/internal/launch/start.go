@@ -18,7 +18,7 @@ import (
 func newSupervisor(j *Job) (*supervisor, error) {
 	s := &supervisor{
 		job: j, start: time.Now(), reaper: host.NewReaper(),
-		events: make(chan func(), 64), quit: make(chan struct{}), stalls: make(map[stallKey]*stall),
+		events: make(chan func(), 64), quit: make(chan struct{}), stalls: make(map[string]*stall),
 	}
 	if j.Timeout > 0 {
 		s.after(j.Timeout, s.timeIsUp)

@@ -60,10 +60,10 @@ type supervisor struct {
 	gaveUp    bool          // what is not read is dropped
 	impatient bool          // the user does not want to wait for it
 	cause     cause         // the first
-	late      []straggler   // byTimeout
+	late      []string      // byTimeout: the ranks that ran
 	early     bool          // byTimeout: ranks were still being started
 
-	stalls map[stallKey]*stall // what ranks wait for that have waited long
+	stalls map[string]*stall // what ranks wait for that have waited long
 }
 
 // outputFailed is called by the goroutines of streams: what ranks print cannot be written.

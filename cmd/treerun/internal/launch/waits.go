@@ -2,6 +2,8 @@ package launch
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/treerun/treerun/internal/job"
@@ -11,92 +13,83 @@ import (
 
 const (
 	gatherWaits = 2 * time.Second  // from the first report of a cause, for others to come
-	repeatWaits = 10 * time.Second // until a cause is told again, twice as long each time
+	repeatWaits = 10 * time.Second // until a cause is reported again, twice as long each time
 	reportAge   = 20 * time.Second // of the latest report of a rank that still waits
 )
 
-// stallKey is a cause that ranks wait for.
-type stallKey struct {
-	last int
-	is   string // "" for a rank
-}
-
-// stall is one such cause.
+// stall is a cause that ranks wait for.
 type stall struct {
-	waits map[*rankState]reported // that wait for it
-	last  time.Time               // when a rank reported
-	every time.Duration           // from the line that comes next to the one after
+	last  time.Time     // when a rank reported
+	every time.Duration // from the line that comes next to the one after
 }
 
-// reported is what a rank has told last.
+// reported is what a rank has reported last; the zero value is none.
 type reported struct {
 	*job.Wait
 	since time.Time // it has waited
-	at    time.Time // it told
+	at    time.Time // it reported
 }
 
-// isWaiting notes that a rank waits. All that wait for one cause are told of in one line.
+// cause tells what one rank waits for from what others do.
+func (w *reported) cause() string {
+	if w.Last >= 0 {
+		return strconv.Itoa(w.Last)
+	}
+	return w.Is
+}
+
+// isWaiting notes that a rank waits. All that wait for one cause are reported in one line.
 func (s *supervisor) isWaiting(m *rankState, w *job.Wait) {
-	key := stallKey{last: w.Last}
-	if w.Last < 0 {
-		key.is = w.Is
-	}
-	for _, other := range s.stalls {
-		delete(other.waits, m)
-	}
+	now := time.Now()
+	m.wait = reported{w, now.Add(-w.For), now}
 	if w.For == 0 { // it has got on
+		m.wait = reported{}
 		return
 	}
-	now := time.Now()
-	g := s.stalls[key]
+	cause := m.wait.cause()
+	g := s.stalls[cause]
 	if g == nil || now.Sub(g.last) > reportAge { // else it goes on
-		g = &stall{waits: make(map[*rankState]reported), every: repeatWaits}
-		s.stalls[key] = g
-		s.after(gatherWaits, func() { s.tellStall(key, g) })
+		g = &stall{every: repeatWaits}
+		s.stalls[cause] = g
+		s.after(gatherWaits, func() { s.reportStall(cause, g) })
 	}
-	g.waits[m], g.last = reported{w, now.Add(-w.For), now}, now
+	g.last = now
 }
 
-// tellStall says which ranks wait for one cause, and does so again later.
-func (s *supervisor) tellStall(key stallKey, g *stall) {
-	if s.stalls[key] != g {
+// reportStall says which ranks wait for one cause, and does so again later.
+func (s *supervisor) reportStall(cause string, g *stall) {
+	if s.stalls[cause] != g {
 		return
 	}
-	for m, w := range g.waits {
-		if m.ended || time.Since(w.at) > reportAge {
-			delete(g.waits, m)
-		}
-	}
-	if len(g.waits) == 0 || s.cause.kind != none {
-		delete(s.stalls, key)
+	waiting := slices.DeleteFunc(slices.Clone(s.ranks), func(m *rankState) bool {
+		return m.ended || m.wait.Wait == nil || m.wait.cause() != cause || time.Since(m.wait.at) > reportAge
+	})
+	if len(waiting) == 0 || s.cause.kind != none {
+		delete(s.stalls, cause)
 		return
 	}
-	s.job.Screen.Err.Printf("treerun: %s", g.text(s.ranks))
-	s.after(g.every, func() { s.tellStall(key, g) })
+	s.job.Screen.Err.Printf("treerun: %s", stallText(waiting, len(s.ranks)))
+	s.after(g.every, func() { s.reportStall(cause, g) })
 	g.every *= 2
 }
 
-// text says who waits, and why.
-func (g *stall) text(all []*rankState) string {
+// stallText says which ranks of so many wait, and why.
+func stallText(waiting []*rankState, all int) string {
 	var who []int
-	var any reported
 	calls, common, since := make(map[string]int), "", time.Time{}
-	for _, m := range all { // by rank, so that the same waits give the same text
-		w, is := g.waits[m]
-		if !is {
-			continue
+	for _, m := range waiting {
+		who = append(who, m.Rank)
+		if calls[m.wait.In]++; calls[m.wait.In] > calls[common] {
+			common = m.wait.In
 		}
-		who, any = append(who, m.Rank), w
-		if calls[w.In]++; calls[w.In] > calls[common] {
-			common = w.In
-		}
-		if w.since.After(since) {
-			since = w.since
+		if m.wait.since.After(since) {
+			since = m.wait.since
 		}
 	}
-	ranks := fmt.Sprintf("%d of %d ranks have", len(who), len(all))
-	if len(who) < len(all)-1 {
-		ranks = fmt.Sprintf("%d of %d ranks (%s) have", len(who), len(all), topo.RankList(who))
+	any := waiting[len(waiting)-1].wait
+	ranks := fmt.Sprintf("%d of %d ranks have", len(who), all)
+	if len(who) < all-1 {
+		ranks = fmt.Sprintf("%d of %d ranks (%s) have", len(who), all, topo.RankList(who))
 	}
 	why := ": " + any.Is
 	switch {

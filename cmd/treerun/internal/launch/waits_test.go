@@ -22,7 +22,7 @@ func TestStallLines(t *testing.T) {
 	}
 	defer f.Close()
 	s := &supervisor{
-		job: &Job{Size: 24, Screen: output.NewScreen(f, f)}, quit: make(chan struct{}), stalls: make(map[stallKey]*stall),
+		job: &Job{Size: 24, Screen: output.NewScreen(f, f)}, quit: make(chan struct{}), stalls: make(map[string]*stall),
 	}
 	close(s.quit) // the clocks are this test's
 	for r := range 24 {
@@ -36,8 +36,8 @@ func TestStallLines(t *testing.T) {
 		if err := f.Truncate(0); err != nil {
 			t.Fatal(err)
 		}
-		for key, g := range s.stalls {
-			s.tellStall(key, g)
+		for cause, g := range s.stalls {
+			s.reportStall(cause, g)
 		}
 		text, err := os.ReadFile(name)
 		if err != nil {
@@ -76,11 +76,8 @@ func TestStallLines(t *testing.T) {
 		{"one of them got on", func() { waits(1, 0, "", "", 0) },
 			"treerun: rank 0 has waited 10 s in Recv: all about rank 0 waits for rank 1, rank 1 for rank 0: a circle\n"},
 		{"over", func() {
-			for _, g := range s.stalls {
-				for m, w := range g.waits {
-					w.at = w.at.Add(-2 * reportAge)
-					g.waits[m] = w
-				}
+			for _, m := range s.ranks {
+				m.wait.at = m.wait.at.Add(-2 * reportAge)
 			}
 		}, ""},
 	} {
