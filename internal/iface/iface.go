@@ -29,17 +29,6 @@ const (
 	Loopback
 )
 
-var kindNames = [...]string{"InfiniBand", "Ethernet", "unknown kind", "VPN or tunnel", "for containers of this host",
-	"loopback"}
-
-// String is the kind in words.
-func (k Kind) String() string {
-	if int(k) < len(kindNames) {
-		return kindNames[k]
-	}
-	return "kind " + strconv.Itoa(int(k))
-}
-
 // Device is one network device of a host.
 type Device struct {
 	Name  string

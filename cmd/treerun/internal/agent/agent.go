@@ -47,7 +47,7 @@ func Main(args []string) (int, error) {
 
 // obeyAs is an agent. node is nil for one that a launcher has started.
 func obeyAs(node *Node, raw io.ReadWriteCloser) (int, error) {
-	if _, err := raw.Write(wire.AsAgent()); err != nil {
+	if _, err := raw.Write(wire.Hello(wire.AgentWord)); err != nil {
 		return 0, fmt.Errorf("greet the launcher: %w", err)
 	}
 	up := new(wire.Conn)
@@ -102,7 +102,7 @@ func takeStdio() (*wire.Pipes, error) {
 // version hangs up: it knows that from our hello.
 func readJoin(up *wire.Conn, raw io.ReadWriteCloser) (*wire.Join, error) {
 	r := bufio.NewReaderSize(raw, 64<<10)
-	if err := wire.ReadLauncher(r); err != nil {
+	if _, _, err := wire.ReadHello(r, wire.LauncherWord); err != nil {
 		return nil, err
 	}
 	if err := up.Begin(r, raw, nil); err != nil {

@@ -146,12 +146,12 @@ func (c *agentConn) begin(raw io.ReadWriteCloser) error {
 	})
 	// That it cannot be written, the reader tells better.
 	if !join.Start.Push {
-		_, _ = raw.Write(wire.AsLauncher())
+		_, _ = raw.Write(wire.Hello(wire.LauncherWord))
 	} else if err := sendSelf(raw); err != nil {
 		return err
 	}
 	r := bufio.NewReaderSize(raw, 64<<10)
-	version, said, err := wire.ReadAgent(r)
+	version, said, err := wire.ReadHello(r, wire.AgentWord)
 	if !late.Stop() && err == nil {
 		err = io.EOF
 	}
@@ -165,7 +165,7 @@ func (c *agentConn) begin(raw io.ReadWriteCloser) error {
 	}
 	join.Index, join.Name, join.Below = c.hosts[0].Index, c.name, c.hosts[1:]
 	if join.Start.Push {
-		_, err = raw.Write(wire.AsLauncher())
+		_, err = raw.Write(wire.Hello(wire.LauncherWord))
 	}
 	if err == nil {
 		err = c.conn.Begin(r, raw, &wire.Frame{Host: join.Index, Body: &join})

@@ -202,7 +202,7 @@ func runNode(o *options, prog *program, broken error, c *nodes.Config, screen *o
 	onStop(signals, func(sig syscall.Signal) {
 		cancel(cmdline.Errorf(cmdline.SignalCode(sig), "stopped by %v while waiting for the other nodes", sig))
 		stops <- sig
-	})
+	}, func(int) {})
 	conn, err := nodes.Join(ctx, c)
 	if broken != nil {
 		return 0, broken

@@ -140,11 +140,15 @@ func (p *program) build(stop <-chan os.Signal, screen *output.Sink) error {
 	cmd.WaitDelay = interruptGrace
 	end := onStop(stop, func(sig syscall.Signal) {
 		interrupt(cmdline.Errorf(cmdline.SignalCode(sig), "interrupted by %s", unix.SignalName(sig)))
+	}, func(seconds int) {
+		text := fmt.Sprintf("treerun: building %.50s ... %d s", p.Name, seconds)
+		if !screen.Status(text) && seconds == buildNote {
+			screen.Printf("%s so far", text)
+		}
 	})
-	built := p.building(screen)
 	err = cmd.Run()
-	built()
 	end()
+	screen.Status("")
 	if ctx.Err() != nil {
 		if cmd.Process != nil { // what is left of the group
 			_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
@@ -167,41 +171,24 @@ func (p *program) build(stop <-chan os.Signal, screen *output.Sink) error {
 // buildNote is after how many seconds of building a line says so where that cannot change.
 const buildNote = 5
 
-// building says what is being built and for how long, until end is called.
-func (p *program) building(screen *output.Sink) (end func()) {
-	ended := make(chan struct{})
-	var telling sync.WaitGroup
-	telling.Go(func() {
-		tick := time.NewTicker(time.Second)
-		defer tick.Stop()
-		for n := 1; ; n++ {
-			select {
-			case <-tick.C:
-			case <-ended:
-				screen.Status("")
-				return
-			}
-			text := fmt.Sprintf("treerun: building %.50s ... %d s", p.Name, n)
-			if !screen.Status(text) && n == buildNote {
-				screen.Printf("%s so far", text)
-			}
-		}
-	})
-	return func() { close(ended); telling.Wait() }
-}
-
-// onStop calls do with every signal that stops a job, until end is called.
-func onStop(signals <-chan os.Signal, do func(syscall.Signal)) (end func()) {
+// onStop calls do with every signal that stops a job, and each with every second that has
+// passed, until end is called.
+func onStop(signals <-chan os.Signal, do func(syscall.Signal), each func(seconds int)) (end func()) {
 	ended := make(chan struct{})
 	var listening sync.WaitGroup
 	listening.Go(func() {
-		for {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for n := 1; ; {
 			select {
 			case s := <-signals:
 				switch s {
 				case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP:
 					do(s.(syscall.Signal))
 				}
+			case <-tick.C:
+				each(n)
+				n++
 			case <-ended:
 				return
 			}

@@ -71,16 +71,16 @@ func (o *Options) hint() string {
 
 // placed returns which ranks run on which of these hosts.
 func (o *Options) placed(hosts []Host, size, beside int) ([]launch.Host, int, error) {
-	request := Request{Size: size, PerHost: o.PerHost, By: o.by}
+	request := o.Request
+	request.Size = size
 	if size > 0 && beside > 0 {
 		all := request
-		all.Size += beside
+		all.Size, all.Oversubscribe = size+beside, false
 		if places, err := Map(hosts, all); err == nil {
 			list, n := listOf(places, o.remote.Command == nil)
 			return list, n - beside, nil
 		}
 	}
-	request.Oversubscribe = o.oversubscribe
 	places, err := Map(hosts, request)
 	if err != nil {
 		return nil, 0, err

@@ -25,12 +25,9 @@ import (
 
 // Options is what the flags say.
 type Options struct {
-	PerHost int // ranks on each host; 0: its slots
-
+	Request                     // but for Size
 	hosts, hostfile string      // where the ranks run
 	allocation      *allocation // that Hosts has taken hosts from; nil: none
-	by              By
-	oversubscribe   bool
 
 	remote              launch.Remote // how other hosts are reached
 	iface, ports, probe string        // how ranks on several hosts reach each other
@@ -59,9 +56,9 @@ func (o *Options) Define(f *pflag.FlagSet) {
 	f.StringVar(&o.hostfile, "hostfile", "", "run on the hosts in this `FILE`, in the form of Open MPI, MPICH, "+
 		"Horovod, DeepSpeed or Slurm")
 	f.Var(cmdline.Ranks(&o.PerHost), "ppn", "number of ranks per host, whatever the hosts' slots are")
-	f.Var(cmdline.Choice(&o.by, "WHAT", byWords...), "map-by",
+	f.Var(cmdline.Choice(&o.By, "WHAT", byWords...), "map-by",
 		"slot: fill a host before the next one (default); host: one rank for each host in turn")
-	f.BoolVar(&o.oversubscribe, "oversubscribe", false, "allow more ranks than slots")
+	f.BoolVar(&o.Oversubscribe, "oversubscribe", false, "allow more ranks than slots")
 	o.defineRemote(f)
 	f.Var(cmdline.Text(&o.iface, iface.Parse), "iface",
 		"reach ranks on other hosts over these network `DEVICES`: names or their "+

@@ -18,8 +18,8 @@ import (
 // The first line that an agent writes, and the first that it reads, begin with
 // these words; then comes the version of treerun.
 const (
-	agentWord    = "treerun-agent:"
-	launcherWord = "treerun-launcher:"
+	AgentWord    = "treerun-agent:"
+	LauncherWord = "treerun-launcher:"
 )
 
 // maxPreamble is how much may come before the first line: what the start-up
@@ -85,62 +85,34 @@ func SumOf(path string) ([]byte, error) {
 	return h.Sum(nil), nil
 }
 
-// AsAgent returns the first line of an agent.
-func AsAgent() []byte { return []byte(agentWord + " " + Version() + "\n") }
+// Hello returns the first line of an agent, or of a launcher.
+func Hello(word string) []byte { return []byte(word + " " + Version() + "\n") }
 
-// AsLauncher returns the first line for an agent.
-func AsLauncher() []byte { return []byte(launcherWord + " " + Version() + "\n") }
-
-// ErrNoHello is the error of ReadAgent and ReadLauncher when what came is not
-// treerun's.
+// ErrNoHello is the error of ReadHello when what came is not treerun's.
 var ErrNoHello = errors.New("it is not treerun that answers")
 
-// ReadAgent reads the first line of an agent, and skips what comes before. It returns the
-// agent's version. The error, where that does not come, is the reader's or ErrNoHello; said
-// is what came instead.
-func ReadAgent(r *bufio.Reader) (version string, said []byte, err error) {
+// ReadHello reads the first line of the other side, an agent or a launcher, and skips what comes
+// before that of an agent. It returns the version there. The error, where that does not come, is
+// the reader's or ErrNoHello; said is what came instead.
+func ReadHello(r *bufio.Reader, word string) (version string, said []byte, err error) {
 	for len(said) <= maxPreamble {
-		line, err := readLine(r)
-		if at := bytes.Index(line, []byte(agentWord)); at >= 0 && err == nil {
-			version, err = parse(string(line[at:]), agentWord)
-			return version, said, err
+		line, err := r.ReadSlice('\n') // or what r has room for
+		if at := bytes.Index(line, []byte(word)); at >= 0 && err == nil {
+			if fields := strings.Fields(string(line[at:])); len(fields) == 2 && fields[0] == word {
+				return fields[1], said, nil
+			}
+			break
 		}
-		said = append(said, line...)
-		if err != nil {
+		switch said = append(said, line...); {
+		case err == io.EOF && len(line) > 0:
+			return "", said, io.ErrUnexpectedEOF
+		case err != nil && err != bufio.ErrBufferFull:
 			return "", said, err
 		}
-		if bytes.Contains(line, []byte(launcherWord)) { // it only says what we say
+		// A launcher says nothing before; an echo only says what we say.
+		if word == LauncherWord || bytes.Contains(line, []byte(LauncherWord)) {
 			break
 		}
 	}
 	return "", said, ErrNoHello
-}
-
-// ReadLauncher reads the first line for an agent.
-func ReadLauncher(r *bufio.Reader) error {
-	line, err := readLine(r)
-	if err == nil {
-		_, err = parse(string(line), launcherWord)
-	}
-	return err
-}
-
-// readLine reads up to the end of a line, or what r has room for. The line is r's.
-func readLine(r *bufio.Reader) ([]byte, error) {
-	line, err := r.ReadSlice('\n')
-	switch {
-	case err == bufio.ErrBufferFull:
-		err = nil
-	case err == io.EOF && len(line) > 0:
-		err = io.ErrUnexpectedEOF
-	}
-	return line, err
-}
-
-func parse(line, word string) (version string, err error) {
-	fields := strings.Fields(line)
-	if len(fields) != 2 || fields[0] != word || !strings.HasSuffix(line, "\n") {
-		return "", ErrNoHello
-	}
-	return fields[1], nil
 }

@@ -130,27 +130,27 @@ func (endless) Read([]byte) (int, error) { panic("read past a head that cannot b
 func TestHello(t *testing.T) {
 	want := Version()
 	noise := "Last login: yesterday\r\nno end"
-	v, said, err := ReadAgent(bufio.NewReader(strings.NewReader(noise + string(AsAgent()) + "rest")))
+	v, said, err := ReadHello(bufio.NewReader(strings.NewReader(noise+string(Hello(AgentWord))+"rest")), AgentWord)
 	if err != nil || v != want || string(said) != "Last login: yesterday\r\n" {
 		t.Errorf("%v, %q, %v", v, said, err)
 	}
-	if err := ReadLauncher(bufio.NewReader(bytes.NewReader(AsLauncher()))); err != nil {
+	if _, _, err := ReadHello(bufio.NewReader(bytes.NewReader(Hello(LauncherWord))), LauncherWord); err != nil {
 		t.Error(err)
 	}
 	for _, text := range []string{
-		"", "hello\n", string(AsAgent()), launcherWord + "\n", launcherWord + " v 1\n",
-		launcherWord + " v", launcherWord + " " + strings.Repeat("v", 5000) + "\n", "GET / HTTP/1.1\r\n\r\n",
+		"", "hello\n", string(Hello(AgentWord)), LauncherWord + "\n", LauncherWord + " v 1\n",
+		LauncherWord + " v", LauncherWord + " " + strings.Repeat("v", 5000) + "\n", "GET / HTTP/1.1\r\n\r\n",
 	} {
-		if err := ReadLauncher(bufio.NewReader(strings.NewReader(text))); err == nil {
+		if _, _, err := ReadHello(bufio.NewReader(strings.NewReader(text)), LauncherWord); err == nil {
 			t.Errorf("%.40q is taken for a launcher", text)
 		}
 	}
 	for name, r := range map[string]io.Reader{
 		"end":      strings.NewReader("bash: treerun: not found\n"),
-		"echo":     io.MultiReader(bytes.NewReader(AsLauncher()), endless{}),
+		"echo":     io.MultiReader(bytes.NewReader(Hello(LauncherWord)), endless{}),
 		"too much": strings.NewReader(strings.Repeat("y\n", maxPreamble)),
 	} {
-		if _, _, err := ReadAgent(bufio.NewReader(r)); err == nil {
+		if _, _, err := ReadHello(bufio.NewReader(r), AgentWord); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -192,16 +192,16 @@ func FuzzRead(f *testing.F) {
 }
 
 func FuzzHello(f *testing.F) {
-	f.Add(AsAgent())
-	f.Add([]byte("motd\n" + agentWord + " v\n"))
-	f.Add(AsLauncher())
+	f.Add(Hello(AgentWord))
+	f.Add([]byte("motd\n" + AgentWord + " v\n"))
+	f.Add(Hello(LauncherWord))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if h, said, err := ReadAgent(bufio.NewReader(bytes.NewReader(data))); err == nil &&
+		if h, said, err := ReadHello(bufio.NewReader(bytes.NewReader(data)), AgentWord); err == nil &&
 			(h == "" || len(said) > maxPreamble+4096) {
 			t.Fatal(h, len(said))
 		}
-		if err := ReadLauncher(bufio.NewReader(bytes.NewReader(data))); err == nil &&
-			!bytes.Contains(data, []byte(launcherWord)) {
+		if _, _, err := ReadHello(bufio.NewReader(bytes.NewReader(data)), LauncherWord); err == nil &&
+			!bytes.Contains(data, []byte(LauncherWord)) {
 			t.Fatalf("%q is taken for a launcher", data)
 		}
 	})
