@@ -96,7 +96,8 @@ func (o *options) complete(c *nodes.Config, key string) error {
 	if err != nil {
 		return err
 	}
-	c.Size, c.PerNode, c.Args, c.Version, c.Timeout = o.job.Size, o.place.PerHost, o.command(), wire.Version(), reach.Timeout
+	c.Size, c.PerNode, c.Args = o.job.Size, o.place.PerHost, o.command()
+	c.Version, c.Timeout = wire.Version(), reach.Timeout
 	c.Nodes, c.Seed, c.JobID = cmp.Or(n.count, c.Nodes), cmp.Or(n.seed, c.Seed), cmp.Or(n.jobID, c.JobID)
 	if o.flags.Changed("node-rank") {
 		c.Node = n.node

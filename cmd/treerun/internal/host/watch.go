@@ -23,8 +23,9 @@ const (
 	looks     = 3                    // in a row must have found nothing
 )
 
-// RunGuard is the guard, given the arguments after GuardCommand. It returns when the launcher has died, or has been silent for too long, which
-// kills it, and what its ranks have left has been ended.
+// RunGuard is the guard, given the arguments after GuardCommand. It returns when the launcher
+// has died, or has been silent for too long, which kills it, and what its ranks have left has
+// been ended.
 func RunGuard(args []string) error {
 	if len(args) != 2 {
 		return errors.New("the guard is what treerun starts itself; it is not for people")
