@@ -15,7 +15,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -126,10 +125,9 @@ type agent struct {
 	tree   *Tree
 
 	host    *host.Host
-	program atomic.Pointer[string] // its path; nil until it has been found, and when the job has come
-	stdin   chan net.Conn          // what rank 0 reads, where it is here
-	over    chan struct{}          // closed when all ranks have ended
-	once    sync.Once
+	program atomic.Pointer[string]      // its path; nil until it has been found, and when the job has come
+	stdin   chan net.Conn               // what rank 0 reads, where it is here
+	over    chan struct{}               // closed when all ranks have ended
 	node    *Node                       // nil unless a user has started this process
 	result  atomic.Pointer[wire.Result] // what came of the job, once it is over
 }
@@ -155,7 +153,7 @@ func relay(open func(*wire.Frame) (net.Conn, error), f *wire.Frame, s net.Conn) 
 func (a *agent) report(b wire.Body) {
 	a.up.Send(&wire.Frame{Host: a.join.Index, Body: b})
 	if _, ok := b.(*wire.RanksExited); ok {
-		a.once.Do(func() { close(a.over) })
+		close(a.over) // it is the last report
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 )
 
 // Command is the argument of treerun by which it becomes an agent: see Main.
@@ -39,7 +41,7 @@ func (t *Tree) command(name string) ([]string, error) {
 	// Words that no shell changes: a launch agent may pass them to one, as ssh does.
 	run := []string{start.Treerun, Command}
 	if start.Push {
-		info, err := os.Stat(self)
+		info, err := os.Stat(wire.Self)
 		if err != nil {
 			return nil, fmt.Errorf("send treerun: %w", err)
 		}
@@ -78,12 +80,9 @@ func (t *Tree) program() string {
 	return "ssh"
 }
 
-// self is this executable, even where its file is gone.
-const self = "/proc/self/exe"
-
 // sendSelf writes this executable.
 func sendSelf(w io.Writer) error {
-	f, err := os.Open(self)
+	f, err := os.Open(wire.Self)
 	if err != nil {
 		return fmt.Errorf("send treerun: %w", err)
 	}

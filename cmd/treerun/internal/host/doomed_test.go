@@ -168,15 +168,15 @@ func TestFamily(t *testing.T) {
 	one, three := job.EnvRank+"=1", job.EnvRank+"=3"
 	f := family{Job: inJob, Session: session, Ranks: []string{one, three}}
 	pid := start(t, plain, inJob, job.EnvRank+"=3").rank.Process.Pid
-	if got := f.has(pid); got != yes {
-		t.Errorf("got %v, want %v", got, yes)
+	if has, unsure := f.has(pid); !has || unsure {
+		t.Errorf("has %v, unsure %v; want that it has", has, unsure)
 	}
 	for _, other := range []family{
 		{Job: inJob, Session: session, Ranks: []string{three + "3"}}, {Job: inJob + "x", Session: session, Ranks: f.Ranks},
 		{Job: inJob, Session: session + 1, Ranks: f.Ranks}, {Job: "A=" + inJob, Session: session, Ranks: f.Ranks},
 	} {
-		if got := other.has(pid); got != no {
-			t.Errorf("%v: got %v, want %v", other, got, no)
+		if got, unsure := other.has(pid); got || unsure {
+			t.Errorf("%v: has %v, unsure %v; want neither", other, got, unsure)
 		}
 	}
 	bare := exec.Command("sleep", "300")
@@ -184,19 +184,19 @@ func TestFamily(t *testing.T) {
 	if err := bare.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if got := f.has(bare.Process.Pid); got != unsure {
-		t.Errorf("without an environment: got %v, want %v", got, unsure)
+	if has, unsure := f.has(bare.Process.Pid); has || !unsure {
+		t.Errorf("without an environment: has %v, unsure %v; want unsure", has, unsure)
 	}
 	bare.Process.Kill()
 	var status unix.Siginfo
 	if err := unix.Waitid(unix.P_PID, bare.Process.Pid, &status, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
 		t.Error(err)
 	}
-	if got := f.has(bare.Process.Pid); got != no {
-		t.Errorf("a zombie: got %v, want %v", got, no)
+	if got, unsure := f.has(bare.Process.Pid); got || unsure {
+		t.Errorf("a zombie: has %v, unsure %v; want neither", got, unsure)
 	}
 	bare.Wait()
-	if got := f.has(bare.Process.Pid); got != no {
-		t.Errorf("reaped: got %v, want %v", got, no)
+	if got, unsure := f.has(bare.Process.Pid); got || unsure {
+		t.Errorf("reaped: has %v, unsure %v; want neither", got, unsure)
 	}
 }

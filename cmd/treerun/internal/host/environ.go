@@ -40,9 +40,9 @@ func rankEnv(common []string, rank, local int, p *gpus.Plan) []string {
 	switch {
 	case p.GPUs == nil:
 	case p.Isolate:
-		common = Setenv(slices.Clone(common), visibleDevices+"="+p.GPUs[local].UUID)
+		common = Setenv(common, visibleDevices+"="+p.GPUs[local].UUID)
 	case p.Visible != nil:
-		common = Setenv(slices.Clone(common), visibleDevices+"="+strings.Join(p.Visible, ","))
+		common = Setenv(common, visibleDevices+"="+strings.Join(p.Visible, ","))
 	}
 	if p.GPUs != nil {
 		common = append(slices.Clip(common), job.EnvDevice+"="+p.GPUs[local].UUID)
@@ -54,19 +54,17 @@ func rankEnv(common []string, rank, local int, p *gpus.Plan) []string {
 const visibleDevices = "CUDA_VISIBLE_DEVICES"
 
 // without returns a copy of env that lacks the named variables.
-func without(env, names []string) []string {
+func without(env []string, names ...string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(e string) bool {
 		name, _, _ := strings.Cut(e, "=")
 		return slices.Contains(names, name)
 	})
 }
 
-// Setenv returns env with an entry NAME=VALUE as the only one of its name. It
-// may change env.
+// Setenv returns a copy of env with an entry NAME=VALUE as the only one of its name.
 func Setenv(env []string, entry string) []string {
 	name, _, _ := strings.Cut(entry, "=")
-	env = slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, name+"=") })
-	return append(env, entry)
+	return append(without(env, name), entry)
 }
 
 // Describe says what the launcher wants to know of this host.

@@ -53,7 +53,7 @@ func newSpawner(h *Host) (*spawner, error) {
 	file.LocalSize, file.Host, file.ControlFD = len(h.ranks), h.cfg.Name, controlFD
 	file.Settings = map[string]string{CoresSetting: strconv.Itoa(h.cfg.Cores)}
 	maps.Copy(file.Settings, h.job.File.Settings)
-	env := without(h.cfg.Env, names)
+	env := without(h.cfg.Env, names...)
 	for _, e := range h.job.Env {
 		env = Setenv(env, e)
 	}

@@ -132,10 +132,9 @@ func (f *family) signal(sig syscall.Signal) (left bool) {
 		if err != nil {
 			continue
 		}
-		switch f.has(pid) {
-		case yes:
+		if has, unsure := f.has(pid); has {
 			left = unix.PidfdSendSignal(pidfd, sig, nil, 0) == nil || left
-		case unsure:
+		} else if unsure {
 			left = true
 		}
 		_ = unix.Close(pidfd)
@@ -143,36 +142,24 @@ func (f *family) signal(sig syscall.Signal) (left bool) {
 	return left
 }
 
-// answer says whether a process is meant.
-type answer int
-
-const (
-	no answer = iota
-	yes
-	unsure // it is between two programs, or ending: look again
-)
-
 // has tells whether a process is of the family, by the environment that it was started
 // with. The kernel shows none while it begins a program, when it has ended, and where
-// there is none.
-func (f *family) has(pid int) answer {
+// there is none: in between it is unsure, and worth another look.
+func (f *family) has(pid int) (has, unsure bool) {
 	if sid, err := unix.Getsid(pid); err != nil || sid != f.Session {
-		return no
+		return false, false
 	}
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if errors.Is(err, fs.ErrPermission) {
-		return no // nor could it be signalled
+		return false, false // nor could it be signalled
 	}
 	if err != nil || len(env) == 0 {
 		if state := job.StatProc(pid); !state.Known() || state.Ended() {
-			return no // it has ended
+			return false, false // it has ended
 		}
-		return unsure
+		return false, true
 	}
 	entries := strings.Split(string(env), "\x00")
 	isRank := func(e string) bool { return slices.Contains(f.Ranks, e) }
-	if slices.Contains(entries, f.Job) && slices.ContainsFunc(entries, isRank) {
-		return yes
-	}
-	return no
+	return slices.Contains(entries, f.Job) && slices.ContainsFunc(entries, isRank), false
 }

@@ -65,7 +65,7 @@ func (s *supervisor) openStreams() error {
 	sinks := [wire.Streams]*output.Sink{s.job.Screen.Out, s.job.Screen.Err}
 	for _, m := range s.ranks {
 		for i, sink := range sinks {
-			options := output.Options{Tag: s.job.Tag, Single: s.job.Size == 1, RawFailed: s.outputFailed}
+			options := output.Options{Tag: s.job.Tag, Single: s.job.Size == 1}
 			if s.job.OutputDir != "" {
 				var err error
 				if options.Raw, err = rawFile(s.job.OutputDir, rankFolder(m.Rank, s.job.Size), sink.Name()); err != nil {

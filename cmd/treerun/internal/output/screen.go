@@ -79,7 +79,8 @@ type Sink struct {
 }
 
 // OnError sets what is called, once, with the first error of writing that comes
-// after this call. From such an error on the Sink takes everything and drops it.
+// after this call, and with those of Options.Raw. From an error of its own on the Sink takes
+// everything and drops it.
 func (s *Sink) OnError(f func(error)) { s.failed.Store(&f) }
 
 // Name returns "stdout" or "stderr".
@@ -200,7 +201,14 @@ func (s *Sink) put(text []byte) {
 	if s.err == nil {
 		_, s.err = s.file.Write(text)
 	}
-	if failed := s.failed.Load(); s.err != nil && failed != nil {
-		(*failed)(fmt.Errorf("write to %s: %w", s.name, s.err))
+	if s.err != nil {
+		s.fail(fmt.Errorf("write to %s: %w", s.name, s.err))
+	}
+}
+
+// fail tells who wants to know.
+func (s *Sink) fail(err error) {
+	if failed := s.failed.Load(); failed != nil {
+		(*failed)(err)
 	}
 }

@@ -21,11 +21,9 @@ type Source interface {
 
 // Options say how a rank's output is shown and kept.
 type Options struct {
-	Tag    bool // put "[rank] " in front of each line
-	Single bool // there is only one rank: without tags, hold nothing back
-
-	Raw       *os.File    // also gets the bytes as they came, unless nil
-	RawFailed func(error) // called, at most twice, when writing to Raw fails
+	Tag    bool     // put "[rank] " in front of each line
+	Single bool     // there is only one rank: without tags, hold nothing back
+	Raw    *os.File // also gets the bytes as they came, unless nil
 }
 
 // Stream carries one output stream of one rank to a Sink.
@@ -105,5 +103,5 @@ func (s *Stream) Discard() {
 }
 
 func (s *Stream) rawFailed(err error) {
-	s.options.RawFailed(fmt.Errorf("keep what a rank prints: %w", err))
+	s.dst.fail(fmt.Errorf("keep what a rank prints: %w", err))
 }

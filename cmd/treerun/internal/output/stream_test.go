@@ -69,7 +69,8 @@ func TestLinesOfManyRanks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := NewStream(screen.Out, rank, Options{Tag: true, Raw: raw, RawFailed: func(err error) { t.Error(err) }})
+		screen.Out.OnError(func(err error) { t.Error(err) })
+		s := NewStream(screen.Out, rank, Options{Tag: true, Raw: raw})
 		streams = append(streams, run(s, src))
 		go func() {
 			defer w.Close()

@@ -45,7 +45,7 @@ var Version = sync.OnceValue(func() string {
 
 // buildID returns the note that the Go linker leaves in an executable.
 func buildID() (string, error) {
-	f, err := elf.Open(self)
+	f, err := elf.Open(Self)
 	if err != nil {
 		return "", err
 	}
@@ -68,8 +68,8 @@ func BuildVersion() string {
 	return strings.Join(strings.Fields(info.Main.Version), "_")
 }
 
-// self is this executable, even where its file is gone.
-const self = "/proc/self/exe"
+// Self is this executable, even where its file is gone.
+const Self = "/proc/self/exe"
 
 // SumOf returns the SHA-256 checksum of a file.
 func SumOf(path string) ([]byte, error) {
