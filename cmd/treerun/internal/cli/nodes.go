@@ -160,12 +160,8 @@ func (o *options) placeNodes() ([]launch.Host, int, error) {
 	var hosts []launch.Host
 	size := 0
 	for i, n := range met {
-		h := launch.Host{Name: n.Host, Target: n.Host, Local: i == 0}
-		for range n.Ranks {
-			h.Ranks = append(h.Ranks, size)
-			size++
-		}
-		hosts = append(hosts, h)
+		hosts = append(hosts, launch.Host{Name: n.Host, Target: n.Host, Local: i == 0, Ranks: n.Ranks})
+		size += len(n.Ranks)
 	}
 	return hosts, size, nil
 }

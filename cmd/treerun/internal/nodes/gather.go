@@ -35,7 +35,7 @@ const (
 // Node is one node, as node 0 sees it.
 type Node struct {
 	*wire.NodeHello
-	Ranks int           // that it is to run
+	Ranks []int         // that it is to run
 	Conn  *netconn.Conn // to it, which the caller closes; node 0 has none
 }
 
@@ -147,15 +147,15 @@ func (g *gathering) missing() (list []int) {
 	return list
 }
 
-// layout says how many ranks each node runs.
+// layout says which ranks each node runs.
 func (g *gathering) layout() error {
 	var defaults []int
 	for _, n := range g.nodes {
 		defaults = append(defaults, n.Default)
 	}
-	counts, err := Layout(g.c.Nodes, g.c.Size, g.c.PerNode, defaults)
-	for i := range counts {
-		g.nodes[i].Ranks = counts[i]
+	hosts, err := layout(g.c.Nodes, g.c.Size, g.c.PerNode, defaults)
+	for i := range hosts {
+		g.nodes[i].Ranks = hosts[i].Ranks
 	}
 	return err
 }

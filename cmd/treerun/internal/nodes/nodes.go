@@ -103,34 +103,22 @@ func command(args []string) string {
 	return strconv.Quote(text)
 }
 
-// Layout returns how many ranks each node has. defaults is what each runs when
+// layout deals ranks to nodes, in the order of both. defaults is how many each runs when
 // neither size nor perNode says. Every node gets at least one.
-func Layout(nodes, size, perNode int, defaults []int) ([]int, error) {
-	counts := make([]int, nodes)
+func layout(nodes, size, perNode int, defaults []int) ([]place.Host, error) {
 	switch {
 	case size > 0 && size < nodes:
 		return nil, fmt.Errorf("-np %d leaves some of %d nodes without a rank: start fewer", size, nodes)
 	case size > 0 && perNode > 0 && (size > perNode*nodes || size <= perNode*(nodes-1)):
 		return nil, fmt.Errorf("-np %d and --ppn %d do not fit %d nodes", size, perNode, nodes)
 	}
-	left := size
-	for i := range counts {
-		switch {
-		case size > 0 && perNode > 0:
-			counts[i] = min(perNode, left)
-		case size > 0: // evenly, the first ones have one more
-			counts[i] = (left + nodes - i - 1) / (nodes - i)
-		case perNode > 0:
-			counts[i] = perNode
-		default:
-			counts[i] = defaults[i]
+	hosts := make([]place.Host, nodes)
+	for i := range hosts {
+		if hosts[i].Slots = (size + nodes - i - 1) / nodes; size == 0 { // evenly, the first ones have one more
+			hosts[i].Slots = defaults[i]
 		}
-		left -= counts[i]
 	}
-	if sum := -(left - size); sum > job.MaxRanks {
-		return nil, fmt.Errorf("%d ranks, at most %d are possible", sum, job.MaxRanks)
-	}
-	return counts, nil
+	return place.Map(hosts, place.Request{Size: size, PerHost: perNode})
 }
 
 // variables are those of the environment, and what is wrong with the first of them that

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 )
@@ -60,8 +61,8 @@ func TestLayout(t *testing.T) {
 		{3, 6, 3, "-np 6 and --ppn 3 do not fit 3 nodes"},
 		{3, 0, 65536, "196608 ranks, at most 65536 are possible"},
 	} {
-		counts, err := Layout(c.nodes, c.size, c.perNode, []int{2, 3, 4})
-		got := fmt.Sprint(counts)
+		hosts, err := layout(c.nodes, c.size, c.perNode, []int{2, 3, 4})
+		got := fmt.Sprint(countsOf(hosts))
 		if err != nil {
 			got = err.Error()
 		}
@@ -72,8 +73,8 @@ func TestLayout(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := rapid.IntRange(1, 20).Draw(t, "nodes")
 		size := rapid.IntRange(nodes, 500).Draw(t, "size")
-		counts, err := Layout(nodes, size, 0, nil)
-		sum := 0
+		hosts, err := layout(nodes, size, 0, nil)
+		counts, sum := countsOf(hosts), 0
 		for _, n := range counts {
 			sum += n
 		}
@@ -82,6 +83,21 @@ func TestLayout(t *testing.T) {
 			t.Fatalf("%d ranks on %d nodes: %v, %v", size, nodes, counts, err)
 		}
 	})
+}
+
+// countsOf returns how many ranks each host has; they are in a row.
+func countsOf(hosts []place.Host) (counts []int) {
+	next := 0
+	for _, h := range hosts {
+		for _, r := range h.Ranks {
+			if r != next {
+				return nil
+			}
+			next++
+		}
+		counts = append(counts, len(h.Ranks))
+	}
+	return counts
 }
 
 func TestConfigCheck(t *testing.T) {
