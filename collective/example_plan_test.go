@@ -46,7 +46,7 @@ func sum(c *collective.Comm) error {
 func ExampleWithAlgorithm() {
 	g, _ := topo.Machine("dgx1v")
 	onRanks(8, sum, collective.WithGraph(g),
-		collective.WithAlgorithm("packing", collective.Planning{MaxTrees: 4, ArrayBound: 1 << 20}))
+		collective.WithAlgorithm("packing", collective.Planning{MaxTrees: 4}))
 	// Output:
 	// [8 16 24] by packing:one
 }

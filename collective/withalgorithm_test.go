@@ -82,15 +82,15 @@ func TestWithAlgorithm(t *testing.T) {
 		settings map[string]string
 		want     map[plan.Kind]string
 	}{
-		"options": {[]Option{WithGraph(g), WithAlgorithm("kl", Planning{ArrayBound: 1 << 20, Seed: 3})}, nil,
+		"options": {[]Option{WithGraph(g), WithAlgorithm("kl:one", Planning{Seed: 3})}, nil,
 			map[plan.Kind]string{plan.AllReduce: "kl:one", plan.Reduce: "kl:one", plan.AllToAll: usual}},
 		"a variant": {[]Option{WithGraph(g), WithAlgorithm("packing:all")}, nil,
 			map[plan.Kind]string{plan.AllReduce: "packing:all"}},
-		"options alone": {[]Option{WithGraph(g), WithAlgorithm("", Planning{MaxTrees: 2, ArrayBound: 8})}, nil,
+		"options alone": {[]Option{WithGraph(g), WithAlgorithm("", Planning{MaxTrees: 2})}, nil,
 			map[plan.Kind]string{plan.AllReduce: "packing:all", plan.AllToAll: usual}},
 		"a plan": {[]Option{WithGraph(g), WithPlan(f, p)}, nil,
 			map[plan.Kind]string{plan.AllReduce: chain, plan.AllToAll: usual}},
-		"settings": {nil, map[string]string{"graph": string(graphText), "algorithm": "kl,array-bound=1M"},
+		"settings": {nil, map[string]string{"graph": string(graphText), "algorithm": "kl:one,seed=3"},
 			map[plan.Kind]string{plan.AllReduce: "kl:one", plan.AllToAll: usual}},
 		"a graph in a file, and a plan": {nil, map[string]string{"graph": file, "plan": planText},
 			map[plan.Kind]string{plan.AllReduce: chain, plan.Barrier: chosen(t, g, plan.Barrier)}},

@@ -158,7 +158,6 @@ func (p *Planner) cheapest(list []*Candidate, bytes int64) (choice DecidedChoice
 		chunks             plan.Chunks
 	}
 	var bids []*bid
-	list = p.allowed(list, bytes)
 	if len(list) == 1 && len(p.chunkings()) == 1 {
 		return DecidedChoice{math.MaxInt64, bytes, list[0].Name(), p.chunkings()[0]}, nil
 	}
@@ -209,19 +208,4 @@ func (p *Planner) nearly(bytes int64) float64 {
 		return 0.02
 	}
 	return 0.001
-}
-
-// allowed leaves out what the array bound forbids for a size.
-func (p *Planner) allowed(list []*Candidate, bytes int64) []*Candidate {
-	if p.options.ArrayBound == 0 {
-		return list
-	}
-	one := bytes < p.options.ArrayBound
-	rest := slices.DeleteFunc(slices.Clone(list), func(c *Candidate) bool {
-		return len(c.Channels) > 1 && !c.OfParts() && (c.Variant == variantOne) != one
-	})
-	if len(rest) == 0 {
-		return list
-	}
-	return rest
 }

@@ -211,29 +211,6 @@ func TestSameRequestSamePlan(t *testing.T) {
 	}
 }
 
-// Below the array bound a message goes over one tree, and from there on over several.
-func TestArrayBound(t *testing.T) {
-	g, _ := topo.Machine("dgx1v")
-	for _, bound := range []int64{1 << 20, 10_000_000, 1 << 30} {
-		for _, name := range []string{"packing", "multi", "kl"} {
-			p := plannerOf(t, g, Options{Algorithm: name, ArrayBound: bound})
-			for _, kind := range []plan.Kind{plan.AllReduce, plan.Broadcast} {
-				trees := func(bytes int64) (n int) {
-					for _, share := range choose(t, p, kind, 2, bytes).Shares {
-						if share > 0 {
-							n++
-						}
-					}
-					return n
-				}
-				if below, at := trees(bound-1), trees(bound); below != 1 || at < 2 {
-					t.Errorf("%s: %v has %d trees below %d bytes and %d there, want 1 and several", name, kind, below, bound, at)
-				}
-			}
-		}
-	}
-}
-
 // Options.Algorithm holds for the collectives that it offers. Others are planned as usual.
 func TestAlgorithmHolds(t *testing.T) {
 	graphs := testGraphs()

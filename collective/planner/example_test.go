@@ -35,7 +35,7 @@ func ExampleNew() {
 // planned as usual.
 func ExamplePlanner_Choose() {
 	g, _ := topo.Machine("two-sockets")
-	options, err := planner.ParseOptions("kl,link-usage-penalty=0.5,array-bound=1M")
+	options, err := planner.ParseOptions("kl,link-usage-penalty=0.5")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func ExamplePlanner_Choose() {
 		}
 	}
 	// Output:
-	// allreduce of 1024 bytes: kl:one
+	// allreduce of 1024 bytes: kl:all
 	// allreduce of 16777216 bytes: kl:all
 	// alltoall of 1024 bytes: direct:single
 	// alltoall of 16777216 bytes: direct:split

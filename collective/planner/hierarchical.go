@@ -138,7 +138,7 @@ func (p *Planner) overHosts(name, inside, between string, kind plan.Kind, root i
 		c.Notes = append(c.Notes, trees.Note)
 	}
 	list, err := p.ofChannels(c, weights)
-	if p.options.ArrayBound == 0 && kind != plan.Barrier { // small messages have algorithms of their own between hosts
+	if kind != plan.Barrier { // small messages have algorithms of their own between hosts
 		list = slices.DeleteFunc(list, func(c *Candidate) bool { return c.Variant == variantOne })
 	}
 	for _, c := range list {

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/pack"
 	"github.com/treerun/treerun/topo/tree"
@@ -21,7 +20,6 @@ type Options struct {
 	Algorithm string // the name of an algorithm, or of one of its variants; "": any
 	Stable    bool   // every element is added in one fixed order of the ranks, whatever its place and the size
 
-	ArrayBound      int64   // bytes: smaller messages go over one tree alone; 0: by price
 	MaxTrees        int     // packing: at most so many trees; 0: any number
 	MaxHeight       float64 // packing: no rank farther from its root, in links; 0: any height
 	MinRate         float64 // packing: no tree slower, in GB/s; 0: any rate
@@ -48,8 +46,6 @@ type Flag struct {
 	field   func(o *Options) any
 }
 
-var overTrees = []string{"packing", "multi", "kl", "exact", "double-binary", "hierarchical", "ring"}
-
 // inOrder are the algorithms that can add in one order; the others add in that of trees.
 var inOrder = []string{"flat", "star", "direct", "hierarchical", "chain"}
 
@@ -59,9 +55,6 @@ var flags = []Flag{
 	{
 		Name: "stable", Bool: true, Takers: inOrder, neutral: true, field: func(o *Options) any { return &o.Stable },
 		Help: "add every element in one fixed order of the ranks, whatever the size and the place",
-	}, {
-		Name: "array-bound", Takers: overTrees, neutral: true, field: func(o *Options) any { return &o.ArrayBound },
-		Help: "messages below this `SIZE` go over one tree or ring alone (default: by price)",
 	}, {
 		Name: "link-usage-penalty", Takers: []string{"kl"}, max: 1, field: func(o *Options) any { return &o.Penalty },
 		Help: "`FACTOR` on a link's rate each time a tree uses it, 0 to 1 (default: 0.7)",
@@ -122,11 +115,6 @@ func (f *Flag) set(o *Options, text string) (err error) {
 	case *int:
 		if *v, err = strconv.Atoi(text); err != nil || *v < 1 || *v > plan.MaxLanes {
 			return fmt.Errorf("want a whole number from 1 to %d", plan.MaxLanes)
-		}
-	case *int64:
-		var ok bool
-		if *v, ok = numbers.ParseBytes(text); !ok {
-			return fmt.Errorf("want a size from 0 to 16T, such as 64K")
 		}
 	case *float64:
 		if *v, err = strconv.ParseFloat(text, 64); err == nil && *v >= 0 && *v <= f.max {

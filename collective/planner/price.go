@@ -165,7 +165,7 @@ func (p *Planner) Consider(kind plan.Kind, root int, bytes int64) ([]Considered,
 		return nil, err
 	}
 	var list []Considered
-	for _, c := range p.allowed(o.list, bytes) {
+	for _, c := range o.list {
 		b, err := c.build(bytes)
 		if err != nil {
 			return nil, err

@@ -36,7 +36,6 @@ func (p *Planner) steps() (always int64, near float64) {
 // sizes returns the sizes that are always priced, rising.
 func (p *Planner) sizes() []int64 {
 	var list []int64
-	bound := p.options.ArrayBound
 	most := int64(maxPriced)
 	if p.uniform && p.hosts == nil && !p.machine.Device {
 		most = maxUniform
@@ -44,9 +43,6 @@ func (p *Planner) sizes() []int64 {
 	step, _ := p.steps()
 	for bytes := int64(minPriced); bytes <= most; bytes *= step {
 		list = append(list, bytes)
-	}
-	if at, found := slices.BinarySearch(list, bound); at > 0 && !found {
-		list = slices.Insert(list, at, bound)
 	}
 	return list
 }

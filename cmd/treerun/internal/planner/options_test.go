@@ -19,7 +19,7 @@ import (
 // the two; the error names both, and the algorithms that it belongs to.
 func TestOptionsOfOthers(t *testing.T) {
 	value := map[string]string{
-		"link-usage-penalty": "0.5", "array-bound": "1M", "max-trees": "2", "delay": "us",
+		"link-usage-penalty": "0.5", "max-trees": "2", "delay": "us",
 		"max-height": "3", "min-rate": "1", "height-tolerance": "0.1", "greedy": "true", "seed": "1",
 	}
 	for _, o := range planner.Flags() {

@@ -320,24 +320,16 @@ func TestDGX1VFewTrees(t *testing.T) {
 	}
 }
 
-// Below the array bound a message has one tree, from it on it has several.
-func TestArrayBound(t *testing.T) {
-	used := func(args string) (n int) {
-		for _, x := range readPlan(t, args).Trees {
-			if x.Share > 0 {
-				n++
-			}
+// A large message is on several trees.
+func TestSeveralTrees(t *testing.T) {
+	used := 0
+	for _, x := range readPlan(t, "--graph abilene --algorithm packing --bytes 512M").Trees {
+		if x.Share > 0 {
+			used++
 		}
-		return n
 	}
-	if n := used("--graph abilene --algorithm packing --bytes 512M"); n < 2 {
-		t.Errorf("512 MB are on %d trees", n)
-	}
-	if n := used("--graph dgx1v --algorithm kl --bytes 1048572 --array-bound 1M"); n != 1 {
-		t.Errorf("a message below the bound is on %d trees", n)
-	}
-	if n := used("--graph dgx1v --algorithm kl --bytes 1M --array-bound 1M"); n != 8 {
-		t.Errorf("a message of the size of the bound is on %d trees", n)
+	if used < 2 {
+		t.Errorf("512 MB are on %d trees", used)
 	}
 }
 

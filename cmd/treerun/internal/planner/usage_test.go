@@ -38,7 +38,6 @@ func TestUsage(t *testing.T) {
 		"-np 8":                                                   "plan takes no -np: its ranks are those of --graph",
 		"--graph dgx1v --seed -5":                                 `"-5" for "--seed" flag: want a whole number from 0 to`,
 		"--graph dgx1v --seed 1e3":                                "want a whole number",
-		"--graph dgx1v --array-bound x":                           "want a size",
 		"--graph dgx1v --no-such-flag":                            "unknown flag",
 	} {
 		err := Plan(&bytes.Buffer{}, strings.Fields(args))
