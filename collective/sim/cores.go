@@ -1,6 +1,11 @@
 package sim
 
-import "math"
+import (
+	"math"
+	"slices"
+
+	"github.com/treerun/treerun/internal/numbers"
+)
 
 // core is one core of a host whose ranks take turns on it: a rank keeps it as
 // long as it has a step to take, then it goes round, from rank to rank in their
@@ -23,6 +28,7 @@ type place struct {
 
 // places puts rank after rank of every host on its cores in turn.
 func places(hostOf []int, hosts, each int) ([]place, []core) {
+	each = min(each, slices.Max(numbers.GroupSizes(hostOf))) // no rank is on others
 	all := make([]place, len(hostOf))
 	cores := make([]core, hosts*each)
 	next := make([]int, hosts)
@@ -53,8 +59,7 @@ func (c *core) reach(gone float64, turns int, now, us float64) float64 {
 	return max(0, c.since+float64((gone+float64(turns))*us)-now)
 }
 
-// occupy gives track t, which has a worker of its rank, a core, or leaves it
-// waiting for one.
+// occupy gives track t the core of its rank, or leaves it waiting for that.
 func (r *runner) occupy(t, rank int32) {
 	if r.cores == nil {
 		r.start(t)

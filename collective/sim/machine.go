@@ -19,8 +19,7 @@ type Machine struct {
 	StepUs    float64 // without its bytes
 	ReduceGBs float64 // bytes of result of a step that reduces; 0: at no cost
 	CopyGBs   float64 // bytes of a step that stores without reducing; 0: at no cost
-	Workers   int     // steps that a rank takes at a time; 0: one on every track
-	Cores     int     // steps that a host takes at a time; 0: as many as its ranks want
+	Cores     int     // steps that a host takes at a time, a rank one; 0: as many as there are tracks
 	CoreHosts []int   // by rank, any numbers: those with the same one share Cores, in place of those of a host; nil: hosts
 	SwitchUs  float64 // the ranks of a host stay each on one of its Cores and yield it in turn, which takes this
 	Inline    bool    // the step itself moves the bytes over the link and lasts until they are there

@@ -1,5 +1,7 @@
 package sim
 
+import "github.com/treerun/treerun/topo"
+
 // Executor returns the constants with which package engine cuts messages and
 // moves them through shared memory, on links whose rate and latency were
 // measured there: slots of slotBytes, and steps that move the bytes themselves,
@@ -7,9 +9,12 @@ package sim
 // host share, 0 for one each; where there are more ranks, one that waits yields
 // its core, which takes 1.1 us (sched_yield between processes of one core).
 func Executor(slots, slotBytes, cores int) Machine {
+	if cores == 0 {
+		cores = topo.MaxRanks
+	}
 	return Machine{
 		Slots: slots, SlotBytes: slotBytes, MinChunk: 8 << 10,
-		StepUs: 0.15, Workers: 1, Cores: cores, SwitchUs: switchUs, Inline: true, InPlace: true,
+		StepUs: 0.15, Cores: cores, SwitchUs: switchUs, Inline: true, InPlace: true,
 	}
 }
 

@@ -265,10 +265,8 @@ func (r *runner) least() (fullest, least float64) {
 			hosts[r.hostOf[t.rank]] += us
 		}
 	}
-	if r.m.Workers > 0 {
-		least = max(least, slices.Max(ranks)/float64(r.m.Workers))
-	}
 	if r.m.Cores > 0 {
+		least = max(least, slices.Max(ranks))
 		for _, us := range hosts {
 			least = max(least, us/float64(r.m.Cores))
 		}

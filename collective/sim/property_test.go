@@ -78,8 +78,7 @@ func drawMachine(t *rapid.T, plain bool) Machine {
 		LaunchUs: float64(rapid.IntRange(0, 9).Draw(t, "launch")),
 	}
 	if !plain {
-		m.Workers = rapid.IntRange(0, 2).Draw(t, "workers")
-		m.Cores = rapid.IntRange(0, 2).Draw(t, "cores")
+		m.Cores = rapid.SampledFrom([]int{0, 1, 2, topo.MaxRanks}).Draw(t, "cores")
 		m.SwitchUs = float64(rapid.IntRange(0, 2).Draw(t, "switch"))
 		m.InPlace = rapid.Bool().Draw(t, "in place")
 		m.Inline = rapid.Bool().Draw(t, "inline")
@@ -279,8 +278,8 @@ func TestRunSeveral(t *testing.T) {
 }
 
 // Eight ranks on two cores take the time of all their steps over two; on one
-// worker each, the time of the busiest rank.
-func TestCoresAndWorkers(t *testing.T) {
+// each, the time of the busiest rank.
+func TestCores(t *testing.T) {
 	star := topo.Tree{Parent: []int{-1, 0, 0, 0, 0, 0, 0, 0}}
 	g := topo.UniformGraph(8)
 	p := mustTrees(t, plan.AllReduce, plan.Single, star)
@@ -293,17 +292,17 @@ func TestCoresAndWorkers(t *testing.T) {
 		// Two cores: three rounds of sends while the root has one of them when its
 		// turn comes, and so on: 7+7+6+7 steps, 2 at a time at best.
 		{Machine{StepUs: 1, Cores: 1}, 7 + 7 + 6 + 7},
-		{Machine{StepUs: 1, Workers: 1}, 1 + 7 + 6 + 1},
+		{Machine{StepUs: 1, Cores: 8}, 1 + 7 + 6 + 1},
 	} {
 		if got := price(t, p, g, 0, c.m).Us; !near(got, c.want) {
 			t.Errorf("%+v: %v us, want %v", c.m, got, c.want)
 		}
 	}
-	// Four lanes of one rank's worker take four times one.
+	// Four lanes on one core of a rank take four times one.
 	many := mustTrees(t, plan.AllReduce, plan.Single, star, star, star, star)
-	alone, shared := price(t, many, g, 1<<10, Machine{StepUs: 1}), price(t, many, g, 1<<10, Machine{StepUs: 1, Workers: 1})
+	alone, shared := price(t, many, g, 1<<10, Machine{StepUs: 1}), price(t, many, g, 1<<10, Machine{StepUs: 1, Cores: 8})
 	if alone.Us > 16.5 || shared.Us < 4*13 {
-		t.Errorf("four lanes take %v us, on one worker %v", alone.Us, shared.Us)
+		t.Errorf("four lanes take %v us, on one core %v", alone.Us, shared.Us)
 	}
 }
 

@@ -29,14 +29,13 @@ type runner struct {
 	transfers []transfer
 	idle      []int32 // transfers that are over
 
-	left    []int32 // by operation and rank: tracks that have not ended
-	ready   []bool  // by operation and rank: launched
-	workers []pool  // by rank
-	hostOf  []int   // by rank: whose cores it uses
-	places  []place // by rank: its core; nil: one of its own
-	cores   []core
-	end     float64
-	limit   float64 // of the time; 0: none
+	left   []int32 // by operation and rank: tracks that have not ended
+	ready  []bool  // by operation and rank: launched
+	hostOf []int   // by rank: whose cores it uses
+	places []place // by rank: its core; nil: every track has one of its own
+	cores  []core
+	end    float64
+	limit  float64 // of the time; 0: none
 }
 
 // errLonger says that a run takes longer than its limit.
@@ -73,12 +72,6 @@ type transfer struct {
 	track int32   // that waits for it to arrive, -1
 }
 
-// pool is a number of workers, with the tracks that wait for one.
-type pool struct {
-	free  int
-	queue []int32
-}
-
 // newRunner lays the operations out, all of them issued.
 func newRunner(ops []Operation, w *network) (*runner, error) {
 	r := &runner{network: w}
@@ -112,9 +105,6 @@ func newRunner(ops []Operation, w *network) (*runner, error) {
 		}
 	}
 	r.ready = make([]bool, len(r.left))
-	if w.m.Workers > 0 {
-		r.workers = slices.Repeat([]pool{{free: w.m.Workers}}, w.g.Ranks)
-	}
 	return r, nil
 }
 
@@ -242,30 +232,7 @@ func (r *runner) try(t int32) {
 		r.fifos[o.fifo+st.out].sent++
 	}
 	s.busy = true
-	if r.workers == nil || r.workers[tr.rank].acquire(t) {
-		r.occupy(t, tr.rank)
-	}
-}
-
-// acquire takes one of p, or leaves t waiting for one.
-func (p *pool) acquire(t int32) bool {
-	if p.free == 0 {
-		p.queue = append(p.queue, t)
-		return false
-	}
-	p.free--
-	return true
-}
-
-// release gives one of p to the track that has waited longest, -1 if none does.
-func (p *pool) release() int32 {
-	if len(p.queue) == 0 {
-		p.free++
-		return -1
-	}
-	t := p.queue[0]
-	p.queue = p.queue[1:]
-	return t
+	r.occupy(t, tr.rank)
 }
 
 // start begins the step of track t, which has all it needs.
@@ -329,11 +296,6 @@ func (r *runner) finish(t int32) {
 	}
 	if st.out >= 0 && (!r.inline(st) || st.again) {
 		r.send(t, false)
-	}
-	if r.workers != nil {
-		if u := r.workers[tr.rank].release(); u >= 0 {
-			r.occupy(u, tr.rank)
-		}
 	}
 	s.busy = false
 	if s.next++; int(s.next) == len(tr.steps) {

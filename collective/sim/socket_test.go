@@ -44,7 +44,7 @@ func TestSocket(t *testing.T) {
 	g.Ranks, g.Hosts = 2, []int{0, 1}
 	g.Links = []topo.Link{{A: 0, B: 1, GBytesPerSecond: 1, LatencyUs: 20, Kind: topo.TCP}}
 	p := mustDirect(t, plan.Broadcast, 2, 0, plan.Single)
-	m := Machine{StepUs: 1, SocketUs: 5, SocketGBs: 4, Workers: 1, Inline: true, InPlace: true}
+	m := Machine{StepUs: 1, SocketUs: 5, SocketGBs: 4, Cores: 1, Inline: true, InPlace: true}
 	const size = 4000
 	// A step and a system call, the copy, the wire, the way, and the other end.
 	if got, want := price(t, p, g, size, m).Us, (1+5)+size/4e3+size/1e3+(20-2*5)+(1+5)+size/4e3; !near(got, want) {
@@ -73,7 +73,7 @@ func TestSharedBox(t *testing.T) {
 	for i := range g.Links {
 		g.Links[i].LatencyUs, g.Links[i].Kind = 10, topo.TCP
 	}
-	m := Machine{StepUs: 1, SocketUs: 4, Workers: 1, Cores: 1, Inline: true, InPlace: true}
+	m := Machine{StepUs: 1, SocketUs: 4, Cores: 1, Inline: true, InPlace: true}
 	p := mustFlat(t, n)
 	alone := price(t, p, g, 8, m).Us
 	m.CoreHosts = []int{7, 7, 7, 7}

@@ -40,7 +40,7 @@ func mustFlat(t testing.TB, n int) *plan.Plan {
 // then reads for itself. Over links between hosts every one is a write.
 func TestOneWriteForManyReaders(t *testing.T) {
 	const n, size = 5, 1 << 20
-	m := Machine{StepUs: 1, Workers: 1, Inline: true, InPlace: true}
+	m := Machine{StepUs: 1, Cores: 8, Inline: true, InPlace: true}
 	g := topo.UniformGraph(n)
 	for i := range g.Links {
 		g.Links[i].GBytesPerSecond = 10
@@ -75,7 +75,7 @@ func TestOneWriteForManyReaders(t *testing.T) {
 // Inputs that are added one after the other are one pass over the sum.
 func TestSumsInOnePass(t *testing.T) {
 	const n, size = 4, 1 << 20
-	m := Machine{StepUs: 1, Workers: 1, Inline: true, InPlace: true}
+	m := Machine{StepUs: 1, Cores: 8, Inline: true, InPlace: true}
 	g := topo.UniformGraph(n)
 	for i := range g.Links {
 		g.Links[i].GBytesPerSecond = 10
@@ -124,7 +124,7 @@ func TestReach(t *testing.T) {
 // Eight ranks on two cores: two steps of each rank in a broadcast from a star,
 // counted by hand.
 func TestRanksTakeTurns(t *testing.T) {
-	m := Machine{StepUs: 1, Workers: 1, Cores: 2, SwitchUs: 10, Inline: true, InPlace: true}
+	m := Machine{StepUs: 1, Cores: 2, SwitchUs: 10, Inline: true, InPlace: true}
 	g := topo.UniformGraph(8)
 	p := mustDirect(t, plan.Broadcast, 8, 0, plan.Single)
 	// The root writes once and copies, 2 us. Then 2, 4 and 6 have their turns on
