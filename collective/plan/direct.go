@@ -1,10 +1,6 @@
 package plan
 
-import (
-	"slices"
-
-	"github.com/treerun/treerun/topo"
-)
+import "slices"
 
 // Direct builds the collective kind over size ranks such that nothing goes
 // through a third rank but a reduction through the rank that makes it. root is
@@ -56,10 +52,8 @@ func (p *Plan) directTracks(owner, part int, form Form) []Track {
 	case p.Kind == AllToAll:
 		return exchangeTracks(n, form)
 	case p.Kind == Broadcast:
-		return treeTracks(p.Kind, star(n, p.Root), form)
-	case p.Kind == AllGather:
-		return treeTracks(p.Kind, star(n, part), form)
-	case p.Kind == ReduceScatter:
+		owner = p.Root
+	case p.Kind == AllGather || p.Kind == ReduceScatter:
 		owner = part
 	}
 	all := slices.Concat(Alone(n)...)
@@ -82,17 +76,6 @@ func Star(kind Kind, size, root int) (*Plan, error) {
 	return p.withLanes(1, nil, func(_, _ int) []Track {
 		return d.tracks(kind, root, root, Single)
 	})
-}
-
-// star returns the tree in which everybody hangs from root, those behind it
-// first: rounds keep that order.
-func star(n, root int) topo.Tree {
-	t := topo.Star(n, root)
-	t.Round = make([]int, n)
-	for v := range n {
-		t.Round[v] = (v - root + n) % n
-	}
-	return t
 }
 
 // passTracks hands one part from a rank to another.

@@ -96,7 +96,7 @@ func (d *directHosts) tracks(kind Kind, owner, root int, form Form) []Track {
 	}
 	t.Parent[owner] = -1
 	l := newOverTree(kind, t, form)
-	l.hosts, l.apart, l.adder = d.hosts, true, d.adder(kind, at, owner)
+	l.hosts, l.adder = d.hosts, d.adder(kind, at, owner)
 	if kind == Reduce && root != owner {
 		if d.host[root] != at && d.adder(kind, d.host[root], owner) != root {
 			l.path = []int{d.adder(kind, d.host[root], owner)}

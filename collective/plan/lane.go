@@ -21,11 +21,6 @@ type overTree struct {
 	hosts    [][]int // nil: a rank adds its own input first, and then its children
 	adder    int     // of the root's input: the root, or a child of it
 	path     []int   // whom the root sends the sum, who pass it on to the last; nil: it keeps it
-	// apart keeps what a rank sends down apart from what it receives, as neighbouring
-	// Sends of Out to all its children. Where receivers read in place that is one write
-	// instead of two (see Kind.SendsAgain); elsewhere the steps that receive and send in
-	// one are better.
-	apart bool
 
 	at       int // the root's host
 	place    []int
@@ -89,9 +84,12 @@ func (l *overTree) tracks() (tracks []Track, err error) {
 	return tracks, nil
 }
 
-// handOn lets children have what arrives by the step last, which stores it in Out.
+// handOn lets children have what arrives by the step last, which stores it in Out. Where hosts
+// are given a rank then sends Out to all its children: if receivers read in place that is one
+// write instead of two (see Kind.SendsAgain). Elsewhere the steps that receive and send in one
+// are better.
 func (l *overTree) handOn(last Step, children []int) []Step {
-	if k := len(children) - 1; k >= 0 && !l.apart {
+	if k := len(children) - 1; k >= 0 && l.hosts == nil {
 		if last.Op == Recv {
 			last.Op = RecvCopySend
 		} else { // RecvReduce

@@ -30,7 +30,7 @@ func orderedTracks(kind Kind, t topo.Tree, hosts [][]int, form Form) (best []Tra
 	for d := 0; d < len(t.Parent) && (best == nil || form == Split); d++ {
 		top := (t.Root + d) % len(t.Parent)
 		l := newOverTree(kind, t.Reroot(top), form)
-		l.hosts, l.apart = hosts, true
+		l.hosts = hosts
 		for v := top; v != t.Root && !kind.bothWays(); v = t.Parent[v] {
 			l.path = append(l.path, t.Parent[v])
 		}

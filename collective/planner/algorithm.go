@@ -17,7 +17,7 @@ type algorithm struct {
 	ranks  int
 	paired bool // it takes no links between hosts but those that join all ranks, or as few
 	// plans returns the candidates of a kind and root (-1 where the kind has none).
-	// Where the algorithm does not apply the error is a reason.
+	// Where the algorithm does not apply the error is a reason. nil: one tree per root.
 	plans func(p *Planner, kind plan.Kind, root int) ([]*Candidate, error)
 }
 
@@ -33,9 +33,9 @@ var algorithms = []algorithm{
 	{"multi", ofTrees, 0, false, (*Planner).multi},
 	{"packing", ofTrees, 0, false, (*Planner).packing},
 	// As in MXNet: one tree per root, each use of a link making it less attractive to later trees.
-	{"kl", ofTrees, PairRanks, false, ofRoots("kl")},
+	{"kl", ofTrees, PairRanks, false, nil},
 	// For every root the balanced tree with the largest sum of rates.
-	{"exact", ofTrees, jointRanks, false, ofRoots("exact")},
+	{"exact", ofTrees, jointRanks, false, nil},
 	{"ring", ofTrees, directRanks, false, (*Planner).ring},
 	{"chain", ofTrees, 0, false, (*Planner).chain},
 }
@@ -57,6 +57,9 @@ func (p *Planner) candidatesOf(a *algorithm, kind plan.Kind, root int) ([]*Candi
 	case p.tooManyLinks(a, kind):
 		return nil, because("not tried for the links that it takes, which memory of the host carries: --algorithm %s does",
 			a.name)
+	}
+	if a.plans == nil {
+		return p.ofRoots(a.name, kind, root)
 	}
 	return a.plans(p, kind, root)
 }

@@ -2,7 +2,6 @@ package planner
 
 import (
 	"fmt"
-	"iter"
 	"math"
 	"slices"
 
@@ -20,20 +19,6 @@ type Channel struct {
 	Rate      float64 // GB/s of message, all channels in use
 	Alone     float64 // GB/s of message, no other channel in use
 	LatencyUs float64 // of the whole operation
-}
-
-// edges gives the pairs of ranks that a channel joins.
-func (c *Channel) edges() iter.Seq2[int, int] {
-	if c.Ring == nil {
-		return c.Tree.Links()
-	}
-	return func(yield func(a, b int) bool) {
-		for i, v := range c.Ring {
-			if !yield(v, c.Ring[(i+1)%len(c.Ring)]) {
-				return
-			}
-		}
-	}
 }
 
 // Candidate is what an algorithm made of a graph for a collective and root, before
@@ -215,17 +200,8 @@ func (c *Candidate) build(bytes int64) (*Served, error) {
 	return b, nil
 }
 
-// make makes the plan.
+// make makes the plan, of the channels that have a share where there are any.
 func (b *Served) make() (err error) {
-	if len(b.Channels) > 0 {
-		return b.overChannels()
-	}
-	b.Plan, err = b.fixed()
-	return err
-}
-
-// overChannels makes the plan of the channels that have a share.
-func (b *Served) overChannels() (err error) {
 	var trees []topo.Tree
 	var rings [][]int
 	var weights []float64
@@ -236,6 +212,8 @@ func (b *Served) overChannels() (err error) {
 		}
 	}
 	switch {
+	case len(b.Channels) == 0:
+		b.Plan, err = b.fixed()
 	case b.order != nil:
 		b.Plan, err = plan.Ordered(b.Kind, trees, weights, b.order, b.form)
 	case rings[0] != nil:

@@ -46,7 +46,7 @@ func compare(f *plan.File, p *plan.Plan) error {
 		b.Channels, b.Shares = append(b.Channels, s), append(b.Shares, t.Share)
 	}
 	for _, b.form = range []plan.Form{plan.Split, plan.Single} {
-		if err := b.overChannels(); err != nil {
+		if err := b.make(); err != nil {
 			return fmt.Errorf("trees: %w", err)
 		}
 		if b.Plan.Digest() == p.Digest() {

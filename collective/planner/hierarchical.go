@@ -125,12 +125,7 @@ func (p *Planner) overHosts(name, inside, between string, kind plan.Kind, root i
 		return nil, err
 	}
 	c := Candidate{Algorithm: name, Kind: kind, Root: root}
-	var weights []float64
-	if kind.HasParts() {
-		c.Channels, weights, err = h.partsOverLeaders(trees, locals)
-	} else {
-		c.Channels, weights, err = h.overLeaders(trees, locals, root)
-	}
+	weights, err := h.overLeaders(&c, trees, locals)
 	if err != nil {
 		return nil, err
 	}
@@ -319,52 +314,50 @@ func (p *Planner) inside(algorithm string, g *topo.Graph) (list []topo.Tree, err
 	return tree.Multi(g), nil
 }
 
-// overLeaders returns the trees over all ranks, one per leader for each over hosts. A root
-// that is given holds them all: it hands every share to the leader of its host.
-func (h *hosts) overLeaders(f *Forest, l locals, root int) (list []Channel, weights []float64, err error) {
-	for b, t := range f.Trees {
-		if root >= 0 {
-			t = t.Reroot(h.host[root])
+// overLeaders gives a candidate its trees over all ranks, and returns their weights: for each
+// tree over hosts one per leader. A root that is given holds them all: it hands every share to
+// the leader of its host. Where the message has parts, those of a rank, in the order of ranks,
+// are over the trees that have its host as their root, and there the rank itself is it.
+func (h *hosts) overLeaders(c *Candidate, f *Forest, l locals) (weights []float64, err error) {
+	add := func(i int, t topo.Tree, leader func(host int) int) error {
+		all, err := h.compose(t, l.within, leader)
+		if err == nil && c.Root >= 0 {
+			all = all.Reroot(c.Root)
 		}
-		for c := range l.leaders {
-			all, err := h.compose(t, l.within, func(host int) int { return h.leader(host, c) })
-			if err != nil {
-				return nil, nil, err
-			}
-			if root >= 0 {
-				all = all.Reroot(root)
-			}
-			list = append(list, Channel{Tree: all})
-			weights = append(weights, f.weight(b))
-		}
+		c.Channels = append(c.Channels, Channel{Tree: all, OfPart: c.Kind.HasParts()})
+		weights = append(weights, f.weight(i))
+		return err
 	}
-	return list, weights, nil
-}
-
-// partsOverLeaders returns the trees of the parts of all ranks, in their order: those of a
-// rank have its host as their root, and there the rank itself.
-func (h *hosts) partsOverLeaders(f *Forest, l locals) (list []Channel, weights []float64, err error) {
-	of := make([][]int, len(h.ranks)) // trees by root
-	for i, t := range f.Trees {
-		of[t.Root] = append(of[t.Root], i)
-	}
-	for r := range h.host {
-		a, c := h.host[r], h.place[r]
-		for _, i := range of[a] {
-			t, err := h.compose(f.Trees[i], l.within, func(host int) int {
-				if host == a {
-					return r
+	if !c.Kind.HasParts() {
+		for i, t := range f.Trees {
+			if c.Root >= 0 {
+				t = t.Reroot(h.host[c.Root])
+			}
+			for k := range l.leaders {
+				if err := add(i, t, func(host int) int { return h.leader(host, k) }); err != nil {
+					return nil, err
 				}
-				return h.leader(host, c%h.leaders())
-			})
-			if err != nil {
-				return nil, nil, err
 			}
-			list = append(list, Channel{Tree: t, OfPart: true})
-			weights = append(weights, f.weight(i))
+		}
+		return weights, nil
+	}
+	for r, at := range h.host {
+		leader := func(host int) int {
+			if host == at {
+				return r
+			}
+			return h.leader(host, h.place[r]%h.leaders())
+		}
+		for i, t := range f.Trees {
+			if t.Root != at {
+				continue
+			}
+			if err := add(i, t, leader); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return list, weights, nil
+	return weights, nil
 }
 
 func (f *Forest) weight(i int) float64 {

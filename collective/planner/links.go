@@ -9,21 +9,8 @@ import (
 
 // Runs reports why there is no plan for a kind, however it is asked for.
 func (p *Planner) Runs(kind plan.Kind) error {
-	if p.HasPairs() {
-		return nil
-	}
-	return p.runsWithoutPairs(kind)
-}
-
-func (p *Planner) runsWithoutPairs(kind plan.Kind) error {
-	switch kind {
-	case plan.AllToAll, plan.Gather, plan.Scatter:
-	case plan.AllGather, plan.ReduceScatter:
-		if p.hosts == nil {
-			return nil
-		}
-		// Over a tree for every part, whose links between hosts would be too many.
-	default:
+	// Of trees for every part the links between hosts would be too many.
+	if p.HasPairs() || !kind.HasParts() || !pairwise(kind) && p.hosts == nil {
 		return nil
 	}
 	return because("it is for up to %d ranks, not for %d", PairRanks, p.graph.Ranks)

@@ -36,13 +36,6 @@ func (p *Planner) perRoot(algorithm string) (*Forest, error) {
 	return f, cmp.Or(err, f.ofRoots())
 }
 
-// ofRoots is an algorithm of one tree per root.
-func ofRoots(algorithm string) func(p *Planner, kind plan.Kind, root int) ([]*Candidate, error) {
-	return func(p *Planner, kind plan.Kind, root int) ([]*Candidate, error) {
-		return p.ofRoots(algorithm, kind, root)
-	}
-}
-
 // ofRoots makes the candidates of one tree per root.
 func (p *Planner) ofRoots(algorithm string, kind plan.Kind, root int) ([]*Candidate, error) {
 	c := Candidate{Algorithm: algorithm, Kind: kind, Root: root}

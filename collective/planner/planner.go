@@ -116,13 +116,13 @@ func unlinked(g *topo.Graph, ways *topo.Ways) error {
 	return nil
 }
 
-// routable reports the first link of trees that the graph has no way for.
+// routable reports the first link of trees that the graph has no way for. Rings are found over links.
 func (p *Planner) routable(list []Channel) error {
 	if p.apart == nil && p.graph.Ranks <= PairRanks || complete(p.graph) {
 		return nil
 	}
 	for i := range list {
-		for v, up := range list[i].edges() {
+		for v, up := range list[i].Tree.Links() {
 			if p.ways.Route(v, up) == nil {
 				return because("the graph has no link between ranks %d and %d", v, up)
 			}

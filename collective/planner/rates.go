@@ -42,7 +42,7 @@ func (p *Planner) measure(c *Candidate) error {
 // rateOf returns the rate of a candidate whose channels have such shares.
 func (p *Planner) rateOf(c *Candidate, shares []float64) (float64, error) {
 	b := &Served{Candidate: c, Shares: shares}
-	if err := b.overChannels(); err != nil {
+	if err := b.make(); err != nil {
 		return 0, err
 	}
 	return p.pricer.FullRate(b.Plan)
