@@ -57,7 +57,11 @@ type FileTree struct {
 // fileForm is the whole of a plan file.
 type fileForm struct {
 	File
-	Steps stepsForm `json:"steps"`
+	Steps struct {
+		Ranks int    `json:"ranks"`
+		Root  *int   `json:"root,omitempty"` // where the kind has one
+		Lanes []Lane `json:"lanes"`
+	} `json:"steps"`
 }
 
 // Limits of what a file says beside its steps.
@@ -80,7 +84,8 @@ func (f *File) Append(b []byte, p *Plan) ([]byte, error) {
 	if err := f.check(); err != nil {
 		return nil, fmt.Errorf("plan file: %w", err)
 	}
-	form := fileForm{File: *f, Steps: stepsForm{Ranks: p.Size, Lanes: p.Lanes}}
+	form := fileForm{File: *f}
+	form.Steps.Ranks, form.Steps.Lanes = p.Size, p.Lanes
 	if p.Kind.HasRoot() {
 		form.Steps.Root = &p.Root
 	}
@@ -113,9 +118,15 @@ func parseFile(data []byte) (*File, *Plan, error) {
 	if err := strict.UnmarshalJSON(data, &form, limits); err != nil {
 		return nil, nil, err
 	}
-	p, err := form.Steps.plan(form.Algorithm, form.Collective)
-	if err != nil {
-		return nil, nil, err
+	steps := &form.Steps
+	p := &Plan{Name: form.Algorithm, Kind: form.Collective, Size: steps.Ranks, Root: -1, Lanes: steps.Lanes}
+	switch {
+	case len(steps.Lanes) == 0:
+		return nil, nil, errors.New("steps.lanes is missing")
+	case steps.Root != nil:
+		p.Root = *steps.Root
+	case p.Kind.HasRoot():
+		return nil, nil, fmt.Errorf("steps.root is missing: %v has one", p.Kind)
 	}
 	if err := p.Validate(); err != nil {
 		return nil, nil, err

@@ -7,27 +7,6 @@ import (
 	"strings"
 )
 
-// stepsForm is a plan in its file: all of it but its name and kind. A track is a text.
-type stepsForm struct {
-	Ranks int    `json:"ranks"`
-	Root  *int   `json:"root,omitempty"` // where the kind has one
-	Lanes []Lane `json:"lanes"`
-}
-
-// plan returns the plan that the form describes, not validated.
-func (f *stepsForm) plan(name string, kind Kind) (*Plan, error) {
-	p := &Plan{Name: name, Kind: kind, Size: f.Ranks, Root: -1, Lanes: f.Lanes}
-	switch {
-	case len(f.Lanes) == 0:
-		return nil, fmt.Errorf("steps.lanes is missing")
-	case f.Root != nil:
-		p.Root = *f.Root
-	case kind.HasRoot():
-		return nil, fmt.Errorf("steps.root is missing: %v has one", kind)
-	}
-	return p, nil
-}
-
 // MarshalText gives the rank and its steps as Step.String writes them, as in
 // "1: to 0 = in; out = from 0".
 func (t Track) MarshalText() ([]byte, error) {

@@ -22,14 +22,17 @@ func (c *Certificate) Ratio(rate float64) float64 {
 
 // Certify finds the bound of a collective and root on the graph.
 func (p *Planner) Certify(kind plan.Kind, root int) (Certificate, error) {
-	g := p.graph
+	g, most := p.graph, pack.MaxRanks
+	if kind.HasParts() {
+		most = pack.MaxPartRanks
+	}
 	switch {
 	case g.Ranks == 1:
 		return Certificate{Words: "none: one rank sends nothing"}, nil
 	case pairwise(kind) || kind == plan.Barrier:
 		return Certificate{Words: fmt.Sprintf("not known for %v", kind)}, nil
-	case g.Ranks > boundRanks(kind):
-		return Certificate{Words: fmt.Sprintf("not known for %v above %d ranks", kind, boundRanks(kind))}, nil
+	case g.Ranks > most:
+		return Certificate{Words: fmt.Sprintf("not known for %v above %d ranks", kind, most)}, nil
 	}
 	b, err := pack.FindBound(g, packRoot(kind, root))
 	if err == nil {
@@ -39,14 +42,6 @@ func (p *Planner) Certify(kind plan.Kind, root int) (Certificate, error) {
 		return Certificate{}, fmt.Errorf("bound of %v on %d ranks: %w", kind, g.Ranks, err)
 	}
 	return Certificate{b.Rate, b.Partition, b.String()}, nil
-}
-
-// boundRanks is the largest number of ranks for which the bound of a kind is looked for.
-func boundRanks(kind plan.Kind) int {
-	if kind.HasParts() {
-		return pack.MaxPartRanks
-	}
-	return pack.MaxRanks
 }
 
 // LimitBetweenHosts is the most, in GB/s of message, that any plan of a kind could reach

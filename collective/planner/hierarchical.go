@@ -120,12 +120,16 @@ func (p *Planner) overHosts(name, inside, between string, kind plan.Kind, root i
 	if err != nil {
 		return nil, err
 	}
-	locals, err := p.locals(inside, between, kind)
+	within, err := p.within(inside, kind)
 	if err != nil {
 		return nil, err
 	}
 	c := Candidate{Algorithm: name, Kind: kind, Root: root}
-	weights, err := h.overLeaders(&c, trees, locals)
+	leaders := h.leaders()
+	if between == "star" { // a small message between hosts is not divided
+		leaders = 1
+	}
+	weights, err := h.overLeaders(&c, trees, within, leaders)
 	if err != nil {
 		return nil, err
 	}
@@ -242,23 +246,11 @@ func perRoot(f *Forest, hosts int) int {
 	return slices.Max(count)
 }
 
-// locals is the trees inside hosts.
-type locals struct {
-	within  local
-	leaders int
-}
-
-// locals returns the trees inside hosts by an algorithm. A small message between hosts
-// is not divided.
-func (p *Planner) locals(inside, between string, kind plan.Kind) (locals, error) {
+// within returns the trees inside hosts by an algorithm.
+func (p *Planner) within(inside string, kind plan.Kind) (local, error) {
 	h := p.hosts
-	l := locals{leaders: h.leaders()}
-	if between == "star" {
-		l.leaders = 1
-	}
 	if inside == "star" && !p.ordered(kind) {
-		l.within = func(host, root int) topo.Tree { return shallow(len(h.ranks[host]), root, directRanks) }
-		return l, nil
+		return func(host, root int) topo.Tree { return shallow(len(h.ranks[host]), root, directRanks) }, nil
 	}
 	var forests []*Forest
 	for i, ranks := range h.ranks {
@@ -271,12 +263,11 @@ func (p *Planner) locals(inside, between string, kind plan.Kind) (locals, error)
 			return &Forest{Trees: trees}, err
 		})
 		if err = cmp.Or(err, f.ofRoots()); err != nil {
-			return l, fmt.Errorf("inside host %d: %w", i, err)
+			return nil, fmt.Errorf("inside host %d: %w", i, err)
 		}
 		forests = append(forests, f)
 	}
-	l.within = func(host, root int) topo.Tree { return forests[host].Trees[root] }
-	return l, nil
+	return func(host, root int) topo.Tree { return forests[host].Trees[root] }, nil
 }
 
 // inside returns a tree for every root of a host's graph.
@@ -318,9 +309,9 @@ func (p *Planner) inside(algorithm string, g *topo.Graph) (list []topo.Tree, err
 // tree over hosts one per leader. A root that is given holds them all: it hands every share to
 // the leader of its host. Where the message has parts, those of a rank, in the order of ranks,
 // are over the trees that have its host as their root, and there the rank itself is it.
-func (h *hosts) overLeaders(c *Candidate, f *Forest, l locals) (weights []float64, err error) {
+func (h *hosts) overLeaders(c *Candidate, f *Forest, within local, leaders int) (weights []float64, err error) {
 	add := func(i int, t topo.Tree, leader func(host int) int) error {
-		all, err := h.compose(t, l.within, leader)
+		all, err := h.compose(t, within, leader)
 		if err == nil && c.Root >= 0 {
 			all = all.Reroot(c.Root)
 		}
@@ -333,7 +324,7 @@ func (h *hosts) overLeaders(c *Candidate, f *Forest, l locals) (weights []float6
 			if c.Root >= 0 {
 				t = t.Reroot(h.host[c.Root])
 			}
-			for k := range l.leaders {
+			for k := range leaders {
 				if err := add(i, t, func(host int) int { return h.leader(host, k) }); err != nil {
 					return nil, err
 				}

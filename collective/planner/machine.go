@@ -171,18 +171,15 @@ func (p *Planner) sharesCores() bool {
 	return p.sim.Cores > 0 && p.graph.Ranks > p.sim.Cores && slices.Min(p.crowds()) == p.graph.Ranks
 }
 
-// crowds returns how many ranks share the cores of a machine, by rank or by host.
-func (p *Planner) crowds() (sizes []int) {
+// crowds returns how many ranks share the cores of a machine, by rank or for all.
+func (p *Planner) crowds() []int {
 	switch {
 	case p.sim.CoreHosts != nil:
 		return numbers.GroupSizes(p.sim.CoreHosts)
-	case p.hosts == nil:
-		return []int{p.graph.Ranks}
+	case p.hosts != nil:
+		return numbers.GroupSizes(p.graph.Hosts)
 	}
-	for _, ranks := range p.hosts.ranks {
-		sizes = append(sizes, len(ranks))
-	}
-	return sizes
+	return []int{p.graph.Ranks}
 }
 
 // oversubscribedRanks is the number of ranks on a core above which cores are oversubscribed. AllReduce on four

@@ -3,8 +3,6 @@ package sim
 import (
 	"math"
 	"slices"
-
-	"github.com/treerun/treerun/internal/numbers"
 )
 
 // core is one core of a host whose ranks take turns on it: a rank keeps it as
@@ -26,17 +24,17 @@ type place struct {
 	turn int   // which of the core's ranks it is
 }
 
-// places puts rank after rank of every host on its cores in turn.
-func places(hostOf []int, hosts, each int) ([]place, []core) {
-	each = min(each, slices.Max(numbers.GroupSizes(hostOf))) // no rank is on others
-	all := make([]place, len(hostOf))
-	cores := make([]core, hosts*each)
-	next := make([]int, hosts)
-	for rank, h := range hostOf {
-		c := h*each + next[h]%each
-		next[h]++
-		all[rank] = place{int32(c), cores[c].ranks}
-		cores[c].ranks++
+// places puts rank after rank of every host on its cores in turn, n ranks in all.
+func places(hosts [][]int, n, each int) ([]place, []core) {
+	longest := slices.MaxFunc(hosts, func(a, b []int) int { return len(a) - len(b) })
+	each = min(each, len(longest)) // no rank is on others
+	all, cores := make([]place, n), make([]core, len(hosts)*each)
+	for h, ranks := range hosts {
+		for i, rank := range ranks {
+			c := h*each + i%each
+			all[rank] = place{int32(c), cores[c].ranks}
+			cores[c].ranks++
+		}
 	}
 	return all, cores
 }

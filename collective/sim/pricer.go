@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -139,8 +138,7 @@ func (x *Pricer) takeTurns() bool {
 	if x.m.Cores == 0 || x.m.SwitchUs == 0 {
 		return false
 	}
-	hostOf, _ := coreHosts(x.g, &x.m)
-	return slices.Max(numbers.GroupSizes(hostOf)) > x.m.Cores
+	return slices.ContainsFunc(coreHosts(x.g, &x.m), func(ranks []int) bool { return len(ranks) > x.m.Cores })
 }
 
 // ran returns what calls take, +Inf where that is above a limit, 0 for none, and what they

@@ -75,10 +75,10 @@ type transfer struct {
 // newRunner lays the operations out, all of them issued.
 func newRunner(ops []Operation, w *network) (*runner, error) {
 	r := &runner{network: w}
-	var hosts int
-	r.hostOf, hosts = coreHosts(w.g, w.m)
+	hosts := coreHosts(w.g, w.m)
+	r.hostOf, _ = topo.Places(hosts, w.g.Ranks)
 	if w.m.Cores > 0 {
-		r.places, r.cores = places(r.hostOf, hosts, w.m.Cores)
+		r.places, r.cores = places(hosts, w.g.Ranks, w.m.Cores)
 	}
 	var pr *program
 	for i, op := range ops {
@@ -108,24 +108,13 @@ func newRunner(ops []Operation, w *network) (*runner, error) {
 	return r, nil
 }
 
-// coreHosts returns by rank whose cores it uses, and how many such hosts there are.
-func coreHosts(g *topo.Graph, m *Machine) (hostOf []int, hosts int) {
-	hostOf, hosts = make([]int, g.Ranks), 1
-	shared := g.Hosts
+// coreHosts returns the ranks that use the cores of each host.
+func coreHosts(g *topo.Graph, m *Machine) [][]int {
+	shared := topo.Graph{Ranks: g.Ranks, Hosts: g.Hosts}
 	if m.CoreHosts != nil {
-		shared = m.CoreHosts
+		shared.Hosts = m.CoreHosts
 	}
-	number := make(map[int]int)
-	for rank, h := range shared {
-		i, known := number[h]
-		if !known {
-			i = len(number)
-			number[h] = i
-		}
-		hostOf[rank] = i
-		hosts = len(number)
-	}
-	return hostOf, hosts
+	return shared.ByHost()
 }
 
 // run lets everything happen, and fails when something is left to do then.

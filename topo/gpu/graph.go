@@ -184,11 +184,10 @@ func (b *builder) ports(g *topo.Graph) []topo.Port {
 	}
 	for _, p := range b.used() {
 		direct, switched := b.nvlinked(g, p)
-		switch {
-		case switched:
-			add(fmt.Sprintf("nvlinks of gpu %d", b.m.GPUs[p].Index), b.m.nvlinks(p, switches),
-				func(q int) bool { return p == q })
-		case direct > 0 && b.sharers(p) > 1:
+		if switched {
+			direct = b.m.nvlinks(p, switches)
+		}
+		if switched || direct > 0 && b.sharers(p) > 1 {
 			add(fmt.Sprintf("nvlinks of gpu %d", b.m.GPUs[p].Index), direct, func(q int) bool { return p == q })
 		}
 	}

@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -83,7 +84,7 @@ func (c *chooser) candidates(s *selection, most int) []int {
 		tree  int
 		score float64
 	}
-	var list []candidate // the best so far, of equals the earlier ones first
+	var list []candidate
 	for k, col := range c.pool.cols {
 		g := col.gain(price)
 		if g <= smallPrice {
@@ -91,14 +92,11 @@ func (c *chooser) candidates(s *selection, most int) []int {
 		}
 		// Room that is left counts most: nothing needs to give way.
 		score := g * (col.width(left) + float64(0.1*col.width(c.w.caps)))
-		if i := slices.IndexFunc(list, func(e candidate) bool { return e.score < score }); i >= 0 {
-			list = slices.Insert(list[:min(len(list), most-1)], i, candidate{k, score})
-		} else if len(list) < most {
-			list = append(list, candidate{k, score})
-		}
+		list = append(list, candidate{k, score})
 	}
+	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(b.score, a.score) })
 	var trees []int
-	for _, e := range list {
+	for _, e := range list[:min(len(list), most)] {
 		trees = append(trees, e.tree)
 	}
 	return trees
