@@ -103,3 +103,94 @@ func treeTracks(kind Kind, t topo.Tree, form Form) []Track {
 	tracks, _ := newOverTree(kind, t, form).tracks()
 	return tracks
 }
+
+// newPlan returns a plan without lanes, of a kind that can be built so. root is used where
+// kind has one.
+func newPlan(name string, kind Kind, size, root int, can func(Kind) bool) (*Plan, error) {
+	if !kind.HasRoot() {
+		root = -1
+	}
+	if !can(kind) {
+		return nil, fmt.Errorf("plan %s: it has no %v", name, kind)
+	}
+	p := &Plan{Name: name, Kind: kind, Size: size, Root: root}
+	return p, p.validateHead()
+}
+
+// withLanes gives a plan n lanes for every part, with the tracks that build
+// returns, and validates it.
+func (p *Plan) withLanes(n int, weights []float64, build func(i, part int) []Track) (*Plan, error) {
+	parts := 1
+	if p.Kind.lanePerPart() {
+		parts = p.Size
+	}
+	if n > MaxLanes/parts {
+		return nil, fmt.Errorf("plan %s: %d lanes for each of %d parts, want at most %d in all", p.Name, n, parts, MaxLanes)
+	}
+	for part := range parts {
+		for i := range n {
+			p.Lanes = append(p.Lanes, newLane(part, weights, i, build(i, part)))
+		}
+	}
+	return p, p.Validate()
+}
+
+// newLane returns a lane with weight number i; nil weights are equal.
+func newLane(part int, weights []float64, i int, tracks []Track) Lane {
+	l := Lane{Part: part, Weight: 1, Tracks: tracks}
+	if weights != nil {
+		l.Weight = weights[i]
+	}
+	return l
+}
+
+func sendStep(src Buf, to int32) Step { return Step{Op: Send, Src: src, From: -1, To: to} }
+
+func recvStep(dst Buf, from int32) Step { return Step{Op: Recv, Dst: dst, From: from, To: -1} }
+
+func copyStep() Step { return Step{Op: Copy, Src: In, Dst: Out, From: -1, To: -1} }
+
+// Ordered builds a reduction over trees, one lane each with its share, such that every
+// element is added in one order, whatever its lane: the ranks of a host in their order,
+// then the hosts in theirs. VerifyStable proves it. kind is AllReduce, Barrier, Reduce or
+// ReduceScatter, where every tree carries a share of the part of its root. A rank that
+// has what the order does not let it add passes values on one by one. In the form Split
+// the sum is made where that happens least often, and goes from there to the root, or to
+// all; in Single the root makes it if it can.
+//
+// The error says so where no rank can make the sum of a tree: the inputs of a host come
+// to it in pieces, and there is no place for their sum.
+func Ordered(kind Kind, trees []topo.Tree, weights []float64, hosts [][]int, form Form) (*Plan, error) {
+	p, err := ofTrees(kind, trees, "trees(%d) stable", Kind.adds)
+	if err == nil {
+		err = checkHosts(hosts, p.Size)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p.withTrees(trees, weights, func(t topo.Tree) ([]Track, error) { return orderedTracks(kind, t, hosts, form) })
+}
+
+// orderedTracks returns the tracks of a lane over t in which the sum is made at the rank
+// where the fewest values travel, or at the root.
+func orderedTracks(kind Kind, t topo.Tree, hosts [][]int, form Form) (best []Track, err error) {
+	least := 0
+	for d := 0; d < len(t.Parent) && (best == nil || form == Split); d++ {
+		top := (t.Root + d) % len(t.Parent)
+		l := newOverTree(kind, t.Reroot(top), form)
+		l.hosts = hosts
+		for v := top; v != t.Root && !kind.bothWays(); v = t.Parent[v] {
+			l.path = append(l.path, t.Parent[v])
+		}
+		tracks, failed := l.tracks()
+		if failed != nil {
+			err = failed
+		} else if n := l.values(); best == nil || n < least {
+			best, least = tracks, n
+		}
+	}
+	if best != nil {
+		return best, nil
+	}
+	return nil, err
+}

@@ -1,6 +1,9 @@
 package pack
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // column is one variable of the packing program: it takes load[i] of row
 // rows[i] per unit of rate. Rows rise.
@@ -262,4 +265,35 @@ func (m *master) solution() []float64 {
 	}
 	scale(rates, min(1, headroom(rates, m.cols, m.caps)))
 	return rates
+}
+
+func scale(rates []float64, factor float64) {
+	for k := range rates {
+		rates[k] *= factor
+	}
+}
+
+// headroom is the factor by which all rates can grow.
+func headroom(rates []float64, cols []*column, caps []float64) float64 {
+	factor := math.Inf(1)
+	for r, l := range loads(rates, cols, len(caps)) {
+		if l > 0 {
+			factor = min(factor, caps[r]/l)
+		}
+	}
+	return factor
+}
+
+// loads returns what the columns take of every row at the given rates.
+func loads(rates []float64, cols []*column, rows int) []float64 {
+	load := make([]float64, rows)
+	for k, c := range cols {
+		if c == nil {
+			continue
+		}
+		for i, r := range c.rows {
+			load[r] += float64(rates[k] * c.load[i])
+		}
+	}
+	return load
 }
