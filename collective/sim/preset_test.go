@@ -171,7 +171,8 @@ func MXNet(engineOps int) Paper {
 	us := mxnetEngineUs * float64(engineOps)
 	return Paper{
 		Name: "mxnet p3.16xlarge", IssueUs: us,
-		Machine:    Machine{LaunchUs: us, StepUs: mxnetStepUs, Cores: topo.MaxRanks, ReduceGBs: mxnetSumGBs, CopyGBs: mxnetCopyGBs},
+		Machine: Machine{LaunchUs: us, StepUs: mxnetStepUs, Cores: topo.MaxRanks,
+			ReduceGBs: mxnetSumGBs, CopyGBs: mxnetCopyGBs},
 		LatencyUs:  map[string]float64{NVLink: mxnetP2PUs, PCIe: mxnetPCIeUs},
 		AdapterGBs: map[string]float64{PCIe: mxnetPCIeGBs},
 	}
