@@ -40,9 +40,9 @@ func allocRounds(t *testing.T, c *Comm, count int) error {
 	if err != nil {
 		return err
 	}
-	rounds := 20
-	if testutil.Race {
-		rounds = 7 // one with every root
+	rounds := 7 // one with every root
+	if testutil.Thorough() && !testutil.Race {
+		rounds = 20
 	}
 	for round := range rounds {
 		in, out := a, b

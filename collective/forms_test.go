@@ -136,7 +136,7 @@ func randomTrial(c *Comm, rng *rand.Rand) trial {
 // coalesced; ranks wait for and test what they like, when they like. Memory is
 // checked at the end, when nothing may touch it any more.
 func TestMixedForms(t *testing.T) {
-	calls := testutil.Count(150, 400)
+	calls := testutil.Count(100, 400)
 	if testutil.Race {
 		calls = 60
 	}

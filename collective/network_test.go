@@ -98,7 +98,7 @@ func TestCloseAtOnceAfterACall(t *testing.T) {
 		"AllReduce": func(c *Comm) error { return AllReduce(t.Context(), c, one, make([]int64, 1), Sum) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			for range testutil.Count(10, 3) {
+			for range testutil.Count(3, 10) {
 				errs := runHosts(t, hosts, nil, func(_ *testutil.Hosted, c *Comm) error {
 					return errors.Join(call(c), c.Close())
 				}, WithGraph(testutil.GraphOn(hosts)))
