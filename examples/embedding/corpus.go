@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -14,15 +12,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/treerun/treerun/collective"
 )
 
 // corpus is a text as numbers of words.
 type corpus struct {
-	words []string // by number, the most frequent first; on rank 0 alone
-	count []int64  // how often each stands in the text
-	text  []int32
+	words []string // by number, the most frequent first; on the rank alone that has read it
+	Count []int64  // how often each stands in the text
+	Text  []int32
 }
 
 const (
@@ -92,28 +88,12 @@ func number(text []string, vocabulary int) *corpus {
 	numbers := make(map[string]int32)
 	for i, w := range c.words {
 		numbers[w] = int32(i)
-		c.count = append(c.count, counts[w])
+		c.Count = append(c.Count, counts[w])
 	}
 	for _, w := range text {
 		if i, known := numbers[w]; known {
-			c.text = append(c.text, i)
+			c.Text = append(c.Text, i)
 		}
 	}
 	return c
-}
-
-// share gives all ranks the numbers of what rank 0 has read.
-func share(ctx context.Context, c *collective.Comm, read *corpus) (*corpus, error) {
-	sizes := make([]int64, 2)
-	if read != nil {
-		sizes = []int64{int64(len(read.count)), int64(len(read.text))}
-	}
-	if err := collective.Broadcast(ctx, c, sizes, sizes, 0); err != nil {
-		return nil, err
-	}
-	if read == nil {
-		read = &corpus{count: make([]int64, sizes[0]), text: make([]int32, sizes[1])}
-	}
-	return read, errors.Join(collective.Broadcast(ctx, c, read.count, read.count, 0),
-		collective.Broadcast(ctx, c, read.text, read.text, 0))
 }

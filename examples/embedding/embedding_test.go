@@ -57,15 +57,15 @@ func TestCorpus(t *testing.T) {
 	}
 	for word, want := range map[string]int64{"the": 400, "eats": 400, "fox": 200, "ten": 100, "squeezed": 2} {
 		i := slices.Index(c.words, word)
-		if i < 0 || c.count[i] != want {
+		if i < 0 || c.Count[i] != want {
 			t.Errorf("%q stands there as word %d, want %d times", word, i, want)
 		}
 	}
 	if slices.Contains(c.words, "zebra") || slices.Contains(c.words, "a") ||
-		!slices.IsSortedFunc(c.count, func(a, b int64) int { return int(b - a) }) {
-		t.Errorf("words %v, counts %v", c.words, c.count)
+		!slices.IsSortedFunc(c.Count, func(a, b int64) int { return int(b - a) }) {
+		t.Errorf("words %v, counts %v", c.words, c.Count)
 	}
-	if few, err := readCorpus(dir, 2500, 10); err != nil || len(few.words) != 10 || len(few.text) > 2500 {
+	if few, err := readCorpus(dir, 2500, 10); err != nil || len(few.words) != 10 || len(few.Text) > 2500 {
 		t.Errorf("of 2500 words %d different, %v", len(few.words), err)
 	}
 	if _, err := readCorpus(filepath.Join(dir, "nothing"), 500, 10); err == nil {

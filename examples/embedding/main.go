@@ -107,12 +107,12 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 			return err
 		}
 	}
-	corpus, err := share(ctx, c, read)
+	corpus, err := collective.BroadcastObject(ctx, c, read, 0) // the others have the numbers of its words
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "%d words of text, %d of them different; %d vectors of %d elements, %d ranks\n",
-		len(corpus.text), len(corpus.count), 2*len(corpus.count), o.dim, c.Size())
+		len(corpus.Text), len(corpus.Count), 2*len(corpus.Count), o.dim, c.Size())
 	list := []string{o.mode}
 	if o.mode == "all" {
 		list = []string{"dense", "sparse", "pairs"}

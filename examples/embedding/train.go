@@ -55,18 +55,18 @@ const frequent = 1e-4
 
 // train trains a model from the beginning.
 func train(ctx context.Context, c *collective.Comm, o *options, text *corpus, mode string) (*result, error) {
-	words := len(text.count)
+	words := len(text.Count)
 	t := &training{c: c, o: o, corpus: text, model: newModel(words, o.dim, seed), result: &result{mode: mode},
 		at: make(map[uint32]int)}
 	if mode != "pairs" {
 		t.grad = make([]int32, len(t.model.rows))
 	}
-	for _, n := range text.count { // as word2vec draws
+	for _, n := range text.Count { // as word2vec draws
 		last := int64(0)
 		if len(t.chances) > 0 {
 			last = t.chances[len(t.chances)-1]
 		}
-		t.keep = append(t.keep, min(1, math.Sqrt(frequent*float64(len(text.text))/float64(n))))
+		t.keep = append(t.keep, min(1, math.Sqrt(frequent*float64(len(text.Text))/float64(n))))
 		t.chances = append(t.chances, last+int64(math.Pow(float64(n), 0.75)*100)+1)
 	}
 	if err := collective.Barrier(ctx, c); err != nil {
@@ -90,22 +90,22 @@ func train(ctx context.Context, c *collective.Comm, o *options, text *corpus, mo
 // batch computes the gradients of this rank's share of a step: of all pairs of the
 // batch each rank takes those whose number is its own, modulo the ranks.
 func (t *training) batch(step int) {
-	words := len(t.corpus.count)
+	words := len(t.corpus.Count)
 	sum := 0.0
 	step32 := make([]int32, t.o.dim)
 	rate := float32(t.o.rate)
 	for i := t.c.Rank(); i < t.o.batch; i += t.c.Size() {
 		r := rand.New(rand.NewPCG(seed, uint64(step)<<32|uint64(i)+1))
-		at := r.IntN(len(t.corpus.text))
-		for r.Float64() > t.keep[t.corpus.text[at]] {
-			at = r.IntN(len(t.corpus.text))
+		at := r.IntN(len(t.corpus.Text))
+		for r.Float64() > t.keep[t.corpus.Text[at]] {
+			at = r.IntN(len(t.corpus.Text))
 		}
 		near := at + 1 + r.IntN(window)
 		if r.IntN(2) == 0 {
 			near = at - 1 - r.IntN(window)
 		}
-		near = (near + len(t.corpus.text)) % len(t.corpus.text)
-		p := pair{word: int(t.corpus.text[at]), context: int(t.corpus.text[near]), label: 1}
+		near = (near + len(t.corpus.Text)) % len(t.corpus.Text)
+		p := pair{word: int(t.corpus.Text[at]), context: int(t.corpus.Text[near]), label: 1}
 		sum += t.model.gradient(p, words, rate, step32, t.add)
 		for range negatives {
 			drawn := r.Int64N(t.chances[words-1])
@@ -169,7 +169,7 @@ func addSparse(ctx context.Context, t *training) error {
 
 // applyAll applies a summed gradient and makes it zero again.
 func (t *training) applyAll() {
-	for row := range 2 * len(t.corpus.count) {
+	for row := range 2 * len(t.corpus.Count) {
 		step := t.grad[row*t.o.dim : (row+1)*t.o.dim]
 		if slices.ContainsFunc(step, func(v int32) bool { return v != 0 }) {
 			t.model.apply(row, step)

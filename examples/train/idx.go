@@ -68,10 +68,10 @@ func openIDX(dir fs.FS, name string, dimensions int) (shape []int, elements []by
 	f, err := dir.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		f, err = dir.Open(name + ".gz")
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, fmt.Errorf("neither %s nor %s.gz is there; --data wants the folder of an IDX data set "+
-				"(Debian's package dataset-fashion-mnist has one)", name, name)
-		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("neither %s nor %s.gz is there; --data wants the folder of an IDX data set "+
+			"(Debian's package dataset-fashion-mnist has one)", name, name)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -93,35 +93,28 @@ func openIDX(dir fs.FS, name string, dimensions int) (shape []int, elements []by
 // load reads the training and the test images of the folder with an IDX data set, or the
 // digits that come with the example.
 func load(folder string) (train, test *dataset, err error) {
-	if folder == "" {
-		return loadIDX(data.Files, data.Maximum)
+	dir, maximum := fs.FS(data.Files), byte(data.Maximum)
+	if folder != "" {
+		dir, maximum = os.DirFS(folder), 255
 	}
-	if train, test, err = loadIDX(os.DirFS(folder), 255); err != nil {
+	if train, err = loadPart(dir, "train", maximum); err == nil {
+		test, err = loadPart(dir, "t10k", maximum)
+	}
+	switch {
+	case err != nil:
+	case train.width != test.width:
+		err = fmt.Errorf("training images have %d pixels, test images %d", train.width, test.width)
+	case test.classes > train.classes:
+		err = fmt.Errorf("a test image is of class %d; the training images have %d classes", test.classes-1, train.classes)
+	}
+	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", folder, err)
 	}
 	return train, test, nil
 }
 
-// loadIDX reads the training and the test images from the four files of an IDX
-// data set.
-func loadIDX(dir fs.FS, maximum byte) (train, test *dataset, err error) {
-	if train, err = loadIDXPart(dir, "train", maximum); err != nil {
-		return nil, nil, err
-	}
-	if test, err = loadIDXPart(dir, "t10k", maximum); err != nil {
-		return nil, nil, err
-	}
-	if train.width != test.width {
-		return nil, nil, fmt.Errorf("training images have %d pixels, test images %d", train.width, test.width)
-	}
-	if test.classes > train.classes {
-		return nil, nil, fmt.Errorf("a test image is of class %d; the training images have %d classes",
-			test.classes-1, train.classes)
-	}
-	return train, test, nil
-}
-
-func loadIDXPart(dir fs.FS, part string, maximum byte) (*dataset, error) {
+// loadPart reads the images and the labels of a part of a data set.
+func loadPart(dir fs.FS, part string, maximum byte) (*dataset, error) {
 	shape, pixels, err := openIDX(dir, part+"-images-idx3-ubyte", 3)
 	if err != nil {
 		return nil, err

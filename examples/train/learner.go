@@ -36,10 +36,6 @@ type onHost struct {
 	communication time.Duration
 }
 
-func newOnHost(c *collective.Comm, net *mlp, opt *options, training, test *dataset) *onHost {
-	return &onHost{c: c, net: net, descent: newSGD(len(net.params), opt.momentum), training: training, test: test}
-}
-
 func (l *onHost) begin(_ context.Context, order []int, rate float32) error {
 	l.order, l.descent.rate = order, rate
 	l.loss, l.communication = 0, 0

@@ -29,7 +29,7 @@ func train(ctx context.Context, c *collective.Comm, device *cuda.Device, opt *op
 	if err := collective.Broadcast(ctx, c, net.params, net.params, 0); err != nil {
 		return err
 	}
-	var l learner = newOnHost(c, net, opt, training, test)
+	var l learner = &onHost{c: c, net: net, descent: newSGD(len(net.params), opt.momentum), training: training, test: test}
 	if device != nil {
 		if l, err = newOnGPU(ctx, c, device, net, opt, training, test); err != nil {
 			return fmt.Errorf("rank %d: %w", c.Rank(), err)

@@ -57,15 +57,12 @@ type Host struct {
 
 // Make makes a fake DGX-1V, or a host with some of its GPUs, as in "dgx1v/0-3"; its kernels are built from these
 // sources, without them from the repository's. The caller must Close it.
-func Make(graph string, kernels ...string) (*Host, error) {
-	h, err := makeHost(graph, kernels)
-	if err != nil {
-		return nil, fmt.Errorf("fake GPU: %w", err)
-	}
-	return h, nil
-}
-
-func makeHost(graph string, kernels []string) (*Host, error) {
+func Make(graph string, kernels ...string) (h *Host, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("fake GPU: %w", err)
+		}
+	}()
 	g, err := load(graph)
 	if err != nil {
 		return nil, err
@@ -78,7 +75,7 @@ func makeHost(graph string, kernels []string) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{dir: dir, libs: libs, gpus: g.Ranks}
+	h = &Host{dir: dir, libs: libs, gpus: g.Ranks}
 	text := describe(g, rand.Uint64())
 	if err := os.WriteFile(filepath.Join(dir, "topology"), []byte(text), 0o600); err != nil {
 		return nil, errors.Join(err, h.Close())

@@ -63,21 +63,14 @@ func (m *meter[T]) floor(ctx context.Context, k *Case, s *spread) (float64, erro
 		}
 		m.rates[bytes] = rate
 	}
-	crossing := m.crossing(k, all)
+	crossing := 0.0 // between hosts
+	if most := m.c.NetworkLimit(k.Kind, m.o.Root); most > 0 {
+		crossing = float64(all) / (most * 1e9)
+	}
 	if s != nil {
-		crossing = m.crossingSparse(s, crossing)
+		crossing = m.crossing(s, crossing)
 	}
 	return latency + max(k.Traffic(all, k.InPlace, m.c.Size())/rate, crossing), nil
-}
-
-// crossing returns the least seconds that so many bytes of message take between
-// hosts, 0 on one host.
-func (m *meter[T]) crossing(k *Case, bytes int64) float64 {
-	rate := m.c.NetworkLimit(k.Kind, m.o.Root)
-	if rate == 0 {
-		return 0
-	}
-	return float64(bytes) / (rate * 1e9)
 }
 
 // copyRate returns the bytes per second that a rank reads and writes while all

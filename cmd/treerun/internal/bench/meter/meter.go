@@ -90,10 +90,7 @@ func (m *meter[T]) now() float64 { return time.Since(m.origin).Seconds() }
 
 // measure times a case and checks its result. The row is the same on all ranks.
 func (m *meter[T]) measure(ctx context.Context, k *Case) (*Row, error) {
-	run, err := m.prepare(k)
-	if err != nil {
-		return nil, err
-	}
+	run := m.prepare(k)
 	oracle := &oracle[T]{size: m.c.Size(), op: k.Op}
 	floor, err := m.floor(ctx, k, run.spread)
 	if err != nil {
@@ -142,21 +139,18 @@ func (m *meter[T]) measure(ctx context.Context, k *Case) (*Row, error) {
 }
 
 // prepare lays out the buffers of a case.
-func (m *meter[T]) prepare(k *Case) (*running[T], error) {
+func (m *meter[T]) prepare(k *Case) *running[T] {
 	r := &running[T]{collectiveOf: m.calls[k.Name], calls: make([]call[T], k.Calls),
 		requests: make([]collective.Request, k.Calls)}
 	if k.Sparse {
-		var err error
-		if r.spread, err = newSpread(k, m.o, m.c.Size()); err != nil {
-			return nil, err
-		}
+		r.spread = newSpread(k, m.o, m.c.Size())
 	}
 	stride := k.Stride(m.c.Size())
 	for i := range r.calls {
 		r.calls[i] = m.callAt(k, i*stride)
 		r.calls[i].spread = r.spread
 	}
-	return r, nil
+	return r
 }
 
 // callAt is a call whose buffers begin at this element. In place, both are in

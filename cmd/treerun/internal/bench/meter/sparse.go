@@ -33,11 +33,8 @@ func (s *spread) ran(stats sparse.Stats, err error) error {
 
 // newSpread lays out the blocks of a case. Of every rank the same number is not
 // zero.
-func newSpread(k *Case, o *Options, size int) (*spread, error) {
-	form, err := sparse.ParseForm(o.Form)
-	if err != nil {
-		return nil, err
-	}
+func newSpread(k *Case, o *Options, size int) *spread {
+	form, _ := sparse.ParseForm(o.Form) // one of Forms, or none
 	blocks := (k.Count + o.BlockSize - 1) / o.BlockSize
 	s := &spread{
 		count: k.Count, block: o.BlockSize, has: make([][]bool, size), union: make([]bool, blocks),
@@ -60,7 +57,7 @@ func newSpread(k *Case, o *Options, size int) (*spread, error) {
 			s.has[q][b], s.union[b] = true, true
 		}
 	}
-	return s, nil
+	return s
 }
 
 // drawn tells whether element i of a block that a rank has is not zero.
@@ -178,10 +175,10 @@ func (m *meter[T]) tellSparse(ctx context.Context, r *Row, k *Case, s *spread) e
 	return nil
 }
 
-// crossingSparse is crossing for a sparse collective on an even network: its card
-// takes a host at least as long as the blocks that its ranks have, or those of the
-// other hosts, whichever are more.
-func (m *meter[T]) crossingSparse(s *spread, dense float64) float64 {
+// crossing returns the least seconds that a sparse message takes between hosts on an even network, of what a dense one
+// takes: its card takes a host at least as long as the blocks that its ranks have, or those of the other hosts,
+// whichever are more.
+func (m *meter[T]) crossing(s *spread, dense float64) float64 {
 	hosts := make(map[int][]bool) // what the ranks of each have
 	of := m.c.Graph().Hosts
 	if of == nil || dense == 0 || s.fill < 1 { // of elements, less than blocks may travel

@@ -22,10 +22,7 @@ func TestSpread(t *testing.T) {
 		{0.1, "random", 0.3, 0.39}, {0.5, "random", 0.9, 0.97},
 	} {
 		k := Case{Collective: Find("sparse-allreduce"), Count: 256 * 1000, Density: c.density, Overlap: c.overlap}
-		s, err := newSpread(&k, parsed(t, "--collective sparse-allreduce"), 4)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := newSpread(&k, parsed(t, "--collective sparse-allreduce"), 4)
 		for q, has := range s.has {
 			if n := len(slices.DeleteFunc(slices.Clone(has), func(yes bool) bool { return !yes })); n != s.nonZero {
 				t.Errorf("density %g, overlap %s: %d blocks of rank %d, want %d", c.density, c.overlap, n, q, s.nonZero)
