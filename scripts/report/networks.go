@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
@@ -36,20 +37,14 @@ func (m *run) severalHosts() []site {
 			{load: broadcast, most: most, who: []string{self, "openmpi", "mpich", "gloo"}},
 		}
 	}
-	together := func(parts ...[]group) (all []group) {
-		for _, p := range parts {
-			all = append(all, p...)
-		}
-		return all
-	}
 	large := sized(16*mib, 16*mib, 2, 1, 1, 0)
 	null := group{load: load{ops: empty}, who: []string{self, "openmpi", "mpich"}}
 	return []site{
-		{"even", hosts, 1, even, together(sized(8, 256*kib, 8, 0, 5, 0), sized(mib, 4*mib, 4, 3, 1, 0), large), nil},
+		{"even", hosts, 1, even, slices.Concat(sized(8, 256*kib, 8, 0, 5, 0), sized(mib, 4*mib, 4, 3, 1, 0), large), nil},
 		{"even2", hosts, 2, even, sized(4*mib, 16*mib, 4, 2, 1, 0), nil},
-		{"mesh", hosts, 1, mesh, together(sized(mib, 4*mib, 4, 2, 1, 0), large), nil},
-		{"uneven", hosts, 1, uneven, together(sized(4*mib, 4*mib, 2, 1, 1, 0), sized(16*mib, 16*mib, 2, 1, 0, 2)), nil},
-		{"open", hosts, 1, nethosts.Network{}, together(sized(8, 16*mib, 8, 0, 5, 0), sized(64*mib, 64*mib, 2, 3, 1, 0),
+		{"mesh", hosts, 1, mesh, slices.Concat(sized(mib, 4*mib, 4, 2, 1, 0), large), nil},
+		{"uneven", hosts, 1, uneven, slices.Concat(sized(4*mib, 4*mib, 2, 1, 1, 0), sized(16*mib, 16*mib, 2, 1, 0, 2)), nil},
+		{"open", hosts, 1, nethosts.Network{}, slices.Concat(sized(8, 16*mib, 8, 0, 5, 0), sized(64*mib, 64*mib, 2, 3, 1, 0),
 			[]group{null}), nil},
 	}
 }

@@ -133,8 +133,8 @@ func (r *results) finish(code int, err error) (int, error) {
 	r.status.Status("")
 	switch {
 	case err != nil || code != 0:
-	case r.done() < len(r.cases):
-		err = fmt.Errorf("bench: the ranks have ended after %d of %d rows", r.done(), len(r.cases))
+	case len(r.rows) < len(r.cases):
+		err = fmt.Errorf("bench: the ranks have ended after %d of %d rows", len(r.rows), len(r.cases))
 	case r.table != nil:
 		err = r.table.End()
 	}
@@ -145,7 +145,7 @@ func (r *results) finish(code int, err error) (int, error) {
 	case err != nil || code != 0:
 		return code, err
 	}
-	if wrong, rows := r.wrong(); wrong > 0 {
+	if wrong, rows := wrongIn(r.rows); wrong > 0 {
 		fmt.Fprintf(os.Stderr, "treerun: bench: %d wrong elements in %d of %d rows\n", wrong, rows, len(r.rows))
 		return WrongResults, nil
 	}

@@ -77,16 +77,13 @@ func (r *results) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// done is how many cases have been measured.
-func (r *results) done() int { return len(r.rows) }
-
 // take reads one line of rank 0.
 func (r *results) take(line []byte) error {
 	rec, err := meter.ParseRecord(line)
 	if err != nil {
 		return err
 	}
-	n := r.done()
+	n := len(r.rows)
 	if rec.Ranks != nil && n == 0 {
 		r.status.Status("")
 		if r.table != nil {
@@ -136,7 +133,7 @@ func named(what string, err error) error {
 
 // show tells what comes next.
 func (r *results) show() {
-	if n := r.done(); n < len(r.cases) {
+	if n := len(r.rows); n < len(r.cases) {
 		c := r.cases[n]
 		r.status.Status(fmt.Sprintf("treerun: bench: row %d of %d, %s of %d bytes, after %.0f s", n+1, len(r.cases), c.Name,
 			c.Bytes, time.Since(r.begin).Seconds()))
@@ -163,9 +160,9 @@ func (r *results) close() (err error) {
 	return err
 }
 
-// wrong counts the wrong elements, and the rows that have some.
-func (r *results) wrong() (elements int64, rows int) {
-	for _, row := range r.rows {
+// wrongIn counts the wrong elements, and the rows that have some.
+func wrongIn(list []*meter.Row) (elements int64, rows int) {
+	for _, row := range list {
 		if row.Wrong != nil && *row.Wrong > 0 {
 			elements += *row.Wrong
 			rows++

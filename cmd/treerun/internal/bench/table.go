@@ -78,27 +78,19 @@ func (t *table) End() error {
 	if len(t.rows) == 0 {
 		return nil
 	}
-	wrong, verdict, busbw := int64(0), "OK", 0.0
-	for _, r := range t.rows {
-		busbw += r.BusbwGBs
-		if r.Wrong != nil {
-			wrong += *r.Wrong
-		}
-	}
+	wrong, _ := wrongIn(t.rows)
+	verdict, busbw := "OK", 0.0
 	if wrong > 0 {
 		verdict = "FAILED"
 	}
-	_, err := fmt.Fprintf(t.Out, "# Out of bounds values : %d %s\n# Avg bus bandwidth    : %g\n#\n# Collective test "+
+	for _, r := range t.rows {
+		busbw += r.BusbwGBs
+	}
+	_, err := fmt.Fprintf(t.Out, "# Out of bounds values : %d %s\n# Avg bus bandwidth    : %.6g\n#\n# Collective test "+
 		"concluded: %s\n#\n",
-		wrong, verdict, rounded(busbw/float64(len(t.rows))), t.rows[0].Collective)
+		wrong, verdict, busbw/float64(len(t.rows)), t.rows[0].Collective)
 	t.rows = nil
 	return err
-}
-
-// rounded keeps six digits, as %g of C does.
-func rounded(v float64) float64 {
-	r, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 6, 64), 64) // what was just written
-	return r
 }
 
 // row is one line: what has been collected of it.
