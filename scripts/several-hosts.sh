@@ -15,7 +15,6 @@
 # Environment:
 #   PEERS=DIR           the peer kit (see peers.sh); PEERS= measures treerun alone
 #   REPEAT=5            repetitions; the median counts
-#   CAP=0.1             seconds that a small message's timed iterations may take
 #   OUT=docs/results    where to write (quick: a new temporary folder)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -38,7 +37,6 @@ quick)
 *) fail "usage: several-hosts.sh [quick | page]" ;;
 esac
 [ -z "${REPEAT:-}" ] || more+=(-repeat "$REPEAT")
-[ -z "${CAP:-}" ] || more+=(-cap "$CAP")
 if [ $alone = no ]; then
     prepare bin/mpi_perf.openmpi bin/mpi_perf.mpich bin/mpi_null.openmpi bin/mpi_null.mpich bin/mpich_shim.so bin/gloo_perf
     more+=(-peers "$peers")

@@ -12,7 +12,6 @@
 #
 # Environment:
 #   REPEAT=5            repetitions; the median counts
-#   RATE=200            Mbit/s of the cards
 #   OUT=docs/results    where to write (quick: a new temporary folder)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,7 +20,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export GOFLAGS="${GOFLAGS:+$GOFLAGS }-buildvcs=false"
 
-more=(-repeat "${REPEAT:-5}" -rate "${RATE:-200}")
+more=(-repeat "${REPEAT:-5}")
 case $mode in
 full) ;;
 page)

@@ -34,7 +34,6 @@ quick)
 *) fail "usage: sparse.sh [quick | page]" ;;
 esac
 [ -z "${REPEAT:-}" ] || more+=(-repeat "$REPEAT")
-[ -z "${N:-}" ] || more+=(-n "$N")
 if [ $alone = no ]; then
     prepare bin/mpi_perf.openmpi bin/mpi_perf.mpich bin/mpich_shim.so
     more+=(-peers "$peers")

@@ -16,13 +16,11 @@ import (
 
 // run is a measurement: what the command line says, and what was found.
 type run struct {
-	treerun, hello     string // executables
-	peers              string // folder of the peers' kit; empty: treerun alone
-	about              string // version of treerun
-	quick              bool
-	repeat, iterations int
-	seconds            float64 // of timed iterations of a row of small messages
-	mbits              int     // of cards
+	treerun, hello string // executables
+	peers          string // folder of the peers' kit; empty: treerun alone
+	about          string // version of treerun
+	quick          bool
+	repeat         int
 
 	*record
 	work string // temporary folder

@@ -116,16 +116,13 @@ func (r *report) measured(ctx context.Context, args []string) (err error) {
 	f.StringVar(&m.about, "about", "", "the version of treerun")
 	f.BoolVar(&m.quick, "quick", false, "small messages, to test this program")
 	f.IntVar(&m.repeat, "repeat", r.repeat, "repetitions; the median counts")
-	f.IntVar(&m.iterations, "n", 1, "sparse: timed iterations of a row on several hosts, in each repetition")
-	f.Float64Var(&m.seconds, "cap", 0.1, "several-hosts: seconds of timed iterations of a row of small messages")
-	f.IntVar(&m.mbits, "rate", 200, "slow-card: Mbit/s of the cards")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
 	if r.name == "several-hosts" && m.hello == "" {
 		return errors.New("several-hosts needs -hello FILE")
 	}
-	if f.NArg() != 1 || m.treerun == "" || m.repeat < 1 || m.iterations < 1 || m.mbits < 1 {
+	if f.NArg() != 1 || m.treerun == "" || m.repeat < 1 {
 		return errUsage
 	}
 	if m.work, err = os.MkdirTemp("", r.name+"-"); err != nil {

@@ -28,7 +28,7 @@ func (m *run) severalHosts() []site {
 		l := load{ops: "allreduce", begin: begin, end: end, factor: factor, iters: iters, warmup: warmup, check: true,
 			inPlace: "no"}
 		if iters == 0 {
-			l.iters, l.seconds = 200, m.seconds
+			l.iters, l.seconds = 200, 0.1
 		}
 		broadcast := l
 		broadcast.ops, broadcast.inPlace = "broadcast", "yes" // as MPI_Bcast always is
@@ -63,15 +63,15 @@ func (m *run) pushPulls() (all []site) {
 
 // slowCard are eight hosts of which one has a card with a share of the others' rate.
 func (m *run) slowCard() (all []site) {
-	const cardHosts = 8
-	m.fact("Mbit/s of the cards", "%d", m.mbits)
+	const cardHosts, mbits = 8, 200
+	m.fact("Mbit/s of the cards", "%d", mbits)
 	l := load{ops: "allreduce", begin: 16 * mib, end: 16 * mib, factor: 2, iters: 3, warmup: 1, inPlace: "no", check: true}
 	for _, share := range []float64{1, 0.875, 0.75, 0.5} { // in the first none is slow
 		rates := make([]string, cardHosts)
 		for i := range rates {
-			rates[i] = fmt.Sprintf("%dmbit", m.mbits)
+			rates[i] = fmt.Sprintf("%dmbit", mbits)
 		}
-		rates[cardHosts-1] = fmt.Sprintf("%gmbit", float64(m.mbits)*share)
+		rates[cardHosts-1] = fmt.Sprintf("%gmbit", mbits*share)
 		g := group{load: l, who: []string{self, "ring"}, flag: "--algorithm"}
 		all = append(all, site{part: fmt.Sprint(share), hosts: cardHosts, perHost: 1,
 			network: nethosts.Network{Rates: rates}, groups: []group{g}})
@@ -94,7 +94,7 @@ func (m *run) sparse() (all []site) {
 		{hosts, 2, sweep, "full,none", ".01", mpis}, {hosts, 1, few, "full", "", nil},
 		{1, 2, few, "full", "", nil}, {1, 4, few, "full", rare, nil}, {1, 8, few, "full", "", nil},
 	} {
-		l := load{ops: "allreduce", begin: paperBytes, end: paperBytes, factor: 2, iters: m.iterations, warmup: 1,
+		l := load{ops: "allreduce", begin: paperBytes, end: paperBytes, factor: 2, iters: 1, warmup: 1,
 			inPlace: "yes"}
 		othersDensities := rare
 		if set.hosts == 1 {

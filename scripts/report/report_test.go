@@ -172,7 +172,7 @@ func TestSites(t *testing.T) {
 		if r.measure == nil {
 			continue
 		}
-		for _, s := range quickly(r.measure(&run{record: &record{}, iterations: 1, mbits: 200})) {
+		for _, s := range quickly(r.measure(&run{record: &record{}})) {
 			found := r.name != "several-hosts" || strings.Contains(string(text), `{{with .In "`+s.part+`"}}`)
 			if !found || len(s.groups) == 0 || s.perHost < 1 || s.hosts < 1 {
 				t.Errorf("%s: %s: %d groups, chapter %v", r.name, s.part, len(s.groups), found)
@@ -280,7 +280,7 @@ func TestRefused(t *testing.T) {
 	t.Chdir("../..")
 	for _, args := range [][]string{nil, {"page"}, {"page", "one-host"}, {"page", "nothing", folder},
 		{"page", "one-host", t.TempDir()},
-		{"measure", "slow-card", "-treerun", "x", "-rate", "0", "y"}, {"measure", "packing", "x"}, {"measure", "sparse", "x"},
+		{"measure", "slow-card", "-treerun", "x", "-repeat", "0", "y"}, {"measure", "packing", "x"}, {"measure", "sparse", "x"},
 		{"page", "packing", "x"}, {"graph", "mesh4"}} {
 		if command(context.Background(), args) == nil {
 			t.Errorf("%q is taken", args)
