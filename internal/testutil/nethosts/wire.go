@@ -1,18 +1,21 @@
 package nethosts
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // plan gathers the commands for one namespace.
 type plan struct {
-	ns            *namespace
-	pairs, ip, tc []string
+	ns     *namespace
+	ip, tc []string
 }
 
 func (p *plan) link(format string, args ...any) { p.ip = append(p.ip, fmt.Sprintf(format, args...)) }
 
 // pair makes a pair of devices, one here and the other at it.
 func (p *plan) pair(mine, its string, it *plan) {
-	p.pairs = append(p.pairs, fmt.Sprintf("link add name %s type veth peer name %s netns %s", mine, its, it.ns.pid()))
+	p.link("link add name %s type veth peer name %s netns %s", mine, its, it.ns.pid())
 }
 
 // shape limits what leaves by device dev.
@@ -36,7 +39,8 @@ func (nw Network) rate(i int) string {
 	return nw.Rates[min(i, len(nw.Rates)-1)]
 }
 
-// wire makes all links, in one batch per namespace.
+// wire makes all links, in one batch per namespace: the one of the switches comes first, and a host with a link of a mesh
+// before the host at the other end, as the first makes both ends.
 func (h *Hosts) wire() error {
 	middle := &plan{ns: h.middle}
 	hosts := make([]*plan, len(h.hosts))
@@ -49,16 +53,9 @@ func (h *Hosts) wire() error {
 			h.wireMesh(k, hosts)
 		}
 	}
-	// First come the pairs of devices: the switches', then the meshes'.
-	for _, commands := range []func(p *plan) (tool string, lines []string){
-		func(p *plan) (string, []string) { return "ip", p.pairs },
-		func(p *plan) (string, []string) { return "ip", p.ip },
-		func(p *plan) (string, []string) { return "tc", p.tc },
-	} {
-		for _, p := range append([]*plan{middle}, hosts...) {
-			if err := p.ns.batch(commands(p)); err != nil {
-				return err
-			}
+	for _, p := range append([]*plan{middle}, hosts...) {
+		if err := errors.Join(p.ns.batch("ip", p.ip), p.ns.batch("tc", p.tc)); err != nil {
+			return err
 		}
 	}
 	return nil
