@@ -2,7 +2,9 @@ package fakegpu
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,7 +49,7 @@ func build(kernels []string) (string, error) {
 	}
 	cache := cache()
 	dir := filepath.Join(cache, fmt.Sprintf("%x", key.Sum(nil)[:10]))
-	if exists(dir) {
+	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
 	if err := os.MkdirAll(cache, 0o700); err != nil {
@@ -62,7 +64,7 @@ func build(kernels []string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("build the libraries: %w\n%s", err, out)
 	}
-	if err := os.Rename(work, dir); err != nil && !exists(dir) {
+	if err := os.Rename(work, dir); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
 	return dir, nil
@@ -75,11 +77,6 @@ func cache() string {
 		dir = filepath.Join(os.TempDir(), fmt.Sprint("treerun-cache-", os.Getuid()))
 	}
 	return filepath.Join(dir, "treerun", "fake-gpu")
-}
-
-func exists(dir string) bool {
-	_, err := os.Stat(dir)
-	return err == nil
 }
 
 // found returns the files of some patterns, which are well formed.
