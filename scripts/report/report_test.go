@@ -280,7 +280,8 @@ func TestRefused(t *testing.T) {
 	t.Chdir("../..")
 	for _, args := range [][]string{nil, {"page"}, {"page", "one-host"}, {"page", "nothing", folder},
 		{"page", "one-host", t.TempDir()},
-		{"measure", "slow-card", "-treerun", "x", "-repeat", "0", "y"}, {"measure", "packing", "x"}, {"measure", "sparse", "x"},
+		{"measure", "slow-card", "-treerun", "x", "-repeat", "0", "y"}, {"measure", "packing", "x"},
+		{"measure", "sparse", "x"},
 		{"page", "packing", "x"}, {"graph", "mesh4"}} {
 		if command(context.Background(), args) == nil {
 			t.Errorf("%q is taken", args)

@@ -39,8 +39,8 @@ func (nw Network) rate(i int) string {
 	return nw.Rates[min(i, len(nw.Rates)-1)]
 }
 
-// wire makes all links, in one batch per namespace: the one of the switches comes first, and a host with a link of a mesh
-// before the host at the other end, as the first makes both ends.
+// wire makes all links, in one batch per namespace: the one of the switches comes first, and a host with a link of a
+// mesh before the host at the other end, as the first makes both ends.
 func (h *Hosts) wire() error {
 	middle := &plan{ns: h.middle}
 	hosts := make([]*plan, len(h.hosts))
