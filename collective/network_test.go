@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
@@ -191,6 +194,53 @@ func TestAbortAcrossHosts(t *testing.T) {
 	}
 	if d := time.Since(begin); d > soon {
 		t.Errorf("it took %v", d)
+	}
+}
+
+// Links end while all ranks live: who was lost is what the World says, if it does so before long; else the links'
+// own error, with both ranks, which a rank in no call hears, too.
+func TestLinksEnd(t *testing.T) {
+	hosts := []int{0, 0, 1}
+	for name, says := range map[string]string{"the World knows": "SIGKILL", "nobody knows": "the network between"} {
+		t.Run(name, func(t *testing.T) {
+			for r, err := range runHosts(t, hosts, nil, func(w *testutil.Hosted, c *Comm) error {
+				if err := errors.Join(checkSum(t, c, 1000), Barrier(t.Context(), c)); err != nil {
+					return err
+				}
+				if w.Rank() == 2 {
+					endConnections()
+					if name == "the World knows" {
+						time.Sleep(300 * time.Millisecond)
+						w.Fail(2, errors.New("killed by SIGKILL"))
+					}
+				}
+				if w.Rank() > 0 { // in no call
+					for over := false; !over; _, over = c.in.Endpoint.Aborted() {
+						time.Sleep(time.Millisecond)
+					}
+				}
+				return checkSum(t, c, 1000)
+			}, WithGraph(testutil.GraphOn(hosts))) {
+				var re *RankError
+				if !errors.As(err, &re) || re.Rank < 0 || !errors.Is(err, ErrRankLost) || !strings.Contains(err.Error(), says) {
+					t.Errorf("rank %d: %v", r, err)
+				}
+				if pair := "rank 2 on"; says != "SIGKILL" && !strings.Contains(err.Error(), pair) {
+					t.Errorf("rank %d: %v, without %q", r, err, pair)
+				}
+			}
+		})
+	}
+}
+
+// endConnections ends all TCP connections of this process.
+func endConnections() {
+	for fd := 3; fd < 1000; fd++ {
+		if at, err := unix.Getpeername(fd); err == nil {
+			if _, is := at.(*unix.SockaddrInet4); is {
+				_ = unix.Shutdown(fd, unix.SHUT_RDWR)
+			}
+		}
 	}
 }
 

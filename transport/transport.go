@@ -287,6 +287,10 @@ type Status struct {
 	// Unknown: no news of the rank comes here, as it has no link with this one
 	// and shares no memory with it.
 	Unknown bool
+
+	// Ended is why the links with the rank have ended without its Close; nil: they have not, or
+	// nothing of theirs could. Who was lost is for others to say: it is a hint, and no fault.
+	Ended error
 }
 
 // History is how many calls before the latest one of a rank can be looked up.

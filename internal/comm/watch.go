@@ -1,6 +1,8 @@
 package comm
 
 import (
+	"cmp"
+	"errors"
 	"time"
 
 	"github.com/treerun/treerun/internal/comm/setup"
@@ -20,7 +22,7 @@ func (c *Comm) watchOver() {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	lost := c.World.Failed()
-	left := make([]bool, c.Size)
+	gone := make([]int, c.Size)
 	for n := time.Duration(1); ; n++ {
 		select {
 		case <-c.closed:
@@ -32,37 +34,53 @@ func (c *Comm) watchOver() {
 			if f, failed := c.Endpoint.Aborted(); failed && c.whole.Err() == nil {
 				c.abort(f)
 			}
-			c.passFaults()
-			if c.Size > 1 && n%(CheckEvery/watchEvery) == 0 {
+			if c.Size > 1 && c.whole.Err() == nil && n%(CheckEvery/watchEvery) == 0 {
 				c.Engine.Check()
-				c.missed(left)
+				c.missed(gone)
 			}
 		}
 	}
 }
 
-// missed makes it a fault that a rank has closed its World and not the communicator: it calls
-// nothing any more. Word of the two may come by different ways, so it must be so twice in a row:
-// left says by rank whether it was before.
-func (c *Comm) missed(left []bool) {
+// How often in a row it must be seen that a rank is gone which the World has not lost.
+const (
+	leftChecks  = 2                             // it has closed the World: word of the communicator's Close may come later
+	endedChecks = int(time.Second / CheckEvery) // its links have ended: the World may hear why
+)
+
+// missed makes it a fault that a rank calls nothing any more and the World has not lost it: it has closed that and
+// not the communicator, or links with it have ended. gone counts, by rank, how often in a row it was seen so.
+func (c *Comm) missed(gone []int) {
 	w, tells := c.World.(setup.Leaving)
-	for r := 0; tells && r < c.Size; r++ {
-		st := c.Endpoint.Status(r)
-		gone := r != c.Rank && !st.Closed && !st.Unknown && w.Left(r)
-		if gone && left[r] {
-			c.abort(transport.Faultf(transport.FaultClosed, r, "rank %d has closed its world and not the communicator", r))
+	for r := range c.Size {
+		closed, ended := c.linksWith(r)
+		left := tells && r != c.Rank && !closed && w.Left(r)
+		if gone[r]++; !left && ended == nil {
+			gone[r] = 0
 		}
-		left[r] = gone
+		switch {
+		case left && gone[r] >= leftChecks:
+			c.abort(transport.Faultf(transport.FaultClosed, r, "rank %d has closed its world and not the communicator", r))
+		case errors.Is(ended, transport.ErrCorrupt):
+			c.abort(transport.Faultf(transport.FaultLink, r, "rank %d: %v", r, ended))
+		case gone[r] >= endedChecks:
+			c.abort(transport.Faultf(transport.FaultLost, r, "rank %d is lost: %v (hint: nothing else says that it "+
+				"has ended; is the network between the two cut?)", r, ended))
+		}
 	}
 }
 
-// passFaults has the links that OpenLinks has opened tell other hosts of their faults.
-func (c *Comm) passFaults() {
+// linksWith says whether rank r has closed the communicator, as far as this rank hears of that, and why any links
+// with it have ended, nil where none have.
+func (c *Comm) linksWith(r int) (closed bool, ended error) {
 	c.sidesMu.Lock()
 	defer c.sidesMu.Unlock()
+	st := c.Endpoint.Status(r)
+	ended = st.Ended
 	for _, ep := range c.Sides {
-		ep.Aborted()
+		ended = cmp.Or(ended, ep.Status(r).Ended)
 	}
+	return st.Closed || st.Unknown, ended
 }
 
 // abort makes f the fault of all links of c, unless they have one, and ends what waits for links

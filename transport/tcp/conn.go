@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
@@ -47,7 +46,6 @@ type conn struct {
 	blocked atomic.Bool // the socket had no room the last time
 	dead    atomic.Bool // nothing more will come
 	late    atomic.Bool // the socket is still to come
-	lostAt  time.Time   // when the pump saw that it is of no more use; the pump's
 
 	err    atomic.Pointer[error] // why the connection is of no more use
 	closed atomic.Bool           // the peer has said that it closes
@@ -262,13 +260,11 @@ func (c *conn) control(k kind, body []byte) {
 }
 
 // fail makes err the reason why the connection is of no more use, unless there
-// is one, and has the pump see to it. It never blocks.
+// is one, or the peer has said that it goes. It never blocks.
 func (c *conn) fail(err error) {
-	if c.closed.Load() {
-		err = nil // it said that it goes
-	}
-	if err != nil && !c.err.CompareAndSwap(nil, &err) {
-		return
+	if !c.closed.Load() {
+		err = fmt.Errorf("connection %s: %w", c.name, err)
+		c.err.CompareAndSwap(nil, &err)
 	}
 	c.e.pump.kick()
 }

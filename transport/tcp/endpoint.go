@@ -133,7 +133,7 @@ func (e *Endpoint) Status(r int) transport.Status {
 	}
 	closed := p.left() // before the call: a closed rank enters none
 	call, _ := e.board.lookup(r, 0)
-	return transport.Status{Call: call, Closed: closed, Sends: true}
+	return transport.Status{Call: call, Closed: closed, Sends: true, Ended: p.ended()}
 }
 
 // CallBefore returns the call that rank r told of back calls before its latest.

@@ -122,7 +122,7 @@ func (e *Endpoint) Abort(f transport.Fault) {
 }
 
 // Aborted returns the fault of the set. It passes on what the host's ranks report, and
-// what is decided: its owner calls it now and then when no call of its does.
+// what is decided.
 func (e *Endpoint) Aborted() (transport.Fault, bool) {
 	if f, ok := e.local.Aborted(); ok {
 		e.propose(f)
@@ -152,7 +152,7 @@ func (e *Endpoint) decides(f *transport.Fault) bool {
 			return true
 		case r == f.Rank && f.Kind == transport.FaultLost:
 		default:
-			if p := e.peers[r].Load(); p == nil || !p.unwell() {
+			if p := e.peers[r].Load(); p == nil || !p.left() && p.ended() == nil {
 				return false
 			}
 		}

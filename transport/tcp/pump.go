@@ -2,12 +2,10 @@ package tcp
 
 import (
 	"cmp"
-	"errors"
 	"sync/atomic"
 	"time"
 
 	"github.com/treerun/treerun/internal/strict"
-	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
 )
 
@@ -16,9 +14,6 @@ const (
 	// does the sending and receiving. A rank that is in no call any more is so
 	// rid of it after at most twice this time.
 	turnEvery = 5 * time.Millisecond
-	// lossGrace is how long a rank that sees a connection end waits for somebody with
-	// better knowledge, such as the launcher, to call Abort first.
-	lossGrace = 100 * time.Millisecond
 	// tellEvery is how often others are told what this rank is in.
 	tellEvery = 100 * time.Millisecond
 )
@@ -114,7 +109,9 @@ func (p *pump) run() {
 			p.tell()
 		}
 		now = time.Now()
-		again = p.troubles(now)
+		e.Aborted() // passes on what the host's ranks report, and what is decided
+		again = e.faults.tick(now)
+		p.report()
 		if !now.Before(next) {
 			p.tell()
 			next = now.Add(every)
@@ -151,22 +148,6 @@ func (p *pump) tell() {
 	}
 }
 
-// troubles sees to connections that have failed, and to faults, and returns
-// when it wants to be called again, zero if at no time.
-func (p *pump) troubles(now time.Time) (again time.Time) {
-	for _, c := range p.e.all() {
-		due := c.reportLoss(now)
-		if !due.IsZero() && (again.IsZero() || due.Before(again)) {
-			again = due
-		}
-	}
-	if due := p.e.faults.tick(now); !due.IsZero() && (again.IsZero() || due.Before(again)) {
-		again = due
-	}
-	p.report()
-	return again
-}
-
 // report tells everybody of the reports that are new.
 func (p *pump) report() {
 	for _, r := range p.e.faults.take() {
@@ -192,31 +173,4 @@ func (p *pump) flood(r report) {
 		}
 	}
 	p.e.bell.Ring()
-}
-
-// reportLoss reports a connection that failed, when somebody with better knowledge
-// has had the time to do so. It returns when it wants to be called again.
-func (c *conn) reportLoss(now time.Time) time.Time {
-	err := c.err.Load()
-	if err == nil {
-		return time.Time{}
-	}
-	if c.lostAt.IsZero() {
-		c.lostAt = now
-	}
-	corrupt := errors.Is(*err, transport.ErrCorrupt)
-	if due := c.lostAt.Add(lossGrace); now.Before(due) && !corrupt {
-		return due
-	}
-	if c.peer.lost.Load() || c.peer.left() {
-		return time.Time{}
-	}
-	c.peer.lost.Store(true)
-	kind, what := transport.FaultLost, " is lost"
-	if corrupt {
-		kind, what = transport.FaultLink, ""
-	}
-	c.e.propose(transport.Faultf(kind, c.peer.rank, "rank %d%s%s: connection %s: %v", c.peer.rank,
-		c.e.on(c.peer.rank), what, c.name, *err))
-	return now // faults may be due at once
 }

@@ -21,7 +21,6 @@ type remote struct {
 
 	round atomic.Uint32 // how often the sockets were looked at
 	empty atomic.Uint32 // how often in a row that brought nothing
-	lost  atomic.Bool   // it is gone, which the pump has reported
 }
 
 // linkOf returns the end of a lane in list, nil where there is none.
@@ -165,7 +164,12 @@ func (p *remote) expect(lane, pos uint32, n int) (*receiver, *arrival, error) {
 	return r, a, nil
 }
 
-// unwell reports whether the peer is gone, or seems to be.
-func (p *remote) unwell() bool {
-	return p.left() || p.lost.Load() || p.conn.err.Load() != nil
+// ended returns why the connection has ended without the peer's Close, nil while it has not.
+func (p *remote) ended() error {
+	err := p.conn.err.Load()
+	if err == nil || p.left() {
+		return nil
+	}
+	own := p.e.cfg.Rank
+	return fmt.Errorf("rank %d%s -> rank %d%s: %w", own, p.e.on(own), p.rank, p.e.on(p.rank), *err)
 }

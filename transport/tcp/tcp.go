@@ -21,9 +21,9 @@
 // told to its peers some times a second, and a fault at once, from rank to rank.
 // The first fault is elected once: what a rank reports is a proposal of its host, which
 // those with connections pass on, and what is decided they tell their host.
-// The end of a connection is a fault too; where a peer's host does not answer any
-// more, the kernel ends it after PeerTimeout. A process that is stopped is not lost:
-// that and why is what the World says.
+// The end of a connection is no fault: Status tells it, as a hint, with the system's
+// error. Where a peer's host does not answer any more, the kernel ends it after PeerTimeout.
+// Who was lost, and why, is what the World says.
 //
 // # What was measured
 //
