@@ -46,10 +46,8 @@ func (c *Comm) AllToAllV(ctx context.Context, t kernel.DType, send []byte, sendC
 	for r := range members {
 		members[r] = r
 		if n := binary.LittleEndian.Uint64(theirs[8*r:]); n != uint64(recvCounts[r]) {
-			c.Endpoint.Abort(transport.Faultf(transport.FaultMismatch, r, "rank %d sends %d elements to rank %d, which "+
-				"receives %d from it", r, n, c.Rank, recvCounts[r]))
-			fault, _ := c.Endpoint.Aborted() // the first one that a rank has found
-			return c.fail(fault, c.header(&a))
+			return c.fail(transport.Faultf(transport.FaultMismatch, r, "rank %d sends %d elements to rank %d, which "+
+				"receives %d from it", r, n, c.Rank, recvCounts[r]), c.header(&a))
 		}
 	}
 	return c.Messages.exchange(ctx, "AllToAllV", t, members,

@@ -34,8 +34,8 @@ func (d *Devices) Enqueue(ctx context.Context, k *DeviceArgs) error {
 func (d *Devices) have(ctx context.Context, k *Args, dev *cuda.Device) error {
 	c := d.c
 	if d.Session == nil {
-		s, err := device.Open(ctx, &device.Owner{Setup: c.Setup, Inner: newInner(c, openDevices), Abort: c.abort,
-			OpenLinks: c.OpenLinks}, dev)
+		s, err := device.Open(ctx, &device.Owner{Setup: c.Setup, Inner: newInner(c, openDevices),
+			Abort: func(f transport.Fault) { c.abort(f) }, OpenLinks: c.OpenLinks}, dev)
 		if err != nil {
 			return d.openingError(k, err)
 		}

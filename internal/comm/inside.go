@@ -169,9 +169,14 @@ func (c *Comm) undefined(seq uint64) string {
 	return "contents of recv are undefined"
 }
 
-// fail records the first failure and returns it as the error of the call.
+// fail is failDuring in a call of this header.
 func (c *Comm) fail(f transport.Fault, during transport.Header) error {
 	return c.failDuring(f, engine.Describe(during), c.undefined(during.Seq))
+}
+
+// stopped is fail with what stopped this rank in the call.
+func (c *Comm) stopped(err error, during transport.Header) error {
+	return c.fail(engine.FaultOf(err, c.Rank, engine.Describe(during)), during)
 }
 
 // rankError is a failure of c.
@@ -183,9 +188,10 @@ func (c *Comm) rankError(rank int, op string, err error, hint string) *setup.Ran
 	return e
 }
 
+// failDuring makes f the fault of all links of c, and the first one its failure, which this rank met in a call.
 func (c *Comm) failDuring(f transport.Fault, during, hint string) error {
 	c.Engine.CancelReceives()
+	f = c.abort(f)
 	c.err = c.rankError(f.Rank, during, setup.ErrorOf(f, nil), hint)
-	c.abort(f)
 	return c.err
 }

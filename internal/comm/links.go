@@ -157,11 +157,7 @@ func (c *Comm) notOpened(ctx context.Context, during string, err error) error {
 // Fault makes a fault that of all links of c, and returns the first: when a rank has
 // aborted c while others opened links, they see those links end.
 func (c *Comm) Fault(f transport.Fault, during string) error {
-	c.abort(f)
-	if first, failed := c.Endpoint.Aborted(); failed {
-		f = first
-	}
-	if c.err != nil {
+	if f = c.abort(f); c.err != nil {
 		return c.failedDuring(during)
 	}
 	hint := undefinedAnyhow

@@ -129,7 +129,7 @@ func (m *Messages) enter(ctx context.Context, call string, p engine.Message, sta
 	err := start(ref.Message())
 	fault, failed := m.c.Endpoint.Aborted()
 	if err != nil {
-		fault, failed = m.c.Engine.Fail(err, ref.Message().String())
+		fault, failed = engine.FaultOf(err, m.c.Rank, ref.Message().String()), true
 	}
 	if failed {
 		return engine.Ref{}, m.fail(fault, ref.Message())
@@ -143,10 +143,8 @@ func (m *Messages) enter(ctx context.Context, call string, p engine.Message, sta
 
 // gaveUp ends the communicator as ctx has ended before a call.
 func (m *Messages) gaveUp(ctx context.Context, call string, tag int32) error {
-	m.c.Endpoint.Abort(transport.Faultf(transport.FaultOf(ctx.Err()), m.c.Rank,
-		"rank %d gave up before %s of tag %d: %v", m.c.Rank, call, tag, ctx.Err()))
-	fault, _ := m.c.Endpoint.Aborted()
-	return m.c.failDuring(fault, call, "")
+	return m.c.failDuring(transport.Faultf(transport.FaultOf(ctx.Err()), m.c.Rank,
+		"rank %d gave up before %s of tag %d: %v", m.c.Rank, call, tag, ctx.Err()), call, "")
 }
 
 // Wait returns when the message has been sent, or received, on this rank.
@@ -180,7 +178,7 @@ func (m Message) Test() (bool, error) {
 	err := c.Engine.Poll()
 	fault, failed := c.Endpoint.Aborted()
 	if err != nil {
-		fault, failed = c.Engine.Fail(err, m.ref.Message().String())
+		fault, failed = engine.FaultOf(err, c.Rank, m.ref.Message().String()), true
 	}
 	if failed && !m.ref.Done() {
 		return false, c.Messages.fail(fault, m.ref.Message())
@@ -230,8 +228,7 @@ func (m *Messages) exchange(ctx context.Context, call string, t kernel.DType, me
 		p := &engine.Message{Peer: peer, Tag: ownTag, DType: t, Buf: buf, Part: call}
 		all = append(all, p)
 		if err := start(p); err != nil {
-			fault, _ := c.Engine.Fail(err, p.String())
-			return m.fail(fault, p)
+			return m.fail(engine.FaultOf(err, c.Rank, p.String()), p)
 		}
 		return nil
 	}

@@ -61,7 +61,7 @@ func (m *Messages) probe(ctx context.Context, call string, of kernel.DType, from
 	fault, failed := m.c.Endpoint.Aborted()
 	switch {
 	case err != nil:
-		fault, failed = m.c.Engine.Fail(err, p.String())
+		fault, failed = engine.FaultOf(err, m.c.Rank, p.String()), true
 	case ctx.Err() != nil:
 		return p, false, m.gaveUp(ctx, call, p.Tag)
 	}

@@ -43,8 +43,7 @@ func (r Request) Test() (bool, error) {
 	defer r.c.End()
 	call := r.c.callOf(r.seq)
 	if err := r.c.Engine.Poll(); err != nil {
-		fault, _ := r.c.Engine.Fail(err, engine.Describe(call.Header))
-		return false, r.c.fail(fault, call.Header)
+		return false, r.c.stopped(err, call.Header)
 	}
 	if fault, failed := r.c.Endpoint.Aborted(); failed && !call.Done() {
 		return false, r.c.fail(fault, call.Header)
@@ -129,10 +128,8 @@ func (c *Comm) Go(ctx context.Context, a *Args, w *engine.Waiter) error {
 func (c *Comm) Cancel(ctx context.Context, a *Args) error {
 	c.Seq++
 	h := c.header(a)
-	c.Endpoint.Abort(transport.Faultf(transport.FaultOf(ctx.Err()), c.Rank, "rank %d gave up before %s: %v", c.Rank,
-		engine.Describe(h), ctx.Err()))
-	fault, _ := c.Endpoint.Aborted()
-	return c.fail(fault, h)
+	return c.fail(transport.Faultf(transport.FaultOf(ctx.Err()), c.Rank, "rank %d gave up before %s: %v", c.Rank,
+		engine.Describe(h), ctx.Err()), h)
 }
 
 func (c *Comm) header(a *Args) transport.Header {
@@ -170,14 +167,11 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	}
 	pr, served, err := c.Plans.Program(a.Kind, a.Root, bytes)
 	if err != nil { // the others wait for this rank
-		c.Endpoint.Abort(transport.Fault{Kind: transport.FaultLink, Rank: c.Rank, Text: err.Error()})
-		fault, _ := c.Endpoint.Aborted()
-		return c.fail(fault, call.Header)
+		return c.fail(transport.Fault{Kind: transport.FaultLink, Rank: c.Rank, Text: err.Error()}, call.Header)
 	}
 	call.Chunks, served.Ran = served.Chunks, true
 	if err := pr.Start(call); err != nil {
-		fault, _ := c.Engine.Fail(err, engine.Describe(call.Header))
-		return c.fail(fault, call.Header)
+		return c.stopped(err, call.Header)
 	}
 	if a.as != 0 {
 		bytes = 0 // they are not the caller's

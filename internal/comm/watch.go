@@ -83,14 +83,18 @@ func (c *Comm) linksWith(r int) (closed bool, ended error) {
 	return st.Closed || st.Unknown, ended
 }
 
-// abort makes f the fault of all links of c, unless they have one, and ends what waits for links
-// to open: a rank that has learnt of a fault does not come to open any.
-func (c *Comm) abort(f transport.Fault) {
+// abort makes f the fault of all links of c, unless they have one, and returns the one that counts. It ends what
+// waits for links to open: a rank that has learnt of a fault does not come to open any.
+func (c *Comm) abort(f transport.Fault) transport.Fault {
 	c.Endpoint.Abort(f)
+	if first, failed := c.Endpoint.Aborted(); failed {
+		f = first
+	}
 	c.broken()
 	c.sidesMu.Lock()
 	defer c.sidesMu.Unlock() // none of them is closed meanwhile
 	for _, ep := range c.Sides {
 		ep.Abort(f)
 	}
+	return f
 }

@@ -198,7 +198,7 @@ func (e *Engine) strayChunk(mine transport.Header) error {
 func (e *Engine) Check() {
 	for r := range e.size {
 		if err := e.firstDifference(r); err != nil {
-			e.ep.Abort(faultOf(err, e.rank, Describe(e.ep.Status(e.rank).Call)))
+			e.ep.Abort(FaultOf(err, e.rank, Describe(e.ep.Status(e.rank).Call)))
 			return
 		}
 	}
@@ -224,7 +224,7 @@ func (e *Engine) Settle(within time.Duration) (transport.Fault, bool) {
 				err = e.unanswered(mine)
 			}
 			if err != nil {
-				e.ep.Abort(faultOf(err, e.rank, Describe(mine)))
+				e.ep.Abort(FaultOf(err, e.rank, Describe(mine)))
 				return e.ep.Aborted()
 			}
 			if last {

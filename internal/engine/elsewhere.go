@@ -32,6 +32,6 @@ func (e *Engine) Announce(h *transport.Header) {
 func (e *Engine) CheckCall(mine transport.Header) {
 	e.Check()
 	if err := e.leftBefore(mine); err != nil {
-		e.ep.Abort(faultOf(err, e.rank, Describe(mine)))
+		e.ep.Abort(FaultOf(err, e.rank, Describe(mine)))
 	}
 }

@@ -37,9 +37,9 @@ func OnLink(err error, doing string, peer int) error {
 	return &LinkError{doing, peer, err}
 }
 
-// faultOf turns what stopped rank self in what it was doing, a call or a message, into what all
+// FaultOf turns what stopped rank self in what it was doing, a call or a message, into what all
 // ranks are told.
-func faultOf(err error, self int, doing string) transport.Fault {
+func FaultOf(err error, self int, doing string) transport.Fault {
 	var known *FaultError
 	var link *LinkError
 	switch {

@@ -132,7 +132,7 @@ func TestMessageMismatch(t *testing.T) {
 			start = k.StartRecv
 		}
 		if err := start(p); err != nil {
-			fault, _ := k.Fail(err, p.String())
+			fault, _ := k.failWait(err, p.String(), w)
 			return fmt.Errorf("kind %d: %s", fault.Kind, fault.Text)
 		}
 		fault, failed := k.WaitMessage(context.Background(), p, w)

@@ -15,7 +15,7 @@ const streamFrom = 32 << 20
 
 // Start begins call c of the program: its chunks begin to move as far as they
 // can now. The calls under way are done in the order of Start. An error is for
-// Fail; a fault of the Endpoint that is there already is for Wait to find.
+// FaultOf; a fault of the Endpoint that is there already is for Wait to find.
 func (pr *Program) Start(c *Call) error {
 	c.program, c.next, c.left, c.done = pr, nil, len(pr.tracks), false
 	c.stream = c.bytes() >= streamFrom
@@ -24,21 +24,6 @@ func (pr *Program) Start(c *Call) error {
 	pr.enter(c)
 	pr.push(c)
 	return pr.Poll()
-}
-
-// Run executes the program for call c and returns when this rank's part of it,
-// and of all calls before it, is done. It returns the fault of the Endpoint
-// when the call could not be completed here or on any other rank; the Endpoint
-// is then of no further use. A cancelled ctx is such a fault.
-func (pr *Program) Run(ctx context.Context, c *Call, w *Waiter) (transport.Fault, bool) {
-	err := pr.Start(c)
-	if err == nil {
-		err = ctx.Err()
-	}
-	if err != nil {
-		return pr.failWait(err, Describe(c.Header), w)
-	}
-	return pr.Wait(ctx, c, w)
 }
 
 // Wait returns when c, which Start began, is done, or with the fault of the
@@ -52,13 +37,8 @@ func (e *Engine) Wait(ctx context.Context, c *Call, w *Waiter) (transport.Fault,
 	return e.ep.Aborted()
 }
 
-// Fail makes err, which stopped this rank in what it was doing, a call or a message, the fault of the
-// Endpoint, unless there is one, and returns the one that counts.
-func (e *Engine) Fail(err error, doing string) (transport.Fault, bool) {
-	return e.failWait(err, doing, &Waiter{})
-}
-
-// failWait is Fail for what stopped a wait.
+// failWait makes err, which stopped a wait in a call or message, the fault of the Endpoint, unless there is one, and
+// returns the one that counts.
 func (e *Engine) failWait(err error, doing string, w *Waiter) (transport.Fault, bool) {
 	return w.Fail(err, e.ep, e.rank, doing, e.lacking)
 }
@@ -74,7 +54,7 @@ func (w *Waiter) Fail(err error, ep transport.Endpoint, self int, doing string,
 		w.Watch.GiveUp()
 		return ep.Aborted()
 	default:
-		ep.Abort(faultOf(err, self, doing))
+		ep.Abort(FaultOf(err, self, doing))
 	}
 	w.Watch.Clear()
 	return ep.Aborted()
