@@ -15,6 +15,9 @@ type Fault struct {
 	Text string // at most MaxFaultText bytes
 }
 
+// Error is the text: a Fault is an error, too.
+func (f Fault) Error() string { return f.Text }
+
 // FaultKind is what kind of failure a Fault is.
 type FaultKind uint8
 

@@ -24,11 +24,6 @@ func (e *Engine) Mismatch(peer int, theirs, mine transport.Header) transport.Fau
 	return transport.Fault{Kind: transport.FaultMismatch, Rank: e.odd(peer, theirs, mine), Text: text}
 }
 
-// mismatch is Mismatch as an error.
-func (e *Engine) mismatch(peer int, theirs, mine transport.Header) error {
-	return &FaultError{e.Mismatch(peer, theirs, mine)}
-}
-
 // enter notes call c, which begins, completes its header, and publishes it: its Chain is a
 // digest of all calls so far, and of the plans that they run by. A rank that runs
 // the call by another plan than its peer, or has made another call earlier, from
@@ -62,7 +57,7 @@ func (e *Engine) differ(peer int, theirs, mine transport.Header) error {
 		return err
 	}
 	if !sameButChain(theirs, mine) {
-		return e.mismatch(peer, theirs, e.callAt(theirs.Seq))
+		return e.Mismatch(peer, theirs, e.callAt(theirs.Seq))
 	}
 	if err := e.strayChunk(mine); err != nil {
 		return err
@@ -72,7 +67,7 @@ func (e *Engine) differ(peer int, theirs, mine transport.Header) error {
 			return err
 		}
 	}
-	return e.mismatch(peer, theirs, mine)
+	return e.Mismatch(peer, theirs, mine)
 }
 
 // firstDifference returns the earliest call that rank r is known to have made
@@ -87,7 +82,7 @@ func (e *Engine) firstDifference(r int) error {
 		}
 		mine, ok := e.ep.CallBefore(e.rank, int(latest.Seq-theirs.Seq))
 		if ok && mine.Seq == theirs.Seq && !sameButChain(mine, theirs) {
-			return e.mismatch(r, theirs, mine)
+			return e.Mismatch(r, theirs, mine)
 		}
 	}
 	return nil
@@ -185,7 +180,7 @@ func (e *Engine) strayChunk(mine transport.Header) error {
 			return OnLink(err, "receiving from", in.src)
 		}
 		if own := e.callAt(h.Seq); ok && h.Seq <= mine.Seq && !sameButChain(h, own) {
-			return e.mismatch(in.src, h, own)
+			return e.Mismatch(in.src, h, own)
 		}
 	}
 	return nil
@@ -251,13 +246,13 @@ func (e *Engine) behind(mine transport.Header) bool {
 func (e *Engine) unanswered(mine transport.Header) error {
 	for r := range e.size {
 		if st := e.ep.Status(r); r != e.rank && st.Call.Seq > mine.Seq {
-			return &FaultError{ClosedBy(e.rank, r, Describe(st.Call))}
+			return ClosedBy(e.rank, r, Describe(st.Call))
 		}
 	}
 	for _, in := range e.inbound {
 		var h transport.Header
 		if _, ok, _ := in.r.TryPeek(&h); ok && h.Seq > mine.Seq {
-			return &FaultError{ClosedBy(e.rank, in.src, Describe(h))}
+			return ClosedBy(e.rank, in.src, Describe(h))
 		}
 	}
 	return nil

@@ -10,12 +10,6 @@ import (
 // ErrAborted ends a wait whose Endpoint already carries the fault.
 var ErrAborted = errors.New("engine: aborted")
 
-// FaultError is an error that is known to be this fault, whatever the rank was doing.
-type FaultError struct{ transport.Fault }
-
-// Error says what has happened.
-func (e *FaultError) Error() string { return e.Text }
-
 // LinkError is what went wrong with the link to or from a rank.
 type LinkError struct {
 	Doing string // "sending to"
@@ -40,11 +34,11 @@ func OnLink(err error, doing string, peer int) error {
 // FaultOf turns what stopped rank self in what it was doing, a call or a message, into what all
 // ranks are told.
 func FaultOf(err error, self int, doing string) transport.Fault {
-	var known *FaultError
+	var known transport.Fault
 	var link *LinkError
 	switch {
 	case errors.As(err, &known):
-		return known.Fault
+		return known
 	case errors.As(err, &link) && errors.Is(err, transport.ErrPeerClosed):
 		return ClosedBy(link.Peer, self, doing)
 	}

@@ -56,8 +56,8 @@ func (b *inbox) post(p *Message) error {
 
 // mismatch says that a message under header h does not fit its Receive.
 func (b *inbox) mismatch(h transport.Header, p *Message) error {
-	return &FaultError{transport.Faultf(transport.FaultMismatch, -1,
-		"rank %d sent %d %s with tag %d while rank %d called %s", b.peer, h.Count, kernel.DType(h.DType), h.Root, b.self, p)}
+	return transport.Faultf(transport.FaultMismatch, -1, "rank %d sent %d %s with tag %d while rank %d called %s", b.peer,
+		h.Count, kernel.DType(h.DType), h.Root, b.self, p)
 }
 
 // open reports whether a receive, or a probe, waits for more to come.

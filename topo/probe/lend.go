@@ -47,7 +47,7 @@ const lendingTime = 5 * time.Millisecond
 // Lending returns what a payload of LendBytes takes between ranks 0 and 1 through slots
 // over what it takes lent, now, and 0 where payloads cannot be lent. All ranks, which are on
 // one host, call it together, and all get the same. ep must have links of this lane between
-// all of them, which nobody uses meanwhile. It returns the fault of ep, as a *FaultError,
+// all of them, which nobody uses meanwhile. It returns the fault of ep, a transport.Fault,
 // when a rank fails, and stops when ctx ends.
 //
 // It is measured for every communicator: the cores of a virtual machine may share a cache now

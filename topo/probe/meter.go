@@ -9,12 +9,6 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// FaultError is the failure of a rank during a measurement.
-type FaultError struct{ transport.Fault }
-
-// Error names the rank and what happened to it.
-func (e *FaultError) Error() string { return fmt.Sprintf("rank %d: %s", e.Rank, e.Text) }
-
 // meter is one rank's end of a measurement.
 type meter struct {
 	ctx   context.Context
@@ -209,7 +203,7 @@ func (m *meter) await(spins int, ready func() (bool, error)) error {
 			bell.Yield()
 		default:
 			if fault, failed := m.ep.Aborted(); failed {
-				return &FaultError{fault}
+				return fault
 			}
 			if err := m.ctx.Err(); err != nil {
 				return err

@@ -61,7 +61,7 @@ type Pin func(k int) (restore func(), err error)
 // happen to share a core look a hundred times farther apart than they are.
 //
 // ep must have links of lane 0, which open as they are needed, and be unused. Measure returns the fault of
-// ep, as a *FaultError, when a rank fails meanwhile, and stops when ctx ends.
+// ep, a transport.Fault, when a rank fails meanwhile, and stops when ctx ends.
 func Measure(
 	ctx context.Context, ep transport.Endpoint, rank, size, cores int, pairs [][2]int, pin Pin,
 ) ([]Pair, error) {

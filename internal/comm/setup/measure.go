@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/treerun/treerun/internal/netconn"
@@ -76,21 +75,11 @@ func (s *setup) measureHost(g allGather, hosts []int, pairs [][2]int) (found []p
 		return nil, err
 	}
 	defer ep.Close()
-	over, watch := make(chan struct{}), sync.WaitGroup{}
-	watch.Go(func() {
-		select {
-		case <-over:
-		case <-s.W.Failed():
-			ep.Abort(LostRank(s.W))
-		}
-	})
 	cores := s.crowded()
 	pin := func(k int) (func(), error) { return shm.PinThread(k, cores) }
 	if slices.Contains(members, rank) {
 		found, err = probe.Measure(s.ctx, ep, rank, s.W.Size(), s.cores, among, pin)
 	}
-	close(over)
-	watch.Wait()
 	for i := range found {
 		p := &found[i]
 		p.A, p.B = slices.Index(own, p.A), slices.Index(own, p.B)

@@ -81,13 +81,13 @@ func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
 		case <-time.After(time.Second):
 		}
 	}
-	fault := (*probe.FaultError)(nil)
-	switch _, lost := w.Failure(); {
-	case lost != nil:
-		f := LostRank(w)
-		return nil, &RankError{Rank: f.Rank, Op: "New", Err: ErrorOf(f, nil)}
+	if _, lost := w.Failure(); lost != nil {
+		err = LostRank(w)
+	}
+	fault := transport.Fault{}
+	switch {
 	case errors.As(err, &fault):
-		return nil, &RankError{Rank: fault.Rank, Op: "New", Err: ErrorOf(fault.Fault, nil)}
+		return nil, &RankError{Rank: fault.Rank, Op: "New", Err: ErrorOf(fault, nil)}
 	case refused:
 		return nil, fmt.Errorf("collective: New on rank %d: %w", w.Rank(), err)
 	case cause != nil:
