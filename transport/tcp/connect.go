@@ -91,7 +91,7 @@ func take(c *netconn.Conn) (socket, error) {
 	}
 	k := socket{fd: fd, name: name}
 	if s := c.TLS(); s != nil {
-		w := newSealed(fd, s)
+		w := &sealed{Conn: c.Raw(), fd: fd, session: s}
 		c.SetInner(w)
 		k.wire = w
 	}

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
-	"time"
 
 	"github.com/treerun/treerun/transport/internal/osys"
 )
@@ -16,9 +16,10 @@ import (
 // ever blocks: a read of nothing is an error that passes, and what is written is
 // kept until the socket takes it.
 type sealed struct {
-	fd      int
-	session *tls.Conn
-	in      osys.Vectors
+	net.Conn // what the session came over: whatever else it calls is for that
+	fd       int
+	session  *tls.Conn
+	in       osys.Vectors
 
 	mu   sync.Mutex // the session answers some records, so both directions write
 	out  osys.Vectors
@@ -28,8 +29,6 @@ type sealed struct {
 
 // keepUpTo is how many bytes of records may wait before nothing more is taken.
 const keepUpTo = 256 << 10
-
-func newSealed(fd int, session *tls.Conn) *sealed { return &sealed{fd: fd, session: session} }
 
 // send encrypts what v holds, as far as there is room to keep it.
 func (s *sealed) send(v *osys.Vectors) (n int, err error) {
@@ -89,11 +88,10 @@ func (s *sealed) recv(v *osys.Vectors) (n int, err error) {
 		}
 		return err == nil
 	})
-	var passes *nothing
 	switch {
 	case n > 0 || errors.Is(err, io.EOF):
 		return n, nil // an error comes again the next time
-	case errors.As(err, &passes):
+	case errors.Is(err, errNothing):
 		return 0, osys.ErrAgain
 	}
 	return 0, err
@@ -102,14 +100,8 @@ func (s *sealed) recv(v *osys.Vectors) (n int, err error) {
 // hides: a session keeps what it has decrypted or read ahead.
 func (s *sealed) hides() bool { return true }
 
-// nothing is the error of a read when there is nothing to read.
-type nothing struct{}
-
-func (*nothing) Error() string   { return "nothing to read yet" }
-func (*nothing) Timeout() bool   { return true }
-func (*nothing) Temporary() bool { return true }
-
-var errNothing net.Error = &nothing{}
+// errNothing is the error of a read when there is nothing to read yet: to the session one that passes.
+var errNothing = os.ErrDeadlineExceeded
 
 // Read is for the session.
 func (s *sealed) Read(b []byte) (int, error) {
@@ -138,12 +130,3 @@ func (s *sealed) Write(b []byte) (int, error) {
 	s.kept = append(s.kept, b...)
 	return len(b), nil
 }
-
-// What else a net.Conn has is not for the session.
-
-func (s *sealed) Close() error                     { return nil }
-func (s *sealed) LocalAddr() net.Addr              { return nil }
-func (s *sealed) RemoteAddr() net.Addr             { return nil }
-func (s *sealed) SetDeadline(time.Time) error      { return nil }
-func (s *sealed) SetReadDeadline(time.Time) error  { return nil }
-func (s *sealed) SetWriteDeadline(time.Time) error { return nil }
