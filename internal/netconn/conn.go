@@ -2,9 +2,7 @@ package netconn
 
 import (
 	"crypto/tls"
-	"maps"
 	"net"
-	"slices"
 )
 
 // Conn is one connection to another process, which has proved itself. Read and
@@ -55,22 +53,3 @@ func (c *Conn) TLS() *tls.Conn { return c.tls }
 // that it is given, into a buffer for example: every error of a Write ends the
 // session. A Read may call inner.Write, to answer a key update.
 func (c *Conn) SetInner(inner net.Conn) { c.under.Conn = inner }
-
-// Mesh is the connections of one rank.
-type Mesh struct {
-	conns map[int]*Conn
-	later *connector // of those that come later
-}
-
-// Peers returns the ranks that this one has connections to, in order.
-func (m *Mesh) Peers() []int { return slices.Sorted(maps.Keys(m.conns)) }
-
-// Conn returns the connection to a rank, nil for one that is not a peer.
-func (m *Mesh) Conn(rank int) *Conn { return m.conns[rank] }
-
-// Close closes all connections but those that Serve has handed over, and makes no more.
-func (m *Mesh) Close() error {
-	m.later.release()
-	closeAll(m.conns)
-	return nil
-}

@@ -30,22 +30,22 @@ func Connect(ctx context.Context, cfg Config) (*Mesh, error) {
 	if cfg.Exchange == nil {
 		return nil, errors.New("netconn: no Exchange function")
 	}
-	m := &connector{cfg: cfg, conns: make(map[int]*Conn), late: latePeers{
-		dialing: make(map[int]context.CancelFunc), serving: make(chan struct{}),
-	}}
+	m := &Mesh{cfg: cfg, conns: make(map[int]*Conn), dialing: make(map[int]context.CancelFunc),
+		serving: make(chan struct{})}
 	m.stop, m.cancel = context.WithCancel(context.WithoutCancel(ctx)) // connections may come when ctx has ended
-	mesh, err := m.run(ctx)
-	if err != nil || cfg.Later == nil {
-		m.release()
-	}
+	err := m.run(ctx)
 	if err != nil {
+		_ = m.Close()
 		return nil, fmt.Errorf("netconn: rank %d: connecting %d ranks: %w", cfg.Rank, cfg.Size, err)
 	}
-	return mesh, nil
+	if cfg.First == nil {
+		m.end()
+	}
+	return m, nil
 }
 
-// connector is the state of one Connect.
-type connector struct {
+// Mesh is the connections of one rank.
+type Mesh struct {
 	cfg     Config
 	session *Session
 	stop    context.Context
@@ -59,52 +59,62 @@ type connector struct {
 
 	dials sync.WaitGroup // of Reach
 
-	mu    sync.Mutex
-	conns map[int]*Conn // by peer; nil of a peer: it is handed over
-	late  latePeers
+	serving chan struct{} // closed with Serve
+	opened  func(rank int, c *Conn, err error)
+
+	mu      sync.Mutex
+	conns   map[int]*Conn              // by peer; nil of a peer: it is handed over
+	dialing map[int]context.CancelFunc // by rank: Reach has dialed it
 }
 
 // run does the two halves, each followed by the exchange that tells every rank
 // how it went everywhere. The accepting side need not wait: the welcome tells
 // the dialing side that its connection is in place, so when every rank has
 // dialed with success, all are.
-func (m *connector) run(ctx context.Context) (*Mesh, error) {
+func (m *Mesh) run(ctx context.Context) error {
 	mine, err := m.prepare()
 	if err != nil {
 		mine = offer{Version: setupVersion, Failed: printable(err.Error(), maxFailed)}
 	}
 	blobs, failed := m.cfg.Exchange(ctx, strict.Marshal(mine))
 	if failed != nil {
-		return nil, errors.Join(err, fmt.Errorf("exchange: %w", failed))
+		return errors.Join(err, fmt.Errorf("exchange: %w", failed))
 	}
 	if m.offers, failed = decodeOffers(blobs, m.cfg.Size); failed != nil {
-		return nil, failed
+		return failed
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	m.receive()
 	blobs, err = m.cfg.Exchange(ctx, strict.Marshal(m.dialAll(ctx)))
 	if err != nil {
-		return nil, fmt.Errorf("exchange: %w", err)
+		return fmt.Errorf("exchange: %w", err)
 	}
 	if len(blobs) != m.cfg.Size {
-		return nil, fmt.Errorf("the exchange gave %d blobs for %d ranks", len(blobs), m.cfg.Size)
+		return fmt.Errorf("the exchange gave %d blobs for %d ranks", len(blobs), m.cfg.Size)
 	}
 	reports := make([]Report, len(blobs))
 	for r, b := range blobs {
 		if reports[r], err = decodeReport(b, m.cfg.Size); err != nil {
-			return nil, fmt.Errorf("rank %d: %w", r, err)
+			return fmt.Errorf("rank %d: %w", r, err)
 		}
 	}
 	if err := Unreachable(reports, m.cfg.HostOf, "--iface", "--port-range"); err != nil {
-		return nil, errors.Join(err, context.Cause(ctx))
+		return errors.Join(err, context.Cause(ctx))
 	}
-	return m.finish()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for r := range m.cfg.Size {
+		if m.wants(r) && m.isFirst(r) && m.conns[r] == nil {
+			return fmt.Errorf("rank %d says that it is connected, but its connection is not there", r)
+		}
+	}
+	return nil
 }
 
 // prepare listens, and returns what to tell the others.
-func (m *connector) prepare() (o offer, err error) {
+func (m *Mesh) prepare() (o offer, err error) {
 	if err = m.cfg.validate(); err != nil {
 		return o, err
 	}
@@ -112,7 +122,7 @@ func (m *connector) prepare() (o offer, err error) {
 		return o, err
 	}
 	for r := range m.cfg.Size {
-		if m.wants(r) || m.isLate(r) {
+		if m.wants(r) {
 			if err = m.listenAll(); err != nil {
 				return o, err
 			}
@@ -126,18 +136,22 @@ func (m *connector) prepare() (o offer, err error) {
 	return o, nil
 }
 
-// wants says whether this rank has connections with another.
-func (m *connector) wants(rank int) bool { return rank != m.cfg.Rank && m.cfg.Peers(rank) }
+// wants says whether this rank may have a connection with another, and isFirst whether it has it at once.
+func (m *Mesh) wants(rank int) bool {
+	return rank != m.cfg.Rank && rank >= 0 && rank < m.cfg.Size && (m.cfg.Peers == nil || m.cfg.Peers(rank))
+}
+
+func (m *Mesh) isFirst(rank int) bool { return m.cfg.First == nil || m.cfg.First(rank) }
 
 // dialAll connects to all peers of higher rank, which are dialed by this one,
 // and returns what did not succeed.
-func (m *connector) dialAll(ctx context.Context) Report {
+func (m *Mesh) dialAll(ctx context.Context) Report {
 	ctx, cancel := context.WithTimeoutCause(ctx, m.cfg.Timeout, errTimeUp)
 	defer cancel()
 	var all sync.WaitGroup
 	var told Report
 	for peer := m.cfg.Rank + 1; peer < m.cfg.Size; peer++ {
-		if !m.wants(peer) {
+		if !m.wants(peer) || !m.isFirst(peer) {
 			continue
 		}
 		all.Go(func() {
@@ -157,7 +171,7 @@ func (m *connector) dialAll(ctx context.Context) Report {
 
 // sayConnected logs, on the dialing side, by which addresses two ranks are
 // connected, and the round trip between them.
-func (m *connector) sayConnected(ctx context.Context, w path, c *Conn) {
+func (m *Mesh) sayConnected(ctx context.Context, w path, c *Conn) {
 	level := slog.LevelDebug
 	if m.cfg.Verbose {
 		level = slog.LevelInfo
@@ -173,26 +187,8 @@ func (m *connector) sayConnected(ctx context.Context, w path, c *Conn) {
 	m.cfg.Log.Log(ctx, level, text)
 }
 
-// finish hands the connections over.
-func (m *connector) finish() (*Mesh, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	mesh := &Mesh{conns: make(map[int]*Conn), later: m}
-	for r := range m.cfg.Size {
-		if !m.wants(r) {
-			continue
-		}
-		if m.conns[r] == nil {
-			closeAll(mesh.conns)
-			return nil, fmt.Errorf("rank %d says that it is connected, but its connection is not there", r)
-		}
-		mesh.conns[r], m.conns[r] = m.conns[r], nil
-	}
-	return mesh, nil
-}
-
-// release ends all attempts, and closes what the mesh has not taken over.
-func (m *connector) release() {
+// end makes no more connections.
+func (m *Mesh) end() {
 	m.cancel()
 	if m.acceptor != nil {
 		m.acceptor.Close()
@@ -201,11 +197,23 @@ func (m *connector) release() {
 	for _, ln := range m.listeners {
 		ln.Close()
 	}
-	closeAll(m.conns)
+}
+
+// Close closes all connections but those that Serve has handed over, and makes no more.
+func (m *Mesh) Close() error {
+	m.end()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.conns {
+		if c != nil {
+			_ = c.raw.Close()
+		}
+	}
+	return nil
 }
 
 // noWay says why there is no path to a peer.
-func (m *connector) noWay(peer int) string {
+func (m *Mesh) noWay(peer int) string {
 	return fmt.Sprintf("no address of one can be reached from one of the other (%s; %s)", texts(m.mine),
 		texts(m.offers[peer].Places))
 }
@@ -222,24 +230,18 @@ func texts(places []place) string {
 }
 
 // receive begins to let peers of lower rank in.
-func (m *connector) receive() {
+func (m *Mesh) receive() {
 	if len(m.listeners) == 0 {
 		return
 	}
-	places := extraPlaces
-	for r := range m.cfg.Rank {
-		if m.wants(r) {
-			places++
-		}
-	}
 	m.refusals.Log = m.cfg.Log.With("rank", m.cfg.Rank)
 	m.acceptor = OpenAcceptor(AcceptorConfig{
-		Prove: m.prove, Refused: m.refusals.Refused, Wait: proveTimeout, Places: places,
+		Prove: m.prove, Refused: m.refusals.Refused, Wait: proveTimeout, Places: extraPlaces + m.cfg.Size,
 	}, m.listeners...)
 }
 
 // prove finds out who is at the other end of an incoming connection.
-func (m *connector) prove(raw net.Conn) (enter func(), err error) {
+func (m *Mesh) prove(raw net.Conn) (enter func(), err error) {
 	c, err := m.session.Accept(raw, m.expects)
 	if err != nil {
 		return nil, err
@@ -248,11 +250,11 @@ func (m *connector) prove(raw net.Conn) (enter func(), err error) {
 }
 
 // expects says whether a hello may come to this rank.
-func (m *connector) expects(h *Hello) error {
+func (m *Mesh) expects(h *Hello) error {
 	switch {
 	case h.To != m.cfg.Rank:
 		return fmt.Errorf("it wants rank %d, this is rank %d", h.To, m.cfg.Rank)
-	case !m.isLate(h.From) && (h.From >= h.To || !m.wants(h.From)):
+	case !m.wants(h.From), h.From > h.To && m.isFirst(h.From):
 		return fmt.Errorf("rank %d is not expected here", h.From)
 	}
 	m.mu.Lock()
@@ -265,7 +267,7 @@ func (m *connector) expects(h *Hello) error {
 
 // accepted is the accepting side's part from the proof on. The welcome goes
 // out when everything else is done: then the dialing side counts on this end.
-func (m *connector) accepted(c *Conn) {
+func (m *Mesh) accepted(c *Conn) {
 	at := addrOf(c.raw.LocalAddr())
 	for _, p := range m.mine {
 		if p.Addr == at {
@@ -288,7 +290,7 @@ func (m *connector) accepted(c *Conn) {
 		c.raw.Close()
 		return
 	}
-	if stop := m.late.dialing[c.peer]; stop != nil {
+	if stop := m.dialing[c.peer]; stop != nil {
 		stop() // the connection that came stands
 	}
 	if old != nil {
@@ -296,7 +298,7 @@ func (m *connector) accepted(c *Conn) {
 	}
 	m.conns[c.peer] = c
 	m.mu.Unlock()
-	if c.Welcome() == nil && m.isLate(c.peer) { // when it fails the peer notices, and tries again
+	if c.Welcome() == nil && !m.isFirst(c.peer) { // when it fails the peer notices, and tries again
 		m.handOver(c.peer)
 	}
 }

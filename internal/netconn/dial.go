@@ -69,7 +69,7 @@ func race(ctx context.Context, n int, stagger time.Duration,
 }
 
 // reach connects to a peer by the fastest path. It returns the connection, or what is wrong with each path.
-func (m *connector) reach(ctx context.Context, peer int) (*Conn, []Try) {
+func (m *Mesh) reach(ctx context.Context, peer int) (*Conn, []Try) {
 	there := &m.offers[peer]
 	ways := paths(m.mine, there.Places, there.Host == m.offers[m.cfg.Rank].Host)
 	if len(ways) == 0 {
@@ -91,7 +91,7 @@ func (m *connector) reach(ctx context.Context, peer int) (*Conn, []Try) {
 
 // persist tries a path again and again, until it is connected, another has won
 // and ctx has ended, or there is no hope. Its error is the most telling one.
-func (m *connector) persist(ctx context.Context, w path, peer int, first *atomic.Bool) (*Conn, error) {
+func (m *Mesh) persist(ctx context.Context, w path, peer int, first *atomic.Bool) (*Conn, error) {
 	begin := time.Now()
 	err := errNotTried
 	for wait := firstPause; ctx.Err() == nil; wait = min(2*wait, maxPause) {
@@ -115,7 +115,7 @@ func (m *connector) persist(ctx context.Context, w path, peer int, first *atomic
 }
 
 // connect tries a path once.
-func (m *connector) connect(ctx context.Context, w path, peer int, first *atomic.Bool) (*Conn, error) {
+func (m *Mesh) connect(ctx context.Context, w path, peer int, first *atomic.Bool) (*Conn, error) {
 	to := netip.AddrPortFrom(zoned(w.at.Addr, w.from.Device), w.at.Port)
 	if m.cfg.Via != nil {
 		to = m.cfg.Via(peer, to)

@@ -13,13 +13,12 @@ func TestReach(t *testing.T) {
 		meshes, errs := connect(t, size, func(cfg *Config) {
 			rank := cfg.Rank
 			cfg.Encrypt = encrypt
-			cfg.Peers = func(r int) bool { return r+rank == 1 }
-			cfg.Later = func(int) bool { return true }
+			cfg.First = func(r int) bool { return r+rank == 1 }
 		})
 		var mu sync.Mutex
 		var opened [size][size]*Conn
 		all := make(chan struct{})
-		left := size*(size-1) - 2
+		left := size * (size - 1)
 		for r, m := range meshes {
 			if errs[r] != nil {
 				t.Fatal(errs[r])
@@ -49,9 +48,6 @@ func TestReach(t *testing.T) {
 		<-all
 		for a := range size {
 			for b := range a {
-				if a+b == 1 { // of Config.Peers
-					continue
-				}
 				if _, err := opened[a][b].Write([]byte{1}); err != nil {
 					t.Error(err)
 				}
@@ -76,8 +72,7 @@ func TestReach(t *testing.T) {
 // TestReachOfNobody: a rank that has closed its mesh refuses, and that is told.
 func TestReachOfNobody(t *testing.T) {
 	meshes, errs := connect(t, 2, func(cfg *Config) {
-		cfg.Peers = func(int) bool { return false }
-		cfg.Later = func(int) bool { return true }
+		cfg.First = func(int) bool { return false }
 	})
 	if errs[0] != nil || errs[1] != nil {
 		t.Fatal(errs)

@@ -38,8 +38,8 @@ func (d Digest) String() string { return fmt.Sprintf("%x", d[:4]) }
 // Encrypt and Use are the same on all ranks.
 type Config struct {
 	Rank, Size int
-	Peers      func(rank int) bool // with whom this rank has connections; symmetric; nil: with all others
-	Later      func(rank int) bool // with whom else it may connect by Mesh.Reach; symmetric; nil: with none
+	Peers      func(rank int) bool // with whom this rank may have connections; symmetric; nil: with all others
+	First      func(rank int) bool // with whom of these at once, and not by Mesh.Reach; symmetric; nil: with all
 
 	Key     []byte // the job's secret
 	JobID   string
@@ -81,9 +81,6 @@ func (cfg *Config) validate() error {
 	}
 	if cfg.HostOf == nil {
 		cfg.HostOf = func(int) string { return "" }
-	}
-	if cfg.Peers == nil {
-		cfg.Peers = func(int) bool { return true }
 	}
 	switch {
 	case len(cfg.Key) == 0:

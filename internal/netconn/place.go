@@ -104,7 +104,7 @@ func listen(p place, among PortRange, first int) (*net.TCPListener, error) {
 // listenAll opens one listener per address and completes the places with their
 // ports. An address where that is not possible is left out, unless it is the
 // last hope.
-func (m *connector) listenAll() error {
+func (m *Mesh) listenAll() error {
 	if len(m.cfg.Listen) == 0 {
 		return errors.New("no address to listen at (hint: --iface chooses the network devices)")
 	}

@@ -15,12 +15,9 @@ import (
 // Config says who connects to whom, and over which links. But for Rank, Listen
 // and functions it is the same on all ranks.
 type Config struct {
-	// Config is how the connections are made, with Size as in Layout; Peers, Later and Use are set here.
+	// Config is how the connections are made, with Size as in Layout; Peers and Use are set here. Those with ranks that
+	// are not First are made when one of the two first asks for a link; First is such that all ranks hear of faults.
 	netconn.Config
-
-	// First says with which of these ranks the connections are made at once; the others are made when one of the two
-	// first asks for a link. Symmetric, and such that all ranks hear of each other's faults. Nil: with all.
-	First func(rank int) bool
 
 	Layout transport.Layout // the links
 
@@ -38,11 +35,7 @@ func Connect(ctx context.Context, cfg *Config) (*netconn.Mesh, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, fmt.Errorf("tcp: rank %d: %w", cfg.Rank, err)
 	}
-	apart := func(r int) bool { return cfg.Hosts == nil || cfg.Hosts[r] != cfg.Hosts[cfg.Rank] }
-	if cfg.Peers = apart; cfg.First != nil {
-		cfg.Peers = func(r int) bool { return apart(r) && cfg.First(r) }
-		cfg.Later = apart
-	}
+	cfg.Peers = func(r int) bool { return cfg.Hosts == nil || cfg.Hosts[r] != cfg.Hosts[cfg.Rank] }
 	cfg.Use = cfg.Layout.Digest(version)
 	mesh, err := netconn.Connect(ctx, cfg.Config)
 	if err != nil {
@@ -58,9 +51,6 @@ func New(cfg *Config, local *shm.Endpoint, mesh *netconn.Mesh) (*Endpoint, error
 	e, err := newEndpoint(cfg, local, mesh)
 	if err != nil {
 		return nil, errors.Join(err, mesh.Close())
-	}
-	for _, r := range mesh.Peers() {
-		e.opened(r, mesh.Conn(r), nil)
 	}
 	mesh.Serve(e.opened)
 	return e, nil

@@ -42,7 +42,7 @@ func (e *Endpoint) remote(k transport.Link, rank int) *remote {
 		return nil
 	}
 	p := e.peers[rank].Load()
-	if p == nil && e.cfg.Later != nil && e.cfg.Later(rank) {
+	if p == nil && e.mesh != nil {
 		p = e.addRemote(rank)
 		e.mesh.Reach(rank)
 	}

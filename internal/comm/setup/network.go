@@ -28,10 +28,10 @@ func Connect(ctx context.Context, w World, all allGather, purpose string, layout
 		local, err = connectHost(ctx, w, g, purpose, layout, members, true)
 		return err
 	}, func(g allGather) (err error) {
-		if len(hosts) > eagerRanks {
-			cfg.First = joinsHosts(hosts, w.Rank())
-		}
 		if cfg.Config, err = networkConfig(w, g, purpose); err == nil {
+			if len(hosts) > eagerRanks {
+				cfg.First = joinsHosts(hosts, w.Rank())
+			}
 			mesh, err = tcp.Connect(ctx, cfg)
 		}
 		return err
