@@ -2,6 +2,7 @@ package probe
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/treerun/treerun/internal/safefile"
+	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/network"
 )
@@ -33,7 +35,7 @@ func UserCache() (Cache, error) {
 
 // method counts the changes to how links are measured. What an earlier version
 // has kept is not found.
-const method = 7
+const method = 8
 
 // maxCached bounds a file, in bytes: that of a network is the largest.
 const maxCached = network.MaxBytes + 64<<20
@@ -72,11 +74,11 @@ func (c Cache) Write(file string, data []byte) error {
 	return nil
 }
 
-// Store writes g to file, whole or not at all.
-func (c Cache) Store(file string, g *topo.Graph) error {
-	data, err := g.AppendJSON(nil)
+// Store writes f to file, whole or not at all.
+func (c Cache) Store(file string, f *Findings) error {
+	data, err := json.Marshal(f)
 	if err != nil {
-		return fmt.Errorf("probe: keeping the graph: %w", err)
+		return fmt.Errorf("probe: keeping the links: %w", err)
 	}
 	return c.Write(file, data)
 }
@@ -88,19 +90,29 @@ func thisHost() (name, boot string) {
 	return name, strings.TrimSpace(string(id))
 }
 
-// Load returns the graph in file, nil when there is none. A file that is not a
-// graph of that many measured ranks is an error; the caller measures again.
-func (c Cache) Load(file string, size int) (*topo.Graph, error) {
+// Load returns what is in file, nil when there is none. A file that is not of a graph
+// of that many ranks is an error; the caller measures again.
+func (c Cache) Load(file string, size int) (*Findings, error) {
 	data, err := c.Read(file)
 	if data == nil || err != nil {
 		return nil, err
 	}
-	g, err := topo.ParseGraph(data)
+	f, err := parseFindings(data, size)
 	if err != nil {
-		return nil, fmt.Errorf("probe: cached graph %s: %w", file, err)
+		return nil, fmt.Errorf("probe: cached links %s: %w", file, err)
 	}
-	if g.Ranks != size {
-		return nil, fmt.Errorf("probe: cached graph %s is for %d ranks, not %d", file, g.Ranks, size)
+	return f, nil
+}
+
+// parseFindings reads what was found of the links of so many ranks, of which a graph can be made.
+func parseFindings(data []byte, size int) (*Findings, error) {
+	f := new(Findings)
+	err := strict.UnmarshalJSON(data, f, strict.JSONLimits{Bytes: maxCached, Elements: topo.MaxLinks})
+	if err == nil && len(f.Places) != size {
+		err = fmt.Errorf("it is for %d ranks, not %d", len(f.Places), size)
 	}
-	return g, nil
+	if err == nil {
+		err = f.Graph().Validate()
+	}
+	return f, err
 }

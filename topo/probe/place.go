@@ -17,8 +17,8 @@ var levels = [...]string{"topology/thread_siblings_list", "cache/index3/shared_c
 
 // Place says where a rank runs, as far as it is bound.
 type Place struct {
-	Bound bool                // to one core
-	Share [len(levels)]string // the cores that share a level with its own; "": with several, or it is not known
+	Bound bool                `json:"bound"` // to one core
+	Share [len(levels)]string `json:"share"` // the cores that share a level with its own; "": with several, or it is not known
 }
 
 // Here returns the place of the calling thread.

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 )
@@ -52,6 +53,33 @@ func TestDisturbed(t *testing.T) {
 	if g := Graph(ranks, s.Fill(loaded)); !g.IsUniform() {
 		t.Errorf("%v", g)
 	}
+}
+
+// FuzzFindings: what is read of findings makes a valid graph, and is written as it was.
+func FuzzFindings(f *testing.F) {
+	const ranks = 3
+	good := &Findings{Places: sockets(ranks), Pairs: found(pairsOf(ranks), func(a, b int) float64 { return float64(a + b) })}
+	data, err := json.Marshal(good)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add([]byte(`{"places":[{},{},{}],"pairs":[{"a":0,"b":9,"latency_us":1,"gbytes_per_second":1}]}`))
+	f.Add([]byte(`{"places":[{},{},{}],"pairs":[{"a":-1,"b":1},{"a":0,"b":1,"gbytes_per_second":-1}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got, err := parseFindings(data, ranks)
+		if err != nil {
+			return
+		}
+		text, err := json.Marshal(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := parseFindings(text, ranks)
+		if err != nil || again.Graph().Digest() != got.Graph().Digest() {
+			t.Errorf("%s: %v", text, err)
+		}
+	})
 }
 
 // What the system says of this process is the same each time.

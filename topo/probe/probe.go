@@ -23,9 +23,21 @@ import (
 
 // Pair is what one rank measured of its link to another.
 type Pair struct {
-	A, B            int     // A < B
-	LatencyUs       float64 // one way, microseconds
-	GBytesPerSecond float64 // from A to B
+	A               int     `json:"a"`
+	B               int     `json:"b"`                 // A < B
+	LatencyUs       float64 `json:"latency_us"`        // one way, microseconds
+	GBytesPerSecond float64 `json:"gbytes_per_second"` // from A to B
+}
+
+// Findings is what the ranks of a host have found of its links. Its graph follows from them.
+type Findings struct {
+	Places []Place `json:"places"` // by rank
+	Pairs  []Pair  `json:"pairs"`  // that were measured, some of every class
+}
+
+// Graph is that of the host. It is valid where every class has a pair with figures that can be.
+func (f *Findings) Graph() *topo.Graph {
+	return Graph(len(f.Places), NewSampling(f.Places).Fill(f.Pairs))
 }
 
 // Slots and SlotBytes are the shape of the links that a probe runs over.

@@ -171,13 +171,13 @@ func TestCache(t *testing.T) {
 	if g, err := cache.Load(file, 3); g != nil || err != nil {
 		t.Fatalf("empty cache: %v, %v", g, err)
 	}
-	want := Graph(3, slices.Values([]Pair{{A: 0, B: 1, LatencyUs: 1, GBytesPerSecond: 10},
-		{A: 0, B: 2, LatencyUs: 1, GBytesPerSecond: 10}, {A: 1, B: 2, LatencyUs: 1, GBytesPerSecond: 1}}))
+	want := &Findings{Places: sockets(3), Pairs: []Pair{{A: 0, B: 1, LatencyUs: 1, GBytesPerSecond: 10},
+		{A: 0, B: 2, LatencyUs: 1, GBytesPerSecond: 10}, {A: 1, B: 2, LatencyUs: 1, GBytesPerSecond: 1}}}
 	if err := cache.Store(file, want); err != nil {
 		t.Fatal(err)
 	}
 	got, err := cache.Load(file, 3)
-	if err != nil || got.Digest() != want.Digest() {
+	if err != nil || got.Graph().Digest() != want.Graph().Digest() {
 		t.Fatalf("stored\n%v\nloaded\n%v, %v", want, got, err)
 	}
 	if _, err := cache.Load(file, 4); err == nil || !strings.Contains(err.Error(), "3 ranks, not 4") {
@@ -186,7 +186,7 @@ func TestCache(t *testing.T) {
 	if cache.Path(3, 2) == cache.Path(3, 4) || cache.Path(3, 2) == cache.Path(2, 2) {
 		t.Error("the file does not depend on ranks and cores")
 	}
-	if err := os.WriteFile(file, []byte(`{"ranks": 3, "links": [{`), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(`{"places": [], "pairs": [{`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := cache.Load(file, 3); err == nil || !strings.Contains(err.Error(), filepath.Base(file)) {

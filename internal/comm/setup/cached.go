@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/iface"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/network"
 	"github.com/treerun/treerun/topo/probe"
@@ -14,8 +15,8 @@ import (
 
 // cachedHost is what the first rank of a host knows of it.
 type cachedHost struct {
-	Member probe.Member // of the network between hosts, where there are several
-	Graph  []byte       // of the host's ranks, from an earlier job, packed; empty: none, or one rank
+	Member probe.Member    // of the network between hosts, where there are several
+	Found  *probe.Findings // of the links within it by an earlier job; nil: none, or one rank
 }
 
 // Between says, for a communicator of several hosts, how its graph is known.
@@ -79,12 +80,12 @@ func (s *setup) hostsGraph(by allGather, cache *probe.Cache, all []hello) (*topo
 }
 
 // cachedHost is what this rank tells of its host, if it is the first one there and the graph is not
-// given, and the host's graph from an earlier job, nil for none.
-func (s *setup) cachedHost(cache *probe.Cache) (mine cachedHost, g *topo.Graph) {
+// given.
+func (s *setup) cachedHost(cache *probe.Cache) (mine cachedHost) {
 	hosts := HostsOf(s.W)
 	members := neighbours(hosts, s.W.Rank())
 	if members[0] != s.W.Rank() || s.Cfg.Graph != nil {
-		return mine, nil
+		return mine
 	}
 	if known, ok := s.W.(Networked); ok && !OneHost(hosts) {
 		addrs := known.ListenAddrs()
@@ -92,45 +93,37 @@ func (s *setup) cachedHost(cache *probe.Cache) (mine cachedHost, g *topo.Graph) 
 			Facts: iface.Facts(addrs)}
 	}
 	if cache == nil || len(members) == 1 || s.W.Setting("no-topo-cache") == Refresh {
-		return mine, nil
+		return mine
 	}
-	g, err := cache.Load(cache.Path(len(members), s.cores), len(members))
-	if err != nil || g == nil {
-		return mine, nil // a broken or foreign file is measured over
-	}
-	if mine.Graph, err = packGraph(g); err != nil {
-		return mine, nil
-	}
-	return mine, g
+	// A broken or foreign file is measured over.
+	mine.Found, _ = cache.Load(cache.Path(len(members), s.cores), len(members))
+	return mine
 }
 
 // withinHosts returns the graph of every host: all as they were kept or, where one
 // is not, all measured.
 func (s *setup) withinHosts(by allGather, cache *probe.Cache, hosts []int, all []hello) ([]*topo.Graph, error) {
-	firsts := firstRanks(hosts)
-	var graphs []*topo.Graph
-	for _, r := range firsts {
-		members := neighbours(hosts, r)
-		g := topo.UniformGraph(1)
-		if len(members) > 1 {
-			var err error
-			if g, err = unpackGraph(all[r].Host.Graph); err != nil || g.Ranks != len(members) {
-				break // not kept
-			}
-		}
-		graphs = append(graphs, g)
-	}
-	if len(graphs) == len(firsts) {
-		return graphs, nil
-	}
-	graphs, err := s.measure(by, hosts)
-	if err != nil {
-		return nil, err
-	}
+	firsts, sizes := firstRanks(hosts), numbers.GroupSizes(hosts)
+	found, unknown := make([]*probe.Findings, len(firsts)), false
 	for h, r := range firsts {
-		if r == s.W.Rank() && cache != nil && graphs[h].Ranks > 1 {
+		found[h] = all[r].Host.Found
+		if sizes[r] == 1 {
+			found[h] = &probe.Findings{Places: make([]probe.Place, 1)}
+		}
+		unknown = unknown || found[h] == nil || len(found[h].Places) != sizes[r]
+	}
+	if unknown {
+		var err error
+		if found, err = s.measure(by, hosts); err != nil {
+			return nil, err
+		}
+	}
+	graphs := make([]*topo.Graph, len(firsts))
+	for h, r := range firsts {
+		graphs[h] = found[h].Graph()
+		if unknown && r == s.W.Rank() && cache != nil && sizes[r] > 1 {
 			// the next job measures again when it could not be kept
-			_ = cache.Store(cache.Path(graphs[h].Ranks, s.cores), graphs[h])
+			_ = cache.Store(cache.Path(sizes[r], s.cores), found[h])
 		}
 	}
 	return graphs, nil

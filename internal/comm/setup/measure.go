@@ -18,24 +18,25 @@ import (
 	"github.com/treerun/treerun/transport/shm"
 )
 
-// measure probes the links within every host, and gives every rank the same graphs,
+// measure probes the links within every host, and gives every rank the same findings,
 // by host.
-func (s *setup) measure(g allGather, hosts []int) ([]*topo.Graph, error) {
-	firsts := firstRanks(hosts)
-	plans, places := make([]*probe.Sampling, len(firsts)), make([][]probe.Place, len(firsts))
-	like := make([]int, len(firsts)) // by host: the one whose measurement holds for it
-	for h, first := range firsts {
-		for _, r := range neighbours(hosts, first) {
-			places[h] = append(places[h], s.places[r])
-		}
-		plans[h] = probe.NewSampling(places[h])
-		if like[h] = h; s.oneMachine() { // whose ranks run alike on all hosts that have as many
-			like[h] = slices.IndexFunc(places, func(o []probe.Place) bool { return slices.Equal(o, places[h]) })
+func (s *setup) measure(g allGather, hosts []int) ([]*probe.Findings, error) {
+	found := make([]*probe.Findings, len(firstRanks(hosts)))
+	for h := range found {
+		found[h] = new(probe.Findings)
+	}
+	for r, h := range hosts {
+		found[h].Places = append(found[h].Places, s.places[r])
+	}
+	if s.oneMachine() { // whose ranks run alike on all hosts that have as many: one measurement holds for these
+		for h, f := range found {
+			like := func(o *probe.Findings) bool { return slices.Equal(o.Places, f.Places) }
+			found[h] = found[slices.IndexFunc(found, like)]
 		}
 	}
 	var pairs [][2]int
-	if own := hosts[s.W.Rank()]; like[own] == own {
-		pairs = plans[own].Pairs()
+	if own := hosts[s.W.Rank()]; slices.Index(found, found[own]) == own {
+		pairs = probe.NewSampling(found[own].Places).Pairs()
 	}
 	mine, err := s.measureHost(g, hosts, pairs)
 	if err != nil {
@@ -45,18 +46,10 @@ func (s *setup) measure(g allGather, hosts []int) ([]*topo.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, graphs := make([][]probe.Pair, len(firsts)), make([]*topo.Graph, len(firsts))
 	for r, pairs := range all {
-		found[hosts[r]] = append(found[hosts[r]], pairs...)
+		found[hosts[r]].Pairs = append(found[hosts[r]].Pairs, pairs...)
 	}
-	for h, first := range firsts {
-		if like[h] < h {
-			graphs[h] = graphs[like[h]]
-			continue
-		}
-		graphs[h] = probe.Graph(len(neighbours(hosts, first)), plans[h].Fill(found[h]))
-	}
-	return graphs, nil
+	return found, nil
 }
 
 // measureHost probes the links of these pairs of ranks of its host, by their numbers there. Only these ranks open

@@ -309,10 +309,10 @@ func (s *setup) compare() ([]hello, error) {
 	if refused != nil {
 		h.Refused = strings.TrimPrefix(refused.Error(), ErrArgument.Error()+": ")
 	}
-	var kept *topo.Graph
-	if h.Host, kept = s.cachedHost(s.Cfg.TopoCache(s.W)); kept != nil && refused == nil && OneHost(HostsOf(s.W)) {
+	h.Host = s.cachedHost(s.Cfg.TopoCache(s.W))
+	if kept := h.Host.Found; kept != nil && refused == nil && OneHost(HostsOf(s.W)) {
 		s.Cfg.coreHosts = HostsOf(s.W) // as all find out
-		s.plans = newPlans(kept, 0, s.Cfg.machine(), s.Cfg.Planning)
+		s.plans = newPlans(kept.Graph(), 0, s.Cfg.machine(), s.Cfg.Planning)
 		h.Decision, _ = s.plans.decide(firstKinds) // an error comes again later, and is told then
 	}
 	s.step("comparing settings")
