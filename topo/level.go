@@ -17,13 +17,6 @@ func Level(values []*float64, limit float64) {
 	if len(values) == 0 {
 		return
 	}
-	if !slices.ContainsFunc(values, func(v *float64) bool { return *v != *values[0] }) {
-		one := numbers.Digits(*values[0])
-		for _, v := range values {
-			*v = one
-		}
-		return
-	}
 	sorted := slices.Clone(values)
 	slices.SortStableFunc(sorted, func(a, b *float64) int { return cmp.Compare(*a, *b) })
 	levelPart(sorted, limit)
@@ -32,6 +25,16 @@ func Level(values []*float64, limit float64) {
 // LevelLinks makes the rates of links equal that differ by noise, as Level does, and the
 // latencies that are known.
 func LevelLinks(links []Link, limit float64) {
+	differs := func(l Link) bool {
+		return l.GBytesPerSecond != links[0].GBytesPerSecond || l.LatencyUs != links[0].LatencyUs
+	}
+	if len(links) > 0 && !slices.ContainsFunc(links, differs) { // as on ranks that share cores: there may be many
+		rate, latency := numbers.Digits(links[0].GBytesPerSecond), numbers.Digits(links[0].LatencyUs)
+		for i := range links {
+			links[i].GBytesPerSecond, links[i].LatencyUs = rate, latency
+		}
+		return
+	}
 	rates, latencies := make([]*float64, 0, len(links)), make([]*float64, 0, len(links))
 	for i := range links {
 		rates = append(rates, &links[i].GBytesPerSecond)
