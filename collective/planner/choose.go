@@ -166,7 +166,10 @@ func (p *Planner) cheapest(list []*Candidate, bytes int64) (choice DecidedChoice
 		if err != nil {
 			return choice, err
 		}
-		fullest, least, err := p.pricer.LeastUs(b.Plan, bytes, p.chunkings()[0]) // the largest
+		fullest, least := 0.0, math.Inf(1)
+		if bytes >= longPriced || !p.isLong(b.Plan) {
+			fullest, least, err = p.pricer.LeastUs(b.Plan, bytes, p.chunkings()[0]) // the largest
+		}
 		if err != nil {
 			return choice, err
 		}

@@ -121,11 +121,7 @@ func (p *Planner) price(b *Served, bytes int64, worse float64) (us float64, chun
 // where that is above a limit, where the plan has too many steps, and where it joins ranks
 // that the graph does not.
 func (p *Planner) us(b *Served, bytes int64, inflight int, c plan.Chunks, most sim.Limits) (float64, error) {
-	limit := float64(maxSteps)
-	if p.options.Algorithm != "" {
-		limit = maxStepsAsked
-	}
-	if steps, _ := sim.Weigh(b.Plan); steps > limit {
+	if p.isLong(b.Plan) {
 		return math.Inf(1), nil
 	}
 	us, err := p.pricer.Us(b.Plan, bytes, inflight, c, most)
@@ -136,6 +132,16 @@ func (p *Planner) us(b *Served, bytes int64, inflight int, c plan.Chunks, most s
 		return 0, fmt.Errorf("price of plan %s: %w", b.Plan.Name, err)
 	}
 	return us, nil
+}
+
+// isLong reports whether a plan has too many steps for a price.
+func (p *Planner) isLong(of *plan.Plan) bool {
+	limit := float64(maxSteps)
+	if p.options.Algorithm != "" {
+		limit = maxStepsAsked
+	}
+	steps, _ := sim.Weigh(of)
+	return steps > limit
 }
 
 // Price predicts what inflight calls at once with messages of so many bytes each take,
