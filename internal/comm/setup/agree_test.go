@@ -31,7 +31,8 @@ func TestRankList(t *testing.T) {
 // can be written.
 func FuzzMessages(f *testing.F) {
 	for _, v := range []any{
-		hello{Protocol: protocol, Settings: []string{"8 of 4096 bytes"}, Host: cachedHost{Found: &probe.Findings{Places: make([]probe.Place, 2)}}, Cores: 2},
+		hello{Protocol: protocol, Settings: []string{"8 of 4096 bytes"}, Cores: 2,
+			Host: cachedHost{Found: &probe.Findings{Places: make([]probe.Place, 2)}}},
 		verdict{Error: "b", Decision: &planner.Decision{}},
 		[]probe.Pair{{A: 0, B: 1, LatencyUs: 0.2, GBytesPerSecond: 10}},
 	} {
