@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -83,29 +84,26 @@ func DeviceByUUID(uuid string) (*Device, error) {
 func newDevice(index int) (*Device, error) {
 	d := &Device{index: index}
 	var r driver.Result
-	try := func(call string, r driver.Result) error { return failed(d, call, "", r) }
-	if d.handle, r = driver.DeviceAt(index); r != driver.Success {
-		return nil, try("cuDeviceGet", r)
+	var first error
+	check := func(call string) { first = cmp.Or(first, failed(d, call, "", r)) }
+	d.handle, r = driver.DeviceAt(index)
+	if check("cuDeviceGet"); first != nil {
+		return nil, first
 	}
-	uuid, r := d.handle.UUID()
-	if r != driver.Success {
-		return nil, try("cuDeviceGetUuid_v2", r)
-	}
+	var uuid [16]byte
+	uuid, r = d.handle.UUID()
+	check("cuDeviceGetUuid_v2")
 	d.uuid = uuidText(uuid)
-	if d.name, r = d.handle.Name(); r != driver.Success {
-		return nil, try("cuDeviceGetName", r)
-	}
-	if d.pci, r = d.handle.PCI(); r != driver.Success {
-		return nil, try("cuDeviceGetPCIBusId", r)
-	}
+	d.name, r = d.handle.Name()
+	check("cuDeviceGetName")
+	d.pci, r = d.handle.PCI()
+	check("cuDeviceGetPCIBusId")
 	d.pci = strings.ToLower(d.pci)
-	if d.memory, r = d.handle.Memory(); r != driver.Success {
-		return nil, try("cuDeviceTotalMem", r)
-	}
-	if d.processors, r = d.handle.Attribute(driver.Multiprocessors); r != driver.Success {
-		return nil, try("cuDeviceGetAttribute", r)
-	}
-	return d, nil
+	d.memory, r = d.handle.Memory()
+	check("cuDeviceTotalMem")
+	d.processors, r = d.handle.Attribute(driver.Multiprocessors)
+	check("cuDeviceGetAttribute")
+	return d, first
 }
 
 // uuidText writes a UUID as nvidia-smi does: GPU-8-4-4-4-12 hexadecimal digits.

@@ -1,8 +1,6 @@
 package cuda
 
 import (
-	"context"
-	"fmt"
 	"runtime"
 	"time"
 
@@ -10,9 +8,10 @@ import (
 )
 
 // Event marks a place in a stream: Stream.Record sets it, others wait for it. Streams
-// that wait for it when it is closed go on waiting.
+// that wait for it when it is closed go on waiting. Query tells whether the work before it is done,
+// and Synchronize waits for that; an event never recorded is done.
 type Event struct {
-	*resource
+	*progress
 	handle driver.Event
 }
 
@@ -31,33 +30,7 @@ func (d *Device) NewEvent(timing bool) (*Event, error) {
 	if r != driver.Success {
 		return nil, failed(d, "cuEventCreate", "", r)
 	}
-	e := &Event{handle: h}
-	e.resource = own(e, &resource{device: d, context: c, kind: kindEvent, release: h.Destroy})
-	return e, nil
-}
-
-// Query tells whether the work before the event is done, and returns the error
-// of the work if it failed. It does not wait. An event never recorded is done.
-func (e *Event) Query() (bool, error) {
-	if err := e.Check(); err != nil {
-		return false, err
-	}
-	r := e.handle.Query(e.context)
-	runtime.KeepAlive(e)
-	if r == driver.NotReady {
-		return false, nil
-	}
-	return r == driver.Success, failed(e.device, "cuEventQuery", "", r)
-}
-
-// Synchronize waits until the work before the event is done, and returns the
-// error of the work if it failed, or that ctx ended: then the work goes on.
-func (e *Event) Synchronize(ctx context.Context) error {
-	err := poll(ctx, e.Query)
-	if err != nil && ctx.Err() == err {
-		return fmt.Errorf("cuda: wait for an event of %s: %w", e.device, err)
-	}
-	return err
+	return &Event{d.progress(c, kindEvent, h.Destroy, h.Query), h}, nil
 }
 
 // Since returns the device's time from one event to another; both were made

@@ -22,15 +22,15 @@ const (
 	kinds
 )
 
-// kindOf says what each kind is, and which call gives it back.
-var kindOf = [kinds]struct{ name, release string }{
-	{"device memory", "cuMemFree"},
-	{"pinned memory", "cuMemFreeHost"},
-	{"registered memory", "cuMemHostUnregister"},
-	{"stream", "cuStreamDestroy"},
-	{"event", "cuEventDestroy"},
-	{"mapping of another process's memory", "cuIpcCloseMemHandle"},
-	{"module", "cuModuleUnload"},
+// kindOf says what each kind is, which call gives it back, and which asks for its end.
+var kindOf = [kinds]struct{ name, release, query string }{
+	{name: "device memory", release: "cuMemFree"},
+	{name: "pinned memory", release: "cuMemFreeHost"},
+	{name: "registered memory", release: "cuMemHostUnregister"},
+	{name: "stream", release: "cuStreamDestroy", query: "cuStreamQuery"},
+	{name: "event", release: "cuEventDestroy", query: "cuEventQuery"},
+	{name: "mapping of another process's memory", release: "cuIpcCloseMemHandle"},
+	{name: "module", release: "cuModuleUnload"},
 }
 
 // live counts what is open in this process.

@@ -1,10 +1,8 @@
 package cuda
 
 import (
-	"context"
 	"fmt"
 	"runtime"
-	"time"
 
 	"github.com/treerun/treerun/cuda/internal/driver"
 )
@@ -16,10 +14,11 @@ type Addr = driver.Addr
 
 // Stream is a queue of work for one device, done in order. Its methods only
 // put work at the end, except where they say that they wait. Errors of the
-// work itself come from later calls, at the latest from Synchronize. Close ends a
+// work itself come from later calls, at the latest from Synchronize. Query tells whether all work is
+// done, and Synchronize waits for that. Close ends a
 // stream once its work is done, and does not wait for that.
 type Stream struct {
-	*resource
+	*progress
 	handle driver.Stream
 }
 
@@ -41,9 +40,7 @@ func (d *Device) newStream(priority int) (*Stream, error) {
 	if r != driver.Success {
 		return nil, failed(d, "cuStreamCreateWithPriority", "", r)
 	}
-	s := &Stream{handle: h}
-	s.resource = own(s, &resource{device: d, context: c, kind: kindStream, release: h.Destroy})
-	return s, nil
+	return &Stream{d.progress(c, kindStream, h.Destroy, h.Query), h}, nil
 }
 
 // Handle returns the driver's CUstream, for other libraries. It is valid until
@@ -53,62 +50,11 @@ func (s *Stream) Handle() uintptr { return uintptr(s.handle) }
 // done makes an error of what a call of the driver returned; and s stays until
 // then.
 func (s *Stream) done(call, what string, r driver.Result) error {
-	runtime.KeepAlive(s)
+	runtime.KeepAlive(s.progress)
 	if r == driver.Success {
 		return nil
 	}
 	return failed(s.device, call, what, r)
-}
-
-// Query tells whether all work is done, and returns the error of the work if it
-// failed. It does not wait.
-func (s *Stream) Query() (bool, error) {
-	if err := s.Check(); err != nil {
-		return false, err
-	}
-	r := s.handle.Query(s.context)
-	if r == driver.NotReady {
-		return false, nil
-	}
-	return r == driver.Success, s.done("cuStreamQuery", "", r)
-}
-
-// Synchronize waits until all work that is in s now is done, and returns the
-// error of the work if it failed, or that ctx ended: then the work goes on.
-func (s *Stream) Synchronize(ctx context.Context) error {
-	if err := poll(ctx, s.Query); err != nil {
-		if ctx.Err() == err {
-			return fmt.Errorf("cuda: wait for a stream of %s: %w", s.device, err)
-		}
-		return err
-	}
-	return nil
-}
-
-// poll waits until done returns true or an error, or ctx ends. It asks again
-// and again for some microseconds, as the shortest work takes, and then pauses
-// between two questions for a small part of the time waited so far: it keeps
-// no thread, and is seldom later than that part.
-func poll(ctx context.Context, done func() (bool, error)) error {
-	const (
-		spin     = 50 * time.Microsecond
-		maxPause = 200 * time.Microsecond
-	)
-	began := time.Now()
-	for {
-		ok, err := done()
-		if ok || err != nil {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if waited := time.Since(began); waited < spin {
-			runtime.Gosched()
-		} else {
-			time.Sleep(min(waited/16, maxPause))
-		}
-	}
 }
 
 // Wait makes s wait for the work before the last Record of e, in whichever
@@ -119,7 +65,7 @@ func (s *Stream) Wait(e *Event) error {
 		return err
 	}
 	r := s.handle.WaitEvent(s.context, e.handle)
-	runtime.KeepAlive(e)
+	runtime.KeepAlive(e.progress)
 	return s.done("cuStreamWaitEvent", "", r)
 }
 
@@ -133,7 +79,7 @@ func (s *Stream) Record(e *Event) error {
 		return fmt.Errorf("cuda: record an event of %s in a stream of %s: %w", e.device, s.device, ErrWrongDevice)
 	}
 	r := e.handle.Record(s.context, s.handle)
-	runtime.KeepAlive(e)
+	runtime.KeepAlive(e.progress)
 	return s.done("cuEventRecord", "", r)
 }
 

@@ -1,0 +1,72 @@
+package cuda
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/treerun/treerun/cuda/internal/driver"
+)
+
+// progress is a stream, or an event: what stands for work whose end can be waited for.
+type progress struct {
+	*resource
+	query func(driver.Context) driver.Result
+}
+
+func (d *Device) progress(c driver.Context, k kind, destroy, query func(driver.Context) driver.Result) *progress {
+	p := &progress{query: query}
+	p.resource = own(p, &resource{device: d, context: c, kind: k, release: destroy})
+	return p
+}
+
+// Query tells whether all work is done, which is that before an event, and returns the error of the
+// work if it failed. It does not wait.
+func (p *progress) Query() (bool, error) {
+	if err := p.Check(); err != nil {
+		return false, err
+	}
+	r := p.query(p.context)
+	runtime.KeepAlive(p)
+	if r == driver.NotReady {
+		return false, nil
+	}
+	return r == driver.Success, failed(p.device, kindOf[p.kind].query, "", r)
+}
+
+// Synchronize waits until all work that is there now is done, and returns the
+// error of the work if it failed, or that ctx ended: then the work goes on.
+func (p *progress) Synchronize(ctx context.Context) error {
+	err := poll(ctx, p.Query)
+	if err != nil && ctx.Err() == err {
+		return fmt.Errorf("cuda: wait for the %s of %s: %w", kindOf[p.kind].name, p.device, err)
+	}
+	return err
+}
+
+// poll waits until done returns true or an error, or ctx ends. It asks again
+// and again for some microseconds, as the shortest work takes, and then pauses
+// between two questions for a small part of the time waited so far: it keeps
+// no thread, and is seldom later than that part.
+func poll(ctx context.Context, done func() (bool, error)) error {
+	const (
+		spin     = 50 * time.Microsecond
+		maxPause = 200 * time.Microsecond
+	)
+	began := time.Now()
+	for {
+		ok, err := done()
+		if ok || err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if waited := time.Since(began); waited < spin {
+			runtime.Gosched()
+		} else {
+			time.Sleep(min(waited/16, maxPause))
+		}
+	}
+}
