@@ -60,8 +60,8 @@ func (o *Offer) MemHandle(n int64) (h cuda.MemHandle, err error) {
 // connect opens the memory of the peer. errRefused says that the driver does not allow
 // it; other errors say why what it allows does not work.
 func (t *pairing) connect() error {
-	o := &t.offers[t.peer]
-	other, err := cuda.DeviceByUUID(t.hellos[t.peer].UUID)
+	o := &t.offers[t.B]
+	other, err := cuda.DeviceByUUID(t.hellos[t.B].UUID)
 	if err == nil { // else it is hidden from this process, and the memory may open all the same
 		can, err := t.dev.CanAccess(other)
 		if err != nil {
@@ -73,7 +73,7 @@ func (t *pairing) connect() error {
 	}
 	t.bytes = max(min(t.buffers.bytes, o.Size-o.Offset), patternBytes)
 	if t.source, t.mapping, err = o.Open(t.dev, t.bytes); err != nil {
-		return fmt.Errorf("memory of rank %d cannot be opened: %w%s", t.peer, err, openHint(err))
+		return fmt.Errorf("memory of rank %d cannot be opened: %w%s", t.B, err, openHint(err))
 	}
 	return nil
 }

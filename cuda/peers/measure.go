@@ -10,20 +10,9 @@ import (
 	"github.com/treerun/treerun/topo/gpu"
 )
 
-// seen is what a rank saw of the link to another, reading its memory.
-type seen struct {
-	Peer    int
-	Rate    float64 // GB/s
-	Latency float64 // microseconds
-	Fault   string
-	Refused bool // the driver says beforehand that it cannot be
-	Hung    bool // a copy has not ended
-	Closed  bool // the other's memory could not be opened
-}
-
 // measure measures all links of the hosts of which nothing was kept, all hosts at the
-// same time, and returns what every rank saw.
-func (m *meter) measure() ([][]seen, error) {
+// same time, and returns what every rank A saw of links to ranks B, reading their memory.
+func (m *meter) measure() ([][]gpu.Finding, error) {
 	var mine []turn
 	most := 0
 	for i := range m.hosts {
@@ -49,7 +38,7 @@ func (m *meter) measure() ([][]seen, error) {
 		return nil, err
 	}
 	self := slices.Index(m.host.Ranks, m.w.Rank())
-	var list []seen
+	var list []gpu.Finding
 	for i := range most {
 		peer := -1
 		if i < len(mine) {
@@ -68,7 +57,7 @@ func (m *meter) measure() ([][]seen, error) {
 	all, err := swap(m, list, nil) // now nobody has another's memory open
 	for r, of := range all {
 		for _, s := range of {
-			if m.buffers != nil && s.Hung && (s.Peer == m.w.Rank() || r == m.w.Rank()) {
+			if m.buffers != nil && s.Hung && (s.B == m.w.Rank() || r == m.w.Rank()) {
 				m.buffers.inUse = true // freeing waits for all copies of a process
 			}
 		}
@@ -79,9 +68,9 @@ func (m *meter) measure() ([][]seen, error) {
 // turn measures the link to a peer, -1 for none, while other pairs do the same: the
 // lower rank reads, then the higher one. All ranks wait for each other in between, and
 // hear of copies that have not ended: the other one does not try, too.
-func (m *meter) turn(number uint64, peer int) (*seen, error) {
+func (m *meter) turn(number uint64, peer int) (*gpu.Finding, error) {
 	self := m.w.Rank()
-	t := &pairing{meter: m, peer: peer, number: number, seen: seen{Peer: peer}}
+	t := &pairing{meter: m, number: number, Finding: gpu.Finding{A: self, B: peer}}
 	steps := []func() error{
 		t.open,
 		func() error { return t.readIf(self < peer) },
@@ -110,18 +99,17 @@ func (m *meter) turn(number uint64, peer int) (*seen, error) {
 	if err := t.close(); err != nil {
 		m.late = errors.Join(m.late, err) // told with the next step
 	}
-	return &t.seen, nil
+	return &t.Finding, nil
 }
 
 // pairing is a rank's part in measuring one link.
 type pairing struct {
 	*meter
-	peer    int
 	number  uint64
 	mapping *cuda.Mapping // of the peer's memory, nil where there is none
 	source  cuda.Addr     // where that is
 	bytes   int64         // of it to read
-	seen
+	gpu.Finding
 }
 
 // readIf reads over the link, if it is this rank's turn and the link is good so
@@ -149,7 +137,7 @@ func (t *pairing) judge(err error) error {
 
 // open puts a pattern where the peer reads, and opens the peer's memory.
 func (t *pairing) open() error {
-	if err := t.buffers.fill(t.ctx, t.buffers.patternOf(t.number, t.w.Rank())); err != nil {
+	if err := t.buffers.fill(t.ctx, t.buffers.patternOf(t.number, t.A)); err != nil {
 		return fmt.Errorf("%v: %w", t.dev, err)
 	}
 	var err error
@@ -159,7 +147,7 @@ func (t *pairing) open() error {
 		err = t.connect()
 	}
 	t.Refused = errors.Is(err, errRefused)
-	t.Closed = err != nil && !t.Refused && !t.buffers.spent()
+	t.Unopened = err != nil && !t.Refused && !t.buffers.spent()
 	return t.judge(err)
 }
 
@@ -168,11 +156,11 @@ func (t *pairing) read() error {
 	if err := t.buffers.pull(t.ctx, t.source, t.bytes); err != nil {
 		return err
 	}
-	if err := t.buffers.compare(t.ctx, t.buffers.target(), t.buffers.patternOf(t.number, t.peer)); err != nil {
-		return fmt.Errorf("rank %d reads wrong data from rank %d: %w", t.w.Rank(), t.peer, err)
+	if err := t.buffers.compare(t.ctx, t.buffers.target(), t.buffers.patternOf(t.number, t.B)); err != nil {
+		return fmt.Errorf("rank %d reads wrong data from rank %d: %w", t.A, t.B, err)
 	}
 	var err error
-	t.Rate, t.Latency, err = t.buffers.time(t.ctx, t.source, t.bytes)
+	t.GBytesPerSecond, t.LatencyUs, err = t.buffers.time(t.ctx, t.source, t.bytes)
 	return err
 }
 
@@ -191,26 +179,26 @@ func (t *pairing) close() error {
 
 // findings puts together what both sides of each link of a host saw. Ranks that share
 // GPUs with those that have measured have the same links.
-func findings(h *HostResult, all [][]seen) ([]gpu.Finding, error) {
+func findings(h *HostResult, all [][]gpu.Finding) ([]gpu.Finding, error) {
 	known := make(map[[2]string]*gpu.Finding)
 	of := func(a, b int) [2]string {
 		return [2]string{min(h.Devices[a], h.Devices[b]), max(h.Devices[a], h.Devices[b])}
 	}
 	for a, r := range h.Ranks {
 		for _, s := range all[r] {
-			b := slices.Index(h.Ranks, s.Peer)
+			b := slices.Index(h.Ranks, s.B)
 			if b < 0 || b == a {
-				return nil, fmt.Errorf("measure peer links: rank %d tells of a link to rank %d", r, s.Peer)
+				return nil, fmt.Errorf("measure peer links: rank %d tells of a link to rank %d", r, s.B)
 			}
 			f := known[of(a, b)]
 			if f == nil {
-				f = &gpu.Finding{GBytesPerSecond: s.Rate, LatencyUs: s.Latency, Refused: true}
+				f = &gpu.Finding{GBytesPerSecond: s.GBytesPerSecond, Refused: true}
 				known[of(a, b)] = f
 			}
-			f.GBytesPerSecond = min(f.GBytesPerSecond, s.Rate)
-			f.LatencyUs = max(f.LatencyUs, s.Latency)
+			f.GBytesPerSecond = min(f.GBytesPerSecond, s.GBytesPerSecond)
+			f.LatencyUs = max(f.LatencyUs, s.LatencyUs)
 			f.Fault = cmp.Or(f.Fault, s.Fault)
-			f.Unopened = f.Unopened || s.Closed
+			f.Unopened = f.Unopened || s.Unopened
 			f.Hung = f.Hung || s.Hung
 			f.Refused = f.Refused && (s.Fault == "" || s.Refused)
 		}
