@@ -1,36 +1,26 @@
 package device
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "time"
 
-// failure is the first reason why a group has failed.
-type failure struct {
-	err atomic.Pointer[error]
-}
-
-func (f *failure) get() error {
-	if e := f.err.Load(); e != nil {
+// cause returns why the Group has failed, as far as it knows.
+func (g *Group) cause() error {
+	if e := g.failure.Load(); e != nil {
 		return *e
 	}
 	return nil
 }
-
-// set notes err, and reports whether it is the first.
-func (f *failure) set(err error) bool { return f.err.CompareAndSwap(nil, &err) }
 
 // Err returns why the Group is of no further use, nil when it is well. Ask after
 // a stream has come to the end of a call, before its result is used: what
 // streams did after an abort is void. It costs a load of memory that all ranks of
 // the host share.
 func (g *Group) Err() error {
-	if err := g.failure.get(); err != nil {
+	if err := g.cause(); err != nil {
 		return err
 	}
 	if g.abort.Load() != 0 {
 		g.failed(ErrAborted)
-		return g.failure.get()
+		return g.cause()
 	}
 	return nil
 }
@@ -41,7 +31,7 @@ func (g *Group) Err() error {
 // others go on, whatever became of those.
 func (g *Group) Abort(err error) error {
 	g.end(err, nil)
-	return g.failure.get()
+	return g.cause()
 }
 
 // failed is Abort for what the Group found by itself.
@@ -52,7 +42,7 @@ func (g *Group) failed(err error) { g.end(err, g.cfg.Failed) }
 func (g *Group) end(err error, tell func(error)) {
 	g.ending.Lock()
 	defer g.ending.Unlock()
-	if !g.failure.set(err) {
+	if !g.failure.CompareAndSwap(nil, &err) {
 		return
 	}
 	g.abort.CompareAndSwap(0, 1) // before any wait passes
@@ -101,7 +91,7 @@ func (g *Group) passAll() {
 // idle reports whether no stream has work of a call. An error of the device ends
 // what it had to do.
 func (g *Group) idle() bool {
-	if !g.called {
+	if g.caller.Stream == nil {
 		return true
 	}
 	if done, err := g.tail.Query(); err == nil && !done {

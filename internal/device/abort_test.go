@@ -87,7 +87,7 @@ func TestAbort(t *testing.T) {
 				if err := m.groups[r].Err(); !errors.Is(err, want) {
 					return fmt.Errorf("fault %v, want %v", err, want)
 				}
-				if err := m.groups[r].Program(0).Enqueue(s, new(Call)); !errors.Is(err, want) {
+				if err := m.groups[r].Enqueue(0, s, new(Call)); !errors.Is(err, want) {
 					return fmt.Errorf("a later call: %v, want %v", err, want)
 				}
 				for _, a := range u.buffers() {

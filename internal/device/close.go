@@ -16,7 +16,7 @@ func (g *Group) Close() error {
 			g.Abort(ErrClosed)
 		}
 		g.ending.Lock()
-		g.failure.set(ErrClosed)
+		g.failure.CompareAndSwap(nil, &ErrClosed)
 		g.ending.Unlock()
 		close(g.done)
 		if g.relay != nil {

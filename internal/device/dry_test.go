@@ -162,9 +162,6 @@ func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, fir
 			rank.streams[s.Stream] = q
 			d.streams = append(d.streams, q)
 		}
-		for i := range l.plans {
-			g.programs = append(g.programs, &Program{g: g, schedule: &l.plans[i]})
-		}
 		for i := range l.links {
 			d.flags[cuda.Addr(published(i))], d.flags[cuda.Addr(released(i))] = first, first
 		}
@@ -178,17 +175,18 @@ func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, fir
 func (d *dry) enqueue(t *testing.T, which int, calls []Call) {
 	t.Helper()
 	for r, rank := range d.ranks {
-		p, c := rank.g.programs[which], &calls[r]
-		p.begin(c)
+		g, c := rank.g, &calls[r]
+		p := &g.layout.plans[which]
+		g.begin(p, c)
 		chunks := uint32(0)
-		for _, s := range p.spans {
+		for _, s := range g.spans {
 			chunks = max(chunks, s.chunks)
 		}
-		if err := p.take(c, chunks, rank.g.streams); err != nil {
+		if err := g.take(p, c, chunks, g.streams); err != nil {
 			t.Fatal(err)
 		}
 		rank.join()
-		p.end()
+		g.advance(p)
 		if c.Out != c.In && c.Header.Count > 0 && p.plan.Kind == plan.AllReduce {
 			rank.put(rank.g.caller.Stream, always, func() {
 				b := d.at(c.In, int64(c.Header.Count)*4)

@@ -11,35 +11,33 @@ import (
 // Group is one rank's end of the links between devices, with the streams that
 // serve them. Its methods may be called concurrently unless they say otherwise.
 type Group struct {
-	cfg      Config
-	layout   *Layout
-	rank     int
-	programs []*Program
+	cfg    Config
+	layout *Layout
+	rank   int
 
 	mu      sync.Mutex // one Enqueue at a time
 	streams []*lineup
 	fork    *cuda.Event                            // of the latest call: its stream has come to it
 	tail    *cuda.Event                            // its stream is through
-	latest  uintptr                                // that stream
-	called  bool                                   // there is a latest call
 	links   []state                                // of the links of the layout
 	memOps  func(*cuda.Stream, []cuda.MemOp) error // Stream.MemOps, but in tests
 	scratch scratch
 	pinned  *cuda.Pinned[uint8] // slots of relayed links; nil: there is none
 	events  []*cuda.Event       // that free closes
-	caller  lineup              // the stream of the call at work
+	caller  lineup              // the stream of the latest call, nil before there is one
 
 	relay *relay // nil where no link is relayed
 
-	failure failure
-	abort   *atomic.Uint32 // the word that all ranks of the segment look at
-	wake    chan struct{}  // tells the watcher that something is under way
-	done    chan struct{}  // closed by Close
+	failure atomic.Pointer[error] // the first reason why it has failed
+	abort   *atomic.Uint32        // the word that all ranks of the segment look at
+	wake    chan struct{}         // tells the watcher that something is under way
+	done    chan struct{}         // closed by Close
 	workers sync.WaitGroup
 	ending  sync.Mutex // guards that a failure starts a worker against Close
 	closing sync.Once
 
-	// Scratch of one step: who uses it holds mu.
+	// Of the call at work: who uses it holds mu.
+	spans          []span // of its lanes
 	signals        []cuda.MemOp
 	addrs, targets []cuda.Addr
 }
@@ -111,9 +109,6 @@ func New(cfg Config) (*Group, error) {
 	if err := g.open(); err != nil {
 		g.free()
 		return nil, fmt.Errorf("device: rank %d: %w", g.rank, err)
-	}
-	for i := range l.plans {
-		g.programs = append(g.programs, &Program{g: g, schedule: &l.plans[i]})
 	}
 	g.workers.Go(g.watch)
 	if g.relay != nil {

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -109,15 +110,11 @@ func (g *Group) open() error {
 	if g.relay, err = newRelay(g); err != nil {
 		return err
 	}
-	most := g.cfg.Streams
-	if most == 0 {
-		most = defaultStreams
-	}
 	tracks := 0
 	for i := range g.layout.plans {
 		tracks = max(tracks, g.layout.plans[i].tracks)
 	}
-	for range min(most, tracks) {
+	for range min(cmp.Or(g.cfg.Streams, defaultStreams), tracks) {
 		s := &lineup{pace: new(pace)}
 		g.streams = append(g.streams, s)
 		if s.Stream, err = g.cfg.Device.NewUrgentStream(); err != nil {

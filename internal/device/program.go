@@ -8,13 +8,6 @@ import (
 	"github.com/treerun/treerun/cuda"
 )
 
-// Program is a plan bound to a Group.
-type Program struct {
-	g *Group
-	*schedule
-	spans []span // of the lanes, for the call at work
-}
-
 // span is what a lane has to move in a call: n bytes from byte start of its part
 // on, in chunks of grain.
 type span struct {
@@ -29,21 +22,15 @@ func (s *span) chunk(j uint32) (at, n int64) {
 	return s.start + from, min(s.grain, s.n-from)
 }
 
-// Program returns the program of plan i of the Shape.
-func (g *Group) Program(i int) *Program { return g.programs[i] }
-
-// Plan returns the plan that the program runs.
-func (p *Program) Plan() *plan.Plan { return p.plan }
-
 // spanOf returns what lane ln moves in call c.
-func (p *Program) spanOf(ln *lane, c *Call) span {
+func (g *Group) spanOf(ln *lane, c *Call) span {
 	elem := int64(c.DType.Size())
 	count := int64(c.Header.Count)
 	grain := quantum / elem
 	from := plan.CutAt(count, ln.from, grain) * elem
 	s := span{n: plan.CutAt(count, ln.upTo, grain)*elem - from, start: from - int64(ln.part)*count*elem}
 	chunks := plan.Chunks{Max: c.Chunk, Min: minChunk}
-	s.grain = int64(chunks.Of(s.n, ln.upTo-ln.from, ln.widest, p.g.layout.slotBytes))
+	s.grain = int64(chunks.Of(s.n, ln.upTo-ln.from, ln.widest, g.layout.slotBytes))
 	s.chunks = uint32((s.n + s.grain - 1) / s.grain)
 	if count == 0 && ln.first {
 		s.chunks = 1 // an empty message still meets everybody
@@ -56,7 +43,7 @@ func (p *Program) spanOf(ln *lane, c *Call) span {
 // a few steps.
 const small = 12
 
-// Enqueue puts call c behind the work of stream s, which must be of the Group's
+// Enqueue puts call c of plan i of the Shape behind the work of stream s, which must be of the Group's
 // device. It returns when all is enqueued; s goes on when this rank's part of the
 // call is done, also where the Group fails meanwhile. Where so much is waiting
 // that the driver would not take more, Enqueue waits for it, so every rank needs
@@ -64,8 +51,7 @@ const small = 12
 //
 // A stream of another device is an error (cuda.ErrWrongDevice) before anything is
 // done. Any other error is that of the Group, which is of no further use.
-func (p *Program) Enqueue(s *cuda.Stream, c *Call) error {
-	g := p.g
+func (g *Group) Enqueue(i int, s *cuda.Stream, c *Call) error {
 	if d := s.Device(); d != g.cfg.Device {
 		return fmt.Errorf("device: rank %d: a stream of %s for a group of %s: %w", g.rank, d, g.cfg.Device,
 			cuda.ErrWrongDevice)
@@ -75,12 +61,13 @@ func (p *Program) Enqueue(s *cuda.Stream, c *Call) error {
 	if err := g.Err(); err != nil {
 		return err
 	}
-	p.begin(c)
-	err := p.enqueue(s, c)
+	p := &g.layout.plans[i]
+	g.begin(p, c)
+	err := g.enqueue(p, s, c)
 	if err != nil {
 		err = g.Abort(fmt.Errorf("device: rank %d: %w", g.rank, err))
 	}
-	p.end()
+	g.advance(p)
 	select {
 	case g.wake <- struct{}{}:
 	default:
@@ -89,13 +76,12 @@ func (p *Program) Enqueue(s *cuda.Stream, c *Call) error {
 }
 
 // begin counts the chunks of call c, and tells the relay which of them to expect.
-func (p *Program) begin(c *Call) {
-	g := p.g
-	p.spans = p.spans[:0]
+func (g *Group) begin(p *schedule, c *Call) {
+	g.spans = g.spans[:0]
 	for i := range p.lanes {
 		ln := &p.lanes[i]
-		s := p.spanOf(ln, c)
-		p.spans = append(p.spans, s)
+		s := g.spanOf(ln, c)
+		g.spans = append(g.spans, s)
 		for _, u := range ln.uses {
 			k := &g.links[u.link]
 			k.each = u
@@ -107,29 +93,27 @@ func (p *Program) begin(c *Call) {
 	}
 }
 
-// end moves the counters behind the call.
-func (p *Program) end() {
+// advance moves the counters behind the call.
+func (g *Group) advance(p *schedule) {
 	for i := range p.lanes {
 		for _, u := range p.lanes[i].uses {
-			k := &p.g.links[u.link]
-			k.count += p.spans[i].chunks * u.n
-			k.slots += p.spans[i].chunks * u.slots
+			k := &g.links[u.link]
+			k.count += g.spans[i].chunks * u.n
+			k.slots += g.spans[i].chunks * u.slots
 		}
 	}
 }
 
 // enqueue forks, takes all steps in the order of todo, and joins.
-func (p *Program) enqueue(s *cuda.Stream, c *Call) (err error) {
-	g := p.g
-	if g.called && g.latest != s.Handle() {
+func (g *Group) enqueue(p *schedule, s *cuda.Stream, c *Call) (err error) {
+	if latest := g.caller.Stream; latest != nil && latest != s {
 		if err := s.Wait(g.tail); err != nil {
 			return err
 		}
 	}
 	g.caller.Stream = s
-	g.called, g.latest = true, s.Handle()
 	chunks, apart := uint32(0), p.steps > small
-	for _, sp := range p.spans {
+	for _, sp := range g.spans {
 		chunks = max(chunks, sp.chunks)
 	}
 	streams := g.streams[:min(len(g.streams), p.tracks)]
@@ -140,7 +124,7 @@ func (p *Program) enqueue(s *cuda.Stream, c *Call) (err error) {
 		err = g.spread(s, streams)
 	}
 	if err == nil {
-		err = p.take(c, chunks, streams)
+		err = g.take(p, c, chunks, streams)
 	}
 	// What has been enqueued is joined also after an error: the caller's stream
 	// must not go on before it.
@@ -167,22 +151,21 @@ func (g *Group) spread(s *cuda.Stream, streams []*lineup) error {
 }
 
 // take enqueues the steps of all chunks.
-func (p *Program) take(c *Call, chunks uint32, streams []*lineup) error {
-	g := p.g
+func (g *Group) take(p *schedule, c *Call, chunks uint32, streams []*lineup) error {
 	for j := range chunks {
 		for i := range p.lanes {
-			if j >= p.spans[i].chunks {
+			if j >= g.spans[i].chunks {
 				continue
 			}
 			for k := range p.lanes[i].todo {
-				if err := g.failure.get(); err != nil {
+				if err := g.cause(); err != nil {
 					return err
 				}
 				do, s := &p.lanes[i].todo[k], &g.caller
 				if len(streams) > 0 {
 					s = streams[do.track%len(streams)]
 				}
-				if err := g.step(s, c, do, &p.spans[i], j); err != nil {
+				if err := g.step(s, c, do, &g.spans[i], j); err != nil {
 					return fmt.Errorf("lane %d, chunk %d, %w", i, j, err)
 				}
 			}

@@ -131,7 +131,7 @@ func (d *Session) Enter(s *cuda.Stream, kind plan.Kind, root int, c *Call) error
 	}
 	d.block.ring(d.mine).put(&h)
 	c.Chunk = served.Chunks.Max
-	if err := d.group.Program(i).Enqueue(s, c); err != nil {
+	if err := d.group.Enqueue(i, s, c); err != nil {
 		return err
 	}
 	d.mu.Lock()

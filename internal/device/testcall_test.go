@@ -204,7 +204,7 @@ func (m *machine) begin(r int, s *cuda.Stream, u *under) error {
 	if p.Kind == plan.Reduce && r != p.Root {
 		call.Out, call.Divide = 0, 0
 	}
-	if err := m.groups[r].Program(c.which).Enqueue(s, call); err != nil || c.inPlace {
+	if err := m.groups[r].Enqueue(c.which, s, call); err != nil || c.inPlace {
 		return err
 	}
 	return s.Memset(u.in.Addr(), 0xEE, u.in.Bytes())

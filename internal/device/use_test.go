@@ -45,7 +45,7 @@ func TestNothingGrows(t *testing.T) {
 			for i := 1; i < calls; i++ {
 				call := Call{In: u.all[0].Addr(), Out: u.out.Addr(), Work: kernel.Work{DType: kernel.Float32, Op: kernel.Sum}}
 				call.Header.Seq, call.Header.Count = uint64(i), 100
-				if err := m.groups[r].Program(min(i%8, 1)).Enqueue(s, &call); err != nil {
+				if err := m.groups[r].Enqueue(min(i%8, 1), s, &call); err != nil {
 					return err
 				}
 			}
@@ -96,7 +96,7 @@ func TestWrongStream(t *testing.T) {
 	m := start(t, plans, how{slots: 2, slotBytes: 4096})
 	s, err := m.devices[1].NewStream()
 	m.must(err)
-	if err := m.groups[0].Program(0).Enqueue(s, new(Call)); !errors.Is(err, cuda.ErrWrongDevice) ||
+	if err := m.groups[0].Enqueue(0, s, new(Call)); !errors.Is(err, cuda.ErrWrongDevice) ||
 		m.groups[0].Err() != nil {
 		t.Errorf("%v, group %v", err, m.groups[0].Err())
 	}
