@@ -1,9 +1,9 @@
 package osys
 
 import (
+	"fmt"
 	"os"
 	"path"
-	"strconv"
 	"strings"
 )
 
@@ -49,19 +49,12 @@ func quotaCores() (int64, bool) {
 // parseQuota reads cpu.max, "quota period" in microseconds or "max period",
 // and returns the quota in cores, rounded up; false for none or nonsense.
 func parseQuota(text string) (cores int64, ok bool) {
-	f := strings.Fields(text)
-	if len(f) != 2 {
+	var quota, period int32
+	_, err := fmt.Sscanf(strings.TrimSpace(text)+"\n", "%d %d\n", &quota, &period)
+	if err != nil || quota <= 0 || period <= 0 {
 		return 0, false
 	}
-	quota, err := strconv.ParseInt(f[0], 10, 32)
-	if err != nil || quota <= 0 {
-		return 0, false
-	}
-	period, err := strconv.ParseInt(f[1], 10, 32)
-	if err != nil || period <= 0 {
-		return 0, false
-	}
-	return (quota + period - 1) / period, true
+	return (int64(quota) + int64(period) - 1) / int64(period), true
 }
 
 // freeMemory returns how many bytes can still be allocated: what the kernel
@@ -82,10 +75,9 @@ func freeMemory() (bytes int64, ok bool) {
 // returns it in bytes.
 func parseAvailable(text string) (bytes int64, ok bool) {
 	for line := range strings.Lines(text) {
-		f := strings.Fields(line)
-		if len(f) == 3 && f[0] == "MemAvailable:" && f[2] == "kB" {
-			kb, err := strconv.ParseInt(f[1], 10, 53)
-			return kb << 10, err == nil && kb >= 0
+		var kb int64
+		if _, err := fmt.Sscanf(line, "MemAvailable: %d kB", &kb); err == nil && kb >= 0 && kb < 1<<52 {
+			return kb << 10, true
 		}
 	}
 	return 0, false
@@ -93,22 +85,15 @@ func parseAvailable(text string) (bytes int64, ok bool) {
 
 // parseLeft returns what a memory limit leaves of itself, in bytes.
 func parseLeft(limit, used string) (bytes int64, ok bool) {
-	l, err := strconv.ParseInt(strings.TrimSpace(limit), 10, 64)
-	if err != nil || l < 0 {
+	var l, u int64
+	if _, err := fmt.Sscan(limit+" "+used, &l, &u); err != nil || l < 0 || u < 0 {
 		return 0, false // "max", most often
-	}
-	u, err := strconv.ParseInt(strings.TrimSpace(used), 10, 64)
-	if err != nil || u < 0 {
-		return 0, false
 	}
 	return max(l-u, 0), true
 }
 
 // readText returns the text of a file; nothing when it cannot be read.
 func readText(dir, name string) string {
-	b, err := os.ReadFile(path.Join(dir, name))
-	if err != nil {
-		return ""
-	}
+	b, _ := os.ReadFile(path.Join(dir, name))
 	return string(b)
 }

@@ -141,28 +141,29 @@ func (t *Tx) TryReserve(n int) ([]byte, bool, error) {
 // Its last action is a sequentially consistent store: what the caller loads
 // afterwards is loaded after the slot has become visible.
 func (t *Tx) Commit(h *transport.Header) {
-	if t.n < 0 {
-		panic("ring: Commit without a reserved slot")
-	}
-	line := t.line(t.pos)
-	putHeader(line, uint32(t.n), h)
-	t.pos++
-	t.n = -1
+	line := t.fill(h, uint32(t.n))
 	storeWord(line, 0, t.pos)
 	t.claimNext()
 }
 
 // Post is Commit, but for the order of what is loaded afterwards.
 func (t *Tx) Post(h *transport.Header) {
-	if t.n < 0 {
-		panic("ring: Post without a reserved slot")
-	}
-	line := t.line(t.pos)
-	putHeader(line, uint32(t.n), h)
-	t.pos++
-	t.n = -1
+	line := t.fill(h, uint32(t.n))
 	publishWord(line, 0, t.pos)
 	t.claimNext()
+}
+
+// fill takes the reserved slot, whose header and length it writes, and returns its line, still to be
+// published.
+func (t *Tx) fill(h *transport.Header, length uint32) []byte {
+	if t.n < 0 {
+		panic("ring: Commit or Post without a reserved slot")
+	}
+	line := t.line(t.pos)
+	putHeader(line, length, h)
+	t.pos++
+	t.n = -1
+	return line
 }
 
 // claimNext brings the line of the next slot, if it is free, into this core's
@@ -196,15 +197,9 @@ func (t *Tx) PostPrivate(h *transport.Header, address uint64, n int) (pos uint32
 }
 
 func (t *Tx) postPlace(h *transport.Header, at uint64, length uint32) (pos uint32) {
-	if t.n < 0 {
-		panic("ring: PostAt without a reserved slot")
-	}
-	line := t.line(t.pos)
-	putPlace(line, at)
-	putHeader(line, length, h)
 	pos = t.pos
-	t.pos++
-	t.n = -1
+	line := t.fill(h, length)
+	putPlace(line, at)
 	publishWord(line, 0, t.pos)
 	return pos
 }
