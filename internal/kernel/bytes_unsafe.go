@@ -31,3 +31,20 @@ func as[T fixed](b []byte) []T {
 func bytesOf(x []uint64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*8)
 }
+
+// plain returns x, and for every NaN the same one. A comparison of bits takes
+// no branch, one of numbers two.
+func plain[T float](x T) T {
+	if unsafe.Sizeof(x) == 4 {
+		b := *(*uint32)(unsafe.Pointer(&x))
+		if b&(1<<31-1) > infinity32 {
+			b = nan32
+		}
+		return *(*T)(unsafe.Pointer(&b))
+	}
+	b := *(*uint64)(unsafe.Pointer(&x))
+	if b&(1<<63-1) > infinity64 {
+		b = nan64
+	}
+	return *(*T)(unsafe.Pointer(&b))
+}

@@ -1,7 +1,5 @@
 package kernel
 
-import "math"
-
 type integer interface {
 	int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64
 }
@@ -41,9 +39,9 @@ func reduceBytes(op Op, dt DType, dst, a, b *byte, n int) {
 	case Float16, BFloat16:
 		halves(op, dt, from(to[uint16](dst), n/2), from(to[uint16](a), n/2), from(to[uint16](b), n/2))
 	case Float32:
-		floats32(op, to[float32](dst), to[float32](a), to[float32](b), n/4)
+		floats(op, to[float32](dst), to[float32](a), to[float32](b), n/4)
 	case Float64:
-		floats64(op, to[float64](dst), to[float64](a), to[float64](b), n/8)
+		floats(op, to[float64](dst), to[float64](a), to[float64](b), n/8)
 	}
 }
 
@@ -94,37 +92,11 @@ func integers[T integer](op Op, pd, pa, pb *T, n int) {
 	}
 }
 
-// floats32 relies on the built-in min and max: they give NaN for NaN and take
-// -0 as less than +0.
-func floats32(op Op, pd, pa, pb *float32, n int) {
-	dst, a, b := from(pd, n), from(pa, n), from(pb, n)
-	switch op {
-	case Sum:
-		if n >= 8 {
-			sums(dst, a, b)
-			return
-		}
-		for i := range dst {
-			dst[i] = plain32(a[i] + b[i])
-		}
-	case Prod:
-		for i := range dst {
-			dst[i] = plain32(a[i] * b[i])
-		}
-	case Min:
-		for i := range dst {
-			dst[i] = plain32(min(a[i], b[i]))
-		}
-	case Max:
-		for i := range dst {
-			dst[i] = plain32(max(a[i], b[i]))
-		}
-	}
-}
+type float interface{ float32 | float64 }
 
-// floats64 is floats32 for float64. One generic function for both would be half
-// as fast: its plain could not look at bits.
-func floats64(op Op, pd, pa, pb *float64, n int) {
+// floats relies on the built-in min and max: they give NaN for NaN and take
+// -0 as less than +0.
+func floats[T float](op Op, pd, pa, pb *T, n int) {
 	dst, a, b := from(pd, n), from(pa, n), from(pb, n)
 	switch op {
 	case Sum:
@@ -133,26 +105,26 @@ func floats64(op Op, pd, pa, pb *float64, n int) {
 			return
 		}
 		for i := range dst {
-			dst[i] = plain64(a[i] + b[i])
+			dst[i] = plain(a[i] + b[i])
 		}
 	case Prod:
 		for i := range dst {
-			dst[i] = plain64(a[i] * b[i])
+			dst[i] = plain(a[i] * b[i])
 		}
 	case Min:
 		for i := range dst {
-			dst[i] = plain64(min(a[i], b[i]))
+			dst[i] = plain(min(a[i], b[i]))
 		}
 	case Max:
 		for i := range dst {
-			dst[i] = plain64(max(a[i], b[i]))
+			dst[i] = plain(max(a[i], b[i]))
 		}
 	}
 }
 
 // sums looks for NaN among four sums at once: their sum is one if any of them
 // is.
-func sums[T float32 | float64](dst, a, b []T) {
+func sums[T float](dst, a, b []T) {
 	i := 0
 	for ; i+4 <= len(dst) && i+4 <= len(a) && i+4 <= len(b); i += 4 {
 		d, p, q := (*[4]T)(dst[i:i+4]), (*[4]T)(a[i:i+4]), (*[4]T)(b[i:i+4])
@@ -167,32 +139,6 @@ func sums[T float32 | float64](dst, a, b []T) {
 	}
 }
 
-func plain[T float32 | float64](x T) T {
-	if x != x {
-		return T(math.Float64frombits(nan64))
-	}
-	return x
-}
-
-// plain32 returns x, and for every NaN the same one. A comparison of bits takes
-// no branch, one of numbers two.
-func plain32(x float32) float32 {
-	b := math.Float32bits(x)
-	if b&(1<<31-1) > infinity32 {
-		b = nan32
-	}
-	return math.Float32frombits(b)
-}
-
-// plain64 is plain32 for float64.
-func plain64(x float64) float64 {
-	b := math.Float64bits(x)
-	if b&(1<<63-1) > infinity64 {
-		b = nan64
-	}
-	return math.Float64frombits(b)
-}
-
 // halves reduces 16-bit floats through blocks of float32.
 func halves(op Op, dt DType, dst, a, b []uint16) {
 	var x, y [128]float32
@@ -200,7 +146,7 @@ func halves(op Op, dt DType, dst, a, b []uint16) {
 		n := min(len(dst), len(x))
 		widen(dt, x[:n], a)
 		widen(dt, y[:n], b)
-		floats32(op, &x[0], &x[0], &y[0], n)
+		floats(op, &x[0], &x[0], &y[0], n)
 		narrow(dt, dst, x[:n])
 		dst, a, b = dst[n:], a[n:], b[n:]
 	}
@@ -242,9 +188,9 @@ func scaleAligned(dt DType, dst []byte, n int) {
 	case Float16, BFloat16:
 		halvesDivide(dt, as[uint16](dst), n)
 	case Float32:
-		divide32(as[float32](dst), float32(n))
+		divideFloats(as[float32](dst), float32(n))
 	case Float64:
-		divide64(as[float64](dst), float64(n))
+		divideFloats(as[float64](dst), float64(n))
 	}
 }
 
@@ -255,15 +201,9 @@ func divide[T integer, W int64 | uint64](dst []T, n W) {
 	}
 }
 
-func divide32(dst []float32, n float32) {
+func divideFloats[T float](dst []T, n T) {
 	for i, v := range dst {
-		dst[i] = plain32(v / n)
-	}
-}
-
-func divide64(dst []float64, n float64) {
-	for i, v := range dst {
-		dst[i] = plain64(v / n)
+		dst[i] = plain(v / n)
 	}
 }
 
@@ -272,7 +212,7 @@ func halvesDivide(dt DType, dst []uint16, n int) {
 	for len(dst) > 0 {
 		k := min(len(dst), len(x))
 		widen(dt, x[:k], dst)
-		divide32(x[:k], float32(n))
+		divideFloats(x[:k], float32(n))
 		narrow(dt, dst, x[:k])
 		dst = dst[k:]
 	}
