@@ -11,7 +11,7 @@ func BenchmarkEnqueue(b *testing.B) {
 	e := event(b, d, false)
 	m := alloc[uint32](b, d, 64)
 	to, from := m.Addr()+128, m.Addr()
-	ops := []MemOp{{from, 1, false}, {from, 1, true}}
+	ops := []MemOp{{Addr: from, Value: 1}, {Addr: from, Value: 1, Wait: true}}
 	for _, c := range []struct {
 		name string
 		put  func() error

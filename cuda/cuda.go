@@ -33,36 +33,31 @@ import (
 // a build without cgo. The text says which, and what can be done.
 var ErrUnavailable = errors.New("no usable CUDA driver")
 
-// library is the state of the driver's library, opened once per process.
-var library struct {
-	once    sync.Once
-	version int
-	err     error
-}
+// library opens the driver's library, once per process, and returns its version.
+var library = sync.OnceValues(func() (int, error) {
+	version, err := driver.Open()
+	if err != nil {
+		err = fmt.Errorf("cuda: %w: %w%s", ErrUnavailable, err, openHint(err))
+	}
+	return version, err
+})
 
 // Open opens the driver, the first time it is called; later calls return the
 // same. It need not be called: whatever needs the driver does it.
 func Open() error {
-	library.once.Do(func() {
-		version, err := driver.Open()
-		if err != nil {
-			err = fmt.Errorf("cuda: %w: %w%s", ErrUnavailable, err, openHint(err))
-		}
-		library.version, library.err = version, err
-	})
-	return library.err
+	_, err := library()
+	return err
 }
 
 // DriverVersion returns the version of CUDA that the driver supports, as in
 // "12.4".
 func DriverVersion() (string, error) {
-	if err := Open(); err != nil {
+	v, err := library()
+	if err != nil {
 		return "", err
 	}
-	return versionText(library.version), nil
+	return fmt.Sprintf("%d.%d", v/1000, v%1000/10), nil
 }
-
-func versionText(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 
 // openHint says what may help when the driver could not be opened.
 func openHint(err error) string {

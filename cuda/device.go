@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,34 +35,31 @@ type Device struct {
 	mappings map[MemHandle]*mapping
 }
 
-// all is the list of devices, made once.
-var all struct {
-	once sync.Once
-	list []*Device
-	err  error
-}
+// devices makes the list of devices, once.
+var devices = sync.OnceValues(func() ([]*Device, error) {
+	if err := Open(); err != nil {
+		return nil, err
+	}
+	n, r := driver.Count()
+	if err := failed(nil, "cuDeviceGetCount", "", r); err != nil {
+		return nil, err
+	}
+	list := make([]*Device, n)
+	for i := range list {
+		var err error
+		if list[i], err = newDevice(i); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+})
 
 // Devices returns the GPUs that this process sees, in the driver's order:
 // CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER have their effect. The slice is
 // the caller's, the devices are the same in every call.
 func Devices() ([]*Device, error) {
-	if err := Open(); err != nil {
-		return nil, err
-	}
-	all.once.Do(func() {
-		n, r := driver.Count()
-		if all.err = failed(nil, "cuDeviceGetCount", "", r); all.err != nil {
-			return
-		}
-		list := make([]*Device, n)
-		for i := range list {
-			if list[i], all.err = newDevice(i); all.err != nil {
-				return
-			}
-		}
-		all.list = list
-	})
-	return append([]*Device(nil), all.list...), all.err
+	list, err := devices()
+	return slices.Clone(list), err
 }
 
 // DeviceByUUID returns the device with that UUID, in the form of Device.UUID.

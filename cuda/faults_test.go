@@ -305,7 +305,7 @@ func TestNoAllocation(t *testing.T) {
 	s := stream(t, d)
 	e := event(t, d, false)
 	m := alloc[uint32](t, d, 64)
-	ops := []MemOp{{m.Addr(), 1, false}, {m.Addr(), 1, true}}
+	ops := []MemOp{{Addr: m.Addr(), Value: 1}, {Addr: m.Addr(), Value: 1, Wait: true}}
 	if n := testing.AllocsPerRun(20, func() {
 		err := s.Memset(m.Addr(), 0, 8)
 		err = errors.Join(err, s.Memcpy(m.Addr()+128, m.Addr(), 64))

@@ -95,11 +95,7 @@ func (s *Stream) with(other *resource) error {
 // visible to all devices and the host; or it waits until the word has reached Value, as
 // int32(word-Value) >= 0: counters may wrap. The word is device memory or pinned memory,
 // divisible by 4, and may be written by any stream, device or host thread.
-type MemOp struct {
-	Addr  Addr
-	Value uint32
-	Wait  bool
-}
+type MemOp = driver.MemOp
 
 // MaxMemOps is how many operations one call of MemOps takes.
 const MaxMemOps = driver.MaxBatch
@@ -117,17 +113,7 @@ func (s *Stream) MemOps(ops []MemOp) error {
 	if err := s.Check(); err != nil {
 		return err
 	}
-	var addr [MaxMemOps]Addr
-	var value [MaxMemOps]uint32
-	var wait [MaxMemOps]uint8
-	for i, op := range ops {
-		addr[i], value[i] = op.Addr, op.Value
-		if op.Wait {
-			wait[i] = 1
-		}
-	}
-	n := len(ops)
-	return s.done("cuStreamBatchMemOp", "", s.handle.Batch(s.context, addr[:n], value[:n], wait[:n]))
+	return s.done("cuStreamBatchMemOp", "", s.handle.Batch(s.context, ops))
 }
 
 // Memcpy copies n bytes from src to dst: device memory of any device or

@@ -131,9 +131,9 @@ func TestMemOps(t *testing.T) {
 	ops := make([]MemOp, 0, MaxMemOps)
 	for i := range MaxMemOps / 2 {
 		a := p.Addr() + Addr(i)*4
-		ops = append(ops, MemOp{a, uint32(i + 1), false}, MemOp{a, uint32(i + 1), true})
+		ops = append(ops, MemOp{Addr: a, Value: uint32(i + 1)}, MemOp{Addr: a, Value: uint32(i + 1), Wait: true})
 	}
-	ops[0] = MemOp{gate, 1, true}
+	ops[0] = MemOp{Addr: gate, Value: 1, Wait: true}
 	must(t, s.MemOps(nil))
 	must(t, s.MemOps(ops))
 	time.Sleep(2 * time.Millisecond)
@@ -141,7 +141,7 @@ func TestMemOps(t *testing.T) {
 		t.Error("the second write came before the first wait was over")
 	}
 	// ops[1] waits for a word that ops[0] no longer writes.
-	must(t, other.MemOps([]MemOp{{p.Addr(), 1, false}, {gate, 9, false}}))
+	must(t, other.MemOps([]MemOp{{Addr: p.Addr(), Value: 1}, {Addr: gate, Value: 9}}))
 	must(t, s.Synchronize(t.Context()))
 	must(t, other.Synchronize(t.Context()))
 	for i, v := range p.Host()[:MaxMemOps/2] {

@@ -68,7 +68,6 @@ func (c *connecting) closeReach() {
 
 // reach reads and writes the memory of the other ranks' processes.
 type reach struct {
-	once  sync.Once
 	procs []*process // by rank; nil: not open
 }
 
@@ -141,13 +140,11 @@ func (r *reach) close() error {
 		return nil
 	}
 	var err error
-	r.once.Do(func() {
-		for _, p := range r.procs {
-			if p != nil {
-				err = errors.Join(err, p.release())
-			}
+	for _, p := range r.procs {
+		if p != nil {
+			err = errors.Join(err, p.release())
 		}
-	})
+	}
 	return err
 }
 

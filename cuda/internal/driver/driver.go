@@ -106,6 +106,14 @@ type (
 // Handle lets another process open an allocation or an event.
 type Handle [64]byte
 
+// MemOp is one operation of Stream.Batch: with Wait it is WaitValueGEQ, else WriteValue.
+// It lies in memory as shim.h has it.
+type MemOp struct {
+	Addr  Addr
+	Value uint32
+	Wait  bool
+}
+
 // Pointer is what the driver knows of an address.
 type Pointer struct {
 	Kind        uint32 // HostMemory, DeviceMemory, or 0: not known to the driver

@@ -106,7 +106,7 @@ func (Stream) Query(Context) Result { return NotInitialized }
 func (Stream) WaitEvent(Context, Event) Result { return NotInitialized }
 
 // Batch returns NotInitialized.
-func (Stream) Batch(Context, []Addr, []uint32, []uint8) Result { return NotInitialized }
+func (Stream) Batch(Context, []MemOp) Result { return NotInitialized }
 
 // Copy returns NotInitialized.
 func (Stream) Copy(Context, Addr, Addr, int64) Result { return NotInitialized }

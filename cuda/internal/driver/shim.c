@@ -197,7 +197,7 @@ CUresult treerun_cuda_stream_wait_event(uintptr_t c, uintptr_t s, uintptr_t e) {
     return cu.cuStreamWaitEvent((CUstream)s, (CUevent)e, 0);
 }
 
-CUresult treerun_cuda_stream_batch(uintptr_t c, uintptr_t s, unsigned n, const uint64_t *address, const uint32_t *v, const uint8_t *wait) {
+CUresult treerun_cuda_stream_batch(uintptr_t c, uintptr_t s, unsigned n, const treerun_cuda_mem_op *op) {
     if (cu.cuStreamBatchMemOp == NULL)
         return CUDA_ERROR_NOT_SUPPORTED;
     if (n > TREERUN_MAX_BATCH)
@@ -206,10 +206,10 @@ CUresult treerun_cuda_stream_batch(uintptr_t c, uintptr_t s, unsigned n, const u
     CUstreamBatchMemOpParams ops[TREERUN_MAX_BATCH];
     memset(ops, 0, n * sizeof *ops);
     for (unsigned i = 0; i < n; i++) {
-        ops[i].value.operation = wait[i] ? CU_STREAM_MEM_OP_WAIT_VALUE_32 : CU_STREAM_MEM_OP_WRITE_VALUE_32;
-        ops[i].value.address = address[i];
-        ops[i].value.value = v[i];
-        ops[i].value.flags = wait[i] ? CU_STREAM_WAIT_VALUE_GEQ : CU_STREAM_WRITE_VALUE_DEFAULT;
+        ops[i].value.operation = op[i].wait ? CU_STREAM_MEM_OP_WAIT_VALUE_32 : CU_STREAM_MEM_OP_WRITE_VALUE_32;
+        ops[i].value.address = op[i].address;
+        ops[i].value.value = op[i].value;
+        ops[i].value.flags = op[i].wait ? CU_STREAM_WAIT_VALUE_GEQ : CU_STREAM_WRITE_VALUE_DEFAULT;
     }
     return cu.cuStreamBatchMemOp((CUstream)s, n, ops, 0);
 }

@@ -75,10 +75,16 @@ CUresult treerun_cuda_stream_destroy(uintptr_t c, uintptr_t s);
 CUresult treerun_cuda_stream_query(uintptr_t c, uintptr_t s);
 CUresult treerun_cuda_stream_wait_event(uintptr_t c, uintptr_t s, uintptr_t e);
 
-// treerun_cuda_stream_batch runs n operations in their order: operation i
-// writes v[i] to address[i], or waits for it where wait[i] is not 0.
+// An operation writes the value to the address, or waits for it: MemOp of Go's.
+typedef struct {
+    uint64_t address;
+    uint32_t value;
+    uint8_t wait;
+} treerun_cuda_mem_op;
+
+// treerun_cuda_stream_batch runs n operations in their order.
 enum { TREERUN_MAX_BATCH = 64 };
-CUresult treerun_cuda_stream_batch(uintptr_t c, uintptr_t s, unsigned n, const uint64_t *address, const uint32_t *v, const uint8_t *wait);
+CUresult treerun_cuda_stream_batch(uintptr_t c, uintptr_t s, unsigned n, const treerun_cuda_mem_op *op);
 
 treerun_cuda_value treerun_cuda_event_create(uintptr_t c, unsigned flags);
 CUresult treerun_cuda_event_destroy(uintptr_t c, uintptr_t e);

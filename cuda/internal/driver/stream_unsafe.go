@@ -31,15 +31,10 @@ func (s Stream) WaitEvent(c Context, e Event) Result {
 	return Result(C.treerun_cuda_stream_wait_event(C.uintptr_t(c), C.uintptr_t(s), C.uintptr_t(e)))
 }
 
-// Batch does n = len(a) operations in one call: with wait[i] not 0 it is
-// WaitValueGEQ, else WriteValue. All slices have the same length, from 1 to
-// MaxBatch.
-func (s Stream) Batch(c Context, a []Addr, v []uint32, wait []uint8) Result {
-	if len(a) == 0 || len(v) != len(a) || len(wait) != len(a) {
-		return InvalidValue
-	}
-	return Result(C.treerun_cuda_stream_batch(C.uintptr_t(c), C.uintptr_t(s), C.uint(len(a)),
-		(*C.uint64_t)(unsafe.Pointer(&a[0])), (*C.uint32_t)(&v[0]), (*C.uint8_t)(&wait[0])))
+// Batch does operations, at most MaxBatch, in one call.
+func (s Stream) Batch(c Context, ops []MemOp) Result {
+	return Result(C.treerun_cuda_stream_batch(C.uintptr_t(c), C.uintptr_t(s), C.uint(len(ops)),
+		(*C.treerun_cuda_mem_op)(unsafe.Pointer(unsafe.SliceData(ops)))))
 }
 
 // Copy copies n bytes between any two addresses that the driver knows.
