@@ -43,7 +43,7 @@ func readCall(board []byte, back uint32) (transport.Header, bool) {
 	line := board[offStatus : offStatus+statusBytes]
 	for turn := 1; ; turn++ {
 		k := loadWord(line, 0)
-		if back >= k || back > transport.History {
+		if back >= k {
 			return transport.Header{}, false
 		}
 		w := readWords(statusCopy(line, k-back))

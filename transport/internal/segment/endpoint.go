@@ -34,8 +34,10 @@ type Endpoint struct {
 	mu      sync.Mutex      // serialises elect
 	written [elections]bool // our own records
 
-	heap *heap     // of this rank
-	view *heapView // of the heaps of all ranks
+	member  int        // which of the members this rank is
+	heap    heap       // of this rank
+	mapping sync.Mutex // serialises Map
+	parts   heapParts  // of the heaps of all ranks
 
 	reach   Reach  // nil where ranks cannot read each other's memory
 	noReach string // why
@@ -47,8 +49,9 @@ func New(m *Map, b []byte, rank int, wake func(r int), store Store) *Endpoint {
 	e := &Endpoint{
 		m: m, mem: b, rank: rank, store: store,
 		bells:     make([]BellWord, m.Layout.Size),
-		heap:      &heap{member: m.Layout.MemberIndex(rank), size: m.Layout.HeapBytes},
-		view:      newView(m, store),
+		member:    m.Layout.MemberIndex(rank),
+		heap:      heap{size: m.Layout.HeapBytes},
+		parts:     newHeapParts(&m.Layout),
 		senders:   make(map[transport.Link]*sender),
 		receivers: make(map[transport.Link]*receiver),
 	}

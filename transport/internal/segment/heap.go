@@ -20,8 +20,7 @@ import (
 // part as a whole, when it first takes a block there or looks at a peer's, and
 // keeps it. So no block crosses the end of a part.
 type heap struct {
-	member int // whose it is
-	size   int
+	size int
 
 	mu   sync.Mutex
 	used []span // sorted
@@ -79,16 +78,16 @@ func (e *Endpoint) Alloc(n int) ([]byte, error) {
 	if n <= 0 {
 		return nil, fmt.Errorf("transport: Alloc of %d bytes", n)
 	}
-	h := e.heap
+	h := &e.heap
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s, err := h.take(n)
 	if err != nil {
 		return nil, err
 	}
-	b, err := e.view.bytes(h.member, s.from, s.to-s.from)
+	b, err := e.inHeap(e.member, s.from, s.to-s.from)
 	if err == nil {
-		err = e.view.store.Allocate(e.view.heap(h.member)+s.from, b)
+		err = e.store.Allocate(e.heapAt(e.member)+s.from, b)
 	}
 	if err != nil {
 		i, _ := h.find(s.from)
@@ -100,7 +99,7 @@ func (e *Endpoint) Alloc(n int) ([]byte, error) {
 
 // Free takes back a block that Alloc has given out.
 func (e *Endpoint) Free(block []byte) error {
-	h := e.heap
+	h := &e.heap
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	at, ok := e.Offset(block)
@@ -112,9 +111,9 @@ func (e *Endpoint) Free(block []byte) error {
 		return errNoBlock
 	}
 	s := h.used[i]
-	b, err := e.view.bytes(h.member, s.from, s.to-s.from)
+	b, err := e.inHeap(e.member, s.from, s.to-s.from)
 	if err == nil {
-		err = e.view.store.Deallocate(e.view.heap(h.member)+s.from, b)
+		err = e.store.Deallocate(e.heapAt(e.member)+s.from, b)
 	}
 	if err == nil { // else the memory may not be zero, and is nobody's
 		h.used = slices.Delete(h.used, i, i+1)

@@ -116,7 +116,7 @@ func TestBlocksStayInParts(t *testing.T) {
 		if err != nil {
 			break
 		}
-		if at, ok := e.Offset(b); !ok || !e.view.holds(at, len(b)) {
+		if at, ok := e.Offset(b); !ok || !e.holds(at, len(b)) {
 			t.Fatalf("block %d of %d bytes is at %d", i, len(b), at)
 		}
 		blocks = append(blocks, b)

@@ -2,7 +2,6 @@ package segment
 
 import (
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"github.com/treerun/treerun/transport"
@@ -23,44 +22,38 @@ type Store interface {
 	Deallocate(from int, b []byte) error
 }
 
-// heapView is what a process has mapped of the heaps of all members.
-type heapView struct {
-	m     *Map
-	store Store
+// heapParts are what a process has mapped of the heaps of all members: by member and part.
+type heapParts [][]atomic.Pointer[[]byte]
 
-	mu    sync.Mutex // serialises Map
-	parts [][]atomic.Pointer[[]byte]
-}
-
-func newView(m *Map, store Store) *heapView {
-	v := &heapView{m: m, store: store}
-	if n := m.Layout.HeapBytes; n > 0 {
-		v.parts = make([][]atomic.Pointer[[]byte], m.Layout.MemberCount())
-		for i := range v.parts {
-			v.parts[i] = make([]atomic.Pointer[[]byte], partOf(n-1)+1)
-		}
+func newHeapParts(l *transport.Layout) heapParts {
+	if l.HeapBytes == 0 {
+		return nil
 	}
-	return v
+	p := make(heapParts, l.MemberCount())
+	for i := range p {
+		p[i] = make([]atomic.Pointer[[]byte], partOf(l.HeapBytes-1)+1)
+	}
+	return p
 }
 
-// heap returns where a member's heap begins in the segment.
-func (v *heapView) heap(member int) int { return v.m.Heaps + member*v.m.Layout.HeapBytes }
+// heapAt returns where a member's heap begins in the segment.
+func (e *Endpoint) heapAt(member int) int { return e.m.Heaps + member*e.m.Layout.HeapBytes }
 
 // holds reports whether n bytes at byte at of a heap, n > 0, can be in one block.
-func (v *heapView) holds(at, n int) bool {
-	size := v.m.Layout.HeapBytes
+func (e *Endpoint) holds(at, n int) bool {
+	size := e.m.Layout.HeapBytes
 	return at >= 0 && at < size && n > 0 && n <= part(partOf(at), size).to-at
 }
 
-// bytes returns n bytes at byte at of a member's heap, and maps the part where they are,
+// inHeap returns n bytes at byte at of a member's heap, and maps the part where they are,
 // unless it is mapped. Precondition: holds(at, n).
-func (v *heapView) bytes(member, at, n int) ([]byte, error) {
+func (e *Endpoint) inHeap(member, at, n int) ([]byte, error) {
 	i := partOf(at)
-	s := part(i, v.m.Layout.HeapBytes)
-	p := v.parts[member][i].Load()
+	s := part(i, e.m.Layout.HeapBytes)
+	p := e.parts[member][i].Load()
 	if p == nil {
 		var err error
-		if p, err = v.mapPart(member, i, s); err != nil {
+		if p, err = e.mapPart(member, i, s); err != nil {
 			return nil, err
 		}
 	}
@@ -68,38 +61,20 @@ func (v *heapView) bytes(member, at, n int) ([]byte, error) {
 	return (*p)[at : at+n : at+n], nil
 }
 
-func (v *heapView) mapPart(member, i int, s span) (*[]byte, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	p := &v.parts[member][i]
+func (e *Endpoint) mapPart(member, i int, s span) (*[]byte, error) {
+	e.mapping.Lock()
+	defer e.mapping.Unlock()
+	p := &e.parts[member][i]
 	if b := p.Load(); b != nil {
 		return b, nil
 	}
-	b, err := v.store.Map(v.heap(member)+s.from, s.to-s.from)
+	b, err := e.store.Map(e.heapAt(member)+s.from, s.to-s.from)
 	if err != nil {
 		return nil, fmt.Errorf("transport: %d MiB of the memory that rank %d shares: %w", (s.to-s.from)>>20,
-			v.m.Layout.Member(member), err)
+			e.m.Layout.Member(member), err)
 	}
 	p.Store(&b)
 	return &b, nil
-}
-
-// place returns where b, which is not empty, lies in a member's heap, as far as
-// that is mapped.
-func (v *heapView) place(member int, b []byte) (at int, ok bool) {
-	if v.parts == nil {
-		return 0, false
-	}
-	for i := range v.parts[member] {
-		p := v.parts[member][i].Load()
-		if p == nil {
-			continue
-		}
-		if at := offsetIn(*p, b); at >= 0 && at+len(b) <= len(*p) {
-			return part(i, v.m.Layout.HeapBytes).from + at, true
-		}
-	}
-	return 0, false
 }
 
 // Shared reports whether b lies in this rank's heap.
@@ -108,12 +83,21 @@ func (e *Endpoint) Shared(b []byte) bool {
 	return ok
 }
 
-// Offset returns where b lies in this rank's heap.
+// Offset returns where b lies in this rank's heap, as far as that is mapped.
 func (e *Endpoint) Offset(b []byte) (at int, ok bool) {
-	if len(b) == 0 {
+	if len(b) == 0 || e.parts == nil {
 		return 0, false
 	}
-	return e.view.place(e.heap.member, b)
+	for i := range e.parts[e.member] {
+		p := e.parts[e.member][i].Load()
+		if p == nil {
+			continue
+		}
+		if at := offsetIn(*p, b); at >= 0 && at+len(b) <= len(*p) {
+			return part(i, e.m.Layout.HeapBytes).from + at, true
+		}
+	}
+	return 0, false
 }
 
 // View returns a part of rank r's heap, of one block.
@@ -125,17 +109,17 @@ func (e *Endpoint) View(r, at, n int) ([]byte, error) {
 	switch {
 	case member >= 0 && n == 0 && at >= 0 && at <= e.m.Layout.HeapBytes:
 		return []byte{}, nil
-	case member < 0 || !e.view.holds(at, n):
+	case member < 0 || !e.holds(at, n):
 		return nil, fmt.Errorf("transport: no block of rank %d's shared memory, of %d bytes, has %d at %d", r,
 			e.m.Layout.HeapBytes, n, at)
 	}
-	return e.view.bytes(member, at, n)
+	return e.inHeap(member, at, n)
 }
 
 // heapOffset returns where b, which this rank's heap holds, lies in the segment.
 func (e *Endpoint) heapOffset(b []byte) int {
 	at, _ := e.Offset(b)
-	return e.view.heap(e.heap.member) + at
+	return e.heapAt(e.member) + at
 }
 
 // elsewhere is ring.Shared: what a peer says lies elsewhere in the segment, in a heap or in another
@@ -150,8 +134,8 @@ func (r *receiver) elsewhere(at uint64, n int) ([]byte, error) {
 	case at >= uint64(m.Heaps):
 		in := int(at) - m.Heaps
 		member, in := in/m.Layout.HeapBytes, in%m.Layout.HeapBytes
-		if r.e.view.holds(in, n) {
-			return r.e.view.bytes(member, in, n)
+		if r.e.holds(in, n) {
+			return r.e.inHeap(member, in, n)
 		}
 	case at >= uint64(m.Bytes):
 		in := (int(at) - m.Bytes) % m.fifoBytes
