@@ -23,10 +23,9 @@ var signs = []string{`<circle r="3"/>`, `<path d="M-3-3H3V3H-3Z"/>`, `<path d="M
 // Point is one value of a curve.
 type Point struct{ X, Y float64 }
 
-// Curve is one curve. A curve without points is left out.
+// Curve is one curve; its place among those of a panel says its colour and sign. A curve without points is left out.
 type Curve struct {
 	Name   string
-	Look   int     // its colour and sign
 	Limit  bool    // a dashed line without signs
 	Points []Point // by rising X, which is above 0
 }
@@ -140,21 +139,20 @@ func (p *picture) panel(l *Panel, left, top, width, height float64) error {
 	p.text(0, 0, fmt.Sprintf(`text-anchor="middle" transform="translate(%.1f %.1f) rotate(-90)"`, left+16,
 		(y.from+y.to)/2), l.Y)
 	for i := range l.Curves {
-		c := &l.Curves[i]
 		var points []Point
-		for _, at := range c.Points {
+		for _, at := range l.Curves[i].Points {
 			points = append(points, Point{x.at(at.X), y.at(at.Y)})
 		}
-		p.curve(c, points, points)
+		p.curve(l, i, points, points)
 	}
 	p.legend(l, &x, y.to+12)
 	return nil
 }
 
-// curve draws the line of a curve, and its signs.
-func (p *picture) curve(c *Curve, line, signs []Point) {
-	look := c.Look % len(palette)
-	if c.Limit {
+// curve draws the line of curve i, and its signs.
+func (p *picture) curve(l *Panel, i int, line, signs []Point) {
+	look := i % len(palette)
+	if l.Curves[i].Limit {
 		p.line("#808080", 1.5, `stroke-dasharray="6 4" `, line...)
 		return
 	}
@@ -180,7 +178,7 @@ func (p *picture) legend(l *Panel, x *axis, y float64) {
 		wide, legendLine*lines+2)
 	for i := range l.Curves {
 		if c := &l.Curves[i]; len(c.Points) > 0 {
-			p.curve(c, []Point{{at, y}, {at + 28, y}}, []Point{{at + 14, y}})
+			p.curve(l, i, []Point{{at, y}, {at + 28, y}}, []Point{{at + 14, y}})
 			p.text(at+36, y+4, "", c.Name)
 			y += legendLine
 		}

@@ -42,7 +42,7 @@ func TestTicks(t *testing.T) {
 func TestSVG(t *testing.T) {
 	falls, rises := []Point{{X: 1, Y: 100}, {X: 100, Y: 1}}, []Point{{X: 1, Y: 1}, {X: 100, Y: 100}}
 	panel := Panel{Title: "a title", X: "along", Y: "upwards", Curves: []Curve{{Name: "falls", Points: falls},
-		{Name: "rises", Look: 1, Points: rises}, {Name: "limit", Limit: true, Points: rises}, {Name: "nowhere"}}}
+		{Name: "rises", Points: rises}, {Name: "limit", Limit: true, Points: rises}, {Name: "nowhere"}}}
 	svg, err := SVG("above all", 560, 360, []Panel{panel}, []Panel{{Linear: true, Falling: true}})
 	if err != nil {
 		t.Fatal(err)

@@ -35,8 +35,8 @@ func titleOf(who string) string {
 // panel is a chart of the times of all implementations over size.
 func (v view) panel(title string) chart.Panel {
 	p := chart.Panel{Title: title, X: "message (bytes)", Y: "time (µs)", Sizes: true}
-	for look, x := range implementations {
-		c := chart.Curve{Name: x.Title, Look: look}
+	for _, x := range implementations {
+		c := chart.Curve{Name: x.Title}
 		for _, s := range v.By(x.Name).Sizes() {
 			c.Points = append(c.Points, chart.Point{X: float64(s.Bytes), Y: s.Us()})
 		}

@@ -96,13 +96,13 @@ func (s *simulated) fill(f *figure) (err error) {
 		f.Crossings = crossings(f.Series)
 		return err
 	}
-	for i, name := range models {
+	for _, name := range models {
 		ways, err := s.curves(name + strings.TrimPrefix(f.Name, "speed-up"))
 		if err != nil {
 			return err
 		}
 		times := find(ways, "nccl ring").Over(find(ways, "tree"))
-		f.Series = append(f.Series, chart.Curve{Name: modelTitles[name], Look: i, Points: times})
+		f.Series = append(f.Series, chart.Curve{Name: modelTitles[name], Points: times})
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (s *simulated) curves(name string) ([]chart.Curve, error) {
 	}
 	all := make([]chart.Curve, len(t[0])-1)
 	for i := range all {
-		all[i].Name, all[i].Look = t[0][i+1], i
+		all[i].Name = t[0][i+1]
 	}
 	for _, cells := range t[1:] {
 		if len(cells) != len(t[0]) {

@@ -38,7 +38,7 @@ func extend(p *chart.Panel, name string, v chart.Point) {
 	i := slices.IndexFunc(p.Curves, func(c chart.Curve) bool { return c.Name == name })
 	if i < 0 {
 		i = len(p.Curves)
-		p.Curves = append(p.Curves, chart.Curve{Name: name, Look: i})
+		p.Curves = append(p.Curves, chart.Curve{Name: name})
 	}
 	p.Curves[i].Points = append(p.Curves[i].Points, v)
 }

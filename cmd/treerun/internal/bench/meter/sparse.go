@@ -74,12 +74,8 @@ func (s *spread) drawn(rank, i int) bool {
 	return float64((x^x>>31)>>11) < s.fill*(1<<53)
 }
 
-// each calls f with the elements of every block: from, to.
-func (s *spread) each(f func(b, from, to int)) {
-	for b := range s.union {
-		f(b, b*s.block, min((b+1)*s.block, s.count))
-	}
-}
+// bounds returns the first element of a block, and the one behind its last.
+func (s *spread) bounds(b int) (from, to int) { return b * s.block, min((b+1)*s.block, s.count) }
 
 // sparseOf is how a sparse AllReduce is called, which takes some of the types; Cases has it with no other.
 func sparseOf[T collective.Number]() collectiveOf[T] {
@@ -106,10 +102,10 @@ func sparseOn[T sparse.Number]() collectiveOf[T] {
 // relay writes this rank's input to those blocks of send that it has, or a call may have
 // changed; the others are zero.
 func (m *meter[T]) relay(k *call[T], data *pattern[T]) {
-	has := k.spread.has[m.c.Rank()]
-	k.spread.each(func(b, from, to int) {
+	for b, has := range k.spread.has[m.c.Rank()] {
+		from, to := k.spread.bounds(b)
 		switch {
-		case has[b]:
+		case has:
 			fill(k.send[from:to], data, from)
 			for i := range k.send[from:to] {
 				if !k.spread.drawn(m.c.Rank(), from+i) {
@@ -119,7 +115,7 @@ func (m *meter[T]) relay(k *call[T], data *pattern[T]) {
 		case k.spread.union[b]:
 			clear(k.send[from:to])
 		}
-	})
+	}
 }
 
 // wrongSparse counts the elements of a result that are not what they should be.
@@ -129,10 +125,11 @@ func (m *meter[T]) wrongSparse(k *call[T], o *oracle[T]) (wrong int64) {
 		values[i] = o.values(i)
 	}
 	s, list := k.spread, make([]int64, o.size)
-	s.each(func(b, from, to int) {
-		if !s.union[b] {
+	for b, some := range s.union {
+		from, to := s.bounds(b)
+		if !some {
 			wrong += differences(k.recv[from:to], new(pattern[T]), 0)
-			return
+			continue
 		}
 		for i := from; i < to; i++ {
 			copy(list, values[i%period])
@@ -145,7 +142,7 @@ func (m *meter[T]) wrongSparse(k *call[T], o *oracle[T]) (wrong int64) {
 				wrong++
 			}
 		}
-	})
+	}
 	return wrong
 }
 
