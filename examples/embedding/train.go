@@ -61,13 +61,11 @@ func train(ctx context.Context, c *collective.Comm, o *options, text *corpus, mo
 	if mode != "pairs" {
 		t.grad = make([]int32, len(t.model.rows))
 	}
+	sum := int64(0)
 	for _, n := range text.Count { // as word2vec draws
-		last := int64(0)
-		if len(t.chances) > 0 {
-			last = t.chances[len(t.chances)-1]
-		}
 		t.keep = append(t.keep, min(1, math.Sqrt(frequent*float64(len(text.Text))/float64(n))))
-		t.chances = append(t.chances, last+int64(math.Pow(float64(n), 0.75)*100)+1)
+		sum += int64(math.Pow(float64(n), 0.75)*100) + 1
+		t.chances = append(t.chances, sum)
 	}
 	if err := collective.Barrier(ctx, c); err != nil {
 		return nil, err

@@ -71,30 +71,23 @@ func describe(g *topo.Graph, nonce uint64) string {
 	return b.String()
 }
 
-// writeCPUs shares the CPUs that this process may use among the NUMA nodes; all
-// nodes have all where there are too few.
+// writeCPUs shares the CPUs that this process may use among the NUMA nodes; all nodes have all where there are too
+// few. Where it is not told there are none: a fake GPU without CPUs near it is no harm.
 func writeCPUs(b *strings.Builder, nodes int) {
-	cpus := allowedCPUs()
-	for i, cpu := range cpus {
+	var set unix.CPUSet
+	_ = unix.SchedGetaffinity(0, &set)
+	i, all := 0, set.Count()
+	for cpu := range len(set) * 64 {
+		if !set.IsSet(cpu) {
+			continue
+		}
 		for node := range nodes {
-			if len(cpus) < nodes || i*nodes/len(cpus) == node {
+			if all < nodes || i*nodes/all == node {
 				fmt.Fprintf(b, "cpu %d %d\n", node, cpu)
 			}
 		}
+		i++
 	}
-}
-
-// allowedCPUs returns those of this process, none where it is not told: a fake GPU without CPUs
-// near it is no harm.
-func allowedCPUs() (cpus []int) {
-	var set unix.CPUSet
-	_ = unix.SchedGetaffinity(0, &set)
-	for cpu := range len(set) * 64 {
-		if set.IsSet(cpu) {
-			cpus = append(cpus, cpu)
-		}
-	}
-	return cpus
 }
 
 // linksOf says what is at the other end of each NVLink of a GPU.
@@ -113,13 +106,8 @@ func linksOf(g *topo.Graph, r int) (ends []string) {
 	return ends
 }
 
-// numas: more than two GPUs are on two sockets, half of them each.
-func numas(g *topo.Graph) int {
-	if g.Ranks > 2 {
-		return 2
-	}
-	return 1
-}
+// numas is the number of sockets: more than two GPUs are on two, half of them each.
+func numas(g *topo.Graph) int { return min(2, (g.Ranks+1)/2) }
 
 func numa(g *topo.Graph, r int) int { return r * numas(g) / g.Ranks }
 
