@@ -24,11 +24,8 @@ func enoughMemory(need int64, np int) error {
 // available returns the bytes that /proc/meminfo says a program can get, 0 when
 // it does not.
 func available(meminfo []byte) int64 {
-	for line := range bytes.Lines(meminfo) {
-		var kib int64
-		if n, _ := fmt.Sscanf(string(line), "MemAvailable: %d kB", &kib); n == 1 {
-			return kib << 10
-		}
-	}
-	return 0
+	var kib int64
+	_, after, _ := bytes.Cut(meminfo, []byte("MemAvailable:"))
+	_, _ = fmt.Sscanf(string(after), "%d kB", &kib)
+	return kib << 10
 }

@@ -62,19 +62,17 @@ func (r *results) open(o *meter.Options) error {
 
 // Write implements io.Writer.
 func (r *results) Write(p []byte) (int, error) {
-	text := append(r.rest, p...)
+	r.rest = append(r.rest, p...)
 	for {
-		line, after, whole := bytes.Cut(text, []byte("\n"))
+		line, after, whole := bytes.Cut(r.rest, []byte("\n"))
 		if !whole {
-			break
+			return len(p), nil
 		}
 		if err := r.take(line); err != nil {
 			return 0, fmt.Errorf("bench: %w", err)
 		}
-		text = after
+		r.rest = after
 	}
-	r.rest = bytes.Clone(text)
-	return len(p), nil
 }
 
 // take reads one line of rank 0.

@@ -32,9 +32,6 @@ func deviceOf(world *rank.World) (*cuda.Device, error) {
 	return all[world.LocalRank()], nil
 }
 
-// describeGPU names a GPU for people.
-func describeGPU(d *cuda.Device) string { return fmt.Sprintf("[%s] %s", d.PCI(), d.Name()) }
-
 // gpu is the memory of a meter on a GPU, beside that on the host, where inputs are
 // made and results compared, element for element.
 type gpu[T collective.Number] struct {

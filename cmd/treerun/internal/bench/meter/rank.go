@@ -1,7 +1,7 @@
 package meter
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,10 +27,10 @@ func Rank(ctx context.Context, o *Options, w io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, world.Close()) }()
-	out := json.NewEncoder(io.Discard)
-	if world.Rank() == 0 {
-		out = json.NewEncoder(w)
+	if world.Rank() != 0 {
+		w = io.Discard
 	}
+	out := json.NewEncoder(w)
 	tell := func(r Record) error {
 		if err := out.Encode(r); err != nil {
 			return fmt.Errorf("tell the launcher what was measured: %w", err)
@@ -151,7 +151,7 @@ func gather(ctx context.Context, world *rank.World, dev *cuda.Device, serves boo
 	case serves:
 		me.Device = "none: this rank only aggregates"
 	case dev != nil:
-		me.Device = describeGPU(dev)
+		me.Device = fmt.Sprintf("[%s] %s", dev.PCI(), dev.Name())
 	}
 	mine, err := json.Marshal(me)
 	if err != nil {
@@ -173,10 +173,7 @@ func gather(ctx context.Context, world *rank.World, dev *cuda.Device, serves boo
 // processor names the processor of this host.
 func processor() string {
 	text, _ := os.ReadFile("/proc/cpuinfo") // without it the architecture has to do
-	for line := range bytes.Lines(text) {
-		if name, value, ok := strings.Cut(string(line), ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return runtime.GOARCH
+	_, after, _ := strings.Cut(string(text), "model name")
+	name, _, _ := strings.Cut(after, "\n")
+	return cmp.Or(strings.Trim(name, "\t :"), runtime.GOARCH)
 }
