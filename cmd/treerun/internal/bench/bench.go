@@ -119,11 +119,6 @@ func jobOf(o *meter.Options, where *place.Options) (j *launch.Job, np int, err e
 	default:
 		j.GPUs = gpus.Request{Bind: gpus.None}
 	}
-	for name, given := range map[string]bool{"no-topo-cache": o.NoTopoCache, "verbose": o.Verbose} {
-		if given {
-			j.Settings[name] = "1"
-		}
-	}
 	return j, np, o.CheckRanks(np)
 }
 

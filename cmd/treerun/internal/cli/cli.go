@@ -228,11 +228,6 @@ func newJob(o *options, prog *program, begin time.Time) (_ *launch.Job, err erro
 		j.Env = host.Setenv(j.Env, "PWD="+j.Dir)
 	}
 	j.Tag = o.tagged(j.Size)
-	for name, given := range map[string]bool{"no-topo-cache": o.noTopoCache, "verbose": o.verbose} {
-		if given {
-			j.Settings[name] = "1"
-		}
-	}
 	return j, nil
 }
 

@@ -23,7 +23,6 @@ type options struct {
 	planning      planner.Job
 	exports       []string
 	pprofDir      string
-	noTopoCache   bool
 	dryRun        bool
 	verbose       bool
 	help, version bool
@@ -62,7 +61,7 @@ func newOptions() *options {
 		"core: each rank on its own share of the cores, or on one that it shares; none: wherever the kernel puts it "+
 			"(default: core, unless some cores would have more ranks than others; with a GPU, the cores of its NUMA node)")
 	f.BoolVar(&j.Report, "report-bindings", false, "tell on which cores each rank may run")
-	f.BoolVar(&o.noTopoCache, "no-topo-cache", false, "measure the links between ranks anew")
+	f.Bool("no-topo-cache", false, "measure the links between ranks anew")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be run, and run nothing")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "tell on stderr what happens, and when")
 	f.BoolVar(&o.version, "version", false, "print the version of treerun")

@@ -31,7 +31,6 @@ type Options struct {
 
 	remote              launch.Remote // how other hosts are reached
 	iface, ports, probe string        // how ranks on several hosts reach each other
-	encrypt             bool
 	stallTimeout        time.Duration
 
 	gpus gpus.Request // which GPUs ranks get
@@ -65,7 +64,7 @@ func (o *Options) Define(f *pflag.FlagSet) {
 			"beginnings, =name for exactly this one, ^name for any but these, or 10.1.0.0/16 (default: the best of each host)")
 	f.Var(cmdline.Text(&o.ports, netconn.ParsePorts), "port-range",
 		"let ranks listen at these `PORTS` only: LO-HI")
-	f.BoolVar(&o.encrypt, "encrypt", false, "encrypt what ranks send to other hosts (TLS 1.3)")
+	f.Bool("encrypt", false, "encrypt what ranks send to other hosts (TLS 1.3)")
 	f.Var(cmdline.Word(&o.probe, string(network.Quick), string(network.Full), string(network.Off)), "probe",
 		"`HOW` to measure the network between hosts where no earlier job has: quick (default), full or off")
 	f.StringVar(&o.gpus.List, "gpus", "",
@@ -116,22 +115,28 @@ func (o *Options) Remote() (launch.Remote, error) {
 	return r, nil
 }
 
-// Settings adds what was given to the settings of a job.
-func (o *Options) Settings(s map[string]string) {
-	for _, name := range []string{"peer-timeout", "start-timeout", "stall-timeout", "iface", "port-range",
-		"probe"} { // package rank knows the defaults
-		if f := o.flags.Lookup(name); f.Changed && f.Value.String() != "" {
-			s[name] = f.Value.String()
+// settings are the flags that are settings of a job, as far as a command has them.
+var settings = []string{"peer-timeout", "start-timeout", "stall-timeout", "iface", "port-range", "probe", "encrypt",
+	"no-topo-cache", "verbose"}
+
+// setSettings adds what was given to the settings of a job; package rank knows the defaults.
+func (o *Options) setSettings(s map[string]string) {
+	for _, name := range settings {
+		if f := o.flags.Lookup(name); f != nil && f.Changed {
+			value := f.Value.String()
+			if f.Value.Type() == "bool" {
+				value = map[string]string{"true": "1"}[value]
+			}
+			if value != "" {
+				s[name] = value
+			}
 		}
-	}
-	if o.encrypt {
-		s["encrypt"] = "1"
 	}
 }
 
 // Fill tells a job how other hosts are reached, which GPUs its ranks get, and its settings.
 func (o *Options) Fill(j *launch.Job) (err error) {
-	o.Settings(j.Settings)
+	o.setSettings(j.Settings)
 	if j.Remote, err = o.Remote(); err == nil {
 		j.GPUs, err = o.GPUs()
 	}

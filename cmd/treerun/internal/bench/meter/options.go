@@ -40,12 +40,11 @@ type Options struct {
 	// Aggregators is how many ranks beside those of -np only aggregate.
 	Aggregators int
 
-	Wide        *bool        // the table has the columns of the plan; nil: as the output has room
-	JSON, Plot  string       // files; "": none
-	Explain     cmdline.Size // compare the shapes of plan for this size; 0: do not
-	NoTopoCache bool
-	Verbose     bool // the ranks tell on stderr what they choose
-	Help        bool
+	Wide       *bool        // the table has the columns of the plan; nil: as the output has room
+	JSON, Plot string       // files; "": none
+	Explain    cmdline.Size // compare the shapes of plan for this size; 0: do not
+	Verbose    bool         // the ranks tell on stderr what they choose
+	Help       bool
 
 	Flags *pflag.FlagSet
 }
@@ -128,7 +127,7 @@ func newOptions() (*Options, *raw) {
 	f.Var(&o.Explain, "explain",
 		"for messages of this `SIZE`, show every algorithm with its predicted and measured time, and which one is "+
 			"chosen by what")
-	f.BoolVar(&o.NoTopoCache, "no-topo-cache", false, "measure the links between ranks anew")
+	f.Bool("no-topo-cache", false, "measure the links between ranks anew")
 	f.BoolVarP(&o.Verbose, "verbose", "v", false,
 		"tell on stderr what plans the ranks have, and of sparse collectives the form that was chosen, the density and "+
 			"what every form is predicted to take")
