@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,13 +51,10 @@ func (s *supervisor) all(ph phase) bool {
 	return !slices.ContainsFunc(s.hosts, func(p *hostState) bool { return p.phase < ph })
 }
 
-// advance notes that a host has come to a phase.
-func (p *hostState) advance(ph phase) { p.phase = max(p.phase, ph) }
-
 // isOver notes that a host is over. Only ranks that run have streams, and from one that is
 // lost none comes that has not come before.
 func (s *supervisor) isOver(p *hostState) {
-	p.advance(over)
+	p.phase = over
 	for _, rank := range p.Ranks {
 		m := s.ranks[rank]
 		for i, stream := range m.streams {
@@ -164,8 +162,7 @@ func (s *supervisor) fail(p *hostState, code int, text string) {
 
 func (s *supervisor) isReady(p *hostState, b *wire.Ready) {
 	if p.phase < ready {
-		p.ready = b
-		p.advance(ready)
+		p.phase, p.ready = ready, b
 		s.job.Trace("host %s is ready: it calls itself %s, %s, agent %d", p.Name, b.Host, numbers.Count(b.Cores, "core"),
 			b.PID)
 	}
@@ -175,7 +172,7 @@ func (s *supervisor) hasStarted(p *hostState, b *wire.Started) {
 	if p.phase >= started {
 		return
 	}
-	p.advance(started)
+	p.phase = started
 	for i, rank := range b.Ranks {
 		if m := s.rankOf(p, rank); m != nil && !m.running {
 			m.PID, m.running = b.PIDs[i], true
@@ -222,7 +219,7 @@ func (s *supervisor) hasEnded(m *rankState, e wire.End) {
 	s.running--
 	s.job.Trace("rank %d (pid %d) %s", m.Rank, m.PID, m.how())
 	if m.failed() && !m.Stopped {
-		s.begin(cause{kind: byFailure})
+		s.begin(cause{kind: byFailure, err: errors.New("another rank has failed")})
 	}
 	if m.silent {
 		s.announce(m)

@@ -2,7 +2,6 @@ package launch
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"syscall"
 	"time"
@@ -19,8 +18,8 @@ import (
 // themselves.
 type cause struct {
 	kind   causeKind
+	err    error          // for the user; its exit code is the job's, but for what exitCode knows better
 	signal syscall.Signal // bySignal: the one that treerun got
-	err    error          // byOutput, byError
 }
 
 type causeKind int
@@ -110,13 +109,15 @@ func (s *supervisor) sendTo(index int, b wire.Body) {
 }
 
 func (s *supervisor) timeIsUp() {
+	over := cmdline.Errorf(cmdline.ExitTimeout, "the time limit of %s is over", s.job.Timeout)
+	late := cause{kind: byTimeout, err: over}
 	switch starting := !s.all(started); {
 	case s.draining:
-		s.begin(cause{kind: byTimeout})
+		s.begin(late)
 		s.giveUp()
 	case s.running > 0 || starting:
 		s.late, s.early = s.stragglers(), starting
-		s.begin(cause{kind: byTimeout})
+		s.begin(late)
 	default: // only leftovers are waited for; the limit holds again when output is
 		s.after(unreadGrace, s.timeIsUp)
 	}
@@ -175,19 +176,12 @@ func (s *supervisor) stopping() {
 	if s.running == 0 || s.killed {
 		return
 	}
-	why, how := "", ""
-	switch s.cause.kind {
-	case byFailure:
-		why = "another rank has failed"
-	case bySignal:
-		why, how = "got "+job.SignalName(s.cause.signal), " (another Ctrl-C kills them now)"
-	case byTimeout:
-		why = fmt.Sprintf("the time limit of %s is over", s.job.Timeout)
-	case byOutput:
-		why = "what ranks print cannot be written"
+	how := ""
+	if s.cause.kind == bySignal {
+		how = " (another Ctrl-C kills them now)"
 	}
-	s.job.Screen.Err.Printf("treerun: %s: %s told to stop, killed after %s%s", why, numbers.Count(s.running, "rank"),
-		s.job.ShutdownTimeout, how)
+	s.job.Screen.Err.Printf("treerun: %v: %s told to stop, killed after %s%s", s.cause.err,
+		numbers.Count(s.running, "rank"), s.job.ShutdownTimeout, how)
 }
 
 // kill ends all ranks and what they have left, at once.
@@ -215,28 +209,17 @@ func (s *supervisor) loseDeaf() {
 
 // exitCode returns the exit code of the job.
 func (s *supervisor) exitCode() int {
-	switch s.cause.kind {
-	case none:
-		return 0
-	case byFailure:
+	switch {
+	case s.cause.kind == byFailure:
 		if first, ok := firstFailure(s.ends()); ok {
 			return first.exitCode()
 		}
-	case bySignal:
-		if s.cause.signal == syscall.SIGTERM && s.allWell() {
-			return s.job.SigtermCode
-		}
-		return cmdline.SignalCode(s.cause.signal)
-	case byTimeout:
-		return cmdline.ExitTimeout
-	case byOutput:
-		if errors.Is(s.cause.err, syscall.EPIPE) {
-			return cmdline.SignalCode(syscall.SIGPIPE)
-		}
-	case byError:
-		return cmdline.ExitCode(s.cause.err)
+	case s.cause.signal == syscall.SIGTERM && s.allWell():
+		return s.job.SigtermCode
+	case s.cause.kind == byOutput && errors.Is(s.cause.err, syscall.EPIPE):
+		return cmdline.SignalCode(syscall.SIGPIPE)
 	}
-	return cmdline.ExitInternal
+	return cmdline.ExitCode(s.cause.err) // 0 for none
 }
 
 // handle acts on a signal to the launcher.
@@ -260,7 +243,8 @@ func (s *supervisor) stop(sig syscall.Signal) {
 	if s.draining && !first && !again {
 		return
 	}
-	s.begin(cause{kind: bySignal, signal: sig})
+	got := cmdline.Errorf(cmdline.SignalCode(sig), "got %s", job.SignalName(sig))
+	s.begin(cause{kind: bySignal, signal: sig, err: got})
 	switch {
 	case s.draining:
 		s.impatient = true
