@@ -33,17 +33,12 @@ func classOf(d *Device, ip netip.Addr) class {
 	return suits
 }
 
-var whyNot = [...]string{
+// why says what speaks against a class.
+var why = [...]string{
+	tunnel:  "is a tunnel",
 	private: "may be the same on every host",
 	link:    "is an address of one link only",
 	self:    "reaches this host only",
-}
-
-var whyAll = [...]string{
-	tunnel:  "a tunnel, for want of anything else",
-	private: "may be the same on every host, for want of anything else",
-	link:    "of one link only, for want of anything else",
-	self:    "the loopback, for want of anything else",
 }
 
 // candidate is an address that may be offered.
@@ -72,18 +67,18 @@ func Choose(devices []Device, spec Spec) (offered, left []Address, err error) {
 	for _, c := range all {
 		switch {
 		case spec.Asks() && c.class == link && best < link && spec.items[c.place].name != "":
-			c.Why = whyNot[link] // the device has better ones
+			c.Why = why[link] // the device has better ones
 			left = append(left, c.Address)
 			continue
 		case spec.Asks():
 			c.Why = "was asked for"
 		case c.class == best && best == suits:
 		case c.class == best:
-			c.Why = whyAll[best]
+			c.Why = why[best] + ", for want of anything else"
 		case c.class == tunnel:
-			c.Why = "a tunnel, behind the others"
+			c.Why = why[tunnel] + ", behind the others"
 		default:
-			c.Why = whyNot[c.class]
+			c.Why = why[c.class]
 			left = append(left, c.Address)
 			continue
 		}
