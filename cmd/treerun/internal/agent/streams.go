@@ -1,11 +1,19 @@
 package agent
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
+	"os/exec"
+	"strings"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 )
@@ -66,4 +74,63 @@ func (a *agent) feed(rank0 *os.File) {
 		_, _ = io.Copy(io.Discard, s)
 	case <-a.over:
 	}
+}
+
+// receiveProgram takes a program that is pushed into memory without a name, and returns a
+// path by which it can be run. It stays there until this process ends.
+func receiveProgram(r io.Reader, sum []byte) (string, error) {
+	fd, err := newMemory()
+	if err != nil {
+		return "", fmt.Errorf("keep the program in memory: %w", err)
+	}
+	memory := os.NewFile(uintptr(fd), "program")
+	defer memory.Close()
+	h := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(h, memory), r); err != nil {
+		return "", fmt.Errorf("keep the program in memory: %w", cmdline.Cause(err))
+	}
+	if got := h.Sum(nil); !bytes.Equal(got, sum) {
+		return "", fmt.Errorf("the program did not arrive as it was sent: its checksum is %x, want %x", got[:8], sum[:8])
+	}
+	// Unchangeable, and such that nobody has it open for writing: else it could not be executed.
+	_ = memory.Chmod(0o700)
+	_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW)
+	if err != nil {
+		return "", fmt.Errorf("seal the program: %w", os.NewSyscallError("fcntl", err))
+	}
+	read, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", fmt.Errorf("keep the program in memory: %w", os.NewSyscallError("open", err))
+	}
+	// By our number, and not as "self": an interpreter opens the file as well.
+	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), read), nil
+}
+
+// newMemory makes a memory file that can be executed.
+func newMemory() (fd int, err error) {
+	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	fd, err = unix.MemfdCreate("treerun-program", flags|unix.MFD_EXEC)
+	if errors.Is(err, unix.EINVAL) { // Linux before 6.3: it can be
+		fd, err = unix.MemfdCreate("treerun-program", flags)
+	}
+	return fd, os.NewSyscallError("memfd_create", err)
+}
+
+// findProgram makes sure that the program is there, and returns its path. One that was
+// given without a folder may be somewhere else in PATH than where the launcher found it.
+func findProgram(path, name string) (string, error) {
+	_, err := exec.LookPath(path)
+	if err == nil {
+		return path, nil
+	}
+	if !strings.Contains(name, "/") {
+		if found, lookErr := exec.LookPath(name); lookErr == nil {
+			return found, nil
+		}
+	}
+	code := cmdline.ExitNotExecutable
+	if errors.Is(err, os.ErrNotExist) {
+		code = cmdline.ExitNotFound
+	}
+	return "", cmdline.Errorf(code, "%s: %w (hint: --push sends the program there)", path, cmdline.Cause(err))
 }

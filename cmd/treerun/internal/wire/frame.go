@@ -1,11 +1,15 @@
 package wire
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/strict"
@@ -84,4 +88,94 @@ func Read(r io.Reader) (*Frame, error) {
 		}
 	}
 	return f, nil
+}
+
+var within = job.Within
+
+func checkRank(r int) error { return within("rank %d", r, 0, job.MaxRanks-1) }
+func checkHost(h int) error { return within("host %d", h, 0, job.MaxRanks-1) }
+func checkCode(n int) error { return within("exit code or signal: %d", n, 0, 255) }
+func checkName(s string) error {
+	return within("bytes of a name or path: %d", len(s), 1, math.MaxInt)
+}
+
+func checkTimeout(d time.Duration) error {
+	if d < time.Millisecond {
+		return fmt.Errorf("a timeout of %v", d)
+	}
+	return nil
+}
+
+func (n *NodeHello) check() error {
+	return errors.Join(within("node %d", n.Node, 1, job.MaxRanks-1),
+		within("default of ranks: %d", n.Default, 1, job.MaxRanks), within("ranks %d", n.Size, 0, job.MaxRanks),
+		within("ranks of a node %d", n.PerNode, 0, job.MaxRanks),
+		within("bytes of a host's name: %d", len(n.Host), 1, 255),
+		within("arguments: %d", len(n.Args), 1, math.MaxInt))
+}
+
+func (j *Join) check() error {
+	below := func(b Below) error { return errors.Join(checkHost(b.Index), checkName(b.Name), checkName(b.Target)) }
+	return errors.Join(all(j.Below, below), checkHost(j.Index), checkName(j.Name), checkName(j.Dir),
+		checkTimeout(j.PeerTimeout),
+		checkTimeout(j.Start.Timeout), within("agents below one: %d", j.Start.FanOut, 1, math.MaxInt))
+}
+
+func (j *Job) check() error {
+	f := &j.File
+	for r, h := range f.Hosts {
+		if h < 0 || h > r {
+			return fmt.Errorf("rank %d is on host %d", r, h)
+		}
+		if n := len(j.Machines); n > 0 && h >= n {
+			return fmt.Errorf("rank %d is on host %d, machines are told of %d", r, h, n)
+		}
+	}
+	return errors.Join(within("words of the command: %d", len(j.Args), 1, math.MaxInt),
+		within("ranks %d", f.Size, 1, job.MaxRanks),
+		within("ranks that have a host: %d", len(f.Hosts), f.Size, f.Size),
+		within("version of the job file: %d", f.Version, job.FileVersion, job.FileVersion),
+		within("port %d", j.Port, 0, 65535), j.GPUs.Check(), job.CheckID(f.JobID))
+}
+
+func (s *Signal) check() error { return within("signal %d", int(s.Number), 1, 64) }
+func (s *Stream) check() error {
+	return errors.Join(checkRank(s.Rank), within("stream %d", s.Number, Stdout, Stdin))
+}
+func (p *Push) check() error {
+	return within("bytes of a checksum: %d", len(p.Sum), sha256.Size, sha256.Size)
+}
+
+func (r *Ready) check() error {
+	return errors.Join(within("port %d", r.Port, 0, 65535), within("cores: %d", r.Cores, 1, math.MaxInt),
+		checkName(r.Host))
+}
+
+func (s *Started) check() error {
+	return errors.Join(within("processes: %d", len(s.PIDs), len(s.Ranks), len(s.Ranks)), all(s.Ranks, checkRank))
+}
+
+func (s *RankMessage) check() error {
+	if s.Message == nil {
+		return checkRank(s.Rank)
+	}
+	return errors.Join(checkRank(s.Rank), s.Message.Validate())
+}
+
+func (e *Ended) check() error {
+	return all(e.Ends, func(e End) error {
+		return errors.Join(checkRank(e.Rank), checkCode(e.Code), checkCode(int(e.Signal)))
+	})
+}
+
+func (l *Lost) check() error { return all(l.Hosts, checkHost) }
+
+func (r *Result) check() error { return checkCode(r.Code) }
+
+// all returns the error of the first that has one.
+func all[T any](list []T, check func(T) error) error {
+	if i := slices.IndexFunc(list, func(v T) bool { return check(v) != nil }); i >= 0 {
+		return check(list[i])
+	}
+	return nil
 }
