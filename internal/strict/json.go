@@ -34,7 +34,10 @@ func UnmarshalJSON(data []byte, v any, l JSONLimits) error {
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	end, why := syntax(data)
-	bad := newChecker(data[:end], l).value(reflect.TypeOf(v).Elem())
+	c := &checker{data: data[:end], tokens: json.NewDecoder(bytes.NewReader(data[:end])), limits: l,
+		known: make(map[reflect.Type][]field)}
+	c.tokens.UseNumber()
+	bad := c.value(reflect.TypeOf(v).Elem())
 	switch {
 	case bad == nil && why != "":
 		return fmt.Errorf("%s: %s", position(data, end), why)
@@ -145,13 +148,6 @@ type checker struct {
 	tokens *json.Decoder
 	limits JSONLimits
 	known  map[reflect.Type][]field
-}
-
-func newChecker(data []byte, l JSONLimits) *checker {
-	c := &checker{data: data, tokens: json.NewDecoder(bytes.NewReader(data)), limits: l,
-		known: make(map[reflect.Type][]field)}
-	c.tokens.UseNumber()
-	return c
 }
 
 func bad(at int, format string, args ...any) *badValue {

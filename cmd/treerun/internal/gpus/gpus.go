@@ -52,11 +52,7 @@ func (r *Request) Check() error {
 	case r.Bind == None && (r.PerGPU > 0 || r.List != ""):
 		return errors.New("--gpu-bind none gives ranks no GPU: it does not go with --gpus and --ranks-per-gpu")
 	}
-	if r.List == "" {
-		return nil
-	}
-	_, err := parseList(r.List)
-	if err != nil {
+	if _, err := parseList(r.List); err != nil && r.List != "" {
 		return fmt.Errorf("--gpus: %w", err)
 	}
 	return nil
@@ -157,10 +153,7 @@ func usable(r Request, m *gpu.Machine, visible variable) ([]gpu.GPU, error) {
 	all := gpu.InOrder(whole)
 	switch {
 	case r.List != "":
-		list, err := parseList(r.List)
-		if err != nil {
-			return nil, fmt.Errorf("--gpus: %w", err)
-		}
+		list, _ := parseList(r.List) // Check has seen it
 		picked, err := pick(list, m)
 		if err != nil {
 			return nil, fmt.Errorf("--gpus %s: %w", r.List, err)

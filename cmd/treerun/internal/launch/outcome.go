@@ -58,30 +58,29 @@ const oneMoment = 50 * time.Millisecond
 // comes before an exit code, because a rank that notices a crash exits; then
 // the lowest rank.
 func firstFailure(ends []End) (first End, ok bool) {
-	for _, e := range ends {
-		if e.failed() && !e.Stopped && (!ok || before(e, first)) {
-			first, ok = e, true
-		}
+	failed := slices.DeleteFunc(slices.Clone(ends), func(e End) bool { return !e.failed() || e.Stopped })
+	if len(failed) == 0 {
+		return End{}, false
 	}
-	if !ok || first.crashed() {
-		return first, ok
+	first = slices.MinFunc(failed, compare)
+	near := slices.DeleteFunc(failed, func(e End) bool {
+		return !e.crashed() || e.Host == first.Host || e.After-first.After > oneMoment
+	})
+	if first.crashed() || len(near) == 0 {
+		return first, true
 	}
-	cause := first
-	for _, e := range ends {
-		near := e.Host != first.Host && e.After-first.After <= oneMoment
-		if near && e.crashed() && !e.Stopped && (!cause.crashed() || before(e, cause)) {
-			cause = e
-		}
-	}
-	return cause, true
+	return slices.MinFunc(near, compare), true
 }
 
-// before tells whether a, rather than b, is the cause of a failure.
-func before(a, b End) bool {
+// compare puts what is rather the cause of a failure first.
+func compare(a, b End) int {
 	if a.Order == b.Order && a.crashed() != b.crashed() {
-		return a.crashed()
+		if a.crashed() {
+			return -1
+		}
+		return 1
 	}
-	return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Rank, b.Rank)) < 0
+	return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Rank, b.Rank))
 }
 
 // earlyLeavers returns the ranks that exited with 0 before the failure without
