@@ -30,11 +30,11 @@ func SplitNames(text string) []string {
 
 var errBrackets = errors.New("brackets that do not match")
 
-// ExpandNames returns the names, at most most, that Slurm's notation stands for: in each pair of
+// ExpandNames returns the names, at most limit, that Slurm's notation stands for: in each pair of
 // brackets there are numbers and ranges between commas, as in n[01-04,9]. A
 // number is as wide as it is written. Several pairs make every combination, the
 // last one fastest.
-func ExpandNames(text string, most int) ([]string, error) {
+func ExpandNames(text string, limit int) ([]string, error) {
 	head, tail, more := strings.Cut(text, "[")
 	inner, after, closed := strings.Cut(tail, "]")
 	switch {
@@ -43,16 +43,16 @@ func ExpandNames(text string, most int) ([]string, error) {
 	case !more:
 		return []string{head}, nil
 	}
-	parts, err := bracketed(inner, most)
+	parts, err := bracketed(inner, limit)
 	if err != nil {
 		return nil, err
 	}
-	rest, err := ExpandNames(after, most)
+	rest, err := ExpandNames(after, limit)
 	switch {
 	case err != nil:
 		return nil, err
-	case len(parts)*len(rest) > most:
-		return nil, fmt.Errorf("more than %d hosts", most)
+	case len(parts)*len(rest) > limit:
+		return nil, fmt.Errorf("more than %d hosts", limit)
 	case len(head)+len(parts[0])+len(rest[0]) > MaxName:
 		return nil, fmt.Errorf("a name of more than %d bytes", MaxName)
 	}
@@ -66,7 +66,7 @@ func ExpandNames(text string, most int) ([]string, error) {
 }
 
 // bracketed returns what stands for one pair of brackets.
-func bracketed(inner string, most int) ([]string, error) {
+func bracketed(inner string, limit int) ([]string, error) {
 	var all []string
 	for part := range strings.SplitSeq(inner, ",") {
 		lo, hi, isRange := strings.Cut(part, "-")
@@ -81,8 +81,8 @@ func bracketed(inner string, most int) ([]string, error) {
 		if b < a {
 			return nil, fmt.Errorf("the range %.60s goes down", part)
 		}
-		if len(all)+b-a >= most {
-			return nil, fmt.Errorf("more than %d hosts", most)
+		if len(all)+b-a >= limit {
+			return nil, fmt.Errorf("more than %d hosts", limit)
 		}
 		for n := a; n <= b; n++ {
 			all = append(all, fmt.Sprintf("%0*d", len(lo), n))

@@ -151,12 +151,12 @@ func (c *agentConn) begin(raw io.ReadWriteCloser) error {
 		return err
 	}
 	r := bufio.NewReaderSize(raw, 64<<10)
-	version, said, err := wire.ReadHello(r, wire.AgentWord)
+	version, noise, err := wire.ReadHello(r, wire.AgentWord)
 	if !late.Stop() && err == nil {
 		err = io.EOF
 	}
 	if err != nil {
-		_, _ = c.stderr.Write(said)
+		_, _ = c.stderr.Write(noise)
 		return err
 	}
 	if me := wire.Version(); version != me {

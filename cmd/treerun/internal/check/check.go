@@ -81,12 +81,12 @@ type Device struct {
 // Main runs the subcommand with the arguments after its name, and returns the exit
 // code.
 func Main(w io.Writer, args []string, h *Host) (int, error) {
-	asked := false
-	f := cmdline.NewFlags("check", &asked)
+	showHelp := false
+	f := cmdline.NewFlags("check", &showHelp)
 	if err := cmdline.Parse(f, args, ""); err != nil {
 		return 0, cmdline.Usagef("check: %w", err)
 	}
-	if asked {
+	if showHelp {
 		_, err := io.WriteString(w, help)
 		return 0, err
 	}

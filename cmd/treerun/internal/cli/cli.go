@@ -46,7 +46,10 @@ var commands = map[string]func(args []string) (int, error){
 	launch.RankName(measuring):        measureRank,
 }
 
-func init() { commands["help"] = runHelp } // which looks at commands
+func init() { // of those that look at commands
+	commands["help"], commands["completion"], commands["man"], commands[completing] = runHelp, runCompletion, runMan,
+		runCompleting
+}
 
 // flagsOf returns the flags of one of the commands that are flagged.
 func flagsOf(name string) *pflag.FlagSet {

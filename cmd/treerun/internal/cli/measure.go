@@ -39,12 +39,12 @@ const measuring = "topo"
 // signal stops the job, the cause has been printed on standard error: the result
 // is nil, and code is that of the job. Call it once per process, as launch.Run.
 func measureGraph(j *launch.Job) (r *planner.Measured, code int, err error) {
-	var said measuredText
-	code, err = launch.RunSelf(measuring, nil, j, &said)
+	var text measuredText
+	code, err = launch.RunSelf(measuring, nil, j, &text)
 	if err != nil || code != 0 {
 		return nil, code, err
 	}
-	if r, err = parseMeasured(said.Bytes()); err != nil {
+	if r, err = parseMeasured(text.Bytes()); err != nil {
 		return nil, 0, fmt.Errorf("measure the links: what rank 0 says: %w", err)
 	}
 	return r, 0, nil

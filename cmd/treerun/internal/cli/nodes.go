@@ -50,9 +50,9 @@ func (n *nodeOptions) define(f *pflag.FlagSet) {
 // if it is alone. idle tells that another one on this host does everything.
 func (o *options) nodes(get func(string) string) (c *nodes.Config, idle bool, err error) {
 	n := &o.node
-	asked := o.given("nnodes", "node-rank", "job-id") || n.seed != ""
+	explicit := o.given("nnodes", "node-rank", "job-id") || n.seed != ""
 	if o.given("host", "hostfile") {
-		if asked {
+		if explicit {
 			return nil, false, cmdline.Usagef("--nnodes, --node-rank, --seed and --job-id are for hosts that start treerun " +
 				"themselves, -H and --hostfile for " +
 				"those where this treerun does it")
@@ -64,19 +64,19 @@ func (o *options) nodes(get func(string) string) (c *nodes.Config, idle bool, er
 	}
 	key := cmp.Or(n.keyFile, get(job.EnvKeyFile))
 	found, err := nodes.FromEnvironment(get)
-	if err != nil && (asked || key != "") {
+	if err != nil && (explicit || key != "") {
 		return nil, false, cmdline.Usagef("%w", err)
 	}
 	if c = found; c == nil || err != nil {
 		c = new(nodes.Config)
 	}
-	wanted := asked || c.Nodes > 1 && (c.Sure || key != "")
+	wanted := explicit || c.Nodes > 1 && (c.Sure || key != "")
 	switch {
 	case !wanted && n.keyFile != "":
 		return nil, false, cmdline.Usagef("--key-file is for jobs with --nnodes")
 	case !wanted:
 		return nil, false, nil
-	case key == "" && !asked:
+	case key == "" && !explicit:
 		return nil, false, cmdline.Usagef("this is node %d of %d, says %s: give --key-file for a job of all, or --nnodes 1 "+
 			"for one of this host alone",
 			c.Node, c.Nodes, c.From)

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"embed"
-	_ "embed"
 	"fmt"
 	"io"
 	"os"
@@ -126,10 +125,6 @@ var shells embed.FS
 
 // completing is the command that the scripts call.
 const completing = "complete:words"
-
-func init() {
-	commands["completion"], commands["man"], commands[completing] = runCompletion, runMan, runCompleting
-}
 
 // runCompletion is the command completion: it prints a script for a shell.
 func runCompletion(args []string) (int, error) {

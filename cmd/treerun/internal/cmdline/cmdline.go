@@ -136,7 +136,7 @@ func ours(others, name string) string {
 // Nearest returns the one of some names that a user may have meant by word, "" for none: between what both begin and
 // end with, as few letters as any differ, at most a third of the word's, or two have changed places.
 func Nearest(word string, names []string) string {
-	best, least := "", max(1, len(word)/3)+1
+	best, fewest := "", max(1, len(word)/3)+1
 	for _, name := range names {
 		a, b := strings.ToLower(word), strings.ToLower(name)
 		for a != "" && b != "" && a[0] == b[0] {
@@ -149,8 +149,8 @@ func Nearest(word string, names []string) string {
 		if differ == 2 && len(a) == 2 && len(b) == 2 && a[0] == b[1] && a[1] == b[0] {
 			differ = 1
 		}
-		if differ < least {
-			best, least = name, differ
+		if differ < fewest {
+			best, fewest = name, differ
 		}
 	}
 	return best

@@ -83,7 +83,7 @@ func Ranks(to *int) pflag.Value { return Whole(to, 1, job.MaxRanks) }
 
 // Time returns the value of a flag that takes a time of at least so much: a number of
 // seconds, or what time.ParseDuration takes.
-func Time(to *time.Duration, least time.Duration) pflag.Value {
+func Time(to *time.Duration, low time.Duration) pflag.Value {
 	return &value[time.Duration]{to: to, kind: "TIME", parse: func(text string) (time.Duration, error) {
 		d, err := time.ParseDuration(text)
 		if n, numErr := strconv.ParseFloat(text, 64); numErr == nil && n <= 1e9 {
@@ -92,8 +92,8 @@ func Time(to *time.Duration, least time.Duration) pflag.Value {
 		if err != nil || d < 0 {
 			return 0, errors.New("want a time, as 30, 2.5s, 15m or 2h")
 		}
-		if d < least {
-			return 0, fmt.Errorf("want at least %v", least)
+		if d < low {
+			return 0, fmt.Errorf("want at least %v", low)
 		}
 		return d, nil
 	}}

@@ -153,7 +153,7 @@ func sharedOut(bind Bind, all []int, ranks, usable int) bool {
 	case usable < len(all):
 		return false // a share of the time of all cores, as in a container, is not one of some cores
 	}
-	// else the kernel moves ranks about, so that each is on a crowded core for a while only
+	// else the kernel moves ranks about, so that each is on a loaded core for a while only
 	return ranks <= len(all) || ranks%len(all) == 0
 }
 

@@ -62,7 +62,7 @@ type Host struct {
 	guard    *guard
 	ranks    []int // of this host
 	children []*child
-	told     []*job.Message // for ranks that are not there yet
+	pending  []*job.Message // for ranks that are not there yet
 	ends     []wire.End     // seen at this moment
 	running  int            // children that have not ended
 	talking  int            // children that may still send messages
@@ -174,7 +174,7 @@ func (h *Host) next() {
 	h.children = append(h.children, c)
 	h.running++
 	h.talking++
-	for _, m := range h.told {
+	for _, m := range h.pending {
 		c.out.Add(m)
 	}
 	h.k.Do(h.next)
@@ -182,7 +182,7 @@ func (h *Host) next() {
 
 // started reports which ranks run, and why not the rest.
 func (h *Host) started(err error) {
-	h.starting, h.told = false, nil
+	h.starting, h.pending = false, nil
 	if h.spawner != nil {
 		h.spawner.close()
 	}
@@ -205,7 +205,7 @@ func (h *Host) started(err error) {
 // they run.
 func (h *Host) tell(m *job.Message) {
 	if h.job == nil || h.starting {
-		h.told = append(h.told, m)
+		h.pending = append(h.pending, m)
 	}
 	for _, c := range h.children {
 		if !c.ended && (m.Kind != job.Exited || c.rank != m.Rank) {

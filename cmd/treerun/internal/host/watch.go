@@ -60,15 +60,15 @@ func awaitEnd(parent int) {
 
 // silent waits until the other end of a pipe is closed, or, which makes it true, nothing
 // has come from there for too long. A process that was stopped with us is not silent:
-// what it has said, or says within a quarter of that time, is heard first.
+// what it has written, or writes within a quarter of that time, is read first.
 func silent(life *os.File, silence time.Duration) bool {
 	const parts = 4
-	said := make([]byte, 64)
+	buf := make([]byte, 64)
 	for missed := 0; missed <= parts; missed++ {
 		if silence > 0 {
 			_ = life.SetReadDeadline(time.Now().Add(silence / parts)) // never fails on a pipe
 		}
-		n, err := life.Read(said)
+		n, err := life.Read(buf)
 		switch {
 		case n > 0:
 			missed = -1

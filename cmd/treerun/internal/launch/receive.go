@@ -115,7 +115,7 @@ func (s *supervisor) receive(p *hostState, body wire.Body, src output.Source) {
 		case b.Message == nil:
 			s.isSilent(m)
 		default:
-			s.said(m, b.Message)
+			s.handleMessage(m, b.Message)
 		}
 	}
 }
@@ -184,8 +184,8 @@ func (s *supervisor) hasStarted(p *hostState, b *wire.Started) {
 	}
 }
 
-// said acts on a message of a rank.
-func (s *supervisor) said(m *rankState, msg *job.Message) {
+// handleMessage acts on a message of a rank.
+func (s *supervisor) handleMessage(m *rankState, msg *job.Message) {
 	switch {
 	case msg.Kind == job.Seed && m.Rank == 0 && !s.seeded:
 		s.seeded = true
@@ -226,8 +226,8 @@ func (s *supervisor) hasEnded(m *rankState, e wire.End) {
 	}
 }
 
-// announce tells all other ranks that m has ended. All that m had to say has
-// been heard.
+// announce tells all other ranks that m has ended. All that m had to report
+// has come.
 func (s *supervisor) announce(m *rankState) {
 	s.broadcast(&wire.RankMessage{Message: &job.Message{
 		Kind: job.Exited, Rank: m.Rank, PID: m.PID, Code: m.Code, Signal: int(m.Signal), Closed: m.Closed,

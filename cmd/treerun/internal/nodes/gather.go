@@ -39,13 +39,13 @@ type Node struct {
 	Conn  *netconn.Conn // to it, which the caller closes; node 0 has none
 }
 
-// gathering is the meeting while node 0 waits for the others.
+// gathering is what node 0 knows while node 0 waits for the others.
 type gathering struct {
 	c       *Config
 	session *netconn.Session
 	warned  sync.Once
 	over    chan struct{} // closed by end
-	end     func()        // ends the meeting
+	end     func()        // ends the gathering
 
 	mu       sync.Mutex
 	nodes    []*Node      // by node; nil: it has not come yet
@@ -78,7 +78,7 @@ func Gather(ctx context.Context, c *Config) ([]*Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	d := netconn.OpenAcceptor(netconn.AcceptorConfig{
-		Prove:   func(raw net.Conn) (func(), error) { return g.meet(ctx, raw) },
+		Prove:   func(raw net.Conn) (func(), error) { return g.accept(ctx, raw) },
 		Refused: g.refused, Wait: handshakeTimeout, Places: maxUnproved,
 	}, l)
 	select {
@@ -104,7 +104,7 @@ func Gather(ctx context.Context, c *Config) ([]*Node, error) {
 	return g.nodes, err
 }
 
-// look ends the meeting when all are there, or know why there will be no job. Those that
+// look ends the gathering when all are there, or know why there will be no job. Those that
 // come late may come for a while still. The caller holds mu.
 func (g *gathering) look() {
 	switch {
@@ -160,8 +160,8 @@ func (g *gathering) layout() error {
 	return err
 }
 
-// meet hears a connection's hello.
-func (g *gathering) meet(ctx context.Context, raw net.Conn) (enter func(), err error) {
+// accept authenticates a connection, and reads its hello.
+func (g *gathering) accept(ctx context.Context, raw net.Conn) (enter func(), err error) {
 	c, err := g.session.Accept(raw, func(h *netconn.Hello) error { return nil })
 	if err == nil {
 		err = c.Seal(ctx)

@@ -24,7 +24,7 @@ func Join(ctx context.Context, c *Config) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	wait := 20 * time.Millisecond
-	for told := error(nil); ; {
+	for last := error(nil); ; {
 		conn, err := c.try(ctx, parent, session)
 		if err == nil {
 			return conn, nil
@@ -32,8 +32,8 @@ func Join(ctx context.Context, c *Config) (net.Conn, error) {
 		if errors.As(err, new(finalError)) {
 			return nil, fmt.Errorf("node 0 at %s: %w", c.Seed, err)
 		}
-		if told == nil || ctx.Err() == nil { // else it says only that time is up
-			told = err
+		if last == nil || ctx.Err() == nil { // else it says only that time is up
+			last = err
 			c.Trace("node 0 at %s: %v; trying again", c.Seed, err)
 		}
 		select {
@@ -41,7 +41,7 @@ func Join(ctx context.Context, c *Config) (net.Conn, error) {
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return nil, fmt.Errorf("node %d could not join node 0 at %s within %v (--start-timeout): %w", c.Node, c.Seed,
-					c.Timeout, told)
+					c.Timeout, last)
 			}
 			return nil, context.Cause(ctx)
 		}

@@ -45,12 +45,12 @@ var sizes = make(strict.FrameSizes)
 
 func init() {
 	for k := 1; k < len(bodies); k++ {
-		most := maxSmall
+		limit := maxSmall
 		switch bodies[k].(type) {
 		case *NodeHello, *Join, *Job, *Lost, *Started, *Ended:
-			most = maxLarge
+			limit = maxLarge
 		}
-		sizes[byte(k)] = [2]int{hostSize, hostSize + most}
+		sizes[byte(k)] = [2]int{hostSize, hostSize + limit}
 	}
 }
 

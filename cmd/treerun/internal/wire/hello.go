@@ -93,26 +93,26 @@ var ErrNoHello = errors.New("it is not treerun that answers")
 
 // ReadHello reads the first line of the other side, an agent or a launcher, and skips what comes
 // before that of an agent. It returns the version there. The error, where that does not come, is
-// the reader's or ErrNoHello; said is what came instead.
-func ReadHello(r *bufio.Reader, word string) (version string, said []byte, err error) {
-	for len(said) <= maxPreamble {
+// the reader's or ErrNoHello; noise is what came instead.
+func ReadHello(r *bufio.Reader, word string) (version string, noise []byte, err error) {
+	for len(noise) <= maxPreamble {
 		line, err := r.ReadSlice('\n') // or what r has room for
 		if at := bytes.Index(line, []byte(word)); at >= 0 && err == nil {
 			if fields := strings.Fields(string(line[at:])); len(fields) == 2 && fields[0] == word {
-				return fields[1], said, nil
+				return fields[1], noise, nil
 			}
 			break
 		}
-		switch said = append(said, line...); {
+		switch noise = append(noise, line...); {
 		case err == io.EOF && len(line) > 0:
-			return "", said, io.ErrUnexpectedEOF
+			return "", noise, io.ErrUnexpectedEOF
 		case err != nil && err != bufio.ErrBufferFull:
-			return "", said, err
+			return "", noise, err
 		}
 		// A launcher says nothing before; an echo only says what we say.
 		if word == LauncherWord || bytes.Contains(line, []byte(LauncherWord)) {
 			break
 		}
 	}
-	return "", said, ErrNoHello
+	return "", noise, ErrNoHello
 }
