@@ -12,6 +12,7 @@ package launch
 import (
 	"io"
 	"os"
+	"os/signal"
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
@@ -22,9 +23,9 @@ import (
 	"github.com/treerun/treerun/internal/numbers"
 )
 
-// FailureGrace is how long the other ranks may go on after one has failed, to
+// failureGrace is how long the other ranks may go on after one has failed, to
 // say what they know about it, before they are stopped.
-const FailureGrace = 500 * time.Millisecond
+const failureGrace = 500 * time.Millisecond
 
 // Job says what to run and how.
 type Job struct {
@@ -99,7 +100,7 @@ func Run(j *Job) (int, error) {
 	j.Trace("all ranks have ended")
 	complete := s.drain()
 	s.part()
-	StopSignals() // from here on a signal ends us as it ends any program
+	signal.Reset(stopSignals...) // from here on a signal ends us as it ends any program
 	if complete {
 		s.report()
 	}

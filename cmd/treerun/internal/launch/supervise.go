@@ -148,7 +148,7 @@ func (s *supervisor) begin(c cause) {
 	if s.cause.kind == none {
 		s.cause = c
 		if c.kind == byFailure {
-			s.after(FailureGrace, s.terminate)
+			s.after(failureGrace, s.terminate)
 		}
 	}
 	if c.kind != byFailure {
@@ -284,10 +284,6 @@ func Signals() <-chan os.Signal {
 	}
 	return c
 }
-
-// StopSignals gives the signals that stop a job their usual effect again: they
-// end this process.
-func StopSignals() { signal.Reset(stopSignals...) }
 
 // sameSignal is the time within which further signals to stop count as one:
 // timeout(1) and closing terminals send theirs twice.
