@@ -23,5 +23,5 @@ func (p *Planner) doubleBinary(kind plan.Kind, root int) ([]*Candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.overTrees(Candidate{Algorithm: "double-binary", Kind: kind, Root: root}, f)
+	return p.overTrees(Candidate{Algorithm: "double-binary", Kind: kind, Root: root}, f, false)
 }

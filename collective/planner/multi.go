@@ -51,19 +51,10 @@ func (p *Planner) ofRoots(algorithm string, kind plan.Kind, root int) ([]*Candid
 	if err != nil {
 		return nil, err
 	}
-	if f.Note != "" {
-		c.Notes = append(c.Notes, f.Note)
+	if kind.HasRoot() && p.uniform {
+		f = &Forest{Trees: f.Trees[root : root+1], Note: f.Note}
 	}
-	switch {
-	case kind.HasRoot() && p.uniform:
-		c.Channels = []Channel{{Tree: f.Trees[root]}}
-		return p.ofChannels(c, nil)
-	case kind.HasParts():
-		channels, notes := f.channels(kind, root, true)
-		c.Channels, c.Notes = channels, append(c.Notes, notes...)
-		return p.ofChannels(c, nil)
-	}
-	return p.overTrees(c, f)
+	return p.overTrees(c, f, kind.HasParts())
 }
 
 // pairwise reports whether a kind moves every part from one rank to another, so that no

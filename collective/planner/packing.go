@@ -32,7 +32,6 @@ func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
 		return nil, because("not tried on %d ranks with %d links for the work that it takes: --algorithm packing does", n,
 			links)
 	}
-	c := Candidate{Algorithm: "packing", Kind: kind, Root: root}
 	from, key := packRoot(kind, root), "packing"
 	switch {
 	case kind.HasParts() && (p.options.limited() || n == 1 || n > pack.MaxPartRanks):
@@ -46,11 +45,10 @@ func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Channels, c.Notes = f.channels(kind, root, from == pack.EveryRoot)
-	if f.Note != "" && from != pack.EveryRoot {
-		c.Notes = append(c.Notes, f.Note)
+	if from == pack.EveryRoot { // whose search always ends so
+		f = &Forest{Trees: f.Trees, Rates: f.Rates}
 	}
-	return p.ofChannels(c, f.Rates)
+	return p.overTrees(Candidate{Algorithm: "packing", Kind: kind, Root: root}, f, from == pack.EveryRoot)
 }
 
 // packed returns the trees of a packing of g.

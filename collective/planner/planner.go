@@ -276,25 +276,23 @@ func (c *Candidate) fits(ranks int) error {
 	return nil
 }
 
-// overTrees makes the candidates like c over trees of equal shares.
-func (p *Planner) overTrees(c Candidate, f *Forest) ([]*Candidate, error) {
+// overTrees makes the candidates like c over trees, with their rates as shares; for a collective
+// with a root all hang from there. ofPart says that each carries the part of its root alone.
+func (p *Planner) overTrees(c Candidate, f *Forest, ofPart bool) ([]*Candidate, error) {
+	if f.Note != "" {
+		c.Notes = append(c.Notes, f.Note)
+	}
 	var notes []string
-	c.Channels, notes = f.channels(c.Kind, c.Root, false)
-	c.Notes = append(c.Notes, notes...)
-	return p.ofChannels(c, nil)
-}
-
-// channels makes channels of trees; for a collective with a root all hang from there.
-func (f *Forest) channels(kind plan.Kind, root int, ofPart bool) (list []Channel, notes []string) {
 	for _, t := range f.Trees {
 		if t.Note != "" {
 			notes = append(notes, t.Note)
 		}
-		if kind.HasRoot() && t.Root != root {
-			t = t.Reroot(root)
+		if c.Kind.HasRoot() {
+			t = t.Reroot(c.Root)
 		}
-		list = append(list, Channel{Tree: t, OfPart: ofPart})
+		c.Channels = append(c.Channels, Channel{Tree: t, OfPart: ofPart})
 	}
 	slices.Sort(notes)
-	return list, slices.Compact(notes)
+	c.Notes = append(c.Notes, slices.Compact(notes)...)
+	return p.ofChannels(c, f.Rates)
 }
