@@ -99,7 +99,7 @@ func TestBuildersOnMachines(t *testing.T) {
 				t.Errorf("%s: root %d: balanced is %v: %s", name, root, tr.Round != nil, tr.Note)
 			}
 		}
-		if _, err := tree.Rings(g, 1); err != nil {
+		if _, _, err := tree.Rings(g, 1); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

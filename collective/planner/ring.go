@@ -1,11 +1,9 @@
 package planner
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/tree"
 )
 
@@ -34,14 +32,17 @@ func (p *Planner) ring(kind plan.Kind, root int) ([]*Candidate, error) {
 	if p.noRings != nil {
 		return nil, p.noRings
 	}
-	f, err := p.forest("ring", n, p.searchRings)
+	f, err := p.forest("ring", n, func() (*Forest, error) {
+		paths, rates, err := tree.Rings(p.graph, maxRings)
+		return &Forest{Trees: paths, Rates: rates}, err
+	})
 	if err != nil {
 		p.noRings = err
 		return nil, err
 	}
 	var weights []float64
 	for i, t := range f.Trees[:min(most, len(f.Trees))] {
-		there, err := pathOf(t)
+		there, err := tree.PathOf(t)
 		if err != nil {
 			return nil, err
 		}
@@ -51,30 +52,4 @@ func (p *Planner) ring(kind plan.Kind, root int) ([]*Candidate, error) {
 		weights = append(weights, f.weight(i), f.weight(i))
 	}
 	return p.ofChannels(c, weights)
-}
-
-// searchRings returns rings, each as the path from its first rank to its last.
-func (p *Planner) searchRings() (*Forest, error) {
-	rings, err := tree.Rings(p.graph, maxRings)
-	f := &Forest{}
-	for _, r := range rings {
-		t := topo.Tree{Root: r.Order[0], Parent: slices.Repeat([]int{-1}, len(r.Order))}
-		for i, v := range r.Order[1:] {
-			t.Parent[v] = r.Order[i]
-		}
-		f.Trees, f.Rates = append(f.Trees, t), append(f.Rates, r.GBytesPerSecond)
-	}
-	return f, err
-}
-
-// pathOf returns the ranks of a tree that is a path, from its root on.
-func pathOf(t topo.Tree) ([]int, error) {
-	path, children := []int{t.Root}, t.Children()
-	for below := children[t.Root]; len(below) == 1; below = children[below[0]] {
-		path = append(path, below[0])
-	}
-	if len(path) < len(t.Parent) {
-		return nil, fmt.Errorf("a ring of %d of %d ranks", len(path), len(t.Parent))
-	}
-	return path, nil
 }

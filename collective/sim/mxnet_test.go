@@ -49,17 +49,21 @@ func newP3(t testing.TB) *p3 {
 // rings returns a plan over the rings of g, both ways round, as NCCL uses them.
 func rings(t testing.TB, g *topo.Graph, kind plan.Kind) *plan.Plan {
 	t.Helper()
-	found, err := tree.Rings(g, 8)
+	found, rates, err := tree.Rings(g, 8)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var orders [][]int
 	var weights []float64
-	for _, r := range found {
-		back := slices.Clone(r.Order)
+	for i, r := range found {
+		order, err := tree.PathOf(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back := slices.Clone(order)
 		slices.Reverse(back)
-		orders = append(orders, r.Order, back)
-		weights = append(weights, r.GBytesPerSecond, r.GBytesPerSecond)
+		orders = append(orders, order, back)
+		weights = append(weights, rates[i], rates[i])
 	}
 	p, err := plan.FromRings(kind, orders, weights, 0)
 	if err != nil {

@@ -115,8 +115,8 @@ func (m *multi) perturb() {
 	before, old := m.loads.cost(), slices.Clone(m.trees)
 	out := m.random.Perm(len(old))
 	first := slices.IndexFunc(out, func(r int) bool {
-		for v, p := range old[r].Parent {
-			if p >= 0 && slices.Contains(m.loads.touched[m.loads.index[topo.Pair(v, p)]], before.resource) {
+		for v, p := range old[r].Links() {
+			if slices.Contains(m.loads.touched[m.loads.index[topo.Pair(v, p)]], before.resource) {
 				return true
 			}
 		}

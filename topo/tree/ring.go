@@ -2,62 +2,80 @@ package tree
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/treerun/treerun/topo"
 )
 
-// Ring is an order of all ranks in which each has a link to the next and the
-// last to the first: NCCL's ring. Two ranks make a ring of their one link.
-type Ring struct {
-	Order           []int   // ranks, from rank 0 on; of both directions the one with the lower second rank
-	GBytesPerSecond float64 // the rate of its slowest link; 0 for one rank
-}
-
-// Rings returns rings that can be used at the same time, each with its rate in
-// both directions: first one whose slowest link is quick, and of those one of a large
+// Rings returns rings that can be used at the same time, each as the path from its first rank to its
+// last, which has a link to the first: NCCL's ring. Two ranks make a ring of their one link. A path begins
+// with rank 0, and goes the way on which the second rank is the lower one. Its rate, that of its slowest
+// link in both directions, is 0 for one rank.
+//
+// First comes one whose slowest link is quick, and of those one of a large
 // total rate, then the best of what the links have left
 // when the rings before have taken their rates, as NCCL makes its channels,
 // until no ring is left or there are most of them. It is a heuristic: orders that grow from
 // rank to rank over the quickest link, and then exchange links (2-opt). On a DGX-1V that is a ring
 // of the double NVLinks and one of the single ones. The first rings decide what
 // is left, so the sum is not always the largest. Ports are not looked at.
-func Rings(g *topo.Graph, most int) ([]Ring, error) {
-	var rings []Ring
+func Rings(g *topo.Graph, most int) (paths []topo.Tree, rates []float64, err error) {
 	left := *g
-	for len(rings) < most {
+	for len(paths) < most {
 		order, least := walk(newNet(&left), -1)
 		if least == 0 && g.Ranks > 1 {
 			break
 		}
-		rings = append(rings, Ring{Order: order, GBytesPerSecond: least})
+		paths, rates = append(paths, along(order)), append(rates, least)
 		if g.Ranks < 3 {
 			break
 		}
-		left.Links = without(left.Links, rings[len(rings)-1])
+		left.Links = without(left.Links, order, least)
 	}
-	if len(rings) == 0 {
-		return nil, fmt.Errorf("tree: found no ring over the graph's links that visits all %d ranks", g.Ranks)
+	if len(paths) == 0 {
+		return nil, nil, fmt.Errorf("tree: found no ring over the graph's links that visits all %d ranks", g.Ranks)
 	}
-	return rings, nil
+	return paths, rates, nil
+}
+
+// along returns the tree that is a path through ranks in their order.
+func along(order []int) topo.Tree {
+	t := topo.Tree{Root: order[0], Parent: slices.Repeat([]int{-1}, len(order))}
+	for i, v := range order[1:] {
+		t.Parent[v] = order[i]
+	}
+	return t
 }
 
 // without returns the links less the rate that a ring takes of its own.
-func without(links []topo.Link, r Ring) []topo.Link {
-	place := make([]int, len(r.Order))
-	for i, v := range r.Order {
+func without(links []topo.Link, order []int, rate float64) []topo.Link {
+	place := make([]int, len(order))
+	for i, v := range order {
 		place[v] = i
 	}
 	var left []topo.Link
 	for _, l := range links {
 		before := l.GBytesPerSecond
 		if d := (place[l.A] - place[l.B] + len(place)) % len(place); d == 1 || d == len(place)-1 {
-			l.GBytesPerSecond -= r.GBytesPerSecond
+			l.GBytesPerSecond -= rate
 		}
 		if l.GBytesPerSecond > 1e-9*before {
 			left = append(left, l)
 		}
 	}
 	return left
+}
+
+// PathOf returns the ranks of a tree that is a path, from its root on.
+func PathOf(t topo.Tree) ([]int, error) {
+	path, children := []int{t.Root}, t.Children()
+	for below := children[t.Root]; len(below) == 1; below = children[below[0]] {
+		path = append(path, below[0])
+	}
+	if len(path) < len(t.Parent) {
+		return nil, fmt.Errorf("tree: a path of %d of %d ranks", len(path), len(t.Parent))
+	}
+	return path, nil
 }
 
 // Chain returns the tree that is a single path from the root, as NCCL uses
@@ -67,11 +85,7 @@ func without(links []topo.Link, r Ring) []topo.Link {
 func Chain(g *topo.Graph, root int) topo.Tree {
 	w := newNet(g)
 	order, least := walk(w, root)
-	t := topo.Tree{Root: root, Parent: make([]int, w.n)}
-	t.Parent[root] = -1
-	for i := 1; i < w.n; i++ {
-		t.Parent[order[i]] = order[i-1]
-	}
+	t := along(order)
 	if least == 0 && w.n > 1 {
 		t = mend(w, t)
 		t.Note = fmt.Sprintf("no path over the graph's links from root %d to all ranks was found; "+
