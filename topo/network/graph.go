@@ -37,32 +37,26 @@ func Graph(hostOf []int, local []topo.Link, n *Network) (*topo.Graph, error) {
 	for r, h := range hostOf {
 		ranks[h] = append(ranks[h], r)
 	}
-	m := merge{n: n, ranks: ranks, g: g, port: make([]float64, len(n.Hosts))}
-	m.ports()
-	m.links()
+	port := cardRates(n, ranks)
+	for h, rate := range port {
+		if rate > 0 {
+			g.Ports = append(g.Ports, topo.Port{Name: "card of " + n.name(h), Ranks: ranks[h], GBytesPerSecond: rate})
+		}
+	}
+	g.Links = append(g.Links, hostLinks(n, ranks, port)...)
 	return g, g.Validate()
 }
 
-// merge is a Graph under way.
-type merge struct {
-	n     *Network
-	ranks [][]int // by host
-	g     *topo.Graph
-	port  []float64 // by host, GB/s; 0: none
-}
-
-func (m *merge) ports() {
-	for _, p := range m.n.Graph.Ports {
-		m.port[p.Ranks[0]] = p.GBytesPerSecond
+// cardRates returns the rate of every host's card in GB/s, 0 for none.
+func cardRates(n *Network, ranks [][]int) []float64 {
+	port := make([]float64, len(ranks))
+	for _, p := range n.Graph.Ports {
+		port[p.Ranks[0]] = p.GBytesPerSecond
 	}
-	if len(m.n.Hosts) == 2 && m.port[0] == 0 && m.port[1] == 0 && len(m.ranks[0])*len(m.ranks[1]) > 1 {
-		m.port[0] = m.n.Graph.Links[0].GBytesPerSecond // all traffic of a host is with the other
+	if len(ranks) == 2 && port[0] == 0 && port[1] == 0 && len(ranks[0])*len(ranks[1]) > 1 {
+		port[0] = n.Graph.Links[0].GBytesPerSecond // all traffic of a host is with the other
 	}
-	for h, rate := range m.port {
-		if rate > 0 {
-			m.g.Ports = append(m.g.Ports, topo.Port{Name: "card of " + m.n.name(h), Ranks: m.ranks[h], GBytesPerSecond: rate})
-		}
-	}
+	return port
 }
 
 // name is the name of a host, for people; a second one of the same name gets its
@@ -76,39 +70,36 @@ func (n *Network) name(h int) string {
 	return n.Hosts[h]
 }
 
-func (m *merge) links() {
+// hostLinks returns the links of ranks on different hosts, by host.
+func hostLinks(n *Network, ranks [][]int, port []float64) (list []topo.Link) {
 	full, alike := 0, 0
-	for _, p := range m.n.Graph.Links {
-		full += len(m.ranks[p.A]) * len(m.ranks[p.B])
-		alike += min(len(m.ranks[p.A]), len(m.ranks[p.B]))
+	for _, p := range n.Graph.Links {
+		full += len(ranks[p.A]) * len(ranks[p.B])
+		alike += min(len(ranks[p.A]), len(ranks[p.B]))
 	}
-	for _, p := range m.n.Graph.Links {
-		a, b := m.ranks[p.A], m.ranks[p.B]
+	for _, p := range n.Graph.Links {
+		a, b := ranks[p.A], ranks[p.B]
+		add := func(x, y int) {
+			l := p
+			l.A, l.B = min(x, y), max(x, y)
+			list = append(list, l)
+		}
+		// A port of one of the pair's hosts is as slow as the pair.
+		limited := func(h int) bool { return port[h] > 0 && port[h] <= p.GBytesPerSecond }
 		switch {
-		case !m.limited(p) || full > maxFull && alike > maxAlike:
-			m.link(a[(p.B-1)%len(a)], b[p.A%len(b)], p) // their places among the other's peers
+		case !limited(p.A) && !limited(p.B) || full > maxFull && alike > maxAlike:
+			add(a[(p.B-1)%len(a)], b[p.A%len(b)]) // their places among the other's peers
 		case full > maxFull:
 			for i := range min(len(a), len(b)) {
-				m.link(a[i], b[i], p)
+				add(a[i], b[i])
 			}
 		default:
 			for _, x := range a {
 				for _, y := range b {
-					m.link(x, y, p)
+					add(x, y)
 				}
 			}
 		}
 	}
-}
-
-// limited reports whether a port of the pair's hosts is as slow as the pair.
-func (m *merge) limited(p topo.Link) bool {
-	least := func(h int) bool { return m.port[h] > 0 && m.port[h] <= p.GBytesPerSecond }
-	return least(p.A) || least(p.B)
-}
-
-// link adds l between two ranks.
-func (m *merge) link(a, b int, l topo.Link) {
-	l.A, l.B = min(a, b), max(a, b)
-	m.g.Links = append(m.g.Links, l)
+	return list
 }
