@@ -143,22 +143,15 @@ func (t Tree) below() [][]int {
 // heights returns the height of every rank's subtree, in links.
 func (t Tree) heights(children [][]int) []int {
 	h := make([]int, len(t.Parent))
-	order := t.topDown(children)
-	for i := len(order) - 1; i > 0; i-- {
-		v := order[i]
-		p := t.Parent[v]
-		h[p] = max(h[p], h[v]+1)
+	var find func(v int) int
+	find = func(v int) int {
+		for _, c := range children[v] {
+			h[v] = max(h[v], find(c)+1)
+		}
+		return h[v]
 	}
+	find(t.Root)
 	return h
-}
-
-// topDown returns the ranks with every parent before its children.
-func (t Tree) topDown(children [][]int) []int {
-	order := []int{t.Root}
-	for i := 0; i < len(order); i++ {
-		order = append(order, children[order[i]]...)
-	}
-	return order
 }
 
 // Depth is the number of links between the root and the farthest rank. t must

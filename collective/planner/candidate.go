@@ -87,17 +87,9 @@ func (c *Candidate) like(o *Candidate) bool {
 		}) && slices.Equal(c.weights, o.weights)
 }
 
-// rated sets what the channels do, once.
-func (c *Candidate) rated() error {
-	if c.measure == nil {
-		return nil
-	}
-	return c.measure()
-}
-
 // Rate is what all channels do together, in GB/s; 0 where no plan can be made of them.
 func (c *Candidate) Rate() float64 {
-	if c.rated() != nil {
+	if len(c.Channels) == 0 || c.measure() != nil {
 		return 0
 	}
 	sum := 0.0
@@ -180,7 +172,7 @@ func (c *Candidate) build(bytes int64) (*Served, error) {
 	b := &Served{Candidate: c}
 	var err error
 	if len(c.Channels) > 1 && !(c.shifts && c.Variant == variantOne) { // else the first has all, whatever it does
-		err = c.rated()
+		err = c.measure()
 	}
 	if err == nil && len(c.Channels) > 0 {
 		b.Shares = c.share(float64(max(bytes, 1)))

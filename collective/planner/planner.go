@@ -225,7 +225,7 @@ func named(list []*Candidate, name string) *Candidate {
 // equal.
 func (p *Planner) ofChannels(c Candidate, weights []float64) ([]*Candidate, error) {
 	if p.graph.Ranks == 1 {
-		c.Channels, weights = c.Channels[:1], nil // more would be the same again
+		c.Channels, c.Notes, weights = c.Channels[:1], nil, nil // more would be the same again
 	}
 	if p.ordered(c.Kind) {
 		c.order = p.graph.ByHost()

@@ -187,7 +187,7 @@ func (b *builder) ports(g *topo.Graph) []topo.Port {
 		if switched {
 			direct = b.m.nvlinks(p, switches)
 		}
-		if switched || direct > 0 && b.sharers(p) > 1 {
+		if switched || direct > 0 && slices.Contains(b.at[slices.Index(b.at, p)+1:], p) {
 			add(fmt.Sprintf("nvlinks of gpu %d", b.m.GPUs[p].Index), direct, func(q int) bool { return p == q })
 		}
 	}
@@ -202,16 +202,6 @@ func (b *builder) ports(g *topo.Graph) []topo.Port {
 		add(s.name, s.rate, func(p int) bool { return slices.Contains(s.places, p) })
 	}
 	return list
-}
-
-// sharers returns how many ranks run on the GPU at a place.
-func (b *builder) sharers(place int) (n int) {
-	for _, p := range b.at {
-		if p == place {
-			n++
-		}
-	}
-	return n
 }
 
 // nvlinked returns what the NVLinks of the GPU at a place bring to other GPUs that

@@ -21,8 +21,7 @@ type Job struct {
 	graph, plan string
 	options     planner.Options
 
-	file *plan.File // of --plan, once Settings has read it
-	root int        // its own; -1: it has none
+	given *planner.Served // of --plan, once Settings has read it
 }
 
 // Define adds the flags. The option seed is --plan-seed: a job's own seed is another.
@@ -128,12 +127,11 @@ func (j *Job) readPlan(s map[string]string, ranks int) error {
 		err = fmt.Errorf("the plan is for %d ranks, the job has %d", p.Size, ranks)
 	}
 	if err == nil {
-		_, err = planner.NewGiven(f, p)
+		j.given, err = planner.NewGiven(f, p)
 	}
 	if err != nil {
 		return usage("--plan %s%w", at, err)
 	}
-	j.file, j.root = f, p.Root
 	s["plan"] = strings.TrimSpace(string(data))
 	return nil
 }
@@ -150,14 +148,14 @@ func (j *Job) Unserved(digests, algorithms []string) error {
 	switch {
 	case len(suits) > 0 && !slices.ContainsFunc(suits, ran):
 		return usage("--algorithm %s served no call: it offers none of these collectives here", strings.Join(suits, ", "))
-	case j.file == nil || slices.Contains(digests, j.file.Digest):
+	case j.given == nil || slices.Contains(digests, j.given.Plan.Digest()):
 		return nil
 	}
 	from := ""
-	if j.root >= 0 {
-		from = fmt.Sprintf(" with root %d", j.root)
+	if j.given.Root >= 0 {
+		from = fmt.Sprintf(" with root %d", j.given.Root)
 	}
-	return usage("--plan %.60s served no call: it is for %s%s", j.plan, j.file.Collective, from)
+	return usage("--plan %.60s served no call: it is for %s%s", j.plan, j.given.Kind, from)
 }
 
 // Given returns what was given, as arguments.

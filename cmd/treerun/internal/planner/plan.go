@@ -100,7 +100,7 @@ func (d *design) json() ([]byte, error) {
 	f.Bound, f.TightPartition = d.bound.Rate, d.bound.Partition
 	f.ChunkBytes, f.Options = int64(d.chunk()), d.r.options.Map()
 	f.MinChunkBytes = min(int64(cmp.Or(d.Chunks.Min, plan.MinChunk)), f.ChunkBytes)
-	f.Note = strings.Join(append(slices.Clone(d.remarks()), d.r.assumed()), "; ")
+	f.Note = strings.Join(append(slices.Clone(d.Notes), d.r.assumed()), "; ")
 	return f.Append(nil, d.Plan)
 }
 
@@ -128,7 +128,7 @@ func (d *design) drawing() draw.Plan {
 		}
 	}
 	p.Notes = strings.Split(d.said("notes"), "\n")
-	for _, n := range d.remarks() {
+	for _, n := range d.Notes {
 		if !slices.ContainsFunc(p.Trees, func(t topo.Tree) bool { return t.Note == n }) { // those are drawn
 			p.Warnings = append(p.Warnings, n)
 		}
@@ -146,14 +146,6 @@ func (d *design) onLink() float64 {
 		return (n - 1) / n
 	}
 	return 1
-}
-
-// remarks are the notes of the algorithm, among others the limits that it does not keep.
-func (d *design) remarks() []string {
-	if d.r.g.Ranks == 1 {
-		return nil
-	}
-	return d.Notes
 }
 
 // notesText has what is said of a plan.

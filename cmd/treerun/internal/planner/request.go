@@ -108,21 +108,14 @@ func (r *request) resolve(f *pflag.FlagSet) (err error) {
 	if r.root < 0 || r.root >= r.g.Ranks {
 		return usage("--root %d: the graph has the ranks 0 to %d", r.root, r.g.Ranks-1)
 	}
-	if r.Planner, err = planner.New(r.g, r.machine(), r.options); err != nil {
+	machine := planner.Machine{Cores: r.cores, Device: r.device == "cuda"}
+	if r.Planner, err = planner.New(r.g, machine, r.options); err != nil {
 		return fmt.Errorf("graph %s: %w", title(r.g), err)
 	}
 	if err := r.Supports(r.kind, r.root); err != nil {
 		return usage("%s on %s: %w", r.kind, title(r.g), err)
 	}
 	return nil
-}
-
-// machine is what runs the plans.
-func (r *request) machine() planner.Machine {
-	if r.device == "cuda" {
-		return planner.Machine{Device: true}
-	}
-	return planner.Machine{Cores: r.cores}
 }
 
 // assumed says what the price is for.

@@ -92,7 +92,7 @@ func (d *design) heading(w io.Writer) error {
 		asked = "by price" + asked
 	}
 	lines := []string{fmt.Sprintf("# treerun sim: predicted, %s on %s, algorithm %s", r.kind, title(r.g), asked)}
-	for _, note := range d.remarks() {
+	for _, note := range d.Notes {
 		lines = append(lines, "# note: "+note)
 	}
 	lines = append(lines,
@@ -161,7 +161,7 @@ func (d *design) row(n int) (simRow, error) {
 		Root:     root,
 		InFlight: n, Algorithm: d.Name(), Digest: d.Plan.Digest(), Trees: len(d.Channels), TreesUsed: d.Used(),
 		PredictedUs: figure(us),
-		Bound:       d.bound.Rate, Note: strings.Join(append(slices.Clone(d.remarks()), r.assumed()), "; "),
+		Bound:       d.bound.Rate, Note: strings.Join(append(slices.Clone(d.Notes), r.assumed()), "; "),
 	}
 	if row.Ranks > 1 {
 		row.AlgBW = figure(algGBs(d.Bytes*int64(n), us))
