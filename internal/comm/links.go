@@ -142,10 +142,7 @@ func (c *Comm) CloseLinks(ep transport.Endpoint) error {
 // notOpened is what becomes of c when links could not be opened because of err.
 func (c *Comm) notOpened(ctx context.Context, during string, err error) error {
 	f := transport.Faultf(transport.FaultLink, -1, "rank %d in %s: opening links: %v", c.Rank, during, err)
-	_, lost := c.World.Failure()
-	switch fault, failed := c.Endpoint.Aborted(); {
-	case failed:
-		f = fault
+	switch _, lost := c.World.Failure(); {
 	case lost != nil:
 		f = setup.LostRank(c.World)
 	case ctx.Err() != nil:

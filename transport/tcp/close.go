@@ -42,8 +42,7 @@ func (e *Endpoint) goodbye() {
 	e.until(flushed) // first, as what is no data overtakes what is
 	if e.mesh != nil {
 		_ = e.mesh.Close()
-		e.faults.again()
-		e.pump.newcomer.Store(true)
+		e.pump.again()
 		e.pump.news()
 		e.until(flushed)
 	}

@@ -285,7 +285,7 @@ func (c *conn) close() error {
 	c.rmu.Lock() // whoever holds it never waits for wmu
 	defer c.rmu.Unlock()
 	c.discard()
-	c.in.ended = true
+	c.dead.Store(true)
 	if c.fd < 0 {
 		return nil
 	}

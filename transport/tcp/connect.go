@@ -79,7 +79,7 @@ func take(c *netconn.Conn) (socket, error) {
 	if err != nil {
 		return socket{}, err
 	}
-	k := socket{fd: fd, name: name}
+	k := socket{fd: fd, name: name, wire: plain(fd)}
 	if s := c.TLS(); s != nil {
 		w := &sealed{Conn: c.Raw(), fd: fd, session: s}
 		c.SetInner(w)

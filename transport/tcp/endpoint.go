@@ -43,7 +43,7 @@ type Endpoint struct {
 // socket is one connection.
 type socket struct {
 	fd   int
-	wire wire   // nil: fd itself
+	wire wire
 	name string // for messages
 }
 

@@ -24,9 +24,9 @@ type faults struct {
 	elected atomic.Pointer[transport.Fault]
 
 	mu      sync.Mutex
-	reports []report  // one of each rank
+	reports []report  // one of each rank, and at last the decided one
 	since   time.Time // when the first came
-	outbox  []report  // for everybody, by the pump
+	told    int       // how many of them everybody has been told, by the pump
 }
 
 // propose makes f this rank's report, unless there is one already. It never blocks.
@@ -60,7 +60,6 @@ func (s *faults) add(r report) bool {
 		s.since = time.Now()
 	}
 	s.reports = append(s.reports, r)
-	s.outbox = append(s.outbox, r)
 	if s.e.decides(&r.Fault) {
 		s.decide(r)
 	}
@@ -70,7 +69,7 @@ func (s *faults) add(r report) bool {
 // decide makes the fault of r that of the set, which has none. mu is held.
 func (s *faults) decide(r report) {
 	r.Decided = true
-	s.outbox = append(s.outbox, r)
+	s.reports = append(s.reports, r)
 	s.elected.Store(&r.Fault)
 }
 
@@ -97,19 +96,16 @@ func (s *faults) tick(now time.Time) time.Time {
 func (s *faults) again() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.outbox = slices.Clone(s.reports)
-	if f := s.elected.Load(); f != nil {
-		s.outbox = append(s.outbox, report{By: s.e.cfg.Rank, Decided: true, Fault: *f})
-	}
+	s.told = 0
 }
 
-// take empties the outbox.
+// take returns the reports that are to be told.
 func (s *faults) take() []report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := s.outbox
-	s.outbox = nil
-	return out
+	news := s.reports[s.told:]
+	s.told = len(s.reports)
+	return news
 }
 
 // Abort reports f, and returns when the set has a fault: this one, or one that

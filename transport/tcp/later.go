@@ -75,9 +75,7 @@ func (e *Endpoint) opened(rank int, come *netconn.Conn, err error) {
 		}
 	}
 	if err == nil {
-		e.pump.newcomer.Store(true)
-		e.pump.urgent.Store(true)
-		e.faults.again()
+		e.pump.again()
 	} else {
 		none := (*netconn.UnreachableError)(nil)
 		closed := errors.As(err, &none) && none.Refused // it has listened when the communicator was made
@@ -104,9 +102,6 @@ func (c *conn) attach(k socket) error {
 		return osys.CloseFD(k.fd)
 	}
 	c.fd, c.wire, c.name = k.fd, k.wire, k.name
-	if c.wire == nil {
-		c.wire = plain(k.fd)
-	}
 	c.blocked.Store(false)
 	c.room = false
 	c.late.Store(false)

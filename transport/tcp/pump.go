@@ -22,12 +22,11 @@ const (
 // the owner of the links does not, and does what has its time: news for the
 // others, and faults.
 type pump struct {
-	e        *Endpoint
-	turns    atomic.Uint64 // how often the owner looked at sockets
-	stop     atomic.Bool
-	urgent   atomic.Bool // the others are to hear of the latest call at once
-	newcomer atomic.Bool // there is somebody who has heard of none
-	ended    chan struct{}
+	e      *Endpoint
+	turns  atomic.Uint64 // how often the owner looked at sockets
+	stop   atomic.Bool
+	urgent atomic.Bool // the others are to hear of the latest call at once
+	ended  chan struct{}
 
 	kicked  chan struct{} // ends a wait of a busy owner's pump
 	polling atomic.Bool   // the pump waits, or will, in a system call
@@ -35,7 +34,7 @@ type pump struct {
 	event osys.Event // ends such a wait
 
 	timer *time.Timer
-	told  uint64 // number of the latest call that the others know of
+	told  atomic.Uint64 // number of the latest call that the others know of
 }
 
 // kick has the pump look around at once. It never blocks.
@@ -132,10 +131,9 @@ func (p *pump) takeOver() {
 // tell sends the latest calls of this rank to everybody, if they are news.
 func (p *pump) tell() {
 	latest := p.e.local.Status(p.e.cfg.Rank).Call.Seq
-	if latest == 0 || !p.newcomer.Swap(false) && latest == p.told {
+	if p.told.Swap(latest) == latest {
 		return
 	}
-	p.told = latest
 	var calls record
 	for back := remembered - 1; back >= 0; back-- {
 		if h, ok := p.e.local.CallBefore(p.e.cfg.Rank, back); ok {
@@ -151,7 +149,16 @@ func (p *pump) tell() {
 // report tells everybody of the reports that are new.
 func (p *pump) report() {
 	for _, r := range p.e.faults.take() {
-		p.flood(r)
+		body := strict.Marshal(&r)
+		for q := range p.e.remotes() {
+			q.conn.control(kindFault, body)
+		}
+		for _, c := range p.e.all() {
+			if r.Decided && c.err.Load() != nil {
+				_ = osys.EndSending(c.fd) // whoever is still there need not wait for more
+			}
+		}
+		p.e.bell.Ring()
 	}
 }
 
@@ -161,16 +168,9 @@ func (p *pump) news() {
 	p.tell()
 }
 
-// flood tells everybody of a report.
-func (p *pump) flood(r report) {
-	body := strict.Marshal(&r)
-	for q := range p.e.remotes() {
-		q.conn.control(kindFault, body)
-	}
-	for _, c := range p.e.all() {
-		if r.Decided && c.err.Load() != nil {
-			_ = osys.EndSending(c.fd) // whoever is still there need not wait for more
-		}
-	}
-	p.e.bell.Ring()
+// again is news of all that there was, for who has heard of none: by the pump, before long.
+func (p *pump) again() {
+	p.e.faults.again()
+	p.told.Store(0)
+	p.urgent.Store(true)
 }

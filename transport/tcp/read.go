@@ -24,7 +24,6 @@ type reader struct {
 	into  *receiver // of the chunk that is being received, nil if none is
 	slot  *arrival
 	rest  []byte // of its payload
-	ended bool   // nothing more will come
 	list  osys.Vectors
 }
 
@@ -41,7 +40,7 @@ func (c *conn) receive() bool {
 
 func (c *conn) receiveLocked() (news bool) {
 	in := &c.in
-	for total := 0; !in.ended && (total < batchBytes || c.wire.hides()); {
+	for total := 0; !c.dead.Load() && (total < batchBytes || c.wire.hides()); {
 		in.list.Reset()
 		if len(in.rest) > 0 {
 			in.list.Add(in.rest)
@@ -85,7 +84,7 @@ const maxAwaited = 32 << 10
 // is set, by who is about to wait. rmu is held.
 func (c *conn) await(raise bool) {
 	want := 1
-	if rest := len(c.in.rest); rest > 0 && !c.in.ended {
+	if rest := len(c.in.rest); rest > 0 && !c.dead.Load() {
 		want = min(rest+tailBytes, maxAwaited)
 	}
 	if _, shows := c.wire.(plain); !shows || c.fd < 0 || want == max(c.low, 1) || want > c.low && !raise {
@@ -109,7 +108,6 @@ func (c *conn) end(err error) {
 }
 
 func (c *conn) stop(err error) {
-	c.in.ended = true
 	c.in.list.Reset()
 	c.dead.Store(true)
 	if c.fd >= 0 {

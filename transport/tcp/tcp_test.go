@@ -62,7 +62,7 @@ func socketOf(t testing.TB, c *net.TCPConn) socket {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return socket{fd: fd, name: name}
+	return socket{fd: fd, name: name, wire: plain(fd)}
 }
 
 // alone returns the links of a rank within its host, of which it is the only one.
