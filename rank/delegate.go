@@ -22,18 +22,8 @@ var (
 // NodeMeta is for memberlist.
 func (m *members) NodeMeta(int) []byte { return strict.Marshal(&m.self) }
 
-// NotifyMsg is for memberlist: a rank reports whom it could not reach.
-func (m *members) NotifyMsg(b []byte) {
-	r, err := decodeReport(b, m.self.Size)
-	if err != nil {
-		m.log.Debug("treerun: a message that is no report", "error", err)
-		return
-	}
-	select {
-	case m.reports <- r:
-	default: // ranks report once
-	}
-}
+// NotifyMsg is for memberlist.
+func (m *members) NotifyMsg([]byte) {}
 
 // GetBroadcasts is for memberlist.
 func (m *members) GetBroadcasts(int, int) [][]byte { return nil }

@@ -40,7 +40,6 @@ type members struct {
 	list     *memberlist.Memberlist
 	dialed   atomic.Int64  // connections to ranks, also those that failed
 	complete chan struct{} // closed when all ranks have joined
-	reports  chan report   // of pairs that cannot connect, for rank 0
 
 	mu      sync.Mutex
 	seeds   []netip.AddrPort // where rank 0 is said to listen
@@ -53,7 +52,7 @@ type members struct {
 func newMembers(cfg *config, auth *authenticator) *members {
 	return &members{
 		self: newMeta(cfg), log: cfg.log, auth: auth, table: make([]member, cfg.Size), missing: cfg.Size,
-		complete: make(chan struct{}), reports: make(chan report, cfg.Size),
+		complete: make(chan struct{}),
 	}
 }
 

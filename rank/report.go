@@ -8,44 +8,20 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/memberlist"
-
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/rank/internal/environ"
 	"github.com/treerun/treerun/rank/internal/exchange"
 )
 
-// When pairs of ranks cannot connect, every rank that has such a pair sends
-// what it tried to rank 0, which makes one list of it; the others' errors name
-// their own pairs only. A rank that cannot reach rank 0 has only its own error.
-
-// report is what a rank could not reach, as msgpack.
-type report struct {
-	Rank  int
-	Pairs netconn.Report
-}
+// When pairs of ranks cannot connect, every rank that has such a pair tells what it tried, and rank 0 makes one list
+// of it; the others' errors name their own pairs only.
 
 const (
-	maxReport   = 64 << 10               // bytes
 	reportWait  = 2 * time.Second        // for reports, once one is expected, at most
 	reportQuiet = 200 * time.Millisecond // without another one means that all have come
 	maxConnect  = 15 * time.Second       // for a rank to be out of reach
 )
-
-// decodeReport reads a report that came to a rank of a job of size ranks.
-func decodeReport(b []byte, size int) (r report, err error) {
-	if len(b) > maxReport {
-		return r, fmt.Errorf("report of %d bytes, at most %d are possible", len(b), maxReport)
-	}
-	if err := strict.Unmarshal(b, &r); err != nil {
-		return r, fmt.Errorf("report: %w", err)
-	}
-	if r.Rank < 0 || r.Rank >= size {
-		return r, fmt.Errorf("report of rank %d of %d", r.Rank, size)
-	}
-	return r, r.Pairs.Check(size)
-}
 
 // troubles returns what kept this rank from reaching the given ones: "rank 2 (10.0.0.3, eth0
 // on host c) -> rank 0 (10.0.0.1:7946): connection refused".
@@ -94,13 +70,11 @@ func (w *World) explain(cause, err error) error {
 	reports[self] = w.troubles(bad)
 	own := reports[self].Total > 0
 	if own {
+		w.mesh.TellPairs(strict.Marshal(&reports[self]))
 		w.mesh.BreakOff(self, 0, fmt.Errorf("cannot reach rank %d: %w", bad[0], w.members.of(bad[0]).failing))
 	}
-	switch {
-	case self == 0 && (broken || own):
+	if self == 0 && (broken || own) {
 		w.collect(reports)
-	case self != 0 && own:
-		w.report(reports[self])
 	}
 	iface, ports := w.cfg.Source(environ.SettingIface), w.cfg.Source(environ.SettingPorts)
 	if listed := netconn.Unreachable(reports, w.HostName, iface, ports); listed != nil {
@@ -113,28 +87,23 @@ func (w *World) explain(cause, err error) error {
 	return err
 }
 
-// report sends what this rank could not reach to rank 0, if that can be reached.
-func (w *World) report(pairs netconn.Report) {
-	at := w.members.where(0)
-	if len(at) == 0 {
-		return
-	}
-	// The transport dials by the name alone. What does not arrive stands in this
-	// rank's own error.
-	_ = w.members.list.SendReliable(&memberlist.Node{Name: "0", Addr: at[0].Addr().AsSlice(), Port: at[0].Port()},
-		strict.Marshal(&report{w.cfg.Rank, pairs}))
-}
-
 // collect takes the reports of the other ranks.
 func (w *World) collect(reports []netconn.Report) {
-	limit := time.After(reportWait)
-	for quiet := time.After(reportWait); ; {
+	limit, quiet := time.After(reportWait), time.After(reportWait)
+	for known := 0; ; {
+		pairs, changed := w.mesh.Pairs()
+		if len(pairs) > known {
+			known, quiet = len(pairs), time.After(reportQuiet)
+		}
 		select {
-		case r := <-w.members.reports:
-			reports[r.Rank], quiet = r.Pairs, time.After(reportQuiet)
+		case <-changed:
 			continue
 		case <-quiet:
 		case <-limit:
+		}
+		for r, text := range pairs {
+			// One that cannot be read is left out: it stands in that rank's own error.
+			reports[r], _ = netconn.DecodeReport([]byte(text), w.cfg.Size)
 		}
 		return
 	}

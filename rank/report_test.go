@@ -11,47 +11,8 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/netconn"
-	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/internal/testutil"
 )
-
-func TestReportsThatCannotBeShownAreRefused(t *testing.T) {
-	for want, spoil := range map[string]func(r *report){
-		"":                           func(r *report) {},
-		"rank 8 of 8":                func(r *report) { r.Rank = 8 },
-		"rank -1":                    func(r *report) { r.Rank = -1 },
-		"failures makes no sense":    func(r *report) { r.Pairs.Pairs[0].Text = "\x1b[2J" },
-		"list of failures makes no ": func(r *report) { r.Pairs.Pairs[0].To = 8 },
-		"at most 65536 are possible": func(r *report) { r.Pairs.Pairs[0].Text = strings.Repeat("x", maxReport) },
-	} {
-		r := report{Rank: 3}
-		r.Pairs.Add(3, 0, func(int) string { return "c" }, []netconn.Try{{Own: "10.0.0.3, eth0", Address: "10.0.0.1:7946",
-			Reason: "connection refused"}})
-		spoil(&r)
-		_, err := decodeReport(strict.Marshal(&r), 8)
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q", err, want)
-		}
-	}
-}
-
-func FuzzDecodeReport(f *testing.F) {
-	r := report{Rank: 3}
-	r.Pairs.Add(3, 0, func(int) string { return "" }, []netconn.Try{{Reason: "timeout"}})
-	f.Add(strict.Marshal(&r))
-	f.Add([]byte("\x81\xa5Lines\xdd\xff\xff\xff\xff"))
-	f.Fuzz(func(t *testing.T, in []byte) {
-		r, err := decodeReport(in, 8)
-		if err != nil {
-			return
-		}
-		for _, p := range r.Pairs.Pairs {
-			if r.Rank < 0 || r.Rank >= 8 || p.To < 0 || p.To >= 8 || strings.ContainsAny(p.Text+p.Reason, "\n\x1b") {
-				t.Fatalf("%x was read as %+v", in, r)
-			}
-		}
-	})
-}
 
 // Addresses of one link are tried on every device; others as they are.
 func TestAddressesOfOneLinkAreTriedEverywhere(t *testing.T) {

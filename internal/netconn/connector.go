@@ -96,7 +96,7 @@ func (m *Mesh) run(ctx context.Context) error {
 	}
 	reports := make([]Report, len(blobs))
 	for r, b := range blobs {
-		if reports[r], err = decodeReport(b, m.cfg.Size); err != nil {
+		if reports[r], err = DecodeReport(b, m.cfg.Size); err != nil {
 			return fmt.Errorf("rank %d: %w", r, err)
 		}
 	}

@@ -126,25 +126,20 @@ func (r *Report) Add(from, to int, hostOf func(int) string, tries []Try) {
 	}
 }
 
-// decodeReport reads the report of a rank, of size ranks.
-func decodeReport(b []byte, size int) (r Report, err error) {
+// DecodeReport reads the report of a rank, of size ranks.
+func DecodeReport(b []byte, size int) (r Report, err error) {
 	if err := strict.Unmarshal(b, &r); err != nil {
-		return r, fmt.Errorf("its list of failures cannot be read: %w", err)
+		return Report{}, fmt.Errorf("its list of failures cannot be read: %w", err)
 	}
-	return r, r.Check(size)
-}
-
-// Check reports what cannot be the report of a rank, of size ranks.
-func (r *Report) Check(size int) error {
 	ok := r.Total >= len(r.Pairs) && r.Total < size && len(r.Pairs) <= maxPairs
 	for _, p := range r.Pairs {
 		ok = ok && p.To >= 0 && p.To < size && printable(p.Reason, maxReason) == p.Reason &&
 			printable(p.Text, maxText) == p.Text
 	}
 	if !ok {
-		return errors.New("its list of failures makes no sense")
+		return Report{}, errors.New("its list of failures makes no sense")
 	}
-	return nil
+	return r, nil
 }
 
 // printable returns what may be shown of text that came from outside, in one line

@@ -136,12 +136,12 @@ func TestReportsSurviveTheWire(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawReport(t, 10)
 		b := strict.Marshal(r)
-		got, err := decodeReport(b, 10)
+		got, err := DecodeReport(b, 10)
 		if err != nil || !reflect.DeepEqual(got, r) {
 			t.Fatalf("%+v became %+v, %v", r, got, err)
 		}
 		for n := range len(b) {
-			if _, err := decodeReport(b[:n], 10); err == nil {
+			if _, err := DecodeReport(b[:n], 10); err == nil {
 				t.Fatalf("%d of %d bytes are a report, too", n, len(b))
 			}
 		}
@@ -161,11 +161,11 @@ func TestReportsThatMakeNoSense(t *testing.T) {
 	} {
 		var r Report
 		r.Add(1, 3, noHost, []Try{{Reason: "timeout"}})
-		if _, err := decodeReport(strict.Marshal(r), 10); err != nil {
+		if _, err := DecodeReport(strict.Marshal(r), 10); err != nil {
 			t.Fatal(err)
 		}
 		if spoil(&r); name != "" {
-			if _, err := decodeReport(strict.Marshal(r), 10); err == nil {
+			if _, err := DecodeReport(strict.Marshal(r), 10); err == nil {
 				t.Errorf("%s: no error", name)
 			}
 		}
@@ -182,7 +182,7 @@ func TestReportsAreBounded(t *testing.T) {
 		r.Add(0, to, noHost, []Try{{Reason: reason}})
 	}
 	b := strict.Marshal(r)
-	got, err := decodeReport(b, size)
+	got, err := DecodeReport(b, size)
 	if err != nil || got.Total != size-1 || len(got.Pairs) != maxPairs || len(b) > 60_000 {
 		t.Errorf("%d bytes, %d pairs of %d, %v", len(b), len(got.Pairs), got.Total, err)
 	}
@@ -195,11 +195,11 @@ func FuzzReport(f *testing.F) {
 	f.Add(strict.Marshal(r))
 	f.Add([]byte("\x94\x02\x01\xdd\xff\xff\xff\xff\x90"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r, err := decodeReport(b, 5)
+		r, err := DecodeReport(b, 5)
 		if err != nil {
 			return
 		}
-		again, err := decodeReport(strict.Marshal(r), 5)
+		again, err := DecodeReport(strict.Marshal(r), 5)
 		if err != nil || !reflect.DeepEqual(again, r) {
 			t.Errorf("%q was read as %+v, and that as %+v, %v", b, r, again, err)
 		}

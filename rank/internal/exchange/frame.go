@@ -21,11 +21,13 @@ const (
 	brokenFrame    byte = 4 // AllGather number cannot complete, because of rank; the text says why
 	heartbeatFrame byte = 5 // the sender lives; no text
 	stalledFrame   byte = 6 // brokenFrame where the stall timeout is why
+	pairsFrame     byte = 7 // whom rank cannot connect to; the text is a netconn.Report
 )
 
 const (
 	bodyHead = 1 + 4 + 8
-	maxText  = 1024 // bytes of a notice's text
+	maxText  = 1024     // bytes of a notice's text
+	maxPairs = 64 << 10 // of that of a pairsFrame
 )
 
 // MaxBlob is the largest blob that a rank may give to AllGather, in bytes.
@@ -80,7 +82,7 @@ func stepsOf(n int) int {
 var sizes = strict.FrameSizes{
 	blobsFrame: {bodyHead, bodyHead + 4<<15}, // of half of the most ranks that there can be
 	leftFrame:  notices, failedFrame: notices, brokenFrame: notices, stalledFrame: notices,
-	heartbeatFrame: {bodyHead, bodyHead},
+	heartbeatFrame: {bodyHead, bodyHead}, pairsFrame: {bodyHead, bodyHead + maxPairs},
 }
 
 var notices = [2]int{bodyHead, bodyHead + maxText}

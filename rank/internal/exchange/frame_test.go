@@ -99,6 +99,7 @@ func FuzzReadFrame(f *testing.F) {
 	f.Add(flat(&frame{kind: blobsFrame, step: 2, blobs: [][]byte{nil, {1}, {2, 3}, nil}}))
 	f.Add(flat(&frame{kind: leftFrame, rank: 2, number: 9}))
 	f.Add(flat(&frame{kind: failedFrame, rank: 2, text: "killed by SIGKILL"}))
+	f.Add(flat(&frame{kind: pairsFrame, rank: 2, text: "\x82"}))
 	f.Add([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		r := bytes.NewReader(in)

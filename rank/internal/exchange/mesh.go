@@ -240,9 +240,14 @@ func (m *Mesh) BreakOff(rank int, number uint64, why error) {
 	m.spread(notice(kind, rank, number, why))
 }
 
+// TellPairs tells all ranks whom this one cannot connect to, as a netconn.Report says.
+func (m *Mesh) TellPairs(report []byte) {
+	m.spread(&frame{kind: pairsFrame, rank: m.cfg.Rank, text: string(report)})
+}
+
 // spread notes what a notice says. When it is news it is passed on, without waiting and after
-// all earlier ones, to the ranks that this one dialed, and failures to those that dialed this
-// one, too.
+// all earlier ones, to the ranks that this one dialed, and failures, and pairs that cannot connect,
+// to those that dialed this one, too.
 func (m *Mesh) spread(f *frame) {
 	if !m.take(f) {
 		return
@@ -252,7 +257,7 @@ func (m *Mesh) spread(f *frame) {
 	if m.stop.Err() != nil {
 		return
 	}
-	for _, l := range m.conns(f.kind == failedFrame) {
+	for _, l := range m.conns(f.kind == failedFrame || f.kind == pairsFrame) {
 		if l.put(f) {
 			m.wg.Go(l.flush)
 		}

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"context"
+	"maps"
 	"sync"
 )
 
@@ -16,13 +17,14 @@ type state struct {
 	broken  *frame         // why its AllGather and later ones cannot complete
 	left    map[int]uint64 // ranks that have closed, and how many AllGathers they had completed
 	ended   map[int]bool   // ranks that the launcher saw end in good order
+	pairs   map[int]string // by rank: whom it cannot connect to
 	closing bool           // this rank's Close has begun
 }
 
 func newState() *state {
 	return &state{
 		failed: make(chan struct{}), changed: make(chan struct{}),
-		left: map[int]uint64{}, ended: map[int]bool{},
+		left: map[int]uint64{}, ended: map[int]bool{}, pairs: map[int]string{},
 	}
 }
 
@@ -32,13 +34,16 @@ func (s *state) change() {
 	s.changed = make(chan struct{})
 }
 
-// take notes what a notice says, and says whether it is news: that a rank has closed, or the
-// first failure, or the first reason why AllGathers cannot complete.
+// take notes what a notice says, and says whether it is news: that a rank has closed, or cannot connect to others, or
+// the first failure, or the first reason why AllGathers cannot complete.
 func (s *state) take(f *frame) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, left := s.left[f.rank]
+	_, told := s.pairs[f.rank]
 	switch {
+	case f.kind == pairsFrame && !told:
+		s.pairs[f.rank] = f.text
 	case f.kind == leftFrame && !left:
 		s.left[f.rank] = f.number
 	case f.kind == failedFrame && s.failure == nil && !s.closing:
@@ -96,6 +101,14 @@ func (s *state) troubles() (failure, broken *frame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failure, s.broken
+}
+
+// Pairs returns what ranks have told of those that they cannot connect to, by rank, and a channel that is closed at
+// the next change.
+func (s *state) Pairs() (map[int]string, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.pairs), s.changed
 }
 
 // IsBroken says whether some AllGather cannot complete.
