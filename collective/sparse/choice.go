@@ -131,17 +131,13 @@ func (r *reduction) predict(e *estimate, search bool) {
 }
 
 // findUs predicts what a search for blocks takes, and what zeros around a result take that
-// goes to other memory, if they are not found to be there already.
+// goes to other memory.
 func (r *reduction) findUs(e *estimate) (find, zeros float64) {
 	bytes := float64(r.grid.Bytes()) * r.c.Share
-	find = bytes / findRate / 1e3
-	switch {
-	case e.apart && e.union > sweepMost:
+	if e.apart {
 		zeros = (1 - e.union) * bytes * zeroUs
-	case e.apart:
-		find *= 2
 	}
-	return find, zeros
+	return bytes / findRate / 1e3, zeros
 }
 
 // What the form Shared takes of a core, in us per byte: to copy a rank's blocks into

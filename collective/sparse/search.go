@@ -21,11 +21,8 @@ type search struct {
 const pieceBytes = 256 << 10
 
 func newSearch(r *reduction) *search {
-	words := block.Words(r.grid.Blocks())
-	r.set = block.Sized(r.set, words)
-	if clear(r.set); !r.inPlace {
-		r.swept = block.Sized(r.swept, words)
-	}
+	r.set = block.Sized(r.set, block.Words(r.grid.Blocks()))
+	clear(r.set)
 	return &search{r: r}
 }
 
@@ -51,11 +48,9 @@ func (s *search) find(blocks int) {
 	begun := time.Now()
 	from, to := s.known, min(s.known+blocks, r.grid.Blocks())
 	// Of the blocks that do not count some may hold -0.
-	residue := kernel.NonZero(r.call.DType, r.grid.Of(r.in, from, to-from), r.grid.Size, words(r.set, from, to))
-	if !r.inPlace {
-		residue = r.c.Size > 1 && !r.fill && s.sweep(from, to)
-	}
-	r.fill = r.fill || residue
+	set := r.set[from/64 : block.Words(to)]
+	residue := kernel.NonZero(r.call.DType, r.grid.Of(r.in, from, to-from), r.grid.Size, set)
+	r.fill = r.fill || residue || !r.inPlace
 	s.known = to
 	s.took += time.Since(begun)
 	if s.known == r.grid.Blocks() {
@@ -71,31 +66,9 @@ func (s *search) end() {
 	r.stats.Density = part(r.stats.NonZero, r.grid.Blocks())
 }
 
-// words are those of a set with blocks from to to-1, which begin a word.
-func words(set block.Set, from, to int) block.Set { return set[from/64 : block.Words(to)] }
-
-// sweepMost is of how many blocks not being zero, or going to be, a result is filled.
-const sweepMost = 0.25
-
-// sweep finds which of the blocks from to to-1 of out are not zero yet, into r.swept, and reports
-// whether they are so many that it is less work to write zeros to all: results that are mostly
-// zero come to where such a result was before, or to fresh memory, and to read is less work than
-// to write. Nothing of the result is there yet.
-func (s *search) sweep(from, to int) (fill bool) {
-	r := s.r
-	if r.stats.UnionDensity > sweepMost {
-		return true
-	}
-	out, set := r.grid.Of(r.out, from, to-from), words(r.swept, from, to)
-	return kernel.NonZero(r.call.DType, out, r.grid.Size, set) || part(set.Len(), to-from) > sweepMost
-}
-
-// zero writes zeros to what is not zero yet of the blocks that nobody has, when the others are there.
+// zero writes zeros to the blocks that nobody has, when the others are there.
 func (r *reduction) zero() {
-	switch {
-	case r.fill:
-		block.Zero(&r.zeros, r.call.DType, r.grid, r.out, r.union, nil)
-	case !r.inPlace:
-		block.Zero(&r.zeros, r.call.DType, r.grid, r.out, r.union, r.swept)
+	if r.fill {
+		block.Zero(&r.zeros, r.call.DType, r.grid, r.out, r.union)
 	}
 }

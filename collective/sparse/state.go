@@ -25,7 +25,6 @@ type state struct {
 	host       *drive.Pool // nil until a call in the form Shared
 	tensor     uint32      // number of the latest call
 	set        block.Set
-	swept      block.Set // of sweep
 	united     block.Set // blocks that any rank has
 	zeros      kernel.Pieces
 	parts      []block.Set // by tree

@@ -74,7 +74,7 @@ func (p *Plan) run(d dealer, has presence, slots int, tamper func(chunkOf) []chu
 		}
 	}
 	for v := range p.Size {
-		block.Zero(new(kernel.Pieces), kernel.Int64, grid, recv[v], unions[v], nil)
+		block.Zero(new(kernel.Pieces), kernel.Int64, grid, recv[v], unions[v])
 	}
 	return compareSums(p, n, has, recv)
 }

@@ -1,8 +1,6 @@
 package block
 
 import (
-	"math/bits"
-
 	"github.com/treerun/treerun/internal/kernel"
 )
 
@@ -20,31 +18,25 @@ func Far(tensor []byte) bool { return len(tensor) >= farBytes }
 // listed is how many words of a list of pieces are done at once.
 const listed = 16 << 10
 
-// Zero writes zeros to the blocks of a tensor that are not in union: to all of them, or only to
-// those that are in stale, if that is not nil. list is memory, and empty.
-func Zero(list *kernel.Pieces, dt kernel.DType, g Grid, tensor []byte, union, stale Set) {
+// Zero writes zeros to the blocks of a tensor that are not in union. list is memory, and empty.
+func Zero(list *kernel.Pieces, dt kernel.DType, g Grid, tensor []byte, union Set) {
 	add := func(b, n, over int) {
-		if from, to := g.Range(b, n); to > from {
+		switch from, to := g.Range(b, n); {
+		case from >= to:
+		case !Far(tensor):
+			clear(tensor[from:to])
+		default:
 			list.Add(from, to-from, 0, true)
 		}
 		if list.Len() > over {
-			list.Run(kernel.Sum, dt, tensor, nil, Far(tensor))
+			list.Run(kernel.Sum, dt, tensor, nil, true)
 			list.Reset()
 		}
 	}
-	if stale == nil {
-		at := 0
-		for b, n := union.Run(0); n > 0; b, n = union.Run(b + n) {
-			add(at, b-at, listed)
-			at = b + n
-		}
-		add(at, g.Blocks()-at, 0)
-		return
+	at := 0
+	for b, n := union.Run(0); n > 0; b, n = union.Run(b + n) {
+		add(at, b-at, listed)
+		at = b + n
 	}
-	for i, w := range stale {
-		for w &^= union[i]; w != 0; w &= w - 1 {
-			add(64*i+bits.TrailingZeros64(w), 1, listed)
-		}
-	}
-	add(0, 0, 0)
+	add(at, g.Blocks()-at, 0)
 }
