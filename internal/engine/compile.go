@@ -19,7 +19,7 @@ type step struct {
 	recvOnly bool      // what is stored in Out is received as it is: see lends
 	zeroCopy bool      // any memory may be lent to all of outs
 
-	prePosted, prePostedInPlace bool // it may be told beforehand where all its chunks belong: see markPrePosted
+	prePosted, prePostedInPlace bool // it may be told beforehand where all its chunks belong: see markSteps
 }
 
 // operand is a chunk that another rank sends, or one of a buffer.
@@ -44,10 +44,8 @@ func (s *step) names(b plan.Buf) bool {
 // isBuffer reports whether the value of s is the chunk of one buffer.
 func (s *step) isBuffer() bool { return len(s.args) == 1 && s.args[0].in == nil }
 
-// compile turns a track of lane l into steps on the links that receiver and
-// sender look up.
-func compile(p *plan.Plan, l *plan.Lane, t plan.Track, receiver func(int32) (transport.Receiver, error),
-	sender func(int32) (transport.Sender, error)) ([]step, error) {
+// compile turns a track of lane l into steps on the links of a lane of the Layout, which it opens.
+func (e *Engine) compile(p *plan.Plan, l *plan.Lane, t plan.Track, lane int) ([]step, error) {
 	fused, err := Fuse(p, l.Part, t)
 	if err != nil {
 		return nil, err
@@ -60,7 +58,7 @@ func compile(p *plan.Plan, l *plan.Lane, t plan.Track, receiver func(int32) (tra
 			o := operand{from: a.From, buf: a.Buf, part: a.Part}
 			if a.Received() {
 				s.receives++
-				if o.in, err = receiver(a.From); err != nil {
+				if o.in, err = e.receiver(lane, int(a.From)); err != nil {
 					return nil, fmt.Errorf("step %d: from rank %d: %w", i, a.From, err)
 				}
 			}
@@ -68,7 +66,7 @@ func compile(p *plan.Plan, l *plan.Lane, t plan.Track, receiver func(int32) (tra
 		}
 		for _, to := range f.To {
 			o := out{to: to}
-			if o.link, err = sender(to); err != nil {
+			if o.link, err = e.ep.Sender(lane, int(to)); err != nil {
 				return nil, fmt.Errorf("step %d: to rank %d: %w", i, to, err)
 			}
 			s.outs = append(s.outs, o)

@@ -8,32 +8,29 @@ import (
 // belongs, if the link can do so.
 const placeFrom = 1 << 10
 
-// inboundOf names a link that brings something: the lane of the Layout, and the
-// rank it comes from.
-type inboundOf struct {
-	lane int
-	src  int32
-}
-
-// markPrePosted marks the steps of lane tracks whose chunks may all be received where
-// they belong as soon as a call begins, however early they come: what a step
-// stores is stored there by no other, so nothing that is there before is read
-// again. users counts the steps of the whole program that a link brings for.
+// markSteps marks the steps of a lane's tracks: whether all that this rank stores in Out there is
+// received as it is (recvOnly), and whose chunks may all be received where they belong as soon as a
+// call begins, however early they come (prePosted): what a step stores is stored there by no other,
+// so nothing that is there before is read again, and its link brings for no other step.
 //
 // In place the caller's input is there before. A result comes when its makers
 // have read that, if all of it goes one way; so it does for AllReduce, where
 // everything that a rank gives is in what it gets, if one step reads it and sends
 // to one rank; and in a Broadcast nobody reads it who receives.
-func markPrePosted(p *plan.Plan, lane int, tracks []track, users map[inboundOf]int) {
-	stores, reads := map[int]int{}, 0
+func markSteps(p *plan.Plan, tracks []track) {
+	stores, users, reads, recvOnly := map[int]int{}, map[int32]int{}, 0, true
 	for i := range tracks {
 		for e := range tracks[i].steps {
 			s := &tracks[i].steps[e]
 			if s.dst == plan.Out {
 				stores[s.dstPart]++
+				recvOnly = recvOnly && len(s.args) == 1 && s.args[0].in != nil
 			}
 			for _, a := range s.args {
-				if a.in == nil && a.buf == plan.In {
+				switch {
+				case a.in != nil:
+					users[a.from]++
+				case a.buf == plan.In:
 					reads += max(1, len(s.outs))
 				}
 			}
@@ -42,24 +39,12 @@ func markPrePosted(p *plan.Plan, lane int, tracks []track, users map[inboundOf]i
 	for i := range tracks {
 		for e := range tracks[i].steps {
 			s := &tracks[i].steps[e]
+			s.recvOnly = recvOnly
 			if len(s.args) != 1 || s.args[0].post == nil || s.dst != plan.Out {
 				continue
 			}
-			s.prePosted = stores[s.dstPart] == 1 && users[inboundOf{lane, s.args[0].from}] == 1
+			s.prePosted = stores[s.dstPart] == 1 && users[s.args[0].from] == 1
 			s.prePostedInPlace = s.prePosted && (p.Kind == plan.Broadcast || p.Kind == plan.AllReduce) && reads <= 1
-		}
-	}
-}
-
-// countUsers adds the steps of tracks, which are of a lane, to users.
-func countUsers(users map[inboundOf]int, lane int, tracks []track) {
-	for i := range tracks {
-		for e := range tracks[i].steps {
-			for _, a := range tracks[i].steps[e].args {
-				if a.in != nil {
-					users[inboundOf{lane, a.from}]++
-				}
-			}
 		}
 	}
 }

@@ -66,52 +66,24 @@ func Bind(p *plan.Plan, e *Engine, first int) (*Program, error) {
 	pr := &Program{Engine: e, plan: p, wide: onlyMoves(p), passes: passesOn(p), digest: h.Sum64()}
 	cuts := p.Cuts()
 	_, widest := plan.Widths(cuts)
-	users, lanes := make(map[inboundOf]int), make([]int, 0, len(p.Lanes)+1)
 	for i := range p.Lanes {
 		l := &p.Lanes[i]
 		begin := len(pr.tracks)
-		lanes = append(lanes, begin)
 		begins := uint64(l.Part) << 32
 		s := share{from: cuts[i] - begins, upTo: cuts[i+1] - begins, widest: widest, part: l.Part, first: i == 0}
 		for _, t := range l.Tracks {
 			if t.Rank != e.rank {
 				continue
 			}
-			steps, err := compile(p, l, t, func(src int32) (transport.Receiver, error) {
-				return e.receiver(first+i, int(src))
-			}, func(dst int32) (transport.Sender, error) {
-				return e.ep.Sender(first+i, int(dst))
-			})
+			steps, err := e.compile(p, l, t, first+i)
 			if err != nil {
 				return nil, fmt.Errorf("engine: plan %s, lane %d, rank %d: %w", p.Name, i, e.rank, err)
 			}
 			pr.add(track{share: s, steps: steps})
 		}
-		markRecvOnly(pr.tracks[begin:])
-		countUsers(users, first+i, pr.tracks[begin:])
-	}
-	lanes = append(lanes, len(pr.tracks))
-	for i := range p.Lanes {
-		markPrePosted(p, first+i, pr.tracks[lanes[i]:lanes[i+1]], users)
+		markSteps(p, pr.tracks[begin:])
 	}
 	return pr, nil
-}
-
-// markRecvOnly marks the steps of a lane if all that this rank stores in Out there
-// is received as it is.
-func markRecvOnly(tracks []track) {
-	recvOnly := true
-	for _, t := range tracks {
-		for i := range t.steps {
-			s := &t.steps[i]
-			recvOnly = recvOnly && (s.dst != plan.Out || len(s.args) == 1 && s.args[0].in != nil)
-		}
-	}
-	for _, t := range tracks {
-		for i := range t.steps {
-			t.steps[i].recvOnly = recvOnly
-		}
-	}
 }
 
 // add takes in a track, with the scratch that its steps need.
