@@ -104,8 +104,10 @@ type Wait struct {
 	busy  atomic.Pointer[func() bool]
 	total atomic.Int64 // nanoseconds, of waits that are over
 
-	every, limit time.Duration
-	log          func(text string) // where reports go; nil: to the job's Report, or standard error
+	// Of the job, unless they are set while nothing is published: how often a wait is reported, after how long it is
+	// given up, 0 being not at all, and where reports go, nil being to the job's Report, or standard error.
+	Every, Limit time.Duration
+	Log          func(text string)
 
 	mu       sync.Mutex
 	now      publication
@@ -130,51 +132,36 @@ type publication struct {
 // NewWait returns a place for the waits of a communicator, "" for those of the World.
 // ranks holds its ranks by the job's numbers, nil where these are the same.
 func (j *Job) NewWait(comm string, ranks []int) *Wait {
-	w := &Wait{job: j, comm: comm, ranks: ranks, every: j.Every, limit: j.Limit, log: j.Log}
+	w := &Wait{job: j, comm: comm, ranks: ranks, Every: j.Every, Limit: j.Limit, Log: j.Log}
 	j.mu.Lock()
 	j.waits = append(j.waits, w)
 	j.mu.Unlock()
 	return w
 }
 
-// SetTimes sets how often a wait is reported, and after how long it is given up, in place
-// of the job's times; 0: not at all. It is called with nothing published.
-func (w *Wait) SetTimes(every, limit time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.every, w.limit = every, limit
-}
-
-// LogTo sets where reports go. It is called with nothing published.
-func (w *Wait) LogTo(log func(text string)) { w.log = log }
-
 // Another returns a place for other waits of the same communicator.
 func (w *Wait) Another() *Wait {
 	o := w.job.NewWait(w.comm, w.ranks)
-	o.SetTimes(w.every, w.limit)
-	o.LogTo(w.log)
+	o.Every, o.Limit, o.Log = w.Every, w.Limit, w.Log
 	return o
 }
 
 // Unlimited returns a place for other waits of the same communicator, which are reported,
 // and never given up.
 func (w *Wait) Unlimited() *Wait {
-	if w == nil {
-		return nil
-	}
 	o := w.Another()
-	o.limit = 0
+	o.Limit = 0
 	return o
 }
 
 // AtLeast makes the stall timeout, where there is one, no less than d until restore is called:
 // what this rank does meanwhile takes longer by itself. It is called with nothing published.
 func (w *Wait) AtLeast(d time.Duration) (restore func()) {
-	before := w.limit
+	before := w.Limit
 	if before > 0 {
-		w.SetTimes(w.every, max(before, d))
+		w.Limit = max(before, d)
 	}
-	return func() { w.SetTimes(w.every, before) }
+	return func() { w.Limit = before }
 }
 
 // SetBusy has busy say whether a call is under way on this rank, besides those that are
@@ -183,9 +170,6 @@ func (w *Wait) SetBusy(busy func() bool) { w.busy.Store(&busy) }
 
 // Close ends the use of w.
 func (w *Wait) Close() {
-	if w == nil {
-		return
-	}
 	w.mu.Lock()
 	gaveUp := w.gaveUp
 	w.mu.Unlock()
@@ -227,9 +211,6 @@ func (w *Wait) Publish(in string, since time.Time, lacks []Lack) *Stalled {
 // Renew is Publish of the latest that is known of a wait that is published already, or else
 // has lasted for about so long.
 func (w *Wait) Renew(in string, waited time.Duration, lacks []Lack) {
-	if w == nil {
-		return
-	}
 	w.mu.Lock()
 	since := time.Now().Add(-waited)
 	if w.now.in != "" && w.gaveUp.IsZero() {
@@ -349,7 +330,7 @@ const maxTick = time.Second
 // one that is late tells that this rank itself was stopped, or had no core. The caller
 // holds mu.
 func (w *Wait) arm(number uint64) {
-	if w.every <= 0 && w.limit <= 0 {
+	if w.Every <= 0 && w.Limit <= 0 {
 		return
 	}
 	tick := w.tick()
@@ -359,7 +340,7 @@ func (w *Wait) arm(number uint64) {
 
 func (w *Wait) tick() time.Duration {
 	tick := maxTick
-	for _, d := range []time.Duration{w.every, w.limit} {
+	for _, d := range []time.Duration{w.Every, w.Limit} {
 		if d > 0 {
 			tick = min(tick, d/8)
 		}
@@ -378,8 +359,8 @@ func (w *Wait) check(number uint64) {
 		w.asleep += late // time in which this rank did nothing is not the others'
 	}
 	waited := time.Since(w.now.since) - w.asleep
-	over := w.limit > 0 && waited >= w.limit
-	if !over && (w.every <= 0 || waited-w.reported < w.every) {
+	over := w.Limit > 0 && waited >= w.Limit
+	if !over && (w.Every <= 0 || waited-w.reported < w.Every) {
 		w.arm(number)
 		w.mu.Unlock()
 		return
@@ -405,8 +386,8 @@ func (w *Wait) check(number uint64) {
 	r := Report{cause, waited, w.Place(now.in)}
 	text := fmt.Sprintf("treerun: rank %d has waited %.0f s in %s: %s", w.job.Rank, waited.Seconds(), r.In, r.Text)
 	told := false
-	if w.log != nil {
-		w.log(text)
+	if w.Log != nil {
+		w.Log(text)
 	} else if told = w.job.Report != nil && w.job.Report(r); !told {
 		fmt.Fprintln(os.Stderr, text)
 	}
@@ -437,7 +418,7 @@ func (w *Wait) inJob(r int) int {
 
 // InComm returns the communicator's number of a rank of the job, -1 where it is not in it.
 func (w *Wait) InComm(r int) int {
-	if w == nil || w.ranks == nil {
+	if w.ranks == nil {
 		return r
 	}
 	return slices.Index(w.ranks, r)

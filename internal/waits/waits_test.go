@@ -223,7 +223,7 @@ func TestLimit(t *testing.T) {
 	all := Local(2)
 	const limit = 50 * time.Millisecond
 	w := all[0].NewWait("world", nil)
-	w.SetTimes(0, limit)
+	w.Every, w.Limit = 0, limit
 	ctx, cancel := w.Bound(t.Context())
 	defer cancel()
 	begin := time.Now()
@@ -239,7 +239,7 @@ func TestLimit(t *testing.T) {
 		t.Error("Stalled is nil")
 	}
 	quick := all[1].NewWait("world", nil)
-	quick.SetTimes(0, limit)
+	quick.Every, quick.Limit = 0, limit
 	for begin := time.Now(); time.Since(begin) < 3*limit; {
 		leave := quick.Enter("AllGather", Lack{0, "to send"})
 		time.Sleep(time.Millisecond)
@@ -254,7 +254,7 @@ func TestLimit(t *testing.T) {
 func TestAtLeast(t *testing.T) {
 	const limit = 20 * time.Millisecond
 	w := Local(2)[0].NewWait("c", nil)
-	w.SetTimes(0, limit)
+	w.Every, w.Limit = 0, limit
 	restore := w.AtLeast(time.Minute)
 	w.Publish("New: measuring the links", time.Now(), nil)
 	time.Sleep(3 * limit)
@@ -308,7 +308,7 @@ func TestCheck(t *testing.T) {
 func TestStalledThenMoved(t *testing.T) {
 	w := Local(2)[0].NewWait("world", nil)
 	const limit = 50 * time.Millisecond
-	w.SetTimes(0, limit)
+	w.Every, w.Limit = 0, limit
 	lacks := []Lack{{1, "to send"}}
 	begin := time.Now()
 	for w.Publish("Recv", begin, lacks) == nil {

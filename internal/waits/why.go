@@ -59,9 +59,6 @@ const (
 // not answer, or seem to get on: one that came late may soon wait itself, and is not to
 // be blamed for what it will wait for.
 func (w *Wait) Why(ctx context.Context) Cause {
-	if w == nil {
-		return noRank("nobody knows why")
-	}
 	ctx, cancel := context.WithTimeout(ctx, lookFor)
 	defer cancel()
 	c, ring := w.look(ctx)

@@ -63,9 +63,9 @@ func (c *Config) watchFor(w World) (watch *waits.Wait, name string, err error) {
 		}
 	}
 	watch = job.NewWait(name, ranks)
-	watch.SetTimes(c.Stall, limit)
+	watch.Every, watch.Limit = c.Stall, limit
 	if c.Logger != nil {
-		watch.LogTo(func(text string) { c.Logger.Warn(text) })
+		watch.Log = func(text string) { c.Logger.Warn(text) }
 	}
 	return watch, name, nil
 }
