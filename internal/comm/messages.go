@@ -24,12 +24,10 @@ type Messages struct {
 // SendRecv sends out and receives in side by side, and returns how many bytes came.
 func (m *Messages) SendRecv(ctx context.Context, in, out engine.Message, tag int) (int, error) {
 	const name = "SendRecv"
-	for _, peer := range []int{out.Peer, in.Peer} { // before either is begun
-		if err := m.check(name, peer, tag); err != nil {
-			return 0, err
-		}
+	if err := m.check(name, out.Peer, tag); err != nil { // before either is begun
+		return 0, err
 	}
-	if err := m.c.Claim(name); err != nil {
+	if err := m.begin(name, in.Peer, tag); err != nil {
 		return 0, err
 	}
 	defer m.c.End()
@@ -71,12 +69,17 @@ func (m *Messages) check(call string, peer, tag int) error {
 	return nil
 }
 
+// begin claims the communicator for a call with a message that it can carry.
+func (m *Messages) begin(call string, peer, tag int) error {
+	if err := m.check(call, peer, tag); err != nil {
+		return err
+	}
+	return m.c.Claim(call)
+}
+
 // Start begins a message.
 func (m *Messages) Start(call string, p engine.Message, tag int, start starter) (Message, error) {
-	if err := m.check(call, p.Peer, tag); err != nil {
-		return Message{}, err
-	}
-	if err := m.c.Claim(call); err != nil {
+	if err := m.begin(call, p.Peer, tag); err != nil {
 		return Message{}, err
 	}
 	defer m.c.End()
@@ -90,10 +93,7 @@ func (m *Messages) Start(call string, p engine.Message, tag int, start starter) 
 // Run begins a message and waits for it, without letting another call in
 // between. It returns how many bytes were moved.
 func (m *Messages) Run(ctx context.Context, call string, p engine.Message, tag int, start starter) (int, error) {
-	if err := m.check(call, p.Peer, tag); err != nil {
-		return 0, err
-	}
-	if err := m.c.Claim(call); err != nil {
+	if err := m.begin(call, p.Peer, tag); err != nil {
 		return 0, err
 	}
 	defer m.c.End()

@@ -9,10 +9,7 @@ import (
 
 // Probe finds the next message from a rank with a tag, either -1 for any, and waits for one if wait is set.
 func (m *Messages) Probe(ctx context.Context, call string, from, tag int, wait bool) (engine.Message, bool, error) {
-	if err := m.checkAny(call, from, tag); err != nil {
-		return engine.Message{}, false, err
-	}
-	if err := m.c.Claim(call); err != nil {
+	if err := m.beginAny(call, from, tag); err != nil {
 		return engine.Message{}, false, err
 	}
 	defer m.c.End()
@@ -24,10 +21,7 @@ func (m *Messages) Probe(ctx context.Context, call string, from, tag int, wait b
 // RecvAny receives into p the next message from a rank with a tag, either -1 for any, and returns how many
 // bytes came.
 func (m *Messages) RecvAny(ctx context.Context, call string, p engine.Message, tag int) (int, error) {
-	if err := m.checkAny(call, p.Peer, tag); err != nil {
-		return 0, err
-	}
-	if err := m.c.Claim(call); err != nil {
+	if err := m.beginAny(call, p.Peer, tag); err != nil {
 		return 0, err
 	}
 	defer m.c.End()
@@ -40,15 +34,15 @@ func (m *Messages) RecvAny(ctx context.Context, call string, p engine.Message, t
 	return m.run(ctx, call, p, m.c.Engine.StartRecv)
 }
 
-// checkAny is check where from and tag may be -1.
-func (m *Messages) checkAny(call string, from, tag int) error {
+// beginAny is begin where from and tag may be -1.
+func (m *Messages) beginAny(call string, from, tag int) error {
 	if from == -1 {
 		from = 0
 	}
 	if tag == -1 {
 		tag = 0
 	}
-	return m.check(call, from, tag)
+	return m.begin(call, from, tag)
 }
 
 func (m *Messages) probe(ctx context.Context, call string, of kernel.DType, from, tag int,
