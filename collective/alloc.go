@@ -2,6 +2,8 @@ package collective
 
 import (
 	"fmt"
+
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // Alloc returns n zero elements in memory that all ranks of this host can read
@@ -38,7 +40,7 @@ func Free[T Number](c *Comm, s []T) error {
 	if len(s) == 0 || c.in.Plans.HeapBytes == 0 {
 		return nil
 	}
-	if err := c.in.Endpoint.Free(bytesOf(s)); err != nil {
+	if err := c.in.Endpoint.Free(kernel.BytesOf(s)); err != nil {
 		return fmt.Errorf("collective: Free on rank %d: %w", c.in.Rank, err)
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 
 // argsOf makes a a call of a kind, root -1 where there is none, and checks it.
 func argsOf[T Number](a *comm.Args, c *Comm, kind plan.Kind, root int, send, recv []T) *comm.Args {
-	a.In, a.Out = bytesOf(send), bytesOf(recv)
+	a.In, a.Out = kernel.BytesOf(send), kernel.BytesOf(recv)
 	return a.SetHost(c.in, kind, root, dtypeOf[T](), len(send), len(recv))
 }
 

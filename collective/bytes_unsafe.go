@@ -2,14 +2,6 @@ package collective
 
 import "unsafe"
 
-// bytesOf returns the memory of s, elements without pointers. It shares it; the caller keeps s alive.
-func bytesOf[T any](s []T) []byte {
-	if len(s) == 0 {
-		return nil
-	}
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(s[0])))
-}
-
 // elementsOf returns b, which is aligned and not empty, as elements.
 func elementsOf[T any](b []byte) []T {
 	var zero T

@@ -65,7 +65,7 @@ func checkPieces[T Number](c *Comm, a *comm.Args, send, recv [][]T) *comm.Args {
 		switch {
 		case len(send[i]) != len(recv[i]):
 			a.Refuse(c.in, "slice %d of send has %d elements, of recv %d", i, len(send[i]), len(recv[i]))
-		case kernel.OverlapOf(bytesOf(send[i]), bytesOf(recv[i])) == kernel.Partial:
+		case kernel.OverlapOf(kernel.BytesOf(send[i]), kernel.BytesOf(recv[i])) == kernel.Partial:
 			a.Refuse(c.in, "slice %d of send and of recv overlap in part; use the same slice or two separate ones", i)
 		}
 		a.Count += len(recv[i])
@@ -110,9 +110,9 @@ func layPieces[T Number](ctx context.Context, c *Comm, a *comm.Args, send, recv 
 	gives := a.Root < 0 || a.Root == c.in.Rank
 	for i, end := 0, 0; i < len(recv); i++ {
 		end += len(recv[i]) * a.DType.Size()
-		p := engine.Piece{Out: bytesOf(recv[i]), End: end}
+		p := engine.Piece{Out: kernel.BytesOf(recv[i]), End: end}
 		if gives {
-			p.In = bytesOf(send[i])
+			p.In = kernel.BytesOf(send[i])
 		}
 		a.Pieces = append(a.Pieces, p)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 )
@@ -106,7 +107,7 @@ func roughSums(t *testing.T, c *Comm, fits func(plan.Kind) bool, count, runs int
 			return nil, err
 		}
 		for _, x := range [][]float32{all, one, part} {
-			got[run] = append(got[run], bytesOf(x)...)
+			got[run] = append(got[run], kernel.BytesOf(x)...)
 		}
 	}
 	return got, nil
@@ -127,5 +128,5 @@ func orderMatters(sum []byte, size int) bool {
 			down[i] += x[i]
 		}
 	}
-	return !bytes.Equal(sum, bytesOf(up)) || !bytes.Equal(sum, bytesOf(down))
+	return !bytes.Equal(sum, kernel.BytesOf(up)) || !bytes.Equal(sum, kernel.BytesOf(down))
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/testutil"
 )
 
@@ -72,7 +73,7 @@ func (t *coalescedTrial[T]) prepare() (*Persistent, error) { return nil, ErrArgu
 
 func (t *coalescedTrial[T]) reset() {
 	for _, m := range t.mem {
-		copy(bytesOf(m.all), m.before)
+		copy(kernel.BytesOf(m.all), m.before)
 	}
 }
 

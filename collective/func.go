@@ -26,7 +26,7 @@ func AllReduceFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(i
 		return err
 	}
 	defer o.End()
-	all := bytesOf(recv)
+	all := kernel.BytesOf(recv)
 	copy(recv, send)
 	if err := o.Reduce(ctx, all); err != nil {
 		return err
@@ -49,10 +49,10 @@ func ReduceFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into
 		return err
 	}
 	defer o.End()
-	if err := o.Reduce(ctx, bytesOf(acc)); err != nil {
+	if err := o.Reduce(ctx, kernel.BytesOf(acc)); err != nil {
 		return err
 	}
-	err = o.Hand(ctx, bytesOf(acc), root)
+	err = o.Hand(ctx, kernel.BytesOf(acc), root)
 	copy(recv, acc)
 	return err
 }
@@ -75,7 +75,7 @@ func scan[T Number](ctx context.Context, c *Comm, which int, send, recv []T, op 
 	if k := kernel.Op(op); !k.Valid() || !k.Takes(t) || op == Avg {
 		return c.in.ArgumentError(engine.CallsInOrder[which], "no operation %v of %v", op, t)
 	}
-	if err := apart(c, which, bytesOf(send), bytesOf(recv)); err != nil {
+	if err := apart(c, which, kernel.BytesOf(send), kernel.BytesOf(recv)); err != nil {
 		return err
 	}
 	o, err := c.in.BeginInOrder(ctx, which, len(send), len(recv), t.Size(), -1, uint64(op)<<8|uint64(t),
@@ -85,7 +85,7 @@ func scan[T Number](ctx context.Context, c *Comm, which int, send, recv []T, op 
 	}
 	defer o.End()
 	acc := slices.Clone(send)
-	if err := o.Scan(ctx, bytesOf(acc), which == exclusive); err != nil {
+	if err := o.Scan(ctx, kernel.BytesOf(acc), which == exclusive); err != nil {
 		return err
 	}
 	if which != exclusive || c.Rank() > 0 {
@@ -109,14 +109,14 @@ func AllReduceMaxLoc[T Number](ctx context.Context, c *Comm, v T) (greatest T, r
 
 func extreme[T Number](ctx context.Context, c *Comm, which int, v T, op kernel.Op) (T, int, error) {
 	all, t, rank := make([]T, c.Size()), dtypeOf[T](), 0
-	if err := c.in.GatherInOrder(ctx, which, t, bytesOf([]T{v}), bytesOf(all)); err != nil {
+	if err := c.in.GatherInOrder(ctx, which, t, kernel.BytesOf([]T{v}), kernel.BytesOf(all)); err != nil {
 		return v, -1, err
 	}
-	best := bytesOf(all[:1])
+	best := kernel.BytesOf(all[:1])
 	kernel.Reduce(op, t, best, best, best) // a NaN is one of many, the result always the same
 	for r := range all {
 		before := elementOf(all[0])
-		kernel.Reduce(op, t, best, best, bytesOf(all[r:r+1]))
+		kernel.Reduce(op, t, best, best, kernel.BytesOf(all[r:r+1]))
 		if elementOf(all[0]) != before {
 			rank = r
 		}
@@ -141,7 +141,7 @@ func beginFunc[T any](ctx context.Context, c *Comm, which int, send, recv []T, r
 		return nil, c.in.ArgumentError(engine.CallsInOrder[which],
 			"no function, or elements with pointers or without a size: %v", of)
 	}
-	if err := apart(c, which, bytesOf(send), bytesOf(recv)); err != nil {
+	if err := apart(c, which, kernel.BytesOf(send), kernel.BytesOf(recv)); err != nil {
 		return nil, err
 	}
 	h := fnv.New64a()

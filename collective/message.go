@@ -74,7 +74,7 @@ func statusOf(p engine.Message) Status {
 }
 
 func messageOf[T Number](buf []T, peer, tag int) engine.Message {
-	return engine.Message{Peer: peer, Tag: int32(tag), DType: dtypeOf[T](), Buf: bytesOf(buf)}
+	return engine.Message{Peer: peer, Tag: int32(tag), DType: dtypeOf[T](), Buf: kernel.BytesOf(buf)}
 }
 
 // SendRecv sends send to rank to and receives recv from rank from, under the
@@ -83,7 +83,7 @@ func messageOf[T Number](buf []T, peer, tag int) engine.Message {
 // came, as Recv does. The slices do not overlap.
 // After an error the contents of recv are undefined.
 func SendRecv[T Number](ctx context.Context, c *Comm, send []T, to int, recv []T, from, tag int) (int, error) {
-	if kernel.OverlapOf(bytesOf(send), bytesOf(recv)) != kernel.Apart {
+	if kernel.OverlapOf(kernel.BytesOf(send), kernel.BytesOf(recv)) != kernel.Apart {
 		return 0, c.in.ArgumentError("SendRecv", "send and recv overlap")
 	}
 	in := messageOf(recv, from, tag)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // trial is a call with its memory on one rank, made in whatever form, and what
@@ -32,7 +33,7 @@ const guard = 67 // elements
 
 func newMemory[T Number](n int) *memory[T] {
 	m := &memory[T]{all: make([]T, n+2*guard)}
-	b := bytesOf(m.all)
+	b := kernel.BytesOf(m.all)
 	b[0] = 0xa5
 	for done := 1; done < len(b); done *= 2 {
 		copy(b[done:], b[:done])
@@ -44,14 +45,14 @@ func newMemory[T Number](n int) *memory[T] {
 // expect takes a picture of m, and one of what it must become: with want at
 // element at of its body.
 func (m *memory[T]) expect(at int, want []T) {
-	m.before = slices.Clone(bytesOf(m.all))
+	m.before = slices.Clone(kernel.BytesOf(m.all))
 	m.after = slices.Clone(m.before)
-	copy(m.after[(guard+at)*(len(m.after)/len(m.all)):], bytesOf(want))
+	copy(m.after[(guard+at)*(len(m.after)/len(m.all)):], kernel.BytesOf(want))
 }
 
 // check compares m with what it must be.
 func (m *memory[T]) check() error {
-	got := bytesOf(m.all)
+	got := kernel.BytesOf(m.all)
 	if bytes.Equal(got, m.after) {
 		return nil
 	}
@@ -129,7 +130,7 @@ func (t *collectiveTrial[T]) String() string {
 
 func (t *collectiveTrial[T]) reset() {
 	for _, m := range t.mem {
-		copy(bytesOf(m.all), m.before)
+		copy(kernel.BytesOf(m.all), m.before)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // AllGatherV gives every rank, in recv, send of all ranks, one after the other. send has counts of this rank elements,
@@ -45,7 +46,7 @@ func ScatterV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []i
 // It has no Start and no Init: the ranks exchange their counts before their parts, which takes two calls.
 // After an error the contents of recv are undefined.
 func AllToAllV[T Number](ctx context.Context, c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) error {
-	return c.in.AllToAllV(ctx, dtypeOf[T](), bytesOf(send), sendCounts, bytesOf(recv), recvCounts)
+	return c.in.AllToAllV(ctx, dtypeOf[T](), kernel.BytesOf(send), sendCounts, kernel.BytesOf(recv), recvCounts)
 }
 
 // StartAllGatherV begins an AllGatherV; see Request. counts may be used again when it returns.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
 	"github.com/treerun/treerun/rank"
@@ -110,8 +111,8 @@ func callOnDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.Str
 		return nil, nil, st, err
 	}
 	for _, m := range [][]T{with, after} {
-		if around := append(slices.Clone(m[:guard]), m[guard+n:]...); !bytes.Equal(bytesOf(around),
-			bytesOf(fresh[:2*guard])) {
+		if around := append(slices.Clone(m[:guard]), m[guard+n:]...); !bytes.Equal(kernel.BytesOf(around),
+			kernel.BytesOf(fresh[:2*guard])) {
 			return nil, nil, st, fmt.Errorf("beside the tensor there is %v", around)
 		}
 	}
@@ -135,12 +136,12 @@ func twin[T Number](t *testing.T, c *collective.Comm, s *cuda.Stream, p pattern,
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	if !inPlace && !bytes.Equal(bytesOf(kept), bytesOf(send)) {
+	if !inPlace && !bytes.Equal(kernel.BytesOf(kept), kernel.BytesOf(send)) {
 		return fmt.Errorf("%s: send has changed", what)
 	}
-	if w := dtypeOf[T]().Size(); !bytes.Equal(bytesOf(got), bytesOf(want)) {
+	if w := dtypeOf[T]().Size(); !bytes.Equal(kernel.BytesOf(got), kernel.BytesOf(want)) {
 		for i := range got {
-			if !bytes.Equal(bytesOf(got)[i*w:(i+1)*w], bytesOf(want)[i*w:(i+1)*w]) {
+			if !bytes.Equal(kernel.BytesOf(got)[i*w:(i+1)*w], kernel.BytesOf(want)[i*w:(i+1)*w]) {
 				return fmt.Errorf("%s: element %d is %v, on the host %v (%v)", what, i, got[i], want[i], st)
 			}
 		}
@@ -287,7 +288,7 @@ func TestSpecialNumbersOnDevice(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if !bytes.Equal(bytesOf(got), bytesOf(want)) || st.Union != len(odd)-1 || host.Union != st.Union {
+				if !bytes.Equal(kernel.BytesOf(got), kernel.BytesOf(want)) || st.Union != len(odd)-1 || host.Union != st.Union {
 					return fmt.Errorf("%v: %v (%v), on the host %v (%v)", form, got, st, want, host)
 				}
 			}

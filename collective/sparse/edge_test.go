@@ -12,6 +12,7 @@ import (
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/sparse/internal/merge"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // Numbers that are not quite zero are never lost, and zeros of either sign in blocks
@@ -50,7 +51,7 @@ func TestSpecialNumbers(t *testing.T) {
 						want[i] = negative
 					}
 				}
-				if !bytes.Equal(bytesOf(recv), bytesOf(want)) {
+				if !bytes.Equal(kernel.BytesOf(recv), kernel.BytesOf(want)) {
 					for i := range want {
 						if math.Float32bits(recv[i]) != math.Float32bits(want[i]) {
 							return fmt.Errorf("%v, in place %v: element %d is %x, want %x", form, inPlace, i, math.Float32bits(recv[i]),

@@ -82,7 +82,7 @@ func sorted[T Number](in Pairs[T]) Pairs[T] {
 			continue
 		}
 		last := out.Values[len(out.Values)-in.Width:]
-		kernel.Reduce(kernel.Sum, dtypeOf[T](), bytesOf(last), bytesOf(last), bytesOf(row))
+		kernel.Reduce(kernel.Sum, dtypeOf[T](), kernel.BytesOf(last), kernel.BytesOf(last), kernel.BytesOf(row))
 	}
 	return out
 }
@@ -107,7 +107,7 @@ func (p *pairs[T]) run(ctx context.Context) (Pairs[T], error) {
 	p.each(p.own.Indices, func(i, at int) {
 		copy(out.Values[at*out.Width:(at+1)*out.Width], p.own.Values[i*out.Width:])
 	})
-	p.in = bytesOf(out.Values)
+	p.in = kernel.BytesOf(out.Values)
 	p.out = p.in
 	return out, p.reduce(ctx, p, all)
 }

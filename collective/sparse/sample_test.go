@@ -20,7 +20,7 @@ func TestDraw(t *testing.T) {
 			}
 			x[len(x)-1] = 1
 			g := block.Grid{Elements: len(x), Size: size, Width: 4}
-			s := draw(kernel.Float32, g, bytesOf(x))
+			s := draw(kernel.Float32, g, kernel.BytesOf(x))
 			for i := range taken(blocks) {
 				b := sampleAt(i, blocks)
 				want := false
@@ -51,8 +51,8 @@ func TestThinness(t *testing.T) {
 				}
 			}
 			g := block.Grid{Elements: len(x), Size: size, Width: 8}
-			s := draw(kernel.Float64, g, bytesOf(x))
-			got, want := float64(s.thinness(g, bytesOf(x)))/255, zero
+			s := draw(kernel.Float64, g, kernel.BytesOf(x))
+			got, want := float64(s.thinness(g, kernel.BytesOf(x)))/255, zero
 			if size == 1 || zero == 1 {
 				want = 0 // blocks of zeros do not count
 			}
@@ -72,7 +72,7 @@ func BenchmarkDraw(b *testing.B) {
 	clear(x)
 	g := block.Grid{Elements: len(x) / 8, Size: 256, Width: 4}
 	for i := 0; b.Loop(); i = (i + 1) % 8 {
-		if s := draw(kernel.Float32, g, bytesOf(x[i*len(x)/8:][:len(x)/8])); s.set().Len() != 0 {
+		if s := draw(kernel.Float32, g, kernel.BytesOf(x[i*len(x)/8:][:len(x)/8])); s.set().Len() != 0 {
 			b.Fatal(s)
 		}
 		b.StopTimer()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/testutil"
 )
 
@@ -79,12 +80,12 @@ func serveTrial[T Number](t *testing.T, c, workers *collective.Comm, p pattern, 
 	var zero T
 	switch any(zero).(type) {
 	case int32, int64:
-		if !bytes.Equal(bytesOf(dense), bytesOf(want)) {
+		if !bytes.Equal(kernel.BytesOf(dense), kernel.BytesOf(want)) {
 			return stats, fmt.Errorf("the dense AllReduce and the oracle differ")
 		}
 	}
 	for i := range got {
-		if !bytes.Equal(bytesOf(got[i:i+1]), bytesOf(want[i:i+1])) {
+		if !bytes.Equal(kernel.BytesOf(got[i:i+1]), kernel.BytesOf(want[i:i+1])) {
 			return stats, fmt.Errorf("%s, %v of %d %v in blocks of %d: element %d is %v, want %v", p.name, op, count,
 				dtypeOf[T](), size, i, got[i], want[i])
 		}

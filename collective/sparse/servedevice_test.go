@@ -9,6 +9,7 @@ import (
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // A rank without a device serves device calls, too: their results are those of the workers'
@@ -39,7 +40,7 @@ func TestServeDevice(t *testing.T) {
 			if err := x.CopyTo(t.Context(), s, got); err != nil {
 				return err
 			}
-			if !bytes.Equal(bytesOf(got), bytesOf(want)) || st.Servers != 1 {
+			if !bytes.Equal(kernel.BytesOf(got), kernel.BytesOf(want)) || st.Servers != 1 {
 				return fmt.Errorf("call %d: the result is wrong, or nobody served: %v", i, st)
 			}
 			if err := x.Free(); err != nil {

@@ -19,7 +19,7 @@ import (
 func AllReduce[T Number](ctx context.Context, c *collective.Comm, send, recv []T, op collective.Op,
 	opts ...Option) (Stats, error) {
 	const name = "sparse AllReduce"
-	in, out := bytesOf(send), bytesOf(recv)
+	in, out := kernel.BytesOf(send), kernel.BytesOf(recv)
 	overlap := kernel.OverlapOf(in, out)
 	r := newReduction(newCall(allReduce, dtypeOf[T](), op, len(send), opts))
 	wrong := r.call.check()

@@ -62,7 +62,7 @@ func reduceInOrder[T Number](op collective.Op, order []int, of func(rank int) []
 		if i == 0 {
 			sum = slices.Clone(of(q))
 		} else if len(sum) > 0 {
-			kernel.Reduce(kernel.Op(op), dtypeOf[T](), bytesOf(sum), bytesOf(sum), bytesOf(of(q)))
+			kernel.Reduce(kernel.Op(op), dtypeOf[T](), kernel.BytesOf(sum), kernel.BytesOf(sum), kernel.BytesOf(of(q)))
 		}
 	}
 	return sum
@@ -91,7 +91,7 @@ func expected[T Number](form Form, c *collective.Comm, op collective.Op, size, c
 			sum := slices.Clone(of(v))
 			for child, p := range tree.Parent {
 				if p == v && len(sum) > 0 {
-					kernel.Reduce(kernel.Op(op), dtypeOf[T](), bytesOf(sum), bytesOf(sum), bytesOf(along(child)))
+					kernel.Reduce(kernel.Op(op), dtypeOf[T](), kernel.BytesOf(sum), kernel.BytesOf(sum), kernel.BytesOf(along(child)))
 				}
 			}
 			return sum
@@ -128,14 +128,14 @@ func trial[T Number](t *testing.T, c *collective.Comm, p pattern, form Form, op 
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	want := expected(form, c, op, size, count, of)
-	if got := bytesOf(recv); !bytes.Equal(got, bytesOf(want)) {
+	if got := kernel.BytesOf(recv); !bytes.Equal(got, kernel.BytesOf(want)) {
 		for i := range recv {
-			if w := dtypeOf[T]().Size(); !bytes.Equal(got[i*w:(i+1)*w], bytesOf(want)[i*w:(i+1)*w]) {
+			if w := dtypeOf[T]().Size(); !bytes.Equal(got[i*w:(i+1)*w], kernel.BytesOf(want)[i*w:(i+1)*w]) {
 				return fmt.Errorf("%s: element %d is %v, want %v (%v)", what, i, recv[i], want[i], stats)
 			}
 		}
 	}
-	if !inPlace && !bytes.Equal(bytesOf(send), bytesOf(before)) {
+	if !inPlace && !bytes.Equal(kernel.BytesOf(send), kernel.BytesOf(before)) {
 		return fmt.Errorf("%s: send has changed", what)
 	}
 	return checkStats(what, c, stats, p, form, count, size)

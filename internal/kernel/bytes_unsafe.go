@@ -27,9 +27,12 @@ func as[T fixed](b []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(zero)))
 }
 
-// bytesOf returns the memory of x.
-func bytesOf(x []uint64) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*8)
+// BytesOf returns the memory of s, elements without pointers. It shares it; the caller keeps s alive.
+func BytesOf[T any](s []T) []byte {
+	if len(s) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(s[0])))
 }
 
 // plain returns x, and for every NaN the same one. A comparison of bits takes

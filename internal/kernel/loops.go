@@ -49,7 +49,7 @@ func reduceBytes(op Op, dt DType, dst, a, b *byte, n int) {
 func reduceUnaligned(op Op, dt DType, dst, a, b []byte) {
 	var x, y [128]uint64
 	for len(dst) > 0 {
-		bx, by := bytesOf(x[:]), bytesOf(y[:])
+		bx, by := BytesOf(x[:]), BytesOf(y[:])
 		n := copy(bx, a)
 		copy(by, b)
 		reduceBytes(op, dt, base(bx), base(bx), base(by), n)
@@ -160,7 +160,7 @@ func scaleGo(dt DType, dst []byte, n int) {
 	}
 	var x [128]uint64
 	for len(dst) > 0 {
-		bx := bytesOf(x[:])
+		bx := BytesOf(x[:])
 		bx = bx[:copy(bx, dst)]
 		scaleAligned(dt, bx, n)
 		dst = dst[copy(dst, bx):]

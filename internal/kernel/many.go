@@ -64,7 +64,7 @@ func reduceManyScratch(op Op, dt DType, dst []byte, srcs [][]byte) {
 	var x [64]uint64
 	for from := 0; from < len(dst); from += len(x) * 8 {
 		to := min(from+len(x)*8, len(dst))
-		part := bytesOf(x[:])[:to-from]
+		part := BytesOf(x[:])[:to-from]
 		reduceGo(op, dt, part, srcs[0][from:to], srcs[1][from:to])
 		for _, s := range srcs[2:] {
 			reduceGo(op, dt, part, part, s[from:to])
@@ -80,7 +80,7 @@ func reduceManyBlocks(l level, op Op, dt DType, dst []byte, srcs [][]byte, strea
 	var x [block / 8]uint64
 	for from := 0; from < len(dst); from += block {
 		to := min(from+block, len(dst))
-		part := bytesOf(x[:])[:to-from]
+		part := BytesOf(x[:])[:to-from]
 		var group [maxNative][]byte
 		n := 0
 		for i, s := range srcs {

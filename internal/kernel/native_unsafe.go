@@ -94,7 +94,7 @@ func streamNative(l level, dst, src []byte) {
 // nonZeroNative is NonZero in C. bits are 0 before.
 func nonZeroNative(l level, src []byte, block int, mask uint64, bits []uint64) bool {
 	raceRead(src)
-	raceWrite(bytesOf(bits))
+	raceWrite(BytesOf(bits))
 	return C.treerun_kernel_nonzero(C.int(l), pointer(src), C.size_t(len(src)), C.size_t(block), C.uint64_t(mask),
 		words(bits)) != 0
 }

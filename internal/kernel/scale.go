@@ -46,7 +46,7 @@ func ScaleCopy(dt DType, dst, src []byte, factor [8]byte) {
 // multiplyGo is ScaleCopy in plain Go: Prod with a block of factors.
 func multiplyGo(dt DType, dst, src []byte, factor [8]byte) {
 	var x [16]uint64
-	factors := bytesOf(x[:])
+	factors := BytesOf(x[:])
 	factors = factors[:min(len(factors), len(dst))]
 	copy(factors, factor[:dt.Size()])
 	for n := dt.Size(); n < len(factors); n *= 2 {
