@@ -6,23 +6,10 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strconv"
 	"strings"
 
 	"github.com/treerun/treerun/internal/strict"
 )
-
-var kindNames = [...]string{
-	Seed: "seed", Joined: "joined", Closing: "closing", Waits: "waits", SeedIs: "seed is", Exited: "exited",
-}
-
-// String is the name of the kind.
-func (k MessageKind) String() string {
-	if k >= Seed && k <= Exited {
-		return kindNames[k]
-	}
-	return "message kind " + strconv.Itoa(int(k))
-}
 
 // messageSizes are those of the frames of package strict in which messages travel.
 var messageSizes = strict.FrameSizes{}
@@ -45,7 +32,7 @@ func WriteMessage(w io.Writer, m *Message) error {
 		_, err = w.Write(append(strict.AppendHead(nil, byte(m.Kind), len(body)), body...))
 	}
 	if err != nil {
-		return fmt.Errorf("job: writing a message (%v): %w", m.Kind, err)
+		return fmt.Errorf("job: writing a message of kind %d: %w", m.Kind, err)
 	}
 	return nil
 }
@@ -85,9 +72,9 @@ func (m *Message) Validate() error {
 	}
 	switch {
 	case m.Kind < Seed || m.Kind > Exited:
-		return fmt.Errorf("job: unknown %v", m.Kind)
+		return fmt.Errorf("job: unknown message kind %d", m.Kind)
 	case bad != nil:
-		return fmt.Errorf("job: message (%v): %w", m.Kind, bad)
+		return fmt.Errorf("job: message of kind %d: %w", m.Kind, bad)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 
 // protocol is the version of the messages below and of everything that ranks
 // must do alike.
-const protocol = 19
+const protocol = 20
 
 // hello is the first message of New.
 type hello struct {

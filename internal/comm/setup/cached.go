@@ -2,7 +2,6 @@ package setup
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -134,16 +133,14 @@ func (s *setup) withinHosts(by allGather, cache *probe.Cache, hosts []int, all [
 func (s *setup) betweenHosts(g allGather, cache *probe.Cache, hosts []int, members []probe.Member,
 	effort network.Effort) (n *network.Network, unused string, err error) {
 	file := ""
-	var blob []byte
+	var mine *network.Network
 	if s.W.Rank() == 0 && cache != nil {
 		file = cache.NetworkPath(members)
 	}
 	if file != "" {
-		if blob, unused, err = s.cachedBlob(cache, file, members, effort); err != nil {
-			return nil, "", err
-		}
+		mine, unused = s.cachedNetwork(cache, file, members, effort)
 	}
-	all, err := exchange(s.ctx, s.W.Size(), g, blob)
+	all, err := exchange(s.ctx, s.W.Size(), g, mine)
 	if err != nil {
 		return nil, "", fmt.Errorf("hearing of the network that rank 0 has kept: %w", err)
 	}
@@ -151,10 +148,9 @@ func (s *setup) betweenHosts(g allGather, cache *probe.Cache, hosts []int, membe
 	for h, m := range members {
 		names[h] = m.Name
 	}
-	switch {
-	case len(all[0]) > 0:
-		n, err := network.Parse(all[0])
-		if err == nil && len(n.Hosts) != len(names) {
+	switch n = all[0]; {
+	case n != nil:
+		if err = n.Validate(); err == nil && len(n.Hosts) != len(names) {
 			err = fmt.Errorf("it has %d hosts, the job %d", len(n.Hosts), len(names))
 		}
 		if err != nil {
@@ -172,10 +168,10 @@ func (s *setup) betweenHosts(g allGather, cache *probe.Cache, hosts []int, membe
 	return n, unused, err
 }
 
-// cachedBlob returns the network in file, nil where it does not serve, and why it
+// cachedNetwork returns the network in file, nil where it does not serve, and why it
 // does not. Where it is not asked for, that is what has changed since, if anything.
-func (s *setup) cachedBlob(cache *probe.Cache, file string, members []probe.Member, effort network.Effort) (blob []byte,
-	unused string, err error) {
+func (s *setup) cachedNetwork(cache *probe.Cache, file string, members []probe.Member, effort network.Effort,
+) (*network.Network, string) {
 	anew := s.W.Setting("no-topo-cache") == Refresh
 	if anew {
 		effort = network.Off // whatever there is
@@ -183,10 +179,9 @@ func (s *setup) cachedBlob(cache *probe.Cache, file string, members []probe.Memb
 	n, unused, err := cache.LoadNetwork(file, members, effort, time.Now())
 	switch {
 	case err != nil:
-		return nil, fmt.Sprintf("what was measured earlier cannot be read: %v", err), nil // it is measured over
-	case n == nil || anew:
-		return nil, unused, nil
+		return nil, fmt.Sprintf("what was measured earlier cannot be read: %v", err) // it is measured over
+	case anew:
+		return nil, unused
 	}
-	blob, err = json.Marshal(n)
-	return blob, "", err
+	return n, unused
 }

@@ -176,8 +176,7 @@ func linksOf(hosts []int, graphs []*topo.Graph) []topo.Link {
 
 // networkReport is what one host found of the others.
 type networkReport struct {
-	Flows []network.Flow
-	Trips []network.Trip
+	Found network.Findings
 	Error string
 	At    int64 // seconds since 1970
 }
@@ -192,7 +191,7 @@ func (s *setup) measureNetwork(g allGather, hosts []int, names []string, effort 
 	if err != nil {
 		mine.Error = err.Error()
 	} else if found != nil {
-		mine.Flows, mine.Trips = found.Flows, found.Trips
+		mine.Found = *found
 	}
 	all, failed := exchange(s.ctx, s.W.Size(), g, mine)
 	if failed != nil {
@@ -203,7 +202,7 @@ func (s *setup) measureNetwork(g allGather, hosts []int, names []string, effort 
 		if report.Error != "" {
 			return nil, fmt.Errorf("rank %d: %s", r, report.Error)
 		}
-		sum.Add(&network.Findings{Flows: report.Flows, Trips: report.Trips})
+		sum.Add(&report.Found)
 	}
 	n, err := network.Infer(names, sum)
 	if err != nil {
