@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ func (s *Set) Reduce(stream *cuda.Stream, op kernel.Op, d kernel.DType, dst, dst
 	if !op.Valid() {
 		return fmt.Errorf("kernels: %v of %v: %w", op, d, ErrArgument)
 	}
-	t, err := s.typed(op.String(), d, n, dst, or(dst2, dst), a, b, or(c, a))
+	t, err := s.typed(op.String(), d, n, dst, cmp.Or(dst2, dst), a, b, cmp.Or(c, a))
 	if err != nil || n == 0 {
 		return err
 	}
@@ -87,13 +88,6 @@ func check(what string, d kernel.DType, n int64, list ...cuda.Addr) error {
 		}
 	}
 	return nil
-}
-
-func or(a, b cuda.Addr) cuda.Addr {
-	if a != 0 {
-		return a
-	}
-	return b
 }
 
 const (

@@ -55,17 +55,15 @@ const (
 	stageLeft     // its device does not see the block any more
 )
 
-// makeBlock allocates the block for so many ranks, on the first of those that share it, and
+// alloc allocates the block for so many ranks, on the first of those that share it, and
 // returns where the others find it.
-func makeBlock(ep transport.Endpoint, flags, ranks int) (b *block, place int, err error) {
-	n := blockBytes(flags, ranks)
-	b = &block{Flags: flags, Endpoint: ep}
-	b.own, err = ep.Alloc(n)
-	if err != nil {
-		return nil, 0, fmt.Errorf("%d bytes of memory that the ranks of this host share: %w", n, err)
+func (b *block) alloc(ranks int) (place int, err error) {
+	n := blockBytes(b.Flags, ranks)
+	if b.own, err = b.Endpoint.Alloc(n); err != nil {
+		return 0, fmt.Errorf("%d bytes of memory that the ranks of this host share: %w", n, err)
 	}
-	place, _ = ep.Offset(b.own)
-	return b, place, nil
+	place, _ = b.Endpoint.Offset(b.own)
+	return place, nil
 }
 
 // attach lets this rank and its device see the block that lies at place in the first rank's memory.
@@ -84,7 +82,7 @@ func (b *block) Addr() cuda.Addr { return b.registered.Addr() }
 
 // detach ends the device's use of the block.
 func (b *block) detach() error {
-	if b == nil || b.registered == nil {
+	if b.registered == nil {
 		return nil
 	}
 	return b.registered.Close()
@@ -93,9 +91,6 @@ func (b *block) detach() error {
 // Free gives the block back, when no rank uses it any more. Of a block that was
 // never attached, too.
 func (b *block) Free() (err error) {
-	if b == nil {
-		return nil
-	}
 	if b.own != nil {
 		err = b.Endpoint.Free(b.own)
 	}

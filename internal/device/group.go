@@ -89,8 +89,9 @@ type reading struct {
 // lineup is a stream, with what is to be told of it.
 type lineup struct {
 	*cuda.Stream
-	joined *cuda.Event // recorded when a call is through with the stream
-	pace   *pace
+	joined *cuda.Event            // recorded when a call is through with the stream
+	ticks  [paceTicks]*cuda.Event // recorded every paceSteps steps, in turn; nil in tests
+	steps  int
 }
 
 // New makes a Group: streams, events and scratch memory. It allocates device

@@ -77,7 +77,7 @@ func (d *Session) Close() error {
 // memory goes while another device may read it.
 func (d *Session) release() error {
 	var errs []error
-	if d.block != nil && d.block.Mem != nil {
+	if d.block.Mem != nil {
 		d.block.stage(d.mine).Store(stageLeaving)
 	}
 	if d.group != nil {
@@ -113,7 +113,7 @@ const leaveMax = time.Second
 // host to come there, or for those that are left after a failure. It reports
 // whether they did.
 func (d *Session) leave(stage uint32) bool {
-	if d.block == nil || d.block.Mem == nil {
+	if d.block.Mem == nil {
 		return true
 	}
 	d.block.stage(d.mine).Store(stage)

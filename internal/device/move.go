@@ -121,8 +121,3 @@ func (m *mover) launch(to, args []cuda.Addr) error {
 func (m *mover) multiply(dst, src cuda.Addr, factor [8]byte) error {
 	return m.g.cfg.Kernels.Multiply(m.s.Stream, m.dtype, dst, src, m.n/int64(m.dtype.Size()), factor)
 }
-
-// divide enqueues the end of an Avg on s.
-func (g *Group) divide(s *lineup, c *Call) error {
-	return g.cfg.Kernels.Divide(s.Stream, c.DType, c.Out, c.Out, int64(c.Header.Count), int64(c.Divide))
-}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
@@ -110,45 +111,24 @@ func (g *Group) open() error {
 	if g.relay, err = newRelay(g); err != nil {
 		return err
 	}
-	tracks := 0
+	events, tracks := []**cuda.Event{&g.fork, &g.tail}, 0
 	for i := range g.layout.plans {
 		tracks = max(tracks, g.layout.plans[i].tracks)
 	}
 	for range min(cmp.Or(g.cfg.Streams, defaultStreams), tracks) {
-		s := &lineup{pace: new(pace)}
+		s := new(lineup)
 		g.streams = append(g.streams, s)
 		if s.Stream, err = g.cfg.Device.NewUrgentStream(); err != nil {
 			return err
 		}
-		if err := g.newEvents(&s.joined); err != nil {
-			return err
-		}
-		if err := s.pace.open(g); err != nil {
-			return err
-		}
+		events = append(events, &s.joined)
 	}
-	g.caller.pace = new(pace)
-	if err := g.caller.pace.open(g); err != nil {
-		return err
-	}
-	if err := g.newEvents(&g.fork, &g.tail); err != nil {
-		return err
-	}
-	return nil
-}
-
-func (p *pace) open(g *Group) error {
-	for i := range p.ticks {
-		if err := g.newEvents(&p.ticks[i]); err != nil {
-			return err
+	for _, s := range append(slices.Clone(g.streams), &g.caller) {
+		for i := range s.ticks {
+			events = append(events, &s.ticks[i])
 		}
 	}
-	return nil
-}
-
-// newEvents makes events that free closes.
-func (g *Group) newEvents(to ...**cuda.Event) (err error) {
-	for _, e := range to {
+	for _, e := range events {
 		if *e, err = g.cfg.Device.NewEvent(false); err != nil {
 			return err
 		}

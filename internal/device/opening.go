@@ -211,13 +211,14 @@ type offering struct {
 // share allocates what the others use.
 func (o *opening) share() (err error) {
 	var mine offering
+	o.block = block{Flags: o.layout.flagBytes(), Endpoint: o.c.Endpoint}
 	if n := o.layout.StagingBytes(o.c.Rank); n > 0 {
 		if o.staging, err = cuda.Alloc[uint8](o.Device, int(n)); err == nil {
 			mine.Staging, err = peers.OfferOf(o.Device, o.staging.Addr())
 		}
 	}
 	if err == nil && o.mine == 0 {
-		o.block, mine.Block, err = makeBlock(o.c.Endpoint, o.layout.flagBytes(), len(o.local))
+		mine.Block, err = o.block.alloc(len(o.local))
 	}
 	o.shared, err = swap(o.ctx, o.w, mine, err)
 	return err
@@ -225,9 +226,6 @@ func (o *opening) share() (err error) {
 
 // attach maps what the others share.
 func (o *opening) attach() error {
-	if o.block == nil {
-		o.block = &block{Flags: o.layout.flagBytes(), Endpoint: o.c.Endpoint}
-	}
 	err := o.block.attach(o.Device, o.local[0], o.shared[o.local[0]].Block, len(o.local))
 	if err == nil {
 		err = o.attachStaging()

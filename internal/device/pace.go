@@ -1,10 +1,6 @@
 package device
 
-import (
-	"time"
-
-	"github.com/treerun/treerun/cuda"
-)
+import "time"
 
 // The driver takes about 1024 operations per stream, and then lets the caller
 // wait inside it, with locks that others need. A stream gets no more than
@@ -14,18 +10,12 @@ const (
 	paceTicks = 4
 )
 
-// pace knows how far a stream is ahead of its device.
-type pace struct {
-	ticks [paceTicks]*cuda.Event // recorded every paceSteps steps, in turn
-	steps int
-}
-
-// step counts one step, and waits where the stream is too far ahead.
-func (p *pace) step(g *Group, s *lineup) error {
-	if p.steps++; p.steps%paceSteps != 0 {
+// pace counts one step of a stream, and waits where that is too far ahead.
+func (g *Group) pace(s *lineup) error {
+	if s.steps++; s.steps%paceSteps != 0 || s.ticks[0] == nil {
 		return nil
 	}
-	tick := p.ticks[p.steps/paceSteps%paceTicks]
+	tick := s.ticks[s.steps/paceSteps%paceTicks]
 	err := g.wait(func() (bool, error) { return tick.Query() })
 	if err != nil {
 		return err

@@ -132,7 +132,7 @@ func (g *Group) enqueue(p *schedule, s *cuda.Stream, c *Call) (err error) {
 		err = errors.Join(err, ln.Record(ln.joined), s.Wait(ln.joined))
 	}
 	if err == nil && c.Divide > 1 && c.Out != 0 && c.Header.Count > 0 {
-		err = g.divide(&g.caller, c)
+		err = g.cfg.Kernels.Divide(s, c.DType, c.Out, c.Out, int64(c.Header.Count), int64(c.Divide))
 	}
 	return errors.Join(err, s.Record(g.tail))
 }

@@ -23,7 +23,8 @@ type end struct {
 	sender   transport.Sender
 	receiver transport.Receiver
 	peer     int
-	jobs     []job // under way, oldest first; the queue's mutex guards it
+	queue    *queue // its direction, nil where the link is another rank's
+	jobs     []job  // under way, oldest first; the queue's mutex guards it
 	done     uint32
 }
 
@@ -67,11 +68,11 @@ func newRelay(g *Group) (*relay, error) {
 		var err error
 		switch g.rank {
 		case k.Src:
-			e.peer = k.Dst
+			e.peer, e.queue = k.Dst, &r.out
 			e.sender, err = g.cfg.Endpoint.Sender(k.Lane, k.Dst)
 			r.out.links = append(r.out.links, i)
 		case k.Dst:
-			e.peer = k.Src
+			e.peer, e.queue = k.Src, &r.in
 			e.receiver, err = g.cfg.Endpoint.Receiver(k.Lane, k.Src)
 			r.in.links = append(r.in.links, i)
 		}
@@ -93,17 +94,14 @@ func (r *relay) start() {
 
 // expect tells the goroutine of link what comes.
 func (r *relay) expect(link int, j job) {
-	q, e := &r.in, &r.ends[link]
-	switch {
-	case e.sender != nil:
-		q = &r.out
-	case e.receiver == nil:
+	e := &r.ends[link]
+	if e.queue == nil {
 		return
 	}
-	q.mu.Lock()
+	e.queue.mu.Lock()
 	e.jobs = append(e.jobs, j)
-	q.mu.Unlock()
-	q.rouse()
+	e.queue.mu.Unlock()
+	e.queue.rouse()
 }
 
 func (q *queue) rouse() {

@@ -49,7 +49,7 @@ type Session struct {
 	kernels *kernels.Set
 	staging cuda.Slice[uint8]
 	maps    []*cuda.Mapping // of other ranks' staging memory
-	block   *block
+	block   block
 
 	mu       sync.Mutex // guards what follows
 	calls    [MaxCalls]pending

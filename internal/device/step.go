@@ -19,10 +19,8 @@ func (g *Group) seqs(u *use, j uint32) (count, slot uint32) {
 // step enqueues what todo says for chunk j: wait until all links are ready, move,
 // tell the other ends.
 func (g *Group) step(s *lineup, c *Call, do *todo, sp *span, j uint32) error {
-	if s.pace != nil {
-		if err := s.pace.step(g, s); err != nil {
-			return err
-		}
+	if err := g.pace(s); err != nil {
+		return err
 	}
 	signals := g.arrivals(g.signals[:0], do, j, false)
 	for i := range do.outs {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"syscall"
 
 	"github.com/treerun/treerun/transport/internal/osys"
 	"github.com/treerun/treerun/transport/internal/segment"
@@ -156,7 +157,7 @@ func (r *reach) Address(window []byte) uint64 { return osys.Address(window) }
 func (r *reach) Read(rank int, address uint64, b []byte) error {
 	p := r.procs[rank]
 	err := osys.ReadMemory(p.pid, address, b)
-	if errors.Is(err, osys.ErrNoProcess) || err == nil && !osys.Alive(p.fd) {
+	if errors.Is(err, syscall.ESRCH) || err == nil && !osys.Alive(p.fd) {
 		return segment.ErrVanished
 	}
 	return err
@@ -170,7 +171,7 @@ func (r *reach) Write(rank int, address uint64, b []byte) error {
 		return segment.ErrVanished
 	}
 	err := osys.WriteMemory(p.pid, address, b)
-	if errors.Is(err, osys.ErrNoProcess) {
+	if errors.Is(err, syscall.ESRCH) {
 		return segment.ErrVanished
 	}
 	return err

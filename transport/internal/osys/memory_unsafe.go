@@ -3,7 +3,6 @@
 package osys
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"unsafe"
@@ -11,14 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoProcess is returned for a process that has ended.
-var ErrNoProcess = errors.New("osys: the process has ended")
-
 // Address returns where b is in this process.
 func Address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
-// ReadMemory fills b from an address of process pid. It wraps ErrNoProcess
-// when there is none. The kernel checks that the address is one and that this
+// ReadMemory fills b from an address of process pid. The error is that of the system,
+// ESRCH when there is no such process. The kernel checks that the address is one and that this
 // process may trace that one.
 func ReadMemory(pid int, address uint64, b []byte) error {
 	return copyMemory(unix.SYS_PROCESS_VM_READV, "process_vm_readv", pid, address, b)
@@ -38,8 +34,6 @@ func copyMemory(call uintptr, name string, pid int, address uint64, b []byte) er
 		n, _, errno := unix.RawSyscall6(call, uintptr(pid),
 			uintptr(unsafe.Pointer(&local)), 1, uintptr(unsafe.Pointer(&remote)), 1, 0)
 		switch {
-		case errno == unix.ESRCH:
-			return fmt.Errorf("%w: pid %d", ErrNoProcess, pid)
 		case errno == unix.EINTR:
 			continue
 		case errno != 0:
