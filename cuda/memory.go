@@ -161,9 +161,8 @@ func (s Slice[T]) Free() error {
 // work of stream, and waits until that is done. When ctx ends before, src may
 // have been copied or not, and must not be changed until stream is at its end.
 func (s Slice[T]) CopyFrom(ctx context.Context, stream *Stream, src []T) error {
-	return s.transfer(ctx, stream, src, "copy from the host", func(host []byte) error {
-		return stream.done("cuMemcpyHtoDAsync", fmt.Sprintf("of %d bytes", len(host)),
-			stream.handle.CopyIn(stream.context, s.Addr(), host))
+	return s.transfer(ctx, stream, src, "copy from the host", "cuMemcpyHtoDAsync", func(host []byte) driver.Result {
+		return stream.handle.CopyIn(stream.context, s.Addr(), host)
 	})
 }
 
@@ -171,9 +170,8 @@ func (s Slice[T]) CopyFrom(ctx context.Context, stream *Stream, src []T) error {
 // work of stream, and waits until that is done. When ctx ends before, dst may
 // change until stream is at its end.
 func (s Slice[T]) CopyTo(ctx context.Context, stream *Stream, dst []T) error {
-	return s.transfer(ctx, stream, dst, "copy to the host", func(host []byte) error {
-		return stream.done("cuMemcpyDtoHAsync", fmt.Sprintf("of %d bytes", len(host)),
-			stream.handle.CopyOut(stream.context, host, s.Addr()))
+	return s.transfer(ctx, stream, dst, "copy to the host", "cuMemcpyDtoHAsync", func(host []byte) driver.Result {
+		return stream.handle.CopyOut(stream.context, host, s.Addr())
 	})
 }
 
@@ -181,7 +179,8 @@ func (s Slice[T]) CopyTo(ctx context.Context, stream *Stream, dst []T) error {
 // for it. It waits before, too, since the driver keeps whoever copies ordinary
 // memory behind other work, and no context ends that. host stays pinned until
 // the copy is done, whatever happens to ctx.
-func (s Slice[T]) transfer(ctx context.Context, stream *Stream, host []T, what string, start func([]byte) error) error {
+func (s Slice[T]) transfer(ctx context.Context, stream *Stream, host []T, what, call string,
+	start func([]byte) driver.Result) error {
 	if len(host) != s.count {
 		return fmt.Errorf("cuda: %s: %d elements on the device, %d on the host: %w", what, s.count, len(host), ErrOutOfRange)
 	}
@@ -196,11 +195,12 @@ func (s Slice[T]) transfer(ctx context.Context, stream *Stream, host []T, what s
 	}
 	var pin runtime.Pinner
 	pin.Pin(&host[0])
-	if err := start(bytesOf(host)); err != nil {
+	err := stream.done(call, start(bytesOf(host)), func() string { return fmt.Sprintf("of %d bytes", s.Bytes()) })
+	if err != nil {
 		pin.Unpin()
 		return err
 	}
-	err := stream.Synchronize(ctx)
+	err = stream.Synchronize(ctx)
 	if err == nil || ctx.Err() == nil {
 		pin.Unpin()
 		runtime.KeepAlive(s.memory)

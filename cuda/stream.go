@@ -47,14 +47,14 @@ func (d *Device) newStream(priority int) (*Stream, error) {
 // Close.
 func (s *Stream) Handle() uintptr { return uintptr(s.handle) }
 
-// done makes an error of what a call of the driver returned; and s stays until
-// then.
-func (s *Stream) done(call, what string, r driver.Result) error {
+// done makes an error of what a call of the driver returned, which was to do what, unless that is
+// nil; and s stays until then.
+func (s *Stream) done(call string, r driver.Result, what func() string) error {
 	runtime.KeepAlive(s.progress)
-	if r == driver.Success {
-		return nil
+	if r == driver.Success || what == nil {
+		return failed(s.device, call, "", r)
 	}
-	return failed(s.device, call, what, r)
+	return failed(s.device, call, what(), r)
 }
 
 // Wait makes s wait for the work before the last Record of e, in whichever
@@ -66,7 +66,7 @@ func (s *Stream) Wait(e *Event) error {
 	}
 	r := s.handle.WaitEvent(s.context, e.handle)
 	runtime.KeepAlive(e.progress)
-	return s.done("cuStreamWaitEvent", "", r)
+	return s.done("cuStreamWaitEvent", r, nil)
 }
 
 // Record makes e stand for all work that is in s now. e must be of the same
@@ -80,7 +80,7 @@ func (s *Stream) Record(e *Event) error {
 	}
 	r := e.handle.Record(s.context, s.handle)
 	runtime.KeepAlive(e.progress)
-	return s.done("cuEventRecord", "", r)
+	return s.done("cuEventRecord", r, nil)
 }
 
 // with checks that s and something else are open.
@@ -113,7 +113,7 @@ func (s *Stream) MemOps(ops []MemOp) error {
 	if err := s.Check(); err != nil {
 		return err
 	}
-	return s.done("cuStreamBatchMemOp", "", s.handle.Batch(s.context, ops))
+	return s.done("cuStreamBatchMemOp", s.handle.Batch(s.context, ops), nil)
 }
 
 // Memcpy copies n bytes from src to dst: device memory of any device or
@@ -131,11 +131,9 @@ func (s *Stream) Memcpy(dst, src Addr, n int64) error {
 	if n == 0 {
 		return nil
 	}
-	r := s.handle.Copy(s.context, dst, src, n)
-	if r == driver.Success {
-		return s.done("", "", r)
-	}
-	return s.done("cuMemcpyAsync", fmt.Sprintf("of %d bytes from %#x to %#x", n, uint64(src), uint64(dst)), r)
+	return s.done("cuMemcpyAsync", s.handle.Copy(s.context, dst, src, n), func() string {
+		return fmt.Sprintf("of %d bytes from %#x to %#x", n, uint64(src), uint64(dst))
+	})
 }
 
 // Memset sets n bytes at dst to v.
@@ -149,11 +147,9 @@ func (s *Stream) Memset(dst Addr, v byte, n int64) error {
 	if n == 0 {
 		return nil
 	}
-	r := s.handle.Set(s.context, dst, v, n)
-	if r == driver.Success {
-		return s.done("", "", r)
-	}
-	return s.done("cuMemsetD8Async", fmt.Sprintf("of %d bytes at %#x", n, uint64(dst)), r)
+	return s.done("cuMemsetD8Async", s.handle.Set(s.context, dst, v, n), func() string {
+		return fmt.Sprintf("of %d bytes at %#x", n, uint64(dst))
+	})
 }
 
 // Launch runs k with grid blocks of block threads each. args is the one
@@ -172,8 +168,7 @@ func (s *Stream) Launch(k *Kernel, grid, block uint32, args []byte) error {
 	}
 	r := s.handle.Launch(s.context, k.handle, grid, block, args)
 	runtime.KeepAlive(k)
-	if r == driver.Success {
-		return s.done("", "", r)
-	}
-	return s.done("cuLaunchKernel", fmt.Sprintf("of %s with %d blocks of %d threads", k.name, grid, block), r)
+	return s.done("cuLaunchKernel", r, func() string {
+		return fmt.Sprintf("of %s with %d blocks of %d threads", k.name, grid, block)
+	})
 }

@@ -42,9 +42,7 @@ func (b *block) ring(i int) callRing {
 
 // stage returns how far the i-th rank of the host has come with leaving.
 func (b *block) stage(i int) *atomic.Uint32 {
-	from := b.Flags + i*rankBytes + ringBytes
-	part := b.Mem[from : from+4]
-	return (*atomic.Uint32)(unsafe.Pointer(&part[0]))
+	return word(b.Mem, b.Flags+i*rankBytes+ringBytes)
 }
 
 // The stages of a rank that leaves.

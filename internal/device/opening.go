@@ -147,13 +147,10 @@ func (o *opening) reads(src, dst int) bool {
 // plan lets rank 0 choose the plans, and lays out the links that they need.
 func (o *opening) plan() error {
 	c := o.c
-	var failed error
+	failed := o.Graph.Validate()
 	if o.Graph.Ranks != c.Size {
 		failed = fmt.Errorf("%w: the graph of devices has %d ranks, the communicator %d", setup.ErrArgument, o.Graph.Ranks,
 			c.Size)
-	}
-	if failed == nil {
-		failed = o.Graph.Validate()
 	}
 	if _, err := swap(o.ctx, o.w, struct{}{}, failed); err != nil {
 		return err

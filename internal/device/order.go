@@ -23,7 +23,6 @@ type lane struct {
 	from, upTo uint64 // as plan.Cuts gives them
 	widest     uint64 // what the widest lane has
 	part       int
-	first      bool // of the plan's lanes
 	todo       []todo
 	uses       []linkUses
 }
@@ -98,7 +97,7 @@ func (l *Layout) schedule(p *plan.Plan) (schedule, error) {
 	sources := l.Sources(l.rank)
 	for i := range p.Lanes {
 		from := &p.Lanes[i]
-		one := lane{from: cuts[i], upTo: cuts[i+1], widest: widest, part: from.Part, first: i == 0}
+		one := lane{from: cuts[i], upTo: cuts[i+1], widest: widest, part: from.Part}
 		var tracks []runner
 		for _, t := range from.Tracks {
 			steps, err := engine.Fuse(p, from.Part, t)

@@ -32,9 +32,6 @@ func (g *Group) spanOf(ln *lane, c *Call) span {
 	chunks := plan.Chunks{Max: c.Chunk, Min: minChunk}
 	s.grain = int64(chunks.Of(s.n, ln.upTo-ln.from, ln.widest, g.layout.slotBytes))
 	s.chunks = uint32((s.n + s.grain - 1) / s.grain)
-	if count == 0 && ln.first {
-		s.chunks = 1 // an empty message still meets everybody
-	}
 	return s
 }
 
@@ -81,6 +78,9 @@ func (g *Group) begin(p *schedule, c *Call) {
 	for i := range p.lanes {
 		ln := &p.lanes[i]
 		s := g.spanOf(ln, c)
+		if c.Header.Count == 0 && i == 0 {
+			s.chunks = 1 // an empty message still meets everybody
+		}
 		g.spans = append(g.spans, s)
 		for _, u := range ln.uses {
 			k := &g.links[u.link]

@@ -23,7 +23,8 @@ func (o *opening) survey() error {
 		o.Graph = topo.UniformGraph(1)
 		return nil
 	}
-	hosts, err := peers.Measure(o.ctx, o.w, o.Device, peerOptions(c.Setup))
+	hosts, err := peers.Measure(o.ctx, o.w, o.Device, peers.Options{Cache: c.Config.TopoCache(c.World),
+		Anew: c.World.Setting("no-topo-cache") == setup.Refresh})
 	if err != nil {
 		if _, failed := c.Endpoint.Aborted(); failed {
 			return err
@@ -85,9 +86,4 @@ func (o *opening) dropped(r int) bool {
 	return slices.ContainsFunc(o.Graph.Links, func(l topo.Link) bool {
 		return l.Kind == gpu.KindHost && topo.Pair(l.A, l.B) == pair
 	})
-}
-
-// peerOptions says how the devices of the ranks are measured.
-func peerOptions(s *setup.Setup) peers.Options {
-	return peers.Options{Anew: s.World.Setting("no-topo-cache") == setup.Refresh, Cache: s.Config.TopoCache(s.World)}
 }
