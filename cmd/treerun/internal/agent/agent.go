@@ -41,36 +41,7 @@ func Main(args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return obeyAs(nil, stdio)
-}
-
-// obeyAs is an agent. node is nil for one that a launcher has started.
-func obeyAs(node *Node, raw io.ReadWriteCloser) (int, error) {
-	if _, err := raw.Write(wire.Hello(wire.AgentWord)); err != nil {
-		return 0, fmt.Errorf("greet the launcher: %w", err)
-	}
-	up := new(wire.Conn)
-	join, err := readJoin(up, raw)
-	if node != nil && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
-		err = errors.New("node 0 ended before the job began (hint: the output of its own treerun says why)")
-	}
-	if err != nil {
-		return 0, err
-	}
-	if node != nil {
-		join.Program, join.Path, join.Dir = node.Program, node.Path, node.Dir
-	}
-	a := &agent{
-		join: join, node: node, up: up, reaper: host.NewReaper(), stdin: make(chan net.Conn, 1),
-		over: make(chan struct{}),
-	}
-	a.host = host.New(host.Config{
-		Reaper: a.reaper, Index: join.Index, Dir: join.Dir, Env: host.Setenv(os.Environ(), "PWD="+join.Dir),
-		Name: join.Name, Cores: cmdline.UsableCores(), Report: a.report, Stream: a.forward, Trace: a.trace,
-		GuardTimeout: join.PeerTimeout,
-	})
-	a.tree = New(Config{Reaper: a.reaper, Join: *join, Emit: a.passUp, Trace: a.trace})
-	return a.run()
+	return (*Node)(nil).Run(stdio)
 }
 
 // takeStdio makes stdin and stdout ours alone: what writes to descriptor 1 by
@@ -303,10 +274,34 @@ type Node struct {
 
 // Run runs the ranks of this node for the launcher, which is at the other end of raw,
 // and closes that. It returns the exit code of the job. An error is one that the
-// launcher may not know of.
+// launcher may not know of. n is nil for an agent that a launcher has started.
 func (n *Node) Run(raw io.ReadWriteCloser) (int, error) {
 	defer raw.Close()
-	return obeyAs(n, raw)
+	if _, err := raw.Write(wire.Hello(wire.AgentWord)); err != nil {
+		return 0, fmt.Errorf("greet the launcher: %w", err)
+	}
+	up := new(wire.Conn)
+	join, err := readJoin(up, raw)
+	if n != nil && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
+		err = errors.New("node 0 ended before the job began (hint: the output of its own treerun says why)")
+	}
+	if err != nil {
+		return 0, err
+	}
+	if n != nil {
+		join.Program, join.Path, join.Dir = n.Program, n.Path, n.Dir
+	}
+	a := &agent{
+		join: join, node: n, up: up, reaper: host.NewReaper(), stdin: make(chan net.Conn, 1),
+		over: make(chan struct{}),
+	}
+	a.host = host.New(host.Config{
+		Reaper: a.reaper, Index: join.Index, Dir: join.Dir, Env: host.Setenv(os.Environ(), "PWD="+join.Dir),
+		Name: join.Name, Cores: cmdline.UsableCores(), Report: a.report, Stream: a.forward, Trace: a.trace,
+		GuardTimeout: join.PeerTimeout,
+	})
+	a.tree = New(Config{Reaper: a.reaper, Join: *join, Emit: a.passUp, Trace: a.trace})
+	return a.run()
 }
 
 // end returns what came of the job, nil where the launcher has not told. err is why no more
