@@ -215,9 +215,9 @@ func LimitHint(err error) string {
 }
 
 // needAddresses is how many bytes of addresses a launcher, an agent or a rank in Go is let run with: the Go runtime
-// reserves 0.8 to 1.3 GB before main begins, and the C library 64 MiB for each of the first threads. Under 1.5 GB
-// jobs of two ranks were seen to die with pages of text.
-const needAddresses = 2 << 30
+// reserves 0.8 to 1.3 GB before main begins, and the C library 64 MiB for each of the first threads. With 2 GiB one job
+// of six ranks in ten was seen to die with pages of text.
+const needAddresses = 3 << 30
 
 // CheckAddresses returns an error where this process may not have the addresses that a launcher, an agent or a rank
 // needs; ranks have the same limit. It is for the begin, before the threads are there.
