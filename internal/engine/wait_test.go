@@ -76,7 +76,7 @@ func TestLongYields(t *testing.T) {
 	}
 	k := New(slowEndpoint{eps[0]}, 0, &layout, 0, false, 8<<10)
 	const limit = time.Second // 2000 yields take 10
-	w := &Waiter{Spins: 1, Yields: 2000, Watch: waits.Local(2)[0].NewWait("world", nil)}
+	w := &Waiter{Spins: 1, Yields: 2000, Watch: waits.NewLocal(2).Jobs[0].NewWait("world", nil)}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*limit)
 	defer cancel()
 	go func() {
@@ -114,7 +114,7 @@ func TestShortSleepAfterYields(t *testing.T) {
 				k.ep.Bell().Ring()
 			}
 		}()
-		w.Watch = waits.Local(2)[0].NewWait("world", nil)
+		w.Watch = waits.NewLocal(2).Jobs[0].NewWait("world", nil)
 		for range 20 {
 			asleep := Sleeper{since: time.Now()} // as Tired sets it
 			begin := time.Now()

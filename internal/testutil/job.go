@@ -20,28 +20,22 @@ type Job struct {
 	Patience time.Duration
 
 	hosts  []int // by rank
-	waits  []*waits.Job
+	local  *waits.Local
 	failed chan struct{}
-	gaveUp chan struct{} // closed once a rank has left an all-gather
-	once   sync.Once
+	over   context.Context // all-gathers fail once it ends: a rank is lost, or has left one
+	end    context.CancelCauseFunc
 
 	mu      sync.Mutex
-	rounds  []*round // all-gathers, in order
 	lost    int
 	lostErr error
 }
 
-// round is one all-gather.
-type round struct {
-	blobs [][]byte
-	here  int
-	full  chan struct{}
-}
-
 // NewJob returns a job with a rank on each of these hosts.
 func NewJob(hosts ...int) *Job {
-	return &Job{Patience: 5 * time.Minute, hosts: hosts, waits: waits.Local(len(hosts)), failed: make(chan struct{}),
-		gaveUp: make(chan struct{}), lost: -1}
+	j := &Job{Patience: 5 * time.Minute, hosts: hosts, local: waits.NewLocal(len(hosts)), failed: make(chan struct{}),
+		lost: -1}
+	j.over, j.end = context.WithCancelCause(context.Background())
+	return j
 }
 
 // OneHost returns the hosts of n ranks on one.
@@ -54,6 +48,7 @@ func (j *Job) Fail(rank int, err error) {
 	if j.lostErr == nil {
 		j.lost, j.lostErr = rank, err
 		close(j.failed)
+		j.end(errors.New("a rank failed during the all-gather"))
 	}
 }
 
@@ -94,7 +89,7 @@ type World struct {
 func (w *World) Rank() int { return w.rank }
 
 // Waits returns what the rank waits for, and knows of the others.
-func (w *World) Waits() *waits.Job { return w.waits[w.rank] }
+func (w *World) Waits() *waits.Job { return w.local.Jobs[w.rank] }
 
 // Size returns the number of ranks.
 func (w *World) Size() int { return len(w.hosts) }
@@ -128,36 +123,20 @@ func (w *World) Round() int { return w.round }
 // rank is lost, or ctx ends, before all have come. As with a real World, all that
 // follow fail, on all ranks, once one has left because of ctx.
 func (w *World) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
-	select {
-	case <-w.gaveUp:
-		return nil, errGaveUp
-	default:
+	if w.over.Err() != nil {
+		return nil, context.Cause(w.over)
 	}
-	w.mu.Lock()
-	if w.round == len(w.rounds) {
-		w.rounds = append(w.rounds, &round{blobs: make([][]byte, w.Size()), full: make(chan struct{})})
-	}
-	r := w.rounds[w.round]
+	both, cancel := context.WithCancelCause(ctx)
+	defer context.AfterFunc(w.over, func() { cancel(context.Cause(w.over)) })()
+	defer cancel(nil)
 	w.round++
-	r.blobs[w.rank] = append([]byte{}, blob...)
-	if r.here++; r.here == w.Size() {
-		close(r.full)
-	}
-	w.mu.Unlock()
-	select {
-	case <-r.full:
-		return r.blobs, nil
-	case <-w.failed:
-		return nil, errors.New("a rank failed during the all-gather")
-	case <-w.gaveUp:
-		return nil, errGaveUp
-	case <-ctx.Done():
-		w.once.Do(func() { close(w.gaveUp) })
+	all, err := w.local.AllGather(both, w.rank, w.round-1, blob)
+	if err != nil && ctx.Err() != nil {
+		w.end(errors.New("a rank gave up an all-gather"))
 		return nil, ctx.Err()
 	}
+	return all, err
 }
-
-var errGaveUp = errors.New("a rank gave up an all-gather")
 
 // Hosted is a World that also says how ranks of other hosts are reached: at loopback
 // addresses, one for each made-up host.

@@ -1,14 +1,58 @@
 package waits
 
-import "context"
+import (
+	"bytes"
+	"context"
+	"sync"
+)
 
-// Local returns the Jobs of ranks that are goroutines of one process, by rank.
-func Local(ranks int) []*Job {
-	all := make([]*Job, ranks)
-	for r := range all {
-		all[r] = &Job{Rank: r, Size: ranks, Ask: func(ctx context.Context, rank, about int) (Status, error) {
-			return all[rank].Status(ctx, about), nil
+// Local is a job whose ranks are goroutines of one process. Its methods may be called concurrently.
+type Local struct {
+	Jobs []*Job // what each rank waits for
+
+	mu     sync.Mutex
+	rounds []*round // AllGathers that a rank has begun, in order
+}
+
+// round is one AllGather.
+type round struct {
+	blobs [][]byte
+	here  int
+	full  chan struct{}
+}
+
+// NewLocal returns a job of so many ranks.
+func NewLocal(ranks int) *Local {
+	l := &Local{Jobs: make([]*Job, ranks)}
+	for r := range l.Jobs {
+		l.Jobs[r] = &Job{Rank: r, Size: ranks, Ask: func(ctx context.Context, rank, about int) (Status, error) {
+			return l.Jobs[rank].Status(ctx, about), nil
 		}}
 	}
-	return all
+	return l
+}
+
+// AllGather is AllGather number n of a rank, from 0 on: it gives every rank a copy of the blobs of all. It waits for
+// the others until ctx ends, and returns its cause then.
+func (l *Local) AllGather(ctx context.Context, rank, n int, blob []byte) ([][]byte, error) {
+	l.mu.Lock()
+	if n == len(l.rounds) {
+		l.rounds = append(l.rounds, &round{blobs: make([][]byte, len(l.Jobs)), full: make(chan struct{})})
+	}
+	r := l.rounds[n]
+	r.blobs[rank] = append([]byte{}, blob...)
+	if r.here++; r.here == len(l.Jobs) {
+		close(r.full)
+	}
+	l.mu.Unlock()
+	select {
+	case <-r.full:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	all := make([][]byte, len(l.Jobs))
+	for i, b := range r.blobs {
+		all[i] = bytes.Clone(b)
+	}
+	return all, nil
 }

@@ -26,7 +26,7 @@ func await(j *Job, comm, in string, whom ...int) *Wait {
 // A chain is followed to the rank that waits for nobody.
 func TestChain(t *testing.T) {
 	for n := 2; n <= 7; n++ {
-		all := Local(n)
+		all := NewLocal(n).Jobs
 		var first *Wait
 		for r := range n - 1 {
 			if w := await(all[r], "world", "Recv", r+1); r == 0 {
@@ -49,7 +49,7 @@ func TestChain(t *testing.T) {
 // it is not a part of it.
 func TestCircle(t *testing.T) {
 	for n := 2; n <= 5; n++ {
-		all := Local(n + 1)
+		all := NewLocal(n + 1).Jobs
 		var every []*Wait
 		for r := range n {
 			every = append(every, await(all[r], "world", "Recv", (r+1)%n))
@@ -66,7 +66,7 @@ func TestCircle(t *testing.T) {
 }
 
 func TestOrderOfCommunicators(t *testing.T) {
-	all := Local(2)
+	all := NewLocal(2).Jobs
 	await(all[1], "b", "AllReduce #1", 0)
 	c := await(all[0], "a", "AllReduce #1", 1).Why(t.Context())
 	want := "rank 0 waits in AllReduce #1 on a for rank 1, rank 1 in AllReduce #1 on b for rank 0: a circle; ranks use " +
@@ -90,7 +90,7 @@ func TestOneCollective(t *testing.T) {
 		{"two communicators", [2]string{"a", "AllReduce #1"}, [2]string{"b", "AllReduce #1"}, true, -1},
 		{"messages", [2]string{"a", "Recv"}, [2]string{"a", "Recv"}, true, -1},
 	} {
-		all := Local(3)
+		all := NewLocal(3).Jobs
 		if !tc.absent {
 			await(all[2], tc.first[0], tc.first[1], 0, 1)
 		}
@@ -101,7 +101,7 @@ func TestOneCollective(t *testing.T) {
 		}
 	}
 	// A circle of two calls that leads through one of them twice.
-	all := Local(4)
+	all := NewLocal(4).Jobs
 	await(all[1], "a", "AllReduce #1", 0, 2, 3)
 	await(all[2], "b", "AllReduce #1", 0)
 	c := await(all[0], "a", "AllReduce #1", 1, 3).Why(t.Context())
@@ -115,7 +115,7 @@ func TestOneCollective(t *testing.T) {
 // A wait that was given up counts for those who have waited at that time, and for nobody
 // who has begun since: the rank may be anywhere by then.
 func TestGivenUp(t *testing.T) {
-	all := Local(2)
+	all := NewLocal(2).Jobs
 	before := await(all[0], "a", "AllReduce #1", 1)
 	other := await(all[1], "b", "AllReduce #1", 0)
 	time.Sleep(2 * time.Millisecond)
@@ -138,7 +138,7 @@ func TestGivenUp(t *testing.T) {
 // What a rank waits for on another communicator has nothing to do with it where it waits
 // on this one as well.
 func TestOtherCommunicator(t *testing.T) {
-	all := Local(4)
+	all := NewLocal(4).Jobs
 	await(all[1], "b", "Barrier", 3)
 	await(all[1], "a", "Barrier", 2)
 	if c := await(all[0], "a", "Barrier", 1).Why(t.Context()); c.Rank != 2 {
@@ -148,7 +148,7 @@ func TestOtherCommunicator(t *testing.T) {
 
 // A rank of a part of the job has its number in the job.
 func TestPart(t *testing.T) {
-	all := Local(6)
+	all := NewLocal(6).Jobs
 	w := all[5].NewWait("part", []int{5, 3})
 	w.Publish("Recv", time.Now(), []Lack{{1, "to send"}})
 	c := w.Why(t.Context())
@@ -160,7 +160,7 @@ func TestPart(t *testing.T) {
 // A process that is stopped counts for more than anything else, is not asked, and is
 // found wherever it is; one on another host is looked at by its neighbours.
 func TestStopped(t *testing.T) {
-	all := Local(5)
+	all := NewLocal(5).Jobs
 	hosts := []int{0, 0, 0, 1, 1}
 	state := func(of int) func(int) (int, ProcState) {
 		return func(r int) (int, ProcState) {
@@ -200,7 +200,7 @@ func TestStopped(t *testing.T) {
 
 // A rank that is in a call and has not said what it waits for gets on.
 func TestMoving(t *testing.T) {
-	all := Local(2)
+	all := NewLocal(2).Jobs
 	all[1].NewWait("world", nil).SetBusy(func() bool { return true })
 	if c := await(all[0], "world", "Barrier", 1).Why(t.Context()); c.Rank != 1 || !strings.Contains(c.Text, "gets on") {
 		t.Errorf("%+v", c)
@@ -209,7 +209,7 @@ func TestMoving(t *testing.T) {
 
 // A rank that came late, and waits itself a little later, is not blamed.
 func TestLate(t *testing.T) {
-	all := Local(3)
+	all := NewLocal(3).Jobs
 	late := all[1].NewWait("world", nil)
 	late.SetBusy(func() bool { return true })
 	time.AfterFunc(busyTimeout/2, func() { late.Publish("Barrier", time.Now(), []Lack{{2, "to send"}}) })
@@ -220,7 +220,7 @@ func TestLate(t *testing.T) {
 
 // The stall timeout ends the context of a wait with the rank at fault, and not before.
 func TestLimit(t *testing.T) {
-	all := Local(2)
+	all := NewLocal(2).Jobs
 	const limit = 50 * time.Millisecond
 	w := all[0].NewWait("world", nil)
 	w.Every, w.Limit = 0, limit
@@ -253,7 +253,7 @@ func TestLimit(t *testing.T) {
 // What takes longer by itself has a longer limit, and only that.
 func TestAtLeast(t *testing.T) {
 	const limit = 20 * time.Millisecond
-	w := Local(2)[0].NewWait("c", nil)
+	w := NewLocal(2).Jobs[0].NewWait("c", nil)
 	w.Every, w.Limit = 0, limit
 	restore := w.AtLeast(time.Minute)
 	w.Publish("New: measuring the links", time.Now(), nil)
@@ -268,7 +268,7 @@ func TestAtLeast(t *testing.T) {
 			t.Fatal("no stall after restore")
 		}
 	}
-	none := Local(1)[0].NewWait("c", nil)
+	none := NewLocal(1).Jobs[0].NewWait("c", nil)
 	defer none.AtLeast(time.Nanosecond)()
 	none.Publish("Recv", time.Now().Add(-time.Hour), nil)
 	time.Sleep(limit)
@@ -306,7 +306,7 @@ func TestCheck(t *testing.T) {
 
 // A wait that gets on right after it has reached the stall timeout does not end a later one.
 func TestStalledThenMoved(t *testing.T) {
-	w := Local(2)[0].NewWait("world", nil)
+	w := NewLocal(2).Jobs[0].NewWait("world", nil)
 	const limit = 50 * time.Millisecond
 	w.Every, w.Limit = 0, limit
 	lacks := []Lack{{1, "to send"}}
@@ -325,7 +325,7 @@ func TestStalledThenMoved(t *testing.T) {
 
 // Ranks may be asked while communicators are closed.
 func TestStatusDuringClose(t *testing.T) {
-	j := Local(1)[0]
+	j := NewLocal(1).Jobs[0]
 	stop := make(chan bool)
 	var asking sync.WaitGroup
 	for range 4 {
@@ -352,7 +352,7 @@ func TestStatusDuringClose(t *testing.T) {
 // What a rank tells passes the check of the others, whatever communicators are called.
 func TestNames(t *testing.T) {
 	for _, name := range []string{"a\nb", "\x1b[2J", "a\u00a0b", "\xff\xfe", strings.Repeat("\n", 2*maxText), "ö"} {
-		all := Local(2)
+		all := NewLocal(2).Jobs
 		await(all[0], name, "Barrier", 1)
 		all[0].NewWait(name, nil).SetBusy(func() bool { return true })
 		s := all[0].status()

@@ -12,7 +12,7 @@ import (
 // gives the number of that rank in the part of the job that New is for.
 func TestWhyNotOfAPart(t *testing.T) {
 	for culprit, want := range map[int]int{7: 1, 6: 0, 2: -1} {
-		wait := waits.Local(8)[6].NewWait("part", []int{6, 7})
+		wait := waits.NewLocal(8).Jobs[6].NewWait("part", []int{6, 7})
 		s := &setup{W: InProcess(1)[0], wait: wait}
 		stalled := &waits.Stalled{Cause: waits.Cause{Rank: culprit, Text: "is stopped"}}
 		e := s.whyNot(t.Context(), errors.Join(errors.New("not reached"), fmt.Errorf("dial: %w", stalled)))
