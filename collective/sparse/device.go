@@ -102,8 +102,7 @@ func (r *deviceReduction) look(ctx context.Context, h *hello) error {
 	r.set, r.union = g.set(0, words), g.set(words, words)
 	clear(r.union)
 	r.stats.Finding = time.Since(begun)
-	r.stats.NonZero = r.set.Len()
-	r.stats.Density = part(r.stats.NonZero, r.grid.Blocks())
+	r.counted()
 	h.Sample = sampleOf(r.set, r.grid.Blocks())
 	return nil
 }
@@ -151,7 +150,7 @@ func (r *deviceReduction) dense(ctx context.Context) error {
 // travel exchanges the blocks by way of the host, in form f.
 func (r *deviceReduction) travel(ctx context.Context, f Form) error {
 	g := r.stage
-	r.stats.Density = part(r.stats.NonZero, r.grid.Blocks()) // of this rank
+	r.counted()
 	if err := g.gather(r.stream, r.send, r.call.DType, r.grid); err != nil {
 		return r.c.FaultDevice(r.name, err)
 	}

@@ -116,7 +116,7 @@ func (p *pairs[T]) run(ctx context.Context) (Pairs[T], error) {
 func (p *pairs[T]) alone(context.Context) error { return nil }
 
 func (p *pairs[T]) travel(ctx context.Context, f Form) error {
-	p.stats.Density = part(p.stats.NonZero, p.grid.Blocks()) // of this rank
+	p.counted()
 	return p.exchange(ctx, f, true)
 }
 

@@ -59,7 +59,7 @@ func TestSaidOnce(t *testing.T) {
 
 // A choice that changes is news once; and of calls of ever more kinds an end is made.
 func TestNews(t *testing.T) {
-	s := state{reported: make(map[choice]bool)}
+	s := state{reported: make(map[string]bool)}
 	one, two := call{What: allReduce, Count: 1}, call{What: allReduce, Count: 2}
 	for i, step := range []struct {
 		call call
@@ -69,13 +69,13 @@ func TestNews(t *testing.T) {
 		{one, Dense, true}, {two, Trees, true}, {one, Dense, false}, {two, Trees, false}, {one, Trees, true},
 		{two, Trees, false}, {one, Dense, false},
 	} {
-		if is := s.news(choice{step.call, step.form}); is != step.want {
+		if is := s.news(step.call, step.form); is != step.want {
 			t.Errorf("step %d: news %v", i, is)
 		}
 	}
 	reported := 3
 	for i := range 3 * maxReported {
-		if s.news(choice{call{What: allReduce, Count: int64(10 + i)}, Dense}) {
+		if s.news(call{What: allReduce, Count: int64(10 + i)}, Dense) {
 			reported++
 		}
 	}

@@ -14,7 +14,6 @@ import (
 type search struct {
 	r     *reduction
 	known int // blocks
-	took  time.Duration
 }
 
 // pieceBytes is how much of a tensor is searched before the next look at the links.
@@ -52,16 +51,14 @@ func (s *search) find(blocks int) {
 	residue := kernel.NonZero(r.call.DType, r.grid.Of(r.in, from, to-from), r.grid.Size, set)
 	r.fill = r.fill || residue || !r.inPlace
 	s.known = to
-	s.took += time.Since(begun)
+	r.stats.Finding += time.Since(begun)
 	if s.known == r.grid.Blocks() {
-		s.end()
+		r.counted()
 	}
 }
 
-// end notes what the whole search has found.
-func (s *search) end() {
-	r := s.r
-	r.stats.Finding = s.took
+// counted notes how many blocks this rank has, when all are found.
+func (r *reduction) counted() {
 	r.stats.NonZero = r.set.Len()
 	r.stats.Density = part(r.stats.NonZero, r.grid.Blocks())
 }

@@ -31,7 +31,7 @@ type state struct {
 	deal       *block.Deal
 	prices     map[int]float64
 	stage      *stage          // nil before the first call on device memory
-	reported   map[choice]bool // by report
+	reported   map[string]bool // by report
 	sums       []byte          // of a rank that serves, in the blocks' places
 }
 
@@ -63,7 +63,7 @@ func stateOf(c *comm.Inside) *state {
 		return s
 	}
 	s := &state{c: c, openLinks: c.OpenLinks, priceDense: c.DenseUs, prices: make(map[int]float64),
-		reported: make(map[choice]bool)}
+		reported: make(map[string]bool)}
 	for i, t := range c.Trees {
 		s.trees.add(t, c.Shares[i])
 	}

@@ -37,7 +37,8 @@ func Describe(h transport.Header) string {
 	if h.Kind == messageKind {
 		return fmt.Sprintf("a message (%d %s, tag %d)", h.Count, kernel.DType(h.DType), h.Root)
 	}
-	switch _, onDevice := kindOf(h); {
+	kind, onDevice := kindOf(h)
+	switch {
 	case h.Op == Exchange && onDevice:
 		return fmt.Sprintf("the opening of the devices (#%d)", h.Seq)
 	case h.Op == Exchange:
@@ -52,7 +53,6 @@ func Describe(h transport.Header) string {
 		return name
 	}
 	var b strings.Builder
-	kind, _ := kindOf(h)
 	fmt.Fprintf(&b, "%s #%d", CallName(plan.Kind(h.Kind)), h.Seq)
 	if kind == plan.Barrier {
 		return b.String()

@@ -99,10 +99,7 @@ func (w *Wait) look(ctx context.Context) (Cause, []hop) {
 	all := j.follow(ctx, self, age)
 	c, ring := j.judge(all)
 	for _, l := range lacks { // what this rank saw of those that it waits for
-		if ring != nil {
-			break
-		}
-		if r := w.inJob(l.Rank); r == c.Rank && r >= 0 || len(lacks) == 1 {
+		if r := w.inJob(l.Rank); ring == nil && (r == c.Rank && r >= 0 || len(lacks) == 1) {
 			c.Text = fmt.Sprintf("for %s; %s", Lack{r, l.What}, c.Text)
 			break
 		}
