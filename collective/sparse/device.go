@@ -43,8 +43,8 @@ func AllReduceDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.
 	defer state.c.End()
 	r.state = state
 	if g := state.stage; g != nil && g.device != s.Device() {
-		return Stats{}, wrongArgument(name, c.Rank(), fmt.Sprintf(
-			"a stream of %v; the communicator's sparse calls on this rank are on %v", s.Device(), g.device))
+		return Stats{}, r.c.ArgumentError(name, "a stream of %v; the communicator's sparse calls on this rank are on %v",
+			s.Device(), g.device)
 	}
 	defer func(own block.Set) { r.set = own }(r.set) // the stage's memory may go
 	err = r.run(ctx, &r)

@@ -97,7 +97,7 @@ func (p *pairs[T]) run(ctx context.Context) (Pairs[T], error) {
 		return out, err
 	}
 	if err := p.lay(); err != nil { // on all ranks alike
-		return out, wrongArgument(p.call.String(), p.c.Rank, err.Error())
+		return out, p.c.ArgumentError(p.call.String(), "%w", err)
 	}
 	for q, list := range p.lists {
 		all[q].Sample = sampleOf(p.blocksOf(list), p.grid.Blocks())

@@ -53,7 +53,7 @@ func StopServing(ctx context.Context, c *collective.Comm) error {
 		return err
 	}
 	if len(r.servers) == 0 {
-		return wrongArgument(name, c.Rank(), "no rank serves")
+		return r.c.ArgumentError(name, "no rank serves")
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func (r *reduction) served() string {
 // toServers has the call run with the ranks that serve, if there are any.
 func (r *reduction) toServers() error {
 	if why := r.served(); why != "" {
-		return wrongArgument(r.call.String(), r.c.Rank, why)
+		return r.c.ArgumentError(r.call.String(), "%s", why)
 	}
 	if len(r.servers) > 0 {
 		r.form = Aggregators

@@ -53,7 +53,7 @@ func (s *state) openHost(ctx context.Context, during string) error {
 // shareMemory runs the call in the form Shared. known says that this rank's blocks are found.
 func (r *reduction) shareMemory(ctx context.Context, known bool) error {
 	if why := r.noSharing(); why != "" {
-		return wrongArgument(fmt.Sprint(r.call), r.c.Rank, why)
+		return r.c.ArgumentError(r.call.String(), "%s", why)
 	}
 	if err := r.openHost(ctx, r.name); err != nil {
 		return err

@@ -42,19 +42,14 @@ func AllReduce[T Number](ctx context.Context, c *collective.Comm, send, recv []T
 
 // claim begins a call on c, until End, unless something is wrong with it.
 func claim(c *collective.Comm, name, wrong string) (*state, error) {
-	if wrong != "" {
-		return nil, wrongArgument(name, c.Rank(), wrong)
-	}
 	a := comm.Of(c)
+	if wrong != "" {
+		return nil, a.ArgumentError(name, "%s", wrong)
+	}
 	if err := a.Claim(name); err != nil {
 		return nil, err
 	}
 	return stateOf(a), nil
-}
-
-// wrongArgument is the ErrArgument of a call on a rank.
-func wrongArgument(call string, rank int, why string) error {
-	return fmt.Errorf("collective: %s on rank %d: %w: %s", call, rank, collective.ErrArgument, why)
 }
 
 // newReduction returns what every AllReduce begins with.

@@ -37,7 +37,14 @@ const (
 	rowsEnd    = rowProbe + 1
 )
 
-var otherRows = [...]string{"Split", "Sparse", "Send", "Recv", "Probe"}
+var rowNames = func() (names [rowsEnd]string) {
+	for k := range rowInOrder {
+		names[k] = engine.CallName(plan.Kind(k))
+	}
+	copy(names[rowInOrder:], engine.CallsInOrder[:])
+	copy(names[rowSplit:], []string{"Split", "Sparse", "Send", "Recv", "Probe"})
+	return names
+}()
 
 // rowOf returns the row of a call.
 func rowOf(kind, as uint8) int {
@@ -120,15 +127,6 @@ func (c *Comm) Stats(each func(name string, calls, bytes int64, taken, waited ti
 		if calls == 0 {
 			continue
 		}
-		name := ""
-		switch {
-		case i < rowInOrder:
-			name = engine.CallName(plan.Kind(i))
-		case i < rowSplit:
-			name = engine.CallsInOrder[i-rowInOrder]
-		default:
-			name = otherRows[i-rowSplit]
-		}
-		each(name, calls, atomic.LoadInt64(&r.bytes), waited+time.Duration(r.moving.Load()), waited)
+		each(rowNames[i], calls, atomic.LoadInt64(&r.bytes), waited+time.Duration(r.moving.Load()), waited)
 	}
 }

@@ -20,17 +20,15 @@ func (w *Wait) Stalled() *Stalled {
 
 // Stalled is the error of such a wait.
 type Stalled struct {
-	Cause
+	Report
 	self   int
-	in     string
-	waited time.Duration
 	number uint64 // of the publication
 }
 
 // Error says who has waited for how long in what, and why.
 func (s *Stalled) Error() string {
-	return fmt.Sprintf("rank %d has waited %v in %s: %s (--stall-timeout)", s.self, s.waited.Round(10*time.Millisecond),
-		s.in, s.Text)
+	return fmt.Sprintf("rank %d has waited %v in %s: %s (--stall-timeout)", s.self, s.Waited.Round(10*time.Millisecond),
+		s.In, s.Text)
 }
 
 // Unwrap makes it an ErrStalled.

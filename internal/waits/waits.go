@@ -374,8 +374,9 @@ func (w *Wait) check(number uint64) {
 	if w.number != number {
 		return // it has got on meanwhile
 	}
+	r := Report{cause, waited, w.Place(now.in)}
 	if over {
-		w.stalled = &Stalled{Cause: cause, self: w.job.Rank, in: w.Place(now.in), waited: waited, number: number}
+		w.stalled = &Stalled{r, w.job.Rank, number}
 		if w.ended != nil {
 			w.ended(w.stalled)
 		}
@@ -383,7 +384,6 @@ func (w *Wait) check(number uint64) {
 	}
 	w.reported = waited
 	w.mu.Unlock() // nobody who gets on waits for whoever reads this
-	r := Report{cause, waited, w.Place(now.in)}
 	text := fmt.Sprintf("treerun: rank %d has waited %.0f s in %s: %s", w.job.Rank, waited.Seconds(), r.In, r.Text)
 	told := false
 	if w.Log != nil {

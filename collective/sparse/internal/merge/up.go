@@ -345,13 +345,8 @@ func (n *Node) send(w *writer, next int) int {
 		thin = &n.thin
 	}
 	size := w.finish(n.job.Tensor, uint32(next), thin)
-	n.sent(w, size)
-	return size
-}
-
-// sent counts a chunk.
-func (n *Node) sent(w *writer, size int) {
 	n.counts.SentChunks++
 	n.counts.SentBytes += size
 	n.counts.SentBlocks += w.carried
+	return size
 }
