@@ -106,7 +106,10 @@ func (m *Mesh) persist(ctx context.Context, w path, peer int, first *atomic.Bool
 		if errors.Is(now, ErrKey) || definite(now) && time.Since(begin) > stubborn {
 			break
 		}
-		pause(ctx, wait)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
 	}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errTimeUp) {
 		err = fmt.Errorf("%w: %w", errGivenUp, cause)
@@ -221,16 +224,6 @@ func (s *Session) DialAny(ctx context.Context, addrs []netip.AddrPort, h Hello) 
 		}
 	}
 	return nil, u
-}
-
-// pause waits, but not longer than ctx.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }
 
 // errNotTried is why a path failed for which there was no time.

@@ -234,14 +234,6 @@ func (r PortRange) Pick(text string) int {
 	return r.Lo + int(h.Sum32()%uint32(r.Count()))
 }
 
-// Check reports a range that ParsePorts would not return.
-func (r PortRange) Check() error {
-	if r != (PortRange{}) && !(1 <= r.Lo && r.Lo <= r.Hi && r.Hi <= 65535) {
-		return fmt.Errorf("ports from %d to %d", r.Lo, r.Hi)
-	}
-	return nil
-}
-
 // Count returns how many ports the range has, 0 for any.
 func (r PortRange) Count() int {
 	if r == (PortRange{}) {

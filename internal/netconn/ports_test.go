@@ -11,7 +11,7 @@ import (
 
 func TestParsePorts(t *testing.T) {
 	for _, text := range []string{"40000-40050", "1-65535", "7-7"} {
-		if r, err := ParsePorts(text); err != nil || r.String() != text || r.Check() != nil || r.Count() != r.Hi-r.Lo+1 {
+		if r, err := ParsePorts(text); err != nil || r.String() != text || r.Count() != r.Hi-r.Lo+1 {
 			t.Errorf("%s: %v, %v", text, r, err)
 		}
 	}
@@ -19,11 +19,6 @@ func TestParsePorts(t *testing.T) {
 		strings.Repeat("9", 100)} {
 		if r, err := ParsePorts(text); err == nil || r.Count() != 0 || len(err.Error()) > 150 {
 			t.Errorf("%q: %v, %v", text, r, err)
-		}
-	}
-	for _, r := range []PortRange{{0, 8}, {9, 8}, {1, 65536}, {-2, -1}} {
-		if r.Check() == nil {
-			t.Errorf("%v was accepted", r)
 		}
 	}
 }

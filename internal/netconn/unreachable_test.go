@@ -157,7 +157,6 @@ func TestRankThatCannotBegin(t *testing.T) {
 	}{
 		"address": {func(cfg *Config) { cfg.Listen = addrs("192.0.2.77") },
 			"rank 1: listening at 192.0.2.77: listen tcp4 192.0.2.77:0"},
-		"ports":   {func(cfg *Config) { cfg.Ports = PortRange{Lo: 9, Hi: 8} }, "rank 1: ports from 9 to 8"},
 		"key":     {func(cfg *Config) { cfg.Key = nil }, "rank 1: no key"},
 		"encrypt": {func(cfg *Config) { cfg.Encrypt = true }, "rank 1 has other settings than rank 0"},
 		"none":    {func(cfg *Config) { cfg.Listen = nil }, "no address to listen at"},

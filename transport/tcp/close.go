@@ -20,8 +20,8 @@ func (e *Endpoint) Close() error {
 	e.once.Do(func() {
 		e.Aborted() // passes the latest fault on
 		e.closed.Store(true)
-		for p := range e.remotes() {
-			p.cancelReceives()
+		for _, c := range e.all() {
+			c.peer.cancelReceives()
 		}
 		e.bell.Ring()
 		e.pump.stop.Store(true)

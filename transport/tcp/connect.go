@@ -32,9 +32,6 @@ type Config struct {
 // time. It calls Exchange as netconn.Connect does. An error
 // is one of netconn.Connect, or about the configuration.
 func Connect(ctx context.Context, cfg *Config) (*netconn.Mesh, error) {
-	if err := cfg.fill(); err != nil {
-		return nil, fmt.Errorf("tcp: rank %d: %w", cfg.Rank, err)
-	}
 	cfg.Peers = func(r int) bool { return cfg.Hosts == nil || cfg.Hosts[r] != cfg.Hosts[cfg.Rank] }
 	cfg.Use = cfg.Layout.Digest(version)
 	mesh, err := netconn.Connect(ctx, cfg.Config)
@@ -54,19 +51,6 @@ func New(cfg *Config, local *shm.Endpoint, mesh *netconn.Mesh) (*Endpoint, error
 	}
 	mesh.Serve(e.opened)
 	return e, nil
-}
-
-// fill checks cfg and puts in defaults.
-func (cfg *Config) fill() error {
-	switch {
-	case cfg.Size != cfg.Layout.Size:
-		return fmt.Errorf("%d ranks with a layout of %d", cfg.Size, cfg.Layout.Size)
-	case cfg.Rank < 0 || cfg.Rank >= cfg.Size:
-		return fmt.Errorf("rank %d of %d", cfg.Rank, cfg.Size)
-	case cfg.Hosts != nil && len(cfg.Hosts) != cfg.Size:
-		return fmt.Errorf("hosts of %d ranks, there are %d", len(cfg.Hosts), cfg.Size)
-	}
-	return cfg.Layout.Validate()
 }
 
 // take takes the socket out of a connection.

@@ -58,19 +58,15 @@ func newEndpoint(cfg *Config, local *shm.Endpoint, mesh *netconn.Mesh) (*Endpoin
 	e.pump = pump{e: e, ended: make(chan struct{}), kicked: make(chan struct{}, 1),
 		timer: time.NewTimer(time.Hour)}
 	e.conns.Store(new([]*conn))
-	if err := e.open(); err != nil {
+	var err error
+	if e.bell.poller, err = osys.NewPoller(); err == nil {
+		err = e.pump.event.Open()
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("tcp: rank %d: %w", e.cfg.Rank, err), e.release())
 	}
 	go e.pump.run()
 	return e, nil
-}
-
-// open makes the descriptors to wait on.
-func (e *Endpoint) open() (err error) {
-	if e.bell.poller, err = osys.NewPoller(); err != nil {
-		return err
-	}
-	return e.pump.event.Open()
 }
 
 // near reports whether rank r is on this rank's host.

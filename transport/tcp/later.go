@@ -2,7 +2,6 @@ package tcp
 
 import (
 	"errors"
-	"iter"
 	"slices"
 
 	"github.com/treerun/treerun/internal/netconn"
@@ -23,17 +22,6 @@ func (noWire) hides() bool                     { return false }
 
 // all returns all connections, by their numbers.
 func (e *Endpoint) all() []*conn { return *e.conns.Load() }
-
-// remotes are the ranks with which there are connections, or will be.
-func (e *Endpoint) remotes() iter.Seq[*remote] {
-	return func(yield func(*remote) bool) {
-		for i := range e.peers {
-			if p := e.peers[i].Load(); p != nil && !yield(p) {
-				return
-			}
-		}
-	}
-}
 
 // remote returns the rank at the other end of a link, nil where there is no such link. It has the connection made that
 // is still to come.

@@ -141,8 +141,8 @@ func (p *pump) tell() {
 		}
 	}
 	body := strict.Marshal(calls)
-	for q := range p.e.remotes() {
-		q.conn.control(kindStatus, body)
+	for _, c := range p.e.all() {
+		c.control(kindStatus, body)
 	}
 }
 
@@ -150,10 +150,8 @@ func (p *pump) tell() {
 func (p *pump) report() {
 	for _, r := range p.e.faults.take() {
 		body := strict.Marshal(&r)
-		for q := range p.e.remotes() {
-			q.conn.control(kindFault, body)
-		}
 		for _, c := range p.e.all() {
+			c.control(kindFault, body)
 			if r.Decided && c.err.Load() != nil {
 				_ = osys.EndSending(c.fd) // whoever is still there need not wait for more
 			}
