@@ -122,7 +122,7 @@ func benchEnd(c *net.TCPConn, size int, first bool) (e *Endpoint, s transport.Se
 		return nil, nil, nil, err
 	}
 	l := testutil.Pair(8, max(size, 64))
-	e, err = endpointOf(configOf(1-peer, l), map[int]socket{peer: {fd: fd}})
+	e, err = endpointOf(configOf(1-peer, l), map[int]socket{peer: {fd: fd, wire: plain(fd)}})
 	if err != nil {
 		return nil, nil, nil, err
 	}

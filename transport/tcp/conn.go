@@ -35,7 +35,7 @@ func (t *item) bytes() int { return len(t.head) + len(t.body) + len(t.tail) }
 // that the rank's own goroutine and the pump take turns, whoever comes first.
 type conn struct {
 	e    *Endpoint
-	peer *remote
+	rank int // of the peer
 	id   int // its number, for the poller
 	wire wire
 	fd   int    // -1 once closed
@@ -64,6 +64,13 @@ type conn struct {
 	rmu sync.Mutex
 	in  reader
 	low int // bytes that have to come before a wait for the socket ends; 0 is 1
+
+	opening   sync.Mutex                  // while one of these is replaced
+	senders   atomic.Pointer[[]*sender]   // by lane; nil: nobody has asked for it
+	receivers atomic.Pointer[[]*receiver] // likewise; one is made, too, when the first chunk comes
+
+	round atomic.Uint32 // how often the socket was looked at
+	empty atomic.Uint32 // how often in a row that brought nothing
 }
 
 // enqueue puts a data frame behind those that wait. wmu is held.

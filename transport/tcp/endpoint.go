@@ -25,9 +25,9 @@ type Endpoint struct {
 	cfg    *Config
 	mesh   *netconn.Mesh // makes connections at need; nil: there are no more than at the start
 
-	peers  []atomic.Pointer[remote] // by rank; nil where nobody has asked for a connection
-	conns  atomic.Pointer[[]*conn]  // by their numbers; replaced as there come more
-	adding sync.Mutex               // of peers and their connections
+	peers  []atomic.Pointer[conn]  // by rank; nil where nobody has asked for a connection
+	conns  atomic.Pointer[[]*conn] // by their numbers; replaced as there come more
+	adding sync.Mutex              // of peers and their connections
 
 	board   board
 	faults  faults
@@ -50,7 +50,7 @@ type socket struct {
 // newEndpoint makes the endpoint of a rank, without connections, out of the links of its host, which sleep on
 // doorbells. It owns them then.
 func newEndpoint(cfg *Config, local *shm.Endpoint, mesh *netconn.Mesh) (*Endpoint, error) {
-	e := &Endpoint{local: local, cfg: cfg, mesh: mesh, peers: make([]atomic.Pointer[remote], cfg.Layout.Size)}
+	e := &Endpoint{local: local, cfg: cfg, mesh: mesh, peers: make([]atomic.Pointer[conn], cfg.Layout.Size)}
 	e.buffers.slotBytes = cfg.Layout.SlotBytes
 	e.board.calls = make([]record, cfg.Layout.Size)
 	e.faults = faults{e: e}
@@ -80,7 +80,7 @@ func (e *Endpoint) Sender(lane, dst int) (transport.Sender, error) {
 		return e.local.Sender(lane, dst)
 	}
 	k := transport.Link{Lane: lane, Src: e.cfg.Rank, Dst: dst}
-	if p := e.remote(k, dst); p != nil {
+	if p := e.connOf(k, dst); p != nil {
 		return p.sender(k), nil
 	}
 	return nil, transport.NoLink(k.Lane, k.Src, k.Dst)
@@ -92,7 +92,7 @@ func (e *Endpoint) Receiver(lane, src int) (transport.Receiver, error) {
 		return e.local.Receiver(lane, src)
 	}
 	k := transport.Link{Lane: lane, Src: src, Dst: e.cfg.Rank}
-	if p := e.remote(k, src); p != nil {
+	if p := e.connOf(k, src); p != nil {
 		return p.receiver(k), nil
 	}
 	return nil, transport.NoLink(k.Lane, k.Src, k.Dst)
@@ -124,7 +124,7 @@ func (e *Endpoint) Status(r int) transport.Status {
 		return e.local.Status(r)
 	}
 	p := e.peers[r].Load()
-	if p == nil || p.conn.absent() {
+	if p == nil || p.absent() {
 		return transport.Status{Unknown: true}
 	}
 	closed := p.left() // before the call: a closed rank enters none

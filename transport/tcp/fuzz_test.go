@@ -58,7 +58,7 @@ var lone = sync.OnceValue(func() *shm.Endpoint {
 // scripted returns an endpoint of rank 0 of two that hears what s says.
 func scripted(l transport.Layout, s *script) (*Endpoint, *conn) {
 	e := &Endpoint{
-		local: lone(), cfg: configOf(0, l), peers: make([]atomic.Pointer[remote], l.Size),
+		local: lone(), cfg: configOf(0, l), peers: make([]atomic.Pointer[conn], l.Size),
 	}
 	e.buffers.slotBytes = l.SlotBytes
 	e.board.calls = make([]record, l.Size)
@@ -66,7 +66,7 @@ func scripted(l transport.Layout, s *script) (*Endpoint, *conn) {
 	e.bell = bell{Bell: e.local.Bell().(*shm.Bell), e: e, poller: -1}
 	e.pump = pump{e: e}
 	e.conns.Store(new([]*conn))
-	c := e.addRemote(1).conn
+	c := e.addConn(1)
 	c.late.Store(false)
 	c.wire = s
 	return e, c

@@ -23,39 +23,37 @@ func (noWire) hides() bool                     { return false }
 // all returns all connections, by their numbers.
 func (e *Endpoint) all() []*conn { return *e.conns.Load() }
 
-// remote returns the rank at the other end of a link, nil where there is no such link. It has the connection made that
-// is still to come.
-func (e *Endpoint) remote(k transport.Link, rank int) *remote {
+// connOf returns the connection of a link, nil where there is no such link. It has it made where that is still to come.
+func (e *Endpoint) connOf(k transport.Link, rank int) *conn {
 	if !e.cfg.Layout.Has(k) {
 		return nil
 	}
 	p := e.peers[rank].Load()
 	if p == nil && e.mesh != nil {
-		p = e.addRemote(rank)
+		p = e.addConn(rank)
 		e.mesh.Reach(rank)
 	}
 	return p
 }
 
-// addRemote makes a connection with a rank that has no socket yet, unless there is one.
-func (e *Endpoint) addRemote(rank int) *remote {
+// addConn makes a connection with a rank that has no socket yet, unless there is one.
+func (e *Endpoint) addConn(rank int) *conn {
 	e.adding.Lock()
 	defer e.adding.Unlock()
 	if p := e.peers[rank].Load(); p != nil {
 		return p
 	}
-	p := &remote{e: e, rank: rank}
-	p.conn = &conn{e: e, peer: p, id: len(e.all()), fd: -1, wire: noWire{}}
-	p.conn.in.ahead = make([]byte, aheadBytes)
-	p.conn.late.Store(true)
-	e.conns.Store(new(append(slices.Clone(e.all()), p.conn)))
+	p := &conn{e: e, rank: rank, id: len(e.all()), fd: -1, wire: noWire{}}
+	p.in.ahead = make([]byte, aheadBytes)
+	p.late.Store(true)
+	e.conns.Store(new(append(slices.Clone(e.all()), p)))
 	e.peers[rank].Store(p)
 	return p
 }
 
 // opened takes the connection with a rank that has come, or why it has not.
 func (e *Endpoint) opened(rank int, come *netconn.Conn, err error) {
-	c := e.addRemote(rank).conn
+	c := e.addConn(rank)
 	if err == nil {
 		var k socket
 		if k, err = take(come); err == nil {

@@ -10,7 +10,7 @@ import (
 // end is what both ends of a link have.
 type end struct {
 	e     *Endpoint
-	peer  *remote
+	peer  *conn
 	link  transport.Link
 	mask  uint32 // number of slots - 1
 	round uint32 // of the peer, in which this link has looked at the sockets last
@@ -22,7 +22,7 @@ func (d *end) gone() error {
 	if d.e.closed.Load() {
 		return d.failure(transport.ErrClosed)
 	}
-	if err := d.peer.conn.broken(); err != nil {
+	if err := d.peer.broken(); err != nil {
 		return d.failure(err)
 	}
 	if !d.peer.left() {
@@ -95,7 +95,7 @@ func (s *sender) post(h *transport.Header, n int, body []byte, loan *buffer) *co
 	if t.lent {
 		s.lent.Add(1)
 	}
-	c := s.peer.conn
+	c := s.peer
 	c.wmu.Lock()
 	s.pos.Store(pos + 1)
 	c.enqueue(t)
@@ -117,7 +117,7 @@ func (s *sender) Post(h *transport.Header) {
 }
 
 // Wake sends what was posted.
-func (s *sender) Wake() { s.peer.flush() }
+func (s *sender) Wake() { s.peer.flushPosted() }
 
 // Reserved returns the window that is reserved.
 func (s *sender) Reserved() []byte {
@@ -215,7 +215,7 @@ func (r *receiver) TryPeek(h *transport.Header) ([]byte, bool, error) {
 	if a.came.Load() != r.pos+1 {
 		left := r.peer.left() // asked first: what was sent before is looked for after
 		if r.look(); a.came.Load() != r.pos+1 {
-			if !left && !r.e.closed.Load() && r.peer.conn.broken() == nil {
+			if !left && !r.e.closed.Load() && r.peer.broken() == nil {
 				return nil, false, nil
 			}
 			return nil, false, r.gone()
@@ -240,7 +240,7 @@ func (r *receiver) Drop() { r.drop().wmu.Unlock() }
 
 // Wake tells the sender, if it may be waiting.
 func (r *receiver) Wake() {
-	c := r.peer.conn
+	c := r.peer
 	c.wmu.Lock()
 	if r.owed && r.due() {
 		c.flushUnlessBlocked()
@@ -263,7 +263,7 @@ func (r *receiver) drop() *conn {
 		r.place.set(0, nil, 0) // what has a position of these again is another chunk
 	}
 	r.released.Store(r.pos)
-	c := r.peer.conn
+	c := r.peer
 	c.wmu.Lock()
 	if !r.owed && !c.gone {
 		r.owed = true

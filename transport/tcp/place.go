@@ -57,7 +57,7 @@ func (r *receiver) PostReceive(into []byte, chunk int) {
 // CancelReceive has what is still to come put into slots again.
 func (r *receiver) CancelReceive() {
 	r.place.set(0, nil, 0)
-	c := r.peer.conn
+	c := r.peer
 	c.rmu.Lock()
 	c.in.unplace(c.e, r)
 	c.rmu.Unlock()

@@ -34,7 +34,7 @@ func TestCancelReceiveInTheMiddle(t *testing.T) {
 	if _, ok, err := r.TryPeek(&h); ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	c := r.peer.conn
+	c := r.peer
 	c.rmu.Lock()
 	defer c.rmu.Unlock() // the pump is kept away
 	in := &c.in

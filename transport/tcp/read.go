@@ -169,9 +169,9 @@ func (in *reader) frame(c *conn, b *base, body []byte) (news bool, err error) {
 	case kindData:
 		return in.chunk(c, b, body)
 	case kindCredit:
-		return true, c.peer.credit(b.link, b.pos)
+		return true, c.credit(b.link, b.pos)
 	case kindStatus:
-		return false, c.e.board.heard(c.peer.rank, body)
+		return false, c.e.board.heard(c.rank, body)
 	case kindFault:
 		r, err := decodeReport(body, c.e.cfg.Layout.Size)
 		if err == nil {
@@ -190,7 +190,7 @@ func (in *reader) frame(c *conn, b *base, body []byte) (news bool, err error) {
 // where it belongs.
 func (in *reader) chunk(c *conn, b *base, call []byte) (news bool, err error) {
 	n := b.more - callBytes - tailBytes
-	r, a, err := c.peer.expect(b.link, b.pos, n)
+	r, a, err := c.expect(b.link, b.pos, n)
 	if err != nil {
 		return false, err
 	}

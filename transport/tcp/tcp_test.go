@@ -87,7 +87,7 @@ func endpointOf(cfg *Config, sockets map[int]socket) (*Endpoint, error) {
 	e, err := newEndpoint(cfg, local, nil)
 	for peer, k := range sockets {
 		if err == nil {
-			err = e.addRemote(peer).conn.attach(k)
+			err = e.addConn(peer).attach(k)
 		}
 	}
 	return e, err

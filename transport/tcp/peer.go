@@ -3,25 +3,10 @@ package tcp
 import (
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/treerun/treerun/transport"
 )
-
-// remote is another rank to which there is a connection.
-type remote struct {
-	e    *Endpoint
-	rank int
-	conn *conn
-
-	opening   sync.Mutex                  // while one of these is replaced
-	senders   atomic.Pointer[[]*sender]   // by lane; nil: nobody has asked for it
-	receivers atomic.Pointer[[]*receiver] // likewise; one is made, too, when the first chunk comes
-
-	round atomic.Uint32 // how often the sockets were looked at
-	empty atomic.Uint32 // how often in a row that brought nothing
-}
 
 // linkOf returns the end of a lane in list, nil where there is none.
 func linkOf[T any](list *atomic.Pointer[[]*T], lane int) *T {
@@ -32,9 +17,9 @@ func linkOf[T any](list *atomic.Pointer[[]*T], lane int) *T {
 }
 
 // openLink returns the end of a lane in list, and makes it where there is none.
-func openLink[T any](p *remote, list *atomic.Pointer[[]*T], lane int, fresh func() *T) *T {
-	p.opening.Lock()
-	defer p.opening.Unlock()
+func openLink[T any](c *conn, list *atomic.Pointer[[]*T], lane int, fresh func() *T) *T {
+	c.opening.Lock()
+	defer c.opening.Unlock()
 	if l := linkOf(list, lane); l != nil {
 		return l
 	}
@@ -50,25 +35,25 @@ func openLink[T any](p *remote, list *atomic.Pointer[[]*T], lane int, fresh func
 	return all[lane]
 }
 
-func (p *remote) end(k transport.Link) end {
-	return end{e: p.e, peer: p, link: k, mask: uint32(p.e.cfg.Layout.Slots - 1)}
+func (c *conn) linkEnd(k transport.Link) end {
+	return end{e: c.e, peer: c, link: k, mask: uint32(c.e.cfg.Layout.Slots - 1)}
 }
 
 // sender returns the sending end of a link of the layout.
-func (p *remote) sender(k transport.Link) *sender {
-	return openLink(p, &p.senders, k.Lane, func() *sender { return &sender{end: p.end(k), n: -1} })
+func (c *conn) sender(k transport.Link) *sender {
+	return openLink(c, &c.senders, k.Lane, func() *sender { return &sender{end: c.linkEnd(k), n: -1} })
 }
 
 // receiver returns the receiving end of a link of the layout.
-func (p *remote) receiver(k transport.Link) *receiver {
-	return openLink(p, &p.receivers, k.Lane, func() *receiver {
-		return &receiver{end: p.end(k), slots: make([]arrival, p.e.cfg.Layout.Slots)}
+func (c *conn) receiver(k transport.Link) *receiver {
+	return openLink(c, &c.receivers, k.Lane, func() *receiver {
+		return &receiver{end: c.linkEnd(k), slots: make([]arrival, c.e.cfg.Layout.Slots)}
 	})
 }
 
 // cancelReceives ends what may still be written to memory of the caller.
-func (p *remote) cancelReceives() {
-	if all := p.receivers.Load(); all != nil {
+func (c *conn) cancelReceives() {
+	if all := c.receivers.Load(); all != nil {
 		for _, r := range *all {
 			if r != nil {
 				r.CancelReceive()
@@ -86,36 +71,35 @@ const tellAfter = 48
 // whose round it is, asked last: so links that share a socket cost one system
 // call per turn of a waiting loop. A link that has not asked for longer begins a
 // round of its own. It reports whether there may be news.
-func (p *remote) look(round *uint32) bool {
-	now := p.round.Load()
+func (c *conn) look(round *uint32) bool {
+	now := c.round.Load()
 	if now-*round == 1 {
 		*round = now
 		return true
 	}
-	*round = p.round.Add(1)
-	p.e.pump.turns.Add(1)
-	return p.progress()
+	*round = c.round.Add(1)
+	c.e.pump.turns.Add(1)
+	return c.progress()
 }
 
 // progress sends and receives what can be at once.
-func (p *remote) progress() (news bool) {
-	c := p.conn
+func (c *conn) progress() (news bool) {
 	if c.pending.Load() {
 		news = c.flush()
 	}
 	news = c.receive() || news
 	if news {
-		p.empty.Store(0)
-	} else if c.owes.Load() && p.empty.Add(1) >= tellAfter {
-		p.empty.Store(0)
+		c.empty.Store(0)
+	} else if c.owes.Load() && c.empty.Add(1) >= tellAfter {
+		c.empty.Store(0)
 		c.flush()
 	}
 	return news
 }
 
-// flush sends what waits, as far as there is room.
-func (p *remote) flush() {
-	if c := p.conn; c.pending.Load() {
+// flushPosted sends what waits, as far as there is room, unless there was none the last time.
+func (c *conn) flushPosted() {
+	if c.pending.Load() {
 		c.wmu.Lock()
 		c.flushUnlessBlocked()
 		c.wmu.Unlock()
@@ -131,11 +115,11 @@ func (c *conn) flushUnlessBlocked() {
 }
 
 // left reports whether the peer has closed, and everything it sent is here.
-func (p *remote) left() bool { return p.conn.closed.Load() }
+func (c *conn) left() bool { return c.closed.Load() }
 
 // credit gives news of released slots to the sender that they concern.
-func (p *remote) credit(lane, upTo uint32) error {
-	s := linkOf(&p.senders, int(lane))
+func (c *conn) credit(lane, upTo uint32) error {
+	s := linkOf(&c.senders, int(lane))
 	if s == nil {
 		return fmt.Errorf("%w: slots of lane %d, on which nothing was sent", transport.ErrCorrupt, lane)
 	}
@@ -143,14 +127,14 @@ func (p *remote) credit(lane, upTo uint32) error {
 }
 
 // expect returns where the chunk of n bytes at a position of a lane belongs.
-func (p *remote) expect(lane, pos uint32, n int) (*receiver, *arrival, error) {
-	r := linkOf(&p.receivers, int(lane))
+func (c *conn) expect(lane, pos uint32, n int) (*receiver, *arrival, error) {
+	r := linkOf(&c.receivers, int(lane))
 	if r == nil {
-		k := transport.Link{Lane: int(lane), Src: p.rank, Dst: p.e.cfg.Rank}
-		if !p.e.cfg.Layout.Has(k) {
+		k := transport.Link{Lane: int(lane), Src: c.rank, Dst: c.e.cfg.Rank}
+		if !c.e.cfg.Layout.Has(k) {
 			return nil, nil, fmt.Errorf("%w: chunk on lane %d, which there is not", transport.ErrCorrupt, lane)
 		}
-		r = p.receiver(k)
+		r = c.receiver(k)
 	}
 	released := r.released.Load()
 	a := &r.slots[pos&r.mask]
@@ -165,11 +149,11 @@ func (p *remote) expect(lane, pos uint32, n int) (*receiver, *arrival, error) {
 }
 
 // ended returns why the connection has ended without the peer's Close, nil while it has not.
-func (p *remote) ended() error {
-	err := p.conn.err.Load()
-	if err == nil || p.left() {
+func (c *conn) ended() error {
+	err := c.err.Load()
+	if err == nil || c.left() {
 		return nil
 	}
-	own := p.e.cfg.Rank
-	return fmt.Errorf("rank %d%s -> rank %d%s: %w", own, p.e.on(own), p.rank, p.e.on(p.rank), *err)
+	own := c.e.cfg.Rank
+	return fmt.Errorf("rank %d%s -> rank %d%s: %w", own, c.e.on(own), c.rank, c.e.on(c.rank), *err)
 }
