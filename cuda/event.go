@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"runtime"
 	"time"
 
@@ -36,10 +37,7 @@ func (d *Device) NewEvent(timing bool) (*Event, error) {
 // Since returns the device's time from one event to another; both were made
 // with timing, recorded, and are done. Its steps are about half a microsecond.
 func (e *Event) Since(from *Event) (time.Duration, error) {
-	if err := e.Check(); err != nil {
-		return 0, err
-	}
-	if err := from.Check(); err != nil {
+	if err := cmp.Or(e.Check(), from.Check()); err != nil {
 		return 0, err
 	}
 	ms, r := e.handle.Since(e.context, from.handle)

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 
@@ -84,12 +85,7 @@ func (s *Stream) Record(e *Event) error {
 }
 
 // with checks that s and something else are open.
-func (s *Stream) with(other *resource) error {
-	if err := s.Check(); err != nil {
-		return err
-	}
-	return other.Check()
-}
+func (s *Stream) with(other *resource) error { return cmp.Or(s.Check(), other.Check()) }
 
 // MemOp sets the 32-bit word at Addr to Value, after all that the stream did before is
 // visible to all devices and the host; or it waits until the word has reached Value, as

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/treerun/treerun/cuda"
@@ -12,13 +13,7 @@ import (
 // bitmap for such a block i, and clears those of the others. A floating-point number is zero
 // if all its bits but the sign are. bitmap has BitmapBytes(n, block) bytes.
 func (s *Set) NonZero(stream *cuda.Stream, d kernel.DType, bitmap, src cuda.Addr, n, block int64) error {
-	if !d.Valid() || block < 1 {
-		return fmt.Errorf("kernels: blocks of %d elements of %v: %w", block, d, ErrArgument)
-	}
-	if err := check("search", d, n, src); err != nil || n == 0 {
-		return err
-	}
-	if err := check("bitmap", kernel.Uint32, n, bitmap); err != nil {
+	if err := checkBlocks("search", d, n, block, bitmap, src); err != nil || n == 0 {
 		return err
 	}
 	if err := stream.Memset(bitmap, 0, BitmapBytes(n, block)); err != nil {
@@ -39,13 +34,7 @@ func (s *Set) NonZero(stream *cuda.Stream, d kernel.DType, bitmap, src cuda.Addr
 // overlap.
 func (s *Set) CopyBlocks(stream *cuda.Stream, d kernel.DType, dst, src, bitmap cuda.Addr, n, block int64,
 	zero bool) error {
-	if !d.Valid() || block < 1 {
-		return fmt.Errorf("kernels: copy blocks of %d elements of %v: %w", block, d, ErrArgument)
-	}
-	if err := check("copy of blocks", d, n, dst, src); err != nil || n == 0 {
-		return err
-	}
-	if err := check("bitmap", kernel.Uint32, n, bitmap); err != nil {
+	if err := checkBlocks("copy of blocks", d, n, block, bitmap, dst, src); err != nil || n == 0 {
 		return err
 	}
 	rest := uint64(0)
@@ -54,6 +43,14 @@ func (s *Set) CopyBlocks(stream *cuda.Stream, d kernel.DType, dst, src, bitmap c
 	}
 	return s.launch(stream, s.pick[d.Size()], n*int64(d.Size()), uint64(bitmap), uint64(dst), uint64(src), uint64(n),
 		uint64(block), rest)
+}
+
+// checkBlocks refuses arrays that cannot have n elements in such blocks.
+func checkBlocks(what string, d kernel.DType, n, block int64, bitmap cuda.Addr, list ...cuda.Addr) error {
+	if !d.Valid() || block < 1 {
+		return fmt.Errorf("kernels: %s in blocks of %d elements of %v: %w", what, block, d, ErrArgument)
+	}
+	return cmp.Or(check(what, d, n, list...), check("bitmap", kernel.Uint32, n, bitmap))
 }
 
 // BitmapBytes returns the size of the bitmap of n elements in blocks of that

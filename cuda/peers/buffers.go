@@ -93,19 +93,9 @@ func buffersOf(dev *cuda.Device, bytes, pattern int64, patience int) (_ *buffers
 	return k, err
 }
 
-// abandoned keeps what copies that hang may still use: giving it back would wait for
-// them for ever.
-var abandoned struct {
-	sync.Mutex
-	list []any
-}
-
-// abandon keeps v for the rest of the process.
-func abandon(v any) {
-	abandoned.Lock()
-	defer abandoned.Unlock()
-	abandoned.list = append(abandoned.list, v)
-}
+// abandoned keeps, for the rest of the process, what copies that hang may still use: giving it back
+// would wait for them for ever.
+var abandoned sync.Map
 
 // close gives everything back, unless something may still be used. k may be nil.
 func (k *buffers) close() error {
@@ -113,7 +103,7 @@ func (k *buffers) close() error {
 		return nil
 	}
 	if k.hung > 0 || k.inUse {
-		abandon(k)
+		abandoned.Store(k, true)
 		return nil
 	}
 	var all []error

@@ -52,11 +52,8 @@ func (m *meter) meet() error {
 		}
 		m.hosts[i].Ranks = append(m.hosts[i].Ranks, r)
 	}
-	for i := range m.hosts {
-		if slices.Contains(m.hosts[i].Ranks, m.w.Rank()) {
-			m.host = &m.hosts[i]
-		}
-	}
+	own := slices.IndexFunc(m.hosts, func(h HostResult) bool { return slices.Contains(h.Ranks, m.w.Rank()) })
+	m.host = &m.hosts[own]
 	machine, err := readMachine(m.dev)
 	h := hello{UUID: m.dev.UUID()}
 	if err == nil {

@@ -171,7 +171,7 @@ func (t *pairing) close() error {
 	case t.mapping == nil:
 		return nil
 	case t.buffers.hung > 0:
-		abandon(t.mapping)
+		abandoned.Store(t.mapping, true)
 		return nil
 	}
 	return t.mapping.Close()

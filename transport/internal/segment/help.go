@@ -134,9 +134,7 @@ func (r *receiver) withdraw(deadline time.Time) bool {
 	for !r.shared.Withdraw() && !r.e.reach.Ended(r.link.Src) {
 		if r.gaveUp || time.Now().After(deadline) {
 			if !r.gaveUp {
-				abandoned.Lock()
-				abandoned.memory = append(abandoned.memory, r.shared.Target())
-				abandoned.Unlock()
+				abandoned.Store(&r.shared.Target()[0], true)
 			}
 			r.gaveUp = true
 			if r.e.closed.Load() {
@@ -152,7 +150,4 @@ func (r *receiver) withdraw(deadline time.Time) bool {
 
 // abandoned is memory to which a sender may still write a piece that it has claimed, though
 // the call that offered it has failed: it is nobody else's until this process ends.
-var abandoned struct {
-	sync.Mutex
-	memory [][]byte
-}
+var abandoned sync.Map
