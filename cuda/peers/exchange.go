@@ -92,22 +92,23 @@ func (host *HostResult) meet(hellos []hello) error {
 		if m.Find(h.UUID) == nil {
 			h.GPU.Index = next(m)
 			m.GPUs = append(m.GPUs, h.GPU)
-			for i := range m.Levels {
-				m.Levels[i] = append(m.Levels[i], gpu.LevelUnknown)
-			}
-			if m.Levels != nil {
-				m.Levels = append(m.Levels, make([]gpu.Level, len(m.GPUs)))
-			}
-			for i := range m.Refused {
-				m.Refused[i] = append(m.Refused[i], "")
-			}
-			if m.Refused != nil {
-				m.Refused = append(m.Refused, make([]string, len(m.GPUs)))
-			}
+			m.Levels, m.Refused = wider(m.Levels), wider(m.Refused)
 		}
 	}
 	host.Machine = m
 	return m.Validate()
+}
+
+// wider returns what is known of all pairs with one more, of which nothing is.
+func wider[T any](pairs [][]T) [][]T {
+	if pairs == nil {
+		return nil
+	}
+	pairs = append(pairs, make([]T, len(pairs)))
+	for i := range pairs {
+		pairs[i] = append(pairs[i], *new(T))
+	}
+	return pairs
 }
 
 // next returns a number that no GPU has.

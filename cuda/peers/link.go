@@ -73,17 +73,13 @@ func (t *pairing) connect() error {
 	}
 	t.bytes = max(min(t.buffers.bytes, o.Size-o.Offset), patternBytes)
 	if t.source, t.mapping, err = o.Open(t.dev, t.bytes); err != nil {
-		return fmt.Errorf("memory of rank %d cannot be opened: %w%s", t.B, err, openHint(err))
+		hint := " (hint: containers share it with one IPC namespace, as docker's --ipc=host)"
+		if errors.Is(err, cuda.ErrNotSupported) {
+			hint = ""
+		}
+		return fmt.Errorf("memory of rank %d cannot be opened: %w%s", t.B, err, hint)
 	}
 	return nil
-}
-
-// openHint says what may be done.
-func openHint(err error) string {
-	if errors.Is(err, cuda.ErrNotSupported) {
-		return ""
-	}
-	return " (hint: containers share it with one IPC namespace, as docker's --ipc=host)"
 }
 
 // close gives back what measuring took.

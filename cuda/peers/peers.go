@@ -137,13 +137,8 @@ func readMachine(dev *cuda.Device) (*gpu.Machine, error) {
 		m = new(gpu.Machine)
 	}
 	if m.Find(dev.UUID()) == nil {
-		return &gpu.Machine{Driver: m.Driver, CUDA: m.CUDA, GPUs: []gpu.GPU{alone(dev)}}, nil
+		return &gpu.Machine{Driver: m.Driver, CUDA: m.CUDA, GPUs: []gpu.GPU{{Index: dev.Index(), UUID: dev.UUID(),
+			Name: dev.Name(), PCI: gpu.NormalPCI(dev.PCI()), Memory: dev.TotalMemory(), NUMA: -1}}}, nil
 	}
 	return m, nil
-}
-
-// alone is what the driver says of a device.
-func alone(dev *cuda.Device) gpu.GPU {
-	return gpu.GPU{Index: dev.Index(), UUID: dev.UUID(), Name: dev.Name(), PCI: gpu.NormalPCI(dev.PCI()),
-		Memory: dev.TotalMemory(), NUMA: -1}
 }

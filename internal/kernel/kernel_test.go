@@ -331,3 +331,7 @@ func FuzzReduce(f *testing.F) {
 		compare(t, Op(op), DType(dt), a, b, int(offsetA^offsetB)%64)
 	})
 }
+
+func (l level) String() string {
+	return [...]string{"go", "c", "avx2", "avx512"}[l]
+}

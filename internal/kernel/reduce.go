@@ -13,10 +13,6 @@ const (
 	levelAVX512                // C for amd64 with AVX-512 F, BW, DQ and VL
 )
 
-func (l level) String() string {
-	return [...]string{"go", "c", "avx2", "avx512"}[l]
-}
-
 // The C loops take over at this many elements of dst: below it, the plain Go
 // loop is done before the foreign call has begun to count.
 const (

@@ -172,9 +172,7 @@ func (c *connecting) finish() *Endpoint {
 // release gives back what the endpoint did not take over.
 func (c *connecting) release() {
 	c.closeReach()
-	if c.bells != nil {
-		c.bells.close()
-	}
+	c.bells.close()
 	if c.mem != nil {
 		_ = osys.Unmap(c.mem)
 	}

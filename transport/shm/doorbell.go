@@ -60,8 +60,11 @@ func (b *doorbells) wait(fd int, max time.Duration) bool {
 	return b.own == nil || b.own.Wait(fd, max)
 }
 
-// close gives the socket back, as soon as its owner does not sleep on it, whom it wakes.
+// close gives the socket back, as soon as its owner does not sleep on it, whom it wakes. b may be nil.
 func (b *doorbells) close() {
+	if b == nil {
+		return
+	}
 	b.mu.RLock()
 	if b.own != nil {
 		b.own.End()

@@ -86,18 +86,16 @@ var inUse sync.Map
 // Endpoint implements transport.Endpoint.
 type Endpoint struct {
 	*segment.Endpoint
-	bell     transport.Bell
-	bells    *doorbells // nil where ranks sleep on futexes
-	mapping  *mapping
-	blocks   sync.Mutex // guards what inUse has of the mapping
-	reach    *reach     // nil where ranks cannot read each other's memory
-	once     sync.Once
-	closeErr error
+	bell    *Bell
+	mapping *mapping
+	blocks  sync.Mutex   // guards what inUse has of the mapping
+	reach   *reach       // nil where ranks cannot read each other's memory
+	close   func() error // once
 }
 
 // newEndpoint makes the endpoint of a rank over a checked segment.
 func newEndpoint(m *segment.Map, b []byte, rank, file int, bells *doorbells, y osys.Yielder) *Endpoint {
-	e := &Endpoint{mapping: newMapping(b, m.Heaps, file), bells: bells}
+	e := &Endpoint{mapping: newMapping(b, m.Heaps, file)}
 	wake := func(r int) {
 		word, _ := e.BellWord(r).Word()
 		osys.FutexWake(word)
@@ -107,6 +105,11 @@ func newEndpoint(m *segment.Map, b []byte, rank, file int, bells *doorbells, y o
 	}
 	e.Endpoint = segment.New(m, b, rank, wake, e.mapping) // which every link so keeps
 	e.bell = &Bell{e.BellWord(rank), y, bells}
+	e.close = sync.OnceValue(func() error {
+		e.Leave()
+		bells.close()
+		return errors.Join(e.mapping.close(), e.reach.close())
+	})
 	return e
 }
 
@@ -114,16 +117,7 @@ func newEndpoint(m *segment.Map, b []byte, rank, file int, bells *doorbells, y o
 func (e *Endpoint) Bell() transport.Bell { return e.bell }
 
 // Close tells the other ranks that this one has left, and gives the memory back.
-func (e *Endpoint) Close() error {
-	e.once.Do(func() {
-		e.Leave()
-		if e.bells != nil {
-			e.bells.close()
-		}
-		e.closeErr = errors.Join(e.mapping.close(), e.reach.close())
-	})
-	return e.closeErr
-}
+func (e *Endpoint) Close() error { return e.close() }
 
 // Alloc returns memory that every rank can read.
 func (e *Endpoint) Alloc(n int) ([]byte, error) {
