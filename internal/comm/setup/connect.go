@@ -34,33 +34,21 @@ func neighbours(hosts []int, r int) []int {
 	return all
 }
 
-// hostGather is the AllGather of some ranks of one host. All hosts of the World do the same in theirs at the same time:
-// it is one of the whole World, from which every host takes what is its own. What fails on one host fails on all.
-type hostGather struct {
-	size    int // of the World
-	gather  allGather
-	members []int // by their ranks in the World, rising
-}
-
-// AllGather gives every member the blobs of all members, in their order.
-func (h *hostGather) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
-	all, err := h.gather(ctx, blob)
-	if err != nil {
-		return nil, err
-	}
-	if len(all) != h.size {
-		return nil, fmt.Errorf("the all-gather gave %d blobs for %d ranks", len(all), h.size)
-	}
-	var own [][]byte
-	for r, b := range all {
-		switch {
-		case slices.Contains(h.members, r):
-			own = append(own, b)
-		case len(b) > 0 && shm.Failed(b) != "": // a rank that opens no links gives nothing
-			return nil, fmt.Errorf("rank %d: %s", r, shm.Failed(b))
+// among returns the AllGather of some ranks of one host, rising, in their order. All hosts of the World do the same in
+// theirs at the same time: it is one of the whole World, from which every host takes what is its own. What fails on one
+// host fails on all.
+func among(members []int, gather allGather) allGather {
+	return func(ctx context.Context, blob []byte) (own [][]byte, err error) {
+		all, err := gather(ctx, blob)
+		for r, b := range all {
+			if _, is := slices.BinarySearch(members, r); is {
+				own = append(own, b)
+			} else if len(b) > 0 && shm.Failed(b) != "" { // a rank that opens no links gives nothing
+				return nil, fmt.Errorf("rank %d: %s", r, shm.Failed(b))
+			}
 		}
+		return own, err
 	}
-	return own, nil
 }
 
 // shmGathers is how many AllGathers every rank takes part in while shared
@@ -73,5 +61,5 @@ func connectHost(ctx context.Context, w World, g allGather, purpose string, layo
 	doorbell bool) (*shm.Endpoint, error) {
 	layout.Members = members
 	return shm.Connect(ctx, shm.Config{Rank: w.Rank(), Layout: layout, Key: w.DeriveKey("shm " + purpose),
-		JobID: w.JobID(), Exchange: (&hostGather{w.Size(), g, members}).AllGather, Doorbell: doorbell})
+		JobID: w.JobID(), Exchange: among(members, g), Doorbell: doorbell})
 }

@@ -22,12 +22,12 @@ func TestFailureOfOneHost(t *testing.T) {
 	for r, w := range InProcess(len(hosts)) {
 		ranks.Go(func() {
 			w = onHosts{w, hosts}
-			h := &hostGather{size: w.Size(), gather: w.AllGather, members: neighbours(hosts, r)}
+			gather := among(neighbours(hosts, r), w.AllGather)
 			given := []byte(nil)
 			if r == 3 {
 				given = []byte("no report")
 			}
-			own, err := h.AllGather(context.Background(), given)
+			own, err := gather(context.Background(), given)
 			switch {
 			case hosts[r] == 1 && (err != nil || len(own) != 2): // its members see what each gave
 				t.Errorf("rank %d: %d blobs, %v", r, len(own), err)

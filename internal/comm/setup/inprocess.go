@@ -52,13 +52,7 @@ func (t *thread) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
 // InOneProcess reports whether the ranks of w are goroutines of one process. A group's are those of the
 // communicator which it is a part of.
 func InOneProcess(w World) bool {
-	for {
-		part, is := w.(interface{ Above() World })
-		if !is {
-			break
-		}
-		w = part.Above()
-	}
-	_, is := w.(*thread)
+	top, _ := outermost(w)
+	_, is := top.(*thread)
 	return is
 }

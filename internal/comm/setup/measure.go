@@ -86,9 +86,8 @@ func (s *setup) connectProbe(g allGather, members []int) (transport.Endpoint, er
 	if slices.Contains(members, s.W.Rank()) {
 		return endpoint(connectHost(s.ctx, s.W, g, purposeProbe, layout, members, false))
 	}
-	view := &hostGather{s.W.Size(), g, members}
 	for range shmGathers {
-		if _, err := view.AllGather(s.ctx, nil); err != nil {
+		if _, err := among(members, g)(s.ctx, nil); err != nil {
 			return nil, err
 		}
 	}

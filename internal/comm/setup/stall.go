@@ -11,31 +11,36 @@ import (
 // settingStall is the launcher's setting after how long without progress a call fails.
 const settingStall = "stall-timeout"
 
+// part is the World of a communicator that was made of another one.
+type part interface {
+	Above() World
+	InAbove(rank int) int
+}
+
+// outermost returns the World that w is a part of, and its ranks that are those of w, nil where all are.
+func outermost(w World) (World, []int) {
+	of, is := w.(part)
+	if !is {
+		return w, nil
+	}
+	top, above := outermost(of.Above())
+	ranks := make([]int, w.Size())
+	for r := range ranks {
+		if ranks[r] = of.InAbove(r); above != nil {
+			ranks[r] = above[ranks[r]]
+		}
+	}
+	return top, ranks
+}
+
 // jobOf returns what w knows of the waits of its job, and the job's ranks that are those of
 // w, nil where all are. A World that can ask nobody knows its own waits only.
-func jobOf(w World) (job *waits.Job, ranks []int) {
-	for {
-		part, is := w.(interface {
-			Above() World
-			InAbove(rank int) int
-		})
-		if !is {
-			break
-		}
-		if ranks == nil {
-			for r := range w.Size() {
-				ranks = append(ranks, r)
-			}
-		}
-		for i, r := range ranks {
-			ranks[i] = part.InAbove(r)
-		}
-		w = part.Above()
-	}
-	if known, is := w.(interface{ Waits() *waits.Job }); is {
+func jobOf(w World) (*waits.Job, []int) {
+	top, ranks := outermost(w)
+	if known, is := top.(interface{ Waits() *waits.Job }); is {
 		return known.Waits(), ranks
 	}
-	return &waits.Job{Rank: w.Rank(), Size: w.Size()}, ranks
+	return &waits.Job{Rank: top.Rank(), Size: top.Size()}, ranks
 }
 
 // FirstName is the name of the first communicator of a World.
@@ -45,7 +50,7 @@ const FirstName = "world"
 func (c *Config) watchFor(w World) (watch *waits.Wait, name string, err error) {
 	job, ranks := jobOf(w)
 	name = c.Name
-	if _, part := w.(interface{ Above() World }); !part {
+	if _, is := w.(part); !is {
 		n := job.Comms() // counted in any case: the ranks' numbers are the same
 		if name == "" {
 			name = FirstName
