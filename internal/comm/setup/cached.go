@@ -47,31 +47,31 @@ const Refresh = "refresh"
 // hostsGraph returns the graph of ranks on several hosts: of each host, and of the
 // network between them, what an earlier job has measured, or now measures itself.
 func (s *setup) hostsGraph(by allGather, cache *probe.Cache, all []hello) (*topo.Graph, error) {
-	if _, ok := s.W.(Networked); !ok {
+	if _, ok := s.World.(Networked); !ok {
 		return nil, errNotNetworked
 	}
-	effort, err := network.ParseEffort(cmp.Or(s.W.Setting("probe"), string(network.Quick)))
+	effort, err := network.ParseEffort(cmp.Or(s.World.Setting("probe"), string(network.Quick)))
 	if err != nil {
 		return nil, fmt.Errorf("%w: --probe: %w", ErrArgument, err)
 	}
-	hosts := HostsOf(s.W)
+	hosts := HostsOf(s.World)
 	firsts := firstRanks(hosts)
 	members := make([]probe.Member, len(firsts))
 	for h, r := range firsts {
 		members[h] = all[r].Host.Member
 	}
 	var graphs []*topo.Graph
-	s.between = new(Between)
-	if err := together(s.ctx, s.W.Size(), by, func(g allGather) (err error) {
+	s.Between = new(Between)
+	if err := together(s.ctx, s.Size, by, func(g allGather) (err error) {
 		graphs, err = s.withinHosts(g, cache, hosts, all)
 		return err
 	}, func(g allGather) (err error) {
-		s.between.Network, s.between.Unused, err = s.betweenHosts(g, cache, hosts, members, effort)
+		s.Between.Network, s.Between.Unused, err = s.betweenHosts(g, cache, hosts, members, effort)
 		return err
 	}); err != nil {
 		return nil, err
 	}
-	g, err := network.Graph(hosts, linksOf(hosts, graphs), s.between.Network)
+	g, err := network.Graph(hosts, linksOf(hosts, graphs), s.Between.Network)
 	if err != nil {
 		return nil, err
 	}
@@ -81,17 +81,17 @@ func (s *setup) hostsGraph(by allGather, cache *probe.Cache, all []hello) (*topo
 // cachedHost is what this rank tells of its host, if it is the first one there and the graph is not
 // given.
 func (s *setup) cachedHost(cache *probe.Cache) (mine cachedHost) {
-	hosts := HostsOf(s.W)
-	members := neighbours(hosts, s.W.Rank())
-	if members[0] != s.W.Rank() || s.Cfg.Graph != nil {
+	hosts := HostsOf(s.World)
+	members := neighbours(hosts, s.Rank)
+	if members[0] != s.Rank || s.Config.Graph != nil {
 		return mine
 	}
-	if known, ok := s.W.(Networked); ok && !OneHost(hosts) {
+	if known, ok := s.World.(Networked); ok && !OneHost(hosts) {
 		addrs := known.ListenAddrs()
-		mine.Member = probe.Member{Name: known.HostName(s.W.Rank()), Identity: probe.Identity(addrs),
+		mine.Member = probe.Member{Name: known.HostName(s.Rank), Identity: probe.Identity(addrs),
 			Facts: iface.Facts(addrs)}
 	}
-	if cache == nil || len(members) == 1 || s.W.Setting("no-topo-cache") == Refresh {
+	if cache == nil || len(members) == 1 || s.World.Setting("no-topo-cache") == Refresh {
 		return mine
 	}
 	// A broken or foreign file is measured over.
@@ -120,7 +120,7 @@ func (s *setup) withinHosts(by allGather, cache *probe.Cache, hosts []int, all [
 	graphs := make([]*topo.Graph, len(firsts))
 	for h, r := range firsts {
 		graphs[h] = found[h].Graph()
-		if unknown && r == s.W.Rank() && cache != nil && sizes[r] > 1 {
+		if unknown && r == s.Rank && cache != nil && sizes[r] > 1 {
 			// the next job measures again when it could not be kept
 			_ = cache.Store(cache.Path(sizes[r], s.cores), found[h])
 		}
@@ -134,13 +134,13 @@ func (s *setup) betweenHosts(g allGather, cache *probe.Cache, hosts []int, membe
 	effort network.Effort) (n *network.Network, unused string, err error) {
 	file := ""
 	var mine *network.Network
-	if s.W.Rank() == 0 && cache != nil {
+	if s.Rank == 0 && cache != nil {
 		file = cache.NetworkPath(members)
 	}
 	if file != "" {
 		mine, unused = s.cachedNetwork(cache, file, members, effort)
 	}
-	all, err := exchange(s.ctx, s.W.Size(), g, mine)
+	all, err := exchange(s.ctx, s.Size, g, mine)
 	if err != nil {
 		return nil, "", fmt.Errorf("hearing of the network that rank 0 has kept: %w", err)
 	}
@@ -172,7 +172,7 @@ func (s *setup) betweenHosts(g allGather, cache *probe.Cache, hosts []int, membe
 // does not. Where it is not asked for, that is what has changed since, if anything.
 func (s *setup) cachedNetwork(cache *probe.Cache, file string, members []probe.Member, effort network.Effort,
 ) (*network.Network, string) {
-	anew := s.W.Setting("no-topo-cache") == Refresh
+	anew := s.World.Setting("no-topo-cache") == Refresh
 	if anew {
 		effort = network.Off // whatever there is
 	}

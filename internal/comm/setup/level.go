@@ -13,7 +13,7 @@ import (
 const levelFrom = 1.5
 
 // oneMachine reports whether all hosts are one machine.
-func (s *setup) oneMachine() bool { return len(s.Cfg.coreHosts) > 0 && OneHost(s.Cfg.coreHosts) }
+func (s *setup) oneMachine() bool { return len(s.Config.coreHosts) > 0 && OneHost(s.Config.coreHosts) }
 
 // equalized returns g with links between hosts that are all alike, and without cards,
 // where all hosts are one machine whose network has no

@@ -35,14 +35,14 @@ func (s *setup) measure(g allGather, hosts []int) ([]*probe.Findings, error) {
 		}
 	}
 	var pairs [][2]int
-	if own := hosts[s.W.Rank()]; slices.Index(found, found[own]) == own {
+	if own := hosts[s.Rank]; slices.Index(found, found[own]) == own {
 		pairs = probe.NewSampling(found[own].Places).Pairs()
 	}
 	mine, err := s.measureHost(g, hosts, pairs)
 	if err != nil {
 		return nil, err
 	}
-	all, err := exchange(s.ctx, s.W.Size(), g, mine)
+	all, err := exchange(s.ctx, s.Size, g, mine)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (s *setup) measure(g allGather, hosts []int) ([]*probe.Findings, error) {
 // measureHost probes the links of these pairs of ranks of its host, by their numbers there. Only these ranks open
 // links for that; the others take part in the AllGathers.
 func (s *setup) measureHost(g allGather, hosts []int, pairs [][2]int) (found []probe.Pair, err error) {
-	rank, own := s.W.Rank(), neighbours(hosts, s.W.Rank())
+	rank, own := s.Rank, neighbours(hosts, s.Rank)
 	among, members := make([][2]int, len(pairs)), make([]int, 0, 2*len(pairs))
 	for i, p := range pairs {
 		among[i] = [2]int{own[p[0]], own[p[1]]}
@@ -71,7 +71,7 @@ func (s *setup) measureHost(g allGather, hosts []int, pairs [][2]int) (found []p
 	cores := s.crowded()
 	pin := func(k int) (func(), error) { return shm.PinThread(k, cores) }
 	if slices.Contains(members, rank) {
-		found, err = probe.Measure(s.ctx, ep, rank, s.W.Size(), s.cores, among, pin)
+		found, err = probe.Measure(s.ctx, ep, rank, s.Size, s.cores, among, pin)
 	}
 	for i := range found {
 		p := &found[i]
@@ -82,9 +82,9 @@ func (s *setup) measureHost(g allGather, hosts []int, pairs [][2]int) (found []p
 
 // connectProbe joins members, which are of one host, for a measurement; nil for ranks that are none.
 func (s *setup) connectProbe(g allGather, members []int) (transport.Endpoint, error) {
-	layout := transport.Layout{Size: s.W.Size(), Slots: probe.Slots, SlotBytes: probe.SlotBytes}
-	if slices.Contains(members, s.W.Rank()) {
-		return endpoint(connectHost(s.ctx, s.W, g, purposeProbe, layout, members, false))
+	layout := transport.Layout{Size: s.Size, Slots: probe.Slots, SlotBytes: probe.SlotBytes}
+	if slices.Contains(members, s.Rank) {
+		return endpoint(connectHost(s.ctx, s.World, g, purposeProbe, layout, members, false))
 	}
 	for range shmGathers {
 		if _, err := among(members, g)(s.ctx, nil); err != nil {
@@ -96,14 +96,14 @@ func (s *setup) connectProbe(g allGather, members []int) (transport.Endpoint, er
 
 // place is where this rank runs: nowhere in particular where ranks share cores, or nothing is measured.
 func (s *setup) place() probe.Place {
-	if s.crowded() != nil || s.Cfg.Graph != nil || s.W.Size() == 1 {
+	if s.crowded() != nil || s.Config.Graph != nil || s.Size == 1 {
 		return probe.Place{}
 	}
 	return probe.Here()
 }
 
 func (s *setup) crowded() []int {
-	return crowded(s.W.Setting("cpus"), len(neighbours(HostsOf(s.W), s.W.Rank())))
+	return crowded(s.World.Setting("cpus"), len(neighbours(HostsOf(s.World), s.Rank)))
 }
 
 // crowded returns the cores of a host among which its ranks are bound, as the launcher's
@@ -127,10 +127,10 @@ const maxCPUs = 1024 // that fit into a set of the kernel's
 // sender's own memory, the same on all ranks: as it is now, on one host whose graph was not
 // given. 0: nobody knows.
 func (s *setup) lendGain(ep transport.Endpoint, lane int) (float64, error) {
-	if !s.Cfg.TryLending || s.Cfg.Graph != nil || lane < 0 || !OneHost(HostsOf(s.W)) {
+	if !s.Config.TryLending || s.Config.Graph != nil || lane < 0 || !OneHost(HostsOf(s.World)) {
 		return 0, nil
 	}
-	return probe.Lending(s.ctx, ep, lane, s.W.Rank(), s.W.Size())
+	return probe.Lending(s.ctx, ep, lane, s.Rank, s.Size)
 }
 
 // lendFrom returns the size, in bytes, from which messages are read from their sender's own
@@ -192,7 +192,7 @@ func (s *setup) measureNetwork(g allGather, hosts []int, names []string, effort 
 	} else if found != nil {
 		mine.Found = *found
 	}
-	all, failed := exchange(s.ctx, s.W.Size(), g, mine)
+	all, failed := exchange(s.ctx, s.Size, g, mine)
 	if failed != nil {
 		return nil, errors.Join(err, failed)
 	}
@@ -215,9 +215,9 @@ func (s *setup) measureNetwork(g allGather, hosts []int, names []string, effort 
 // findings for ranks that have none.
 func (s *setup) probeNetwork(g allGather, hosts, firsts []int, effort network.Effort) (*network.Findings, error) {
 	meets := network.Meets(len(firsts), effort)
-	host := hosts[s.W.Rank()]
-	first := firsts[host] == s.W.Rank()
-	cfg, err := networkConfig(s.W, g, purposeProbe)
+	host := hosts[s.Rank]
+	first := firsts[host] == s.Rank
+	cfg, err := networkConfig(s.World, g, purposeProbe)
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +239,7 @@ func (s *setup) probeNetwork(g allGather, hosts, firsts []int, effort network.Ef
 		Ample: ample,
 		Host:  host, Hosts: len(firsts), Effort: effort, Timeout: cmp.Or(cfg.PeerTimeout, netconn.DefaultPeerTimeout),
 		Conn: func(h int) net.Conn { return mesh.Conn(firsts[h]) },
-		Name: func(h int) string { return s.W.(Networked).HostName(firsts[h]) },
+		Name: func(h int) string { return s.World.(Networked).HostName(firsts[h]) },
 	})
 }
 

@@ -10,7 +10,7 @@ import (
 // A graph whose ranks are on other hosts than the job's is taken, and told.
 func TestGraphOfOtherHosts(t *testing.T) {
 	given := topo.UniformGraph(4)
-	s := setup{W: InProcess(4)[0], Cfg: &Config{Graph: given}}
+	s := setup{Setup: Setup{Size: 4, World: InProcess(4)[0], Config: &Config{Graph: given}}}
 	if text := s.otherHosts(); text != "" {
 		t.Errorf("the same hosts: %s", text)
 	}

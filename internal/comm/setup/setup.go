@@ -59,8 +59,9 @@ func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
 		case <-within.Done():
 		}
 	})
-	s := setup{ctx: within, W: w, Cfg: &cfg, cores: cfg.Cores, name: name, wait: waiting}
-	done, err := s.run()
+	s := setup{Setup: Setup{Rank: w.Rank(), Size: w.Size(), Name: name, World: w, Config: &cfg}, ctx: within,
+		cores: cfg.Cores, wait: waiting}
+	err = s.run()
 	cause := s.whyNot(ctx, err)
 	if err == nil {
 		waiting.Clear()
@@ -71,7 +72,7 @@ func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
 	cancel()
 	watch.Wait()
 	if err == nil {
-		return done, nil
+		return &s.Setup, nil
 	}
 	refused := errors.Is(err, ErrDisagree) || errors.Is(err, ErrArgument)
 	if !refused && cause == nil {
@@ -99,7 +100,7 @@ func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
 // whyNot names the rank that a New which has failed with err has waited for, nil when that
 // is not why.
 func (s *setup) whyNot(ctx context.Context, err error) *RankError {
-	op := fmt.Sprintf("New on rank %d", s.W.Rank())
+	op := fmt.Sprintf("New on rank %d", s.Rank)
 	var known interface{ AtFault() int }
 	switch {
 	case err == nil:
@@ -137,62 +138,53 @@ func (s *setup) measuring() (measured func()) {
 
 // setup is a New under way.
 type setup struct {
-	ctx context.Context
-	W   World
-	Cfg *Config
-
-	name    string
-	wait    *waits.Wait // where it is published what the New, and later a call, waits for
-	cores   int         // that this host lets its ranks use
-	between *Between
-	places  []probe.Place // by rank
-
-	plans *Plans // this rank's
+	Setup
+	ctx    context.Context
+	wait   *waits.Wait   // where it is published what the New, and later a call, waits for
+	cores  int           // that this host lets its ranks use
+	places []probe.Place // by rank
 
 	// Where rank 0 knows the graph of an earlier job it plans and decides before it has heard from the others.
 	decision *planner.Decision // nil: it has not
 }
 
-func (s *setup) run() (*Setup, error) {
+func (s *setup) run() error {
 	all, err := s.compare()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	layout, ep, err := s.planAndConnect(all)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	plans := s.plans
 	measured := s.measuring()
-	gain, err := s.lendGain(ep, plans.Messages)
+	gain, err := s.lendGain(ep, s.Plans.Messages)
 	measured()
 	if err != nil {
-		return nil, errors.Join(err, ep.Close())
+		return errors.Join(err, ep.Close())
 	}
-	c := &Setup{
-		Rank: s.W.Rank(), Size: s.W.Size(), Name: s.name, World: s.W, Config: s.Cfg,
-		Graph: plans.graph, Between: s.between, Plans: plans, Endpoint: ep,
-		Waiter: waiterFor(HostsOf(s.W), s.W.Rank(), s.cores),
-	}
-	c.Waiter.Watch = s.wait
-	oversubscribed := slices.Max(RanksOnCores(s.Cfg.coreHosts, HostsOf(s.W))) > s.Cfg.Cores
-	from := lendFrom(gain, !OneHost(HostsOf(s.W)))
-	c.Engine = engine.New(ep, c.Rank, &layout, plans.Messages, oversubscribed, from)
-	plans.engine = c.Engine
-	if c.Rank == 0 && s.W.Setting("verbose") != "" {
-		if s.between != nil {
-			s.Cfg.Note(s.between.Text(time.Now().Unix()))
+	s.Graph, s.Endpoint = s.Plans.graph, ep
+	s.Waiter = waiterFor(HostsOf(s.World), s.Rank, s.cores)
+	s.Waiter.Watch = s.wait
+	oversubscribed := slices.Max(RanksOnCores(s.Config.coreHosts, HostsOf(s.World))) > s.Config.Cores
+	from := lendFrom(gain, !OneHost(HostsOf(s.World)))
+	s.Engine = engine.New(ep, s.Rank, &layout, s.Plans.Messages, oversubscribed, from)
+	s.Plans.engine = s.Engine
+	if s.Rank == 0 && s.World.Setting("verbose") != "" {
+		if s.Between != nil {
+			s.Config.Note(s.Between.Text(time.Now().Unix()))
 		}
-		s.Cfg.Note(plans.Explain())
-		if ok, why := reachesAny(ep, c.Rank, c.Size); !ok && why != "" {
-			s.Cfg.Note(fmt.Sprintf("treerun: ranks cannot read each other's memory (%s): all messages go through slots\n", why))
+		s.Config.Note(s.Plans.Explain())
+		if ok, why := reachesAny(ep, s.Rank, s.Size); !ok && why != "" {
+			s.Config.Note(fmt.Sprintf("treerun: ranks cannot read each other's memory (%s): all messages go through "+
+				"slots\n", why))
 		} else if ok && gain > 0 {
-			s.Cfg.Note(fmt.Sprintf("treerun: ranks read each other's memory from %s on: "+
+			s.Config.Note(fmt.Sprintf("treerun: ranks read each other's memory from %s on: "+
 				"through shared memory %s take %.2g times as long\n", numbers.Bytes(from),
 				numbers.Bytes(probe.LendBytes), gain))
 		}
 	}
-	return c, nil
+	return nil
 }
 
 // compareHellos compares what all ranks say of themselves, and takes over what plans and measurements
@@ -219,16 +211,16 @@ func (s *setup) compareHellos(all []hello, refused error) error {
 			return err
 		}
 	}
-	s.Cfg.Cores = all[0].Cores // plans depend on it
+	s.Config.Cores = all[0].Cores // plans depend on it
 	for _, h := range all {
-		s.Cfg.HeapBytes = max(0, min(s.Cfg.HeapBytes, h.HeapBytes))
+		s.Config.HeapBytes = max(0, min(s.Config.HeapBytes, h.HeapBytes))
 	}
 	machines := make([]string, len(all))
 	s.places = make([]probe.Place, len(all))
 	for r, h := range all {
 		machines[r], s.places[r] = h.Machine, h.Place
 	}
-	s.Cfg.coreHosts = job.SharedMachines(HostsOf(s.W), machines)
+	s.Config.coreHosts = job.SharedMachines(HostsOf(s.World), machines)
 	s.decision = all[0].Decision
 	return nil
 }
@@ -238,26 +230,26 @@ func (s *setup) compareHellos(all []hello, refused error) error {
 // before what follows from it.
 func (s *setup) planAndConnect(all []hello) (l transport.Layout, ep transport.Endpoint, err error) {
 	connect := func(g allGather) (err error) {
-		ep, err = s.Cfg.Connect(s.ctx, s.W, g, "collective", l)
+		ep, err = s.Config.Connect(s.ctx, s.World, g, "collective", l)
 		return err
 	}
-	measures := s.decision == nil && s.Cfg.Graph == nil && OneHost(HostsOf(s.W))
+	measures := s.decision == nil && s.Config.Graph == nil && OneHost(HostsOf(s.World))
 	if measures {
 		// What the links within a host are depends on the number of ranks alone.
-		m := s.Cfg.machine()
-		l = transport.Layout{Size: s.W.Size(), HeapBytes: s.Cfg.HeapBytes}
+		m := s.Config.machine()
+		l = transport.Layout{Size: s.Size, HeapBytes: s.Config.HeapBytes}
 		l.Slots, l.SlotBytes = m.LocalSlots(l.Size)
 	} else {
-		err = s.plan(s.W.AllGather, all)
+		err = s.plan(s.World.AllGather, all)
 	}
 	if err != nil {
 		return l, nil, err
 	}
 	if !measures {
-		l, _ = s.plans.layout() // none for a rank without plans: connecting fails then, too, on all ranks
+		l, _ = s.Plans.layout() // none for a rank without plans: connecting fails then, too, on all ranks
 	}
 	var failed error
-	err = together(s.ctx, s.W.Size(), s.W.AllGather, func(g allGather) error {
+	err = together(s.ctx, s.Size, s.World.AllGather, func(g allGather) error {
 		if measures {
 			failed = s.plan(g, all)
 		}
@@ -281,19 +273,19 @@ func (s *setup) plan(g allGather, all []hello) error {
 	if err != nil {
 		return err
 	}
-	if s.plans == nil || s.decision == nil {
-		s.plans = newPlans(graph, s.W.Rank(), s.Cfg.machine(), s.Cfg.Planning)
+	if s.Plans == nil || s.decision == nil {
+		s.Plans = newPlans(graph, s.Rank, s.Config.machine(), s.Config.Planning)
 	}
-	s.plans.HeapBytes = s.Cfg.HeapBytes // the least of all ranks
+	s.Plans.HeapBytes = s.Config.HeapBytes // the least of all ranks
 	return nil
 }
 
 // decide has the plans follow rank 0's decision.
 func (s *setup) decide(g allGather) (err error) {
 	if s.decision == nil {
-		err = s.plans.decideTogether(s.ctx, g, firstKinds)
-	} else if s.W.Rank() > 0 {
-		err = s.plans.follow(s.decision)
+		err = s.Plans.decideTogether(s.ctx, g, firstKinds)
+	} else if s.Rank > 0 {
+		err = s.Plans.follow(s.decision)
 	}
 	s.step("opening links")
 	return err
@@ -301,22 +293,22 @@ func (s *setup) decide(g allGather) (err error) {
 
 // compare tells the others of this rank, and returns what all tell.
 func (s *setup) compare() ([]hello, error) {
-	refused := s.Cfg.usePlanning(s.W)
+	refused := s.Config.usePlanning(s.World)
 	h := hello{
-		Protocol: protocol, Settings: s.Cfg.values(), Cores: s.Cfg.Cores, Machine: job.MachineID(s.Cfg.Cores),
-		HeapBytes: s.Cfg.HeapBytes, Place: s.place(),
+		Protocol: protocol, Settings: s.Config.values(), Cores: s.Config.Cores, Machine: job.MachineID(s.Config.Cores),
+		HeapBytes: s.Config.HeapBytes, Place: s.place(),
 	}
 	if refused != nil {
 		h.Refused = strings.TrimPrefix(refused.Error(), ErrArgument.Error()+": ")
 	}
-	h.Host = s.cachedHost(s.Cfg.TopoCache(s.W))
-	if kept := h.Host.Found; kept != nil && refused == nil && OneHost(HostsOf(s.W)) {
-		s.Cfg.coreHosts = HostsOf(s.W) // as all find out
-		s.plans = newPlans(kept.Graph(), 0, s.Cfg.machine(), s.Cfg.Planning)
-		h.Decision, _ = s.plans.decide(firstKinds) // an error comes again later, and is told then
+	h.Host = s.cachedHost(s.Config.TopoCache(s.World))
+	if kept := h.Host.Found; kept != nil && refused == nil && OneHost(HostsOf(s.World)) {
+		s.Config.coreHosts = HostsOf(s.World) // as all find out
+		s.Plans = newPlans(kept.Graph(), 0, s.Config.machine(), s.Config.Planning)
+		h.Decision, _ = s.Plans.decide(firstKinds) // an error comes again later, and is told then
 	}
 	s.step("comparing settings")
-	all, err := exchange(s.ctx, s.W.Size(), s.W.AllGather, h)
+	all, err := exchange(s.ctx, s.Size, s.World.AllGather, h)
 	if err != nil {
 		return nil, fmt.Errorf("comparing settings: %w", err)
 	}
@@ -326,18 +318,17 @@ func (s *setup) compare() ([]hello, error) {
 // graph returns the same graph on all ranks: the caller's, an earlier job's, or
 // a measured one.
 func (s *setup) graph(by allGather, all []hello) (*topo.Graph, error) {
-	size := s.W.Size()
 	switch {
-	case s.Cfg.Graph != nil:
-		if s.Cfg.Graph.Ranks != size {
-			return nil, fmt.Errorf("%w: the graph has %d ranks, the job %d", ErrArgument, s.Cfg.Graph.Ranks, size)
+	case s.Config.Graph != nil:
+		if s.Config.Graph.Ranks != s.Size {
+			return nil, fmt.Errorf("%w: the graph has %d ranks, the job %d", ErrArgument, s.Config.Graph.Ranks, s.Size)
 		}
-		err := s.Cfg.Graph.Validate()
-		if err == nil && s.W.Rank() == 0 {
-			s.Cfg.Note(s.otherHosts())
+		err := s.Config.Graph.Validate()
+		if err == nil && s.Rank == 0 {
+			s.Config.Note(s.otherHosts())
 		}
-		return s.Cfg.Graph, err
-	case size == 1:
+		return s.Config.Graph, err
+	case s.Size == 1:
 		return topo.UniformGraph(1), nil
 	}
 	measured := s.measuring()
@@ -351,7 +342,7 @@ func (s *setup) graph(by allGather, all []hello) (*topo.Graph, error) {
 
 // measuredGraph returns the graph of ranks on these hosts, as it is kept or measured.
 func (s *setup) measuredGraph(by allGather, all []hello) (*topo.Graph, error) {
-	cache, hosts := s.Cfg.TopoCache(s.W), HostsOf(s.W)
+	cache, hosts := s.Config.TopoCache(s.World), HostsOf(s.World)
 	if !OneHost(hosts) {
 		return s.hostsGraph(by, cache, all)
 	}
@@ -365,8 +356,8 @@ func (s *setup) measuredGraph(by allGather, all []hello) (*topo.Graph, error) {
 // otherHosts says that a graph which was given has the ranks on other hosts than the job,
 // which may be meant so; "" is that it has not.
 func (s *setup) otherHosts() string {
-	given := s.Cfg.Graph.ByHost()
-	own := (&topo.Graph{Ranks: s.W.Size(), Hosts: HostsOf(s.W)}).ByHost()
+	given := s.Config.Graph.ByHost()
+	own := (&topo.Graph{Ranks: s.Size, Hosts: HostsOf(s.World)}).ByHost()
 	if slices.EqualFunc(given, own, slices.Equal) {
 		return ""
 	}
