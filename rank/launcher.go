@@ -137,5 +137,3 @@ func (l *launcher) write(m *job.Message) error {
 	}
 	return nil
 }
-
-func (l *launcher) close() { l.conn.Close() }

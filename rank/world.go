@@ -10,6 +10,7 @@ import (
 
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/rank/internal/exchange"
 )
@@ -150,7 +151,7 @@ func (w *World) shut() {
 	}
 	w.mesh.Close()
 	if w.launcher != nil {
-		w.launcher.close()
+		w.launcher.conn.Close()
 	}
 	w.wg.Wait()
 	w.cfg.profiler.close()
@@ -224,12 +225,6 @@ func numberHosts(ids []string, self int) (hosts []int, before, all int) {
 			number[id] = len(number)
 		}
 		hosts[r] = number[id]
-		if id == ids[self] {
-			if r < self {
-				before++
-			}
-			all++
-		}
 	}
-	return hosts, before, all
+	return hosts, numbers.GroupSizes(hosts[:self+1])[self] - 1, numbers.GroupSizes(hosts)[self]
 }

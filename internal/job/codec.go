@@ -8,6 +8,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/strict"
 )
 
@@ -194,7 +195,7 @@ func CheckDevice(uuid string) error {
 }
 
 func (f *File) validateHosts() error {
-	known, local := 0, 0
+	known := 0
 	for r, h := range f.Hosts {
 		if h < 0 || h > known {
 			return fmt.Errorf("rank %d is on host %d, want 0..%d: hosts are numbered in order of appearance", r, h, known)
@@ -202,11 +203,8 @@ func (f *File) validateHosts() error {
 		if h == known {
 			known++
 		}
-		if h == f.Hosts[f.Rank] {
-			local++
-		}
 	}
-	if local != f.LocalSize {
+	if local := numbers.GroupSizes(f.Hosts)[f.Rank]; local != f.LocalSize {
 		return fmt.Errorf("local size %d, but %d ranks are on host %d", f.LocalSize, local, f.Hosts[f.Rank])
 	}
 	return nil

@@ -162,7 +162,10 @@ func (m *meter) reserve(peer, n int) (window []byte, err error) {
 func (m *meter) receive(peer, spins int) (byte, error) {
 	var window []byte
 	var h transport.Header
-	err := m.open(peer)
+	var err error
+	if m.from[peer] == nil {
+		m.from[peer], err = m.ep.Receiver(m.lane, peer)
+	}
 	if err == nil {
 		err = m.await(spins, func() (ok bool, err error) {
 			window, ok, err = m.from[peer].TryPeek(&h)
@@ -178,14 +181,6 @@ func (m *meter) receive(peer, spins int) (byte, error) {
 		return 0, nil
 	}
 	return m.sink[0], nil
-}
-
-// open opens the link from a rank.
-func (m *meter) open(peer int) (err error) {
-	if m.from[peer] == nil {
-		m.from[peer], err = m.ep.Receiver(m.lane, peer)
-	}
-	return err
 }
 
 // await calls ready until it is true: some times at once, some times with a

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/netconn"
@@ -67,12 +68,7 @@ func (j *Job) OneHost() bool {
 	if j.Hosts == nil {
 		return j.LocalSize == j.Size
 	}
-	for _, h := range j.Hosts {
-		if h != j.Hosts[0] {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(j.Hosts, func(h int) bool { return h != j.Hosts[0] })
 }
 
 // SeveralHosts says whether ranks are known to be on several hosts.
