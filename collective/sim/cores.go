@@ -43,7 +43,7 @@ func places(hosts [][]int, n, each int) ([]place, []core) {
 // may be on its way: it goes round, as every rank that has its turn finds nothing to do
 // and yields.
 func (c *core) gone(now, us float64) float64 {
-	if c.ranks == 1 || us == 0 {
+	if us == 0 {
 		return 0
 	}
 	return math.Ceil((now - c.since) / us * (1 - 1e-12))
@@ -51,9 +51,6 @@ func (c *core) gone(now, us float64) float64 {
 
 // reach returns how long it takes from now to the turn that is so many after those gone.
 func (c *core) reach(gone float64, turns int, now, us float64) float64 {
-	if c.ranks == 1 {
-		return 0
-	}
 	return max(0, c.since+float64((gone+float64(turns))*us)-now)
 }
 
@@ -73,14 +70,19 @@ func (r *runner) occupy(t, rank int32) {
 // goRound lets a core go to the first of those that wait for it.
 func (r *runner) goRound(core int32) {
 	c := &r.cores[core]
-	if len(c.queue) == 0 {
+	switch {
+	case len(c.queue) == 0:
+		return
+	case c.ranks == 1: // it is always its turn
+		c.next = 0
+		r.serve(c)
 		return
 	}
 	gone := c.gone(r.now, r.m.SwitchUs)
 	at := c.at + int(math.Mod(gone, float64(c.ranks)))
 	best, least := 0, c.ranks
-	for i, t := range c.queue {
-		if turns := (int(r.tracks[t].turn) - at + 2*c.ranks) % c.ranks; turns < least {
+	for i := 0; i < len(c.queue) && least > 0; i++ {
+		if turns := (int(r.tracks[c.queue[i]].turn) - at + 2*c.ranks) % c.ranks; turns < least {
 			best, least = i, turns
 		}
 	}

@@ -293,6 +293,7 @@ func TestCores(t *testing.T) {
 		// turn comes, and so on: 7+7+6+7 steps, 2 at a time at best.
 		{Machine{StepUs: 1, Cores: 1}, 7 + 7 + 6 + 7},
 		{Machine{StepUs: 1, Cores: 8}, 1 + 7 + 6 + 1},
+		{Machine{StepUs: 1, Cores: 8, SwitchUs: 10}, 1 + 7 + 6 + 1}, // nobody to yield to
 	} {
 		if got := price(t, p, g, 0, c.m).Us; !near(got, c.want) {
 			t.Errorf("%+v: %v us, want %v", c.m, got, c.want)

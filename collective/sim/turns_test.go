@@ -100,7 +100,6 @@ func TestReach(t *testing.T) {
 		turn      int
 		now, want float64
 	}{
-		{1, 0, 0, 0, 5.5, 0},  // nobody to yield to
 		{4, 1, 10, 1, 10, 0},  // its own turn still
 		{4, 1, 10, 2, 10, 2},  // the next
 		{4, 1, 10, 0, 10, 6},  // the one before
