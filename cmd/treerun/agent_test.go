@@ -187,7 +187,7 @@ func TestRanksHearOfLostHost(t *testing.T) {
 		`if [ $RANK = 0 ]; then exec member init hear; else exec member init sleep 300s; fi`)
 	l.expect(2, " of 2, local")
 	syscall.Kill(l.agentOf("b"), syscall.SIGKILL)
-	l.expect(1, "heard: exited rank=1")
+	l.expect(1, "heard: exited=true rank=1")
 	l.ends(125)
 	if text := strings.Join(l.seen, "\n"); !strings.Contains(text, "was lost with host b") {
 		t.Errorf("rank 0 has not heard of host b:\n%s", text)

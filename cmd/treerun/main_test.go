@@ -135,8 +135,8 @@ func memberDo(args []string) error {
 			if err != nil {
 				return err
 			}
-			fmt.Printf("heard: %v rank=%d code=%d signal=%d closed=%v %s%v\n", m.Kind, m.Rank, m.Code, m.Signal, m.Closed,
-				m.Text, strings.Trim(fmt.Sprint(m.Addrs), "[]"))
+			fmt.Printf("heard: exited=%v rank=%d code=%d signal=%d closed=%v %s%v\n", m.Kind == job.Exited, m.Rank, m.Code,
+				m.Signal, m.Closed, m.Text, strings.Trim(fmt.Sprint(m.Addrs), "[]"))
 		case "garbage": // sends what is no message
 			if _, err := control.WriteString("\xff\xff\xff\xffnonsense"); err != nil {
 				return err
