@@ -3,7 +3,6 @@
 package device
 
 import (
-	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -12,10 +11,9 @@ import (
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
 	"github.com/treerun/treerun/internal/kernel"
-	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
+	"github.com/treerun/treerun/internal/testutil/shmlinks"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/shm"
 )
 
 // machine is some ranks of this process, each with a device of its own as far as
@@ -47,22 +45,6 @@ func (h *how) host(rank int) int {
 		return 0
 	}
 	return h.hosts(rank)
-}
-
-// openAll opens the links of a layout between ranks that are goroutines of the test.
-func openAll(t testing.TB, l transport.Layout) []transport.Endpoint {
-	t.Helper()
-	all := make([]transport.Endpoint, l.Size)
-	errs := testutil.NewJob(testutil.OneHost(l.Size)...).Run(t, func(w *testutil.World) error {
-		ep, err := shm.Connect(t.Context(), shm.Config{Rank: w.Rank(), Layout: l, Key: make([]byte, shm.KeyBytes),
-			JobID: "test", Exchange: w.AllGather})
-		all[w.Rank()] = ep
-		return err
-	})
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-	return all
 }
 
 func shapeOf(plans []*plan.Plan, h how, devices []*cuda.Device) Shape {
@@ -132,7 +114,7 @@ func start(t *testing.T, plans []*plan.Plan, h how) *machine {
 		m.free = append(m.free, p.Free)
 	}
 	if layouts[0].relays() {
-		m.eps = openAll(t, transport.Layout{Size: n, Slots: h.slots, SlotBytes: h.slotBytes})
+		m.eps = shmlinks.Open(t, transport.Layout{Size: n, Slots: h.slots, SlotBytes: h.slotBytes})
 		for _, ep := range m.eps {
 			m.free = append(m.free, ep.Close)
 		}

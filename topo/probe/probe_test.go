@@ -12,11 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/testutil"
+	"github.com/treerun/treerun/internal/testutil/shmlinks"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/network"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/shm"
 )
 
 // TestScheduleMeetsEveryPairOnce: in every turn no rank stands twice and no
@@ -58,26 +57,10 @@ func pairsOf(size int) (pairs [][2]int) {
 	return pairs
 }
 
-// openAll opens the links of a layout between ranks that are goroutines of the test.
-func openAll(t testing.TB, l transport.Layout) []transport.Endpoint {
-	t.Helper()
-	all := make([]transport.Endpoint, l.Size)
-	errs := testutil.NewJob(testutil.OneHost(l.Size)...).Run(t, func(w *testutil.World) error {
-		ep, err := shm.Connect(t.Context(), shm.Config{Rank: w.Rank(), Layout: l, Key: make([]byte, shm.KeyBytes),
-			JobID: "test", Exchange: w.AllGather})
-		all[w.Rank()] = ep
-		return err
-	})
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
-
 func measureAll(t *testing.T, size int, body func(ctx context.Context, ep transport.Endpoint, rank int) ([]Pair,
 	error)) ([]Pair, []error) {
 	t.Helper()
-	eps := openAll(t, transport.Layout{Size: size, Slots: Slots, SlotBytes: SlotBytes})
+	eps := shmlinks.Open(t, transport.Layout{Size: size, Slots: Slots, SlotBytes: SlotBytes})
 	pairs, errs := make([][]Pair, size), make([]error, size)
 	var all sync.WaitGroup
 	for r, ep := range eps {
@@ -237,7 +220,7 @@ func TestTryLending(t *testing.T) {
 func TestLending(t *testing.T) {
 	for _, size := range []int{1, 2, 5} {
 		for _, slot := range []int{64, SlotBytes, 4 * SlotBytes} {
-			eps := openAll(t, transport.Layout{Size: size, Slots: Slots, SlotBytes: slot})
+			eps := shmlinks.Open(t, transport.Layout{Size: size, Slots: Slots, SlotBytes: slot})
 			gains, errs := make([]float64, size), make([]error, size)
 			var all sync.WaitGroup
 			for r, ep := range eps {

@@ -2,7 +2,6 @@ package drive
 
 import (
 	"bytes"
-	"errors"
 	"testing"
 	"time"
 
@@ -10,10 +9,9 @@ import (
 	"github.com/treerun/treerun/collective/sparse/internal/merge"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
-	"github.com/treerun/treerun/internal/testutil"
+	"github.com/treerun/treerun/internal/testutil/shmlinks"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/shm"
 )
 
 // counter is a Finder of every so-manieth block, a word of the set at a time.
@@ -42,28 +40,12 @@ type searchers struct {
 	tensors [][]byte
 }
 
-// openAll opens the links of a layout between ranks that are goroutines of the test.
-func openAll(t testing.TB, l transport.Layout) []transport.Endpoint {
-	t.Helper()
-	all := make([]transport.Endpoint, l.Size)
-	errs := testutil.NewJob(testutil.OneHost(l.Size)...).Run(t, func(w *testutil.World) error {
-		ep, err := shm.Connect(t.Context(), shm.Config{Rank: w.Rank(), Layout: l, Key: make([]byte, shm.KeyBytes),
-			JobID: "test", Exchange: w.AllGather})
-		all[w.Rank()] = ep
-		return err
-	})
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
-
 func newSearchers(t *testing.T) *searchers {
 	t.Helper()
 	const blocks, every = 9 << 10, 64
 	s := &searchers{grid: block.Grid{Elements: 256 * blocks, Size: 256, Width: 4}}
 	trees := []topo.Tree{{Root: 0, Parent: []int{-1, 0}}}
-	eps := openAll(t, transport.Layout{Size: 2, Slots: 8, SlotBytes: 32 << 10})
+	eps := shmlinks.Open(t, transport.Layout{Size: 2, Slots: 8, SlotBytes: 32 << 10})
 	for r, ep := range eps {
 		t.Cleanup(func() { _ = ep.Close() })
 		m, err := NewTrees(ep, trees, r)
