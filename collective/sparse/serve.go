@@ -30,7 +30,8 @@ func Serve(ctx context.Context, c *collective.Comm) error {
 		return err
 	}
 	defer s.c.End()
-	idle := s.c.Waiter.Watch.Unlimited() // workers may compute for as long as they like
+	idle := s.c.Waiter.Watch.Another()
+	idle.Limit = 0 // workers may compute for as long as they like
 	defer idle.Close()
 	for {
 		if stopped, err := s.serve(ctx, idle); stopped || err != nil {

@@ -52,14 +52,14 @@ const doublings = 3
 // 15 to 25 ns, and copies of small messages 0.1 ns a byte. Broadcast of 8 KiB took 4.3 us
 // without that and 1.7 with it on four ranks that share two cores, 12 and 1.9 on eight.
 const (
-	lingerPolls = 20
-	lingerBytes = 64
+	spinPolls = 20
+	spinBytes = 64
 )
 
 // polls returns how many polls in a row may find nothing while the rank waits for c,
 // before it starts to yield. A root gets on alone if all that it sends fits the
 // slots, of which some may not be released yet. If it has to wait until they are, ranks
-// that linger keep it from its core: a Broadcast of 512 KiB then takes ten times as long.
+// that spin keep it from its core: a Broadcast of 512 KiB then takes ten times as long.
 func (w *Waiter) polls(e *Engine, c *Call) int {
 	bytes := int(c.bytes())
 	switch kind := plan.Kind(c.Header.Kind &^ Varied); {
@@ -67,7 +67,7 @@ func (w *Waiter) polls(e *Engine, c *Call) int {
 		3*bytes > 2*e.linkBytes:
 		return w.Spins
 	}
-	return lingerPolls + min(bytes, e.slotBytes)/lingerBytes
+	return spinPolls + min(bytes, e.slotBytes)/spinBytes
 }
 
 // wait polls until done is set or e cannot go on. Of these polls so many may find nothing

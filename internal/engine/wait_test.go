@@ -35,9 +35,9 @@ func TestPolls(t *testing.T) {
 		wide      bool
 		want      int
 	}{
-		{"a Broadcast", true, plan.Broadcast, 0, 1 << 10, false, lingerPolls + 16},
-		{"a Scatter", true, plan.Scatter, 0, 1 << 10, false, lingerPolls + 16},
-		{"of several chunks", true, plan.Broadcast, 0, 10 << 10, false, lingerPolls + 64},
+		{"a Broadcast", true, plan.Broadcast, 0, 1 << 10, false, spinPolls + 16},
+		{"a Scatter", true, plan.Scatter, 0, 1 << 10, false, spinPolls + 16},
+		{"of several chunks", true, plan.Broadcast, 0, 10 << 10, false, spinPolls + 64},
 		{"of more than the slots hold", true, plan.Broadcast, 0, 11 << 10, false, spins},
 		{"whose root this rank is", true, plan.Broadcast, 1, 1 << 10, false, spins},
 		{"that is read from the root's memory", true, plan.Scatter, 0, 1 << 10, true, spins},

@@ -113,7 +113,7 @@ func (w *Wait) waiting() (Waiting, bool) {
 	told := Waiting{Comm: cut(w.comm), In: cut(w.now.in), Number: w.number}
 	if !w.gaveUp.IsZero() {
 		ago := time.Since(w.gaveUp)
-		if ago > lingers {
+		if ago > giveUpShown {
 			return Waiting{}, false
 		}
 		told.GaveUp = max(int64(ago), 1)

@@ -146,14 +146,6 @@ func (w *Wait) Another() *Wait {
 	return o
 }
 
-// Unlimited returns a place for other waits of the same communicator, which are reported,
-// and never given up.
-func (w *Wait) Unlimited() *Wait {
-	o := w.Another()
-	o.Limit = 0
-	return o
-}
-
 // AtLeast makes the stall timeout, where there is one, no less than d until restore is called:
 // what this rank does meanwhile takes longer by itself. It is called with nothing published.
 func (w *Wait) AtLeast(d time.Duration) (restore func()) {
@@ -174,7 +166,7 @@ func (w *Wait) Close() {
 	gaveUp := w.gaveUp
 	w.mu.Unlock()
 	w.busy.Store(nil)
-	if left := lingers - time.Since(gaveUp); left > 0 && !gaveUp.IsZero() {
+	if left := giveUpShown - time.Since(gaveUp); left > 0 && !gaveUp.IsZero() {
 		time.AfterFunc(left, w.remove)
 		return
 	}
@@ -273,9 +265,9 @@ func (w *Wait) Clear() {
 	w.stop()
 }
 
-// lingers is how long a wait that was given up is told of: others, whose time is up a
+// giveUpShown is how long a wait that was given up is told of: others, whose time is up a
 // little later, are to find the same circle.
-const lingers = 2 * time.Second
+const giveUpShown = 2 * time.Second
 
 // GiveUp says that this rank waits no longer, though what it waited for has not come.
 func (w *Wait) GiveUp() {

@@ -28,12 +28,12 @@ type Exchange interface {
 	at() *place
 }
 
-// restPart is which part of a nap such a rank then does nothing for: it has something to do.
+// restPart is which part of a backoff such a rank then does nothing for: it has something to do.
 const restPart = 3
 
-// maxNaps is how often in a row such a rank naps for nothing before it sleeps on its
+// maxBackoffs is how often in a row such a rank backs off for nothing before it sleeps on its
 // bell.
-const maxNaps = 20
+const maxBackoffs = 20
 
 // Run polls x until it is done, and waits in between as
 // w says. It returns the fault of the links if x could not be completed, here or on another rank; the
@@ -55,9 +55,9 @@ type run struct {
 }
 
 func (r *run) wait(ctx context.Context) error {
-	idle, yields, naps := 0, r.Spins+r.Yields, 0
+	idle, yields, backoffs := 0, r.Spins+r.Yields, 0
 	if r.Backoff > 0 {
-		yields, naps = r.Spins, maxNaps
+		yields, backoffs = r.Spins, maxBackoffs
 	}
 	var asleep engine.Sleeper
 	for {
@@ -81,9 +81,9 @@ func (r *run) wait(ctx context.Context) error {
 		case idle < yields:
 			r.ep.Bell().Yield()
 			if asleep.Tired(idle) {
-				idle = yields + naps
+				idle = yields + backoffs
 			}
-		case idle < yields+naps:
+		case idle < yields+backoffs:
 			time.Sleep(r.Backoff)
 		default:
 			if err := asleep.Sleep(ctx, r.ep, r.Watch, r); err != nil {

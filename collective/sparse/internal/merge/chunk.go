@@ -26,9 +26,9 @@ const (
 )
 
 const (
-	infinity   = math.MaxUint32
-	cachedFlag = 1 << 31
-	thinFlag   = 1 << 31
+	infinity = math.MaxUint32
+	keptFlag = 1 << 31
+	thinFlag = 1 << 31
 )
 
 // run is a run of blocks.
@@ -95,7 +95,7 @@ func decode(p []byte, g block.Grid, runs []run, thin *block.Thin, kept bool) (ch
 
 func parseRun(p []byte) run {
 	n := binary.LittleEndian.Uint32(p[4:])
-	return run{first: int(binary.LittleEndian.Uint32(p)), n: int(n &^ cachedFlag), kept: n&cachedFlag != 0}
+	return run{first: int(binary.LittleEndian.Uint32(p)), n: int(n &^ keptFlag), kept: n&keptFlag != 0}
 }
 
 // writer composes a chunk: blocks as they come, and the table behind them.
@@ -164,7 +164,7 @@ func (w *writer) finish(tensor, next uint32, thin *block.Thin) int {
 	for _, r := range w.runs {
 		n := uint32(r.n)
 		if r.kept {
-			n |= cachedFlag
+			n |= keptFlag
 		}
 		binary.LittleEndian.PutUint32(p[at:], uint32(r.first))
 		binary.LittleEndian.PutUint32(p[at+4:], n)

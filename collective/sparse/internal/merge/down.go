@@ -45,7 +45,10 @@ func (n *Node) allowed(c *chunk) error {
 		return fmt.Errorf("%w: it begins with block %d after block %d was promised", block.ErrProtocol, c.runs[0].first,
 			n.promise)
 	}
-	own := n.gone()
+	own := n.have // blocks that went up from here, or will
+	if n.children == 0 {
+		own = n.job.Blocks
+	}
 	at := n.final
 	for _, r := range c.runs {
 		if b := own.Next(at); b >= 0 && b < r.first {
@@ -73,14 +76,6 @@ func (n *Node) allowed(c *chunk) error {
 		}
 	}
 	return nil
-}
-
-// gone returns the blocks that went up from here, or will.
-func (n *Node) gone() block.Set {
-	if n.children == 0 {
-		return n.job.Blocks
-	}
-	return n.have
 }
 
 // store makes a run of the result final and returns the rest of the body.

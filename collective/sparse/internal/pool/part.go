@@ -28,16 +28,13 @@ func MostBytes(g block.Grid) int { return HeadBytes(g) + g.Bytes() }
 func blockBytes(g block.Grid, set block.Set) int {
 	n := set.Len() * g.BlockBytes()
 	if last := g.Blocks() - 1; last >= 0 && set.Has(last) {
-		n -= g.BlockBytes() - lengthOf(g, last)
+		n -= missing(g)
 	}
 	return n
 }
 
-// lengthOf returns how long a block is.
-func lengthOf(g block.Grid, b int) int {
-	from, to := g.Range(b, 1)
-	return to - from
-}
+// missing returns by how much the last block is shorter than the others.
+func missing(g block.Grid) int { return g.Blocks()*g.BlockBytes() - g.Bytes() }
 
 // PartBytes returns how long the part of a rank is that has the blocks of set.
 func PartBytes(g block.Grid, set block.Set) int { return HeadBytes(g) + blockBytes(g, set) }

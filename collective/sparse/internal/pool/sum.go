@@ -147,7 +147,7 @@ func (s *Sum) Share(r int) (blocks, bytes int) {
 	bytes = blocks * s.job.Grid.BlockBytes()
 	last := s.job.Grid.Blocks() - 1
 	if blocks > 0 && s.dealt.Has(last) && (r+1)*s.total/s.job.Ranks == s.total {
-		bytes -= s.job.Grid.BlockBytes() - lengthOf(s.job.Grid, last)
+		bytes -= missing(s.job.Grid)
 	}
 	return blocks, bytes
 }
