@@ -11,9 +11,10 @@ import (
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
 	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
-	"github.com/treerun/treerun/internal/testutil/shmlinks"
 	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/shm"
 )
 
 // machine is some ranks of this process, each with a device of its own as far as
@@ -114,7 +115,11 @@ func start(t *testing.T, plans []*plan.Plan, h how) *machine {
 		m.free = append(m.free, p.Free)
 	}
 	if layouts[0].relays() {
-		m.eps = shmlinks.Open(t, transport.Layout{Size: n, Slots: h.slots, SlotBytes: h.slotBytes})
+		layout := transport.Layout{Size: n, Slots: h.slots, SlotBytes: h.slotBytes}
+		m.eps = testutil.Links(t, n, func(w *testutil.World) (transport.Endpoint, error) {
+			return shm.Connect(t.Context(), shm.Config{Rank: w.Rank(), Layout: layout, Key: make([]byte, shm.KeyBytes),
+				JobID: "test", Exchange: w.AllGather})
+		})
 		for _, ep := range m.eps {
 			m.free = append(m.free, ep.Close)
 		}

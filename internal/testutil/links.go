@@ -3,6 +3,7 @@ package testutil
 import (
 	"errors"
 	"fmt"
+	"testing"
 	"time"
 
 	"github.com/treerun/treerun/transport"
@@ -21,6 +22,20 @@ const Nap = 2 * Limit
 // Pair is a layout of two ranks.
 func Pair(slots, slotBytes int) transport.Layout {
 	return transport.Layout{Size: 2, Slots: slots, SlotBytes: slotBytes}
+}
+
+// Links returns the links that connect opens on each of some ranks, which are goroutines of the test on one host.
+func Links(t testing.TB, ranks int, connect func(*World) (transport.Endpoint, error)) []transport.Endpoint {
+	t.Helper()
+	all := make([]transport.Endpoint, ranks)
+	errs := NewJob(OneHost(ranks)...).Run(t, func(w *World) (err error) {
+		all[w.Rank()], err = connect(w)
+		return err
+	})
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 // ErrAborted ends a wait because the set has a fault.

@@ -12,11 +12,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/testutil/shmlinks"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/network"
 	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/shm"
 )
+
+// links opens links of a host for the probes.
+func links(t *testing.T, size, slotBytes int) []transport.Endpoint {
+	layout := transport.Layout{Size: size, Slots: Slots, SlotBytes: slotBytes}
+	return testutil.Links(t, size, func(w *testutil.World) (transport.Endpoint, error) {
+		return shm.Connect(t.Context(), shm.Config{Rank: w.Rank(), Layout: layout, Key: make([]byte, shm.KeyBytes),
+			JobID: "test", Exchange: w.AllGather})
+	})
+}
 
 // TestScheduleMeetsEveryPairOnce: in every turn no rank stands twice and no
 // more pairs than asked for; over all turns every pair stands once.
@@ -60,7 +70,7 @@ func pairsOf(size int) (pairs [][2]int) {
 func measureAll(t *testing.T, size int, body func(ctx context.Context, ep transport.Endpoint, rank int) ([]Pair,
 	error)) ([]Pair, []error) {
 	t.Helper()
-	eps := shmlinks.Open(t, transport.Layout{Size: size, Slots: Slots, SlotBytes: SlotBytes})
+	eps := links(t, size, SlotBytes)
 	pairs, errs := make([][]Pair, size), make([]error, size)
 	var all sync.WaitGroup
 	for r, ep := range eps {
@@ -220,7 +230,7 @@ func TestTryLending(t *testing.T) {
 func TestLending(t *testing.T) {
 	for _, size := range []int{1, 2, 5} {
 		for _, slot := range []int{64, SlotBytes, 4 * SlotBytes} {
-			eps := shmlinks.Open(t, transport.Layout{Size: size, Slots: Slots, SlotBytes: slot})
+			eps := links(t, size, slot)
 			gains, errs := make([]float64, size), make([]error, size)
 			var all sync.WaitGroup
 			for r, ep := range eps {

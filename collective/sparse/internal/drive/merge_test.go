@@ -9,9 +9,10 @@ import (
 	"github.com/treerun/treerun/collective/sparse/internal/merge"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
-	"github.com/treerun/treerun/internal/testutil/shmlinks"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/shm"
 )
 
 // counter is a Finder of every so-manieth block, a word of the set at a time.
@@ -45,7 +46,11 @@ func newSearchers(t *testing.T) *searchers {
 	const blocks, every = 9 << 10, 64
 	s := &searchers{grid: block.Grid{Elements: 256 * blocks, Size: 256, Width: 4}}
 	trees := []topo.Tree{{Root: 0, Parent: []int{-1, 0}}}
-	eps := shmlinks.Open(t, transport.Layout{Size: 2, Slots: 8, SlotBytes: 32 << 10})
+	layout := transport.Layout{Size: 2, Slots: 8, SlotBytes: 32 << 10}
+	eps := testutil.Links(t, 2, func(w *testutil.World) (transport.Endpoint, error) {
+		return shm.Connect(t.Context(), shm.Config{Rank: w.Rank(), Layout: layout, Key: make([]byte, shm.KeyBytes),
+			JobID: "test", Exchange: w.AllGather})
+	})
 	for r, ep := range eps {
 		t.Cleanup(func() { _ = ep.Close() })
 		m, err := NewTrees(ep, trees, r)
