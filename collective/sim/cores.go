@@ -13,9 +13,10 @@ type core struct {
 	at    int     // whose turn it is
 	since float64 // when the turn began, or a step ended in it
 	busy  bool
-	queue []int32 // tracks of the ranks that wait for their turn
-	next  int     // of them: the one that it is on its way to, -1
-	due   float64 // when it will be there
+	queue [][]int32 // by turn: tracks of the rank that wait for it
+	count int       // of them all
+	next  int       // the turn that it is on its way to, -1
+	due   float64   // when it will be there
 }
 
 // place is where a rank runs.
@@ -61,7 +62,12 @@ func (r *runner) occupy(t, rank int32) {
 		return
 	}
 	c := &r.cores[r.places[rank].core]
-	c.queue = append(c.queue, t)
+	if c.queue == nil {
+		c.queue = make([][]int32, c.ranks)
+	}
+	turn := r.tracks[t].turn
+	c.queue[turn] = append(c.queue[turn], t)
+	c.count++
 	if !c.busy {
 		r.goRound(r.places[rank].core)
 	}
@@ -71,7 +77,7 @@ func (r *runner) occupy(t, rank int32) {
 func (r *runner) goRound(core int32) {
 	c := &r.cores[core]
 	switch {
-	case len(c.queue) == 0:
+	case c.count == 0:
 		return
 	case c.ranks == 1: // it is always its turn
 		c.next = 0
@@ -80,12 +86,11 @@ func (r *runner) goRound(core int32) {
 	}
 	gone := c.gone(r.now, r.m.SwitchUs)
 	at := c.at + int(math.Mod(gone, float64(c.ranks)))
-	best, least := 0, c.ranks
-	for i := 0; i < len(c.queue) && least > 0; i++ {
-		if turns := (int(r.tracks[c.queue[i]].turn) - at + 2*c.ranks) % c.ranks; turns < least {
-			best, least = i, turns
-		}
+	least := 0
+	for len(c.queue[(at+least)%c.ranks]) == 0 {
+		least++
 	}
+	best := (at + least) % c.ranks
 	us := c.reach(gone, least, r.now, r.m.SwitchUs)
 	switch {
 	case us == 0:
@@ -100,15 +105,16 @@ func (r *runner) goRound(core int32) {
 // arrive serves the track to which a core was on its way, unless another one
 // that it came by has it.
 func (r *runner) arrive(core int32) {
-	if c := &r.cores[core]; !c.busy && len(c.queue) > 0 && c.due == r.now {
+	if c := &r.cores[core]; !c.busy && c.count > 0 && c.due == r.now {
 		r.serve(c)
 	}
 }
 
 // serve begins the step of the track that c has come to.
 func (r *runner) serve(c *core) {
-	t := c.queue[c.next]
-	c.queue = append(c.queue[:c.next], c.queue[c.next+1:]...)
+	t := c.queue[c.next][0]
+	c.queue[c.next] = c.queue[c.next][1:]
+	c.count--
 	c.busy, c.at, c.next = true, int(r.tracks[t].turn), -1
 	r.start(t)
 }
