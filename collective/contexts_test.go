@@ -174,7 +174,7 @@ func TestContextsEnd(t *testing.T) {
 // communicator, or c has ended on all ranks.
 func TestContextEndsWithinSplit(t *testing.T) {
 	var all []func()
-	for i := range testutil.Count(24, 12) {
+	for i := range testutil.Count(12, 24) {
 		hosts := [][]int{{0, 0, 0}, {0, 1, 1}}[i%2]
 		all = append(all, func() {
 			var gaveUp [3]bool
@@ -182,7 +182,8 @@ func TestContextEndsWithinSplit(t *testing.T) {
 			for r, err := range runHosts(t, hosts, nil, func(_ *testutil.Hosted, c *Comm) error {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				if err := Barrier(ctx, c); err != nil {
+				if err := Barrier(ctx, c); err != nil { // rank 0 may give up before all are out of it
+					parent[c.Rank()] = err
 					return err
 				}
 				if c.Rank() == 0 {
