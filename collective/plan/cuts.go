@@ -63,8 +63,8 @@ func CutAt(count int64, cut uint64, quantum int64) int64 {
 	}
 	hi, lo := bits.Mul64(uint64(count), cut)
 	at := int64(hi<<32 | lo>>32) // at most count, as cut is at most 2^32
-	if at == count {
-		return count
+	if at == 0 || at == count {
+		return at
 	}
 	rest := at % quantum
 	at -= rest

@@ -9,7 +9,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Runs reports why there is no plan for a kind, however it is asked for.
+// Runs reports why there is no plan for a kind, however it is asked for. There is one for kinds without parts.
 func (p *Planner) Runs(kind plan.Kind) error {
 	// Of trees for every part the links between hosts would be too many.
 	if p.HasPairs() || !kind.HasParts() || !pairwise(kind) && p.hosts == nil {

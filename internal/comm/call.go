@@ -60,7 +60,11 @@ func (a *Args) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, send, recv
 		a.Count /= c.Size
 	}
 	a.gives, a.gets = c.has(kind, root)
-	switch err := c.Plans.Runs(kind); {
+	var err error
+	if kind.HasParts() {
+		err = c.Plans.Runs(kind)
+	}
+	switch {
 	case a.Err != nil:
 	case kind.HasRoot() && (root < 0 || root >= c.Size):
 		a.Refuse(c, "root %d of %d ranks", root, c.Size)

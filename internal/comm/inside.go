@@ -110,10 +110,15 @@ func (c *Comm) unreceived(failed bool) error {
 
 // Begin claims the communicator for a call, unless that cannot be made.
 func (c *Comm) Begin(a *Args) error {
-	if a.Err != nil {
+	switch { // a name is looked for when there is an error to tell
+	case a.Err != nil:
 		return a.Err
+	case !c.Busy.CompareAndSwap(false, true):
+		return c.busyError(a.name())
+	case c.err != nil:
+		return c.failedBefore(a.name())
 	}
-	return c.Claim(a.name())
+	return nil
 }
 
 // Claim claims the communicator for a call with a name.
@@ -122,10 +127,15 @@ func (c *Comm) Claim(call string) error {
 		return c.busyError(call)
 	}
 	if c.err != nil {
-		c.End()
-		return c.rankError(c.err.Rank, call, c.err.Err, "")
+		return c.failedBefore(call)
 	}
 	return nil
+}
+
+// failedBefore ends a claim of a communicator that has failed, and returns why.
+func (c *Comm) failedBefore(call string) error {
+	c.End()
+	return c.rankError(c.err.Rank, call, c.err.Err, "")
 }
 
 // End ends what Claim or Begin has begun.
