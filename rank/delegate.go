@@ -37,7 +37,8 @@ func (m *members) MergeRemoteState([]byte, bool) {}
 // NotifyAlive is for memberlist: it lets only ranks of this job in. Most lists say what an earlier one has said.
 func (m *members) NotifyAlive(n *memberlist.Node) error {
 	rank, err := strconv.Atoi(n.Name)
-	if err == nil && rank >= 0 && rank < m.self.Size && bytes.Equal(m.of(rank).said, n.Meta) {
+	known := err == nil && rank >= 0 && rank < m.self.Size && n.Name == strconv.Itoa(rank) && len(n.Meta) > 0
+	if known && bytes.Equal(m.of(rank).said, n.Meta) {
 		return nil
 	}
 	t, err := decodeMeta(n.Meta)

@@ -1,6 +1,8 @@
 package rank
 
 import (
+	"log/slog"
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -67,4 +69,24 @@ func FuzzDecodeMeta(f *testing.F) {
 			t.Fatalf("%x was read as %+v", in, m)
 		}
 	})
+}
+
+// TestMetadataOfEveryMember: a member that says nothing of itself is none, and what one has said lets nobody in under
+// another name.
+func TestMetadataOfEveryMember(t *testing.T) {
+	mine := goodMeta()
+	mine.Rank, mine.Size = 1, 3
+	m := &members{self: meta{Size: 3}, log: slog.Default(), table: make([]member, 3)}
+	said := strict.Marshal(&mine)
+	for _, c := range []struct {
+		name string
+		meta []byte
+		ok   bool
+	}{{"1", nil, false}, {"1", []byte{}, false}, {"1", said, true}, {"1", said, true}, {"+1", said, false},
+		{"01", said, false}, {"2", said, false}, {"2", nil, false}, {"3", said, false}, {"-1", said, false}} {
+		err := m.NotifyAlive(&memberlist.Node{Name: c.name, Meta: c.meta, Addr: net.IPv4(127, 0, 0, 1), Port: 7})
+		if (err == nil) != c.ok {
+			t.Errorf("node %q with %d bytes of metadata: %v", c.name, len(c.meta), err)
+		}
+	}
 }

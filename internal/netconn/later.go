@@ -16,6 +16,9 @@ import (
 func (m *Mesh) Serve(opened func(rank int, c *Conn, err error)) {
 	m.opened = opened
 	for _, r := range m.Peers() {
+		if !m.isFirst(r) {
+			continue // it may be about to be welcomed: handOver is for it
+		}
 		if c := m.take(r); c != nil {
 			opened(r, c, nil)
 		}

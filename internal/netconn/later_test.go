@@ -1,9 +1,13 @@
 package netconn
 
 import (
+	"errors"
 	"io"
+	"runtime"
 	"sync"
 	"testing"
+
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // TestReach: ranks that are connected later are so once, however many of them ask at the same time.
@@ -65,6 +69,51 @@ func TestReach(t *testing.T) {
 					c.Raw().Close()
 				}
 			}
+		}
+	}
+}
+
+// TestServeWhileAPeerCalls: a connection is handed over once its welcome is on its way, at whatever moment of its
+// beginning this rank serves.
+func TestServeWhileAPeerCalls(t *testing.T) {
+	for i := range testutil.Count(40, 200) {
+		meshes, errs := connect(t, 2, func(cfg *Config) {
+			cfg.First = func(int) bool { return false }
+			cfg.Encrypt = i%2 == 1
+		})
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		var ends [2]*Conn
+		var failed [2]error
+		var both sync.WaitGroup
+		both.Add(2)
+		serve := func(rank int) {
+			meshes[rank].Serve(func(_ int, c *Conn, err error) {
+				ends[rank], failed[rank] = c, err
+				if err == nil && rank == 1 {
+					_, failed[1] = c.Write([]byte("X"))
+				}
+				both.Done()
+			})
+		}
+		serve(0)
+		meshes[0].Reach(1)
+		for len(meshes[1].Peers()) == 0 { // until rank 1 has noted it
+			runtime.Gosched()
+		}
+		serve(1)
+		both.Wait()
+		b := make([]byte, 1)
+		if ends[0] == nil || ends[1] == nil {
+			t.Fatalf("round %d: %v", i, failed)
+		}
+		if _, err := io.ReadFull(ends[0], b); err != nil || string(b) != "X" {
+			t.Fatalf("round %d: the first byte is %q: %v, %v", i, b, err, failed)
+		}
+		for r, m := range meshes {
+			m.Close()
+			ends[r].Raw().Close()
 		}
 	}
 }
