@@ -201,7 +201,10 @@ func TestAbortAcrossHosts(t *testing.T) {
 // own error, with both ranks, which a rank in no call hears, too.
 func TestLinksEnd(t *testing.T) {
 	hosts := []int{0, 0, 1}
-	for name, says := range map[string]string{"the World knows": "SIGKILL", "nobody knows": "the network between"} {
+	for name, want := range map[string]struct {
+		says string
+		is   error
+	}{"the World knows": {"SIGKILL", ErrRankLost}, "nobody knows": {"the network between", ErrLink}} {
 		t.Run(name, func(t *testing.T) {
 			for r, err := range runHosts(t, hosts, nil, func(w *testutil.Hosted, c *Comm) error {
 				if err := errors.Join(checkSum(t, c, 1000), Barrier(t.Context(), c)); err != nil {
@@ -222,10 +225,10 @@ func TestLinksEnd(t *testing.T) {
 				return checkSum(t, c, 1000)
 			}, WithGraph(testutil.GraphOn(hosts))) {
 				var re *RankError
-				if !errors.As(err, &re) || re.Rank < 0 || !errors.Is(err, ErrRankLost) || !strings.Contains(err.Error(), says) {
+				if !errors.As(err, &re) || re.Rank < 0 || !errors.Is(err, want.is) || !strings.Contains(err.Error(), want.says) {
 					t.Errorf("rank %d: %v", r, err)
 				}
-				if pair := "rank 2 on"; says != "SIGKILL" && !strings.Contains(err.Error(), pair) {
+				if pair := "rank 2 on"; want.is == ErrLink && !strings.Contains(err.Error(), pair) {
 					t.Errorf("rank %d: %v, without %q", r, err, pair)
 				}
 			}

@@ -212,6 +212,7 @@ func TestVariedMismatch(t *testing.T) {
 		"counts": "AllGatherV #1 (180 float32) with different counts",
 		"kind":   "AllGatherV #1 (180 float32)",
 		"parts":  "rank 1 sends 3 elements to rank 2, which receives 4 from it",
+		"pair":   "rank 0 sends 5 elements to rank 2, which receives 0 from it",
 		"types":  "AllToAllV #1 (uint64)",
 		"call":   "AllToAllV #1 (int16)",
 		"none":   "AllToAllV #1 (int16)",
@@ -240,6 +241,13 @@ func TestVariedMismatch(t *testing.T) {
 				recv[1]++
 			}
 			return AllToAllV(t.Context(), c, make([]int64, 6), send, make([]int64, recv[0]+recv[1]+recv[2]), recv)
+		},
+		"pair": func(c *Comm, _ bool) error { // nobody else sends, or receives, anything
+			send := []int{0, 0, 0}
+			if c.Rank() == 0 {
+				send[2] = 5
+			}
+			return AllToAllV(t.Context(), c, make([]int8, send[2]), send, nil, []int{0, 0, 0})
 		},
 		"types": func(c *Comm, odd bool) error {
 			if odd {

@@ -10,7 +10,7 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// AllToAllV is that of package collective, of elements of t: an AllToAll of the counts, and then a message from each
+// AllToAllV is that of package collective, of elements of t: two AllToAlls of the counts, and then a message from each
 // rank to each. In the header stands t, so that ranks whose elements differ are found out before anything moves.
 func (c *Comm) AllToAllV(ctx context.Context, t kernel.DType, send []byte, sendCounts []int, recv []byte,
 	recvCounts []int) error {
@@ -49,6 +49,11 @@ func (c *Comm) AllToAllV(ctx context.Context, t kernel.DType, send []byte, sendC
 			return c.fail(transport.Faultf(transport.FaultMismatch, r, "rank %d sends %d elements to rank %d, which "+
 				"receives %d from it", r, n, c.Rank, recvCounts[r]), c.header(&a))
 		}
+	}
+	// Once more: nobody gets through that before everybody has found that the counts agree.
+	a.In, a.Out = mine, theirs
+	if err := c.Go(ctx, &a, &c.Waiter); err != nil {
+		return err
 	}
 	return c.Messages.exchange(ctx, "AllToAllV", t, members,
 		func(r int) []byte { return send[out[r]*size : out[r+1]*size] },

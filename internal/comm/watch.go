@@ -64,8 +64,8 @@ func (c *Comm) missed(gone []int) {
 		case errors.Is(ended, transport.ErrCorrupt):
 			c.abort(transport.Faultf(transport.FaultLink, r, "rank %d: %v", r, ended))
 		case gone[r] >= endedChecks:
-			c.abort(transport.Faultf(transport.FaultLost, r, "rank %d is lost: %v (hint: nothing else says that it "+
-				"has ended; is the network between the two cut?)", r, ended))
+			c.abort(transport.Faultf(transport.FaultLink, r, "no link with rank %d is left: %v (hint: nothing else says "+
+				"that it has ended; is the network between the two cut?)", r, ended))
 		}
 	}
 }

@@ -70,7 +70,7 @@ func reportEnd(stop context.Context, e transport.Endpoint, peer int) {
 			seen = 0
 		}
 		if seen == 10 || errors.Is(err, transport.ErrCorrupt) {
-			e.Abort(transport.Faultf(transport.FaultLost, peer, "rank %d is lost: %v", peer, err))
+			e.Abort(transport.Faultf(transport.FaultLink, peer, "no link with rank %d is left: %v", peer, err))
 			return
 		}
 	}
@@ -227,7 +227,7 @@ func TestLostInNoCall(t *testing.T) {
 		if err := untilAborted(e); err != nil {
 			t.Fatalf("rank %d: %v", me, err)
 		}
-		if f, _ := e.Aborted(); f.Rank != 1-me || !strings.Contains(f.Text, "is lost") {
+		if f, _ := e.Aborted(); f.Rank != 1-me || !strings.Contains(f.Text, fmt.Sprintf("no link with rank %d", 1-me)) {
 			t.Errorf("rank %d has fault %+v", me, f)
 		}
 	}
