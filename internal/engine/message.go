@@ -106,7 +106,7 @@ func (e *Engine) openMessages(peer int, send bool) (err error) {
 }
 
 // StartSend and StartRecv begin message p. Precondition: the Engine has a lane for messages. An error is
-// for Fail.
+// for FaultOf.
 func (e *Engine) StartSend(p *Message) error { return e.startMessage(p, true) }
 
 // StartRecv begins to receive; see StartSend.
@@ -194,17 +194,34 @@ func (e *Engine) passMessages() error {
 			before = p
 			continue
 		}
-		if before == nil {
-			e.messages.first = next
-		} else {
-			before.next = next
-		}
-		if e.messages.last == p {
-			e.messages.last = before
-		}
-		p.had, p.Buf, p.next = len(p.Buf), nil, nil // the caller's
+		e.messages.remove(p, before)
 	}
 	return nil
+}
+
+// remove takes p, which is done, and its memory from the messages under way. It comes after before, nil for the first.
+func (m *messages) remove(p, before *Message) {
+	if before == nil {
+		m.first = p.next
+	} else {
+		before.next = p.next
+	}
+	if m.last == p {
+		m.last = before
+	}
+	p.had, p.Buf, p.next = len(p.Buf), nil, nil // the caller's
+}
+
+// removeDone takes those that are done from the messages under way.
+func (m *messages) removeDone() {
+	var before, next *Message
+	for p := m.first; p != nil; p = next {
+		if next = p.next; p.done {
+			m.remove(p, before)
+		} else {
+			before = p
+		}
+	}
 }
 
 // moveOut sends what fits of p, unless an earlier message to its peer waits.

@@ -32,7 +32,9 @@ func (e *Engine) Look(p *Message) (bool, error) {
 		return false, err
 	}
 	clear(e.messages.dry)
-	return p.done, e.probe(p)
+	err := e.probe(p)
+	e.messages.removeDone() // what has come for a Receive meanwhile: its place may be the next message's
+	return p.done, err
 }
 
 // StartProbe lets p, for which Look has found nothing, wait among the messages until there is one.
