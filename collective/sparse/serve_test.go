@@ -286,6 +286,10 @@ func TestServeStopped(t *testing.T) {
 				}
 				t.Run(fmt.Sprint(l.hosts, l.servers, victim, name), func(t *testing.T) {
 					errs := served(t, l.hosts, l.servers, func(w *world, c, workers *collective.Comm) error {
+						first := slices.Repeat([]int32{1}, 1<<16) // servers have a part in it: all are through New
+						if _, err := AllReduce(t.Context(), c, first, first, collective.Sum); err != nil {
+							return err
+						}
 						if c.Rank() == 0 {
 							time.AfterFunc(time.Duration(20+rand.IntN(40))*time.Millisecond, func() {
 								if name == "lost" {
