@@ -101,7 +101,7 @@ func (c *Config) values() []string {
 	}
 }
 
-// TopoCache returns where measured graphs are kept, nil for nowhere. A user
+// TopoCache returns the cache of what was measured of links, nil for none. A user
 // without a cache directory is no reason to fail.
 func (c *Config) TopoCache(w World) *probe.Cache {
 	if s := w.Setting("no-topo-cache"); s != "" && s != Refresh {
