@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,7 +54,9 @@ type onTerminal struct {
 	screen bytes.Buffer // what it has shown
 }
 
-// startOnTerminal starts treerun with arguments, and variables besides this process's.
+// startOnTerminal starts treerun with arguments, and variables besides this process's. A
+// shell leads the session until all is read: when a leader ends, what its terminal has not
+// shown yet may be lost.
 func startOnTerminal(t *testing.T, env []string, args ...string) *onTerminal {
 	t.Helper()
 	user, tty := openTerminal(t)
@@ -63,8 +64,13 @@ func startOnTerminal(t *testing.T, env []string, args ...string) *onTerminal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, args...)
-	cmd.Args[0] = "treerun"
+	treerun := filepath.Join(t.TempDir(), "treerun") // see TestMain
+	if err := os.Symlink(self, treerun); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", append([]string{
+		"-c", `trap : INT; "$0" "$@"; printf "\\004%s\\005" $?; read seen`, treerun,
+	}, args...)...)
 	cmd.Env = append(append(os.Environ(), "NO_COLOR=", "TERM=xterm"), env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
@@ -99,13 +105,14 @@ func (o *onTerminal) types(text string) {
 // exits reads all that is shown, and checks the exit code, unless that is negative.
 func (o *onTerminal) exits(code int) string {
 	o.t.Helper()
-	rest, _ := io.ReadAll(o.user) // an error is the end of a terminal
-	o.screen.Write(rest)
-	o.cmd.Wait() // the state says how it ended
-	if !o.killer.Stop() || code >= 0 && o.cmd.ProcessState.ExitCode() != code {
-		o.t.Errorf("treerun ended with %v, want exit code %d; shown: %q", o.cmd.ProcessState, code, &o.screen)
+	o.until("\x05")
+	shown, end, _ := strings.Cut(o.screen.String(), "\x04")
+	o.types("\n")
+	o.cmd.Wait() // the text says how treerun ended
+	if !o.killer.Stop() || code >= 0 && end != fmt.Sprintf("%d\x05", code) {
+		o.t.Errorf("treerun ended with exit code %q, want %d; shown: %q", end, code, shown)
 	}
-	return o.screen.String()
+	return shown
 }
 
 // On a terminal, rank 0 hears what the user types although it is in the
