@@ -20,6 +20,8 @@
 //	TREERUN_FAKE_GPU_JITTER=MICROSECONDS[:SEED]   operations of streams begin later, at random
 //	TREERUN_FAKE_GPU_SLOW=FACTOR         copies between two GPUs take FACTOR times as long as the
 //	                                     rate of their link says; without it no time is modelled
+//	TREERUN_FAKE_GPU_CALL_US=MICROSECONDS   every call of the driver takes that much of its thread's
+//	                                     time, but for cuCtxSetCurrent; Calls counts them
 //
 // CUDA_VISIBLE_DEVICES works as with the real driver. Where the real driver
 // promises less than it does, the fake one does less: fresh memory is not zero,
@@ -29,6 +31,8 @@
 package fakegpu
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -116,6 +120,21 @@ func Start(t testing.TB, graph string) []string {
 		}
 	})
 	return h.Env()
+}
+
+// Calls returns how often this process, which runs on a fake host, has made each call of the driver so far.
+func Calls(t testing.TB) map[string]int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(os.Getenv(Variable), fmt.Sprint("calls-", os.Getpid())))
+	if err != nil {
+		t.Fatal("the driver is not in use: ", err)
+	}
+	const name, entry = 56, 64 // struct tally
+	calls := map[string]int{}
+	for ; len(text) >= entry && text[0] != 0; text = text[entry:] {
+		calls[string(bytes.TrimRight(text[:name], "\x00"))] = int(binary.LittleEndian.Uint64(text[name:]))
+	}
+	return calls
 }
 
 // Missing tells why no fake host can be made, nil if one can.

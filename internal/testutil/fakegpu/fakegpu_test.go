@@ -8,9 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
@@ -38,9 +40,13 @@ var driver = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
-	if os.Getenv(roleVariable) != "" {
+	switch os.Getenv(roleVariable) {
+	case "panics":
 		panics()
 		return
+	case "": // the tests
+	default: // one of them, on a fake host
+		os.Exit(m.Run())
 	}
 	code := m.Run()
 	if program, err := driver(); err == nil {
@@ -188,6 +194,7 @@ func badKernel(d *cuda.Device) error {
 // TestSignalsOfGo: the fake driver catches bad accesses of kernels, and leaves
 // Go's to Go.
 func TestSignalsOfGo(t *testing.T) {
+	needCgo(t)
 	env := Start(t, "dgx1v")
 	self, err := os.Executable()
 	if err != nil {
@@ -196,13 +203,62 @@ func TestSignalsOfGo(t *testing.T) {
 	cmd := exec.Command(self)
 	cmd.Env = append(append(os.Environ(), env...), roleVariable+"=panics")
 	out, err := cmd.CombinedOutput()
-	if errors.Is(cuda.Open(), cuda.ErrUnavailable) && strings.Contains(string(out), "cgo") {
-		testutil.Need(t, testutil.GPU, errors.New("built without cgo"))
-	}
 	for _, want := range []string{"CUDA_ERROR_ILLEGAL_ADDRESS (700)", "recovered: runtime error: invalid memory address"} {
 		if err != nil || !strings.Contains(string(out), want) {
 			t.Errorf("%v, no %q in\n%s", err, want, out)
 		}
+	}
+}
+
+// needCgo skips a test that opens the driver where this build cannot.
+func needCgo(t *testing.T) {
+	t.Helper()
+	if err := cuda.Open(); err != nil && strings.Contains(err.Error(), "CGO_ENABLED") {
+		testutil.Need(t, testutil.GPU, errors.New("built without cgo"))
+	}
+}
+
+// onHost runs the test that calls it once more, in a process on a fake host, and reports whether this is that.
+func onHost(t *testing.T, env ...string) bool {
+	t.Helper()
+	if os.Getenv(roleVariable) == t.Name() {
+		return true
+	}
+	needCgo(t)
+	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.count=1")
+	cmd.Env = slices.Concat(os.Environ(), Start(t, "dgx1v"), env, []string{roleVariable + "=" + t.Name()})
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	return false
+}
+
+// TestCalls: calls are counted by name, and cost what the environment says.
+func TestCalls(t *testing.T) {
+	if !onHost(t, "TREERUN_FAKE_GPU_CALL_US=200") {
+		return
+	}
+	devices, err := cuda.Devices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := devices[0].NewStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 100
+	before, began := Calls(t), time.Now()
+	for range n {
+		if _, err := s.Query(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	took, after := time.Since(began), Calls(t)
+	if got := after["cuStreamQuery"] - before["cuStreamQuery"]; got != n || after["cuInit"] != 1 {
+		t.Errorf("%d queries, %d cuInit: want %d and 1", got, after["cuInit"], n)
+	}
+	if least := n * 200 * time.Microsecond; took < least {
+		t.Errorf("%d calls took %v, less than %v", n, took, least)
 	}
 }
 

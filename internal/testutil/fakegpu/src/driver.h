@@ -13,14 +13,21 @@
 
 enum need { NEED_NOTHING, NEED_INIT, NEED_CONTEXT };
 
-/* Counts a call and returns the error it must end with: of the library, of the
- * context, or one that the environment asks for. */
-CUresult begin_call(const char *name, _Atomic unsigned *count, enum need need);
+/* How often a call was made, as the file calls-PID of the host's folder has it. */
+struct tally {
+    char name[56];
+    _Atomic uint64_t count;
+};
+
+/* Counts a call, lets it cost the time that the environment asks for, and returns
+ * the error it must end with: of the library, of the context, or one that the
+ * environment asks for. *tally is the call's own, looked up the first time. */
+CUresult begin_call(const char *name, struct tally *_Atomic *tally, enum need need);
 
 #define BEGIN(name, need)                                         \
     do {                                                          \
-        static _Atomic unsigned count_;                           \
-        CUresult begun_ = begin_call(name, &count_, need);        \
+        static struct tally *_Atomic tally_;                      \
+        CUresult begun_ = begin_call(name, &tally_, need);        \
         if (begun_ != CUDA_SUCCESS)                               \
             return begun_;                                        \
     } while (0)
@@ -57,6 +64,7 @@ void drain_context(struct context *c);
 /* --- faults.c: what the environment asks for */
 
 CUresult injected_failure(const char *call, unsigned count, int gpu);
+void spend_call_time(void); /* of the CPU */
 void count_for_loss(int gpu);
 bool no_memory_operations(void);
 enum damage { LINK_WHOLE, LINK_CORRUPTS, LINK_HANGS };

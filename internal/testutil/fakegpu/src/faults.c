@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Calls fn with every item of a list between commas that an environment
@@ -70,7 +71,7 @@ static void read_lost(const char *item) {
 
 static bool without_operations;
 static unsigned jitter, seed;
-static double slow;
+static double slow, call_seconds;
 
 static void read_settings(void) {
     each("TREERUN_FAKE_GPU_FAIL", read_failure);
@@ -83,6 +84,10 @@ static void read_settings(void) {
     const char *factor = setting("TREERUN_FAKE_GPU_SLOW");
     if (factor && (sscanf(factor, "%lf", &slow) < 1 || !(slow >= 0)))
         complain("TREERUN_FAKE_GPU_SLOW=%s is no factor", factor);
+    const char *cost = setting("TREERUN_FAKE_GPU_CALL_US");
+    if (cost && (sscanf(cost, "%lf", &call_seconds) < 1 || !(call_seconds >= 0)))
+        complain("TREERUN_FAKE_GPU_CALL_US=%s is no time", cost);
+    call_seconds *= 1e-6;
 }
 
 static void once(void) {
@@ -98,6 +103,21 @@ CUresult injected_failure(const char *call, unsigned count, int gpu) {
             return f->code;
     }
     return CUDA_SUCCESS;
+}
+
+static double thread_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* TREERUN_FAKE_GPU_CALL_US=MICROSECONDS: what a call takes of its thread's time. */
+void spend_call_time(void) {
+    once();
+    if (call_seconds == 0)
+        return;
+    for (double end = thread_seconds() + call_seconds; thread_seconds() < end;)
+        ;
 }
 
 void count_for_loss(int gpu) {
