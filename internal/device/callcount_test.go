@@ -1,0 +1,79 @@
+//go:build cgo
+
+package device
+
+import (
+	"testing"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/internal/testutil/fakegpu"
+)
+
+// enqueued is what a call of a collective costs on the host, in calls of the driver: those that put
+// something into a stream.
+var enqueued = []string{"cuLaunchKernel", "cuStreamBatchMemOp", "cuEventRecord", "cuStreamWaitEvent"}
+
+// calls makes a call of a plan on all ranks, and returns how many calls of the driver each made for it.
+func (m *machine) calls(which int, streams []*cuda.Stream, c Call) (all int) {
+	m.t.Helper()
+	count := func() (n int) {
+		calls := fakegpu.Calls(m.t)
+		for _, name := range enqueued {
+			n += calls[name]
+		}
+		return n
+	}
+	before := count()
+	m.each(func(r int) error {
+		mine := c
+		in, err := cuda.Alloc[uint8](m.devices[r], int(c.Header.Count)*c.DType.Size())
+		m.free = append(m.free, in.Free)
+		mine.In, mine.Out = in.Addr(), in.Addr()
+		if err == nil {
+			err = m.groups[r].Enqueue(which, streams[r], &mine)
+		}
+		return err
+	})
+	all = count() - before
+	m.each(func(r int) error { return streams[r].Synchronize(m.t.Context()) })
+	if all%len(m.groups) != 0 {
+		m.t.Errorf("%d ranks made %d calls: not all the same", len(m.groups), all)
+	}
+	return all / len(m.groups)
+}
+
+// TestCallsOfDriver counts what enqueueing an AllReduce on 8 GPUs that read each other costs.
+func TestCallsOfDriver(t *testing.T) {
+	const ranks, lane = 8, 1 << 10 // elements of a chunk
+	for form, most := range map[plan.Form]struct{ one, further int }{plan.Single: {67, 54}, plan.Split: {88, 54}} {
+		plans := []*plan.Plan{mustPlan(t)(plan.Direct(plan.AllReduce, ranks, -1, form))}
+		m := start(t, plans, how{slots: 4, slotBytes: 64 << 10, devices: 4})
+		if m.groups[0].relay != nil {
+			t.Fatal("some of these ranks do not read each other's memory")
+		}
+		var streams []*cuda.Stream
+		for _, d := range m.devices {
+			s, err := d.NewStream()
+			m.must(err)
+			streams = append(streams, s)
+		}
+		of := func(chunks int) int {
+			c := Call{Work: kernel.Work{DType: kernel.Float32, Op: kernel.Sum}, Chunk: 4 * lane}
+			c.Header.Count = uint64(ranks * lane * chunks)
+			return m.calls(0, streams, c)
+		}
+		of(1) // nothing is there yet
+		one, five, nine := of(1), of(5), of(9)
+		further := (nine - five + 3) / 4
+		t.Logf("%s: %d calls for one chunk, %d per further chunk index", plans[0].Name, one, further)
+		if one > most.one || further > most.further {
+			t.Errorf("%s: at most %d and %d calls are meant", plans[0].Name, most.one, most.further)
+		}
+		for _, s := range streams {
+			m.must(s.Close())
+		}
+		m.close()
+	}
+}
