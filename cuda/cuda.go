@@ -16,7 +16,7 @@
 // freeing, see to it that the streams come to their end.
 //
 // Anyone may import this package; it imports none of ours but the one below it
-// that calls the library.
+// that calls the library, and one that waits.
 package cuda
 
 import (

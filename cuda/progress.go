@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cuda/internal/driver"
+	"github.com/treerun/treerun/internal/backoff"
 )
 
 // progress is a stream, or an event: what stands for work whose end can be waited for.
@@ -45,28 +46,14 @@ func (p *progress) Synchronize(ctx context.Context) error {
 	return err
 }
 
-// poll waits until done returns true or an error, or ctx ends. It asks again
-// and again for some microseconds, as the shortest work takes, and then pauses
-// between two questions for a small part of the time waited so far: it keeps
-// no thread, and is seldom later than that part.
-func poll(ctx context.Context, done func() (bool, error)) error {
-	const (
-		spin     = 50 * time.Microsecond
-		maxPause = 200 * time.Microsecond
-	)
-	began := time.Now()
-	for {
-		ok, err := done()
-		if ok || err != nil {
-			return err
+// poll waits until done returns true or an error, or ctx ends.
+func poll(ctx context.Context, done func() (bool, error)) (err error) {
+	backoff.Until(200*time.Microsecond, func() bool {
+		ok := false
+		if ok, err = done(); !ok && err == nil {
+			err = ctx.Err()
 		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if waited := time.Since(began); waited < spin {
-			runtime.Gosched()
-		} else {
-			time.Sleep(min(waited/16, maxPause))
-		}
-	}
+		return ok || err != nil
+	})
+	return err
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -215,5 +216,30 @@ func TestPoll(t *testing.T) {
 	}
 	if err := poll(ctx, func() (bool, error) { return true, nil }); err != nil {
 		t.Errorf("what is done is done, even after the context: %v", err)
+	}
+}
+
+// What takes 300 us is seen before 400 us: time.Sleep would take a millisecond. Where the machine does other things,
+// too, a loop without pauses is as late.
+func TestPollIsNotLate(t *testing.T) {
+	const after, late = 300 * time.Microsecond, 100 * time.Microsecond
+	ctx, spin := t.Context(), func(_ context.Context, done func() (bool, error)) error {
+		for ok, _ := done(); !ok; ok, _ = done() {
+		}
+		return nil
+	}
+	median := func(wait func(context.Context, func() (bool, error)) error) time.Duration {
+		times := make([]time.Duration, 20)
+		for i := range times {
+			began := time.Now()
+			must(t, wait(ctx, func() (bool, error) { return time.Since(began) >= after, nil }))
+			times[i] = time.Since(began)
+		}
+		slices.Sort(times)
+		return times[len(times)/2]
+	}
+	polled, spun := median(poll), median(spin)
+	if polled > max(after, spun)+late {
+		t.Errorf("what takes %v was seen after %v, and after %v without pauses", after, polled, spun)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/treerun/treerun/internal/backoff"
 	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
@@ -221,11 +222,12 @@ func (g *group) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
 func (g *group) swap(ctx context.Context, mine, theirs []byte) error {
 	c := g.Parent
 	// The others wait for this rank by now: a call of another goroutine is let through, and not a reason to fail.
+	idle := backoff.Wait{Max: time.Millisecond}
 	for err := c.Claim(g.call); err != nil; err = c.Claim(g.call) {
 		if !errors.Is(err, setup.ErrBusy) || ctx.Err() != nil {
 			return cmp.Or(ctx.Err(), err)
 		}
-		time.Sleep(time.Millisecond / 10)
+		idle.Pause()
 	}
 	defer c.End()
 	c.tally.enter(rowSplit, 0)

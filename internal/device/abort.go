@@ -1,6 +1,10 @@
 package device
 
-import "time"
+import (
+	"time"
+
+	"github.com/treerun/treerun/internal/backoff"
+)
 
 // cause returns why the Group has failed, as far as it knows.
 func (g *Group) cause() error {
@@ -59,7 +63,7 @@ func (g *Group) end(err error, tell func(error)) {
 // Others may still write a flag that was set here: they write what a stream waits
 // for, or, if they are gone, nothing. A flag that falls back is set again.
 func (g *Group) drain() {
-	until(2*time.Millisecond, func() bool {
+	backoff.Until(2*time.Millisecond, func() bool {
 		g.passAll()
 		if !g.mu.TryLock() {
 			return false

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/backoff"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
 )
@@ -126,7 +127,7 @@ func (d *Session) leave(stage uint32) bool {
 		}
 	}
 	began, all := time.Now(), false
-	until(2*time.Millisecond, func() bool {
+	backoff.Until(2*time.Millisecond, func() bool {
 		all = !slices.ContainsFunc(d.local, func(r int) bool {
 			return r != gone && d.block.stage(slices.Index(d.local, r)).Load() < stage
 		})

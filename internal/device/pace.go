@@ -1,6 +1,10 @@
 package device
 
-import "time"
+import (
+	"time"
+
+	"github.com/treerun/treerun/internal/backoff"
+)
 
 // The driver takes about 1024 operations per stream, and then lets the caller
 // wait inside it, with locks that others need. A stream gets no more than
@@ -25,7 +29,7 @@ func (g *Group) pace(s *lineup) error {
 
 // wait returns when ready does, or the Group has failed.
 func (g *Group) wait(ready func() (bool, error)) (err error) {
-	until(200*time.Microsecond, func() bool {
+	backoff.Until(200*time.Microsecond, func() bool {
 		var ok bool
 		if ok, err = ready(); !ok && err == nil {
 			err = g.Err()
@@ -33,12 +37,4 @@ func (g *Group) wait(ready func() (bool, error)) (err error) {
 		return ok || err != nil
 	})
 	return err
-}
-
-// until asks ready again and again until that is so, and sleeps in between, longer and
-// longer up to rest.
-func until(rest time.Duration, ready func() bool) {
-	for pause := 5 * time.Microsecond; !ready(); pause = min(2*pause, rest) {
-		time.Sleep(pause)
-	}
 }

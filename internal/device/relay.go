@@ -2,10 +2,10 @@ package device
 
 import (
 	"fmt"
-	"runtime"
 	"sync"
 	"time"
 
+	"github.com/treerun/treerun/internal/backoff"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -117,17 +117,9 @@ func (r *relay) rouse() {
 	r.in.rouse()
 }
 
-// The goroutines of a relay poll while something is under way, yield the core
-// some times, and then sleep between polls, longer and longer.
-const (
-	relayYields = 50
-	relayPause  = 20 * time.Microsecond
-	relayRest   = 500 * time.Microsecond
-)
-
-// serve moves payloads with move, one of a link at a time.
+// serve moves payloads with move, one of a link at a time. It polls while something is under way, and else sleeps.
 func (r *relay) serve(q *queue, move func(link int, j *job) (bool, error)) {
-	idle, pause := 0, relayPause
+	idle := backoff.Wait{Max: 500 * time.Microsecond}
 	for r.g.Err() == nil {
 		busy, moved := false, false
 		for _, link := range q.links {
@@ -138,26 +130,21 @@ func (r *relay) serve(q *queue, move func(link int, j *job) (bool, error)) {
 			}
 			busy, moved = busy || due, moved || ok
 		}
-		switch {
-		case !busy:
+		switch f, ok := r.g.cfg.Endpoint.Aborted(); {
+		case moved:
+			idle.Moved()
+		case ok && busy:
+			r.g.failed(&endpointFault{f})
+			return
+		case busy:
+			idle.Pause()
+		default:
 			select {
 			case <-q.wake:
 			case <-r.g.done:
 				return
 			}
-			idle, pause = 0, relayPause
-		case moved:
-			idle, pause = 0, relayPause
-		case idle < relayYields:
-			idle++
-			runtime.Gosched()
-		default:
-			if f, ok := r.g.cfg.Endpoint.Aborted(); ok {
-				r.g.failed(&endpointFault{f})
-				return
-			}
-			time.Sleep(pause)
-			pause = min(2*pause, relayRest)
+			idle.Moved()
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
+	"github.com/treerun/treerun/internal/backoff"
 	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/waits"
@@ -98,7 +99,7 @@ func (d *Session) oldest() (h transport.Header, since time.Time, any bool) {
 
 // Room waits until one more call may be under way.
 func (d *Session) Room(ctx context.Context) (err error) {
-	until(time.Millisecond, func() bool {
+	backoff.Until(time.Millisecond, func() bool {
 		var left int
 		if left, err = d.retire(); err != nil || left < MaxCalls-1 {
 			return true
@@ -223,7 +224,7 @@ const faultGrace = 500 * time.Millisecond
 // awaitFault waits for the communicator's fault.
 func (d *Session) awaitFault(within time.Duration) (failed bool) {
 	began := time.Now()
-	until(time.Millisecond, func() bool {
+	backoff.Until(time.Millisecond, func() bool {
 		_, failed = d.c.Endpoint.Aborted()
 		return failed || time.Since(began) > within
 	})

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/treerun/treerun/internal/backoff"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/ring"
 )
@@ -131,6 +132,7 @@ func (r *receiver) CancelReceive() {
 func (r *receiver) withdraw(deadline time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	idle := backoff.Wait{Max: time.Millisecond}
 	for !r.shared.Withdraw() && !r.e.reach.Ended(r.link.Src) {
 		if r.gaveUp || time.Now().After(deadline) {
 			if !r.gaveUp {
@@ -142,7 +144,7 @@ func (r *receiver) withdraw(deadline time.Time) bool {
 			}
 			return false
 		}
-		time.Sleep(50 * time.Microsecond)
+		idle.Pause()
 	}
 	r.shared = ring.Receiver{}
 	return true
