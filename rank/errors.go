@@ -17,8 +17,8 @@ var (
 	// it takes no part in the call.
 	ErrPeerClosed = exchange.ErrPeerClosed
 
-	// ErrFailed: a rank has ended without closing its world, or its host is
-	// lost, or the launcher is.
+	// ErrFailed: a rank has ended without closing its world, or its host, its
+	// connections or the launcher are lost.
 	ErrFailed = exchange.ErrFailed
 
 	// ErrStalled: a rank has waited for longer than the stall timeout.

@@ -334,3 +334,21 @@ func reportsOfMissing(t *testing.T, limit time.Duration, there, report []int, mi
 	}
 	return wrong
 }
+
+// A connection that ends between ranks whose launcher says nothing of an end: both ranks are
+// named, and what the system said.
+func TestConnectionThatEndsBetweenLiveRanks(t *testing.T) {
+	t.Parallel()
+	j := newTestJob(t, 3).start()
+	j.mustGather(constant(10))
+	j.worlds[2].mesh.Close()
+	for r, w := range j.worlds[:2] {
+		inTime(t, func() { <-w.Failed() })
+		bad, err := w.Failure()
+		text := fmt.Sprint(err)
+		if bad != 2 || !errors.Is(err, ErrFailed) || !strings.HasPrefix(text, "lost its connection to rank ") ||
+			!strings.Contains(text, ": EOF (the launcher knows of no process") {
+			t.Errorf("rank %d: rank %d failed: %v", r, bad, err)
+		}
+	}
+}

@@ -48,7 +48,9 @@ func start(ctx context.Context, cfg *config) (*World, error) {
 	w := &World{cfg: cfg, auth: newAuthenticator(cfg.Key("connections"), cfg.Rank, cfg.Size)}
 	w.stop, w.cancel = context.WithCancel(context.Background())
 	w.members = newMembers(cfg, w.auth)
-	w.mesh = exchange.New(exchange.Config{Rank: cfg.Rank, Size: cfg.Size, Grace: cfg.lossGrace(), On: w.on})
+	w.mesh = exchange.New(exchange.Config{
+		Rank: cfg.Rank, Size: cfg.Size, Grace: cfg.lossGrace(), Launched: cfg.Control != nil, On: w.on,
+	})
 	err := cfg.Parse(&cfg.parsed)
 	w.newWaits()
 	if cfg.Control != nil {

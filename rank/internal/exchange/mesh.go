@@ -28,6 +28,9 @@ type Config struct {
 	// word on how the process ended, or a notice on another connection.
 	Grace time.Duration
 
+	// Launched: a launcher tells how processes end.
+	Launched bool
+
 	// On returns " on host c", to be said of what became of a rank; "" where all are on one.
 	On func(rank int) string
 }
@@ -207,11 +210,25 @@ func (m *Mesh) lost(peer int, err error) {
 	case m.HasLeft(peer):
 	case m.hasEnded(peer):
 		m.spread(notice(leftFrame, peer, 0, nil))
-	case isEnd(err):
-		m.Lost(peer, "ended without closing its world"+m.cfg.On(peer))
 	default:
-		m.Lost(peer, fmt.Sprintf("lost its connection to rank %d%s: %v", m.cfg.Rank, m.cfg.On(m.cfg.Rank), err))
+		m.Lost(peer, m.describeEnd(peer, err))
 	}
+}
+
+// describeEnd says what is known of a peer whose connection has ended with err: a process that ends does that, of which
+// a launcher would have told, and between hosts so does the network.
+func (m *Mesh) describeEnd(peer int, err error) string {
+	ended := "ended without closing its world" + m.cfg.On(peer)
+	broke := fmt.Sprintf("lost its connection to rank %d%s: %v", m.cfg.Rank, m.cfg.On(m.cfg.Rank), err)
+	switch {
+	case !isEnd(err):
+		return broke
+	case m.cfg.Launched:
+		return broke + " (the launcher knows of no process that has ended)"
+	case errors.Is(err, syscall.ECONNRESET) && m.cfg.On(peer) != "":
+		return ended + ", or " + broke
+	}
+	return ended
 }
 
 // isEnd says whether err is how a connection to a process that ends looks, also
