@@ -55,7 +55,7 @@ func start(ctx context.Context, cfg *config) (*World, error) {
 	w.newWaits()
 	if cfg.Control != nil {
 		w.launcher = newLauncher(w, cfg.Control)
-		w.job.Report = w.launcher.report
+		w.job.Report, w.job.Harmed = w.launcher.report, w.launcher.harmed
 	}
 	if err == nil {
 		err = w.assemble(ctx)

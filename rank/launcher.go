@@ -127,6 +127,11 @@ func (l *launcher) report(r waits.Report) bool {
 	}}) == nil
 }
 
+// harmed tells that a call of this rank has failed because another rank has ended.
+func (l *launcher) harmed() {
+	_ = l.send(job.Exited) // a launcher that is gone needs no word
+}
+
 func (l *launcher) write(m *job.Message) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -176,6 +176,9 @@ func (w *World) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
 			Err: fmt.Errorf("gave a blob of %d bytes, at most %d are possible", len(blob), MaxBlob)}
 	}
 	all, err := w.mesh.AllGather(ctx, w.wait, "AllGather", blob)
+	if errors.Is(err, ErrFailed) {
+		w.wait.Harmed()
+	}
 	return all, w.fault("AllGather", err)
 }
 

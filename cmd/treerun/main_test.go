@@ -121,9 +121,9 @@ func memberDo(args []string) error {
 			control = os.NewFile(uintptr(f.ControlFD), "control socket")
 			fmt.Printf("rank %d of %d, local %d of %d, secret of %d bytes, settings %v\n", f.Rank, f.Size, f.LocalRank,
 				f.LocalSize, len(f.Secret), f.Settings)
-		case "seed", "joined", "closing": // tells the launcher
+		case "seed", "joined", "closing", "harmed": // tells the launcher
 			m := &job.Message{Kind: map[string]job.MessageKind{"seed": job.Seed, "joined": job.Joined,
-				"closing": job.Closing}[word]}
+				"closing": job.Closing, "harmed": job.Exited}[word]}
 			if word == "seed" {
 				m.Addrs, args = []netip.AddrPort{netip.MustParseAddrPort(value)}, args[1:]
 			}

@@ -203,5 +203,8 @@ func (c *Comm) failDuring(f transport.Fault, during, hint string) error {
 	c.Engine.CancelReceives()
 	f = c.abort(f)
 	c.err = c.rankError(f.Rank, during, setup.ErrorOf(f, nil), hint)
+	if f.Kind == transport.FaultLost {
+		c.Waiter.Watch.Harmed()
+	}
 	return c.err
 }

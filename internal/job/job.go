@@ -70,7 +70,9 @@ const (
 
 	// From the launcher to the ranks.
 	SeedIs // Addrs: those that Seed carried
-	Exited // Rank has ended: Code or Signal, Text for people; Closed says whether it had sent Closing before
+	// Rank has ended: Code or Signal, Text for people; Closed says whether it had sent Closing before. From a rank:
+	// one of its calls has failed because another rank has ended.
+	Exited
 )
 
 // Message is one record on the control socket: a frame of package strict whose kind is

@@ -48,6 +48,10 @@ type Job struct {
 	// rank prints that.
 	Report func(Report) bool
 
+	// Harmed tells the launcher that a call of this rank has failed because another rank has ended.
+	// Nil: nobody wants to know.
+	Harmed func()
+
 	// HostOf returns the host of a rank. Nil: all are on one.
 	HostOf func(rank int) int
 
@@ -398,6 +402,13 @@ func (w *Wait) Place(in string) string {
 		return in
 	}
 	return place(in, w.comm)
+}
+
+// Harmed notes that a call has failed because another rank has ended.
+func (w *Wait) Harmed() {
+	if w != nil && w.job.Harmed != nil {
+		w.job.Harmed()
+	}
 }
 
 // inJob returns the job's number of a rank of the communicator.

@@ -98,6 +98,7 @@ func Run(j *Job) (int, error) {
 	}
 	s.wait(func() bool { return s.all(over) })
 	j.Trace("all ranks have ended")
+	s.blameLeft()
 	complete := s.drain()
 	s.part()
 	signal.Reset(stopSignals...) // from here on a signal ends us as it ends any program

@@ -22,6 +22,7 @@ type rankState struct {
 	opened  [wire.Streams]bool // what it prints comes, or nothing will
 
 	wait    reported
+	harmed  bool // a call of it has failed because another rank has ended
 	running bool // it was started
 	silent  bool // no more messages will come from it
 	ended   bool
@@ -198,6 +199,8 @@ func (s *supervisor) handleMessage(m *rankState, msg *job.Message) {
 		}
 	case msg.Kind == job.Closing:
 		m.Closed = true
+	case msg.Kind == job.Exited:
+		m.harmed = true
 	case msg.Kind == job.Waits:
 		s.isWaiting(m, msg.Wait)
 	}

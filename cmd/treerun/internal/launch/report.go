@@ -61,6 +61,19 @@ func (s *supervisor) notWell() string {
 	return ""
 }
 
+// blameLeft makes it a failure that ranks have exited with 0 without closing their world, where calls of others have
+// failed by that and all have exited with 0.
+func (s *supervisor) blameLeft() {
+	if s.cause.kind != none || !slices.ContainsFunc(s.ranks, func(m *rankState) bool { return m.harmed }) {
+		return
+	}
+	for _, m := range s.ranks {
+		if m.Left = m.Joined && !m.Closed; m.Left {
+			s.cause.kind = byFailure
+		}
+	}
+}
+
 // ends returns how the ranks have ended, in the order of their numbers.
 func (s *supervisor) ends() []End {
 	var ends []End
@@ -220,12 +233,13 @@ type End struct {
 	After  time.Duration // since the start of the job
 	Joined bool          // its world was complete
 	Closed bool          // it had closed its world
+	Left   bool          // it had not, exited with 0, and calls of others failed by that
 	Host   string        // it was on this one
 	Lost   bool          // its host was lost; Code is treerun's
 	Why    string        // Lost
 }
 
-func (e End) failed() bool { return e.Code != 0 || e.Signal != 0 }
+func (e End) failed() bool { return e.Code != 0 || e.Signal != 0 || e.Left }
 
 // crashed tells whether a signal ended the rank that another rank's end does
 // not cause.
@@ -239,13 +253,20 @@ func (e End) how() string {
 	if e.Signal != 0 {
 		return "was killed by " + job.SignalName(e.Signal)
 	}
-	return fmt.Sprintf("exited with code %d", e.Code)
+	how := fmt.Sprintf("exited with code %d", e.Code)
+	if e.Left {
+		how += " without closing its world,"
+	}
+	return how
 }
 
 // exitCode returns the code that stands for the rank's end.
 func (e End) exitCode() int {
 	if e.Signal != 0 {
 		return cmdline.SignalCode(e.Signal)
+	}
+	if e.Left {
+		return 1
 	}
 	return e.Code
 }
