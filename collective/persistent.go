@@ -11,9 +11,9 @@ import (
 // many times, always with the same slices. Like every call, it runs on all
 // ranks, in the same order among the other calls, where a call counts from its
 // Start or Run; requests may be waited for in any order. Ranks that start two in
-// another order get an ErrMismatch that names both, unless the two are alike in
-// everything but their slices: those meet in the order in which they start. It
-// holds no resources and needs no end.
+// another order get an ErrMismatch that names both. Those that are alike in all but
+// their slices are told apart by the order of their Inits: all ranks make these in the
+// same order. It holds no resources and needs no end.
 type Persistent struct {
 	c *Comm
 	a *comm.Args
@@ -30,6 +30,7 @@ func persistent(c *Comm, a *comm.Args) (*Persistent, error) {
 	if a.Err != nil {
 		return nil, a.Err
 	}
+	c.in.Prepare(a)
 	return &Persistent{c: c, a: a}, nil
 }
 

@@ -47,7 +47,7 @@ func (c *Comm) AllToAllV(ctx context.Context, t kernel.DType, send []byte, sendC
 		members[r] = r
 		if n := binary.LittleEndian.Uint64(theirs[8*r:]); n != uint64(recvCounts[r]) {
 			return c.fail(transport.Faultf(transport.FaultMismatch, r, "rank %d sends %d elements to rank %d, which "+
-				"receives %d from it", r, n, c.Rank, recvCounts[r]), c.header(&a))
+				"receives %d from it", r, n, c.Rank, recvCounts[r]), a.header(c.Seq))
 		}
 	}
 	// Once more: nobody gets through that before everybody has found that the counts agree.

@@ -67,7 +67,7 @@ func (d *Devices) enqueue(ctx context.Context, k *DeviceArgs) error {
 		return d.fault(fault, k.name())
 	}
 	c.Seq++
-	call := device.Call{Header: c.header(&k.Args), In: k.In.Addr, Out: k.Out.Addr, Work: k.Work}
+	call := device.Call{Header: k.Args.header(c.Seq), In: k.In.Addr, Out: k.Out.Addr, Work: k.Work}
 	c.Engine.Announce(&call.Header)
 	c.tally.count(rowOf(uint8(k.Kind), 0), c.bytesOf(&k.Args))
 	if err := d.Enter(k.stream, k.Kind, k.Root, &call); err != nil {

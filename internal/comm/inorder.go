@@ -49,7 +49,7 @@ func (c *Comm) BeginInOrder(ctx context.Context, which, count, recvs, size, root
 	for r := 1; r < c.Size && err == nil; r++ {
 		if theirs := all[r*len(mine):][:len(mine)]; string(theirs) != string(all[:len(mine)]) {
 			err = c.fail(transport.Faultf(transport.FaultMismatch, r, "rank %d has %s, rank 0 %s", r, saysInOrder(theirs),
-				saysInOrder(all)), c.header(a))
+				saysInOrder(all)), a.header(c.Seq))
 		}
 	}
 	if err != nil {

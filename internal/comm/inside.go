@@ -26,7 +26,8 @@ type Comm struct {
 	Calls    [InFlight]engine.Call // the latest, by number
 	Messages Messages
 	err      *setup.RankError
-	splits   int            // so far
+	splits   int // so far
+	prepared prepared
 	subs     map[string]int // calls of Sub, by the ranks
 
 	inside     *Inside // of Of

@@ -127,12 +127,12 @@ func (c *Comm) Go(ctx context.Context, a *Args, w *engine.Waiter) error {
 // the other ranks wait for it.
 func (c *Comm) Cancel(ctx context.Context, a *Args) error {
 	c.Seq++
-	h := c.header(a)
+	h := a.header(c.Seq)
 	return c.fail(transport.Faultf(transport.FaultOf(ctx.Err()), c.Rank, "rank %d gave up before %s: %v", c.Rank,
 		engine.Describe(h), ctx.Err()), h)
 }
 
-func (c *Comm) header(a *Args) transport.Header {
+func (a *Args) header(seq uint64) transport.Header {
 	as := a.as
 	switch {
 	case as != 0:
@@ -145,8 +145,8 @@ func (c *Comm) header(a *Args) transport.Header {
 	if of == 0 {
 		of = a.DType
 	}
-	return transport.Header{Seq: c.Seq, Count: uint64(a.Count), Kind: uint8(a.Kind) | a.flags, Op: as,
-		DType: uint8(of), Root: int32(a.Root)}
+	return transport.Header{Seq: seq, Count: uint64(a.Count), Kind: uint8(a.Kind) | a.flags, Op: as,
+		DType: uint8(of), Root: engine.Numbered(a.Root, a.number)}
 }
 
 // Enter begins the next call of the communicator, which is claimed.
@@ -159,7 +159,7 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	}
 	c.Seq++
 	call := &c.Calls[c.Seq%InFlight]
-	call.Header, call.In, call.Out, call.Begins = c.header(a), a.In, a.Out, a.Begins
+	call.Header, call.In, call.Out, call.Begins = a.header(c.Seq), a.In, a.Out, a.Begins
 	call.DType, call.Op, call.Divide, call.Scale, call.Factor = a.DType, a.Op, a.Divide, a.Scale, a.Factor
 	call.Pieces = call.Pieces[:0] // their memory stays for a later call
 	if a.Pieces != nil {

@@ -13,7 +13,9 @@ import (
 // peer, mine that of this one. Any goroutine may call it.
 func (e *Engine) Mismatch(peer int, theirs, mine transport.Header) transport.Fault {
 	text := fmt.Sprintf("rank %d called %s while rank %d called %s", peer, Describe(theirs), e.rank, Describe(mine))
-	if sameButChain(theirs, mine) {
+	if swapped := e.swapped(peer, theirs, mine); swapped != "" {
+		text = swapped
+	} else if sameButChain(theirs, mine) {
 		by := "by different plans"
 		if mine.Kind&Varied != 0 && mine.Kind != messageKind {
 			by = "with different counts or " + by

@@ -38,6 +38,7 @@ func Describe(h transport.Header) string {
 		return fmt.Sprintf("a message (%d %s, tag %d)", h.Count, kernel.DType(h.DType), h.Root)
 	}
 	kind, onDevice := kindOf(h)
+	h, number := numberOf(h)
 	switch {
 	case h.Op == Exchange && onDevice:
 		return fmt.Sprintf("the opening of the devices (#%d)", h.Seq)
@@ -70,6 +71,9 @@ func Describe(h transport.Header) string {
 	fmt.Fprint(&b, kernel.DType(h.DType))
 	if h.Root >= 0 {
 		fmt.Fprintf(&b, ", root %d", h.Root)
+	}
+	if number > 0 {
+		fmt.Fprintf(&b, ", Init %d", number+1)
 	}
 	b.WriteString(")")
 	return b.String()

@@ -63,7 +63,7 @@ const (
 func (w *Waiter) polls(e *Engine, c *Call) int {
 	bytes := int(c.bytes())
 	switch kind := plan.Kind(c.Header.Kind &^ Varied); {
-	case !w.SpinsLong, kind != plan.Broadcast && kind != plan.Scatter, int(c.Header.Root) == e.rank, c.wide,
+	case !w.SpinsLong, kind != plan.Broadcast && kind != plan.Scatter, int(uint16(c.Header.Root)) == e.rank, c.wide,
 		3*bytes > 2*e.linkBytes:
 		return w.Spins
 	}

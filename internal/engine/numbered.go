@@ -1,0 +1,41 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/treerun/treerun/transport"
+)
+
+// Numbered returns the Root of the header of a persistent call that is number n, from 0, of those that are alike in
+// kind, type, operation, count and root. Number 0 is as a plain call, and so is 1<<15.
+func Numbered(root, n int) int32 {
+	if n %= 1 << 15; n == 0 {
+		return int32(root)
+	}
+	return int32(n<<16 | root&0xffff)
+}
+
+// numberOf returns the header of a plain call, and the number that is added to it in h.
+func numberOf(h transport.Header) (transport.Header, int) {
+	kind, _ := kindOf(h)
+	n := h.Root >> 16
+	if h.Kind == messageKind || n <= 0 {
+		return h, 0
+	}
+	if h.Root &= 0xffff; !kind.HasRoot() {
+		h.Root = -1
+	}
+	return h, int(n)
+}
+
+// swapped says that two ranks called what differs in nothing but its number, and "" of other calls.
+func (e *Engine) swapped(peer int, theirs, mine transport.Header) string {
+	its, n := numberOf(theirs)
+	own, m := numberOf(mine)
+	if n == m || !sameButChain(its, own) {
+		return ""
+	}
+	return fmt.Sprintf("rank %d called %s as Init %d of those alike, while rank %d called Init %d (a plain call is as "+
+		"Init 1): ranks make and start persistent calls that are alike in the same order", peer, Describe(own), n+1,
+		e.rank, m+1)
+}
