@@ -56,9 +56,11 @@ func powers(least, most float64) (list []tick) {
 	return list
 }
 
-// decades puts a labelled tick at every power of ten, and small ones between, with
-// labels at 2 and 5 where there are few powers of ten.
+// decades puts a tick at every power of ten, labelled where there is room, and small ones
+// between, with labels at 2 and 5 where there are few powers of ten.
 func decades(least, most float64) (list []tick) {
+	const labels = 8
+	step := math.Ceil(math.Log10(most/least) / labels)
 	for e := math.Floor(math.Log10(least)); e <= math.Ceil(math.Log10(most)); e++ {
 		for k := 1.0; k < 10; k++ {
 			v := k * math.Pow(10, e)
@@ -66,7 +68,7 @@ func decades(least, most float64) (list []tick) {
 				continue
 			}
 			t := tick{Value: v}
-			if k == 1 || most/least < 100 && (k == 2 || k == 5) {
+			if k == 1 && math.Mod(e, step) == 0 || most/least < 100 && (k == 2 || k == 5) {
 				t.Label = short(v)
 			}
 			list = append(list, t)
@@ -93,11 +95,10 @@ func steps(_, most float64) (list []tick) {
 // short writes 1000000 as 1M.
 func short(v float64) string {
 	unit := ""
-	switch {
-	case v >= 1e6:
-		v, unit = v/1e6, "M"
-	case v >= 1e3:
-		v, unit = v/1e3, "k"
+	for _, u := range []string{"k", "M", "G", "T"} {
+		if v >= 1e3 {
+			v, unit = v/1e3, u
+		}
 	}
 	return strconv.FormatFloat(v, 'g', 4, 64) + unit
 }

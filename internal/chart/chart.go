@@ -1,106 +1,154 @@
 // Package chart draws curves over the size of a message, or over another count, as
-// SVG files: those of treerun bench and those of docs/results. It is free of I/O and
-// imports nothing of treerun's.
+// SVG files: those of treerun bench and those of docs/results. It is free of I/O.
 package chart
 
 import (
-	"bytes"
+	"cmp"
 	"fmt"
-	"html"
 	"math"
-	"unicode/utf8"
+	"slices"
+	"strings"
+
+	"github.com/treerun/treerun/internal/svg"
 )
 
-// palette has colours that people who see fewer colours tell apart, after Okabe
-// and Ito; every curve has a sign of its own beside.
-var palette = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#555555", "#8c6d31"}
+// signs are drawn around the point 0, 0; what is hollow has the colour of the paper.
+var signs = [len(svg.Palette)]string{`<circle r="3"/>`, `<path d="M-3-3H3V3H-3Z"/>`, `<path d="M0-4L3.5 2.5H-3.5Z"/>`,
+	`<circle r="3" class="on"/>`, `<path d="M-3-3H3V3H-3Z" class="on"/>`, `<path d="M0-4L3.5 2.5H-3.5Z" class="on"/>`,
+	`<path d="M-3-3L3 3M-3 3L3-3"/>`, `<path d="M-4 0H4M0-4V4"/>`, `<path d="M0-4.5L4.5 0L0 4.5L-4.5 0Z"/>`,
+	`<path d="M0-4.5L4.5 0L0 4.5L-4.5 0Z" class="on"/>`}
 
-// signs are drawn around the point 0, 0.
-var signs = []string{`<circle r="3"/>`, `<path d="M-3-3H3V3H-3Z"/>`, `<path d="M0-4L3.5 2.5H-3.5Z"/>`,
-	`<circle r="3" fill="#fff"/>`, `<path d="M-3-3H3V3H-3Z" fill="#fff"/>`, `<path d="M0-4L3.5 2.5H-3.5Z" fill="#fff"/>`,
-	`<path d="M-3-3L3 3M-3 3L3-3"/>`, `<path d="M-4 0H4M0-4V4"/>`}
+// dashes are those of the first five curves, of the next five, and so on: twenty curves
+// look different in colour and line, and ten in their signs as well.
+var dashes = []string{"", ` stroke-dasharray="7 3"`, ` stroke-dasharray="2 3"`, ` stroke-dasharray="9 3 2 3"`}
 
 // Point is one value of a curve.
-type Point struct{ X, Y float64 }
+type Point = svg.Point
 
-// Curve is one curve; its place among those of a panel says its colour and sign. A curve without points is left out.
+// Curve is one curve; the place of its name among those of a picture says how it looks. One without points is left out.
 type Curve struct {
 	Name   string
-	Limit  bool    // a dashed line without signs
+	Limit  bool    // a dotted line without signs
 	Points []Point // by rising X, which is above 0
 }
 
 // Panel is one plot. X is logarithmic, and so is Y unless it is linear.
 type Panel struct {
 	Title, X, Y string
-	Sizes       bool // X counts bytes, with ticks at powers of 2
-	Linear      bool // Y is linear, and begins at 0
-	Falling     bool // curves fall: the legend is at the right
+	Sizes       bool    // X counts bytes, with ticks at powers of 2
+	Linear      bool    // Y is linear, and begins at 0
+	Most        float64 // the end of Y where curves rise above it; 0: they all fit
 	Curves      []Curve
+}
+
+// most is where the axis of multiples ends: what takes longer is known from the times themselves.
+const most = 16
+
+// Over returns the panel beside l, which is of times: how many times as long as the curve of a
+// name the others take, which a logarithmic axis of many decades hides.
+func (l Panel) Over(name string) Panel {
+	base := make(map[float64]float64)
+	for _, c := range l.Curves {
+		for _, at := range c.Points {
+			if c.Name == name {
+				base[at.X] = at.Y
+			}
+		}
+	}
+	l.Title, l.Y, l.Most = strings.TrimPrefix(l.Title+", against "+name, ", "), "time / "+name, most
+	l.Curves = slices.Clone(l.Curves)
+	for i := range l.Curves {
+		c := &l.Curves[i]
+		times := c.Points
+		c.Points = nil
+		for _, at := range times {
+			if b := base[at.X]; b > 0 {
+				c.Points = append(c.Points, Point{X: at.X, Y: at.Y / b})
+			}
+		}
+	}
+	return l
 }
 
 // The measures of a picture, in pixels.
 const (
 	titleHeight                   = 34
 	leftOf, rightOf, above, below = 64, 18, 34, 48 // around the curves of a panel
-	legendLine, letter            = 17, 6.3
+	letters, legendLine           = 12, 18
 )
 
 // picture is an SVG file that is being written.
-type picture struct{ bytes.Buffer }
+type picture struct {
+	svg.File
+	names []string // of all curves; the place of one is its look
+}
 
-// SVG returns the panels, in rows, below a title if there is one. Every panel is as
-// wide and high as given, in pixels.
+// SVG returns the panels, in rows, below a title if there is one, and above a legend. Every
+// panel is as wide and high as given, in pixels.
 func SVG(title string, width, height float64, rows ...[]Panel) ([]byte, error) {
-	top := 0.0
-	if title != "" {
-		top = titleHeight
-	}
-	wide := width * float64(len(rows[0]))
-	p := &picture{}
-	fmt.Fprintf(p, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" `, wide,
-		height*float64(len(rows))+top)
-	p.WriteString(`font-family="Helvetica, Arial, sans-serif" font-size="12">` + "\n<defs>\n")
-	for i, colour := range palette {
-		fmt.Fprintf(p, `<g id="s%d" fill="%s" stroke="%[2]s" stroke-width="1.5">%s</g>`+"\n", i, colour, signs[i])
-	}
-	p.WriteString("</defs>\n" + `<rect width="100%" height="100%" fill="#fff"/>` + "\n")
-	p.text(wide/2, 0.7*top, `text-anchor="middle" font-size="17"`, title)
-	for i, row := range rows {
-		for k := range row {
-			if err := p.panel(&row[k], width*float64(k), top+height*float64(i), width, height); err != nil {
-				return nil, err
+	p, about := &picture{}, []string{}
+	for _, row := range rows {
+		for _, l := range row {
+			about = append(about, strings.TrimPrefix(l.Title+": "+l.Y+" over "+l.X, ": "))
+			for _, c := range l.Curves {
+				if !slices.Contains(p.names, c.Name) {
+					p.names = append(p.names, c.Name)
+				}
 			}
 		}
 	}
-	p.WriteString("</svg>\n")
-	return p.Bytes(), nil
-}
-
-// text writes s, if it is not empty, with attributes of its element.
-func (p *picture) text(x, y float64, more, s string) {
-	if s != "" {
-		fmt.Fprintf(p, `<text x="%.1f" y="%.1f" %s>%s</text>`+"\n", x, y, more, html.EscapeString(s))
+	p.WriteString("<defs>\n")
+	for i, sign := range signs {
+		fmt.Fprintf(p, `<g id="s%d" class="%s" fill="currentColor" stroke="currentColor" stroke-width="1.5">%s</g>`+"\n",
+			i, svg.Colour(i), sign)
 	}
-}
-
-// line draws a line from point to point.
-func (p *picture) line(colour string, width float64, more string, at ...Point) {
-	fmt.Fprintf(p, `<path fill="none" stroke="%s" stroke-width="%g" %sd="`, colour, width, more)
-	for i, v := range at {
-		fmt.Fprintf(p, "%c%.1f %.1f", "ML"[min(i, 1)], v.X, v.Y)
+	p.WriteString("</defs>\n")
+	top, wide := 0.0, width*float64(len(rows[0]))
+	if title != "" {
+		top = titleHeight
 	}
-	p.WriteString(`"/>` + "\n")
+	p.Text(svg.At(wide/2, 0.7*top), 17, "middle", svg.Ink, title)
+	for _, row := range rows {
+		if err := p.row(row, top, width, height); err != nil {
+			return nil, err
+		}
+		top += height
+	}
+	p.Take(svg.Box{Right: wide, Bottom: top})
+	p.legend(rows, wide, top+letters)
+	return p.Whole(cmp.Or(title, rows[0][0].Title), strings.Join(about, "; "), 0), nil
 }
 
-// panel draws one into a box.
-func (p *picture) panel(l *Panel, left, top, width, height float64) error {
-	x := axis{least: math.Inf(1), log: true, from: left + leftOf, to: left + width - rightOf}
-	y := axis{least: math.Inf(1), log: !l.Linear, from: top + height - below, to: top + above}
+// row draws panels side by side; those of one quantity have one axis of it.
+func (p *picture) row(row []Panel, top, width, height float64) error {
+	x, y := make([]axis, len(row)), make([]axis, len(row))
+	for i := range row {
+		var err error
+		if x[i], y[i], err = row[i].axes(); err != nil {
+			return err
+		}
+	}
+	for i := range row {
+		for k := range row {
+			if row[i].Y == row[k].Y && row[i].Linear == row[k].Linear {
+				y[i].least, y[i].most = min(y[i].least, y[k].least), max(y[i].most, y[k].most)
+			}
+		}
+		left := width * float64(i)
+		x[i].from, x[i].to = left+leftOf, left+width-rightOf
+		y[i].from, y[i].to = top+height-below, top+above
+		p.panel(&row[i], x[i], y[i])
+	}
+	return nil
+}
+
+// axes finds what the axes of a panel must have room for.
+func (l *Panel) axes() (x, y axis, err error) {
+	x, y = axis{least: math.Inf(1), log: true}, axis{least: math.Inf(1), log: !l.Linear}
 	for _, c := range l.Curves {
 		for _, at := range c.Points {
 			if !(at.X > 0) || !l.Linear && !(at.Y > 0) {
-				return fmt.Errorf("curve of %s: %v, %v has no place on a logarithmic axis", c.Name, at.X, at.Y)
+				return x, y, fmt.Errorf("curve of %s: %v, %v has no place on a logarithmic axis", c.Name, at.X, at.Y)
 			}
 			x.least, x.most = min(x.least, at.X), max(x.most, at.X)
 			y.least, y.most = min(y.least, at.Y), max(y.most, at.Y)
@@ -109,8 +157,16 @@ func (p *picture) panel(l *Panel, left, top, width, height float64) error {
 	if l.Linear {
 		y.least, y.most = 0, max(y.most*1.08, 1e-3)
 	}
+	if l.Most > 0 {
+		y.most = min(y.most, l.Most)
+	}
 	x.widen()
 	y.widen()
+	return x, y, nil
+}
+
+// panel draws one between the ends of its axes.
+func (p *picture) panel(l *Panel, x, y axis) {
 	ofX, ofY := decades, decades
 	if l.Sizes {
 		ofX = powers
@@ -119,68 +175,76 @@ func (p *picture) panel(l *Panel, left, top, width, height float64) error {
 		ofY = steps
 	}
 	for _, t := range ofX(x.least, x.most) {
-		if at := x.at(t.Value); t.Label != "" {
-			p.line("#e8e8e8", 1, "", Point{at, y.from}, Point{at, y.to})
-			p.text(at, y.from+18, `text-anchor="middle"`, t.Label)
+		at := x.at(t.Value)
+		if t.Label != "" {
+			p.Path(svg.Faint, 1, "", "", svg.At(at, y.from), svg.At(at, y.to))
+			p.Text(svg.At(at, y.from+18), letters, "middle", svg.Ink, t.Label)
 		}
-		p.line("#444", 1, "", Point{x.at(t.Value), y.from}, Point{x.at(t.Value), y.from + 4})
+		p.Path(svg.Ink, 1, "", "", svg.At(at, y.from), svg.At(at, y.from+4))
 	}
 	for _, t := range ofY(y.least, y.most) {
-		if at := y.at(t.Value); t.Label != "" {
-			p.line("#d8d8d8", 1, "", Point{x.from, at}, Point{x.to, at})
-			p.text(x.from-8, at+4, `text-anchor="end"`, t.Label)
+		at := y.at(t.Value)
+		if t.Label != "" {
+			p.Path(svg.Faint, 1, "", "", svg.At(x.from, at), svg.At(x.to, at))
+			p.Text(svg.At(x.from-8, at+4), letters, "end", svg.Ink, t.Label)
 		}
-		p.line("#444", 1, "", Point{x.from - 4, y.at(t.Value)}, Point{x.from, y.at(t.Value)})
+		p.Path(svg.Ink, 1, "", "", svg.At(x.from-4, at), svg.At(x.from, at))
 	}
-	p.line("#444", 1, "", Point{x.from, y.to}, Point{x.from, y.from}, Point{x.to, y.from})
+	p.Path(svg.Ink, 1, "", "", svg.At(x.from, y.to), svg.At(x.from, y.from), svg.At(x.to, y.from))
 	middle := (x.from + x.to) / 2
-	p.text(middle, y.to-12, `text-anchor="middle" font-size="14"`, l.Title)
-	p.text(middle, y.from+38, `text-anchor="middle"`, l.X)
-	p.text(0, 0, fmt.Sprintf(`text-anchor="middle" transform="translate(%.1f %.1f) rotate(-90)"`, left+16,
-		(y.from+y.to)/2), l.Y)
-	for i := range l.Curves {
+	p.Text(svg.At(middle, y.to-12), 14, "middle", svg.Ink, l.Title)
+	p.Text(svg.At(middle, y.from+38), letters, "middle", svg.Ink, l.X)
+	fmt.Fprintf(p, `<g transform="translate(%.1f %.1f) rotate(-90)">`, x.from-leftOf+16, (y.from+y.to)/2)
+	p.Text(svg.At(0, 0), letters, "middle", svg.Ink, l.Y)
+	p.WriteString("</g>\n")
+	const over = 5 // a sign at the end of an axis is whole
+	fmt.Fprintf(p, `<svg x="%.1f" y="%.1f" width="%.1f" height="%.1f" viewBox="%.1[1]f %.1[2]f %.1[3]f %.1[4]f">`+"\n",
+		x.from-over, y.to-over, x.to-x.from+2*over, y.from-y.to+2*over)
+	for _, c := range l.Curves {
 		var points []Point
-		for _, at := range l.Curves[i].Points {
-			points = append(points, Point{x.at(at.X), y.at(at.Y)})
+		for _, at := range c.Points {
+			points = append(points, svg.At(x.at(at.X), y.at(at.Y)))
 		}
-		p.curve(l, i, points, points)
+		p.curve(&c, points, points)
 	}
-	p.legend(l, &x, y.to+12)
-	return nil
+	p.WriteString("</svg>\n")
 }
 
-// curve draws the line of curve i, and its signs.
-func (p *picture) curve(l *Panel, i int, line, signs []Point) {
-	look := i % len(palette)
-	if l.Curves[i].Limit {
-		p.line("#808080", 1.5, `stroke-dasharray="6 4" `, line...)
+// curve draws the line of a curve, and its signs.
+func (p *picture) curve(c *Curve, line, signs []Point) {
+	look := slices.Index(p.names, c.Name)
+	switch {
+	case len(line) == 0:
+		return
+	case c.Limit:
+		p.Path(svg.Line, 1.5, ` stroke-dasharray="1 3"`, "", line...)
 		return
 	}
-	p.line(palette[look], 2, "", line...)
+	p.Path(svg.Colour(look), 2, dashes[look/5%len(dashes)], "", line...)
 	for _, at := range signs {
-		fmt.Fprintf(p, `<use href="#s%d" x="%.1f" y="%.1f"/>`+"\n", look, at.X, at.Y)
+		fmt.Fprintf(p, `<use href="#s%d" x="%.1f" y="%.1f"/>`+"\n", look%len(svg.Palette), at.X, at.Y)
 	}
 }
 
-// legend names the curves that have points, at the top of the panel.
-func (p *picture) legend(l *Panel, x *axis, y float64) {
-	longest, lines := 0, 0
-	for _, c := range l.Curves {
-		if len(c.Points) > 0 {
-			longest, lines = max(longest, utf8.RuneCountInString(c.Name)), lines+1
+// legend names the curves that have points, below all panels, in columns.
+func (p *picture) legend(rows [][]Panel, wide, top float64) {
+	var shown []Curve
+	column := 1.0
+	for _, l := range slices.Concat(rows...) {
+		for _, c := range l.Curves {
+			known := slices.ContainsFunc(shown, func(s Curve) bool { return s.Name == c.Name })
+			if len(c.Points) > 0 && !known {
+				shown, column = append(shown, c), max(column, 56+svg.Width(c.Name, letters))
+			}
 		}
 	}
-	at, wide := x.from+10, 44+letter*float64(longest)
-	if l.Falling {
-		at = x.to - wide
+	columns := max(1, int((wide-leftOf)/column))
+	for i, c := range shown {
+		at := svg.At(leftOf+float64(i%columns)*column, top+legendLine*float64(i/columns))
+		p.curve(&c, []Point{at, at.Add(svg.At(32, 0), 1)}, []Point{at.Add(svg.At(16, 0), 1)})
+		p.Text(at.Add(svg.At(40, 4), 1), letters, "start", svg.Ink, c.Name)
 	}
-	fmt.Fprintf(p, `<rect x="%.1f" y="%.1f" width="%.1f" height="%d" fill="#fff" fill-opacity="0.8"/>`+"\n", at-4, y-10,
-		wide, legendLine*lines+2)
-	for i := range l.Curves {
-		if c := &l.Curves[i]; len(c.Points) > 0 {
-			p.curve(l, i, []Point{{at, y}, {at + 28, y}}, []Point{{at + 14, y}})
-			p.text(at+36, y+4, "", c.Name)
-			y += legendLine
-		}
+	if len(shown) > 0 {
+		p.Take(svg.Box{Bottom: p.Corner.Y + letters})
 	}
 }

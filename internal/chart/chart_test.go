@@ -43,7 +43,7 @@ func TestSVG(t *testing.T) {
 	falls, rises := []Point{{X: 1, Y: 100}, {X: 100, Y: 1}}, []Point{{X: 1, Y: 1}, {X: 100, Y: 100}}
 	panel := Panel{Title: "a title", X: "along", Y: "upwards", Curves: []Curve{{Name: "falls", Points: falls},
 		{Name: "rises", Points: rises}, {Name: "limit", Limit: true, Points: rises}, {Name: "nowhere"}}}
-	svg, err := SVG("above all", 560, 360, []Panel{panel}, []Panel{{Linear: true, Falling: true}})
+	svg, err := SVG("above all", 560, 360, []Panel{panel}, []Panel{{Linear: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestSVG(t *testing.T) {
 	if strings.Contains(string(svg), "nowhere") {
 		t.Error("a curve without points has a name")
 	}
-	again, err := SVG("above all", 560, 360, []Panel{panel}, []Panel{{Linear: true, Falling: true}})
+	again, err := SVG("above all", 560, 360, []Panel{panel}, []Panel{{Linear: true}})
 	if err != nil || string(again) != string(svg) {
 		t.Errorf("the same chart is drawn differently: %v", err)
 	}

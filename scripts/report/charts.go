@@ -47,14 +47,15 @@ func (v view) panel(title string) chart.Panel {
 
 func oneHostCharts(v view, charts pictures) error {
 	for op, title := range map[string]string{"allreduce": "AllReduce", "broadcast": "Broadcast"} {
-		var panels []chart.Panel
+		var panels, ratios []chart.Panel
 		for _, np := range v.In("sweep").Ranks() {
-			panels = append(panels, np.For(op).panel(fmt.Sprintf("%d ranks", np.NP)))
+			p := np.For(op).panel(fmt.Sprintf("%d ranks", np.NP))
+			panels, ratios = append(panels, p), append(ratios, p.Over(titleOf(self)))
 		}
 		if len(panels) == 0 {
 			break // a cut-off record
 		}
-		svg, err := chart.SVG(title+", float32, one host", 400, 370, panels)
+		svg, err := chart.SVG(title+", float32, one host", 400, 340, panels, ratios)
 		if err != nil {
 			return err
 		}
@@ -66,13 +67,12 @@ func oneHostCharts(v view, charts pictures) error {
 func severalHostsCharts(v view, charts pictures) error {
 	var panels [][]chart.Panel
 	for _, n := range []struct{ network, title string }{{"even", "500 Mbit/s, "}, {"open", "unshaped, "}} {
-		var pair []chart.Panel
 		for _, op := range []string{"allreduce", "broadcast"} {
-			pair = append(pair, v.In(n.network).For(op).panel(n.title+op))
+			p := v.In(n.network).For(op).panel(n.title + op)
+			panels = append(panels, []chart.Panel{p, p.Over(titleOf(self))})
 		}
-		panels = append(panels, pair)
 	}
-	svg, err := chart.SVG("", 460, 360, panels...)
+	svg, err := chart.SVG("AllReduce and Broadcast, float32, several hosts", 460, 310, panels...)
 	charts["several-hosts.svg"] = svg
 	return err
 }

@@ -146,7 +146,7 @@ func find(all []chart.Curve, name string) curve {
 
 // drawn returns the figure as an SVG file.
 func (f *figure) drawn() ([]byte, error) {
-	p := chart.Panel{Title: f.Title, X: f.X, Y: f.Y, Linear: f.Times, Falling: f.Times, Curves: f.Series}
+	p := chart.Panel{Title: f.Title, X: f.X, Y: f.Y, Linear: f.Times, Curves: f.Series}
 	return chart.SVG("", 560, 360, []chart.Panel{p})
 }
 

@@ -27,10 +27,12 @@ func picture(rows []*meter.Row) ([]byte, error) {
 		floor.Points = append(floor.Points, chart.Point{X: x, Y: r.FloorUs})
 		known = known && r.FloorUs > 0 // else there is one rank, or so few bytes that there is no limit
 	}
+	panels := []chart.Panel{time, busbw}
 	if len(time.Curves) == 1 && known {
 		time.Curves = append(time.Curves, floor)
+		panels = []chart.Panel{time, time.Over(floor.Name), busbw}
 	}
-	return chart.SVG(heading(rows), 490, 406, []chart.Panel{time, busbw})
+	return chart.SVG(heading(rows), 420, 380, panels)
 }
 
 // extend adds a point to the curve of a name.

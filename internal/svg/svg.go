@@ -1,0 +1,157 @@
+// Package svg writes SVG files for internal/chart and topo/draw: their head, which readers of
+// screens can read and which follows light and dark, their colours, and text that keeps clear
+// of other text. It is free of I/O and imports nothing of treerun's.
+package svg
+
+import (
+	"bytes"
+	"fmt"
+	"html"
+	"math"
+	"strings"
+	"unicode/utf8"
+)
+
+// Palette has colours, for light and for dark, that people of all kinds of colour vision can
+// tell apart, and can see on Paper.
+var Palette = [10][2]string{{"#0072b2", "#4aa3e8"}, {"#d55e00", "#f58231"}, {"#009e73", "#2fc096"},
+	{"#9e118b", "#e596d4"}, {"#0f93ff", "#cbf7ff"}, {"#511e09", "#e8d29e"}, {"#7e8f4b", "#1ffe54"},
+	{"#230cc3", "#867ff4"}, {"#140463", "#b52dff"}, {"#23000a", "#a075b4"}}
+
+// The colours that have a meaning, as classes of elements, and what they are.
+const (
+	Ink   = "ink"   // of text
+	Paper = "paper" // behind all
+	Line  = "line"  // of what is there
+	Faint = "faint" // of what is to be seen last
+	Alarm = "alarm" // more than there is
+)
+
+var meanings = map[string][2]string{Ink: {"#222222", "#e6e6e6"}, Paper: {"#ffffff", "#14171a"},
+	Line: {"#767c84", "#8b929b"}, Faint: {"#d3dae2", "#3a424c"}, Alarm: {"#b00000", "#ff7b72"}}
+
+// Colour is the class of the i-th curve or tree.
+func Colour(i int) string { return fmt.Sprintf("c%d", i%len(Palette)) }
+
+// Point is a place in a picture; y grows downwards.
+type Point struct{ X, Y float64 }
+
+// At is the place x, y.
+func At(x, y float64) Point { return Point{x, y} }
+
+// Add returns p and f times q.
+func (p Point) Add(q Point, f float64) Point {
+	return Point{p.X + float64(f*q.X), p.Y + float64(f*q.Y)}
+}
+
+// Box is a part of a picture that something takes.
+type Box struct{ Left, Top, Right, Bottom float64 }
+
+// Around is the box around a point, so far to each side.
+func Around(p Point, wide, high float64) Box {
+	return Box{p.X - wide, p.Y - high, p.X + wide, p.Y + high}
+}
+
+// overlaps reports whether two boxes have a part in common.
+func (b Box) overlaps(c Box) bool {
+	return b.Left < c.Right && c.Left < b.Right && b.Top < c.Bottom && c.Top < b.Bottom
+}
+
+// Width is about that of a text of a height, in a sans-serif font.
+func Width(s string, size float64) float64 {
+	return float64(size * 0.57 * float64(utf8.RuneCountInString(s)))
+}
+
+// TextBox is what a text takes whose baseline begins, has its middle or ends at p.
+func TextBox(p Point, size float64, anchor, s string) Box {
+	wide := Width(s, size)
+	left := p.X - float64(wide*map[string]float64{"middle": 0.5, "end": 1}[anchor])
+	return Box{left, p.Y - float64(0.8*size), left + wide, p.Y + float64(0.25*size)}
+}
+
+// File is an SVG file that is being written.
+type File struct {
+	bytes.Buffer
+	Corner Point // of all text and boxes, below and right
+	taken  []Box
+}
+
+// Take keeps text that is placed later away from a box.
+func (f *File) Take(b Box) {
+	f.taken = append(f.taken, b)
+	f.Corner = Point{max(f.Corner.X, b.Right), max(f.Corner.Y, b.Bottom)}
+}
+
+// Free reports whether a box is clear of all that is taken.
+func (f *File) Free(b Box) bool {
+	for _, t := range f.taken {
+		if t.overlaps(b) {
+			return false
+		}
+	}
+	return true
+}
+
+// Text writes a line of text, if it is not empty, in a colour, and takes its box.
+func (f *File) Text(p Point, size float64, anchor, class, s string) {
+	if s == "" {
+		return
+	}
+	f.Take(TextBox(p, size, anchor, s))
+	fmt.Fprintf(f, `<text x="%.1f" y="%.1f" font-size="%g" text-anchor="%s" class="%s">%s</text>`+"\n", p.X, p.Y, size,
+		anchor, class, html.EscapeString(s))
+}
+
+// Path draws lines from point to point; what its title says is seen where the mouse points at it.
+func (f *File) Path(class string, width float64, more, title string, at ...Point) {
+	fmt.Fprintf(f, `<path class="%s" fill="none" stroke="currentColor" stroke-width="%.1f"%s d="`, class, width, more)
+	for i, v := range at {
+		fmt.Fprintf(f, "%c%.1f %.1f", "ML"[min(i, 1)], v.X, v.Y)
+	}
+	f.WriteString(`"` + titled("path", title))
+}
+
+// titled ends the tag of an element, and the element, with a title if there is one.
+func titled(element, title string) string {
+	if title == "" {
+		return "/>\n"
+	}
+	return "><title>" + html.EscapeString(title) + "</title></" + element + ">\n"
+}
+
+// Box draws a box with round corners, filled with paper.
+func (f *File) Box(b Box, round float64, class string, width float64, title string) {
+	fmt.Fprintf(f, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="%.1f" class="%s on" `, b.Left, b.Top,
+		b.Right-b.Left, b.Bottom-b.Top, round, class)
+	fmt.Fprintf(f, `stroke="currentColor" stroke-width="%.1f"%s`, width, titled("rect", title))
+}
+
+// Whole returns the file: its title, a longer description, a margin around all that was drawn.
+func (f *File) Whole(title, about string, margin float64) []byte {
+	var b bytes.Buffer
+	wide, high := math.Ceil(f.Corner.X+margin), math.Ceil(f.Corner.Y+margin)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0[1]f %.0[2]f" role="img" `,
+		wide, high)
+	fmt.Fprintf(&b, `font-family="Helvetica, Arial, sans-serif">`+"\n<title>%s</title>\n<desc>%s</desc>\n<style>\n%s",
+		html.EscapeString(title), html.EscapeString(about), style(0))
+	fmt.Fprintf(&b, "@media (prefers-color-scheme: dark) {\n%s}\n</style>\n", style(1))
+	b.WriteString(`<rect width="100%" height="100%" class="paper" fill="currentColor"/>` + "\n")
+	b.Write(f.Bytes())
+	b.WriteString("</svg>\n")
+	return b.Bytes()
+}
+
+// style has the colours, light or dark.
+func style(dark int) string {
+	var b strings.Builder
+	paper := meanings[Paper][dark]
+	fmt.Fprintf(&b, "text {fill: currentColor; stroke: %s; stroke-width: 3px; paint-order: stroke}\n.on {fill: %[1]s}\n",
+		paper)
+	for _, name := range []string{Ink, Paper, Line, Faint, Alarm} {
+		fmt.Fprintf(&b, ".%s {color: %s}\n", name, meanings[name][dark])
+	}
+	for i, colour := range Palette {
+		fmt.Fprintf(&b, ".%s {color: %s}\n", Colour(i), colour[dark])
+	}
+	return b.String()
+}

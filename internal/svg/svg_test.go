@@ -1,0 +1,240 @@
+package svg_test
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/internal/chart"
+	"github.com/treerun/treerun/internal/svg"
+)
+
+// label is a text of a picture, with what it takes.
+type label struct {
+	text string
+	box  svg.Box
+}
+
+// overlap reports whether two boxes share more than the room between letters.
+func overlap(a, b svg.Box) bool {
+	const slack = 0.5
+	return a.Left < b.Right-slack && b.Left < a.Right-slack && a.Top < b.Bottom-slack && b.Top < a.Bottom-slack
+}
+
+// labels parses a picture, checks what every picture has, and returns its texts.
+func labels(t *testing.T, name string, file []byte) (list []label, count map[string]int) {
+	t.Helper()
+	count = make(map[string]int)
+	var wide, high float64
+	var at []string // the elements around
+	var turned svg.Point
+	var open label
+	for d := xml.NewDecoder(strings.NewReader(string(file))); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		switch e := token.(type) {
+		case xml.StartElement:
+			attrs := make(map[string]string)
+			for _, a := range e.Attr {
+				attrs[a.Name.Local] = a.Value
+			}
+			if len(at) == 0 {
+				_, err := fmt.Sscan(attrs["width"]+" "+attrs["height"], &wide, &high)
+				if err != nil || attrs["role"] != "img" || !strings.HasSuffix(attrs["font-family"], "sans-serif") ||
+					attrs["viewBox"] != fmt.Sprintf("0 0 %v %v", wide, high) {
+					t.Errorf("%s: the root is %v", name, attrs)
+				}
+			}
+			if len(at) == 1 {
+				turned = svg.Point{}
+				_, _ = fmt.Sscanf(attrs["transform"], "translate(%f %f) rotate(-90)", &turned.X, &turned.Y)
+			}
+			if e.Name.Local == "text" {
+				var p svg.Point
+				var size float64
+				if _, err := fmt.Sscan(attrs["x"]+" "+attrs["y"]+" "+attrs["font-size"], &p.X, &p.Y, &size); err != nil {
+					t.Fatalf("%s: text of %v: %v", name, attrs, err)
+				}
+				open.box.Left, open.box.Top, open.box.Right = p.X, p.Y, size
+				open.text = attrs["text-anchor"]
+			}
+			count[e.Name.Local]++
+			at = append(at, e.Name.Local)
+		case xml.EndElement:
+			at = at[:len(at)-1]
+		case xml.CharData:
+			switch {
+			case len(at) == 0:
+			case at[len(at)-1] == "text":
+				b := svg.TextBox(svg.At(open.box.Left, open.box.Top), open.box.Right, open.text, string(e))
+				if turned != (svg.Point{}) { // a quarter to the left
+					b = svg.Box{Left: turned.X + b.Top, Top: turned.Y - b.Right, Right: turned.X + b.Bottom,
+						Bottom: turned.Y - b.Left}
+				}
+				list = append(list, label{string(e), b})
+			case len(at) == 2 && at[1] == "title" && strings.TrimSpace(string(e)) != "":
+				count["titled"]++
+			case len(at) == 2 && at[1] == "style" && strings.Contains(string(e), "prefers-color-scheme: dark"):
+				count["dark"]++
+			}
+		}
+	}
+	if count["titled"] != 1 || count["desc"] != 1 || count["style"] != 1 || count["dark"] != 1 {
+		t.Errorf("%s: want a title, a description and a style for dark pages: %v", name, count)
+	}
+	for i, a := range list {
+		if a.box.Left < -0.5 || a.box.Top < -0.5 || a.box.Right > wide+0.5 || a.box.Bottom > high+0.5 {
+			t.Errorf("%s: %q at %v sticks out of %v x %v", name, a.text, a.box, wide, high)
+		}
+		for _, b := range list[:i] {
+			if overlap(a.box, b.box) {
+				t.Errorf("%s: %q at %v lies on %q at %v", name, a.text, a.box, b.text, b.box)
+			}
+		}
+	}
+	return list, count
+}
+
+// No text of a chart lies on another, with as many curves as bench draws, and with one.
+func TestChartLabels(t *testing.T) {
+	for _, curves := range []int{1, 2, 10, 14} {
+		for _, most := range []float64{10, 1 << 20, 1 << 40} {
+			time := chart.Panel{Title: "time", X: "message (bytes)", Y: "time (µs)", Sizes: true}
+			for i := range curves {
+				c := chart.Curve{Name: fmt.Sprintf("a curve with a long name, %d", i)}
+				for x := 1.0; x <= most; x *= 2 {
+					c.Points = append(c.Points, chart.Point{X: x, Y: x * float64(i+1)})
+				}
+				time.Curves = append(time.Curves, c)
+			}
+			linear := time
+			linear.Linear, linear.Sizes = true, false
+			ratio := time.Over(time.Curves[0].Name)
+			file, err := chart.SVG("a title", 400, 340, []chart.Panel{time, ratio, linear}, []chart.Panel{ratio})
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, _ := labels(t, fmt.Sprintf("%d curves to %v", curves, most), file)
+			named := 0
+			for _, l := range list {
+				if strings.HasPrefix(l.text, "a curve with a long name, ") {
+					named++
+				}
+			}
+			if named != curves {
+				t.Errorf("the legend has %d names for %d curves", named, curves)
+			}
+		}
+	}
+}
+
+// Curves twenty at a time differ in colour or line, and in one picture the same name looks the same.
+func TestCurvesDiffer(t *testing.T) {
+	time := chart.Panel{}
+	for i := range 20 {
+		time.Curves = append(time.Curves, chart.Curve{Name: fmt.Sprint("curve ", i),
+			Points: []chart.Point{{X: 1, Y: 1}, {X: 100, Y: float64(i + 1)}}})
+	}
+	turned := time
+	turned.Curves = append([]chart.Curve{time.Curves[19]}, time.Curves[:19]...)
+	file, err := chart.SVG("", 400, 340, []chart.Panel{time, turned})
+	if err != nil {
+		t.Fatal(err)
+	}
+	looks := make(map[string]int) // of lines: class, width, dashes
+	for line := range strings.Lines(string(file)) {
+		if look, _, is := strings.Cut(line, ` d="`); is && strings.Contains(look, `<path class="c`) {
+			looks[look]++
+		}
+	}
+	if len(looks) != 20 {
+		t.Errorf("20 curves have %d looks", len(looks))
+	}
+	for look, n := range looks {
+		if n != 3 { // two panels and the legend
+			t.Errorf("%d lines are %s, want 3", n, look)
+		}
+	}
+}
+
+// linear returns the red, green and blue light of a colour.
+func linear(t *testing.T, colour string) (l [3]float64) {
+	t.Helper()
+	var c [3]uint8
+	if _, err := fmt.Sscanf(colour, "#%02x%02x%02x", &c[0], &c[1], &c[2]); err != nil {
+		t.Fatal(colour, err)
+	}
+	for i, v := range c {
+		l[i] = math.Pow((float64(v)/255+0.055)/1.055, 2.4)
+		if v <= 10 {
+			l[i] = float64(v) / 255 / 12.92
+		}
+	}
+	return l
+}
+
+func luminance(l [3]float64) float64 { return 0.2126*l[0] + 0.7152*l[1] + 0.0722*l[2] }
+
+// contrast is that of WCAG: 3 is the least of what is no text, 4.5 of text.
+func contrast(t *testing.T, a, b string) float64 {
+	x, y := luminance(linear(t, a)), luminance(linear(t, b))
+	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
+}
+
+// visions are how people see: all colours, and without one kind of cone (Machado, Oliveira and Fernandes, 2009).
+var visions = map[string][3][3]float64{
+	"all": {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}},
+	"protanopia": {{0.152286, 1.052583, -0.204868}, {0.114503, 0.786281, 0.099216},
+		{-0.003882, -0.048116, 1.051998}},
+	"deuteranopia": {{0.367322, 0.860646, -0.227968}, {0.280085, 0.672501, 0.047413},
+		{-0.011820, 0.042940, 0.968881}},
+	"tritanopia": {{1.255528, -0.076749, -0.178779}, {-0.078411, 0.930809, 0.147602},
+		{0.004733, 0.691367, 0.303900}},
+}
+
+// lab is a colour as seen, in CIELAB.
+func lab(l [3]float64, vision [3][3]float64) [3]float64 {
+	var seen [3]float64
+	for i, row := range vision {
+		seen[i] = min(max(row[0]*l[0]+row[1]*l[1]+row[2]*l[2], 0), 1)
+	}
+	f := func(v float64) float64 {
+		if v > 0.008856 {
+			return math.Cbrt(v)
+		}
+		return 7.787*v + 16.0/116
+	}
+	x := f((0.4124*seen[0] + 0.3576*seen[1] + 0.1805*seen[2]) / 0.9505)
+	y := f(luminance(seen))
+	z := f((0.0193*seen[0] + 0.1192*seen[1] + 0.9505*seen[2]) / 1.089)
+	return [3]float64{116*y - 16, 500 * (x - y), 200 * (y - z)}
+}
+
+// The colours of curves can be seen on their paper, and told apart by people of all kinds of
+// colour vision, on light and on dark pages.
+func TestPalette(t *testing.T) {
+	for page, paper := range [2]string{"#ffffff", "#14171a"} {
+		for i, a := range svg.Palette {
+			if c := contrast(t, a[page], paper); c < 3 {
+				t.Errorf("colour %d, %s on %s: contrast %.2f", i, a[page], paper, c)
+			}
+			for k, b := range svg.Palette[:i] {
+				for name, vision := range visions {
+					x, y := lab(linear(t, a[page]), vision), lab(linear(t, b[page]), vision)
+					if d := math.Sqrt((x[0]-y[0])*(x[0]-y[0]) + (x[1]-y[1])*(x[1]-y[1]) + (x[2]-y[2])*(x[2]-y[2])); d < 12 {
+						t.Errorf("colours %d and %d, %s and %s, vision %s: differ by %.1f", k, i, b[page], a[page], name, d)
+					}
+				}
+			}
+		}
+	}
+}
