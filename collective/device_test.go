@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
@@ -91,6 +92,21 @@ func mustRunOnDevice(t *testing.T, body func(c *Comm, s *cuda.Stream) error, opt
 	if err := onDevice(t, body, opts...); err != nil {
 		t.Errorf("rank %d of %d: %v", member.Rank(), member.Size(), err)
 	}
+}
+
+// A rank whose Close comes some seconds after the others', as where GPUs are shared, finds them waiting: nobody leaves
+// memory behind that another one has mapped.
+func TestDeviceCloseWaits(t *testing.T) {
+	if !onRanks(t, 2, "dgx1v/0") {
+		return
+	}
+	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) error {
+		err := errors.Join(BarrierDevice(t.Context(), c, s), c.SyncDevice(t.Context(), s))
+		if c.Rank() == 1 {
+			time.Sleep(2 * time.Second)
+		}
+		return err
+	})
 }
 
 // deviceTrial is a trial whose memory is on a device.

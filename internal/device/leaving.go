@@ -105,10 +105,14 @@ func (d *Session) release() error {
 	return errors.Join(errs...)
 }
 
-// leaveMax is how long a rank that leaves waits for the others. Where one has
+// leaveMax is how long a rank that leaves waits for the others, which share a GPU or have much to give
+// back; lostMax, where the communicator has failed: further ranks may be gone. Where one has
 // not left by then, the driver does not allow this rank to free what that one has
 // mapped: it stays until the process ends.
-const leaveMax = time.Second
+const (
+	leaveMax = 5 * time.Second
+	lostMax  = 250 * time.Millisecond
+)
 
 // leave says that this rank has come to a stage, and waits for the others of its
 // host to come there, or for those that are left after a failure. It reports
@@ -121,7 +125,7 @@ func (d *Session) leave(stage uint32) bool {
 	fault, failed := d.c.Endpoint.Aborted()
 	limit, gone := leaveMax, -1
 	if failed {
-		limit /= 4 // further ranks may be gone
+		limit = lostMax
 		if fault.Kind == transport.FaultLost {
 			gone = fault.Rank
 		}
