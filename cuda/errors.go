@@ -102,9 +102,19 @@ var hints = []struct {
 	{driver.NoDevice, "no GPU for this process: see nvidia-smi, CUDA_VISIBLE_DEVICES and the rights on /dev/nvidia*"},
 	{driver.InvalidDevice, "does CUDA_VISIBLE_DEVICES name devices that exist?"},
 	{driver.InvalidContext, "memory and events of one's own process cannot be opened"},
-	{driver.MapFailed, "the exporting process must be alive, on this host, and share its IPC namespace"},
-	{driver.NoBinaryForGPU, "the kernels need a GPU of compute capability 7.0 or later"},
+	{driver.MapFailed, "the exporting process must be alive, on this host, and in the same IPC and PID namespace " +
+		"(docker --ipc=host --pid=host)"},
+	{driver.AlreadyMapped, "this process has the block open in which that memory lies: allocate what is shared in " +
+		"multiples of 2 MiB"},
+	{driver.NoBinaryForGPU, "the kernels are PTX for GPUs of compute capability 7.0 or later; is CUDA_DISABLE_PTX_JIT " +
+		"set?"},
+	{driver.NoJIT, "the driver's compiler, libnvidia-ptxjitcompiler.so.1, is missing: containers need the compute " +
+		"capability (NVIDIA_DRIVER_CAPABILITIES=compute,utility)"},
 	{driver.UnsupportedPTX, "install a newer NVIDIA driver"},
+	{driver.JITDisabled, "kernels are PTX, which the driver compiles: take CUDA_DISABLE_PTX_JIT and CUDA_DISABLE_JIT " +
+		"out of the environment"},
+	{driver.TooManyPeers, "a GPU reads the memory of 8 others at most where no NVSwitch joins them: leave some out " +
+		"(--gpus)"},
 	{driver.PeerUnsupported, "these two devices have no way to each other's memory (nvidia-smi topo -p2p r)"},
 	{driver.ECCUncorrectable, "the GPU's memory failed: see dmesg for Xid messages, and reset or replace it"},
 	{driver.NVLinkUncorrectable, "NVLink failed: see dmesg for Xid messages"},

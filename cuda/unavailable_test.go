@@ -26,6 +26,15 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
+func TestHints(t *testing.T) {
+	for code, want := range map[driver.Result]string{205: "PID namespace", 208: "multiples of 2 MiB",
+		209: "CUDA_DISABLE_PTX_JIT", 221: "libnvidia-ptxjitcompiler", 223: "CUDA_DISABLE_JIT", 711: "NVSwitch"} {
+		if text := (&Error{Code: int(code), Device: -1}).Error(); !strings.Contains(text, want) {
+			t.Errorf("%d: %q, want a hint that names %s", code, text, want)
+		}
+	}
+}
+
 func TestUUIDText(t *testing.T) {
 	var b [16]byte
 	for i := range b {

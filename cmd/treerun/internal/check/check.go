@@ -70,6 +70,7 @@ type Host struct {
 	Peers   func(m *gpu.Machine) (*peers.HostResult, error)
 	Limits  func() Limits
 	Network func() ([]iface.Device, error)
+	MPS     bool // the CUDA Multi-Process Service serves the GPUs
 }
 
 // Device is a GPU as the CUDA driver sees it.

@@ -108,9 +108,15 @@ func checks() []check {
 		}}, 1, []string{"ok     gpu 0", "WRONG  gpu 1", "Xid"}},
 		{"no memory operations", []func(*Host){func(h *Host) {
 			h.Devices = func() (string, []Device, error) {
-				return "12.4", []Device{{UUID: "GPU-a", MemOps: errors.New("not supported")}, {UUID: "GPU-b"}}, nil
+				return "12.4", []Device{{UUID: "GPU-a", MemOps: cuda.ErrNotSupported}, {UUID: "GPU-b"}}, nil
 			}
 		}}, 1, []string{"WRONG  gpu 0", "cannot use: not supported", "(remedy: a driver from 515 on (CUDA 11.7), on Linux)"}},
+		{"memory operations that fail otherwise", []func(*Host){func(h *Host) {
+			h.Devices = func() (string, []Device, error) {
+				return "12.4", []Device{{UUID: "GPU-a", MemOps: cuda.ErrOutOfMemory}, {UUID: "GPU-b"}}, nil
+			}
+		}}, 1, []string{"WRONG  gpu 0", "cannot use: out of memory\n"}},
+		{"MPS", []func(*Host){func(h *Host) { h.MPS = true }}, 0, []string{"note   mps", "--ranks-per-gpu without MPS"}},
 		{"cut into instances", []func(*Host){func(h *Host) { m, _ := h.Machine(); m.GPUs[1].MIG = true }}, 0,
 			[]string{"note   gpu 1", "nvidia-smi -i 1 -mig 0"}},
 		{"a wrong link", []func(*Host){found(gpu.Finding{A: 0, B: 1, Fault: "wrong data"})}, 1,
@@ -119,7 +125,7 @@ func checks() []check {
 		{"peers that the driver refuses", []func(*Host){found(gpu.Finding{A: 0, B: 1, Fault: "no", Refused: true})}, 0,
 			[]string{"ok     peers", "1 cannot by the driver's word"}},
 		{"containers apart", []func(*Host){found(gpu.Finding{A: 0, B: 1, Fault: "invalid handle", Unopened: true})}, 1,
-			[]string{"ok     peers", "WRONG  ipc            in 1 pair", "invalid handle", "--ipc=host"}},
+			[]string{"ok     peers", "WRONG  ipc            in 1 pair", "invalid handle", "--ipc=host --pid=host"}},
 		{"ranks fail", []func(*Host){func(h *Host) {
 			h.Peers = func(*gpu.Machine) (*peers.HostResult, error) { return nil, errors.New("failed with code 3") }
 		}}, 1, []string{"WRONG  peers          failed with code 3\n"}},

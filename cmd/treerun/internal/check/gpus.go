@@ -48,6 +48,10 @@ func (h *Host) gpus(p *printer) int {
 	if driverErr != nil || usable == 0 {
 		return usable
 	}
+	if h.MPS {
+		p.line(Line{Note, "mps", "MPS runs: a rank that is killed may end all ranks that share its GPU",
+			"a GPU for every rank, or --ranks-per-gpu without MPS"})
+	}
 	r, err := h.Peers(m)
 	if err != nil {
 		p.line(Line{Wrong, "peers", err.Error(), ""})
@@ -82,8 +86,10 @@ func lineOf(g *gpu.GPU, devices []Device, known bool) Line {
 			continue
 		}
 		if d.MemOps != nil {
-			l.State, l.Text, l.Remedy = Wrong, l.Text+", which collectives cannot use: "+d.MemOps.Error(),
-				"a driver from 515 on (CUDA 11.7), on Linux"
+			l.State, l.Text = Wrong, l.Text+", which collectives cannot use: "+d.MemOps.Error()
+		}
+		if errors.Is(d.MemOps, cuda.ErrNotSupported) {
+			l.Remedy = "a driver from 515 on (CUDA 11.7), on Linux"
 		}
 		return l
 	}
@@ -127,8 +133,8 @@ func peersOf(p *printer, r *peers.HostResult) {
 	}
 	if closed > 0 {
 		p.line(Line{Wrong, "ipc", fmt.Sprintf("in %s one process cannot open the other's device memory: %s",
-			numbers.Count(closed, "pair"), why), "containers share one IPC namespace and see the same GPUs (docker " +
-			"--ipc=host); isolated GPUs hide from each other"})
+			numbers.Count(closed, "pair"), why), "containers share one IPC and one PID namespace and see the same " +
+			"GPUs (docker --ipc=host --pid=host); isolated GPUs hide from each other"})
 		return
 	}
 	if pairs > 0 {

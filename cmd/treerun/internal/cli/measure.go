@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 
@@ -147,8 +149,14 @@ func addGPUs(ctx context.Context, world *rank.World, r *planner.Measured) error 
 func runCheck(args []string) (int, error) {
 	return check.Main(os.Stdout, args, &check.Host{
 		Devices: cudaDevices, Machine: nvml.Read, Kernel: cuda.HostGPUs, Peers: measurePeers, Limits: readLimits,
-		Network: iface.Read,
+		Network: iface.Read, MPS: runsMPS(),
 	})
+}
+
+// runsMPS tells whether programs of this environment find the daemon of the CUDA Multi-Process Service.
+func runsMPS() bool {
+	_, err := os.Stat(filepath.Join(cmp.Or(os.Getenv("CUDA_MPS_PIPE_DIRECTORY"), "/tmp/nvidia-mps"), "control"))
+	return err == nil
 }
 
 func cudaDevices() (string, []check.Device, error) {
