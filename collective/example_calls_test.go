@@ -1,13 +1,11 @@
 package collective_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/cuda"
 )
 
 // Which rank has the least loss.
@@ -264,9 +262,12 @@ func ExampleComm_Dup() {
 			return err
 		}
 		defer own.Close()
+		if c.Rank() == 0 {
+			fmt.Println(c.Name(), "and", own.Name())
+		}
 		return collective.Barrier(ctx, own)
 	})
-	// Output:
+	// Output: world and world/split#1
 }
 
 // One rank ends the call of all, who learn why.
@@ -292,25 +293,4 @@ func ExampleWithStallTimeout() {
 		return collective.Barrier(ctx, c)
 	}, collective.WithName("training"), collective.WithStallTimeout(time.Minute))
 	// Output:
-}
-
-// Memory of a GPU: the call is put into a stream, and SyncDevice says whether it was right.
-func ExampleAllReduceDevice() {
-	step := func(ctx context.Context, c *collective.Comm, gpu *cuda.Device) error {
-		s, err := gpu.NewStream()
-		if err != nil {
-			return err
-		}
-		defer s.Close()
-		grad, err := cuda.Alloc[float32](gpu, 1<<20)
-		if err != nil {
-			return err
-		}
-		defer grad.Free()
-		if err := collective.AllReduceDevice(ctx, c, s, grad, grad, collective.Avg); err != nil {
-			return err
-		}
-		return c.SyncDevice(ctx, s)
-	}
-	_ = step // gpu is cuda.DeviceByUUID(w.Device())
 }

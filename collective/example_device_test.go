@@ -1,0 +1,88 @@
+package collective_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/topo"
+)
+
+// Memory of a GPU: the call is put into a stream, and SyncDevice says whether it was right.
+func ExampleAllReduceDevice() {
+	step := func(ctx context.Context, c *collective.Comm, gpu *cuda.Device) error {
+		s, err := gpu.NewStream()
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		grad, err := cuda.Alloc[float32](gpu, 1<<20)
+		if err != nil {
+			return err
+		}
+		defer grad.Free()
+		if err := collective.AllReduceDevice(ctx, c, s, grad, grad, collective.Avg); err != nil {
+			return err
+		}
+		return c.SyncDevice(ctx, s)
+	}
+	_ = step // gpu is cuda.DeviceByUUID(w.Device())
+}
+
+// Each rank's GPU keeps a part of the parameters: work of the program's goes between the calls, in the same stream.
+func ExampleReduceScatterDevice() {
+	step := func(ctx context.Context, c *collective.Comm, s *cuda.Stream, weights, grad cuda.Slice[float32],
+		update func(weights, grad cuda.Slice[float32]) error) error {
+		each := weights.Len() / c.Size()
+		own := func(x cuda.Slice[float32]) cuda.Slice[float32] { return x.Slice(c.Rank()*each, (c.Rank()+1)*each) }
+		if err := collective.ReduceScatterDevice(ctx, c, s, grad, own(grad), collective.Avg); err != nil {
+			return err
+		}
+		if err := update(own(weights), own(grad)); err != nil { // puts kernels into s
+			return err
+		}
+		return collective.AllGatherDevice(ctx, c, s, own(weights), weights)
+	}
+	_ = step // and c.SyncDevice, when the result is needed
+}
+
+// All GPUs begin with the parameters of rank 0, which gets the greatest loss; then their streams meet.
+func ExampleBroadcastDevice() {
+	step := func(ctx context.Context, c *collective.Comm, s *cuda.Stream, weights, loss cuda.Slice[float32]) error {
+		return errors.Join(
+			collective.BroadcastDevice(ctx, c, s, weights, weights, 0),
+			collective.ReduceDevice(ctx, c, s, loss, loss, collective.Max, 0),
+			collective.BarrierDevice(ctx, c, s),
+			c.SyncDevice(ctx, s))
+	}
+	_ = step
+}
+
+// Means weighted by this rank's share of the samples: for all ranks, for rank 0, and a part for every rank.
+func ExampleAllReducePreMulDevice() {
+	step := func(ctx context.Context, c *collective.Comm, s *cuda.Stream, grad, loss, part cuda.Slice[float32],
+		share float32) error {
+		return errors.Join(
+			collective.AllReducePreMulDevice(ctx, c, s, grad, grad, share),
+			collective.ReducePreMulDevice(ctx, c, s, loss, loss, share, 0),
+			collective.ReduceScatterPreMulDevice(ctx, c, s, grad, part, share),
+			c.SyncDevice(ctx, s))
+	}
+	_ = step
+}
+
+// Plans of device calls are for the links of the devices, which the first device call finds out, unless it is told.
+func ExampleComm_DeviceChoice() {
+	dgx, _ := topo.Machine("dgx1v")
+	onRanks(8, func(c *collective.Comm) error {
+		choice, err := c.DeviceChoice(plan.AllReduce, -1, 256<<20)
+		if c.Rank() == 0 {
+			fmt.Println(choice.PredictedUs, c.DeviceGraph() == nil) // no device call has been made
+		}
+		return err
+	}, collective.WithDeviceGraph(dgx))
+	// Output: NaN true
+}
