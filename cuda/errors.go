@@ -137,7 +137,7 @@ func failed(d *Device, call, what string, r driver.Result) error {
 		return nil
 	}
 	if r&driver.NoContext != 0 {
-		call, r = "cuCtxSetCurrent before "+call, r&^driver.NoContext
+		call, r = "cuCtxPushCurrent before "+call, r&^driver.NoContext
 	}
 	name, text := driver.ErrorText(r)
 	e := &Error{Call: call, What: what, Name: name, Text: text, Code: int(r), Device: -1}

@@ -104,7 +104,8 @@ enum {
     X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, 7000, (CUcontext *, CUdevice))                                                 \
     X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, 11000, (CUdevice))                                                        \
     X(cuDeviceCanAccessPeer, cuDeviceCanAccessPeer, 4000, (int *, CUdevice, CUdevice))                                                   \
-    X(cuCtxSetCurrent, cuCtxSetCurrent, 4000, (CUcontext))                                                                               \
+    X(cuCtxPushCurrent, cuCtxPushCurrent_v2, 4000, (CUcontext))                                                                          \
+    X(cuCtxPopCurrent, cuCtxPopCurrent_v2, 4000, (CUcontext *))                                                                          \
     X(cuCtxEnablePeerAccess, cuCtxEnablePeerAccess, 4000, (CUcontext, unsigned int))                                                     \
     X(cuMemGetInfo, cuMemGetInfo_v2, 3020, (size_t *, size_t *))                                                                         \
     X(cuMemAlloc, cuMemAlloc_v2, 3020, (CUdeviceptr *, size_t))                                                                          \

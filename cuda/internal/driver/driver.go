@@ -68,7 +68,7 @@ const (
 )
 
 // NoContext is added to the result of a call that was not made, because its
-// context could not be made current: the rest is what cuCtxSetCurrent returned.
+// context could not be made current: the rest is what cuCtxPushCurrent returned.
 const NoContext Result = 1 << 20
 
 // Attributes of devices and of functions, for Device.Attribute and

@@ -1,6 +1,6 @@
 // The functions that Go calls: one per entry point of the driver. Those that
-// take a context make it the current one of this thread first, within the same
-// call, since a goroutine may be on another thread the next time. They return
+// take a context make it the current one of this thread first, and the one before it
+// last, within the same call, since a goroutine may be on another thread the next time. They return
 // what the driver returned, plus TREERUN_NO_CONTEXT when the context could not
 // be made current. Nothing here keeps a pointer or allocates.
 

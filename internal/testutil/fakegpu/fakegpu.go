@@ -21,7 +21,7 @@
 //	TREERUN_FAKE_GPU_SLOW=FACTOR         copies between two GPUs take FACTOR times as long as the
 //	                                     rate of their link says; without it no time is modelled
 //	TREERUN_FAKE_GPU_CALL_US=MICROSECONDS   every call of the driver takes that much of its thread's
-//	                                     time, but for cuCtxSetCurrent; Calls counts them
+//	                                     time, but those that change the context; Calls counts them
 //
 // CUDA_VISIBLE_DEVICES works as with the real driver. Where the real driver
 // promises less than it does, the fake one does less: fresh memory is not zero,

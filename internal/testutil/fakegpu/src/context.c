@@ -186,6 +186,32 @@ API CUresult cuCtxGetCurrent(CUcontext *context) {
     return CUDA_SUCCESS;
 }
 
+/* The contexts below the current one of a thread. */
+enum { CONTEXTS_DEEP = 8 };
+static _Thread_local struct context *below[CONTEXTS_DEEP];
+static _Thread_local int deep;
+
+API CUresult cuCtxPushCurrent_v2(CUcontext context) {
+    BEGIN("cuCtxPushCurrent", NEED_INIT);
+    if (!valid_context(context))
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (deep == CONTEXTS_DEEP)
+        return CUDA_ERROR_INVALID_VALUE; /* somebody has left what it pushed */
+    below[deep++] = current;
+    current = context;
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuCtxPopCurrent_v2(CUcontext *context) {
+    BEGIN("cuCtxPopCurrent", NEED_INIT);
+    if (!deep)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (context)
+        *context = current;
+    current = below[--deep];
+    return CUDA_SUCCESS;
+}
+
 API CUresult cuCtxGetDevice(CUdevice *device) {
     BEGIN("cuCtxGetDevice", NEED_CONTEXT);
     if (!device)
