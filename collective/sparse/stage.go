@@ -29,7 +29,7 @@ type stage struct {
 func (s *state) stageFor(dev *cuda.Device, g block.Grid) (err error) {
 	if s.stage == nil {
 		n := &stage{device: dev}
-		if n.kernels, err = kernels.Load(dev); err != nil {
+		if n.kernels, err = kernels.Load(dev, kernels.Blocks); err != nil {
 			return err
 		}
 		if n.done, err = dev.NewEvent(false); err != nil {

@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 
 	"github.com/treerun/treerun/cuda"
@@ -24,8 +25,8 @@ func (s *Set) NonZero(stream *cuda.Stream, d kernel.DType, bitmap, src cuda.Addr
 		mask >>= 1 // the sign does not count
 	}
 	const add, limit = 0, 0 // the kernel sets the bit where an element has (x&mask)+add > limit
-	return s.launch(stream, s.search[d.Size()], n*int64(d.Size()), uint64(bitmap), uint64(src), uint64(n), uint64(block),
-		mask, add, limit)
+	return s.start(stream, s.search[d.Size()], n*int64(d.Size()), words(uint64(bitmap), uint64(src), uint64(n),
+		uint64(block), mask, add, limit))
 }
 
 // CopyBlocks copies the blocks of src whose bits are set in bitmap, which is as
@@ -41,8 +42,15 @@ func (s *Set) CopyBlocks(stream *cuda.Stream, d kernel.DType, dst, src, bitmap c
 	if zero {
 		rest = 1
 	}
-	return s.launch(stream, s.pick[d.Size()], n*int64(d.Size()), uint64(bitmap), uint64(dst), uint64(src), uint64(n),
-		uint64(block), rest)
+	return s.start(stream, s.pick[d.Size()], n*int64(d.Size()), words(uint64(bitmap), uint64(dst), uint64(src), uint64(n),
+		uint64(block), rest))
+}
+
+func words(args ...uint64) (packed []byte) {
+	for _, a := range args {
+		packed = binary.LittleEndian.AppendUint64(packed, a)
+	}
+	return packed
 }
 
 // checkBlocks refuses arrays that cannot have n elements in such blocks.
@@ -50,7 +58,7 @@ func checkBlocks(what string, d kernel.DType, n, block int64, bitmap cuda.Addr, 
 	if !d.Valid() || block < 1 {
 		return fmt.Errorf("kernels: %s in blocks of %d elements of %v: %w", what, block, d, ErrArgument)
 	}
-	return cmp.Or(check(what, d, n, list...), check("bitmap", kernel.Uint32, n, bitmap))
+	return cmp.Or(check(what, d, n, list), check("bitmap", kernel.Uint32, n, []cuda.Addr{bitmap}))
 }
 
 // BitmapBytes returns the size of the bitmap of n elements in blocks of that

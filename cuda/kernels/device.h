@@ -66,8 +66,10 @@ struct treerun_entry {
 	static const treerun_entry name##_entry(#name, [](const void *a) { name(*(const Args *)a); }, sizeof(Args)); \
 	extern "C" void name(const Args &a)
 
-DEVICE u64 thread_number() { return (u64)blockIdx.x * blockDim.x + threadIdx.x; }
-DEVICE u64 thread_count() { return (u64)gridDim.x * blockDim.x; }
+DEVICE u32 block_number() { return blockIdx.x; }
+DEVICE u32 block_count() { return gridDim.x; }
+DEVICE u32 block_thread() { return threadIdx.x; }
+DEVICE u32 block_threads() { return blockDim.x; }
 
 #else
 
@@ -78,12 +80,15 @@ DEVICE u64 thread_count() { return (u64)gridDim.x * blockDim.x; }
 #define KERNEL(name, Args) \
 	extern "C" __attribute__((global, launch_bounds(256))) void name(const Args a)
 
-DEVICE u64 thread_number() {
-	return (u64)__nvvm_read_ptx_sreg_ctaid_x() * __nvvm_read_ptx_sreg_ntid_x() + __nvvm_read_ptx_sreg_tid_x();
-}
-DEVICE u64 thread_count() { return (u64)__nvvm_read_ptx_sreg_nctaid_x() * __nvvm_read_ptx_sreg_ntid_x(); }
+DEVICE u32 block_number() { return __nvvm_read_ptx_sreg_ctaid_x(); }
+DEVICE u32 block_count() { return __nvvm_read_ptx_sreg_nctaid_x(); }
+DEVICE u32 block_thread() { return __nvvm_read_ptx_sreg_tid_x(); }
+DEVICE u32 block_threads() { return __nvvm_read_ptx_sreg_ntid_x(); }
 
 #endif
+
+DEVICE u64 thread_number() { return (u64)block_number() * block_threads() + block_thread(); }
+DEVICE u64 thread_count() { return (u64)block_count() * block_threads(); }
 
 // Memory of a device, by its address: the host knows pointers there as numbers.
 typedef u64 Addr;

@@ -41,18 +41,22 @@ DEVICE float widen_float16(u16 h) { return (float)bits<_Float16>(h); }
 DEVICE u16 narrow_float16(float f) { return plain16(bits<u16>((_Float16)f), 0x7C00, 0x7E00); }
 #endif
 
-// The element types. sum and prod of signed integers are those of the unsigned
-// ones, which have the same bits.
-template <class T> struct Integer {
-	typedef T type;
-	DEVICE T sum(T a, T b) { return (T)(a + b); }
-	DEVICE T prod(T a, T b) { return (T)(a * b); }
-	DEVICE T min(T a, T b) { return a < b ? a : b; }
-	DEVICE T max(T a, T b) { return a > b ? a : b; }
+// The element types. Integers of a size are one: sum and prod have the same bits with a sign and
+// without, and the order without one has names of its own.
+template <class T, class U> struct Integer {
+	typedef U type;
+	enum { unsigned_too = true };
+	DEVICE U sum(U a, U b) { return (U)(a + b); }
+	DEVICE U prod(U a, U b) { return (U)(a * b); }
+	DEVICE U min(U a, U b) { return (T)a < (T)b ? a : b; }
+	DEVICE U max(U a, U b) { return (T)a > (T)b ? a : b; }
+	DEVICE U lowest(U a, U b) { return a < b ? a : b; }
+	DEVICE U highest(U a, U b) { return a > b ? a : b; }
 };
 
 template <class T, class Bits> struct Float {
 	typedef T type;
+	enum { unsigned_too = false };
 	DEVICE T sum(T a, T b) { return plain(a + b); }
 	DEVICE T prod(T a, T b) { return plain(a * b); }
 	// Of two equal numbers either will do, but for zeros: -0 has the one bit
@@ -71,6 +75,7 @@ template <class T, class Bits> struct Float {
 // Half is what the two 16-bit floats share, given how F widens and narrows.
 template <class F, int infinity, int nan> struct Half {
 	typedef u16 type;
+	enum { unsigned_too = false };
 	DEVICE u16 sum(u16 a, u16 b) { return F::narrow(F::widen(a) + F::widen(b)); }
 	DEVICE u16 prod(u16 a, u16 b) { return F::narrow(F::widen(a) * F::widen(b)); }
 	DEVICE u16 quotient(u16 a, float b) { return F::narrow(F::widen(a) / b); }

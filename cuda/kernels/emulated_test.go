@@ -8,6 +8,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
 	"github.com/treerun/treerun/internal/kernel"
 )
@@ -51,18 +52,38 @@ func (e *emulated) at(offset int) uint64 { return emulatedBase + uint64(offset) 
 
 func (e *emulated) run(t *testing.T, r *rand.Rand, file, kernel string, args ...uint64) {
 	t.Helper()
-	k, err := e.modules[file].Kernel(kernel)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var packed []byte
 	for _, a := range args {
 		packed = binary.LittleEndian.AppendUint64(packed, a)
 	}
-	if err := k.Run(&e.memory, 1+r.IntN(2), 1+r.IntN(4), packed); err != nil {
+	e.start(t, r, file, kernel, packed)
+}
+
+func (e *emulated) start(t *testing.T, r *rand.Rand, file, kernel string, packed []byte) {
+	t.Helper()
+	k, err := e.modules[file].Kernel(kernel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Run(&e.memory, 1+r.IntN(3), 1+r.IntN(4), packed); err != nil {
 		t.Fatal(err)
 	}
 }
+
+// batch runs a kernel that takes parts.
+func (e *emulated) batch(t *testing.T, r *rand.Rand, file, name string, d kernel.DType, op uint64, factor [8]byte,
+	parts []kernels.Part) {
+	t.Helper()
+	packed, bytes, err := kernels.Pack(d, op, factor, parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes > 0 {
+		e.start(t, r, file, name, packed[:])
+	}
+}
+
+func (e *emulated) addr(offset int) cuda.Addr { return cuda.Addr(e.at(offset)) }
 
 func (e *emulated) compare(t *testing.T, what string) {
 	t.Helper()
@@ -73,13 +94,6 @@ func (e *emulated) compare(t *testing.T, what string) {
 	}
 }
 
-// files names the PTX of a type, and wrapped the type whose sums have its bits.
-var (
-	files   = []string{"", "int8", "int8", "int32", "int32", "int64", "int64", "float16", "bfloat16", "float32", "float64"}
-	wrapped = []string{"", "uint8", "uint8", "uint32", "uint32", "uint64", "uint64", "float16", "bfloat16", "float32",
-		"float64"}
-)
-
 func emulatedLengths(r *rand.Rand) []int {
 	all := []int{0, 1, 2, 300 + r.IntN(200)}
 	for range 25 {
@@ -88,66 +102,49 @@ func emulatedLengths(r *rand.Rand) []int {
 	return all
 }
 
+// codes are the numbers of operations for the kernels.
+func codes(op kernel.Op, d kernel.DType) uint64 {
+	if op >= kernel.Min && (d == kernel.Uint8 || d == kernel.Uint32 || d == kernel.Uint64) {
+		return uint64(op) + 2
+	}
+	return uint64(op)
+}
+
 func TestPTXReduce(t *testing.T) {
 	for d := range kernel.DeviceDTypes {
-		e := emulated{modules: parsePTX(t, files[d])}
-		size := d.Size()
+		file := kernels.Of(d)
+		e := emulated{modules: parsePTX(t, file)}
 		for op := kernel.Sum; op <= kernel.Max; op++ {
-			name := "treerun_" + op.String() + "_" + d.String()
-			if op <= kernel.Prod {
-				name = "treerun_" + op.String() + "_" + wrapped[d]
-			}
 			r := rand.New(rand.NewPCG(uint64(d), uint64(op)))
 			for _, n := range emulatedLengths(r) {
-				e.fresh(r, d, room(5, n*size))
-				p := places(r, 5, n*size, size)
-				in := func(i int) []byte { return e.want[p[i]:][:n*size] }
-				var second, third uint64
-				srcs := [][]byte{in(1), in(2)}
-				if r.IntN(2) == 0 {
-					third = e.at(p[3])
-					srcs = append(srcs, in(3))
-				}
-				args := []uint64{e.at(p[1]), e.at(p[2])}
-				if r.IntN(3) == 0 { // into a source
-					p[0] = p[1+r.IntN(2)]
-				}
-				forward := r.IntN(2) == 0
-				if forward {
-					second = e.at(p[4])
-				}
-				e.run(t, r, files[d], name, e.at(p[0]), second, args[0], args[1], third, uint64(n))
-				kernel.ReduceMany(op, d, in(0), srcs, false)
-				if forward {
-					copy(in(4), in(0))
-				}
-				e.compare(t, fmt.Sprintf("%s of %d at %v", name, n, p))
+				b := newBatch(r, d, op, n)
+				e.fresh(r, d, b.room)
+				e.batch(t, r, file, "treerun_reduce_"+file, d, codes(op, d), b.work.Factor, b.parts(e.addr))
+				b.do(e.want)
+				e.compare(t, fmt.Sprintf("%v of %d %v, %+v", op, n, d, b))
 			}
 		}
 	}
 }
 
-func TestPTXScale(t *testing.T) {
+func TestPTXDivide(t *testing.T) {
 	for d := range kernel.DeviceDTypes {
-		e := emulated{modules: parsePTX(t, files[d])}
+		file := kernels.Of(d)
+		e := emulated{modules: parsePTX(t, file)}
 		size := d.Size()
 		r := rand.New(rand.NewPCG(uint64(d), 10))
 		for _, n := range emulatedLengths(r) {
 			divisor := divisors[1+r.IntN(len(divisors)-1)]
 			e.fresh(r, d, room(2, n*size))
 			p := places(r, 2, n*size, size)
-			e.run(t, r, files[d], "treerun_divide_"+d.String(), e.at(p[0]), e.at(p[1]), uint64(n), uint64(divisor))
+			var factor [8]byte
+			binary.LittleEndian.PutUint64(factor[:], uint64(divisor))
+			e.batch(t, r, file, "treerun_divide_"+d.String(), d, 0, factor, []kernels.Part{{To: []cuda.Addr{e.addr(p[0])},
+				From: []cuda.Addr{e.addr(p[1])}, Bytes: int64(n * size)}})
 			dst := e.want[p[0]:][:n*size]
 			copy(dst, e.want[p[1]:])
 			kernel.Scale(d, dst, int(divisor))
 			e.compare(t, fmt.Sprintf("%d %v by %d", n, d, divisor))
-
-			var factor [8]byte
-			fill(r, d, factor[:])
-			e.run(t, r, files[d], "treerun_multiply_"+wrapped[d], e.at(p[0]), e.at(p[1]), uint64(n),
-				binary.LittleEndian.Uint64(factor[:]))
-			kernel.ScaleCopy(d, dst, e.want[p[1]:][:n*size], factor)
-			e.compare(t, fmt.Sprintf("%d %v times %x", n, d, factor))
 		}
 	}
 }
@@ -156,7 +153,8 @@ func TestPTXScale(t *testing.T) {
 func TestPTXEveryFloat16(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 11))
 	for _, d := range []kernel.DType{kernel.Float16, kernel.BFloat16} {
-		e := emulated{modules: parsePTX(t, files[d])}
+		file := kernels.Of(d)
+		e := emulated{modules: parsePTX(t, file)}
 		const size = 1 << 17
 		for op := kernel.Sum; op <= kernel.Max; op++ {
 			e.fresh(r, d, 3*size)
@@ -164,28 +162,34 @@ func TestPTXEveryFloat16(t *testing.T) {
 				e.want[2*i], e.want[2*i+1] = byte(i), byte(i>>8)
 			}
 			copy(e.memory.Bytes, e.want)
-			e.run(t, r, files[d], "treerun_"+op.String()+"_"+d.String(), e.at(2*size), 0, e.at(0), e.at(size), 0, size/2)
+			e.batch(t, r, file, "treerun_reduce_"+file, d, codes(op, d), [8]byte{}, []kernels.Part{{
+				To: []cuda.Addr{e.addr(2 * size)}, From: []cuda.Addr{e.addr(0), e.addr(size)}, Bytes: size}})
 			kernel.Reduce(op, d, e.want[2*size:], e.want[:size], e.want[size:2*size])
 			e.compare(t, fmt.Sprintf("%v of every %v", op, d))
 		}
 	}
 }
 
-func TestPTXMove(t *testing.T) {
-	e := emulated{modules: parsePTX(t, "move")}
+func TestPTXCopy(t *testing.T) {
+	e := emulated{modules: parsePTX(t, "copy")}
 	r := rand.New(rand.NewPCG(1, 12))
 	for _, n := range emulatedLengths(r) {
-		e.fresh(r, kernel.Uint8, room(3, n))
-		p := places(r, 3, n, 1)
-		e.run(t, r, "move", "treerun_copy", e.at(p[0]), e.at(p[1]), e.at(p[2]), 0, 0, uint64(n))
+		e.fresh(r, kernel.Uint8, room(6, n))
+		p := places(r, 6, n, 1)
+		e.batch(t, r, "copy", "treerun_copy", kernel.Uint8, 0, [8]byte{}, []kernels.Part{
+			{To: []cuda.Addr{e.addr(p[0]), e.addr(p[1])}, From: []cuda.Addr{e.addr(p[2])}, Bytes: int64(n)},
+			{To: []cuda.Addr{e.addr(p[3])}, From: []cuda.Addr{e.addr(p[4])}, Bytes: int64(n)},
+			{To: []cuda.Addr{e.addr(p[5])}, From: []cuda.Addr{e.addr(p[2])}, Bytes: int64(n / 2)}})
 		copy(e.want[p[0]:][:n], e.want[p[2]:])
 		copy(e.want[p[1]:][:n], e.want[p[2]:])
-		e.compare(t, fmt.Sprintf("copy of %d bytes", n))
+		copy(e.want[p[3]:][:n], e.want[p[4]:])
+		copy(e.want[p[5]:][:n/2], e.want[p[2]:])
+		e.compare(t, fmt.Sprintf("copies of %d bytes", n))
 	}
 }
 
 func TestPTXSearch(t *testing.T) {
-	e := emulated{modules: parsePTX(t, "move")}
+	e := emulated{modules: parsePTX(t, "blocks")}
 	r := rand.New(rand.NewPCG(1, 13))
 	for d := range kernel.DeviceDTypes {
 		size := d.Size()
@@ -207,7 +211,7 @@ func TestPTXSearch(t *testing.T) {
 			}
 			entry := fmt.Sprintf("treerun_search_%d", 8*size)
 			copy(e.memory.Bytes, e.want)
-			e.run(t, r, "move", entry, e.at(0), e.at(begin), uint64(n), uint64(block), mask, 0, 0)
+			e.run(t, r, "blocks", entry, e.at(0), e.at(begin), uint64(n), uint64(block), mask, 0, 0)
 			copy(e.want, nonZero(d, x, block))
 			e.compare(t, fmt.Sprintf("blocks of %d in %d %v", block, n, d))
 
@@ -215,7 +219,7 @@ func TestPTXSearch(t *testing.T) {
 			fill(r, d, x)
 			clear(e.want[:bitmap])
 			copy(e.memory.Bytes, e.want)
-			e.run(t, r, "move", entry, e.at(0), e.at(begin), uint64(n), uint64(block), mask, add, limit)
+			e.run(t, r, "blocks", entry, e.at(0), e.at(begin), uint64(n), uint64(block), mask, add, limit)
 			for i := range n {
 				bits := uint64(0)
 				for k := range size {
@@ -231,7 +235,7 @@ func TestPTXSearch(t *testing.T) {
 }
 
 func TestPTXPick(t *testing.T) {
-	e := emulated{modules: parsePTX(t, "move")}
+	e := emulated{modules: parsePTX(t, "blocks")}
 	r := rand.New(rand.NewPCG(1, 14))
 	for d := range kernel.DeviceDTypes {
 		size := d.Size()
@@ -241,8 +245,8 @@ func TestPTXPick(t *testing.T) {
 			e.fresh(r, d, bitmap+room(2, n*size))
 			p := places(r, 2, n*size, size)
 			to, from := bitmap+p[0], bitmap+p[1]
-			e.run(t, r, "move", fmt.Sprintf("treerun_pick_%d", 8*size), e.at(0), e.at(to), e.at(from), uint64(n), uint64(block),
-				uint64(zero))
+			e.run(t, r, "blocks", fmt.Sprintf("treerun_pick_%d", 8*size), e.at(0), e.at(to), e.at(from), uint64(n),
+				uint64(block), uint64(zero))
 			for i := range n {
 				element := e.want[to+i*size:][:size]
 				switch b := i / block; {

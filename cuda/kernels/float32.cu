@@ -2,9 +2,5 @@
 
 #include "reduce.h"
 
-REDUCE(sum, Float32, float32)
-REDUCE(prod, Float32, float32)
-REDUCE(min, Float32, float32)
-REDUCE(max, Float32, float32)
-MULTIPLY(Float32, u32, float32)
+REDUCE(Float32, u32, float32)
 DIVIDE(Float32, float, float32)

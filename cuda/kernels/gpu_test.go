@@ -6,7 +6,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"testing"
 	"time"
 
@@ -47,7 +46,11 @@ func first(t testing.TB) gpu {
 	if g.stream, err = g.NewStream(); err != nil {
 		t.Fatal(err)
 	}
-	if g.Set, err = kernels.Load(g.Device, slices.Collect(kernel.DeviceDTypes)...); err != nil {
+	files := []string{kernels.Copies, kernels.Blocks}
+	for d := range kernel.DeviceDTypes {
+		files = append(files, kernels.Of(d))
+	}
+	if g.Set, err = kernels.Load(g.Device, files...); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -110,4 +113,10 @@ func (g gpu) compare(t *testing.T, what string, w twin) {
 			t.Fatalf("%s: byte %d of %d is %#x, want %#x", what, i, len(got), got[i], w.host[i])
 		}
 	}
+}
+
+// combine combines n elements at some addresses, into one address or more.
+func (g gpu) combine(op kernel.Op, d kernel.DType, n int, to []cuda.Addr, from ...cuda.Addr) error {
+	part := kernels.Part{To: to, From: from, Bytes: int64(n * d.Size())}
+	return g.Run(g.stream, &kernel.Work{DType: d, Op: op}, []kernels.Part{part})
 }

@@ -26,14 +26,11 @@ func BenchmarkRates(b *testing.B) {
 		must(b, g.stream.Memset(at[i], 0, bytes))
 	}
 	sum := func(op kernel.Op, d kernel.DType, sources int, forward bool) func() error {
-		var dst2, c cuda.Addr
-		if sources == 3 {
-			c = at[3]
-		}
+		to := at[:1:1]
 		if forward {
-			dst2 = at[4]
+			to = append(to, at[4])
 		}
-		return func() error { return g.Reduce(g.stream, op, d, at[0], dst2, at[1], at[2], c, bytes/int64(d.Size())) }
+		return func() error { return g.combine(op, d, int(bytes)/d.Size(), to, at[1:1+sources]...) }
 	}
 	for _, k := range []struct {
 		name   string
@@ -41,8 +38,8 @@ func BenchmarkRates(b *testing.B) {
 		run    func() error
 	}{
 		{"driver", 2, func() error { return g.stream.Memcpy(at[0], at[1], bytes) }},
-		{"copy", 2, func() error { return g.Copy(g.stream, at[0], 0, at[1], bytes) }},
-		{"forward", 3, func() error { return g.Copy(g.stream, at[0], at[1], at[2], bytes) }},
+		{"copy", 2, sum(0, kernel.Uint8, 1, false)},
+		{"forward", 3, sum(0, kernel.Uint8, 1, true)},
 		{"sum-2-float32", 3, sum(kernel.Sum, kernel.Float32, 2, false)},
 		{"sum-3-float32", 4, sum(kernel.Sum, kernel.Float32, 3, false)},
 		{"sum-2-float32-forward", 4, sum(kernel.Sum, kernel.Float32, 2, true)},

@@ -12,43 +12,23 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// Every type, operation and length, at every kind of address, of two and three
-// sources into one and two results, in place and not.
+// Every type, operation and length, at every kind of address, of one to sixteen
+// sources into one to three results, in place and not, one of them scaled or none, in
+// one part or two.
 func TestReduce(t *testing.T) {
 	g := first(t)
 	for d := range kernel.DeviceDTypes {
-		size := d.Size()
 		for op := range everyOp {
 			r := rand.New(rand.NewPCG(uint64(d), uint64(op)))
 			for n := range lengths {
-				if n > 130 && op > kernel.Prod && size > 1 {
+				if n > 130 && op > kernel.Prod && d.Size() > 1 {
 					continue // what long arrays add is not in the operation
 				}
-				w := g.newTwin(t, r, d, room(5, n*size))
-				for range 3 {
-					p := places(r, 5, n*size, size)
-					x, y := w.at(p[1]), w.at(p[2])
-					var dst2, z cuda.Addr
-					in := func(i int) []byte { return w.host[p[i]:][:n*size] }
-					srcs := [][]byte{in(1), in(2)}
-					if r.IntN(2) == 0 {
-						z = w.at(p[3])
-						srcs = append(srcs, in(3))
-					}
-					if place := r.IntN(6); place < len(srcs) { // into a source
-						p[0] = p[place+1]
-					}
-					forward := r.IntN(2) == 0
-					if forward {
-						dst2 = w.at(p[4])
-					}
-					must(t, g.Reduce(g.stream, op, d, w.at(p[0]), dst2, x, y, z, int64(n)))
-					kernel.ReduceMany(op, d, in(0), srcs, false)
-					if forward {
-						copy(in(4), in(0))
-					}
-				}
-				g.compare(t, fmt.Sprintf("%v of %d %v", op, n, d), w)
+				b := newBatch(r, d, op, n)
+				w := g.newTwin(t, r, d, b.room)
+				must(t, g.Run(g.stream, &b.work, b.parts(w.at)))
+				b.do(w.host)
+				g.compare(t, fmt.Sprintf("%v of %d %v, %+v", op, n, d, b), w)
 				must(t, w.device.Free())
 			}
 		}
@@ -66,7 +46,7 @@ func TestEvery16BitFloat(t *testing.T) {
 		}
 		for op := range everyOp {
 			must(t, w.device.CopyFrom(t.Context(), g.stream, w.host))
-			must(t, g.Reduce(g.stream, op, d, w.at(2<<17), 0, w.at(0), w.at(1<<17), 0, 1<<16))
+			must(t, g.combine(op, d, 1<<16, []cuda.Addr{w.at(2 << 17)}, w.at(0), w.at(1<<17)))
 			kernel.Reduce(op, d, w.host[2<<17:], w.host[:1<<17], w.host[1<<17:2<<17])
 			g.compare(t, fmt.Sprintf("%v of every %v", op, d), w)
 		}
@@ -94,7 +74,7 @@ func TestPeer(t *testing.T) {
 	defer stream.Close()
 	must(t, far.device.CopyFrom(t.Context(), stream, far.host))
 
-	must(t, g.Reduce(g.stream, kernel.Sum, kernel.Int32, w.at(0), far.at(n*4), w.at(0), far.at(0), 0, n))
+	must(t, g.combine(kernel.Sum, d, n, []cuda.Addr{w.at(0), far.at(n * 4)}, w.at(0), far.at(0)))
 	kernel.Reduce(kernel.Sum, d, w.host[:n*4], w.host[:n*4], far.host[:n*4])
 	copy(far.host[n*4:], w.host[:n*4])
 	g.compare(t, "with a peer", w)

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
+	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
 	"github.com/treerun/treerun/internal/kernel"
 )
@@ -36,42 +38,24 @@ func TestScale(t *testing.T) {
 	}
 }
 
-func TestScaleCopy(t *testing.T) {
-	g := first(t)
-	for d := range kernel.DeviceDTypes {
-		size := d.Size()
-		r := rand.New(rand.NewPCG(uint64(d), 6))
-		for n := range lengths {
-			w := g.newTwin(t, r, d, room(2, n*size))
-			var factor [8]byte
-			fill(r, d, factor[:])
-			p := places(r, 2, n*size, size)
-			must(t, g.Multiply(g.stream, d, w.at(p[0]), w.at(p[1]), int64(n), factor))
-			kernel.ScaleCopy(d, w.host[p[0]:][:n*size], w.host[p[1]:][:n*size], factor)
-			g.compare(t, fmt.Sprintf("product of %d %v with %x", n, d, factor), w)
-			must(t, w.device.Free())
-		}
-	}
-}
-
-// Copies begin at any byte, on both sides.
+// Copies begin at any byte, on both sides, up to sixteen in a launch.
 func TestCopy(t *testing.T) {
 	g := first(t)
 	r := rand.New(rand.NewPCG(7, 7))
 	for n := range lengths {
-		w := g.newTwin(t, r, kernel.Uint8, room(3, n))
-		for range 8 {
-			p := places(r, 3, n, 1)
-			src := w.host[p[2]:][:n]
-			copy(w.host[p[0]:][:n], src)
-			if r.IntN(2) == 0 {
-				must(t, g.Copy(g.stream, w.at(p[0]), 0, w.at(p[2]), int64(n)))
-			} else {
-				must(t, g.Copy(g.stream, w.at(p[0]), w.at(p[1]), w.at(p[2]), int64(n)))
-				copy(w.host[p[1]:][:n], src)
+		w := g.newTwin(t, r, kernel.Uint8, room(40, n))
+		p := places(r, 40, n, 1)
+		var parts []kernels.Part
+		for i := range 1 + r.IntN(13) {
+			one := kernels.Part{From: []cuda.Addr{w.at(p[3*i])}, Bytes: int64(n)}
+			for _, to := range p[3*i+1 : 3*i+2+r.IntN(2)] {
+				one.To = append(one.To, w.at(to))
+				copy(w.host[to:][:n], w.host[p[3*i]:])
 			}
+			parts = append(parts, one)
 		}
-		g.compare(t, fmt.Sprintf("copy of %d bytes", n), w)
+		must(t, g.Run(g.stream, nil, parts))
+		g.compare(t, fmt.Sprintf("copies of %d bytes", n), w)
 		must(t, w.device.Free())
 	}
 }
@@ -110,24 +94,33 @@ func TestArguments(t *testing.T) {
 	g := first(t)
 	w := g.newTwin(t, rand.New(rand.NewPCG(1, 1)), kernel.Float32, 1024)
 	a, odd := w.at(0), w.at(2)
+	run := func(op kernel.Op, d kernel.DType, bytes int64, to []cuda.Addr, from ...cuda.Addr) error {
+		return g.Run(g.stream, &kernel.Work{DType: d, Op: op}, []kernels.Part{{To: to, From: from, Bytes: bytes}})
+	}
+	const f32 = kernel.Float32
+	to := []cuda.Addr{a}
 	for what, err := range map[string]error{
-		"operation":        g.Reduce(g.stream, 0, kernel.Float32, a, 0, a, a, 0, 4),
-		"type":             g.Reduce(g.stream, kernel.Sum, 99, a, 0, a, a, 0, 4),
-		"odd result":       g.Reduce(g.stream, kernel.Sum, kernel.Float32, odd, 0, a, a, 0, 4),
-		"odd source":       g.Reduce(g.stream, kernel.Sum, kernel.Float32, a, 0, a, odd, 0, 4),
-		"odd third":        g.Reduce(g.stream, kernel.Sum, kernel.Float32, a, 0, a, a, odd, 4),
-		"no source":        g.Reduce(g.stream, kernel.Sum, kernel.Float32, a, 0, 0, a, 0, 4),
-		"odd second":       g.Reduce(g.stream, kernel.Sum, kernel.Float32, a, odd, a, a, 0, 4),
-		"length":           g.Reduce(g.stream, kernel.Sum, kernel.Float32, a, 0, a, a, 0, -1),
-		"endless":          g.Reduce(g.stream, kernel.Sum, kernel.Float32, a, 0, a, a, 0, 1<<62),
-		"divisor":          g.Divide(g.stream, kernel.Float32, a, a, 4, 0),
-		"type to divide":   g.Divide(g.stream, 0, a, a, 4, 2),
-		"odd to divide":    g.Divide(g.stream, kernel.Float32, odd, a, 4, 2),
-		"type to multiply": g.Multiply(g.stream, 0, a, a, 4, [8]byte{}),
-		"copy to nowhere":  g.Copy(g.stream, 0, 0, a, 4),
-		"copy length":      g.Copy(g.stream, a, 0, a, -4),
-		"block":            g.NonZero(g.stream, kernel.Float32, a, a, 4, 0),
-		"odd bitmap":       g.NonZero(g.stream, kernel.Float32, odd, a, 4, 2),
+		"operation":         run(0, f32, 16, to, a, a),
+		"operation of bits": run(kernel.Xor, kernel.Int32, 16, to, a, a),
+		"type":              run(kernel.Sum, 99, 16, to, a, a),
+		"odd result":        run(kernel.Sum, f32, 16, []cuda.Addr{odd}, a, a),
+		"odd source":        run(kernel.Sum, f32, 16, to, a, odd),
+		"odd third":         run(kernel.Sum, f32, 16, to, a, a, odd),
+		"a source at 0":     run(kernel.Sum, f32, 16, to, 0, a),
+		"no source":         run(kernel.Sum, f32, 16, to),
+		"no result":         run(kernel.Sum, f32, 16, nil, a),
+		"odd second":        run(kernel.Sum, f32, 16, []cuda.Addr{a, odd}, a, a),
+		"length":            run(kernel.Sum, f32, -4, to, a, a),
+		"endless":           run(0, 0, 1<<62+1, to, a),
+		"too many arrays":   run(kernel.Sum, f32, 16, to, slices.Repeat(to, kernels.MaxArrays)...),
+		"too many parts":    g.Run(g.stream, nil, slices.Repeat([]kernels.Part{{To: to, From: to, Bytes: 1}}, 17)),
+		"divisor":           g.Divide(g.stream, kernel.Float32, a, a, 4, 0),
+		"type to divide":    g.Divide(g.stream, 0, a, a, 4, 2),
+		"odd to divide":     g.Divide(g.stream, kernel.Float32, odd, a, 4, 2),
+		"copy to nowhere":   run(0, 0, 4, []cuda.Addr{0}, a),
+		"copy length":       run(0, 0, -4, to, a),
+		"block":             g.NonZero(g.stream, kernel.Float32, a, a, 4, 0),
+		"odd bitmap":        g.NonZero(g.stream, kernel.Float32, odd, a, 4, 2),
 	} {
 		if !errors.Is(err, kernels.ErrArgument) {
 			t.Errorf("%s: error %v, want one that wraps ErrArgument", what, err)

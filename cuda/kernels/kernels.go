@@ -12,8 +12,8 @@
 //
 // Arrays begin at any address that is a multiple of their element size, in
 // memory that the stream's device can reach: its own, a peer's, or pinned memory.
-// A result may be the very memory of a source; apart from that they do not
-// overlap. The methods of a Set put work into a stream and return: errors of the
+// A result may be the very memory of a source; apart from that results do not overlap
+// with anything. The methods of a Set put work into a stream and return: errors of the
 // work itself come from the stream. Nothing but the arrays is read or written.
 package kernels
 
@@ -25,18 +25,11 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// fileOf returns the name of the file with the kernels of an element type: integers of a size share one.
-func fileOf(d kernel.DType) string { return strings.TrimPrefix(d.String(), "u") }
+// The files of kernels, beside those of the element types.
+const (
+	Copies = "copy"
+	Blocks = "blocks"
+)
 
-// kernelName returns the name of a kernel that computes with elements: "sum" to
-// "max", "multiply", "divide".
-func kernelName(what string, d kernel.DType) string {
-	name := d.String()
-	switch what {
-	case "sum", "prod", "multiply": // those of signed integers have the same bits
-		if !d.Float() {
-			name = "u" + fileOf(d)
-		}
-	}
-	return "treerun_" + what + "_" + name
-}
+// Of returns the file with the kernels of an element type: integers of a size share one.
+func Of(d kernel.DType) string { return strings.TrimPrefix(d.String(), "u") }

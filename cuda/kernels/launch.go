@@ -1,10 +1,10 @@
 package kernels
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/kernel"
@@ -15,27 +15,41 @@ import (
 // that is 0 or between two elements. Nothing was put into the stream then.
 var ErrArgument = errors.New("wrong argument")
 
-// Reduce computes dst[i] = dst2[i] = (a[i] op b[i]) op c[i] for n elements. dst2 is 0
-// where one result is enough, c where there are two sources. dst2 may be the memory of
-// whoever needs the result next.
-func (s *Set) Reduce(stream *cuda.Stream, op kernel.Op, d kernel.DType, dst, dst2, a, b, c cuda.Addr, n int64) error {
-	if !op.Valid() {
-		return fmt.Errorf("kernels: %v of %v: %w", op, d, ErrArgument)
-	}
-	t, err := s.typed(op.String(), d, n, dst, cmp.Or(dst2, dst), a, b, cmp.Or(c, a))
-	if err != nil || n == 0 {
-		return err
-	}
-	return s.launch(stream, t.reduce[op], n*int64(d.Size()), uint64(dst), uint64(dst2), uint64(a), uint64(b), uint64(c),
-		uint64(n))
+// Part is arrays of so many bytes each: those of From are combined from left to right, and
+// the values go to all of To. There is one of either at least.
+type Part struct {
+	To, From []cuda.Addr
+	Bytes    int64
+	Scaled   int // the array of From that is multiplied by Work.Factor first, from 1 on; 0: none
 }
 
-// Copy copies n bytes from src to dst and, unless that is 0, to dst2.
-func (s *Set) Copy(stream *cuda.Stream, dst, dst2, src cuda.Addr, n int64) error {
-	if err := check("copy", kernel.Uint8, n, dst, src); err != nil || n == 0 {
-		return err
+// A launch has up to MaxParts parts, with up to MaxArrays arrays in all: Batch in loops.h.
+const (
+	MaxParts  = 16
+	MaxArrays = 40
+
+	batchHead  = 3 * 8
+	batchPart  = 2 * 8
+	batchBytes = batchHead + 8*MaxArrays + batchPart*MaxParts
+)
+
+// Run does parts in one launch, in no order: none may need the result of another. What w says of
+// Divide is not done. A factor begins with one element of the type, and a product with it has the bits of a
+// Prod. Where all parts are copies w does not matter.
+func (s *Set) Run(stream *cuda.Stream, w *kernel.Work, parts []Part) error {
+	if !slices.ContainsFunc(parts, func(p Part) bool { return len(p.From) > 1 || p.Scaled > 0 }) {
+		return s.launch(stream, s.copy, kernel.Uint8, 0, [8]byte{}, parts)
 	}
-	return s.launch(stream, s.copy, n, uint64(dst), uint64(dst2), uint64(src), 0, 0, uint64(n))
+	op, d := w.Op, w.DType
+	switch unsigned := d == kernel.Uint8 || d == kernel.Uint32 || d == kernel.Uint64; {
+	case op > kernel.Avg || op == 0 && slices.ContainsFunc(parts, func(p Part) bool { return len(p.From) > 1 }):
+		return fmt.Errorf("kernels: %v of %v: %w", op, d, ErrArgument)
+	case op == kernel.Avg:
+		op = kernel.Sum // to be finished by Divide
+	case unsigned && (op == kernel.Min || op == kernel.Max):
+		op += 2 // op_lowest, op_highest
+	}
+	return s.launch(stream, s.of(&s.reduce, d), d, uint64(op), w.Factor, parts)
 }
 
 // Divide divides n elements by divisor, which is at least 1: the end of an Avg
@@ -43,48 +57,87 @@ func (s *Set) Copy(stream *cuda.Stream, dst, dst2, src cuda.Addr, n int64) error
 // toward zero; floating-point numbers by divisor as their own type, or as
 // float32 where they are narrower. A divisor of 1 leaves every bit as it is.
 func (s *Set) Divide(stream *cuda.Stream, d kernel.DType, dst, src cuda.Addr, n, divisor int64) error {
-	t, err := s.typed("division", d, n, dst, src)
+	parts := []Part{{To: []cuda.Addr{dst}, From: []cuda.Addr{src}, Bytes: n * int64(d.Size())}}
 	switch {
-	case err != nil || n == 0:
-		return err
 	case divisor < 1:
 		return fmt.Errorf("kernels: %v divided by %d: %w", d, divisor, ErrArgument)
 	case divisor == 1:
-		return s.Copy(stream, dst, 0, src, n*int64(d.Size()))
+		return s.Run(stream, nil, parts)
 	}
-	return s.launch(stream, t.divide, n*int64(d.Size()), uint64(dst), uint64(src), uint64(n), uint64(divisor))
+	var factor [8]byte
+	binary.LittleEndian.PutUint64(factor[:], uint64(divisor))
+	return s.launch(stream, s.of(&s.divide, d), d, 0, factor, parts)
 }
 
-// Multiply computes dst[i] = src[i] * factor for n elements: what a rank does to
-// its input before a pre-multiplied sum. factor begins with one element of type
-// d; its other bytes do not count. The result has the bits of a Prod.
-func (s *Set) Multiply(stream *cuda.Stream, d kernel.DType, dst, src cuda.Addr, n int64, factor [8]byte) error {
-	t, err := s.typed("product", d, n, dst, src)
-	if err != nil || n == 0 {
+func (s *Set) of(list *[kernel.Float64 + 1]*cuda.Kernel, d kernel.DType) *cuda.Kernel {
+	if !d.OnDevice() {
+		return nil
+	}
+	return list[d]
+}
+
+// launch has k do parts, whose arrays have elements of type d.
+func (s *Set) launch(stream *cuda.Stream, k *cuda.Kernel, d kernel.DType, op uint64, factor [8]byte,
+	parts []Part) error {
+	if k == nil {
+		return fmt.Errorf("kernels: for %v none is loaded: %w", d, ErrArgument)
+	}
+	args, bytes, err := pack(d, op, factor, parts)
+	if err != nil || bytes == 0 {
 		return err
 	}
-	return s.launch(stream, t.multiply, n*int64(d.Size()), uint64(dst), uint64(src), uint64(n),
-		binary.LittleEndian.Uint64(factor[:]))
+	return s.start(stream, k, bytes, args[:])
 }
 
-// typed returns the kernels of a type for arrays of n elements at some addresses, and
-// refuses what check does.
-func (s *Set) typed(what string, d kernel.DType, n int64, list ...cuda.Addr) (*typed, error) {
-	if !d.OnDevice() || s.types[d] == nil {
-		return nil, fmt.Errorf("kernels: %s of %v, which is not loaded: %w", what, d, ErrArgument)
+// pack returns what a kernel is given, and how many bytes it has to compute, or as good as.
+func pack(d kernel.DType, op uint64, factor [8]byte, parts []Part) (b [batchBytes]byte, bytes int64, err error) {
+	binary.LittleEndian.PutUint64(b[:], op)
+	copy(b[8:], factor[:])
+	most, arrays, done := int64(0), 0, 0
+	for i := range parts {
+		p := &parts[i]
+		n := p.Bytes / int64(d.Size())
+		if err := check("arrays", d, n, p.To, p.From); err != nil {
+			return b, 0, err
+		}
+		if n == 0 {
+			continue
+		}
+		if done == MaxParts || arrays+len(p.To)+len(p.From) > MaxArrays {
+			return b, 0, fmt.Errorf("kernels: %d parts, more than one launch takes: %w", len(parts), ErrArgument)
+		}
+		at := b[batchHead+8*MaxArrays+batchPart*done:]
+		binary.LittleEndian.PutUint64(at, uint64(n))
+		for k, v := range [4]int{arrays, len(p.To), len(p.From), p.Scaled} {
+			binary.LittleEndian.PutUint16(at[8+2*k:], uint16(v))
+		}
+		for _, list := range [2][]cuda.Addr{p.To, p.From} {
+			for _, a := range list {
+				binary.LittleEndian.PutUint64(b[batchHead+8*arrays:], uint64(a))
+				arrays++
+			}
+		}
+		most = max(most, p.Bytes)
+		done++
 	}
-	return s.types[d], check(what, d, n, list...)
+	binary.LittleEndian.PutUint64(b[16:], uint64(done))
+	return b, most * int64(done), nil
 }
 
-// check refuses addresses at which there can be no n elements.
-func check(what string, d kernel.DType, n int64, list ...cuda.Addr) error {
+// check refuses arrays that there cannot be.
+func check(what string, d kernel.DType, n int64, lists ...[]cuda.Addr) error {
 	size := uint64(d.Size())
 	if n < 0 || uint64(n) > 1<<62/size {
 		return fmt.Errorf("kernels: %s of %d elements of %v: %w", what, n, d, ErrArgument)
 	}
-	for _, a := range list {
-		if n > 0 && (a == 0 || uint64(a)%size != 0) {
-			return fmt.Errorf("kernels: %s of %d elements of %v at address %#x: %w", what, n, d, uint64(a), ErrArgument)
+	for _, list := range lists {
+		if len(list) == 0 {
+			return fmt.Errorf("kernels: %s without a result, or without a source: %w", what, ErrArgument)
+		}
+		for _, a := range list {
+			if n > 0 && (a == 0 || uint64(a)%size != 0) {
+				return fmt.Errorf("kernels: %s of %d elements of %v at address %#x: %w", what, n, d, uint64(a), ErrArgument)
+			}
 		}
 	}
 	return nil
@@ -96,14 +149,9 @@ const (
 	threadBytes    = 32  // worth one thread more
 )
 
-// launch runs k on arrays of that many bytes, with as many threads as are of use:
+// start runs k on arrays of that many bytes, with as many threads as are of use:
 // up to what the device runs at the same time. Each takes its share of any size.
-func (s *Set) launch(stream *cuda.Stream, k *cuda.Kernel, bytes int64, args ...uint64) error {
-	var buffer [64]byte
-	packed := buffer[:0]
-	for _, a := range args {
-		packed = binary.LittleEndian.AppendUint64(packed, a)
-	}
+func (s *Set) start(stream *cuda.Stream, k *cuda.Kernel, bytes int64, args []byte) error {
 	grid := min((bytes-1)/(blockThreads*threadBytes)+1, int64(s.device.Multiprocessors())*residentBlocks)
-	return stream.Launch(k, uint32(max(grid, 1)), blockThreads, packed)
+	return stream.Launch(k, uint32(max(grid, 1)), blockThreads, args)
 }

@@ -63,88 +63,120 @@ template <class T> DEVICE void store_each(Addr at, Vector v) {
 		store<T>(at + i * sizeof(T), l.lane[i]);
 }
 
-// Arrays of n elements: one or two results, of which the second may be missing,
-// and one to three sources. A source may be a result; else they do not overlap.
-struct Arrays {
-	Addr dst, dst2, a, b, c; // 0 where there is none
-	u64 n;
+// What a launch does: each part combines the elements of some arrays, its sources, from left to
+// right, and stores the values in all its results. A result may be a source; else no arrays of a
+// launch overlap where one of them is a result.
+struct Part {
+	u64 n;                // elements
+	u16 at;               // of its arrays in Batch::address: results, of which there is one, then sources
+	u16 results, sources; // how many
+	u16 scaled;           // the source that is multiplied by the factor first, from 1 on; 0: none
 };
 
-// each applies f to every element of a vector.
-template <class F> DEVICE Vector each(F f, Vector a, Vector b) {
-	typedef typename F::type T;
-	Lanes<T> x = bits<Lanes<T>>(a), y;
-	if (F::pairs)
-		y = bits<Lanes<T>>(b);
-	UNROLL for (int i = 0; i < Lanes<T>::number; i++)
-		x.lane[i] = f(x.lane[i], F::pairs ? y.lane[i] : x.lane[i]);
-	return bits<Vector>(x);
-}
+enum { max_parts = 16, max_arrays = 40 };
 
-// some computes as many vectors as count says, step bytes apart. All loads come
-// before the first use. aligned: all arrays are at multiples of 16.
-template <class F, int count, bool aligned> DEVICE void some(F f, const Arrays &s, u64 offset, u64 step) {
+struct Batch {
+	u64 op, factor, parts;
+	Addr address[max_arrays];
+	Part part[max_parts];
+};
+
+// A part, and this thread's place among those that work on it.
+struct Share {
+	const Batch &batch;
+	const Part &part;
+	u64 first, all;
+
+	DEVICE_MEMBER Addr result(u32 i) const { return batch.address[part.at + i]; }
+	DEVICE_MEMBER Addr source(u32 i) const { return batch.address[part.at + part.results + i]; }
+};
+
+// some computes as many vectors as count says, step bytes apart. The loads of a source come before
+// the source before it is used. aligned: all arrays are at multiples of 16.
+template <class F, int count, bool aligned> DEVICE void some(const F &f, const Share &s, u64 offset, u64 step) {
 	typedef typename F::type T;
-	Vector a[count], b[count], c[count];
-	UNROLL for (int k = 0; k < count; k++)
-		a[k] = aligned ? load_vector(s.a + offset + k * step) : take(s.a + offset + k * step);
-	if (F::pairs)
-		UNROLL for (int k = 0; k < count; k++)
-			b[k] = aligned ? load_vector(s.b + offset + k * step) : take(s.b + offset + k * step);
-	if (F::pairs && s.c)
-		UNROLL for (int k = 0; k < count; k++)
-			c[k] = aligned ? load_vector(s.c + offset + k * step) : take(s.c + offset + k * step);
-	UNROLL for (int k = 0; k < count; k++)
-		a[k] = each(f, a[k], b[k]);
-	if (F::pairs && s.c)
-		UNROLL for (int k = 0; k < count; k++)
-			a[k] = each(f, a[k], c[k]);
-	UNROLL for (int k = 0; k < count; k++)
-		store_vector(s.dst + offset + k * step, a[k]);
-	if (s.dst2 == 0)
-		return;
+	Vector value[count], next[count];
 	UNROLL for (int k = 0; k < count; k++) {
-		if (aligned || ((s.dst ^ s.dst2) & 15) == 0)
-			store_vector(s.dst2 + offset + k * step, a[k]);
-		else
-			store_each<T>(s.dst2 + offset + k * step, a[k]);
+		Addr at = s.source(0) + offset + k * step;
+		next[k] = aligned ? load_vector(at) : take(at);
+	}
+	for (u32 i = 1; i <= s.part.sources; i++) {
+		Vector now[count];
+		UNROLL for (int k = 0; k < count; k++)
+			now[k] = next[k];
+		if (F::folds && i < s.part.sources)
+			UNROLL for (int k = 0; k < count; k++) {
+				Addr at = s.source(i) + offset + k * step;
+				next[k] = aligned ? load_vector(at) : take(at);
+			}
+		UNROLL for (int k = 0; k < count; k++)
+			now[k] = f.enter(now[k], s.part.scaled == i);
+		if constexpr (F::folds) {
+			if (i > 1) {
+				f.fold(value, now);
+				continue;
+			}
+		}
+		UNROLL for (int k = 0; k < count; k++)
+			value[k] = now[k];
+	}
+	for (u32 i = 0; i < s.part.results; i++) {
+		Addr at = s.result(i) + offset;
+		bool even = aligned || (at & 15) == 0;
+		UNROLL for (int k = 0; k < count; k++) {
+			if (even)
+				store_vector(at + k * step, value[k]);
+			else
+				store_each<T>(at + k * step, value[k]);
+		}
 	}
 }
 
 // one computes element i.
-template <class F> DEVICE void one(F f, const Arrays &s, u64 i) {
+template <class F> DEVICE void one(const F &f, const Share &s, u64 i) {
 	typedef typename F::type T;
 	u64 offset = i * sizeof(T);
-	T x = load<T>(s.a + offset);
-	x = f(x, F::pairs ? load<T>(s.b + offset) : x);
-	if (F::pairs && s.c)
-		x = f(x, load<T>(s.c + offset));
-	store<T>(s.dst + offset, x);
-	if (s.dst2)
-		store<T>(s.dst2 + offset, x);
+	T value = 0;
+	for (u32 k = 1; k <= s.part.sources; k++) {
+		T now = f.enter(load<T>(s.source(k - 1) + offset), s.part.scaled == k);
+		if constexpr (F::folds)
+			now = k > 1 ? f.fold(value, now) : now;
+		value = now;
+	}
+	for (u32 k = 0; k < s.part.results; k++)
+		store<T>(s.result(k) + offset, value);
 }
 
-// over computes the results: dst[i] = dst2[i] = f(a[i], b[i]), and f(f(a[i],
-// b[i]), c[i]) where there is c. F::pairs tells whether f looks at its second
-// argument; b and c are not read otherwise. F::batch is how many vectors a
-// thread moves at once.
-template <class F> DEVICE void over(F f, const Arrays &s) {
+// over computes this thread's share of a part. F::folds tells whether there may be more sources than
+// one, F::batch how many vectors a thread moves at once.
+template <class F> DEVICE void over(const F &f, const Share &s) {
 	typedef typename F::type T;
-	Addr apart = s.dst ^ s.a;
-	if (F::pairs)
-		apart |= (s.dst ^ s.b) | (s.c ? s.dst ^ s.c : 0);
-	Cut c = cut(s.n, sizeof(T), s.dst, apart);
-	u64 inside = c.vectors * Lanes<T>::number, first = thread_number(), all = thread_count();
+	Addr dst = s.result(0), apart = 0, other = 0;
+	for (u32 i = 0; i < s.part.sources; i++)
+		apart |= dst ^ s.source(i);
+	for (u32 i = 1; i < s.part.results; i++)
+		other |= dst ^ s.result(i);
+	Cut c = cut(s.part.n, sizeof(T), dst, apart);
+	u64 inside = c.vectors * Lanes<T>::number;
 
-	for (u64 i = first; i < s.n - inside; i += all)
+	for (u64 i = s.first; i < s.part.n - inside; i += s.all)
 		one(f, s, i < c.head ? i : i + inside);
 
-	u64 i = first, begin = c.head * sizeof(T);
-	if (F::batch > 1 && c.together && (s.dst2 == 0 || ((s.dst ^ s.dst2) & 15) == 0))
-		for (; i + (F::batch - 1) * all < c.vectors; i += F::batch * all)
-			some<F, F::batch, true>(f, s, begin + 16 * i, 16 * all);
-	for (; i < c.vectors; i += all)
+	u64 i = s.first, begin = c.head * sizeof(T);
+	if (F::batch > 1 && c.together && (other & 15) == 0)
+		for (; i + (F::batch - 1) * s.all < c.vectors; i += F::batch * s.all)
+			some<F, F::batch, true>(f, s, begin + 16 * i, 16 * s.all);
+	for (; i < c.vectors; i += s.all)
 		some<F, 1, false>(f, s, begin + 16 * i, 0);
+}
+
+// every works off all parts: the blocks are dealt to them in turn.
+template <class F> DEVICE void every(const F &f, const Batch &b) {
+	u32 teams = block_count() < b.parts ? block_count() : (u32)b.parts;
+	u32 team = block_number() % teams, blocks = (block_count() - team - 1) / teams + 1;
+	u64 first = (u64)(block_number() / teams) * block_threads() + block_thread(), all = (u64)blocks * block_threads();
+	for (u32 i = team; i < b.parts; i += teams)
+		over(f, Share{b, b.part[i], first, all});
 }
 
 #endif

@@ -35,15 +35,14 @@ func bodies(t *testing.T, file string) map[string]string {
 // The PTX holds the kernels that a Set asks for, each in the file where it looks,
 // and no others.
 func TestEveryKernelIsThere(t *testing.T) {
-	want := map[string][]string{"move.ptx": {"treerun_copy"}}
+	want := map[string][]string{"copy.ptx": {"treerun_copy"}}
 	for _, size := range []int{8, 16, 32, 64} {
-		want["move.ptx"] = append(want["move.ptx"], fmt.Sprint("treerun_search_", size), fmt.Sprint("treerun_pick_", size))
+		want["blocks.ptx"] = append(want["blocks.ptx"], fmt.Sprint("treerun_search_", size),
+			fmt.Sprint("treerun_pick_", size))
 	}
 	for d := range kernel.DeviceDTypes {
-		file := fileOf(d) + ".ptx"
-		for _, what := range []string{"sum", "prod", "min", "max", "multiply", "divide"} {
-			want[file] = append(want[file], kernelName(what, d))
-		}
+		file := Of(d) + ".ptx"
+		want[file] = append(want[file], "treerun_reduce_"+Of(d), "treerun_divide_"+d.String())
 	}
 	files, err := fs.Glob(ptx, "*.ptx")
 	if err != nil {

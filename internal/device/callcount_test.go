@@ -47,7 +47,7 @@ func (m *machine) calls(which int, streams []*cuda.Stream, c Call) (all int) {
 // TestCallsOfDriver counts what enqueueing an AllReduce on 8 GPUs that read each other costs.
 func TestCallsOfDriver(t *testing.T) {
 	const ranks, lane = 8, 1 << 10 // elements of a chunk
-	for form, most := range map[plan.Form]struct{ one, further int }{plan.Single: {67, 54}, plan.Split: {88, 54}} {
+	for form, most := range map[plan.Form]struct{ one, further int }{plan.Single: {64, 51}, plan.Split: {85, 51}} {
 		plans := []*plan.Plan{mustPlan(t)(plan.Direct(plan.AllReduce, ranks, -1, form))}
 		m := start(t, plans, how{slots: 4, slotBytes: 64 << 10, devices: 4})
 		if m.groups[0].relay != nil {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/cuda/kernels"
 )
 
 // Group is one rank's end of the links between devices, with the streams that
@@ -40,6 +41,7 @@ type Group struct {
 	spans          []span // of its lanes
 	signals        []cuda.MemOp
 	addrs, targets []cuda.Addr
+	parts          []kernels.Part
 }
 
 // reset lets all links begin.

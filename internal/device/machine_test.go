@@ -3,7 +3,6 @@
 package device
 
 import (
-	"slices"
 	"sync"
 	"testing"
 
@@ -92,7 +91,7 @@ func start(t *testing.T, plans []*plan.Plan, h how) *machine {
 		m.must(err)
 		layouts[r] = l
 		if _, ok := m.loaded[d]; !ok {
-			k, err := kernels.Load(d, slices.Collect(kernel.DeviceDTypes)...)
+			k, err := kernels.Load(d, everyFile()...)
 			m.must(err)
 			m.loaded[d] = k
 			m.free = append(m.free, k.Close)
@@ -139,6 +138,15 @@ func start(t *testing.T, plans []*plan.Plan, h how) *machine {
 		m.groups[r] = g
 	}
 	return m
+}
+
+// everyFile returns the files of all kernels that calls need.
+func everyFile() []string {
+	files := []string{kernels.Copies}
+	for d := range kernel.DeviceDTypes {
+		files = append(files, kernels.Of(d))
+	}
+	return files
 }
 
 // begin lets the counters of a segment begin at first.

@@ -10,7 +10,7 @@ import (
 	"github.com/treerun/treerun/cuda"
 )
 
-// scratch is device memory of this rank alone: up to three chunks per track.
+// scratch is device memory of this rank alone: up to two chunks per track.
 // Calls follow each other, so all programs share it.
 type scratch struct {
 	memory cuda.Slice[uint8]
@@ -21,9 +21,8 @@ type scratch struct {
 
 // What a track may need scratch memory for.
 const (
-	scratchTmp     = iota // plan.Tmp
-	scratchSum            // the sum of some of more than three operands
-	scratchProduct        // the input, multiplied
+	scratchTmp = iota // plan.Tmp
+	scratchSum        // the sum of some operands, where there are too many for a launch
 	scratches
 )
 
@@ -39,7 +38,7 @@ func (s *scratch) plan(l *Layout) int64 {
 	chunks := 0
 	need := func(track, what int) {
 		for len(s.places) <= track {
-			s.places = append(s.places, [scratches]int{-1, -1, -1})
+			s.places = append(s.places, [scratches]int{-1, -1})
 		}
 		if s.places[track][what] < 0 {
 			s.places[track][what] = chunks
@@ -55,11 +54,6 @@ func (s *scratch) plan(l *Layout) int64 {
 				}
 				if len(do.Args) > most {
 					need(do.track, scratchSum)
-				}
-				for _, a := range do.Args {
-					if len(do.Args) > 1 && !a.Received() && a.Buf == plan.In {
-						need(do.track, scratchProduct)
-					}
 				}
 			}
 		}

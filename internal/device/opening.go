@@ -14,7 +14,6 @@ import (
 	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
-	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -75,8 +74,7 @@ func (o *opening) meet() (err error) {
 		err = fmt.Errorf("%w; device calls need it: a driver from 515 on (CUDA 11.7) on Linux has it", err)
 	}
 	if err == nil {
-		// Later the driver might wait for streams.
-		o.kernels, err = kernels.Load(o.Device, slices.Collect(kernel.DeviceDTypes)...)
+		o.kernels, err = kernels.Load(o.Device, kernels.Copies)
 	}
 	if err == nil && c.Size > 1 {
 		if o.check, err = peers.NewCheck(o.ctx, o.Device); err == nil {

@@ -130,6 +130,13 @@ func (d *Session) Enter(s *cuda.Stream, kind plan.Kind, root int, c *Call) error
 	if !there {
 		return fmt.Errorf("no plan for %v of %d bytes", kind, bytes)
 	}
+	if c.Op != 0 {
+		// The driver may wait for the device to be idle. All calls under way there wait for steps which their ranks
+		// have enqueued or will, as none waits for this one.
+		if err := d.kernels.Load(kernels.Of(c.DType)); err != nil {
+			return err
+		}
+	}
 	d.block.ring(d.mine).put(&h)
 	c.Chunk = served.Chunks.Max
 	if err := d.group.Enqueue(i, s, c); err != nil {

@@ -114,38 +114,6 @@ func (g *Group) payload(u *use, j uint32) cuda.Addr {
 	return g.slotAddr(u.lender, slot)
 }
 
-// move enqueues the kernels of a step.
-func (g *Group) move(s *lineup, c *Call, do *todo, sp *span, j uint32) error {
-	at, n := sp.chunk(j)
-	if n <= 0 {
-		return nil
-	}
-	args, to := g.addrs[:0], g.targets[:0]
-	scaled := -1 // the operand that is multiplied beforehand
-	for i, a := range do.Args {
-		if a.Received() {
-			args = append(args, g.payload(&do.ins[i], j))
-			continue
-		}
-		if c.Scale && a.Buf == plan.In {
-			scaled = i
-		}
-		args = append(args, g.buffer(c, do, a.Buf, a.Part, at))
-	}
-	if do.Dst != plan.None {
-		to = append(to, g.buffer(c, do, do.Dst, do.DstPart, at))
-	}
-	for i := range do.outs {
-		to = append(to, g.payload(&do.outs[i].use, j))
-	}
-	g.addrs, g.targets = args, to
-	m := mover{g: g, s: s, dtype: c.DType, op: c.Op, n: n, track: do.track}
-	if scaled >= 0 {
-		return m.scaled(args, to, scaled, c.Factor)
-	}
-	return m.combine(args, to)
-}
-
 // describe names a step in an error.
 func (g *Group) describe(do *todo) string {
 	text := "step"

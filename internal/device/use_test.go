@@ -108,10 +108,10 @@ func TestWrongStream(t *testing.T) {
 // TestOutOfMemory: a group that the device has no room for is an error that says
 // how much was wanted, and nothing stays.
 func TestOutOfMemory(t *testing.T) {
-	devices := someDevices(t, 2, how{})
+	devices := someDevices(t, 4, how{})
 	before := cuda.Stats()
-	plans := []*plan.Plan{fromTrees(t, 2, plan.AllReduce, plan.Split)}
-	l, err := newLayout(shapeOf(plans, how{slots: 2, slotBytes: 64 << 20}, devices), 0)
+	plans := []*plan.Plan{mustPlan(t)(plan.DirectHosts(plan.Reduce, [][]int{{0}, {1, 2}, {3}}, 2, plan.Single))}
+	l, err := newLayout(shapeOf(plans, how{slots: 2, slotBytes: 64 << 20}, devices), 1) // it needs scratch memory
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,9 +123,9 @@ func TestOutOfMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = New(Config{Layout: l, Device: devices[0], Kernels: &kernels.Set{}, Staging: []cuda.Addr{1 << 20, 1 << 20},
+	_, err = New(Config{Layout: l, Device: devices[0], Kernels: &kernels.Set{}, Staging: make([]cuda.Addr, 4),
 		Flags: flags.Host(), FlagsAddr: flags.Addr()})
-	if err == nil || !strings.Contains(err.Error(), "rank 0") ||
+	if err == nil || !strings.Contains(err.Error(), "rank 1") ||
 		!strings.Contains(err.Error(), "CUDA_ERROR_OUT_OF_MEMORY") {
 		t.Errorf("error %v", err)
 	}

@@ -173,7 +173,7 @@ func panics() {
 
 // badKernel copies from an address where nothing is.
 func badKernel(d *cuda.Device) error {
-	set, err := kernels.Load(d)
+	set, err := kernels.Load(d, kernels.Copies)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,8 @@ func badKernel(d *cuda.Device) error {
 	if err != nil {
 		return err
 	}
-	if err := set.Copy(s, to.Addr(), 0, 4096, 64); err != nil {
+	bad := kernels.Part{To: []cuda.Addr{to.Addr()}, From: []cuda.Addr{4096}, Bytes: 64}
+	if err := set.Run(s, nil, []kernels.Part{bad}); err != nil {
 		return err
 	}
 	return s.Synchronize(context.Background())

@@ -1,15 +1,6 @@
-// Kernels that move bytes, or look at them, and compute nothing.
+// Kernels that look at blocks of an array, and copy some of them.
 
 #include "loops.h"
-
-struct Same {
-	typedef u8 type;
-	enum { pairs = false, batch = 4 };
-	DEVICE_MEMBER u8 operator()(u8 a, u8) const { return a; }
-};
-
-// dst = dst2 = a, n bytes. b and c are not looked at.
-KERNEL(treerun_copy, Arrays) { over(Same(), a); }
 
 // Which blocks of an array hold an element that counts? Bit i of bitmap, of 32-bit
 // words, is set if block i has one: ((element & mask) + add) > limit, in the bits of
