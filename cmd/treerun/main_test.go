@@ -43,17 +43,24 @@ const raceOptions = "atexit_sleep_ms=0"
 //	exits CODE COMMAND...  runs a command that exits with this code
 //	nothing-left           no file is left in TMPDIR
 func TestScripts(t *testing.T) {
-	cache, err := exec.Command("go", "env", "GOCACHE").Output()
+	out, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE", "GOFLAGS").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := strings.Split(string(out), "\n")
+	repository, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("GOCACHE", strings.TrimSpace(string(cache)))
+			env.Setenv("GOCACHE", own[0])
+			env.Setenv("GOMODCACHE", own[1])
+			env.Setenv("REPO", repository)
 			env.Setenv("GOPROXY", "off")
 			env.Setenv("GOTOOLCHAIN", "local")
-			env.Setenv("GOFLAGS", "-mod=mod")
+			env.Setenv("GOFLAGS", own[2]+" -mod=mod")
 			env.Setenv("GORACE", raceOptions)
 			return nil
 		},
