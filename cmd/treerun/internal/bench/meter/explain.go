@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/topo"
 )
 
 // explainer measures every shape of plan for a case as a row of bench is
@@ -96,15 +97,26 @@ func (e *explainer) consult(cases []Case) (rows []*Row, err error) {
 				return nil, err
 			}
 			r.Plan, r.Algorithm, r.Digest, x.By = choice.Name, choice.Name, choice.Digest, choice.By
-			for line := range strings.Lines(c.Explain()) {
-				if strings.HasPrefix(line, "AllReduce: links allow") {
-					x.Links = strings.TrimSpace(line)
-				}
+			if x.Links, err = bound(c.Graph(), &k); err != nil {
+				return nil, err
 			}
 		}
 		rows = append(rows, r)
 	}
 	return rows, nil
+}
+
+// bound says what the links allow any plan of a case to reach.
+func bound(g *topo.Graph, k *Case) (string, error) {
+	p, err := planner.New(g, planner.Machine{}, planner.Options{})
+	if err != nil {
+		return "", err
+	}
+	b, err := p.Certify(k.Kind, k.Root)
+	if b.Rate > 0 {
+		return fmt.Sprintf("links allow %.4g GB/s: %s", b.Rate, b.Words), err
+	}
+	return "what links allow is " + b.Words, err
 }
 
 // measure fills in the times of all algorithms of a case. They are the same on all ranks. The first round

@@ -26,8 +26,11 @@ func (o *Options) takeExplain(own []string) error {
 			surplus = append(surplus, "--"+f.Name)
 		}
 	})
-	if len(surplus) > 0 {
+	switch {
+	case len(surplus) > 0:
 		return usage("--explain does not go with %s", strings.Join(surplus, ", "))
+	case o.Explain%4 != 0:
+		return usage("--explain %s: want whole elements, which are float32 here, of 4 bytes each", &o.Explain)
 	}
 	if !o.Flags.Changed("iters") {
 		o.Iterations = explainIterations
