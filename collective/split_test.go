@@ -89,8 +89,8 @@ func TestSub(t *testing.T) {
 				return err
 			}
 		}
-		for want, ranks := range map[string][]int{"rank 6 twice, or of 6": {6}, "rank 2 twice": {2, 2},
-			"this rank is not among": {(c.Rank() + 1) % 6}} {
+		for want, ranks := range map[string][]int{"no rank 6: the highest is 5": {6}, "rank 2 is given twice": {2, 2},
+			"no ranks are given": nil, "this rank is not among": {(c.Rank() + 1) % 6}} {
 			if _, err := c.Sub(t.Context(), ranks); !errors.Is(err, ErrArgument) || !strings.Contains(err.Error(), want) {
 				return fmt.Errorf("%v: %v", ranks, err)
 			}
@@ -171,7 +171,7 @@ func TestSubOfDifferentRanks(t *testing.T) {
 			return err
 		})
 		if text := fmt.Sprint(errs[0]); !errors.Is(errs[0], ErrDisagree) ||
-			!strings.Contains(text, "do not agree on the ranks of the communicator (Sub)") {
+			!strings.Contains(text, "Sub on rank 0: the ranks do not agree on the ranks of the communicator (Sub): ") {
 			t.Errorf("%v: %v", lists, errs)
 		}
 	}

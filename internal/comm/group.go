@@ -62,12 +62,17 @@ func (c *Comm) Sub(ctx context.Context, ranks []int, opts ...setup.Option) (*Com
 	const call = "Sub"
 	seen := make(map[int]bool)
 	for _, r := range ranks {
-		if r < 0 || r >= c.Size || seen[r] {
-			return nil, c.ArgumentError(call, "rank %d twice, or of %d ranks", r, c.Size)
+		switch {
+		case r < 0 || r >= c.Size:
+			return nil, c.ArgumentError(call, "there is no rank %d: the highest is %d", r, c.Size-1)
+		case seen[r]:
+			return nil, c.ArgumentError(call, "rank %d is given twice", r)
 		}
 		seen[r] = true
 	}
 	switch {
+	case len(ranks) == 0:
+		return nil, c.ArgumentError(call, "no ranks are given")
 	case !seen[c.Rank]:
 		return nil, c.ArgumentError(call, "this rank is not among %s", topo.RankList(slices.Sorted(slices.Values(ranks))))
 	case c.Plans.Messages < 0:
@@ -158,6 +163,7 @@ type group struct {
 
 func (g *group) Above() setup.World      { return g.Parent.World }
 func (g *group) InAbove(r int) int       { return g.members[r] }
+func (g *group) Call() string            { return g.call }
 func (g *group) Rank() int               { return g.rank }
 func (g *group) Size() int               { return len(g.members) }
 func (g *group) HostOf(r int) int        { return g.hosts[r] }

@@ -164,8 +164,8 @@ func (o *opening) plan() error {
 		return err
 	}
 	return errors.Join(
-		setup.Agreed("the plans for devices", all, func(o digests) string { return o.Plans }),
-		setup.Agreed("the links between devices", all, func(o digests) string { return o.Layout }),
+		setup.Agreed(o.w, "the plans for devices", all, func(o digests) string { return o.Plans }),
+		setup.Agreed(o.w, "the links between devices", all, func(o digests) string { return o.Layout }),
 	)
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -58,9 +59,9 @@ func exchange[T any](ctx context.Context, size int, g allGather, v T) ([]T, erro
 	return all, nil
 }
 
-// Agreed checks that all ranks have the same value of a thing. The error names
-// every value and the ranks that have it.
-func Agreed[T any](what string, all []T, value func(T) string) error {
+// Agreed checks that all ranks of w have the same value of a thing. The error names
+// every value and the ranks that have it, as numberOf does.
+func Agreed[T any](w World, what string, all []T, value func(T) string) error {
 	var values []string
 	ranks := make(map[string][]int)
 	for r, v := range all {
@@ -68,14 +69,14 @@ func Agreed[T any](what string, all []T, value func(T) string) error {
 		if ranks[s] == nil {
 			values = append(values, s)
 		}
-		ranks[s] = append(ranks[s], r)
+		ranks[s] = append(ranks[s], numberOf(w, r))
 	}
 	if len(values) <= 1 {
 		return nil
 	}
 	parts := make([]string, len(values))
 	for i, v := range values {
-		parts[i] = fmt.Sprintf("%s on %s", v, rankList(ranks[v]))
+		parts[i] = fmt.Sprintf("%s on %s", v, rankList(slices.Sorted(slices.Values(ranks[v]))))
 	}
 	return fmt.Errorf("%w on %s: %s", ErrDisagree, what, strings.Join(parts, "; "))
 }

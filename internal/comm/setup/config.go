@@ -81,7 +81,7 @@ var shared = []string{
 
 // values returns the values of the shared settings, for people to tell apart.
 func (c *Config) values() []string {
-	given := "none"
+	given, slots := "none", "as the planner has them"
 	graph := func(g *topo.Graph) string {
 		if g == nil {
 			return "measured"
@@ -94,9 +94,12 @@ func (c *Config) values() []string {
 			given += fmt.Sprintf(" (narrow lanes: %d)", c.File.MinChunkBytes)
 		}
 	}
+	if c.Slots > 0 || c.SlotBytes > 0 {
+		slots = fmt.Sprintf("%d of %d bytes", c.Slots, c.SlotBytes)
+	}
 	return []string{
 		cmp.Or(topo.RankList(c.Members), "as told"), strconv.Quote(c.Name),
-		fmt.Sprintf("%d of %d bytes", c.Slots, c.SlotBytes), graph(c.Graph), graph(c.DeviceGraph),
+		slots, graph(c.Graph), graph(c.DeviceGraph),
 		cmp.Or(c.Planning.String(), "any"), given,
 	}
 }

@@ -48,7 +48,7 @@ func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
 	}
 	waiting, name, err := cfg.watchFor(w)
 	if err != nil {
-		return nil, fmt.Errorf("collective: New on rank %d: %w: %w", w.Rank(), ErrArgument, err)
+		return nil, fmt.Errorf("collective: %s: %w: %w", doing(w), ErrArgument, err)
 	}
 	within, cancel := waiting.Bound(ctx)
 	var watch sync.WaitGroup
@@ -90,17 +90,17 @@ func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
 	case errors.As(err, &fault):
 		return nil, &RankError{Rank: fault.Rank, Op: "New", Err: ErrorOf(fault, nil)}
 	case refused:
-		return nil, fmt.Errorf("collective: New on rank %d: %w", w.Rank(), err)
+		return nil, fmt.Errorf("collective: %s: %w", doing(w), err)
 	case cause != nil:
 		return nil, cause
 	}
-	return nil, &RankError{Rank: -1, Op: fmt.Sprintf("New on rank %d", w.Rank()), Err: err}
+	return nil, &RankError{Rank: -1, Op: doing(w), Err: err}
 }
 
 // whyNot names the rank that a New which has failed with err has waited for, nil when that
 // is not why.
 func (s *setup) whyNot(ctx context.Context, err error) *RankError {
-	op := fmt.Sprintf("New on rank %d", s.Rank)
+	op := doing(s.World)
 	var known interface{ AtFault() int }
 	switch {
 	case err == nil:
@@ -190,7 +190,8 @@ func (s *setup) run() error {
 // compareHellos compares what all ranks say of themselves, and takes over what plans and measurements
 // depend on. refused is what this rank cannot plan with.
 func (s *setup) compareHellos(all []hello, refused error) error {
-	if err := Agreed("the protocol version", all, func(h hello) string { return strconv.Itoa(h.Protocol) }); err != nil {
+	version := func(h hello) string { return strconv.Itoa(h.Protocol) }
+	if err := Agreed(s.World, "the protocol version", all, version); err != nil {
 		return err
 	}
 	for r, h := range all {
@@ -207,7 +208,7 @@ func (s *setup) compareHellos(all []hello, refused error) error {
 		}
 	}
 	for i, what := range shared {
-		if err := Agreed(what, all, func(h hello) string { return h.Settings[i] }); err != nil {
+		if err := Agreed(s.World, what, all, func(h hello) string { return h.Settings[i] }); err != nil {
 			return err
 		}
 	}

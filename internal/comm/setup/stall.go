@@ -15,6 +15,24 @@ const settingStall = "stall-timeout"
 type part interface {
 	Above() World
 	InAbove(rank int) int
+	Call() string // that makes it
+}
+
+// numberOf returns the number of a rank of w for people: where w is a part, that in the communicator it is made of.
+func numberOf(w World, rank int) int {
+	if of, is := w.(part); is {
+		return of.InAbove(rank)
+	}
+	return rank
+}
+
+// doing names the call that makes a communicator of w, on this rank.
+func doing(w World) string {
+	call := "New"
+	if of, is := w.(part); is {
+		call = of.Call()
+	}
+	return fmt.Sprintf("%s on rank %d", call, numberOf(w, w.Rank()))
 }
 
 // outermost returns the World that w is a part of, and its ranks that are those of w, nil where all are.
