@@ -372,3 +372,21 @@ func TestDeviceSurvey(t *testing.T) {
 		}
 	}
 }
+
+// Ranks that see only their own GPU (treerun --gpu-bind isolate) read each other's memory all the same.
+func TestHiddenDevices(t *testing.T) {
+	if !onRanks(t, 2, "dgx1v") {
+		return
+	}
+	t.Setenv("CUDA_VISIBLE_DEVICES", member.Device()) // the driver is not open yet
+	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) error {
+		if all, err := cuda.Devices(); err != nil || len(all) != 1 {
+			return fmt.Errorf("%d devices, want one: %w", len(all), err)
+		}
+		err := errors.Join(BarrierDevice(t.Context(), c, s), c.SyncDevice(t.Context(), s))
+		if err == nil && len(c.in.Sides) > 0 {
+			err = errors.New("the devices do not read each other's memory")
+		}
+		return err
+	})
+}

@@ -22,8 +22,15 @@
 //	                                     rate of their link says; without it no time is modelled
 //	TREERUN_FAKE_GPU_CALL_US=MICROSECONDS   every call of the driver takes that much of its thread's
 //	                                     time, but those that change the context; Calls counts them
+//	TREERUN_FAKE_GPU_QUEUES=N            the streams of a device, in turn, share N queues: one that waits
+//	                                     holds up the others in its queue
+//	TREERUN_FAKE_GPU_DEPTH=N             a queue takes N operations; a call that finds it full waits, and
+//	                                     with it all calls of the context
+//	TREERUN_FAKE_GPU_TEARDOWN=BYTES      a process with a context maps and touches so many, so that
+//	                                     the system takes long to end it
 //
-// CUDA_VISIBLE_DEVICES works as with the real driver. Where the real driver
+// CUDA_VISIBLE_DEVICES works as with the real driver: memory of hidden GPUs can be
+// opened through IPC. Where the real driver
 // promises less than it does, the fake one does less: fresh memory is not zero,
 // the default stream waits for no other, host functions run one at a time, host
 // memory is not device memory. A copy between two GPUs without peer access works,

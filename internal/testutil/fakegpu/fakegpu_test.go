@@ -94,7 +94,7 @@ func TestOneProcess(t *testing.T) {
 }
 
 func TestProcesses(t *testing.T) {
-	for _, test := range []string{"ipc", "ipc-dead", "ipc-bad"} {
+	for _, test := range []string{"ipc", "ipc-dead", "ipc-bad", "ipc-hidden"} {
 		t.Run(test, func(t *testing.T) { drive(t, test) })
 	}
 	t.Run("ipc with late streams", func(t *testing.T) { drive(t, "ipc", late) })
@@ -112,6 +112,9 @@ func TestFaults(t *testing.T) {
 		{"old-driver", "DRIVER=10020"},
 		{"no-permission", "NO_PERMISSION=1"},
 		{"slow", "SLOW=1000"},
+		{"queues", "QUEUES=2"},
+		{"depth", "DEPTH=4"},
+		{"teardown", ""},
 	} {
 		t.Run(c.test+" "+c.env, func(t *testing.T) { drive(t, c.test, "TREERUN_FAKE_GPU_"+c.env) })
 	}

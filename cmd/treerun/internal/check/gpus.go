@@ -133,8 +133,8 @@ func peersOf(p *printer, r *peers.HostResult) {
 	}
 	if closed > 0 {
 		p.line(Line{Wrong, "ipc", fmt.Sprintf("in %s one process cannot open the other's device memory: %s",
-			numbers.Count(closed, "pair"), why), "containers share one IPC and one PID namespace and see the same " +
-			"GPUs (docker --ipc=host --pid=host); isolated GPUs hide from each other"})
+			numbers.Count(closed, "pair"), why), "containers share one IPC and one PID namespace (docker " +
+			"--ipc=host --pid=host)"})
 		return
 	}
 	if pairs > 0 {

@@ -59,7 +59,11 @@ CUresult begin_call(const char *name, struct tally *_Atomic *tally, enum need ne
         count_for_loss(c->gpu);
     if (need < NEED_CONTEXT)
         return CUDA_SUCCESS;
-    return c ? context_error(c) : CUDA_ERROR_INVALID_CONTEXT;
+    if (!c)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    pthread_mutex_lock(&c->submitting); /* for as long as another call waits for room in a queue */
+    pthread_mutex_unlock(&c->submitting);
+    return context_error(c);
 }
 
 API CUresult cuInit(unsigned flags) {

@@ -43,6 +43,9 @@ static int named(const char *word) {
 static void add_device(int gpu) {
     contexts[devices].gpu = gpu;
     contexts[devices].ordinal = devices;
+    pthread_mutex_init(&contexts[devices].submitting, NULL);
+    for (int i = 0; i < MAX_QUEUES; i++)
+        init_queue(&contexts[devices].queues[i]);
     devices++;
 }
 
@@ -132,6 +135,7 @@ API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
         return CUDA_ERROR_UNKNOWN;
     pthread_mutex_lock(&contexts_lock);
     if (c->references++ == 0) {
+        slow_teardown();
         atomic_store(&c->error, CUDA_SUCCESS);
         atomic_store(&c->dying, false);
         for (int i = 0; i < MAX_GPUS; i++)

@@ -36,6 +36,16 @@ extern _Thread_local bool in_host_function; /* where no call is allowed */
 
 /* --- context.c */
 
+enum { MAX_QUEUES = 128 };
+
+/* A queue of the hardware does one operation after the other, whichever stream
+ * it is of. Operations have numbers. */
+struct queue {
+    pthread_mutex_t lock;
+    pthread_cond_t moved; /* done has changed */
+    uint64_t given, done;
+};
+
 struct context {
     int ordinal, gpu; /* as this process and as the host counts */
     int references;   /* 0: the primary context is not active */
@@ -44,6 +54,9 @@ struct context {
     _Atomic bool peers[MAX_GPUS]; /* by the host's count: memory it may access */
     struct stream *streams;
     struct stream *default_stream;
+    struct queue queues[MAX_QUEUES]; /* that its streams share, in turn, where the environment asks for that */
+    unsigned streams_made;
+    pthread_mutex_t submitting; /* who holds it may wait for a full queue, and all other calls for that */
 };
 
 extern pthread_mutex_t contexts_lock;
@@ -71,6 +84,9 @@ enum damage { LINK_WHOLE, LINK_CORRUPTS, LINK_HANGS };
 enum damage link_damage(int gpu, int other);
 unsigned jitter_microseconds(unsigned *seed); /* that an operation comes late */
 unsigned jitter_seed(void);
+unsigned queues_of_device(void); /* 0: every stream has its own */
+unsigned queue_depth(void);      /* 0: without end */
+void slow_teardown(void);
 double modelled_seconds(int gpu, int other, size_t n);
 
 /* --- mapping.c: memory that a device can access */
@@ -126,6 +142,7 @@ enum operation_kind { DO_COPY, DO_SET, DO_KERNEL, DO_HOST_FUNCTION, DO_RECORD, D
 
 struct operation {
     struct operation *next;
+    uint64_t number; /* in the queue */
     enum operation_kind kind;
     union {
         struct {
@@ -167,6 +184,7 @@ struct stream {
     pthread_cond_t work, done;
     struct operation *head, **tail;
     uint64_t submitted, completed;
+    struct queue own, *queue;
     bool ending;
     unsigned seed, flags;
     int priority;
@@ -177,6 +195,7 @@ struct stream {
  * NULL for a handle that is not valid. */
 struct stream *resolve_stream(CUstream handle);
 CUresult submit(struct stream *s, const struct operation *o);
+void init_queue(struct queue *q);
 uint64_t submitted(struct stream *s);
 void wait_completed(struct stream *s, uint64_t until);
 void end_streams(struct context *c);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -72,6 +73,17 @@ static void read_lost(const char *item) {
 static bool without_operations;
 static unsigned jitter, seed;
 static double slow, call_seconds;
+static unsigned queues, depth;
+
+/* A number in an environment variable, 0 without one. */
+static unsigned long long number(const char *variable, unsigned long long most) {
+    const char *text = setting(variable);
+    char *end;
+    unsigned long long n = text ? strtoull(text, &end, 10) : 0;
+    if (text && (*end || n > most))
+        complain("%s=%s is no number up to %llu", variable, text, most);
+    return n > most ? most : n;
+}
 
 static void read_settings(void) {
     each("TREERUN_FAKE_GPU_FAIL", read_failure);
@@ -88,6 +100,8 @@ static void read_settings(void) {
     if (cost && (sscanf(cost, "%lf", &call_seconds) < 1 || !(call_seconds >= 0)))
         complain("TREERUN_FAKE_GPU_CALL_US=%s is no time", cost);
     call_seconds *= 1e-6;
+    queues = (unsigned)number("TREERUN_FAKE_GPU_QUEUES", MAX_QUEUES);
+    depth = (unsigned)number("TREERUN_FAKE_GPU_DEPTH", 1 << 30);
 }
 
 static void once(void) {
@@ -123,6 +137,36 @@ void spend_call_time(void) {
 void count_for_loss(int gpu) {
     if (lost_after[gpu] && atomic_fetch_add(&board()->calls[gpu], 1) + 1 >= lost_after[gpu])
         atomic_store(&board()->lost[gpu], 1);
+}
+
+/* TREERUN_FAKE_GPU_QUEUES=N: the streams of a device share so many. */
+unsigned queues_of_device(void) {
+    once();
+    return queues;
+}
+
+/* TREERUN_FAKE_GPU_DEPTH=N: so many operations have room in a queue. */
+unsigned queue_depth(void) {
+    once();
+    return depth;
+}
+
+/* TREERUN_FAKE_GPU_TEARDOWN=BYTES: the process maps and touches so many, which take the
+ * kernel time when it ends, as a context takes a real driver. They are the same few
+ * pages again and again. */
+void slow_teardown(void) {
+    enum { PART = 1 << 26 };
+    static bool mapped; /* under contexts_lock */
+    unsigned long long bytes = mapped ? 0 : number("TREERUN_FAKE_GPU_TEARDOWN", 1ull << 40);
+    if (bytes == 0)
+        return;
+    mapped = true;
+    int file = memfd_create("fake-gpu-teardown", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, PART) != 0)
+        complain("TREERUN_FAKE_GPU_TEARDOWN: %m");
+    for (unsigned long long at = 0; at < bytes; at += PART)
+        mmap(NULL, PART, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
+    close(file);
 }
 
 bool no_memory_operations(void) {

@@ -72,8 +72,6 @@ API CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *address, CUipcMemHandle handle, 
     memcpy(&h, &handle, sizeof h);
     if (!address || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || h.gpu < 0 || h.gpu >= topology()->gpus)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!context_of_gpu(h.gpu)) /* CUDA_VISIBLE_DEVICES hides it */
-        return CUDA_ERROR_INVALID_VALUE;
     struct mapping m = {.kind = MEMORY_IMPORTED, .base = h.offset, .size = h.size, .gpu = h.gpu, .references = 1, .id = h.id, .context = c};
     if (find_import(h.id, c, &m)) {
         *address = m.base;

@@ -4,13 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A stream is a thread that performs one operation after the other. Handles of
+/* A stream is a thread that performs one operation after the other, each when its
+ * queue comes to it. Handles of
  * destroyed streams are seen as such: structs are used again, the longest unused
  * first, but never freed, and their counters go on. */
 enum { STREAM = 0x5354524d, SPARE = 64, STACK = 1 << 20 };
 
 static struct stream *spare, **spare_end = &spare; /* under contexts_lock */
 static int spares;
+
+void init_queue(struct queue *q) {
+    pthread_mutex_init(&q->lock, NULL);
+    pthread_cond_init(&q->moved, NULL);
+}
 
 static struct stream *new_stream(void) {
     if (spares > SPARE) {
@@ -25,6 +31,7 @@ static struct stream *new_stream(void) {
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->work, NULL);
     pthread_cond_init(&s->done, NULL);
+    init_queue(&s->own);
     return s;
 }
 
@@ -47,10 +54,26 @@ static struct operation *next(struct stream *s) {
     return o;
 }
 
+static void await_turn(struct queue *q, uint64_t number) {
+    pthread_mutex_lock(&q->lock);
+    while (q->done < number)
+        pthread_cond_wait(&q->moved, &q->lock);
+    pthread_mutex_unlock(&q->lock);
+}
+
+static void pass_on(struct queue *q) {
+    pthread_mutex_lock(&q->lock);
+    q->done++;
+    pthread_cond_broadcast(&q->moved);
+    pthread_mutex_unlock(&q->lock);
+}
+
 static void *serve(void *stream) {
     struct stream *s = stream;
     for (struct operation *o; (o = next(s));) {
+        await_turn(s->queue, o->number);
         perform(s, o);
+        pass_on(s->queue);
         free(o);
         pthread_mutex_lock(&s->lock);
         s->completed++;
@@ -71,6 +94,7 @@ static struct stream *start(struct context *c, unsigned flags, int priority) {
     s->context = c;
     s->head = NULL;
     s->tail = &s->head;
+    s->queue = queues_of_device() > 0 ? &c->queues[c->streams_made++ % queues_of_device()] : &s->own;
     s->ending = false;
     s->seed = jitter_seed();
     s->flags = flags;
@@ -131,6 +155,8 @@ struct stream *resolve_stream(CUstream handle) {
     return handle->magic == STREAM ? handle : NULL;
 }
 
+/* Puts an operation at the end of a stream and of its queue. Where that is full it
+ * waits, with the context's lock, as the real driver does. */
 CUresult submit(struct stream *s, const struct operation *operation) {
     CUresult error = context_error(s->context);
     struct operation *o = error == CUDA_SUCCESS ? malloc(sizeof *o) : NULL;
@@ -138,12 +164,20 @@ CUresult submit(struct stream *s, const struct operation *operation) {
         return error != CUDA_SUCCESS ? error : CUDA_ERROR_OUT_OF_MEMORY;
     *o = *operation;
     o->next = NULL;
+    struct queue *q = s->queue;
+    pthread_mutex_lock(&s->context->submitting);
+    pthread_mutex_lock(&q->lock);
+    while (queue_depth() > 0 && q->given - q->done >= queue_depth())
+        pthread_cond_wait(&q->moved, &q->lock);
+    o->number = q->given++;
     pthread_mutex_lock(&s->lock);
     *s->tail = o;
     s->tail = &o->next;
     s->submitted++;
     pthread_cond_signal(&s->work);
     pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&q->lock);
+    pthread_mutex_unlock(&s->context->submitting);
     return CUDA_SUCCESS;
 }
 

@@ -2,7 +2,10 @@
 #define _GNU_SOURCE
 #include "drive.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -225,9 +228,105 @@ static void idle(void) {
     OK(cuCtxSynchronize());
 }
 
+/* Two queues: the third stream stands behind the first, which waits, and the second does not. */
+static void queues(void) {
+    uint32_t *flag;
+    Addr x;
+    use_device(0);
+    OK(cuMemAlloc(&x, 4096));
+    OK(cuMemHostAlloc((void **)&flag, 4096, 0));
+    *flag = 0;
+    void *waiting = new_stream(), *free = new_stream(), *behind = new_stream();
+    OK(cuStreamWaitValue32(waiting, (Addr)(uintptr_t)flag, 1, 0));
+    OK(cuMemsetD8Async(x, 1, 4096, behind));
+    OK(cuMemsetD8Async(x, 1, 4096, free));
+    OK(cuStreamSynchronize(free));
+    milliseconds(100);
+    WANT(600, cuStreamQuery(behind));
+    *flag = 1;
+    OK(cuStreamSynchronize(behind));
+    OK(cuStreamQuery(waiting));
+}
+
+static void *context, *full, *other;
+static Addr memory;
+static _Atomic int through;
+
+static void *one_too_many(void *call) {
+    OK(cuCtxSetCurrent(context));
+    through++;
+    if (call)
+        OK(cuStreamQuery(other));
+    else
+        OK(cuMemsetD8Async(memory, 1, 64, full));
+    through += 2;
+    return NULL;
+}
+
+/* A queue of four operations: the fifth waits, and another call in the same context waits with it. */
+static void depth(void) {
+    uint32_t *flag;
+    pthread_t fifth, query;
+    context = use_device(0);
+    OK(cuMemAlloc(&memory, 64));
+    OK(cuMemHostAlloc((void **)&flag, 4096, 0));
+    *flag = 0;
+    full = new_stream(), other = new_stream();
+    OK(cuStreamWaitValue32(full, (Addr)(uintptr_t)flag, 1, 0));
+    for (int i = 0; i < 3; i++)
+        OK(cuMemsetD8Async(memory, 1, 64, full));
+    OK(cuMemsetD8Async(memory, 1, 64, other)); /* has a queue of its own */
+    OK(cuStreamSynchronize(other));
+    THAT(pthread_create(&fifth, NULL, one_too_many, NULL) == 0);
+    milliseconds(100);
+    THAT(through == 1);
+    THAT(pthread_create(&query, NULL, one_too_many, other) == 0);
+    milliseconds(100);
+    THAT(through == 2);
+    *flag = 1;
+    pthread_join(fifth, NULL);
+    pthread_join(query, NULL);
+    THAT(through == 6);
+    OK(cuCtxSynchronize());
+}
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* How long a process with a context takes to end after SIGKILL. */
+static double killed(void) {
+    int ready[2], status;
+    char byte;
+    THAT(pipe(ready) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        use_device(0);
+        THAT(write(ready[1], "", 1) == 1);
+        pause();
+    }
+    THAT(read(ready[0], &byte, 1) == 1);
+    double began = seconds();
+    kill(child, SIGKILL);
+    THAT(waitpid(child, &status, 0) == child);
+    return seconds() - began;
+}
+
+/* The system takes long to end a process that has touched much memory. */
+static void teardown(void) {
+    setenv("TREERUN_FAKE_GPU_TEARDOWN", "", 1);
+    double quick = killed();
+    setenv("TREERUN_FAKE_GPU_TEARDOWN", "4294967296", 1);
+    double slow = killed();
+    fprintf(stderr, "a killed process ends after %.3f s, with 4 GiB after %.3f s\n", quick, slow);
+    THAT(slow > 3 * quick);
+}
+
 const struct test fault_tests[] = {
     {"misuse", misuse}, {"illegal", illegal}, {"out-of-memory", out_of_memory}, {"third-allocation", third_allocation},
     {"lost", lost}, {"corrupts", corrupts}, {"whole", whole}, {"hangs", hangs}, {"no-operations", no_operations},
     {"old-driver", old_driver}, {"no-permission", no_permission}, {"not-asked-for", not_asked_for}, {"visible", visible},
-    {"idle", idle}, {NULL, NULL},
+    {"idle", idle}, {"queues", queues}, {"depth", depth}, {"teardown", teardown}, {NULL, NULL},
 };

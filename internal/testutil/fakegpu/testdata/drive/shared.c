@@ -162,6 +162,34 @@ static void bad_rank(int r) {
 
 static void ipc_bad(void) { THAT(start(RANKS, bad_rank) == 0); }
 
+/* Each sees one GPU only, and opens the other's memory all the same. */
+static void hidden_rank(int r) {
+    if (r >= 2) {
+        barrier(1), barrier(2);
+        return;
+    }
+    Addr x, y, sum;
+    int count;
+    setenv("CUDA_VISIBLE_DEVICES", r == 0 ? "0" : "1", 1);
+    use_device(0);
+    OK(cuDeviceGetCount(&count));
+    THAT(count == 1);
+    void *s = new_stream();
+    OK(cuMemAlloc(&x, N * 4));
+    fill(x, 7 + r, N, s);
+    OK(cuStreamSynchronize(s));
+    OK(cuIpcGetMemHandle(&board->memory[r], x));
+    barrier(1);
+    OK(cuIpcOpenMemHandle(&y, board->memory[1 - r], 1));
+    THAT(differs(y, 8 - r, N, s) == N);
+    OK(cuMemAlloc(&sum, N * 4));
+    OK(launch_add(load_add(), s, sum, y, x, N, 2));
+    THAT(differs(sum, 15 + N, N, s) == N);
+    barrier(2);
+}
+
+static void ipc_hidden(void) { THAT(start(RANKS, hidden_rank) == 0); }
+
 /* For two fake hosts: one prints a handle and holds the memory until its input
  * ends, the other reads it and cannot open it. */
 static void export_handle(void) {
@@ -200,6 +228,6 @@ static void import_own(void) {
 }
 
 const struct test shared_tests[] = {
-    {"ipc", ipc}, {"ipc-dead", ipc_dead}, {"ipc-bad", ipc_bad},
+    {"ipc", ipc}, {"ipc-dead", ipc_dead}, {"ipc-bad", ipc_bad}, {"ipc-hidden", ipc_hidden},
     {"export", export_handle}, {"import-foreign", import_foreign}, {"import", import_own}, {NULL, NULL},
 };
