@@ -13,7 +13,7 @@ import (
 )
 
 // signs are drawn around the point 0, 0; what is hollow has the colour of the paper.
-var signs = [len(svg.Palette)]string{`<circle r="3"/>`, `<path d="M-3-3H3V3H-3Z"/>`, `<path d="M0-4L3.5 2.5H-3.5Z"/>`,
+var signs = [svg.Curves]string{`<circle r="3"/>`, `<path d="M-3-3H3V3H-3Z"/>`, `<path d="M0-4L3.5 2.5H-3.5Z"/>`,
 	`<circle r="3" class="on"/>`, `<path d="M-3-3H3V3H-3Z" class="on"/>`, `<path d="M0-4L3.5 2.5H-3.5Z" class="on"/>`,
 	`<path d="M-3-3L3 3M-3 3L3-3"/>`, `<path d="M-4 0H4M0-4V4"/>`, `<path d="M0-4.5L4.5 0L0 4.5L-4.5 0Z"/>`,
 	`<path d="M0-4.5L4.5 0L0 4.5L-4.5 0Z" class="on"/>`}
@@ -47,25 +47,23 @@ const most = 16
 // Over returns the panel beside l, which is of times: how many times as long as the curve of a
 // name the others take, which a logarithmic axis of many decades hides.
 func (l Panel) Over(name string) Panel {
-	base := make(map[float64]float64)
-	for _, c := range l.Curves {
+	base, times := make(map[float64]float64), l.Curves
+	for _, c := range times {
 		for _, at := range c.Points {
 			if c.Name == name {
 				base[at.X] = at.Y
 			}
 		}
 	}
-	l.Title, l.Y, l.Most = strings.TrimPrefix(l.Title+", against "+name, ", "), "time / "+name, most
-	l.Curves = slices.Clone(l.Curves)
-	for i := range l.Curves {
-		c := &l.Curves[i]
-		times := c.Points
-		c.Points = nil
-		for _, at := range times {
+	l.Title, l.Y, l.Most, l.Curves = strings.TrimPrefix(l.Title+", against "+name, ", "), "time / "+name, most, nil
+	for _, c := range times {
+		over := Curve{Name: c.Name, Limit: c.Limit}
+		for _, at := range c.Points {
 			if b := base[at.X]; b > 0 {
-				c.Points = append(c.Points, Point{X: at.X, Y: at.Y / b})
+				over.Points = append(over.Points, Point{X: at.X, Y: at.Y / b})
 			}
 		}
+		l.Curves = append(l.Curves, over)
 	}
 	return l
 }
@@ -80,7 +78,7 @@ const (
 // picture is an SVG file that is being written.
 type picture struct {
 	svg.File
-	names []string // of all curves; the place of one is its look
+	curves []Curve // one of every name; its place is its look
 }
 
 // SVG returns the panels, in rows, below a title if there is one, and above a legend. Every
@@ -91,8 +89,10 @@ func SVG(title string, width, height float64, rows ...[]Panel) ([]byte, error) {
 		for _, l := range row {
 			about = append(about, strings.TrimPrefix(l.Title+": "+l.Y+" over "+l.X, ": "))
 			for _, c := range l.Curves {
-				if !slices.Contains(p.names, c.Name) {
-					p.names = append(p.names, c.Name)
+				if i := p.look(c.Name); i < 0 {
+					p.curves = append(p.curves, c)
+				} else if len(c.Points) > 0 {
+					p.curves[i] = c
 				}
 			}
 		}
@@ -114,9 +114,9 @@ func SVG(title string, width, height float64, rows ...[]Panel) ([]byte, error) {
 		}
 		top += height
 	}
-	p.Take(svg.Box{Right: wide, Bottom: top})
-	p.legend(rows, wide, top+letters)
-	return p.Whole(cmp.Or(title, rows[0][0].Title), strings.Join(about, "; "), 0), nil
+	p.Take(svg.Box{Right: wide - letters, Bottom: top - letters})
+	p.legend(wide, top+letters)
+	return p.Whole(cmp.Or(title, rows[0][0].Title), strings.Join(about, "; "), letters), nil
 }
 
 // row draws panels side by side; those of one quantity have one axis of it.
@@ -212,7 +212,7 @@ func (p *picture) panel(l *Panel, x, y axis) {
 
 // curve draws the line of a curve, and its signs.
 func (p *picture) curve(c *Curve, line, signs []Point) {
-	look := slices.Index(p.names, c.Name)
+	look := p.look(c.Name)
 	switch {
 	case len(line) == 0:
 		return
@@ -222,29 +222,30 @@ func (p *picture) curve(c *Curve, line, signs []Point) {
 	}
 	p.Path(svg.Colour(look), 2, dashes[look/5%len(dashes)], "", line...)
 	for _, at := range signs {
-		fmt.Fprintf(p, `<use href="#s%d" x="%.1f" y="%.1f"/>`+"\n", look%len(svg.Palette), at.X, at.Y)
+		fmt.Fprintf(p, `<use href="#s%d" x="%.1f" y="%.1f"/>`+"\n", look%svg.Curves, at.X, at.Y)
 	}
 }
 
 // legend names the curves that have points, below all panels, in columns.
-func (p *picture) legend(rows [][]Panel, wide, top float64) {
-	var shown []Curve
-	column := 1.0
-	for _, l := range slices.Concat(rows...) {
-		for _, c := range l.Curves {
-			known := slices.ContainsFunc(shown, func(s Curve) bool { return s.Name == c.Name })
-			if len(c.Points) > 0 && !known {
-				shown, column = append(shown, c), max(column, 56+svg.Width(c.Name, letters))
-			}
-		}
+func (p *picture) legend(wide, top float64) {
+	column, at := 0.0, svg.At(leftOf, top)
+	for _, c := range p.curves {
+		column = max(column, 56+svg.Width(c.Name, letters))
 	}
-	columns := max(1, int((wide-leftOf)/column))
-	for i, c := range shown {
-		at := svg.At(leftOf+float64(i%columns)*column, top+legendLine*float64(i/columns))
+	for _, c := range p.curves {
+		if len(c.Points) == 0 {
+			continue
+		}
+		if at.X > leftOf && at.X+column > wide {
+			at = svg.At(leftOf, at.Y+legendLine)
+		}
 		p.curve(&c, []Point{at, at.Add(svg.At(32, 0), 1)}, []Point{at.Add(svg.At(16, 0), 1)})
 		p.Text(at.Add(svg.At(40, 4), 1), letters, "start", svg.Ink, c.Name)
+		at.X += column
 	}
-	if len(shown) > 0 {
-		p.Take(svg.Box{Bottom: p.Corner.Y + letters})
-	}
+}
+
+// look is the place of a name among the curves, -1 for none.
+func (p *picture) look(name string) int {
+	return slices.IndexFunc(p.curves, func(c Curve) bool { return c.Name == name })
 }

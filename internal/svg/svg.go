@@ -8,17 +8,12 @@ import (
 	"fmt"
 	"html"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
-// Palette has colours, for light and for dark, that people of all kinds of colour vision can
-// tell apart, and can see on Paper.
-var Palette = [10][2]string{{"#0072b2", "#4aa3e8"}, {"#d55e00", "#f58231"}, {"#009e73", "#2fc096"},
-	{"#9e118b", "#e596d4"}, {"#0f93ff", "#cbf7ff"}, {"#511e09", "#e8d29e"}, {"#7e8f4b", "#1ffe54"},
-	{"#230cc3", "#867ff4"}, {"#140463", "#b52dff"}, {"#23000a", "#a075b4"}}
-
-// The colours that have a meaning, as classes of elements, and what they are.
+// The colours that have a meaning, as classes of elements.
 const (
 	Ink   = "ink"   // of text
 	Paper = "paper" // behind all
@@ -27,11 +22,19 @@ const (
 	Alarm = "alarm" // more than there is
 )
 
-var meanings = map[string][2]string{Ink: {"#222222", "#e6e6e6"}, Paper: {"#ffffff", "#14171a"},
-	Line: {"#767c84", "#8b929b"}, Faint: {"#d3dae2", "#3a424c"}, Alarm: {"#b00000", "#ff7b72"}}
+// Colours are what classes look like on a light and on a dark page. Those of Curves people of all kinds
+// of colour vision can tell apart.
+var Colours = [][3]string{{Ink, "#222222", "#e6e6e6"}, {Paper, "#ffffff", "#14171a"}, {Line, "#767c84", "#8b929b"},
+	{Faint, "#d3dae2", "#3a424c"}, {Alarm, "#b00000", "#ff7b72"}, {"c0", "#0072b2", "#4aa3e8"},
+	{"c1", "#d55e00", "#f58231"}, {"c2", "#009e73", "#2fc096"}, {"c3", "#9e118b", "#e596d4"},
+	{"c4", "#0f93ff", "#cbf7ff"}, {"c5", "#511e09", "#e8d29e"}, {"c6", "#7e8f4b", "#1ffe54"},
+	{"c7", "#230cc3", "#867ff4"}, {"c8", "#140463", "#b52dff"}, {"c9", "#23000a", "#a075b4"}}
+
+// Curves is the number of colours for curves and trees.
+const Curves = 10
 
 // Colour is the class of the i-th curve or tree.
-func Colour(i int) string { return fmt.Sprintf("c%d", i%len(Palette)) }
+func Colour(i int) string { return fmt.Sprintf("c%d", i%Curves) }
 
 // Point is a place in a picture; y grows downwards.
 type Point struct{ X, Y float64 }
@@ -50,11 +53,6 @@ type Box struct{ Left, Top, Right, Bottom float64 }
 // Around is the box around a point, so far to each side.
 func Around(p Point, wide, high float64) Box {
 	return Box{p.X - wide, p.Y - high, p.X + wide, p.Y + high}
-}
-
-// overlaps reports whether two boxes have a part in common.
-func (b Box) overlaps(c Box) bool {
-	return b.Left < c.Right && c.Left < b.Right && b.Top < c.Bottom && c.Top < b.Bottom
 }
 
 // Width is about that of a text of a height, in a sans-serif font.
@@ -84,12 +82,9 @@ func (f *File) Take(b Box) {
 
 // Free reports whether a box is clear of all that is taken.
 func (f *File) Free(b Box) bool {
-	for _, t := range f.taken {
-		if t.overlaps(b) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(f.taken, func(t Box) bool {
+		return b.Left < t.Right && t.Left < b.Right && b.Top < t.Bottom && t.Top < b.Bottom
+	})
 }
 
 // Text writes a line of text, if it is not empty, in a colour, and takes its box.
@@ -133,25 +128,23 @@ func (f *File) Whole(title, about string, margin float64) []byte {
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0[1]f %.0[2]f" role="img" `,
 		wide, high)
 	fmt.Fprintf(&b, `font-family="Helvetica, Arial, sans-serif">`+"\n<title>%s</title>\n<desc>%s</desc>\n<style>\n%s",
-		html.EscapeString(title), html.EscapeString(about), style(0))
-	fmt.Fprintf(&b, "@media (prefers-color-scheme: dark) {\n%s}\n</style>\n", style(1))
+		html.EscapeString(title), html.EscapeString(about), style(1))
+	fmt.Fprintf(&b, "@media (prefers-color-scheme: dark) {\n%s}\n</style>\n", style(2))
 	b.WriteString(`<rect width="100%" height="100%" class="paper" fill="currentColor"/>` + "\n")
 	b.Write(f.Bytes())
 	b.WriteString("</svg>\n")
 	return b.Bytes()
 }
 
-// style has the colours, light or dark.
-func style(dark int) string {
+// style has the colours of a light or a dark page.
+func style(page int) string {
 	var b strings.Builder
-	paper := meanings[Paper][dark]
-	fmt.Fprintf(&b, "text {fill: currentColor; stroke: %s; stroke-width: 3px; paint-order: stroke}\n.on {fill: %[1]s}\n",
-		paper)
-	for _, name := range []string{Ink, Paper, Line, Faint, Alarm} {
-		fmt.Fprintf(&b, ".%s {color: %s}\n", name, meanings[name][dark])
-	}
-	for i, colour := range Palette {
-		fmt.Fprintf(&b, ".%s {color: %s}\n", Colour(i), colour[dark])
+	for _, c := range Colours {
+		fmt.Fprintf(&b, ".%s {color: %s}\n", c[0], c[page])
+		if c[0] == Paper {
+			fmt.Fprintf(&b, "text {fill: currentColor; stroke: %s; stroke-width: 3px; paint-order: stroke}\n.on {fill: %[1]s}\n",
+				c[page])
+		}
 	}
 	return b.String()
 }

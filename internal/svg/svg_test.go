@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/treerun/treerun/internal/chart"
 	"github.com/treerun/treerun/internal/svg"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/draw"
 )
 
 // label is a text of a picture, with what it takes.
@@ -220,19 +223,67 @@ func lab(l [3]float64, vision [3][3]float64) [3]float64 {
 }
 
 // The colours of curves can be seen on their paper, and told apart by people of all kinds of
-// colour vision, on light and on dark pages.
-func TestPalette(t *testing.T) {
-	for page, paper := range [2]string{"#ffffff", "#14171a"} {
-		for i, a := range svg.Palette {
-			if c := contrast(t, a[page], paper); c < 3 {
-				t.Errorf("colour %d, %s on %s: contrast %.2f", i, a[page], paper, c)
+// colour vision, and text can be read, on light and on dark pages.
+func TestColours(t *testing.T) {
+	of := make(map[string][3]string)
+	for _, c := range svg.Colours {
+		of[c[0]] = c
+	}
+	for page := 1; page <= 2; page++ {
+		paper := of[svg.Paper][page]
+		for class, least := range map[string]float64{svg.Ink: 7, svg.Alarm: 4.5, svg.Line: 3, svg.Faint: 1.3} {
+			if c := contrast(t, of[class][page], paper); c < least {
+				t.Errorf("%s, %s on %s: contrast %.2f, want %v", class, of[class][page], paper, c, least)
 			}
-			for k, b := range svg.Palette[:i] {
+		}
+		for i := range svg.Curves {
+			a := of[svg.Colour(i)][page]
+			if c := contrast(t, a, paper); c < 3 {
+				t.Errorf("colour %d, %s on %s: contrast %.2f", i, a, paper, c)
+			}
+			for k := range i {
+				b := of[svg.Colour(k)][page]
 				for name, vision := range visions {
-					x, y := lab(linear(t, a[page]), vision), lab(linear(t, b[page]), vision)
+					x, y := lab(linear(t, a), vision), lab(linear(t, b), vision)
 					if d := math.Sqrt((x[0]-y[0])*(x[0]-y[0]) + (x[1]-y[1])*(x[1]-y[1]) + (x[2]-y[2])*(x[2]-y[2])); d < 12 {
-						t.Errorf("colours %d and %d, %s and %s, vision %s: differ by %.1f", k, i, b[page], a[page], name, d)
+						t.Errorf("colours %d and %d, %s and %s, vision %s: differ by %.1f", k, i, b, a, name, d)
 					}
+				}
+			}
+		}
+	}
+}
+
+// No text of a picture of a known machine lies on another: its graph alone, and with one tree,
+// with as many as it has ranks, and with a ring; with names of hosts that are long, too.
+func TestGraphLabels(t *testing.T) {
+	for _, machine := range topo.Machines() {
+		g, _ := topo.Machine(machine)
+		var trees []topo.Tree
+		for root := range g.Ranks {
+			trees = append(trees, topo.Star(g.Ranks, root))
+		}
+		order := make([]int, g.Ranks)
+		for i := range order {
+			order[i] = i
+		}
+		for name, p := range map[string]draw.Plan{
+			"alone": {}, "one tree": {Trees: trees[:1]}, "all trees": {Trees: trees},
+			"a tree and a ring": {Trees: trees[:1], Rings: [][]int{order}},
+		} {
+			p.Rates = slices.Repeat([]float64{0.12345}, len(p.Trees)+len(p.Rings))
+			p.Title = "what is drawn here is said at length, as the command that plans does: 123456.7 us predicted"
+			p.Notes = []string{strings.Repeat("a note of several lines ", 9)}
+			file := draw.SVG(g, p)
+			list, _ := labels(t, machine+", "+name, []byte(file))
+			for i := range 12 {
+				p.Hosts = append(p.Hosts, fmt.Sprintf("node%02d.rack.example.org", i))
+			}
+			labels(t, machine+", "+name+", long names", []byte(draw.SVG(g, p)))
+			for _, port := range g.Ports {
+				if !slices.ContainsFunc(list, func(l label) bool { return strings.HasPrefix(l.text, port.Name+": ") }) &&
+					!strings.Contains(file, " more trees, rings and ports<") {
+					t.Errorf("%s, %s: %s is not named", machine, name, port.Name)
 				}
 			}
 		}

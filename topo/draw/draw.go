@@ -1,9 +1,8 @@
 // Package draw is not for users: it shows a topo.Graph, and the trees and rings of a plan on
-// it, to people: as text with a table of loads (Text), as a Graphviz file (DOT) and as a
-// picture (SVG).
+// it, to people: as text with a table of loads (Text) and as a picture (SVG).
 //
 // It is pure, as topo is: it returns strings, reads nothing, and the same input
-// gives the same output. It imports topo only; commands and reports import it.
+// gives the same output.
 package draw
 
 import (
@@ -35,12 +34,17 @@ type Plan struct {
 // overlay is a tree or a ring on the graph.
 type overlay struct {
 	caption string
-	root    int   // -1: a ring
-	next    []int // by rank: its parent, or the next of the ring; -1: none
+	root    int      // -1: a ring
+	next    []int    // by rank: its parent, or the next of the ring; -1: none
+	edges   [][2]int // from rank to next, where the graph has a link
 }
 
-// lane is one overlay on a link.
-type lane struct{ overlay, from, to int }
+// wire is a line of a picture between two nodes, which are ranks or, from their number on,
+// ports: links that leave and enter by the same ports, or what a port holds.
+type wire struct {
+	a, b  int
+	links []topo.Link // the quickest first; empty: port a holds b
+}
 
 // picture is a graph and a plan with the loads worked out.
 type picture struct {
@@ -48,20 +52,21 @@ type picture struct {
 	plan     Plan
 	title    string
 	overlays []overlay
-	index    map[[2]int32]int    // by the ranks of a link: its place in g.Links
-	lanes    map[[2]int32][]lane // by the ranks of a link
-	links    []topo.Load         // in the order of the graph's links
-	ports    []topo.Load         // in the order of the graph's ports
-	absent   [][2]int            // edges of overlays that the graph has no link for
-	byRate   []topo.Link         // the graph's links, the quickest first
+	index    map[[2]int32]int // by the ranks of a link: its place in g.Links
+	links    []topo.Load      // in the order of the graph's links
+	ports    []topo.Load      // in the order of the graph's ports
+	absent   [][2]int         // edges of overlays that the graph has no link for
+	wires    []wire           // the quickest first, and then what ports hold
+	order    []int            // the ports, the largest first
+	height   []int            // of every port, above its ranks
 }
 
 func newPicture(g *topo.Graph, p Plan) *picture {
-	x := &picture{g: g, plan: p, index: g.LinkIndex(), lanes: make(map[[2]int32][]lane)}
+	x := &picture{g: g, plan: p, index: g.LinkIndex()}
 	x.title = cmp.Or(p.Title, g.Name, numbers.Count(g.Ranks, "rank"))
 	for i, t := range p.Trees {
 		caption := fmt.Sprintf("tree %d, root %d, depth %d", i, t.Root, t.Depth())
-		x.overlays = append(x.overlays, overlay{caption, t.Root, t.Parent})
+		x.overlays = append(x.overlays, overlay{caption: caption, root: t.Root, next: t.Parent})
 	}
 	for i, order := range p.Rings {
 		next := slices.Repeat([]int{-1}, g.Ranks)
@@ -70,7 +75,7 @@ func newPicture(g *topo.Graph, p Plan) *picture {
 				next[v] = order[(k+1)%len(order)]
 			}
 		}
-		x.overlays = append(x.overlays, overlay{fmt.Sprintf("ring %d", i), -1, next})
+		x.overlays = append(x.overlays, overlay{caption: fmt.Sprintf("ring %d", i), root: -1, next: next})
 	}
 	var used []topo.Tree
 	for i := range x.overlays {
@@ -78,39 +83,69 @@ func newPicture(g *topo.Graph, p Plan) *picture {
 		o.caption += fmt.Sprintf(", %s GB/s", figure(p.Rates[i]))
 		used = append(used, topo.Tree{Parent: o.next})
 		for v, to := range o.next {
-			if to < 0 {
-				continue
-			}
-			pair := topo.Pair(v, to)
-			if _, ok := x.index[pair]; ok {
-				x.lanes[pair] = append(x.lanes[pair], lane{i, v, to})
-			} else {
+			if _, ok := x.index[topo.Pair(v, to)]; ok {
+				o.edges = append(o.edges, [2]int{v, to})
+			} else if to >= 0 {
 				x.absent = append(x.absent, [2]int{v, to})
 			}
 		}
 	}
 	x.links, x.ports = g.Loads(used, p.Rates)
-	x.byRate = slices.Clone(g.Links)
-	slices.SortStableFunc(x.byRate, func(a, b topo.Link) int { return cmp.Compare(b.GBytesPerSecond, a.GBytesPerSecond) })
+	x.connect()
 	return x
 }
 
-// rootOf returns the first overlay of which rank is the root, -1 when there is
-// none.
-func (x *picture) rootOf(rank int) int {
-	return slices.IndexFunc(x.overlays, func(o overlay) bool { return o.root == rank })
+// connect finds the wires: a link is drawn from the largest port that holds one of its ranks
+// and not the other, since all that passes there does, to that of the other.
+func (x *picture) connect() {
+	ports, of := x.g.Ports, make([][]int, x.g.Ranks) // by rank: its ports, the largest first
+	x.order = numbers.Order(len(ports), func(i, k int) int { return len(ports[k].Ranks) - len(ports[i].Ranks) })
+	x.height = slices.Repeat([]int{1}, len(ports))
+	for _, p := range x.order {
+		for _, r := range ports[p].Ranks {
+			of[r] = append(of[r], p)
+		}
+	}
+	known := make(map[[2]int]int)
+	join := func(a, b int, links ...topo.Link) {
+		pair := [2]int{max(a, b), min(a, b)}
+		k, ok := known[pair]
+		if !ok {
+			k = len(x.wires)
+			known[pair], x.wires = k, append(x.wires, wire{a: pair[0], b: pair[1]})
+		}
+		x.wires[k].links = append(x.wires[k].links, links...)
+	}
+	outside := func(a, b int) int {
+		for _, p := range of[a] {
+			if !slices.Contains(of[b], p) {
+				return x.g.Ranks + p
+			}
+		}
+		return a
+	}
+	byRate := slices.Clone(x.g.Links)
+	slices.SortStableFunc(byRate, func(a, b topo.Link) int { return cmp.Compare(b.GBytesPerSecond, a.GBytesPerSecond) })
+	for _, l := range byRate {
+		join(outside(l.A, l.B), outside(l.B, l.A), l)
+	}
+	for _, p := range slices.Backward(x.order) {
+		for _, r := range ports[p].Ranks {
+			inner := of[r][slices.Index(of[r], p)+1:]
+			if len(inner) == 0 {
+				join(x.g.Ranks+p, r)
+				continue
+			}
+			x.height[p] = max(x.height[p], x.height[inner[0]]+1)
+			join(x.g.Ranks+p, x.g.Ranks+inner[0])
+		}
+	}
 }
 
 // busiest returns the indexes of the loads that are used, busiest first.
 func (x *picture) busiest(loads []topo.Load) []int {
-	var list []int
-	for i, l := range loads {
-		if l.Uses > 0 {
-			list = append(list, i)
-		}
-	}
-	slices.SortStableFunc(list, func(i, j int) int { return cmp.Compare(loads[j].Share(), loads[i].Share()) })
-	return list
+	list := numbers.Order(len(loads), func(i, k int) int { return cmp.Compare(loads[k].Share(), loads[i].Share()) })
+	return slices.DeleteFunc(list, func(i int) bool { return loads[i].Uses == 0 })
 }
 
 // figure writes a number for people: three digits that count, no exponent for
@@ -139,13 +174,12 @@ type hostRanks struct {
 // hosts returns the hosts of the graph; one alone has no name.
 func (x *picture) hosts() (list []hostRanks) {
 	hosts := x.g.ByHost()
-	if len(hosts) == 1 {
-		return []hostRanks{{"", hosts[0]}}
-	}
 	for _, ranks := range hosts {
-		h := x.g.Host(ranks[0])
-		name := fmt.Sprintf("host %d", h)
-		if h < len(x.plan.Hosts) {
+		name, h := "", x.g.Host(ranks[0])
+		if len(hosts) > 1 {
+			name = fmt.Sprintf("host %d", h)
+		}
+		if len(hosts) > 1 && h < len(x.plan.Hosts) {
 			name = cmp.Or(x.plan.Hosts[h], name)
 		}
 		list = append(list, hostRanks{name, ranks})

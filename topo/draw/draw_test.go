@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,12 +41,12 @@ func square() (*topo.Graph, Plan) {
 	return g, p
 }
 
-// What is drawn of the square, as text, DOT and SVG, stands in testdata.
+// What is drawn of the square, as text and SVG, stands in testdata.
 func TestGolden(t *testing.T) {
 	g, p := square()
 	for name, got := range map[string]string{
 		"square.txt": Text(g, p), "square-graph.txt": Text(g, Plan{}),
-		"square.dot": DOT(g, p), "square.svg": SVG(g, p), "square-graph.svg": SVG(g, Plan{}),
+		"square.svg": SVG(g, p), "square-graph.svg": SVG(g, Plan{}),
 	} {
 		file := filepath.Join("testdata", name)
 		if *rewrite {
@@ -81,23 +82,64 @@ func elements(t *testing.T, svg string) map[string]int {
 	}
 }
 
-// Every rank is a circle, every link a line, and every link of a tree or ring one with an
-// arrow; the legend has every tree and ring in its colour.
+// ranks counts the ranks that are drawn with a radius.
+func ranks(svg string, radius float64) int {
+	return strings.Count(svg, fmt.Sprintf(` width="%.1f" height="%.1[1]f" rx="%.1[2]f"`, 2*radius, radius))
+}
+
+// Every rank is a disc, every port a box, and what passes the same ports one line. Every tree
+// and ring has a small drawing of its own: every rank again, and a line with an arrow for each of its links.
 func TestSVGElements(t *testing.T) {
 	g, p := square()
 	svg := SVG(g, p)
 	n := elements(t, svg)
 	uses := 3 + 3 + 4
-	if arrows := strings.Count(svg, "marker-end"); n["circle"] != 4 || n["line"] != len(g.Links)+uses ||
-		arrows != uses {
-		t.Errorf("%d circles, %d lines and %d arrows, want 4, %d and %d", n["circle"], n["line"], arrows,
-			len(g.Links)+uses, uses)
+	const wires = 2 + 2 + 2 // links within hosts, links between a rank and the card, and what the card holds
+	if arrows := strings.Count(svg, "marker-end"); ranks(svg, nodeRadius) != 4 || ranks(svg, smallNode) != 3*4 ||
+		n["rect"] != 1+4+3*4+len(g.Ports) || n["path"] != wires+uses+n["marker"] || n["marker"] != 3 || arrows != uses {
+		t.Errorf("%d and %d ranks, %v and %d arrows", ranks(svg, nodeRadius), ranks(svg, smallNode), n, arrows)
 	}
-	if !strings.Contains(svg, `fill="#D55E00" stroke="#ffffff" stroke-width="3" paint-order="stroke">tree 1,`) {
-		t.Error("tree 1 is not in its colour")
+	if n["use"] != 3 || strings.Count(svg, `class="c1 on" stroke="currentColor" stroke-width="3.0"`) != 1 {
+		t.Error("the root of tree 1 is not in its colour, or a small drawing has no graph")
 	}
-	if strings.Count(svg, ">host 0<") != 1 || strings.Count(svg, ">host 3<") != 1 {
-		t.Error("the hosts are not named once")
+	if strings.Count(svg, ">host 0<") != 1 || strings.Count(svg, ">host 3<") != 1 ||
+		strings.Count(svg, ">card of host 3: 1.75 / 2 GB/s</text>") != 1 {
+		t.Error("the hosts and the port are not named once")
+	}
+	p.Trees, p.Rates = p.Trees[:1], p.Rates[:1]
+	p.Rings = nil
+	if svg = SVG(g, p); strings.Count(svg, "marker-end") != 3 || strings.Contains(svg, "<use") {
+		t.Error("a single tree is not drawn on the graph itself")
+	}
+}
+
+// A PCIe machine shows its switches and what joins its sockets: a tree of ports, and no
+// line between ranks.
+func TestPortsNest(t *testing.T) {
+	g, _ := topo.Machine("pcie8")
+	x := newPicture(g, Plan{})
+	got := map[string]int{}
+	name := func(v int) string {
+		if v < g.Ranks {
+			return "rank"
+		}
+		return strings.TrimRight(g.Ports[v-g.Ranks].Name, " 0123456789")
+	}
+	for _, w := range x.wires {
+		got[fmt.Sprintf("%s-%s of %d", name(w.a), name(w.b), len(w.links))]++
+	}
+	want := map[string]int{
+		"gpu-rank of 0": 8, "switch-gpu of 0": 8, "socket interconnect-switch of 0": 2,
+		"gpu-gpu of 1": 4, "switch-switch of 4": 2, "socket interconnect-switch of 8": 2,
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("wires %v, want %v", got, want)
+	}
+	svg := SVG(g, Plan{})
+	for _, p := range g.Ports {
+		if strings.Count(svg, ">"+p.Name+": ") < 1 {
+			t.Errorf("%s is not named", p.Name)
+		}
 	}
 }
 
@@ -108,10 +150,6 @@ func TestHostileNames(t *testing.T) {
 	g.Name, g.Ports[0].Name, g.Links[0].Kind, p.Notes[0] = evil, evil, evil, evil
 	if n := elements(t, SVG(g, p)); n["script"] != 0 {
 		t.Error("a name became an element")
-	}
-	dot := DOT(g, p)
-	if !strings.HasPrefix(dot, `digraph "\"]};</title><script>&\\\n" {`+"\n") {
-		t.Errorf("the name in DOT: %.60s", dot)
 	}
 }
 
@@ -131,11 +169,11 @@ func TestAbsentLinks(t *testing.T) {
 // Loads that are more than a link has are red.
 func TestOverload(t *testing.T) {
 	g, p := square()
-	if s := SVG(g, p); strings.Contains(s, "#b00000") {
+	if s := SVG(g, p); strings.Contains(s, `class="alarm`) {
 		t.Error("red without overload")
 	}
 	p.Rates = []float64{1, 0.25, 0.5}
-	if s := SVG(g, p); !strings.Contains(s, `stroke="#b00000" stroke-width="1.4"><title>0-2: 1.5 / 1.25 GB/s, `) {
+	if s := SVG(g, p); strings.Count(s, `<path class="alarm"`) != 1 || !strings.Contains(s, "><title>0-2: 1.5 / 1.25 GB/s, ") {
 		t.Error("1.5 GB/s over a link of 1.25 is not red")
 	}
 }
@@ -159,8 +197,8 @@ func TestSizes(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 17, 200} {
 		g := topo.UniformGraph(n)
 		s := SVG(g, Plan{})
-		if got := elements(t, s)["circle"]; got != n {
-			t.Errorf("%d ranks: %d circles", n, got)
+		if got := ranks(s, nodeRadius); got != n || elements(t, s)["rect"] != 1+n {
+			t.Errorf("%d ranks: %d discs", n, got)
 		}
 		if len(s) > 2<<20 {
 			t.Errorf("%d ranks: %d bytes of SVG", n, len(s))

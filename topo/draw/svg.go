@@ -2,218 +2,276 @@ package draw
 
 import (
 	"fmt"
-	"html"
 	"math"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/internal/svg"
 	"github.com/treerun/treerun/topo"
 )
 
-// The measures of a picture, in pixels, and the most links, and lines of a kind
-// in the legend.
+// The measures of a picture, in pixels, and the most wires, and lines of a kind in the
+// legend or small drawings.
 const (
 	nodeRadius = 16.0
+	portRadius = 6.0
+	smallNode  = 9.0  // of a rank in a small drawing
 	margin     = 24.0 // around everything
 	lineStep   = 21.0 // from line to line
-	letter     = 0.56 // the width of one, as a part of its height
+	inwards    = 65.0 // from a port to one that holds it
 	maxLinks   = 4000
 	maxLines   = 24
+	columns    = 3 // of small drawings
 )
 
-// The colours that are no tree's.
-const (
-	black = "#222222"
-	red   = "#b00000" // more than there is
-	grey  = "#d3dae2"
-)
-
-// palette is Okabe and Ito's, which people of all kinds of colour vision can
-// tell apart, with a wine red for the yellow, which is hard to see on white.
-var palette = [...]string{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444", "#882255"}
-
-func colour(overlay int) string { return palette[overlay%len(palette)] }
-
-// SVG draws g and p as a picture: the ranks on a circle, those of a host side by side
-// under its name, the width of a link by its rate, every tree and ring in a colour of its
-// own with arrows from child to parent, and a legend.
+// SVG draws g and p as a picture: the ranks of every host on a circle, the hosts on one, ports
+// before the ranks that they hold, the width of a link by its rate, and a legend. A single
+// tree or ring is drawn on that, with arrows from child to parent; several have a small
+// drawing each below.
 func SVG(g *topo.Graph, p Plan) string {
 	c := &canvas{picture: newPicture(g, p)}
-	c.text(point{margin, margin + 14}, 18, "start", black, c.title)
-	at := c.arrange()
-	c.links()
-	c.lanes()
-	c.nodes()
-	for _, l := range c.legend() {
-		c.text(at, 12, "start", l.colour, l.text)
-		at.y += lineStep
+	about := numbers.Count(g.Ranks, "rank") + ", " + numbers.Count(len(g.Links), "link")
+	c.arrange()
+	c.WriteString(`<g id="graph">` + "\n")
+	c.drawWires()
+	c.WriteString("</g>\n")
+	shown := c.overlays[:min(len(c.overlays), maxLines)]
+	if len(shown) == 1 {
+		c.drawRanks(c.at, nodeRadius, 0)
+		shown = nil
+	} else {
+		c.drawRanks(c.at, nodeRadius, -1)
 	}
-	size := fmt.Sprintf(`width="%.0f" height="%.0f"`, c.corner.x+margin, c.corner.y+margin)
-	head := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" %s font-family="Helvetica, Arial, sans-serif">`+"\n",
-		size)
-	head += fmt.Sprintf("<title>%s</title>\n<rect %s fill=\"#ffffff\"/>\n", html.EscapeString(c.title), size)
-	for i, fill := range palette {
-		head += fmt.Sprintf(`<marker id="arrow%d" orient="auto" markerUnits="userSpaceOnUse"`, i)
-		head += ` markerWidth="10" markerHeight="8" refX="10" refY="4">`
-		head += fmt.Sprintf(`<path d="M0 0L10 4L0 8Z" fill="%s"/></marker>`+"\n", fill)
+	c.drawPorts()
+	legend := svg.At(c.Corner.X+2*margin, 3*margin)
+	c.Text(svg.At(margin, margin+14), 18, "start", svg.Ink, c.title)
+	for i, o := range shown {
+		c.drawSmall(i, o.caption)
+		about += "; " + o.caption
 	}
-	return head + c.b.String() + "</svg>\n"
-}
-
-// point is a place in the picture; y grows downwards.
-type point struct{ x, y float64 }
-
-func (p point) add(q point, f float64) point {
-	return point{p.x + float64(f*q.x), p.y + float64(f*q.y)}
+	c.legend(legend)
+	return string(c.Whole(c.title, about, margin))
 }
 
 // canvas is an SVG file that is being written.
 type canvas struct {
 	*picture
-	b      strings.Builder
-	ranks  []point // by rank
-	corner point   // of all that is drawn, below and right
+	svg.File
+	at      []svg.Point       // of the ranks, then of the ports
+	hubs    []svg.Point       // by rank: the centre of its host's circle
+	sizes   map[svg.Point]int // the ranks of a host, by its centre
+	radius  float64           // of the circle of a host
+	half    svg.Point         // how far the ranks reach from the centre
+	centre  svg.Point
+	unnamed []string // ports that have no room for a name
 }
 
-// arrange puts the ranks on their circle, and the names of several hosts around it. It
-// returns the place of the legend.
-func (c *canvas) arrange() point {
-	hosts := c.hosts()
-	gap, longest := 0, 0 // between hosts, and the width of a name
-	if len(hosts) > 1 && len(hosts) < c.g.Ranks {
-		gap = 1
-	}
+// arrange places the ranks, with the names of several hosts outside, and the ports.
+func (c *canvas) arrange() {
+	hosts, longest, most := c.hosts(), 0.0, 0
 	for _, h := range hosts {
-		longest = max(longest, utf8.RuneCountInString(h.name))
+		longest, most = max(longest, svg.Width(h.name, 13)), max(most, len(h.ranks))
 	}
-	slots := float64(c.g.Ranks + gap*len(hosts))
-	radius := max(150, slots*4*nodeRadius/(2*math.Pi))
-	if len(c.overlays) > 0 {
-		radius = float64(radius * 1.5)
+	c.radius = max(2*nodeRadius, 4*nodeRadius*float64(most)/(2*math.Pi), inwards*float64(slices.Max(append(c.height, 0))))
+	ring := (c.radius + 4*nodeRadius) / math.Sin(math.Pi/float64(len(hosts)))
+	switch {
+	case len(hosts) == 1:
+		c.radius, ring = max(190, c.radius), 0
+	case most == 1:
+		c.radius, ring = 0, max(190, ring-c.radius)
 	}
-	around := radius + 3*nodeRadius
-	side := around + float64(13*letter*float64(longest))
-	centre := point{margin + side, 2*margin + around}
-	at := func(slot, radius float64) (place, way point) {
-		turn := 2*math.Pi*(slot+0.5)/slots - math.Pi/2
-		way = point{math.Cos(turn), math.Sin(turn)}
-		return centre.add(way, radius), way
-	}
-	c.ranks = make([]point, c.g.Ranks)
-	slot := 0
-	for _, h := range hosts {
-		for i, r := range h.ranks {
-			c.ranks[r], _ = at(float64(slot+i), radius)
-		}
-		place, way := at(float64(slot)+float64(float64(len(h.ranks)-1)/2), radius+2*nodeRadius)
-		if h.name != "" {
-			anchor := []string{"end", "middle", "start"}[1+int(math.Round(way.x))]
-			c.text(place.add(point{0, 4}, 1), 13, anchor, black, h.name)
-		}
-		slot += len(h.ranks) + gap
-	}
-	c.corner.y = max(c.corner.y, centre.y+around)
-	return point{centre.x + side + margin, 3 * margin}
-}
-
-func (c *canvas) text(at point, size float64, anchor, fill, s string) {
-	fmt.Fprintf(&c.b, `<text x="%.1f" y="%.1f" font-size="%.0f" text-anchor="%s" fill="%s"`, at.x, at.y, size, anchor,
-		fill)
-	fmt.Fprintf(&c.b, ` stroke="#ffffff" stroke-width="3" paint-order="stroke">%s</text>`+"\n", html.EscapeString(s))
-	if anchor == "start" {
-		at.x += float64(size * letter * float64(utf8.RuneCountInString(s)))
-	}
-	c.corner = point{max(c.corner.x, at.x), max(c.corner.y, at.y)}
-}
-
-// line draws a line; what its title says is seen where the mouse points at it.
-func (c *canvas) line(from, to point, width float64, stroke, more, title string) {
-	fmt.Fprintf(&c.b, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"`, from.x, from.y, to.x, to.y)
-	fmt.Fprintf(&c.b, ` stroke="%s" stroke-width="%.1f"%s><title>%s</title></line>`+"\n",
-		stroke, width, more, html.EscapeString(title))
-}
-
-// links draws the links, the quickest last, in red where the load is more than the rate.
-func (c *canvas) links() {
-	for _, l := range slices.Backward(c.byRate[:min(len(c.byRate), maxLinks)]) {
-		width, ink := 1+float64(7*l.GBytesPerSecond/c.byRate[0].GBytesPerSecond), grey
-		load := c.picture.links[c.index[topo.Pair(l.A, l.B)]]
-		if load.Share() > 1.0001 {
-			ink = red
-		}
-		c.line(c.ranks[l.A], c.ranks[l.B], width, ink, "", fmt.Sprintf("%d-%d: %s GB/s, %s us %s",
-			min(l.A, l.B), max(l.A, l.B), c.load(load), figure(l.LatencyUs), l.Kind))
-	}
-}
-
-// lanes draws every tree and ring as lines beside each other on its links, with
-// an arrow towards the parent.
-func (c *canvas) lanes() {
-	for _, link := range c.g.Links {
-		a, b := c.ranks[min(link.A, link.B)], c.ranks[max(link.A, link.B)]
-		length := math.Hypot(b.x-a.x, b.y-a.y)
-		side := point{(a.y - b.y) / length, (b.x - a.x) / length}
-		lanes := c.picture.lanes[topo.Pair(link.A, link.B)]
-		step := min(6, 26/float64(max(len(lanes), 1)))
-		for i, l := range lanes {
-			from := c.ranks[l.from].add(side, step*float64(2*i+1-len(lanes))/2)
-			way := c.ranks[l.to].add(c.ranks[l.from], -1)
-			arrow := fmt.Sprintf(` marker-end="url(#arrow%d)"`, l.overlay%len(palette))
-			c.line(from.add(way, nodeRadius/length), from.add(way, 1-nodeRadius/length), min(2, 0.8*step),
-				colour(l.overlay), arrow, c.overlays[l.overlay].caption)
+	c.half = svg.At(176, 0) // so that names of small drawings have room
+	c.at, c.hubs = make([]svg.Point, c.g.Ranks+len(c.g.Ports)), make([]svg.Point, c.g.Ranks)
+	c.sizes = make(map[svg.Point]int)
+	for i, h := range hosts {
+		for k, r := range h.ranks {
+			c.hubs[r] = svg.Point{}.Add(turned(angle(i, len(hosts))), ring)
+			c.at[r] = c.hubs[r].Add(turned(angle(k, len(h.ranks))), c.radius)
+			c.half = svg.At(max(c.half.X, math.Abs(c.at[r].X)), max(c.half.Y, math.Abs(c.at[r].Y)))
 		}
 	}
+	around := 3 * nodeRadius
+	c.centre = svg.At(margin+longest+around+c.half.X, 3*margin+around+c.half.Y)
+	for r := range c.hubs {
+		c.hubs[r], c.at[r] = c.hubs[r].Add(c.centre, 1), c.at[r].Add(c.centre, 1)
+		c.sizes[c.hubs[r]]++
+		c.Take(svg.Around(c.at[r], nodeRadius, nodeRadius))
+	}
+	for i, h := range hosts {
+		turn := angle(i, len(hosts))
+		c.label(h.name, 13, c.centre.Add(turned(turn), ring+c.radius), turn, 2*nodeRadius)
+	}
+	c.Corner.Y = max(c.Corner.Y, c.centre.Y+c.half.Y+around)
+	c.placePorts()
 }
 
-// nodes draws the ranks, a root with a rim in its tree's colour.
-func (c *canvas) nodes() {
-	for r, at := range c.ranks {
-		stroke, width := black, 1.5
-		if k := c.rootOf(r); k >= 0 {
-			stroke, width = colour(k), 3.5
+// angle is that of the i-th of n on a circle, from the top.
+func angle(i, n int) float64 { return 2*math.Pi*(float64(i)+0.5)/float64(n) - math.Pi/2 }
+
+// turned is the direction of an angle.
+func turned(turn float64) svg.Point { return svg.At(math.Cos(turn), math.Sin(turn)) }
+
+// label writes a name beside what is at a place, in a direction if there is room, else in
+// another or farther away. It reports whether there is room.
+func (c *canvas) label(name string, size float64, at svg.Point, turn, away float64) bool {
+	for i := range 16 {
+		out := turned(turn + float64(math.Pi/4*float64((i+1)/2)*float64(1-2*(i%2))))
+		to := at.Add(out, away+float64(size*float64(i/8))).Add(svg.At(0, 0.35*size), 1)
+		anchor := []string{"end", "middle", "start"}[1+int(math.Round(out.X))]
+		if c.Free(svg.TextBox(to, size, anchor, name)) {
+			c.Text(to, size, anchor, svg.Ink, name)
+			return true
 		}
-		fmt.Fprintf(&c.b, `<circle cx="%.1f" cy="%.1f" r="%.0f" fill="#ffffff" stroke="%s" stroke-width="%.1f"/>`+"\n",
-			at.x, at.y, nodeRadius, stroke, width)
-		c.text(at.add(point{0, 5}, 1), 13, "middle", black, fmt.Sprint(r))
+	}
+	return false
+}
+
+// placePorts puts a port before the middle of its ranks, one that holds others farther in, one
+// of a whole host beside that host, and aside where something stands there.
+func (c *canvas) placePorts() {
+	for _, p := range slices.Backward(c.order) {
+		var middle svg.Point
+		ranks, inside := c.g.Ports[p].Ranks, 0
+		hub := c.hubs[ranks[0]]
+		for _, r := range ranks {
+			middle = middle.Add(c.at[r], 1/float64(len(ranks)))
+			if c.hubs[r] == hub {
+				inside++
+			}
+		}
+		from, far := middle.Add(hub, -1), c.radius-float64(inwards*float64(c.height[p]))+20
+		if inside == c.sizes[hub] && hub != c.centre {
+			hub, from = c.centre, middle.Add(c.centre, -1)
+			far = max(math.Hypot(from.X, from.Y)-c.radius-inwards/2, inwards/2)
+		} else if len(ranks) > 1 {
+			far = max(min(far, 0.8*math.Hypot(from.X, from.Y)), 0.25*c.radius)
+		}
+		for turn := math.Atan2(from.Y, from.X); ; turn += 2 * portRadius / far {
+			c.at[c.g.Ranks+p] = hub.Add(turned(turn), far)
+			b := svg.Around(c.at[c.g.Ranks+p], portRadius, portRadius)
+			if c.Free(b) || turn > 4*math.Pi {
+				c.Take(b)
+				break
+			}
+		}
 	}
 }
 
-// legendLine is one line of the legend.
-type legendLine struct{ colour, text string }
+// drawWires draws the wires, the quickest last, in red where a load is more than the rate.
+func (c *canvas) drawWires() {
+	for i, w := range slices.Backward(c.wires) {
+		switch {
+		case len(w.links) == 0:
+			c.Path(svg.Line, 1.2, "", "", c.at[w.a], c.at[w.b])
+			continue
+		case i >= maxLinks:
+			continue
+		}
+		class, about := svg.Faint, ""
+		for _, l := range w.links[:min(len(w.links), maxLines)] {
+			load := c.links[c.index[topo.Pair(l.A, l.B)]]
+			if load.Share() > 1.0001 {
+				class = svg.Alarm
+			}
+			about += fmt.Sprintf("%d-%d: %s GB/s, %s us %s\n", min(l.A, l.B), max(l.A, l.B), c.load(load),
+				figure(l.LatencyUs), l.Kind)
+		}
+		width := 1 + float64(7*w.links[0].GBytesPerSecond/c.wires[0].links[0].GBytesPerSecond)
+		c.Path(class, width, "", strings.TrimSpace(about), c.at[w.a], c.at[w.b])
+	}
+}
 
-// legend says what stands for what, a tree or a ring in its colour.
-func (c *canvas) legend() (list []legendLine) {
-	say := func(colour, text string) {
+// drawPorts draws the ports, and names those of several ranks where there is room.
+func (c *canvas) drawPorts() {
+	for i, p := range c.g.Ports {
+		at, class, name := c.at[c.g.Ranks+i], svg.Ink, p.Name+": "+c.load(c.ports[i])+" GB/s"
+		if c.ports[i].Share() > 1.0001 {
+			class = svg.Alarm
+		}
+		c.Box(svg.Around(at, portRadius, portRadius), 2, class, 1.5, name)
+		if len(p.Ranks) == 1 || !c.label(name, 11, at, 0, 14) {
+			c.unnamed = append(c.unnamed, name)
+		}
+	}
+}
+
+// drawRanks draws the ranks at their places, and an overlay if it is not -1: arrows from each
+// rank to its parent or the next, and a rim in the same colour around the root.
+func (c *canvas) drawRanks(at []svg.Point, radius float64, overlay int) {
+	root, colour := -1, svg.Colour(max(overlay, 0))
+	if overlay >= 0 {
+		o := c.overlays[overlay]
+		root = o.root
+		fmt.Fprintf(c, `<marker id="arrow%d" orient="auto" markerWidth="5" markerHeight="4" refX="5" refY="2">`, overlay)
+		fmt.Fprintf(c, `<path d="M0 0L5 2L0 4Z" class="%s" fill="currentColor"/></marker>`+"\n", colour)
+		for _, e := range o.edges {
+			from, to := at[e[0]], at[e[1]]
+			rim := radius / math.Hypot(to.X-from.X, to.Y-from.Y)
+			c.Path(colour, 2, fmt.Sprintf(` marker-end="url(#arrow%d)"`, overlay), o.caption,
+				from.Add(to.Add(from, -1), rim), to.Add(from.Add(to, -1), rim))
+		}
+	}
+	for r := range c.g.Ranks {
+		class, rim, size := svg.Ink, 1.0, math.Ceil(radius*0.8)
+		if r == root {
+			class, rim = colour, 3
+		}
+		c.Box(svg.Around(at[r], radius, radius), radius, class, rim, "")
+		c.Text(at[r].Add(svg.At(0, 0.36*size), 1), size, "middle", svg.Ink, fmt.Sprint(r))
+	}
+}
+
+// drawSmall draws an overlay by itself on a small copy of the graph, in rows below it.
+func (c *canvas) drawSmall(overlay int, caption string) {
+	width := 2 * (c.centre.X - margin) / columns
+	scale := (width/2 - 2*smallNode) / c.half.X
+	high := c.half.Y*scale + 2*smallNode
+	top := svg.At(margin+width*(float64(overlay%columns)+0.5), c.centre.Y+c.half.Y+4*lineStep)
+	top.Y += float64(overlay/columns) * (2*high + 2*lineStep)
+	origin := top.Add(svg.At(0, lineStep+high), 1).Add(c.centre, -scale)
+	fmt.Fprintf(c, `<use href="#graph" transform="translate(%.1f %.1f) scale(%.4f)"/>`+"\n", origin.X, origin.Y, scale)
+	at := make([]svg.Point, c.g.Ranks)
+	for r := range at {
+		at[r] = origin.Add(c.at[r], scale)
+	}
+	c.drawRanks(at, smallNode, overlay)
+	for i, line := range numbers.Wrapped(caption, 20) {
+		c.Text(top.Add(svg.At(0, 14*float64(i)), 1), 11, "middle", svg.Ink, line)
+	}
+}
+
+// legend says from a place on what stands for what, and what is not drawn.
+func (c *canvas) legend(at svg.Point) {
+	say := func(class, text string) {
 		for _, part := range numbers.Wrapped(text, 64) {
-			list = append(list, legendLine{colour, part})
+			c.Text(at, 12, "start", class, part)
+			at.Y += lineStep
 		}
 	}
 	for _, w := range c.plan.Warnings {
-		say(red, w)
+		say(svg.Alarm, w)
 	}
-	if over := len(c.byRate) - maxLinks; over > 0 {
-		say(red, fmt.Sprintf("%d slower links are not drawn", over))
+	if over := len(c.wires) - maxLinks; over > 0 {
+		say(svg.Alarm, fmt.Sprintf("%d slower links are not drawn", over))
 	}
-	say(black, numbers.Count(c.g.Ranks, "rank")+", "+numbers.Count(len(c.g.Links), "link"))
-	for i, o := range c.overlays[:min(len(c.overlays), maxLines)] {
-		say(colour(i), o.caption)
+	say(svg.Ink, numbers.Count(c.g.Ranks, "rank")+", "+numbers.Count(len(c.g.Links), "link"))
+	if len(c.overlays) == 1 {
+		say(svg.Ink, c.overlays[0].caption)
 	}
-	for i, p := range c.g.Ports[:min(len(c.ports), maxLines)] {
-		say(black, fmt.Sprintf("%s: %s GB/s", p.Name, c.load(c.ports[i])))
+	for _, name := range c.unnamed[:min(len(c.unnamed), maxLines)] {
+		say(svg.Ink, name)
 	}
-	if more := max(len(c.overlays)-maxLines, 0) + max(len(c.ports)-maxLines, 0); more > 0 {
-		say(black, fmt.Sprintf("and %d more trees, rings and ports", more))
+	if more := max(len(c.overlays)-maxLines, 0) + max(len(c.unnamed)-maxLines, 0); more > 0 {
+		say(svg.Ink, fmt.Sprintf("and %d more trees, rings and ports", more))
 	}
 	if len(c.overlays) > 0 {
-		say(black, "load / rate of a link: under the mouse")
+		say(svg.Ink, "load / rate of a link: under the mouse")
 	}
 	for _, e := range c.absent {
-		say(black, fmt.Sprintf("no link %d-%d", e[0], e[1]))
+		say(svg.Ink, fmt.Sprintf("no link %d-%d", e[0], e[1]))
 	}
 	for _, n := range c.plan.Notes {
-		say(black, n)
+		say(svg.Ink, n)
 	}
-	return list
 }

@@ -12,7 +12,7 @@ func TestWarningsAndTitle(t *testing.T) {
 	p.Warnings = []string{"--max-height 1 is not kept", strings.Repeat("word ", 60)}
 	p.Title = strings.Repeat("long title ", 20)
 	svg := SVG(g, p)
-	if lines := strings.Count(svg, `text-anchor="start" fill="#b00000"`); lines != 6 { // 60 words in lines of 12
+	if lines := strings.Count(svg, `text-anchor="start" class="alarm"`); lines != 6 { // 60 words in lines of 12
 		t.Errorf("%d lines of warnings, want 1 and 5", lines)
 	}
 	if !(strings.Index(svg, "max-height") < strings.Index(svg, ">4 ranks, 4 links<")) {

@@ -69,7 +69,7 @@ func (r *request) printed(bytes int64, format string) (string, error) {
 	if format == "text" {
 		return draw.Text(r.g, d.drawing()), nil
 	}
-	return picture(r.g, d.drawing(), format), nil
+	return draw.SVG(r.g, d.drawing()), nil
 }
 
 // maxVerified is the number of ranks up to which a printed plan is verified.

@@ -101,7 +101,7 @@ func (m *Measured) in(format string) (string, error) {
 		p.Title = fmt.Sprintf("network of %d hosts: %s", len(m.Network.Hosts), m.Network.Origin(time.Now().Unix()))
 		p.Hosts = m.Network.Hosts
 	}
-	return picture(m.Graph, p, format), nil
+	return draw.SVG(m.Graph, p), nil
 }
 
 // text writes the network between the hosts, and the graph of the ranks where it
@@ -166,15 +166,7 @@ func parse(f *pflag.FlagSet, args []string) error {
 }
 
 // graphFormats are those that a graph and a plan can be written in.
-var graphFormats = []string{"text", "json", "dot", "svg"}
-
-// picture draws in one of the formats that are no text.
-func picture(g *topo.Graph, p draw.Plan, format string) string {
-	if format == "dot" {
-		return draw.DOT(g, p)
-	}
-	return draw.SVG(g, p)
-}
+var graphFormats = []string{"text", "json", "svg"}
 
 // limits says how quick trees can be on g; nothing for a graph that is too large.
 func limits(g *topo.Graph) (string, error) {

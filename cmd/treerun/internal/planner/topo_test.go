@@ -38,7 +38,7 @@ func TestTopoMeasures(t *testing.T) {
 			t.Errorf("topo %s: asked for %d ranks, want %d; code %d, %v\n%s", args, asked, want, code, err, &b)
 		}
 	}
-	for _, format := range []string{"text", "json", "dot", "svg"} {
+	for _, format := range []string{"text", "json", "svg"} {
 		var b bytes.Buffer
 		if _, err := Topo(&b, []string{"-np", "4", "-f", format},
 			func(n int, _ *place.Options) (*Measured, int, error) {
@@ -81,7 +81,7 @@ func TestTopoUsage(t *testing.T) {
 		"-np -2":              `"-2"`,
 		"-np x":               `"x" for "-n, --np" flag: want a whole number from 1 to 65536`,
 		"-np 2 --graph dgx1v": "not both",
-		"-np 2 --format png":  "want text, json, dot or svg",
+		"-np 2 --format png":  "want text, json or svg",
 		"-np 2 extra":         `unexpected argument "extra"`,
 	} {
 		_, err := Topo(&bytes.Buffer{}, strings.Fields(args), func(int, *place.Options) (*Measured, int, error) {

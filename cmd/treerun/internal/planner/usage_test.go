@@ -21,7 +21,7 @@ func TestUsage(t *testing.T) {
 		"--graph dgx1v --root 8 --collective reduce":              "ranks 0 to 7",
 		"--graph dgx1v --bytes 0":                                 "want a size",
 		"--graph dgx1v --link-usage-penalty NaN":                  "from 0 to 1",
-		"--graph dgx1v --format png":                              "want text, json, dot or svg",
+		"--graph dgx1v --format png":                              "want text, json or svg",
 		"--graph dgx1v --max-trees -1":                            "want a whole number from 1 to 4096",
 		"--graph dgx1v --height-tolerance 1":                      "below 1",
 		"--graph dgx1v --max-height -2":                           "want a number from 0",

@@ -123,7 +123,7 @@ func newOptions() (*Options, *raw) {
 		"`WHERE` the data are: cpu, or cuda for the GPUs' memory; --gpus and --ranks-per-gpu say which")
 	f.StringVar(&o.JSON, "json", "",
 		"also write every row as a line of JSON to `FILE`; - is stdout, in place of the table")
-	f.StringVar(&o.Plot, "plot", "", "draw time and busbw over size in `FILE`.svg")
+	f.StringVar(&o.Plot, "plot", "", "draw time, how often it is the limit, and busbw over size in `FILE`.svg")
 	f.Var(&o.Explain, "explain",
 		"for messages of this `SIZE`, show every algorithm with its predicted and measured time, and which one is "+
 			"chosen by what")

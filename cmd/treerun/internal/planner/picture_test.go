@@ -1,0 +1,28 @@
+package planner
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the picture of the README")
+
+// The picture of the README is what this command draws.
+func TestReadmePicture(t *testing.T) {
+	got := run(t, planTo, "--graph dgx1v --device cuda --algorithm packing --max-trees 3 --format svg")
+	file := filepath.FromSlash("../../../../docs/images/plan.svg")
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s is another: go test ./cmd/treerun/internal/planner -run TestReadmePicture -rewrite draws it anew", file)
+	}
+}
