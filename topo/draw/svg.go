@@ -224,11 +224,11 @@ func (c *canvas) drawRanks(at []svg.Point, radius float64, overlay int) {
 
 // drawSmall draws an overlay by itself on a small copy of the graph, in rows below it.
 func (c *canvas) drawSmall(overlay int, caption string) {
-	width := 2 * (c.centre.X - margin) / columns
-	scale := (width/2 - 2*smallNode) / c.half.X
-	high := c.half.Y*scale + 2*smallNode
-	top := svg.At(margin+width*(float64(overlay%columns)+0.5), c.centre.Y+c.half.Y+4*lineStep)
-	top.Y += float64(overlay/columns) * (2*high + 2*lineStep)
+	side := (c.centre.X - margin) / columns // half of its width
+	scale := (side - 2*smallNode) / c.half.X
+	high := float64(c.half.Y*scale) + 2*smallNode
+	top := svg.At(margin+float64(side*float64(2*(overlay%columns)+1)), c.centre.Y+c.half.Y+4*lineStep)
+	top = top.Add(svg.At(0, 2*(high+lineStep)), float64(overlay/columns))
 	origin := top.Add(svg.At(0, lineStep+high), 1).Add(c.centre, -scale)
 	fmt.Fprintf(c, `<use href="#graph" transform="translate(%.1f %.1f) scale(%.4f)"/>`+"\n", origin.X, origin.Y, scale)
 	at := make([]svg.Point, c.g.Ranks)
