@@ -390,3 +390,29 @@ func TestHiddenDevices(t *testing.T) {
 		return err
 	})
 }
+
+// A stream that another library captures is a wrong argument, on whichever ranks it is, before the devices are open
+// and afterwards, and the communicator goes on with it when the capture has ended.
+func TestCapturedStreamIsRefused(t *testing.T) {
+	if !onRanks(t, 2, "dgx1v/0-1", "TREERUN_FAKE_GPU_CALL_US=0") { // not on a real GPU
+		return
+	}
+	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) error {
+		for range 2 {
+			if _, err := s.Query(); err != nil { // the driver is in use
+				return err
+			}
+			fakegpu.Capture(t, s.Handle())
+			for _, err := range []error{BarrierDevice(t.Context(), c, s), c.SyncDevice(t.Context(), s)} {
+				if !errors.Is(err, ErrArgument) || !strings.Contains(err.Error(), "end the capture") {
+					return fmt.Errorf("%w, want a stream that is refused", err)
+				}
+			}
+			fakegpu.Capture(t, 0)
+			if err := errors.Join(BarrierDevice(t.Context(), c, s), c.SyncDevice(t.Context(), s)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -128,6 +128,7 @@ var hints = []struct {
 	{driver.CompatNotSupported, "the forward compatibility library does not support this GPU: take it out of " +
 		"LD_LIBRARY_PATH"},
 	{driver.MPSConnection, "is the MPS daemon that CUDA_MPS_PIPE_DIRECTORY names running?"},
+	{driver.CaptureUnsupported, "end the capture of the stream first: what is captured cannot be replayed here"},
 	{driver.Unknown, "the GPU may be lost: see nvidia-smi, and dmesg for Xid messages"},
 }
 

@@ -48,6 +48,15 @@ func (d *Device) newStream(priority int) (*Stream, error) {
 // Close.
 func (s *Stream) Handle() uintptr { return uintptr(s.handle) }
 
+// CheckUncaptured returns an error where s is closed, or is being captured by another library that
+// has its Handle: work for it would become part of a CUDA graph.
+func (s *Stream) CheckUncaptured() error {
+	if err := s.Check(); err != nil {
+		return err
+	}
+	return s.done("cuStreamIsCapturing", s.handle.Uncaptured(s.context), nil)
+}
+
 // done makes an error of what a call of the driver returned, which was to do what, unless that is
 // nil; and s stays until then.
 func (s *Stream) done(call string, r driver.Result, what func() string) error {

@@ -20,6 +20,7 @@ var withoutExample = map[string]string{
 	"cuda MemOps":           "for what treerun does between devices",
 	"cuda TryStreamMemOps":  "for MemOps",
 	"cuda Check":            "every call does it",
+	"cuda CheckUncaptured":  "every collective does it",
 	"cuda Device":           "of what was made on it",
 	"cuda Error":            "errors are printed",
 	"cuda Is":               "errors.Is calls it",

@@ -58,7 +58,7 @@ func checkDevice[T Number](s *cuda.Stream, send, recv cuda.Slice[T]) string {
 	if s == nil || s.Device() == nil {
 		return "no stream"
 	}
-	if err := s.Check(); err != nil {
+	if err := s.CheckUncaptured(); err != nil {
 		return err.Error()
 	}
 	in, out := device.BufferOf("send", send), device.BufferOf("recv", recv)

@@ -30,7 +30,7 @@ func (k *DeviceArgs) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, s *c
 		k.Refuse(c, "no stream")
 		return k
 	}
-	for _, err := range []error{s.Check(), k.In.Problem(s), k.Out.Problem(s)} {
+	for _, err := range []error{s.CheckUncaptured(), k.In.Problem(s), k.Out.Problem(s)} {
 		if err != nil && k.Err == nil {
 			k.Refuse(c, "%w", err)
 		}

@@ -102,7 +102,7 @@ func (d *Devices) Sync(ctx context.Context, s *cuda.Stream) error {
 	if s == nil {
 		return c.ArgumentError(call, "no stream")
 	}
-	if err := s.Check(); err != nil {
+	if err := s.CheckUncaptured(); err != nil {
 		return c.ArgumentError(call, "%w", err)
 	}
 	if err := c.Claim(call); err != nil {

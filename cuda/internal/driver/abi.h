@@ -56,6 +56,7 @@ enum {
     CUDA_ERROR_NOT_INITIALIZED = 3,
     CUDA_ERROR_NOT_FOUND = 500,
     CUDA_ERROR_NOT_SUPPORTED = 801,
+    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
 };
 
 enum { CU_STREAM_NON_BLOCKING = 1 };
@@ -126,6 +127,7 @@ enum {
     X(cuStreamCreateWithPriority, cuStreamCreateWithPriority, 5050, (CUstream *, unsigned int, int))                                     \
     X(cuStreamDestroy, cuStreamDestroy_v2, 4000, (CUstream))                                                                             \
     X(cuStreamQuery, cuStreamQuery, 2000, (CUstream))                                                                                    \
+    X(cuStreamIsCapturing, cuStreamIsCapturing, 10000, (CUstream, int *))                                                                \
     X(cuStreamWaitEvent, cuStreamWaitEvent, 3020, (CUstream, CUevent, unsigned int))                                                     \
     X(cuStreamBatchMemOp, cuStreamBatchMemOp_v2, 11070, (CUstream, unsigned int, CUstreamBatchMemOpParams *, unsigned int))              \
     X(cuEventCreate, cuEventCreate, 2000, (CUevent *, unsigned int))                                                                     \

@@ -63,6 +63,7 @@ const (
 	CompatNotSupported  Result = 804
 	MPSConnection       Result = 805
 	MPSClientTerminated Result = 810
+	CaptureUnsupported  Result = 900
 	ExternalDevice      Result = 911
 	Unknown             Result = 999
 )

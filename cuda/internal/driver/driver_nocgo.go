@@ -102,6 +102,9 @@ func (Stream) Destroy(Context) Result { return NotInitialized }
 // Query returns NotInitialized.
 func (Stream) Query(Context) Result { return NotInitialized }
 
+// Uncaptured returns NotInitialized.
+func (Stream) Uncaptured(Context) Result { return NotInitialized }
+
 // WaitEvent returns NotInitialized.
 func (Stream) WaitEvent(Context, Event) Result { return NotInitialized }
 

@@ -192,6 +192,13 @@ CUresult treerun_cuda_stream_query(uintptr_t c, uintptr_t s) {
     return cu.cuStreamQuery((CUstream)s);
 }
 
+CUresult treerun_cuda_stream_uncaptured(uintptr_t c, uintptr_t s) {
+    IN(c);
+    int status = 0;
+    r = cu.cuStreamIsCapturing((CUstream)s, &status);
+    return r == CUDA_SUCCESS && status != 0 ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : r;
+}
+
 CUresult treerun_cuda_stream_wait_event(uintptr_t c, uintptr_t s, uintptr_t e) {
     IN(c);
     return cu.cuStreamWaitEvent((CUstream)s, (CUevent)e, 0);

@@ -26,6 +26,11 @@ func (s Stream) Query(c Context) Result {
 	return Result(C.treerun_cuda_stream_query(C.uintptr_t(c), C.uintptr_t(s)))
 }
 
+// Uncaptured returns CaptureUnsupported while s is being captured.
+func (s Stream) Uncaptured(c Context) Result {
+	return Result(C.treerun_cuda_stream_uncaptured(C.uintptr_t(c), C.uintptr_t(s)))
+}
+
 // WaitEvent makes s wait for e.
 func (s Stream) WaitEvent(c Context, e Event) Result {
 	return Result(C.treerun_cuda_stream_wait_event(C.uintptr_t(c), C.uintptr_t(s), C.uintptr_t(e)))

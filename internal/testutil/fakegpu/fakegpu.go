@@ -129,19 +129,37 @@ func Start(t testing.TB, graph string) []string {
 	return h.Env()
 }
 
+// callsFile is what the driver writes of this process, struct tally by struct tally.
+func callsFile() string { return filepath.Join(os.Getenv(Variable), fmt.Sprint("calls-", os.Getpid())) }
+
+const tallyName, tallyBytes = 56, 64
+
 // Calls returns how often this process, which runs on a fake host, has made each call of the driver so far.
 func Calls(t testing.TB) map[string]int {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(os.Getenv(Variable), fmt.Sprint("calls-", os.Getpid())))
+	text, err := os.ReadFile(callsFile())
 	if err != nil {
 		t.Fatal("the driver is not in use: ", err)
 	}
-	const name, entry = 56, 64 // struct tally
 	calls := map[string]int{}
-	for ; len(text) >= entry && text[0] != 0; text = text[entry:] {
-		calls[string(bytes.TrimRight(text[:name], "\x00"))] = int(binary.LittleEndian.Uint64(text[name:]))
+	for ; len(text) >= tallyBytes && text[0] != 0; text = text[tallyBytes:] {
+		calls[string(bytes.TrimRight(text[:tallyName], "\x00"))] = int(binary.LittleEndian.Uint64(text[tallyName:]))
 	}
 	return calls
+}
+
+// Capture lets the driver of this process take a stream for one that is being captured, until it is told another
+// one's handle, or 0: cuStreamIsCapturing says so, work goes nowhere, and queries and events fail.
+func Capture(t testing.TB, stream uintptr) {
+	t.Helper()
+	f, err := os.OpenFile(callsFile(), os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteAt(binary.LittleEndian.AppendUint64(nil, uint64(stream)), 127*tallyBytes+tallyName)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Missing tells why no fake host can be made, nil if one can.

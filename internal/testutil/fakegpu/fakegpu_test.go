@@ -266,6 +266,47 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// TestCapture: a stream that is captured says so, takes work that nobody does, and answers no questions; nor do its
+// events.
+func TestCapture(t *testing.T) {
+	if !onHost(t) {
+		return
+	}
+	devices, err := cuda.Devices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := devices[0]
+	s, err1 := d.NewStream()
+	e, err2 := d.NewEvent(false)
+	p, err3 := cuda.AllocPinned[byte](d, 1)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		t.Fatal(err)
+	}
+	p.Host()[0] = 3
+	code := func(err error) int {
+		var e *cuda.Error
+		if errors.As(err, &e) {
+			return e.Code
+		}
+		return 0
+	}
+	first := s.Record(e)
+	Capture(t, s.Handle())
+	isolated := s.Wait(e)
+	_, busy := s.Query()
+	work := errors.Join(s.Memset(p.Addr(), 5, 1), s.Record(e))
+	_, captured := e.Query()
+	got := []int{code(first), code(s.CheckUncaptured()), code(isolated), code(busy), code(work), code(captured)}
+	if want := []int{0, 900, 905, 900, 0, 907}; !slices.Equal(got, want) {
+		t.Errorf("results %v, want %v", got, want)
+	}
+	Capture(t, 0)
+	if err := errors.Join(s.CheckUncaptured(), s.Synchronize(t.Context())); err != nil || p.Host()[0] != 3 {
+		t.Errorf("after the capture: %v, memory %d, want 3", err, p.Host()[0])
+	}
+}
+
 func FuzzRanks(f *testing.F) {
 	for _, s := range []string{"dgx1v", "dgx1v/0-3", "dgx1v/7", "dgx1v/3-1", "dgx1v/0-8", "/", "dgx1v/-"} {
 		f.Add(s)

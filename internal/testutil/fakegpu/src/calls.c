@@ -12,7 +12,7 @@ _Thread_local bool in_host_function;
 
 /* The calls of this process, each once it was made. cuInit puts the host's file in
  * their place, in which others read them. */
-enum { CALLS = 128 };
+enum { CALLS = 128, CAPTURED = CALLS - 1 }; /* the last is no call: its count is a stream that fakegpu.Capture names */
 static struct tally tallies[CALLS] __attribute__((aligned(4096)));
 _Static_assert(sizeof tallies % 4096 == 0, "whole pages");
 
@@ -20,12 +20,14 @@ static struct tally *tally_of(const char *name) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
     int i = 0;
-    while (i < CALLS - 1 && *tallies[i].name && strcmp(tallies[i].name, name) != 0)
+    while (i < CAPTURED - 1 && *tallies[i].name && strcmp(tallies[i].name, name) != 0)
         i++;
     snprintf(tallies[i].name, sizeof tallies[i].name, "%s", name);
     pthread_mutex_unlock(&lock);
     return &tallies[i];
 }
+
+bool captured_stream(const void *handle) { return tallies[CAPTURED].count == (uintptr_t)handle; }
 
 static void share_tallies(void) {
     char name[32], path[4096];

@@ -22,6 +22,9 @@ struct tally {
 /* Counts a call, lets it cost the time that the environment asks for, and returns
  * the error it must end with: of the library, of the context, or one that the
  * environment asks for. *tally is the call's own, looked up the first time. */
+/* Whether a test lets a stream, given by its handle, be captured. */
+bool captured_stream(const void *handle);
+
 CUresult begin_call(const char *name, struct tally *_Atomic *tally, enum need need);
 
 #define BEGIN(name, need)                                         \

@@ -16,6 +16,7 @@ struct event {
     struct context *context;
     struct progress *progress;
     struct event *next;
+    bool captured; /* the latest recording is part of a graph */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -72,7 +73,7 @@ API CUresult cuEventCreate(CUevent *event, unsigned flags) {
     struct event *e = take();
     if (!p || !e)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *e = (struct event){EVENT, flags, current_context(), p, NULL};
+    *e = (struct event){EVENT, flags, current_context(), p, NULL, false};
     *event = e;
     return CUDA_SUCCESS;
 }
@@ -94,9 +95,11 @@ API CUresult cuEventRecord(CUevent event, CUstream stream) {
     struct stream *s = resolve_stream(stream);
     if (!e || !s || e->context != s->context)
         return CUDA_ERROR_INVALID_HANDLE;
+    e->captured = captured_stream(s);
     struct operation o = {.kind = DO_RECORD};
     o.event.progress = e->progress;
-    o.event.generation = atomic_fetch_add(&e->progress->recorded, 1) + 1;
+    if (!e->captured)
+        o.event.generation = atomic_fetch_add(&e->progress->recorded, 1) + 1;
     return submit(s, &o);
 }
 
@@ -108,6 +111,8 @@ API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
         return CUDA_ERROR_INVALID_HANDLE;
     if (flags > 1)
         return CUDA_ERROR_INVALID_VALUE;
+    if (e->captured != captured_stream(s))
+        return CUDA_ERROR_STREAM_CAPTURE_ISOLATION; /* the real driver captures a stream that waits for one */
     struct operation o = {.kind = DO_WAIT_EVENT};
     o.event.progress = e->progress;
     o.event.generation = atomic_load(&e->progress->recorded);
@@ -119,6 +124,8 @@ API CUresult cuEventQuery(CUevent event) {
     struct event *e = resolve(event);
     if (!e)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (e->captured)
+        return CUDA_ERROR_CAPTURED_EVENT;
     return progress_done(e->progress, atomic_load(&e->progress->recorded)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -127,6 +134,8 @@ API CUresult cuEventSynchronize(CUevent event) {
     struct event *e = resolve(event);
     if (!e)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (e->captured)
+        return CUDA_ERROR_CAPTURED_EVENT;
     uint32_t generation = atomic_load(&e->progress->recorded);
     while (context_error(e->context) == CUDA_SUCCESS) {
         uint32_t turn = atomic_load(&e->progress->turn);

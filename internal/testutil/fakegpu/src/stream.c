@@ -162,6 +162,10 @@ CUresult submit(struct stream *s, const struct operation *operation) {
     struct operation *o = error == CUDA_SUCCESS ? malloc(sizeof *o) : NULL;
     if (!o)
         return error != CUDA_SUCCESS ? error : CUDA_ERROR_OUT_OF_MEMORY;
+    if (captured_stream(s)) { /* it is part of a graph, which nobody runs */
+        free(o);
+        return CUDA_SUCCESS;
+    }
     *o = *operation;
     o->next = NULL;
     struct queue *q = s->queue;
@@ -230,8 +234,21 @@ API CUresult cuStreamSynchronize(CUstream stream) {
     struct stream *s = resolve_stream(stream);
     if (!s)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (captured_stream(s))
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     wait_completed(s, submitted(s));
     return context_error(s->context);
+}
+
+API CUresult cuStreamIsCapturing(CUstream stream, int *status) {
+    BEGIN("cuStreamIsCapturing", NEED_CONTEXT);
+    struct stream *s = resolve_stream(stream);
+    if (!s)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!status)
+        return CUDA_ERROR_INVALID_VALUE;
+    *status = captured_stream(s);
+    return CUDA_SUCCESS;
 }
 
 API CUresult cuStreamQuery(CUstream stream) {
@@ -239,6 +256,8 @@ API CUresult cuStreamQuery(CUstream stream) {
     struct stream *s = resolve_stream(stream);
     if (!s)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (captured_stream(s))
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     pthread_mutex_lock(&s->lock);
     bool busy = s->completed < s->submitted;
     pthread_mutex_unlock(&s->lock);
