@@ -110,6 +110,19 @@ func TestKillNode0(t *testing.T) {
 	}
 }
 
+// A node 0 that was stopped says so, and does not leave the blame with a host that has given it up.
+func TestStoppedNode0(t *testing.T) {
+	all := newNodes(t, 2).all("--ppn", "1", "--peer-timeout", "1s", "sh", "-c", nodeSleeper)
+	all[0].expect(2, "pid ")
+	all[0].signal(syscall.SIGSTOP)
+	all[1].ends(125)
+	all[0].signal(syscall.SIGCONT)
+	all[0].ends(125)
+	if text := all[0].stderr.String(); !strings.Contains(text, "    hint    this treerun had itself been stopped, and ") {
+		t.Error(text)
+	}
+}
+
 // A signal to any treerun stops the job on all nodes, in good order.
 func TestSignalToNode(t *testing.T) {
 	t.Parallel() // most of it waits for the ranks' children

@@ -32,6 +32,7 @@ func (s *supervisor) report() {
 			return
 		}
 		f := failure{first: first, ends: ends}
+		f.woken = s.start.Add(first.After).Sub(s.continued).Abs() < s.job.Remote.PeerTimeout
 		f.stderr = s.ranks[first.Rank].streams[wire.Stderr].Tail.Lines(stderrLines)
 		if first.ReadJobFile { // else it never waited for another rank
 			f.early = earlyLeavers(ends, first)
@@ -96,6 +97,7 @@ type failure struct {
 	early  []End    // ranks that had left before
 	ends   []End    // of all ranks
 	stderr []string // last lines of the rank
+	woken  bool     // this process had been stopped shortly before
 }
 
 // String returns the root cause block, without "treerun: " at its beginning and a newline at its end.
@@ -144,6 +146,9 @@ func (f failure) describeLoss(b *strings.Builder) {
 	fmt.Fprintf(b, "host %s was lost %s after the start: %s", f.first.Host, seconds(f.first.After), f.first.Why)
 	if len(ranks) > 0 {
 		fmt.Fprintf(b, "\n    ranks   %s on it (%s)", numbers.Count(len(ranks), "rank"), topo.RankList(ranks))
+	}
+	if f.woken {
+		b.WriteString("\n    hint    this treerun had itself been stopped, and hosts give up what is silent for --peer-timeout")
 	}
 	if others := f.others(); others != "" {
 		fmt.Fprintf(b, "\n    after   %s", others)

@@ -55,6 +55,7 @@ type supervisor struct {
 	events    chan func()   // what wait calls
 	quit      chan struct{} // closed when nobody takes events any more
 	firstStop time.Time     // when the first signal to stop came
+	continued time.Time     // when the last SIGCONT came
 	stopped   bool          // ranks have been told to stop
 	killed    bool          // ranks have been killed
 	gaveUp    bool          // what is not read is dropped
@@ -231,6 +232,9 @@ func (s *supervisor) handle(sig os.Signal) {
 		s.stop(sig.(syscall.Signal))
 	case syscall.SIGTSTP:
 		s.suspend()
+	case syscall.SIGCONT:
+		s.continued = time.Now()
+		fallthrough
 	default:
 		s.broadcast(&wire.Signal{Number: sig.(syscall.Signal)})
 	}
