@@ -16,7 +16,6 @@ type tagged struct {
 	cr       bool      // a carriage return came: "\r\n", or the end of a progress line
 	progress bool      // the current line follows a progress line
 
-	// On a terminal:
 	drawn  int       // bytes of text that are in latest, or were shown from there
 	latest []byte    // the progress line that is to be shown next
 	next   time.Time // when
@@ -86,9 +85,9 @@ func (l *tagged) endProgress(out []byte, now time.Time) []byte {
 	return l.showLatest(out, now)
 }
 
-// showLatest shows the latest progress line if it is time.
+// showLatest shows the latest progress line if it is time: on a terminal, not at any.
 func (l *tagged) showLatest(out []byte, now time.Time) []byte {
-	if len(l.latest) == 0 || now.Before(l.next) {
+	if len(l.latest) == 0 || l.terminal && now.Before(l.next) {
 		return out
 	}
 	out = l.show(out, l.latest, "\n")
@@ -130,13 +129,22 @@ func (l *tagged) waits() bool {
 	case l.cr:
 		return true
 	case l.progress:
-		return l.terminal && len(l.text) > l.drawn
+		return len(l.text) > l.drawn
 	}
 	return len(l.text) > 0
 }
 
+// shownAt is when what waits is shown. A progress line that is not complete is, elsewhere than on a terminal, shown
+// only once no more of it comes.
+func (l *tagged) shownAt() time.Time {
+	if l.progress && !l.cr && !l.terminal {
+		return l.since.Add(ProgressEvery)
+	}
+	return l.since.Add(FlushAfter)
+}
+
 func (l *tagged) due() time.Time {
-	at := l.since.Add(FlushAfter)
+	at := l.shownAt()
 	if !l.waits() {
 		at = time.Time{}
 	}
@@ -148,11 +156,11 @@ func (l *tagged) due() time.Time {
 
 func (l *tagged) flush(out []byte, now time.Time) []byte {
 	switch {
-	case !l.waits() || now.Before(l.since.Add(FlushAfter)):
+	case !l.waits() || now.Before(l.shownAt()):
 	case l.cr:
 		l.cr = false
 		return l.endProgress(out, now)
-	case l.progress: // on a terminal: show it, and keep it for what follows
+	case l.progress: // show it, and keep it for what follows
 		l.latest, l.drawn = append(l.latest[:0], l.text...), len(l.text)
 	default:
 		return l.cut(out)

@@ -61,6 +61,11 @@ func TestTagged(t *testing.T) {
 			"[3] 10%\n[3] 20%\n[3] after \\\n[3] \n", "",
 		},
 		{
+			"progress, return in front, slow",
+			[]string{"\r1", "1s", "\r2", "1s", "0%\n"},
+			"[3] 1\n[3] 2\n[3] 20%\n", "",
+		},
+		{
 			"progress goes on",
 			[]string{"10%\r20%\r", "50ms", "30%\r40%\r", "1s", "50%\r", "60%\r", "1s", "1s", "99%\r", "100%\n"},
 			"[3] 10%\n[3] 20%\n[3] 30%\n[3] 40%\n[3] 50%\n[3] 60%\n[3] 99%\n[3] 100%\n",
