@@ -380,7 +380,8 @@ func (w *Wait) check(number uint64) {
 	}
 	w.reported = waited
 	w.mu.Unlock() // nobody who gets on waits for whoever reads this
-	text := fmt.Sprintf("treerun: rank %d has waited %.0f s in %s: %s", w.job.Rank, waited.Seconds(), r.In, r.Text)
+	text := fmt.Sprintf("treerun: rank %d has waited %v in %s: %s", w.job.Rank, waited.Round(10*time.Millisecond),
+		r.In, r.Text)
 	told := false
 	if w.Log != nil {
 		w.Log(text)

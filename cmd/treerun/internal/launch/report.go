@@ -148,7 +148,8 @@ func (f failure) describeLoss(b *strings.Builder) {
 		fmt.Fprintf(b, "\n    ranks   %s on it (%s)", numbers.Count(len(ranks), "rank"), topo.RankList(ranks))
 	}
 	if f.woken {
-		b.WriteString("\n    hint    this treerun had itself been stopped, and hosts give up what is silent for --peer-timeout")
+		b.WriteString("\n    hint    this treerun had itself been stopped, and hosts give up what is silent " +
+			"for --peer-timeout")
 	}
 	if others := f.others(); others != "" {
 		fmt.Fprintf(b, "\n    after   %s", others)

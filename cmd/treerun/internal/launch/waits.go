@@ -101,5 +101,9 @@ func stallText(waiting []*rankState, all int) string {
 	if n := len(calls) - 1; n > 0 {
 		common += " and " + numbers.Count(n, "other call")
 	}
-	return fmt.Sprintf("%s waited %.0f s in %s%s", ranks, time.Since(since).Seconds(), common, why)
+	waited := fmt.Sprintf("%.0f s", time.Since(since).Seconds())
+	if waited == "0 s" {
+		waited = seconds(time.Since(since))
+	}
+	return fmt.Sprintf("%s waited %s in %s%s", ranks, waited, common, why)
 }

@@ -54,7 +54,7 @@ func (o *Options) Define(f *pflag.FlagSet) {
 			"(default: those of an allocation of Slurm, PBS, LSF or SGE, else this host)")
 	f.StringVar(&o.hostfile, "hostfile", "", "run on the hosts in this `FILE`, in the form of Open MPI, MPICH, "+
 		"Horovod, DeepSpeed or Slurm")
-	f.Var(cmdline.Ranks(&o.PerHost), "ppn", "number of ranks per host, whatever the hosts' slots are")
+	f.Var(cmdline.Ranks(&o.PerHost), "ppn", "number of ranks per host, up to its slots where they are given")
 	f.Var(cmdline.Choice(&o.By, "WHAT", byWords...), "map-by",
 		"slot: fill a host before the next one (default); host: one rank for each host in turn")
 	f.BoolVar(&o.Oversubscribe, "oversubscribe", false, "allow more ranks than slots")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/collective/plan"
 )
 
@@ -100,7 +101,7 @@ func (d *design) heading(w io.Writer) error {
 		fmt.Sprintf("# "+columns+"  algorithm", "size", "count", "type", "redop", "root", "inflight", "time",
 			"algbw", "busbw"),
 		fmt.Sprintf("# "+columns, "(B)", "(elements)", "", "", "", "", "(us)", "(GB/s)", "(GB/s)"))
-	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
+	_, err := fmt.Fprintln(w, output.Fold(w, strings.Join(lines, "\n")))
 	return err
 }
 
