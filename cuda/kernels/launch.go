@@ -33,6 +33,15 @@ const (
 	batchBytes = batchHead + 8*MaxArrays + batchPart*MaxParts
 )
 
+// Fit reports whether one launch does all of parts.
+func Fit(parts []Part) bool {
+	arrays := 0
+	for i := range parts {
+		arrays += len(parts[i].To) + len(parts[i].From)
+	}
+	return len(parts) <= MaxParts && arrays <= MaxArrays
+}
+
 // Run does parts in one launch, in no order: none may need the result of another. What w says of
 // Divide is not done. A factor begins with one element of the type, and a product with it has the bits of a
 // Prod. Where all parts are copies w does not matter.
@@ -93,6 +102,9 @@ func (s *Set) launch(stream *cuda.Stream, k *cuda.Kernel, d kernel.DType, op uin
 func pack(d kernel.DType, op uint64, factor [8]byte, parts []Part) (b [batchBytes]byte, bytes int64, err error) {
 	binary.LittleEndian.PutUint64(b[:], op)
 	copy(b[8:], factor[:])
+	if !Fit(parts) {
+		return b, 0, fmt.Errorf("kernels: %d parts, more than one launch takes: %w", len(parts), ErrArgument)
+	}
 	most, arrays, done := int64(0), 0, 0
 	for i := range parts {
 		p := &parts[i]
@@ -102,9 +114,6 @@ func pack(d kernel.DType, op uint64, factor [8]byte, parts []Part) (b [batchByte
 		}
 		if n == 0 {
 			continue
-		}
-		if done == MaxParts || arrays+len(p.To)+len(p.From) > MaxArrays {
-			return b, 0, fmt.Errorf("kernels: %d parts, more than one launch takes: %w", len(parts), ErrArgument)
 		}
 		at := b[batchHead+8*MaxArrays+batchPart*done:]
 		binary.LittleEndian.PutUint64(at, uint64(n))

@@ -38,10 +38,11 @@ type Group struct {
 	closing sync.Once
 
 	// Of the call at work: who uses it holds mu.
-	spans          []span // of its lanes
-	signals        []cuda.MemOp
-	addrs, targets []cuda.Addr
-	parts          []kernels.Part
+	spans   []span // of its lanes
+	now     []*todo
+	signals []cuda.MemOp
+	addrs   []cuda.Addr
+	parts   []kernels.Part
 }
 
 // reset lets all links begin.

@@ -16,39 +16,51 @@ type Kernels interface {
 }
 
 // most is how many arrays one launch combines, and to how many it stores the values.
-const most = 16
+const most = 16 // launches of up to kernels.MaxArrays have room for both
 
-// move enqueues the kernels of a step: mostly one.
-func (g *Group) move(s *lineup, c *Call, do *todo, sp *span, j uint32) error {
-	at, n := sp.chunk(j)
-	if n <= 0 {
-		return nil
+// move enqueues the kernels of some steps: mostly one.
+func (g *Group) move(s *lineup, c *Call, steps []*todo, j uint32) error {
+	g.parts, g.addrs = g.parts[:0], g.addrs[:0]
+	for _, do := range steps {
+		if p := g.part(c, do, j); p.Bytes > 0 && len(p.To) > 0 {
+			if err := g.add(s, c, p, do.track); err != nil {
+				return err
+			}
+		}
 	}
-	p := kernels.Part{To: g.targets[:0], From: g.addrs[:0], Bytes: n}
+	return g.launch(s, c)
+}
+
+// part returns what a step does with chunk j.
+func (g *Group) part(c *Call, do *todo, j uint32) (p kernels.Part) {
+	at, n := g.spans[do.lane].chunk(j)
+	first := len(g.addrs)
 	for i, a := range do.Args {
 		if a.Received() {
-			p.From = append(p.From, g.payload(&do.ins[i], j))
+			g.addrs = append(g.addrs, g.payload(&do.ins[i], j))
 			continue
 		}
-		if p.From = append(p.From, g.buffer(c, do, a.Buf, a.Part, at)); c.Scale && a.Buf == plan.In {
+		if g.addrs = append(g.addrs, g.buffer(c, do, a.Buf, a.Part, at)); c.Scale && a.Buf == plan.In {
 			p.Scaled = i + 1
 		}
 	}
+	args := len(g.addrs)
 	if do.Dst != plan.None {
-		p.To = append(p.To, g.buffer(c, do, do.Dst, do.DstPart, at))
+		g.addrs = append(g.addrs, g.buffer(c, do, do.Dst, do.DstPart, at))
 	}
 	for i := range do.outs {
-		p.To = append(p.To, g.payload(&do.outs[i].use, j))
+		g.addrs = append(g.addrs, g.payload(&do.outs[i].use, j))
 	}
-	g.addrs, g.targets = p.From, p.To
-	if len(p.To) == 0 {
-		return nil
+	p.From, p.To, p.Bytes = g.addrs[first:args:args], g.addrs[args:], n
+	if len(p.From) == 1 && p.Scaled == 0 {
+		p.To = slices.DeleteFunc(p.To, func(a cuda.Addr) bool { return a == p.From[0] })
 	}
-	return g.combine(s, c, p, do.track)
+	return p
 }
 
-// combine does a part, in more than one launch where it has too many arrays for one.
-func (g *Group) combine(s *lineup, c *Call, p kernels.Part, track int) error {
+// add lets a part be in the next launch, or in several where it has too many arrays for one.
+func (g *Group) add(s *lineup, c *Call, p kernels.Part, track int) error {
+	after := false
 	for len(p.From) > most {
 		acc := p.To[0]
 		if slices.Contains(p.From[most:], acc) {
@@ -60,25 +72,36 @@ func (g *Group) combine(s *lineup, c *Call, p kernels.Part, track int) error {
 		} else {
 			p.Scaled -= most - 1
 		}
-		if err := g.launch(s, c, one); err != nil {
+		if err := g.put(s, c, one, after); err != nil {
 			return err
 		}
-		p.From = append([]cuda.Addr{acc}, p.From[most:]...)
-	}
-	if len(p.From) == 1 && p.Scaled == 0 {
-		p.To = slices.DeleteFunc(p.To, func(a cuda.Addr) bool { return a == p.From[0] })
+		p.From, after = append([]cuda.Addr{acc}, p.From[most:]...), true
 	}
 	for to := range slices.Chunk(p.To, most) {
 		p.To = to
-		if err := g.launch(s, c, p); err != nil {
+		if err := g.put(s, c, p, after); err != nil {
 			return err
 		}
-		p.From, p.Scaled = to[:1], 0 // which the others get
+		p.From, p.Scaled, after = to[:1], 0, true // which the others get
 	}
 	return nil
 }
 
-func (g *Group) launch(s *lineup, c *Call, p kernels.Part) error {
-	g.parts = append(g.parts[:0], p)
-	return g.cfg.Kernels.Run(s.Stream, &c.Work, g.parts)
+// put lets a part be in the next launch, after all before where it needs their results.
+func (g *Group) put(s *lineup, c *Call, p kernels.Part, after bool) (err error) {
+	if after || !kernels.Fit(append(g.parts, p)) {
+		err = g.launch(s, c)
+	}
+	g.parts = append(g.parts, p)
+	return err
+}
+
+// launch enqueues the parts that were added.
+func (g *Group) launch(s *lineup, c *Call) error {
+	if len(g.parts) == 0 {
+		return nil
+	}
+	err := g.cfg.Kernels.Run(s.Stream, &c.Work, g.parts)
+	g.parts = g.parts[:0]
+	return err
 }

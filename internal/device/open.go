@@ -46,9 +46,9 @@ func (s *scratch) plan(l *Layout) int64 {
 		}
 	}
 	for i := range l.plans {
-		for j := range l.plans[i].lanes {
-			for k := range l.plans[i].lanes[j].todo {
-				do := &l.plans[i].lanes[j].todo[k]
+		for j := range l.plans[i].batches {
+			for k := range l.plans[i].batches[j].steps {
+				do := &l.plans[i].batches[j].steps[k]
 				if do.Names(plan.Tmp) {
 					need(do.track, scratchTmp)
 				}
@@ -105,11 +105,11 @@ func (g *Group) open() error {
 	if g.relay, err = newRelay(g); err != nil {
 		return err
 	}
-	events, tracks := []**cuda.Event{&g.fork, &g.tail}, 0
+	events, streams := []**cuda.Event{&g.fork, &g.tail}, 0
 	for i := range g.layout.plans {
-		tracks = max(tracks, g.layout.plans[i].tracks)
+		streams = max(streams, g.layout.plans[i].streams)
 	}
-	for range min(cmp.Or(g.cfg.Streams, defaultStreams), tracks) {
+	for range min(cmp.Or(g.cfg.Streams, defaultStreams), streams) {
 		s := new(lineup)
 		g.streams = append(g.streams, s)
 		if s.Stream, err = g.cfg.Device.NewUrgentStream(); err != nil {

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -11,10 +12,18 @@ import (
 
 // schedule is a plan as one rank runs it.
 type schedule struct {
-	plan   *plan.Plan
-	lanes  []lane
-	tracks int // of the rank
-	steps  int // of the rank, for one chunk of every lane
+	plan    *plan.Plan
+	lanes   []lane
+	batches []batch // for one chunk of every lane, in the order in which they are enqueued
+	tracks  int     // of the rank
+	streams int     // of which batches may be on different ones
+}
+
+// batch is steps of the rank that are one launch: of one level, and all of them only send a chunk of
+// a buffer, or only receive one; or it is a single step of another kind.
+type batch struct {
+	steps  []todo
+	stream int
 }
 
 // lane is what a rank does with one chunk of a lane, and how often the lane's
@@ -23,7 +32,6 @@ type lane struct {
 	from, upTo uint64 // as plan.Cuts gives them
 	widest     uint64 // what the widest lane has
 	part       int
-	todo       []todo
 	uses       []linkUses
 }
 
@@ -37,13 +45,16 @@ type linkUses struct {
 // todo is one fused step of the rank.
 //
 // All steps of all ranks have an order in which each comes after all that it
-// waits for: chunk by chunk, and within one as order finds it. A rank enqueues
+// waits for: chunk by chunk, and within one by level, which is above that of
+// whatever the step waits for. A rank enqueues
 // its steps in that order. So even where several of its streams are one queue
 // of the device, or are one stream, whatever the device finds first can be
 // done, or waits for what another rank has enqueued already, or will.
 type todo struct {
 	engine.Fused
-	track int     // of the rank's tracks
+	lane  int
+	track int // of the rank's tracks
+	level int
 	ins   []use   // for every operand, link -1 where it is a buffer
 	outs  []share // the slots that the value goes to
 }
@@ -68,6 +79,7 @@ type runner struct {
 	track int // of its rank
 	steps []engine.Fused
 	next  int
+	level int // of the latest step
 }
 
 // line is the state of a link while order runs: what was sent and not received.
@@ -75,8 +87,10 @@ type line struct {
 	link    int
 	sent    uint32
 	waiting []use  // payloads, oldest first
+	levels  []int  // of the steps that sent them
 	written uint32 // slots of it that were filled
 	unread  []int  // readers left, by slot filled
+	read    []int  // the highest level of those that were there, by slot filled
 }
 
 // sorter finds the order of one lane.
@@ -85,6 +99,7 @@ type sorter struct {
 	lines map[transport.Link]*line
 	lane  int // of links
 	own   *lane
+	todo  []todo // of the rank
 
 	sources []int // ranks whose slots the rank reads
 }
@@ -95,6 +110,7 @@ func (l *Layout) schedule(p *plan.Plan) (schedule, error) {
 	cuts := p.Cuts()
 	_, widest := plan.Widths(cuts)
 	sources := l.Sources(l.rank)
+	var own []todo
 	for i := range p.Lanes {
 		from := &p.Lanes[i]
 		one := lane{from: cuts[i], upTo: cuts[i+1], widest: widest, part: from.Part}
@@ -108,7 +124,6 @@ func (l *Layout) schedule(p *plan.Plan) (schedule, error) {
 			if t.Rank == l.rank {
 				r.track = s.tracks
 				s.tracks++
-				s.steps += len(steps)
 			}
 			tracks = append(tracks, r)
 		}
@@ -117,9 +132,71 @@ func (l *Layout) schedule(p *plan.Plan) (schedule, error) {
 			return s, fmt.Errorf("lane %d: %w", i, err)
 		}
 		s.lanes = append(s.lanes, one)
+		own = append(own, o.todo...)
 	}
+	s.batch(own)
 	return s, nil
 }
+
+// batch puts the rank's steps of a chunk into batches, and those onto streams: what a track does, and with it all
+// steps of a batch, is on one stream.
+func (s *schedule) batch(own []todo) {
+	slices.SortStableFunc(own, func(a, b todo) int { return cmp.Or(a.level-b.level, int(a.kind())-int(b.kind())) })
+	streams := make([]int, s.tracks) // by track: a lower one on the same stream, or itself
+	for t := range streams {
+		streams[t] = t
+	}
+	root := func(t int) int {
+		for streams[t] != t {
+			t = streams[t]
+		}
+		return t
+	}
+	for _, do := range own {
+		if n := len(s.batches) - 1; n >= 0 && s.batches[n].takes(&do) {
+			one, other := root(s.batches[n].steps[0].track), root(do.track)
+			streams[max(one, other)] = min(one, other)
+			s.batches[n].steps = append(s.batches[n].steps, do)
+			continue
+		}
+		s.batches = append(s.batches, batch{steps: []todo{do}})
+	}
+	numbers := map[int]int{}
+	for i := range s.batches {
+		r := root(s.batches[i].steps[0].track)
+		if _, known := numbers[r]; !known {
+			numbers[r] = len(numbers)
+		}
+		s.batches[i].stream = numbers[r]
+	}
+	s.streams = len(numbers)
+}
+
+// takes reports whether a step of the same lane or another may be done with those of b.
+func (b *batch) takes(do *todo) bool {
+	first := &b.steps[0]
+	return first.level == do.level && first.kind() == do.kind() && do.kind() != computes
+}
+
+// kind tells what sort of work a step is.
+func (do *todo) kind() kind {
+	switch {
+	case do.IsBuffer() && do.Dst == plan.None:
+		return sends
+	case len(do.Args) == 1 && len(do.To) == 0:
+		return receives
+	}
+	return computes
+}
+
+type kind int
+
+// The kinds of steps.
+const (
+	sends kind = iota
+	receives
+	computes
+)
 
 // order takes all tracks through one chunk, one step of each in turn, and notes
 // those of the rank. Between chunks of this order all links are empty.
@@ -200,33 +277,53 @@ func (o *sorter) ready(t *runner) bool {
 func (o *sorter) step(t *runner) {
 	s := t.steps[t.next]
 	t.next++
-	do := todo{Fused: s, track: t.track}
+	groups := o.groups(t, &s)
+	t.level = o.level(t, &s, groups)
+	do := todo{Fused: s, lane: o.lane, track: t.track, level: t.level}
 	for _, a := range s.Args {
 		u := use{link: -1}
 		if a.Received() {
 			ln := o.line(a.From, int32(t.rank))
-			u, ln.waiting = ln.waiting[0], ln.waiting[1:]
-			o.byIndex(u.lender).unread[u.lenderN]--
+			u, ln.waiting, ln.levels = ln.waiting[0], ln.waiting[1:], ln.levels[1:]
+			lender := o.byIndex(u.lender)
+			lender.unread[u.lenderN]--
+			lender.read[u.lenderN] = max(lender.read[u.lenderN], t.level)
 		}
 		do.ins = append(do.ins, u)
 	}
-	for _, g := range o.groups(t, &s) {
+	for _, g := range groups {
 		first := g[0]
 		out := share{use: use{link: first.link, n: first.sent, lender: first.link, lenderN: first.written}}
 		for _, ln := range g {
 			u := use{link: ln.link, n: ln.sent, lender: first.link, lenderN: first.written}
 			ln.sent++
-			ln.waiting = append(ln.waiting, u)
+			ln.waiting, ln.levels = append(ln.waiting, u), append(ln.levels, t.level)
 			out.readers = append(out.readers, u)
 		}
 		first.written++
-		first.unread = append(first.unread, len(g))
+		first.unread, first.read = append(first.unread, len(g)), append(first.read, 0)
 		o.l.links[first.link].lends = true
 		do.outs = append(do.outs, out)
 	}
 	if t.rank == o.l.rank {
-		o.own.todo = append(o.own.todo, do)
+		o.todo = append(o.todo, do)
 	}
+}
+
+// level returns the level of the next step of t, which is s.
+func (o *sorter) level(t *runner, s *engine.Fused, groups [][]*line) int {
+	after := t.level
+	for _, a := range s.Args {
+		if a.Received() {
+			after = max(after, o.line(a.From, int32(t.rank)).levels[0])
+		}
+	}
+	for _, g := range groups {
+		if n := int(g[0].written) - o.l.slots; n >= 0 {
+			after = max(after, g[0].read[n])
+		}
+	}
+	return after + 1
 }
 
 func (o *sorter) byIndex(i int) *line { return o.lines[o.l.links[i].Link] }

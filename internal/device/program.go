@@ -35,9 +35,9 @@ func (g *Group) spanOf(ln *lane, c *Call) span {
 	return s
 }
 
-// small is up to how many steps a call stays on the caller's stream, if every
+// small is up to how many batches a call stays on the caller's stream, if every
 // lane has one chunk at most: going to another stream and back takes as long as
-// a few steps.
+// a few of them.
 const small = 12
 
 // Enqueue puts call c of plan i of the Shape behind the work of stream s, which must be of the Group's
@@ -104,7 +104,7 @@ func (g *Group) advance(p *schedule) {
 	}
 }
 
-// enqueue forks, takes all steps in the order of todo, and joins.
+// enqueue forks, takes all steps in the order of batches, and joins.
 func (g *Group) enqueue(p *schedule, s *cuda.Stream, c *Call) (err error) {
 	if latest := g.caller.Stream; latest != nil && latest != s {
 		if err := s.Wait(g.tail); err != nil {
@@ -112,11 +112,11 @@ func (g *Group) enqueue(p *schedule, s *cuda.Stream, c *Call) (err error) {
 		}
 	}
 	g.caller.Stream = s
-	chunks, apart := uint32(0), p.steps > small
+	chunks, apart := uint32(0), len(p.batches) > small
 	for _, sp := range g.spans {
 		chunks = max(chunks, sp.chunks)
 	}
-	streams := g.streams[:min(len(g.streams), p.tracks)]
+	streams := g.streams[:min(len(g.streams), p.streams)]
 	if apart = (apart || chunks > 1) && len(streams) > 1; !apart {
 		streams = nil
 	}
@@ -153,21 +153,16 @@ func (g *Group) spread(s *cuda.Stream, streams []*lineup) error {
 // take enqueues the steps of all chunks.
 func (g *Group) take(p *schedule, c *Call, chunks uint32, streams []*lineup) error {
 	for j := range chunks {
-		for i := range p.lanes {
-			if j >= g.spans[i].chunks {
-				continue
+		for i := range p.batches {
+			if err := g.cause(); err != nil {
+				return err
 			}
-			for k := range p.lanes[i].todo {
-				if err := g.cause(); err != nil {
-					return err
-				}
-				do, s := &p.lanes[i].todo[k], &g.caller
-				if len(streams) > 0 {
-					s = streams[do.track%len(streams)]
-				}
-				if err := g.step(s, c, do, &g.spans[i], j); err != nil {
-					return fmt.Errorf("lane %d, chunk %d, %w", i, j, err)
-				}
+			b, s := &p.batches[i], &g.caller
+			if len(streams) > 0 {
+				s = streams[b.stream%len(streams)]
+			}
+			if err := g.step(s, c, b.steps, j); err != nil {
+				return fmt.Errorf("chunk %d, %w", j, err)
 			}
 		}
 	}

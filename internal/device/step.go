@@ -2,6 +2,7 @@ package device
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
@@ -16,30 +17,45 @@ func (g *Group) seqs(u *use, j uint32) (count, slot uint32) {
 	return count, slot % uint32(g.layout.slots)
 }
 
-// step enqueues what todo says for chunk j: wait until all links are ready, move,
-// tell the other ends.
-func (g *Group) step(s *lineup, c *Call, do *todo, sp *span, j uint32) error {
+// step enqueues what the steps of a batch have to do for chunk j, those of lanes that have so many: wait until
+// all links are ready, move, tell the other ends.
+func (g *Group) step(s *lineup, c *Call, steps []todo, j uint32) error {
+	now := g.now[:0]
+	for i := range steps {
+		if j < g.spans[steps[i].lane].chunks {
+			now = append(now, &steps[i])
+		}
+	}
+	if g.now = now; len(now) == 0 {
+		return nil
+	}
 	if err := g.pace(s); err != nil {
 		return err
 	}
-	signals := g.arrivals(g.signals[:0], do, j, false)
-	for i := range do.outs {
-		signals = g.room(signals, &do.outs[i], j)
+	signals := g.signals[:0]
+	for _, do := range now {
+		signals = g.arrivals(signals, do, j, false)
+		for i := range do.outs {
+			signals = g.room(signals, &do.outs[i], j)
+		}
 	}
 	err := g.send(s, signals)
 	if err == nil {
-		err = g.move(s, c, do, sp, j)
+		err = g.move(s, c, now, j)
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", g.describe(do), err)
-	}
-	signals = g.arrivals(signals[:0], do, j, true)
-	for i := range do.outs {
-		signals = g.fill(signals, &do.outs[i], j)
+	signals = signals[:0]
+	for _, do := range now {
+		signals = g.arrivals(signals, do, j, true)
+		for i := range do.outs {
+			signals = g.fill(signals, &do.outs[i], j)
+		}
 	}
 	g.signals = signals
-	if err := g.send(s, signals); err != nil {
-		return fmt.Errorf("%s: %w", g.describe(do), err)
+	if err == nil {
+		err = g.send(s, signals)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", g.describe(now), err)
 	}
 	return nil
 }
@@ -114,16 +130,20 @@ func (g *Group) payload(u *use, j uint32) cuda.Addr {
 	return g.slotAddr(u.lender, slot)
 }
 
-// describe names a step in an error.
-func (g *Group) describe(do *todo) string {
-	text := "step"
-	for _, a := range do.Args {
-		if a.Received() {
-			text += fmt.Sprintf(" from rank %d", a.From)
+// describe names steps in an error.
+func (g *Group) describe(steps []*todo) string {
+	text := ""
+	for _, do := range steps {
+		text += fmt.Sprintf("step of lane %d", do.lane)
+		for _, a := range do.Args {
+			if a.Received() {
+				text += fmt.Sprintf(" from rank %d", a.From)
+			}
 		}
+		for _, to := range do.To {
+			text += fmt.Sprintf(" to rank %d", to)
+		}
+		text += ", "
 	}
-	for _, to := range do.To {
-		text += fmt.Sprintf(" to rank %d", to)
-	}
-	return text
+	return strings.TrimSuffix(text, ", ")
 }
