@@ -1,7 +1,6 @@
 package chart
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 )
@@ -40,36 +39,28 @@ type tick struct {
 }
 
 // powers puts ticks at powers of 2, with labels as sizes are written on the
-// command line, as many as fit.
-func powers(least, most float64) (list []tick) {
-	const labels = 9
-	first, last := int(math.Ceil(math.Log2(least)-1e-9)), int(math.Floor(math.Log2(most)+1e-9))
-	step := max(1, (last-first+labels-1)/labels)
-	for e := first; e <= last; e++ {
-		t := tick{Value: math.Ldexp(1, e)}
-		if (e-first)%step == 0 && e >= 0 {
-			unit := min(e/10, 4)
-			t.Label = fmt.Sprint(math.Ldexp(1, e-10*unit), []string{"", "K", "M", "G", "T"}[unit])
-		}
-		list = append(list, t)
-	}
-	return list
-}
+// command line.
+func powers(least, most float64) []tick { return logarithmic(least, most, 2, 1024, "KMGT") }
 
-// decades puts a tick at every power of ten, labelled where there is room, and small ones
-// between, with labels at 2 and 5 where there are few powers of ten.
-func decades(least, most float64) (list []tick) {
-	const labels = 8
-	step := math.Ceil(math.Log10(most/least) / labels)
-	for e := math.Floor(math.Log10(least)); e <= math.Ceil(math.Log10(most)); e++ {
-		for k := 1.0; k < 10; k++ {
-			v := k * math.Pow(10, e)
+// decades puts a tick at every power of ten, and small ones between, with labels at 2 and 5
+// where there are few powers of ten.
+func decades(least, most float64) []tick { return logarithmic(least, most, 10, 1000, "kMGT") }
+
+// logarithmic puts a tick at every power of a base, labelled where there is room, and small
+// ones between.
+func logarithmic(least, most, base, unit float64, units string) (list []tick) {
+	const labels = 9
+	powerOf := func(v float64) float64 { return math.Log(v) / math.Log(base) }
+	step := math.Ceil(powerOf(most/least) / labels)
+	for e := math.Floor(powerOf(least)); e <= math.Ceil(powerOf(most)); e++ {
+		for k := 1.0; k < base; k++ {
+			v := k * math.Pow(base, e)
 			if v < least*(1-1e-9) || v > most*(1+1e-9) {
 				continue
 			}
 			t := tick{Value: v}
 			if k == 1 && math.Mod(e, step) == 0 || most/least < 100 && (k == 2 || k == 5) {
-				t.Label = short(v)
+				t.Label = short(v, unit, units)
 			}
 			list = append(list, t)
 		}
@@ -87,18 +78,18 @@ func steps(_, most float64) (list []tick) {
 		}
 	}
 	for i := 0.0; i*step <= most; i++ {
-		list = append(list, tick{i * step, short(i * step)})
+		list = append(list, tick{i * step, short(i*step, 1000, "kMGT")})
 	}
 	return list
 }
 
-// short writes 1000000 as 1M.
-func short(v float64) string {
-	unit := ""
-	for _, u := range []string{"k", "M", "G", "T"} {
-		if v >= 1e3 {
-			v, unit = v/1e3, u
+// short writes 1000000 as 1M, with units that are each so many times the one before.
+func short(v, unit float64, units string) string {
+	name := ""
+	for _, u := range units {
+		if v >= unit {
+			v, name = v/unit, string(u)
 		}
 	}
-	return strconv.FormatFloat(v, 'g', 4, 64) + unit
+	return strconv.FormatFloat(v, 'g', 4, 64) + name
 }

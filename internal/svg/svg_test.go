@@ -289,3 +289,41 @@ func TestGraphLabels(t *testing.T) {
 		}
 	}
 }
+
+// Graphs that no machine of ours has are drawn as well: ports that overlap, that span hosts, that hold
+// what others hold; hosts of several sizes; many hosts of one rank; one rank.
+func TestOddGraphs(t *testing.T) {
+	port := func(name string, ranks ...int) topo.Port {
+		return topo.Port{Name: name, Ranks: ranks, GBytesPerSecond: 1}
+	}
+	for name, c := range map[string]struct {
+		ranks int
+		hosts []int
+		ports []topo.Port
+	}{
+		"one rank":       {1, nil, nil},
+		"two ranks":      {2, nil, []topo.Port{port("card", 1)}},
+		"overlap":        {6, nil, []topo.Port{port("a", 0, 1, 2), port("b", 2, 3), port("c", 2, 3), port("d", 0, 3)}},
+		"opposite":       {4, nil, []topo.Port{port("a", 0, 2), port("b", 1, 3), port("c", 0, 1, 2)}},
+		"across hosts":   {5, []int{0, 0, 1, 1, 2}, []topo.Port{port("rack", 0, 1, 2, 3), port("part", 1, 2), port("last", 4)}},
+		"sizes of hosts": {8, []int{0, 1, 1, 1, 1, 1, 1, 2}, []topo.Port{port("card", 1, 2, 3, 4, 5, 6), port("other", 7)}},
+	} {
+		g := topo.UniformGraph(c.ranks)
+		g.Hosts, g.Ports = c.hosts, c.ports
+		if err := g.Validate(); err != nil {
+			t.Fatal(name, err)
+		}
+		list, _ := labels(t, name, []byte(draw.SVG(g, draw.Plan{})))
+		for _, p := range c.ports {
+			if !slices.ContainsFunc(list, func(l label) bool { return l.text == p.Name+": 1 GB/s" }) {
+				t.Errorf("%s: port %s is not named", name, p.Name)
+			}
+		}
+	}
+	many := topo.UniformGraph(60)
+	for r := range many.Ranks {
+		many.Hosts = append(many.Hosts, r)
+		many.Ports = append(many.Ports, port(fmt.Sprintf("card of host %d", r), r))
+	}
+	labels(t, "many hosts", []byte(draw.SVG(many, draw.Plan{})))
+}

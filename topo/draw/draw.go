@@ -39,13 +39,6 @@ type overlay struct {
 	edges   [][2]int // from rank to next, where the graph has a link
 }
 
-// wire is a line of a picture between two nodes, which are ranks or, from their number on,
-// ports: links that leave and enter by the same ports, or what a port holds.
-type wire struct {
-	a, b  int
-	links []topo.Link // the quickest first; empty: port a holds b
-}
-
 // picture is a graph and a plan with the loads worked out.
 type picture struct {
 	g        *topo.Graph
@@ -56,9 +49,6 @@ type picture struct {
 	links    []topo.Load      // in the order of the graph's links
 	ports    []topo.Load      // in the order of the graph's ports
 	absent   [][2]int         // edges of overlays that the graph has no link for
-	wires    []wire           // the quickest first, and then what ports hold
-	order    []int            // the ports, the largest first
-	height   []int            // of every port, above its ranks
 }
 
 func newPicture(g *topo.Graph, p Plan) *picture {
@@ -91,55 +81,7 @@ func newPicture(g *topo.Graph, p Plan) *picture {
 		}
 	}
 	x.links, x.ports = g.Loads(used, p.Rates)
-	x.connect()
 	return x
-}
-
-// connect finds the wires: a link is drawn from the largest port that holds one of its ranks
-// and not the other, since all that passes there does, to that of the other.
-func (x *picture) connect() {
-	ports, of := x.g.Ports, make([][]int, x.g.Ranks) // by rank: its ports, the largest first
-	x.order = numbers.Order(len(ports), func(i, k int) int { return len(ports[k].Ranks) - len(ports[i].Ranks) })
-	x.height = slices.Repeat([]int{1}, len(ports))
-	for _, p := range x.order {
-		for _, r := range ports[p].Ranks {
-			of[r] = append(of[r], p)
-		}
-	}
-	known := make(map[[2]int]int)
-	join := func(a, b int, links ...topo.Link) {
-		pair := [2]int{max(a, b), min(a, b)}
-		k, ok := known[pair]
-		if !ok {
-			k = len(x.wires)
-			known[pair], x.wires = k, append(x.wires, wire{a: pair[0], b: pair[1]})
-		}
-		x.wires[k].links = append(x.wires[k].links, links...)
-	}
-	outside := func(a, b int) int {
-		for _, p := range of[a] {
-			if !slices.Contains(of[b], p) {
-				return x.g.Ranks + p
-			}
-		}
-		return a
-	}
-	byRate := slices.Clone(x.g.Links)
-	slices.SortStableFunc(byRate, func(a, b topo.Link) int { return cmp.Compare(b.GBytesPerSecond, a.GBytesPerSecond) })
-	for _, l := range byRate {
-		join(outside(l.A, l.B), outside(l.B, l.A), l)
-	}
-	for _, p := range slices.Backward(x.order) {
-		for _, r := range ports[p].Ranks {
-			inner := of[r][slices.Index(of[r], p)+1:]
-			if len(inner) == 0 {
-				join(x.g.Ranks+p, r)
-				continue
-			}
-			x.height[p] = max(x.height[p], x.height[inner[0]]+1)
-			join(x.g.Ranks+p, x.g.Ranks+inner[0])
-		}
-	}
 }
 
 // busiest returns the indexes of the loads that are used, busiest first.
@@ -163,26 +105,4 @@ func (x *picture) load(l topo.Load) string {
 		return figure(l.Capacity)
 	}
 	return figure(l.Rate) + " / " + figure(l.Capacity)
-}
-
-// hostRanks are the ranks of one host.
-type hostRanks struct {
-	name  string
-	ranks []int
-}
-
-// hosts returns the hosts of the graph; one alone has no name.
-func (x *picture) hosts() (list []hostRanks) {
-	hosts := x.g.ByHost()
-	for _, ranks := range hosts {
-		name, h := "", x.g.Host(ranks[0])
-		if len(hosts) > 1 {
-			name = fmt.Sprintf("host %d", h)
-		}
-		if len(hosts) > 1 && h < len(x.plan.Hosts) {
-			name = cmp.Or(x.plan.Hosts[h], name)
-		}
-		list = append(list, hostRanks{name, ranks})
-	}
-	return list
 }

@@ -117,7 +117,8 @@ func TestSVGElements(t *testing.T) {
 // line between ranks.
 func TestPortsNest(t *testing.T) {
 	g, _ := topo.Machine("pcie8")
-	x := newPicture(g, Plan{})
+	x := &canvas{picture: newPicture(g, Plan{})}
+	x.connect()
 	got := map[string]int{}
 	name := func(v int) string {
 		if v < g.Ranks {

@@ -1,6 +1,7 @@
 package draw
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -19,7 +20,6 @@ const (
 	smallNode  = 9.0  // of a rank in a small drawing
 	margin     = 24.0 // around everything
 	lineStep   = 21.0 // from line to line
-	inwards    = 65.0 // from a port to one that holds it
 	maxLinks   = 4000
 	maxLines   = 24
 	columns    = 3 // of small drawings
@@ -32,7 +32,9 @@ const (
 func SVG(g *topo.Graph, p Plan) string {
 	c := &canvas{picture: newPicture(g, p)}
 	about := numbers.Count(g.Ranks, "rank") + ", " + numbers.Count(len(g.Links), "link")
+	c.connect()
 	c.arrange()
+	c.placePorts()
 	c.WriteString(`<g id="graph">` + "\n")
 	c.drawWires()
 	c.WriteString("</g>\n")
@@ -54,10 +56,18 @@ func SVG(g *topo.Graph, p Plan) string {
 	return string(c.Whole(c.title, about, margin))
 }
 
+// wire is a line of a picture between two nodes, which are ranks or, from their number on,
+// ports: links that leave and enter by the same ports, or what a port holds.
+type wire struct {
+	a, b  int
+	links []topo.Link // the quickest first; empty: port a holds b
+}
+
 // canvas is an SVG file that is being written.
 type canvas struct {
 	*picture
 	svg.File
+	wires   []wire            // the quickest first, and then what ports hold
 	at      []svg.Point       // of the ranks, then of the ports
 	hubs    []svg.Point       // by rank: the centre of its host's circle
 	sizes   map[svg.Point]int // the ranks of a host, by its centre
@@ -67,14 +77,66 @@ type canvas struct {
 	unnamed []string // ports that have no room for a name
 }
 
+// connect finds the wires: a link is drawn from the largest port that holds one of its ranks
+// and not the other, since all that passes there does, to that of the other.
+func (c *canvas) connect() {
+	ports, of := c.g.Ports, make([][]int, c.g.Ranks) // by rank: its ports, the largest first
+	order := numbers.Order(len(ports), func(i, k int) int { return len(ports[k].Ranks) - len(ports[i].Ranks) })
+	for _, p := range order {
+		for _, r := range ports[p].Ranks {
+			of[r] = append(of[r], p)
+		}
+	}
+	known := make(map[[2]int]int)
+	join := func(a, b int, links ...topo.Link) {
+		pair := [2]int{max(a, b), min(a, b)}
+		k, ok := known[pair]
+		if !ok {
+			k = len(c.wires)
+			known[pair], c.wires = k, append(c.wires, wire{a: pair[0], b: pair[1]})
+		}
+		c.wires[k].links = append(c.wires[k].links, links...)
+	}
+	outside := func(a, b int) int {
+		for _, p := range of[a] {
+			if !slices.Contains(of[b], p) {
+				return c.g.Ranks + p
+			}
+		}
+		return a
+	}
+	byRate := slices.Clone(c.g.Links)
+	slices.SortStableFunc(byRate, func(a, b topo.Link) int { return cmp.Compare(b.GBytesPerSecond, a.GBytesPerSecond) })
+	for _, l := range byRate {
+		join(outside(l.A, l.B), outside(l.B, l.A), l)
+	}
+	for r, list := range of {
+		for k, p := range list {
+			inner := r
+			if k+1 < len(list) {
+				inner = c.g.Ranks + list[k+1]
+			}
+			join(c.g.Ranks+p, inner)
+		}
+	}
+}
+
 // arrange places the ranks, with the names of several hosts outside, and the ports.
 func (c *canvas) arrange() {
-	hosts, longest, most := c.hosts(), 0.0, 0
-	for _, h := range hosts {
-		longest, most = max(longest, svg.Width(h.name, 13)), max(most, len(h.ranks))
+	hosts, longest, most := c.g.ByHost(), 0.0, 0
+	names := make([]string, len(hosts)) // one alone has none
+	for i, ranks := range hosts {
+		h := c.g.Host(ranks[0])
+		switch {
+		case len(hosts) > 1 && h < len(c.plan.Hosts) && c.plan.Hosts[h] != "":
+			names[i] = c.plan.Hosts[h]
+		case len(hosts) > 1:
+			names[i] = fmt.Sprintf("host %d", h)
+		}
+		longest, most = max(longest, svg.Width(names[i], 13)), max(most, len(ranks))
 	}
-	c.radius = max(2*nodeRadius, 4*nodeRadius*float64(most)/(2*math.Pi), inwards*float64(slices.Max(append(c.height, 0))))
-	ring := (c.radius + 4*nodeRadius) / math.Sin(math.Pi/float64(len(hosts)))
+	c.radius = max(110, 4*nodeRadius*float64(most)/(2*math.Pi))
+	ring := (c.radius + 5*nodeRadius) / math.Sin(math.Pi/float64(len(hosts)))
 	switch {
 	case len(hosts) == 1:
 		c.radius, ring = max(190, c.radius), 0
@@ -84,10 +146,10 @@ func (c *canvas) arrange() {
 	c.half = svg.At(176, 0) // so that names of small drawings have room
 	c.at, c.hubs = make([]svg.Point, c.g.Ranks+len(c.g.Ports)), make([]svg.Point, c.g.Ranks)
 	c.sizes = make(map[svg.Point]int)
-	for i, h := range hosts {
-		for k, r := range h.ranks {
+	for i, ranks := range hosts {
+		for k, r := range ranks {
 			c.hubs[r] = svg.Point{}.Add(turned(angle(i, len(hosts))), ring)
-			c.at[r] = c.hubs[r].Add(turned(angle(k, len(h.ranks))), c.radius)
+			c.at[r] = c.hubs[r].Add(turned(angle(k, len(ranks))), c.radiusOf(ranks))
 			c.half = svg.At(max(c.half.X, math.Abs(c.at[r].X)), max(c.half.Y, math.Abs(c.at[r].Y)))
 		}
 	}
@@ -98,13 +160,15 @@ func (c *canvas) arrange() {
 		c.sizes[c.hubs[r]]++
 		c.Take(svg.Around(c.at[r], nodeRadius, nodeRadius))
 	}
-	for i, h := range hosts {
+	for i, name := range names {
 		turn := angle(i, len(hosts))
-		c.label(h.name, 13, c.centre.Add(turned(turn), ring+c.radius), turn, 2*nodeRadius)
+		c.label(name, 13, c.centre.Add(turned(turn), ring+c.radiusOf(hosts[i])), turn, 2*nodeRadius)
 	}
 	c.Corner.Y = max(c.Corner.Y, c.centre.Y+c.half.Y+around)
-	c.placePorts()
 }
+
+// radiusOf is that of the circle of a host's ranks.
+func (c *canvas) radiusOf(host []int) float64 { return c.radius * float64(min(len(host)-1, 1)) }
 
 // angle is that of the i-th of n on a circle, from the top.
 func angle(i, n int) float64 { return 2*math.Pi*(float64(i)+0.5)/float64(n) - math.Pi/2 }
@@ -127,29 +191,26 @@ func (c *canvas) label(name string, size float64, at svg.Point, turn, away float
 	return false
 }
 
-// placePorts puts a port before the middle of its ranks, one that holds others farther in, one
+// placePorts puts a port before the middle of its ranks, one that holds many farther in, one
 // of a whole host beside that host, and aside where something stands there.
 func (c *canvas) placePorts() {
-	for _, p := range slices.Backward(c.order) {
+	for i, p := range c.g.Ports {
 		var middle svg.Point
-		ranks, inside := c.g.Ports[p].Ranks, 0
-		hub := c.hubs[ranks[0]]
-		for _, r := range ranks {
-			middle = middle.Add(c.at[r], 1/float64(len(ranks)))
+		hub, inside := c.hubs[p.Ranks[0]], 0
+		for _, r := range p.Ranks {
+			middle = middle.Add(c.at[r], 1/float64(len(p.Ranks)))
 			if c.hubs[r] == hub {
 				inside++
 			}
 		}
-		from, far := middle.Add(hub, -1), c.radius-float64(inwards*float64(c.height[p]))+20
+		far := c.radius * max(0.25, 0.78-float64(0.24*math.Log2(float64(len(p.Ranks)))))
 		if inside == c.sizes[hub] && hub != c.centre {
-			hub, from = c.centre, middle.Add(c.centre, -1)
-			far = max(math.Hypot(from.X, from.Y)-c.radius-inwards/2, inwards/2)
-		} else if len(ranks) > 1 {
-			far = max(min(far, 0.8*math.Hypot(from.X, from.Y)), 0.25*c.radius)
+			hub = c.centre
+			far = max(math.Hypot(middle.X-hub.X, middle.Y-hub.Y)-c.radius-3*nodeRadius, 2*nodeRadius)
 		}
-		for turn := math.Atan2(from.Y, from.X); ; turn += 2 * portRadius / far {
-			c.at[c.g.Ranks+p] = hub.Add(turned(turn), far)
-			b := svg.Around(c.at[c.g.Ranks+p], portRadius, portRadius)
+		for turn := math.Atan2(middle.Y-hub.Y, middle.X-hub.X); ; turn += 2 * portRadius / far {
+			c.at[c.g.Ranks+i] = hub.Add(turned(turn), far)
+			b := svg.Around(c.at[c.g.Ranks+i], portRadius, portRadius)
 			if c.Free(b) || turn > 4*math.Pi {
 				c.Take(b)
 				break
@@ -190,7 +251,7 @@ func (c *canvas) drawPorts() {
 			class = svg.Alarm
 		}
 		c.Box(svg.Around(at, portRadius, portRadius), 2, class, 1.5, name)
-		if len(p.Ranks) == 1 || !c.label(name, 11, at, 0, 14) {
+		if len(p.Ranks) == 1 || !c.label(name, 11, at, math.Atan2(0, at.X-c.centre.X), 14) {
 			c.unnamed = append(c.unnamed, name)
 		}
 	}
