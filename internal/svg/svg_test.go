@@ -301,12 +301,14 @@ func TestOddGraphs(t *testing.T) {
 		hosts []int
 		ports []topo.Port
 	}{
-		"one rank":       {1, nil, nil},
-		"two ranks":      {2, nil, []topo.Port{port("card", 1)}},
-		"overlap":        {6, nil, []topo.Port{port("a", 0, 1, 2), port("b", 2, 3), port("c", 2, 3), port("d", 0, 3)}},
-		"opposite":       {4, nil, []topo.Port{port("a", 0, 2), port("b", 1, 3), port("c", 0, 1, 2)}},
-		"across hosts":   {5, []int{0, 0, 1, 1, 2}, []topo.Port{port("rack", 0, 1, 2, 3), port("part", 1, 2), port("last", 4)}},
-		"sizes of hosts": {8, []int{0, 1, 1, 1, 1, 1, 1, 2}, []topo.Port{port("card", 1, 2, 3, 4, 5, 6), port("other", 7)}},
+		"one rank":  {1, nil, nil},
+		"two ranks": {2, nil, []topo.Port{port("card", 1)}},
+		"overlap":   {6, nil, []topo.Port{port("a", 0, 1, 2), port("b", 2, 3), port("c", 2, 3), port("d", 0, 3)}},
+		"opposite":  {4, nil, []topo.Port{port("a", 0, 2), port("b", 1, 3), port("c", 0, 1, 2)}},
+		"across hosts": {5, []int{0, 0, 1, 1, 2},
+			[]topo.Port{port("rack", 0, 1, 2, 3), port("part", 1, 2), port("last", 4)}},
+		"sizes of hosts": {8, []int{0, 1, 1, 1, 1, 1, 1, 2},
+			[]topo.Port{port("card", 1, 2, 3, 4, 5, 6), port("other", 7)}},
 	} {
 		g := topo.UniformGraph(c.ranks)
 		g.Hosts, g.Ports = c.hosts, c.ports

@@ -168,10 +168,12 @@ func (c *canvas) arrange() {
 }
 
 // radiusOf is that of the circle of a host's ranks.
-func (c *canvas) radiusOf(host []int) float64 { return c.radius * float64(min(len(host)-1, 1)) }
+func (c *canvas) radiusOf(host []int) float64 {
+	return float64(c.radius * float64(min(len(host)-1, 1)))
+}
 
 // angle is that of the i-th of n on a circle, from the top.
-func angle(i, n int) float64 { return 2*math.Pi*(float64(i)+0.5)/float64(n) - math.Pi/2 }
+func angle(i, n int) float64 { return float64(2*math.Pi*(float64(i)+0.5)/float64(n)) - math.Pi/2 }
 
 // turned is the direction of an angle.
 func turned(turn float64) svg.Point { return svg.At(math.Cos(turn), math.Sin(turn)) }
@@ -181,7 +183,7 @@ func turned(turn float64) svg.Point { return svg.At(math.Cos(turn), math.Sin(tur
 func (c *canvas) label(name string, size float64, at svg.Point, turn, away float64) bool {
 	for i := range 16 {
 		out := turned(turn + float64(math.Pi/4*float64((i+1)/2)*float64(1-2*(i%2))))
-		to := at.Add(out, away+float64(size*float64(i/8))).Add(svg.At(0, 0.35*size), 1)
+		to := at.Add(out, away+float64(size*float64(i/8))).Add(svg.At(0, float64(0.35*size)), 1)
 		anchor := []string{"end", "middle", "start"}[1+int(math.Round(out.X))]
 		if c.Free(svg.TextBox(to, size, anchor, name)) {
 			c.Text(to, size, anchor, svg.Ink, name)
