@@ -94,7 +94,7 @@ func TestOneProcess(t *testing.T) {
 }
 
 func TestProcesses(t *testing.T) {
-	for _, test := range []string{"ipc", "ipc-dead", "ipc-bad", "ipc-hidden"} {
+	for _, test := range []string{"ipc", "ipc-dead", "ipc-bad", "ipc-hidden", "ipc-block"} {
 		t.Run(test, func(t *testing.T) { drive(t, test) })
 	}
 	t.Run("ipc with late streams", func(t *testing.T) { drive(t, "ipc", late) })

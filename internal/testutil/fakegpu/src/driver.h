@@ -96,16 +96,20 @@ double modelled_seconds(int gpu, int other, size_t n);
 
 enum memory_kind { MEMORY_DEVICE, MEMORY_POOL, MEMORY_IMPORTED, MEMORY_PINNED, MEMORY_REGISTERED };
 
+/* Small allocations share blocks, as with the real driver; a handle of one opens all of them. */
+enum { BLOCK = 2 << 20 };
+
 struct mapping {
     enum memory_kind kind;
     uintptr_t base; /* what the caller knows */
-    size_t size;
+    size_t size;    /* from base on; of an imported block all of it, from start on */
+    struct block *block; /* NULL for what has a file of its own */
     void *start; /* what is mapped, 0 for registered memory */
     size_t length;
     int gpu; /* whose memory it is, by the host's count; -1 for host memory */
     int file; /* of device memory, -1 otherwise */
-    int references;
-    uint64_t id; /* of the allocation, in all processes */
+    uint64_t id;    /* of the allocation, in all processes */
+    uint64_t inode; /* of what is imported */
     struct context *context;
 };
 
@@ -114,9 +118,9 @@ CUresult map_import(int file, size_t length, const struct mapping *like, uintptr
 CUresult map_host_memory(enum memory_kind kind, struct context *c, void *p, size_t size, uintptr_t *base);
 /* Copies the mapping that holds all of [p, p+n), false if there is none. */
 bool find_mapping(uintptr_t p, size_t n, struct mapping *m);
-bool find_import(uint64_t id, struct context *c, struct mapping *m); /* counts one more reference */
-/* Removes what begins at p, if it is of that kind and its last reference. */
-bool drop_mapping(uintptr_t p, unsigned kinds, struct mapping *m);
+bool is_imported(uint64_t inode, struct context *c);
+/* Removes what begins at p, if it is of that kind. */
+bool drop_mapping(uintptr_t p, unsigned kinds);
 void drop_mappings_of(struct context *c);
 bool overlaps_mapping(uintptr_t p, size_t n);
 bool in_reserved_range(uintptr_t p);

@@ -58,7 +58,8 @@ API CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address) {
     struct mapping m;
     if (!handle || !find_mapping(address, 1, &m) || m.kind != MEMORY_DEVICE)
         return CUDA_ERROR_INVALID_VALUE;
-    struct handle h = {.magic = MEMORY_MAGIC, .gpu = m.gpu, .id = m.id, .offset = m.base - (uintptr_t)m.start, .size = m.size};
+    uintptr_t start = m.block ? m.base / BLOCK * BLOCK : (uintptr_t)m.start;
+    struct handle h = {.magic = MEMORY_MAGIC, .gpu = m.gpu, .id = m.id, .offset = m.base - start, .size = m.size};
     if (!describe(&h, m.file))
         return CUDA_ERROR_MAP_FAILED;
     memcpy(handle, &h, sizeof h);
@@ -72,11 +73,6 @@ API CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *address, CUipcMemHandle handle, 
     memcpy(&h, &handle, sizeof h);
     if (!address || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || h.gpu < 0 || h.gpu >= topology()->gpus)
         return CUDA_ERROR_INVALID_VALUE;
-    struct mapping m = {.kind = MEMORY_IMPORTED, .base = h.offset, .size = h.size, .gpu = h.gpu, .references = 1, .id = h.id, .context = c};
-    if (find_import(h.id, c, &m)) {
-        *address = m.base;
-        return CUDA_SUCCESS;
-    }
     int file;
     CUresult result = open_handle(&h, &file);
     if (result != CUDA_SUCCESS)
@@ -85,6 +81,13 @@ API CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *address, CUipcMemHandle handle, 
         close(file);
         return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     }
+    if (is_imported(h.inode, c)) {
+        close(file);
+        return CUDA_ERROR_ALREADY_MAPPED;
+    }
+    struct mapping m = {.kind = MEMORY_IMPORTED, .base = h.offset, .size = h.size, .gpu = h.gpu, .id = h.id, .inode = h.inode, .context = c};
+    if (h.length == BLOCK) /* one of the small ones in it */
+        m.base = 0, m.size = BLOCK;
     uintptr_t base;
     result = map_import(file, h.length, &m, &base);
     if (result != CUDA_SUCCESS) {
@@ -93,16 +96,15 @@ API CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *address, CUipcMemHandle handle, 
     }
     if (h.gpu != c->gpu)
         atomic_store(&c->peers[h.gpu], true);
-    *address = base;
+    *address = base - m.base + h.offset;
     return CUDA_SUCCESS;
 }
 
 API CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
     BEGIN("cuIpcCloseMemHandle", NEED_CONTEXT);
     struct mapping m;
-    if (!find_mapping(address, 1, &m) || m.kind != MEMORY_IMPORTED || m.base != address)
+    if (!find_mapping(address, 1, &m) || m.kind != MEMORY_IMPORTED)
         return CUDA_ERROR_INVALID_VALUE;
-    if (m.references == 1)
-        drain_context(m.context);
-    return drop_mapping(address, 1 << MEMORY_IMPORTED, &m) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    drain_context(m.context);
+    return drop_mapping(m.base, 1 << MEMORY_IMPORTED) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "driver.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -10,8 +11,16 @@
 /* Device memory lies in a range of addresses that nothing else uses, with holes
  * between the allocations, so that a wrong device address is seen as one. An
  * allocation ends where its last page ends (but for 256 bytes of alignment):
- * what reads beyond it hits a hole. The table is sorted by address. */
-enum { PAGE = 4096, HOLE = 16 * PAGE, ALIGNMENT = 256, POISONED = 1 << 20 };
+ * what reads beyond it hits a hole. The table is sorted by address. Blocks of small
+ * allocations are in the upper half of the range, each a file of its own. */
+enum { PAGE = 4096, HOLE = 16 * PAGE, ALIGNMENT = 256, POISONED = 1 << 20, SMALL = 1 << 20, BLOCKS = 1 << 10 };
+
+static struct block {
+    enum memory_kind kind;
+    struct context *context;
+    uintptr_t at;
+    int file, users; /* without users there is no file */
+} blocks[BLOCKS];
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct mapping *table;
@@ -30,6 +39,8 @@ static bool reserve_range(void) {
     }
     return range != 0;
 }
+
+static uintptr_t middle(void) { return round_up(range + (range_end - range) / 2, BLOCK); }
 
 bool in_reserved_range(uintptr_t p) { return p >= range && p < range_end; }
 
@@ -66,25 +77,61 @@ static void erase(size_t i) {
     entries--;
 }
 
-/* A gap of the range for length bytes and a hole, 0 if there is none. */
-static uintptr_t find_gap(size_t length) {
-    uintptr_t at = range + HOLE;
+/* A gap between two addresses for length bytes and a hole, 0 if there is none. */
+static uintptr_t find_gap(uintptr_t from, uintptr_t to, size_t length) {
+    uintptr_t at = from;
     for (size_t i = 0; i < entries; i++) {
         uintptr_t start = (uintptr_t)table[i].start;
-        if (!in_reserved_range(start))
+        if (start < from || start >= to)
             continue;
         if (at + length + HOLE <= start)
             break;
         at = start + table[i].length + HOLE;
     }
-    return at + length + HOLE <= range_end ? at : 0;
+    return at + length + HOLE <= to ? at : 0;
+}
+
+/* Finds room for a small allocation in a block, which may be a new one. */
+static uintptr_t find_in_block(struct mapping *m) {
+    struct block *unused = NULL;
+    for (int i = 0; i < BLOCKS; i++) {
+        struct block *b = &blocks[i];
+        b->at = middle() + (uintptr_t)i * 2 * BLOCK;
+        uintptr_t at = b->users > 0 && b->kind == m->kind && b->context == m->context ? find_gap(b->at, b->at + BLOCK, m->length) : 0;
+        if (at) {
+            m->block = b;
+            return at;
+        }
+        if (b->users == 0 && !unused)
+            unused = b;
+    }
+    if (!unused || unused->at + BLOCK > range_end)
+        return 0;
+    int file = memfd_create("fake-gpu-block", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, BLOCK) != 0)
+        return 0;
+    unused->kind = m->kind;
+    unused->context = m->context;
+    unused->file = file;
+    m->block = unused;
+    return unused->at;
 }
 
 static CUresult place(struct mapping *m) {
     pthread_mutex_lock(&lock);
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-    uintptr_t at = range || reserve_range() ? find_gap(m->length) : 0;
-    if (at && mmap((void *)at, m->length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, m->file, 0) != MAP_FAILED) {
+    uintptr_t at = 0, offset = 0;
+    if ((range || reserve_range()) && m->file < 0) {
+        at = find_in_block(m);
+        if (at) {
+            m->block->users++;
+            m->file = m->block->file;
+            offset = at - m->block->at;
+        }
+    } else if (range) {
+        at = find_gap(range + HOLE, middle(), m->length);
+    }
+    if (at && mmap((void *)at, m->length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, m->file, (off_t)offset) != MAP_FAILED) {
         m->start = (void *)at;
         m->base += at;
         if (insert(m))
@@ -101,18 +148,20 @@ static uint64_t new_id(void) {
 }
 
 CUresult map_device_memory(enum memory_kind kind, struct context *c, size_t size, uintptr_t *base) {
-    struct mapping m = {.kind = kind, .size = size, .gpu = c->gpu, .context = c, .references = 1, .id = new_id()};
+    struct mapping m = {.kind = kind, .size = size, .gpu = c->gpu, .context = c, .file = -1, .id = new_id()};
     m.length = round_up(round_up(size, ALIGNMENT), PAGE);
     if (!board_take(c->gpu, m.length))
         return CUDA_ERROR_OUT_OF_MEMORY;
     m.base = m.length - round_up(size, ALIGNMENT); /* from the start, which place finds */
-    m.file = memfd_create("fake-gpu", MFD_CLOEXEC);
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-    if (m.file >= 0 && ftruncate(m.file, (off_t)m.length) == 0)
+    if (size <= SMALL) {
         result = place(&m);
+    } else if ((m.file = memfd_create("fake-gpu", MFD_CLOEXEC)) >= 0 && ftruncate(m.file, (off_t)m.length) == 0) {
+        result = place(&m);
+    }
     if (result != CUDA_SUCCESS) {
         complain("%zu bytes of memory for GPU %d: %m", size, c->gpu);
-        if (m.file >= 0)
+        if (m.file >= 0 && !m.block)
             close(m.file);
         board_give(c->gpu, m.length);
         return result;
@@ -145,7 +194,7 @@ bool overlaps_mapping(uintptr_t p, size_t n) {
 }
 
 CUresult map_host_memory(enum memory_kind kind, struct context *c, void *p, size_t size, uintptr_t *base) {
-    struct mapping m = {.kind = kind, .size = size, .gpu = -1, .file = -1, .context = c, .references = 1, .id = new_id()};
+    struct mapping m = {.kind = kind, .size = size, .gpu = -1, .file = -1, .context = c, .id = new_id()};
     if (kind == MEMORY_PINNED) {
         m.length = round_up(size, PAGE);
         p = mmap(NULL, m.length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -173,16 +222,11 @@ bool find_mapping(uintptr_t p, size_t n, struct mapping *m) {
     return found;
 }
 
-bool find_import(uint64_t id, struct context *c, struct mapping *m) {
+bool is_imported(uint64_t inode, struct context *c) {
     pthread_mutex_lock(&lock);
     bool found = false;
-    for (size_t i = 0; i < entries && !found; i++) {
-        if (table[i].kind == MEMORY_IMPORTED && table[i].id == id && table[i].context == c) {
-            table[i].references++;
-            *m = table[i];
-            found = true;
-        }
-    }
+    for (size_t i = 0; i < entries && !found; i++)
+        found = table[i].kind == MEMORY_IMPORTED && table[i].inode == inode && table[i].context == c;
     pthread_mutex_unlock(&lock);
     return found;
 }
@@ -195,21 +239,22 @@ static void unmap(size_t i) {
         munmap(m.start, m.length);
     else if (m.start)
         mmap(m.start, m.length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    if (m.file >= 0)
+    if (m.block) {
+        fallocate(m.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)((uintptr_t)m.start - m.block->at), (off_t)m.length);
+        m.block->users--;
+    }
+    if (m.file >= 0 && (!m.block || m.block->users == 0))
         close(m.file);
     if (m.kind == MEMORY_DEVICE || m.kind == MEMORY_POOL)
         board_give(m.gpu, m.length);
 }
 
-bool drop_mapping(uintptr_t p, unsigned kinds, struct mapping *m) {
+bool drop_mapping(uintptr_t p, unsigned kinds) {
     pthread_mutex_lock(&lock);
     size_t i = position(p);
     bool found = i < entries && table[i].base == p && (kinds & 1u << table[i].kind);
-    if (found) {
-        *m = table[i];
-        if (--table[i].references == 0)
-            unmap(i);
-    }
+    if (found)
+        unmap(i);
     pthread_mutex_unlock(&lock);
     return found;
 }

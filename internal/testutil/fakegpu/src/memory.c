@@ -33,9 +33,8 @@ static CUresult release(uintptr_t p, unsigned kinds, CUresult missing) {
     struct mapping m;
     if (!find_mapping(p, 1, &m) || m.base != p || !(kinds & 1u << m.kind))
         return missing;
-    if (m.references == 1)
-        wait_for_users(&m);
-    return drop_mapping(p, kinds, &m) ? CUDA_SUCCESS : missing;
+    wait_for_users(&m);
+    return drop_mapping(p, kinds) ? CUDA_SUCCESS : missing;
 }
 
 API CUresult cuMemFree_v2(CUdeviceptr address) {

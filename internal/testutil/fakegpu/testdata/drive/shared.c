@@ -15,6 +15,7 @@ enum { RANKS = 8, N = 50000 };
 static struct board {
     _Atomic int arrived;
     Handle memory[RANKS];
+    Addr distance;
     struct { _Atomic uint32_t word; char line[60]; } flag[RANKS];
 } *board;
 
@@ -115,9 +116,6 @@ static void dead_rank(int r) {
     use_device(0);
     s = new_stream();
     THAT(differs(x, 9, N, s) == N); /* what is mapped stays */
-    OK(cuIpcOpenMemHandle(&y, board->memory[1], 1));
-    THAT(y == x); /* as it is open */
-    OK(cuIpcCloseMemHandle(y));
     OK(cuIpcCloseMemHandle(x));
     WANT(1, cuIpcOpenMemHandle(&y, board->memory[1], 1));
     barrier(3);
@@ -132,7 +130,7 @@ static void bad_rank(int r) {
         use_device(1);
         OK(cuMemAlloc(&x, 4096));
         OK(cuIpcGetMemHandle(&board->memory[1], x));
-        OK(cuMemAlloc(&y, 4096));
+        OK(cuMemAlloc(&y, 4 << 20)); /* a small one's handle opens its block */
         OK(cuIpcGetMemHandle(&board->memory[2], y));
         OK(cuMemFree(y));
         WANT(1, cuIpcGetMemHandle(&board->memory[3], y));
@@ -161,6 +159,43 @@ static void bad_rank(int r) {
 }
 
 static void ipc_bad(void) { THAT(start(RANKS, bad_rank) == 0); }
+
+/* Small allocations share a block, which a process opens once, by any of their handles. */
+static void block_rank(int r) {
+    Addr small[2], large, a, b;
+    void *s;
+    use_device(r);
+    s = new_stream();
+    if (r == 1) {
+        OK(cuMemAlloc(&small[0], 1000));
+        OK(cuMemAlloc(&small[1], 5000));
+        OK(cuMemAlloc(&large, 2 << 20));
+        THAT(small[0] >> 21 == small[1] >> 21 && large >> 21 != small[0] >> 21);
+        OK(cuMemsetD8Async(small[0], 3, 1000, s));
+        OK(cuMemsetD8Async(small[1], 4, 5000, s));
+        OK(cuStreamSynchronize(s));
+        OK(cuIpcGetMemHandle(&board->memory[0], small[0]));
+        OK(cuIpcGetMemHandle(&board->memory[1], small[1]));
+        OK(cuIpcGetMemHandle(&board->memory[2], large));
+        board->distance = small[1] - small[0];
+    }
+    barrier(1);
+    if (r == 0) {
+        OK(cuIpcOpenMemHandle(&a, board->memory[0], 1));
+        WANT(208, cuIpcOpenMemHandle(&b, board->memory[0], 1));
+        WANT(208, cuIpcOpenMemHandle(&b, board->memory[1], 1));
+        THAT(differs(a, 0x03030303, 250, s) == 250);
+        THAT(differs(a + board->distance, 0x04040404, 1250, s) == 1250);
+        OK(cuIpcOpenMemHandle(&b, board->memory[2], 1));
+        OK(cuIpcCloseMemHandle(b));
+        OK(cuIpcCloseMemHandle(a));
+        OK(cuIpcOpenMemHandle(&b, board->memory[1], 1));
+        THAT(differs(b, 0x04040404, 1250, s) == 1250);
+    }
+    barrier(2);
+}
+
+static void ipc_block(void) { THAT(start(RANKS, block_rank) == 0); }
 
 /* Each sees one GPU only, and opens the other's memory all the same. */
 static void hidden_rank(int r) {
@@ -229,5 +264,6 @@ static void import_own(void) {
 
 const struct test shared_tests[] = {
     {"ipc", ipc}, {"ipc-dead", ipc_dead}, {"ipc-bad", ipc_bad}, {"ipc-hidden", ipc_hidden},
+    {"ipc-block", ipc_block},
     {"export", export_handle}, {"import-foreign", import_foreign}, {"import", import_own}, {NULL, NULL},
 };
