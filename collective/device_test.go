@@ -416,3 +416,35 @@ func TestCapturedStreamIsRefused(t *testing.T) {
 		return nil
 	})
 }
+
+// A program that shares a small buffer of its own (one block of the driver with whatever else is small) does not
+// keep the devices from each other's memory, nor the communicator from that buffer's neighbours.
+func TestSmallSharedBuffer(t *testing.T) {
+	if !onRanks(t, 2, "dgx1v/0-1") {
+		return
+	}
+	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) (err error) {
+		x, err := cuda.Alloc[byte](s.Device(), 1000)
+		if err != nil {
+			return err
+		}
+		h, _, _, _, err := s.Device().ExportMemory(x.Addr())
+		if err != nil {
+			return err
+		}
+		handles := make([]byte, 2*len(h))
+		if err := AllGather(t.Context(), c, h[:], handles); err != nil {
+			return err
+		}
+		copy(h[:], handles[(1-c.Rank())*len(h):])
+		m, err := s.Device().OpenMemory(h)
+		if err != nil {
+			return err
+		}
+		err = errors.Join(BarrierDevice(t.Context(), c, s), c.SyncDevice(t.Context(), s))
+		if err == nil && len(c.in.Sides) > 0 {
+			err = errors.New("the devices do not read each other's memory")
+		}
+		return errors.Join(err, m.Close(), Barrier(t.Context(), c), x.Free())
+	})
+}

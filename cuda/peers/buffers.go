@@ -75,7 +75,7 @@ func buffersOf(dev *cuda.Device, bytes, pattern int64, patience int) (_ *buffers
 			err = fmt.Errorf("%v: %w", dev, errors.Join(err, k.close()))
 		}
 	}()
-	if k.source, err = cuda.Alloc[uint8](dev, int(k.bytes)); err != nil {
+	if k.source, err = AllocBlocks(dev, k.bytes); err != nil {
 		return nil, err
 	}
 	if k.targets, err = cuda.Alloc[uint8](dev, int(attempts*k.bytes)); err != nil {

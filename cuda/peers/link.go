@@ -15,6 +15,13 @@ type Offer struct {
 	Why    string // there is no handle
 }
 
+// AllocBlocks allocates n bytes of dev or more, to offer, in whole blocks of the driver: it lets a process open a block
+// once, and all that lies in it.
+func AllocBlocks(dev *cuda.Device, n int64) (cuda.Slice[uint8], error) {
+	const block = 2 << 20
+	return cuda.Alloc[uint8](dev, int((n+block-1)/block*block))
+}
+
 // OfferOf offers the memory of dev at a.
 func OfferOf(dev *cuda.Device, a cuda.Addr) (o Offer, err error) {
 	h, _, offset, size, err := dev.ExportMemory(a)

@@ -208,7 +208,7 @@ func (o *opening) share() (err error) {
 	var mine offering
 	o.block = block{Flags: o.layout.flagBytes(), Endpoint: o.c.Endpoint}
 	if n := o.layout.StagingBytes(o.c.Rank); n > 0 {
-		if o.staging, err = cuda.Alloc[uint8](o.Device, int(n)); err == nil {
+		if o.staging, err = peers.AllocBlocks(o.Device, n); err == nil {
 			mine.Staging, err = peers.OfferOf(o.Device, o.staging.Addr())
 		}
 	}
