@@ -108,7 +108,8 @@ func candidates(devices []Device, spec Spec) (all []candidate, left []Address) {
 			if ip.Is6() && ip.IsLinkLocalUnicast() {
 				ip = ip.WithZone(d.Name)
 			}
-			c := candidate{Address{IP: ip, Device: d.Name, Kind: d.Kind, Speed: d.Speed}, classOf(d, ip), spec.place(d.Name, ip)}
+			c := candidate{Address{IP: ip, Device: d.Name, Kind: d.Kind, Speed: d.Speed, MTU: d.MTU}, classOf(d, ip),
+				spec.place(d.Name, ip)}
 			switch {
 			case !d.Up:
 				c.Why = "is down"

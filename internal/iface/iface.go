@@ -35,6 +35,7 @@ type Device struct {
 	Kind  Kind
 	Up    bool           // switched on, and with a carrier
 	Speed int            // Mbit/s, 0 when the system does not tell
+	MTU   int            // bytes of a packet
 	Addrs []netip.Prefix // its addresses, each with its network
 }
 
@@ -44,6 +45,7 @@ type Address struct {
 	Device string
 	Kind   Kind
 	Speed  int    // of the device, Mbit/s; 0 when the system does not tell
+	MTU    int    // of the device
 	Why    string // why it is offered where it stands, or why it is left out
 }
 
@@ -100,7 +102,7 @@ func Read() ([]Device, error) {
 }
 
 func readDevice(n *net.Interface) (Device, error) {
-	d := Device{Name: n.Name, Up: n.Flags&net.FlagUp != 0 && n.Flags&net.FlagRunning != 0}
+	d := Device{Name: n.Name, MTU: n.MTU, Up: n.Flags&net.FlagUp != 0 && n.Flags&net.FlagRunning != 0}
 	addrs, err := n.Addrs()
 	if err != nil {
 		return d, fmt.Errorf("addresses of %s: %w", n.Name, err)

@@ -214,21 +214,21 @@ func LimitHint(err error) string {
 	return ""
 }
 
-// needAddresses is how many bytes of addresses a launcher, an agent or a rank in Go is let run with: the Go runtime
+// NeedAddresses is how many bytes of addresses a launcher, an agent or a rank in Go is let run with: the Go runtime
 // reserves 0.8 to 1.3 GB before main begins, and the C library 64 MiB for each of the first threads. With 2 GiB one job
 // of six ranks in ten was seen to die with pages of text.
-const needAddresses = 3 << 30
+const NeedAddresses = 3 << 30
 
 // CheckAddresses returns an error where this process may not have the addresses that a launcher, an agent or a rank
 // needs; ranks have the same limit. It is for the begin, before the threads are there.
 func CheckAddresses() error {
 	var r unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_AS, &r); err != nil || r.Cur >= needAddresses {
+	if err := unix.Getrlimit(unix.RLIMIT_AS, &r); err != nil || r.Cur >= NeedAddresses {
 		return nil
 	}
 	return fmt.Errorf("the limit is %d KiB of addresses for each process, and treerun and its ranks need %d each, "+
 		"few of them with memory (ulimit -v unlimited or LimitAS= raises it; a control group limits memory)", r.Cur>>10,
-		needAddresses>>10)
+		NeedAddresses>>10)
 }
 
 // names are the environment variables that every rank gets.
