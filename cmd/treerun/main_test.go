@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		panic(err) // the name and the value are fine
 	}
 	testscript.Main(processTests{m}, map[string]func(){
-		"treerun": main, "member": member, "stopper": stopper, "soak": soaker,
+		"treerun": main, "exe": main, "member": member, "stopper": stopper, "soak": soaker,
 		"intruder": intruding, "looper": looper,
 	})
 }

@@ -89,8 +89,8 @@ func (c *agentConn) hint(code int, text string) string {
 	case code == 127, missing && !(ssh && code == 255):
 		return fmt.Sprintf(" (hint: treerun must be on that host, %s; --push sends it there)", where)
 	case ssh && code == 255:
-		return fmt.Sprintf(" (hint: \"ssh %s true\" must work without a question; --ssh-args adds arguments)",
-			c.hosts[0].Target)
+		return fmt.Sprintf(" (hint: \"ssh %s true\" must work without a question, as of an unknown host key or a password; "+
+			"--ssh-args adds arguments)", c.hosts[0].Target)
 	}
 	return ""
 }

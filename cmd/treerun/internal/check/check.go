@@ -5,14 +5,20 @@
 package check
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
+	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/internal/iface"
 	"github.com/treerun/treerun/internal/numbers"
@@ -25,7 +31,7 @@ var help string
 // State is how something is.
 type State int
 
-// The states.
+// The states. None is the last, and its bits are all of theirs: another host says what state it likes.
 const (
 	Good State = iota
 	Note
@@ -43,18 +49,18 @@ type Line struct {
 	State  State
 	What   string // in one or two words
 	Text   string
-	Remedy string // "" where nothing needs one
+	Remedy string // "" where there is none; not shown where all is good
 }
 
 // write writes the line, in the colors that w shows.
 func (l Line) write(w io.Writer) error {
-	state := fmt.Sprintf("%-6s", words[l.State])
+	state := fmt.Sprintf("%-6s", words[l.State&None])
 	text := fmt.Sprintf("%s %-14s %s", state, l.What, l.Text)
-	if l.Remedy != "" {
+	if l.Remedy != "" && l.State != Good {
 		text += " (remedy: " + l.Remedy + ")"
 	}
 	text = output.Fold(w, text)[len(state):] + "\n"
-	if c := colors[l.State]; c != "" {
+	if c := colors[l.State&None]; c != "" {
 		state = output.Paint(w, c, state)
 	}
 	_, err := io.WriteString(w, state+text)
@@ -63,9 +69,9 @@ func (l Line) write(w io.Writer) error {
 
 // Host is what check asks about. Package cli's is this very host.
 type Host struct {
-	Devices func() (version string, list []Device, err error) // the CUDA driver's version and devices
-	Machine func() (*gpu.Machine, error)                      // what NVML says
-	Kernel  func() (gpus int, err error)                      // how many GPUs the kernel's driver has
+	Devices func() (version string, devices Devices, err error) // the CUDA driver's version and devices
+	Machine func() (*gpu.Machine, error)                        // what NVML says
+	Kernel  func() (gpus int, err error)                        // how many GPUs the kernel's driver has
 	// what ranks on the GPUs have measured; nil: they have failed, and said why
 	Peers   func(m *gpu.Machine) (*peers.HostResult, error)
 	Limits  func() Limits
@@ -73,80 +79,94 @@ type Host struct {
 	MPS     bool // the CUDA Multi-Process Service serves the GPUs
 }
 
-// Device is a GPU as the CUDA driver sees it.
-type Device struct {
-	UUID   string
-	MemOps error // why streams cannot wait for values in memory; nil: they can
-}
+// Devices are the GPUs that the CUDA driver shows, by UUID: why streams cannot wait for values in their memory; nil:
+// they can.
+type Devices map[string]error
 
 // Main runs the subcommand with the arguments after its name, and returns the exit
 // code.
 func Main(w io.Writer, args []string, h *Host) (int, error) {
 	showHelp := false
 	f := cmdline.NewFlags("check", &showHelp)
+	var where place.Options
+	where.Define(f)
 	if err := cmdline.Parse(f, args, ""); err != nil {
 		return 0, cmdline.Usagef("check: %w", err)
 	}
 	if showHelp {
-		_, err := io.WriteString(w, help)
+		_, err := fmt.Fprintf(w, help, cmdline.Usages(f))
 		return 0, err
 	}
 	if f.NArg() > 0 {
 		return 0, cmdline.Usagef("check: unexpected argument %q", f.Arg(0))
 	}
-	p := &printer{w: w}
-	gpus := h.gpus(p)
-	h.Limits().check(p, gpus)
-	h.network(p)
-	if p.err != nil {
-		return 0, p.err
+	p, devices := &printer{w: w}, f.Lookup("iface").Value.String()
+	if !where.Elsewhere() {
+		h.look(p, where.PerHost, devices)
+		return min(p.wrong, 1), p.err
 	}
-	if p.wrong > 0 {
-		return 1, nil
+	list, _, err := where.Hosts(0, 0)
+	if err != nil {
+		return 0, err
 	}
-	return 0, nil
+	var flags []string
+	f.Visit(func(o *pflag.Flag) {
+		if o.Name != "host" && o.Name != "hostfile" {
+			flags = append(flags, "--"+o.Name+"="+o.Value.String())
+		}
+	})
+	hosts(p, list, flags, devices)
+	return min(p.wrong, 1), p.err
 }
 
-// printer writes lines as they come.
+// printer writes lines as they come, and keeps them.
 type printer struct {
 	w     io.Writer
+	lines []Line
 	err   error
 	wrong int
 }
 
-func (p *printer) line(l Line) {
+// line takes a line. common is its text without what only this host has, and kept where all is good.
+func (p *printer) line(l Line, common ...string) {
 	if l.State == Wrong {
 		p.wrong++
 	}
 	if p.err == nil {
 		p.err = l.write(p.w)
 	}
+	if l.State == Good && common != nil {
+		l.Text = common[0]
+	}
+	p.lines = append(p.lines, l)
 }
 
-func (p *printer) text(text string) {
-	if p.err == nil {
-		_, p.err = io.WriteString(p.w, text)
-	}
+// look looks at this host for so many ranks, 0: as many as GPUs, or cores; devices is the value of --iface.
+func (h *Host) look(p *printer, ranks int, devices string) {
+	h.Limits().check(p, h.gpus(p), ranks)
+	h.network(p, devices)
 }
 
 // network looks at the devices over which ranks reach other hosts.
-func (h *Host) network(p *printer) {
+func (h *Host) network(p *printer, devices string) {
 	list, err := h.Network()
 	if err != nil {
 		p.line(Line{Wrong, "network", err.Error(), "may this user read /sys and /proc/net?"})
 		return
 	}
-	offered, _, err := iface.Choose(list, iface.Spec{})
-	if err != nil || len(offered) == 0 {
+	spec, _ := iface.Parse(devices) // the flag has done so
+	offered, _, err := iface.Choose(list, spec)
+	if err != nil {
 		p.line(Line{Note, "network", "no address for other hosts: " + iface.List(list),
 			"switch a device on, or name one with --iface"})
 		return
 	}
-	var names []string
+	var names, common []string
 	for _, a := range offered {
-		names = append(names, a.String())
+		names, common = append(names, a.String()), append(common, fmt.Sprintf("%s (MTU %d)", a.Device, a.MTU))
 	}
-	p.line(Line{Good, "network", strings.Join(names, ", "), ""})
+	p.line(Line{Good, "network", strings.Join(names, ", "),
+		"one MTU for all hosts and switches: ip link set DEVICE mtu N"}, strings.Join(slices.Compact(common), ", "))
 }
 
 // Limits is what the system lets this process have.
@@ -154,6 +174,8 @@ type Limits struct {
 	Locked    uint64 // bytes of memory that may be locked; math.MaxUint64: any number
 	Files     uint64 // open files, now
 	MostFiles uint64 // and at most
+	Processes uint64 // of this user, and threads
+	Addresses uint64 // bytes of them that a process may have
 	Cores     int    // of the machine that this process may run on
 	Usable    int    // of these, by the time that its control group has
 	Shared    error  // why no memory can be shared; nil: it can
@@ -164,55 +186,57 @@ type Limits struct {
 const (
 	lockedPerRank = 64 << 20 // bytes that ranks on GPUs pin: flags, staging between hosts
 	filesPerRank  = 16       // of treerun and of a rank
-	fewFiles      = 256
+	fewFiles      = 256      // or threads, of anything else
+	threads       = 32       // of a rank
 )
 
-// check writes the lines about the limits. Ranks are as many as GPUs, or cores.
-func (l Limits) check(p *printer, gpus int) {
-	ranks := max(gpus, l.Usable)
-	p.line(l.locked(gpus))
-	p.line(l.files(ranks))
+// check writes the lines about the limits. Where ranks is 0 there are as many as GPUs, or cores.
+func (l Limits) check(p *printer, gpus, ranks int) {
+	ranks = cmp.Or(ranks, max(gpus, l.Usable))
+	pinned := uint64(gpus) * lockedPerRank
+	p.line(enough("locked memory", size(l.Locked), l.Locked, pinned,
+		fmt.Sprintf(" for what %s pin, some %s", numbers.Count(gpus, "GPU"), size(pinned)),
+		"ulimit -l unlimited, LimitMEMLOCK=infinity, or docker --ulimit memlock=-1"))
+	files, processes := uint64(fewFiles+filesPerRank*ranks), uint64(fewFiles+threads*ranks)
+	p.line(enough("open files", fmt.Sprintf("%d, at most %d", l.Files, l.MostFiles), l.Files, files,
+		fmt.Sprintf(": %d ranks take some %d", ranks, files), fmt.Sprintf("ulimit -n %d", files)))
+	started := strings.Replace(fmt.Sprint(l.Processes), fmt.Sprint(uint64(math.MaxUint64)), size(math.MaxUint64), 1)
+	p.line(enough("processes", started, l.Processes, processes,
+		fmt.Sprintf(": %d ranks may take %d, with their threads", ranks, processes), "ulimit -u or docker --ulimit nproc"))
+	p.line(enough("address space", size(l.Addresses), l.Addresses, host.NeedAddresses,
+		" for each process: treerun and its ranks need "+size(host.NeedAddresses), "ulimit -v unlimited or LimitAS="))
 	p.line(l.shared())
 	p.line(l.cores(gpus))
 }
 
-func (l Limits) locked(gpus int) Line {
-	line := Line{Good, "locked memory", size(l.Locked), ""}
-	if need := uint64(gpus) * lockedPerRank; l.Locked < need {
-		line.State, line.Remedy = Wrong, "ulimit -l unlimited, LimitMEMLOCK=infinity, or docker --ulimit memlock=-1"
-		line.Text += fmt.Sprintf(" for what %s pin, some %s", numbers.Count(gpus, "GPU"), size(need))
+// enough is about a limit. less is for where it is less than what is needed.
+func enough(what, text string, limit, need uint64, less, remedy string) Line {
+	if limit < need {
+		return Line{Wrong, what, text + less, remedy}
 	}
-	return line
-}
-
-func (l Limits) files(ranks int) Line {
-	line := Line{Good, "open files", fmt.Sprintf("%d, at most %d", l.Files, l.MostFiles), ""}
-	if need := uint64(fewFiles + filesPerRank*ranks); l.Files < need {
-		line.State, line.Remedy = Wrong, fmt.Sprintf("ulimit -n %d", need)
-		line.Text += fmt.Sprintf(": %d ranks take some %d", ranks, need)
-	}
-	return line
+	return Line{Good, what, text, remedy}
 }
 
 func (l Limits) shared() Line {
-	text := "memory without a name (memfd), whatever the size of /dev/shm"
+	line := Line{Good, "shared memory", "memory without a name (memfd), whatever the size of /dev/shm",
+		"a kernel with memfd_create, and a control group with memory to spare"}
 	if l.DevShm >= 0 {
-		text += fmt.Sprintf(", which has %s", size(uint64(l.DevShm)))
+		line.Text += fmt.Sprintf(", which has %s", size(uint64(l.DevShm)))
 	}
 	if l.Shared != nil {
-		return Line{Wrong, "shared memory", l.Shared.Error(),
-			"a kernel with memfd_create, and a control group with memory to spare"}
+		line.State, line.Text = Wrong, l.Shared.Error()
 	}
-	return Line{Good, "shared memory", text, ""}
+	return line
 }
 
 func (l Limits) cores(gpus int) Line {
-	line := Line{Good, "cores", fmt.Sprintf("%d", l.Usable), ""}
+	line := Line{Good, "cores", fmt.Sprintf("%d", l.Usable),
+		"a larger share of the machine: docker --cpus, cpuset, or the job's request"}
 	if l.Usable < l.Cores {
 		line.Text = fmt.Sprintf("the time of %d, of %d that may be used", l.Usable, l.Cores)
 	}
 	if l.Usable < gpus {
-		line.State, line.Remedy = Note, "a larger share of the machine: docker --cpus, cpuset, or the job's request"
+		line.State = Note
 		line.Text += fmt.Sprintf(": %s are fed by fewer cores", numbers.Count(gpus, "GPU"))
 	}
 	return line
@@ -223,10 +247,9 @@ func size(n uint64) string {
 	if n == math.MaxUint64 {
 		return "unlimited"
 	}
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	v, i := float64(n), 0
-	for v >= 1024 && i < len(units)-1 {
-		v, i = v/1024, i+1
+	for ; v >= 1024 && i < 4; i++ {
+		v /= 1024
 	}
-	return fmt.Sprintf("%.4g %s", v, units[i])
+	return fmt.Sprintf("%.4g %s", v, []string{"B", "KiB", "MiB", "GiB", "TiB"}[i])
 }

@@ -24,8 +24,8 @@ func well() *Host {
 		{Index: 1, UUID: "GPU-b", Name: "V100", PCI: "0000:07:00.0", Memory: 16 << 30, NUMA: -1},
 	}}
 	return &Host{
-		Devices: func() (string, []Device, error) {
-			return "12.4", []Device{{UUID: "GPU-b"}, {UUID: "GPU-a"}}, nil
+		Devices: func() (string, Devices, error) {
+			return "12.4", Devices{"GPU-b": nil, "GPU-a": nil}, nil
 		},
 		Machine: func() (*gpu.Machine, error) { return m, nil },
 		Kernel:  func() (int, error) { return 2, nil },
@@ -36,10 +36,11 @@ func well() *Host {
 			return r, nil
 		},
 		Limits: func() Limits {
-			return Limits{Locked: math.MaxUint64, Files: 1 << 16, MostFiles: 1 << 20, Cores: 8, Usable: 8, DevShm: 64 << 20}
+			return Limits{Locked: math.MaxUint64, Files: 1 << 16, MostFiles: 1 << 20,
+				Processes: math.MaxUint64, Addresses: math.MaxUint64, Cores: 8, Usable: 8, DevShm: 64 << 20}
 		},
 		Network: func() ([]iface.Device, error) {
-			return []iface.Device{{Name: "eth0", Kind: iface.Ethernet, Up: true, Speed: 10000,
+			return []iface.Device{{Name: "eth0", Kind: iface.Ethernet, Up: true, Speed: 10000, MTU: 1500,
 				Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.3/24")}}}, nil
 		},
 	}
@@ -77,7 +78,7 @@ type check struct {
 // checks returns a host that is well and hosts that are not.
 func checks() []check {
 	none := fmt.Errorf("%w: no driver", cuda.ErrUnavailable)
-	noDriver := func(h *Host) { h.Devices = func() (string, []Device, error) { return "", nil, none } }
+	noDriver := func(h *Host) { h.Devices = func() (string, Devices, error) { return "", nil, none } }
 	noNVML := func(h *Host) {
 		h.Machine = func() (*gpu.Machine, error) { return nil, fmt.Errorf("%w: no library", nvml.ErrUnavailable) }
 	}
@@ -104,16 +105,16 @@ func checks() []check {
 		}}, 1, []string{"WRONG  driver", "WRONG  nvml", "denied"}},
 		{"no NVML", []func(*Host){noNVML}, 1, []string{"ok     driver", "WRONG  nvml"}},
 		{"a GPU that CUDA does not show", []func(*Host){func(h *Host) {
-			h.Devices = func() (string, []Device, error) { return "12.4", []Device{{UUID: "GPU-a"}}, nil }
+			h.Devices = func() (string, Devices, error) { return "12.4", Devices{"GPU-a": nil}, nil }
 		}}, 1, []string{"ok     gpu 0", "WRONG  gpu 1", "Xid"}},
 		{"no memory operations", []func(*Host){func(h *Host) {
-			h.Devices = func() (string, []Device, error) {
-				return "12.4", []Device{{UUID: "GPU-a", MemOps: cuda.ErrNotSupported}, {UUID: "GPU-b"}}, nil
+			h.Devices = func() (string, Devices, error) {
+				return "12.4", Devices{"GPU-a": cuda.ErrNotSupported, "GPU-b": nil}, nil
 			}
 		}}, 1, []string{"WRONG  gpu 0", "cannot use: not supported", "(remedy: a driver from 515 on (CUDA 11.7), on Linux)"}},
 		{"memory operations that fail otherwise", []func(*Host){func(h *Host) {
-			h.Devices = func() (string, []Device, error) {
-				return "12.4", []Device{{UUID: "GPU-a", MemOps: cuda.ErrOutOfMemory}, {UUID: "GPU-b"}}, nil
+			h.Devices = func() (string, Devices, error) {
+				return "12.4", Devices{"GPU-a": cuda.ErrOutOfMemory, "GPU-b": nil}, nil
 			}
 		}}, 1, []string{"WRONG  gpu 0", "cannot use: out of memory\n"}},
 		{"MPS", []func(*Host){func(h *Host) { h.MPS = true }}, 0, []string{"note   mps", "--ranks-per-gpu without MPS"}},

@@ -21,29 +21,34 @@ func (h *Host) gpus(p *printer) int {
 		p.line(Line{None, "gpu", "no NVIDIA GPU that this process could use: " + driverErr.Error(), ""})
 		return 0
 	}
+	driver := Line{Good, "driver", fmt.Sprintf("CUDA %s, %s", version, numbers.Count(len(devices), "GPU")),
+		"nvidia-smi must work; containers need --gpus all and the compute capability"}
 	if driverErr != nil {
-		p.line(Line{Wrong, "driver", driverErr.Error(), driverRemedy(driverErr)})
-	} else {
-		p.line(Line{Good, "driver", fmt.Sprintf("CUDA %s, %s", version, numbers.Count(len(devices), "GPU")), ""})
+		driver.State, driver.Text = Wrong, driverErr.Error()
 	}
-	switch {
-	case nvmlErr != nil:
+	if errors.Is(driverErr, cuda.ErrUnavailable) && strings.Contains(driver.Text, "without cgo") {
+		driver.Remedy = "build treerun with cgo"
+	}
+	p.line(driver)
+	if nvmlErr != nil {
 		p.line(Line{Wrong, "nvml", nvmlErr.Error(),
 			"libnvidia-ml.so.1 comes with the driver; containers need the utility capability " +
 				"(NVIDIA_DRIVER_CAPABILITIES=compute,utility)"})
 		return len(devices)
-	case m.Driver == "":
-		p.line(Line{Good, "nvml", numbers.Count(len(m.GPUs), "GPU"), ""})
-	default:
-		p.line(Line{Good, "nvml", fmt.Sprintf("driver %s, %s", m.Driver, numbers.Count(len(m.GPUs), "GPU")), ""})
 	}
+	text := numbers.Count(len(m.GPUs), "GPU")
+	if m.Driver != "" {
+		text = "driver " + m.Driver + ", " + text
+	}
+	p.line(Line{Good, "nvml", text, ""})
 	usable := 0
 	for i := range m.GPUs {
-		l := lineOf(&m.GPUs[i], devices, driverErr == nil)
-		if l.State == Good || l.State == Note && !m.GPUs[i].MIG {
+		g := &m.GPUs[i]
+		l := lineOf(g, devices, driverErr == nil)
+		if l.State == Good {
 			usable++
 		}
-		p.line(l)
+		p.line(l, fmt.Sprintf("%s, %s", g.Name, size(uint64(max(g.Memory, 0))))+g.Connections())
 	}
 	if driverErr != nil || usable == 0 {
 		return usable
@@ -61,40 +66,25 @@ func (h *Host) gpus(p *printer) int {
 	return usable
 }
 
-// driverRemedy says what may be done about a driver that cannot be used.
-func driverRemedy(err error) string {
-	if errors.Is(err, cuda.ErrUnavailable) && strings.Contains(err.Error(), "without cgo") {
-		return "build treerun with cgo"
-	}
-	return "nvidia-smi must work; containers need --gpus all and the compute capability"
-}
-
 // lineOf is about one GPU.
-func lineOf(g *gpu.GPU, devices []Device, known bool) Line {
+func lineOf(g *gpu.GPU, devices Devices, known bool) Line {
 	l := Line{Good, fmt.Sprintf("gpu %d", g.Index),
 		fmt.Sprintf("%s, %s, %s, %s", g.Name, g.UUID, g.PCI, size(uint64(max(g.Memory, 0)))) + g.Connections(), ""}
-	if g.MIG {
+	memOps, shown := devices[g.UUID]
+	switch {
+	case g.MIG:
 		l.State, l.Text, l.Remedy = Note, l.Text+", cut into MIG instances, which treerun does not use",
 			fmt.Sprintf("nvidia-smi -i %d -mig 0", g.Index)
-		return l
-	}
-	if !known {
-		return l
-	}
-	for _, d := range devices {
-		if d.UUID != g.UUID {
-			continue
-		}
-		if d.MemOps != nil {
-			l.State, l.Text = Wrong, l.Text+", which collectives cannot use: "+d.MemOps.Error()
-		}
-		if errors.Is(d.MemOps, cuda.ErrNotSupported) {
+	case !known:
+	case !shown:
+		l.State, l.Text, l.Remedy = Wrong, l.Text+", which CUDA does not show",
+			"is it in CUDA_VISIBLE_DEVICES? dmesg tells of lost GPUs (Xid)"
+	case memOps != nil:
+		l.State, l.Text = Wrong, l.Text+", which collectives cannot use: "+memOps.Error()
+		if errors.Is(memOps, cuda.ErrNotSupported) {
 			l.Remedy = "a driver from 515 on (CUDA 11.7), on Linux"
 		}
-		return l
 	}
-	l.State, l.Text, l.Remedy = Wrong, l.Text+", which CUDA does not show",
-		"is it in CUDA_VISIBLE_DEVICES? dmesg tells of lost GPUs (Xid)"
 	return l
 }
 
@@ -121,24 +111,23 @@ func peersOf(p *printer, r *peers.HostResult) {
 	if refused > 0 {
 		text += fmt.Sprintf(", %d cannot by the driver's word and go through host memory", refused)
 	}
-	l := Line{Good, "peers", text, ""}
+	l := Line{Good, "peers", text,
+		"turn ACS off on PCIe switches and the IOMMU off or to passthrough (iommu=pt); jobs leave these links out"}
 	if wrong > 0 {
 		l.State = Wrong
 		l.Text += fmt.Sprintf(", %d should and give wrong data or hang", wrong)
-		l.Remedy = "turn ACS off on PCIe switches and the IOMMU off or to passthrough (iommu=pt); jobs leave these links out"
 	}
 	p.line(l)
 	for _, line := range r.DroppedLines() {
-		p.text("         " + line + "\n")
+		p.line(Line{Note, "link", line, ""})
 	}
+	ipc := Line{Good, "ipc", numbers.Count(len(r.Ranks), "process") + " opened each other's device memory",
+		"containers share one IPC and one PID namespace (docker --ipc=host --pid=host)"}
 	if closed > 0 {
-		p.line(Line{Wrong, "ipc", fmt.Sprintf("in %s one process cannot open the other's device memory: %s",
-			numbers.Count(closed, "pair"), why), "containers share one IPC and one PID namespace (docker " +
-			"--ipc=host --pid=host)"})
-		return
+		ipc.State, ipc.Text = Wrong, fmt.Sprintf("in %s one process cannot open the other's device memory: %s",
+			numbers.Count(closed, "pair"), why)
 	}
 	if pairs > 0 {
-		p.line(Line{Good, "ipc", fmt.Sprintf("%s opened each other's device memory", numbers.Count(len(r.Ranks), "process")),
-			""})
+		p.line(ipc)
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/agent"
 	"github.com/treerun/treerun/cmd/treerun/internal/bench"
+	"github.com/treerun/treerun/cmd/treerun/internal/check"
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
@@ -44,6 +45,7 @@ var commands = map[string]func(args []string) (int, error){
 	host.GuardCommand:                 func(args []string) (int, error) { return 0, host.RunGuard(args) },
 	launch.RankName(bench.Subcommand): bench.Rank,
 	launch.RankName(measuring):        measureRank,
+	launch.RankName(check.Subcommand): func(args []string) (int, error) { return 0, check.Serve(thisHost(), args) },
 }
 
 func init() { // of those that look at commands

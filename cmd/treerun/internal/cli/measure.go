@@ -145,12 +145,15 @@ func addGPUs(ctx context.Context, world *rank.World, r *planner.Measured) error 
 	return err
 }
 
-// runCheck is the command check, of this host.
-func runCheck(args []string) (int, error) {
-	return check.Main(os.Stdout, args, &check.Host{
+// runCheck is the command check.
+func runCheck(args []string) (int, error) { return check.Main(os.Stdout, args, thisHost()) }
+
+// thisHost is what check asks about it.
+func thisHost() *check.Host {
+	return &check.Host{
 		Devices: cudaDevices, Machine: nvml.Read, Kernel: cuda.HostGPUs, Peers: measurePeers, Limits: readLimits,
 		Network: iface.Read, MPS: runsMPS(),
-	})
+	}
 }
 
 // runsMPS tells whether programs of this environment find the daemon of the CUDA Multi-Process Service.
@@ -159,23 +162,17 @@ func runsMPS() bool {
 	return err == nil
 }
 
-func cudaDevices() (string, []check.Device, error) {
-	version, err := cuda.DriverVersion()
-	if err != nil {
-		return "", nil, err
+func cudaDevices() (version string, devices check.Devices, err error) {
+	devices = make(check.Devices)
+	var all []*cuda.Device
+	if version, err = cuda.DriverVersion(); err == nil {
+		all, err = cuda.Devices()
 	}
-	all, err := cuda.Devices()
-	if err != nil {
-		return "", nil, err
-	}
-	var list []check.Device
 	for _, d := range all {
-		list = append(list, check.Device{UUID: d.UUID(), MemOps: d.TryStreamMemOps()})
-		if err := d.Close(); err != nil { // ranks may want all of its memory
-			return "", nil, err
-		}
+		devices[d.UUID()] = d.TryStreamMemOps()
+		err = errors.Join(err, d.Close()) // ranks may want all of its memory
 	}
-	return version, list, nil
+	return version, devices, err
 }
 
 // measurePeers lets a rank on every GPU measure, two where there is only one GPU.
@@ -205,20 +202,25 @@ func measurePeers(*gpu.Machine) (*peers.HostResult, error) {
 
 // readLimits asks the system.
 func readLimits() check.Limits {
-	l := check.Limits{Locked: math.MaxUint64, Cores: runtime.NumCPU(), Usable: cmdline.UsableCores(), DevShm: -1,
+	l := check.Limits{Locked: math.MaxUint64, Processes: math.MaxUint64, Addresses: limit(unix.RLIMIT_AS).Cur,
+		Cores: runtime.NumCPU(), Usable: cmdline.UsableCores(), DevShm: -1,
 		Shared: shareMemory()}
-	var r unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &r) == nil && os.Geteuid() != 0 { // root locks what it likes
-		l.Locked = r.Cur
+	if os.Geteuid() != 0 { // root locks what it likes, and starts
+		l.Locked, l.Processes = limit(unix.RLIMIT_MEMLOCK).Cur, limit(unix.RLIMIT_NPROC).Cur
 	}
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &r) == nil {
-		l.Files, l.MostFiles = r.Cur, r.Max
-	}
+	files := limit(unix.RLIMIT_NOFILE)
+	l.Files, l.MostFiles = files.Cur, files.Max
 	var s unix.Statfs_t
 	if unix.Statfs("/dev/shm", &s) == nil {
 		l.DevShm = int64(s.Blocks) * s.Bsize
 	}
 	return l
+}
+
+// limit returns a limit of this process.
+func limit(resource int) (r unix.Rlimit) {
+	_ = unix.Getrlimit(resource, &r) // fails for no resource that there is
+	return r
 }
 
 // shareMemory makes some shared memory as jobs do, and gives it back.

@@ -1,0 +1,168 @@
+package check
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/launch"
+	"github.com/treerun/treerun/cmd/treerun/internal/output"
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+)
+
+// Subcommand is the name of the ranks that are for Serve, as launch.RankName has it.
+const Subcommand = "check"
+
+const (
+	maxAnswer = 16 << 20               // bytes that a host may say
+	maxAhead  = 100 * time.Millisecond // of a clock; those that are kept right differ by less
+	slowHost  = 5 * time.Second        // after which a host is named that has not answered
+	nameLimit = 3 * time.Second        // for looking up all names
+)
+
+// far is one of several hosts, and what it says of itself.
+type far struct {
+	launch.Host
+	lines []Line
+	err   error
+}
+
+// hosts looks at several hosts, each through a job with these flags that has Serve as its rank, and at what is between
+// them. devices is the value of --iface.
+func hosts(p *printer, list []launch.Host, flags []string, devices string) {
+	all := make([]far, len(list))
+	var names []string
+	for i, at := range list {
+		all[i].Host, names = at, append(names, at.Name)
+	}
+	var asked sync.WaitGroup
+	for i := range all {
+		rank := []string{"--wdir=/", wire.Self, launch.RankName(Subcommand), devices, strconv.Itoa(len(list[i].Ranks))}
+		asked.Go(func() { all[i].ask(treerun(all[i:i+1], flags, append(rank, names...))) })
+	}
+	asked.Wait()
+	all = slices.DeleteFunc(all, func(f far) bool {
+		if f.err != nil {
+			p.line(Line{Wrong, "host", f.Name + ": " + f.err.Error(), ""})
+		}
+		return f.err != nil
+	})
+	p.line(Line{min(State(len(list)-len(all)), Note), "hosts", fmt.Sprintf("%d of %d answer", len(all), len(list)), ""})
+	compare(p, all)
+	if len(all) > 1 {
+		l := Line{Good, "tcp", "each host reaches all others", "the lines above say what fails: a firewall, networks apart " +
+			"(--iface), or packets that are too large for a switch (MTU)?"}
+		cmd := treerun(all, append([]string{"topo"}, flags...), nil)
+		cmd.Stderr = os.Stderr
+		if err := cmd.Run(); err != nil {
+			l.State, l.Text = Wrong, "a rank on each host fails: "+err.Error()
+		}
+		p.line(l)
+	}
+}
+
+// treerun returns a treerun with one rank on each of some hosts; its arguments are flags and what follows them.
+func treerun(hosts []far, flags, rest []string) *exec.Cmd {
+	list := make([]string, len(hosts))
+	for i, f := range hosts {
+		list[i] = f.Target
+		if strings.Contains(f.Name, ":") {
+			list[i] = strings.TrimSuffix(f.Target, f.Name) + "[" + f.Name + "]"
+		}
+	}
+	return &exec.Cmd{Path: wire.Self, Args: slices.Concat([]string{"treerun"}, flags,
+		[]string{"--host=" + strings.Join(list, ","), "--ppn=1"}, rest)}
+}
+
+// ask has Serve run by a command, and takes what it says. How long the time takes that it says in the end, tells how
+// far its clock may be ahead.
+func (f *far) ask(cmd *exec.Cmd) {
+	late := time.AfterFunc(slowHost, func() { fmt.Fprintf(os.Stderr, "treerun: host %s has not answered yet\n", f.Name) })
+	defer late.Stop()
+	var stderr output.Tail
+	cmd.Stderr = &stderr
+	in, inErr := cmd.StdinPipe()
+	out, outErr := cmd.StdoutPipe()
+	if f.err = errors.Join(inErr, outErr, cmd.Start()); f.err != nil {
+		return
+	}
+	answers := json.NewDecoder(io.LimitReader(out, maxAnswer))
+	f.err = answers.Decode(&f.lines)
+	var now int64
+	begin := time.Now()
+	_ = in.Close()
+	if f.err == nil {
+		f.err = answers.Decode(&now)
+	}
+	within := time.Since(begin) / 2
+	ahead := time.Unix(0, now).Sub(begin.Add(within))
+	if ended := cmd.Wait(); ended != nil {
+		text := strings.TrimPrefix(strings.Join(stderr.Lines(3), "; "), "treerun: ")
+		f.err = errors.New(cmp.Or(strings.TrimPrefix(text, "start treerun on host "+f.Name+": "), ended.Error()))
+	}
+	l := Line{Good, "clock", fmt.Sprintf("at most %v from this host's", maxAhead),
+		"chrony or systemd-timesyncd on all hosts"}
+	if ahead.Abs()+within > maxAhead {
+		l.State, l.Text = Note, fmt.Sprintf("%+.1f ms from this host's, known to %.1f ms", 1e3*ahead.Seconds(),
+			1e3*within.Seconds())
+	}
+	f.lines = append(f.lines, l)
+}
+
+// Serve says what a host is like, and when its stdin ends what time it is. args are the value of --iface, the number of
+// ranks that the host shall have, and the names of all hosts.
+func Serve(h *Host, args []string) error {
+	p := &printer{w: io.Discard}
+	p.line(Line{Good, "treerun", wire.BuildVersion() + ", " + runtime.Version(), ""})
+	ranks, _ := strconv.Atoi(args[1]) // our own words
+	h.look(p, ranks, args[0])
+	ctx, cancel := context.WithTimeout(context.Background(), nameLimit)
+	defer cancel()
+	names := args[2:]
+	for i, name := range names {
+		addrs, _ := net.DefaultResolver.LookupHost(ctx, name)
+		slices.Sort(addrs)
+		names[i] += " is " + cmp.Or(strings.Join(addrs, " and "), "unknown")
+	}
+	p.line(Line{Good, "names", strings.Join(names, ", "), "one /etc/hosts or name server for all hosts"})
+	err := json.NewEncoder(os.Stdout).Encode(p.lines)
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	_, timeErr := fmt.Println(time.Now().UnixNano())
+	return errors.Join(err, timeErr)
+}
+
+// compare writes what hosts say of themselves: once where all say the same, else with the hosts that say it, and as
+// worth a note unless most do.
+func compare(p *printer, all []far) {
+	var lines []Line
+	by := make(map[Line][]string)
+	for _, f := range all {
+		for _, l := range f.lines {
+			if by[l] == nil {
+				lines = append(lines, l)
+			}
+			by[l] = append(by[l], f.Name)
+		}
+	}
+	for _, l := range lines {
+		if hosts := by[l]; len(hosts) < len(all) {
+			l.Text = strings.Join(hosts, ", ") + ": " + l.Text
+			if l.State == Good && 2*len(hosts) <= len(all) {
+				l.State = Note
+			}
+		}
+		p.line(l)
+	}
+}

@@ -1,0 +1,211 @@
+package check
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/launch"
+	"github.com/treerun/treerun/internal/iface"
+)
+
+// The test binary is also the treerun that check starts for each host, and with it the rank there. The name of a host
+// says what is wrong with it.
+func TestMain(m *testing.M) {
+	if os.Args[0] != "treerun" {
+		os.Exit(m.Run())
+	}
+	host := ""
+	for i, arg := range os.Args {
+		if name, ok := strings.CutPrefix(arg, "--host="); ok {
+			host = name
+		}
+		if arg == launch.RankName(Subcommand) {
+			os.Exit(farHost(host, os.Args[i+1:]))
+		}
+	}
+	if os.Args[1] != "topo" || strings.Contains(host, "cut") {
+		fmt.Fprintln(os.Stderr, "treerun: 2 pairs of ranks cannot connect:", os.Args)
+		os.Exit(125)
+	}
+	os.Exit(0)
+}
+
+func farHost(name string, args []string) int {
+	if why := map[string]string{
+		"down": "treerun: start treerun on host down: ssh exited with code 255: Connection refused (hint: ...)",
+		"old":  "treerun: start treerun on host old: treerun there is v1, and here v2: they are different builds",
+	}[name]; why != "" {
+		fmt.Fprintln(os.Stderr, why)
+		return 125
+	}
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("no name server")
+	}}
+	h := well()
+	h.Devices, h.Machine, h.Kernel = noGPU().Devices, noGPU().Machine, noGPU().Kernel
+	switch name {
+	case "few":
+		limit(func(l *Limits) { l.Files = 300 })(h)
+	case "user@one":
+		limit(func(l *Limits) { l.Processes = 1030 })(h)
+	case "jumbo":
+		h.Network = func() ([]iface.Device, error) {
+			return []iface.Device{{Name: "eth0", Kind: iface.Ethernet, Up: true, Speed: 10000, MTU: 9000,
+				Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.4/24")}}}, nil
+		}
+	case "noise":
+		fmt.Println("no JSON")
+		return 0
+	case "ahead":
+		return ahead(h, args, 5*time.Second)
+	}
+	if err := Serve(h, args); err != nil {
+		return 1
+	}
+	return 0
+}
+
+// ahead is a host whose clock goes before others by so much.
+func ahead(h *Host, args []string, much time.Duration) int {
+	out := os.Stdout
+	r, w, err := os.Pipe()
+	if err != nil {
+		return 1
+	}
+	os.Stdout = w
+	go func() {
+		if Serve(h, args) == nil {
+			w.Close()
+		}
+	}()
+	for s := bufio.NewScanner(r); s.Scan(); {
+		line := s.Text()
+		if now, err := strconv.ParseInt(line, 10, 64); err == nil {
+			line = strconv.FormatInt(now+int64(much), 10)
+		}
+		fmt.Fprintln(out, line)
+	}
+	return 0
+}
+
+func noGPU() *Host {
+	h := well()
+	for _, c := range checks() {
+		if c.name == "no GPU" {
+			for _, change := range c.changes {
+				change(h)
+			}
+		}
+	}
+	return h
+}
+
+// TestHosts: what is alike is one line, a difference names the hosts, a host that does not answer does not hide the
+// others, and what is between them counts.
+func TestHosts(t *testing.T) {
+	const alike = `ok     hosts          2 of 2 answer
+ok     treerun        \(devel\), go1.*
+none   gpu            no NVIDIA GPU .*
+ok     locked memory  unlimited
+ok     open files     65536, at most 1048576
+ok     processes      unlimited
+ok     address space  unlimited
+ok     shared memory  .*
+ok     cores          8
+ok     network        eth0 (MTU 1500)
+ok     names          a is unknown, b is unknown
+ok     clock          at most 100ms from this host's
+ok     tcp            each host reaches all others
+`
+	for _, c := range []struct {
+		name, hosts string
+		code        int
+		want        []string
+		not         string
+	}{
+		{"alike", "a:2,b:2", 0, strings.Split(alike, "\n"), "note"},
+		{"alone", "localhost", 0, []string{"ok     hosts          1 of 1 answer"}, "tcp"},
+		{"down", "a,down,b", 1, []string{
+			"WRONG  host           down: ssh exited with code 255: Connection refused (hint: ...)",
+			"note   hosts          2 of 3 answer", "ok     tcp  "}, "note   open"},
+		{"version", "a,old", 1, []string{"WRONG  host           old: treerun there is v1, and here v2: "}, "tcp"},
+		{"none", "down,old", 1, []string{"note   hosts          0 of 2 answer"}, "clock"},
+		{"no treerun", "a,noise", 1, []string{"WRONG  host           noise: invalid character"}, "tcp"},
+		{"lower limit", "a,b,few", 0, []string{"ok     open files     a, b: 65536", "note   open files     few: 300, at"},
+			"WRONG"},
+		{"too low", "a,few:8", 1, []string{"note   open files     a: 65536",
+			"WRONG  open files     few: 300, at most 1048576: 8 ranks take some 384 (remedy: ulimit -n 384)"}, ""},
+		{"processes", "a,user@one:32", 1, []string{
+			"WRONG  processes      one: 1030: 32 ranks may take 1280, with their threads (remedy: ulimit -u"}, ""},
+		{"MTU", "a,jumbo,b", 0, []string{"ok     network        a, b: eth0 (MTU 1500)",
+			"note   network        jumbo: eth0 (MTU 9000) (remedy: one MTU for"}, "WRONG"},
+		{"clock", "a,ahead,b", 0, []string{"ok     clock          a, b: at most 100ms from this host's",
+			"note   clock          ahead: +", " ms from this host's, known to ", "(remedy: chrony"}, "WRONG"},
+		{"cut", "a,cut", 1, []string{"WRONG  tcp            a rank on each host fails: exit status 125 (remedy: "}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var b bytes.Buffer
+			code, err := Main(&b, []string{"-H", c.hosts}, well())
+			if err != nil || code != c.code {
+				t.Errorf("code %d, %v, want %d", code, err, c.code)
+			}
+			for _, want := range c.want {
+				if before, _, any := strings.Cut(want, ".*"); any {
+					want = strings.NewReplacer(`\(`, "(", `\)`, ")").Replace(before)
+				}
+				if !strings.Contains(b.String(), want) {
+					t.Errorf("no %q", want)
+				}
+			}
+			if c.not != "" && strings.Contains(b.String(), c.not) {
+				t.Errorf("there is %q", c.not)
+			}
+			if t.Failed() {
+				t.Logf("\n%s", &b)
+			}
+		})
+	}
+}
+
+// TestFlagsOfFarHosts: how hosts are reached is for the treerun of each host to know, which of them is said anew.
+func TestFlagsOfFarHosts(t *testing.T) {
+	hosts := []far{{Host: launch.Host{Name: "fd00::1", Target: "me@fd00::1"}}, {Host: launch.Host{Name: "b", Target: "b"}}}
+	got := strings.Join(treerun(hosts, []string{"--push=true", "--ppn=4"}, []string{"x"}).Args, " ")
+	if want := "treerun --push=true --ppn=4 --host=me@[fd00::1],b --ppn=1 x"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// FuzzCompare: whatever hosts say of themselves, each line is written once, or with the hosts that have it.
+func FuzzCompare(f *testing.F) {
+	f.Add([]byte(`[{"State":0,"What":"x","Text":"y"}]`), []byte(`[]`))
+	f.Add([]byte(`[{"State":-1,"What":"x"},{"State":99,"Text":"y"}]`), []byte(`[{"State":99,"Text":"y"},null]`))
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		all := []far{{Host: launch.Host{Name: "a"}}, {Host: launch.Host{Name: "b"}}}
+		for i, text := range [][]byte{a, b} {
+			if json.Unmarshal(text, &all[i].lines) != nil {
+				return
+			}
+		}
+		var out bytes.Buffer
+		compare(&printer{w: &out}, all)
+		for _, f := range all {
+			for _, l := range f.lines {
+				if !strings.Contains(out.String(), l.Text) {
+					t.Errorf("no %q", l.Text)
+				}
+			}
+		}
+	})
+}
