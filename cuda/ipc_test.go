@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -259,5 +260,59 @@ func TestRegistered(t *testing.T) {
 	must(t, b.Close())
 	if a.Addr() != 0 {
 		t.Error("memory that is no longer registered has an address")
+	}
+}
+
+// TestCloseHoldsUpNobody: closing another process' memory waits for the device. Meanwhile other goroutines make streams
+// and events, and one that opens the same memory again has it once it was closed.
+func TestCloseHoldsUpNobody(t *testing.T) {
+	needFake(t)
+	d := gpus(t, 1)[0]
+	s, w := stream(t, d), flag(t, d)
+	p := startRole(t, "exporter")
+	var h MemHandle
+	if _, err := hex.Decode(h[:], []byte(p.line(t))); err != nil {
+		t.Fatal(err)
+	}
+	m, err := d.OpenMemory(h)
+	must(t, err)
+	must(t, await(s, w.addr, 1))
+	end := make(chan error, 1)
+	go func() { end <- m.Close() }()
+	for Stats().Mappings > 0 && m.Addr() != 0 {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(20 * time.Millisecond) // it is in the driver's call
+	again := make(chan error, 1)
+	go func() {
+		m, err := d.OpenMemory(h)
+		if err == nil {
+			err = errors.Join(s.Memset(m.Addr(), 1, 5000), s.Synchronize(t.Context()), m.Close())
+		}
+		again <- err
+	}()
+	made := make(chan error, 1)
+	go func() {
+		e, err := d.NewEvent(false)
+		if err == nil {
+			err = e.Close()
+		}
+		made <- err
+	}()
+	select {
+	case err = <-made:
+	case <-time.After(10 * time.Second):
+		t.Error("a goroutine that makes an event waits for one that closes memory")
+	}
+	must(t, err)
+	select {
+	case err := <-end:
+		t.Errorf("the memory was closed while a stream waited: %v", err)
+	default:
+	}
+	w.Store(1)
+	must(t, errors.Join(<-end, <-again))
+	if n := len(d.mappings); n != 0 {
+		t.Errorf("%d mappings are left", n)
 	}
 }
