@@ -96,6 +96,10 @@
 // what only its caller can bring about: the driver waits for streams when memory
 // is allocated.
 //
+// Goroutines may make device calls on different communicators at once, in any order. But what waits for the device
+// (the first device call, Close, freeing device memory, loading code) is for when no call of another
+// communicator is under way: one that waits behind it, on two ranks the other way round, would wait for ever.
+//
 // # Numbers
 //
 // The same plan gives bit-identical results from run to run and on all ranks:

@@ -151,3 +151,21 @@ func ExampleDevice_OpenMemory() {
 	}
 	_, _ = read, export
 }
+
+// The stream of another library, which has computed a gradient in it, is where the sum of all ranks' is computed.
+func ExampleWrapStream() {
+	sum := func(d *cuda.Device, stream, address uintptr, n int, // a CUstream and a CUdeviceptr
+		add func(*cuda.Stream, cuda.Slice[float32]) error) error { // collective's AllReduceDevice and SyncDevice
+		s, err := cuda.WrapStream(d, stream)
+		if err != nil {
+			return err
+		}
+		defer s.Close() // the stream stays the library's
+		x, err := cuda.Wrap[float32](d, cuda.Addr(address), n)
+		if err != nil {
+			return err
+		}
+		return add(s, x)
+	}
+	_ = sum
+}

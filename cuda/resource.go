@@ -75,6 +75,7 @@ type resource struct {
 	bytes   int64 // of device memory
 	release func(driver.Context) driver.Result
 	closed  atomic.Bool
+	lent    atomic.Bool // another library has its handle: only Close gives it back
 }
 
 // own counts r, which it returns, and makes it go when owner is collected, if not before.
@@ -83,7 +84,7 @@ func own[T any](owner *T, r *resource) *resource {
 	live.bytes.Add(r.bytes)
 	r.device.users.Add(1)
 	runtime.AddCleanup(owner, func(r *resource) {
-		if r.closed.Load() {
+		if r.closed.Load() || r.lent.Load() {
 			return
 		}
 		live.collected.Add(1)

@@ -44,9 +44,40 @@ func (d *Device) newStream(priority int) (*Stream, error) {
 	return &Stream{d.progress(c, kindStream, h.Destroy, h.Query), h}, nil
 }
 
+// WrapStream makes a Stream of a CUstream that another library has made in the primary context of d, as CUDA's runtime
+// does: what is put into it comes behind that library's work, and before what it adds later. The stream stays the
+// library's, which destroys it after Close; until then it must live, as the driver may crash on what is no stream.
+// Close ends its use here and leaves it alone. The default streams, 0 to 2, are refused: what waits in them holds up
+// others. A stream of another device or context is ErrWrongDevice.
+func WrapStream(d *Device, handle uintptr) (*Stream, error) {
+	refuse := func(why error) (*Stream, error) {
+		return nil, fmt.Errorf("cuda: use the stream %#x on %s: %w", handle, d, why)
+	}
+	const perThread = 2 // CU_STREAM_PER_THREAD, the last of them
+	if handle <= perThread {
+		return refuse(fmt.Errorf("%w: it is a default stream", ErrNotSupported))
+	}
+	c, err := d.context()
+	if err != nil {
+		return nil, err
+	}
+	h := driver.Stream(handle)
+	switch of, r := h.Context(c); {
+	case r != driver.Success:
+		return refuse(failed(d, "cuStreamGetCtx", "", r))
+	case of != c:
+		return refuse(fmt.Errorf("%w: it is a stream of another device, or of a context of its own", ErrWrongDevice))
+	}
+	keep := func(driver.Context) driver.Result { return driver.Success }
+	return &Stream{d.progress(c, kindStream, keep, h.Query), h}, nil
+}
+
 // Handle returns the driver's CUstream, for other libraries. It is valid until
-// Close.
-func (s *Stream) Handle() uintptr { return uintptr(s.handle) }
+// Close, which the collector leaves to the caller from now on.
+func (s *Stream) Handle() uintptr {
+	s.lent.Store(true)
+	return uintptr(s.handle)
+}
 
 // CheckUncaptured returns an error where s is closed, or is being captured by another library that
 // has its Handle: work for it would become part of a CUDA graph.

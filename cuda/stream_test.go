@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -242,4 +243,50 @@ func TestPollIsNotLate(t *testing.T) {
 	if polled > max(after, spun)+late {
 		t.Errorf("what takes %v was seen after %v, and after %v without pauses", after, polled, spun)
 	}
+}
+
+// TestWrapStream: what is put into a stream of another library is done in that stream's order, and Close leaves the
+// stream alone.
+func TestWrapStream(t *testing.T) {
+	d := gpus(t, 2)[0]
+	theirs, w, done := stream(t, d), flag(t, d), flag(t, d)
+	s, err := WrapStream(d, theirs.Handle())
+	must(t, err)
+	must(t, await(theirs, w.addr, 1))
+	must(t, write(s, done.addr, 7))
+	if ended, err := s.Query(); ended || err != nil || done.Load() != 0 {
+		t.Errorf("the stream waits: %t, %v, %d", ended, err, done.Load())
+	}
+	w.Store(1)
+	must(t, s.Synchronize(t.Context()))
+	if done.Load() != 7 || s.Device() != d || s.Handle() != theirs.Handle() {
+		t.Errorf("%d was written; stream %#x of %v", done.Load(), s.Handle(), s.Device())
+	}
+	must(t, s.Close())
+	wantError(t, s.MemOps([]MemOp{{Addr: done.addr}}), ErrClosed)
+	must(t, write(theirs, done.addr, 8))
+	must(t, theirs.Synchronize(t.Context()))
+	for _, h := range []uintptr{0, 1, 2} { // default streams
+		_, err = WrapStream(d, h)
+		wantError(t, err, ErrNotSupported, d.UUID())
+	}
+	all, _ := Devices()
+	_, err = WrapStream(all[1], theirs.Handle())
+	wantError(t, err, ErrWrongDevice, all[1].UUID(), "stream of another device")
+}
+
+// TestHandleKeeps: a stream whose handle was given away is not closed by the collector, whoever refers to it.
+func TestHandleKeeps(t *testing.T) {
+	d := gpus(t, 1)[0]
+	theirs, err := d.NewStream()
+	must(t, err)
+	handle, end := theirs.Handle(), theirs.Close // which keeps the resource, and not the stream
+	theirs = nil
+	for range 3 {
+		runtime.GC()
+		time.Sleep(10 * time.Millisecond)
+	}
+	s, err := WrapStream(d, handle)
+	must(t, err)
+	must(t, errors.Join(s.Synchronize(t.Context()), s.Close(), end()))
 }

@@ -128,6 +128,7 @@ enum {
     X(cuStreamDestroy, cuStreamDestroy_v2, 4000, (CUstream))                                                                             \
     X(cuStreamQuery, cuStreamQuery, 2000, (CUstream))                                                                                    \
     X(cuStreamIsCapturing, cuStreamIsCapturing, 10000, (CUstream, int *))                                                                \
+    X(cuStreamGetCtx, cuStreamGetCtx, 9020, (CUstream, CUcontext *))                                                                     \
     X(cuStreamWaitEvent, cuStreamWaitEvent, 3020, (CUstream, CUevent, unsigned int))                                                     \
     X(cuStreamBatchMemOp, cuStreamBatchMemOp_v2, 11070, (CUstream, unsigned int, CUstreamBatchMemOpParams *, unsigned int))              \
     X(cuEventCreate, cuEventCreate, 2000, (CUevent *, unsigned int))                                                                     \

@@ -105,6 +105,9 @@ func (Stream) Query(Context) Result { return NotInitialized }
 // Uncaptured returns NotInitialized.
 func (Stream) Uncaptured(Context) Result { return NotInitialized }
 
+// Context returns NotInitialized.
+func (Stream) Context(Context) (Context, Result) { return 0, NotInitialized }
+
 // WaitEvent returns NotInitialized.
 func (Stream) WaitEvent(Context, Event) Result { return NotInitialized }
 

@@ -199,6 +199,13 @@ CUresult treerun_cuda_stream_uncaptured(uintptr_t c, uintptr_t s) {
     return r == CUDA_SUCCESS && status != 0 ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : r;
 }
 
+treerun_cuda_value treerun_cuda_stream_context(uintptr_t c, uintptr_t s) {
+    VALUE_IN(c);
+    CUcontext of = NULL;
+    r = cu.cuStreamGetCtx((CUstream)s, &of);
+    return value(r, (uintptr_t)of);
+}
+
 CUresult treerun_cuda_stream_wait_event(uintptr_t c, uintptr_t s, uintptr_t e) {
     IN(c);
     return cu.cuStreamWaitEvent((CUstream)s, (CUevent)e, 0);

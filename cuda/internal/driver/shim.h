@@ -74,6 +74,7 @@ treerun_cuda_value treerun_cuda_stream_create(uintptr_t c, int priority);
 CUresult treerun_cuda_stream_destroy(uintptr_t c, uintptr_t s);
 CUresult treerun_cuda_stream_query(uintptr_t c, uintptr_t s);
 CUresult treerun_cuda_stream_uncaptured(uintptr_t c, uintptr_t s); // CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED where it is captured
+treerun_cuda_value treerun_cuda_stream_context(uintptr_t c, uintptr_t s);
 CUresult treerun_cuda_stream_wait_event(uintptr_t c, uintptr_t s, uintptr_t e);
 
 // An operation writes the value to the address, or waits for it: MemOp of Go's.

@@ -31,6 +31,12 @@ func (s Stream) Uncaptured(c Context) Result {
 	return Result(C.treerun_cuda_stream_uncaptured(C.uintptr_t(c), C.uintptr_t(s)))
 }
 
+// Context returns the context whose stream s is.
+func (s Stream) Context(c Context) (Context, Result) {
+	v := C.treerun_cuda_stream_context(C.uintptr_t(c), C.uintptr_t(s))
+	return Context(v.value), Result(v.result)
+}
+
 // WaitEvent makes s wait for e.
 func (s Stream) WaitEvent(c Context, e Event) Result {
 	return Result(C.treerun_cuda_stream_wait_event(C.uintptr_t(c), C.uintptr_t(s), C.uintptr_t(e)))

@@ -265,6 +265,17 @@ API CUresult cuStreamQuery(CUstream stream) {
     return error == CUDA_SUCCESS && busy ? CUDA_ERROR_NOT_READY : error;
 }
 
+API CUresult cuStreamGetCtx(CUstream stream, CUcontext *context) {
+    BEGIN("cuStreamGetCtx", NEED_CONTEXT);
+    struct stream *s = resolve_stream(stream);
+    if (!s)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!context)
+        return CUDA_ERROR_INVALID_VALUE;
+    *context = s->context;
+    return CUDA_SUCCESS;
+}
+
 API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn call, void *data) {
     BEGIN("cuLaunchHostFunc", NEED_CONTEXT);
     struct stream *s = resolve_stream(stream);
