@@ -122,6 +122,9 @@ func (d *Session) leave(stage uint32) bool {
 		return true
 	}
 	d.block.stage(d.mine).Store(stage)
+	if stage == stageLeft && d.block.own == nil {
+		return true // whose the block is waits, and frees it: it is not looked at any more
+	}
 	fault, failed := d.c.Endpoint.Aborted()
 	limit, gone := leaveMax, -1
 	if failed {
