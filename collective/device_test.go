@@ -9,10 +9,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
@@ -93,84 +91,6 @@ func mustRunOnDevice(t *testing.T, body func(c *Comm, s *cuda.Stream) error, opt
 	if err := onDevice(t, body, opts...); err != nil {
 		t.Errorf("rank %d of %d: %v", member.Rank(), member.Size(), err)
 	}
-}
-
-// A rank whose Close comes some seconds after the others', as where GPUs are shared, finds them waiting: nobody leaves
-// memory behind that another one has mapped.
-func TestDeviceCloseWaits(t *testing.T) {
-	if !onRanks(t, 2, "dgx1v/0") {
-		return
-	}
-	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) error {
-		err := errors.Join(BarrierDevice(t.Context(), c, s), c.SyncDevice(t.Context(), s))
-		if c.Rank() == 1 {
-			time.Sleep(2 * time.Second)
-		}
-		return err
-	})
-}
-
-// Two communicators are driven by two goroutines of every rank, on streams of their own or of another library: no rank
-// has the same order of their calls.
-func TestTwoCommunicatorsOnDevices(t *testing.T) {
-	if !onRanks(t, 4, "dgx1v/0-3") {
-		return
-	}
-	const n, calls = 1000, 15 // 4 to the 15th is an int32
-	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) (err error) {
-		ctx, cancel := context.WithTimeout(t.Context(), patienceOnDevice)
-		defer cancel()
-		second, err := c.Dup(ctx)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, second.Close()) }()
-		own, err := s.Device().NewStream()
-		if err != nil {
-			return err
-		}
-		defer own.Close()
-		wrapped, err := cuda.WrapStream(s.Device(), own.Handle())
-		if err != nil {
-			return err
-		}
-		defer wrapped.Close()
-		x, err := cuda.Alloc[int32](s.Device(), 2*n)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, x.Free()) }()
-		host := make([]int32, 2*n)
-		for i := range host {
-			host[i] = 1
-		}
-		err = errors.Join(BarrierDevice(ctx, c, s), BarrierDevice(ctx, second, wrapped), c.SyncDevice(ctx, s),
-			second.SyncDevice(ctx, wrapped), x.CopyFrom(ctx, s, host)) // both are open, and no memory comes or goes
-		results := make(chan error, 2)
-		for i, of := range []*Comm{c, second} {
-			part, s := x.Slice(i*n, (i+1)*n), []*cuda.Stream{s, wrapped}[i]
-			go func() {
-				err := err
-				for k := 0; k < calls && err == nil; k++ {
-					if err = AllReduceDevice(ctx, of, s, part, part, Sum); err == nil && (k+of.Rank())%7 == i {
-						err = of.SyncDevice(ctx, s)
-					}
-				}
-				results <- errors.Join(err, of.SyncDevice(ctx, s))
-			}()
-		}
-		if err := errors.Join(<-results, <-results, x.CopyTo(ctx, s, host)); err != nil {
-			return err
-		}
-		want := int32(1)
-		for range calls {
-			want *= 4
-		}
-		if i := slices.IndexFunc(host, func(v int32) bool { return v != want }); i >= 0 {
-			return fmt.Errorf("element %d is %d, want %d", i, host[i], want)
-		}
-		return Barrier(ctx, c) // nobody frees before all are through
-	})
 }
 
 // deviceTrial is a trial whose memory is on a device.
