@@ -17,7 +17,7 @@ import (
 // Plan is what is drawn on a graph: trees, rings, or nothing.
 type Plan struct {
 	Title string      // a line of text above; empty: the graph's name
-	Trees []topo.Tree // valid trees over the ranks of the graph
+	Trees []topo.Tree // valid trees over the ranks and links of the graph
 	Rings [][]int     // orders of the ranks; the last is followed by the first
 	Rates []float64   // GB/s of every tree, then of every ring
 	Notes []string    // sentences to stand below, such as what limits the rate
@@ -34,9 +34,8 @@ type Plan struct {
 // overlay is a tree or a ring on the graph.
 type overlay struct {
 	caption string
-	root    int      // -1: a ring
-	next    []int    // by rank: its parent, or the next of the ring; -1: none
-	edges   [][2]int // from rank to next, where the graph has a link
+	root    int   // -1: a ring
+	next    []int // by rank: its parent, or the next of the ring; -1: none
 }
 
 // picture is a graph and a plan with the loads worked out.
@@ -48,7 +47,6 @@ type picture struct {
 	index    map[[2]int32]int // by the ranks of a link: its place in g.Links
 	links    []topo.Load      // in the order of the graph's links
 	ports    []topo.Load      // in the order of the graph's ports
-	absent   [][2]int         // edges of overlays that the graph has no link for
 }
 
 func newPicture(g *topo.Graph, p Plan) *picture {
@@ -56,7 +54,7 @@ func newPicture(g *topo.Graph, p Plan) *picture {
 	x.title = cmp.Or(p.Title, g.Name, numbers.Count(g.Ranks, "rank"))
 	for i, t := range p.Trees {
 		caption := fmt.Sprintf("tree %d, root %d, depth %d", i, t.Root, t.Depth())
-		x.overlays = append(x.overlays, overlay{caption: caption, root: t.Root, next: t.Parent})
+		x.overlays = append(x.overlays, overlay{caption, t.Root, t.Parent})
 	}
 	for i, order := range p.Rings {
 		next := slices.Repeat([]int{-1}, g.Ranks)
@@ -65,20 +63,13 @@ func newPicture(g *topo.Graph, p Plan) *picture {
 				next[v] = order[(k+1)%len(order)]
 			}
 		}
-		x.overlays = append(x.overlays, overlay{caption: fmt.Sprintf("ring %d", i), root: -1, next: next})
+		x.overlays = append(x.overlays, overlay{fmt.Sprintf("ring %d", i), -1, next})
 	}
 	var used []topo.Tree
 	for i := range x.overlays {
 		o := &x.overlays[i]
 		o.caption += fmt.Sprintf(", %s GB/s", figure(p.Rates[i]))
 		used = append(used, topo.Tree{Parent: o.next})
-		for v, to := range o.next {
-			if _, ok := x.index[topo.Pair(v, to)]; ok {
-				o.edges = append(o.edges, [2]int{v, to})
-			} else if to >= 0 {
-				x.absent = append(x.absent, [2]int{v, to})
-			}
-		}
 	}
 	x.links, x.ports = g.Loads(used, p.Rates)
 	return x

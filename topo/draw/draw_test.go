@@ -154,19 +154,6 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// Trees over links that the graph does not have are drawn without them, and
-// the links are named.
-func TestAbsentLinks(t *testing.T) {
-	g, p := square()
-	p.Trees[0].Parent = []int{-1, 0, 0, 0}
-	if s := Text(g, p); !strings.Contains(s, "the graph has no link 3-0\n") {
-		t.Errorf("text:\n%s", s)
-	}
-	if s := SVG(g, p); !strings.Contains(s, "no link 3-0") {
-		t.Error("the legend does not name the absent link")
-	}
-}
-
 // Loads that are more than a link has are red.
 func TestOverload(t *testing.T) {
 	g, p := square()

@@ -198,15 +198,12 @@ func (c *canvas) label(name string, size float64, at svg.Point, turn, away float
 func (c *canvas) placePorts() {
 	for i, p := range c.g.Ports {
 		var middle svg.Point
-		hub, inside := c.hubs[p.Ranks[0]], 0
+		hub := c.hubs[p.Ranks[0]]
 		for _, r := range p.Ranks {
 			middle = middle.Add(c.at[r], 1/float64(len(p.Ranks)))
-			if c.hubs[r] == hub {
-				inside++
-			}
 		}
 		far := c.radius * max(0.25, 0.78-float64(0.24*math.Log2(float64(len(p.Ranks)))))
-		if inside == c.sizes[hub] && hub != c.centre {
+		if len(p.Ranks) >= c.sizes[hub] && hub != c.centre {
 			hub = c.centre
 			far = max(math.Hypot(middle.X-hub.X, middle.Y-hub.Y)-c.radius-3*nodeRadius, 2*nodeRadius)
 		}
@@ -268,8 +265,11 @@ func (c *canvas) drawRanks(at []svg.Point, radius float64, overlay int) {
 		root = o.root
 		fmt.Fprintf(c, `<marker id="arrow%d" orient="auto" markerWidth="5" markerHeight="4" refX="5" refY="2">`, overlay)
 		fmt.Fprintf(c, `<path d="M0 0L5 2L0 4Z" class="%s" fill="currentColor"/></marker>`+"\n", colour)
-		for _, e := range o.edges {
-			from, to := at[e[0]], at[e[1]]
+		for v, next := range o.next {
+			if next < 0 {
+				continue
+			}
+			from, to := at[v], at[next]
 			rim := radius / math.Hypot(to.X-from.X, to.Y-from.Y)
 			c.Path(colour, 2, fmt.Sprintf(` marker-end="url(#arrow%d)"`, overlay), o.caption,
 				from.Add(to.Add(from, -1), rim), to.Add(from.Add(to, -1), rim))
@@ -330,9 +330,6 @@ func (c *canvas) legend(at svg.Point) {
 	}
 	if len(c.overlays) > 0 {
 		say(svg.Ink, "load / rate of a link: under the mouse")
-	}
-	for _, e := range c.absent {
-		say(svg.Ink, fmt.Sprintf("no link %d-%d", e[0], e[1]))
 	}
 	for _, n := range c.plan.Notes {
 		say(svg.Ink, n)

@@ -47,9 +47,6 @@ func Text(g *topo.Graph, p Plan) string {
 	if idle := len(x.links) - len(links); idle > 0 && len(links) > 0 {
 		fmt.Fprintf(&b, "%d of %d links carry nothing\n", idle, len(x.links))
 	}
-	for _, e := range x.absent {
-		fmt.Fprintf(&b, "the graph has no link %d-%d\n", e[0], e[1])
-	}
 	for _, n := range p.Notes {
 		fmt.Fprintf(&b, "%s\n", n)
 	}
