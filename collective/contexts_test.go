@@ -171,14 +171,14 @@ func TestContextsEnd(t *testing.T) {
 }
 
 // TestContextEndsWithinSplit: all ranks are in a Split when the context of one ends, at any moment. It has made the
-// communicator, or c has ended on all ranks.
+// communicator, or c has ended on all ranks, and so has the new one on those that have it.
 func TestContextEndsWithinSplit(t *testing.T) {
 	var all []func()
-	for i := range testutil.Count(12, 24) {
+	for i := range testutil.Count(24, 400) {
 		hosts := [][]int{{0, 0, 0}, {0, 1, 1}}[i%2]
 		all = append(all, func() {
-			var gaveUp [3]bool
-			var parent [3]error
+			var gaveUp, has [3]bool
+			var parent, parts [3]error
 			for r, err := range runHosts(t, hosts, nil, func(_ *testutil.Hosted, c *Comm) error {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -187,12 +187,15 @@ func TestContextEndsWithinSplit(t *testing.T) {
 					return err
 				}
 				if c.Rank() == 0 {
-					time.AfterFunc(time.Duration(i)*200*time.Microsecond, cancel)
+					time.AfterFunc(time.Duration(i*397%10000)*time.Microsecond, cancel)
 				}
 				part, err := c.Split(ctx, 0, 0)
 				gaveUp[c.Rank()] = err != nil
 				if err != nil && !errors.Is(err, context.Canceled) {
 					return err
+				}
+				if part != nil { // what others may not have
+					has[c.Rank()], parts[c.Rank()] = true, Barrier(t.Context(), part)
 				}
 				parent[c.Rank()] = Barrier(t.Context(), c)
 				if part != nil {
@@ -202,6 +205,11 @@ func TestContextEndsWithinSplit(t *testing.T) {
 			}, WithGraph(testutil.GraphOn(hosts))) {
 				if err != nil && !errors.Is(err, context.Canceled) {
 					t.Errorf("hosts %v, %d, rank %d: %v", hosts, i, r, err)
+				}
+			}
+			for r, err := range parts {
+				if has[r] && gaveUp[0] != (err != nil) {
+					t.Errorf("hosts %v, %d: rank 0 gave up: %v; rank %d has one, whose call: %v", hosts, i, gaveUp[0], r, err)
 				}
 			}
 			for r, err := range parent {

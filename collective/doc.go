@@ -57,8 +57,10 @@
 // finish it without this rank. Every rank's error, of this call, of the next one or of Close, matches ErrCanceled and
 // what the context ended with, context.Canceled or context.DeadlineExceeded. So does a context that has ended before
 // the call, and one that ends in Wait, in Split, Dup or Sub, or while a message is awaited. The contexts of the ranks
-// need not be the same; one suffices to bound the wait of all. A Split that is given up may have made a communicator
-// on some ranks; they close it. Only that rank's own error of New matches its context's.
+// need not be the same; one suffices to bound the wait of all. Only that rank's own error of New matches its context's.
+//
+// A Split, Dup or Sub that a rank gives up may have made a communicator on others. Every call on it fails there, as a
+// rule with ErrPeerClosed; they close it.
 //
 // A context that ends when a program is to stop, as that of signal.NotifyContext, is not for calls: ranks are told at
 // different moments. They agree on when to leave; see the example AllReduceValue (Shutdown).
