@@ -74,7 +74,8 @@ func (c *Comm) Sub(ctx context.Context, ranks []int, opts ...setup.Option) (*Com
 	case len(ranks) == 0:
 		return nil, c.ArgumentError(call, "no ranks are given")
 	case !seen[c.Rank]:
-		return nil, c.ArgumentError(call, "this rank is not among %s", topo.RankList(slices.Sorted(slices.Values(ranks))))
+		return nil, c.ArgumentError(call, "this rank is not among %s",
+			cmp.Or(topo.RankList(slices.Sorted(slices.Values(ranks))), "no ranks"))
 	case c.Plans.Messages < 0:
 		return nil, c.ArgumentError(call, "it is for %s", c.Plans.NoMessages())
 	}

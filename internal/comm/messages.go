@@ -59,6 +59,9 @@ type starter = func(*engine.Message) error
 // check refuses a message that this communicator cannot carry.
 func (m *Messages) check(call string, peer, tag int) error {
 	switch {
+	case call != "Send" && (peer == -1 || tag == -1):
+		return m.c.ArgumentError(call, "rank %d of %d, tag %d: only Recv, Probe and TryProbe take AnySource and AnyTag",
+			peer, m.c.Size, tag)
 	case peer < 0 || peer >= m.c.Size:
 		return m.c.ArgumentError(call, "rank %d of %d", peer, m.c.Size)
 	case m.c.Plans.Messages < 0:

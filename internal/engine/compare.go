@@ -55,7 +55,7 @@ func (e *Engine) chained(v uint64) { e.chain = bits.RotateLeft64((e.chain^v)*0x9
 // have made otherwise, as what follows it is different too. Only the owner of
 // the links calls it.
 func (e *Engine) differ(peer int, theirs, mine transport.Header) error {
-	if err := e.firstDifference(peer); err != nil {
+	if err := e.firstDifference(peer, sameButChain); err != nil {
 		return err
 	}
 	if !sameButChain(theirs, mine) {
@@ -65,17 +65,20 @@ func (e *Engine) differ(peer int, theirs, mine transport.Header) error {
 		return err
 	}
 	for r := 1; r < e.size; r++ {
-		if err := e.firstDifference((peer + r) % e.size); err != nil {
+		if err := e.firstDifference((peer+r)%e.size, sameButChain); err != nil {
 			return err
 		}
+	}
+	if err := e.firstDifference(peer, sameChain); err != nil {
+		return err
 	}
 	return e.Mismatch(peer, theirs, mine)
 }
 
 // firstDifference returns the earliest call that rank r is known to have made
-// otherwise than this one, nil when there is none among the latest. Any
+// otherwise than this one, as same has it, nil when there is none among the latest. Any
 // goroutine may call it.
-func (e *Engine) firstDifference(r int) error {
+func (e *Engine) firstDifference(r int, same func(a, b transport.Header) bool) error {
 	latest := e.ep.Status(e.rank).Call
 	for back := transport.History; back >= 0 && r != e.rank; back-- {
 		theirs, ok := e.ep.CallBefore(r, back)
@@ -83,7 +86,7 @@ func (e *Engine) firstDifference(r int) error {
 			continue
 		}
 		mine, ok := e.ep.CallBefore(e.rank, int(latest.Seq-theirs.Seq))
-		if ok && mine.Seq == theirs.Seq && !sameButChain(mine, theirs) {
+		if ok && mine.Seq == theirs.Seq && !same(mine, theirs) {
 			return e.Mismatch(r, theirs, mine)
 		}
 	}
@@ -96,6 +99,8 @@ func sameButChain(a, b transport.Header) bool {
 	a.Chain, b.Chain = 0, 0
 	return a == b
 }
+
+func sameChain(a, b transport.Header) bool { return a.Chain == b.Chain }
 
 // past is how many calls back a rank remembers what it called. A rank can be
 // that far ahead of another only while nothing flows back to it.
@@ -190,13 +195,15 @@ func (e *Engine) strayChunk(mine transport.Header) error {
 
 // Check compares the latest calls of this rank with the others', and aborts the
 // Endpoint where they differ. It finds the calls from which every rank returns
-// without hearing of the others, such as Broadcasts from different roots. Any
-// goroutine may call it, now and then.
+// without hearing of the others, such as Broadcasts from different roots, or a GatherV to which a rank
+// gives nothing by its own counts. Any goroutine may call it, now and then.
 func (e *Engine) Check() {
-	for r := range e.size {
-		if err := e.firstDifference(r); err != nil {
-			e.ep.Abort(FaultOf(err, e.rank, Describe(e.ep.Status(e.rank).Call)))
-			return
+	for _, same := range []func(a, b transport.Header) bool{sameButChain, sameChain} {
+		for r := range e.size {
+			if err := e.firstDifference(r, same); err != nil {
+				e.ep.Abort(FaultOf(err, e.rank, Describe(e.ep.Status(e.rank).Call)))
+				return
+			}
 		}
 	}
 }
