@@ -175,7 +175,7 @@ func TestDeviceFails(t *testing.T) {
 		"launch":  "TREERUN_FAKE_GPU_FAIL=cuLaunchKernel:40:719@1",
 		"memory":  "TREERUN_FAKE_GPU_FAIL=cuStreamBatchMemOp:30:1@1",
 		"records": "TREERUN_FAKE_GPU_FAIL=cuEventRecord:25:999@1",
-		"lost":    "TREERUN_FAKE_GPU_LOST=1@20000",
+		"lost":    "TREERUN_FAKE_GPU_LOST=1@100000",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if onRanks(t, 3, "dgx1v", env) {
@@ -205,7 +205,7 @@ func deviceFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 3000 {
+	for range 30000 {
 		if err = AllReduceDevice(ctx, c, s, x, x, Sum); err != nil {
 			break
 		}

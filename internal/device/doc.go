@@ -7,10 +7,10 @@
 //
 // A link is a FIFO of slots in the staging memory of the sender's device, which
 // the receiver's device reads where they lie. Two counters, the flags, say how
-// many payloads were published and how many released; they lie in a segment of
+// many slots were filled and how many payloads released; they lie in a segment of
 // host memory that all ranks of the host map and register, and streams wait for
 // them and write them. What one step sends to several such receivers is in one
-// slot. Flags count from 0 and wrap around.
+// slot, for which they all wait at one flag. Flags count from 0 and wrap around.
 //
 // A link between ranks whose devices cannot read each other is relayed: slots of
 // pinned memory at both ends, and two goroutines per rank, one for each direction,

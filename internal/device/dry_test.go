@@ -26,7 +26,7 @@ type dry struct {
 	memory  map[cuda.Addr][]byte // by the first address
 	bases   []cuda.Addr
 	next    cuda.Addr
-	flags   map[cuda.Addr]uint32 // by where devices see them
+	flags   []byte // the segment, from address 0 on
 	streams []*dryStream
 }
 
@@ -111,15 +111,14 @@ func (r *dryRank) Divide(s *cuda.Stream, dt kernel.DType, dst, _ cuda.Addr, n, d
 func (r *dryRank) memOps(s *cuda.Stream, ops []cuda.MemOp) error {
 	for _, m := range ops {
 		if m.Wait {
-			r.put(s, func() bool { return int32(r.d.flags[m.Addr]-m.Value) >= 0 }, func() {})
+			r.put(s, func() bool { return int32(word(r.d.flags, int(m.Addr)).Load()-m.Value) >= 0 }, func() {})
 			continue
 		}
 		r.put(s, always, func() {
-			if r.d.flags[m.Addr] != m.Value-1 {
+			if at := word(r.d.flags, int(m.Addr)); !at.CompareAndSwap(m.Value-1, m.Value) {
 				link := r.g.layout.links[(int(m.Addr)-flagHead)/(4*flagLine)]
-				panic(fmt.Sprintf("a counter of link %+v goes from %d to %d", link, r.d.flags[m.Addr], m.Value))
+				panic(fmt.Sprintf("a counter of link %+v goes from %d to %d", link, at.Load(), m.Value))
 			}
-			r.d.flags[m.Addr] = m.Value
 		})
 	}
 	return nil
@@ -128,7 +127,7 @@ func (r *dryRank) memOps(s *cuda.Stream, ops []cuda.MemOp) error {
 // newDry makes the groups of all ranks of some plans, with so many streams each.
 func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, first uint32) *dry {
 	t.Helper()
-	d := &dry{memory: map[cuda.Addr][]byte{}, next: 1 << 20, flags: map[cuda.Addr]uint32{}}
+	d := &dry{memory: map[cuda.Addr][]byte{}, next: 1 << 20}
 	size := plans[0].Size
 	shape := Shape{Slots: slots, SlotBytes: slotBytes, Direct: func(int, int) bool { return true }}
 	for _, p := range plans {
@@ -143,10 +142,14 @@ func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, fir
 		if err != nil {
 			t.Fatal(err)
 		}
+		if d.flags == nil {
+			d.flags = make([]byte, l.flagBytes())
+			l.begin(d.flags, first)
+		}
 		g := &Group{layout: l, rank: r, links: make([]state, len(l.links))}
 		staging[r] = d.alloc(int(l.StagingBytes(r)))
 		rank := &dryRank{d: d, g: g, streams: map[*cuda.Stream]*dryStream{}}
-		g.cfg = Config{Layout: l, Kernels: rank, Staging: staging, First: first, Flags: make([]byte, l.flagBytes())}
+		g.cfg = Config{Layout: l, Kernels: rank, Staging: staging, First: first, Flags: d.flags}
 		g.memOps = rank.memOps
 		g.reset()
 		n := int(g.scratch.plan(l))
@@ -160,12 +163,18 @@ func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, fir
 			rank.streams[s.Stream] = q
 			d.streams = append(d.streams, q)
 		}
-		for i := range l.links {
-			d.flags[cuda.Addr(published(i))], d.flags[cuda.Addr(released(i))] = first, first
-		}
 		d.ranks = append(d.ranks, rank)
 	}
 	return d
+}
+
+// begin lets the counters of a segment begin at first.
+func (l *Layout) begin(segment []byte, first uint32) {
+	clear(segment)
+	for i := range l.links {
+		word(segment, published(i)).Store(first)
+		word(segment, released(i)).Store(first)
+	}
 }
 
 // enqueue enqueues a call on all ranks. Behind it the input is spoiled, as a

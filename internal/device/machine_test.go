@@ -149,15 +149,6 @@ func everyFile() []string {
 	return files
 }
 
-// begin lets the counters of a segment begin at first.
-func (l *Layout) begin(segment []byte, first uint32) {
-	clear(segment)
-	for i := range l.links {
-		word(segment, published(i)).Store(first)
-		word(segment, released(i)).Store(first)
-	}
-}
-
 func (m *machine) must(err error) {
 	m.t.Helper()
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"github.com/treerun/treerun/cuda"
 )
 
-// seqs is where a use of a link stands: its payload is the count-th of the link,
-// from 1 on, and lies in slot number slot of its lender.
-func (g *Group) seqs(u *use, j uint32) (count, slot uint32) {
+// seqs is where a use of a link stands: its payload is the count-th of the link, and what fills a
+// slot of its lender for the filled-th time, both from 1 on. That slot has the number slot.
+func (g *Group) seqs(u *use, j uint32) (count, filled, slot uint32) {
 	k, lender := &g.links[u.link], &g.links[u.lender]
 	count = k.count + j*k.each.n + u.n + 1
-	slot = lender.slots + j*lender.each.slots + u.lenderN
-	return count, slot % uint32(g.layout.slots)
+	filled = lender.slots + j*lender.each.slots + u.lenderN + 1
+	return count, filled, (filled - 1) % uint32(g.layout.slots)
 }
 
 // step enqueues what the steps of a batch have to do for chunk j, those of lanes that have so many: wait until
@@ -34,7 +34,7 @@ func (g *Group) step(s *lineup, c *Call, steps []todo, j uint32) error {
 	}
 	signals := g.signals[:0]
 	for _, do := range now {
-		signals = g.arrivals(signals, do, j, false)
+		signals = g.arrivals(signals, do, j)
 		for i := range do.outs {
 			signals = g.room(signals, &do.outs[i], j)
 		}
@@ -44,12 +44,11 @@ func (g *Group) step(s *lineup, c *Call, steps []todo, j uint32) error {
 		err = g.move(s, c, now, j)
 	}
 	signals = signals[:0]
+	signals = g.fill(signals, now, j)
 	for _, do := range now {
-		signals = g.arrivals(signals, do, j, true)
-		for i := range do.outs {
-			signals = g.fill(signals, &do.outs[i], j)
-		}
+		signals = g.release(signals, do, j)
 	}
+	signals = g.ahead(signals, now, j+1)
 	g.signals = signals
 	if err == nil {
 		err = g.send(s, signals)
@@ -60,12 +59,24 @@ func (g *Group) step(s *lineup, c *Call, steps []todo, j uint32) error {
 	return nil
 }
 
-// arrivals appends that all payloads which the step receives are there, or are released.
-func (g *Group) arrivals(signals []cuda.MemOp, do *todo, j uint32, isReleased bool) []cuda.MemOp {
+// arrivals appends that all payloads which the step receives are there.
+func (g *Group) arrivals(signals []cuda.MemOp, do *todo, j uint32) []cuda.MemOp {
 	for i := range do.ins {
 		if u := &do.ins[i]; u.link >= 0 {
-			count, _ := g.seqs(u, j)
-			signals = append(signals, g.signal(u.link, isReleased, count, !isReleased))
+			if _, filled, _ := g.seqs(u, j); !g.reached(u.lender, false, filled) {
+				signals = append(signals, g.signal(u.lender, false, filled, true))
+			}
+		}
+	}
+	return signals
+}
+
+// release appends that they have been read.
+func (g *Group) release(signals []cuda.MemOp, do *todo, j uint32) []cuda.MemOp {
+	for i := range do.ins {
+		if u := &do.ins[i]; u.link >= 0 {
+			count, _, _ := g.seqs(u, j)
+			signals = append(signals, g.signal(u.link, true, count, false))
 		}
 	}
 	return signals
@@ -73,27 +84,46 @@ func (g *Group) arrivals(signals []cuda.MemOp, do *todo, j uint32, isReleased bo
 
 // room appends what must be released before the slot of out can be filled.
 func (g *Group) room(signals []cuda.MemOp, out *share, j uint32) []cuda.MemOp {
-	_, slot := g.seqs(&out.use, j)
+	_, _, slot := g.seqs(&out.use, j)
 	for _, r := range g.links[out.lender].filled[slot] {
 		if k := &g.links[r.link]; int32(r.value-k.waited) > 0 {
-			k.waited = r.value
-			signals = append(signals, g.signal(r.link, true, r.value, true))
+			if k.waited = r.value; !g.reached(r.link, true, r.value) {
+				signals = append(signals, g.signal(r.link, true, r.value, true))
+			}
 		}
 	}
 	return signals
 }
 
-// fill notes who has to release the slot of out, and appends what tells them that it is
-// there.
-func (g *Group) fill(signals []cuda.MemOp, out *share, j uint32) []cuda.MemOp {
-	_, slot := g.seqs(&out.use, j)
-	filled := &g.links[out.lender].filled[slot]
-	*filled = (*filled)[:0]
-	for i := range out.readers {
-		r := &out.readers[i]
-		count, _ := g.seqs(r, j)
-		*filled = append(*filled, reading{link: r.link, value: count})
-		signals = append(signals, g.signal(r.link, false, count, false))
+// ahead appends what must be released before steps fill slots for chunk j, which comes after the one at work, so
+// that they need not ask again. Only where that was sent two chunks before: what a stream waits for must come
+// before all that others enqueue meanwhile.
+func (g *Group) ahead(signals []cuda.MemOp, steps []*todo, j uint32) []cuda.MemOp {
+	for _, do := range steps {
+		for i := range do.outs {
+			out := &do.outs[i]
+			if each := g.links[out.lender].each.slots; j < g.spans[do.lane].chunks && 2*each <= uint32(g.layout.slots) {
+				signals = g.room(signals, out, j)
+			}
+		}
+	}
+	return signals
+}
+
+// fill appends that the slots of some steps are filled, and notes who has to release them.
+func (g *Group) fill(signals []cuda.MemOp, steps []*todo, j uint32) []cuda.MemOp {
+	for _, do := range steps {
+		for i := range do.outs {
+			out := &do.outs[i]
+			_, filled, slot := g.seqs(&out.use, j)
+			readers := &g.links[out.lender].filled[slot]
+			*readers = (*readers)[:0]
+			for k := range out.readers {
+				count, _, _ := g.seqs(&out.readers[k], j)
+				*readers = append(*readers, reading{link: out.readers[k].link, value: count})
+			}
+			signals = append(signals, g.signal(out.lender, false, filled, false))
+		}
 	}
 	return signals
 }
@@ -126,7 +156,7 @@ func (g *Group) buffer(c *Call, do *todo, b plan.Buf, part int, at int64) cuda.A
 
 // payload is where a chunk lies that another rank sends.
 func (g *Group) payload(u *use, j uint32) cuda.Addr {
-	_, slot := g.seqs(u, j)
+	_, _, slot := g.seqs(u, j)
 	return g.slotAddr(u.lender, slot)
 }
 
