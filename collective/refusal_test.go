@@ -68,8 +68,23 @@ func TestAfterClose(t *testing.T) {
 		if err != nil {
 			return err
 		}
+		sum := []int{c.Rank()}
+		request, err := StartAllReduce(c, sum, sum, Sum)
+		if err != nil {
+			return err
+		}
+		message, err := StartSend(c, sum, c.Rank(), 77)
+		if err != nil {
+			return err
+		}
+		if _, err := Recv(t.Context(), c, sum[:1:1], c.Rank(), 77); err != nil {
+			return err
+		}
 		if err := errors.Join(Barrier(t.Context(), c), c.Close(), c.Close()); err != nil {
 			return err
+		}
+		if err := errors.Join(request.Wait(t.Context()), message.Wait(t.Context())); err != nil {
+			return fmt.Errorf("what was done before Close: %w", err)
 		}
 		for name, call := range calls {
 			if err := call(); !errors.Is(err, ErrClosed) {

@@ -144,6 +144,17 @@ func TestStatsWaiting(t *testing.T) {
 	})
 }
 
+// TestStatsOfFailure: what an AllToAllV that fails has exchanged of its own are no bytes of the caller's.
+func TestStatsOfFailure(t *testing.T) {
+	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
+		err := AllToAllV(t.Context(), c, make([]int8, 2), []int{1, 1}, make([]int8, 2), []int{2 * c.Rank(), 2 - 2*c.Rank()})
+		if s := rowOf(c, "AllToAll"); !errors.Is(err, ErrMismatch) || s.Bytes > 2 {
+			return fmt.Errorf("%v: %d bytes", err, s.Bytes)
+		}
+		return nil
+	})
+}
+
 // TestStatsTime: small calls of which few are timed take about as long as the clock says.
 func TestStatsTime(t *testing.T) {
 	mustRun(t, 1, func(_ *fakeWorld, c *Comm) error {

@@ -41,7 +41,7 @@ func (c *Comm) AllToAllV(ctx context.Context, t kernel.DType, send []byte, sendC
 	if err := c.Go(ctx, &a, &c.Waiter); err != nil {
 		return err
 	}
-	add(&c.tally.rows[plan.AllToAll].bytes, len(send)-len(mine))
+	add(&c.tally.rows[plan.AllToAll].bytes, len(send))
 	members := make([]int, c.Size)
 	for r := range members {
 		members[r] = r

@@ -54,6 +54,16 @@ func (c *Comm) Close() error {
 	return err
 }
 
+// over says whether c has been closed: nothing moves any more.
+func (c *Comm) over() bool {
+	select {
+	case <-c.closed:
+		return true
+	default:
+		return false
+	}
+}
+
 func (c *Comm) close() error {
 	c.closing.Store(true)
 	if text := c.UnusedPlan(); text != "" && c.Rank == 0 && c.err == nil {

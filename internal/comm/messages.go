@@ -191,8 +191,10 @@ func (m Message) Test() (bool, error) {
 
 // resume claims the communicator for a message under way, unless it is done.
 func (m Message) resume(call string) (done bool, err error) {
-	err = m.c.Claim(call)
-	if err == nil && m.ref.Done() {
+	if m.c.over() && m.ref.Done() {
+		return true, nil
+	}
+	if err = m.c.Claim(call); err == nil && m.ref.Done() {
 		m.c.End()
 		return true, nil
 	}

@@ -3,6 +3,7 @@ package comm
 import (
 	"context"
 
+	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
@@ -63,13 +64,19 @@ func (c *Comm) callOf(seq uint64) *engine.Call {
 
 // resume claims the communicator for a call under way, unless it is done.
 func (c *Comm) resume(seq uint64) (done bool, err error) {
-	if !c.Busy.CompareAndSwap(false, true) {
+	claimed := c.Busy.CompareAndSwap(false, true)
+	if !claimed && !c.over() {
 		return false, c.busyError("Wait")
 	}
 	call := c.callOf(seq)
-	if call == nil || call.Done() {
+	switch done = call == nil || call.Done(); {
+	case claimed && done:
 		c.End()
 		return true, nil
+	case done:
+		return true, nil
+	case !claimed:
+		return false, c.busyError("Wait")
 	}
 	if c.err != nil {
 		c.End()
@@ -173,7 +180,7 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	if err := pr.Start(call); err != nil {
 		return c.stopped(err, call.Header)
 	}
-	if a.as != 0 {
+	if a.as != 0 || a.varies() && a.Kind == plan.AllToAll {
 		bytes = 0 // they are not the caller's
 	}
 	if first { // while what was sent is on its way
