@@ -133,10 +133,13 @@ func Choice[T ~int](to *T, kind string, words ...string) pflag.Value {
 	return v
 }
 
-// Word returns the value of a flag that takes one of these words, and sets to to it.
+// Word returns the value of a flag that takes one of these words, in whatever case, and sets to to it.
 func Word(to *string, words ...string) pflag.Value {
-	v := setter(to, "WORD", func(text string) error { return oneOf(words, text) })
-	v.words = words
+	v := setter(to, "WORD", nil)
+	v.words, v.parse = words, func(text string) (string, error) {
+		word := strings.ToLower(text)
+		return word, oneOf(words, word)
+	}
 	return v
 }
 

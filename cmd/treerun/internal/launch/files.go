@@ -54,7 +54,7 @@ func rankFolder(rank, size int) string {
 // out of it, and the folder is ours or that of DIR's owner.
 func rawFile(dir, folder, name string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--output-dir: %w", err)
 	}
 	top, err := os.OpenRoot(dir)
 	if err != nil {

@@ -65,7 +65,7 @@ func ParseFile(path string) ([]Host, error) {
 // commas, as in $SLURM_JOB_NODELIST. "#" begins a comment. name is for errors.
 func Read(name string, data []byte) ([]Host, error) {
 	l := gatherer{index: make(map[string]int)}
-	lines := bufio.NewScanner(bytes.NewReader(data))
+	lines := bufio.NewScanner(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff")))) // editors put it there
 	lines.Buffer(nil, maxLine)
 	n := 0
 	for lines.Scan() {

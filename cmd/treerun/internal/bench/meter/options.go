@@ -221,10 +221,11 @@ func choose(flag string, list, known []string) ([]string, error) {
 		return nil, usage("%s: want at least one of %s", flag, strings.Join(known, ", "))
 	}
 	for i, name := range list {
-		if !slices.Contains(known, name) {
+		list[i] = strings.ToLower(name)
+		if !slices.Contains(known, list[i]) {
 			return nil, usage("%s %q: want all, or some of %s", flag, name, strings.Join(known, ", "))
 		}
-		if slices.Contains(list[:i], name) {
+		if slices.Contains(list[:i], list[i]) {
 			return nil, usage("%s: %s stands there twice", flag, name)
 		}
 	}
