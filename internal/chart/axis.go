@@ -51,7 +51,7 @@ func decades(least, most float64) []tick { return logarithmic(least, most, 10, 1
 func logarithmic(least, most, base, unit float64, units string) (list []tick) {
 	const labels = 9
 	powerOf := func(v float64) float64 { return math.Log(v) / math.Log(base) }
-	step := math.Ceil(powerOf(most/least) / labels)
+	first, step := math.Ceil(powerOf(least)-1e-9), math.Ceil(powerOf(most/least)/labels)
 	for e := math.Floor(powerOf(least)); e <= math.Ceil(powerOf(most)); e++ {
 		for k := 1.0; k < base; k++ {
 			v := k * math.Pow(base, e)
@@ -59,7 +59,7 @@ func logarithmic(least, most, base, unit float64, units string) (list []tick) {
 				continue
 			}
 			t := tick{Value: v}
-			if k == 1 && math.Mod(e, step) == 0 || most/least < 100 && (k == 2 || k == 5) {
+			if k == 1 && math.Mod(e-first, step) == 0 || most/least < 100 && (k == 2 || k == 5) {
 				t.Label = short(v, unit, units)
 			}
 			list = append(list, t)
