@@ -80,6 +80,7 @@ func paths(ctx context.Context, c *Comm, count int) (names []string, makes []fun
 // nothing, whatever the path, for small messages and large ones.
 func TestCallsDoNotAllocate(t *testing.T) {
 	const size = 4
+	testutil.OneProcessor(t)
 	for _, tc := range []struct{ count, calls int }{{2, testutil.Count(30, 100)}, {50_000, 10}} {
 		for _, s := range localAlgorithms[:firstAlgorithms] {
 			spared := s != "multi:one" && (testutil.Race || tc.count > 2 && !testutil.Thorough())

@@ -27,6 +27,7 @@ func rough(x []float32, rank int) {
 // are timed: one after the other, in flight, on another communicator.
 func TestSameBits(t *testing.T) {
 	const size, count = 7, 5000
+	testutil.OneProcessor(t)
 	comms, runs := testutil.Count(2, 4), testutil.Count(10, 25)
 	if testutil.Race {
 		comms, runs = 2, 10

@@ -130,6 +130,7 @@ func drawn(all []testCase, few, fewLarge int, rng *rand.Rand) []testCase {
 // and size of slots: for each number of ranks another size of slots, or all. rng
 // is drawn for the body alone; one rank at a time may use it.
 func everyComm(t *testing.T, sizes []int, body func(t *testing.T, size int, s string, rng *rand.Rand, opts ...Option)) {
+	testutil.OneProcessor(t)
 	for _, size := range sizes {
 		for k, s := range localAlgorithms {
 			for i, slot := range slotSizes {

@@ -17,6 +17,7 @@ import (
 // even and uneven networks, and compares all memory with the oracle. Planning takes most of
 // the time: of six shapes go test by itself tries one, another one for other numbers.
 func TestHostsHarness(t *testing.T) {
+	testutil.OneProcessor(t)
 	for _, size := range harnessSizes() {
 		for hosts := 2; hosts <= min(4, size); hosts++ {
 			if testutil.Race && (size > 5 || size > 3 && hosts != 3) {

@@ -29,6 +29,16 @@ func Waiting() {
 	}
 }
 
+// OneProcessor has the goroutines of this process take turns on one processor until the test ends, unless it is to do
+// all its rounds or runs under the race detector. Ranks in one process that wait look again and again: where others
+// need the processors, most of the time goes there.
+func OneProcessor(t testing.TB) {
+	if !Thorough() && !Race {
+		before := runtime.GOMAXPROCS(1)
+		t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+	}
+}
+
 // FewerChecks has rapid check 40 programs of each property unless a test is to do all its rounds. It comes before
 // flags are parsed.
 func FewerChecks() {

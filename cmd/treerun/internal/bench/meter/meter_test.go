@@ -40,6 +40,7 @@ func TestOps(t *testing.T) {
 // Every collective, type and operation, in and out of place, gives right
 // results and rows that can be true, the same on all ranks.
 func TestAll(t *testing.T) {
+	testutil.OneProcessor(t)
 	sizes := []string{"-b 8K -e 8K", "-b 1000 -e 1000"} // several are for all rounds
 	if testutil.Thorough() {
 		sizes = []string{"-b 8 -e 8K -f 1024", "-b 8 -e 100K -f 1000"}
