@@ -58,21 +58,16 @@ func newReader(t *testing.T) reader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := reader{t.TempDir(), root, filepath.Dir(command(t))}
+	r := reader{t.TempDir(), root, filepath.Dir(built(t, "treerun"))}
 	write := func(name, text string) {
 		if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Mkdir(filepath.Join(r.dir, "source"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	write("source/main.go", blocks(readme(t), "go")[0])
-	if err := os.Rename(build(t, filepath.Join(r.dir, "source/main.go")), filepath.Join(r.dir, "sum")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Link(filepath.Join(r.dir, "sum"), filepath.Join(r.dir, "train")); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"sum", "train"} {
+		if err := os.Link(built(t, "readme-sum"), filepath.Join(r.dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	write("hosts", "node1 slots=8\nnode2 slots=8\n")
 	write("key", strings.Repeat("0a", 32)+"\n")
@@ -94,9 +89,9 @@ func (r reader) run(command string) (out string, code int) {
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
-// TestPagesRun: what a page types behind a "$" in a console block works here.
+// TestPagesRun: what a page types behind a "$" in a console block works here. What several pages type is run once.
 func TestPagesRun(t *testing.T) {
-	r := newReader(t)
+	r, ran := newReader(t), make(map[string]bool)
 	for _, page := range pages(t) {
 		for _, block := range blocks(read(t, page), "console") {
 			for line := range strings.Lines(block) {
@@ -105,6 +100,10 @@ func TestPagesRun(t *testing.T) {
 					t.Errorf("%s: %q in a console block is no command", page, line)
 					continue
 				}
+				if ran[command] {
+					continue
+				}
+				ran[command] = true
 				out, code := r.run(command)
 				if unfit := code == 1 && strings.HasPrefix(command, "treerun check"); code != 0 && !unfit {
 					t.Errorf("%s: %s: exit code %d\n%s", page, command, code, out)
@@ -147,7 +146,7 @@ func TestPagesElsewhere(t *testing.T) {
 
 // TestOptions: docs/options.md has what the commands say of their flags.
 func TestOptions(t *testing.T) {
-	exe := command(t)
+	exe := built(t, "treerun")
 	var page strings.Builder
 	page.WriteString("# Options\n\nWhat `treerun --help` and its subcommands print. " +
 		"Generated: `go test ./docs -run TestOptions -rewrite`.\n")

@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,57 +23,49 @@ func readme(t *testing.T) string {
 	return string(text)
 }
 
-// treerun is the command, which is built once.
-var treerun = sync.OnceValues(func() (string, error) {
+// programs is the folder of the command and of the README's program, which are built once.
+var programs = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "treerun-")
 	if err != nil {
 		return "", err
 	}
-	return dir, testutil.Build("github.com/treerun/treerun/cmd/treerun", filepath.Join(dir, "treerun"))
+	text, err := os.ReadFile(filepath.Join("..", "README.md"))
+	if err != nil {
+		return dir, err
+	}
+	main := filepath.Join(dir, "main.go")
+	if err := os.WriteFile(main, []byte(blocks(string(text), "go")[0]), 0o600); err != nil {
+		return dir, err
+	}
+	return dir, errors.Join(testutil.Build(main, filepath.Join(dir, "readme-sum")),
+		testutil.Build("github.com/treerun/treerun/cmd/treerun", filepath.Join(dir, "treerun")))
 })
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if dir, _ := treerun(); dir != "" {
+	if dir, _ := programs(); dir != "" {
 		_ = os.RemoveAll(dir)
 	}
 	os.Exit(code)
 }
 
-// command returns the executable of treerun.
-func command(t *testing.T) string {
+// built returns the executable of treerun, or readme-sum.
+func built(t *testing.T, name string) string {
 	t.Helper()
-	dir, err := treerun()
+	dir, err := programs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(dir, "treerun")
-}
-
-// build builds a package or file of the module, seen from its root, and returns
-// the executable.
-func build(t *testing.T, what string) string {
-	t.Helper()
-	exe := filepath.Join(t.TempDir(), "program")
-	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", exe, what)
-	cmd.Dir = ".."
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build %s: %v\n%s", what, err, out)
-	}
-	return exe
+	return filepath.Join(dir, name)
 }
 
 // The README's program compiles, and prints what the README says.
 func TestReadmeProgram(t *testing.T) {
 	text := readme(t)
 	_, rest, _ := strings.Cut(text, "```go\n")
-	code, rest, ok := strings.Cut(rest, "```\n")
+	_, rest, ok := strings.Cut(rest, "```\n")
 	if !ok || strings.Contains(rest, "```go\n") {
 		t.Fatal("README.md: want one block of Go")
-	}
-	file := filepath.Join(t.TempDir(), "main.go")
-	if err := os.WriteFile(file, []byte(code), 0o600); err != nil {
-		t.Fatal(err)
 	}
 	_, rest, _ = strings.Cut(rest, "$ treerun -np 4 ./sum\n")
 	shown, _, ok := strings.Cut(rest, "\n\n")
@@ -84,7 +77,7 @@ func TestReadmeProgram(t *testing.T) {
 		want[i] = strings.TrimSpace(want[i])
 	}
 
-	cmd := exec.Command(command(t), "-np", "4", "--timeout", "60", build(t, file))
+	cmd := exec.Command(built(t, "treerun"), "-np", "4", "--timeout", "60", built(t, "readme-sum"))
 	cmd.WaitDelay = time.Minute
 	out, err := cmd.Output()
 	if err != nil {

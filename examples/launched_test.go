@@ -16,7 +16,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// built returns the executable of a program in a folder of this one. It is built in its own folder, since its module may
+// built returns the executable of a program in a folder of this one. It is built in there, since its module may
 // be its own, and once: what go run has linked is in the build cache.
 func built(t *testing.T, folder string) string {
 	t.Helper()
