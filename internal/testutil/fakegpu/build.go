@@ -2,13 +2,12 @@ package fakegpu
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"syscall"
 )
 
 // compilers are those of C and C++, as src/build.sh calls them.
@@ -23,8 +22,8 @@ func compilers() [2]string {
 }
 
 // build has src/build.sh make the libraries, with these kernels or those of the repository,
-// and returns their folder, in the user's cache. It is made once for the same sources; two
-// processes may make it at the same time: it gets its name when it is whole.
+// and returns their folder, in the user's cache. It is made once for the same sources, which takes
+// seconds of all cores: tests that need it meanwhile wait. It gets its name when it is whole.
 func build(kernels []string) (string, error) {
 	if err := Missing(); err != nil {
 		return "", err
@@ -49,11 +48,19 @@ func build(kernels []string) (string, error) {
 	}
 	cache := cache()
 	dir := filepath.Join(cache, fmt.Sprintf("%x", key.Sum(nil)[:10]))
-	if _, err := os.Stat(dir); err == nil {
-		return dir, nil
-	}
 	if err := os.MkdirAll(cache, 0o700); err != nil {
 		return "", err
+	}
+	lock, err := os.Open(cache)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", fmt.Errorf("lock %s: %w", cache, err)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
 	}
 	work, err := os.MkdirTemp(cache, "making-")
 	if err != nil {
@@ -64,10 +71,7 @@ func build(kernels []string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("build the libraries: %w\n%s", err, out)
 	}
-	if err := os.Rename(work, dir); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", err
-	}
-	return dir, nil
+	return dir, os.Rename(work, dir)
 }
 
 // cache is the folder of what is kept, in the user's cache.
