@@ -197,6 +197,7 @@ func TestRanksHearOfLostHost(t *testing.T) {
 // --push needs neither treerun nor the program on the other side, and leaves no
 // file there; a program that has been built here goes by itself.
 func TestPush(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	exe := filepath.Join(dir, "treerun")
 	built(t, ".", exe) // a real one: a pushed file has no name by which a test binary knows what to be

@@ -32,6 +32,7 @@ type benchRow struct {
 // bench on 1, 2 and 4 ranks gives rows that decode, with right results, and
 // bandwidths that follow from the times.
 func TestBenchRows(t *testing.T) {
+	t.Parallel()
 	factor := map[string]func(n float64) float64{
 		"allreduce":        func(n float64) float64 { return 2 * (n - 1) / n },
 		"sparse-allreduce": func(n float64) float64 { return 2 * (n - 1) / n },

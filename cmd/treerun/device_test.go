@@ -65,6 +65,7 @@ func TestDeviceTrouble(t *testing.T) {
 		{"TREERUN_FAKE_GPU_LOST=1@400", dense, "device 1"},
 	} {
 		t.Run(c.env, func(t *testing.T) {
+			t.Parallel()
 			_, errs := onFakeHost(t, append(fakegpu.Start(t, "dgx1v/0-1"), c.env), 125, deviceCalls+c.collective)
 			if !strings.Contains(errs, c.want) {
 				t.Errorf("%q is missing in\n%s", c.want, errs)
@@ -78,6 +79,7 @@ const deviceCalls = "bench --device cuda -np 2 -v -b 1K -e 64K -f 64 -i 3 -w 1 -
 
 // bench measures device calls and compares every element.
 func TestBenchOnGPUs(t *testing.T) {
+	t.Parallel()
 	out, _ := onFakeHost(t, fakegpu.Start(t, "dgx1v/0-3"), 0,
 		"bench --device cuda -np 4 --collective all -b 1K -e 64K -f 64 -i 3 -w 1 -d float32,bfloat16 -o sum,avg --inflight "+
 			"1,3")
@@ -104,6 +106,7 @@ func TestBenchOnGPUs(t *testing.T) {
 
 // The ranks of bench get the GPUs that the command line says.
 func TestBenchOnChosenGPUs(t *testing.T) {
+	t.Parallel()
 	env := fakegpu.Start(t, "dgx1v/0-3")
 	const short = "bench --device cuda -b 8 -e 8 -i 3 -w 1 -np "
 	out, _ := onFakeHost(t, env, 0, short+"2 --gpus 2,1")

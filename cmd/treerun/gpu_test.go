@@ -91,6 +91,7 @@ func valuesOf(m map[string]string) (list []string) {
 // TestTopoMeasuresGPUs: ranks in processes of their own measure over CUDA IPC what
 // NVML has declared, and both are shown.
 func TestTopoMeasuresGPUs(t *testing.T) {
+	t.Parallel()
 	env := fakegpu.Start(t, "dgx1v")
 	l := onGPUs(t, env, "topo", "-np", "4", "--format", "json")
 	l.ends(0)

@@ -220,6 +220,7 @@ func TestInterruptedBuild(t *testing.T) {
 
 // Ranks of the example agree after which step they leave when SIGTERM comes, and the next job goes on from there.
 func TestShutdownTogether(t *testing.T) {
+	t.Parallel()
 	exe, state := filepath.Join(t.TempDir(), "shutdown"), filepath.Join(t.TempDir(), "steps")
 	built(t, "../../examples/shutdown", exe)
 	last := 0

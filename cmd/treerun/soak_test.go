@@ -63,6 +63,7 @@ func TestSoak(t *testing.T) {
 //
 // TREERUN_COMMUNICATORS=1000 raises their number from its default.
 func TestManyCommunicators(t *testing.T) {
+	t.Parallel()
 	const np = 8
 	comms, limit := testutil.Count(50, 260), 6*maxWait
 	if s := os.Getenv("TREERUN_COMMUNICATORS"); s != "" {

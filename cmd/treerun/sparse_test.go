@@ -126,6 +126,7 @@ func TestBenchAggregators(t *testing.T) {
 // Between hosts they take slots that the workers leave free, and else go to the workers'
 // hosts in turn.
 func TestBenchAggregatorsBetweenHosts(t *testing.T) {
+	t.Parallel()
 	launcher, _ := chaosBinaries(t)
 	h := nethosts.Up(t, 3, nethosts.Options{Prefix: "g", Networks: []nethosts.Network{{Rates: []string{"500mbit"}}}})
 	for hosts, want := range map[string][2]string{"g0:2,g1:1,g2:2": {"g2", "g2"}, "g0:1,g1:1,g2:1": {"g0", "g1"}} {
