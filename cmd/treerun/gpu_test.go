@@ -163,6 +163,30 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckGPUsOfHosts: on several hosts GPUs are told without what only one host has, and links that are wrong as on one.
+func TestCheckGPUsOfHosts(t *testing.T) {
+	env := fakegpu.Start(t, "dgx1v/0-3")
+	named := namedTreerun(t)
+	for broken, want := range map[string][]string{
+		"": {"ok     hosts          2 of 2 answer", "ok     driver         CUDA ", "ok     gpu 3          Tesla",
+			"ok     ipc            4 processes", "ok     tcp"},
+		"1-2": {"ok     hosts          2 of 2 answer", "ok     gpu 3          Tesla", "WRONG  peers          6 pairs",
+			"note   link           the link of ranks 1 and 2 ("},
+	} {
+		l := launch(t, func(cmd *exec.Cmd) {
+			cmd.Path = named
+			cmd.Env = append(append(cmd.Env, env...), "TREERUN_FAKE_GPU_BROKEN="+broken, "XDG_CACHE_HOME="+t.TempDir())
+		}, "check", "-H", "a:2,b:2", "--launch-agent", hostAgent)
+		l.ends(len(broken) / 3) // 1 where a link is
+		text := strings.Join(l.seen, "\n")
+		for _, line := range want {
+			if !strings.Contains(text, line) || strings.Contains(text, "GPU-") == (broken == "") {
+				t.Errorf("no %q, or names of GPUs, in\n%s\nstderr:\n%s", line, text, &l.stderr)
+			}
+		}
+	}
+}
+
 // A host without GPU is fine, and says so.
 func TestCheckWithoutGPU(t *testing.T) {
 	l := launch(t, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH=", "CUDA_VISIBLE_DEVICES=") }, "check")
