@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
@@ -87,4 +90,19 @@ exec ` + strings.ReplaceAll(h.Agent(), "{host}", `"$@"`) + "\n",
 			t.Error(err)
 		}
 	}
+}
+
+// TestKillCheck: a check that is killed while it waits for hosts leaves nothing, here or there.
+func TestKillCheck(t *testing.T) {
+	named := namedTreerun(t)
+	l := launch(t, func(c *exec.Cmd) { c.Path = named }, "check", "-H", "a,b", "--launch-agent",
+		`sh -c 'test {host} = a && exec "$@"; echo pid $$ waits >&2; sleep 300' -`)
+	for range 2000 {
+		if len(marked(l.mark)) > 4 { // check, two treeruns, what starts the agent of a, what sleeps
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	l.signal(syscall.SIGKILL)
+	l.ends(137)
 }

@@ -163,7 +163,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckGPUsOfHosts: on several hosts GPUs are told without what only one host has, and links that are wrong as on one.
+// TestCheckGPUsOfHosts: on several hosts GPUs are told without what only one host has, and wrong links as on one.
 func TestCheckGPUsOfHosts(t *testing.T) {
 	env := fakegpu.Start(t, "dgx1v/0-3")
 	named := namedTreerun(t)

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
@@ -82,8 +83,8 @@ func treerun(hosts []far, flags, rest []string) *exec.Cmd {
 			list[i] = strings.TrimSuffix(f.Target, f.Name) + "[" + f.Name + "]"
 		}
 	}
-	return &exec.Cmd{Path: wire.Self, Args: slices.Concat([]string{"treerun"}, flags,
-		[]string{"--host=" + strings.Join(list, ","), "--ppn=1"}, rest)}
+	args := slices.Concat([]string{"treerun"}, flags, []string{"--host=" + strings.Join(list, ","), "--ppn=1"}, rest)
+	return &exec.Cmd{Path: wire.Self, Args: args, SysProcAttr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}}
 }
 
 // ask has Serve run by a command, and takes what it says. How long the time takes that it says in the end, tells how
