@@ -432,3 +432,38 @@ func TestSmallSharedBuffer(t *testing.T) {
 		return errors.Join(err, m.Close(), Barrier(t.Context(), c), x.Free())
 	})
 }
+
+// A driver with fewer queues than it was asked for would let streams of two communicators wait for each other for ever:
+// the devices are not opened, with a hint, and the communicator goes on. Who says that there is one has correct calls.
+func TestQueuesOfADevice(t *testing.T) {
+	for _, c := range []struct{ name, asked string }{{"as many as were asked for", "1"}, {"fewer", ""}} {
+		t.Run(c.name, func(t *testing.T) {
+			if !onRanks(t, 4, "dgx1v/0-3", "TREERUN_FAKE_GPU_QUEUES=1", "CUDA_DEVICE_MAX_CONNECTIONS="+c.asked) {
+				return
+			}
+			mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) error {
+				const n = 1 << 20
+				x, err := cuda.Alloc[int32](s.Device(), n)
+				if err != nil {
+					return err
+				}
+				host := make([]int32, n)
+				for i := range host {
+					host[i] = int32(c.Rank() + 1)
+				}
+				err = errors.Join(x.CopyFrom(t.Context(), s, host), AllReduceDevice(t.Context(), c, s, x, x, Sum))
+				if os.Getenv("CUDA_DEVICE_MAX_CONNECTIONS") == "1" {
+					err = errors.Join(err, c.SyncDevice(t.Context(), s), x.CopyTo(t.Context(), s, host))
+					if err == nil && (host[0] != 10 || host[n-1] != 10) {
+						err = fmt.Errorf("sums %d and %d, want 10", host[0], host[n-1])
+					}
+				} else if err == nil || !strings.Contains(err.Error(), "CUDA_DEVICE_MAX_CONNECTIONS") {
+					err = fmt.Errorf("%w, want the number of queues", err)
+				} else {
+					err = Barrier(t.Context(), c)
+				}
+				return errors.Join(err, x.Free())
+			})
+		})
+	}
+}

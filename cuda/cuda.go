@@ -35,7 +35,10 @@ var ErrUnavailable = errors.New("no usable CUDA driver")
 
 // library opens the driver's library, once per process, and returns its version.
 var library = sync.OnceValues(func() (int, error) {
-	version, err := driver.Open()
+	version, err := 0, wantQueues()
+	if err == nil {
+		version, err = driver.Open()
+	}
 	if err != nil {
 		err = fmt.Errorf("cuda: %w: %w%s", ErrUnavailable, err, openHint(err))
 	}

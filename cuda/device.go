@@ -2,15 +2,12 @@ package cuda
 
 import (
 	"cmp"
-	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/treerun/treerun/cuda/internal/driver"
 )
@@ -29,6 +26,8 @@ type Device struct {
 
 	users atomic.Int64 // resources that are open
 	hangs atomic.Bool  // Abandon was called
+
+	waiting atomic.Int32 // queues that NewWaitingStreams has given away
 
 	mu       sync.Mutex
 	primary  driver.Context
@@ -211,34 +210,4 @@ func (d *Device) EnablePeer(peer *Device) error {
 		return failed(d, "cuCtxEnablePeerAccess", "to "+peer.String(), r)
 	}
 	return nil
-}
-
-// memOpsDeadline is how long the two operations of TryStreamMemOps may take.
-const memOpsDeadline = 5 * time.Second
-
-// TryStreamMemOps finds out whether streams of this device can wait for values in
-// memory and write them, on a stream of its own: some systems have the calls and
-// refuse them, which is ErrNotSupported.
-func (d *Device) TryStreamMemOps() (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("cuda: %s: streams that wait for memory and write it: %w", d, err)
-		}
-	}()
-	s, err := d.NewStream()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	word, err := Alloc[uint32](d, 1)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, word.Free()) }()
-	if err := s.MemOps([]MemOp{{Addr: word.Addr(), Value: 1}, {Addr: word.Addr(), Value: 1, Wait: true}}); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), memOpsDeadline)
-	defer cancel()
-	return s.Synchronize(ctx)
 }

@@ -26,12 +26,6 @@ type Stream struct {
 // NewStream makes a stream.
 func (d *Device) NewStream() (*Stream, error) { return d.newStream(0) }
 
-// NewUrgentStream makes a stream whose kernels go before those of others, as
-// soon as there is room: for what others wait for.
-func (d *Device) NewUrgentStream() (*Stream, error) {
-	return d.newStream(-100) // the driver takes the nearest that there is
-}
-
 func (d *Device) newStream(priority int) (*Stream, error) {
 	c, err := d.context()
 	if err != nil {

@@ -173,8 +173,9 @@ func TestClosed(t *testing.T) {
 	d := gpus(t, 1)[0]
 	open := stream(t, d)
 	live := event(t, d, false)
-	s, err := d.NewUrgentStream()
+	list, err := d.NewWaitingStreams(1)
 	must(t, err)
+	s := list[0]
 	e, err := d.NewEvent(false)
 	must(t, err)
 	must(t, s.Close())

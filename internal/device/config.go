@@ -29,7 +29,8 @@ type Config struct {
 	// Group uses them.
 	Endpoint transport.Endpoint
 
-	// Streams is how many streams the Group makes at most, 0: defaultStreams.
+	// Streams is how many streams the Group makes at most, 0: defaultStreams. There are fewer, or none and every call
+	// stays on its own, where other Groups of the device have its queues.
 	Streams int
 
 	// First is what flags count from, 0 but in tests. It is the same on all ranks.
@@ -46,8 +47,7 @@ type Config struct {
 }
 
 // defaultStreams is how many streams a Group makes unless Config says otherwise,
-// or its plans need fewer. A device has 8 to 32 queues for the streams of a
-// process.
+// or its plans need fewer.
 const defaultStreams = 16
 
 // The reasons why a Group is of no further use. Err returns what Abort was told,

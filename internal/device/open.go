@@ -109,12 +109,13 @@ func (g *Group) open() error {
 	for i := range g.layout.plans {
 		streams = max(streams, g.layout.plans[i].streams)
 	}
-	for range min(cmp.Or(g.cfg.Streams, defaultStreams), streams) {
-		s := new(lineup)
+	waiting, err := g.cfg.Device.NewWaitingStreams(min(cmp.Or(g.cfg.Streams, defaultStreams), streams))
+	if err != nil {
+		return err
+	}
+	for _, w := range waiting {
+		s := &lineup{Stream: w}
 		g.streams = append(g.streams, s)
-		if s.Stream, err = g.cfg.Device.NewUrgentStream(); err != nil {
-			return err
-		}
 		events = append(events, &s.joined)
 	}
 	for _, s := range append(slices.Clone(g.streams), &g.caller) {
@@ -135,9 +136,7 @@ func (g *Group) open() error {
 func (g *Group) free() error {
 	var all []error
 	for _, s := range g.streams {
-		if s.Stream != nil {
-			all = append(all, s.Close())
-		}
+		all = append(all, s.Close())
 	}
 	for _, e := range g.events {
 		all = append(all, e.Close())

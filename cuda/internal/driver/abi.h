@@ -90,7 +90,6 @@ enum {
 // CUDA version that brought this form, parameters). All of them must be there.
 #define MINIMUM_VERSION 11070 // R515, the oldest driver whose streams wait for memory as they do here
 #define ABI_VERSION 12000     // the forms that cuGetProcAddress is asked for
-#define QUEUES "32"           // the most that CUDA_DEVICE_MAX_CONNECTIONS may be
 
 #define ENTRIES(X)                                                                                                                       \
     X(cuGetErrorName, cuGetErrorName, 6000, (CUresult, const char **))                                                                   \

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct treerun_cuda_calls treerun_cuda_calls;
 
@@ -42,15 +41,6 @@ static void *find(void *library, const struct entry *e, int version) {
     return p;
 }
 
-// want_queues asks for as many queues of the hardware as there may be. The
-// streams of a context share them, 8 without a setting, and in one queue a
-// stream that waits holds up those behind it. MPS hands the same queues out to
-// all its clients: there the setting is left to whoever runs it.
-static void want_queues(void) {
-    if (getenv("CUDA_MPS_PIPE_DIRECTORY") == NULL && access("/tmp/nvidia-mps/control", F_OK) != 0)
-        setenv("CUDA_DEVICE_MAX_CONNECTIONS", QUEUES, 0);
-}
-
 int treerun_cuda_open(const char *name, int *version, CUresult *result, char *text, size_t size) {
     *version = 0;
     *result = CUDA_SUCCESS;
@@ -75,7 +65,6 @@ int treerun_cuda_open(const char *name, int *version, CUresult *result, char *te
                  MINIMUM_VERSION / 1000, MINIMUM_VERSION % 1000 / 10);
         goto fail;
     }
-    want_queues();
     // Before cuInit, so that cuGetErrorName can tell what cuInit returned.
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         void *p = find(library, &entries[i], *version);
