@@ -40,8 +40,8 @@ func queues() int {
 const callersQueues = 4
 
 // NewWaitingStreams makes up to n streams that may wait for each other, whatever their order, and whose kernels go
-// before those of others. Each has a queue of the hardware for itself: there are fewer than n, or none, while others have
-// the queues. It tries whether the last one runs while all others wait.
+// before those of others. Each has a queue of the hardware for itself: there are fewer than n, or none, while others
+// have the queues. It tries whether the last one runs while all others wait.
 func (d *Device) NewWaitingStreams(n int) (list []*Stream, err error) {
 	for len(list) < n && int(d.waiting.Add(1)) <= queues()-callersQueues {
 		s, err := d.newStream(-100) // the driver takes the nearest priority that there is

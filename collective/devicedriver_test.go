@@ -1,0 +1,125 @@
+//go:build cgo
+
+package collective
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/testutil/fakegpu"
+)
+
+// Ranks that see only their own GPU (treerun --gpu-bind isolate) read each other's memory all the same.
+func TestHiddenDevices(t *testing.T) {
+	if !onRanks(t, 2, "dgx1v") {
+		return
+	}
+	t.Setenv("CUDA_VISIBLE_DEVICES", member.Device()) // the driver is not open yet
+	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) error {
+		if all, err := cuda.Devices(); err != nil || len(all) != 1 {
+			return fmt.Errorf("%d devices, want one: %w", len(all), err)
+		}
+		err := errors.Join(BarrierDevice(t.Context(), c, s), c.SyncDevice(t.Context(), s))
+		if err == nil && len(c.in.Sides) > 0 {
+			err = errors.New("the devices do not read each other's memory")
+		}
+		return err
+	})
+}
+
+// A stream that another library captures is a wrong argument, on whichever ranks it is, before the devices are open
+// and afterwards, and the communicator goes on with it when the capture has ended.
+func TestCapturedStreamIsRefused(t *testing.T) {
+	if !onRanks(t, 2, "dgx1v/0-1", "TREERUN_FAKE_GPU_CALL_US=0") { // not on a real GPU
+		return
+	}
+	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) error {
+		for range 2 {
+			if _, err := s.Query(); err != nil { // the driver is in use
+				return err
+			}
+			fakegpu.Capture(t, s.Handle())
+			for _, err := range []error{BarrierDevice(t.Context(), c, s), c.SyncDevice(t.Context(), s)} {
+				if !errors.Is(err, ErrArgument) || !strings.Contains(err.Error(), "end the capture") {
+					return fmt.Errorf("%w, want a stream that is refused", err)
+				}
+			}
+			fakegpu.Capture(t, 0)
+			if err := errors.Join(BarrierDevice(t.Context(), c, s), c.SyncDevice(t.Context(), s)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// A program that shares a small buffer of its own (one block of the driver with whatever else is small) does not
+// keep the devices from each other's memory, nor the communicator from that buffer's neighbours.
+func TestSmallSharedBuffer(t *testing.T) {
+	if !onRanks(t, 2, "dgx1v/0-1") {
+		return
+	}
+	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) (err error) {
+		x, err := cuda.Alloc[byte](s.Device(), 1000)
+		if err != nil {
+			return err
+		}
+		h, _, _, _, err := s.Device().ExportMemory(x.Addr())
+		if err != nil {
+			return err
+		}
+		handles := make([]byte, 2*len(h))
+		if err := AllGather(t.Context(), c, h[:], handles); err != nil {
+			return err
+		}
+		copy(h[:], handles[(1-c.Rank())*len(h):])
+		m, err := s.Device().OpenMemory(h)
+		if err != nil {
+			return err
+		}
+		err = errors.Join(BarrierDevice(t.Context(), c, s), c.SyncDevice(t.Context(), s))
+		if err == nil && len(c.in.Sides) > 0 {
+			err = errors.New("the devices do not read each other's memory")
+		}
+		return errors.Join(err, m.Close(), Barrier(t.Context(), c), x.Free())
+	})
+}
+
+// A driver with fewer queues than it was asked for would let streams of two communicators wait for each other for ever:
+// the devices are not opened, with a hint, and the communicator goes on. Who says that there is one has correct calls.
+func TestQueuesOfADevice(t *testing.T) {
+	for _, c := range []struct{ name, asked string }{{"as many as were asked for", "1"}, {"fewer", ""}} {
+		t.Run(c.name, func(t *testing.T) {
+			if !onRanks(t, 4, "dgx1v/0-3", "TREERUN_FAKE_GPU_QUEUES=1", "CUDA_DEVICE_MAX_CONNECTIONS="+c.asked) {
+				return
+			}
+			mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) error {
+				const n = 1 << 20
+				x, err := cuda.Alloc[int32](s.Device(), n)
+				if err != nil {
+					return err
+				}
+				host := make([]int32, n)
+				for i := range host {
+					host[i] = int32(c.Rank() + 1)
+				}
+				err = errors.Join(x.CopyFrom(t.Context(), s, host), AllReduceDevice(t.Context(), c, s, x, x, Sum))
+				if os.Getenv("CUDA_DEVICE_MAX_CONNECTIONS") == "1" {
+					err = errors.Join(err, c.SyncDevice(t.Context(), s), x.CopyTo(t.Context(), s, host))
+					if err == nil && (host[0] != 10 || host[n-1] != 10) {
+						err = fmt.Errorf("sums %d and %d, want 10", host[0], host[n-1])
+					}
+				} else if err == nil || !strings.Contains(err.Error(), "CUDA_DEVICE_MAX_CONNECTIONS") {
+					err = fmt.Errorf("%w, want the number of queues", err)
+				} else {
+					err = Barrier(t.Context(), c)
+				}
+				return errors.Join(err, x.Free())
+			})
+		})
+	}
+}
