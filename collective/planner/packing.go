@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/pack"
 )
@@ -60,8 +61,8 @@ func (p *Planner) packed(key string, g *topo.Graph, root int, o pack.Options) (*
 		}
 		f := &Forest{Trees: r.Trees, Rates: r.Rates, Note: r.Note}
 		if f.Note == "" && !p.options.limited() && r.Ratio < 0.99 {
-			f.Note = fmt.Sprintf("the search for trees ended after its budget of steps, with %d trees and %.1f %% of the bound",
-				len(r.Trees), 100*r.Ratio)
+			f.Note = fmt.Sprintf("the search for trees ended after its budget of steps, with %s and %.1f %% of the bound",
+				numbers.Count(len(r.Trees), "tree"), 100*r.Ratio)
 		}
 		return f, nil
 	})

@@ -47,7 +47,7 @@ type Stats struct {
 func (s Stats) String() string {
 	form := s.Form.String()
 	if s.Servers > 0 {
-		form += fmt.Sprintf(" (%d ranks that serve)", s.Servers)
+		form += fmt.Sprintf(" (ranks that serve: %d)", s.Servers)
 	}
 	text := fmt.Sprintf("%s: %d of %d blocks (%s), union %s, sent %d bytes, received %d",
 		form, s.NonZero, s.Blocks, percent(s.Density), percent(s.UnionDensity), s.SentBytes, s.ReceivedBytes)

@@ -181,8 +181,8 @@ func (p *Plans) decideTogether(ctx context.Context, g allGather, kinds []plan.Ki
 func (p *Plans) Explain() string {
 	var b strings.Builder
 	slots, slotBytes := p.Slots()
-	fmt.Fprintf(&b, "treerun: %d ranks, links of %d slots of %d bytes, opened as plans need them\n",
-		p.size, slots, slotBytes)
+	fmt.Fprintf(&b, "treerun: %s, links of %d slots of %d bytes, opened as plans need them\n",
+		numbers.Count(p.size, "rank"), slots, slotBytes)
 	if p.size == 1 {
 		return b.String()
 	}
@@ -215,9 +215,8 @@ func (p *Plans) certificate(kind plan.Kind) string {
 	}
 	text := fmt.Sprintf("%s: links allow %.4g GB/s", engine.CallName(kind), bound.Rate)
 	if rate := p.Fullest(last.Served); rate > 0 {
-		text += fmt.Sprintf(", the %d trees of %s reach %.4g GB/s (%.4g %% of the bound)",
-			last.Used(), last.Name(), rate,
-			100*bound.Ratio(rate))
+		text += fmt.Sprintf(", %s with %s reaches %.4g GB/s (%.4g %% of the bound)", last.Name(),
+			numbers.Count(last.Used(), "tree"), rate, 100*bound.Ratio(rate))
 	}
 	return text + ": " + bound.Words + "\n"
 }

@@ -224,7 +224,7 @@ func TestEnvironmentThatMakesNoSenseIsAnError(t *testing.T) {
 		"JOB_COMPLETION_INDEX=1 JOBSET_COORDINATOR=js-w-0-0.js": "environment of JobSet: JOB_COMPLETION_INDEX " +
 			"is set but TREERUN_SIZE is not",
 		"PMI_RANK=0 PMI_SIZE=2 MPI_LOCALRANKID=0 " +
-			"MPI_LOCALNRANKS=2": "environment of PMI: the ranks do not know where to meet; set TREERUN_SEED",
+			"MPI_LOCALNRANKS=2": "environment of PMI: the ranks do not know where rank 0 listens; set TREERUN_SEED",
 		"RANK=0 WORLD_SIZE=2 TREERUN_SEED=node1":      "TREERUN_SEED: address node1: missing port",
 		"RANK=0 WORLD_SIZE=2 TREERUN_SEED=node1:0":    `"node1:0", want HOST:PORT with a port from 1 to 65535`,
 		"RANK=0 WORLD_SIZE=2 TREERUN_SEED=node1:http": `want HOST:PORT`,

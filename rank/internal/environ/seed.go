@@ -41,7 +41,7 @@ func (l *launcher) seedFrom(j *Job, get func(string) string) (string, error) {
 		return "", fmt.Errorf("%s=%.60q is no list of nodes; %s", name, get(name), remedy)
 	}
 	if hosts[0] == "" {
-		return "", fmt.Errorf("the ranks do not know where to meet; %s", remedy)
+		return "", fmt.Errorf("the ranks do not know where rank 0 listens; %s", remedy)
 	}
 	return j.derivedSeed(hosts[0]), nil
 }

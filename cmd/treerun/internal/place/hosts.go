@@ -190,8 +190,8 @@ func Map(hosts []Host, r Request) ([]Host, error) {
 	case size > job.MaxRanks:
 		return nil, fmt.Errorf("%d ranks, at most %d are possible", size, job.MaxRanks)
 	case size > total && r.PerHost > 0:
-		return nil, fmt.Errorf("%d ranks, but %s with %d ranks each hold %d", size, numbers.Count(len(hosts), "host"),
-			r.PerHost, total)
+		return nil, fmt.Errorf("%d ranks, but %s with %s each hold %d", size, numbers.Count(len(hosts), "host"),
+			numbers.Count(r.PerHost, "rank"), total)
 	case size > total && !r.Oversubscribe:
 		return nil, fmt.Errorf("%d ranks, but %s on %s: give the hosts more slots, as in HOST:SLOTS, or use --oversubscribe",
 			size, numbers.Count(total, "slot"), numbers.Count(len(hosts), "host"))
