@@ -15,7 +15,7 @@ import (
 // bell that is being prepared, slept on or cancelled. The sleeps have no end
 // of their own within Limit: one lost wake-up fails the test.
 func testSleepers(t *testing.T, open opener) {
-	const rounds = 20000
+	rounds := testutil.Count(5000, 20000)
 	all := opened(t, open, testutil.Pair(2, 64))
 	turns := func(me int) func() error {
 		e := all[me]

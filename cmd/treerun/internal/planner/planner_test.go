@@ -217,9 +217,9 @@ func TestPlansKeepTheirPromise(t *testing.T) {
 		planned := make(map[string]int)
 		for kind := plan.AllReduce; kind <= plan.AllToAll; kind++ {
 			for i, algorithm := range append([]string{""}, planner.Algorithms()...) {
-				in := 6
+				in := 12
 				if machine == "dgx1v" {
-					in = 3
+					in = 6
 				}
 				if !testutil.Thorough() && i > 0 && (i+int(kind))%in > 0 {
 					continue
