@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -74,6 +75,12 @@ func newReader(t *testing.T) reader {
 	return r
 }
 
+// goFlags has go leave out what only debuggers read: that is half of the time that programs are linked for.
+var goFlags = sync.OnceValue(func() string {
+	own, _ := exec.Command("go", "env", "GOFLAGS").Output()
+	return "GOFLAGS=" + strings.TrimSpace(string(own)) + " -ldflags=-w"
+})
+
 // run has bash run a command of a page.
 func (r reader) run(command string) (out string, code int) {
 	for _, folder := range []string{"examples/", "scripts/"} {
@@ -81,7 +88,7 @@ func (r reader) run(command string) (out string, code int) {
 	}
 	cmd := exec.Command("bash", "-c", command)
 	cmd.Dir, cmd.WaitDelay = r.dir, time.Minute
-	cmd.Env = append(os.Environ(), "PATH="+r.path+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "PATH="+r.path+":"+os.Getenv("PATH"), goFlags())
 	text, err := cmd.CombinedOutput()
 	if err != nil {
 		text = fmt.Appendln(text, err)

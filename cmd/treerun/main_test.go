@@ -60,7 +60,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("REPO", repository)
 			env.Setenv("GOPROXY", "off")
 			env.Setenv("GOTOOLCHAIN", "local")
-			env.Setenv("GOFLAGS", own[2]+" -mod=mod")
+			env.Setenv("GOFLAGS", own[2]+" -mod=mod -ldflags=-w")
 			env.Setenv("GORACE", raceOptions)
 			return nil
 		},
