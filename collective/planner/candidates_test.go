@@ -216,7 +216,8 @@ func sound(p *Planner, b *Served, there map[[2]int]bool) error {
 }
 
 // Links of a DGX-1V do not join all ranks: a star goes over others then. The dies of an
-// MI250 node, 16 of them, have packed trees from every root.
+// MI250 node, 16 of them, have packed trees from every root. Where all GPUs reach all, small messages go to
+// everybody, and larger ones to who adds them: from about a megabyte on, as the hosts' calls count.
 func TestTreesOfDevices(t *testing.T) {
 	planners := make(map[string]*Planner)
 	for _, c := range []struct {
@@ -227,7 +228,9 @@ func TestTreesOfDevices(t *testing.T) {
 		rate    float64 // of the bound
 	}{
 		{"dgx1v", plan.Broadcast, 128 << 10, "star", 0},
-		{"mi250", plan.Broadcast, 64 << 20, "packing", 0.9}, {"mi250", plan.Reduce, 256 << 20, "ring", 0.99},
+		{"dgxh100", plan.AllReduce, 8, "flat", 0}, {"dgxh100", plan.AllReduce, 256 << 10, "flat", 0},
+		{"dgxh100", plan.AllReduce, 2 << 20, "direct", 0}, {"dgxh100", plan.AllReduce, 1 << 30, "direct", 0},
+		{"mi250", plan.Broadcast, 64 << 20, "packing", 0.9}, {"mi250", plan.Reduce, 256 << 20, "packing", 0.99},
 	} {
 		p := planners[c.machine]
 		if p == nil {

@@ -18,7 +18,7 @@ var (
 	// them, took 117 us for a Broadcast of 32 KiB in four chunks, and 30 in one.
 	hostChunks   = []plan.Chunks{{Max: 128 << 10, Min: 128 << 10}, {Max: 128 << 10}, {Max: 32 << 10}}
 	localChunks  = []plan.Chunks{{}}
-	deviceChunks = []plan.Chunks{{}, {Max: 512 << 10}, {Max: 256 << 10}, {Max: 128 << 10}}
+	deviceChunks = []plan.Chunks{{Min: 8 << 20}, {}, {Max: 512 << 10}, {Max: 256 << 10}, {Max: 128 << 10}}
 )
 
 // worthSmaller is the part of the time that smaller chunks must save: they take more of

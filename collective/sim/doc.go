@@ -31,6 +31,9 @@
 // Steps that add to what the step before stored are one pass with it, as package
 // engine makes them: they take the time of their bytes, but StepUs only once.
 //
+// Where a host enqueues the steps of a device (EnqueueUs, CopiesUs), it does so chunk by chunk without waiting
+// for any, and no step begins before it was.
+//
 // Between hosts a link may be a socket (SocketUs, SocketGBs): the step that sends
 // gives the bytes to the kernel, which takes SocketUs and the time of copying
 // them, and goes on; the step that receives takes the same again to have them

@@ -24,6 +24,8 @@ type track struct {
 	chunk  int64 // bytes
 	last   int64 // bytes of the last chunk
 	steps  []step
+
+	enqueueUs float64 // of the host, for all steps of the rank and a chunk
 }
 
 // step is a plan.Step. FIFOs are numbered within the program, -1 for none.
@@ -35,6 +37,8 @@ type step struct {
 	hands   bool    // what it sends to the kernel, which sends it on: over a socket
 	sockets int32   // ends of sockets that it moves a chunk through
 	perByte float64 // microseconds to read what it receives, 0 where that is part of sending it
+
+	enqueued float64 // when the host has enqueued it for the first chunk, in microseconds after the launch
 }
 
 // work is what a step does with its bytes besides sending them.
@@ -75,7 +79,37 @@ func newProgram(p *plan.Plan, bytes int64, w *network) (*program, error) {
 			return nil, fmt.Errorf("sim: plan %s, lane %d: %w", p.Name, i, err)
 		}
 	}
+	for _, tracks := range pr.ofRank {
+		pr.enqueue(tracks, w.m)
+	}
 	return pr, nil
+}
+
+// enqueue notes when the host of a rank has enqueued the steps of its tracks: the first ones of all, the second ones
+// and so on.
+func (pr *program) enqueue(tracks []int32, m *Machine) {
+	us := 0.0
+	for k, more := 0, true; more; k++ {
+		more = false
+		for _, t := range tracks {
+			steps := pr.tracks[t].steps
+			if k >= len(steps) {
+				continue
+			}
+			more = true
+			switch st := &steps[k]; {
+			case st.joins:
+			case st.work == reduces || st.in >= 0 && st.out >= 0 || k+1 < len(steps) && steps[k+1].joins:
+				us += m.EnqueueUs
+			default:
+				us += m.CopiesUs
+			}
+			steps[k].enqueued = us
+		}
+	}
+	for _, t := range tracks {
+		pr.tracks[t].enqueueUs = us
+	}
 }
 
 // addLane adds the tracks of a lane, which are like t.
@@ -110,13 +144,14 @@ func (pr *program) addLane(l *plan.Lane, t track, w *network) error {
 			case s.Op.Writes():
 				b.work = copies
 			}
-			b.joins = w.m.InPlace && i > 0 && joins(from.Steps[i-1], s)
+			b.joins = (w.m.InPlace || w.m.Fuses) && i > 0 && joins(from.Steps[i-1], s)
 			if a := max(i-1, 0); b.joins && t.steps[a].work == copies {
 				t.steps[a].work = nothing // the sum begins with what it receives
 			}
 			if b.joins && b.work == copies {
 				b.work = nothing
 			}
+			b.joins = b.joins || w.m.Fuses && i > 0 && pr.plan.Kind.SendsAgain(from.Steps[i-1], s)
 			if b.in >= 0 {
 				if w.inPlace(s.From, t.rank) {
 					b.perByte = w.resources[w.all[pr.fifos[b.in].route].via[0]].perByte

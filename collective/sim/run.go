@@ -29,10 +29,11 @@ type runner struct {
 	transfers []transfer
 	idle      []int32 // transfers that are over
 
-	left   []int32 // by operation and rank: tracks that have not ended
-	ready  []bool  // by operation and rank: launched
-	hostOf []int   // by rank: whose cores it uses
-	places []place // by rank: its core; nil: every track has one of its own
+	left   []int32   // by operation and rank: tracks that have not ended
+	ready  []bool    // by operation and rank: launched
+	began  []float64 // when that was
+	hostOf []int     // by rank: whose cores it uses
+	places []place   // by rank: its core; nil: every track has one of its own
 	cores  []core
 	end    float64
 	limit  float64 // of the time; 0: none
@@ -104,7 +105,7 @@ func newRunner(ops []Operation, w *network) (*runner, error) {
 			r.left = append(r.left, int32(len(tracks)))
 		}
 	}
-	r.ready = make([]bool, len(r.left))
+	r.ready, r.began = make([]bool, len(r.left)), make([]float64, len(r.left))
 	return r, nil
 }
 
@@ -173,7 +174,7 @@ func (r *runner) launch(op, rank int) {
 
 // begin starts the tracks of an operation on a rank.
 func (r *runner) begin(opRank int32) {
-	r.ready[opRank] = true
+	r.ready[opRank], r.began[opRank] = true, r.now
 	op, rank := int(opRank)/r.g.Ranks, opRank%int32(r.g.Ranks)
 	o := &r.ops[op]
 	if r.left[opRank] == 0 {
@@ -226,15 +227,17 @@ func (r *runner) try(t int32) {
 
 // start begins the step of track t, which has all it needs.
 func (r *runner) start(t int32) {
-	_, st, bytes := r.at(t)
+	tr, st, bytes := r.at(t)
 	us := r.ownUs(st, bytes)
+	s := &r.tracks[t]
+	enqueued := r.began[r.ops[s.op].rank+tr.rank] + float64(float64(s.chunk)*tr.enqueueUs) + st.enqueued
 	switch {
 	case st.again: // the window is there already
 		r.push(r.now, stepped, t)
 	case r.inline(st):
 		r.push(r.now+us, sent, t)
 	default:
-		r.push(r.now+us+r.workUs(st, bytes), stepped, t)
+		r.push(max(r.now, enqueued)+us+r.workUs(st, bytes), stepped, t)
 	}
 }
 

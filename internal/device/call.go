@@ -1,6 +1,7 @@
 package device
 
 import (
+	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
@@ -19,7 +20,7 @@ type Call struct {
 
 	kernel.Work
 
-	Chunk int // the largest chunk, in bytes, a multiple of 64: the same on all ranks; 0: a slot
+	Chunks plan.Chunks // how the message is cut: the same on all ranks. Min 0: minChunk
 }
 
 // quantum is the grain, in bytes, of lane shares and chunks. It keeps every

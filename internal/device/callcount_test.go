@@ -59,7 +59,7 @@ func TestCallsOfDriver(t *testing.T) {
 			streams = append(streams, s)
 		}
 		of := func(chunks int) int {
-			c := Call{Work: kernel.Work{DType: kernel.Float32, Op: kernel.Sum}, Chunk: 4 * lane}
+			c := Call{Work: kernel.Work{DType: kernel.Float32, Op: kernel.Sum}, Chunks: plan.Chunks{Max: 4 * lane}}
 			c.Header.Count = uint64(ranks * lane * chunks)
 			return m.calls(0, streams, c)
 		}

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -29,7 +30,8 @@ func (g *Group) spanOf(ln *lane, c *Call) span {
 	grain := quantum / elem
 	from := plan.CutAt(count, ln.from, grain) * elem
 	s := span{n: plan.CutAt(count, ln.upTo, grain)*elem - from, start: from - int64(ln.part)*count*elem}
-	chunks := plan.Chunks{Max: c.Chunk, Min: minChunk}
+	chunks := c.Chunks
+	chunks.Min = cmp.Or(chunks.Min, minChunk)
 	s.grain = int64(chunks.Of(s.n, ln.upTo-ln.from, ln.widest, g.layout.slotBytes))
 	s.chunks = uint32((s.n + s.grain - 1) / s.grain)
 	return s

@@ -138,7 +138,7 @@ func (d *Session) Enter(s *cuda.Stream, kind plan.Kind, root int, c *Call) error
 		}
 	}
 	d.block.ring(d.mine).put(&h)
-	c.Chunk = served.Chunks.Max
+	c.Chunks = served.Chunks
 	if err := d.group.Enqueue(i, s, c); err != nil {
 		return err
 	}

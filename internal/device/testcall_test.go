@@ -192,7 +192,7 @@ func (m *machine) begin(r int, s *cuda.Stream, u *under) error {
 	call := &Call{
 		Header: transport.Header{Seq: c.seq, Count: uint64(c.count), Kind: uint8(p.Kind), Op: uint8(c.op),
 			DType: uint8(c.dtype), Root: int32(p.Root)},
-		In: u.in.Addr(), Out: u.out.Addr(), Work: kernel.Work{DType: c.dtype}, Chunk: c.chunk,
+		In: u.in.Addr(), Out: u.out.Addr(), Work: kernel.Work{DType: c.dtype}, Chunks: plan.Chunks{Max: c.chunk},
 	}
 	if reduces(p.Kind) {
 		call.Op = c.op
