@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/treerun/treerun/internal/testutil"
@@ -124,7 +125,12 @@ func TestFuncMismatch(t *testing.T) {
 				}
 				return ReduceFunc(t.Context(), c, x, x, keep, 0)
 			})
+			says := map[string]string{"operation": "the max of 6 int32", "type": "the sum of 6 uint32",
+				"count": "5 elements of type ", "root": " for root 1"}[name]
 			for r, err := range errs {
+				if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), says) {
+					t.Errorf("rank %d: %v, want ErrMismatch with %q", r, err, says)
+				}
 				if !errors.Is(err, ErrMismatch) || !regexp.MustCompile("ReduceFunc|Scan").MatchString(err.Error()) {
 					t.Errorf("rank %d: %v, want ErrMismatch of a ReduceFunc or Scan", r, err)
 				}

@@ -70,8 +70,13 @@ func (o *InOrder) End() { o.c.End() }
 // saysInOrder is what a rank has said when it began, for people.
 func saysInOrder(b []byte) string {
 	word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
-	return fmt.Sprintf("%d elements of %d bytes, root %d, operation and type %x", word(0), word(1), int64(word(2)),
-		word(3))
+	switch root := int64(word(2)); {
+	case word(3) < 1<<16: // Scan and ExScan
+		return fmt.Sprintf("the %v of %d %v", kernel.Op(word(3)>>8), word(0), kernel.DType(word(3)))
+	case root >= 0:
+		return fmt.Sprintf("%d elements of type %04x, of %d bytes, for root %d", word(0), word(3)>>48, word(1), root)
+	}
+	return fmt.Sprintf("%d elements of type %04x, of %d bytes", word(0), word(3)>>48, word(1))
 }
 
 // Broadcast gives all ranks acc of rank 0.
