@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	}
 	testscript.Main(processTests{m}, map[string]func(){
 		"treerun": main, "exe": main, "member": member, "stopper": stopper, "soak": soaker,
-		"intruder": intruding, "looper": looper,
+		"intruder": intruding, "looper": looper, "dying": dying,
 	})
 }
 

@@ -16,7 +16,7 @@ import (
 var messageSizes = strict.FrameSizes{}
 
 func init() {
-	for k := Seed; k <= Exited; k++ {
+	for k := Seed; k <= Dying; k++ {
 		messageSizes[byte(k)] = [2]int{1, MaxMessage}
 	}
 }
@@ -72,7 +72,7 @@ func (m *Message) Validate() error {
 		bad = errors.Join(bad, Within("waits for rank %d", w.Last, -1, MaxRanks-1))
 	}
 	switch {
-	case m.Kind < Seed || m.Kind > Exited:
+	case m.Kind < Seed || m.Kind > Dying:
 		return fmt.Errorf("job: unknown message kind %d", m.Kind)
 	case bad != nil:
 		return fmt.Errorf("job: message of kind %d: %w", m.Kind, bad)
@@ -135,7 +135,7 @@ func ReadFile(r io.Reader) (*File, error) {
 	if len(b) > MaxFile {
 		return nil, fmt.Errorf("job: the job file has more than %d bytes", MaxFile)
 	}
-	if len(b) == 0 {
+	if len(b) == 0 || b[0] == 0 { // but for a mark
 		return nil, errors.New("job: the job file is empty: another program of this rank has read it before")
 	}
 	f := new(File)

@@ -73,6 +73,18 @@ const (
 	// Rank has ended: Code or Signal, Text for people; Closed says whether it had sent Closing before. From a rank:
 	// one of its calls has failed because another rank has ended.
 	Exited
+
+	// From a host to the launcher: the rank has ended, and the system still takes its memory back. How it has ended
+	// is known after that.
+	Dying
+)
+
+// A rank that has read its job file, a memory file, leaves MarkBytes there at MarkAt, behind zeros: a word in which the
+// kernel sets MarkDied when the process begins to end, and the number of that process.
+const (
+	MarkAt    = 4032
+	MarkBytes = 8
+	MarkDied  = 1 << 30 // FUTEX_OWNER_DIED
 )
 
 // Message is one record on the control socket: a frame of package strict whose kind is

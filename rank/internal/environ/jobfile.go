@@ -43,7 +43,9 @@ func readJobFile(fd int) (*job.File, error) {
 	if err == nil && stat.Mode&syscall.S_IFMT == syscall.S_IFREG && stat.Nlink == 0 {
 		// Whoever else holds the memory file has no use for it. It may be
 		// sealed, which is fine as well.
-		_ = file.Truncate(0)
+		if file.Truncate(0) == nil {
+			mark(file)
+		}
 	}
 	return f, err
 }

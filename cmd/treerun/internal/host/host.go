@@ -199,6 +199,28 @@ func (h *Host) started(err error) {
 	}
 	h.reaped() // some may have ended
 	h.look()
+	h.after(markEvery, h.marks)
+}
+
+// markEvery is how often a host looks for ranks that have begun to end. One that has at two looks, and has not ended,
+// is told of: for most the end itself comes before.
+const markEvery = 100 * time.Millisecond
+
+// marks looks for ranks that have begun to end, and whose memory the system takes back for so long that the others
+// should not wait for it.
+func (h *Host) marks() {
+	for _, c := range h.children {
+		if c.ended || !c.marked() {
+			continue
+		}
+		if c.dying++; c.dying == 2 {
+			told := &job.Message{Kind: job.Dying, Rank: c.rank, PID: c.pid}
+			h.cfg.Report(&wire.RankMessage{Rank: c.rank, Message: told})
+		}
+	}
+	if h.running > 0 {
+		h.after(markEvery, h.marks)
+	}
 }
 
 // tell passes a message on to all ranks but the one that it is about, as far as
@@ -328,7 +350,7 @@ func (h *Host) kill() {
 
 func (h *Host) markStopped() {
 	for _, c := range h.children {
-		c.stopped = true
+		c.stopped = c.stopped || c.dying == 0
 	}
 }
 

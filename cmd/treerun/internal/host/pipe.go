@@ -1,6 +1,7 @@
 package host
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -121,6 +122,7 @@ type child struct {
 
 	stopped bool // it has been told to stop
 	ended   bool
+	dying   int // how often its mark was seen before it had ended
 }
 
 // openControl opens the control socket and appends the rank's end to theirs.
@@ -180,6 +182,14 @@ func (c *child) discard() {
 func (c *child) readJobFile() bool {
 	at, err := c.file.Seek(0, io.SeekCurrent)
 	return err == nil && at > 0
+}
+
+// marked tells whether the rank's process has begun to end: see job.MarkAt. A child of it that has is not meant.
+func (c *child) marked() bool {
+	var b [job.MarkBytes]byte
+	_, err := c.file.ReadAt(b[:], job.MarkAt)
+	word, pid := binary.NativeEndian.Uint32(b[:]), binary.NativeEndian.Uint32(b[4:])
+	return err == nil && word&job.MarkDied != 0 && int(pid) == c.pid
 }
 
 // groupLives tells whether the process group of a reaped rank still has a

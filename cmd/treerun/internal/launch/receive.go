@@ -201,6 +201,8 @@ func (s *supervisor) handleMessage(m *rankState, msg *job.Message) {
 		m.Closed = true
 	case msg.Kind == job.Exited:
 		m.harmed = true
+	case msg.Kind == job.Dying:
+		s.isDying(m)
 	case msg.Kind == job.Waits:
 		s.isWaiting(m, msg.Wait)
 	}
@@ -215,10 +217,26 @@ func (s *supervisor) isSilent(m *rankState) {
 	}
 }
 
+// isDying tells the other ranks that m is lost, before it is known how it has ended. What they do then is its
+// consequence.
+func (s *supervisor) isDying(m *rankState) {
+	if m.ended || m.Closed || s.stopped {
+		return
+	}
+	const text = "has ended, and the system still takes its memory back"
+	s.order++
+	m.Order, m.After = s.order, time.Since(s.start)
+	s.job.Trace("rank %d (pid %d) %s", m.Rank, m.PID, text)
+	s.broadcast(&wire.RankMessage{Message: &job.Message{Kind: job.Exited, Rank: m.Rank, PID: m.PID, Lost: true,
+		Text: text + s.on(m.at)}})
+}
+
 // hasEnded notes that a rank has ended.
 func (s *supervisor) hasEnded(m *rankState, e wire.End) {
 	m.ended, m.End.End = true, e
-	m.Order, m.After = s.order, time.Since(s.start)
+	if m.Order == 0 { // else it was dying
+		m.Order, m.After = s.order, time.Since(s.start)
+	}
 	s.running--
 	s.job.Trace("rank %d (pid %d) %s", m.Rank, m.PID, m.how())
 	if m.failed() && !m.Stopped {

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/treerun/treerun/internal/testutil"
+	"github.com/treerun/treerun/rank"
+)
+
+// dying is a rank of a job whose rank 1 touches as much memory as its argument says, and kills itself. Rank 0 prints
+// how long after that it has heard of it, and how long it took until the process had ended: before that the system
+// tells nobody.
+func dying() {
+	if err := die(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func die() error {
+	ctx := context.Background()
+	w, err := rank.Init(ctx)
+	if err != nil {
+		return err
+	}
+	size, err := strconv.Atoi(os.Args[1])
+	if err == nil && w.Rank() == 1 {
+		err = touch(size)
+	}
+	if err != nil {
+		return err
+	}
+	now, err := w.AllGather(ctx, fmt.Append(nil, os.Getpid()))
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if w.Rank() == 1 {
+		time.Sleep(50 * time.Millisecond) // until the other one looks
+		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	pid, err := strconv.Atoi(string(now[1]))
+	if err != nil {
+		return err
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return err
+	}
+	ended := make(chan time.Duration)
+	go func() {
+		for { // a signal may end it
+			if n, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1); n > 0 {
+				ended <- time.Since(began)
+				return
+			}
+		}
+	}()
+	<-w.Failed()
+	heard := time.Since(began)
+	lost, err := w.Failure()
+	fmt.Printf("heard after %d ms, ended after %d ms: %d, %v\n", heard.Milliseconds(), (<-ended).Milliseconds(), lost, err)
+	return nil
+}
+
+// touch maps memory in small pages and writes to each.
+func touch(size int) error {
+	mem, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	if err != nil {
+		return err
+	}
+	_ = syscall.Madvise(mem, syscall.MADV_NOHUGEPAGE)
+	for i := 0; i < size; i += 4096 {
+		mem[i] = 1
+	}
+	return nil
+}
+
+// A child of a rank's process that is the rank in its place, and dies, is not taken for the rank's end.
+func TestDyingChild(t *testing.T) {
+	l := launch(t, nil, "-np", "2", "sh", "-c", "dying 1000; sleep 0.5; exit 7")
+	if line := <-l.lines; !strings.Contains(line, "lost its connection") {
+		t.Errorf("rank 0: %s", line)
+	}
+	l.exits(7)
+}
+
+// A rank that is killed is known to be lost before the system has taken its memory back, which takes half a second for
+// 8 GiB, and longer where a driver has pinned it. Then it is told how the rank has ended.
+func TestDyingRank(t *testing.T) {
+	size := testutil.Count(4, 8) << 30
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`MemAvailable: +(\d+) kB`).FindSubmatch(text)
+	if m == nil {
+		t.Fatal("the system does not tell how much memory is available")
+	}
+	available, _ := strconv.Atoi(string(m[1]))
+	size = min(size, available<<10/3)
+	l := launch(t, nil, "-np", "2", "dying", strconv.Itoa(size))
+	line := <-l.lines
+	var heard, ended int
+	if n, err := fmt.Sscanf(line, "[0] heard after %d ms, ended after %d ms: 1, rank 1", &heard, &ended); n < 2 {
+		t.Fatalf("%q: %v\n%s", line, err, l.stderr.String())
+	}
+	t.Logf("%d MiB: %s", size>>20, line)
+	l.exits(137)
+	if text := l.stderr.String(); !strings.Contains(text, "rank 1 failed first: it was killed by SIGKILL") {
+		t.Errorf("the cause is not the signal:\n%s", text)
+	}
+	if heard > 1050 || ended > 500 && heard >= ended {
+		t.Errorf("the rank was known to be lost after %d ms, and had ended after %d ms", heard, ended)
+	}
+}
