@@ -33,39 +33,36 @@ const (
 	nameLimit = 3 * time.Second        // for looking up all names
 )
 
-// far is one of several hosts, and what it says of itself.
-type far struct {
-	launch.Host
-	lines []Line
-	err   error
-}
-
 // hosts looks at several hosts, each through a job with these flags that has Serve as its rank, and at what is between
 // them. devices is the value of --iface.
 func hosts(p *printer, list []launch.Host, flags []string, devices string) {
-	all := make([]far, len(list))
 	var names []string
-	for i, at := range list {
-		all[i].Host, names = at, append(names, at.Name)
+	for _, at := range list {
+		names = append(names, at.Name)
 	}
+	said, errs := make([][]Line, len(list)), make([]error, len(list))
 	var asked sync.WaitGroup
-	for i := range all {
-		rank := []string{"--wdir=/", wire.Self, launch.RankName(Subcommand), devices, strconv.Itoa(len(list[i].Ranks))}
-		asked.Go(func() { all[i].ask(treerun(all[i:i+1], flags, append(rank, names...))) })
+	for i, at := range list {
+		rank := []string{"--wdir=/", wire.Self, launch.RankName(Subcommand), devices, strconv.Itoa(len(at.Ranks))}
+		asked.Go(func() { said[i], errs[i] = ask(at.Name, treerun(list[i:i+1], flags, append(rank, names...))) })
 	}
 	asked.Wait()
-	all = slices.DeleteFunc(all, func(f far) bool {
-		if f.err != nil {
-			p.line(Line{Wrong, "host", f.Name + ": " + f.err.Error(), ""})
+	var good []launch.Host
+	for i, at := range list {
+		if errs[i] != nil {
+			p.line(Line{Wrong, "host", at.Name + ": " + errs[i].Error(), ""})
+			said[i] = nil
+			continue
 		}
-		return f.err != nil
-	})
-	p.line(Line{min(State(len(list)-len(all)), Note), "hosts", fmt.Sprintf("%d of %d answer", len(all), len(list)), ""})
-	compare(p, all)
-	if len(all) > 1 {
+		good = append(good, at)
+	}
+	missing := State(len(list) - len(good))
+	p.line(Line{min(missing, Note), "hosts", fmt.Sprintf("%d of %d answer", len(good), len(list)), ""})
+	compare(p, names, said, len(good))
+	if len(good) > 1 {
 		l := Line{Good, "tcp", "each host reaches all others", "the lines above say what fails: a firewall, networks apart " +
 			"(--iface), or packets that are too large for a switch (MTU)?"}
-		cmd := treerun(all, append([]string{"topo"}, flags...), nil)
+		cmd := treerun(good, append([]string{"topo"}, flags...), nil)
 		cmd.Stderr = os.Stderr
 		if err := cmd.Run(); err != nil {
 			l.State, l.Text = Wrong, "a rank on each host fails: "+err.Error()
@@ -75,7 +72,7 @@ func hosts(p *printer, list []launch.Host, flags []string, devices string) {
 }
 
 // treerun returns a treerun with one rank on each of some hosts; its arguments are flags and what follows them.
-func treerun(hosts []far, flags, rest []string) *exec.Cmd {
+func treerun(hosts []launch.Host, flags, rest []string) *exec.Cmd {
 	list := make([]string, len(hosts))
 	for i, f := range hosts {
 		list[i] = f.Target
@@ -87,31 +84,31 @@ func treerun(hosts []far, flags, rest []string) *exec.Cmd {
 	return &exec.Cmd{Path: wire.Self, Args: args, SysProcAttr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}}
 }
 
-// ask has Serve run by a command, and takes what it says. How long the time takes that it says in the end, tells how
-// far its clock may be ahead.
-func (f *far) ask(cmd *exec.Cmd) {
-	late := time.AfterFunc(slowHost, func() { fmt.Fprintf(os.Stderr, "treerun: host %s has not answered yet\n", f.Name) })
+// ask has Serve run on a host by a command, and returns what it says. How long the time takes that it says in the end,
+// tells how far its clock may be ahead.
+func ask(name string, cmd *exec.Cmd) (lines []Line, err error) {
+	late := time.AfterFunc(slowHost, func() { fmt.Fprintf(os.Stderr, "treerun: host %s has not answered yet\n", name) })
 	defer late.Stop()
 	var stderr output.Tail
 	cmd.Stderr = &stderr
 	in, inErr := cmd.StdinPipe()
 	out, outErr := cmd.StdoutPipe()
-	if f.err = errors.Join(inErr, outErr, cmd.Start()); f.err != nil {
-		return
+	if err := errors.Join(inErr, outErr, cmd.Start()); err != nil {
+		return nil, err
 	}
 	answers := json.NewDecoder(io.LimitReader(out, maxAnswer))
-	f.err = answers.Decode(&f.lines)
 	var now int64
+	err = answers.Decode(&lines)
 	begin := time.Now()
 	_ = in.Close()
-	if f.err == nil {
-		f.err = answers.Decode(&now)
+	if err == nil {
+		err = answers.Decode(&now)
 	}
 	within := time.Since(begin) / 2
 	ahead := time.Unix(0, now).Sub(begin.Add(within))
 	if ended := cmd.Wait(); ended != nil {
 		text := strings.TrimPrefix(strings.Join(stderr.Lines(3), "; "), "treerun: ")
-		f.err = errors.New(cmp.Or(strings.TrimPrefix(text, "start treerun on host "+f.Name+": "), ended.Error()))
+		err = errors.New(cmp.Or(strings.TrimPrefix(text, "start treerun on host "+name+": "), ended.Error()))
 	}
 	l := Line{Good, "clock", fmt.Sprintf("at most %v from this host's", maxAhead),
 		"chrony or systemd-timesyncd on all hosts"}
@@ -119,7 +116,7 @@ func (f *far) ask(cmd *exec.Cmd) {
 		l.State, l.Text = Note, fmt.Sprintf("%+.1f ms from this host's, known to %.1f ms", 1e3*ahead.Seconds(),
 			1e3*within.Seconds())
 	}
-	f.lines = append(f.lines, l)
+	return append(lines, l), err
 }
 
 // Serve says what a host is like, and when its stdin ends what time it is. args are the value of --iface, the number of
@@ -144,23 +141,23 @@ func Serve(h *Host, args []string) error {
 	return errors.Join(err, timeErr)
 }
 
-// compare writes what hosts say of themselves: once where all say the same, else with the hosts that say it, and as
-// worth a note unless most do.
-func compare(p *printer, all []far) {
+// compare writes what hosts say of themselves, of which n do: once where all say the same, else with the hosts that say
+// it, and as worth a note unless most do.
+func compare(p *printer, names []string, said [][]Line, n int) {
 	var lines []Line
 	by := make(map[Line][]string)
-	for _, f := range all {
-		for _, l := range f.lines {
+	for i, name := range names {
+		for _, l := range said[i] {
 			if by[l] == nil {
 				lines = append(lines, l)
 			}
-			by[l] = append(by[l], f.Name)
+			by[l] = append(by[l], name)
 		}
 	}
 	for _, l := range lines {
-		if hosts := by[l]; len(hosts) < len(all) {
+		if hosts := by[l]; len(hosts) < n {
 			l.Text = strings.Join(hosts, ", ") + ": " + l.Text
-			if l.State == Good && 2*len(hosts) <= len(all) {
+			if l.State == Good && 2*len(hosts) <= n {
 				l.State = Note
 			}
 		}

@@ -180,7 +180,7 @@ ok     tcp            each host reaches all others
 
 // TestFlagsOfFarHosts: how hosts are reached is for the treerun of each host to know, which of them is said anew.
 func TestFlagsOfFarHosts(t *testing.T) {
-	hosts := []far{{Host: launch.Host{Name: "fd00::1", Target: "me@fd00::1"}}, {Host: launch.Host{Name: "b", Target: "b"}}}
+	hosts := []launch.Host{{Name: "fd00::1", Target: "me@fd00::1"}, {Name: "b", Target: "b"}}
 	got := strings.Join(treerun(hosts, []string{"--push=true", "--ppn=4"}, []string{"x"}).Args, " ")
 	if want := "treerun --push=true --ppn=4 --host=me@[fd00::1],b --ppn=1 x"; got != want {
 		t.Errorf("%s, want %s", got, want)
@@ -192,16 +192,16 @@ func FuzzCompare(f *testing.F) {
 	f.Add([]byte(`[{"State":0,"What":"x","Text":"y"}]`), []byte(`[]`))
 	f.Add([]byte(`[{"State":-1,"What":"x"},{"State":99,"Text":"y"}]`), []byte(`[{"State":99,"Text":"y"},null]`))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		all := []far{{Host: launch.Host{Name: "a"}}, {Host: launch.Host{Name: "b"}}}
+		said := make([][]Line, 2)
 		for i, text := range [][]byte{a, b} {
-			if json.Unmarshal(text, &all[i].lines) != nil {
+			if json.Unmarshal(text, &said[i]) != nil {
 				return
 			}
 		}
 		var out bytes.Buffer
-		compare(&printer{w: &out}, all)
-		for _, f := range all {
-			for _, l := range f.lines {
+		compare(&printer{w: &out}, []string{"a", "b"}, said, 2)
+		for _, lines := range said {
+			for _, l := range lines {
 				if !strings.Contains(out.String(), l.Text) {
 					t.Errorf("no %q", l.Text)
 				}

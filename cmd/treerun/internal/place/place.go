@@ -7,6 +7,7 @@
 package place
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -165,17 +166,13 @@ func (o *Options) DefaultRanks(n int) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%w (give the number of ranks with -np)", err)
 	}
-	if count > 0 {
-		return count, nil
-	}
-	return cmdline.UsableCores(), nil
+	return cmp.Or(count, cmdline.UsableCores()), nil
 }
 
 // GPUs returns which GPUs the ranks of every host get.
 func (o *Options) GPUs() (gpus.Request, error) {
-	r := o.gpus
-	if err := r.Check(); err != nil {
-		return r, cmdline.Usagef("%w", err)
+	if err := o.gpus.Check(); err != nil {
+		return o.gpus, cmdline.Usagef("%w", err)
 	}
-	return r, nil
+	return o.gpus, nil
 }
