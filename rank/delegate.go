@@ -38,7 +38,7 @@ func (m *members) MergeRemoteState([]byte, bool) {}
 func (m *members) NotifyAlive(n *memberlist.Node) error {
 	rank, err := strconv.Atoi(n.Name)
 	known := err == nil && rank >= 0 && rank < m.self.Size && n.Name == strconv.Itoa(rank) && len(n.Meta) > 0
-	if known && bytes.Equal(m.of(rank).said, n.Meta) {
+	if known && bytes.Equal(m.of(rank).encoded, n.Meta) {
 		return nil
 	}
 	t, err := decodeMeta(n.Meta)
@@ -55,7 +55,7 @@ func (m *members) NotifyAlive(n *memberlist.Node) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if r := &m.table[t.Rank]; r.port == 0 {
-		r.meta, r.said = t, n.Meta
+		r.meta, r.encoded = t, n.Meta
 	}
 	return nil
 }

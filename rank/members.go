@@ -22,7 +22,7 @@ import (
 // member is what is known of a rank.
 type member struct {
 	meta                   // what it says of itself; zeros until it has joined
-	said    []byte         // that, as it came
+	encoded []byte         // that, as it came
 	port    uint16         // at which it listens; 0: it has not joined
 	route   netip.AddrPort // where it was reached; not valid: nowhere yet
 	from    netip.Addr     // where it last came from; not valid: it did not

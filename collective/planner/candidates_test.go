@@ -138,7 +138,7 @@ func TestCandidates(t *testing.T) {
 
 // take spares p the search for trees that another Planner of the graph has found, but
 // for those of the algorithm that p was asked for.
-func (p *Planner) take(found map[string]*Forest) {
+func (p *Planner) take(found map[string]*TreeSet) {
 	for key, f := range found {
 		if of, _, _ := strings.Cut(key, " "); !strings.Contains(p.options.Algorithm, of) {
 			p.found[key] = f

@@ -17,5 +17,5 @@ func (p *Planner) chain(kind plan.Kind, root int) ([]*Candidate, error) {
 		return p.ofRoots("chain", kind, root)
 	}
 	trees := []topo.Tree{tree.Chain(p.graph, max(root, 0))}
-	return p.overTrees(Candidate{Algorithm: "chain", Kind: kind, Root: root}, &Forest{Trees: trees}, false)
+	return p.overTrees(Candidate{Algorithm: "chain", Kind: kind, Root: root}, &TreeSet{Trees: trees}, false)
 }

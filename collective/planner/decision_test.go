@@ -84,25 +84,25 @@ func TestFollowRefuses(t *testing.T) {
 		"chunks of 100 bytes":         func(d *Decision) { d.Tables[0].Choices[0].Chunks.Max = 100 },
 		"chunks of -64 bytes":         func(d *Decision) { d.Tables[0].Choices[0].Chunks.Min = -64 },
 		"sizes below 8 after":         func(d *Decision) { c := &d.Tables[0].Choices[0]; c.Below, c.Bytes = 8, 9 },
-		"parents for 3 ranks, want 4": func(d *Decision) { p := &d.Forests[0].Trees[1].Parent; *p = (*p)[1:] },
-		"0 trees":                     func(d *Decision) { d.Forests[0].Trees = nil },
-		"1 rates":                     func(d *Decision) { d.Forests[0].Rates = []float64{1} },
-		"rate NaN":                    func(d *Decision) { d.Forests[0].Rates[0] = math.NaN() },
-		"rate -1":                     func(d *Decision) { d.Forests[0].Rates[0] = -1 },
-		"rate +Inf":                   func(d *Decision) { d.Forests[0].Rates[0] = math.Inf(1) },
-		"parents for 0 ranks":         func(d *Decision) { d.Forests[0].Trees[0].Parent = nil },
+		"parents for 3 ranks, want 4": func(d *Decision) { p := &d.TreeSets[0].Trees[1].Parent; *p = (*p)[1:] },
+		"0 trees":                     func(d *Decision) { d.TreeSets[0].Trees = nil },
+		"1 rates":                     func(d *Decision) { d.TreeSets[0].Rates = []float64{1} },
+		"rate NaN":                    func(d *Decision) { d.TreeSets[0].Rates[0] = math.NaN() },
+		"rate -1":                     func(d *Decision) { d.TreeSets[0].Rates[0] = -1 },
+		"rate +Inf":                   func(d *Decision) { d.TreeSets[0].Rates[0] = math.Inf(1) },
+		"parents for 0 ranks":         func(d *Decision) { d.TreeSets[0].Trees[0].Parent = nil },
 		"its ancestors form a cycle": func(d *Decision) {
-			d.Forests[0].Trees[0] = topo.Tree{Parent: []int{-1, 2, 1,
+			d.TreeSets[0].Trees[0] = topo.Tree{Parent: []int{-1, 2, 1,
 				0}}
 		},
 		"root 0 of the tree has parent 1": func(d *Decision) {
-			d.Forests[0].Trees[0] = topo.Tree{Parent: []int{1, 2, 3,
+			d.TreeSets[0].Trees[0] = topo.Tree{Parent: []int{1, 2, 3,
 				0}}
 		},
 	} {
 		d := decided(t, first)
-		at := slices.IndexFunc(d.Forests, func(f Forest) bool { return f.Key == "packing between hosts" })
-		d.Forests[0], d.Forests[at] = d.Forests[at], d.Forests[0]
+		at := slices.IndexFunc(d.TreeSets, func(f TreeSet) bool { return f.Key == "packing between hosts" })
+		d.TreeSets[0], d.TreeSets[at] = d.TreeSets[at], d.TreeSets[0]
 		spoil(d)
 		if err := plannerOf(t, g, Options{}).Follow(d); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
@@ -113,35 +113,35 @@ func TestFollowRefuses(t *testing.T) {
 // TestFollowOtherTrees: trees that are right, but of another graph or number, are refused
 // when plans are made of them, or make plans that are right.
 func TestFollowOtherTrees(t *testing.T) {
-	spoils := []func(f *Forest){
-		func(f *Forest) { f.Trees, f.Rates = f.Trees[:1], f.Rates[:min(len(f.Rates), 1)] },
-		func(f *Forest) { // no links
+	spoils := []func(f *TreeSet){
+		func(f *TreeSet) { f.Trees, f.Rates = f.Trees[:1], f.Rates[:min(len(f.Rates), 1)] },
+		func(f *TreeSet) { // no links
 			f.Trees, f.Rates = slices.Repeat([]topo.Tree{{Parent: []int{-1}}}, len(f.Trees)), nil
 		},
-		func(f *Forest) { // one rank more
+		func(f *TreeSet) { // one rank more
 			chain := []int{-1}
 			for v := range f.Trees[0].Parent {
 				chain = append(chain, v)
 			}
 			f.Trees, f.Rates = slices.Repeat([]topo.Tree{{Parent: chain}}, len(chain)), nil
 		},
-		func(f *Forest) { f.Trees = slices.Repeat(f.Trees[:1], len(f.Trees)) }, // one root
+		func(f *TreeSet) { f.Trees = slices.Repeat(f.Trees[:1], len(f.Trees)) }, // one root
 	}
 	dgx, _ := topo.Machine("dgx1v-x2")
 	abilene, _ := topo.Machine("abilene")
 	for name, g := range map[string]*topo.Graph{"mesh": meshedHosts(2), "sockets": sockets(5), "dgx1v-x2": dgx,
 		"abilene": abilene} {
 		first := decided(t, plannerOf(t, g, Options{}))
-		for i := range first.Forests {
+		for i := range first.TreeSets {
 			for how, spoil := range spoils {
 				if (i+how)%len(spoils) != 0 && !testutil.Thorough() {
 					continue
 				}
 				d := decidedAgain(first)
-				spoil(&d.Forests[i])
+				spoil(&d.TreeSets[i])
 				p := plannerOf(t, g, Options{})
 				if err := p.usable(d); err != nil {
-					t.Errorf("%s: change %d in %q: %v", name, how, d.Forests[i].Key, err)
+					t.Errorf("%s: change %d in %q: %v", name, how, d.TreeSets[i].Key, err)
 				}
 			}
 		}
@@ -150,7 +150,7 @@ func TestFollowOtherTrees(t *testing.T) {
 
 // decidedAgain returns a copy of d.
 func decidedAgain(d *Decision) *Decision {
-	return &Decision{Tables: d.Tables, Forests: slices.Clone(d.Forests)}
+	return &Decision{Tables: d.Tables, TreeSets: slices.Clone(d.TreeSets)}
 }
 
 // usable follows a decision and proves the plans that it leads to. Whatever is refused

@@ -17,8 +17,8 @@ func (p *Planner) doubleBinary(kind plan.Kind, root int) ([]*Candidate, error) {
 		return nil, because("not tried above %d ranks of several hosts for the links that it takes: see hierarchical",
 			PairRanks)
 	}
-	f, err := p.forest("double-binary", p.graph.Ranks, func() (*Forest, error) {
-		return &Forest{Trees: tree.DoubleBinaryOn(p.graph)}, nil
+	f, err := p.treeSet("double-binary", p.graph.Ranks, func() (*TreeSet, error) {
+		return &TreeSet{Trees: tree.DoubleBinaryOn(p.graph)}, nil
 	})
 	if err != nil {
 		return nil, err

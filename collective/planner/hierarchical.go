@@ -192,31 +192,31 @@ func (p *Planner) reaches(between string, kind plan.Kind, asked bool) error {
 }
 
 // betweenTrees returns the trees over hosts for a kind and root.
-func (p *Planner) betweenTrees(between string, kind plan.Kind, root int, asked bool) (*Forest, error) {
+func (p *Planner) betweenTrees(between string, kind plan.Kind, root int, asked bool) (*TreeSet, error) {
 	h := p.hosts
 	n := len(h.ranks)
 	switch between {
 	case "star":
-		return &Forest{Trees: []topo.Tree{shallow(n, h.host[max(root, 0)], starHosts)}}, nil
+		return &TreeSet{Trees: []topo.Tree{shallow(n, h.host[max(root, 0)], starHosts)}}, nil
 	case "direct":
 		if p.ordered(kind) {
 			trees, err := p.inside("direct", h.between)
-			return &Forest{Trees: trees}, err
+			return &TreeSet{Trees: trees}, err
 		}
 		if kind.HasRoot() {
-			return &Forest{Trees: relays(n, h.host[root])}, nil
+			return &TreeSet{Trees: relays(n, h.host[root])}, nil
 		}
-		f := &Forest{}
+		f := &TreeSet{}
 		for a := range n {
 			f.Trees = append(f.Trees, topo.Star(n, a))
 		}
 		return f, nil
 	case "double-binary":
-		return p.forest("double-binary between hosts", n, func() (*Forest, error) {
+		return p.treeSet("double-binary between hosts", n, func() (*TreeSet, error) {
 			if h.even {
-				return &Forest{Trees: tree.DoubleBinary(n)}, nil
+				return &TreeSet{Trees: tree.DoubleBinary(n)}, nil
 			}
-			return &Forest{Trees: tree.DoubleBinaryOn(h.between)}, nil
+			return &TreeSet{Trees: tree.DoubleBinaryOn(h.between)}, nil
 		})
 	}
 	o := p.options.pack()
@@ -238,7 +238,7 @@ func (p *Planner) betweenTrees(between string, kind plan.Kind, root int, asked b
 }
 
 // perRoot returns the number of trees of the root that has the most.
-func perRoot(f *Forest, hosts int) int {
+func perRoot(f *TreeSet, hosts int) int {
 	count := make([]int, hosts)
 	for _, t := range f.Trees {
 		count[t.Root]++
@@ -252,22 +252,22 @@ func (p *Planner) within(inside string, kind plan.Kind) (local, error) {
 	if inside == "star" && !p.ordered(kind) {
 		return func(host, root int) topo.Tree { return shallow(len(h.ranks[host]), root, directRanks) }, nil
 	}
-	var forests []*Forest
+	var sets []*TreeSet
 	for i, ranks := range h.ranks {
-		f, err := p.forest(fmt.Sprintf("%s inside host %d", inside, i), len(ranks), func() (*Forest, error) {
+		f, err := p.treeSet(fmt.Sprintf("%s inside host %d", inside, i), len(ranks), func() (*TreeSet, error) {
 			g := p.graph.Among(ranks)
 			if err := g.Validate(); err != nil {
 				return nil, err
 			}
 			trees, err := p.inside(inside, g)
-			return &Forest{Trees: trees}, err
+			return &TreeSet{Trees: trees}, err
 		})
 		if err = cmp.Or(err, f.ofRoots()); err != nil {
 			return nil, fmt.Errorf("inside host %d: %w", i, err)
 		}
-		forests = append(forests, f)
+		sets = append(sets, f)
 	}
-	return func(host, root int) topo.Tree { return forests[host].Trees[root] }, nil
+	return func(host, root int) topo.Tree { return sets[host].Trees[root] }, nil
 }
 
 // inside returns a tree for every root of a host's graph.
@@ -309,7 +309,7 @@ func (p *Planner) inside(algorithm string, g *topo.Graph) (list []topo.Tree, err
 // tree over hosts one per leader. A root that is given holds them all: it hands every share to
 // the leader of its host. Where the message has parts, those of a rank, in the order of ranks,
 // are over the trees that have its host as their root, and there the rank itself is it.
-func (h *hosts) overLeaders(c *Candidate, f *Forest, within local, leaders int) (weights []float64, err error) {
+func (h *hosts) overLeaders(c *Candidate, f *TreeSet, within local, leaders int) (weights []float64, err error) {
 	add := func(i int, t topo.Tree, leader func(host int) int) error {
 		all, err := h.compose(t, within, leader)
 		if err == nil && c.Root >= 0 {
@@ -351,7 +351,7 @@ func (h *hosts) overLeaders(c *Candidate, f *Forest, within local, leaders int) 
 	return weights, nil
 }
 
-func (f *Forest) weight(i int) float64 {
+func (f *TreeSet) weight(i int) float64 {
 	if f.Rates == nil {
 		return 1
 	}

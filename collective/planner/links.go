@@ -172,7 +172,7 @@ func (p *Planner) LargeTrees() (trees []topo.Tree, shares []float64, err error) 
 	if len(trees) > 0 {
 		return trees, normal(shares, len(trees)), nil
 	}
-	var f *Forest
+	var f *TreeSet
 	if n > directRanks || p.apart != nil {
 		if f, err = p.perRoot("multi"); err != nil {
 			return nil, nil, err

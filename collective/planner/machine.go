@@ -168,11 +168,11 @@ func socketCosts(between *topo.Graph) (us, gbs float64) {
 // and 0.31 us, 17 and 0.68 us. On four hosts on two cores a Broadcast of 8 bytes takes
 // 14 us after a star and 92 after a Barrier at rising distances.
 func (p *Planner) sharesCores() bool {
-	return p.sim.Cores > 0 && p.graph.Ranks > p.sim.Cores && slices.Min(p.crowds()) == p.graph.Ranks
+	return p.sim.Cores > 0 && p.graph.Ranks > p.sim.Cores && slices.Min(p.ranksOnCores()) == p.graph.Ranks
 }
 
-// crowds returns how many ranks share the cores of a machine, by rank or for all.
-func (p *Planner) crowds() []int {
+// ranksOnCores returns how many ranks share the cores of a machine, by rank or for all.
+func (p *Planner) ranksOnCores() []int {
 	switch {
 	case p.sim.CoreHosts != nil:
 		return numbers.GroupSizes(p.sim.CoreHosts)
@@ -189,5 +189,5 @@ const oversubscribedRanks = 4
 // Oversubscribed reports whether so many ranks share a machine's cores that one had better choose for
 // all of them, and for all sizes: each for itself would take longer.
 func (p *Planner) Oversubscribed() bool {
-	return p.sim.Cores > 0 && slices.Max(p.crowds()) > oversubscribedRanks*p.sim.Cores
+	return p.sim.Cores > 0 && slices.Max(p.ranksOnCores()) > oversubscribedRanks*p.sim.Cores
 }

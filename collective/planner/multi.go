@@ -28,10 +28,10 @@ func (p *Planner) multi(kind plan.Kind, root int) ([]*Candidate, error) {
 func complete(g *topo.Graph) bool { return len(g.Links) == g.Ranks*(g.Ranks-1)/2 }
 
 // perRoot returns the trees of an algorithm for every root.
-func (p *Planner) perRoot(algorithm string) (*Forest, error) {
-	f, err := p.forest(algorithm, p.graph.Ranks, func() (*Forest, error) {
+func (p *Planner) perRoot(algorithm string) (*TreeSet, error) {
+	f, err := p.treeSet(algorithm, p.graph.Ranks, func() (*TreeSet, error) {
 		trees, err := p.inside(algorithm, p.graph)
-		return &Forest{Trees: trees, Note: tree.Cut(p.graph)}, err
+		return &TreeSet{Trees: trees, Note: tree.Cut(p.graph)}, err
 	})
 	return f, cmp.Or(err, f.ofRoots())
 }
@@ -52,7 +52,7 @@ func (p *Planner) ofRoots(algorithm string, kind plan.Kind, root int) ([]*Candid
 		return nil, err
 	}
 	if kind.HasRoot() && p.uniform {
-		f = &Forest{Trees: f.Trees[root : root+1], Note: f.Note}
+		f = &TreeSet{Trees: f.Trees[root : root+1], Note: f.Note}
 	}
 	return p.overTrees(c, f, kind.HasParts())
 }

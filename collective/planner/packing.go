@@ -47,19 +47,19 @@ func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
 		return nil, err
 	}
 	if from == pack.EveryRoot { // whose search always ends so
-		f = &Forest{Trees: f.Trees, Rates: f.Rates}
+		f = &TreeSet{Trees: f.Trees, Rates: f.Rates}
 	}
 	return p.overTrees(Candidate{Algorithm: "packing", Kind: kind, Root: root}, f, from == pack.EveryRoot)
 }
 
 // packed returns the trees of a packing of g.
-func (p *Planner) packed(key string, g *topo.Graph, root int, o pack.Options) (*Forest, error) {
-	return p.forest(key, g.Ranks, func() (*Forest, error) {
+func (p *Planner) packed(key string, g *topo.Graph, root int, o pack.Options) (*TreeSet, error) {
+	return p.treeSet(key, g.Ranks, func() (*TreeSet, error) {
 		r, err := pack.Pack(g, root, o)
 		if err != nil {
 			return nil, err
 		}
-		f := &Forest{Trees: r.Trees, Rates: r.Rates, Note: r.Note}
+		f := &TreeSet{Trees: r.Trees, Rates: r.Rates, Note: r.Note}
 		if f.Note == "" && !p.options.limited() && r.Ratio < 0.99 {
 			f.Note = fmt.Sprintf("the search for trees ended after its budget of steps, with %s and %.1f %% of the bound",
 				numbers.Count(len(r.Trees), "tree"), 100*r.Ratio)

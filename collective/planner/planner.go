@@ -25,8 +25,8 @@ type Planner struct {
 	slots     int
 	slotBytes int
 
-	found      map[string]*Forest // trees that take time to find, by what they are for
-	noRings    error              // why there are none
+	found      map[string]*TreeSet // trees that take time to find, by what they are for
+	noRings    error               // why there are none
 	candidates map[use]*candidateSet
 	bare       bool // candidates are made for their trees, without rates
 	any        bool // algorithms are made without looking at Options.Algorithm
@@ -52,9 +52,9 @@ type candidateSet struct {
 	without []Considered
 }
 
-// Forest is trees that take time to find, by the name under which a Planner keeps them.
+// TreeSet is trees that take time to find, by the name under which a Planner keeps them.
 // Rates is nil where they get equal shares.
-type Forest struct {
+type TreeSet struct {
 	Key   string
 	Trees []topo.Tree
 	Rates []float64
@@ -66,7 +66,7 @@ type Forest struct {
 func New(g *topo.Graph, m Machine, o Options) (*Planner, error) {
 	g = g.Canonical() // plans do not depend on the order in which links are told
 	p := &Planner{graph: g, machine: m, options: o, candidates: make(map[use]*candidateSet),
-		found: make(map[string]*Forest), cheapestAt: make(map[size]DecidedChoice)}
+		found: make(map[string]*TreeSet), cheapestAt: make(map[size]DecidedChoice)}
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -131,9 +131,9 @@ func (p *Planner) routable(list []Channel) error {
 	return nil
 }
 
-// forest returns trees of n vertices that were found before, by p or by the rank whose
+// treeSet returns trees of n vertices that were found before, by p or by the rank whose
 // decision it follows, or that search finds now.
-func (p *Planner) forest(key string, n int, search func() (*Forest, error)) (*Forest, error) {
+func (p *Planner) treeSet(key string, n int, search func() (*TreeSet, error)) (*TreeSet, error) {
 	if f, ok := p.found[key]; ok {
 		if have := len(f.Trees[0].Parent); have != n {
 			return nil, fmt.Errorf("trees %q have %d vertices, want %d", key, have, n)
@@ -148,8 +148,8 @@ func (p *Planner) forest(key string, n int, search func() (*Forest, error)) (*Fo
 }
 
 // ofRoots reports trees that are not one for every root, in order. It takes a nil
-// Forest.
-func (f *Forest) ofRoots() error {
+// TreeSet.
+func (f *TreeSet) ofRoots() error {
 	if f == nil {
 		return nil
 	}
@@ -278,7 +278,7 @@ func (c *Candidate) fits(ranks int) error {
 
 // overTrees makes the candidates like c over trees, with their rates as shares; for a collective
 // with a root all hang from there. ofPart says that each carries the part of its root alone.
-func (p *Planner) overTrees(c Candidate, f *Forest, ofPart bool) ([]*Candidate, error) {
+func (p *Planner) overTrees(c Candidate, f *TreeSet, ofPart bool) ([]*Candidate, error) {
 	if f.Note != "" {
 		c.Notes = append(c.Notes, f.Note)
 	}

@@ -32,9 +32,9 @@ func (p *Planner) ring(kind plan.Kind, root int) ([]*Candidate, error) {
 	if p.noRings != nil {
 		return nil, p.noRings
 	}
-	f, err := p.forest("ring", n, func() (*Forest, error) {
+	f, err := p.treeSet("ring", n, func() (*TreeSet, error) {
 		paths, rates, err := tree.Rings(p.graph, maxRings)
-		return &Forest{Trees: paths, Rates: rates}, err
+		return &TreeSet{Trees: paths, Rates: rates}, err
 	})
 	if err != nil {
 		p.noRings = err

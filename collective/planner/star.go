@@ -24,7 +24,7 @@ func (p *Planner) star(kind plan.Kind, root int) ([]*Candidate, error) {
 			if p.ordered(kind) {
 				return nil, because("rank %d has no link to some ranks, and those between would add in another order", hub)
 			}
-			return p.overTrees(Candidate{Algorithm: "star", Kind: kind, Root: root}, &Forest{Trees: []topo.Tree{t}}, false)
+			return p.overTrees(Candidate{Algorithm: "star", Kind: kind, Root: root}, &TreeSet{Trees: []topo.Tree{t}}, false)
 		}
 	}
 	if kind == plan.Broadcast {

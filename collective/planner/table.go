@@ -189,8 +189,8 @@ func (c *DecidedChoice) same(o *DecidedChoice, list []*Candidate) bool {
 // to the same, but not for nothing. What follows from it, the plans and their links, every
 // rank makes itself, and chooses what nobody has chosen when it calls it.
 type Decision struct {
-	Forests []Forest
-	Tables  []DecidedTable
+	TreeSets []TreeSet
+	Tables   []DecidedTable
 }
 
 // DecidedTable is what runs a kind, by size.
@@ -228,14 +228,14 @@ func (p *Planner) Decide(kinds []plan.Kind) (*Decision, error) {
 		d.Tables = append(d.Tables, t)
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.found)) {
-		d.Forests = append(d.Forests, *p.found[key])
+		d.TreeSets = append(d.TreeSets, *p.found[key])
 	}
 	return d, nil
 }
 
 // Follow takes over what another rank has decided, checked.
 func (p *Planner) Follow(d *Decision) error {
-	for _, f := range d.Forests {
+	for _, f := range d.TreeSets {
 		if err := f.check(); err != nil {
 			return fmt.Errorf("trees %q: %w", f.Key, err)
 		}
@@ -249,7 +249,7 @@ func (p *Planner) Follow(d *Decision) error {
 	return nil
 }
 
-func (f *Forest) check() error {
+func (f *TreeSet) check() error {
 	if len(f.Trees) == 0 || len(f.Trees) > plan.MaxLanes || len(f.Rates) != 0 && len(f.Rates) != len(f.Trees) {
 		return fmt.Errorf("%d trees with %d rates", len(f.Trees), len(f.Rates))
 	}

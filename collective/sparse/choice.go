@@ -78,11 +78,11 @@ func (e *estimate) choose() {
 // they move: a block is handled by itself where the dense plan has long pieces,
 // and a search for blocks comes first.
 const (
-	findRate   = 12.0 // GB/s of a core, beside others that search, too
-	blockUs    = 0.15 // per block moved, at each end
-	treeFactor = 1.1
-	thinUs     = 1.5e-4 // per byte of blocks that travel without their zeros
-	crowded    = 1.5    // what the dense plan takes on one host, of ranks that share cores
+	findRate    = 12.0 // GB/s of a core, beside others that search, too
+	blockUs     = 0.15 // per block moved, at each end
+	treeFactor  = 1.1
+	thinUs      = 1.5e-4 // per byte of blocks that travel without their zeros
+	sharedCores = 1.5    // what the dense plan takes on one host, of ranks that share cores
 )
 
 // predict fills in e.us. search: the blocks have to be found.
@@ -112,7 +112,7 @@ func (r *reduction) predict(e *estimate, search bool) {
 	} else {
 		ends = 2 // in and out of shared memory
 		if r.c.Share > 1 {
-			wait = crowded
+			wait = sharedCores
 		}
 	}
 	handling := (up + e.union) * float64(r.grid.Blocks()) * blockUs * ends * r.c.Share

@@ -17,7 +17,7 @@ import (
 
 // protocol is the version of the messages below and of everything that ranks
 // must do alike.
-const protocol = 20
+const protocol = 21
 
 // hello is the first message of New.
 type hello struct {

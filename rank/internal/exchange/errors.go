@@ -32,13 +32,13 @@ func (f *Fault) Error() string {
 // Unwrap returns what happened.
 func (f *Fault) Unwrap() error { return f.Err }
 
-// told is what happened, in the words of whoever saw it: "killed by SIGKILL".
-type told struct {
+// reported is what happened, in the words of whoever saw it: "killed by SIGKILL".
+type reported struct {
 	text string
 	kind error // what it is, to errors.Is; nil: nothing in particular
 }
 
-func (t told) Error() string { return t.text }
+func (r reported) Error() string { return r.text }
 
 // Is makes it an error of its kind.
-func (t told) Is(target error) bool { return t.kind != nil && target == t.kind }
+func (r reported) Is(target error) bool { return r.kind != nil && target == r.kind }

@@ -59,11 +59,11 @@ func (f *frame) why() error {
 	case f.cause != nil:
 		return f.cause
 	case f.kind == failedFrame:
-		return told{f.text, ErrFailed}
+		return reported{f.text, ErrFailed}
 	case f.kind == stalledFrame:
-		return told{f.text, ErrStalled}
+		return reported{f.text, ErrStalled}
 	}
-	return told{f.text, nil}
+	return reported{f.text, nil}
 }
 
 // blobsIn says how many blobs step of an AllGather of n ranks moves.

@@ -244,7 +244,7 @@ func isEnd(err error) bool {
 
 // Lost notes that a rank has failed, and tells the others.
 func (m *Mesh) Lost(rank int, what string) {
-	m.spread(notice(failedFrame, rank, 0, told{what, ErrFailed}))
+	m.spread(notice(failedFrame, rank, 0, reported{what, ErrFailed}))
 }
 
 // BreakOff tells all ranks that AllGather number and later ones cannot complete, because

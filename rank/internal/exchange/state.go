@@ -60,7 +60,7 @@ func (s *state) take(f *frame) bool {
 
 // Fail notes that rank has failed, -1 the launcher. The others are not told.
 func (s *state) Fail(rank int, what string) {
-	s.take(notice(failedFrame, rank, 0, told{what, ErrFailed}))
+	s.take(notice(failedFrame, rank, 0, reported{what, ErrFailed}))
 }
 
 // Closing notes that this rank closes: what happens from now on is no news.
