@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // record is what a logger has written.
@@ -42,7 +44,7 @@ func TestLogger(t *testing.T) {
 				const report = "rank 0 has waited"
 				before := strings.Count(logged.String(), report)
 				for begin := time.Now(); strings.Count(logged.String(), report) == before &&
-					time.Since(begin) < 5*time.Second; {
+					time.Since(begin) < testutil.Limit; {
 					time.Sleep(10 * time.Millisecond)
 				}
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/waits"
 )
 
@@ -66,40 +67,46 @@ func TestStoppedProcess(t *testing.T) {
 // as well; the error of all of them is typed.
 func TestLateRankIsNamed(t *testing.T) {
 	for _, kind := range []error{ErrStalled, context.DeadlineExceeded} {
-		j := newTestJob(t, 7)
-		if kind == ErrStalled {
-			j.stall = 300 * time.Millisecond
+		testutil.WithLonger(t, 300*time.Millisecond, func(limit time.Duration) error { return nameLate(t, kind, limit) })
+	}
+}
+
+// nameLate lets rank 5 be late, and returns what is wrong with the errors of the others.
+func nameLate(t *testing.T, kind error, limit time.Duration) error {
+	j := newTestJob(t, 7)
+	if kind == ErrStalled {
+		j.stall = limit
+	}
+	j.start()
+	errs := j.each(func(r int) error {
+		if r == 5 {
+			return nil
 		}
-		j.start()
-		errs := j.each(func(r int) error {
-			if r == 5 {
-				return nil
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			if kind != ErrStalled && r == 3 {
-				ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
-			}
-			defer cancel()
-			for { // some may have all that they need for the first
-				if _, err := j.worlds[r].AllGather(ctx, nil); err != nil {
-					return err
-				}
-			}
-		})
-		for r, err := range errs {
-			var e *Error
-			switch {
-			case r == 5:
-			case !errors.As(err, &e), e.Rank != 5, kind == ErrStalled && !errors.Is(err, kind):
-				t.Errorf("rank %d: %v, want %v of rank 5", r, err, kind)
-			case !strings.Contains(err.Error(), "is in no call of treerun"):
-				t.Errorf("rank %d: %q does not say what rank 5 does", r, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		if kind != ErrStalled && r == 3 {
+			ctx, cancel = context.WithTimeout(t.Context(), limit)
+		}
+		defer cancel()
+		for { // some may have all that they need for the first
+			if _, err := j.worlds[r].AllGather(ctx, nil); err != nil {
+				return err
 			}
 		}
-		if kind != ErrStalled && !errors.Is(errs[3], kind) {
-			t.Errorf("rank 3: %v, want %v", errs[3], kind)
+	})
+	for r, err := range errs {
+		var e *Error
+		switch {
+		case r == 5:
+		case !errors.As(err, &e), e.Rank != 5, kind == ErrStalled && !errors.Is(err, kind):
+			return fmt.Errorf("rank %d: %v, want %v of rank 5", r, err, kind)
+		case !strings.Contains(err.Error(), "is in no call of treerun"):
+			return fmt.Errorf("rank %d: %q does not say what rank 5 does", r, err)
 		}
 	}
+	if kind != ErrStalled && !errors.Is(errs[3], kind) {
+		return fmt.Errorf("rank 3: %v, want %v", errs[3], kind)
+	}
+	return nil
 }
 
 // A rank answers while its program computes, and says what it waits in and what is

@@ -341,27 +341,25 @@ func reduceCompared(t *testing.T, c, workers *collective.Comm) error {
 // A server that has nothing to do for longer than the stall timeout is not ended by it.
 func TestServeIdle(t *testing.T) {
 	hosts := oneHost(2)
-	for r, err := range testutil.NewJob(hosts...).Run(t, func(w *testutil.World) error {
-		c, err := collective.New(t.Context(), w, collective.WithTopoCache(""), collective.WithGraph(testutil.GraphOn(hosts)),
-			collective.WithStallTimeout(100*time.Millisecond))
-		if err != nil {
-			return err
-		}
-		defer c.Close()
-		if c.Rank() == 1 {
-			return Serve(t.Context(), c)
-		}
-		time.Sleep(500 * time.Millisecond)
-		x := []float32{7}
-		if _, err := AllReduce(t.Context(), c, x, x, collective.Sum); err != nil || x[0] != 7 {
-			return fmt.Errorf("%v, %w", x, err)
-		}
-		return StopServing(t.Context(), c)
-	}) {
-		if err != nil {
-			t.Errorf("rank %d: %v", r, err)
-		}
-	}
+	testutil.WithLonger(t, 100*time.Millisecond, func(stall time.Duration) error {
+		return errors.Join(testutil.NewJob(hosts...).Run(t, func(w *testutil.World) error {
+			c, err := collective.New(t.Context(), w, collective.WithTopoCache(""),
+				collective.WithGraph(testutil.GraphOn(hosts)), collective.WithStallTimeout(stall))
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if c.Rank() == 1 {
+				return Serve(t.Context(), c)
+			}
+			time.Sleep(5 * stall)
+			x := []float32{7}
+			if _, err := AllReduce(t.Context(), c, x, x, collective.Sum); err != nil || x[0] != 7 {
+				return fmt.Errorf("%v, %w", x, err)
+			}
+			return StopServing(t.Context(), c)
+		})...)
+	})
 }
 
 // A server has no tensor: with one worker no zeros of others count, also where the operation would
