@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // The chaos tests kill real ranks of real jobs that make calls of all kinds all
@@ -202,7 +204,7 @@ func TestKillRank(t *testing.T) {
 	tmp := t.TempDir()
 	before := leftovers(t, looper, tmp)
 	var times chaosTimes
-	for i := range chaosRuns(t, 20) {
+	for i := range chaosRuns(t, testutil.Count(8, 20)) {
 		seed := uint64(time.Now().UnixNano())
 		if !t.Run(fmt.Sprintf("run=%d/seed=%d", i, seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0))
@@ -279,7 +281,7 @@ func TestKillLauncher(t *testing.T) {
 	launcher, looper := chaosBinaries(t)
 	tmp := t.TempDir()
 	before := leftovers(t, looper, tmp)
-	for range chaosRuns(t, 8) {
+	for range chaosRuns(t, testutil.Count(4, 8)) {
 		j := startJob(t, tmp, launcher, "-np", strconv.Itoa(2+rand.IntN(7)), looper)
 		time.Sleep(time.Duration(rand.IntN(250)) * time.Millisecond)
 		if err := j.cmd.Process.Kill(); err != nil {

@@ -126,7 +126,7 @@ func TestImpostersBetweenHosts(t *testing.T) {
 // Many jobs begin at once on the same two hosts. TREERUN_JOBS=100 makes them
 // more than the default of 20, which is for small machines.
 func TestManyJobsBeginAtOnce(t *testing.T) {
-	jobs := testutil.Count(10, 20)
+	jobs := testutil.Count(6, 20)
 	if s := os.Getenv("TREERUN_JOBS"); s != "" {
 		var err error
 		if jobs, err = strconv.Atoi(s); err != nil || jobs < 1 {
