@@ -29,8 +29,12 @@ type Device struct {
 
 	waiting atomic.Int32 // queues that NewWaitingStreams has given away
 
-	mu       sync.Mutex
-	primary  driver.Context
+	mu      sync.Mutex
+	primary driver.Context
+
+	// Held while the driver opens or closes other processes' memory, which may wait for the device: nobody else
+	// waits for it.
+	opening  sync.Mutex
 	mappings map[MemHandle]*mapping
 }
 

@@ -3,7 +3,6 @@ package cuda
 import (
 	"encoding/binary"
 	"fmt"
-	"sync"
 
 	"github.com/treerun/treerun/cuda/internal/driver"
 )
@@ -20,16 +19,14 @@ const handleBytes = len(driver.Handle{})
 // sees it, shared by all Mappings of the same handle.
 type mapping struct {
 	handle MemHandle
-	users  int // under the device's mu; it is among the device's mappings while there are some, or it is being closed
-
-	mu   sync.Mutex // held during the driver's calls, which may wait for the device; taken before the device's
-	base Addr       // 0: not open
+	base   Addr
+	users  int // under the device's opening
 }
 
 // Mapping is memory of another process. No work may use it any more when it is closed.
 type Mapping struct {
 	*resource
-	base Addr
+	mapping *mapping
 }
 
 // ExportMemory returns what another process needs for OpenMemory, to reach the
@@ -91,30 +88,8 @@ func (d *Device) OpenMemory(h MemHandle) (*Mapping, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := d.enter(h)
-	if err != nil {
-		return nil, err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.base == 0 {
-		var r driver.Result
-		if m.base, r = c.OpenMemory(driver.Handle(h[:handleBytes])); r != driver.Success {
-			d.leave(m)
-			d.forget(m)
-			return nil, failed(d, "cuIpcOpenMemHandle", "", r)
-		}
-	}
-	g := &Mapping{base: m.base}
-	g.resource = own(g, &resource{device: d, context: c, kind: kindMapping,
-		release: func(c driver.Context) driver.Result { return d.unmap(c, m) }})
-	return g, nil
-}
-
-// enter returns the mapping of a handle, with one user more.
-func (d *Device) enter(h MemHandle) (*mapping, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.opening.Lock()
+	defer d.opening.Unlock()
 	m := d.mappings[h]
 	if m == nil {
 		for other := range d.mappings {
@@ -123,44 +98,32 @@ func (d *Device) enter(h MemHandle) (*mapping, error) {
 					"there: close that first", d, ErrFreed)
 			}
 		}
+		base, r := c.OpenMemory(driver.Handle(h[:handleBytes]))
+		if r != driver.Success {
+			return nil, failed(d, "cuIpcOpenMemHandle", "", r)
+		}
+		m = &mapping{handle: h, base: base}
 		if d.mappings == nil {
 			d.mappings = map[MemHandle]*mapping{}
 		}
-		m = &mapping{handle: h}
 		d.mappings[h] = m
 	}
 	m.users++
-	return m, nil
-}
-
-// leave ends one use of m, and returns how many are left.
-func (d *Device) leave(m *mapping) int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	m.users--
-	return m.users
-}
-
-// forget takes m, which is closed, out of the device's mappings, unless it is wanted again.
-func (d *Device) forget(m *mapping) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if m.users == 0 {
-		delete(d.mappings, m.handle)
-	}
+	g := &Mapping{mapping: m}
+	g.resource = own(g, &resource{device: d, context: c, kind: kindMapping,
+		release: func(c driver.Context) driver.Result { return d.unmap(c, m) }})
+	return g, nil
 }
 
 // unmap ends one use of m.
 func (d *Device) unmap(c driver.Context, m *mapping) driver.Result {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if d.leave(m) > 0 {
+	d.opening.Lock()
+	defer d.opening.Unlock()
+	if m.users--; m.users > 0 {
 		return driver.Success
 	}
-	r := c.CloseMemory(m.base)
-	m.base = 0
-	d.forget(m)
-	return r
+	delete(d.mappings, m.handle)
+	return c.CloseMemory(m.base)
 }
 
 // Addr returns where the allocation begins for devices of this process; 0 after
@@ -169,5 +132,5 @@ func (g *Mapping) Addr() Addr {
 	if g.closed.Load() {
 		return 0
 	}
-	return g.base
+	return g.mapping.base
 }

@@ -47,13 +47,6 @@ func (p *progress) Synchronize(ctx context.Context) error {
 }
 
 // poll waits until done returns true or an error, or ctx ends.
-func poll(ctx context.Context, done func() (bool, error)) (err error) {
-	backoff.Until(200*time.Microsecond, func() bool {
-		ok := false
-		if ok, err = done(); !ok && err == nil {
-			err = ctx.Err()
-		}
-		return ok || err != nil
-	})
-	return err
+func poll(ctx context.Context, done func() (bool, error)) error {
+	return backoff.Poll(200*time.Microsecond, ctx.Err, done)
 }

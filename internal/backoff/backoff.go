@@ -31,27 +31,31 @@ func (w *Wait) Pause() {
 	case waited < yields:
 		runtime.Gosched()
 	default:
-		sleep(min(waited/part, w.Max))
+		// time.Sleep takes a millisecond at least, as an idle runtime asks the kernel for whole ones. A signal may end
+		// this one early.
+		t := syscall.NsecToTimespec(int64(min(waited/part, w.Max)))
+		_ = syscall.Nanosleep(&t, nil)
 	}
 }
 
 // Moved says that something has come: what is waited for now begins now.
 func (w *Wait) Moved() { w.began = time.Time{} }
 
-// sleep sleeps, also for less than a millisecond: time.Sleep does not, as an idle runtime asks the kernel for whole
-// ones. A signal may end it early.
-func sleep(d time.Duration) {
-	if d >= time.Millisecond {
-		time.Sleep(d)
-		return
-	}
-	t := syscall.NsecToTimespec(int64(d))
-	_ = syscall.Nanosleep(&t, nil)
-}
-
 // Until asks done again and again until it is true; a sleep in between takes max at most.
 func Until(max time.Duration, done func() bool) {
 	for w := (Wait{Max: max}); !done(); {
 		w.Pause()
 	}
+}
+
+// Poll asks done again and again until it is true or an error, or stop returns one.
+func Poll(max time.Duration, stop func() error, done func() (bool, error)) (err error) {
+	Until(max, func() bool {
+		ok := false
+		if ok, err = done(); !ok && err == nil {
+			err = stop()
+		}
+		return ok || err != nil
+	})
+	return err
 }

@@ -28,13 +28,6 @@ func (g *Group) pace(s *lineup) error {
 }
 
 // wait returns when ready does, or the Group has failed.
-func (g *Group) wait(ready func() (bool, error)) (err error) {
-	backoff.Until(200*time.Microsecond, func() bool {
-		var ok bool
-		if ok, err = ready(); !ok && err == nil {
-			err = g.Err()
-		}
-		return ok || err != nil
-	})
-	return err
+func (g *Group) wait(ready func() (bool, error)) error {
+	return backoff.Poll(200*time.Microsecond, g.Err, ready)
 }
