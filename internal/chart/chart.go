@@ -1,5 +1,7 @@
-// Package chart draws curves over the size of a message, or over another count, as
-// SVG files: those of treerun bench and those of docs/results. It is free of I/O.
+// Package chart draws pictures as SVG files: curves over the size of a message, or over another
+// count, for treerun bench and docs/results; and what topo/draw makes its pictures of: a head that
+// readers of screens can read and that follows light and dark, colours, and text that keeps clear
+// of other text. It is free of I/O.
 package chart
 
 import (
@@ -8,12 +10,10 @@ import (
 	"math"
 	"slices"
 	"strings"
-
-	"github.com/treerun/treerun/internal/svg"
 )
 
 // signs are drawn around the point 0, 0; what is hollow has the colour of the paper.
-var signs = [svg.Curves]string{`<circle r="3"/>`, `<path d="M-3-3H3V3H-3Z"/>`, `<path d="M0-4L3.5 2.5H-3.5Z"/>`,
+var signs = [Curves]string{`<circle r="3"/>`, `<path d="M-3-3H3V3H-3Z"/>`, `<path d="M0-4L3.5 2.5H-3.5Z"/>`,
 	`<circle r="3" class="on"/>`, `<path d="M-3-3H3V3H-3Z" class="on"/>`, `<path d="M0-4L3.5 2.5H-3.5Z" class="on"/>`,
 	`<path d="M-3-3L3 3M-3 3L3-3"/>`, `<path d="M-4 0H4M0-4V4"/>`, `<path d="M0-4.5L4.5 0L0 4.5L-4.5 0Z"/>`,
 	`<path d="M0-4.5L4.5 0L0 4.5L-4.5 0Z" class="on"/>`}
@@ -21,9 +21,6 @@ var signs = [svg.Curves]string{`<circle r="3"/>`, `<path d="M-3-3H3V3H-3Z"/>`, `
 // dashes are those of the first five curves, of the next five, and so on: twenty curves
 // look different in colour and line, and ten in their signs as well.
 var dashes = []string{"", ` stroke-dasharray="7 3"`, ` stroke-dasharray="2 3"`, ` stroke-dasharray="9 3 2 3"`}
-
-// Point is one value of a curve.
-type Point = svg.Point
 
 // Curve is one curve; the place of its name among those of a picture says how it looks. One without points is left out.
 type Curve struct {
@@ -77,7 +74,7 @@ const (
 
 // picture is an SVG file that is being written.
 type picture struct {
-	svg.File
+	File
 	curves []Curve // one of every name; its place is its look
 }
 
@@ -100,21 +97,21 @@ func SVG(title string, width, height float64, rows ...[]Panel) ([]byte, error) {
 	p.WriteString("<defs>\n")
 	for i, sign := range signs {
 		fmt.Fprintf(p, `<g id="s%d" class="%s" fill="currentColor" stroke="currentColor" stroke-width="1.5">%s</g>`+"\n",
-			i, svg.Colour(i), sign)
+			i, Colour(i), sign)
 	}
 	p.WriteString("</defs>\n")
 	top, wide := 0.0, width*float64(len(rows[0]))
 	if title != "" {
 		top = titleHeight
 	}
-	p.Text(svg.At(wide/2, 0.7*top), 17, "middle", svg.Ink, title)
+	p.Text(At(wide/2, 0.7*top), 17, "middle", Ink, title)
 	for _, row := range rows {
 		if err := p.row(row, top, width, height); err != nil {
 			return nil, err
 		}
 		top += height
 	}
-	p.Take(svg.Box{Right: wide - letters, Bottom: top - letters})
+	p.Take(Box{Right: wide - letters, Bottom: top - letters})
 	p.legend(wide, top+letters)
 	return p.Whole(cmp.Or(title, rows[0][0].Title), strings.Join(about, "; "), letters), nil
 }
@@ -177,25 +174,25 @@ func (p *picture) panel(l *Panel, x, y axis) {
 	for _, t := range ofX(x.least, x.most) {
 		at := x.at(t.Value)
 		if t.Label != "" {
-			p.Path(svg.Faint, 1, "", "", svg.At(at, y.from), svg.At(at, y.to))
-			p.Text(svg.At(at, y.from+18), letters, "middle", svg.Ink, t.Label)
+			p.Path(Faint, 1, "", "", At(at, y.from), At(at, y.to))
+			p.Text(At(at, y.from+18), letters, "middle", Ink, t.Label)
 		}
-		p.Path(svg.Ink, 1, "", "", svg.At(at, y.from), svg.At(at, y.from+4))
+		p.Path(Ink, 1, "", "", At(at, y.from), At(at, y.from+4))
 	}
 	for _, t := range ofY(y.least, y.most) {
 		at := y.at(t.Value)
 		if t.Label != "" {
-			p.Path(svg.Faint, 1, "", "", svg.At(x.from, at), svg.At(x.to, at))
-			p.Text(svg.At(x.from-8, at+4), letters, "end", svg.Ink, t.Label)
+			p.Path(Faint, 1, "", "", At(x.from, at), At(x.to, at))
+			p.Text(At(x.from-8, at+4), letters, "end", Ink, t.Label)
 		}
-		p.Path(svg.Ink, 1, "", "", svg.At(x.from-4, at), svg.At(x.from, at))
+		p.Path(Ink, 1, "", "", At(x.from-4, at), At(x.from, at))
 	}
-	p.Path(svg.Ink, 1, "", "", svg.At(x.from, y.to), svg.At(x.from, y.from), svg.At(x.to, y.from))
+	p.Path(Ink, 1, "", "", At(x.from, y.to), At(x.from, y.from), At(x.to, y.from))
 	middle := (x.from + x.to) / 2
-	p.Text(svg.At(middle, y.to-12), 14, "middle", svg.Ink, l.Title)
-	p.Text(svg.At(middle, y.from+38), letters, "middle", svg.Ink, l.X)
+	p.Text(At(middle, y.to-12), 14, "middle", Ink, l.Title)
+	p.Text(At(middle, y.from+38), letters, "middle", Ink, l.X)
 	fmt.Fprintf(p, `<g transform="translate(%.1f %.1f) rotate(-90)">`, x.from-leftOf+16, (y.from+y.to)/2)
-	p.Text(svg.At(0, 0), letters, "middle", svg.Ink, l.Y)
+	p.Text(At(0, 0), letters, "middle", Ink, l.Y)
 	p.WriteString("</g>\n")
 	const over = 5 // a sign at the end of an axis is whole
 	fmt.Fprintf(p, `<svg x="%.1f" y="%.1f" width="%.1f" height="%.1f" viewBox="%.1[1]f %.1[2]f %.1[3]f %.1[4]f">`+"\n",
@@ -203,7 +200,7 @@ func (p *picture) panel(l *Panel, x, y axis) {
 	for _, c := range l.Curves {
 		var points []Point
 		for _, at := range c.Points {
-			points = append(points, svg.At(x.at(at.X), y.at(at.Y)))
+			points = append(points, At(x.at(at.X), y.at(at.Y)))
 		}
 		p.curve(&c, points, points)
 	}
@@ -217,30 +214,30 @@ func (p *picture) curve(c *Curve, line, signs []Point) {
 	case len(line) == 0:
 		return
 	case c.Limit:
-		p.Path(svg.Line, 1.5, ` stroke-dasharray="1 3"`, "", line...)
+		p.Path(Line, 1.5, ` stroke-dasharray="1 3"`, "", line...)
 		return
 	}
-	p.Path(svg.Colour(look), 2, dashes[look/5%len(dashes)], "", line...)
+	p.Path(Colour(look), 2, dashes[look/5%len(dashes)], "", line...)
 	for _, at := range signs {
-		fmt.Fprintf(p, `<use href="#s%d" x="%.1f" y="%.1f"/>`+"\n", look%svg.Curves, at.X, at.Y)
+		fmt.Fprintf(p, `<use href="#s%d" x="%.1f" y="%.1f"/>`+"\n", look%Curves, at.X, at.Y)
 	}
 }
 
 // legend names the curves that have points, below all panels, in columns.
 func (p *picture) legend(wide, top float64) {
-	column, at := 0.0, svg.At(leftOf, top)
+	column, at := 0.0, At(leftOf, top)
 	for _, c := range p.curves {
-		column = max(column, 56+svg.Width(c.Name, letters))
+		column = max(column, 56+Width(c.Name, letters))
 	}
 	for _, c := range p.curves {
 		if len(c.Points) == 0 {
 			continue
 		}
 		if at.X > leftOf && at.X+column > wide {
-			at = svg.At(leftOf, at.Y+legendLine)
+			at = At(leftOf, at.Y+legendLine)
 		}
-		p.curve(&c, []Point{at, at.Add(svg.At(32, 0), 1)}, []Point{at.Add(svg.At(16, 0), 1)})
-		p.Text(at.Add(svg.At(40, 4), 1), letters, "start", svg.Ink, c.Name)
+		p.curve(&c, []Point{at, at.Add(At(32, 0), 1)}, []Point{at.Add(At(16, 0), 1)})
+		p.Text(at.Add(At(40, 4), 1), letters, "start", Ink, c.Name)
 		at.X += column
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/treerun/treerun/internal/chart"
 	"github.com/treerun/treerun/internal/numbers"
-	"github.com/treerun/treerun/internal/svg"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -46,8 +46,8 @@ func SVG(g *topo.Graph, p Plan) string {
 		c.drawRanks(c.at, nodeRadius, -1)
 	}
 	c.drawPorts()
-	legend := svg.At(c.Corner.X+2*margin, 3*margin)
-	c.Text(svg.At(margin, margin+14), 18, "start", svg.Ink, c.title)
+	legend := chart.At(c.Corner.X+2*margin, 3*margin)
+	c.Text(chart.At(margin, margin+14), 18, "start", chart.Ink, c.title)
 	for i, o := range shown {
 		c.drawSmall(i, o.caption)
 		about += "; " + o.caption
@@ -66,14 +66,14 @@ type wire struct {
 // canvas is an SVG file that is being written.
 type canvas struct {
 	*picture
-	svg.File
-	wires   []wire            // the quickest first, and then what ports hold
-	at      []svg.Point       // of the ranks, then of the ports
-	hubs    []svg.Point       // by rank: the centre of its host's circle
-	sizes   map[svg.Point]int // the ranks of a host, by its centre
-	radius  float64           // of the circle of a host
-	half    svg.Point         // how far the ranks reach from the centre
-	centre  svg.Point
+	chart.File
+	wires   []wire              // the quickest first, and then what ports hold
+	at      []chart.Point       // of the ranks, then of the ports
+	hubs    []chart.Point       // by rank: the centre of its host's circle
+	sizes   map[chart.Point]int // the ranks of a host, by its centre
+	radius  float64             // of the circle of a host
+	half    chart.Point         // how far the ranks reach from the centre
+	centre  chart.Point
 	unnamed []string // ports that have no room for a name
 }
 
@@ -133,7 +133,7 @@ func (c *canvas) arrange() {
 		case len(hosts) > 1:
 			names[i] = fmt.Sprintf("host %d", h)
 		}
-		longest, most = max(longest, svg.Width(names[i], 13)), max(most, len(ranks))
+		longest, most = max(longest, chart.Width(names[i], 13)), max(most, len(ranks))
 	}
 	c.radius = max(110, 4*nodeRadius*float64(most)/(2*math.Pi))
 	ring := (c.radius + 5*nodeRadius) / math.Sin(math.Pi/float64(len(hosts)))
@@ -143,22 +143,22 @@ func (c *canvas) arrange() {
 	case most == 1:
 		c.radius, ring = 0, max(190, ring-c.radius)
 	}
-	c.half = svg.At(176, 0) // so that names of small drawings have room
-	c.at, c.hubs = make([]svg.Point, c.g.Ranks+len(c.g.Ports)), make([]svg.Point, c.g.Ranks)
-	c.sizes = make(map[svg.Point]int)
+	c.half = chart.At(176, 0) // so that names of small drawings have room
+	c.at, c.hubs = make([]chart.Point, c.g.Ranks+len(c.g.Ports)), make([]chart.Point, c.g.Ranks)
+	c.sizes = make(map[chart.Point]int)
 	for i, ranks := range hosts {
 		for k, r := range ranks {
-			c.hubs[r] = svg.Point{}.Add(turned(angle(i, len(hosts))), ring)
+			c.hubs[r] = chart.Point{}.Add(turned(angle(i, len(hosts))), ring)
 			c.at[r] = c.hubs[r].Add(turned(angle(k, len(ranks))), c.radiusOf(ranks))
-			c.half = svg.At(max(c.half.X, math.Abs(c.at[r].X)), max(c.half.Y, math.Abs(c.at[r].Y)))
+			c.half = chart.At(max(c.half.X, math.Abs(c.at[r].X)), max(c.half.Y, math.Abs(c.at[r].Y)))
 		}
 	}
 	around := 3 * nodeRadius
-	c.centre = svg.At(margin+longest+around+c.half.X, 3*margin+around+c.half.Y)
+	c.centre = chart.At(margin+longest+around+c.half.X, 3*margin+around+c.half.Y)
 	for r := range c.hubs {
 		c.hubs[r], c.at[r] = c.hubs[r].Add(c.centre, 1), c.at[r].Add(c.centre, 1)
 		c.sizes[c.hubs[r]]++
-		c.Take(svg.Around(c.at[r], nodeRadius, nodeRadius))
+		c.Take(chart.Around(c.at[r], nodeRadius, nodeRadius))
 	}
 	for i, name := range names {
 		turn := angle(i, len(hosts))
@@ -176,17 +176,17 @@ func (c *canvas) radiusOf(host []int) float64 {
 func angle(i, n int) float64 { return float64(2*math.Pi*(float64(i)+0.5)/float64(n)) - math.Pi/2 }
 
 // turned is the direction of an angle.
-func turned(turn float64) svg.Point { return svg.At(math.Cos(turn), math.Sin(turn)) }
+func turned(turn float64) chart.Point { return chart.At(math.Cos(turn), math.Sin(turn)) }
 
 // label writes a name beside what is at a place, in a direction if there is room, else in
 // another or farther away. It reports whether there is room.
-func (c *canvas) label(name string, size float64, at svg.Point, turn, away float64) bool {
+func (c *canvas) label(name string, size float64, at chart.Point, turn, away float64) bool {
 	for i := range 16 {
 		out := turned(turn + float64(math.Pi/4*float64((i+1)/2)*float64(1-2*(i%2))))
-		to := at.Add(out, away+float64(size*float64(i/8))).Add(svg.At(0, float64(0.35*size)), 1)
+		to := at.Add(out, away+float64(size*float64(i/8))).Add(chart.At(0, float64(0.35*size)), 1)
 		anchor := []string{"end", "middle", "start"}[1+int(math.Round(out.X))]
-		if c.Free(svg.TextBox(to, size, anchor, name)) {
-			c.Text(to, size, anchor, svg.Ink, name)
+		if c.Free(chart.TextBox(to, size, anchor, name)) {
+			c.Text(to, size, anchor, chart.Ink, name)
 			return true
 		}
 	}
@@ -197,7 +197,7 @@ func (c *canvas) label(name string, size float64, at svg.Point, turn, away float
 // of a whole host beside that host, and aside where something stands there.
 func (c *canvas) placePorts() {
 	for i, p := range c.g.Ports {
-		var middle svg.Point
+		var middle chart.Point
 		hub := c.hubs[p.Ranks[0]]
 		for _, r := range p.Ranks {
 			middle = middle.Add(c.at[r], 1/float64(len(p.Ranks)))
@@ -209,7 +209,7 @@ func (c *canvas) placePorts() {
 		}
 		for turn := math.Atan2(middle.Y-hub.Y, middle.X-hub.X); ; turn += 2 * portRadius / far {
 			c.at[c.g.Ranks+i] = hub.Add(turned(turn), far)
-			b := svg.Around(c.at[c.g.Ranks+i], portRadius, portRadius)
+			b := chart.Around(c.at[c.g.Ranks+i], portRadius, portRadius)
 			if c.Free(b) || turn > 4*math.Pi {
 				c.Take(b)
 				break
@@ -223,16 +223,16 @@ func (c *canvas) drawWires() {
 	for i, w := range slices.Backward(c.wires) {
 		switch {
 		case len(w.links) == 0:
-			c.Path(svg.Line, 1.2, "", "", c.at[w.a], c.at[w.b])
+			c.Path(chart.Line, 1.2, "", "", c.at[w.a], c.at[w.b])
 			continue
 		case i >= maxLinks:
 			continue
 		}
-		class, about := svg.Faint, ""
+		class, about := chart.Faint, ""
 		for _, l := range w.links[:min(len(w.links), maxLines)] {
 			load := c.links[c.index[topo.Pair(l.A, l.B)]]
 			if load.Share() > 1.0001 {
-				class = svg.Alarm
+				class = chart.Alarm
 			}
 			about += fmt.Sprintf("%d-%d: %s GB/s, %s us %s\n", min(l.A, l.B), max(l.A, l.B), c.load(load),
 				figure(l.LatencyUs), l.Kind)
@@ -245,11 +245,11 @@ func (c *canvas) drawWires() {
 // drawPorts draws the ports, and names those of several ranks where there is room.
 func (c *canvas) drawPorts() {
 	for i, p := range c.g.Ports {
-		at, class, name := c.at[c.g.Ranks+i], svg.Ink, p.Name+": "+c.load(c.ports[i])+" GB/s"
+		at, class, name := c.at[c.g.Ranks+i], chart.Ink, p.Name+": "+c.load(c.ports[i])+" GB/s"
 		if c.ports[i].Share() > 1.0001 {
-			class = svg.Alarm
+			class = chart.Alarm
 		}
-		c.Box(svg.Around(at, portRadius, portRadius), 2, class, 1.5, name)
+		c.Box(chart.Around(at, portRadius, portRadius), 2, class, 1.5, name)
 		if len(p.Ranks) == 1 || !c.label(name, 11, at, math.Atan2(0, at.X-c.centre.X), 14) {
 			c.unnamed = append(c.unnamed, name)
 		}
@@ -258,8 +258,8 @@ func (c *canvas) drawPorts() {
 
 // drawRanks draws the ranks at their places, and an overlay if it is not -1: arrows from each
 // rank to its parent or the next, and a rim in the same colour around the root.
-func (c *canvas) drawRanks(at []svg.Point, radius float64, overlay int) {
-	root, colour := -1, svg.Colour(max(overlay, 0))
+func (c *canvas) drawRanks(at []chart.Point, radius float64, overlay int) {
+	root, colour := -1, chart.Colour(max(overlay, 0))
 	if overlay >= 0 {
 		o := c.overlays[overlay]
 		root = o.root
@@ -276,12 +276,12 @@ func (c *canvas) drawRanks(at []svg.Point, radius float64, overlay int) {
 		}
 	}
 	for r := range c.g.Ranks {
-		class, rim, size := svg.Ink, 1.0, math.Ceil(radius*0.8)
+		class, rim, size := chart.Ink, 1.0, math.Ceil(radius*0.8)
 		if r == root {
 			class, rim = colour, 3
 		}
-		c.Box(svg.Around(at[r], radius, radius), radius, class, rim, "")
-		c.Text(at[r].Add(svg.At(0, 0.36*size), 1), size, "middle", svg.Ink, fmt.Sprint(r))
+		c.Box(chart.Around(at[r], radius, radius), radius, class, rim, "")
+		c.Text(at[r].Add(chart.At(0, 0.36*size), 1), size, "middle", chart.Ink, fmt.Sprint(r))
 	}
 }
 
@@ -290,22 +290,22 @@ func (c *canvas) drawSmall(overlay int, caption string) {
 	side := (c.centre.X - margin) / columns // half of its width
 	scale := (side - 2*smallNode) / c.half.X
 	high := float64(c.half.Y*scale) + 2*smallNode
-	top := svg.At(margin+float64(side*float64(2*(overlay%columns)+1)), c.centre.Y+c.half.Y+4*lineStep)
-	top = top.Add(svg.At(0, 2*(high+lineStep)), float64(overlay/columns))
-	origin := top.Add(svg.At(0, lineStep+high), 1).Add(c.centre, -scale)
+	top := chart.At(margin+float64(side*float64(2*(overlay%columns)+1)), c.centre.Y+c.half.Y+4*lineStep)
+	top = top.Add(chart.At(0, 2*(high+lineStep)), float64(overlay/columns))
+	origin := top.Add(chart.At(0, lineStep+high), 1).Add(c.centre, -scale)
 	fmt.Fprintf(c, `<use href="#graph" transform="translate(%.1f %.1f) scale(%.4f)"/>`+"\n", origin.X, origin.Y, scale)
-	at := make([]svg.Point, c.g.Ranks)
+	at := make([]chart.Point, c.g.Ranks)
 	for r := range at {
 		at[r] = origin.Add(c.at[r], scale)
 	}
 	c.drawRanks(at, smallNode, overlay)
 	for i, line := range numbers.Wrapped(caption, 20) {
-		c.Text(top.Add(svg.At(0, 14*float64(i)), 1), 11, "middle", svg.Ink, line)
+		c.Text(top.Add(chart.At(0, 14*float64(i)), 1), 11, "middle", chart.Ink, line)
 	}
 }
 
 // legend says from a place on what stands for what, and what is not drawn.
-func (c *canvas) legend(at svg.Point) {
+func (c *canvas) legend(at chart.Point) {
 	say := func(class, text string) {
 		for _, part := range numbers.Wrapped(text, 64) {
 			c.Text(at, 12, "start", class, part)
@@ -313,25 +313,25 @@ func (c *canvas) legend(at svg.Point) {
 		}
 	}
 	for _, w := range c.plan.Warnings {
-		say(svg.Alarm, w)
+		say(chart.Alarm, w)
 	}
 	if over := len(c.wires) - maxLinks; over > 0 {
-		say(svg.Alarm, fmt.Sprintf("%d slower links are not drawn", over))
+		say(chart.Alarm, fmt.Sprintf("%d slower links are not drawn", over))
 	}
-	say(svg.Ink, numbers.Count(c.g.Ranks, "rank")+", "+numbers.Count(len(c.g.Links), "link"))
+	say(chart.Ink, numbers.Count(c.g.Ranks, "rank")+", "+numbers.Count(len(c.g.Links), "link"))
 	if len(c.overlays) == 1 {
-		say(svg.Ink, c.overlays[0].caption)
+		say(chart.Ink, c.overlays[0].caption)
 	}
 	for _, name := range c.unnamed[:min(len(c.unnamed), maxLines)] {
-		say(svg.Ink, name)
+		say(chart.Ink, name)
 	}
 	if more := max(len(c.overlays)-maxLines, 0) + max(len(c.unnamed)-maxLines, 0); more > 0 {
-		say(svg.Ink, fmt.Sprintf("and %d more trees, rings and ports", more))
+		say(chart.Ink, fmt.Sprintf("and %d more trees, rings and ports", more))
 	}
 	if len(c.overlays) > 0 {
-		say(svg.Ink, "load / rate of a link: under the mouse")
+		say(chart.Ink, "load / rate of a link: under the mouse")
 	}
 	for _, n := range c.plan.Notes {
-		say(svg.Ink, n)
+		say(chart.Ink, n)
 	}
 }

@@ -1,4 +1,4 @@
-package svg_test
+package chart_test
 
 import (
 	"encoding/xml"
@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/internal/chart"
-	"github.com/treerun/treerun/internal/svg"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/draw"
 )
@@ -19,11 +18,11 @@ import (
 // label is a text of a picture, with what it takes.
 type label struct {
 	text string
-	box  svg.Box
+	box  chart.Box
 }
 
 // overlap reports whether two boxes share more than the room between letters.
-func overlap(a, b svg.Box) bool {
+func overlap(a, b chart.Box) bool {
 	const slack = 0.5
 	return a.Left < b.Right-slack && b.Left < a.Right-slack && a.Top < b.Bottom-slack && b.Top < a.Bottom-slack
 }
@@ -34,7 +33,7 @@ func labels(t *testing.T, name string, file []byte) (list []label, count map[str
 	count = make(map[string]int)
 	var wide, high float64
 	var at []string // the elements around
-	var turned svg.Point
+	var turned chart.Point
 	var open label
 	for d := xml.NewDecoder(strings.NewReader(string(file))); ; {
 		token, err := d.Token()
@@ -58,11 +57,11 @@ func labels(t *testing.T, name string, file []byte) (list []label, count map[str
 				}
 			}
 			if len(at) == 1 {
-				turned = svg.Point{}
+				turned = chart.Point{}
 				_, _ = fmt.Sscanf(attrs["transform"], "translate(%f %f) rotate(-90)", &turned.X, &turned.Y)
 			}
 			if e.Name.Local == "text" {
-				var p svg.Point
+				var p chart.Point
 				var size float64
 				if _, err := fmt.Sscan(attrs["x"]+" "+attrs["y"]+" "+attrs["font-size"], &p.X, &p.Y, &size); err != nil {
 					t.Fatalf("%s: text of %v: %v", name, attrs, err)
@@ -78,9 +77,9 @@ func labels(t *testing.T, name string, file []byte) (list []label, count map[str
 			switch {
 			case len(at) == 0:
 			case at[len(at)-1] == "text":
-				b := svg.TextBox(svg.At(open.box.Left, open.box.Top), open.box.Right, open.text, string(e))
-				if turned != (svg.Point{}) { // a quarter to the left
-					b = svg.Box{Left: turned.X + b.Top, Top: turned.Y - b.Right, Right: turned.X + b.Bottom,
+				b := chart.TextBox(chart.At(open.box.Left, open.box.Top), open.box.Right, open.text, string(e))
+				if turned != (chart.Point{}) { // a quarter to the left
+					b = chart.Box{Left: turned.X + b.Top, Top: turned.Y - b.Right, Right: turned.X + b.Bottom,
 						Bottom: turned.Y - b.Left}
 				}
 				list = append(list, label{string(e), b})
@@ -226,23 +225,23 @@ func lab(l [3]float64, vision [3][3]float64) [3]float64 {
 // colour vision, and text can be read, on light and on dark pages.
 func TestColours(t *testing.T) {
 	of := make(map[string][3]string)
-	for _, c := range svg.Colours {
+	for _, c := range chart.Colours {
 		of[c[0]] = c
 	}
 	for page := 1; page <= 2; page++ {
-		paper := of[svg.Paper][page]
-		for class, least := range map[string]float64{svg.Ink: 7, svg.Alarm: 4.5, svg.Line: 3, svg.Faint: 1.3} {
+		paper := of[chart.Paper][page]
+		for class, least := range map[string]float64{chart.Ink: 7, chart.Alarm: 4.5, chart.Line: 3, chart.Faint: 1.3} {
 			if c := contrast(t, of[class][page], paper); c < least {
 				t.Errorf("%s, %s on %s: contrast %.2f, want %v", class, of[class][page], paper, c, least)
 			}
 		}
-		for i := range svg.Curves {
-			a := of[svg.Colour(i)][page]
+		for i := range chart.Curves {
+			a := of[chart.Colour(i)][page]
 			if c := contrast(t, a, paper); c < 3 {
 				t.Errorf("colour %d, %s on %s: contrast %.2f", i, a, paper, c)
 			}
 			for k := range i {
-				b := of[svg.Colour(k)][page]
+				b := of[chart.Colour(k)][page]
 				for name, vision := range visions {
 					x, y := lab(linear(t, a), vision), lab(linear(t, b), vision)
 					if d := math.Sqrt((x[0]-y[0])*(x[0]-y[0]) + (x[1]-y[1])*(x[1]-y[1]) + (x[2]-y[2])*(x[2]-y[2])); d < 12 {

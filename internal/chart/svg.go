@@ -1,7 +1,4 @@
-// Package svg writes SVG files for internal/chart and topo/draw: their head, which readers of
-// screens can read and which follows light and dark, their colours, and text that keeps clear
-// of other text. It is free of I/O and imports nothing of treerun's.
-package svg
+package chart
 
 import (
 	"bytes"
