@@ -23,7 +23,7 @@ const hostSleeper = `echo pid $$ on $FAKEHOST; sleep 300 & wait`
 func launchHosts(t *testing.T, args ...string) *launched {
 	t.Helper()
 	named := namedTreerun(t)
-	return launch(t, func(c *exec.Cmd) { c.Path = named }, append([]string{"--launch-agent", hostAgent}, args...)...)
+	return starts(t, func(c *exec.Cmd) { c.Path = named }, append([]string{"--launch-agent", hostAgent}, args...)...)
 }
 
 // agentOf returns the process of the agent on a host.
@@ -215,14 +215,14 @@ func TestPush(t *testing.T) {
 		hide = hostAgent // root executes what it likes to; the checks below tell it was not needed
 	}
 	for program, want := range map[string]string{script: "script 2 on n3", binary: ""} {
-		l := launch(t, func(c *exec.Cmd) { c.Path = exe }, "--launch-agent", hide, "--push", "-H", "n[1-3]", "--fan-out", "1",
+		l := starts(t, func(c *exec.Cmd) { c.Path = exe }, "--launch-agent", hide, "--push", "-H", "n[1-3]", "--fan-out", "1",
 			program)
 		l.ends(0)
 		if !strings.Contains(strings.Join(l.seen, "\n"), want) {
 			t.Errorf("%s: %q is missing in %q", program, want, l.seen)
 		}
 	}
-	l := launch(t, func(c *exec.Cmd) { c.Path = exe }, "--launch-agent", hostAgent, "-H", "n[1-2]", "../../examples/hello")
+	l := starts(t, func(c *exec.Cmd) { c.Path = exe }, "--launch-agent", hostAgent, "-H", "n[1-2]", "../../examples/hello")
 	for line := range l.lines {
 		l.seen = append(l.seen, line)
 	}

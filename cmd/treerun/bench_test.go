@@ -44,7 +44,7 @@ func TestBenchRows(t *testing.T) {
 	}
 	for _, np := range []int{1, 2, 4} {
 		t.Run(fmt.Sprint("np=", np), func(t *testing.T) {
-			l := launch(t, nil, "bench", "-np", strconv.Itoa(np), "--collective", "all", "-b", "8", "-e", "32K", "-f", "16",
+			l := starts(t, nil, "bench", "-np", strconv.Itoa(np), "--collective", "all", "-b", "8", "-e", "32K", "-f", "16",
 				"-i", "4", "-w", "1", "--json", "-")
 			l.ends(0)
 			seen := map[string]int{}
@@ -89,7 +89,7 @@ func TestBenchRows(t *testing.T) {
 // Who has read enough of the table ends the job, quietly; who interrupts it,
 // with the signal's code.
 func TestBenchStops(t *testing.T) {
-	l := launch(t, nil, "bench", "-np", "2", "-b", "8", "-e", "8", "-i", "1000000", "--max-seconds", "100", "--collective",
+	l := starts(t, nil, "bench", "-np", "2", "-b", "8", "-e", "8", "-i", "1000000", "--max-seconds", "100", "--collective",
 		"barrier,allreduce")
 	l.expect(1, "Rank  1")
 	l.signal(syscall.SIGINT)

@@ -95,7 +95,7 @@ exec ` + strings.ReplaceAll(h.Agent(), "{host}", `"$@"`) + "\n",
 // TestKillCheck: a check that is killed while it waits for hosts leaves nothing, here or there.
 func TestKillCheck(t *testing.T) {
 	named := namedTreerun(t)
-	l := launch(t, func(c *exec.Cmd) { c.Path = named }, "check", "-H", "a,b", "--launch-agent",
+	l := starts(t, func(c *exec.Cmd) { c.Path = named }, "check", "-H", "a,b", "--launch-agent",
 		`sh -c 'test {host} = a && exec "$@"; echo pid $$ waits >&2; sleep 300' -`)
 	for range 2000 {
 		if len(marked(l.mark)) > 4 { // check, two treeruns, what starts the agent of a, what sleeps

@@ -88,7 +88,7 @@ func touch(size int) error {
 
 // A child of a rank's process that is the rank in its place, and dies, is not taken for the rank's end.
 func TestDyingChild(t *testing.T) {
-	l := launch(t, nil, "-np", "2", "sh", "-c", "dying 1000; sleep 0.5; exit 7")
+	l := starts(t, nil, "-np", "2", "sh", "-c", "dying 1000; sleep 0.5; exit 7")
 	if line := <-l.lines; !strings.Contains(line, "lost its connection") {
 		t.Errorf("rank 0: %s", line)
 	}
@@ -109,7 +109,7 @@ func TestDyingRank(t *testing.T) {
 	}
 	available, _ := strconv.Atoi(string(m[1]))
 	size = min(size, available<<10/3)
-	l := launch(t, nil, "-np", "2", "dying", strconv.Itoa(size))
+	l := starts(t, nil, "-np", "2", "dying", strconv.Itoa(size))
 	line := <-l.lines
 	var heard, ended int
 	if n, err := fmt.Sscanf(line, "[0] heard after %d ms, ended after %d ms: 1, rank 1", &heard, &ended); n < 2 {

@@ -17,7 +17,7 @@ import (
 func onGPUs(t *testing.T, env []string, args ...string) *launched {
 	t.Helper()
 	cache := t.TempDir()
-	return launch(t, func(cmd *exec.Cmd) { cmd.Env = append(append(cmd.Env, env...), "XDG_CACHE_HOME="+cache) }, args...)
+	return starts(t, func(cmd *exec.Cmd) { cmd.Env = append(append(cmd.Env, env...), "XDG_CACHE_HOME="+cache) }, args...)
 }
 
 // sorted returns what a job printed, line by line.
@@ -173,7 +173,7 @@ func TestCheckGPUsOfHosts(t *testing.T) {
 		"1-2": {"ok     hosts          2 of 2 answer", "ok     gpu 3          Tesla", "WRONG  peers          6 pairs",
 			"note   link           the link of ranks 1 and 2 ("},
 	} {
-		l := launch(t, func(cmd *exec.Cmd) {
+		l := starts(t, func(cmd *exec.Cmd) {
 			cmd.Path = named
 			cmd.Env = append(append(cmd.Env, env...), "TREERUN_FAKE_GPU_BROKEN="+broken, "XDG_CACHE_HOME="+t.TempDir())
 		}, "check", "-H", "a:2,b:2", "--launch-agent", hostAgent)
@@ -189,14 +189,14 @@ func TestCheckGPUsOfHosts(t *testing.T) {
 
 // A host without GPU is fine, and says so.
 func TestCheckWithoutGPU(t *testing.T) {
-	l := launch(t, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH=", "CUDA_VISIBLE_DEVICES=") }, "check")
+	l := starts(t, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH=", "CUDA_VISIBLE_DEVICES=") }, "check")
 	l.exits(0)
 	if text := strings.Join(l.seen, "\n"); !strings.Contains(text, "none   gpu") ||
 		!strings.Contains(text, "ok     shared memory") {
 		t.Errorf("%s", text)
 	}
 	for code, args := range map[int][]string{64: {"check", "x"}, 0: {"check", "--help"}} {
-		l := launch(t, nil, args...)
+		l := starts(t, nil, args...)
 		l.ends(code)
 		if code == 0 && !strings.Contains(strings.Join(l.seen, "\n"), "WRONG  jobs fail") {
 			t.Error(fmt.Sprint(l.seen))

@@ -31,7 +31,7 @@ func TestKillTreerunEndsChildren(t *testing.T) {
 		"rank ended": `if [ $RANK = 1 ]; then echo ready; sleep 300; true; else sleep 300 & echo ready; fi`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := launch(t, func(c *exec.Cmd) {
+			l := starts(t, func(c *exec.Cmd) {
 				c.SysProcAttr.Pgid = bystander.Process.Pid
 			}, "-np", "2", "sh", "-c", script)
 			l.expect(2, "ready")
@@ -41,7 +41,7 @@ func TestKillTreerunEndsChildren(t *testing.T) {
 		})
 	}
 
-	daemon := launch(t, nil, "-np", "1", "sh", "-c", "setsid sh -c 'echo pid $$; exec sleep 300' & wait")
+	daemon := starts(t, nil, "-np", "1", "sh", "-c", "setsid sh -c 'echo pid $$; exec sleep 300' & wait")
 	pid := daemon.pids(1)[0]
 	daemon.signal(syscall.SIGKILL)
 	for end := time.Now().Add(maxWait / 2); len(marked(daemon.mark)) > 1; time.Sleep(time.Millisecond) {
@@ -57,7 +57,7 @@ func TestKillTreerunEndsChildren(t *testing.T) {
 // After a normal end no guard is left, not even for a moment.
 func TestGuardIsGone(t *testing.T) {
 	for _, script := range []string{"exit 0", "exit 3", "kill -9 $$", "sleep 0.1"} {
-		l := launch(t, nil, "-np", "2", "sh", "-c", script)
+		l := starts(t, nil, "-np", "2", "sh", "-c", script)
 		for range l.lines {
 		}
 		l.cmd.Wait() // the state does not matter

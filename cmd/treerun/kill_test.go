@@ -40,7 +40,7 @@ func TestKillAnyRank(t *testing.T) {
 		np := 1 + rng.IntN(8)
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
-			l := launch(t, nil, "-np", strconv.Itoa(np), "sh", "-c", sleeper)
+			l := starts(t, nil, "-np", strconv.Itoa(np), "sh", "-c", sleeper)
 			victim := l.pids(np)[rng.IntN(np)]
 			time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond)
 			if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
@@ -62,7 +62,7 @@ func TestKillAnyRank(t *testing.T) {
 // kill -9 of treerun at any moment, also while it starts ranks: no rank is left.
 func TestKillTreerun(t *testing.T) {
 	for i := range 10 {
-		l := launch(t, nil, "-np", "8", "sh", "-c", sleeper)
+		l := starts(t, nil, "-np", "8", "sh", "-c", sleeper)
 		if i > 0 {
 			time.Sleep(time.Duration(rand.IntN(25)) * time.Millisecond)
 		} else {
@@ -96,7 +96,7 @@ func TestBystander(t *testing.T) {
 		{"trap '' TERM; echo ready; sleep 300; sleep 300", syscall.SIGINT, 130},
 		{"sleep 300 & echo ready; exit 0", 0, 0},
 	} {
-		l := launch(t, func(c *exec.Cmd) {
+		l := starts(t, func(c *exec.Cmd) {
 			c.SysProcAttr.Pgid = bystander.Process.Pid
 		}, "-np", "2", "--shutdown-timeout", "0.1", "sh", "-c", c.script)
 		l.expect(2, "ready")
@@ -107,7 +107,7 @@ func TestBystander(t *testing.T) {
 		waitForState(t, bystander.Process.Pid, "S")
 	}
 
-	daemon := launch(t, nil, "-np", "1", "sh", "-c", "setsid sh -c 'echo pid $$; exec sleep 300' & wait")
+	daemon := starts(t, nil, "-np", "1", "sh", "-c", "setsid sh -c 'echo pid $$; exec sleep 300' & wait")
 	pid := daemon.pids(1)[0]
 	daemon.signal(syscall.SIGINT)
 	for range daemon.lines {

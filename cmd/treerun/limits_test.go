@@ -56,7 +56,7 @@ lines:
 // these would wait for the others.
 func TestStartHalfWay(t *testing.T) {
 	for _, rank := range [][]string{{"sleep", "300"}, {"member", "init", "sleep", "300s"}} {
-		l := launch(t, limited("ulimit -n 32"), append([]string{"-v", "-np", "6"}, rank...)...)
+		l := starts(t, limited("ulimit -n 32"), append([]string{"-v", "-np", "6"}, rank...)...)
 		l.refuses("start rank ", "too many open files", "ulimit -n")
 		l.says("started ", " of 6 ranks")
 	}

@@ -1,11 +1,257 @@
 // Treerun starts the ranks of a job and runs them as one program; treerun --help
-// tells how. What it does is in the packages below internal.
+// tells how. This package reads arguments, says what is wrong with them, and hands
+// a job to package launch. It starts no process itself.
 package main
 
 import (
+	"errors"
+	"fmt"
+	"maps"
 	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/cli"
+	"github.com/spf13/pflag"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/agent"
+	"github.com/treerun/treerun/cmd/treerun/internal/bench"
+	"github.com/treerun/treerun/cmd/treerun/internal/check"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/host"
+	"github.com/treerun/treerun/cmd/treerun/internal/launch"
+	"github.com/treerun/treerun/cmd/treerun/internal/output"
+	"github.com/treerun/treerun/cmd/treerun/internal/place"
+	"github.com/treerun/treerun/cmd/treerun/internal/planner"
+	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/topo/network"
 )
 
-func main() { os.Exit(cli.Main(os.Args[1:])) }
+// commands maps a first argument to what it runs, with the arguments after it.
+// A PROGRAM of the same name is given as ./NAME.
+var commands = map[string]func(args []string) (int, error){
+	"version": func([]string) (int, error) { return 0, printVersion() },
+	"topo":    runTopo,
+	"check":   runCheck,
+	"plan":    func(args []string) (int, error) { return 0, planner.Plan(os.Stdout, args) },
+	"sim":     func(args []string) (int, error) { return 0, planner.Sim(os.Stdout, args) },
+	"bench":   bench.Main,
+
+	// What treerun starts itself; users are not told of it.
+	agent.Command:                     agent.Main,
+	host.GuardCommand:                 func(args []string) (int, error) { return 0, host.RunGuard(args) },
+	launch.RankName(bench.Subcommand): bench.Rank,
+	launch.RankName(measuring):        measureRank,
+	launch.RankName(check.Subcommand): func(args []string) (int, error) { return 0, check.Serve(thisHost(), args) },
+}
+
+func init() { // of those that look at commands
+	commands["help"], commands["completion"], commands["man"], commands[completing] = runHelp, runCompletion, runMan,
+		runCompleting
+}
+
+// flagsOf returns the flags of one of the commands that are flagged.
+func flagsOf(name string) *pflag.FlagSet {
+	if name == "" {
+		return cmdline.FlagsOf(runJob)
+	}
+	return cmdline.FlagsOf(commands[name])
+}
+
+// runHelp is the command help: of treerun, or of one of its commands.
+func runHelp(args []string) (int, error) {
+	if len(args) == 0 {
+		return 0, printHelp()
+	}
+	if c, ok := commands[args[0]]; ok && len(args) == 1 && slices.Contains(listedCommands(), args[0]) {
+		return c([]string{"--help"})
+	}
+	return 0, cmdline.Usagef("help %s: there is no such command%s", strings.Join(args, " "), didYouMean(args[0]))
+}
+
+// listedCommands are the commands that users are told of, in order.
+func listedCommands() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(commands)), func(name string) bool {
+		return strings.Contains(name, ":") || name == "help" || name == agent.Command
+	})
+}
+
+// didYouMean names the command that is meant by a word, or all.
+func didYouMean(word string) string {
+	if near := cmdline.Nearest(word, append(listedCommands(), "help")); near != "" {
+		return fmt.Sprintf(" (did you mean treerun %s?)", near)
+	}
+	return fmt.Sprintf(" (commands: %s)", strings.Join(listedCommands(), ", "))
+}
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+// run runs treerun with the arguments after its name and returns the exit
+// code. Everything that treerun has to say has then been printed.
+func run(args []string) int {
+	command, help := runJob, "usage: treerun [-np N] [flags] PROGRAM [ARGS...]; treerun --help tells more"
+	if len(args) > 0 {
+		if c, ok := commands[args[0]]; ok {
+			help = fmt.Sprintf("treerun %s --help tells how to use it", args[0])
+			command, args = c, args[1:]
+		}
+	}
+	code, err := command(args)
+	if err == nil {
+		return code
+	}
+	fmt.Fprintf(os.Stderr, "%s %v\n", output.Paint(os.Stderr, output.Red, "treerun:"), err)
+	code = cmdline.ExitCode(err)
+	if code == cmdline.ExitUsage {
+		fmt.Fprintln(os.Stderr, help)
+	}
+	return code
+}
+
+// runTopo is the command topo.
+func runTopo(args []string) (int, error) {
+	code, err := planner.Topo(os.Stdout, args, measureTopo)
+	if errors.Is(err, syscall.EPIPE) { // the reader has seen enough; measuring has turned the signal off
+		return cmdline.SignalCode(syscall.SIGPIPE), nil
+	}
+	return code, err
+}
+
+// measureTopo measures the links of ranks somewhere: anew, unless it must not
+// measure the network between hosts.
+func measureTopo(ranks int, where *place.Options) (*planner.Measured, int, error) {
+	// Later jobs may take it.
+	j := &launch.Job{Settings: map[string]string{"no-topo-cache": "refresh"},
+		Screen: output.NewScreen(os.Stdout, os.Stderr)}
+	var err error
+	if j.Hosts, j.Size, err = where.Hosts(ranks, 0); err == nil {
+		err = where.Fill(j)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	if j.Hosts != nil && j.Settings["probe"] == string(network.Off) {
+		delete(j.Settings, "no-topo-cache")
+	}
+	return measureGraph(j)
+}
+
+// runJob is the command without a name.
+func runJob(args []string) (int, error) {
+	begin := time.Now()
+	o, err := parse(args)
+	switch {
+	case err != nil:
+		return 0, err
+	case o.help:
+		return 0, printHelp()
+	case o.version:
+		return 0, printVersion()
+	}
+	if err := host.CheckAddresses(); err != nil {
+		return 0, err
+	}
+	prog, err := findProgram(o.job.Program)
+	if code, done, err := runNodes(o, prog, err, begin); done {
+		return code, err
+	}
+	if err != nil {
+		return 0, err
+	}
+	j, err := newJob(o, prog, begin)
+	if err != nil {
+		return 0, err
+	}
+	if o.dryRun {
+		return 0, printDryRun(os.Stdout, j, prog, o.place.Source())
+	}
+	if cores := cmdline.UsableCores(); j.Hosts == nil && j.Size > cores {
+		j.Screen.Err.Printf("treerun: %d ranks share %s", j.Size, numbers.Count(cores, "core"))
+	}
+	code, err := buildAndRun(j, prog)
+	if removeErr := prog.remove(); err == nil && removeErr != nil {
+		err = removeErr
+	}
+	return code, err
+}
+
+// buildAndRun keeps its operating system thread: whatever it starts dies with
+// that.
+func buildAndRun(j *launch.Job, prog *program) (int, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	j.Signals = launch.Signals()
+	if prog.Folder != "" {
+		if err := prog.build(j.Signals, j.Screen.Err); err != nil {
+			return 0, err
+		}
+		j.Trace("built %s", prog.Folder)
+		j.Remote.PushProgram = j.Remote.Open == nil // other hosts do not have it, unless they build it, too
+	}
+	j.Path = prog.Path
+	j.Started = prog.remove // the ranks have it open
+	return launch.Run(j)
+}
+
+// newJob turns options into a job; Path is set once the program is built.
+func newJob(o *options, prog *program, begin time.Time) (_ *launch.Job, err error) {
+	screen := output.NewScreen(os.Stdout, os.Stderr)
+	j, dir := &o.job, o.job.Dir
+	j.Path, j.Stdin, j.Screen, j.Trace = prog.Path, os.Stdin, screen, o.tracer(begin, screen.Err.Printf)
+	j.Settings = make(map[string]string)
+	if j.Hosts, j.Size, err = o.hosts(); err == nil {
+		err = o.place.Fill(j)
+	}
+	if from := o.place.Source(); from != "" {
+		j.Trace("%s", from)
+	}
+	if err == nil {
+		j.Dir, err = workingDir(dir)
+	}
+	var warnings []string
+	if err == nil {
+		j.Env, j.Exports, warnings, err = environment(os.Environ(), o.exports)
+	}
+	if err == nil {
+		err = o.planning.Settings(j.Settings, j.Size)
+	}
+	if err == nil && o.flags.Changed("pprof") {
+		if o.pprofDir == "" {
+			return nil, cmdline.Usagef("--pprof: the name of a folder is empty")
+		}
+		j.Settings["pprof"], err = filepath.Abs(o.pprofDir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	o.connect(&j.Remote)
+	for _, w := range warnings {
+		screen.Err.Printf("treerun: %s", w)
+	}
+	if dir != "" {
+		j.Env = host.Setenv(j.Env, "PWD="+j.Dir)
+	}
+	j.Tag = o.tagged(j.Size)
+	return j, nil
+}
+
+// workingDir returns the folder of the ranks.
+func workingDir(dir string) (string, error) {
+	if dir != "" {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return "", fmt.Errorf("--wdir: %w", err)
+		}
+		if !info.IsDir() {
+			return "", fmt.Errorf("--wdir: %s is not a folder", dir)
+		}
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("find the working directory: %w", err)
+	}
+	return abs, nil
+}

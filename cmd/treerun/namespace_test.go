@@ -34,7 +34,7 @@ func TestHostsThatFail(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := nethosts.Up(t, 3, nethosts.Options{Prefix: "x"})
-			l := launch(t, func(cmd *exec.Cmd) {
+			l := starts(t, func(cmd *exec.Cmd) {
 				cmd.Path = launcher
 				cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+t.TempDir())
 			},

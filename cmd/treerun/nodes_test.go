@@ -39,7 +39,7 @@ func newNodes(t *testing.T, n int) *nodesOf {
 func (n *nodesOf) start(i int, args ...string) *launched {
 	n.t.Helper()
 	flags := []string{"--nnodes", strconv.Itoa(n.n), "--node-rank", strconv.Itoa(i), "--seed", n.seed, "--key-file", n.key}
-	return launch(n.t, nil, append(flags, args...)...)
+	return starts(n.t, nil, append(flags, args...)...)
 }
 
 // all starts all with the same arguments.
@@ -173,7 +173,7 @@ func TestNodesThatDiffer(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "here"), []byte("#!/bin/sh\nexec sleep 300\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		a := launch(t, func(cmd *exec.Cmd) { cmd.Dir = dir },
+		a := starts(t, func(cmd *exec.Cmd) { cmd.Dir = dir },
 			append([]string{"--nnodes", "2", "--node-rank", "0", "--seed", n.seed, "--key-file", n.key}, c.one...)...)
 		b := n.start(1, c.two...)
 		a.ends(c.codes[0])
@@ -207,14 +207,14 @@ func TestNodesOfEnvironment(t *testing.T) {
 				fmt.Sprint("PET_NODE_RANK=", i), "PET_NPROC_PER_NODE=3", "TREERUN_KEY_FILE="+n.key)
 		}
 	}
-	l := launch(t, lws(1), "true")
+	l := starts(t, lws(1), "true")
 	l.ends(64)
 	if text := l.stderr.String(); !strings.Contains(text, "this is node 1 of 2, says LeaderWorkerSet: give --key-file") {
 		t.Errorf("without a key:\n%s", text)
 	}
-	launch(t, lws(1), "--nnodes", "1", "-np", "2", "true").ends(0)
-	a, b := launch(t, torch(0), "sh", "-c", "echo $RANK of $WORLD_SIZE"),
-		launch(t, torch(1), "sh", "-c", "echo $RANK of $WORLD_SIZE")
+	starts(t, lws(1), "--nnodes", "1", "-np", "2", "true").ends(0)
+	a, b := starts(t, torch(0), "sh", "-c", "echo $RANK of $WORLD_SIZE"),
+		starts(t, torch(1), "sh", "-c", "echo $RANK of $WORLD_SIZE")
 	a.ends(0)
 	b.ends(0)
 	if len(a.seen) != 6 || !strings.Contains(strings.Join(a.seen, "\n"), "[5] 5 of 6") {
@@ -282,7 +282,7 @@ func TestJobSetManifest(t *testing.T) {
 	args = append(args[:program], "sh", "-c", "echo $RANK of $WORLD_SIZE")
 	var all []*launched
 	for i := range n.n {
-		all = append(all, launch(t, func(c *exec.Cmd) { c.Env = append(c.Env, fmt.Sprint("JOB_COMPLETION_INDEX=", i)) },
+		all = append(all, starts(t, func(c *exec.Cmd) { c.Env = append(c.Env, fmt.Sprint("JOB_COMPLETION_INDEX=", i)) },
 			args...))
 	}
 	for _, l := range all {
@@ -305,7 +305,7 @@ func TestNodeVanishes(t *testing.T) {
 	for i := range n.n {
 		args := []string{"--nnodes", "3", "--node-rank", strconv.Itoa(i), "--seed", n.seed, "--key-file", n.key, "--ppn", "1",
 			"--peer-timeout", "6", "sh", "-c", nodeSleeper}
-		all = append(all, launch(t, func(c *exec.Cmd) {
+		all = append(all, starts(t, func(c *exec.Cmd) {
 			inside := h.Command(i, self, args...)
 			c.Path, c.Args = inside.Path, inside.Args
 		}, args...))

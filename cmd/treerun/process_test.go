@@ -30,9 +30,9 @@ type launched struct {
 	seen   []string
 }
 
-// launch starts treerun with these arguments; change, if any, changes the
+// starts starts treerun with these arguments; change, if any, changes the
 // command before.
-func launch(t *testing.T, change func(*exec.Cmd), args ...string) *launched {
+func starts(t *testing.T, change func(*exec.Cmd), args ...string) *launched {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {

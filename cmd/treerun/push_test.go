@@ -38,7 +38,7 @@ func TestPushKilled(t *testing.T) {
 	}
 	treerun := buildTreerun(t)
 	for i := range kills {
-		l := launch(t, treerun, "--launch-agent", hostAgent, "--push", "-H", "n1", "sleep", "300")
+		l := starts(t, treerun, "--launch-agent", hostAgent, "--push", "-H", "n1", "sleep", "300")
 		time.Sleep(time.Duration(i*100/kills) * time.Millisecond)
 		l.signal(syscall.SIGKILL)
 		l.ends(137)
@@ -51,15 +51,15 @@ func TestPushKilled(t *testing.T) {
 // A launch agent that joins its words is named where that matters.
 func TestJoiningAgent(t *testing.T) {
 	treerun := buildTreerun(t)
-	l := launch(t, treerun, "--launch-agent", joiningAgent, "--push", "-H", "n1", "true")
+	l := starts(t, treerun, "--launch-agent", joiningAgent, "--push", "-H", "n1", "true")
 	l.ends(125)
 	l.says("start treerun on host n1", "the launch agent joins the words of its command")
-	l = launch(t, treerun, "--launch-agent", joiningAgent, "-H", "n1", "true")
+	l = starts(t, treerun, "--launch-agent", joiningAgent, "-H", "n1", "true")
 	l.ends(125)
 	l.says("start treerun on host n1", "with space/treerun", "must not give its words to a shell")
 	// The other kind takes a path with a space, and --push.
-	l = launch(t, treerun, "--launch-agent", hostAgent, "-H", "n1", "true")
+	l = starts(t, treerun, "--launch-agent", hostAgent, "-H", "n1", "true")
 	l.ends(0)
-	l = launch(t, treerun, "--launch-agent", hostAgent, "--push", "-H", "n1", "true")
+	l = starts(t, treerun, "--launch-agent", hostAgent, "--push", "-H", "n1", "true")
 	l.ends(0)
 }

@@ -34,7 +34,7 @@ func TestStopSignals(t *testing.T) {
 			caught := make(chan os.Signal, 1)
 			signal.Notify(caught, s)
 			defer signal.Stop(caught)
-			l := launch(t, nil, "-np", "2", "sh", "-c", patient)
+			l := starts(t, nil, "-np", "2", "sh", "-c", patient)
 			l.expect(4, "ready")
 			l.signal(s)
 			l.expect(4, "told")
@@ -58,14 +58,14 @@ func TestStubbornRanks(t *testing.T) {
 	const stubborn = `trap "echo told" TERM; echo ready; while :; do sleep 0.01; done`
 	t.Run("shutdown timeout", func(t *testing.T) {
 		t.Parallel()
-		l := launch(t, nil, "-np", "2", "--shutdown-timeout", "0.2", "sh", "-c", stubborn)
+		l := starts(t, nil, "-np", "2", "--shutdown-timeout", "0.2", "sh", "-c", stubborn)
 		l.expect(2, "ready")
 		l.signal(syscall.SIGTERM)
 		l.ends(143)
 	})
 	t.Run("second INT", func(t *testing.T) {
 		t.Parallel()
-		l := launch(t, nil, "-np", "2", "--shutdown-timeout", "1h", "sh", "-c", stubborn)
+		l := starts(t, nil, "-np", "2", "--shutdown-timeout", "1h", "sh", "-c", stubborn)
 		l.expect(2, "ready")
 		l.signal(syscall.SIGINT)
 		l.expect(2, "told")
@@ -75,7 +75,7 @@ func TestStubbornRanks(t *testing.T) {
 	})
 	t.Run("twice at once", func(t *testing.T) {
 		t.Parallel()
-		l := launch(t, nil, "-np", "2", "sh", "-c",
+		l := starts(t, nil, "-np", "2", "sh", "-c",
 			`trap "sleep 0.3; echo cleaned up; exit" TERM; echo ready; while :; do sleep 0.01; done`)
 		l.expect(2, "ready")
 		l.signal(syscall.SIGTERM)
@@ -120,7 +120,7 @@ func TestInterruptWithBlockedOutput(t *testing.T) {
 }
 
 func TestForwardedSignals(t *testing.T) {
-	l := launch(t, nil, "-np", "2", "sh", "-c", `
+	l := starts(t, nil, "-np", "2", "sh", "-c", `
 for s in USR1 USR2 WINCH QUIT; do trap "echo got $s" $s; done
 trap exit TERM
 echo ready
@@ -136,7 +136,7 @@ while :; do sleep 0.01; done`)
 
 // ^Z stops the ranks, then treerun; fg continues all.
 func TestSuspend(t *testing.T) {
-	l := launch(t, nil, "-np", "2", "sh", "-c", `trap exit TERM; echo pid $$; while :; do sleep 0.01; done`)
+	l := starts(t, nil, "-np", "2", "sh", "-c", `trap exit TERM; echo pid $$; while :; do sleep 0.01; done`)
 	l.expect(2, "pid ")
 	var pids []int
 	for _, line := range l.seen {
@@ -169,7 +169,7 @@ func TestSuspend(t *testing.T) {
 
 // Under nohup, SIGHUP does nothing.
 func TestNohup(t *testing.T) {
-	l := launch(t, func(c *exec.Cmd) {
+	l := starts(t, func(c *exec.Cmd) {
 		c.Args = append([]string{"sh", "-c", `trap "" HUP; exec -a treerun "$0" "$@"`, c.Path}, c.Args[1:]...)
 		c.Path = "/bin/bash"
 		_, err := os.Stat(c.Path)
@@ -199,7 +199,7 @@ func TestInterruptedBuild(t *testing.T) {
 		syscall.SIGTERM: fmt.Sprintf("treerun: build %s: interrupted by SIGTERM", dir),
 		syscall.SIGKILL: "",
 	} {
-		l := launch(t, func(c *exec.Cmd) {
+		l := starts(t, func(c *exec.Cmd) {
 			c.Env = append(c.Env, "PATH="+dir+":"+os.Getenv("PATH"))
 		}, dir)
 		for deadline := time.Now().Add(maxWait); ; time.Sleep(time.Millisecond) {
@@ -225,7 +225,7 @@ func TestShutdownTogether(t *testing.T) {
 	built(t, "../../examples/shutdown", exe)
 	last := 0
 	for range 2 {
-		l := launch(t, nil, "-np", "3", "--sigterm-exit-code", "0", exe, "--state", state)
+		l := starts(t, nil, "-np", "3", "--sigterm-exit-code", "0", exe, "--state", state)
 		l.expect(1, fmt.Sprintf("begins after %d steps", last))
 		l.signal(syscall.SIGTERM)
 		l.expect(3, "leaves")

@@ -39,7 +39,7 @@ func TestKillInSparseCalls(t *testing.T) {
 	for _, k := range kills {
 		t.Run(fmt.Sprintf("%s/one of ranks %d to %d of %d", k.args, k.from, k.to-1, k.np), func(t *testing.T) {
 			np := k.np
-			l := launch(t, func(c *exec.Cmd) { c.Env = append(c.Env, "XDG_CACHE_HOME="+t.TempDir()) },
+			l := starts(t, func(c *exec.Cmd) { c.Env = append(c.Env, "XDG_CACHE_HOME="+t.TempDir()) },
 				append([]string{"-np", fmt.Sprint(np), looper, "-sparse"}, strings.Fields(k.args)...)...)
 			l.expect(np, "ready ")
 			pids := make(map[int]int) // by rank
@@ -111,7 +111,7 @@ func wantServedRows(t *testing.T, lines []string, rows, workers int) {
 
 // The ranks of --aggregators come beside those of -np, which alone have tensors and count.
 func TestBenchAggregators(t *testing.T) {
-	l := launch(t, func(c *exec.Cmd) { c.Env = append(c.Env, "XDG_CACHE_HOME="+t.TempDir()) },
+	l := starts(t, func(c *exec.Cmd) { c.Env = append(c.Env, "XDG_CACHE_HOME="+t.TempDir()) },
 		"bench", "-np", "3", "--aggregators", "2", "--collective", "sparse-allreduce", "-v",
 		"-b", "64K", "-e", "1M", "-f", "16", "-i", "2", "-w", "1", "--density", "0.05,1", "-d", "float32,int64", "--json",
 		"-")
@@ -120,7 +120,7 @@ func TestBenchAggregators(t *testing.T) {
 	if text := l.stderr.String(); !strings.Contains(text, "aggregators, on ranks that serve: 3,4") {
 		t.Errorf("who serves is not said:\n%s", text)
 	}
-	launch(t, nil, "-np", "2", "--aggregators", "2", "true").ends(64) // it is of bench alone
+	starts(t, nil, "-np", "2", "--aggregators", "2", "true").ends(64) // it is of bench alone
 }
 
 // Between hosts they take slots that the workers leave free, and else go to the workers'
@@ -131,7 +131,7 @@ func TestBenchAggregatorsBetweenHosts(t *testing.T) {
 	h := nethosts.Up(t, 3, nethosts.Options{Prefix: "g", Networks: []nethosts.Network{{Rates: []string{"500mbit"}}}})
 	for hosts, want := range map[string][2]string{"g0:2,g1:1,g2:2": {"g2", "g2"}, "g0:1,g1:1,g2:1": {"g0", "g1"}} {
 		rows := filepath.Join(t.TempDir(), "rows")
-		l := launch(t, func(cmd *exec.Cmd) {
+		l := starts(t, func(cmd *exec.Cmd) {
 			cmd.Path = launcher
 			cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+t.TempDir())
 		}, "bench", "--launch-agent", h.Agent(), "-H", hosts, "-np", "3", "--aggregators", "2", "--collective",

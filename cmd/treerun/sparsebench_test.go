@@ -8,7 +8,7 @@ import (
 // Of sparse calls bench says which form was chosen, at what density, and what every form that can
 // be chosen was predicted to take: with -v on stderr, once per choice, and in the table.
 func TestBenchSaysChoice(t *testing.T) {
-	l := launch(t, nil, "bench", "-np", "2", "-v", "--wide", "--collective", "sparse-allreduce", "-b", "64K", "-e", "256K",
+	l := starts(t, nil, "bench", "-np", "2", "-v", "--wide", "--collective", "sparse-allreduce", "-b", "64K", "-e", "256K",
 		"-f", "4", "--density", ".02", "--overlap", "full", "-i", "3", "-w", "1", "--max-seconds", "20")
 	l.ends(0)
 	told := l.stderr.String()

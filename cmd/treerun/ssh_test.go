@@ -104,7 +104,7 @@ func (s *secureShells) listens(i int) {
 func (s *secureShells) launch(args ...string) *launched {
 	s.t.Helper()
 	args = append([]string{"--ssh-args", "-F " + s.config}, args...)
-	return launch(s.t, func(c *exec.Cmd) {
+	return starts(s.t, func(c *exec.Cmd) {
 		inside := s.hosts.Command(0, s.self, args...)
 		c.Path, c.Args = inside.Path, inside.Args
 	})

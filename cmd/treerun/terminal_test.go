@@ -187,7 +187,7 @@ func TestSlowBuild(t *testing.T) {
 	if !strings.Contains(shown, status+"2 s\r") || !ended.MatchString(shown) {
 		t.Errorf("the terminal shows %q, not %q with 2 s and then an empty line", shown, status)
 	}
-	l := launch(t, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, path, "SLOW=6") }, src)
+	l := starts(t, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, path, "SLOW=6") }, src)
 	l.exits(125)
 	want := "treerun: building " + fmt.Sprintf("%.50s", src) + " ... 5 s so far\nno luck\n"
 	if !strings.HasPrefix(l.stderr.String(), want) {
@@ -207,7 +207,7 @@ func TestNarrowTerminal(t *testing.T) {
 				t.Errorf("%s: a line of %d columns: %q", args, n, line)
 			}
 		}
-		plain := launch(t, nil, args...)
+		plain := starts(t, nil, args...)
 		for line := range plain.lines {
 			plain.seen = append(plain.seen, line)
 		}

@@ -119,7 +119,7 @@ func TestTopoOfHostsUsage(t *testing.T) {
 		"topo -H a:1 --hostfile f":        "give one of them",
 		"topo -H a:1,b:1 --probe quickly": "want quick, full or off",
 	} {
-		l := launch(t, nil, strings.Fields(args)...)
+		l := starts(t, nil, strings.Fields(args)...)
 		l.ends(64)
 		if !strings.Contains(l.stderr.String(), want) {
 			t.Errorf("%s: %s", args, &l.stderr)

@@ -38,7 +38,7 @@ func TestTopoMeasuresThisHost(t *testing.T) {
 		}
 		return name
 	}
-	launch(t, nil, "topo", "-np", "5").ends(0)
+	starts(t, nil, "topo", "-np", "5").ends(0)
 	slow := []probe.Pair{{B: 1, GBytesPerSecond: 1}}
 	wrong, err := json.Marshal(&probe.Findings{Places: make([]probe.Place, 5), Pairs: slow})
 	if err == nil {
@@ -47,7 +47,7 @@ func TestTopoMeasuresThisHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := launch(t, nil, "topo", "-np", "5", "--format", "json")
+	l := starts(t, nil, "topo", "-np", "5", "--format", "json")
 	l.ends(0)
 	g, err := topo.ParseGraph([]byte(strings.Join(l.seen, "\n")))
 	if err != nil {
@@ -73,7 +73,7 @@ func TestTopoMeasuresThisHost(t *testing.T) {
 // job: with the cause, the code, and nothing left.
 func TestTopoFails(t *testing.T) {
 	t.Run("a rank is killed", func(t *testing.T) {
-		l := launch(t, nil, "topo", "-np", "24")
+		l := starts(t, nil, "topo", "-np", "24")
 		if err := syscall.Kill(l.firstRank(), syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func TestTopoFails(t *testing.T) {
 		}
 	})
 	t.Run("interrupted", func(t *testing.T) {
-		l := launch(t, nil, "topo", "-np", "24")
+		l := starts(t, nil, "topo", "-np", "24")
 		l.firstRank()
 		l.signal(syscall.SIGINT)
 		l.ends(130)

@@ -100,7 +100,7 @@ func SVG(title string, width, height float64, rows ...[]Panel) ([]byte, error) {
 			i, Colour(i), sign)
 	}
 	p.WriteString("</defs>\n")
-	top, wide := 0.0, width*float64(len(rows[0]))
+	top, wide := 0.0, float64(width*float64(len(rows[0])))
 	if title != "" {
 		top = titleHeight
 	}
@@ -131,7 +131,7 @@ func (p *picture) row(row []Panel, top, width, height float64) error {
 				y[i].least, y[i].most = min(y[i].least, y[k].least), max(y[i].most, y[k].most)
 			}
 		}
-		left := width * float64(i)
+		left := float64(width * float64(i))
 		x[i].from, x[i].to = left+leftOf, left+width-rightOf
 		y[i].from, y[i].to = top+height-below, top+above
 		p.panel(&row[i], x[i], y[i])

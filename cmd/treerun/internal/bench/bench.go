@@ -1,7 +1,7 @@
 // Package bench is the subcommand bench of treerun: it measures collectives
 // with ranks of its own, and prints what they find as nccl-tests
 // does, as JSON and as a picture. It is the launcher's side: what is measured, and
-// how, stands in package meter, which runs in the ranks. Only package cli below
+// how, stands in package meter, which runs in the ranks. Only
 // cmd/treerun imports it.
 package bench
 

@@ -1,7 +1,7 @@
 // Package check is the subcommand check: it looks at whether this host can run jobs,
 // on GPUs where it has some, and writes a line for each thing with the remedy for what
 // is wrong. What GPUs can do for each other it finds out with ranks of its own, as
-// jobs do. Only package cli below cmd/treerun imports it.
+// jobs do. Only cmd/treerun imports it.
 package check
 
 import (
@@ -67,7 +67,7 @@ func (l Line) write(w io.Writer) error {
 	return err
 }
 
-// Host is what check asks about. Package cli's is this very host.
+// Host is what check asks about. Treerun's own is this very host.
 type Host struct {
 	Devices func() (version string, devices Devices, err error) // the CUDA driver's version and devices
 	Machine func() (*gpu.Machine, error)                        // what NVML says

@@ -15,7 +15,7 @@ import (
 )
 
 // RankName returns the first argument of a rank that does its part of a subcommand:
-// package cli has it in its table of commands. No PROGRAM has such a name
+// cmd/treerun has it in its table of commands. No PROGRAM has such a name
 // without a slash.
 func RankName(subcommand string) string { return "rank:" + subcommand }
 
