@@ -32,7 +32,8 @@
 // engine makes them: they take the time of their bytes, but StepUs only once.
 //
 // Where a host enqueues the steps of a device (EnqueueUs, CopiesUs), it does so chunk by chunk without waiting
-// for any, and no step begins before it was.
+// for any, and no step begins before it was. Steps that go on with the value of the one before, or
+// send it to one more rank, are part of it.
 //
 // Between hosts a link may be a socket (SocketUs, SocketGBs): the step that sends
 // gives the bytes to the kernel, which takes SocketUs and the time of copying

@@ -17,7 +17,7 @@ type Machine struct {
 
 	// A step.
 	StepUs    float64 // without its bytes
-	EnqueueUs float64 // of the rank's host before, one step after the other, whatever has become of the steps before
+	EnqueueUs float64 // of the rank's host before, one step after the other; 0: steps are not enqueued
 	CopiesUs  float64 // the same, for a step that only sends or only receives: many are enqueued at once
 	ReduceGBs float64 // bytes of result of a step that reduces; 0: at no cost
 	CopyGBs   float64 // bytes of a step that stores without reducing; 0: at no cost
@@ -26,7 +26,6 @@ type Machine struct {
 	SwitchUs  float64 // the ranks of a host stay each on one of its Cores and yield it in turn, which takes this
 	Inline    bool    // the step itself moves the bytes over the link and lasts until they are there
 	InPlace   bool    // on a host, the receiving step reads the sender's window: see the model
-	Fuses     bool    // a step that goes on with the value of the one before is part of it; it is where InPlace, too
 
 	// A chunk between hosts over sockets; see the model. Links inside a host do
 	// not look at these.

@@ -88,15 +88,16 @@ func newProgram(p *plan.Plan, bytes int64, w *network) (*program, error) {
 // enqueue notes when the host of a rank has enqueued the steps of its tracks: the first ones of all, the second ones
 // and so on.
 func (pr *program) enqueue(tracks []int32, m *Machine) {
-	us := 0.0
-	for k, more := 0, true; more; k++ {
-		more = false
+	us, most := 0.0, 0
+	for _, t := range tracks {
+		most = max(most, len(pr.tracks[t].steps))
+	}
+	for k := range most {
 		for _, t := range tracks {
 			steps := pr.tracks[t].steps
 			if k >= len(steps) {
 				continue
 			}
-			more = true
 			switch st := &steps[k]; {
 			case st.joins:
 			case st.work == reduces || st.in >= 0 && st.out >= 0 || k+1 < len(steps) && steps[k+1].joins:
@@ -144,14 +145,14 @@ func (pr *program) addLane(l *plan.Lane, t track, w *network) error {
 			case s.Op.Writes():
 				b.work = copies
 			}
-			b.joins = (w.m.InPlace || w.m.Fuses) && i > 0 && joins(from.Steps[i-1], s)
+			b.joins = (w.m.InPlace || w.m.EnqueueUs > 0) && i > 0 && joins(from.Steps[i-1], s)
 			if a := max(i-1, 0); b.joins && t.steps[a].work == copies {
 				t.steps[a].work = nothing // the sum begins with what it receives
 			}
 			if b.joins && b.work == copies {
 				b.work = nothing
 			}
-			b.joins = b.joins || w.m.Fuses && i > 0 && pr.plan.Kind.SendsAgain(from.Steps[i-1], s)
+			b.joins = b.joins || w.m.EnqueueUs > 0 && i > 0 && pr.plan.Kind.SendsAgain(from.Steps[i-1], s)
 			if b.in >= 0 {
 				if w.inPlace(s.From, t.rank) {
 					b.perByte = w.resources[w.all[pr.fifos[b.in].route].via[0]].perByte

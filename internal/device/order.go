@@ -142,34 +142,29 @@ func (l *Layout) schedule(p *plan.Plan) (schedule, error) {
 // steps of a batch, is on one stream.
 func (s *schedule) batch(own []todo) {
 	slices.SortStableFunc(own, func(a, b todo) int { return cmp.Or(a.level-b.level, int(a.kind())-int(b.kind())) })
-	streams := make([]int, s.tracks) // by track: a lower one on the same stream, or itself
+	streams := make([]int, s.tracks) // by track: one that is on the same stream
 	for t := range streams {
 		streams[t] = t
 	}
-	root := func(t int) int {
-		for streams[t] != t {
-			t = streams[t]
-		}
-		return t
-	}
 	for _, do := range own {
 		if n := len(s.batches) - 1; n >= 0 && s.batches[n].takes(&do) {
-			one, other := root(s.batches[n].steps[0].track), root(do.track)
-			streams[max(one, other)] = min(one, other)
+			with := streams[s.batches[n].steps[0].track]
+			for t, from := 0, streams[do.track]; t < len(streams); t++ {
+				if streams[t] == from {
+					streams[t] = with
+				}
+			}
 			s.batches[n].steps = append(s.batches[n].steps, do)
 			continue
 		}
 		s.batches = append(s.batches, batch{steps: []todo{do}})
 	}
-	numbers := map[int]int{}
+	used := slices.Compact(slices.Sorted(slices.Values(streams)))
 	for i := range s.batches {
-		r := root(s.batches[i].steps[0].track)
-		if _, known := numbers[r]; !known {
-			numbers[r] = len(numbers)
-		}
-		s.batches[i].stream = numbers[r]
+		b := &s.batches[i]
+		b.stream, _ = slices.BinarySearch(used, streams[b.steps[0].track])
 	}
-	s.streams = len(numbers)
+	s.streams = len(used)
 }
 
 // takes reports whether a step of the same lane or another may be done with those of b.
