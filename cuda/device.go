@@ -35,7 +35,7 @@ type Device struct {
 	// Held while the driver opens or closes other processes' memory, which may wait for the device: nobody else
 	// waits for it.
 	opening  sync.Mutex
-	mappings map[MemHandle]*mapping
+	mappings map[block]*mapping
 }
 
 // devices makes the list of devices, once.

@@ -3,22 +3,40 @@ package cuda
 import (
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 
 	"github.com/treerun/treerun/cuda/internal/driver"
 )
 
 // MemHandle lets another process of this host map an allocation: it is as
-// secret as the memory is. It is the driver's handle and the id of the allocation in
-// its process: an allocation that took the place of one that was freed may have the
-// same handle, but never the same id.
-type MemHandle [handleBytes + 8]byte
+// secret as the memory is. It is the driver's handle, and words: the id of the allocation in
+// its process (an allocation that took the place of one that was freed may have the
+// same handle, but never the same id), which process that is, and where the
+// allocation begins there.
+type MemHandle [handleBytes + 3*8]byte
 
 const handleBytes = len(driver.Handle{})
 
-// mapping is an allocation of another process as one device of this process
-// sees it, shared by all Mappings of the same handle.
+const (
+	idWord = iota
+	exporterWord
+	baseWord
+)
+
+func (h *MemHandle) word(i int) uint64 { return binary.LittleEndian.Uint64(h[handleBytes+8*i:]) }
+
+// self tells this process from others, of whatever PID namespace.
+var self = rand.Uint64()
+
+// block is what the driver maps for a handle: small allocations share blocks of 2 MiB, larger ones begin at one.
+type block struct{ exporter, number uint64 }
+
+func (h *MemHandle) block() block { return block{h.word(exporterWord), h.word(baseWord) >> 21} }
+
+// mapping is a block of another process as one device of this process
+// sees it, shared by all Mappings of allocations in it: the driver may refuse to open it twice.
 type mapping struct {
-	handle MemHandle
+	handle MemHandle // of the allocation at base
 	base   Addr
 	users  int // under the device's opening
 }
@@ -26,7 +44,7 @@ type mapping struct {
 // Mapping is memory of another process. No work may use it any more when it is closed.
 type Mapping struct {
 	*resource
-	mapping *mapping
+	base Addr
 }
 
 // ExportMemory returns what another process needs for OpenMemory, to reach the
@@ -69,7 +87,9 @@ func (d *Device) ExportMemory(a Addr) (h MemHandle, base Addr, offset, size int6
 	switch r {
 	case driver.Success:
 		copy(h[:], handle[:])
-		binary.LittleEndian.PutUint64(h[handleBytes:], p.ID)
+		for i, w := range []uint64{idWord: p.ID, exporterWord: self, baseWord: uint64(base)} {
+			binary.LittleEndian.PutUint64(h[handleBytes+8*i:], w)
+		}
 		return h, base, int64(a - base), size, nil
 	case driver.InvalidValue, driver.NotSupported, driver.NotPermitted:
 		return refuse(fmt.Errorf("%w: %w", ErrNotExportable, failed(d, "cuIpcGetMemHandle", "", r)))
@@ -90,26 +110,24 @@ func (d *Device) OpenMemory(h MemHandle) (*Mapping, error) {
 	}
 	d.opening.Lock()
 	defer d.opening.Unlock()
-	m := d.mappings[h]
-	if m == nil {
-		for other := range d.mappings {
-			if driver.Handle(other[:handleBytes]) == driver.Handle(h[:handleBytes]) {
-				return nil, fmt.Errorf("cuda: open memory of another process on %s: what was open with the same handle was %w "+
-					"there: close that first", d, ErrFreed)
-			}
-		}
+	m := d.mappings[h.block()]
+	switch {
+	case m == nil:
 		base, r := c.OpenMemory(driver.Handle(h[:handleBytes]))
 		if r != driver.Success {
 			return nil, failed(d, "cuIpcOpenMemHandle", "", r)
 		}
 		m = &mapping{handle: h, base: base}
 		if d.mappings == nil {
-			d.mappings = map[MemHandle]*mapping{}
+			d.mappings = map[block]*mapping{}
 		}
-		d.mappings[h] = m
+		d.mappings[h.block()] = m
+	case h.word(baseWord) == m.handle.word(baseWord) && h.word(idWord) != m.handle.word(idWord):
+		return nil, fmt.Errorf("cuda: open memory of another process on %s: what was open in its place was %w "+
+			"there: close that first", d, ErrFreed)
 	}
 	m.users++
-	g := &Mapping{mapping: m}
+	g := &Mapping{base: m.base + Addr(h.word(baseWord)-m.handle.word(baseWord))}
 	g.resource = own(g, &resource{device: d, context: c, kind: kindMapping,
 		release: func(c driver.Context) driver.Result { return d.unmap(c, m) }})
 	return g, nil
@@ -122,7 +140,7 @@ func (d *Device) unmap(c driver.Context, m *mapping) driver.Result {
 	if m.users--; m.users > 0 {
 		return driver.Success
 	}
-	delete(d.mappings, m.handle)
+	delete(d.mappings, m.handle.block())
 	return c.CloseMemory(m.base)
 }
 
@@ -132,5 +150,5 @@ func (g *Mapping) Addr() Addr {
 	if g.closed.Load() {
 		return 0
 	}
-	return g.mapping.base
+	return g.base
 }

@@ -197,6 +197,41 @@ func TestMemoryOfAnotherProcess(t *testing.T) {
 	wantError(t, err, nil, "cuIpcOpenMemHandle", d.UUID())
 }
 
+// TestNeighbours: small allocations that share a block of the driver, which a process opens once, are open at the same
+// time, each where it is.
+func TestNeighbours(t *testing.T) {
+	d := gpus(t, 1)[0]
+	s := stream(t, d)
+	p := startRole(t, "importer")
+	want(t, p.ask(t, "device 0"), "ok")
+	for i := range 3 {
+		m := alloc[byte](t, d, 1000*(i+1))
+		must(t, s.Memset(m.Addr(), byte(0x11*(i+1)), m.Bytes()))
+		must(t, s.Synchronize(t.Context()))
+		h, _, offset, _, err := d.ExportMemory(m.Addr())
+		must(t, err)
+		want(t, p.ask(t, "open %s", hex.EncodeToString(h[:])), "ok") // those before stay open
+		want(t, p.ask(t, "look . %d %d %d", offset, m.Bytes(), 0x11*(i+1)), fmt.Sprint(m.Bytes()))
+	}
+}
+
+// FuzzMemHandle: handles are other processes' bytes. Two are of one block where the process is one, and both begin in
+// the same 2 MiB.
+func FuzzMemHandle(f *testing.F) {
+	f.Add(make([]byte, len(MemHandle{})), []byte{1})
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		var a, b MemHandle
+		copy(a[:], first)
+		copy(b[:], second)
+		from, to := a.word(baseWord), b.word(baseWord)
+		near := max(from, to)-min(from, to) < 2<<20
+		same, one := a.block() == b.block(), a.word(exporterWord) == b.word(exporterWord)
+		if same && !(near && one) || !same && a == b {
+			t.Errorf("%x and %x: one block: %v", a, b, same)
+		}
+	})
+}
+
 // TestExporterIsKilled: the memory of a killed process stays for whoever has it
 // open, and nobody else can open it.
 func TestExporterIsKilled(t *testing.T) {

@@ -78,15 +78,15 @@ static void erase(size_t i) {
 }
 
 /* A gap between two addresses for length bytes and a hole, 0 if there is none. */
-static uintptr_t find_gap(uintptr_t from, uintptr_t to, size_t length) {
-    uintptr_t at = from;
+static uintptr_t find_gap(uintptr_t from, uintptr_t to, size_t length, size_t alignment) {
+    uintptr_t at = round_up(from, alignment);
     for (size_t i = 0; i < entries; i++) {
         uintptr_t start = (uintptr_t)table[i].start;
         if (start < from || start >= to)
             continue;
         if (at + length + HOLE <= start)
             break;
-        at = start + table[i].length + HOLE;
+        at = round_up(start + table[i].length + HOLE, alignment);
     }
     return at + length + HOLE <= to ? at : 0;
 }
@@ -97,7 +97,7 @@ static uintptr_t find_in_block(struct mapping *m) {
     for (int i = 0; i < BLOCKS; i++) {
         struct block *b = &blocks[i];
         b->at = middle() + (uintptr_t)i * 2 * BLOCK;
-        uintptr_t at = b->users > 0 && b->kind == m->kind && b->context == m->context ? find_gap(b->at, b->at + BLOCK, m->length) : 0;
+        uintptr_t at = b->users > 0 && b->kind == m->kind && b->context == m->context ? find_gap(b->at, b->at + BLOCK, m->length, PAGE) : 0;
         if (at) {
             m->block = b;
             return at;
@@ -129,7 +129,7 @@ static CUresult place(struct mapping *m) {
             offset = at - m->block->at;
         }
     } else if (range) {
-        at = find_gap(range + HOLE, middle(), m->length);
+        at = find_gap(range + HOLE, middle(), m->length, BLOCK);
     }
     if (at && mmap((void *)at, m->length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, m->file, (off_t)offset) != MAP_FAILED) {
         m->start = (void *)at;
