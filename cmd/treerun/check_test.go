@@ -94,14 +94,15 @@ exec ` + strings.ReplaceAll(h.Agent(), "{host}", `"$@"`) + "\n",
 
 // TestKillCheck: a check that is killed while it waits for hosts leaves nothing, here or there.
 func TestKillCheck(t *testing.T) {
-	named := namedTreerun(t)
+	named, waits := namedTreerun(t), filepath.Join(t.TempDir(), "waits")
 	l := starts(t, func(c *exec.Cmd) { c.Path = named }, "check", "-H", "a,b", "--launch-agent",
-		`sh -c 'test {host} = a && exec "$@"; echo pid $$ waits >&2; sleep 300' -`)
-	for range 2000 {
-		if len(marked(l.mark)) > 4 { // check, two treeruns, what starts the agent of a, what sleeps
+		`sh -c 'test {host} = a && exec "$@"; >`+waits+`; sleep 300' -`)
+	for late := time.Now().Add(maxWait); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(waits); err == nil {
 			break
+		} else if time.Now().After(late) {
+			t.Fatal(err)
 		}
-		time.Sleep(time.Millisecond)
 	}
 	l.signal(syscall.SIGKILL)
 	l.ends(137)
