@@ -15,7 +15,6 @@ import (
 var (
 	_ memberlist.Delegate         = (*members)(nil)
 	_ memberlist.AliveDelegate    = (*members)(nil)
-	_ memberlist.EventDelegate    = (*members)(nil)
 	_ memberlist.ConflictDelegate = (*members)(nil)
 )
 
@@ -34,7 +33,8 @@ func (m *members) LocalState(bool) []byte { return nil }
 // MergeRemoteState is for memberlist.
 func (m *members) MergeRemoteState([]byte, bool) {}
 
-// NotifyAlive is for memberlist: it lets only ranks of this job in. Most lists say what an earlier one has said.
+// NotifyAlive is for memberlist: it lets only ranks of this job in, and these have joined with it: memberlist holds its
+// lock until they are on its list. Most lists say what an earlier one has said.
 func (m *members) NotifyAlive(n *memberlist.Node) error {
 	rank, err := strconv.Atoi(n.Name)
 	known := err == nil && rank >= 0 && rank < m.self.Size && n.Name == strconv.Itoa(rank) && len(n.Meta) > 0
@@ -54,8 +54,16 @@ func (m *members) NotifyAlive(n *memberlist.Node) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r := &m.table[t.Rank]; r.port == 0 {
-		r.meta, r.encoded = t, n.Meta
+	r := &m.table[t.Rank]
+	if r.port != 0 {
+		return nil
+	}
+	r.meta, r.encoded, r.port = t, n.Meta, n.Port
+	if n.Port == 0 {
+		return nil // nobody listens there
+	}
+	if m.missing--; m.missing == 0 {
+		close(m.complete)
 	}
 	return nil
 }
@@ -69,24 +77,3 @@ func (m *members) NotifyConflict(existing, other *memberlist.Node) {
 	m.log.Warn("treerun: a second process says that it is a rank that has joined; it is ignored",
 		"rank", existing.Name, "first", existing.Address(), "second", other.Address())
 }
-
-// NotifyJoin is for memberlist.
-func (m *members) NotifyJoin(n *memberlist.Node) {
-	rank, _ := strconv.Atoi(n.Name) // NotifyAlive has let it in
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r := &m.table[rank]
-	if r.port != 0 || n.Port == 0 {
-		return // back from the dead, or where nobody listens
-	}
-	r.port = n.Port
-	if m.missing--; m.missing == 0 {
-		close(m.complete)
-	}
-}
-
-// NotifyLeave is for memberlist, which looks after no rank here.
-func (m *members) NotifyLeave(*memberlist.Node) {}
-
-// NotifyUpdate is for memberlist.
-func (m *members) NotifyUpdate(*memberlist.Node) {}

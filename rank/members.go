@@ -67,7 +67,7 @@ func (m *members) open(s *streams, n *network, cfg *config) error {
 	c := memberlist.DefaultLANConfig()
 	c.Name = strconv.Itoa(m.self.Rank)
 	c.Transport, c.SecretKey = s, cfg.Key("memberlist")
-	c.Delegate, c.Alive, c.Events, c.Conflict = m, m, m, m
+	c.Delegate, c.Alive, c.Conflict = m, m, m
 	c.EnableCompression = false
 	c.RequireNodeNames = true
 	// memberlist does nothing of its own accord: ranks join by exchanging lists, and the

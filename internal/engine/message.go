@@ -174,9 +174,8 @@ func (e *Engine) pollMessages() error {
 func (e *Engine) passMessages() error {
 	clear(e.messages.busy)
 	clear(e.messages.dry)
-	var before, next *Message
-	for p := e.messages.first; p != nil; p = next {
-		next = p.next
+	defer e.messages.removeDone()
+	for p := e.messages.first; p != nil; p = p.next {
 		var err error
 		switch {
 		case p.probe:
@@ -190,37 +189,21 @@ func (e *Engine) passMessages() error {
 		if err != nil {
 			return err
 		}
-		if !p.done {
-			before = p
-			continue
-		}
-		e.messages.remove(p, before)
 	}
 	return nil
 }
 
-// remove takes p, which is done, and its memory from the messages under way. It comes after before, nil for the first.
-func (m *messages) remove(p, before *Message) {
-	if before == nil {
-		m.first = p.next
-	} else {
-		before.next = p.next
-	}
-	if m.last == p {
-		m.last = before
-	}
-	p.had, p.Buf, p.next = len(p.Buf), nil, nil // the caller's
-}
-
-// removeDone takes those that are done from the messages under way.
+// removeDone takes those that are done, and their memory, from the messages under way.
 func (m *messages) removeDone() {
-	var before, next *Message
-	for p := m.first; p != nil; p = next {
-		if next = p.next; p.done {
-			m.remove(p, before)
-		} else {
-			before = p
+	at := &m.first
+	m.last = nil
+	for p := m.first; p != nil; p = *at {
+		if !p.done {
+			m.last, at = p, &p.next
+			continue
 		}
+		*at = p.next
+		p.had, p.Buf, p.next = len(p.Buf), nil, nil // the caller's
 	}
 }
 
