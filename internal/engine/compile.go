@@ -2,47 +2,34 @@ package engine
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/transport"
 )
 
-// step is a Fused with the links of this rank.
+// step is a Fused with the links of this rank, and what follows from them.
 type step struct {
-	args     []operand // what is combined, at least one
+	Fused
+	args     []operand // its Args
+	outs     []out     // its To
 	receives int       // of args come from other ranks
-	dst      plan.Buf  // None: the value is only sent
-	dstPart  int       // the part of dst it goes to
-	outs     []out     // where else it goes
-	final    bool      // nothing is stored in dst's chunk later
 	recvOnly bool      // what is stored in Out is received as it is: see lends
 	zeroCopy bool      // any memory may be lent to all of outs
 
 	prePosted, prePostedInPlace bool // it may be told beforehand where all its chunks belong: see markSteps
 }
 
-// operand is a chunk that another rank sends, or one of a buffer.
+// operand is an Operand with its link.
 type operand struct {
+	Operand
 	in   transport.Receiver      // nil: a buffer
 	post transport.ReceivePoster // in, where what it brings goes to a buffer of the caller as it is; else nil
-	from int32
-	buf  plan.Buf
-	part int // of buf
 }
 
 type out struct {
 	to   int32
 	link transport.Sender
 }
-
-// names reports whether s reads or writes buffer b.
-func (s *step) names(b plan.Buf) bool {
-	return s.dst == b || slices.ContainsFunc(s.args, func(a operand) bool { return a.in == nil && a.buf == b })
-}
-
-// isBuffer reports whether the value of s is the chunk of one buffer.
-func (s *step) isBuffer() bool { return len(s.args) == 1 && s.args[0].in == nil }
 
 // compile turns a track of lane l into steps on the links of a lane of the Layout, which it opens.
 func (e *Engine) compile(p *plan.Plan, l *plan.Lane, t plan.Track, lane int) ([]step, error) {
@@ -53,9 +40,9 @@ func (e *Engine) compile(p *plan.Plan, l *plan.Lane, t plan.Track, lane int) ([]
 	all := make([]step, len(fused))
 	for i := range fused {
 		f, s := &fused[i], &all[i]
-		*s = step{dst: f.Dst, dstPart: f.DstPart, final: f.Final}
+		s.Fused = *f
 		for _, a := range f.Args {
-			o := operand{from: a.From, buf: a.Buf, part: a.Part}
+			o := operand{Operand: a}
 			if a.Received() {
 				s.receives++
 				if o.in, err = e.receiver(lane, int(a.From)); err != nil {
@@ -82,7 +69,7 @@ func (s *step) reach() {
 	for _, o := range s.outs {
 		s.zeroCopy = s.zeroCopy && o.link.LendsAny()
 	}
-	if len(s.args) == 1 && (s.dst == plan.In || s.dst == plan.Out) {
+	if len(s.args) == 1 && (s.Dst == plan.In || s.Dst == plan.Out) {
 		s.args[0].post, _ = s.args[0].in.(transport.ReceivePoster)
 	}
 }

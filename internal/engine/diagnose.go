@@ -161,7 +161,7 @@ func (s *step) lacks(f func(peer int32, what string)) {
 		}
 		if _, ok, _ := a.in.TryPeek(&h); !ok {
 			all = false
-			f(a.from, "to send")
+			f(a.From, "to send")
 		}
 	}
 	if !all {

@@ -71,8 +71,8 @@ func (e *Engine) prepareLending(c *Call) {
 // place nothing but what it receives as a whole: the result, which that rank had
 // to read the input for. A rank that makes the result itself may be done before.
 func (c *Call) lends(s *step) bool {
-	if s.dst == plan.None && s.isBuffer() {
-		switch s.args[0].buf {
+	if s.Dst == plan.None && s.IsBuffer() {
+		switch s.args[0].Buf {
 		case plan.In:
 			again := c.Op != 0 && (len(s.outs) > 1 || !s.recvOnly) || plan.Kind(c.Header.Kind) == plan.AllToAll
 			return (c.lendIn || c.mayIn && s.zeroCopy) && !(c.inPlace && again)
@@ -81,15 +81,15 @@ func (c *Call) lends(s *step) bool {
 		}
 		return false
 	}
-	return s.dst == plan.Out && s.final && (c.lendOut || c.mayOut && s.zeroCopy)
+	return s.Dst == plan.Out && s.Final && (c.lendOut || c.mayOut && s.zeroCopy)
 }
 
 // lend computes the value of s where it belongs, and lends it to the receivers.
 func (e *Engine) lend(t *track, s *step, from, n int) {
 	c := t.call
-	b, part := s.dst, s.dstPart
+	b, part := s.Dst, s.DstPart
 	if b == plan.None {
-		b, part = s.args[0].buf, s.args[0].part
+		b, part = s.args[0].Buf, s.args[0].Part
 	} else {
 		e.move(t, s, nil, from, n)
 	}

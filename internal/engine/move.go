@@ -21,13 +21,13 @@ func (e *Engine) take(t *track, s *step) (bool, error) {
 		}
 		window, ok, err := e.peek(t, s, a, from, n)
 		if err != nil || !ok {
-			return false, OnLink(err, "receiving from", int(a.from))
+			return false, OnLink(err, "receiving from", int(a.From))
 		}
 		if t.got != c.Header {
-			return false, e.differ(int(a.from), t.got, c.Header)
+			return false, e.differ(int(a.From), t.got, c.Header)
 		}
 		if len(window) != n {
-			return false, fmt.Errorf("rank %d sent a chunk of %d bytes where %d belong", a.from, len(window), n)
+			return false, fmt.Errorf("rank %d sent a chunk of %d bytes where %d belong", a.From, len(window), n)
 		}
 		e.windows[i] = window
 	}
@@ -111,8 +111,8 @@ func (e *Engine) move(t *track, s *step, to []byte, from, n int) {
 			}
 		}
 		var dst []byte
-		if s.dst != plan.None {
-			dst = t.buffer(s.dst, s.dstPart, c.In, c.Out, t.start+from, n)
+		if s.Dst != plan.None {
+			dst = t.buffer(s.Dst, s.DstPart, c.In, c.Out, t.start+from, n)
 		}
 		e.combine(c, e.windows[:len(s.args)], to, dst)
 		return
@@ -169,8 +169,8 @@ func (e *Engine) combineTiny(c *Call, value []byte, operands [][]byte) {
 // operand returns n bytes of the buffer that a names, from byte from of its
 // part on, multiplied beforehand if the call says so.
 func (e *Engine) operand(t *track, a *operand, in, out []byte, from, n int) []byte {
-	b := t.buffer(a.buf, a.part, in, out, from, n)
-	if c := t.call; c.Scale && a.buf == plan.In {
+	b := t.buffer(a.Buf, a.Part, in, out, from, n)
+	if c := t.call; c.Scale && a.Buf == plan.In {
 		if e.scaled == nil {
 			e.scaled = make([]byte, e.slotBytes)
 		}
@@ -208,19 +208,19 @@ func (e *Engine) movePieces(t *track, s *step, to []byte, from, n int) {
 			switch a := &s.args[i]; {
 			case a.in != nil:
 				e.pieces[i] = args[i][done : done+m]
-			case a.buf == plan.Tmp:
+			case a.Buf == plan.Tmp:
 				e.pieces[i] = t.tmp[done : done+m]
 			default:
 				e.pieces[i] = e.operand(t, a, p.In, p.Out, at, m)
 			}
 		}
 		var dst, window []byte
-		switch s.dst {
+		switch s.Dst {
 		case plan.None:
 		case plan.Tmp:
 			dst = t.tmp[done : done+m]
 		default:
-			dst = t.buffer(s.dst, 0, p.In, p.Out, at, m)
+			dst = t.buffer(s.Dst, 0, p.In, p.Out, at, m)
 		}
 		if to != nil {
 			window = to[done : done+m]

@@ -22,15 +22,15 @@ func markSteps(p *plan.Plan, tracks []track) {
 	for i := range tracks {
 		for e := range tracks[i].steps {
 			s := &tracks[i].steps[e]
-			if s.dst == plan.Out {
-				stores[s.dstPart]++
+			if s.Dst == plan.Out {
+				stores[s.DstPart]++
 				recvOnly = recvOnly && len(s.args) == 1 && s.args[0].in != nil
 			}
 			for _, a := range s.args {
 				switch {
 				case a.in != nil:
-					users[a.from]++
-				case a.buf == plan.In:
+					users[a.From]++
+				case a.Buf == plan.In:
 					reads += max(1, len(s.outs))
 				}
 			}
@@ -40,10 +40,10 @@ func markSteps(p *plan.Plan, tracks []track) {
 		for e := range tracks[i].steps {
 			s := &tracks[i].steps[e]
 			s.recvOnly = recvOnly
-			if len(s.args) != 1 || s.args[0].post == nil || s.dst != plan.Out {
+			if len(s.args) != 1 || s.args[0].post == nil || s.Dst != plan.Out {
 				continue
 			}
-			s.prePosted = stores[s.dstPart] == 1 && users[s.args[0].from] == 1
+			s.prePosted = stores[s.DstPart] == 1 && users[s.args[0].From] == 1
 			s.prePostedInPlace = s.prePosted && (p.Kind == plan.Broadcast || p.Kind == plan.AllReduce) && reads <= 1
 		}
 	}
@@ -57,7 +57,7 @@ func (t *track) place() {
 	for i := range t.steps {
 		s := &t.steps[i]
 		if c.places(s, t.grain) && t.bytes > 0 {
-			s.args[0].post.PostReceive(t.buffer(s.dst, s.dstPart, c.In, c.Out, t.start, t.bytes), t.grain)
+			s.args[0].post.PostReceive(t.buffer(s.Dst, s.DstPart, c.In, c.Out, t.start, t.bytes), t.grain)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func (e *Engine) peek(t *track, s *step, a *operand, from, n int) ([]byte, bool,
 	if ok || err != nil || a.post == nil || n < placeFrom || len(c.Pieces) > 0 || c.places(s, t.grain) {
 		return window, ok, err
 	}
-	a.post.PostReceive(t.buffer(s.dst, s.dstPart, c.In, c.Out, t.start+from, n), n)
+	a.post.PostReceive(t.buffer(s.Dst, s.DstPart, c.In, c.Out, t.start+from, n), n)
 	return nil, false, nil
 }
 

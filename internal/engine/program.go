@@ -90,7 +90,7 @@ func Bind(p *plan.Plan, e *Engine, first int) (*Program, error) {
 func (pr *Program) add(t track) {
 	for i := range t.steps {
 		s := &t.steps[i]
-		if s.names(plan.Tmp) && t.tmp == nil {
+		if s.Names(plan.Tmp) && t.tmp == nil {
 			t.tmp = make([]byte, pr.slotBytes)
 		}
 		for len(pr.windows) < len(s.args) {

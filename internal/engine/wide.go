@@ -121,21 +121,21 @@ func (e *Engine) recvChunk(t *track, s *step, from, left int) (int, error) {
 	n, ok, err := link.TryHead(&t.got)
 	switch {
 	case err != nil || !ok:
-		return -1, OnLink(err, "receiving from", int(a.from))
+		return -1, OnLink(err, "receiving from", int(a.From))
 	case t.got != c.Header:
-		return -1, e.differ(int(a.from), t.got, c.Header)
+		return -1, e.differ(int(a.From), t.got, c.Header)
 	case n > left || n == 0 && left > 0:
-		return -1, fmt.Errorf("rank %d sent %d bytes where %d belong", a.from, n, left)
+		return -1, fmt.Errorf("rank %d sent %d bytes where %d belong", a.From, n, left)
 	case len(c.Pieces) > 0:
 		ok, err = t.readPieces(link, t.start+from, n)
 	default:
-		e.windows[0], ok, err = link.TryPeekInto(&t.got, t.buffer(s.dst, s.dstPart, c.In, c.Out, t.start+from, n))
+		e.windows[0], ok, err = link.TryPeekInto(&t.got, t.buffer(s.Dst, s.DstPart, c.In, c.Out, t.start+from, n))
 		if ok && err == nil {
 			e.move(t, s, nil, from, n)
 		}
 	}
 	if err != nil || !ok {
-		return -1, OnLink(err, "receiving from", int(a.from))
+		return -1, OnLink(err, "receiving from", int(a.From))
 	}
 	a.in.Release()
 	return n, nil
