@@ -12,7 +12,7 @@ import (
 // any call, Wait or Test of its communicator runs on this rank. As many may be
 // under way as one likes: to begin one more never waits. Wait or Test may be called
 // again after the end, and need not be called. The zero value is done.
-type Message struct{ message comm.Message }
+type Message struct{ message comm.Request }
 
 // Send sends buf to rank to, which may be this one, under a tag. It returns when buf may be used again,
 // which says nothing about whether to has received it. Messages with the same

@@ -9,12 +9,6 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Message is one under way. The zero value is done.
-type Message struct {
-	c   *Comm
-	ref engine.Ref
-}
-
 // Messages are the messages between ranks of a communicator.
 type Messages struct {
 	c     *Comm
@@ -81,16 +75,16 @@ func (m *Messages) begin(call string, peer, tag int) error {
 }
 
 // Start begins a message.
-func (m *Messages) Start(call string, p engine.Message, tag int, start starter) (Message, error) {
+func (m *Messages) Start(call string, p engine.Message, tag int, start starter) (Request, error) {
 	if err := m.begin(call, p.Peer, tag); err != nil {
-		return Message{}, err
+		return Request{}, err
 	}
 	defer m.c.End()
 	ref, err := m.enter(context.Background(), call, p, start)
 	if err != nil {
-		return Message{}, err
+		return Request{}, err
 	}
-	return Message{m.c, ref}, nil
+	return Request{c: m.c, message: ref}, nil
 }
 
 // Run begins a message and waits for it, without letting another call in
@@ -137,68 +131,21 @@ func (m *Messages) enter(ctx context.Context, call string, p engine.Message, sta
 	if failed {
 		return engine.Ref{}, m.fail(fault, ref.Message())
 	}
-	if !ref.Message().Receives() {
-		sort = rowSend // also of a SendRecv
-	}
-	m.c.tally.count(sort, len(p.Buf))
+	m.c.tally.count(rowOfMessage(ref.Message()), len(p.Buf)) // also of a SendRecv
 	return ref, nil
+}
+
+func rowOfMessage(p *engine.Message) int {
+	if p.Receives() {
+		return rowRecv
+	}
+	return rowSend
 }
 
 // gaveUp ends the communicator as ctx has ended before a call.
 func (m *Messages) gaveUp(ctx context.Context, call string, tag int32) error {
 	return m.c.failDuring(transport.Faultf(transport.FaultOf(ctx.Err()), m.c.Rank,
 		"rank %d gave up before %s of tag %d: %v", m.c.Rank, call, tag, ctx.Err()), call, "")
-}
-
-// Wait returns when the message has been sent, or received, on this rank.
-func (m Message) Wait(ctx context.Context) error {
-	if m.c == nil {
-		return nil
-	}
-	if done, err := m.resume("Wait"); done || err != nil {
-		return err
-	}
-	defer m.c.End()
-	sort := rowSend
-	if m.ref.Message().Receives() {
-		sort = rowRecv
-	}
-	m.c.tally.enter(sort, 0)
-	return m.c.Messages.wait(ctx, m.ref.Message())
-}
-
-// Test moves what is under way as far as it can, and reports whether the
-// message is done. It does not wait.
-func (m Message) Test() (bool, error) {
-	if m.c == nil {
-		return true, nil
-	}
-	if done, err := m.resume("Test"); done || err != nil {
-		return done, err
-	}
-	c := m.c
-	defer c.End()
-	err := c.Engine.Poll()
-	fault, failed := c.Endpoint.Aborted()
-	if err != nil {
-		fault, failed = engine.FaultOf(err, c.Rank, m.ref.Message().String()), true
-	}
-	if failed && !m.ref.Done() {
-		return false, c.Messages.fail(fault, m.ref.Message())
-	}
-	return m.ref.Done(), nil
-}
-
-// resume claims the communicator for a message under way, unless it is done.
-func (m Message) resume(call string) (done bool, err error) {
-	if m.c.over() && m.ref.Done() {
-		return true, nil
-	}
-	if err = m.c.Claim(call); err == nil && m.ref.Done() {
-		m.c.End()
-		return true, nil
-	}
-	return false, err
 }
 
 func (m *Messages) wait(ctx context.Context, p *engine.Message) error {
@@ -210,14 +157,18 @@ func (m *Messages) wait(ctx context.Context, p *engine.Message) error {
 
 // fail makes f the failure of the communicator during a message.
 func (m *Messages) fail(f transport.Fault, during *engine.Message) error {
-	hint := ""
+	return m.c.failDuring(f, during.String(), undefinedOf(during))
+}
+
+// undefinedOf says which slice holds nothing of use once a message has failed.
+func undefinedOf(p *engine.Message) string {
 	switch {
-	case during.Part != "":
-		hint = "contents of recv are undefined"
-	case during.Receives():
-		hint = "contents of buf are undefined"
+	case p.Part != "":
+		return "contents of recv are undefined"
+	case p.Receives():
+		return "contents of buf are undefined"
 	}
-	return m.c.failDuring(f, during.String(), hint)
+	return ""
 }
 
 // exchange sends send(i) to members[i] and receives what that sends in recv(i), for all of them; where either is empty

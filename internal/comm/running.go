@@ -9,47 +9,72 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Request is a call under way, that of a communicator with this number. The zero value is done.
+// Request is a call, or a message, under way. The zero value is done.
 type Request struct {
-	c   *Comm
-	seq uint64
+	c       *Comm
+	seq     uint64     // of a call
+	message engine.Ref // the zero value: it is a call
 }
 
 // InFlight is how many calls may be under way on a rank; one more waits for the
 // first of them.
 const InFlight = device.MaxCalls
 
-// Wait returns when the call is done on this rank. A ctx that ends is a failure
+func (r Request) isMessage() bool { return r.message != engine.Ref{} }
+
+// done reports whether r is done.
+func (r Request) done() bool {
+	if r.isMessage() {
+		return r.message.Done()
+	}
+	call := r.c.callOf(r.seq)
+	return call == nil || call.Done()
+}
+
+// doing names r, which is not done, and says which slices hold nothing of use once it has failed.
+func (r Request) doing() (what, undefined string) {
+	if r.isMessage() {
+		p := r.message.Message()
+		return p.String(), undefinedOf(p)
+	}
+	return engine.Describe(r.c.callOf(r.seq).Header), r.c.undefined(r.seq)
+}
+
+// Wait returns when r is done on this rank. A ctx that ends is a failure
 // of the communicator on all ranks, as with every call.
 func (r Request) Wait(ctx context.Context) error {
 	if r.c == nil {
 		return nil
 	}
-	if done, err := r.c.resume(r.seq); done || err != nil {
+	if done, err := r.resume(); done || err != nil {
 		return err
 	}
 	defer r.c.End()
+	if r.isMessage() {
+		return r.c.Messages.wait(ctx, r.message.Message())
+	}
 	return r.c.Wait(ctx, r.seq, &r.c.Waiter)
 }
 
-// Test moves the calls under way as far as they can, and reports whether this
-// one is done. It does not wait.
+// Test moves what is under way as far as it can, and reports whether r is done. It does not wait.
 func (r Request) Test() (bool, error) {
 	if r.c == nil {
 		return true, nil
 	}
-	if done, err := r.c.resume(r.seq); done || err != nil {
+	if done, err := r.resume(); done || err != nil {
 		return done, err
 	}
 	defer r.c.End()
-	call := r.c.callOf(r.seq)
-	if err := r.c.Engine.Poll(); err != nil {
-		return false, r.c.stopped(err, call.Header)
+	err := r.c.Engine.Poll()
+	fault, failed := r.c.Endpoint.Aborted()
+	if err == nil && (!failed || r.done()) {
+		return r.done(), nil
 	}
-	if fault, failed := r.c.Endpoint.Aborted(); failed && !call.Done() {
-		return false, r.c.fail(fault, call.Header)
+	what, undefined := r.doing()
+	if err != nil {
+		fault = engine.FaultOf(err, r.c.Rank, what)
 	}
-	return call.Done(), nil
+	return false, r.c.failDuring(fault, what, undefined)
 }
 
 // callOf returns the call with a number, nil when it was done so long ago that
@@ -62,14 +87,14 @@ func (c *Comm) callOf(seq uint64) *engine.Call {
 	return call
 }
 
-// resume claims the communicator for a call under way, unless it is done.
-func (c *Comm) resume(seq uint64) (done bool, err error) {
+// resume claims the communicator for r, unless that is done.
+func (r Request) resume() (done bool, err error) {
+	c := r.c
 	claimed := c.Busy.CompareAndSwap(false, true)
 	if !claimed && !c.over() {
 		return false, c.busyError("Wait")
 	}
-	call := c.callOf(seq)
-	switch done = call == nil || call.Done(); {
+	switch done = r.done(); {
 	case claimed && done:
 		c.End()
 		return true, nil
@@ -80,9 +105,15 @@ func (c *Comm) resume(seq uint64) (done bool, err error) {
 	}
 	if c.err != nil {
 		c.End()
-		return false, c.rankError(c.err.Rank, engine.Describe(call.Header), c.err.Err, c.undefined(seq))
+		what, undefined := r.doing()
+		return false, c.rankError(c.err.Rank, what, c.err.Err, undefined)
 	}
-	c.tally.enter(rowOf(call.Header.Kind, call.Header.Op), int(call.Header.Count)*call.DType.Size())
+	if r.isMessage() {
+		c.tally.enter(rowOfMessage(r.message.Message()), 0)
+	} else {
+		h := &c.callOf(r.seq).Header
+		c.tally.enter(rowOf(h.Kind, h.Op), int(h.Count)*c.callOf(r.seq).DType.Size())
+	}
 	return false, nil
 }
 
@@ -108,7 +139,7 @@ func (c *Comm) Start(a *Args) (Request, error) {
 }
 
 // Latest is the call that has begun last.
-func (c *Comm) Latest() Request { return Request{c, c.Seq} }
+func (c *Comm) Latest() Request { return Request{c: c, seq: c.Seq} }
 
 // Run makes a call and waits for it.
 func (c *Comm) Run(ctx context.Context, a *Args) error {
