@@ -13,9 +13,14 @@ import (
 // peer, mine that of this one. Any goroutine may call it.
 func (e *Engine) Mismatch(peer int, theirs, mine transport.Header) transport.Fault {
 	text := fmt.Sprintf("rank %d called %s while rank %d called %s", peer, Describe(theirs), e.rank, Describe(mine))
-	if swapped := e.swapped(peer, theirs, mine); swapped != "" {
-		text = swapped
-	} else if sameButChain(theirs, mine) {
+	its, n := numberOf(theirs)
+	own, m := numberOf(mine)
+	switch {
+	case n != m && sameButChain(its, own):
+		text = fmt.Sprintf("rank %d called %s as Init %d of those alike, while rank %d called Init %d (a plain call is as "+
+			"Init 1): ranks make and start persistent calls that are alike in the same order", peer, Describe(own), n+1,
+			e.rank, m+1)
+	case sameButChain(theirs, mine):
 		by := "by different plans"
 		if mine.Kind&Varied != 0 && mine.Kind != messageKind {
 			by = "with different counts or " + by

@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"fmt"
-
-	"github.com/treerun/treerun/transport"
-)
+import "github.com/treerun/treerun/transport"
 
 // Numbered returns the Root of the header of a persistent call that is number n, from 0, of those that are alike in
 // kind, type, operation, count and root. Number 0 is as a plain call, and so is 1<<15.
@@ -26,16 +22,4 @@ func numberOf(h transport.Header) (transport.Header, int) {
 		h.Root = -1
 	}
 	return h, int(n)
-}
-
-// swapped says that two ranks called what differs in nothing but its number, and "" of other calls.
-func (e *Engine) swapped(peer int, theirs, mine transport.Header) string {
-	its, n := numberOf(theirs)
-	own, m := numberOf(mine)
-	if n == m || !sameButChain(its, own) {
-		return ""
-	}
-	return fmt.Sprintf("rank %d called %s as Init %d of those alike, while rank %d called Init %d (a plain call is as "+
-		"Init 1): ranks make and start persistent calls that are alike in the same order", peer, Describe(own), n+1,
-		e.rank, m+1)
 }
