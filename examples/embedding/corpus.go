@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"fmt"
 	"io"
 	"io/fs"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 )
 
 // corpus is a text as numbers of words.
@@ -57,13 +55,7 @@ func wordsOf(name string) (words []string) {
 		return nil
 	}
 	defer f.Close()
-	var r io.Reader = f
-	if strings.HasSuffix(name, ".gz") {
-		if r, err = gzip.NewReader(f); err != nil {
-			return nil
-		}
-	}
-	data, _ := io.ReadAll(io.LimitReader(r, largestFile)) // or what is left of a broken file
+	data, _ := io.ReadAll(io.LimitReader(f, largestFile)) // or what is left of a broken file
 	if bytes.IndexByte(data, 0) >= 0 {
 		return nil
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"compress/gzip"
 	"context"
 	"math"
 	"os"
@@ -15,14 +14,14 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// write makes a folder of texts: some plain, one with gzip, one that is no text.
+// write makes a folder of texts: some plain, one that is none.
 func write(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	text := strings.Repeat("The red fox eats the small mouse. A grey wolf eats a small hare!\n", 200)
 	for name, content := range map[string]string{
 		"a/README": text, "b.txt": strings.Repeat("one two three four five six seven eight nine ten\n", 100),
-		"c.bin": "zebra\x00zebra",
+		"c.bin": "zebra\x00zebra", "d": "squeezed squeezed",
 	} {
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -31,20 +30,6 @@ func write(t *testing.T) string {
 		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
-	}
-	f, err := os.Create(filepath.Join(dir, "d.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	z := gzip.NewWriter(f)
-	if _, err := z.Write([]byte("squeezed squeezed")); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
 	}
 	return dir
 }
@@ -71,7 +56,7 @@ func TestCorpus(t *testing.T) {
 	if _, err := readCorpus(filepath.Join(dir, "nothing"), 500, 10); err == nil {
 		t.Error("a folder that is not there can be read")
 	}
-	if _, err := readCorpus(filepath.Join(dir, "d.gz"), 500, 10); err == nil || !strings.Contains(err.Error(), "too few") {
+	if _, err := readCorpus(filepath.Join(dir, "d"), 500, 10); err == nil || !strings.Contains(err.Error(), "too few") {
 		t.Errorf("a text of one word: %v", err)
 	}
 }
@@ -104,15 +89,6 @@ func TestGradient(t *testing.T) {
 			if slope := (down - up) / (2 * h); math.Abs(slope-sum[i]) > 1e-3 {
 				t.Errorf("pair %+v, element %d: the step is %.5f, the loss falls by %.5f", p, i, sum[i], slope)
 			}
-		}
-	}
-}
-
-func TestOptions(t *testing.T) {
-	for line, want := range map[string]string{"--dim 0": "--dim is 0", "--mode some": "--mode", "--lr 2": "--lr",
-		"more": "unexpected", "--batch -1": "--batch"} {
-		if _, err := parse(strings.Fields(line)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", line, err, want)
 		}
 	}
 }

@@ -13,32 +13,35 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"log"
 	"os"
-
-	"github.com/spf13/pflag"
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/rank"
 )
 
-func main() {
-	err := run(context.Background(), os.Args[1:], os.Stdout)
-	if errors.Is(err, pflag.ErrHelp) {
-		return
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "embedding:", err)
-		os.Exit(1)
-	}
-}
-
 // options are the settings of a training, the same on all ranks.
 type options struct {
-	text, mode        string
+	text              string
 	dim, batch, steps int
-	rate              float64
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.text, "text", "/usr/share/doc", "`folder` or file of text to read")
+	flag.IntVar(&o.dim, "dim", 64, "elements of a vector")
+	flag.IntVar(&o.batch, "batch", 1024, "pairs of a step, over all ranks")
+	flag.IntVar(&o.steps, "steps", 300, "steps of each training")
+	flag.Parse()
+	if min(o.dim, o.batch, o.steps) < 1 || flag.NArg() > 0 {
+		log.Fatalf("embedding: want flags only, and 1 or more as -dim, -batch and -steps, not %q", os.Args[1:])
+	}
+	if err := run(context.Background(), &o, os.Stdout); err != nil {
+		log.Fatal("embedding: ", err)
+	}
 }
 
 const (
@@ -47,47 +50,10 @@ const (
 	window     = 4         // how far apart a word and its context are at most
 	negatives  = 5         // words drawn against each pair
 	seed       = 1         // of the first vectors and of what is drawn
+	rate       = 0.05      // at which a pair is learned
 )
 
-func parse(args []string) (*options, error) {
-	o := &options{}
-	f := pflag.NewFlagSet("embedding", pflag.ContinueOnError)
-	f.StringVar(&o.text, "text", "/usr/share/doc", "`folder` or file to read: files of text, also with gzip")
-	f.StringVar(&o.mode, "mode", "all", "how gradients are added up: dense, sparse, pairs or all, one after the other")
-	f.IntVar(&o.dim, "dim", 64, "elements of a vector")
-	f.IntVar(&o.batch, "batch", 1024, "pairs of a step, over all ranks")
-	f.IntVar(&o.steps, "steps", 300, "steps of each training")
-	f.Float64Var(&o.rate, "lr", 0.05, "learning rate of a pair")
-	if err := f.Parse(args); err != nil {
-		return nil, err
-	}
-	if f.NArg() > 0 {
-		return nil, fmt.Errorf("unexpected argument %q", f.Arg(0))
-	}
-	return o, o.check()
-}
-
-func (o *options) check() error {
-	switch {
-	case o.dim < 1 || o.dim > 4096:
-		return fmt.Errorf("--dim is %d, want 1 to 4096", o.dim)
-	case o.batch < 1 || o.batch > 1<<20:
-		return fmt.Errorf("--batch is %d, want 1 to %d", o.batch, 1<<20)
-	case o.steps < 1 || o.steps > 1<<30:
-		return fmt.Errorf("--steps is %d, want 1 to %d", o.steps, 1<<30)
-	case o.mode != "all" && modes[o.mode] == nil:
-		return fmt.Errorf("--mode is %q, want dense, sparse, pairs or all", o.mode)
-	case !(o.rate > 0 && o.rate <= 1):
-		return fmt.Errorf("--lr is %v, want more than 0, up to 1", o.rate)
-	}
-	return nil
-}
-
-func run(ctx context.Context, args []string, out io.Writer) (err error) {
-	o, err := parse(args)
-	if err != nil {
-		return err
-	}
+func run(ctx context.Context, o *options, out io.Writer) (err error) {
 	w, err := rank.Init(ctx)
 	if err != nil {
 		return err
@@ -113,15 +79,11 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	fmt.Fprintf(out, "%d words of text, %d of them different; %d vectors of %d elements, %d ranks\n",
 		len(corpus.Text), len(corpus.Count), 2*len(corpus.Count), o.dim, c.Size())
-	list := []string{o.mode}
-	if o.mode == "all" {
-		list = []string{"dense", "sparse", "pairs"}
-	}
 	var results []*result
-	for _, mode := range list {
-		r, err := train(ctx, c, o, corpus, mode)
+	for _, m := range modes {
+		r, err := train(ctx, c, o, corpus, m)
 		if err != nil {
-			return fmt.Errorf("%s: %w", mode, err)
+			return fmt.Errorf("%s: %w", m.name, err)
 		}
 		fmt.Fprintln(out, r)
 		results = append(results, r)

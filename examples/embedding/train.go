@@ -28,8 +28,13 @@ func (r *result) String() string {
 		r.mode, r.first, r.last, 100*r.touched, float64(r.bytes)/1e6, r.adding.Seconds(), r.whole.Seconds(), r.digest)
 }
 
-// modes are the ways to add up the gradients of all ranks, and to apply the sum.
-var modes = map[string]func(context.Context, *training) error{"dense": addDense, "sparse": addSparse, "pairs": addPairs}
+// mode is a way to add up the gradients of all ranks, and to apply the sum.
+type mode struct {
+	name string
+	add  func(context.Context, *training) error
+}
+
+var modes = []mode{{"dense", addDense}, {"sparse", addSparse}, {"pairs", addPairs}}
 
 // training is one under way.
 type training struct {
@@ -54,11 +59,11 @@ type training struct {
 const frequent = 1e-4
 
 // train trains a model from the beginning.
-func train(ctx context.Context, c *collective.Comm, o *options, text *corpus, mode string) (*result, error) {
+func train(ctx context.Context, c *collective.Comm, o *options, text *corpus, by mode) (*result, error) {
 	words := len(text.Count)
-	t := &training{c: c, o: o, corpus: text, model: newModel(words, o.dim, seed), result: &result{mode: mode},
+	t := &training{c: c, o: o, corpus: text, model: newModel(words, o.dim, seed), result: &result{mode: by.name},
 		at: make(map[uint32]int)}
-	if mode != "pairs" {
+	if by.name != "pairs" {
 		t.grad = make([]int32, len(t.model.rows))
 	}
 	sum := int64(0)
@@ -74,7 +79,7 @@ func train(ctx context.Context, c *collective.Comm, o *options, text *corpus, mo
 	for step := range o.steps {
 		t.batch(step)
 		before := time.Now()
-		if err := modes[mode](ctx, t); err != nil {
+		if err := by.add(ctx, t); err != nil {
 			return nil, fmt.Errorf("step %d: %w", step, err)
 		}
 		t.result.adding += time.Since(before)
@@ -91,7 +96,6 @@ func (t *training) batch(step int) {
 	words := len(t.corpus.Count)
 	sum := 0.0
 	step32 := make([]int32, t.o.dim)
-	rate := float32(t.o.rate)
 	for i := t.c.Rank(); i < t.o.batch; i += t.c.Size() {
 		r := rand.New(rand.NewPCG(seed, uint64(step)<<32|uint64(i)+1))
 		at := r.IntN(len(t.corpus.Text))

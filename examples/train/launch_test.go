@@ -155,7 +155,7 @@ func testMoreRanksThanImages(t *testing.T, launch launcher) {
 func testErrors(t *testing.T, launch launcher) {
 	for args, want := range map[string]string{
 		"--data " + filepath.Join(t.TempDir(), "nowhere"): "train-images-idx3-ubyte.gz is there",
-		"--epochs 0":                "--epochs is 0",
+		"--epochs 0":                "want numbers from 1 on",
 		"--lr 1e30 --epochs 5":      "a smaller --lr may help",
 		"--loss-log " + t.TempDir(): "--loss-log: ",
 	} {

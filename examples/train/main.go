@@ -17,8 +17,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"os"
+	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -101,29 +101,12 @@ func parse(args []string) (*options, error) {
 	return &opt, opt.validate()
 }
 
-// The largest network that fits the machines this example is for.
-const (
-	maxWidth = 1 << 14
-	maxBatch = 1 << 16
-)
-
 func (o *options) validate() error {
 	switch {
-	case o.epochs < 1:
-		return fmt.Errorf("--epochs is %d, want at least 1", o.epochs)
-	case o.batch < 1 || o.batch > maxBatch:
-		return fmt.Errorf("--batch is %d, want 1 to %d", o.batch, maxBatch)
-	case !(o.rate > 0 && o.rate <= math.MaxFloat32):
-		return fmt.Errorf("--lr is %v, want a number above 0", o.rate)
-	case !(o.momentum >= 0 && o.momentum < 1):
-		return fmt.Errorf("--momentum is %v, want 0 or more, less than 1", o.momentum)
+	case o.epochs < 1 || o.batch < 1 || slices.ContainsFunc(o.hidden, func(n int) bool { return n < 1 }):
+		return errors.New("--epochs, --batch and --hidden: want numbers from 1 on")
 	case o.device != "cpu" && o.device != "cuda":
 		return fmt.Errorf("--device is %q, want cpu or cuda", o.device)
-	}
-	for _, n := range o.hidden {
-		if n < 1 || n > maxWidth {
-			return fmt.Errorf("--hidden has a layer of %d, want 1 to %d", n, maxWidth)
-		}
 	}
 	return nil
 }

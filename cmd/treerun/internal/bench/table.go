@@ -17,8 +17,8 @@ const tableWidth = 150
 
 // table prints rows as they come, as nccl-tests prints its own, so that what reads those
 // reads these: the same columns, widths and roundings. Behind them, where there is room,
-// stand the plan, its predicted time, and the share of the limit that was reached; these,
-// and percentiles where asked for, are of the first pass of the line.
+// stand the plan, its predicted time, and the share of the limit that was reached; these are
+// of the first pass of the line.
 type table struct {
 	Out  io.Writer
 	Wide bool // with the columns of the plan
@@ -114,9 +114,6 @@ func (t *table) row() string {
 			wrong)
 	}
 	s += both[0] + both[1]
-	if t.options.Percentiles {
-		s += fmt.Sprintf("  %7s  %7s  %7s", figure(r.P90Us, 7), figure(r.P99Us, 7), figure(r.MaxUs, 7))
-	}
 	if t.Wide {
 		predicted, plan := "-", "-"
 		if r.PredictedUs != nil {

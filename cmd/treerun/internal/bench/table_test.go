@@ -128,11 +128,6 @@ func TestRows(t *testing.T) {
 		"plan not known": {"-b 1K -e 1K", true, func(r *meter.Row) {}, []string{"    2.00       0          -   45.67  -\n"}},
 		"in flight": {"-b 1K -e 1K --inflight 50", false, func(r *meter.Row) {},
 			[]string{"# time: of 50 calls in flight together; each", " agg iters: 50 "}},
-		"percentiles": {"-b 1K -e 1K --percentiles", true,
-			func(r *meter.Row) { r.P90Us, r.P99Us, r.MaxUs = 20, 30.5, 123456 }, []string{
-				"#wrong      p90      p99      max  predicted   limit  plan\n",
-				"    2.00       0    20.00    30.50   123456          -   45.67  -\n",
-			}},
 		"narrow": {"-b 1K -e 1K", false, func(r *meter.Row) {}, []string{"#\n# --wide adds the plan, "}},
 		"stream": {"-b 1K -e 1K --stream", false, func(r *meter.Row) {}, []string{"# time: iterations back to back, mean\n"}},
 	} {

@@ -21,14 +21,13 @@ type Options struct {
 	Root        int
 	Passes      []bool // false: out of place, true: in place
 	Sweep
-	Warmup      int
-	Iterations  int
-	MaxSeconds  float64 // of timed iterations per row; 0: no limit
-	Check       bool
-	Stream      bool   // back to back, without a barrier between iterations
-	Alloc       bool   // buffers from collective.Alloc
-	Percentiles bool   // in the table, too
-	Device      string // that the data are on: CPU or CUDA
+	Warmup     int
+	Iterations int
+	MaxSeconds float64 // of timed iterations per row; 0: no limit
+	Check      bool
+	Stream     bool   // back to back, without a barrier between iterations
+	Alloc      bool   // buffers from collective.Alloc
+	Device     string // that the data are on: CPU or CUDA
 
 	// Of sparse collectives.
 	Densities []float64 // parts of a rank's blocks that are not zero
@@ -74,7 +73,7 @@ var othersFlags string
 
 // newOptions returns the options with their defaults, and their flags.
 func newOptions() (*Options, *raw) {
-	o := &Options{Sweep: Sweep{Begin: 8, End: 256 << 20}, Iterations: 20, Warmup: 5, Device: CPU}
+	o := &Options{Sweep: Sweep{Begin: 8, End: 256 << 20}, Iterations: 20, Warmup: 5, BlockSize: 256, Device: CPU}
 	r := &raw{inPlace: "both", check: 1}
 	collectives, types := names(CPU)
 	f := cmdline.NewFlags("treerun bench", &o.Help)
@@ -99,8 +98,6 @@ func newOptions() (*Options, *raw) {
 		"iterations back to back, their mean, in place of one by one from a barrier on, their median")
 	f.BoolVar(&o.Alloc, "alloc", false,
 		"buffers in memory that all ranks can read (collective.Alloc), in place of ordinary slices")
-	f.BoolVar(&o.Percentiles, "percentiles", false,
-		"add the 90th and 99th percentile and the longest iteration to the table; JSON rows always have them")
 	f.BoolVar(&r.wide, "wide", false,
 		"add plan, predicted time and share of the limit to the table, or with --wide=false leave them out (default: as "+
 			"the terminal has room)")
@@ -109,14 +106,14 @@ func newOptions() (*Options, *raw) {
 	f.StringSliceVar(&o.Overlaps, "overlap", []string{"random"},
 		"of sparse collectives: `HOW`,... the ranks' blocks lie: full (all have the same ones), random, none (as few as "+
 			"can be are the same)")
-	f.IntVar(&o.BlockSize, "block", 256, "of sparse collectives: `ELEMENTS` of a block")
+	f.Var(cmdline.Whole(&o.BlockSize, 1, maxBlock), "block", "of sparse collectives: `ELEMENTS` of a block")
 	f.Float64Var(&o.Fill, "fill", 1,
 		"of sparse collectives: `PART` of the elements of such a block, more than 0 and up to 1, that are not zero, "+
 			"drawn at random")
-	f.StringVar(&o.Form, "form", "",
+	f.Var(cmdline.Word(&o.Form, Forms...), "form",
 		"of sparse collectives: run as `FORM`: trees, aggregators, shared (on one host) or dense (default: by "+
 			"price)")
-	f.IntVar(&o.Aggregators, "aggregators", 0,
+	f.Var(cmdline.Whole(&o.Aggregators, 1, maxAggregators), "aggregators",
 		"of sparse collectives: `N` more ranks only aggregate, on slots that the others leave free, else on their hosts "+
 			"in turn (default: all ranks do)")
 	f.Var(cmdline.Word(&o.Device, CPU, CUDA), "device",
@@ -243,14 +240,10 @@ func (o *Options) check() error {
 		return usage("--max-seconds %v: want 0 to 1000000 seconds", o.MaxSeconds)
 	case o.Device == CUDA && o.Alloc:
 		return usage("--alloc is for memory of the host: it does not go with --device cuda")
-	case o.Percentiles && o.Stream:
-		return usage("--percentiles: with --stream only the mean is known")
-	case o.Plot != "" && !strings.HasSuffix(o.Plot, ".svg"):
+	case o.Flags.Changed("plot") && !strings.HasSuffix(o.Plot, ".svg"):
 		return usage("--plot %s: want a file name that ends in .svg", o.Plot)
 	case o.Flags.Changed("json") && o.JSON == "":
 		return usage("--json: the file name is empty")
-	case o.Flags.Changed("plot") && o.Plot == "":
-		return usage("--plot: the file name is empty")
 	case o.Plot != "" && o.Plot == o.JSON:
 		return usage("--json and --plot are the same file, %s", o.Plot)
 	case len(o.Cases(1)) == 0:

@@ -3,7 +3,6 @@ package meter
 import (
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // Overlaps are how the ranks' non-zero blocks can lie: all have the same ones; each
@@ -45,16 +44,8 @@ func (o *Options) takeSparse(densities []string) error {
 	}
 	sparse := slices.ContainsFunc(o.Collectives, func(name string) bool { return Find(name).Sparse })
 	switch {
-	case o.BlockSize < 1 || o.BlockSize > maxBlock:
-		return usage("--block %d: want 1 to %d elements", o.BlockSize, maxBlock)
 	case !(o.Fill > 0 && o.Fill <= 1):
 		return usage("--fill %v: want a part above 0, up to 1", o.Fill)
-	case o.Form != "" && !slices.Contains(Forms, o.Form):
-		return usage("--form %q: want one of %s", o.Form, strings.Join(Forms, ", "))
-	}
-	switch {
-	case o.Aggregators < 0 || o.Aggregators > maxAggregators || o.Flags.Changed("aggregators") && o.Aggregators == 0:
-		return usage("--aggregators %d: want 1 to %d", o.Aggregators, maxAggregators)
 	case o.Aggregators > 0 && o.Form != "" && o.Form != "aggregators":
 		return usage("--aggregators is for --form aggregators, not %s", o.Form)
 	}
