@@ -98,11 +98,6 @@ func (r *row) check() error {
 		return fmt.Errorf("repetition %d, %d ranks, %d bytes", r.Rep, r.NP, r.Bytes)
 	case !within(r.value(), minValue, maxValue) || min(r.TimeUs, r.Figure) != 0:
 		return fmt.Errorf("time_us %v and figure %v, want one, from %g to %g", r.TimeUs, r.Figure, minValue, maxValue)
-	case !within(r.Away, 0, maxValue) || !within(r.FloorUs, 0, maxValue) || r.Share != nil &&
-		!within(*r.Share, 0, maxValue):
-		return errors.New("a figure is not a number from 0 on")
-	case r.Sparse != nil && !(within(r.Sparse.Density, 0, 1) && within(r.Sparse.Union, 0, 1)):
-		return fmt.Errorf("densities %v and %v", r.Sparse.Density, r.Sparse.Union)
 	}
 	return nil
 }

@@ -291,8 +291,6 @@ func TestRefused(t *testing.T) {
 		`{"part":"x","who":"y","collective":"z","np":0,"rep":1,"time_us":1}`,
 		`{"part":"x","who":"y","collective":"z","np":1,"rep":1,"time_us":0}`,
 		`{"part":"x","who":"y","collective":"z","np":1,"rep":1,"time_us":1,"figure":1}`,
-		`{"part":"x","who":"y","collective":"z","np":1,"rep":1,"time_us":1,"away":-1}`,
-		`{"part":"x","who":"y","collective":"z","np":1,"rep":1,"time_us":1,"sparse":{"density":2}}`,
 		`{"part":"x","who":"y","collective":"z","np":1,"rep":1,"bytes":-8,"time_us":1}`} {
 		if _, err := parse([]byte(`{"fact":"a","value":"b"}` + "\n" + line + "\n")); err == nil ||
 			!strings.Contains(err.Error(), "line 2") {
