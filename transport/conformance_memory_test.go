@@ -69,7 +69,7 @@ func testLendOwn(t *testing.T, open opener) {
 		fillWith(i)(own)
 		reserve(t, s, 0)
 		h := header(i)
-		s.Lend(&h, own)
+		s.Lend(&h, own, false)
 		all[0].Fence()
 		s.Wake()
 		return own

@@ -78,8 +78,8 @@ type Sender interface {
 	// window of the link's. It may be longer than a slot. It must not change, and
 	// the caller has to keep it reachable, until Returned. Precondition:
 	// TryReserve(0) returned true. As for Post, a Commit or Release follows,
-	// or Endpoint.Fence, and then a Wake.
-	Lend(h *Header, window []byte)
+	// or Endpoint.Fence, and then a Wake. helps says that this rank will call Help for it.
+	Lend(h *Header, window []byte, helps bool)
 
 	// Returned reports whether the receiver has released all that was lent to
 	// it, or will read no more of it, which TryReserve's error then says.
@@ -89,9 +89,6 @@ type Sender interface {
 	// Endpoint.Reaches says no: what is sent goes on from there to the kernel, and
 	// does not stay where another rank has to reach it.
 	LendsAny() bool
-
-	// Helps says whether Help will be called for what is lent from now on.
-	Helps(will bool)
 
 	// Help copies a piece of what was lent and is not returned to where the receiver
 	// wants it, and reports whether there was one. It is for a rank that has

@@ -97,8 +97,7 @@ func (e *Engine) lend(t *track, s *step, from, n int) {
 	c.lent = true
 	helps := e.helps(c)
 	for _, o := range s.outs {
-		o.link.Helps(helps)
-		o.link.Lend(&c.Header, window)
+		o.link.Lend(&c.Header, window, helps)
 	}
 }
 

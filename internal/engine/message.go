@@ -240,7 +240,6 @@ func (e *Engine) lendOut(p *Message, link transport.Sender) error {
 	e.messages.busy[p.Peer] = true
 	moved := p.moved
 	helps := !e.oversubscribed && !e.receiving()
-	link.Helps(helps)
 	for p.moved < len(p.Buf) {
 		n := min(lentBytes, len(p.Buf)-p.moved)
 		_, ok, err := link.TryReserve(0)
@@ -250,7 +249,7 @@ func (e *Engine) lendOut(p *Message, link transport.Sender) error {
 		if !ok {
 			break
 		}
-		link.Lend(&e.messages.head, p.Buf[p.moved:p.moved+n:p.moved+n])
+		link.Lend(&e.messages.head, p.Buf[p.moved:p.moved+n:p.moved+n], helps)
 		p.moved += n
 		e.steps++
 	}

@@ -100,7 +100,7 @@ func (m *meter) pass(peer int, way byte) error {
 		return err
 	}
 	to := m.to[peer]
-	to.Lend(&transport.Header{}, m.block)
+	to.Lend(&transport.Header{}, m.block, false)
 	m.ep.Fence()
 	to.Wake()
 	return nil

@@ -61,7 +61,7 @@ func TestMembersAreSomeRanks(t *testing.T) {
 	if _, ok, err := s.TryReserve(0); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	s.Lend(&transport.Header{Seq: 1}, block)
+	s.Lend(&transport.Header{Seq: 1}, block, false)
 	var h transport.Header
 	if b, ok, err := r.TryPeek(&h); !ok || err != nil || len(b) != 200 || b[0] != 7 || h.Seq != 1 {
 		t.Fatalf("%d bytes, %+v, %v, %v", len(b), h, ok, err)

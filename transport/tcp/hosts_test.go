@@ -277,7 +277,7 @@ func TestOwnMemoryOfLocalRanks(t *testing.T) {
 		own[i] = byte(i * 7)
 	}
 	h := transport.Header{Seq: 1, Count: uint64(len(own))}
-	s.Lend(&h, own)
+	s.Lend(&h, own, false)
 	all[0].Fence()
 	s.Wake()
 	var got transport.Header

@@ -144,7 +144,7 @@ func (s *sender) Share(h *transport.Header, lender transport.Sender) {
 const copyUpTo = 1 << 10
 
 // Lend sends window from where it lies.
-func (s *sender) Lend(h *transport.Header, window []byte) {
+func (s *sender) Lend(h *transport.Header, window []byte, _ bool) {
 	s.mustReserve("Lend")
 	if len(window) <= copyUpTo {
 		s.n = copy(s.buf.window(len(window)), window)
@@ -157,8 +157,7 @@ func (s *sender) Lend(h *transport.Header, window []byte) {
 // LendsAny reports that any memory can be sent from where it lies.
 func (s *sender) LendsAny() bool { return true }
 
-// Helps and Help do nothing: no receiver can name memory of its own to this rank.
-func (s *sender) Helps(bool)          {}
+// Help does nothing: no receiver can name memory of its own to this rank.
 func (s *sender) Help() (bool, error) { return false, nil }
 
 // Returned reports whether what was lent is with the kernel.

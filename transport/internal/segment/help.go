@@ -28,9 +28,6 @@ const helpShared = 1 << 20
 // to copy. It takes some milliseconds at most, unless the sender is stopped.
 const withdrawMax = time.Second
 
-// Helps says whether this rank will call Help for what it lends from now on.
-func (s *sender) Helps(will bool) { s.helps = will }
-
 // owned is a payload in this process's own memory that was posted at a position. Only
 // its line has the words that the ends share: those of others hold payloads there.
 type owned struct {
@@ -41,9 +38,6 @@ type owned struct {
 // remember keeps what was posted last, which lies in this process's own memory, for
 // Help.
 func (s *sender) remember(window []byte) {
-	if !s.helps {
-		return
-	}
 	if s.own == nil {
 		s.own = make([]owned, s.e.m.Layout.Slots)
 	}

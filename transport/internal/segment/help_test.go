@@ -64,7 +64,6 @@ func helping(t *testing.T, r Reach) (*sender, *receiver) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.(*sender).Helps(true)
 	return s.(*sender), in.(*receiver)
 }
 
@@ -78,7 +77,7 @@ func pass(t *testing.T, s *sender, r *receiver, n int) (sent, came []byte) {
 	if _, ok, err := s.TryReserve(0); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	s.Lend(&h, sent)
+	s.Lend(&h, sent, true)
 	if ok, err := s.Help(); ok || err != nil {
 		t.Fatalf("helped before there was an offer: %v, %v", ok, err)
 	}
@@ -144,7 +143,7 @@ func heldUp(t *testing.T, c *together, s *sender, r *receiver, into []byte) (sen
 	if _, ok, err := s.TryReserve(0); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	s.Lend(&transport.Header{}, sent)
+	s.Lend(&transport.Header{}, sent, true)
 	if _, ok, err := r.TryPeekInto(&transport.Header{}, into); ok || err != nil {
 		t.Fatalf("there before the sender was done: %v, %v", ok, err)
 	}
@@ -212,7 +211,7 @@ func TestHelpLeavesOthersAlone(t *testing.T) {
 		if _, ok, err := s.TryReserve(0); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		s.Lend(&transport.Header{}, make([]byte, helpFrom))
+		s.Lend(&transport.Header{}, make([]byte, helpFrom), true)
 		if ok, err := s.Help(); ok || err != nil {
 			t.Fatalf("round %d: helped: %v, %v", round, ok, err)
 		}
@@ -239,7 +238,7 @@ func TestLost(t *testing.T) {
 		if _, ok, err := s.TryReserve(0); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		s.Lend(&h, make([]byte, 1000))
+		s.Lend(&h, make([]byte, 1000), true)
 		if read {
 			if _, ok, err := r.TryPeekInto(&h, make([]byte, 1000)); !ok || err != nil {
 				t.Fatal(ok, err)
@@ -303,7 +302,7 @@ func TestNothingAfterAbort(t *testing.T) {
 	if _, ok, err := s.TryReserve(0); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	s.Lend(&transport.Header{}, make([]byte, helpFrom))
+	s.Lend(&transport.Header{}, make([]byte, helpFrom), true)
 	for range 3 {
 		if _, ok, err := r.TryPeekInto(&transport.Header{}, came); ok || err != nil {
 			t.Errorf("received after a fault: %v, %v", ok, err)
@@ -361,7 +360,7 @@ func TestSenderGone(t *testing.T) {
 		if _, ok, err := s.TryReserve(0); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		s.Lend(&transport.Header{}, bytes.Repeat([]byte("new"), n)[:n])
+		s.Lend(&transport.Header{}, bytes.Repeat([]byte("new"), n)[:n], true)
 		into := make([]byte, n)
 		for poll := range 10 {
 			if b, ok, err := r.TryPeekInto(&transport.Header{}, into); ok || err != nil {

@@ -58,7 +58,6 @@ type sender struct {
 	lent  bool     // a caller's memory is with the receiver
 	last  uint32   // position of the latest that is
 	lost  bool     // the receiver has closed before it released what was lent
-	helps bool     // this rank will copy parts of what it lends
 	own   []owned  // by slot: what Help may copy a part of; nil before the first
 }
 
@@ -155,19 +154,21 @@ func (s *sender) postCopy(h *transport.Header, payload []byte) {
 }
 
 // Lend publishes a window of a caller.
-func (s *sender) Lend(h *transport.Header, window []byte) {
+func (s *sender) Lend(h *transport.Header, window []byte, helps bool) {
 	s.sync.releaseForward()
 	if len(window) <= transport.MaxInline {
 		s.postCopy(h, window)
 		return
 	}
-	helped := s.helps && len(window) >= helpShared
+	helped := helps && len(window) >= helpShared
 	if reach := s.e.reach; reach != nil && (helped || !s.e.Shared(window)) {
 		address := reach.Address(window)
 		l := s.tx.PayloadLine(s.tx.Next())
-		l.Post(s.helps)
+		l.Post(helps)
 		s.last = s.tx.PostPrivate(h, address, len(window))
-		s.remember(window)
+		if helps {
+			s.remember(window)
+		}
 	} else {
 		s.last = s.tx.PostAt(h, s.e.heapOffset(window), len(window))
 	}

@@ -134,7 +134,7 @@ func (p *Pool) tell() (moved bool, err error) {
 		if err = engine.OnLink(reserving, "sending to", q); err != nil || !ok {
 			break
 		}
-		to.Lend(&head, p.mine)
+		to.Lend(&head, p.mine, false)
 		p.SentChunks++
 	}
 	if p.told == first {
