@@ -221,3 +221,30 @@ func TestContextEndsWithinSplit(t *testing.T) {
 	}
 	atOnce(all)
 }
+
+// TestSubAfterItsContext: a member whose context has ended before its Sub ends it for all, each time: the messages of
+// the others, which may be there already, do not make it succeed.
+func TestSubAfterItsContext(t *testing.T) {
+	dead, cancel := context.WithCancel(t.Context())
+	cancel()
+	for i := range testutil.Count(6, 60) {
+		for _, hosts := range [][]int{{0}, {0, 0}, {0, 1}, {0, 1, 1}} {
+			last := len(hosts) - 1
+			for r, err := range runHosts(t, hosts, nil, func(_ *testutil.Hosted, c *Comm) error {
+				if c.Rank() == last*(i%2) {
+					time.Sleep(time.Duration(i%3) * time.Millisecond)
+					_, err := c.Sub(dead, []int{last, 0}[:min(len(hosts), 2)])
+					return err
+				} else if c.Rank()%last == 0 {
+					_, err := c.Sub(t.Context(), []int{last, 0})
+					return err
+				}
+				return Barrier(t.Context(), c)
+			}, WithGraph(testutil.GraphOn(hosts))) {
+				if !errors.Is(err, ErrCanceled) || !errors.Is(err, context.Canceled) {
+					t.Errorf("hosts %v, %d, rank %d: %v, want ErrCanceled", hosts, i, r, err)
+				}
+			}
+		}
+	}
+}

@@ -82,6 +82,10 @@ func (c *Comm) Sub(ctx context.Context, ranks []int, opts ...setup.Option) (*Com
 	if err := c.Claim(call); err != nil {
 		return nil, err
 	}
+	if ctx.Err() != nil { // an exchange looks at it only where it has to wait
+		defer c.End()
+		return nil, c.gaveUp(ctx, call, "")
+	}
 	key := fmt.Sprint(ranks)
 	if c.subs == nil {
 		c.subs = make(map[string]int)

@@ -2,6 +2,7 @@ package comm
 
 import (
 	"context"
+	"fmt"
 	"math"
 
 	"github.com/treerun/treerun/internal/engine"
@@ -115,7 +116,7 @@ func (m *Messages) run(ctx context.Context, call string, p engine.Message, start
 // would not have to wait.
 func (m *Messages) enter(ctx context.Context, call string, p engine.Message, start starter) (engine.Ref, error) {
 	if ctx.Err() != nil {
-		return engine.Ref{}, m.gaveUp(ctx, call, p.Tag)
+		return engine.Ref{}, m.c.gaveUp(ctx, call, fmt.Sprintf(" of tag %d", p.Tag))
 	}
 	sort := rowRecv
 	if call == "Send" {
@@ -142,10 +143,10 @@ func rowOfMessage(p *engine.Message) int {
 	return rowSend
 }
 
-// gaveUp ends the communicator as ctx has ended before a call.
-func (m *Messages) gaveUp(ctx context.Context, call string, tag int32) error {
-	return m.c.failDuring(transport.Faultf(transport.FaultOf(ctx.Err()), m.c.Rank,
-		"rank %d gave up before %s of tag %d: %v", m.c.Rank, call, tag, ctx.Err()), call, "")
+// gaveUp ends the communicator as ctx has ended before a call that has no header.
+func (c *Comm) gaveUp(ctx context.Context, call, of string) error {
+	return c.failDuring(transport.Faultf(transport.FaultOf(ctx.Err()), c.Rank, "rank %d gave up before %s%s: %v", c.Rank,
+		call, of, ctx.Err()), call, "")
 }
 
 func (m *Messages) wait(ctx context.Context, p *engine.Message) error {

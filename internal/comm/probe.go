@@ -2,6 +2,7 @@ package comm
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
@@ -57,7 +58,7 @@ func (m *Messages) probe(ctx context.Context, call string, of kernel.DType, from
 	case err != nil:
 		fault, failed = engine.FaultOf(err, m.c.Rank, p.String()), true
 	case ctx.Err() != nil:
-		return p, false, m.gaveUp(ctx, call, p.Tag)
+		return p, false, m.c.gaveUp(ctx, call, fmt.Sprintf(" of tag %d", p.Tag))
 	}
 	if !failed && !found && wait {
 		m.c.Engine.StartProbe(&p)
