@@ -24,7 +24,7 @@ func AllReduceValue[T Number](ctx context.Context, c *Comm, v T, op Op) (T, erro
 // What the other ranks have in v does not count.
 //
 // An object that root cannot encode, or of more than 1 GiB, is an ErrArgument on all ranks. One that a rank cannot
-// decode is an error on that rank alone; the communicator is as it was.
+// decode is an error on that rank alone; the communicator is as it was. So it is where a codec panics.
 func BroadcastObject[T any](ctx context.Context, c *Comm, v T, root int) (T, error) {
 	const name = "BroadcastObject"
 	var mine []byte
@@ -102,11 +102,15 @@ func gatherObjects[T any](ctx context.Context, c *Comm, name string, v T, root i
 
 // encoded returns v as it travels, and its length, -1 where it cannot, as one of so many objects.
 func encoded(v any, objects int) (data []byte, length int64, err error) {
-	if data, err = msgpack.Marshal(v); err == nil && len(data) > maxObjects/objects {
+	err = caught(func() error {
+		data, err = msgpack.Marshal(v)
+		return err
+	})
+	if err == nil && len(data) > maxObjects/objects {
 		err = fmt.Errorf("%d bytes, of %d that all ranks have together", len(data), maxObjects)
 	}
 	if err != nil {
-		return nil, -1, err
+		return nil, -1, fmt.Errorf("a %T: %w", v, err)
 	}
 	return data, int64(len(data)), nil
 }
@@ -122,8 +126,18 @@ func notEncoded(c *Comm, name string, r int, why error) error {
 
 // decode fills v, a pointer, from the object of rank r.
 func decode(call string, rank, r int, data []byte, v any) error {
-	if err := strict.Unmarshal(data, v); err != nil {
+	if err := caught(func() error { return strict.Unmarshal(data, v) }); err != nil {
 		return fmt.Errorf("collective: %s on rank %d: decoding the object of rank %d for a %T: %w", call, rank, r, v, err)
 	}
 	return nil
+}
+
+// caught makes a panic of codec, whose methods may be the caller's, its error.
+func caught(codec func() error) (err error) {
+	defer func() {
+		if why := recover(); why != nil {
+			err = fmt.Errorf("panic: %v", why)
+		}
+	}()
+	return codec()
 }

@@ -84,6 +84,37 @@ func TestObjectOfAnotherType(t *testing.T) {
 	})
 }
 
+// brittle is a type whose encoding panics.
+type brittle struct{}
+
+func (brittle) MarshalBinary() ([]byte, error) { panic("not today") }
+
+// A codec that panics is an error, with the type's name: one that encodes on all ranks, one that decodes on its own.
+func TestObjectsWhoseCodecPanics(t *testing.T) {
+	mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {
+		mine := errors.New("hi") // travels as what it is, and cannot come back as an error
+		_, every := AllGatherObject(t.Context(), c, mine)
+		_, gathered := GatherObject(t.Context(), c, mine, 1)
+		_, broadcast := BroadcastObject(t.Context(), c, mine, 2)
+		for i, err := range []error{every, gathered, broadcast} {
+			at := i == 0 || i == 1 && c.Rank() == 1 || i == 2 && c.Rank() != 2 // where it is decoded
+			if at != (err != nil) || at && !strings.Contains(err.Error(), " for a *error: panic: reflect.Set") {
+				return errors.Join(err, fmt.Errorf("rank %d, call %d: decodes %v", c.Rank(), i, at))
+			}
+		}
+		_, every = AllGatherObject(t.Context(), c, brittle{})
+		_, gathered = GatherObject(t.Context(), c, brittle{}, 1)
+		_, broadcast = BroadcastObject(t.Context(), c, brittle{}, 2)
+		for i, err := range []error{every, gathered, broadcast} {
+			says := i < 2 || c.Rank() == 2 // this rank knows why
+			if !errors.Is(err, ErrArgument) || says && !strings.Contains(err.Error(), "a collective.brittle: panic: not today") {
+				return errors.Join(err, fmt.Errorf("rank %d, call %d encodes", c.Rank(), i))
+			}
+		}
+		return Barrier(t.Context(), c)
+	})
+}
+
 // weight is a type of a program.
 type weight float32
 
