@@ -76,7 +76,8 @@ exec ` + strings.ReplaceAll(h.Agent(), "{host}", `"$@"`) + "\n",
 		"WRONG  host           old: treerun there is v9.9.9, and here ", "note   hosts          3 of 5 answer\n",
 		"WRONG  open files     chk1: 300, at most 300: 4 ranks take some 320 (remedy: ulimit -n 320)\n",
 		"ok     network        chk0, chk1: eth0 (MTU 1500)\n", "note   network        chk2: eth0 (MTU 1400) (remedy: one MTU",
-		"ok     names          chk0, chk1: chk0 is 10.77.0.1", "note   names          chk2: chk0 is 10.9.9.9, ",
+		"ok     names          chk0, chk1: chk0 is 10.77.0.1", "note   names          no address for down, old (remedy: ",
+		"note   names          chk2: chk0 is 10.9.9.9, ",
 		"ok     tcp            each host reaches all others\n")
 
 	if err := h.Cut(0, 1, 2); err != nil {

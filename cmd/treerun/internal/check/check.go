@@ -90,7 +90,8 @@ func Main(w io.Writer, args []string, h *Host) (int, error) {
 	f := cmdline.NewFlags("check", &showHelp)
 	var where place.Options
 	where.Define(f)
-	if err := cmdline.Parse(f, args, ""); err != nil {
+	f.Lookup("host").Usage = "look at these `HOSTS`, for so many ranks each: a:4,user@b:4,n[01-16] (default: this host)"
+	if err := cmdline.Parse(f, args, "np n: --ppn N on this host, -H HOST:N,... on several\n"); err != nil {
 		return 0, cmdline.Usagef("check: %w", err)
 	}
 	if showHelp {
@@ -100,8 +101,20 @@ func Main(w io.Writer, args []string, h *Host) (int, error) {
 	if f.NArg() > 0 {
 		return 0, cmdline.Usagef("check: unexpected argument %q", f.Arg(0))
 	}
+	var flags []string
+	f.Visit(func(o *pflag.Flag) {
+		if o.Name != "host" && o.Name != "hostfile" {
+			flags = append(flags, "--"+o.Name+"="+o.Value.String())
+		}
+	})
 	p, devices := &printer{w: w}, f.Lookup("iface").Value.String()
 	if !where.Elsewhere() {
+		here := func(flag string) bool {
+			return strings.HasPrefix(flag, "--ppn=") || strings.HasPrefix(flag, "--iface=")
+		}
+		if rest := slices.DeleteFunc(flags, here); len(rest) > 0 {
+			return 0, cmdline.Usagef("check: %s is for hosts that are named, with -H or --hostfile", rest[0])
+		}
 		h.look(p, where.PerHost, devices)
 		return min(p.wrong, 1), p.err
 	}
@@ -109,25 +122,26 @@ func Main(w io.Writer, args []string, h *Host) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	var flags []string
-	f.Visit(func(o *pflag.Flag) {
-		if o.Name != "host" && o.Name != "hostfile" {
-			flags = append(flags, "--"+o.Name+"="+o.Value.String())
-		}
-	})
 	hosts(p, list, flags, devices)
 	return min(p.wrong, 1), p.err
+}
+
+// fact is a line as it is compared with those of other hosts.
+type fact struct {
+	Line
+	Same string // what of it all hosts should have alike; "": it may differ
 }
 
 // printer writes lines as they come, and keeps them.
 type printer struct {
 	w     io.Writer
-	lines []Line
+	lines []fact
 	err   error
 	wrong int
 }
 
-// line takes a line. common is its text without what only this host has, and kept where all is good.
+// line takes a line. common is for where all is good: its text without what only this host has, and then what of that
+// all hosts should have alike, for which the remedy is; with nothing behind it, all.
 func (p *printer) line(l Line, common ...string) {
 	if l.State == Wrong {
 		p.wrong++
@@ -135,10 +149,15 @@ func (p *printer) line(l Line, common ...string) {
 	if p.err == nil {
 		p.err = l.write(p.w)
 	}
-	if l.State == Good && common != nil {
-		l.Text = common[0]
+	kept := fact{Line: l}
+	switch {
+	case l.State != Good:
+	case common != nil:
+		kept.Text, kept.Same = common[0], common[len(common)-1]
+	default:
+		kept.Remedy = ""
 	}
-	p.lines = append(p.lines, l)
+	p.lines = append(p.lines, kept)
 }
 
 // look looks at this host for so many ranks, 0: as many as GPUs, or cores; devices is the value of --iface.
@@ -156,17 +175,21 @@ func (h *Host) network(p *printer, devices string) {
 	}
 	spec, _ := iface.Parse(devices) // the flag has done so
 	offered, _, err := iface.Choose(list, spec)
-	if err != nil {
+	if err != nil || !slices.ContainsFunc(offered, func(a iface.Address) bool { return !a.IP.IsLoopback() }) {
 		p.line(Line{Note, "network", "no address for other hosts: " + iface.List(list),
 			"switch a device on, or name one with --iface"})
 		return
 	}
 	var names, common []string
+	var mtus []int
 	for _, a := range offered {
 		names, common = append(names, a.String()), append(common, fmt.Sprintf("%s (MTU %d)", a.Device, a.MTU))
+		mtus = append(mtus, a.MTU)
 	}
+	slices.Sort(mtus)
 	p.line(Line{Good, "network", strings.Join(names, ", "),
-		"one MTU for all hosts and switches: ip link set DEVICE mtu N"}, strings.Join(slices.Compact(common), ", "))
+		"one MTU for all hosts and switches: ip link set DEVICE mtu N"},
+		strings.Join(slices.Compact(common), ", "), fmt.Sprint(slices.Compact(mtus)))
 }
 
 // Limits is what the system lets this process have.

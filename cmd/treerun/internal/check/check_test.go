@@ -67,6 +67,15 @@ func limit(change func(*Limits)) func(*Host) {
 	}
 }
 
+// devices changes the network devices of a host.
+func devices(list ...iface.Device) func(*Host) {
+	return func(h *Host) { h.Network = func() ([]iface.Device, error) { return list, nil } }
+}
+
+// loopback is a device that reaches nobody else.
+var loopback = iface.Device{Name: "lo", Kind: iface.Loopback, Up: true, MTU: 65536,
+	Addrs: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8")}}
+
 // check is a host and what is said of it.
 type check struct {
 	name    string
@@ -140,8 +149,10 @@ func checks() []check {
 			[]string{"WRONG  shared memory  fallocate: no memory"}},
 		{"a share of a core", []func(*Host){limit(func(l *Limits) { l.Usable = 1 })}, 0,
 			[]string{"note   cores          the time of 1, of 8 that may be used: 2 GPUs are fed by fewer cores"}},
-		{"no network", []func(*Host){func(h *Host) { h.Network = func() ([]iface.Device, error) { return nil, nil } }}, 0,
+		{"no network", []func(*Host){devices()}, 0,
 			[]string{"note   network        no address for other hosts: no device at all"}},
+		{"the loopback only", []func(*Host){devices(loopback)}, 0,
+			[]string{"note   network        no address for other hosts: lo 127.0.0.1/8 (remedy: switch a device on"}},
 		{"unreadable network", []func(*Host){func(h *Host) {
 			h.Network = func() ([]iface.Device, error) {
 				return nil,
@@ -178,7 +189,7 @@ type failing struct{}
 func (failing) Write([]byte) (int, error) { return 0, errors.New("no room") }
 
 func TestMainArguments(t *testing.T) {
-	for _, args := range [][]string{{"--colour"}, {"now"}} {
+	for _, args := range [][]string{{"--colour"}, {"now"}, {"-np", "4"}, {"--push"}} {
 		if _, err := Main(new(bytes.Buffer), args, well()); err == nil || !strings.Contains(err.Error(), "check: ") {
 			t.Errorf("%q: %v", args, err)
 		}

@@ -40,7 +40,7 @@ func (h *Host) gpus(p *printer) int {
 	if m.Driver != "" {
 		text = "driver " + m.Driver + ", " + text
 	}
-	p.line(Line{Good, "nvml", text, ""})
+	p.line(Line{Good, "nvml", text, "one driver, and as many GPUs, on all hosts"}, text)
 	usable := 0
 	for i := range m.GPUs {
 		g := &m.GPUs[i]

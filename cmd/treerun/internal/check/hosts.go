@@ -40,7 +40,7 @@ func hosts(p *printer, list []launch.Host, flags []string, devices string) {
 	for _, at := range list {
 		names = append(names, at.Name)
 	}
-	said, errs := make([][]Line, len(list)), make([]error, len(list))
+	said, errs := make([][]fact, len(list)), make([]error, len(list))
 	var asked sync.WaitGroup
 	for i, at := range list {
 		rank := []string{"--wdir=/", wire.Self, launch.RankName(Subcommand), devices, strconv.Itoa(len(at.Ranks))}
@@ -86,7 +86,7 @@ func treerun(hosts []launch.Host, flags, rest []string) *exec.Cmd {
 
 // ask has Serve run on a host by a command, and returns what it says. How long the time takes that it says in the end,
 // tells how far its clock may be ahead.
-func ask(name string, cmd *exec.Cmd) (lines []Line, err error) {
+func ask(name string, cmd *exec.Cmd) (lines []fact, err error) {
 	late := time.AfterFunc(slowHost, func() { fmt.Fprintf(os.Stderr, "treerun: host %s has not answered yet\n", name) })
 	defer late.Stop()
 	var stderr output.Tail
@@ -116,7 +116,7 @@ func ask(name string, cmd *exec.Cmd) (lines []Line, err error) {
 		l.State, l.Text = Note, fmt.Sprintf("%+.1f ms from this host's, known to %.1f ms", 1e3*ahead.Seconds(),
 			1e3*within.Seconds())
 	}
-	return append(lines, l), err
+	return append(lines, fact{Line: l}), err
 }
 
 // Serve says what a host is like, and when its stdin ends what time it is. args are the value of --iface, the number of
@@ -128,13 +128,22 @@ func Serve(h *Host, args []string) error {
 	h.look(p, ranks, args[0])
 	ctx, cancel := context.WithTimeout(context.Background(), nameLimit)
 	defer cancel()
-	names := args[2:]
-	for i, name := range names {
-		addrs, _ := net.DefaultResolver.LookupHost(ctx, name)
-		slices.Sort(addrs)
-		names[i] += " is " + cmp.Or(strings.Join(addrs, " and "), "unknown")
+	var known, unknown []string
+	for _, name := range args[2:] {
+		if addrs, _ := net.DefaultResolver.LookupHost(ctx, name); len(addrs) > 0 {
+			slices.Sort(addrs)
+			known = append(known, name+" is "+strings.Join(addrs, " and "))
+		} else {
+			unknown = append(unknown, name)
+		}
 	}
-	p.line(Line{Good, "names", strings.Join(names, ", "), "one /etc/hosts or name server for all hosts"})
+	const remedy = "one /etc/hosts or name server for all hosts"
+	if text := strings.Join(known, ", "); known != nil {
+		p.line(Line{Good, "names", text, remedy}, text)
+	}
+	if unknown != nil {
+		p.line(Line{Note, "names", "no address for " + strings.Join(unknown, ", "), remedy})
+	}
 	err := json.NewEncoder(os.Stdout).Encode(p.lines)
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	_, timeErr := fmt.Println(time.Now().UnixNano())
@@ -142,25 +151,27 @@ func Serve(h *Host, args []string) error {
 }
 
 // compare writes what hosts say of themselves, of which n do: once where all say the same, else with the hosts that say
-// it, and as worth a note unless most do.
-func compare(p *printer, names []string, said [][]Line, n int) {
-	var lines []Line
-	by := make(map[Line][]string)
+// it, and as worth a note where it should be the same and is not what most have.
+func compare(p *printer, names []string, said [][]fact, n int) {
+	var lines []fact
+	by := make(map[fact][]string)
+	same := make(map[[2]string]int) // hosts, by what lines are about and what should be the same
 	for i, name := range names {
 		for _, l := range said[i] {
 			if by[l] == nil {
 				lines = append(lines, l)
 			}
 			by[l] = append(by[l], name)
+			same[[2]string{l.What, l.Same}]++
 		}
 	}
 	for _, l := range lines {
 		if hosts := by[l]; len(hosts) < n {
 			l.Text = strings.Join(hosts, ", ") + ": " + l.Text
-			if l.State == Good && 2*len(hosts) <= n {
-				l.State = Note
-			}
 		}
-		p.line(l)
+		if l.State == Good && l.Same != "" && 2*same[[2]string{l.What, l.Same}] <= n {
+			l.State = Note
+		}
+		p.line(l.Line)
 	}
 }

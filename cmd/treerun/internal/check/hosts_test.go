@@ -60,10 +60,13 @@ func farHost(name string, args []string) int {
 	case "user@one":
 		limit(func(l *Limits) { l.Processes = 1030 })(h)
 	case "jumbo":
-		h.Network = func() ([]iface.Device, error) {
-			return []iface.Device{{Name: "eth0", Kind: iface.Ethernet, Up: true, Speed: 10000, MTU: 9000,
-				Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.4/24")}}}, nil
-		}
+		devices(iface.Device{Name: "eth0", Kind: iface.Ethernet, Up: true, Speed: 10000, MTU: 9000,
+			Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.4/24")}})(h)
+	case "other":
+		devices(iface.Device{Name: "e1nv", Kind: iface.Ethernet, Up: true, Speed: 10000, MTU: 1500,
+			Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.4/24")}})(h)
+	case "nonet":
+		devices(loopback)(h)
 	case "noise":
 		fmt.Println("no JSON")
 		return 0
@@ -124,7 +127,7 @@ ok     address space  unlimited
 ok     shared memory  .*
 ok     cores          8
 ok     network        eth0 (MTU 1500)
-ok     names          a is unknown, b is unknown
+ok     names          192.0.2.7 is 192.0.2.7, 192.0.2.8 is 192.0.2.8
 ok     clock          at most 100ms from this host's
 ok     tcp            each host reaches all others
 `
@@ -134,7 +137,10 @@ ok     tcp            each host reaches all others
 		want        []string
 		not         string
 	}{
-		{"alike", "a:2,b:2", 0, strings.Split(alike, "\n"), "note"},
+		{"alike", "192.0.2.7:2,192.0.2.8:2", 0, strings.Split(alike, "\n"), "note"},
+		{"not as many ranks", "192.0.2.7:3,192.0.2.8:2", 0, strings.Split(alike, "\n"), "remedy"},
+		{"unknown names", "a,b", 0, []string{
+			"note   names          no address for a, b (remedy: one /etc/hosts"}, "names          a"},
 		{"alone", "localhost", 0, []string{"ok     hosts          1 of 1 answer"}, "tcp"},
 		{"down", "a,down,b", 1, []string{
 			"WRONG  host           down: ssh exited with code 255: Connection refused (hint: ...)",
@@ -142,14 +148,20 @@ ok     tcp            each host reaches all others
 		{"version", "a,old", 1, []string{"WRONG  host           old: treerun there is v1, and here v2: "}, "tcp"},
 		{"none", "down,old", 1, []string{"note   hosts          0 of 2 answer"}, "clock"},
 		{"no treerun", "a,noise", 1, []string{"WRONG  host           noise: invalid character"}, "tcp"},
-		{"lower limit", "a,b,few", 0, []string{"ok     open files     a, b: 65536", "note   open files     few: 300, at"},
-			"WRONG"},
-		{"too low", "a,few:8", 1, []string{"note   open files     a: 65536",
+		{"lower limit", "a,b,few", 0, []string{"ok     open files     a, b: 65536",
+			"ok     open files     few: 300, at most 1048576\n"}, "note   open"},
+		{"too low", "a,few:8", 1, []string{"ok     open files     a: 65536, at most 1048576\n",
 			"WRONG  open files     few: 300, at most 1048576: 8 ranks take some 384 (remedy: ulimit -n 384)"}, ""},
 		{"processes", "a,user@one:32", 1, []string{
 			"WRONG  processes      one: 1030: 32 ranks may take 1280, with their threads (remedy: ulimit -u"}, ""},
 		{"MTU", "a,jumbo,b", 0, []string{"ok     network        a, b: eth0 (MTU 1500)",
 			"note   network        jumbo: eth0 (MTU 9000) (remedy: one MTU for"}, "WRONG"},
+		{"two MTUs", "a,jumbo", 0, []string{"note   network        a: eth0 (MTU 1500) (remedy: one MTU for",
+			"note   network        jumbo: eth0 (MTU 9000) (remedy: one MTU for"}, "WRONG"},
+		{"names of devices", "jumbo,other,a", 0, []string{"ok     network        a: eth0 (MTU 1500)\n",
+			"ok     network        other: e1nv (MTU 1500)\n", "note   network        jumbo: eth0 (MTU 9000) (remedy: one"}, ""},
+		{"no network", "a,nonet", 0, []string{
+			"note   network        nonet: no address for other hosts: lo 127.0.0.1/8 (remedy: switch"}, "WRONG"},
 		{"clock", "a,ahead,b", 0, []string{"ok     clock          a, b: at most 100ms from this host's",
 			"note   clock          ahead: +", " ms from this host's, known to ", "(remedy: chrony"}, "WRONG"},
 		{"cut", "a,cut", 1, []string{"WRONG  tcp            a rank on each host fails: exit status 125 (remedy: "}, ""},
@@ -190,9 +202,10 @@ func TestFlagsOfFarHosts(t *testing.T) {
 // FuzzCompare: whatever hosts say of themselves, each line is written once, or with the hosts that have it.
 func FuzzCompare(f *testing.F) {
 	f.Add([]byte(`[{"State":0,"What":"x","Text":"y"}]`), []byte(`[]`))
+	f.Add([]byte(`[{"What":"x","Same":"y"},{"What":"x","Same":"z"}]`), []byte(`[{"What":"x","Same":"y","Text":"y"}]`))
 	f.Add([]byte(`[{"State":-1,"What":"x"},{"State":99,"Text":"y"}]`), []byte(`[{"State":99,"Text":"y"},null]`))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		said := make([][]Line, 2)
+		said := make([][]fact, 2)
 		for i, text := range [][]byte{a, b} {
 			if json.Unmarshal(text, &said[i]) != nil {
 				return
