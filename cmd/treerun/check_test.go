@@ -93,6 +93,38 @@ exec ` + strings.ReplaceAll(h.Agent(), "{host}", `"$@"`) + "\n",
 	}
 }
 
+// TestLoopbackDown: without the loopback a job of one host is refused at once, with another device or none, here or by
+// an agent, and check says so.
+func TestLoopbackDown(t *testing.T) {
+	named := namedTreerun(t)
+	for _, down := range []string{"ip link set lo down", "ip link set lo down; ip link del eth0"} {
+		h := nethosts.Up(t, 1, nethosts.Options{Prefix: "lo"})
+		if out, err := h.Command(0, "sh", "-c", down).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", down, err, out)
+		}
+		for _, args := range [][]string{{"-np", "2"}, {"-H", "x:2", "--launch-agent", "env X={host}"}} {
+			var stderr bytes.Buffer
+			cmd := h.Command(0, named, append(args, "sleep", "300")...)
+			cmd.Stderr = &stderr
+			_ = cmd.Run() // the state says how it ended
+			text := stderr.String()
+			if code := cmd.ProcessState.ExitCode(); code != 125 || strings.Count(text, "\n") != 1 ||
+				!strings.Contains(text, "the loopback device lo is down") || !strings.Contains(text, "ip link set lo up") {
+				t.Errorf("%s, %q: code %d, want 125 and one line, not %q", down, args, code, text)
+			}
+		}
+		out, err := h.Command(0, named, "check").CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "WRONG  network ") ||
+			!strings.Contains(string(out), "(remedy: ip link set lo up)") {
+			t.Errorf("%s: check: %v\n%s", down, err, out)
+		}
+		if out, err := h.Command(0, named, "-np", "1", "true").CombinedOutput(); err != nil && !strings.Contains(
+			string(out), "ip link set lo up") {
+			t.Errorf("%s: one rank: %v: %s", down, err, out)
+		}
+	}
+}
+
 // TestKillCheck: a check that is killed while it waits for hosts leaves nothing, here or there.
 func TestKillCheck(t *testing.T) {
 	named, waits := namedTreerun(t), filepath.Join(t.TempDir(), "waits")

@@ -173,6 +173,10 @@ func (h *Host) network(p *printer, devices string) {
 		p.line(Line{Wrong, "network", err.Error(), "may this user read /sys and /proc/net?"})
 		return
 	}
+	if slices.ContainsFunc(list, func(d iface.Device) bool { return d.Kind == iface.Loopback && !d.Up }) {
+		p.line(Line{Wrong, "network", "ranks on one host reach each other over lo: " + iface.List(list), "ip link set lo up"})
+		return
+	}
 	spec, _ := iface.Parse(devices) // the flag has done so
 	offered, _, err := iface.Choose(list, spec)
 	if err != nil || !slices.ContainsFunc(offered, func(a iface.Address) bool { return !a.IP.IsLoopback() }) {

@@ -153,6 +153,9 @@ func checks() []check {
 			[]string{"note   network        no address for other hosts: no device at all"}},
 		{"the loopback only", []func(*Host){devices(loopback)}, 0,
 			[]string{"note   network        no address for other hosts: lo 127.0.0.1/8 (remedy: switch a device on"}},
+		{"the loopback down", []func(*Host){devices(iface.Device{Name: "lo", Kind: iface.Loopback}, iface.Device{Name: "eth0",
+			Up: true, Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.4/24")}})}, 1, []string{
+			"WRONG  network        ranks on one host reach each other over lo: lo (down), eth0 10.0.0.4/24 (remedy: ip link "}},
 		{"unreadable network", []func(*Host){func(h *Host) {
 			h.Network = func() ([]iface.Device, error) {
 				return nil,

@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -48,6 +49,11 @@ type spawner struct {
 
 // newSpawner prepares the ranks of a host. What it opens, close closes.
 func newSpawner(h *Host) (*spawner, error) {
+	if n := len(h.ranks); n > 1 && n == h.job.File.Size {
+		if err := loopback(); err != nil {
+			return nil, err
+		}
+	}
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return nil, fmt.Errorf("start ranks: %w%s", err, LimitHint(err))
@@ -231,6 +237,14 @@ func CheckAddresses() error {
 		NeedAddresses>>10)
 }
 
+// loopback returns an error where the device is down over which ranks reach each other when all are on this host.
+func loopback() error {
+	if lo, err := net.InterfaceByName("lo"); err != nil || lo.Flags&net.FlagUp != 0 {
+		return nil
+	}
+	return errors.New("the loopback device lo is down: ranks on one host need it (hint: ip link set lo up)")
+}
+
 // names are the environment variables that every rank gets.
 var names = []string{
 	job.EnvFD, job.EnvJobID, job.EnvRank, job.EnvSize, job.EnvLocalRank, job.EnvLocalSize, job.EnvEpoch, job.EnvDevice,
@@ -292,7 +306,7 @@ func Describe() (*wire.Ready, error) {
 	}
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("find a free port for MASTER_PORT: %w%s", err, LimitHint(err))
+		return nil, cmp.Or(loopback(), fmt.Errorf("find a free port for MASTER_PORT: %w%s", err, LimitHint(err)))
 	}
 	defer l.Close()
 	cores := cmdline.UsableCores()
