@@ -107,7 +107,11 @@ func TestScan(t *testing.T) {
 func TestFuncMismatch(t *testing.T) {
 	keep := func(into, from []int32) {}
 	for name, odd := range map[string]func(c *Comm, x []int32) error{
-		"count":     func(c *Comm, x []int32) error { return ReduceFunc(t.Context(), c, x[1:], x[1:], keep, 0) },
+		"count": func(c *Comm, x []int32) error { return ReduceFunc(t.Context(), c, x[1:], x[1:], keep, 0) },
+		"element": func(c *Comm, x []int32) error {
+			y := make([]float32, 6)
+			return ReduceFunc(t.Context(), c, y, y, func(into, from []float32) {}, 0)
+		},
 		"root":      func(c *Comm, x []int32) error { return ReduceFunc(t.Context(), c, x, x, keep, 1) },
 		"call":      func(c *Comm, x []int32) error { return Scan(t.Context(), c, x, x, Sum) },
 		"operation": func(c *Comm, x []int32) error { return Scan(t.Context(), c, x, x, Max) },
@@ -126,7 +130,9 @@ func TestFuncMismatch(t *testing.T) {
 				return ReduceFunc(t.Context(), c, x, x, keep, 0)
 			})
 			says := map[string]string{"operation": "the max of 6 int32", "type": "the sum of 6 uint32",
-				"count": "5 elements of type ", "root": " for root 1"}[name]
+				"count":   "rank 1 has 5 elements of 4 bytes for root 0, rank 0 6 elements of 4 bytes for root 0",
+				"element": "rank 1 has 6 elements of 4 bytes of another type for root 0, rank 0 6 elements",
+				"root":    " for root 1"}[name]
 			for r, err := range errs {
 				if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), says) {
 					t.Errorf("rank %d: %v, want ErrMismatch with %q", r, err, says)

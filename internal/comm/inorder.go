@@ -48,8 +48,8 @@ func (c *Comm) BeginInOrder(ctx context.Context, which, count, recvs, size, root
 	add(&c.tally.rows[rowOf(0, a.as)].bytes, count*size)
 	for r := 1; r < c.Size && err == nil; r++ {
 		if theirs := all[r*len(mine):][:len(mine)]; string(theirs) != string(all[:len(mine)]) {
-			err = c.fail(transport.Faultf(transport.FaultMismatch, r, "rank %d has %s, rank 0 %s", r, saysInOrder(theirs),
-				saysInOrder(all)), a.header(c.Seq))
+			err = c.fail(transport.Faultf(transport.FaultMismatch, r, "rank %d has %s, rank 0 %s", r,
+				saysInOrder(theirs, all), saysInOrder(all, all)), a.header(c.Seq))
 		}
 	}
 	if err != nil {
@@ -67,16 +67,20 @@ func (c *Comm) GatherInOrder(ctx context.Context, which int, t kernel.DType, min
 // End ends the call.
 func (o *InOrder) End() { o.c.End() }
 
-// saysInOrder is what a rank has said when it began, for people.
-func saysInOrder(b []byte) string {
+// saysInOrder is what a rank has said when it began, for people. Another type than first says has no name here.
+func saysInOrder(b, first []byte) string {
 	word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
-	switch root := int64(word(2)); {
-	case word(3) < 1<<16: // Scan and ExScan
+	if word(3) < 1<<16 { // Scan and ExScan
 		return fmt.Sprintf("the %v of %d %v", kernel.Op(word(3)>>8), word(0), kernel.DType(word(3)))
-	case root >= 0:
-		return fmt.Sprintf("%d elements of type %04x, of %d bytes, for root %d", word(0), word(3)>>48, word(1), root)
 	}
-	return fmt.Sprintf("%d elements of type %04x, of %d bytes", word(0), word(3)>>48, word(1))
+	text := fmt.Sprintf("%d elements of %d bytes", word(0), word(1))
+	if word(3) != binary.LittleEndian.Uint64(first[8*3:]) {
+		text += " of another type"
+	}
+	if root := int64(word(2)); root >= 0 {
+		text += fmt.Sprintf(" for root %d", root)
+	}
+	return text
 }
 
 // Broadcast gives all ranks acc of rank 0.
