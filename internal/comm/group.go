@@ -74,8 +74,7 @@ func (c *Comm) Sub(ctx context.Context, ranks []int, opts ...setup.Option) (*Com
 	case len(ranks) == 0:
 		return nil, c.ArgumentError(call, "no ranks are given")
 	case !seen[c.Rank]:
-		return nil, c.ArgumentError(call, "this rank is not among %s",
-			cmp.Or(topo.RankList(slices.Sorted(slices.Values(ranks))), "no ranks"))
+		return nil, c.ArgumentError(call, "this rank is not among %s", topo.RankList(slices.Sorted(slices.Values(ranks))))
 	case c.Plans.Messages < 0:
 		return nil, c.ArgumentError(call, "it is for %s", c.Plans.NoMessages())
 	}
@@ -87,9 +86,6 @@ func (c *Comm) Sub(ctx context.Context, ranks []int, opts ...setup.Option) (*Com
 		return nil, c.gaveUp(ctx, call, "")
 	}
 	key := fmt.Sprint(ranks)
-	if c.subs == nil {
-		c.subs = make(map[string]int)
-	}
 	c.subs[key]++
 	members := sha256.Sum256([]byte(key))
 	what := fmt.Sprintf("sub#%x.%d", members[:4], c.subs[key])
