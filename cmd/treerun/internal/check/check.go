@@ -109,11 +109,10 @@ func Main(w io.Writer, args []string, h *Host) (int, error) {
 	})
 	p, devices := &printer{w: w}, f.Lookup("iface").Value.String()
 	if !where.Elsewhere() {
-		here := func(flag string) bool {
-			return strings.HasPrefix(flag, "--ppn=") || strings.HasPrefix(flag, "--iface=")
-		}
-		if rest := slices.DeleteFunc(flags, here); len(rest) > 0 {
-			return 0, cmdline.Usagef("check: %s is for hosts that are named, with -H or --hostfile", rest[0])
+		for _, flag := range flags {
+			if !strings.HasPrefix(flag, "--ppn=") && !strings.HasPrefix(flag, "--iface=") {
+				return 0, cmdline.Usagef("check: %s is for hosts that are named, with -H or --hostfile", flag)
+			}
 		}
 		h.look(p, where.PerHost, devices)
 		return min(p.wrong, 1), p.err
@@ -150,12 +149,8 @@ func (p *printer) line(l Line, common ...string) {
 		p.err = l.write(p.w)
 	}
 	kept := fact{Line: l}
-	switch {
-	case l.State != Good:
-	case common != nil:
+	if l.State == Good && common != nil {
 		kept.Text, kept.Same = common[0], common[len(common)-1]
-	default:
-		kept.Remedy = ""
 	}
 	p.lines = append(p.lines, kept)
 }
@@ -241,7 +236,7 @@ func enough(what, text string, limit, need uint64, less, remedy string) Line {
 	if limit < need {
 		return Line{Wrong, what, text + less, remedy}
 	}
-	return Line{Good, what, text, remedy}
+	return Line{Good, what, text, ""} // for so many ranks, which hosts need not have alike
 }
 
 func (l Limits) shared() Line {
