@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -89,4 +90,41 @@ func TestTwoCommunicatorsOnDevices(t *testing.T) {
 		}
 		return Barrier(ctx, c) // nobody frees before all are through
 	})
+}
+
+// Device memory that nobody uses after a call stays until the call is through, also where the call opens the devices
+// first and the collector runs meanwhile.
+func TestCollectedDeviceMemory(t *testing.T) {
+	if !onRanks(t, 3, "dgx1v/0-3") {
+		return
+	}
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	c, err := New(ctx, member)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev, err := gpuOf(c.Rank())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := dev.NewStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for ctx.Err() == nil {
+			runtime.GC()
+		}
+	}()
+	x, err := cuda.Alloc[float32](dev, 1000)
+	if err == nil {
+		err = AllReduceDevice(ctx, c, s, x, x, Sum)
+	}
+	if err == nil {
+		err = c.SyncDevice(ctx, s)
+	}
+	if err = errors.Join(err, c.Close(), s.Close()); err != nil {
+		t.Errorf("rank %d: %v", c.Rank(), err)
+	}
 }

@@ -99,8 +99,8 @@
 // is allocated.
 //
 // Goroutines may make device calls on different communicators at once, in any order. But what waits for the device
-// (the first device call, Close, freeing device memory, loading code) is for when no call of another
-// communicator is under way: one that waits behind it, on two ranks the other way round, would wait for ever.
+// (the first device call, also of an element type, Close, freeing device memory, loading code) is for when no call of
+// another communicator is under way: one that waits behind it, on two ranks the other way round, would wait for ever.
 //
 // # Numbers
 //

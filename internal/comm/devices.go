@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/comm/setup"
@@ -26,7 +27,9 @@ func (d *Devices) Enqueue(ctx context.Context, k *DeviceArgs) error {
 		return err
 	}
 	defer c.End()
-	return d.enqueue(ctx, k)
+	err := d.enqueue(ctx, k)
+	runtime.KeepAlive(k) // and with it the memory, which from now on is that of the stream's work, too
+	return err
 }
 
 // have opens the devices unless they are open. dev is this rank's. The
@@ -68,6 +71,7 @@ func (d *Devices) enqueue(ctx context.Context, k *DeviceArgs) error {
 	}
 	c.Seq++
 	call := device.Call{Header: k.Args.header(c.Seq), In: k.In.Addr, Out: k.Out.Addr, Work: k.Work}
+	d.Note(&call.Header)
 	c.Engine.Announce(&call.Header)
 	c.tally.count(rowOf(uint8(k.Kind), 0), c.bytesOf(&k.Args))
 	if err := d.Enter(k.stream, k.Kind, k.Root, &call); err != nil {

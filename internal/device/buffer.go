@@ -15,11 +15,12 @@ type Buffer struct {
 	Count  int
 	Bytes  int64
 	Err    error // it cannot be used
+	Slice  any   // the memory stays as long as this is in use
 }
 
 // BufferOf returns s as a buffer that errors call by a name.
 func BufferOf[T cuda.Number](name string, s cuda.Slice[T]) Buffer {
-	return Buffer{name, s.Device(), s.Addr(), s.Len(), s.Bytes(), s.Check()}
+	return Buffer{name, s.Device(), s.Addr(), s.Len(), s.Bytes(), s.Check(), s}
 }
 
 // Span returns the buffer as checks see it.

@@ -56,11 +56,12 @@ func (r callRing) get(seq uint64) (h transport.Header, ok bool) {
 	return h, w[0].Load() == seq && seq != 0
 }
 
-// differs compares the calls numbered from to upTo with those of another rank, which
-// has entered calls up to theirLatest. It returns the first that is not the same, and
-// the number of the first that the other one has still to enter.
-func (r callRing) differs(theirs callRing, from, upTo, theirLatest uint64) (mine, other transport.Header, differ bool,
-	next uint64) {
+// differs compares the calls numbered from to upTo with those of another rank, which notes a call and then
+// announces it: latest is the number of the last. It returns the first that is not the same, and
+// the number of the first that the other one has still to enter. A call that has a number and was never noted is
+// none on devices: other has then nothing but the number.
+func (r callRing) differs(theirs callRing, from, upTo uint64, latest func() uint64) (mine, other transport.Header,
+	differ bool, next uint64) {
 	from = max(from, upTo-min(upTo, MaxCalls)+1)
 	for seq := from; seq <= upTo; seq++ {
 		a, ok := r.get(seq)
@@ -68,8 +69,11 @@ func (r callRing) differs(theirs callRing, from, upTo, theirLatest uint64) (mine
 		switch {
 		case ok && too && a != b:
 			return a, b, true, seq
-		case !too && seq > theirLatest:
+		case too:
+		case seq > latest():
 			return mine, other, false, seq
+		case ok && latest()-seq < MaxCalls-1: // else another call has its place
+			return a, transport.Header{Seq: seq}, true, seq
 		}
 	}
 	return mine, other, false, upTo + 1

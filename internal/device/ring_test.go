@@ -35,7 +35,8 @@ func TestCallRing(t *testing.T) {
 			}
 			theirs.put(&h)
 		}
-		a, o, found, next := mine.differs(theirs, 1, behind, behind+ahead)
+		latest := func() uint64 { return behind + ahead }
+		a, o, found, next := mine.differs(theirs, 1, behind, latest)
 		there := odd+MaxCalls > behind+ahead
 		if found != there {
 			t.Fatalf("call %d of %d differs, the other is %d ahead: found %v, want %v", odd, behind, ahead, found, there)
@@ -46,9 +47,19 @@ func TestCallRing(t *testing.T) {
 		if found && (a != header(odd) || o.Seq != odd || o.Root != 7) {
 			t.Fatalf("found %+v and %+v in place of call %d", a, o, odd)
 		}
-		if _, _, found, next := mine.differs(b.ring(1), 1, behind, 0); found ||
+		if _, _, found, next := mine.differs(b.ring(1), 1, behind, func() uint64 { return 0 }); found ||
 			next != max(1, behind-min(behind, MaxCalls)+1) {
 			t.Fatalf("of a rank that has called nothing, calls up to %d are the same", next)
+		}
+		// One that has called something else, which is not noted, is found as long as no other call can have its place.
+		if there {
+			theirs.at(odd)[0].Store(0)
+		}
+		a, o, found, _ = mine.differs(theirs, 1, behind, latest)
+		if there = odd+MaxCalls-1 > behind+ahead; found != there ||
+			found && (a != header(odd) || o != transport.Header{Seq: odd}) {
+			t.Fatalf("call %d of %d was never noted, the other is %d ahead: found %v %v and %v, want %v", odd, behind, ahead,
+				found, a, o, there)
 		}
 		if _, ok := b.ring(1).get(5); ok {
 			t.Fatal("a rank that has called nothing has a call")

@@ -113,7 +113,10 @@ func (d *Session) Room(ctx context.Context) (err error) {
 	return err
 }
 
-// Enter puts a call behind the work of its stream. The communicator is claimed, there
+// Note writes a call down for the other ranks of the host, before they can hear of its number.
+func (d *Session) Note(h *transport.Header) { d.block.ring(d.mine).put(h) }
+
+// Enter puts a call, which was noted, behind the work of its stream. The communicator is claimed, there
 // is room.
 func (d *Session) Enter(s *cuda.Stream, kind plan.Kind, root int, c *Call) error {
 	h := c.Header
@@ -137,7 +140,6 @@ func (d *Session) Enter(s *cuda.Stream, kind plan.Kind, root int, c *Call) error
 			return err
 		}
 	}
-	d.block.ring(d.mine).put(&h)
 	c.Chunks = served.Chunks
 	if err := d.group.Enqueue(i, s, c); err != nil {
 		return err
@@ -296,7 +298,7 @@ func (d *Session) compareHost() (same bool) {
 		if i == d.mine {
 			continue
 		}
-		latest := d.c.Endpoint.Status(r).Call.Seq
+		latest := func() uint64 { return d.c.Endpoint.Status(r).Call.Seq }
 		own, other, differ, next := mine.differs(d.block.ring(i), d.compared[i], upTo, latest)
 		if differ {
 			d.c.Abort(d.c.Engine.Mismatch(r, other, own))

@@ -53,6 +53,9 @@ func Describe(h transport.Header) string {
 		}
 		return name
 	}
+	if kind == 0 {
+		return fmt.Sprintf("call #%d on host memory", h.Seq)
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s #%d", CallName(plan.Kind(h.Kind)), h.Seq)
 	if kind == plan.Barrier {
