@@ -62,7 +62,8 @@ func newOptions() *options {
 		"exit code of a job stopped by SIGTERM whose ranks all ended with 0")
 	f.Var(cmdline.Choice(&j.Bind, "WHAT", "", "core", "none"), "bind-to",
 		"core: each rank on its own share of the cores, or on one that it shares; none: wherever the kernel puts it "+
-			"(default: core, unless some cores would have more ranks than others; with a GPU, the cores of its NUMA node)")
+			"(default: core where every core has as many ranks, and several, or there are NUMA nodes; with a GPU, the cores of "+
+			"its NUMA node; else none)")
 	f.BoolVar(&j.Report, "report-bindings", false, "tell on which cores each rank may run")
 	f.Bool("no-topo-cache", false, "measure the links between ranks anew")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be run, and run nothing")

@@ -49,7 +49,7 @@ func TestNeighbours(t *testing.T) {
 	}
 }
 
-// TestPlanBinding: ranks are bound unless some cores would have more of them. Those
+// TestPlanBinding: ranks are bound where cores have several, all as many, or there are NUMA nodes. Those
 // with a GPU keep to the cores of its NUMA node, all of them unless they are told to
 // share them out.
 func TestPlanBinding(t *testing.T) {
@@ -61,27 +61,31 @@ func TestPlanBinding(t *testing.T) {
 		near         [][]int
 		first, among int
 		usable       int
+		nodes        int
 		want         string
 	}{
-		{"no GPU", BindAuto, [][]int{nil, nil}, 0, 2, 8, "[[0 1 2 3] [4 5 6 7]]"},
-		{"no GPU, neighbours", BindAuto, [][]int{nil, nil}, 2, 4, 8, "[[4 5] [6 7]]"},
-		{"no GPU, a quota", BindAuto, [][]int{nil, nil}, 0, 2, 4, "[[] []]"},
-		{"no GPU, twice as many", BindAuto, [][]int{nil, nil}, 8, 16, 8, "[[0] [1]]"},
-		{"no GPU, uneven", BindAuto, [][]int{nil, nil}, 0, 9, 8, "[[] []]"},
-		{"no GPU, uneven, cores", BindCore, [][]int{nil, nil}, 0, 9, 8, "[[0] [1]]"},
-		{"nodes", BindAuto, [][]int{low, low, high}, 0, 3, 8, "[[0 1 2 3] [0 1 2 3] [4 5 6 7]]"},
-		{"nodes, a quota", BindAuto, [][]int{low, high}, 0, 2, 4, "[[0 1 2 3] [4 5 6 7]]"},
-		{"one node", BindAuto, [][]int{all, all}, 0, 2, 8, "[[0 1 2 3] [4 5 6 7]]"},
-		{"nodes, cores", BindCore, [][]int{low, high, low}, 0, 3, 8, "[[0 1] [4 5 6 7] [2 3]]"},
-		{"nodes, nothing", BindNone, [][]int{low, high}, 0, 2, 8, "[[] []]"},
-		{"many on one node", BindAuto, [][]int{low, low, low, low, low}, 0, 5, 8,
+		{"no GPU", BindAuto, [][]int{nil, nil}, 0, 2, 8, 2, "[[0 1 2 3] [4 5 6 7]]"},
+		{"no GPU, one node", BindAuto, [][]int{nil, nil}, 0, 2, 8, 1, "[[] []]"},
+		{"no GPU, one node, cores", BindCore, [][]int{nil, nil}, 0, 2, 8, 1, "[[0 1 2 3] [4 5 6 7]]"},
+		{"no GPU, one node, twice as many", BindAuto, [][]int{nil, nil}, 8, 16, 8, 1, "[[0] [1]]"},
+		{"no GPU, neighbours", BindAuto, [][]int{nil, nil}, 2, 4, 8, 2, "[[4 5] [6 7]]"},
+		{"no GPU, a quota", BindAuto, [][]int{nil, nil}, 0, 2, 4, 2, "[[] []]"},
+		{"no GPU, twice as many", BindAuto, [][]int{nil, nil}, 8, 16, 8, 2, "[[0] [1]]"},
+		{"no GPU, uneven", BindAuto, [][]int{nil, nil}, 0, 9, 8, 2, "[[] []]"},
+		{"no GPU, uneven, cores", BindCore, [][]int{nil, nil}, 0, 9, 8, 2, "[[0] [1]]"},
+		{"nodes", BindAuto, [][]int{low, low, high}, 0, 3, 8, 2, "[[0 1 2 3] [0 1 2 3] [4 5 6 7]]"},
+		{"nodes, a quota", BindAuto, [][]int{low, high}, 0, 2, 4, 2, "[[0 1 2 3] [4 5 6 7]]"},
+		{"one node", BindAuto, [][]int{all, all}, 0, 2, 8, 2, "[[0 1 2 3] [4 5 6 7]]"},
+		{"nodes, cores", BindCore, [][]int{low, high, low}, 0, 3, 8, 2, "[[0 1] [4 5 6 7] [2 3]]"},
+		{"nodes, nothing", BindNone, [][]int{low, high}, 0, 2, 8, 2, "[[] []]"},
+		{"many on one node", BindAuto, [][]int{low, low, low, low, low}, 0, 5, 8, 2,
 			"[[0 1 2 3] [0 1 2 3] [0 1 2 3] [0 1 2 3] [0 1 2 3]]"},
 	} {
-		if got := fmt.Sprint(planBinding(tc.bind, all, tc.near, tc.first, tc.among, tc.usable)); got != tc.want {
+		if got := fmt.Sprint(planBinding(tc.bind, all, tc.near, tc.first, tc.among, tc.usable, tc.nodes)); got != tc.want {
 			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
 		}
 	}
-	if got := fmt.Sprint(planBinding(BindCore, nil, [][]int{nil}, 0, 1, 8)); got != "[[]]" {
+	if got := fmt.Sprint(planBinding(BindCore, nil, [][]int{nil}, 0, 1, 8, 1)); got != "[[]]" {
 		t.Errorf("without cores: %s", got)
 	}
 	if got := fmt.Sprint(common(all, []int{-3, 2, 7, 9})); got != "[2 7]" {
