@@ -127,7 +127,7 @@ func TestOpeningFails(t *testing.T) {
 	for _, of := range []struct {
 		call string
 		n    int
-	}{{"cuMemAlloc", 6}, {"cuModuleLoadDataEx", 8}, {"cuMemHostRegister", 1}, {"cuStreamCreateWithPriority", 7},
+	}{{"cuMemAlloc", 6}, {"cuModuleLoadDataEx", 1}, {"cuMemHostRegister", 1}, {"cuStreamCreateWithPriority", 7},
 		{"cuEventCreate", 4}} {
 		call, n := of.call, of.n
 		numbers := rng.Perm(n)

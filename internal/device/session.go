@@ -133,7 +133,7 @@ func (d *Session) Enter(s *cuda.Stream, kind plan.Kind, root int, c *Call) error
 	if !there {
 		return fmt.Errorf("no plan for %v of %d bytes", kind, bytes)
 	}
-	if c.Op != 0 {
+	if c.Op != 0 && kind != plan.Barrier { // which has nothing to add up
 		// The driver may wait for the device to be idle. All calls under way there wait for steps which their ranks
 		// have enqueued or will, as none waits for this one.
 		if err := d.kernels.Load(kernels.Of(c.DType)); err != nil {
