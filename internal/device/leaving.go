@@ -17,7 +17,6 @@ import (
 func (d *Session) Sync(ctx context.Context, s *cuda.Stream, call string) (during string, err error) {
 	c := d.c
 	during = call
-	_, _ = d.retire() // an error is the stream's, too
 	if h, _, any := d.oldest(); any {
 		during = engine.Describe(h)
 	}

@@ -62,6 +62,7 @@ func (r callRing) get(seq uint64) (h transport.Header, ok bool) {
 // none on devices: other has then nothing but the number.
 func (r callRing) differs(theirs callRing, from, upTo uint64, latest func() uint64) (mine, other transport.Header,
 	differ bool, next uint64) {
+	announced := latest() // before any look: what has a number by then is there, unless another call has its place
 	from = max(from, upTo-min(upTo, MaxCalls)+1)
 	for seq := from; seq <= upTo; seq++ {
 		a, ok := r.get(seq)
@@ -70,7 +71,7 @@ func (r callRing) differs(theirs callRing, from, upTo uint64, latest func() uint
 		case ok && too && a != b:
 			return a, b, true, seq
 		case too:
-		case seq > latest():
+		case seq > announced:
 			return mine, other, false, seq
 		case ok && latest()-seq < MaxCalls-1: // else another call has its place
 			return a, transport.Header{Seq: seq}, true, seq
