@@ -25,7 +25,7 @@ func (s *Set) NonZero(stream *cuda.Stream, d kernel.DType, bitmap, src cuda.Addr
 		mask >>= 1 // the sign does not count
 	}
 	const add, limit = 0, 0 // the kernel sets the bit where an element has (x&mask)+add > limit
-	return s.start(stream, s.search[d.Size()], n*int64(d.Size()), words(uint64(bitmap), uint64(src), uint64(n),
+	return s.start(stream, s.search[d.Size()], n*int64(d.Size()), Own, words(uint64(bitmap), uint64(src), uint64(n),
 		uint64(block), mask, add, limit))
 }
 
@@ -42,8 +42,8 @@ func (s *Set) CopyBlocks(stream *cuda.Stream, d kernel.DType, dst, src, bitmap c
 	if zero {
 		rest = 1
 	}
-	return s.start(stream, s.pick[d.Size()], n*int64(d.Size()), words(uint64(bitmap), uint64(dst), uint64(src), uint64(n),
-		uint64(block), rest))
+	return s.start(stream, s.pick[d.Size()], n*int64(d.Size()), Own, words(uint64(bitmap), uint64(dst), uint64(src),
+		uint64(n), uint64(block), rest))
 }
 
 func words(args ...uint64) (packed []byte) {

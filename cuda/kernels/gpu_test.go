@@ -120,3 +120,25 @@ func (g gpu) combine(op kernel.Op, d kernel.DType, n int, to []cuda.Addr, from .
 	part := kernels.Part{To: to, From: from, Bytes: int64(n * d.Size())}
 	return g.Run(g.stream, &kernel.Work{DType: d, Op: op}, []kernels.Part{part})
 }
+
+// TestGrid has launches get fewer blocks where they wait for a link, and as many as a measurement says.
+func TestGrid(t *testing.T) {
+	g := first(t)
+	all := uint32(8 * g.Multiprocessors())
+	for _, c := range []struct {
+		bytes int64
+		where kernels.Where
+		want  uint32
+	}{
+		{1 << 30, kernels.Own, all}, {1 << 30, kernels.Peer, 32}, {1 << 30, kernels.Host, 16},
+		{1, kernels.Own, 1}, {8193, kernels.Peer, 2}, {8192, kernels.Host, 1}, {0, kernels.Own, 1},
+	} {
+		if got := kernels.Grid(g.Set, c.bytes, c.where); got != c.want {
+			t.Errorf("%d bytes, memory %d: %d blocks, want %d", c.bytes, c.where, got, c.want)
+		}
+	}
+	g.MaxBlocks[kernels.Peer] = 64
+	if got := kernels.Grid(g.Set, 1<<30, kernels.Peer); got != 64 {
+		t.Errorf("%d blocks, where a measurement wants 64", got)
+	}
+}

@@ -20,8 +20,29 @@ var ErrArgument = errors.New("wrong argument")
 type Part struct {
 	To, From []cuda.Addr
 	Bytes    int64
-	Scaled   int // the array of From that is multiplied by Work.Factor first, from 1 on; 0: none
+	Scaled   int   // the array of From that is multiplied by Work.Factor first, from 1 on; 0: none
+	Where    Where // the farthest of its arrays
 }
+
+// Where is memory as a device sees it, nearest first.
+type Where uint8
+
+// The memory of a device itself, of another one, and of the host.
+const (
+	Own Where = iota
+	Peer
+	Host
+)
+
+// How many blocks a launch has that waits for a link. More would not make it quicker: a block keeps blockThreads x
+// 64 bytes on the way (4 vectors of a copy, 2 of two sources), 16 KiB, and a link is full with its rate times the
+// time of a load. They would take the multiprocessors from the program's own kernels, for as long as the link needs.
+const (
+	// PeerBlocks keep 512 KiB on the way: NVLink 4 has 450 GB/s x 1.1 us = 495 KB. NCCL fills it with 16 to 32 blocks.
+	PeerBlocks = 32
+	// HostBlocks keep 256 KiB on the way: PCIe 5 x16 has 55 GB/s x 2 us = 110 KB, with two directions at work twice that.
+	HostBlocks = 16
+)
 
 // A launch has up to MaxParts parts, with up to MaxArrays arrays in all: Batch in loops.h.
 const (
@@ -95,7 +116,11 @@ func (s *Set) launch(stream *cuda.Stream, k *cuda.Kernel, d kernel.DType, op uin
 	if err != nil || bytes == 0 {
 		return err
 	}
-	return s.start(stream, k, bytes, args[:])
+	where := Own
+	for i := range parts {
+		where = max(where, parts[i].Where)
+	}
+	return s.start(stream, k, bytes, where, args[:])
 }
 
 // pack returns what a kernel is given, and how many bytes it has to compute, or as good as.
@@ -158,9 +183,12 @@ const (
 	threadBytes    = 32  // worth one thread more
 )
 
-// start runs k on arrays of that many bytes, with as many threads as are of use:
-// up to what the device runs at the same time. Each takes its share of any size.
-func (s *Set) start(stream *cuda.Stream, k *cuda.Kernel, bytes int64, args []byte) error {
-	grid := min((bytes-1)/(blockThreads*threadBytes)+1, int64(s.device.Multiprocessors())*residentBlocks)
-	return stream.Launch(k, uint32(max(grid, 1)), blockThreads, args)
+// start runs k on arrays of that many bytes, of which the farthest lie there.
+func (s *Set) start(stream *cuda.Stream, k *cuda.Kernel, bytes int64, where Where, args []byte) error {
+	return stream.Launch(k, s.grid(bytes, where), blockThreads, args)
+}
+
+// grid returns how many blocks a launch gets, as many as are of use: each takes its share of any size.
+func (s *Set) grid(bytes int64, where Where) uint32 {
+	return uint32(max(1, min((bytes-1)/(blockThreads*threadBytes)+1, int64(s.MaxBlocks[where]))))
 }

@@ -18,6 +18,10 @@ var ptx embed.FS
 type Set struct {
 	device *cuda.Device
 
+	// MaxBlocks is how many blocks a launch has at most, by the farthest memory that it touches. Only measurements
+	// change it.
+	MaxBlocks [Host + 1]int
+
 	copy           *cuda.Kernel    // nil: not loaded, as the others
 	search, pick   [9]*cuda.Kernel // by the size of an element
 	reduce, divide [kernel.Float64 + 1]*cuda.Kernel
@@ -27,7 +31,8 @@ type Set struct {
 
 // Load returns a Set with the kernels of some files.
 func Load(d *cuda.Device, files ...string) (*Set, error) {
-	s := &Set{device: d, modules: map[string]*cuda.Module{}}
+	all := d.Multiprocessors() * residentBlocks
+	s := &Set{device: d, MaxBlocks: [...]int{all, PeerBlocks, HostBlocks}, modules: map[string]*cuda.Module{}}
 	if err := s.Load(files...); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

@@ -19,6 +19,9 @@ type Config struct {
 	// number is 0 need none.
 	Staging []cuda.Addr
 
+	// Near reports whether the staging memory of a rank is that of Device.
+	Near func(rank int) bool
+
 	// Flags is the segment of this host, zero before its first
 	// rank makes a Group of it, and FlagsAddr where Device sees it. Ranks that
 	// have no direct link may have one each.

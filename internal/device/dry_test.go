@@ -74,10 +74,29 @@ func (r *dryRank) put(s *cuda.Stream, ready func() bool, do func()) {
 
 func always() bool { return true }
 
+// farthest returns where the farthest of some arrays lies for this rank, by its address.
+func (g *Group) farthest(arrays []cuda.Addr) (where kernels.Where) {
+	in := func(a, from cuda.Addr, n int64) bool { return from != 0 && a >= from && a < from+cuda.Addr(n) }
+	for _, a := range arrays {
+		for r, at := range g.cfg.Staging {
+			if !g.cfg.Near(r) && in(a, at, g.layout.staging[r]) {
+				where = max(where, kernels.Peer)
+			}
+		}
+		if g.pinned != nil && in(a, g.pinned.Addr(), int64(len(g.pinned.Host()))) {
+			where = kernels.Host
+		}
+	}
+	return where
+}
+
 func (r *dryRank) Run(s *cuda.Stream, w *kernel.Work, parts []kernels.Part) error {
 	for _, p := range parts {
 		if len(p.To) == 0 || len(p.From) == 0 || p.Bytes <= 0 {
 			panic(fmt.Sprintf("a part %+v", p))
+		}
+		if want := r.g.farthest(append(slices.Clone(p.To), p.From...)); p.Where != want {
+			panic(fmt.Sprintf("a part %+v: its farthest array is %d", p, want))
 		}
 		to, from, work := slices.Clone(p.To), slices.Clone(p.From), *w
 		r.put(s, always, func() {
@@ -149,7 +168,8 @@ func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, fir
 		g := &Group{layout: l, rank: r, links: make([]state, len(l.links))}
 		staging[r] = d.alloc(int(l.StagingBytes(r)))
 		rank := &dryRank{d: d, g: g, streams: map[*cuda.Stream]*dryStream{}}
-		g.cfg = Config{Layout: l, Kernels: rank, Staging: staging, First: first, Flags: d.flags}
+		g.cfg = Config{Layout: l, Kernels: rank, Staging: staging, First: first, Flags: d.flags,
+			Near: func(rank int) bool { return rank == r }}
 		g.memOps = rank.memOps
 		g.reset()
 		n := int(g.scratch.plan(l))

@@ -49,6 +49,12 @@ type Group struct {
 func (g *Group) reset() {
 	for i := range g.links {
 		k, first := &g.links[i], g.cfg.First
+		switch l := &g.layout.links[i]; {
+		case !l.direct:
+			k.where = kernels.Host
+		case !g.cfg.Near(l.Src):
+			k.where = kernels.Peer
+		}
 		k.count, k.slots, k.waited = first, first, first
 		k.highest.Store(first)
 		if g.layout.links[i].Src == g.rank {
@@ -76,6 +82,7 @@ type state struct {
 	slots   uint32        // slots filled by those
 	each    linkUses      // per chunk of that one
 	waited  uint32        // the value of released that a stream has waited for
+	where   kernels.Where // its slots lie
 	filled  [][]reading   // sender: by slot, who reads it
 	highest atomic.Uint32 // the value of a flag that a stream may wait for at most
 

@@ -125,8 +125,8 @@ func start(t *testing.T, plans []*plan.Plan, h how) *machine {
 	}
 	for r, d := range m.devices {
 		cfg := Config{Layout: layouts[r], Device: d, Kernels: m.loaded[d], Staging: staging, First: h.first,
-			Streams: h.streams,
-			Flags:   m.flags[h.host(r)].Host(), FlagsAddr: m.flags[h.host(r)].Addr()}
+			Streams: h.streams, Near: func(r int) bool { return m.devices[r] == d },
+			Flags: m.flags[h.host(r)].Host(), FlagsAddr: m.flags[h.host(r)].Addr()}
 		if m.eps != nil {
 			cfg.Endpoint = m.eps[r]
 		}

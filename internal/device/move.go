@@ -38,6 +38,7 @@ func (g *Group) part(c *Call, do *todo, j uint32) (p kernels.Part) {
 	for i, a := range do.Args {
 		if a.Received() {
 			g.addrs = append(g.addrs, g.payload(&do.ins[i], j))
+			p.Where = max(p.Where, g.links[do.ins[i].lender].where)
 			continue
 		}
 		if g.addrs = append(g.addrs, g.buffer(c, do, a.Buf, a.Part, at)); c.Scale && a.Buf == plan.In {
@@ -50,6 +51,7 @@ func (g *Group) part(c *Call, do *todo, j uint32) (p kernels.Part) {
 	}
 	for i := range do.outs {
 		g.addrs = append(g.addrs, g.payload(&do.outs[i].use, j))
+		p.Where = max(p.Where, g.links[do.outs[i].lender].where)
 	}
 	p.From, p.To, p.Bytes = g.addrs[first:args:args], g.addrs[args:], n
 	if len(p.From) == 1 && p.Scaled == 0 {
@@ -66,7 +68,7 @@ func (g *Group) add(s *lineup, c *Call, p kernels.Part, track int) error {
 		if slices.Contains(p.From[most:], acc) {
 			acc = g.scratch.at(track, scratchSum) // it would be lost before its turn
 		}
-		one := kernels.Part{To: []cuda.Addr{acc}, From: p.From[:most], Bytes: p.Bytes}
+		one := kernels.Part{To: []cuda.Addr{acc}, From: p.From[:most], Bytes: p.Bytes, Where: p.Where}
 		if p.Scaled <= most {
 			one.Scaled, p.Scaled = p.Scaled, 0
 		} else {

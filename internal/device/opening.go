@@ -268,6 +268,7 @@ func (o *opening) start() error {
 	var err error
 	o.group, err = New(Config{
 		Layout: o.layout, Device: o.Device, Kernels: o.kernels, Staging: o.stagingOf,
+		Near:  func(rank int) bool { return o.all[rank].Device == o.all[o.c.Rank].Device },
 		Flags: o.block.Mem[:o.block.Flags], FlagsAddr: o.block.Addr(),
 		Endpoint: o.relay, Failed: o.groupFailed, Look: o.look,
 	})

@@ -124,7 +124,7 @@ func TestOutOfMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = New(Config{Layout: l, Device: devices[0], Kernels: &kernels.Set{}, Staging: make([]cuda.Addr, 4),
-		Flags: flags.Host(), FlagsAddr: flags.Addr()})
+		Near: func(int) bool { return false }, Flags: flags.Host(), FlagsAddr: flags.Addr()})
 	if err == nil || !strings.Contains(err.Error(), "rank 1") ||
 		!strings.Contains(err.Error(), "CUDA_ERROR_OUT_OF_MEMORY") {
 		t.Errorf("error %v", err)
