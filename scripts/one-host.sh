@@ -10,7 +10,7 @@
 #   scripts/one-host.sh page        write the page again from what was measured
 #
 # What was measured is in one-host.jsonl beside the page: a line per row, and lines
-# about the machine. scripts/report makes the page of it.
+# about the machine. scripts/page.sh makes the page of it.
 #
 # Environment, besides that of peers.sh:
 #   REPEAT=5            repetitions; the median counts (settings: 1)
@@ -46,12 +46,10 @@ mkdir -p "$out"
 record=$out/one-host.jsonl
 rows=$work/record
 
-page() { go run ./scripts/report page one-host "$out"; }
-
 # An unfinished measurement leaves the earlier record as it was.
 trap 'rm -rf "$work"' EXIT
 if [ "$mode" = page ]; then
-    page
+    scripts/page.sh one-host "$out"
     exit
 fi
 
@@ -282,5 +280,4 @@ if [ "$mode" != settings ]; then
     measure_memory
 fi
 mv "$rows" "$record"
-page
-echo "$out/one-host.md"
+scripts/page.sh one-host "$out"

@@ -10,7 +10,7 @@
 # Interrupted after the first repetition, it writes what is whole.
 #
 # What was measured is in several-hosts.jsonl beside the page: a line per row, and
-# lines about the machine. scripts/report does the work.
+# lines about the machine. scripts/report does the work, and scripts/page.sh makes the page.
 #
 # Environment:
 #   PEERS=DIR           the peer kit (see peers.sh); PEERS= measures treerun alone
@@ -29,7 +29,7 @@ more=()
 case $mode in
 full) ;;
 page)
-    go run ./scripts/report page several-hosts "${OUT:-docs/results}"
+    scripts/page.sh several-hosts "${OUT:-docs/results}"
     exit ;;
 quick)
     more=(-quick -repeat 1)
@@ -46,4 +46,5 @@ for f in ./cmd/treerun ./examples/hello ./scripts/report; do
 done
 mkdir -p "${OUT:-docs/results}"
 version="$(git rev-parse --short HEAD)$(git diff --quiet HEAD -- ':!docs' || echo ' with changes')"
-"$work/report" measure several-hosts -treerun "$work/treerun" -hello "$work/hello" -about "$version" "${more[@]}" "${OUT:-docs/results}"
+"$work/report" several-hosts -treerun "$work/treerun" -hello "$work/hello" -about "$version" "${more[@]}" "${OUT:-docs/results}"
+scripts/page.sh several-hosts "${OUT:-docs/results}"

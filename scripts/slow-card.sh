@@ -8,7 +8,7 @@
 #   scripts/slow-card.sh page     write the page again from what was measured
 #
 # What was measured is in slow-card.jsonl beside the page: a line per row, and
-# lines about the machine. scripts/report does the work.
+# lines about the machine. scripts/report does the work, and scripts/page.sh makes the page.
 #
 # Environment:
 #   REPEAT=5            repetitions; the median counts
@@ -24,7 +24,7 @@ more=(-repeat "${REPEAT:-5}")
 case $mode in
 full) ;;
 page)
-    go run ./scripts/report page slow-card "${OUT:-docs/results}"
+    scripts/page.sh slow-card "${OUT:-docs/results}"
     exit ;;
 quick)
     more=(-repeat 1 -quick)
@@ -37,4 +37,5 @@ for f in ./cmd/treerun ./scripts/report; do
 done
 mkdir -p "$OUT"
 version="$(git rev-parse --short HEAD)$(git diff --quiet HEAD -- ':!docs' || echo ' with changes')"
-"$work/report" measure slow-card -treerun "$work/treerun" -about "$version" "${more[@]}" "$OUT"
+"$work/report" slow-card -treerun "$work/treerun" -about "$version" "${more[@]}" "$OUT"
+scripts/page.sh slow-card "$OUT"

@@ -8,7 +8,7 @@
 #   scripts/sparse.sh page     write the page again from what was measured
 #
 # What was measured is in sparse.jsonl beside the page, a line per row.
-# scripts/report does the work.
+# scripts/report does the work, and scripts/page.sh makes the page.
 #
 # Environment:
 #   PEERS=DIR           the peer kit (see peers.sh); PEERS= measures treerun alone
@@ -26,7 +26,7 @@ more=()
 case $mode in
 full) ;;
 page)
-    go run ./scripts/report page sparse "${OUT:-docs/results}"
+    scripts/page.sh sparse "${OUT:-docs/results}"
     exit ;;
 quick)
     more=(-quick -repeat 1)
@@ -43,4 +43,5 @@ for f in ./cmd/treerun ./scripts/report; do
 done
 mkdir -p "${OUT:-docs/results}"
 version="$(git rev-parse --short HEAD)$(git diff --quiet HEAD -- ':!docs' || echo ' with changes')"
-"$work/report" measure sparse -treerun "$work/treerun" -about "$version" "${more[@]}" "${OUT:-docs/results}"
+"$work/report" sparse -treerun "$work/treerun" -about "$version" "${more[@]}" "${OUT:-docs/results}"
+scripts/page.sh sparse "${OUT:-docs/results}"

@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// describe notes the machine, and treerun, whose version is given, with those of MPIs.
-func (r *record) describe(version string, mpis ...string) {
+// describe notes the machine, and treerun, whose version is given, with those of MPIs, by the ends of
+// the names of their commands and their names for people.
+func (r *record) describe(version string, mpis ...[2]string) {
 	cpu := "unknown"
 	info, _ := os.ReadFile("/proc/cpuinfo")
 	if _, rest, found := strings.Cut(string(info), "model name"); found {
@@ -24,11 +25,11 @@ func (r *record) describe(version string, mpis ...string) {
 	r.fact("machine", "%d cores, %s", runtime.NumCPU(), cpu)
 	r.fact("kernel", "Linux %s", bytes.TrimSpace(release))
 	r.fact("treerun", "%s, %s", version, runtime.Version())
-	for _, name := range mpis {
-		out, _ := exec.Command("mpirun."+name, "--version").Output()
+	for _, mpi := range mpis {
+		out, _ := exec.Command("mpirun."+mpi[0], "--version").Output()
 		for word := range strings.FieldsSeq(string(out)) {
 			if strings.Contains(word, ".") && strings.Trim(word, "0123456789.") == "" {
-				r.fact(titleOf(name), "%s", word)
+				r.fact(mpi[1], "%s", word)
 				break
 			}
 		}

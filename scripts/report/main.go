@@ -1,13 +1,12 @@
-// Report measures treerun, beside Open MPI, MPICH and Gloo or by itself, and makes the
-// pages and charts of docs/results:
+// Report measures treerun, beside Open MPI, MPICH and Gloo or by itself, for the pages of
+// docs/results:
 //
-//	report measure NAME [flags] FOLDER   measures, then writes the page
-//	report page NAME FOLDER              writes the page from the record in FOLDER
+//	report NAME [flags] FOLDER
 //
-// A record is a file of JSON lines: facts about the machine, and rows as treerun bench
-// --json prints them, with what was varied. one-host.sh measures for the page one-host;
-// it and the scripts of the other names build what a measurement needs. It runs in the
-// root of the repository. Nothing imports this package.
+// What it has measured is a file of JSON lines in FOLDER: facts about the machine, and rows as
+// treerun bench --json prints them, with what was varied. scripts/page.sh has the tests of this
+// package make a page of it. The scripts of these names build what a measurement needs, and
+// one-host.sh measures by itself. It runs in the root of the repository. Nothing imports this package.
 package main
 
 import (
@@ -22,27 +21,21 @@ import (
 	"syscall"
 )
 
-// report is one page with its charts.
+// report is what is measured for a page.
 type report struct {
 	name    string
-	repeat  int                        // repetitions, unless told
-	measure func(*run) []site          // what is measured; nil: nothing, by this program
-	charts  func(view, pictures) error // nil: none
+	repeat  int // repetitions, unless told
+	measure func(*run) []site
 }
-
-// pictures are files by their names: charts, and the page.
-type pictures map[string][]byte
 
 var reports = []report{
-	{"one-host", 0, nil, oneHostCharts},
-	{"several-hosts", 5, (*run).severalHosts, severalHostsCharts},
-	{"sparse", 3, (*run).sparse, nil},
-	{"slow-card", 5, (*run).slowCard, nil},
-	{"push-pulls", 5, (*run).pushPulls, nil},
+	{"several-hosts", 5, (*run).severalHosts},
+	{"sparse", 3, (*run).sparse},
+	{"slow-card", 5, (*run).slowCard},
+	{"push-pulls", 5, (*run).pushPulls},
 }
 
-var errUsage = errors.New("usage: report measure NAME [flags] FOLDER | report page NAME FOLDER; NAME is " +
-	"one-host, several-hosts, sparse, slow-card or push-pulls")
+var errUsage = errors.New("usage: report NAME [flags] FOLDER; NAME is several-hosts, sparse, slow-card or push-pulls")
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -54,60 +47,16 @@ func main() {
 	}
 }
 
-func command(ctx context.Context, args []string) error {
-	if len(args) < 2 {
+// command measures, and writes the record. An unfinished measurement leaves the earlier record as it was.
+func command(ctx context.Context, args []string) (err error) {
+	if len(args) == 0 {
 		return errUsage
 	}
-	i := slices.IndexFunc(reports, func(r report) bool { return r.name == args[1] })
-	switch {
-	case i >= 0 && args[0] == "page" && len(args) == 3:
-		return reports[i].page(args[2])
-	case i >= 0 && args[0] == "measure" && reports[i].measure != nil:
-		return reports[i].measured(ctx, args[2:])
+	i := slices.IndexFunc(reports, func(r report) bool { return r.name == args[0] })
+	if i < 0 {
+		return errUsage
 	}
-	return errUsage
-}
-
-// recordIn returns the name of the record.
-func (r *report) recordIn(folder string) string { return filepath.Join(folder, r.name+".jsonl") }
-
-// made returns the files of the page, by name.
-func (r *report) made(folder string) (pictures, error) {
-	rec, err := readRecord(r.recordIn(folder))
-	if err != nil {
-		return nil, err
-	}
-	return r.filesOf(rec)
-}
-
-func (r *report) filesOf(rec *record) (pictures, error) {
-	v, made := view{record: rec}, pictures{}
-	if r.charts != nil {
-		if err := r.charts(v, made); err != nil {
-			return nil, err
-		}
-	}
-	return made, written(made, r.name, v)
-}
-
-// page writes the page and its charts.
-func (r *report) page(folder string) error {
-	files, err := r.made(folder)
-	if err != nil {
-		return err
-	}
-	for name, data := range files {
-		if err := os.WriteFile(filepath.Join(folder, name), data, 0o644); err != nil {
-			return err
-		}
-	}
-	fmt.Println(filepath.Join(folder, r.name+".md"))
-	return nil
-}
-
-// measured measures, and writes the record and the page. An unfinished measurement
-// leaves the earlier record as it was.
-func (r *report) measured(ctx context.Context, args []string) (err error) {
+	r := &reports[i]
 	f := flag.NewFlagSet(r.name, flag.ContinueOnError)
 	m := &run{record: &record{}}
 	f.StringVar(&m.treerun, "treerun", "", "the executable of treerun")
@@ -116,7 +65,7 @@ func (r *report) measured(ctx context.Context, args []string) (err error) {
 	f.StringVar(&m.about, "about", "", "the version of treerun")
 	f.BoolVar(&m.quick, "quick", false, "small messages, to test this program")
 	f.IntVar(&m.repeat, "repeat", r.repeat, "repetitions; the median counts")
-	if err := f.Parse(args); err != nil {
+	if err := f.Parse(args[1:]); err != nil {
 		return err
 	}
 	if r.name == "several-hosts" && m.hello == "" {
@@ -132,7 +81,7 @@ func (r *report) measured(ctx context.Context, args []string) (err error) {
 	if m.peers == "" {
 		m.describe(m.about)
 	} else {
-		m.describe(m.about, "openmpi", "mpich")
+		m.describe(m.about, [2]string{"openmpi", "Open MPI"}, [2]string{"mpich", "MPICH"})
 	}
 	sites := r.measure(m)
 	if m.quick {
@@ -141,8 +90,5 @@ func (r *report) measured(ctx context.Context, args []string) (err error) {
 	if err := m.measure(ctx, sites); err != nil {
 		return err
 	}
-	if err := m.write(r.recordIn(f.Arg(0))); err != nil {
-		return err
-	}
-	return r.page(f.Arg(0))
+	return m.write(filepath.Join(f.Arg(0), r.name+".jsonl"))
 }

@@ -7,6 +7,26 @@ import (
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
+const (
+	kib = 1 << 10
+	mib = 1 << 20
+
+	self = "treerun" // by its own choice, where other names are algorithms
+)
+
+// own is the form with aggregators on ranks of their own.
+const own = "own"
+
+var mpis = []string{"openmpi", "openmpi:ring", "mpich"}
+
+// forms are those that ranks on so many hosts can choose between, beside the dense plan.
+func forms(hosts int) []string {
+	if hosts == 1 {
+		return []string{"trees", "aggregators", "shared"}
+	}
+	return []string{"trees", "aggregators"}
+}
+
 // hosts is how many there are in every network of several-hosts and of sparse.
 const hosts = 4
 

@@ -2,10 +2,7 @@ package main
 
 import (
 	"fmt"
-	"maps"
-	"math"
 	"slices"
-	"text/template"
 
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/pack"
@@ -20,22 +17,6 @@ type packed struct {
 
 // packingPage is what the page is made of: its networks.
 type packingPage []packed
-
-// Nothing of the pages on packing and simulations is measured: no program writes them.
-func init() {
-	maps.Copy(functions, template.FuncMap{
-		"cut": cut, "about": about, "grouped": grouped, "joined": joined, "commas": commas, "shown": shown,
-		"minus": func(a, b float64) float64 { return a - b }, "add": func(a, b int) int { return a + b },
-		"larger": func(a, b float64) float64 { return max(a, b) }, "smaller": func(a, b float64) float64 { return min(a, b) },
-		"append":     func(list []string, word string) []string { return append(list, word) },
-		"numbers":    func(list ...int) []int { return list },
-		"met":        func(holds bool) string { return verdict(holds, "met", "**missed**") },
-		"near":       func(v, want, part float64) bool { return math.Abs(v/want-1) <= part },
-		"models":     func() []string { return models },
-		"model":      func(name string) string { return modelTitles[name] },
-		"reproduced": func(holds bool) string { return verdict(holds, "reproduced", "**differs**") },
-	})
-}
 
 // packedNetworks returns all networks of the page: machines of treerun, and files.
 // A random mesh is a ring with every other link by a chance of one in three, each of 1 to

@@ -18,33 +18,71 @@ import (
 	"github.com/treerun/treerun/internal/numbers"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the pages of docs/results anew from their records")
+var (
+	rewrite = flag.Bool("rewrite", false, "write the pages of docs/results anew from their records")
+	within  = flag.String("folder", "", "look at the pages in this `folder` alone")
+)
 
 const folder = "docs/results" // in the root of the repository
+
+// pictures are files by their names: charts, and the page.
+type pictures map[string][]byte
+
+// fromRecords are the pages that are made from a record, with what draws their charts, nil for none.
+var fromRecords = map[string]func(view, pictures) error{
+	"one-host": oneHostCharts, "several-hosts": severalHostsCharts, "sparse": nil, "slow-card": nil, "push-pulls": nil,
+}
+
+// fromSources are the others. Nothing of them is measured.
+var fromSources = map[string]func(pictures) (any, error){"packing": packedNetworks, "simulated": simulatedPage}
+
+// made returns the files of a page that is made from the record in a folder, by name.
+func made(name, folder string) (pictures, error) {
+	rec, err := readRecord(filepath.Join(folder, name+".jsonl"))
+	if err != nil {
+		return nil, err
+	}
+	return filesOf(name, rec)
+}
+
+func filesOf(name string, rec *record) (pictures, error) {
+	v, files := view{record: rec}, pictures{}
+	if charts := fromRecords[name]; charts != nil {
+		if err := charts(v, files); err != nil {
+			return nil, err
+		}
+	}
+	return files, written(files, name, v)
+}
 
 // Every page in docs/results is the one that its record makes, and its charts are there.
 func TestPagesAreCurrent(t *testing.T) {
 	t.Chdir("../..")
-	for _, r := range reports {
-		for _, dir := range []string{folder, filepath.Join(folder, "epyc")} {
-			if _, err := os.Stat(filepath.Join(dir, r.name+".md")); err == nil || dir == folder {
-				t.Run(filepath.Base(dir)+"/"+r.name, func(t *testing.T) { current(t, r.made, dir) })
+	folders := []string{folder, filepath.Join(folder, "epyc")}
+	if *within != "" {
+		folders = []string{*within}
+	}
+	for _, dir := range folders {
+		for name := range fromRecords {
+			if _, err := os.Stat(filepath.Join(dir, name+".jsonl")); err == nil || dir == folder {
+				t.Run(filepath.Base(dir)+"/"+name, func(t *testing.T) {
+					files, err := made(name, dir)
+					current(t, dir, files, err)
+				})
 			}
 		}
 	}
-	for name, page := range map[string]func(pictures) (any, error){"packing": packedNetworks, "simulated": simulatedPage} {
+	for name, page := range fromSources {
 		t.Run("results/"+name, func(t *testing.T) {
-			current(t, func(string) (pictures, error) {
-				files := pictures{}
-				data, err := page(files)
-				return files, errors.Join(err, written(files, name, data))
-			}, folder)
+			files := pictures{}
+			data, err := page(files)
+			current(t, folder, files, errors.Join(err, written(files, name, data)))
 		})
 	}
 }
 
-func current(t *testing.T, made func(dir string) (pictures, error), dir string) {
-	files, err := made(dir)
+// current compares the files of a page with those in a folder, or writes them there.
+func current(t *testing.T, dir string, files pictures, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,11 +134,10 @@ func recorded(t *testing.T, lines ...string) *record {
 func pageOf(t *testing.T, name string, r *record) string {
 	t.Helper()
 	dir := t.TempDir()
-	i := slices.IndexFunc(reports, func(x report) bool { return x.name == name })
-	if err := r.write(reports[i].recordIn(dir)); err != nil {
+	if err := r.write(filepath.Join(dir, name+".jsonl")); err != nil {
 		t.Fatal(err)
 	}
-	files, err := reports[i].made(dir)
+	files, err := made(name, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,11 +185,11 @@ func TestSeveralHosts(t *testing.T) {
 		"start 1 4 start 0 treerun 100", "start 1 4 start 0 openmpi 240", "start 1 4 start 0 mpich 90",
 	}
 	r := recorded(t, append(lines, "mesh 1 4 broadcast 16777216 treerun 150000")...)
-	for _, v := range r.rows.of(key{Who: self, Op: "allreduce"}) {
+	for _, v := range r.rows.of(asked{key: key{Who: self, Op: "allreduce"}}) {
 		v.FloorUs = 105184 // 319 Mbit/s, which is 500 * 1448/1514 * 4/6
 	}
 	share := 0.85
-	r.rows.of(key{Op: "broadcast"})[0].Share = &share
+	r.rows.of(asked{key: key{Op: "broadcast"}})[0].Share = &share
 	has(t, pageOf(t, "several-hosts", r),
 		// 4 MiB in 110 ms are 305 Mbit/s.
 		"| even | allreduce | 4 MiB | 305 | 319 | 0.96 | 0.95 | 280 Gloo, hd | 1.09 |",
@@ -169,9 +206,6 @@ func TestSites(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range reports {
-		if r.measure == nil {
-			continue
-		}
 		for _, s := range quickly(r.measure(&run{record: &record{}})) {
 			found := r.name != "several-hosts" || strings.Contains(string(text), `{{with .In "`+s.part+`"}}`)
 			if !found || len(s.groups) == 0 || s.perHost < 1 || s.hosts < 1 {
@@ -278,14 +312,15 @@ func TestPrinted(t *testing.T) {
 // What is wrong on the command line, or in a record, is an error.
 func TestRefused(t *testing.T) {
 	t.Chdir("../..")
-	for _, args := range [][]string{nil, {"page"}, {"page", "one-host"}, {"page", "nothing", folder},
-		{"page", "one-host", t.TempDir()},
-		{"measure", "slow-card", "-treerun", "x", "-repeat", "0", "y"}, {"measure", "packing", "x"},
-		{"measure", "sparse", "x"},
-		{"page", "packing", "x"}, {"graph", "mesh4"}} {
+	for _, args := range [][]string{nil, {"one-host", "x"}, {"nothing", folder},
+		{"slow-card", "-treerun", "x", "-repeat", "0", "y"}, {"packing", "x"}, {"sparse", "x"},
+		{"several-hosts", "-treerun", "x", "y"}, {"slow-card"}} {
 		if command(context.Background(), args) == nil {
 			t.Errorf("%q is taken", args)
 		}
+	}
+	if _, err := made("one-host", t.TempDir()); err == nil {
+		t.Error("a page of no record")
 	}
 	for _, line := range []string{`{"part":"x"}`, `{`,
 		`{"part":"x","who":"y","collective":"z","np":0,"rep":1,"time_us":1}`,
@@ -315,11 +350,11 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("accepted %+v", v)
 			}
 		}
-		for _, x := range reports {
-			_, err := x.filesOf(r)
+		for name := range fromRecords {
+			_, err := filesOf(name, r)
 			empty := slices.ContainsFunc(r.rows, func(v *row) bool { return v.Bytes == 0 })
 			if err != nil && !empty { // charts need sizes
-				t.Fatal(x.name, err)
+				t.Fatal(name, err)
 			}
 		}
 	})

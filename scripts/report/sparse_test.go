@@ -7,19 +7,6 @@ import (
 	"strings"
 )
 
-// own is the form with aggregators on ranks of their own.
-const own = "own"
-
-var mpis = []string{"openmpi", "openmpi:ring", "mpich"}
-
-// forms are those that ranks on so many hosts can choose between, beside the dense plan.
-func forms(hosts int) []string {
-	if hosts == 1 {
-		return []string{"trees", "aggregators", "shared"}
-	}
-	return []string{"trees", "aggregators"}
-}
-
 // Lie asks for the rows of an overlap.
 func (v view) Lie(overlap string) view { v.Overlap = overlap; return v }
 
@@ -31,7 +18,7 @@ func (v view) Passing(pass string) view { v.Pass = pass; return v }
 
 // Each returns the rows of each density, falling.
 func (v view) Each() []view {
-	list := split(v, func(k *key) *float64 { return &k.Density })
+	list := split(v, func(k *asked) *float64 { return &k.Density })
 	slices.Reverse(list)
 	return list
 }

@@ -27,14 +27,20 @@ var functions = template.FuncMap{
 	"float": func(n int) float64 { return float64(n) },
 	"cell":  func(s string) string { return strings.ReplaceAll(s, "|", "/") },
 	"list":  func(words ...string) []string { return words }, "split": strings.Split,
-	"shares": func(list ...float64) []float64 { return list },
-	"ratios": func() *ratios { return &ratios{} },
-	"reached": func(holds bool) string {
-		if holds {
-			return "reached"
-		}
-		return "**missed**"
-	},
+	"shares":  func(list ...float64) []float64 { return list },
+	"ratios":  func() *ratios { return &ratios{} },
+	"reached": func(holds bool) string { return verdict(holds, "reached", "**missed**") },
+	// Of the pages of which nothing is measured.
+	"cut": cut, "about": about, "grouped": grouped, "joined": joined, "commas": commas, "shown": shown,
+	"minus": func(a, b float64) float64 { return a - b }, "add": func(a, b int) int { return a + b },
+	"larger": func(a, b float64) float64 { return max(a, b) }, "smaller": func(a, b float64) float64 { return min(a, b) },
+	"append":     func(list []string, word string) []string { return append(list, word) },
+	"numbers":    func(list ...int) []int { return list },
+	"met":        func(holds bool) string { return verdict(holds, "met", "**missed**") },
+	"near":       func(v, want, part float64) bool { return math.Abs(v/want-1) <= part },
+	"models":     func() []string { return models },
+	"model":      func(name string) string { return modelTitles[name] },
+	"reproduced": func(holds bool) string { return verdict(holds, "reproduced", "**differs**") },
 }
 
 // written adds a page, made from its template, to files.

@@ -6,13 +6,6 @@ import (
 	"github.com/treerun/treerun/internal/chart"
 )
 
-const (
-	kib = 1 << 10
-	mib = 1 << 20
-
-	self = "treerun" // by its own choice, where other names are algorithms
-)
-
 // implementation has the name by which people call it.
 type implementation struct{ Name, Title string }
 

@@ -11,7 +11,7 @@ import (
 // for. Its methods ask for fewer, and find figures, which are NaN where nothing is known.
 type view struct {
 	*record
-	key
+	asked
 	also  string  // a part whose peers count, too
 	Title string  // of a row of a table
 	Goal  float64 // share of the limit that treerun is to reach; 0: no goal
@@ -33,13 +33,13 @@ func (v view) By(who string) view { v.Who = who; return v }
 func (v view) For(op string) view { v.Op = op; return v }
 
 // rowsOf returns the rows.
-func (v view) rowsOf() rows { return v.rows.of(v.key) }
+func (v view) rowsOf() rows { return v.rows.of(v.asked) }
 
 // Any reports whether there are rows.
 func (v view) Any() bool { return len(v.rowsOf()) > 0 }
 
 // Sizes returns the rows of each size, ascending.
-func (v view) Sizes() []view { return split(v, func(k *key) *int64 { return &k.Bytes }) }
+func (v view) Sizes() []view { return split(v, func(k *asked) *int64 { return &k.Bytes }) }
 
 // From returns those of sizes from some bytes on.
 func (v view) From(bytes int) []view {
@@ -47,16 +47,19 @@ func (v view) From(bytes int) []view {
 }
 
 // Ranks returns the rows of each number of ranks, ascending.
-func (v view) Ranks() []view { return split(v, func(k *key) *int { return &k.NP }) }
+func (v view) Ranks() []view { return split(v, func(k *asked) *int { return &k.NP }) }
 
 // Whose returns the rows of each implementation, by name.
-func (v view) Whose() []view { return split(v, func(k *key) *string { return &k.Who }) }
+func (v view) Whose() []view { return split(v, func(k *asked) *string { return &k.Who }) }
 
 // split returns the rows by the value of a field.
-func split[T cmp.Ordered](v view, field func(*key) *T) []view {
+func split[T cmp.Ordered](v view, field func(*asked) *T) []view {
 	var list []view
-	for _, x := range distinct(v.rowsOf(), func(r *row) T { return *field(&r.key) }) {
-		*field(&v.key) = x
+	for _, x := range distinct(v.rowsOf(), func(r *row) T {
+		a := r.asked()
+		return *field(&a)
+	}) {
+		*field(&v.asked) = x
 		list = append(list, v)
 	}
 	return list

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Makes a page of docs/results, and its charts, of what was measured:
+#
+#   scripts/page.sh NAME [FOLDER]    NAME.md of NAME.jsonl, in FOLDER (default: docs/results)
+#
+# NAME is one-host, several-hosts, sparse, slow-card or push-pulls. The tests of scripts/report do the work:
+# they also see to it that the pages are those of their records.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+[ $# -ge 1 ] && [ $# -le 2 ] || { echo "usage: page.sh NAME [FOLDER]" >&2; exit 64; }
+folder=${2:-docs/results}
+[ -f "$folder/$1.jsonl" ] || { echo "page.sh: there is no record $folder/$1.jsonl" >&2; exit 1; }
+said=$(go test -count=1 ./scripts/report -run "^TestPagesAreCurrent\$/.*/^$1\$" -rewrite -folder "$folder") ||
+    { echo "$said" >&2; exit 1; }
+echo "$folder/$1.md"
