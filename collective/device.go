@@ -44,6 +44,26 @@ func ReduceScatterDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream,
 	return c.in.Devices.Enqueue(ctx, deviceReduceArgs(c, plan.ReduceScatter, -1, s, send, recv, op))
 }
 
+// AllToAllDevice is AllToAll on device memory: see SyncDevice.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
+func AllToAllDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T]) error {
+	return c.in.Devices.Enqueue(ctx, deviceArgs(new(comm.DeviceArgs), c, plan.AllToAll, -1, s, send, recv))
+}
+
+// GatherDevice is Gather on device memory: see SyncDevice. recv is used on root
+// only.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
+func GatherDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], root int) error {
+	return c.in.Devices.Enqueue(ctx, deviceArgs(new(comm.DeviceArgs), c, plan.Gather, root, s, send, recv))
+}
+
+// ScatterDevice is Scatter on device memory: see SyncDevice. send is used on
+// root only.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
+func ScatterDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], root int) error {
+	return c.in.Devices.Enqueue(ctx, deviceArgs(new(comm.DeviceArgs), c, plan.Scatter, root, s, send, recv))
+}
+
 // BarrierDevice lets the stream go on when the streams of all ranks have come to
 // it: see SyncDevice.
 func BarrierDevice(ctx context.Context, c *Comm, s *cuda.Stream) error {

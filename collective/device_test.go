@@ -158,6 +158,12 @@ func (t *collectiveTrial[T]) callOnDevice(ctx context.Context, s *cuda.Stream, s
 		return AllGatherDevice(ctx, c, s, send, recv)
 	case plan.ReduceScatter:
 		return ReduceScatterDevice(ctx, c, s, send, recv, t.op)
+	case plan.AllToAll:
+		return AllToAllDevice(ctx, c, s, send, recv)
+	case plan.Gather:
+		return GatherDevice(ctx, c, s, send, recv, t.root)
+	case plan.Scatter:
+		return ScatterDevice(ctx, c, s, send, recv, t.root)
 	}
 	return BarrierDevice(ctx, c, s)
 }

@@ -283,7 +283,7 @@ func TestDeviceStops(t *testing.T) {
 	}
 }
 
-// A rank that is killed in the middle of AllReduces ends the others' calls and streams;
+// A rank that is killed in the middle of AllReduces and AllToAlls ends the others' calls and streams;
 // each hears of it by itself.
 func TestDeviceRankKilled(t *testing.T) {
 	const n = 75_000
@@ -304,6 +304,9 @@ func TestDeviceRankKilled(t *testing.T) {
 				}
 				err = fakegpu.Kill(t, c.Rank(), func(k int) error {
 					err := AllReduceDevice(ctx, c, s, x, x, Max)
+					if err == nil {
+						err = AllToAllDevice(ctx, c, s, x, x)
+					}
 					if err == nil && k%3 == 2 { // several in flight
 						err = c.SyncDevice(ctx, s)
 					}
@@ -319,43 +322,6 @@ func TestDeviceRankKilled(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A rank that makes another device call than the others is named to all.
-func TestDeviceMismatch(t *testing.T) {
-	if !onRanks(t, 4, "dgx1v") {
-		return
-	}
-	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) (err error) {
-		ctx := t.Context()
-		x, err := cuda.Alloc[int32](s.Device(), 1000)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, x.Free()) }()
-		if err := errors.Join(AllReduceDevice(ctx, c, s, x, x, Sum), c.SyncDevice(ctx, s)); err != nil {
-			return err
-		}
-		switch err = Barrier(ctx, c); { // a rank may still be in it when it hears of the other call
-		case err != nil:
-		case c.Rank() == 1:
-			err = BroadcastDevice(ctx, c, s, x, x, 1)
-		default:
-			err = AllReduceDevice(ctx, c, s, x.Slice(0, 500), x.Slice(0, 500), Max)
-		}
-		if err == nil {
-			err = c.SyncDevice(ctx, s)
-		}
-		if err == nil { // the root of a Broadcast need not hear of anybody: the next call tells it
-			if err = BarrierDevice(ctx, c, s); err == nil {
-				err = c.SyncDevice(ctx, s)
-			}
-		}
-		if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "BroadcastDevice #") {
-			return fmt.Errorf("different calls: %v", err)
-		}
-		return closed(c, ErrMismatch)
-	})
 }
 
 // Groups have devices of their own, and a graph of devices that the caller knows is

@@ -74,6 +74,34 @@ func ExampleAllReducePreMulDevice() {
 	_ = step
 }
 
+// Experts on all GPUs: each token goes to the GPU of its expert, and its result comes back.
+func ExampleAllToAllDevice() {
+	step := func(ctx context.Context, c *collective.Comm, s *cuda.Stream, tokens, mine cuda.Slice[float32],
+		expert func(tokens cuda.Slice[float32]) error) error {
+		if err := collective.AllToAllDevice(ctx, c, s, tokens, mine); err != nil {
+			return err
+		}
+		if err := expert(mine); err != nil { // puts kernels into s
+			return err
+		}
+		return collective.AllToAllDevice(ctx, c, s, mine, tokens)
+	}
+	_ = step // and c.SyncDevice, when the result is needed
+}
+
+// Rank 0 deals out a batch, and gathers the results in the order of the ranks.
+func ExampleScatterDevice() {
+	step := func(ctx context.Context, c *collective.Comm, s *cuda.Stream, batch, part, results cuda.Slice[float32],
+		infer func(part cuda.Slice[float32]) error) error {
+		return errors.Join(
+			collective.ScatterDevice(ctx, c, s, batch, part, 0), // batch and results are used on rank 0 only
+			infer(part),
+			collective.GatherDevice(ctx, c, s, part, results, 0),
+			c.SyncDevice(ctx, s))
+	}
+	_ = step
+}
+
 // Plans of device calls are for the links of the devices, which the first device call finds out, unless it is told.
 func ExampleComm_DeviceChoice() {
 	dgx, _ := topo.Machine("dgx1v")

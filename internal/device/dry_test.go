@@ -283,10 +283,21 @@ func oracle(p *plan.Plan, rank, count int) []byte {
 		return input(p.Size*(p.Size+1)/2-1, count)
 	case plan.Broadcast:
 		return input(p.Root, count)
-	case plan.AllGather:
+	case plan.Gather, plan.AllGather:
+		if p.Kind == plan.Gather && rank != p.Root {
+			return nil
+		}
 		var b []byte
 		for r := range p.Size {
 			b = append(b, input(r, count)...)
+		}
+		return b
+	case plan.Scatter:
+		return input(p.Root, count*p.Size)[4*count*rank:][:4*count]
+	case plan.AllToAll:
+		var b []byte
+		for r := range p.Size {
+			b = append(b, input(r, count*p.Size)[4*count*rank:][:4*count]...)
 		}
 		return b
 	case plan.ReduceScatter:
@@ -303,10 +314,12 @@ func (d *dry) buffers(p *plan.Plan, rank, count int, inPlace bool) Call {
 	switch p.Kind {
 	case plan.Barrier:
 		return c
-	case plan.AllGather:
+	case plan.AllGather, plan.Gather:
 		out *= p.Size
-	case plan.ReduceScatter:
+	case plan.ReduceScatter, plan.Scatter:
 		in = input(rank, count*p.Size)
+	case plan.AllToAll:
+		in, out = input(rank, count*p.Size), out*p.Size
 	}
 	if !inPlace {
 		c.In, c.Out = d.alloc(len(in)), d.alloc(out)
@@ -314,9 +327,9 @@ func (d *dry) buffers(p *plan.Plan, rank, count int, inPlace bool) Call {
 		whole := d.alloc(max(len(in), out))
 		c.In, c.Out = whole, whole
 		switch p.Kind {
-		case plan.AllGather:
+		case plan.AllGather, plan.Gather:
 			c.In += cuda.Addr(rank * len(in))
-		case plan.ReduceScatter:
+		case plan.ReduceScatter, plan.Scatter:
 			c.Out += cuda.Addr(rank * out)
 		}
 	}

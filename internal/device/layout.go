@@ -13,7 +13,7 @@ import (
 // between their devices. It is the same on all of them. Its plans are for as many ranks
 // as there are.
 type Shape struct {
-	Plans []*plan.Plan // verified: every rank's Programs, in this order; lane i of each travels on lane i
+	Plans []*plan.Plan // verified: every rank's Programs, in this order, on links by linkOf
 
 	Slots     int // of a link, at least 2, a power of two up to transport.MaxSlots
 	SlotBytes int // the largest chunk, a multiple of 64
@@ -60,7 +60,7 @@ func newLayout(s Shape, rank int) (*Layout, error) {
 	l.size = s.Plans[0].Size
 	for _, p := range s.Plans {
 		for _, k := range p.Links() {
-			l.links = append(l.links, link{Link: transport.Link(k), direct: s.Direct(k.Src, k.Dst)})
+			l.links = append(l.links, link{Link: linkOf(p.Kind, k), direct: s.Direct(k.Src, k.Dst)})
 		}
 	}
 	slices.SortFunc(l.links, func(a, b link) int { return compareLinks(a.Link, b.Link) })

@@ -97,7 +97,8 @@ type line struct {
 type sorter struct {
 	l     *Layout
 	lines map[transport.Link]*line
-	lane  int // of links
+	kind  plan.Kind
+	lane  int
 	own   *lane
 	todo  []todo // of the rank
 
@@ -127,7 +128,7 @@ func (l *Layout) schedule(p *plan.Plan) (schedule, error) {
 			}
 			tracks = append(tracks, r)
 		}
-		o := sorter{l: l, lines: map[transport.Link]*line{}, lane: i, own: &one, sources: sources}
+		o := sorter{l: l, lines: map[transport.Link]*line{}, kind: p.Kind, lane: i, own: &one, sources: sources}
 		if err := o.order(tracks); err != nil {
 			return s, fmt.Errorf("lane %d: %w", i, err)
 		}
@@ -224,7 +225,7 @@ func (o *sorter) order(tracks []runner) error {
 
 // line returns the link between two ranks.
 func (o *sorter) line(src, dst int32) *line {
-	k := transport.Link{Lane: o.lane, Src: int(src), Dst: int(dst)}
+	k := linkOf(o.kind, plan.Link{Lane: o.lane, Src: int(src), Dst: int(dst)})
 	ln := o.lines[k]
 	if ln == nil {
 		ln = &line{link: o.l.find(k)}

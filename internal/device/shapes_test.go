@@ -55,5 +55,11 @@ func shapes(t *testing.T, n int) []*plan.Plan {
 		}
 	}
 	add(plan.FromTrees(plan.AllReduce, trees[:1], nil, plan.Split))
+	add(plan.Direct(plan.AllToAll, n, -1, plan.Single))
+	add(plan.Direct(plan.AllToAll, n, -1, plan.Split))
+	for root := range n {
+		add(plan.Direct(plan.Gather, n, root, plan.Single))
+		add(plan.Direct(plan.Scatter, n, root, plan.Single))
+	}
 	return all
 }

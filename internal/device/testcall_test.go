@@ -74,16 +74,27 @@ func (c *testCall) gives(rank, elements int) []byte {
 
 // expected is what rank has in Out in the end; nil for nothing.
 func (c *testCall) expected(p *plan.Plan, rank int) []byte {
-	whole := c.count
+	whole, n := c.count, c.count*c.dtype.Size()
 	switch p.Kind {
 	case plan.Barrier:
 		return nil
 	case plan.Broadcast:
 		return c.gives(p.Root, c.count)
-	case plan.AllGather:
+	case plan.AllGather, plan.Gather:
+		if p.Kind == plan.Gather && rank != p.Root {
+			return nil
+		}
 		var b []byte
 		for r := range p.Size {
 			b = append(b, c.gives(r, c.count)...)
+		}
+		return b
+	case plan.Scatter:
+		return c.gives(p.Root, c.count*p.Size)[n*rank:][:n]
+	case plan.AllToAll:
+		var b []byte
+		for r := range p.Size {
+			b = append(b, c.gives(r, c.count*p.Size)[n*rank:][:n]...)
 		}
 		return b
 	case plan.Reduce:
@@ -98,7 +109,6 @@ func (c *testCall) expected(p *plan.Plan, rank int) []byte {
 		kernel.Reduce(c.op, c.dtype, sum, sum, c.scaled(c.gives(r, whole)))
 	}
 	if p.Kind == plan.ReduceScatter {
-		n := c.count * c.dtype.Size()
 		sum = sum[rank*n:][:n]
 	}
 	if c.op == kernel.Avg {
@@ -141,10 +151,12 @@ func (m *machine) allocate(r int, c *testCall, shift int) (*under, error) {
 	elem := c.dtype.Size()
 	ins, outs := c.count, c.count
 	switch p.Kind {
-	case plan.AllGather:
+	case plan.AllGather, plan.Gather:
 		outs *= p.Size
-	case plan.ReduceScatter:
+	case plan.ReduceScatter, plan.Scatter:
 		ins *= p.Size
+	case plan.AllToAll:
+		ins, outs = ins*p.Size, outs*p.Size
 	}
 	alloc := func(n int) (cuda.Slice[uint8], error) {
 		a, err := cuda.Alloc[uint8](m.devices[r], (n+shift)*elem)
@@ -164,9 +176,9 @@ func (m *machine) allocate(r int, c *testCall, shift int) (*under, error) {
 		if u.out, err = alloc(outs); err != nil {
 			return nil, err
 		}
-	case p.Kind == plan.AllGather:
+	case p.Kind == plan.AllGather || p.Kind == plan.Gather:
 		u.in = in.Slice(r*ins*elem, (r+1)*ins*elem)
-	case p.Kind == plan.ReduceScatter:
+	case p.Kind == plan.ReduceScatter || p.Kind == plan.Scatter:
 		u.out = in.Slice(r*outs*elem, (r+1)*outs*elem)
 	}
 	return u, nil

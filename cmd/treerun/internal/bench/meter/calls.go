@@ -68,17 +68,23 @@ func calls[T collective.Number]() map[string]collectiveOf[T] {
 		"alltoall": {
 			func(x ctx, k *call[T]) error { return collective.AllToAll(x, k.c, k.send, k.recv) },
 			func(k *call[T]) (request, error) { return collective.StartAllToAll(k.c, k.send, k.recv) },
-			nil,
+			func(x ctx, k *call[T]) error {
+				return collective.AllToAllDevice(x, k.c, k.stream, k.input, k.out)
+			},
 		},
 		"gather": {
 			func(x ctx, k *call[T]) error { return collective.Gather(x, k.c, k.send, k.recv, k.root) },
 			func(k *call[T]) (request, error) { return collective.StartGather(k.c, k.send, k.recv, k.root) },
-			nil,
+			func(x ctx, k *call[T]) error {
+				return collective.GatherDevice(x, k.c, k.stream, k.input, k.out, k.root)
+			},
 		},
 		"scatter": {
 			func(x ctx, k *call[T]) error { return collective.Scatter(x, k.c, k.send, k.recv, k.root) },
 			func(k *call[T]) (request, error) { return collective.StartScatter(k.c, k.send, k.recv, k.root) },
-			nil,
+			func(x ctx, k *call[T]) error {
+				return collective.ScatterDevice(x, k.c, k.stream, k.input, k.out, k.root)
+			},
 		},
 		"barrier": {
 			func(x ctx, k *call[T]) error { return collective.Barrier(x, k.c) },
