@@ -44,7 +44,7 @@ func Load(d *cuda.Device, files ...string) (*Set, error) {
 func (s *Set) Load(files ...string) (err error) {
 	for _, file := range files {
 		if s.modules[file] == nil {
-			err = cmp.Or(err, s.add(file))
+			err = cmp.Or(err, inTurn(func() error { return s.add(file) }))
 		}
 	}
 	return err

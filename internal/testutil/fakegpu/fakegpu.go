@@ -28,6 +28,7 @@
 //	                                     with it all calls of the context
 //	TREERUN_FAKE_GPU_TEARDOWN=BYTES      a process with a context maps and touches so many, so that
 //	                                     the system takes long to end it
+//	TREERUN_FAKE_GPU_COMPILE_MS=MILLISECONDS   loading PTX takes that long
 //
 // CUDA_VISIBLE_DEVICES works as with the real driver: memory of hidden GPUs can be
 // opened through IPC. Where the real driver

@@ -169,6 +169,9 @@ void slow_teardown(void) {
     close(file);
 }
 
+/* TREERUN_FAKE_GPU_COMPILE_MS=MILLISECONDS: loading PTX takes that long. */
+void slow_compiler(void) { usleep(1000 * (useconds_t)number("TREERUN_FAKE_GPU_COMPILE_MS", 1000000)); }
+
 bool no_memory_operations(void) {
     once();
     return without_operations;
