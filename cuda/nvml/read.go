@@ -80,6 +80,7 @@ func (r *reader) machine() (*gpu.Machine, error) {
 		}
 		r.devices, r.m.GPUs = append(r.devices, d), append(r.m.GPUs, g)
 	}
+	r.m.InferSwitches()
 	r.pairs()
 	if err := r.m.Validate(); err != nil {
 		return nil, fmt.Errorf("what NVML says: %w", err)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -138,6 +139,48 @@ func TestDGX(t *testing.T) {
 	want, _ := topo.Machine("dgxa100")
 	if err != nil || !slices.Equal(got.Links, want.Links) || len(got.Ports) != len(want.Ports) {
 		t.Errorf("%v\n%v\nwant\n%v", err, got, want)
+	}
+}
+
+// In a virtual machine NVML does not show the switches: the graph is the same, and people are told.
+func TestHiddenSwitches(t *testing.T) {
+	for _, end := range []func(s *fake) func([]uintptr) result{
+		func(s *fake) func([]uintptr) result { return s.says("FFFFFFF:FFFF:FF", 36) },
+		func(*fake) func([]uintptr) result { return returns(3) }, // not supported
+	} {
+		s := dgx()
+		want, err := readFrom(s.library)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.functions["nvmlDeviceGetNvLinkRemoteDeviceType"] = s.tells(255) // unknown
+		s.functions["nvmlDeviceGetNvLinkRemotePciInfo_v2"] = end(s)
+		got, err := readFrom(s.library)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var devices []string
+		for _, g := range got.GPUs {
+			devices = append(devices, g.UUID)
+			if text := g.String(); !strings.Contains(text, "12 NVLinks 3.0 to NVSwitches (inferred: ") {
+				t.Error(text)
+			}
+		}
+		a, err1 := gpu.Graph(want, devices, nil)
+		b, err2 := gpu.Graph(got, devices, nil)
+		if err1 != nil || err2 != nil || !reflect.DeepEqual(a, b) {
+			t.Errorf("%v, %v\n%v\nwant\n%v", err1, err2, b, a)
+		}
+		// One that is not like the others, and one whose link ends at a GPU that this host does not show.
+		s.only(3, "nvmlDeviceGetNvLinkVersion", s.tells(6))
+		if m, err := readFrom(s.library); err != nil || m.GPUs[0].NVLinks[0].Switch {
+			t.Errorf("%v, %v", m, err)
+		}
+		s = dgx()
+		s.functions["nvmlDeviceGetNvLinkRemoteDeviceType"] = s.tells(0)
+		if m, err := readFrom(s.library); err != nil || m.GPUs[0].NVLinks[0].Switch {
+			t.Errorf("%v, %v", m, err)
+		}
 	}
 }
 

@@ -19,6 +19,11 @@ type Finding struct {
 	Refused         bool    // the fault is the driver's word beforehand: the link was never advertised
 }
 
+// usable reports whether f has the rate of a link.
+func (f *Finding) usable() bool {
+	return f.Fault == "" && f.GBytesPerSecond >= topo.MinRate && f.GBytesPerSecond <= topo.MaxRate
+}
+
 // Drop is a link that is advertised and cannot be used.
 type Drop struct {
 	A, B  int    // ranks of the host, A < B
@@ -57,7 +62,7 @@ func measured(g *topo.Graph, found []Finding) {
 	rates, latencies := make(map[class][]*float64), make(map[class][]*float64)
 	for _, f := range found {
 		i, has := index[topo.Pair(f.A, f.B)]
-		if !has || f.Fault != "" || f.GBytesPerSecond < topo.MinRate || f.GBytesPerSecond > topo.MaxRate {
+		if !has || !f.usable() {
 			continue
 		}
 		l := &g.Links[i]

@@ -59,8 +59,11 @@ func (g *GPU) Connections() string {
 			text += fmt.Sprintf(" %d.0", v)
 		}
 	}
-	if slices.ContainsFunc(g.NVLinks, func(l NVLink) bool { return l.Switch }) {
+	if i := slices.IndexFunc(g.NVLinks, func(l NVLink) bool { return l.Switch }); i >= 0 {
 		text += " to NVSwitches"
+		if g.NVLinks[i].Remote == "" {
+			text += " (inferred: NVML does not show what they end at)"
+		}
 	}
 	return text
 }
@@ -68,8 +71,24 @@ func (g *GPU) Connections() string {
 // NVLink is an active NVLink of a GPU.
 type NVLink struct {
 	Version int    // generation: 1 for P100, 2 V100, 3 A100, 4 H100, 5 B200; 0: not known
-	Remote  string // PCI address of the other end, as in GPU
+	Remote  string // PCI address of the other end, as in GPU; "": not known
 	Switch  bool   // the other end is an NVSwitch
+}
+
+// InferSwitches takes NVLinks for ones to NVSwitches where NVML tells nothing of what they end at, as in virtual
+// machines, and where that is so on all GPUs alike.
+func (m *Machine) InferSwitches() {
+	told := func(l NVLink) bool { return l.Switch || l.Remote != "" && !strings.HasPrefix(l.Remote, "ffff") }
+	for i := range m.GPUs {
+		if all := m.GPUs[i].NVLinks; slices.ContainsFunc(all, told) || !slices.Equal(all, m.GPUs[0].NVLinks) {
+			return
+		}
+	}
+	for i := range m.GPUs {
+		for k := range m.GPUs[i].NVLinks {
+			m.GPUs[i].NVLinks[k] = NVLink{Version: m.GPUs[i].NVLinks[k].Version, Switch: true}
+		}
+	}
 }
 
 // Level says how far apart two GPUs are on PCIe: what they have in common.

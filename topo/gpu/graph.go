@@ -45,9 +45,25 @@ func Graph(m *Machine, devices []string, found []Finding) (*topo.Graph, error) {
 	}
 	g := &topo.Graph{Name: "gpus", Ranks: len(devices), Hosts: make([]int, len(devices))}
 	g.Links = b.links()
+	b.tooFast(g, found)
 	g.Ports = b.ports(g)
 	measured(g, found)
 	return g, g.Validate()
+}
+
+// notPCIe times what two slots carry is more than a copy over PCIe can have.
+const notPCIe = 1.3
+
+// tooFast takes links over PCIe that were measured to be none for ones over NVSwitches, which nothing declares.
+func (b *builder) tooFast(g *topo.Graph, found []Finding) {
+	index := g.LinkIndex()
+	for _, f := range found {
+		i, has := index[topo.Pair(f.A, f.B)]
+		slots := min(b.m.slot(b.at[f.A]), b.m.slot(b.at[f.B]))
+		if has && g.Links[i].Kind == KindPCIe && f.GBytesPerSecond > notPCIe*slots && f.usable() {
+			g.Links[i].Kind = KindNVSwitch
+		}
+	}
 }
 
 // builder makes a graph.

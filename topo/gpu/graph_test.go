@@ -269,6 +269,38 @@ func TestPortsMeasured(t *testing.T) {
 	}
 }
 
+// What copies over PCIe cannot have is no PCIe: each GPU has a port to a switch, and none is there that PCIe has.
+func TestGraphTooFast(t *testing.T) {
+	var found []Finding
+	for a := range 4 {
+		for b := a + 1; b < 4; b++ {
+			found = append(found, Finding{A: a, B: b, GBytesPerSecond: 380 + float64(a), LatencyUs: 2})
+		}
+	}
+	g := graph(t, plain(4), found, 0, 1, 2, 3)
+	for _, l := range g.Links {
+		if l.Kind != KindNVSwitch || l.Source != topo.Measured || l.GBytesPerSecond < 380 || l.Declared > 16 {
+			t.Errorf("%+v", l)
+		}
+	}
+	if len(g.Ports) != 4 {
+		t.Errorf("ports %+v", g.Ports)
+	}
+	for _, p := range g.Ports {
+		if len(p.Ranks) != 1 || p.GBytesPerSecond < 380 || !strings.Contains(p.Name, "nvlinks") {
+			t.Errorf("%+v", p)
+		}
+	}
+	for i := range found {
+		found[i].GBytesPerSecond = 20 // within what a slot may have, more than the socket's declared rate
+	}
+	for _, l := range graph(t, plain(4), found, 0, 1, 2, 3).Links {
+		if l.Kind != KindPCIe {
+			t.Errorf("%+v", l)
+		}
+	}
+}
+
 func TestGraphRefuses(t *testing.T) {
 	m := plain(2)
 	for want, try := range map[string]func() error{
