@@ -25,9 +25,14 @@ type Plans struct {
 	engine           *engine.Engine
 }
 
-// firstKinds are the collectives for which rank 0 chooses when a communicator is made, where
+// firstKinds are the collectives for which rank 0 chooses when a communicator is made: some where
 // ranks crowd on their cores. Elsewhere each rank chooses for the sizes that it calls.
-var firstKinds = []plan.Kind{plan.AllReduce, plan.Barrier}
+func (p *Plans) firstKinds() []plan.Kind {
+	if p.err != nil || !p.Oversubscribed() {
+		return nil
+	}
+	return []plan.Kind{plan.AllReduce, plan.Barrier}
+}
 
 // newPlans makes the plans of a rank, of which nothing is decided yet.
 func newPlans(g *topo.Graph, rank int, m planner.Machine, o planner.Options) *Plans {
@@ -40,13 +45,10 @@ func newPlans(g *topo.Graph, rank int, m planner.Machine, o planner.Options) *Pl
 	return p
 }
 
-// decide decides for all ranks, for the given kinds where ranks crowd on their cores.
+// decide decides for all ranks, for the given kinds.
 func (p *Plans) decide(kinds []plan.Kind) (*planner.Decision, error) {
 	if p.err != nil {
 		return nil, p.err
-	}
-	if !p.Oversubscribed() {
-		kinds = nil
 	}
 	return p.Decide(kinds)
 }
@@ -137,7 +139,7 @@ type verdict struct {
 	Decision *planner.Decision
 }
 
-// PlanTogether lets rank 0 of w plan and gives all ranks the outcome.
+// PlanTogether lets rank 0 of w plan and gives all ranks the outcome, for kinds whose plans they all need at once.
 func PlanTogether(ctx context.Context, w World, g *topo.Graph, m planner.Machine, o planner.Options,
 	kinds []plan.Kind) (*Plans, error) {
 	p := newPlans(g, w.Rank(), m, o)

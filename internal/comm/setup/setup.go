@@ -284,7 +284,7 @@ func (s *setup) plan(g allGather, all []hello) error {
 // decide has the plans follow rank 0's decision.
 func (s *setup) decide(g allGather) (err error) {
 	if s.decision == nil {
-		err = s.Plans.decideTogether(s.ctx, g, firstKinds)
+		err = s.Plans.decideTogether(s.ctx, g, s.Plans.firstKinds())
 	} else if s.Rank > 0 {
 		err = s.Plans.follow(s.decision)
 	}
@@ -306,7 +306,7 @@ func (s *setup) compare() ([]hello, error) {
 	if kept := h.Host.Found; kept != nil && refused == nil && OneHost(HostsOf(s.World)) {
 		s.Config.coreHosts = HostsOf(s.World) // as all find out
 		s.Plans = newPlans(kept.Graph(), 0, s.Config.machine(), s.Config.Planning)
-		h.Decision, _ = s.Plans.decide(firstKinds) // an error comes again later, and is told then
+		h.Decision, _ = s.Plans.decide(s.Plans.firstKinds()) // an error comes again later, and is told then
 	}
 	s.step("comparing settings")
 	all, err := exchange(s.ctx, s.Size, s.World.AllGather, h)
