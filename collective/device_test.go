@@ -191,15 +191,18 @@ func deviceCases(size int, rng *rand.Rand, few int) []testCase {
 // TestDeviceCalls makes device calls of every kind, with every element type and
 // operation, in place and not, from one element to many, and compares all memory
 // with the oracle. Ranks have a GPU of a DGX-1V each, or two share one; or a peer link is
-// broken; or they are on two hosts. Each of 16 ranks plans for all by itself, which takes
+// broken, or there is none; or they are on two hosts. Only there links go through the hosts.
+// Each of 16 ranks plans for all by itself, which takes
 // minutes of processor time where few cores are: by itself go test lets 6 ranks share 3 GPUs, and has no 2 or 8 ranks
 // with a GPU each.
 func TestDeviceCalls(t *testing.T) {
 	few, one := testutil.Count(8, 60), []string{"dgx1v"}
 	jobs := []fakegpu.Job{{Hosts: one, Ranks: 1}, {Hosts: one, Ranks: 3},
-		{Hosts: one, Ranks: 4, Env: []string{"TREERUN_FAKE_GPU_BROKEN=0-3"}}}
+		{Hosts: one, Ranks: 4, Env: []string{"TREERUN_FAKE_GPU_BROKEN=0-3"}},
+		{Hosts: one, Ranks: 4, Env: noPeers}}
 	if testutil.Thorough() {
 		jobs = append(jobs, fakegpu.Job{Hosts: one, Ranks: 2}, fakegpu.Job{Hosts: one, Ranks: 8},
+			fakegpu.Job{Hosts: one, Ranks: 2, Env: noPeers}, fakegpu.Job{Hosts: one, Ranks: 8, Env: noPeers},
 			fakegpu.Job{Hosts: one, Ranks: 16}, fakegpu.Job{Hosts: []string{"dgx1v/0-3", "dgx1v/4-7"}, Ranks: 4})
 	} else {
 		jobs = append(jobs, fakegpu.Job{Hosts: []string{"dgx1v/0-2"}, Ranks: 6},
@@ -222,6 +225,11 @@ func TestDeviceCalls(t *testing.T) {
 			}
 			cases := deviceCases(size, rand.New(rand.NewPCG(uint64(size), 5)), few)
 			mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) error {
+				defer func() {
+					if relayed := len(c.in.Sides) > 0; relayed != (len(j.Hosts) > 1) {
+						t.Errorf("relayed on %d hosts: %v", len(j.Hosts), relayed)
+					}
+				}()
 				for i, tc := range cases {
 					tr := tc.typed(c, tc.call).(deviceTrial)
 					if err := tr.onDevice(t.Context(), s); err != nil {
@@ -236,6 +244,9 @@ func TestDeviceCalls(t *testing.T) {
 		})
 	}
 }
+
+// noPeers is a machine whose GPUs do not read each other.
+var noPeers = []string{"TREERUN_FAKE_GPU_NO_PEERS=1"}
 
 // TestManyDeviceCalls: more calls than may be under way, on two streams and between
 // calls on the host, are done in their order.

@@ -127,7 +127,7 @@ func TestOpeningFails(t *testing.T) {
 	for _, of := range []struct {
 		call string
 		n    int
-	}{{"cuMemAlloc", 6}, {"cuModuleLoadDataEx", 1}, {"cuMemHostRegister", 1}, {"cuStreamCreateWithPriority", 7},
+	}{{"cuMemAlloc", 6}, {"cuModuleLoadDataEx", 1}, {"cuMemHostRegister", 3}, {"cuStreamCreateWithPriority", 7},
 		{"cuEventCreate", 4}} {
 		call, n := of.call, of.n
 		numbers := rng.Perm(n)
@@ -136,7 +136,11 @@ func TestOpeningFails(t *testing.T) {
 				k++ // the first one is the test's own
 			}
 			t.Run(fmt.Sprintf("%s-%d", call, k+1), func(t *testing.T) {
-				if onRanks(t, 2, "dgx1v", fmt.Sprintf("TREERUN_FAKE_GPU_FAIL=%s:%d@1", call, k+1)) {
+				env := []string{fmt.Sprintf("TREERUN_FAKE_GPU_FAIL=%s:%d@1", call, k+1)}
+				if call == "cuMemHostRegister" { // of the block, and of the slots in it
+					env = append(env, noPeers...)
+				}
+				if onRanks(t, 2, "dgx1v", env...) {
 					openingFails(t, call)
 				}
 			})
@@ -287,9 +291,13 @@ func TestDeviceStops(t *testing.T) {
 // each hears of it by itself.
 func TestDeviceRankKilled(t *testing.T) {
 	const n = 75_000
-	for _, ranks := range []int{4, 8}[:testutil.Count(1, 2)] { // on as many GPUs, and on half as many
+	for i, ranks := range []int{4, 3, 8}[:testutil.Count(2, 3)] { // on as many GPUs, and on half as many
 		t.Run(fmt.Sprint(ranks), func(t *testing.T) {
-			if !asRanks(t, fakegpu.Job{Hosts: []string{"dgx1v/0-3"}, Ranks: ranks, Kills: true}) {
+			j := fakegpu.Job{Hosts: []string{"dgx1v/0-3"}, Ranks: ranks, Kills: true}
+			if i == 1 {
+				j.Env = noPeers
+			}
+			if !asRanks(t, j) {
 				return
 			}
 			mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) (err error) {

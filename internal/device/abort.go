@@ -1,7 +1,6 @@
 package device
 
 import (
-	"slices"
 	"time"
 
 	"github.com/treerun/treerun/internal/backoff"
@@ -80,15 +79,10 @@ const ahead = 1 << 30
 
 // passAll sets all flags that streams of this rank may wait for far ahead.
 func (g *Group) passAll() {
-	sources := g.layout.Sources(g.rank)
 	for i := range g.links {
 		k := &g.layout.links[i]
-		switch {
-		case k.Dst == g.rank || k.direct && slices.Contains(sources, k.Src):
-			host, _ := g.flag(i, false)
-			host.Store(g.links[i].highest.Load() + ahead)
-		case k.Src == g.rank:
-			host, _ := g.flag(i, true)
+		if k.Src == g.rank || k.seenBy(g.rank) {
+			host, _ := g.flag(i, k.Src == g.rank)
 			host.Store(g.links[i].highest.Load() + ahead)
 		}
 	}

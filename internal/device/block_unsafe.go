@@ -1,6 +1,7 @@
 package device
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"unsafe"
@@ -10,16 +11,17 @@ import (
 )
 
 // block is the host memory that the ranks of one host share beside their
-// devices: the flags of internal/device, and then for each of them its latest
-// calls and how far it has come with leaving. It is whole pages, and zero at
+// devices: the flags of internal/device, then for each of them its latest
+// calls and how far it has come with leaving, and then the slots that each gives, from a page on. It is zero at
 // first.
 type block struct {
 	Mem   []byte
-	Flags int // bytes of it at the beginning
+	Flags int     // bytes of it at the beginning
+	Given []int64 // bytes of slots, by rank of the host
 
 	Endpoint   transport.Endpoint
-	own        []byte           // on the rank that has allocated it: what it has to free
-	registered *cuda.Registered // with this rank's device
+	own        []byte             // on the rank that has allocated it: what it has to free
+	registered []*cuda.Registered // with this rank's device: the first has all but slots
 }
 
 const (
@@ -28,10 +30,17 @@ const (
 	blockGrain = 4096
 )
 
-// blockBytes is the size of a block for so many ranks.
-func blockBytes(flags, ranks int) int {
-	return (flags + ranks*rankBytes + blockGrain - 1) &^ (blockGrain - 1)
+// slotsAt is where the slots begin that the i-th rank of the host gives; those of as many as there are end the block.
+func (b *block) slotsAt(i int) int {
+	at := (b.Flags + len(b.Given)*rankBytes + blockGrain - 1) &^ (blockGrain - 1)
+	for _, n := range b.Given[:i] {
+		at += int(n)
+	}
+	return at
 }
+
+// bytes is the size of the block.
+func (b *block) bytes() int { return b.slotsAt(len(b.Given)) }
 
 // ring returns the latest calls of the i-th rank of the host.
 func (b *block) ring(i int) callRing {
@@ -53,10 +62,10 @@ const (
 	stageLeft     // its device does not see the block any more
 )
 
-// alloc allocates the block for so many ranks, on the first of those that share it, and
+// alloc allocates the block, on the first of the ranks that share it, and
 // returns where the others find it.
-func (b *block) alloc(ranks int) (place int, err error) {
-	n := blockBytes(b.Flags, ranks)
+func (b *block) alloc() (place int, err error) {
+	n := b.bytes()
 	if b.own, err = b.Endpoint.Alloc(n); err != nil {
 		return 0, fmt.Errorf("%d bytes of memory that the ranks of this host share: %w", n, err)
 	}
@@ -64,26 +73,36 @@ func (b *block) alloc(ranks int) (place int, err error) {
 	return place, nil
 }
 
-// attach lets this rank and its device see the block that lies at place in the first rank's memory.
-func (b *block) attach(dev *cuda.Device, first, place, ranks int) error {
-	mem, err := b.Endpoint.View(first, place, blockBytes(b.Flags, ranks))
+// attach lets this rank see the block that lies at place in the first rank's memory, and its device all but slots.
+func (b *block) attach(dev *cuda.Device, first, place int) error {
+	mem, err := b.Endpoint.View(first, place, b.bytes())
 	if err != nil {
 		return err
 	}
 	b.Mem = mem
-	b.registered, err = dev.RegisterHost(mem)
+	_, err = b.register(dev, 0, b.slotsAt(0))
 	return err
 }
 
-// Addr returns where this rank's device sees the block.
-func (b *block) Addr() cuda.Addr { return b.registered.Addr() }
+// register lets the device see a part of the block, in whole pages, and returns where.
+func (b *block) register(dev *cuda.Device, from, upTo int) (cuda.Addr, error) {
+	r, err := dev.RegisterHost(b.Mem[from:upTo])
+	if err != nil {
+		return 0, fmt.Errorf("memory that the ranks of this host share: %w", err)
+	}
+	b.registered = append(b.registered, r)
+	return r.Addr(), nil
+}
+
+// Addr returns where this rank's device sees the block's flags.
+func (b *block) Addr() cuda.Addr { return b.registered[0].Addr() }
 
 // detach ends the device's use of the block.
-func (b *block) detach() error {
-	if b.registered == nil {
-		return nil
+func (b *block) detach() (err error) {
+	for _, r := range b.registered {
+		err = errors.Join(err, r.Close())
 	}
-	return b.registered.Close()
+	return err
 }
 
 // Free gives the block back, when no rank uses it any more. Of a block that was

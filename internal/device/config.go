@@ -14,17 +14,16 @@ type Config struct {
 	Device  *cuda.Device
 	Kernels Kernels // of Device
 
-	// Staging holds where Device sees the staging memory of ranks: by rank, of
-	// this one and of Layout.Sources, Layout.StagingBytes each. Ranks whose
-	// number is 0 need none.
-	Staging []cuda.Addr
+	// Slots is where Device sees the slots of every link that this rank fills or reads, 0 for those of
+	// others and those that are relayed.
+	Slots []cuda.Addr
 
 	// Near reports whether the staging memory of a rank is that of Device.
 	Near func(rank int) bool
 
 	// Flags is the segment of this host, zero before its first
 	// rank makes a Group of it, and FlagsAddr where Device sees it. Ranks that
-	// have no direct link may have one each.
+	// have only relayed links may have one each.
 	Flags     []byte
 	FlagsAddr cuda.Addr
 

@@ -12,7 +12,10 @@
 // them and write them. What one step sends to several such receivers is in one
 // slot, for which they all wait at one flag. Flags count from 0 and wrap around.
 //
-// A link between ranks whose devices cannot read each other is relayed: slots of
+// Where their devices cannot read each other, the slots lie in memory of the host, which both have
+// registered, and all else is the same. Those slots are smaller, as they are pinned.
+//
+// A link between ranks that share no memory is relayed: slots of
 // pinned memory at both ends, and two goroutines per rank, one for each direction,
 // which move payloads between them and a transport.Endpoint. They sleep while
 // nothing is under way.

@@ -78,8 +78,12 @@ func always() bool { return true }
 func (g *Group) farthest(arrays []cuda.Addr) (where kernels.Where) {
 	in := func(a, from cuda.Addr, n int64) bool { return from != 0 && a >= from && a < from+cuda.Addr(n) }
 	for _, a := range arrays {
-		for r, at := range g.cfg.Staging {
-			if !g.cfg.Near(r) && in(a, at, g.layout.staging[r]) {
+		for i, at := range g.cfg.Slots {
+			k := &g.layout.links[i]
+			switch in := in(a, at, int64(g.layout.slots)*int64(g.layout.slotOf(k.place))); {
+			case in && k.place == InHost:
+				where = kernels.Host
+			case in && !g.cfg.Near(k.Src):
 				where = max(where, kernels.Peer)
 			}
 		}
@@ -148,14 +152,19 @@ func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, fir
 	t.Helper()
 	d := &dry{memory: map[cuda.Addr][]byte{}, next: 1 << 20}
 	size := plans[0].Size
-	shape := Shape{Slots: slots, SlotBytes: slotBytes, Direct: func(int, int) bool { return true }}
+	shape := Shape{Slots: slots, SlotBytes: slotBytes, Place: func(src, dst int) Place {
+		if streams > 1 && (src+dst)%3 == 0 {
+			return InHost
+		}
+		return InDevice
+	}}
 	for _, p := range plans {
 		if err := plan.Verify(p, slots); err != nil {
 			t.Fatal(err)
 		}
 		shape.Plans = append(shape.Plans, p)
 	}
-	staging := make([]cuda.Addr, size)
+	var given [places][]cuda.Addr // by rank
 	for r := range size {
 		l, err := newLayout(shape, r)
 		if err != nil {
@@ -164,11 +173,16 @@ func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, fir
 		if d.flags == nil {
 			d.flags = make([]byte, l.flagBytes())
 			l.begin(d.flags, first)
+			for p := range given {
+				for _, n := range l.given[p] {
+					given[p] = append(given[p], d.alloc(int(n)))
+				}
+			}
 		}
 		g := &Group{layout: l, rank: r, links: make([]state, len(l.links))}
-		staging[r] = d.alloc(int(l.StagingBytes(r)))
+		slots := slotsOf(l, func(p Place, src int) cuda.Addr { return given[p][src] })
 		rank := &dryRank{d: d, g: g, streams: map[*cuda.Stream]*dryStream{}}
-		g.cfg = Config{Layout: l, Kernels: rank, Staging: staging, First: first, Flags: d.flags,
+		g.cfg = Config{Layout: l, Kernels: rank, Slots: slots, First: first, Flags: d.flags,
 			Near: func(rank int) bool { return rank == r }}
 		g.memOps = rank.memOps
 		g.reset()
@@ -186,6 +200,18 @@ func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, fir
 		d.ranks = append(d.ranks, rank)
 	}
 	return d
+}
+
+// slotsOf returns where the slots are that the layout's rank sees, by link, if those that a rank gives in a place
+// begin where at says.
+func slotsOf(l *Layout, at func(p Place, src int) cuda.Addr) []cuda.Addr {
+	slots := make([]cuda.Addr, len(l.links))
+	for i := range l.links {
+		if k := &l.links[i]; k.place != Relayed && k.seenBy(l.rank) {
+			slots[i] = at(k.place, k.Src) + cuda.Addr(k.at)
+		}
+	}
+	return slots
 }
 
 // begin lets the counters of a segment begin at first.

@@ -25,20 +25,28 @@ func TestMain(m *testing.M) {
 
 // TestAgainstOracle runs plans of every kind and shape one after the other, with
 // some calls under way at a time, over slots of several numbers and sizes. Among
-// eight ranks some devices do not read each other: those links are relayed.
+// eight ranks some devices do not read each other, or none does: those links have their slots in the host's memory,
+// and nothing is relayed.
 func TestAgainstOracle(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 4, 8} {
 		for i, h := range []how{
 			{slots: 2, slotBytes: 4096, first: 1<<32 - 100},
 			{slots: 4, slotBytes: 256 << 10, streams: 2},
 			{slots: 8, slotBytes: 16 << 10, devices: (n + 1) / 2, streams: 1},
+			{slots: 4, slotBytes: 64 << 10, apart: func(int, int) bool { return true }},
 		} {
-			if (n+i)%3 > 0 && !testutil.Thorough() {
+			if (n+i)%3 > 0 && h.apart == nil && !testutil.Thorough() {
 				continue
 			}
-			t.Run(fmt.Sprintf("%d ranks, %d slots of %d", n, h.slots, h.slotBytes), func(t *testing.T) {
+			name := fmt.Sprintf("%d ranks, %d slots of %d, apart %v", n, h.slots, h.slotBytes, h.apart != nil)
+			t.Run(name, func(t *testing.T) {
 				plans := shapes(t, n)
 				m := start(t, plans, h)
+				for r, g := range m.groups {
+					if g.relay != nil {
+						t.Errorf("rank %d relays within its host", r)
+					}
+				}
 				m.run(mixture(plans, []int{0, 1, 7, 1000}, uint64(i)), 1+3*i)
 				m.close()
 			})
@@ -95,14 +103,4 @@ func TestManyChunks(t *testing.T) {
 		{which: 0, count: 100003, dtype: kernel.Int32, op: kernel.Max, inPlace: true, seq: 3},
 	}, 2)
 	m.close()
-}
-
-func mustPlan(t *testing.T) func(*plan.Plan, error) *plan.Plan {
-	return func(p *plan.Plan, err error) *plan.Plan {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
-	}
 }

@@ -50,13 +50,14 @@ func (g *Group) reset() {
 	for i := range g.links {
 		k, first := &g.links[i], g.cfg.First
 		switch l := &g.layout.links[i]; {
-		case !l.direct:
+		case l.place != InDevice:
 			k.where = kernels.Host
 		case !g.cfg.Near(l.Src):
 			k.where = kernels.Peer
 		}
 		k.count, k.slots, k.waited = first, first, first
 		k.highest.Store(first)
+		k.at = g.cfg.Slots[i]
 		if g.layout.links[i].Src == g.rank {
 			k.filled = make([][]reading, g.layout.slots)
 		}
@@ -70,7 +71,7 @@ func (g *Group) flag(i int, isReleased bool) (*atomic.Uint32, cuda.Addr) {
 	if isReleased {
 		at = released(i)
 	}
-	if k := &g.layout.links[i]; !k.direct && k.Dst == g.rank {
+	if k := &g.layout.links[i]; k.place == Relayed && k.Dst == g.rank {
 		at += 2 * flagLine
 	}
 	return word(g.cfg.Flags, at), g.cfg.FlagsAddr + cuda.Addr(at)
@@ -86,8 +87,8 @@ type state struct {
 	filled  [][]reading   // sender: by slot, who reads it
 	highest atomic.Uint32 // the value of a flag that a stream may wait for at most
 
-	pinned     []byte    // relayed: slots in the memory of this host
-	pinnedAddr cuda.Addr // where the device sees them
+	at     cuda.Addr // where the device sees its slots, as far as it does
+	pinned []byte    // relayed: they are memory of this process
 }
 
 // reading is a payload that must be released before its slot is filled anew.

@@ -2,6 +2,7 @@ package device
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/treerun/treerun/cuda/peers"
 )
@@ -14,8 +15,8 @@ type hello struct {
 	Probe  peers.Probe
 }
 
-// reach is whose memory a rank's device reads, and why not that of others of
-// its host.
+// reach is whose memory a rank's device reads, and why not that of others that it shares the host's
+// memory with.
 type reach struct {
 	Sources []int
 	Missing []Missing
@@ -27,21 +28,28 @@ type Missing struct {
 	Why  string
 }
 
-// directReads returns whose memory each rank's device reads, as the ranks said and
-// rising.
-func directReads(all []reach) ([][]int, error) {
-	direct := make([][]int, len(all))
+// placesOf returns where the slots of links lie, by receiver and sender, as the ranks said.
+func placesOf(all []reach) ([][]Place, error) {
+	of := make([][]Place, len(all))
 	for r, reach := range all {
-		last := -1
-		for _, q := range reach.Sources {
-			if q <= last || q >= len(all) || q == r {
-				return nil, fmt.Errorf("rank %d says that its device reads the memory of ranks %v", r, reach.Sources)
+		of[r] = slices.Repeat([]Place{Relayed}, len(all))
+		ok := true
+		put := func(q int, p Place) {
+			if ok = ok && q >= 0 && q < len(all) && q != r && of[r][q] == Relayed; ok {
+				of[r][q] = p
 			}
-			last = q
 		}
-		direct[r] = reach.Sources
+		for _, q := range reach.Sources {
+			put(q, InDevice)
+		}
+		for _, m := range reach.Missing {
+			put(m.Rank, InHost)
+		}
+		if !ok {
+			return nil, fmt.Errorf("rank %d says that it shares memory with ranks %+v", r, reach)
+		}
 	}
-	return direct, nil
+	return of, nil
 }
 
 // Staging memory: a share of a device's, up to what keeps any link busy.

@@ -16,23 +16,33 @@ type Shape struct {
 	Plans []*plan.Plan // verified: every rank's Programs, in this order, on links by linkOf
 
 	Slots     int // of a link, at least 2, a power of two up to transport.MaxSlots
-	SlotBytes int // the largest chunk, a multiple of 64
+	SlotBytes int // the largest chunk, a multiple of 64; slots in the memory of a host may be smaller
 
-	// Direct reports whether the device of rank dst reads the memory of that of
-	// rank src, and both ranks share a flag segment. Links between others are
-	// relayed: through pinned memory and a transport.Endpoint.
-	Direct func(src, dst int) bool
+	Place func(src, dst int) Place // of the slots of their links
 }
 
+// Place is where the slots of a link lie.
+type Place int
+
+// The places of slots. Ranks whose link is not relayed share a flag segment.
+const (
+	InDevice Place = iota // of the sender, whose memory the receiver's device reads
+	InHost                // memory that both ranks share, and both their devices see
+	Relayed               // pinned memory at both ends, with a transport.Endpoint in between
+	places
+)
+
 // Layout says where everything lies that ranks share: slots in the staging
-// memory of their devices, and flags in the segment of a host. It is a pure
+// memory of their devices and in that of a host, and flags in the segment of a host. It is a pure
 // function of a Shape, and never changes.
 type Layout struct {
 	size      int
 	slots     int
 	slotBytes int
-	links     []link // by lane, source, destination
-	staging   []int64
+	hostBytes int             // of a slot in the memory of a host
+	links     []link          // by lane, source, destination
+	given     [places][]int64 // by place and rank: bytes of the slots it gives; relayed: of this rank alone
+	pinned    []int64         // by rank: bytes of the slots in the host's memory that its device sees
 	plans     []schedule
 	rank      int
 }
@@ -40,10 +50,23 @@ type Layout struct {
 // link is one FIFO between two ranks' devices.
 type link struct {
 	transport.Link
-	direct bool
-	lends  bool  // some plan puts payloads into its slots
-	at     int64 // where its slots begin in the staging memory of Src
+	place   Place
+	readers []int // ranks that read its slots, rising; none where its payloads lie in those of other links
+	at      int64 // where its slots begin in what Src gives
 }
+
+// seenBy reports whether rank r fills the slots of the link or reads them.
+func (k *link) seenBy(r int) bool {
+	return len(k.readers) > 0 && (k.Src == r || slices.Contains(k.readers, r))
+}
+
+// hostSlot is the most that a slot in the memory of a host has: it is pinned, by all that see it, and PCIe takes
+// longer for so much than the host for a step. maxPinned is what a rank pins of them at most: with the flags it is no
+// more than 64 MiB.
+const (
+	hostSlot  = 512 << 10
+	maxPinned = 63 << 20
+)
 
 // flagLine is the distance between two flags, in bytes: a cache line each, so
 // that devices do not disturb each other.
@@ -56,15 +79,15 @@ const flagHead = 4096
 // newLayout lays out the links that the plans of s need, as rank sees them: all
 // ranks come to the same places.
 func newLayout(s Shape, rank int) (*Layout, error) {
-	l := &Layout{slots: s.Slots, slotBytes: s.SlotBytes, rank: rank}
+	l := &Layout{slots: s.Slots, slotBytes: s.SlotBytes, hostBytes: min(s.SlotBytes, hostSlot), rank: rank}
 	l.size = s.Plans[0].Size
 	for _, p := range s.Plans {
 		for _, k := range p.Links() {
-			l.links = append(l.links, link{Link: linkOf(p.Kind, k), direct: s.Direct(k.Src, k.Dst)})
+			l.links = append(l.links, link{Link: linkOf(p.Kind, k), place: s.Place(k.Src, k.Dst)})
 		}
 	}
 	slices.SortFunc(l.links, func(a, b link) int { return compareLinks(a.Link, b.Link) })
-	l.links = slices.Compact(l.links)
+	l.links = slices.CompactFunc(l.links, func(a, b link) bool { return a.Link == b.Link })
 	for _, p := range s.Plans {
 		one, err := l.schedule(p)
 		if err != nil {
@@ -72,29 +95,74 @@ func newLayout(s Shape, rank int) (*Layout, error) {
 		}
 		l.plans = append(l.plans, one)
 	}
+	l.followed()
 	l.place()
 	return l, nil
 }
 
 func compareLinks(a, b transport.Link) int { return cmp.Or(a.Lane-b.Lane, a.Src-b.Src, a.Dst-b.Dst) }
 
-// place gives every link that lends its slots.
-func (l *Layout) place() {
-	l.staging = make([]int64, l.size)
-	for i := range l.links {
-		if k := &l.links[i]; k.direct && k.lends {
-			k.at = l.staging[k.Src]
-			l.staging[k.Src] += int64(l.slots) * int64(l.slotBytes)
+// followed leaves the rank's lanes the links that it serves or whose slots it reads for some plan: their counters go on
+// in all calls.
+func (l *Layout) followed() {
+	for i := range l.plans {
+		for j := range l.plans[i].lanes {
+			ln := &l.plans[i].lanes[j]
+			ln.uses = slices.DeleteFunc(ln.uses, func(u linkUses) bool {
+				k := &l.links[u.link]
+				return k.Dst != l.rank && k.Src != l.rank && !k.seenBy(l.rank)
+			})
 		}
 	}
 }
 
-// fit makes the slots smaller where those of a rank would take more staging memory than budget.
+// slotOf returns how many bytes a slot in a place has.
+func (l *Layout) slotOf(p Place) int {
+	if p == InHost {
+		return l.hostBytes
+	}
+	return l.slotBytes
+}
+
+// place gives every link that lends its slots.
+func (l *Layout) place() {
+	l.pinned = make([]int64, l.size)
+	for p := range l.given {
+		l.given[p] = make([]int64, l.size)
+	}
+	for i := range l.links {
+		k := &l.links[i]
+		n, owner := int64(l.slots)*int64(l.slotOf(k.place)), k.Src
+		for r := range l.pinned {
+			if k.place == InHost && k.seenBy(r) {
+				l.pinned[r] += n
+			}
+		}
+		if k.place == Relayed {
+			owner = l.rank // has slots for its own end
+		}
+		if k.seenBy(owner) {
+			k.at = l.given[k.place][owner]
+			l.given[k.place][owner] += n
+		}
+	}
+}
+
+// fit makes the slots smaller where those of a rank would take more staging memory than budget, or too much of the
+// host's.
 func (l *Layout) fit(budget int64) {
+	shrink(&l.slotBytes, slices.Max(l.given[InDevice]), budget)
+	l.hostBytes = min(l.hostBytes, l.slotBytes)
+	l.place()
+	shrink(&l.hostBytes, slices.Max(l.pinned), maxPinned)
+	l.place()
+}
+
+// shrink makes slots of some bytes, which take so many, fit into a budget.
+func shrink(slot *int, take, budget int64) {
 	const grain = 4 << 10
-	if most := slices.Max(l.staging); most > budget {
-		l.slotBytes = max(grain, int(int64(l.slotBytes)*budget/most)&^(grain-1))
-		l.place()
+	if take > budget {
+		*slot = max(grain, int(int64(*slot)*budget/take)&^(grain-1))
 	}
 }
 
@@ -106,27 +174,15 @@ func (l *Layout) find(k transport.Link) int {
 
 // StagingBytes returns how much device memory rank r has to give: one
 // allocation, which the ranks that read it map. It may be 0.
-func (l *Layout) StagingBytes(r int) int64 { return l.staging[r] }
+func (l *Layout) StagingBytes(r int) int64 { return l.given[InDevice][r] }
 
 // flagBytes returns the size of the flag segment of a host, a multiple of 4096.
 // It is the same for every host, and zero memory when the first rank uses it.
 func (l *Layout) flagBytes() int { return (flagHead + 4*flagLine*len(l.links) + 4095) &^ 4095 }
 
-// Sources returns the ranks whose staging memory rank r reads, rising.
-func (l *Layout) Sources(r int) []int {
-	var all []int
-	for _, k := range l.links {
-		if k.direct && k.Dst == r {
-			all = append(all, k.Src)
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
 // relays reports whether a link of any rank needs a transport.Endpoint. Its slots are those of this Layout.
 func (l *Layout) relays() bool {
-	return slices.ContainsFunc(l.links, func(k link) bool { return !k.direct })
+	return slices.ContainsFunc(l.links, func(k link) bool { return k.place == Relayed })
 }
 
 // published and released are where the flags of link i lie in a segment. Behind them are those of the

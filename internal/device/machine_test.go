@@ -25,6 +25,7 @@ type machine struct {
 	loaded  map[*cuda.Device]*kernels.Set
 	staging []cuda.Slice[uint8]
 	flags   []*cuda.Pinned[uint8] // by host
+	hosted  []*cuda.Pinned[uint8] // by rank: slots in the host's memory; nil: it gives none
 	groups  []*Group
 	eps     []transport.Endpoint // by rank, where a link is relayed
 	free    []func() error
@@ -37,7 +38,8 @@ type how struct {
 	streams          int
 	hosts            func(rank int) int // nil: all on one
 	failed           func(rank int, err error)
-	devices          int // 0: one each
+	devices          int                     // 0: one each
+	apart            func(src, dst int) bool // devices that are not to read each other; nil: none
 }
 
 func (h *how) host(rank int) int {
@@ -48,9 +50,15 @@ func (h *how) host(rank int) int {
 }
 
 func shapeOf(plans []*plan.Plan, h how, devices []*cuda.Device) Shape {
-	s := Shape{Slots: h.slots, SlotBytes: h.slotBytes, Direct: func(src, dst int) bool {
+	s := Shape{Slots: h.slots, SlotBytes: h.slotBytes, Place: func(src, dst int) Place {
 		can, err := devices[dst].CanAccess(devices[src])
-		return h.host(src) == h.host(dst) && can && err == nil
+		switch {
+		case h.host(src) != h.host(dst):
+			return Relayed
+		case !can || err != nil || h.apart != nil && h.apart(src, dst):
+			return InHost
+		}
+		return InDevice
 	}}
 	s.Plans = plans
 	return s
@@ -100,10 +108,18 @@ func start(t *testing.T, plans []*plan.Plan, h how) *machine {
 		m.must(err)
 		m.staging, staging[r] = append(m.staging, s), s.Addr()
 		m.free = append(m.free, s.Free)
+		m.hosted = append(m.hosted, nil)
+		if n := l.given[InHost][r]; n > 0 {
+			m.hosted[r], err = cuda.AllocPinned[uint8](d, int(n))
+			m.must(err)
+			m.free = append(m.free, m.hosted[r].Free)
+		}
 	}
 	for r, d := range m.devices {
-		for _, src := range layouts[r].Sources(r) {
-			m.must(d.EnablePeer(m.devices[src]))
+		for src, other := range m.devices {
+			if r != src && shape.Place(src, r) == InDevice && d != other {
+				m.must(d.EnablePeer(other))
+			}
 		}
 	}
 	for range hosts {
@@ -124,7 +140,13 @@ func start(t *testing.T, plans []*plan.Plan, h how) *machine {
 		}
 	}
 	for r, d := range m.devices {
-		cfg := Config{Layout: layouts[r], Device: d, Kernels: m.loaded[d], Staging: staging, First: h.first,
+		slots := slotsOf(layouts[r], func(p Place, src int) cuda.Addr {
+			if p == InDevice {
+				return staging[src]
+			}
+			return m.hosted[src].Addr()
+		})
+		cfg := Config{Layout: layouts[r], Device: d, Kernels: m.loaded[d], Slots: slots, First: h.first,
 			Streams: h.streams, Near: func(r int) bool { return m.devices[r] == d },
 			Flags: m.flags[h.host(r)].Host(), FlagsAddr: m.flags[h.host(r)].Addr()}
 		if m.eps != nil {

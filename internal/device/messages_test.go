@@ -34,13 +34,18 @@ func FuzzDeviceMessages(f *testing.F) {
 		}
 		var reads reach
 		if strict.Unmarshal(data, &reads) == nil {
-			direct, err := directReads([]reach{reads, {}, {}, {}})
-			for _, q := range direct {
-				for _, r := range q {
-					if err == nil && (r < 0 || r > 3) {
-						t.Errorf("reads rank %d of 4", r)
-					}
+			of, err := placesOf([]reach{reads, {}, {}, {}})
+			read, missing := 0, 0
+			for q := 1; err == nil && q < 4; q++ {
+				switch of[0][q] {
+				case InDevice:
+					read++
+				case InHost:
+					missing++
 				}
+			}
+			if err == nil && (read != len(reads.Sources) || missing != len(reads.Missing) || of[0][0] != Relayed) {
+				t.Errorf("%+v: places %v", reads, of)
 			}
 		}
 	})

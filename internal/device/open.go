@@ -64,23 +64,21 @@ func (s *scratch) plan(l *Layout) int64 {
 // pin allocates pinned host memory for the slots of the rank's relayed links, where device and
 // relay meet, and lets their counters begin.
 func (g *Group) pin() (err error) {
-	l, own := g.layout, []int(nil)
-	for i, k := range l.links {
-		if !k.direct && (k.Src == g.rank || k.Dst == g.rank) {
-			own = append(own, i)
-		}
-	}
-	if own == nil {
+	l := g.layout
+	n := int(l.given[Relayed][g.rank])
+	if n == 0 {
 		return nil
 	}
-	each := l.slots * l.slotBytes
-	if g.pinned, err = cuda.AllocPinned[uint8](g.cfg.Device, len(own)*each); err != nil {
-		return fmt.Errorf("%d relayed links of %d slots of %d bytes: %w; smaller or fewer slots need less", len(own), l.slots,
-			l.slotBytes, err)
+	if g.pinned, err = cuda.AllocPinned[uint8](g.cfg.Device, n); err != nil {
+		return fmt.Errorf("relayed links of %d slots of %d bytes: %w; smaller or fewer slots need less", l.slots, l.slotBytes,
+			err)
 	}
-	for n, i := range own {
-		at := n * each
-		g.links[i].pinned, g.links[i].pinnedAddr = g.pinned.Host()[at:at+each], g.pinned.Addr()+cuda.Addr(at)
+	for i := range l.links {
+		k := &l.links[i]
+		if k.place != Relayed || !k.seenBy(g.rank) {
+			continue
+		}
+		g.links[i].pinned, g.links[i].at = g.pinned.Host()[k.at:][:l.slots*l.slotBytes], g.pinned.Addr()+cuda.Addr(k.at)
 		for _, isReleased := range []bool{false, true} {
 			host, _ := g.flag(i, isReleased)
 			host.Store(g.cfg.First)

@@ -27,12 +27,12 @@ type opening struct {
 	check *peers.Check
 
 	all    []hello
-	direct [][]int // by rank: whose memory its device reads, rising
+	places [][]Place // of the slots of links, by receiver and sender
 	layout *Layout
 	shared []offering
 
-	stagingOf []cuda.Addr        // by rank: where this rank's device sees it
-	relay     transport.Endpoint // nil where all links go from device to device
+	slots []cuda.Addr        // by link: where this rank's device sees them
+	relay transport.Endpoint // nil where no link is relayed
 }
 
 // Open opens the device of every rank of a communicator, which is claimed.
@@ -122,7 +122,7 @@ func (o *opening) tryPeers() error {
 		return err
 	}
 	o.check = nil
-	if o.direct, err = directReads(all); err != nil {
+	if o.places, err = placesOf(all); err != nil {
 		return err
 	}
 	for r, reach := range all {
@@ -134,12 +134,6 @@ func (o *opening) tryPeers() error {
 		}
 	}
 	return nil
-}
-
-// reads reports whether the device of rank dst reads the memory of that of src.
-func (o *opening) reads(src, dst int) bool {
-	_, found := slices.BinarySearch(o.direct[dst], src)
-	return found
 }
 
 // plan lets rank 0 choose the plans, and lays out the links that they need.
@@ -182,7 +176,8 @@ func (o *opening) layOut(m planner.Machine, options planner.Options) (mine diges
 		return mine, err
 	}
 	slots, slotBytes := o.Plans.Slots()
-	o.layout, err = newLayout(Shape{Plans: plans, Slots: slots, SlotBytes: slotBytes, Direct: o.reads}, o.c.Rank)
+	o.layout, err = newLayout(Shape{Plans: plans, Slots: slots, SlotBytes: slotBytes,
+		Place: func(src, dst int) Place { return o.places[dst][src] }}, o.c.Rank)
 	if err != nil {
 		return mine, err
 	}
@@ -193,7 +188,7 @@ func (o *opening) layOut(m planner.Machine, options planner.Options) (mine diges
 	}
 	return digests{
 		Plans:  hex.EncodeToString(digest.Sum(nil)[:8]),
-		Layout: fmt.Sprintf("%d slots of %d bytes, direct %v", slots, o.layout.slotBytes, o.direct),
+		Layout: fmt.Sprint(slots, " slots of ", o.layout.slotBytes, " and ", o.layout.hostBytes, " bytes, places ", o.places),
 	}, nil
 }
 
@@ -207,48 +202,58 @@ type offering struct {
 func (o *opening) share() (err error) {
 	var mine offering
 	o.block = block{Flags: o.layout.flagBytes(), Endpoint: o.c.Endpoint}
+	for _, r := range o.local {
+		o.block.Given = append(o.block.Given, o.layout.given[InHost][r])
+	}
 	if n := o.layout.StagingBytes(o.c.Rank); n > 0 {
 		if o.staging, err = peers.AllocBlocks(o.Device, n); err == nil {
 			mine.Staging, err = peers.OfferOf(o.Device, o.staging.Addr())
 		}
 	}
 	if err == nil && o.mine == 0 {
-		mine.Block, err = o.block.alloc(len(o.local))
+		mine.Block, err = o.block.alloc()
 	}
 	o.shared, err = swap(o.ctx, o.w, mine, err)
 	return err
 }
 
-// attach maps what the others share.
+// attach maps what the others share, as far as the device fills or reads it: what it sees of the host's memory is
+// pinned.
 func (o *opening) attach() error {
-	err := o.block.attach(o.Device, o.local[0], o.shared[o.local[0]].Block, len(o.local))
-	if err == nil {
-		err = o.attachStaging()
+	l := o.layout
+	o.slots = make([]cuda.Addr, len(l.links))
+	err := o.block.attach(o.Device, o.local[0], o.shared[o.local[0]].Block)
+	staging := make([]cuda.Addr, o.c.Size) // by rank: where the device sees it
+	staging[o.c.Rank] = o.staging.Addr()
+	for i := range l.links {
+		k := &l.links[i]
+		switch from := k.Src; {
+		case err != nil || !k.seenBy(o.c.Rank):
+		case k.place == InHost:
+			at := o.block.slotsAt(slices.Index(o.local, from)) + int(k.at)
+			o.slots[i], err = o.block.register(o.Device, at, at+l.slots*l.hostBytes)
+		case k.place == InDevice:
+			if staging[from] == 0 {
+				staging[from], err = o.mapStaging(from)
+			}
+			o.slots[i] = staging[from] + cuda.Addr(k.at)
+		}
 	}
 	_, err = swap(o.ctx, o.w, struct{}{}, err)
 	return err
 }
 
-func (o *opening) attachStaging() error {
-	o.stagingOf = make([]cuda.Addr, o.c.Size)
-	if o.staging.Len() > 0 {
-		o.stagingOf[o.c.Rank] = o.staging.Addr()
+// mapStaging maps the staging memory of rank r.
+func (o *opening) mapStaging(r int) (cuda.Addr, error) {
+	at, m, err := o.shared[r].Staging.Open(o.Device, o.layout.StagingBytes(r))
+	if err != nil {
+		return 0, fmt.Errorf("staging memory of rank %d: %w", r, err)
 	}
-	for _, r := range o.layout.Sources(o.c.Rank) {
-		if o.layout.StagingBytes(r) == 0 {
-			continue
-		}
-		at, m, err := o.shared[r].Staging.Open(o.Device, o.layout.StagingBytes(r))
-		if err != nil {
-			return fmt.Errorf("staging memory of rank %d: %w", r, err)
-		}
-		o.stagingOf[r] = at
-		o.maps = append(o.maps, m)
-	}
-	return nil
+	o.maps = append(o.maps, m)
+	return at, nil
 }
 
-// connect opens the links that do not go from device to device.
+// connect opens the links that are relayed.
 func (o *opening) connect() error {
 	if !o.layout.relays() {
 		return nil
@@ -267,7 +272,7 @@ func (o *opening) connect() error {
 func (o *opening) start() error {
 	var err error
 	o.group, err = New(Config{
-		Layout: o.layout, Device: o.Device, Kernels: o.kernels, Staging: o.stagingOf,
+		Layout: o.layout, Device: o.Device, Kernels: o.kernels, Slots: o.slots,
 		Near:  func(rank int) bool { return o.all[rank].Device == o.all[o.c.Rank].Device },
 		Flags: o.block.Mem[:o.block.Flags], FlagsAddr: o.block.Addr(),
 		Endpoint: o.relay, Failed: o.groupFailed, Look: o.look,
@@ -278,9 +283,10 @@ func (o *opening) start() error {
 
 // explain says, for people, which plans the devices run.
 func (d *Session) explain(l *Layout) string {
-	text := fmt.Sprintf("treerun: devices of %d ranks (%s), %d slots of %d bytes per link, staging %.1f MiB of device "+
-		"memory on rank %d\n",
-		d.c.Size, d.Device.Name(), l.slots, l.slotBytes, float64(l.StagingBytes(d.c.Rank))/(1<<20), d.c.Rank)
+	mib := func(n int64) float64 { return float64(n) / (1 << 20) }
+	text := fmt.Sprintf("treerun: devices of %d ranks (%s), %d slots of %d bytes per link, %d in host memory; on rank %d "+
+		"%.1f MiB of device memory, %.1f MiB of the host's pinned\n", d.c.Size, d.Device.Name(), l.slots, l.slotBytes,
+		l.hostBytes, d.c.Rank, mib(l.StagingBytes(d.c.Rank)), mib(l.pinned[d.c.Rank]+l.given[Relayed][d.c.Rank]))
 	if d.c.Size == 1 {
 		return text
 	}

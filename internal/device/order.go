@@ -17,6 +17,7 @@ type schedule struct {
 	batches []batch // for one chunk of every lane, in the order in which they are enqueued
 	tracks  int     // of the rank
 	streams int     // of which batches may be on different ones
+	slots   Place   // where the smallest of them lie
 }
 
 // batch is steps of the rank that are one launch: of one level, and all of them only send a chunk of
@@ -101,16 +102,18 @@ type sorter struct {
 	lane  int
 	own   *lane
 	todo  []todo // of the rank
-
-	sources []int // ranks whose slots the rank reads
 }
 
 // schedule orders the steps of a plan.
 func (l *Layout) schedule(p *plan.Plan) (schedule, error) {
 	s := schedule{plan: p}
+	for _, k := range p.Links() {
+		if l.links[l.find(linkOf(p.Kind, k))].place == InHost {
+			s.slots = InHost
+		}
+	}
 	cuts := p.Cuts()
 	_, widest := plan.Widths(cuts)
-	sources := l.Sources(l.rank)
 	var own []todo
 	for i := range p.Lanes {
 		from := &p.Lanes[i]
@@ -128,7 +131,7 @@ func (l *Layout) schedule(p *plan.Plan) (schedule, error) {
 			}
 			tracks = append(tracks, r)
 		}
-		o := sorter{l: l, lines: map[transport.Link]*line{}, kind: p.Kind, lane: i, own: &one, sources: sources}
+		o := sorter{l: l, lines: map[transport.Link]*line{}, kind: p.Kind, lane: i, own: &one}
 		if err := o.order(tracks); err != nil {
 			return s, fmt.Errorf("lane %d: %w", i, err)
 		}
@@ -234,19 +237,17 @@ func (o *sorter) line(src, dst int32) *line {
 	return ln
 }
 
-// groups splits the receivers of a step by the slot that they read: one for all
-// that read it directly, and one for each of the others.
+// groups splits the receivers of a step by the slot that they read: one in each place for all
+// that read it there, but one for each that it is relayed to.
 func (o *sorter) groups(t *runner, s *engine.Fused) [][]*line {
 	var all [][]*line
-	direct := -1
 	for _, to := range s.To {
 		ln := o.line(int32(t.rank), to)
-		if o.l.links[ln.link].direct {
-			if direct >= 0 {
-				all[direct] = append(all[direct], ln)
-				continue
-			}
-			direct = len(all)
+		p := o.l.links[ln.link].place
+		i := slices.IndexFunc(all, func(g []*line) bool { return p != Relayed && o.l.links[g[0].link].place == p })
+		if i >= 0 {
+			all[i] = append(all[i], ln)
+			continue
 		}
 		all = append(all, []*line{ln})
 	}
@@ -298,11 +299,22 @@ func (o *sorter) step(t *runner) {
 		}
 		first.written++
 		first.unread, first.read = append(first.unread, len(g)), append(first.read, 0)
-		o.l.links[first.link].lends = true
+		o.lend(first, g)
 		do.outs = append(do.outs, out)
 	}
 	if t.rank == o.l.rank {
 		o.todo = append(o.todo, do)
+	}
+}
+
+// lend notes that the receivers of links read the slots of first.
+func (o *sorter) lend(first *line, links []*line) {
+	lender := &o.l.links[first.link]
+	for _, ln := range links {
+		r := o.l.links[ln.link].Dst
+		if i, found := slices.BinarySearch(lender.readers, r); !found {
+			lender.readers = slices.Insert(lender.readers, i, r)
+		}
 	}
 }
 
@@ -327,8 +339,6 @@ func (o *sorter) byIndex(i int) *line { return o.lines[o.l.links[i].Link] }
 // count notes how often every link is used in all.
 func (o *sorter) count() {
 	for _, ln := range o.lines {
-		if k := o.l.links[ln.link]; k.Src == o.l.rank || k.Dst == o.l.rank || k.direct && slices.Contains(o.sources, k.Src) {
-			o.own.uses = append(o.own.uses, linkUses{link: ln.link, n: ln.sent, slots: ln.written})
-		}
+		o.own.uses = append(o.own.uses, linkUses{link: ln.link, n: ln.sent, slots: ln.written})
 	}
 }

@@ -23,8 +23,8 @@ func (s *span) chunk(j uint32) (at, n int64) {
 	return s.start + from, min(s.grain, s.n-from)
 }
 
-// spanOf returns what lane ln moves in call c.
-func (g *Group) spanOf(ln *lane, c *Call) span {
+// spanOf returns what lane ln moves in call c, in chunks of up to most bytes.
+func (g *Group) spanOf(ln *lane, c *Call, most int) span {
 	elem := int64(c.DType.Size())
 	count := int64(c.Header.Count)
 	grain := quantum / elem
@@ -32,7 +32,7 @@ func (g *Group) spanOf(ln *lane, c *Call) span {
 	s := span{n: plan.CutAt(count, ln.upTo, grain)*elem - from, start: from - int64(ln.part)*count*elem}
 	chunks := c.Chunks
 	chunks.Min = cmp.Or(chunks.Min, minChunk)
-	s.grain = int64(chunks.Of(s.n, ln.upTo-ln.from, ln.widest, g.layout.slotBytes))
+	s.grain = int64(chunks.Of(s.n, ln.upTo-ln.from, ln.widest, most))
 	s.chunks = uint32((s.n + s.grain - 1) / s.grain)
 	return s
 }
@@ -79,7 +79,7 @@ func (g *Group) begin(p *schedule, c *Call) {
 	g.spans = g.spans[:0]
 	for i := range p.lanes {
 		ln := &p.lanes[i]
-		s := g.spanOf(ln, c)
+		s := g.spanOf(ln, c, g.layout.slotOf(p.slots))
 		if c.Header.Count == 0 && i == 0 {
 			s.chunks = 1 // an empty message still meets everybody
 		}

@@ -60,7 +60,7 @@ func newRelay(g *Group) (*relay, error) {
 	r.out.wake, r.in.wake = make(chan struct{}, 1), make(chan struct{}, 1)
 	for i := range g.layout.links {
 		k := &g.layout.links[i]
-		if k.direct {
+		if k.place != Relayed {
 			continue
 		}
 		e := &r.ends[i]

@@ -9,7 +9,9 @@ import (
 )
 
 func testBlock(flags, ranks int) *block {
-	return &block{Mem: make([]byte, blockBytes(flags, ranks)), Flags: flags} // as large as that it is aligned
+	b := &block{Flags: flags, Given: make([]int64, ranks)}
+	b.Mem = make([]byte, b.bytes()) // as large as that it is aligned
+	return b
 }
 
 // The first call that two ranks made otherwise is found as long as it is there,

@@ -130,12 +130,8 @@ func (g *Group) fill(signals []cuda.MemOp, steps []*todo, j uint32) []cuda.MemOp
 
 // slotAddr is where the device of this rank sees a slot of a link.
 func (g *Group) slotAddr(lender int, slot uint32) cuda.Addr {
-	k := &g.layout.links[lender]
-	base := g.links[lender].pinnedAddr
-	if k.direct {
-		base = g.cfg.Staging[k.Src] + cuda.Addr(k.at)
-	}
-	return base + cuda.Addr(int64(slot)*int64(g.layout.slotBytes))
+	size := g.layout.slotOf(g.layout.links[lender].place)
+	return g.links[lender].at + cuda.Addr(int64(slot)*int64(size))
 }
 
 // within is where byte at of a part of a buffer lies.

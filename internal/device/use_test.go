@@ -123,7 +123,7 @@ func TestOutOfMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = New(Config{Layout: l, Device: devices[0], Kernels: &kernels.Set{}, Staging: make([]cuda.Addr, 4),
+	_, err = New(Config{Layout: l, Device: devices[0], Kernels: &kernels.Set{}, Slots: make([]cuda.Addr, len(l.links)),
 		Near: func(int) bool { return false }, Flags: flags.Host(), FlagsAddr: flags.Addr()})
 	if err == nil || !strings.Contains(err.Error(), "rank 1") ||
 		!strings.Contains(err.Error(), "CUDA_ERROR_OUT_OF_MEMORY") {

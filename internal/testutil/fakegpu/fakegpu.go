@@ -14,6 +14,7 @@
 //	                                     "out of memory" or CODE; with @GPU only in its context
 //	TREERUN_FAKE_GPU_BROKEN=A-B[:hang],...   copies and kernels over that link get wrong bits, or hang
 //	TREERUN_FAKE_GPU_LOST=GPU@N,...      the GPU is lost after N calls with its context, of all processes
+//	TREERUN_FAKE_GPU_NO_PEERS=1          no GPU reads another one's memory
 //	TREERUN_FAKE_GPU_NO_MEMOPS=1         no stream wait and write values
 //	TREERUN_FAKE_GPU_DRIVER=10020        the version of the driver; 12040 without it
 //	TREERUN_FAKE_GPU_NO_PERMISSION=1     device files cannot be opened

@@ -127,6 +127,11 @@ static void read_memory(void) {
             host.gpu[i].memory = bytes;
 }
 
+static void part(void) {
+    if (setting("TREERUN_FAKE_GPU_NO_PEERS"))
+        memset(host.peer, 0, sizeof host.peer);
+}
+
 static void load(void) {
     char path[4096], line[512];
     if (!setting("TREERUN_FAKE_GPU")) {
@@ -153,6 +158,7 @@ static void load(void) {
         usable = false;
     }
     read_memory();
+    part();
 }
 
 const struct topology *topology(void) {

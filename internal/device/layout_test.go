@@ -1,0 +1,105 @@
+package device
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/collective/planner"
+	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/tree"
+)
+
+// served returns the shape of the links that the planner's choices for a machine need.
+func served(t *testing.T, name string, place func(src, dst int) Place) Shape {
+	t.Helper()
+	g, ok := topo.Machine(name)
+	if !ok {
+		t.Fatalf("no machine %s", name)
+	}
+	p, err := planner.New(g, planner.Machine{Device: true}, planner.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Shape{Place: place}
+	s.Slots, s.SlotBytes = p.Slots()
+	for _, kind := range Kinds {
+		all, err := p.AllServed(kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range all {
+			s.Plans = append(s.Plans, one.Plan)
+		}
+	}
+	return s
+}
+
+// TestPinnedBytes: where none of eight GPUs reads another one's memory, what a rank pins is no more than
+// 64 MiB; what it was, with slots of every link at both ends, is told.
+func TestPinnedBytes(t *testing.T) {
+	s := served(t, "pcie8", func(int, int) Place { return InHost })
+	for rank := range s.Plans[0].Size {
+		l, err := newLayout(s, rank)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.fit(planner.DefaultStagingBytes)
+		b := block{Flags: l.flagBytes(), Given: l.given[InHost]}
+		pins, relayed := l.pinned[rank]+int64(b.slotsAt(0)), int64(0)
+		for _, k := range l.links {
+			if k.Src == rank || k.Dst == rank {
+				relayed += int64(l.slots) * int64(l.slotBytes)
+			}
+		}
+		t.Logf("rank %d pins %.1f MiB for slots of %d bytes; %.1f MiB were pinned to relay; the host gives %.1f MiB", rank,
+			float64(pins)/(1<<20), l.hostBytes, float64(relayed)/(1<<20), float64(b.bytes())/(1<<20))
+		if pins > 64<<20 {
+			t.Errorf("rank %d pins %d bytes", rank, pins)
+		}
+		if l.StagingBytes(rank) != 0 || l.relays() {
+			t.Errorf("rank %d gives %d bytes of device memory, relays %v", rank, l.StagingBytes(rank), l.relays())
+		}
+	}
+}
+
+// TestSlotsByPlan: a plan with slots in the memory of a host has chunks that fit into those, and another one of the
+// same ranks has them as large as without.
+func TestSlotsByPlan(t *testing.T) {
+	one := mustPlan(t)(plan.FromTrees(plan.AllReduce, []topo.Tree{tree.Binomial(8, 0)}, nil, plan.Single))
+	all := mustPlan(t)(plan.Direct(plan.AllReduce, 8, -1, plan.Single))
+	links := one.Links()
+	place := func(src, dst int) Place {
+		if slices.ContainsFunc(links, func(k plan.Link) bool { return k.Src == src && k.Dst == dst }) {
+			return InDevice
+		}
+		return InHost
+	}
+	l, err := newLayout(Shape{Plans: []*plan.Plan{one, all}, Slots: 4, SlotBytes: 4 << 20, Place: place}, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.fit(planner.DefaultStagingBytes)
+	group := &Group{layout: l, links: make([]state, len(l.links))}
+	for i, want := range []int64{4 << 20, hostSlot} {
+		c := &Call{Chunks: plan.Chunks{Min: 8 << 20}, Work: kernel.Work{DType: kernel.Float32}}
+		c.Header.Count = 64 << 20
+		group.begin(&l.plans[i], c)
+		for _, span := range group.spans {
+			if span.grain != want {
+				t.Errorf("%s: chunks of %d bytes, want %d", l.plans[i].plan.Name, span.grain, want)
+			}
+		}
+	}
+}
+
+func mustPlan(t *testing.T) func(*plan.Plan, error) *plan.Plan {
+	return func(p *plan.Plan, err error) *plan.Plan {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+}
