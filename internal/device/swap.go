@@ -4,22 +4,22 @@ import (
 	"context"
 	"errors"
 
-	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/internal/comm/setup"
+	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/transport"
 )
 
-// swap is peers.Swap at a step of opening the devices.
+// swap is strict.Swap at a step of opening the devices.
 func swap[T any](ctx context.Context, w setup.World, mine T, failed error) ([]T, error) {
-	all, err := peers.Swap(ctx, w, mine, failed)
+	all, err := strict.Swap(ctx, w.AllGather, w.Size(), nil, mine, failed)
 	return all, deviceError("opening the devices", err)
 }
 
 // deviceError makes what a rank could not do a device's failure in op.
 func deviceError(op string, err error) error {
-	var failed *peers.Failed
+	var failed *strict.Failed
 	if errors.As(err, &failed) {
-		return &setup.RankError{Rank: failed.Rank, Op: op, Err: setup.DeviceError(failed.Text, failed.Err)}
+		return &setup.RankError{Rank: failed.Rank, Op: op, Err: setup.DeviceError(failed.Why, failed.Own)}
 	}
 	return err
 }

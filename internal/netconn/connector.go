@@ -73,32 +73,21 @@ type Mesh struct {
 // dialed with success, all are.
 func (m *Mesh) run(ctx context.Context) error {
 	mine, err := m.prepare()
-	if err != nil {
-		mine = offer{Version: setupVersion, Failed: printable(err.Error(), maxFailed)}
-	}
-	blobs, failed := m.cfg.Exchange(ctx, strict.Marshal(mine))
-	if failed != nil {
-		return errors.Join(err, fmt.Errorf("exchange: %w", failed))
-	}
-	if m.offers, failed = decodeOffers(blobs, m.cfg.Size); failed != nil {
-		return failed
+	if m.offers, err = strict.Swap(ctx, m.cfg.Exchange, m.cfg.Size, nil, mine, err); err == nil {
+		err = checkOffers(m.offers)
 	}
 	if err != nil {
 		return err
 	}
 	m.receive()
-	blobs, err = m.cfg.Exchange(ctx, strict.Marshal(m.dialAll(ctx)))
-	if err != nil {
-		return fmt.Errorf("exchange: %w", err)
-	}
-	if len(blobs) != m.cfg.Size {
-		return fmt.Errorf("the exchange gave %d blobs for %d ranks", len(blobs), m.cfg.Size)
-	}
-	reports := make([]Report, len(blobs))
-	for r, b := range blobs {
-		if reports[r], err = DecodeReport(b, m.cfg.Size); err != nil {
-			return fmt.Errorf("rank %d: %w", r, err)
+	reports, err := strict.Swap(ctx, m.cfg.Exchange, m.cfg.Size, nil, m.dialAll(ctx), nil)
+	for r := 0; r < len(reports) && err == nil; r++ {
+		if err = reports[r].check(m.cfg.Size); err != nil {
+			err = fmt.Errorf("the list of failures of rank %d: %w", r, err)
 		}
+	}
+	if err != nil {
+		return err
 	}
 	if err := Unreachable(reports, m.cfg.HostOf, "--iface", "--port-range"); err != nil {
 		return errors.Join(err, context.Cause(ctx))
@@ -129,11 +118,7 @@ func (m *Mesh) prepare() (o offer, err error) {
 			break
 		}
 	}
-	o = offer{
-		Version: setupVersion, Settings: settings{m.cfg.Encrypt, m.cfg.Epoch, m.cfg.Use},
-		Host: HostID(), Places: m.mine,
-	}
-	return o, nil
+	return offer{Settings: settings{m.cfg.Encrypt, m.cfg.Epoch, m.cfg.Use}, Host: HostID(), Places: m.mine}, nil
 }
 
 // wants says whether this rank may have a connection with another, and isFirst whether it has it at once.

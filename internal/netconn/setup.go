@@ -8,31 +8,24 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"unicode"
 
 	"github.com/treerun/treerun/internal/strict"
 )
 
-// What ranks tell each other through Config.Exchange, before and after they
-// connect, is msgpack. A rank of another build is refused by the version, or
-// because it has other fields.
+// Bounds of what ranks tell each other through Config.Exchange, before and after they connect.
 const (
-	setupVersion = 6
-	maxFailed    = 1000 // bytes of a rank's error that the others are told
-	maxPlaces    = 32
-	maxDevice    = 15  // bytes, as in Linux
-	maxReason    = 160 // bytes
-	maxText      = 640 // bytes, of why a pair could not connect
-	maxPairs     = 64
-	maxTries     = 4
-	maxLines     = 32 // about ranks that an error has at most
+	maxPlaces = 32
+	maxDevice = 15  // bytes, as in Linux
+	maxReason = 160 // bytes
+	maxText   = 640 // bytes, of why a pair could not connect
+	maxPairs  = 64
+	maxTries  = 4
+	maxLines  = 32 // about ranks that an error has at most
 )
 
 // offer is what a rank tells all others in the first exchange: where it
-// listens, or why it cannot.
+// listens.
 type offer struct {
-	Version  int
-	Failed   string   // why this rank cannot take part
 	Settings settings // equal on all ranks
 	Host     [16]byte
 	Places   []place
@@ -58,26 +51,16 @@ type FailedPair struct {
 	Reason, Text string // of the first way; the line about the pair
 }
 
-func decodeOffer(b []byte) (o offer, err error) {
-	if err := strict.Unmarshal(b, &o); err != nil {
-		return o, fmt.Errorf("its list of addresses cannot be read: %w (hint: all ranks must run the same build)", err)
-	}
-	if o.Version != setupVersion {
-		return o, fmt.Errorf("its list of addresses has version %d, this one is %d (hint: all ranks must run the same build)",
-			o.Version, setupVersion)
-	}
-	if o.Failed != "" {
-		return offer{Version: o.Version, Failed: printable(o.Failed, maxFailed)}, nil
-	}
+func (o *offer) check() error {
 	if len(o.Places) > maxPlaces {
-		return o, fmt.Errorf("it offers %d addresses, at most %d are possible", len(o.Places), maxPlaces)
+		return fmt.Errorf("it offers %d addresses, at most %d are possible", len(o.Places), maxPlaces)
 	}
 	for _, p := range o.Places {
-		if !Usable(p.Addr) || p.Port == 0 || len(p.Device) > maxDevice || printable(p.Device, maxDevice) != p.Device {
-			return o, errors.New("it offers an address that makes no sense")
+		if !Usable(p.Addr) || p.Port == 0 || len(p.Device) > maxDevice || strict.Printable(p.Device, maxDevice) != p.Device {
+			return errors.New("it offers an address that makes no sense")
 		}
 	}
-	return o, nil
+	return nil
 }
 
 // Usable says whether an address that came from outside may be that of another host.
@@ -85,75 +68,49 @@ func Usable(a netip.Addr) bool {
 	return a.IsValid() && !a.Is4In6() && !a.IsUnspecified() && !a.IsMulticast() && a.Zone() == ""
 }
 
-// decodeOffers decodes the blobs of the first exchange, one per rank. All must have
-// the settings of rank 0. The error, the same on all ranks, lists the ranks that
-// cannot take part, and why.
-func decodeOffers(blobs [][]byte, size int) ([]offer, error) {
-	if len(blobs) != size {
-		return nil, fmt.Errorf("the exchange gave %d blobs for %d ranks", len(blobs), size)
-	}
-	all := make([]offer, size)
-	var bad, others []string
-	for r, b := range blobs {
-		o, err := decodeOffer(b)
-		if all[r] = o; err != nil {
-			o.Failed = err.Error()
+// checkOffers returns what is wrong with the first offer that cannot be: all must have the settings of rank 0.
+func checkOffers(all []offer) error {
+	for r := range all {
+		if err := all[r].check(); err != nil {
+			return fmt.Errorf("rank %d: %w", r, err)
 		}
-		if o.Failed != "" {
-			bad = append(bad, fmt.Sprintf("rank %d: %s", r, o.Failed))
-		} else if o.Settings != all[0].Settings {
-			others = append(others, fmt.Sprintf("rank %d has other settings than rank 0: %+v, %+v", r, o.Settings,
-				all[0].Settings))
+		if all[r].Settings != all[0].Settings {
+			return fmt.Errorf("rank %d has other settings than rank 0: %+v, %+v", r, all[r].Settings, all[0].Settings)
 		}
 	}
-	if bad != nil {
-		others = bad
-	}
-	if others == nil {
-		return all, nil
-	}
-	if more := len(others) - maxLines; more > 0 {
-		others = append(others[:maxLines], fmt.Sprintf("and %d more", more))
-	}
-	return nil, errors.New(strings.Join(others, "; "))
+	return nil
 }
 
 // Add notes that rank from could not connect to rank to. There is at least one try.
 func (r *Report) Add(from, to int, hostOf func(int) string, tries []Try) {
 	if r.Total++; len(r.Pairs) < maxPairs {
 		text := pairLine(from, to, hostOf, tries[:min(len(tries), maxTries)])
-		r.Pairs = append(r.Pairs, FailedPair{to, printable(tries[0].Reason, maxReason), printable(text, maxText)})
+		reason := strict.Printable(tries[0].Reason, maxReason)
+		r.Pairs = append(r.Pairs, FailedPair{to, reason, strict.Printable(text, maxText)})
 	}
 }
 
 // DecodeReport reads the report of a rank, of size ranks.
 func DecodeReport(b []byte, size int) (r Report, err error) {
-	if err := strict.Unmarshal(b, &r); err != nil {
+	if err = strict.Unmarshal(b, &r); err == nil {
+		err = r.check(size)
+	}
+	if err != nil {
 		return Report{}, fmt.Errorf("its list of failures cannot be read: %w", err)
-	}
-	ok := r.Total >= len(r.Pairs) && r.Total < size && len(r.Pairs) <= maxPairs
-	for _, p := range r.Pairs {
-		ok = ok && p.To >= 0 && p.To < size && printable(p.Reason, maxReason) == p.Reason &&
-			printable(p.Text, maxText) == p.Text
-	}
-	if !ok {
-		return Report{}, errors.New("its list of failures makes no sense")
 	}
 	return r, nil
 }
 
-// printable returns what may be shown of text that came from outside, in one line
-// and from at most limit bytes.
-func printable(text string, limit int) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n':
-			return ' '
-		case unicode.IsControl(r):
-			return '?'
-		}
-		return r
-	}, strings.ToValidUTF8(text[:min(len(text), limit)], "?"))
+func (r *Report) check(size int) error {
+	ok := r.Total >= len(r.Pairs) && r.Total < size && len(r.Pairs) <= maxPairs
+	for _, p := range r.Pairs {
+		ok = ok && p.To >= 0 && p.To < size && strict.Printable(p.Reason, maxReason) == p.Reason &&
+			strict.Printable(p.Text, maxText) == p.Text
+	}
+	if !ok {
+		return errors.New("it makes no sense")
+	}
+	return nil
 }
 
 // UnreachableError says which pairs of ranks could not connect. All ranks

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/treerun/treerun/internal/strict"
 )
 
 // logs keeps what is logged, line by line.
@@ -44,11 +46,11 @@ func (l *logs) lines(with string) (found []string) {
 // exchange and what follows it: all ranks listen then.
 func onOffers(cfg *Config, f func([]offer)) {
 	inner, calls := cfg.Exchange, 0
-	size := cfg.Size
 	cfg.Exchange = func(ctx context.Context, b []byte) ([][]byte, error) {
 		all, err := inner(ctx, b)
 		if calls++; calls == 1 && err == nil {
-			if offers, err := decodeOffers(all, size); err == nil {
+			told := func(context.Context, []byte) ([][]byte, error) { return all, nil }
+			if offers, err := strict.Swap(ctx, told, cfg.Size, nil, offer{}, nil); err == nil {
 				f(offers)
 			}
 		}

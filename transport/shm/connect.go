@@ -2,12 +2,14 @@ package shm
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"slices"
 
+	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/transport/internal/osys"
 	"github.com/treerun/treerun/transport/internal/segment"
 )
@@ -29,6 +31,14 @@ func Connect(ctx context.Context, cfg Config) (*Endpoint, error) {
 	return e, nil
 }
 
+// report is what a rank tells all others in the first of the two exchanges. In the second it tells
+// why it cannot read the others' memory, "" where it can.
+type report struct {
+	Sample sample            // memory of this rank to try to read
+	Bell   string            // name of its doorbell
+	Proof  [sha256.Size]byte // that it is a rank's of this job, with this layout
+}
+
 // connecting is the state of one Connect.
 type connecting struct {
 	cfg     Config
@@ -48,35 +58,38 @@ func (c *connecting) leads() bool { return c.cfg.Layout.MemberIndex(c.cfg.Rank) 
 // how it went everywhere.
 func (c *connecting) run(ctx context.Context) (*Endpoint, error) {
 	first, err := c.prepare()
-	if err != nil {
-		first = failure(err)
-	}
-	all, err := c.exchange(ctx, first, err)
+	all, err := swap(ctx, c, first, err)
 	if err != nil {
 		return nil, err
 	}
 	c.within = len(all) > 1 && !slices.ContainsFunc(all, func(r report) bool { return r.Sample.PID != os.Getpid() })
 	err = c.share(ctx, all, first.Bell)
-	var second report
-	if err != nil {
-		second = failure(err)
-	} else if no := c.readSamples(all); no != nil {
-		second.Text = no.Error()
-	} else {
-		second.Reads = true
+	why := ""
+	if err == nil {
+		why = c.readSamples(all)
 	}
 	joined := err == nil
-	if all, err = c.exchange(ctx, second, err); err != nil {
+	reads, err := swap(ctx, c, why, err)
+	if err != nil {
 		if joined { // to ranks that have not failed this one has closed
 			err = errors.Join(err, c.finish().Close())
 		}
 		return nil, err
 	}
 	runtime.KeepAlive(c.sample)
-	if c.noReach = whoCannotRead(all, c.cfg.Layout.Member); c.noReach != "" {
+	if i := slices.IndexFunc(reads, func(why string) bool { return why != "" }); i >= 0 {
+		c.noReach = fmt.Sprintf("rank %d: %s", c.cfg.Layout.Member(i), strict.Printable(reads[i], maxWhy))
 		c.closeReach()
 	}
 	return c.finish(), nil
+}
+
+// maxWhy bounds what is shown of why a rank cannot read another's memory, in bytes.
+const maxWhy = 512
+
+// swap tells all members how this one did, and returns what they have to tell.
+func swap[T any](ctx context.Context, c *connecting, mine T, failed error) ([]T, error) {
+	return strict.Swap(ctx, c.cfg.Exchange, 0, c.cfg.Layout.Member, mine, failed)
 }
 
 // share has the leader give the segment to all members, whose reports these are.
@@ -103,30 +116,6 @@ func (c *connecting) share(ctx context.Context, all []report, bell string) error
 
 // maxPrefault is up to how large a board every rank makes present before its first call.
 const maxPrefault = 4 << 20
-
-// exchange tells all ranks how this one did and returns the others' reports,
-// or an error when any rank failed.
-func (c *connecting) exchange(ctx context.Context, mine report, own error) ([]report, error) {
-	blobs, err := c.cfg.Exchange(ctx, mine.encode())
-	if err != nil {
-		return nil, errors.Join(own, fmt.Errorf("exchange: %w", err))
-	}
-	all, err := decodeReports(blobs, c.cfg.Layout.Member)
-	if err != nil && own != nil {
-		return nil, &connectError{text: err.Error(), own: own}
-	}
-	return all, err
-}
-
-// connectError is the list of all ranks' failures on a rank that has one of
-// its own.
-type connectError struct {
-	text string
-	own  error
-}
-
-func (e *connectError) Error() string { return e.text }
-func (e *connectError) Unwrap() error { return e.own }
 
 // prepare computes the segment's map and opens the doorbell; the leader also makes the segment.
 func (c *connecting) prepare() (report, error) {

@@ -185,7 +185,7 @@ func TestStrays(t *testing.T) {
 	all, errs := connectAll(t, l, func(c *Config) {
 		exchange := c.Exchange
 		c.Exchange = func(ctx context.Context, blob []byte) ([][]byte, error) {
-			if r, err := decodeReport(blob); err == nil && r.Bell != "" {
+			if r, err := reportOf(blob); err == nil && r.Bell != "" {
 				crowd.Go(func() { bother(r.Bell) })
 				time.Sleep(5 * time.Millisecond)
 			}
@@ -236,7 +236,7 @@ func cancelled(t *testing.T, rank, rounds int) {
 	go func() {
 		r := knownReport(t, testutil.Pair(2, 64), 1-rank)
 		for range rounds {
-			_, _ = partner(ctx, r.encode())
+			_, _ = partner(ctx, told(r, nil))
 		}
 		time.Sleep(10 * time.Millisecond)
 		cancel()

@@ -36,8 +36,8 @@ func (c *connecting) makeSample() sample {
 	return sample{PID: os.Getpid(), Address: osys.Address(c.sample[:]), Secret: *c.sample}
 }
 
-// readSamples tries to read the memory of all other ranks.
-func (c *connecting) readSamples(all []report) error {
+// readSamples tries to read the memory of all other ranks, and returns why it cannot, "" where it can.
+func (c *connecting) readSamples(all []report) (why string) {
 	c.reach = newReach(c.cfg.Layout.Size)
 	for i := range all {
 		r := c.cfg.Layout.Member(i)
@@ -45,18 +45,7 @@ func (c *connecting) readSamples(all []report) error {
 			continue
 		}
 		if err := c.reach.open(r, all[i].Sample); err != nil {
-			return fmt.Errorf("reading rank %d's: %w", r, err)
-		}
-	}
-	return nil
-}
-
-// whoCannotRead returns the first rank that could not read another's memory,
-// and why; "" when all could.
-func whoCannotRead(all []report, rank func(i int) int) string {
-	for i := range all {
-		if !all[i].Reads {
-			return fmt.Sprintf("rank %d: %s", rank(i), all[i].Text)
+			return fmt.Sprintf("reading rank %d's: %v", r, err)
 		}
 	}
 	return ""

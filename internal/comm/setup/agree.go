@@ -1,16 +1,11 @@
 package setup
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/vmihailenco/msgpack/v5"
-
 	"github.com/treerun/treerun/collective/planner"
-	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/probe"
 )
@@ -30,33 +25,6 @@ type hello struct {
 	Place     probe.Place       // where it runs
 	Decision  *planner.Decision // rank 0's for its host's graph, if that is all
 	HeapBytes int               // that this rank can have
-}
-
-// exchange gives all ranks v, by an AllGather of so many, and returns what all ranks gave, by rank. Ranks that gave the
-// same may share what it refers to.
-func exchange[T any](ctx context.Context, size int, g allGather, v T) ([]T, error) {
-	blob, err := msgpack.Marshal(&v)
-	if err != nil {
-		return nil, fmt.Errorf("encoding: %w", err)
-	}
-	blobs, err := g(ctx, blob)
-	if err != nil {
-		return nil, err
-	}
-	if len(blobs) != size {
-		return nil, fmt.Errorf("the all-gather gave %d blobs for %d ranks", len(blobs), size)
-	}
-	all := make([]T, len(blobs))
-	for r, b := range blobs {
-		if r > 0 && bytes.Equal(b, blobs[r-1]) {
-			all[r] = all[r-1] // most ranks say the same
-			continue
-		}
-		if err := strict.Unmarshal(b, &all[r]); err != nil {
-			return nil, fmt.Errorf("message of rank %d: %w", r, err)
-		}
-	}
-	return all, nil
 }
 
 // Agreed checks that all ranks of w have the same value of a thing. The error names

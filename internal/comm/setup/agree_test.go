@@ -33,7 +33,7 @@ func FuzzMessages(f *testing.F) {
 	for _, v := range []any{
 		hello{Protocol: protocol, Settings: []string{"8 of 4096 bytes"}, Cores: 2,
 			Host: cachedHost{Found: &probe.Findings{Places: make([]probe.Place, 2)}}},
-		verdict{Error: "b", Decision: &planner.Decision{}},
+		planner.Decision{},
 		[]probe.Pair{{A: 0, B: 1, LatencyUs: 0.2, GBytesPerSecond: 10}},
 	} {
 		b, err := msgpack.Marshal(v)
@@ -47,7 +47,7 @@ func FuzzMessages(f *testing.F) {
 	f.Add(append([]byte{0x81, 0xa1, 'X'}, bytes.Repeat([]byte{0x91}, 1<<16)...)) // deep
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var h hello
-		var o verdict
+		var o planner.Decision
 		var m []probe.Pair
 		for _, v := range []any{&h, &o, &m} {
 			if err := strict.Unmarshal(b, v); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/treerun/treerun/internal/iface"
 	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/network"
 	"github.com/treerun/treerun/topo/probe"
@@ -140,7 +141,7 @@ func (s *setup) betweenHosts(g allGather, cache *probe.Cache, hosts []int, membe
 	if file != "" {
 		mine, unused = s.cachedNetwork(cache, file, members, effort)
 	}
-	all, err := exchange(s.ctx, s.Size, g, mine)
+	all, err := strict.Swap(s.ctx, g, s.Size, nil, mine, nil)
 	if err != nil {
 		return nil, "", fmt.Errorf("hearing of the network that rank 0 has kept: %w", err)
 	}

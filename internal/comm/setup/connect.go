@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/shm"
 )
@@ -43,8 +44,8 @@ func among(members []int, gather allGather) allGather {
 		for r, b := range all {
 			if _, is := slices.BinarySearch(members, r); is {
 				own = append(own, b)
-			} else if len(b) > 0 && shm.Failed(b) != "" { // a rank that opens no links gives nothing
-				return nil, fmt.Errorf("rank %d: %s", r, shm.Failed(b))
+			} else if len(b) > 0 && strict.Refusal(b) != "" { // a rank that opens no links gives nothing
+				return nil, fmt.Errorf("rank %d: %s", r, strict.Refusal(b))
 			}
 		}
 		return own, err

@@ -2,8 +2,6 @@ package setup
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -11,6 +9,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/network"
 	"github.com/treerun/treerun/topo/probe"
@@ -42,7 +41,7 @@ func (s *setup) measure(g allGather, hosts []int) ([]*probe.Findings, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := exchange(s.ctx, s.Size, g, mine)
+	all, err := strict.Swap(s.ctx, g, s.Size, nil, mine, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -175,8 +174,7 @@ func linksOf(hosts []int, graphs []*topo.Graph) []topo.Link {
 
 // networkReport is what one host found of the others.
 type networkReport struct {
-	Found network.Findings
-	Error string
+	Found *network.Findings
 	At    int64 // seconds since 1970
 }
 
@@ -186,22 +184,15 @@ func (s *setup) measureNetwork(g allGather, hosts []int, names []string, effort 
 ) (*network.Network, error) {
 	firsts := firstRanks(hosts)
 	found, err := s.probeNetwork(g, hosts, firsts, effort)
-	mine := networkReport{At: time.Now().Unix()}
+	all, err := strict.Swap(s.ctx, g, s.Size, nil, networkReport{found, time.Now().Unix()}, err)
 	if err != nil {
-		mine.Error = err.Error()
-	} else if found != nil {
-		mine.Found = *found
-	}
-	all, failed := exchange(s.ctx, s.Size, g, mine)
-	if failed != nil {
-		return nil, errors.Join(err, failed)
+		return nil, err
 	}
 	sum := &network.Findings{}
-	for r, report := range all {
-		if report.Error != "" {
-			return nil, fmt.Errorf("rank %d: %s", r, report.Error)
+	for _, report := range all {
+		if report.Found != nil {
+			sum.Add(report.Found)
 		}
-		sum.Add(&report.Found)
 	}
 	n, err := network.Infer(names, sum)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
@@ -133,12 +134,6 @@ func (p *Plans) Summary(kind plan.Kind) string {
 	return b.String()
 }
 
-// verdict is what all ranks tell of their plans, and rank 0 of its decision for all.
-type verdict struct {
-	Error    string // why the rank has no plans
-	Decision *planner.Decision
-}
-
 // PlanTogether lets rank 0 of w plan and gives all ranks the outcome, for kinds whose plans they all need at once.
 func PlanTogether(ctx context.Context, w World, g *topo.Graph, m planner.Machine, o planner.Options,
 	kinds []plan.Kind) (*Plans, error) {
@@ -150,32 +145,24 @@ func PlanTogether(ctx context.Context, w World, g *topo.Graph, m planner.Machine
 // and compared, or follows from what all have told. Transports compare the links; the plans are compared when calls run
 // by them.
 func (p *Plans) decideTogether(ctx context.Context, g allGather, kinds []plan.Kind) error {
-	mine, err := verdict{}, p.err
+	var mine *planner.Decision
+	err := p.err
 	if p.rank == 0 {
-		mine.Decision, err = p.decide(kinds)
+		mine, err = p.decide(kinds)
 	}
-	if err != nil {
-		mine.Error = err.Error()
-	}
-	all, failed := exchange(ctx, p.size, g, mine)
-	if failed != nil {
-		return errors.Join(err, fmt.Errorf("hearing of rank 0's trees: %w", failed))
-	}
-	for r, v := range all {
-		switch {
-		case v.Error != "" && r == p.rank:
-			return err
-		case v.Error != "":
-			return fmt.Errorf("rank %d: %s", r, v.Error)
-		}
-	}
-	if all[0].Decision == nil {
+	all, failed := strict.Swap(ctx, g, p.size, nil, mine, err)
+	switch {
+	case err != nil && errors.As(failed, new(*strict.Failed)):
+		return err
+	case failed != nil:
+		return fmt.Errorf("hearing of rank 0's trees: %w", failed)
+	case all[0] == nil:
 		return errors.New("rank 0 tells of no decision")
 	}
 	if p.rank == 0 {
 		return nil
 	}
-	return p.follow(all[0].Decision)
+	return p.follow(all[0])
 }
 
 // Explain says, for people, which plan runs from which size on, what each is priced at,

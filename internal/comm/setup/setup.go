@@ -14,6 +14,7 @@ import (
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/probe"
@@ -309,7 +310,7 @@ func (s *setup) compare() ([]hello, error) {
 		h.Decision, _ = s.Plans.decide(s.Plans.firstKinds()) // an error comes again later, and is told then
 	}
 	s.step("comparing settings")
-	all, err := exchange(s.ctx, s.Size, s.World.AllGather, h)
+	all, err := strict.Swap(s.ctx, s.World.AllGather, s.Size, nil, h, nil)
 	if err != nil {
 		return nil, fmt.Errorf("comparing settings: %w", err)
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+
+	"github.com/treerun/treerun/internal/strict"
 )
 
 // allGather is an AllGather: every rank gets the blobs of all, by rank.
@@ -38,7 +40,7 @@ func together(ctx context.Context, size int, all allGather, steps ...func(g allG
 		if !running {
 			return errors.Join(errs...)
 		}
-		told, failed = exchange(ctx, size, all, mine)
+		told, failed = strict.Swap(ctx, all, size, nil, mine, nil)
 		for r, of := range told {
 			if len(of) != len(steps) {
 				told, failed = nil, fmt.Errorf("message of rank %d: %d steps, want %d", r, len(of), len(steps))

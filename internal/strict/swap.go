@@ -1,0 +1,120 @@
+package strict
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+// told is what a rank tells the others at a step that all take together: a value, or why it
+// could not take the step.
+type told[T any] struct {
+	Failed string
+	Value  T
+}
+
+// Failed says which ranks could not take a step. All ranks have the same, but for Own.
+type Failed struct {
+	Rank int    // the lowest of them
+	Why  string // of that one
+	Own  error  // why this rank could not; nil: it could
+	text string
+}
+
+// Error lists the ranks, and why.
+func (f *Failed) Error() string { return f.text }
+
+// Unwrap returns why this rank could not.
+func (f *Failed) Unwrap() error { return f.Own }
+
+const (
+	maxFailed = 1000 // bytes of why a rank failed
+	maxListed = 32   // ranks that an error lists
+)
+
+// Swap tells all ranks what this one has made of a step, failed if it could not take it, and
+// returns what all have, by rank. Ranks that tell the same may share what it refers to. Where
+// any failed, or cannot be understood, the error on all ranks is a *Failed. number returns the
+// number of the i-th rank, for people; nil: i. size is that of the set, 0 where the caller checks it.
+// gather is an AllGather, and gets ctx, a context, as it is.
+func Swap[C, T any](ctx C, gather func(ctx C, blob []byte) ([][]byte, error), size int, number func(i int) int, mine T,
+	failed error) ([]T, error) {
+	t := told[T]{Value: mine}
+	if failed != nil {
+		t = told[T]{Failed: cmp.Or(failed.Error(), "no reason")}
+	}
+	blobs, err := gather(ctx, Marshal(&t))
+	switch {
+	case err != nil:
+		return nil, errors.Join(failed, fmt.Errorf("exchange: %w", err))
+	case len(blobs) == 0 || size > 0 && len(blobs) != size:
+		return nil, errors.Join(failed, fmt.Errorf("the exchange gave %d blobs for %d ranks", len(blobs), size))
+	}
+	return open[T](blobs, number, failed)
+}
+
+// open reads what all ranks told.
+func open[T any](blobs [][]byte, number func(i int) int, own error) ([]T, error) {
+	values := make([]T, len(blobs))
+	f := &Failed{Own: own}
+	var all []string
+	why := ""
+	for i, b := range blobs {
+		if i > 0 && bytes.Equal(b, blobs[i-1]) {
+			values[i] = values[i-1] // most ranks say the same
+		} else {
+			values[i], why = read[T](b)
+		}
+		if why == "" {
+			continue
+		}
+		if number != nil {
+			i = number(i)
+		}
+		if all = append(all, fmt.Sprintf("rank %d: %s", i, why)); len(all) == 1 {
+			f.Rank, f.Why = i, why
+		}
+	}
+	if all == nil {
+		return values, nil
+	}
+	if more := len(all) - maxListed; more > 0 {
+		all = append(all[:maxListed], fmt.Sprintf("and %d more", more))
+	}
+	f.text = strings.Join(all, "; ")
+	return nil, f
+}
+
+// read returns what a rank told, or why it has failed.
+func read[T any](blob []byte) (value T, why string) {
+	var t told[T]
+	if err := Unmarshal(blob, &t); err != nil {
+		return value, fmt.Sprintf("what it says cannot be read: %v (hint: all ranks must run the same build)", err)
+	}
+	return t.Value, Printable(t.Failed, maxFailed)
+}
+
+// Refusal returns why the rank with this blob of a Swap has failed, "" where it has not.
+func Refusal(blob []byte) string {
+	_, why := read[msgpack.RawMessage](blob)
+	return why
+}
+
+// Printable returns what may be shown of text that came from outside, in one line
+// and from at most limit bytes.
+func Printable(text string, limit int) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n':
+			return ' '
+		case unicode.IsControl(r):
+			return '?'
+		}
+		return r
+	}, strings.ToValidUTF8(text[:min(len(text), limit)], "?"))
+}

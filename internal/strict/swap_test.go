@@ -1,0 +1,84 @@
+package strict
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// alike is the AllGather of a rank to which the others tell this.
+func alike(blobs ...[]byte) func(ctx context.Context, mine []byte) ([][]byte, error) {
+	return func(_ context.Context, mine []byte) ([][]byte, error) { return append([][]byte{mine}, blobs...), nil }
+}
+
+func TestSwap(t *testing.T) {
+	ctx, why := context.Background(), errors.New("no memory")
+	good, bad := Marshal(&told[int]{Value: 7}), Marshal(&told[int]{Failed: "no\nport \x1b[2J"})
+	if all, err := Swap(ctx, alike(good, good), 3, nil, 7, nil); err != nil || !slices.Equal(all, []int{7, 7, 7}) {
+		t.Errorf("%v, %v", all, err)
+	}
+	number := func(i int) int { return 10 * i }
+	for _, c := range []struct {
+		blobs  [][]byte
+		failed error
+		rank   int
+		want   string
+	}{
+		{[][]byte{bad, good, bad}, nil, 10, "rank 10: no port ?[2J; rank 30: no port ?[2J"},
+		{[][]byte{good, bad, bad}, why, 0, "rank 0: no memory; rank 20: no port ?[2J; rank 30: no port ?[2J"},
+		{[][]byte{good, {9, 9}, nil}, nil, 20,
+			"rank 20: what it says cannot be read: 1 bytes are left over (hint: all ranks"},
+		{[][]byte{good, nil, good}, nil, 20, "rank 20: what it says cannot be read: a length goes beyond"},
+	} {
+		_, err := Swap(ctx, alike(c.blobs...), 4, number, 7, c.failed)
+		f := new(Failed)
+		if !errors.As(err, &f) || f.Rank != c.rank || !strings.Contains(err.Error(), c.want) ||
+			!strings.HasPrefix(strings.TrimPrefix(c.want, fmt.Sprintf("rank %d: ", c.rank)), f.Why[:9]) ||
+			errors.Is(err, why) != (c.failed != nil) {
+			t.Errorf("error %+v of rank %d, want %q of rank %d", err, f.Rank, c.want, c.rank)
+		}
+	}
+	if _, err := Swap(ctx, alike(slices.Repeat([][]byte{bad}, 1000)...), 1001, nil, 7, nil); err == nil ||
+		!strings.HasSuffix(err.Error(), "; and 968 more") || len(err.Error()) > 3000 {
+		t.Errorf("error %v", err)
+	}
+	for size, blobs := range map[int][][]byte{3: {good}, 1: {good, good}} {
+		if _, err := Swap(ctx, alike(blobs...), size, nil, 7, why); !errors.Is(err, why) ||
+			!strings.Contains(err.Error(), "blobs for") {
+			t.Errorf("%d blobs for %d ranks: %v", len(blobs)+1, size, err)
+		}
+	}
+	lost := errors.New("rank 3 was killed")
+	_, err := Swap(ctx, func(context.Context, []byte) ([][]byte, error) { return nil, lost }, 2, nil, 7, why)
+	if !errors.Is(err, lost) || !errors.Is(err, why) {
+		t.Errorf("%v", err)
+	}
+	if Refusal(good) != "" || Refusal(bad) != "no port ?[2J" || Refusal(nil) == "" {
+		t.Errorf("refusals %q, %q, %q", Refusal(good), Refusal(bad), Refusal(nil))
+	}
+}
+
+// Text of other ranks is shown in one line, and cut.
+func TestPrintable(t *testing.T) {
+	if got := Printable("no\nport \x1b[2J\xff", maxFailed); got != "no port ?[2J?" {
+		t.Errorf("%q", got)
+	}
+	if got := Printable(strings.Repeat("x", 5000), maxFailed); len(got) != maxFailed {
+		t.Errorf("%d bytes", len(got))
+	}
+}
+
+// FuzzSwap: whatever a rank tells, no rank panics, and its words can be shown.
+func FuzzSwap(f *testing.F) {
+	f.Add(Marshal(&told[[]string]{Value: []string{"a"}}))
+	f.Add(Marshal(&told[[]string]{Failed: "why"}))
+	f.Fuzz(func(t *testing.T, blob []byte) {
+		all, err := Swap(context.Background(), alike(blob), 2, nil, []string{"b"}, nil)
+		if err == nil && len(all) != 2 || err != nil && strings.ContainsAny(err.Error(), "\x00\x1b\n") {
+			t.Errorf("%q: %q, %q", blob, all, err)
+		}
+	})
+}
