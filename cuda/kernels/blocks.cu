@@ -100,3 +100,58 @@ KERNEL(treerun_pick_8, Pick) { pick<u8>(a); }
 KERNEL(treerun_pick_16, Pick) { pick<u16>(a); }
 KERNEL(treerun_pick_32, Pick) { pick<u32>(a); }
 KERNEL(treerun_pick_64, Pick) { pick<u64>(a); }
+
+// The blocks whose bits are set in any lie one behind the other in packed, as before says: how many
+// bits are set before each word of any. They go there from whole, and become zero where their bits are
+// not set in own; or, where back is not 0, to whole, of which the other blocks become zero.
+struct Compact {
+	Addr own, any, before, whole, packed;
+	u64 n, block, back; // elements of whole, elements of a block
+};
+
+// packed_at is where element i, of a block that is in any, lies in packed.
+template <class T> DEVICE Addr packed_at(const Compact &a, u64 i, u64 block) {
+	u64 word = block / 32 * 4;
+	u32 below = load<u32>(a.any + word) & ((1u << block % 32) - 1);
+	u64 place = load<u32>(a.before + word) + __builtin_popcount(below);
+	return a.packed + (place * a.block + i - block * a.block) * sizeof(T);
+}
+
+template <class T> DEVICE void compact_one(const Compact &a, u64 i) {
+	u64 block = block_of(i, a.block);
+	Addr whole = a.whole + i * sizeof(T);
+	bool there = picked(a.any, block);
+	if (a.back)
+		store<T>(whole, there ? load<T>(packed_at<T>(a, i, block)) : 0);
+	else if (there)
+		store<T>(packed_at<T>(a, i, block), picked(a.own, block) ? load<T>(whole) : 0);
+}
+
+template <class T> DEVICE void compact(const Compact &a) {
+	const u64 lanes = Lanes<T>::number;
+	Cut c = cut(a.n, sizeof(T), a.whole, 0);
+	u64 inside = c.vectors * lanes, first = thread_number(), all = thread_count();
+
+	for (u64 e = first; e < a.n - inside; e += all)
+		compact_one<T>(a, e < c.head ? e : e + inside);
+	for (u64 v = first; v < c.vectors; v += all) {
+		u64 i = c.head + v * lanes, block = block_of(i, a.block);
+		bool there = picked(a.any, block);
+		Addr whole = a.whole + i * sizeof(T), packed = there ? packed_at<T>(a, i, block) : 0;
+		if (block != block_of(i + lanes - 1, a.block) || (packed & 15) != 0) {
+			ROLLED for (u64 k = 0; k < lanes; k++)
+				compact_one<T>(a, i + k);
+			continue;
+		}
+		const Vector zero = {{0, 0, 0, 0}};
+		if (a.back)
+			store_vector(whole, there ? load_vector(packed) : zero);
+		else if (there)
+			store_vector(packed, picked(a.own, block) ? load_vector(whole) : zero);
+	}
+}
+
+KERNEL(treerun_compact_8, Compact) { compact<u8>(a); }
+KERNEL(treerun_compact_16, Compact) { compact<u16>(a); }
+KERNEL(treerun_compact_32, Compact) { compact<u32>(a); }
+KERNEL(treerun_compact_64, Compact) { compact<u64>(a); }

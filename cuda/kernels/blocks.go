@@ -46,6 +46,34 @@ func (s *Set) CopyBlocks(stream *cuda.Stream, d kernel.DType, dst, src, bitmap c
 		uint64(n), uint64(block), rest))
 }
 
+// Compaction is memory for the blocks of an array Whole whose bits are set in Any: Packed has them one
+// behind the other. Before is 32-bit words: how many bits are set before each 32-bit word of Any.
+type Compaction struct {
+	Whole, Packed    cuda.Addr
+	Own, Any, Before cuda.Addr
+	Elements, Block  int64 // of Whole, of a block
+}
+
+// Compact copies the blocks from Whole to Packed. Those whose bits are not set in Own become zero there.
+func (s *Set) Compact(stream *cuda.Stream, d kernel.DType, c Compaction) error {
+	return s.compaction(stream, d, c, 0)
+}
+
+// Expand copies the blocks from Packed to Whole, of which all others become zero.
+func (s *Set) Expand(stream *cuda.Stream, d kernel.DType, c Compaction) error {
+	return s.compaction(stream, d, c, 1)
+}
+
+func (s *Set) compaction(stream *cuda.Stream, d kernel.DType, c Compaction, back uint64) error {
+	err := checkBlocks("compaction", d, c.Elements, c.Block, c.Any, c.Whole, c.Packed)
+	err = cmp.Or(err, check("bitmap", kernel.Uint32, c.Elements, []cuda.Addr{c.Own, c.Before}))
+	if err != nil || c.Elements == 0 {
+		return err
+	}
+	return s.start(stream, s.compact[d.Size()], c.Elements*int64(d.Size()), Own, words(uint64(c.Own),
+		uint64(c.Any), uint64(c.Before), uint64(c.Whole), uint64(c.Packed), uint64(c.Elements), uint64(c.Block), back))
+}
+
 func words(args ...uint64) (packed []byte) {
 	for _, a := range args {
 		packed = binary.LittleEndian.AppendUint64(packed, a)

@@ -29,6 +29,7 @@ typedef unsigned long long u64;
 
 #define GLOBAL
 #define UNROLL
+#define ROLLED
 #define DEVICE static inline
 #define DEVICE_MEMBER inline
 
@@ -75,6 +76,7 @@ DEVICE u32 block_threads() { return blockDim.x; }
 
 #define GLOBAL __attribute__((address_space(1)))
 #define UNROLL _Pragma("unroll") // arrays stay in registers
+#define ROLLED _Pragma("nounroll") // rare: short code
 #define DEVICE static inline __attribute__((device, always_inline))
 #define DEVICE_MEMBER inline __attribute__((device, always_inline))
 #define KERNEL(name, Args) \

@@ -260,3 +260,23 @@ func TestPTXPick(t *testing.T) {
 		}
 	}
 }
+
+func TestPTXCompact(t *testing.T) {
+	e := emulated{modules: parsePTX(t, "blocks")}
+	r := rand.New(rand.NewPCG(1, 16))
+	for d := range kernel.DeviceDTypes {
+		for _, n := range emulatedLengths(r) {
+			c := newCompaction(r, d, n, 1+r.IntN(40))
+			e.fresh(r, d, c.room)
+			c.fill(r, e.want)
+			for back := range 2 {
+				copy(e.memory.Bytes, e.want)
+				e.run(t, r, "blocks", fmt.Sprintf("treerun_compact_%d", 8*c.size), e.at(c.own), e.at(c.any), e.at(c.before),
+					e.at(c.whole), e.at(c.packed), uint64(n), uint64(c.Block), uint64(back))
+				c.do(e.want, back > 0)
+				e.compare(t, fmt.Sprintf("blocks of %d in %d %v, back %d", c.Block, n, d, back))
+				fill(r, d, e.want[c.packed:][:n*c.size])
+			}
+		}
+	}
+}

@@ -3,6 +3,7 @@ package kernels_test
 import (
 	"errors"
 	"math"
+	"math/bits"
 )
 
 func mask(width uint) uint64 { return 1<<width - 1 } // all bits for 64: the shift gives 0
@@ -274,6 +275,8 @@ func integers(name []string, ty typ) (compute, int, error) {
 		return one(func(a uint64) uint64 { return uint64(max(s(a), -s(a))) })
 	case "neg.":
 		return one(func(a uint64) uint64 { return -a })
+	case "popc.":
+		return one(func(a uint64) uint64 { return uint64(bits.OnesCount64(ty.extend(a))) })
 	case "not.":
 		return one(func(a uint64) uint64 { return ^a })
 	case "and.":

@@ -24,6 +24,7 @@ type Set struct {
 
 	copy           *cuda.Kernel    // nil: not loaded, as the others
 	search, pick   [9]*cuda.Kernel // by the size of an element
+	compact        [9]*cuda.Kernel
 	reduce, divide [kernel.Float64 + 1]*cuda.Kernel
 
 	modules map[string]*cuda.Module // by file
@@ -72,6 +73,7 @@ func (s *Set) add(file string) error {
 		for size := 1; size <= 8; size *= 2 {
 			get(&s.search[size], fmt.Sprint("treerun_search_", 8*size))
 			get(&s.pick[size], fmt.Sprint("treerun_pick_", 8*size))
+			get(&s.compact[size], fmt.Sprint("treerun_compact_", 8*size))
 		}
 	}
 	for d := range kernel.DeviceDTypes {
