@@ -2,8 +2,6 @@ package sparse
 
 import (
 	"fmt"
-	"math"
-	"math/bits"
 	"strings"
 	"time"
 
@@ -61,13 +59,16 @@ func (r *reduction) estimate(all []hello) estimate {
 	return e
 }
 
+// priced are the forms that can be the quickest.
+var priced = []Form{Trees, Shared, Compact, Dense}
+
 // choose takes the quickest of the forms that can run by price, the first of equals.
 func (e *estimate) choose() {
 	if e.form != ByPrice {
 		return
 	}
 	e.form = Dense
-	for _, f := range []Form{Trees, Shared} {
+	for _, f := range priced {
 		if 0 < e.us[f] && e.us[f] < e.us[e.form] {
 			e.form = f
 		}
@@ -116,17 +117,17 @@ func (r *reduction) predict(e *estimate, search bool) {
 		}
 	}
 	handling := (up + e.union) * float64(r.grid.Blocks()) * blockUs * ends * r.c.Share
-	e.us[Dense] = micro(wait * r.denseUs(int(bytes)))
+	e.us[Dense] = micro(wait * r.hostPrices.us(int(bytes)))
 	own := find + zeros + handling
 	moved := up + e.union
 	if e.thin > 0 && len(count) > 1 {
 		own += moved * bytes * thinUs * r.c.Share
 		moved = up*block.Thinned(1-e.thin) + e.union*block.Thinned(1-e.unionThin)
 	}
-	e.us[Trees] = micro(own + wait*treeFactor*r.denseUs(int(bytes*moved/2)))
+	e.us[Trees] = micro(own + wait*treeFactor*r.hostPrices.us(int(bytes*moved/2)))
 	if r.noSharing() == "" {
 		// Of a tensor that is full it does all that the dense plan does.
-		e.us[Shared] = micro(find + zeros + max(r.sharedUs(e), wait*r.denseUs(int(bytes*(e.mean+e.union)/2))))
+		e.us[Shared] = micro(find + zeros + max(r.sharedUs(e), wait*r.hostPrices.us(int(bytes*(e.mean+e.union)/2))))
 	}
 }
 
@@ -161,27 +162,6 @@ func (r *reduction) sharedUs(e *estimate) float64 {
 
 func micro(us float64) time.Duration { return time.Duration(us * 1e3) }
 
-// denseUs predicts what the dense plan takes for so many bytes: between powers of
-// two, which are priced once, on the line.
-func (s *state) denseUs(n int) float64 {
-	n = max(n, 8)
-	low := 1 << (bits.Len(uint(n)) - 1)
-	a, b := s.priceOf(low), s.priceOf(2*low)
-	return a + (b-a)*float64(n-low)/float64(low)
-}
-
-func (s *state) priceOf(n int) float64 {
-	if us, known := s.prices[n]; known {
-		return us
-	}
-	us := s.priceDense(n)
-	if math.IsNaN(us) || us <= 0 {
-		us = 10 + float64(n)/1e3 // nobody knows: 1 GB/s
-	}
-	s.prices[n] = us
-	return us
-}
-
 // words says what was chosen, and why.
 func (e *estimate) words(r *reduction) string {
 	var b strings.Builder
@@ -199,7 +179,7 @@ func (e *estimate) words(r *reduction) string {
 		fmt.Fprintf(&b, ", and %s of their elements", percent(1-e.thin))
 	}
 	fmt.Fprintf(&b, ": %v;", e.form)
-	for _, f := range []Form{Trees, Shared, Dense} {
+	for _, f := range priced {
 		if e.us[f] > 0 {
 			fmt.Fprintf(&b, " %v would take %v,", f, e.us[f].Round(time.Microsecond))
 		}

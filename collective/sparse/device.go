@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"runtime"
 	"time"
 
@@ -17,20 +16,23 @@ import (
 )
 
 // AllReduceDevice is AllReduce on device memory: behind the work of stream s the
-// device finds the blocks that are not zero and copies them to pinned memory of the
-// host, the ranks exchange these, and the device puts the result into recv. send and
-// recv have the same length and are memory of the stream's device; they may be the
-// same memory, and overlap in no other way. A dense tensor goes from device to device
-// as with collective.AllReduceDevice.
+// device finds the blocks that are not zero, the ranks exchange these, and the device puts
+// the result into recv. send and recv have the same length and are memory of the stream's
+// device; they may be the same memory, and overlap in no other way.
+//
+// In the forms Compact and Dense blocks go from device to device, as with
+// collective.AllReduceDevice: of Compact those that any rank has, of Dense all. In the
+// others they go through pinned memory of the hosts. A call by price takes what is quickest.
 //
 // It returns when the result is on its way: what is put into s later finds it in
 // recv, and collective.Comm.SyncDevice waits for it and tells of errors until then.
-// The host waits twice in between, for the blocks that were found and for those that
-// were copied. All ranks call it together, and none of them AllReduce.
+// The host waits once in between, for the blocks that were found, and in the forms that go through the
+// host again, for those that were copied. All ranks call it together, and none of them AllReduce.
 //
-// Pinned memory as large as the largest tensor of calls so far stays with c until it
-// is closed. The first call by price, and the first dense one, opens the devices as
-// device calls do. All calls on c are on one device of this rank.
+// Memory stays with c until it is closed: pinned memory as large as the largest tensor that went through
+// the host, and memory of the device for the blocks of the largest union in the form Compact. The first
+// call by price, in the form Compact or Dense opens the devices as device calls do. All calls on c are on
+// one device of this rank.
 func AllReduceDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.Stream, send, recv cuda.Slice[T],
 	op collective.Op, opts ...Option) (Stats, error) {
 	const name = "sparse AllReduceDevice"
@@ -87,10 +89,12 @@ func (r *deviceReduction) look(ctx context.Context, h *hello) error {
 	if ctx.Err() != nil || r.grid.Elements == 0 || r.form == Dense && r.c.Size > 1 {
 		return nil
 	}
-	if err := r.stageFor(r.stream.Device(), r.grid); err != nil {
+	blocks := r.grid.Blocks()
+	words := block.Words(blocks)
+	if err := r.stageFor(r.stream.Device(), words); err != nil {
 		return r.c.FaultDevice(r.call.String(), err)
 	}
-	g, words := r.stage, block.Words(r.grid.Blocks())
+	g := r.stage
 	begun := time.Now()
 	err := g.find(r.stream, r.send, r.call.DType, r.grid)
 	if err == nil {
@@ -99,11 +103,12 @@ func (r *deviceReduction) look(ctx context.Context, h *hello) error {
 	if err != nil {
 		return r.stopped(ctx, err)
 	}
-	r.set, r.union = g.set(0, words), g.set(words, words)
+	r.set, r.union = g.set(own, words), g.set(united, words)
+	r.set[words-1] &= ^uint64(0) >> (64*words - blocks) // the kernel wrote words of 32 bits
 	clear(r.union)
 	r.stats.Finding = time.Since(begun)
 	r.counted()
-	h.Sample = sampleOf(r.set, r.grid.Blocks())
+	h.Sample = sampleOf(r.set, blocks)
 	return nil
 }
 
@@ -125,21 +130,30 @@ const (
 	stagingUs = 60
 )
 
-// price has the dense plan be that of devices, and the sparse forms take the way of the blocks to
-// the host and back besides.
+// What the form Compact takes beside the dense plan of the blocks: at how many GB/s a device goes over its
+// memory (a V100 at 900, an H200 at 4800), and for two launches with their copies.
+const (
+	deviceRate = 1000.0
+	compactUs  = 40
+)
+
+// price has the dense plan be that of devices, and the forms of the host take the way of the blocks there
+// and back besides. All blocks are found.
 func (r *deviceReduction) price(ctx context.Context, e *estimate) error {
-	us, err := r.c.DenseDeviceUs(ctx, r.stream.Device(), r.grid.Bytes())
-	if err != nil {
+	if err := r.c.OpenDevices(ctx, r.stream.Device()); err != nil {
 		return err
 	}
-	staging := micro(stagingUs + (e.most+e.union)*float64(r.grid.Bytes())/hostLink/1e3)
+	bytes := float64(r.grid.Bytes())
+	staging := micro(stagingUs + (e.most+e.union)*bytes/hostLink/1e3)
 	e.us[Trees] += staging
 	if e.us[Shared] > 0 {
 		e.us[Shared] += staging
 	}
-	if e.us[Dense] = micro(us); math.IsNaN(us) || us <= 0 {
-		e.us[Dense] = micro(r.denseUs(r.grid.Bytes()))
-	}
+	e.us[Dense] = micro(r.devicePrices.us(r.grid.Bytes()))
+	// The blocks are read and written twice, and everything is written. An AllGather moves half of what an AllReduce does.
+	passes := (e.mean + 2*e.union + 1) * bytes / deviceRate / 1e3
+	bitmaps := r.hostPrices.us(8 * block.Words(r.grid.Blocks()) * r.c.Size / 2)
+	e.us[Compact] = micro(compactUs + passes + bitmaps + r.devicePrices.us(int(e.union*bytes)))
 	return nil
 }
 
@@ -147,10 +161,17 @@ func (r *deviceReduction) dense(ctx context.Context) error {
 	return r.c.DenseDevice(ctx, r.stream, r.call.DType, r.call.Op, r.send, r.recv, r.grid.Elements)
 }
 
-// travel exchanges the blocks by way of the host, in form f.
+// travel exchanges the blocks, in form f: Compact, or by way of the host.
 func (r *deviceReduction) travel(ctx context.Context, f Form) error {
+	if f == Compact {
+		return r.compact(ctx)
+	}
 	g := r.stage
 	r.counted()
+	var err error
+	if g.host, err = pinned(g.device, g.host, r.grid.Bytes()); err != nil {
+		return r.c.FaultDevice(r.name, err)
+	}
 	if err := g.gather(r.stream, r.send, r.call.DType, r.grid); err != nil {
 		return r.c.FaultDevice(r.name, err)
 	}

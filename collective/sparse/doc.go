@@ -16,7 +16,9 @@
 //     dealt; never by price, as trees are as quick or quicker;
 //   - Shared: on one host, where every rank puts its blocks into memory that all can
 //     read, and takes from there what it needs (package pool);
-//   - Dense: as collective.AllReduce, where there is nothing to save.
+//   - Dense: as collective.AllReduce, where there is nothing to save;
+//   - Compact, of AllReduceDevice: the devices put the blocks that any rank has one behind the
+//     other, and the dense plan reduces these from device to device.
 //
 // Between hosts blocks of which most elements are zero travel without them.
 //
@@ -35,7 +37,7 @@
 // a fixed order. Algorithm 1 itself was up to three times slower between hosts.
 //
 // AllReduceDevice does it for device memory, of which only those blocks come to the
-// host; AllReducePairs for lists of rows.
+// host, or none; AllReducePairs for lists of rows.
 //
 // # Zeros
 //
@@ -48,7 +50,7 @@
 //
 // All ranks get the same bits. Integers have those of collective.AllReduce.
 // Floating-point numbers are added in a fixed order: of the ranks with Aggregators and
-// Shared, of the trees with Trees, of the plan with Dense. So the last bits of a sum
+// Shared, of the trees with Trees, of the plan with Dense and Compact. So the last bits of a sum
 // depend on the form, and between Trees and Dense on the communicator's trees and plans. Of
 // one form on one graph they are the same from run to run. The form that is chosen by price
 // is the same for the same sample of blocks on the same graph, whatever calls came before;

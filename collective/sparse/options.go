@@ -36,11 +36,12 @@ const (
 	Trees
 	Aggregators
 	Dense
-	Shared // of ranks on one host alone
+	Shared  // of ranks on one host alone
+	Compact // of AllReduceDevice alone
 	formEnd
 )
 
-var forms = [formEnd]string{"by price", "trees", "aggregators", "dense", "shared"}
+var forms = [formEnd]string{"by price", "trees", "aggregators", "dense", "shared", "compact"}
 
 // String returns the name of the form: "trees".
 func (f Form) String() string {
@@ -97,6 +98,8 @@ func (c *call) check() string {
 	switch {
 	case c.Form >= formEnd:
 		return fmt.Sprintf("no such form: %v", c.Form)
+	case c.Form == Compact && c.What != allReduceDevice:
+		return fmt.Sprintf("the form %v; it is for the memory of devices (AllReduceDevice)", c.Form)
 	case c.Op != kernel.Sum && c.Op != kernel.Min && c.Op != kernel.Max:
 		return fmt.Sprintf("operation %v; want sum, min or max", c.Op)
 	case (c.Block < 1 || c.Block > most) && c.What == allReducePairs:

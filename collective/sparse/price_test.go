@@ -23,8 +23,7 @@ func (p pricing) of(e estimate) [formEnd]time.Duration {
 		c.Hosts = append(c.Hosts, r/p.perHost)
 	}
 	r := newReduction(newCall(allReduce, kernel.Float32, collective.Sum, 16<<20, nil))
-	r.state = &state{c: c, priceDense: func(bytes int) float64 { return 20 + float64(bytes)/1e3 },
-		prices: make(map[int]float64)}
+	r.state = &state{c: c, hostPrices: newPrices(func(bytes int) float64 { return 20 + float64(bytes)/1e3 })}
 	r.predict(&e, true)
 	return e.us
 }

@@ -3,7 +3,6 @@ package sparse
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/treerun/treerun/collective/sparse/internal/block"
@@ -12,21 +11,29 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// stage is where blocks of device memory are while the ranks exchange them: pinned
-// memory of the host, with the tensor's blocks in their places and nothing of worth
-// in between. A communicator has one, from its first call on device memory on.
+// stage is where blocks of device memory are while the ranks exchange them. A communicator has one,
+// from its first call on device memory on; its memory is that of the largest calls.
 type stage struct {
 	device  *cuda.Device
 	kernels *kernels.Set
 	done    *cuda.Event // the latest call's work on the stage
 
-	host   *cuda.Pinned[uint8]
-	sets   *cuda.Pinned[uint64] // what this rank has, and then what any rank has
-	bitmap cuda.Slice[uint64]   // either of them, as kernels see it
+	sets   *cuda.Pinned[uint64] // by what they say
+	bits   cuda.Slice[uint64]   // the same, as kernels see them
+	host   *cuda.Pinned[uint8]  // the tensor's blocks in their places, and nothing of worth in between
+	packed cuda.Slice[uint8]    // in the form Compact, the blocks that any rank has
 }
 
-// stageFor makes a stage on a device, or the one there is large enough for a tensor.
-func (s *state) stageFor(dev *cuda.Device, g block.Grid) (err error) {
+// The sets of a call.
+const (
+	own    = iota // what this rank has
+	united        // what any rank has
+	before        // as count writes them
+	sets
+)
+
+// stageFor makes a stage on a device, or the one there large enough for sets of so many words.
+func (s *state) stageFor(dev *cuda.Device, words int) (err error) {
 	if s.stage == nil {
 		n := &stage{device: dev}
 		if n.kernels, err = kernels.Load(dev, kernels.Blocks); err != nil {
@@ -39,73 +46,103 @@ func (s *state) stageFor(dev *cuda.Device, g block.Grid) (err error) {
 		s.c.OnClose(n.close)
 	}
 	n := s.stage
-	bytes, words := g.Bytes(), block.Words(g.Blocks())
-	if n.host != nil && len(n.host.Host()) >= bytes && n.bitmap.Len() >= words {
+	if n.bits.Len() >= sets*words {
 		return nil
 	}
-	if err := n.free(); err != nil {
+	if err := n.drain(); err != nil {
 		return err
 	}
-	if n.host, err = cuda.AllocPinned[uint8](dev, bytes); err != nil {
-		return fmt.Errorf("pinned memory for the blocks of %d bytes: %w", bytes, err)
-	}
-	if n.sets, err = cuda.AllocPinned[uint64](dev, 2*words); err != nil {
+	if n.sets, err = pinned(dev, n.sets, sets*words); err != nil {
 		return err
 	}
-	n.bitmap, err = cuda.Alloc[uint64](dev, words)
+	n.bits, err = grown(dev, n.bits, sets*words)
 	return err
+}
+
+// vector is what a kernel moves at once, from addresses that are multiples of it.
+const vector = 16
+
+// pinned is old, or pinned memory in its place that has n elements. Nothing uses old any more.
+func pinned[T cuda.Number](dev *cuda.Device, old *cuda.Pinned[T], n int) (*cuda.Pinned[T], error) {
+	if old != nil {
+		if len(old.Host()) >= n {
+			return old, nil
+		}
+		if err := old.Free(); err != nil {
+			return old, err
+		}
+	}
+	return cuda.AllocPinned[T](dev, n)
+}
+
+// grown is pinned for memory of the device.
+func grown[T cuda.Number](dev *cuda.Device, old cuda.Slice[T], n int) (cuda.Slice[T], error) {
+	if old.Len() >= n {
+		return old, nil
+	}
+	if err := old.Free(); err != nil {
+		return old, err
+	}
+	return cuda.Alloc[T](dev, n)
 }
 
 // drainMax is how long a stage waits for the work of its last call.
 const drainMax = 5 * time.Second
 
-// free gives the memory back, when no work uses it any more.
-func (n *stage) free() error {
+// drain waits until no work uses the memory any more.
+func (n *stage) drain() error {
 	within, cancel := context.WithTimeout(context.Background(), drainMax)
 	defer cancel()
 	if err := n.done.Synchronize(within); err != nil && within.Err() != nil {
 		return err // the device still uses the memory, which stays
 	}
-	var errs []error
-	if n.host != nil {
-		errs = append(errs, n.host.Free())
-	}
-	if n.sets != nil {
-		errs = append(errs, n.sets.Free())
-	}
-	errs = append(errs, n.bitmap.Free())
-	n.host, n.sets, n.bitmap = nil, nil, cuda.Slice[uint64]{}
-	return errors.Join(errs...)
+	return nil
 }
 
 func (n *stage) close() error {
-	return errors.Join(n.free(), n.done.Close(), n.kernels.Close())
+	errs := []error{n.drain()}
+	if errs[0] == nil {
+		errs = append(errs, n.bits.Free(), n.packed.Free())
+		if n.sets != nil {
+			errs = append(errs, n.sets.Free())
+		}
+		if n.host != nil {
+			errs = append(errs, n.host.Free())
+		}
+	}
+	return errors.Join(append(errs, n.done.Close(), n.kernels.Close())...)
 }
 
 // tensor returns the memory of a tensor's blocks.
 func (n *stage) tensor(g block.Grid) []byte { return n.host.Host()[:g.Bytes():g.Bytes()] }
 
-// set returns one of the two sets, of so many words.
-func (n *stage) set(from, words int) block.Set { return n.sets.Host()[from : from+words : from+words] }
+// set returns one of the sets, of so many words, and at where kernels see it.
+func (n *stage) set(which, words int) block.Set {
+	return n.sets.Host()[which*words : (which+1)*words : (which+1)*words]
+}
+
+func (n *stage) at(which, words int) cuda.Addr { return n.bits.Addr() + cuda.Addr(8*which*words) }
+
+// tell puts the copy of sets from one on to the device into stream s.
+func (n *stage) tell(s *cuda.Stream, from, number, words int) error {
+	return s.Memcpy(n.at(from, words), n.sets.Addr()+cuda.Addr(8*from*words), int64(8*number*words))
+}
 
 // find puts the search for the blocks that count into stream s, and the copy of what
 // it finds to the host.
 func (n *stage) find(s *cuda.Stream, send cuda.Addr, dt kernel.DType, g block.Grid) error {
-	bytes := int64(8 * block.Words(g.Blocks()))
-	at := n.bitmap.Addr()
+	size, elements := int64(g.Size), int64(g.Elements)
 	return errors.Join(
 		s.Wait(n.done), // the latest call may have been on another stream
-		s.Memset(at, 0, bytes),
-		n.kernels.NonZero(s, dt, at, send, int64(g.Elements), int64(g.Size)),
-		s.Memcpy(n.sets.Addr(), at, bytes),
+		n.kernels.NonZero(s, dt, n.bits.Addr(), send, elements, size),
+		s.Memcpy(n.sets.Addr(), n.bits.Addr(), kernels.BitmapBytes(elements, size)),
 		s.Record(n.done))
 }
 
 // gather puts the copy of the blocks that were found into stream s.
 func (n *stage) gather(s *cuda.Stream, send cuda.Addr, dt kernel.DType, g block.Grid) error {
 	return errors.Join(
-		n.kernels.CopyBlocks(s, dt, n.host.Addr(), send, n.bitmap.Addr(), int64(g.Elements), int64(g.Size),
-			false),
+		n.kernels.CopyBlocks(s, dt, n.host.Addr(), send, n.bits.Addr(), int64(g.Elements), int64(g.Size), false),
 		s.Record(n.done))
 }
 
@@ -113,8 +150,25 @@ func (n *stage) gather(s *cuda.Stream, send cuda.Addr, dt kernel.DType, g block.
 func (n *stage) scatter(s *cuda.Stream, recv cuda.Addr, dt kernel.DType, g block.Grid) error {
 	words := block.Words(g.Blocks())
 	return errors.Join(
-		s.Memcpy(n.bitmap.Addr(), n.sets.Addr()+cuda.Addr(8*words), int64(8*words)),
-		n.kernels.CopyBlocks(s, dt, recv, n.host.Addr(), n.bitmap.Addr(), int64(g.Elements), int64(g.Size),
-			true),
+		n.tell(s, united, 1, words),
+		n.kernels.CopyBlocks(s, dt, recv, n.host.Addr(), n.at(united, words), int64(g.Elements), int64(g.Size), true),
 		s.Record(n.done))
+}
+
+// compaction says where the blocks of a tensor are, and where they go: as far from a multiple of a vector.
+func (n *stage) compaction(tensor cuda.Addr, g block.Grid) kernels.Compaction {
+	words := block.Words(g.Blocks())
+	return kernels.Compaction{Whole: tensor, Packed: n.packed.Addr() + tensor%vector, Own: n.at(own, words),
+		Any: n.at(united, words), Before: n.at(before, words), Elements: int64(g.Elements), Block: int64(g.Size)}
+}
+
+// compact puts the copy of the blocks that any rank has to where they are packed into stream s.
+func (n *stage) compact(s *cuda.Stream, dt kernel.DType, c kernels.Compaction) error {
+	words := block.Words(int((c.Elements + c.Block - 1) / c.Block))
+	return errors.Join(n.tell(s, united, sets-united, words), n.kernels.Compact(s, dt, c), s.Record(n.done))
+}
+
+// expand puts the copy of them to their places into stream s, with zeros around them.
+func (n *stage) expand(s *cuda.Stream, dt kernel.DType, c kernels.Compaction) error {
+	return errors.Join(n.kernels.Expand(s, dt, c), s.Record(n.done))
 }

@@ -15,24 +15,23 @@ import (
 
 // state is what the package keeps with a communicator, from its first call on.
 type state struct {
-	c          *comm.Inside
-	openLinks  func(context.Context, string, string, transport.Layout) (transport.Endpoint, error)
-	priceDense func(bytes int) float64
-	servers    []int       // ranks that only aggregate: they were in Serve when the latest call began
-	trees      forest      // the communicator's, each once
-	stars      forest      // around ranks that aggregate
-	opened     int         // links so far
-	host       *drive.Pool // nil until a call in the form Shared
-	tensor     uint32      // number of the latest call
-	set        block.Set
-	united     block.Set // blocks that any rank has
-	zeros      kernel.Pieces
-	parts      []block.Set // by tree
-	deal       *block.Deal
-	prices     map[int]float64
-	stage      *stage          // nil before the first call on device memory
-	reported   map[string]bool // by report
-	sums       []byte          // of a rank that serves, in the blocks' places
+	c                        *comm.Inside
+	openLinks                func(context.Context, string, string, transport.Layout) (transport.Endpoint, error)
+	servers                  []int       // ranks that only aggregate: they were in Serve when the latest call began
+	trees                    forest      // the communicator's, each once
+	stars                    forest      // around ranks that aggregate
+	opened                   int         // links so far
+	host                     *drive.Pool // nil until a call in the form Shared
+	tensor                   uint32      // number of the latest call
+	set                      block.Set
+	united                   block.Set // blocks that any rank has
+	zeros                    kernel.Pieces
+	parts                    []block.Set // by tree
+	deal                     *block.Deal
+	hostPrices, devicePrices *prices
+	stage                    *stage          // nil before the first call on device memory
+	reported                 map[string]bool // by report
+	sums                     []byte          // of a rank that serves, in the blocks' places
 }
 
 // forest is trees of ranks, to which blocks are dealt by share, and their links.
@@ -62,8 +61,8 @@ func stateOf(c *comm.Inside) *state {
 	if s, ok := c.State.(*state); ok {
 		return s
 	}
-	s := &state{c: c, openLinks: c.OpenLinks, priceDense: c.DenseUs, prices: make(map[int]float64),
-		reported: make(map[string]bool)}
+	s := &state{c: c, openLinks: c.OpenLinks, hostPrices: newPrices(c.DenseUs),
+		devicePrices: newPrices(c.DenseDeviceUs), reported: make(map[string]bool)}
 	for i, t := range c.Trees {
 		s.trees.add(t, c.Shares[i])
 	}

@@ -25,7 +25,8 @@ type Stats struct {
 	// What this rank sent to others and got from them, headers included, as worker,
 	// aggregator and inner rank of trees; 0 in the Dense form. What goes to several ranks
 	// counts for each of them. But Shared writes what all others read to memory once, and
-	// once it counts as sent.
+	// once it counts as sent. Compact counts the blocks of the union, which are the tensor of its dense
+	// plan, and the ranks' sets of blocks.
 	SentBytes, ReceivedBytes       int64
 	SentMessages, ReceivedMessages int64
 

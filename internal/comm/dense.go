@@ -44,16 +44,17 @@ func (c *Inside) DenseDevice(ctx context.Context, s *cuda.Stream, t kernel.DType
 	return c.Devices.enqueue(ctx, &k)
 }
 
-// DenseDeviceUs is DenseUs for DenseDevice. The first of the two opens the ranks' devices, of
-// which dev is this one's: all ranks call it together. An error is the caller's to return as
-// it is.
-func (c *Inside) DenseDeviceUs(ctx context.Context, dev *cuda.Device, bytes int) (float64, error) {
-	if err := c.Devices.have(ctx, &Args{Kind: plan.AllReduce, flags: engine.OnDevice}, dev); err != nil {
-		return 0, err
-	}
+// OpenDevices opens the ranks' devices, of which dev is this one's, unless a device call has: all ranks
+// call it together. An error is the caller's to return as it is.
+func (c *Inside) OpenDevices(ctx context.Context, dev *cuda.Device) error {
+	return c.Devices.have(ctx, &Args{Kind: plan.AllReduce, flags: engine.OnDevice}, dev)
+}
+
+// DenseDeviceUs is DenseUs for DenseDevice, of devices that are open.
+func (c *Inside) DenseDeviceUs(bytes int) float64 {
 	choice, err := c.Devices.Plans.Choose(plan.AllReduce, -1, int64(bytes))
 	if err != nil {
-		return 0, err
+		return math.NaN()
 	}
-	return choice.PredictedUs, nil
+	return choice.PredictedUs
 }

@@ -139,7 +139,7 @@ func ofSparse(x *meter.Sparse) string {
 	for _, f := range []struct {
 		name string
 		us   float64
-	}{{"trees", x.TreesUs}, {"shared", x.SharedUs}, {"dense", x.DenseUs}} {
+	}{{"trees", x.TreesUs}, {"shared", x.SharedUs}, {"compact", x.CompactUs}, {"dense", x.DenseUs}} {
 		if f.us > 0 {
 			s += before + f.name + " " + strconv.FormatFloat(f.us, 'f', 0, 64)
 			before = ", "

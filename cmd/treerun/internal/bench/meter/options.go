@@ -111,8 +111,8 @@ func newOptions() (*Options, *raw) {
 		"of sparse collectives: `PART` of the elements of such a block, more than 0 and up to 1, that are not zero, "+
 			"drawn at random")
 	f.Var(cmdline.Word(&o.Form, Forms...), "form",
-		"of sparse collectives: run as `FORM`: trees, aggregators, shared (on one host) or dense (default: by "+
-			"price)")
+		"of sparse collectives: run as `FORM`: trees, aggregators, shared (on one host), dense or compact (on "+
+			"GPUs) (default: by price)")
 	f.Var(cmdline.Whole(&o.Aggregators, 1, maxAggregators), "aggregators",
 		"of sparse collectives: `N` more ranks only aggregate, on slots that the others leave free, else on their hosts "+
 			"in turn (default: all ranks do)")

@@ -77,9 +77,10 @@ type Sparse struct {
 	ReceivedBytes int64   `json:"received_bytes"`
 	FindUs        float64 `json:"find_us"` // looking for blocks, on the slowest rank
 
-	TreesUs  float64 `json:"trees_us"` // predicted; 0 where nothing was
-	SharedUs float64 `json:"shared_us"`
-	DenseUs  float64 `json:"dense_us"`
+	TreesUs   float64 `json:"trees_us"` // predicted; 0 where nothing was
+	SharedUs  float64 `json:"shared_us"`
+	DenseUs   float64 `json:"dense_us"`
+	CompactUs float64 `json:"compact_us,omitempty"` // of devices
 }
 
 // Process is a process of the job.

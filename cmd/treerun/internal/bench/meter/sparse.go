@@ -161,6 +161,7 @@ func (m *meter[T]) tellSparse(ctx context.Context, r *Row, k *Case, s *spread) e
 		NonZero: s.nonZero, UnionDensity: most[3], SentBytes: int64(most[0]), ReceivedBytes: int64(most[1]),
 		FindUs:  math.Round(most[2]*10) / 10,
 		TreesUs: us(sparse.Trees), SharedUs: us(sparse.Shared), DenseUs: us(sparse.Dense),
+		CompactUs: us(sparse.Compact),
 	}
 	if s.fill < 1 {
 		r.Sparse.Fill = s.fill

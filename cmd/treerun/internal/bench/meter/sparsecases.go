@@ -10,7 +10,7 @@ import (
 var Overlaps = []string{"full", "random", "none"}
 
 // Forms are those in which a sparse collective can run.
-var Forms = []string{"trees", "aggregators", "shared", "dense"}
+var Forms = []string{"trees", "aggregators", "shared", "dense", "compact"}
 
 // sparseTypes and sparseOps are what sparse collectives take.
 var (
@@ -48,6 +48,8 @@ func (o *Options) takeSparse(densities []string) error {
 		return usage("--fill %v: want a part above 0, up to 1", o.Fill)
 	case o.Aggregators > 0 && o.Form != "" && o.Form != "aggregators":
 		return usage("--aggregators is for --form aggregators, not %s", o.Form)
+	case o.Form == "compact" && o.Device != CUDA:
+		return usage("--form compact is for --device cuda")
 	}
 	for _, flag := range []string{"density", "overlap", "block", "fill", "form", "aggregators"} {
 		if o.Flags.Changed(flag) && !sparse {

@@ -1,0 +1,36 @@
+package sparse
+
+import (
+	"math"
+	"math/bits"
+)
+
+// prices are what the dense plans of a communicator are predicted to take, of the host or of devices.
+type prices struct {
+	ask   func(bytes int) float64 // NaN: nobody knows
+	known map[int]float64
+}
+
+func newPrices(ask func(bytes int) float64) *prices {
+	return &prices{ask: ask, known: make(map[int]float64)}
+}
+
+// us predicts what so many bytes take: between powers of two, which are priced once, on the line.
+func (p *prices) us(n int) float64 {
+	n = max(n, 8)
+	low := 1 << (bits.Len(uint(n)) - 1)
+	a, b := p.of(low), p.of(2*low)
+	return a + (b-a)*float64(n-low)/float64(low)
+}
+
+func (p *prices) of(n int) float64 {
+	if us, known := p.known[n]; known {
+		return us
+	}
+	us := p.ask(n)
+	if math.IsNaN(us) || us <= 0 {
+		us = 10 + float64(n)/1e3 // nobody knows: 1 GB/s
+	}
+	p.known[n] = us
+	return us
+}
