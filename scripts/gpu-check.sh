@@ -1,35 +1,38 @@
 #!/usr/bin/env bash
-# Runs the tests of device calls and of kernels on the GPUs of this machine, one or
-# more with NVIDIA's driver, and measures them; no CUDA toolkit is needed. A page in
-# Markdown says how each step went. Exit code 1 when something was wrong.
+# Tests device calls and kernels on the GPUs of this machine, one or more with NVIDIA's
+# driver, and measures them; no CUDA toolkit is needed.
 #
-#   scripts/gpu-check.sh [--page FILE] [STEP...]
+#   scripts/gpu-check.sh [--page FILE.md] [--budget SECONDS] [--limit SECONDS] [STEP...]
 #
-# FILE is gpu-check.md where none is named. STEPs are those of the list below; all
-# without. Each takes STEP_TIME=100 seconds at most.
+# FILE.md (gpu-check.md where none is named) says how each step went, and FILE.json the same
+# and all figures: a line of JSON per step. Both are written step by step. STEPs are those of
+# the list below, what is worth most first. Each may take as long as the list says, or --limit; all, without
+# what they need to be built, --budget (540 s). What there was no time for is listed.
+#
+# Exit code 1: something was wrong; 64: wrong usage; 125: it cannot be built here.
 #
 # A machine without Go takes what another one of its kind has built, in a folder which
 # it needs beside this script:
 #
-#   scripts/gpu-check.sh --pack DIR                      # here
-#   scripts/gpu-check.sh --programs DIR [--page FILE]    # there
+#   scripts/gpu-check.sh --pack DIR                  # here
+#   scripts/gpu-check.sh --programs DIR [...]        # there
 #
 # It runs on a fake host as well, which is how it is tested, and then the page says
 # that nothing was measured:
 #
 #   scripts/fake-gpu.sh --graph dgx1v -- scripts/gpu-check.sh
-# shellcheck disable=SC2086 # ranks are several flags
+# shellcheck disable=SC2086,SC2317 # ranks are several flags; steps are called by their names
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-steps=(check kernels rates driver calls order sparse killed bench latency train sanitizer)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+list=(check:30 probes:90 kernels:60 rates:30 matrix2:60 times:60 bench:60 matrix4:60 matrix8:90 killed:60 driver:60
+    order:60 sparse:60 train:60 sanitizer:90)
+steps=("${list[@]%:*}")
 
-page=gpu-check.md pack='' programs='' chosen=()
+page=gpu-check.md budget=540 limit='' pack='' programs='' chosen=()
 while [ $# -gt 0 ]; do
     case $1 in
-    --page | --pack | --programs)
-        [ $# -ge 2 ] || { echo "$1 needs a name" >&2; exit 64; }
+    --page | --pack | --programs | --budget | --limit)
+        [ $# -ge 2 ] || { echo "$1 needs a value" >&2; exit 64; }
         printf -v "${1#--}" %s "$2"
         shift 2 ;;
     *)
@@ -37,6 +40,7 @@ while [ $# -gt 0 ]; do
         chosen+=("$1"); shift ;;
     esac
 done
+[[ $budget =~ ^[1-9][0-9]*$ && ${limit:-1} =~ ^[1-9][0-9]*$ ]] || { echo "--budget and --limit take seconds" >&2; exit 64; }
 
 # build DIR builds the programs into a folder: without what debuggers need, they are
 # half as large.
@@ -47,16 +51,19 @@ build() {
     to=$(cd "$1" && pwd)
     (cd "$root" && export CGO_ENABLED=1 &&
         go build -buildvcs=false -trimpath -ldflags '-s -w' -o "$to/" ./cmd/treerun ./examples/train &&
-        go test -c -trimpath -ldflags '-s -w' -o "$to/" ./cuda ./cuda/kernels ./collective ./collective/sparse)
+        go test -c -trimpath -ldflags '-s -w' -o "$to/" ./cuda ./cuda/kernels ./collective ./collective/sparse) || exit 125
 }
 
 if [ -n "$pack" ]; then
     build "$pack"
     exit 0
 fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 [ -n "$programs" ] || { programs=$work/programs; build "$programs"; }
 programs=$(cd "$programs" && pwd)
 export TREERUN_TEST_GPU=real TREERUN_TEST_COMMAND=$programs/treerun TMPDIR=$work
+SECONDS=0
 
 # Containers have the driver's libraries where the loader does not look, now and then.
 if ! ldconfig -p 2> /dev/null | grep -q 'libcuda\.so\.1'; then
@@ -65,64 +72,122 @@ if ! ldconfig -p 2> /dev/null | grep -q 'libcuda\.so\.1'; then
     done
 fi
 # Something else than a GPU may be wrong with the machine: the check then ends with code 1.
-gpus=$({ "$programs/treerun" check || true; } | grep -c '^ok *gpu ') ||
+gpus=$({ timeout -k 5 60 "$programs/treerun" check || true; } | grep -c '^ok *gpu ') ||
     { echo "treerun check finds no GPU that is well" >&2; exit 1; }
-ranks="-np $gpus"
+ranks="-np $gpus" large=256M
 [ "$gpus" -gt 1 ] || ranks='-np 2 --gpus 0 --ranks-per-gpu 2'
+[ -z "${TREERUN_FAKE_GPU-}" ] || large=1M # it has little memory
 
 # tests PROGRAM PATTERN [FLAGS...] runs tests that a machine with one GPU can run.
-tests() { "$programs/$1.test" -test.run "$2" -test.count 1 "${@:3}"; }
+tests() { "$programs/$1.test" -test.run "$2" -test.count 1 -test.v "${@:3}"; }
 
 check() { "$programs/treerun" check || [ $? = 1 ]; } # what it thinks of the machine is not wrong
-kernels() { tests kernels . -test.skip ^TestPTX; } # which need the sources
-rates() { tests kernels '^$' -test.bench Rates -test.benchtime 20x; }
-driver() { tests cuda . -test.skip '^Test(Devices|EveryCallMayFail|Launch)$'; } # the fake host's, and the sources
-calls() { tests collective '^TestDeviceCalls$/^(2|3|8)_on'; }
+probes() { tests cuda ^TestProbe; tests kernels '^TestProbe(Calls|Load|Beside)$'; }
+kernels() { tests kernels . -test.skip '^Test(PTX|CompileAndCheck|NoCompiler|Probe)'; } # the sources
+rates() { tests kernels '^TestProbeRates$'; }
+matrix2() { tests collective '^TestDeviceCalls$/^2_on'; }
+matrix4() { tests collective '^TestDeviceCalls$/^4_on'; }
+matrix8() { tests collective '^TestDeviceCalls$/^8_on'; }
+times() { tests collective '^TestDeviceTimes$'; }
+bench() {
+    "$programs/treerun" bench --device cuda $ranks -b 8 -e $large -f 8 --max-seconds 1 --json "$work/rows"
+    cat "$work/rows"
+}
+killed() { tests collective '^TestDeviceRankKilled$/^4$'; tests sparse '^TestDeviceRankKilled$'; }
+driver() { tests cuda . -test.skip '^Test(Devices|EveryCallMayFail|Launch|Probe.*)$'; } # the fake host's, and the sources
 order() { tests collective '^Test(ManyDeviceCalls|DeviceMismatch|DeviceStops)$'; }
 sparse() { tests sparse '^Test(AllReduceDevice|DeviceCallsInARow|SpecialNumbersOnDevice)$'; }
-killed() { tests collective '^TestDeviceRankKilled$/^4$' -test.v; tests sparse '^TestDeviceRankKilled$' -test.v; }
-bench() { "$programs/treerun" bench --device cuda $ranks -b 1K -e $large -f 16 --max-seconds 1; }
-latency() { "$programs/treerun" bench --device cuda $ranks -b 8 -e 8; }
 train() { # the losses on the GPU and on the host: sums have another order there
-    "$programs/treerun" $ranks "$programs/train" --epochs 5 --device cuda --loss-log "$work/gpu" &&
-        "$programs/treerun" -np 2 --gpu-bind none "$programs/train" --epochs 5 --loss-log "$work/host" &&
-        paste "$work/gpu" "$work/host" | awk '{ off = $2 / $(NF / 2 + 2) - 1; bad += off < -.02 || off > .02; print }
-            END { exit bad || NR != 5 }'
+    "$programs/treerun" $ranks "$programs/train" --epochs 5 --device cuda --loss-log "$work/gpu"
+    "$programs/treerun" -np 2 --gpu-bind none "$programs/train" --epochs 5 --loss-log "$work/host"
+    paste "$work/gpu" "$work/host" | awk '{ off = $2 / $(NF / 2 + 2) - 1; bad += off < -.02 || off > .02; print }
+        END { exit bad || NR != 5 }'
 }
 sanitizer() {
     local tool
-    tool=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2> /dev/null | head -n 1) ||
-        tool=''
+    tool=$(command -v compute-sanitizer || compgen -G '/usr/local/cuda*/bin/compute-sanitizer' | head -n 1) || tool=''
     [ -n "$tool" ] || { echo "compute-sanitizer is not installed: not run"; return; }
-    "$tool" --error-exitcode 9 "$programs/kernels.test" -test.run 'TestReduceNames|TestEvery16BitFloat' \
-        > "$work/tool" 2>&1 ||
+    "$tool" --error-exitcode 9 "$programs/kernels.test" -test.run '^Test(Peer|Every16BitFloat)$' > "$work/tool" 2>&1 ||
         grep 'Device not supported' "$work/tool" || { cat "$work/tool"; return 1; }
 }
 
-code=0
+# figures makes JSON of what tests say of themselves (testing's Attr) and of rows that are JSON already.
+figures() {
+    grep '^{' "$work/out" || true
+    sed -nE -e 's/["\\]//g' -e 's/.*=== ATTR +(\S+ \S+) /\1 /' -e T \
+        -e 's/^(\S+ \S+) (-?[0-9]+(\.[0-9]+)?)( (.*))?$/{"figure":"\1","value":\2,"unit":"\5"}/p' -e t \
+        -e 's/^(\S+ \S+) (.*)$/{"figure":"\1","value":"\2"}/p' "$work/out"
+}
+
+# ended ends what a step has left running: all that has its folder for temporary files.
+ended() {
+    local round pids
+    for round in {1..20}; do
+        pids=$(cd /proc && TMPDIR='' grep -lsxzF "TMPDIR=$work" [0-9]*/environ) || true
+        [ -n "$pids" ] || return 0
+        [ "$round" = 1 ] || kill -KILL ${pids//\/environ/} 2> /dev/null || true
+        sleep 0.2
+    done
+    echo "cannot be ended:" ${pids//\/environ/}
+}
+
+# said prints what a step said, but for figures and the names of tests that are well.
+said() { grep -vE '^ *(\[[0-9]+\] *)?(=== |--- PASS|PASS$|\{)' "$work/out" || true; }
+
+# record VERDICT SECONDS writes down how a step went.
+record() {
+    printf '%-6s %4d s  %s\n' "$1" "$2" "$step"
+    figures > "$work/figures"
+    printf '{"step":"%s","verdict":"%s","seconds":%d,"figures":[%s]}\n' "$step" "$1" "$2" "$(paste -sd, "$work/figures")" \
+        >> "${page%.md}.json"
+    {
+        printf '\n## %s: %s, %d s\n\n```\n' "$step" "$1" "$2"
+        sed -nE 's/^\{"figure":"([^"]*)","value":"?([^",]*)"?(,"unit":"([^"]*)")?\}$/\1 \2 \4/p' "$work/figures"
+        if [ "$1" != ok ] || ! grep -q '=== ATTR' "$work/out"; then said | tail -n 60; fi
+        printf '```\n'
+    } >> "$page"
+}
+
+code=0 job='' stopped='' late=()
+trap 'stopped=130; [ -z "$job" ] || kill "$job" 2> /dev/null || true' INT TERM HUP
 export -f tests "${steps[@]}"
-large=256M
-[ -z "${TREERUN_FAKE_GPU-}" ] || large=1M # it has little memory
 export programs work ranks large
 {
     printf '# treerun on a GPU\n\n%s, %s GPUs.' "$(date -u +%F)" "$gpus"
-    cat /proc/driver/nvidia/version 2> /dev/null | sed -n 's/^NVRM version: */ /p' || true
+    sed -n 's/^NVRM version: */ /p' /proc/driver/nvidia/version 2> /dev/null || true
     [ -z "${TREERUN_FAKE_GPU-}" ] || printf '\n\n**This was a fake host: its figures say nothing of a GPU.**'
     printf '\n'
-} > "$work/page"
-for step in "${chosen[@]:-${steps[@]}}"; do
-    began=$SECONDS verdict=ok
-    timeout -k 5 "${STEP_TIME:-100}" bash -euo pipefail -c "$step" > "$work/out" 2>&1 || {
-        [ $? != 124 ] || echo "it hangs: no end after ${STEP_TIME:-100} s" >> "$work/out"
+} > "$page"
+: > "${page%.md}.json"
+for item in "${list[@]}"; do
+    step=${item%:*} most=${limit:-${item#*:}} left=$((budget - SECONDS)) began=$SECONDS verdict=ok
+    [[ ${#chosen[@]} = 0 || " ${chosen[*]} " == *" $step "* ]] || continue
+    : > "$work/out"
+    if [ -n "$stopped" ] || [ $left -lt 2 ]; then
+        late+=("$step")
+        record 'not run' 0
+        continue
+    fi
+    [ "$most" -le $left ] || most=$left
+    timeout -k 5 "$most" bash -euo pipefail -c "$step" > "$work/out" 2>&1 &
+    job=$! status=0
+    wait $job || status=$?
+    [ -z "$stopped" ] || { status=$stopped; wait $job || true; }
+    job=''
+    took=$((SECONDS - began))
+    ended >> "$work/out"
+    if [ -n "$stopped" ] || { [ $status != 0 ] && [ $took -ge $left ]; }; then
+        late+=("$step") verdict='cut off'
+    elif [ $status != 0 ] && [ $took -ge "$most" ]; then
+        echo "it hangs: no end after $most s" >> "$work/out"
+        verdict=HANGS code=1
+    elif [ $status != 0 ] || grep -q 'no tests to run' "$work/out"; then
         verdict=FAILED code=1
-    }
-    printf '%-6s %4d s  %s\n' "$verdict" $((SECONDS - began)) "$step"
-    [ $verdict = ok ] || cat "$work/out"
-    {
-        printf '\n## %s: %s, %d s\n\n```\n' "$step" "$verdict" $((SECONDS - began))
-        tail -n 60 "$work/out"
-        printf '```\n'
-    } >> "$work/page"
+    fi
+    record "$verdict" $took
+    [[ $verdict != [A-Z]* ]] || said
 done
-cp "$work/page" "$page"
-exit $code
+why='out of time'
+[ -z "$stopped" ] || why=stopped
+[ ${#late[@]} = 0 ] || printf '\nNot run, or not to the end, %s: %s\n' "$why" "${late[*]}" | tee -a "$page"
+exit ${stopped:-$code}

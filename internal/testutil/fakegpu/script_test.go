@@ -140,30 +140,123 @@ func TestScriptKilled(t *testing.T) {
 	}
 }
 
-// The check of GPUs runs its steps on a fake host, ends with code 1 when one is wrong, and leaves a page.
-func TestGPUCheck(t *testing.T) {
-	cmd, _ := script(t, "--graph", "dgx1v/0", "--")
-	programs, root := t.TempDir(), filepath.Dir(filepath.Dir(cmd.Args[1]))
+// gpuCheck returns a command that runs scripts/gpu-check.sh on a fake host, with treerun, train and a kernels.test that
+// does what a script says, and where the page is, and a file with the script's processes.
+func gpuCheck(t *testing.T, kernels, args string) (cmd *exec.Cmd, page, pids string, empty func()) {
+	t.Helper()
+	cmd, _ = script(t, "--graph", "dgx1v/0", "--")
+	dir, root := t.TempDir(), filepath.Dir(filepath.Dir(cmd.Args[1]))
 	for _, pkg := range []string{"cmd/treerun", "examples/train"} {
-		if err := testutil.Build("github.com/treerun/treerun/"+pkg, filepath.Join(programs, filepath.Base(pkg))); err != nil {
+		if err := testutil.Build("github.com/treerun/treerun/"+pkg, filepath.Join(dir, filepath.Base(pkg))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// There is no kernels.test.
-	for steps, code := range map[string]int{"check latency train": 0, "check kernels": 1, "nothing": 64} {
-		page := filepath.Join(t.TempDir(), "page.md")
-		cmd, empty := script(t, append([]string{"--graph", "dgx1v/0", "--", filepath.Join(root, "scripts/gpu-check.sh"),
-			"--programs", programs, "--page", page}, strings.Fields(steps)...)...)
-		out, _ := cmd.CombinedOutput()
-		if got := cmd.ProcessState.ExitCode(); got != code {
-			t.Errorf("%s: exit code %d, want %d\n%s", steps, got, code, out)
+	page, pids = filepath.Join(dir, "page.md"), filepath.Join(dir, "pids")
+	if kernels != "" {
+		text := "#!/bin/bash\npids=" + pids + "\n" + kernels
+		if err := os.WriteFile(filepath.Join(dir, "kernels.test"), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
 		}
-		text, err := os.ReadFile(page)
-		for _, want := range append(strings.Fields(steps), "a fake host") {
-			if code != 64 && !strings.Contains(string(text), want) {
-				t.Errorf("%s: %q is missing in the page: %v\n%s", steps, want, err, text)
-			}
-		}
-		empty()
 	}
+	cmd, empty = script(t, append([]string{"--graph", "dgx1v/0", "--", filepath.Join(root, "scripts/gpu-check.sh"),
+		"--programs", dir, "--page", page}, strings.Fields(args)...)...)
+	return cmd, page, pids, empty
+}
+
+// hangs is a step that does not end when it is asked to, and has a process in a session of its own. What measures rates
+// is well.
+const hangs = `
+if [[ $2 == *Rates* ]]; then
+    echo '=== ATTR  TestRates rate 1.5 "GB/s'
+    echo '    [3] === ATTR  TestRates/a open refused: it is'
+    exit
+fi
+trap '' TERM
+setsid bash -c 'echo $$ >> '$pids'; sleep 1000' &
+echo $$ >> $pids
+while :; do sleep 1; done
+`
+
+// The check of GPUs runs its steps on a fake host, ends with code 1 when one is wrong, and leaves a page. A step that
+// hangs takes nothing else with it, and leaves no process.
+func TestGPUCheck(t *testing.T) {
+	for _, c := range []struct {
+		name, kernels, args string
+		code                int
+		page, json          []string
+	}{
+		{name: "all is well", args: "train check", page: []string{"## check: ok", "## train: ok", "a fake host"},
+			json: []string{`"step":"check","verdict":"ok"`, `"step":"train","verdict":"ok"`}},
+		{name: "a program is missing", args: "check kernels", code: 1,
+			page: []string{"## check: ok", "## kernels: FAILED", "kernels.test"}},
+		{name: "no test of that name", kernels: "echo testing: warning: no tests to run", args: "kernels", code: 1,
+			page: []string{"## kernels: FAILED", "no tests to run"}},
+		{name: "no such step", args: "nothing", code: 64},
+		{name: "no such time", args: "--limit soon", code: 64},
+		{name: "a step hangs", kernels: hangs, args: "--limit 2 kernels rates", code: 1,
+			page: []string{"## kernels: HANGS", "no end after 2 s", "## rates: ok", "TestRates rate 1.5 GB/s",
+				"TestRates/a open refused: it is"},
+			json: []string{`{"step":"rates","verdict":"ok","seconds":0,"figures":[` +
+				`{"figure":"TestRates rate","value":1.5,"unit":"GB/s"},{"figure":"TestRates/a open","value":"refused: it is"}]}`}},
+		{name: "out of time", kernels: hangs, args: "--budget 5 check kernels rates train",
+			page: []string{"## check: ok", "## kernels: cut off", "## rates: not run",
+				"out of time: kernels rates train"}, json: []string{`"step":"train","verdict":"not run"`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cmd, page, pids, empty := gpuCheck(t, c.kernels, c.args)
+			out, _ := cmd.CombinedOutput()
+			if got := cmd.ProcessState.ExitCode(); got != c.code {
+				t.Errorf("exit code %d, want %d\n%s", got, c.code, out)
+			}
+			contains(t, page, c.page)
+			contains(t, strings.TrimSuffix(page, ".md")+".json", c.json)
+			ended(t, pids)
+			empty()
+		})
+	}
+}
+
+func contains(t *testing.T, file string, words []string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	for _, want := range words {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is missing in %s: %v\n%s", want, file, err, text)
+		}
+	}
+}
+
+// ended checks that the processes whose numbers are in a file have ended.
+func ended(t *testing.T, pids string) {
+	t.Helper()
+	text, _ := os.ReadFile(pids)
+	for _, pid := range strings.Fields(string(text)) {
+		if status, err := os.ReadFile("/proc/" + pid + "/cmdline"); err == nil && len(status) > 0 {
+			t.Errorf("process %s still runs: %q", pid, status)
+		}
+	}
+}
+
+// TestGPUCheckStopped: a check that is interrupted ends its step, and has its page.
+func TestGPUCheckStopped(t *testing.T) {
+	cmd, page, pids, empty := gpuCheck(t, hangs, "check kernels train")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	limit := time.AfterFunc(2*time.Minute, func() { cmd.Process.Kill() })
+	defer limit.Stop()
+	for text := []byte(nil); bytes.Count(text, []byte("\n")) < 2; time.Sleep(20 * time.Millisecond) {
+		text, _ = os.ReadFile(pids)
+		if cmd.Process.Signal(syscall.Signal(0)) != nil {
+			t.Fatal("it ended before its second step")
+		}
+	}
+	cmd.Process.Signal(syscall.SIGINT)
+	cmd.Wait()
+	if got := cmd.ProcessState.ExitCode(); got != 130 {
+		t.Errorf("exit code %d, want 130", got)
+	}
+	contains(t, page, []string{"## check: ok", "## kernels: cut off", "stopped: kernels train"})
+	ended(t, pids)
+	empty()
 }
