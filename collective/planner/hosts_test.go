@@ -190,3 +190,44 @@ func TestLeadersWithoutLinks(t *testing.T) {
 		t.Errorf("%s was chosen", c.Algorithm)
 	}
 }
+
+// TestDeviceSlots: on every machine a chunk between devices may have 1 MiB, and the slots of no rank take more than
+// staging memory has, nor, but for kinds that join all pairs, too much of pinned memory between hosts.
+func TestDeviceSlots(t *testing.T) {
+	names := []string{"dgxh100", "dgxh100-x2"}
+	if testutil.Thorough() {
+		names = append(names, "dgx1v", "dgx1v-x2", "dgxa100", "dgxa100-x4", "dgxh100-x4", "pcie8")
+	}
+	for _, name := range names {
+		g, _ := topo.Machine(name)
+		p := plannerFor(t, g, Machine{Device: true}, Options{})
+		slots, bytes := p.Slots()
+		within, between := make([]int, g.Ranks), make([]int, g.Ranks)
+		seen := map[plan.Link]bool{}
+		for _, kind := range []plan.Kind{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.AllGather, plan.ReduceScatter} {
+			list, err := p.AllServed(kind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range list {
+				for _, l := range s.Plan.Links() {
+					switch {
+					case seen[l]:
+					case g.Host(l.Src) == g.Host(l.Dst):
+						within[l.Src]++
+					default:
+						between[l.Src]++
+						between[l.Dst]++
+					}
+					seen[l] = true
+				}
+			}
+		}
+		fits := min(bytes, DefaultStagingBytes/slots/max(slices.Max(within), 1)) // as internal/device makes it
+		pinned := slices.Max(between) * slots * fits
+		t.Logf("%s: %d slots of %d KiB, %d MiB pinned", name, slots, fits>>10, pinned>>20)
+		if fits < 1<<20 || pinned > 96<<20 {
+			t.Errorf("%s: %d slots of %d bytes, and %d of pinned memory", name, slots, fits, pinned)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/treerun/treerun/collective/sim"
@@ -32,7 +33,7 @@ func (p *Planner) shapeOfSlots() (slots, bytes int) {
 	n := p.graph.Ranks
 	switch {
 	case p.machine.Slots == 0 && p.machine.Device:
-		return deviceSlots(n, p.machine.StagingBytes)
+		return deviceSlots(n, p.hosts, cmp.Or(p.machine.StagingBytes, DefaultStagingBytes))
 	case p.machine.Slots == 0 && p.hosts != nil:
 		return hostSlots(n, p.hosts)
 	}
@@ -63,19 +64,19 @@ func (m *Machine) LocalSlots(n int) (slots, bytes int) {
 }
 
 // deviceSlots is for staging memory of devices. Large slots are few steps: at some
-// hundred GB/s a device takes as long for a megabyte as for beginning with it.
-func deviceSlots(n int, budget int64) (slots, bytes int) {
-	const least, most, grain = 4 << 10, 4 << 20, 4 << 10
-	slots = 4
-	if n == 1 {
+// hundred GB/s a device takes as long for a megabyte as for beginning with it. Only links within
+// a host have such memory. Those between hosts have as large slots in pinned memory, which is dear.
+func deviceSlots(n int, h *hosts, budget int64) (slots, bytes int) {
+	const least, pinned, most, grain = 4 << 10, 1 << 20, 4 << 20, 4 << 10
+	slots, bytes = 4, most
+	switch {
+	case n == 1:
 		return slots, least
+	case h != nil:
+		n, bytes = h.most, pinned
 	}
-	if budget == 0 {
-		budget = DefaultStagingBytes
-	}
-	links := 8 * int64(n) * int64(n-1)
-	bytes64 := budget * int64(n) / (links * int64(slots))
-	return slots, int(min(max(bytes64&^(grain-1), least), most))
+	links := 8 * max(int64(n-1), 1)
+	return slots, min(max(int(budget/(links*int64(slots)))&^(grain-1), least), bytes)
 }
 
 // hostSlots is for several hosts, where links are sockets: there a chunk costs system
