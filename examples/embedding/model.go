@@ -8,7 +8,6 @@ import (
 )
 
 // model is two vectors for every word: as itself, and as a context of others. Vector
-// v of the context of word w is row len(words)+w.
 type model struct {
 	dim  int
 	rows []float32 // of all words as themselves, then as contexts

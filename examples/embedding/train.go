@@ -16,7 +16,7 @@ import (
 type result struct {
 	mode          string
 	digest        uint64
-	first, last   float64 // loss of a pair, in the first and last tenth of the steps
+	first, last   float64 // loss of a pair, in the first and the last step
 	bytes         int64   // that this rank sent, over all steps
 	adding, whole time.Duration
 	touched       float64 // part of the rows that a step touches, over all ranks
@@ -28,189 +28,150 @@ func (r *result) String() string {
 		r.mode, r.first, r.last, 100*r.touched, float64(r.bytes)/1e6, r.adding.Seconds(), r.whole.Seconds(), r.digest)
 }
 
-// mode is a way to add up the gradients of all ranks, and to apply the sum.
+// gradient is rows of a model, and what is to be added to each.
+type gradient = sparse.Pairs[int32]
+
+// mode is a way to add up the gradients of all ranks. It also says how many bytes this rank sent.
 type mode struct {
 	name string
-	add  func(context.Context, *training) error
+	add  func(context.Context, *training) (sum gradient, sent int64, err error)
 }
 
 var modes = []mode{{"dense", addDense}, {"sparse", addSparse}, {"pairs", addPairs}}
 
 // training is one under way.
 type training struct {
-	c       *collective.Comm
-	o       *options
-	corpus  *corpus
-	model   *model
-	result  *result
-	chances []int64 // of words to be drawn, added up
-
-	keep []float64 // the chance of a word's place to be taken: of frequent ones few are
-
-	grad    []int32        // of all rows: dense and sparse
-	list    []uint32       // rows that were touched: pairs
-	steps   []int32        // theirs
-	at      map[uint32]int // where a row is in list
-	touched int            // over all steps
-	loss    []float64      // by step, of this rank's pairs
+	c      *collective.Comm
+	o      *options
+	corpus *corpus
+	model  *model
+	keep   []float64 // by word: the chance of its places to be drawn
+	mine   gradient  // of this rank's share of a batch
+	all    []int32   // a gradient with all rows
 }
 
-// frequent is the part of a text from which on a word counts as frequent.
+// frequent is the part of a text from which on a word counts as frequent: few of its places are drawn, as in word2vec.
 const frequent = 1e-4
 
 // train trains a model from the beginning.
 func train(ctx context.Context, c *collective.Comm, o *options, text *corpus, by mode) (*result, error) {
 	words := len(text.Count)
-	t := &training{c: c, o: o, corpus: text, model: newModel(words, o.dim, seed), result: &result{mode: by.name},
-		at: make(map[uint32]int)}
-	if by.name != "pairs" {
-		t.grad = make([]int32, len(t.model.rows))
-	}
-	sum := int64(0)
-	for _, n := range text.Count { // as word2vec draws
+	t := &training{c: c, o: o, corpus: text, model: newModel(words, o.dim, seed)}
+	t.all = make([]int32, len(t.model.rows))
+	for _, n := range text.Count {
 		t.keep = append(t.keep, min(1, math.Sqrt(frequent*float64(len(text.Text))/float64(n))))
-		sum += int64(math.Pow(float64(n), 0.75)*100) + 1
-		t.chances = append(t.chances, sum)
 	}
+	r, losses := &result{mode: by.name}, make([]float64, o.steps)
 	if err := collective.Barrier(ctx, c); err != nil {
 		return nil, err
 	}
 	begun := time.Now()
-	for step := range o.steps {
-		t.batch(step)
+	for step := range losses {
+		losses[step] = t.batch(step)
 		before := time.Now()
-		if err := by.add(ctx, t); err != nil {
+		sum, sent, err := by.add(ctx, t)
+		if err != nil {
 			return nil, fmt.Errorf("step %d: %w", step, err)
 		}
-		t.result.adding += time.Since(before)
+		for i, row := range sum.Indices {
+			t.model.apply(int(row), sum.Values[i*o.dim:][:o.dim])
+		}
+		r.adding += time.Since(before)
+		r.bytes += sent
+		r.touched += float64(len(sum.Indices)) / float64(o.steps*2*words)
 	}
-	t.result.whole = time.Since(begun)
-	t.result.digest = t.model.digest()
-	t.result.touched = float64(t.touched) / float64(o.steps) / float64(2*words)
-	return t.result, t.sumLoss(ctx)
+	r.whole, r.digest = time.Since(begun), t.model.digest()
+	err := collective.AllReduce(ctx, c, losses, losses, collective.Sum)
+	pairs := float64(o.batch * (1 + negatives))
+	r.first, r.last = losses[0]/pairs, losses[o.steps-1]/pairs
+	return r, err
 }
 
-// batch computes the gradients of this rank's share of a step: of all pairs of the
+// draw returns a place of the text.
+func (t *training) draw(r *rand.Rand) (at int) {
+	for at = -1; at < 0 || r.Float64() > t.keep[t.corpus.Text[at]]; {
+		at = r.IntN(len(t.corpus.Text))
+	}
+	return at
+}
+
+// batch computes the gradient of this rank's share of a step, and the loss: of all pairs of the
 // batch each rank takes those whose number is its own, modulo the ranks.
-func (t *training) batch(step int) {
-	words := len(t.corpus.Count)
-	sum := 0.0
-	step32 := make([]int32, t.o.dim)
+func (t *training) batch(step int) (loss float64) {
+	text, words, change := t.corpus.Text, len(t.corpus.Count), make([]int32, t.o.dim)
+	t.mine = gradient{Indices: t.mine.Indices[:0], Values: t.mine.Values[:0], Width: t.o.dim}
+	places := make(map[int]int) // of rows in the gradient
+	add := func(row int, change []int32) {
+		at, known := places[row]
+		if !known {
+			at = len(t.mine.Values)
+			places[row] = at
+			t.mine.Indices, t.mine.Values = append(t.mine.Indices, uint32(row)), append(t.mine.Values, change...)
+			return
+		}
+		for i, v := range change {
+			t.mine.Values[at+i] += v
+		}
+	}
 	for i := t.c.Rank(); i < t.o.batch; i += t.c.Size() {
 		r := rand.New(rand.NewPCG(seed, uint64(step)<<32|uint64(i)+1))
-		at := r.IntN(len(t.corpus.Text))
-		for r.Float64() > t.keep[t.corpus.Text[at]] {
-			at = r.IntN(len(t.corpus.Text))
-		}
+		at := t.draw(r)
 		near := at + 1 + r.IntN(window)
 		if r.IntN(2) == 0 {
 			near = at - 1 - r.IntN(window)
 		}
-		near = (near + len(t.corpus.Text)) % len(t.corpus.Text)
-		p := pair{word: int(t.corpus.Text[at]), context: int(t.corpus.Text[near]), label: 1}
-		sum += t.model.gradient(p, words, rate, step32, t.add)
+		p := pair{word: int(text[at]), context: int(text[(near+len(text))%len(text)]), label: 1}
+		loss += t.model.gradient(p, words, rate, change, add)
 		for range negatives {
-			drawn := r.Int64N(t.chances[words-1])
-			p.context, _ = slices.BinarySearch(t.chances, drawn+1)
-			p.label = 0
-			sum += t.model.gradient(p, words, rate, step32, t.add)
+			p.context, p.label = int(text[t.draw(r)]), 0
+			loss += t.model.gradient(p, words, rate, change, add)
 		}
 	}
-	t.loss = append(t.loss, sum)
+	return loss
 }
 
-// add notes what is to be added to a row.
-func (t *training) add(row int, step []int32) {
-	to := t.grad
-	if to != nil {
-		to = to[row*t.o.dim:]
-	} else {
-		i, known := t.at[uint32(row)]
-		if !known {
-			i = len(t.list)
-			t.at[uint32(row)] = i
-			t.list = append(t.list, uint32(row))
-			t.steps = append(t.steps, make([]int32, t.o.dim)...)
-		}
-		to = t.steps[i*t.o.dim:]
-	}
-	for i, v := range step {
-		to[i] += v
-	}
-}
-
-// denseBytes is what a rank sends in a dense AllReduce of so many elements: 2(n-1)/n
-// of them, as with any that divides the work evenly.
-func (t *training) denseBytes(elements int) int64 {
-	n := int64(t.c.Size())
-	return int64(elements) * 4 * 2 * (n - 1) / n
-}
-
-// addDense adds up the whole gradients.
-func addDense(ctx context.Context, t *training) error {
-	if err := collective.AllReduce(ctx, t.c, t.grad, t.grad, collective.Sum); err != nil {
-		return err
-	}
-	t.result.bytes += t.denseBytes(len(t.grad))
-	t.applyAll()
-	return nil
+// addDense adds up the gradients of all rows.
+func addDense(ctx context.Context, t *training) (gradient, int64, error) {
+	return t.addAll(func(all []int32) (sparse.Stats, error) {
+		return sparse.Stats{Form: sparse.Dense}, collective.AllReduce(ctx, t.c, all, all, collective.Sum)
+	})
 }
 
 // addSparse adds up the rows that are not zero: a row is a block.
-func addSparse(ctx context.Context, t *training) error {
-	stats, err := sparse.AllReduce(ctx, t.c, t.grad, t.grad, collective.Sum, sparse.BlockSize(t.o.dim))
-	if err != nil {
-		return err
-	}
-	if t.result.bytes += stats.SentBytes; stats.Form == sparse.Dense {
-		t.result.bytes += t.denseBytes(len(t.grad))
-	}
-	t.applyAll()
-	return nil
+func addSparse(ctx context.Context, t *training) (gradient, int64, error) {
+	return t.addAll(func(all []int32) (sparse.Stats, error) {
+		return sparse.AllReduce(ctx, t.c, all, all, collective.Sum, sparse.BlockSize(t.o.dim))
+	})
 }
 
-// applyAll applies a summed gradient and makes it zero again.
-func (t *training) applyAll() {
+// addPairs adds up lists of rows, and sends their numbers, too.
+func addPairs(ctx context.Context, t *training) (gradient, int64, error) {
+	sum, stats, err := sparse.AllReducePairs(ctx, t.c, t.mine)
+	return sum, t.sent(stats, len(sum.Values)) + int64(4*len(t.mine.Indices)), err
+}
+
+// addAll has a gradient with all rows added up, and returns the rows that are not zero.
+func (t *training) addAll(add func(all []int32) (sparse.Stats, error)) (sum gradient, sent int64, err error) {
+	dim := t.o.dim
+	for i, row := range t.mine.Indices {
+		copy(t.all[int(row)*dim:], t.mine.Values[i*dim:][:dim])
+	}
+	stats, err := add(t.all)
 	for row := range 2 * len(t.corpus.Count) {
-		step := t.grad[row*t.o.dim : (row+1)*t.o.dim]
-		if slices.ContainsFunc(step, func(v int32) bool { return v != 0 }) {
-			t.model.apply(row, step)
-			t.touched++
-			clear(step)
+		values := t.all[row*dim:][:dim]
+		if slices.ContainsFunc(values, func(v int32) bool { return v != 0 }) {
+			sum.Indices, sum.Values = append(sum.Indices, uint32(row)), append(sum.Values, values...)
+			clear(values)
 		}
 	}
+	return sum, t.sent(stats, len(t.all)), err
 }
 
-// addPairs adds up lists of rows.
-func addPairs(ctx context.Context, t *training) error {
-	sum, stats, err := sparse.AllReducePairs(ctx, t.c,
-		sparse.Pairs[int32]{Indices: t.list, Values: t.steps, Width: t.o.dim})
-	if err != nil {
-		return err
+// sent is what this rank sent. The dense form does not say so: as in any AllReduce that divides the
+// work evenly it is 2(n-1)/n of all elements.
+func (t *training) sent(stats sparse.Stats, elements int) int64 {
+	if n := int64(t.c.Size()); stats.Form == sparse.Dense {
+		return int64(elements) * 4 * 2 * (n - 1) / n
 	}
-	t.result.bytes += stats.SentBytes + int64(4*len(t.list))
-	if stats.Form == sparse.Dense {
-		t.result.bytes += t.denseBytes(len(sum.Values))
-	}
-	for i, row := range sum.Indices {
-		t.model.apply(int(row), sum.Values[i*t.o.dim:(i+1)*t.o.dim])
-	}
-	t.touched += len(sum.Indices)
-	t.list, t.steps = t.list[:0], t.steps[:0]
-	clear(t.at)
-	return nil
-}
-
-// sumLoss adds up the losses of all ranks.
-func (t *training) sumLoss(ctx context.Context) error {
-	if err := collective.AllReduce(ctx, t.c, t.loss, t.loss, collective.Sum); err != nil {
-		return err
-	}
-	pairs := t.o.batch * (1 + negatives)
-	tenth := max(1, t.o.steps/10)
-	for i := range tenth {
-		t.result.first += t.loss[i] / float64(tenth*pairs)
-		t.result.last += t.loss[t.o.steps-1-i] / float64(tenth*pairs)
-	}
-	return nil
+	return stats.SentBytes
 }
