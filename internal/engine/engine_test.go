@@ -8,6 +8,7 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
@@ -61,7 +62,7 @@ func numbers(rank, count int) []byte {
 // TestRunMatchesOracle runs plans of every kind over links of several shapes;
 // the oracle adds up the ranks' numbers one by one.
 func TestRunMatchesOracle(t *testing.T) {
-	for n := 1; n <= 9; n++ {
+	for _, n := range []int{1, 2, 3, 4, 6, 9, 5, 7, 8}[:testutil.Count(6, 9)] {
 		trees := make([]topo.Tree, n)
 		for r := range trees {
 			trees[r] = binomial(n, r)
