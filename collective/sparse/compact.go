@@ -13,38 +13,25 @@ import (
 // the other, the dense plan reduces these, and they go back to their places.
 func (r *deviceReduction) compact(ctx context.Context) error {
 	r.counted()
-	err := r.unite(ctx)
-	if err != nil {
+	if err := r.unite(ctx); err != nil {
 		return err
 	}
-	g := r.stage
-	blocks, all := r.union.Len(), r.grid.Blocks()
-	elements := blocks * r.grid.Size
-	if blocks > 0 && r.union.Has(all-1) {
-		elements -= all*r.grid.Size - r.grid.Elements // the last one may be shorter
-	}
-	bytes := elements * r.grid.Width
-	if g.packed, err = grown(g.device, g.packed, bytes+vector); err != nil {
+	blocks, bytes, bitmap := r.union.Len(), r.grid.BytesOf(r.union), 8*len(r.set)
+	r.moved(block.Counts{Union: blocks, SentBlocks: blocks, ReceivedBlocks: blocks, SentBytes: bytes + bitmap,
+		ReceivedBytes: bytes + bitmap*(r.c.Size-1)})
+	count(r.stage.set(before, len(r.union)), r.union)
+	to, err := r.stage.compact(r.stream, r.call.DType, r.send, bytes, r.grid)
+	if err != nil {
 		return r.c.FaultDevice(r.name, err)
 	}
-	count(g.set(before, len(r.union)), r.union)
-	to := g.compaction(r.send, r.grid)
-	if err := g.compact(r.stream, r.call.DType, to); err != nil {
-		return r.c.FaultDevice(r.name, err)
-	}
-	if elements > 0 {
-		if err := r.c.DenseDevice(ctx, r.stream, r.call.DType, r.call.Op, to.Packed, to.Packed, elements); err != nil {
+	if bytes > 0 {
+		if err := r.c.DenseDevice(ctx, r.stream, r.call.DType, r.call.Op, to.Packed, to.Packed,
+			bytes/r.grid.Width); err != nil {
 			return err
 		}
 	}
 	to.Whole = r.recv
-	if err := g.expand(r.stream, r.call.DType, to); err != nil {
-		return r.c.FaultDevice(r.name, err)
-	}
-	bitmap := 8 * len(r.set)
-	r.moved(block.Counts{Union: blocks, SentBlocks: blocks, ReceivedBlocks: blocks, SentBytes: bytes + bitmap,
-		ReceivedBytes: bytes + bitmap*(r.c.Size-1)})
-	return nil
+	return r.c.FaultDevice(r.name, r.stage.expand(r.stream, r.call.DType, to))
 }
 
 // unite has the ranks tell each other which blocks they have, and notes those that any has.

@@ -198,7 +198,7 @@ func TestCompactInARow(t *testing.T) {
 	})
 }
 
-// A rank that calls something else, for host memory or with a context that has ended, ends the call on all ranks.
+// A rank that calls something else, has no memory or a context that has ended ends the call on all ranks.
 func TestCompactRefused(t *testing.T) {
 	for name, refused := range map[string]struct {
 		kind error
@@ -216,6 +216,12 @@ func TestCompactRefused(t *testing.T) {
 		"form": {collective.ErrMismatch, func(c *collective.Comm, s *cuda.Stream, x cuda.Slice[int32]) error {
 			_, err := AllReduceDevice(t.Context(), c, s, x, x, collective.Sum, Use(Trees))
 			return err
+		}},
+		"no memory": {collective.ErrDevice, func(c *collective.Comm, s *cuda.Stream, x cuda.Slice[int32]) error {
+			return withoutMemory(s, func() error {
+				_, err := AllReduceDevice(t.Context(), c, s, x, x, collective.Sum, Use(Compact))
+				return err
+			})
 		}},
 		"context": {collective.ErrCanceled, func(c *collective.Comm, s *cuda.Stream, x cuda.Slice[int32]) error {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -239,13 +245,17 @@ func TestCompactRefused(t *testing.T) {
 					collective.ErrArgument) || !strings.Contains(err.Error(), "the form compact") {
 					return fmt.Errorf("of host memory: %v, want an ErrArgument", err)
 				}
-				if _, err := AllReduceDevice(t.Context(), c, s, x, x, collective.Sum, Use(Compact)); err != nil {
+				short := x.Slice(0, 300)
+				if _, err := AllReduceDevice(t.Context(), c, s, short, short, collective.Sum, Use(Compact)); err != nil {
 					return err
 				}
 				if c.Rank() == 1 {
 					err = refused.call(c, s, x)
 				} else {
 					_, err = AllReduceDevice(t.Context(), c, s, x, x, collective.Sum, Use(Compact))
+				}
+				if err == nil { // the others may have enqueued it
+					err = c.SyncDevice(t.Context(), s)
 				}
 				if !errors.Is(err, refused.kind) {
 					return fmt.Errorf("%v, want %v", err, refused.kind)

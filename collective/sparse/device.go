@@ -3,7 +3,6 @@ package sparse
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"runtime"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/device"
-	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -67,13 +65,7 @@ func checkDevice[T Number](s *cuda.Stream, send, recv cuda.Slice[T]) string {
 	if err := cmp.Or(in.Problem(s), out.Problem(s)); err != nil {
 		return err.Error()
 	}
-	switch {
-	case in.Count != out.Count:
-		return fmt.Sprintf("send has %d elements, recv %d", in.Count, out.Count)
-	case in.Span().Overlap(out.Span()) == kernel.Partial:
-		return "send and recv overlap in part; use the same slice or two separate ones"
-	}
-	return ""
+	return unlike(in.Span(), out.Span())
 }
 
 // deviceReduction is an AllReduceDevice under way. The tensor that it exchanges is in
@@ -144,10 +136,10 @@ func (r *deviceReduction) price(ctx context.Context, e *estimate) error {
 		return err
 	}
 	bytes := float64(r.grid.Bytes())
-	staging := micro(stagingUs + (e.most+e.union)*bytes/hostLink/1e3)
-	e.us[Trees] += staging
-	if e.us[Shared] > 0 {
-		e.us[Shared] += staging
+	for _, f := range []Form{Trees, Shared} {
+		if e.us[f] > 0 {
+			e.us[f] += micro(stagingUs + (e.most+e.union)*bytes/hostLink/1e3)
+		}
 	}
 	e.us[Dense] = micro(r.devicePrices.us(r.grid.Bytes()))
 	// The blocks are read and written twice, and everything is written. An AllGather moves half of what an AllReduce does.
@@ -168,12 +160,8 @@ func (r *deviceReduction) travel(ctx context.Context, f Form) error {
 	}
 	g := r.stage
 	r.counted()
-	var err error
-	if g.host, err = pinned(g.device, g.host, r.grid.Bytes()); err != nil {
-		return r.c.FaultDevice(r.name, err)
-	}
-	if err := g.gather(r.stream, r.send, r.call.DType, r.grid); err != nil {
-		return r.c.FaultDevice(r.name, err)
+	if err := r.c.FaultDevice(r.name, g.gather(r.stream, r.send, r.call.DType, r.grid)); err != nil {
+		return err
 	}
 	if err := r.stream.Synchronize(ctx); err != nil {
 		return r.stopped(ctx, err)
@@ -183,10 +171,7 @@ func (r *deviceReduction) travel(ctx context.Context, f Form) error {
 	if err := r.exchange(ctx, f, true); err != nil {
 		return err
 	}
-	if err := g.scatter(r.stream, r.recv, r.call.DType, r.grid); err != nil {
-		return r.c.FaultDevice(r.name, err)
-	}
-	return nil
+	return r.c.FaultDevice(r.name, g.scatter(r.stream, r.recv, r.call.DType, r.grid))
 }
 
 // alone is the call of a communicator of one rank.
@@ -195,8 +180,5 @@ func (r *deviceReduction) alone(context.Context) error {
 	if r.send == r.recv || r.grid.Elements == 0 {
 		return nil
 	}
-	if err := r.stream.Memcpy(r.recv, r.send, int64(r.grid.Bytes())); err != nil {
-		return r.c.FaultDevice(r.name, err)
-	}
-	return nil
+	return r.c.FaultDevice(r.name, r.stream.Memcpy(r.recv, r.send, int64(r.grid.Bytes())))
 }

@@ -365,6 +365,25 @@ func TestDeviceArguments(t *testing.T) {
 	})
 }
 
+// withoutMemory makes a call while nothing is left of the device's memory.
+func withoutMemory(s *cuda.Stream, call func() error) error {
+	var held []cuda.Slice[uint8]
+	for n := 256 << 20; n >= 256; n /= 2 {
+		for {
+			more, err := cuda.Alloc[uint8](s.Device(), n)
+			if err != nil {
+				break
+			}
+			held = append(held, more)
+		}
+	}
+	err := call()
+	for _, m := range held {
+		err = errors.Join(err, m.Free())
+	}
+	return err
+}
+
 // A rank that gives up or has no memory on its device ends the call on all ranks, with
 // its name. (One that is killed: TestDeviceRankKilled.)
 func TestDeviceCallStopped(t *testing.T) {
@@ -379,20 +398,10 @@ func TestDeviceCallStopped(t *testing.T) {
 			return err
 		}},
 		"no memory": {collective.ErrDevice, func(c *collective.Comm, s *cuda.Stream, x cuda.Slice[float32]) error {
-			var held []cuda.Slice[uint8]
-			for n := 256 << 20; n >= 256; n /= 2 {
-				for {
-					more, err := cuda.Alloc[uint8](s.Device(), n)
-					if err != nil {
-						break
-					}
-					held = append(held, more)
-				}
-			}
-			_, err := AllReduceDevice(t.Context(), c, s, x, x, collective.Sum, Use(Trees))
-			for _, m := range held {
-				err = errors.Join(err, m.Free())
-			}
+			err := withoutMemory(s, func() error {
+				_, err := AllReduceDevice(t.Context(), c, s, x, x, collective.Sum, Use(Trees))
+				return err
+			})
 			var of *cuda.Error
 			if !errors.As(err, &of) {
 				t.Errorf("%v does not wrap what the driver said", err)

@@ -1,6 +1,7 @@
 package sparse
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -20,17 +21,11 @@ func AllReduce[T Number](ctx context.Context, c *collective.Comm, send, recv []T
 	opts ...Option) (Stats, error) {
 	const name = "sparse AllReduce"
 	in, out := kernel.BytesOf(send), kernel.BytesOf(recv)
-	overlap := kernel.OverlapOf(in, out)
+	a, b := kernel.SpanOf(in), kernel.SpanOf(out)
+	a.Count, b.Count = len(send), len(recv)
 	r := newReduction(newCall(allReduce, dtypeOf[T](), op, len(send), opts))
-	wrong := r.call.check()
-	switch {
-	case len(send) != len(recv):
-		wrong = fmt.Sprintf("send has %d elements, recv %d", len(send), len(recv))
-	case overlap == kernel.Partial:
-		wrong = "send and recv overlap in part; use the same slice or two separate ones"
-	}
-	r.in, r.out, r.inPlace = in, out, overlap == kernel.InPlace
-	s, err := claim(c, name, wrong)
+	r.in, r.out, r.inPlace = in, out, a.Overlap(b) == kernel.InPlace
+	s, err := claim(c, name, cmp.Or(unlike(a, b), r.call.check()))
 	if err != nil {
 		return Stats{}, err
 	}
@@ -38,6 +33,17 @@ func AllReduce[T Number](ctx context.Context, c *collective.Comm, send, recv []T
 	r.state = s
 	err = r.run(ctx, &r)
 	return r.stats, err
+}
+
+// unlike says what two buffers cannot be used together for, "" if they can.
+func unlike(send, recv kernel.Span) string {
+	switch {
+	case send.Count != recv.Count:
+		return fmt.Sprintf("send has %d elements, recv %d", send.Count, recv.Count)
+	case send.Overlap(recv) == kernel.Partial:
+		return "send and recv overlap in part; use the same slice or two separate ones"
+	}
+	return ""
 }
 
 // claim begins a call on c, until End, unless something is wrong with it.

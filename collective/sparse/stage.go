@@ -140,7 +140,10 @@ func (n *stage) find(s *cuda.Stream, send cuda.Addr, dt kernel.DType, g block.Gr
 }
 
 // gather puts the copy of the blocks that were found into stream s.
-func (n *stage) gather(s *cuda.Stream, send cuda.Addr, dt kernel.DType, g block.Grid) error {
+func (n *stage) gather(s *cuda.Stream, send cuda.Addr, dt kernel.DType, g block.Grid) (err error) {
+	if n.host, err = pinned(n.device, n.host, g.Bytes()); err != nil {
+		return err
+	}
 	return errors.Join(
 		n.kernels.CopyBlocks(s, dt, n.host.Addr(), send, n.bits.Addr(), int64(g.Elements), int64(g.Size), false),
 		s.Record(n.done))
@@ -155,17 +158,17 @@ func (n *stage) scatter(s *cuda.Stream, recv cuda.Addr, dt kernel.DType, g block
 		s.Record(n.done))
 }
 
-// compaction says where the blocks of a tensor are, and where they go: as far from a multiple of a vector.
-func (n *stage) compaction(tensor cuda.Addr, g block.Grid) kernels.Compaction {
+// compact puts the copy of the blocks that any rank has, of so many bytes, to where they are packed into stream s,
+// and says where that is: as far from a multiple of a vector as the tensor.
+func (n *stage) compact(s *cuda.Stream, dt kernel.DType, send cuda.Addr, bytes int, g block.Grid) (c kernels.Compaction,
+	err error) {
+	if n.packed, err = grown(n.device, n.packed, bytes+vector); err != nil {
+		return c, err
+	}
 	words := block.Words(g.Blocks())
-	return kernels.Compaction{Whole: tensor, Packed: n.packed.Addr() + tensor%vector, Own: n.at(own, words),
+	c = kernels.Compaction{Whole: send, Packed: n.packed.Addr() + send%vector, Own: n.at(own, words),
 		Any: n.at(united, words), Before: n.at(before, words), Elements: int64(g.Elements), Block: int64(g.Size)}
-}
-
-// compact puts the copy of the blocks that any rank has to where they are packed into stream s.
-func (n *stage) compact(s *cuda.Stream, dt kernel.DType, c kernels.Compaction) error {
-	words := block.Words(int((c.Elements + c.Block - 1) / c.Block))
-	return errors.Join(n.tell(s, united, sets-united, words), n.kernels.Compact(s, dt, c), s.Record(n.done))
+	return c, errors.Join(n.tell(s, united, sets-united, words), n.kernels.Compact(s, dt, c), s.Record(n.done))
 }
 
 // expand puts the copy of them to their places into stream s, with zeros around them.

@@ -164,9 +164,12 @@ func (c *Comm) Fault(f transport.Fault, during string) error {
 	return c.failDuring(f, during, hint)
 }
 
-// FaultDevice makes an error of this rank's device the fault of all links of c,
+// FaultDevice makes an error of this rank's device, if there is one, the fault of all links of c,
 // and returns the first fault.
 func (c *Inside) FaultDevice(during string, cause error) error {
+	if cause == nil {
+		return nil
+	}
 	f := transport.Faultf(transport.FaultDevice, c.Rank, "rank %d in %s: %v", c.Rank, during, cause)
 	err := c.Fault(f, during)
 	if c.err.Rank == c.Rank && errors.Is(err, setup.ErrDevice) {

@@ -66,3 +66,15 @@ func (g Grid) Of(tensor []byte, b, n int) []byte {
 	from, to := g.Range(b, n)
 	return tensor[from:to:to]
 }
+
+// BytesOf returns how long the blocks of set are together, without any between them.
+func (g Grid) BytesOf(set Set) int {
+	n := set.Len() * g.BlockBytes()
+	if last := g.Blocks() - 1; last >= 0 && set.Has(last) {
+		n -= g.Missing()
+	}
+	return n
+}
+
+// Missing returns by how many bytes the last block is shorter than the others.
+func (g Grid) Missing() int { return g.Blocks()*g.BlockBytes() - g.Bytes() }

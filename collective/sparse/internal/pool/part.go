@@ -24,20 +24,8 @@ func HeadBytes(g block.Grid) int {
 // MostBytes returns how long a part can be.
 func MostBytes(g block.Grid) int { return HeadBytes(g) + g.Bytes() }
 
-// blockBytes returns how long the blocks of set are together, without any between them.
-func blockBytes(g block.Grid, set block.Set) int {
-	n := set.Len() * g.BlockBytes()
-	if last := g.Blocks() - 1; last >= 0 && set.Has(last) {
-		n -= missing(g)
-	}
-	return n
-}
-
-// missing returns by how much the last block is shorter than the others.
-func missing(g block.Grid) int { return g.Blocks()*g.BlockBytes() - g.Bytes() }
-
 // PartBytes returns how long the part of a rank is that has the blocks of set.
-func PartBytes(g block.Grid, set block.Set) int { return HeadBytes(g) + blockBytes(g, set) }
+func PartBytes(g block.Grid, set block.Set) int { return HeadBytes(g) + g.BytesOf(set) }
 
 // Put writes a part: which blocks of tensor are in set, and these blocks. It returns how long the
 // part is, for which there is room.

@@ -147,7 +147,7 @@ func (s *Sum) Share(r int) (blocks, bytes int) {
 	bytes = blocks * s.job.Grid.BlockBytes()
 	last := s.job.Grid.Blocks() - 1
 	if blocks > 0 && s.dealt.Has(last) && (r+1)*s.total/s.job.Ranks == s.total {
-		bytes -= missing(s.job.Grid)
+		bytes -= s.job.Grid.Missing()
 	}
 	return blocks, bytes
 }
