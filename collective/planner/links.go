@@ -100,10 +100,8 @@ type Range struct {
 func (p *Planner) Table(kind plan.Kind) ([]Range, error) {
 	t, err := p.table(kind)
 	var list []Range
-	from := int64(0)
 	for _, e := range t {
-		list = append(list, Range{from, e.Algorithm, e.Chunks})
-		from = e.Below
+		list = append(list, Range{e.from, e.Algorithm, e.Chunks})
 	}
 	same := func(a, b Range) bool { return a.Algorithm == b.Algorithm && a.Chunks == b.Chunks }
 	return slices.CompactFunc(list, same), err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/pack"
@@ -73,13 +72,13 @@ func (n packed) pack(o pack.Options, limits []any) (packing, error) {
 		}
 	}
 	r, err := pack.Pack(n.Graph, pack.BothWays, o)
-	return packing{r}, err
+	return packing{r, n.Graph}, err
 }
 
 // Radius is the least height of a spanning tree, in links.
 func (n packed) Radius() (int, error) {
 	r, err := pack.Pack(n.Graph, pack.BothWays, pack.Options{MaxHeight: 1e-9}) // loosened to the least that there is
-	return packing{r}.Height(), err
+	return packing{r, n.Graph}.Height(), err
 }
 
 // Fastest is the share of the bound that the k fastest trees of a greedy search have,
@@ -104,7 +103,10 @@ func (n packed) Fastest(k int) (float64, error) {
 }
 
 // packing is what was packed.
-type packing struct{ *pack.Result }
+type packing struct {
+	*pack.Result
+	on *topo.Graph
+}
 
 // Height is that of the highest tree, in links.
 func (p packing) Height() int {
@@ -116,7 +118,19 @@ func (p packing) Height() int {
 }
 
 // Ms is the same in milliseconds of delay.
-func (p packing) Ms() float64 { return slices.Max(p.HeightsUs) / 1000 }
+func (p packing) Ms() float64 {
+	most, index := 0.0, p.on.LinkIndex()
+	for _, t := range p.Trees {
+		for v := range t.Parent {
+			us := 0.0
+			for up := t.Parent[v]; up >= 0; v, up = up, t.Parent[up] {
+				us += p.on.Links[index[topo.Pair(v, up)]].LatencyUs
+			}
+			most = max(most, us)
+		}
+	}
+	return most / 1000
+}
 
 // Share is the rate as a share of the bound in percent.
 func (p packing) Share() string { return cut(p.Ratio) }

@@ -45,7 +45,7 @@ func square() (*topo.Graph, Plan) {
 func TestGolden(t *testing.T) {
 	g, p := square()
 	for name, got := range map[string]string{
-		"square.txt": Text(g, p), "square-graph.txt": Text(g, Plan{}),
+		"square.txt": Text(g, p), "square-graph.txt": g.String(),
 		"square.svg": SVG(g, p), "square-graph.svg": SVG(g, Plan{}),
 	} {
 		file := filepath.Join("testdata", name)

@@ -18,13 +18,9 @@ const (
 
 // Text draws the trees and rings of p in characters, every rank with the rate
 // of its link, and writes a table of the links and ports they use, the busiest
-// first. Without trees and rings it writes the lines of p alone, and for an empty Plan
-// g's own text form.
+// first. Without trees and rings it writes the lines of p alone.
 func Text(g *topo.Graph, p Plan) string {
 	x := newPicture(g, p)
-	if len(x.overlays) == 0 && p.Title == "" {
-		return g.String()
-	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", x.title)
 	for _, w := range p.Warnings {

@@ -207,9 +207,9 @@ func TestLimits(t *testing.T) {
 			if r.Rates[i] < o.MinRate*(1-1e-6) && !strings.Contains(r.Note, "no tree has a rate") {
 				t.Fatalf("tree of %v GB/s, want %v; note %q", r.Rates[i], o.MinRate, r.Note)
 			}
-			height := r.HeightsUs[i]
-			if !o.HeightUs {
-				height = float64(tr.Depth())
+			height := float64(tr.Depth())
+			if o.HeightUs {
+				height = heightUs(g, tr)
 			}
 			if o.MaxHeight > 0 && height > o.MaxHeight+1e-6 && !strings.Contains(r.Note, "no spanning tree has a height") {
 				t.Fatalf("tree of height %v, want %v; note %q", height, o.MaxHeight, r.Note)

@@ -12,9 +12,8 @@ import (
 
 // Result is a packing, and the proof of how good it is.
 type Result struct {
-	Trees     []topo.Tree // the fastest first; each rooted in its centre
-	Rates     []float64   // by tree, GB/s; their shares of a large message
-	HeightsUs []float64   // by tree: latency from the root to the farthest rank
+	Trees []topo.Tree // the fastest first; each rooted in its centre
+	Rates []float64   // by tree, GB/s; their shares of a large message
 
 	Rate  float64 // the sum of the rates, GB/s
 	Bound Bound   // no packing has more; limits on number, height and rate are not in it
@@ -25,14 +24,13 @@ type Result struct {
 // alone is the packing of one rank, which sends nothing.
 func alone(w *network) *Result {
 	return &Result{
-		Trees: []topo.Tree{{Parent: []int{-1}}}, Rates: []float64{1}, HeightsUs: []float64{0},
+		Trees: []topo.Tree{{Parent: []int{-1}}}, Rates: []float64{1},
 		Rate: 1, Bound: w.priced(1, nil, nil), Ratio: 1, Note: "one rank sends nothing; its rate says nothing",
 	}
 }
 
 func (x *packer) result(f found) *Result {
 	r := &Result{Bound: x.free.proven(), Note: strings.Join(x.notes, "; ")}
-	latency := x.w.delays(true)
 	order := numbers.Order(len(f.trees), func(i, j int) int {
 		switch a, b := f.rates[i], f.rates[j]; {
 		case a > b*(1+same):
@@ -45,16 +43,15 @@ func (x *packer) result(f found) *Result {
 	for _, i := range order {
 		t := f.pool.trees[f.trees[i]]
 		root, _ := x.w.centre(t, x.delay)
-		r.add(x.w, t, root, f.rates[i], latency)
+		r.add(x.w, t, root, f.rates[i])
 	}
 	r.Ratio = r.Rate / r.Bound.Rate
 	return r
 }
 
-func (r *Result) add(w *network, t arcs, root int, rate float64, latency []float64) {
+func (r *Result) add(w *network, t arcs, root int, rate float64) {
 	r.Trees = append(r.Trees, w.rooted(t, root))
 	r.Rates = append(r.Rates, rate)
-	r.HeightsUs = append(r.HeightsUs, slices.Max(w.treeDistances(root, t, latency)))
 	r.Rate += rate
 }
 
@@ -175,7 +172,7 @@ const slightest = 1.0 / 400
 // figures were rounded, every rank gets the rate of the one that has the least.
 func (p *packing) partTrees() (*Result, error) {
 	n := p.w.n
-	rates, latency := p.rates(), p.w.delays(true)
+	rates := p.rates()
 	for k, rate := range rates {
 		if rate <= p.bound*slightest/float64(n) {
 			rates[k] = 0
@@ -190,7 +187,7 @@ func (p *packing) partTrees() (*Result, error) {
 	for root, sum := range sums {
 		for k, t := range p.pool.trees {
 			if rates[k] > 0 && t[root] < 0 {
-				r.add(p.w, t, root, rates[k]*least/sum, latency)
+				r.add(p.w, t, root, rates[k]*least/sum)
 			}
 		}
 	}
