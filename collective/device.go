@@ -93,6 +93,35 @@ func ReduceScatterPreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.S
 	return c.in.Devices.Enqueue(ctx, devicePreMul(deviceReduceArgs(c, plan.ReduceScatter, -1, s, send, recv, Sum), factor))
 }
 
+// SendDevice sends data to another rank, which receives it with RecvDevice or SendRecvDevice: see SyncDevice. Only
+// the two ranks call. The devices are open: all ranks have made another device call before, such as BarrierDevice.
+// Messages from one rank to another arrive in the order in which they were sent, and have no tags. One of another
+// length or type than is received is an ErrMismatch.
+//
+// What a rank calls on a communicator is done in that order, on whichever streams. A message that is longer than the
+// links hold, some hundred KiB to MiB, is sent when the other rank has come to receive it: where two ranks both send
+// first they wait for ever, and so do ranks in a circle, or where one rank sends before a collective what the other
+// receives after it. SendRecvDevice does both at once.
+func SendDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, data cuda.Slice[T], to int) error {
+	return c.in.Devices.Exchange(ctx, "SendDevice", s, dtypeOf[T](), sideOf("data", data, to), nil)
+}
+
+// RecvDevice receives into data, all of it, what another rank sends this one: see SendDevice.
+// After an error the contents of data are undefined.
+func RecvDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, data cuda.Slice[T], from int) error {
+	return c.in.Devices.Exchange(ctx, "RecvDevice", s, dtypeOf[T](), nil, sideOf("data", data, from))
+}
+
+// SendRecvDevice is SendDevice of send to rank to and RecvDevice of recv from rank from, side by side: ranks that do
+// this in a circle do not wait for each other for ever, however long the messages are. A rank that is both to and from
+// copies. The slices do not overlap.
+// After an error the contents of recv are undefined.
+func SendRecvDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send cuda.Slice[T], to int,
+	recv cuda.Slice[T], from int) error {
+	return c.in.Devices.Exchange(ctx, "SendRecvDevice", s, dtypeOf[T](), sideOf("send", send, to),
+		sideOf("recv", recv, from))
+}
+
 // SyncDevice waits until stream s has done all that was put into it, and reports
 // whether the device calls of c before that are right: a call like AllReduceDevice
 // returns when it is in the stream, long before anybody can know. Only what s has

@@ -88,7 +88,9 @@
 // stream. Up to 256 may be under way on a rank, on one stream or on several of its
 // device; one more waits for the first.
 //
-// All ranks call the first of them together, and it opens their devices: memory
+// SendDevice, RecvDevice and SendRecvDevice are calls of two ranks, and have no place in that order.
+//
+// All ranks call the first of the others together, and it opens their devices: memory
 // for what is under way, mapped into the ranks of the host that read it, and
 // streams. Whether one device reads another's memory is found out by doing it;
 // where it does not, what they exchange goes through the memory of the hosts, and

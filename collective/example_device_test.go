@@ -102,6 +102,35 @@ func ExampleScatterDevice() {
 	_ = step
 }
 
+// Each GPU has some rows of a grid, and a copy of the neighbours' nearest: both sides are exchanged at once.
+func ExampleSendRecvDevice() {
+	step := func(ctx context.Context, c *collective.Comm, s *cuda.Stream, rows func(i int) cuda.Slice[float32],
+		n int) error {
+		up, down := (c.Rank()+c.Size()-1)%c.Size(), (c.Rank()+1)%c.Size()
+		return errors.Join( // rows 1 to n are this GPU's own
+			collective.SendRecvDevice(ctx, c, s, rows(1), up, rows(n+1), down),
+			collective.SendRecvDevice(ctx, c, s, rows(n), down, rows(0), up))
+	}
+	_ = step // the devices are open: a BarrierDevice came first
+}
+
+// Layers of a network on one GPU each: what comes from the one before is worked on, and goes to the next.
+func ExampleSendDevice() {
+	step := func(ctx context.Context, c *collective.Comm, s *cuda.Stream, x cuda.Slice[float32],
+		layer func(x cuda.Slice[float32]) error) error {
+		if c.Rank() > 0 {
+			if err := collective.RecvDevice(ctx, c, s, x, c.Rank()-1); err != nil {
+				return err
+			}
+		}
+		if err := layer(x); err != nil || c.Rank() == c.Size()-1 { // puts kernels into s
+			return err
+		}
+		return collective.SendDevice(ctx, c, s, x, c.Rank()+1)
+	}
+	_ = step // and c.SyncDevice, when the result is needed
+}
+
 // Plans of device calls are for the links of the devices, which the first device call finds out, unless it is told.
 func ExampleComm_DeviceChoice() {
 	dgx, _ := topo.Machine("dgx1v")

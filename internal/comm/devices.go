@@ -60,14 +60,11 @@ func (d *Devices) enqueue(ctx context.Context, k *DeviceArgs) error {
 	if err := d.have(ctx, &k.Args, k.stream.Device()); err != nil {
 		return err
 	}
-	if err := d.Room(ctx); err != nil {
+	if err := d.room(ctx, k.name(), nil); err != nil {
 		if ctx.Err() != nil {
 			return c.Cancel(ctx, &k.Args)
 		}
-		d.Fail(k.name(), err)
-	}
-	if fault, failed := c.Endpoint.Aborted(); failed {
-		return d.fault(fault, k.name())
+		return err
 	}
 	c.Seq++
 	call := device.Call{Header: k.Args.header(c.Seq), In: k.In.Addr, Out: k.Out.Addr, Work: k.Work}
@@ -75,12 +72,29 @@ func (d *Devices) enqueue(ctx context.Context, k *DeviceArgs) error {
 	c.Engine.Announce(&call.Header)
 	c.tally.count(rowOf(uint8(k.Kind), 0), c.bytesOf(&k.Args))
 	if err := d.Enter(k.stream, k.Kind, k.Root, &call); err != nil {
-		during := engine.Describe(call.Header)
-		d.Fail(during, err)
-		fault, _ := c.Endpoint.Aborted()
-		return d.fault(fault, during)
+		return d.failed(engine.Describe(call.Header), err)
 	}
 	return nil
+}
+
+// room waits until one more call may begin, with the message out that it sends, if any.
+func (d *Devices) room(ctx context.Context, call string, out *device.Message) error {
+	if err := d.Room(ctx, out); err != nil && ctx.Err() != nil {
+		return err
+	} else if err != nil {
+		d.Fail(call, err)
+	}
+	if fault, failed := d.c.Endpoint.Aborted(); failed {
+		return d.fault(fault, call)
+	}
+	return nil
+}
+
+// failed makes an error of a call that failure of the communicator.
+func (d *Devices) failed(during string, err error) error {
+	d.Fail(during, err)
+	fault, _ := d.c.Endpoint.Aborted()
+	return d.fault(fault, during)
 }
 
 // openingError is why the devices could not be opened: an error of a device, which

@@ -126,6 +126,7 @@ func (g *Group) watch() {
 				return
 			case <-tick.C:
 			}
+			busy := g.enqueuing.Load() // asked first: then tail is that of the latest call
 			done, err := g.tail.Query()
 			if err != nil {
 				g.failed(err)
@@ -136,7 +137,7 @@ func (g *Group) watch() {
 			if g.Err() != nil {
 				return
 			}
-			under = !done
+			under = busy || !done
 		}
 	}
 }

@@ -45,8 +45,12 @@ func (b *block) bytes() int { return b.slotsAt(len(b.Given)) }
 // ring returns the latest calls of the i-th rank of the host.
 func (b *block) ring(i int) callRing {
 	from := b.Flags + i*rankBytes
-	part := b.Mem[from : from+ringBytes]
-	return unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(&part[0])), ringBytes/8)
+	return words(b.Mem[from : from+ringBytes])
+}
+
+// words returns memory as words, which lie at multiples of 8.
+func words(mem []byte) []atomic.Uint64 {
+	return unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(&mem[0])), len(mem)/8)
 }
 
 // stage returns how far the i-th rank of the host has come with leaving.

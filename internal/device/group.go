@@ -29,13 +29,14 @@ type Group struct {
 
 	relay *relay // nil where no link is relayed
 
-	failure atomic.Pointer[error] // the first reason why it has failed
-	abort   *atomic.Uint32        // the word that all ranks of the segment look at
-	wake    chan struct{}         // tells the watcher that something is under way
-	done    chan struct{}         // closed by Close
-	workers sync.WaitGroup
-	ending  sync.Mutex // guards that a failure starts a worker against Close
-	closing sync.Once
+	failure   atomic.Pointer[error] // the first reason why it has failed
+	abort     *atomic.Uint32        // the word that all ranks of the segment look at
+	wake      chan struct{}         // tells the watcher that something is under way
+	enqueuing atomic.Bool           // a call is being enqueued, which may wait for others
+	done      chan struct{}         // closed by Close
+	workers   sync.WaitGroup
+	ending    sync.Mutex // guards that a failure starts a worker against Close
+	closing   sync.Once
 
 	// Of the call at work: who uses it holds mu.
 	spans   []span // of its lanes

@@ -19,6 +19,8 @@ type Shape struct {
 	SlotBytes int // the largest chunk, a multiple of 64; slots in the memory of a host may be smaller
 
 	Place func(src, dst int) Place // of the slots of their links
+
+	Messages bool // every two ranks have links for messages, beside those of plans
 }
 
 // Place is where the slots of a link lie.
@@ -40,6 +42,8 @@ type Layout struct {
 	slots     int
 	slotBytes int
 	hostBytes int             // of a slot in the memory of a host
+	messages  int             // the lane of messages: that behind those of plans
+	msgBytes  int             // of a slot for messages, at most
 	links     []link          // by lane, source, destination
 	given     [places][]int64 // by place and rank: bytes of the slots it gives; relayed: of this rank alone
 	pinned    []int64         // by rank: bytes of the slots in the host's memory that its device sees
@@ -68,6 +72,14 @@ const (
 	maxPinned = 63 << 20
 )
 
+// maxMessage is the most that a slot for messages has; all those that a rank gives take no more than one part in
+// messageShare of the staging memory, unless their slots were smaller than minMessage.
+const (
+	minMessage   = 64 << 10
+	maxMessage   = 1 << 20
+	messageShare = 32
+)
+
 // flagLine is the distance between two flags, in bytes: a cache line each, so
 // that devices do not disturb each other.
 const flagLine = 64
@@ -84,6 +96,16 @@ func newLayout(s Shape, rank int) (*Layout, error) {
 	for _, p := range s.Plans {
 		for _, k := range p.Links() {
 			l.links = append(l.links, link{Link: linkOf(p.Kind, k), place: s.Place(k.Src, k.Dst)})
+		}
+	}
+	for _, k := range l.links {
+		l.messages = max(l.messages, k.Lane+1)
+	}
+	l.msgBytes = min(s.SlotBytes, maxMessage)
+	for i := range l.size * l.size {
+		if src, dst := i/l.size, i%l.size; s.Messages && src != dst {
+			l.links = append(l.links, link{Link: transport.Link{Lane: l.messages, Src: src, Dst: dst},
+				place: s.Place(src, dst), readers: []int{dst}})
 		}
 	}
 	slices.SortFunc(l.links, func(a, b link) int { return compareLinks(a.Link, b.Link) })
@@ -124,6 +146,18 @@ func (l *Layout) slotOf(p Place) int {
 	return l.slotBytes
 }
 
+// bytesOf returns how many bytes a slot of a link has.
+func (l *Layout) bytesOf(k *link) int {
+	n := l.slotOf(k.place)
+	switch {
+	case k.Lane != l.messages:
+		return n
+	case k.place == InHost:
+		n = max(grain, n/4&^(grain-1)) // its memory is scarce
+	}
+	return min(n, l.msgBytes)
+}
+
 // place gives every link that lends its slots.
 func (l *Layout) place() {
 	l.pinned = make([]int64, l.size)
@@ -132,7 +166,7 @@ func (l *Layout) place() {
 	}
 	for i := range l.links {
 		k := &l.links[i]
-		n, owner := int64(l.slots)*int64(l.slotOf(k.place)), k.Src
+		n, owner := int64(l.slots)*int64(l.bytesOf(k)), k.Src
 		for r := range l.pinned {
 			if k.place == InHost && k.seenBy(r) {
 				l.pinned[r] += n
@@ -148,19 +182,28 @@ func (l *Layout) place() {
 	}
 }
 
+// grain is what slots have a multiple of that were made smaller.
+const grain = 4 << 10
+
 // fit makes the slots smaller where those of a rank would take more staging memory than budget, or too much of the
 // host's.
 func (l *Layout) fit(budget int64) {
-	shrink(&l.slotBytes, slices.Max(l.given[InDevice]), budget)
-	l.hostBytes = min(l.hostBytes, l.slotBytes)
+	each := int(budget) / messageShare / max(l.size-1, 1) / l.slots
+	l.msgBytes = min(l.msgBytes, max(minMessage, each&^(grain-1)))
 	l.place()
-	shrink(&l.hostBytes, slices.Max(l.pinned), maxPinned)
-	l.place()
+	for slices.Max(l.given[InDevice]) > budget && l.slotBytes > grain {
+		shrink(&l.slotBytes, slices.Max(l.given[InDevice]), budget)
+		l.hostBytes = min(l.hostBytes, l.slotBytes)
+		l.place()
+	}
+	for slices.Max(l.pinned) > maxPinned && l.hostBytes > grain {
+		shrink(&l.hostBytes, slices.Max(l.pinned), maxPinned)
+		l.place()
+	}
 }
 
 // shrink makes slots of some bytes, which take so many, fit into a budget.
 func shrink(slot *int, take, budget int64) {
-	const grain = 4 << 10
 	if take > budget {
 		*slot = max(grain, int(int64(*slot)*budget/take)&^(grain-1))
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/backoff"
-	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -17,8 +16,8 @@ import (
 func (d *Session) Sync(ctx context.Context, s *cuda.Stream, call string) (during string, err error) {
 	c := d.c
 	during = call
-	if h, _, any := d.oldest(); any {
-		during = engine.Describe(h)
+	if p, any := d.oldest(); any {
+		during = p.String()
 	}
 	err = s.Synchronize(ctx)
 	if err == nil {
@@ -55,12 +54,12 @@ func (d *Session) Finish() {
 	}
 	c := d.c
 	if left, err := d.retire(); left > 0 || err != nil {
-		h, _, _ := d.oldest()
+		p, _ := d.oldest()
 		if err != nil {
-			d.broken(engine.Describe(h), err)
+			d.broken(p.String(), err)
 		} else {
 			c.Abort(transport.Faultf(transport.FaultClosed, c.Rank,
-				"rank %d closed its communicator during %s; call SyncDevice before Close", c.Rank, engine.Describe(h)))
+				"rank %d closed its communicator during %s; call SyncDevice before Close", c.Rank, p.String()))
 		}
 	}
 }
@@ -96,7 +95,7 @@ func (d *Session) release() error {
 	if d.leave(stageUnmapped) && d.staging.Len() > 0 {
 		errs = append(errs, d.staging.Free())
 	}
-	errs = append(errs, d.block.detach())
+	errs = append(errs, d.block.detach(), d.notes.free())
 	d.leave(stageLeft)
 	errs = append(errs, d.block.Free())
 	if d.kernels != nil {

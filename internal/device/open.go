@@ -78,7 +78,7 @@ func (g *Group) pin() (err error) {
 		if k.place != Relayed || !k.seenBy(g.rank) {
 			continue
 		}
-		g.links[i].pinned, g.links[i].at = g.pinned.Host()[k.at:][:l.slots*l.slotBytes], g.pinned.Addr()+cuda.Addr(k.at)
+		g.links[i].pinned, g.links[i].at = g.pinned.Host()[k.at:][:l.slots*l.bytesOf(k)], g.pinned.Addr()+cuda.Addr(k.at)
 		for _, isReleased := range []bool{false, true} {
 			host, _ := g.flag(i, isReleased)
 			host.Store(g.cfg.First)

@@ -41,6 +41,7 @@ func Open(ctx context.Context, c *Owner, dev *cuda.Device) (*Session, error) {
 		waiting: c.Waiter.Watch.Another()}
 	d.mine = slices.Index(d.local, c.Rank)
 	d.compared = make([]uint64, len(d.local))
+	d.sent, d.received = make([]uint64, c.Size), make([]uint64, c.Size)
 	o := &opening{Session: d, ctx: ctx, w: c.Inner}
 	err := o.run()
 	err = errors.Join(err, o.check.Close())
@@ -176,7 +177,7 @@ func (o *opening) layOut(m planner.Machine, options planner.Options) (mine diges
 		return mine, err
 	}
 	slots, slotBytes := o.Plans.Slots()
-	o.layout, err = newLayout(Shape{Plans: plans, Slots: slots, SlotBytes: slotBytes,
+	o.layout, err = newLayout(Shape{Plans: plans, Slots: slots, SlotBytes: slotBytes, Messages: o.Plans.HasPairs(),
 		Place: func(src, dst int) Place { return o.places[dst][src] }}, o.c.Rank)
 	if err != nil {
 		return mine, err
@@ -195,6 +196,7 @@ func (o *opening) layOut(m planner.Machine, options planner.Options) (mine diges
 // offering is what a rank gives the others to use.
 type offering struct {
 	Staging peers.Offer
+	Notes   int // where those of messages lie in the rank's shared memory
 	Block   int // where the block lies in the rank's shared memory, on the first rank that shares it
 }
 
@@ -213,6 +215,9 @@ func (o *opening) share() (err error) {
 	if err == nil && o.mine == 0 {
 		mine.Block, err = o.block.alloc()
 	}
+	if err == nil {
+		mine.Notes, err = o.notes.alloc(o.c.Endpoint, len(o.local))
+	}
 	o.shared, err = swap(o.ctx, o.w, mine, err)
 	return err
 }
@@ -223,6 +228,11 @@ func (o *opening) attach() error {
 	l := o.layout
 	o.slots = make([]cuda.Addr, len(l.links))
 	err := o.block.attach(o.Device, o.local[0], o.shared[o.local[0]].Block)
+	for _, r := range o.local {
+		if err == nil {
+			err = o.notes.view(r, o.shared[r].Notes, len(o.local))
+		}
+	}
 	staging := make([]cuda.Addr, o.c.Size) // by rank: where the device sees it
 	staging[o.c.Rank] = o.staging.Addr()
 	for i := range l.links {
@@ -231,7 +241,7 @@ func (o *opening) attach() error {
 		case err != nil || !k.seenBy(o.c.Rank):
 		case k.place == InHost:
 			at := o.block.slotsAt(slices.Index(o.local, from)) + int(k.at)
-			o.slots[i], err = o.block.register(o.Device, at, at+l.slots*l.hostBytes)
+			o.slots[i], err = o.block.register(o.Device, at, at+l.slots*l.bytesOf(k))
 		case k.place == InDevice:
 			if staging[from] == 0 {
 				staging[from], err = o.mapStaging(from)

@@ -34,6 +34,7 @@ type lane struct {
 	widest     uint64 // what the widest lane has
 	part       int
 	uses       []linkUses
+	message    *Message // that is all it moves, else nil
 }
 
 // linkUses says how many payloads a link carries per chunk, and how many of its

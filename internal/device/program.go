@@ -7,6 +7,7 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/transport"
 )
 
 // span is what a lane has to move in a call: n bytes from byte start of its part
@@ -23,10 +24,10 @@ func (s *span) chunk(j uint32) (at, n int64) {
 	return s.start + from, min(s.grain, s.n-from)
 }
 
-// spanOf returns what lane ln moves in call c, in chunks of up to most bytes.
-func (g *Group) spanOf(ln *lane, c *Call, most int) span {
+// spanOf returns what lane ln moves in call c, with header h, in chunks of up to most bytes.
+func (g *Group) spanOf(ln *lane, c *Call, h *transport.Header, most int) span {
 	elem := int64(c.DType.Size())
-	count := int64(c.Header.Count)
+	count := int64(h.Count)
 	grain := quantum / elem
 	from := plan.CutAt(count, ln.from, grain) * elem
 	s := span{n: plan.CutAt(count, ln.upTo, grain)*elem - from, start: from - int64(ln.part)*count*elem}
@@ -51,6 +52,11 @@ const small = 12
 // A stream of another device is an error (cuda.ErrWrongDevice) before anything is
 // done. Any other error is that of the Group, which is of no further use.
 func (g *Group) Enqueue(i int, s *cuda.Stream, c *Call) error {
+	return g.run(&g.layout.plans[i], s, c)
+}
+
+// run is Enqueue of a schedule.
+func (g *Group) run(p *schedule, s *cuda.Stream, c *Call) error {
 	if d := s.Device(); d != g.cfg.Device {
 		return fmt.Errorf("device: rank %d: a stream of %s for a group of %s: %w", g.rank, d, g.cfg.Device,
 			cuda.ErrWrongDevice)
@@ -60,17 +66,18 @@ func (g *Group) Enqueue(i int, s *cuda.Stream, c *Call) error {
 	if err := g.Err(); err != nil {
 		return err
 	}
-	p := &g.layout.plans[i]
+	g.enqueuing.Store(true)
+	defer g.enqueuing.Store(false)
+	select {
+	case g.wake <- struct{}{}:
+	default:
+	}
 	g.begin(p, c)
 	err := g.enqueue(p, s, c)
 	if err != nil {
 		err = g.Abort(fmt.Errorf("device: rank %d: %w", g.rank, err))
 	}
 	g.advance(p)
-	select {
-	case g.wake <- struct{}{}:
-	default:
-	}
 	return err
 }
 
@@ -78,9 +85,12 @@ func (g *Group) Enqueue(i int, s *cuda.Stream, c *Call) error {
 func (g *Group) begin(p *schedule, c *Call) {
 	g.spans = g.spans[:0]
 	for i := range p.lanes {
-		ln := &p.lanes[i]
-		s := g.spanOf(ln, c, g.layout.slotOf(p.slots))
-		if c.Header.Count == 0 && i == 0 {
+		ln, h, most := &p.lanes[i], &c.Header, g.layout.slotOf(p.slots)
+		if ln.message != nil {
+			h, most = &ln.message.Header, g.layout.bytesOf(&g.layout.links[ln.uses[0].link])
+		}
+		s := g.spanOf(ln, c, h, most)
+		if h.Count == 0 && (i == 0 || ln.message != nil) {
 			s.chunks = 1 // an empty message still meets everybody
 		}
 		g.spans = append(g.spans, s)
@@ -89,7 +99,7 @@ func (g *Group) begin(p *schedule, c *Call) {
 			k.each = u
 			k.highest.Store(k.count + s.chunks*u.n)
 			if g.relay != nil && s.chunks > 0 && u.n > 0 {
-				g.relay.expect(u.link, job{header: c.Header, span: s, each: u.n, first: k.count})
+				g.relay.expect(u.link, job{header: *h, span: s, each: u.n, first: k.count})
 			}
 		}
 	}

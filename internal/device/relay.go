@@ -196,7 +196,7 @@ func (r *relay) one(q *queue, link int, move func(link int, j *job) (bool, error
 func (r *relay) window(link int, j *job) []byte {
 	e := &r.ends[link]
 	_, n := j.span.chunk((e.done - j.first) / j.each)
-	size := r.g.layout.slotBytes
+	size := r.g.layout.bytesOf(&r.g.layout.links[link])
 	slot := int(e.done % uint32(r.g.layout.slots))
 	return r.g.links[link].pinned[slot*size:][:max(n, 0)]
 }

@@ -1,9 +1,11 @@
 package device
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,10 +53,14 @@ type Session struct {
 	staging cuda.Slice[uint8]
 	maps    []*cuda.Mapping // of other ranks' staging memory
 	block   block
+	notes   notes
 
 	mu       sync.Mutex // guards what follows
 	calls    [MaxCalls]pending
-	first    uint64 // number of the oldest call under way, counted from 1
+	sent     []uint64 // by rank: messages to it
+	received []uint64 // and from it
+	noted    uint64   // the number of the latest call that is none of messages
+	first    uint64   // number of the oldest call under way, counted from 1
 	latest   uint64
 	compared []uint64 // by rank of the host: the number of the first call that is not compared with its
 	cause    error    // behind a fault of this rank's device
@@ -64,9 +70,17 @@ type Session struct {
 // pending is one of the latest calls.
 type pending struct {
 	header transport.Header
+	to     string // of a message: " to rank 1"
+	lacks  string // of a message: what its peer does
+	sends  bool   // of a message
+	peer   int    // of a message, else -1
 	since  time.Time
+	is     bool        // all of it is in the stream, and done recorded
 	done   *cuda.Event // the caller's stream is through with it; kept for the next call here
 }
+
+// String names the call, for people.
+func (p *pending) String() string { return engine.Describe(p.header) + p.to }
 
 func (d *Session) at(number uint64) *pending { return &d.calls[number%MaxCalls] }
 
@@ -75,6 +89,9 @@ func (d *Session) retire() (left int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for d.first <= d.latest {
+		if !d.at(d.first).is {
+			break
+		}
 		done, err := d.at(d.first).done.Query()
 		if err != nil {
 			return int(d.latest - d.first + 1), err
@@ -87,21 +104,21 @@ func (d *Session) retire() (left int, err error) {
 	return int(d.latest - d.first + 1), nil
 }
 
-// oldest returns the header of the oldest call under way, and since when it is.
-func (d *Session) oldest() (h transport.Header, since time.Time, any bool) {
+// oldest returns the oldest call under way.
+func (d *Session) oldest() (p pending, any bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.first > d.latest {
-		return h, since, false
+		return p, false
 	}
-	return d.at(d.first).header, d.at(d.first).since, true
+	return *d.at(d.first), true
 }
 
-// Room waits until one more call may be under way.
-func (d *Session) Room(ctx context.Context) (err error) {
+// Room waits until one more call may be under way, or out and another message.
+func (d *Session) Room(ctx context.Context, out *Message) (err error) {
 	backoff.Until(time.Millisecond, func() bool {
 		var left int
-		if left, err = d.retire(); err != nil || left < MaxCalls-1 {
+		if left, err = d.retire(); err != nil || left < MaxCalls-1 && d.roomFor(out) {
 			return true
 		}
 		_, failed := d.c.Endpoint.Aborted() // the caller looks
@@ -141,22 +158,44 @@ func (d *Session) Enter(s *cuda.Stream, kind plan.Kind, root int, c *Call) error
 		}
 	}
 	c.Chunks = served.Chunks
+	if err := d.begins(pending{header: h, peer: -1}); err != nil {
+		return err
+	}
 	if err := d.group.Enqueue(i, s, c); err != nil {
 		return err
 	}
+	return d.entered(s)
+}
+
+// begins notes that p is under way: to enqueue it may take until other ranks come to it.
+func (d *Session) begins(p pending) (err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	call := d.at(d.latest + 1)
-	if call.done == nil {
-		if call.done, err = d.Device.NewEvent(false); err != nil {
+	if p.done = call.done; p.done == nil {
+		if p.done, err = d.Device.NewEvent(false); err != nil {
 			return err
 		}
 	}
-	if err := s.Record(call.done); err != nil {
-		return err
-	}
+	p.since = time.Now()
+	*call = p
 	d.latest++
-	call.header, call.since = h, time.Now()
+	if p.peer < 0 {
+		d.noted = p.header.Seq
+	}
+	return nil
+}
+
+// entered notes that all calls which have begun are in s.
+func (d *Session) entered(s *cuda.Stream) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for n := d.latest; n >= d.first && !d.at(n).is; n-- {
+		if err := s.Record(d.at(n).done); err != nil {
+			return err
+		}
+		d.at(n).is = true
+	}
 	return nil
 }
 
@@ -193,8 +232,8 @@ func (d *Session) groupFailed(err error) {
 		return // whoever was the first has told why
 	}
 	during := "a device call"
-	if h, _, any := d.oldest(); any {
-		during = engine.Describe(h)
+	if p, any := d.oldest(); any {
+		during = p.String()
 	}
 	if f, is := d.relayFault(err, during); is {
 		d.c.Abort(f)
@@ -253,6 +292,7 @@ func (d *Session) look() {
 		d.aborted()
 	case left == 0:
 		d.waiting.Clear()
+		d.compareHost()
 	default:
 		d.compare()
 		d.publish(d.waiting)
@@ -271,18 +311,35 @@ func (d *Session) aborted() bool {
 // compare looks whether the other ranks have made the same calls, and have not left
 // before one that is under way.
 func (d *Session) compare() {
-	h, _, any := d.oldest()
+	p, any := d.oldest()
 	if !d.compareHost() || !any {
 		return
 	}
 	c := d.c
 	for i, r := range d.local {
-		if i != d.mine && d.block.stage(i).Load() != stageOpen && c.Endpoint.Status(r).Call.Seq < h.Seq {
-			c.Abort(engine.ClosedBy(r, c.Rank, engine.Describe(h)))
+		if i != d.mine && d.block.stage(i).Load() != stageOpen && d.awaits(&p, r) {
+			c.Abort(engine.ClosedBy(r, c.Rank, p.String()))
 			return
 		}
 	}
-	c.Engine.CheckCall(h)
+	if p.peer >= 0 {
+		p.header = transport.Header{} // whoever has left may have been in no call
+	}
+	c.Engine.CheckCall(p.header)
+}
+
+// awaits reports whether rank r is known not to have come to p.
+func (d *Session) awaits(p *pending, r int) bool {
+	i := slices.Index(d.local, r)
+	switch st := d.c.Endpoint.Status(r); {
+	case r == d.c.Rank:
+		return false
+	case p.peer < 0:
+		return !st.Unknown && st.Call.Seq < p.header.Seq
+	case r != p.peer:
+		return false
+	}
+	return i < 0 || d.notes.count(i, d.mine, !p.sends).Load() < p.header.Seq
 }
 
 // compareHost compares all calls of this rank with those that the other ranks of its
@@ -290,10 +347,7 @@ func (d *Session) compare() {
 func (d *Session) compareHost() (same bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.latest == 0 {
-		return true
-	}
-	mine, upTo := d.block.ring(d.mine), d.at(d.latest).header.Seq
+	mine, upTo := d.block.ring(d.mine), d.noted
 	for i, r := range d.local {
 		if i == d.mine {
 			continue
@@ -305,6 +359,9 @@ func (d *Session) compareHost() (same bool) {
 			return false
 		}
 		d.compared[i] = next
+		if !d.compareMessages(i, r) {
+			return false
+		}
 	}
 	return true
 }
@@ -312,18 +369,18 @@ func (d *Session) compareHost() (same bool) {
 // publish says which ranks have not come to the oldest call, and ends the communicator
 // when that lasts too long.
 func (d *Session) publish(wait *waits.Wait) {
-	h, since, any := d.oldest()
+	p, any := d.oldest()
 	var late []waits.Lack
 	for r := range d.c.Size {
-		if st := d.c.Endpoint.Status(r); any && r != d.c.Rank && !st.Unknown && st.Call.Seq < h.Seq {
-			late = append(late, waits.Lack{Rank: r, What: "to call it"})
+		if any && d.awaits(&p, r) {
+			late = append(late, waits.Lack{Rank: r, What: "to " + cmp.Or(p.lacks, "call it")})
 		}
 	}
 	if len(late) == 0 {
 		wait.Clear()
 		return
 	}
-	if stalled := wait.Publish(engine.Describe(h), since, late); stalled != nil {
+	if stalled := wait.Publish(p.String(), p.since, late); stalled != nil {
 		d.c.Abort(transport.Fault{Kind: transport.FaultStalled, Rank: wait.InComm(stalled.Rank), Text: stalled.Error()})
 	}
 }

@@ -130,7 +130,7 @@ func (g *Group) fill(signals []cuda.MemOp, steps []*todo, j uint32) []cuda.MemOp
 
 // slotAddr is where the device of this rank sees a slot of a link.
 func (g *Group) slotAddr(lender int, slot uint32) cuda.Addr {
-	size := g.layout.slotOf(g.layout.links[lender].place)
+	size := g.layout.bytesOf(&g.layout.links[lender])
 	return g.links[lender].at + cuda.Addr(int64(slot)*int64(size))
 }
 

@@ -34,6 +34,9 @@ const Locates = InOrder + 4
 
 // Describe names the call that a header belongs to, for people.
 func Describe(h transport.Header) string {
+	if h.Kind == messageKind && h.Op == OnDevice {
+		return fmt.Sprintf("message #%d on devices (%d %s)", h.Seq, h.Count, kernel.DType(h.DType))
+	}
 	if h.Kind == messageKind {
 		return fmt.Sprintf("a message (%d %s, tag %d)", h.Count, kernel.DType(h.DType), h.Root)
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -16,6 +17,12 @@ const Varied = 0x20
 // kindOf returns the collective of a header.
 func kindOf(h transport.Header) (kind plan.Kind, onDevice bool) {
 	return plan.Kind(h.Kind &^ (OnDevice | Varied)), h.Kind&OnDevice != 0 && h.Kind != messageKind
+}
+
+// DeviceMessage is the header of a message between devices: it is no call of all ranks, and its Seq is its number
+// among the messages of two ranks in one direction.
+func DeviceMessage(t kernel.DType, count uint64) transport.Header {
+	return transport.Header{Kind: messageKind, Op: OnDevice, DType: uint8(t), Count: count}
 }
 
 // Announce publishes a call that this rank begins elsewhere than on these links,

@@ -1,0 +1,48 @@
+package device
+
+import (
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/transport"
+)
+
+// Message is what this rank sends to another one, or receives from it. Messages have links of their own, as the ranks
+// of others do not know when they come.
+type Message struct {
+	Peer   int
+	Header transport.Header // the same at both ends, with Count in elements
+	Memory cuda.Addr
+}
+
+// Exchange puts the sending of out and the receiving of in, of which either may be nil, behind the work of s, as
+// Enqueue does with a call. A chunk is sent before the one of the same number is received: so ranks that do this in a
+// circle wait for no chunk that waits for theirs.
+func (g *Group) Exchange(s *cuda.Stream, t kernel.DType, out, in *Message) error {
+	p, c := schedule{}, Call{Work: kernel.Work{DType: t}}
+	if out != nil {
+		c.In = out.Memory
+		u := p.carry(g.layout, out, g.rank, out.Peer)
+		do := &p.batches[0].steps[0]
+		do.Args, do.To = []engine.Operand{{From: -1, Buf: plan.In}}, []int32{int32(out.Peer)}
+		do.ins, do.outs = []use{{link: -1}}, []share{{u, []use{u}}}
+	}
+	if in != nil {
+		c.Out = in.Memory
+		u := p.carry(g.layout, in, in.Peer, g.rank)
+		do := &p.batches[len(p.batches)-1].steps[0]
+		do.Args, do.Dst, do.ins = []engine.Operand{{From: int32(in.Peer)}}, plan.Out, []use{u}
+	}
+	return g.run(&p, s, &c)
+}
+
+// carry adds a lane for m, with a step to be set, and returns its use of its link.
+func (p *schedule) carry(l *Layout, m *Message, src, dst int) use {
+	const whole = 1 << 32 // as plan.Cuts has it
+	i, n := l.find(transport.Link{Lane: l.messages, Src: src, Dst: dst}), len(p.lanes)
+	p.lanes = append(p.lanes, lane{upTo: whole, widest: whole, message: m, uses: []linkUses{{i, 1, 1}}})
+	p.batches = append(p.batches, batch{steps: []todo{{lane: n}}, stream: n})
+	p.streams++
+	return use{link: i, lender: i}
+}
