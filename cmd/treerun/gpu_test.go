@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
 	"github.com/treerun/treerun/topo"
@@ -217,7 +216,7 @@ func TestHostsGiveGPUs(t *testing.T) {
 	if len(all) != 4 || len(slices.Compact(slices.Clone(all))) != 4 || !strings.HasPrefix(all[3], "b GPU-") {
 		t.Fatalf("%q\n%s", all, &l.stderr)
 	}
-	if job.MachineID(cmdline.UsableCores()) != "" { // else nobody knows that a and b are one
+	if job.MachineID(job.UsableCores()) != "" { // else nobody knows that a and b are one
 		if all[0][2:] == all[2][2:] || all[1][2:] == all[3][2:] {
 			t.Errorf("hosts that are one machine share GPUs: %q", all)
 		}

@@ -26,6 +26,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cmd/treerun/internal/planner"
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo/network"
 )
@@ -168,7 +169,7 @@ func runJob(args []string) (int, error) {
 	if o.dryRun {
 		return 0, printDryRun(os.Stdout, j, prog, o.place.Source())
 	}
-	if cores := cmdline.UsableCores(); j.Hosts == nil && j.Size > cores {
+	if cores := job.UsableCores(); j.Hosts == nil && j.Size > cores {
 		j.Screen.Err.Printf("treerun: %d ranks share %s", j.Size, numbers.Count(cores, "core"))
 	}
 	code, err := buildAndRun(j, prog)

@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/check"
-	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
@@ -27,6 +26,7 @@ import (
 	"github.com/treerun/treerun/cuda/nvml"
 	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/internal/iface"
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/rank"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/gpu"
@@ -203,7 +203,7 @@ func measurePeers(*gpu.Machine) (*peers.HostResult, error) {
 // readLimits asks the system.
 func readLimits() check.Limits {
 	l := check.Limits{Locked: math.MaxUint64, Processes: math.MaxUint64, Addresses: limit(unix.RLIMIT_AS).Cur,
-		Cores: runtime.NumCPU(), Usable: cmdline.UsableCores(), DevShm: -1,
+		Cores: runtime.NumCPU(), Usable: job.UsableCores(), DevShm: -1,
 		Shared: shareMemory()}
 	if os.Geteuid() != 0 { // root locks what it likes, and starts
 		l.Locked, l.Processes = limit(unix.RLIMIT_MEMLOCK).Cur, limit(unix.RLIMIT_NPROC).Cur

@@ -15,6 +15,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
@@ -49,7 +50,7 @@ func printDryRun(w io.Writer, j *launch.Job, prog *program, from string) error {
 	for _, a := range j.Args {
 		command = append(command, quote(a))
 	}
-	where := fmt.Sprintf("%d on %d usable cores", j.Size, cmdline.UsableCores())
+	where := fmt.Sprintf("%d on %d usable cores", j.Size, job.UsableCores())
 	if len(j.Hosts) > 0 {
 		where = fmt.Sprintf("%d on %s", j.Size, numbers.Count(len(j.Hosts), "host"))
 	}

@@ -2,10 +2,21 @@ package job
 
 import (
 	"os"
+	"runtime"
 	"strings"
 
 	"github.com/treerun/treerun/internal/numbers"
 )
+
+// UsableCores returns the number of cores that the ranks of this host may use together: the
+// affinity mask, and the CPU quota of the control group. The runtime knows both,
+// unless GOMAXPROCS was set by hand.
+func UsableCores() int {
+	if os.Getenv("GOMAXPROCS") != "" {
+		return runtime.NumCPU()
+	}
+	return min(runtime.NumCPU(), runtime.GOMAXPROCS(0))
+}
 
 // MachineID names this machine where a job may use all its cores, which are so many: hosts that are
 // namespaces or containers of one machine share them then.

@@ -54,11 +54,6 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// UsableCores returns the number of cores on which this process may run, from
-// its affinity mask and the CPU quota of its cgroup; at least 1. Spinning pays
-// only while the ranks of a host are no more than this.
-func UsableCores() int { return osys.UsableCores() }
-
 // PinThread ties the calling goroutine to the k-th core, modulo their number,
 // of a list, or, if it is empty, of those on which its thread may run, until it
 // calls restore. Measurements use it, for what two ranks see of each other

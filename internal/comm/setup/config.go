@@ -12,6 +12,7 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/probe"
 	"github.com/treerun/treerun/transport"
@@ -52,7 +53,7 @@ func defaults() Config {
 		HeapBytes: shm.HeapBytes(heapBytes),
 		Stall:     10 * time.Second,
 		Settle:    time.Second,
-		Cores:     shm.UsableCores(),
+		Cores:     job.UsableCores(),
 		Connect:   Connect,
 	}
 }

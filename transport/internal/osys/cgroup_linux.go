@@ -7,26 +7,18 @@ import (
 	"strings"
 )
 
-// minOfGroups reads one file of this process's cgroup (version 2) and of all
-// its parents, and returns the least value that parse finds above none; false
-// when there is none or nothing can be read.
-func minOfGroups(parse func(dir string) (int64, bool)) (least int64, ok bool) {
-	groups, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return 0, false
-	}
-	dir, found := unifiedGroup(string(groups))
-	if !found {
-		return 0, false
-	}
-	for ; ; dir = path.Dir(dir) {
-		if v, found := parse(path.Join("/sys/fs/cgroup", dir)); found && (!ok || v < least) {
+// leftOfGroups returns the least that the memory limits of this process's cgroup (version 2)
+// and of all its parents leave; false when there is none or nothing can be read.
+func leftOfGroups() (least int64, ok bool) {
+	dir, found := unifiedGroup(readText("/proc/self", "cgroup"))
+	for ; found; dir = path.Dir(dir) {
+		group := path.Join("/sys/fs/cgroup", dir)
+		if v, is := parseLeft(readText(group, "memory.max"), readText(group, "memory.current")); is && (!ok || v < least) {
 			least, ok = v, true
 		}
-		if dir == "/" {
-			return least, ok
-		}
+		found = dir != "/"
 	}
+	return least, ok
 }
 
 // unifiedGroup finds the version 2 group, the line "0::/path", in the text of
@@ -40,32 +32,12 @@ func unifiedGroup(text string) (dir string, ok bool) {
 	return "", false
 }
 
-// quotaCores returns the tightest CPU quota of our cgroups, in cores, rounded
-// up; false when there is none.
-func quotaCores() (int64, bool) {
-	return minOfGroups(func(dir string) (int64, bool) { return parseQuota(readText(dir, "cpu.max")) })
-}
-
-// parseQuota reads cpu.max, "quota period" in microseconds or "max period",
-// and returns the quota in cores, rounded up; false for none or nonsense.
-func parseQuota(text string) (cores int64, ok bool) {
-	var quota, period int32
-	_, err := fmt.Sscanf(strings.TrimSpace(text)+"\n", "%d %d\n", &quota, &period)
-	if err != nil || quota <= 0 || period <= 0 {
-		return 0, false
-	}
-	return (int64(quota) + int64(period) - 1) / int64(period), true
-}
-
 // freeMemory returns how many bytes can still be allocated: what the kernel
 // calls available, and not more than what the limits of our cgroups leave;
 // false when neither is known.
 func freeMemory() (bytes int64, ok bool) {
 	bytes, ok = parseAvailable(readText("/proc", "meminfo"))
-	left, limited := minOfGroups(func(dir string) (int64, bool) {
-		return parseLeft(readText(dir, "memory.max"), readText(dir, "memory.current"))
-	})
-	if limited && (!ok || left < bytes) {
+	if left, limited := leftOfGroups(); limited && (!ok || left < bytes) {
 		return left, true
 	}
 	return bytes, ok

@@ -25,6 +25,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/job"
 )
 
 // Main is an agent whose launcher is at the other end of stdin and stdout, from its hello to
@@ -297,7 +298,7 @@ func (n *Node) Run(raw io.ReadWriteCloser) (int, error) {
 	}
 	a.host = host.New(host.Config{
 		Reaper: a.reaper, Index: join.Index, Dir: join.Dir, Env: host.Setenv(os.Environ(), "PWD="+join.Dir),
-		Name: join.Name, Cores: cmdline.UsableCores(), Report: a.report, Stream: a.forward, Trace: a.trace,
+		Name: join.Name, Cores: job.UsableCores(), Report: a.report, Stream: a.forward, Trace: a.trace,
 		GuardTimeout: join.PeerTimeout,
 	})
 	a.tree = New(Config{Reaper: a.reaper, Join: *join, Emit: a.passUp, Trace: a.trace})

@@ -4,24 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 )
-
-// UsableCores returns the number of cores that the ranks may use together: the
-// affinity mask, and the CPU quota of the control group. The runtime knows both,
-// unless GOMAXPROCS was set by hand.
-func UsableCores() int {
-	if os.Getenv("GOMAXPROCS") != "" {
-		return runtime.NumCPU()
-	}
-	return min(runtime.NumCPU(), runtime.GOMAXPROCS(0))
-}
 
 // NewFlags returns the flags of a command, with --help; its help has them in the order of their
 // definition.

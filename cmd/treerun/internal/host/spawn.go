@@ -309,7 +309,7 @@ func Describe() (*wire.Ready, error) {
 		return nil, cmp.Or(loopback(), fmt.Errorf("find a free port for MASTER_PORT: %w%s", err, LimitHint(err)))
 	}
 	defer l.Close()
-	cores := cmdline.UsableCores()
+	cores := job.UsableCores()
 	return &wire.Ready{Host: name, PID: os.Getpid(), Cores: cores, Port: l.Addr().(*net.TCPAddr).Port,
 		Machine: job.MachineID(cores)}, nil
 }

@@ -166,7 +166,7 @@ func (o *Options) DefaultRanks(n int) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%w (give the number of ranks with -np)", err)
 	}
-	return cmp.Or(count, cmdline.UsableCores()), nil
+	return cmp.Or(count, job.UsableCores()), nil
 }
 
 // GPUs returns which GPUs the ranks of every host get.

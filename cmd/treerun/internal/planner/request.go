@@ -19,6 +19,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
@@ -72,7 +73,7 @@ func (r *request) read(w io.Writer, name, help string, args []string, more func(
 
 // register adds the flags that say which plan is wanted, and for what machine.
 func (r *request) register(f *pflag.FlagSet) {
-	r.collective, r.device, r.cores = "allreduce", "cpu", cmdline.UsableCores()
+	r.collective, r.device, r.cores = "allreduce", "cpu", job.UsableCores()
 	f.Var(cmdline.Word(&r.collective, kindNames()...), "collective", "`KIND`: "+strings.Join(kindNames(), ", "))
 	f.IntVar(&r.root, "root", 0,
 		"`RANK` that has the result or gives the data, of reduce, broadcast, gather and scatter")
