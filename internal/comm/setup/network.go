@@ -3,7 +3,6 @@ package setup
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/treerun/treerun/internal/netconn"
@@ -93,27 +92,15 @@ func networkConfig(w World, g allGather, purpose string) (netconn.Config, error)
 		Listen:   n.ListenAddrs(),
 		HostOf:   n.HostName,
 		Exchange: g,
+		Timeout:  timeSetting(w, "start-timeout"), PeerTimeout: timeSetting(w, "peer-timeout"),
 	}
-	var err error
-	if cfg.Ports, err = portRange(w); err != nil {
-		return cfg, err
-	}
-	for name, to := range map[string]*time.Duration{"start-timeout": &cfg.Timeout, "peer-timeout": &cfg.PeerTimeout} {
-		if text := w.Setting(name); text != "" {
-			if *to, err = time.ParseDuration(text); err != nil || *to <= 0 {
-				return cfg, fmt.Errorf("--%s=%s: want a duration such as 10s", name, text)
-			}
-		}
-	}
+	cfg.Ports, _ = netconn.ParsePorts(w.Setting("port-range")) // as in timeSetting
 	return cfg, nil
 }
 
-// portRange returns what --port-range says.
-func portRange(w World) (r netconn.PortRange, err error) {
-	if text := w.Setting("port-range"); text != "" {
-		if r, err = netconn.ParsePorts(text); err != nil {
-			return r, fmt.Errorf("--port-range: %w", err)
-		}
-	}
-	return r, nil
+// timeSetting returns a time that the World's settings have, 0 where they do not: package rank has
+// refused what is none.
+func timeSetting(w World, name string) time.Duration {
+	d, _ := time.ParseDuration(w.Setting(name))
+	return max(d, 0)
 }

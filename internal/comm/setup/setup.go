@@ -47,10 +47,7 @@ func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
 			o(&cfg)
 		}
 	}
-	waiting, name, err := cfg.watchFor(w)
-	if err != nil {
-		return nil, fmt.Errorf("collective: %s: %w: %w", doing(w), ErrArgument, err)
-	}
+	waiting, name := cfg.watchFor(w)
 	within, cancel := waiting.Bound(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
@@ -62,7 +59,7 @@ func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
 	})
 	s := setup{Setup: Setup{Rank: w.Rank(), Size: w.Size(), Name: name, World: w, Config: &cfg}, ctx: within,
 		cores: cfg.Cores, wait: waiting}
-	err = s.run()
+	err := s.run()
 	cause := s.whyNot(ctx, err)
 	if err == nil {
 		waiting.Clear()

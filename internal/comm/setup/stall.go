@@ -1,15 +1,12 @@
 package setup
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/treerun/treerun/internal/waits"
 )
-
-// settingStall is the launcher's setting after how long without progress a call fails.
-const settingStall = "stall-timeout"
 
 // part is the World of a communicator that was made of another one.
 type part interface {
@@ -65,7 +62,7 @@ func jobOf(w World) (*waits.Job, []int) {
 const FirstName = "world"
 
 // watchFor returns where the waits of a communicator of w are published.
-func (c *Config) watchFor(w World) (watch *waits.Wait, name string, err error) {
+func (c *Config) watchFor(w World) (watch *waits.Wait, name string) {
 	job, ranks := jobOf(w)
 	name = c.Name
 	if _, is := w.(part); !is {
@@ -79,16 +76,10 @@ func (c *Config) watchFor(w World) (watch *waits.Wait, name string, err error) {
 	} else if name == "" {
 		name = c.SplitName
 	}
-	limit := c.StallTimeout
-	if text := w.Setting(settingStall); text != "" && limit == 0 {
-		if limit, err = time.ParseDuration(text); err != nil || limit <= 0 {
-			return nil, name, fmt.Errorf("--%s=%s: want a duration such as 30s", settingStall, text)
-		}
-	}
 	watch = job.NewWait(name, ranks)
-	watch.Every, watch.Limit = c.Stall, limit
+	watch.Every, watch.Limit = c.Stall, cmp.Or(c.StallTimeout, timeSetting(w, "stall-timeout"))
 	if c.Logger != nil {
 		watch.Log = func(text string) { c.Logger.Warn(text) }
 	}
-	return watch, name, nil
+	return watch, name
 }
