@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/job"
-	"github.com/treerun/treerun/internal/waits"
 )
 
 // launcher is the control socket to the launcher of treerun.
@@ -121,10 +120,9 @@ func (l *launcher) send(kind job.MessageKind, addrs ...netip.AddrPort) error {
 }
 
 // report tells of a wait of this rank.
-func (l *launcher) report(r waits.Report) bool {
-	return l.write(&job.Message{Kind: job.Waits, Wait: &job.Wait{
-		For: max(r.Waited, 0), In: r.In, Last: r.Last, Is: r.Is, Text: r.Text,
-	}}) == nil
+func (l *launcher) report(w job.Wait) bool {
+	w.For = max(w.For, 0)
+	return l.write(&job.Message{Kind: job.Waits, Wait: &w}) == nil
 }
 
 // harmed tells that a call of this rank has failed because another rank has ended.

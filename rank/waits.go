@@ -37,7 +37,7 @@ func (w *World) newWaits() {
 }
 
 // process returns the process of a rank on this host, and its state.
-func (w *World) process(rank int) (pid int, s waits.ProcState) {
+func (w *World) process(rank int) (pid int, s job.ProcState) {
 	if rank == w.cfg.Rank || rank < 0 || rank >= w.cfg.Size {
 		return 0, job.ProcState{}
 	}

@@ -36,6 +36,19 @@ type Header struct {
 	Root  int32  // -1 where the collective has no root
 }
 
+// Words returns what HeaderOf reads.
+func (h *Header) Words() [3]uint64 {
+	return [3]uint64{h.Seq, h.Count,
+		uint64(h.Kind) | uint64(h.Op)<<8 | uint64(h.DType)<<16 | uint64(h.Chain)<<24 | uint64(uint32(h.Root))<<32}
+}
+
+// HeaderOf returns the Header of these Words.
+func HeaderOf(w [3]uint64) Header {
+	return Header{Seq: w[0], Count: w[1],
+		Kind: uint8(w[2]), Op: uint8(w[2] >> 8), DType: uint8(w[2] >> 16), Chain: uint8(w[2] >> 24),
+		Root: int32(uint32(w[2] >> 32))}
+}
+
 // Sender is the sending end of one FIFO of bounded slots. It is owned by one
 // goroutine at a time.
 type Sender interface {

@@ -28,9 +28,7 @@ import (
 	"github.com/treerun/treerun/internal/iface"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/rank"
-	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/gpu"
-	"github.com/treerun/treerun/topo/network"
 	"github.com/treerun/treerun/topo/probe"
 )
 
@@ -41,7 +39,7 @@ const measuring = "topo"
 // signal stops the job, the cause has been printed on standard error: the result
 // is nil, and code is that of the job. Call it once per process, as launch.Run.
 func measureGraph(j *launch.Job) (r *planner.Measured, code int, err error) {
-	var text measuredText
+	var text bytes.Buffer
 	code, err = launch.RunSelf(measuring, nil, j, &text)
 	if err != nil || code != 0 {
 		return nil, code, err
@@ -72,17 +70,6 @@ func parseMeasured(data []byte) (*planner.Measured, error) {
 		return r, r.Network.Validate()
 	}
 	return r, nil
-}
-
-// measuredText is what rank 0 says, up to the size of a graph and a network.
-type measuredText struct{ bytes.Buffer }
-
-func (t *measuredText) Write(p []byte) (int, error) {
-	if t.Len()+len(p) > topo.MaxGraphBytes+network.MaxBytes {
-		return 0, fmt.Errorf("measure the links: rank 0 says more than %d bytes",
-			topo.MaxGraphBytes+network.MaxBytes)
-	}
-	return t.Buffer.Write(p)
 }
 
 // measureRank takes part in a measureGraph as one rank; rank 0 writes what was found to standard

@@ -165,9 +165,7 @@ func (c *Comm) Go(ctx context.Context, a *Args, w *engine.Waiter) error {
 // the other ranks wait for it.
 func (c *Comm) Cancel(ctx context.Context, a *Args) error {
 	c.Seq++
-	h := a.header(c.Seq)
-	return c.fail(transport.Faultf(transport.FaultOf(ctx.Err()), c.Rank, "rank %d gave up before %s: %v", c.Rank,
-		engine.Describe(h), ctx.Err()), h)
+	return c.gaveUp(ctx, engine.Describe(a.header(c.Seq)), "")
 }
 
 func (a *Args) header(seq uint64) transport.Header {

@@ -20,7 +20,9 @@ func (w *Wait) Stalled() *Stalled {
 
 // Stalled is the error of such a wait.
 type Stalled struct {
-	Report
+	Cause
+	Waited time.Duration
+	In     string
 	self   int
 	number uint64 // of the publication
 }

@@ -17,16 +17,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-)
 
-// ProcState is the state of a process. Package job reads it, whose messages travel in frames of
-// netconn; this package, which the tests of netconn import, imports neither.
-type ProcState interface {
-	Known() bool
-	Stopped() bool
-	Ended() bool
-	String() string
-}
+	"github.com/treerun/treerun/internal/job"
+)
 
 // Job is a rank's view of the waits of a job. The fields are set before it is used, and
 // the methods may be called concurrently.
@@ -42,11 +35,11 @@ type Job struct {
 
 	// State returns the process of a rank, and its state where it is on this host. Nil:
 	// nothing is known.
-	State func(rank int) (pid int, s ProcState)
+	State func(rank int) (pid int, s job.ProcState)
 
 	// Report tells the launcher of a wait that goes on, and that it did. Nil, or false: this
 	// rank prints that.
-	Report func(Report) bool
+	Report func(job.Wait) bool
 
 	// Harmed tells the launcher that a call of this rank has failed because another rank has ended.
 	// Nil: nobody wants to know.
@@ -67,13 +60,6 @@ func (j *Job) Comms() int {
 	defer j.mu.Unlock()
 	j.comms++
 	return j.comms
-}
-
-// Report is a wait that goes on; the zero value says that it does not.
-type Report struct {
-	Cause
-	Waited time.Duration
-	In     string
 }
 
 // Lack is a rank that a wait is for.
@@ -229,7 +215,7 @@ func (w *Wait) begin() {
 func (w *Wait) tellEnd() {
 	if w.told {
 		w.told = false
-		go w.job.Report(Report{})
+		go w.job.Report(job.Wait{})
 	}
 }
 
@@ -370,9 +356,9 @@ func (w *Wait) check(number uint64) {
 	if w.number != number {
 		return // it has got on meanwhile
 	}
-	r := Report{cause, waited, w.Place(now.in)}
+	in := w.Place(now.in)
 	if over {
-		w.stalled = &Stalled{r, w.job.Rank, number}
+		w.stalled = &Stalled{cause, waited, in, w.job.Rank, number}
 		if w.ended != nil {
 			w.ended(w.stalled)
 		}
@@ -381,11 +367,12 @@ func (w *Wait) check(number uint64) {
 	w.reported = waited
 	w.mu.Unlock() // nobody who gets on waits for whoever reads this
 	text := fmt.Sprintf("treerun: rank %d has waited %v in %s: %s", w.job.Rank, waited.Round(10*time.Millisecond),
-		r.In, r.Text)
+		in, cause.Text)
 	told := false
 	if w.Log != nil {
 		w.Log(text)
-	} else if told = w.job.Report != nil && w.job.Report(r); !told {
+	} else if told = w.job.Report != nil && w.job.Report(job.Wait{For: waited, In: in, Last: cause.Last, Is: cause.Is,
+		Text: cause.Text}); !told {
 		fmt.Fprintln(os.Stderr, text)
 	}
 	w.mu.Lock()

@@ -162,8 +162,8 @@ func TestPart(t *testing.T) {
 func TestStopped(t *testing.T) {
 	all := NewLocal(5).Jobs
 	hosts := []int{0, 0, 0, 1, 1}
-	state := func(of int) func(int) (int, ProcState) {
-		return func(r int) (int, ProcState) {
+	state := func(of int) func(int) (int, job.ProcState) {
+		return func(r int) (int, job.ProcState) {
 			switch {
 			case hosts[r] != hosts[of]:
 				return 0, job.ProcState{}

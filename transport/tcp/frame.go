@@ -93,20 +93,15 @@ func parseBase(from []byte, slotBytes int) (base, error) {
 
 // putCall writes h to the first callBytes of to.
 func putCall(to []byte, h *transport.Header) {
-	_ = to[callBytes-1]
-	binary.LittleEndian.PutUint64(to, h.Seq)
-	binary.LittleEndian.PutUint64(to[8:], h.Count)
-	to[16], to[17], to[18], to[19] = h.Kind, h.Op, h.DType, h.Chain
-	binary.LittleEndian.PutUint32(to[20:], uint32(h.Root))
+	for i, w := range h.Words() {
+		binary.LittleEndian.PutUint64(to[8*i:], w)
+	}
 }
 
 // getCall reads what putCall wrote.
-func getCall(from []byte, h *transport.Header) {
-	_ = from[callBytes-1]
-	h.Seq = binary.LittleEndian.Uint64(from)
-	h.Count = binary.LittleEndian.Uint64(from[8:])
-	h.Kind, h.Op, h.DType, h.Chain = from[16], from[17], from[18], from[19]
-	h.Root = int32(binary.LittleEndian.Uint32(from[20:]))
+func getCall(from []byte) transport.Header {
+	word := func(i int) uint64 { return binary.LittleEndian.Uint64(from[8*i:]) }
+	return transport.HeaderOf([3]uint64{word(0), word(1), word(2)})
 }
 
 // tailOf is the tail of the chunk at a position of a link.

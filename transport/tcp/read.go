@@ -194,7 +194,7 @@ func (in *reader) chunk(c *conn, b *base, call []byte) (news bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	getCall(call, &a.head)
+	a.head = getCall(call)
 	a.n = n
 	if a.place = r.place.of(b.pos, n); a.place == nil && a.buf == nil {
 		a.buf = c.e.buffers.take()

@@ -14,7 +14,7 @@ func TestWhyNotOfAPart(t *testing.T) {
 	for culprit, want := range map[int]int{7: 1, 6: 0, 2: -1} {
 		wait := waits.NewLocal(8).Jobs[6].NewWait("part", []int{6, 7})
 		s := &setup{Setup: Setup{Size: 1, World: InProcess(1)[0]}, wait: wait}
-		stalled := &waits.Stalled{Report: waits.Report{Cause: waits.Cause{Rank: culprit, Text: "is stopped"}}}
+		stalled := &waits.Stalled{Cause: waits.Cause{Rank: culprit, Text: "is stopped"}}
 		e := s.whyNot(t.Context(), errors.Join(errors.New("not reached"), fmt.Errorf("dial: %w", stalled)))
 		if e == nil || e.Rank != want || !errors.Is(e, ErrStalled) {
 			t.Errorf("rank %d of the job: %v, want rank %d of the part", culprit, e, want)

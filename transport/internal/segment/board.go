@@ -33,7 +33,7 @@ func publishCall(board []byte, h *transport.Header) {
 	if k == 0 {
 		k = statusCopies * (1 << 20) // a fresh rank has published nothing, and 2^32 calls are not nothing
 	}
-	writeCall(statusCopy(line, k), encodeCall(h))
+	writeCall(statusCopy(line, k), h.Words())
 	announce(line, k)
 }
 
@@ -48,23 +48,12 @@ func readCall(board []byte, back uint32) (transport.Header, bool) {
 		}
 		w := readWords(statusCopy(line, k-back))
 		if now := loadWord(line, 0); now-k+back < statusCopies-1 {
-			return decodeCall(w), true
+			return transport.HeaderOf(w), true
 		}
 		if turn%64 == 0 {
 			runtime.Gosched() // the writer publishes faster than we read
 		}
 	}
-}
-
-func encodeCall(h *transport.Header) [callWords]uint64 {
-	return [callWords]uint64{h.Seq, h.Count,
-		uint64(h.Kind) | uint64(h.Op)<<8 | uint64(h.DType)<<16 | uint64(h.Chain)<<24 | uint64(uint32(h.Root))<<32}
-}
-
-func decodeCall(w [callWords]uint64) transport.Header {
-	return transport.Header{Seq: w[0], Count: w[1],
-		Kind: uint8(w[2]), Op: uint8(w[2] >> 8), DType: uint8(w[2] >> 16), Chain: uint8(w[2] >> 24),
-		Root: int32(uint32(w[2] >> 32))}
 }
 
 // A fault is first written to a record of the rank that reports it, whole, and

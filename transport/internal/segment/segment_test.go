@@ -146,7 +146,7 @@ func TestCallWords(t *testing.T) {
 			Kind: rapid.Byte().Draw(t, "kind"), Op: rapid.Byte().Draw(t, "op"),
 			DType: rapid.Byte().Draw(t, "dtype"), Root: rapid.Int32().Draw(t, "root"),
 		}
-		if got := decodeCall(encodeCall(&h)); got != h {
+		if got := transport.HeaderOf(h.Words()); got != h {
 			t.Fatalf("%+v became %+v", h, got)
 		}
 	})
