@@ -33,7 +33,8 @@
 //
 // Where a host enqueues the steps of a device (EnqueueUs, CopiesUs), it does so chunk by chunk without waiting
 // for any, and no step begins before it was. Steps that go on with the value of the one before, or
-// send it to one more rank, are part of it.
+// send it to one more rank, are part of it. Sums that are not sent on share a launch, where what they add has come
+// through as many ranks.
 //
 // Between hosts a link may be a socket (SocketUs, SocketGBs): the step that sends
 // gives the bytes to the kernel, which takes SocketUs and the time of copying

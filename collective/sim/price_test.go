@@ -71,3 +71,26 @@ func TestPipelineClosedForm(t *testing.T) {
 		}
 	}
 }
+
+// TestFinalsShareALaunch: the root of a Reduce over relays adds what it gets over all trees in one launch, so that its
+// port is full. With a launch each the host is too slow: that was 318 GB/s.
+func TestFinalsShareALaunch(t *testing.T) {
+	const n, bytes = 8, 1 << 30
+	g, _ := topo.Machine("dgxh100")
+	var trees []topo.Tree
+	for via := 1; via < n; via++ {
+		one := topo.Star(n, via)
+		one.Root, one.Parent[0], one.Parent[via] = 0, -1, 0
+		trees = append(trees, one)
+	}
+	p, err := plan.FromTrees(plan.Reduce, trees, nil, plan.Single)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := Device(4, 2340<<10)
+	most := Limits{Steps: 4000, Chunks: 32, Us: math.Inf(1)}
+	us, err := NewPricer(g, topo.NewWays(g), m).Us(p, bytes, 1, plan.Chunks{}, most)
+	if rate := bytes / us / 1e3; err != nil || rate < 400 || rate > 450 {
+		t.Errorf("%.0f GB/s, %v; want 400 to 450", rate, err)
+	}
+}

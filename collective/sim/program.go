@@ -86,31 +86,64 @@ func newProgram(p *plan.Plan, bytes int64, w *network) (*program, error) {
 }
 
 // enqueue notes when the host of a rank has enqueued the steps of its tracks: the first ones of all, the second ones
-// and so on.
+// and so on. Of those that reduce and send nothing on several share a launch.
 func (pr *program) enqueue(tracks []int32, m *Machine) {
 	us, most := 0.0, 0
 	for _, t := range tracks {
 		most = max(most, len(pr.tracks[t].steps))
 	}
 	for k := range most {
+		shared := 0
 		for _, t := range tracks {
 			steps := pr.tracks[t].steps
 			if k >= len(steps) {
 				continue
 			}
-			switch st := &steps[k]; {
+			st, final := &steps[k], 0
+			if m.EnqueueUs > 0 && !st.joins {
+				final = pr.final(steps[k:])
+			}
+			switch {
 			case st.joins:
+			case final > 0 && final == shared:
+				us += m.CopiesUs
 			case st.work == reduces || st.in >= 0 && st.out >= 0 || k+1 < len(steps) && steps[k+1].joins:
 				us += m.EnqueueUs
 			default:
 				us += m.CopiesUs
 			}
-			steps[k].enqueued = us
+			st.enqueued, shared = us, final
 		}
 	}
 	for _, t := range tracks {
 		pr.tracks[t].enqueueUs = us
 	}
+}
+
+// final returns 0 unless the first of some steps, with those that join it, reduces and sends nothing. Else it returns
+// through how many ranks what it receives has come, or about so many: those with as many share a launch.
+func (pr *program) final(steps []step) (ranks int) {
+	n := 1
+	for n < len(steps) && steps[n].joins {
+		n++
+	}
+	if n == 1 && steps[0].work != reduces || slices.ContainsFunc(steps[:n], func(s step) bool { return s.out >= 0 }) {
+		return 0
+	}
+	for in := lastIn(steps[:n]); in >= 0 && ranks < pr.plan.Size && pr.fifos[in].sender >= 0; ranks++ {
+		in = lastIn(pr.tracks[pr.fifos[in].sender].steps)
+	}
+	return ranks
+}
+
+// lastIn returns the FIFO of the last receiving step, -1 for none.
+func lastIn(steps []step) int32 {
+	for _, st := range slices.Backward(steps) {
+		if st.in >= 0 {
+			return st.in
+		}
+	}
+	return -1
 }
 
 // addLane adds the tracks of a lane, which are like t.

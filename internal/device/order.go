@@ -21,7 +21,7 @@ type schedule struct {
 }
 
 // batch is steps of the rank that are one launch: of one level, and all of them only send a chunk of
-// a buffer, or only receive one; or it is a single step of another kind.
+// a buffer, or send nothing; or it is a single step of another kind.
 type batch struct {
 	steps  []todo
 	stream int
@@ -183,7 +183,7 @@ func (do *todo) kind() kind {
 	switch {
 	case do.IsBuffer() && do.Dst == plan.None:
 		return sends
-	case len(do.Args) == 1 && len(do.To) == 0:
+	case len(do.To) == 0:
 		return receives
 	}
 	return computes

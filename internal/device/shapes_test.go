@@ -54,6 +54,9 @@ func shapes(t *testing.T, n int) []*plan.Plan {
 			add(plan.Star(kind, n, root))
 		}
 	}
+	if n > 2 {
+		add(plan.FromTrees(plan.Reduce, relays(n, root), nil, plan.Single))
+	}
 	add(plan.FromTrees(plan.AllReduce, trees[:1], nil, plan.Split))
 	add(plan.Direct(plan.AllToAll, n, -1, plan.Single))
 	add(plan.Direct(plan.AllToAll, n, -1, plan.Split))
@@ -62,4 +65,40 @@ func shapes(t *testing.T, n int) []*plan.Plan {
 		add(plan.Direct(plan.Scatter, n, root, plan.Single))
 	}
 	return all
+}
+
+// relays returns a tree for every rank but the root, which all others hang from: it adds what they give for the root.
+func relays(n, root int) (list []topo.Tree) {
+	for via := range n {
+		if via != root {
+			t := topo.Star(n, via)
+			t.Root, t.Parent[root], t.Parent[via] = root, -1, root
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// The root of a Reduce adds what it gets over all trees, and its own, in one launch for a chunk of each; whoever adds
+// for it has one launch for what it sends to the others, and one for its sum.
+func TestFinalsShareALaunch(t *testing.T) {
+	const n, root = 8, 3
+	p, err := plan.FromTrees(plan.Reduce, relays(n, root), nil, plan.Single)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := range n {
+		l, err := newLayout(Shape{Plans: []*plan.Plan{p}, Slots: 4, SlotBytes: 4096,
+			Place: func(src, dst int) Place { return InDevice }}, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 2
+		if r == root {
+			want = 1
+		}
+		if got := len(l.plans[0].batches); got != want {
+			t.Errorf("rank %d: %d launches for a chunk of every tree, want %d", r, got, want)
+		}
+	}
 }
