@@ -192,9 +192,8 @@ func deviceCases(size int, rng *rand.Rand, few int) []testCase {
 // operation, in place and not, from one element to many, and compares all memory
 // with the oracle. Ranks have a GPU of a DGX-1V each, or two share one; or a peer link is
 // broken, or there is none; or they are on two hosts. Only there links go through the hosts.
-// Each of 16 ranks plans for all by itself, which takes
-// minutes of processor time where few cores are: by itself go test lets 6 ranks share 3 GPUs, and has no 2 or 8 ranks
-// with a GPU each.
+// The plans of 8 GPUs take seconds of a processor: by itself go test lets 6 ranks share 3, and has no 2 or 8 ranks with
+// a GPU each.
 func TestDeviceCalls(t *testing.T) {
 	few, one := testutil.Count(8, 60), []string{"dgx1v"}
 	jobs := []fakegpu.Job{{Hosts: one, Ranks: 1}, {Hosts: one, Ranks: 3},
