@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -198,10 +199,11 @@ func TestDeviceCalls(t *testing.T) {
 	few, one := testutil.Count(8, 60), []string{"dgx1v"}
 	jobs := []fakegpu.Job{{Hosts: one, Ranks: 1}, {Hosts: one, Ranks: 3},
 		{Hosts: one, Ranks: 4, Env: []string{"TREERUN_FAKE_GPU_BROKEN=0-3"}},
-		{Hosts: one, Ranks: 4, Env: noPeers}}
+		{Hosts: one, Ranks: 4, Env: noPeers}, {Hosts: one, Ranks: 3, Env: slowReads}}
 	if testutil.Thorough() {
 		jobs = append(jobs, fakegpu.Job{Hosts: one, Ranks: 2}, fakegpu.Job{Hosts: one, Ranks: 8},
 			fakegpu.Job{Hosts: one, Ranks: 2, Env: noPeers}, fakegpu.Job{Hosts: one, Ranks: 8, Env: noPeers},
+			fakegpu.Job{Hosts: one, Ranks: 4, Env: slowReads},
 			fakegpu.Job{Hosts: one, Ranks: 16}, fakegpu.Job{Hosts: []string{"dgx1v/0-3", "dgx1v/4-7"}, Ranks: 4})
 	} else {
 		jobs = append(jobs, fakegpu.Job{Hosts: []string{"dgx1v/0-2"}, Ranks: 6},
@@ -231,6 +233,10 @@ func TestDeviceCalls(t *testing.T) {
 					if relayed := len(c.in.Sides) > 0; relayed != (len(j.Hosts) > 1) {
 						t.Errorf("relayed on %d hosts: %v", len(j.Hosts), relayed)
 					}
+					pushed := c.in.Devices.Places[0][size-1] == device.InReader
+					if pushed != slices.Contains(j.Env, slowReads[0]) {
+						t.Errorf("pushed, with %v: %v", j.Env, pushed)
+					}
 				}()
 				for i, tc := range cases {
 					tr := tc.typed(c, tc.call).(deviceTrial)
@@ -249,6 +255,9 @@ func TestDeviceCalls(t *testing.T) {
 
 // noPeers is a machine whose GPUs do not read each other.
 var noPeers = []string{"TREERUN_FAKE_GPU_NO_PEERS=1"}
+
+// slowReads is a machine whose GPUs, on PCIe, read each other at half the rate at which they write.
+var slowReads = []string{"TREERUN_FAKE_GPU_NO_NVLINK=1", "TREERUN_FAKE_GPU_SLOW=80:2"}
 
 // TestManyDeviceCalls: more calls than may be under way, on two streams and between
 // calls on the host, are done in their order.

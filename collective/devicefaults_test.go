@@ -291,11 +291,14 @@ func TestDeviceStops(t *testing.T) {
 // each hears of it by itself.
 func TestDeviceRankKilled(t *testing.T) {
 	const n = 75_000
-	for i, ranks := range []int{4, 3, 8}[:testutil.Count(2, 3)] { // on as many GPUs, and on half as many
+	for i, ranks := range []int{4, 3, 2, 8}[:testutil.Count(3, 4)] { // on as many GPUs, and on half as many
 		t.Run(fmt.Sprint(ranks), func(t *testing.T) {
 			j := fakegpu.Job{Hosts: []string{"dgx1v/0-3"}, Ranks: ranks, Kills: true}
-			if i == 1 {
+			switch i {
+			case 1:
 				j.Env = noPeers
+			case 2:
+				j.Env = slowReads
 			}
 			if !asRanks(t, j) {
 				return

@@ -153,7 +153,12 @@ func (k *buffers) pull(ctx context.Context, from cuda.Addr, n int64) error {
 	if err := k.stream().Memset(k.target().Addr(), 0xa5, k.pattern); err != nil {
 		return err
 	}
-	if err := k.stream().Memcpy(k.target().Addr(), from, n); err != nil {
+	return k.copy(ctx, k.target().Addr(), from, n)
+}
+
+// copy copies n bytes, and waits.
+func (k *buffers) copy(ctx context.Context, to, from cuda.Addr, n int64) error {
+	if err := k.stream().Memcpy(to, from, n); err != nil {
 		return err
 	}
 	return k.wait(ctx)
@@ -207,16 +212,16 @@ func (k *buffers) wait(ctx context.Context) error {
 // Copies that are timed take about this long together.
 const timed = 2 * time.Millisecond
 
-// time returns how fast copies of n bytes from a peer's memory are, in GB/s, and how
+// time returns how fast copies of n bytes from or to a peer's memory are, in GB/s, and how
 // long one of a few bytes takes, in microseconds: the best of some.
-func (k *buffers) time(ctx context.Context, from cuda.Addr, n int64) (rate, latency float64, err error) {
-	one, err := k.copies(ctx, from, n, 1)
+func (k *buffers) time(ctx context.Context, to, from cuda.Addr, n int64) (rate, latency float64, err error) {
+	one, err := k.copies(ctx, to, from, n, 1)
 	if err != nil {
 		return 0, 0, err
 	}
 	times := min(max(int(timed/max(one, time.Microsecond)), 1), 32)
 	for range 3 {
-		took, err := k.copies(ctx, from, n, times)
+		took, err := k.copies(ctx, to, from, n, times)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -224,7 +229,7 @@ func (k *buffers) time(ctx context.Context, from cuda.Addr, n int64) (rate, late
 	}
 	const small, many = 8, 32
 	for range 3 {
-		took, err := k.copies(ctx, from, small, many)
+		took, err := k.copies(ctx, to, from, small, many)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -237,12 +242,12 @@ func (k *buffers) time(ctx context.Context, from cuda.Addr, n int64) (rate, late
 }
 
 // copies returns how long some copies take, by the device's clock.
-func (k *buffers) copies(ctx context.Context, from cuda.Addr, n int64, times int) (time.Duration, error) {
+func (k *buffers) copies(ctx context.Context, to, from cuda.Addr, n int64, times int) (time.Duration, error) {
 	if err := k.stream().Record(k.from); err != nil {
 		return 0, err
 	}
 	for range times {
-		if err := k.stream().Memcpy(k.target().Addr(), from, n); err != nil {
+		if err := k.stream().Memcpy(to, from, n); err != nil {
 			return 0, err
 		}
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // method counts the changes to how links are measured, and to the form that is kept.
-const method = 4
+const method = 5
 
 // Limits of what was kept.
 const (

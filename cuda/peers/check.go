@@ -28,9 +28,9 @@ type Probe struct {
 	Seed   uint64 // of the pattern
 }
 
-// NewCheck makes a check. The caller closes it when all ranks have read.
-func NewCheck(ctx context.Context, dev *cuda.Device) (*Check, error) {
-	k, err := buffersOf(dev, CheckBytes, CheckBytes, checkPatience)
+// NewCheck makes a check as one of so many ranks. The caller closes it when all ranks have read.
+func NewCheck(ctx context.Context, dev *cuda.Device, ranks int) (*Check, error) {
+	k, err := buffersOf(dev, int64(1+ranks)*CheckBytes, CheckBytes, checkPatience)
 	if err != nil {
 		return nil, err
 	}
@@ -44,21 +44,30 @@ func NewCheck(ctx context.Context, dev *cuda.Device) (*Check, error) {
 	return c, nil
 }
 
-// Read reads the pattern of a rank, where this rank's device can reach it. After ErrHung
-// the check can do nothing more.
-func (c *Check) Read(ctx context.Context, theirs *Probe) error {
+// Read reads the pattern of a rank, where this rank's device can reach it, and writes its own there, as rank self.
+// After ErrHung the check can do nothing more.
+func (c *Check) Read(ctx context.Context, theirs *Probe, self int) error {
 	k := c.buffers
-	at, mapping, err := theirs.Memory.Open(k.dev, CheckBytes)
+	at, mapping, err := theirs.Memory.Open(k.dev, k.bytes)
 	if err != nil {
 		return err
 	}
-	if err = k.pull(ctx, at, CheckBytes); errors.Is(err, ErrHung) {
-		return err
-	}
-	if err == nil {
+	if err = k.pull(ctx, at, CheckBytes); err == nil {
 		err = k.compare(ctx, k.target(), k.patternOf(theirs.Seed, 0))
 	}
+	if err == nil {
+		err = k.copy(ctx, at+cuda.Addr(1+self)*CheckBytes, k.source.Addr(), CheckBytes)
+	}
+	if errors.Is(err, ErrHung) {
+		return err
+	}
 	return errors.Join(err, mapping.Close())
+}
+
+// Arrived returns an error unless what rank r has written is here.
+func (c *Check) Arrived(ctx context.Context, theirs *Probe, r int) error {
+	k := c.buffers
+	return k.compare(ctx, k.source.Slice((1+r)*CheckBytes, (2+r)*CheckBytes), k.patternOf(theirs.Seed, 0))
 }
 
 // Close gives the memory back. c may be nil.

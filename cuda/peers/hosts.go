@@ -2,6 +2,7 @@ package peers
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/gpu"
@@ -13,6 +14,20 @@ func (h *HostResult) DroppedLines() []string {
 	var lines []string
 	for _, d := range h.Dropped {
 		lines = append(lines, d.Line(h.Ranks, h.Devices))
+	}
+	return lines
+}
+
+// PCIeLines returns a line for each link over PCIe that was measured now: how quick it is either way, and which way
+// is taken.
+func (h *HostResult) PCIeLines() []string {
+	var lines []string
+	index := h.Graph.LinkIndex()
+	for _, f := range h.Found {
+		if i, has := index[topo.Pair(f.A, f.B)]; has && strings.HasPrefix(h.Graph.Links[i].Kind, gpu.KindPCIe) {
+			lines = append(lines, fmt.Sprintf("the link of ranks %d and %d (%s): pull %.1f GB/s, push %.1f GB/s", h.Ranks[f.A],
+				h.Ranks[f.B], h.Graph.Links[i].Kind, f.GBytesPerSecond, f.Push))
+		}
 	}
 	return lines
 }

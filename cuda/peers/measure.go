@@ -151,7 +151,7 @@ func (t *pairing) open() error {
 	return t.judge(err)
 }
 
-// read reads the peer's pattern and then times copies.
+// read reads the peer's pattern and then times copies, also those that write, over what nobody else reads.
 func (t *pairing) read() error {
 	if err := t.buffers.pull(t.ctx, t.source, t.bytes); err != nil {
 		return err
@@ -160,7 +160,11 @@ func (t *pairing) read() error {
 		return fmt.Errorf("rank %d reads wrong data from rank %d: %w", t.A, t.B, err)
 	}
 	var err error
-	t.GBytesPerSecond, t.LatencyUs, err = t.buffers.time(t.ctx, t.source, t.bytes)
+	target := t.buffers.target().Addr()
+	t.GBytesPerSecond, t.LatencyUs, err = t.buffers.time(t.ctx, target, t.source, t.bytes)
+	if err == nil {
+		t.Push, _, err = t.buffers.time(t.ctx, t.source, target, t.bytes)
+	}
 	return err
 }
 
@@ -192,10 +196,11 @@ func findings(h *HostResult, all [][]gpu.Finding) ([]gpu.Finding, error) {
 			}
 			f := known[of(a, b)]
 			if f == nil {
-				f = &gpu.Finding{GBytesPerSecond: s.GBytesPerSecond, Refused: true}
+				f = &gpu.Finding{GBytesPerSecond: s.GBytesPerSecond, Push: s.Push, Refused: true}
 				known[of(a, b)] = f
 			}
 			f.GBytesPerSecond = min(f.GBytesPerSecond, s.GBytesPerSecond)
+			f.Push = min(f.Push, s.Push)
 			f.LatencyUs = max(f.LatencyUs, s.LatencyUs)
 			f.Fault = cmp.Or(f.Fault, s.Fault)
 			f.Unopened = f.Unopened || s.Unopened

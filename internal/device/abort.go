@@ -81,7 +81,7 @@ const ahead = 1 << 30
 func (g *Group) passAll() {
 	for i := range g.links {
 		k := &g.layout.links[i]
-		if k.Src == g.rank || k.seenBy(g.rank) {
+		if k.Src == g.rank || k.seen[g.rank] {
 			host, _ := g.flag(i, k.Src == g.rank)
 			host.Store(g.links[i].highest.Load() + ahead)
 		}

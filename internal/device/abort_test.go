@@ -53,7 +53,8 @@ func TestAbort(t *testing.T) {
 			plans := []*plan.Plan{fromTrees(t, n, plan.AllReduce, plan.Split)}
 			before := cuda.Stats()
 			m := start(t, plans, how{slots: 2, slotBytes: 4096, first: 1<<32 - 10,
-				apart: func(src, dst int) bool { return (src+dst)%2 > 0 }})
+				apart: func(src, dst int) bool { return (src+dst)%2 > 0 },
+				push:  func(src, dst int) bool { return src > dst }})
 			small := count < 1000 // it fits into the streams
 			var enqueued sync.WaitGroup
 			enqueued.Add(n - 1)
@@ -122,7 +123,7 @@ func TestAbortWhileOthersRun(t *testing.T) {
 	for _, hosts := range []int{1, 2} {
 		plans := []*plan.Plan{fromTrees(t, n, plan.AllReduce, plan.Split)}
 		m := start(t, plans, how{slots: 2, slotBytes: 1024, hosts: func(r int) int { return r % hosts },
-			apart: func(src, dst int) bool { return src > dst }})
+			apart: func(src, dst int) bool { return src > dst }, push: func(src, dst int) bool { return dst == 3 }})
 		time.AfterFunc(30*time.Millisecond, func() {
 			for _, r := range []int{2, 3} { // one of each host
 				m.groups[r].Abort(errTest)

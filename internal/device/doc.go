@@ -12,6 +12,7 @@
 // them and write them. What one step sends to several such receivers is in one
 // slot, for which they all wait at one flag. Flags count from 0 and wrap around.
 //
+// Where writing is quicker than reading, over PCIe, the slots lie in the staging memory of the receiver.
 // Where their devices cannot read each other, the slots lie in memory of the host, which both have
 // registered, and all else is the same. Those slots are smaller, as they are pinned.
 //

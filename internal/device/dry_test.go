@@ -80,10 +80,11 @@ func (g *Group) farthest(arrays []cuda.Addr) (where kernels.Where) {
 	for _, a := range arrays {
 		for i, at := range g.cfg.Slots {
 			k := &g.layout.links[i]
-			switch in := in(a, at, int64(g.layout.slots)*int64(g.layout.slotOf(k.place))); {
+			_, giver := k.giver(g.rank)
+			switch in := in(a, at, int64(g.layout.slots)*int64(g.layout.bytesOf(k))); {
 			case in && k.place == InHost:
 				where = kernels.Host
-			case in && !g.cfg.Near(k.Src):
+			case in && !g.cfg.Near(giver):
 				where = max(where, kernels.Peer)
 			}
 		}
@@ -153,8 +154,8 @@ func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, fir
 	d := &dry{memory: map[cuda.Addr][]byte{}, next: 1 << 20}
 	size := plans[0].Size
 	shape := Shape{Slots: slots, SlotBytes: slotBytes, Place: func(src, dst int) Place {
-		if streams > 1 && (src+dst)%3 == 0 {
-			return InHost
+		if streams > 1 {
+			return Place((src + dst) % int(Relayed))
 		}
 		return InDevice
 	}}
@@ -207,8 +208,8 @@ func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, fir
 func slotsOf(l *Layout, at func(p Place, src int) cuda.Addr) []cuda.Addr {
 	slots := make([]cuda.Addr, len(l.links))
 	for i := range l.links {
-		if k := &l.links[i]; k.place != Relayed && k.seenBy(l.rank) {
-			slots[i] = at(k.place, k.Src) + cuda.Addr(k.at)
+		if k := &l.links[i]; k.place != Relayed && k.seen[l.rank] {
+			slots[i] = at(k.giver(l.rank)) + cuda.Addr(k.at)
 		}
 	}
 	return slots

@@ -34,11 +34,13 @@ func TestAgainstOracle(t *testing.T) {
 			{slots: 4, slotBytes: 256 << 10, streams: 2},
 			{slots: 8, slotBytes: 16 << 10, devices: (n + 1) / 2, streams: 1},
 			{slots: 4, slotBytes: 64 << 10, apart: func(int, int) bool { return true }},
+			{slots: 4, slotBytes: 16 << 10, push: func(int, int) bool { return true }},
 		} {
-			if (n+i)%3 > 0 && h.apart == nil && !testutil.Thorough() {
+			if (n+i)%3 > 0 && h.apart == nil && (h.push == nil || n == 8) && !testutil.Thorough() {
 				continue
 			}
-			name := fmt.Sprintf("%d ranks, %d slots of %d, apart %v", n, h.slots, h.slotBytes, h.apart != nil)
+			name := fmt.Sprintf("%d ranks, %d slots of %d, apart %v, push %v", n, h.slots, h.slotBytes, h.apart != nil,
+				h.push != nil)
 			t.Run(name, func(t *testing.T) {
 				plans := shapes(t, n)
 				m := start(t, plans, h)

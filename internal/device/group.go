@@ -50,10 +50,10 @@ type Group struct {
 func (g *Group) reset() {
 	for i := range g.links {
 		k, first := &g.links[i], g.cfg.First
-		switch l := &g.layout.links[i]; {
-		case l.place != InDevice:
+		switch p, r := g.layout.links[i].giver(g.rank); {
+		case p != InDevice:
 			k.where = kernels.Host
-		case !g.cfg.Near(l.Src):
+		case !g.cfg.Near(r):
 			k.where = kernels.Peer
 		}
 		k.count, k.slots, k.waited = first, first, first

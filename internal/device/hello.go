@@ -15,41 +15,14 @@ type hello struct {
 	Probe  peers.Probe
 }
 
-// reach is whose memory a rank's device reads, and why not that of others that it shares the host's
-// memory with.
-type reach struct {
-	Sources []int
-	Missing []Missing
-}
-
-// Missing is a rank whose memory a device does not read.
-type Missing struct {
-	Rank int
-	Why  string
-}
-
-// placesOf returns where the slots of links lie, by receiver and sender, as the ranks said.
-func placesOf(all []reach) ([][]Place, error) {
-	of := make([][]Place, len(all))
-	for r, reach := range all {
-		of[r] = slices.Repeat([]Place{Relayed}, len(all))
-		ok := true
-		put := func(q int, p Place) {
-			if ok = ok && q >= 0 && q < len(all) && q != r && of[r][q] == Relayed; ok {
-				of[r][q] = p
-			}
-		}
-		for _, q := range reach.Sources {
-			put(q, InDevice)
-		}
-		for _, m := range reach.Missing {
-			put(m.Rank, InHost)
-		}
-		if !ok {
-			return nil, fmt.Errorf("rank %d says that it shares memory with ranks %+v", r, reach)
+// checkPlaces looks at where ranks say that the slots of their links lie, by receiver and sender.
+func checkPlaces(all [][]Place) error {
+	for r, of := range all {
+		if len(of) != len(all) || of[r] != Relayed || slices.Min(of) < 0 || slices.Max(of) >= places {
+			return fmt.Errorf("rank %d says that slots of its links are in the places %v", r, of)
 		}
 	}
-	return of, nil
+	return nil
 }
 
 // Staging memory: a share of a device's, up to what keeps any link busy.

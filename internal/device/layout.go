@@ -26,10 +26,12 @@ type Shape struct {
 // Place is where the slots of a link lie.
 type Place int
 
-// The places of slots. Ranks whose link is not relayed share a flag segment.
+// The places of slots. Ranks whose link is not relayed share a flag segment. What a kernel has written, wherever that
+// is, the whole system sees before what its stream writes after it, which is the flag: so the memory model of CUDA.
 const (
 	InDevice Place = iota // of the sender, whose memory the receiver's device reads
 	InHost                // memory that both ranks share, and both their devices see
+	InReader              // the receiver's device, whose memory the sender's device writes
 	Relayed               // pinned memory at both ends, with a transport.Endpoint in between
 	places
 )
@@ -54,14 +56,21 @@ type Layout struct {
 // link is one FIFO between two ranks' devices.
 type link struct {
 	transport.Link
-	place   Place
-	readers []int // ranks that read its slots, rising; none where its payloads lie in those of other links
-	at      int64 // where its slots begin in what Src gives
+	place Place
+	seen  map[int]bool // ranks that fill its slots or read them; none where its payloads lie in those of other links
+	at    int64        // where its slots begin in what their giver gives
 }
 
-// seenBy reports whether rank r fills the slots of the link or reads them.
-func (k *link) seenBy(r int) bool {
-	return len(k.readers) > 0 && (k.Src == r || slices.Contains(k.readers, r))
+// giver returns who gives the memory for its slots, as rank sees it, and of which kind that is: a relayed link has some
+// at both ends.
+func (k *link) giver(rank int) (Place, int) {
+	switch k.place {
+	case InReader:
+		return InDevice, k.Dst
+	case Relayed:
+		return Relayed, rank
+	}
+	return k.place, k.Src
 }
 
 // hostSlot is the most that a slot in the memory of a host has: it is pinned, by all that see it, and PCIe takes
@@ -95,7 +104,8 @@ func newLayout(s Shape, rank int) (*Layout, error) {
 	l.size = s.Plans[0].Size
 	for _, p := range s.Plans {
 		for _, k := range p.Links() {
-			l.links = append(l.links, link{Link: linkOf(p.Kind, k), place: s.Place(k.Src, k.Dst)})
+			l.links = append(l.links, link{Link: linkOf(p.Kind, k), place: s.Place(k.Src, k.Dst),
+				seen: map[int]bool{}})
 		}
 	}
 	for _, k := range l.links {
@@ -105,7 +115,7 @@ func newLayout(s Shape, rank int) (*Layout, error) {
 	for i := range l.size * l.size {
 		if src, dst := i/l.size, i%l.size; s.Messages && src != dst {
 			l.links = append(l.links, link{Link: transport.Link{Lane: l.messages, Src: src, Dst: dst},
-				place: s.Place(src, dst), readers: []int{dst}})
+				place: s.Place(src, dst), seen: map[int]bool{src: true, dst: true}})
 		}
 	}
 	slices.SortFunc(l.links, func(a, b link) int { return compareLinks(a.Link, b.Link) })
@@ -132,7 +142,7 @@ func (l *Layout) followed() {
 			ln := &l.plans[i].lanes[j]
 			ln.uses = slices.DeleteFunc(ln.uses, func(u linkUses) bool {
 				k := &l.links[u.link]
-				return k.Dst != l.rank && k.Src != l.rank && !k.seenBy(l.rank)
+				return k.Dst != l.rank && k.Src != l.rank && !k.seen[l.rank]
 			})
 		}
 	}
@@ -166,18 +176,15 @@ func (l *Layout) place() {
 	}
 	for i := range l.links {
 		k := &l.links[i]
-		n, owner := int64(l.slots)*int64(l.bytesOf(k)), k.Src
-		for r := range l.pinned {
-			if k.place == InHost && k.seenBy(r) {
+		n := int64(l.slots) * int64(l.bytesOf(k))
+		for r := range k.seen {
+			if k.place == InHost {
 				l.pinned[r] += n
 			}
 		}
-		if k.place == Relayed {
-			owner = l.rank // has slots for its own end
-		}
-		if k.seenBy(owner) {
-			k.at = l.given[k.place][owner]
-			l.given[k.place][owner] += n
+		if p, r := k.giver(l.rank); k.seen[r] {
+			k.at = l.given[p][r]
+			l.given[p][r] += n
 		}
 	}
 }

@@ -40,6 +40,7 @@ type how struct {
 	failed           func(rank int, err error)
 	devices          int                     // 0: one each
 	apart            func(src, dst int) bool // devices that are not to read each other; nil: none
+	push             func(src, dst int) bool // links whose slots are the reader's; nil: none
 }
 
 func (h *how) host(rank int) int {
@@ -57,6 +58,8 @@ func shapeOf(plans []*plan.Plan, h how, devices []*cuda.Device) Shape {
 			return Relayed
 		case !can || err != nil || h.apart != nil && h.apart(src, dst):
 			return InHost
+		case h.push != nil && h.push(src, dst):
+			return InReader
 		}
 		return InDevice
 	}}
@@ -117,7 +120,7 @@ func start(t *testing.T, plans []*plan.Plan, h how) *machine {
 	}
 	for r, d := range m.devices {
 		for src, other := range m.devices {
-			if r != src && shape.Place(src, r) == InDevice && d != other {
+			if can, _ := d.CanAccess(other); r != src && can && d != other {
 				m.must(d.EnablePeer(other))
 			}
 		}

@@ -15,7 +15,7 @@ func FuzzDeviceMessages(f *testing.F) {
 	for _, v := range []any{
 		hello{Host: 1, Device: "GPU-0", Memory: 1 << 30,
 			Probe: peers.Probe{Memory: offer, Seed: 9}},
-		reach{Sources: []int{1, 2}, Missing: []Missing{{Rank: 3, Why: "because"}}},
+		[]Place{Relayed, InDevice, InHost, InReader},
 		offering{Staging: offer, Block: 4096},
 	} {
 		f.Add(strict.Marshal(v))
@@ -32,20 +32,13 @@ func FuzzDeviceMessages(f *testing.F) {
 		if strict.Unmarshal(data, &share) == nil {
 			within(t, &share.Staging, 4096)
 		}
-		var reads reach
-		if strict.Unmarshal(data, &reads) == nil {
-			of, err := placesOf([]reach{reads, {}, {}, {}})
-			read, missing := 0, 0
-			for q := 1; err == nil && q < 4; q++ {
-				switch of[0][q] {
-				case InDevice:
-					read++
-				case InHost:
-					missing++
+		var of []Place
+		if strict.Unmarshal(data, &of) == nil {
+			err := checkPlaces([][]Place{of, {InHost, Relayed}})
+			for _, p := range of {
+				if err == nil && (len(of) != 2 || p < InDevice || p > Relayed) {
+					t.Errorf("places %v", of)
 				}
-			}
-			if err == nil && (read != len(reads.Sources) || missing != len(reads.Missing) || of[0][0] != Relayed) {
-				t.Errorf("%+v: places %v", reads, of)
 			}
 		}
 	})

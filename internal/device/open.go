@@ -75,7 +75,7 @@ func (g *Group) pin() (err error) {
 	}
 	for i := range l.links {
 		k := &l.links[i]
-		if k.place != Relayed || !k.seenBy(g.rank) {
+		if k.place != Relayed || !k.seen[g.rank] {
 			continue
 		}
 		g.links[i].pinned, g.links[i].at = g.pinned.Host()[k.at:][:l.slots*l.bytesOf(k)], g.pinned.Addr()+cuda.Addr(k.at)

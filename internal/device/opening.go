@@ -14,6 +14,7 @@ import (
 	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/topo/gpu"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -27,7 +28,6 @@ type opening struct {
 	check *peers.Check
 
 	all    []hello
-	places [][]Place // of the slots of links, by receiver and sender
 	layout *Layout
 	shared []offering
 
@@ -78,7 +78,7 @@ func (o *opening) meet() (err error) {
 		o.kernels, err = kernels.Load(o.Device, kernels.Copies)
 	}
 	if err == nil && c.Size > 1 {
-		if o.check, err = peers.NewCheck(o.ctx, o.Device); err == nil {
+		if o.check, err = peers.NewCheck(o.ctx, o.Device, c.Size); err == nil {
 			h.Probe = o.check.Probe
 		}
 	}
@@ -95,25 +95,37 @@ func (o *opening) meet() (err error) {
 
 // tryPeers finds out which devices read which others' memory, by doing it.
 func (o *opening) tryPeers() error {
-	var mine reach
+	why, mine := make([]string, o.c.Size), slices.Repeat([]Place{Relayed}, o.c.Size)
 	hung := o.ctx.Err()
 	for _, r := range o.local {
 		if r == o.c.Rank || hung != nil {
 			continue
 		}
-		if o.dropped(r) {
-			mine.Missing = append(mine.Missing, Missing{Rank: r, Why: "so it was measured"})
-		} else if err := o.check.Read(o.ctx, &o.all[r].Probe); errors.Is(err, peers.ErrHung) {
+		mine[r] = InHost
+		if o.linked(r, gpu.KindHost) {
+			why[r] = "so it was measured"
+		} else if err := o.check.Read(o.ctx, &o.all[r].Probe, o.c.Rank); errors.Is(err, peers.ErrHung) {
 			hung = fmt.Errorf("%v reads the memory of rank %d (%s): %w; see the hints for peer memory of treerun check, or "+
 				"leave one of the two GPUs out (--gpus)", o.Device, r, o.all[r].Device, err)
 			o.Device.Abandon()
 		} else if err != nil {
-			mine.Missing = append(mine.Missing, Missing{Rank: r, Why: err.Error()})
+			why[r] = err.Error()
 		} else {
-			mine.Sources = append(mine.Sources, r)
+			mine[r] = InDevice
 		}
 	}
-	all, err := swap(o.ctx, o.w, mine, hung)
+	all, err := swap(o.ctx, o.w, why, hung)
+	if err != nil {
+		return err
+	}
+	for r, place := range mine {
+		if place == InDevice && o.linked(r, gpu.KindPush) && o.check.Arrived(o.ctx, &o.all[r].Probe, r) == nil {
+			mine[r] = InReader // as the rank has written there, and that was quicker
+		}
+	}
+	if o.Places, err = swap(o.ctx, o.w, mine, o.ctx.Err()); err == nil {
+		err = checkPlaces(o.Places)
+	}
 	if err != nil {
 		return err
 	}
@@ -123,14 +135,11 @@ func (o *opening) tryPeers() error {
 		return err
 	}
 	o.check = nil
-	if o.places, err = placesOf(all); err != nil {
-		return err
-	}
-	for r, reach := range all {
-		for _, m := range reach.Missing {
-			if o.c.Rank == 0 && o.c.World.Setting("verbose") != "" {
+	for r, missing := range all {
+		for q, why := range missing {
+			if why != "" && o.c.Rank == 0 && o.c.World.Setting("verbose") != "" {
 				o.c.Config.Note(fmt.Sprintf("treerun: the device of rank %d does not read that of rank %d, which goes through "+
-					"host memory: %s\n", r, m.Rank, m.Why))
+					"host memory: %s\n", r, q, why))
 			}
 		}
 	}
@@ -158,17 +167,12 @@ func (o *opening) plan() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(
-		setup.Agreed(o.w, "the plans for devices", all, func(o digests) string { return o.Plans }),
-		setup.Agreed(o.w, "the links between devices", all, func(o digests) string { return o.Layout }),
-	)
+	return setup.Agreed(o.w, "the plans for devices, and the links", all, func(o string) string { return o })
 }
 
-// digests are what a rank made of the same input.
-type digests struct{ Plans, Layout string }
-
-// layOut makes the plans that rank 0 has chosen, and the links for them.
-func (o *opening) layOut(m planner.Machine, options planner.Options) (mine digests, err error) {
+// layOut makes the plans that rank 0 has chosen, and the links for them, and returns a digest of what all ranks must
+// have made of the same.
+func (o *opening) layOut(m planner.Machine, options planner.Options) (mine string, err error) {
 	if o.Plans, err = setup.PlanTogether(o.ctx, o.w, o.Graph, m, options, Kinds); err != nil {
 		return mine, err
 	}
@@ -178,7 +182,7 @@ func (o *opening) layOut(m planner.Machine, options planner.Options) (mine diges
 	}
 	slots, slotBytes := o.Plans.Slots()
 	o.layout, err = newLayout(Shape{Plans: plans, Slots: slots, SlotBytes: slotBytes, Messages: o.Plans.HasPairs(),
-		Place: func(src, dst int) Place { return o.places[dst][src] }}, o.c.Rank)
+		Place: func(src, dst int) Place { return o.Places[dst][src] }}, o.c.Rank)
 	if err != nil {
 		return mine, err
 	}
@@ -187,10 +191,8 @@ func (o *opening) layOut(m planner.Machine, options planner.Options) (mine diges
 	for _, p := range plans {
 		fmt.Fprintln(digest, p.Digest())
 	}
-	return digests{
-		Plans:  hex.EncodeToString(digest.Sum(nil)[:8]),
-		Layout: fmt.Sprint(slots, " slots of ", o.layout.slotBytes, " and ", o.layout.hostBytes, " bytes, places ", o.places),
-	}, nil
+	fmt.Fprintln(digest, slots, o.layout.slotBytes, o.layout.hostBytes, o.Places)
+	return hex.EncodeToString(digest.Sum(nil)[:8]), nil
 }
 
 // offering is what a rank gives the others to use.
@@ -237,12 +239,12 @@ func (o *opening) attach() error {
 	staging[o.c.Rank] = o.staging.Addr()
 	for i := range l.links {
 		k := &l.links[i]
-		switch from := k.Src; {
-		case err != nil || !k.seenBy(o.c.Rank):
-		case k.place == InHost:
+		switch p, from := k.giver(o.c.Rank); {
+		case err != nil || !k.seen[o.c.Rank]:
+		case p == InHost:
 			at := o.block.slotsAt(slices.Index(o.local, from)) + int(k.at)
 			o.slots[i], err = o.block.register(o.Device, at, at+l.slots*l.bytesOf(k))
-		case k.place == InDevice:
+		case p == InDevice:
 			if staging[from] == 0 {
 				staging[from], err = o.mapStaging(from)
 			}

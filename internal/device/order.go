@@ -239,13 +239,13 @@ func (o *sorter) line(src, dst int32) *line {
 }
 
 // groups splits the receivers of a step by the slot that they read: one in each place for all
-// that read it there, but one for each that it is relayed to.
+// that read it there, but one for each whose own it is or that it is relayed to.
 func (o *sorter) groups(t *runner, s *engine.Fused) [][]*line {
 	var all [][]*line
 	for _, to := range s.To {
 		ln := o.line(int32(t.rank), to)
 		p := o.l.links[ln.link].place
-		i := slices.IndexFunc(all, func(g []*line) bool { return p != Relayed && o.l.links[g[0].link].place == p })
+		i := slices.IndexFunc(all, func(g []*line) bool { return p <= InHost && o.l.links[g[0].link].place == p })
 		if i >= 0 {
 			all[i] = append(all[i], ln)
 			continue
@@ -291,31 +291,22 @@ func (o *sorter) step(t *runner) {
 	}
 	for _, g := range groups {
 		first := g[0]
+		seen := o.l.links[first.link].seen
+		seen[t.rank] = true
 		out := share{use: use{link: first.link, n: first.sent, lender: first.link, lenderN: first.written}}
 		for _, ln := range g {
 			u := use{link: ln.link, n: ln.sent, lender: first.link, lenderN: first.written}
 			ln.sent++
 			ln.waiting, ln.levels = append(ln.waiting, u), append(ln.levels, t.level)
 			out.readers = append(out.readers, u)
+			seen[o.l.links[ln.link].Dst] = true
 		}
 		first.written++
 		first.unread, first.read = append(first.unread, len(g)), append(first.read, 0)
-		o.lend(first, g)
 		do.outs = append(do.outs, out)
 	}
 	if t.rank == o.l.rank {
 		o.todo = append(o.todo, do)
-	}
-}
-
-// lend notes that the receivers of links read the slots of first.
-func (o *sorter) lend(first *line, links []*line) {
-	lender := &o.l.links[first.link]
-	for _, ln := range links {
-		r := o.l.links[ln.link].Dst
-		if i, found := slices.BinarySearch(lender.readers, r); !found {
-			lender.readers = slices.Insert(lender.readers, i, r)
-		}
 	}
 }
 

@@ -44,10 +44,11 @@ type Session struct {
 	local  []int // the ranks that share memory with this one, rising
 	mine   int   // which of them this one is
 
-	Graph *topo.Graph
-	Given *planner.Served // the communicator's, for devices; nil: there is none
-	Plans *setup.Plans
-	group *Group
+	Graph  *topo.Graph
+	Places [][]Place       // of the slots of links, by receiver and sender
+	Given  *planner.Served // the communicator's, for devices; nil: there is none
+	Plans  *setup.Plans
+	group  *Group
 
 	kernels *kernels.Set
 	staging cuda.Slice[uint8]

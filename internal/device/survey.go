@@ -8,7 +8,6 @@ import (
 	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/gpu"
 )
 
 // survey makes the graph of the ranks' devices, unless it was given: what an earlier
@@ -76,14 +75,14 @@ func (o *opening) hung(hosts []peers.HostResult) error {
 	return nil
 }
 
-// dropped reports whether the devices of this rank and another one were measured, and
-// do not reach each other.
-func (o *opening) dropped(r int) bool {
+// linked reports whether the devices of this rank and another one were measured, and what they have is a link of a
+// kind: gpu.KindHost where they do not reach each other.
+func (o *opening) linked(r int, kind string) bool {
 	if o.c.Config.DeviceGraph != nil {
 		return false
 	}
 	pair := topo.Pair(o.c.Rank, r)
 	return slices.ContainsFunc(o.Graph.Links, func(l topo.Link) bool {
-		return l.Kind == gpu.KindHost && topo.Pair(l.A, l.B) == pair
+		return l.Kind == kind && topo.Pair(l.A, l.B) == pair
 	})
 }

@@ -11,7 +11,8 @@ import (
 // directions.
 type Finding struct {
 	A, B            int     // ranks, A < B
-	GBytesPerSecond float64 // of the slower direction
+	GBytesPerSecond float64 // of the slower direction, reading the other's memory
+	Push            float64 // GB/s of the slower direction, writing there; 0: it was not tried
 	LatencyUs       float64 // one way, microseconds
 	Fault           string  // why the link cannot be used, in some words; "": it can
 	Unopened        bool    // one rank's process cannot open the other's memory
@@ -23,6 +24,12 @@ type Finding struct {
 func (f *Finding) usable() bool {
 	return f.Fault == "" && f.GBytesPerSecond >= topo.MinRate && f.GBytesPerSecond <= topo.MaxRate
 }
+
+// pushGain is how much quicker writing has to be that it takes the place of reading.
+const pushGain = 1.1
+
+// Pushes reports whether the ranks had better write than read over the link.
+func (f *Finding) Pushes() bool { return f.Push >= pushGain*f.GBytesPerSecond }
 
 // Drop is a link that is advertised and cannot be used.
 type Drop struct {
@@ -66,6 +73,9 @@ func measured(g *topo.Graph, found []Finding) {
 			continue
 		}
 		l := &g.Links[i]
+		if f.Pushes() && l.Kind == KindPCIe {
+			l.Kind, f.GBytesPerSecond = KindPush, min(f.Push, topo.MaxRate)
+		}
 		c := class{l.Kind, l.GBytesPerSecond}
 		rates[c], latencies[c] = append(rates[c], &l.GBytesPerSecond), append(latencies[c], &l.LatencyUs)
 		l.Declared, l.GBytesPerSecond, l.Source = l.GBytesPerSecond, f.GBytesPerSecond, topo.Measured

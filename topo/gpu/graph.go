@@ -13,8 +13,9 @@ const (
 	KindNVLink   = "nvlink"
 	KindNVSwitch = "nvswitch"
 	KindPCIe     = "pcie"
-	KindSame     = "same-gpu" // both ranks run on one GPU
-	KindHost     = "host"     // through pinned memory of the host: the GPUs cannot reach each other
+	KindPush     = "pcie-push" // over PCIe, where writing the other's memory is quicker than reading it
+	KindSame     = "same-gpu"  // both ranks run on one GPU
+	KindHost     = "host"      // through pinned memory of the host: the GPUs cannot reach each other
 )
 
 // Graph returns the graph of ranks that run on GPUs of m: rank r on the one with

@@ -249,6 +249,24 @@ func TestGraphMeasured(t *testing.T) {
 	}
 }
 
+// A link over PCIe that is a tenth quicker the other way is written over; one over NVLink is not.
+func TestPush(t *testing.T) {
+	for _, c := range []struct {
+		pull, push float64
+		kind       string
+		rate       float64
+	}{{8, 12, KindPush, 12}, {8, 8.8, KindPush, 8.8}, {8, 8.7, KindPCIe, 8}, {8, 4, KindPCIe, 8}, {8, 0, KindPCIe, 8}} {
+		found := []Finding{{A: 0, B: 1, GBytesPerSecond: c.pull, Push: c.push, LatencyUs: 1}}
+		if l := link(graph(t, plain(2), found, 0, 1), 0, 1); l.Kind != c.kind || l.GBytesPerSecond != c.rate {
+			t.Errorf("%+v: link %+v", c, l)
+		}
+	}
+	found := []Finding{{A: 0, B: 1, GBytesPerSecond: 20, Push: 40, LatencyUs: 1}}
+	if l := link(graph(t, mesh(t), found, 0, 1), 0, 1); l.Kind != KindNVLink || l.GBytesPerSecond != 20 {
+		t.Errorf("link %+v", l)
+	}
+}
+
 // One flow fills the port of a GPU, and no port is slower than a flow through it.
 func TestPortsMeasured(t *testing.T) {
 	m := plain(4)

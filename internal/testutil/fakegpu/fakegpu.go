@@ -15,12 +15,14 @@
 //	TREERUN_FAKE_GPU_BROKEN=A-B[:hang],...   copies and kernels over that link get wrong bits, or hang
 //	TREERUN_FAKE_GPU_LOST=GPU@N,...      the GPU is lost after N calls with its context, of all processes
 //	TREERUN_FAKE_GPU_NO_PEERS=1          no GPU reads another one's memory
+//	TREERUN_FAKE_GPU_NO_NVLINK=1         their links are told to be PCIe
 //	TREERUN_FAKE_GPU_NO_MEMOPS=1         no stream wait and write values
 //	TREERUN_FAKE_GPU_DRIVER=10020        the version of the driver; 12040 without it
 //	TREERUN_FAKE_GPU_NO_PERMISSION=1     device files cannot be opened
 //	TREERUN_FAKE_GPU_JITTER=MICROSECONDS[:SEED]   operations of streams begin later, at random
-//	TREERUN_FAKE_GPU_SLOW=FACTOR         copies between two GPUs take FACTOR times as long as the
-//	                                     rate of their link says; without it no time is modelled
+//	TREERUN_FAKE_GPU_SLOW=FACTOR[:READS] copies between two GPUs take FACTOR times as long as the
+//	                                     rate of their link says, and those that read READS times as
+//	                                     long as those that write; without it no time is modelled
 //	TREERUN_FAKE_GPU_CALL_US=MICROSECONDS   every call of the driver takes that much of its thread's
 //	                                     time, but those that change the context; Calls counts them
 //	TREERUN_FAKE_GPU_QUEUES=N            the streams of a device, in turn, share N queues: one that waits

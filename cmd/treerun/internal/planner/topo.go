@@ -143,7 +143,7 @@ func gpuText(hosts []peers.HostResult, names []string) string {
 				fmt.Fprintf(&b, "%srank %d: %s\n", where, r, d)
 			}
 		}
-		for _, line := range h.DroppedLines() {
+		for _, line := range append(h.DroppedLines(), h.PCIeLines()...) {
 			fmt.Fprintf(&b, "%s%s\n", where, line)
 		}
 	}

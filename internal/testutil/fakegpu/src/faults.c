@@ -72,7 +72,7 @@ static void read_lost(const char *item) {
 
 static bool without_operations;
 static unsigned jitter, seed;
-static double slow, call_seconds;
+static double slow, reads = 1, call_seconds;
 static unsigned queues, depth;
 
 /* A number in an environment variable, 0 without one. */
@@ -94,7 +94,7 @@ static void read_settings(void) {
     if (late && sscanf(late, "%u:%u", &jitter, &seed) < 1)
         complain("TREERUN_FAKE_GPU_JITTER=%s is not MICROSECONDS[:SEED]", late);
     const char *factor = setting("TREERUN_FAKE_GPU_SLOW");
-    if (factor && (sscanf(factor, "%lf", &slow) < 1 || !(slow >= 0)))
+    if (factor && (sscanf(factor, "%lf:%lf", &slow, &reads) < 1 || !(slow >= 0) || !(reads >= 0)))
         complain("TREERUN_FAKE_GPU_SLOW=%s is no factor", factor);
     const char *cost = setting("TREERUN_FAKE_GPU_CALL_US");
     if (cost && (sscanf(cost, "%lf", &call_seconds) < 1 || !(call_seconds >= 0)))
@@ -190,12 +190,12 @@ unsigned jitter_microseconds(unsigned *state) {
     return rand_r(state) % jitter + 1;
 }
 
-/* TREERUN_FAKE_GPU_SLOW=FACTOR: what n bytes between two GPUs take then. The
+/* TREERUN_FAKE_GPU_SLOW=FACTOR[:READS]: what n bytes from one GPU to another take then, copied by the GPU "by". The
  * link is not shared with other copies. */
-double modelled_seconds(int gpu, int other, size_t n) {
+double modelled_seconds(int to, int from, int by, size_t n) {
     once();
-    double rate = gpu < 0 || other < 0 || gpu == other ? 0 : topology()->rate[gpu][other];
-    return rate > 0 ? slow * (double)n / (rate * 1e9) : 0;
+    double rate = to < 0 || from < 0 || to == from ? 0 : topology()->rate[to][from];
+    return rate > 0 ? slow * (by == to ? reads : 1) * (double)n / (rate * 1e9) : 0;
 }
 
 unsigned jitter_seed(void) {

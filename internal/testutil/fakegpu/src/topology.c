@@ -130,6 +130,10 @@ static void read_memory(void) {
 static void part(void) {
     if (setting("TREERUN_FAKE_GPU_NO_PEERS"))
         memset(host.peer, 0, sizeof host.peer);
+    for (int i = 0; setting("TREERUN_FAKE_GPU_NO_NVLINK") && i < host.gpus; i++) {
+        for (int k = 0; k < host.gpu[i].nvlinks; k++)
+            host.gpu[i].nvlink[k].remote = REMOTE_NONE;
+    }
 }
 
 static void load(void) {
