@@ -2,6 +2,7 @@ package device
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -108,6 +109,12 @@ func (g *Group) open() error {
 		streams = max(streams, g.layout.plans[i].streams)
 	}
 	waiting, err := g.cfg.Device.NewWaitingStreams(min(cmp.Or(g.cfg.Streams, defaultStreams), streams))
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		g.alone, err = err, nil
+	case len(waiting) == 1: // calls go apart on two or more, and another Group has use for the queue
+		err, waiting = waiting[0].Close(), nil
+	}
 	if err != nil {
 		return err
 	}

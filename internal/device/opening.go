@@ -289,6 +289,9 @@ func (o *opening) start() error {
 		Flags: o.block.Mem[:o.block.Flags], FlagsAddr: o.block.Addr(),
 		Endpoint: o.relay, Failed: o.groupFailed, Look: o.look,
 	})
+	if err == nil && o.group.alone != nil && o.c.World.Setting("verbose") != "" {
+		o.c.Config.Note(fmt.Sprintf("treerun: rank %d: calls stay on their own streams: %v\n", o.c.Rank, o.group.alone))
+	}
 	_, err = swap(o.ctx, o.w, struct{}{}, err)
 	return err
 }
