@@ -27,9 +27,9 @@ func deviceArgs[T Number](k *comm.DeviceArgs, c *Comm, kind plan.Kind, root int,
 		device.BufferOf("recv", recv))
 }
 
-// sideOf is one side of an exchange of device memory with a rank.
-func sideOf[T Number](name string, data cuda.Slice[T], peer int) *comm.Side {
-	return &comm.Side{Buffer: device.BufferOf(name, data), Peer: peer}
+// messageOn is device memory that is exchanged with a rank.
+func messageOn[T Number](name string, data cuda.Slice[T], peer int) *device.Message {
+	return &device.Message{Buffer: device.BufferOf(name, data), Peer: peer}
 }
 
 // deviceReduceArgs is reduceArgs for a call on device memory.

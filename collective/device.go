@@ -103,13 +103,13 @@ func ReduceScatterPreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.S
 // first they wait for ever, and so do ranks in a circle, or where one rank sends before a collective what the other
 // receives after it. SendRecvDevice does both at once.
 func SendDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, data cuda.Slice[T], to int) error {
-	return c.in.Devices.Exchange(ctx, "SendDevice", s, dtypeOf[T](), sideOf("data", data, to), nil)
+	return c.in.Devices.Exchange(ctx, "SendDevice", s, dtypeOf[T](), messageOn("data", data, to), nil)
 }
 
 // RecvDevice receives into data, all of it, what another rank sends this one: see SendDevice.
 // After an error the contents of data are undefined.
 func RecvDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, data cuda.Slice[T], from int) error {
-	return c.in.Devices.Exchange(ctx, "RecvDevice", s, dtypeOf[T](), nil, sideOf("data", data, from))
+	return c.in.Devices.Exchange(ctx, "RecvDevice", s, dtypeOf[T](), nil, messageOn("data", data, from))
 }
 
 // SendRecvDevice is SendDevice of send to rank to and RecvDevice of recv from rank from, side by side: ranks that do
@@ -118,8 +118,8 @@ func RecvDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, data cud
 // After an error the contents of recv are undefined.
 func SendRecvDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send cuda.Slice[T], to int,
 	recv cuda.Slice[T], from int) error {
-	return c.in.Devices.Exchange(ctx, "SendRecvDevice", s, dtypeOf[T](), sideOf("send", send, to),
-		sideOf("recv", recv, from))
+	return c.in.Devices.Exchange(ctx, "SendRecvDevice", s, dtypeOf[T](), messageOn("send", send, to),
+		messageOn("recv", recv, from))
 }
 
 // SyncDevice waits until stream s has done all that was put into it, and reports

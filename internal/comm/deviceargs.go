@@ -26,14 +26,8 @@ func (k *DeviceArgs) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, s *c
 	if gets {
 		k.Out = out
 	}
-	if s == nil || s.Device() == nil {
-		k.Refuse(c, "no stream")
-		return k
-	}
-	for _, err := range []error{s.CheckUncaptured(), k.In.Problem(s), k.Out.Problem(s)} {
-		if err != nil && k.Err == nil {
-			k.Refuse(c, "%w", err)
-		}
+	if err := device.Problem(s, k.In, k.Out); err != nil {
+		k.Refuse(c, "%w", err)
 	}
 	k.Args.Set(c, kind, root, t, in.Span(), out.Span())
 	return k

@@ -117,10 +117,7 @@ func (d *Devices) openingError(k *Args, err error) error {
 func (d *Devices) Sync(ctx context.Context, s *cuda.Stream) error {
 	c := d.c
 	const call = "SyncDevice"
-	if s == nil {
-		return c.ArgumentError(call, "no stream")
-	}
-	if err := s.CheckUncaptured(); err != nil {
+	if err := device.Problem(s); err != nil {
 		return c.ArgumentError(call, "%w", err)
 	}
 	if err := c.Claim(call); err != nil {

@@ -12,8 +12,8 @@ import (
 
 // block is the host memory that the ranks of one host share beside their
 // devices: the flags of internal/device, then for each of them its latest
-// calls and how far it has come with leaving, and then the slots that each gives, from a page on. It is zero at
-// first.
+// calls and how far it has come with leaving, and then the slots that each gives, from a page on; and what each notes
+// of messages. It is zero at first.
 type block struct {
 	Mem   []byte
 	Flags int     // bytes of it at the beginning
@@ -30,7 +30,7 @@ const (
 	blockGrain = 4096
 )
 
-// slotsAt is where the slots begin that the i-th rank of the host gives; those of as many as there are end the block.
+// slotsAt is where the slots begin that the i-th rank of the host gives; behind all there are the notes.
 func (b *block) slotsAt(i int) int {
 	at := (b.Flags + len(b.Given)*rankBytes + blockGrain - 1) &^ (blockGrain - 1)
 	for _, n := range b.Given[:i] {
@@ -40,7 +40,7 @@ func (b *block) slotsAt(i int) int {
 }
 
 // bytes is the size of the block.
-func (b *block) bytes() int { return b.slotsAt(len(b.Given)) }
+func (b *block) bytes() int { return b.slotsAt(len(b.Given)) + len(b.Given)*len(b.Given)*noteBytes }
 
 // ring returns the latest calls of the i-th rank of the host.
 func (b *block) ring(i int) callRing {

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/treerun/treerun/cuda"
@@ -26,6 +27,18 @@ func BufferOf[T cuda.Number](name string, s cuda.Slice[T]) Buffer {
 // Span returns the buffer as checks see it.
 func (b Buffer) Span() kernel.Span {
 	return kernel.Span{Addr: uint64(b.Addr), Count: b.Count, Bytes: int(b.Bytes)}
+}
+
+// Problem returns why a call cannot be made on s with some buffers, nil if it can.
+func Problem(s *cuda.Stream, buffers ...Buffer) error {
+	if s == nil || s.Device() == nil {
+		return errors.New("no stream")
+	}
+	err := s.CheckUncaptured()
+	for i := 0; i < len(buffers) && err == nil; i++ {
+		err = buffers[i].Problem(s)
+	}
+	return err
 }
 
 // Problem returns why the buffer cannot be used on s, nil if it can.

@@ -45,7 +45,6 @@ type Layout struct {
 	slotBytes int
 	hostBytes int             // of a slot in the memory of a host
 	messages  int             // the lane of messages: that behind those of plans
-	msgBytes  int             // of a slot for messages, at most
 	links     []link          // by lane, source, destination
 	given     [places][]int64 // by place and rank: bytes of the slots it gives; relayed: of this rank alone
 	pinned    []int64         // by rank: bytes of the slots in the host's memory that its device sees
@@ -81,14 +80,6 @@ const (
 	maxPinned = 63 << 20
 )
 
-// maxMessage is the most that a slot for messages has; all those that a rank gives take no more than one part in
-// messageShare of the staging memory, unless their slots were smaller than minMessage.
-const (
-	minMessage   = 64 << 10
-	maxMessage   = 1 << 20
-	messageShare = 32
-)
-
 // flagLine is the distance between two flags, in bytes: a cache line each, so
 // that devices do not disturb each other.
 const flagLine = 64
@@ -111,7 +102,6 @@ func newLayout(s Shape, rank int) (*Layout, error) {
 	for _, k := range l.links {
 		l.messages = max(l.messages, k.Lane+1)
 	}
-	l.msgBytes = min(s.SlotBytes, maxMessage)
 	for i := range l.size * l.size {
 		if src, dst := i/l.size, i%l.size; s.Messages && src != dst {
 			l.links = append(l.links, link{Link: transport.Link{Lane: l.messages, Src: src, Dst: dst},
@@ -156,16 +146,13 @@ func (l *Layout) slotOf(p Place) int {
 	return l.slotBytes
 }
 
-// bytesOf returns how many bytes a slot of a link has.
+// bytesOf returns how many bytes a slot of a link has: messages, which have so many links, get less.
 func (l *Layout) bytesOf(k *link) int {
 	n := l.slotOf(k.place)
-	switch {
-	case k.Lane != l.messages:
-		return n
-	case k.place == InHost:
-		n = max(grain, n/4&^(grain-1)) // its memory is scarce
+	if k.Lane == l.messages {
+		return min(n, max(grain, n/4&^(grain-1)))
 	}
-	return min(n, l.msgBytes)
+	return n
 }
 
 // place gives every link that lends its slots.
@@ -195,18 +182,11 @@ const grain = 4 << 10
 // fit makes the slots smaller where those of a rank would take more staging memory than budget, or too much of the
 // host's.
 func (l *Layout) fit(budget int64) {
-	each := int(budget) / messageShare / max(l.size-1, 1) / l.slots
-	l.msgBytes = min(l.msgBytes, max(minMessage, each&^(grain-1)))
+	shrink(&l.slotBytes, slices.Max(l.given[InDevice]), budget)
+	l.hostBytes = min(l.hostBytes, l.slotBytes)
 	l.place()
-	for slices.Max(l.given[InDevice]) > budget && l.slotBytes > grain {
-		shrink(&l.slotBytes, slices.Max(l.given[InDevice]), budget)
-		l.hostBytes = min(l.hostBytes, l.slotBytes)
-		l.place()
-	}
-	for slices.Max(l.pinned) > maxPinned && l.hostBytes > grain {
-		shrink(&l.hostBytes, slices.Max(l.pinned), maxPinned)
-		l.place()
-	}
+	shrink(&l.hostBytes, slices.Max(l.pinned), maxPinned)
+	l.place()
 }
 
 // shrink makes slots of some bytes, which take so many, fit into a budget.

@@ -95,7 +95,7 @@ func (d *Session) release() error {
 	if d.leave(stageUnmapped) && d.staging.Len() > 0 {
 		errs = append(errs, d.staging.Free())
 	}
-	errs = append(errs, d.block.detach(), d.notes.free())
+	errs = append(errs, d.block.detach())
 	d.leave(stageLeft)
 	errs = append(errs, d.block.Free())
 	if d.kernels != nil {

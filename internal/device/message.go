@@ -11,9 +11,9 @@ import (
 // Message is what this rank sends to another one, or receives from it. Messages have links of their own, as the ranks
 // of others do not know when they come.
 type Message struct {
+	Buffer
 	Peer   int
-	Header transport.Header // the same at both ends, with Count in elements
-	Memory cuda.Addr
+	Header transport.Header // the same at both ends; Exchange of a Session sets it
 }
 
 // Exchange puts the sending of out and the receiving of in, of which either may be nil, behind the work of s, as
@@ -22,14 +22,14 @@ type Message struct {
 func (g *Group) Exchange(s *cuda.Stream, t kernel.DType, out, in *Message) error {
 	p, c := schedule{}, Call{Work: kernel.Work{DType: t}}
 	if out != nil {
-		c.In = out.Memory
+		c.In = out.Addr
 		u := p.carry(g.layout, out, g.rank, out.Peer)
 		do := &p.batches[0].steps[0]
 		do.Args, do.To = []engine.Operand{{From: -1, Buf: plan.In}}, []int32{int32(out.Peer)}
 		do.ins, do.outs = []use{{link: -1}}, []share{{u, []use{u}}}
 	}
 	if in != nil {
-		c.Out = in.Memory
+		c.Out = in.Addr
 		u := p.carry(g.layout, in, in.Peer, g.rank)
 		do := &p.batches[len(p.batches)-1].steps[0]
 		do.Args, do.Dst, do.ins = []engine.Operand{{From: int32(in.Peer)}}, plan.Out, []use{u}

@@ -198,7 +198,6 @@ func (o *opening) layOut(m planner.Machine, options planner.Options) (mine strin
 // offering is what a rank gives the others to use.
 type offering struct {
 	Staging peers.Offer
-	Notes   int // where those of messages lie in the rank's shared memory
 	Block   int // where the block lies in the rank's shared memory, on the first rank that shares it
 }
 
@@ -217,9 +216,6 @@ func (o *opening) share() (err error) {
 	if err == nil && o.mine == 0 {
 		mine.Block, err = o.block.alloc()
 	}
-	if err == nil {
-		mine.Notes, err = o.notes.alloc(o.c.Endpoint, len(o.local))
-	}
 	o.shared, err = swap(o.ctx, o.w, mine, err)
 	return err
 }
@@ -230,11 +226,6 @@ func (o *opening) attach() error {
 	l := o.layout
 	o.slots = make([]cuda.Addr, len(l.links))
 	err := o.block.attach(o.Device, o.local[0], o.shared[o.local[0]].Block)
-	for _, r := range o.local {
-		if err == nil {
-			err = o.notes.view(r, o.shared[r].Notes, len(o.local))
-		}
-	}
 	staging := make([]cuda.Addr, o.c.Size) // by rank: where the device sees it
 	staging[o.c.Rank] = o.staging.Addr()
 	for i := range l.links {

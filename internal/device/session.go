@@ -54,7 +54,6 @@ type Session struct {
 	staging cuda.Slice[uint8]
 	maps    []*cuda.Mapping // of other ranks' staging memory
 	block   block
-	notes   notes
 
 	mu       sync.Mutex // guards what follows
 	calls    [MaxCalls]pending
@@ -340,7 +339,7 @@ func (d *Session) awaits(p *pending, r int) bool {
 	case r != p.peer:
 		return false
 	}
-	return i < 0 || d.notes.count(i, d.mine, !p.sends).Load() < p.header.Seq
+	return i < 0 || d.block.notes(i, d.mine).count(!p.sends).Load() < p.header.Seq
 }
 
 // compareHost compares all calls of this rank with those that the other ranks of its

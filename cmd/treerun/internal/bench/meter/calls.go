@@ -23,7 +23,7 @@ type call[T collective.Number] struct {
 type collectiveOf[T collective.Number] struct {
 	run   func(ctx context.Context, k *call[T]) error
 	start func(k *call[T]) (collective.Request, error) // nil: there is no such form
-	// device puts a call into a stream of a GPU; nil: the collective does not run there.
+	// device puts a call into a stream of a GPU.
 	device func(ctx context.Context, k *call[T]) error
 }
 
@@ -91,7 +91,10 @@ func calls[T collective.Number]() map[string]collectiveOf[T] {
 			func(k *call[T]) (request, error) { return collective.StartBarrier(k.c) },
 			func(x ctx, k *call[T]) error { return collective.BarrierDevice(x, k.c, k.stream) },
 		},
-		"sendrecv":         {run: sendRecv[T]},
+		"sendrecv": {run: sendRecv[T], device: func(x ctx, k *call[T]) error {
+			me, size := k.c.Rank(), k.c.Size()
+			return collective.SendRecvDevice(x, k.c, k.stream, k.input, (me+1)%size, k.out, (me+size-1)%size)
+		}},
 		"sparse-allreduce": sparseOf[T](),
 	}
 }

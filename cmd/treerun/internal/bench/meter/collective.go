@@ -12,23 +12,22 @@ type Collective struct {
 	Name     string    // on the command line and in the rows
 	Kind     plan.Kind // 0: it has no plan
 	OneByOne bool      // it has no form of which many can be in flight
-	OnGPU    bool      // it runs on GPUs, too
 	Sparse   bool      // most of its data may be zero: there are densities and overlaps
 }
 
 // Collectives are all that can be measured, in the order of "all". The function calls has the call for each.
 var Collectives = []Collective{
-	{Name: "allreduce", Kind: plan.AllReduce, OnGPU: true},
-	{Name: "reduce", Kind: plan.Reduce, OnGPU: true},
-	{Name: "broadcast", Kind: plan.Broadcast, OnGPU: true},
-	{Name: "allgather", Kind: plan.AllGather, OnGPU: true},
-	{Name: "reducescatter", Kind: plan.ReduceScatter, OnGPU: true},
-	{Name: "alltoall", Kind: plan.AllToAll, OnGPU: true},
-	{Name: "gather", Kind: plan.Gather, OnGPU: true},
-	{Name: "scatter", Kind: plan.Scatter, OnGPU: true},
+	{Name: "allreduce", Kind: plan.AllReduce},
+	{Name: "reduce", Kind: plan.Reduce},
+	{Name: "broadcast", Kind: plan.Broadcast},
+	{Name: "allgather", Kind: plan.AllGather},
+	{Name: "reducescatter", Kind: plan.ReduceScatter},
+	{Name: "alltoall", Kind: plan.AllToAll},
+	{Name: "gather", Kind: plan.Gather},
+	{Name: "scatter", Kind: plan.Scatter},
 	{Name: "sendrecv", OneByOne: true},
-	{Name: "barrier", Kind: plan.Barrier, OnGPU: true},
-	{Name: "sparse-allreduce", Kind: plan.AllReduce, OnGPU: true, OneByOne: true, Sparse: true},
+	{Name: "barrier", Kind: plan.Barrier},
+	{Name: "sparse-allreduce", Kind: plan.AllReduce, OneByOne: true, Sparse: true},
 }
 
 // is tells whether c is of one of these kinds.

@@ -271,9 +271,7 @@ func usage(format string, args ...any) error {
 // names returns the names of the collectives and of the element types that can be measured with the data there.
 func names(device string) (collectives, types []string) {
 	for _, c := range Collectives {
-		if device == CPU || c.OnGPU {
-			collectives = append(collectives, c.Name)
-		}
+		collectives = append(collectives, c.Name)
 	}
 	for _, t := range Types {
 		if device == CPU || t.Name != "int16" && t.Name != "uint16" {
