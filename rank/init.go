@@ -48,8 +48,12 @@ func start(ctx context.Context, cfg *config) (*World, error) {
 	w := &World{cfg: cfg, auth: newAuthenticator(cfg.Key("connections"), cfg.Rank, cfg.Size)}
 	w.stop, w.cancel = context.WithCancel(context.Background())
 	w.members = newMembers(cfg, w.auth)
+	grace := 20 * time.Millisecond
+	if cfg.Control != nil { // the launcher may take longer to say how a process ended
+		grace = 250 * time.Millisecond
+	}
 	w.mesh = exchange.New(exchange.Config{
-		Rank: cfg.Rank, Size: cfg.Size, Grace: cfg.lossGrace(), Launched: cfg.Control != nil, On: w.on,
+		Rank: cfg.Rank, Size: cfg.Size, Grace: grace, Launched: cfg.Control != nil, On: w.on,
 	})
 	err := cfg.Parse(&cfg.parsed)
 	w.newWaits()
@@ -123,13 +127,4 @@ func (w *World) findEachOther(ctx context.Context) error {
 			"dialed", w.members.dialed.Load(), "taken", w.taken.Load())
 	}
 	return nil
-}
-
-// lossGrace is how long the end of a connection waits for its explanation: the
-// launcher's word on how the process ended, or a notice on another connection.
-func (c *config) lossGrace() time.Duration {
-	if c.Control != nil {
-		return 250 * time.Millisecond
-	}
-	return 20 * time.Millisecond
 }

@@ -162,7 +162,9 @@ func (w *World) ask(ctx context.Context) {
 			return
 		}
 	}
-	w.members.setSeeds(seeds)
+	w.members.mu.Lock()
+	w.members.seeds = seeds
+	w.members.mu.Unlock()
 	size := time.Duration(w.cfg.Size)
 	most := max(50*time.Millisecond, min(size*8*time.Millisecond, 2*time.Second))
 	for wait := 2 * time.Millisecond; ; wait = min(2*wait, most) {

@@ -65,17 +65,12 @@ func (l *launcher) gone(err error) {
 		act(err)
 		return
 	}
-	dieWithLauncher(l.w.cfg.Rank)
-}
-
-// dieWithLauncher ends this process, and its children when it leads its process
-// group, as every rank does that the launcher started itself. Nobody would end
-// it otherwise.
-func dieWithLauncher(rank int) {
+	// Nobody would end this process otherwise, nor its children, when it leads its process
+	// group, as every rank does that the launcher started itself.
 	if pid := os.Getpid(); syscall.Getpgrp() == pid {
 		syscall.Kill(-pid, syscall.SIGKILL)
 	}
-	fmt.Fprintf(os.Stderr, "treerun: rank %d ends, because the launcher is gone\n", rank)
+	fmt.Fprintf(os.Stderr, "treerun: rank %d ends, because the launcher is gone\n", l.w.cfg.Rank)
 	os.Exit(1)
 }
 

@@ -87,19 +87,6 @@ func (m *members) open(s *streams, n *network, cfg *config) error {
 	return nil
 }
 
-func (m *members) close() {
-	if m.list != nil {
-		m.list.Shutdown() // returns no error that is not logged
-	}
-}
-
-// setSeeds notes where rank 0 is said to listen.
-func (m *members) setSeeds(seeds []netip.AddrPort) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.seeds = seeds
-}
-
 // join exchanges the list with a rank, and says whether that succeeded.
 func (m *members) join(rank int) bool {
 	at := m.where(rank)

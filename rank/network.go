@@ -75,7 +75,12 @@ func findNetwork(ctx context.Context, cfg *config) (*network, error) {
 	n.listen = netip.IPv6Unspecified() // IPv4, too
 	n.keepSeedFree()
 	if n.only = cfg.parsed.Iface.String() != ""; !n.only {
-		n.putFirst(n.towardsSeed(), "on the way to the seed address")
+		for _, seed := range n.seeds { // nothing is sent
+			if ip, err := sourceTowards(seed); err == nil {
+				n.putFirst(ip, "on the way to the seed address")
+				break
+			}
+		}
 	}
 	return n, nil
 }
@@ -164,17 +169,6 @@ func lookUp(ctx context.Context, host string) ([]netip.Addr, error) {
 	}
 }
 
-// towardsSeed returns this host's address on the way to rank 0, the zero Addr
-// when there is none. Nothing is sent.
-func (n *network) towardsSeed() netip.Addr {
-	for _, seed := range n.seeds {
-		if ip, err := sourceTowards(seed); err == nil {
-			return ip
-		}
-	}
-	return netip.Addr{}
-}
-
 // sourceTowards returns the address that the system takes for what this host
 // sends to another.
 func sourceTowards(to netip.AddrPort) (netip.Addr, error) {
@@ -188,7 +182,7 @@ func sourceTowards(to netip.AddrPort) (netip.Addr, error) {
 
 // putFirst moves an address that is offered, or was left out, to the front.
 func (n *network) putFirst(ip netip.Addr, why string) {
-	if !ip.IsValid() || ip.IsLoopback() {
+	if ip.IsLoopback() {
 		return
 	}
 	for _, list := range []*[]iface.Address{&n.offered, &n.left} {

@@ -85,10 +85,3 @@ func (p *profiler) turn(last bool) {
 		fmt.Fprintf(os.Stderr, "treerun: rank %d: --pprof: %v; there are no more profiles of this rank\n", p.rank, err)
 	}
 }
-
-// close writes what is left.
-func (p *profiler) close() {
-	if p != nil {
-		p.turn(true)
-	}
-}

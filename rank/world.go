@@ -145,7 +145,9 @@ func (w *World) Close() error {
 // shut gives everything back.
 func (w *World) shut() {
 	w.cancel()
-	w.members.close()
+	if w.members.list != nil {
+		w.members.list.Shutdown() // returns no error that is not logged
+	}
 	if w.acceptor != nil {
 		w.acceptor.Close()
 	}
@@ -154,7 +156,9 @@ func (w *World) shut() {
 		w.launcher.conn.Close()
 	}
 	w.wg.Wait()
-	w.cfg.profiler.close()
+	if w.cfg.profiler != nil {
+		w.cfg.profiler.turn(true)
+	}
 }
 
 // MaxBlob is the largest blob that a rank may give to AllGather, in bytes.

@@ -195,11 +195,6 @@ func (c *Comm) fail(f transport.Fault, during transport.Header) error {
 	return c.failDuring(f, engine.Describe(during), c.undefined(during.Seq))
 }
 
-// stopped is fail with what stopped this rank in the call.
-func (c *Comm) stopped(err error, during transport.Header) error {
-	return c.fail(engine.FaultOf(err, c.Rank, engine.Describe(during)), during)
-}
-
 // rankError is a failure of c.
 func (c *Comm) rankError(rank int, op string, err error, hint string) *setup.RankError {
 	e := &setup.RankError{Rank: rank, Comm: c.Name, Op: op, Err: err, Hint: hint}

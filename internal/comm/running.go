@@ -207,7 +207,7 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	}
 	call.Chunks, served.Ran = served.Chunks, true
 	if err := pr.Start(call); err != nil {
-		return c.stopped(err, call.Header)
+		return c.fail(engine.FaultOf(err, c.Rank, engine.Describe(call.Header)), call.Header)
 	}
 	if a.as != 0 || a.varies() && a.Kind == plan.AllToAll {
 		bytes = 0 // they are not the caller's

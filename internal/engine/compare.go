@@ -145,17 +145,6 @@ func (e *Engine) odd(peer int, theirs, mine transport.Header) int {
 	return -1
 }
 
-// sameCall looks for a rank that is in a call of the same number as mine, but
-// not in the same call.
-func (e *Engine) sameCall(mine transport.Header) error {
-	for r := range e.size {
-		if c := e.ep.Status(r).Call; r != e.rank && c.Seq == mine.Seq && c != mine {
-			return e.differ(r, c, mine)
-		}
-	}
-	return nil
-}
-
 // leftBefore looks for a rank that closed before it entered call mine.
 func (e *Engine) leftBefore(mine transport.Header) error {
 	for r := range e.size {
@@ -169,8 +158,10 @@ func (e *Engine) leftBefore(mine transport.Header) error {
 // compareCalls looks at what the other ranks last entered, and what they sent.
 // Waiting for a rank that made another call, or has left, would be for ever.
 func (e *Engine) compareCalls(mine transport.Header) error {
-	if err := e.sameCall(mine); err != nil {
-		return err
+	for r := range e.size {
+		if c := e.ep.Status(r).Call; r != e.rank && c.Seq == mine.Seq && c != mine {
+			return e.differ(r, c, mine)
+		}
 	}
 	if err := e.leftBefore(mine); err != nil {
 		return err

@@ -190,7 +190,10 @@ func Parse(text string) (Spec, error) {
 	}
 	var first item
 	for i, element := range strings.Split(text, ",") {
-		it, rest := signs(strings.TrimSpace(element))
+		var it item
+		var rest string
+		rest, it.exclude = strings.CutPrefix(strings.TrimSpace(element), "^")
+		rest, it.exact = strings.CutPrefix(rest, "=")
 		switch {
 		case i == 0:
 			first = it
@@ -206,13 +209,6 @@ func Parse(text string) (Spec, error) {
 		s.items = append(s.items, it)
 	}
 	return s, nil
-}
-
-// signs cuts the signs off an element.
-func signs(element string) (it item, rest string) {
-	rest, it.exclude = strings.CutPrefix(element, "^")
-	rest, it.exact = strings.CutPrefix(rest, "=")
-	return it, rest
 }
 
 var errName = errors.New("want a device's name, its beginning, or a network such as 10.0.0.0/8")

@@ -197,12 +197,6 @@ func (m *Mesh) Close() error {
 	return nil
 }
 
-// noWay says why there is no path to a peer.
-func (m *Mesh) noWay(peer int) string {
-	return fmt.Sprintf("no address of one can be reached from one of the other (%s; %s)", texts(m.mine),
-		texts(m.offers[peer].Places))
-}
-
 func texts(places []place) string {
 	if len(places) == 0 {
 		return "none"

@@ -73,7 +73,8 @@ func (m *Mesh) reach(ctx context.Context, peer int) (*Conn, []Try) {
 	there := &m.offers[peer]
 	ways := paths(m.mine, there.Places, there.Host == m.offers[m.cfg.Rank].Host)
 	if len(ways) == 0 {
-		return nil, []Try{{Reason: m.noWay(peer)}}
+		return nil, []Try{{Reason: fmt.Sprintf("no address of one can be reached from one of the other (%s; %s)",
+			texts(m.mine), texts(there.Places))}}
 	}
 	c, won, errs := race(ctx, len(ways), stagger, func(ctx context.Context, i int, first *atomic.Bool) (*Conn, error) {
 		return m.persist(ctx, ways[i], peer, first)
@@ -84,7 +85,7 @@ func (m *Mesh) reach(ctx context.Context, peer int) (*Conn, []Try) {
 	}
 	var failed []Try
 	for i, w := range ways {
-		failed = append(failed, w.failed(errs[i]))
+		failed = append(failed, Try{w.from.host(), w.at.String(), reasonOf(errs[i])})
 	}
 	return nil, failed
 }

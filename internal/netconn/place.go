@@ -204,11 +204,6 @@ func suits(from, at place, sameHost bool) bool {
 		from.Addr.IsLinkLocalUnicast() == at.Addr.IsLinkLocalUnicast()
 }
 
-// failed says that this path could not be connected, and why.
-func (w *path) failed(err error) Try {
-	return Try{w.from.host(), w.at.String(), reasonOf(err)}
-}
-
 // PortRange is a range of ports, both ends within. The zero value is any port.
 type PortRange struct{ Lo, Hi int }
 

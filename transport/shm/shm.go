@@ -64,7 +64,7 @@ func PinThread(k int, among []int) (restore func(), err error) { return osys.Pin
 // or nothing where the addresses of a process are limited (ulimit -v): a rank that
 // cannot map what a peer has given out would fail in the middle of a call.
 func HeapBytes(want int) int {
-	if _, limited := osys.AddressLimit(); limited {
+	if osys.LimitsAddresses() {
 		return 0
 	}
 	return want

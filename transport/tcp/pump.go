@@ -63,7 +63,11 @@ func (p *pump) sleep(max time.Duration) {
 // watch waits for a kick, for something that comes, for room where there was
 // none, or until max has passed.
 func (p *pump) watch(max time.Duration) {
-	p.takeOver()
+	for _, c := range p.e.all() { // the pump waits for all sockets, with nothing left to tell
+		c.flush()
+		c.awaitRoom()
+	}
+	p.tell()
 	p.polling.Store(true)
 	select {
 	case <-p.kicked: // before anybody knew of the event
@@ -116,16 +120,6 @@ func (p *pump) run() {
 			next = now.Add(every)
 		}
 	}
-}
-
-// takeOver prepares to do the owner's work: to wait for all sockets, with nothing
-// left to tell.
-func (p *pump) takeOver() {
-	for _, c := range p.e.all() {
-		c.flush()
-		c.awaitRoom()
-	}
-	p.tell()
 }
 
 // tell sends the latest calls of this rank to everybody, if they are news.

@@ -27,10 +27,6 @@ type peerConn struct {
 	queue   []*frame // notices to be written, in order
 }
 
-func newPeerConn(peer int, conn net.Conn) *peerConn {
-	return &peerConn{peer: peer, conn: conn, ended: make(chan struct{})}
-}
-
 // Read reads from the connection, and notes that the peer lives.
 func (l *peerConn) Read(b []byte) (int, error) {
 	n, err := l.conn.Read(b)

@@ -106,7 +106,7 @@ func (m *Mesh) Attach(peer int, conn net.Conn) {
 
 // begin reads what comes over a connection; blobs go to inbox. The caller holds mu.
 func (m *Mesh) begin(peer int, conn net.Conn, inbox chan<- *frame) *peerConn {
-	l := newPeerConn(peer, conn)
+	l := &peerConn{peer: peer, conn: conn, ended: make(chan struct{})}
 	m.watch(l)
 	m.wg.Go(func() { m.read(l, inbox) })
 	return l

@@ -144,12 +144,8 @@ func retry(f func() error) error {
 	}
 }
 
-// AddressLimit returns how many bytes of addresses this process may have, false
-// when that is not limited.
-func AddressLimit() (uint64, bool) {
+// LimitsAddresses tells whether the addresses that this process may have are limited.
+func LimitsAddresses() bool {
 	var r unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_AS, &r); err != nil || r.Cur == unix.RLIM_INFINITY {
-		return 0, false
-	}
-	return r.Cur, true
+	return unix.Getrlimit(unix.RLIMIT_AS, &r) == nil && r.Cur != unix.RLIM_INFINITY
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -70,14 +69,6 @@ func sshCommand(more []string, name string, run []string) []string {
 		words = append(words, "'"+strings.ReplaceAll(word, "'", `'\''`)+"'")
 	}
 	return append(args, strings.Join(words, " "))
-}
-
-// program names what starts treerun on other hosts.
-func (t *Tree) program() string {
-	if c := t.cfg.Join.Start.Command; len(c) > 0 {
-		return filepath.Base(c[0])
-	}
-	return "ssh"
 }
 
 // sendSelf writes this executable.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 	"unicode"
@@ -57,7 +58,10 @@ func (c *agentConn) reason(err error) (string, int) {
 	case <-c.words:
 	case <-time.After(exitGrace):
 	}
-	program := c.tree.program()
+	program := "ssh" // what starts treerun there
+	if command := c.tree.cfg.Join.Start.Command; len(command) > 0 {
+		program = filepath.Base(command[0])
+	}
 	if s := c.status; s.Signaled() {
 		return fmt.Sprintf("%s was killed by %s", program, unix.SignalName(s.Signal())), 0
 	} else if code := s.ExitStatus(); code != 0 || !isClosed(c.hello) {

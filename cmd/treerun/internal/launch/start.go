@@ -135,18 +135,13 @@ func (s *supervisor) reach() error {
 		join.Path = ""
 	}
 	s.tree = agent.New(agent.Config{
-		Reaper: s.reaper, Join: join, Emit: s.emit, Trace: j.Trace, Open: r.Open,
+		Reaper: s.reaper, Join: join, Trace: j.Trace, Open: r.Open,
+		Emit: func(f *wire.Frame, stream net.Conn) { s.post(func() { s.receive(s.hosts[f.Host], f.Body, stream) }) },
 	})
 	if err == nil && r.PushProgram && len(join.Below) > 0 {
 		err = s.push()
 	}
 	return err
-}
-
-// emit takes a frame from another host, or a stream that begins with it. Several
-// goroutines call it.
-func (s *supervisor) emit(f *wire.Frame, stream net.Conn) {
-	s.post(func() { s.receive(s.hosts[f.Host], f.Body, stream) })
 }
 
 // wireJob returns what all hosts are to run.

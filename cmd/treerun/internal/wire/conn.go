@@ -37,15 +37,6 @@ type Conn struct {
 // StreamWindow is how many bytes of a stream may be under way.
 const StreamWindow = 256 << 10
 
-// settings are those of both ends. Only Watch finds out that a connection is dead, and a
-// reader may take his time.
-func settings() *yamux.Config {
-	return &yamux.Config{
-		AcceptBacklog: 256, KeepAliveInterval: math.MaxInt64, ConnectionWriteTimeout: math.MaxInt64,
-		MaxStreamWindowSize: StreamWindow, LogOutput: io.Discard,
-	}
-}
-
 // Begin begins to speak on raw, of which r is the reader: with a first frame on the
 // launcher's side, without one on that of the agent.
 func (c *Conn) Begin(r io.Reader, raw io.ReadWriteCloser, first *Frame) error {
@@ -55,7 +46,11 @@ func (c *Conn) Begin(r io.Reader, raw io.ReadWriteCloser, first *Frame) error {
 		side, open, firsts = yamux.Client, (*yamux.Session).Open, []*Frame{first}
 	}
 	var err error
-	if c.mux, err = side(c.raw, settings()); err != nil {
+	// Only Watch finds out that a connection is dead, and a reader may take his time.
+	if c.mux, err = side(c.raw, &yamux.Config{
+		AcceptBacklog: 256, KeepAliveInterval: math.MaxInt64, ConnectionWriteTimeout: math.MaxInt64,
+		MaxStreamWindowSize: StreamWindow, LogOutput: io.Discard,
+	}); err != nil {
 		return err
 	}
 	if c.control, err = open(c.mux); err != nil {
