@@ -60,7 +60,8 @@ func (g *Group) part(c *Call, do *todo, j uint32) (p kernels.Part) {
 	return p
 }
 
-// add lets a part be in the next launch, or in several where it has too many arrays for one.
+// add lets a part be in the next launch, or in several where it has too many arrays for one: each says that it
+// touches what all do.
 func (g *Group) add(s *lineup, c *Call, p kernels.Part, track int) error {
 	after := false
 	for len(p.From) > most {
