@@ -333,6 +333,32 @@ func TestDeviceMessageUnanswered(t *testing.T) {
 	}
 }
 
+// A rank that closes and has not received a message is told so.
+func TestDeviceMessageUnreceived(t *testing.T) {
+	if !onRanks(t, 2, "dgx1v/0-1") {
+		return
+	}
+	messengers(t, 8, func(ctx context.Context, m *messenger) error {
+		if m.Rank() == 0 {
+			if err := errors.Join(SendDevice(ctx, m.Comm, m.s, m.out, 1), m.SyncDevice(ctx, m.s)); err != nil {
+				return err
+			}
+		}
+		if err := Barrier(ctx, m.Comm); err != nil {
+			return err
+		}
+		err := m.Close()
+		if m.Rank() == 0 && err == nil { // it was through before it could hear
+			return nil
+		}
+		if !errors.Is(err, ErrPeerClosed) ||
+			!strings.Contains(err.Error(), "had received message #1 on devices (8 int32) from rank 0") {
+			return fmt.Errorf("want the message that is left, not %v", err)
+		}
+		return nil
+	})
+}
+
 // A rank that is killed in the middle of exchanges ends those of the others, who hear of it by themselves.
 func TestDeviceMessageKilled(t *testing.T) {
 	if !asRanks(t, fakegpu.Job{Hosts: []string{"dgx1v/0-3"}, Ranks: 4, Kills: true}) {

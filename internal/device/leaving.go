@@ -8,6 +8,7 @@ import (
 
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/backoff"
+	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -43,6 +44,19 @@ func (d *Session) Sync(ctx context.Context, s *cuda.Stream, call string) (during
 	return during, err
 }
 
+// unreceived makes a message that a rank of this host has sent, and this one leaves, a fault: its sender would wait for
+// it to be read.
+func (d *Session) unreceived() {
+	for i, r := range d.local {
+		its := d.block.notes(i, d.mine)
+		if n := d.received[r] + 1; its.count(true).Load() >= n {
+			h, _ := its.ring(true).get(n)
+			d.c.Abort(transport.Faultf(transport.FaultClosed, d.c.Rank,
+				"rank %d closed its communicator before it had received %s from rank %d", d.c.Rank, engine.Describe(h), r))
+		}
+	}
+}
+
 // drainMax is how long streams may take to come to their end after a failure.
 const drainMax = 5 * time.Second
 
@@ -53,6 +67,7 @@ func (d *Session) Finish() {
 		return
 	}
 	c := d.c
+	d.unreceived()
 	if left, err := d.retire(); left > 0 || err != nil {
 		p, _ := d.oldest()
 		if err != nil {
