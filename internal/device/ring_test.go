@@ -88,8 +88,8 @@ func TestDeviceBlock(t *testing.T) {
 				t.Fatal("a ring lies in the flags")
 			}
 		}
-		if len(b.Mem)%blockGrain != 0 {
-			t.Errorf("%d bytes are no whole pages", len(b.Mem))
+		if at := b.slotsAt(0); at%blockGrain != 0 || at > len(b.Mem) {
+			t.Errorf("slots begin at byte %d of %d, which is not where a page begins", at, len(b.Mem))
 		}
 	}
 }
