@@ -83,7 +83,11 @@ func (g *Group) passAll() {
 		k := &g.layout.links[i]
 		if k.Src == g.rank || k.seen[g.rank] {
 			host, _ := g.flag(i, k.Src == g.rank)
-			host.Store(g.links[i].highest.Load() + ahead)
+			highest := &g.links[i].highest[0]
+			if k.Src == g.rank {
+				highest = &g.links[i].highest[1]
+			}
+			host.Store(highest.Load() + ahead)
 		}
 	}
 }

@@ -246,3 +246,25 @@ func TestMismatch(t *testing.T) {
 	}
 	m.close()
 }
+
+// An abort lets waits pass whatever the numbers of payloads and of slots are, which grow apart on links whose payloads
+// lie in the slots of others.
+func TestAbortPassesSlots(t *testing.T) {
+	p, err := plan.Direct(plan.AllToAll, 2, -1, plan.Single)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDry(t, []*plan.Plan{p}, 4, 256, 2, 0)
+	g := d.ranks[1].g
+	for i := range g.links {
+		g.links[i].count += 3 << 29
+	}
+	c := d.buffers(p, 1, 100, false)
+	g.begin(&g.layout.plans[0], &c)
+	g.passAll()
+	for i, k := range g.layout.links {
+		if k.Dst == 1 && !g.reached(i, false, g.links[i].slots+1) {
+			t.Errorf("link %+v: a wait for its next slot does not pass", k.Link)
+		}
+	}
+}

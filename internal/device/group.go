@@ -58,7 +58,8 @@ func (g *Group) reset() {
 			k.where = kernels.Peer
 		}
 		k.count, k.slots, k.waited = first, first, first
-		k.highest.Store(first)
+		k.highest[0].Store(first)
+		k.highest[1].Store(first)
 		k.at = g.cfg.Slots[i]
 		if g.layout.links[i].Src == g.rank {
 			k.filled = make([][]reading, g.layout.slots)
@@ -81,13 +82,13 @@ func (g *Group) flag(i int, isReleased bool) (*atomic.Uint32, cuda.Addr) {
 
 // state is what a rank knows of a link that it serves, or whose slots it reads.
 type state struct {
-	count   uint32        // payloads of the calls before the one at work
-	slots   uint32        // slots filled by those
-	each    linkUses      // per chunk of that one
-	waited  uint32        // the value of released that a stream has waited for
-	where   kernels.Where // its slots lie
-	filled  [][]reading   // sender: by slot, who reads it
-	highest atomic.Uint32 // the value of a flag that a stream may wait for at most
+	count   uint32           // payloads of the calls before the one at work
+	slots   uint32           // slots filled by those
+	each    linkUses         // per chunk of that one
+	waited  uint32           // the value of released that a stream has waited for
+	where   kernels.Where    // its slots lie
+	filled  [][]reading      // sender: by slot, who reads it
+	highest [2]atomic.Uint32 // the values of published and released that streams may wait for at most
 
 	at     cuda.Addr // where the device sees its slots, as far as it does
 	pinned []byte    // relayed: they are memory of this process

@@ -11,14 +11,22 @@ import (
 var Kinds = []plan.Kind{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.Barrier, plan.AllGather,
 	plan.ReduceScatter, plan.AllToAll, plan.Gather, plan.Scatter}
 
-// linkOf returns the link that stands for k of a plan of a kind. Lane i of a plan travels on lane i; but where a
-// rank sends every other one a part of its own, as in the last three kinds, what goes to rank d is on lane d, as
-// in a direct ReduceScatter: so they need hardly any slots that are not there for others.
-func linkOf(kind plan.Kind, k plan.Link) transport.Link {
-	if kind == plan.AllToAll || kind == plan.Gather || kind == plan.Scatter {
-		k.Lane = k.Dst
+// lanesOf returns the link that stands for each of a plan. Lane i of a plan travels on lane i; but where every
+// rank sends every other one a part of its own, on one link, what goes to rank d is on lane d, as in a direct
+// ReduceScatter: so these kinds need hardly any slots that are not there for others.
+func lanesOf(p *plan.Plan) func(k plan.Link) transport.Link {
+	pairs := map[[2]int]bool{}
+	links := p.Links()
+	for _, k := range links {
+		pairs[[2]int{k.Src, k.Dst}] = true
 	}
-	return transport.Link(k)
+	byPart := p.Kind == plan.AllToAll || p.Kind == plan.Gather || p.Kind == plan.Scatter
+	return func(k plan.Link) transport.Link {
+		if byPart && len(pairs) == len(links) { // a given plan may have more
+			k.Lane = k.Dst
+		}
+		return transport.Link(k)
+	}
 }
 
 // plansOf returns the plans of all choices, in the same order on all ranks, and lets

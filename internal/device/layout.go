@@ -13,7 +13,7 @@ import (
 // between their devices. It is the same on all of them. Its plans are for as many ranks
 // as there are.
 type Shape struct {
-	Plans []*plan.Plan // verified: every rank's Programs, in this order, on links by linkOf
+	Plans []*plan.Plan // verified: every rank's Programs, in this order, on links by lanesOf
 
 	Slots     int // of a link, at least 2, a power of two up to transport.MaxSlots
 	SlotBytes int // the largest chunk, a multiple of 64; slots in the memory of a host may be smaller
@@ -48,6 +48,7 @@ type Layout struct {
 	links     []link          // by lane, source, destination
 	given     [places][]int64 // by place and rank: bytes of the slots it gives; relayed: of this rank alone
 	pinned    []int64         // by rank: bytes of the slots in the host's memory that its device sees
+	relayed   []int64         // and of those of relayed links
 	plans     []schedule
 	rank      int
 }
@@ -78,6 +79,8 @@ func (k *link) giver(rank int) (Place, int) {
 const (
 	hostSlot  = 512 << 10
 	maxPinned = 63 << 20
+	// maxRelayed is what it pins at most of slots of links to other hosts.
+	maxRelayed = 320 << 20
 )
 
 // flagLine is the distance between two flags, in bytes: a cache line each, so
@@ -94,8 +97,9 @@ func newLayout(s Shape, rank int) (*Layout, error) {
 	l := &Layout{slots: s.Slots, slotBytes: s.SlotBytes, hostBytes: min(s.SlotBytes, hostSlot), rank: rank}
 	l.size = s.Plans[0].Size
 	for _, p := range s.Plans {
+		linkOf := lanesOf(p)
 		for _, k := range p.Links() {
-			l.links = append(l.links, link{Link: linkOf(p.Kind, k), place: s.Place(k.Src, k.Dst),
+			l.links = append(l.links, link{Link: linkOf(k), place: s.Place(k.Src, k.Dst),
 				seen: map[int]bool{}})
 		}
 	}
@@ -161,12 +165,16 @@ func (l *Layout) place() {
 	for p := range l.given {
 		l.given[p] = make([]int64, l.size)
 	}
+	l.relayed = make([]int64, l.size)
 	for i := range l.links {
 		k := &l.links[i]
 		n := int64(l.slots) * int64(l.bytesOf(k))
 		for r := range k.seen {
-			if k.place == InHost {
+			switch k.place {
+			case InHost:
 				l.pinned[r] += n
+			case Relayed:
+				l.relayed[r] += n
 			}
 		}
 		if p, r := k.giver(l.rank); k.seen[r] {
@@ -180,9 +188,11 @@ func (l *Layout) place() {
 const grain = 4 << 10
 
 // fit makes the slots smaller where those of a rank would take more staging memory than budget, or too much of the
-// host's.
+// host's memory.
 func (l *Layout) fit(budget int64) {
 	shrink(&l.slotBytes, slices.Max(l.given[InDevice]), budget)
+	l.place()
+	shrink(&l.slotBytes, slices.Max(l.relayed), maxRelayed)
 	l.hostBytes = min(l.hostBytes, l.slotBytes)
 	l.place()
 	shrink(&l.hostBytes, slices.Max(l.pinned), maxPinned)

@@ -103,3 +103,29 @@ func mustPlan(t *testing.T) func(*plan.Plan, error) *plan.Plan {
 		return p
 	}
 }
+
+// Slots of links to other hosts, of which 64 ranks have thousands, become smaller for what a rank pins.
+func TestRelayedBytes(t *testing.T) {
+	const n, each = 64, 8
+	p, err := plan.Direct(plan.AllToAll, n, -1, plan.Single)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Shape{Plans: []*plan.Plan{p}, Slots: 4, SlotBytes: 1 << 20, Messages: true, Place: func(src, dst int) Place {
+		if src/each != dst/each {
+			return Relayed
+		}
+		return InDevice
+	}}
+	for _, rank := range []int{0, n - 1} {
+		l, err := newLayout(s, rank)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wide := l.given[Relayed][rank]
+		l.fit(planner.DefaultStagingBytes)
+		if got := l.given[Relayed][rank]; wide <= maxRelayed || got > maxRelayed || got < maxRelayed/2 {
+			t.Errorf("rank %d pins %d bytes, %d before", rank, got, wide)
+		}
+	}
+}

@@ -111,8 +111,9 @@ func (d *Session) release() error {
 		errs = append(errs, d.staging.Free())
 	}
 	errs = append(errs, d.block.detach())
-	d.leave(stageLeft)
-	errs = append(errs, d.block.Free())
+	if d.leave(stageLeft) { // else a device may still see it
+		errs = append(errs, d.block.Free())
+	}
 	if d.kernels != nil {
 		errs = append(errs, d.kernels.Close())
 	}

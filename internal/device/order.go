@@ -99,7 +99,7 @@ type line struct {
 type sorter struct {
 	l     *Layout
 	lines map[transport.Link]*line
-	kind  plan.Kind
+	of    func(plan.Link) transport.Link
 	lane  int
 	own   *lane
 	todo  []todo // of the rank
@@ -108,8 +108,9 @@ type sorter struct {
 // schedule orders the steps of a plan.
 func (l *Layout) schedule(p *plan.Plan) (schedule, error) {
 	s := schedule{plan: p}
+	linkOf := lanesOf(p)
 	for _, k := range p.Links() {
-		if l.links[l.find(linkOf(p.Kind, k))].place == InHost {
+		if l.links[l.find(linkOf(k))].place == InHost {
 			s.slots = InHost
 		}
 	}
@@ -132,7 +133,7 @@ func (l *Layout) schedule(p *plan.Plan) (schedule, error) {
 			}
 			tracks = append(tracks, r)
 		}
-		o := sorter{l: l, lines: map[transport.Link]*line{}, kind: p.Kind, lane: i, own: &one}
+		o := sorter{l: l, lines: map[transport.Link]*line{}, of: linkOf, lane: i, own: &one}
 		if err := o.order(tracks); err != nil {
 			return s, fmt.Errorf("lane %d: %w", i, err)
 		}
@@ -229,7 +230,7 @@ func (o *sorter) order(tracks []runner) error {
 
 // line returns the link between two ranks.
 func (o *sorter) line(src, dst int32) *line {
-	k := linkOf(o.kind, plan.Link{Lane: o.lane, Src: int(src), Dst: int(dst)})
+	k := o.of(plan.Link{Lane: o.lane, Src: int(src), Dst: int(dst)})
 	ln := o.lines[k]
 	if ln == nil {
 		ln = &line{link: o.l.find(k)}

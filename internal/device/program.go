@@ -97,7 +97,8 @@ func (g *Group) begin(p *schedule, c *Call) {
 		for _, u := range ln.uses {
 			k := &g.links[u.link]
 			k.each = u
-			k.highest.Store(k.count + s.chunks*u.n)
+			k.highest[0].Store(k.slots + s.chunks*u.slots)
+			k.highest[1].Store(k.count + s.chunks*u.n)
 			if g.relay != nil && s.chunks > 0 && u.n > 0 {
 				g.relay.expect(u.link, job{header: *h, span: s, each: u.n, first: k.count})
 			}

@@ -60,6 +60,9 @@ func shapes(t *testing.T, n int) []*plan.Plan {
 	add(plan.FromTrees(plan.AllReduce, trees[:1], nil, plan.Split))
 	add(plan.Direct(plan.AllToAll, n, -1, plan.Single))
 	add(plan.Direct(plan.AllToAll, n, -1, plan.Split))
+	two, err := plan.Direct(plan.AllToAll, n, -1, plan.Single)
+	two.Lanes = append(two.Lanes, two.Lanes[0]) // as one that is given may be
+	add(two, err)
 	for root := range n {
 		add(plan.Direct(plan.Gather, n, root, plan.Single))
 		add(plan.Direct(plan.Scatter, n, root, plan.Single))
