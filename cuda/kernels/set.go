@@ -34,18 +34,24 @@ type Set struct {
 func Load(d *cuda.Device, files ...string) (*Set, error) {
 	all := d.Multiprocessors() * residentBlocks
 	s := &Set{device: d, MaxBlocks: [...]int{all, PeerBlocks, HostBlocks}, modules: map[string]*cuda.Module{}}
-	if err := s.Load(files...); err != nil {
+	if err := s.Load(true, files...); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
 // Load loads the kernels of some files, unless they are. It may wait for the device to be idle, so what others
-// wait for must not be in its streams then: see package cuda.
-func (s *Set) Load(files ...string) (err error) {
+// wait for must not be in its streams then: see package cuda. idle says that nothing is: then processes compile in turn,
+// and else one that waits for its device would keep others from what it waits for.
+func (s *Set) Load(idle bool, files ...string) (err error) {
 	for _, file := range files {
-		if s.modules[file] == nil {
-			err = cmp.Or(err, inTurn(func() error { return s.add(file) }))
+		add := func() error { return s.add(file) }
+		switch {
+		case s.modules[file] != nil:
+		case idle:
+			err = cmp.Or(err, inTurn(add))
+		default:
+			err = cmp.Or(err, add())
 		}
 	}
 	return err

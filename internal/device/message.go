@@ -1,6 +1,8 @@
 package device
 
 import (
+	"time"
+
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/engine"
@@ -18,9 +20,15 @@ type Message struct {
 
 // Exchange puts the sending of out and the receiving of in, of which either may be nil, behind the work of s, as
 // Enqueue does with a call. A chunk is sent before the one of the same number is received: so ranks that do this in a
-// circle wait for no chunk that waits for theirs.
+// circle wait for no chunk that waits for theirs. What a rank sends itself is copied.
 func (g *Group) Exchange(s *cuda.Stream, t kernel.DType, out, in *Message) error {
 	p, c := schedule{}, Call{Work: kernel.Work{DType: t}}
+	if out != nil && out.Peer == g.rank {
+		c.In, c.Out, c.Header = out.Addr, in.Addr, out.Header
+		do := todo{Fused: engine.Fused{Args: []engine.Operand{{From: -1, Buf: plan.In}}, Dst: plan.Out}, ins: []use{{link: -1}}}
+		p.lanes, p.batches = []lane{{upTo: whole, widest: whole}}, []batch{{steps: []todo{do}}}
+		return g.run(&p, s, &c)
+	}
 	if out != nil {
 		c.In = out.Addr
 		u := p.carry(g.layout, out, g.rank, out.Peer)
@@ -37,9 +45,36 @@ func (g *Group) Exchange(s *cuda.Stream, t kernel.DType, out, in *Message) error
 	return g.run(&p, s, &c)
 }
 
+// relayed returns the link of messages to or from a rank of another host.
+func (g *Group) relayed(peer int, sends bool) int {
+	k := transport.Link{Lane: g.layout.messages, Src: peer, Dst: g.rank}
+	if sends {
+		k.Src, k.Dst = g.rank, peer
+	}
+	return g.layout.find(k)
+}
+
+// waits reports whether the messages for a rank of another host, or those from it, wait for that: the device has filled
+// slots that are not sent, or read all that has come. Else they wait for this rank's device.
+func (g *Group) waits(peer int, sends bool) bool {
+	filled, _ := g.flag(g.relayed(peer, sends), false)
+	read, _ := g.flag(g.relayed(peer, sends), true)
+	return (filled.Load() != read.Load()) == sends
+}
+
+// movedAt returns when something was last sent to, or came from, a rank of another host in messages, or since.
+func (g *Group) movedAt(peer int, sends bool, since time.Time) time.Time {
+	if at := time.Unix(0, g.relay.ends[g.relayed(peer, sends)].moved.Load()); at.After(since) {
+		return at
+	}
+	return since
+}
+
+// whole is all of a message, as plan.Cuts has it.
+const whole = 1 << 32
+
 // carry adds a lane for m, with a step to be set, and returns its use of its link.
 func (p *schedule) carry(l *Layout, m *Message, src, dst int) use {
-	const whole = 1 << 32 // as plan.Cuts has it
 	i, n := l.find(transport.Link{Lane: l.messages, Src: src, Dst: dst}), len(p.lanes)
 	p.lanes = append(p.lanes, lane{upTo: whole, widest: whole, message: m, uses: []linkUses{{i, 1, 1}}})
 	p.batches = append(p.batches, batch{steps: []todo{{lane: n}}, stream: n})

@@ -65,7 +65,10 @@ func (d *Session) compareMessages(i, r int) (same bool) {
 func (d *Session) enter(m *Message, sends bool) pending {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	p := pending{peer: m.Peer, sends: sends, to: fmt.Sprintf(" from rank %d", m.Peer), lacks: "send it"}
+	p := pending{peer: m.Peer, sends: sends, to: fmt.Sprintf(" from rank %d", m.Peer), lacks: "send it", header: m.Header}
+	if m.Peer == d.c.Rank {
+		return p // nobody else has a part in it
+	}
 	number := &d.received[m.Peer]
 	if sends {
 		p.to, p.lacks, number = fmt.Sprintf(" to rank %d", m.Peer), "receive it", &d.sent[m.Peer]

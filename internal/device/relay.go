@@ -3,6 +3,7 @@ package device
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/treerun/treerun/internal/backoff"
@@ -26,6 +27,7 @@ type end struct {
 	queue    *queue // its direction, nil where the link is another rank's
 	jobs     []job  // under way, oldest first; the queue's mutex guards it
 	done     uint32
+	moved    atomic.Int64 // when the latest payload was, in Unix nanoseconds
 }
 
 // job is what a call moves over a link: n payloads per chunk.
@@ -184,6 +186,7 @@ func (r *relay) one(q *queue, link int, move func(link int, j *job) (bool, error
 	if moved, err = move(link, &j); !moved {
 		return true, false, err
 	}
+	e.moved.Store(time.Now().UnixNano())
 	if e.done++; e.done-j.first == j.each*j.span.chunks {
 		q.mu.Lock()
 		e.jobs = append(e.jobs[:0], e.jobs[1:]...)

@@ -104,6 +104,12 @@ func (d *Session) retire() (left int, err error) {
 	return int(d.latest - d.first + 1), nil
 }
 
+// idle reports whether no call is under way, as far as retire has found.
+func (d *Session) idle() bool {
+	_, any := d.oldest()
+	return !any
+}
+
 // oldest returns the oldest call under way.
 func (d *Session) oldest() (p pending, any bool) {
 	d.mu.Lock()
@@ -153,7 +159,7 @@ func (d *Session) Enter(s *cuda.Stream, kind plan.Kind, root int, c *Call) error
 	if c.Op != 0 && kind != plan.Barrier { // which has nothing to add up
 		// The driver may wait for the device to be idle. All calls under way there wait for steps which their ranks
 		// have enqueued or will, as none waits for this one.
-		if err := d.kernels.Load(kernels.Of(c.DType)); err != nil {
+		if err := d.kernels.Load(d.idle(), kernels.Of(c.DType)); err != nil {
 			return err
 		}
 	}
@@ -339,7 +345,10 @@ func (d *Session) awaits(p *pending, r int) bool {
 	case r != p.peer:
 		return false
 	}
-	return i < 0 || d.block.notes(i, d.mine).count(!p.sends).Load() < p.header.Seq
+	if i < 0 {
+		return d.group.waits(r, p.sends)
+	}
+	return d.block.notes(i, d.mine).count(!p.sends).Load() < p.header.Seq
 }
 
 // compareHost compares all calls of this rank with those that the other ranks of its
@@ -379,6 +388,9 @@ func (d *Session) publish(wait *waits.Wait) {
 	if len(late) == 0 {
 		wait.Clear()
 		return
+	}
+	if p.peer >= 0 && !slices.Contains(d.local, p.peer) {
+		p.since = d.group.movedAt(p.peer, p.sends, p.since)
 	}
 	if stalled := wait.Publish(p.String(), p.since, late); stalled != nil {
 		d.c.Abort(transport.Fault{Kind: transport.FaultStalled, Rank: wait.InComm(stalled.Rank), Text: stalled.Error()})

@@ -60,6 +60,7 @@ API CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned n,
     }
     struct context *c = current_context();
     CUresult result = CUDA_ERROR_INVALID_IMAGE;
+    drain_context(c);
     slow_compiler();
     if (memchr(image, 0x7f, 1) == NULL) /* no ELF file */
         result = check_ptx(image, &topology()->gpu[c->gpu], log, log ? room : 0);
