@@ -6,10 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
@@ -68,9 +66,8 @@ func TestDeviceMessageBusyReceiver(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				word := (*atomic.Uint32)(unsafe.Pointer(&p.Host()[0]))
-				word.Store(0)
-				time.AfterFunc(1300*time.Millisecond, func() { word.Store(1) })
+				p.Host()[0] = 0
+				time.AfterFunc(1300*time.Millisecond, func() { p.Host()[0] = 1 })
 				return errors.Join(m.s.MemOps([]cuda.MemOp{{Addr: p.Addr(), Value: 1, Wait: true}}),
 					RecvDevice(ctx, m.Comm, m.s, m.into, 0), BarrierDevice(ctx, m.Comm, m.s), m.SyncDevice(ctx, m.s), p.Free())
 			}, WithStallTimeout(500*time.Millisecond))

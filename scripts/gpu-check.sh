@@ -95,8 +95,8 @@ bench() {
 }
 killed() { tests collective '^TestDeviceRankKilled$/^4$'; tests sparse '^TestDeviceRankKilled$'; }
 driver() { tests cuda . -test.skip '^Test(Devices|EveryCallMayFail|Launch|Probe.*)$'; } # the fake host's, and the sources
-order() { tests collective '^Test(ManyDeviceCalls|DeviceMismatch|DeviceStops)$'; }
-sparse() { tests sparse '^Test(AllReduceDevice|DeviceCallsInARow|SpecialNumbersOnDevice)$'; }
+order() { tests collective '^Test(ManyDeviceCalls|ManyDeviceMessages|DeviceMismatch|DeviceMessageToItself|DeviceStops)$'; }
+sparse() { tests sparse '^Test(AllReduceDevice|Compact|DeviceCallsInARow|SpecialNumbersOnDevice)$'; }
 train() { # the losses on the GPU and on the host: sums have another order there
     "$programs/treerun" $ranks "$programs/train" --epochs 5 --device cuda --loss-log "$work/gpu"
     "$programs/treerun" -np 2 --gpu-bind none "$programs/train" --epochs 5 --loss-log "$work/host"

@@ -2,16 +2,12 @@ package kernels
 
 import (
 	"cmp"
-	"embed"
 	"errors"
 	"fmt"
 
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/kernel"
 )
-
-//go:embed *.ptx
-var ptx embed.FS
 
 // Set is the kernels of one device. Its methods may be called from any
 // goroutine, but for Load and Close.
@@ -41,28 +37,19 @@ func Load(d *cuda.Device, files ...string) (*Set, error) {
 }
 
 // Load loads the kernels of some files, unless they are. It may wait for the device to be idle, so what others
-// wait for must not be in its streams then: see package cuda. idle says that nothing is: then processes compile in turn,
-// and else one that waits for its device would keep others from what it waits for.
+// wait for must not be in its streams then: see package cuda. Where idle says that nothing is, processes compile in
+// turn: one that waits for its device meanwhile would keep others from what it waits for.
 func (s *Set) Load(idle bool, files ...string) (err error) {
 	for _, file := range files {
-		add := func() error { return s.add(file) }
-		switch {
-		case s.modules[file] != nil:
-		case idle:
-			err = cmp.Or(err, inTurn(add))
-		default:
-			err = cmp.Or(err, add())
+		if s.modules[file] == nil {
+			err = cmp.Or(err, s.add(file, idle))
 		}
 	}
 	return err
 }
 
-func (s *Set) add(file string) error {
-	code, err := ptx.ReadFile(file + ".ptx")
-	if err != nil {
-		return fmt.Errorf("kernels: %w", err)
-	}
-	m, err := s.device.Load(code)
+func (s *Set) add(file string, idle bool) error {
+	m, err := share(s.device, file, idle)
 	if err != nil {
 		return fmt.Errorf("kernels: load %s.ptx: %w", file, err)
 	}
@@ -94,8 +81,8 @@ func (s *Set) add(file string) error {
 // Close unloads the kernels, which no work may use any more.
 func (s *Set) Close() error {
 	var all error
-	for file, m := range s.modules {
-		all = errors.Join(all, m.Close())
+	for file := range s.modules {
+		all = errors.Join(all, leave(s.device, file))
 		delete(s.modules, file)
 	}
 	return all

@@ -25,7 +25,8 @@ func (g *Group) Exchange(s *cuda.Stream, t kernel.DType, out, in *Message) error
 	p, c := schedule{}, Call{Work: kernel.Work{DType: t}}
 	if out != nil && out.Peer == g.rank {
 		c.In, c.Out, c.Header = out.Addr, in.Addr, out.Header
-		do := todo{Fused: engine.Fused{Args: []engine.Operand{{From: -1, Buf: plan.In}}, Dst: plan.Out}, ins: []use{{link: -1}}}
+		do := todo{ins: []use{{link: -1}}}
+		do.Args, do.Dst = []engine.Operand{{From: -1, Buf: plan.In}}, plan.Out
 		p.lanes, p.batches = []lane{{upTo: whole, widest: whole}}, []batch{{steps: []todo{do}}}
 		return g.run(&p, s, &c)
 	}

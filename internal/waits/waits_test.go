@@ -76,6 +76,18 @@ func TestOrderOfCommunicators(t *testing.T) {
 	}
 }
 
+// Who sends in a circle is told what does not wait so.
+func TestSendersInACircle(t *testing.T) {
+	for in, want := range map[string]bool{"Send #1": true, "SendDevice #1": true, "SendRecv #1": false, "Recv #1": false} {
+		all := NewLocal(2).Jobs
+		await(all[1], "a", in, 0)
+		c := await(all[0], "a", "Send #2", 1).Why(t.Context())
+		if hint := "(hint: SendRecv, or SendRecvDevice, sends and receives at once)"; strings.Contains(c.Text, hint) != want {
+			t.Errorf("%s: %q", in, c.Text)
+		}
+	}
+}
+
 // Ranks that wait for each other within one collective get on as soon as one that is not
 // in it yet comes; in several calls, or as messages, they never do.
 func TestOneCollective(t *testing.T) {

@@ -299,6 +299,10 @@ func tellHops(hops []hop) string {
 
 func tellRing(ring []hop) string {
 	text := tellHops(ring) + ": a circle"
+	only := func(h hop) bool { return strings.HasPrefix(h.in, "Send") && !strings.HasPrefix(h.in, "SendRecv") }
+	if !slices.ContainsFunc(ring, func(h hop) bool { return !only(h) }) {
+		text += " (hint: SendRecv, or SendRecvDevice, sends and receives at once)"
+	}
 	var comms []string
 	for _, h := range ring {
 		if h.comm != "" && !slices.Contains(comms, h.comm) {
