@@ -36,7 +36,8 @@ func holding() {
 	if os.Getenv(holds) != "" {
 		_ = inTurn(func() error {
 			_, _ = os.Stdout.WriteString("held\n")
-			select {}
+			time.Sleep(time.Minute)
+			return nil
 		})
 	}
 }
