@@ -54,7 +54,8 @@ func TestDeviceTrouble(t *testing.T) {
 		{"TREERUN_FAKE_GPU_DRIVER=11060", dense, "it supports CUDA 11.6 at most, and CUDA 11.7 is needed (a " +
 			"driver from 515 on)"},
 		{"TREERUN_FAKE_GPU_NO_MEMOPS=1", dense, "device calls need it: a driver from 515 on (CUDA 11.7)"},
-		{"TREERUN_FAKE_GPU_FAIL=cuMemHostRegister:1@1", dense, "rank 1: cuMemHostRegister"},
+		{"TREERUN_FAKE_GPU_FAIL=cuMemHostRegister:1@1", dense,
+			"rank 1: memory that the ranks of this host share: cuMemHostRegister"},
 		{"TREERUN_FAKE_GPU_FAIL=cuMemAlloc:5@1", dense, "rank 1: cuMemAlloc of"},
 		{"TREERUN_FAKE_GPU_FAIL=cuIpcGetMemHandle:2:999@1", dense, "cuIpcGetMemHandle"},
 		{"TREERUN_FAKE_GPU_FAIL=cuIpcOpenMemHandle:3:999@0", dense, "rank 0: staging memory of rank 1: cuIpcOpenMemHandle"},

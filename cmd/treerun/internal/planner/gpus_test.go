@@ -22,12 +22,13 @@ func onGPUs(int, *place.Options) (*Measured, int, error) {
 	}}
 	devices := []string{"GPU-a", "GPU-b", "GPU-c", "GPU-c"}
 	found := []gpu.Finding{
-		{A: 0, B: 1, GBytesPerSecond: 22.5, LatencyUs: 2}, {A: 0, B: 2, GBytesPerSecond: 11, LatencyUs: 9},
+		{A: 0, B: 1, GBytesPerSecond: 22.5, LatencyUs: 2}, {A: 0, B: 2, GBytesPerSecond: 11, Push: 12, LatencyUs: 9},
 		{A: 1, B: 2, Fault: "wrong data"},
 	}
 	g, err := gpu.Graph(m, devices, found)
 	ranks := []int{0, 1, 2, 3}
-	host := peers.HostResult{Ranks: ranks, Devices: devices, Machine: m, Dropped: gpu.Dropped(found)}
+	host := peers.HostResult{Ranks: ranks, Devices: devices, Machine: m, Graph: g, Found: found,
+		Dropped: gpu.Dropped(found)}
 	return &Measured{Graph: g, Hosts: []peers.HostResult{host}}, 0, err
 }
 
@@ -40,7 +41,8 @@ func TestTopoOfGPUs(t *testing.T) {
 	for _, want := range []string{
 		"rank 0: GPU 0 (V100, GPU-a, 0000:06:00.0), NUMA node 0, PCIe 3.0 x16, 1 NVLinks 2.0\n",
 		"rank 3: GPU 2 (V100, GPU-c, 0000:08:00.0), NUMA node 1\n",
-		"the link of ranks 1 and 2 (GPU-b, GPU-c) is not used: wrong data", "declared, where it was measured\n",
+		"the link of ranks 1 and 2 (GPU-b, GPU-c) is not used: wrong data",
+		"the link of ranks 0 and 2 (pcie): pull 11.0 GB/s, push 12.0 GB/s\n", "declared, where it was measured\n",
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, &text)
