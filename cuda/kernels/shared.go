@@ -47,22 +47,23 @@ func share(d *cuda.Device, file string, idle bool) (*cuda.Module, error) {
 	if m.module != nil {
 		return m.module, nil
 	}
-	code, err := ptx.ReadFile(file + ".ptx")
 	load := func() error {
-		m.module, err = d.Load(code)
+		code, err := ptx.ReadFile(file + ".ptx")
+		if err == nil {
+			m.module, err = d.Load(code)
+		}
 		return err
 	}
-	switch {
-	case err != nil:
-	case idle:
-		_ = inTurn(load)
-	default:
-		_ = load()
+	var err error
+	if idle {
+		err = inTurn(load)
+	} else {
+		err = load()
 	}
 	if err != nil {
-		err = errors.Join(err, leave(d, file))
+		return nil, errors.Join(err, leave(d, file))
 	}
-	return m.module, err
+	return m.module, nil
 }
 
 // leave ends a Set's use of a module, which is unloaded with the last.

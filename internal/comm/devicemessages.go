@@ -34,10 +34,11 @@ func (d *Devices) Exchange(ctx context.Context, call string, s *cuda.Stream, t k
 		}
 		return err
 	}
-	for row, m := range map[int]*device.Message{rowSend: out, rowRecv: in} {
-		if m != nil {
-			c.tally.count(row, int(m.Bytes))
-		}
+	if out != nil {
+		c.tally.count(rowSend, int(out.Bytes))
+	}
+	if in != nil {
+		c.tally.count(rowRecv, int(in.Bytes))
 	}
 	err := d.Session.Exchange(s, t, out, in)
 	runtime.KeepAlive(out)

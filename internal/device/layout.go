@@ -47,8 +47,7 @@ type Layout struct {
 	messages  int             // the lane of messages: that behind those of plans
 	links     []link          // by lane, source, destination
 	given     [places][]int64 // by place and rank: bytes of the slots it gives; relayed: of this rank alone
-	pinned    []int64         // by rank: bytes of the slots in the host's memory that its device sees
-	relayed   []int64         // and of those of relayed links
+	seen      [places][]int64 // by place and rank: bytes of the slots that its device sees; pinned where not in a device
 	plans     []schedule
 	rank      int
 }
@@ -161,21 +160,14 @@ func (l *Layout) bytesOf(k *link) int {
 
 // place gives every link that lends its slots.
 func (l *Layout) place() {
-	l.pinned = make([]int64, l.size)
 	for p := range l.given {
-		l.given[p] = make([]int64, l.size)
+		l.given[p], l.seen[p] = make([]int64, l.size), make([]int64, l.size)
 	}
-	l.relayed = make([]int64, l.size)
 	for i := range l.links {
 		k := &l.links[i]
 		n := int64(l.slots) * int64(l.bytesOf(k))
 		for r := range k.seen {
-			switch k.place {
-			case InHost:
-				l.pinned[r] += n
-			case Relayed:
-				l.relayed[r] += n
-			}
+			l.seen[k.place][r] += n
 		}
 		if p, r := k.giver(l.rank); k.seen[r] {
 			k.at = l.given[p][r]
@@ -192,10 +184,10 @@ const grain = 4 << 10
 func (l *Layout) fit(budget int64) {
 	shrink(&l.slotBytes, slices.Max(l.given[InDevice]), budget)
 	l.place()
-	shrink(&l.slotBytes, slices.Max(l.relayed), maxRelayed)
+	shrink(&l.slotBytes, slices.Max(l.seen[Relayed]), maxRelayed)
 	l.hostBytes = min(l.hostBytes, l.slotBytes)
 	l.place()
-	shrink(&l.hostBytes, slices.Max(l.pinned), maxPinned)
+	shrink(&l.hostBytes, slices.Max(l.seen[InHost]), maxPinned)
 	l.place()
 }
 
@@ -204,6 +196,11 @@ func shrink(slot *int, take, budget int64) {
 	if take > budget {
 		*slot = max(grain, int(int64(*slot)*budget/take)&^(grain-1))
 	}
+}
+
+// message returns the index of the link of messages from a rank to another.
+func (l *Layout) message(src, dst int) int {
+	return l.find(transport.Link{Lane: l.messages, Src: src, Dst: dst})
 }
 
 // find returns the index of a link, which the layout has.

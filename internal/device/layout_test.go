@@ -47,7 +47,7 @@ func TestPinnedBytes(t *testing.T) {
 		}
 		l.fit(planner.DefaultStagingBytes)
 		b := block{Flags: l.flagBytes(), Given: l.given[InHost]}
-		pins, relayed := l.pinned[rank]+int64(b.slotsAt(0)), int64(0)
+		pins, relayed := l.seen[InHost][rank]+int64(b.slotsAt(0)), int64(0)
 		for _, k := range l.links {
 			if (k.Src == rank || k.Dst == rank) && k.Lane != l.messages { // which came later
 				relayed += int64(l.slots) * int64(l.slotBytes)

@@ -48,11 +48,10 @@ func (g *Group) Exchange(s *cuda.Stream, t kernel.DType, out, in *Message) error
 
 // relayed returns the link of messages to or from a rank of another host.
 func (g *Group) relayed(peer int, sends bool) int {
-	k := transport.Link{Lane: g.layout.messages, Src: peer, Dst: g.rank}
 	if sends {
-		k.Src, k.Dst = g.rank, peer
+		return g.layout.message(g.rank, peer)
 	}
-	return g.layout.find(k)
+	return g.layout.message(peer, g.rank)
 }
 
 // waits reports whether the messages for a rank of another host, or those from it, wait for that: the device has filled
@@ -76,7 +75,7 @@ const whole = 1 << 32
 
 // carry adds a lane for m, with a step to be set, and returns its use of its link.
 func (p *schedule) carry(l *Layout, m *Message, src, dst int) use {
-	i, n := l.find(transport.Link{Lane: l.messages, Src: src, Dst: dst}), len(p.lanes)
+	i, n := l.message(src, dst), len(p.lanes)
 	p.lanes = append(p.lanes, lane{upTo: whole, widest: whole, message: m, uses: []linkUses{{i, 1, 1}}})
 	p.batches = append(p.batches, batch{steps: []todo{{lane: n}}, stream: n})
 	p.streams++

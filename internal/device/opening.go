@@ -292,7 +292,7 @@ func (d *Session) explain(l *Layout) string {
 	mib := func(n int64) float64 { return float64(n) / (1 << 20) }
 	text := fmt.Sprintf("treerun: devices of %d ranks (%s), %d slots of %d bytes per link, %d in host memory; on rank %d "+
 		"%.1f MiB of device memory, %.1f MiB of the host's pinned\n", d.c.Size, d.Device.Name(), l.slots, l.slotBytes,
-		l.hostBytes, d.c.Rank, mib(l.StagingBytes(d.c.Rank)), mib(l.pinned[d.c.Rank]+l.given[Relayed][d.c.Rank]))
+		l.hostBytes, d.c.Rank, mib(l.StagingBytes(d.c.Rank)), mib(l.seen[InHost][d.c.Rank]+l.seen[Relayed][d.c.Rank]))
 	if d.c.Size == 1 {
 		return text
 	}
