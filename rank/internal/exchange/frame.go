@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/treerun/treerun/internal/strict"
 )
@@ -50,7 +51,8 @@ func notice(kind byte, rank int, number uint64, why error) *frame {
 	if why != nil {
 		text = why.Error()
 	}
-	return &frame{kind: kind, rank: rank, number: number, text: text[:min(len(text), maxText)], cause: why}
+	text = strings.ToValidUTF8(text[:min(len(text), maxText)], "?")
+	return &frame{kind: kind, rank: rank, number: number, text: text, cause: why}
 }
 
 // why returns what a notice says, as an error.

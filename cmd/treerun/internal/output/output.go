@@ -9,7 +9,8 @@
 //   - Every line has "[rank] " in front. A last line without an end gets one.
 //   - An unfinished line is shown after FlushAfter, and one longer than MaxLine
 //     when it has become so long; then " \" and a newline (Mark) follow, and
-//     the rest comes as a line of its own. A character of UTF-8 is never cut.
+//     the rest comes as a line of its own. A character of UTF-8 is never cut: its
+//     first bytes wait for the others, or for the end.
 //   - A carriage return that is not part of "\r\n" ends a progress line. It
 //     becomes an ordinary line, shown when it is complete; empty ones are left
 //     out. A terminal gets the latest of a rank's at most every ProgressEvery,
@@ -18,8 +19,10 @@
 //     gets one at its end that resets colors.
 //
 // Without tags the bytes of each rank are passed on unchanged, in whole lines
-// as far as the rank writes them within FlushAfter. Memory is bounded in all
-// cases: where the reader is slow, the ranks wait, until Screen.GiveUp.
+// of up to MaxLine bytes as long as the rank does not stop for FlushAfter within one. Where another
+// stream writes before the rest of a longer line, Mark stands between them. Memory is
+// bounded in all cases, to about 5 MaxLine for a rank's two streams: where the reader is slow, the ranks
+// wait, until Screen.GiveUp.
 package output
 
 import (
@@ -35,7 +38,7 @@ const (
 	ProgressEvery = time.Second
 
 	// MaxLine is the length in bytes from which on a line is cut.
-	MaxLine = 64 << 10
+	MaxLine = 1 << 20
 
 	// Mark ends a piece whose line goes on in the next piece of that rank.
 	Mark = " \\\n"
@@ -55,14 +58,19 @@ type cutter interface {
 	flush(out []byte, now time.Time) []byte
 	// end appends to out what is left at the end of the stream.
 	end(out []byte) []byte
+	// open reports whether what was shown last is the beginning of a line that was too long.
+	open() bool
 }
 
 // whole is the cutter that changes no byte: it holds an unfinished line back
 // for a while, so that lines of several ranks mix as little as they can.
 type whole struct {
-	hold time.Duration // 0: show everything at once
-	text []byte
-	born time.Time // when the oldest byte of text came
+	hold  time.Duration // 0: show everything at once
+	limit int           // MaxLine, but in tests
+	text  []byte
+	born  time.Time // when the oldest byte of text came
+	last  time.Time // and the latest
+	long  bool      // a line was longer than limit, and has not ended in what was shown
 }
 
 func (w *whole) add(out, chunk []byte, now time.Time) []byte {
@@ -73,26 +81,38 @@ func (w *whole) add(out, chunk []byte, now time.Time) []byte {
 	if n > 0 || len(w.text) == 0 {
 		w.born = now
 	}
-	if n > 0 || len(w.text)+len(chunk) > MaxLine {
-		out = append(out, w.text...)
-		w.text = w.text[:0]
+	w.last = now
+	if over := n == 0 && len(w.text)+len(chunk) > w.limit; n > 0 || over {
+		k := len(w.text)
+		if over {
+			k = wholeRunes(w.text)
+		}
+		out = append(out, w.text[:k]...)
+		w.text, w.long = append(w.text[:0], w.text[k:]...), over
 	}
 	out = append(out, chunk[:n]...)
 	w.text = append(w.text, chunk[n:]...)
 	return out
 }
 
+// due waits longer for the rest of a line that keeps coming.
 func (w *whole) due() time.Time {
-	if len(w.text) == 0 {
+	if wholeRunes(w.text) == 0 {
 		return time.Time{}
 	}
-	return w.born.Add(w.hold)
+	if at := w.born.Add(20 * w.hold); at.Before(w.last.Add(w.hold)) {
+		return at
+	}
+	return w.last.Add(w.hold)
 }
 
 func (w *whole) flush(out []byte, _ time.Time) []byte {
-	out = append(out, w.text...)
-	w.text = w.text[:0]
+	k := wholeRunes(w.text)
+	out = append(out, w.text[:k]...)
+	w.text = append(w.text[:0], w.text[k:]...)
 	return out
 }
 
-func (w *whole) end(out []byte) []byte { return w.flush(out, time.Time{}) }
+func (w *whole) end(out []byte) []byte { return append(out, w.text...) }
+
+func (w *whole) open() bool { return w.long }

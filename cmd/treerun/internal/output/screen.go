@@ -54,6 +54,8 @@ type device struct {
 	terminal bool
 	dirty    bool // a progress line stands in the current line of the terminal; of the one that writes
 
+	open *Stream // a line of it that was too long goes on; of the one that writes
+
 	turn   chan struct{} // holds a token while somebody writes
 	gaveUp chan struct{} // closed when lines of ranks are dropped
 	giveUp func()        // closes it
@@ -147,7 +149,7 @@ func (s *Sink) Status(text string) bool {
 
 // Write has a Sink be an io.Writer of whole lines, of which none is lost.
 func (s *Sink) Write(lines []byte) (int, error) {
-	s.write(bytes.Clone(lines))
+	s.write(bytes.Clone(lines), nil, false)
 	return len(lines), nil
 }
 
@@ -163,15 +165,15 @@ func (s *Sink) print(text []byte) (done, before chan struct{}) {
 		defer close(done)
 		<-before
 		d.turn <- struct{}{}
-		s.put(text)
+		s.put(text, nil, false)
 	}()
 	return done, before
 }
 
-// write writes lines of a rank. It returns when the file has taken them, or
-// they are dropped: it blocks while the reader of the file is slow. Where it
-// reports false, the file may still be taking them: lines must not be changed.
-func (s *Sink) write(lines []byte) (taken bool) {
+// write writes lines of a rank; open: the last one goes on in the next call. It returns
+// when the file has taken them, or they are dropped: it blocks while the reader of the file is slow.
+// Where it reports false, the file may still be taking them: lines must not be changed.
+func (s *Sink) write(lines []byte, by *Stream, open bool) (taken bool) {
 	if len(lines) == 0 {
 		return true
 	}
@@ -181,7 +183,7 @@ func (s *Sink) write(lines []byte) (taken bool) {
 	case d.turn <- struct{}{}:
 		go func() {
 			defer close(done)
-			s.put(lines)
+			s.put(lines, by, open)
 		}()
 	}
 	select {
@@ -194,13 +196,23 @@ func (s *Sink) write(lines []byte) (taken bool) {
 }
 
 // put writes a piece, and ends the turn of the one that calls it.
-func (s *Sink) put(text []byte) {
+func (s *Sink) put(text []byte, by *Stream, open bool) {
 	defer func() { <-s.dev.turn }()
 	if s.err != nil || len(text) == 0 {
 		return
 	}
+	before := ""
+	if s.dev.open != nil && s.dev.open != by {
+		before = Mark
+	}
 	if s.dev.dirty {
-		_, s.err = s.file.WriteString(erase)
+		before += erase
+	}
+	if before != "" {
+		_, s.err = s.file.WriteString(before)
+	}
+	if s.dev.open = nil; open {
+		s.dev.open = by
 	}
 	s.dev.dirty = s.dev.terminal && text[len(text)-1] == '\r'
 	if s.err == nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 )
 
 // readBytes is how much is read from a rank at a time.
@@ -45,11 +46,11 @@ func NewStream(dst *Sink, rank int, options Options) *Stream {
 	switch {
 	case options.Tag:
 		tag := Paint(dst.file, tagColors[rank%len(tagColors)], "["+strconv.Itoa(rank)+"]")
-		s.cut = &tagged{tag: tag + " ", terminal: dst.dev.terminal}
+		s.cut = &tagged{tag: tag + " ", terminal: dst.dev.terminal, limit: MaxLine}
 	case options.Single:
 		s.cut = &whole{}
 	default:
-		s.cut = &whole{hold: FlushAfter}
+		s.cut = &whole{hold: FlushAfter, limit: MaxLine}
 	}
 	return s
 }
@@ -65,6 +66,9 @@ func (s *Stream) Run(src Source) {
 	for {
 		if at := s.cut.due(); at != deadline {
 			deadline = at
+			if soon := time.Now().Add(time.Millisecond); !at.IsZero() && at.Before(soon) {
+				at = soon // a slow reader held this up: what has come meanwhile is read first
+			}
 			_ = src.SetReadDeadline(at) // fails on a closed file only
 		}
 		n, err := src.Read(buf)
@@ -75,10 +79,10 @@ func (s *Stream) Run(src Source) {
 		case os.IsTimeout(err):
 			out = s.cut.flush(out[:0], time.Now())
 		case err != nil: // io.EOF; any other error ends a stream as well
-			s.dst.write(s.cut.end(out[:0]))
+			s.dst.write(s.cut.end(out[:0]), s, false)
 			return
 		}
-		if !s.dst.write(out) {
+		if !s.dst.write(out, s, s.cut.open()) {
 			out = nil
 		}
 	}
@@ -127,6 +131,9 @@ func (t *Tail) Write(b []byte) (int, error) {
 	t.last = time.Now()
 	t.text = append(t.text, b...)
 	if extra := len(t.text) - tailBytes; extra > 0 {
+		for extra < len(t.text) && extra < len(t.text)-tailBytes+utf8.UTFMax && !utf8.RuneStart(t.text[extra]) {
+			extra++ // a character that is cut goes whole
+		}
 		t.text, t.cut = append(t.text[:0], t.text[extra:]...), true
 	}
 	return len(b), nil

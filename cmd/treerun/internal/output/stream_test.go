@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
@@ -123,6 +124,80 @@ func TestLinesOfManyRanks(t *testing.T) {
 	}
 }
 
+// Four ranks write long lines without tags at once. Lines up to the limit arrive whole; of a longer one each part that
+// another rank's line follows ends with the mark.
+func TestLongLinesWithoutTags(t *testing.T) {
+	const ranks, limit = 4, 40_000
+	screen, name := newScreen(t)
+	var streams []<-chan struct{}
+	for rank := range ranks {
+		src, w := newPipe(t)
+		s := NewStream(screen.Out, rank, Options{})
+		if s.cut.(*whole).limit != 1<<20 {
+			t.Errorf("lines are cut at %d bytes", s.cut.(*whole).limit)
+		}
+		s.cut = &whole{hold: time.Hour, limit: limit}
+		streams = append(streams, run(s, src))
+		go func() {
+			defer w.Close()
+			for i := range 100 {
+				n := limit - i*100
+				if i%10 == 0 {
+					n = 5 * limit
+				}
+				fmt.Fprintf(w, "<%s>\n", strings.Repeat(string(rune('a'+rank)), n-2))
+			}
+		}()
+	}
+	for _, done := range streams {
+		<-done
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var counts [ranks]int
+	whole := map[string]bool{}
+	for line := range strings.Lines(strings.ReplaceAll(string(text), Mark, "\n")) {
+		line = strings.TrimSuffix(line, "\n")
+		part := strings.Trim(line, "<>")
+		if part == "" || strings.Trim(part, part[:1]) != "" {
+			t.Fatalf("a line of %d bytes mixes ranks: %.40q", len(line), line)
+		}
+		counts[part[0]-'a'] += len(part)
+		if line[0] == '<' && line[len(line)-1] == '>' {
+			whole[fmt.Sprint(part[:1], len(line))] = true
+		}
+	}
+	for rank, n := range counts {
+		want := 0
+		for i := range 100 {
+			if i%10 == 0 {
+				want += 5*limit - 2
+			} else if want += limit - i*100 - 2; !whole[fmt.Sprint(string(rune('a'+rank)), limit-i*100)] {
+				t.Errorf("rank %d: line %d is cut", rank, i)
+			}
+		}
+		if n != want {
+			t.Errorf("rank %d: %d bytes, want %d", rank, n, want)
+		}
+	}
+}
+
+// TestTailCharacters: what is remembered of a stream begins with a whole character.
+func TestTailCharacters(t *testing.T) {
+	for n := range 8 {
+		var tail Tail
+		text := strings.Repeat("漢", tailBytes) + strings.Repeat("x", n)
+		for part := range slices.Chunk([]byte(text), 100) {
+			_, _ = tail.Write(part)
+		}
+		if got := tail.Lines(1)[0]; !utf8.ValidString(got) || len(got) < tailBytes-3 || !strings.HasSuffix(text, got[3:]) {
+			t.Errorf("with %d letters: %.20q, %d bytes", n, got, len(got))
+		}
+	}
+}
+
 // A stream shows an unfinished line by itself after FlushAfter, and Finish ends
 // it although the other side stays open.
 func TestStreamFlushesAndFinishes(t *testing.T) {
@@ -183,9 +258,9 @@ func TestBrokenSink(t *testing.T) {
 func TestDirtyLine(t *testing.T) {
 	screen, name := newScreen(t)
 	screen.Out.dev.terminal = true
-	screen.Out.write([]byte("[0] 10%\r"))
+	screen.Out.write([]byte("[0] 10%\r"), nil, false)
 	screen.Err.Printf("treerun: %s", "failed")
-	screen.Out.write([]byte("[0] done\n"))
+	screen.Out.write([]byte("[0] done\n"), nil, false)
 	if text, _ := os.ReadFile(name); string(text) != "[0] 10%\r"+erase+"treerun: failed\n[0] done\n" {
 		t.Errorf("written: %q", text)
 	}

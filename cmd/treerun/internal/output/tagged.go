@@ -10,6 +10,7 @@ import (
 type tagged struct {
 	tag      string
 	terminal bool
+	limit    int // MaxLine, but in tests
 
 	text     []byte    // the current line as far as it is known and not yet shown for good
 	since    time.Time // when the oldest byte that waits to be shown came
@@ -53,8 +54,8 @@ func (l *tagged) add(out, chunk []byte, now time.Time) []byte {
 // append adds text to the current line, and cuts the line where it gets too
 // long.
 func (l *tagged) append(out, text []byte) []byte {
-	for len(l.text)+len(text) > MaxLine {
-		n := MaxLine - len(l.text)
+	for len(l.text)+len(text) > l.limit {
+		n := l.limit - len(l.text)
 		l.text, text = append(l.text, text[:n]...), text[n:]
 		out = l.cut(out)
 	}
@@ -129,9 +130,9 @@ func (l *tagged) waits() bool {
 	case l.cr:
 		return true
 	case l.progress:
-		return len(l.text) > l.drawn
+		return wholeRunes(l.text) > l.drawn
 	}
-	return len(l.text) > 0
+	return wholeRunes(l.text) > 0
 }
 
 // shownAt is when what waits is shown. A progress line that is not complete is, elsewhere than on a terminal, shown
@@ -161,7 +162,8 @@ func (l *tagged) flush(out []byte, now time.Time) []byte {
 		l.cr = false
 		return l.endProgress(out, now)
 	case l.progress: // show it, and keep it for what follows
-		l.latest, l.drawn = append(l.latest[:0], l.text...), len(l.text)
+		l.drawn = wholeRunes(l.text)
+		l.latest = append(l.latest[:0], l.text[:l.drawn]...)
 	default:
 		return l.cut(out)
 	}
@@ -176,11 +178,12 @@ func (l *tagged) end(out []byte) []byte {
 	return l.line(out, "\n")
 }
 
-// wholeRunes returns the length of text without an incomplete UTF-8 character
-// at its end. Text that is not UTF-8, or nothing but such a character, counts
-// whole.
+func (l *tagged) open() bool { return false }
+
+// wholeRunes returns the length of text without the first bytes of a UTF-8 character
+// at its end. Text that is not UTF-8 counts whole.
 func wholeRunes(text []byte) int {
-	for i := len(text) - 1; i > 0 && i >= len(text)-utf8.UTFMax; i-- {
+	for i := len(text) - 1; i >= max(0, len(text)-utf8.UTFMax); i-- {
 		if utf8.RuneStart(text[i]) {
 			if !utf8.FullRune(text[i:]) {
 				return i

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
 )
 
 // play feeds a script to a cutter: each string is written at once, "50ms" and "1s" let
@@ -28,7 +31,8 @@ func play(c cutter, script []string) string {
 }
 
 func TestTagged(t *testing.T) {
-	long := strings.Repeat("x", MaxLine)
+	const limit = 1000
+	long := strings.Repeat("x", limit)
 	for _, c := range []struct {
 		name           string
 		script         []string
@@ -42,8 +46,10 @@ func TestTagged(t *testing.T) {
 		{"a pause before the newline", []string{"abc", "50ms", "\n"}, "[3] abc \\\n[3] \n", ""},
 		{"a pause between lines", []string{"abc\n", "50ms", "def\n"}, "[3] abc\n[3] def\n", ""},
 		{"a pause, then the end", []string{"abc", "50ms"}, "[3] abc \\\n", ""},
-		{"a pause in a character", []string{"caf\xc3", "50ms", "\xa9\n"}, "[3] caf \\\n[3] é\n", ""},
-		{"a pause after half a character", []string{"\xc3", "50ms", "\xa9\n"}, "[3] \xc3 \\\n[3] \xa9\n", ""},
+		{"a pause after half a character", []string{"\xc3", "50ms", "\xa9\n"}, "[3] é\n", ""},
+		{"half a character, then the end", []string{"a\xe2", "50ms"}, "[3] a \\\n[3] \xe2\n", ""},
+		{"not UTF-8, by parts", []string{"\xe9", "50ms", "t\xe9", "50ms", " \n"}, "[3] \xe9t \\\n[3] \xe9 \n", ""},
+		{"progress, a pause in a character", []string{"\r\xc3", "1s", "\xa9\r"}, "[3] é\n", ""},
 		{"not UTF-8", []string{"\xff\xfe\x00\x80", "50ms", "\n"}, "[3] \xff\xfe\x00\x80 \\\n[3] \n", ""},
 		{"longest line", []string{long, "\n"}, "[3] " + long + "\n", ""},
 		{"longer line", []string{long + "yz\n"}, "[3] " + long + " \\\n[3] yz\n", ""},
@@ -97,7 +103,7 @@ func TestTagged(t *testing.T) {
 			if terminal && c.terminal != "" {
 				want = c.terminal
 			}
-			if got := play(&tagged{tag: "[3] ", terminal: terminal}, c.script); got != want {
+			if got := play(&tagged{tag: "[3] ", terminal: terminal, limit: limit}, c.script); got != want {
 				t.Errorf("%s, terminal %v:\n got %.200q\nwant %.200q", c.name, terminal, got, want)
 			}
 		}
@@ -107,10 +113,10 @@ func TestTagged(t *testing.T) {
 func TestWhole(t *testing.T) {
 	script := []string{"one\ntwo", "50ms", " three\n10%\r20%", "x\n\xff"}
 	want := strings.ReplaceAll(strings.Join(script, ""), "50ms", "")
-	if got := play(&whole{hold: FlushAfter}, script); got != want {
+	if got := play(&whole{hold: FlushAfter, limit: 1000}, script); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	w := &whole{hold: FlushAfter}
+	w := &whole{hold: FlushAfter, limit: 1000}
 	if got := w.add(nil, []byte("one\ntwo"), time.Now()); string(got) != "one\n" {
 		t.Errorf("an unfinished line is shown at once: %q", got)
 	}
@@ -121,6 +127,51 @@ func TestWhole(t *testing.T) {
 	if got := single.add(nil, []byte("name? "), time.Now()); string(got) != "name? " {
 		t.Errorf("a single rank's prompt is held back: %q", got)
 	}
+}
+
+// TestCharacters: a table of random characters, written in random pieces with pauses between, gives the same
+// bytes, and no piece that is shown begins or ends within a character.
+func TestCharacters(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table := rapid.StringOfN(rapid.SampledFrom([]rune("─│╭╮é🌲aß漢\n")), 1, 400, -1).Draw(t, "table")
+		var script []string
+		for rest := table; rest != ""; {
+			n := rapid.IntRange(1, min(len(rest), 12)).Draw(t, "piece")
+			script, rest = append(script, rest[:n]), rest[n:]
+			if rapid.Bool().Draw(t, "pause") {
+				script = append(script, "50ms")
+			}
+		}
+		got := play(&tagged{tag: "[3] ", limit: 20}, script)
+		plain := strings.ReplaceAll(strings.ReplaceAll(got, Mark, ""), "[3] ", "")
+		if !utf8.ValidString(got) || strings.TrimSuffix(plain, "\n") != strings.TrimSuffix(table, "\n") {
+			t.Fatalf("%q became %q", table, got)
+		}
+		for line := range strings.Lines(got) {
+			if !utf8.ValidString(line) || len(line) > len("[3] ")+20+len(Mark) {
+				t.Fatalf("%q of %q", line, table)
+			}
+		}
+		w := &whole{hold: FlushAfter, limit: 20}
+		now, all := time.Unix(1000, 0), ""
+		show := func(piece []byte) {
+			if all += string(piece); !utf8.Valid(piece) {
+				t.Fatalf("%q is shown of %q", piece, table)
+			}
+		}
+		for _, s := range script {
+			switch at := w.due(); {
+			case s != "50ms":
+				show(w.add(nil, []byte(s), now))
+			case !at.IsZero():
+				now = at
+				show(w.flush(nil, now))
+			}
+		}
+		if show(w.end(nil)); all != table {
+			t.Fatalf("%q became %q", table, all)
+		}
+	})
 }
 
 // FuzzCutters cuts data into writes and pauses as steps says. No byte gets
@@ -135,11 +186,11 @@ func FuzzCutters(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data, steps []byte) {
 		data = bytes.ReplaceAll(data, []byte(`\`), []byte("/")) // keeps the marks unambiguous
 		script := cutUp(data, steps)
-		if got := play(&whole{hold: FlushAfter}, script); got != string(data) {
+		if got := play(&whole{hold: FlushAfter, limit: 1000}, script); got != string(data) {
 			t.Fatalf("whole: %q became %q", data, got)
 		}
 		// A terminal may be spared progress lines, but the last line.
-		terminal := play(&tagged{tag: "[3] ", terminal: true}, script)
+		terminal := play(&tagged{tag: "[3] ", terminal: true, limit: 1000}, script)
 		last := strings.TrimRight(string(data), "\r\n")
 		last = last[strings.LastIndexAny(last, "\r\n")+1:]
 		var shown strings.Builder // without tags: an empty line may follow the last
@@ -150,11 +201,11 @@ func FuzzCutters(f *testing.F) {
 		if last = strings.ReplaceAll(last, reset, ""); !strings.HasSuffix(plain, last) {
 			t.Fatalf("a terminal shows %q of %q, without the end %q", terminal, data, last)
 		}
-		got := play(&tagged{tag: "[3] "}, script)
+		got := play(&tagged{tag: "[3] ", limit: 1000}, script)
 		var back strings.Builder
 		for line := range strings.Lines(got) {
 			text, ok := strings.CutPrefix(line, "[3] ")
-			if !ok || !strings.HasSuffix(line, "\n") || len(line) > len("[3] ")+MaxLine+len(Mark) {
+			if !ok || !strings.HasSuffix(line, "\n") || len(line) > len("[3] ")+1000+len(Mark) {
 				t.Fatalf("from %q came the line %.100q", data, line)
 			}
 			back.WriteString(strings.TrimSuffix(text, Mark))
