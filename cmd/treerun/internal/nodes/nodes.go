@@ -219,6 +219,10 @@ func (v *variables) slurm() *Config {
 // number reads a variable that must be there.
 func (v *variables) number(name string) int {
 	text := v.get(name)
+	least, most, isRange := strings.Cut(text, ":") // torchrun's form of the number of nodes
+	if isRange && least == most {
+		text = least
+	}
 	n, err := strconv.Atoi(text)
 	if (err != nil || n < 0 || n > job.MaxRanks) && v.err == nil {
 		v.err = fmt.Errorf("%s is %.40q, want a number up to %d", name, text, job.MaxRanks)

@@ -21,6 +21,10 @@ type allocation struct {
 
 	slots []string // variables with the slots of the hosts, as Slurm writes them: the first that is set counts
 
+	// components is what follows the name of a variable of one component of a heterogeneous job, but for the
+	// component's number; variable says how many there are. "": the job is no such job.
+	components string
+
 	elsewhere func(get func(string) string) bool // this process is not the one that uses the allocation
 }
 
@@ -28,12 +32,18 @@ type allocation struct {
 var slurmStep = allocation{scheduler: "Slurm", variable: "SLURM_STEP_NODELIST",
 	slots: []string{"SLURM_STEP_TASKS_PER_NODE"}}
 
-// allocations are in the order in which they are looked for.
+// slurmSlots are the variables with the slots of an allocation of Slurm.
+var slurmSlots = []string{"SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"}
+
+// allocations are in the order in which they are looked for. A script in a heterogeneous job
+// of Slurm also has the variables of its first component as those of a job.
 var allocations = []allocation{
-	{scheduler: "Slurm", variable: "SLURM_JOB_NODELIST", elsewhere: job.InSlurmStep,
-		slots: []string{"SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"}},
-	{scheduler: "Slurm", variable: "SLURM_NODELIST", elsewhere: job.InSlurmStep,
-		slots: []string{"SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"}},
+	{scheduler: "Slurm", variable: "SLURM_HET_SIZE", elsewhere: job.InSlurmStep, slots: slurmSlots,
+		components: "_HET_GROUP_"},
+	{scheduler: "Slurm", variable: "SLURM_PACK_SIZE", elsewhere: job.InSlurmStep, slots: slurmSlots, // before Slurm 20.02
+		components: "_PACK_GROUP_"},
+	{scheduler: "Slurm", variable: "SLURM_JOB_NODELIST", elsewhere: job.InSlurmStep, slots: slurmSlots},
+	{scheduler: "Slurm", variable: "SLURM_NODELIST", elsewhere: job.InSlurmStep, slots: slurmSlots},
 	{scheduler: "PBS", variable: "PBS_NODEFILE", isFile: true},
 	{scheduler: "LSF", variable: "LSB_DJOB_HOSTFILE", isFile: true},
 	{scheduler: "LSF", variable: "LSB_MCPU_HOSTS", columns: regexp.MustCompile(`(\S+)\s*(\S*)\s*`)},
@@ -50,25 +60,37 @@ func allocated(get func(string) string) (*allocation, []Host, error) {
 		a := &allocations[i]
 		if get(a.variable) != "" && (a.elsewhere == nil || !a.elsewhere(get)) {
 			hosts, err := a.hosts(get)
-			nameSelf(hosts)
+			if name, err := os.Hostname(); err == nil {
+				nameSelf(hosts, name)
+			}
 			return a, hosts, err
 		}
 	}
 	return nil, nil, nil
 }
 
-// nameSelf writes this host, where a scheduler has added a domain, as it calls itself.
-func nameSelf(hosts []Host) {
-	name, err := os.Hostname()
+// nameSelf writes the host of this name, where a scheduler has added a domain, without it. Where hosts
+// of several domains have the name, none is taken for it.
+func nameSelf(hosts []Host, name string) {
+	self := -1
 	for i, h := range hosts {
-		if short, _, _ := strings.Cut(h.Name, "."); err == nil && strings.EqualFold(short, name) {
-			hosts[i].Name = name
+		if short, _, _ := strings.Cut(h.Name, "."); !strings.EqualFold(short, name) {
+			continue
+		} else if self >= 0 {
+			return
 		}
+		self = i
+	}
+	if self >= 0 {
+		hosts[self].Name = name
 	}
 }
 
 // hosts returns the hosts, from the variable or the file.
 func (a *allocation) hosts(get func(string) string) ([]Host, error) {
+	if a.components != "" {
+		return a.ofComponents(get)
+	}
 	name, data := a.variable, []byte(get(a.variable))
 	if a.isFile {
 		path, err := string(data), error(nil)
@@ -78,6 +100,33 @@ func (a *allocation) hosts(get func(string) string) ([]Host, error) {
 		name += ": " + path
 	}
 	return a.read(name, data, get)
+}
+
+// ofComponents returns the hosts of all components of a heterogeneous job.
+func (a *allocation) ofComponents(get func(string) string) ([]Host, error) {
+	n, err := parseCount("components", get(a.variable), 1)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", a.variable, err)
+	}
+	all := gatherer{index: make(map[string]int)}
+	for i := range n {
+		of := func(name string) string { return fmt.Sprint(name, a.components, i) }
+		part := allocation{variable: of("SLURM_JOB_NODELIST"), slots: []string{of(a.slots[0]), of(a.slots[1])}}
+		if i == 0 {
+			part.slots = append(part.slots, a.slots...)
+		}
+		if get(part.variable) == "" {
+			return nil, fmt.Errorf("%s is %d, but %s is not set", a.variable, n, part.variable)
+		}
+		hosts, err := part.hosts(get)
+		for k := 0; k < len(hosts) && err == nil; k++ {
+			err = all.add(hosts[k])
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all.hosts, nil
 }
 
 // read returns the hosts that data holds, with their slots. name is for errors.

@@ -30,7 +30,7 @@ const (
 // Host is one host of a list. Map gives it ranks.
 type Host struct {
 	launch.Host        // an IPv6 address has no brackets
-	Slots       int    // how many ranks it takes, at least 1
+	Slots       int    // how many ranks it takes; 0: the user wants none there
 	Max         int    // how many it takes when oversubscribed, 0: any number
 	Given       bool   // the number of slots was written, not counted from mentions
 	Where       string // where it stands first, for errors: FILE:LINE:COLUMN, or "-H, column 2"
@@ -61,7 +61,7 @@ func ParseFile(path string) ([]Host, error) {
 
 // Read reads the contents of a file of hosts: one entry per line, as for -H,
 // and behind it what Open MPI, Horovod and DeepSpeed write: slots=N (or cpu=,
-// count=) and max_slots=N (or max-slots=). Entries may also be lists between
+// count=) and max_slots=N (or max-slots=), also with blanks around "=". Entries may also be lists between
 // commas, as in $SLURM_JOB_NODELIST. "#" begins a comment. name is for errors.
 func Read(name string, data []byte) ([]Host, error) {
 	l := gatherer{index: make(map[string]int)}
@@ -90,8 +90,8 @@ type gatherer struct {
 	mentions int
 }
 
-// word finds what stands between blanks.
-var word = regexp.MustCompile(`\S+`)
+// word finds what stands between blanks, an attribute with blanks around its "=" whole.
+var word = regexp.MustCompile(`[^\s=]+\s*=\s*\S+|\S+`)
 
 // line adds the hosts of one line of a file.
 func (l *gatherer) line(where, text string) error {
@@ -132,12 +132,14 @@ func (l *gatherer) entry(text string, h Host) error {
 	if err != nil {
 		return err
 	}
-	if slots > 0 && h.Slots > 0 {
+	switch {
+	case slots != uncounted && h.Given:
 		return fmt.Errorf("slots are given twice, as :%d and slots=%d", slots, h.Slots)
+	case slots != uncounted:
+		h.Slots, h.Given = slots, true
+	case !h.Given:
+		h.Slots = 1
 	}
-	h.Slots = max(slots, h.Slots)
-	h.Given = h.Slots > 0
-	h.Slots = max(h.Slots, 1)
 	if h.Max > 0 && h.Slots > h.Max {
 		return fmt.Errorf("slots=%d is more than max_slots=%d", h.Slots, h.Max)
 	}
@@ -180,7 +182,10 @@ func (l *gatherer) add(h Host) error {
 	return nil
 }
 
-const maxSlots = job.MaxRanks
+const (
+	maxSlots  = job.MaxRanks
+	uncounted = -1 // slots that were not given
+)
 
 // parseEntry reads [USER@]HOST[:SLOTS], where HOST may stand for several names.
 func parseEntry(text string) (user string, names []string, slots int, err error) {
@@ -191,8 +196,9 @@ func parseEntry(text string) (user string, names []string, slots int, err error)
 	}
 	end := strings.LastIndexByte(rest, ']') + 1
 	host, number, counted := strings.Cut(rest[end:], ":")
+	slots = uncounted
 	if host = rest[:end] + host; counted && err == nil {
-		slots, err = parseCount("slots", number)
+		slots, err = parseCount("slots", number, 0)
 	}
 	switch {
 	case strings.ContainsAny(rest, " \t") || err != nil && strings.Contains(number, ":"):
@@ -210,6 +216,10 @@ func parseEntry(text string) (user string, names []string, slots int, err error)
 		}
 		return user, []string{a.String()}, slots, err
 	}
+	if strings.HasPrefix(host, "+") {
+		return "", nil, 0, fmt.Errorf("host %.60q: Open MPI takes +N for a host of an allocation by its number; treerun "+
+			"wants its name", host)
+	}
 	names, err = numbers.ExpandNames(host, maxHosts)
 	for _, name := range names {
 		if err == nil {
@@ -219,11 +229,11 @@ func parseEntry(text string) (user string, names []string, slots int, err error)
 	return user, names, slots, err
 }
 
-// parseCount reads a number of ranks.
-func parseCount(what, text string) (int, error) {
+// parseCount reads a number of ranks or slots.
+func parseCount(what, text string, least int) (int, error) {
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > maxSlots || text[0] == '+' {
-		return 0, fmt.Errorf("%s %.40q, want a whole number from 1 to %d", what, text, maxSlots)
+	if err != nil || n < least || n > maxSlots || text[0] == '+' || text[0] == '-' {
+		return 0, fmt.Errorf("%s %.40q, want a whole number from %d to %d", what, text, least, maxSlots)
 	}
 	return n, nil
 }
@@ -243,24 +253,24 @@ func checkName(what, name string) error {
 // set reads one NAME=VALUE, as it stands behind a host in a file.
 func (h *Host) set(text string) error {
 	key, value, found := strings.Cut(text, "=")
-	if !found {
+	if key, value = strings.TrimSpace(key), strings.TrimSpace(value); !found {
 		return fmt.Errorf("%.60q, want slots=N or max_slots=N; one host per line", text)
 	}
-	var to *int
+	to, least, twice := &h.Slots, 0, h.Given
 	switch strings.ReplaceAll(key, "-", "_") {
 	case "slots", "cpu", "count":
-		to = &h.Slots
+		h.Given = true
 	case "max_slots", "slots_max":
-		to = &h.Max
+		to, least, twice = &h.Max, 1, h.Max != 0
 	case "binding", "ifname": // MPICH's; treerun has flags for all hosts
 		return nil
 	default:
 		return fmt.Errorf("unknown attribute %.40q, want slots=N or max_slots=N", key)
 	}
-	if *to != 0 {
+	if twice {
 		return fmt.Errorf("%s is given twice", key)
 	}
-	n, err := parseCount(key, value)
+	n, err := parseCount(key, value, least)
 	*to = n
 	return err
 }
@@ -270,11 +280,11 @@ func giveSlots(hosts []Host, slots string) error {
 	var counts []int
 	for part := range strings.SplitSeq(slots, ",") {
 		count, times, _ := strings.Cut(strings.TrimSuffix(part, ")"), "(x")
-		n, err := parseCount("slots", count)
+		n, err := parseCount("slots", count, 1)
 		if err != nil {
 			return err
 		}
-		k, err := parseCount("repetition", cmp.Or(times, "1"))
+		k, err := parseCount("repetition", cmp.Or(times, "1"), 1)
 		if err != nil {
 			return err
 		}

@@ -172,14 +172,54 @@ func TestOnlyHere(t *testing.T) {
 	}
 }
 
+// TestSelfInAllocation: a host is taken for this one, where a scheduler adds a domain, only if no other has its name
+// in another domain.
+func TestSelfInAllocation(t *testing.T) {
+	for _, c := range []struct {
+		hosts, want string
+	}{
+		{"n.a.example n.a.example b.a.example", "n b.a.example"},
+		{"N.a.example b", "n b"},
+		{"n.a.example n.b.example n.b.example", "n.a.example n.b.example"},
+		{"b.a.example n.1.a n.2.a n.3.a", "b.a.example n.1.a n.2.a n.3.a"},
+		{"n n.b.example", "n n.b.example"},
+		{"nx.a.example b", "nx.a.example b"},
+	} {
+		hosts, err := Read("hosts", []byte(strings.ReplaceAll(c.hosts, " ", "\n")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		nameSelf(hosts, "n")
+		var got []string
+		for _, h := range hosts {
+			got = append(got, h.Name)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %v, want %s", c.hosts, got, c.want)
+		}
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("LSB_MCPU_HOSTS", fmt.Sprintf("%[1]s.1.example 2 %[1]s.2.example 2", name))
+	var o Options
+	o.Define(pflag.NewFlagSet("", pflag.PanicOnError))
+	if hosts, n, err := o.Hosts(0, 0); len(hosts) != 2 || hosts[0].Local || hosts[1].Local || n != 4 || err != nil {
+		t.Errorf("two domains: hosts %v, %d ranks, error %v", hosts, n, err)
+	}
+}
+
 // TestMapping checks what holds of every mapping, whatever the hosts.
 func TestMapping(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var hosts []Host
 		slots, most := 0, 0
 		for i := range rapid.IntRange(1, 6).Draw(t, "hosts") {
-			h := Host{Host: launch.Host{Name: fmt.Sprint("h", i)}, Slots: rapid.IntRange(1, 5).Draw(t, "slots"), Given: true}
-			h.Max = h.Slots + rapid.IntRange(0, 3).Draw(t, "more")
+			h := Host{Host: launch.Host{Name: fmt.Sprint("h", i)}, Slots: rapid.IntRange(0, 5).Draw(t, "slots"), Given: true}
+			if h.Max = h.Slots + rapid.IntRange(0, 3).Draw(t, "more"); h.Slots == 0 {
+				h.Max = 0
+			}
 			hosts = append(hosts, h)
 			slots += h.Slots
 			most += h.Max
@@ -187,7 +227,7 @@ func TestMapping(t *testing.T) {
 		r := Request{Size: rapid.IntRange(0, 50).Draw(t, "size"), Oversubscribe: rapid.Bool().Draw(t, "over")}
 		r.By = By(rapid.IntRange(0, 1).Draw(t, "by"))
 		places, err := Map(hosts, r)
-		possible := r.Size <= slots || r.Oversubscribe && r.Size <= most
+		possible := slots > 0 && (r.Size <= slots || r.Oversubscribe && r.Size <= most)
 		if (err == nil) != possible {
 			t.Fatalf("%d slots, at most %d, %+v: error %v", slots, most, r, err)
 		}
@@ -234,7 +274,7 @@ func TestParseFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := ParseFile(path); err == nil ||
-		err.Error() != path+`:3:3: slots "x", want a whole number from 1 to 65536` {
+		err.Error() != path+`:3:3: slots "x", want a whole number from 0 to 65536` {
 		t.Errorf("error %v", err)
 	}
 	if err := os.Truncate(path, maxFile+1); err != nil {
@@ -279,14 +319,20 @@ func FuzzHosts(f *testing.F) {
 			seen := make(map[string]bool)
 			for _, h := range hosts {
 				user := strings.TrimSuffix(h.Target, "@"+h.Name)
-				if h.Name == "" || h.Name[0] == '-' || strings.ContainsAny(h.Name+user, " \n'\"\\;,@") || h.Slots < 1 ||
+				if h.Name == "" || h.Name[0] == '-' || strings.ContainsAny(h.Name+user, " \n'\"\\;,@") || h.Slots < 0 ||
 					h.Slots > maxSlots || seen[h.Name] {
 					t.Fatalf("%q: host %+v", text, h)
 				}
 				seen[h.Name] = true
 			}
-			if places, err := Map(hosts, Request{}); err == nil && len(places) != len(hosts) {
-				t.Fatalf("%d places for %d hosts", len(places), len(hosts))
+			empty := 0
+			for i := range hosts {
+				if hosts[i].empty() {
+					empty++
+				}
+			}
+			if places, err := Map(hosts, Request{}); err == nil && len(places) != len(hosts)-empty {
+				t.Fatalf("%d places for %d hosts, %d of them with 0 slots", len(places), len(hosts), empty)
 			}
 		}
 	})
@@ -316,11 +362,19 @@ func FuzzAllocation(f *testing.F) {
 		a := &allocations[uint(row)%uint(len(allocations))]
 		env := variables{"SLURM_TASKS_PER_NODE": slots}
 		hosts, err := a.read(a.variable, []byte(text), env.get)
+		if a.components != "" {
+			env[a.variable], env["SLURM_JOB_NODELIST"+a.components+"0"] = "2", text
+			env["SLURM_JOB_NODELIST"+a.components+"1"] = "m"
+			hosts, err = a.hosts(env.get)
+			if err != nil { // it names the component's variable
+				err = fmt.Errorf("%s: %w", a.variable, err)
+			}
+		}
 		if err != nil && (hosts != nil || !strings.Contains(err.Error(), a.variable) || len(err.Error()) > 2000) {
 			t.Fatalf("%d hosts and error %v", len(hosts), err)
 		}
 		for _, h := range hosts {
-			if h.Name == "" || h.Name[0] == '-' || strings.ContainsAny(h.Target, " \n'\"\\;,") || h.Slots < 1 ||
+			if h.Name == "" || h.Name[0] == '-' || strings.ContainsAny(h.Target, " \n'\"\\;,") || h.Slots < 0 ||
 				h.Slots > maxSlots {
 				t.Fatalf("%q: host %+v", text, h)
 			}

@@ -168,7 +168,7 @@ func Map(hosts []Host, r Request) ([]Host, error) {
 	room, total := make([]int, len(hosts)), 0
 	for i, h := range hosts {
 		room[i] = h.Slots
-		if r.PerHost > 0 {
+		if r.PerHost > 0 && !h.empty() {
 			if h.Given && r.PerHost > h.Slots && !r.Oversubscribe {
 				return nil, fmt.Errorf("%d ranks per host, but host %s has %s (%s): give it more slots, or use --oversubscribe",
 					r.PerHost, h.Name, numbers.Count(h.Slots, "slot"), h.Where)
@@ -187,6 +187,8 @@ func Map(hosts []Host, r Request) ([]Host, error) {
 	switch {
 	case len(hosts) == 0:
 		return nil, fmt.Errorf("no hosts")
+	case total == 0:
+		return nil, fmt.Errorf("no host for a rank: %s with 0 slots", numbers.Count(len(hosts), "host"))
 	case size > job.MaxRanks:
 		return nil, fmt.Errorf("%d ranks, at most %d are possible", size, job.MaxRanks)
 	case size > total && r.PerHost > 0:
@@ -202,12 +204,15 @@ func Map(hosts []Host, r Request) ([]Host, error) {
 	return deal(hosts, room, size, r.By), nil
 }
 
+// empty reports that a host is listed and gets no rank.
+func (h *Host) empty() bool { return h.Given && h.Slots == 0 }
+
 // extend makes room for more ranks, in turn.
 func extend(room []int, hosts []Host, more int) error {
 	for more > 0 {
 		before := more
 		for i, h := range hosts {
-			if more > 0 && (h.Max == 0 || room[i] < h.Max) {
+			if more > 0 && !h.empty() && (h.Max == 0 || room[i] < h.Max) {
 				room[i]++
 				more--
 			}
