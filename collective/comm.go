@@ -79,9 +79,9 @@ func (c *Comm) Close() error { return c.in.Close() }
 // it, ordered by key and then by their rank in c. All ranks of c call it
 // together, with the same options. A rank with a negative colour gets nil.
 //
-// The links are not measured again. c stays usable, and is to be closed after
-// the new communicator; a failure of either does not end the other, unless it
-// is a rank's. Calls and messages may be under way on c: Split comes after the calls
+// The links are not measured again. c stays usable, and may be closed before or after
+// the new communicator, which holds nothing of it; a failure of either does not end the
+// other, unless it is a rank's. Calls and messages may be under way on c: Split comes after the calls
 // in their order, so that these are done when it returns, and messages stay under way.
 //
 // Thousands of communicators may exist at once. On one host each takes, in every rank,

@@ -94,31 +94,26 @@ func (c *Comm) Sub(ctx context.Context, ranks []int, opts ...setup.Option) (*Com
 	return c.among(ctx, call, what, slices.Clone(ranks), opts)
 }
 
-// among makes a communicator of members, in their order, of whom this rank is one. what tells it from others of c.
+// among makes a communicator of members, in their order, of whom this rank is one. what distinguishes it from others of
+// these members.
 func (c *Comm) among(ctx context.Context, call, what string, members []int, opts []setup.Option) (*Comm, error) {
-	g := &group{Parent: c, id: fmt.Sprintf("%s-%s.%d", c.World.JobID(), what, members[0]), call: call,
-		members: members, rank: slices.Index(members, c.Rank)}
-	numbers := make(map[int]int)
-	for _, r := range members {
-		h := c.World.HostOf(r)
-		if _, known := numbers[h]; !known {
-			numbers[h] = len(numbers)
-		}
-		g.hosts = append(g.hosts, numbers[h])
-	}
+	id := c.idOf(fmt.Sprint(what, members))
+	g := newGroup(c, id, members)
+	g.making = &making{parent: c, members: members, call: call}
+	defer func() { g.making = nil }()
 	inherited := []setup.Option{func(cfg *setup.Config) {
 		cfg.Connect, cfg.HeapBytes = c.Config.Connect, c.Plans.HeapBytes
 		if call == "Sub" { // a Split tells all the same
 			cfg.Members = members
 		}
 		cfg.Stall, cfg.StallTimeout, cfg.Logger = c.Config.Stall, c.Config.StallTimeout, c.Config.Logger
-		cfg.SplitName = c.Name + "/" + what
+		cfg.SplitName = c.partName(what, id)
 	}}
-	if sub := c.Graph.Among(g.members); sub.Validate() == nil {
+	if sub := c.Graph.Among(members); sub.Validate() == nil {
 		inherited = append(inherited, func(cfg *setup.Config) { cfg.Graph = sub })
 	}
 	if c.Config.DeviceGraph != nil {
-		if sub := c.Config.DeviceGraph.Among(g.members); sub.Validate() == nil {
+		if sub := c.Config.DeviceGraph.Among(members); sub.Validate() == nil {
 			inherited = append(inherited, func(cfg *setup.Config) { cfg.DeviceGraph = sub })
 		}
 	}
@@ -152,29 +147,74 @@ func (c *Comm) notMade(ctx context.Context, g *group, err error) error {
 	return err
 }
 
-// group is the World of some ranks of a communicator.
+// idOf returns the id of a part of c, of fixed length: a digest of the id of c and of what.
+func (c *Comm) idOf(what string) string {
+	job, _ := setup.InJob(c.World)
+	sum := sha256.Sum256([]byte(c.World.JobID() + " " + what))
+	return fmt.Sprintf("%s-%x", job.JobID(), sum[:16])
+}
+
+// longestName bounds the communicators that a name lists, each made of the one before.
+const longestName = 4
+
+// partName returns the name of a part of c. In a longer name, digits of the id stand for all but the first communicator
+// and the last.
+func (c *Comm) partName(what, id string) string {
+	first, rest, _ := strings.Cut(c.Name, "/")
+	if strings.Count(rest, "/") < longestName-2 && !strings.HasPrefix(rest, "…") {
+		return c.Name + "/" + what
+	}
+	return first + "/…" + id[len(id)-6:] + "/" + what
+}
+
+// group is the World of some ranks of the job. It keeps no reference to the communicator of which its own was made.
 type group struct {
-	Parent  *Comm
-	members []int // ranks of the parent, by ours
-	hosts   []int // by our ranks, numbered in their order
-	rank    int
-	id      string
+	setup.World       // the job's
+	ranks       []int // of the job, by ours
+	hosts       []int // by our ranks, numbered in their order
+	rank        int
+	id          string
+	*making     // nil once the communicator exists
+}
+
+// making is the state of a Split or Sub under way.
+type making struct {
+	parent  *Comm
+	members []int  // ranks of the parent, by ours
 	call    string // Split or Sub
 }
 
-func (g *group) Above() setup.World      { return g.Parent.World }
-func (g *group) InAbove(r int) int       { return g.members[r] }
-func (g *group) Call() string            { return g.call }
-func (g *group) Rank() int               { return g.rank }
-func (g *group) Size() int               { return len(g.members) }
-func (g *group) HostOf(r int) int        { return g.hosts[r] }
-func (g *group) Failed() <-chan struct{} { return g.Parent.World.Failed() }
-func (g *group) JobID() string           { return g.id }
+// newGroup returns the World of members, ranks of c, of whom this rank is one.
+func newGroup(c *Comm, id string, members []int) *group {
+	job, ranks := setup.InJob(c.World)
+	g := &group{World: job, id: id, rank: slices.Index(members, c.Rank)}
+	numbers := make(map[int]int)
+	for _, r := range members {
+		h := c.World.HostOf(r)
+		if _, known := numbers[h]; !known {
+			numbers[h] = len(numbers)
+		}
+		g.hosts = append(g.hosts, numbers[h])
+		if ranks != nil {
+			r = ranks[r]
+		}
+		g.ranks = append(g.ranks, r)
+	}
+	return g
+}
+
+func (g *group) InJob() (setup.World, []int) { return g.World, g.ranks }
+func (g *group) InParent(r int) int          { return g.members[r] }
+func (g *group) Call() string                { return g.call }
+func (g *group) Rank() int                   { return g.rank }
+func (g *group) Size() int                   { return len(g.ranks) }
+func (g *group) HostOf(r int) int            { return g.hosts[r] }
+func (g *group) JobID() string               { return g.id }
 
 // Left reports whether a rank has closed the job's World.
 func (g *group) Left(r int) bool {
-	w, tells := g.Parent.World.(setup.Leaving)
-	return tells && w.Left(g.members[r])
+	w, tells := g.World.(setup.Leaving)
+	return tells && w.Left(g.ranks[r])
 }
 
 // Setting returns the job's setting. A plan is for all ranks of the job.
@@ -182,21 +222,21 @@ func (g *group) Setting(name string) string {
 	if name == setup.SettingPlan {
 		return ""
 	}
-	return g.Parent.World.Setting(name)
+	return g.World.Setting(name)
 }
 func (g *group) DeriveKey(purpose string) []byte {
-	return g.Parent.World.DeriveKey("group " + g.id + " " + purpose)
+	return g.World.DeriveKey("group " + g.id + " " + purpose)
 }
 
 func (g *group) Epoch() int {
-	if n, ok := g.Parent.World.(setup.Networked); ok {
+	if n, ok := g.World.(setup.Networked); ok {
 		return n.Epoch()
 	}
 	return 0
 }
 
 func (g *group) ListenAddrs() []netip.Addr {
-	if n, ok := g.Parent.World.(setup.Networked); ok {
+	if n, ok := g.World.(setup.Networked); ok {
 		return n.ListenAddrs()
 	}
 	return nil
@@ -204,8 +244,8 @@ func (g *group) ListenAddrs() []netip.Addr {
 
 // HostName returns the name of a rank's host, for people.
 func (g *group) HostName(r int) string {
-	if n, ok := g.Parent.World.(setup.Networked); ok {
-		return n.HostName(g.members[r])
+	if n, ok := g.World.(setup.Networked); ok {
+		return n.HostName(g.ranks[r])
 	}
 	return ""
 }
@@ -213,21 +253,21 @@ func (g *group) HostName(r int) string {
 // Failure returns the rank of the group that has failed, -1 for one that is not
 // in it.
 func (g *group) Failure() (int, error) {
-	r, err := g.Parent.World.Failure()
+	r, err := g.World.Failure()
 	if err != nil && r >= 0 {
-		err = fmt.Errorf("rank %d of %s: %w", r, g.Parent.Name, err)
+		err = fmt.Errorf("rank %d of %s: %w", r, setup.FirstName, err)
 	}
-	return slices.Index(g.members, r), err
+	return slices.Index(g.ranks, r), err
 }
 
 // AllGather exchanges blobs in messages of the parent.
 func (g *group) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
-	return gatherBlobs(blob, len(g.members), func(mine, all []byte) error { return g.swap(ctx, mine, all) })
+	return gatherBlobs(blob, len(g.ranks), func(mine, all []byte) error { return g.swap(ctx, mine, all) })
 }
 
 // swap sends mine to all other members and receives theirs, which are as long.
 func (g *group) swap(ctx context.Context, mine, theirs []byte) error {
-	c := g.Parent
+	c := g.parent
 	// The others wait for this rank by now: a call of another goroutine is let through, and not a reason to fail.
 	idle := backoff.Wait{Max: time.Millisecond}
 	for err := c.Claim(g.call); err != nil; err = c.Claim(g.call) {

@@ -16,21 +16,25 @@ import (
 // does not meet.
 type inner struct {
 	*group
+	c     *Comm
 	flags uint8 // engine.OnDevice: what is opened is the devices
 }
 
 // newInner returns the inner World of c for opening what is named.
 func newInner(c *Comm, what string) *inner {
-	g := &group{Parent: c, rank: c.Rank, id: c.World.JobID() + "-" + what}
-	for r := range c.Size {
-		g.members, g.hosts = append(g.members, r), append(g.hosts, c.World.HostOf(r))
+	all := make([]int, c.Size)
+	for r := range all {
+		all[r] = r
 	}
-	w := &inner{group: g}
+	w := &inner{group: newGroup(c, c.idOf(what), all), c: c}
 	if what == openDevices {
 		w.flags = engine.OnDevice
 	}
 	return w
 }
+
+// InParent returns r: errors name ranks of c by their numbers in c.
+func (w *inner) InParent(r int) int { return r }
 
 // What an inner World can be for.
 const (
@@ -40,7 +44,7 @@ const (
 
 // AllGather exchanges blobs.
 func (w *inner) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
-	c := w.Parent
+	c := w.c
 	return gatherBlobs(blob, c.Size, func(mine, all []byte) error {
 		return c.heldGather(ctx, (&Args{as: engine.Exchange, flags: w.flags}).gathers(c, kernel.Uint8, mine, all), &c.Waiter)
 	})

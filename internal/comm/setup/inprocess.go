@@ -52,7 +52,7 @@ func (t *thread) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
 // InOneProcess reports whether the ranks of w are goroutines of one process. A group's are those of the
 // communicator which it is a part of.
 func InOneProcess(w World) bool {
-	top, _ := outermost(w)
+	top, _ := InJob(w)
 	_, is := top.(*thread)
 	return is
 }

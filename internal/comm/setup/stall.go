@@ -10,15 +10,24 @@ import (
 
 // part is the World of a communicator that was made of another one.
 type part interface {
-	Above() World
-	InAbove(rank int) int
+	InJob() (World, []int)
+	InParent(rank int) int
 	Call() string // that makes it
+}
+
+// InJob returns the World of the job whose ranks, or some of them, those of w are, and their numbers there, nil where
+// these are the same.
+func InJob(w World) (World, []int) {
+	if of, is := w.(part); is {
+		return of.InJob()
+	}
+	return w, nil
 }
 
 // numberOf returns the number of a rank of w for people: where w is a part, that in the communicator it is made of.
 func numberOf(w World, rank int) int {
 	if of, is := w.(part); is {
-		return of.InAbove(rank)
+		return of.InParent(rank)
 	}
 	return rank
 }
@@ -32,26 +41,10 @@ func doing(w World) string {
 	return fmt.Sprintf("%s on rank %d", call, numberOf(w, w.Rank()))
 }
 
-// outermost returns the World that w is a part of, and its ranks that are those of w, nil where all are.
-func outermost(w World) (World, []int) {
-	of, is := w.(part)
-	if !is {
-		return w, nil
-	}
-	top, above := outermost(of.Above())
-	ranks := make([]int, w.Size())
-	for r := range ranks {
-		if ranks[r] = of.InAbove(r); above != nil {
-			ranks[r] = above[ranks[r]]
-		}
-	}
-	return top, ranks
-}
-
 // jobOf returns what w knows of the waits of its job, and the job's ranks that are those of
 // w, nil where all are. A World that can ask nobody knows its own waits only.
 func jobOf(w World) (*waits.Job, []int) {
-	top, ranks := outermost(w)
+	top, ranks := InJob(w)
 	if known, is := top.(interface{ Waits() *waits.Job }); is {
 		return known.Waits(), ranks
 	}

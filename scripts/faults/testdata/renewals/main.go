@@ -1,0 +1,127 @@
+// Command renewals makes each communicator of the one before, which it then closes, and exits with 1 if memory,
+// descriptors or the time of a renewal grow with their number: see scripts/faults/renewals.sh.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/rank"
+)
+
+var (
+	how   = flag.String("how", "dup", "dup, split or sub")
+	count = flag.Int("count", 10000, "renewals")
+	keep  = flag.Bool("keep", false, "close all communicators at the end, in place of each old one at once")
+)
+
+func main() {
+	flag.Parse()
+	if err := run(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "renewals:", err)
+		os.Exit(1)
+	}
+}
+
+// state is what must not grow.
+type state struct {
+	resident int // KiB
+	fds      int
+	name     int           // characters of the communicator's name
+	each     time.Duration // that a tenth of the latest renewals took at most: what a busy machine takes is not counted
+}
+
+func run(ctx context.Context) error {
+	w, err := rank.Init(ctx)
+	if err != nil {
+		return err
+	}
+	c, err := collective.New(ctx, w)
+	if err != nil {
+		return err
+	}
+	var open []*collective.Comm
+	var took []time.Duration
+	window := max(*count/20, 1)
+	var early state
+	for i := 1; i <= *count; i++ {
+		begin := time.Now()
+		next, err := renew(ctx, c)
+		if err != nil {
+			return fmt.Errorf("renewal %d: %w", i, err)
+		}
+		took = append(took, time.Since(begin))
+		if *keep {
+			open = append(open, c)
+		} else if err := c.Close(); err != nil {
+			return err
+		}
+		c = next
+		if i == 2*window { // links and pools are as large as they get
+			early = now(c, took[window:])
+		}
+	}
+	if err := collective.Barrier(ctx, c); err != nil {
+		return err
+	}
+	late := now(c, took[len(took)-window:])
+	if w.Rank() == 0 {
+		fmt.Printf("%s of %d ranks, %d renewals: resident %d -> %d KiB, descriptors %d -> %d, name %d -> %d (%s), one takes %v -> %v\n",
+			*how, w.Size(), *count, early.resident, late.resident, early.fds, late.fds, early.name, late.name, c.Name(),
+			early.each, late.each)
+	}
+	for _, c := range append(open, c) {
+		if err := c.Close(); err != nil {
+			return err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	if *keep {
+		return nil
+	}
+	if late.resident > early.resident+8<<10+early.resident/4 || late.fds > early.fds+4 || late.name > 64 ||
+		late.each > 5*early.each {
+		return fmt.Errorf("rank %d: something has grown: %+v, then %+v", w.Rank(), early, late)
+	}
+	return nil
+}
+
+func renew(ctx context.Context, c *collective.Comm) (*collective.Comm, error) {
+	switch *how {
+	case "split":
+		return c.Split(ctx, 3, -c.Rank())
+	case "sub":
+		var all []int
+		for r := range c.Size() {
+			all = append(all, c.Size()-1-r)
+		}
+		return c.Sub(ctx, all)
+	}
+	return c.Dup(ctx)
+}
+
+func now(c *collective.Comm, took []time.Duration) state {
+	runtime.GC()
+	s := state{name: len([]rune(c.Name()))}
+	took = slices.Sorted(slices.Values(took))
+	s.each = took[len(took)/10]
+	fds, _ := os.ReadDir("/proc/self/fd")
+	s.fds = len(fds)
+	text, _ := os.ReadFile("/proc/self/status")
+	for line := range strings.Lines(string(text)) {
+		if rest, is := strings.CutPrefix(line, "VmRSS:"); is {
+			s.resident, _ = strconv.Atoi(strings.Fields(rest)[0])
+		}
+	}
+	return s
+}
