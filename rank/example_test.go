@@ -50,7 +50,7 @@ func ExampleWorld_Failed() {
 			fmt.Println("rank", lost, "is lost:", err, errors.Is(err, rank.ErrFailed))
 			return err
 		case <-time.After(time.Second):
-			fmt.Println("rank 1 has left:", w.Left(1))
+			fmt.Println("rank 1 has left:", w.Left(1), "or failed:", w.Gone(1) && !w.Left(1))
 			return nil
 		}
 	}

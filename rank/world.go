@@ -123,6 +123,9 @@ func (w *World) Failure() (rank int, err error) {
 // Left reports whether another rank is known to have closed its World in good order.
 func (w *World) Left(rank int) bool { return w.mesh.HasLeft(rank) }
 
+// Gone reports whether another rank is known to have closed its World or to have failed, the first or a later one.
+func (w *World) Gone(rank int) bool { return w.mesh.Gone(rank) }
+
 // Close tells the other ranks and the launcher that this rank leaves in good
 // order, and gives sockets, memory and goroutines back. It does not wait for
 // the other ranks; whatever they still want of this one fails with

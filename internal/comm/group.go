@@ -217,6 +217,12 @@ func (g *group) Left(r int) bool {
 	return tells && w.Left(g.ranks[r])
 }
 
+// Gone reports whether a rank has closed the job's World or has failed.
+func (g *group) Gone(r int) bool {
+	w, reports := g.World.(setup.Outlasting)
+	return reports && w.Gone(g.ranks[r])
+}
+
 // Setting returns the job's setting. A plan is for all ranks of the job.
 func (g *group) Setting(name string) string {
 	if name == setup.SettingPlan {

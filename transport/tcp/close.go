@@ -64,15 +64,15 @@ func (e *Endpoint) goodbye() {
 	}
 }
 
-// until waits until all connections on which the peer still listens are ready,
-// and drops what comes.
+// until waits until all connections are ready whose peer still listens and has not ended as
+// the World reports it, and drops what comes.
 func (e *Endpoint) until(ready func(c *conn) bool) {
 	acked := make(map[*conn]int) // bytes that the peers had not acknowledged
 	for deadline := time.Now().Add(stuckAfter); time.Now().Before(deadline); {
 		all := true
 		for _, c := range e.all() {
 			c.receive()
-			if c.dead.Load() || ready(c) {
+			if c.dead.Load() || ready(c) || e.ended(c.rank) {
 				continue
 			}
 			all = false

@@ -25,6 +25,10 @@ type Config struct {
 	// rank is on a host of its own. Ranks of one host are not connected.
 	Hosts []int
 
+	// Gone reports whether a rank has ended, as far as the World knows; nil: it does not. It is asked about ranks with
+	// which there is no connection, and of which the connection may last longer than its host.
+	Gone func(rank int) bool
+
 	every time.Duration // how often others are told of calls; 0: tellEvery
 }
 

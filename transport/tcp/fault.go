@@ -11,7 +11,8 @@ import (
 
 // decideAfter is how long a rank waits for the one that decides which fault is
 // the first, before it decides by itself.
-const decideAfter = 500 * time.Millisecond
+// It is far below the time that a launcher gives ranks after a failure.
+const decideAfter = 100 * time.Millisecond
 
 // faults makes one fault of those that ranks report, the same on every rank as
 // far as messages get there. A rank that has a fault to report tells everybody.
@@ -86,7 +87,7 @@ func (s *faults) tick(now time.Time) time.Time {
 		return time.Time{}
 	}
 	if due := s.since.Add(decideAfter); now.Before(due) {
-		return due
+		return now.Add(min(turnEvery, due.Sub(now))) // more ranks may be known to be gone by then
 	}
 	s.decide(slices.MinFunc(s.reports, func(a, b report) int { return a.By - b.By }))
 	return time.Time{}
@@ -128,6 +129,9 @@ func (e *Endpoint) Aborted() (transport.Fault, bool) {
 		e.local.Decide(*decided)
 	}
 	if first, ok := e.local.Decided(); ok {
+		if decided == nil { // by a rank of this host, which may have ended before it told those of others
+			e.faults.hear(report{By: e.cfg.Rank, Decided: true, Fault: first})
+		}
 		return first, true
 	}
 	if decided != nil { // of a closed endpoint, to which nothing is written any more
@@ -142,16 +146,26 @@ func (e *Endpoint) decides(f *transport.Fault) bool {
 	if len(e.all()) == 0 {
 		return false
 	}
-	for r := range e.cfg.Layout.Size {
-		switch {
-		case r == e.cfg.Rank:
-			return true
-		case r == f.Rank && f.Kind == transport.FaultLost:
-		default:
-			if p := e.peers[r].Load(); p == nil || !p.left() && p.ended() == nil {
-				return false
-			}
+	for r := range e.cfg.Rank {
+		if lost := r == f.Rank && f.Kind == transport.FaultLost; !lost && !e.gone(r) {
+			return false
 		}
 	}
-	return false
+	return true
 }
+
+// gone reports whether rank r has ended or has closed its endpoint, as far as the World, the memory of this host or the
+// connection with it shows.
+func (e *Endpoint) gone(r int) bool {
+	if e.ended(r) {
+		return true
+	}
+	if e.near(r) {
+		return e.local.Status(r).Closed
+	}
+	p := e.peers[r].Load()
+	return p != nil && (p.left() || p.ended() != nil)
+}
+
+// ended reports whether rank r has ended, as far as the World knows.
+func (e *Endpoint) ended(r int) bool { return e.cfg.Gone != nil && e.cfg.Gone(r) }

@@ -25,6 +25,16 @@ func open(t *testing.T, l transport.Layout, hosts []int) []transport.Endpoint {
 // openSome connects at once only the pairs that first says, unless it is nil.
 func openSome(t *testing.T, l transport.Layout, hosts []int, first func(a, b int) bool) []transport.Endpoint {
 	t.Helper()
+	return openWith(t, l, hosts, func(r int, cfg *tcp.Config) {
+		if first != nil {
+			cfg.First = func(b int) bool { return first(r, b) }
+		}
+	})
+}
+
+// openWith has change adapt the configuration of each rank.
+func openWith(t *testing.T, l transport.Layout, hosts []int, change func(r int, cfg *tcp.Config)) []transport.Endpoint {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testutil.Limit)
 	defer cancel()
 	all, errs := make([]transport.Endpoint, l.Size), make([]error, l.Size)
@@ -42,9 +52,7 @@ func openSome(t *testing.T, l transport.Layout, hosts []int, first func(a, b int
 				Listen:   []netip.Addr{netip.MustParseAddr("127.0.0.1")},
 				Exchange: between.exchange(r, l.Member, l.Size),
 			}}
-			if first != nil {
-				cfg.First = func(b int) bool { return first(r, b) }
-			}
+			change(r, cfg)
 			remote, err := tcp.Connect(ctx, cfg)
 			if err != nil {
 				errs[r] = err

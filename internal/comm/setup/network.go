@@ -23,6 +23,9 @@ func Connect(ctx context.Context, w World, all allGather, purpose string, layout
 	var local *shm.Endpoint
 	var mesh *netconn.Mesh
 	cfg := &tcp.Config{Layout: layout, Hosts: hosts}
+	if o, reports := w.(Outlasting); reports {
+		cfg.Gone = o.Gone
+	}
 	err := together(ctx, w.Size(), all, func(g allGather) (err error) {
 		local, err = connectHost(ctx, w, g, purpose, layout, members, true)
 		return err

@@ -40,3 +40,7 @@ type Networked interface {
 // Leaving is what a World tells, if it can, of ranks that have closed it in good order:
 // they are in no call any more. *rank.World does.
 type Leaving interface{ Left(rank int) bool }
+
+// Outlasting is what a World reports, if it can, of every rank that has ended: that it has closed its World, or has
+// failed. Failure reports the first failure only. *rank.World does.
+type Outlasting interface{ Gone(rank int) bool }

@@ -202,8 +202,6 @@ func (m *Mesh) lost(peer int, err error) {
 	select {
 	case <-m.stop.Done():
 		return
-	case <-m.failed:
-		return
 	case <-time.After(m.cfg.Grace):
 	}
 	switch {

@@ -21,3 +21,24 @@ func TestSendFailed(t *testing.T) {
 		}
 	}
 }
+
+// The first failure is the cause of the others. Every rank that has failed, closed or ended is gone.
+func TestGone(t *testing.T) {
+	m := New(Config{Size: 6})
+	m.Fail(2, "killed")
+	m.Fail(1, "killed, too")
+	m.spread(notice(failedFrame, 3, 0, reported{"ended", ErrFailed}))
+	m.spread(notice(leftFrame, 4, 0, nil))
+	m.Ended(5)
+	if f := m.Failure(); f == nil || f.Rank != 2 {
+		t.Errorf("the first failure is %v", f)
+	}
+	for r, want := range []bool{false, true, true, true, true, true} {
+		if m.Gone(r) != want {
+			t.Errorf("rank %d is gone: %v", r, !want)
+		}
+	}
+	if m.take(notice(failedFrame, 1, 0, reported{"ended", ErrFailed})) {
+		t.Error("a failure that was known is news")
+	}
+}

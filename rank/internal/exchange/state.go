@@ -14,6 +14,7 @@ type state struct {
 	mu      sync.Mutex
 	changed chan struct{}  // closed and replaced whenever the rest changes
 	failure *frame         // the first one
+	lost    map[int]bool   // ranks that have failed
 	broken  *frame         // why its AllGather and later ones cannot complete
 	left    map[int]uint64 // ranks that have closed, and how many AllGathers they had completed
 	ended   map[int]bool   // ranks that the launcher saw end in good order
@@ -24,7 +25,7 @@ type state struct {
 func newState() *state {
 	return &state{
 		failed: make(chan struct{}), changed: make(chan struct{}),
-		left: map[int]uint64{}, ended: map[int]bool{}, pairs: map[int]string{},
+		lost: map[int]bool{}, left: map[int]uint64{}, ended: map[int]bool{}, pairs: map[int]string{},
 	}
 }
 
@@ -34,8 +35,8 @@ func (s *state) change() {
 	s.changed = make(chan struct{})
 }
 
-// take notes what a notice says, and says whether it is news: that a rank has closed, or cannot connect to others, or
-// the first failure, or the first reason why AllGathers cannot complete.
+// take notes a notice, and reports whether it is news: that a rank has failed, has closed, or cannot connect
+// to others, or the first reason why AllGathers cannot complete. The first failure is the cause of the others.
 func (s *state) take(f *frame) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,9 +47,12 @@ func (s *state) take(f *frame) bool {
 		s.pairs[f.rank] = f.text
 	case f.kind == leftFrame && !left:
 		s.left[f.rank] = f.number
-	case f.kind == failedFrame && s.failure == nil && !s.closing:
-		s.failure = f
-		close(s.failed)
+	case f.kind == failedFrame && !s.lost[f.rank] && !s.closing:
+		s.lost[f.rank] = true
+		if s.failure == nil {
+			s.failure = f
+			close(s.failed)
+		}
 	case (f.kind == brokenFrame || f.kind == stalledFrame) && s.broken == nil && !s.closing:
 		s.broken = f
 	default:
@@ -79,6 +83,14 @@ func (s *state) HasLeft(rank int) bool {
 	defer s.mu.Unlock()
 	_, left := s.left[rank]
 	return left
+}
+
+// Gone reports whether rank has closed, has ended or has failed.
+func (s *state) Gone(rank int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, left := s.left[rank]
+	return left || s.ended[rank] || s.lost[rank]
 }
 
 // Ended notes that the launcher saw rank end after closing in good order; hasEnded
