@@ -23,9 +23,13 @@ import (
 	"github.com/treerun/treerun/internal/numbers"
 )
 
-// failureGrace is how long the other ranks may go on after one has failed, to
-// say what they know about it, before they are stopped.
-const failureGrace = 500 * time.Millisecond
+// After a failure the other ranks may go on for failureGrace before they are stopped: the error reaches them, and they
+// report it. Each has as long after the error has reached a call of it. On a busy host that is late: ranks of which no
+// call has failed yet have lateGrace.
+const (
+	failureGrace = 500 * time.Millisecond
+	lateGrace    = 2500 * time.Millisecond
+)
 
 // Job says what to run and how.
 type Job struct {

@@ -28,6 +28,11 @@ type rankState struct {
 	ended   bool
 }
 
+// unaware reports whether the failure of another rank may not have reached m yet.
+func (m *rankState) unaware() bool {
+	return m.running && !m.ended && m.Joined && !m.Closed && !m.harmed
+}
+
 // hostState is one host of the job.
 type hostState struct {
 	Host
@@ -200,7 +205,7 @@ func (s *supervisor) handleMessage(m *rankState, msg *job.Message) {
 	case msg.Kind == job.Closing:
 		m.Closed = true
 	case msg.Kind == job.Exited:
-		m.harmed = true
+		m.harmed, s.harmed = true, time.Now()
 	case msg.Kind == job.Dying:
 		s.isDying(m)
 	case msg.Kind == job.Waits:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -56,6 +57,8 @@ type supervisor struct {
 	quit      chan struct{} // closed when nobody takes events any more
 	firstStop time.Time     // when the first signal to stop came
 	continued time.Time     // when the last SIGCONT came
+	failed    time.Time     // when the first failure was seen
+	harmed    time.Time     // when that last reached a call of a rank
 	stopped   bool          // ranks have been told to stop
 	killed    bool          // ranks have been killed
 	gaveUp    bool          // what is not read is dropped
@@ -149,12 +152,23 @@ func (s *supervisor) begin(c cause) {
 	if s.cause.kind == none {
 		s.cause = c
 		if c.kind == byFailure {
-			s.after(failureGrace, s.terminate)
+			s.failed = time.Now()
+			s.after(failureGrace, s.endGrace)
 		}
 	}
 	if c.kind != byFailure {
 		s.terminate()
 	}
+}
+
+// endGrace stops the ranks after a failure, once the error has reached each and it has had the time to report it.
+func (s *supervisor) endGrace() {
+	waits := time.Since(s.harmed) < failureGrace || slices.ContainsFunc(s.ranks, (*rankState).unaware)
+	if s.running == 0 || !waits || time.Since(s.failed) >= lateGrace {
+		s.terminate()
+		return
+	}
+	s.after(failureGrace/10, s.endGrace)
 }
 
 // terminate tells all ranks, and what ended ones have left, to stop. Where they know, or
