@@ -46,11 +46,14 @@ func looper() {
 	flag.IntVar(&o.bytes, "bytes", -1, "make calls of this size only")
 	form := flag.String("sparse", "", "make sparse calls, in this form")
 	serve := flag.Int("serve", 0, "of sparse calls: so many ranks, the last ones, only aggregate")
+	stoppable := flag.Bool("stoppable", false, "SIGTERM ends the rank")
 	flag.Parse()
 	if o.kinds = kinds; *kind != "" {
 		o.kinds = []string{*kind}
 	}
-	signal.Ignore(syscall.SIGTERM) // who is slow on a busy machine still says what he has learned
+	if !*stoppable {
+		signal.Ignore(syscall.SIGTERM) // who is slow on a busy machine still says what he has learned
+	}
 	if os.Getenv("TREERUN_RANK") == fmt.Sprint(*early) {
 		os.Exit(0)
 	}
