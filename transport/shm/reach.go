@@ -1,12 +1,12 @@
 package shm
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
 	"sync"
-	"syscall"
 
 	"github.com/treerun/treerun/transport/internal/osys"
 	"github.com/treerun/treerun/transport/internal/segment"
@@ -79,7 +79,7 @@ func openProcess(pid int) (*process, error) {
 	processes.mu.Lock()
 	defer processes.mu.Unlock()
 	p := processes.byPID[pid]
-	if p == nil || !osys.Alive(p.fd) { // the number may be another process's by now
+	if p == nil || p.ended() != nil { // the number may be another process's by now
 		fd, err := osys.OpenProcess(pid)
 		if err != nil {
 			return nil, err
@@ -103,9 +103,19 @@ func (p *process) release() error {
 	return osys.CloseFD(p.fd)
 }
 
+// ended returns segment.ErrVanished if the process has ended, and another error if the system does not report it.
+// Nil: its number is its own.
+func (p *process) ended() error {
+	ended, err := osys.Ended(p.fd)
+	if ended {
+		return segment.ErrVanished
+	}
+	return err
+}
+
 func newReach(ranks int) *reach { return &reach{procs: make([]*process, ranks)} }
 
-// open finds out whether rank's process can be read.
+// open tries to read the memory of rank's process.
 func (r *reach) open(rank int, s sample) error {
 	if s.PID < 1 {
 		return fmt.Errorf("process number %d", s.PID)
@@ -116,7 +126,7 @@ func (r *reach) open(rank int, s sample) error {
 	}
 	r.procs[rank] = p
 	var got [secretBytes]byte
-	if err := osys.ReadMemory(p.pid, s.Address, got[:]); err != nil {
+	if err := r.Read(rank, s.Address, got[:]); err != nil {
 		return err
 	}
 	if got != s.Secret {
@@ -141,30 +151,27 @@ func (r *reach) close() error {
 // Address returns where the window is in this process.
 func (r *reach) Address(window []byte) uint64 { return osys.Address(window) }
 
-// Read reads from the process of a rank. That this was alive afterwards
-// shows that its number meant no other process before.
+// Read reads from the process of a rank. Its number meant no other process if it has not ended afterwards. That alone
+// decides whether it has: no error of the read does.
 func (r *reach) Read(rank int, address uint64, b []byte) error {
 	p := r.procs[rank]
 	err := osys.ReadMemory(p.pid, address, b)
-	if errors.Is(err, syscall.ESRCH) || err == nil && !osys.Alive(p.fd) {
-		return segment.ErrVanished
-	}
-	return err
+	return cmp.Or(p.ended(), err)
 }
 
 // Write writes to the process of a rank. Its number means that process as long
-// as nobody has waited for its end, which is looked at right before.
+// as it is not waited for, which is looked at right before.
 func (r *reach) Write(rank int, address uint64, b []byte) error {
 	p := r.procs[rank]
-	if !osys.Alive(p.fd) {
-		return segment.ErrVanished
+	if err := p.ended(); err != nil {
+		return err
 	}
 	err := osys.WriteMemory(p.pid, address, b)
-	if errors.Is(err, syscall.ESRCH) {
-		return segment.ErrVanished
+	if err != nil {
+		return cmp.Or(p.ended(), err)
 	}
-	return err
+	return nil
 }
 
 // Ended reports whether the process of a rank has ended.
-func (r *reach) Ended(rank int) bool { return osys.Ended(r.procs[rank].fd) }
+func (r *reach) Ended(rank int) bool { return errors.Is(r.procs[rank].ended(), segment.ErrVanished) }

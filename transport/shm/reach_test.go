@@ -69,7 +69,7 @@ func TestOneDescriptorForEachProcess(t *testing.T) {
 	if err := a.close(); err != nil {
 		t.Fatal(err)
 	}
-	if !osys.Alive(old) || b.procs[0].fd != old {
+	if b.procs[0].ended() != nil || b.procs[0].fd != old {
 		t.Error("the descriptor went while it was in use")
 	}
 	// The process that it means ends, and the number is another one's, here ours.
@@ -88,7 +88,7 @@ func TestOneDescriptorForEachProcess(t *testing.T) {
 	processes.byPID[s.PID] = ended
 	processes.mu.Unlock()
 	again, err := openProcess(s.PID)
-	if err != nil || again == ended || !osys.Alive(again.fd) {
+	if err != nil || again == ended || again.ended() != nil {
 		t.Errorf("a process that has ended is taken for this one: %v", err)
 	}
 	if err := errors.Join(again.release(), ended.release(), b.close()); err != nil {
@@ -122,7 +122,7 @@ func TestReachOfTheDead(t *testing.T) {
 	if err := r.Read(1, 64, b); !errors.Is(err, segment.ErrVanished) {
 		t.Errorf("reading of a dead process: %v", err)
 	}
-	if osys.Alive(fd) {
+	if r.procs[1].ended() == nil {
 		t.Error("a process that was waited for counts as alive")
 	}
 	r.procs[1].pid = os.Getpid() // as if its number had been given to another process

@@ -56,19 +56,21 @@ func OpenProcess(pid int) (fd int, err error) {
 	return fd, nil
 }
 
-// Alive reports whether the process of a descriptor has not been waited for:
-// its number is its own as long as that is so.
-func Alive(fd int) bool {
-	_, _, errno := unix.RawSyscall6(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(fd), 0, 0, 0, 0, 0)
-	return errno == 0
-}
-
-// Ended reports whether the process of a descriptor has ended, waited for or not: none of its
-// threads runs any more.
-func Ended(fd int) bool {
-	fds := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds[:], 0)
-	return n > 0 && err == nil
+// Ended reports whether the process of a descriptor has ended, waited for or not: none of its threads runs any more.
+// Until it is waited for its number is its own. An error is no news of the process: the system did not answer.
+func Ended(fd int) (bool, error) {
+	fds, now := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, unix.Timespec{}
+	for {
+		n, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&fds)), 1, uintptr(unsafe.Pointer(&now)),
+			0, 0, 0)
+		switch {
+		case errno == unix.EINTR:
+			continue
+		case errno != 0:
+			return false, fmt.Errorf("ppoll of a process: %w", errno)
+		}
+		return n > 0, nil
+	}
 }
 
 // LetSiblingsRead allows the descendants of this process's parent to read its
