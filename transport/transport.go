@@ -91,7 +91,8 @@ type Sender interface {
 	// window of the link's. It may be longer than a slot. It must not change, and
 	// the caller has to keep it reachable, until Returned. Precondition:
 	// TryReserve(0) returned true. As for Post, a Commit or Release follows,
-	// or Endpoint.Fence, and then a Wake. helps says that this rank will call Help for it.
+	// or Endpoint.Fence, and then a Wake. helps says that this rank will
+	// call Help(true) for it.
 	Lend(h *Header, window []byte, helps bool)
 
 	// Returned reports whether the receiver has released all that was lent to
@@ -103,10 +104,11 @@ type Sender interface {
 	// does not stay where another rank has to reach it.
 	LendsAny() bool
 
-	// Help copies a piece of what was lent and is not returned to where the receiver
-	// wants it, and reports whether there was one. It is for a rank that has
-	// a core of its own and nothing else to do.
-	Help() (bool, error)
+	// Help sends what was lent and is not returned through the slots, if the receiver cannot read it, and
+	// reports whether there was something to send. A rank that has lent calls it in every turn of a wait, whatever
+	// it waits for. idle says that it has a core of its own and nothing else to do: then Help
+	// copies a piece of what the receiver can read, too, to where the receiver wants it.
+	Help(idle bool) (bool, error)
 }
 
 // Receiver is the receiving end of one FIFO. It is owned by one goroutine at a

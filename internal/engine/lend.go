@@ -125,14 +125,16 @@ func (e *Engine) helps(c *Call) bool {
 	return false
 }
 
-// help copies a part of what t has lent to where its receivers want it.
+// help sends what t has lent and its receivers cannot read, and where this rank helps copies a part of it to where they
+// want it.
 func (e *Engine) help(t *track) error {
-	if !t.call.lent || !e.helps(t.call) {
+	if !t.call.lent {
 		return nil
 	}
+	idle := e.helps(t.call)
 	for i := range t.steps {
 		for _, o := range t.steps[i].outs {
-			if ok, err := o.link.Help(); ok || err != nil {
+			if ok, err := o.link.Help(idle); ok || err != nil {
 				e.steps++
 				return OnLink(err, "sending to", int(o.to))
 			}

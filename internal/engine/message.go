@@ -266,10 +266,7 @@ func (e *Engine) lendOut(p *Message, link transport.Sender) error {
 		e.steps++
 		return nil
 	}
-	if !helps {
-		return nil
-	}
-	ok, err := link.Help()
+	ok, err := link.Help(helps)
 	if ok {
 		e.steps++
 	}

@@ -28,14 +28,15 @@ const (
 	Slurm    Feature = "slurm"    // Slurm's daemons and commands, and munge
 	Peers    Feature = "peers"    // the MPI implementations to compare with
 	GPU      Feature = "gpu"      // an NVIDIA GPU with its driver
+	Root     Feature = "root"     // the tests run as root
 	// Compilers of C and C++, which make the fake GPU's libraries.
 	Compilers Feature = "compilers"
 	// Modules that only an example needs, which has a go.mod of its own.
 	Modules Feature = "modules"
 )
 
-var features = []Feature{Proc, Memory, Terminal, Bash, Network, IPv6, NetNS, SSHD, Slurm, Peers, GPU, Compilers,
-	Modules}
+var features = []Feature{Proc, Memory, Terminal, Bash, Network, IPv6, NetNS, SSHD, Slurm, Peers, GPU, Root,
+	Compilers, Modules}
 
 // Need returns if missing is nil. Otherwise the machine lacks the feature, for
 // the reason that missing tells: the test is skipped, or fails where the

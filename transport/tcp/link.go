@@ -158,7 +158,7 @@ func (s *sender) Lend(h *transport.Header, window []byte, _ bool) {
 func (s *sender) LendsAny() bool { return true }
 
 // Help does nothing: no receiver can name memory of its own to this rank.
-func (s *sender) Help() (bool, error) { return false, nil }
+func (s *sender) Help(bool) (bool, error) { return false, nil }
 
 // Returned reports whether what was lent is with the kernel.
 func (s *sender) Returned() bool {

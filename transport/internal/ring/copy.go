@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/treerun/treerun/transport"
@@ -28,6 +29,12 @@ import (
 // Every change is a compare-and-swap, so exactly one end copies a piece. The payload is there
 // when each piece is done or was copied by the receiver, which only the receiver counts, after
 // its copy. The target is fixed when the pieces are offered.
+//
+// A receiver that the system does not let read the sender's memory takes back what it has offered, and has the sender
+// pass the payload through the slot's window, part by part. The word is then the number of a part, with two marks:
+//
+//	passing          the receiver wants the part: Ask, Bring
+//	passing, filled  the part is in the window: Pass, or PostPart for the first one
 
 // Word and Address are memory that both ends share: *atomic.Uint32 and *atomic.Uint64.
 type (
@@ -53,7 +60,12 @@ const (
 	stateMask = 1<<stateBits - 1
 
 	willing = 1 << 31 // in the word: the sender may help
+	passing = 1 << 30 // the payload goes through the window
+	filled  = 1 << 29 // the part is there
 )
+
+// ErrRefused is the error of a Reader that the system does not let read the sender's memory.
+var ErrRefused = errors.New("the memory of the sender cannot be read")
 
 // pieces is how many there are of a payload: each end copies a half, or one of them all while the
 // other does something else. More and smaller pieces are slower, as each costs about 1.5 us: two ranks
@@ -69,8 +81,9 @@ const (
 type Line struct {
 	State  Word
 	Target Address // where the payload goes, in the receiver's memory
-	Pieces int     // at most 15
+	Pieces int     // at most 14
 	Grain  int     // pieces begin at multiples of it
+	Part   int     // bytes of the window
 }
 
 // Post prepares the line for a new payload. Sender only, before it publishes the payload.
@@ -82,10 +95,34 @@ func (l *Line) Post(helps bool) {
 	l.State.Store(w)
 }
 
+// PostPart is Post for a payload whose first part the sender has put into the window.
+func (l *Line) PostPart() { l.State.Store(passing | filled) }
+
+// Passes reports whether the payload goes through the window.
+func (l *Line) Passes() bool { return l.State.Load()&passing != 0 }
+
+// Pass puts the part that the receiver wants into the window, and reports whether it wants one. Sender only.
+// Precondition: that of Help.
+func (l *Line) Pass(payload []byte, to Writer) bool {
+	w := l.State.Load()
+	at := int(w&^(passing|filled)) * l.Part
+	if w&passing == 0 || w&filled != 0 || at >= len(payload) {
+		return false
+	}
+	to.Fill(payload[at:min(at+l.Part, len(payload))])
+	l.State.CompareAndSwap(w, w|filled) // unless the receiver has begun anew
+	return true
+}
+
 // Willing reports whether the sender may help to copy the payload.
 func (l *Line) Willing() bool { return l.State.Load()&willing != 0 }
 
-func stateOf(w uint32, piece int) uint32 { return w >> (stateBits * piece) & stateMask }
+func stateOf(w uint32, piece int) uint32 {
+	if w&passing != 0 {
+		return free
+	}
+	return w >> (stateBits * piece) & stateMask
+}
 
 // move changes the state of a piece, if it is from.
 func (l *Line) move(piece int, from, to uint32) bool {
@@ -114,8 +151,11 @@ type Writer interface {
 	Aborted() bool
 
 	// Write copies b to an address of the receiver's memory. False without an error: the
-	// receiver has ended.
+	// receiver has ended, or cannot be written to.
 	Write(target uint64, b []byte) (bool, error)
+
+	// Fill copies b to the window of the payload's slot.
+	Fill(b []byte)
 }
 
 // Help copies a piece of the payload, if one is offered, and reports whether it did. Sender
@@ -143,8 +183,12 @@ func (l *Line) Help(payload []byte, to Writer) (bool, error) {
 // Reader copies from the sender's memory.
 type Reader interface {
 	// Read copies the bytes of the payload from byte at of it on to b. False without an error:
-	// the sender has ended, or there is a fault, and b is not filled.
+	// the sender has ended, or there is a fault, and b is not filled. ErrRefused has the payload
+	// pass through the window.
 	Read(b []byte, at int) (bool, error)
+
+	// Take fills b from the window of the payload's slot.
+	Take(b []byte)
 }
 
 // Receiver is the receiving end of one payload. The zero value has none. One goroutine at a
@@ -154,6 +198,10 @@ type Receiver struct {
 	into   []byte // nil while nothing is offered
 	taken  uint32 // pieces that the sender cannot claim, a bit for each
 	copied uint32 // those of them that are in into
+
+	refused bool   // the sender's memory cannot be read
+	passes  bool   // the payload goes through the window
+	parts   uint32 // that have
 }
 
 // Target returns where the payload goes, nil when none is offered.
@@ -165,7 +213,10 @@ func (r *Receiver) Target() []byte { return r.into }
 // of the first, whatever theirs is: the sender may have copied to it. Precondition: into is not
 // empty.
 func (r *Receiver) Bring(l Line, into []byte, target uint64, from Reader) ([]byte, error) {
-	if r.into == nil {
+	switch {
+	case r.into == nil && l.Passes():
+		r.Ask(l, into)
+	case r.into == nil:
 		*r = Receiver{line: l, into: into}
 		l.Target.Store(target)
 		w := uint32(willing)
@@ -174,18 +225,56 @@ func (r *Receiver) Bring(l Line, into []byte, target uint64, from Reader) ([]byt
 		}
 		l.State.Store(w)
 	}
-	for i := range r.line.Pieces {
+	if r.passes {
+		return r.takePart(from), nil
+	}
+	for i := 0; i < r.line.Pieces && !r.refused; i++ {
 		if r.taken&(1<<i) != 0 || !r.line.move(i, open, free) {
 			continue
 		}
 		r.taken |= 1 << i
 		a, b := r.line.part(len(r.into), i)
-		if ok, err := from.Read(r.into[a:b], a); !ok || err != nil {
+		ok, err := from.Read(r.into[a:b], a)
+		switch r.refused = errors.Is(err, ErrRefused); {
+		case r.refused:
+		case !ok || err != nil:
 			return nil, err
+		default:
+			r.copied |= 1 << i
 		}
-		r.copied |= 1 << i
 	}
-	return r.whole()
+	if !r.refused {
+		return r.whole()
+	}
+	if r.takeBack() {
+		r.Ask(r.line, r.into)
+	}
+	return nil, nil
+}
+
+// Ask has the sender pass the payload through the window, for Bring to take it to into. Precondition: nothing is
+// offered.
+func (r *Receiver) Ask(l Line, into []byte) {
+	*r = Receiver{line: l, into: into, passes: true}
+	if l.State.Load() != passing|filled { // else the first part is there
+		l.State.Store(passing)
+	}
+}
+
+// takePart takes the next part from the window, and returns the payload if that was the last one.
+func (r *Receiver) takePart(from Reader) []byte {
+	if at := int(r.parts) * r.line.Part; at < len(r.into) {
+		if r.line.State.Load() != passing|filled|r.parts {
+			return nil
+		}
+		from.Take(r.into[at:min(at+r.line.Part, len(r.into))])
+		r.parts++
+		if at+r.line.Part < len(r.into) {
+			r.line.State.Store(passing | r.parts)
+			return nil
+		}
+	}
+	return r.into
 }
 
 // whole returns the payload if all pieces of it are there.
@@ -209,9 +298,15 @@ func (r *Receiver) whole() ([]byte, error) {
 // more: false while the sender copies a piece. It is called again until then, and then Bring
 // offers the payload anew.
 func (r *Receiver) Withdraw() bool {
-	if r.into == nil {
-		return true
+	back := r.into == nil || r.passes || r.takeBack()
+	if back {
+		*r = Receiver{}
 	}
+	return back
+}
+
+// takeBack takes back the pieces that are open, and reports whether the sender copies none.
+func (r *Receiver) takeBack() bool {
 	for i := range r.line.Pieces {
 		if r.line.move(i, open, free) {
 			r.taken |= 1 << i
@@ -223,6 +318,5 @@ func (r *Receiver) Withdraw() bool {
 			return false
 		}
 	}
-	*r = Receiver{}
 	return true
 }

@@ -41,6 +41,15 @@ var copyMutants = map[string]ends{
 	"is done before the copy": {help: func(l *Line, payload []byte, to Writer) (bool, error) {
 		return l.Help(payload, early{to, l})
 	}},
+	"is filled before the copy": {pass: func(l *Line, payload []byte, to Writer) bool {
+		return l.Pass(payload, hasty{to, l})
+	}},
+	// The number of a part looks like pieces that are open.
+	"claims a part": {help: func(l *Line, payload []byte, to Writer) (bool, error) {
+		claims := *l
+		claims.State = unmarked{l.State}
+		return claims.Help(payload, to)
+	}},
 	"keeps its claim": {help: func(l *Line, payload []byte, to Writer) (bool, error) {
 		claims := *l
 		claims.State = keeping{l.State}
@@ -72,6 +81,30 @@ func (e early) Write(target uint64, b []byte) (bool, error) {
 	return e.Writer.Write(target, b)
 }
 
+// hasty is a Writer that says that the window is filled before it is.
+type hasty struct {
+	Writer
+	l *Line
+}
+
+func (h hasty) Fill(b []byte) {
+	w := h.l.State.Load()
+	h.l.State.CompareAndSwap(w, w|filled)
+	h.Writer.Fill(b)
+}
+
+// unmarked is a Word without the mark that its payload passes through the window.
+type unmarked struct{ Word }
+
+func (u unmarked) Load() uint32 { return u.Word.Load() &^ passing }
+
+func (u unmarked) CompareAndSwap(old, new uint32) bool {
+	if w := u.Word.Load(); w&^passing == old {
+		return u.Word.CompareAndSwap(w, w&passing|new)
+	}
+	return false
+}
+
 // keeping is a Word that no claim can be given back to.
 type keeping struct{ Word }
 
@@ -96,6 +129,9 @@ func TestCopyMutants(t *testing.T) {
 		}
 		if m.help != nil {
 			e.help = m.help
+		}
+		if m.pass != nil {
+			e.pass = m.pass
 		}
 		t.Run(name, func(t *testing.T) {
 			for _, s := range copyScenes() {

@@ -3,14 +3,7 @@ package ring
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"os"
-	"testing"
-	"time"
-
-	"github.com/treerun/treerun/internal/testutil"
-	"github.com/treerun/treerun/transport"
 )
 
 // ends is the protocol: what this package does, or what a mutant does.
@@ -18,14 +11,15 @@ type ends struct {
 	bring    func(r *Receiver, l Line, into []byte, target uint64, from Reader) ([]byte, error)
 	withdraw func(r *Receiver) bool
 	help     func(l *Line, payload []byte, to Writer) (bool, error)
+	pass     func(l *Line, payload []byte, to Writer) bool
 }
 
-var right = ends{(*Receiver).Bring, (*Receiver).Withdraw, (*Line).Help}
+var right = ends{(*Receiver).Bring, (*Receiver).Withdraw, (*Line).Help, (*Line).Pass}
 
 // copyScene is what happens around the two ends.
 type copyScene struct {
 	pieces, messages, lines int
-	event                   string // "", "abort", "sender dies", "receiver dies"
+	event                   string // "", "abort", "sender dies", "receiver dies", "reads refused", "all refused"
 	retarget                bool   // each call of Bring may have another target
 	unplace                 bool   // the receiver may withdraw, and begin again
 }
@@ -45,6 +39,11 @@ type copyWorld struct {
 	released  byte   // messages
 	aborted   bool
 	gone      [2]bool   // sender, receiver
+	refused   [2]bool   // reads, writes
+	window    [][]byte  // by line: of the slot
+	unread    bool      // the sender: what it posts goes through the window
+	unwritten bool      // the sender: it does not help
+	at        int       // the sender: the line that it passes a part of
 	payload   [][]byte  // by message, in the sender's memory
 	target    [][]byte  // by message and choice, in the receiver's memory
 	closed    []bool    // by target: the caller has it back
@@ -59,8 +58,12 @@ type sharedLine struct {
 }
 
 func (s *sharedLine) line() Line {
-	return Line{State: (*stateWord)(s), Target: (*targetWord)(s), Pieces: s.w.pieces, Grain: 1}
+	return Line{State: (*stateWord)(s), Target: (*targetWord)(s), Pieces: s.w.pieces, Grain: 1,
+		Part: partBytes}
 }
+
+// partBytes is the size of a window.
+const partBytes = 1
 
 type (
 	stateWord  sharedLine
@@ -123,6 +126,7 @@ func (s copyScene) program(e ends) Program {
 			receiver: &Receiver{}}
 		for i := range w.line {
 			w.line[i].w = w
+			w.window = append(w.window, make([]byte, partBytes))
 		}
 		for m := range s.messages {
 			w.payload = append(w.payload, bytesOf(m, s.pieces))
@@ -141,6 +145,10 @@ func (s copyScene) program(e ends) Program {
 			x.Event("death", func() { w.die(0, sending) })
 		case "receiver dies":
 			x.Event("death", func() { w.die(1, receiving) })
+		case "reads refused":
+			x.Event("refusal", func() { w.refused[0] = true })
+		case "all refused":
+			x.Event("refusal", func() { w.refused = [2]bool{true, true} })
 		}
 	}
 }
@@ -158,11 +166,13 @@ func (w *copyWorld) digest(b []byte) []byte {
 		b = binary.NativeEndian.AppendUint32(b, w.line[i].state)
 		b = binary.NativeEndian.AppendUint64(b, w.line[i].target)
 	}
-	b = append(append(b, w.published...), w.released, byte(w.receiver.taken), byte(w.receiver.copied))
-	for _, is := range append(w.closed, w.aborted, w.gone[0], w.gone[1]) {
+	b = append(append(b, w.published...), w.released, byte(w.receiver.taken), byte(w.receiver.copied),
+		byte(w.receiver.parts))
+	for _, is := range append(w.closed, w.aborted, w.gone[0], w.gone[1], w.refused[0], w.refused[1], w.unread,
+		w.unwritten, w.receiver.refused, w.receiver.passes) {
 		b = append(b, byte(number(is)))
 	}
-	for _, m := range [][][]byte{w.payload, w.target} {
+	for _, m := range [][][]byte{w.payload, w.target, w.window} {
 		for _, p := range m {
 			b = append(b, p...)
 		}
@@ -202,13 +212,26 @@ func (w *copyWorld) send(e ends) {
 		}
 		if posted < w.messages && posted-back < w.lines {
 			l := w.line[posted%w.lines].line()
-			l.Post(true)
+			if w.at = posted % w.lines; w.unread {
+				w.Fill(w.payload[posted][:min(partBytes, w.pieces)])
+				l.PostPart()
+			} else {
+				l.Post(!w.unwritten)
+			}
 			w.Step("publish")
 			w.published[posted%w.lines] = byte(posted + 1)
 			posted++
 		}
 		for m := back; m < posted; m++ {
 			l := w.line[m%w.lines].line()
+			w.at = m % w.lines
+			if (w.refused[0] || w.unread) && e.pass(&l, w.payload[m], w) {
+				w.unread = true
+				break
+			}
+			if w.unwritten {
+				continue
+			}
 			if ok, err := e.help(&l, w.payload[m], w); err != nil {
 				w.Fail("help with message %d: %v", m, err)
 			} else if ok {
@@ -220,8 +243,30 @@ func (w *copyWorld) send(e ends) {
 
 func (w *copyWorld) Aborted() bool { return w.hasFault() }
 
+// refuses reports whether reads (0) or writes (1) are refused.
+func (w *copyWorld) refuses(which int) bool {
+	if w.event != "reads refused" && w.event != "all refused" {
+		return false
+	}
+	w.Step("ask the system")
+	w.Saw(uint64(number(w.refused[which])))
+	return w.refused[which]
+}
+
+// Fill copies to the window of a line.
+func (w *copyWorld) Fill(b []byte) {
+	for i := range b {
+		w.Step("fill")
+		w.window[w.at][i] = b[i]
+	}
+}
+
 // Write copies to one of the targets.
 func (w *copyWorld) Write(target uint64, b []byte) (bool, error) {
+	if w.refuses(1) {
+		w.unwritten = true
+		return false, nil
+	}
 	for i := range b {
 		w.Step("write")
 		if w.gone[1] {
@@ -248,6 +293,9 @@ type from struct {
 }
 
 func (f from) Read(b []byte, at int) (bool, error) {
+	if f.refuses(0) {
+		return false, ErrRefused
+	}
 	for i := range b {
 		f.Step("read")
 		v := f.payload[f.message][at+i]
@@ -260,6 +308,15 @@ func (f from) Read(b []byte, at int) (bool, error) {
 		b[i] = v
 	}
 	return true, nil
+}
+
+// Take copies from the window of the message's line.
+func (f from) Take(b []byte) {
+	for i := range b {
+		f.Step("take")
+		b[i] = f.window[f.message%f.lines][i]
+		f.Saw(uint64(b[i]))
+	}
 }
 
 // receive takes all messages, and looks at what they hold.
@@ -347,89 +404,3 @@ func (w *copyWorld) await(e ends, m int) {
 	}
 }
 
-// copyScenes are those that a test explores, the small ones first, some only in all rounds.
-// TREERUN_EXPLORE=1 adds all up to three pieces and two messages.
-func copyScenes() (all []copyScene) {
-	events := []string{"", "abort", "sender dies", "receiver dies"}
-	add := func(s copyScene) {
-		for _, s.event = range events {
-			all = append(all, s)
-		}
-	}
-	add(copyScene{pieces: 1, messages: 2, lines: 1})
-	add(copyScene{pieces: 1, messages: 1, lines: 1, retarget: true, unplace: true})
-	add(copyScene{pieces: 2, messages: 2, lines: 1})
-	if testutil.Thorough() {
-		add(copyScene{pieces: 1, messages: 2, lines: 2, retarget: true})
-		add(copyScene{pieces: 2, messages: 1, lines: 1, retarget: true})
-	}
-	if os.Getenv("TREERUN_EXPLORE") == "" {
-		return all
-	}
-	add(copyScene{pieces: 2, messages: 2, lines: 1, retarget: true, unplace: true})
-	add(copyScene{pieces: 2, messages: 2, lines: 2, retarget: true})
-	add(copyScene{pieces: 3, messages: 2, lines: 1, retarget: true})
-	add(copyScene{pieces: 3, messages: 2, lines: 2})
-	add(copyScene{pieces: 3, messages: 1, lines: 1, retarget: true, unplace: true})
-	return all
-}
-
-const copyMaxStates = 20_000_000
-
-// TestCopyInterleaved: in every interleaving of the two ends, with every event at every step, a message
-// that has come is what was sent, in the memory that was returned; no target is written to after
-// its call has returned; and both ends can always end.
-func TestCopyInterleaved(t *testing.T) {
-	all := 0
-	for _, s := range copyScenes() {
-		start := time.Now()
-		n, err := Explore(s.program(right), copyMaxStates)
-		if err != nil {
-			t.Errorf("%v: %v", s, err)
-		}
-		t.Logf("%v: %d states in %v", s, n, time.Since(start).Round(time.Millisecond))
-		all += n
-	}
-	t.Logf("%d states", all)
-}
-
-// TestCopyCorrupt: what no peer writes is an error, or never a payload.
-func TestCopyCorrupt(t *testing.T) {
-	for _, w := range []uint32{0, willing, claimed, ^uint32(0)} {
-		var state plainWord
-		var target plainAddress
-		l := Line{State: &state, Target: &target, Pieces: 2, Grain: 1}
-		var r Receiver
-		got, err := r.Bring(l, make([]byte, 2), 16, scribbling{&state, w})
-		if w == claimed && (got != nil || err != nil) || w&stateMask == free && !errors.Is(err, transport.ErrCorrupt) {
-			t.Errorf("state %#x: %x, %v", w, got, err)
-		}
-	}
-}
-
-type (
-	plainWord    struct{ v uint32 }
-	plainAddress struct{ v uint64 }
-	scribbling   struct {
-		state *plainWord
-		with  uint32
-	}
-)
-
-func (p *plainWord) Load() uint32      { return p.v }
-func (p *plainWord) Store(v uint32)    { p.v = v }
-func (p *plainAddress) Load() uint64   { return p.v }
-func (p *plainAddress) Store(v uint64) { p.v = v }
-func (p *plainWord) CompareAndSwap(old, new uint32) bool {
-	if p.v != old {
-		return false
-	}
-	p.v = new
-	return true
-}
-
-// Read reads the first piece while the peer writes nonsense to the second.
-func (s scribbling) Read(b []byte, at int) (bool, error) {
-	s.state.v = s.with << stateBits
-	return true, nil
-}

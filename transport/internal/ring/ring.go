@@ -311,6 +311,12 @@ func (r *Rx) Private() (address uint64, n int, is bool) { return r.address, r.le
 // Slot returns the number of the slot at position pos.
 func (g *geometry) Slot(pos uint32) int { return int(pos & (g.slots - 1)) }
 
+// Room returns the part of the data area that belongs to the slot at position pos.
+func (g *geometry) Room(pos uint32) []byte {
+	o := g.Slot(pos) * g.slotBytes
+	return g.data[o : o+g.slotBytes : o+g.slotBytes]
+}
+
 // Next returns the position of the oldest unread chunk.
 func (r *Rx) Next() uint32 { return r.pos }
 

@@ -24,5 +24,5 @@ func aligned(b []byte, to uintptr) bool {
 func (g *geometry) PayloadLine(pos uint32) Line {
 	p := unsafe.Pointer(&g.line(pos)[0])
 	return Line{State: (*atomic.Uint32)(unsafe.Add(p, offState)), Target: (*atomic.Uint64)(unsafe.Add(p, offTarget)),
-		Pieces: pieces, Grain: grain}
+		Pieces: pieces, Grain: grain, Part: g.slotBytes}
 }

@@ -2,7 +2,6 @@ package segment
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -44,8 +43,9 @@ func (s *sender) remember(window []byte) {
 	s.own[s.tx.Slot(s.last)] = owned{s.last, window}
 }
 
-// Help copies a piece of what was lent to where the receiver wants it.
-func (s *sender) Help() (bool, error) {
+// Help passes through the slot what the receiver cannot read, and, if idle, copies a piece of what was lent to where
+// the receiver wants it.
+func (s *sender) Help(idle bool) (bool, error) {
 	if s.own == nil || !s.lent {
 		return false, nil
 	}
@@ -54,8 +54,16 @@ func (s *sender) Help() (bool, error) {
 		if o.window == nil || o.pos != pos {
 			continue
 		}
+		s.at = pos
 		l := s.tx.PayloadLine(pos)
-		if ok, err := l.Help(o.window, s); ok || err != nil {
+		passed := l.Pass(o.window, s)
+		s.unread = s.unread || passed
+		ok, err := passed, error(nil)
+		if idle && !passed && !s.unwritten {
+			ok, err = l.Help(o.window, s)
+			passed = s.unwritten // or rather left to the receiver
+		}
+		if ok || err != nil || passed {
 			s.bell.Ring()
 			return ok, err
 		}
@@ -69,29 +77,34 @@ func (s *sender) Aborted() bool {
 	return aborted
 }
 
-// Write is for ring: it copies a part of a payload to the receiver.
+// Write is for ring: it copies a part of a payload to the receiver. If the system does not let it, the receiver copies
+// all that is lent on this link from now on.
 func (s *sender) Write(target uint64, b []byte) (bool, error) {
 	err := s.e.reach.Write(s.link.Dst, target, b)
-	switch {
-	case errors.Is(err, ErrVanished):
-		return false, nil // whoever waits learns of the end of the peer
-	case err != nil:
-		return false, s.failure(fmt.Errorf("writing %d bytes to rank %d's memory: %w", len(b), s.link.Dst, err))
+	if err != nil && !errors.Is(err, ErrVanished) { // whoever waits learns of the end of the peer
+		s.unwritten = true
 	}
-	return true, nil
+	return err == nil, nil
 }
 
+// Fill is for ring: it copies a part of a payload to its slot.
+func (s *sender) Fill(b []byte) { copy(s.tx.Room(s.at), b) }
+
 // bring copies the oldest payload, of len(into) bytes in the sender's memory, to
-// into. A large one is offered to the sender, which may bring a part of it. It returns where
+// into. A large one is offered to the sender, which may bring a part of it; one that cannot be read the sender passes
+// through the slot. It returns where
 // the payload is: the into of the first call for it. Nil means that the sender has still to end
 // what it has begun, or that there is a fault.
 func (r *receiver) bring(into []byte) ([]byte, error) {
-	if r.e.reach == nil || len(into) <= r.e.m.Layout.SlotBytes || len(into) < helpFrom {
-		return r.read(into)
-	}
 	l := r.rx.PayloadLine(r.rx.Next())
-	if !r.offered && !l.Willing() {
-		return r.read(into)
+	shared := len(into) > r.e.m.Layout.SlotBytes && len(into) >= helpFrom && l.Willing()
+	if !r.offered && !shared && !l.Passes() {
+		if ok, err := r.Read(into, 0); !errors.Is(err, ring.ErrRefused) {
+			if !ok {
+				into = nil
+			}
+			return into, err
+		}
 	}
 	if _, aborted := r.e.Aborted(); aborted {
 		return nil, nil // nothing is offered any more
@@ -101,17 +114,19 @@ func (r *receiver) bring(into []byte) ([]byte, error) {
 	if r.e.closed.Load() {
 		return nil, r.failure(transport.ErrClosed)
 	}
+	if !r.offered && !shared {
+		r.shared.Ask(l, into)
+	}
 	r.offered = true
-	return r.shared.Bring(l, into, r.e.reach.Address(into), r)
+	b, err := r.shared.Bring(l, into, r.e.reach.Address(into), r)
+	if b == nil && l.Passes() {
+		r.bell.Ring() // the sender, which may wait for other ranks
+	}
+	return b, err
 }
 
-// read copies the oldest payload by this end alone.
-func (r *receiver) read(into []byte) ([]byte, error) {
-	if ok, err := r.Read(into, 0); !ok || err != nil {
-		return nil, err
-	}
-	return into, nil
-}
+// Take is for ring: it copies a part of a payload from its slot.
+func (r *receiver) Take(b []byte) { copy(b, r.rx.Room(r.rx.Next())) }
 
 // CancelReceive withdraws what is offered. A sender that is stopped while it copies a piece is not
 // waited for longer than withdrawMax: it may write to the memory when it goes on.

@@ -78,7 +78,7 @@ func pass(t *testing.T, s *sender, r *receiver, n int) (sent, came []byte) {
 		t.Fatal(ok, err)
 	}
 	s.Lend(&h, sent, true)
-	if ok, err := s.Help(); ok || err != nil {
+	if ok, err := s.Help(true); ok || err != nil {
 		t.Fatalf("helped before there was an offer: %v, %v", ok, err)
 	}
 	for range 3 {
@@ -104,7 +104,7 @@ func TestHelp(t *testing.T) {
 	c := &together{}
 	c.reading = func() {
 		before := c.written
-		if ok, err := s.Help(); err != nil || ok != (before == 0) {
+		if ok, err := s.Help(true); err != nil || ok != (before == 0) {
 			t.Fatalf("helped: %v, %v, after %d bytes", ok, err, before)
 		}
 	}
@@ -133,7 +133,7 @@ func heldUp(t *testing.T, c *together, s *sender, r *receiver, into []byte) (sen
 		c.reading = nil
 		go func() {
 			defer close(helped)
-			if ok, err := s.Help(); !ok || err != nil {
+			if ok, err := s.Help(true); !ok || err != nil {
 				t.Errorf("helped: %v, %v", ok, err)
 			}
 		}()
@@ -176,7 +176,7 @@ func TestNoHelp(t *testing.T) {
 	c := &together{}
 	s, r := helping(t, c)
 	c.reading = func() {
-		if ok, err := s.Help(); ok || err != nil {
+		if ok, err := s.Help(true); ok || err != nil {
 			t.Errorf("helped: %v, %v", ok, err)
 		}
 	}
@@ -189,7 +189,7 @@ func TestNoHelp(t *testing.T) {
 	}
 	c.reading = nil
 	_, _ = pass(t, s, r, helpFrom)
-	if ok, err := s.Help(); ok || err != nil || c.written != 0 {
+	if ok, err := s.Help(true); ok || err != nil || c.written != 0 {
 		t.Errorf("helped with what is back: %v, %v", ok, err)
 	}
 }
@@ -212,7 +212,7 @@ func TestHelpLeavesOthersAlone(t *testing.T) {
 			t.Fatal(ok, err)
 		}
 		s.Lend(&transport.Header{}, make([]byte, helpFrom), true)
-		if ok, err := s.Help(); ok || err != nil {
+		if ok, err := s.Help(true); ok || err != nil {
 			t.Fatalf("round %d: helped: %v, %v", round, ok, err)
 		}
 		var h transport.Header
@@ -278,7 +278,7 @@ func TestCancelReceive(t *testing.T) {
 		}
 		clear(came) // the caller's again
 		<-helped
-		if ok, err := s.Help(); ok || err != nil || !bytes.Equal(came, make([]byte, helpFrom)) {
+		if ok, err := s.Help(true); ok || err != nil || !bytes.Equal(came, make([]byte, helpFrom)) {
 			t.Errorf("written to after CancelReceive: %v, %v", ok, err)
 		}
 		b, ok, err := r.TryPeekInto(&transport.Header{}, came)
@@ -295,7 +295,7 @@ func TestNothingAfterAbort(t *testing.T) {
 	came := make([]byte, helpFrom)
 	c.reading = func() {
 		s.e.Abort(transport.Fault{Rank: 0, Text: "the reason"})
-		if ok, err := s.Help(); ok || err != nil {
+		if ok, err := s.Help(true); ok || err != nil {
 			t.Errorf("helped after a fault: %v, %v", ok, err)
 		}
 	}

@@ -58,7 +58,10 @@ type sender struct {
 	lent  bool     // a caller's memory is with the receiver
 	last  uint32   // position of the latest that is
 	lost  bool     // the receiver has closed before it released what was lent
-	own   []owned  // by slot: what Help may copy a part of; nil before the first
+	own   []owned  // by slot: what Help may copy a part of, or pass; nil before the first
+	at    uint32   // position of what Help passes
+
+	unread, unwritten bool // the receiver cannot read this rank's memory, or this rank write the receiver's
 }
 
 // loan is a slot of another sender that publishes a payload lying in ours.
@@ -160,15 +163,19 @@ func (s *sender) Lend(h *transport.Header, window []byte, helps bool) {
 		s.postCopy(h, window)
 		return
 	}
-	helped := helps && len(window) >= helpShared
+	helped := helps && len(window) >= helpShared && !s.unread
 	if reach := s.e.reach; reach != nil && (helped || !s.e.Shared(window)) {
 		address := reach.Address(window)
-		l := s.tx.PayloadLine(s.tx.Next())
-		l.Post(helps)
-		s.last = s.tx.PostPrivate(h, address, len(window))
-		if helps {
-			s.remember(window)
+		s.at = s.tx.Next()
+		l := s.tx.PayloadLine(s.at)
+		if s.unread {
+			s.Fill(window[:min(l.Part, len(window))])
+			l.PostPart()
+		} else {
+			l.Post(helps && !s.unwritten)
 		}
+		s.last = s.tx.PostPrivate(h, address, len(window))
+		s.remember(window)
 	} else {
 		s.last = s.tx.PostAt(h, s.e.heapOffset(window), len(window))
 	}
@@ -269,11 +276,26 @@ func (r *receiver) TryRead(into []byte, at int) (bool, error) {
 		copy(into, b[at:])
 		return true, nil
 	}
-	return r.Read(into, at)
+	if r.fetched == nil && !r.offered {
+		if ok, err := r.Read(into, at); !errors.Is(err, ring.ErrRefused) {
+			return ok, err
+		}
+	}
+	if r.fetched == nil {
+		whole := r.shared.Target()
+		if whole == nil {
+			whole = make([]byte, n)
+		}
+		if r.fetched, err = r.bring(whole); r.fetched == nil {
+			return false, err
+		}
+	}
+	copy(into, r.fetched[at:])
+	return true, nil
 }
 
 // Read copies bytes from the sender's memory, where the payload is, from byte
-// at of it on.
+// at of it on. ring.ErrRefused: the system does not let it.
 func (r *receiver) Read(into []byte, at int) (bool, error) {
 	address, _, _ := r.rx.Private()
 	if r.e.reach == nil {
@@ -284,7 +306,7 @@ func (r *receiver) Read(into []byte, at int) (bool, error) {
 		return false, nil // whoever waits learns of the fault, or of the end of the peer
 	}
 	if err != nil {
-		return false, r.failure(fmt.Errorf("reading %d bytes of rank %d's memory: %w", len(into), r.link.Src, err))
+		return false, ring.ErrRefused
 	}
 	return true, nil
 }

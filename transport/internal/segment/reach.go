@@ -5,7 +5,8 @@ import (
 )
 
 // Reach reads and writes memory that is another rank's own. A set has it on all ranks or
-// on none. What is wrong with an address is an error: it is the peer's word.
+// on none. An error other than ErrVanished says that the system does not let this rank, now or any more:
+// the sender then passes through slots what it lends.
 type Reach interface {
 	// Address returns what this rank publishes of a window in its own memory.
 	Address(window []byte) uint64
