@@ -126,7 +126,9 @@ func (w *World) accept(ln net.Listener) *netconn.Acceptor {
 
 // prove finds out who has come, and returns what to do with it.
 func (w *World) prove(conn net.Conn) (enter func(), err error) {
-	if !w.net.takes(conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr()) {
+	if at, is := conn.LocalAddr().(*net.TCPAddr); !is {
+		return nil, netconn.ErrNoName
+	} else if !w.net.takes(at.AddrPort().Addr()) {
 		return func() { conn.Close() }, nil
 	}
 	c, err := w.auth.accept(conn)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/treerun/treerun/internal/iface"
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/rank/internal/exchange"
 	"github.com/treerun/treerun/topo"
 )
@@ -120,7 +121,11 @@ func (w *World) listen(ctx context.Context) error {
 		return e
 	}
 	w.sayAddresses()
-	port := uint16(ln.Addr().(*net.TCPAddr).Port)
+	port, err := netconn.PortOf(ln)
+	if err != nil {
+		ln.Close()
+		return &Error{Self: cfg.Rank, Rank: -1, Op: "Init", Err: err}
+	}
 	w.streams = newStreams(netip.AddrPortFrom(w.net.offered[0].IP, port), w.members)
 	if err := w.members.open(w.streams, w.net, cfg); err != nil {
 		ln.Close()

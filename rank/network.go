@@ -177,7 +177,10 @@ func sourceTowards(to netip.AddrPort) (netip.Addr, error) {
 		return netip.Addr{}, err
 	}
 	defer conn.Close()
-	return conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap(), nil
+	if at, is := conn.LocalAddr().(*net.UDPAddr); is {
+		return at.AddrPort().Addr().Unmap(), nil
+	}
+	return netip.Addr{}, netconn.ErrNoName
 }
 
 // putFirst moves an address that is offered, or was left out, to the front.

@@ -173,6 +173,17 @@ func (s *Refusals) Refused(from net.Addr, err error) {
 	})
 }
 
+// ErrNoName is the error of a socket of which the system does not report its own address: getsockname has failed.
+var ErrNoName = errors.New("getsockname: the system does not report the address of a socket")
+
+// PortOf returns the port at which ln listens, or ErrNoName.
+func PortOf(ln net.Listener) (uint16, error) {
+	if at, is := ln.Addr().(*net.TCPAddr); is {
+		return uint16(at.Port), nil
+	}
+	return 0, ErrNoName
+}
+
 // addrOf returns the address of a TCP peer without zone, the zero Addr for others.
 func addrOf(at net.Addr) netip.Addr {
 	if at, is := at.(*net.TCPAddr); is {

@@ -119,7 +119,11 @@ func (m *Mesh) listenAll() error {
 			failed = append(failed, err)
 			continue
 		}
-		p.Port = uint16(ln.Addr().(*net.TCPAddr).Port)
+		if p.Port, err = PortOf(ln); err != nil {
+			ln.Close()
+			failed = append(failed, err)
+			continue
+		}
 		m.mine = append(m.mine, p)
 		m.listeners = append(m.listeners, ln)
 	}

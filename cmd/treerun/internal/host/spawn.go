@@ -309,7 +309,11 @@ func Describe() (*wire.Ready, error) {
 		return nil, cmp.Or(loopback(), fmt.Errorf("find a free port for MASTER_PORT: %w%s", err, LimitHint(err)))
 	}
 	defer l.Close()
+	at, is := l.Addr().(*net.TCPAddr)
+	if !is {
+		return nil, errors.New("find a free port for MASTER_PORT: getsockname: the system does not report the address of a socket")
+	}
 	cores := job.UsableCores()
-	return &wire.Ready{Host: name, PID: os.Getpid(), Cores: cores, Port: l.Addr().(*net.TCPAddr).Port,
+	return &wire.Ready{Host: name, PID: os.Getpid(), Cores: cores, Port: at.Port,
 		Machine: job.MachineID(cores)}, nil
 }
