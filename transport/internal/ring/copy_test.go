@@ -403,4 +403,3 @@ func (w *copyWorld) await(e ends, m int) {
 		}
 	}
 }
-
