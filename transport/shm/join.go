@@ -38,6 +38,7 @@ func (c *connecting) proof(use string, rank int, bell string) (p [sha256.Size]by
 const (
 	joins  = "joins"
 	grants = "grants"
+	none   = "none"
 )
 
 // check checks the proofs of all reports.
@@ -51,7 +52,8 @@ func (c *connecting) check(all []report) error {
 	return nil
 }
 
-// grant sends the segment to all other members.
+// grant sends the segment to all other members. If it cannot, it tells all of them: they wait at their doorbells, and do
+// not look at the exchange meanwhile.
 func (c *connecting) grant(ctx context.Context, all []report) error {
 	var errs []error
 	for i := leader + 1; i < len(all); i++ {
@@ -61,14 +63,18 @@ func (c *connecting) grant(ctx context.Context, all []report) error {
 			errs = append(errs, fmt.Errorf("sending the shared memory to rank %d: %w", r, err))
 		}
 	}
+	for i := leader + 1; i < len(all) && errs != nil; i++ {
+		no := c.proof(none, c.cfg.Layout.Member(i), all[i].Bell)
+		_ = c.bells.own.SendNone(all[i].Bell, no[:])
+	}
 	return errors.Join(errs...)
 }
 
 // join receives the segment, whose sender has proved itself, and maps it.
 func (c *connecting) join(ctx context.Context, bell string) error {
-	token := c.proof(grants, c.cfg.Rank, bell)
+	token, no := c.proof(grants, c.cfg.Rank, bell), c.proof(none, c.cfg.Rank, bell)
 	err := soon(ctx, func() (err error) {
-		c.fd, err = c.bells.own.RecvFD(token[:], joinWait)
+		c.fd, err = c.bells.own.RecvFD(token[:], no[:], joinWait)
 		return err
 	})
 	if err != nil {

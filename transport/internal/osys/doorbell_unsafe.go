@@ -74,10 +74,18 @@ func (d *Doorbell) SendFD(name string, token []byte, fd int) error {
 	return err
 }
 
+// SendNone tells the Doorbell of a name that no descriptor will come: RecvFD there returns ErrNone.
+func (d *Doorbell) SendNone(name string, no []byte) error {
+	return unix.Sendto(d.fd, no, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, &unix.SockaddrUnix{Name: "@" + name})
+}
+
+// ErrNone is returned by RecvFD when the sender has called SendNone.
+var ErrNone = errors.New("the sender could not send it")
+
 // RecvFD waits up to max for the one descriptor that comes with token, and drops what else
-// comes: anybody on the host may send here. ErrAgain when it has not come. The caller closes
-// the descriptor.
-func (d *Doorbell) RecvFD(token []byte, max time.Duration) (fd int, err error) {
+// comes, but for what SendNone sends: anybody on the host may send here. ErrAgain when it has not come. The caller
+// closes the descriptor. token and no have the same length.
+func (d *Doorbell) RecvFD(token, no []byte, max time.Duration) (fd int, err error) {
 	Poll(d.fd, -1, max)
 	for range silenceMax {
 		msg, oob := make([]byte, len(token)+1), make([]byte, unix.CmsgSpace(4*4))
@@ -91,6 +99,9 @@ func (d *Doorbell) RecvFD(token []byte, max time.Duration) (fd int, err error) {
 		fds := parseRights(oob[:oobn])
 		if len(fds) == 1 && flags&unix.MSG_CTRUNC == 0 && subtle.ConstantTimeCompare(msg[:n], token) == 1 {
 			return fds[0], nil
+		}
+		if subtle.ConstantTimeCompare(msg[:n], no) == 1 {
+			return -1, ErrNone
 		}
 		for _, fd := range fds {
 			_ = unix.Close(fd)

@@ -5,6 +5,7 @@ package osys
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -170,7 +171,7 @@ func TestPassFD(t *testing.T) {
 	from, own := doorbell(t)
 	to, name := doorbell(t)
 	fd, token := sealed(t), []byte("12345678")
-	if _, err := to.RecvFD(token, time.Millisecond); !errors.Is(err, ErrAgain) {
+	if _, err := to.RecvFD(token, none, time.Millisecond); !errors.Is(err, ErrAgain) {
 		t.Errorf("nothing was sent: %v", err)
 	}
 	a, err := NewBellAddress(name)
@@ -181,7 +182,7 @@ func TestPassFD(t *testing.T) {
 	if err := from.SendFD(name, token, fd); err != nil {
 		t.Fatal(err)
 	}
-	got, err := to.RecvFD(token, time.Minute)
+	got, err := to.RecvFD(token, none, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,6 +203,25 @@ func TestPassFD(t *testing.T) {
 	_ = from.Close()
 	if err := to.SendFD(own, token, fd); err == nil || errors.Is(err, ErrAgain) {
 		t.Errorf("a doorbell that is gone: %v", err)
+	}
+}
+
+// none is what SendNone sends in these tests.
+var none = []byte("87654321")
+
+// TestSendNone: a sender that has no descriptor is not waited for.
+func TestSendNone(t *testing.T) {
+	name := fmt.Sprintf("treerun-test-none-%d", os.Getpid())
+	d, err := NewDoorbell(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.SendNone(name, none); err != nil {
+		t.Fatal(err)
+	}
+	if fd, err := d.RecvFD([]byte("12345678"), none, time.Minute); !errors.Is(err, ErrNone) {
+		t.Errorf("descriptor %d, %v", fd, err)
 	}
 }
 
@@ -230,7 +250,7 @@ func TestRecvFDRejects(t *testing.T) {
 		if err := unix.Sendmsg(from, []byte(c.msg), oob, &unix.SockaddrUnix{Name: "@" + name}, 0); err != nil {
 			t.Fatal(err)
 		}
-		if fd, err := d.RecvFD([]byte("12345678"), time.Minute); !errors.Is(err, ErrAgain) {
+		if fd, err := d.RecvFD([]byte("12345678"), none, time.Minute); !errors.Is(err, ErrAgain) {
 			t.Errorf("%s: descriptor %d, %v", what, fd, err)
 		}
 	}
