@@ -28,8 +28,8 @@ const GuardCommand = "guard:ranks"
 // the launcher's death. A normal end of the launcher kills the guard before.
 //
 // Then it looks for the processes of the launcher's session that have the job's id and
-// one of the launcher's ranks in their environment, and signals no other: a process that
-// began a session of its own, or cleared its environment, goes on. It first waits until
+// one of the launcher's ranks in their environment, and signals no other than these and the ranks, of which it has
+// pidfds: a process that began a session of its own, or cleared its environment, goes on. It first waits until
 // the launcher is gone, since until then a rank may still begin. One look through the
 // processes may miss some: one that is between two programs shows no environment, and
 // one that was forked meanwhile is not listed. So the guard looks until several looks in
@@ -87,6 +87,19 @@ func (g *guard) alive() {
 	}
 }
 
+// watch tells the guard of a rank: it ends that one, too, where the kernel does not, as a program with capabilities
+// has no parent-death signal.
+func (g *guard) watch(pid int) {
+	if g != nil {
+		_, _ = fmt.Fprintf(pipeEnd(g.life), "%d\n", pid)
+	}
+}
+
+// pipeEnd is the writing end of a pipe.
+type pipeEnd int
+
+func (p pipeEnd) Write(b []byte) (int, error) { return unix.Write(int(p), b) }
+
 // dismiss ends the guard, which has not been waited for, and returns when it has ended. Call it once.
 func (g *guard) dismiss() {
 	if g == nil {
@@ -115,6 +128,11 @@ func (h *Host) startGuard() {
 		return
 	}
 	h.guard = g
+	for _, c := range h.children {
+		if !c.ended {
+			g.watch(c.pid)
+		}
+	}
 	h.k.Children(g.process.Pid, func(unix.WaitStatus) { h.guardEnded() })
 }
 

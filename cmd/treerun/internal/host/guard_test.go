@@ -187,11 +187,11 @@ func TestSilence(t *testing.T) {
 		}
 	}()
 	begin := time.Now()
-	if !silent(r, silence) || time.Since(begin) < 3*silence-silence/4 {
+	if !(&family{Silence: silence}).silent(r) || time.Since(begin) < 3*silence-silence/4 {
 		t.Errorf("silent after %v", time.Since(begin))
 	}
 	w.Close()
-	if silent(r, silence) {
+	if (&family{Silence: silence}).silent(r) {
 		t.Error("who is gone is silent")
 	}
 }

@@ -6,6 +6,8 @@
 package host
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"syscall"
@@ -172,6 +174,7 @@ func (h *Host) next() {
 		return
 	}
 	h.children = append(h.children, c)
+	h.guard.watch(c.pid)
 	h.running++
 	h.talking++
 	for _, m := range h.pending {
@@ -260,6 +263,16 @@ func (h *Host) reaped() {
 	h.look()
 }
 
+// deafTo notes that a rank's messages have ended with err. Where the system has failed, and not the rank, the others
+// would wait for what it has to tell them.
+func (h *Host) deafTo(c *child, err error) {
+	var errno syscall.Errno
+	if !c.ended && errors.As(err, &errno) && errno != unix.ECONNRESET {
+		h.cfg.Report(&wire.Result{Code: cmdline.ExitInternal, Text: fmt.Sprintf("messages of rank %d: %v", c.rank, err)})
+	}
+	h.silent(c)
+}
+
 // silent notes that no more messages will come from a rank.
 func (h *Host) silent(c *child) {
 	h.talking--
@@ -291,6 +304,10 @@ func (h *Host) end(stuck bool) {
 		h.guard.dismiss() // no group has a member left
 	}
 	for _, c := range h.children {
+		if stuck && c.deaf != nil && !c.ended {
+			h.cfg.Report(&wire.Note{Text: fmt.Sprintf("rank %d (process %d) could not be killed: %v (it has another user now, or "+
+				"capabilities)", c.rank, c.pid, c.deaf)})
+		}
 		c.close()
 	}
 	h.cfg.Report(&wire.RanksExited{Stuck: stuck})
@@ -358,10 +375,21 @@ func (h *Host) markStopped() {
 // and to those that ended ranks have left processes in. A rank's pid is the group's number;
 // it belongs to the rank until the rank is waited for, and after that as long as a child of
 // ours is in the group.
+// A rank that has left its group is signalled by its number.
 func (h *Host) signalAll(sig syscall.Signal) {
 	for _, c := range h.children {
 		if !h.released || c.groupLives() {
-			_ = unix.Kill(-c.pid, sig) // EPERM: a rank that changed its user is beyond us
+			c.deaf = unix.Kill(-c.pid, sig)
+		}
+		group, err := unix.Getpgid(c.pid)
+		if h.released || c.ended || err != nil || group == c.pid {
+			continue
+		}
+		c.deaf = unix.Kill(c.pid, sig)
+		if !c.left && sig == unix.SIGTERM {
+			c.left = true
+			h.cfg.Report(&wire.Note{Text: fmt.Sprintf("rank %d (process %d) has left its process group for %d: treerun stops it "+
+				"alone, and not what it has started there", c.rank, c.pid, group)})
 		}
 	}
 }

@@ -122,7 +122,9 @@ type child struct {
 
 	stopped bool // it has been told to stop
 	ended   bool
-	dying   int // how often its mark was seen before it had ended
+	left    bool  // its process group, and this was reported
+	deaf    error // of the latest signal to it
+	dying   int   // how often its mark was seen before it had ended
 }
 
 // openControl opens the control socket and appends the rank's end to theirs.
@@ -150,7 +152,7 @@ func (c *child) receive(h *Host) {
 	for {
 		m, err := job.ReadMessage(c.control)
 		if err != nil {
-			h.k.Do(func() { h.silent(c) })
+			h.k.Do(func() { h.deafTo(c, err) })
 			return
 		}
 		h.k.Do(func() { h.cfg.Report(&wire.RankMessage{Rank: c.rank, Message: m}) })

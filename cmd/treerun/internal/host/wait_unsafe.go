@@ -19,7 +19,7 @@ type siginfo struct {
 }
 
 // peek tells whether a child has ended, and how. It stays a zombie: its number is
-// its own until it is waited for.
+// its own until it is waited for. Where waitid fails it is waited for.
 func peek(pid int) (status unix.WaitStatus, ended bool) {
 	var info siginfo
 	raw := (*unix.Siginfo)(unsafe.Pointer(&info))
@@ -28,7 +28,11 @@ func peek(pid int) (status unix.WaitStatus, ended bool) {
 		if err == unix.EINTR {
 			continue
 		}
-		if err != nil || int(info.child.pid) != pid {
+		if err != nil {
+			got, status := reap(pid)
+			return status, got == pid
+		}
+		if int(info.child.pid) != pid {
 			return 0, false
 		}
 		break

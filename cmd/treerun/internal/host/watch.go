@@ -41,7 +41,7 @@ func RunGuard(args []string) error {
 	if err == nil && unix.Getppid() != f.Launcher {
 		err = os.ErrProcessDone // it has died before: its number may be another's
 	}
-	if silent(os.Stdin, f.Silence) && err == nil {
+	if f.silent(os.Stdin) && err == nil {
 		_ = launcher.Kill()
 	}
 	awaitEnd(f.Launcher)
@@ -60,8 +60,9 @@ func awaitEnd(parent int) {
 
 // silent waits until the other end of a pipe is closed, or, which makes it true, nothing
 // has come from there for too long. A process that was stopped with us is not silent:
-// what it has written, or writes within a quarter of that time, is read first.
-func silent(life *os.File, silence time.Duration) bool {
+// what it has written, or writes within a quarter of that time, is read first. Numbers of ranks come from there, too.
+func (f *family) silent(life *os.File) bool {
+	silence, pid := f.Silence, 0
 	const parts = 4
 	buf := make([]byte, 64)
 	for missed := 0; missed <= parts; missed++ {
@@ -72,11 +73,37 @@ func silent(life *os.File, silence time.Duration) bool {
 		switch {
 		case n > 0:
 			missed = -1
+			for _, b := range buf[:n] {
+				switch {
+				case b == '\n':
+					f.open(pid)
+					pid = 0
+				case b >= '0' && b <= '9' && pid < maxPID:
+					pid = 10*pid + int(b-'0')
+				}
+			}
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return false
 		}
 	}
 	return true
+}
+
+// maxPID is more than the number of any process.
+const maxPID = 1 << 22
+
+// open keeps a descriptor of a rank. The launcher waits for no rank before all have ended, so that the number is that of
+// its child, which is of its session.
+func (f *family) open(pid int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	if sid, err := unix.Getsid(pid); err != nil || sid != f.Session {
+		_ = unix.Close(fd)
+		return
+	}
+	f.opened = append(f.opened, fd)
 }
 
 // family is what the ranks of a launcher have started.
@@ -86,6 +113,8 @@ type family struct {
 	Session  int           // 0: its leader is outside of our PID namespace
 	Launcher int           // its process
 	Silence  time.Duration // after which the launcher counts as dead; 0: it may be silent
+
+	opened []int // descriptors of ranks
 }
 
 // parseFamily reads what a launcher says to its guard.
@@ -117,9 +146,15 @@ func (f *family) end() {
 // signal sends sig to all processes of the family, and tells whether there are any, or
 // may be.
 func (f *family) signal(sig syscall.Signal) (left bool) {
+	for _, fd := range f.opened {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		if n == 0 || err != nil { // else it has ended
+			left = unix.PidfdSendSignal(fd, sig, nil, 0) == nil || left
+		}
+	}
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return false
+		return left
 	}
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
@@ -151,7 +186,7 @@ func (f *family) has(pid int) (has, unsure bool) {
 	}
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if errors.Is(err, fs.ErrPermission) {
-		return false, false // nor could it be signalled
+		return false, false // another user's, or a rank with capabilities, which is known by its number
 	}
 	if err != nil || len(env) == 0 {
 		if state := job.StatProc(pid); !state.Known() || state.Ended() {
