@@ -2,9 +2,14 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/treerun/treerun/internal/testutil"
 )
@@ -36,5 +41,58 @@ func TestMemoryRefused(t *testing.T) {
 		l := starts(t, nil, append([]string{"-np", args[0], program, "-after"}, args[1:]...)...)
 		l.expect(int(args[0][0]-'0'), "is right")
 		l.ends(0)
+	}
+}
+
+// TestLeftGroup: ranks that have left their process group are stopped, and a line says so.
+func TestLeftGroup(t *testing.T) {
+	l := starts(t, nil, "-np", "2", "--timeout", "3", "--shutdown-timeout", "60", sweep(t), "-after", "setpgid")
+	begun := time.Now()
+	l.ends(124)
+	if text := l.stderr.String(); !strings.Contains(text, "has left its process group") || strings.Contains(text, "hang in") {
+		t.Error(text)
+	}
+	if took := time.Since(begun); took > 50*time.Second {
+		t.Errorf("SIGTERM has not reached them: %v", took)
+	}
+}
+
+// TestKillTreerunEndsCapable: kill -9 of treerun ends ranks without a parent-death signal and without its marks in their
+// environment, as the kernel hides it of files with capabilities.
+func TestKillTreerunEndsCapable(t *testing.T) {
+	l := starts(t, nil, "-np", "2", "setpriv", "--pdeathsig", "clear", "env", "-i", "sh", "-c", "echo pid $$; exec sleep 300")
+	pids := l.pids(2)
+	l.signal(syscall.SIGKILL)
+	for _, pid := range pids {
+		for end := time.Now().Add(maxWait / 2); !strings.Contains("Z", state(pid)); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				syscall.Kill(pid, syscall.SIGKILL)
+				t.Fatalf("rank %d is left", pid)
+			}
+		}
+	}
+	l.ends(137)
+}
+
+// TestSystemCallsFail: a job ends well, or with an error, whichever of its system calls fails, by a sample of the recipe.
+func TestSystemCallsFail(t *testing.T) {
+	if _, err := exec.LookPath("strace"); err != nil {
+		testutil.Need(t, testutil.Strace, err)
+	}
+	testutil.Need(t, testutil.Bash, func() error { _, err := os.Stat("/bin/bash"); return err }())
+	bin := filepath.Dir(sweep(t))
+	if err := testutil.Build("github.com/treerun/treerun/cmd/treerun", filepath.Join(bin, "treerun")); err != nil {
+		t.Fatal(err)
+	}
+	sample := 4
+	if testutil.Thorough() {
+		sample = 20
+	}
+	cmd := exec.Command("/bin/bash", "../../scripts/faults/syscalls.sh", "launcher", "agent", "rank0", "far")
+	cmd.Env = append(os.Environ(), "BIN="+bin, fmt.Sprint("SAMPLE=", sample), "LIMIT=40")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	} else {
+		t.Logf("%s", out)
 	}
 }

@@ -29,13 +29,14 @@ const (
 	Peers    Feature = "peers"    // the MPI implementations to compare with
 	GPU      Feature = "gpu"      // an NVIDIA GPU with its driver
 	Root     Feature = "root"     // the tests run as root
+	Strace   Feature = "strace"   // strace, which makes system calls fail
 	// Compilers of C and C++, which make the fake GPU's libraries.
 	Compilers Feature = "compilers"
 	// Modules that only an example needs, which has a go.mod of its own.
 	Modules Feature = "modules"
 )
 
-var features = []Feature{Proc, Memory, Terminal, Bash, Network, IPv6, NetNS, SSHD, Slurm, Peers, GPU, Root,
+var features = []Feature{Proc, Memory, Terminal, Bash, Network, IPv6, NetNS, SSHD, Slurm, Peers, GPU, Root, Strace,
 	Compilers, Modules}
 
 // Need returns if missing is nil. Otherwise the machine lacks the feature, for

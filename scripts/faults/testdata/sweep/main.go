@@ -1,10 +1,10 @@
 // Command sweep is a rank that makes calls of every kind, compares what they give, and prints "rank N is right"
 // after Close. It is for scripts/faults, and for tests of the command.
 //
-//	sweep [-after setuid|nodump|setpgid|sleep] [-who RANK]
+//	sweep [-after setuid|nodump|setpgid] [-who RANK]
 //
 // -after says what all ranks, or the one that -who names, do once the communicator is made: change their user, which
-// ends that others may read their memory; forbid that alone; leave their process group; or sleep for a minute.
+// ends that others may read their memory; forbid that alone; or leave their process group and sleep for a minute.
 package main
 
 import (
@@ -70,10 +70,9 @@ func change(what string) error {
 		if err != nil {
 			return err
 		}
-		return syscall.Setpgid(0, group)
-	case "sleep":
+		err = syscall.Setpgid(0, group)
 		time.Sleep(time.Minute)
-		return nil
+		return err
 	}
 	return fmt.Errorf("-after %s is not known", what)
 }
