@@ -49,7 +49,8 @@ func TestLeftGroup(t *testing.T) {
 	l := starts(t, nil, "-np", "2", "--timeout", "3", "--shutdown-timeout", "60", sweep(t), "-after", "setpgid")
 	begun := time.Now()
 	l.ends(124)
-	if text := l.stderr.String(); !strings.Contains(text, "has left its process group") || strings.Contains(text, "hang in") {
+	text := l.stderr.String()
+	if !strings.Contains(text, "has left its process group") || strings.Contains(text, "hang in") {
 		t.Error(text)
 	}
 	if took := time.Since(begun); took > 50*time.Second {
@@ -57,10 +58,11 @@ func TestLeftGroup(t *testing.T) {
 	}
 }
 
-// TestKillTreerunEndsCapable: kill -9 of treerun ends ranks without a parent-death signal and without its marks in their
-// environment, as the kernel hides it of files with capabilities.
+// TestKillTreerunEndsCapable: kill -9 of treerun ends ranks without a parent-death signal whose environment cannot be
+// read, as those of a file with capabilities.
 func TestKillTreerunEndsCapable(t *testing.T) {
-	l := starts(t, nil, "-np", "2", "setpriv", "--pdeathsig", "clear", "env", "-i", "sh", "-c", "echo pid $$; exec sleep 300")
+	l := starts(t, nil, "-np", "2", "setpriv", "--pdeathsig", "clear", "env", "-i", "sh", "-c",
+		"echo pid $$; exec sleep 300")
 	pids := l.pids(2)
 	l.signal(syscall.SIGKILL)
 	for _, pid := range pids {
@@ -74,7 +76,7 @@ func TestKillTreerunEndsCapable(t *testing.T) {
 	l.ends(137)
 }
 
-// TestSystemCallsFail: a job ends well, or with an error, whichever of its system calls fails, by a sample of the recipe.
+// TestSystemCallsFail: a job ends well, or with an error, whichever of its system calls fails: a sample of the recipe.
 func TestSystemCallsFail(t *testing.T) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		testutil.Need(t, testutil.Strace, err)

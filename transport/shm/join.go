@@ -52,8 +52,8 @@ func (c *connecting) check(all []report) error {
 	return nil
 }
 
-// grant sends the segment to all other members. If it cannot, it tells all of them: they wait at their doorbells, and do
-// not look at the exchange meanwhile.
+// grant sends the segment to all other members. If that fails it ends the wait of all of them: they wait at their
+// doorbells, and take part in no exchange meanwhile.
 func (c *connecting) grant(ctx context.Context, all []report) error {
 	var errs []error
 	for i := leader + 1; i < len(all); i++ {

@@ -263,8 +263,8 @@ func (h *Host) reaped() {
 	h.look()
 }
 
-// deafTo notes that a rank's messages have ended with err. Where the system has failed, and not the rank, the others
-// would wait for what it has to tell them.
+// deafTo notes that a rank's messages have ended with err. Where a read has failed the job fails: the other ranks
+// would wait for these messages.
 func (h *Host) deafTo(c *child, err error) {
 	var errno syscall.Errno
 	if !c.ended && errors.As(err, &errno) && errno != unix.ECONNRESET {
@@ -305,8 +305,8 @@ func (h *Host) end(stuck bool) {
 	}
 	for _, c := range h.children {
 		if stuck && c.deaf != nil && !c.ended {
-			h.cfg.Report(&wire.Note{Text: fmt.Sprintf("rank %d (process %d) could not be killed: %v (it has another user now, or "+
-				"capabilities)", c.rank, c.pid, c.deaf)})
+			h.cfg.Report(&wire.Note{Text: fmt.Sprintf("rank %d (process %d) could not be killed: %v (it has another user now, "+
+				"or capabilities)", c.rank, c.pid, c.deaf)})
 		}
 		c.close()
 	}
@@ -388,8 +388,8 @@ func (h *Host) signalAll(sig syscall.Signal) {
 		c.deaf = unix.Kill(c.pid, sig)
 		if !c.left && sig == unix.SIGTERM {
 			c.left = true
-			h.cfg.Report(&wire.Note{Text: fmt.Sprintf("rank %d (process %d) has left its process group for %d: treerun stops it "+
-				"alone, and not what it has started there", c.rank, c.pid, group)})
+			h.cfg.Report(&wire.Note{Text: fmt.Sprintf("rank %d (process %d) has left its process group for %d: treerun "+
+				"stops it alone, and not what it has started there", c.rank, c.pid, group)})
 		}
 	}
 }

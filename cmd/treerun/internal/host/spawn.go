@@ -311,7 +311,7 @@ func Describe() (*wire.Ready, error) {
 	defer l.Close()
 	at, is := l.Addr().(*net.TCPAddr)
 	if !is {
-		return nil, errors.New("find a free port for MASTER_PORT: getsockname: the system does not report the address of a socket")
+		return nil, errors.New("find a free port for MASTER_PORT: getsockname: the system does not report the address")
 	}
 	cores := job.UsableCores()
 	return &wire.Ready{Host: name, PID: os.Getpid(), Cores: cores, Port: at.Port,

@@ -60,7 +60,8 @@ func awaitEnd(parent int) {
 
 // silent waits until the other end of a pipe is closed, or, which makes it true, nothing
 // has come from there for too long. A process that was stopped with us is not silent:
-// what it has written, or writes within a quarter of that time, is read first. Numbers of ranks come from there, too.
+// what it has written, or writes within a quarter of that time, is read first. The numbers of ranks come from there,
+// too.
 func (f *family) silent(life *os.File) bool {
 	silence, pid := f.Silence, 0
 	const parts = 4
@@ -92,8 +93,8 @@ func (f *family) silent(life *os.File) bool {
 // maxPID is more than the number of any process.
 const maxPID = 1 << 22
 
-// open keeps a descriptor of a rank. The launcher waits for no rank before all have ended, so that the number is that of
-// its child, which is of its session.
+// open keeps a descriptor of a rank. The launcher waits for no rank before all have ended, so that the number is that
+// of its child, which is of its session.
 func (f *family) open(pid int) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
