@@ -21,6 +21,7 @@ type Waiting struct {
 	Comm   string // "" for the World
 	In     string
 	For    []int  // none: it does not know
+	Any    bool   // one of them is enough, as for a message from any rank
 	Number uint64 // another one for every wait
 	GaveUp int64  // nanoseconds ago, 0: it still waits
 }
@@ -120,7 +121,7 @@ func (w *Wait) waiting() (Waiting, bool) {
 	}
 	for _, l := range w.now.lacks {
 		if r := w.inJob(l.Rank); r >= 0 && r < w.job.Size && len(told.For) < w.job.Size {
-			told.For = append(told.For, r)
+			told.For, told.Any = append(told.For, r), l.Any
 		}
 	}
 	return told, true

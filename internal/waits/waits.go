@@ -66,6 +66,7 @@ func (j *Job) Comms() int {
 type Lack struct {
 	Rank int    // -1: nobody knows which
 	What string // that it has to do, and what is known of it
+	Any  bool   // another of the lacks will do as well: this holds for all of a wait, or for none
 }
 
 // String says it for people.

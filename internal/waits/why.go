@@ -100,7 +100,7 @@ func (w *Wait) look(ctx context.Context) (Cause, []hop) {
 	c, ring := j.judge(all)
 	for _, l := range lacks { // what this rank saw of those that it waits for
 		if r := w.inJob(l.Rank); ring == nil && (r == c.Rank && r >= 0 || len(lacks) == 1) {
-			c.Text = fmt.Sprintf("for %s; %s", Lack{r, l.What}, c.Text)
+			c.Text = fmt.Sprintf("for %s; %s", Lack{Rank: r, What: l.What}, c.Text)
 			break
 		}
 	}
@@ -224,7 +224,7 @@ func (j *Job) judge(all map[int]*node) (Cause, []hop) {
 			worst = n
 		}
 	}
-	ring := shortest(all, worst != nil)
+	ring := shortest(stuck(all), worst != nil)
 	switch {
 	case ring != nil && (worst == nil || worst.class > circle):
 		return noRank(tellRing(ring)), ring
@@ -315,6 +315,35 @@ func tellRing(ring []hop) string {
 	return text
 }
 
+// stuck returns the ranks that cannot get on unless another of them does: those that wait for one of them or, where one
+// of several ranks is enough, for no others.
+func stuck(all map[int]*node) map[int]*node {
+	left := make(map[int]*node)
+	for r, n := range all {
+		if n.class == waiting {
+			left[r] = n
+		}
+	}
+	for before := len(left) + 1; len(left) < before; {
+		before = len(left)
+		for r, n := range left {
+			if !slices.ContainsFunc(n.waits, func(w Waiting) bool { return holds(left, w) }) {
+				delete(left, r)
+			}
+		}
+	}
+	return left
+}
+
+// holds reports whether a wait cannot end before one of these ranks gets on.
+func holds(stuck map[int]*node, w Waiting) bool {
+	getsOn := func(r int) bool { return stuck[r] == nil }
+	if w.Any {
+		return !slices.ContainsFunc(w.For, getsOn)
+	}
+	return slices.ContainsFunc(w.For, func(r int) bool { return !getsOn(r) })
+}
+
 // shortest returns the shortest circle of ranks that wait for each other, the one with the
 // lowest ranks of several, beginning with its lowest rank; nil when there is none.
 //
@@ -351,6 +380,9 @@ func ringFrom(all map[int]*node, start int, others bool) []hop {
 	for queue := []spot{first}; len(queue) > 0; queue = queue[1:] {
 		at := queue[0]
 		for _, wait := range all[at.rank].waits {
+			if !holds(all, wait) {
+				continue
+			}
 			for _, to := range wait.For {
 				h := hopOf(at.rank, to, wait)
 				next := spot{to, at.several || at != first && came[at].in != h.in}

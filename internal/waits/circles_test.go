@@ -1,0 +1,127 @@
+package waits
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// graph says for whom each rank waits, nobody where it computes, and whether one of them is enough.
+type graph struct {
+	whom [][]int
+	any  []bool
+}
+
+func randomGraph(rng *rand.Rand) graph {
+	n := 2 + rng.IntN(4)
+	g := graph{make([][]int, n), make([]bool, n)}
+	for r := range n {
+		for _, to := range rng.Perm(n)[:rng.IntN(n)] {
+			if to != r {
+				g.whom[r] = append(g.whom[r], to)
+			}
+		}
+		g.any[r] = rng.IntN(2) == 0
+	}
+	if len(g.whom[0]) == 0 {
+		g.whom[0] = []int{1}
+	}
+	return g
+}
+
+// reached returns the ranks that rank 0 waits for, directly or not, and rank 0, as bits.
+func (g graph) reached() (set int) {
+	for next := 1; set != next; {
+		set = next
+		for r, whom := range g.whom {
+			for _, to := range whom {
+				if set>>r&1 == 1 {
+					next |= 1 << to
+				}
+			}
+		}
+	}
+	return set
+}
+
+// deadlocked returns all ranks that can never get on, as bits: it looks at every set of ranks, and takes those in
+// which each rank waits for another of the set, or for none that is outside.
+func (g graph) deadlocked() (all int) {
+	reached := g.reached()
+	for set := range 1 << len(g.whom) {
+		bad := set&^reached != 0
+		for r, whom := range g.whom {
+			in := 0
+			for _, to := range whom {
+				in += set >> to & 1
+			}
+			held := in > 0
+			if g.any[r] {
+				held = in == len(whom) && in > 0
+			}
+			bad = bad || set>>r&1 == 1 && !held
+		}
+		if !bad {
+			all |= set
+		}
+	}
+	return all
+}
+
+// TestCirclesOfAny: in random small jobs a circle is reported if, and only if, some ranks can never get on, and
+// consists of such ranks; else a rank that computes is named.
+func TestCirclesOfAny(t *testing.T) {
+	circles := 0
+	for seed := range uint64(3000) {
+		g := randomGraph(rand.New(rand.NewPCG(seed, 3)))
+		jobs := NewLocal(len(g.whom)).Jobs
+		var first *Wait
+		for r := len(g.whom) - 1; r >= 0; r-- {
+			var lacks []Lack
+			for _, to := range g.whom[r] {
+				lacks = append(lacks, Lack{Rank: to, What: "to send", Any: g.any[r]})
+			}
+			if first = jobs[r].NewWait("", nil); len(lacks) > 0 {
+				first.Publish("Recv", time.Now(), lacks)
+			}
+		}
+		cause, ring := first.look(t.Context())
+		dead := g.deadlocked()
+		outside := slices.ContainsFunc(ring, func(h hop) bool { return dead>>h.who&1 == 0 || dead>>h.whom&1 == 0 })
+		circle := cause.Rank < 0 && strings.HasSuffix(cause.Text, ": a circle") && ring != nil
+		switch {
+		case circle != (dead != 0), outside:
+			t.Fatalf("seed %d, %+v: %+v; ranks %b cannot get on", seed, g, cause, dead)
+		case !circle && (cause.Rank < 0 || len(g.whom[cause.Rank]) > 0):
+			t.Fatalf("seed %d, %+v: %+v, want a rank that computes", seed, g, cause)
+		}
+		if circle {
+			circles++
+		}
+	}
+	t.Logf("%d circles", circles)
+}
+
+// TestFarm: a rank that takes the answers of any other waits for the one that computes, whatever those do that wait
+// for it; when that one waits for it as well, this is a circle.
+func TestFarm(t *testing.T) {
+	jobs := NewLocal(4).Jobs
+	await(jobs[1], "", "Recv", 0)
+	await(jobs[3], "", "Recv", 0)
+	farmer := jobs[0].NewWait("", nil)
+	farmer.Publish("Probe", time.Now(), []Lack{{1, "to send", true}, {2, "to send", true}, {3, "to send", true}})
+	want := "for rank 2 to send; rank 2 is in no call of treerun"
+	if c := farmer.Why(t.Context()); c.Rank != 2 || c.Text != want {
+		t.Errorf("%+v, want %q", c, want)
+	}
+	want = "rank 0 waits in Probe for rank 2, which is in no call of treerun"
+	if c := await(jobs[1], "", "Recv", 0).Why(t.Context()); c.Rank != 2 || !strings.HasSuffix(c.Text, want) {
+		t.Errorf("%+v, want %q", c, want)
+	}
+	await(jobs[2], "", "Recv", 0)
+	if c := farmer.Why(t.Context()); c.Rank != -1 || !strings.HasSuffix(c.Text, ": a circle") {
+		t.Errorf("%+v, want a circle", c)
+	}
+}
