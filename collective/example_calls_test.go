@@ -294,3 +294,75 @@ func ExampleWithStallTimeout() {
 	}, collective.WithName("training"), collective.WithStallTimeout(time.Minute))
 	// Output:
 }
+
+// A goroutine serves the other ranks on a communicator of its own, until it is stopped.
+func ExampleProbeFor() {
+	onRanks(2, func(c *collective.Comm) error {
+		d, err := c.Dup(ctx)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		if c.Rank() == 1 { // asks for the square of 7
+			x := []int{7}
+			if err := collective.Send(ctx, d, x, 0, 0); err != nil {
+				return err
+			}
+			_, err := collective.Recv(ctx, d, x, 0, 0)
+			fmt.Println(x)
+			return errors.Join(err, collective.Barrier(ctx, c))
+		}
+		stop, served := make(chan bool), make(chan error)
+		go func() {
+			for {
+				st, found, err := collective.ProbeFor(ctx, d, collective.AnySource, 0, 10*time.Millisecond)
+				if found {
+					x := make([]int, st.Count)
+					_, err = collective.Recv(ctx, d, x, st.Source, st.Tag)
+					x[0] *= x[0]
+					err = errors.Join(err, collective.Send(ctx, d, x, st.Source, st.Tag))
+				}
+				select {
+				case <-stop:
+					served <- err
+					return
+				default:
+				}
+				if err != nil {
+					c.Abort(err)
+				}
+			}
+		}()
+		err = collective.Barrier(ctx, c)
+		close(stop)
+		return errors.Join(err, <-served)
+	})
+	// Output: [49]
+}
+
+// Messages are received from any rank, as long as they are, while this rank does something else.
+func ExampleMessage_Status() {
+	onRanks(3, func(c *collective.Comm) error {
+		if c.Rank() > 0 {
+			return collective.Send(ctx, c, make([]float64, c.Rank()), 0, 10*c.Rank())
+		}
+		var all []collective.Message
+		for range c.Size() - 1 {
+			m, err := collective.StartRecv(c, make([]float64, 8), collective.AnySource, collective.AnyTag)
+			if err != nil {
+				return err
+			}
+			all = append(all, m)
+		}
+		got := make([]collective.Status, c.Size())
+		for _, m := range all {
+			if err := m.Wait(ctx); err != nil {
+				return err
+			}
+			got[m.Status().Source] = m.Status()
+		}
+		fmt.Println(got[1:])
+		return nil
+	})
+	// Output: [{1 10 1} {2 20 2}]
+}

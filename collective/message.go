@@ -2,6 +2,7 @@ package collective
 
 import (
 	"context"
+	"time"
 
 	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/engine"
@@ -14,19 +15,25 @@ import (
 // again after the end, and need not be called. The zero value is done.
 type Message struct{ message comm.Request }
 
-// Send sends buf to rank to, which may be this one, under a tag. It returns when buf may be used again,
-// which says nothing about whether to has received it. Messages with the same
-// tag between two ranks arrive in the order in which they were sent.
+// Send sends buf to rank to, which may be this one, under a tag from 0 to math.MaxInt32. It returns when buf may be
+// used again, which says nothing about whether to has received it. Messages with the same tag between two ranks
+// arrive in the order in which they were sent.
+//
+// A message of up to 64 KiB does not wait for its Recv: what finds no room in the links is kept in memory and sent
+// later, also while this rank makes no call, and at the latest in Close. When a rank keeps 64 MiB, Send waits. A
+// longer message waits until to receives it or, in another call that waits, has room for it in 64 MiB of its own. So
+// does one of some KiB which to would read from the sender's memory, for some tenths of a second at most.
 func Send[T Number](ctx context.Context, c *Comm, buf []T, to, tag int) error {
 	_, err := c.in.Messages.Run(ctx, "Send", messageOf(buf, to, tag), tag, c.in.Engine.StartSend)
 	return err
 }
 
-// AnySource in place of a rank, and AnyTag in place of a tag, make Recv and Probe take messages of every rank, this one
-// included, and of every tag.
+// AnySource in place of a rank, and AnyTag in place of a tag, make Recv, StartRecv and the Probes take messages of
+// every rank, this one included, and of every tag. Arithmetic on ranks and tags does not give these numbers: -1 is an
+// ErrArgument.
 const (
-	AnySource = -1
-	AnyTag    = -1
+	AnySource = engine.AnySource
+	AnyTag    = engine.AnyTag
 )
 
 // Recv receives into buf what rank from, which may be this one, sends under a tag, and returns how many elements
@@ -36,10 +43,6 @@ const (
 func Recv[T Number](ctx context.Context, c *Comm, buf []T, from, tag int) (int, error) {
 	in := messageOf(buf, from, tag)
 	in.Fewer = true
-	if from < 0 || tag < 0 {
-		n, err := c.in.Messages.RecvAny(ctx, "Recv", in, tag)
-		return n / in.DType.Size(), err
-	}
 	n, err := c.in.Messages.Run(ctx, "Recv", in, tag, c.in.Engine.StartRecv)
 	return n / in.DType.Size(), err
 }
@@ -51,26 +54,39 @@ type Status struct {
 }
 
 // Probe waits for a message from rank from, or AnySource, with a tag, or AnyTag, for which no Recv has been started,
-// and says what it is. The message stays until a Recv takes it: the next Recv from its Source with its Tag does.
+// and returns its Status. The message stays until a Recv takes it: the next Recv from its Source with its Tag does.
 // Messages of one rank with one tag are found in the order in which they were sent.
 //
 //	st, err := collective.Probe(ctx, c, collective.AnySource, tag)
 //	buf := make([]float32, st.Count)
 //	_, err = collective.Recv(ctx, c, buf, st.Source, st.Tag)
 func Probe(ctx context.Context, c *Comm, from, tag int) (Status, error) {
-	p, _, err := c.in.Messages.Probe(ctx, "Probe", from, tag, true)
+	p, _, err := c.in.Messages.Probe(ctx, "Probe", from, tag, comm.Forever)
 	return statusOf(p), err
 }
 
-// TryProbe is Probe that does not wait: false when there is no such message yet.
+// TryProbe is Probe that does not wait: false when there is no such message yet, or none can come any more as its
+// senders have closed.
 func TryProbe(c *Comm, from, tag int) (Status, bool, error) {
-	p, found, err := c.in.Messages.Probe(context.Background(), "TryProbe", from, tag, false)
+	return ProbeFor(context.Background(), c, from, tag, 0)
+}
+
+// ProbeFor is Probe that waits for d at most, and then returns false. The communicator goes on, while the end of ctx
+// ends it on all ranks. That no rank is left that can send is no error.
+//
+// Calls of other goroutines on c return ErrBusy while one waits in a Probe. A goroutine that serves other ranks needs
+// a communicator of its own, which Dup makes, and looks between two calls of ProbeFor whether it has to end.
+func ProbeFor(ctx context.Context, c *Comm, from, tag int, d time.Duration) (Status, bool, error) {
+	name := "ProbeFor"
+	if d == 0 {
+		name = "TryProbe"
+	}
+	p, found, err := c.in.Messages.Probe(ctx, name, from, tag, max(d, 0))
 	return statusOf(p), found, err
 }
 
-func statusOf(p engine.Message) Status {
-	h := p.Found()
-	return Status{Source: p.Peer, Tag: int(h.Root), Count: int(h.Count)}
+func statusOf(g engine.Got) Status {
+	return Status{Source: g.From, Tag: int(g.Header.Root), Count: int(g.Header.Count)}
 }
 
 func messageOf[T Number](buf []T, peer, tag int) engine.Message {
@@ -98,11 +114,21 @@ func StartSend[T Number](c *Comm, buf []T, to, tag int) (Message, error) {
 	return Message{m}, err
 }
 
-// StartRecv begins a Recv, from one rank and with one tag, of a message that is as long as buf, which must not be used
-// until the Message is done.
+// StartRecv begins a Recv into buf, which must not be used until the Message is done; its Status then says what came.
+// Of several for which a message is right, the one that began first gets it.
 func StartRecv[T Number](c *Comm, buf []T, from, tag int) (Message, error) {
-	m, err := c.in.Messages.Start("Recv", messageOf(buf, from, tag), tag, c.in.Engine.StartRecv)
+	in := messageOf(buf, from, tag)
+	in.Fewer = true
+	m, err := c.in.Messages.Start("Recv", in, tag, c.in.Engine.StartRecv)
 	return Message{m}, err
+}
+
+// Status is what a StartRecv has received, once it is done. Of a StartSend it is the zero value.
+func (m Message) Status() Status {
+	if got := m.message.Got; got != nil {
+		return statusOf(*got)
+	}
+	return Status{}
 }
 
 // Wait returns when the message has been sent, or received, on this rank.

@@ -25,8 +25,9 @@ const maxProgramBytes = 12 << 20
 // needs nothing of other ranks but what stands before it, or at the same place: a Send
 // and a Recv that meet there, ranks in a circle of SendRecv, a collective. So the first
 // operation in that order which is not done can always go on, even when no send is
-// buffered. A communicator moves messages on only during calls on it, so whoever changes
-// the communicator has waited for all that was begun on the other.
+// buffered; a Send of up to 64 KiB may stand by itself. A communicator moves messages on only
+// during calls on it, so whoever changes the communicator has waited for all that was begun on
+// the other.
 func programs(size, bytes int, large bool) *rapid.Generator[program] {
 	return rapid.Custom(func(t *rapid.T) program {
 		all := make([][]operation, size)
@@ -202,7 +203,13 @@ func (g *generator) half(sends bool) {
 	if o.Do = doSend; !sends {
 		o.Do, rank = doRecv, p.to
 	}
-	g.halves[p] = append(g.halves[p], half{o, sends, g.start(rank, o, false)})
+	begun := &pending{id: o.ID}
+	if sends && o.Count*modelTypes[o.Type].bytes <= 64<<10 && g.int(1, "waits") == 1 {
+		g.add(rank, o)
+	} else {
+		begun = g.start(rank, o, false)
+	}
+	g.halves[p] = append(g.halves[p], half{o, sends, begun})
 }
 
 // complete adds the second side of the oldest message of a pairing.

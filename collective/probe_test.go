@@ -184,10 +184,22 @@ func TestProbeFails(t *testing.T) {
 	})
 	t.Run("arguments", func(t *testing.T) {
 		mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
-			for _, a := range [][2]int{{-2, 0}, {2, 0}, {0, -2}} {
-				if _, _, err := TryProbe(c, a[0], a[1]); !errors.Is(err, ErrArgument) {
-					return fmt.Errorf("rank %d, tag %d: %v", a[0], a[1], err)
+			for _, a := range [][2]int{{-2, 0}, {2, 0}, {0, -2}, {-1, 0}, {0, -1}, {AnyTag, AnySource}} {
+				_, _, err1 := TryProbe(c, a[0], a[1])
+				_, err2 := Recv(t.Context(), c, []int{0}, a[0], a[1])
+				_, err3 := StartRecv(c, []int{0}, a[0], a[1])
+				for _, err := range []error{err1, err2, err3} {
+					if !errors.Is(err, ErrArgument) {
+						return fmt.Errorf("rank %d, tag %d: %v", a[0], a[1], err)
+					}
 				}
+				if a[0] == -1 && !strings.HasSuffix(err2.Error(), "rank -1 of 2, want 0..1 or AnySource (hint: in Go the rank "+
+					"before this one is (rank-1+size) % size)") {
+					return err2
+				}
+			}
+			if err := Send(t.Context(), c, []int{0}, AnySource, 0); !errors.Is(err, ErrArgument) {
+				return fmt.Errorf("Send to any: %v", err)
 			}
 			return nil
 		})
@@ -202,10 +214,32 @@ func TestRecvFromAnybodyIsNamed(t *testing.T) {
 		_, err := Recv(ctx, c, make([]float32, 2), AnySource, AnyTag)
 		return err
 	})
+	want := "Recv (2 float32, any rank, any tag)"
 	for r, err := range errs {
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "Recv (any rank, any tag)") ||
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), want) ||
 			strings.Contains(err.Error(), "Probe") {
 			t.Errorf("rank %d: %v", r, err)
 		}
 	}
+}
+
+// TestProbesOfClosedRanks: TryProbe and ProbeFor find nothing of ranks that have closed, and the communicator goes on.
+func TestProbesOfClosedRanks(t *testing.T) {
+	mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {
+		if c.Rank() != 0 {
+			return nil
+		}
+		for closed := false; !closed; time.Sleep(time.Millisecond) {
+			closed = c.in.Endpoint.Status(1).Closed && c.in.Endpoint.Status(2).Closed
+		}
+		for _, from := range []int{AnySource, 1, 2} {
+			if st, found, err := TryProbe(c, from, AnyTag); found || err != nil {
+				return fmt.Errorf("TryProbe of %d: %v, %v, %w", from, st, found, err)
+			}
+			if st, found, err := ProbeFor(t.Context(), c, from, 5, time.Millisecond); found || err != nil {
+				return fmt.Errorf("ProbeFor of %d: %v, %v, %w", from, st, found, err)
+			}
+		}
+		return nil
+	})
 }

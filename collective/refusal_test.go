@@ -135,7 +135,7 @@ func refuseAll(t *testing.T, c *Comm, request Request, message Message, done fun
 	calls["Test of a message"] = func() error { _, err := message.Test(); return err }
 	barrier := make(chan error)
 	go func() { barrier <- Barrier(t.Context(), c) }()
-	for !c.in.Busy.Load() {
+	for !c.in.Claimed() {
 		time.Sleep(time.Millisecond)
 	}
 	for name, call := range calls {

@@ -176,7 +176,7 @@ func tryStop(t *testing.T, form string, wait func(context.Context, *Comm) error,
 			stopper := time.AfterFunc(30*time.Millisecond, func() {
 				// On a busy machine it may not have called yet. One that only asks now
 				// and then is seldom seen at it, but has begun long before the limit.
-				for start := time.Now(); s.by == 0 && !c.in.Busy.Load() && time.Since(start) < time.Second; {
+				for start := time.Now(); s.by == 0 && !c.in.Claimed() && time.Since(start) < time.Second; {
 					time.Sleep(20 * time.Microsecond)
 				}
 				s.stop(w, c, cancel)

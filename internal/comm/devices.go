@@ -125,12 +125,14 @@ func (d *Devices) Sync(ctx context.Context, s *cuda.Stream) error {
 	}
 	defer c.End()
 	if d.Session == nil {
-		if err := s.Synchronize(ctx); err != nil {
+		var err error
+		if c.claim.without(func() { err = s.Synchronize(ctx) }); err != nil {
 			return fmt.Errorf("collective: %s on rank %d: %w", call, c.Rank, err)
 		}
 		return nil
 	}
-	during, err := d.Session.Sync(ctx, s, call)
+	during, err := call, error(nil)
+	c.claim.without(func() { during, err = d.Session.Sync(ctx, s, call) })
 	if fault, failed := c.Endpoint.Aborted(); failed {
 		return d.fault(fault, during)
 	}

@@ -20,7 +20,8 @@ import (
 type Comm struct {
 	*setup.Setup
 
-	Busy     atomic.Bool
+	claim    claim
+	moves    bool   // moveKept runs; of the one that has claimed
 	Seq      uint64 // of the latest call
 	tally    tally
 	Calls    [InFlight]engine.Call // the latest, by number
@@ -69,21 +70,22 @@ func (c *Comm) close() error {
 	if text := c.UnusedPlan(); text != "" && c.Rank == 0 && c.err == nil {
 		c.Config.Note(fmt.Sprintf("treerun: communicator %s: %s\n", c.Name, text))
 	}
-	for !c.Busy.CompareAndSwap(false, true) {
+	for !c.claim.take(unclaimed) {
 		c.abort(transport.Faultf(transport.FaultClosed, c.Rank, "rank %d closed its communicator during its own call",
 			c.Rank))
 		time.Sleep(time.Millisecond)
 	}
-	// busy stays set: no call begins any more.
+	// The claim stays: no call begins any more.
 	select {
 	case <-c.World.Failed(): // the World knows the cause best
 		c.Endpoint.Abort(setup.LostRank(c.World))
 	default:
 	}
-	if !c.Engine.Idle() {
+	if !c.Engine.Settled() {
 		c.Endpoint.Abort(transport.Faultf(transport.FaultClosed, c.Rank,
 			"rank %d closed its communicator with calls under way; Wait for every Request before Close", c.Rank))
 	}
+	c.Engine.Flush(context.Background(), &c.Waiter)
 	c.Devices.Finish()
 	fault, failed := c.Engine.Settle(c.Config.Settle)
 	left := c.unreceived(failed)
@@ -110,12 +112,12 @@ func (c *Comm) unreceived(failed bool) error {
 	if failed || c.err != nil {
 		return nil
 	}
-	from, h, found := c.Engine.Unreceived()
+	from, to, h, found := c.Engine.Unreceived()
 	if !found {
 		return nil
 	}
 	f := transport.Faultf(transport.FaultMismatch, -1, "rank %d has sent %d %s with tag %d, which rank %d "+
-		"has not received", from, h.Count, kernel.DType(h.DType), h.Root, c.Rank)
+		"has not received", from, h.Count, kernel.DType(h.DType), h.Root, to)
 	return &setup.RankError{Rank: -1, Op: "Close", Err: setup.ErrorOf(f, nil)}
 }
 
@@ -124,7 +126,7 @@ func (c *Comm) Begin(a *Args) error {
 	switch { // a name is looked for when there is an error to tell
 	case a.Err != nil:
 		return a.Err
-	case !c.Busy.CompareAndSwap(false, true):
+	case !c.claim.take(unclaimed):
 		return c.busyError(a.name())
 	case c.err != nil:
 		return c.failedBefore(a.name())
@@ -134,7 +136,7 @@ func (c *Comm) Begin(a *Args) error {
 
 // Claim claims the communicator for a call with a name.
 func (c *Comm) Claim(call string) error {
-	if !c.Busy.CompareAndSwap(false, true) {
+	if !c.claim.take(unclaimed) {
 		return c.busyError(call)
 	}
 	if c.err != nil {
@@ -155,7 +157,11 @@ func (c *Comm) End() {
 		c.tally.leave(waited)
 	}
 	c.tally.now = 0
-	c.Busy.Store(false)
+	if !c.moves && c.Engine.Keeps() {
+		c.moves = true
+		c.watch.Go(c.moveKept)
+	}
+	c.claim.state.Store(unclaimed)
 }
 
 // busyError says why the communicator cannot be claimed.

@@ -14,15 +14,16 @@ import (
 type Messages struct {
 	c     *Comm
 	under engine.Pool
+	got   []engine.Got // for receives to come
 }
 
 // SendRecv sends out and receives in side by side, and returns how many bytes came.
 func (m *Messages) SendRecv(ctx context.Context, in, out engine.Message, tag int) (int, error) {
 	const name = "SendRecv"
-	if err := m.check(name, out.Peer, tag); err != nil { // before either is begun
+	if err := m.check(name, out.Peer, tag, false); err != nil { // before either is begun
 		return 0, err
 	}
-	if err := m.begin(name, in.Peer, tag); err != nil {
+	if err := m.begin(name, in.Peer, tag, false); err != nil {
 		return 0, err
 	}
 	defer m.c.End()
@@ -51,25 +52,31 @@ const ownTag = -1
 // starter is Engine.StartSend or Engine.StartRecv.
 type starter = func(*engine.Message) error
 
-// check refuses a message that this communicator cannot carry.
-func (m *Messages) check(call string, peer, tag int) error {
+// check refuses a message that this communicator cannot carry. anyOf allows AnySource and AnyTag.
+func (m *Messages) check(call string, peer, tag int, anyOf bool) error {
+	source, tags := "", ""
+	if anyOf {
+		source, tags = " or AnySource", " or AnyTag"
+	}
 	switch {
-	case call != "Send" && (peer == -1 || tag == -1):
-		return m.c.ArgumentError(call, "rank %d of %d, tag %d: only Recv, Probe and TryProbe take AnySource and AnyTag",
-			peer, m.c.Size, tag)
-	case peer < 0 || peer >= m.c.Size:
+	case !anyOf && (peer == engine.AnySource || tag == engine.AnyTag):
+		return m.c.ArgumentError(call, "AnySource and AnyTag are for Recv, StartRecv and the Probes")
+	case peer < 0 && !(anyOf && peer == engine.AnySource):
+		return m.c.ArgumentError(call, "rank %d of %d, want 0..%d%s (hint: in Go the rank before this one is "+
+			"(rank-1+size) %% size)", peer, m.c.Size, m.c.Size-1, source)
+	case peer >= m.c.Size:
 		return m.c.ArgumentError(call, "rank %d of %d", peer, m.c.Size)
 	case m.c.Plans.Messages < 0:
 		return m.c.ArgumentError(call, "messages are for %s", m.c.Plans.NoMessages())
-	case tag < 0 || tag > math.MaxInt32:
-		return m.c.ArgumentError(call, "tag %d, want 0..%d", tag, math.MaxInt32)
+	case tag > math.MaxInt32 || tag < 0 && !(anyOf && tag == engine.AnyTag):
+		return m.c.ArgumentError(call, "tag %d, want 0..%d%s", tag, math.MaxInt32, tags)
 	}
 	return nil
 }
 
 // begin claims the communicator for a call with a message that it can carry.
-func (m *Messages) begin(call string, peer, tag int) error {
-	if err := m.check(call, peer, tag); err != nil {
+func (m *Messages) begin(call string, peer, tag int, anyOf bool) error {
+	if err := m.check(call, peer, tag, anyOf); err != nil {
 		return err
 	}
 	return m.c.Claim(call)
@@ -77,28 +84,38 @@ func (m *Messages) begin(call string, peer, tag int) error {
 
 // Start begins a message.
 func (m *Messages) Start(call string, p engine.Message, tag int, start starter) (Request, error) {
-	if err := m.begin(call, p.Peer, tag); err != nil {
+	if err := m.begin(call, p.Peer, tag, p.Fewer); err != nil {
 		return Request{}, err
 	}
 	defer m.c.End()
+	if p.Fewer {
+		p.Got = m.newGot()
+		p.Got.Counted = len(p.Buf)
+	}
 	ref, err := m.enter(context.Background(), call, p, start)
 	if err != nil {
 		return Request{}, err
 	}
-	return Request{c: m.c, message: ref}, nil
+	return Request{c: m.c, message: ref, Got: p.Got}, nil
+}
+
+// newGot returns room for what a receive gets, which lives as long as its Request: many are made at once.
+func (m *Messages) newGot() *engine.Got {
+	if len(m.got) == 0 {
+		m.got = make([]engine.Got, 64)
+	}
+	got := &m.got[0]
+	m.got = m.got[1:]
+	return got
 }
 
 // Run begins a message and waits for it, without letting another call in
 // between. It returns how many bytes were moved.
 func (m *Messages) Run(ctx context.Context, call string, p engine.Message, tag int, start starter) (int, error) {
-	if err := m.begin(call, p.Peer, tag); err != nil {
+	if err := m.begin(call, p.Peer, tag, p.Fewer); err != nil {
 		return 0, err
 	}
 	defer m.c.End()
-	return m.run(ctx, call, p, start)
-}
-
-func (m *Messages) run(ctx context.Context, call string, p engine.Message, start starter) (int, error) {
 	begun, err := m.enter(ctx, call, p, start)
 	if err != nil {
 		return 0, err
@@ -127,7 +144,7 @@ func (m *Messages) enter(ctx context.Context, call string, p engine.Message, sta
 	err := start(ref.Message())
 	fault, failed := m.c.Endpoint.Aborted()
 	if err != nil {
-		fault, failed = engine.FaultOf(err, m.c.Rank, ref.Message().String()), true
+		fault, failed = engine.FaultOf(err, m.c.Rank, m.c.Engine.Waits(ref.Message())), true
 	}
 	if failed {
 		return engine.Ref{}, m.fail(fault, ref.Message())

@@ -15,7 +15,7 @@ func New(ctx context.Context, w setup.World, opts ...setup.Option) (*Comm, error
 	c := &Comm{Setup: s, closed: make(chan struct{}), subs: map[string]int{}}
 	c.whole, c.broken = context.WithCancel(context.Background())
 	c.Messages.c, c.Devices.c = c, c
-	s.Waiter.Watch.SetBusy(c.Busy.Load)
+	s.Waiter.Watch.SetBusy(c.Claimed)
 	c.watch.Go(c.watchOver)
 	return c, nil
 }

@@ -3,69 +3,38 @@ package comm
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/treerun/treerun/internal/engine"
-	"github.com/treerun/treerun/internal/kernel"
 )
 
-// Probe finds the next message from a rank with a tag, either -1 for any, and waits for one if wait is set.
-func (m *Messages) Probe(ctx context.Context, call string, from, tag int, wait bool) (engine.Message, bool, error) {
-	if err := m.beginAny(call, from, tag); err != nil {
-		return engine.Message{}, false, err
+// Forever is how long a Probe waits that only a message ends.
+const Forever = engine.Forever
+
+// Probe finds the next message from a rank with a tag, or any, and waits for one for so long.
+func (m *Messages) Probe(ctx context.Context, call string, from, tag int, wait time.Duration) (engine.Got, bool,
+	error) {
+	p := engine.Message{Peer: from, Tag: int32(tag), Patient: wait != Forever}
+	if err := m.begin(call, from, tag, true); err != nil {
+		return engine.Got{}, false, err
 	}
 	defer m.c.End()
 	m.c.tally.enter(rowProbe, 0)
 	m.c.tally.count(rowProbe, 0)
-	return m.probe(ctx, call, 0, from, tag, wait)
-}
-
-// RecvAny receives into p the next message from a rank with a tag, either -1 for any, and returns how many
-// bytes came.
-func (m *Messages) RecvAny(ctx context.Context, call string, p engine.Message, tag int) (int, error) {
-	if err := m.beginAny(call, p.Peer, tag); err != nil {
-		return 0, err
-	}
-	defer m.c.End()
-	m.c.tally.enter(rowRecv, len(p.Buf))
-	found, _, err := m.probe(ctx, call, p.DType, p.Peer, tag, true)
-	if err != nil {
-		return 0, err
-	}
-	p.Peer, p.Tag = found.Peer, found.Found().Root
-	return m.run(ctx, call, p, m.c.Engine.StartRecv)
-}
-
-// beginAny is begin where from and tag may be -1.
-func (m *Messages) beginAny(call string, from, tag int) error {
-	if from == -1 {
-		from = 0
-	}
-	if tag == -1 {
-		tag = 0
-	}
-	return m.begin(call, from, tag)
-}
-
-func (m *Messages) probe(ctx context.Context, call string, of kernel.DType, from, tag int,
-	wait bool) (engine.Message, bool, error) {
-	p := engine.Message{Peer: from, Tag: int32(tag), DType: of}
-	if tag < 0 {
-		p.Tag = engine.AnyTag
-	}
 	found, err := m.c.Engine.Look(&p)
 	fault, failed := m.c.Endpoint.Aborted()
 	switch {
 	case err != nil:
-		fault, failed = engine.FaultOf(err, m.c.Rank, p.String()), true
+		fault, failed = engine.FaultOf(err, m.c.Rank, m.c.Engine.Waits(&p)), true
 	case ctx.Err() != nil:
-		return p, false, m.c.gaveUp(ctx, call, fmt.Sprintf(" of tag %d", p.Tag))
+		return engine.Got{}, false, m.c.gaveUp(ctx, call, fmt.Sprintf(" of tag %d", tag))
 	}
-	if !failed && !found && wait {
+	if !failed && !found && wait != 0 {
 		m.c.Engine.StartProbe(&p)
-		fault, failed = m.c.Engine.WaitMessage(ctx, &p, &m.c.Waiter)
+		fault, failed = m.c.Engine.WaitProbe(ctx, &p, &m.c.Waiter, wait)
 	}
 	if failed {
-		return p, false, m.c.failDuring(fault, p.String(), "")
+		return engine.Got{}, false, m.c.failDuring(fault, p.String(), "")
 	}
-	return p, p.Done(), nil
+	return p.Found(), p.Done(), nil
 }

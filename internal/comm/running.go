@@ -14,6 +14,8 @@ type Request struct {
 	c       *Comm
 	seq     uint64     // of a call
 	message engine.Ref // the zero value: it is a call
+
+	Got *engine.Got // what a receive got, once it is done; nil for others
 }
 
 // InFlight is how many calls may be under way on a rank; one more waits for the
@@ -51,6 +53,7 @@ func (r Request) Wait(ctx context.Context) error {
 	}
 	defer r.c.End()
 	if r.isMessage() {
+		defer r.counted()
 		return r.c.Messages.wait(ctx, r.message.Message())
 	}
 	return r.c.Wait(ctx, r.seq, &r.c.Waiter)
@@ -65,8 +68,12 @@ func (r Request) Test() (bool, error) {
 		return done, err
 	}
 	defer r.c.End()
+	defer r.counted()
 	err := r.c.Engine.Poll()
 	fault, failed := r.c.Endpoint.Aborted()
+	if err == nil && !failed && r.isMessage() && !r.done() {
+		err = r.c.Engine.Push(r.message.Message())
+	}
 	if err == nil && (!failed || r.done()) {
 		return r.done(), nil
 	}
@@ -87,15 +94,24 @@ func (c *Comm) callOf(seq uint64) *engine.Call {
 	return call
 }
 
+// counted corrects what was counted of a receive, once it is done: the message may have been shorter.
+func (r Request) counted() {
+	if g := r.Got; g != nil && r.done() {
+		add(&r.c.tally.rows[rowRecv].bytes, g.Bytes()-g.Counted)
+		g.Counted = g.Bytes()
+	}
+}
+
 // resume claims the communicator for r, unless that is done.
 func (r Request) resume() (done bool, err error) {
 	c := r.c
-	claimed := c.Busy.CompareAndSwap(false, true)
+	claimed := c.claim.take(unclaimed)
 	if !claimed && !c.over() {
 		return false, c.busyError("Wait")
 	}
 	switch done = r.done(); {
 	case claimed && done:
+		r.counted()
 		c.End()
 		return true, nil
 	case done:

@@ -36,6 +36,7 @@ func (c *Comm) watchOver() {
 			}
 			if c.Size > 1 && c.whole.Err() == nil && n%(CheckEvery/watchEvery) == 0 {
 				c.Engine.Check()
+				c.move()
 				c.missed(gone)
 			}
 		}

@@ -105,12 +105,38 @@ var callNames = func() (names [256]string) {
 // doing names what this rank waits in.
 func (e *Engine) doing() string {
 	switch {
+	case e.messages.waited != nil:
+		return e.Waits(e.messages.waited)
 	case e.first != nil:
 		return Describe(e.first.Header)
-	case e.messages.first != nil:
-		return e.messages.first.String()
 	}
 	return "nothing"
+}
+
+// Waits names message p that this rank waits for, with those that have come in its place: of another tag.
+func (e *Engine) Waits(p *Message) string {
+	text, more := p.String(), 0
+	if e.messages.closing {
+		text = "Close, after " + text
+	}
+	for r := 0; !p.send && r < len(e.messages.inbox); r++ {
+		for _, a := range e.messages.inbox[r].unexpected {
+			if p.Peer != AnySource && p.Peer != r || a.header.Root < 0 || a.receive != nil {
+				continue
+			}
+			if more++; more == 1 {
+				text += fmt.Sprintf(" [unreceived: %d %v, tag %d, from rank %d", a.header.Count, kernel.DType(a.header.DType),
+					a.header.Root, r)
+			}
+		}
+	}
+	switch {
+	case more > 1:
+		text += fmt.Sprintf(", and %d more]", more-1)
+	case more == 1:
+		text += "]"
+	}
+	return text
 }
 
 // lacking returns the ranks whose chunk or slot this rank lacks, and what the board says
@@ -118,37 +144,31 @@ func (e *Engine) doing() string {
 func (e *Engine) lacking() []waits.Lack {
 	seen := make(map[int32]bool)
 	var list []waits.Lack
+	p := e.messages.waited
+	any := p != nil && p.Peer == AnySource
 	lacks := func(peer int32, what string) {
-		if seen[peer] {
+		st := e.ep.Status(int(peer))
+		if seen[peer] || any && st.Closed {
 			return
 		}
 		seen[peer] = true
-		if st := e.ep.Status(int(peer)); st.Closed {
+		if st.Closed {
 			what += ", which has closed"
 		} else if st.Call.Seq > 0 {
 			what += ", whose latest collective is " + Describe(st.Call)
 		}
-		list = append(list, waits.Lack{Rank: int(peer), What: what})
+		list = append(list, waits.Lack{Rank: int(peer), What: what, Any: any})
 	}
-	for p := e.messages.first; p != nil; p = p.next {
-		what := "to send"
-		if p.send {
-			what = "to receive"
-		}
-		if p != e.messages.first || e.first != nil {
-			what += ", in " + p.String()
-		}
-		if p.Peer != AnySource {
-			lacks(int32(p.Peer), what)
-			continue
-		}
-		for r := range e.size {
-			if r != e.rank {
-				lacks(int32(r), what)
-			}
+	for r := 0; p != nil && r < e.size; r++ {
+		switch {
+		case any && r == e.rank || !any && r != p.Peer:
+		case p.send:
+			lacks(int32(r), "to receive")
+		default:
+			lacks(int32(r), "to send")
 		}
 	}
-	for i := 0; e.first != nil && i < len(e.active.tracks); i++ {
+	for i := 0; p == nil && e.first != nil && i < len(e.active.tracks); i++ {
 		if t := &e.active.tracks[i]; t.call != nil && t.chunk < t.chunks {
 			t.steps[t.next].lacks(lacks)
 		}

@@ -26,6 +26,8 @@ type inbox struct {
 	target     []byte     // of the chunk that is being brought
 	bringing   bool
 	probe      *Message // looks for a message, nil when none does
+	all        []inbox  // of this rank, by peer: a receive from any peer is posted in each
+	held       uint64   // bytes that the unexpected messages take
 }
 
 // arrival is a message of which something has come, or comes now.
@@ -43,11 +45,11 @@ func (b *inbox) post(p *Message) error {
 		return nil
 	}
 	a := b.unexpected[i]
-	p.shrink(a.header)
-	if h := p.header(); a.header != h {
+	if p.match(b.peer, a.header); !p.fits(a.header) {
 		return b.mismatch(a.header, p)
 	}
 	b.unexpected = slices.Delete(b.unexpected, i, i+1)
+	b.held -= sizeOf(&a.header) + keptEach
 	a.receive = p
 	p.moved = copy(p.Buf, a.buf)
 	p.done = a != b.arriving
@@ -78,7 +80,7 @@ func (b *inbox) place(h transport.Header, n int) ([]byte, error) {
 	}
 	p := a.receive
 	switch {
-	case p != nil && h != p.header():
+	case p != nil && !p.fits(h):
 		return nil, b.mismatch(h, p)
 	case h != a.header:
 		return nil, fmt.Errorf("rank %d sent a part of %s within %s", b.peer, Describe(h), Describe(a.header))
@@ -96,21 +98,29 @@ func (b *inbox) place(h transport.Header, n int) ([]byte, error) {
 
 // match returns the message that begins with header h.
 func (b *inbox) match(h transport.Header) *arrival {
-	if i := slices.IndexFunc(b.posted, func(p *Message) bool { return p.Tag == h.Root }); i >= 0 {
-		b.posted[i].shrink(h)
-		b.direct = arrival{header: h, receive: b.posted[i]}
-		b.arriving = &b.direct
+	if i := slices.IndexFunc(b.posted, func(p *Message) bool { return tagged(h.Root, p.Tag) }); i >= 0 {
+		p := b.posted[i]
 		b.posted = slices.Delete(b.posted, i, i+1)
+		for r := range b.all {
+			if o := &b.all[r]; p.Peer == AnySource && o != b {
+				i := slices.Index(o.posted, p)
+				o.posted = slices.Delete(o.posted, i, i+1)
+			}
+		}
+		p.match(b.peer, h)
+		b.direct = arrival{header: h, receive: p}
+		b.arriving = &b.direct
 	} else {
 		b.arriving = &arrival{header: h}
 		b.unexpected = append(b.unexpected, b.arriving)
+		b.held += sizeOf(&h) + keptEach
 	}
 	return b.arriving
 }
 
 // left returns how many bytes of a have not come.
 func (a *arrival) left() uint64 {
-	bytes := a.header.Count * uint64(kernel.DType(a.header.DType).Size())
+	bytes := sizeOf(&a.header)
 	if a.receive != nil {
 		return bytes - uint64(a.receive.moved)
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/treerun/treerun/internal/kernel"
@@ -20,19 +21,34 @@ type Message struct {
 	Buf   []byte
 	Part  string // what it is a part of, "" where it is the caller's own
 	Fewer bool   // a Receive of a message that may be shorter than Buf
+	Got   *Got   // unless nil, a Receive writes here what it got
 
-	send  bool
-	probe bool
-	found transport.Header // by a probe
-	moved int              // bytes
-	lends bool             // a Send whose memory its peer reads where it lies
-	done  bool
-	had   int // bytes of Buf, once it is done
-	next  *Message
+	Patient bool // a Probe that looks on where no rank is left that can send
+
+	send   bool
+	probe  bool
+	found  transport.Header // by a probe
+	moved  int              // bytes
+	lends  bool             // a Send whose memory its peer reads where it lies
+	kept   bool             // a Send whose memory is the engine's, not the caller's
+	behind []held           // those that follow a Send that is kept, oldest first
+	done   bool
+	had    int // bytes of Buf, once it is done
+	next   *Message
 }
 
-// Done reports whether the message was sent, or received, as a whole.
-func (p *Message) Done() bool { return p.done }
+// Got is what a Receive got, and from which rank.
+type Got struct {
+	From    int
+	Header  transport.Header
+	Counted int // its bytes, for those who count them
+}
+
+// Bytes returns the length of what a Receive got.
+func (g *Got) Bytes() int { return int(sizeOf(&g.Header)) }
+
+// Done reports whether the message was sent, or received, as a whole; of one that is sent later only a copy is left.
+func (p *Message) Done() bool { return p.done || p.kept }
 
 // String describes p for people.
 func (p *Message) String() string {
@@ -43,22 +59,38 @@ func (p *Message) String() string {
 	switch {
 	case p.Part != "":
 		return p.Part
-	case p.probe && p.DType != 0: // a Recv that looks first
-		return name + p.wanted()
 	case p.probe:
-		return "Probe" + p.wanted()
+		return "Probe (" + p.wanted() + ")"
 	}
-	return fmt.Sprintf("%s (%d %s, tag %d)", name, max(len(p.Buf), p.had)/max(p.DType.Size(), 1), p.DType, p.Tag)
+	what := fmt.Sprintf("tag %d", p.Tag)
+	if p.Peer == AnySource || p.Tag == AnyTag {
+		what = p.wanted()
+	}
+	return fmt.Sprintf("%s (%d %s, %s)", name, max(len(p.Buf), p.had)/max(p.DType.Size(), 1), p.DType, what)
 }
 
 // Bytes returns how many bytes p has moved, once it is done.
 func (p *Message) Bytes() int { return p.had }
 
-// shrink makes p a Receive of the message under header h, where that is shorter than p's buffer and may be.
-func (p *Message) shrink(h transport.Header) {
-	if p.Fewer && h.DType == uint8(p.DType) && h.Count < p.header().Count {
+// match makes p a Receive of the message under header h from a peer, which may be shorter than p's buffer where that is
+// allowed.
+func (p *Message) match(peer int, h transport.Header) {
+	p.Peer, p.Tag = peer, h.Root
+	if p.Fewer && (h.DType == uint8(p.DType) || h.Count == 0) && h.Count < p.header().Count {
 		p.Buf = p.Buf[:int(h.Count)*p.DType.Size()]
 	}
+	if p.Got != nil {
+		p.Got.From, p.Got.Header = peer, h
+	}
+}
+
+// fits reports whether h is the header of what p receives. Nothing is of every type.
+func (p *Message) fits(h transport.Header) bool {
+	own := p.header()
+	if h.Count == 0 {
+		own.DType = h.DType
+	}
+	return own == h
 }
 
 // Receives reports whether p is a Receive.
@@ -79,9 +111,15 @@ type messages struct {
 	inbox       []inbox              // by peer
 	busy        []bool               // scratch of one poll: an earlier Send to the peer waits
 	dry         []bool               // scratch of one poll: no more is read from the peer
-	looked      int                  // the rank of which a Probe of any has found a message last
+	slow        []uint8              // by peer: so many Sends are not lent, as it did not take one for long
+	looked      int                  // the rank of which a message from any has come last
+	waited      *Message             // that this rank waits for; nil: it waits for a call, or for nothing
 	more        bool                 // scratch of one poll: a Receive may have more to read
 	head        transport.Header     // scratch of one chunk: the message that it belongs to
+	kept        int                  // bytes that the Sends that are kept take
+	lost        *Got                 // the first of them that its receiver has left; From is the receiver
+	taking      bool                 // messages are taken in that no Receive waits for
+	closing     bool                 // this rank sends what it keeps, and then closes
 }
 
 // openMessages opens this rank's end of a link for messages, and has room for messages to and from all.
@@ -90,8 +128,9 @@ func (e *Engine) openMessages(peer int, send bool) (err error) {
 	if p.inbox == nil {
 		p.out, p.in = make([]transport.Sender, e.size), make([]transport.Receiver, e.size)
 		p.inbox, p.busy, p.dry = make([]inbox, e.size), make([]bool, e.size), make([]bool, e.size)
+		p.slow = make([]uint8, e.size)
 		for r := range p.inbox {
-			p.inbox[r].peer, p.inbox[r].self = r, e.rank
+			p.inbox[r].peer, p.inbox[r].self, p.inbox[r].all = r, e.rank, p.inbox
 		}
 	}
 	switch {
@@ -105,6 +144,36 @@ func (e *Engine) openMessages(peer int, send bool) (err error) {
 	return err
 }
 
+// openFor opens this rank's ends of the links that p may need.
+func (e *Engine) openFor(p *Message, send bool) error {
+	for r := range e.size {
+		if p.Peer == AnySource || p.Peer == r {
+			if err := e.openMessages(r, send); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// post posts a Receive: the messages that have come are looked at first, those of several ranks in turn.
+func (e *Engine) post(p *Message) error {
+	m := &e.messages
+	if p.Peer != AnySource {
+		return m.inbox[p.Peer].post(p)
+	}
+	for i := range m.inbox {
+		if peer := (m.looked + 1 + i) % e.size; m.inbox[peer].find(p.Tag) >= 0 {
+			m.looked = peer
+			return m.inbox[peer].post(p)
+		}
+	}
+	for r := range m.inbox {
+		m.inbox[r].posted = append(m.inbox[r].posted, p)
+	}
+	return nil
+}
+
 // StartSend and StartRecv begin message p. Precondition: the Engine has a lane for messages. An error is
 // for FaultOf.
 func (e *Engine) StartSend(p *Message) error { return e.startMessage(p, true) }
@@ -114,16 +183,21 @@ func (e *Engine) StartRecv(p *Message) error { return e.startMessage(p, false) }
 
 func (e *Engine) startMessage(p *Message, send bool) error {
 	p.send, p.probe, p.moved, p.done, p.had, p.next = send, false, 0, false, 0, nil
+	p.kept, p.behind = false, nil
 	p.lends = send && e.reach[p.Peer] && e.lendsOwn(messageKind, int64(len(p.Buf)))
-	if err := e.openMessages(p.Peer, send); err != nil {
+	if err := e.openFor(p, send); err != nil {
 		return err
 	}
-	box := &e.messages.inbox[p.Peer]
+	if send && len(p.Buf) <= eagerBytes && e.messages.slow[p.Peer] > 0 {
+		e.messages.slow[p.Peer]--
+		p.lends = false
+	}
 	if !send {
-		if err := box.post(p); err != nil {
+		if err := e.post(p); err != nil {
 			return err
 		}
 	} else if p.Peer == e.rank {
+		box := &e.messages.inbox[p.Peer]
 		target, err := box.place(p.header(), len(p.Buf))
 		if err != nil {
 			return err
@@ -149,12 +223,22 @@ func (m *messages) push(p *Message) {
 // WaitMessage returns when p is done, or with the fault of the Endpoint when it
 // cannot be, or when there is one by then.
 func (e *Engine) WaitMessage(ctx context.Context, p *Message, w *Waiter) (transport.Fault, bool) {
-	if !p.done {
-		if err := w.wait(ctx, e, &p.done, w.Spins); err != nil {
-			return e.failWait(err, p.String(), w)
+	if p.send && e.messages.slow[p.Peer] > 0 {
+		e.Keep(p)
+	}
+	if !p.Done() {
+		if err := e.waitFor(ctx, p, w); err != nil {
+			return e.failWait(err, e.Waits(p), w)
 		}
+		e.messages.waited = nil
 	}
 	return e.ep.Aborted()
+}
+
+// waitFor waits for p, which is what this rank then waits for, also when it gives up.
+func (e *Engine) waitFor(ctx context.Context, p *Message, w *Waiter) error {
+	e.messages.waited = p
+	return w.wait(ctx, e, &p.done, w.Spins)
 }
 
 // pollMessages moves all messages as far as they can go now, each by one lent chunk
@@ -179,12 +263,12 @@ func (e *Engine) passMessages() error {
 		var err error
 		switch {
 		case p.probe:
-			err = e.probe(p)
+			err = e.from(p, (*Engine).probeOf)
 		case p.Peer == e.rank: // its Send does all
 		case p.send:
 			err = e.moveOut(p)
 		default:
-			err = e.receive(p.Peer)
+			err = e.from(p, (*Engine).receiveFor)
 		}
 		if err != nil {
 			return err
@@ -213,22 +297,28 @@ func (e *Engine) moveOut(p *Message) error {
 		return nil
 	}
 	link, slot, h := e.messages.out[p.Peer], e.slotBytes, &e.messages.head
-	*h = p.header()
-	if p.lends {
+	if *h = p.header(); p.lends {
 		return e.lendOut(p, link)
 	}
 	for !p.done {
+		*h = p.header() // of one that was kept behind another
 		n := min(slot, len(p.Buf)-p.moved)
 		window, ok, err := link.TryReserve(n)
 		if err != nil || !ok {
 			e.messages.busy[p.Peer] = true
+			if p.kept && errors.Is(err, transport.ErrPeerClosed) {
+				e.undelivered(p)
+				err = nil
+			}
 			return OnLink(err, "sending to", p.Peer)
 		}
 		copy(window, p.Buf[p.moved:])
 		link.Commit(h)
 		e.steps++
 		p.moved += n
-		p.done = p.moved == len(p.Buf)
+		if p.done = p.moved == len(p.Buf); p.done && p.kept {
+			e.sentKept(p)
+		}
 	}
 	return nil
 }
@@ -286,11 +376,14 @@ func (e *Engine) receiving() bool {
 // receive brings what has come from a peer, while a receive waits for it.
 func (e *Engine) receive(peer int) error {
 	b, link, h := &e.messages.inbox[peer], e.messages.in[peer], &e.messages.head
-	for b.open() && !e.messages.dry[peer] {
+	for (b.open() || e.messages.taking) && !e.messages.dry[peer] {
 		e.messages.dry[peer] = true
 		n, ok, err := e.head(peer, link, h)
 		if err != nil || !ok {
 			return OnLink(err, "receiving from", peer)
+		}
+		if !b.open() && !e.takes(h) {
+			return nil
 		}
 		if n > max(lentBytes, e.slotBytes) {
 			return fmt.Errorf("rank %d sent %d bytes at once", peer, n)

@@ -22,7 +22,7 @@ type Ref struct {
 }
 
 // Done reports whether the message is done.
-func (r Ref) Done() bool { return r.slot.number != r.number || r.slot.done }
+func (r Ref) Done() bool { return r.slot.number != r.number || r.slot.Done() }
 
 // Message returns the message. Precondition: it is not done, or none was added since it was.
 func (r Ref) Message() *Message { return &r.slot.Message }

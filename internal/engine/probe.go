@@ -1,38 +1,39 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"time"
 
 	"github.com/treerun/treerun/transport"
 )
 
-// AnySource as the Peer of a Probe is every rank, this one, too; AnyTag as its Tag every tag that is not negative.
+// AnySource as the Peer of a Probe or Receive is every rank, this one, too; AnyTag as its Tag every tag that is not
+// negative.
+// Arithmetic on ranks and tags gives neither.
 const (
-	AnySource = -1
-	AnyTag    = -2
+	AnySource = math.MinInt32
+	AnyTag    = math.MinInt32 + 1
 )
 
-// Found is the header of the message that a Probe has found. Its sender is then the Peer of the Probe.
-func (p *Message) Found() transport.Header { return p.found }
+// Found is the message that a Probe has found.
+func (p *Message) Found() Got { return Got{From: p.Peer, Header: p.found} }
 
 // Look makes p a Probe: it looks for the oldest message from its Peer with its Tag that no Receive has been posted for,
 // and reports whether there is one. What comes meanwhile waits for its Receives as far as it has to.
 func (e *Engine) Look(p *Message) (bool, error) {
 	p.probe, p.done = true, false
-	for r := range e.size {
-		if p.Peer == AnySource || p.Peer == r {
-			if err := e.openMessages(r, false); err != nil {
-				return false, err
-			}
-		}
+	if err := e.openFor(p, false); err != nil {
+		return false, err
 	}
 	if err := e.Poll(); err != nil {
 		return false, err
 	}
 	clear(e.messages.dry)
-	err := e.probe(p)
+	err := e.from(p, (*Engine).probeOf)
 	e.messages.removeDone() // what has come for a Receive meanwhile: its place may be the next message's
 	return p.done, err
 }
@@ -43,18 +44,44 @@ func (e *Engine) StartProbe(p *Message) {
 	e.messages.push(p)
 }
 
-// probe looks for the message of a Probe. Of several ranks it begins with another one each time.
-func (e *Engine) probe(p *Message) error {
+// Forever is how long a Probe waits that only a message ends.
+const Forever = time.Duration(-1)
+
+// WaitProbe is WaitMessage of a Probe, for no longer than most: a wait that ends by itself is none to report.
+func (e *Engine) WaitProbe(ctx context.Context, p *Message, w *Waiter, most time.Duration) (transport.Fault, bool) {
+	if most == Forever {
+		return e.WaitMessage(ctx, p, w)
+	}
+	within, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	quiet := *w
+	quiet.Watch = nil
+	err := e.waitFor(within, p, &quiet)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		p.done = true // so that it leaves the messages under way
+		e.messages.removeDone()
+		p.done = false
+	case err != nil:
+		return e.failWait(err, p.String(), w)
+	}
+	e.messages.waited = nil
+	return e.ep.Aborted()
+}
+
+// from has f look for the message of a Probe or Receive, for one of any rank at all of them. It begins with another one
+// each time. That ranks have closed is an error if no rank is left that can send.
+func (e *Engine) from(p *Message, f func(e *Engine, p *Message, peer int) error) error {
 	if p.Peer != AnySource {
-		return e.probeOf(p, p.Peer)
+		return p.unlessOver(f(e, p, p.Peer))
 	}
 	left, closed := 0, error(nil)
 	for i := range e.size {
 		peer := (e.messages.looked + 1 + i) % e.size
-		switch err := e.probeOf(p, peer); {
-		case p.done:
+		switch err := f(e, p, peer); {
+		case p.Peer != AnySource:
 			e.messages.looked = peer
-			return nil
+			return p.unlessOver(err)
 		case errors.Is(err, transport.ErrPeerClosed):
 			left, closed = left+1, err
 		case err != nil:
@@ -62,12 +89,28 @@ func (e *Engine) probe(p *Message) error {
 		}
 	}
 	if left > 0 && left == e.size-1 {
-		return closed // nobody is there any more who could send
+		return p.unlessOver(closed)
 	}
 	return nil
 }
 
-// probeOf is probe for the messages of one rank.
+// unlessOver is err, but nil where that is the end of a rank from which p waits for nothing, or does not mind.
+func (p *Message) unlessOver(err error) error {
+	if (p.Patient || p.done) && errors.Is(err, transport.ErrPeerClosed) {
+		return nil
+	}
+	return err
+}
+
+// receiveFor is receive for p, from one of the ranks that it may be from.
+func (e *Engine) receiveFor(_ *Message, peer int) error {
+	if peer == e.rank {
+		return nil
+	}
+	return e.receive(peer)
+}
+
+// probeOf looks for the message of a Probe among those of one rank.
 func (e *Engine) probeOf(p *Message, peer int) error {
 	box := &e.messages.inbox[peer]
 	var err error
@@ -84,9 +127,12 @@ func (e *Engine) probeOf(p *Message, peer int) error {
 	return err
 }
 
-// Unreceived returns a message that has come from a rank and that no Receive has taken. It is for a rank that closes,
-// and looks only where something may have come.
-func (e *Engine) Unreceived() (from int, h transport.Header, found bool) {
+// Unreceived returns a message that has come from a rank and that no Receive has taken, or that this rank has kept for
+// one that has closed. It is for a rank that closes, and looks only where something may have come.
+func (e *Engine) Unreceived() (from, to int, h transport.Header, found bool) {
+	if m := e.messages.lost; m != nil {
+		return e.rank, m.From, m.Header, true
+	}
 	for r := range e.size {
 		st := e.ep.Status(r)
 		none := e.messages.lane < 0 || st.Unknown || !st.Sends
@@ -98,16 +144,16 @@ func (e *Engine) Unreceived() (from int, h transport.Header, found bool) {
 		}
 		box := &e.messages.inbox[r]
 		if i := box.find(AnyTag); i >= 0 {
-			return r, box.unexpected[i].header, true
+			return r, e.rank, box.unexpected[i].header, true
 		}
 		if r == e.rank {
 			continue
 		}
 		if _, ok, err := e.head(r, e.messages.in[r], &h); ok && err == nil && h.Kind == messageKind && h.Root >= 0 {
-			return r, h, true
+			return r, e.rank, h, true
 		}
 	}
-	return 0, h, false
+	return 0, 0, h, false
 }
 
 // wanted says what a Probe looks for, for people.
@@ -119,12 +165,15 @@ func (p *Message) wanted() string {
 	if p.Tag != AnyTag {
 		tag = fmt.Sprint("tag ", p.Tag)
 	}
-	return " (" + from + ", " + tag + ")"
+	return from + ", " + tag
 }
 
 // find returns the first message with a tag that waits for its receive, -1 without one.
 func (b *inbox) find(tag int32) int {
 	return slices.IndexFunc(b.unexpected, func(a *arrival) bool {
-		return a.header.Root == tag || tag == AnyTag && a.header.Root >= 0
+		return tagged(a.header.Root, tag)
 	})
 }
+
+// tagged reports whether a message with a tag is one that is wanted with another, which may be AnyTag.
+func tagged(tag, wanted int32) bool { return tag == wanted || wanted == AnyTag && tag >= 0 }

@@ -30,6 +30,7 @@ func (pr *Program) Start(c *Call) error {
 // Endpoint when it cannot be.
 func (e *Engine) Wait(ctx context.Context, c *Call, w *Waiter) (transport.Fault, bool) {
 	if !c.done {
+		e.messages.waited = nil
 		if err := w.wait(ctx, e, &c.done, w.polls(e, c)); err != nil {
 			return e.failWait(err, Describe(c.Header), w)
 		}
@@ -62,6 +63,16 @@ func (w *Waiter) Fail(err error, ep transport.Endpoint, self int, doing string,
 
 // Idle reports whether no call and no message is under way.
 func (e *Engine) Idle() bool { return e.first == nil && e.messages.first == nil }
+
+// Settled reports whether the caller waits for nothing that it has begun: what is kept is not the caller's.
+func (e *Engine) Settled() bool {
+	for p := e.messages.first; p != nil; p = p.next {
+		if !p.Done() {
+			return false
+		}
+	}
+	return e.first == nil
+}
 
 // push puts c behind the calls under way.
 func (e *Engine) push(c *Call) {

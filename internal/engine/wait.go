@@ -85,6 +85,9 @@ func (w *Waiter) wait(ctx context.Context, e *Engine, done *bool, spins int) err
 			if asleep.Tired(idle - spins) {
 				idle = spins + w.Yields
 			}
+		} else if p := e.messages.waited; p != nil && e.Keep(p) {
+			asleep.End(w.Watch)
+			return nil
 		} else if err := asleep.Sleep(ctx, e.ep, w.Watch, (*waiting)(e)); err != nil {
 			return err
 		}
@@ -176,6 +179,9 @@ func (s *Sleeper) Sleep(ctx context.Context, ep transport.Endpoint, watch *waits
 		return err
 	}
 	long := sleepMax << s.looks
+	if end, is := ctx.Deadline(); is {
+		long = min(long, max(time.Until(end), 0))
+	}
 	if s.looks > 0 {
 		defer context.AfterFunc(ctx, bell.Ring)()
 	}
@@ -200,8 +206,14 @@ type waiting Engine
 func (w *waiting) Poll() (moved bool, err error) {
 	e := (*Engine)(w)
 	steps := e.steps
-	err = e.Poll()
-	return e.Idle() || e.steps != steps, err
+	if err = e.Poll(); e.Idle() || e.steps != steps || err != nil {
+		return true, err
+	}
+	took, err := e.takeIn()
+	if took {
+		e.ep.Bell().Ring() // there may be more
+	}
+	return false, err
 }
 
 func (w *waiting) Compare() error {
