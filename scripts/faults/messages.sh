@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Shows what becomes of messages that come before their receives, and what errors name where messages do not meet: 10,000
+# to a rank that is in a Barrier, 16 of 60 KiB from all to all before any receives, and a StartRecv of a shorter one work;
+# a rank that computes while another waits for any, a message with another tag, and -1 as a rank are named.
+# Exits with 1 if not.
+#
+#   scripts/faults/messages.sh     about 20 seconds
+#
+# Needs Linux and Go.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export GOFLAGS="${GOFLAGS:+$GOFLAGS }-buildvcs=false"
+go build -o "$work/" ./cmd/treerun ./scripts/faults/testdata/messages
+
+works() { # ranks, what they do
+    timeout 60 "$work/treerun" -np "$1" --stall-timeout 20 "$work/messages" "${@:2}"
+    echo "works: $1 ranks, ${*:2}"
+}
+fails() { # ranks, what they do, what the error has, what it has not
+    if timeout 60 "$work/treerun" -np "$1" --stall-timeout 3 "$work/messages" "$2" >"$work/out" 2>&1; then
+        echo "$2: ended with 0" >&2
+        exit 1
+    fi
+    if ! grep -qF -- "$3" "$work/out" || grep -qF -- "$4" "$work/out"; then
+        echo "$2: want \"$3\" and not \"$4\":" >&2
+        cat "$work/out" >&2
+        exit 1
+    fi
+    echo "named: $2"
+}
+works 2 many 9
+works 2 many 10000
+works 4 exchange
+works 2 short
+fails 4 farm 'rank 2, which is in no call of treerun' 'a circle'
+fails 2 tags '[unreceived: 1 float64, tag 3, from rank 0]' 'no such'
+fails 3 modulo 'want 0..2 or AnySource' 'no such'
