@@ -12,6 +12,12 @@ import (
 	"github.com/treerun/treerun/rank/internal/exchange"
 )
 
+// The end of a connection waits for its explanation: from another rank, or from the launcher.
+const (
+	endGrace      = 20 * time.Millisecond
+	launcherGrace = 250 * time.Millisecond
+)
+
 // initialised is set by the first Init of this process.
 var initialised atomic.Bool
 
@@ -48,9 +54,9 @@ func start(ctx context.Context, cfg *config) (*World, error) {
 	w := &World{cfg: cfg, auth: newAuthenticator(cfg.Key("connections"), cfg.Rank, cfg.Size)}
 	w.stop, w.cancel = context.WithCancel(context.Background())
 	w.members = newMembers(cfg, w.auth)
-	grace := 20 * time.Millisecond
-	if cfg.Control != nil { // the launcher may take longer to say how a process ended
-		grace = 250 * time.Millisecond
+	grace := endGrace
+	if cfg.Control != nil { // the launcher may take longer to report how a process ended
+		grace = launcherGrace
 	}
 	w.mesh = exchange.New(exchange.Config{
 		Rank: cfg.Rank, Size: cfg.Size, Grace: grace, Launched: cfg.Control != nil, On: w.on,

@@ -33,10 +33,13 @@ type options struct {
 	flags *pflag.FlagSet
 }
 
+// shutdownTimeout is the default of --shutdown-timeout.
+const shutdownTimeout = 10 * time.Second
+
 func newOptions() *options {
 	o := new(options)
 	j := &o.job
-	j.ShutdownTimeout, j.SigtermCode = 10*time.Second, cmdline.SignalCode(syscall.SIGTERM)
+	j.ShutdownTimeout, j.SigtermCode = shutdownTimeout, cmdline.SignalCode(syscall.SIGTERM)
 	f := cmdline.NewFlags("treerun", &o.help)
 	f.SetInterspersed(false) // the first argument that is no flag is PROGRAM
 	f.VarP(cmdline.Ranks(&j.Size), "np", "n",

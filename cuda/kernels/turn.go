@@ -9,7 +9,7 @@ import (
 )
 
 // maxTurn bounds the wait for another process, whose driver may wait for its device first.
-const maxTurn = 10 * time.Second
+const maxTurn = 9 * time.Second
 
 // inTurn calls load, which has the driver compile. Of the processes of a program on this host the first one compiles
 // alone, and the others, which wait, find its result in the driver's cache, all at once. They meet at the program's

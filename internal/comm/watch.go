@@ -45,8 +45,9 @@ func (c *Comm) watchOver() {
 
 // How often in a row it must be seen that a rank is gone which the World has not lost.
 const (
-	leftChecks  = 2                             // it has closed the World: word of the communicator's Close may come later
-	endedChecks = int(time.Second / CheckEvery) // its links have ended: the World may hear why
+	leftChecks  = 2                            // it has closed the World: word of the communicator's Close may come later
+	endedChecks = int(endedAfter / CheckEvery) // its links have ended: the World may report why
+	endedAfter  = time.Second
 )
 
 // missed makes it a fault that a rank calls nothing any more and the World has not lost it: it has closed that and

@@ -4,7 +4,7 @@ import "time"
 
 // closeWithin is how long Close waits for the calls under way, and for other ranks
 // to read what this one has sent.
-const closeWithin = 10 * time.Second
+const closeWithin = 4 * time.Second
 
 // Close ends the Group and frees what it has. It waits, some seconds at most,
 // until its calls are done and the other ranks have read what it sent, and else

@@ -8,6 +8,7 @@ import (
 
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/backoff"
+	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
 )
@@ -121,12 +122,12 @@ func (d *Session) release() error {
 }
 
 // leaveMax is how long a rank that leaves waits for the others, which share a GPU or have much to give
-// back; lostMax, where the communicator has failed: further ranks may be gone. Where one has
+// back; lostMax, where the communicator has failed: ranks may be gone which the World does not know of. Where one has
 // not left by then, the driver does not allow this rank to free what that one has
 // mapped: it stays until the process ends.
 const (
 	leaveMax = 5 * time.Second
-	lostMax  = 250 * time.Millisecond
+	lostMax  = 100 * time.Millisecond
 )
 
 // leave says that this rank has come to a stage, and waits for the others of its
@@ -148,10 +149,12 @@ func (d *Session) leave(stage uint32) bool {
 			gone = fault.Rank
 		}
 	}
+	world, reports := d.c.World.(setup.Outlasting)
 	began, all := time.Now(), false
 	backoff.Until(2*time.Millisecond, func() bool {
 		all = !slices.ContainsFunc(d.local, func(r int) bool {
-			return r != gone && d.block.stage(slices.Index(d.local, r)).Load() < stage
+			ended := r == gone || failed && reports && world.Gone(r)
+			return !ended && d.block.stage(slices.Index(d.local, r)).Load() < stage
 		})
 		return all || time.Since(began) >= limit
 	})

@@ -271,16 +271,17 @@ func (d *Session) relayFault(err error, during string) (f transport.Fault, is bo
 	return f, false
 }
 
-// faultGrace is how long a rank that another one has stopped waits for that one's
-// words.
-const faultGrace = 500 * time.Millisecond
+// faultGrace is how long a rank that another one has stopped waits for the fault which that one reports. Where the
+// World has lost a rank there will be a fault, which is waited for.
+const faultGrace = 250 * time.Millisecond
 
 // awaitFault waits for the communicator's fault.
 func (d *Session) awaitFault(within time.Duration) (failed bool) {
 	began := time.Now()
 	backoff.Until(time.Millisecond, func() bool {
+		_, lost := d.c.World.Failure()
 		_, failed = d.c.Endpoint.Aborted()
-		return failed || time.Since(began) > within
+		return failed || lost == nil && time.Since(began) > within
 	})
 	return failed
 }

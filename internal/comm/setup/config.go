@@ -48,11 +48,14 @@ type Config struct {
 	Connect          connector
 }
 
+// settleTime is how long Close waits for the others to enter the calls of this rank.
+const settleTime = time.Second
+
 func defaults() Config {
 	return Config{
 		HeapBytes: shm.HeapBytes(heapBytes),
 		Stall:     10 * time.Second,
-		Settle:    time.Second,
+		Settle:    settleTime,
 		Cores:     job.UsableCores(),
 		Connect:   Connect,
 	}

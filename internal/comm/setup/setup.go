@@ -35,6 +35,9 @@ type Setup struct {
 	Waiter     engine.Waiter // how this rank waits
 }
 
+// causeWait is how long a New that has failed waits for the World to report a lost rank as the cause.
+const causeWait = time.Second
+
 // New sets up a communicator of all ranks of w: see New of package collective.
 func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
 	cfg := defaults()
@@ -77,7 +80,7 @@ func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
 		select { // the World hears of a rank's end a moment later
 		case <-w.Failed():
 		case <-ctx.Done():
-		case <-time.After(time.Second):
+		case <-time.After(causeWait):
 		}
 	}
 	if _, lost := w.Failure(); lost != nil {

@@ -21,7 +21,7 @@ func RankName(subcommand string) string { return "rank:" + subcommand }
 
 // selfShutdownTimeout is the time that ranks have from SIGTERM to SIGKILL. They
 // hold nothing that outlives them.
-const selfShutdownTimeout = 2 * time.Second
+const selfShutdownTimeout = 2500 * time.Millisecond
 
 // RunSelf runs a subcommand of treerun as a job: ranks of this very executable, with a
 // subcommand that users are not told of. So it measures with real ranks, started as those
