@@ -47,7 +47,7 @@ func drawTogether(seed uint64, i int) *togetherJob {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	j := &togetherJob{hosts: 2 + rng.IntN(3), per: 1 + rng.IntN(4), start: i % starters, seed: seed,
 		stoppable: rng.IntN(2) == 0, after: time.Duration(rng.IntN(400_000)) * time.Microsecond}
-	if i%9 == 8 { // over 16 ranks, of which only the first ones of the hosts are connected in New
+	if i%10 == 8 { // over 16 ranks, of which only the first ones of the hosts are connected in New
 		j.hosts, j.per = 2, 9
 	}
 	np, per := j.hosts*j.per, j.per
