@@ -128,6 +128,59 @@ func ExampleScan() {
 	// Output: [6]
 }
 
+// Rank i gets the composition of the functions x -> a*x + b of ranks 0 to i.
+func ExampleScanFunc() {
+	type line struct{ A, B int }
+	onRanks(3, func(c *collective.Comm) error {
+		f := []line{{2, c.Rank()}}
+		err := collective.ScanFunc(ctx, c, f, f, func(into, from []line) {
+			for i, g := range from {
+				into[i] = line{g.A * into[i].A, g.A*into[i].B + g.B}
+			}
+		})
+		if c.Rank() == 2 {
+			fmt.Println(f)
+		}
+		return err
+	})
+	// Output: [{8 4}]
+}
+
+// Each rank gets what comes before its own.
+func ExampleExScanFunc() {
+	onRanks(3, func(c *collective.Comm) error {
+		letter := []byte{"abc"[c.Rank()]}
+		latest := []byte{'-'}
+		err := collective.ExScanFunc(ctx, c, letter, latest, func(into, from []byte) { copy(into, from) })
+		if c.Rank() == 2 {
+			fmt.Println(string(latest))
+		}
+		return err
+	})
+	// Output: b
+}
+
+// Each rank gets the longest of the ranks' vectors for it.
+func ExampleReduceScatterFunc() {
+	type vector struct{ X, Y int }
+	onRanks(2, func(c *collective.Comm) error {
+		all := [][]vector{{{1, 1}, {5, 0}}, {{3, 0}, {0, 2}}}[c.Rank()]
+		mine := make([]vector, 1)
+		err := collective.ReduceScatterFunc(ctx, c, all, mine, func(into, from []vector) {
+			for i, v := range from {
+				if v.X*v.X+v.Y*v.Y > into[i].X*into[i].X+into[i].Y*into[i].Y {
+					into[i] = v
+				}
+			}
+		})
+		if c.Rank() == 1 {
+			fmt.Println(mine)
+		}
+		return err
+	})
+	// Output: [{5 0}]
+}
+
 // The product of matrices, in the order of the ranks.
 func ExampleReduceFunc() {
 	type matrix [2][2]int

@@ -83,15 +83,64 @@ func scan[T Number](ctx context.Context, c *Comm, which int, send, recv []T, op 
 	if err != nil {
 		return err
 	}
+	return scanned(ctx, c, o, send, recv, which == exclusive)
+}
+
+// scanned is Scan or ExScan of a call that has begun.
+func scanned[T any](ctx context.Context, c *Comm, o *comm.InOrder, send, recv []T, exclusive bool) error {
 	defer o.End()
 	acc := slices.Clone(send)
-	if err := o.Scan(ctx, kernel.BytesOf(acc), which == exclusive); err != nil {
+	if err := o.Scan(ctx, kernel.BytesOf(acc), exclusive); err != nil {
 		return err
 	}
-	if which != exclusive || c.Rank() > 0 {
+	if !exclusive || c.Rank() > 0 {
 		copy(recv, acc)
 	}
 	return nil
+}
+
+// ScanFunc is Scan with an operation of the caller's: see AllReduceFunc.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
+func ScanFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, from []T)) error {
+	o, err := beginFunc(ctx, c, 4, send, recv, -1, f)
+	if err != nil {
+		return err
+	}
+	return scanned(ctx, c, o, send, recv, false)
+}
+
+// ExScanFunc is ScanFunc without this rank's own part: recv of rank 0 stays as it was.
+func ExScanFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, from []T)) error {
+	o, err := beginFunc(ctx, c, 5, send, recv, -1, f)
+	if err != nil {
+		return err
+	}
+	return scanned(ctx, c, o, send, recv, true)
+}
+
+// ReduceScatterFunc is ReduceScatter with an operation of the caller's: see AllReduceFunc. The elements go to rank 0,
+// and each rank's part of the result from there.
+// After an error the contents of recv are undefined, and of send where it shares memory with recv.
+func ReduceScatterFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, from []T)) error {
+	const name = "ReduceScatterFunc"
+	n := len(recv)
+	if len(send) != n*c.Size() {
+		return c.in.ArgumentError(name, "send has %d elements, want %d parts of %d", len(send), c.Size(), n)
+	}
+	part, own := kernel.BytesOf(recv), kernel.BytesOf(send[c.Rank()*n:][:n])
+	if kernel.OverlapOf(part, kernel.BytesOf(send)) != kernel.Apart && kernel.OverlapOf(part, own) != kernel.InPlace {
+		return c.in.ArgumentError(name, "send and recv overlap; in place, recv is part %d of send", c.Rank())
+	}
+	acc := slices.Clone(send)
+	o, err := beginFunc(ctx, c, 6, send, acc, -1, f)
+	if err != nil {
+		return err
+	}
+	defer o.End()
+	if err := o.Reduce(ctx, kernel.BytesOf(acc)); err != nil {
+		return err
+	}
+	return o.Scatter(ctx, kernel.BytesOf(acc), part)
 }
 
 // AllReduceMinLoc gives every rank the least v of all ranks and the rank whose it is: the lowest of those that have it.
@@ -99,12 +148,12 @@ func scan[T Number](ctx context.Context, c *Comm, which int, send, recv []T, op 
 //
 // For the place within a slice as well, or for many numbers at once, see the example of AllReduceFunc.
 func AllReduceMinLoc[T Number](ctx context.Context, c *Comm, v T) (least T, rank int, err error) {
-	return extreme(ctx, c, 4, v, kernel.Min)
+	return extreme(ctx, c, 7, v, kernel.Min)
 }
 
 // AllReduceMaxLoc is AllReduceMinLoc for the greatest v. A NaN is greater than all else.
 func AllReduceMaxLoc[T Number](ctx context.Context, c *Comm, v T) (greatest T, rank int, err error) {
-	return extreme(ctx, c, 5, v, kernel.Max)
+	return extreme(ctx, c, 8, v, kernel.Max)
 }
 
 func extreme[T Number](ctx context.Context, c *Comm, which int, v T, op kernel.Op) (T, int, error) {

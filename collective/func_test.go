@@ -103,6 +103,61 @@ func TestScan(t *testing.T) {
 	}
 }
 
+// TestScatteredFuncs compares ScanFunc, ExScanFunc and ReduceScatterFunc of an operation that shows the order of the ranks
+// with the ranks' functions one after the other, on 1 to 8 ranks, of random elements, in place and not.
+func TestScatteredFuncs(t *testing.T) {
+	for size := 1; size <= 8; size++ {
+		for _, count := range []int{0, 1, 5, testutil.Count(1000, 20000)} {
+			rng := rand.New(rand.NewPCG(uint64(size), uint64(count)))
+			given := make([][]affine, size)
+			upTo := make([][]affine, size) // this rank included
+			for r := range given {
+				for range count * size {
+					given[r] = append(given[r], affine{rng.Uint32(), rng.Uint32()})
+				}
+				if upTo[r] = slices.Clone(given[r]); r > 0 {
+					upTo[r] = slices.Clone(upTo[r-1])
+					thenAll(upTo[r], given[r])
+				}
+			}
+			mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
+				r := c.Rank()
+				send, recv := slices.Clone(given[r]), make([]affine, count*size)
+				if err := ScanFunc(t.Context(), c, send, recv, thenAll); err != nil || !slices.Equal(recv, upTo[r]) {
+					return fmt.Errorf("ScanFunc of %d: %w or wrong", count, err)
+				}
+				clear(recv)
+				before := slices.Clone(recv)
+				if r > 0 {
+					before = upTo[r-1]
+				}
+				if err := ExScanFunc(t.Context(), c, send, recv, thenAll); err != nil || !slices.Equal(recv, before) {
+					return fmt.Errorf("ExScanFunc of %d: %w or wrong", count, err)
+				}
+				part, want := make([]affine, count), upTo[size-1][r*count:][:count]
+				if err := ReduceScatterFunc(t.Context(), c, send, part, thenAll); err != nil || !slices.Equal(part, want) {
+					return fmt.Errorf("ReduceScatterFunc of %d: %w or wrong", count, err)
+				}
+				if !slices.Equal(send, given[r]) {
+					return errors.New("send has changed")
+				}
+				inPlace := slices.Clone(given[r])
+				copy(inPlace[r*count:], want)
+				own := send[r*count:][:count]
+				err := ReduceScatterFunc(t.Context(), c, send, own, thenAll)
+				if err != nil || !slices.Equal(send, inPlace) {
+					return fmt.Errorf("ReduceScatterFunc in place of %d: %w or wrong", count, err)
+				}
+				send = slices.Clone(given[r])
+				if err := ScanFunc(t.Context(), c, send, send, thenAll); err != nil || !slices.Equal(send, upTo[r]) {
+					return fmt.Errorf("ScanFunc in place of %d: %w or wrong", count, err)
+				}
+				return nil
+			})
+		}
+	}
+}
+
 // TestFuncMismatch: ranks that differ in count, root, element or function learn so on all ranks.
 func TestFuncMismatch(t *testing.T) {
 	keep := func(into, from []int32) {}
@@ -114,6 +169,8 @@ func TestFuncMismatch(t *testing.T) {
 		},
 		"root":      func(c *Comm, x []int32) error { return ReduceFunc(t.Context(), c, x, x, keep, 1) },
 		"call":      func(c *Comm, x []int32) error { return Scan(t.Context(), c, x, x, Sum) },
+		"scan":      func(c *Comm, x []int32) error { return ScanFunc(t.Context(), c, x, x, keep) },
+		"scatter":   func(c *Comm, x []int32) error { return ReduceScatterFunc(t.Context(), c, x, x[2:4], keep) },
 		"operation": func(c *Comm, x []int32) error { return Scan(t.Context(), c, x, x, Max) },
 		"type":      func(c *Comm, x []int32) error { y := make([]uint32, 6); return Scan(t.Context(), c, y, y, Sum) },
 		"other":     func(c *Comm, x []int32) error { return AllGather(t.Context(), c, x[:3], make([]int32, 9)) },
@@ -160,6 +217,10 @@ func TestFuncArguments(t *testing.T) {
 			"no recv of Scan": Scan(t.Context(), c, x, nil, Sum),
 			"no root":         ReduceFunc(t.Context(), c, x, x, func(into, from []int32) {}, -1),
 			"root":            ReduceFunc(t.Context(), c, x, x, func(into, from []int32) {}, 2),
+			"parts":           ReduceScatterFunc(t.Context(), c, x, x[:2], func(into, from []int32) {}),
+			"other part":      ReduceScatterFunc(t.Context(), c, x, x[1:4], func(into, from []int32) {}),
+			"no function":     ScanFunc(t.Context(), c, x, x, nil),
+			"part overlap":    ExScanFunc(t.Context(), c, x[1:], x[:5], func(into, from []int32) {}),
 			"average":         Scan(t.Context(), c, x, x, Avg),
 			"op":              ExScan(t.Context(), c, x, x, 0),
 		} {

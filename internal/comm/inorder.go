@@ -70,7 +70,7 @@ func (o *InOrder) End() { o.c.End() }
 // saysInOrder is what a rank has said when it began, for people. Another type than first says has no name here.
 func saysInOrder(b, first []byte) string {
 	word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
-	if word(3) < 1<<16 { // Scan and ExScan
+	if word(3) < 1<<16 { // of an operation
 		return fmt.Sprintf("the %v of %d %v", kernel.Op(word(3)>>8), word(0), kernel.DType(word(3)))
 	}
 	text := fmt.Sprintf("%d elements of %d bytes", word(0), word(1))
@@ -87,6 +87,12 @@ func saysInOrder(b, first []byte) string {
 func (o *InOrder) Broadcast(ctx context.Context, acc []byte) error {
 	a := Args{as: o.args.as, In: acc, Out: acc}
 	return o.c.Go(ctx, a.SetHost(o.c, plan.Broadcast, 0, kernel.Uint8, len(acc), len(acc)), &o.c.Waiter)
+}
+
+// Scatter gives each rank, in part, its part of all of rank 0.
+func (o *InOrder) Scatter(ctx context.Context, all, part []byte) error {
+	a := Args{as: o.args.as, In: all, Out: part}
+	return o.c.Go(ctx, a.SetHost(o.c, plan.Scatter, 0, kernel.Uint8, len(all), len(part)), &o.c.Waiter)
 }
 
 // pass sends out to a rank, and receives what it sends in o.in if receives is set. Nothing is nothing to send.

@@ -26,11 +26,11 @@ const Splits = 102
 const InOrder = 103
 
 // CallsInOrder are the calls that combine what ranks give in the order of the ranks.
-var CallsInOrder = [...]string{"AllReduceFunc", "ReduceFunc", "Scan", "ExScan", "AllReduceMinLoc",
-	"AllReduceMaxLoc"}
+var CallsInOrder = [...]string{"AllReduceFunc", "ReduceFunc", "Scan", "ExScan", "ScanFunc", "ExScanFunc",
+	"ReduceScatterFunc", "AllReduceMinLoc", "AllReduceMaxLoc"}
 
 // Locates and what follows are those of one element, which is no slice of the caller's.
-const Locates = InOrder + 4
+const Locates = InOrder + 7
 
 // Describe names the call that a header belongs to, for people.
 func Describe(h transport.Header) string {

@@ -12,7 +12,7 @@ import (
 
 // protocol is the version of the messages below and of everything that ranks
 // must do alike.
-const protocol = 21
+const protocol = 22
 
 // hello is the first message of New.
 type hello struct {
