@@ -30,33 +30,54 @@ func inherit(text string) (*Job, error) {
 	return &Job{File: *f, Control: control}, nil
 }
 
+// closed is the cause, and the remedy, where an inherited descriptor is not there.
+const closed = "a wrapper between treerun and this program has closed it (hint: Python's subprocess takes " +
+	"close_fds=False or pass_fds=(3, 4); a shell must not redirect 3 and 4)"
+
+// readJobFile reads the job file, and then closes it. A descriptor that is not the job file stays as it is: where a
+// wrapper has closed ours, the number belongs to the Go runtime or to a library.
 func readJobFile(fd int) (*job.File, error) {
 	var stat syscall.Stat_t
 	if err := syscall.Fstat(fd, &stat); err != nil {
-		return nil, fmt.Errorf("%w: something between the launcher and this program has closed it", err)
+		return nil, fmt.Errorf("%w: %s", err, closed)
+	}
+	if stat.Mode&syscall.S_IFMT != syscall.S_IFREG || stat.Nlink != 0 {
+		return nil, errors.New("it is not a memory file: " + closed)
+	}
+	f, err := job.ReadFile(io.NewSectionReader(borrowed(fd), 0, stat.Size))
+	if err != nil {
+		return nil, err
 	}
 	syscall.CloseOnExec(fd)
 	file := os.NewFile(uintptr(fd), "job file")
 	defer file.Close()
-	_, _ = file.Seek(0, io.SeekStart) // where it can be read again; a pipe cannot
-	f, err := job.ReadFile(file)
-	if err == nil && stat.Mode&syscall.S_IFMT == syscall.S_IFREG && stat.Nlink == 0 {
-		// Whoever else holds the memory file has no use for it. It may be
-		// sealed, which is fine as well.
-		if file.Truncate(0) == nil {
-			mark(file)
-		}
+	_, _ = file.Seek(stat.Size, io.SeekStart) // the launcher sees by the offset that the rank has read it
+	// Whoever else holds the memory file has no use for it. It may be
+	// sealed, which is fine as well.
+	if file.Truncate(0) == nil {
+		mark(file)
 	}
-	return f, err
+	return f, nil
+}
+
+// borrowed reads a descriptor that others may own: it moves no offset, and closes nothing.
+type borrowed int
+
+func (fd borrowed) ReadAt(p []byte, at int64) (int, error) {
+	n, err := syscall.Pread(int(fd), p, at)
+	if err == nil && n < len(p) {
+		err = io.EOF
+	}
+	return max(n, 0), err
 }
 
 func openControl(fd int) (net.Conn, error) {
-	var stat syscall.Stat_t
-	if err := syscall.Fstat(fd, &stat); err != nil {
-		return nil, err
+	at, err := syscall.Getsockname(fd)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, closed)
 	}
-	if stat.Mode&syscall.S_IFMT != syscall.S_IFSOCK {
-		return nil, errors.New("it is no socket")
+	if _, unix := at.(*syscall.SockaddrUnix); !unix {
+		return nil, errors.New("it is another socket: " + closed)
 	}
 	file := os.NewFile(uintptr(fd), "control socket")
 	defer file.Close()
