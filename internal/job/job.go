@@ -5,7 +5,9 @@
 package job
 
 import (
+	"errors"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -30,6 +32,18 @@ const (
 // peer-timeout, to ranks that another launcher started.
 func Variable(flag string) string {
 	return "TREERUN_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// ParseTime reads a time as flags and variables take it: a number of seconds, or what time.ParseDuration takes.
+func ParseTime(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if n, numErr := strconv.ParseFloat(text, 64); numErr == nil && n <= 1e9 {
+		d, err = time.Duration(n*float64(time.Second)), nil
+	}
+	if err != nil || d < 0 {
+		return 0, errors.New("want a time, as 30, 2.5s, 15m or 2h")
+	}
+	return d, nil
 }
 
 // SecretBytes is the length of a job secret.

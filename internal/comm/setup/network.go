@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/shm"
@@ -104,6 +105,6 @@ func networkConfig(w World, g allGather, purpose string) (netconn.Config, error)
 // timeSetting returns a time that the World's settings have, 0 where they do not: package rank has
 // refused what is none.
 func timeSetting(w World, name string) time.Duration {
-	d, _ := time.ParseDuration(w.Setting(name))
-	return max(d, 0)
+	d, _ := job.ParseTime(w.Setting(name))
+	return d
 }

@@ -3,6 +3,7 @@ package environ
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -151,6 +152,8 @@ func TestSettingsFromTheEnvironment(t *testing.T) {
 		{"NCCL_SOCKET_IFNAME=ib TREERUN_IFACE==eth0", "=eth0", netconn.PortRange{}, 10 * time.Second},
 		{"TREERUN_PORT_RANGE=40000-40050 TREERUN_PEER_TIMEOUT=3s", "", netconn.PortRange{Lo: 40000, Hi: 40050},
 			3 * time.Second},
+		{"TREERUN_PEER_TIMEOUT=12", "", netconn.PortRange{}, 12 * time.Second},
+		{"TREERUN_PEER_TIMEOUT=1.5", "", netconn.PortRange{}, 1500 * time.Millisecond},
 	} {
 		cfg, err := Find(env(t, base+c.env))
 		if err != nil {
@@ -177,6 +180,7 @@ func TestSettingsFromTheEnvironment(t *testing.T) {
 		"TREERUN_PORT_RANGE=1-65536":      "is no range of ports",
 		"TREERUN_START_TIMEOUT=-1s":       `TREERUN_START_TIMEOUT is "-1s", want a time`,
 		"TREERUN_PEER_TIMEOUT=1ms":        "from 200ms to",
+		"TREERUN_STALL_TIMEOUT=0.01":      "from 100ms to",
 		"TREERUN_PEER_TIMEOUT=9999999h":   "want a time",
 		"TREERUN_START_TIMEOUT=yesterday": "want a time",
 	} {
@@ -241,7 +245,7 @@ func TestEnvironmentThatMakesNoSenseIsAnError(t *testing.T) {
 			"TREERUN_JOB_ID=abc": "perhaps by one of its ranks, and is no part of that job",
 		"TREERUN_JOB_FD=x":   `TREERUN_JOB_FD="x", want the number of a descriptor`,
 		"TREERUN_JOB_FD=1":   `want the number of a descriptor`,
-		"TREERUN_JOB_FD=987": "something between the launcher and this program has closed it",
+		"TREERUN_JOB_FD=987": "a wrapper between treerun and this program has closed it",
 	} {
 		if cfg, err := Find(env(t, text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %+v, error %v\nwant one with %s", text, cfg, err, want)
@@ -354,18 +358,11 @@ func TestWhichSeedsAreLoopback(t *testing.T) {
 
 // A job file works once.
 func TestJobFileIsEmptyAfterItWasRead(t *testing.T) {
-	file, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	f := &job.File{
+	file := unlinked(t, &job.File{
 		Version: job.FileVersion, JobID: "x", Secret: make([]byte, job.SecretBytes), Size: 1, LocalSize: 1, Host: "here",
 		Hosts: []int{0}, ControlFD: 1000, // not open; comes after the file
-	}
-	if err := errors.Join(os.Remove(file.Name()), job.WriteFile(file, f)); err != nil {
-		t.Fatal(err)
-	}
+	})
+	defer file.Close()
 	for _, want := range []string{"control socket at descriptor 1000", "another program of this rank has read it before"} {
 		fd, err := syscall.Dup(int(file.Fd()))
 		if err != nil {
@@ -375,4 +372,72 @@ func TestJobFileIsEmptyAfterItWasRead(t *testing.T) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
+}
+
+// A descriptor that is not the job file, or not the control socket, is named as one that a wrapper has closed, and is
+// neither read nor closed: a file with a name, a file of the system, a pipe, a socket between hosts.
+func TestDescriptorsOfOthers(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	socket, err := listener.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	named, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	system, err := os.Open("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pipe, end, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	end.Close()
+	f := &job.File{
+		Version: job.FileVersion, JobID: "x", Secret: make([]byte, job.SecretBytes), Size: 1, LocalSize: 1, Host: "here",
+		Hosts: []int{0}, ControlFD: int(socket.Fd()),
+	}
+	if _, err := named.Write([]byte("-1\n")); err != nil { // as the limit of a control group reads
+		t.Fatal(err)
+	}
+	ours := unlinked(t, f)
+	for _, file := range []*os.File{named, system, pipe, socket, ours} {
+		before, _ := file.Seek(0, io.SeekCurrent)
+		fd := int(file.Fd())
+		if file == ours { // which is taken
+			if fd, err = syscall.Dup(fd); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := inherit(fmt.Sprint(fd))
+		if err == nil || !strings.Contains(err.Error(), "closed it (hint: Python's subprocess takes close_fds=False or "+
+			"pass_fds=(3, 4)") {
+			t.Errorf("%s: %v", file.Name(), err)
+		}
+		if after, _ := file.Seek(0, io.SeekCurrent); file != ours && after != before {
+			t.Errorf("%s: the offset has moved from %d to %d", file.Name(), before, after)
+		}
+		if err := file.Close(); err != nil {
+			t.Errorf("%s: %v", file.Name(), err)
+		}
+	}
+}
+
+// unlinked returns a file without a name that holds f.
+func unlinked(t *testing.T, f *job.File) *os.File {
+	t.Helper()
+	file, err := os.CreateTemp(t.TempDir(), "")
+	if err == nil {
+		err = errors.Join(os.Remove(file.Name()), job.WriteFile(file, f))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
 }

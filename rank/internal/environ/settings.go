@@ -80,8 +80,9 @@ func (j *Job) Parse(s *Settings) (err error) {
 		if text == "" {
 			continue
 		}
-		if *t.to, err = time.ParseDuration(text); err != nil || *t.to < t.low || *t.to > maxTimeout {
-			return fmt.Errorf("%s is %.40q, want a time from %v to %v, such as 10s", j.Source(t.name), text, t.low, maxTimeout)
+		if *t.to, err = job.ParseTime(text); err != nil || *t.to < t.low || *t.to > maxTimeout {
+			return fmt.Errorf("%s is %.40q, want a time from %v to %v, such as 10 or 10s", j.Source(t.name), text, t.low,
+				maxTimeout)
 		}
 	}
 	return nil

@@ -81,21 +81,14 @@ func Whole(to *int, lo, hi int) pflag.Value {
 // Ranks returns the value of a flag that takes a number of ranks, as -np; 0 is the default.
 func Ranks(to *int) pflag.Value { return Whole(to, 1, job.MaxRanks) }
 
-// Time returns the value of a flag that takes a time of at least so much: a number of
-// seconds, or what time.ParseDuration takes.
+// Time returns the value of a flag that takes a time (job.ParseTime) of at least low.
 func Time(to *time.Duration, low time.Duration) pflag.Value {
 	return &value[time.Duration]{to: to, kind: "TIME", parse: func(text string) (time.Duration, error) {
-		d, err := time.ParseDuration(text)
-		if n, numErr := strconv.ParseFloat(text, 64); numErr == nil && n <= 1e9 {
-			d, err = time.Duration(n*float64(time.Second)), nil
+		d, err := job.ParseTime(text)
+		if err == nil && d < low {
+			err = fmt.Errorf("want at least %v", low)
 		}
-		if err != nil || d < 0 {
-			return 0, errors.New("want a time, as 30, 2.5s, 15m or 2h")
-		}
-		if d < low {
-			return 0, fmt.Errorf("want at least %v", low)
-		}
-		return d, nil
+		return d, err
 	}}
 }
 
