@@ -32,11 +32,7 @@ func CreateSealed(name string, size, total int) (fd int, err error) {
 		return fd, err
 	}
 	if err = retry(func() error { return unix.Ftruncate(fd, int64(total)) }); err != nil {
-		hint := memoryHint
-		if errors.Is(err, unix.EFBIG) { // nothing of it is written to a disk, and little of it is ever memory
-			hint = "hint: memory that ranks share counts as a file: ulimit -f unlimited"
-		}
-		return fd, fmt.Errorf("ftruncate to %d bytes of shared memory: %w (%s)", total, err, hint)
+		return fd, fmt.Errorf("ftruncate to %d bytes of shared memory: %w (%s)", total, err, hintFor(err))
 	}
 	if _, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
 		return fd, fmt.Errorf("fcntl(F_ADD_SEALS): %w", err)
@@ -51,7 +47,7 @@ func Allocate(fd int, offset, n int) error {
 		return err
 	}
 	if err := retry(func() error { return unix.Fallocate(fd, 0, int64(offset), int64(n)) }); err != nil {
-		return fmt.Errorf("fallocate of %d bytes of shared memory: %w (%s)", n, err, memoryHint)
+		return fmt.Errorf("fallocate of %d bytes of shared memory: %w (%s)", n, err, hintFor(err))
 	}
 	return nil
 }
@@ -69,6 +65,14 @@ func Deallocate(fd int, offset, n int) error {
 }
 
 const memoryHint = "hint: use fewer ranks or smaller slots, or raise the memory limit of the container"
+
+// hintFor returns the remedy for an error of a call that sizes a memory file.
+func hintFor(err error) string {
+	if errors.Is(err, unix.EFBIG) { // nothing of it is written to a disk, and little of it is ever memory
+		return "hint: memory that ranks share counts as a file: ulimit -f unlimited"
+	}
+	return memoryHint
+}
 
 // checkFree returns an error when size bytes are more than there are. The
 // kernel would not: a memory file has no limit of its own, and fallocate goes
