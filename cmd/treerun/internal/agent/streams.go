@@ -79,12 +79,12 @@ func (a *agent) feed(rank0 *os.File) {
 // receiveProgram takes a program that is pushed into memory without a name, and returns a
 // path by which it can be run. It stays there until this process ends.
 func receiveProgram(r io.Reader, sum []byte) (string, error) {
-	fd, err := newMemory()
+	memory, err := newMemory()
 	if err != nil {
 		return "", fmt.Errorf("keep the program in memory: %w", err)
 	}
-	memory := os.NewFile(uintptr(fd), "program")
 	defer memory.Close()
+	fd := int(memory.Fd())
 	h := sha256.New()
 	if _, err := io.Copy(io.MultiWriter(h, memory), r); err != nil {
 		return "", fmt.Errorf("keep the program in memory: %w", cmdline.Cause(err))
@@ -92,12 +92,9 @@ func receiveProgram(r io.Reader, sum []byte) (string, error) {
 	if got := h.Sum(nil); !bytes.Equal(got, sum) {
 		return "", fmt.Errorf("the program did not arrive as it was sent: its checksum is %x, want %x", got[:8], sum[:8])
 	}
-	// Unchangeable, and such that nobody has it open for writing: else it could not be executed.
+	// Unchangeable where it is memory, and closed for writing: else it could not be executed.
 	_ = memory.Chmod(0o700)
-	_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW)
-	if err != nil {
-		return "", fmt.Errorf("seal the program: %w", os.NewSyscallError("fcntl", err))
-	}
+	_, _ = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW)
 	read, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", fmt.Errorf("keep the program in memory: %w", os.NewSyscallError("open", err))
@@ -106,14 +103,19 @@ func receiveProgram(r io.Reader, sum []byte) (string, error) {
 	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), read), nil
 }
 
-// newMemory makes a memory file that can be executed.
-func newMemory() (fd int, err error) {
+// newMemory returns a memory file that can be executed, or an unlinked file of $TMPDIR where vm.memfd_noexec is 2.
+func newMemory() (*os.File, error) {
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
-	fd, err = unix.MemfdCreate("treerun-program", flags|unix.MFD_EXEC)
+	fd, err := unix.MemfdCreate("treerun-program", flags|unix.MFD_EXEC)
 	if errors.Is(err, unix.EINVAL) { // Linux before 6.3: it can be
 		fd, err = unix.MemfdCreate("treerun-program", flags)
 	}
-	return fd, os.NewSyscallError("memfd_create", err)
+	what := "memfd_create"
+	if errors.Is(err, unix.EACCES) {
+		what = "open an unlinked file in " + os.TempDir()
+		fd, err = unix.Open(os.TempDir(), unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o700)
+	}
+	return os.NewFile(uintptr(fd), "program"), os.NewSyscallError(what, err)
 }
 
 // findProgram makes sure that the program is there, and returns its path. One that was
