@@ -3,8 +3,10 @@ package main
 import (
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/treerun/treerun/internal/testutil"
@@ -27,6 +29,9 @@ func (m processTests) Run() int {
 			os.RemoveAll(builds.dir)
 		}
 	}()
+	if signal.Ignored(syscall.SIGINT) { // the tests run behind & in a script, and what they start would ignore it
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGINT)
+	}
 	return m.M.Run()
 }
 

@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/treerun/treerun/internal/testutil"
 )
 
 // patient is a rank, with a child in its process group, that says when it is
@@ -167,19 +165,20 @@ func TestSuspend(t *testing.T) {
 	l.ends(143)
 }
 
-// Under nohup, SIGHUP does nothing.
-func TestNohup(t *testing.T) {
-	l := starts(t, func(c *exec.Cmd) {
-		c.Args = append([]string{"sh", "-c", `trap "" HUP; exec -a treerun "$0" "$@"`, c.Path}, c.Args[1:]...)
-		c.Path = "/bin/bash"
-		_, err := os.Stat(c.Path)
-		testutil.Need(t, testutil.Bash, err) // for exec -a
-	}, "-np", "2", "sh", "-c", "echo ready; sleep 2; echo done")
-	l.expect(2, "ready")
-	l.signal(syscall.SIGHUP)
-	l.ends(0)
-	if n := strings.Count(strings.Join(l.seen, "\n"), "done"); n != 2 {
-		t.Errorf("%d ranks were done: %q", n, l.seen)
+// Under nohup, SIGHUP does nothing; behind & in a script, SIGINT does nothing. Both stop a job otherwise, and SIGTERM
+// stops it always.
+func TestIgnoredSignals(t *testing.T) {
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		t.Run(unix.SignalName(s), func(t *testing.T) {
+			t.Parallel()
+			l := starts(t, limited(fmt.Sprintf("trap '' %d", s)), "-np", "2", "sh", "-c", "echo ready; sleep 2; echo done")
+			l.expect(2, "ready")
+			l.signal(s)
+			l.ends(0)
+			if n := strings.Count(strings.Join(l.seen, "\n"), "done"); n != 2 {
+				t.Errorf("%d ranks were done: %q", n, l.seen)
+			}
+		})
 	}
 }
 

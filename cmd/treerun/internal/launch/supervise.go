@@ -290,12 +290,12 @@ var (
 
 // Signals registers the signals that a Job needs and returns the channel for
 // it: those that stop the job, those that are forwarded to the ranks, and
-// SIGPIPE, so that a write to a closed pipe fails instead of killing us. SIGHUP
-// stays ignored where it was at the start, as under nohup.
+// SIGPIPE, so that a write to a closed pipe fails instead of killing us. SIGHUP and SIGINT
+// stay ignored where they were at the start, as under nohup and behind & in a script.
 func Signals() <-chan os.Signal {
 	c := make(chan os.Signal, 128) // a full channel loses a signal
 	for _, s := range append(append([]os.Signal{syscall.SIGPIPE}, stopSignals...), forwardSignals...) {
-		if s == syscall.SIGHUP && signal.Ignored(s) {
+		if (s == syscall.SIGHUP || s == syscall.SIGINT) && signal.Ignored(s) {
 			continue
 		}
 		signal.Notify(c, s)
