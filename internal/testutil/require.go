@@ -34,10 +34,12 @@ const (
 	Compilers Feature = "compilers"
 	// Modules that only an example needs, which has a go.mod of its own.
 	Modules Feature = "modules"
+	Groups  Feature = "groups" // control groups that limit memory can be made
+	NoExec  Feature = "noexec" // PID namespaces can be made, and have vm.memfd_noexec
 )
 
 var features = []Feature{Proc, Memory, Terminal, Bash, Network, IPv6, NetNS, SSHD, Slurm, Peers, GPU, Root, Strace,
-	Compilers, Modules}
+	Compilers, Modules, Groups, NoExec}
 
 // Need returns if missing is nil. Otherwise the machine lacks the feature, for
 // the reason that missing tells: the test is skipped, or fails where the

@@ -66,6 +66,7 @@ type Host struct {
 	children []*child
 	pending  []*job.Message // for ranks that are not there yet
 	ends     []wire.End     // seen at this moment
+	oomKills int            // in the control group, before the ranks started
 	running  int            // children that have not ended
 	talking  int            // children that may still send messages
 
@@ -157,6 +158,7 @@ func (h *Host) start(j *wire.Job, p Program) {
 	}
 	h.spawner = sp
 	h.startGuard()
+	h.oomKills, _ = oomKills("/")
 	h.next()
 }
 
@@ -244,6 +246,7 @@ func (h *Host) ended(c *child, status unix.WaitStatus) {
 	c.ended = true
 	h.running--
 	e := wire.End{Rank: c.rank, PID: c.pid, Stopped: c.stopped, ReadJobFile: c.readJobFile()}
+	e.Hint = h.endHint(c.pid, status)
 	if status.Signaled() {
 		e.Signal = status.Signal()
 	} else {

@@ -192,7 +192,7 @@ func (sp *spawner) execError(rank int, err error) error {
 	case errors.Is(err, unix.ENOENT):
 		code, hint = cmdline.ExitNotFound, " (the interpreter or loader that the file names is missing)"
 	case errors.Is(err, unix.ENOEXEC):
-		hint = " (a script needs #! and an interpreter in its first line)"
+		hint = formatHint(sp.h.program.Path)
 	case errors.Is(err, unix.EACCES):
 		hint = " (is its file system mounted noexec? treerun builds in TMPDIR)"
 	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE),

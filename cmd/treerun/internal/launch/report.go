@@ -111,8 +111,12 @@ func (f failure) String() string {
 		seconds(f.first.After))
 	fmt.Fprintf(&b, "\n    host    %s", f.first.Host)
 	fmt.Fprintf(&b, "\n    pid     %d", f.first.PID)
+	hint := f.first.Hint
 	if f.first.Signal == syscall.SIGKILL {
-		b.WriteString("\n    hint    treerun did not send it; out of memory? (dmesg tells)")
+		hint = cmp.Or(hint, "treerun did not send it; out of memory? (dmesg tells)")
+	}
+	if hint != "" {
+		b.WriteString("\n    hint    " + hint)
 	}
 	for _, e := range f.early[:min(len(f.early), maxRanks)] {
 		when := "before it joined the job"

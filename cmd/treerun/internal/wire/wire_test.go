@@ -46,7 +46,7 @@ func samples() []Body {
 		&Push{Sum: bytes.Repeat([]byte{2}, 32)},
 		&Ready{"c1", 77, 8, 4001, "b0"}, &Result{127, "not there"}, &Started{[]int{1, 2}, []int{70, 71}},
 		&Stream{1, Stdout}, &RankMessage{1, &job.Message{Kind: job.Joined, Rank: 1}}, &RankMessage{Rank: 1},
-		&Ended{[]End{{Rank: 1, PID: 9, Signal: 9, Stopped: true, ReadJobFile: true}}},
+		&Ended{[]End{{Rank: 1, PID: 9, Signal: 9, Stopped: true, ReadJobFile: true, Hint: "a limit"}}},
 		&Lost{[]int{3, 4}, "gone"}, &Note{"words", true}, &Result{3, "why"}, &Note{"a line", false},
 	}
 }

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/internal/testutil"
+)
+
+// A limit of the shell that ends a rank is named, with the command that raises it.
+func TestLimitsThatEndRanks(t *testing.T) {
+	const busy = "while :; do :; done"
+	for name, c := range map[string]struct {
+		limit string
+		code  int
+		rank  []string
+		says  string
+	}{
+		"CPU time": {"ulimit -t 1", 137, []string{"sh", "-c", busy}, "the limit is 1 s for each process (ulimit -t"},
+		"CPU time, soft": {"ulimit -S -t 1", 152, []string{"sh", "-c", busy},
+			"the limit is 1 s for each process (ulimit -t"},
+		"CPU time of a child": {"ulimit -t 1", 137, []string{"sh", "-c", "sh -c '" + busy + "'; exit $?"}, "(ulimit -t"},
+		"a signal of a rank":  {"true", 137, []string{"sh", "-c", "kill -9 $$"}, "treerun did not send it; out of memory?"},
+		"size of files": {"ulimit -f 1", 3, []string{"looper", "-calls", "1"},
+			"file too large (hint: memory that ranks share counts as a file: ulimit -f unlimited)"},
+		"descriptors": {"true", 3, []string{"sh", "-c", "exec 3>&- 4>&-; exec looper"},
+			"close_fds=False or pass_fds=(3, 4)"},
+		"a descriptor of two": {"true", 3, []string{"sh", "-c", "exec 4>&-; exec looper"},
+			"control socket at descriptor 4: "},
+		"descriptors replaced": {"true", 3, []string{"sh", "-c", "exec 3</dev/null 4</dev/null; exec looper"},
+			"it is not a memory file: a wrapper"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := starts(t, limited(c.limit), append([]string{"-np", "2"}, c.rank...)...)
+			l.ends(c.code)
+			l.says(c.says)
+		})
+	}
+}
+
+// A control group that has too little memory is named as the cause, and the ranks of another group are not.
+func TestOutOfMemory(t *testing.T) {
+	dir := memoryGroup(t)
+	// The shell exits as tail does, which is killed.
+	for code, rank := range map[int]string{137: "head -c 400M /dev/zero | tail -c 400M > /dev/null",
+		3: "head -c 400M /dev/zero | tail -c 400M > /dev/null; exit 3"} {
+		l := starts(t, limited("echo $$ > "+filepath.Join(dir, "cgroup.procs")), "-np", "2", "sh", "-c", rank)
+		l.ends(code)
+		named := strings.Contains(l.stderr.String(), "out of memory: the system has killed a process of this control group "+
+			"(oom_kill in "+dir+"/memory.")
+		if named != (code == 137) {
+			t.Errorf("%s: the group is named: %v\n%s", rank, named, &l.stderr)
+		}
+	}
+}
+
+// memoryGroup makes a control group with 200 MiB of memory.
+func memoryGroup(t *testing.T) (dir string) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/cgroup")
+	for line := range strings.Lines(string(text)) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if fields[1] == "memory" {
+			dir = filepath.Join("/sys/fs/cgroup/memory", fields[2])
+		} else if fields[1] == "" && dir == "" {
+			dir = filepath.Join("/sys/fs/cgroup", fields[2])
+		}
+	}
+	if err == nil {
+		dir, err = os.MkdirTemp(dir, "treerun-test-")
+		t.Cleanup(func() { os.Remove(dir) })
+	}
+	if err == nil {
+		const limit = "209715200"
+		err = os.WriteFile(filepath.Join(dir, "memory.limit_in_bytes"), []byte(limit), 0)
+		if errors.Is(err, os.ErrNotExist) {
+			err = os.WriteFile(filepath.Join(dir, "memory.max"), []byte(limit), 0)
+		}
+	}
+	testutil.Need(t, testutil.Groups, err)
+	return dir
+}
+
+// Where vm.memfd_noexec forbids memory that can be executed, --push uses an unlinked file of TMPDIR.
+func TestPushWithoutExecutableMemory(t *testing.T) {
+	const forbid = "echo 2 > /proc/sys/vm/memfd_noexec"
+	own := []string{"-pf", "--mount-proc", "--kill-child", "sh", "-c"} // the setting is one of the PID namespace
+	out, err := exec.Command("unshare", append(own, forbid)...).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, out)
+	}
+	testutil.Need(t, testutil.NoExec, err)
+	treerun := buildTreerun(t)
+	unshared := func(c *exec.Cmd) {
+		treerun(c)
+		c.Args = append(append([]string{"unshare"}, own...), append([]string{forbid + ` && exec "$0" "$@"`, c.Path},
+			c.Args[1:]...)...)
+		c.Path = "/usr/bin/unshare"
+	}
+	l := starts(t, unshared, "--launch-agent", hostAgent, "--push", "-H", "n1:2,n2", "/bin/echo", "runs")
+	l.expect(3, "runs")
+	l.ends(0)
+}

@@ -1,0 +1,115 @@
+package host
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// formatHint returns why the system does not take a file for an executable.
+func formatHint(path string) string {
+	theirs, err := machine(path)
+	ours, _ := machine("/proc/self/exe")
+	switch {
+	case err == io.EOF:
+		return " (the file is empty)"
+	case theirs == elf.EM_NONE:
+		return " (a script needs #! and an interpreter in its first line)"
+	case theirs == ours:
+		return " (the file is damaged: it is an executable for this machine)"
+	}
+	return fmt.Sprintf(" (the file is an executable for %s, and this host is %s)",
+		strings.TrimPrefix(theirs.String(), "EM_"), runtime.GOARCH)
+}
+
+// machine returns what an executable is for, EM_NONE for a file in another format. The error of an empty file is
+// io.EOF.
+func machine(path string) (elf.Machine, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return elf.EM_NONE, err
+	}
+	defer file.Close()
+	var head [20]byte
+	_, err = io.ReadFull(file, head[:])
+	if err != nil || !bytes.HasPrefix(head[:], []byte(elf.ELFMAG)) {
+		return elf.EM_NONE, err
+	}
+	if elf.Data(head[elf.EI_DATA]) == elf.ELFDATA2MSB {
+		return elf.Machine(binary.BigEndian.Uint16(head[18:])), nil
+	}
+	return elf.Machine(binary.LittleEndian.Uint16(head[18:])), nil
+}
+
+// endHint returns why the system has ended a process, a zombie still, or a child of it: a limit of CPU time, or memory
+// that is used up; "" where neither is known. A shell whose child was killed by a signal exits with 128 and the signal.
+func (h *Host) endHint(pid int, status unix.WaitStatus) string {
+	sig := syscall.Signal(status.ExitStatus() - 128)
+	if status.Signaled() {
+		sig = status.Signal()
+	}
+	if sig != unix.SIGKILL && sig != unix.SIGXCPU {
+		return ""
+	}
+	var limit unix.Rlimit
+	var used unix.Rusage // with that of children which were waited for
+	err := errors.Join(unix.Prlimit(pid, unix.RLIMIT_CPU, nil, &limit),
+		unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, &used))
+	seconds := time.Duration(used.Utime.Nano() + used.Stime.Nano()).Seconds()
+	if sig == unix.SIGXCPU {
+		limit.Cur-- // the system has raised it by one
+	}
+	// What the system compares with the limit is counted in another way, by ticks.
+	if err == nil && (sig == unix.SIGXCPU || seconds > 0.7*float64(limit.Cur)) {
+		return fmt.Sprintf("it had used %.1f s of CPU time, and the limit is %d s for each process (ulimit -t, LimitCPU=)",
+			seconds, limit.Cur)
+	}
+	if kills, file := oomKills("/"); kills > h.oomKills {
+		return "out of memory: the system has killed a process of this control group (oom_kill in " + file + ")"
+	}
+	return ""
+}
+
+// oomKills returns how many processes of this one's control group the system has killed for want of memory, and the
+// file below root that counts them; "" where no group has one.
+func oomKills(root string) (kills int, file string) {
+	groups, _ := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
+	for line := range strings.Lines(string(groups)) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3) // number, controllers, group
+		dir, name := "sys/fs/cgroup", "memory.events"             // version 2
+		switch {
+		case len(fields) < 3:
+			continue
+		case slices.Contains(strings.Split(fields[1], ","), "memory"):
+			dir, name = "sys/fs/cgroup/memory", "memory.oom_control"
+		case fields[1] != "":
+			continue
+		}
+		for _, group := range []string{fields[2], ""} { // a container may see its own group only, and that as the first
+			file := filepath.Join(root, dir, group, name)
+			text, _ := os.ReadFile(file)
+			for event := range strings.Lines(string(text)) {
+				if n, is := strings.CutPrefix(event, "oom_kill "); is {
+					kills, err := strconv.Atoi(strings.TrimSpace(n))
+					if err == nil {
+						return kills, file
+					}
+				}
+			}
+		}
+	}
+	return 0, ""
+}
