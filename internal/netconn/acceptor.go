@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -36,10 +37,21 @@ type Acceptor struct {
 	stop      chan struct{}
 	wg        sync.WaitGroup
 
+	refused atomic.Int64 // callers in a row, since one has proved itself
+
 	mu      sync.Mutex
 	closed  bool
 	waiting []net.Conn // that have not proved themselves, oldest first
+	failed  error      // the latest of a listener
 }
+
+// A listener rests after every restAfter callers that were refused in a row, for restStep times the number of such
+// rests, and restMost at most: a flood of connections then waits in the system's queue, and costs its sender's time.
+const (
+	restAfter = 32
+	restStep  = time.Millisecond
+	restMost  = 50 * time.Millisecond
+)
 
 // OpenAcceptor begins to accept connections from the listeners, which are the Acceptor's
 // from now on.
@@ -72,6 +84,7 @@ func (a *Acceptor) Close() {
 }
 
 func (a *Acceptor) serve(ln net.Listener) {
+	rests := int64(0)
 	for {
 		conn, err := ln.Accept()
 		if err != nil {
@@ -80,17 +93,35 @@ func (a *Acceptor) serve(ln net.Listener) {
 			}
 			// Out of descriptors, most likely: let some go.
 			a.mu.Lock()
+			a.failed = err
 			a.dropOne()
 			a.mu.Unlock()
-			select {
-			case <-time.After(time.Millisecond):
-			case <-a.stop:
-			}
+			a.rest(time.Millisecond)
 			continue
 		}
 		a.queue(conn)
 		a.wg.Go(func() { a.admit(conn) })
+		n := a.refused.Load() / restAfter
+		if n > rests {
+			a.rest(min(time.Duration(n)*restStep, restMost))
+		}
+		rests = n
 	}
+}
+
+// rest waits, or until the Acceptor is closed.
+func (a *Acceptor) rest(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-a.stop:
+	}
+}
+
+// Failed returns the latest error by which a listener could not accept a connection, nil for none.
+func (a *Acceptor) Failed() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.failed
 }
 
 // queue gives a newcomer a place, which another may have to leave.
@@ -144,12 +175,14 @@ func (a *Acceptor) admit(conn net.Conn) {
 		err = conn.SetDeadline(time.Time{}) // fails when it had to go meanwhile
 	}
 	if err != nil {
+		a.refused.Add(1)
 		if a.cfg.Refused != nil && !over && !errors.Is(err, net.ErrClosed) {
 			a.cfg.Refused(conn.RemoteAddr(), err)
 		}
 		conn.Close()
 		return
 	}
+	a.refused.Store(0)
 	enter()
 }
 

@@ -7,9 +7,11 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -284,5 +286,72 @@ func TestHangingUpIsNotLogged(t *testing.T) {
 	}
 	if text.Len() > 0 {
 		t.Errorf("log:\n%s", &text)
+	}
+}
+
+// A listener that can accept nothing any more keeps the system's error for the report.
+func TestFailed(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := &brokenListener{Listener: ln, failed: make(chan bool, 2)}
+	a := OpenAcceptor(AcceptorConfig{Places: 1}, broken)
+	defer a.Close()
+	a.wg.Wait()
+	if err := a.Failed(); !errors.Is(err, syscall.EMFILE) {
+		t.Errorf("error %v, want that of the listener", err)
+	}
+}
+
+// brokenListener has no descriptor left, twice, and is closed then.
+type brokenListener struct {
+	net.Listener
+	failed chan bool
+}
+
+func (b *brokenListener) Accept() (net.Conn, error) {
+	select {
+	case b.failed <- true:
+	default:
+		return nil, net.ErrClosed
+	}
+	return nil, &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+}
+
+// A flood of callers without the password makes the listener rest, so that most of them wait in the system's queue, and
+// one with the password gets in all the same, after which it does not rest.
+func TestFloodMakesTheListenerRest(t *testing.T) {
+	c := openClub(t, time.Minute, 16)
+	const callers = 60 * restAfter // with rests of 1 to 50 ms: two seconds at least
+	begin := time.Now()
+	var conns sync.WaitGroup
+	for range 4 {
+		conns.Go(func() {
+			for range callers / 4 {
+				conn, err := net.Dial("tcp", c.addr)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				conn.Close()
+			}
+		})
+	}
+	conns.Wait()
+	conn, err := net.Dial("tcp", c.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte("open\n")); err != nil {
+		t.Fatal(err)
+	}
+	<-c.in
+	if took := time.Since(begin); took < 500*time.Millisecond {
+		t.Errorf("%d callers without the password were refused within %v: the listener did not rest", callers, took)
+	}
+	if n := c.Acceptor.refused.Load(); n > restAfter {
+		t.Errorf("%d callers count as refused after one has proved itself", n)
 	}
 }
