@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/treerun/treerun/internal/safefile"
@@ -71,7 +72,27 @@ func (c Cache) Write(file string, data []byte) error {
 	if err := safefile.Store(file, data); err != nil {
 		return fmt.Errorf("probe: keeping what was measured: %w", err)
 	}
+	c.prune()
 	return nil
+}
+
+// maxFiles is how many files a Cache keeps. Hosts may share the folder, and each has some.
+const maxFiles = 512
+
+// prune removes the oldest files beyond maxFiles. Others may do so at the same time, and read or write files: one that
+// misses a file measures again.
+func (c Cache) prune() {
+	entries, _ := os.ReadDir(c.Dir)
+	var files []fs.FileInfo
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && filepath.Ext(e.Name()) == ".json" {
+			files = append(files, info)
+		}
+	}
+	slices.SortFunc(files, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	for _, f := range files[min(len(files), maxFiles):] {
+		_ = os.Remove(filepath.Join(c.Dir, f.Name()))
+	}
 }
 
 // Store writes f to file, whole or not at all.
