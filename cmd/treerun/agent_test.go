@@ -262,3 +262,30 @@ func TestSilentConnection(t *testing.T) {
 		})
 	}
 }
+
+// A rank that is stopped on one of several hosts is named with its state, before the others count it as lost.
+func TestStoppedRankIsNamed(t *testing.T) {
+	t.Parallel()
+	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stderr.Close()
+	l := starts(t, func(c *exec.Cmd) { c.Path, c.Stderr = namedTreerun(t), stderr }, "--launch-agent", hostAgent,
+		"-H", "a:1,b:2", "--peer-timeout", "60", "sh", "-c", `echo pid $$; exec sleep 300`)
+	pids := l.pids(3)
+	syscall.Kill(pids[2], syscall.SIGSTOP)
+	want := fmt.Sprintf("is stopped by SIGSTOP (process %d): ranks of other hosts count it as lost after --peer-timeout",
+		pids[2])
+	text := ""
+	for deadline := time.Now().Add(maxWait); !strings.Contains(text, want) && time.Now().Before(deadline); {
+		time.Sleep(50 * time.Millisecond)
+		b, _ := os.ReadFile(stderr.Name())
+		text = string(b)
+	}
+	l.signal(syscall.SIGTERM)
+	l.ends(143)
+	if b, _ := os.ReadFile(stderr.Name()); strings.Count(string(b), "is stopped by") != 1 || !strings.Contains(text, want) {
+		t.Errorf("%q is missing, or not alone, in\n%s", want, b)
+	}
+}

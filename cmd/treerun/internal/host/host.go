@@ -71,6 +71,7 @@ type Host struct {
 	talking  int            // children that may still send messages
 
 	starting bool // more ranks are to be started
+	looks    int  // of marks
 	stop     bool // all ranks have been told to stop
 	killed   bool
 	guards   int  // that were started
@@ -223,8 +224,28 @@ func (h *Host) marks() {
 			h.cfg.Report(&wire.RankMessage{Rank: c.rank, Message: told})
 		}
 	}
+	if h.looks++; h.looks%haltLooks == 0 && slices.Max(h.job.File.Hosts) > 0 {
+		h.noteHalted()
+	}
 	if h.running > 0 {
 		h.after(markEvery, h.marks)
+	}
+}
+
+// haltLooks is how many looks for ranks that end pass from one look for stopped ranks to the next.
+const haltLooks = 5
+
+// noteHalted reports ranks that are stopped at two looks, though not by the terminal. Ranks of other hosts count one as
+// lost after the peer timeout.
+func (h *Host) noteHalted() {
+	for _, c := range h.children {
+		s := job.StatProc(c.pid)
+		if !s.Stopped() || s.Signal == unix.SIGTSTP {
+			c.halted = 0
+		} else if c.halted++; c.halted == 2 {
+			h.cfg.Report(&wire.Note{Text: fmt.Sprintf("rank %d is %v (process %d): ranks of other hosts count it as lost "+
+				"after --peer-timeout", c.rank, s, c.pid)})
+		}
 	}
 }
 

@@ -125,6 +125,7 @@ type child struct {
 	left    bool  // its process group, and this was reported
 	deaf    error // of the latest signal to it
 	dying   int   // how often its mark was seen before it had ended
+	halted  int   // how often it was seen stopped in a row
 }
 
 // openControl opens the control socket and appends the rank's end to theirs.

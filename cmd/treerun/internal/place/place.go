@@ -90,7 +90,7 @@ func (o *Options) defineRemote(f *pflag.FlagSet) {
 	f.Var(cmdline.Time(&r.Timeout, minStartTimeout), "start-timeout",
 		"time for all hosts to answer, and then for all ranks to join")
 	f.Var(cmdline.Time(&r.PeerTimeout, minPeerTimeout), "peer-timeout",
-		"time after which a host that is not heard of is given up")
+		"time after which a host that is silent is lost, and so is a rank for ranks of other hosts, as when it is stopped")
 	f.Var(cmdline.Time(&o.stallTimeout, minStallTimeout), "stall-timeout",
 		"time without progress after which a call fails on all ranks, with the rank that is waited for (default: none)")
 }
