@@ -241,7 +241,7 @@ func TestStandardError(t *testing.T) {
 }
 
 // usesC are the packages that use cgo.
-var usesC = []string{"internal/kernel", "cuda/internal/driver", "cuda/nvml"}
+var usesC = []string{"internal/kernel", "cuda/internal/driver", "cuda/nvml", "cmd/treerun"}
 
 func TestUnsafeAndCgo(t *testing.T) {
 	for _, s := range sources(t) {

@@ -88,6 +88,9 @@ func didYouMean(word string) string {
 	return fmt.Sprintf(" (commands: %s)", strings.Join(listedCommands(), ", "))
 }
 
+// stdoutClosed is set where this process was started without a standard output. Only a build with cgo detects it.
+var stdoutClosed bool
+
 func main() { os.Exit(run(os.Args[1:])) }
 
 // run runs treerun with the arguments after its name and returns the exit
@@ -100,8 +103,10 @@ func run(args []string) int {
 			command, args = c, args[1:]
 		}
 	}
-	code, err := command(args)
-	if err == nil {
+	code, err := 0, error(nil)
+	if stdoutClosed {
+		err = errors.New("stdout is closed (hint: > /dev/null drops what is printed)")
+	} else if code, err = command(args); err == nil {
 		return code
 	}
 	fmt.Fprintf(os.Stderr, "%s %v\n", output.Paint(os.Stderr, output.Red, "treerun:"), err)

@@ -1,0 +1,28 @@
+//go:build cgo
+
+package main
+
+import (
+	"os/exec"
+	"testing"
+)
+
+// A closed stdout is an error, and no rank starts; /dev/null is none, also opened for reading as Python does.
+func TestClosedStdout(t *testing.T) {
+	to := func(stdout string) func(*exec.Cmd) {
+		return func(c *exec.Cmd) {
+			c.Path = "/bin/sh"
+			c.Args = append([]string{"sh", "-c", `exec treerun "$@" ` + stdout, "-"}, c.Args[1:]...)
+		}
+	}
+	l := starts(t, to(">&-"), "-np", "2", "sh", "-c", "echo started >&2")
+	l.ends(125)
+	if got, want := l.stderr.String(), "treerun: stdout is closed (hint: > /dev/null drops what is printed)\n"; got != want {
+		t.Errorf("stderr is %q, want %q", got, want)
+	}
+	for _, null := range []string{"> /dev/null", "1<> /dev/null"} {
+		l := starts(t, to(null), "-np", "2", "sh", "-c", "echo lost; echo started >&2")
+		l.ends(0)
+		l.says("started")
+	}
+}
