@@ -65,7 +65,9 @@ func (c *Comm) Explain() string { return c.in.Plans.Explain() }
 // latest call of this rank: a rank can return from a Broadcast or Reduce before
 // anybody else has called it, and only then is it known whether all ranks made
 // the same call. Close returns the failure of the communicator, as a
-// *RankError, unless a call has returned it already.
+// *RankError, unless a call has returned it already. What it returns it also reports to treerun, which then fails the
+// job, also where the program drops the error and all ranks exit with 0. So check it: see "Shutting down" in
+// docs/guide.md. World.Close closes communicators that are still open.
 //
 // A message that has come for this rank and that it has not received is an ErrMismatch of its Close alone, which names
 // its sender, length and tag. Close does not wait for messages: one that comes later is not named. The others notice
@@ -107,7 +109,7 @@ func (c *Comm) Sub(ctx context.Context, ranks []int, opts ...Option) (*Comm, err
 
 // Abort ends the communicator on all ranks: what is under way, and every later
 // call, fails with ErrAborted, this rank and cause, which may be nil. Any
-// goroutine may call it.
+// goroutine may call it. Close of this rank does not return that error, Close of the others does where no call has.
 func (c *Comm) Abort(cause error) { c.in.Abort(cause) }
 
 // UnusedPlan names a plan of WithPlan that no call has run yet; "" is none.

@@ -256,7 +256,7 @@ func TestDeviceStops(t *testing.T) {
 		}, ErrMismatch},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if !onRanks(t, 3, "dgx1v") {
+			if !asRanks(t, fakegpu.Job{Hosts: []string{"dgx1v"}, Ranks: 3, Drops: true}) {
 				return
 			}
 			err := onDevice(t, func(c *Comm, s *cuda.Stream) error {

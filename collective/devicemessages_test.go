@@ -299,7 +299,7 @@ func TestDeviceMessageUnanswered(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprint(name, i), func(t *testing.T) {
-				if !asRanks(t, fakegpu.Job{Hosts: hosts, Ranks: 2 / len(hosts)}) {
+				if !asRanks(t, fakegpu.Job{Hosts: hosts, Ranks: 2 / len(hosts), Drops: true}) {
 					return
 				}
 				var told error
@@ -335,7 +335,7 @@ func TestDeviceMessageUnanswered(t *testing.T) {
 
 // A rank that closes and has not received a message is told so.
 func TestDeviceMessageUnreceived(t *testing.T) {
-	if !onRanks(t, 2, "dgx1v/0-1") {
+	if !asRanks(t, fakegpu.Job{Hosts: []string{"dgx1v/0-1"}, Ranks: 2, Drops: true}) {
 		return
 	}
 	messengers(t, 8, func(ctx context.Context, m *messenger) error {

@@ -2,6 +2,7 @@ package collective_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -18,8 +19,8 @@ func ExampleInProcess() {
 		if err != nil {
 			return 0, err
 		}
-		defer c.Close()
-		return collective.AllReduceValue(ctx, c, x, collective.Avg)
+		m, err := collective.AllReduceValue(ctx, c, x, collective.Avg)
+		return m, errors.Join(err, c.Close())
 	}
 	results := make(chan float64)
 	for r, w := range collective.InProcess(3) {
@@ -415,12 +416,11 @@ func ExampleComm_Split() {
 		if err != nil {
 			return err
 		}
-		defer row.Close()
 		sum, err := collective.AllReduceValue(ctx, row, c.Rank(), collective.Sum)
 		if c.Rank() == 3 {
 			fmt.Println("rank", row.Rank(), "of", row.Size(), "sum", sum)
 		}
-		return err
+		return errors.Join(err, row.Close())
 	})
 	// Output: rank 1 of 2 sum 5
 }
@@ -435,12 +435,11 @@ func ExampleComm_Sub() {
 		if err != nil {
 			return err
 		}
-		defer workers.Close()
 		n, err := collective.AllReduceValue(ctx, workers, 1, collective.Sum)
 		if c.Rank() == 1 {
 			fmt.Println(n, "workers")
 		}
-		return err
+		return errors.Join(err, workers.Close())
 	})
 	// Output: 3 workers
 }

@@ -44,6 +44,7 @@ type testJob struct {
 
 	mu   sync.Mutex
 	said map[job.MessageKind]int
+	text []string // of what ranks reported as failures
 	gone []int // ranks that said that the launcher is gone
 }
 
@@ -132,6 +133,9 @@ func (j *testJob) serve(rank int) {
 		}
 		j.mu.Lock()
 		j.said[m.Kind]++
+		if m.Kind == job.Failed {
+			j.text = append(j.text, m.Text)
+		}
 		j.mu.Unlock()
 		if m.Kind == job.Seed {
 			j.tell(&job.Message{Kind: job.SeedIs, Addrs: m.Addrs})

@@ -63,6 +63,7 @@ func start(ctx context.Context, cfg *config) (*World, error) {
 	})
 	err := cfg.Parse(&cfg.parsed)
 	w.newWaits()
+	w.job.Failed = w.reportFailure
 	if cfg.Control != nil {
 		w.launcher = newLauncher(w, cfg.Control)
 		w.job.Report, w.job.Harmed = w.launcher.report, w.launcher.harmed

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -123,6 +124,18 @@ func (l *launcher) report(w job.Wait) bool {
 // harmed tells that a call of this rank has failed because another rank has ended.
 func (l *launcher) harmed() {
 	_ = l.send(job.Exited) // a launcher that is gone needs no word
+}
+
+// reportFailure reports a failure of a communicator that no call but Close has returned: to the launcher or, without
+// one of treerun, to the logger.
+func (w *World) reportFailure(err error) {
+	text := strings.ToValidUTF8(err.Error(), "?")
+	if len(text) > job.MaxFailure {
+		text = strings.ToValidUTF8(text[:job.MaxFailure], "")
+	}
+	if w.launcher == nil || w.launcher.write(&job.Message{Kind: job.Failed, Text: text}) != nil {
+		w.cfg.log.Error("treerun: "+text, "rank", w.cfg.Rank)
+	}
 }
 
 func (l *launcher) write(m *job.Message) error {

@@ -127,17 +127,21 @@ func (w *World) Left(rank int) bool { return w.mesh.HasLeft(rank) }
 func (w *World) Gone(rank int) bool { return w.mesh.Gone(rank) }
 
 // Close tells the other ranks and the launcher that this rank leaves in good
-// order, and gives sockets, memory and goroutines back. It does not wait for
-// the other ranks; whatever they still want of this one fails with
+// order, and gives sockets, memory and goroutines back. Whatever the others still want of this one fails with
 // ErrPeerClosed there. Idempotent.
+//
+// Communicators that are still open are closed first, the latest first, and Close returns their errors, too. A failure
+// of a communicator that no call but a Close has returned is reported to treerun, also where the caller drops the
+// error: the job fails then. Without treerun the logger gets it. Apart from that Close does not wait for other ranks.
 func (w *World) Close() error {
 	w.closeOnce.Do(func() {
+		w.closeErr = w.job.CloseAll()
 		w.mesh.Closing()
 		w.mesh.Goodbye()
 		if w.launcher != nil {
-			w.closeErr = w.launcher.send(job.Closing)
-			if w.mesh.Failure() != nil {
-				w.closeErr = nil // the launcher has other things to do
+			err := w.launcher.send(job.Closing)
+			if w.mesh.Failure() == nil { // else the launcher has other things to do
+				w.closeErr = errors.Join(w.closeErr, err)
 			}
 		}
 		w.shut()

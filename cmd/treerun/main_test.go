@@ -137,6 +137,11 @@ func memberDo(args []string) error {
 			if err := job.WriteMessage(control, m); err != nil {
 				return err
 			}
+		case "failed": // reports a failure that no call has returned
+			if err := job.WriteMessage(control, &job.Message{Kind: job.Failed, Text: value}); err != nil {
+				return err
+			}
+			args = args[1:]
 		case "hear": // shows the next message of the launcher
 			m, err := job.ReadMessage(control)
 			if err != nil {

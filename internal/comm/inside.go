@@ -48,10 +48,14 @@ type Comm struct {
 }
 
 // Close leaves the communicator and gives its memory back. The second and later calls return
-// when the first has ended, with nil.
+// when the first has ended, with nil. What it returns it also reports to the launcher: callers may drop it.
 func (c *Comm) Close() error {
 	var err error
-	c.once.Do(func() { err = c.close() })
+	c.once.Do(func() {
+		if err = c.close(); err != nil {
+			c.Waiter.Watch.Failed(err)
+		}
+	})
 	return err
 }
 
@@ -83,7 +87,7 @@ func (c *Comm) close() error {
 	}
 	if !c.Engine.Settled() {
 		c.Endpoint.Abort(transport.Faultf(transport.FaultClosed, c.Rank,
-			"rank %d closed its communicator with calls under way; Wait for every Request before Close", c.Rank))
+			"rank %d closed its communicator with calls or messages under way; Wait for all of them before Close", c.Rank))
 	}
 	c.Engine.Flush(context.Background(), &c.Waiter)
 	c.Devices.Finish()
@@ -100,7 +104,7 @@ func (c *Comm) close() error {
 	if err := errors.Join(gone, c.Endpoint.Close()); err != nil && !failed {
 		return fmt.Errorf("collective: rank %d: close: %w", c.Rank, err)
 	}
-	if failed && c.err == nil {
+	if failed && c.err == nil && (fault.Kind != transport.FaultAborted || fault.Rank != c.Rank) {
 		c.err = c.rankError(fault.Rank, "Close", setup.ErrorOf(fault, nil), "")
 		return c.err
 	}
@@ -118,7 +122,7 @@ func (c *Comm) unreceived(failed bool) error {
 	}
 	f := transport.Faultf(transport.FaultMismatch, -1, "rank %d has sent %d %s with tag %d, which rank %d "+
 		"has not received", from, h.Count, kernel.DType(h.DType), h.Root, to)
-	return &setup.RankError{Rank: -1, Op: "Close", Err: setup.ErrorOf(f, nil)}
+	return c.rankError(-1, "Close", setup.ErrorOf(f, nil), "")
 }
 
 // Begin claims the communicator for a call, unless that cannot be made.

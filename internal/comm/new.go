@@ -16,6 +16,7 @@ func New(ctx context.Context, w setup.World, opts ...setup.Option) (*Comm, error
 	c.whole, c.broken = context.WithCancel(context.Background())
 	c.Messages.c, c.Devices.c = c, c
 	s.Waiter.Watch.SetBusy(c.Claimed)
+	s.Waiter.Watch.SetLeave(c.Close)
 	c.watch.Go(c.watchOver)
 	return c, nil
 }

@@ -16,7 +16,7 @@ import (
 var messageSizes = strict.FrameSizes{}
 
 func init() {
-	for k := Seed; k <= Dying; k++ {
+	for k := Seed; k <= Failed; k++ {
 		messageSizes[byte(k)] = [2]int{1, MaxMessage}
 	}
 }
@@ -63,6 +63,9 @@ func (m *Message) Validate() error {
 	if m.Kind == Seed || m.Kind == SeedIs {
 		bad = errors.Join(bad, Within("%d addresses", len(m.Addrs), 1, MaxSeeds))
 	}
+	if m.Kind == Failed {
+		bad = errors.Join(bad, Within("text of %d bytes", len(m.Text), 1, MaxFailure))
+	}
 	for _, a := range m.Addrs {
 		bad = errors.Join(bad, Within("port %d of an address", int(a.Port()), 1, math.MaxUint16))
 	}
@@ -72,7 +75,7 @@ func (m *Message) Validate() error {
 		bad = errors.Join(bad, Within("waits for rank %d", w.Last, -1, MaxRanks-1))
 	}
 	switch {
-	case m.Kind < Seed || m.Kind > Dying:
+	case m.Kind < Seed || m.Kind > Failed:
 		return fmt.Errorf("job: unknown message kind %d", m.Kind)
 	case bad != nil:
 		return fmt.Errorf("job: message of kind %d: %w", m.Kind, bad)

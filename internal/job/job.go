@@ -70,7 +70,7 @@ type File struct {
 }
 
 // FileVersion is the version of File and Message that this code speaks.
-const FileVersion = 7
+const FileVersion = 8
 
 // MessageKind says what a Message is about.
 type MessageKind uint8
@@ -91,6 +91,9 @@ const (
 	// From a host to the launcher: the rank has ended, and the system still takes its memory back. How it has ended
 	// is known after that.
 	Dying
+
+	// From a rank to the launcher: Text is a failure of a communicator that no call but Close has returned.
+	Failed
 )
 
 // A rank that has read its job file, a memory file, leaves MarkBytes there at MarkAt, behind zeros: a word in which the
@@ -125,9 +128,10 @@ type Wait struct {
 	Text string // the same and how it is waited for
 }
 
-// MaxMessage and MaxFile bound what a decoder accepts, in bytes. A job file may have a
+// MaxMessage, MaxFile and MaxFailure bound what a decoder accepts, in bytes. A job file may have a
 // graph and a plan among its settings.
 const (
 	MaxMessage = 64 << 10
 	MaxFile    = 80 << 20
+	MaxFailure = 8 << 10 // the text of a Failed
 )

@@ -107,7 +107,7 @@ func TestFileOfAnotherShapeIsRefused(t *testing.T) {
 func TestMessagesComeBackAsWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := &job.Message{
-			Kind:   job.MessageKind(rapid.IntRange(int(job.Seed), int(job.Exited)).Draw(t, "kind")),
+			Kind:   job.MessageKind(rapid.IntRange(int(job.Seed), int(job.Failed)).Draw(t, "kind")),
 			Rank:   rapid.IntRange(0, job.MaxRanks-1).Draw(t, "rank"),
 			PID:    rapid.IntRange(0, 1<<22).Draw(t, "pid"),
 			Code:   rapid.IntRange(0, 255).Draw(t, "code"),
@@ -155,6 +155,8 @@ func TestMessageThatCannotBeUsedIsRefused(t *testing.T) {
 		"signal -9":               {Kind: job.Exited, Signal: -9},
 		"0 addresses":             {Kind: job.SeedIs},
 		"port 0":                  {Kind: job.Seed, Addrs: make([]netip.AddrPort, 1)},
+		"text of 0 bytes":         {Kind: job.Failed},
+		"text of 8193 bytes":      {Kind: job.Failed, Text: strings.Repeat("x", job.MaxFailure+1)},
 		"9 addresses":             {Kind: job.Seed, Addrs: make([]netip.AddrPort, 9)},
 		"want 1..65536":           {Kind: job.Exited, Text: strings.Repeat("x", job.MaxMessage)},
 	} {
@@ -228,6 +230,7 @@ func FuzzReadMessage(f *testing.F) {
 			netip.MustParseAddrPort("[fe80::1%eth0]:4000")}},
 		{Kind: job.Joined, Rank: 3, PID: 77},
 		{Kind: job.Exited, Rank: 2, Signal: 9, Text: "killed by SIGKILL"},
+		{Kind: job.Failed, Rank: 1, PID: 78, Text: "collective: Close: rank 1 has sent 1 int64 with tag 1"},
 	} {
 		var b bytes.Buffer
 		if err := job.WriteMessage(&b, &m); err != nil {

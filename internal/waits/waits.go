@@ -45,6 +45,9 @@ type Job struct {
 	// Nil: nobody wants to know.
 	Harmed func()
 
+	// Failed reports a failure of a communicator that no call but Close has returned. Nil: Close alone returns it.
+	Failed func(error)
+
 	// HostOf returns the host of a rank. Nil: all are on one.
 	HostOf func(rank int) int
 
@@ -93,6 +96,7 @@ type Wait struct {
 	comm  string
 	ranks []int // of the communicator, in the job's numbers; nil: the same
 	busy  atomic.Pointer[func() bool]
+	leave func() error // of the communicator; nil: of none. The job's mutex guards it
 	total atomic.Int64 // nanoseconds, of waits that are over
 
 	// Of the job, unless they are set while nothing is published: how often a wait is reported, after how long it is

@@ -206,6 +206,8 @@ func (s *supervisor) handleMessage(m *rankState, msg *job.Message) {
 		m.Closed = true
 	case msg.Kind == job.Exited:
 		m.harmed, s.harmed = true, time.Now()
+	case msg.Kind == job.Failed && m.Failure == "":
+		m.Failure, m.Reported = msg.Text, s.order
 	case msg.Kind == job.Dying:
 		s.isDying(m)
 	case msg.Kind == job.Waits:
@@ -244,17 +246,23 @@ func (s *supervisor) hasEnded(m *rankState, e wire.End) {
 	}
 	s.running--
 	s.job.Trace("rank %d (pid %d) %s", m.Rank, m.PID, m.how())
-	if m.failed() && !m.Stopped {
-		s.begin(cause{kind: byFailure, err: errors.New("another rank has failed")})
-	}
+	s.judge(m)
 	if m.silent {
 		s.announce(m)
+	}
+}
+
+// judge begins to end the job where m, which has ended, has failed.
+func (s *supervisor) judge(m *rankState) {
+	if m.failed() && !m.Stopped {
+		s.begin(cause{kind: byFailure, err: errors.New("another rank has failed")})
 	}
 }
 
 // announce tells all other ranks that m has ended. All that m had to report
 // has come.
 func (s *supervisor) announce(m *rankState) {
+	s.judge(m)
 	s.broadcast(&wire.RankMessage{Message: &job.Message{
 		Kind: job.Exited, Rank: m.Rank, PID: m.PID, Code: m.Code, Signal: int(m.Signal), Closed: m.Closed,
 		Lost: m.Lost, Text: m.how(),

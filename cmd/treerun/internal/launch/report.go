@@ -118,6 +118,12 @@ func (f failure) String() string {
 	if hint != "" {
 		b.WriteString("\n    hint    " + hint)
 	}
+	if f.first.onlyReported() { // else its stderr has it
+		fmt.Fprintf(&b, "\n    error   %s\n    hint    check the error that Close returns", oneLine(f.first.Failure))
+	}
+	if e, ok := f.reportedBefore(); ok {
+		fmt.Fprintf(&b, "\n    before  rank %d had failed in Close: %s", e.Rank, oneLine(e.Failure))
+	}
 	for _, e := range f.early[:min(len(f.early), maxRanks)] {
 		when := "before it joined the job"
 		if e.Joined {
@@ -137,6 +143,20 @@ func (f failure) String() string {
 		b.WriteString("\n      | " + line)
 	}
 	return b.String()
+}
+
+// oneLine returns text without line breaks.
+func oneLine(text string) string { return strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ") }
+
+// reportedBefore returns the rank that was the first to report a failure, before the end of one that has reported none.
+func (f failure) reportedBefore() (End, bool) {
+	before := slices.DeleteFunc(slices.Clone(f.ends), func(e End) bool {
+		return e.Failure == "" || e.Rank == f.first.Rank || e.Reported >= f.first.Order
+	})
+	if len(before) == 0 || f.first.Failure != "" {
+		return End{}, false
+	}
+	return slices.MinFunc(before, func(a, b End) int { return cmp.Compare(a.Reported, b.Reported) }), true
 }
 
 // describeLoss writes the block for a host that was lost.
@@ -247,9 +267,12 @@ type End struct {
 	Host   string        // it was on this one
 	Lost   bool          // its host was lost; Code is treerun's
 	Why    string        // Lost
+
+	Failure  string // of a communicator, that no call but Close has returned; "": none
+	Reported int    // how many moments at which ends were seen came before Failure
 }
 
-func (e End) failed() bool { return e.Code != 0 || e.Signal != 0 || e.Left }
+func (e End) failed() bool { return e.Code != 0 || e.Signal != 0 || e.Left || e.Failure != "" }
 
 // crashed tells whether a signal ended the rank that another rank's end does
 // not cause.
@@ -264,18 +287,24 @@ func (e End) how() string {
 		return "was killed by " + job.SignalName(e.Signal)
 	}
 	how := fmt.Sprintf("exited with code %d", e.Code)
-	if e.Left {
+	switch {
+	case e.Left:
 		how += " without closing its world,"
+	case e.onlyReported():
+		how = "failed in Close and " + how
 	}
 	return how
 }
+
+// onlyReported reports whether the rank has failed, and exited with 0.
+func (e End) onlyReported() bool { return e.Failure != "" && e.Code == 0 && e.Signal == 0 }
 
 // exitCode returns the code that stands for the rank's end.
 func (e End) exitCode() int {
 	if e.Signal != 0 {
 		return cmdline.SignalCode(e.Signal)
 	}
-	if e.Left {
+	if e.Left || e.onlyReported() {
 		return 1
 	}
 	return e.Code
@@ -288,9 +317,12 @@ const oneMoment = 50 * time.Millisecond
 // firstFailure returns the end that the job failed by: the first in time of
 // those that treerun did not bring about. Of several at the same moment a crash
 // comes before an exit code, because a rank that notices a crash exits; then
-// the lowest rank.
+// the lowest rank. What ranks have only reported counts where all others ended well.
 func firstFailure(ends []End) (first End, ok bool) {
 	failed := slices.DeleteFunc(slices.Clone(ends), func(e End) bool { return !e.failed() || e.Stopped })
+	if ended := slices.DeleteFunc(slices.Clone(failed), End.onlyReported); len(ended) > 0 {
+		failed = ended
+	}
 	if len(failed) == 0 {
 		return End{}, false
 	}

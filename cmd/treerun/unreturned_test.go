@@ -1,0 +1,93 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/internal/testutil"
+)
+
+// dropper puts the program of scripts/faults/close.sh into a file: its ranks drop what Close returns.
+func dropper(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "dropper")
+	built(t, "../../scripts/faults/testdata/close", program)
+	return program
+}
+
+// dropped are the failures that the program makes, and what the job's error then has.
+var dropped = map[string]string{
+	"droppedclose": "Broadcast #1 (1 int64, root 2)",
+	"unclosed":     "Broadcast #1 (1 int64, root 2)",
+	"split":        "Broadcast #1 (1 int64, root 2)",
+	"leftover":     "has not received",
+	"leftoverdup":  "has not received",
+	"pending":      "Wait for all of them before Close",
+	"aborted":      "rank 1 aborted the communicator: on purpose",
+}
+
+// TestDroppedClose: a failure that no call but Close returned fails the job, also where the program drops what Close
+// returns, and all ranks exit with 0.
+func TestDroppedClose(t *testing.T) {
+	program := dropper(t)
+	for which, want := range dropped {
+		t.Run(which, func(t *testing.T) {
+			for range testutil.Count(1, 50) {
+				l := starts(t, nil, "-np", "4", program, which)
+				l.ends(1)
+				if text := l.stderr.String(); !strings.Contains(text, want) || !strings.Contains(text, "failed first: it ") {
+					t.Errorf("%q is missing in\n%s", want, text)
+				}
+			}
+		})
+	}
+}
+
+// TestHandledFailure: a failure that a call has returned, and that the program has dealt with, is none of the job.
+func TestHandledFailure(t *testing.T) {
+	program := dropper(t)
+	for _, which := range []string{"handled", "fine"} {
+		for range testutil.Count(3, 50) {
+			l := starts(t, nil, "-np", "4", program, which)
+			l.ends(0)
+			if text := l.stderr.String(); strings.Contains(text, "failed") {
+				t.Errorf("%s: %s", which, text)
+			}
+		}
+	}
+}
+
+// TestDroppedCloseOfHosts: reports come from other hosts, too, through agents, one below the other, and with a
+// treerun on each host.
+func TestDroppedCloseOfHosts(t *testing.T) {
+	program := dropper(t)
+	check := func(l *launched) {
+		t.Helper()
+		l.ends(1)
+		for _, want := range []string{"rank 2 failed first: it failed in Close and exited with code 0",
+			"error   collective: Close on world/split#1: rank 0 has sent 1 int64 with tag 0, which rank 0 has not received"} {
+			if text := l.stderr.String(); !strings.Contains(text, want) {
+				t.Errorf("%q is missing in\n%s", want, text)
+			}
+		}
+	}
+	check(launchHosts(t, "-H", "a,b,c", "--fan-out", "1", program, "alone"))
+	all := newNodes(t, 3).all("-np", "3", program, "alone")
+	check(all[0])
+	for _, l := range all[1:] {
+		l.exits(1)
+	}
+}
+
+// TestDroppedCloseWithoutTreerun: ranks that another launcher started report such a failure on stderr.
+func TestDroppedCloseWithoutTreerun(t *testing.T) {
+	program := dropper(t)
+	cmd := exec.Command(program, "pending")
+	cmd.Env = append(cmd.Environ(), "TREERUN_RANK=0", "TREERUN_SIZE=1")
+	text, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(text), "Wait for all of them before Close") {
+		t.Errorf("%v: %s", err, text)
+	}
+}

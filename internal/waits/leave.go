@@ -1,0 +1,37 @@
+package waits
+
+import (
+	"errors"
+	"slices"
+)
+
+// SetLeave has CloseAll call leave, the Close of the communicator whose waits these are.
+func (w *Wait) SetLeave(leave func() error) {
+	w.job.mu.Lock()
+	defer w.job.mu.Unlock()
+	w.leave = leave
+}
+
+// CloseAll closes the communicators that are still open, the latest first, and returns their errors.
+func (j *Job) CloseAll() error {
+	j.mu.Lock()
+	open := slices.Clone(j.waits)
+	j.mu.Unlock()
+	var all error
+	for _, w := range slices.Backward(open) {
+		j.mu.Lock()
+		leave := w.leave
+		j.mu.Unlock()
+		if leave != nil {
+			all = errors.Join(all, leave())
+		}
+	}
+	return all
+}
+
+// Failed reports a failure of the communicator that no call but Close has returned.
+func (w *Wait) Failed(err error) {
+	if w != nil && w.job.Failed != nil {
+		w.job.Failed(err)
+	}
+}
