@@ -11,6 +11,10 @@ import (
 // every rank the result in recv. send and recv have the same length on all
 // ranks; they may be the same slice. The slices must not change during the
 // call.
+//
+// Calls of the same op, type and length that come in another order on one rank, as those of a range over a map do,
+// combine what does not belong together: the results are wrong, and there is no error.
+//
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllReduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error {
 	return c.in.Run(ctx, reduceArgs(new(comm.Args), c, plan.AllReduce, -1, send, recv, op))

@@ -17,7 +17,8 @@
 // same operation, element type, count and root. A rank that does not is found
 // out within a second: the call fails with ErrMismatch, or, on a rank that has
 // returned from it, as the root of a Broadcast may, the next one, or Close; and the
-// error names both calls. send and recv are the same slice (in place) or do
+// error names both calls. Calls that are alike and come in another order on one rank, as those of a range over a map,
+// give wrong results, and no error. send and recv are the same slice (in place) or do
 // not overlap. Messages are not calls of all ranks: a Send and a Recv with
 // different tags do not meet and may both be right, as long as neither rank
 // waits for the other; a stall report says what a rank waits for.

@@ -314,11 +314,10 @@ func ExampleComm_Dup() {
 		if err != nil {
 			return err
 		}
-		defer own.Close()
 		if c.Rank() == 0 {
 			fmt.Println(c.Name(), "and", own.Name())
 		}
-		return collective.Barrier(ctx, own)
+		return errors.Join(collective.Barrier(ctx, own), own.Close())
 	})
 	// Output: world and world/split#1
 }

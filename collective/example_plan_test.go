@@ -2,6 +2,7 @@ package collective_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"sync"
@@ -20,8 +21,7 @@ func onRanks(n int, body func(c *collective.Comm) error, opts ...collective.Opti
 			if err != nil {
 				log.Fatal(err)
 			}
-			defer c.Close()
-			if err := body(c); err != nil {
+			if err := errors.Join(body(c), c.Close()); err != nil {
 				log.Fatal(err)
 			}
 		})

@@ -33,12 +33,12 @@ func ExampleComm_Split_retry() {
 	// attempt 2: sum [3 6 9]
 }
 
-func retry(ctx context.Context, w collective.World) error {
+func retry(ctx context.Context, w collective.World) (err error) {
 	c, err := collective.New(ctx, w)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	defer func() { err = errors.Join(err, c.Close()) }()
 	x := []float32{float32(w.Rank()), float32(2 * w.Rank()), float32(3 * w.Rank())}
 	input := slices.Clone(x)
 	for attempt := 1; ; attempt++ {

@@ -21,7 +21,7 @@ func ExampleInit() {
 		if err != nil {
 			log.Fatal(err) // names the ranks that are missing
 		}
-		defer w.Close() // else this rank counts as lost
+		defer w.Close() // else this rank counts as lost; it closes communicators, too
 		fmt.Printf("rank %d of %d, number %d of %d on %s\n", w.Rank(), w.Size(), w.LocalRank(), w.LocalSize(), w.Host())
 		for r := range w.Size() {
 			fmt.Printf("rank %d is on host %d, %s\n", r, w.HostOf(r), w.HostName(r))

@@ -2,6 +2,7 @@ package sparse_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"sync"
@@ -21,8 +22,7 @@ func onRanks(n int, body func(ctx context.Context, c *collective.Comm) error) {
 			if err != nil {
 				log.Fatal(err)
 			}
-			defer c.Close()
-			if err := body(ctx, c); err != nil {
+			if err := errors.Join(body(ctx, c), c.Close()); err != nil {
 				log.Fatal(err)
 			}
 		})

@@ -2,6 +2,7 @@ package sparse_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -14,13 +15,13 @@ import (
 // different blocks. In a program, world is rank.Init's.
 func ExampleServe() {
 	ctx := context.Background()
-	body := func(world collective.World) error {
+	body := func(world collective.World) (err error) {
 		c, err := collective.New(ctx, world, collective.WithTopoCache(""),
 			collective.WithGraph(testutil.GraphOn(testutil.OneHost(3))))
 		if err != nil {
 			return err
 		}
-		defer c.Close()
+		defer func() { err = errors.Join(err, c.Close()) }()
 		if c.Rank() == 2 {
 			return sparse.Serve(ctx, c) // until the workers call StopServing
 		}

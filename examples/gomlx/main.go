@@ -40,7 +40,6 @@ func main() {
 	defer w.Close()
 	c, err := collective.New(ctx, w)
 	check(err)
-	defer c.Close()
 	images, labels := data.Digits("train")
 	if *epochs < 1 || *batch < c.Size() || *batch > len(labels) {
 		log.Fatalf("%d epochs, batches of %d images: want 1 or more, and %d (one for each rank) to %d",
@@ -62,6 +61,7 @@ func main() {
 	if c.Rank() == 0 {
 		fmt.Printf("loss=%.4f accuracy=%.4f\n", loss, float64(right)/float64(len(labels)))
 	}
+	check(c.Close())
 }
 
 // check ends this rank when something failed, and with it the job.

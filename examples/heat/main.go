@@ -33,7 +33,6 @@ func main() {
 	defer w.Close()
 	c, err := collective.New(ctx, w)
 	check(err)
-	defer c.Close()
 	// With less than 1e-15, rounding may go on changing points for ever.
 	if *n < c.Size() || !(*tolerance >= 1e-15) {
 		log.Fatalf("%d rows for %d ranks, tolerance %v: want a row for each, and 1e-15 or more", *n, c.Size(), *tolerance)
@@ -42,6 +41,7 @@ func main() {
 	if c.Rank() == 0 {
 		fmt.Printf("steps=%d change=%.3g error=%.3g checksum=%016x\n", r.steps, r.change, r.worst, r.checksum)
 	}
+	check(c.Close())
 }
 
 // check ends this rank when something failed, and with it the job.

@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -36,11 +37,10 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
 
 	fmt.Printf("hello from rank %d of %d, local rank %d of %d on %s, process %d\n",
 		w.Rank(), w.Size(), w.LocalRank(), w.LocalSize(), w.Host(), os.Getpid())
 
-	// Nobody passes before everybody has come here.
-	return collective.Barrier(ctx, c)
+	// No rank passes before all have come here. A failure that no call has returned comes from Close.
+	return errors.Join(collective.Barrier(ctx, c), c.Close())
 }

@@ -36,7 +36,6 @@ func main() {
 	defer w.Close()
 	c, err := collective.New(ctx, w)
 	check(err)
-	defer c.Close()
 	images, labels := load()
 	if *k < 1 || *k > len(labels) {
 		log.Fatalf("-k is %d, want 1 to %d", *k, len(labels))
@@ -46,6 +45,7 @@ func main() {
 	if c.Rank() == 0 {
 		fmt.Printf("iterations=%d distance=%.6f purity=%.4f\n", n.iterations, n.distance, purity)
 	}
+	check(c.Close())
 }
 
 // check ends this rank when something failed, and with it the job.

@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -40,8 +41,11 @@ func run(ctx context.Context, state string) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
+	return errors.Join(count(ctx, told, c, state), c.Close())
+}
 
+// count makes steps until a rank is told to stop.
+func count(ctx, told context.Context, c *collective.Comm, state string) (err error) {
 	step := 0
 	if text, err := os.ReadFile(state); err == nil && c.Rank() == 0 {
 		fmt.Sscan(string(text), &step)

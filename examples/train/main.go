@@ -63,9 +63,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-
-	return train(ctx, c, device, opt, training, test)
+	return errors.Join(train(ctx, c, device, opt, training, test), c.Close())
 }
 
 // options are the settings of a training. They are the same on all ranks.
