@@ -3,6 +3,7 @@ package rank
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/hashicorp/memberlist"
@@ -27,11 +28,58 @@ func (m *members) NotifyMsg([]byte) {}
 // GetBroadcasts is for memberlist.
 func (m *members) GetBroadcasts(int, int) [][]byte { return nil }
 
-// LocalState is for memberlist.
-func (m *members) LocalState(bool) []byte { return nil }
+// LocalState is for memberlist, which sends it behind each list: the addresses that have no room in metadata.
+func (m *members) LocalState(bool) []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []more
+	last := map[string]int{} // entry, by host: its ranks have the same addresses, but for settings
+	for rank := range m.table {
+		r := &m.table[rank]
+		if len(r.more) == 0 || !r.joined {
+			continue
+		}
+		i, known := last[r.Host]
+		if !known || !slices.Equal(list[i].Addrs, r.more) {
+			i, last[r.Host] = len(list), len(list)
+			list = append(list, more{Addrs: r.more})
+		}
+		list[i].Ranks = append(list[i].Ranks, rank)
+	}
+	if list == nil {
+		return nil
+	}
+	return strict.Marshal(&list)
+}
 
-// MergeRemoteState is for memberlist.
-func (m *members) MergeRemoteState([]byte, bool) {}
+// MergeRemoteState is for memberlist, which has taken the list by then.
+func (m *members) MergeRemoteState(b []byte, _ bool) {
+	list, err := decodeMore(b, m.self.Size)
+	if err != nil {
+		m.log.Warn("treerun: a list of ranks cannot be used", "error", err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range list {
+		for _, rank := range e.Ranks {
+			if r := &m.table[rank]; !r.joined && r.port != 0 && r.More == len(e.Addrs) {
+				r.more = e.Addrs
+				m.joined(r)
+			}
+		}
+	}
+}
+
+// joined counts a rank of which all is known. The caller holds mu.
+func (m *members) joined(r *member) {
+	if r.joined || r.port == 0 || len(r.more) != r.More {
+		return
+	}
+	r.joined = true
+	if m.missing--; m.missing == 0 {
+		close(m.complete)
+	}
+}
 
 // NotifyAlive is for memberlist: it lets only ranks of this job in, and these have joined with it: memberlist holds its
 // lock until they are on its list. Most lists say what an earlier one has said.
@@ -58,13 +106,8 @@ func (m *members) NotifyAlive(n *memberlist.Node) error {
 	if r.port != 0 {
 		return nil
 	}
-	r.meta, r.encoded, r.port = t, n.Meta, n.Port
-	if n.Port == 0 {
-		return nil // nobody listens there
-	}
-	if m.missing--; m.missing == 0 {
-		close(m.complete)
-	}
+	r.meta, r.encoded, r.port = t, n.Meta, n.Port // 0: nobody listens there
+	m.joined(r)
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/treerun/treerun/internal/iface"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/rank/internal/environ"
 	"github.com/treerun/treerun/rank/internal/exchange"
 	"github.com/treerun/treerun/topo"
 )
@@ -30,8 +31,7 @@ func (w *World) join(ctx context.Context) error {
 		return err
 	}
 	if w.cfg.Rank == 0 && w.launcher != nil {
-		at := w.members.where(0)
-		if err := w.launcher.send(job.Seed, at[:min(len(at), job.MaxSeeds)]...); err != nil {
+		if err := w.launcher.send(job.Seed, w.members.of(0).offered()...); err != nil {
 			return err
 		}
 	}
@@ -135,9 +135,22 @@ func (w *World) listen(ctx context.Context) error {
 	return nil
 }
 
+// surplus names the addresses of this host that its ranks do not offer because there are too many, "" for none.
+func (w *World) surplus() string {
+	text := iface.Surplus(w.net.left)
+	if text != "" {
+		text = fmt.Sprintf("the ranks on host %s offer %d of its addresses and leave out %s (hint: %s chooses)", w.cfg.Host,
+			len(w.net.offered), text, w.cfg.Source(environ.SettingIface))
+	}
+	return text
+}
+
 // sayAddresses logs, once per host and if asked to, which addresses the ranks
 // offer.
 func (w *World) sayAddresses() {
+	if text := w.surplus(); text != "" && w.cfg.LocalRank <= 0 {
+		w.cfg.log.Warn("treerun: " + text)
+	}
 	if !w.cfg.parsed.Verbose || w.cfg.LocalRank > 0 || w.net.offered[0].Kind == iface.Loopback {
 		return
 	}
@@ -216,6 +229,9 @@ func (w *World) incomplete(cause error) error {
 	var lines []string
 	for _, p := range w.troubles(w.members.failed()).Pairs {
 		lines = append(lines, p.Text)
+	}
+	if text := w.surplus(); len(lines) > 0 && text != "" {
+		lines = append(lines, text)
 	}
 	w.members.mu.Lock()
 	defer w.members.mu.Unlock()

@@ -23,16 +23,27 @@ import (
 type member struct {
 	meta                   // what it says of itself; zeros until it has joined
 	encoded []byte         // that, as it came
+	more    []netip.Addr   // that it offers beside those in meta, once they have come
+	joined  bool           // all of this is known
 	port    uint16         // at which it listens; 0: it has not joined
 	route   netip.AddrPort // where it was reached; not valid: nowhere yet
 	from    netip.Addr     // where it last came from; not valid: it did not
 	failing error          // why it could not be reached at the latest attempt
 }
 
+// offered returns the addresses at which a rank listens, none before it has joined.
+func (r member) offered() (all []netip.AddrPort) {
+	for _, ip := range slices.Concat(r.Addrs, r.more) {
+		all = append(all, netip.AddrPortFrom(ip, r.port))
+	}
+	return all
+}
+
 // members is the list of ranks that memberlist keeps, and the delegate that it
 // tells of changes.
 type members struct {
 	self   meta
+	own    []netip.Addr // of this host, whether it offers them or not
 	log    *slog.Logger
 	auth   *authenticator
 	giveUp func(err error) // this rank cannot join at all
@@ -58,8 +69,11 @@ func newMembers(cfg *config, auth *authenticator) *members {
 
 // open starts memberlist over s. The rank offers the addresses of n.
 func (m *members) open(s *streams, n *network, cfg *config) error {
-	for _, a := range n.offered[:min(len(n.offered), maxAddrs)] {
-		m.self.Addrs = append(m.self.Addrs, a.IP.WithZone(""))
+	m.offer(n.ips())
+	for _, a := range slices.Concat(n.offered, n.left) {
+		if !a.IP.IsLoopback() {
+			m.own = append(m.own, a.IP.WithZone(""))
+		}
 	}
 	m.mu.Lock()
 	m.zones = n.zones
@@ -85,6 +99,18 @@ func (m *members) open(s *streams, n *network, cfg *config) error {
 	}
 	m.list = list
 	return nil
+}
+
+// offer has this rank offer addresses: the first ones in its metadata, the others with its lists.
+func (m *members) offer(all []netip.Addr) {
+	for i := range all {
+		all[i] = all[i].WithZone("")
+	}
+	k := min(len(all), metaAddrs)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.self.Addrs, m.self.More = all[:k], len(all)-k
+	m.table[m.self.Rank].more = all[k:]
 }
 
 // join exchanges the list with a rank, and says whether that succeeded.
@@ -122,7 +148,7 @@ func (m *members) ranks(holds func(r *member) bool) (list []int) {
 }
 
 // absent returns the ranks that have not joined.
-func (m *members) absent() []int { return m.ranks(func(r *member) bool { return r.port == 0 }) }
+func (m *members) absent() []int { return m.ranks(func(r *member) bool { return !r.joined }) }
 
 // failed returns the ranks that were not reached at the latest attempt.
 func (m *members) failed() []int { return m.ranks(func(r *member) bool { return r.failing != nil }) }
@@ -140,15 +166,13 @@ func (m *members) severalHosts() bool {
 
 // where returns the addresses at which a rank may listen: where it was reached
 // before, where it came from, then the others that it offers; before it has joined,
-// those that rank 0 is said to have.
+// those that rank 0 is said to have. What this host has, too, leads back to it: such an address
+// comes last where the rank's host is not known, and is left out where it is another.
 func (m *members) where(rank int) []netip.AddrPort {
-	r := m.of(rank)
-	var all []netip.AddrPort
-	for _, ip := range r.Addrs {
-		if at := netip.AddrPortFrom(ip, r.port); at != r.route {
-			all = append(all, at)
-		}
-	}
+	r, elsewhere := m.of(rank), m.elsewhere(rank)
+	all := slices.DeleteFunc(r.offered(), func(at netip.AddrPort) bool {
+		return at == r.route || elsewhere && slices.Contains(m.own, at.Addr())
+	})
 	if i := slices.IndexFunc(all, func(at netip.AddrPort) bool { return at.Addr() == r.from }); i >= 0 {
 		all = slices.Insert(slices.Delete(all, i, i+1), 0, netip.AddrPortFrom(r.from, r.port))
 	}
@@ -157,8 +181,14 @@ func (m *members) where(rank int) []netip.AddrPort {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(all) == 0 && rank == 0 {
-		all = m.seeds
+	if r.port == 0 && rank == 0 {
+		ours := func(at netip.AddrPort) bool { return slices.Contains(m.own, at.Addr()) }
+		all = slices.DeleteFunc(slices.Clone(m.seeds), ours)
+		for _, at := range m.seeds {
+			if ours(at) {
+				all = append(all, at)
+			}
+		}
 	}
 	return reachable(all, m.zones)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,16 +24,17 @@ type meta struct {
 	Size    int
 	Host    string       // identity of its host
 	Name    string       // of its host, for people
-	Addrs   []netip.Addr // that it offers, without zones, which would be its host's
+	Addrs   []netip.Addr // that it offers, the first ones, without zones, which would be its host's
+	More    int          // how many more it offers: they travel as the state of members
 	PID     int          // of its process
 	Space   uint64       // namespace of that number, 0: it is not known
 }
 
 const (
-	metaVersion = 5
+	metaVersion = 6
 	maxHostID   = 64
 	maxHostName = 64
-	maxAddrs    = 16
+	metaAddrs   = 16 // have room in 512 bytes
 )
 
 // newMeta describes this rank, but for its addresses.
@@ -73,13 +75,50 @@ func decodeMeta(b []byte) (m meta, err error) {
 		return m, fmt.Errorf("host name of %d bytes, want 1..%d", len(m.Name), maxHostName)
 	case m.PID < 0:
 		return m, fmt.Errorf("process %d", m.PID)
-	case len(m.Addrs) == 0 || len(m.Addrs) > maxAddrs:
-		return m, fmt.Errorf("%d addresses, want 1..%d", len(m.Addrs), maxAddrs)
+	case len(m.Addrs) == 0 || len(m.Addrs) > metaAddrs:
+		return m, fmt.Errorf("%d addresses, want 1..%d", len(m.Addrs), metaAddrs)
+	case m.More < 0 || m.More > job.MaxAddresses-len(m.Addrs):
+		return m, fmt.Errorf("%d more addresses, want 0..%d", m.More, job.MaxAddresses-len(m.Addrs))
 	}
-	for _, a := range m.Addrs {
-		if !netconn.Usable(a) {
-			return m, errors.New("addresses that make no sense")
+	return m, checkAddrs(m.Addrs)
+}
+
+func checkAddrs(all []netip.Addr) error {
+	if slices.ContainsFunc(all, func(a netip.Addr) bool { return !netconn.Usable(a) }) {
+		return errors.New("addresses that make no sense")
+	}
+	return nil
+}
+
+// more are the addresses that ranks of a host offer and that have no room in their metadata.
+type more struct {
+	Ranks []int
+	Addrs []netip.Addr
+}
+
+// decodeMore reads the state that comes with a list of the ranks of a job of this size. Of each rank there is
+// one entry at most, and the ranks of an entry have Addrs in common. No bytes are no entries.
+func decodeMore(b []byte, size int) (list []more, err error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	if err := strict.Unmarshal(b, &list); err != nil {
+		return nil, fmt.Errorf("more addresses: %w", err)
+	}
+	seen := make(map[int]bool)
+	for _, e := range list {
+		if len(e.Addrs) == 0 || len(e.Addrs) > job.MaxAddresses || len(e.Ranks) == 0 {
+			return nil, fmt.Errorf("%d more addresses of %d ranks", len(e.Addrs), len(e.Ranks))
+		}
+		for _, r := range e.Ranks {
+			if r < 0 || r >= size || seen[r] {
+				return nil, fmt.Errorf("more addresses of rank %d of %d, perhaps not for the first time", r, size)
+			}
+			seen[r] = true
+		}
+		if err := checkAddrs(e.Addrs); err != nil {
+			return nil, err
 		}
 	}
-	return m, nil
+	return list, nil
 }

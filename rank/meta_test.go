@@ -1,15 +1,20 @@
 package rank
 
 import (
+	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/hashicorp/memberlist"
+	"pgregory.net/rapid"
 
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/strict"
+	"github.com/treerun/treerun/rank/internal/environ"
 )
 
 // goodMeta is the largest metadata that is possible.
@@ -18,7 +23,8 @@ func goodMeta() meta {
 		Version: metaVersion, Rank: 65535, Size: 65536, Host: strings.Repeat("h", maxHostID),
 		Name: strings.Repeat("n", maxHostName), PID: 1 << 22, Space: 1<<64 - 1,
 	}
-	for i := range maxAddrs {
+	m.More = job.MaxAddresses - metaAddrs
+	for i := range metaAddrs {
 		m.Addrs = append(m.Addrs, netip.AddrFrom16([16]byte{0xfd, 15: byte(i + 1)}))
 	}
 	return m
@@ -39,6 +45,8 @@ func TestMetadataThatCannotBeUsedIsRefused(t *testing.T) {
 		"process -1":         func(m *meta) { m.PID = -1 },
 		"0 addresses":        func(m *meta) { m.Addrs = nil },
 		"17 addresses":       func(m *meta) { m.Addrs = append(m.Addrs, m.Addrs[0]) },
+		"49 more addresses":  func(m *meta) { m.More = 49 },
+		"-1 more addresses":  func(m *meta) { m.More = -1 },
 		"make no sense":      func(m *meta) { m.Addrs[0] = netip.IPv4Unspecified() },
 		"that make no sense": func(m *meta) { m.Addrs[0] = netip.Addr{} },
 		"addresses that":     func(m *meta) { m.Addrs[1] = netip.MustParseAddr("fe80::1%eth0") },
@@ -69,6 +77,121 @@ func FuzzDecodeMeta(f *testing.F) {
 			t.Fatalf("%x was read as %+v", in, m)
 		}
 	})
+}
+
+// manyAddrs returns n addresses of IPv6, that of a host.
+func manyAddrs(host, n int) (all []netip.Addr) {
+	for i := range n {
+		all = append(all, netip.AddrFrom16([16]byte{0xfd, 1: byte(host), 15: byte(i + 1)}))
+	}
+	return all
+}
+
+func FuzzDecodeMore(f *testing.F) {
+	b := strict.Marshal(&[]more{{Ranks: []int{0, 2}, Addrs: manyAddrs(1, 48)}, {Ranks: []int{3}, Addrs: manyAddrs(2, 1)}})
+	f.Add(b)
+	f.Add(b[:len(b)-1])
+	f.Add(strict.Marshal(&[]more{{Ranks: []int{0, 0}, Addrs: manyAddrs(1, 1)}}))
+	f.Add(strict.Marshal(&[]more{{Ranks: []int{1}, Addrs: manyAddrs(1, 65)}}))
+	f.Add(strict.Marshal(&[]more{{Ranks: []int{-1}, Addrs: manyAddrs(1, 1)}}))
+	f.Add([]byte("\xdd\xff\xff\xff\xff"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		list, err := decodeMore(in, 4)
+		seen := map[int]bool{}
+		for _, e := range list {
+			if err != nil || len(e.Addrs) == 0 || len(e.Addrs) > job.MaxAddresses {
+				t.Fatalf("%x was read as %+v, %v", in, list, err)
+			}
+			for _, r := range e.Ranks {
+				if r < 0 || r >= 4 || seen[r] {
+					t.Fatalf("%x was read as %+v", in, list)
+				}
+				seen[r] = true
+			}
+		}
+	})
+}
+
+// TestMoreAddresses: ranks exchange up to 64 addresses in random orders; a rank has joined once all of its addresses
+// are known, and is looked for at each of them that this host does not have.
+func TestMoreAddresses(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const size = 5
+		var all [size]*members
+		counts := rapid.SliceOfN(rapid.SampledFrom([]int{1, 16, 17, 40, 64}), 3, 3).Draw(t, "addresses of hosts")
+		nodes := make([]*memberlist.Node, size)
+		for r := range all {
+			host := r % 3
+			m := newMembers(&config{Job: &environ.Job{File: job.File{Rank: r, Size: size, Host: "h"}},
+				options: options{log: slog.Default()}, hostID: fmt.Sprint("host", host)}, nil)
+			m.offer(manyAddrs(host, counts[host]))
+			m.own = manyAddrs(host, counts[host])
+			nodes[r] = &memberlist.Node{Name: fmt.Sprint(r), Meta: m.NodeMeta(0), Addr: net.IPv4(127, 0, 0, 1), Port: 7}
+			if err := m.NotifyAlive(nodes[r]); err != nil || len(m.absent()) != size-1 {
+				t.Fatalf("%v, absent %v", err, m.absent())
+			}
+			all[r] = m
+		}
+		swap := func(to, from int) {
+			state := all[from].LocalState(true)
+			for r := range size {
+				if all[from].of(r).port != 0 {
+					if err := all[to].NotifyAlive(nodes[r]); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			all[to].MergeRemoteState(state, true)
+		}
+		for range rapid.IntRange(0, 20).Draw(t, "exchanges") {
+			swap(rapid.IntRange(0, size-1).Draw(t, "to"), rapid.IntRange(0, size-1).Draw(t, "from"))
+		}
+		for r := 1; r < size; r++ {
+			swap(0, r)
+		}
+		for r := range size {
+			swap(r, 0)
+			if len(all[r].absent()) > 0 {
+				t.Fatalf("rank %d: absent %v", r, all[r].absent())
+			}
+			<-all[r].complete
+			for to := range size {
+				var want []netip.AddrPort
+				for _, a := range manyAddrs(to%3, counts[to%3]) {
+					want = append(want, netip.AddrPortFrom(a, 7))
+				}
+				if got := all[r].where(to); !slices.Equal(got, want) {
+					t.Fatalf("rank %d looks for rank %d at %v, want %v", r, to, got, want)
+				}
+			}
+		}
+	})
+}
+
+// TestWhereBothHostsAre: an address that this host has, too, is tried last while the other's host is not known, and not
+// at all once it is another.
+func TestWhereBothHostsAre(t *testing.T) {
+	ports := func(list ...string) (all []netip.AddrPort) {
+		for _, a := range list {
+			all = append(all, netip.AddrPortFrom(netip.MustParseAddr(a), 7))
+		}
+		return all
+	}
+	m := newMembers(&config{Job: &environ.Job{File: job.File{Rank: 1, Size: 2, Host: "b"}},
+		options: options{log: slog.Default()}, hostID: "b"}, nil)
+	m.own = []netip.Addr{netip.MustParseAddr("192.168.100.1"), netip.MustParseAddr("10.0.0.2")}
+	m.seeds = ports("192.168.100.1", "10.0.0.1")
+	if got := m.where(0); !slices.Equal(got, ports("10.0.0.1", "192.168.100.1")) {
+		t.Errorf("before rank 0 has joined: %v", got)
+	}
+	for host, want := range map[string][]netip.AddrPort{
+		"a": ports("10.0.0.1"), "b": ports("192.168.100.1", "10.0.0.1"),
+	} {
+		m.table[0] = member{port: 7, meta: meta{Host: host, Addrs: []netip.Addr{m.own[0], netip.MustParseAddr("10.0.0.1")}}}
+		if got := m.where(0); !slices.Equal(got, want) {
+			t.Errorf("rank 0 on host %s, this one is b: %v", host, got)
+		}
+	}
 }
 
 // TestMetadataOfEveryMember: a member that says nothing of itself is none, and what one has said lets nobody in under

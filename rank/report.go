@@ -78,7 +78,9 @@ func (w *World) explain(cause, err error) error {
 	}
 	iface, ports := w.cfg.Source(environ.SettingIface), w.cfg.Source(environ.SettingPorts)
 	if listed := netconn.Unreachable(reports, w.HostName, iface, ports); listed != nil {
-		err = listed
+		if err = listed; w.surplus() != "" {
+			err = fmt.Errorf("%w\n%s", listed, w.surplus())
+		}
 	}
 	if self != 0 && w.mesh.IsBroken() {
 		// A launcher takes the first to end for the cause: rank 0 is to say it.

@@ -4,29 +4,35 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/treerun/treerun/internal/job"
 )
 
 // class is how well an address suits for other hosts. Those of the best class
-// that there is are offered, tunnels behind them, and nothing else.
+// that there is are offered, behind them tunnels and the last ones, and nothing else.
 type class uint8
 
 const (
 	suits   class = iota
 	tunnel        // may be the only way to some hosts
+	last          // may be the host's own: on a bridge br-NAME, or routed to the loopback or a dummy device
 	private       // may have the same addresses on every host: bridges for containers
 	link          // is unique on one link only
 	self          // reaches nobody else
 )
 
-func classOf(d *Device, ip netip.Addr) class {
+func classOf(d *Device, ip netip.Addr, single bool) class {
 	switch {
 	case ip.IsLoopback():
 		return self
 	case ip.IsLinkLocalUnicast():
 		return link
+	case d.Kind == Bridge, single && (d.Kind == Loopback || strings.HasPrefix(d.Name, "dummy")):
+		return last
 	case d.Kind == Container || d.Kind == Loopback:
 		return private
 	case d.Kind == Tunnel:
@@ -38,6 +44,7 @@ func classOf(d *Device, ip netip.Addr) class {
 // why says what speaks against a class.
 var why = [...]string{
 	tunnel:  "is a tunnel",
+	last:    "may be the host's own",
 	private: "may be the same on every host",
 	link:    "is an address of one link only",
 	self:    "reaches this host only",
@@ -46,17 +53,20 @@ var why = [...]string{
 // candidate is an address that may be offered.
 type candidate struct {
 	Address
-	class class
-	place int // in the Spec
+	class   class
+	place   int          // in the Spec
+	network netip.Prefix // of the address
 }
 
 // Choose returns the addresses to offer to other hosts, best first, and those
 // that are left out; Why of each says why. Equal input gives equal output.
 //
 // Without a Spec that asks for something, these are the addresses of the
-// devices that suit, and of tunnels behind them; where there are none, of
-// bridges for containers, else those of one link, else the loopback's. Faster
-// devices come first. A Spec that asks for addresses gets them, whatever they
+// devices that suit, and behind them those of tunnels, of bridges br-NAME, and
+// of networks of one address (/32, /128) on the loopback and on dummy devices; where there are
+// none, those of bridges for containers, else those of one link, else the loopback's. Faster
+// devices come first. Of more than job.MaxAddresses the first of each network are taken
+// before others. A Spec that asks for addresses gets them, whatever they
 // are, but addresses of one link only when it names such a network or nothing
 // else is left. Nothing to offer is an error, which tells what there is.
 func Choose(devices []Device, spec Spec) (offered, left []Address, err error) {
@@ -77,8 +87,8 @@ func Choose(devices []Device, spec Spec) (offered, left []Address, err error) {
 		case c.class == best && best == suits:
 		case c.class == best:
 			c.Why = why[best] + ", for want of anything else"
-		case c.class == tunnel:
-			c.Why = why[tunnel] + ", behind the others"
+		case c.class == tunnel, c.class == last:
+			c.Why = why[c.class] + ", behind the others"
 		default:
 			c.Why = why[c.class]
 			left = append(left, c.Address)
@@ -87,13 +97,52 @@ func Choose(devices []Device, spec Spec) (offered, left []Address, err error) {
 		chosen = append(chosen, c)
 	}
 	slices.SortStableFunc(chosen, compare)
-	for _, c := range chosen {
+	taken := most(chosen)
+	for i, c := range chosen {
+		if !taken[i] {
+			c.Why = tooMany
+			left = append(left, c.Address)
+			continue
+		}
 		offered = append(offered, c.Address)
 	}
 	if len(offered) == 0 {
 		return nil, left, nothing(devices, spec)
 	}
 	return offered, left, nil
+}
+
+// tooMany is why an address is left out that the host has beside job.MaxAddresses others.
+const tooMany = "is one too many"
+
+// most says which of the candidates, best first, are offered.
+func most(all []candidate) []bool {
+	taken, n := make([]bool, len(all)), 0
+	seen := map[netip.Prefix]bool{}
+	for _, others := range []bool{false, true} {
+		for i, c := range all {
+			if n < job.MaxAddresses && !taken[i] && (others || !seen[c.network]) {
+				taken[i], seen[c.network], n = true, true, n+1
+			}
+		}
+	}
+	return taken
+}
+
+// Surplus returns how many addresses of each device were left out because the host has more than job.MaxAddresses:
+// "36 of eth0, 4 of eth1", "" for none. left is as Choose returns it.
+func Surplus(left []Address) string {
+	counts := map[string]int{}
+	for _, a := range left {
+		if a.Why == tooMany {
+			counts[a.Device]++
+		}
+	}
+	var text []string
+	for _, device := range slices.Sorted(maps.Keys(counts)) {
+		text = append(text, fmt.Sprintf("%d of %s", counts[device], device))
+	}
+	return strings.Join(text, ", ")
 }
 
 // candidates returns the addresses that the Spec allows, and the others.
@@ -108,8 +157,8 @@ func candidates(devices []Device, spec Spec) (all []candidate, left []Address) {
 			if ip.Is6() && ip.IsLinkLocalUnicast() {
 				ip = ip.WithZone(d.Name)
 			}
-			c := candidate{Address{IP: ip, Device: d.Name, Kind: d.Kind, Speed: d.Speed, MTU: d.MTU}, classOf(d, ip),
-				spec.place(d.Name, ip)}
+			c := candidate{Address{IP: ip, Device: d.Name, Kind: d.Kind, Speed: d.Speed, MTU: d.MTU},
+				classOf(d, ip, p.IsSingleIP()), spec.place(d.Name, ip), p.Masked()}
 			switch {
 			case !d.Up:
 				c.Why = "is down"

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/treerun/treerun/internal/job"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what Choose answers into testdata; commit only what you understand")
@@ -157,6 +159,56 @@ func TestEveryAddressIsOfferedOrLeftOut(t *testing.T) {
 			if spec.excludes(a.Device, a.IP) || spec.Asks() && spec.place(a.Device, a.IP) < 0 {
 				t.Fatalf("%v is offered against %v", a, spec)
 			}
+		}
+	})
+}
+
+// TestMost: of however many addresses at most 64 are offered, in order; the best one is, one of each network goes before
+// a second one, and Surplus counts the others by device.
+func TestMost(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var devices []Device
+		total, networks := 0, 0
+		for d := range rapid.IntRange(1, 12).Draw(t, "devices") {
+			device := Device{Name: fmt.Sprint("eth", d), Kind: Ethernet, Up: true}
+			device.Speed = rapid.IntRange(1, 3).Draw(t, "speed")
+			for k := range rapid.IntRange(1, 8).Draw(t, "networks") {
+				networks++
+				for i := range rapid.IntRange(1, 20).Draw(t, "addresses") {
+					a := netip.AddrFrom4([4]byte{10, byte(d), byte(k), byte(i + 1)})
+					device.Addrs = append(device.Addrs, netip.PrefixFrom(a, 24))
+					total++
+				}
+			}
+			devices = append(devices, device)
+		}
+		offered, left, err := Choose(devices, Spec{})
+		if err != nil || len(offered) != min(total, job.MaxAddresses) || len(offered)+len(left) != total {
+			t.Fatalf("%d of %d offered, %d left out, %v", len(offered), total, len(left), err)
+		}
+		of := map[string]int{}
+		fastest := 0
+		for _, a := range offered {
+			of[fmt.Sprint(a.IP.AsSlice()[:3])]++
+			fastest = max(fastest, a.Speed)
+		}
+		if len(of) != min(networks, job.MaxAddresses) {
+			t.Fatalf("addresses of %d networks of %d", len(of), networks)
+		}
+		slower := func(a, b Address) int { return b.Speed - a.Speed }
+		if offered[0].Speed != fastest || !slices.IsSortedFunc(offered, slower) {
+			t.Fatalf("the order is %v", offered)
+		}
+		counted := 0
+		for _, part := range strings.Split(Surplus(left), ", ") {
+			n, device := 0, ""
+			if _, err := fmt.Sscanf(part, "%d of %s", &n, &device); err != nil && len(left) > 0 {
+				t.Fatalf("%q", part)
+			}
+			counted += n
+		}
+		if counted != len(left) {
+			t.Fatalf("%q counts %d of %d", Surplus(left), counted, len(left))
 		}
 	})
 }

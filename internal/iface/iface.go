@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +26,7 @@ const (
 	Ethernet               // a card, or what stands for one: a bond, a VLAN
 	Unknown                // nothing known against it, such as a container's eth0
 	Tunnel                 // a VPN or another tunnel
+	Bridge                 // a bridge br-NAME: the host's own network, or one of containers
 	Container              // a bridge or pair for containers and virtual machines of this host
 	Loopback
 )
@@ -180,7 +182,7 @@ const (
 // Beginnings of the names that container systems and VPNs give to devices.
 var (
 	containerNames = []string{
-		"docker", "br-", "virbr", "veth", "cni", "flannel", "cali", "cilium", "lxc", "lxd", "podman", "kube",
+		"docker", "virbr", "veth", "cni", "flannel", "cali", "cilium", "lxc", "lxd", "podman", "kube",
 		"nodelocaldns", "vnet", "vmnet", "vboxnet", "weave", "dummy", "ovs-", "antrea",
 	}
 	tunnelNames = []string{
@@ -188,6 +190,9 @@ var (
 		"nordlynx",
 	}
 )
+
+// dockerBridge is the name of the bridge of a network that a user of Docker has made.
+var dockerBridge = regexp.MustCompile(`^br-[0-9a-f]{8,12}$`)
 
 // kindOf decides what a device is. A bridge that no container system is known
 // to make may well carry the host's own network.
@@ -199,8 +204,10 @@ func kindOf(name string, f facts) Kind {
 		return InfiniBand
 	case f.hardware:
 		return Ethernet
-	case begins(name, containerNames):
+	case begins(name, containerNames), dockerBridge.MatchString(name):
 		return Container
+	case strings.HasPrefix(name, "br-"):
+		return Bridge
 	case f.tunTap, f.pointToPoint, begins(name, tunnelNames), isTunnel(f):
 		return Tunnel
 	case f.devType == "bond", f.devType == "vlan", f.devType == "wlan", begins(name, []string{"bond", "team"}):

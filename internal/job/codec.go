@@ -61,7 +61,7 @@ func (m *Message) Validate() error {
 	bad := errors.Join(Within("rank %d", m.Rank, 0, MaxRanks-1), Within("process id %d", m.PID, 0, math.MaxInt),
 		Within("exit code %d", m.Code, 0, 255), Within("signal %d", m.Signal, 0, 255))
 	if m.Kind == Seed || m.Kind == SeedIs {
-		bad = errors.Join(bad, Within("%d addresses", len(m.Addrs), 1, MaxSeeds))
+		bad = errors.Join(bad, Within("%d addresses", len(m.Addrs), 1, MaxAddresses))
 	}
 	if m.Kind == Failed {
 		bad = errors.Join(bad, Within("text of %d bytes", len(m.Text), 1, MaxFailure))
@@ -97,11 +97,14 @@ const (
 	maxHost     = 255 // bytes
 	maxDevice   = 128
 	maxID       = 128
-	MaxSeeds    = 8 // addresses of rank 0
 	maxSettings = 1024
 	maxFD       = 1 << 20
 	MaxEpoch    = 1 << 30
 )
+
+// MaxAddresses is how many addresses of a host its ranks offer to others at most. Whatever carries them has
+// room for so many.
+const MaxAddresses = 64
 
 // NewSecret returns a new job secret of SecretBytes random bytes.
 func NewSecret() []byte {

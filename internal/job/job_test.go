@@ -157,7 +157,7 @@ func TestMessageThatCannotBeUsedIsRefused(t *testing.T) {
 		"port 0":                  {Kind: job.Seed, Addrs: make([]netip.AddrPort, 1)},
 		"text of 0 bytes":         {Kind: job.Failed},
 		"text of 8193 bytes":      {Kind: job.Failed, Text: strings.Repeat("x", job.MaxFailure+1)},
-		"9 addresses":             {Kind: job.Seed, Addrs: make([]netip.AddrPort, 9)},
+		"65 addresses":            {Kind: job.Seed, Addrs: make([]netip.AddrPort, 65)},
 		"want 1..65536":           {Kind: job.Exited, Text: strings.Repeat("x", job.MaxMessage)},
 	} {
 		if err := job.WriteMessage(io.Discard, &m); err == nil || !strings.Contains(err.Error(), want) {

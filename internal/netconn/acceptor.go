@@ -187,7 +187,8 @@ func (a *Acceptor) admit(conn net.Conn) {
 }
 
 // Refusals logs the first caller who was refused, and no others. Callers who hang up before they have
-// proved anything do not count: a peer does so when another path was faster. Nor does one that this rank dials itself.
+// proved anything do not count: a peer does so when another path was faster. Nor does one that this rank dials itself,
+// or one that knows the key and wants another rank: an address that several hosts have leads to the wrong one.
 // It may be used concurrently.
 type Refusals struct {
 	Log *slog.Logger // with what says who listens
@@ -197,7 +198,8 @@ type Refusals struct {
 
 // Refused notes that a caller was refused. It has the form of AcceptorConfig.Refused.
 func (s *Refusals) Refused(from net.Addr, err error) {
-	if errors.Is(err, errSilent) || errors.Is(err, errNoProof) || errors.Is(err, errCrossing) {
+	if errors.Is(err, errSilent) || errors.Is(err, errNoProof) || errors.Is(err, errCrossing) ||
+		errors.Is(err, errAstray) {
 		return
 	}
 	s.once.Do(func() {

@@ -15,11 +15,12 @@ import (
 )
 
 const (
-	stagger       = 10 * time.Millisecond // between the first attempts of two paths
-	anyStagger    = 25 * time.Millisecond // of DialAny
-	answerTimeout = 5 * time.Second       // for the answer to a hello
-	sealTimeout   = 20 * time.Second      // for TLS and the welcome
-	stubborn      = time.Second           // for which a path is tried that is refused
+	stagger       = 10 * time.Millisecond  // between the first attempts of two paths
+	anyStagger    = 25 * time.Millisecond  // of DialAny
+	maxStagger    = 400 * time.Millisecond // between the first attempts of the first path and the last
+	answerTimeout = 5 * time.Second        // for the answer to a hello
+	sealTimeout   = 20 * time.Second       // for TLS and the welcome
+	stubborn      = time.Second            // for which a path is tried that is refused
 	firstPause    = 10 * time.Millisecond
 	maxPause      = 500 * time.Millisecond // between two attempts on a path
 )
@@ -44,6 +45,7 @@ func race(ctx context.Context, n int, stagger time.Duration,
 	defer end()
 	var first atomic.Bool // one has won, or is about to
 	errs := make([]error, n)
+	stagger = min(stagger, maxStagger/time.Duration(max(n, 1)))
 	for next, failed := 0, 0; failed < n; {
 		var wait <-chan time.Time
 		if next < n {
@@ -173,7 +175,7 @@ func (u *UnreachedError) Error() string {
 		all = append(all, fmt.Sprintf("%s: %s", a.At, a.Reason()))
 	}
 	if len(all) == 0 {
-		return "no address is known"
+		return "no address is known that this host does not have, too"
 	}
 	return strings.Join(all, ", ")
 }

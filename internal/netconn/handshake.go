@@ -21,7 +21,7 @@ import (
 // have a fixed size, and an unauthenticated peer is read 112 bytes at most.
 //
 //	dialer -> acceptor  hello    magic 4 | version 1 | flags 1 | channel 2 | from 4 | to 4 |
-//	                             epoch 4 | purpose 4 | job 8 | nonce 32 | attempt 16
+//	                             epoch 4 | purpose 4 | job 8 | nonce 24 | mark 8 | attempt 16
 //	acceptor -> dialer  answer   nonce 32 | attempt 16 | MAC("answer") 32
 //	dialer -> acceptor  proof    MAC("take") 32
 //	acceptor -> dialer  welcome  MAC("welcome") 32
@@ -32,7 +32,9 @@ import (
 // one or be sent back to its sender, and what was overheard is worth nothing on
 // any other connection. Job, epoch and purpose are in the hello only so that
 // whoever has the wrong ones is told apart. A dialer that has found a faster
-// path hangs up in place of its proof.
+// path hangs up in place of its proof. The mark is the beginning of MAC("hello") over
+// the hello without the mark: with it a process knows a rank of its own job that has dialed the
+// wrong process, which it refuses as it refuses a stranger.
 //
 // With TLS, a TLS handshake follows the proof; a MAC("seal") of the
 // dialer and the welcome go over TLS, and cover a value that only the two ends
@@ -43,6 +45,7 @@ const (
 	helloVersion = 1
 	nonceBytes   = 32
 	attemptBytes = 16
+	markBytes    = 8 // at the end of the hello's nonce
 	macBytes     = sha256.Size
 	helloBytes   = 32 + nonceBytes + attemptBytes
 	answerBytes  = nonceBytes + attemptBytes + macBytes
@@ -54,6 +57,9 @@ var ErrKey = errors.New("the process there does not know the key of this job")
 
 // errStranger is a connection that does not speak the protocol.
 var errStranger = errors.New("it does not speak treerun's protocol")
+
+// errAstray is a rank of this job that wants another process.
+var errAstray = errors.New("a rank of this job has dialed the wrong process")
 
 // errSilent is a connection that ended before it said anything.
 var errSilent = errors.New("it hung up without a word")
@@ -169,7 +175,15 @@ func decodeHello(b []byte) (h Hello, err error) {
 // complete fills in what every hello of the session has, and a new nonce.
 func (s *Session) complete(h Hello) Hello {
 	h.encrypt, h.scope, h.nonce, h.Attempt = s.tls != nil, s.scope, newNonce(), s.attempt()
+	copy(h.nonce[nonceBytes-markBytes:], s.mark(h))
 	return h
+}
+
+// mark returns the mark of a hello, whatever mark it has.
+func (s *Session) mark(h Hello) []byte {
+	clear(h.nonce[nonceBytes-markBytes:])
+	t := transcript{key: s.key, hello: h.encode()}
+	return t.mac("hello")[:markBytes]
 }
 
 func (s *Session) attempt() (a Attempt) {
@@ -275,6 +289,9 @@ func (s *Session) answer(c io.ReadWriter, meant func(*Hello) error) (h Hello, t 
 		return h, nil, err
 	}
 	if err = meant(&h); err != nil {
+		if hmac.Equal(h.nonce[nonceBytes-markBytes:], s.mark(h)) {
+			err = fmt.Errorf("%w: %w", errAstray, err)
+		}
 		return h, nil, err
 	}
 	if _, err = c.Write(append(append(t.nonce[:], t.attempt[:]...), t.mac("answer")...)); err != nil {

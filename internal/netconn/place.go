@@ -151,8 +151,8 @@ func HostID() (id [16]byte) {
 	return id
 }
 
-// maxPaths is how many ways to one peer are tried.
-const maxPaths = 16
+// maxPaths is how many ways to one peer are tried: to each of its addresses two.
+const maxPaths = 2 * maxPlaces
 
 // path is a way to a peer: from one of this rank's addresses to one of its.
 type path struct {

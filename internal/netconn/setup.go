@@ -9,12 +9,13 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/strict"
 )
 
 // Bounds of what ranks tell each other through Config.Exchange, before and after they connect.
 const (
-	maxPlaces = 32
+	maxPlaces = job.MaxAddresses
 	maxDevice = 15  // bytes, as in Linux
 	maxReason = 160 // bytes
 	maxText   = 640 // bytes, of why a pair could not connect
@@ -84,7 +85,7 @@ func checkOffers(all []offer) error {
 // Add notes that rank from could not connect to rank to. There is at least one try.
 func (r *Report) Add(from, to int, hostOf func(int) string, tries []Try) {
 	if r.Total++; len(r.Pairs) < maxPairs {
-		text := pairLine(from, to, hostOf, tries[:min(len(tries), maxTries)])
+		text := pairLine(from, to, hostOf, tries)
 		reason := strict.Printable(tries[0].Reason, maxReason)
 		r.Pairs = append(r.Pairs, FailedPair{to, reason, strict.Printable(text, maxText)})
 	}
@@ -137,8 +138,11 @@ func pairLine(from, to int, hostOf func(int) string, tries []Try) string {
 	first := tries[0]
 	text := fmt.Sprintf("rank %d%s -> rank %d%s: %s", from, where(first.Own, hostOf(from)), to,
 		where(first.Address, hostOf(to)), first.Reason)
-	for _, t := range tries[1:] {
+	for _, t := range tries[1:min(len(tries), maxTries)] {
 		text += fmt.Sprintf("; %s -> %s: %s", t.Own, t.Address, t.Reason)
+	}
+	if n := len(tries) - maxTries; n > 0 {
+		text += fmt.Sprintf("; and %d more ways", n)
 	}
 	return text
 }

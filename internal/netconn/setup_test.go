@@ -69,7 +69,7 @@ func TestOffersOfAllRanks(t *testing.T) {
 	}{
 		{[]offer{good, good}, ""},
 		{[]offer{good, other}, "rank 1 has other settings than rank 0: {Encrypt:false Epoch:3 "},
-		{[]offer{good, crowded}, "rank 1: it offers 33 addresses, at most 32 are possible"},
+		{[]offer{good, crowded}, "rank 1: it offers 65 addresses, at most 64 are possible"},
 		{[]offer{good, long}, "rank 1: it offers an address that makes no sense"},
 	} {
 		err := checkOffers(c.offers)

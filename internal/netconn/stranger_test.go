@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -334,4 +335,58 @@ func TestNothingStaysOpen(t *testing.T) {
 func isTimeout(err error) bool {
 	var e net.Error
 	return errors.As(err, &e) && e.Timeout()
+}
+
+// TestAstray: a caller with the key who wants another rank is refused, and is no stranger; one without it is.
+func TestAstray(t *testing.T) {
+	for _, c := range []struct {
+		key   string
+		lines int
+	}{{"the key", 0}, {"another key", 1}} {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log logs
+		refused := make(chan error, 1)
+		r := Refusals{Log: log.logger()}
+		s := NewSession([]byte("the key"), nil)
+		a := OpenAcceptor(AcceptorConfig{Wait: time.Minute, Places: 1,
+			Refused: func(from net.Addr, err error) { r.Refused(from, err); refused <- err },
+			Prove: func(raw net.Conn) (func(), error) {
+				_, err := s.Accept(raw, func(h *Hello) error { return errors.New("this is another rank") })
+				return nil, err
+			}}, ln)
+		at := ln.Addr().(*net.TCPAddr).AddrPort()
+		caller := NewSession([]byte(c.key), nil)
+		if _, err := caller.DialAny(t.Context(), []netip.AddrPort{at}, Hello{From: 1, To: 2}); err == nil {
+			t.Error("let in")
+		}
+		if err := <-refused; errors.Is(err, errAstray) != (c.lines == 0) {
+			t.Errorf("with %s: %v", c.key, err)
+		}
+		a.Close()
+		if n := len(log.lines("refused somebody")); n != c.lines {
+			t.Errorf("with %s: %d lines, want %d", c.key, n, c.lines)
+		}
+	}
+}
+
+// TestRaceOfMany: of 64 paths the first one that works is taken at once, and the last one is tried soon although all
+// before it hang.
+func TestRaceOfMany(t *testing.T) {
+	for _, works := range []int{0, 63} {
+		tried := make(chan int, 64)
+		want := &Conn{}
+		c, won, _ := race(t.Context(), 64, time.Hour, func(ctx context.Context, i int, _ *atomic.Bool) (*Conn, error) {
+			if tried <- i; i == works {
+				return want, nil
+			}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		if c != want || won != works || len(tried) <= works {
+			t.Errorf("path %d works: %d is taken, %d are tried", works, won, len(tried))
+		}
+	}
 }

@@ -173,7 +173,7 @@ func (h *Host) network(p *printer, devices string) {
 		return
 	}
 	spec, _ := iface.Parse(devices) // the flag has done so
-	offered, _, err := iface.Choose(list, spec)
+	offered, left, err := iface.Choose(list, spec)
 	if err != nil || !slices.ContainsFunc(offered, func(a iface.Address) bool { return !a.IP.IsLoopback() }) {
 		p.line(Line{Note, "network", "no address for other hosts: " + iface.List(list),
 			"switch a device on, or name one with --iface"})
@@ -182,13 +182,19 @@ func (h *Host) network(p *printer, devices string) {
 	var names, common []string
 	var mtus []int
 	for _, a := range offered {
-		names, common = append(names, a.String()), append(common, fmt.Sprintf("%s (MTU %d)", a.Device, a.MTU))
-		mtus = append(mtus, a.MTU)
+		names = append(names, a.String())
+		if a.Kind < iface.Bridge || offered[0].Kind >= iface.Bridge { // others are tried last
+			common, mtus = append(common, fmt.Sprintf("%s (MTU %d)", a.Device, a.MTU)), append(mtus, a.MTU)
+		}
 	}
 	slices.Sort(mtus)
 	p.line(Line{Good, "network", strings.Join(names, ", "),
 		"one MTU for all hosts and switches: ip link set DEVICE mtu N"},
 		strings.Join(slices.Compact(common), ", "), fmt.Sprint(slices.Compact(mtus)))
+	if text := iface.Surplus(left); text != "" {
+		p.line(Line{Note, "network", fmt.Sprintf("ranks offer %d addresses and leave out %s", len(offered), text),
+			"--iface chooses"})
+	}
 }
 
 // Limits is what the system lets this process have.
