@@ -3,7 +3,6 @@ package rank
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/hashicorp/memberlist"
@@ -30,42 +29,28 @@ func (m *members) GetBroadcasts(int, int) [][]byte { return nil }
 
 // LocalState is for memberlist, which sends it behind each list: the addresses that have no room in metadata.
 func (m *members) LocalState(bool) []byte {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var list []more
-	last := map[string]int{} // entry, by host: its ranks have the same addresses, but for settings
-	for rank := range m.table {
-		r := &m.table[rank]
-		if len(r.more) == 0 || !r.joined {
-			continue
-		}
-		i, known := last[r.Host]
-		if !known || !slices.Equal(list[i].Addrs, r.more) {
-			i, last[r.Host] = len(list), len(list)
-			list = append(list, more{Addrs: r.more})
-		}
-		list[i].Ranks = append(list[i].Ranks, rank)
+	all := more{}
+	for _, r := range m.ranks(func(r *member) bool { return r.joined && len(r.more) > 0 }) {
+		all[r] = m.of(r).more
 	}
-	if list == nil {
+	if len(all) == 0 {
 		return nil
 	}
-	return strict.Marshal(&list)
+	return strict.Marshal(all)
 }
 
 // MergeRemoteState is for memberlist, which has taken the list by then.
 func (m *members) MergeRemoteState(b []byte, _ bool) {
-	list, err := decodeMore(b, m.self.Size)
+	all, err := decodeMore(b, m.self.Size)
 	if err != nil {
 		m.log.Warn("treerun: a list of ranks cannot be used", "error", err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, e := range list {
-		for _, rank := range e.Ranks {
-			if r := &m.table[rank]; !r.joined && r.port != 0 && r.More == len(e.Addrs) {
-				r.more = e.Addrs
-				m.joined(r)
-			}
+	for rank, addrs := range all {
+		if r := &m.table[rank]; !r.joined && r.port != 0 && r.More == len(addrs) {
+			r.more = addrs
+			m.joined(r)
 		}
 	}
 }

@@ -90,35 +90,24 @@ func checkAddrs(all []netip.Addr) error {
 	return nil
 }
 
-// more are the addresses that ranks of a host offer and that have no room in their metadata.
-type more struct {
-	Ranks []int
-	Addrs []netip.Addr
-}
+// more are addresses by rank: those that have no room in its metadata.
+type more map[int][]netip.Addr
 
-// decodeMore reads the state that comes with a list of the ranks of a job of this size. Of each rank there is
-// one entry at most, and the ranks of an entry have Addrs in common. No bytes are no entries.
-func decodeMore(b []byte, size int) (list []more, err error) {
-	if len(b) == 0 {
-		return nil, nil
+// decodeMore reads the state that comes with a list of the ranks of a job of this size. No bytes are none.
+func decodeMore(b []byte, size int) (all more, err error) {
+	if len(b) > 0 {
+		err = strict.Unmarshal(b, &all)
 	}
-	if err := strict.Unmarshal(b, &list); err != nil {
+	for r, addrs := range all {
+		if err == nil {
+			err = checkAddrs(addrs)
+		}
+		if err == nil && (r < 0 || r >= size || len(addrs) > job.MaxAddresses) {
+			err = fmt.Errorf("%d of rank %d of %d", len(addrs), r, size)
+		}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("more addresses: %w", err)
 	}
-	seen := make(map[int]bool)
-	for _, e := range list {
-		if len(e.Addrs) == 0 || len(e.Addrs) > job.MaxAddresses || len(e.Ranks) == 0 {
-			return nil, fmt.Errorf("%d more addresses of %d ranks", len(e.Addrs), len(e.Ranks))
-		}
-		for _, r := range e.Ranks {
-			if r < 0 || r >= size || seen[r] {
-				return nil, fmt.Errorf("more addresses of rank %d of %d, perhaps not for the first time", r, size)
-			}
-			seen[r] = true
-		}
-		if err := checkAddrs(e.Addrs); err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
+	return all, nil
 }
