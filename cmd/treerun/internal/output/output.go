@@ -21,7 +21,7 @@
 // Without tags the bytes of each rank are passed on unchanged, in whole lines
 // of up to MaxLine bytes as long as the rank does not stop for FlushAfter within one. Where another
 // stream writes before the rest of a longer line, Mark stands between them. Memory is
-// bounded in all cases, to about 5 MaxLine for a rank's two streams: where the reader is slow, the ranks
+// bounded in all cases, to about 7 MaxLine for a rank's two streams: where the reader is slow, the ranks
 // wait, until Screen.GiveUp.
 package output
 
