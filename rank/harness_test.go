@@ -45,7 +45,7 @@ type testJob struct {
 	mu   sync.Mutex
 	said map[job.MessageKind]int
 	text []string // of what ranks reported as failures
-	gone []int // ranks that said that the launcher is gone
+	gone []int    // ranks that said that the launcher is gone
 }
 
 func newTestJob(t testing.TB, size int) *testJob {
