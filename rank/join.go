@@ -13,7 +13,6 @@ import (
 	"github.com/treerun/treerun/internal/iface"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/netconn"
-	"github.com/treerun/treerun/rank/internal/environ"
 	"github.com/treerun/treerun/rank/internal/exchange"
 	"github.com/treerun/treerun/topo"
 )
@@ -133,16 +132,6 @@ func (w *World) listen(ctx context.Context) error {
 	}
 	w.acceptor = w.accept(ln)
 	return nil
-}
-
-// surplus names the addresses of this host that its ranks do not offer because there are too many, "" for none.
-func (w *World) surplus() string {
-	text := iface.Surplus(w.net.left)
-	if text != "" {
-		text = fmt.Sprintf("the ranks on host %s offer %d of its addresses and leave out %s (hint: %s chooses)", w.cfg.Host,
-			len(w.net.offered), text, w.cfg.Source(environ.SettingIface))
-	}
-	return text
 }
 
 // sayAddresses logs, once per host and if asked to, which addresses the ranks

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/treerun/treerun/internal/iface"
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/rank/internal/environ"
@@ -48,6 +49,16 @@ func (w *World) sourceOf(to netip.AddrPort) string {
 		return ""
 	}
 	return strings.TrimSuffix(ip.String()+", "+w.net.device(ip), ", ")
+}
+
+// surplus names the addresses of this host that its ranks do not offer because there are too many, "" for none.
+func (w *World) surplus() string {
+	text := iface.Surplus(w.net.left)
+	if text != "" {
+		text = fmt.Sprintf("the ranks on host %s offer %d of its addresses and leave out %s (hint: %s chooses)", w.cfg.Host,
+			len(w.net.offered), text, w.cfg.Source(environ.SettingIface))
+	}
+	return text
 }
 
 // explain returns the error of Init where the ranks have all joined, and err is why it did not

@@ -163,7 +163,7 @@ func TestEveryAddressIsOfferedOrLeftOut(t *testing.T) {
 	})
 }
 
-// TestMost: of however many addresses at most 64 are offered, in order; the best one is, one of each network goes before
+// TestMost: of however many addresses at most 64 are offered, in order; the best is, one of each network goes before
 // a second one, and Surplus counts the others by device.
 func TestMost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
