@@ -285,7 +285,8 @@ func TestStoppedRankIsNamed(t *testing.T) {
 	}
 	l.signal(syscall.SIGTERM)
 	l.ends(143)
-	if b, _ := os.ReadFile(stderr.Name()); strings.Count(string(b), "is stopped by") != 1 || !strings.Contains(text, want) {
+	b, _ := os.ReadFile(stderr.Name())
+	if strings.Count(string(b), "is stopped by") != 1 || !strings.Contains(text, want) {
 		t.Errorf("%q is missing, or not alone, in\n%s", want, b)
 	}
 }

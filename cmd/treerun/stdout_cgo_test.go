@@ -17,7 +17,8 @@ func TestClosedStdout(t *testing.T) {
 	}
 	l := starts(t, to(">&-"), "-np", "2", "sh", "-c", "echo started >&2")
 	l.ends(125)
-	if got, want := l.stderr.String(), "treerun: stdout is closed (hint: > /dev/null drops what is printed)\n"; got != want {
+	const want = "treerun: stdout is closed (hint: > /dev/null drops what is printed)\n"
+	if got := l.stderr.String(); got != want {
 		t.Errorf("stderr is %q, want %q", got, want)
 	}
 	for _, null := range []string{"> /dev/null", "1<> /dev/null"} {

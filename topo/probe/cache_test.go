@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// A Cache keeps the newest files, also where several jobs write at the same time, and leaves files of other kinds alone.
+// A Cache keeps the newest files, also where several jobs write at the same time, and leaves files of other kinds
+// alone.
 func TestCacheIsPruned(t *testing.T) {
 	c := Cache{Dir: t.TempDir()}
 	start := time.Now().Add(-time.Hour)
