@@ -2,12 +2,14 @@ package output
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 	"unicode/utf8"
 )
@@ -79,6 +81,9 @@ func (s *Stream) Run(src Source) {
 		case os.IsTimeout(err):
 			out = s.cut.flush(out[:0], time.Now())
 		case err != nil: // io.EOF; any other error ends a stream as well
+			if errors.Is(err, syscall.EIO) { // of the system, and not of a host that was lost
+				s.dst.fail(fmt.Errorf("read what a rank prints: %w", err))
+			}
 			s.dst.write(s.cut.end(out[:0]), s, false)
 			return
 		}
