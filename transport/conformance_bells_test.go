@@ -83,6 +83,54 @@ func testBell(t *testing.T, open opener) {
 	})
 }
 
+// testSleepAny: one rank sleeps on the bells of several sets, of this transport and of shared memory, until any of them
+// rings; an old ring does not end a later sleep.
+func testSleepAny(t *testing.T, open opener) {
+	var bells []transport.Bell
+	for i, o := range []opener{open, open, overSharedMemory(false)} {
+		bells = append(bells, opened(t, o, testutil.Pair(2, 64))[0].Bell())
+		if i == 0 {
+			continue
+		}
+		asleep := func(max time.Duration) time.Duration {
+			begin := time.Now()
+			bells[i].SleepAny(bells, max)
+			return time.Since(begin)
+		}
+		prepare := func() {
+			for _, b := range bells {
+				b.Prepare()
+			}
+		}
+		for k, b := range bells {
+			prepare()
+			b.Ring()
+			asleep(testutil.Nap)
+			prepare()
+			var woken atomic.Bool
+			together(t, func() error {
+				asleep(testutil.Nap)
+				woken.Store(true)
+				return nil
+			}, func() error {
+				time.Sleep(5 * time.Millisecond) // most often the owner sleeps by now
+				for b.Ring(); !woken.Load(); b.Ring() {
+					time.Sleep(50 * time.Millisecond)
+				}
+				return nil
+			})
+			prepare()
+			if d := asleep(30 * time.Millisecond); i == 1 && d < 25*time.Millisecond {
+				t.Errorf("slept %v on %d bells: an old ring of number %d ended the sleep", d, len(bells), k)
+			}
+			prepare()
+			if d := asleep(0); d > testutil.Nap/2 {
+				t.Errorf("a sleep that was cancelled took %v", d)
+			}
+		}
+	}
+}
+
 // testStatus: every rank sees every rank's latest call, whole.
 func testStatus(t *testing.T, open opener) {
 	all := opened(t, open, testutil.Pair(2, 64))

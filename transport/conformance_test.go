@@ -31,6 +31,7 @@ func conform(t *testing.T, open opener, except ...string) {
 		{"too large", testTooLarge},
 		{"sleepers", testSleepers},
 		{"bell", testBell},
+		{"several bells", testSleepAny},
 		{"status", testStatus},
 		{"first abort wins", testAbort},
 		{"forms of faults", testFaultForms},

@@ -188,6 +188,10 @@ type Bell interface {
 	Cancel()                 // owner: the last poll found something
 	Sleep(max time.Duration) // owner: until rung after Prepare, or max has passed
 	Yield()                  // owner: let another process or goroutine run, soon
+
+	// SleepAny is Sleep on several prepared Bells of this process, b among them, until one of them was rung. It may end
+	// early. All have one owner.
+	SleepAny(bells []Bell, max time.Duration)
 }
 
 // Link names one FIFO: chunks of one lane from rank Src to rank Dst.

@@ -115,3 +115,44 @@ func (b *Bell) wait(fd int, max time.Duration) bool {
 	osys.FutexWait(word, prepared, max)
 	return false
 }
+
+// Place returns what ends a sleep on b.
+func (b *Bell) Place() (p osys.Place) {
+	p.FDs = [2]int{-1, -1}
+	if b.bells == nil {
+		p.Word, p.Value = b.Word()
+		return p
+	}
+	b.bells.mu.RLock()
+	defer b.bells.mu.RUnlock()
+	if b.bells.own != nil {
+		p.FDs[0] = b.bells.own.FD()
+	}
+	return p
+}
+
+// Woken cancels b, and forgets what rang it.
+func (b *Bell) Woken() {
+	b.Cancel()
+	if b.bells != nil {
+		b.bells.wait(-1, 0)
+	}
+}
+
+// SleepAny sleeps on several bells. Where the system cannot do that it naps.
+func (b *Bell) SleepAny(bells []transport.Bell, max time.Duration) {
+	type sleeper interface {
+		Place() osys.Place
+		Woken()
+	}
+	if max > 0 {
+		places := make([]osys.Place, len(bells))
+		for i := range bells {
+			places[i] = bells[i].(sleeper).Place()
+		}
+		osys.WaitAny(places, max)
+	}
+	for i := range bells {
+		bells[i].(sleeper).Woken()
+	}
+}

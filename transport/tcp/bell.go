@@ -46,6 +46,19 @@ func (b *bell) Prepare() {
 // news, or max has passed.
 func (b *bell) Sleep(max time.Duration) { b.SleepOn(b.poller, max, b.progress) }
 
+// Place returns what ends a sleep on b.
+func (b *bell) Place() osys.Place {
+	p := b.Bell.Place()
+	p.FDs[1] = b.poller
+	return p
+}
+
+// Woken sends and receives what can be at once, and cancels b.
+func (b *bell) Woken() {
+	b.progress()
+	b.Bell.Woken()
+}
+
 // progress sends and receives what can be at once, without blocking, and reports
 // whether that brought anything that a link may wait for.
 func (b *bell) progress() bool {

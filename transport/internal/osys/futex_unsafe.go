@@ -30,6 +30,56 @@ func FutexWait(word *uint32, val uint32, timeout time.Duration) (timedOut bool) 
 	return errno == unix.ETIMEDOUT
 }
 
+// Place is where a process can be woken: a futex, or descriptors that become readable, -1 for none.
+type Place struct {
+	Word  *uint32 // nil: none
+	Value uint32  // there is nothing to sleep for when the word has another one
+	FDs   [2]int
+}
+
+// nap is how long WaitAny sleeps where nothing can wake it: before Linux 5.16, and on both kinds of places.
+const nap = time.Millisecond
+
+// futexWaiter is struct futex_waitv.
+type futexWaiter struct {
+	value, word     uint64
+	flags, reserved uint32
+}
+
+const (
+	futex32    = 2   // flag: the word has 32 bits
+	futexesMax = 128 // of one call
+)
+
+// WaitAny sleeps until a wake-up at one of several places, a signal, or for max at most. It may end early.
+func WaitAny(places []Place, max time.Duration) {
+	var words []futexWaiter
+	var fds []unix.PollFd
+	for _, p := range places {
+		if p.Word != nil {
+			words = append(words, futexWaiter{uint64(p.Value), uint64(uintptr(unsafe.Pointer(p.Word))), futex32, 0})
+		}
+		for _, fd := range p.FDs { // one that is negative is none
+			fds = append(fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+		}
+	}
+	if len(words) == len(places) && len(words) <= futexesMax {
+		var now unix.Timespec
+		_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)
+		until := unix.NsecToTimespec(now.Nano() + int64(max))
+		_, _, errno := unix.Syscall6(unix.SYS_FUTEX_WAITV, uintptr(unsafe.Pointer(&words[0])), uintptr(len(words)), 0,
+			uintptr(unsafe.Pointer(&until)), unix.CLOCK_MONOTONIC, 0)
+		if errno == 0 || errno == unix.EAGAIN || errno == unix.EINTR || errno == unix.ETIMEDOUT {
+			return
+		}
+	}
+	if len(words) > 0 {
+		max = min(max, nap)
+	}
+	ts := unix.NsecToTimespec(int64(max))
+	_, _ = unix.Ppoll(fds, &ts, nil)
+}
+
 // FutexWake wakes one sleeper of the word, if there is one. It never blocks, so
 // it does without the scheduler's bookkeeping.
 func FutexWake(word *uint32) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -165,6 +166,48 @@ func doorbell(t *testing.T) (d *Doorbell, name string) {
 	}
 	t.Cleanup(func() { _ = d.Close() })
 	return d, name
+}
+
+// WaitAny ends when one of its places wakes it, whatever they are, and at its time.
+func TestWaitAny(t *testing.T) {
+	bell, err := NewDoorbell("treerun-test-" + rand.Text())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bell.Close()
+	words := make([]uint32, 200)
+	place := func(i int) Place { return Place{Word: &words[i], FDs: [2]int{-1, -1}} }
+	var two, many []Place
+	for i := range words {
+		if many = append(many, place(i)); i < 2 {
+			two = append(two, place(i))
+		}
+	}
+	mixed := append(slices.Clone(two), Place{FDs: [2]int{-1, bell.FD()}})
+	for name, places := range map[string][]Place{"two words": two, "many words": many, "mixed": mixed,
+		"descriptors": mixed[2:]} {
+		begin := time.Now()
+		WaitAny(places, 2*time.Millisecond)
+		if d := time.Since(begin); d < nap {
+			t.Errorf("%s: it ended after %v", name, d)
+		}
+	}
+	words[1] = 1 // what the sleep was for has come before
+	WaitAny(two, time.Hour)
+	words[1] = 0
+	woken := make(chan bool)
+	go func() {
+		WaitAny(two, time.Hour)
+		close(woken)
+	}()
+	for {
+		select {
+		case <-woken:
+			return
+		case <-time.After(time.Millisecond):
+			FutexWake(&words[1])
+		}
+	}
 }
 
 func TestPassFD(t *testing.T) {
