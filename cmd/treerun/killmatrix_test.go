@@ -289,3 +289,8 @@ func TestKillMatrix(t *testing.T) { killMany(t, kills(t, 20), "") }
 func TestKillBroadcast(t *testing.T) {
 	killMany(t, kills(t, 10), "-kind Broadcast -bytes 8388608")
 }
+
+// TestKillConcurrent: eight goroutines of each rank call and wait, on a communicator each.
+func TestKillConcurrent(t *testing.T) {
+	killMany(t, kills(t, 10), "-comms 8 -kind AllReduce -bytes 16384")
+}

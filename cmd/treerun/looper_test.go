@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -24,6 +25,7 @@ type loops struct {
 	seed       uint64
 	kinds      []string
 	bytes      int
+	quiet      bool // another goroutine prints that the rank is ready
 }
 
 // looper is a rank that makes calls until one fails: every collective and message, in place
@@ -45,6 +47,7 @@ func looper() {
 	kind := flag.String("kind", "", "make calls of this kind only")
 	flag.IntVar(&o.bytes, "bytes", -1, "make calls of this size only")
 	form := flag.String("sparse", "", "make sparse calls, in this form")
+	comms := flag.Int("comms", 1, "communicators, on which goroutines make calls at the same time")
 	serve := flag.Int("serve", 0, "of sparse calls: so many ranks, the last ones, only aggregate")
 	stoppable := flag.Bool("stoppable", false, "SIGTERM ends the rank")
 	flag.Parse()
@@ -58,6 +61,11 @@ func looper() {
 		os.Exit(0)
 	}
 	run := o.run
+	if *comms > 1 {
+		run = func(ctx context.Context, w *rank.World, c *collective.Comm) error {
+			return o.sideBySide(ctx, w, c, *comms)
+		}
+	}
 	if *form != "" {
 		run = func(ctx context.Context, w *rank.World, c *collective.Comm) error {
 			return runSparse(ctx, c, o.calls, *form, *serve)
@@ -97,7 +105,9 @@ func (o *loops) run(ctx context.Context, w *rank.World, c *collective.Comm) erro
 	floats, ints := newBuffers[float32](), newBuffers[int32]()
 	for i := range o.calls {
 		if i == 1 {
-			fmt.Printf("ready %d rank %d\n", os.Getpid(), w.Rank())
+			if !o.quiet {
+				fmt.Printf("ready %d rank %d\n", os.Getpid(), w.Rank())
+			}
 			if w.Rank() == o.leave {
 				return nil
 			}
@@ -122,6 +132,35 @@ func (o *loops) run(ctx context.Context, w *rank.World, c *collective.Comm) erro
 		}
 	}
 	return nil
+}
+
+// sideBySide makes calls on several communicators at the same time. At the end all of them have failed with an error of
+// a known type, or none.
+func (o *loops) sideBySide(ctx context.Context, w *rank.World, c *collective.Comm, comms int) error {
+	errs, parts := make([]error, comms), make([]*collective.Comm, comms)
+	for i := range parts {
+		var err error
+		if parts[i], err = c.Dup(ctx); err != nil {
+			return err
+		}
+		defer parts[i].Close()
+	}
+	var group sync.WaitGroup
+	for i, part := range parts {
+		own := *o
+		own.quiet = i > 0
+		group.Go(func() { errs[i] = own.run(ctx, w, part) })
+	}
+	group.Wait()
+	for i, err := range errs {
+		if typed := (*collective.RankError)(nil); err != nil && !errors.As(err, &typed) {
+			return err
+		}
+		if (err == nil) != (errs[0] == nil) {
+			return fmt.Errorf("communicators 0 and %d have ended with %v and %v", i, errs[0], err)
+		}
+	}
+	return errs[0]
 }
 
 // goesOn is an AllReduce by which rank 0 tells the others when to end.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/progress"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
 )
@@ -34,6 +35,11 @@ type Waiter struct {
 	// one host that share cores: one that gives its core away while the message is
 	// being copied is back a round of the others later.
 	SpinsLong bool
+
+	// Progress has one goroutine of this rank poll for all that wait, Pollers where there are cores for so many. Nil: each
+	// polls for itself.
+	Progress *progress.Rank
+	Pollers  int
 
 	// Watch is where a wait that has become long is published, and what reports and
 	// ends it. Nil for none.
@@ -73,36 +79,135 @@ func (w *Waiter) polls(e *Engine, c *Call) int {
 // wait polls until done is set or e cannot go on. Of these polls so many may find nothing
 // before it yields.
 func (w *Waiter) wait(ctx context.Context, e *Engine, done *bool, spins int) error {
-	idle := 0
-	steps := e.steps
-	var asleep Sleeper
-	for {
-		if idle < spins {
-			idle++
-		} else if idle < spins+w.Yields {
-			idle++
-			e.ep.Bell().Yield()
-			if asleep.Tired(idle - spins) {
-				idle = spins + w.Yields
+	p, idle, steps := w.Progress, 0, e.steps
+	held, alone := false, spins+min(w.Yields, yieldsAlone)
+	if w.Pollers <= 1 && p.Held() {
+		alone = 0 // this goroutine has the processor that the poller needs
+	}
+	for idle < alone {
+		if idle >= spins {
+			if !held && !p.Hold() || held && p.Joined() {
+				break
 			}
-		} else if p := e.messages.waited; p != nil && e.Keep(p) {
-			asleep.End(w.Watch)
-			return nil
-		} else if err := asleep.Sleep(ctx, e.ep, w.Watch, (*waiting)(e)); err != nil {
-			return err
+			held = true
+			e.ep.Bell().Yield()
 		}
+		idle++
 		if err := e.Poll(); err != nil || *done {
-			if err == nil && idle >= spins {
-				asleep.End(w.Watch)
+			if held {
+				p.Leave()
 			}
 			return err
 		}
 		if e.steps != steps {
-			if idle >= spins {
-				asleep.End(w.Watch)
-			}
 			steps, idle = e.steps, 0
 		}
+	}
+	t := &e.wait
+	t.Waiter, t.ctx, t.e, t.done, t.spins, t.idle, t.steps = w, ctx, e, done, spins, idle, steps
+	t.asleep, t.kept = Sleeper{}, false
+	p.Wait(&t.seat, t, held, w.Pollers)
+	err := t.err
+	t.ctx, t.err = nil, nil
+	return err
+}
+
+// yieldsAlone is how many yields a goroutine makes in the quickest way, where no other one waits: most waits end
+// before.
+const yieldsAlone = 8
+
+// wait is the wait of the goroutine that uses an Engine. It implements progress.Task.
+type wait struct {
+	*Waiter
+	ctx    context.Context
+	e      *Engine
+	done   *bool
+	err    error // that has ended it
+	spins  int
+	idle   int    // polls in a row that found nothing, before it yields, yields or sleeps for the next one
+	steps  uint64 // of e, when it last moved
+	asleep Sleeper
+	max    time.Duration // of the sleep
+	stop   func() bool   // of what rings when ctx ends
+	kept   bool          // the Send that it waits for is the engine's own
+	seat   progress.Seat
+}
+
+// next counts a poll before it is made.
+func (t *wait) next() progress.State {
+	t.idle++
+	switch {
+	case t.idle <= t.spins:
+		return progress.Moving
+	case t.idle <= t.spins+t.Yields:
+		if t.asleep.Tired(t.idle - t.spins) {
+			t.idle = t.spins + t.Yields
+		}
+		return progress.Idle
+	}
+	if p := t.e.messages.waited; p != nil && t.e.Keep(p) {
+		t.asleep.End(t.Watch)
+		t.kept = true
+		return progress.Over
+	}
+	if t.idle%lookEvery == 0 { // the poller does not sleep, as others wait for less long
+		if t.err = t.asleep.begin(t.ctx, t.e.ep); t.err == nil {
+			_, t.err = (*waiting)(t.e).Poll()
+		}
+		t.max = t.asleep.long()
+		t.Woken()
+		if t.err != nil {
+			return progress.Over
+		}
+	}
+	return progress.Tired
+}
+
+// lookEvery is how many polls a goroutine that would sleep looks around.
+const lookEvery = 16
+
+// Poll polls once.
+func (t *wait) Poll() progress.State {
+	e := t.e
+	if t.err != nil || t.kept {
+		return progress.Over
+	}
+	if !*t.done {
+		t.err = e.Poll()
+	}
+	moved := e.steps != t.steps || *t.done
+	if moved && t.err == nil && t.idle > t.spins {
+		t.asleep.End(t.Watch)
+	}
+	if t.err != nil || *t.done {
+		return progress.Over
+	}
+	if moved {
+		t.steps, t.idle = e.steps, 0
+	}
+	return t.next()
+}
+
+func (t *wait) Bell() transport.Bell { return t.e.ep.Bell() }
+
+// Prepare is the beginning of Sleeper.Sleep.
+func (t *wait) Prepare() (max time.Duration) {
+	max, t.err = t.asleep.prepare(t.ctx, t.e.ep, t.Watch, (*waiting)(t.e))
+	t.max = max
+	if max > 0 && t.asleep.looks > 0 {
+		t.stop = context.AfterFunc(t.ctx, t.Bell().Ring)
+	}
+	return max
+}
+
+// Woken is its end.
+func (t *wait) Woken() {
+	if t.stop != nil {
+		t.stop()
+		t.stop = nil
+	}
+	if t.err == nil && t.max > 0 {
+		t.err = t.asleep.look(t.Watch, (*waiting)(t.e), t.max)
 	}
 }
 
@@ -153,6 +258,19 @@ func (s *Sleeper) End(watch *waits.Wait) {
 // Sleep sleeps once, until the bell of ep rings or it is time to look around, which it then does. The error
 // is that of ctx, of what is waited for, ErrAborted, or a *waits.Stalled.
 func (s *Sleeper) Sleep(ctx context.Context, ep transport.Endpoint, watch *waits.Wait, w Waiting) error {
+	max, err := s.prepare(ctx, ep, watch, w)
+	if max == 0 {
+		return err
+	}
+	if s.looks > 0 {
+		defer context.AfterFunc(ctx, ep.Bell().Ring)()
+	}
+	ep.Bell().Sleep(max)
+	return s.look(watch, w, max)
+}
+
+// begin checks that the wait may go on.
+func (s *Sleeper) begin(ctx context.Context, ep transport.Endpoint) error {
 	if _, aborted := ep.Aborted(); aborted {
 		return ErrAborted
 	}
@@ -165,28 +283,42 @@ func (s *Sleeper) Sleep(ctx context.Context, ep transport.Endpoint, watch *waits
 	if s.since.IsZero() {
 		s.since = s.looked
 	}
-	bell := ep.Bell()
-	bell.Prepare()
+	return nil
+}
+
+// prepare prepares the bell of ep, and returns how long the sleep may be; 0: there is something to do, or an error.
+func (s *Sleeper) prepare(ctx context.Context, ep transport.Endpoint, watch *waits.Wait,
+	w Waiting) (time.Duration, error) {
+	if err := s.begin(ctx, ep); err != nil {
+		return 0, err
+	}
+	ep.Bell().Prepare()
 	moved, err := w.Poll()
 	if _, aborted := ep.Aborted(); aborted && err == nil {
 		err = ErrAborted
 	}
-	if err != nil || moved {
-		bell.Cancel()
-		if moved {
-			s.End(watch)
+	if err == nil && !moved {
+		max := s.long()
+		if end, is := ctx.Deadline(); is {
+			max = min(max, time.Until(end))
 		}
-		return err
+		if max > 0 {
+			return max, nil
+		}
 	}
-	long := sleepMax << s.looks
-	if end, is := ctx.Deadline(); is {
-		long = min(long, max(time.Until(end), 0))
+	ep.Bell().Cancel()
+	if moved {
+		s.End(watch)
 	}
-	if s.looks > 0 {
-		defer context.AfterFunc(ctx, bell.Ring)()
-	}
-	bell.Sleep(long)
-	if time.Since(s.looked) < long {
+	return 0, err
+}
+
+// long is the time between two looks around.
+func (s *Sleeper) long() time.Duration { return sleepMax << s.looks }
+
+// look looks around, when long has passed since it last did: it compares calls, and publishes the wait.
+func (s *Sleeper) look(watch *waits.Wait, w Waiting, long time.Duration) error {
+	if s.looked.IsZero() || time.Since(s.looked) < long {
 		return nil
 	}
 	s.looked, s.looks = time.Now(), min(s.looks+1, doublings)

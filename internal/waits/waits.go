@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/progress"
 )
 
 // Job is a rank's view of the waits of a job. The fields are set before it is used, and
@@ -50,6 +51,8 @@ type Job struct {
 
 	// HostOf returns the host of a rank. Nil: all are on one.
 	HostOf func(rank int) int
+
+	Progress progress.Rank // the goroutines of this rank that wait for links
 
 	mu    sync.Mutex
 	waits []*Wait
@@ -302,6 +305,9 @@ func (w *Wait) Enter(in string, lacks ...Lack) (leave func()) {
 		resume()
 	}
 }
+
+// Progress returns that of the job.
+func (w *Wait) Progress() *progress.Rank { return &w.job.Progress }
 
 // Doing returns what is published, "" for nothing.
 func (w *Wait) Doing() string {

@@ -166,7 +166,7 @@ func (s *setup) run() error {
 	}
 	s.Graph, s.Endpoint = s.Plans.graph, ep
 	s.Waiter = waiterFor(HostsOf(s.World), s.Rank, s.cores)
-	s.Waiter.Watch = s.wait
+	s.Waiter.Watch, s.Waiter.Progress = s.wait, s.wait.Progress()
 	oversubscribed := slices.Max(RanksOnCores(s.Config.coreHosts, HostsOf(s.World))) > s.Config.Cores
 	from := lendFrom(gain, !OneHost(HostsOf(s.World)))
 	s.Engine = engine.New(ep, s.Rank, &layout, s.Plans.Messages, oversubscribed, from)

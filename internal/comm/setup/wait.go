@@ -29,9 +29,9 @@ func waiterFor(hosts []int, rank, cores int) engine.Waiter {
 	size := len(neighbours(hosts, rank))
 	switch {
 	case !OneHost(hosts) && size <= cores:
-		return engine.Waiter{Spins: 10, Yields: 2000}
+		return engine.Waiter{Spins: 10, Yields: 2000, Pollers: cores / size}
 	case size <= cores:
-		return engine.Waiter{Spins: 100, Yields: 2000}
+		return engine.Waiter{Spins: 100, Yields: 2000, Pollers: cores / size}
 	}
 	return engine.Waiter{Spins: 1, Yields: 600, SpinsLong: OneHost(hosts)}
 }

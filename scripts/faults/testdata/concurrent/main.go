@@ -1,0 +1,99 @@
+// Concurrent makes CALLS AllReduces on each of K communicators, one communicator after the other ("in turn") and from K
+// goroutines ("at once"), in ROUNDS rounds of both. Rank 0 prints the medians in milliseconds, and their ratio.
+//
+//	concurrent K ROUNDS CALLS
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/rank"
+)
+
+func main() {
+	ctx := context.Background()
+	w, err := rank.Init(ctx)
+	must(err)
+	c, err := collective.New(ctx, w)
+	must(err)
+	comms := make([]*collective.Comm, number(1))
+	for i := range comms {
+		comms[i], err = c.Dup(ctx)
+		must(err)
+	}
+	rounds := number(2)
+	var turn, once []time.Duration
+	for range rounds {
+		turn = append(turn, timed(c, func() {
+			for i := range comms {
+				calls(comms[i], i, c.Size())
+			}
+		}))
+		once = append(once, timed(c, func() {
+			var group sync.WaitGroup
+			for i := range comms {
+				group.Go(func() { calls(comms[i], i, c.Size()) })
+			}
+			group.Wait()
+		}))
+	}
+	if c.Rank() == 0 {
+		slices.Sort(turn)
+		slices.Sort(once)
+		a, b := turn[rounds/2].Seconds()*1e3, once[rounds/2].Seconds()*1e3
+		fmt.Printf("%.1f %.1f %.2f\n", a, b, b/a)
+	}
+	for _, comm := range append(comms, c) {
+		must(comm.Close())
+	}
+	must(w.Close())
+}
+
+// calls makes the calls of communicator i, and checks the last result.
+func calls(comm *collective.Comm, i, size int) {
+	n := number(3)
+	x := make([]float32, 1000*(i+1))
+	for range n {
+		for j := range x {
+			x[j] = float32(i)
+		}
+		must(collective.AllReduce(context.Background(), comm, x, x, collective.Sum))
+	}
+	for _, v := range x {
+		if v != float32(i*size) {
+			panic(fmt.Sprintf("communicator %d: %v in place of %d", i, v, i*size))
+		}
+	}
+}
+
+// timed returns how long f takes on the slowest rank, about.
+func timed(c *collective.Comm, f func()) time.Duration {
+	must(collective.Barrier(context.Background(), c))
+	begin := time.Now()
+	f()
+	must(collective.Barrier(context.Background(), c))
+	return time.Since(begin)
+}
+
+// number returns an argument.
+func number(i int) int {
+	if len(os.Args) <= i {
+		must(fmt.Errorf("want K ROUNDS CALLS"))
+	}
+	n, err := strconv.Atoi(os.Args[i])
+	must(err)
+	return n
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
