@@ -24,18 +24,22 @@ func ReduceScatterV[T Number](ctx context.Context, c *Comm, send, recv []T, coun
 	return c.in.Run(ctx, reduceArgs(a, c, plan.ReduceScatter, -1, send, recv, op))
 }
 
-// GatherV gives rank root, in recv, send of all ranks, one after the other. send has counts of this rank elements;
-// recv, which is used on root only, all of them. In place, send of root is its own part of recv.
+// GatherV gives rank root, in recv, send of all ranks, one after the other. counts and recv are used on root only:
+// there counts has the length of each rank's send, another length is an ErrMismatch, and recv is as long as all of
+// them. In place, send of root is its own part of recv.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func GatherV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int, root int) error {
-	return c.in.Run(ctx, argsOf(new(comm.Args).Vary(c.in, plan.Gather, counts), c, plan.Gather, root, send, recv))
+	a := new(comm.Args).VaryAt(c.in, plan.Gather, root, counts, len(send))
+	return c.in.Run(ctx, argsOf(a, c, plan.Gather, root, send, recv))
 }
 
-// ScatterV gives rank i, in recv, part i of what rank root has in send. recv has counts of this rank elements; send,
-// which is used on root only, all of them. In place, recv of root is its own part of send.
+// ScatterV gives rank i, in recv, part i of what rank root has in send. counts and send are used on root only: there
+// counts has the length of each rank's recv, another length is an ErrMismatch, and send is as long as all of them. In
+// place, recv of root is its own part of send.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ScatterV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int, root int) error {
-	return c.in.Run(ctx, argsOf(new(comm.Args).Vary(c.in, plan.Scatter, counts), c, plan.Scatter, root, send, recv))
+	a := new(comm.Args).VaryAt(c.in, plan.Scatter, root, counts, len(recv))
+	return c.in.Run(ctx, argsOf(a, c, plan.Scatter, root, send, recv))
 }
 
 // AllToAllV gives rank j, as part i of its recv, part j of send of rank i. Part j of send has sendCounts[j] elements,
@@ -62,12 +66,14 @@ func StartReduceScatterV[T Number](c *Comm, send, recv []T, counts []int, op Op)
 
 // StartGatherV begins a GatherV; see StartAllGatherV.
 func StartGatherV[T Number](c *Comm, send, recv []T, counts []int, root int) (Request, error) {
-	return c.begun(argsOf(new(comm.Args).Vary(c.in, plan.Gather, counts), c, plan.Gather, root, send, recv))
+	a := new(comm.Args).VaryAt(c.in, plan.Gather, root, counts, len(send))
+	return c.begun(argsOf(a, c, plan.Gather, root, send, recv))
 }
 
 // StartScatterV begins a ScatterV; see StartAllGatherV.
 func StartScatterV[T Number](c *Comm, send, recv []T, counts []int, root int) (Request, error) {
-	return c.begun(argsOf(new(comm.Args).Vary(c.in, plan.Scatter, counts), c, plan.Scatter, root, send, recv))
+	a := new(comm.Args).VaryAt(c.in, plan.Scatter, root, counts, len(recv))
+	return c.begun(argsOf(a, c, plan.Scatter, root, send, recv))
 }
 
 // AllGatherVInit prepares an AllGatherV.
@@ -84,12 +90,12 @@ func ReduceScatterVInit[T Number](c *Comm, send, recv []T, counts []int, op Op) 
 
 // GatherVInit prepares a GatherV.
 func GatherVInit[T Number](c *Comm, send, recv []T, counts []int, root int) (*Persistent, error) {
-	a := new(comm.Args).Vary(c.in, plan.Gather, counts)
+	a := new(comm.Args).VaryAt(c.in, plan.Gather, root, counts, len(send))
 	return persistent(c, argsOf(a, c, plan.Gather, root, send, recv))
 }
 
 // ScatterVInit prepares a ScatterV.
 func ScatterVInit[T Number](c *Comm, send, recv []T, counts []int, root int) (*Persistent, error) {
-	a := new(comm.Args).Vary(c.in, plan.Scatter, counts)
+	a := new(comm.Args).VaryAt(c.in, plan.Scatter, root, counts, len(recv))
 	return persistent(c, argsOf(a, c, plan.Scatter, root, send, recv))
 }

@@ -79,6 +79,9 @@ func runVaried[T Number](t *testing.T, k codec[T], c *Comm, cl variedCall) error
 // callVaried makes the call in its form. What a Start, or an Init, has got of counts is a copy.
 func callVaried[T Number](t *testing.T, c *Comm, cl variedCall, own, whole []T) error {
 	ctx, counts := t.Context(), slices.Clone(cl.counts)
+	if cl.kind.HasRoot() && c.Rank() != cl.root {
+		counts = nil // the root has them
+	}
 	var r Request
 	var p *Persistent
 	var err error
@@ -201,6 +204,41 @@ func TestAllToAllV(t *testing.T) {
 				}
 				return recv.check()
 			})
+		}
+	}
+}
+
+// TestRootedMismatch: a part of another length than in the root's counts is an error on all ranks, which names the rank
+// and both lengths, in every form.
+func TestRootedMismatch(t *testing.T) {
+	for _, hosts := range [][]int{{0, 0, 0}, {0, 1, 1}, {0, 1, 0}} {
+		for _, kind := range []plan.Kind{plan.Gather, plan.Scatter} {
+			for _, lengths := range [][2]int{{0, 3}, {3, 0}, {2, 3}, {100000, 99999}, {5, 100000}, {200000, 200001}} {
+				for form := range 3 {
+					t.Run(fmt.Sprintf("%v/%v/%v/%d", hosts, kind, lengths, form), func(t *testing.T) {
+						t.Parallel()
+						errs := runHosts(t, hosts, nil, func(_ *testutil.Hosted, c *Comm) error {
+							cl := variedCall{call{kind: kind, root: 1}, []int{7, 0, lengths[1]}, form}
+							own := cl.counts[c.Rank()]
+							if c.Rank() == 2 {
+								own = lengths[0]
+							}
+							err := callVaried(t, c, cl, make([]int16, own), make([]int16, 7+lengths[1]))
+							if err == nil {
+								err = Barrier(t.Context(), c)
+							}
+							return err
+						}, WithGraph(testutil.GraphOn(hosts)))
+						want := fmt.Sprintf("rank 2 has a part of %d elements in %sV #1 (int16, root 1), the counts of rank 1 have %d "+
+							"for it", lengths[0], map[plan.Kind]string{plan.Gather: "Gather", plan.Scatter: "Scatter"}[kind], lengths[1])
+						for r, err := range errs {
+							if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), want) {
+								t.Errorf("rank %d: %v, want %q", r, err, want)
+							}
+						}
+					})
+				}
+			}
 		}
 	}
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // TestVariedOfNothing: a rank that gives or gets nothing by its own counts, while the others wait for it by theirs, is
-// an ErrMismatch on all ranks: of the call, of the next one, or of Close. The sums of the counts are the same.
+// an ErrMismatch on all ranks: of the call, of the next one, or of Close. The sums of the counts are the same. GatherV
+// and ScatterV use the root's counts.
 func TestVariedOfNothing(t *testing.T) {
 	calls := map[string]func(c *Comm, counts []int) error{
 		"GatherV": func(c *Comm, counts []int) error {
@@ -48,6 +49,16 @@ func TestVariedOfNothing(t *testing.T) {
 							}
 							return err
 						}, WithGraph(testutil.GraphOn(hosts))) {
+							if odd == 2 && (name == "GatherV" || name == "ScatterV") { // its own part is as the root has it
+								if err != nil {
+									t.Errorf("rank %d: %v", r, err)
+								}
+								continue
+							}
+							if rooted := name == "GatherV" || name == "ScatterV"; rooted && next == "Close" && err == nil &&
+								r != map[string]int{"ScatterV": 1}[name] {
+								continue // it has closed before the rank that receives
+							}
 							if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), name+" #1 (") &&
 								!strings.Contains(err.Error(), "have made different calls before it") {
 								t.Errorf("rank %d: %v, want ErrMismatch of %s", r, err, name)

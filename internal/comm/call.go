@@ -49,6 +49,9 @@ func (a *Args) name() string {
 func (a *Args) onDevice() bool { return a.flags&engine.OnDevice != 0 }
 func (a *Args) varies() bool   { return a.flags&engine.Varied != 0 }
 
+// rooted reports whether the root alone has the counts of all ranks.
+func (a *Args) rooted() bool { return a.varies() && a.Kind.HasRoot() }
+
 // Set sets, and checks, what all calls with buffers have in common: lengths and places of
 // send and recv are as kind wants them on this rank, and there is the operation Op for their
 // elements. In and Out stay the caller's to set; that which this rank has none of is left alone.
@@ -122,6 +125,9 @@ func (a *Args) parts(c *Comm, wholeName string, whole kernel.Span, partName stri
 	if a.varies() {
 		begin, total = a.Begins[c.Rank], a.Begins[c.Size]
 		count, a.Count = a.Begins[c.Rank+1]-begin, total
+		if a.rooted() {
+			a.Count = count
+		}
 	}
 	own := part
 	own.Addr = whole.Addr + uint64(begin*a.DType.Size())
@@ -157,6 +163,15 @@ func (a *Args) Vary(c *Comm, kind plan.Kind, counts []int) *Args {
 	a.Kind, a.flags = kind, engine.Varied
 	a.Begins = a.layOut(c, "counts", counts)
 	return a
+}
+
+// VaryAt is Vary with the counts of root. On other ranks the part of this rank has own elements.
+func (a *Args) VaryAt(c *Comm, kind plan.Kind, root int, counts []int, own int) *Args {
+	if root != c.Rank {
+		counts = make([]int, c.Size)
+		counts[c.Rank] = own
+	}
+	return a.Vary(c, kind, counts)
 }
 
 // layOut returns where each of the parts with these counts begins, and where the last one ends.

@@ -21,6 +21,9 @@ func (c *Comm) Prepare(a *Args) {
 		return
 	}
 	p, h := &c.prepared, a.header(0)
+	if a.rooted() {
+		h.Count = 0 // each rank has its own
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.alike == nil {

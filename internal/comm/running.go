@@ -217,7 +217,11 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	if a.Pieces != nil {
 		call.Pieces = a.Pieces
 	}
-	pr, served, err := c.Plans.Program(a.Kind, a.Root, bytes)
+	planned := bytes
+	if a.rooted() {
+		planned = rootedBytes // ranks have each their own length
+	}
+	pr, served, err := c.Plans.Program(a.Kind, a.Root, planned)
 	if err != nil { // the others wait for this rank
 		return c.fail(transport.Fault{Kind: transport.FaultLink, Rank: c.Rank, Text: err.Error()}, call.Header)
 	}
@@ -233,6 +237,10 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	}
 	return nil
 }
+
+// rootedBytes is the length for which a call is planned when only the root has its length. Every plan of such a call
+// moves each part straight from one rank to another.
+const rootedBytes = 1 << 20
 
 // bytesOf returns how long the message of a call is, that of all parts where it has parts.
 func (c *Comm) bytesOf(a *Args) int {

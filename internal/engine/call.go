@@ -39,13 +39,15 @@ type Piece struct {
 	End     int
 }
 
-// bytes is how long a part of the message is, on the average where parts differ, or the whole one without parts.
+// bytes is how long a part of the message is, on the average where parts differ and this rank has the counts of all, or
+// the whole one without parts.
 func (c *Call) bytes() int64 {
 	bytes := int64(c.Header.Count) * int64(c.DType.Size())
-	if c.Begins != nil {
-		bytes /= int64(len(c.Begins) - 1)
+	if c.Begins == nil || rooted(c.Header) && c.program.rank != int(uint16(c.Header.Root)) {
+		return bytes
 	}
-	return bytes
+	ranks := len(c.Begins) - 1
+	return int64(c.Begins[ranks]) * int64(c.DType.Size()) / int64(ranks)
 }
 
 // Done reports whether this rank's part of the call is done.

@@ -16,6 +16,13 @@ func (e *Engine) Mismatch(peer int, theirs, mine transport.Header) transport.Fau
 	its, n := numberOf(theirs)
 	own, m := numberOf(mine)
 	switch {
+	case rooted(mine) && sameButChain(theirs, mine) && theirs.Chain == mine.Chain:
+		root, r, has, counted := e.rank, peer, theirs.Count, mine.Count
+		if e.rank != int(uint16(mine.Root)) {
+			root, r, has, counted = peer, e.rank, mine.Count, theirs.Count
+		}
+		return transport.Faultf(transport.FaultMismatch, -1, "rank %d has a part of %d elements in %s, the counts of rank "+
+			"%d have %d for it", r, has, Describe(mine), root, counted)
 	case n != m && sameButChain(its, own):
 		text = fmt.Sprintf("rank %d called %s as Init %d of those alike, while rank %d called Init %d (a plain call is as "+
 			"Init 1): ranks make and start persistent calls that are alike in the same order", peer, Describe(own), n+1,
@@ -43,8 +50,12 @@ func (e *Engine) enter(c *Call) {
 	}
 	cut := uint64(c.Chunks.Max)<<32 | uint64(c.Chunks.Min)
 	call := uint64(h.Kind) | uint64(h.Op)<<8 | uint64(h.DType)<<16 | uint64(uint32(h.Root))<<32
-	e.chained(digest ^ cut*0xC2B2AE3D27D4EB4F ^ h.Count*0x165667B19E3779F9 ^ call*0xD6E8FEB86659FD93)
-	for _, n := range c.Begins {
+	count, begins := h.Count, c.Begins
+	if rooted(*h) {
+		count, begins = 0, nil
+	}
+	e.chained(digest ^ cut*0xC2B2AE3D27D4EB4F ^ count*0x165667B19E3779F9 ^ call*0xD6E8FEB86659FD93)
+	for _, n := range begins {
 		e.chained(uint64(n))
 	}
 	h.Chain = uint8(e.chain >> 32)
@@ -101,7 +112,15 @@ func (e *Engine) firstDifference(r int, same func(a, b transport.Header) bool) e
 // sameButChain reports whether two headers are of one call, whatever was called
 // before it.
 func sameButChain(a, b transport.Header) bool {
-	a.Chain, b.Chain = 0, 0
+	b.Chain = a.Chain
+	return sameButCount(a, b)
+}
+
+// sameButCount reports whether two headers are equal, but for what each rank has for itself.
+func sameButCount(a, b transport.Header) bool {
+	if rooted(a) && a.Kind == b.Kind {
+		a.Count = b.Count
+	}
 	return a == b
 }
 
@@ -129,10 +148,10 @@ func (e *Engine) odd(peer int, theirs, mine transport.Header) int {
 		if r == e.rank || r == peer {
 			continue
 		}
-		switch e.ep.Status(r).Call {
-		case mine:
+		switch c := e.ep.Status(r).Call; {
+		case sameButCount(c, mine):
 			with++
-		case theirs:
+		case sameButCount(c, theirs):
 			against++
 		}
 	}
@@ -159,7 +178,7 @@ func (e *Engine) leftBefore(mine transport.Header) error {
 // Waiting for a rank that made another call, or has left, would be for ever.
 func (e *Engine) compareCalls(mine transport.Header) error {
 	for r := range e.size {
-		if c := e.ep.Status(r).Call; r != e.rank && c.Seq == mine.Seq && c != mine {
+		if c := e.ep.Status(r).Call; r != e.rank && c.Seq == mine.Seq && !sameButCount(c, mine) {
 			return e.differ(r, c, mine)
 		}
 	}

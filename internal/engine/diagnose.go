@@ -71,7 +71,7 @@ func Describe(h transport.Header) string {
 	case h.Op != 0:
 		fmt.Fprintf(&b, "%s of ", kernel.Op(h.Op))
 	}
-	if h.Kind&Varied == 0 || kind != plan.AllToAll { // the ranks of an AllToAllV have each their own count
+	if h.Kind&Varied == 0 || kind != plan.AllToAll && !rooted(h) { // elsewhere each rank has its own count
 		fmt.Fprintf(&b, "%d ", h.Count)
 	}
 	fmt.Fprint(&b, kernel.DType(h.DType))

@@ -14,6 +14,13 @@ const OnDevice = 0x40
 // Varied is set in the Kind of the header of a call whose parts differ in length: Count is then that of all of them.
 const Varied = 0x20
 
+// rooted reports whether h is of a call in which only the root has the counts of all ranks: Count in its headers is the
+// length of one rank's part.
+func rooted(h transport.Header) bool {
+	kind := plan.Kind(h.Kind &^ Varied)
+	return h.Kind&Varied != 0 && h.Kind != messageKind && (kind == plan.Gather || kind == plan.Scatter)
+}
+
 // kindOf returns the collective of a header.
 func kindOf(h transport.Header) (kind plan.Kind, onDevice bool) {
 	return plan.Kind(h.Kind &^ (OnDevice | Varied)), h.Kind&OnDevice != 0 && h.Kind != messageKind

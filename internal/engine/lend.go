@@ -97,7 +97,7 @@ func (e *Engine) lend(t *track, s *step, from, n int) {
 	c.lent = true
 	helps := e.helps(c)
 	for _, o := range s.outs {
-		o.link.Lend(&c.Header, window, helps)
+		o.link.Lend(&t.head, window, helps)
 	}
 }
 

@@ -23,15 +23,15 @@ func (e *Engine) take(t *track, s *step) (bool, error) {
 		if err != nil || !ok {
 			return false, OnLink(err, "receiving from", int(a.From))
 		}
-		if t.got != c.Header {
-			return false, e.differ(int(a.From), t.got, c.Header)
+		if t.got != t.head {
+			return false, e.differ(int(a.From), t.got, t.head)
 		}
 		if len(window) != n {
 			return false, fmt.Errorf("rank %d sent a chunk of %d bytes where %d belong", a.From, len(window), n)
 		}
 		e.windows[i] = window
 	}
-	lends := len(s.outs) > 0 && n > transport.MaxInline && c.lends(s)
+	lends := len(s.outs) > 0 && !c.wide && n > transport.MaxInline && c.lends(s)
 	return e.emit(t, s, from, n, lends)
 }
 
@@ -55,7 +55,7 @@ func (e *Engine) emit(t *track, s *step, from, n int, lends bool) (bool, error) 
 	} else {
 		e.move(t, s, to, from, n)
 	}
-	e.publish(&t.call.Header, s, lends)
+	e.publish(&t.head, s, lends)
 	return true, nil
 }
 

@@ -41,6 +41,8 @@ type track struct {
 	steps []step
 	tmp   []byte // one chunk of scratch, nil unless a step names plan.Tmp
 	got   transport.Header
+	head  transport.Header // of the chunks of the call worked at
+	wide  bool             // these may be longer than a slot
 
 	call   *Call  // nil when there is none to work at
 	seq    uint64 // of the call worked at last
@@ -116,13 +118,18 @@ func (e *Engine) begin(t *track, c *Call) {
 	t.start = int(plan.CutAt(count, t.share.from, grain)) * elem
 	t.bytes = int(plan.CutAt(count, t.share.upTo, grain))*elem - t.start
 	t.grain = c.Chunks.Of(int64(t.bytes), t.share.upTo-t.share.from, t.share.widest, e.slotBytes)
-	if c.wide {
+	t.head, t.wide = c.Header, c.wide
+	if rooted(c.Header) {
+		t.head.Count = uint64(count)
+		t.wide = c.wide && e.lendsOwn(c.Header.Kind, count*int64(elem))
+	}
+	if t.wide {
 		t.grain = e.wideChunk(t.bytes, c.program.passes)
 	}
 	switch {
 	case t.bytes > t.grain:
 		t.chunks = (t.bytes + t.grain - 1) / t.grain
-	case t.bytes > 0, count == 0 && t.share.first: // an empty message still meets everybody
+	case t.bytes > 0, count == 0 && (t.share.first || rooted(c.Header)): // an empty message still meets everybody
 		t.chunks = 1
 	default:
 		t.chunks = 0

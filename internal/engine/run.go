@@ -19,7 +19,7 @@ const streamFrom = 32 << 20
 func (pr *Program) Start(c *Call) error {
 	c.program, c.next, c.left, c.done = pr, nil, len(pr.tracks), false
 	c.stream = c.bytes() >= streamFrom
-	c.wide = pr.wide && pr.reaches && pr.lendsOwn(c.Header.Kind, c.bytes())
+	c.wide = pr.wide && pr.reaches && (rooted(c.Header) || pr.lendsOwn(c.Header.Kind, c.bytes()))
 	pr.prepareLending(c)
 	pr.enter(c)
 	pr.push(c)
@@ -158,7 +158,7 @@ func (e *Engine) advance(t *track) (more bool, err error) {
 	for {
 		for t.chunk < t.chunks {
 			var ok bool
-			if s := &t.steps[t.next]; t.call.wide {
+			if s := &t.steps[t.next]; t.wide {
 				ok, err = e.takeWide(t, s)
 			} else {
 				ok, err = e.take(t, s)
