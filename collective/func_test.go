@@ -103,8 +103,8 @@ func TestScan(t *testing.T) {
 	}
 }
 
-// TestScatteredFuncs compares ScanFunc, ExScanFunc and ReduceScatterFunc of an operation that shows the order of the ranks
-// with the ranks' functions one after the other, on 1 to 8 ranks, of random elements, in place and not.
+// TestScatteredFuncs compares ScanFunc, ExScanFunc and ReduceScatterFunc of an operation that shows the order of ranks
+// with the functions of the ranks one after the other, on 1 to 8 ranks, of random elements, in place and not.
 func TestScatteredFuncs(t *testing.T) {
 	for size := 1; size <= 8; size++ {
 		for _, count := range []int{0, 1, 5, testutil.Count(1000, 20000)} {
