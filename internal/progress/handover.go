@@ -61,12 +61,12 @@ func (h *handover) run(at step, first, last *Seat) step {
 	return at
 }
 
-// take adds the seats that were pushed to crowd.
-func (h *handover) take(crowd []*Seat) []*Seat {
+// take adds the seats that were pushed to others.
+func (h *handover) take(others []*Seat) []*Seat {
 	for s := h.came.Swap(nil); s != nil; {
 		next := s.next
-		s.next, crowd = nil, append(crowd, s)
+		s.next, others = nil, append(others, s)
 		s = next
 	}
-	return crowd
+	return others
 }

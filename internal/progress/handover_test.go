@@ -33,13 +33,13 @@ type goroutine struct {
 
 // scene is a state of all goroutines of a rank.
 type scene struct {
-	held        bool
-	came, crowd []int
-	all         []goroutine
+	held         bool
+	came, others []int
+	all          []goroutine
 }
 
 func (s scene) clone() scene {
-	s.came, s.crowd, s.all = slices.Clone(s.came), slices.Clone(s.crowd), slices.Clone(s.all)
+	s.came, s.others, s.all = slices.Clone(s.came), slices.Clone(s.others), slices.Clone(s.all)
 	return s
 }
 
@@ -78,7 +78,7 @@ func indexOf(seats []Seat, p *Seat) int {
 func (s *scene) take() {
 	s.with(func(h *handover, seats []Seat) {
 		for _, p := range h.take(nil) {
-			s.crowd = append(s.crowd, indexOf(seats, p))
+			s.others = append(s.others, indexOf(seats, p))
 		}
 	})
 }
@@ -96,13 +96,13 @@ func (s *scene) over(i int) {
 func (s *scene) leave(i, why int) {
 	s.take()
 	s.all[i].why = why
-	n := len(s.crowd) - 1
+	n := len(s.others) - 1
 	if n < 0 {
 		s.all[i].at = release
 		return
 	}
-	s.all[s.crowd[n]].token = 1
-	s.crowd = s.crowd[:n]
+	s.all[s.others[n]].token = 1
+	s.others = s.others[:n]
 	s.left(i)
 }
 
@@ -141,27 +141,27 @@ func (s scene) after(i int) (next []scene) {
 		if g.why == claiming {
 			try(func(s *scene, g *goroutine) {
 				s.take()
-				k := slices.Index(s.crowd, i)
+				k := slices.Index(s.others, i)
 				if k < 0 {
 					s.leave(i, yielding)
 					return
 				}
-				s.crowd, g.why = slices.Delete(s.crowd, k, k+1), entering
+				s.others, g.why = slices.Delete(s.others, k, k+1), entering
 			})
 			break
 		}
 		if len(s.came) > 0 {
 			try(func(s *scene, _ *goroutine) { s.take() })
 		}
-		for k := range s.crowd {
+		for k := range s.others {
 			try(func(s *scene, _ *goroutine) {
-				s.all[s.crowd[k]].token = 2
-				s.crowd = slices.Delete(s.crowd, k, k+1)
+				s.all[s.others[k]].token = 2
+				s.others = slices.Delete(s.others, k, k+1)
 			})
 		}
 		try(func(s *scene, _ *goroutine) { s.leave(i, leaving) })
 		try(func(s *scene, g *goroutine) {
-			g.group, s.crowd = append(slices.Clone(s.crowd), i), nil
+			g.group, s.others = append(slices.Clone(s.others), i), nil
 			g.at, g.why = release, resting
 		})
 	default:
@@ -180,7 +180,7 @@ func (s *scene) step(i int, g *goroutine) {
 	s.with(func(h *handover, seats []Seat) { g.at = h.next(before, &seats[first], &seats[last]) })
 	switch {
 	case g.at == polls && (g.why == resting || before == hold && g.why == waking):
-		s.crowd, g.group, g.why = append(s.crowd, g.group[:len(g.group)-1]...), nil, entering
+		s.others, g.group, g.why = append(s.others, g.group[:len(g.group)-1]...), nil, entering
 	case g.at == polls && before == again:
 		g.group, g.why = nil, claiming
 	case g.at == polls && before == hold, g.at == blocks:
@@ -213,7 +213,7 @@ func (s scene) check() string {
 		return "a poller that does not hold, or none that does"
 	case !quiet:
 		return ""
-	case len(s.came) > 0 || len(s.crowd) > 0:
+	case len(s.came) > 0 || len(s.others) > 0:
 		return "seats that nobody polls"
 	}
 	for i, g := range s.all {
@@ -236,7 +236,7 @@ func TestEveryInterleaving(t *testing.T) {
 		var before [][]int         // of each state: those it can be made of
 		var todo []scene
 		reach := func(s scene, from int) {
-			slices.Sort(s.crowd)
+			slices.Sort(s.others)
 			k := fmt.Sprint(s)
 			n, known := number[k]
 			if !known {

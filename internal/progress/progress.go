@@ -53,8 +53,8 @@ type Seat struct {
 // Rank is all waits of a rank. The zero value is ready.
 type Rank struct {
 	handover
-	crowd []*Seat      // whose Tasks the poller polls beside its own
-	apart atomic.Int32 // goroutines that poll for themselves
+	others []*Seat      // whose Tasks the poller polls beside its own
+	apart  atomic.Int32 // goroutines that poll for themselves
 }
 
 // Held reports whether a goroutine is the poller. Held, Hold, Joined and Leave are for the first turns of a wait, which
@@ -105,9 +105,9 @@ func (p *Rank) enter(s, last *Seat) bool {
 		s.wake = make(chan bool, 1)
 	}
 	if p.run(push, s, last) == polls {
-		p.crowd = p.take(p.crowd)
-		if i := slices.Index(p.crowd, s); i >= 0 {
-			p.crowd = slices.Delete(p.crowd, i, i+1)
+		p.others = p.take(p.others)
+		if i := slices.Index(p.others, s); i >= 0 {
+			p.others = slices.Delete(p.others, i, i+1)
 			return true
 		}
 		p.leave() // a poller has taken s, and its sleep is for s, too
@@ -132,9 +132,9 @@ func (p *Rank) poll(s *Seat) {
 		}
 		state = s.task.Poll()
 		if p.came.Load() != nil {
-			p.crowd = p.take(p.crowd)
+			p.others = p.take(p.others)
 		}
-		if len(p.crowd) > 0 {
+		if len(p.others) > 0 {
 			state = p.pollOthers(state)
 		}
 		if state == Over {
@@ -144,25 +144,25 @@ func (p *Rank) poll(s *Seat) {
 	}
 }
 
-// pollOthers polls the crowd, and returns the state of all where that of the poller's own Task is state.
+// pollOthers polls the others, and returns the state of all where that of the poller's own Task is state.
 func (p *Rank) pollOthers(state State) State {
 	n := 0
-	for _, s := range p.crowd {
+	for _, s := range p.others {
 		if its := s.task.Poll(); its == Over {
 			s.wake <- false
 		} else {
-			p.crowd[n] = s
+			p.others[n] = s
 			n++
 			if state != Over {
 				state = min(state, its)
 			}
 		}
 	}
-	if n == len(p.crowd) {
+	if n == len(p.others) {
 		return state
 	}
-	clear(p.crowd[n:])
-	p.crowd = p.crowd[:n]
+	clear(p.others[n:])
+	p.others = p.others[:n]
 	if state != Over {
 		runtime.Gosched() // they run, and most wait again at once
 		return Moving
@@ -174,12 +174,12 @@ func (p *Rank) pollOthers(state State) State {
 func (p *Rank) leave() {
 	for at := polls; at == polls; at = p.run(release, nil, nil) {
 		if p.came.Load() != nil {
-			p.crowd = p.take(p.crowd)
+			p.others = p.take(p.others)
 		}
-		if n := len(p.crowd) - 1; n >= 0 {
-			last := p.crowd[n]
-			p.crowd[n] = nil
-			p.crowd = p.crowd[:n]
+		if n := len(p.others) - 1; n >= 0 {
+			last := p.others[n]
+			p.others[n] = nil
+			p.others = p.others[:n]
 			last.wake <- true
 			return
 		}
@@ -189,8 +189,8 @@ func (p *Rank) leave() {
 // sleep sleeps once for all Tasks. This goroutine is not the poller during the sleep: a goroutine that begins to wait
 // becomes the poller. It returns false when the Task of s is over, true when this goroutine is the poller again.
 func (p *Rank) sleep(s *Seat) bool {
-	group := append(p.crowd, s)
-	p.crowd = nil
+	group := append(p.others, s)
+	p.others = nil
 	long := group[0].task.Prepare()
 	for _, o := range group[1:] {
 		long = min(long, o.task.Prepare())
@@ -209,7 +209,7 @@ func (p *Rank) sleep(s *Seat) bool {
 		o.task.Woken()
 	}
 	if at == polls || p.next(hold, nil, nil) == polls {
-		p.crowd = group[:len(group)-1]
+		p.others = group[:len(group)-1]
 		return true
 	}
 	first := (*Seat)(nil)
