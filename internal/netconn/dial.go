@@ -260,7 +260,8 @@ func reasonOf(err error) string {
 	var errno syscall.Errno
 	var slow net.Error
 	switch {
-	case errors.Is(err, ErrKey), errors.Is(err, errNotTried), errors.Is(err, errGivenUp):
+	case errors.Is(err, ErrKey), errors.Is(err, errNotTried), errors.Is(err, errGivenUp),
+		strings.Contains(err.Error(), TooLarge):
 	case errors.As(err, &errno) && !errors.Is(err, errHungUp):
 		return errno.Error()
 	case errors.As(err, &slow) && slow.Timeout(), errors.Is(err, context.Canceled): // context.DeadlineExceeded is one, too

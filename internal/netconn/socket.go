@@ -1,6 +1,7 @@
 package netconn
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -44,6 +45,42 @@ func roundTrip(c *net.TCPConn) (least time.Duration, ok bool) {
 		return err
 	})
 	return least, ok && err == nil
+}
+
+// TooLarge is what may keep data from arriving on a connection over which small packets pass.
+const TooLarge = "packets that are too large for a switch (MTU)"
+
+// Jumbo returns ", or " and TooLarge for a TCP connection whose packets are larger than those of plain Ethernet, ""
+// for others. No switch is between the ends of a loopback.
+func Jumbo(c net.Conn) (text string) {
+	if k, is := c.(*Conn); is {
+		c = k.raw
+	}
+	if k, is := c.(*net.TCPConn); is {
+		_ = onSocket(k, func(fd int) error {
+			text = JumboSocket(fd)
+			return nil
+		})
+	}
+	return text
+}
+
+// JumboSocket is Jumbo of a socket, which may be closed by the system.
+func JumboSocket(fd int) string {
+	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil || info.Pmtu <= 1500 || info.Pmtu >= 65535 {
+		return ""
+	}
+	return ", or " + TooLarge
+}
+
+// Stalled returns err, an error of c, and what may be its cause where it is a timeout and c has large packets.
+func Stalled(c net.Conn, err error) error {
+	var slow net.Error
+	if jumbo := Jumbo(c); jumbo != "" && errors.As(err, &slow) && slow.Timeout() {
+		return fmt.Errorf("%w: the network between is cut%s", err, jumbo)
+	}
+	return err
 }
 
 // onSocket calls f with the descriptor of c.

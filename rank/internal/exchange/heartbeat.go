@@ -3,6 +3,8 @@ package exchange
 import (
 	"fmt"
 	"time"
+
+	"github.com/treerun/treerun/internal/netconn"
 )
 
 // The mesh finds ranks of other hosts that are gone without the end of their
@@ -42,7 +44,8 @@ func (m *Mesh) watch(l *peerConn) {
 		})
 		if silent && !m.HasLeft(l.peer) {
 			m.Lost(l.peer, fmt.Sprintf("gave no sign of life%s for %v, says rank %d%s: it or its host is stopped or down, "+
-				"or the network between is cut", m.cfg.On(l.peer), (missedLimit+1)*interval, m.cfg.Rank, m.cfg.On(m.cfg.Rank)))
+				"or the network between is cut%s", m.cfg.On(l.peer), (missedLimit+1)*interval, m.cfg.Rank, m.cfg.On(m.cfg.Rank),
+				netconn.Jumbo(l.conn)))
 		}
 	})
 }

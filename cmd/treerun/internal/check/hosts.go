@@ -21,6 +21,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/netconn"
 )
 
 // Subcommand is the name of the ranks that are for Serve, as launch.RankName has it.
@@ -61,7 +62,7 @@ func hosts(p *printer, list []launch.Host, flags []string, devices string) {
 	compare(p, names, said, len(good))
 	if len(good) > 1 {
 		l := Line{Good, "tcp", "each host reaches all others", "the lines above say what fails: a firewall, networks apart " +
-			"(--iface), or packets that are too large for a switch (MTU)?"}
+			"(--iface), or " + netconn.TooLarge + "?"}
 		cmd := treerun(good, append([]string{"topo"}, flags...), nil)
 		cmd.Stderr = os.Stderr
 		if err := cmd.Run(); err != nil {
