@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -263,7 +264,8 @@ func TestSilentConnection(t *testing.T) {
 	}
 }
 
-// A rank that is stopped on one of several hosts is named with its state, before the others count it as lost.
+// A rank that is stopped on one of several hosts is named with its state, before the others count it as lost, and in
+// the error of the job.
 func TestStoppedRankIsNamed(t *testing.T) {
 	t.Parallel()
 	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
@@ -283,10 +285,13 @@ func TestStoppedRankIsNamed(t *testing.T) {
 		b, _ := os.ReadFile(stderr.Name())
 		text = string(b)
 	}
-	l.signal(syscall.SIGTERM)
-	l.ends(143)
+	syscall.Kill(pids[0], syscall.SIGKILL)
+	l.ends(137)
 	b, _ := os.ReadFile(stderr.Name())
 	if strings.Count(string(b), "is stopped by") != 1 || !strings.Contains(text, want) {
 		t.Errorf("%q is missing, or not alone, in\n%s", want, b)
+	}
+	if !regexp.MustCompile(`\n    before  rank \d had been stopped by SIGSTOP\n`).Match(b) {
+		t.Errorf("the stopped rank is not named in the error:\n%s", b)
 	}
 }

@@ -224,7 +224,7 @@ func (h *Host) marks() {
 			h.cfg.Report(&wire.RankMessage{Rank: c.rank, Message: told})
 		}
 	}
-	if h.looks++; h.looks%haltLooks == 0 && slices.Max(h.job.File.Hosts) > 0 {
+	if h.looks++; h.looks%haltLooks == 0 && !h.stop && !h.killed && slices.Max(h.job.File.Hosts) > 0 {
 		h.noteHalted()
 	}
 	if h.running > 0 {
@@ -239,12 +239,12 @@ const haltLooks = 5
 // lost after the peer timeout.
 func (h *Host) noteHalted() {
 	for _, c := range h.children {
-		s := job.StatProc(c.pid)
-		if !s.Stopped() || s.Signal == unix.SIGTSTP {
+		c.state = job.StatProc(c.pid)
+		if !c.state.Stopped() || c.state.Signal == unix.SIGTSTP {
 			c.halted = 0
 		} else if c.halted++; c.halted == 2 {
 			h.cfg.Report(&wire.Note{Text: fmt.Sprintf("rank %d is %v (process %d): ranks of other hosts count it as lost "+
-				"after --peer-timeout", c.rank, s, c.pid)})
+				"after --peer-timeout", c.rank, c.state, c.pid)})
 		}
 	}
 }
@@ -267,7 +267,9 @@ func (h *Host) ended(c *child, status unix.WaitStatus) {
 	c.ended = true
 	h.running--
 	e := wire.End{Rank: c.rank, PID: c.pid, Stopped: c.stopped, ReadJobFile: c.readJobFile()}
-	e.Hint = h.endHint(c.pid, status)
+	if e.Hint = h.endHint(c.pid, status); c.halted > 1 {
+		e.Hint = fmt.Sprintf("had been %v", c.state)
+	}
 	if status.Signaled() {
 		e.Signal = status.Signal()
 	} else {

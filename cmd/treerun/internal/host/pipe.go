@@ -126,6 +126,7 @@ type child struct {
 	deaf    error // of the latest signal to it
 	dying   int   // how often its mark was seen before it had ended
 	halted  int   // how often it was seen stopped in a row
+	state   job.ProcState
 }
 
 // openControl opens the control socket and appends the rank's end to theirs.

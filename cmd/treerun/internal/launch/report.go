@@ -124,6 +124,11 @@ func (f failure) String() string {
 	if e, ok := f.reportedBefore(); ok {
 		fmt.Fprintf(&b, "\n    before  rank %d had failed in Close: %s", e.Rank, oneLine(e.Failure))
 	}
+	for _, e := range f.ends {
+		if e.Stopped && e.Hint != "" {
+			fmt.Fprintf(&b, "\n    before  rank %d %s", e.Rank, e.Hint)
+		}
+	}
 	for _, e := range f.early[:min(len(f.early), maxRanks)] {
 		when := "before it joined the job"
 		if e.Joined {
