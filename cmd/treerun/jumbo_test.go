@@ -25,7 +25,7 @@ func TestJumboFrames(t *testing.T) {
 		"AllReduce":             "bench -H j0:1,j1:1 --peer-timeout 3 --probe off -b 64K -e 64K",
 		"Init on rank":          "bench -H j0:12,j1:12 --peer-timeout 5",
 		"cannot connect":        "bench -H j0:1,j1:1 --start-timeout 8 --probe off --encrypt",
-		"refused a connection":  "--nnodes 2 --node-rank RANK --start-timeout 12 -np 1 --seed 10.77.0.1:7777 --key-file " +
+		"refused a connection": "--nnodes 2 --node-rank RANK --start-timeout 12 -np 1 --seed 10.77.0.1:7777 --key-file " +
 			key + " true",
 	} {
 		t.Run(name, func(t *testing.T) {
