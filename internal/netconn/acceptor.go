@@ -8,7 +8,10 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // AcceptorConfig says whom an Acceptor lets in, and how long that may take.
@@ -46,11 +49,14 @@ type Acceptor struct {
 }
 
 // A listener rests after every restAfter callers that were refused in a row, for restStep times the number of such
-// rests, and restMost at most: a flood of connections then waits in the system's queue, and costs its sender's time.
+// rests, and restMost at most, until a caller proves itself. Meanwhile the system queues restQueue connections, so that
+// a caller does not wait behind thousands of a flood: further ones are dropped, and their senders wait for a second.
 const (
 	restAfter = 32
 	restStep  = time.Millisecond
-	restMost  = 50 * time.Millisecond
+	restMost  = 10 * time.Millisecond
+	restQueue = 256
+	allQueue  = 1 << 30 // as many as the system allows
 )
 
 // OpenAcceptor begins to accept connections from the listeners, which are the Acceptor's
@@ -102,11 +108,27 @@ func (a *Acceptor) serve(ln net.Listener) {
 		a.queue(conn)
 		a.wg.Go(func() { a.admit(conn) })
 		n := a.refused.Load() / restAfter
+		if n > 0 != (rests > 0) {
+			setQueue(ln, n > 0)
+		}
 		if n > rests {
 			a.rest(min(time.Duration(n)*restStep, restMost))
 		}
 		rests = n
 	}
+}
+
+// setQueue sets how many connections the system queues for a listener, few or as many as it can.
+func setQueue(ln net.Listener, few bool) {
+	c, is := ln.(syscall.Conn)
+	if !is {
+		return
+	}
+	n := allQueue
+	if few {
+		n = restQueue
+	}
+	_ = onSocket(c, func(fd int) error { return unix.Listen(fd, n) }) // where it fails, callers wait longer
 }
 
 // rest waits, or until the Acceptor is closed.

@@ -2,6 +2,7 @@ package netconn
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // club is a door that lets in who says "open\n".
@@ -319,37 +322,64 @@ func (b *brokenListener) Accept() (net.Conn, error) {
 	return nil, &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
 }
 
-// A flood of callers without the password makes the listener rest, so that most of them wait in the system's queue, and
-// one with the password gets in all the same, after which it does not rest.
+// A flood of callers without the password makes the listener rest, and the system queue few of them. One with the
+// password gets in all the same; then as many are queued as before.
 func TestFloodMakesTheListenerRest(t *testing.T) {
 	c := openClub(t, time.Minute, 16)
-	const callers = 60 * restAfter // with rests of 1 to 50 ms: two seconds at least
-	begin := time.Now()
+	ln := c.Acceptor.listeners[0].(*net.TCPListener)
+	queue := func() (size uint32) {
+		if err := onSocket(ln, func(fd int) error {
+			info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+			size = info.Sacked // of a listener: how many it queues
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return size
+	}
+	before := queue()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	var conns sync.WaitGroup
+	defer conns.Wait()
 	for range 4 {
 		conns.Go(func() {
-			for range callers / 4 {
-				conn, err := net.Dial("tcp", c.addr)
-				if err != nil {
-					t.Error(err)
-					return
+			for ctx.Err() == nil {
+				if conn, err := new(net.Dialer).DialContext(ctx, "tcp", c.addr); err == nil {
+					conn.Close()
 				}
-				conn.Close()
 			}
 		})
 	}
+	const rests = 20
+	begin := time.Now()
+	for c.Acceptor.refused.Load() < rests*restAfter {
+		time.Sleep(time.Millisecond)
+	}
+	if took, least := time.Since(begin), rests/2*restStep; took < least {
+		t.Errorf("%d callers were refused within %v, want %v at least: the listener did not rest", rests*restAfter, took, least)
+	}
+	if n := queue(); n != restQueue || before <= restQueue {
+		t.Errorf("the system queues %d connections in a flood, and %d before, want %d, and more", n, before, restQueue)
+	}
+	for in := false; !in; { // a caller of many may have to go
+		conn := c.dial(t, "open\n")
+		select {
+		case <-c.in:
+			in = true
+		case <-time.After(time.Second):
+		}
+		conn.Close()
+	}
+	cancel()
 	conns.Wait()
-	conn, err := net.Dial("tcp", c.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := conn.Write([]byte("open\n")); err != nil {
-		t.Fatal(err)
-	}
+	c.dial(t, "open\n")
 	<-c.in
-	if took := time.Since(begin); took < 500*time.Millisecond {
-		t.Errorf("%d callers without the password were refused within %v: the listener did not rest", callers, took)
+	c.dial(t, "")
+	for begin := time.Now(); queue() != before; time.Sleep(time.Millisecond) {
+		if time.Since(begin) > 10*time.Second {
+			t.Fatalf("the system queues %d connections after the flood, and %d before", queue(), before)
+		}
 	}
 	if n := c.Acceptor.refused.Load(); n > restAfter {
 		t.Errorf("%d callers count as refused after one has proved itself", n)

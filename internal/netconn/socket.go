@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -84,7 +85,7 @@ func Stalled(c net.Conn, err error) error {
 }
 
 // onSocket calls f with the descriptor of c.
-func onSocket(c *net.TCPConn, f func(fd int) error) error {
+func onSocket(c syscall.Conn, f func(fd int) error) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return err
