@@ -357,7 +357,7 @@ func TestFloodMakesTheListenerRest(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	if took, least := time.Since(begin), rests/2*restStep; took < least {
-		t.Errorf("%d callers were refused within %v, want %v at least: the listener did not rest", rests*restAfter, took, least)
+		t.Errorf("%d callers were refused within %v, want %v at least", rests*restAfter, took, least)
 	}
 	if n := queue(); n != restQueue || before <= restQueue {
 		t.Errorf("the system queues %d connections in a flood, and %d before, want %d, and more", n, before, restQueue)
@@ -380,8 +380,5 @@ func TestFloodMakesTheListenerRest(t *testing.T) {
 		if time.Since(begin) > 10*time.Second {
 			t.Fatalf("the system queues %d connections after the flood, and %d before", queue(), before)
 		}
-	}
-	if n := c.Acceptor.refused.Load(); n > restAfter {
-		t.Errorf("%d callers count as refused after one has proved itself", n)
 	}
 }

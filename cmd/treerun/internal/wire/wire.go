@@ -159,7 +159,7 @@ type End struct {
 	Signal      syscall.Signal // that killed it, or 0
 	Stopped     bool           // it had been told to stop
 	ReadJobFile bool           // it had read its job file
-	Hint        string         // why the system has ended it, or what it did before treerun stopped it; "" where that is not known
+	Hint        string         // why the system has ended it, or how treerun found it; "" where not known
 }
 
 // The streams of a rank.
