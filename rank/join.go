@@ -205,7 +205,7 @@ func (w *World) handDown() {
 // incomplete says who is missing.
 func (w *World) incomplete(cause error) error {
 	if err := w.acceptor.Failed(); err != nil {
-		cause = fmt.Errorf("%w; rank %d could not accept a connection: %w (hint: ulimit -n)", cause, w.cfg.Rank, err)
+		cause = fmt.Errorf("%w; %w", cause, err)
 	}
 	absent := w.members.absent()
 	e := &Error{Self: w.cfg.Rank, Rank: -1, Op: "Init"}

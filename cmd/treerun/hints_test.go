@@ -6,7 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/treerun/treerun/internal/testutil"
@@ -41,6 +44,31 @@ func TestLimitsThatEndRanks(t *testing.T) {
 			l.ends(c.code)
 			l.says(c.says)
 		})
+	}
+}
+
+// Ranks with few descriptors either come to their end, or an error has the system's; so has a rank that others cannot
+// connect to as it accepts nothing.
+func TestFewDescriptors(t *testing.T) {
+	var accepts atomic.Int32
+	t.Run("limits", func(t *testing.T) {
+		for n := testutil.Count(17, 10); n <= testutil.Count(20, 24); n++ {
+			t.Run(strconv.Itoa(n), func(t *testing.T) {
+				t.Parallel()
+				out, err := exec.Command("treerun", "--launch-agent", hostAgent, "-H", "a:1,b:2", "--probe", "off",
+					"--start-timeout", "4", "sh", "-c", "ulimit -n "+strconv.Itoa(n)+"; exec looper -calls 1").CombinedOutput()
+				text := string(out)
+				if err != nil && !strings.Contains(text, syscall.EMFILE.Error()) {
+					t.Errorf("%q is not in the error:\n%s", syscall.EMFILE.Error(), text)
+				}
+				if strings.Contains(text, "ranks cannot connect") && strings.Contains(text, "could not accept a connection") {
+					accepts.Add(1)
+				}
+			})
+		}
+	})
+	if accepts.Load() == 0 {
+		t.Error("with no limit a rank could not accept connections of a communicator")
 	}
 }
 

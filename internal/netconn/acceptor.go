@@ -2,6 +2,7 @@ package netconn
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -99,7 +100,7 @@ func (a *Acceptor) serve(ln net.Listener) {
 			}
 			// Out of descriptors, most likely: let some go.
 			a.mu.Lock()
-			a.failed = err
+			a.failed = fmt.Errorf("this rank could not accept a connection: %w (hint: ulimit -n)", err)
 			a.dropOne()
 			a.mu.Unlock()
 			a.rest(time.Millisecond)
@@ -139,8 +140,12 @@ func (a *Acceptor) rest(d time.Duration) {
 	}
 }
 
-// Failed returns the latest error by which a listener could not accept a connection, nil for none.
+// Failed returns the latest error by which a listener could not accept a connection, nil for none, and of a nil
+// Acceptor.
 func (a *Acceptor) Failed() error {
+	if a == nil {
+		return nil
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.failed

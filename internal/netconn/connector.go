@@ -90,7 +90,7 @@ func (m *Mesh) run(ctx context.Context) error {
 		return err
 	}
 	if err := Unreachable(reports, m.cfg.HostOf, "--iface", "--port-range"); err != nil {
-		return errors.Join(err, context.Cause(ctx))
+		return errors.Join(err, m.acceptor.Failed(), context.Cause(ctx))
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

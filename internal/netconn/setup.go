@@ -184,8 +184,11 @@ func Unreachable(reports []Report, hostOf func(int) string, iface, ports string)
 				lines = append(lines, "\n  "+p.Text)
 			}
 			seen[k] = true
-			if strings.Contains(p.Text, ErrKey.Error()) {
+			switch {
+			case strings.Contains(p.Text, ErrKey.Error()):
 				hint = "hint: have all ranks been started with the same key?"
+			case p.Reason == syscall.EMFILE.Error():
+				hint = "hint: ulimit -n"
 			}
 		}
 	}
