@@ -76,6 +76,20 @@ func TestOrderOfCommunicators(t *testing.T) {
 	}
 }
 
+// A rank that opens the links of a part uses the communicator that makes it.
+func TestOrderOfParts(t *testing.T) {
+	for other, want := range map[string]string{
+		"world": " for rank 0: a circle",
+		"b":     " for rank 0: a circle; ranks use b and world in different order",
+	} {
+		all := NewLocal(2).Jobs
+		await(all[1], "world/split#1", "New: opening links", 0)
+		if c := await(all[0], other, "Split", 1).Why(t.Context()); !strings.HasSuffix(c.Text, want) {
+			t.Errorf("%q, want %q at its end", c.Text, want)
+		}
+	}
+}
+
 // Who sends in a circle is told what does not wait so.
 func TestSendersInACircle(t *testing.T) {
 	for in, want := range map[string]bool{"Send #1": true, "SendDevice #1": true, "SendRecv #1": false, "Recv #1": false} {

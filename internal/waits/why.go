@@ -305,8 +305,12 @@ func tellRing(ring []hop) string {
 	}
 	var comms []string
 	for _, h := range ring {
-		if h.comm != "" && !slices.Contains(comms, h.comm) {
-			comms = append(comms, h.comm)
+		comm := h.comm
+		if part := strings.LastIndexByte(comm, '/'); part > 0 && strings.HasPrefix(h.in, "New") {
+			comm = comm[:part] // which makes it
+		}
+		if comm != "" && !slices.Contains(comms, comm) {
+			comms = append(comms, comm)
 		}
 	}
 	if len(comms) > 1 {
