@@ -109,8 +109,11 @@ func (a *Acceptor) serve(ln net.Listener) {
 		a.queue(conn)
 		a.wg.Go(func() { a.admit(conn) })
 		n := a.refused.Load() / restAfter
-		if n > 0 != (rests > 0) {
-			setQueue(ln, n > 0)
+		switch {
+		case n > 0 && rests == 0:
+			setQueue(ln, restQueue)
+		case n == 0 && rests > 0:
+			setQueue(ln, allQueue)
 		}
 		if n > rests {
 			a.rest(min(time.Duration(n)*restStep, restMost))
@@ -119,17 +122,11 @@ func (a *Acceptor) serve(ln net.Listener) {
 	}
 }
 
-// setQueue sets how many connections the system queues for a listener, few or as many as it can.
-func setQueue(ln net.Listener, few bool) {
-	c, is := ln.(syscall.Conn)
-	if !is {
-		return
+// setQueue sets how many connections the system queues for a listener.
+func setQueue(ln net.Listener, n int) {
+	if c, is := ln.(syscall.Conn); is {
+		_ = onSocket(c, func(fd int) error { return unix.Listen(fd, n) }) // where it fails, callers wait longer
 	}
-	n := allQueue
-	if few {
-		n = restQueue
-	}
-	_ = onSocket(c, func(fd int) error { return unix.Listen(fd, n) }) // where it fails, callers wait longer
 }
 
 // rest waits, or until the Acceptor is closed.

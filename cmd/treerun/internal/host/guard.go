@@ -83,7 +83,7 @@ func newGuard(jobID string, ranks []int, silence time.Duration) (*guard, error) 
 // alive tells the guard that this process still does something.
 func (g *guard) alive() {
 	if g != nil {
-		_, _ = unix.Write(g.life, []byte{0})
+		_, _ = unix.Write(g.life, []byte("\n"))
 	}
 }
 
@@ -91,14 +91,9 @@ func (g *guard) alive() {
 // has no parent-death signal.
 func (g *guard) watch(pid int) {
 	if g != nil {
-		_, _ = fmt.Fprintf(pipeEnd(g.life), "%d\n", pid)
+		_, _ = unix.Write(g.life, fmt.Appendln(nil, pid))
 	}
 }
-
-// pipeEnd is the writing end of a pipe.
-type pipeEnd int
-
-func (p pipeEnd) Write(b []byte) (int, error) { return unix.Write(int(p), b) }
 
 // dismiss ends the guard, which has not been waited for, and returns when it has ended. Call it once.
 func (g *guard) dismiss() {

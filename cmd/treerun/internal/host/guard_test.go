@@ -183,7 +183,7 @@ func TestSilence(t *testing.T) {
 	go func() {
 		for range 8 {
 			time.Sleep(silence / 4)
-			w.Write([]byte{0})
+			w.Write([]byte("\n"))
 		}
 	}()
 	begin := time.Now()

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -101,13 +100,9 @@ func oomKills(root string) (kills int, file string) {
 		for _, group := range []string{fields[2], ""} { // a container may see its own group only, and that as the first
 			file := filepath.Join(root, dir, group, name)
 			text, _ := os.ReadFile(file)
-			for event := range strings.Lines(string(text)) {
-				if n, is := strings.CutPrefix(event, "oom_kill "); is {
-					kills, err := strconv.Atoi(strings.TrimSpace(n))
-					if err == nil {
-						return kills, file
-					}
-				}
+			_, count, _ := strings.Cut("\n"+string(text), "\noom_kill ")
+			if _, err := fmt.Sscan(count, &kills); err == nil {
+				return kills, file
 			}
 		}
 	}

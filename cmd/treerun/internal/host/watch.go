@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,40 +59,28 @@ func awaitEnd(parent int) {
 	}
 }
 
-// silent waits until the other end of a pipe is closed, or, which makes it true, nothing
+// silent waits until the other end of a pipe is closed, or, which makes it true, no line
 // has come from there for too long. A process that was stopped with us is not silent:
-// what it has written, or writes within a quarter of that time, is read first. The numbers of ranks come from there,
-// too.
+// what it has written, or writes within a quarter of that time, is read first. A line is empty, or the number of a rank.
 func (f *family) silent(life *os.File) bool {
-	silence, pid := f.Silence, 0
 	const parts = 4
-	buf := make([]byte, 64)
+	lines := bufio.NewReader(life)
 	for missed := 0; missed <= parts; missed++ {
-		if silence > 0 {
-			_ = life.SetReadDeadline(time.Now().Add(silence / parts)) // never fails on a pipe
+		if f.Silence > 0 {
+			_ = life.SetReadDeadline(time.Now().Add(f.Silence / parts)) // never fails on a pipe
 		}
-		n, err := life.Read(buf)
-		switch {
-		case n > 0:
+		line, err := lines.ReadString('\n') // a write of a line is never split
+		if err == nil {
 			missed = -1
-			for _, b := range buf[:n] {
-				switch {
-				case b == '\n':
-					f.open(pid)
-					pid = 0
-				case b >= '0' && b <= '9' && pid < maxPID:
-					pid = 10*pid + int(b-'0')
-				}
+			if pid, err := strconv.Atoi(line[:len(line)-1]); err == nil {
+				f.open(pid)
 			}
-		case !errors.Is(err, os.ErrDeadlineExceeded):
+		} else if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return false
 		}
 	}
 	return true
 }
-
-// maxPID is more than the number of any process.
-const maxPID = 1 << 22
 
 // open keeps a descriptor of a rank. The launcher waits for no rank before all have ended, so that the number is that
 // of its child, which is of its session.
