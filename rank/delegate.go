@@ -30,7 +30,7 @@ func (m *members) GetBroadcasts(int, int) [][]byte { return nil }
 // LocalState is for memberlist, which sends it behind each list: the addresses that have no room in metadata.
 func (m *members) LocalState(bool) []byte {
 	all := more{}
-	for _, r := range m.ranks(func(r *member) bool { return r.joined && len(r.more) > 0 }) {
+	for _, r := range m.ranks(func(r *member) bool { return r.joined() && len(r.more) > 0 }) {
 		all[r] = m.of(r).more
 	}
 	if len(all) == 0 {
@@ -48,19 +48,15 @@ func (m *members) MergeRemoteState(b []byte, _ bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for rank, addrs := range all {
-		if r := &m.table[rank]; !r.joined && r.port != 0 && r.More == len(addrs) {
+		if r := &m.table[rank]; !r.joined() && r.port != 0 && r.More == len(addrs) {
 			r.more = addrs
-			m.joined(r)
+			m.countJoined()
 		}
 	}
 }
 
-// joined counts a rank of which all is known. The caller holds mu.
-func (m *members) joined(r *member) {
-	if r.joined || r.port == 0 || len(r.more) != r.More {
-		return
-	}
-	r.joined = true
+// countJoined notes that one more rank has joined. The caller holds mu.
+func (m *members) countJoined() {
 	if m.missing--; m.missing == 0 {
 		close(m.complete)
 	}
@@ -92,7 +88,9 @@ func (m *members) NotifyAlive(n *memberlist.Node) error {
 		return nil
 	}
 	r.meta, r.encoded, r.port = t, n.Meta, n.Port // 0: nobody listens there
-	m.joined(r)
+	if r.joined() {
+		m.countJoined()
+	}
 	return nil
 }
 

@@ -24,12 +24,14 @@ type member struct {
 	meta                   // what it says of itself; zeros until it has joined
 	encoded []byte         // that, as it came
 	more    []netip.Addr   // that it offers beside those in meta, once they have come
-	joined  bool           // all of this is known
 	port    uint16         // at which it listens; 0: it has not joined
 	route   netip.AddrPort // where it was reached; not valid: nowhere yet
 	from    netip.Addr     // where it last came from; not valid: it did not
 	failing error          // why it could not be reached at the latest attempt
 }
+
+// joined reports whether all that a rank offers is known.
+func (r *member) joined() bool { return r.port != 0 && len(r.more) == r.More }
 
 // offered returns the addresses at which a rank listens, none before it has joined.
 func (r member) offered() (all []netip.AddrPort) {
@@ -148,7 +150,7 @@ func (m *members) ranks(holds func(r *member) bool) (list []int) {
 }
 
 // absent returns the ranks that have not joined.
-func (m *members) absent() []int { return m.ranks(func(r *member) bool { return !r.joined }) }
+func (m *members) absent() []int { return m.ranks(func(r *member) bool { return !r.joined() }) }
 
 // failed returns the ranks that were not reached at the latest attempt.
 func (m *members) failed() []int { return m.ranks(func(r *member) bool { return r.failing != nil }) }
