@@ -61,7 +61,8 @@ func awaitEnd(parent int) {
 
 // silent waits until the other end of a pipe is closed, or, which makes it true, no line
 // has come from there for too long. A process that was stopped with us is not silent:
-// what it has written, or writes within a quarter of that time, is read first. A line is empty, or the number of a rank.
+// what it has written, or writes within a quarter of that time, is read first. A line is empty,
+// or the number of a rank.
 func (f *family) silent(life *os.File) bool {
 	const parts = 4
 	lines := bufio.NewReader(life)
