@@ -18,18 +18,18 @@ import (
 // Alloc and Free.
 func Alloc[T Number](c *Comm, n int) ([]T, error) {
 	elem := dtypeOf[T]().Size()
-	if n < 0 || n > maxAlloc/elem {
-		return nil, c.in.ArgumentError("Alloc", "%d elements", n)
+	if n < 0 || n > maxAlloc/elem || c == nil {
+		return nil, c.inner().ArgumentError("Alloc", "%d elements", n)
 	}
 	if n == 0 {
 		return []T{}, nil
 	}
-	if c.in.Plans.HeapBytes == 0 {
+	if c.inner().Plans.HeapBytes == 0 {
 		return make([]T, n), nil
 	}
-	b, err := c.in.Endpoint.Alloc(n * elem)
+	b, err := c.inner().Endpoint.Alloc(n * elem)
 	if err != nil {
-		return nil, fmt.Errorf("collective: Alloc of %d bytes on rank %d: %w", n*elem, c.in.Rank, err)
+		return nil, fmt.Errorf("collective: Alloc of %d bytes on rank %d: %w", n*elem, c.inner().Rank, err)
 	}
 	return elementsOf[T](b), nil
 }
@@ -37,11 +37,11 @@ func Alloc[T Number](c *Comm, n int) ([]T, error) {
 // Free gives back what Alloc returned, before c is closed. Nobody may use it
 // any more, nor a call that is under way.
 func Free[T Number](c *Comm, s []T) error {
-	if len(s) == 0 || c.in.Plans.HeapBytes == 0 {
+	if len(s) == 0 || c.inner().Plans.HeapBytes == 0 {
 		return nil
 	}
-	if err := c.in.Endpoint.Free(kernel.BytesOf(s)); err != nil {
-		return fmt.Errorf("collective: Free on rank %d: %w", c.in.Rank, err)
+	if err := c.inner().Endpoint.Free(kernel.BytesOf(s)); err != nil {
+		return fmt.Errorf("collective: Free on rank %d: %w", c.inner().Rank, err)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 // argsOf makes a a call of a kind, root -1 where there is none, and checks it.
 func argsOf[T Number](a *comm.Args, c *Comm, kind plan.Kind, root int, send, recv []T) *comm.Args {
 	a.In, a.Out = kernel.BytesOf(send), kernel.BytesOf(recv)
-	return a.SetHost(c.in, kind, root, dtypeOf[T](), len(send), len(recv))
+	return a.SetHost(c.inner(), kind, root, dtypeOf[T](), len(send), len(recv))
 }
 
 // reduceArgs is argsOf for a reduction.
@@ -23,7 +23,7 @@ func reduceArgs[T Number](a *comm.Args, c *Comm, kind plan.Kind, root int, send,
 // deviceArgs is argsOf for a call on device memory.
 func deviceArgs[T Number](k *comm.DeviceArgs, c *Comm, kind plan.Kind, root int, s *cuda.Stream, send,
 	recv cuda.Slice[T]) *comm.DeviceArgs {
-	return k.Set(c.in, kind, root, dtypeOf[T](), s, device.BufferOf("send", send),
+	return k.Set(c.inner(), kind, root, dtypeOf[T](), s, device.BufferOf("send", send),
 		device.BufferOf("recv", recv))
 }
 

@@ -17,7 +17,7 @@ import (
 //
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllReduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error {
-	return c.in.Run(ctx, reduceArgs(new(comm.Args), c, plan.AllReduce, -1, send, recv, op))
+	return c.inner().Run(ctx, reduceArgs(new(comm.Args), c, plan.AllReduce, -1, send, recv, op))
 }
 
 // Reduce combines send of all ranks, element by element, with op, and gives
@@ -25,7 +25,7 @@ func AllReduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) er
 // is used on root only, where it has that length too and may be send.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func Reduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op, root int) error {
-	return c.in.Run(ctx, reduceArgs(new(comm.Args), c, plan.Reduce, root, send, recv, op))
+	return c.inner().Run(ctx, reduceArgs(new(comm.Args), c, plan.Reduce, root, send, recv, op))
 }
 
 // Broadcast gives every rank, in recv, what rank root has in send. recv has
@@ -33,7 +33,7 @@ func Reduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op, root 
 // length too and may be recv.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func Broadcast[T Number](ctx context.Context, c *Comm, send, recv []T, root int) error {
-	return c.in.Run(ctx, argsOf(new(comm.Args), c, plan.Broadcast, root, send, recv))
+	return c.inner().Run(ctx, argsOf(new(comm.Args), c, plan.Broadcast, root, send, recv))
 }
 
 // AllGather gives every rank, in recv, send of all ranks, in the order of the
@@ -41,7 +41,7 @@ func Broadcast[T Number](ctx context.Context, c *Comm, send, recv []T, root int)
 // number of ranks. In place, send is the rank's own part of recv.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllGather[T Number](ctx context.Context, c *Comm, send, recv []T) error {
-	return c.in.Run(ctx, argsOf(new(comm.Args), c, plan.AllGather, -1, send, recv))
+	return c.inner().Run(ctx, argsOf(new(comm.Args), c, plan.AllGather, -1, send, recv))
 }
 
 // ReduceScatter combines send of all ranks, element by element, with op, and
@@ -50,7 +50,7 @@ func AllGather[T Number](ctx context.Context, c *Comm, send, recv []T) error {
 // rank's own part of send, whose other parts then keep what they have.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReduceScatter[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error {
-	return c.in.Run(ctx, reduceArgs(new(comm.Args), c, plan.ReduceScatter, -1, send, recv, op))
+	return c.inner().Run(ctx, reduceArgs(new(comm.Args), c, plan.ReduceScatter, -1, send, recv, op))
 }
 
 // AllToAll gives rank j, as part i of its recv, part j of send of rank i. send
@@ -58,7 +58,7 @@ func ReduceScatter[T Number](ctx context.Context, c *Comm, send, recv []T, op Op
 // they may be the same slice.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllToAll[T Number](ctx context.Context, c *Comm, send, recv []T) error {
-	return c.in.Run(ctx, argsOf(new(comm.Args), c, plan.AllToAll, -1, send, recv))
+	return c.inner().Run(ctx, argsOf(new(comm.Args), c, plan.AllToAll, -1, send, recv))
 }
 
 // Gather gives rank root, in recv, send of all ranks, in the order of the
@@ -66,7 +66,7 @@ func AllToAll[T Number](ctx context.Context, c *Comm, send, recv []T) error {
 // place, send of root is its own part of recv.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func Gather[T Number](ctx context.Context, c *Comm, send, recv []T, root int) error {
-	return c.in.Run(ctx, argsOf(new(comm.Args), c, plan.Gather, root, send, recv))
+	return c.inner().Run(ctx, argsOf(new(comm.Args), c, plan.Gather, root, send, recv))
 }
 
 // Scatter gives rank i, in recv, part i of what rank root has in send. recv has
@@ -74,12 +74,12 @@ func Gather[T Number](ctx context.Context, c *Comm, send, recv []T, root int) er
 // root is its own part of send.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func Scatter[T Number](ctx context.Context, c *Comm, send, recv []T, root int) error {
-	return c.in.Run(ctx, argsOf(new(comm.Args), c, plan.Scatter, root, send, recv))
+	return c.inner().Run(ctx, argsOf(new(comm.Args), c, plan.Scatter, root, send, recv))
 }
 
 // Barrier returns when all ranks have called it.
 func Barrier(ctx context.Context, c *Comm) error {
-	return c.in.Run(ctx, barrierArgs(new(comm.Args)))
+	return c.inner().Run(ctx, barrierArgs(new(comm.Args)))
 }
 
 // AllReducePreMul is AllReduce with Sum of what every rank has multiplied by
@@ -87,17 +87,18 @@ func Barrier(ctx context.Context, c *Comm) error {
 // numbers is rounded before it is added.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllReducePreMul[T Number](ctx context.Context, c *Comm, send, recv []T, factor T) error {
-	return c.in.Run(ctx, preMultiplied(reduceArgs(new(comm.Args), c, plan.AllReduce, -1, send, recv, Sum), factor))
+	return c.inner().Run(ctx, preMultiplied(reduceArgs(new(comm.Args), c, plan.AllReduce, -1, send, recv, Sum), factor))
 }
 
 // ReducePreMul is Reduce with the sum of AllReducePreMul.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReducePreMul[T Number](ctx context.Context, c *Comm, send, recv []T, factor T, root int) error {
-	return c.in.Run(ctx, preMultiplied(reduceArgs(new(comm.Args), c, plan.Reduce, root, send, recv, Sum), factor))
+	return c.inner().Run(ctx, preMultiplied(reduceArgs(new(comm.Args), c, plan.Reduce, root, send, recv, Sum), factor))
 }
 
 // ReduceScatterPreMul is ReduceScatter with the sum of AllReducePreMul.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReduceScatterPreMul[T Number](ctx context.Context, c *Comm, send, recv []T, factor T) error {
-	return c.in.Run(ctx, preMultiplied(reduceArgs(new(comm.Args), c, plan.ReduceScatter, -1, send, recv, Sum), factor))
+	a := reduceArgs(new(comm.Args), c, plan.ReduceScatter, -1, send, recv, Sum)
+	return c.inner().Run(ctx, preMultiplied(a, factor))
 }

@@ -20,7 +20,7 @@ type Choice struct {
 // no root it is ignored. Every rank gets the same answer by itself. Choice must not run
 // beside a call of the communicator.
 func (c *Comm) Choice(kind plan.Kind, root, bytes int) (Choice, error) {
-	chosen, digest, err := c.in.Choose(kind, root, bytes)
+	chosen, digest, err := c.inner().Choose(kind, root, bytes)
 	if chosen == nil {
 		return Choice{}, err
 	}
@@ -33,7 +33,7 @@ func choiceOf(c *planner.Choice, digest string) Choice {
 
 // Algorithms returns the names of the algorithms among which c chooses for a collective,
 // for WithAlgorithm. It must not run beside a call of the communicator.
-func (c *Comm) Algorithms(kind plan.Kind) []string { return c.in.Plans.CandidateNames(kind) }
+func (c *Comm) Algorithms(kind plan.Kind) []string { return c.inner().Plans.CandidateNames(kind) }
 
 // NetworkLimit returns the most, in GB/s of message, that any plan of this kind could
 // reach on the network between the hosts as it was measured: the tree-packing bound for
@@ -41,5 +41,5 @@ func (c *Comm) Algorithms(kind plan.Kind) []string { return c.in.Plans.Candidate
 // there is no such limit: all ranks are on one host, or the kind has none that is known.
 // Messages are those of Choice.
 func (c *Comm) NetworkLimit(kind plan.Kind, root int) float64 {
-	return c.in.Plans.LimitBetweenHosts(kind, root)
+	return c.inner().Plans.LimitBetweenHosts(kind, root)
 }

@@ -48,7 +48,7 @@ func allReducePieces[T Number](a *comm.Args, c *Comm, send, recv [][]T, op Op) *
 
 func broadcastPieces[T Number](a *comm.Args, c *Comm, send, recv [][]T, root int) *comm.Args {
 	argsOf[T](a, c, plan.Broadcast, root, nil, nil)
-	if c.in.Rank != root {
+	if c.inner().Rank != root {
 		return checkPieces(c, a, recv, recv)
 	}
 	return checkPieces(c, a, send, recv)
@@ -58,15 +58,15 @@ func broadcastPieces[T Number](a *comm.Args, c *Comm, send, recv [][]T, root int
 // elements of all.
 func checkPieces[T Number](c *Comm, a *comm.Args, send, recv [][]T) *comm.Args {
 	if a.Err == nil && len(send) != len(recv) {
-		a.Refuse(c.in, "send has %d slices, recv %d", len(send), len(recv))
+		a.Refuse(c.inner(), "send has %d slices, recv %d", len(send), len(recv))
 		return a
 	}
 	for i := 0; i < len(recv) && a.Err == nil; i++ {
 		switch {
 		case len(send[i]) != len(recv[i]):
-			a.Refuse(c.in, "slice %d of send has %d elements, of recv %d", i, len(send[i]), len(recv[i]))
+			a.Refuse(c.inner(), "slice %d of send has %d elements, of recv %d", i, len(send[i]), len(recv[i]))
 		case kernel.OverlapOf(kernel.BytesOf(send[i]), kernel.BytesOf(recv[i])) == kernel.Partial:
-			a.Refuse(c.in, "slice %d of send and of recv overlap in part; use the same slice or two separate ones", i)
+			a.Refuse(c.inner(), "slice %d of send and of recv overlap in part; use the same slice or two separate ones", i)
 		}
 		a.Count += len(recv[i])
 	}
@@ -75,39 +75,40 @@ func checkPieces[T Number](c *Comm, a *comm.Args, send, recv [][]T) *comm.Args {
 
 // runPieces makes a call over slices and waits for it.
 func runPieces[T Number](ctx context.Context, c *Comm, a *comm.Args, send, recv [][]T) error {
-	if err := c.in.Begin(a); err != nil {
+	if err := c.inner().Begin(a); err != nil {
 		return err
 	}
-	defer c.in.End()
+	defer c.inner().End()
 	if err := layPieces(ctx, c, a, send, recv); err != nil {
 		return err
 	}
-	return c.in.Go(ctx, a, &c.in.Waiter)
+	return c.inner().Go(ctx, a, &c.inner().Waiter)
 }
 
 // startPieces begins a call over slices.
 func startPieces[T Number](c *Comm, a *comm.Args, send, recv [][]T) (Request, error) {
 	ctx := context.Background()
-	if err := c.in.Begin(a); err != nil {
+	if err := c.inner().Begin(a); err != nil {
 		return Request{}, err
 	}
-	defer c.in.End()
+	defer c.inner().End()
 	if err := layPieces(ctx, c, a, send, recv); err != nil {
 		return Request{}, err
 	}
-	if err := c.in.Enter(ctx, a); err != nil {
+	if err := c.inner().Enter(ctx, a); err != nil {
 		return Request{}, err
 	}
-	return Request{c.in.Latest()}, nil
+	return Request{c.inner().Latest()}, nil
 }
 
 // layPieces makes slices that have been checked the pieces of a, the next call of the communicator, which is claimed.
 func layPieces[T Number](ctx context.Context, c *Comm, a *comm.Args, send, recv [][]T) error {
-	if err := c.in.MakeRoom(ctx); err != nil {
+	if err := c.inner().MakeRoom(ctx); err != nil {
 		return err
 	}
-	a.Pieces = slices.Grow(c.in.Calls[(c.in.Seq+1)%comm.InFlight].Pieces[:0], len(recv)) // the memory of an earlier call's
-	gives := a.Root < 0 || a.Root == c.in.Rank
+	pieces := c.in.Calls[(c.in.Seq+1)%comm.InFlight].Pieces // the memory of an earlier call's
+	a.Pieces = slices.Grow(pieces[:0], len(recv))
+	gives := a.Root < 0 || a.Root == c.inner().Rank
 	for i, end := 0, 0; i < len(recv); i++ {
 		end += len(recv[i]) * a.DType.Size()
 		p := engine.Piece{Out: kernel.BytesOf(recv[i]), End: end}

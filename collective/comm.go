@@ -10,6 +10,9 @@ import (
 // Comm is a communicator: the ranks of a World, their links, and the plans for
 // them. One goroutine at a time may make a call on it; a second one gets
 // ErrBusy.
+//
+// A rank to which Split gives none has a nil *Comm: its Rank is -1, its Size 0 and its Name empty, Close does nothing,
+// and every call on it is an ErrArgument.
 type Comm struct {
 	handle
 	in *comm.Comm
@@ -37,26 +40,49 @@ func outside(in *comm.Comm, err error) (*Comm, error) {
 	return &Comm{comm.NewHandle(in), in}, err
 }
 
-// Rank returns this rank, from 0.
-func (c *Comm) Rank() int { return c.in.Rank }
+// inner returns the inside of c, also where c is nil.
+func (c *Comm) inner() *comm.Comm {
+	if c == nil {
+		return comm.None()
+	}
+	return c.in
+}
+
+// Rank returns this rank, from 0, of a nil Comm -1.
+func (c *Comm) Rank() int {
+	if c == nil {
+		return -1
+	}
+	return c.in.Rank
+}
 
 // Size returns the number of ranks.
-func (c *Comm) Size() int { return c.in.Size }
+func (c *Comm) Size() int {
+	if c == nil {
+		return 0
+	}
+	return c.in.Size
+}
 
 // Name returns the name of the communicator, which reports and errors call it by.
-func (c *Comm) Name() string { return c.in.Name }
+func (c *Comm) Name() string {
+	if c == nil {
+		return ""
+	}
+	return c.in.Name
+}
 
 // Graph returns what was measured of the links between the ranks. It must not
 // be changed.
-func (c *Comm) Graph() *topo.Graph { return c.in.Graph }
+func (c *Comm) Graph() *topo.Graph { return c.inner().Graph }
 
 // Between returns how the graph of ranks on several hosts is known, nil for one
 // host and for a graph that New was given. It must not be changed.
-func (c *Comm) Between() *Between { return c.in.Between }
+func (c *Comm) Between() *Between { return c.inner().Between }
 
 // Explain returns, for people, the plans of the communicator and the sizes for
 // which each is used.
-func (c *Comm) Explain() string { return c.in.Plans.Explain() }
+func (c *Comm) Explain() string { return c.inner().Plans.Explain() }
 
 // Close leaves the communicator and gives its memory back. Ranks that wait for
 // this one get ErrPeerClosed. A call under way on this rank ends first.
@@ -75,7 +101,7 @@ func (c *Comm) Explain() string { return c.in.Plans.Explain() }
 //
 // Any goroutine may call Close; the second and later calls return when the
 // first has ended, with nil.
-func (c *Comm) Close() error { return c.in.Close() }
+func (c *Comm) Close() error { return c.inner().Close() }
 
 // Split makes new communicators, one for each colour, of the ranks that gave
 // it, ordered by key and then by their rank in c. All ranks of c call it
@@ -91,7 +117,7 @@ func (c *Comm) Close() error { return c.in.Close() }
 // messages, and two descriptors; its rank 0 has one for the memory and one for each
 // other rank.
 func (c *Comm) Split(ctx context.Context, color, key int, opts ...Option) (*Comm, error) {
-	return outside(c.in.Split(ctx, color, key, opts...))
+	return outside(c.inner().Split(ctx, color, key, opts...))
 }
 
 // Dup makes another communicator of the same ranks: one whose calls and messages do not meet those of c, for a
@@ -104,13 +130,13 @@ func (c *Comm) Dup(ctx context.Context, opts ...Option) (*Comm, error) {
 // options; the others need not know of it. A rank that is in several calls of Sub or Split makes them in the order of
 // the others that are in them. Calls of c that are under way stay so, and need not end first. Otherwise it is as Split.
 func (c *Comm) Sub(ctx context.Context, ranks []int, opts ...Option) (*Comm, error) {
-	return outside(c.in.Sub(ctx, ranks, opts...))
+	return outside(c.inner().Sub(ctx, ranks, opts...))
 }
 
 // Abort ends the communicator on all ranks: what is under way, and every later
 // call, fails with ErrAborted, this rank and cause, which may be nil. Any
 // goroutine may call it. Close of this rank does not return that error, Close of the others does where no call has.
-func (c *Comm) Abort(cause error) { c.in.Abort(cause) }
+func (c *Comm) Abort(cause error) { c.inner().Abort(cause) }
 
 // UnusedPlan names a plan of WithPlan that no call has run yet; "" is none.
-func (c *Comm) UnusedPlan() string { return c.in.UnusedPlan() }
+func (c *Comm) UnusedPlan() string { return c.inner().UnusedPlan() }

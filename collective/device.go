@@ -13,7 +13,7 @@ import (
 // AllReduceDevice is AllReduce on device memory: see SyncDevice.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllReduceDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op) error {
-	return c.in.Devices.Enqueue(ctx, deviceReduceArgs(c, plan.AllReduce, -1, s, send, recv, op))
+	return c.inner().Devices.Enqueue(ctx, deviceReduceArgs(c, plan.AllReduce, -1, s, send, recv, op))
 }
 
 // ReduceDevice is Reduce on device memory: see SyncDevice. recv is used on root
@@ -21,47 +21,47 @@ func AllReduceDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, sen
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReduceDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op,
 	root int) error {
-	return c.in.Devices.Enqueue(ctx, deviceReduceArgs(c, plan.Reduce, root, s, send, recv, op))
+	return c.inner().Devices.Enqueue(ctx, deviceReduceArgs(c, plan.Reduce, root, s, send, recv, op))
 }
 
 // BroadcastDevice is Broadcast on device memory: see SyncDevice. send is used on
 // root only.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func BroadcastDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], root int) error {
-	return c.in.Devices.Enqueue(ctx, deviceArgs(new(comm.DeviceArgs), c, plan.Broadcast, root, s, send, recv))
+	return c.inner().Devices.Enqueue(ctx, deviceArgs(new(comm.DeviceArgs), c, plan.Broadcast, root, s, send, recv))
 }
 
 // AllGatherDevice is AllGather on device memory: see SyncDevice.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllGatherDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T]) error {
-	return c.in.Devices.Enqueue(ctx, deviceArgs(new(comm.DeviceArgs), c, plan.AllGather, -1, s, send, recv))
+	return c.inner().Devices.Enqueue(ctx, deviceArgs(new(comm.DeviceArgs), c, plan.AllGather, -1, s, send, recv))
 }
 
 // ReduceScatterDevice is ReduceScatter on device memory: see SyncDevice.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReduceScatterDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T],
 	op Op) error {
-	return c.in.Devices.Enqueue(ctx, deviceReduceArgs(c, plan.ReduceScatter, -1, s, send, recv, op))
+	return c.inner().Devices.Enqueue(ctx, deviceReduceArgs(c, plan.ReduceScatter, -1, s, send, recv, op))
 }
 
 // AllToAllDevice is AllToAll on device memory: see SyncDevice.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllToAllDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T]) error {
-	return c.in.Devices.Enqueue(ctx, deviceArgs(new(comm.DeviceArgs), c, plan.AllToAll, -1, s, send, recv))
+	return c.inner().Devices.Enqueue(ctx, deviceArgs(new(comm.DeviceArgs), c, plan.AllToAll, -1, s, send, recv))
 }
 
 // GatherDevice is Gather on device memory: see SyncDevice. recv is used on root
 // only.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func GatherDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], root int) error {
-	return c.in.Devices.Enqueue(ctx, deviceArgs(new(comm.DeviceArgs), c, plan.Gather, root, s, send, recv))
+	return c.inner().Devices.Enqueue(ctx, deviceArgs(new(comm.DeviceArgs), c, plan.Gather, root, s, send, recv))
 }
 
 // ScatterDevice is Scatter on device memory: see SyncDevice. send is used on
 // root only.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ScatterDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], root int) error {
-	return c.in.Devices.Enqueue(ctx, deviceArgs(new(comm.DeviceArgs), c, plan.Scatter, root, s, send, recv))
+	return c.inner().Devices.Enqueue(ctx, deviceArgs(new(comm.DeviceArgs), c, plan.Scatter, root, s, send, recv))
 }
 
 // BarrierDevice lets the stream go on when the streams of all ranks have come to
@@ -69,28 +69,30 @@ func ScatterDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send,
 func BarrierDevice(ctx context.Context, c *Comm, s *cuda.Stream) error {
 	k := deviceArgs(new(comm.DeviceArgs), c, plan.Barrier, -1, s, cuda.Slice[uint8]{}, cuda.Slice[uint8]{})
 	barrierArgs(&k.Args)
-	return c.in.Devices.Enqueue(ctx, k)
+	return c.inner().Devices.Enqueue(ctx, k)
 }
 
 // AllReducePreMulDevice is AllReducePreMul on device memory: see SyncDevice.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllReducePreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T],
 	factor T) error {
-	return c.in.Devices.Enqueue(ctx, devicePreMul(deviceReduceArgs(c, plan.AllReduce, -1, s, send, recv, Sum), factor))
+	k := deviceReduceArgs(c, plan.AllReduce, -1, s, send, recv, Sum)
+	return c.inner().Devices.Enqueue(ctx, devicePreMul(k, factor))
 }
 
 // ReducePreMulDevice is ReducePreMul on device memory: see SyncDevice.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReducePreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], factor T,
 	root int) error {
-	return c.in.Devices.Enqueue(ctx, devicePreMul(deviceReduceArgs(c, plan.Reduce, root, s, send, recv, Sum), factor))
+	return c.inner().Devices.Enqueue(ctx, devicePreMul(deviceReduceArgs(c, plan.Reduce, root, s, send, recv, Sum), factor))
 }
 
 // ReduceScatterPreMulDevice is ReduceScatterPreMul on device memory: see SyncDevice.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReduceScatterPreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T],
 	factor T) error {
-	return c.in.Devices.Enqueue(ctx, devicePreMul(deviceReduceArgs(c, plan.ReduceScatter, -1, s, send, recv, Sum), factor))
+	k := deviceReduceArgs(c, plan.ReduceScatter, -1, s, send, recv, Sum)
+	return c.inner().Devices.Enqueue(ctx, devicePreMul(k, factor))
 }
 
 // SendDevice sends data to another rank, which receives it with RecvDevice or SendRecvDevice: see SyncDevice. Only
@@ -103,13 +105,13 @@ func ReduceScatterPreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.S
 // first they wait for ever, and so do ranks in a circle, or where one rank sends before a collective what the other
 // receives after it. SendRecvDevice does both at once.
 func SendDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, data cuda.Slice[T], to int) error {
-	return c.in.Devices.Exchange(ctx, "SendDevice", s, dtypeOf[T](), messageOn("data", data, to), nil)
+	return c.inner().Devices.Exchange(ctx, "SendDevice", s, dtypeOf[T](), messageOn("data", data, to), nil)
 }
 
 // RecvDevice receives into data, all of it, what another rank sends this one: see SendDevice.
 // After an error the contents of data are undefined.
 func RecvDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, data cuda.Slice[T], from int) error {
-	return c.in.Devices.Exchange(ctx, "RecvDevice", s, dtypeOf[T](), nil, messageOn("data", data, from))
+	return c.inner().Devices.Exchange(ctx, "RecvDevice", s, dtypeOf[T](), nil, messageOn("data", data, from))
 }
 
 // SendRecvDevice is SendDevice of send to rank to and RecvDevice of recv from rank from, side by side: ranks that do
@@ -118,7 +120,7 @@ func RecvDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, data cud
 // After an error the contents of recv are undefined.
 func SendRecvDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send cuda.Slice[T], to int,
 	recv cuda.Slice[T], from int) error {
-	return c.in.Devices.Exchange(ctx, "SendRecvDevice", s, dtypeOf[T](), messageOn("send", send, to),
+	return c.inner().Devices.Exchange(ctx, "SendRecvDevice", s, dtypeOf[T](), messageOn("send", send, to),
 		messageOn("recv", recv, from))
 }
 
@@ -133,16 +135,16 @@ func SendRecvDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send
 // A ctx that ends is a failure of the communicator on all ranks, as with every
 // call. A stream of another device than that of c's calls is waited for, too.
 func (c *Comm) SyncDevice(ctx context.Context, s *cuda.Stream) error {
-	return c.in.Devices.Sync(ctx, s)
+	return c.inner().Devices.Sync(ctx, s)
 }
 
 // DeviceChoice is Choice for device calls, after the first of them: before it there is
 // none, and its time is NaN.
 func (c *Comm) DeviceChoice(kind plan.Kind, root, bytes int) (Choice, error) {
-	if c.in.Devices.Session == nil {
+	if c.inner().Devices.Session == nil {
 		return Choice{PredictedUs: math.NaN()}, nil
 	}
-	choice, err := c.in.Devices.Plans.Choose(kind, root, int64(bytes))
+	choice, err := c.inner().Devices.Plans.Choose(kind, root, int64(bytes))
 	if err != nil {
 		return Choice{}, err
 	}
@@ -152,8 +154,8 @@ func (c *Comm) DeviceChoice(kind plan.Kind, root, bytes int) (Choice, error) {
 // DeviceGraph returns what is known of the links between the ranks' devices, nil
 // before the first device call. It must not be changed.
 func (c *Comm) DeviceGraph() *topo.Graph {
-	if c.in.Devices.Session == nil {
+	if c.inner().Devices.Session == nil {
 		return nil
 	}
-	return c.in.Devices.Graph
+	return c.inner().Devices.Graph
 }

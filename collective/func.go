@@ -38,11 +38,11 @@ func AllReduceFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(i
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReduceFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, from []T), root int) error {
 	acc := slices.Clone(send)
-	if c.Rank() != root {
+	if c.inner().Rank != root {
 		recv = acc
 	}
 	if root < 0 {
-		return c.in.ArgumentError("ReduceFunc", "root %d of %d ranks", root, c.Size())
+		return c.inner().ArgumentError("ReduceFunc", "root %d of %d ranks", root, c.inner().Size)
 	}
 	o, err := beginFunc(ctx, c, 1, send, recv, root, f)
 	if err != nil {
@@ -73,12 +73,12 @@ func scan[T Number](ctx context.Context, c *Comm, which int, send, recv []T, op 
 	const exclusive = 3
 	t := dtypeOf[T]()
 	if k := kernel.Op(op); !k.Valid() || !k.Takes(t) || op == Avg {
-		return c.in.ArgumentError(engine.CallsInOrder[which], "no operation %v of %v", op, t)
+		return c.inner().ArgumentError(engine.CallsInOrder[which], "no operation %v of %v", op, t)
 	}
 	if err := apart(c, which, kernel.BytesOf(send), kernel.BytesOf(recv)); err != nil {
 		return err
 	}
-	o, err := c.in.BeginInOrder(ctx, which, len(send), len(recv), t.Size(), -1, uint64(op)<<8|uint64(t),
+	o, err := c.inner().BeginInOrder(ctx, which, len(send), len(recv), t.Size(), -1, uint64(op)<<8|uint64(t),
 		func(into, from []byte) { kernel.Reduce(kernel.Op(op), t, into, into, from) })
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func scanned[T any](ctx context.Context, c *Comm, o *comm.InOrder, send, recv []
 	if err := o.Scan(ctx, kernel.BytesOf(acc), exclusive); err != nil {
 		return err
 	}
-	if !exclusive || c.Rank() > 0 {
+	if !exclusive || c.inner().Rank > 0 {
 		copy(recv, acc)
 	}
 	return nil
@@ -124,12 +124,12 @@ func ExScanFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into
 func ReduceScatterFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, from []T)) error {
 	const name = "ReduceScatterFunc"
 	n := len(recv)
-	if len(send) != n*c.Size() {
-		return c.in.ArgumentError(name, "send has %d elements, want %d parts of %d", len(send), c.Size(), n)
+	if len(send) != n*c.inner().Size {
+		return c.inner().ArgumentError(name, "send has %d elements, want %d parts of %d", len(send), c.inner().Size, n)
 	}
-	part, own := kernel.BytesOf(recv), kernel.BytesOf(send[c.Rank()*n:][:n])
+	part, own := kernel.BytesOf(recv), kernel.BytesOf(send[c.inner().Rank*n:][:n])
 	if kernel.OverlapOf(part, kernel.BytesOf(send)) != kernel.Apart && kernel.OverlapOf(part, own) != kernel.InPlace {
-		return c.in.ArgumentError(name, "send and recv overlap; in place, recv is part %d of send", c.Rank())
+		return c.inner().ArgumentError(name, "send and recv overlap; in place, recv is part %d of send", c.inner().Rank)
 	}
 	acc := slices.Clone(send)
 	o, err := beginFunc(ctx, c, 6, send, acc, -1, f)
@@ -157,8 +157,8 @@ func AllReduceMaxLoc[T Number](ctx context.Context, c *Comm, v T) (greatest T, r
 }
 
 func extreme[T Number](ctx context.Context, c *Comm, which int, v T, op kernel.Op) (T, int, error) {
-	all, t, rank := make([]T, c.Size()), dtypeOf[T](), 0
-	if err := c.in.GatherInOrder(ctx, which, t, kernel.BytesOf([]T{v}), kernel.BytesOf(all)); err != nil {
+	all, t, rank := make([]T, c.inner().Size), dtypeOf[T](), 0
+	if err := c.inner().GatherInOrder(ctx, which, t, kernel.BytesOf([]T{v}), kernel.BytesOf(all)); err != nil {
 		return v, -1, err
 	}
 	best := kernel.BytesOf(all[:1])
@@ -176,7 +176,7 @@ func extreme[T Number](ctx context.Context, c *Comm, which int, v T, op kernel.O
 // apart refuses slices that overlap in part.
 func apart(c *Comm, which int, send, recv []byte) error {
 	if kernel.OverlapOf(send, recv) == kernel.Partial {
-		return c.in.ArgumentError(engine.CallsInOrder[which],
+		return c.inner().ArgumentError(engine.CallsInOrder[which],
 			"send and recv overlap in part; use the same slice or two separate ones")
 	}
 	return nil
@@ -187,7 +187,7 @@ func beginFunc[T any](ctx context.Context, c *Comm, which int, send, recv []T, r
 	f func(into, from []T)) (*comm.InOrder, error) {
 	of := reflect.TypeFor[T]()
 	if f == nil || of.Size() == 0 || !plain(of) {
-		return nil, c.in.ArgumentError(engine.CallsInOrder[which],
+		return nil, c.inner().ArgumentError(engine.CallsInOrder[which],
 			"no function, or elements with pointers or without a size: %v", of)
 	}
 	if err := apart(c, which, kernel.BytesOf(send), kernel.BytesOf(recv)); err != nil {
@@ -195,7 +195,7 @@ func beginFunc[T any](ctx context.Context, c *Comm, which int, send, recv []T, r
 	}
 	h := fnv.New64a()
 	h.Write([]byte(of.String()))
-	return c.in.BeginInOrder(ctx, which, len(send), len(recv), int(of.Size()), root, h.Sum64(),
+	return c.inner().BeginInOrder(ctx, which, len(send), len(recv), int(of.Size()), root, h.Sum64(),
 		func(into, from []byte) { f(elementsOf[T](into), elementsOf[T](from)) })
 }
 

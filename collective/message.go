@@ -24,7 +24,7 @@ type Message struct{ message comm.Request }
 // longer message waits until to receives it or, in another call that waits, has room for it in 64 MiB of its own. So
 // does one of some KiB which to would read from the sender's memory, for some tenths of a second at most.
 func Send[T Number](ctx context.Context, c *Comm, buf []T, to, tag int) error {
-	_, err := c.in.Messages.Run(ctx, "Send", messageOf(buf, to, tag), tag, c.in.Engine.StartSend)
+	_, err := c.inner().Messages.Run(ctx, "Send", messageOf(buf, to, tag), tag, c.inner().Engine.StartSend)
 	return err
 }
 
@@ -43,7 +43,7 @@ const (
 func Recv[T Number](ctx context.Context, c *Comm, buf []T, from, tag int) (int, error) {
 	in := messageOf(buf, from, tag)
 	in.Fewer = true
-	n, err := c.in.Messages.Run(ctx, "Recv", in, tag, c.in.Engine.StartRecv)
+	n, err := c.inner().Messages.Run(ctx, "Recv", in, tag, c.inner().Engine.StartRecv)
 	return n / in.DType.Size(), err
 }
 
@@ -61,7 +61,7 @@ type Status struct {
 //	buf := make([]float32, st.Count)
 //	_, err = collective.Recv(ctx, c, buf, st.Source, st.Tag)
 func Probe(ctx context.Context, c *Comm, from, tag int) (Status, error) {
-	p, _, err := c.in.Messages.Probe(ctx, "Probe", from, tag, comm.Forever)
+	p, _, err := c.inner().Messages.Probe(ctx, "Probe", from, tag, comm.Forever)
 	return statusOf(p), err
 }
 
@@ -81,7 +81,7 @@ func ProbeFor(ctx context.Context, c *Comm, from, tag int, d time.Duration) (Sta
 	if d == 0 {
 		name = "TryProbe"
 	}
-	p, found, err := c.in.Messages.Probe(ctx, name, from, tag, max(d, 0))
+	p, found, err := c.inner().Messages.Probe(ctx, name, from, tag, max(d, 0))
 	return statusOf(p), found, err
 }
 
@@ -100,17 +100,17 @@ func messageOf[T Number](buf []T, peer, tag int) engine.Message {
 // After an error the contents of recv are undefined.
 func SendRecv[T Number](ctx context.Context, c *Comm, send []T, to int, recv []T, from, tag int) (int, error) {
 	if kernel.OverlapOf(kernel.BytesOf(send), kernel.BytesOf(recv)) != kernel.Apart {
-		return 0, c.in.ArgumentError("SendRecv", "send and recv overlap")
+		return 0, c.inner().ArgumentError("SendRecv", "send and recv overlap")
 	}
 	in := messageOf(recv, from, tag)
 	in.Fewer = true
-	n, err := c.in.Messages.SendRecv(ctx, in, messageOf(send, to, tag), tag)
+	n, err := c.inner().Messages.SendRecv(ctx, in, messageOf(send, to, tag), tag)
 	return n / in.DType.Size(), err
 }
 
 // StartSend begins a Send; buf must not be changed until the Message is done.
 func StartSend[T Number](c *Comm, buf []T, to, tag int) (Message, error) {
-	m, err := c.in.Messages.Start("Send", messageOf(buf, to, tag), tag, c.in.Engine.StartSend)
+	m, err := c.inner().Messages.Start("Send", messageOf(buf, to, tag), tag, c.inner().Engine.StartSend)
 	return Message{m}, err
 }
 
@@ -119,7 +119,7 @@ func StartSend[T Number](c *Comm, buf []T, to, tag int) (Message, error) {
 func StartRecv[T Number](c *Comm, buf []T, from, tag int) (Message, error) {
 	in := messageOf(buf, from, tag)
 	in.Fewer = true
-	m, err := c.in.Messages.Start("Recv", in, tag, c.in.Engine.StartRecv)
+	m, err := c.inner().Messages.Start("Recv", in, tag, c.inner().Engine.StartRecv)
 	return Message{m}, err
 }
 

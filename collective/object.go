@@ -30,7 +30,7 @@ func BroadcastObject[T any](ctx context.Context, c *Comm, v T, root int) (T, err
 	var mine []byte
 	var failed error
 	length := []int64{0}
-	if c.Rank() == root {
+	if c.inner().Rank == root {
 		mine, length[0], failed = encoded(v, 1)
 	}
 	if err := Broadcast(ctx, c, length, length, root); err != nil {
@@ -39,14 +39,14 @@ func BroadcastObject[T any](ctx context.Context, c *Comm, v T, root int) (T, err
 	if length[0] < 0 {
 		return v, notEncoded(c, name, root, failed)
 	}
-	if c.Rank() != root {
+	if c.inner().Rank != root {
 		mine = make([]byte, length[0])
 	}
-	if err := Broadcast(ctx, c, mine, mine, root); err != nil || c.Rank() == root {
+	if err := Broadcast(ctx, c, mine, mine, root); err != nil || c.inner().Rank == root {
 		return v, err
 	}
 	var got T
-	return got, decode(name, c.Rank(), root, mine, &got)
+	return got, decode(name, c.inner().Rank, root, mine, &got)
 }
 
 // AllGatherObject gives every rank v of all ranks, by rank. See BroadcastObject for what T can be; the objects of all
@@ -62,11 +62,11 @@ func GatherObject[T any](ctx context.Context, c *Comm, v T, root int) ([]T, erro
 
 // gatherObjects gives v of all ranks to root, or to all where that is negative.
 func gatherObjects[T any](ctx context.Context, c *Comm, name string, v T, root int) ([]T, error) {
-	if root >= c.Size() {
-		return nil, c.in.ArgumentError(name, "root %d of %d ranks", root, c.Size())
+	if root >= c.inner().Size {
+		return nil, c.inner().ArgumentError(name, "root %d of %d ranks", root, c.inner().Size)
 	}
-	mine, length, failed := encoded(v, c.Size())
-	lengths := make([]int64, c.Size())
+	mine, length, failed := encoded(v, c.inner().Size)
+	lengths := make([]int64, c.inner().Size)
 	if err := AllGather(ctx, c, []int64{length}, lengths); err != nil {
 		return nil, err
 	}
@@ -80,8 +80,8 @@ func gatherObjects[T any](ctx context.Context, c *Comm, name string, v T, root i
 	padded, all := make([]byte, longest), []byte(nil)
 	copy(padded, mine)
 	var err error
-	if root < 0 || root == c.Rank() {
-		all = make([]byte, int(longest)*c.Size())
+	if root < 0 || root == c.inner().Rank {
+		all = make([]byte, int(longest)*c.inner().Size)
 	}
 	if root < 0 {
 		err = AllGather(ctx, c, padded, all)
@@ -91,9 +91,9 @@ func gatherObjects[T any](ctx context.Context, c *Comm, name string, v T, root i
 	if err != nil || all == nil {
 		return nil, err
 	}
-	objects := make([]T, c.Size())
+	objects := make([]T, c.inner().Size)
 	for r, n := range lengths {
-		if err := decode(name, c.Rank(), r, all[longest*int64(r):][:n], &objects[r]); err != nil {
+		if err := decode(name, c.inner().Rank, r, all[longest*int64(r):][:n], &objects[r]); err != nil {
 			return nil, err
 		}
 	}
@@ -117,7 +117,7 @@ func encoded(v any, objects int) (data []byte, length int64, err error) {
 
 // notEncoded is the error of all ranks for an object of rank r; why is known to that one.
 func notEncoded(c *Comm, name string, r int, why error) error {
-	err := c.in.ArgumentError(name, "rank %d cannot encode its object, or it is too large", r)
+	err := c.inner().ArgumentError(name, "rank %d cannot encode its object, or it is too large", r)
 	if why != nil {
 		err = fmt.Errorf("%w: %w", err, why)
 	}

@@ -20,17 +20,20 @@ type Persistent struct {
 }
 
 // Run makes the call and waits for it.
-func (p *Persistent) Run(ctx context.Context) error { return p.c.in.Run(ctx, p.a) }
+func (p *Persistent) Run(ctx context.Context) error { return p.c.inner().Run(ctx, p.a) }
 
 // Start begins the call; see Request. The calls of one Persistent must not
 // overlap, as they use the same slices.
 func (p *Persistent) Start() (Request, error) { return p.c.begun(p.a) }
 
 func persistent(c *Comm, a *comm.Args) (*Persistent, error) {
+	if c == nil {
+		a.Refuse(c.inner(), "")
+	}
 	if a.Err != nil {
 		return nil, a.Err
 	}
-	c.in.Prepare(a)
+	c.inner().Prepare(a)
 	return &Persistent{c: c, a: a}, nil
 }
 

@@ -30,6 +30,6 @@ func (r Request) Test() (bool, error) { return r.request.Test() }
 
 // begun is start for callers.
 func (c *Comm) begun(a *comm.Args) (Request, error) {
-	r, err := c.in.Start(a)
+	r, err := c.inner().Start(a)
 	return Request{r}, err
 }

@@ -38,7 +38,7 @@ type CallStats struct {
 // other rank.
 func (c *Comm) Stats() Stats {
 	s := Stats{Name: c.Name()}
-	c.in.Stats(func(name string, calls, bytes int64, taken, waited time.Duration) {
+	c.inner().Stats(func(name string, calls, bytes int64, taken, waited time.Duration) {
 		s.Calls = append(s.Calls, CallStats{name, calls, bytes, taken, waited})
 	})
 	return s

@@ -12,7 +12,8 @@ import (
 // recv all of them. In place, send is the rank's own part of recv.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllGatherV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int) error {
-	return c.in.Run(ctx, argsOf(new(comm.Args).Vary(c.in, plan.AllGather, counts), c, plan.AllGather, -1, send, recv))
+	a := new(comm.Args).Vary(c.inner(), plan.AllGather, counts)
+	return c.inner().Run(ctx, argsOf(a, c, plan.AllGather, -1, send, recv))
 }
 
 // ReduceScatterV combines send of all ranks, element by element, with op, and gives rank i part i of the result in
@@ -20,8 +21,8 @@ func AllGatherV[T Number](ctx context.Context, c *Comm, send, recv []T, counts [
 // other parts then keep what they have.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReduceScatterV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int, op Op) error {
-	a := new(comm.Args).Vary(c.in, plan.ReduceScatter, counts)
-	return c.in.Run(ctx, reduceArgs(a, c, plan.ReduceScatter, -1, send, recv, op))
+	a := new(comm.Args).Vary(c.inner(), plan.ReduceScatter, counts)
+	return c.inner().Run(ctx, reduceArgs(a, c, plan.ReduceScatter, -1, send, recv, op))
 }
 
 // GatherV gives rank root, in recv, send of all ranks, one after the other. counts and recv are used on root only:
@@ -29,8 +30,8 @@ func ReduceScatterV[T Number](ctx context.Context, c *Comm, send, recv []T, coun
 // them. In place, send of root is its own part of recv.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func GatherV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int, root int) error {
-	a := new(comm.Args).VaryAt(c.in, plan.Gather, root, counts, len(send))
-	return c.in.Run(ctx, argsOf(a, c, plan.Gather, root, send, recv))
+	a := new(comm.Args).VaryAt(c.inner(), plan.Gather, root, counts, len(send))
+	return c.inner().Run(ctx, argsOf(a, c, plan.Gather, root, send, recv))
 }
 
 // ScatterV gives rank i, in recv, part i of what rank root has in send. counts and send are used on root only: there
@@ -38,8 +39,8 @@ func GatherV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []in
 // place, recv of root is its own part of send.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ScatterV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int, root int) error {
-	a := new(comm.Args).VaryAt(c.in, plan.Scatter, root, counts, len(recv))
-	return c.in.Run(ctx, argsOf(a, c, plan.Scatter, root, send, recv))
+	a := new(comm.Args).VaryAt(c.inner(), plan.Scatter, root, counts, len(recv))
+	return c.inner().Run(ctx, argsOf(a, c, plan.Scatter, root, send, recv))
 }
 
 // AllToAllV gives rank j, as part i of its recv, part j of send of rank i. Part j of send has sendCounts[j] elements,
@@ -50,52 +51,52 @@ func ScatterV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []i
 // It has no Start and no Init: the ranks exchange their counts before their parts, which takes two calls.
 // After an error the contents of recv are undefined.
 func AllToAllV[T Number](ctx context.Context, c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) error {
-	return c.in.AllToAllV(ctx, dtypeOf[T](), kernel.BytesOf(send), sendCounts, kernel.BytesOf(recv), recvCounts)
+	return c.inner().AllToAllV(ctx, dtypeOf[T](), kernel.BytesOf(send), sendCounts, kernel.BytesOf(recv), recvCounts)
 }
 
 // StartAllGatherV begins an AllGatherV; see Request. counts may be used again when it returns.
 func StartAllGatherV[T Number](c *Comm, send, recv []T, counts []int) (Request, error) {
-	return c.begun(argsOf(new(comm.Args).Vary(c.in, plan.AllGather, counts), c, plan.AllGather, -1, send, recv))
+	return c.begun(argsOf(new(comm.Args).Vary(c.inner(), plan.AllGather, counts), c, plan.AllGather, -1, send, recv))
 }
 
 // StartReduceScatterV begins a ReduceScatterV; see StartAllGatherV.
 func StartReduceScatterV[T Number](c *Comm, send, recv []T, counts []int, op Op) (Request, error) {
-	a := new(comm.Args).Vary(c.in, plan.ReduceScatter, counts)
+	a := new(comm.Args).Vary(c.inner(), plan.ReduceScatter, counts)
 	return c.begun(reduceArgs(a, c, plan.ReduceScatter, -1, send, recv, op))
 }
 
 // StartGatherV begins a GatherV; see StartAllGatherV.
 func StartGatherV[T Number](c *Comm, send, recv []T, counts []int, root int) (Request, error) {
-	a := new(comm.Args).VaryAt(c.in, plan.Gather, root, counts, len(send))
+	a := new(comm.Args).VaryAt(c.inner(), plan.Gather, root, counts, len(send))
 	return c.begun(argsOf(a, c, plan.Gather, root, send, recv))
 }
 
 // StartScatterV begins a ScatterV; see StartAllGatherV.
 func StartScatterV[T Number](c *Comm, send, recv []T, counts []int, root int) (Request, error) {
-	a := new(comm.Args).VaryAt(c.in, plan.Scatter, root, counts, len(recv))
+	a := new(comm.Args).VaryAt(c.inner(), plan.Scatter, root, counts, len(recv))
 	return c.begun(argsOf(a, c, plan.Scatter, root, send, recv))
 }
 
 // AllGatherVInit prepares an AllGatherV.
 func AllGatherVInit[T Number](c *Comm, send, recv []T, counts []int) (*Persistent, error) {
-	a := new(comm.Args).Vary(c.in, plan.AllGather, counts)
+	a := new(comm.Args).Vary(c.inner(), plan.AllGather, counts)
 	return persistent(c, argsOf(a, c, plan.AllGather, -1, send, recv))
 }
 
 // ReduceScatterVInit prepares a ReduceScatterV.
 func ReduceScatterVInit[T Number](c *Comm, send, recv []T, counts []int, op Op) (*Persistent, error) {
-	a := new(comm.Args).Vary(c.in, plan.ReduceScatter, counts)
+	a := new(comm.Args).Vary(c.inner(), plan.ReduceScatter, counts)
 	return persistent(c, reduceArgs(a, c, plan.ReduceScatter, -1, send, recv, op))
 }
 
 // GatherVInit prepares a GatherV.
 func GatherVInit[T Number](c *Comm, send, recv []T, counts []int, root int) (*Persistent, error) {
-	a := new(comm.Args).VaryAt(c.in, plan.Gather, root, counts, len(send))
+	a := new(comm.Args).VaryAt(c.inner(), plan.Gather, root, counts, len(send))
 	return persistent(c, argsOf(a, c, plan.Gather, root, send, recv))
 }
 
 // ScatterVInit prepares a ScatterV.
 func ScatterVInit[T Number](c *Comm, send, recv []T, counts []int, root int) (*Persistent, error) {
-	a := new(comm.Args).VaryAt(c.in, plan.Scatter, root, counts, len(recv))
+	a := new(comm.Args).VaryAt(c.inner(), plan.Scatter, root, counts, len(recv))
 	return persistent(c, argsOf(a, c, plan.Scatter, root, send, recv))
 }

@@ -94,6 +94,8 @@ func TestArguments(t *testing.T) {
 			err  func() (Stats, error)
 			want string
 		}{
+			{func() (Stats, error) { return AllReduce(ctx, nil, x, x, collective.Sum) }, "the Comm is nil"},
+			{func() (Stats, error) { return Stats{}, Serve(ctx, nil) }, "the Comm is nil"},
 			{func() (Stats, error) { return AllReduce(ctx, c, x, x[:50], collective.Sum) }, "send has 100 elements, recv 50"},
 			{func() (Stats, error) { return AllReduce(ctx, c, x[:50], x[10:60], collective.Sum) }, "overlap in part"},
 			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Prod) }, "operation prod"},

@@ -48,6 +48,9 @@ func unlike(send, recv kernel.Span) string {
 
 // claim begins a call on c, until End, unless something is wrong with it.
 func claim(c *collective.Comm, name, wrong string) (*state, error) {
+	if c == nil {
+		return nil, comm.None().ArgumentError(name, "")
+	}
 	a := comm.Of(c)
 	if wrong != "" {
 		return nil, a.ArgumentError(name, "%s", wrong)

@@ -19,6 +19,7 @@ import (
 // ErrBusy.
 type Comm struct {
 	*setup.Setup
+	none bool // it stands for a nil one
 
 	claim    claim
 	moves    bool   // moveKept runs; of the one that has claimed
@@ -170,6 +171,9 @@ func (c *Comm) End() {
 
 // busyError says why the communicator cannot be claimed.
 func (c *Comm) busyError(call string) error {
+	if c.none {
+		return c.ArgumentError(call, "")
+	}
 	err := setup.ErrBusy
 	if c.closing.Load() {
 		err = setup.ErrClosed
