@@ -65,12 +65,7 @@ func (c *Comm) Size() int {
 }
 
 // Name returns the name of the communicator, which reports and errors call it by.
-func (c *Comm) Name() string {
-	if c == nil {
-		return ""
-	}
-	return c.in.Name
-}
+func (c *Comm) Name() string { return c.inner().Name }
 
 // Graph returns what was measured of the links between the ranks. It must not
 // be changed.

@@ -7,140 +7,124 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/internal/comm"
-	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
 // AllReduceFunc is AllReduce with an operation of the caller's: f makes into[i] what into[i] and from[i] give together,
 // for all i. into is of ranks below those of from, so that f must be associative, and need not be commutative. T is any
 // type without pointers, slices, maps, strings and the like, as numbers, arrays and structs of them are. The slices
-// that f gets are only valid during its call; f makes no calls on c. All ranks give the same function, which cannot be
-// checked.
+// that f gets are only valid during its call. f may run in any goroutine of this rank that is in a call of this
+// package, and makes none itself. All ranks give the same function, which cannot be checked.
 //
 // The elements go up a binomial tree of neighbours and then to all ranks, after the ranks have compared what they call:
 // for Sum and its like AllReduce is quicker.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllReduceFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, from []T)) error {
-	o, err := beginFunc(ctx, c, 0, send, recv, -1, f)
-	if err != nil {
-		return err
-	}
-	defer o.End()
-	all := kernel.BytesOf(recv)
-	copy(recv, send)
-	if err := o.Reduce(ctx, all); err != nil {
-		return err
-	}
-	return o.Broadcast(ctx, all)
+	return c.inner().Run(ctx, allReduceFunc(c, send, recv, f))
+}
+
+func allReduceFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) *comm.Args {
+	return funcArgs(comm.InOrder(0), c, send, recv, -1, f, func(o *comm.Rounds) {
+		copy(recv, send)
+		o.Reduce(kernel.BytesOf(recv))
+		o.Broadcast(kernel.BytesOf(recv))
+	})
 }
 
 // ReduceFunc is AllReduceFunc that gives the result to rank root in recv, which is used on root only.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReduceFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, from []T), root int) error {
-	acc := slices.Clone(send)
-	if c.inner().Rank != root {
-		recv = acc
+	return c.inner().Run(ctx, reduceFunc(c, send, recv, f, root))
+}
+
+func reduceFunc[T any](c *Comm, send, recv []T, f func(into, from []T), root int) *comm.Args {
+	if c.Rank() != root {
+		recv = send
 	}
-	if root < 0 {
-		return c.inner().ArgumentError("ReduceFunc", "root %d of %d ranks", root, c.inner().Size)
-	}
-	o, err := beginFunc(ctx, c, 1, send, recv, root, f)
-	if err != nil {
-		return err
-	}
-	defer o.End()
-	if err := o.Reduce(ctx, kernel.BytesOf(acc)); err != nil {
-		return err
-	}
-	err = o.Hand(ctx, kernel.BytesOf(acc), root)
-	copy(recv, acc)
-	return err
+	return funcArgs(comm.InOrder(1), c, send, recv, root, f, func(o *comm.Rounds) {
+		acc := slices.Clone(send)
+		o.Reduce(kernel.BytesOf(acc))
+		o.Hand(kernel.BytesOf(acc), root)
+		if c.Rank() == root {
+			o.Add(func() { copy(recv, acc) })
+		}
+	})
 }
 
 // Scan gives every rank, in recv, send of all ranks up to this one, combined with op, which is none of Avg.
 // send and recv have the same length on all ranks; they may be the same slice.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func Scan[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error {
-	return scan(ctx, c, 2, send, recv, op)
+	return c.inner().Run(ctx, scanArgs(comm.InOrder(2), c, send, recv, op, false))
 }
 
 // ExScan is Scan without this rank's own part: recv of rank 0 stays as it was.
 func ExScan[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error {
-	return scan(ctx, c, 3, send, recv, op)
+	return c.inner().Run(ctx, scanArgs(comm.InOrder(3), c, send, recv, op, true))
 }
 
-func scan[T Number](ctx context.Context, c *Comm, which int, send, recv []T, op Op) error {
-	const exclusive = 3
+func scanArgs[T Number](a *comm.Args, c *Comm, send, recv []T, op Op, exclusive bool) *comm.Args {
 	t := dtypeOf[T]()
 	if k := kernel.Op(op); !k.Valid() || !k.Takes(t) || op == Avg {
-		return c.inner().ArgumentError(engine.CallsInOrder[which], "no operation %v of %v", op, t)
+		a.Refuse(c.inner(), "no operation %v of %v", op, t)
 	}
-	if err := apart(c, which, kernel.BytesOf(send), kernel.BytesOf(recv)); err != nil {
-		return err
-	}
-	o, err := c.inner().BeginInOrder(ctx, which, len(send), len(recv), t.Size(), -1, uint64(op)<<8|uint64(t),
-		func(into, from []byte) { kernel.Reduce(kernel.Op(op), t, into, into, from) })
-	if err != nil {
-		return err
-	}
-	return scanned(ctx, c, o, send, recv, which == exclusive)
+	apart(a, c, kernel.BytesOf(send), kernel.BytesOf(recv))
+	return a.SetInOrder(c.inner(), len(send), len(recv), t.Size(), -1, uint64(op)<<8|uint64(t),
+		func(into, from []byte) { kernel.Reduce(kernel.Op(op), t, into, into, from) }, scans(c, send, recv, exclusive))
 }
 
-// scanned is Scan or ExScan of a call that has begun.
-func scanned[T any](ctx context.Context, c *Comm, o *comm.InOrder, send, recv []T, exclusive bool) error {
-	defer o.End()
-	acc := slices.Clone(send)
-	if err := o.Scan(ctx, kernel.BytesOf(acc), exclusive); err != nil {
-		return err
+// scans makes the rounds of a Scan or ExScan.
+func scans[T any](c *Comm, send, recv []T, exclusive bool) func(o *comm.Rounds) {
+	return func(o *comm.Rounds) {
+		acc := slices.Clone(send)
+		o.Scan(kernel.BytesOf(acc), exclusive)
+		if !exclusive || c.Rank() > 0 {
+			o.Add(func() { copy(recv, acc) })
+		}
 	}
-	if !exclusive || c.inner().Rank > 0 {
-		copy(recv, acc)
-	}
-	return nil
 }
 
 // ScanFunc is Scan with an operation of the caller's: see AllReduceFunc.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ScanFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, from []T)) error {
-	o, err := beginFunc(ctx, c, 4, send, recv, -1, f)
-	if err != nil {
-		return err
-	}
-	return scanned(ctx, c, o, send, recv, false)
+	return c.inner().Run(ctx, scanFunc(c, send, recv, f))
+}
+
+func scanFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) *comm.Args {
+	return funcArgs(comm.InOrder(4), c, send, recv, -1, f, scans(c, send, recv, false))
 }
 
 // ExScanFunc is ScanFunc without this rank's own part: recv of rank 0 stays as it was.
 func ExScanFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, from []T)) error {
-	o, err := beginFunc(ctx, c, 5, send, recv, -1, f)
-	if err != nil {
-		return err
-	}
-	return scanned(ctx, c, o, send, recv, true)
+	return c.inner().Run(ctx, exScanFunc(c, send, recv, f))
+}
+
+func exScanFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) *comm.Args {
+	return funcArgs(comm.InOrder(5), c, send, recv, -1, f, scans(c, send, recv, true))
 }
 
 // ReduceScatterFunc is ReduceScatter with an operation of the caller's: see AllReduceFunc. The elements go to rank 0,
 // and each rank's part of the result from there.
 // After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func ReduceScatterFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, from []T)) error {
-	const name = "ReduceScatterFunc"
-	n := len(recv)
-	if len(send) != n*c.inner().Size {
-		return c.inner().ArgumentError(name, "send has %d elements, want %d parts of %d", len(send), c.inner().Size, n)
+	return c.inner().Run(ctx, reduceScatterFunc(c, send, recv, f))
+}
+
+func reduceScatterFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) *comm.Args {
+	a, in, n := comm.InOrder(6), c.inner(), len(recv)
+	if len(send) != n*in.Size {
+		a.Refuse(in, "send has %d elements, want %d parts of %d", len(send), in.Size, n)
+		return a
 	}
-	part, own := kernel.BytesOf(recv), kernel.BytesOf(send[c.inner().Rank*n:][:n])
+	part, own := kernel.BytesOf(recv), kernel.BytesOf(send[in.Rank*n:][:n])
 	if kernel.OverlapOf(part, kernel.BytesOf(send)) != kernel.Apart && kernel.OverlapOf(part, own) != kernel.InPlace {
-		return c.inner().ArgumentError(name, "send and recv overlap; in place, recv is part %d of send", c.inner().Rank)
+		a.Refuse(in, "send and recv overlap; in place, recv is part %d of send", in.Rank)
 	}
-	acc := slices.Clone(send)
-	o, err := beginFunc(ctx, c, 6, send, acc, -1, f)
-	if err != nil {
-		return err
-	}
-	defer o.End()
-	if err := o.Reduce(ctx, kernel.BytesOf(acc)); err != nil {
-		return err
-	}
-	return o.Scatter(ctx, kernel.BytesOf(acc), part)
+	return funcArgs(a, c, send, send, -1, f, func(o *comm.Rounds) {
+		acc := slices.Clone(send)
+		o.Reduce(kernel.BytesOf(acc))
+		o.Scatter(kernel.BytesOf(acc), part)
+	})
 }
 
 // AllReduceMinLoc gives every rank the least v of all ranks and the rank whose it is: the lowest of those that have it.
@@ -158,7 +142,8 @@ func AllReduceMaxLoc[T Number](ctx context.Context, c *Comm, v T) (greatest T, r
 
 func extreme[T Number](ctx context.Context, c *Comm, which int, v T, op kernel.Op) (T, int, error) {
 	all, t, rank := make([]T, c.inner().Size), dtypeOf[T](), 0
-	if err := c.inner().GatherInOrder(ctx, which, t, kernel.BytesOf([]T{v}), kernel.BytesOf(all)); err != nil {
+	a := comm.InOrder(which)
+	if err := c.inner().Run(ctx, a.SetGather(c.inner(), t, kernel.BytesOf([]T{v}), kernel.BytesOf(all))); err != nil {
 		return v, -1, err
 	}
 	best := kernel.BytesOf(all[:1])
@@ -174,29 +159,24 @@ func extreme[T Number](ctx context.Context, c *Comm, which int, v T, op kernel.O
 }
 
 // apart refuses slices that overlap in part.
-func apart(c *Comm, which int, send, recv []byte) error {
-	if kernel.OverlapOf(send, recv) == kernel.Partial {
-		return c.inner().ArgumentError(engine.CallsInOrder[which],
-			"send and recv overlap in part; use the same slice or two separate ones")
+func apart(a *comm.Args, c *Comm, send, recv []byte) {
+	if a.Err == nil && kernel.OverlapOf(send, recv) == kernel.Partial {
+		a.Refuse(c.inner(), "send and recv overlap in part; use the same slice or two separate ones")
 	}
-	return nil
 }
 
-// beginFunc begins a call with a function of the caller's.
-func beginFunc[T any](ctx context.Context, c *Comm, which int, send, recv []T, root int,
-	f func(into, from []T)) (*comm.InOrder, error) {
+// funcArgs sets, and checks, a call with a function of the caller's.
+func funcArgs[T any](a *comm.Args, c *Comm, send, recv []T, root int, f func(into, from []T),
+	follow func(o *comm.Rounds)) *comm.Args {
 	of := reflect.TypeFor[T]()
-	if f == nil || of.Size() == 0 || !plain(of) {
-		return nil, c.inner().ArgumentError(engine.CallsInOrder[which],
-			"no function, or elements with pointers or without a size: %v", of)
+	if a.Err == nil && (f == nil || of.Size() == 0 || !plain(of)) {
+		a.Refuse(c.inner(), "no function, or elements with pointers or without a size: %v", of)
 	}
-	if err := apart(c, which, kernel.BytesOf(send), kernel.BytesOf(recv)); err != nil {
-		return nil, err
-	}
+	apart(a, c, kernel.BytesOf(send), kernel.BytesOf(recv))
 	h := fnv.New64a()
 	h.Write([]byte(of.String()))
-	return c.inner().BeginInOrder(ctx, which, len(send), len(recv), int(of.Size()), root, h.Sum64(),
-		func(into, from []byte) { f(elementsOf[T](into), elementsOf[T](from)) })
+	return a.SetInOrder(c.inner(), len(send), len(recv), int(of.Size()), root, h.Sum64(),
+		func(into, from []byte) { f(elementsOf[T](into), elementsOf[T](from)) }, follow)
 }
 
 // plain reports whether a value of t means the same in another process.

@@ -27,13 +27,9 @@ func (p *Persistent) Run(ctx context.Context) error { return p.c.inner().Run(ctx
 func (p *Persistent) Start() (Request, error) { return p.c.begun(p.a) }
 
 func persistent(c *Comm, a *comm.Args) (*Persistent, error) {
-	if c == nil {
-		a.Refuse(c.inner(), "")
-	}
-	if a.Err != nil {
+	if c.inner().Prepare(a); a.Err != nil {
 		return nil, a.Err
 	}
-	c.inner().Prepare(a)
 	return &Persistent{c: c, a: a}, nil
 }
 
@@ -95,4 +91,39 @@ func ReducePreMulInit[T Number](c *Comm, send, recv []T, factor T, root int) (*P
 // ReduceScatterPreMulInit prepares a ReduceScatterPreMul.
 func ReduceScatterPreMulInit[T Number](c *Comm, send, recv []T, factor T) (*Persistent, error) {
 	return persistent(c, preMultiplied(reduceArgs(new(comm.Args), c, plan.ReduceScatter, -1, send, recv, Sum), factor))
+}
+
+// AllReduceFuncInit prepares an AllReduceFunc.
+func AllReduceFuncInit[T any](c *Comm, send, recv []T, f func(into, from []T)) (*Persistent, error) {
+	return persistent(c, allReduceFunc(c, send, recv, f))
+}
+
+// ReduceFuncInit prepares a ReduceFunc.
+func ReduceFuncInit[T any](c *Comm, send, recv []T, f func(into, from []T), root int) (*Persistent, error) {
+	return persistent(c, reduceFunc(c, send, recv, f, root))
+}
+
+// ScanInit prepares a Scan.
+func ScanInit[T Number](c *Comm, send, recv []T, op Op) (*Persistent, error) {
+	return persistent(c, scanArgs(comm.InOrder(2), c, send, recv, op, false))
+}
+
+// ExScanInit prepares an ExScan.
+func ExScanInit[T Number](c *Comm, send, recv []T, op Op) (*Persistent, error) {
+	return persistent(c, scanArgs(comm.InOrder(3), c, send, recv, op, true))
+}
+
+// ScanFuncInit prepares a ScanFunc.
+func ScanFuncInit[T any](c *Comm, send, recv []T, f func(into, from []T)) (*Persistent, error) {
+	return persistent(c, scanFunc(c, send, recv, f))
+}
+
+// ExScanFuncInit prepares an ExScanFunc.
+func ExScanFuncInit[T any](c *Comm, send, recv []T, f func(into, from []T)) (*Persistent, error) {
+	return persistent(c, exScanFunc(c, send, recv, f))
+}
+
+// ReduceScatterFuncInit prepares a ReduceScatterFunc.
+func ReduceScatterFuncInit[T any](c *Comm, send, recv []T, f func(into, from []T)) (*Persistent, error) {
+	return persistent(c, reduceScatterFunc(c, send, recv, f))
 }

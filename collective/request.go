@@ -8,12 +8,14 @@ import (
 
 // Request is a call under way. The calls of a communicator are done in the
 // order in which they began, and many may be under way; their slices must not
-// be touched until they are done. The work is done by the goroutine that calls:
+// be touched until they are done. Scan, ExScan, AllToAllV and the calls with a function go
+// on by messages: they are done in order among themselves, and calls of the others that
+// began later may be done before them. The work is done by the goroutine that calls:
 // a call moves on while any call, Wait or Test of its communicator runs on this
 // rank, and not in between.
 //
 // Wait or Test may be called again after the end, and need not be called for
-// every Request: when one is done, so are those that began before it. The zero
+// every Request: when one is done, so are those before it in this order. The zero
 // value is done.
 //
 // After an error of any of them the contents of send and recv of all calls that were

@@ -64,3 +64,38 @@ func StartReducePreMul[T Number](c *Comm, send, recv []T, factor T, root int) (R
 func StartReduceScatterPreMul[T Number](c *Comm, send, recv []T, factor T) (Request, error) {
 	return c.begun(preMultiplied(reduceArgs(new(comm.Args), c, plan.ReduceScatter, -1, send, recv, Sum), factor))
 }
+
+// StartAllReduceFunc begins an AllReduceFunc; see Request.
+func StartAllReduceFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) (Request, error) {
+	return c.begun(allReduceFunc(c, send, recv, f))
+}
+
+// StartReduceFunc begins a ReduceFunc; see Request.
+func StartReduceFunc[T any](c *Comm, send, recv []T, f func(into, from []T), root int) (Request, error) {
+	return c.begun(reduceFunc(c, send, recv, f, root))
+}
+
+// StartScan begins a Scan; see Request.
+func StartScan[T Number](c *Comm, send, recv []T, op Op) (Request, error) {
+	return c.begun(scanArgs(comm.InOrder(2), c, send, recv, op, false))
+}
+
+// StartExScan begins an ExScan; see Request.
+func StartExScan[T Number](c *Comm, send, recv []T, op Op) (Request, error) {
+	return c.begun(scanArgs(comm.InOrder(3), c, send, recv, op, true))
+}
+
+// StartScanFunc begins a ScanFunc; see Request.
+func StartScanFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) (Request, error) {
+	return c.begun(scanFunc(c, send, recv, f))
+}
+
+// StartExScanFunc begins an ExScanFunc; see Request.
+func StartExScanFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) (Request, error) {
+	return c.begun(exScanFunc(c, send, recv, f))
+}
+
+// StartReduceScatterFunc begins a ReduceScatterFunc; see Request.
+func StartReduceScatterFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) (Request, error) {
+	return c.begun(reduceScatterFunc(c, send, recv, f))
+}

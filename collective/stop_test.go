@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -61,6 +62,18 @@ var waitingForms = []struct {
 		}
 		return last.Wait(ctx)
 	}},
+	{"Wait for a Scan", func(ctx context.Context, c *Comm) error {
+		x := make([]float32, 10)
+		r, err := StartScan(c, x, x, Sum)
+		if err != nil {
+			return err
+		}
+		return r.Wait(ctx)
+	}},
+	{"AllReduceFunc", func(ctx context.Context, c *Comm) error {
+		x := make([]float32, 10)
+		return AllReduceFunc(ctx, c, x, x, func(into, from []float32) {})
+	}},
 	{"Persistent", func(ctx context.Context, c *Comm) error {
 		x := make([]float32, 30_000)
 		p, err := AllReduceInit(c, x, x, Max)
@@ -88,6 +101,14 @@ var testForms = []struct {
 	{"Test", func(c *Comm) error {
 		x := make([]float32, 10)
 		r, err := StartAllReduce(c, x, x, Sum)
+		for done := false; !done && err == nil; time.Sleep(100 * time.Microsecond) {
+			done, err = r.Test()
+		}
+		return err
+	}},
+	{"Test of an AllToAllV", func(c *Comm) error {
+		x, ones := make([]float32, c.Size()), slices.Repeat([]int{1}, c.Size())
+		r, err := StartAllToAllV(c, x, ones, make([]float32, c.Size()), ones)
 		for done := false; !done && err == nil; time.Sleep(100 * time.Microsecond) {
 			done, err = r.Test()
 		}

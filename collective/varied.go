@@ -47,11 +47,13 @@ func ScatterV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []i
 // part i of recv recvCounts[i]; the parts lie one after the other. What rank i sends to rank j is as long as what
 // rank j receives from rank i, else it is an ErrMismatch: of this call, or of the next one on a rank to which neither
 // of the two has anything to send. send and recv do not overlap.
-//
-// It has no Start and no Init: the ranks exchange their counts before their parts, which takes two calls.
 // After an error the contents of recv are undefined.
 func AllToAllV[T Number](ctx context.Context, c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) error {
-	return c.inner().AllToAllV(ctx, dtypeOf[T](), kernel.BytesOf(send), sendCounts, kernel.BytesOf(recv), recvCounts)
+	return c.inner().Run(ctx, allToAllV(c, send, sendCounts, recv, recvCounts))
+}
+
+func allToAllV[T Number](c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) *comm.Args {
+	return c.inner().AllToAllV(dtypeOf[T](), kernel.BytesOf(send), sendCounts, kernel.BytesOf(recv), recvCounts)
 }
 
 // StartAllGatherV begins an AllGatherV; see Request. counts may be used again when it returns.
@@ -77,6 +79,11 @@ func StartScatterV[T Number](c *Comm, send, recv []T, counts []int, root int) (R
 	return c.begun(argsOf(a, c, plan.Scatter, root, send, recv))
 }
 
+// StartAllToAllV begins an AllToAllV; see StartAllGatherV.
+func StartAllToAllV[T Number](c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) (Request, error) {
+	return c.begun(allToAllV(c, send, sendCounts, recv, recvCounts))
+}
+
 // AllGatherVInit prepares an AllGatherV.
 func AllGatherVInit[T Number](c *Comm, send, recv []T, counts []int) (*Persistent, error) {
 	a := new(comm.Args).Vary(c.inner(), plan.AllGather, counts)
@@ -99,4 +106,9 @@ func GatherVInit[T Number](c *Comm, send, recv []T, counts []int, root int) (*Pe
 func ScatterVInit[T Number](c *Comm, send, recv []T, counts []int, root int) (*Persistent, error) {
 	a := new(comm.Args).VaryAt(c.inner(), plan.Scatter, root, counts, len(recv))
 	return persistent(c, argsOf(a, c, plan.Scatter, root, send, recv))
+}
+
+// AllToAllVInit prepares an AllToAllV.
+func AllToAllVInit[T Number](c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) (*Persistent, error) {
+	return persistent(c, allToAllV(c, send, sendCounts, recv, recvCounts))
 }

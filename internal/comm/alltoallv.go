@@ -1,7 +1,6 @@
 package comm
 
 import (
-	"context"
 	"encoding/binary"
 
 	"github.com/treerun/treerun/collective/plan"
@@ -10,11 +9,10 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// AllToAllV is that of package collective, of elements of t: two AllToAlls of the counts, and then a message from each
+// AllToAllV is that of package collective, of elements of t: an AllToAll of the counts, and then messages from each
 // rank to each. In the header stands t, so that ranks whose elements differ are found out before anything moves.
-func (c *Comm) AllToAllV(ctx context.Context, t kernel.DType, send []byte, sendCounts []int, recv []byte,
-	recvCounts []int) error {
-	a := Args{Kind: plan.AllToAll, flags: engine.Varied, of: t}
+func (c *Comm) AllToAllV(t kernel.DType, send []byte, sendCounts []int, recv []byte, recvCounts []int) *Args {
+	a := &Args{Kind: plan.AllToAll, flags: engine.Varied, of: t, own: len(send)}
 	out, in := a.layOut(c, "sendCounts", sendCounts), a.layOut(c, "recvCounts", recvCounts)
 	mine, theirs := make([]byte, 0, 8*c.Size), make([]byte, 8*c.Size)
 	size := t.Size()
@@ -34,28 +32,29 @@ func (c *Comm) AllToAllV(ctx context.Context, t kernel.DType, send []byte, sendC
 		a.In, a.Out = mine, theirs
 		a.SetHost(c, plan.AllToAll, -1, kernel.Int64, c.Size, c.Size)
 	}
-	if err := c.Begin(&a); err != nil {
-		return err
+	a.follow = func() []engine.Round {
+		o, parts := &Rounds{c: c}, make([]engine.Pass, c.Size)
+		for r := range parts {
+			parts[r] = engine.Pass{Peer: r, Out: send[out[r]*size : out[r+1]*size], In: recv[in[r]*size : in[r+1]*size]}
+		}
+		o.list = []engine.Round{{Then: func() error { return c.sentAs(theirs, in) }}}
+		for step := 1; step < c.Size; step *= 2 { // no rank goes on before all have found that the counts agree
+			o.Add(nothing, engine.Pass{Peer: (c.Rank + step) % c.Size, Out: mine[:1]},
+				engine.Pass{Peer: (c.Rank - step + c.Size) % c.Size, In: theirs[:1]})
+		}
+		o.Add(nothing, parts...)
+		return o.list
 	}
-	defer c.End()
-	if err := c.Go(ctx, &a, &c.Waiter); err != nil {
-		return err
-	}
-	add(&c.tally.rows[plan.AllToAll].bytes, len(send))
-	members := make([]int, c.Size)
-	for r := range members {
-		members[r] = r
-		if n := binary.LittleEndian.Uint64(theirs[8*r:]); n != uint64(recvCounts[r]) {
-			return c.fail(transport.Faultf(transport.FaultMismatch, r, "rank %d sends %d elements to rank %d, which "+
-				"receives %d from it", r, n, c.Rank, recvCounts[r]), a.header(c.Seq))
+	return a
+}
+
+// sentAs compares how many elements the ranks send to this one with what it receives, which lies at begins.
+func (c *Comm) sentAs(counts []byte, begins []int) error {
+	for r := range c.Size {
+		if n, want := binary.LittleEndian.Uint64(counts[8*r:]), begins[r+1]-begins[r]; n != uint64(want) {
+			return transport.Faultf(transport.FaultMismatch, r, "rank %d sends %d elements to rank %d, which receives %d "+
+				"from it", r, n, c.Rank, want)
 		}
 	}
-	// Once more: nobody gets through that before everybody has found that the counts agree.
-	a.In, a.Out = mine, theirs
-	if err := c.Go(ctx, &a, &c.Waiter); err != nil {
-		return err
-	}
-	return c.Messages.exchange(ctx, "AllToAllV", t, members,
-		func(r int) []byte { return send[out[r]*size : out[r+1]*size] },
-		func(r int) []byte { return recv[in[r]*size : in[r+1]*size] })
+	return nil
 }

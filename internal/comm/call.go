@@ -25,7 +25,11 @@ type Args struct {
 	number int            // of its Prepare among those of its like, from 0
 	gives  bool           // this rank gives something
 	gets   bool           // this rank gets something
-	Err    error          // the call cannot be made
+	own    int            // bytes of the caller's in a call that follow goes on with
+
+	// follow, unless nil, makes the rounds with which the call goes on. Each beginning of the call calls it.
+	follow func() []engine.Round
+	Err    error // the call cannot be made
 }
 
 // Refuse makes a an argument error.
@@ -43,12 +47,7 @@ func (c *Comm) ArgumentError(call, format string, v ...any) error {
 }
 
 // name is the name of the function that makes the call.
-func (a *Args) name() string {
-	if a.as >= engine.InOrder {
-		return engine.CallsInOrder[a.as-engine.InOrder]
-	}
-	return engine.CallName(a.Kind | plan.Kind(a.flags))
-}
+func (a *Args) name() string { return engine.NameOf(uint8(a.Kind)|a.flags, a.as) }
 
 func (a *Args) onDevice() bool { return a.flags&engine.OnDevice != 0 }
 func (a *Args) varies() bool   { return a.flags&engine.Varied != 0 }

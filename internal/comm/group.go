@@ -285,8 +285,11 @@ func (g *group) swap(ctx context.Context, mine, theirs []byte) error {
 	defer c.End()
 	c.tally.enter(rowSplit, 0)
 	defer waits.Within(ctx).Pause()() // it is c that waits now
-	return c.Messages.exchange(ctx, g.call, kernel.Uint8, g.members,
-		func(int) []byte { return mine }, func(i int) []byte { return theirs[i*len(mine):][:len(mine)] })
+	passes := make([]engine.Pass, len(g.members))
+	for i, r := range g.members {
+		passes[i] = engine.Pass{Peer: r, Out: mine, In: theirs[i*len(mine):][:len(mine)]}
+	}
+	return c.Messages.exchange(ctx, g.call, passes)
 }
 
 // Abort ends the communicator on all ranks.

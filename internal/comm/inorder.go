@@ -1,36 +1,29 @@
 package comm
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 
-	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
 
-// InOrder is a call that combines what ranks give in the order of the ranks, by messages: for operations that may not
-// be commutative, and for Scan.
-type InOrder struct {
-	c    *Comm
-	args *Args  // of its beginning
-	in   []byte // what the peer has sent
-	// combine makes into what into, of lower ranks, and from, of higher ones, give together.
-	combine func(into, from []byte)
-}
+// InOrder is the call engine.CallsInOrder[which]: it combines what ranks give in the order of the ranks, by messages,
+// for operations that may not be commutative, and for Scan.
+func InOrder(which int) *Args { return &Args{as: uint8(engine.InOrder + which)} }
 
-// BeginInOrder begins the call engine.CallsInOrder[which], in which this rank gives count elements of size bytes and
-// has room for recvs, -1 where it gets none; root is -1 where there is none, and id tells operations and types apart.
-// It compares what all ranks say of that, and claims the communicator until End.
-func (c *Comm) BeginInOrder(ctx context.Context, which, count, recvs, size, root int, id uint64,
-	combine func(into, from []byte)) (*InOrder, error) {
-	a := &Args{Kind: plan.AllGather, as: uint8(engine.InOrder + which)}
+// SetInOrder sets, and checks, a call InOrder, in which this rank gives count elements of size bytes and has room for
+// recvs, -1 where it gets none; root is -1 where there is none, and id tells operations and types apart. The ranks
+// compare all that. Then follow makes the rounds, in which combine makes into what into, of lower ranks, and from, of
+// higher ones, give together.
+func (a *Args) SetInOrder(c *Comm, count, recvs, size, root int, id uint64, combine func(into, from []byte),
+	follow func(o *Rounds)) *Args {
 	switch {
+	case a.Err != nil:
 	case recvs >= 0 && recvs != count:
 		a.Refuse(c, "send has %d elements, recv %d", count, recvs)
-	case root >= c.Size || root < -1:
+	case root >= c.Size || root < -1 || root < 0 && a.name() == "ReduceFunc":
 		a.Refuse(c, "root %d of %d ranks", root, c.Size)
 	case c.Size > 1 && c.Plans.Messages < 0:
 		a.Refuse(c, "it is for %s", c.Plans.NoMessages())
@@ -40,32 +33,28 @@ func (c *Comm) BeginInOrder(ctx context.Context, which, count, recvs, size, root
 		mine = binary.LittleEndian.AppendUint64(mine, v)
 	}
 	all := make([]byte, len(mine)*c.Size)
-	if err := c.Begin(a.gathers(c, kernel.Int64, mine, all)); err != nil {
-		return nil, err
+	a.own = count * size
+	a.follow = func() []engine.Round {
+		o := &Rounds{c: c, in: make([]byte, count*size), combine: combine}
+		o.list = []engine.Round{{Then: func() error { return compareInOrder(all, len(mine)) }}}
+		if count > 0 {
+			follow(o)
+		}
+		return o.list
 	}
-	o := &InOrder{c: c, args: a, in: make([]byte, count*size), combine: combine}
-	err := c.Go(ctx, a, &c.Waiter)
-	add(&c.tally.rows[rowOf(0, a.as)].bytes, count*size)
-	for r := 1; r < c.Size && err == nil; r++ {
-		if theirs := all[r*len(mine):][:len(mine)]; string(theirs) != string(all[:len(mine)]) {
-			err = c.fail(transport.Faultf(transport.FaultMismatch, r, "rank %d has %s, rank 0 %s", r,
-				saysInOrder(theirs, all), saysInOrder(all, all)), a.header(c.Seq))
+	return a.gathers(c, kernel.Int64, mine, all)
+}
+
+// compareInOrder compares the descriptions that the ranks have given of the call, of so many bytes each.
+func compareInOrder(all []byte, each int) error {
+	for r := 1; r < len(all)/each; r++ {
+		if theirs := all[r*each:][:each]; string(theirs) != string(all[:each]) {
+			return transport.Faultf(transport.FaultMismatch, r, "rank %d has %s, rank 0 %s", r, saysInOrder(theirs, all),
+				saysInOrder(all, all))
 		}
 	}
-	if err != nil {
-		c.End()
-		return nil, err
-	}
-	return o, nil
+	return nil
 }
-
-// GatherInOrder gives all ranks, in all, what each has in mine, elements of t, as the call engine.CallsInOrder[which].
-func (c *Comm) GatherInOrder(ctx context.Context, which int, t kernel.DType, mine, all []byte) error {
-	return c.Run(ctx, (&Args{as: uint8(engine.InOrder + which)}).gathers(c, t, mine, all))
-}
-
-// End ends the call.
-func (o *InOrder) End() { o.c.End() }
 
 // saysInOrder is what a rank has said when it began, for people. Another type than first says has no name here.
 func saysInOrder(b, first []byte) string {
@@ -83,83 +72,104 @@ func saysInOrder(b, first []byte) string {
 	return text
 }
 
-// Broadcast gives all ranks acc of rank 0.
-func (o *InOrder) Broadcast(ctx context.Context, acc []byte) error {
-	a := Args{as: o.args.as, In: acc, Out: acc}
-	return o.c.Go(ctx, a.SetHost(o.c, plan.Broadcast, 0, kernel.Uint8, len(acc), len(acc)), &o.c.Waiter)
+// SetGather makes a, a call InOrder, give all ranks, in all, what each has in mine, elements of t.
+func (a *Args) SetGather(c *Comm, t kernel.DType, mine, all []byte) *Args {
+	return a.gathers(c, t, mine, all)
+}
+
+// Rounds makes the rounds of a call.
+type Rounds struct {
+	c       *Comm
+	list    []engine.Round
+	in      []byte // what a peer has sent, to be combined
+	combine func(into, from []byte)
+}
+
+// Add adds a round of passes, after which this rank does then.
+func (o *Rounds) Add(then func(), passes ...engine.Pass) {
+	o.list = append(o.list, engine.Round{Passes: passes, Then: func() error {
+		then()
+		return nil
+	}})
+}
+
+func nothing() {}
+
+// Broadcast gives all ranks acc of rank 0, down the tree of Reduce.
+func (o *Rounds) Broadcast(acc []byte) {
+	up := 1
+	for ; up < o.c.Size && o.c.Rank&up == 0; up *= 2 {
+	}
+	if o.c.Rank > 0 {
+		o.Add(nothing, engine.Pass{Peer: o.c.Rank - up, In: acc})
+	}
+	var down []engine.Pass
+	for step := up / 2; step > 0; step /= 2 {
+		if peer := o.c.Rank + step; peer < o.c.Size {
+			down = append(down, engine.Pass{Peer: peer, Out: acc})
+		}
+	}
+	o.Add(nothing, down...)
 }
 
 // Scatter gives each rank, in part, its part of all of rank 0.
-func (o *InOrder) Scatter(ctx context.Context, all, part []byte) error {
-	a := Args{as: o.args.as, In: all, Out: part}
-	return o.c.Go(ctx, a.SetHost(o.c, plan.Scatter, 0, kernel.Uint8, len(all), len(part)), &o.c.Waiter)
-}
-
-// pass sends out to a rank, and receives what it sends in o.in if receives is set. Nothing is nothing to send.
-func (o *InOrder) pass(ctx context.Context, peer int, out []byte, receives bool) error {
-	var in []byte
-	if receives {
-		in = o.in
+func (o *Rounds) Scatter(all, part []byte) {
+	passes := []engine.Pass{{Peer: 0, In: part}}
+	if o.c.Rank == 0 {
+		passes = passes[:0]
+		for r, n := 0, len(part); r < o.c.Size; r++ {
+			passes = append(passes, engine.Pass{Peer: r, Out: all[r*n:][:n]})
+		}
+		passes[0].In = part
 	}
-	return o.c.Messages.exchange(ctx, o.args.name(), kernel.Uint8, []int{peer},
-		func(int) []byte { return out }, func(int) []byte { return in })
+	o.Add(nothing, passes...)
 }
 
 // Reduce combines acc of all ranks into that of rank 0, up a binomial tree of neighbours.
-func (o *InOrder) Reduce(ctx context.Context, acc []byte) error {
-	for step := 1; step < o.c.Size && len(acc) > 0; step *= 2 {
+func (o *Rounds) Reduce(acc []byte) {
+	for step := 1; step < o.c.Size; step *= 2 {
 		if o.c.Rank&step != 0 {
-			return o.pass(ctx, o.c.Rank-step, acc, false)
+			o.Add(nothing, engine.Pass{Peer: o.c.Rank - step, Out: acc})
+			return
 		}
 		if peer := o.c.Rank + step; peer < o.c.Size {
-			if err := o.pass(ctx, peer, nil, true); err != nil {
-				return err
-			}
-			o.combine(acc, o.in)
+			o.Add(func() { o.combine(acc, o.in) }, engine.Pass{Peer: peer, In: o.in})
 		}
 	}
-	return nil
 }
 
 // Hand takes acc from rank 0 to root, in acc of that.
-func (o *InOrder) Hand(ctx context.Context, acc []byte, root int) error {
-	switch {
-	case root == 0 || len(acc) == 0:
-	case o.c.Rank == 0:
-		return o.pass(ctx, root, acc, false)
-	case o.c.Rank == root:
-		err := o.pass(ctx, 0, nil, true)
-		copy(acc, o.in)
-		return err
+func (o *Rounds) Hand(acc []byte, root int) {
+	if root > 0 && o.c.Rank == 0 {
+		o.Add(nothing, engine.Pass{Peer: root, Out: acc})
+	} else if root > 0 && o.c.Rank == root {
+		o.Add(nothing, engine.Pass{Peer: 0, In: acc})
 	}
-	return nil
 }
 
 // Scan combines what all ranks up to this one give into acc, which holds what this rank gives; exclusive leaves this
 // one out: acc of rank 0 stays. Recursive doubling, as in MPICH.
-func (o *InOrder) Scan(ctx context.Context, acc []byte, exclusive bool) error {
-	block := append([]byte(nil), acc...) // of the ranks that agree with this one above the step's bit
-	empty := exclusive
-	for step := 1; step < o.c.Size && len(acc) > 0; step *= 2 {
+func (o *Rounds) Scan(acc []byte, exclusive bool) {
+	block, in, empty := append([]byte(nil), acc...), o.in, exclusive
+	for step := 1; step < o.c.Size; step *= 2 {
 		peer := o.c.Rank ^ step
 		if peer >= o.c.Size {
 			continue
 		}
-		if err := o.pass(ctx, peer, block, true); err != nil {
-			return err
-		}
+		own, theirs, first := block, in, empty // block is of the ranks that agree with this one above the step's bit
+		pass := engine.Pass{Peer: peer, Out: own, In: theirs}
 		if peer > o.c.Rank {
-			o.combine(block, o.in)
+			o.Add(func() { o.combine(own, theirs) }, pass)
 			continue
 		}
-		before := append([]byte(nil), o.in...)
-		o.combine(o.in, block)
-		block, o.in = o.in, block
-		if !empty {
-			o.combine(before, acc)
-		}
-		copy(acc, before)
-		empty = false
+		o.Add(func() {
+			before := append([]byte(nil), theirs...)
+			o.combine(theirs, own)
+			if !first {
+				o.combine(before, acc)
+			}
+			copy(acc, before)
+		}, pass)
+		block, in, empty = theirs, own, false
 	}
-	return nil
 }

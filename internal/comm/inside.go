@@ -181,6 +181,9 @@ func (c *Comm) busyError(call string) error {
 	return fmt.Errorf("collective: %s on rank %d: %w", call, c.Rank, err)
 }
 
+// undefinedRecv is undefined for calls that are not in place, or of which nobody keeps that.
+const undefinedRecv = "contents of recv are undefined"
+
 // undefinedAnyhow is undefined for calls of which nobody keeps whether they were in place.
 const undefinedAnyhow = "contents of recv, and of send in place, are undefined"
 
@@ -201,7 +204,7 @@ func (c *Comm) undefined(seq uint64) string {
 	case kernel.OverlapOf(in, out) != kernel.Apart:
 		return "contents of send and recv are undefined"
 	}
-	return "contents of recv are undefined"
+	return undefinedRecv
 }
 
 // fail is failDuring in a call of this header.

@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"github.com/treerun/treerun/internal/engine"
-	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -182,42 +181,18 @@ func (m *Messages) fail(f transport.Fault, during *engine.Message) error {
 func undefinedOf(p *engine.Message) string {
 	switch {
 	case p.Part != "":
-		return "contents of recv are undefined"
+		return undefinedRecv
 	case p.Receives():
 		return "contents of buf are undefined"
 	}
 	return ""
 }
 
-// exchange sends send(i) to members[i] and receives what that sends in recv(i), for all of them; where either is empty
-// there is no message. The part of this rank is copied. call names it, for people. The communicator is claimed.
-func (m *Messages) exchange(ctx context.Context, call string, t kernel.DType, members []int,
-	send, recv func(i int) []byte) error {
-	c := m.c
-	var all []*engine.Message
-	begin := func(peer int, buf []byte, start starter) error {
-		if len(buf) == 0 {
-			return nil
-		}
-		p := &engine.Message{Peer: peer, Tag: ownTag, DType: t, Buf: buf, Part: call}
-		all = append(all, p)
-		if err := start(p); err != nil {
-			return m.fail(engine.FaultOf(err, c.Rank, p.String()), p)
-		}
-		return nil
-	}
-	for i, r := range members {
-		if r == c.Rank {
-			copy(recv(i), send(i))
-			continue
-		}
-		err := begin(r, recv(i), c.Engine.StartRecv)
-		if err == nil {
-			err = begin(r, send(i), c.Engine.StartSend)
-		}
-		if err != nil {
-			return err
-		}
+// exchange exchanges messages that are parts of a call of that name, and waits for them. The communicator is claimed.
+func (m *Messages) exchange(ctx context.Context, call string, passes []engine.Pass) error {
+	all, err := m.c.Engine.Exchange(call, ownTag, passes)
+	if err != nil {
+		return m.c.failDuring(engine.FaultOf(err, m.c.Rank, call), call, undefinedRecv)
 	}
 	for _, p := range all {
 		if err := m.wait(ctx, p); err != nil {

@@ -17,7 +17,11 @@ type prepared struct {
 // in another order so call different ones. Barriers have no number: which one it is makes no difference. Any goroutine
 // may call it.
 func (c *Comm) Prepare(a *Args) {
-	if a.Kind == plan.Barrier {
+	switch {
+	case c.none:
+		a.Refuse(c, "")
+		return
+	case a.Err != nil || a.Kind == plan.Barrier:
 		return
 	}
 	p, h := &c.prepared, a.header(0)

@@ -3,7 +3,6 @@ package comm
 import (
 	"context"
 
-	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
@@ -213,6 +212,10 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	call := &c.Calls[c.Seq%InFlight]
 	call.Header, call.In, call.Out, call.Begins = a.header(c.Seq), a.In, a.Out, a.Begins
 	call.DType, call.Op, call.Divide, call.Scale, call.Factor = a.DType, a.Op, a.Divide, a.Scale, a.Factor
+	call.Rounds = nil
+	if a.follow != nil {
+		call.Rounds = a.follow()
+	}
 	call.Pieces = call.Pieces[:0] // their memory stays for a later call
 	if a.Pieces != nil {
 		call.Pieces = a.Pieces
@@ -229,8 +232,8 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	if err := pr.Start(call); err != nil {
 		return c.fail(engine.FaultOf(err, c.Rank, engine.Describe(call.Header)), call.Header)
 	}
-	if a.as != 0 || a.varies() && a.Kind == plan.AllToAll {
-		bytes = 0 // they are not the caller's
+	if a.as != 0 || a.follow != nil {
+		bytes = a.own // the others are not the caller's
 	}
 	if first { // while what was sent is on its way
 		c.tally.count(sort, bytes)

@@ -14,6 +14,7 @@ type Call struct {
 	Out    []byte           // what this rank gets, nil where its plan never writes it; may be In
 	Pieces []Piece          // unless empty, in place of In and Out: a message in pieces, one after the other
 	Begins []int            // unless nil, parts differ: where each begins, and the last ends, in elements
+	Rounds []Round          // with which it goes on, by messages, and those that are left of them
 	kernel.Work
 
 	Chunks plan.Chunks // how the message is cut
@@ -30,6 +31,9 @@ type Call struct {
 	lent    bool  // some was lent
 	inPlace bool  // In is Out, or a part of it, or the other way round
 	done    bool
+
+	under []*Message // of the first of Rounds, once that has begun
+	round bool       // it has begun
 }
 
 // Piece is a part of a message that lies by itself. End is where it ends in

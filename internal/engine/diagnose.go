@@ -85,6 +85,14 @@ func Describe(h transport.Header) string {
 	return b.String()
 }
 
+// NameOf returns the name of the function that makes calls with such a header.
+func NameOf(kind, as uint8) string {
+	if as >= InOrder && int(as) < InOrder+len(CallsInOrder) {
+		return CallsInOrder[as-InOrder]
+	}
+	return CallName(plan.Kind(kind))
+}
+
 // CallName returns the name of the function that makes calls of a kind, which may have OnDevice and Varied.
 func CallName(k plan.Kind) string {
 	if callNames[k] == "" {

@@ -30,7 +30,10 @@ type Engine struct {
 	steps       uint64   // taken so far, over all calls: whether anything moves
 
 	messages messages // messages under way
-	wait     wait     // of the goroutine that uses the Engine
+
+	rounds []*Call // in their rounds, oldest first
+	waits  *Call   // that this rank waits for, if it does
+	wait   wait    // of the goroutine that uses the Engine
 
 	windows [][]byte // scratch of one step: its operands
 	pieces  [][]byte // and the parts of them that belong to one piece

@@ -182,6 +182,13 @@ func (e *Engine) StartSend(p *Message) error { return e.startMessage(p, true) }
 func (e *Engine) StartRecv(p *Message) error { return e.startMessage(p, false) }
 
 func (e *Engine) startMessage(p *Message, send bool) error {
+	if err := e.beginMessage(p, send); err != nil {
+		return err
+	}
+	return e.Poll()
+}
+
+func (e *Engine) beginMessage(p *Message, send bool) error {
 	p.send, p.probe, p.moved, p.done, p.had, p.next = send, false, 0, false, 0, nil
 	p.kept, p.behind = false, nil
 	p.lends = send && e.reach[p.Peer] && e.lendsOwn(messageKind, int64(len(p.Buf)))
@@ -207,7 +214,7 @@ func (e *Engine) startMessage(p *Message, send bool) error {
 		p.done = true
 	}
 	e.messages.push(p)
-	return e.Poll()
+	return nil
 }
 
 // push puts p behind the messages under way.

@@ -30,10 +30,12 @@ func (pr *Program) Start(c *Call) error {
 // Endpoint when it cannot be.
 func (e *Engine) Wait(ctx context.Context, c *Call, w *Waiter) (transport.Fault, bool) {
 	if !c.done {
-		e.messages.waited = nil
-		if err := w.wait(ctx, e, &c.done, w.polls(e, c)); err != nil {
+		e.messages.waited, e.waits = nil, c
+		err := w.wait(ctx, e, &c.done, w.polls(e, c))
+		if e.waits = nil; err != nil {
 			return e.failWait(err, Describe(c.Header), w)
 		}
+		e.messages.waited = nil
 	}
 	return e.ep.Aborted()
 }
@@ -71,7 +73,7 @@ func (e *Engine) Settled() bool {
 			return false
 		}
 	}
-	return e.first == nil
+	return e.first == nil && len(e.rounds) == 0
 }
 
 // push puts c behind the calls under way.
@@ -110,6 +112,11 @@ func (e *Engine) Poll() error {
 			return err
 		}
 	}
+	if len(e.rounds) > 0 {
+		if err := e.moveRounds(); err != nil {
+			return err
+		}
+	}
 	for e.first != nil {
 		tracks := e.active.tracks
 		again := false
@@ -139,7 +146,11 @@ func (e *Engine) Poll() error {
 // its turn now.
 func (e *Engine) pop() bool {
 	for c := e.first; c != nil && c.left == 0; c = e.first {
-		c.finish()
+		if len(c.Rounds) > 0 {
+			e.rounds = append(e.rounds, c)
+		} else {
+			c.finish()
+		}
 		e.first = c.next
 		if e.first == nil {
 			e.last = nil
