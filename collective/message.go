@@ -82,7 +82,10 @@ func ProbeFor(ctx context.Context, c *Comm, from, tag int, d time.Duration) (Sta
 		name = "TryProbe"
 	}
 	p, found, err := c.inner().Messages.Probe(ctx, name, from, tag, max(d, 0))
-	return statusOf(p), found, err
+	if !found {
+		return Status{}, false, err
+	}
+	return statusOf(p), true, nil
 }
 
 func statusOf(g engine.Got) Status {

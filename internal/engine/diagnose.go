@@ -169,7 +169,7 @@ func (e *Engine) lacking() []waits.Lack {
 	}
 	for r := 0; p != nil && r < e.size; r++ {
 		switch {
-		case any && r == e.rank || !any && r != p.Peer:
+		case any && r == e.rank && e.size > 1 || !any && r != p.Peer:
 		case p.send:
 			lacks(int32(r), "to receive")
 		default:

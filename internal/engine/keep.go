@@ -123,7 +123,10 @@ func (e *Engine) Move() (moved bool, err error) {
 // far as takes allows. It reports whether there was anything, which is no step of what the rank waits for.
 func (e *Engine) takeIn() (took bool, err error) {
 	m, steps := &e.messages, e.steps
-	defer func() { took, e.steps, m.taking = e.steps != steps, steps, false }()
+	defer func() {
+		took, e.steps, m.taking = e.steps != steps, steps, false
+		m.removeDone() // what has come for a Receive meanwhile: its place may be the next message's
+	}()
 	for r := 0; r < e.size && m.lane >= 0; r++ {
 		st := transport.Status{Unknown: r == e.rank}
 		if m.in == nil || m.in[r] == nil {

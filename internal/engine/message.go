@@ -389,7 +389,7 @@ func (e *Engine) receive(peer int) error {
 		if err != nil || !ok {
 			return OnLink(err, "receiving from", peer)
 		}
-		if !b.open() && !e.takes(h) {
+		if !b.open() && b.arriving == nil && !e.takes(h) {
 			return nil
 		}
 		if n > max(lentBytes, e.slotBytes) {
