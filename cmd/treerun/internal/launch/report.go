@@ -25,6 +25,8 @@ const (
 // prints.
 func (s *supervisor) report() {
 	switch s.cause.kind {
+	case none:
+		s.reportUnclosed()
 	case byFailure:
 		ends := s.ends()
 		first, ok := firstFailure(ends)
@@ -46,6 +48,21 @@ func (s *supervisor) report() {
 		if !errors.Is(s.cause.err, syscall.EPIPE) {
 			s.job.Screen.Err.Errorf("%v", s.cause.err)
 		}
+	}
+}
+
+// reportUnclosed names the ranks that have ended without Close, in a job that has ended well: no failure that only Close
+// finds has been reported.
+func (s *supervisor) reportUnclosed() {
+	var open []int
+	for _, m := range s.ranks {
+		if m.Joined && !m.Closed {
+			open = append(open, m.Rank)
+		}
+	}
+	if len(open) > 0 {
+		s.job.Screen.Err.Errorf("%s ended without Close (%s): a failure that only Close finds is not reported (hint: end "+
+			"with check(c.Close()) and w.Close())", numbers.Count(len(open), "rank"), topo.RankList(open))
 	}
 }
 
