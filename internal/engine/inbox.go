@@ -101,8 +101,8 @@ func (b *inbox) match(h transport.Header) *arrival {
 	if i := slices.IndexFunc(b.posted, func(p *Message) bool { return tagged(h.Root, p.Tag) }); i >= 0 {
 		p := b.posted[i]
 		b.posted = slices.Delete(b.posted, i, i+1)
-		for r := range b.all {
-			if o := &b.all[r]; p.Peer == AnySource && o != b {
+		for r := 0; p.Peer == AnySource && r < len(b.all); r++ {
+			if o := &b.all[r]; o != b {
 				i := slices.Index(o.posted, p)
 				o.posted = slices.Delete(o.posted, i, i+1)
 			}

@@ -274,6 +274,8 @@ func (e *Engine) passMessages() error {
 		case p.Peer == e.rank: // its Send does all
 		case p.send:
 			err = e.moveOut(p)
+		case p.Peer != AnySource: // the quickest way of what follows
+			err = p.unlessOver(e.receive(p.Peer))
 		default:
 			err = e.from(p, (*Engine).receiveFor)
 		}
@@ -308,7 +310,6 @@ func (e *Engine) moveOut(p *Message) error {
 		return e.lendOut(p, link)
 	}
 	for !p.done {
-		*h = p.header() // of one that was kept behind another
 		n := min(slot, len(p.Buf)-p.moved)
 		window, ok, err := link.TryReserve(n)
 		if err != nil || !ok {
@@ -325,6 +326,7 @@ func (e *Engine) moveOut(p *Message) error {
 		p.moved += n
 		if p.done = p.moved == len(p.Buf); p.done && p.kept {
 			e.sentKept(p)
+			*h = p.header() // of the one that was kept behind it
 		}
 	}
 	return nil
