@@ -19,4 +19,4 @@ go test -count=1 -timeout 2h -v -run '^TestKillTogether$' ./cmd/treerun > "$work
 grep 's after the kills' "$work/log"
 p99=$(sed -nE 's/.* p99 ([0-9.]+),.*/\1/p' "$work/log")
 awk -v p99="$p99" -v limit="${LIMIT:-0.2}" 'BEGIN { if (limit > 0 && p99 > limit) {
-    print "the 99th percentile is over " limit " s: is the host quiet?"; exit 1 } }'
+    print "the 99th percentile is over " limit " s: is the host quiet?"; exit 1 } }' || { cat "$work/log"; exit 1; }
