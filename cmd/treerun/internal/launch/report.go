@@ -51,8 +51,8 @@ func (s *supervisor) report() {
 	}
 }
 
-// reportUnclosed names the ranks that have ended without Close, in a job that has ended well: no failure that only Close
-// finds has been reported.
+// reportUnclosed names the ranks that have ended without Close, in a job that has ended well: no failure that only
+// Close finds has been reported.
 func (s *supervisor) reportUnclosed() {
 	var open []int
 	for _, m := range s.ranks {
