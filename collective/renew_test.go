@@ -37,7 +37,7 @@ func TestRenewals(t *testing.T) {
 	for how, renew := range renewals {
 		for _, hosts := range [][]int{testutil.OneHost(1), testutil.OneHost(2), testutil.OneHost(4), {0, 1}} {
 			t.Run(fmt.Sprintf("%s/%v", how, hosts), func(t *testing.T) {
-				rounds := testutil.Count(120, 10000)
+				rounds := testutil.Count(120, 2000)
 				if slices.Max(hosts) > 0 {
 					rounds = testutil.Count(40, 2000)
 				}
