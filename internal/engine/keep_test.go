@@ -7,20 +7,26 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// TestTakenIn has a message come after the last poll of a rank and before it takes in what has come: a Receive that
-// was posted for it is done then, has its length, and is no longer among the messages under way.
-func TestTakenIn(t *testing.T) {
+// pair returns the Engines of two ranks, which lend payloads from lendFrom bytes on. They close with the test.
+func pair(t *testing.T, lendFrom int64) (first, second *Engine) {
+	t.Helper()
 	layout := transport.Layout{Size: 2, Slots: 2, SlotBytes: 256}
 	eps, err := openAll(layout)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		for _, ep := range eps {
 			ep.Close()
 		}
-	}()
-	from, to := New(eps[0], 0, &layout, 0, false, 8<<10), New(eps[1], 1, &layout, 0, false, 8<<10)
+	})
+	return New(eps[0], 0, &layout, 0, false, lendFrom), New(eps[1], 1, &layout, 0, false, lendFrom)
+}
+
+// TestTakenIn has a message come after the last poll of a rank and before it takes in what has come: a Receive that
+// was posted for it is done then, has its length, and is no longer among the messages under way.
+func TestTakenIn(t *testing.T) {
+	from, to := pair(t, 8<<10)
 	sent, buf := numbers(1, 3), make([]byte, 20)
 	in := message(0, 7, 5, buf)
 	in.Fewer = true
@@ -41,17 +47,7 @@ func TestTakenIn(t *testing.T) {
 
 // TestTakesOfAMessage sees to it that a message counts once toward what a rank takes in.
 func TestTakesOfAMessage(t *testing.T) {
-	layout := transport.Layout{Size: 2, Slots: 2, SlotBytes: 256}
-	eps, err := openAll(layout)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		for _, ep := range eps {
-			ep.Close()
-		}
-	}()
-	from, to := New(eps[0], 0, &layout, 0, false, 1<<30), New(eps[1], 1, &layout, 0, false, 1<<30)
+	from, to := pair(t, 1<<30)
 	const count = 8 << 10 // int32
 	if err := to.openMessages(0, false); err != nil {
 		t.Fatal(err)
