@@ -116,8 +116,8 @@ func (j *togetherJob) run(h *nethosts.Hosts, tmp, launcher, looper string) ([]ti
 		all.Go(func() {
 			cmd.Wait() // the state says how it ended
 			hung.Stop()
-			if code := cmd.ProcessState.ExitCode(); i == 0 || code < 0 {
-				j.code = code
+			if i == 0 { // a job without treerun has no exit code of its own
+				j.code = cmd.ProcessState.ExitCode()
 			}
 		})
 	}
