@@ -21,8 +21,7 @@ type Message struct{ message comm.Request }
 //
 // A message of up to 64 KiB does not wait for its Recv: what finds no room in the links is kept in memory and sent
 // later, also while this rank makes no call, and at the latest in Close. When a rank keeps 64 MiB, Send waits. A
-// longer message waits until to receives it or, in another call that waits, has room for it in 64 MiB of its own. So
-// does one of some KiB which to would read from the sender's memory, for some tenths of a second at most.
+// longer message waits until to receives it or, in another call that waits, has room for it in 64 MiB of its own.
 func Send[T Number](ctx context.Context, c *Comm, buf []T, to, tag int) error {
 	_, err := c.inner().Messages.Run(ctx, "Send", messageOf(buf, to, tag), tag, c.inner().Engine.StartSend)
 	return err

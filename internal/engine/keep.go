@@ -17,7 +17,6 @@ const (
 	eagerBytes = 64 << 10
 	keptBytes  = 64 << 20 // that a rank keeps of what it sends, and takes in of what it does not receive yet
 	keptEach   = 64       // bytes that a message takes besides its payload
-	slowSends  = 16       // so many Sends to a rank that was not there are not lent: they might have to wait for it
 )
 
 // held is a Send that waits behind another to the same rank.
@@ -27,25 +26,29 @@ type held struct {
 	buf   []byte
 }
 
-// Keep makes the memory of a Send that has found no room the engine's own: the caller's may be used again. It reports
-// whether there was room for that.
-func (e *Engine) Keep(p *Message) bool {
-	m := &e.messages
-	if !p.send || p.Done() || p.Part != "" || len(p.Buf) > eagerBytes {
-		return false
-	}
-	m.slow[p.Peer] = slowSends
-	if p.lends || m.kept+len(p.Buf)+keptEach > keptBytes {
-		return false
-	}
-	m.kept += len(p.Buf) + keptEach
-	p.Buf = bytes.Clone(p.Buf)
-	var before *Message
-	for q := m.first; q != p; q = q.next {
+// eager reports whether p is kept where it finds no room. It is not lent: its receiver may read it much later.
+func (p *Message) eager() bool { return p.Part == "" && len(p.Buf) <= eagerBytes }
+
+// before returns the last Send under way before p to the same rank, nil without one or if p is no Send.
+func (m *messages) before(p *Message) (before *Message) {
+	for q := m.first; p.send && q != p && q != nil; q = q.next {
 		if q.send && q.Peer == p.Peer {
 			before = q
 		}
 	}
+	return before
+}
+
+// Keep makes the memory of a Send that has found no room the engine's own: the caller's may be used again. It reports
+// whether there was room for that.
+func (e *Engine) Keep(p *Message) bool {
+	m := &e.messages
+	if !p.send || p.Done() || !p.eager() || m.kept+len(p.Buf)+keptEach > keptBytes {
+		return false
+	}
+	m.kept += len(p.Buf) + keptEach
+	p.Buf = bytes.Clone(p.Buf)
+	before := m.before(p)
 	if p.kept = before == nil || !before.kept; !p.kept {
 		before.behind = append(before.behind, held{p.Tag, p.DType, p.Buf})
 		p.done = true
@@ -66,7 +69,6 @@ func (e *Engine) Push(p *Message) error {
 // sentKept goes on with what was kept behind p, which was sent.
 func (e *Engine) sentKept(p *Message) {
 	e.messages.kept -= len(p.Buf) + keptEach
-	e.messages.slow[p.Peer] = 0
 	if len(p.behind) == 0 {
 		return
 	}

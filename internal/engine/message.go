@@ -111,7 +111,6 @@ type messages struct {
 	inbox       []inbox              // by peer
 	busy        []bool               // scratch of one poll: an earlier Send to the peer waits
 	dry         []bool               // scratch of one poll: no more is read from the peer
-	slow        []uint8              // by peer: so many Sends are not lent, as it did not take one for long
 	looked      int                  // the rank of which a message from any has come last
 	waited      *Message             // that this rank waits for; nil: it waits for a call, or for nothing
 	more        bool                 // scratch of one poll: a Receive may have more to read
@@ -128,7 +127,6 @@ func (e *Engine) openMessages(peer int, send bool) (err error) {
 	if p.inbox == nil {
 		p.out, p.in = make([]transport.Sender, e.size), make([]transport.Receiver, e.size)
 		p.inbox, p.busy, p.dry = make([]inbox, e.size), make([]bool, e.size), make([]bool, e.size)
-		p.slow = make([]uint8, e.size)
 		for r := range p.inbox {
 			p.inbox[r].peer, p.inbox[r].self, p.inbox[r].all = r, e.rank, p.inbox
 		}
@@ -191,13 +189,9 @@ func (e *Engine) startMessage(p *Message, send bool) error {
 func (e *Engine) beginMessage(p *Message, send bool) error {
 	p.send, p.probe, p.moved, p.done, p.had, p.next = send, false, 0, false, 0, nil
 	p.kept, p.behind = false, nil
-	p.lends = send && e.reach[p.Peer] && e.lendsOwn(messageKind, int64(len(p.Buf)))
+	p.lends = send && !p.eager() && e.reach[p.Peer] && e.lendsOwn(messageKind, int64(len(p.Buf)))
 	if err := e.openFor(p, send); err != nil {
 		return err
-	}
-	if send && len(p.Buf) <= eagerBytes && e.messages.slow[p.Peer] > 0 {
-		e.messages.slow[p.Peer]--
-		p.lends = false
 	}
 	if !send {
 		if err := e.post(p); err != nil {
@@ -230,7 +224,7 @@ func (m *messages) push(p *Message) {
 // WaitMessage returns when p is done, or with the fault of the Endpoint when it
 // cannot be, or when there is one by then.
 func (e *Engine) WaitMessage(ctx context.Context, p *Message, w *Waiter) (transport.Fault, bool) {
-	if p.send && e.messages.slow[p.Peer] > 0 {
+	if before := e.messages.before(p); before != nil && before.kept {
 		e.Keep(p)
 	}
 	if !p.Done() {
