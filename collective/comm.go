@@ -121,6 +121,37 @@ func (c *Comm) Dup(ctx context.Context, opts ...Option) (*Comm, error) {
 	return c.Split(ctx, 0, c.Rank(), opts...)
 }
 
+// StartDup begins a Dup, and does not wait for the other ranks. All ranks of c call it; those that call it several
+// times do so in one order. Until Wait returns, every call and message may be made on c, also a further StartDup, Split
+// or Sub, before the StartDup on one rank and after it on another. Calls that are under way move on. Close of c comes
+// after Wait.
+//
+// A goroutine makes the new communicator. Its messages move in every call on c that waits, Wait among them, and without
+// such a call some milliseconds later.
+func (c *Comm) StartDup(opts ...Option) (*StartedDup, error) {
+	in, err := c.inner().StartDup(opts)
+	if err != nil {
+		return nil, err
+	}
+	return &StartedDup{in}, nil
+}
+
+// StartedDup is a Dup under way. One goroutine at a time may use it. Wait, or Test until it reports the end, is called
+// for every one.
+type StartedDup struct{ dup *comm.StartedDup }
+
+// Wait returns the new communicator once it is made on this rank. A second Wait returns the same. A ctx that ends is a
+// failure of the communicator that is duplicated, on all ranks. When that one fails meanwhile there is no new one.
+func (d *StartedDup) Wait(ctx context.Context) (*Comm, error) { return outside(d.dup.Wait(ctx)) }
+
+// Test moves what is under way on the communicator that is duplicated, and reports whether Wait would return at once,
+// with what it returns then. It does not wait.
+func (d *StartedDup) Test() (*Comm, bool, error) {
+	in, done, err := d.dup.Test()
+	c, err := outside(in, err)
+	return c, done, err
+}
+
 // Sub makes a communicator of some ranks of c, in the order of ranks. These call it together, with the same ranks and
 // options; the others need not know of it. A rank that is in several calls of Sub or Split makes them in the order of
 // the others that are in them. Calls of c that are under way stay so, and need not end first. Otherwise it is as Split.

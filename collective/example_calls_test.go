@@ -322,6 +322,29 @@ func ExampleComm_Dup() {
 	// Output: world and world/split#1
 }
 
+// The copy is made while the program computes on.
+func ExampleComm_StartDup() {
+	onRanks(2, func(c *collective.Comm) error {
+		started, err := c.StartDup()
+		if err != nil {
+			return err
+		}
+		x := []int{c.Rank()}
+		if err := collective.AllReduce(ctx, c, x, x, collective.Max); err != nil {
+			return err
+		}
+		own, err := started.Wait(ctx)
+		if err != nil {
+			return err
+		}
+		if c.Rank() == 0 {
+			fmt.Println(x, own.Name())
+		}
+		return errors.Join(collective.Barrier(ctx, own), own.Close())
+	})
+	// Output: [1] world/dup#1
+}
+
 // One rank ends the call of all, who learn why.
 func ExampleComm_Abort() {
 	onRanks(2, func(c *collective.Comm) error {

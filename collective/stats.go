@@ -14,7 +14,7 @@ type Stats struct {
 
 // CallStats is what this rank's calls of one sort came to. Forms of a collective count as one: AllReduceCoalesced,
 // StartAllReduce and a Persistent are AllReduce, and AllGatherV is AllGather. SendRecv is a Send and a Recv, which has
-// the time of both. Dup and Sub are Split; "Sparse" are calls of package sparse, without their bytes.
+// the time of both. Dup, StartDup and Sub are Split; "Sparse" are calls of package sparse, without their bytes.
 type CallStats struct {
 	Call  string // "AllReduce"
 	Count int64  // calls that have begun

@@ -97,17 +97,32 @@ func (c *Comm) Sub(ctx context.Context, ranks []int, opts ...setup.Option) (*Com
 // among makes a communicator of members, in their order, of whom this rank is one. what distinguishes it from others of
 // these members.
 func (c *Comm) among(ctx context.Context, call, what string, members []int, opts []setup.Option) (*Comm, error) {
-	id := c.idOf(fmt.Sprint(what, members))
-	g := newGroup(c, id, members)
-	g.making = &making{parent: c, members: members, call: call}
-	defer func() { g.making = nil }()
+	g := c.part(call, what, members)
+	sub, err := g.make(ctx, opts)
+	if err != nil {
+		return nil, c.notMade(ctx, g, err)
+	}
+	g.making = nil
+	return sub, nil
+}
+
+// part is the World of a communicator that c will make of members.
+func (c *Comm) part(call, what string, members []int) *group {
+	g := newGroup(c, c.idOf(fmt.Sprint(what, members)), members)
+	g.making = &making{parent: c, members: members, call: call, name: c.partName(what, g.id)}
+	return g
+}
+
+// make makes the communicator. It does not claim that of which g is a part for longer than an exchange takes.
+func (g *group) make(ctx context.Context, opts []setup.Option) (*Comm, error) {
+	c, members, call := g.parent, g.members, g.call
 	inherited := []setup.Option{func(cfg *setup.Config) {
 		cfg.Connect, cfg.HeapBytes = c.Config.Connect, c.Plans.HeapBytes
 		if call == "Sub" { // a Split tells all the same
 			cfg.Members = members
 		}
 		cfg.Stall, cfg.StallTimeout, cfg.Logger = c.Config.Stall, c.Config.StallTimeout, c.Config.Logger
-		cfg.SplitName = c.partName(what, id)
+		cfg.SplitName = g.name
 	}}
 	if sub := c.Graph.Among(members); sub.Validate() == nil {
 		inherited = append(inherited, func(cfg *setup.Config) { cfg.Graph = sub })
@@ -120,11 +135,7 @@ func (c *Comm) among(ctx context.Context, call, what string, members []int, opts
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.whole, cancel)() // some of the others may have heard that c has failed, and come no more
-	sub, err := New(within, g, append(inherited, opts...)...)
-	if err != nil {
-		return nil, c.notMade(ctx, g, err)
-	}
-	return sub, nil
+	return New(within, g, append(inherited, opts...)...)
 }
 
 // notMade is why this rank could not make a communicator of g. Where its context has ended that ends c, too: the
@@ -177,11 +188,13 @@ type group struct {
 	*making     // nil once the communicator exists
 }
 
-// making is the state of a Split or Sub under way.
+// making is the state of a Split, Sub or StartDup under way.
 type making struct {
 	parent  *Comm
-	members []int  // ranks of the parent, by ours
-	call    string // Split or Sub
+	members []int // ranks of the parent, by ours
+	call    string
+	name    string      // of the communicator
+	started *StartedDup // of a StartDup, whose messages are beside the calls of the parent
 }
 
 // newGroup returns the World of members, ranks of c, of whom this rank is one.
@@ -273,7 +286,13 @@ func (g *group) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
 
 // swap sends mine to all other members and receives theirs, which are as long.
 func (g *group) swap(ctx context.Context, mine, theirs []byte) error {
-	c := g.parent
+	c, passes := g.parent, make([]engine.Pass, len(g.members))
+	for i, r := range g.members {
+		passes[i] = engine.Pass{Peer: r, Out: mine, In: theirs[i*len(mine):][:len(mine)]}
+	}
+	if g.started != nil {
+		return g.started.exchange(ctx, passes)
+	}
 	// The others wait for this rank by now: a call of another goroutine is let through, and not a reason to fail.
 	idle := backoff.Wait{Max: time.Millisecond}
 	for err := c.Claim(g.call); err != nil; err = c.Claim(g.call) {
@@ -285,10 +304,6 @@ func (g *group) swap(ctx context.Context, mine, theirs []byte) error {
 	defer c.End()
 	c.tally.enter(rowSplit, 0)
 	defer waits.Within(ctx).Pause()() // it is c that waits now
-	passes := make([]engine.Pass, len(g.members))
-	for i, r := range g.members {
-		passes[i] = engine.Pass{Peer: r, Out: mine, In: theirs[i*len(mine):][:len(mine)]}
-	}
 	return c.Messages.exchange(ctx, g.call, passes)
 }
 

@@ -29,6 +29,8 @@ type Comm struct {
 	Messages Messages
 	err      *setup.RankError
 	splits   int // so far
+	dups     int // calls of StartDup so far
+	started  int // of them, whose Wait has not returned
 	prepared prepared
 	subs     map[string]int // calls of Sub, by the ranks
 
@@ -86,7 +88,7 @@ func (c *Comm) close() error {
 		c.Endpoint.Abort(setup.LostRank(c.World))
 	default:
 	}
-	if !c.Engine.Settled() {
+	if !c.Engine.Settled() || c.started > 0 {
 		c.Endpoint.Abort(transport.Faultf(transport.FaultClosed, c.Rank,
 			"rank %d closed its communicator with calls or messages under way; Wait for all of them before Close", c.Rank))
 	}

@@ -115,6 +115,8 @@ func (e *Engine) doing() string {
 	switch {
 	case e.messages.waited != nil:
 		return e.Waits(e.messages.waited)
+	case e.waitsBeside != nil:
+		return e.waitsBeside.Name
 	case e.first != nil:
 		return Describe(e.first.Header)
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/treerun/treerun/transport"
 )
@@ -34,6 +35,10 @@ type Engine struct {
 	rounds []*Call // in their rounds, oldest first
 	waits  *Call   // that this rank waits for, if it does
 	wait   wait    // of the goroutine that uses the Engine
+
+	asked       atomic.Pointer[Beside] // rounds that have not begun, latest first
+	beside      []*Beside              // whose rounds are under way
+	waitsBeside *Beside                // that this rank waits for, if it does
 
 	windows [][]byte // scratch of one step: its operands
 	pieces  [][]byte // and the parts of them that belong to one piece

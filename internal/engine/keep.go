@@ -115,7 +115,7 @@ func (e *Engine) Flush(ctx context.Context, w *Waiter) (transport.Fault, bool) {
 // Move moves the messages of a rank that is in no call, and takes in what has come.
 func (e *Engine) Move() (moved bool, err error) {
 	steps := e.steps
-	if err = e.pollMessages(); err == nil {
+	if err = errors.Join(e.pollMessages(), e.moveBeside()); err == nil {
 		moved, err = e.takeIn()
 	}
 	return moved || e.steps != steps, err

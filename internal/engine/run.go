@@ -63,8 +63,11 @@ func (w *Waiter) Fail(err error, ep transport.Endpoint, self int, doing string,
 	return ep.Aborted()
 }
 
-// Idle reports whether no call and no message is under way.
-func (e *Engine) Idle() bool { return e.first == nil && e.messages.first == nil }
+// Idle reports whether no call and no message is under way, and this rank does not wait for what another goroutine
+// does.
+func (e *Engine) Idle() bool {
+	return e.first == nil && e.messages.first == nil && e.waitsBeside == nil
+}
 
 // Settled reports whether the caller waits for nothing that it has begun: what is kept is not the caller's.
 func (e *Engine) Settled() bool {
@@ -109,6 +112,11 @@ func (e *Engine) activate(c *Call) {
 func (e *Engine) Poll() error {
 	if e.messages.first != nil {
 		if err := e.pollMessages(); err != nil {
+			return err
+		}
+	}
+	if e.asked.Load() != nil || len(e.beside) > 0 {
+		if err := e.moveBeside(); err != nil {
 			return err
 		}
 	}
