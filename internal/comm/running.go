@@ -70,8 +70,8 @@ func (r Request) Test() (bool, error) {
 	defer r.counted()
 	err := r.c.Engine.Poll()
 	fault, failed := r.c.Endpoint.Aborted()
-	if err == nil && !failed && r.isMessage() && !r.done() {
-		err = r.c.Engine.Push(r.message.Message())
+	if err == nil && !failed && r.isMessage() && !r.done() && !r.c.Engine.Keep(r.message.Message()) {
+		_, err = r.c.Engine.Move()
 	}
 	if err == nil && (!failed || r.done()) {
 		return r.done(), nil

@@ -57,15 +57,6 @@ func (e *Engine) Keep(p *Message) bool {
 	return true
 }
 
-// Push keeps a Send that is not done or, where it cannot, takes in what has come: the others may wait for that.
-func (e *Engine) Push(p *Message) error {
-	if !p.send || e.Keep(p) {
-		return nil
-	}
-	_, err := e.takeIn()
-	return err
-}
-
 // sentKept goes on with what was kept behind p, which was sent.
 func (e *Engine) sentKept(p *Message) {
 	e.messages.kept -= len(p.Buf) + keptEach
@@ -112,7 +103,7 @@ func (e *Engine) Flush(ctx context.Context, w *Waiter) (transport.Fault, bool) {
 	}
 }
 
-// Move moves the messages of a rank that is in no call, and takes in what has come.
+// Move moves the messages of a rank that waits in no call, and takes in what has come: other ranks may wait for that.
 func (e *Engine) Move() (moved bool, err error) {
 	steps := e.steps
 	if err = errors.Join(e.pollMessages(), e.moveBeside()); err == nil {
