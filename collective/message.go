@@ -23,7 +23,8 @@ type Message struct{ message comm.Request }
 // later, also while this rank makes no call, and at the latest in Close. When a rank keeps 64 MiB, Send waits. A
 // longer message waits until to receives it or, in another call that waits, has room for it in 64 MiB of its own.
 func Send[T Number](ctx context.Context, c *Comm, buf []T, to, tag int) error {
-	_, err := c.inner().Messages.Run(ctx, "Send", messageOf(buf, to, tag), tag, c.inner().Engine.StartSend)
+	out := messageOf(buf, to, tag)
+	_, err := c.inner().Messages.Run(ctx, "Send", &out, tag, true)
 	return err
 }
 
@@ -42,7 +43,7 @@ const (
 func Recv[T Number](ctx context.Context, c *Comm, buf []T, from, tag int) (int, error) {
 	in := messageOf(buf, from, tag)
 	in.Fewer = true
-	n, err := c.inner().Messages.Run(ctx, "Recv", in, tag, c.inner().Engine.StartRecv)
+	n, err := c.inner().Messages.Run(ctx, "Recv", &in, tag, false)
 	return n / in.DType.Size(), err
 }
 
@@ -106,13 +107,15 @@ func SendRecv[T Number](ctx context.Context, c *Comm, send []T, to int, recv []T
 	}
 	in := messageOf(recv, from, tag)
 	in.Fewer = true
-	n, err := c.inner().Messages.SendRecv(ctx, in, messageOf(send, to, tag), tag)
+	out := messageOf(send, to, tag)
+	n, err := c.inner().Messages.SendRecv(ctx, &in, &out, tag)
 	return n / in.DType.Size(), err
 }
 
 // StartSend begins a Send; buf must not be changed until the Message is done.
 func StartSend[T Number](c *Comm, buf []T, to, tag int) (Message, error) {
-	m, err := c.inner().Messages.Start("Send", messageOf(buf, to, tag), tag, c.inner().Engine.StartSend)
+	out := messageOf(buf, to, tag)
+	m, err := c.inner().Messages.Start("Send", &out, tag, true)
 	return Message{m}, err
 }
 
@@ -121,7 +124,7 @@ func StartSend[T Number](c *Comm, buf []T, to, tag int) (Message, error) {
 func StartRecv[T Number](c *Comm, buf []T, from, tag int) (Message, error) {
 	in := messageOf(buf, from, tag)
 	in.Fewer = true
-	m, err := c.inner().Messages.Start("Recv", in, tag, c.inner().Engine.StartRecv)
+	m, err := c.inner().Messages.Start("Recv", &in, tag, false)
 	return Message{m}, err
 }
 

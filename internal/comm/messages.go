@@ -17,7 +17,7 @@ type Messages struct {
 }
 
 // SendRecv sends out and receives in side by side, and returns how many bytes came.
-func (m *Messages) SendRecv(ctx context.Context, in, out engine.Message, tag int) (int, error) {
+func (m *Messages) SendRecv(ctx context.Context, in, out *engine.Message, tag int) (int, error) {
 	const name = "SendRecv"
 	if err := m.check(name, out.Peer, tag, false); err != nil { // before either is begun
 		return 0, err
@@ -26,12 +26,12 @@ func (m *Messages) SendRecv(ctx context.Context, in, out engine.Message, tag int
 		return 0, err
 	}
 	defer m.c.End()
-	begun, err := m.enter(ctx, name, in, m.c.Engine.StartRecv)
+	begun, err := m.enter(ctx, name, in, false)
 	if err != nil {
 		return 0, err
 	}
 	n, had := begun.Message().Bytes(), begun.Done() // the next message may take its place
-	sent, err := m.enter(ctx, name, out, m.c.Engine.StartSend)
+	sent, err := m.enter(ctx, name, out, true)
 	if err != nil {
 		return 0, err
 	}
@@ -47,9 +47,6 @@ func (m *Messages) SendRecv(ctx context.Context, in, out engine.Message, tag int
 
 // ownTag is the tag of messages that make up a call; callers' tags are not negative.
 const ownTag = -1
-
-// starter is Engine.StartSend or Engine.StartRecv.
-type starter = func(*engine.Message) error
 
 // check refuses a message that this communicator cannot carry. anyOf allows AnySource and AnyTag.
 func (m *Messages) check(call string, peer, tag int, anyOf bool) error {
@@ -81,8 +78,8 @@ func (m *Messages) begin(call string, peer, tag int, anyOf bool) error {
 	return m.c.Claim(call)
 }
 
-// Start begins a message.
-func (m *Messages) Start(call string, p engine.Message, tag int, start starter) (Request, error) {
+// Start begins a message, a Send or a Receive.
+func (m *Messages) Start(call string, p *engine.Message, tag int, send bool) (Request, error) {
 	if err := m.begin(call, p.Peer, tag, p.Fewer); err != nil {
 		return Request{}, err
 	}
@@ -91,7 +88,7 @@ func (m *Messages) Start(call string, p engine.Message, tag int, start starter) 
 		p.Got = m.newGot()
 		p.Got.Counted = len(p.Buf)
 	}
-	ref, err := m.enter(context.Background(), call, p, start)
+	ref, err := m.enter(context.Background(), call, p, send)
 	if err != nil {
 		return Request{}, err
 	}
@@ -110,12 +107,12 @@ func (m *Messages) newGot() *engine.Got {
 
 // Run begins a message and waits for it, without letting another call in
 // between. It returns how many bytes were moved.
-func (m *Messages) Run(ctx context.Context, call string, p engine.Message, tag int, start starter) (int, error) {
+func (m *Messages) Run(ctx context.Context, call string, p *engine.Message, tag int, send bool) (int, error) {
 	if err := m.begin(call, p.Peer, tag, p.Fewer); err != nil {
 		return 0, err
 	}
 	defer m.c.End()
-	begun, err := m.enter(ctx, call, p, start)
+	begun, err := m.enter(ctx, call, p, send)
 	if err != nil {
 		return 0, err
 	}
@@ -130,7 +127,7 @@ func (m *Messages) Run(ctx context.Context, call string, p engine.Message, tag i
 // enter begins a message on the communicator, which is claimed, unless ctx
 // has ended, which is a failure of the communicator even where the message
 // would not have to wait.
-func (m *Messages) enter(ctx context.Context, call string, p engine.Message, start starter) (engine.Ref, error) {
+func (m *Messages) enter(ctx context.Context, call string, p *engine.Message, send bool) (engine.Ref, error) {
 	if ctx.Err() != nil {
 		return engine.Ref{}, m.c.gaveUp(ctx, call, fmt.Sprintf(" of tag %d", p.Tag))
 	}
@@ -140,6 +137,10 @@ func (m *Messages) enter(ctx context.Context, call string, p engine.Message, sta
 	}
 	m.c.tally.enter(sort, len(p.Buf))
 	ref := m.under.Add(p)
+	start := m.c.Engine.StartRecv
+	if send {
+		start = m.c.Engine.StartSend
+	}
 	err := start(ref.Message())
 	fault, failed := m.c.Endpoint.Aborted()
 	if err != nil {

@@ -27,7 +27,7 @@ type holder interface{ add(Message) (Ref, bool) }
 
 type realPool struct{ Pool }
 
-func (p *realPool) add(m Message) (Ref, bool) { return p.Add(m), true }
+func (p *realPool) add(m Message) (Ref, bool) { return p.Add(&m), true }
 
 // sentMessage is what rank 0 sends: chunks of two bytes, or one of none.
 type sentMessage struct {

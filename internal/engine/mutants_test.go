@@ -102,7 +102,7 @@ func (p *overwritten) add(m Message) (Ref, bool) {
 type unnumbered struct{ Pool }
 
 func (p *unnumbered) add(m Message) (Ref, bool) {
-	ref := p.Add(m)
+	ref := p.Add(&m)
 	ref.slot.number, ref.number = 1, 1
 	if len(p.slots) > 2 {
 		p.slots = p.slots[:2]

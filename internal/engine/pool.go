@@ -27,11 +27,11 @@ func (r Ref) Done() bool { return r.slot.number != r.number || r.slot.Done() }
 // Message returns the message. Precondition: it is not done, or none was added since it was.
 func (r Ref) Message() *Message { return &r.slot.Message }
 
-// Add gives a message a slot.
-func (s *Pool) Add(p Message) Ref {
+// Add gives a copy of a message a slot.
+func (s *Pool) Add(p *Message) Ref {
 	slot := s.free()
 	s.number++
-	slot.Message, slot.number = p, s.number
+	slot.Message, slot.number = *p, s.number
 	return Ref{slot, s.number}
 }
 
