@@ -144,11 +144,12 @@ func (e *Engine) openMessages(peer int, send bool) (err error) {
 
 // openFor opens this rank's ends of the links that p may need.
 func (e *Engine) openFor(p *Message, send bool) error {
+	if p.Peer != AnySource {
+		return e.openMessages(p.Peer, send)
+	}
 	for r := range e.size {
-		if p.Peer == AnySource || p.Peer == r {
-			if err := e.openMessages(r, send); err != nil {
-				return err
-			}
+		if err := e.openMessages(r, send); err != nil {
+			return err
 		}
 	}
 	return nil
