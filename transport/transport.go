@@ -64,12 +64,7 @@ type Sender interface {
 	// header is copied.
 	Commit(h *Header)
 
-	// Post is Commit without the wake-up, and without the fence before it: with
-	// several links to serve, the last one gets a Commit or Release, and the
-	// others a Wake after it.
-	Post(h *Header)
-
-	// Wake wakes the receiver, if it sleeps, for what was posted before the
+	// Wake wakes the receiver, if it sleeps, for what was shared or lent before the
 	// latest Commit or Release of this goroutine.
 	Wake()
 
@@ -82,15 +77,16 @@ type Sender interface {
 	// where lender is a link of another kind. lender
 	// is another Sender of the same Endpoint, and keeps its slot until all
 	// receivers have released it. Preconditions: TryReserve(0) returned true
-	// here, and TryReserve(n) on lender; its window is already filled. As for
-	// Post, a Commit follows, and then a Wake.
+	// here, and TryReserve(n) on lender; its window is already filled. It
+	// neither wakes nor fences: with several links to serve, the last one gets
+	// a Commit, and the others a Wake after it.
 	Share(h *Header, lender Sender)
 
 	// Lend publishes, under header h, window itself, which lies in memory that
 	// Endpoint.Alloc gave out, or anywhere if Endpoint.Reaches the receiver, in place of a
 	// window of the link's. It may be longer than a slot. It must not change, and
 	// the caller has to keep it reachable, until Returned. Precondition:
-	// TryReserve(0) returned true. As for Post, a Commit or Release follows,
+	// TryReserve(0) returned true. As for Share, a Commit or Release follows,
 	// or Endpoint.Fence, and then a Wake. helps says that this rank will
 	// call Help(true) for it.
 	Lend(h *Header, window []byte, helps bool)
@@ -125,7 +121,8 @@ type Receiver interface {
 	// Precondition: TryPeek returned true.
 	Release()
 
-	// Drop and Wake are to Release what Post and Wake are to Commit.
+	// Drop is Release without the fence and the wake-up: with several links to
+	// serve, the last one gets a Release, and the others a Wake after it.
 	Drop()
 	Wake()
 

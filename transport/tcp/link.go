@@ -40,9 +40,8 @@ func (d *end) failure(err error) error {
 		d.e.on(d.link.Dst), err)
 }
 
-// look reads the socket of the peer, unless another link has just done so. It
-// reports whether something may have changed.
-func (d *end) look() bool { return d.peer.look(&d.round) }
+// look reads the socket of the peer, unless another link has just done so.
+func (d *end) look() { d.peer.look(&d.round) }
 
 // sender implements transport.Sender. A slot is taken until the receiver has
 // released it; the memory of its chunk is in use only until it is sent.
@@ -110,12 +109,6 @@ func (s *sender) Commit(h *transport.Header) {
 	c.wmu.Unlock()
 }
 
-// Post sends the reserved window with what follows.
-func (s *sender) Post(h *transport.Header) {
-	s.mustReserve("Post")
-	s.post(h, s.n, nil, nil).wmu.Unlock()
-}
-
 // Wake sends what was posted.
 func (s *sender) Wake() { s.peer.flushPosted() }
 
@@ -131,12 +124,17 @@ func (s *sender) Share(h *transport.Header, lender transport.Sender) {
 	window := lender.Reserved()
 	from, same := lender.(*sender)
 	if !same || len(window) <= copyUpTo {
-		s.n = copy(s.buf.window(len(window)), window)
-		s.Post(h)
+		s.postCopy(h, window)
 		return
 	}
 	from.buf.uses.Add(1)
 	s.post(h, 0, window, from.buf).wmu.Unlock()
+}
+
+// postCopy sends a copy of a payload with what follows.
+func (s *sender) postCopy(h *transport.Header, payload []byte) {
+	n := copy(s.buf.window(len(payload)), payload)
+	s.post(h, n, nil, nil).wmu.Unlock()
 }
 
 // copyUpTo is the size of a payload, in bytes, up to which it is copied rather
@@ -147,8 +145,7 @@ const copyUpTo = 1 << 10
 func (s *sender) Lend(h *transport.Header, window []byte, _ bool) {
 	s.mustReserve("Lend")
 	if len(window) <= copyUpTo {
-		s.n = copy(s.buf.window(len(window)), window)
-		s.Post(h)
+		s.postCopy(h, window)
 		return
 	}
 	s.post(h, 0, window, nil).wmu.Unlock()

@@ -113,12 +113,6 @@ func (s *sender) Commit(h *transport.Header) {
 	s.bell.Ring()
 }
 
-// Post publishes the reserved window without waking the receiver.
-func (s *sender) Post(h *transport.Header) {
-	s.sync.releaseForward()
-	s.tx.Post(h)
-}
-
 // Wake wakes the receiver if it sleeps.
 func (s *sender) Wake() { s.bell.Ring() }
 
