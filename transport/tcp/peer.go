@@ -70,31 +70,27 @@ const tellAfter = 48
 // look reads the socket, unless that was done once since the link that asks,
 // whose round it is, asked last: so links that share a socket cost one system
 // call per turn of a waiting loop. A link that has not asked for longer begins a
-// round of its own. It reports whether there may be news.
-func (c *conn) look(round *uint32) bool {
+// round of its own.
+func (c *conn) look(round *uint32) {
 	now := c.round.Load()
 	if now-*round == 1 {
 		*round = now
-		return true
+		return
 	}
 	*round = c.round.Add(1)
 	c.e.pump.turns.Add(1)
-	return c.progress()
+	c.progress()
 }
 
 // progress sends and receives what can be at once.
-func (c *conn) progress() (news bool) {
-	if c.pending.Load() {
-		news = c.flush()
-	}
-	news = c.receive() || news
-	if news {
+func (c *conn) progress() {
+	news := c.pending.Load() && c.flush()
+	if c.receive() || news {
 		c.empty.Store(0)
 	} else if c.owes.Load() && c.empty.Add(1) >= tellAfter {
 		c.empty.Store(0)
 		c.flush()
 	}
-	return news
 }
 
 // flushPosted sends what waits, as far as there is room, unless there was none the last time.
@@ -126,8 +122,8 @@ func (c *conn) credit(lane, upTo uint32) error {
 	return s.credit(upTo)
 }
 
-// expect returns where the chunk of n bytes at a position of a lane belongs.
-func (c *conn) expect(lane, pos uint32, n int) (*receiver, *arrival, error) {
+// expect returns where the chunk at a position of a lane belongs.
+func (c *conn) expect(lane, pos uint32) (*receiver, *arrival, error) {
 	r := linkOf(&c.receivers, int(lane))
 	if r == nil {
 		k := transport.Link{Lane: int(lane), Src: c.rank, Dst: c.e.cfg.Rank}

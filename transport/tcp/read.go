@@ -190,7 +190,7 @@ func (in *reader) frame(c *conn, b *base, body []byte) (news bool, err error) {
 // where it belongs.
 func (in *reader) chunk(c *conn, b *base, call []byte) (news bool, err error) {
 	n := b.more - callBytes - tailBytes
-	r, a, err := c.expect(b.link, b.pos, n)
+	r, a, err := c.expect(b.link, b.pos)
 	if err != nil {
 		return false, err
 	}
