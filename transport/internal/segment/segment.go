@@ -24,7 +24,6 @@ const version = 9
 // own pair of cache lines, because processors fetch lines in pairs.
 const (
 	pageBytes  = 4096
-	heapAlign  = pageBytes
 	headBytes  = 256 // the words that elect the report and the decision
 	offFault   = 128
 	rankBytes  = bellBytes + statusBytes + elections*faultBytes
