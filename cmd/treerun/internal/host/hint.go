@@ -9,8 +9,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -82,22 +82,20 @@ func (h *Host) endHint(pid int, status unix.WaitStatus) string {
 	return ""
 }
 
+// memoryGroup finds a line of /proc/self/cgroup with the control group that counts memory: its number, its controllers,
+// of which version 2 names none, and the group.
+var memoryGroup = regexp.MustCompile(`(?m)^\d+:(|(?:[^:]+,)?memory(?:,[^:]+)?):(.*)$`)
+
 // oomKills returns how many processes of this one's control group the system has killed for want of memory, and the
 // file below root that counts them; "" where no group has one.
 func oomKills(root string) (kills int, file string) {
-	groups, _ := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
-	for line := range strings.Lines(string(groups)) {
-		fields := strings.SplitN(strings.TrimSpace(line), ":", 3) // number, controllers, group
-		dir, name := "sys/fs/cgroup", "memory.events"             // version 2
-		switch {
-		case len(fields) < 3:
-			continue
-		case slices.Contains(strings.Split(fields[1], ","), "memory"):
+	text, _ := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
+	for _, found := range memoryGroup.FindAllStringSubmatch(string(text), -1) {
+		dir, name := "sys/fs/cgroup", "memory.events" // version 2
+		if controllers := found[1]; controllers != "" {
 			dir, name = "sys/fs/cgroup/memory", "memory.oom_control"
-		case fields[1] != "":
-			continue
 		}
-		for _, group := range []string{fields[2], ""} { // a container may see its own group only, and that as the first
+		for _, group := range []string{found[2], ""} { // a container may see its own group only, and that as the first
 			file := filepath.Join(root, dir, group, name)
 			text, _ := os.ReadFile(file)
 			_, count, _ := strings.Cut("\n"+string(text), "\noom_kill ")
