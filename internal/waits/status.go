@@ -48,13 +48,8 @@ func (s *Status) Check(size int) error {
 		}
 	}
 	for _, t := range texts {
-		for _, c := range t {
-			if !unicode.IsPrint(c) {
-				return fmt.Errorf("status with text that cannot be shown: %.40q", t)
-			}
-		}
-		if len(t) > maxText {
-			return fmt.Errorf("status with a text of %d bytes, want at most %d", len(t), maxText)
+		if t != cut(t) {
+			return fmt.Errorf("status with text that cannot be shown, or of more than %d bytes: %.40q", maxText, t)
 		}
 	}
 	return nil
