@@ -1,6 +1,7 @@
 package netconn
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -38,13 +39,13 @@ type AcceptorConfig struct {
 type Acceptor struct {
 	cfg       AcceptorConfig
 	listeners []net.Listener
-	stop      chan struct{}
+	stop      context.Context // ends with Close
+	cancel    context.CancelFunc
 	wg        sync.WaitGroup
 
 	refused atomic.Int64 // callers in a row, since one has proved itself
 
 	mu      sync.Mutex
-	closed  bool
 	waiting []net.Conn // that have not proved themselves, oldest first
 	failed  error      // the latest of a listener
 }
@@ -63,7 +64,8 @@ const (
 // OpenAcceptor begins to accept connections from the listeners, which are the Acceptor's
 // from now on.
 func OpenAcceptor(cfg AcceptorConfig, listeners ...net.Listener) *Acceptor {
-	a := &Acceptor{cfg: cfg, listeners: listeners, stop: make(chan struct{})}
+	a := &Acceptor{cfg: cfg, listeners: listeners}
+	a.stop, a.cancel = context.WithCancel(context.Background())
 	for _, ln := range listeners {
 		a.wg.Go(func() { a.serve(ln) })
 	}
@@ -76,10 +78,7 @@ func OpenAcceptor(cfg AcceptorConfig, listeners ...net.Listener) *Acceptor {
 // called again.
 func (a *Acceptor) Close() {
 	a.mu.Lock()
-	if !a.closed {
-		a.closed = true
-		close(a.stop)
-	}
+	a.cancel()
 	for _, ln := range a.listeners {
 		ln.Close()
 	}
@@ -133,7 +132,7 @@ func setQueue(ln net.Listener, n int) {
 func (a *Acceptor) rest(d time.Duration) {
 	select {
 	case <-time.After(d):
-	case <-a.stop:
+	case <-a.stop.Done():
 	}
 }
 
@@ -155,7 +154,7 @@ func (a *Acceptor) queue(conn net.Conn) {
 	if len(a.waiting) >= a.cfg.Places {
 		a.dropOne()
 	}
-	if a.closed { // Close has gone through the list before
+	if a.stop.Err() != nil { // Close has gone through the list before
 		conn.Close()
 	}
 	a.waiting = append(a.waiting, conn)
@@ -193,7 +192,7 @@ func (a *Acceptor) admit(conn net.Conn) {
 	enter, err := a.cfg.Prove(conn)
 	a.mu.Lock()
 	a.forget(conn)
-	over := a.closed
+	over := a.stop.Err() != nil
 	a.mu.Unlock()
 	if err == nil {
 		err = conn.SetDeadline(time.Time{}) // fails when it had to go meanwhile
