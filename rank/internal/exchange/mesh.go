@@ -232,12 +232,8 @@ func (m *Mesh) describeEnd(peer int, err error) string {
 // isEnd says whether err is how a connection to a process that ends looks, also
 // after its reader has closed this side.
 func isEnd(err error) bool {
-	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed} {
-		if errors.Is(err, end) {
-			return true
-		}
-	}
-	return false
+	ends := []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed}
+	return slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) })
 }
 
 // Lost notes that a rank has failed, and tells the others.
