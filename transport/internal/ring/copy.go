@@ -150,9 +150,9 @@ type Writer interface {
 	// more is to be written.
 	Aborted() bool
 
-	// Write copies b to an address of the receiver's memory. False without an error: the
-	// receiver has ended, or cannot be written to.
-	Write(target uint64, b []byte) (bool, error)
+	// Write copies b to an address of the receiver's memory. False: the receiver has ended, or
+	// cannot be written to.
+	Write(target uint64, b []byte) bool
 
 	// Fill copies b to the window of the payload's slot.
 	Fill(b []byte)
@@ -160,24 +160,20 @@ type Writer interface {
 
 // Help copies a piece of the payload, if one is offered, and reports whether it did. Sender
 // only. Precondition: the receiver has not released the payload.
-func (l *Line) Help(payload []byte, to Writer) (bool, error) {
+func (l *Line) Help(payload []byte, to Writer) bool {
 	for i := l.Pieces - 1; i >= 0; i-- {
 		if !l.move(i, open, claimed) {
 			continue
 		}
-		if to.Aborted() {
-			l.move(i, claimed, open)
-			return false, nil
-		}
 		a, b := l.part(len(payload), i)
-		if ok, err := to.Write(l.Target.Load()+uint64(a), payload[a:b]); !ok || err != nil {
+		if to.Aborted() || !to.Write(l.Target.Load()+uint64(a), payload[a:b]) {
 			l.move(i, claimed, open)
-			return false, err
+			return false
 		}
 		l.move(i, claimed, done)
-		return true, nil
+		return true
 	}
-	return false, nil
+	return false
 }
 
 // Reader copies from the sender's memory.

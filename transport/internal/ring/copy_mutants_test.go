@@ -33,24 +33,24 @@ var copyMutants = map[string]ends{
 	}},
 	"does not wait for the sender": {withdraw: func(r *Receiver) bool { r.Withdraw(); *r = Receiver{}; return true }},
 	"withdraws nothing":            {withdraw: func(r *Receiver) bool { *r = Receiver{}; return true }},
-	"claims with a store": {help: func(l *Line, payload []byte, to Writer) (bool, error) {
+	"claims with a store": {help: func(l *Line, payload []byte, to Writer) bool {
 		plain := *l
 		plain.State = storing{l.State}
 		return plain.Help(payload, to)
 	}},
-	"is done before the copy": {help: func(l *Line, payload []byte, to Writer) (bool, error) {
+	"is done before the copy": {help: func(l *Line, payload []byte, to Writer) bool {
 		return l.Help(payload, early{to, l})
 	}},
 	"is filled before the copy": {pass: func(l *Line, payload []byte, to Writer) bool {
 		return l.Pass(payload, hasty{to, l})
 	}},
 	// The number of a part looks like pieces that are open.
-	"claims a part": {help: func(l *Line, payload []byte, to Writer) (bool, error) {
+	"claims a part": {help: func(l *Line, payload []byte, to Writer) bool {
 		claims := *l
 		claims.State = unmarked{l.State}
 		return claims.Help(payload, to)
 	}},
-	"keeps its claim": {help: func(l *Line, payload []byte, to Writer) (bool, error) {
+	"keeps its claim": {help: func(l *Line, payload []byte, to Writer) bool {
 		claims := *l
 		claims.State = keeping{l.State}
 		return claims.Help(payload, to)
@@ -74,7 +74,7 @@ type early struct {
 	l *Line
 }
 
-func (e early) Write(target uint64, b []byte) (bool, error) {
+func (e early) Write(target uint64, b []byte) bool {
 	for i := range e.l.Pieces {
 		e.l.move(i, claimed, done)
 	}

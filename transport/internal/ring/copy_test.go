@@ -10,7 +10,7 @@ import (
 type ends struct {
 	bring    func(r *Receiver, l Line, into []byte, target uint64, from Reader) ([]byte, error)
 	withdraw func(r *Receiver) bool
-	help     func(l *Line, payload []byte, to Writer) (bool, error)
+	help     func(l *Line, payload []byte, to Writer) bool
 	pass     func(l *Line, payload []byte, to Writer) bool
 }
 
@@ -232,9 +232,7 @@ func (w *copyWorld) send(e ends) {
 			if w.unwritten {
 				continue
 			}
-			if ok, err := e.help(&l, w.payload[m], w); err != nil {
-				w.Fail("help with message %d: %v", m, err)
-			} else if ok {
+			if e.help(&l, w.payload[m], w) {
 				break
 			}
 		}
@@ -262,16 +260,16 @@ func (w *copyWorld) Fill(b []byte) {
 }
 
 // Write copies to one of the targets.
-func (w *copyWorld) Write(target uint64, b []byte) (bool, error) {
+func (w *copyWorld) Write(target uint64, b []byte) bool {
 	if w.refuses(1) {
 		w.unwritten = true
-		return false, nil
+		return false
 	}
 	for i := range b {
 		w.Step("write")
 		if w.gone[1] {
 			w.Saw(0)
-			return false, nil
+			return false
 		}
 		w.Saw(target + uint64(i))
 		t, at := int(target/16)-1, int(target%16)+i
@@ -283,7 +281,7 @@ func (w *copyWorld) Write(target uint64, b []byte) (bool, error) {
 		}
 		w.target[t][at] = b[i]
 	}
-	return true, nil
+	return true
 }
 
 // from is the Reader of a message.

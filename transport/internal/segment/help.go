@@ -56,16 +56,17 @@ func (s *sender) Help(idle bool) (bool, error) {
 		}
 		s.at = pos
 		l := s.tx.PayloadLine(pos)
-		passed := l.Pass(o.window, s)
-		s.unread = s.unread || passed
-		ok, err := passed, error(nil)
-		if idle && !passed && !s.unwritten {
-			ok, err = l.Help(o.window, s)
-			passed = s.unwritten // or rather left to the receiver
-		}
-		if ok || err != nil || passed {
+		if l.Pass(o.window, s) {
+			s.unread = true
 			s.bell.Ring()
-			return ok, err
+			return true, nil
+		}
+		if !idle || s.unwritten {
+			continue
+		}
+		if ok := l.Help(o.window, s); ok || s.unwritten { // then it is left to the receiver
+			s.bell.Ring()
+			return ok, nil
 		}
 	}
 	return false, nil
@@ -79,12 +80,12 @@ func (s *sender) Aborted() bool {
 
 // Write is for ring: it copies a part of a payload to the receiver. If the system does not let it, the receiver copies
 // all that is lent on this link from now on.
-func (s *sender) Write(target uint64, b []byte) (bool, error) {
+func (s *sender) Write(target uint64, b []byte) bool {
 	err := s.e.reach.Write(s.link.Dst, target, b)
 	if err != nil && !errors.Is(err, ErrVanished) { // whoever waits learns of the end of the peer
 		s.unwritten = true
 	}
-	return err == nil, nil
+	return err == nil
 }
 
 // Fill is for ring: it copies a part of a payload to its slot.
