@@ -46,6 +46,13 @@ func ParseTime(text string) (time.Duration, error) {
 	return d, nil
 }
 
+// The shortest timeouts of these names. A shorter peer timeout would take a rank that waits for its core for one that
+// is lost.
+const (
+	MinPeerTimeout  = 200 * time.Millisecond
+	MinStallTimeout = 100 * time.Millisecond
+)
+
 // SecretBytes is the length of a job secret.
 const SecretBytes = 32
 

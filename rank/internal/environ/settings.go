@@ -21,13 +21,8 @@ const (
 	SettingPprof        = "pprof"   // the folder for profiles
 )
 
-// limits of the timeouts. A shorter peer timeout would take a rank that waits
-// for its core for one that is lost.
-const (
-	minPeerTimeout  = 200 * time.Millisecond
-	minStallTimeout = 100 * time.Millisecond
-	maxTimeout      = 7 * 24 * time.Hour
-)
+// maxTimeout is the longest of the timeouts.
+const maxTimeout = 7 * 24 * time.Hour
 
 // Settings are the launcher's words, understood.
 type Settings struct {
@@ -73,7 +68,7 @@ func (j *Job) Parse(s *Settings) (err error) {
 		low  time.Duration
 		to   *time.Duration
 	}{
-		{settingPeerTimeout, minPeerTimeout, &s.PeerTimeout}, {settingStall, minStallTimeout, &s.StallTimeout},
+		{settingPeerTimeout, job.MinPeerTimeout, &s.PeerTimeout}, {settingStall, job.MinStallTimeout, &s.StallTimeout},
 		{settingStartTimeout, time.Millisecond, &s.StartTimeout},
 	} {
 		text := j.Settings[t.name]

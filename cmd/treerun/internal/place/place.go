@@ -39,12 +39,8 @@ type Options struct {
 	flags *pflag.FlagSet
 }
 
-// Bounds of what flags take. Package rank wants no shorter times.
-const (
-	minStartTimeout = 100 * time.Millisecond
-	minPeerTimeout  = 200 * time.Millisecond
-	minStallTimeout = 100 * time.Millisecond
-)
+// minStartTimeout is the shortest --start-timeout.
+const minStartTimeout = 100 * time.Millisecond
 
 // Define adds the flags to f, which is to be parsed before the other methods are
 // called.
@@ -89,9 +85,9 @@ func (o *Options) defineRemote(f *pflag.FlagSet) {
 		"start treerun on at most `N` hosts from here, and so on from there")
 	f.Var(cmdline.Time(&r.Timeout, minStartTimeout), "start-timeout",
 		"time for all hosts to answer, and then for all ranks to join")
-	f.Var(cmdline.Time(&r.PeerTimeout, minPeerTimeout), "peer-timeout",
+	f.Var(cmdline.Time(&r.PeerTimeout, job.MinPeerTimeout), "peer-timeout",
 		"time after which a host that is silent is lost, and so is a rank for ranks of other hosts, as when it is stopped")
-	f.Var(cmdline.Time(&o.stallTimeout, minStallTimeout), "stall-timeout",
+	f.Var(cmdline.Time(&o.stallTimeout, job.MinStallTimeout), "stall-timeout",
 		"time without progress after which a call fails on all ranks, with the rank that is waited for (default: none)")
 }
 
