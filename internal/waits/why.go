@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -254,17 +255,14 @@ func (j *Job) judge(all map[int]*node) (Cause, []hop) {
 
 // tell says who waits for whom up to n, and what is known of it.
 func (n *node) tell(is string) string {
-	var chain []*node // from the rank behind self to n
-	for m := n; m.from != nil; m = m.from {
-		chain = append([]*node{m}, chain...)
-	}
-	if len(chain) <= 1 {
-		return fmt.Sprintf("rank %d %s", n.rank, is)
-	}
-	var hops []hop
-	for _, m := range chain[1:] {
+	var hops []hop // from the rank that self waits for to n
+	for m := n; m.from != nil && m.from.from != nil; m = m.from {
 		hops = append(hops, m.by)
 	}
+	if len(hops) == 0 {
+		return fmt.Sprintf("rank %d %s", n.rank, is)
+	}
+	slices.Reverse(hops)
 	return fmt.Sprintf("%s, which %s", tellHops(hops), is)
 }
 
@@ -322,19 +320,14 @@ func tellRing(ring []hop) string {
 // stuck returns the ranks that cannot get on unless another of them does: those that wait for one of them or, where one
 // of several ranks is enough, for no others.
 func stuck(all map[int]*node) map[int]*node {
-	left := make(map[int]*node)
-	for r, n := range all {
-		if n.class == waiting {
-			left[r] = n
-		}
+	left := maps.Clone(all)
+	maps.DeleteFunc(left, func(_ int, n *node) bool { return n.class != waiting })
+	getsOn := func(_ int, n *node) bool {
+		return !slices.ContainsFunc(n.waits, func(w Waiting) bool { return holds(left, w) })
 	}
 	for before := len(left) + 1; len(left) < before; {
 		before = len(left)
-		for r, n := range left {
-			if !slices.ContainsFunc(n.waits, func(w Waiting) bool { return holds(left, w) }) {
-				delete(left, r)
-			}
-		}
+		maps.DeleteFunc(left, getsOn)
 	}
 	return left
 }
@@ -356,12 +349,7 @@ func holds(stuck map[int]*node, w Waiting) bool {
 // soon as one that is not in the call yet comes, they get on.
 func shortest(all map[int]*node, others bool) []hop {
 	var best []hop
-	ranks := make([]int, 0, len(all))
-	for r := range all {
-		ranks = append(ranks, r)
-	}
-	slices.Sort(ranks)
-	for _, start := range ranks {
+	for _, start := range slices.Sorted(maps.Keys(all)) {
 		if ring := ringFrom(all, start, others); ring != nil && (best == nil || len(ring) < len(best)) {
 			best = ring
 		}
