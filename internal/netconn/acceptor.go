@@ -163,20 +163,18 @@ func (a *Acceptor) queue(conn net.Conn) {
 // dropOne closes the oldest connection of the source that has most. The caller
 // holds mu.
 func (a *Acceptor) dropOne() {
+	if len(a.waiting) == 0 {
+		return
+	}
 	from := map[netip.Addr]int{}
 	for _, c := range a.waiting {
 		from[addrOf(c.RemoteAddr())]++
 	}
-	var oldest net.Conn
-	for _, c := range a.waiting {
-		if oldest == nil || from[addrOf(c.RemoteAddr())] > from[addrOf(oldest.RemoteAddr())] {
-			oldest = c
-		}
-	}
-	if oldest != nil {
-		oldest.Close()
-		a.forget(oldest)
-	}
+	oldest := slices.MaxFunc(a.waiting, func(c, d net.Conn) int { // the first of several
+		return from[addrOf(c.RemoteAddr())] - from[addrOf(d.RemoteAddr())]
+	})
+	oldest.Close()
+	a.forget(oldest)
 }
 
 // forget takes a caller off the list, if it is there. The caller holds mu.
