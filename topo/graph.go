@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // Limits of a Graph, checked before any of it is used as a size.
@@ -281,13 +283,7 @@ func (g *Graph) Components() [][]int {
 type Sets []int
 
 // NewSets returns n ranks, each in a set of its own.
-func NewSets(n int) Sets {
-	s := make(Sets, n)
-	for v := range s {
-		s[v] = v
-	}
-	return s
-}
+func NewSets(n int) Sets { return numbers.Below(n) }
 
 func (s Sets) head(v int) int {
 	for s[v] != v {

@@ -81,10 +81,7 @@ environment  treerun's own, and %s
 // describeGPUs writes which GPUs the ranks of this host would get; those of others
 // find out there.
 func describeGPUs(b *strings.Builder, j *launch.Job) error {
-	var ranks []int
-	for r := range j.Size {
-		ranks = append(ranks, r)
-	}
+	ranks := numbers.Below(j.Size)
 	if len(j.Hosts) > 0 {
 		i := slices.IndexFunc(j.Hosts, func(h launch.Host) bool { return h.Local })
 		if i < 0 {

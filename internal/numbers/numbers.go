@@ -32,12 +32,18 @@ func Sum(values []float64) float64 {
 	return sum
 }
 
+// Below returns the numbers below n, rising.
+func Below(n int) []int {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = i
+	}
+	return list
+}
+
 // Order returns the numbers below n in the order that compare says, equal ones rising.
 func Order(n int, compare func(i, j int) int) []int {
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
+	order := Below(n)
 	slices.SortStableFunc(order, compare)
 	return order
 }

@@ -1,6 +1,9 @@
 package tree
 
-import "github.com/treerun/treerun/topo"
+import (
+	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/topo"
+)
 
 // maxPasses bounds the passes of an exchange; few graphs need more than five.
 const maxPasses = 20
@@ -17,15 +20,6 @@ func exchange(g *net, t topo.Tree) topo.Tree {
 	return t.Renamed(p.order)
 }
 
-// sequence returns the numbers below n.
-func sequence(n int) []int {
-	list := make([]int, n)
-	for i := range list {
-		list[i] = i
-	}
-	return list
-}
-
 // placing puts ranks at the places of some trees.
 type placing struct {
 	g       *net
@@ -36,7 +30,7 @@ type placing struct {
 }
 
 func newPlacing(g *net, trees ...topo.Tree) *placing {
-	p := &placing{g: g, near: make([][]int, g.n), order: sequence(g.n)}
+	p := &placing{g: g, near: make([][]int, g.n), order: numbers.Below(g.n)}
 	p.missing = 8 * float64(g.n) * g.links()[0].GBytesPerSecond
 	p.least = 1e-14 * p.missing
 	for _, t := range trees {

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -113,7 +114,7 @@ func (k *kl) attempt(root int) (best topo.Tree, ok bool) {
 // bisect halves all ranks down to single ones. The first attempt starts from
 // the order of the ranks, later ones from random orders.
 func (k *kl) bisect(attempt int, random *rand.Rand) *cluster {
-	ranks := sequence(k.g.n)
+	ranks := numbers.Below(k.g.n)
 	if attempt > 0 {
 		random.Shuffle(len(ranks), func(i, j int) { ranks[i], ranks[j] = ranks[j], ranks[i] })
 	}

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -23,7 +24,7 @@ func DoubleBinary(n int) []topo.Tree {
 	for v := range n {
 		first.Parent[v] = above(n, v)
 	}
-	order := sequence(n) // by place: the rank in the second tree
+	order := numbers.Below(n) // by place: the rank in the second tree
 	if n%2 == 1 {
 		order = append(order[1:], 0)
 	} else {
@@ -60,7 +61,7 @@ const maxRenamed = 128
 func DoubleBinaryOn(g *topo.Graph) []topo.Tree {
 	w := newNet(g)
 	trees := DoubleBinary(g.Ranks)
-	order := sequence(g.Ranks)
+	order := numbers.Below(g.Ranks)
 	if g.Ranks <= maxRenamed && !g.IsUniform() {
 		p := newPlacing(w, trees...)
 		p.climb(-1)
@@ -85,7 +86,7 @@ func DoubleBinaryOn(g *topo.Graph) []topo.Tree {
 // new rank 2m-1-2f, which gives the odd differences. An odd n leaves out rank
 // 2m-1, and the root is idle in round 1. For n = 2^k it is the binomial tree.
 func Uniform(n, root int) topo.Tree {
-	order := sequence(n)
+	order := numbers.Below(n)
 	return graceful(n).Renamed(slices.Concat(order[root:], order[:root]))
 }
 

@@ -3,6 +3,7 @@ package tree
 import (
 	"math/rand/v2"
 
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 	"pgregory.net/rapid"
 )
@@ -69,7 +70,7 @@ func drawGraph(t *rapid.T, least, most int) *topo.Graph {
 	n := rapid.IntRange(least, most).Draw(t, "n")
 	density := rapid.IntRange(0, 10).Draw(t, "density")
 	g := &topo.Graph{Ranks: n}
-	names := rapid.Permutation(sequence(n)).Draw(t, "names")
+	names := rapid.Permutation(numbers.Below(n)).Draw(t, "names")
 	for b := range n {
 		parent := rapid.IntRange(0, max(0, b-1)).Draw(t, "parent")
 		for a := range b {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -204,7 +205,7 @@ func (w *walker) grow(start, skip int) []int {
 		u := order[len(order)-1]
 		next := slices.DeleteFunc(slices.Clone(w.g.near[u]), func(v int) bool { return inside[v] })
 		if len(next) == 0 {
-			next = slices.DeleteFunc(sequence(w.g.n), func(v int) bool { return inside[v] })
+			next = slices.DeleteFunc(numbers.Below(w.g.n), func(v int) bool { return inside[v] })
 		}
 		better := func(x, y int) int { return cmp.Or(cmp.Compare(w.g.at(u, y), w.g.at(u, x)), free[x]-free[y], x-y) }
 		v := slices.MinFunc(next, better)

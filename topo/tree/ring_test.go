@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 )
@@ -45,7 +46,7 @@ func measure(t *testing.T, g *topo.Graph, order []int, closed bool) [2]float64 {
 	t.Helper()
 	m := g.Rates()
 	sorted := slices.Sorted(slices.Values(order))
-	if !slices.Equal(sorted, sequence(g.Ranks)) {
+	if !slices.Equal(sorted, numbers.Below(g.Ranks)) {
 		t.Fatalf("order %v of %d ranks", order, g.Ranks)
 	}
 	out := [2]float64{1e18, 0}

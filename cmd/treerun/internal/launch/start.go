@@ -41,10 +41,7 @@ func (s *supervisor) place() error {
 	}
 	hosts := s.job.Hosts
 	if len(hosts) == 0 {
-		hosts = []Host{{Name: here.Host, Local: true}}
-		for r := range s.job.Size {
-			hosts[0].Ranks = append(hosts[0].Ranks, r)
-		}
+		hosts = []Host{{Name: here.Host, Local: true, Ranks: numbers.Below(s.job.Size)}}
 	}
 	s.ranks = make([]*rankState, s.job.Size)
 	for i, h := range hosts {
