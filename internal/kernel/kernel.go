@@ -99,12 +99,6 @@ var kinds = [reflect.Float64 + 1]DType{
 // DTypeOf returns the element type of a kind of Go's numbers, 0 for none.
 func DTypeOf(k reflect.Kind) DType { return kinds[min(k, reflect.Float64)&31] }
 
-// DTypes yields all element types.
-func DTypes(yield func(DType) bool) {
-	for d := Int8; d < dtypeEnd && yield(d); d++ {
-	}
-}
-
 // DeviceDTypes yields the element types that GPUs have kernels for.
 func DeviceDTypes(yield func(DType) bool) {
 	for d := Int8; d.OnDevice() && yield(d); d++ {

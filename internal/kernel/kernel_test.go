@@ -9,6 +9,12 @@ import (
 	"testing"
 )
 
+// DTypes yields all element types.
+func DTypes(yield func(DType) bool) {
+	for d := Int8; d < dtypeEnd && yield(d); d++ {
+	}
+}
+
 // opsOf yields the operations that have results for elements of type dt.
 func opsOf(dt DType) func(yield func(Op) bool) {
 	return func(yield func(Op) bool) {
