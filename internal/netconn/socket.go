@@ -75,10 +75,11 @@ func JumboSocket(fd int) string {
 	return ", or " + TooLarge
 }
 
-// Stalled returns err, an error of c, and what may be its cause where it is a timeout and c has large packets.
-func Stalled(c net.Conn, err error) error {
+// Stalled returns err, an error of a connection of which jumbo is what Jumbo returns, and what may be its cause where
+// it is a timeout and packets are large.
+func Stalled(jumbo string, err error) error {
 	var slow net.Error
-	if jumbo := Jumbo(c); jumbo != "" && errors.As(err, &slow) && slow.Timeout() {
+	if jumbo != "" && errors.As(err, &slow) && slow.Timeout() {
 		return fmt.Errorf("%w: the network between is cut%s", err, jumbo)
 	}
 	return err

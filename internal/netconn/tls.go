@@ -76,7 +76,7 @@ func (c *Conn) seal(ctx context.Context, dialer bool) (err error) {
 	}
 	c.Conn = c.tls
 	if err = c.tls.HandshakeContext(ctx); err != nil {
-		return fmt.Errorf("TLS: %w", Stalled(c.raw, noEOF(err)))
+		return fmt.Errorf("TLS: %w", Stalled(Jumbo(c.raw), noEOF(err)))
 	}
 	if c.bound, err = binding(c.tls); err != nil {
 		return err

@@ -276,6 +276,6 @@ func (p pace) total() time.Duration { return p.warm + parts*p.slice }
 
 // fail makes the error of a step with the line's peer.
 func (l *line) fail(step string, err error) error {
-	err = netconn.Stalled(l.conn, err)
+	err = netconn.Stalled(netconn.Jumbo(l.conn), err)
 	return fmt.Errorf("probe: host %d with host %d (%s): %s: %w", l.host, l.peer, l.name, step, err)
 }

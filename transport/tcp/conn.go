@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/transport"
@@ -272,10 +271,7 @@ func (c *conn) control(k kind, body []byte) {
 // is one, or the peer has said that it goes. It never blocks.
 func (c *conn) fail(err error) {
 	if !c.closed.Load() {
-		if jumbo := netconn.JumboSocket(c.fd); jumbo != "" && errors.Is(err, syscall.ETIMEDOUT) {
-			err = fmt.Errorf("%w: the network between is cut%s", err, jumbo)
-		}
-		err = fmt.Errorf("connection %s: %w", c.name, err)
+		err = fmt.Errorf("connection %s: %w", c.name, netconn.Stalled(netconn.JumboSocket(c.fd), err))
 		c.err.CompareAndSwap(nil, &err)
 	}
 	c.e.pump.kick()
