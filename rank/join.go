@@ -13,6 +13,7 @@ import (
 	"github.com/treerun/treerun/internal/iface"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/rank/internal/exchange"
 	"github.com/treerun/treerun/topo"
 )
@@ -91,14 +92,11 @@ func (w *World) whereIsZero() string {
 	if t := w.troubles([]int{0}); t.Total > 0 {
 		return t.Pairs[0].Text
 	}
-	var at []string
-	for _, a := range w.members.where(0) {
-		at = append(at, a.String())
-	}
+	at := w.members.where(0)
 	if len(at) == 0 {
 		return "has not told yet where it listens"
 	}
-	return "is expected at " + strings.Join(at, ", ")
+	return "is expected at " + numbers.Join(at, ", ")
 }
 
 // listen opens this rank's port and starts memberlist on it.
@@ -143,20 +141,12 @@ func (w *World) sayAddresses() {
 	if !w.cfg.parsed.Verbose || w.cfg.LocalRank > 0 || w.net.offered[0].Kind == iface.Loopback {
 		return
 	}
-	attrs := []any{"host", w.cfg.Host, "rank", w.cfg.Rank, "offered", texts(w.net.offered)}
+	attrs := []any{"host", w.cfg.Host, "rank", w.cfg.Rank, "offered", numbers.Join(w.net.offered, ", ")}
 	left := slices.DeleteFunc(slices.Clone(w.net.left), func(a iface.Address) bool { return a.Kind == iface.Loopback })
 	if len(left) > 0 {
-		attrs = append(attrs, "left out", texts(left))
+		attrs = append(attrs, "left out", numbers.Join(left, ", "))
 	}
 	w.cfg.log.Info("treerun: addresses of this host", attrs...)
-}
-
-func texts(all []iface.Address) string {
-	var list []string
-	for _, a := range all {
-		list = append(list, a.String())
-	}
-	return strings.Join(list, ", ")
 }
 
 // ask exchanges lists with rank 0 until the list is complete.

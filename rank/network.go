@@ -12,6 +12,7 @@ import (
 
 	"github.com/treerun/treerun/internal/iface"
 	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/rank/internal/environ"
 )
 
@@ -100,7 +101,7 @@ func (n *network) reachesOthers(cfg *config) error {
 	}
 	return fmt.Errorf("%s %s leaves no address of host %s that other hosts can reach, but %s; left out are %s (hint: "+
 		"who knows better names the device to use, as in eth1 or =eth1)",
-		cfg.Source(environ.SettingIface), spec, cfg.Host, texts(n.offered), texts(n.left))
+		cfg.Source(environ.SettingIface), spec, cfg.Host, numbers.Join(n.offered, ", "), numbers.Join(n.left, ", "))
 }
 
 // keepSeedFree keeps this rank off rank 0's port, if they are on one host.

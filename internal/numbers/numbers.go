@@ -1,6 +1,6 @@
 // Package numbers holds what several packages do with numbers: medians, sums, orders, rounding
-// to what is known, counts and sizes in words, lines of words, and names that numbers stand in. It imports nothing
-// of treerun's.
+// to what is known, counts, sizes and lists in words, lines of words, and names that numbers stand in. It imports
+// nothing of treerun's.
 package numbers
 
 import (
@@ -70,6 +70,15 @@ func Plural(n int, what string) string {
 		return what + "es"
 	}
 	return what + "s"
+}
+
+// Join lists values as they say themselves, with sep between them.
+func Join[T fmt.Stringer](values []T, sep string) string {
+	var all []string
+	for _, v := range values {
+		all = append(all, v.String())
+	}
+	return strings.Join(all, sep)
 }
 
 // GroupSizes returns, for each of some labels, how many are equal to it, itself among them.

@@ -13,12 +13,12 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/progress"
 )
 
@@ -84,13 +84,7 @@ func (l Lack) String() string {
 }
 
 // Tell lists lacks for people.
-func Tell(lacks []Lack) string {
-	var all []string
-	for _, l := range lacks {
-		all = append(all, l.String())
-	}
-	return strings.Join(all, "; ")
-}
+func Tell(lacks []Lack) string { return numbers.Join(lacks, "; ") }
 
 // Wait is where one communicator, or the World, publishes what its rank waits in: one wait
 // at a time. A nil *Wait publishes nothing.
