@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/treerun/treerun/internal/testutil"
 )
@@ -69,6 +70,20 @@ func TestFewDescriptors(t *testing.T) {
 	})
 	if accepts.Load() == 0 {
 		t.Error("with no limit a rank could not accept connections of a communicator")
+	}
+}
+
+// A rank that may open one file too few for the memory that ranks share ends the job at once.
+func TestNoDescriptorForSharedMemory(t *testing.T) {
+	begun, text := time.Now(), ""
+	for n := 11; n <= 16 && !strings.Contains(text, "waiting for the shared memory"); n++ {
+		out, _ := exec.Command("treerun", "-np", "2", "--probe", "off", "--timeout", "60", "sh", "-c",
+			"[ $RANK = 0 ] || ulimit -n "+strconv.Itoa(n)+"; exec looper -calls 1").CombinedOutput()
+		text = string(out)
+	}
+	const want = "rank 1: waiting for the shared memory of rank 0: too many open files (hint: ulimit -n)"
+	if !strings.Contains(text, want) || time.Since(begun) > 18*time.Second {
+		t.Errorf("after %v:\n%s", time.Since(begun), text)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"syscall"
 
 	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/transport/internal/osys"
@@ -89,6 +90,9 @@ const maxWhy = 512
 
 // swap tells all members how this one did, and returns what they have to tell.
 func swap[T any](ctx context.Context, c *connecting, mine T, failed error) ([]T, error) {
+	if errors.Is(failed, syscall.EMFILE) {
+		failed = fmt.Errorf("%w (hint: ulimit -n)", failed)
+	}
 	return strict.Swap(ctx, c.cfg.Exchange, 0, c.cfg.Layout.Member, mine, failed)
 }
 

@@ -103,6 +103,9 @@ func (d *Doorbell) RecvFD(token, no []byte, max time.Duration) (fd int, err erro
 		if subtle.ConstantTimeCompare(msg[:n], no) == 1 {
 			return -1, ErrNone
 		}
+		if fds == nil && flags&unix.MSG_CTRUNC != 0 && subtle.ConstantTimeCompare(msg[:n], token) == 1 {
+			return -1, unix.EMFILE // the descriptor came, and this process may have no more
+		}
 		for _, fd := range fds {
 			_ = unix.Close(fd)
 		}
