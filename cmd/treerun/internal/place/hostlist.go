@@ -40,7 +40,7 @@ type Host struct {
 // HOST is a name, an address (IPv6 in brackets), or several names as Slurm
 // writes them, n[01-04,9]. Columns count bytes from 1.
 func Parse(list string) ([]Host, error) {
-	l := gatherer{index: make(map[string]int)}
+	l := gatherer{index: make(map[string]int), typed: true}
 	if strings.TrimSpace(list) == "" {
 		return nil, errors.New("-H names no host: is a variable in it not set?")
 	}
@@ -88,6 +88,7 @@ type gatherer struct {
 	hosts    []Host
 	index    map[string]int
 	mentions int
+	typed    bool // by the user, in -H; schedulers may list a host twice, once with 0 slots
 }
 
 // word finds what stands between blanks, an attribute with blanks around its "=" whole.
@@ -170,6 +171,10 @@ func (l *gatherer) add(h Host) error {
 	if first.Target != h.Target {
 		return fmt.Errorf("host %.80s is also written as %.80s (%s): as which user shall treerun log in?", h.Target,
 			first.Target, first.Where)
+	}
+	if l.typed && (first.Slots == 0) != (h.Slots == 0) {
+		return fmt.Errorf("host %s has %s here and %d where it stands first (%s): shall it have ranks?", h.Name,
+			numbers.Count(h.Slots, "slot"), first.Slots, first.Where)
 	}
 	first.Slots += h.Slots
 	first.Given = first.Given || h.Given
