@@ -37,7 +37,10 @@ type nodeOptions struct {
 }
 
 func (n *nodeOptions) define(f *pflag.FlagSet) {
-	f.Var(cmdline.Ranks(&n.count), "nnodes", "this command is started once on each of `N` hosts, without ssh")
+	f.Var(cmdline.Setter("N", func(text string) (err error) {
+		n.count, err = nodes.ParseCount(text, 1)
+		return err
+	}), "nnodes", "this command is started once on each of `N` hosts, without ssh")
 	f.IntVar(&n.node, "node-rank", 0,
 		"`NUMBER` of this host among them, from 0 (default: as Slurm, torchrun's variables or Kubernetes say)")
 	f.StringVar(&n.seed, "seed", "", "where host 0 listens for the others: `HOST:PORT`")

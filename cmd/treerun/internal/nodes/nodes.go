@@ -12,6 +12,7 @@ package nodes
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -218,14 +219,22 @@ func (v *variables) slurm() *Config {
 
 // number reads a variable that must be there.
 func (v *variables) number(name string) int {
-	text := v.get(name)
-	least, most, isRange := strings.Cut(text, ":") // torchrun's form of the number of nodes
-	if isRange && least == most {
-		text = least
-	}
-	n, err := strconv.Atoi(text)
-	if (err != nil || n < 0 || n > job.MaxRanks) && v.err == nil {
-		v.err = fmt.Errorf("%s is %.40q, want a number up to %d", name, text, job.MaxRanks)
+	n, err := ParseCount(v.get(name), 0)
+	if err != nil && v.err == nil {
+		v.err = fmt.Errorf("%s is %.40q, %w", name, v.get(name), err)
 	}
 	return n
+}
+
+// ParseCount reads a number of hosts, low at least, or of one of them: N, or N:N as torchrun has it.
+func ParseCount(text string, low int) (int, error) {
+	least, most, isRange := strings.Cut(text, ":")
+	n, err := strconv.Atoi(least)
+	switch {
+	case isRange && least != most:
+		return 0, errors.New("want one number of hosts: there are no elastic jobs")
+	case err != nil || n < low || n > job.MaxRanks:
+		return 0, fmt.Errorf("want a whole number from %d to %d", low, job.MaxRanks)
+	}
+	return n, nil
 }
