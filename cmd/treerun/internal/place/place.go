@@ -104,7 +104,11 @@ func words(to *[]string, something string) pflag.Value {
 
 // Remote says how other hosts are reached.
 func (o *Options) Remote() (launch.Remote, error) {
+	err := o.environment()
 	r := o.remote
+	if err != nil {
+		return r, err
+	}
 	if r.Command != nil && r.SSHArgs != nil {
 		return r, cmdline.Usagef("--ssh-args is for ssh, not for --launch-agent")
 	}
@@ -112,9 +116,27 @@ func (o *Options) Remote() (launch.Remote, error) {
 	return r, nil
 }
 
-// settings are the flags that are settings of a job, as far as a command has them.
+// settings are the flags that are settings of a job, as far as a command has them. The first ones have variables, too,
+// which ranks of other launchers read.
 var settings = []string{"peer-timeout", "start-timeout", "stall-timeout", "iface", "port-range", "probe", "encrypt",
 	"no-topo-cache", "verbose"}
+
+const withVariable = 5
+
+// environment takes from variables what no flag says.
+func (o *Options) environment() error {
+	for _, name := range settings[:withVariable] {
+		f, text := o.flags.Lookup(name), os.Getenv(job.Variable(name))
+		if f.Changed || text == "" {
+			continue
+		}
+		if err := f.Value.Set(text); err != nil {
+			return cmdline.Usagef("%s is %.40q: %w", job.Variable(name), text, err)
+		}
+		f.Changed = true
+	}
+	return nil
+}
 
 // setSettings adds what was given to the settings of a job; package rank knows the defaults.
 func (o *Options) setSettings(s map[string]string) {
@@ -133,8 +155,8 @@ func (o *Options) setSettings(s map[string]string) {
 
 // Fill tells a job how other hosts are reached, which GPUs its ranks get, and its settings.
 func (o *Options) Fill(j *launch.Job) (err error) {
-	o.setSettings(j.Settings)
 	if j.Remote, err = o.Remote(); err == nil {
+		o.setSettings(j.Settings)
 		j.GPUs, err = o.GPUs()
 	}
 	return err
