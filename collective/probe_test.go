@@ -223,6 +223,24 @@ func TestRecvFromAnybodyIsNamed(t *testing.T) {
 	}
 }
 
+// A ProbeFor whose context ends is called a ProbeFor.
+func TestProbeForIsNamed(t *testing.T) {
+	errs := runRanks(t, 2, func(_ *fakeWorld, c *Comm) error {
+		if c.Rank() > 0 {
+			return Barrier(t.Context(), c)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		_, _, err := ProbeFor(ctx, c, 1, AnyTag, time.Minute)
+		return err
+	})
+	for r, err := range errs {
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "ProbeFor (rank 1, any tag)") {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}
+
 // TestProbesOfClosedRanks: TryProbe and ProbeFor find nothing of ranks that have closed, and the communicator goes on.
 func TestProbesOfClosedRanks(t *testing.T) {
 	mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {

@@ -14,7 +14,7 @@ const Forever = engine.Forever
 // Probe finds the next message from a rank with a tag, or any, and waits for one for so long.
 func (m *Messages) Probe(ctx context.Context, call string, from, tag int, wait time.Duration) (engine.Got, bool,
 	error) {
-	p := engine.Message{Peer: from, Tag: int32(tag), Patient: wait != Forever}
+	p := engine.Message{Peer: from, Tag: int32(tag), Patient: wait != Forever, Call: call}
 	if err := m.begin(call, from, tag, true); err != nil {
 		return engine.Got{}, false, err
 	}

@@ -23,7 +23,8 @@ type Message struct {
 	Fewer bool   // a Receive of a message that may be shorter than Buf
 	Got   *Got   // unless nil, a Receive writes here what it got
 
-	Patient bool // a Probe that looks on where no rank is left that can send
+	Patient bool   // a Probe that looks on where no rank is left that can send
+	Call    string // how a Probe is called
 
 	send   bool
 	probe  bool
@@ -60,7 +61,7 @@ func (p *Message) String() string {
 	case p.Part != "":
 		return p.Part
 	case p.probe:
-		return "Probe (" + p.wanted() + ")"
+		return p.Call + " (" + p.wanted() + ")"
 	}
 	what := fmt.Sprintf("tag %d", p.Tag)
 	if p.Peer == AnySource || p.Tag == AnyTag {
