@@ -90,11 +90,20 @@ func TestSystemCallsFail(t *testing.T) {
 	if testutil.Thorough() {
 		sample = 20
 	}
-	cmd := exec.Command("/bin/bash", "../../scripts/faults/syscalls.sh", "launcher", "agent", "rank0", "far")
-	cmd.Env = append(os.Environ(), "BIN="+bin, fmt.Sprint("SAMPLE=", sample), "LIMIT=40")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	} else {
-		t.Logf("%s", out)
+	recipe := func(calls string, sample int, processes ...string) string {
+		cmd := exec.Command("/bin/bash", append([]string{"../../scripts/faults/syscalls.sh"}, processes...)...)
+		cmd.Env = append(os.Environ(), "BIN="+bin, fmt.Sprint("SAMPLE=", sample), "LIMIT=40", "CALLS="+calls)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return string(out)
+	}
+	t.Log(recipe("", sample, "launcher", "agent", "rank0", "far"))
+	text := recipe("readlinkat futex nosuch", 1, "launcher") // calls that are named are no sample
+	for _, want := range []string{"  readlinkat  ", "left out: futex", "nosuch: a good job makes none"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
 	}
 }

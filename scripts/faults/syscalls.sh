@@ -5,10 +5,10 @@
 #
 #   scripts/faults/syscalls.sh [launcher|agent|rank0|rank1|far]...
 #
-# far is a rank that has another one on another host, as agents see it. CALLS="read openat" tries these only,
-# SAMPLE=N about N jobs of each process (chosen by SEED), ERROR=EPERM that error in place of a usual one. Needs strace
-# 5.3 or later, and Go to build. Prints a table; exits with 1 if a job has hung, panicked, printed nothing
-# or wrong contents, 2 if it cannot run. About 20 minutes for all.
+# far is a rank that has another one on another host, as agents see it. CALLS="read openat" tries these only, and all of
+# them; without it SAMPLE=N about N jobs of each process (chosen by SEED). ERROR=EPERM that error in place of a usual
+# one. Needs strace 5.3 or later, and Go to build. Prints a table; exits with 1 if a job has hung, panicked, printed
+# nothing or wrong contents, 2 if it cannot run. About 20 minutes for all.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 command -v strace > /dev/null || { echo "strace is missing (apt-get install strace)" >&2; exit 2; }
@@ -102,6 +102,7 @@ for who in "${@:-launcher agent rank0 rank1 far1}"; do for who in $who; do
     [ "$(wc -l <<< "$table")" -ge 10 ] || { echo "strace has seen too few calls of $who" >&2; exit 2; }
     all=$(awk -v m="$moments" '{ n += $2 < m ? $2 : m } END { print n }' <<< "$table")
     printf '%s\n' "$who: $(wc -l <<< "$table") calls"
+    for call in ${CALLS:-}; do grep -q "^$call " <<< "$table" || echo "  $call: a good job makes none"; done
     while read -r call times <&3; do
         if [ -n "${CALLS:-}" ] && ! grep -qwF -- "$call" <<< "$CALLS"; then continue; fi
         if [ -n "${without[$call]:-}" ]; then left[$call]=1; continue; fi
@@ -111,7 +112,7 @@ for who in "${@:-launcher agent rank0 rank1 far1}"; do for who in $who; do
             n=$((1 + i * (times - 1) / (moments - 1)))
             [ $n -gt $before ] || continue
             before=$n
-            [ -z "${SAMPLE:-}" ] || [ $((16#$(md5sum <<< "${SEED:-1} $who $call $n" | cut -c1-6) % all)) -lt "$SAMPLE" ] || continue
+            [ -z "${SAMPLE:-}" ] || [ -n "${CALLS:-}" ] || [ $((16#$(md5sum <<< "${SEED:-1} $who $call $n" | cut -c1-6) % all)) -lt "$SAMPLE" ] || continue
             code=0
             job "$who" -o /dev/null -e trace="$call" -e inject="$call:error=$e:when=$n" || code=$?
             got=$(judge $code)
