@@ -2,6 +2,7 @@ package drive
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	"github.com/treerun/treerun/internal/engine"
@@ -79,6 +80,7 @@ func (r *run) wait(ctx context.Context) error {
 			asleep.End(r.Watch)
 		case idle < r.Spins:
 		case idle < yields:
+			runtime.Gosched() // others of this rank wait, too
 			r.ep.Bell().Yield()
 			if asleep.Tired(idle) {
 				idle = yields + backoffs

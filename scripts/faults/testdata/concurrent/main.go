@@ -1,7 +1,8 @@
 // Concurrent makes CALLS AllReduces on each of K communicators, one communicator after the other ("in turn") and from K
-// goroutines ("at once"), in ROUNDS rounds of both. Rank 0 prints the medians in milliseconds, and their ratio.
+// goroutines ("at once"), in ROUNDS rounds of both. Rank 0 prints the medians in milliseconds, and their ratio. With
+// FORM the calls are package sparse's, in that form.
 //
-//	concurrent K ROUNDS CALLS
+//	concurrent K ROUNDS CALLS [FORM]
 package main
 
 import (
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/collective/sparse"
 	"github.com/treerun/treerun/rank"
 )
 
@@ -64,13 +66,23 @@ func calls(comm *collective.Comm, i, size int) {
 		for j := range x {
 			x[j] = float32(i)
 		}
-		must(collective.AllReduce(context.Background(), comm, x, x, collective.Sum))
+		must(allReduce(comm, x))
 	}
 	for _, v := range x {
 		if v != float32(i*size) {
 			panic(fmt.Sprintf("communicator %d: %v in place of %d", i, v, i*size))
 		}
 	}
+}
+
+func allReduce(comm *collective.Comm, x []float32) error {
+	if len(os.Args) <= 4 {
+		return collective.AllReduce(context.Background(), comm, x, x, collective.Sum)
+	}
+	form, err := sparse.ParseForm(os.Args[4])
+	must(err)
+	_, err = sparse.AllReduce(context.Background(), comm, x, x, collective.Sum, sparse.Use(form))
+	return err
 }
 
 // timed returns how long f takes on the slowest rank, about.
