@@ -157,7 +157,10 @@ func (p *printer) line(l Line, common ...string) {
 
 // look looks at this host for so many ranks, 0: as many as GPUs, or cores; devices is the value of --iface.
 func (h *Host) look(p *printer, ranks int, devices string) {
-	h.Limits().check(p, h.gpus(p), ranks)
+	list, _ := h.Network() // network tells an error
+	spec, _ := iface.Parse(devices)
+	offered, _, _ := iface.Choose(list, spec)
+	h.Limits().check(p, h.gpus(p), ranks, len(offered))
 	h.network(p, devices)
 }
 
@@ -214,18 +217,19 @@ type Limits struct {
 const (
 	lockedPerRank = 64 << 20 // bytes that ranks on GPUs pin: flags, staging between hosts
 	filesPerRank  = 16       // of treerun and of a rank
+	perAddress    = 4        // at least, of a rank: it listens there, for each communicator, and dials ranks over several
 	fewFiles      = 256      // or threads, of anything else
 	threads       = 32       // of a rank
 )
 
-// check writes the lines about the limits. Where ranks is 0 there are as many as GPUs, or cores.
-func (l Limits) check(p *printer, gpus, ranks int) {
+// check writes the lines about the limits. Where ranks is 0 there are as many as GPUs, or cores. They offer addresses.
+func (l Limits) check(p *printer, gpus, ranks, addresses int) {
 	ranks = cmp.Or(ranks, max(gpus, l.Usable))
 	pinned := uint64(gpus) * lockedPerRank
 	p.line(enough("locked memory", size(l.Locked), l.Locked, pinned,
 		fmt.Sprintf(" for what %s pin, some %s", numbers.Count(gpus, "GPU"), size(pinned)),
 		"ulimit -l unlimited, LimitMEMLOCK=infinity, or docker --ulimit memlock=-1"))
-	files, processes := uint64(fewFiles+filesPerRank*ranks), uint64(fewFiles+threads*ranks)
+	files, processes := uint64(fewFiles+max(filesPerRank, perAddress*addresses)*ranks), uint64(fewFiles+threads*ranks)
 	p.line(enough("open files", fmt.Sprintf("%d, at most %d", l.Files, l.MostFiles), l.Files, files,
 		fmt.Sprintf(": %d ranks take some %d", ranks, files), fmt.Sprintf("ulimit -n %d", files)))
 	started := strings.Replace(fmt.Sprint(l.Processes), fmt.Sprint(uint64(math.MaxUint64)), size(math.MaxUint64), 1)

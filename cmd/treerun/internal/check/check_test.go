@@ -76,6 +76,15 @@ func devices(list ...iface.Device) func(*Host) {
 var loopback = iface.Device{Name: "lo", Kind: iface.Loopback, Up: true, MTU: 65536,
 	Addrs: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8")}}
 
+// wide is a device with so many addresses.
+func wide(addresses int) iface.Device {
+	d := iface.Device{Name: "eth0", Up: true, MTU: 1500}
+	for i := range addresses {
+		d.Addrs = append(d.Addrs, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i), 1}), 24))
+	}
+	return d
+}
+
 // check is a host and what is said of it.
 type check struct {
 	name    string
@@ -145,6 +154,7 @@ func checks() []check {
 			limit(func(l *Limits) { l.Locked = 64 << 10 })}, 0, []string{"ok     locked memory  64 KiB\n"}},
 		{"few files", []func(*Host){limit(func(l *Limits) { l.Files = 128 })}, 1,
 			[]string{"WRONG  open files     128, at most 1048576: 8 ranks take some 384 (remedy: ulimit -n 384)\n"}},
+		{"64 addresses", []func(*Host){limit(func(l *Limits) { l.Files = 999 }), devices(wide(64))}, 1, []string{" 2304 ("}},
 		{"no shared memory", []func(*Host){limit(func(l *Limits) { l.Shared = errors.New("fallocate: no memory") })}, 1,
 			[]string{"WRONG  shared memory  fallocate: no memory"}},
 		{"a share of a core", []func(*Host){limit(func(l *Limits) { l.Usable = 1 })}, 0,
