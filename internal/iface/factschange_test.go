@@ -79,7 +79,7 @@ func alone(t *testing.T, body func()) {
 		done <- err
 	}()
 	if err := <-done; err != nil {
-		t.Fatal(err)
+		t.Fatalf("making a network namespace: %v", err)
 	}
 }
 
