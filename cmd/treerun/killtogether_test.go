@@ -100,7 +100,7 @@ func (j *togetherJob) String() string {
 		j.per, []string{"from host 0", "from away", "without treerun"}[j.start], j.stoppable, j.victims, j.down)
 }
 
-// run makes the job, kills, and waits for its end. It returns after how long each survivor had its error.
+// run makes the job, kills, and waits for its end. It returns what verdict returns.
 func (j *togetherJob) run(h *nethosts.Hosts, tmp, launcher, looper string) ([]time.Duration, error) {
 	cmds := j.commands(h, tmp, launcher, looper)
 	var all sync.WaitGroup
@@ -199,10 +199,11 @@ func (j *togetherJob) kill(h *nethosts.Hosts, cmd *exec.Cmd) error {
 	return nil
 }
 
-var errorLine = regexp.MustCompile(`looper: rank (\d+): RankError of (-?\d+) at (\d+): (.*)\n`)
+var errorLine = regexp.MustCompile(`looper: rank (\d+): RankError of (-?\d+) at (\d+), in a call since (\d+): (.*)\n`)
 
 // verdict is an error if not every survivor has its typed error, or they name several causes, or anything of what they
-// were given was wrong, or treerun names another cause. It returns when each survivor had its error.
+// were given was wrong, or treerun names another cause. It returns for how long each survivor was in a call after the kills, or in one that began later, before it
+// had its error.
 func (j *togetherJob) verdict() (times []time.Duration, err error) {
 	text := firstSaid(j.err.String())
 	for _, bad := range []string{"WRONG RESULT", "untyped error", "panic:", "fatal error:"} {
@@ -220,7 +221,8 @@ func (j *togetherJob) verdict() (times []time.Duration, err error) {
 		}
 		if !slices.Contains(j.victims, own) { // else it had its error between two kills
 			at, _ := strconv.ParseInt(m[3], 10, 64)
-			times = append(times, time.UnixMicro(at).Sub(j.began))
+			since, _ := strconv.ParseInt(m[4], 10, 64) // a rank that prepares its next call learns it there
+			times = append(times, time.Duration(at-max(since, j.began.UnixMicro()))*time.Microsecond)
 			from[own] = true
 		}
 	}

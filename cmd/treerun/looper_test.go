@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -96,6 +97,9 @@ func join(ctx context.Context, run func(context.Context, *rank.World, *collectiv
 	return report(w.Rank(), err)
 }
 
+// latestCall is when the latest call began, in microseconds.
+var latestCall atomic.Int64
+
 // enough is what rank 0 adds to the first element when the loop is to end.
 const enough = 1 << 20
 
@@ -174,6 +178,7 @@ func (o *loops) goesOn(ctx context.Context, c *collective.Comm, i int) (bool, er
 			x[0] += enough
 		}
 	}
+	latestCall.Store(time.Now().UnixMicro())
 	if err := collective.AllReduce(ctx, c, x, x, collective.Sum); err != nil {
 		return false, err
 	}
@@ -247,7 +252,8 @@ func report(r int, err error) int {
 		fmt.Fprintf(os.Stderr, "looper: rank %d: WRONG RESULT at %d: %v\n", r, time.Now().UnixMicro(), err)
 		return 5
 	case errors.As(err, &lost):
-		fmt.Fprintf(os.Stderr, "looper: rank %d: RankError of %d at %d: %v\n", r, lost.Rank, time.Now().UnixMicro(), err)
+		fmt.Fprintf(os.Stderr, "looper: rank %d: RankError of %d at %d, in a call since %d: %v\n", r, lost.Rank,
+			time.Now().UnixMicro(), latestCall.Load(), err)
 		return 3
 	case errors.As(err, &early):
 		fmt.Fprintf(os.Stderr, "looper: rank %d: Error of %d at %d: %v\n", r, early.Rank, time.Now().UnixMicro(), err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/treerun/treerun/collective"
 )
@@ -320,6 +321,7 @@ func (p *prepared[T]) pass(ctx context.Context) error {
 
 // try makes the call and compares what it gave when it says that it gave something.
 func (p *prepared[T]) try(ctx context.Context) error {
+	latestCall.Store(time.Now().UnixMicro())
 	if err := p.do(ctx); err != nil {
 		return err
 	}

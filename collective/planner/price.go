@@ -134,6 +134,9 @@ func (p *Planner) us(b *Served, bytes int64, inflight int, c plan.Chunks, most s
 	return us, nil
 }
 
+// StopBy has stop called again and again while plans are priced, and a choice end with its error.
+func (p *Planner) StopBy(stop func() error) { p.pricer.Stop = stop }
+
 // isLong reports whether a plan has too many steps for a price.
 func (p *Planner) isLong(of *plan.Plan) bool {
 	limit := float64(maxSteps)

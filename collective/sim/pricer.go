@@ -16,6 +16,9 @@ type Pricer struct {
 	ways *topo.Ways
 	m    Machine
 	runs map[run]took
+
+	// Stop, unless nil, is called before each run, and ends the pricing with its error.
+	Stop func() error
 }
 
 // run is several calls at once of a plan, with messages of so many bytes each.
@@ -147,6 +150,11 @@ func (x *Pricer) takeTurns() bool {
 func (x *Pricer) ran(k run, limit float64) (us, least float64, err error) {
 	known, has := x.runs[k]
 	if !has {
+		if x.Stop != nil {
+			if err := x.Stop(); err != nil {
+				return 0, 0, err
+			}
+		}
 		r, err := x.laidOut(k, limit)
 		if err != nil {
 			return 0, 0, err

@@ -15,6 +15,9 @@ func New(ctx context.Context, w setup.World, opts ...setup.Option) (*Comm, error
 	c := &Comm{Setup: s, closed: make(chan struct{}), subs: map[string]int{}}
 	c.whole, c.broken = context.WithCancel(context.Background())
 	c.Messages.c, c.Devices.c = c, c
+	if s.Plans.Planner != nil {
+		s.Plans.StopBy(c.whole.Err) // the first call of a size may plan for some tenths of a second
+	}
 	s.Waiter.Watch.SetBusy(c.Claimed)
 	s.Waiter.Watch.SetLeave(c.Close)
 	c.watch.Go(c.watchOver)

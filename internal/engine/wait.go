@@ -93,7 +93,11 @@ func (w *Waiter) wait(ctx context.Context, e *Engine, done *bool, spins int) err
 			e.ep.Bell().Yield()
 		}
 		idle++
-		if err := e.Poll(); err != nil || *done {
+		err := e.Poll()
+		if err == nil && !*done && (e.steps != steps || idle > spins) {
+			err = e.aborted()
+		}
+		if err != nil || *done {
 			if held {
 				p.Leave()
 			}
@@ -110,6 +114,15 @@ func (w *Waiter) wait(ctx context.Context, e *Engine, done *bool, spins int) err
 	err := t.err
 	t.ctx, t.err = nil, nil
 	return err
+}
+
+// aborted is ErrAborted once the Endpoint has a fault. A wait looks after each step and each yield: on a busy host a few
+// of them take as long as a rank may go on after a failure.
+func (e *Engine) aborted() error {
+	if _, failed := e.ep.Aborted(); failed {
+		return ErrAborted
+	}
+	return nil
 }
 
 // yieldsAlone is how many yields a goroutine makes in the quickest way, where no other one waits: most waits end
@@ -176,6 +189,9 @@ func (t *wait) Poll() progress.State {
 		t.err = e.Poll()
 	}
 	moved := e.steps != t.steps || *t.done
+	if t.err == nil && !*t.done && (moved || t.idle > t.spins) {
+		t.err = e.aborted()
+	}
 	if moved && t.err == nil && t.idle > t.spins {
 		t.asleep.End(t.Watch)
 	}
