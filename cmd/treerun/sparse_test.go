@@ -173,8 +173,8 @@ func TestConcurrentSparseCalls(t *testing.T) {
 			cmd := exec.Command("treerun", "-np", "4", "--tag-output=false", program, "4", "5", "30", form)
 			cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 			out, err := cmd.Output()
-			var turn, once, ratio float64
-			if _, scanErr := fmt.Sscan(string(out), &turn, &once, &ratio); err != nil || scanErr != nil {
+			var turn, rotation, once, ratio float64
+			if _, scanErr := fmt.Sscan(string(out), &turn, &rotation, &once, &ratio); err != nil || scanErr != nil {
 				t.Fatalf("%v, %v: %s", err, scanErr, out)
 			}
 			most = min(most, ratio)

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -35,6 +36,38 @@ func choose(t testing.TB, p *Planner, kind plan.Kind, root int, bytes int64) *Ch
 		t.Fatalf("%v of %d bytes: %v", kind, bytes, err)
 	}
 	return c
+}
+
+// TestStopBy: a choice ends with the error of a stop, at whichever run that comes, and leaves nothing behind: the next
+// one finds what a new Planner finds.
+func TestStopBy(t *testing.T) {
+	g, m := testGraphs()["mesh, 1 each"], Machine{Cores: 2}
+	want := choose(t, plannerFor(t, g, m, Options{}), plan.AllReduce, -1, 1<<20)
+	p, enough := plannerFor(t, g, m, Options{}), errors.New("enough")
+	stops := 0
+	for ; ; stops++ {
+		left := stops
+		p.StopBy(func() error {
+			if left--; left < 0 {
+				return enough
+			}
+			return nil
+		})
+		got, err := p.Choose(plan.AllReduce, -1, 1<<20)
+		if err == nil {
+			if got.Plan.Digest() != want.Plan.Digest() || got.PredictedUs != want.PredictedUs {
+				t.Errorf("after %d stops: %s, %v us, want %s, %v us", stops, got.Name(), got.PredictedUs, want.Name(),
+					want.PredictedUs)
+			}
+			break
+		}
+		if !errors.Is(err, enough) {
+			t.Fatal(err)
+		}
+	}
+	if stops == 0 {
+		t.Error("a choice is made without a run")
+	}
 }
 
 // TestChooseTakesTheBest compares choices at and between the sizes that are always priced

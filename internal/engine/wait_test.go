@@ -9,6 +9,7 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/internal/progress"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
 )
@@ -94,6 +95,54 @@ func TestLongYields(t *testing.T) {
 	}
 	if f, failed := k.WaitMessage(ctx, p, w); !failed {
 		t.Errorf("a message that nobody sent has come: %+v", f)
+	}
+}
+
+// failingBell reports a failure of another rank during its third Yield.
+type failingBell struct {
+	transport.Bell
+	ep     transport.Endpoint
+	yields *int
+}
+
+func (b failingBell) Yield() {
+	if *b.yields++; *b.yields == 3 {
+		b.ep.Abort(transport.Faultf(transport.FaultLost, 1, "rank 1 is gone"))
+	}
+}
+
+type failingEndpoint struct {
+	transport.Endpoint
+	yields *int
+}
+
+func (e failingEndpoint) Bell() transport.Bell {
+	return failingBell{e.Endpoint.Bell(), e.Endpoint, e.yields}
+}
+
+// A wait ends with the yield during which a failure is reported: on a busy host each may take milliseconds.
+func TestFailureDuringYields(t *testing.T) {
+	layout := transport.Layout{Size: 2, Slots: 2, SlotBytes: 256}
+	for _, progress := range []*progress.Rank{nil, {}} {
+		for _, spins := range []int{1, 100} {
+			eps, err := connectShm(layout)
+			if err != nil {
+				t.Fatal(err)
+			}
+			yields := 0
+			k := New(failingEndpoint{eps[0], &yields}, 0, &layout, 0, false, 8<<10)
+			p := message(1, 0, 1, make([]byte, 4))
+			if err := k.StartRecv(p); err != nil {
+				t.Fatal(err)
+			}
+			f, failed := k.WaitMessage(t.Context(), p, &Waiter{Spins: spins, Yields: 2000, Progress: progress})
+			if !failed || f.Rank != 1 || yields != 3 {
+				t.Errorf("%d spins: %v, %+v after %d yields, want the failure after 3", spins, failed, f, yields)
+			}
+			for _, ep := range eps {
+				ep.Close()
+			}
+		}
 	}
 }
 
