@@ -36,20 +36,27 @@ func main() {
 	for range rounds {
 		turn = append(turn, timed(c, func() {
 			for i := range comms {
-				calls(comms[i], i, c.Size(), number(3))
+				newCalls(comms[i], i).make(number(3)).check()
 			}
 		}))
 		rotation = append(rotation, timed(c, func() {
+			var all []*calls
+			for i := range comms {
+				all = append(all, newCalls(comms[i], i))
+			}
 			for range number(3) {
-				for i := range comms {
-					calls(comms[i], i, c.Size(), 1)
+				for _, k := range all {
+					k.make(1)
 				}
+			}
+			for _, k := range all {
+				k.check()
 			}
 		}))
 		once = append(once, timed(c, func() {
 			var group sync.WaitGroup
 			for i := range comms {
-				group.Go(func() { calls(comms[i], i, c.Size(), number(3)) })
+				group.Go(func() { newCalls(comms[i], i).make(number(3)).check() })
 			}
 			group.Wait()
 		}))
@@ -68,18 +75,33 @@ func main() {
 	must(w.Close())
 }
 
-// calls makes n calls on communicator i, and checks the last result.
-func calls(comm *collective.Comm, i, size, n int) {
-	x := make([]float32, 1000*(i+1))
+// calls are those of communicator i.
+type calls struct {
+	comm *collective.Comm
+	i    int
+	x    []float32
+}
+
+func newCalls(comm *collective.Comm, i int) *calls {
+	return &calls{comm, i, make([]float32, 1000*(i+1))}
+}
+
+// make makes n calls.
+func (k *calls) make(n int) *calls {
 	for range n {
-		for j := range x {
-			x[j] = float32(i)
+		for j := range k.x {
+			k.x[j] = float32(k.i)
 		}
-		must(allReduce(comm, x))
+		must(allReduce(k.comm, k.x))
 	}
-	for _, v := range x {
-		if v != float32(i*size) {
-			panic(fmt.Sprintf("communicator %d: %v in place of %d", i, v, i*size))
+	return k
+}
+
+// check checks the last result.
+func (k *calls) check() {
+	for _, v := range k.x {
+		if v != float32(k.i*k.comm.Size()) {
+			panic(fmt.Sprintf("communicator %d: %v in place of %d", k.i, v, k.i*k.comm.Size()))
 		}
 	}
 }
