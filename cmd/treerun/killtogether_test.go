@@ -202,8 +202,8 @@ func (j *togetherJob) kill(h *nethosts.Hosts, cmd *exec.Cmd) error {
 var errorLine = regexp.MustCompile(`looper: rank (\d+): RankError of (-?\d+) at (\d+), in a call since (\d+): (.*)\n`)
 
 // verdict is an error if not every survivor has its typed error, or they name several causes, or anything of what they
-// were given was wrong, or treerun names another cause. It returns for how long each survivor was in a call after the kills, or in one that began later, before it
-// had its error.
+// were given was wrong, or treerun names another cause. It returns for how long each survivor was in a call after the
+// kills, or in one that began later, before it had its error.
 func (j *togetherJob) verdict() (times []time.Duration, err error) {
 	text := firstSaid(j.err.String())
 	for _, bad := range []string{"WRONG RESULT", "untyped error", "panic:", "fatal error:"} {

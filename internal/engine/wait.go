@@ -116,8 +116,8 @@ func (w *Waiter) wait(ctx context.Context, e *Engine, done *bool, spins int) err
 	return err
 }
 
-// aborted is ErrAborted once the Endpoint has a fault. A wait looks after each step and each yield: on a busy host a few
-// of them take as long as a rank may go on after a failure.
+// aborted is ErrAborted once the Endpoint has a fault. A wait looks after each step and each yield: on a busy host a
+// few of them take as long as a rank may go on after a failure.
 func (e *Engine) aborted() error {
 	if _, failed := e.ep.Aborted(); failed {
 		return ErrAborted
