@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/treerun/treerun/internal/comm/setup"
+	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 )

@@ -1,10 +1,10 @@
 package collective
 
 import (
+	"github.com/treerun/treerun/collective/internal/comm"
+	"github.com/treerun/treerun/collective/internal/device"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/internal/comm"
-	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/internal/kernel"
 )
 

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/comm/setup"
+	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 )

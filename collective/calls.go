@@ -3,8 +3,8 @@ package collective
 import (
 	"context"
 
+	"github.com/treerun/treerun/collective/internal/comm"
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/internal/comm"
 )
 
 // AllReduce combines send of all ranks, element by element, with op, and gives

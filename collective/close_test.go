@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/comm"
-	"github.com/treerun/treerun/internal/comm/setup"
+	"github.com/treerun/treerun/collective/internal/comm"
+	"github.com/treerun/treerun/collective/internal/setup"
 )
 
 // A rank that is done closes while others still wait for a slow one. That is

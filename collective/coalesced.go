@@ -4,9 +4,9 @@ import (
 	"context"
 	"slices"
 
+	"github.com/treerun/treerun/collective/internal/comm"
+	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/internal/comm"
-	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
 )
 

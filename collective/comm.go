@@ -3,7 +3,7 @@ package collective
 import (
 	"context"
 
-	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/collective/internal/comm"
 	"github.com/treerun/treerun/topo"
 )
 

@@ -4,9 +4,9 @@ import (
 	"context"
 	"math"
 
+	"github.com/treerun/treerun/collective/internal/comm"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/topo"
 )
 

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/treerun/treerun/collective/internal/comm"
+	"github.com/treerun/treerun/collective/internal/device"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/internal/comm"
-	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
 	"github.com/treerun/treerun/rank"

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/collective/internal/comm"
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )

@@ -1,6 +1,6 @@
 package collective
 
-import "github.com/treerun/treerun/internal/comm/setup"
+import "github.com/treerun/treerun/collective/internal/setup"
 
 // What can be wrong; test with errors.Is.
 var (

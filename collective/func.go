@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/collective/internal/comm"
 	"github.com/treerun/treerun/internal/kernel"
 )
 

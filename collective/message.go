@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/treerun/treerun/internal/comm"
-	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/collective/internal/comm"
+	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
 )
 

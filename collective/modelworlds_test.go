@@ -22,7 +22,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/treerun/treerun/internal/comm/setup"
+	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/internal/testutil"
 )
 

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
-	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 )

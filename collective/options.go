@@ -4,9 +4,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
-	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/probe"
 )

@@ -3,8 +3,8 @@ package collective
 import (
 	"context"
 
+	"github.com/treerun/treerun/collective/internal/comm"
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/internal/comm"
 )
 
 // Persistent is a call whose arguments are checked once and which then runs

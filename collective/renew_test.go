@@ -11,7 +11,7 @@ import (
 	"time"
 	"weak"
 
-	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/collective/internal/comm"
 	"github.com/treerun/treerun/internal/testutil"
 )
 

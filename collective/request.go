@@ -3,7 +3,7 @@ package collective
 import (
 	"context"
 
-	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/collective/internal/comm"
 )
 
 // Request is a call under way. The calls of a communicator are done in the

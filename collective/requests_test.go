@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/collective/internal/comm"
 	"github.com/treerun/treerun/topo"
 )
 

@@ -1,8 +1,8 @@
 package collective
 
 import (
+	"github.com/treerun/treerun/collective/internal/comm"
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/internal/comm"
 )
 
 // StartAllReduce begins an AllReduce; see Request.

@@ -1,6 +1,6 @@
 package collective
 
-import "github.com/treerun/treerun/internal/comm/setup"
+import "github.com/treerun/treerun/collective/internal/setup"
 
 // World is what a communicator needs to know of the job: rank, size, hosts, AllGather of small
 // blobs, news of lost ranks, keys and settings. *rank.World is one.

@@ -1,6 +1,6 @@
 // Package plan holds collectives as data. A Plan says, for every rank, which
 // steps it takes per chunk; three readers understand it: Verify (is it
-// correct?), package sim (what does it cost?) and internal/engine
+// correct?), package sim (what does it cost?) and collective/internal/engine
 // (run it).
 //
 // The package is pure: no I/O, clock, goroutine or global state. The same

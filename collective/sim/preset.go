@@ -20,7 +20,7 @@ func Executor(slots, slotBytes, cores int) Machine {
 
 const switchUs = 1.1
 
-// Device returns the constants with which internal/device cuts messages and moves
+// Device returns the constants with which collective/internal/device cuts messages and moves
 // them between the memories of GPUs: slots of slotBytes in device memory, which
 // the receiving device reads over the link. They are round figures of the order
 // that data sheets and other people's measurements give, not ours: a step is a

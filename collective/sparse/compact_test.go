@@ -14,9 +14,9 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/collective/internal/comm"
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/fakegpu"

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/collective/internal/device"
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/transport"
 )
 

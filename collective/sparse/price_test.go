@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/internal/comm"
-	"github.com/treerun/treerun/internal/comm/setup"
+	"github.com/treerun/treerun/collective/internal/comm"
+	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/internal/kernel"
 )
 

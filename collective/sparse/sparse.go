@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/collective/internal/comm"
 	"github.com/treerun/treerun/collective/sparse/internal/block"
-	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/collective/internal/comm"
 	"github.com/treerun/treerun/collective/sparse/internal/block"
-	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/testutil"
 )

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/treerun/treerun/collective/internal/comm"
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/collective/sparse/internal/drive"
-	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/collective/internal/comm"
 	"github.com/treerun/treerun/transport"
 )
 

@@ -7,8 +7,8 @@ package drive
 import (
 	"errors"
 
+	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/sparse/internal/merge"
-	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/collective/sparse/internal/pool"
-	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
 )

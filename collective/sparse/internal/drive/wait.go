@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
 )

@@ -1,0 +1,60 @@
+package comm
+
+import (
+	"encoding/binary"
+
+	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/transport"
+)
+
+// AllToAllV is that of package collective, of elements of t: an AllToAll of the counts, and then messages from each
+// rank to each. In the header stands t, so that ranks whose elements differ are found out before anything moves.
+func (c *Comm) AllToAllV(t kernel.DType, send []byte, sendCounts []int, recv []byte, recvCounts []int) *Args {
+	a := &Args{Kind: plan.AllToAll, flags: engine.Varied, of: t, own: len(send)}
+	out, in := a.layOut(c, "sendCounts", sendCounts), a.layOut(c, "recvCounts", recvCounts)
+	mine, theirs := make([]byte, 0, 8*c.Size), make([]byte, 8*c.Size)
+	size := t.Size()
+	switch {
+	case a.Err != nil:
+	case len(send) != out[c.Size]*size || len(recv) != in[c.Size]*size:
+		a.Refuse(c, "send has %d elements and recv %d, sendCounts say %d and recvCounts %d", len(send)/size,
+			len(recv)/size, out[c.Size], in[c.Size])
+	case kernel.OverlapOf(send, recv) != kernel.Apart:
+		a.Refuse(c, "send and recv overlap")
+	case c.Plans.Messages < 0:
+		a.Refuse(c, "it is for %s", c.Plans.NoMessages())
+	default:
+		for _, n := range sendCounts {
+			mine = binary.LittleEndian.AppendUint64(mine, uint64(n))
+		}
+		a.In, a.Out = mine, theirs
+		a.SetHost(c, plan.AllToAll, -1, kernel.Int64, c.Size, c.Size)
+	}
+	a.follow = func() []engine.Round {
+		o, parts := &Rounds{c: c}, make([]engine.Pass, c.Size)
+		for r := range parts {
+			parts[r] = engine.Pass{Peer: r, Out: send[out[r]*size : out[r+1]*size], In: recv[in[r]*size : in[r+1]*size]}
+		}
+		o.list = []engine.Round{{Then: func() error { return c.sentAs(theirs, in) }}}
+		for step := 1; step < c.Size; step *= 2 { // no rank goes on before all have found that the counts agree
+			o.Add(nothing, engine.Pass{Peer: (c.Rank + step) % c.Size, Out: mine[:1]},
+				engine.Pass{Peer: (c.Rank - step + c.Size) % c.Size, In: theirs[:1]})
+		}
+		o.Add(nothing, parts...)
+		return o.list
+	}
+	return a
+}
+
+// sentAs compares how many elements the ranks send to this one with what it receives, which lies at begins.
+func (c *Comm) sentAs(counts []byte, begins []int) error {
+	for r := range c.Size {
+		if n, want := binary.LittleEndian.Uint64(counts[8*r:]), begins[r+1]-begins[r]; n != uint64(want) {
+			return transport.Faultf(transport.FaultMismatch, r, "rank %d sends %d elements to rank %d, which receives %d "+
+				"from it", r, n, c.Rank, want)
+		}
+	}
+	return nil
+}

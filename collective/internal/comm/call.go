@@ -1,0 +1,199 @@
+package comm
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/collective/internal/setup"
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/kernel"
+)
+
+// Args is a call that has been checked and not begun.
+type Args struct {
+	Kind    plan.Kind
+	Root    int // -1 where there is none
+	Count   int // elements, of one part where there are parts that are alike
+	In, Out []byte
+	kernel.Work
+	Pieces []engine.Piece // in place of in and out
+	Begins []int          // as in engine.Call
+	flags  uint8          // of engine.OnDevice and engine.Varied
+	of     kernel.DType   // unless 0, the header has it in place of DType
+	as     uint8          // unless 0, engine.Exchange and so on: it begins such a call
+	number int            // of its Prepare among those of its like, from 0
+	gives  bool           // this rank gives something
+	gets   bool           // this rank gets something
+	own    int            // bytes of the caller's in a call that follow goes on with
+
+	// follow, unless nil, makes the rounds with which the call goes on. Each beginning of the call calls it.
+	follow func() []engine.Round
+	Err    error // the call cannot be made
+}
+
+// Refuse makes a an argument error.
+func (a *Args) Refuse(c *Comm, format string, v ...any) {
+	a.Err = c.ArgumentError(a.name(), format, v...)
+}
+
+// ArgumentError is the ErrArgument of a call with a name.
+func (c *Comm) ArgumentError(call, format string, v ...any) error {
+	if c.none {
+		return fmt.Errorf("collective: %s: %w: the Comm is nil (hint: Split returns nil for a negative colour)", call,
+			setup.ErrArgument)
+	}
+	return fmt.Errorf("collective: %s on rank %d: %w: %w", call, c.Rank, setup.ErrArgument, fmt.Errorf(format, v...))
+}
+
+// name is the name of the function that makes the call.
+func (a *Args) name() string { return engine.NameOf(uint8(a.Kind)|a.flags, a.as) }
+
+func (a *Args) onDevice() bool { return a.flags&engine.OnDevice != 0 }
+func (a *Args) varies() bool   { return a.flags&engine.Varied != 0 }
+
+// rooted reports whether the root alone has the counts of all ranks.
+func (a *Args) rooted() bool { return a.varies() && a.Kind.HasRoot() }
+
+// Set sets, and checks, what all calls with buffers have in common: lengths and places of
+// send and recv are as kind wants them on this rank, and there is the operation Op for their
+// elements. In and Out stay the caller's to set; that which this rank has none of is left alone.
+func (a *Args) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, send, recv kernel.Span) *Args {
+	a.Kind, a.Root, a.Count, a.DType = kind, root, recv.Count, t
+	switch kind {
+	case plan.Reduce, plan.AllGather, plan.Gather:
+		a.Count = send.Count
+	case plan.AllToAll:
+		a.Count /= c.Size
+	}
+	a.gives, a.gets = c.has(kind, root)
+	var err error
+	if kind.HasParts() {
+		err = c.Plans.Runs(kind)
+	}
+	switch {
+	case a.Err != nil:
+	case kind.HasRoot() && (root < 0 || root >= c.Size):
+		a.Refuse(c, "root %d of %d ranks", root, c.Size)
+	case err != nil:
+		a.Refuse(c, "%v", err)
+	case a.onDevice() && !t.OnDevice():
+		a.Refuse(c, "device calls have no elements of %v", t)
+	case kind == plan.AllGather || kind == plan.Gather:
+		a.parts(c, "recv", recv, "send", send, a.gets)
+	case kind == plan.ReduceScatter || kind == plan.Scatter:
+		a.parts(c, "send", send, "recv", recv, a.gives)
+	case !a.gives || !a.gets:
+	case send.Count != recv.Count:
+		a.Refuse(c, "send has %d elements, recv %d", send.Count, recv.Count)
+	case kind == plan.AllToAll && recv.Count != a.Count*c.Size:
+		a.Refuse(c, "recv has %d elements, want %d parts of %d", recv.Count, c.Size, a.Count)
+	case send.Overlap(recv) == kernel.Partial:
+		a.Refuse(c, "send and recv overlap in part; use the same slice or two separate ones")
+	}
+	if kind == plan.AllReduce || kind == plan.Reduce || kind == plan.ReduceScatter {
+		a.checkOp(c)
+	}
+	return a
+}
+
+// checkOp refuses an operation that there is not for these elements.
+func (a *Args) checkOp(c *Comm) {
+	switch {
+	case a.Err != nil:
+	case !a.Op.Valid():
+		a.Refuse(c, "no such operation: %d", a.Op)
+	case !a.Op.Takes(a.DType):
+		a.Refuse(c, "operation %v is for integers, not for %v", a.Op, a.DType)
+	case a.onDevice() && a.Op > kernel.Avg:
+		a.Refuse(c, "device calls have no operation %v", a.Op)
+	case a.gets && a.Op == kernel.Avg:
+		a.Divide = c.Size
+	}
+}
+
+// has reports whether this rank gives something in a call of a kind, and gets something.
+func (c *Comm) has(kind plan.Kind, root int) (gives, gets bool) {
+	if !kind.HasRoot() || root == c.Rank {
+		return true, true
+	}
+	fromRoot := kind == plan.Broadcast || kind == plan.Scatter
+	return !fromRoot, fromRoot
+}
+
+// parts refuses a part that is not as long as that of this rank and, where this rank has the whole message, too, a
+// whole that does not have one part for every rank, or that the part overlaps without being where it belongs.
+func (a *Args) parts(c *Comm, wholeName string, whole kernel.Span, partName string, part kernel.Span, both bool) {
+	begin, count, total := c.Rank*part.Count, part.Count, c.Size*part.Count
+	if a.varies() {
+		begin, total = a.Begins[c.Rank], a.Begins[c.Size]
+		count, a.Count = a.Begins[c.Rank+1]-begin, total
+		if a.rooted() {
+			a.Count = count
+		}
+	}
+	own := part
+	own.Addr = whole.Addr + uint64(begin*a.DType.Size())
+	switch {
+	case part.Count != count:
+		a.Refuse(c, "%s has %d elements, counts say %d for this rank", partName, part.Count, count)
+	case !both:
+	case whole.Count != total && a.varies():
+		a.Refuse(c, "%s has %d elements, counts say %d for all ranks", wholeName, whole.Count, total)
+	case whole.Count != total:
+		a.Refuse(c, "%s has %d elements, want %d parts of %d", wholeName, whole.Count, c.Size, count)
+	case part.Overlap(whole) != kernel.Apart && part.Overlap(own) != kernel.InPlace:
+		a.Refuse(c, "send and recv overlap; in place, the short slice is part %d of the long one", c.Rank)
+	}
+}
+
+// SetHost is Set for a call on host memory, In and Out, of so many elements each.
+func (a *Args) SetHost(c *Comm, kind plan.Kind, root int, t kernel.DType, sends, recvs int) *Args {
+	in, out := kernel.SpanOf(a.In), kernel.SpanOf(a.Out)
+	in.Count, out.Count = sends, recvs
+	a.Set(c, kind, root, t, in, out)
+	if !a.gives {
+		a.In = nil
+	}
+	if !a.gets {
+		a.Out = nil
+	}
+	return a
+}
+
+// Vary gives a a part of counts[i] elements for every rank i, the same counts on all ranks. It comes before Set.
+func (a *Args) Vary(c *Comm, kind plan.Kind, counts []int) *Args {
+	a.Kind, a.flags = kind, engine.Varied
+	a.Begins = a.layOut(c, "counts", counts)
+	return a
+}
+
+// VaryAt is Vary with the counts of root. On other ranks the part of this rank has own elements.
+func (a *Args) VaryAt(c *Comm, kind plan.Kind, root int, counts []int, own int) *Args {
+	if root != c.Rank {
+		counts = make([]int, c.Size)
+		counts[c.Rank] = own
+	}
+	return a.Vary(c, kind, counts)
+}
+
+// layOut returns where each of the parts with these counts begins, and where the last one ends.
+func (a *Args) layOut(c *Comm, name string, counts []int) []int {
+	if a.Err == nil && len(counts) != c.Size {
+		a.Refuse(c, "%s are %d numbers for %d ranks", name, len(counts), c.Size)
+	}
+	begins := make([]int, 1, c.Size+1)
+	for r, n := range counts {
+		if a.Err == nil && (n < 0 || n > math.MaxInt32<<16-begins[r]) {
+			a.Refuse(c, "%s say %d elements for rank %d", name, n, r)
+		}
+		begins = append(begins, begins[r]+n)
+	}
+	return begins
+}
+
+// gathers makes a an AllGather of elements of t.
+func (a *Args) gathers(c *Comm, t kernel.DType, mine, all []byte) *Args {
+	a.In, a.Out = mine, all
+	return a.SetHost(c, plan.AllGather, -1, t, len(mine)/t.Size(), len(all)/t.Size())
+}

@@ -1,0 +1,60 @@
+package comm
+
+import (
+	"context"
+	"math"
+
+	"github.com/treerun/treerun/collective/internal/device"
+	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/kernel"
+)
+
+// Dense is an AllReduce within a call that has claimed c. in and out are the same memory or do
+// not overlap.
+func (c *Inside) Dense(ctx context.Context, t kernel.DType, op kernel.Op, in, out []byte) error {
+	a := Args{Kind: plan.AllReduce, Root: -1, Count: len(out) / t.Size(), Work: kernel.Work{DType: t, Op: op}, In: in,
+		Out: out}
+	return c.Go(ctx, &a, &c.Waiter)
+}
+
+// DenseUs predicts what Dense takes for so many bytes, in microseconds. It is the same on all
+// ranks; NaN: nobody knows.
+func (c *Inside) DenseUs(bytes int) float64 {
+	choice, _, err := c.Choose(plan.AllReduce, -1, bytes)
+	if err != nil {
+		return math.NaN()
+	}
+	return choice.PredictedUs
+}
+
+// DenseDevice is AllReduceDevice within a call that has claimed c. in and out are the same
+// memory of the stream's device or do not overlap.
+func (c *Inside) DenseDevice(ctx context.Context, s *cuda.Stream, t kernel.DType, op kernel.Op, in, out cuda.Addr,
+	count int) error {
+	bytes := int64(count) * int64(t.Size())
+	k := DeviceArgs{
+		Args: Args{Kind: plan.AllReduce, Root: -1, Count: count, Work: kernel.Work{DType: t, Op: op},
+			flags: engine.OnDevice},
+		stream: s,
+		In:     device.Buffer{Name: "send", Device: s.Device(), Addr: in, Count: count, Bytes: bytes},
+		Out:    device.Buffer{Name: "recv", Device: s.Device(), Addr: out, Count: count, Bytes: bytes},
+	}
+	return c.Devices.enqueue(ctx, &k)
+}
+
+// OpenDevices opens the ranks' devices, of which dev is this one's, unless a device call has: all ranks
+// call it together. An error is the caller's to return as it is.
+func (c *Inside) OpenDevices(ctx context.Context, dev *cuda.Device) error {
+	return c.Devices.have(ctx, &Args{Kind: plan.AllReduce, flags: engine.OnDevice}, dev)
+}
+
+// DenseDeviceUs is DenseUs for DenseDevice, of devices that are open.
+func (c *Inside) DenseDeviceUs(bytes int) float64 {
+	choice, err := c.Devices.Plans.Choose(plan.AllReduce, -1, int64(bytes))
+	if err != nil {
+		return math.NaN()
+	}
+	return choice.PredictedUs
+}

@@ -1,0 +1,34 @@
+package comm
+
+import (
+	"github.com/treerun/treerun/collective/internal/device"
+	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/kernel"
+)
+
+// DeviceArgs is a device call that has been checked and not begun.
+type DeviceArgs struct {
+	Args
+	stream  *cuda.Stream
+	In, Out device.Buffer
+}
+
+// Set is Args.Set for a device call, which also checks stream and buffers.
+func (k *DeviceArgs) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, s *cuda.Stream, in,
+	out device.Buffer) *DeviceArgs {
+	k.flags, k.Kind, k.stream = engine.OnDevice, kind, s
+	gives, gets := c.has(kind, root)
+	if gives {
+		k.In = in
+	}
+	if gets {
+		k.Out = out
+	}
+	if err := device.Problem(s, k.In, k.Out); err != nil {
+		k.Refuse(c, "%w", err)
+	}
+	k.Args.Set(c, kind, root, t, in.Span(), out.Span())
+	return k
+}

@@ -1,0 +1,79 @@
+package comm
+
+import (
+	"context"
+	"runtime"
+
+	"github.com/treerun/treerun/collective/internal/device"
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/kernel"
+)
+
+// Exchange puts the sending of out and the receiving of in into a stream, of which either may be nil. call names it.
+func (d *Devices) Exchange(ctx context.Context, call string, s *cuda.Stream, t kernel.DType, out,
+	in *device.Message) error {
+	c := d.c
+	if err := d.checkExchange(call, s, t, out, in); err != nil {
+		return err
+	}
+	if err := c.Claim(call); err != nil {
+		return err
+	}
+	defer c.End()
+	switch dev := s.Device(); {
+	case ctx.Err() != nil:
+		return c.gaveUp(ctx, call, "")
+	case d.Session == nil:
+		return c.ArgumentError(call, "the devices are not open: all ranks make another device call first, as BarrierDevice")
+	case d.Device != dev:
+		return c.ArgumentError(call, "a stream of %v; the communicator's device calls on this rank are on %v", dev, d.Device)
+	}
+	if err := d.room(ctx, call, out); err != nil {
+		if ctx.Err() != nil {
+			return c.gaveUp(ctx, call, "")
+		}
+		return err
+	}
+	if out != nil {
+		c.tally.count(rowSend, int(out.Bytes))
+	}
+	if in != nil {
+		c.tally.count(rowRecv, int(in.Bytes))
+	}
+	err := d.Session.Exchange(s, t, out, in)
+	runtime.KeepAlive(out)
+	runtime.KeepAlive(in)
+	if err != nil {
+		return d.failed(call, err)
+	}
+	return nil
+}
+
+// checkExchange refuses what devices cannot exchange.
+func (d *Devices) checkExchange(call string, s *cuda.Stream, t kernel.DType, out, in *device.Message) error {
+	c := d.c
+	if !t.OnDevice() {
+		return c.ArgumentError(call, "device calls have no elements of %v", t)
+	}
+	if c.Plans.Messages < 0 {
+		return c.ArgumentError(call, "messages are for %s", c.Plans.NoMessages())
+	}
+	for _, m := range []*device.Message{out, in} {
+		if m == nil {
+			continue
+		}
+		if err := device.Problem(s, m.Buffer); err != nil {
+			return c.ArgumentError(call, "%w", err)
+		}
+		if m.Peer < 0 || m.Peer >= c.Size {
+			return c.ArgumentError(call, "rank %d of %d", m.Peer, c.Size)
+		}
+		if m.Peer == c.Rank && (out == nil || in == nil || out.Peer != in.Peer || out.Count != in.Count) {
+			return c.ArgumentError(call, "a rank exchanges with itself by one SendRecvDevice, of as many elements both ways")
+		}
+	}
+	if out != nil && in != nil && out.Span().Overlap(in.Span()) != kernel.Apart {
+		return c.ArgumentError(call, "send and recv overlap")
+	}
+	return nil
+}

@@ -1,0 +1,151 @@
+package comm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/treerun/treerun/collective/internal/device"
+	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/collective/internal/setup"
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/transport"
+)
+
+// Devices are a communicator's devices, and the calls on their memory.
+type Devices struct {
+	*device.Session // nil until the first call
+	c               *Comm
+}
+
+// Enqueue puts a device call into its stream, and opens the devices before the
+// first.
+func (d *Devices) Enqueue(ctx context.Context, k *DeviceArgs) error {
+	c := d.c
+	if err := c.Begin(&k.Args); err != nil {
+		return err
+	}
+	defer c.End()
+	err := d.enqueue(ctx, k)
+	runtime.KeepAlive(k) // and with it the memory, which from now on is that of the stream's work, too
+	return err
+}
+
+// have opens the devices unless they are open. dev is this rank's. The
+// communicator is claimed.
+func (d *Devices) have(ctx context.Context, k *Args, dev *cuda.Device) error {
+	c := d.c
+	if d.Session == nil {
+		s, err := device.Open(ctx, &device.Owner{Setup: c.Setup, Inner: newInner(c, openDevices),
+			Abort: func(f transport.Fault) { c.abort(f) }, OpenLinks: c.OpenLinks}, dev)
+		if err != nil {
+			return d.openingError(k, err)
+		}
+		d.Session = s
+	}
+	if d.Device != dev {
+		k.Refuse(c, "a stream of %v; the communicator's device calls on this rank are on %v", dev, d.Device)
+		return k.Err
+	}
+	return nil
+}
+
+// enqueue is Enqueue with the communicator claimed.
+func (d *Devices) enqueue(ctx context.Context, k *DeviceArgs) error {
+	c := d.c
+	if err := ctx.Err(); err != nil {
+		return c.Cancel(ctx, &k.Args)
+	}
+	if err := d.have(ctx, &k.Args, k.stream.Device()); err != nil {
+		return err
+	}
+	if err := d.room(ctx, k.name(), nil); err != nil {
+		if ctx.Err() != nil {
+			return c.Cancel(ctx, &k.Args)
+		}
+		return err
+	}
+	c.Seq++
+	call := device.Call{Header: k.Args.header(c.Seq), In: k.In.Addr, Out: k.Out.Addr, Work: k.Work}
+	d.Note(&call.Header)
+	c.Engine.Announce(&call.Header)
+	c.tally.count(rowOf(uint8(k.Kind), 0), c.bytesOf(&k.Args))
+	if err := d.Enter(k.stream, k.Kind, k.Root, &call); err != nil {
+		return d.failed(engine.Describe(call.Header), err)
+	}
+	return nil
+}
+
+// room waits until one more call may begin, with the message out that it sends, if any.
+func (d *Devices) room(ctx context.Context, call string, out *device.Message) error {
+	if err := d.Room(ctx, out); err != nil && ctx.Err() != nil {
+		return err
+	} else if err != nil {
+		d.Fail(call, err)
+	}
+	if fault, failed := d.c.Endpoint.Aborted(); failed {
+		return d.fault(fault, call)
+	}
+	return nil
+}
+
+// failed makes an error of a call that failure of the communicator.
+func (d *Devices) failed(during string, err error) error {
+	d.Fail(during, err)
+	fault, _ := d.c.Endpoint.Aborted()
+	return d.fault(fault, during)
+}
+
+// openingError is why the devices could not be opened: an error of a device, which
+// all ranks have and which leaves the communicator as it was, or the failure of
+// the communicator itself.
+func (d *Devices) openingError(k *Args, err error) error {
+	c := d.c
+	var failed *setup.RankError
+	if errors.As(err, &failed) {
+		failed.Op = fmt.Sprintf("%s on rank %d: %s", k.name(), c.Rank, failed.Op)
+		return failed
+	}
+	if fault, aborted := c.Endpoint.Aborted(); aborted {
+		return c.failDuring(fault, k.name()+": opening the devices", "")
+	}
+	return &setup.RankError{Rank: -1, Op: fmt.Sprintf("%s on rank %d: opening the devices", k.name(), c.Rank), Err: err}
+}
+
+// Sync is Comm.SyncDevice of package collective.
+func (d *Devices) Sync(ctx context.Context, s *cuda.Stream) error {
+	c := d.c
+	const call = "SyncDevice"
+	if err := device.Problem(s); err != nil {
+		return c.ArgumentError(call, "%w", err)
+	}
+	if err := c.Claim(call); err != nil {
+		return err
+	}
+	defer c.End()
+	if d.Session == nil {
+		var err error
+		if c.claim.without(func() { err = s.Synchronize(ctx) }); err != nil {
+			return fmt.Errorf("collective: %s on rank %d: %w", call, c.Rank, err)
+		}
+		return nil
+	}
+	during, err := call, error(nil)
+	c.claim.without(func() { during, err = d.Session.Sync(ctx, s, call) })
+	if fault, failed := c.Endpoint.Aborted(); failed {
+		return d.fault(fault, during)
+	}
+	return err
+}
+
+// fault is failDuring for device calls: on the rank at fault the error wraps
+// what its device said.
+func (d *Devices) fault(f transport.Fault, during string) error {
+	c := d.c
+	err := c.failDuring(f, during, undefinedAnyhow)
+	if cause := d.Session.Cause(); f.Rank == c.Rank && errors.Is(err, setup.ErrDevice) && cause != nil {
+		c.err.Err = setup.DeviceError(c.err.Err.Error(), cause)
+	}
+	return err
+}

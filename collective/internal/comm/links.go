@@ -1,0 +1,182 @@
+package comm
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/collective/internal/setup"
+	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/transport"
+)
+
+// Inside is a communicator for packages of treerun that run exchanges of their own between
+// its ranks: package sparse. Such an exchange is a call of the communicator like any other: it
+// claims it, begins with a Gather, in which the ranks find out about different calls, and
+// fails as calls do. One goroutine at a time may use it, from Claim to End.
+type Inside struct {
+	*Comm
+	Hosts   []int         // by rank
+	Share   float64       // ranks that a core has, 1 where they have one each
+	Waiter  engine.Waiter // how this rank waits
+	Verbose bool          // people want to know more
+
+	// Trees are what large messages between these ranks travel on, up to the root
+	// and down again, with their shares, which add up to 1. They are the same on
+	// all ranks.
+	Trees  []topo.Tree
+	Shares []float64
+
+	// HeapBytes is the most that the Layouts of links may have for Alloc, where all ranks
+	// are on one host; 0: nothing. It is the same on all ranks.
+	HeapBytes int
+
+	State any // of the package
+}
+
+// Of returns the inside of a *collective.Comm.
+func Of(h interface{ comm() *Comm }) *Inside {
+	c := h.comm()
+	c.insideOnce.Do(func() {
+		trees, shares, err := c.Plans.LargeTrees()
+		if err != nil {
+			panic("collective: trees of a graph that has been planned for: " + err.Error())
+		}
+		hosts, cores := setup.HostsOf(c.World), c.Plans.Machine().Cores
+		ranks := setup.RanksOnCores(c.Plans.Machine().CoreHosts, hosts)
+		c.inside = &Inside{
+			Comm: c, Hosts: hosts,
+			Share:  max(1, float64(slices.Max(ranks))/float64(max(cores, 1))),
+			Waiter: exchangeWaiter(c, ranks[c.Rank]), Verbose: c.World.Setting("verbose") != "",
+			Trees: trees, Shares: shares, HeapBytes: c.Plans.HeapBytes,
+		}
+	})
+	return c.inside
+}
+
+// exchangeWaiter is how a rank waits in exchanges, whose cores so many ranks share. A
+// poll of them is many system calls where ranks are on several hosts; where these are
+// namespaces of one machine, which share its cores, ranks sleep soon.
+func exchangeWaiter(c *Comm, ranks int) engine.Waiter {
+	w := c.Waiter
+	if !setup.OneHost(setup.HostsOf(c.World)) && ranks > c.Plans.Machine().Cores {
+		w.Spins, w.Yields, w.Backoff = 1, exchangeYields, exchangeBackoff
+	}
+	return w
+}
+
+const (
+	exchangeYields  = 4
+	exchangeBackoff = 300 * time.Microsecond // a millisecond where the runtime has no finer timer
+)
+
+// Gather is an AllGather of bytes. Its header says what it is for, so that a
+// rank that makes another call is found out by it.
+func (c *Inside) Gather(ctx context.Context, during string, mine, all []byte) error {
+	// Others may be busy, with what they have to tell.
+	err := c.heldGather(ctx, (&Args{as: engine.Exchange}).gathers(c.Comm, kernel.Uint8, mine, all), &c.Waiter)
+	if err == nil || c.err == nil {
+		return err
+	}
+	return c.failedDuring(during)
+}
+
+// failedDuring returns the failure of c, which this rank met in a call: it is that call's
+// whichever part of it met it.
+func (c *Comm) failedDuring(during string) error {
+	c.err = c.rankError(c.err.Rank, during, c.err.Err, c.err.Hint)
+	return c.err
+}
+
+// heldGather makes the AllGather a, and waits as w says. The communicator is claimed, and has not
+// failed: of several AllGathers one may, and the next would tell ranks that have not heard of the
+// cause yet that this one calls something else.
+func (c *Comm) heldGather(ctx context.Context, a *Args, w *engine.Waiter) error {
+	if c.err != nil {
+		return c.err
+	}
+	if a.Err != nil {
+		return a.Err
+	}
+	return c.Go(ctx, a, w)
+}
+
+// OpenLinks opens links that live as long as c, which has failed if it cannot.
+func (c *Comm) OpenLinks(ctx context.Context, during, purpose string, layout transport.Layout) (transport.Endpoint,
+	error) {
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.whole, cancel)()
+	w := newInner(c, openExchange)
+	ep, err := c.Config.Connect(within, w, w.AllGather, purpose, layout)
+	if err != nil {
+		return nil, c.notOpened(ctx, during, err)
+	}
+	c.sidesMu.Lock()
+	c.Sides = append(c.Sides, ep)
+	c.sidesMu.Unlock()
+	c.OnClose(func() error { return c.CloseLinks(ep) })
+	if fault, failed := c.Endpoint.Aborted(); failed {
+		ep.Abort(fault)
+	}
+	return ep, nil
+}
+
+// CloseLinks closes links that OpenLinks has opened, unless they are closed.
+func (c *Comm) CloseLinks(ep transport.Endpoint) error {
+	c.sidesMu.Lock()
+	i := slices.Index(c.Sides, ep)
+	if i >= 0 {
+		c.Sides = slices.Delete(c.Sides, i, i+1)
+	}
+	c.sidesMu.Unlock()
+	if i < 0 {
+		return nil
+	}
+	return ep.Close()
+}
+
+// notOpened is what becomes of c when links could not be opened because of err.
+func (c *Comm) notOpened(ctx context.Context, during string, err error) error {
+	f := transport.Faultf(transport.FaultLink, -1, "rank %d in %s: opening links: %v", c.Rank, during, err)
+	switch _, lost := c.World.Failure(); {
+	case lost != nil:
+		f = setup.LostRank(c.World)
+	case ctx.Err() != nil:
+		f = transport.Faultf(transport.FaultOf(ctx.Err()), c.Rank, "rank %d gave up in %s: %v", c.Rank, during, err)
+	}
+	return c.Fault(f, during)
+}
+
+// Fault makes a fault that of all links of c, and returns the first: when a rank has
+// aborted c while others opened links, they see those links end.
+func (c *Comm) Fault(f transport.Fault, during string) error {
+	if f = c.abort(f); c.err != nil {
+		return c.failedDuring(during)
+	}
+	hint := undefinedAnyhow
+	if f.Kind == transport.FaultMismatch {
+		hint = "" // found out before anything moved
+	}
+	return c.failDuring(f, during, hint)
+}
+
+// FaultDevice makes an error of this rank's device, if there is one, the fault of all links of c,
+// and returns the first fault.
+func (c *Inside) FaultDevice(during string, cause error) error {
+	if cause == nil {
+		return nil
+	}
+	f := transport.Faultf(transport.FaultDevice, c.Rank, "rank %d in %s: %v", c.Rank, during, cause)
+	err := c.Fault(f, during)
+	if c.err.Rank == c.Rank && errors.Is(err, setup.ErrDevice) {
+		c.err.Err = setup.DeviceError(c.err.Err.Error(), cause)
+	}
+	return err
+}
+
+// OnClose has f called when c is closed, after all calls.
+func (c *Comm) OnClose(f func() error) { c.leaving = append(c.leaving, f) }

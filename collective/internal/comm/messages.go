@@ -1,0 +1,204 @@
+package comm
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/transport"
+)
+
+// Messages are the messages between ranks of a communicator.
+type Messages struct {
+	c     *Comm
+	under engine.Pool
+	got   []engine.Got // for receives to come
+}
+
+// SendRecv sends out and receives in side by side, and returns how many bytes came.
+func (m *Messages) SendRecv(ctx context.Context, in, out *engine.Message, tag int) (int, error) {
+	const name = "SendRecv"
+	if err := m.check(name, out.Peer, tag, false); err != nil { // before either is begun
+		return 0, err
+	}
+	if err := m.begin(name, in.Peer, tag, false); err != nil {
+		return 0, err
+	}
+	defer m.c.End()
+	begun, err := m.enter(ctx, name, in, false)
+	if err != nil {
+		return 0, err
+	}
+	n, had := begun.Message().Bytes(), begun.Done() // the next message may take its place
+	sent, err := m.enter(ctx, name, out, true)
+	if err != nil {
+		return 0, err
+	}
+	if !had {
+		if err := m.wait(ctx, begun.Message()); err != nil {
+			return 0, err
+		}
+		n = begun.Message().Bytes()
+	}
+	add(&m.c.tally.rows[rowRecv].bytes, n-len(in.Buf))
+	return n, m.wait(ctx, sent.Message())
+}
+
+// ownTag is the tag of messages that make up a call; callers' tags are not negative.
+const ownTag = -1
+
+// check refuses a message that this communicator cannot carry. anyOf allows AnySource and AnyTag.
+func (m *Messages) check(call string, peer, tag int, anyOf bool) error {
+	source, tags := "", ""
+	if anyOf {
+		source, tags = " or AnySource", " or AnyTag"
+	}
+	switch {
+	case !anyOf && (peer == engine.AnySource || tag == engine.AnyTag):
+		return m.c.ArgumentError(call, "AnySource and AnyTag are for Recv, StartRecv and the Probes")
+	case peer < 0 && !(anyOf && peer == engine.AnySource):
+		return m.c.ArgumentError(call, "rank %d of %d, want 0..%d%s (hint: in Go the rank before this one is "+
+			"(rank-1+size) %% size)", peer, m.c.Size, m.c.Size-1, source)
+	case peer >= m.c.Size:
+		return m.c.ArgumentError(call, "rank %d of %d", peer, m.c.Size)
+	case m.c.Plans.Messages < 0:
+		return m.c.ArgumentError(call, "messages are for %s", m.c.Plans.NoMessages())
+	case tag > math.MaxInt32 || tag < 0 && !(anyOf && tag == engine.AnyTag):
+		return m.c.ArgumentError(call, "tag %d, want 0..%d%s", tag, math.MaxInt32, tags)
+	}
+	return nil
+}
+
+// begin claims the communicator for a call with a message that it can carry.
+func (m *Messages) begin(call string, peer, tag int, anyOf bool) error {
+	if err := m.check(call, peer, tag, anyOf); err != nil {
+		return err
+	}
+	return m.c.Claim(call)
+}
+
+// Start begins a message, a Send or a Receive.
+func (m *Messages) Start(call string, p *engine.Message, tag int, send bool) (Request, error) {
+	if err := m.begin(call, p.Peer, tag, p.Fewer); err != nil {
+		return Request{}, err
+	}
+	defer m.c.End()
+	if p.Fewer {
+		p.Got = m.newGot()
+		p.Got.Counted = len(p.Buf)
+	}
+	ref, err := m.enter(context.Background(), call, p, send)
+	if err != nil {
+		return Request{}, err
+	}
+	return Request{c: m.c, message: ref, Got: p.Got}, nil
+}
+
+// newGot returns room for what a receive gets, which lives as long as its Request: many are made at once.
+func (m *Messages) newGot() *engine.Got {
+	if len(m.got) == 0 {
+		m.got = make([]engine.Got, 64)
+	}
+	got := &m.got[0]
+	m.got = m.got[1:]
+	return got
+}
+
+// Run begins a message and waits for it, without letting another call in
+// between. It returns how many bytes were moved.
+func (m *Messages) Run(ctx context.Context, call string, p *engine.Message, tag int, send bool) (int, error) {
+	if err := m.begin(call, p.Peer, tag, p.Fewer); err != nil {
+		return 0, err
+	}
+	defer m.c.End()
+	begun, err := m.enter(ctx, call, p, send)
+	if err != nil {
+		return 0, err
+	}
+	err = m.wait(ctx, begun.Message())
+	n := begun.Message().Bytes()
+	if n < len(p.Buf) && begun.Message().Receives() {
+		add(&m.c.tally.rows[rowRecv].bytes, n-len(p.Buf))
+	}
+	return n, err
+}
+
+// enter begins a message on the communicator, which is claimed, unless ctx
+// has ended, which is a failure of the communicator even where the message
+// would not have to wait.
+func (m *Messages) enter(ctx context.Context, call string, p *engine.Message, send bool) (engine.Ref, error) {
+	if ctx.Err() != nil {
+		return engine.Ref{}, m.c.gaveUp(ctx, call, fmt.Sprintf(" of tag %d", p.Tag))
+	}
+	sort := rowRecv
+	if call == "Send" {
+		sort = rowSend
+	}
+	m.c.tally.enter(sort, len(p.Buf))
+	ref := m.under.Add(p)
+	start := m.c.Engine.StartRecv
+	if send {
+		start = m.c.Engine.StartSend
+	}
+	err := start(ref.Message())
+	fault, failed := m.c.Endpoint.Aborted()
+	if err != nil {
+		fault, failed = engine.FaultOf(err, m.c.Rank, m.c.Engine.Waits(ref.Message())), true
+	}
+	if failed {
+		return engine.Ref{}, m.fail(fault, ref.Message())
+	}
+	m.c.tally.count(rowOfMessage(ref.Message()), len(p.Buf)) // also of a SendRecv
+	return ref, nil
+}
+
+func rowOfMessage(p *engine.Message) int {
+	if p.Receives() {
+		return rowRecv
+	}
+	return rowSend
+}
+
+// gaveUp ends the communicator as ctx has ended before a call that has no header.
+func (c *Comm) gaveUp(ctx context.Context, call, of string) error {
+	return c.failDuring(transport.Faultf(transport.FaultOf(ctx.Err()), c.Rank, "rank %d gave up before %s%s: %v", c.Rank,
+		call, of, ctx.Err()), call, "")
+}
+
+func (m *Messages) wait(ctx context.Context, p *engine.Message) error {
+	if fault, failed := m.c.Engine.WaitMessage(ctx, p, &m.c.Waiter); failed {
+		return m.fail(fault, p)
+	}
+	return nil
+}
+
+// fail makes f the failure of the communicator during a message.
+func (m *Messages) fail(f transport.Fault, during *engine.Message) error {
+	return m.c.failDuring(f, during.String(), undefinedOf(during))
+}
+
+// undefinedOf says which slice holds nothing of use once a message has failed.
+func undefinedOf(p *engine.Message) string {
+	switch {
+	case p.Part != "":
+		return undefinedRecv
+	case p.Receives():
+		return "contents of buf are undefined"
+	}
+	return ""
+}
+
+// exchange exchanges messages that are parts of a call of that name, and waits for them. The communicator is claimed.
+func (m *Messages) exchange(ctx context.Context, call string, passes []engine.Pass) error {
+	all, err := m.c.Engine.Exchange(call, ownTag, passes)
+	if err != nil {
+		return m.c.failDuring(engine.FaultOf(err, m.c.Rank, call), call, undefinedRecv)
+	}
+	for _, p := range all {
+		if err := m.wait(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,37 @@
+package comm
+
+import (
+	"context"
+
+	"github.com/treerun/treerun/collective/internal/setup"
+)
+
+// New makes a communicator of all ranks of w: see New of package collective.
+func New(ctx context.Context, w setup.World, opts ...setup.Option) (*Comm, error) {
+	s, err := setup.New(ctx, w, opts...)
+	if err != nil {
+		return nil, err
+	}
+	c := &Comm{Setup: s, closed: make(chan struct{}), subs: map[string]int{}}
+	c.whole, c.broken = context.WithCancel(context.Background())
+	c.Messages.c, c.Devices.c = c, c
+	if s.Plans.Planner != nil {
+		s.Plans.StopBy(c.whole.Err) // the first call of a size may plan for some tenths of a second
+	}
+	s.Waiter.Watch.SetBusy(c.Claimed)
+	s.Waiter.Watch.SetLeave(c.Close)
+	c.watch.Go(c.watchOver)
+	return c, nil
+}
+
+// None returns a communicator that stands for a nil one: a closed one of one rank, whose calls are an ErrArgument. Each
+// caller gets its own.
+func None() *Comm {
+	c, err := New(context.Background(), setup.InProcess(1)[0])
+	if err != nil {
+		panic("collective: call on a nil Comm: " + err.Error())
+	}
+	c.Close()
+	c.none, c.Name = true, ""
+	return c
+}

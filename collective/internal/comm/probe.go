@@ -1,0 +1,40 @@
+package comm
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/treerun/treerun/collective/internal/engine"
+)
+
+// Forever is how long a Probe waits that only a message ends.
+const Forever = engine.Forever
+
+// Probe finds the next message from a rank with a tag, or any, and waits for one for so long.
+func (m *Messages) Probe(ctx context.Context, call string, from, tag int, wait time.Duration) (engine.Got, bool,
+	error) {
+	p := engine.Message{Peer: from, Tag: int32(tag), Patient: wait != Forever, Call: call}
+	if err := m.begin(call, from, tag, true); err != nil {
+		return engine.Got{}, false, err
+	}
+	defer m.c.End()
+	m.c.tally.enter(rowProbe, 0)
+	m.c.tally.count(rowProbe, 0)
+	found, err := m.c.Engine.Look(&p)
+	fault, failed := m.c.Endpoint.Aborted()
+	switch {
+	case err != nil:
+		fault, failed = engine.FaultOf(err, m.c.Rank, m.c.Engine.Waits(&p)), true
+	case ctx.Err() != nil:
+		return engine.Got{}, false, m.c.gaveUp(ctx, call, fmt.Sprintf(" of tag %d", tag))
+	}
+	if !failed && !found && wait != 0 {
+		m.c.Engine.StartProbe(&p)
+		fault, failed = m.c.Engine.WaitProbe(ctx, &p, &m.c.Waiter, wait)
+	}
+	if failed {
+		return engine.Got{}, false, m.c.failDuring(fault, p.String(), "")
+	}
+	return p.Found(), p.Done(), nil
+}

@@ -1,0 +1,263 @@
+package comm
+
+import (
+	"context"
+
+	"github.com/treerun/treerun/collective/internal/device"
+	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/transport"
+)
+
+// Request is a call, or a message, under way. The zero value is done.
+type Request struct {
+	c       *Comm
+	seq     uint64     // of a call
+	message engine.Ref // the zero value: it is a call
+
+	Got *engine.Got // what a receive got, once it is done; nil for others
+}
+
+// InFlight is how many calls may be under way on a rank; one more waits for the
+// first of them.
+const InFlight = device.MaxCalls
+
+func (r Request) isMessage() bool { return r.message != engine.Ref{} }
+
+// done reports whether r is done.
+func (r Request) done() bool {
+	if r.isMessage() {
+		return r.message.Done()
+	}
+	call := r.c.callOf(r.seq)
+	return call == nil || call.Done()
+}
+
+// doing names r, which is not done, and says which slices hold nothing of use once it has failed.
+func (r Request) doing() (what, undefined string) {
+	if r.isMessage() {
+		p := r.message.Message()
+		return p.String(), undefinedOf(p)
+	}
+	return engine.Describe(r.c.callOf(r.seq).Header), r.c.undefined(r.seq)
+}
+
+// Wait returns when r is done on this rank. A ctx that ends is a failure
+// of the communicator on all ranks, as with every call.
+func (r Request) Wait(ctx context.Context) error {
+	if r.c == nil {
+		return nil
+	}
+	if done, err := r.resume(); done || err != nil {
+		return err
+	}
+	defer r.c.End()
+	if r.isMessage() {
+		defer r.counted()
+		return r.c.Messages.wait(ctx, r.message.Message())
+	}
+	return r.c.Wait(ctx, r.seq, &r.c.Waiter)
+}
+
+// Test moves what is under way as far as it can, and reports whether r is done. It does not wait.
+func (r Request) Test() (bool, error) {
+	if r.c == nil {
+		return true, nil
+	}
+	if done, err := r.resume(); done || err != nil {
+		return done, err
+	}
+	defer r.c.End()
+	defer r.counted()
+	err := r.c.Engine.Poll()
+	fault, failed := r.c.Endpoint.Aborted()
+	if err == nil && !failed && r.isMessage() && !r.done() && !r.c.Engine.Keep(r.message.Message()) {
+		_, err = r.c.Engine.Move()
+	}
+	if err == nil && (!failed || r.done()) {
+		return r.done(), nil
+	}
+	what, undefined := r.doing()
+	if err != nil {
+		fault = engine.FaultOf(err, r.c.Rank, what)
+	}
+	return false, r.c.failDuring(fault, what, undefined)
+}
+
+// callOf returns the call with a number, nil when it was done so long ago that
+// its place has been taken by another.
+func (c *Comm) callOf(seq uint64) *engine.Call {
+	call := &c.Calls[seq%InFlight]
+	if call.Header.Seq != seq {
+		return nil
+	}
+	return call
+}
+
+// counted corrects what was counted of a receive, once it is done: the message may have been shorter.
+func (r Request) counted() {
+	if g := r.Got; g != nil && r.done() {
+		add(&r.c.tally.rows[rowRecv].bytes, g.Bytes()-g.Counted)
+		g.Counted = g.Bytes()
+	}
+}
+
+// resume claims the communicator for r, unless that is done.
+func (r Request) resume() (done bool, err error) {
+	c := r.c
+	claimed := c.claim.take(unclaimed)
+	if !claimed && !c.over() {
+		return false, c.busyError("Wait")
+	}
+	switch done = r.done(); {
+	case claimed && done:
+		r.counted()
+		c.End()
+		return true, nil
+	case done:
+		return true, nil
+	case !claimed:
+		return false, c.busyError("Wait")
+	}
+	if c.err != nil {
+		c.End()
+		what, undefined := r.doing()
+		return false, c.rankError(c.err.Rank, what, c.err.Err, undefined)
+	}
+	if r.isMessage() {
+		c.tally.enter(rowOfMessage(r.message.Message()), 0)
+	} else {
+		h := &c.callOf(r.seq).Header
+		c.tally.enter(rowOf(h.Kind, h.Op), int(h.Count)*c.callOf(r.seq).DType.Size())
+	}
+	return false, nil
+}
+
+// Wait waits for a call under way, as w says. The communicator is claimed.
+func (c *Comm) Wait(ctx context.Context, seq uint64, w *engine.Waiter) error {
+	call := c.callOf(seq)
+	if fault, failed := c.Engine.Wait(ctx, call, w); failed {
+		return c.fail(fault, call.Header)
+	}
+	return nil
+}
+
+// Start begins a call.
+func (c *Comm) Start(a *Args) (Request, error) {
+	if err := c.Begin(a); err != nil {
+		return Request{}, err
+	}
+	defer c.End()
+	if err := c.Enter(context.Background(), a); err != nil {
+		return Request{}, err
+	}
+	return c.Latest(), nil
+}
+
+// Latest is the call that has begun last.
+func (c *Comm) Latest() Request { return Request{c: c, seq: c.Seq} }
+
+// Run makes a call and waits for it.
+func (c *Comm) Run(ctx context.Context, a *Args) error {
+	if err := c.Begin(a); err != nil {
+		return err
+	}
+	defer c.End()
+	return c.Go(ctx, a, &c.Waiter)
+}
+
+// Go is Run on a communicator that is claimed. It waits as w says.
+func (c *Comm) Go(ctx context.Context, a *Args, w *engine.Waiter) error {
+	if err := ctx.Err(); err != nil {
+		return c.Cancel(ctx, a)
+	}
+	if err := c.Enter(ctx, a); err != nil {
+		return err
+	}
+	return c.Wait(ctx, c.Seq, w)
+}
+
+// Cancel ends the communicator before a call whose context has ended already:
+// the other ranks wait for it.
+func (c *Comm) Cancel(ctx context.Context, a *Args) error {
+	c.Seq++
+	return c.gaveUp(ctx, engine.Describe(a.header(c.Seq)), "")
+}
+
+func (a *Args) header(seq uint64) transport.Header {
+	as := a.as
+	switch {
+	case as != 0:
+	case a.Scale:
+		as = engine.PreMulSum
+	default:
+		as = uint8(a.Op)
+	}
+	of := a.of
+	if of == 0 {
+		of = a.DType
+	}
+	return transport.Header{Seq: seq, Count: uint64(a.Count), Kind: uint8(a.Kind) | a.flags, Op: as,
+		DType: uint8(of), Root: engine.Numbered(a.Root, a.number)}
+}
+
+// Enter begins the next call of the communicator, which is claimed.
+func (c *Comm) Enter(ctx context.Context, a *Args) error {
+	bytes := c.bytesOf(a)
+	sort := rowOf(uint8(a.Kind), a.as)
+	first := c.tally.enter(sort, bytes)
+	if err := c.MakeRoom(ctx); err != nil {
+		return err
+	}
+	c.Seq++
+	call := &c.Calls[c.Seq%InFlight]
+	call.Header, call.In, call.Out, call.Begins = a.header(c.Seq), a.In, a.Out, a.Begins
+	call.DType, call.Op, call.Divide, call.Scale, call.Factor = a.DType, a.Op, a.Divide, a.Scale, a.Factor
+	call.Rounds = nil
+	if a.follow != nil {
+		call.Rounds = a.follow()
+	}
+	call.Pieces = call.Pieces[:0] // their memory stays for a later call
+	if a.Pieces != nil {
+		call.Pieces = a.Pieces
+	}
+	planned := bytes
+	if a.rooted() {
+		planned = rootedBytes // ranks have each their own length
+	}
+	pr, served, err := c.Plans.Program(a.Kind, a.Root, planned)
+	if err != nil { // the others wait for this rank
+		return c.fail(transport.Fault{Kind: transport.FaultLink, Rank: c.Rank, Text: err.Error()}, call.Header)
+	}
+	call.Chunks, served.Ran = served.Chunks, true
+	if err := pr.Start(call); err != nil {
+		return c.fail(engine.FaultOf(err, c.Rank, engine.Describe(call.Header)), call.Header)
+	}
+	if a.as != 0 || a.follow != nil {
+		bytes = a.own // the others are not the caller's
+	}
+	if first { // while what was sent is on its way
+		c.tally.count(sort, bytes)
+	}
+	return nil
+}
+
+// rootedBytes is the length for which a call is planned when only the root has its length. Every plan of such a call
+// moves each part straight from one rank to another.
+const rootedBytes = 1 << 20
+
+// bytesOf returns how long the message of a call is, that of all parts where it has parts.
+func (c *Comm) bytesOf(a *Args) int {
+	if a.Kind.HasParts() && a.Begins == nil {
+		return a.Count * a.DType.Size() * c.Size
+	}
+	return a.Count * a.DType.Size()
+}
+
+// MakeRoom waits for the call whose place the next one takes.
+func (c *Comm) MakeRoom(ctx context.Context) error {
+	old := &c.Calls[(c.Seq+1)%InFlight]
+	if old.Header.Seq == 0 || old.Done() {
+		return nil
+	}
+	return c.Wait(ctx, old.Header.Seq, &c.Waiter)
+}

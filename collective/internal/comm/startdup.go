@@ -1,0 +1,129 @@
+package comm
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/collective/internal/setup"
+)
+
+const startDup = "StartDup"
+
+// StartedDup is a Dup under way. A goroutine of its own makes the communicator. Its messages move during the calls on
+// the parent and, while there is none, whenever that goroutine looks.
+type StartedDup struct {
+	c      *Comm
+	beside engine.Beside
+	g      *group
+	made   chan struct{} // closed once sub and err are there
+	sub    *Comm
+	err    error
+	over   bool // Wait has returned sub, or will not
+}
+
+// dupTag less the number of a StartDup is the tag of its messages, below those of the rounds of calls.
+const dupTag = -1<<30 - 2
+
+// StartDup begins a Dup of c.
+func (c *Comm) StartDup(opts []setup.Option) (*StartedDup, error) {
+	if err := c.Claim(startDup); err != nil {
+		return nil, err
+	}
+	defer c.End()
+	if c.Plans.Messages < 0 {
+		return nil, c.ArgumentError(startDup, "it is for %s", c.Plans.NoMessages())
+	}
+	members := make([]int, c.Size)
+	for r := range members {
+		members[r] = r
+	}
+	c.dups++
+	c.started++
+	c.tally.count(rowSplit, 0)
+	d := &StartedDup{c: c, g: c.part(startDup, fmt.Sprintf("dup#%d", c.dups), members), made: make(chan struct{})}
+	d.g.started = d
+	d.beside = engine.Beside{Name: startDup, Tag: dupTag - int32(c.dups&(1<<29-1)), Moved: make(chan struct{}, 1)}
+	c.watch.Go(func() {
+		d.sub, d.err = d.g.make(c.whole, opts)
+		close(d.made)
+		c.Engine.Ask(&d.beside, nil)
+	})
+	return d, nil
+}
+
+// exchange passes messages beside the calls of the parent.
+func (d *StartedDup) exchange(ctx context.Context, passes []engine.Pass) error {
+	d.c.Engine.Ask(&d.beside, passes)
+	for look := time.Millisecond; ; look = min(2*look, 10*time.Millisecond) {
+		d.c.move()
+		select {
+		case <-d.beside.Moved:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(look): // a call on the parent may move them meanwhile
+		}
+	}
+}
+
+// Wait returns the communicator once it is made on this rank. A ctx that ends is a failure of the parent.
+func (d *StartedDup) Wait(ctx context.Context) (*Comm, error) {
+	c := d.c
+	if d.over {
+		return d.sub, d.err
+	}
+	if err := c.Claim(startDup); err != nil {
+		if c.whole.Err() != nil {
+			d.drop(err)
+		}
+		return nil, err
+	}
+	d.over = true
+	c.started--
+	c.tally.enter(rowSplit, 0)
+	if fault, failed := c.Engine.WaitBeside(ctx, &d.beside, &c.Waiter); failed {
+		err := c.failDuring(fault, startDup, "")
+		c.End()
+		d.drop(err)
+		return nil, err
+	}
+	c.End()
+	if d.err != nil {
+		d.err = c.notMade(ctx, d.g, d.err)
+	}
+	d.g.making = nil
+	return d.sub, d.err
+}
+
+// drop closes the communicator, which no caller gets because of err.
+func (d *StartedDup) drop(err error) {
+	if <-d.made; d.sub != nil {
+		d.sub.Close()
+	}
+	d.over, d.sub, d.err = true, nil, err
+}
+
+// Test moves what is under way on the parent, and is Wait if the communicator is made, or never will be.
+func (d *StartedDup) Test() (sub *Comm, done bool, err error) {
+	c := d.c
+	if d.over {
+		return d.sub, true, d.err
+	}
+	switch err := c.Claim(startDup); {
+	case err == nil:
+		if err := c.Engine.Poll(); err != nil {
+			c.abort(engine.FaultOf(err, c.Rank, startDup))
+		}
+		_, failed := c.Endpoint.Aborted()
+		c.End()
+		if !d.beside.Ended() && !failed {
+			return nil, false, nil
+		}
+	case c.whole.Err() == nil: // another call is under way
+		return nil, false, err
+	}
+	sub, err = d.Wait(context.Background())
+	return sub, true, err
+}

@@ -1,0 +1,132 @@
+package comm
+
+import (
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/collective/plan"
+)
+
+// tally counts the calls of a communicator by what they are. Whoever has claimed the communicator counts; anybody
+// reads.
+type tally struct {
+	rows   [rowsEnd]row
+	now    int // 1 + the row of the call that has claimed the communicator; 0: none that counts
+	weight int64
+	began  time.Duration
+	waited time.Duration // of Waiter.Watch, when a call last ended
+}
+
+// row is calls of one sort.
+type row struct {
+	calls, bytes   int64        // see add
+	moving, waited atomic.Int64 // nanoseconds
+	untimed        int          // calls that are not timed before the next one is
+}
+
+// Rows: of kinds by their numbers, calls in order, and others.
+const (
+	rowInOrder = int(plan.AllToAll) + 1
+	rowSplit   = rowInOrder + len(engine.CallsInOrder)
+	rowSparse  = rowSplit + 1
+	rowSend    = rowSparse + 1
+	rowRecv    = rowSend + 1
+	rowProbe   = rowRecv + 1
+	rowsEnd    = rowProbe + 1
+)
+
+var rowNames = func() (names [rowsEnd]string) {
+	for k := range rowInOrder {
+		names[k] = engine.CallName(plan.Kind(k))
+	}
+	copy(names[rowInOrder:], engine.CallsInOrder[:])
+	copy(names[rowSplit:], []string{"Split", "Sparse", "Send", "Recv", "Probe"})
+	return names
+}()
+
+// rowOf returns the row of a call.
+func rowOf(kind, as uint8) int {
+	switch {
+	case as == engine.Splits:
+		return rowSplit
+	case as == engine.Exchange:
+		return rowSparse
+	case as >= engine.InOrder:
+		return rowInOrder + int(as) - engine.InOrder
+	}
+	return int(kind &^ (engine.OnDevice | engine.Varied))
+}
+
+// Of calls of one sort the first, and those of many bytes, are timed. Of the others every sampleEvery-th stands for
+// all: a look at the clock takes as long as a tenth of a small call. It is a prime, so that steps of a program do not
+// meet the same one of their calls again and again.
+const (
+	timedFirst  = 32
+	timedBytes  = 32 << 10
+	sampleEvery = 251
+)
+
+var epoch = time.Now()
+
+// enter says what the call is that has claimed the communicator. What is entered within it is part of it.
+func (t *tally) enter(which, bytes int) bool {
+	if t.now != 0 {
+		return false
+	}
+	t.now, t.weight = which+1, 1
+	switch r := &t.rows[which]; {
+	case bytes >= timedBytes || r.calls < timedFirst:
+	case r.untimed > 0:
+		r.untimed--
+		t.weight = 0
+		return true
+	default:
+		t.weight, r.untimed = sampleEvery, sampleEvery-1
+	}
+	t.began = time.Since(epoch)
+	return true
+}
+
+// count counts a call that has begun.
+func (t *tally) count(which, bytes int) {
+	r := &t.rows[which]
+	add(&r.calls, 1)
+	add(&r.bytes, bytes)
+}
+
+// add adds to a number that whoever has claimed the communicator changes, and others read. A plain store of a word is
+// seen whole, says Go's memory model; an atomic one would take as long as a tenth of a small call.
+func add(number *int64, n int) {
+	if underRace || strconv.IntSize < 64 {
+		atomic.AddInt64(number, int64(n))
+		return
+	}
+	*number += int64(n)
+}
+
+// leave ends what enter began. waited is for how long the communicator has waited so far.
+func (t *tally) leave(waited time.Duration) {
+	since := waited - t.waited
+	if t.now != 0 {
+		r := &t.rows[t.now-1]
+		r.waited.Add(int64(since))
+		if t.weight > 0 {
+			r.moving.Add(t.weight * int64(max(0, time.Since(epoch)-t.began-since)))
+		}
+	}
+	t.waited, t.weight = waited, 0
+}
+
+// Stats calls each with what is known of the calls of each sort, those of a sort that was not made left out.
+func (c *Comm) Stats(each func(name string, calls, bytes int64, taken, waited time.Duration)) {
+	for i := range c.tally.rows {
+		r := &c.tally.rows[i]
+		calls, waited := atomic.LoadInt64(&r.calls), time.Duration(r.waited.Load())
+		if calls == 0 {
+			continue
+		}
+		each(rowNames[i], calls, atomic.LoadInt64(&r.bytes), waited+time.Duration(r.moving.Load()), waited)
+	}
+}

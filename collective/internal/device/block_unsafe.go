@@ -1,0 +1,120 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/transport"
+)
+
+// block is the host memory that the ranks of one host share beside their
+// devices: the flags of collective/internal/device, then for each of them its latest
+// calls and how far it has come with leaving, and then the slots that each gives, from a page on; and what each notes
+// of messages. It is zero at first.
+type block struct {
+	Mem   []byte
+	Flags int     // bytes of it at the beginning
+	Given []int64 // bytes of slots, by rank of the host
+
+	Endpoint   transport.Endpoint
+	own        []byte             // on the rank that has allocated it: what it has to free
+	registered []*cuda.Registered // with this rank's device: the first has all but slots
+}
+
+const (
+	blockLine  = 64
+	rankBytes  = ringBytes + blockLine // of one rank, behind the flags
+	blockGrain = 4096
+)
+
+// slotsAt is where the slots begin that the i-th rank of the host gives; behind all there are the notes.
+func (b *block) slotsAt(i int) int {
+	at := (b.Flags + len(b.Given)*rankBytes + blockGrain - 1) &^ (blockGrain - 1)
+	for _, n := range b.Given[:i] {
+		at += int(n)
+	}
+	return at
+}
+
+// bytes is the size of the block.
+func (b *block) bytes() int { return b.slotsAt(len(b.Given)) + len(b.Given)*len(b.Given)*noteBytes }
+
+// ring returns the latest calls of the i-th rank of the host.
+func (b *block) ring(i int) callRing {
+	from := b.Flags + i*rankBytes
+	return words(b.Mem[from : from+ringBytes])
+}
+
+// words returns memory as words, which lie at multiples of 8.
+func words(mem []byte) []atomic.Uint64 {
+	return unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(&mem[0])), len(mem)/8)
+}
+
+// stage returns how far the i-th rank of the host has come with leaving.
+func (b *block) stage(i int) *atomic.Uint32 {
+	return word(b.Mem, b.Flags+i*rankBytes+ringBytes)
+}
+
+// The stages of a rank that leaves.
+const (
+	stageOpen     = iota
+	stageLeaving  // it makes no more calls
+	stageUnmapped // it reads no other rank's memory any more
+	stageLeft     // its device does not see the block any more
+)
+
+// alloc allocates the block, on the first of the ranks that share it, and
+// returns where the others find it.
+func (b *block) alloc() (place int, err error) {
+	n := b.bytes()
+	if b.own, err = b.Endpoint.Alloc(n); err != nil {
+		return 0, fmt.Errorf("%d bytes of memory that the ranks of this host share: %w", n, err)
+	}
+	place, _ = b.Endpoint.Offset(b.own)
+	return place, nil
+}
+
+// attach lets this rank see the block that lies at place in the first rank's memory, and its device all but slots.
+func (b *block) attach(dev *cuda.Device, first, place int) error {
+	mem, err := b.Endpoint.View(first, place, b.bytes())
+	if err != nil {
+		return err
+	}
+	b.Mem = mem
+	_, err = b.register(dev, 0, b.slotsAt(0))
+	return err
+}
+
+// register lets the device see a part of the block, in whole pages, and returns where.
+func (b *block) register(dev *cuda.Device, from, upTo int) (cuda.Addr, error) {
+	r, err := dev.RegisterHost(b.Mem[from:upTo])
+	if err != nil {
+		return 0, fmt.Errorf("memory that the ranks of this host share: %w", err)
+	}
+	b.registered = append(b.registered, r)
+	return r.Addr(), nil
+}
+
+// Addr returns where this rank's device sees the block's flags.
+func (b *block) Addr() cuda.Addr { return b.registered[0].Addr() }
+
+// detach ends the device's use of the block.
+func (b *block) detach() (err error) {
+	for _, r := range b.registered {
+		err = errors.Join(err, r.Close())
+	}
+	return err
+}
+
+// Free gives the block back, when no rank uses it any more. Of a block that was
+// never attached, too.
+func (b *block) Free() (err error) {
+	if b.own != nil {
+		err = b.Endpoint.Free(b.own)
+	}
+	b.own, b.Mem = nil, nil
+	return err
+}

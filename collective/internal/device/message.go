@@ -1,0 +1,83 @@
+package device
+
+import (
+	"time"
+
+	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/transport"
+)
+
+// Message is what this rank sends to another one, or receives from it. Messages have links of their own, as the ranks
+// of others do not know when they come.
+type Message struct {
+	Buffer
+	Peer   int
+	Header transport.Header // the same at both ends; Exchange of a Session sets it
+}
+
+// Exchange puts the sending of out and the receiving of in, of which either may be nil, behind the work of s, as
+// Enqueue does with a call. A chunk is sent before the one of the same number is received: so ranks that do this in a
+// circle wait for no chunk that waits for theirs. What a rank sends itself is copied.
+func (g *Group) Exchange(s *cuda.Stream, t kernel.DType, out, in *Message) error {
+	p, c := schedule{}, Call{Work: kernel.Work{DType: t}}
+	if out != nil && out.Peer == g.rank {
+		c.In, c.Out, c.Header = out.Addr, in.Addr, out.Header
+		do := todo{ins: []use{{link: -1}}}
+		do.Args, do.Dst = []engine.Operand{{From: -1, Buf: plan.In}}, plan.Out
+		p.lanes, p.batches = []lane{{upTo: whole, widest: whole}}, []batch{{steps: []todo{do}}}
+		return g.run(&p, s, &c)
+	}
+	if out != nil {
+		c.In = out.Addr
+		u := p.carry(g.layout, out, g.rank, out.Peer)
+		do := &p.batches[0].steps[0]
+		do.Args, do.To = []engine.Operand{{From: -1, Buf: plan.In}}, []int32{int32(out.Peer)}
+		do.ins, do.outs = []use{{link: -1}}, []share{{u, []use{u}}}
+	}
+	if in != nil {
+		c.Out = in.Addr
+		u := p.carry(g.layout, in, in.Peer, g.rank)
+		do := &p.batches[len(p.batches)-1].steps[0]
+		do.Args, do.Dst, do.ins = []engine.Operand{{From: int32(in.Peer)}}, plan.Out, []use{u}
+	}
+	return g.run(&p, s, &c)
+}
+
+// relayed returns the link of messages to or from a rank of another host.
+func (g *Group) relayed(peer int, sends bool) int {
+	if sends {
+		return g.layout.message(g.rank, peer)
+	}
+	return g.layout.message(peer, g.rank)
+}
+
+// waits reports whether the messages for a rank of another host, or those from it, wait for that: the device has filled
+// slots that are not sent, or read all that has come. Else they wait for this rank's device.
+func (g *Group) waits(peer int, sends bool) bool {
+	filled, _ := g.flag(g.relayed(peer, sends), false)
+	read, _ := g.flag(g.relayed(peer, sends), true)
+	return (filled.Load() != read.Load()) == sends
+}
+
+// movedAt returns when something was last sent to, or came from, a rank of another host in messages, or since.
+func (g *Group) movedAt(peer int, sends bool, since time.Time) time.Time {
+	if at := time.Unix(0, g.relay.ends[g.relayed(peer, sends)].moved.Load()); at.After(since) {
+		return at
+	}
+	return since
+}
+
+// whole is all of a message, as plan.Cuts has it.
+const whole = 1 << 32
+
+// carry adds a lane for m, with a step to be set, and returns its use of its link.
+func (p *schedule) carry(l *Layout, m *Message, src, dst int) use {
+	i, n := l.message(src, dst), len(p.lanes)
+	p.lanes = append(p.lanes, lane{upTo: whole, widest: whole, message: m, uses: []linkUses{{i, 1, 1}}})
+	p.batches = append(p.batches, batch{steps: []todo{{lane: n}}, stream: n})
+	p.streams++
+	return use{link: i, lender: i}
+}

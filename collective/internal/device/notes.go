@@ -1,0 +1,114 @@
+package device
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/kernel"
+)
+
+// Ranks of a host write down their messages for each other, at the end of their block: each for every other one a ring
+// of the latest messages to it, and one of those from it; how many of each there are; and how many of the latter were
+// compared with what the sender has noted.
+const noteBytes = 2*ringBytes + blockLine
+
+// notes returns what the i-th rank of the host has noted for the j-th.
+func (b *block) notes(i, j int) notes {
+	at := b.slotsAt(len(b.Given)) + (i*len(b.Given)+j)*noteBytes
+	return words(b.Mem[at:][:noteBytes])
+}
+
+type notes []atomic.Uint64
+
+// ring has the messages that were sent, or received.
+func (n notes) ring(sent bool) callRing {
+	if sent {
+		return callRing(n[:ringBytes/8])
+	}
+	return callRing(n[ringBytes/8:][:ringBytes/8])
+}
+
+// count is how many these are.
+func (n notes) count(sent bool) *atomic.Uint64 {
+	if sent {
+		return &n[2*ringBytes/8]
+	}
+	return &n[2*ringBytes/8+1]
+}
+
+// same is how many of those received were compared.
+func (n notes) same() *atomic.Uint64 { return &n[2*ringBytes/8+2] }
+
+// compareMessages compares the messages from rank r, the i-th of the host, with what that has noted of them. A
+// difference is the communicator's fault. The caller holds mu.
+func (d *Session) compareMessages(i, r int) (same bool) {
+	mine, its := d.block.notes(d.mine, i), d.block.notes(i, d.mine)
+	upTo := mine.same()
+	for n := upTo.Load() + 1; n <= d.received[r]; n++ {
+		theirs, ok := its.ring(true).get(n)
+		if !ok {
+			break // it has still to send it
+		}
+		if own, _ := mine.ring(false).get(n); own != theirs {
+			d.c.Abort(d.c.Engine.Mismatch(r, theirs, own))
+			return false
+		}
+		upTo.Store(n)
+	}
+	return true
+}
+
+// enter numbers and notes a message, before the other end can see anything of it.
+func (d *Session) enter(m *Message, sends bool) pending {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := pending{peer: m.Peer, sends: sends, to: fmt.Sprintf(" from rank %d", m.Peer), lacks: "send it", header: m.Header}
+	if m.Peer == d.c.Rank {
+		return p // nobody else has a part in it
+	}
+	number := &d.received[m.Peer]
+	if sends {
+		p.to, p.lacks, number = fmt.Sprintf(" to rank %d", m.Peer), "receive it", &d.sent[m.Peer]
+	}
+	*number++
+	m.Header.Seq = *number
+	p.header = m.Header
+	if i := slices.Index(d.local, m.Peer); i >= 0 {
+		mine := d.block.notes(d.mine, i)
+		mine.ring(sends).put(&m.Header)
+		mine.count(sends).Store(m.Header.Seq)
+		if !sends {
+			d.compareMessages(i, m.Peer)
+		}
+	}
+	return p
+}
+
+// roomFor reports whether there is room in the notes for one more message, nil: none.
+func (d *Session) roomFor(m *Message) bool {
+	if m == nil {
+		return true
+	}
+	i := slices.Index(d.local, m.Peer)
+	return i < 0 || d.sent[m.Peer]-d.block.notes(i, d.mine).same().Load() < MaxCalls
+}
+
+// Exchange puts messages, either of which may be nil, behind the work of a stream, as Enter does with a call.
+func (d *Session) Exchange(s *cuda.Stream, t kernel.DType, out, in *Message) error {
+	for i, m := range []*Message{in, out} {
+		if m == nil {
+			continue
+		}
+		m.Header = engine.DeviceMessage(t, uint64(m.Count))
+		if err := d.begins(d.enter(m, i == 1)); err != nil {
+			return err
+		}
+	}
+	if err := d.group.Exchange(s, t, out, in); err != nil {
+		return err
+	}
+	return d.entered(s)
+}

@@ -1,0 +1,303 @@
+package device
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/collective/internal/setup"
+	"github.com/treerun/treerun/collective/planner"
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/cuda/kernels"
+	"github.com/treerun/treerun/cuda/peers"
+	"github.com/treerun/treerun/topo/gpu"
+	"github.com/treerun/treerun/transport"
+)
+
+// opening is how the ranks open their devices, together and step by step. After
+// each step all hear how it went everywhere: where one has failed, all give up and
+// give back what they have, and the communicator stays usable.
+type opening struct {
+	*Session
+	ctx   context.Context
+	w     setup.World
+	check *peers.Check
+
+	all    []hello
+	layout *Layout
+	shared []offering
+
+	slots []cuda.Addr        // by link: where this rank's device sees them
+	relay transport.Endpoint // nil where no link is relayed
+}
+
+// Open opens the device of every rank of a communicator, which is claimed.
+func Open(ctx context.Context, c *Owner, dev *cuda.Device) (*Session, error) {
+	d := &Session{c: c, Device: dev, first: 1, local: sharing(c.Endpoint, c.Size),
+		waiting: c.Waiter.Watch.Another()}
+	d.mine = slices.Index(d.local, c.Rank)
+	d.compared = make([]uint64, len(d.local))
+	d.sent, d.received = make([]uint64, c.Size), make([]uint64, c.Size)
+	o := &opening{Session: d, ctx: ctx, w: c.Inner}
+	err := o.run()
+	err = errors.Join(err, o.check.Close())
+	if err != nil {
+		return nil, errors.Join(err, d.release())
+	}
+	if c.Rank == 0 && c.World.Setting("verbose") != "" {
+		c.Config.Note(d.explain(o.layout))
+	}
+	return d, nil
+}
+
+func (o *opening) run() error {
+	for _, step := range []func() error{o.meet, o.survey, o.tryPeers, o.plan, o.share, o.attach, o.connect, o.start} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// meet tells the others of this rank's device.
+func (o *opening) meet() (err error) {
+	c := o.c
+	h := hello{Host: c.World.HostOf(c.Rank), Device: o.Device.UUID(),
+		Memory: o.Device.TotalMemory()}
+	if setup.InOneProcess(c.World) {
+		err = errors.New("ranks of InProcess are goroutines of one process, and device calls need a process per rank: " +
+			"start them with treerun")
+	} else if err = o.Device.TryStreamMemOps(); errors.Is(err, cuda.ErrNotSupported) {
+		err = fmt.Errorf("%w; device calls need it: a driver from 515 on (CUDA 11.7) on Linux has it", err)
+	}
+	if err == nil {
+		o.kernels, err = kernels.Load(o.Device, kernels.Copies)
+	}
+	if err == nil && c.Size > 1 {
+		if o.check, err = peers.NewCheck(o.ctx, o.Device, c.Size); err == nil {
+			h.Probe = o.check.Probe
+		}
+	}
+	if o.all, err = swap(o.ctx, o.w, h, err); err != nil {
+		return err
+	}
+	for r, h := range o.all {
+		if h.Memory <= 0 || h.Device == "" {
+			return fmt.Errorf("rank %d told of a device %q with %d bytes", r, h.Device, h.Memory)
+		}
+	}
+	return nil
+}
+
+// tryPeers finds out which devices read which others' memory, by doing it.
+func (o *opening) tryPeers() error {
+	why, mine := make([]string, o.c.Size), slices.Repeat([]Place{Relayed}, o.c.Size)
+	hung := o.ctx.Err()
+	for _, r := range o.local {
+		if r == o.c.Rank || hung != nil {
+			continue
+		}
+		mine[r] = InHost
+		if o.linked(r, gpu.KindHost) {
+			why[r] = "so it was measured"
+		} else if err := o.check.Read(o.ctx, &o.all[r].Probe, o.c.Rank); errors.Is(err, peers.ErrHung) {
+			hung = fmt.Errorf("%v reads the memory of rank %d (%s): %w; see the hints for peer memory of treerun check, or "+
+				"leave one of the two GPUs out (--gpus)", o.Device, r, o.all[r].Device, err)
+			o.Device.Abandon()
+		} else if err != nil {
+			why[r] = err.Error()
+		} else {
+			mine[r] = InDevice
+		}
+	}
+	all, err := swap(o.ctx, o.w, why, hung)
+	if err != nil {
+		return err
+	}
+	for r, place := range mine {
+		if place == InDevice && o.linked(r, gpu.KindPush) && o.check.Arrived(o.ctx, &o.all[r].Probe, r) == nil {
+			mine[r] = InReader // as the rank has written there, and that was quicker
+		}
+	}
+	if o.Places, err = swap(o.ctx, o.w, mine, o.ctx.Err()); err == nil {
+		err = checkPlaces(o.Places)
+	}
+	if err != nil {
+		return err
+	}
+	// Now, as the driver waits for streams when memory is freed, and the others'
+	// will soon wait for this rank's first call.
+	if err := o.check.Close(); err != nil {
+		return err
+	}
+	o.check = nil
+	for r, missing := range all {
+		for q, why := range missing {
+			if why != "" && o.c.Rank == 0 && o.c.World.Setting("verbose") != "" {
+				o.c.Config.Note(fmt.Sprintf("treerun: the device of rank %d does not read that of rank %d, which goes through "+
+					"host memory: %s\n", r, q, why))
+			}
+		}
+	}
+	return nil
+}
+
+// plan lets rank 0 choose the plans, and lays out the links that they need.
+func (o *opening) plan() error {
+	c := o.c
+	failed := o.Graph.Validate()
+	if o.Graph.Ranks != c.Size {
+		failed = fmt.Errorf("%w: the graph of devices has %d ranks, the communicator %d", setup.ErrArgument, o.Graph.Ranks,
+			c.Size)
+	}
+	if _, err := swap(o.ctx, o.w, struct{}{}, failed); err != nil {
+		return err
+	}
+	options := c.Config.Planning
+	if g := options.Given; g != nil {
+		options.Given = g.Again()
+		o.Given = options.Given
+	}
+	mine, err := o.layOut(planner.Machine{Device: true, StagingBytes: StagingBytes(o.all)}, options)
+	all, err := swap(o.ctx, o.w, mine, err)
+	if err != nil {
+		return err
+	}
+	return setup.Agreed(o.w, "the plans for devices, and the links", all, func(o string) string { return o })
+}
+
+// layOut makes the plans that rank 0 has chosen, and the links for them, and returns a digest of what all ranks must
+// have made of the same.
+func (o *opening) layOut(m planner.Machine, options planner.Options) (mine string, err error) {
+	if o.Plans, err = setup.PlanTogether(o.ctx, o.w, o.Graph, m, options, Kinds); err != nil {
+		return mine, err
+	}
+	plans, err := plansOf(o.Plans, o.c.Rank)
+	if err != nil {
+		return mine, err
+	}
+	slots, slotBytes := o.Plans.Slots()
+	o.layout, err = newLayout(Shape{Plans: plans, Slots: slots, SlotBytes: slotBytes, Messages: o.Plans.HasPairs(),
+		Place: func(src, dst int) Place { return o.Places[dst][src] }}, o.c.Rank)
+	if err != nil {
+		return mine, err
+	}
+	o.layout.fit(m.StagingBytes)
+	digest := sha256.New()
+	for _, p := range plans {
+		fmt.Fprintln(digest, p.Digest())
+	}
+	fmt.Fprintln(digest, slots, o.layout.slotBytes, o.layout.hostBytes, o.Places)
+	return hex.EncodeToString(digest.Sum(nil)[:8]), nil
+}
+
+// offering is what a rank gives the others to use.
+type offering struct {
+	Staging peers.Offer
+	Block   int // where the block lies in the rank's shared memory, on the first rank that shares it
+}
+
+// share allocates what the others use.
+func (o *opening) share() (err error) {
+	var mine offering
+	o.block = block{Flags: o.layout.flagBytes(), Endpoint: o.c.Endpoint}
+	for _, r := range o.local {
+		o.block.Given = append(o.block.Given, o.layout.given[InHost][r])
+	}
+	if n := o.layout.StagingBytes(o.c.Rank); n > 0 {
+		if o.staging, err = peers.AllocBlocks(o.Device, n); err == nil {
+			mine.Staging, err = peers.OfferOf(o.Device, o.staging.Addr())
+		}
+	}
+	if err == nil && o.mine == 0 {
+		mine.Block, err = o.block.alloc()
+	}
+	o.shared, err = swap(o.ctx, o.w, mine, err)
+	return err
+}
+
+// attach maps what the others share, as far as the device fills or reads it: what it sees of the host's memory is
+// pinned.
+func (o *opening) attach() error {
+	l := o.layout
+	o.slots = make([]cuda.Addr, len(l.links))
+	err := o.block.attach(o.Device, o.local[0], o.shared[o.local[0]].Block)
+	staging := make([]cuda.Addr, o.c.Size) // by rank: where the device sees it
+	staging[o.c.Rank] = o.staging.Addr()
+	for i := range l.links {
+		k := &l.links[i]
+		switch p, from := k.giver(o.c.Rank); {
+		case err != nil || !k.seen[o.c.Rank]:
+		case p == InHost:
+			at := o.block.slotsAt(slices.Index(o.local, from)) + int(k.at)
+			o.slots[i], err = o.block.register(o.Device, at, at+l.slots*l.bytesOf(k))
+		case p == InDevice:
+			if staging[from] == 0 {
+				staging[from], err = o.mapStaging(from)
+			}
+			o.slots[i] = staging[from] + cuda.Addr(k.at)
+		}
+	}
+	_, err = swap(o.ctx, o.w, struct{}{}, err)
+	return err
+}
+
+// mapStaging maps the staging memory of rank r.
+func (o *opening) mapStaging(r int) (cuda.Addr, error) {
+	at, m, err := o.shared[r].Staging.Open(o.Device, o.layout.StagingBytes(r))
+	if err != nil {
+		return 0, fmt.Errorf("staging memory of rank %d: %w", r, err)
+	}
+	o.maps = append(o.maps, m)
+	return at, nil
+}
+
+// connect opens the links that are relayed.
+func (o *opening) connect() error {
+	if !o.layout.relays() {
+		return nil
+	}
+	ep, err := o.c.OpenLinks(o.ctx, "opening the devices", "devices", transport.Layout{
+		Size: o.c.Size, Slots: o.layout.slots, SlotBytes: o.layout.slotBytes,
+	})
+	if err != nil {
+		return fmt.Errorf("links through the hosts: %w", err)
+	}
+	o.relay = ep
+	return nil
+}
+
+// start makes the group, which the streams of calls go through.
+func (o *opening) start() error {
+	var err error
+	o.group, err = New(Config{
+		Layout: o.layout, Device: o.Device, Kernels: o.kernels, Slots: o.slots,
+		Near:  func(rank int) bool { return o.all[rank].Device == o.all[o.c.Rank].Device },
+		Flags: o.block.Mem[:o.block.Flags], FlagsAddr: o.block.Addr(),
+		Endpoint: o.relay, Failed: o.groupFailed, Look: o.look,
+	})
+	if err == nil && o.group.alone != nil && o.c.World.Setting("verbose") != "" {
+		o.c.Config.Note(fmt.Sprintf("treerun: rank %d: calls stay on their own streams: %v\n", o.c.Rank, o.group.alone))
+	}
+	_, err = swap(o.ctx, o.w, struct{}{}, err)
+	return err
+}
+
+// explain says, for people, which plans the devices run.
+func (d *Session) explain(l *Layout) string {
+	mib := func(n int64) float64 { return float64(n) / (1 << 20) }
+	text := fmt.Sprintf("treerun: devices of %d ranks (%s), %d slots of %d bytes per link, %d in host memory; on rank %d "+
+		"%.1f MiB of device memory, %.1f MiB of the host's pinned\n", d.c.Size, d.Device.Name(), l.slots, l.slotBytes,
+		l.hostBytes, d.c.Rank, mib(l.StagingBytes(d.c.Rank)), mib(l.seen[InHost][d.c.Rank]+l.seen[Relayed][d.c.Rank]))
+	if d.c.Size == 1 {
+		return text
+	}
+	for _, kind := range Kinds {
+		text += fmt.Sprintf("%sDevice: %s\n", engine.CallName(kind), d.Plans.Summary(kind))
+	}
+	return text
+}

@@ -1,0 +1,337 @@
+package device
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/transport"
+)
+
+// schedule is a plan as one rank runs it.
+type schedule struct {
+	plan    *plan.Plan
+	lanes   []lane
+	batches []batch // for one chunk of every lane, in the order in which they are enqueued
+	tracks  int     // of the rank
+	streams int     // of which batches may be on different ones
+	slots   Place   // where the smallest of them lie
+}
+
+// batch is steps of the rank that are one launch: of one level, and all of them only send a chunk of
+// a buffer, or send nothing; or it is a single step of another kind.
+type batch struct {
+	steps  []todo
+	stream int
+}
+
+// lane is what a rank does with one chunk of a lane, and how often the lane's
+// links are used for it, also those of other ranks whose slots it reads.
+type lane struct {
+	from, upTo uint64 // as plan.Cuts gives them
+	widest     uint64 // what the widest lane has
+	part       int
+	uses       []linkUses
+	message    *Message // that is all it moves, else nil
+}
+
+// linkUses says how many payloads a link carries per chunk, and how many of its
+// slots are filled for them: less where it carries what lies in another's.
+type linkUses struct {
+	link     int
+	n, slots uint32
+}
+
+// todo is one fused step of the rank.
+//
+// All steps of all ranks have an order in which each comes after all that it
+// waits for: chunk by chunk, and within one by level, which is above that of
+// whatever the step waits for. A rank enqueues
+// its steps in that order. So even where several of its streams are one queue
+// of the device, or are one stream, whatever the device finds first can be
+// done, or waits for what another rank has enqueued already, or will.
+type todo struct {
+	engine.Fused
+	lane  int
+	track int // of the rank's tracks
+	level int
+	ins   []use   // for every operand, link -1 where it is a buffer
+	outs  []share // the slots that the value goes to
+}
+
+// use is the n-th use of a link per chunk, from 0 on. The payload
+// lies in a slot of link lender, which is at its own use then.
+type use struct {
+	link, lender int
+	n, lenderN   uint32
+}
+
+// share is one slot that is written, and who reads it: what goes to several
+// ranks that read it directly is written once.
+type share struct {
+	use
+	readers []use
+}
+
+// runner is a track on its way through one chunk.
+type runner struct {
+	rank  int
+	track int // of its rank
+	steps []engine.Fused
+	next  int
+	level int // of the latest step
+}
+
+// line is the state of a link while order runs: what was sent and not received.
+type line struct {
+	link    int
+	sent    uint32
+	waiting []use  // payloads, oldest first
+	levels  []int  // of the steps that sent them
+	written uint32 // slots of it that were filled
+	unread  []int  // readers left, by slot filled
+	read    []int  // the highest level of those that were there, by slot filled
+}
+
+// sorter finds the order of one lane.
+type sorter struct {
+	l     *Layout
+	lines map[transport.Link]*line
+	of    func(plan.Link) transport.Link
+	lane  int
+	own   *lane
+	todo  []todo // of the rank
+}
+
+// schedule orders the steps of a plan.
+func (l *Layout) schedule(p *plan.Plan) (schedule, error) {
+	s := schedule{plan: p}
+	linkOf := lanesOf(p)
+	for _, k := range p.Links() {
+		if l.links[l.find(linkOf(k))].place == InHost {
+			s.slots = InHost
+		}
+	}
+	cuts := p.Cuts()
+	_, widest := plan.Widths(cuts)
+	var own []todo
+	for i := range p.Lanes {
+		from := &p.Lanes[i]
+		one := lane{from: cuts[i], upTo: cuts[i+1], widest: widest, part: from.Part}
+		var tracks []runner
+		for _, t := range from.Tracks {
+			steps, err := engine.Fuse(p, from.Part, t)
+			if err != nil {
+				return s, fmt.Errorf("lane %d, rank %d: %w", i, t.Rank, err)
+			}
+			r := runner{rank: t.Rank, steps: steps}
+			if t.Rank == l.rank {
+				r.track = s.tracks
+				s.tracks++
+			}
+			tracks = append(tracks, r)
+		}
+		o := sorter{l: l, lines: map[transport.Link]*line{}, of: linkOf, lane: i, own: &one}
+		if err := o.order(tracks); err != nil {
+			return s, fmt.Errorf("lane %d: %w", i, err)
+		}
+		s.lanes = append(s.lanes, one)
+		own = append(own, o.todo...)
+	}
+	s.batch(own)
+	return s, nil
+}
+
+// batch puts the rank's steps of a chunk into batches, and those onto streams: what a track does, and with it all
+// steps of a batch, is on one stream.
+func (s *schedule) batch(own []todo) {
+	slices.SortStableFunc(own, func(a, b todo) int { return cmp.Or(a.level-b.level, int(a.kind())-int(b.kind())) })
+	streams := make([]int, s.tracks) // by track: one that is on the same stream
+	for t := range streams {
+		streams[t] = t
+	}
+	for _, do := range own {
+		if n := len(s.batches) - 1; n >= 0 && s.batches[n].takes(&do) {
+			with := streams[s.batches[n].steps[0].track]
+			for t, from := 0, streams[do.track]; t < len(streams); t++ {
+				if streams[t] == from {
+					streams[t] = with
+				}
+			}
+			s.batches[n].steps = append(s.batches[n].steps, do)
+			continue
+		}
+		s.batches = append(s.batches, batch{steps: []todo{do}})
+	}
+	used := slices.Compact(slices.Sorted(slices.Values(streams)))
+	for i := range s.batches {
+		b := &s.batches[i]
+		b.stream, _ = slices.BinarySearch(used, streams[b.steps[0].track])
+	}
+	s.streams = len(used)
+}
+
+// takes reports whether a step of the same lane or another may be done with those of b.
+func (b *batch) takes(do *todo) bool {
+	first := &b.steps[0]
+	return first.level == do.level && first.kind() == do.kind() && do.kind() != computes
+}
+
+// kind tells what sort of work a step is.
+func (do *todo) kind() kind {
+	switch {
+	case do.IsBuffer() && do.Dst == plan.None:
+		return sends
+	case len(do.To) == 0:
+		return receives
+	}
+	return computes
+}
+
+type kind int
+
+// The kinds of steps.
+const (
+	sends kind = iota
+	receives
+	computes
+)
+
+// order takes all tracks through one chunk, one step of each in turn, and notes
+// those of the rank. Between chunks of this order all links are empty.
+func (o *sorter) order(tracks []runner) error {
+	for {
+		moved, left := false, -1
+		for i := range tracks {
+			t := &tracks[i]
+			if t.next == len(t.steps) {
+				continue
+			}
+			if !o.ready(t) {
+				left = i
+				continue
+			}
+			o.step(t)
+			moved = true
+		}
+		if moved {
+			continue
+		}
+		if left >= 0 {
+			t := &tracks[left]
+			return fmt.Errorf("stuck: rank %d cannot take step %d, which Verify rejects", t.rank, t.next)
+		}
+		o.count()
+		return nil
+	}
+}
+
+// line returns the link between two ranks.
+func (o *sorter) line(src, dst int32) *line {
+	k := o.of(plan.Link{Lane: o.lane, Src: int(src), Dst: int(dst)})
+	ln := o.lines[k]
+	if ln == nil {
+		ln = &line{link: o.l.find(k)}
+		o.lines[k] = ln
+	}
+	return ln
+}
+
+// groups splits the receivers of a step by the slot that they read: one in each place for all
+// that read it there, but one for each whose own it is or that it is relayed to.
+func (o *sorter) groups(t *runner, s *engine.Fused) [][]*line {
+	var all [][]*line
+	for _, to := range s.To {
+		ln := o.line(int32(t.rank), to)
+		p := o.l.links[ln.link].place
+		i := slices.IndexFunc(all, func(g []*line) bool { return p <= InHost && o.l.links[g[0].link].place == p })
+		if i >= 0 {
+			all[i] = append(all[i], ln)
+			continue
+		}
+		all = append(all, []*line{ln})
+	}
+	return all
+}
+
+// ready reports whether the next step of t can be taken.
+func (o *sorter) ready(t *runner) bool {
+	s := &t.steps[t.next]
+	for _, a := range s.Args {
+		if a.Received() && len(o.line(a.From, int32(t.rank)).waiting) == 0 {
+			return false
+		}
+	}
+	for _, g := range o.groups(t, s) {
+		if n := int(g[0].written) - o.l.slots; n >= 0 && g[0].unread[n] > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// step takes the next step of t.
+func (o *sorter) step(t *runner) {
+	s := t.steps[t.next]
+	t.next++
+	groups := o.groups(t, &s)
+	t.level = o.level(t, &s, groups)
+	do := todo{Fused: s, lane: o.lane, track: t.track, level: t.level}
+	for _, a := range s.Args {
+		u := use{link: -1}
+		if a.Received() {
+			ln := o.line(a.From, int32(t.rank))
+			u, ln.waiting, ln.levels = ln.waiting[0], ln.waiting[1:], ln.levels[1:]
+			lender := o.byIndex(u.lender)
+			lender.unread[u.lenderN]--
+			lender.read[u.lenderN] = max(lender.read[u.lenderN], t.level)
+		}
+		do.ins = append(do.ins, u)
+	}
+	for _, g := range groups {
+		first := g[0]
+		seen := o.l.links[first.link].seen
+		seen[t.rank] = true
+		out := share{use: use{link: first.link, n: first.sent, lender: first.link, lenderN: first.written}}
+		for _, ln := range g {
+			u := use{link: ln.link, n: ln.sent, lender: first.link, lenderN: first.written}
+			ln.sent++
+			ln.waiting, ln.levels = append(ln.waiting, u), append(ln.levels, t.level)
+			out.readers = append(out.readers, u)
+			seen[o.l.links[ln.link].Dst] = true
+		}
+		first.written++
+		first.unread, first.read = append(first.unread, len(g)), append(first.read, 0)
+		do.outs = append(do.outs, out)
+	}
+	if t.rank == o.l.rank {
+		o.todo = append(o.todo, do)
+	}
+}
+
+// level returns the level of the next step of t, which is s.
+func (o *sorter) level(t *runner, s *engine.Fused, groups [][]*line) int {
+	after := t.level
+	for _, a := range s.Args {
+		if a.Received() {
+			after = max(after, o.line(a.From, int32(t.rank)).levels[0])
+		}
+	}
+	for _, g := range groups {
+		if n := int(g[0].written) - o.l.slots; n >= 0 {
+			after = max(after, g[0].read[n])
+		}
+	}
+	return after + 1
+}
+
+func (o *sorter) byIndex(i int) *line { return o.lines[o.l.links[i].Link] }
+
+// count notes how often every link is used in all.
+func (o *sorter) count() {
+	for _, ln := range o.lines {
+		o.own.uses = append(o.own.uses, linkUses{link: ln.link, n: ln.sent, slots: ln.written})
+	}
+}

@@ -1,0 +1,88 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/treerun/treerun/collective/internal/setup"
+	"github.com/treerun/treerun/cuda/peers"
+	"github.com/treerun/treerun/topo"
+)
+
+// survey makes the graph of the ranks' devices, unless it was given: what an earlier
+// job has kept of them, or what they measure now, all together.
+func (o *opening) survey() error {
+	c := o.c
+	switch {
+	case c.Config.DeviceGraph != nil:
+		o.Graph = c.Config.DeviceGraph
+		return nil
+	case c.Size == 1:
+		o.Graph = topo.UniformGraph(1)
+		return nil
+	}
+	hosts, err := peers.Measure(o.ctx, o.w, o.Device, peers.Options{Cache: c.Config.TopoCache(c.World),
+		Anew: c.World.Setting("no-topo-cache") == setup.Refresh})
+	if err != nil {
+		if _, failed := c.Endpoint.Aborted(); failed {
+			return err
+		}
+		const op = "measuring the devices' links"
+		if err := deviceError(op, err); errors.As(err, new(*setup.RankError)) {
+			return err
+		}
+		return &setup.RankError{Rank: -1, Op: op, Err: setup.DeviceError(err.Error(), err)}
+	}
+	if c.Rank == 0 {
+		for _, h := range hosts {
+			for _, line := range h.DroppedLines() {
+				c.Config.Note("treerun: " + line + "\n")
+			}
+		}
+	}
+	if err := o.hung(hosts); err != nil {
+		return err
+	}
+	o.Graph, err = peers.Join(c.Graph, hosts, true)
+	return err
+}
+
+// hung returns an error, the same on all ranks, where a copy that was measured has not
+// ended: the driver waits for it whenever memory of that GPU is given back, so these
+// processes can do nothing more with it. Later ones find the link left out.
+func (o *opening) hung(hosts []peers.HostResult) error {
+	for _, h := range hosts {
+		for _, f := range h.Found {
+			if !f.Hung {
+				continue
+			}
+			text := fmt.Sprintf(
+				"the link of ranks %d and %d (%s, %s) hangs, and with it whoever has tried "+
+					"it: start the job again, which leaves the link out if what is measured is kept (no --no-topo-cache), or leave "+
+					"out one of the two GPUs (--gpus)",
+				h.Ranks[f.A], h.Ranks[f.B], h.Devices[f.A], h.Devices[f.B])
+			var cause error
+			for _, r := range []int{h.Ranks[f.A], h.Ranks[f.B]} {
+				if r == o.c.Rank {
+					cause = peers.ErrHung
+					o.Device.Abandon()
+				}
+			}
+			return &setup.RankError{Rank: -1, Op: "measuring the devices' links", Err: setup.DeviceError(text, cause)}
+		}
+	}
+	return nil
+}
+
+// linked reports whether the devices of this rank and another one were measured, and what they have is a link of a
+// kind: gpu.KindHost where they do not reach each other.
+func (o *opening) linked(r int, kind string) bool {
+	if o.c.Config.DeviceGraph != nil {
+		return false
+	}
+	pair := topo.Pair(o.c.Rank, r)
+	return slices.ContainsFunc(o.Graph.Links, func(l topo.Link) bool {
+		return l.Kind == kind && topo.Pair(l.A, l.B) == pair
+	})
+}

@@ -1,0 +1,37 @@
+package device
+
+import (
+	"context"
+	"errors"
+
+	"github.com/treerun/treerun/collective/internal/setup"
+	"github.com/treerun/treerun/internal/strict"
+	"github.com/treerun/treerun/transport"
+)
+
+// swap is strict.Swap at a step of opening the devices.
+func swap[T any](ctx context.Context, w setup.World, mine T, failed error) ([]T, error) {
+	all, err := strict.Swap(ctx, w.AllGather, w.Size(), nil, mine, failed)
+	return all, deviceError("opening the devices", err)
+}
+
+// deviceError makes what a rank could not do a device's failure in op.
+func deviceError(op string, err error) error {
+	var failed *strict.Failed
+	if errors.As(err, &failed) {
+		return &setup.RankError{Rank: failed.Rank, Op: op, Err: setup.DeviceError(failed.Why, failed.Own)}
+	}
+	return err
+}
+
+// sharing returns the ranks that share memory with this one, rising, itself among
+// them: those of its host, unless containers keep them apart.
+func sharing(ep transport.Endpoint, size int) []int {
+	var all []int
+	for r := range size {
+		if _, err := ep.View(r, 0, 0); err == nil {
+			all = append(all, r)
+		}
+	}
+	return all
+}

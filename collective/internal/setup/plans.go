@@ -1,0 +1,211 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/collective/planner"
+	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/internal/strict"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/transport"
+)
+
+// Plans is a communicator's Planner, and the programs that its plans become.
+type Plans struct {
+	*planner.Planner // nil where err says why there is none
+	err              error
+	graph            *topo.Graph
+	rank, size       int
+	HeapBytes        int // per rank
+	Messages         int // the lane of messages between ranks, -1 without one
+	engine           *engine.Engine
+}
+
+// firstKinds are the collectives for which rank 0 chooses when a communicator is made: some where
+// ranks crowd on their cores. Elsewhere each rank chooses for the sizes that it calls.
+func (p *Plans) firstKinds() []plan.Kind {
+	if p.err != nil || !p.Oversubscribed() {
+		return nil
+	}
+	return []plan.Kind{plan.AllReduce, plan.Barrier}
+}
+
+// newPlans makes the plans of a rank, of which nothing is decided yet.
+func newPlans(g *topo.Graph, rank int, m planner.Machine, o planner.Options) *Plans {
+	p := &Plans{graph: g, rank: rank, size: g.Ranks, Messages: -1}
+	if p.Planner, p.err = planner.New(g, m, o); p.err != nil {
+		p.err = fmt.Errorf("%w: %w", ErrArgument, p.err)
+	} else if p.HasPairs() {
+		p.Messages = messageLane
+	}
+	return p
+}
+
+// decide decides for all ranks, for the given kinds.
+func (p *Plans) decide(kinds []plan.Kind) (*planner.Decision, error) {
+	if p.err != nil {
+		return nil, p.err
+	}
+	return p.Decide(kinds)
+}
+
+// follow takes over rank 0's decision.
+func (p *Plans) follow(d *planner.Decision) error {
+	if p.err != nil {
+		return p.err
+	}
+	if err := p.Follow(d); err != nil {
+		return fmt.Errorf("rank 0's decision: %w", err)
+	}
+	return nil
+}
+
+// machine returns what plans are made for. The hosts of a declared graph are its own.
+func (c *Config) machine() planner.Machine {
+	m := planner.Machine{Cores: c.Cores, Slots: c.Slots, SlotBytes: c.SlotBytes}
+	if c.Graph == nil {
+		m.CoreHosts = c.coreHosts
+	}
+	return m
+}
+
+// layout returns the links: those of plans, and those of messages on a lane of their own.
+func (p *Plans) layout() (l transport.Layout, err error) {
+	if p.err != nil {
+		return l, p.err
+	}
+	l = transport.Layout{Size: p.size, HeapBytes: p.HeapBytes}
+	l.Slots, l.SlotBytes = p.Slots()
+	return l, nil
+}
+
+// messageLane is the lane of messages between ranks; those of plans come after it.
+const messageLane = 0
+
+// NoMessages says why there are no messages between ranks.
+func (p *Plans) NoMessages() string {
+	return fmt.Sprintf("up to %d ranks, not for %d", planner.PairRanks, p.size)
+}
+
+// Program returns the program for a call of so many bytes, and the plan that it is of. Rank 0
+// proves the plan: the other ranks run the same one, or the digests of their calls differ.
+func (p *Plans) Program(kind plan.Kind, root, bytes int) (*engine.Program, *planner.Served, error) {
+	s, err := p.Serve(kind, root, int64(bytes))
+	if err != nil {
+		return nil, nil, err
+	}
+	if pr, bound := s.Attached.(*engine.Program); bound {
+		return pr, s, nil
+	}
+	if p.rank == 0 {
+		if err := p.Verify(s); err != nil {
+			return nil, nil, err
+		}
+	}
+	pr, err := engine.Bind(s.Plan, p.engine, messageLane+1)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.Attached = pr
+	return pr, s, nil
+}
+
+// Summary says, for people, which algorithm runs a kind from which size on.
+func (p *Plans) Summary(kind plan.Kind) string {
+	list, err := p.Table(kind)
+	if err != nil {
+		return err.Error()
+	}
+	var b strings.Builder
+	for i, r := range list {
+		if i > 0 {
+			fmt.Fprintf(&b, ", from %s ", numbers.Bytes(r.From))
+		}
+		b.WriteString(r.Algorithm)
+		if r.Chunks.Max > 0 && len(list) > 1 {
+			fmt.Fprintf(&b, " in %s", numbers.Bytes(int64(r.Chunks.Max)))
+		}
+	}
+	return b.String()
+}
+
+// PlanTogether lets rank 0 of w plan and gives all ranks the outcome, for kinds whose plans they all need at once.
+func PlanTogether(ctx context.Context, w World, g *topo.Graph, m planner.Machine, o planner.Options,
+	kinds []plan.Kind) (*Plans, error) {
+	p := newPlans(g, w.Rank(), m, o)
+	return p, p.decideTogether(ctx, w.AllGather, kinds)
+}
+
+// decideTogether has rank 0 decide and all ranks follow, by one AllGather. The graph is the same on all: it was given,
+// and compared, or follows from what all have told. Transports compare the links; the plans are compared when calls run
+// by them.
+func (p *Plans) decideTogether(ctx context.Context, g allGather, kinds []plan.Kind) error {
+	var mine *planner.Decision
+	err := p.err
+	if p.rank == 0 {
+		mine, err = p.decide(kinds)
+	}
+	all, failed := strict.Swap(ctx, g, p.size, nil, mine, err)
+	switch {
+	case err != nil && errors.As(failed, new(*strict.Failed)):
+		return err
+	case failed != nil:
+		return fmt.Errorf("hearing of rank 0's trees: %w", failed)
+	case all[0] == nil:
+		return errors.New("rank 0 tells of no decision")
+	}
+	if p.rank == 0 {
+		return nil
+	}
+	return p.follow(all[0])
+}
+
+// Explain says, for people, which plan runs from which size on, what each is priced at,
+// and how far the best rate is from what the links allow.
+func (p *Plans) Explain() string {
+	var b strings.Builder
+	slots, slotBytes := p.Slots()
+	fmt.Fprintf(&b, "treerun: %s, links of %d slots of %d bytes, opened as plans need them\n",
+		numbers.Count(p.size, "rank"), slots, slotBytes)
+	if p.size == 1 {
+		return b.String()
+	}
+	fmt.Fprintf(&b, "AllReduce: %s\n", p.Summary(plan.AllReduce))
+	for _, bytes := range []int64{8, 4 << 10, 256 << 10, 16 << 20} {
+		c, err := p.Choose(plan.AllReduce, -1, bytes)
+		if err != nil {
+			fmt.Fprintf(&b, "AllReduce of %s: %v\n", numbers.Bytes(bytes), err)
+			continue
+		}
+		fmt.Fprintf(&b, "AllReduce of %s: %s (%s), predicted %.2f us, %.2f GB/s, plan %s\n",
+			numbers.Bytes(bytes), c.Name(), c.Plan.Name, c.PredictedUs, float64(bytes)/c.PredictedUs/1e3, c.Plan.Digest())
+	}
+	for _, kind := range []plan.Kind{plan.AllReduce, plan.Broadcast} {
+		fmt.Fprint(&b, p.certificate(kind))
+	}
+	return b.String()
+}
+
+// certificate compares the rate of the plan for large messages, as far as the links go,
+// with the most that any plan could reach on them.
+func (p *Plans) certificate(kind plan.Kind) string {
+	last, err := p.Choose(kind, 0, 16<<20)
+	if err != nil {
+		return ""
+	}
+	bound, err := p.Certify(kind, 0)
+	if err != nil || bound.Rate == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%s: links allow %.4g GB/s", engine.CallName(kind), bound.Rate)
+	if rate := p.Fullest(last.Served); rate > 0 {
+		text += fmt.Sprintf(", %s with %s reaches %.4g GB/s (%.4g %% of the bound)", last.Name(),
+			numbers.Count(last.Used(), "tree"), rate, 100*bound.Ratio(rate))
+	}
+	return text + ": " + bound.Words + "\n"
+}
