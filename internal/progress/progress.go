@@ -12,8 +12,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
-
-	"github.com/treerun/treerun/transport"
 )
 
 // State is what a Task is in.
@@ -39,7 +37,7 @@ type Task interface {
 	Woken()
 
 	// Bell is where the Task sleeps.
-	Bell() transport.Bell
+	Bell() Bell
 }
 
 // Seat is the place of one goroutine that waits. The zero value is ready; it serves one wait after the other.
@@ -224,7 +222,7 @@ func sleep(group []*Seat, max time.Duration) {
 		group[0].task.Bell().Sleep(max)
 		return
 	}
-	bells := make([]transport.Bell, len(group))
+	bells := make([]Bell, len(group))
 	for i, s := range group {
 		bells[i] = s.task.Bell()
 	}

@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/treerun/treerun/transport"
 )
 
 // site is where bells of a test sleep and ring. A sleep lasts until a ring: one that is lost hangs the test.
@@ -36,8 +34,8 @@ func (b *bell) Ring()                   { b.set(false) }
 func (b *bell) Prepare()                { b.set(true) }
 func (b *bell) Cancel()                 { b.set(false) }
 func (b *bell) Yield()                  { b.yields.Add(1) }
-func (b *bell) Sleep(max time.Duration) { b.SleepAny([]transport.Bell{b}, max) }
-func (b *bell) SleepAny(all []transport.Bell, max time.Duration) {
+func (b *bell) Sleep(max time.Duration) { b.SleepAny([]Bell{b}, max) }
+func (b *bell) SleepAny(all []Bell, max time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for rung := max <= 0; !rung; {
@@ -101,7 +99,7 @@ func (e *errand) Woken() {
 	e.end()
 }
 
-func (e *errand) Bell() transport.Bell { return e.bell }
+func (e *errand) Bell() Bell { return e.bell }
 
 // Goroutines wait side by side, each for events that come at any time, while others come and go: no event is missed,
 // though sleeps end only by a ring, and no two goroutines poll one Task.
