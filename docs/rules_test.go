@@ -191,6 +191,35 @@ func TestImportsOfOurs(t *testing.T) {
 	}
 }
 
+// floors are the top-level folders, each on the floor above those that it may import.
+var floors = map[string]int{"internal": 0, "transport": 1, "topo": 2, "cuda": 3, "collective": 4, "rank": 4, "cmd": 5,
+	"examples": 5, "scripts": 5}
+
+// TestOneWay: imports between top-level folders go down. Test support may import what it supports, and only tests and
+// scripts import it.
+func TestOneWay(t *testing.T) {
+	const support = "internal/testutil/..."
+	for _, s := range sources(t) {
+		if s.test || within(s.pkg, support) {
+			continue
+		}
+		from, _, _ := strings.Cut(s.pkg, "/")
+		for _, name := range s.imported() {
+			ours, is := strings.CutPrefix(name, module+"/")
+			to, _, _ := strings.Cut(ours, "/")
+			above, known := floors[from]
+			below, knows := floors[to]
+			switch {
+			case !is || from == to && !within(ours, support) || from == "scripts":
+			case within(ours, support) && from != "scripts":
+				t.Errorf("%s imports %s, which is for tests", s.path, ours)
+			case !known || !knows || above <= below:
+				t.Errorf("%s: %s is not on a floor above %s", s.path, from, to)
+			}
+		}
+	}
+}
+
 func TestLibraries(t *testing.T) {
 	for _, s := range sources(t) {
 		for _, name := range s.imported() {
@@ -212,12 +241,12 @@ func TestLibraries(t *testing.T) {
 
 // printing are the files of the library that print to standard error, and why: others return errors or use a logger.
 var printing = map[string]string{
-	"internal/comm/setup/config.go": "Note, without a logger of the caller's",
-	"internal/waits/waits.go":       "reports of long waits, without one",
-	"rank/launcher.go":              "the process ends here",
-	"rank/profile.go":               "what --pprof asked for is missing",
-	"cuda/peers/peers.go":           "no World, so no logger: a cache that cannot be written",
-	"cuda/peers/cache.go":           "and one that cannot be read",
+	"collective/internal/setup/config.go": "Note, without a logger of the caller's",
+	"internal/waits/waits.go":             "reports of long waits, without one",
+	"rank/launcher.go":                    "the process ends here",
+	"rank/profile.go":                     "what --pprof asked for is missing",
+	"cuda/peers/peers.go":                 "no World, so no logger: a cache that cannot be written",
+	"cuda/peers/cache.go":                 "and one that cannot be read",
 }
 
 // TestStandardError: a library does not print behind the back of its program.
