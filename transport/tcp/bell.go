@@ -8,9 +8,9 @@ import (
 	"github.com/treerun/treerun/transport/shm"
 )
 
-// bell implements transport.Bell: the owner sleeps on the doorbell of its host's links, and
-// wakes up too when one of its sockets has something for it. While it sleeps it still sends
-// and receives what it can, and ends its sleep only for what its links may wait for.
+// bell implements transport.Bell: the owner sleeps on the doorbell of its host's links and also wakes up when one of
+// its sockets is ready. While it sleeps it still sends and receives where possible, and ends its sleep only for events
+// that its links may wait for.
 type bell struct {
 	*shm.Bell
 	e      *Endpoint
@@ -18,15 +18,14 @@ type bell struct {
 	events osys.Events
 	news   bool // of the events just reported
 
-	use   sync.Mutex // held while the poller is asked, so that Close keeps it meanwhile
-	ended bool       // the poller is given back
+	use   sync.Mutex // held while the poller is in use, so that Close does not close it meanwhile
+	ended bool       // the poller is closed
 }
 
 // sleeping reports whether the owner sleeps or is about to.
 func (b *bell) sleeping() bool { return !b.Rung() }
 
-// Prepare announces the owner's sleep, and lets everybody know what they may
-// wait for.
+// Prepare announces the owner's sleep and sends to the peers all frames that they may wait for.
 func (b *bell) Prepare() {
 	b.Bell.Prepare()
 	b.e.pump.turns.Add(1)
@@ -46,27 +45,27 @@ func (b *bell) Prepare() {
 // news, or max has passed.
 func (b *bell) Sleep(max time.Duration) { b.SleepOn(b.poller, max, b.progress) }
 
-// Place returns what ends a sleep on b.
+// Place returns the descriptors and words that end a sleep on b.
 func (b *bell) Place() osys.Place {
 	p := b.Bell.Place()
 	p.FDs[1] = b.poller
 	return p
 }
 
-// Woken sends and receives what can be at once, and cancels b.
+// Woken sends and receives as much as possible without blocking, and cancels b.
 func (b *bell) Woken() {
 	b.progress()
 	b.Bell.Woken()
 }
 
-// progress sends and receives what can be at once, without blocking, and reports
-// whether that brought anything that a link may wait for.
+// progress sends and receives as much as possible without blocking, and reports whether that brought anything that a
+// link may wait for.
 func (b *bell) progress() bool {
 	b.e.pump.turns.Add(1)
 	b.use.Lock()
 	defer b.use.Unlock()
 	b.news = false
-	for _, c := range b.e.all() { // also what has room again
+	for _, c := range b.e.all() { // including connections whose sockets have room again
 		if c.pending.Load() {
 			b.news = c.flush() || b.news
 			c.awaitRoom()
@@ -88,7 +87,7 @@ func (b *bell) ready(id int) {
 	c.rmu.Unlock()
 }
 
-// close gives the poller back. Nobody sleeps on it any more: the doorbell is closed.
+// close closes the poller. No goroutine sleeps on it any more: the doorbell is closed.
 func (b *bell) close() {
 	b.use.Lock()
 	defer b.use.Unlock()

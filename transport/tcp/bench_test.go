@@ -18,12 +18,11 @@ import (
 	"github.com/treerun/treerun/transport/internal/osys"
 )
 
-// Each benchmark has two processes; the other one is this executable again, with
-// its ends of the connections from descriptor 3 on and the body's name and
-// arguments in this variable.
+// Each benchmark has two processes; the second is this executable again, with its ends of the connections from
+// descriptor 3 on and the name and arguments of the body in this variable.
 const envBench = "TREERUN_TCP_BENCH"
 
-// body is what both processes run: sockets are the connections to the other one.
+// body is the function that both processes run: sockets are the connections to the other process.
 type body func(socket *net.TCPConn, n, size int, first bool) error
 
 var bodies = map[string]body{
@@ -73,7 +72,7 @@ func twoProcesses(b *testing.B, name string, size int) {
 		b.Fatal(err)
 	}
 	_ = f.Close()
-	// The other one says when it is there.
+	// The other process sends a byte when it has started.
 	if _, err := io.ReadFull(mine, make([]byte, 1)); err != nil {
 		b.Fatal(err)
 	}
@@ -198,7 +197,7 @@ func linksStream(socket *net.TCPConn, n, size int, first bool) error {
 			err = benchReceive(e, r)
 		}
 	}
-	if err == nil && first { // until the other one has it all
+	if err == nil && first { // until the other process has received everything
 		err = benchReceive(e, r)
 	} else if err == nil {
 		err = benchSend(e, s, 8)
@@ -206,7 +205,7 @@ func linksStream(socket *net.TCPConn, n, size int, first bool) error {
 	return errors.Join(err, e.Close())
 }
 
-// barePingPong moves as many bytes as a frame has.
+// barePingPong moves the same number of bytes as a frame has.
 func barePingPong(socket *net.TCPConn, n, size int, first bool) error {
 	runtime.LockOSThread()
 	fd, err := osys.TakeSocket(socket)

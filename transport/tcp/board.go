@@ -11,8 +11,8 @@ import (
 // remembered is how many calls of a rank are known.
 const remembered = transport.History + 1
 
-// record is what is known of the calls of one rank, the body of a status frame in msgpack:
-// the latest of them, at most remembered, the oldest first.
+// record is the list of known calls of one rank, and the body of a status frame in msgpack: the latest calls, at most
+// remembered, the oldest first.
 type record []transport.Header
 
 // latest returns the last of them, zeros where there is none.
@@ -34,13 +34,13 @@ func decodeStatus(body []byte) (r record, err error) {
 	return r, nil
 }
 
-// board has what ranks of other hosts have told of their calls.
+// board holds the calls that ranks of other hosts have reported.
 type board struct {
 	mu    sync.Mutex
 	calls []record // by rank
 }
 
-// heard takes in the body of a status frame of rank r.
+// heard stores the body of a status frame of rank r.
 func (b *board) heard(r int, body []byte) error {
 	told, err := decodeStatus(body)
 	if err != nil {

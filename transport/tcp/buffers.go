@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// A buffer has room before the payload for the beginning of its frame, and
-// behind it for the end, so that all is one piece of memory.
+// A buffer has room before the payload for the beginning of its frame, and behind it for the end, so that the frame is
+// one piece of memory.
 const (
 	frontBytes = 64
 	backBytes  = 64
@@ -16,16 +16,15 @@ const (
 // buffer holds one chunk.
 type buffer struct {
 	mem  []byte       // frontBytes + SlotBytes + backBytes
-	uses atomic.Int32 // how many need it still
+	uses atomic.Int32 // number of users that still need it
 }
 
 // window returns n bytes for the payload.
 func (b *buffer) window(n int) []byte { return b.mem[frontBytes : frontBytes+n : frontBytes+n] }
 
-// buffers are those of one endpoint, for all its links: what was given back last
-// is given out first, and still in the core's cache. As many are made as are ever
-// in use at once, which is most often a few; credits bound it by the slots of all
-// links.
+// buffers is the pool of buffers of one endpoint, for all its links: the buffer returned last is the first to be taken,
+// while it is still in the core's cache. The pool grows to the largest number ever in use at once, which is usually
+// small; credits limit it to the number of slots of all links.
 type buffers struct {
 	slotBytes int
 
@@ -49,7 +48,7 @@ func (p *buffers) take() *buffer {
 	return b
 }
 
-// drop says that one user of b is done with it.
+// drop releases one use of b.
 func (p *buffers) drop(b *buffer) {
 	if b.uses.Add(-1) > 0 {
 		return
@@ -59,8 +58,8 @@ func (p *buffers) drop(b *buffer) {
 	p.mu.Unlock()
 }
 
-// aligned returns n zero bytes from a 64-byte boundary on: the allocator puts
-// what is a power of two, or large, at a multiple of at least that.
+// aligned returns n zero bytes that begin at a 64-byte boundary: the allocator aligns sizes that are powers of two, and
+// large sizes, to at least that.
 func aligned(n int) []byte {
 	size := max(n, 64)
 	if size <= 32<<10 {

@@ -7,15 +7,14 @@ import (
 	"github.com/treerun/treerun/transport/internal/osys"
 )
 
-// stuckAfter bounds how long Close waits while nothing moves: first until what
-// was sent is with the kernel, then until the peers' kernels have it. A socket
-// that is closed earlier takes back what is still on its way when something
-// arrives for it. A slow network may take as long as it needs: a root is done
-// with a message as soon as its slots hold the end of it.
+// stuckAfter bounds how long Close waits while nothing moves: first until all sent frames are with the kernel, then
+// until the peers' kernels have them. If data arrives for a socket that was closed earlier, the kernel drops the bytes
+// that are still on their way from it. A slow network may take as long as it needs: a root is done with a message as
+// soon as its slots hold the end of it.
 const stuckAfter = 2 * time.Second
 
-// Close tells the other ranks that this one has left, after all that it sent,
-// and gives connections and memory back.
+// Close sends the other ranks the notice that this rank has left, after everything that it sent, and releases
+// connections and memory.
 func (e *Endpoint) Close() error {
 	e.once.Do(func() {
 		e.Aborted() // passes the latest fault on
@@ -33,13 +32,13 @@ func (e *Endpoint) Close() error {
 	return e.closeErr
 }
 
-// goodbye sends what waits, the latest calls and the news that this rank has closed. What
-// waits for a connection that is still to come is sent first, and after that none comes any
-// more: all that there are hear of all calls, and then of the end.
+// goodbye sends waiting frames, the latest calls and the notice that this rank has closed. Frames for a connection that
+// is still to come are sent first, and after that no new connection is accepted: every existing connection receives all
+// calls, and then the end.
 func (e *Endpoint) goodbye() {
 	flushed := func(c *conn) bool { c.flush(); return !c.pending.Load() }
 	e.pump.news()
-	e.until(flushed) // first, as what is no data overtakes what is
+	e.until(flushed) // first, as control frames overtake data frames
 	if e.mesh != nil {
 		_ = e.mesh.Close()
 		e.pump.again()
@@ -64,8 +63,8 @@ func (e *Endpoint) goodbye() {
 	}
 }
 
-// until waits until all connections are ready whose peer still listens and has not ended as
-// the World reports it, and drops what comes.
+// until waits until ready holds for every connection whose peer still listens and has not ended according to the World,
+// and drops incoming data.
 func (e *Endpoint) until(ready func(c *conn) bool) {
 	acked := make(map[*conn]int) // bytes that the peers had not acknowledged
 	for deadline := time.Now().Add(stuckAfter); time.Now().Before(deadline); {
@@ -76,12 +75,12 @@ func (e *Endpoint) until(ready func(c *conn) bool) {
 				continue
 			}
 			all = false
-			if c.absent() { // it comes before long, or fails
+			if c.absent() { // it comes soon, or fails
 				deadline = time.Now().Add(stuckAfter)
 				continue
 			}
 			c.awaitRoom()
-			// A full socket moves when this changes, whichever way.
+			// A full socket makes progress when this number changes, in either direction.
 			if n, err := osys.Unsent(c.fd); err == nil && n != acked[c] {
 				acked[c] = n
 				deadline = time.Now().Add(stuckAfter)
@@ -94,7 +93,7 @@ func (e *Endpoint) until(ready func(c *conn) bool) {
 	}
 }
 
-// release gives all descriptors and the host's memory back.
+// release closes all descriptors and unmaps the host's memory.
 func (e *Endpoint) release() error {
 	var errs []error
 	for _, c := range e.all() {

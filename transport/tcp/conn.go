@@ -11,11 +11,10 @@ import (
 	"github.com/treerun/treerun/transport/internal/osys"
 )
 
-// errEnded is how a connection fails whose peer sends no more, without having
-// said that it closes.
+// errEnded is the error of a connection whose peer sends no more and has not announced that it closes.
 var errEnded = errors.New("the connection ended")
 
-// batchBytes bounds what one system call is given to send or to receive.
+// batchBytes is the largest number of bytes that one system call sends or receives.
 const batchBytes = 1 << 20
 
 // item is a data frame that waits to be sent: its beginning, and the rest of it
@@ -32,8 +31,8 @@ type item struct {
 
 func (t *item) bytes() int { return len(t.head) + len(t.body) + len(t.tail) }
 
-// conn is one connection to a peer. Sending and receiving have a lock each, so
-// that the rank's own goroutine and the pump take turns, whoever comes first.
+// conn is one connection to a peer. Sending and receiving have a lock each, so that the rank's own goroutine and the
+// pump take turns, in any order.
 type conn struct {
 	e    *Endpoint
 	rank int // of the peer
@@ -42,21 +41,21 @@ type conn struct {
 	fd   int    // -1 once closed
 	name string // both addresses, for messages
 
-	pending atomic.Bool // there is something to send
-	owes    atomic.Bool // there are released chunks to tell of
-	blocked atomic.Bool // the socket had no room the last time
-	dead    atomic.Bool // nothing more will come
+	pending atomic.Bool // there are frames to send
+	owes    atomic.Bool // there are released chunks to report
+	blocked atomic.Bool // the socket had no room at the last attempt
+	dead    atomic.Bool // no more frames will arrive
 	late    atomic.Bool // the socket is still to come
 
-	err    atomic.Pointer[error] // why the connection is of no more use
-	closed atomic.Bool           // the peer has said that it closes
+	err    atomic.Pointer[error] // why the connection is no longer usable
+	closed atomic.Bool           // the peer has announced that it closes
 
 	wmu    sync.Mutex
 	queue  []item // data frames, the oldest first; the first sent of them are sent
 	sent   int
-	off    int    // bytes of the oldest that is not, which are
-	ctl    []byte // other frames, which go first
-	ctlOff int    // bytes of them that are sent
+	off    int    // bytes of the oldest unsent frame that are sent
+	ctl    []byte // control frames, which go first
+	ctlOff int    // bytes of ctl that are sent
 	owing  []*receiver
 	room   bool // the poller watches for room
 	out    osys.Vectors
@@ -64,14 +63,14 @@ type conn struct {
 
 	rmu sync.Mutex
 	in  reader
-	low int // bytes that have to come before a wait for the socket ends; 0 is 1
+	low int // bytes that must arrive before a wait for the socket ends; 0 means 1
 
-	opening   sync.Mutex                  // while one of these is replaced
-	senders   atomic.Pointer[[]*sender]   // by lane; nil: nobody has asked for it
-	receivers atomic.Pointer[[]*receiver] // likewise; one is made, too, when the first chunk comes
+	opening   sync.Mutex                  // held while a list of ends is replaced
+	senders   atomic.Pointer[[]*sender]   // by lane; nil: not requested yet
+	receivers atomic.Pointer[[]*receiver] // likewise; also made when the first chunk arrives
 
-	round atomic.Uint32 // how often the socket was looked at
-	empty atomic.Uint32 // how often in a row that brought nothing
+	round atomic.Uint32 // how often the socket was polled
+	empty atomic.Uint32 // number of polls in a row that brought nothing
 }
 
 // enqueue puts a data frame behind those that wait. wmu is held.
@@ -89,7 +88,7 @@ func (c *conn) enqueue(t item) {
 	c.pending.Store(true)
 }
 
-// done says that t needs its memory no longer.
+// done releases the memory of t.
 func (t *item) done() {
 	pool := &t.from.e.buffers
 	pool.drop(t.buf)
@@ -101,8 +100,8 @@ func (t *item) done() {
 	}
 }
 
-// flush sends what waits, as far as there is room. It reports whether that
-// freed anything that a sender may wait for.
+// flush sends waiting frames as far as there is room. It reports whether that freed anything that a sender may wait
+// for.
 func (c *conn) flush() bool {
 	if !c.pending.Load() && !c.owes.Load() {
 		return false
@@ -165,8 +164,8 @@ func (c *conn) awaitRoom() {
 	c.wmu.Unlock()
 }
 
-// gather fills c.out with what goes next: the rest of a data frame of which a
-// part is sent, then other frames, then data frames.
+// gather fills c.out with the next bytes to send: the rest of a partly sent data frame, then control frames, then data
+// frames.
 func (c *conn) gather() {
 	c.out.Reset()
 	c.tellReleased()
@@ -190,7 +189,7 @@ func (c *conn) gatherItem(t *item, off int) {
 	}
 }
 
-// tellReleased makes a frame for every link that has released chunks.
+// tellReleased appends a credit frame for every link that has released chunks.
 func (c *conn) tellReleased() {
 	if !c.owes.Load() {
 		return
@@ -205,7 +204,7 @@ func (c *conn) tellReleased() {
 	c.owing = c.owing[:0]
 }
 
-// taken removes n sent bytes from what gather has gathered.
+// taken removes n sent bytes from those that gather has collected.
 func (c *conn) taken(n int) (news bool) {
 	if c.off > 0 {
 		n, news = c.takenItem(n)
@@ -240,7 +239,7 @@ func (c *conn) takenItem(n int) (left int, whole bool) {
 	return n - rest, true
 }
 
-// discard drops what waits to be sent: nobody will read it. wmu is held.
+// discard drops all frames that wait to be sent: the peer will not read them. wmu is held.
 func (c *conn) discard() {
 	c.gone = true
 	c.blocked.Store(false)
@@ -254,12 +253,11 @@ func (c *conn) discard() {
 	c.pending.Store(false)
 }
 
-// control puts a frame that is no data before those that wait, and sends what
-// can be sent.
+// control puts a control frame before the data frames that wait, and sends as much as there is room for.
 func (c *conn) control(k kind, body []byte) {
 	c.wmu.Lock()
 	defer c.wmu.Unlock()
-	if c.gone || c.absent() { // what comes late begins with all news
+	if c.gone || c.absent() { // a connection that comes late begins with all news
 		return
 	}
 	c.ctl = appendControl(c.ctl, k, body)
@@ -267,8 +265,8 @@ func (c *conn) control(k kind, body []byte) {
 	c.flushLocked()
 }
 
-// fail makes err the reason why the connection is of no more use, unless there
-// is one, or the peer has said that it goes. It never blocks.
+// fail makes err the reason why the connection is no longer usable, unless it has one already or the peer has announced
+// that it closes. It never blocks.
 func (c *conn) fail(err error) {
 	if !c.closed.Load() {
 		err = fmt.Errorf("connection %s: %w", c.name, netconn.Stalled(netconn.JumboSocket(c.fd), err))
@@ -277,8 +275,7 @@ func (c *conn) fail(err error) {
 	c.e.pump.kick()
 }
 
-// broken returns the error of a connection on which the peer sent what it must
-// not.
+// broken returns the error of a connection on which the peer violated the protocol.
 func (c *conn) broken() error {
 	if p := c.err.Load(); p != nil && errors.Is(*p, transport.ErrCorrupt) {
 		return *p
@@ -286,11 +283,11 @@ func (c *conn) broken() error {
 	return nil
 }
 
-// close gives the descriptor back.
+// close closes the descriptor.
 func (c *conn) close() error {
 	c.wmu.Lock()
 	defer c.wmu.Unlock()
-	c.rmu.Lock() // whoever holds it never waits for wmu
+	c.rmu.Lock() // a holder of rmu never waits for wmu
 	defer c.rmu.Unlock()
 	c.discard()
 	c.dead.Store(true)

@@ -12,11 +12,12 @@ import (
 	"github.com/treerun/treerun/transport/shm"
 )
 
-// Config says who connects to whom, and over which links. But for Rank, Listen
-// and functions it is the same on all ranks.
+// Config describes the connections of one rank and the links over them. It is the same on all ranks, except for Rank,
+// Listen and the functions.
 type Config struct {
-	// Config is how the connections are made, with Size as in Layout; Peers and Use are set here. Those with ranks that
-	// are not First are made when one of the two first asks for a link; First is such that all ranks hear of faults.
+	// Config is how the connections are made, with Size as in Layout; Peers and Use are set here. A connection with a rank
+	// that is not in First is made when either of the two first requests a link; First must be such that all ranks learn
+	// of faults.
 	netconn.Config
 
 	Layout transport.Layout // the links
@@ -25,16 +26,15 @@ type Config struct {
 	// rank is on a host of its own. Ranks of one host are not connected.
 	Hosts []int
 
-	// Gone reports whether a rank has ended, as far as the World knows; nil: it does not. It is asked about ranks with
-	// which there is no connection, and of which the connection may last longer than its host.
+	// Gone reports whether a rank has ended, as far as the World knows; nil means that it has no such knowledge. It is
+	// called for ranks without a connection, and for ranks whose connection may last longer than their host.
 	Gone func(rank int) bool
 
-	every time.Duration // how often others are told of calls; 0: tellEvery
+	every time.Duration // interval of status frames; 0: tellEvery
 }
 
-// Connect makes this rank's connections to other hosts. All ranks call it at about the same
-// time. It calls Exchange as netconn.Connect does. An error
-// is one of netconn.Connect, or about the configuration.
+// Connect makes this rank's connections to other hosts. All ranks call it at about the same time. It calls Exchange as
+// netconn.Connect does. An error is one of netconn.Connect, or about the configuration.
 func Connect(ctx context.Context, cfg *Config) (*netconn.Mesh, error) {
 	cfg.Peers = func(r int) bool { return cfg.Hosts == nil || cfg.Hosts[r] != cfg.Hosts[cfg.Rank] }
 	cfg.Use = cfg.Layout.Digest(version)
@@ -45,9 +45,8 @@ func Connect(ctx context.Context, cfg *Config) (*netconn.Mesh, error) {
 	return mesh, nil
 }
 
-// New makes this rank's endpoint of its links to other hosts, over the connections of
-// Connect, and of those within its host, which sleep on doorbells. Both are then its own,
-// also after an error.
+// New makes this rank's endpoint from the connections to other hosts that Connect returned, and from the links within
+// its host, which sleep on doorbells. The endpoint owns both then, also after an error.
 func New(cfg *Config, local *shm.Endpoint, mesh *netconn.Mesh) (*Endpoint, error) {
 	e, err := newEndpoint(cfg, local, mesh)
 	if err != nil {

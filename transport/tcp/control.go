@@ -7,7 +7,7 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// report is a fault on its way to all ranks: the body of a fault frame, in msgpack.
+// report is a fault that is sent to all ranks: the body of a fault frame, in msgpack.
 type report struct {
 	By      int // the rank that reports it
 	Decided bool

@@ -10,7 +10,7 @@ import (
 )
 
 // The lowest rank that is left decides which fault is the first, also where ranks below it on its own host, with which
-// it has no connection, have ended, and where those of another host have while their connections last.
+// it has no connection, have ended, and where ranks of another host have ended while their connections last.
 func TestLowestRankLeftDecides(t *testing.T) {
 	var mu sync.Mutex
 	gone := map[int]bool{}
@@ -51,7 +51,7 @@ func TestLowestRankLeftDecides(t *testing.T) {
 	}
 }
 
-// A rank has decided, and has ended before it sent that to another host: those of its host do.
+// A rank has decided, and has ended before it sent the decision to another host: the other ranks of its host send it.
 func TestDecisionOfOneThatEnds(t *testing.T) {
 	all := open(t, transport.Layout{Size: 4, Slots: 2, SlotBytes: 64}, []int{0, 0, 1, 1})
 	want := transport.Fault{Kind: transport.FaultAborted, Rank: 3, Text: "the decision"}

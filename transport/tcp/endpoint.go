@@ -16,18 +16,17 @@ import (
 // local has the name under which Endpoint embeds it.
 type local = shm.Endpoint
 
-// Endpoint is a rank's end of its links. It is a transport.Endpoint: a link belongs to shared
-// memory or to TCP by the host of the rank at its other end. A step posts on several links and
-// ends with one Commit or Release, whose fence is for all of them, on both sides: a fence
-// orders what a goroutine does, wherever it is.
+// Endpoint is a rank's end of its links. It is a transport.Endpoint: a link belongs to shared memory or to TCP by the
+// host of the rank at its other end. A step posts on several links and ends with one Commit or Release, whose fence is
+// for all of them, on both sides: a fence orders all memory accesses of a goroutine, whatever memory they go to.
 type Endpoint struct {
-	*local // of the ranks of this host; what is not dispatched below is its
+	*local // of the ranks of this host; methods that are not defined below are its own
 	cfg    *Config
-	mesh   *netconn.Mesh // makes connections at need; nil: there are no more than at the start
+	mesh   *netconn.Mesh // makes connections on demand; nil: there are only those of the start
 
-	peers  []atomic.Pointer[conn]  // by rank; nil where nobody has asked for a connection
-	conns  atomic.Pointer[[]*conn] // by their numbers; replaced as there come more
-	adding sync.Mutex              // of peers and their connections
+	peers  []atomic.Pointer[conn]  // by rank; nil: no connection was requested
+	conns  atomic.Pointer[[]*conn] // by their numbers; replaced when one is added
+	adding sync.Mutex              // held while peers and their connections are added
 
 	board   board
 	faults  faults
@@ -101,8 +100,8 @@ func (e *Endpoint) Receiver(lane, src int) (transport.Receiver, error) {
 // Bell is this rank's own bell.
 func (e *Endpoint) Bell() transport.Bell { return &e.bell }
 
-// Reaches reports whether this rank and rank r read each other's own memory. That ranks on
-// other hosts cannot is no news.
+// Reaches reports whether this rank and rank r read each other's own memory. It gives no reason for ranks on other
+// hosts, which never can.
 func (e *Endpoint) Reaches(r int) (ok bool, why string) {
 	if e.near(r) {
 		return e.local.Reaches(r)
@@ -110,15 +109,14 @@ func (e *Endpoint) Reaches(r int) (ok bool, why string) {
 	return false, ""
 }
 
-// FlushStatus has the pump tell the others of the latest call. Else they hear of it within
-// some tenths of a second, or when this rank has nothing to do.
+// FlushStatus makes the pump send the latest call to the peers. Otherwise they receive it within some tenths of a
+// second, or when this rank is idle.
 func (e *Endpoint) FlushStatus() {
 	e.pump.urgent.Store(true)
 	e.pump.kick()
 }
 
-// Status returns what rank r told last; it is unknown where there has been no
-// connection.
+// Status returns the latest status that rank r has sent; it is unknown where there has been no connection.
 func (e *Endpoint) Status(r int) transport.Status {
 	if e.near(r) {
 		return e.local.Status(r)
@@ -132,7 +130,7 @@ func (e *Endpoint) Status(r int) transport.Status {
 	return transport.Status{Call: call, Closed: closed, Sends: true, Ended: p.ended()}
 }
 
-// CallBefore returns the call that rank r told of back calls before its latest.
+// CallBefore returns the call that rank r entered back calls before the latest one it has reported.
 func (e *Endpoint) CallBefore(r, back int) (transport.Header, bool) {
 	if e.near(r) {
 		return e.local.CallBefore(r, back)
@@ -140,7 +138,7 @@ func (e *Endpoint) CallBefore(r, back int) (transport.Header, bool) {
 	return e.board.lookup(r, back)
 }
 
-// on names the host of a rank for messages, with a space before it; "" if it is not known.
+// on returns the host of a rank for messages, with a space before it; "" if it is not known.
 func (e *Endpoint) on(r int) string {
 	if e.cfg.HostOf == nil || e.cfg.HostOf(r) == "" {
 		return ""

@@ -9,25 +9,23 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// decideAfter is how long a rank waits for the one that decides which fault is
-// the first, before it decides by itself.
-// It is far below the time that a launcher gives ranks after a failure.
+// decideAfter is how long a rank waits for the decision which fault is the first before it decides by itself. It is far
+// below the time that a launcher gives ranks after a failure.
 const decideAfter = 100 * time.Millisecond
 
-// faults makes one fault of those that ranks report, the same on every rank as
-// far as messages get there. A rank that has a fault to report tells everybody.
-// The lowest rank that seems to be well, and is not reported lost, decides for
-// the first that it hears of, and tells everybody; where nobody does so in
-// time, each takes that of the lowest rank that reported one. Every rank passes
-// on what is new to it, so that ranks without a connection hear of it too.
+// faults elects one of the faults that ranks report, the same on every rank as far as messages arrive. A rank that has
+// a fault to report sends it to all its peers. The lowest rank that seems to be well, and is not reported lost, decides
+// for the first report that it receives, and sends the decision to all its peers; if no decision arrives in time, each
+// rank takes the report of the lowest rank that sent one. Every rank forwards reports that are new to it, so that ranks
+// without a connection receive them too.
 type faults struct {
 	e       *Endpoint
 	elected atomic.Pointer[transport.Fault]
 
 	mu      sync.Mutex
-	reports []report  // one of each rank, and at last the decided one
-	since   time.Time // when the first came
-	told    int       // how many of them everybody has been told, by the pump
+	reports []report  // one of each rank, and finally the decided one
+	since   time.Time // when the first report was added
+	told    int       // how many of them the pump has sent to all peers
 }
 
 // propose makes f this rank's report, unless there is one already. It never blocks.
@@ -35,7 +33,7 @@ func (e *Endpoint) propose(f transport.Fault) {
 	e.faults.hear(report{By: e.cfg.Rank, Fault: f.Fit(e.cfg.Layout.Size)})
 }
 
-// hear takes in what a rank reports. It never blocks.
+// hear adds the report of a rank. It never blocks.
 func (s *faults) hear(r report) {
 	s.mu.Lock()
 	news := s.elected.Load() == nil
@@ -52,7 +50,7 @@ func (s *faults) hear(r report) {
 	}
 }
 
-// add notes a report, and says whether it is the first of that rank. mu is held.
+// add adds a report, and reports whether it is the first of that rank. mu is held.
 func (s *faults) add(r report) bool {
 	if slices.ContainsFunc(s.reports, func(q report) bool { return q.By == r.By }) {
 		return false
@@ -67,22 +65,22 @@ func (s *faults) add(r report) bool {
 	return true
 }
 
-// decide makes the fault of r that of the set, which has none. mu is held.
+// decide makes the fault of r the fault of the set, which has none yet. mu is held.
 func (s *faults) decide(r report) {
 	r.Decided = true
 	s.reports = append(s.reports, r)
 	s.elected.Store(&r.Fault)
 }
 
-// tick decides when nobody else has for too long. It returns when it wants to be
-// called again, zero if at no time.
+// tick decides if no decision has arrived for too long. It returns the time of the next call that it needs, zero if
+// none.
 func (s *faults) tick(now time.Time) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.elected.Load() != nil || len(s.reports) == 0 {
 		return time.Time{}
 	}
-	if s.e.decides(&s.reports[0].Fault) { // as those before it have failed
+	if s.e.decides(&s.reports[0].Fault) { // as the ranks below this one have failed
 		s.decide(s.reports[0])
 		return time.Time{}
 	}
@@ -93,14 +91,14 @@ func (s *faults) tick(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// again has everybody told once more, for who is new among them.
+// again makes the pump send all reports once more, for new peers.
 func (s *faults) again() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.told = 0
 }
 
-// take returns the reports that are to be told.
+// take returns the reports that are still to be sent, and marks them as sent.
 func (s *faults) take() []report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,8 +116,8 @@ func (e *Endpoint) Abort(f transport.Fault) {
 	}
 }
 
-// Aborted returns the fault of the set. It passes on what the host's ranks report, and
-// what is decided.
+// Aborted returns the fault of the set. It forwards reports of the host's ranks to other hosts, and decisions to the
+// host.
 func (e *Endpoint) Aborted() (transport.Fault, bool) {
 	if f, ok := e.local.Aborted(); ok {
 		e.propose(f)
@@ -129,19 +127,19 @@ func (e *Endpoint) Aborted() (transport.Fault, bool) {
 		e.local.Decide(*decided)
 	}
 	if first, ok := e.local.Decided(); ok {
-		if decided == nil { // by a rank of this host, which may have ended before it told those of others
+		if decided == nil { // by a rank of this host, which may have ended before it sent it to other hosts
 			e.faults.hear(report{By: e.cfg.Rank, Decided: true, Fault: first})
 		}
 		return first, true
 	}
-	if decided != nil { // of a closed endpoint, to which nothing is written any more
+	if decided != nil { // of a closed endpoint, to whose host nothing is written any more
 		return *decided, true
 	}
 	return transport.Fault{}, false
 }
 
-// decides reports whether this rank is the one to decide for a report of f. One that
-// has no connections decides after decideAfter only: others may hear of it on another way.
+// decides reports whether this rank is the one to decide for a report of f. A rank without connections decides only
+// after decideAfter: other ranks may learn of the fault in another way.
 func (e *Endpoint) decides(f *transport.Fault) bool {
 	if len(e.all()) == 0 {
 		return false

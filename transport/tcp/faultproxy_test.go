@@ -14,9 +14,8 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// disturbed returns the endpoints of two ranks, all of whose connections go
-// through a proxy that does up to what rank 0 sends and down to what rank 1
-// sends.
+// disturbed returns the endpoints of two ranks, all of whose connections go through a proxy that applies the fault up
+// to bytes from rank 0 and the fault down to bytes from rank 1.
 func disturbed(t *testing.T, l transport.Layout, up,
 	down testutil.Fault) (*testutil.Proxy, []transport.Endpoint) {
 	t.Helper()
@@ -61,8 +60,8 @@ func disturbed(t *testing.T, l transport.Layout, up,
 	return p, all
 }
 
-// reportEnd makes it the fault of the set that the links with a peer have ended, as a communicator does of which
-// nobody else knows why.
+// reportEnd makes it the fault of the set that the links with a peer have ended, as a communicator does if no other
+// source knows the cause.
 func reportEnd(stop context.Context, e transport.Endpoint, peer int) {
 	for seen := 0; stop.Err() == nil; time.Sleep(10 * time.Millisecond) {
 		err := e.Status(peer).Ended
@@ -76,8 +75,8 @@ func reportEnd(stop context.Context, e transport.Endpoint, peer int) {
 	}
 }
 
-// exchange has both ranks send each other chunks of many sizes until done
-// chunks came or the set has a fault. Every payload that comes is checked.
+// exchange makes both ranks send each other chunks of many sizes until done chunks have arrived or the set has a fault.
+// Every payload that arrives is checked.
 func exchange(t *testing.T, all []transport.Endpoint, chunks int) (faults [2]transport.Fault) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -162,8 +161,8 @@ func exchangeAs(e transport.Endpoint, me, chunks int) error {
 	return nil
 }
 
-// TestDisturbed: whatever happens to a connection, no payload is ever wrong, and
-// either all come or every rank has a fault in time.
+// TestDisturbed checks that no payload is ever wrong, whatever happens to a connection, and that either all payloads
+// arrive or every rank has a fault in time.
 func TestDisturbed(t *testing.T) {
 	const far = 200 << 10 // bytes, in the middle of the exchange
 	for name, c := range map[string]struct {
@@ -215,8 +214,8 @@ func TestDisturbed(t *testing.T) {
 	}
 }
 
-// TestLostInNoCall: a rank that is in no call learns of a lost peer too, and of
-// a fault that another one reports.
+// TestLostInNoCall checks that a rank that is in no call also learns of a lost peer, and of a fault that another rank
+// reports.
 func TestLostInNoCall(t *testing.T) {
 	p, all := disturbed(t, testutil.Pair(4, 4096), testutil.Fault{}, testutil.Fault{})
 	if faults := exchange(t, all, 10); faults != [2]transport.Fault{} {
@@ -248,14 +247,13 @@ func untilAborted(e transport.Endpoint) error {
 	}
 }
 
-// What was sent before Close comes, all of it, however much was still waiting
-// for the network: that the rank has closed does not overtake it.
+// Everything that was sent before Close arrives, however much was still waiting for the network: the notice that the
+// rank has closed does not overtake it.
 func TestCloseBehindTheLastChunk(t *testing.T) {
 	const slots, bytes = 8, 4 << 20 // more than the kernels take
 	l := transport.Layout{Size: 2, Slots: slots, SlotBytes: bytes}
-	// What the receiver says stays in the proxy: to a socket that is
-	// closed it would bring a reset, at which the proxy's kernel drops what it holds.
-	// Between two ranks the receiver's own kernel has all of it by then.
+	// Bytes from the receiver stay in the proxy: to a closed socket they would bring a reset, at which the proxy's kernel
+	// drops the bytes that it holds. Between two ranks the receiver's own kernel has all of them by then.
 	_, all := disturbed(t, l,
 		testutil.Fault{Kind: testutil.Stall, After: 1000, Hold: 300 * time.Millisecond},
 		testutil.Fault{Kind: testutil.Stall, After: 0})

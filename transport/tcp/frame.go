@@ -7,11 +7,10 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// version is that of the frames; ranks of different versions find out before they connect.
+// version is the version of the frame format; ranks of different versions find out before they connect.
 const version = 5
 
-// What travels on a connection is a sequence of frames. Each begins with a base
-// of 16 bytes, all numbers little-endian:
+// The bytes of a connection are a sequence of frames. Each begins with a base of 16 bytes, all numbers little-endian:
 //
 //	 0  uint32  bytes that follow the base
 //	 4  uint8   kind
@@ -21,9 +20,8 @@ const version = 5
 //	12  uint32  position: of a chunk on its link; or how many chunks of it the
 //	            receiver has released
 //
-// A data frame goes on with the transport.Header of the chunk, 24 bytes, the
-// payload, and a tail of 4 bytes that is another one for each chunk: a payload in
-// which bytes are missing, or stand twice, does not end with it. Nothing of a
+// In a data frame, the transport.Header of the chunk follows, 24 bytes, then the payload, and a tail of 4 bytes that
+// differs from chunk to chunk: a payload in which bytes are missing or duplicated does not end with it. No part of a
 // frame is used before it was checked.
 const (
 	frameMark  = 0x7254
@@ -34,14 +32,14 @@ const (
 	maxControl = 1024                  // bytes after the base, for all kinds but data
 )
 
-// kind is what a frame is about.
+// kind is the type of a frame.
 type kind uint8
 
 const (
 	kindData   kind = 1 + iota // a chunk
 	kindCredit                 // chunks of a link that the receiver has released
 	kindStatus                 // the latest calls of the sending rank
-	kindFault                  // a fault that a rank reports, or that all have
+	kindFault                  // a fault that a rank reports, or that was decided
 	kindClosed                 // the last frame: the rank has closed its endpoint
 )
 
@@ -62,9 +60,8 @@ func (b *base) put(to []byte) {
 	binary.LittleEndian.PutUint32(to[12:], b.pos)
 }
 
-// parseBase reads the first baseBytes of from. An error wraps
-// transport.ErrCorrupt; without one, the number of bytes that follow is what the
-// kind allows, with chunks of at most slotBytes.
+// parseBase reads the first baseBytes of from. An error wraps transport.ErrCorrupt; without one, the number of bytes
+// that follow is allowed for the kind, with chunks of at most slotBytes.
 func parseBase(from []byte, slotBytes int) (base, error) {
 	_ = from[baseBytes-1]
 	w := binary.LittleEndian.Uint32(from[4:])
@@ -104,10 +101,10 @@ func getCall(from []byte) transport.Header {
 	return transport.HeaderOf([3]uint64{word(0), word(1), word(2)})
 }
 
-// tailOf is the tail of the chunk at a position of a link.
+// tailOf returns the tail of the chunk at a position of a link.
 func tailOf(link, pos uint32) uint32 { return (pos*0x9e3779b1 + link) ^ 0x6c696174 }
 
-// putTail writes it to the first tailBytes of to.
+// putTail writes the tail to the first tailBytes of to.
 func putTail(to []byte, link, pos uint32) { binary.LittleEndian.PutUint32(to, tailOf(link, pos)) }
 
 // checkTail checks the first tailBytes of from.
@@ -126,7 +123,7 @@ func appendControl(to []byte, k kind, body []byte) []byte {
 	return append(append(to, head[:]...), body...)
 }
 
-// appendCredit appends the news that released chunks of a link were released.
+// appendCredit appends a frame that reports released chunks of a link.
 func appendCredit(to []byte, link, released uint32) []byte {
 	var head [baseBytes]byte
 	(&base{kind: kindCredit, link: link, pos: released}).put(head[:])

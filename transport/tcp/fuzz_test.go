@@ -16,8 +16,7 @@ import (
 	"github.com/treerun/treerun/transport/shm"
 )
 
-// script is a wire that gives what it was given, in pieces of the sizes given,
-// and swallows what is sent.
+// script is a wire that delivers its data in pieces of the given sizes, and discards all sent bytes.
 type script struct {
 	data   []byte
 	pieces []byte
@@ -46,7 +45,7 @@ func (s *script) recv(v *osys.Vectors) (n int, err error) {
 	return n, nil
 }
 
-// lone is the links within the host of all scripted endpoints.
+// lone is the links within the host, shared by all scripted endpoints.
 var lone = sync.OnceValue(func() *shm.Endpoint {
 	e, err := alone(0, testutil.Pair(4, 128))
 	if err != nil {
@@ -55,7 +54,7 @@ var lone = sync.OnceValue(func() *shm.Endpoint {
 	return e
 })
 
-// scripted returns an endpoint of rank 0 of two that hears what s says.
+// scripted returns an endpoint of rank 0 of two that receives the bytes of s.
 func scripted(l transport.Layout, s *script) (*Endpoint, *conn) {
 	e := &Endpoint{
 		local: lone(), cfg: configOf(0, l), peers: make([]atomic.Pointer[conn], l.Size),
@@ -72,7 +71,7 @@ func scripted(l transport.Layout, s *script) (*Endpoint, *conn) {
 	return e, c
 }
 
-// speech is what rank 1 would send.
+// speech returns the bytes that rank 1 would send.
 func speech(add ...[]byte) []byte { return bytes.Join(add, nil) }
 
 func chunkFrame(link, pos uint32, payload []byte) []byte {
@@ -84,8 +83,8 @@ func chunkFrame(link, pos uint32, payload []byte) []byte {
 	return b
 }
 
-// FuzzFrames feeds a connection with anything, in pieces of any size: it must
-// come to an error or not, and hand on only chunks that are whole.
+// FuzzFrames feeds a connection with arbitrary bytes, in pieces of any size: it may return an error, and passes on only
+// complete chunks.
 func FuzzFrames(f *testing.F) {
 	l := testutil.Pair(4, 128)
 	payload := bytes.Repeat([]byte{7}, 100)
@@ -120,8 +119,7 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// FuzzControl decodes the bodies of the frames that are no data, and encodes
-// them again.
+// FuzzControl decodes the bodies of control frames, and encodes them again.
 func FuzzControl(f *testing.F) {
 	f.Add(strict.Marshal(make(record, remembered)))
 	f.Add(strict.Marshal(&report{By: 3, Decided: true, Fault: transport.Fault{Rank: 2, Text: "why"}}))
@@ -143,8 +141,7 @@ func FuzzControl(f *testing.F) {
 	})
 }
 
-// TestCorrupt: what the protocol does not allow is an error that says so, and no
-// chunk.
+// TestCorrupt checks that bytes that violate the protocol give an error that describes the violation, and no chunk.
 func TestCorrupt(t *testing.T) {
 	l := testutil.Pair(4, 128)
 	payload := bytes.Repeat([]byte{7}, 100)

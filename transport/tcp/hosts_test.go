@@ -22,7 +22,7 @@ func open(t *testing.T, l transport.Layout, hosts []int) []transport.Endpoint {
 	return openSome(t, l, hosts, nil)
 }
 
-// openSome connects at once only the pairs that first says, unless it is nil.
+// openSome connects at once only the pairs for which first returns true, or all if it is nil.
 func openSome(t *testing.T, l transport.Layout, hosts []int, first func(a, b int) bool) []transport.Endpoint {
 	t.Helper()
 	return openWith(t, l, hosts, func(r int, cfg *tcp.Config) {
@@ -131,8 +131,7 @@ func (t *table) exchange(rank int, member func(int) int, n int) func(context.Con
 	}
 }
 
-// A fault that only one side of one rank knows of comes round to ranks that it
-// has no link with.
+// A fault that only one side of one rank knows reaches ranks that it has no link with.
 func TestFaultsComeRound(t *testing.T) {
 	hosts := []int{0, 0, 1, 1}
 	all := open(t, transport.Layout{Size: 4, Slots: 2, SlotBytes: 64}, hosts)
@@ -150,8 +149,8 @@ func TestFaultsComeRound(t *testing.T) {
 	}
 }
 
-// Ranks of two hosts fail at the same time, each for a reason of its own; only one of each
-// host has a connection to the other. All ranks report the same cause.
+// Ranks of two hosts fail at the same time, each for a reason of its own; only one of each host has a connection to the
+// other. All ranks report the same cause.
 func TestOneCauseOnAllHosts(t *testing.T) {
 	hosts := []int{0, 0, 1, 1}
 	l := transport.Layout{Size: 4, Slots: 2, SlotBytes: 64}
@@ -184,7 +183,7 @@ func TestOneCauseOnAllHosts(t *testing.T) {
 	}
 }
 
-// What is allocated is lent within the host.
+// Allocated memory is lent within the host.
 func TestSharedMemoryIsTheHosts(t *testing.T) {
 	all := open(t, transport.Layout{Size: 3, Slots: 2, SlotBytes: 64, HeapBytes: 2 << 20}, []int{0, 0, 1})
 	b, err := all[0].Alloc(64)
@@ -218,8 +217,7 @@ func TestSharedMemoryIsTheHosts(t *testing.T) {
 	}
 }
 
-// One payload goes to a rank of the host and to one elsewhere, whichever holds
-// it.
+// One payload goes to a rank of the host and to a rank elsewhere, from whichever link holds it.
 func TestShareAcross(t *testing.T) {
 	all := open(t, transport.Layout{Size: 3, Slots: 2, SlotBytes: 256}, []int{0, 0, 1})
 	for turn := range 2 {
@@ -257,8 +255,8 @@ func TestShareAcross(t *testing.T) {
 	}
 }
 
-// Ranks of a host read each other's own memory, also where others are on another host: what one lends
-// the other reads in place, however long it is.
+// Ranks of a host read each other's own memory, also where other ranks are on another host: a rank reads lent memory of
+// its neighbor in place, however long it is.
 func TestOwnMemoryOfLocalRanks(t *testing.T) {
 	const slotBytes = 256
 	all := open(t, transport.Layout{Size: 3, Slots: 2, SlotBytes: slotBytes}, []int{0, 0, 1})

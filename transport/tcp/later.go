@@ -9,8 +9,8 @@ import (
 	"github.com/treerun/treerun/transport/internal/osys"
 )
 
-// A connection that is still to come is one whose socket has no room, and nothing to receive: frames wait in its
-// queue, and nobody who uses its links need know.
+// A connection that is still to come behaves like one whose socket has no room, and nothing to receive: frames wait in
+// its queue, and the users of its links need not know.
 
 // noWire is the wire of such a connection.
 type noWire struct{}
@@ -23,7 +23,8 @@ func (noWire) hides() bool                     { return false }
 // all returns all connections, by their numbers.
 func (e *Endpoint) all() []*conn { return *e.conns.Load() }
 
-// connOf returns the connection of a link, nil where there is no such link. It has it made where that is still to come.
+// connOf returns the connection of a link, nil where there is no such link. It requests the connection if there is none
+// yet.
 func (e *Endpoint) connOf(k transport.Link, rank int) *conn {
 	if !e.cfg.Layout.Has(k) {
 		return nil
@@ -36,7 +37,7 @@ func (e *Endpoint) connOf(k transport.Link, rank int) *conn {
 	return p
 }
 
-// addConn makes a connection with a rank that has no socket yet, unless there is one.
+// addConn adds a connection with a rank, without a socket yet, unless there is one.
 func (e *Endpoint) addConn(rank int) *conn {
 	e.adding.Lock()
 	defer e.adding.Unlock()
@@ -51,7 +52,7 @@ func (e *Endpoint) addConn(rank int) *conn {
 	return p
 }
 
-// opened takes the connection with a rank that has come, or why it has not.
+// opened takes over the new connection with a rank, or the error if it could not be made.
 func (e *Endpoint) opened(rank int, come *netconn.Conn, err error) {
 	c := e.addConn(rank)
 	if err == nil {
@@ -64,7 +65,7 @@ func (e *Endpoint) opened(rank int, come *netconn.Conn, err error) {
 		e.pump.again()
 	} else {
 		none := (*netconn.UnreachableError)(nil)
-		closed := errors.As(err, &none) && none.Refused // it has listened when the communicator was made
+		closed := errors.As(err, &none) && none.Refused // the rank has listened since the communicator was made
 		c.closed.Store(closed)
 		_ = c.close()
 		if !closed {
@@ -75,10 +76,10 @@ func (e *Endpoint) opened(rank int, come *netconn.Conn, err error) {
 	e.bell.Ring()
 }
 
-// absent says whether the connection is still to come.
+// absent reports whether the connection is still to come.
 func (c *conn) absent() bool { return c.late.Load() }
 
-// attach gives a connection its socket, which is the connection's from now on.
+// attach gives a connection its socket, which it owns from now on.
 func (c *conn) attach(k socket) error {
 	c.wmu.Lock()
 	defer c.wmu.Unlock()

@@ -7,17 +7,17 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// end is what both ends of a link have.
+// end is the common part of both ends of a link.
 type end struct {
 	e     *Endpoint
 	peer  *conn
 	link  transport.Link
 	mask  uint32 // number of slots - 1
-	round uint32 // of the peer, in which this link has looked at the sockets last
+	round uint32 // of the peer, in which this link last polled the sockets
 }
 
-// gone is the error of a link on which nothing can happen any more, nil where
-// there is none or where the set has a fault, which Aborted tells.
+// gone returns the error of a link on which nothing can happen any more, nil where there is none or where the set has a
+// fault, which Aborted returns.
 func (d *end) gone() error {
 	if d.e.closed.Load() {
 		return d.failure(transport.ErrClosed)
@@ -34,7 +34,7 @@ func (d *end) gone() error {
 	return d.failure(transport.ErrPeerClosed)
 }
 
-// failure says which link has the error.
+// failure adds the link to err.
 func (d *end) failure(err error) error {
 	return fmt.Errorf("lane %d, rank %d%s -> rank %d%s: %w", d.link.Lane, d.link.Src, d.e.on(d.link.Src), d.link.Dst,
 		d.e.on(d.link.Dst), err)
@@ -50,8 +50,8 @@ type sender struct {
 	pos      atomic.Uint32 // of the next chunk; written by the owner
 	released atomic.Uint32 // chunks that the receiver has released
 	lent     atomic.Int32  // frames that wait with memory of a caller
-	buf      *buffer       // of the next chunk, nil before it is asked for
-	n        int           // bytes reserved, -1 when nothing is
+	buf      *buffer       // of the next chunk; nil before it is requested
+	n        int           // bytes reserved; -1: none
 }
 
 // TryReserve returns the window of the next free slot.
@@ -74,9 +74,8 @@ func (s *sender) TryReserve(n int) ([]byte, bool, error) {
 // free reports whether there is a free slot.
 func (s *sender) free() bool { return s.pos.Load()-s.released.Load() <= s.mask }
 
-// post makes a data frame of the next slot and puts it into the queue of a
-// connection, whose wmu it leaves locked. The payload is body, which is in loan
-// unless that is nil, or n bytes of the slot's own if body is nil.
+// post makes a data frame of the next slot and puts it into the queue of a connection, whose wmu it leaves locked. The
+// payload is body, which is in loan unless that is nil, or n bytes of the slot's own if body is nil.
 func (s *sender) post(h *transport.Header, n int, body []byte, loan *buffer) *conn {
 	if body != nil {
 		n = len(body)
@@ -101,7 +100,7 @@ func (s *sender) post(h *transport.Header, n int, body []byte, loan *buffer) *co
 	return c
 }
 
-// Commit sends the reserved window, and what was posted before. The store of pos is its fence.
+// Commit sends the reserved window, and everything that was posted before. The store of pos is its fence.
 func (s *sender) Commit(h *transport.Header) {
 	s.mustReserve("Commit")
 	c := s.post(h, s.n, nil, nil)
@@ -109,7 +108,7 @@ func (s *sender) Commit(h *transport.Header) {
 	c.wmu.Unlock()
 }
 
-// Wake sends what was posted.
+// Wake sends all posted frames.
 func (s *sender) Wake() { s.peer.flushPosted() }
 
 // Reserved returns the window that is reserved.
@@ -131,7 +130,7 @@ func (s *sender) Share(h *transport.Header, lender transport.Sender) {
 	s.post(h, 0, window, from.buf).wmu.Unlock()
 }
 
-// postCopy sends a copy of a payload with what follows.
+// postCopy posts a copy of a payload, which is sent with later frames.
 func (s *sender) postCopy(h *transport.Header, payload []byte) {
 	n := copy(s.buf.window(len(payload)), payload)
 	s.post(h, n, nil, nil).wmu.Unlock()
@@ -157,7 +156,7 @@ func (s *sender) LendsAny() bool { return true }
 // Help does nothing: no receiver can name memory of its own to this rank.
 func (s *sender) Help(bool) (bool, error) { return false, nil }
 
-// Returned reports whether what was lent is with the kernel.
+// Returned reports whether all lent memory is with the kernel.
 func (s *sender) Returned() bool {
 	if s.lent.Load() == 0 {
 		return true
@@ -188,20 +187,20 @@ type receiver struct {
 	slots    []arrival
 	pos      uint32        // of the oldest unread chunk
 	place    place         // for chunks from pos on
-	released atomic.Uint32 // the same, for those who tell the sender
+	released atomic.Uint32 // the same, for goroutines that report it to the sender
 	peeked   bool
 
-	told uint32 // how many releases the sender knows of; wmu of the connection
-	owed bool   // it is in that connection's list; wmu
+	told uint32 // how many releases the sender knows of; guarded by wmu of the connection
+	owed bool   // it is in the owing list of that connection; guarded by wmu
 }
 
 // arrival is a slot of a receiver.
 type arrival struct {
-	begun atomic.Uint32 // position + 1 of the latest chunk that began to come
+	begun atomic.Uint32 // position + 1 of the latest chunk that began to arrive
 	came  atomic.Uint32 // the same, when it is complete
-	buf   *buffer       // where it is, nil when that is placed
-	place []byte        // memory of the caller, where it is
-	n     int           // its bytes
+	buf   *buffer       // where the chunk is, nil when it is placed
+	place []byte        // memory of the caller that holds the chunk
+	n     int           // bytes of the chunk
 	head  transport.Header
 }
 
@@ -209,7 +208,7 @@ type arrival struct {
 func (r *receiver) TryPeek(h *transport.Header) ([]byte, bool, error) {
 	a := &r.slots[r.pos&r.mask]
 	if a.came.Load() != r.pos+1 {
-		left := r.peer.left() // asked first: what was sent before is looked for after
+		left := r.peer.left() // read first: chunks that were sent before are looked for afterwards
 		if r.look(); a.came.Load() != r.pos+1 {
 			if !left && !r.e.closed.Load() && r.peer.broken() == nil {
 				return nil, false, nil
@@ -222,7 +221,7 @@ func (r *receiver) TryPeek(h *transport.Header) ([]byte, bool, error) {
 	return a.window(), true, nil
 }
 
-// Release gives the slot back, and tells the sender before long. The store of released is its fence.
+// Release gives the slot back, and reports it to the sender soon. The store of released is its fence.
 func (r *receiver) Release() {
 	c := r.drop()
 	if r.due() {
@@ -231,10 +230,10 @@ func (r *receiver) Release() {
 	c.wmu.Unlock()
 }
 
-// Drop gives the slot back. The sender is told with what follows.
+// Drop gives the slot back. Later frames report it to the sender.
 func (r *receiver) Drop() { r.drop().wmu.Unlock() }
 
-// Wake tells the sender, if it may be waiting.
+// Wake reports released slots to the sender, if it may be waiting.
 func (r *receiver) Wake() {
 	c := r.peer
 	c.wmu.Lock()
@@ -244,7 +243,7 @@ func (r *receiver) Wake() {
 	c.wmu.Unlock()
 }
 
-// drop leaves wmu of the connection that will tell the sender locked.
+// drop gives the slot back, and leaves wmu of the connection that will report it locked.
 func (r *receiver) drop() *conn {
 	if !r.peeked {
 		panic("tcp: Release without a peeked slot")
@@ -256,7 +255,7 @@ func (r *receiver) drop() *conn {
 	}
 	a.buf, a.place = nil, nil
 	if r.pos++; r.pos == r.place.end {
-		r.place.set(0, nil, 0) // what has a position of these again is another chunk
+		r.place.set(0, nil, 0) // later chunks at these positions are not placed
 	}
 	r.released.Store(r.pos)
 	c := r.peer
@@ -269,7 +268,6 @@ func (r *receiver) drop() *conn {
 	return c
 }
 
-// due reports whether so many released slots have not been told of that the
-// sender may soon wait for them. What is not due is told with the next frame,
-// or when this rank has nothing to do.
+// due reports whether the number of unreported released slots is so large that the sender may soon wait for them. If
+// not, the next frame carries the report, or it is sent when this rank is idle.
 func (r *receiver) due() bool { return 2*(r.pos-r.told) > r.mask }

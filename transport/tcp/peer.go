@@ -16,7 +16,7 @@ func linkOf[T any](list *atomic.Pointer[[]*T], lane int) *T {
 	return nil
 }
 
-// openLink returns the end of a lane in list, and makes it where there is none.
+// openLink returns the end of a lane in list, and makes it if there is none.
 func openLink[T any](c *conn, list *atomic.Pointer[[]*T], lane int, fresh func() *T) *T {
 	c.opening.Lock()
 	defer c.opening.Unlock()
@@ -51,7 +51,7 @@ func (c *conn) receiver(k transport.Link) *receiver {
 	})
 }
 
-// cancelReceives ends what may still be written to memory of the caller.
+// cancelReceives ends all receives into memory of the caller.
 func (c *conn) cancelReceives() {
 	if all := c.receivers.Load(); all != nil {
 		for _, r := range *all {
@@ -62,15 +62,13 @@ func (c *conn) cancelReceives() {
 	}
 }
 
-// tellAfter is after how many looks at the sockets that brought nothing the
-// peer is told of released slots: some dozen microseconds, in which most often
-// there is a frame to which the news can be added.
+// tellAfter is the number of polls of the sockets in a row that brought nothing after which released slots are reported
+// to the peer: some dozen microseconds, in which there is usually a frame to which the report can be added.
 const tellAfter = 48
 
-// look reads the socket, unless that was done once since the link that asks,
-// whose round it is, asked last: so links that share a socket cost one system
-// call per turn of a waiting loop. A link that has not asked for longer begins a
-// round of its own.
+// look reads the socket, unless that was done once since the calling link, whose round it is, last called look: so
+// links that share a socket cost one system call per turn of a waiting loop. A link that has not called it for longer
+// begins a round of its own.
 func (c *conn) look(round *uint32) {
 	now := c.round.Load()
 	if now-*round == 1 {
@@ -82,7 +80,7 @@ func (c *conn) look(round *uint32) {
 	c.progress()
 }
 
-// progress sends and receives what can be at once.
+// progress sends and receives as much as possible without blocking.
 func (c *conn) progress() {
 	news := c.pending.Load() && c.flush()
 	if c.receive() || news {
@@ -93,7 +91,7 @@ func (c *conn) progress() {
 	}
 }
 
-// flushPosted sends what waits, as far as there is room, unless there was none the last time.
+// flushPosted sends waiting frames as far as there is room, unless there was none the last time.
 func (c *conn) flushPosted() {
 	if c.pending.Load() {
 		c.wmu.Lock()
@@ -102,18 +100,18 @@ func (c *conn) flushPosted() {
 	}
 }
 
-// flushUnlessBlocked is flush without another try where there was no room the
-// last time: a look at the socket will tell. wmu is held.
+// flushUnlessBlocked is flush without another attempt where there was no room the last time: the poller reports room.
+// wmu is held.
 func (c *conn) flushUnlessBlocked() {
 	if !c.blocked.Load() {
 		c.flushLocked()
 	}
 }
 
-// left reports whether the peer has closed, and everything it sent is here.
+// left reports whether the peer has closed, and everything it sent has arrived.
 func (c *conn) left() bool { return c.closed.Load() }
 
-// credit gives news of released slots to the sender that they concern.
+// credit reports released slots to the sender of their lane.
 func (c *conn) credit(lane, upTo uint32) error {
 	s := linkOf(&c.senders, int(lane))
 	if s == nil {
@@ -122,7 +120,7 @@ func (c *conn) credit(lane, upTo uint32) error {
 	return s.credit(upTo)
 }
 
-// expect returns where the chunk at a position of a lane belongs.
+// expect returns the receiver and the slot of the chunk at a position of a lane.
 func (c *conn) expect(lane, pos uint32) (*receiver, *arrival, error) {
 	r := linkOf(&c.receivers, int(lane))
 	if r == nil {
@@ -144,7 +142,7 @@ func (c *conn) expect(lane, pos uint32) (*receiver, *arrival, error) {
 	return r, a, nil
 }
 
-// ended returns why the connection has ended without the peer's Close, nil while it has not.
+// ended returns why the connection has ended without the peer's Close, nil if it has not.
 func (c *conn) ended() error {
 	err := c.err.Load()
 	if err == nil || c.left() {

@@ -4,15 +4,15 @@ import (
 	"sync"
 )
 
-// place is memory of the caller for the chunks from a position of a link on: of
-// a chunk that begins to come afterwards the kernel's copy is the only one.
+// place is memory of the caller for the chunks from a position of a link on: a chunk that begins to arrive afterwards
+// is copied only once, by the kernel.
 type place struct {
 	mu    sync.Mutex
 	into  []byte // nil: none
 	chunk int    // bytes of each but the last
 	pos   uint32 // of the first
 
-	end uint32 // position after the last; the owner's alone
+	end uint32 // position after the last; used by the owner only
 }
 
 // of returns the place of the chunk of n bytes at a position, nil if it has none.
@@ -37,7 +37,7 @@ func (p *place) set(pos uint32, into []byte, chunk int) {
 	p.mu.Unlock()
 }
 
-// window is where the chunk is.
+// window returns the memory that holds the chunk.
 func (a *arrival) window() []byte {
 	if a.place != nil {
 		return a.place
@@ -45,7 +45,7 @@ func (a *arrival) window() []byte {
 	return a.buf.window(a.n)
 }
 
-// PostReceive has the next chunks put into into, but for those that have begun to come.
+// PostReceive places the next chunks in into, except those that have begun to arrive.
 func (r *receiver) PostReceive(into []byte, chunk int) {
 	if len(into) == 0 {
 		return
@@ -54,7 +54,7 @@ func (r *receiver) PostReceive(into []byte, chunk int) {
 	r.place.set(r.pos, into, chunk)
 }
 
-// CancelReceive has what is still to come put into slots again.
+// CancelReceive makes chunks that are still to arrive go to slots again.
 func (r *receiver) CancelReceive() {
 	r.place.set(0, nil, 0)
 	c := r.peer
@@ -63,8 +63,7 @@ func (r *receiver) CancelReceive() {
 	c.rmu.Unlock()
 }
 
-// unplace moves the beginning of a chunk of r into a slot, and has the rest put
-// there. rmu of the connection is held.
+// unplace moves the beginning of a chunk of r into a slot, and makes the rest go there. rmu of the connection is held.
 func (in *reader) unplace(e *Endpoint, r *receiver) {
 	if in.into != r || in.slot.place == nil {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// A chunk of which the beginning has come to the caller's memory goes on in a
-// slot after CancelReceive, whole, and the caller's memory is left alone.
+// A chunk whose beginning has arrived in the caller's memory continues in a slot after CancelReceive, complete, and the
+// caller's memory is left alone.
 func TestCancelReceiveInTheMiddle(t *testing.T) {
 	all := mesh(t, testutil.Pair(4, 4096), nil)
 	defer func() {
@@ -36,7 +36,7 @@ func TestCancelReceiveInTheMiddle(t *testing.T) {
 	}
 	c := r.peer
 	c.rmu.Lock()
-	defer c.rmu.Unlock() // the pump is kept away
+	defer c.rmu.Unlock() // excludes the pump
 	in := &c.in
 	in.r, in.w = 0, copy(in.ahead, payload[:came])
 	if _, err := in.chunk(c, &base{kind: kindData, more: callBytes + size + tailBytes, link: uint32(r.link.Lane)},
@@ -61,8 +61,7 @@ func TestCancelReceiveInTheMiddle(t *testing.T) {
 	in.rest, in.into, in.slot, in.r, in.w = nil, nil, nil, 0, 0
 }
 
-// All chunks that were placed at once come where they belong, and the last of
-// them takes the places back.
+// All chunks that were placed at once arrive in their places, and the last of them ends the placement.
 func TestPlaceSeveral(t *testing.T) {
 	all := mesh(t, testutil.Pair(4, 4096), nil)
 	defer func() {

@@ -10,34 +10,32 @@ import (
 )
 
 const (
-	// turnEvery is how often the pump looks whether the owner of the links still
-	// does the sending and receiving. A rank that is in no call any more is so
-	// rid of it after at most twice this time.
+	// turnEvery is how often the pump checks whether the owner of the links still does the sending and receiving. The pump
+	// takes it over from a rank that is in no call any more after at most twice this time.
 	turnEvery = 5 * time.Millisecond
-	// tellEvery is how often others are told what this rank is in.
+	// tellEvery is how often the latest calls are sent to the peers.
 	tellEvery = 100 * time.Millisecond
 )
 
-// pump is the one goroutine that an Endpoint has. It sends and receives while
-// the owner of the links does not, and does what has its time: news for the
-// others, and faults.
+// pump is the one goroutine that an Endpoint has. It sends and receives while the owner of the links does not, and does
+// the periodic work: status frames to the peers, and faults.
 type pump struct {
 	e      *Endpoint
-	turns  atomic.Uint64 // how often the owner looked at sockets
+	turns  atomic.Uint64 // how often the owner polled the sockets
 	stop   atomic.Bool
-	urgent atomic.Bool // the others are to hear of the latest call at once
+	urgent atomic.Bool // the latest call is due to all peers at once
 	ended  chan struct{}
 
-	kicked  chan struct{} // ends a wait of a busy owner's pump
-	polling atomic.Bool   // the pump waits, or will, in a system call
+	kicked  chan struct{} // ends a sleep of the pump while the owner is active
+	polling atomic.Bool   // the pump waits, or is about to, in a system call
 
 	event osys.Event // ends such a wait
 
 	timer *time.Timer
-	told  atomic.Uint64 // number of the latest call that the others know of
+	told  atomic.Uint64 // number of the latest call that was sent to the peers
 }
 
-// kick has the pump look around at once. It never blocks.
+// kick wakes the pump at once. It never blocks.
 func (p *pump) kick() {
 	select {
 	case p.kicked <- struct{}{}:
@@ -48,9 +46,8 @@ func (p *pump) kick() {
 	}
 }
 
-// sleep waits for a kick, or until max has passed. It is no system call: the Go
-// runtime looks after goroutines in those every 20 us for a while, which costs
-// more than all else that the pump does.
+// sleep waits for a kick, or until max has passed. It is not a system call: the Go runtime checks goroutines in system
+// calls every 20 us for a while, which costs more than everything else that the pump does.
 func (p *pump) sleep(max time.Duration) {
 	p.timer.Reset(max)
 	select {
@@ -60,17 +57,16 @@ func (p *pump) sleep(max time.Duration) {
 	}
 }
 
-// watch waits for a kick, for something that comes, for room where there was
-// none, or until max has passed.
+// watch waits for a kick, for incoming bytes, for room where there was none, or until max has passed.
 func (p *pump) watch(max time.Duration) {
-	for _, c := range p.e.all() { // the pump waits for all sockets, with nothing left to tell
+	for _, c := range p.e.all() { // the pump waits for all sockets, with nothing left to send
 		c.flush()
 		c.awaitRoom()
 	}
 	p.tell()
 	p.polling.Store(true)
 	select {
-	case <-p.kicked: // before anybody knew of the event
+	case <-p.kicked: // sent before polling was set, so without the event
 	default:
 		osys.Poll(p.event.FD(), p.e.bell.poller, max)
 	}
@@ -84,7 +80,7 @@ func (p *pump) run() {
 	every := cmp.Or(e.cfg.every, tellEvery)
 	turns := p.turns.Load()
 	next := time.Now().Add(every)
-	again := time.Time{} // something else has its time
+	again := time.Time{} // when tick is due
 	for active := true; !p.stop.Load(); {
 		now := time.Now()
 		wait := next.Sub(now)
@@ -112,7 +108,7 @@ func (p *pump) run() {
 			p.tell()
 		}
 		now = time.Now()
-		e.Aborted() // passes on what the host's ranks report, and what is decided
+		e.Aborted() // forwards reports of the host's ranks, and decisions
 		again = e.faults.tick(now)
 		p.report()
 		if !now.Before(next) {
@@ -122,7 +118,7 @@ func (p *pump) run() {
 	}
 }
 
-// tell sends the latest calls of this rank to everybody, if they are news.
+// tell sends the latest calls of this rank to all peers, if they are new.
 func (p *pump) tell() {
 	latest := p.e.local.Status(p.e.cfg.Rank).Call.Seq
 	if p.told.Swap(latest) == latest {
@@ -140,27 +136,27 @@ func (p *pump) tell() {
 	}
 }
 
-// report tells everybody of the reports that are new.
+// report sends new reports to all peers.
 func (p *pump) report() {
 	for _, r := range p.e.faults.take() {
 		body := strict.Marshal(&r)
 		for _, c := range p.e.all() {
 			c.control(kindFault, body)
 			if r.Decided && c.err.Load() != nil {
-				_ = osys.EndSending(c.fd) // whoever is still there need not wait for more
+				_ = osys.EndSending(c.fd) // a peer that is still there need not wait for more
 			}
 		}
 		p.e.bell.Ring()
 	}
 }
 
-// news tells everybody of reports, and of the latest calls.
+// news sends new reports and the latest calls to all peers.
 func (p *pump) news() {
 	p.report()
 	p.tell()
 }
 
-// again is news of all that there was, for who has heard of none: by the pump, before long.
+// again makes the pump send everything once more, soon, for peers that have received nothing.
 func (p *pump) again() {
 	p.e.faults.again()
 	p.told.Store(0)

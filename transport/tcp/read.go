@@ -8,27 +8,25 @@ import (
 )
 
 const (
-	// aheadBytes is the room for frames that are read before they are looked
-	// at: many small ones come with one system call, and of a large chunk no
-	// more than this is copied.
+	// aheadBytes is the room for frames that are read before they are parsed: many small frames arrive with one system
+	// call, and of a large chunk no more than this is copied.
 	aheadBytes = 4 << 10
-	// peekBytes is how much of it is used behind a large chunk: the beginning
-	// of the next frame and some small ones.
+	// peekBytes is the part of it that is used behind a large chunk: the beginning of the next frame and some small ones.
 	peekBytes = 256
 )
 
-// reader takes frames apart as they come. rmu of its connection is held.
+// reader parses frames as they arrive. rmu of its connection is held.
 type reader struct {
 	ahead []byte    // aheadBytes of room
-	r, w  int       // what is read and not looked at
+	r, w  int       // bytes that are read and not parsed
 	into  *receiver // of the chunk that is being received, nil if none is
 	slot  *arrival
 	rest  []byte // of its payload
 	list  osys.Vectors
 }
 
-// receive reads what is there, and reports whether it brought anything that a
-// link may wait for. It does nothing if another goroutine is at it.
+// receive reads all available bytes, and reports whether they brought anything that a link may wait for. It does
+// nothing if another goroutine is receiving.
 func (c *conn) receive() bool {
 	if !c.rmu.TryLock() {
 		return false
@@ -44,7 +42,7 @@ func (c *conn) receiveLocked() (news bool) {
 		in.list.Reset()
 		if len(in.rest) > 0 {
 			in.list.Add(in.rest)
-			in.list.Add(in.ahead[:peekBytes]) // where nothing is while a payload is incomplete
+			in.list.Add(in.ahead[:peekBytes]) // empty while a payload is incomplete
 		} else {
 			in.list.Add(in.ahead[in.w:])
 		}
@@ -74,14 +72,13 @@ func (c *conn) receiveLocked() (news bool) {
 	return news
 }
 
-// maxAwaited bounds what a socket keeps to itself: well below what a peer may have
-// under way, so that it goes on sending meanwhile.
+// maxAwaited bounds the bytes that a socket holds back: far fewer than a peer may have under way, so that it keeps
+// sending meanwhile.
 const maxAwaited = 32 << 10
 
-// await has nobody who waits for the socket woken up before the rest of a payload is
-// there, or as much of it as may be: most of it comes in pieces of a few kilobytes.
-// Where less is missing than was said before, that is always told; more only if raise
-// is set, by who is about to wait. rmu is held.
+// await sets the number of bytes before which the socket wakes no waiter: the rest of a payload, or as much of it as
+// allowed, since most of a payload arrives in pieces of a few kilobytes. It always lowers the number when fewer bytes
+// are missing than before, and raises it only if raise is set, by a caller that is about to wait. rmu is held.
 func (c *conn) await(raise bool) {
 	want := 1
 	if rest := len(c.in.rest); rest > 0 && !c.dead.Load() {
@@ -94,8 +91,7 @@ func (c *conn) await(raise bool) {
 	osys.Await(c.fd, want)
 }
 
-// end is what happens when the peer sends no more: err says why, nil for an
-// ordinary end.
+// end handles that the peer sends no more: err is the cause, nil for an ordinary end.
 func (c *conn) end(err error) {
 	switch {
 	case err != nil:
@@ -111,12 +107,12 @@ func (c *conn) stop(err error) {
 	c.in.list.Reset()
 	c.dead.Store(true)
 	if c.fd >= 0 {
-		_ = osys.Unwatch(c.e.bell.poller, c.fd) // it would be ready for ever
+		_ = osys.Unwatch(c.e.bell.poller, c.fd) // it would be ready forever
 	}
 	c.fail(err)
 }
 
-// take looks at n bytes that were received.
+// take parses n bytes that were received.
 func (in *reader) take(c *conn, n int) (news bool, err error) {
 	if rest := len(in.rest); rest > 0 {
 		m := min(n, rest)
@@ -163,7 +159,7 @@ func (in *reader) take(c *conn, n int) (news bool, err error) {
 	return news, nil
 }
 
-// frame acts on one frame. Of a data frame body is the header of the call.
+// frame acts on one frame. For a data frame, body is the header of the call.
 func (in *reader) frame(c *conn, b *base, body []byte) (news bool, err error) {
 	switch b.kind {
 	case kindData:
@@ -180,14 +176,13 @@ func (in *reader) frame(c *conn, b *base, body []byte) (news bool, err error) {
 		return true, err
 	case kindClosed:
 		c.closed.Store(true)
-		osys.QuickAck(c.fd) // it waits for that
+		osys.QuickAck(c.fd) // the peer waits for the acknowledgment
 		return true, nil
 	}
 	return false, nil
 }
 
-// chunk begins to receive a data frame: what has come of the payload is put
-// where it belongs.
+// chunk begins to receive a data frame: it moves the received part of the payload to its place.
 func (in *reader) chunk(c *conn, b *base, call []byte) (news bool, err error) {
 	n := b.more - callBytes - tailBytes
 	r, a, err := c.expect(b.link, b.pos)
@@ -206,7 +201,7 @@ func (in *reader) chunk(c *conn, b *base, call []byte) (news bool, err error) {
 	return false, nil
 }
 
-// arrived publishes the chunk whose tail is there.
+// arrived publishes the chunk whose tail has arrived.
 func (in *reader) arrived() error {
 	end := in.slot.begun.Load()
 	if err := checkTail(in.ahead[in.r:in.w], uint32(in.into.link.Lane), end-1); err != nil {

@@ -11,26 +11,25 @@ import (
 	"github.com/treerun/treerun/transport/internal/osys"
 )
 
-// sealed is a socket under a TLS session: the wire of the connection, and at the
-// same time what the session reads records from and writes them to. Neither
-// ever blocks: a read of nothing is an error that passes, and what is written is
-// kept until the socket takes it.
+// sealed is a socket under a TLS session: it is the wire of the connection, and at the same time the net.Conn from
+// which the session reads records and to which it writes them. Neither ever blocks: a read of nothing is a temporary
+// error, and written records are kept until the socket takes them.
 type sealed struct {
-	net.Conn // what the session came over: whatever else it calls is for that
+	net.Conn // the connection that the session was made over, for all other methods
 	fd       int
 	session  *tls.Conn
 	in       osys.Vectors
 
-	mu   sync.Mutex // the session answers some records, so both directions write
+	mu   sync.Mutex // as the session answers some records, both directions write
 	out  osys.Vectors
 	kept []byte // records that the socket has not taken
-	off  int    // bytes of them that it has
+	off  int    // bytes of them that the socket has taken
 }
 
-// keepUpTo is how many bytes of records may wait before nothing more is taken.
+// keepUpTo is how many bytes of records may wait before send takes no more.
 const keepUpTo = 256 << 10
 
-// send encrypts what v holds, as far as there is room to keep it.
+// send encrypts the bytes of v, as far as there is room to keep them.
 func (s *sealed) send(v *osys.Vectors) (n int, err error) {
 	v.Each(func(b []byte) bool {
 		for len(b) > 0 && err == nil {
@@ -57,7 +56,7 @@ func (s *sealed) waiting() int {
 	return len(s.kept) - s.off
 }
 
-// push gives the socket what is kept.
+// push sends kept records to the socket.
 func (s *sealed) push() (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,20 +89,20 @@ func (s *sealed) recv(v *osys.Vectors) (n int, err error) {
 	})
 	switch {
 	case n > 0 || errors.Is(err, io.EOF):
-		return n, nil // an error comes again the next time
+		return n, nil // the next call returns the error again
 	case errors.Is(err, errNothing):
 		return 0, osys.ErrAgain
 	}
 	return 0, err
 }
 
-// hides: a session keeps what it has decrypted or read ahead.
+// hides returns true: a session keeps bytes that it has decrypted or read ahead.
 func (s *sealed) hides() bool { return true }
 
-// errNothing is the error of a read when there is nothing to read yet: to the session one that passes.
+// errNothing is the error of a read when there is nothing to read yet; the session treats it as temporary.
 var errNothing = os.ErrDeadlineExceeded
 
-// Read is for the session.
+// Read reads from the socket, for the session.
 func (s *sealed) Read(b []byte) (int, error) {
 	s.in.Reset()
 	if !s.in.Add(b) || len(b) == 0 {
@@ -119,7 +118,7 @@ func (s *sealed) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Write is for the session.
+// Write keeps a record for the socket, for the session.
 func (s *sealed) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

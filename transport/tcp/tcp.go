@@ -1,31 +1,26 @@
-// Package tcp is not for users: it is the transport of ranks on several hosts. Between hosts
-// links go over TCP connections, one for each pair of ranks, which all links of the
-// pair share; within a host they are those of package shm, which every rank has, also one
-// that is alone there. A rank sleeps on its doorbell and on its sockets at the same time.
+// Package tcp is not for users: it is the transport of ranks on several hosts. Between hosts links go over TCP
+// connections, one for each pair of ranks, which all links of the pair share; within a host they are those of package
+// shm, which every rank has, also one that is alone there. A rank sleeps on its doorbell and on its sockets at the same
+// time.
 //
-// The rank's own goroutine does the sending and receiving. Commit sends from the
-// slot with one system call; TryPeek, where there is nothing, looks at the
-// sockets once per turn of the caller's loop, and what comes is received right
-// into the slot. A goroutine per connection would cost a hand-over between
-// threads for each message, which takes longer than the message. What cannot be
-// sent at once, and what comes while the rank is in no call, is left to one
-// goroutine per Endpoint, the pump. The sockets are taken out of the Go
-// runtime's poller, which would wake a thread for each packet.
+// The rank's own goroutine does the sending and receiving. Commit sends from the slot with one system call; TryPeek,
+// where there is nothing, polls the sockets once per turn of the caller's loop, and incoming bytes are received
+// directly into the slot. A goroutine per connection would cost a hand-over between threads for each message, which
+// takes longer than the message. Frames that cannot be sent at once, and frames that arrive while the rank is in no
+// call, are left to one goroutine per Endpoint, the pump. The sockets are taken out of the Go runtime's poller, which
+// would wake a thread for each packet.
 //
-// A link may have as many chunks on their way as it has slots; the receiver tells
-// the sender of slots that it has released, with other frames if possible. So
-// there is always room for what comes, and no link can hold up another on the
-// same connection. Payloads that are lent or shared are sent from where they lie.
+// A link may have as many chunks on their way as it has slots; the receiver reports the slots that it has released to
+// the sender, with other frames if possible. So there is always room for arriving chunks, and no link can hold up
+// another on the same connection. Payloads that are lent or shared are sent from where they lie.
 //
-// The board of the set is made of messages: the latest calls of each rank are
-// told to its peers some times a second, and a fault at once, from rank to rank.
-// The first fault is elected once: what a rank reports is a proposal of its host, which
-// those with connections pass on, and what is decided they tell their host.
-// The end of a connection is no fault: Status tells it, as a hint, with the system's
-// error. Where a peer's host does not answer any more, the kernel ends it after PeerTimeout.
-// Who was lost, and why, is what the World says.
+// The board of the set is made of messages: the latest calls of each rank are sent to its peers several times a second,
+// and a fault at once, from rank to rank. The first fault is elected once: a report of a rank is a proposal of its
+// host, which the ranks with connections forward, and they bring the decision to their host. The end of a connection is
+// no fault: Status returns it, as a hint, with the system's error. Where a peer's host does not answer any more, the
+// kernel ends the connection after PeerTimeout. Only the World reports which rank was lost, and why.
 //
-// # What was measured
+// # Measurements
 //
 // On a machine of two cores that others used too, between network namespaces that
 // a bridge joins, so that differences of a tenth mean nothing:
@@ -40,8 +35,8 @@
 //     0.65 s of CPU per GB. With MSG_ZEROCOPY it is 0.95 s: on its way to another
 //     process of the same machine everything is copied after all, and the notices of
 //     that come on top. It is not used.
-//   - Chunks of 32 KiB cost the sender 0.2 s per GB, of 128 KiB 0.35 s: what is on its
-//     way should fit a core's cache.
+//   - Chunks of 32 KiB cost the sender 0.2 s per GB, of 128 KiB 0.35 s: the bytes that are
+//     on their way should fit a core's cache.
 //
 // It knows nothing of launchers, collectives or graphs. Package collective
 // imports it.

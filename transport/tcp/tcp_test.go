@@ -73,12 +73,12 @@ func alone(rank int, l transport.Layout) (*shm.Endpoint, error) {
 		Exchange: func(_ context.Context, blob []byte) ([][]byte, error) { return [][]byte{blob}, nil }})
 }
 
-// configOf is that of a rank of a layout.
+// configOf returns the configuration of a rank of a layout.
 func configOf(rank int, l transport.Layout) *Config {
 	return &Config{Layout: l, Config: netconn.Config{Rank: rank, Size: l.Size}}
 }
 
-// endpointOf makes the endpoint of a rank that is alone on its host, with connections by their peers.
+// endpointOf makes the endpoint of a rank that is alone on its host, with the given connections by peer.
 func endpointOf(cfg *Config, sockets map[int]socket) (*Endpoint, error) {
 	local, err := alone(cfg.Rank, cfg.Layout)
 	if err != nil {
@@ -120,8 +120,8 @@ func mesh(t testing.TB, l transport.Layout, change func(*Config)) []transport.En
 	return all
 }
 
-// Tell has the others hear of a call long before the next beat, though the owner
-// of the links keeps looking at them.
+// FlushStatus sends a new call to the peers long before the next beat, though the owner of the links keeps polling
+// them.
 func TestTell(t *testing.T) {
 	all := mesh(t, testutil.Pair(2, 64), func(cfg *Config) { cfg.every = time.Hour })
 	defer func() {
@@ -135,7 +135,7 @@ func TestTell(t *testing.T) {
 		all[0].Enter(&h)
 		all[0].FlushStatus()
 		for all[1].Status(0).Call != h {
-			all[0].(*Endpoint).bell.progress() // as an owner does who waits for something
+			all[0].(*Endpoint).bell.progress() // as an owner does that waits for something
 			all[1].(*Endpoint).bell.progress()
 			if time.Since(begin) > testutil.Limit {
 				t.Fatalf("rank 1 does not hear of call %d", i+1)

@@ -5,14 +5,12 @@ import "github.com/treerun/treerun/transport/internal/osys"
 // wire moves bytes to and from the peer without ever blocking. One goroutine
 // sends and one receives at a time.
 type wire interface {
-	// send sends what v holds, as far as there is room. osys.ErrAgain when
-	// there is none.
+	// send sends the bytes of v, as far as there is room. It returns osys.ErrAgain when there is none.
 	send(v *osys.Vectors) (int, error)
-	// recv fills v with what is there; 0 and no error at the end.
-	// osys.ErrAgain when there is nothing yet.
+	// recv fills v with available bytes; at the end it returns 0 and no error. It returns osys.ErrAgain when there is
+	// nothing yet.
 	recv(v *osys.Vectors) (int, error)
-	// push sends what send has taken and not yet sent, and reports whether
-	// nothing is left of it.
+	// push sends the bytes that send has taken and not yet sent, and reports whether none are left.
 	push() (bool, error)
 	// hides reports whether there may be something to receive that the socket
 	// does not show.
