@@ -32,12 +32,12 @@ func Connect(ctx context.Context, cfg Config) (*Endpoint, error) {
 	return e, nil
 }
 
-// report is what a rank tells all others in the first of the two exchanges. In the second it tells
-// why it cannot read the others' memory, "" where it can.
+// report is the contribution of a rank to the first of the two exchanges. In the second it sends the reason why it
+// cannot read the memory of other ranks, "" where it can.
 type report struct {
 	Sample sample            // memory of this rank to try to read
 	Bell   string            // name of its doorbell
-	Proof  [sha256.Size]byte // that it is a rank's of this job, with this layout
+	Proof  [sha256.Size]byte // that it belongs to a rank of this job, with this layout
 }
 
 // connecting is the state of one Connect.
@@ -45,18 +45,17 @@ type connecting struct {
 	cfg     Config
 	m       *segment.Map
 	fd      int        // of the segment, -1 when there is none
-	mem     []byte     // its mapping, nil before
-	bells   *doorbells // by which the segment comes, and on which ranks sleep where Config says so
+	mem     []byte     // its mapping, nil before it is mapped
+	bells   *doorbells // through which the segment arrives, and on which ranks sleep if Config.Doorbell is set
 	sample  *[secretBytes]byte
-	reach   *reach // nil where a rank's memory cannot be read
-	noReach string // why
+	reach   *reach // nil if the memory of some rank cannot be read
+	noReach string // why reach is nil
 	within  bool   // all members are goroutines of this process
 }
 
 func (c *connecting) leads() bool { return c.cfg.Layout.MemberIndex(c.cfg.Rank) == leader }
 
-// run does the two halves, each followed by the exchange that tells every rank
-// how it went everywhere.
+// run does the two halves, each followed by the exchange that informs every rank of errors on any rank.
 func (c *connecting) run(ctx context.Context) (*Endpoint, error) {
 	first, err := c.prepare()
 	all, err := swap(ctx, c, first, err)
@@ -72,7 +71,7 @@ func (c *connecting) run(ctx context.Context) (*Endpoint, error) {
 	joined := err == nil
 	reads, err := swap(ctx, c, why, err)
 	if err != nil {
-		if joined { // to ranks that have not failed this one has closed
+		if joined { // ranks that have not failed see that this one has closed
 			err = errors.Join(err, c.finish().Close())
 		}
 		return nil, err
@@ -85,10 +84,10 @@ func (c *connecting) run(ctx context.Context) (*Endpoint, error) {
 	return c.finish(), nil
 }
 
-// maxWhy bounds what is shown of why a rank cannot read another's memory, in bytes.
+// maxWhy bounds the shown part of the reason why a rank cannot read another's memory, in bytes.
 const maxWhy = 512
 
-// swap tells all members how this one did, and returns what they have to tell.
+// swap sends the result of this rank to all members, and returns theirs.
 func swap[T any](ctx context.Context, c *connecting, mine T, failed error) ([]T, error) {
 	if errors.Is(failed, syscall.EMFILE) {
 		failed = fmt.Errorf("%w (hint: ulimit -n)", failed)
@@ -96,7 +95,7 @@ func swap[T any](ctx context.Context, c *connecting, mine T, failed error) ([]T,
 	return strict.Swap(ctx, c.cfg.Exchange, 0, c.cfg.Layout.Member, mine, failed)
 }
 
-// share has the leader give the segment to all members, whose reports these are.
+// share makes the leader send the segment to all members, whose reports all holds.
 func (c *connecting) share(ctx context.Context, all []report, bell string) error {
 	if len(all) != c.cfg.Layout.MemberCount() {
 		return fmt.Errorf("exchange gave %d blobs for %d ranks", len(all), c.cfg.Layout.MemberCount())
@@ -118,7 +117,7 @@ func (c *connecting) share(ctx context.Context, all []report, bell string) error
 	return err
 }
 
-// maxPrefault is up to how large a board every rank makes present before its first call.
+// maxPrefault is the size of the largest board that every rank makes present before its first call.
 const maxPrefault = 4 << 20
 
 // prepare computes the segment's map and opens the doorbell; the leader also makes the segment.
@@ -162,7 +161,7 @@ func (c *connecting) finish() *Endpoint {
 	return e
 }
 
-// release gives back what the endpoint did not take over.
+// release releases everything that the endpoint did not take over.
 func (c *connecting) release() {
 	c.closeReach()
 	c.bells.close()

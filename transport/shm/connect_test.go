@@ -21,8 +21,8 @@ import (
 	"github.com/treerun/treerun/transport/internal/segment"
 )
 
-// TestRankFails: what is wrong on one rank is an error on all, which names the
-// rank and says what is wrong; nothing stays open.
+// TestRankFails checks that a failure on one rank is an error on all ranks, with the rank and the cause in its text,
+// and that nothing stays open.
 func TestRankFails(t *testing.T) {
 	l := testutil.Pair(2, 64)
 	l.Size = 4
@@ -83,8 +83,7 @@ func TestRankFails(t *testing.T) {
 	}
 }
 
-// checkLeft counts descriptors and mappings; what it returns fails the test if
-// there are more.
+// checkLeft counts descriptors and mappings; the function that it returns fails the test if there are more.
 func checkLeft(t *testing.T) func() {
 	fds, maps := left(t)
 	return func() {
@@ -110,13 +109,13 @@ func left(t *testing.T) (fds, maps int) {
 	return len(d), strings.Count(string(b), "memfd:treerun-")
 }
 
-// TestNothingLeftInProcess: Close gives back descriptors and shared memory at
-// once, the addresses when the last user is gone.
+// TestNothingLeftInProcess checks that Close releases descriptors and shared memory at once, and the addresses when the
+// last user is gone.
 func TestNothingLeftInProcess(t *testing.T) {
 	mustClose(t, mustConnect(t, testutil.Pair(2, 64))) // the poller's own descriptors
 	defer checkLeft(t)()
 	lines := countMaps(t)
-	_, others := left(t) // of tests before, which are still to be collected
+	_, others := left(t) // of earlier tests, which are still to be collected
 	for range 20 {
 		all := mustConnect(t, testutil.Pair(16, 1<<16))
 		mustClose(t, all)
@@ -149,8 +148,8 @@ func mustClose(t *testing.T, all []transport.Endpoint) {
 	}
 }
 
-// TestStrays has a crowd of strangers send garbage, nothing, or a descriptor that no key vouches for,
-// before and while the members connect.
+// TestStrays makes a crowd of strangers send garbage, nothing, or a descriptor without a proof, before and while the
+// members connect.
 func TestStrays(t *testing.T) {
 	defer checkLeft(t)()
 	l := testutil.Pair(2, 64)
@@ -216,8 +215,7 @@ func strayText(i int) []byte {
 	return make([]byte, sha256.Size-1)
 }
 
-// TestCancelled: Connect returns when its context ends while it waits for
-// others, and leaves nothing.
+// TestCancelled checks that Connect returns when its context ends while it waits for other ranks, and leaves nothing.
 func TestCancelled(t *testing.T) {
 	defer checkLeft(t)()
 	for rank := range 2 {
@@ -248,7 +246,7 @@ func cancelled(t *testing.T, rank, rounds int) {
 	}
 }
 
-// knownReport is the first report of a rank that knows the key, and whose doorbell nobody has.
+// knownReport returns the first report of a rank that knows the key, and whose doorbell does not exist.
 func knownReport(t *testing.T, l transport.Layout, rank int) report {
 	m, err := segment.NewMap(l)
 	if err != nil {
@@ -261,7 +259,7 @@ func knownReport(t *testing.T, l transport.Layout, rank int) report {
 	return r
 }
 
-// TestProofBits: a proof is good for one key, job, layout, rank, doorbell and use.
+// TestProofBits checks that a proof is valid for one key, job, layout, rank, doorbell and use.
 func TestProofBits(t *testing.T) {
 	l := testutil.Pair(2, 64)
 	m, err := segment.NewMap(l)
@@ -308,7 +306,7 @@ func TestProofBits(t *testing.T) {
 	}
 }
 
-// TestOneRank: a set of one rank needs no links and no partners.
+// TestOneRank checks that a set of one rank needs no links and no partners.
 func TestOneRank(t *testing.T) {
 	all := mustConnect(t, transport.Layout{Size: 1, Slots: 2, SlotBytes: 64})
 	all[0].Enter(&transport.Header{Seq: 3})
@@ -318,7 +316,7 @@ func TestOneRank(t *testing.T) {
 	mustClose(t, all)
 }
 
-// TestBadExchange: an exchange that breaks its own contract is an error.
+// TestBadExchange checks that an exchange that breaks its own contract gives an error.
 func TestBadExchange(t *testing.T) {
 	for name, blobs := range map[string][][]byte{
 		"nothing": nil, "empty": {{}, {}}, "long": {make([]byte, 5000), nil},
@@ -337,8 +335,8 @@ func TestBadExchange(t *testing.T) {
 	}
 }
 
-// A set takes the addresses of its FIFOs, and memory for what every call touches. A
-// block takes those of one part of the heap, also where a peer reads it.
+// A set takes the addresses of its FIFOs, and memory for the pages that every call touches. A block takes the addresses
+// of one part of the heap, also where a peer reads it.
 func TestAddresses(t *testing.T) {
 	l := testutil.Pair(16, 1<<16)
 	l.HeapBytes = transport.MaxHeapBytes
@@ -381,8 +379,8 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// addresses returns how many bytes of addresses this process has mapped to share: the
-// Go runtime's own, which it reserves in large parts when it likes, are not among them.
+// addresses returns how many bytes of addresses this process has mapped as shared: those of the Go runtime itself,
+// which it reserves in large parts at any time, are not counted.
 func addresses(t *testing.T) int {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/maps")

@@ -11,11 +11,10 @@ import (
 	"github.com/treerun/treerun/transport/internal/segment"
 )
 
-// doorbells are the sockets on which the members of a set sleep: this rank's
-// own, and the addresses of all. The names are random. Whoever finds one out
-// can wake its owner for nothing, and no more.
+// doorbells are the sockets on which the members of a set sleep: this rank's own, and the addresses of all. The names
+// are random. A process that finds one out can wake its owner in vain, and no more.
 type doorbells struct {
-	of []*osys.BellAddress // by rank, nil for those that are no members
+	of []*osys.BellAddress // by rank; nil for ranks that are not members
 
 	mu  sync.RWMutex // held for writing by close only
 	own *osys.Doorbell
@@ -52,15 +51,14 @@ func (b *doorbells) ring(r int) {
 	}
 }
 
-// wait sleeps like osys.Doorbell.Wait. Without the socket any more there is
-// nobody to sleep for.
+// wait sleeps like osys.Doorbell.Wait. After close there is no socket to sleep on, and it returns at once.
 func (b *doorbells) wait(fd int, max time.Duration) bool {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.own == nil || b.own.Wait(fd, max)
 }
 
-// close gives the socket back, as soon as its owner does not sleep on it, whom it wakes. b may be nil.
+// close wakes the owner, and closes the socket as soon as the owner does not sleep on it. b may be nil.
 func (b *doorbells) close() {
 	if b == nil {
 		return
@@ -116,7 +114,7 @@ func (b *Bell) wait(fd int, max time.Duration) bool {
 	return false
 }
 
-// Place returns what ends a sleep on b.
+// Place returns the descriptors and words that end a sleep on b.
 func (b *Bell) Place() (p osys.Place) {
 	p.FDs = [2]int{-1, -1}
 	if b.bells == nil {
@@ -131,7 +129,7 @@ func (b *Bell) Place() (p osys.Place) {
 	return p
 }
 
-// Woken cancels b, and forgets what rang it.
+// Woken cancels b, and drops the messages that rang it.
 func (b *Bell) Woken() {
 	b.Cancel()
 	if b.bells != nil {
@@ -139,7 +137,7 @@ func (b *Bell) Woken() {
 	}
 }
 
-// SleepAny sleeps on several bells. Where the system cannot do that it naps.
+// SleepAny sleeps on several bells. Where the system cannot do that it sleeps for a short time.
 func (b *Bell) SleepAny(bells []transport.Bell, max time.Duration) {
 	type sleeper interface {
 		Place() osys.Place

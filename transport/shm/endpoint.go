@@ -10,12 +10,11 @@ import (
 	"github.com/treerun/treerun/transport/internal/segment"
 )
 
-// mapping is the segment as this process sees it: the board, and links and parts of the
-// heaps as they are needed. It implements segment.Store. It is unmapped when the last
-// endpoint, sender or receiver over it is no longer reachable; until then an access
-// after Close finds private zeros, or what a heap holds, and does no harm.
+// mapping is the segment as this process sees it: the board, and links and parts of the heaps as they are needed. It
+// implements segment.Store. It is unmapped when the last endpoint, sender or receiver over it is no longer reachable;
+// until then an access after Close finds private zeros, or the contents of a heap, and does no harm.
 type mapping struct {
-	heaps int // where they begin
+	heaps int // where the heaps begin
 
 	mu    sync.Mutex
 	file  int      // descriptor of the segment, -1 after Close
@@ -67,8 +66,8 @@ func (m *mapping) Deallocate(from int, b []byte) error {
 	return m.withFile(func(fd int) error { return osys.Deallocate(fd, from, len(b)) })
 }
 
-// close gives board, links and the descriptor back. Nothing can be mapped, nor a
-// block given out or back, any more.
+// close unmaps board and links and closes the descriptor. No mapping and no allocation or release of a block is
+// possible any more.
 func (m *mapping) close() error {
 	return m.withFile(func(fd int) (err error) {
 		m.file = -1
@@ -79,8 +78,8 @@ func (m *mapping) close() error {
 	})
 }
 
-// inUse keeps the mappings in which Alloc has given out blocks: nobody knows how
-// long the caller keeps those.
+// inUse keeps the mappings in which Alloc has allocated blocks: there is no way to know how long the caller keeps
+// those.
 var inUse sync.Map
 
 // Endpoint implements transport.Endpoint.
@@ -88,8 +87,8 @@ type Endpoint struct {
 	*segment.Endpoint
 	bell    *Bell
 	mapping *mapping
-	blocks  sync.Mutex   // guards what inUse has of the mapping
-	reach   *reach       // nil where ranks cannot read each other's memory
+	blocks  sync.Mutex   // guards the entry of the mapping in inUse
+	reach   *reach       // nil if ranks cannot read each other's memory
 	close   func() error // once
 }
 
@@ -103,7 +102,7 @@ func newEndpoint(m *segment.Map, b []byte, rank, file int, bells *doorbells, y o
 	if bells != nil {
 		wake = bells.ring
 	}
-	e.Endpoint = segment.New(m, b, rank, wake, e.mapping) // which every link so keeps
+	e.Endpoint = segment.New(m, b, rank, wake, e.mapping) // every link keeps the mapping this way
 	e.bell = &Bell{e.BellWord(rank), y, bells}
 	e.close = sync.OnceValue(func() error {
 		e.Leave()
@@ -113,10 +112,10 @@ func newEndpoint(m *segment.Map, b []byte, rank, file int, bells *doorbells, y o
 	return e
 }
 
-// Bell is this rank's own bell.
+// Bell returns this rank's own bell.
 func (e *Endpoint) Bell() transport.Bell { return e.bell }
 
-// Close tells the other ranks that this one has left, and gives the memory back.
+// Close marks this rank as closed for the other ranks, and releases the memory.
 func (e *Endpoint) Close() error { return e.close() }
 
 // Alloc returns memory that every rank can read.
@@ -130,7 +129,7 @@ func (e *Endpoint) Alloc(n int) ([]byte, error) {
 	return b, err
 }
 
-// Scratch returns memory that every rank can read, and that ends with the endpoint.
+// Scratch returns memory that every rank can read, and that is released with the endpoint.
 func (e *Endpoint) Scratch(n int) ([]byte, error) {
 	if e.Closed() {
 		return nil, transport.ErrClosed
@@ -138,7 +137,7 @@ func (e *Endpoint) Scratch(n int) ([]byte, error) {
 	return e.Endpoint.Alloc(n)
 }
 
-// Free gives back what Alloc returned.
+// Free releases memory that Alloc returned.
 func (e *Endpoint) Free(b []byte) error {
 	e.blocks.Lock()
 	defer e.blocks.Unlock()

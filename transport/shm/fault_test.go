@@ -28,7 +28,7 @@ func TestTrafficBetweenProcesses(t *testing.T) {
 	}
 }
 
-// ended is what every rank but r must say about a death of r.
+// ended is the line that every rank but r must send about a death of r.
 func ended(r string) string {
 	return "aborted: rank " + r + ": rank " + r + " was killed"
 }
@@ -78,7 +78,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 }
 
-// TestLeaderKilled: the members do without it.
+// TestLeaderKilled checks that the members continue without the leader.
 func TestLeaderKilled(t *testing.T) {
 	f := start(t, "wait", "3")
 	f.kill(0, 2)
@@ -90,7 +90,7 @@ func TestLeaderKilled(t *testing.T) {
 	}
 }
 
-// TestNothingLeft: the socket of a set is gone once its ranks are connected.
+// TestNothingLeft checks that the socket of a set is gone once its ranks are connected.
 func TestNothingLeft(t *testing.T) {
 	f := start(t, "nothing", "3")
 	for r := range f.procs {

@@ -11,22 +11,22 @@ import (
 	"github.com/treerun/treerun/transport/internal/osys"
 )
 
-// The leader (the first member) sends the descriptor of the segment to each other member's doorbell.
-// Whose doorbells these are, and that all have one layout, is proved in the first exchange: each
-// report has a MAC, under the job's key, of the job, the layout, the rank and the doorbell's random
-// name. What the leader sends begins with such a MAC too: anybody on the host may send to a doorbell.
+// The leader (the first member) sends the descriptor of the segment to each other member's doorbell. The first exchange
+// proves that the doorbells belong to the members, and that all members have the same layout: each report has a MAC,
+// under the job's key, of the job, the layout, the rank and the doorbell's random name. The leader's message begins
+// with such a MAC too: any process of the host may send to a doorbell.
 const leader = 0 // which member
 
 const (
 	joinTimeout = 20 * time.Second      // bounds how long a descriptor may be on its way
-	joinPause   = 2 * time.Millisecond  // between two tries
-	joinWait    = 20 * time.Millisecond // at most, for what comes
+	joinPause   = 2 * time.Millisecond  // between two attempts
+	joinWait    = 20 * time.Millisecond // the longest wait for a message
 )
 
 // errProof is the error of a rank that does not prove that it knows the key.
 var errProof = errors.New("does not know this job's key, or has another layout")
 
-// proof is what only a rank of this job can know of a rank's doorbell.
+// proof returns a MAC that only a rank of this job can compute for a rank's doorbell.
 func (c *connecting) proof(use string, rank int, bell string) (p [sha256.Size]byte) {
 	h := hmac.New(sha256.New, c.cfg.Key)
 	fmt.Fprintf(h, "treerun shm 3: %s %x %q %d %q", use, c.m.Digest, c.cfg.JobID, rank, bell)
@@ -34,7 +34,7 @@ func (c *connecting) proof(use string, rank int, bell string) (p [sha256.Size]by
 	return p
 }
 
-// Uses of a proof.
+// Uses of proofs.
 const (
 	joins  = "joins"
 	grants = "grants"
@@ -87,7 +87,7 @@ func (c *connecting) join(ctx context.Context, bell string) error {
 	return err
 }
 
-// soon calls f until it has something else to say than that it is not yet.
+// soon calls f until it returns another result than osys.ErrAgain.
 func soon(ctx context.Context, f func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()

@@ -10,8 +10,8 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// connectMembers connects two of five ranks: numbers are those of the whole job,
-// and the two exchange with nobody else.
+// connectMembers connects two of five ranks: numbers are those of the whole job, and only the two take part in the
+// exchange.
 func connectMembers(t *testing.T, doorbell bool) map[int]transport.Endpoint {
 	t.Helper()
 	l := transport.Layout{Size: 5, Members: []int{1, 4}, Slots: 2, SlotBytes: 256, HeapBytes: 2 << 20}
@@ -76,11 +76,11 @@ func TestMembersAreSomeRanks(t *testing.T) {
 	}
 }
 
-// Whoever sleeps on a doorbell wakes for the bell and for the descriptor.
+// A rank that sleeps on a doorbell wakes up for the bell and for the descriptor.
 func TestDoorbellAndDescriptor(t *testing.T) {
 	all := connectMembers(t, true)
 	b := all[1].Bell().(*Bell)
-	other := all[4].Bell().(*Bell).bells.own.FD() // readable when somebody rings rank 4
+	other := all[4].Bell().(*Bell).bells.own.FD() // readable when rank 4 is rung
 	for _, c := range []struct {
 		name string
 		wake func()

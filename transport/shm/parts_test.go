@@ -10,7 +10,7 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// parts are what the children of the tests across processes do.
+// parts are the programs of the children in the tests across processes.
 var parts = map[string]part{
 	"traffic": {layout: pairOf, run: runTraffic},
 	"hold":    {layout: starOf, run: runHold},
@@ -105,12 +105,12 @@ func runTraffic(c *child, arg string) error {
 		}
 	}
 	c.say("done")
-	_, err = c.hear() // nobody closes before all are done
+	_, err = c.hear() // all children close only after all are done
 	return err
 }
 
-// runHold: rank 1 sends one chunk, holds a half-written slot and says so; the
-// others wait for rank 1, or for rank 0, and say how that ended.
+// runHold runs a child of TestKilledWhileHolding: rank 1 sends one chunk, holds a half-written slot and reports that;
+// the other ranks wait for rank 1, or for rank 0, and report how the wait ended.
 func runHold(c *child, _ string) error {
 	if c.rank != 1 {
 		return runWait(c, "")
@@ -132,7 +132,7 @@ func runHold(c *child, _ string) error {
 	return err
 }
 
-// runWait waits for chunks of a neighbour, and says each and what ended it.
+// runWait waits for chunks of a neighbor, and reports each chunk and the error that ended the wait.
 func runWait(c *child, _ string) error {
 	peer := 0
 	if c.rank == 0 {
@@ -160,8 +160,7 @@ func ringOf(arg string) transport.Layout {
 	return transport.Layout{Size: numbers(arg)[0], Slots: 4, SlotBytes: 4096}
 }
 
-// runChurn sends to the next rank and receives from the one before, without
-// end, and says what ended it.
+// runChurn sends to the next rank and receives from the one before, endlessly, and reports the error that ended it.
 func runChurn(c *child, arg string) error {
 	size := numbers(arg)[0]
 	s, err := c.e.Sender(0, (c.rank+1)%size)
@@ -187,7 +186,7 @@ func runChurn(c *child, arg string) error {
 	}
 }
 
-// iterations is how a benchmark's parent tells how often.
+// iterations returns the number of iterations that a benchmark's parent sent.
 func (c *child) iterations() (int, error) {
 	s, err := c.hear()
 	if err != nil {
@@ -212,8 +211,7 @@ func spinPeek(r transport.Receiver, h *transport.Header) ([]byte, error) {
 	}
 }
 
-// runPingPong bounces one chunk as often as told, spinning. The third number
-// is its size in bytes.
+// runPingPong bounces one chunk the given number of times, spinning. The third number is its size in bytes.
 func runPingPong(c *child, arg string) error {
 	s, r, err := c.ends(1 - c.rank)
 	if err != nil {
@@ -254,8 +252,8 @@ func runPingPong(c *child, arg string) error {
 	return err
 }
 
-// runStream moves a message of the third number of bytes from rank 0 to rank 1
-// as often as told, in chunks of whole slots: copied in, copied out.
+// runStream moves a message of the third number of bytes from rank 0 to rank 1 the given number of times, in chunks of
+// whole slots: copied in, copied out.
 func runStream(c *child, arg string) error {
 	s, r, err := c.ends(1 - c.rank)
 	if err != nil {

@@ -17,18 +17,16 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// The tests across processes run the test binary again, once per rank, with
-// these variables. A child talks to its parent over its standard input and
-// output, one line each way: hexadecimal blobs for the exchanges, then whatever
-// its part says.
+// The tests across processes run the test binary again, once per rank, with these variables. A child communicates with
+// its parent over its standard input and output, one line each way: hexadecimal blobs for the exchanges, then the lines
+// of its part.
 const (
 	envPart = "TREERUN_SHM_TEST_PART"
 	envRank = "TREERUN_SHM_TEST_RANK"
 	envArg  = "TREERUN_SHM_TEST_ARG"
 )
 
-// part is what a child does with its endpoint. It says lines to the parent and
-// waits for the parent's.
+// part is the program of a child with its endpoint. It sends lines to the parent and waits for the parent's.
 type part struct {
 	layout func(arg string) transport.Layout
 	run    func(c *child, arg string) error
@@ -116,7 +114,7 @@ func start(t testing.TB, name, arg string) *family {
 	for r := range size {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), envPart+"="+name, envArg+"="+arg, envRank+"="+strconv.Itoa(r),
-			"GORACE=atexit_sleep_ms=0") // else each child takes a second to end under the race detector
+			"GORACE=atexit_sleep_ms=0") // otherwise each child takes a second to end under the race detector
 		cmd.Stderr = os.Stderr
 		in, err := cmd.StdinPipe()
 		if err != nil {
@@ -173,7 +171,7 @@ func (f *family) hear(r int) string {
 	return strings.TrimSpace(s)
 }
 
-// kill kills a rank, and tells one of the others that it is lost.
+// kill kills a rank, and reports the loss to one other rank.
 func (f *family) kill(victim, tell int) {
 	f.t.Helper()
 	if err := f.procs[victim].Process.Kill(); err != nil {
@@ -183,7 +181,7 @@ func (f *family) kill(victim, tell int) {
 	f.say(tell, strconv.Itoa(victim))
 }
 
-// end kills what is left and waits for all of them.
+// end kills the processes that are left and waits for all of them.
 func (f *family) end() {
 	for r, cmd := range f.procs {
 		_ = f.in[r].Close()

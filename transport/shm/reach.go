@@ -14,17 +14,15 @@ import (
 
 var _ segment.Reach = (*reach)(nil)
 
-// secretBytes is the size of what ranks read of each other to find out whether
-// they can.
+// secretBytes is the size of the memory that ranks read of each other to find out whether they can.
 const secretBytes = 16
 
-// sample is memory of a rank that the others try to read: they see whether the
-// system lets them (Yama, another user, a filter of system calls), and whether
-// the number of its process means the same to them.
+// sample is memory of a rank that the other ranks try to read: the result shows whether the system allows it (Yama,
+// another user, a filter of system calls), and whether the process number has the same meaning to them.
 type sample struct {
 	PID     int
 	Address uint64
-	Secret  [secretBytes]byte // what stands there
+	Secret  [secretBytes]byte // contents of the memory
 }
 
 // makeSample makes this rank's sample. Its memory stays until the second
@@ -36,7 +34,7 @@ func (c *connecting) makeSample() sample {
 	return sample{PID: os.Getpid(), Address: osys.Address(c.sample[:]), Secret: *c.sample}
 }
 
-// readSamples tries to read the memory of all other ranks, and returns why it cannot, "" where it can.
+// readSamples tries to read the memory of all other ranks, and returns the reason if it cannot, "" if it can.
 func (c *connecting) readSamples(all []report) (why string) {
 	c.reach = newReach(c.cfg.Layout.Size)
 	for i := range all {
@@ -61,14 +59,14 @@ type reach struct {
 	procs []*process // by rank; nil: not open
 }
 
-// process is another process, or this one, with a descriptor that never means another
-// one, whatever becomes of the number.
+// process is another process, or this one, with a descriptor that never refers to another process, even if the number
+// is reused.
 type process struct {
 	pid, fd int
 	users   int // endpoints; guarded by processes.mu
 }
 
-// processes has one descriptor for all endpoints that reach a process.
+// processes holds one descriptor per process for all endpoints that reach it.
 var processes = struct {
 	mu    sync.Mutex
 	byPID map[int]*process
@@ -79,7 +77,7 @@ func openProcess(pid int) (*process, error) {
 	processes.mu.Lock()
 	defer processes.mu.Unlock()
 	p := processes.byPID[pid]
-	if p == nil || p.ended() != nil { // the number may be another process's by now
+	if p == nil || p.ended() != nil { // the number may belong to another process by now
 		fd, err := osys.OpenProcess(pid)
 		if err != nil {
 			return nil, err
@@ -103,8 +101,8 @@ func (p *process) release() error {
 	return osys.CloseFD(p.fd)
 }
 
-// ended returns segment.ErrVanished if the process has ended, and another error if the system does not report it.
-// Nil: its number is its own.
+// ended returns segment.ErrVanished if the process has ended, and another error if the system does not report it. If it
+// returns nil, the number still belongs to the process.
 func (p *process) ended() error {
 	ended, err := osys.Ended(p.fd)
 	if ended {
@@ -148,19 +146,19 @@ func (r *reach) close() error {
 	return err
 }
 
-// Address returns where the window is in this process.
+// Address returns the address of the window in this process.
 func (r *reach) Address(window []byte) uint64 { return osys.Address(window) }
 
-// Read reads from the process of a rank. Its number meant no other process if it has not ended afterwards. That alone
-// decides whether it has: no error of the read does.
+// Read reads from the process of a rank. If that process has not ended afterwards, its number meant no other process
+// during the read. Only this check decides whether it has ended: no error of the read does.
 func (r *reach) Read(rank int, address uint64, b []byte) error {
 	p := r.procs[rank]
 	err := osys.ReadMemory(p.pid, address, b)
 	return cmp.Or(p.ended(), err)
 }
 
-// Write writes to the process of a rank. Its number means that process as long
-// as it is not waited for, which is looked at right before.
+// Write writes to the process of a rank. Its number refers to that process as long as its parent has not waited for it,
+// which is checked immediately before.
 func (r *reach) Write(rank int, address uint64, b []byte) error {
 	p := r.procs[rank]
 	if err := p.ended(); err != nil {

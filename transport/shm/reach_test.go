@@ -12,14 +12,14 @@ import (
 	"github.com/treerun/treerun/transport/internal/segment"
 )
 
-// ownSample is a sample of this process.
+// ownSample returns a sample of this process.
 func ownSample() (sample, *[secretBytes]byte) {
 	b := new([secretBytes]byte)
 	_, _ = rand.Read(b[:])
 	return sample{PID: os.Getpid(), Address: osys.Address(b[:]), Secret: *b}, b
 }
 
-// Only a process that can be read, and is the one that is meant, is reached.
+// Only a process that can be read, and is the intended one, is reached.
 func TestReachIsTried(t *testing.T) {
 	good, memory := ownSample()
 	for name, c := range map[string]struct {
@@ -51,8 +51,8 @@ func TestReachIsTried(t *testing.T) {
 	}
 }
 
-// All endpoints that reach a process share one descriptor of it, which goes with the
-// last of them. A number that has come to mean another process is opened anew.
+// All endpoints that reach a process share one descriptor of it, which is closed with the last of them. A number that
+// has come to mean another process is opened again.
 func TestOneDescriptorForEachProcess(t *testing.T) {
 	s, _ := ownSample()
 	before, _ := left(t)
@@ -72,7 +72,7 @@ func TestOneDescriptorForEachProcess(t *testing.T) {
 	if b.procs[0].ended() != nil || b.procs[0].fd != old {
 		t.Error("the descriptor went while it was in use")
 	}
-	// The process that it means ends, and the number is another one's, here ours.
+	// The process that it means ends, and the number then belongs to another process, here our own.
 	cmd := exec.Command("true")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -99,8 +99,7 @@ func TestOneDescriptorForEachProcess(t *testing.T) {
 	}
 }
 
-// What is read of a process that has ended, or of addresses that it does not
-// have, is an error, and never bytes.
+// A read from a process that has ended, or from addresses that it does not have, returns an error, and never bytes.
 func TestReachOfTheDead(t *testing.T) {
 	cmd := exec.Command("sleep", "60")
 	if err := cmd.Start(); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/treerun/treerun/internal/strict"
 )
 
-// reportOf returns the report in what a rank tells in the first exchange, read as it is there.
+// reportOf returns the report in the blob that a rank sends in the first exchange, decoded in the same way as there.
 func reportOf(blob []byte) (report, error) {
 	gather := func(context.Context, []byte) ([][]byte, error) { return [][]byte{blob}, nil }
 	all, err := strict.Swap(context.Background(), gather, 1, nil, report{}, nil)
@@ -20,7 +20,7 @@ func reportOf(blob []byte) (report, error) {
 	return all[0], nil
 }
 
-// told returns what a rank tells of its step.
+// told returns the blob that a rank sends after its step.
 func told[T any](v T, failed error) (blob []byte) {
 	_, _ = strict.Swap(context.Background(), func(_ context.Context, b []byte) ([][]byte, error) {
 		blob = b
@@ -29,7 +29,7 @@ func told[T any](v T, failed error) (blob []byte) {
 	return blob
 }
 
-// FuzzReport: the decoder accepts what the encoder writes.
+// FuzzReport checks that the decoder accepts the encoder's output.
 func FuzzReport(f *testing.F) {
 	f.Add(told(report{Bell: "treerun-y", Proof: [sha256.Size]byte{1}}, nil))
 	f.Add(told(report{}, errors.New("why")))

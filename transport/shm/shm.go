@@ -1,12 +1,10 @@
-// Package shm is not for users: it is the transport between processes of one host: one sealed
-// memory file that all ranks of the set map, with the FIFOs and the control board of package
-// segment in it, and futexes to sleep on. The board and the slots' headers have memory from
-// the start, payloads and heaps when they are used.
+// Package shm is not for users: it is the transport between processes of one host: one sealed memory file that all
+// ranks of the set map, with the FIFOs and the control board of package segment in it, and futexes to sleep on. The
+// board and the slots' headers have memory from the start, payloads and heaps when they are used.
 //
-// The first rank of the layout makes the file and sends it to the others' doorbells,
-// unix sockets with abstract names, whose owners have proved that they know the job's
-// key. So nothing is left in any file system, whatever dies when. It does not watch the
-// ranks' processes: who hears of a rank that has ended calls Abort.
+// The first rank of the layout makes the file and sends it to the others' doorbells, unix sockets with abstract names,
+// whose owners have proved that they know the job's key. So nothing is left in any file system, whatever process dies
+// at any time. It does not watch the ranks' processes: code that learns that a rank has ended calls Abort.
 //
 // It does not know about launchers, collectives or graphs. Package collective
 // imports it.
@@ -23,8 +21,7 @@ import (
 // KeyBytes is the size of Config.Key.
 const KeyBytes = 32
 
-// Config says who connects to whom. All ranks must use the same Layout, Key
-// and JobID.
+// Config describes one rank of a set. All ranks must use the same Layout, Key and JobID.
 type Config struct {
 	Rank   int              // this rank, within Layout
 	Layout transport.Layout // the links of the set; its first member makes the memory
@@ -36,9 +33,8 @@ type Config struct {
 	// rank. The blobs are below 1 KiB.
 	Exchange func(ctx context.Context, blob []byte) ([][]byte, error)
 
-	// Doorbell lets ranks sleep on a socket instead of a futex, for those that
-	// have other descriptors to wait for, too: see Bell.SleepOn. All members must
-	// give the same.
+	// Doorbell lets ranks sleep on a socket instead of a futex, for ranks that have other descriptors to wait for, too:
+	// see Bell.SleepOn. All members must have the same value.
 	Doorbell bool
 }
 
@@ -54,15 +50,13 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// PinThread ties the calling goroutine to the k-th core, modulo their number,
-// of a list, or, if it is empty, of those on which its thread may run, until it
-// calls restore. Measurements use it, for what two ranks see of each other
-// depends first of all on whether they run on one core.
+// PinThread ties the calling goroutine to the k-th core, modulo their number, of a list, or, if it is empty, of those
+// on which its thread may run, until it calls restore. Measurements use it, as times between two ranks depend first of
+// all on whether they run on one core.
 func PinThread(k int, among []int) (restore func(), err error) { return osys.PinThread(k, among) }
 
-// HeapBytes returns how large the heaps of a layout may be on this host: want,
-// or nothing where the addresses of a process are limited (ulimit -v): a rank that
-// cannot map what a peer has given out would fail in the middle of a call.
+// HeapBytes returns how large the heaps of a layout may be on this host: want, or nothing where the addresses of a
+// process are limited (ulimit -v): a rank that cannot map a block of a peer would fail in the middle of a call.
 func HeapBytes(want int) int {
 	if osys.LimitsAddresses() {
 		return 0

@@ -57,8 +57,8 @@ func (t *table) exchange(rank int) func(context.Context, []byte) ([][]byte, erro
 	}
 }
 
-// connectAll connects all ranks of a layout in this process; change, if not
-// nil, may change each rank's Config. It returns what each rank got.
+// connectAll connects all ranks of a layout in this process; change, if not nil, may change each rank's Config. It
+// returns the endpoint or the error of each rank.
 func connectAll(t testing.TB, l transport.Layout, change func(*Config)) ([]transport.Endpoint, []error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testutil.Limit)
