@@ -18,15 +18,14 @@ const (
 // amd64 the two stores are locked exchanges, which are full fences; a plain
 // store followed by a load could be reordered and lose exactly this.)
 //
-// Of all that see prepared, the one whose compare-and-swap succeeds wakes, so
-// one sleep costs one wake. While the owner is awake, ringing costs one load
-// of a line that nobody writes.
+// Of all peers that see prepared, the one whose compare-and-swap succeeds wakes the owner, so one sleep costs one wake.
+// While the owner is awake, ringing costs one load of a line that is not written.
 type BellWord struct {
 	word *uint32
 	wake func()
 }
 
-// Ring wakes the owner if it has prepared to sleep. Anybody may call it.
+// Ring wakes the owner if it has prepared to sleep. Any goroutine of any rank may call it.
 func (b *BellWord) Ring() {
 	if atomic.LoadUint32(b.word) == prepared {
 		b.ringPrepared()
@@ -43,12 +42,12 @@ func (b *BellWord) ringPrepared() {
 // Prepare announces the owner's sleep. Owner only.
 func (b *BellWord) Prepare() { atomic.StoreUint32(b.word, prepared) }
 
-// Cancel ends the sleep that Prepare announced, and reports whether nobody has
-// rung in between; if somebody has, a wake is under way. Owner only.
+// Cancel ends the sleep that Prepare announced, and reports whether the bell has not been rung in between; if it has, a
+// wake is under way. Owner only.
 func (b *BellWord) Cancel() bool { return atomic.CompareAndSwapUint32(b.word, prepared, awake) }
 
 // Rung reports whether the sleep that Prepare announced is over. Owner only.
 func (b *BellWord) Rung() bool { return atomic.LoadUint32(b.word) != prepared }
 
-// Word is the word to sleep on while it holds the second result.
+// Word returns the word to sleep on while it holds the second result.
 func (b *BellWord) Word() (*uint32, uint32) { return b.word, prepared }

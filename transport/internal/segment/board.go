@@ -18,7 +18,7 @@ import (
 const (
 	statusCopyBytes = callWords * 8
 	callWords       = 3
-	statusCopies    = transport.History + 2 // and the one that is being written
+	statusCopies    = transport.History + 2 // including the one that is being written
 )
 
 func statusCopy(line []byte, k uint32) []byte {
@@ -37,8 +37,8 @@ func publishCall(board []byte, h *transport.Header) {
 	announce(line, k)
 }
 
-// readCall returns the call published last in a rank's part of the board, or
-// the one back publications before it; false when there is none, or it is gone.
+// readCall returns the call published last in a rank's part of the board, or the one back publications before it; false
+// when there is none, or it is overwritten.
 func readCall(board []byte, back uint32) (transport.Header, bool) {
 	line := board[offStatus : offStatus+statusBytes]
 	for turn := 1; ; turn++ {
@@ -61,7 +61,7 @@ func readCall(board []byte, back uint32) (transport.Header, bool) {
 // rank + 1. A rank that dies at any moment leaves either no fault or a
 // whole one, and only the first is elected.
 
-// record is where a rank writes its fault for an election.
+// record returns the memory to which a rank writes its fault for an election.
 func record(board []byte, election int) []byte {
 	o := offRecord + election*faultBytes
 	return board[o : o+faultBytes]
@@ -75,7 +75,7 @@ func writeRecord(rec []byte, f transport.Fault) {
 	copy(rec[12:], f.Text)
 }
 
-// readRecord reads the record of the rank elected. Nothing in it is trusted.
+// readRecord reads the record of the rank elected. It trusts none of its contents.
 func readRecord(rec []byte, size int) transport.Fault {
 	kind, n := binary.NativeEndian.Uint32(rec[0:]), binary.NativeEndian.Uint32(rec[8:])
 	f := transport.Fault{Kind: transport.FaultKind(kind), Rank: int(int32(binary.NativeEndian.Uint32(rec[4:])))}

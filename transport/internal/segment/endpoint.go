@@ -13,9 +13,8 @@ import (
 // Endpoint is one rank's view of a segment: transport.Endpoint without Bell
 // and Close, which depend on how ranks sleep and where the memory came from.
 //
-// All methods may be called concurrently, unless they say otherwise. After
-// Leave the memory may become private zeros (osys.Blank), but must stay
-// readable and writable as long as the Endpoint can be reached.
+// All methods may be called concurrently, unless their comments exclude that. After Leave the memory may become private
+// zeros (osys.Blank), but must stay readable and writable as long as the Endpoint can be reached.
 type Endpoint struct {
 	m     *Map
 	mem   []byte // the board
@@ -28,23 +27,23 @@ type Endpoint struct {
 	receivers map[transport.Link]*receiver
 
 	fence  atomic.Uint32                              // written to order memory, and never read
-	faults [elections]atomic.Pointer[transport.Fault] // the elected ones, once seen
+	faults [elections]atomic.Pointer[transport.Fault] // the elected ones, once read
 	closed atomic.Bool
 
 	mu      sync.Mutex      // serialises elect
-	written [elections]bool // our own records
+	written [elections]bool // this rank's own records
 
-	member  int        // which of the members this rank is
+	member  int        // index of this rank among the members
 	heap    heap       // of this rank
 	mapping sync.Mutex // serialises Map
 	parts   heapParts  // of the heaps of all ranks
 
 	reach   Reach  // nil where ranks cannot read each other's memory
-	noReach string // why
+	noReach string // why reach is nil
 }
 
-// New makes rank's view of the segment whose board is b, and all else in store; it is zero at first.
-// The function wake wakes rank r, whose bell's word it has just changed.
+// New makes rank's view of the segment whose board is b, and whose other areas are in store; all memory is zero at
+// first. The function wake wakes rank r, whose bell's word it has just changed.
 func New(m *Map, b []byte, rank int, wake func(r int), store Store) *Endpoint {
 	e := &Endpoint{
 		m: m, mem: b, rank: rank, store: store,
@@ -116,22 +115,22 @@ func (e *Endpoint) open(k transport.Link, peer int) (d end, ctl, data []byte, er
 // BellWord returns the word of rank r's bell.
 func (e *Endpoint) BellWord(r int) *BellWord { return &e.bells[r] }
 
-// MaxPayload is the slot size in bytes.
+// MaxPayload returns the slot size in bytes.
 func (e *Endpoint) MaxPayload() int { return e.m.Layout.SlotBytes }
 
-// Fence orders what was posted before what is loaded afterwards.
+// Fence orders earlier posts before later loads.
 func (e *Endpoint) Fence() { e.fence.Store(0) }
 
 // Enter publishes the call that this rank begins. One goroutine calls it.
 func (e *Endpoint) Enter(h *transport.Header) { publishCall(e.m.rank(e.mem, e.rank), h) }
 
-// FlushStatus does nothing: what Enter published is in memory that all ranks read.
+// FlushStatus does nothing: calls that Enter published are in memory that all ranks read.
 func (e *Endpoint) FlushStatus() {}
 
 // Sends publishes that this rank sends messages.
 func (e *Endpoint) Sends() { storeWord(e.m.rank(e.mem, e.rank), offSends, 1) }
 
-// Status returns what rank r published last; after Leave it may be empty.
+// Status returns the latest status that rank r has published; after Leave it may be empty.
 func (e *Endpoint) Status(r int) transport.Status {
 	board := e.m.rank(e.mem, r)
 	closed := loadWord(board, offClosed) != 0 // before the call: a closed rank enters none
@@ -152,8 +151,8 @@ func (e *Endpoint) CallBefore(r, back int) (transport.Header, bool) {
 // wakes every rank.
 func (e *Endpoint) Abort(f transport.Fault) { e.elect(f, reported) }
 
-// Decide makes f the fault of these ranks where they are a part of a larger set,
-// which elects: what they report by Abort is then no more than their proposal.
+// Decide makes f the fault of these ranks where they are a part of a larger set, which elects: their reports by Abort
+// are then only proposals.
 func (e *Endpoint) Decide(f transport.Fault) { e.elect(f, decided, reported) }
 
 // elect proposes f in elections, and wakes every rank.
@@ -173,11 +172,11 @@ func (e *Endpoint) elect(f transport.Fault, in ...int) {
 
 func (e *Endpoint) electionWord(i int) *uint32 { return word(e.mem, offFault+4*i) }
 
-// Aborted returns the first fault that was reported. Before there is one it costs two
-// loads of lines that nobody writes.
+// Aborted returns the first fault that was reported. Before there is one it costs two loads of lines that are not
+// written.
 func (e *Endpoint) Aborted() (transport.Fault, bool) { return e.elected(reported) }
 
-// Decided returns the fault that Decide has made that of these ranks.
+// Decided returns the fault that Decide has made the fault of these ranks.
 func (e *Endpoint) Decided() (transport.Fault, bool) { return e.elected(decided) }
 
 // elected returns the fault that won an election, and keeps it.
@@ -199,8 +198,8 @@ func (e *Endpoint) elected(i int) (transport.Fault, bool) {
 	return f, true
 }
 
-// Leave tells the other ranks that this one has closed, and wakes all ranks,
-// this one too, unless that was done before. After it, links return transport.ErrClosed.
+// Leave marks this rank as closed for the other ranks, and wakes all ranks, including this one, unless that was done
+// before. After it, links return transport.ErrClosed.
 func (e *Endpoint) Leave() {
 	e.mu.Lock()
 	first := !e.closed.Swap(true)

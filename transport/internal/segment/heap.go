@@ -14,11 +14,10 @@ import (
 // that its peers read in place. Blocks are whole pages, so that they can be
 // given back to the system one by one.
 //
-// A heap has a place in the segment, but addresses in a process only where one
-// has to do with it. For that it is cut into parts, of firstPart bytes, and then
-// each as large as all before it; the last may be cut short. A process maps a
-// part as a whole, when it first takes a block there or looks at a peer's, and
-// keeps it. So no block crosses the end of a part.
+// A heap has a place in the segment, but addresses in a process only where the process uses it. For that it is cut into
+// parts: the first of firstPart bytes, each other as large as all before it; the last may be cut short. A process maps
+// a part as a whole, when it first takes a block there or reads a peer's, and keeps it. So no block crosses the end of
+// a part.
 type heap struct {
 	size int
 
@@ -29,10 +28,10 @@ type heap struct {
 // firstPart is the size of the first part of a heap, in bytes.
 const firstPart = transport.HeapGrain
 
-// partOf returns in which part of a heap byte at of it is.
+// partOf returns the index of the part that contains byte at of a heap.
 func partOf(at int) int { return bits.Len(uint(at) / firstPart) }
 
-// part returns where part i of a heap of n bytes is.
+// part returns the range of part i of a heap of n bytes.
 func part(i, n int) span {
 	if i == 0 {
 		return span{0, min(firstPart, n)}
@@ -47,9 +46,9 @@ type span struct{ from, to int }
 // mu.
 func (h *heap) take(n int) (span, error) {
 	n = roundUp(n, pageBytes)
-	next := 0 // used block that is not below at
+	next := 0 // first used block that does not begin below at
 	for at := 0; at < h.size; {
-		end := part(partOf(at), h.size).to // of what is free from at on
+		end := part(partOf(at), h.size).to // of the free range from at on
 		isPart := next == len(h.used) || h.used[next].from >= end
 		if !isPart {
 			end = h.used[next].from
@@ -68,7 +67,7 @@ func (h *heap) take(n int) (span, error) {
 	return span{}, fmt.Errorf("transport: no room for %d bytes of shared memory: it has %d blocks already", n, len(h.used))
 }
 
-// find returns which used block begins at from. The caller holds mu.
+// find returns the index of the used block that begins at from. The caller holds mu.
 func (h *heap) find(from int) (i int, found bool) {
 	return slices.BinarySearchFunc(h.used, from, func(u span, from int) int { return u.from - from })
 }
@@ -97,7 +96,7 @@ func (e *Endpoint) Alloc(n int) ([]byte, error) {
 	return b[:n:n], nil
 }
 
-// Free takes back a block that Alloc has given out.
+// Free releases a block that Alloc returned.
 func (e *Endpoint) Free(block []byte) error {
 	h := &e.heap
 	h.mu.Lock()
@@ -115,7 +114,7 @@ func (e *Endpoint) Free(block []byte) error {
 	if err == nil {
 		err = e.store.Deallocate(e.heapAt(e.member)+s.from, b)
 	}
-	if err == nil { // else the memory may not be zero, and is nobody's
+	if err == nil { // otherwise the memory may not be zero, and is lost
 		h.used = slices.Delete(h.used, i, i+1)
 	}
 	return err
@@ -123,7 +122,7 @@ func (e *Endpoint) Free(block []byte) error {
 
 var errNoBlock = errors.New("transport: not a block that Alloc has given out")
 
-// HasBlocks reports whether any block is given out.
+// HasBlocks reports whether any block is allocated.
 func (e *Endpoint) HasBlocks() bool {
 	e.heap.mu.Lock()
 	defer e.heap.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 
 func newParts() *parts { return &parts{all: make(map[int][]byte)} }
 
-// parts is a Store of heap memory that counts what was mapped.
+// parts is a Store of heap memory that counts mapped bytes.
 type parts struct {
 	mu     sync.Mutex
 	all    map[int][]byte
@@ -42,7 +42,7 @@ func (p *parts) expect(t *testing.T, mib int) {
 	}
 }
 
-// withHeaps makes the endpoints of two ranks with heaps of so many bytes.
+// withHeaps makes the endpoints of two ranks with heaps of the given number of bytes.
 func withHeaps(t *testing.T, heap int) (ends [2]*Endpoint, p *parts) {
 	t.Helper()
 	m, err := NewMap(transport.Layout{
@@ -59,8 +59,8 @@ func withHeaps(t *testing.T, heap int) (ends [2]*Endpoint, p *parts) {
 	return ends, p
 }
 
-// A heap takes addresses only for the parts that have blocks, in a peer for those that
-// it looks at, and has its largest block in its last part.
+// A heap takes addresses only for the parts that have blocks, in a peer for the parts that it reads, and has its
+// largest block in its last part.
 func TestHeapInParts(t *testing.T) {
 	ends, p := withHeaps(t, transport.MaxHeapBytes)
 	p.expect(t, 0)
@@ -69,7 +69,7 @@ func TestHeapInParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.expect(t, 2)
-	if _, err := ends[0].Alloc(transport.HeapGrain); err != nil { // no room beside the small one
+	if _, err := ends[0].Alloc(transport.HeapGrain); err != nil { // no room next to the small one
 		t.Fatal(err)
 	}
 	p.expect(t, 4)
@@ -93,7 +93,7 @@ func TestHeapInParts(t *testing.T) {
 	if _, err := ends[0].Alloc(transport.MaxHeapBytes/2 + 1); err == nil {
 		t.Error("a block has more than the largest part")
 	}
-	for range 3 { // what was given back is whole again, and zero
+	for range 3 { // freed memory is one range again, and zero
 		if err := ends[0].Free(large); err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestHeapInParts(t *testing.T) {
 	p.expect(t, 8+2+4)
 }
 
-// No block crosses parts, however blocks are given out and back.
+// No block crosses parts, in whatever order blocks are allocated and freed.
 func TestBlocksStayInParts(t *testing.T) {
 	const size = 16 << 20
 	ends, _ := withHeaps(t, size)
@@ -148,8 +148,8 @@ func TestBlocksStayInParts(t *testing.T) {
 	}
 }
 
-// What a peer says of shared memory is checked: it is corrupt, or in one part. Memory
-// that cannot be mapped is an error that says whose.
+// A place in shared memory that a peer sends is checked: it is corrupt, or in one part. Memory that cannot be mapped
+// gives an error that names its owner.
 func TestPlacesFromPeers(t *testing.T) {
 	ends, p := withHeaps(t, 8<<20)
 	e := ends[0]

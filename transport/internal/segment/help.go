@@ -27,15 +27,14 @@ const helpShared = 1 << 20
 // to copy. It takes some milliseconds at most, unless the sender is stopped.
 const withdrawMax = time.Second
 
-// owned is a payload in this process's own memory that was posted at a position. Only
-// its line has the words that the ends share: those of others hold payloads there.
+// owned is a payload in this process's own memory that was posted at a position. Only its line has the words that the
+// ends share: the lines of other payloads hold payload bytes there.
 type owned struct {
 	pos    uint32
 	window []byte
 }
 
-// remember keeps what was posted last, which lies in this process's own memory, for
-// Help.
+// remember keeps the window of the latest post, which lies in this process's own memory, for Help.
 func (s *sender) remember(window []byte) {
 	if s.own == nil {
 		s.own = make([]owned, s.e.m.Layout.Slots)
@@ -43,8 +42,8 @@ func (s *sender) remember(window []byte) {
 	s.own[s.tx.Slot(s.last)] = owned{s.last, window}
 }
 
-// Help passes through the slot what the receiver cannot read, and, if idle, copies a piece of what was lent to where
-// the receiver wants it.
+// Help passes payloads that the receiver cannot read through the slot, and, if idle, copies a piece of a lent payload
+// to the place that the receiver has offered.
 func (s *sender) Help(idle bool) (bool, error) {
 	if s.own == nil || !s.lent {
 		return false, nil
@@ -72,30 +71,29 @@ func (s *sender) Help(idle bool) (bool, error) {
 	return false, nil
 }
 
-// Aborted is for ring: nothing is written once there is a fault.
+// Aborted implements ring.Writer: no byte is written once there is a fault.
 func (s *sender) Aborted() bool {
 	_, aborted := s.e.Aborted()
 	return aborted
 }
 
-// Write is for ring: it copies a part of a payload to the receiver. If the system does not let it, the receiver copies
-// all that is lent on this link from now on.
+// Write implements ring.Writer: it copies a part of a payload to the receiver. If the system refuses it, the receiver
+// copies all payloads that are lent on this link from now on.
 func (s *sender) Write(target uint64, b []byte) bool {
 	err := s.e.reach.Write(s.link.Dst, target, b)
-	if err != nil && !errors.Is(err, ErrVanished) { // whoever waits learns of the end of the peer
+	if err != nil && !errors.Is(err, ErrVanished) { // a waiting caller learns of the end of the peer
 		s.unwritten = true
 	}
 	return err == nil
 }
 
-// Fill is for ring: it copies a part of a payload to its slot.
+// Fill implements ring.Writer: it copies a part of a payload to its slot.
 func (s *sender) Fill(b []byte) { copy(s.tx.Room(s.at), b) }
 
-// bring copies the oldest payload, of len(into) bytes in the sender's memory, to
-// into. A large one is offered to the sender, which may bring a part of it; one that cannot be read the sender passes
-// through the slot. It returns where
-// the payload is: the into of the first call for it. Nil means that the sender has still to end
-// what it has begun, or that there is a fault.
+// bring copies the oldest payload, of len(into) bytes in the sender's memory, to into. A large one is offered to the
+// sender, which may bring a part of it; one that cannot be read the sender passes through the slot. It returns the
+// place of the payload: the into of the first call for it. Nil means that the sender has not finished its piece, or
+// that there is a fault.
 func (r *receiver) bring(into []byte) ([]byte, error) {
 	l := r.rx.PayloadLine(r.rx.Next())
 	shared := len(into) > r.e.m.Layout.SlotBytes && len(into) >= helpFrom && l.Willing()
@@ -108,7 +106,7 @@ func (r *receiver) bring(into []byte) ([]byte, error) {
 		}
 	}
 	if _, aborted := r.e.Aborted(); aborted {
-		return nil, nil // nothing is offered any more
+		return nil, nil // no memory is offered any more
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,19 +124,19 @@ func (r *receiver) bring(into []byte) ([]byte, error) {
 	return b, err
 }
 
-// Take is for ring: it copies a part of a payload from its slot.
+// Take implements ring.Reader: it copies a part of a payload from its slot.
 func (r *receiver) Take(b []byte) { copy(b, r.rx.Room(r.rx.Next())) }
 
-// CancelReceive withdraws what is offered. A sender that is stopped while it copies a piece is not
-// waited for longer than withdrawMax: it may write to the memory when it goes on.
+// CancelReceive withdraws the offered memory. It waits at most withdrawMax for a sender that is stopped while it copies
+// a piece: the sender may write to the memory when it continues.
 func (r *receiver) CancelReceive() {
 	if r.offered {
 		r.offered = !r.withdraw(time.Now().Add(withdrawMax))
 	}
 }
 
-// withdraw withdraws what is offered, and reports whether nobody writes to it any more. If not
-// it keeps the memory from being used for anything else. Any goroutine may call it.
+// withdraw withdraws the offered memory, and reports whether the sender writes to it no more. If not it keeps the
+// memory from being used for anything else. Any goroutine may call it.
 func (r *receiver) withdraw(deadline time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -160,6 +158,6 @@ func (r *receiver) withdraw(deadline time.Time) bool {
 	return true
 }
 
-// abandoned is memory to which a sender may still write a piece that it has claimed, though
-// the call that offered it has failed: it is nobody else's until this process ends.
+// abandoned is memory to which a sender may still write a piece that it has claimed, though the call that offered it
+// has failed: it is not reused until this process ends.
 var abandoned sync.Map

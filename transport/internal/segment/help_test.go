@@ -11,8 +11,7 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// together is a Reach between two ends in one process, which lets the sender do
-// something in the middle of what the receiver does.
+// together is a Reach between two ends in one process, which lets the sender act in the middle of a read or write.
 type together struct {
 	places           [][]byte // that have been lent, or offered
 	reading, writing func()
@@ -67,7 +66,7 @@ func helping(t *testing.T, r Reach) (*sender, *receiver) {
 	return s.(*sender), in.(*receiver)
 }
 
-// pass lends a payload of n bytes, has it received, and returns what came.
+// pass lends a payload of n bytes, receives it, and returns both the sent and the received bytes.
 func pass(t *testing.T, s *sender, r *receiver, n int) (sent, came []byte) {
 	sent, came = make([]byte, n), make([]byte, n)
 	for i := range sent {
@@ -97,8 +96,8 @@ func pass(t *testing.T, s *sender, r *receiver, n int) (sent, came []byte) {
 	return nil, nil
 }
 
-// TestHelp: the sender brings a half while the receiver reads the other one, again
-// and again on the same slots, and every byte comes once.
+// TestHelp checks that the sender brings one half while the receiver reads the other, again and again on the same
+// slots, and that every byte is copied once.
 func TestHelp(t *testing.T) {
 	var s *sender
 	c := &together{}
@@ -122,8 +121,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// heldUp lends a payload, has the receiver offer it to come to into, and the sender begin its
-// half, at which it stays until goOn is closed. Helped is closed when it has ended.
+// heldUp lends a payload, makes the receiver offer into for it, and the sender begin its half, at which it stays until
+// goOn is closed. Helped is closed when it has ended.
 func heldUp(t *testing.T, c *together, s *sender, r *receiver, into []byte) (sent []byte, goOn, helped chan bool) {
 	t.Helper()
 	begun := make(chan bool)
@@ -150,8 +149,8 @@ func heldUp(t *testing.T, c *together, s *sender, r *receiver, into []byte) (sen
 	return sent, goOn, helped
 }
 
-// TestHelpTakesLong: while the sender is at its half the payload is not there. Then it is where
-// it was wanted first, and has all bytes, whatever place the receiver names later.
+// TestHelpTakesLong checks that the payload is not there while the sender copies its half. Afterwards it is in the
+// place that was offered first, and complete, whatever place the receiver names later.
 func TestHelpTakesLong(t *testing.T) {
 	c := &together{}
 	s, r := helping(t, c)
@@ -170,8 +169,8 @@ func TestHelpTakesLong(t *testing.T) {
 	}
 }
 
-// TestNoHelp: small payloads, payloads that come into a slot, and what has come back
-// are nothing to help with.
+// TestNoHelp checks that the sender does not help with small payloads, payloads that go into a slot, and payloads that
+// were returned.
 func TestNoHelp(t *testing.T) {
 	c := &together{}
 	s, r := helping(t, c)
@@ -194,8 +193,8 @@ func TestNoHelp(t *testing.T) {
 	}
 }
 
-// TestHelpLeavesOthersAlone: payloads that lie in the lines of their slots, before and
-// between those that are lent, are none of Help's business, whatever they look like.
+// TestHelpLeavesOthersAlone checks that Help ignores payloads that lie in the lines of their slots, before and between
+// those that are lent, whatever their bytes are.
 func TestHelpLeavesOthersAlone(t *testing.T) {
 	c := &together{}
 	s, r := helping(t, c)
@@ -230,7 +229,7 @@ func TestHelpLeavesOthersAlone(t *testing.T) {
 	}
 }
 
-// TestLost: what a receiver that closes has not read comes back, and the link says so.
+// TestLost checks that payloads that a closing receiver has not read are returned, and that the link reports an error.
 func TestLost(t *testing.T) {
 	for _, read := range []bool{false, true} {
 		s, r := helping(t, &together{})
@@ -256,9 +255,9 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestCancelReceive: once a receiver that has failed, or closed, has withdrawn what it offered, the
-// sender does not write to it: a piece that it has begun is waited for, another it does not
-// begin. Then the payload may be received anew.
+// TestCancelReceive checks that the sender does not write to memory that a failed or closed receiver has withdrawn: the
+// receiver waits for a piece that the sender has begun, and the sender begins no other. Then the payload may be
+// received again.
 func TestCancelReceive(t *testing.T) {
 	for _, leaves := range []bool{false, true} {
 		c := &together{}
@@ -288,7 +287,7 @@ func TestCancelReceive(t *testing.T) {
 	}
 }
 
-// TestNothingAfterAbort: once there is a fault neither end begins a piece.
+// TestNothingAfterAbort checks that neither end begins a piece once there is a fault.
 func TestNothingAfterAbort(t *testing.T) {
 	c := &together{}
 	s, r := helping(t, c)
@@ -314,8 +313,8 @@ func TestNothingAfterAbort(t *testing.T) {
 	}
 }
 
-// TestAbandoned: memory to which a stopped sender may still write when its receiver closes stays
-// what it is, though nobody here refers to it any more. That of a sender that has ended does not.
+// TestAbandoned checks that memory to which a stopped sender may still write when its receiver closes is kept, though
+// there is no reference to it here any more. The memory of a sender that has ended is not kept.
 func TestAbandoned(t *testing.T) {
 	for _, ended := range []bool{true, false} {
 		freed := make(chan bool, 1)
@@ -326,7 +325,7 @@ func TestAbandoned(t *testing.T) {
 			runtime.AddCleanup(memory, func(int) { freed <- true }, 0)
 			_, goOn, helped := heldUp(t, c, s, r, memory[:])
 			r.e.Leave()
-			c.places = [][]byte{nil, make([]byte, helpFrom)} // what it writes to is an address, no reference
+			c.places = [][]byte{nil, make([]byte, helpFrom)} // the sender writes to an address, which is no reference
 			close(goOn)
 			<-helped
 		}()
@@ -351,8 +350,8 @@ type gone struct{ together }
 
 func (*gone) Read(int, uint64, []byte) error { return ErrVanished }
 
-// TestSenderGone: a payload whose sender has ended before it was copied never counts as received,
-// however often the receiver polls.
+// TestSenderGone checks that a payload whose sender has ended before it was copied never counts as received, however
+// often the receiver polls.
 func TestSenderGone(t *testing.T) {
 	for _, n := range []int{helpFrom - 1, helpFrom, 1 << 20} {
 		c := &gone{}

@@ -10,7 +10,7 @@ import (
 	"github.com/treerun/treerun/transport/internal/ring"
 )
 
-// end is what both ends of a link have.
+// end is the common part of both ends of a link.
 type end struct {
 	e          *Endpoint
 	link       transport.Link
@@ -32,9 +32,8 @@ func newEnd(e *Endpoint, k transport.Link, mem []byte, peer int) end {
 // idle reports whether an end that can do nothing now may be able to later.
 func (d *end) idle() bool { return atomic.LoadUint32(d.peerClosed) == 0 }
 
-// gone is the error of a link whose peer has closed. Where the set has a fault
-// there is none: the peer most likely closed because of it, and whoever waits
-// learns the fault, which is the first cause, from Aborted.
+// gone returns the error of a link whose peer has closed. Where the set has a fault it returns nil: the peer most
+// likely closed because of it, and a waiting caller learns the fault, which is the first cause, from Aborted.
 func (d *end) gone() error {
 	if _, aborted := d.e.Aborted(); aborted {
 		return nil
@@ -42,7 +41,7 @@ func (d *end) gone() error {
 	return d.failure(transport.ErrPeerClosed)
 }
 
-// failure says which link has the error.
+// failure adds the link to err.
 func (d *end) failure(err error) error {
 	if d.e.closed.Load() {
 		err = transport.ErrClosed
@@ -54,12 +53,12 @@ func (d *end) failure(err error) error {
 type sender struct {
 	end
 	tx    ring.Tx
-	loans [][]loan // by slot: who else publishes its payload; nil before the first
+	loans [][]loan // by slot: slots of other senders that publish its payload; nil before the first
 	lent  bool     // a caller's memory is with the receiver
-	last  uint32   // position of the latest that is
-	lost  bool     // the receiver has closed before it released what was lent
-	own   []owned  // by slot: what Help may copy a part of, or pass; nil before the first
-	at    uint32   // position of what Help passes
+	last  uint32   // position of the latest lent payload
+	lost  bool     // the receiver has closed before it released a lent payload
+	own   []owned  // by slot: payloads that Help may copy a part of, or pass; nil before the first
+	at    uint32   // position of the payload that Help passes
 
 	unread, unwritten bool // the receiver cannot read this rank's memory, or this rank write the receiver's
 }
@@ -70,8 +69,8 @@ type loan struct {
 	pos uint32
 }
 
-// settled reports whether everybody to whom the payload of the next slot was
-// lent has released it, or has closed and will not read it any more.
+// settled reports whether every receiver to which the payload of the next slot was lent has released it, or has closed
+// and will not read it any more.
 func (s *sender) settled() bool {
 	i := int(s.tx.Next()) & (len(s.loans) - 1)
 	for _, l := range s.loans[i] {
@@ -176,10 +175,10 @@ func (s *sender) Lend(h *transport.Header, window []byte, helps bool) {
 	s.lent = true
 }
 
-// LendsAny says that a receiver reads what is lent where it lies.
+// LendsAny reports that a receiver reads lent memory where it lies.
 func (s *sender) LendsAny() bool { return false }
 
-// Returned reports whether what was lent has come back.
+// Returned reports whether all lent memory has been returned.
 func (s *sender) Returned() bool {
 	if !s.lent {
 		return true
@@ -188,11 +187,11 @@ func (s *sender) Returned() bool {
 		if atomic.LoadUint32(s.peerClosed) == 0 {
 			return false
 		}
-		s.lost = !s.tx.Free(s.last) // it may have released it before it closed
+		s.lost = !s.tx.Free(s.last) // the receiver may have released it before it closed
 	}
 	s.sync.acquireBack()
 	s.lent = false
-	clear(s.own) // the callers'
+	clear(s.own) // the windows belong to the callers
 	return true
 }
 
@@ -201,14 +200,14 @@ type receiver struct {
 	end
 	rx      ring.Rx
 	others  map[int][]byte // memory of FIFOs that lend to this one, by place
-	lender  []byte         // that of the latest one, which most often is the next one, too
-	lendsAt uint64         // its place
-	fetched []byte         // the payload of the oldest slot, once brought from the sender's memory
-	offered bool           // the sender may help to bring it
+	lender  []byte         // memory of the latest lender, which is usually also the next
+	lendsAt uint64         // the place of lender
+	fetched []byte         // the payload of the oldest slot, once copied from the sender's memory
+	offered bool           // the sender may help to copy it
 
-	mu     sync.Mutex // taken only for payloads that are large
+	mu     sync.Mutex // held only for large payloads
 	shared ring.Receiver
-	gaveUp bool // the time to withdraw was up once: it is not waited for again
+	gaveUp bool // a withdrawal timed out once: the next does not wait
 }
 
 // TryHead returns the header and the length of the oldest unread payload.
@@ -229,8 +228,7 @@ func (r *receiver) TryPeek(h *transport.Header) ([]byte, bool, error) {
 	return b, ok, err
 }
 
-// TryPeekInto returns the oldest unread payload, in into where it has to be
-// brought from the sender's memory.
+// TryPeekInto returns the oldest unread payload, in into if it has to be copied from the sender's memory.
 func (r *receiver) TryPeekInto(h *transport.Header, into []byte) ([]byte, bool, error) {
 	b, ok, err := r.peek(h)
 	if !ok || err != nil {
@@ -288,8 +286,8 @@ func (r *receiver) TryRead(into []byte, at int) (bool, error) {
 	return true, nil
 }
 
-// Read copies bytes from the sender's memory, where the payload is, from byte
-// at of it on. ring.ErrRefused: the system does not let it.
+// Read copies bytes from the sender's memory, where the payload is, from byte at of it on. It returns ring.ErrRefused
+// if the system does not allow it.
 func (r *receiver) Read(into []byte, at int) (bool, error) {
 	address, _, _ := r.rx.Private()
 	if r.e.reach == nil {
@@ -297,7 +295,7 @@ func (r *receiver) Read(into []byte, at int) (bool, error) {
 	}
 	err := r.e.reach.Read(r.link.Src, address+uint64(at), into)
 	if _, aborted := r.e.Aborted(); aborted || errors.Is(err, ErrVanished) {
-		return false, nil // whoever waits learns of the fault, or of the end of the peer
+		return false, nil // a waiting caller learns of the fault, or of the end of the peer
 	}
 	if err != nil {
 		return false, ring.ErrRefused
@@ -305,9 +303,9 @@ func (r *receiver) Read(into []byte, at int) (bool, error) {
 	return true, nil
 }
 
-// peek returns the oldest unread payload, or the place in the slot of one that
-// is still in the sender's memory. Where there is none, and perhaps never will be, it looks once
-// more: what the peer sent before it closed is seen now at the latest, since it closed after.
+// peek returns the oldest unread payload, or the place in the slot of one that is still in the sender's memory. Where
+// there is none, and perhaps never will be, it looks once more: everything that the peer sent before it closed is
+// visible now at the latest, since it closed afterwards.
 func (r *receiver) peek(h *transport.Header) ([]byte, bool, error) {
 	for again := false; ; again = true {
 		b, ok, err := r.rx.TryPeek(h)
@@ -325,7 +323,7 @@ func (r *receiver) peek(h *transport.Header) ([]byte, bool, error) {
 	}
 }
 
-// settle forgets how the payload of the oldest slot was brought.
+// settle resets the state of the transfer of the oldest slot's payload.
 func (r *receiver) settle() {
 	if r.offered {
 		if r.fetched == nil {

@@ -11,14 +11,13 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// raceVars stand for the publication words and release counters of links in
-// mapped memory, which the race detector does not look at: without them, data
-// that one goroutine wrote before a Commit and another read after the TryPeek
-// would be reported although the link orders it. Both ends of a link in one
-// process find the same pair, whatever their mappings' addresses are.
+// raceVars stand for the publication words and release counters of links in mapped memory, which the race detector
+// ignores: without them, data that one goroutine wrote before a Commit and another read after the TryPeek would be
+// reported although the link orders it. Both ends of a link in one process find the same pair, whatever their mappings'
+// addresses are.
 var raceVars [1 << 14]struct{ forward, back uint64 }
 
-// raceSync tells the race detector what one link orders.
+// raceSync reports the order that one link imposes to the race detector.
 type raceSync struct{ forward, back *uint64 }
 
 func newRaceSync(m *Map, k transport.Link) raceSync {

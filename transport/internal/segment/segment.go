@@ -3,9 +3,9 @@
 // memory: the control board (status of every rank, closed flags, the fault
 // record, the words of the bells) and the FIFOs.
 //
-// It does not know where the memory came from or how a rank sleeps: package shm gives it a shared
-// mapping and wakes ranks, and alone imports it. Whatever it reads is checked, since a peer that
-// went wrong may have written anything.
+// It does not know where the memory came from or how a rank sleeps: package shm gives it a shared mapping and wakes
+// ranks, and is the only package that imports it. Everything that it reads is checked, since a faulty peer may have
+// written anything.
 package segment
 
 import (
@@ -16,8 +16,7 @@ import (
 	"github.com/treerun/treerun/transport/internal/ring"
 )
 
-// version is that of the memory layout; it is part of the digest, so that
-// ranks of different builds find out.
+// version is the version of the memory layout; it is part of the digest, so that ranks of different builds find out.
 const version = 9
 
 // Areas of the board, in bytes. Everything that one rank writes often has its
@@ -42,20 +41,20 @@ const (
 	elections = 2
 )
 
-// Map says where in the segment everything lies. It follows from the Layout
-// alone, so that every rank computes the same one.
+// Map describes the places of all areas in the segment. It follows from the Layout alone, so that every rank computes
+// the same one.
 type Map struct {
 	Layout transport.Layout
 	Digest [sha256.Size]byte // of the Layout and the version of this package
 
-	// The board, which every rank maps from the start; the FIFOs, and the heaps of all ranks, of
-	// which parts are there: see open and heap.go. All are multiples of the page size.
+	// The board, which every rank maps from the start; the FIFOs, and the heaps of all ranks, of which each rank maps only
+	// the parts that it uses: see open and heap.go. All are multiples of the page size.
 	Bytes int // of the board
-	Heaps int // where they begin
+	Heaps int // where the heaps begin
 	Total int
 
 	ctlBytes  int // of a FIFO's control area
-	ctlSpace  int // where that lies, whole pages
+	ctlSpace  int // room for the control area, whole pages
 	fifoBytes int
 }
 
@@ -82,8 +81,8 @@ func NewMap(l transport.Layout) (*Map, error) {
 	return m, nil
 }
 
-// fifo returns the place of a FIFO: every link that there may be has one, so that both ends know it
-// without a word. Most are never used, and take nothing.
+// fifo returns the place of a FIFO: every possible link has one, so that both ends know it without communication. Most
+// are never used, and take no memory.
 func (m *Map) fifo(k transport.Link) int {
 	src, dst := m.Layout.MemberIndex(k.Src), m.Layout.MemberIndex(k.Dst)
 	return m.Bytes + ((src*m.Layout.MemberCount()+dst)*transport.MaxLanes+k.Lane)*m.fifoBytes

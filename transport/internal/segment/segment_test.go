@@ -33,8 +33,8 @@ func drawLinks(t *rapid.T, l *transport.Layout) (links []transport.Link) {
 	return links
 }
 
-// TestMapPlaces: all areas lie inside the segment, none overlaps another, and
-// each is aligned as its readers need it.
+// TestMapPlaces checks that all areas lie inside the segment, that none overlaps another, and that each is aligned as
+// its readers need it.
 func TestMapPlaces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawLayout(t)
@@ -69,7 +69,7 @@ func TestMapPlaces(t *testing.T) {
 	})
 }
 
-// TestMapDigest: another layout has another digest.
+// TestMapDigest checks that another layout has another digest.
 func TestMapDigest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawLayout(t)
@@ -95,7 +95,7 @@ func TestMapTooLarge(t *testing.T) {
 	}
 }
 
-// view makes one rank's endpoint over heap memory, with bells nobody answers.
+// view makes one rank's endpoint over heap memory, with bells that wake no process.
 func view(t testing.TB, size int) (*Endpoint, []byte) {
 	m, err := NewMap(transport.Layout{Size: size, Slots: 2, SlotBytes: 64})
 	if err != nil {
@@ -105,8 +105,8 @@ func view(t testing.TB, size int) (*Endpoint, []byte) {
 	return New(m, b, 0, func(int) {}, newParts()), b
 }
 
-// TestDiesWhilePublishing: a writer that dies between any two of its stores
-// leaves the call before in place, and readers do not hang.
+// TestDiesWhilePublishing checks that a writer that dies between any two of its stores leaves the call before in place,
+// and that readers do not hang.
 func TestDiesWhilePublishing(t *testing.T) {
 	e, b := view(t, 2)
 	board := e.m.rank(b, 1)
@@ -124,8 +124,8 @@ func TestDiesWhilePublishing(t *testing.T) {
 	}
 }
 
-// TestDiesWhileAborting: a rank that dies after writing its record and before
-// the election leaves no fault, and another rank's is elected.
+// TestDiesWhileAborting checks that a rank that dies after writing its record and before the election leaves no fault,
+// and that another rank's is elected.
 func TestDiesWhileAborting(t *testing.T) {
 	e, b := view(t, 3)
 	writeRecord(record(e.m.rank(b, 1), reported), transport.Fault{Rank: 1, Text: "never elected"})
@@ -152,8 +152,8 @@ func TestCallWords(t *testing.T) {
 	})
 }
 
-// FuzzHostileBoard: whatever the board holds, reading it neither panics nor
-// reads outside, and a fault names a rank of the set or none.
+// FuzzHostileBoard checks that reading a board of any contents neither panics nor reads outside, and that a fault names
+// a rank of the set or none.
 func FuzzHostileBoard(f *testing.F) {
 	f.Add(uint32(1), []byte{0, 0, 0, 0, 255, 255, 255, 255})
 	f.Add(uint32(2), []byte{2, 0, 0, 0, 3, 0, 0, 0, 'a', 'b', 'c'})

@@ -14,15 +14,14 @@ type Store interface {
 	// every Endpoint of one. They stay as long as the Endpoint can be reached.
 	Map(from, n int) ([]byte, error)
 
-	// Allocate puts memory, zero, behind b, which Map returned a part of and which
-	// is at that offset.
+	// Allocate puts zero memory behind b, which is part of a result of Map and begins at that offset.
 	Allocate(from int, b []byte) error
 
-	// Deallocate takes the memory behind b away, which is zero afterwards.
+	// Deallocate removes the memory behind b, which is zero afterwards.
 	Deallocate(from int, b []byte) error
 }
 
-// heapParts are what a process has mapped of the heaps of all members: by member and part.
+// heapParts holds the mapped parts of the heaps of all members: by member and part.
 type heapParts [][]atomic.Pointer[[]byte]
 
 func newHeapParts(l *transport.Layout) heapParts {
@@ -83,7 +82,7 @@ func (e *Endpoint) Shared(b []byte) bool {
 	return ok
 }
 
-// Offset returns where b lies in this rank's heap, as far as that is mapped.
+// Offset returns the offset of b in this rank's heap, as far as that is mapped.
 func (e *Endpoint) Offset(b []byte) (at int, ok bool) {
 	if len(b) == 0 || e.parts == nil {
 		return 0, false
@@ -116,14 +115,14 @@ func (e *Endpoint) View(r, at, n int) ([]byte, error) {
 	return e.inHeap(member, at, n)
 }
 
-// heapOffset returns where b, which this rank's heap holds, lies in the segment.
+// heapOffset returns the offset in the segment of b, which lies in this rank's heap.
 func (e *Endpoint) heapOffset(b []byte) int {
 	at, _ := e.Offset(b)
 	return e.heapAt(e.member) + at
 }
 
-// elsewhere is ring.Shared: what a peer says lies elsewhere in the segment, in a heap or in another
-// FIFO of the same sender.
+// elsewhere is a ring.Shared: it returns a payload that, according to the peer, lies elsewhere in the segment, in a
+// heap or in another FIFO of the same sender.
 func (r *receiver) elsewhere(at uint64, n int) ([]byte, error) {
 	if in := at - r.lendsAt; in < uint64(len(r.lender)) && uint64(n) <= uint64(len(r.lender))-in {
 		return r.lender[in : in+uint64(n) : in+uint64(n)], nil
