@@ -9,9 +9,9 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// All that the two ends do to the memory that they share is done by the functions of this file, and
-// by publishWord. Tests with the tag explore have others, which let the other end run before
-// each access (explore_test.go).
+// All accesses of the two ends to the memory that they share are made by the functions of this file, and by
+// publishWord. Tests with the tag explore have other versions, which let the other end run before each access
+// (explore_test.go).
 
 // loadWord loads the 4 bytes of b at off. The offset is a constant multiple of
 // 4 within a line and b is aligned.
@@ -37,7 +37,7 @@ func putLength(line []byte, n uint32) {
 	*(*uint32)(unsafe.Add(unsafe.Pointer(&line[:lineBytes][0]), offLength)) = n
 }
 
-// putPlace writes where a payload lies to a control line.
+// putPlace writes the place of a payload to a control line.
 func putPlace(line []byte, at uint64) {
 	*(*uint64)(unsafe.Add(unsafe.Pointer(&line[:lineBytes][0]), offInline)) = at
 }
@@ -47,9 +47,8 @@ func getPlace(line []byte) uint64 {
 	return atomic.LoadUint64((*uint64)(unsafe.Add(unsafe.Pointer(&line[:lineBytes][0]), offInline)))
 }
 
-// getHeader copies the header of a control line to h and returns the length,
-// each read exactly once: the
-// length that is checked is the length that is used.
+// getHeader copies the header of a control line to h and returns the length, each read exactly once: the length that is
+// checked is the length that is used.
 func getHeader(line []byte, h *transport.Header) uint32 {
 	p := unsafe.Pointer(&line[:lineBytes][0])
 	*h = *(*transport.Header)(unsafe.Add(p, offHeader))

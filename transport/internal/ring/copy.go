@@ -7,16 +7,15 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Both ends of a link may copy one payload, which lies in the sender's own memory, to where
-// the receiver wants it: each copies a part. The protocol is a state machine over two words of
-// the payload's line, with no clock and no system call; package segment gives it the means to
-// copy. Its tests explore every interleaving of two ends, at the level of single loads and
-// stores.
+// Both ends of a link may copy one payload, which lies in the sender's own memory, to the receiver's target: each
+// copies a part. The protocol is a state machine over two words of the payload's line, with no clock and no system
+// call; package segment gives it the means to copy. Its tests explore every interleaving of two ends, at the level of
+// single loads and stores.
 //
-// The payload has pieces. A state of two bits per piece, all in one word, says who copies it:
+// The payload has pieces. A state of two bits per piece, all in one word, determines which end copies it:
 //
 //	free     not offered, or the receiver has taken it
-//	open     offered: whoever comes first copies it
+//	open     offered: the first end to take it copies it
 //	claimed  the sender copies it
 //	done     the sender has copied it
 //
@@ -26,14 +25,14 @@ import (
 //	claimed -> done       sender: Help, after the copy
 //	claimed -> open       sender: Help, when there is a fault, or the copy failed
 //
-// Every change is a compare-and-swap, so exactly one end copies a piece. The payload is there
-// when each piece is done or was copied by the receiver, which only the receiver counts, after
-// its copy. The target is fixed when the pieces are offered.
+// Every change is a compare-and-swap, so exactly one end copies a piece. The payload is complete when each piece is
+// done or was copied by the receiver, which only the receiver counts, after its copy. The target is fixed when the
+// pieces are offered.
 //
-// A receiver that the system does not let read the sender's memory takes back what it has offered, and has the sender
-// pass the payload through the slot's window, part by part. The word is then the number of a part, with two marks:
+// A receiver that the system does not let read the sender's memory withdraws its offer, and makes the sender pass the
+// payload through the slot's window, part by part. The word is then the number of a part, with two marks:
 //
-//	passing          the receiver wants the part: Ask, Bring
+//	passing          the receiver requests the part: Ask, Bring
 //	passing, filled  the part is in the window: Pass, or PostPart for the first one
 
 // Word and Address are memory that both ends share: *atomic.Uint32 and *atomic.Uint64.
@@ -61,23 +60,22 @@ const (
 
 	willing = 1 << 31 // in the word: the sender may help
 	passing = 1 << 30 // the payload goes through the window
-	filled  = 1 << 29 // the part is there
+	filled  = 1 << 29 // the part is in the window
 )
 
 // ErrRefused is the error of a Reader that the system does not let read the sender's memory.
 var ErrRefused = errors.New("the memory of the sender cannot be read")
 
-// pieces is how many there are of a payload: each end copies a half, or one of them all while the
-// other does something else. More and smaller pieces are slower, as each costs about 1.5 us: two ranks
-// take 15 us for 512 KiB in pieces of 128 KiB, 24 in pieces of 64 and 28 in pieces of 32, and 25 where
-// one end copies all. Pieces begin at pages.
+// pieces is the number of pieces of a payload: each end copies a half, or one end copies both while the other is busy.
+// More and smaller pieces are slower, as each costs about 1.5 us: two ranks take 15 us for 512 KiB in pieces of 128
+// KiB, 24 in pieces of 64 and 28 in pieces of 32, and 25 where one end copies all. Pieces begin at pages.
 const (
 	pieces = 2
 	grain  = 4096
 )
 
-// Line is one payload as both ends see it. What the peer writes to it is checked: a piece is
-// never outside the payload or the target.
+// Line is one payload as both ends see it. Words that the peer writes to it are checked: a piece is never outside the
+// payload or the target.
 type Line struct {
 	State  Word
 	Target Address // where the payload goes, in the receiver's memory
@@ -101,8 +99,8 @@ func (l *Line) PostPart() { l.State.Store(passing | filled) }
 // Passes reports whether the payload goes through the window.
 func (l *Line) Passes() bool { return l.State.Load()&passing != 0 }
 
-// Pass puts the part that the receiver wants into the window, and reports whether it wants one. Sender only.
-// Precondition: that of Help.
+// Pass puts the part that the receiver has requested into the window, and reports whether it has requested one. Sender
+// only. Precondition: that of Help.
 func (l *Line) Pass(payload []byte, to Writer) bool {
 	w := l.State.Load()
 	at := int(w&^(passing|filled)) * l.Part
@@ -110,7 +108,7 @@ func (l *Line) Pass(payload []byte, to Writer) bool {
 		return false
 	}
 	to.Fill(payload[at:min(at+l.Part, len(payload))])
-	l.State.CompareAndSwap(w, w|filled) // unless the receiver has begun anew
+	l.State.CompareAndSwap(w, w|filled) // unless the receiver has begun again
 	return true
 }
 
@@ -137,7 +135,7 @@ func (l *Line) move(piece int, from, to uint32) bool {
 	}
 }
 
-// part returns which bytes of n belong to a piece.
+// part returns the range of the n bytes that belongs to a piece.
 func (l *Line) part(n, piece int) (from, to int) {
 	size := (n + l.Pieces - 1) / l.Pieces
 	size = (size + l.Grain - 1) / l.Grain * l.Grain
@@ -146,12 +144,11 @@ func (l *Line) part(n, piece int) (from, to int) {
 
 // Writer copies to the receiver's memory.
 type Writer interface {
-	// Aborted reports whether there is a fault: the receiver may have failed, and nothing
-	// more is to be written.
+	// Aborted reports whether there is a fault: the receiver may have failed, and no more bytes may be written.
 	Aborted() bool
 
-	// Write copies b to an address of the receiver's memory. False: the receiver has ended, or
-	// cannot be written to.
+	// Write copies b to an address of the receiver's memory. It returns false if the receiver has ended, or cannot be
+	// written to.
 	Write(target uint64, b []byte) bool
 
 	// Fill copies b to the window of the payload's slot.
@@ -178,9 +175,8 @@ func (l *Line) Help(payload []byte, to Writer) bool {
 
 // Reader copies from the sender's memory.
 type Reader interface {
-	// Read copies the bytes of the payload from byte at of it on to b. False without an error:
-	// the sender has ended, or there is a fault, and b is not filled. ErrRefused has the payload
-	// pass through the window.
+	// Read copies the bytes of the payload from byte at of it on to b. It returns false without an error if the sender has
+	// ended, or there is a fault, and b is not filled. After ErrRefused the payload passes through the window.
 	Read(b []byte, at int) (bool, error)
 
 	// Take fills b from the window of the payload's slot.
@@ -191,23 +187,22 @@ type Reader interface {
 // time may use it.
 type Receiver struct {
 	line   Line
-	into   []byte // nil while nothing is offered
+	into   []byte // nil while no memory is offered
 	taken  uint32 // pieces that the sender cannot claim, a bit for each
-	copied uint32 // those of them that are in into
+	copied uint32 // pieces among taken whose bytes are in into
 
 	refused bool   // the sender's memory cannot be read
 	passes  bool   // the payload goes through the window
-	parts   uint32 // that have
+	parts   uint32 // number of parts that have passed
 }
 
-// Target returns where the payload goes, nil when none is offered.
+// Target returns the memory that the payload goes to, nil when none is offered.
 func (r *Receiver) Target() []byte { return r.into }
 
-// Bring copies what the sender does not. It returns the payload, when it is there; nil
-// while the sender is copying, and for ever once a Read has failed. The first call offers the
-// payload, to be copied to into, which lies at target for the sender. Later calls return the into
-// of the first, whatever theirs is: the sender may have copied to it. Precondition: into is not
-// empty.
+// Bring copies the pieces that the sender does not copy. It returns the payload when it is complete; nil while the
+// sender is copying, and forever once a Read has failed. The first call offers the payload, to be copied to into, which
+// lies at target for the sender. Later calls return the into of the first, whatever theirs is: the sender may have
+// copied to it. Precondition: into is not empty.
 func (r *Receiver) Bring(l Line, into []byte, target uint64, from Reader) ([]byte, error) {
 	switch {
 	case r.into == nil && l.Passes():
@@ -248,11 +243,11 @@ func (r *Receiver) Bring(l Line, into []byte, target uint64, from Reader) ([]byt
 	return nil, nil
 }
 
-// Ask has the sender pass the payload through the window, for Bring to take it to into. Precondition: nothing is
+// Ask makes the sender pass the payload through the window, for Bring to take it to into. Precondition: no memory is
 // offered.
 func (r *Receiver) Ask(l Line, into []byte) {
 	*r = Receiver{line: l, into: into, passes: true}
-	if l.State.Load() != passing|filled { // else the first part is there
+	if l.State.Load() != passing|filled { // otherwise the first part is there
 		l.State.Store(passing)
 	}
 }
@@ -290,9 +285,8 @@ func (r *Receiver) whole() ([]byte, error) {
 	return r.into, nil
 }
 
-// Withdraw takes back what is offered, and reports whether nothing is written to the target any
-// more: false while the sender copies a piece. It is called again until then, and then Bring
-// offers the payload anew.
+// Withdraw withdraws the offer, and reports whether the sender writes to the target no more: false while it copies a
+// piece. The caller repeats it until then, and then Bring offers the payload again.
 func (r *Receiver) Withdraw() bool {
 	back := r.into == nil || r.passes || r.takeBack()
 	if back {
@@ -301,7 +295,7 @@ func (r *Receiver) Withdraw() bool {
 	return back
 }
 
-// takeBack takes back the pieces that are open, and reports whether the sender copies none.
+// takeBack withdraws the pieces that are open, and reports whether the sender copies none.
 func (r *Receiver) takeBack() bool {
 	for i := range r.line.Pieces {
 		if r.line.move(i, open, free) {

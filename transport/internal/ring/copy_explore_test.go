@@ -10,8 +10,8 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// copyScenes are those that a test explores, the small ones first, some only in all rounds.
-// TREERUN_EXPLORE=1 adds all up to three pieces and two messages.
+// copyScenes returns the scenes that a test explores, the small ones first, some only in all rounds. TREERUN_EXPLORE=1
+// adds all up to three pieces and two messages.
 func copyScenes() (all []copyScene) {
 	events := []string{"reads refused", "all refused"}
 	add := func(s copyScene) {
@@ -46,9 +46,9 @@ func copyScenes() (all []copyScene) {
 
 const copyMaxStates = 20_000_000
 
-// TestCopyInterleaved: in every interleaving of the two ends, with every event at every step, a message
-// that has come is what was sent, in the memory that was returned; no target is written to after
-// its call has returned; and both ends can always end.
+// TestCopyInterleaved checks that in every interleaving of the two ends, with every event at every step, a received
+// message equals the sent one, in the memory that was returned; that no target is written to after its call has
+// returned; and that both ends can always end.
 func TestCopyInterleaved(t *testing.T) {
 	all := 0
 	for _, s := range copyScenes() {
@@ -63,7 +63,7 @@ func TestCopyInterleaved(t *testing.T) {
 	t.Logf("%d states", all)
 }
 
-// TestCopyCorrupt: what no peer writes is an error, or never a payload.
+// TestCopyCorrupt checks that states that no peer writes give an error, or never a payload.
 func TestCopyCorrupt(t *testing.T) {
 	for _, w := range []uint32{0, willing, claimed, ^uint32(0)} {
 		var state plainWord

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// copyMutants are faults. Each is found.
+// copyMutants are faulty protocols. The exploration finds each.
 var copyMutants = map[string]ends{
 	// A piece counts before it was copied: after the death of the sender old data was returned.
 	"counts before the copy": {bring: func(r *Receiver, l Line, into []byte, target uint64, from Reader) ([]byte, error) {
@@ -68,7 +68,7 @@ func (s storing) CompareAndSwap(old, new uint32) bool {
 	return true
 }
 
-// early is a Writer that says that all is done before it writes.
+// early is a Writer that marks all pieces as done before it writes.
 type early struct {
 	Writer
 	l *Line
@@ -81,7 +81,7 @@ func (e early) Write(target uint64, b []byte) bool {
 	return e.Writer.Write(target, b)
 }
 
-// hasty is a Writer that says that the window is filled before it is.
+// hasty is a Writer that marks the window as filled before it is.
 type hasty struct {
 	Writer
 	l *Line
@@ -105,7 +105,7 @@ func (u unmarked) CompareAndSwap(old, new uint32) bool {
 	return false
 }
 
-// keeping is a Word that no claim can be given back to.
+// keeping is a Word that refuses to release a claim.
 type keeping struct{ Word }
 
 func (k keeping) CompareAndSwap(old, new uint32) bool {
@@ -117,7 +117,7 @@ func (k keeping) CompareAndSwap(old, new uint32) bool {
 	return k.Word.CompareAndSwap(old, new)
 }
 
-// TestCopyMutants: the exploration finds what is wrong with each.
+// TestCopyMutants checks that the exploration finds the fault of each.
 func TestCopyMutants(t *testing.T) {
 	for name, m := range copyMutants {
 		e := right

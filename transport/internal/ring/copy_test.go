@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// ends is the protocol: what this package does, or what a mutant does.
+// ends is the protocol: the functions of this package, or those of a mutant.
 type ends struct {
 	bring    func(r *Receiver, l Line, into []byte, target uint64, from Reader) ([]byte, error)
 	withdraw func(r *Receiver) bool
@@ -16,7 +16,7 @@ type ends struct {
 
 var right = ends{(*Receiver).Bring, (*Receiver).Withdraw, (*Line).Help, (*Line).Pass}
 
-// copyScene is what happens around the two ends.
+// copyScene is the environment of the two ends.
 type copyScene struct {
 	pieces, messages, lines int
 	event                   string // "", "abort", "sender dies", "receiver dies", "reads refused", "all refused"
@@ -29,8 +29,8 @@ func (s copyScene) String() string {
 		s.pieces, s.messages, s.lines, s.event, s.retarget, s.unplace)
 }
 
-// copyWorld is one run: the memory that the ends share, and what a receiver and a sender in two
-// processes can do to each other's.
+// copyWorld is one run: the memory that the ends share, and the accesses of a receiver and a sender in two processes to
+// each other's memory.
 type copyWorld struct {
 	*Interleaving
 	copyScene
@@ -41,9 +41,9 @@ type copyWorld struct {
 	gone      [2]bool   // sender, receiver
 	refused   [2]bool   // reads, writes
 	window    [][]byte  // by line: of the slot
-	unread    bool      // the sender: what it posts goes through the window
+	unread    bool      // the sender: later payloads go through the window
 	unwritten bool      // the sender: it does not help
-	at        int       // the sender: the line that it passes a part of
+	at        int       // the sender: the line of which it passes a part
 	payload   [][]byte  // by message, in the sender's memory
 	target    [][]byte  // by message and choice, in the receiver's memory
 	closed    []bool    // by target: the caller has it back
@@ -108,7 +108,7 @@ func (a *targetWord) Store(v uint64) {
 // choices is how many targets a message has.
 const choices = 2
 
-// address is what a receiver publishes of a target.
+// address returns the address that a receiver publishes for a target.
 func address(target int) uint64 { return uint64(target+1) * 16 }
 
 func bytesOf(message, pieces int) []byte {
@@ -153,7 +153,7 @@ func (s copyScene) program(e ends) Program {
 	}
 }
 
-// die ends a thread as a process ends; later there is a fault.
+// die ends a thread as a process ends; a fault follows.
 func (w *copyWorld) die(which int, t *Thread) {
 	w.Kill(t)
 	w.gone[which] = true
@@ -193,8 +193,8 @@ func (w *copyWorld) hasFault() bool {
 	return w.aborted
 }
 
-// send posts all messages as lines get free, and helps until all are released. What is released
-// is written over at once.
+// send posts all messages as lines become free, and helps until all are released. Released payloads are overwritten at
+// once.
 func (w *copyWorld) send(e ends) {
 	posted, back := 0, 0
 	for back < w.messages {
@@ -317,7 +317,7 @@ func (f from) Take(b []byte) {
 	}
 }
 
-// receive takes all messages, and looks at what they hold.
+// receive takes all messages, and checks their contents.
 func (w *copyWorld) receive(e ends) {
 	for m := range w.messages {
 		line := m % w.lines
@@ -353,7 +353,7 @@ func (w *copyWorld) back(m int) {
 	}
 }
 
-// take brings a message; nil when there was a fault.
+// take brings a message; it returns nil after a fault.
 func (w *copyWorld) take(e ends, m, line int) []byte {
 	r := w.receiver
 	first := 0
@@ -386,7 +386,7 @@ func (w *copyWorld) take(e ends, m, line int) []byte {
 	return nil
 }
 
-// await withdraws what is offered of a message, until that is done, or the sender has ended.
+// await withdraws the offered target of a message, until that is done, or the sender has ended.
 func (w *copyWorld) await(e ends, m int) {
 	for {
 		w.Forget("await", m)

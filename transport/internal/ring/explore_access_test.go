@@ -18,7 +18,7 @@ func before(access string) {
 	}
 }
 
-// saw says what an access has returned, or has stored.
+// saw records the value that an access has returned, or has stored.
 func saw(v uint64) {
 	if running != nil {
 		running.Saw(v)

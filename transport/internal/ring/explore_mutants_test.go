@@ -8,9 +8,8 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// sharing is a sender of a FIFO that publishes its first payload on another one as well, to
-// a receiver of its own. Only when both receivers have released it does it use the slot
-// again, unless it does not wait.
+// sharing is a sender of a FIFO that publishes its first payload on another one as well, to a receiver of its own. It
+// uses the slot again only when both receivers have released it, unless it does not wait.
 func sharing(waits bool) Program {
 	const slots, chunks, n = 2, 3, 40
 	return func(x *Interleaving) {
@@ -66,7 +65,7 @@ func sharing(waits bool) Program {
 	}
 }
 
-// TestExploreMutants: the exploration finds what is wrong with each.
+// TestExploreMutants checks that the exploration finds the fault of each.
 func TestExploreMutants(t *testing.T) {
 	found := func(name string, p Program) {
 		n, err := Explore(p, maxStates)

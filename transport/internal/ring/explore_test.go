@@ -22,17 +22,17 @@ const (
 	kinds
 )
 
-// scene is what two ends, or three, do, and what happens meanwhile.
+// scene describes the actions of two or three ends, and the events meanwhile.
 type scene struct {
 	name   string
 	slots  int
 	chunks int
 	from   uint32 // the first position
 	events func(w *world)
-	sender func(w *world) // nil: send
+	sender func(w *world) // nil means send
 	plain  bool           // all chunks are inline
 	early  bool           // the receiver releases before it reads
-	loose  bool           // contents are not looked at
+	loose  bool           // contents are not checked
 }
 
 // world is one run.
@@ -52,7 +52,7 @@ const (
 	heapBytes = 8
 )
 
-// kindOf, sizeOf and headerOf say what chunk i is.
+// kindOf, sizeOf and headerOf return the properties of chunk i.
 func (s *scene) kindOf(i int) int {
 	if s.plain {
 		return inline
@@ -66,12 +66,12 @@ func headerOf(i int) transport.Header {
 	return transport.Header{Seq: uint64(i) + 1, Count: uint64(i) << 40, Kind: uint8(i + 1), Root: int32(-i)}
 }
 
-// byteOf is the first and the last byte of chunk i; those between are not looked at.
+// byteOf returns the first or the last byte of chunk i; those between are not checked.
 func byteOf(i, k int) byte { return byte(16*(i+1) + k) }
 
 func (s scene) program() Program {
 	return func(x *Interleaving) {
-		running = nil // what prepares the run is no part of it
+		running = nil // the preparation of the run is not explored
 		w := &world{Interleaving: x, scene: s, heap: make([]byte, heapBytes)}
 		w.ctl, w.data, _ = memory(s.slots, slotBytes)
 		w.tx, w.rx = NewTx(w.ctl, w.data, s.slots, slotBytes), NewRx(w.ctl, w.data, w.elsewhere, s.slots, slotBytes)
@@ -94,7 +94,7 @@ func (s scene) program() Program {
 	}
 }
 
-// elsewhere is Shared for the heap.
+// elsewhere is a Shared for the heap.
 func (w *world) elsewhere(at uint64, n int) ([]byte, error) {
 	if all := uint64(len(w.heap)); at > all || uint64(n) > all-at {
 		return nil, fmt.Errorf("%w: %d bytes at %d", transport.ErrCorrupt, n, at)
@@ -102,7 +102,7 @@ func (w *world) elsewhere(at uint64, n int) ([]byte, error) {
 	return w.heap[at : at+uint64(n)], nil
 }
 
-// over reports whether the other end will do no more.
+// over reports whether the other end has stopped.
 func (w *world) over() bool {
 	w.Step("look for the end of the peer")
 	w.Saw(uint64(number(w.gone)))
@@ -118,7 +118,7 @@ func (w *world) write(b []byte, i int) {
 	}
 }
 
-// reserve waits for the window of chunk i; nil when the peer has died, or wrote nonsense.
+// reserve waits for the window of chunk i; it returns nil when the peer has died, or wrote nonsense.
 func (w *world) reserve(i, n int) []byte {
 	for {
 		w.Forget("reserve", i, int(w.tx.pos), int(w.tx.head))
@@ -167,7 +167,7 @@ func (w *world) send() {
 			w.tx.PostPrivate(&h, uint64(i)<<32, n)
 		}
 	}
-	// The last chunk has come when its slot is free.
+	// The last chunk has arrived when its slot is free.
 	for {
 		w.Forget("free", int(w.tx.pos))
 		if w.tx.Free(w.tx.pos-1) || w.over() {
@@ -176,7 +176,7 @@ func (w *world) send() {
 	}
 }
 
-// receive takes all chunks and looks at what they hold.
+// receive takes all chunks and checks their contents.
 func (w *world) receive() {
 	for i := range w.chunks {
 		for {
@@ -201,7 +201,7 @@ func (w *world) receive() {
 	}
 }
 
-// take looks at chunk i and releases it.
+// take checks chunk i and releases it.
 func (w *world) take(i int, h transport.Header, b []byte) {
 	address, n, private := w.rx.Private()
 	if w.loose {
@@ -235,7 +235,7 @@ func (w *world) take(i int, h transport.Header, b []byte) {
 	}
 }
 
-// compare reads what write has written.
+// compare reads the bytes that write has written.
 func (w *world) compare(b []byte, i int) {
 	for k, at := range []int{0, len(b) - 1} {
 		w.Step("read payload")
@@ -300,9 +300,9 @@ func scenes() []scene {
 
 const maxStates = 5_000_000
 
-// TestExplore: in every interleaving of the loads and stores of both ends every chunk comes once,
-// in order and whole, and both ends can end; with the death of one end at every step what comes
-// is whole, and with a word that no peer writes at every step windows stay inside.
+// TestExplore checks that in every interleaving of the loads and stores of both ends every chunk arrives once, in order
+// and complete, and that both ends can end; that with the death of one end at every step all chunks that arrive are
+// complete; and that with a word that no peer writes at every step windows stay inside.
 func TestExplore(t *testing.T) {
 	all := 0
 	for _, s := range scenes() {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// counter is two threads that add one to a word each, with a load and a store, or at once.
+// counter is two threads that add one to a word each, with a load and a store, or in one step.
 func counter(apart bool) Program {
 	return func(x *Interleaving) {
 		word, ended := byte(0), 0
@@ -27,7 +27,7 @@ func counter(apart bool) Program {
 	}
 }
 
-// TestInterleavings: a lost update is found, and only where there is one.
+// TestInterleavings checks that a lost update is found, and only where there is one.
 func TestInterleavings(t *testing.T) {
 	if _, err := Explore(counter(true), 100); err == nil || !strings.Contains(err.Error(), "the word is 1 after\n") {
 		t.Errorf("with a load and a store: %v", err)
@@ -40,8 +40,7 @@ func TestInterleavings(t *testing.T) {
 	}
 }
 
-// handshake is a thread that polls for a word which another one sets, unless it is killed before,
-// or chooses not to.
+// handshake is a thread that polls for a word that another one sets, unless it is killed before, or chooses not to.
 func handshake(kills, chooses bool) Program {
 	return func(x *Interleaving) {
 		var set byte
@@ -69,7 +68,7 @@ func handshake(kills, chooses bool) Program {
 	}
 }
 
-// TestStuckIsFound: a poll that cannot end is found, one that may last for ever is none.
+// TestStuckIsFound checks that a poll that cannot end is found, and that a poll that may last forever is not reported.
 func TestStuckIsFound(t *testing.T) {
 	if _, err := Explore(handshake(false, false), 100); err != nil {
 		t.Errorf("undisturbed: %v", err)

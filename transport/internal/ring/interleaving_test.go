@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Program sets up one run: its memory, its threads, and with State what the memory holds. It is
-// called once per branch, and every time does the same.
+// Program sets up one run: its memory, its threads, and with State the contents of the memory. It is called once per
+// branch, and does the same every time.
 type Program func(x *Interleaving)
 
 // Interleaving is one interleaving. Its threads run one at a time, each until its next Step.
@@ -30,10 +30,10 @@ type Thread struct {
 	event   bool
 	dead    bool
 	ended   bool
-	options int    // what the next Step may go on with: more than 1 in Choose
-	chosen  int    // of these
+	options int    // number of ways to continue at the next Step: more than 1 in Choose
+	chosen  int    // one of options
 	label   string // of the next step
-	history uint64 // digest of all that the thread has seen
+	history uint64 // digest of all values that the thread has seen
 	next    func() (struct{}, bool)
 	stop    func()
 	park    func(struct{}) bool
@@ -65,11 +65,10 @@ func (x *Interleaving) start(name string, f func(), event bool) *Thread {
 	return t
 }
 
-// State says how to append what the memory holds, and all else that threads have in common.
+// State sets the function that appends the contents of the memory, and all other state that threads share.
 func (x *Interleaving) State(f func(b []byte) []byte) { x.state = f }
 
-// Step is called by a thread before each access to what it shares with others. The label is
-// for people.
+// Step is called by a thread before each access to state that it shares with other threads. The label is for the trace.
 func (x *Interleaving) Step(label string) { x.pause(label, 1) }
 
 // Choose returns each number below n, in interleavings of their own.
@@ -88,8 +87,7 @@ func (x *Interleaving) pause(label string, options int) {
 	}
 }
 
-// Saw is called after an access with what it returned: all that the thread does
-// afterwards depends on it.
+// Saw is called after an access with the value that it returned: all later actions of the thread depend on it.
 func (x *Interleaving) Saw(v uint64) {
 	x.now.mix(v + 2)
 	if x.tracing {
@@ -97,9 +95,8 @@ func (x *Interleaving) Saw(v uint64) {
 	}
 }
 
-// Forget says that what the thread does from here on depends on these values alone, and not
-// on what it has seen before. Two visits with the same ones are the same state: a loop that
-// polls begins with it.
+// Forget declares that the actions of the thread from here on depend on these values alone, and not on values that it
+// has seen before. Two visits with the same values are the same state: a loop that polls begins with it.
 func (x *Interleaving) Forget(where string, state ...int) {
 	x.now.history = noHistory
 	for i := range len(where) {
@@ -110,10 +107,10 @@ func (x *Interleaving) Forget(where string, state ...int) {
 	}
 }
 
-// Fail ends the exploration: what must not happen has.
+// Fail ends the exploration with an error: a property does not hold.
 func (x *Interleaving) Fail(format string, a ...any) { panic(fmt.Errorf(format, a...)) }
 
-// Kill ends a thread where it is.
+// Kill ends a thread at its current step.
 func (x *Interleaving) Kill(t *Thread) { t.dead = true }
 
 // mix is FNV-1a, by words.
@@ -125,7 +122,7 @@ func (t *Thread) mix(v uint64) {
 
 const noHistory = 14695981039346656037
 
-// resume lets t go on to its next step.
+// resume runs t to its next step.
 func (x *Interleaving) resume(t *Thread, option int) {
 	if x.tracing && t.label != "" {
 		x.trace = append(x.trace, fmt.Sprintf("%s: %s", t.name, t.label))
@@ -141,7 +138,7 @@ func (x *Interleaving) over() bool {
 	return !slices.ContainsFunc(x.threads, func(t *Thread) bool { return !t.event && !t.ended && !t.dead })
 }
 
-// choices returns how many ways there are to go on.
+// choices returns the number of ways to continue.
 func (x *Interleaving) choices() (n int) {
 	for _, t := range x.threads {
 		if !t.ended && !t.dead {
@@ -151,7 +148,7 @@ func (x *Interleaving) choices() (n int) {
 	return n
 }
 
-// take goes on in the i-th way.
+// take continues in the i-th way.
 func (x *Interleaving) take(i int) {
 	for _, t := range x.threads {
 		if t.ended || t.dead {
@@ -165,7 +162,7 @@ func (x *Interleaving) take(i int) {
 	}
 }
 
-// digest is of all that decides how the run goes on.
+// digest returns a digest of all state that determines how the run continues.
 func (x *Interleaving) digest(b []byte) (uint64, []byte) {
 	b = x.state(b[:0])
 	for _, t := range x.threads {
@@ -190,7 +187,7 @@ func (x *Interleaving) end() {
 	}
 }
 
-// node is a state, by the way on which it was found first.
+// node is a state, with the path on which it was found first.
 type node struct {
 	from   *node
 	choice int
@@ -207,7 +204,7 @@ func (n *node) path() (p []int) {
 	return p
 }
 
-// branch is a state and a way to go on that is still to be explored.
+// branch is a state and a way to continue that is still to be explored.
 type branch struct {
 	n      *node
 	choice int

@@ -2,9 +2,8 @@
 // receiver, over plain memory: two small state machines, Tx and Rx, that never
 // wait, never allocate and make no system call.
 //
-// It knows neither where the memory came from nor how a rank sleeps; that is
-// package segment's and the transports' affair, and only they import it. It is
-// tested on heap memory, where the race detector sees everything.
+// It knows neither where the memory came from nor how a rank sleeps; these are matters of package segment and the
+// transports, and only they import it. It is tested on heap memory, where the race detector sees everything.
 //
 // # Memory
 //
@@ -25,15 +24,12 @@
 //
 // # Order
 //
-// The sender writes payload, header and length, then stores the publication
-// word; the receiver loads that word and touches the rest only when it holds
-// the expected position. The receiver is done with a slot before it stores the
-// number of released slots; the sender loads that number before it reuses a
-// slot. Each store of these words is a release and each load an acquire; those
-// of Commit and Release are sequentially consistent besides, as sync/atomic's
-// operations are, so that a wake-up can be decided by what is loaded next.
-// Positions count from 0 and are published modulo 1<<32; the number of slots
-// divides that, so a slot never sees the same word on two successive laps.
+// The sender writes payload, header and length, then stores the publication word; the receiver loads that word and
+// touches the rest only when it holds the expected position. The receiver is done with a slot before it stores the
+// number of released slots; the sender loads that number before it reuses a slot. Each store of these words is a
+// release and each load an acquire; those of Commit and Release are also sequentially consistent, as sync/atomic's
+// operations are, so that later loads can decide about a wake-up. Positions count from 0 and are published modulo
+// 1<<32; the number of slots divides that, so a slot never sees the same word on two successive laps.
 package ring
 
 import (
@@ -64,15 +60,15 @@ func ControlBytes(slots int) int {
 	return (headBytes + slots*lineBytes + 127) &^ 127
 }
 
-// geometry is what both ends know of a FIFO.
+// geometry is the part of a FIFO that both ends know.
 type geometry struct {
 	ctl, data []byte
 	slots     uint32
 	slotBytes int
 }
 
-// newGeometry checks the sizes, which come from a validated Layout and our own
-// arithmetic: a mistake here is ours.
+// newGeometry checks the sizes, which come from a validated Layout and this package's own arithmetic: a mistake here is
+// a bug.
 func newGeometry(ctl, data []byte, slots, slotBytes int) geometry {
 	switch {
 	case slots < 2 || slots&(slots-1) != 0 || slotBytes < lineBytes:
@@ -105,8 +101,8 @@ func (g *geometry) window(pos uint32, n int) []byte {
 type Tx struct {
 	geometry
 	pos  uint32 // position of the next chunk
-	head uint32 // slots released, as last seen
-	n    int    // bytes reserved, -1 when nothing is
+	head uint32 // released slots at the last load
+	n    int    // bytes reserved; -1: none
 }
 
 // NewTx makes the sending end over the control and data areas of a FIFO, both
@@ -138,22 +134,22 @@ func (t *Tx) TryReserve(n int) ([]byte, bool, error) {
 // Commit publishes the reserved slot under header h. Precondition: TryReserve
 // returned true and nothing was committed since (else it panics).
 //
-// Its last action is a sequentially consistent store: what the caller loads
-// afterwards is loaded after the slot has become visible.
+// Its last action is a sequentially consistent store: later loads of the caller are executed after the slot has become
+// visible.
 func (t *Tx) Commit(h *transport.Header) {
 	line := t.fill(h, uint32(t.n))
 	storeWord(line, 0, t.pos)
 	t.claimNext()
 }
 
-// Post is Commit, but for the order of what is loaded afterwards.
+// Post is Commit, except that it does not order later loads.
 func (t *Tx) Post(h *transport.Header) {
 	line := t.fill(h, uint32(t.n))
 	publishWord(line, 0, t.pos)
 	t.claimNext()
 }
 
-// fill takes the reserved slot, whose header and length it writes, and returns its line, still to be
+// fill writes header and length of the reserved slot, ends the reservation, and returns the slot's line, still to be
 // published.
 func (t *Tx) fill(h *transport.Header, length uint32) []byte {
 	if t.n < 0 {
@@ -166,17 +162,15 @@ func (t *Tx) fill(h *transport.Header, length uint32) []byte {
 	return line
 }
 
-// claimNext brings the line of the next slot, if it is free, into this core's
-// cache by writing to it what means nothing yet: it was read last by another
-// core, from where it would have to come when the next chunk is due.
+// claimNext brings the line of the next slot, if it is free, into this core's cache by writing a value without meaning
+// to it: it was read last by another core, from where it would have to come when the next chunk is due.
 func (t *Tx) claimNext() {
 	if t.pos-t.head < t.slots {
 		putLength(t.line(t.pos), 0)
 	}
 }
 
-// Reserved returns the window that TryReserve gave out last, nil when there is
-// none, and the position of its slot.
+// Reserved returns the window that TryReserve returned last, nil when there is none, and the position of its slot.
 func (t *Tx) Reserved() ([]byte, uint32) {
 	if t.n < 0 {
 		return nil, 0
@@ -184,9 +178,8 @@ func (t *Tx) Reserved() ([]byte, uint32) {
 	return t.window(t.pos, t.n), t.pos
 }
 
-// PostAt publishes, in the reserved slot, n bytes that begin at byte at of
-// the memory that Rx knows as shared, and returns the slot's position.
-// Precondition and order are those of Post.
+// PostAt publishes, in the reserved slot, n bytes that begin at byte at of the memory that Rx knows as shared, and
+// returns the slot's position. Precondition and order are those of Post.
 func (t *Tx) PostAt(h *transport.Header, at, n int) (pos uint32) {
 	return t.postPlace(h, uint64(at), uint32(n)|elsewhere)
 }
@@ -204,9 +197,8 @@ func (t *Tx) postPlace(h *transport.Header, at uint64, length uint32) (pos uint3
 	return pos
 }
 
-// Free reports whether the receiver has released the slot at position pos,
-// which was committed before. What it wrote into the released counter is
-// checked by TryReserve.
+// Free reports whether the receiver has released the slot at position pos, which was committed before. TryReserve
+// checks the value that the receiver wrote into the released counter.
 func (t *Tx) Free(pos uint32) bool {
 	if int32(t.head-pos) > 0 {
 		return true
@@ -220,7 +212,7 @@ func (t *Tx) Oldest() uint32 {
 	if head := loadWord(t.ctl, 0); t.pos-head <= t.slots {
 		return head
 	}
-	return t.pos // TryReserve will say that the peer is out of its mind
+	return t.pos // TryReserve will report that the counter is corrupt
 }
 
 // Next returns the position of the next slot.
@@ -229,19 +221,18 @@ func (t *Tx) Next() uint32 { return t.pos }
 // Rx is the receiving end. One goroutine owns it.
 type Rx struct {
 	geometry
-	shared Shared // where payloads that lie elsewhere are
+	shared Shared // returns payloads that lie elsewhere
 	pos    uint32 // position of the oldest unread chunk
 	lapped bool   // every slot has been used at least once
 	peeked bool
 
 	private bool   // the payload peeked at is in the sender's own memory
-	address uint64 // where
-	length  int    // its bytes
+	address uint64 // its address there
+	length  int    // its length in bytes
 }
 
-// Shared returns the n bytes at byte at of the memory in which payloads lie that
-// were posted with PostAt. Both numbers are the peer's: where there is no such
-// memory the error wraps transport.ErrCorrupt.
+// Shared returns the n bytes at byte at of the memory that holds payloads posted with PostAt. Both numbers come from
+// the peer: where there is no such memory the error wraps transport.ErrCorrupt.
 type Shared func(at uint64, n int) ([]byte, error)
 
 // NewRx makes the receiving end over the same areas as NewTx.
@@ -249,11 +240,9 @@ func NewRx(ctl, data []byte, shared Shared, slots, slotBytes int) Rx {
 	return Rx{geometry: newGeometry(ctl, data, slots, slotBytes), shared: shared}
 }
 
-// TryPeek returns the payload of the oldest unread chunk and copies its header
-// to h, or returns false when there is none. An error wraps
-// transport.ErrCorrupt. The window may be written by a hostile peer while it is
-// read; its bounds may not. Where Private says so there is none: the payload is
-// still to be read.
+// TryPeek returns the payload of the oldest unread chunk and copies its header to h, or returns false when there is
+// none. An error wraps transport.ErrCorrupt. A hostile peer may write to the window while it is read, but cannot change
+// its bounds. If Private reports true there is no window: the payload is still to be read.
 func (r *Rx) TryPeek(h *transport.Header) ([]byte, bool, error) {
 	line := r.line(r.pos)
 	if w := loadWord(line, 0); w != r.pos+1 {
@@ -304,8 +293,8 @@ func (r *Rx) peekElsewhere(n uint32, at uint64) ([]byte, bool, error) {
 	return b, r.peeked, err
 }
 
-// Private reports whether the payload of the last TryPeek lies in the sender's
-// own memory, at which address of it, and how many bytes.
+// Private reports whether the payload of the last TryPeek lies in the sender's own memory, with its address there and
+// its length in bytes.
 func (r *Rx) Private() (address uint64, n int, is bool) { return r.address, r.length, r.private }
 
 // Slot returns the number of the slot at position pos.
@@ -320,8 +309,8 @@ func (g *geometry) Room(pos uint32) []byte {
 // Next returns the position of the oldest unread chunk.
 func (r *Rx) Next() uint32 { return r.pos }
 
-// checkEmpty reports whether w is what an unpublished slot holds: the word of
-// the lap before, or zero on the first lap.
+// checkEmpty reports an error unless w is the word of an unpublished slot: the word of the lap before, or zero on the
+// first lap.
 func (r *Rx) checkEmpty(w uint32) error {
 	var want uint32
 	if r.lapped {
@@ -341,7 +330,7 @@ func (r *Rx) Release() {
 	storeWord(r.ctl, 0, r.pos)
 }
 
-// Drop is Release, but for the order of what is loaded afterwards.
+// Drop is Release, except that it does not order later loads.
 func (r *Rx) Drop() {
 	r.next()
 	publishWord(r.ctl, 0, r.pos)

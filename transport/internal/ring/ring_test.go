@@ -34,14 +34,14 @@ func newPair(slots, slotBytes int) (Tx, Rx, []byte, []byte) {
 	return NewTx(ctl, data, slots, slotBytes), NewRx(ctl, data, nil, slots, slotBytes), ctl, data
 }
 
-// chunk is what the oracle keeps of a chunk: a queue of these is the dumb FIFO.
+// chunk is the oracle's copy of a chunk: a queue of these is a trivial FIFO.
 type chunk struct {
 	h    transport.Header
 	body string
 }
 
-// TestAgainstQueue drives both ends with random operations beside a plain
-// queue, from a random position so that counters wrap.
+// TestAgainstQueue drives both ends with random operations next to a plain queue, from a random position so that
+// counters wrap.
 func TestAgainstQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		slots := 1 << rapid.IntRange(1, 5).Draw(t, "slots")
@@ -101,8 +101,8 @@ func jump(tx *Tx, rx *Rx, pos uint32) {
 	}
 }
 
-// TestConcurrent runs both ends at once; under the race detector it shows that
-// the publication word and the release counter order all accesses.
+// TestConcurrent runs both ends at once; under the race detector it shows that the publication word and the release
+// counter order all accesses.
 func TestConcurrent(t *testing.T) {
 	for _, slots := range []int{2, 8} {
 		tx, rx, _, _ := newPair(slots, 256)
@@ -151,7 +151,7 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// TestHostile writes what no peer writes into the shared words, one at a time.
+// TestHostile writes values that no peer writes into the shared words, one at a time.
 func TestHostile(t *testing.T) {
 	send := func(tx *Tx, n int) {
 		if _, ok, err := tx.TryReserve(n); !ok || err != nil {
@@ -187,7 +187,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestMisuse: breaking a precondition is our own mistake and panics.
+// TestMisuse checks that a broken precondition, which is a bug of the caller, panics.
 func TestMisuse(t *testing.T) {
 	tx, rx, ctl, data := newPair(2, 64)
 	for name, f := range map[string]func(){
@@ -209,8 +209,8 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
-// FuzzHostileMemory: whatever the shared memory holds and whenever it changes,
-// both ends return windows inside it, or errors, and never panic.
+// FuzzHostileMemory checks that whatever the shared memory holds and whenever it changes, both ends return windows
+// inside it, or errors, and never panic.
 func FuzzHostileMemory(f *testing.F) {
 	f.Add([]byte{1, 0, 0, 0, 8, 0, 0, 0}, []byte("prpr"))
 	f.Add([]byte{1, 0, 0, 0, 255, 255, 255, 255}, []byte("ppp"))

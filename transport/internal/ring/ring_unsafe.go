@@ -19,8 +19,8 @@ func aligned(b []byte, to uintptr) bool {
 	return uintptr(unsafe.Pointer(unsafe.SliceData(b)))%to == 0
 }
 
-// PayloadLine returns the line at position pos, of a payload in the sender's own memory, for
-// what both ends do to copy it. Before the payload is published it is the sender's.
+// PayloadLine returns the line at position pos, of a payload in the sender's own memory, for the protocol by which both
+// ends copy it. Before the payload is published it belongs to the sender.
 func (g *geometry) PayloadLine(pos uint32) Line {
 	p := unsafe.Pointer(&g.line(pos)[0])
 	return Line{State: (*atomic.Uint32)(unsafe.Add(p, offState)), Target: (*atomic.Uint64)(unsafe.Add(p, offTarget)),
