@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// leftOfGroups returns the least that the memory limits of this process's cgroup (version 2)
-// and of all its parents leave; false when there is none or nothing can be read.
+// leftOfGroups returns the smallest amount of memory that the limits of this process's cgroup (version 2) and of all
+// its parents leave; false when there is none or nothing can be read.
 func leftOfGroups() (least int64, ok bool) {
 	dir, found := unifiedGroup(readText("/proc/self", "cgroup"))
 	for ; found; dir = path.Dir(dir) {
@@ -32,9 +32,8 @@ func unifiedGroup(text string) (dir string, ok bool) {
 	return "", false
 }
 
-// freeMemory returns how many bytes can still be allocated: what the kernel
-// calls available, and not more than what the limits of our cgroups leave;
-// false when neither is known.
+// freeMemory returns how many bytes can still be allocated: the kernel's estimate of available memory, and not more
+// than the limits of this process's cgroups leave; false when neither is known.
 func freeMemory() (bytes int64, ok bool) {
 	bytes, ok = parseAvailable(readText("/proc", "meminfo"))
 	if left, limited := leftOfGroups(); limited && (!ok || left < bytes) {
@@ -55,11 +54,11 @@ func parseAvailable(text string) (bytes int64, ok bool) {
 	return 0, false
 }
 
-// parseLeft returns what a memory limit leaves of itself, in bytes.
+// parseLeft returns the unused part of a memory limit, in bytes.
 func parseLeft(limit, used string) (bytes int64, ok bool) {
 	var l, u int64
 	if _, err := fmt.Sscan(limit+" "+used, &l, &u); err != nil || l < 0 || u < 0 {
-		return 0, false // "max", most often
+		return 0, false // usually "max"
 	}
 	return max(l-u, 0), true
 }

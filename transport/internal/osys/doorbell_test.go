@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestRecvFDWithoutRoom: a process that may have no more descriptors is not waited for.
+// TestRecvFDWithoutRoom checks that a process that may have no more descriptors does not wait for one.
 func TestRecvFDWithoutRoom(t *testing.T) {
 	fd := sealed(t)
 	d, name := doorbell(t)

@@ -12,9 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Doorbell is a datagram socket under an abstract name, on which a process can
-// sleep together with other descriptors. What is in it says nothing but that
-// somebody rang.
+// Doorbell is a datagram socket under an abstract name, on which a process can sleep together with other descriptors. A
+// message in it means only that a process has rung.
 type Doorbell struct{ fd int }
 
 // NewDoorbell opens the socket with a name, which ends with it.
@@ -30,10 +29,10 @@ func NewDoorbell(name string) (*Doorbell, error) {
 	return &Doorbell{fd}, nil
 }
 
-// End has no wait for the doorbell last any more.
+// End ends all waits for the doorbell, also later ones.
 func (d *Doorbell) End() { _ = unix.Shutdown(d.fd, unix.SHUT_RD) }
 
-// Close gives the socket back.
+// Close closes the socket.
 func (d *Doorbell) Close() error { return unix.Close(d.fd) }
 
 // BellAddress is the address of a Doorbell, ready for Knock.
@@ -55,16 +54,16 @@ func NewBellAddress(name string) (*BellAddress, error) {
 	return a, nil
 }
 
-// Knock makes the Doorbell at a readable. When it cannot, the one there has
-// been rung often enough already, or is gone. It never blocks.
+// Knock makes the Doorbell at a readable. When it cannot, that Doorbell has been rung often enough already, or is gone.
+// It never blocks.
 func (d *Doorbell) Knock(a *BellAddress) {
 	var knock [1]byte
 	_, _, _ = unix.RawSyscall6(unix.SYS_SENDTO, uintptr(d.fd), uintptr(unsafe.Pointer(&knock)), 1,
 		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, uintptr(unsafe.Pointer(&a.raw)), uintptr(a.len))
 }
 
-// SendFD sends a copy of descriptor fd, with token, to the Doorbell of a name. ErrAgain
-// while that one has no room. fd stays the caller's.
+// SendFD sends a copy of descriptor fd, with token, to the Doorbell of a name. It returns ErrAgain while that one has
+// no room. fd still belongs to the caller.
 func (d *Doorbell) SendFD(name string, token []byte, fd int) error {
 	err := unix.Sendmsg(d.fd, token, unix.UnixRights(fd), &unix.SockaddrUnix{Name: "@" + name},
 		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
@@ -74,7 +73,7 @@ func (d *Doorbell) SendFD(name string, token []byte, fd int) error {
 	return err
 }
 
-// SendNone tells the Doorbell of a name that no descriptor will come: RecvFD there returns ErrNone.
+// SendNone notifies the Doorbell of a name that no descriptor will come: RecvFD there returns ErrNone.
 func (d *Doorbell) SendNone(name string, no []byte) error {
 	return unix.Sendto(d.fd, no, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, &unix.SockaddrUnix{Name: "@" + name})
 }
@@ -82,8 +81,8 @@ func (d *Doorbell) SendNone(name string, no []byte) error {
 // ErrNone is returned by RecvFD when the sender has called SendNone.
 var ErrNone = errors.New("the sender could not send it")
 
-// RecvFD waits up to max for the one descriptor that comes with token, and drops what else
-// comes, but for what SendNone sends: anybody on the host may send here. ErrAgain when it has not come. The caller
+// RecvFD waits up to max for the one descriptor that comes with token, and drops all other messages except those of
+// SendNone: any process of the host may send here. It returns ErrAgain when the descriptor has not arrived. The caller
 // closes the descriptor. token and no have the same length.
 func (d *Doorbell) RecvFD(token, no []byte, max time.Duration) (fd int, err error) {
 	Poll(d.fd, -1, max)
@@ -104,7 +103,7 @@ func (d *Doorbell) RecvFD(token, no []byte, max time.Duration) (fd int, err erro
 			return -1, ErrNone
 		}
 		if fds == nil && flags&unix.MSG_CTRUNC != 0 && subtle.ConstantTimeCompare(msg[:n], token) == 1 {
-			return -1, unix.EMFILE // the descriptor came, and this process may have no more
+			return -1, unix.EMFILE // the descriptor arrived, and this process may have no more
 		}
 		for _, fd := range fds {
 			_ = unix.Close(fd)
@@ -113,8 +112,7 @@ func (d *Doorbell) RecvFD(token, no []byte, max time.Duration) (fd int, err erro
 	return -1, ErrAgain
 }
 
-// parseRights returns every descriptor that the control message holds; what
-// cannot be parsed holds none.
+// parseRights returns every descriptor that the control message holds; a message that cannot be parsed holds none.
 func parseRights(oob []byte) []int {
 	msgs, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
@@ -129,9 +127,8 @@ func parseRights(oob []byte) []int {
 	return all
 }
 
-// Wait sleeps until the doorbell was rung, descriptor other is readable (none
-// if it is negative), or max has passed. It forgets the rings so far, silenceMax at most, and
-// reports whether other is readable. A signal may end it early.
+// Wait sleeps until the doorbell was rung, descriptor other is readable (none if it is negative), or max has passed. It
+// drops the rings so far, silenceMax at most, and reports whether other is readable. A signal may end it early.
 func (d *Doorbell) Wait(other int, max time.Duration) (otherReady bool) {
 	rung, otherReady := Poll(d.fd, other, max)
 	if rung {
@@ -140,8 +137,8 @@ func (d *Doorbell) Wait(other int, max time.Duration) (otherReady bool) {
 	return otherReady
 }
 
-// Poll waits until there is something to read from one of two descriptors, of which one that is
-// negative is none, or max has passed. A signal may end it early.
+// Poll waits until one of two descriptors is readable, or max has passed. A negative descriptor stands for none. A
+// signal may end it early.
 func Poll(a, b int, max time.Duration) (aReady, bReady bool) {
 	fds := [2]unix.PollFd{{Fd: int32(a), Events: unix.POLLIN}, {Fd: int32(b), Events: unix.POLLIN}}
 	ts := unix.NsecToTimespec(int64(max))
@@ -149,11 +146,11 @@ func Poll(a, b int, max time.Duration) (aReady, bReady bool) {
 	return int(n) > 0 && fds[0].Revents != 0, int(n) > 0 && fds[1].Revents != 0
 }
 
-// silenceMax is how many rings one silence takes in: anybody on the host may ring, faster than
-// they are read. What is left ends the next Wait early.
+// silenceMax is the number of rings that one call of silence drops: any process of the host may ring, faster than the
+// rings are read. Rings that are left end the next Wait early.
 const silenceMax = 8
 
-// silence reads what has been sent.
+// silence reads and drops messages.
 func (d *Doorbell) silence() {
 	var b [16]byte
 	for range silenceMax {
@@ -165,5 +162,5 @@ func (d *Doorbell) silence() {
 	}
 }
 
-// FD returns the descriptor, which stays the Doorbell's.
+// FD returns the descriptor, which the Doorbell still owns.
 func (d *Doorbell) FD() int { return d.fd }

@@ -17,9 +17,8 @@ const (
 	futexWake = 1
 )
 
-// FutexWait sleeps while *word == val, until a FutexWake of the word, a signal
-// or the timeout, whichever is first. It reports whether the whole timeout
-// passed. Callers look at the word again in any case.
+// FutexWait sleeps while *word == val, until a FutexWake of the word, a signal or the timeout, whichever is first. It
+// reports whether the whole timeout passed. Callers check the word again in any case.
 //
 // It is a blocking system call: the Go scheduler gives the processor to other
 // goroutines meanwhile.
@@ -33,7 +32,7 @@ func FutexWait(word *uint32, val uint32, timeout time.Duration) (timedOut bool) 
 // Place is where a process can be woken: a futex, or descriptors that become readable, -1 for none.
 type Place struct {
 	Word  *uint32 // nil: none
-	Value uint32  // there is nothing to sleep for when the word has another one
+	Value uint32  // with another value in the word there is no reason to sleep
 	FDs   [2]int
 }
 
@@ -59,7 +58,7 @@ func WaitAny(places []Place, max time.Duration) {
 		if p.Word != nil {
 			words = append(words, futexWaiter{uint64(p.Value), uint64(uintptr(unsafe.Pointer(p.Word))), futex32, 0})
 		}
-		for _, fd := range p.FDs { // one that is negative is none
+		for _, fd := range p.FDs { // a negative one stands for none
 			fds = append(fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
 		}
 	}
@@ -86,20 +85,18 @@ func FutexWake(word *uint32) {
 	_, _, _ = unix.RawSyscall(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake, 1)
 }
 
-// Yielder lets others run on this core. One goroutine uses it.
+// Yielder lets other threads run on this core. One goroutine uses it.
 type Yielder struct {
-	Within bool // those that are waited for are goroutines of this process
+	Within bool // the awaited ranks are goroutines of this process
 	yields uint
 }
 
-// goschedEvery is how often Yield lets goroutines of this process run instead:
-// about once in a millisecond. That costs more than it seems, as the runtime
-// wakes a thread to look for more work; and where ranks share cores that
-// thread takes the core from the rank that has what we wait for.
+// goschedEvery is how often Yield lets goroutines of this process run instead: about once in a millisecond. That costs
+// more than it seems, as the runtime wakes a thread to look for more work; and where ranks share cores that thread
+// takes the core from the rank that this one waits for.
 const goschedEvery = 1024
 
-// Yield lets another thread of the system run on this core, if one is ready, and
-// now and then another goroutine.
+// Yield lets another thread of the system run on this core, if one is ready, and now and then another goroutine.
 func (y *Yielder) Yield() {
 	if y.yields++; y.Within || y.yields%goschedEvery == 0 {
 		runtime.Gosched()

@@ -19,9 +19,8 @@ func Map(fd, from, size int) ([]byte, error) {
 	return unsafe.Slice((*byte)(p), size), nil
 }
 
-// Blank gives the memory behind a mapping back but keeps its addresses: from
-// now on they are private zero pages. A late access by another goroutine then
-// finds zeros where it would otherwise kill the process.
+// Blank releases the memory behind a mapping but keeps its addresses: from now on they are private zero pages. A late
+// access by another goroutine then finds zeros where it would otherwise kill the process.
 func Blank(b []byte) error {
 	_, err := unix.MmapPtr(-1, 0, unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)), unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_FIXED|unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
@@ -31,7 +30,7 @@ func Blank(b []byte) error {
 	return nil
 }
 
-// Unmap ends a mapping. Precondition: nothing uses b any more.
+// Unmap ends a mapping. Precondition: b is not used any more.
 func Unmap(b []byte) error {
 	if err := unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b))); err != nil {
 		return fmt.Errorf("munmap of %d bytes: %w", len(b), err)

@@ -9,14 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seals keep the size of a memory file as it is for ever: a peer that could
-// shrink it would kill us with SIGBUS at the next access.
+// seals fix the size of a memory file forever: a peer that could shrink it would kill this process with SIGBUS at the
+// next access.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// CreateSealed makes an anonymous memory file of total bytes, which nobody can
-// resize, and returns its descriptor. The first size of them are allocated, and more
-// when they are written to. The name is for /proc only. Nothing is left in any file system. The caller
-// closes the descriptor.
+// CreateSealed makes an anonymous memory file of total bytes, which no process can resize, and returns its descriptor.
+// The first size bytes are allocated at once, the others when they are written to. The name is for /proc only. Nothing
+// is left in any file system. The caller closes the descriptor.
 func CreateSealed(name string, size, total int) (fd int, err error) {
 	fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -40,8 +39,7 @@ func CreateSealed(name string, size, total int) (fd int, err error) {
 	return fd, nil
 }
 
-// Allocate gives the file n bytes of memory from offset on, or returns an error
-// when there are not so many.
+// Allocate gives the file n bytes of memory from offset on, or returns an error when there is not enough.
 func Allocate(fd int, offset, n int) error {
 	if err := checkFree(int64(n)); err != nil {
 		return err
@@ -52,8 +50,7 @@ func Allocate(fd int, offset, n int) error {
 	return nil
 }
 
-// Deallocate takes n bytes from offset on away from the file; they read as
-// zeros.
+// Deallocate removes the memory of n bytes from offset on from the file; they read as zeros.
 func Deallocate(fd int, offset, n int) error {
 	err := retry(func() error {
 		return unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(offset), int64(n))
@@ -68,18 +65,17 @@ const memoryHint = "hint: use fewer ranks or smaller slots, or raise the memory 
 
 // hintFor returns the remedy for an error of a call that sizes a memory file.
 func hintFor(err error) string {
-	if errors.Is(err, unix.EFBIG) { // nothing of it is written to a disk, and little of it is ever memory
+	if errors.Is(err, unix.EFBIG) { // nothing of it is written to a disk, and little of it is ever in memory
 		return "hint: memory that ranks share counts as a file: ulimit -f unlimited"
 	}
 	return memoryHint
 }
 
-// checkFree returns an error when size bytes are more than there are. The
-// kernel would not: a memory file has no limit of its own, and fallocate goes
-// on until the out-of-memory killer ends processes, anybody's.
+// checkFree returns an error when size is more than the free memory. The kernel would not: a memory file has no limit
+// of its own, and fallocate continues until the out-of-memory killer ends processes of any user.
 //
-// Links are opened by the dozen, and what is free stands in several files: who has looked may take a small part of it
-// without looking again.
+// Links are opened by the dozen, and the free memory is read from several files: after one check, a small part of it
+// may be taken without another.
 func checkFree(size int64) error {
 	looked.Lock()
 	defer looked.Unlock()
@@ -94,7 +90,7 @@ func checkFree(size int64) error {
 	return nil
 }
 
-// looked is how much of the memory that was free may be taken without another look, until when.
+// looked is how much of the free memory may be taken without another check, and until when.
 var looked struct {
 	sync.Mutex
 	left  int64
@@ -102,7 +98,7 @@ var looked struct {
 }
 
 const (
-	lookedPart = 256 // of what is free, as there may be as many ranks
+	lookedPart = 256 // of the free memory, as there may be as many ranks
 	lookedFor  = 50 * time.Millisecond
 )
 
@@ -148,7 +144,7 @@ func retry(f func() error) error {
 	}
 }
 
-// LimitsAddresses tells whether the addresses that this process may have are limited.
+// LimitsAddresses reports whether the addresses that this process may have are limited.
 func LimitsAddresses() bool {
 	var r unix.Rlimit
 	return unix.Getrlimit(unix.RLIMIT_AS, &r) == nil && r.Cur != unix.RLIM_INFINITY

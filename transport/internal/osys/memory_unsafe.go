@@ -10,18 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Address returns where b is in this process.
+// Address returns the address of b in this process.
 func Address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
-// ReadMemory fills b from an address of process pid. The error is that of the system,
-// ESRCH when there is no such process. The kernel checks that the address is one and that this
-// process may trace that one.
+// ReadMemory fills b from an address of process pid. The error is that of the system, ESRCH when there is no such
+// process. The kernel checks that the address is valid and that this process may trace that one.
 func ReadMemory(pid int, address uint64, b []byte) error {
 	return copyMemory(unix.SYS_PROCESS_VM_READV, "process_vm_readv", pid, address, b)
 }
 
-// WriteMemory writes b to an address of process pid; see ReadMemory. Who calls it knows
-// that the number is still that process's.
+// WriteMemory writes b to an address of process pid; see ReadMemory. The caller ensures that the number still belongs
+// to that process.
 func WriteMemory(pid int, address uint64, b []byte) error {
 	return copyMemory(unix.SYS_PROCESS_VM_WRITEV, "process_vm_writev", pid, address, b)
 }
@@ -46,8 +45,7 @@ func copyMemory(call uintptr, name string, pid int, address uint64, b []byte) er
 	return nil
 }
 
-// OpenProcess returns a descriptor of process pid, which never means another
-// one, whatever becomes of the number.
+// OpenProcess returns a descriptor of process pid, which never refers to another process, even if the number is reused.
 func OpenProcess(pid int) (fd int, err error) {
 	fd, err = unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -57,7 +55,8 @@ func OpenProcess(pid int) (fd int, err error) {
 }
 
 // Ended reports whether the process of a descriptor has ended, waited for or not: none of its threads runs any more.
-// Until it is waited for its number is its own. An error is no news of the process: the system did not answer.
+// Until its parent waits for it, its number is not reused. An error means that the system did not answer, and nothing
+// about the process.
 func Ended(fd int) (bool, error) {
 	fds, now := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, unix.Timespec{}
 	for {

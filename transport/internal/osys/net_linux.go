@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TakeSocket takes the socket out of c, which is closed, and out of the Go
-// runtime's poller, which would otherwise wake a thread for every packet that
-// arrives. The descriptor does not block and is the caller's.
+// TakeSocket takes the socket out of c, which is closed, and out of the Go runtime's poller, which would otherwise wake
+// a thread for every packet that arrives. The descriptor does not block and belongs to the caller.
 func TakeSocket(c *net.TCPConn) (fd int, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -36,11 +35,10 @@ func TakeSocket(c *net.TCPConn) (fd int, err error) {
 	return fd, nil
 }
 
-// Unsent returns how many bytes that were sent on the socket fd its peer has
-// not acknowledged.
+// Unsent returns the number of bytes sent on the socket fd that its peer has not acknowledged.
 func Unsent(fd int) (int, error) { return unix.IoctlGetInt(fd, unix.SIOCOUTQ) }
 
-// EndSending tells the peer of the socket fd that no more will come.
+// EndSending announces the end of the data to the peer of the socket fd.
 func EndSending(fd int) error { return unix.Shutdown(fd, unix.SHUT_WR) }
 
 // Event is an eventfd: a descriptor that can be read once it is signalled. Its methods may be
@@ -51,7 +49,7 @@ type Event struct {
 	fd        int // 0: none
 }
 
-// one is what Signal adds.
+// one is the number that Signal adds.
 var one = binary.NativeEndian.AppendUint64(nil, 1)
 
 // Open makes the descriptor.
@@ -63,7 +61,7 @@ func (e *Event) Open() (err error) {
 	return nil
 }
 
-// FD returns the descriptor, which stays the Event's.
+// FD returns the descriptor, which the Event still owns.
 func (e *Event) FD() int { return e.fd }
 
 // Signal makes the descriptor readable.
@@ -88,7 +86,7 @@ func (e *Event) Drain() {
 	}
 }
 
-// Close gives the descriptor back.
+// Close closes the descriptor.
 func (e *Event) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -109,12 +107,10 @@ func NewPoller() (int, error) {
 	return fd, nil
 }
 
-// Watch adds fd to the poller ep, under the number id: it is ready when there
-// is something to read.
+// Watch adds fd to the poller ep, under the number id: it is ready when it is readable.
 func Watch(ep, fd, id int) error { return watch(ep, unix.EPOLL_CTL_ADD, fd, id, unix.EPOLLIN) }
 
-// WatchRoom changes whether fd, which Watch added, is ready too when there is
-// room to send.
+// WatchRoom changes whether fd, which Watch added, is also ready when there is room to send.
 func WatchRoom(ep, fd, id int, room bool) error {
 	events := uint32(unix.EPOLLIN)
 	if room {
@@ -136,12 +132,12 @@ func watch(ep, op, fd, id int, events uint32) error {
 	return nil
 }
 
-// Events is room for what a poller reports.
+// Events is room for the events of a poller.
 type Events struct {
 	list [16]unix.EpollEvent
 }
 
-// Look calls f with the numbers of what is ready in the poller ep, of at most 16.
+// Look calls f with the numbers of at most 16 descriptors that are ready in the poller ep.
 func (e *Events) Look(ep int, f func(id int)) error {
 	n, err := unix.EpollWait(ep, e.list[:], 0)
 	if err != nil && err != unix.EINTR {
@@ -153,10 +149,10 @@ func (e *Events) Look(ep int, f func(id int)) error {
 	return nil
 }
 
-// QuickAck has the kernel acknowledge at once what has come on the socket fd, and
-// not some 40 ms later with what this side may send.
+// QuickAck makes the kernel acknowledge the bytes that have arrived on the socket fd at once, and not some 40 ms later
+// with the next bytes that this side may send.
 func QuickAck(fd int) { _ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1) }
 
-// Await has waits for the socket fd end once n bytes can be read, or nothing more will
-// come; it is 1 for a new socket. A read takes what is there as ever.
+// Await makes waits for the socket fd end once n bytes can be read, or no more will come; n is 1 for a new socket.
+// Reads are not affected.
 func Await(fd, n int) { _ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVLOWAT, n) }

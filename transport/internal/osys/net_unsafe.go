@@ -23,7 +23,7 @@ type Vectors struct {
 	bytes int
 }
 
-// Reset empties v, and lets go of the memory.
+// Reset empties v, and drops its references to the memory.
 func (v *Vectors) Reset() {
 	clear(v.iov[:v.n])
 	v.n, v.bytes = 0, 0
@@ -60,9 +60,8 @@ func (v *Vectors) Each(f func(b []byte) bool) {
 	}
 }
 
-// Send sends what v holds on the socket fd, as far as there is room for it at
-// once, and returns how many bytes that were. ErrAgain when there is none. A
-// socket that the peer has closed is an error and no signal.
+// Send sends the bytes of v on the socket fd, as far as there is room for them at once, and returns the number of sent
+// bytes. It returns ErrAgain when there is no room. A socket that the peer has closed is an error and no signal.
 func (v *Vectors) Send(fd int) (int, error) {
 	releaseIO()
 	if v.n == 1 {
@@ -75,9 +74,8 @@ func (v *Vectors) Send(fd int) (int, error) {
 	return done(n, errno)
 }
 
-// Recv receives from the socket fd what is there, as far as v has room for it,
-// and returns how many bytes that were; 0 when the peer will send no more.
-// ErrAgain when there is nothing yet.
+// Recv receives the available bytes from the socket fd, as far as v has room for them, and returns their number; 0 when
+// the peer will send no more. It returns ErrAgain when there is nothing yet.
 func (v *Vectors) Recv(fd int) (int, error) {
 	var n uintptr
 	var errno syscall.Errno

@@ -1,9 +1,8 @@
 //go:build linux
 
-// Package osys is the part of the operating system that the transports need:
-// sealed memory files, mappings, futexes, doorbells and the descriptors that they pass,
-// and the set of cores a process may use, for transport/shm; sockets that never block, and
-// waiting for many of them, for transport/tcp.
+// Package osys is the part of the operating system that the transports need: sealed memory files, mappings, futexes,
+// doorbells and the descriptors that they pass, and the set of cores a process may use, for transport/shm; sockets that
+// never block, and waiting for many of them, for transport/tcp.
 //
 // It holds thin typed calls and no protocol of its own. Below transport it is
 // the only user of golang.org/x/sys; those import it. It is for
@@ -12,6 +11,5 @@ package osys
 
 import "errors"
 
-// ErrAgain is returned by Vectors when a socket has nothing to give, or no room
-// to take anything, at the moment.
+// ErrAgain is returned by Vectors when a socket has no bytes to read, or no room for more, at the moment.
 var ErrAgain = errors.New("osys: not now")

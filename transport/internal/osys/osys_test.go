@@ -47,8 +47,7 @@ func mapped(t *testing.T, fd int) []byte {
 	return b
 }
 
-// TestSealed: the file has its size, all of it allocated, and nobody can
-// change either.
+// TestSealed checks that the file has its size, all of it allocated, and that no process can change either.
 func TestSealed(t *testing.T) {
 	fd := sealed(t)
 	if err := CheckSealed(fd, size); err != nil {
@@ -86,9 +85,8 @@ func TestCheckSealedRejects(t *testing.T) {
 	}
 }
 
-// TestTooMuch: more memory than there is is an error that says how much. Only
-// the check is called: were it wrong, allocating would take all memory of the
-// machine.
+// TestTooMuch checks that a request for more memory than there is returns an error with the amounts. Only the check is
+// called: if it were wrong, allocating would take all memory of the machine.
 func TestTooMuch(t *testing.T) {
 	if _, ok := freeMemory(); !ok {
 		testutil.Need(t, testutil.Memory, errors.New("free memory is not known here"))
@@ -102,8 +100,7 @@ func TestTooMuch(t *testing.T) {
 	}
 }
 
-// TestMap: two mappings of one file are the same memory, and a blanked one is
-// zero and on its own.
+// TestMap checks that two mappings of one file are the same memory, and that a blanked one is zero and separate.
 func TestMap(t *testing.T) {
 	fd := sealed(t)
 	a, b := mapped(t, fd), mapped(t, fd)
@@ -124,8 +121,8 @@ func TestMap(t *testing.T) {
 	}
 }
 
-// TestFutex: a changed word is not slept on, a sleep ends after its time, and
-// a wake through another mapping ends it.
+// TestFutex checks that a changed word is not slept on, that a sleep ends after its time, and that a wake through
+// another mapping ends it.
 func TestFutex(t *testing.T) {
 	fd := sealed(t)
 	a, b := wordOf(mapped(t, fd)), wordOf(mapped(t, fd))
@@ -192,7 +189,7 @@ func TestWaitAny(t *testing.T) {
 			t.Errorf("%s: it ended after %v", name, d)
 		}
 	}
-	words[1] = 1 // what the sleep was for has come before
+	words[1] = 1 // the event has happened before the sleep
 	WaitAny(two, time.Hour)
 	words[1] = 0
 	woken := make(chan bool)
@@ -249,10 +246,10 @@ func TestPassFD(t *testing.T) {
 	}
 }
 
-// none is what SendNone sends in these tests.
+// none is the message that SendNone sends in these tests.
 var none = []byte("87654321")
 
-// TestSendNone: a sender that has no descriptor is not waited for.
+// TestSendNone checks that RecvFD does not wait for a sender that has no descriptor.
 func TestSendNone(t *testing.T) {
 	name := fmt.Sprintf("treerun-test-none-%d", os.Getpid())
 	d, err := NewDoorbell(name)
@@ -268,8 +265,8 @@ func TestSendNone(t *testing.T) {
 	}
 }
 
-// TestRecvFDRejects: no descriptor, too many, too few or other bytes are not taken, and
-// leave no descriptor open.
+// TestRecvFDRejects checks that messages with no descriptor, too many, too few or other bytes are dropped, and leave no
+// descriptor open.
 func TestRecvFDRejects(t *testing.T) {
 	fd := sealed(t)
 	d, name := doorbell(t)
@@ -344,7 +341,7 @@ func TestUnifiedGroup(t *testing.T) {
 	}
 }
 
-// FuzzSystemText: nothing a file can hold makes the parsers fail.
+// FuzzSystemText checks that the parsers accept any contents of a file without failing.
 func FuzzSystemText(f *testing.F) {
 	f.Add("0::/a\n", "1")
 	f.Add("MemAvailable: 7 kB", "x")
@@ -361,7 +358,7 @@ func FuzzSystemText(f *testing.F) {
 	})
 }
 
-// TestPinThread: every core can be chosen, and the old ones come back.
+// TestPinThread checks that every core can be chosen, and that the old ones are restored.
 func TestPinThread(t *testing.T) {
 	cores := func() int {
 		var set unix.CPUSet
@@ -386,7 +383,7 @@ func TestPinThread(t *testing.T) {
 	}
 }
 
-// TestFlood: a Doorbell that is rung without end takes in some rings per Wait, and Wait ends.
+// TestFlood checks that a Doorbell that is rung endlessly drops some rings per Wait, and that Wait ends.
 func TestFlood(t *testing.T) {
 	d, name := doorbell(t)
 	from, _ := doorbell(t)

@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PinThread ties the calling goroutine to the k-th core, modulo their number, of
-// a list, which may have cores on which its thread may not run otherwise; of an
-// empty list, to one of those on which it may. restore, which the same goroutine
+// PinThread ties the calling goroutine to the k-th core, modulo their number, of a list, which may have cores on which
+// its thread may not run otherwise; if the list is empty, of those on which it may. restore, which the same goroutine
 // calls once, gives the thread its cores back. After an error nothing has changed.
 func PinThread(k int, among []int) (restore func(), err error) {
 	runtime.LockOSThread()

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestPinBoundThread: a thread that is bound to one core can be tied to another one for a
-// while, and to none that is not there.
+// TestPinBoundThread checks that a thread that is bound to one core can be tied to another one for a while, and to none
+// that does not exist.
 func TestPinBoundThread(t *testing.T) {
 	cores := func() (list []int) {
 		var set unix.CPUSet

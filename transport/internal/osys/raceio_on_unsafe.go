@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// ioSync orders, for the race detector, what was done before a Send and after
-// a Recv of one process, as package syscall does for Write and Read.
+// ioSync orders, for the race detector, accesses before a Send and accesses after a Recv of one process, as package
+// syscall does for Write and Read.
 var ioSync int64
 
 func releaseIO() { runtime.RaceReleaseMerge(unsafe.Pointer(&ioSync)) }
