@@ -10,10 +10,9 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// testSleepers makes both sides sleep as often as they can: no poll is
-// repeated before a sleep, so that every chunk and every released slot meets a
-// bell that is being prepared, slept on or cancelled. The sleeps have no end
-// of their own within Limit: one lost wake-up fails the test.
+// testSleepers makes both sides sleep as often as they can: they poll only once before a sleep, so that every chunk and
+// every released slot meets a bell that is being prepared, slept on or cancelled. The sleeps do not end by themselves
+// within Limit: one lost wake-up fails the test.
 func testSleepers(t *testing.T, open opener) {
 	rounds := testutil.Count(5000, 20000)
 	all := opened(t, open, testutil.Pair(2, 64))
@@ -35,8 +34,8 @@ func testSleepers(t *testing.T, open opener) {
 	together(t, turns(0), turns(1))
 }
 
-// testBell: a ring is remembered from Prepare on and not before, a sleep ends
-// by itself, and an old ring does not end a later sleep.
+// testBell checks that a ring is remembered from Prepare on and not before, that a sleep ends by itself, and that an
+// old ring does not end a later sleep.
 func testBell(t *testing.T, open opener) {
 	all := opened(t, open, testutil.Pair(2, 64))
 	b := all[0].Bell()
@@ -45,7 +44,7 @@ func testBell(t *testing.T, open opener) {
 		b.Sleep(30 * time.Millisecond)
 		return time.Since(start)
 	}
-	b.Ring() // nobody is about to sleep: nothing to remember
+	b.Ring() // the owner is not about to sleep: the ring is forgotten
 	b.Prepare()
 	if d := asleep(); d < 25*time.Millisecond {
 		t.Errorf("slept %v: a ring before Prepare ended the sleep", d)
@@ -75,16 +74,16 @@ func testBell(t *testing.T, open opener) {
 		woken.Store(true)
 		return nil
 	}, func() error {
-		time.Sleep(5 * time.Millisecond) // most often the owner sleeps by now
+		time.Sleep(5 * time.Millisecond) // usually the owner sleeps by now
 		for b.Ring(); !woken.Load(); b.Ring() {
-			time.Sleep(50 * time.Millisecond) // or it was not there yet
+			time.Sleep(50 * time.Millisecond) // or it had not begun to sleep
 		}
 		return nil
 	})
 }
 
-// testSleepAny: one rank sleeps on the bells of several sets, of this transport and of shared memory, until any of them
-// rings; an old ring does not end a later sleep.
+// testSleepAny checks that one rank sleeps on the bells of several sets, of this transport and of shared memory, until
+// any of them rings, and that an old ring does not end a later sleep.
 func testSleepAny(t *testing.T, open opener) {
 	var bells []transport.Bell
 	for i, o := range []opener{open, open, overSharedMemory(false)} {
@@ -113,7 +112,7 @@ func testSleepAny(t *testing.T, open opener) {
 				woken.Store(true)
 				return nil
 			}, func() error {
-				time.Sleep(5 * time.Millisecond) // most often the owner sleeps by now
+				time.Sleep(5 * time.Millisecond) // usually the owner sleeps by now
 				for b.Ring(); !woken.Load(); b.Ring() {
 					time.Sleep(50 * time.Millisecond)
 				}
@@ -131,13 +130,13 @@ func testSleepAny(t *testing.T, open opener) {
 	}
 }
 
-// testStatus: every rank sees every rank's latest call, whole.
+// testStatus checks that every rank sees every rank's latest call, never mixed with another.
 func testStatus(t *testing.T, open opener) {
 	all := opened(t, open, testutil.Pair(2, 64))
 	for r, e := range all {
 		for q := range all {
 			got := e.Status(q)
-			got.Sends = false // of ranks that share no memory it is not known
+			got.Sends = false // not known for ranks that share no memory
 			if got != (transport.Status{}) {
 				t.Errorf("rank %d sees %+v of rank %d before the first call", r, got, q)
 			}

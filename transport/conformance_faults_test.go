@@ -12,8 +12,8 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// testAbort: of many faults at once exactly one is elected, every rank sees that one,
-// also over others, and later ones change nothing.
+// testAbort checks that of many faults at once exactly one is elected, that every rank sees that one, also over others,
+// and that later ones change nothing.
 func testAbort(t *testing.T, open opener) {
 	const size = 4
 	l := transport.Layout{Size: size, Slots: 2, SlotBytes: 64}
@@ -53,7 +53,7 @@ func testAbort(t *testing.T, open opener) {
 	}
 }
 
-// testFaultForms: what Abort is given comes out, cut to what fits.
+// testFaultForms checks that Aborted returns the argument of Abort, cut to the limits of a fault.
 func testFaultForms(t *testing.T, open opener) {
 	long := strings.Repeat("ä", transport.MaxFaultText) // two bytes each
 	for _, c := range []struct{ in, want transport.Fault }{
@@ -73,8 +73,8 @@ func testFaultForms(t *testing.T, open opener) {
 	}
 }
 
-// interrupted has rank 1 of a layout wait for rank 0, in every way and from before, at or
-// after the moment of an event, and gives check the error with which the wait ended.
+// interrupted makes rank 1 of a layout wait for rank 0, in every way and from before, at or after the moment of an
+// event, and passes the error that ended the wait to check.
 func interrupted(t *testing.T, open opener, l transport.Layout, event func(all []transport.Endpoint),
 	check func(t *testing.T, err error)) {
 	waits := map[string]func(e transport.Endpoint, s transport.Sender, r transport.Receiver) error{
@@ -105,8 +105,7 @@ func interrupted(t *testing.T, open opener, l transport.Layout, event func(all [
 	}
 }
 
-// testAbortEndsWaiting: a wait ends with the fault that the peer, the rank itself or a
-// third one reports.
+// testAbortEndsWaiting checks that a wait ends with the fault that the peer, the rank itself or a third rank reports.
 func testAbortEndsWaiting(t *testing.T, open opener) {
 	l := testutil.Pair(2, 64)
 	l.Size = 3
@@ -123,8 +122,8 @@ func testAbortEndsWaiting(t *testing.T, open opener) {
 	}
 }
 
-// testClose: a rank that closes is seen as closed by the others and by
-// nobody before; closing twice is no error.
+// testClose checks that a rank that closes is seen as closed by the other ranks, but not before, and that closing twice
+// is no error.
 func testClose(t *testing.T, open opener) {
 	l := testutil.Pair(2, 64)
 	l.Size = 3
@@ -149,8 +148,8 @@ func testClose(t *testing.T, open opener) {
 	}
 }
 
-// testCloseEndsWaiting: what a rank sent before it closed can be read; then,
-// and where there is nothing, the others' waits end with ErrPeerClosed.
+// testCloseEndsWaiting checks that chunks that a rank sent before it closed can be read; then, and where there are
+// none, the other ranks' waits end with ErrPeerClosed.
 func testCloseEndsWaiting(t *testing.T, open opener) {
 	interrupted(t, open, testutil.Pair(2, 64), func(all []transport.Endpoint) { _ = all[0].Close() },
 		func(t *testing.T, err error) {
@@ -176,8 +175,8 @@ func testCloseEndsWaiting(t *testing.T, open opener) {
 	})
 }
 
-// testClosedEndpoint: after Close, the rank's own calls return errors or
-// nothing, and never crash; a fault it knew stays known.
+// testClosedEndpoint checks that after Close, the rank's own calls return errors or nothing, and never crash; a fault
+// it knew stays known.
 func testClosedEndpoint(t *testing.T, open opener) {
 	all := opened(t, open, testutil.Pair(2, 64))
 	e := all[0]
@@ -211,7 +210,7 @@ func testClosedEndpoint(t *testing.T, open opener) {
 	t.Run("at the same time", func(t *testing.T) { closeUnderUse(t, open) })
 }
 
-// closeUnderUse closes an endpoint while others use it from other goroutines.
+// closeUnderUse closes an endpoint while other goroutines use it.
 func closeUnderUse(t *testing.T, open opener) {
 	for range 10 {
 		all := opened(t, open, testutil.Pair(2, 64))

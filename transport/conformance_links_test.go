@@ -65,8 +65,7 @@ func testSizes(t *testing.T, open opener) {
 	}
 }
 
-// testFullEmpty fills and drains a link: exactly Slots chunks fit, one comes
-// back per Release.
+// testFullEmpty fills and drains a link: exactly Slots chunks fit, and each Release frees one slot.
 func testFullEmpty(t *testing.T, open opener) {
 	const slots, size = 4, 64
 	_, s, r := pair(t, open, slots, size)
@@ -83,7 +82,7 @@ func testFullEmpty(t *testing.T, open opener) {
 		}
 		full()
 		peek(t, r, 0, size)
-		full() // looking frees nothing
+		full() // TryPeek frees nothing
 		r.Release()
 		send(t, s, slots, size)
 		full()
@@ -93,8 +92,8 @@ func testFullEmpty(t *testing.T, open opener) {
 	}
 }
 
-// testStable checks that repeated calls give the same window with the same
-// contents, and that what is not committed is not seen.
+// testStable checks that repeated calls return the same window with the same contents, and that a window is not seen
+// before Commit.
 func testStable(t *testing.T, open opener) {
 	for _, n := range []int{8, 200} {
 		_, s, r := pair(t, open, 2, 256)
@@ -161,7 +160,7 @@ func testNoLink(t *testing.T, open opener) {
 	}
 }
 
-// testTooLarge: a payload that no slot holds is an error and harms nothing.
+// testTooLarge checks that a payload that does not fit a slot gives an error and does no harm.
 func testTooLarge(t *testing.T, open opener) {
 	_, s, r := pair(t, open, 2, 128)
 	for _, n := range []int{129, 1 << 40, -1} {
@@ -200,9 +199,9 @@ func testRelay(t *testing.T, open opener) {
 	together(t, ranks...)
 }
 
-// testOrdersHeap: what a rank did before Commit has happened for the rank that
-// peeks, and what that did before Release for the one that reserves the slot
-// again. It matters under the race detector, which must know it.
+// testOrdersHeap checks that accesses of a rank before Commit have happened for the rank that peeks, and accesses of
+// that rank before Release for the one that reserves the slot again. It matters under the race detector, which must
+// know this order.
 func testOrdersHeap(t *testing.T, open opener) {
 	const rounds = 100
 	all, s, r := pair(t, open, 2, 64)
@@ -223,7 +222,7 @@ func testOrdersHeap(t *testing.T, open opener) {
 	})
 }
 
-// testAllocations: the path of a chunk allocates nothing.
+// testAllocations checks that the path of a chunk allocates nothing.
 func testAllocations(t *testing.T, open opener) {
 	all, s, r := pair(t, open, 2, 128)
 	h := header(1)

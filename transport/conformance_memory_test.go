@@ -51,10 +51,9 @@ func testShare(t *testing.T, open opener) {
 	}
 }
 
-// testLendOwn lends memory that Alloc did not give out, in lengths around that
-// of a slot and beyond: it is read whole, in parts and by header alone, in any
-// order, and has come back when it was released, not before. Without a place
-// for it, it comes in the slot, or when it is longer its header only.
+// testLendOwn lends memory that Alloc did not return, in lengths around that of a slot and beyond: it is read whole, in
+// parts and by header alone, in any order, and is returned when it was released, not before. Without a place for it, it
+// arrives in the slot, or only its header arrives if it is longer.
 func testLendOwn(t *testing.T, open opener) {
 	const slots, slotBytes = 2, 256
 	all, s, end := pair(t, open, slots, slotBytes)
@@ -91,7 +90,7 @@ func testLendOwn(t *testing.T, open opener) {
 			t.Fatalf("reading beyond %d bytes: %v, %v", size, ok, err)
 		}
 		into := make([]byte, size)
-		for range 2 { // the second time nothing is read
+		for range 2 { // the second call copies nothing
 			b, ok, err := r.TryPeekInto(&h, into)
 			if !ok || err != nil {
 				t.Fatalf("%d bytes: %v, %v", size, ok, err)
@@ -116,8 +115,8 @@ func testLendOwn(t *testing.T, open opener) {
 	}
 }
 
-// testPlaced receives with a place for what comes: it is whole wherever it is, in
-// order with what has none, and after CancelReceive the place is not touched.
+// testPlaced receives with a place for payloads: each payload is complete wherever it is, in order with payloads
+// without a place, and after CancelReceive the place is not touched.
 func testPlaced(t *testing.T, open opener) {
 	const slots, slotBytes = 4, 4096
 	_, s, end := pair(t, open, slots, slotBytes)
@@ -134,7 +133,7 @@ func testPlaced(t *testing.T, open opener) {
 		into := make([]byte, size)
 		nothing(t, r)
 		r.PostReceive(into, size)
-		r.PostReceive(into, size) // again, as whoever polls does
+		r.PostReceive(into, size) // again, as in a polling loop
 		pass(i, size)
 		pass(i+1, size) // without a place, and with one of another length
 		r.PostReceive(make([]byte, size+1), size+1)
@@ -160,9 +159,8 @@ func testPlaced(t *testing.T, open opener) {
 	}
 }
 
-// testView lets every rank of a set, which need not be all ranks, give out a
-// block: each rank writes its number into every block and then finds all numbers
-// in its own. What is not there cannot be asked for.
+// testView makes every rank of a set, which need not be all ranks, allocate a block: each rank writes its number into
+// every block and then finds all numbers in its own. A view outside the memory of a rank is an error.
 func testView(t *testing.T, open opener) {
 	l := testutil.Pair(2, 64)
 	l.HeapBytes = 4 << 20

@@ -12,7 +12,7 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// conform runs all that a transport promises, but for what it cannot promise, by name.
+// conform runs the tests of the transport contract, except those of the given names, which a transport cannot fulfil.
 func conform(t *testing.T, open opener, except ...string) {
 	for _, c := range []struct {
 		name string
@@ -113,8 +113,8 @@ func together(t *testing.T, fs ...func() error) {
 	}
 }
 
-// soon reports whether ok becomes true within Limit: what one rank did may take a
-// moment to get to another. Where it must not become true, tests look once.
+// soon reports whether ok becomes true within Limit: an action of one rank may take a moment to reach another. Where it
+// must not become true, tests check once.
 func soon(ok func() bool) bool {
 	for start := time.Now(); !ok(); time.Sleep(50 * time.Microsecond) {
 		if time.Since(start) > testutil.Limit {

@@ -7,18 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// Fault is the first failure that any rank of an Endpoint set reported. Rank is
-// the rank that is at fault, -1 when it is not one rank's.
+// Fault is the first failure that any rank of an Endpoint set reported. Rank is the rank at fault, -1 if it is not a
+// single rank.
 type Fault struct {
 	Kind FaultKind
 	Rank int
 	Text string // at most MaxFaultText bytes
 }
 
-// Error is the text: a Fault is an error, too.
+// Error returns the text: a Fault is an error, too.
 func (f Fault) Error() string { return f.Text }
 
-// FaultKind is what kind of failure a Fault is.
+// FaultKind is the kind of failure of a Fault.
 type FaultKind uint8
 
 // The kinds of faults.
@@ -40,8 +40,8 @@ func (f *Fault) Valid(size int) bool {
 	return f.Kind < endOfKinds && f.Rank >= -1 && f.Rank < size && len(f.Text) <= MaxFaultText
 }
 
-// Fit returns f as it is told in a set of size ranks: with a rank of it or -1, and its text
-// cut to MaxFaultText, between characters.
+// Fit returns f as it is sent in a set of size ranks: with a rank of it or -1, and its text cut to MaxFaultText,
+// between characters.
 func (f Fault) Fit(size int) Fault {
 	if f.Rank < -1 || f.Rank >= size {
 		f.Rank = -1
@@ -60,7 +60,7 @@ func Faultf(kind FaultKind, rank int, format string, args ...any) Fault {
 	return Fault{Kind: kind, Rank: rank, Text: fmt.Sprintf(format, args...)}
 }
 
-// FaultOf returns the kind of fault that the end of a context is, of which err is the error.
+// FaultOf returns the kind of fault for the end of a context, whose error is err.
 func FaultOf(err error) FaultKind {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return FaultTimeout
@@ -74,18 +74,16 @@ const MaxFaultText = 512
 // ErrNoLink is returned for a link that the Layout does not have.
 var ErrNoLink = errors.New("transport: no such link")
 
-// NoLink is the error that says which.
+// NoLink returns an ErrNoLink that names the link.
 func NoLink(lane, src, dst int) error { return fmt.Errorf("%w: %v", ErrNoLink, Link{lane, src, dst}) }
 
-// ErrPeerClosed is returned by the end of a link whose other end has closed
-// its Endpoint: by TryPeek once everything that was sent has been read, by
-// TryReserve when the slots that are taken can never come back. Where the set
-// has a fault, links leave it to Endpoint.Aborted to tell why, and return none.
+// ErrPeerClosed is returned by the end of a link whose other end has closed its Endpoint: by TryPeek once everything
+// that was sent has been read, by TryReserve when the taken slots will never be released. Where the set has a fault,
+// links return no error: Endpoint.Aborted returns the cause.
 var ErrPeerClosed = errors.New("transport: the peer has closed its endpoint")
 
 // ErrClosed is returned by a link of an Endpoint that its own rank has closed.
 var ErrClosed = errors.New("transport: endpoint is closed")
 
-// ErrCorrupt is returned when the memory shared with a peer holds what the
-// protocol never writes.
+// ErrCorrupt is returned when the memory shared with a peer has contents that the protocol never writes.
 var ErrCorrupt = errors.New("transport: peer wrote what the protocol does not allow")

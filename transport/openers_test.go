@@ -24,7 +24,7 @@ type opener func(t *testing.T, l transport.Layout) []transport.Endpoint
 func TestConformance(t *testing.T) {
 	apart, inTurn, firstApart := func(r int) int { return r }, func(r int) int { return r % 2 },
 		func(r int) int { return min(r, 1) }
-	// Ranks that no link has joined yet know nothing of each other; those of communicators hear of faults in other ways.
+	// Ranks that no link has joined yet know nothing of each other; ranks of communicators learn of faults in other ways.
 	unjoined := []string{"status", "first abort wins", "forms of faults", "abort ends waiting", "close", "closed endpoint",
 		"memory of the others"}
 	for _, c := range []struct {
@@ -34,7 +34,7 @@ func TestConformance(t *testing.T) {
 	}{
 		{"shm", overSharedMemory(false), nil},
 		{"shm with doorbells", overSharedMemory(true), nil},
-		// Some memory of the others is on another host: TestSharedMemoryIsTheHosts of package tcp.
+		// Some ranks are on another host: see TestSharedMemoryIsTheHosts of package tcp.
 		{"tcp", overTCP(apart, false, false), []string{"memory of the others"}},
 		// crypto/tls does allocate
 		{"tcp encrypted", overTCP(apart, true, false), []string{"memory of the others", "no allocation"}},

@@ -1,12 +1,9 @@
-// Package transport is not for users: it defines the links over which collectives move their
-// chunks: Sender and Receiver windows, the Bell a rank sleeps on, and the Endpoint that hands
-// them out.
+// Package transport is not for users: it defines the links over which collectives move their chunks: Sender and
+// Receiver windows, the Bell on which a rank sleeps, and the Endpoint that provides them.
 //
-// It holds interfaces and plain data only. The implementations live in
-// transport/shm (processes of one host, or goroutines of one process) and transport/tcp
-// (several hosts, shared memory within each), and the tests of this
-// package run one suite over every one of them. Package collective and its internals import
-// transport.
+// It holds interfaces and plain data only. The implementations live in transport/shm (processes of one host, or
+// goroutines of one process) and transport/tcp (several hosts, shared memory within each), and the tests of this
+// package run one suite over every one of them. Package collective and its internals import transport.
 package transport
 
 import (
@@ -19,9 +16,8 @@ import (
 	"github.com/treerun/treerun/internal/progress"
 )
 
-// MaxInline is the largest payload, in bytes, that shares its slot's header
-// cache line. Transports place such payloads beside the header so that a small
-// message costs one cache-line transfer.
+// MaxInline is the largest payload, in bytes, that shares its slot's header cache line. Transports place such payloads
+// next to the header so that a small message costs one cache-line transfer.
 const MaxInline = 32
 
 // Header names the collective call to which a slot's payload belongs. It
@@ -37,13 +33,13 @@ type Header struct {
 	Root  int32  // -1 where the collective has no root
 }
 
-// Words returns what HeaderOf reads.
+// Words returns the fields of h packed into three words, which HeaderOf reads.
 func (h *Header) Words() [3]uint64 {
 	return [3]uint64{h.Seq, h.Count,
 		uint64(h.Kind) | uint64(h.Op)<<8 | uint64(h.DType)<<16 | uint64(h.Chain)<<24 | uint64(uint32(h.Root))<<32}
 }
 
-// HeaderOf returns the Header of these Words.
+// HeaderOf returns the Header that Words has packed.
 func HeaderOf(w [3]uint64) Header {
 	return Header{Seq: w[0], Count: w[1],
 		Kind: uint8(w[2]), Op: uint8(w[2] >> 8), DType: uint8(w[2] >> 16), Chain: uint8(w[2] >> 24),
@@ -53,11 +49,10 @@ func HeaderOf(w [3]uint64) Header {
 // Sender is the sending end of one FIFO of bounded slots. It is owned by one
 // goroutine at a time.
 type Sender interface {
-	// TryReserve returns the window of the next free slot, cut to n bytes, and
-	// true; or false when every slot is taken. n is at most the slot size of
-	// the link. Until Commit the call may be repeated and returns the same
-	// window. The window is valid until Commit. The error is the link's: its
-	// peer is gone, or the memory it wrote is not what the protocol allows.
+	// TryReserve returns the window of the next free slot, cut to n bytes, and true; or false when every slot is taken. n
+	// is at most the slot size of the link. Until Commit the call may be repeated and returns the same window. The window
+	// is valid until Commit. The error is the link's: its peer is gone, or has written to memory in violation of the
+	// protocol.
 	TryReserve(n int) ([]byte, bool, error)
 
 	// Commit publishes the reserved window under header h and wakes the
@@ -65,57 +60,49 @@ type Sender interface {
 	// header is copied.
 	Commit(h *Header)
 
-	// Wake wakes the receiver, if it sleeps, for what was shared or lent before the
-	// latest Commit or Release of this goroutine.
+	// Wake wakes the receiver, if it sleeps, for windows that were shared or lent before the latest Commit or Release of
+	// this goroutine.
 	Wake()
 
-	// Reserved returns the window that TryReserve gave out, until Commit.
+	// Reserved returns the window that TryReserve returned, until Commit.
 	Reserved() []byte
 
-	// Share publishes, under header h, the window that lender has reserved and
-	// not yet committed, in place of a window of its own, so that one payload
-	// goes to several ranks: written once, read by each where it lies, or copied
-	// where lender is a link of another kind. lender
-	// is another Sender of the same Endpoint, and keeps its slot until all
-	// receivers have released it. Preconditions: TryReserve(0) returned true
-	// here, and TryReserve(n) on lender; its window is already filled. It
-	// neither wakes nor fences: with several links to serve, the last one gets
-	// a Commit, and the others a Wake after it.
+	// Share publishes, under header h, the window that lender has reserved and not yet committed, in place of a window of
+	// its own, so that one payload goes to several ranks: written once, read by each where it lies, or copied where lender
+	// is a link of another kind. lender is another Sender of the same Endpoint, and keeps its slot until all receivers
+	// have released it. Preconditions: TryReserve(0) returned true here, and TryReserve(n) on lender; its window is
+	// already filled. It neither wakes nor fences: with several links to serve, the last one gets a Commit, and the others
+	// a Wake after it.
 	Share(h *Header, lender Sender)
 
-	// Lend publishes, under header h, window itself, which lies in memory that
-	// Endpoint.Alloc gave out, or anywhere if Endpoint.Reaches the receiver, in place of a
-	// window of the link's. It may be longer than a slot. It must not change, and
-	// the caller has to keep it reachable, until Returned. Precondition:
-	// TryReserve(0) returned true. As for Share, a Commit or Release follows,
-	// or Endpoint.Fence, and then a Wake. helps says that this rank will
-	// call Help(true) for it.
+	// Lend publishes, under header h, window itself, which lies in memory that Endpoint.Alloc returned, or anywhere if
+	// Endpoint.Reaches the receiver, in place of a window of the link's. It may be longer than a slot. It must not change,
+	// and the caller has to keep it reachable, until Returned. Precondition: TryReserve(0) returned true. As for Share, a
+	// Commit or Release follows, or Endpoint.Fence, and then a Wake. helps announces that this rank will call Help(true)
+	// for it.
 	Lend(h *Header, window []byte, helps bool)
 
-	// Returned reports whether the receiver has released all that was lent to
-	// it, or will read no more of it, which TryReserve's error then says.
+	// Returned reports whether the receiver has released all windows that were lent to it, or will read no more of them;
+	// in that case the next TryReserve returns an error.
 	Returned() bool
 
-	// LendsAny reports whether any memory may be lent here, even where
-	// Endpoint.Reaches says no: what is sent goes on from there to the kernel, and
-	// does not stay where another rank has to reach it.
+	// LendsAny reports whether any memory may be lent here, even where Endpoint.Reaches reports false: the link passes the
+	// bytes on to the kernel, and another rank never reads them in place.
 	LendsAny() bool
 
-	// Help sends what was lent and is not returned through the slots, if the receiver cannot read it, and
-	// reports whether there was something to send. A rank that has lent calls it in every turn of a wait, whatever
-	// it waits for. idle says that it has a core of its own and nothing else to do: then Help
-	// copies a piece of what the receiver can read, too, to where the receiver wants it.
+	// Help sends lent windows that are not returned through the slots, if the receiver cannot read them, and reports
+	// whether there was anything to send. A rank that has lent calls it in every turn of a wait, whatever it waits for.
+	// idle means that the rank has a core of its own and is otherwise idle: then Help also copies a piece of a window that
+	// the receiver can read to the receiver's target.
 	Help(idle bool) (bool, error)
 }
 
 // Receiver is the receiving end of one FIFO. It is owned by one goroutine at a
 // time.
 type Receiver interface {
-	// TryPeek returns the oldest unread payload and true, or false when there
-	// is none. The header is copied to h. Repeated calls return the same
-	// window. The window is valid until Release and must not be written.
-	// A payload in the sender's own memory is copied to the slot's first; of
-	// one that is longer than a slot nothing is returned but its header.
+	// TryPeek returns the oldest unread payload and true, or false when there is none. The header is copied to h. Repeated
+	// calls return the same window. The window is valid until Release and must not be written. A payload in the sender's
+	// own memory is copied to the slot first; of one that is longer than a slot only the header is returned.
 	TryPeek(h *Header) ([]byte, bool, error)
 
 	// Release gives the slot back to the sender and wakes it if it sleeps.
@@ -127,26 +114,22 @@ type Receiver interface {
 	Drop()
 	Wake()
 
-	// CancelReceive ends that memory of the caller may be written between two calls, as
-	// after PostReceive, or after a TryPeekInto that has returned false: when it returns,
-	// none is written any more. A call that fails ends with it. One case is left: a
-	// sender in another process that is stopped in the middle of a copy is waited for
-	// for a second; when it goes on it may still write what is left of that piece.
+	// CancelReceive ends the time in which the link may write to memory of the caller between two calls, as after
+	// PostReceive, or after a TryPeekInto that has returned false: when it returns, the link writes to none any more. A
+	// call that fails ends with it. There is one exception: it waits only a second for a sender in another process that is
+	// stopped in the middle of a copy; when that sender continues it may still write the rest of that piece.
 	CancelReceive()
 }
 
-// ReceivePoster is a Receiver that can put payloads where they belong while they come.
+// ReceivePoster is a Receiver that can put payloads in their final places while they arrive.
 type ReceivePoster interface {
 	Receiver
 
-	// PostReceive says where the next payloads belong: the first chunk bytes of into
-	// are for the oldest one that is not released, the next for the one after it,
-	// and so on; the last may be shorter. One of exactly that length of which
-	// nothing has come yet may be put there, and is where TryPeek returns it. into
-	// may be written until all of them are released, or until CancelReceive. What has
-	// come in parts is kept then.
-	// Preconditions: chunk is positive, and what was posted before is released, or
-	// is posted again where it was.
+	// PostReceive sets the places of the next payloads: the first chunk bytes of into are for the oldest one that is not
+	// released, the next for the one after it, and so on; the last may be shorter. A payload of exactly that length of
+	// which no byte has arrived yet may be put there, and then TryPeek returns it there. The link may write to into until
+	// all of them are released, or until CancelReceive, which keeps the received part of a payload. Preconditions: chunk
+	// is positive, and the payloads of an earlier PostReceive are released, or their places are posted again unchanged.
 	PostReceive(into []byte, chunk int)
 }
 
@@ -157,20 +140,17 @@ type LentReceiver interface {
 	// TryHead is TryPeek for the header and the length alone.
 	TryHead(h *Header) (n int, ok bool, err error)
 
-	// TryPeekInto is TryPeek, except that a payload of len(into) bytes in the
-	// sender's own memory is copied to into, and into is what is returned. When it
-	// returns false the copy may have begun: the sender may write to into until a later
-	// call returns the payload, or until CancelReceive. The into of the first call stays
-	// the one that is filled and returned, whatever the later calls have. A payload that
-	// has begun to come must not be released.
+	// TryPeekInto is TryPeek, except that a payload of len(into) bytes in the sender's own memory is copied to into, and
+	// into is returned. When it returns false the copy may have begun: the sender may write to into until a later call
+	// returns the payload, or until CancelReceive. The into of the first call is the one that is filled and returned,
+	// whatever the later calls have. A payload that has begun to arrive must not be released.
 	TryPeekInto(h *Header, into []byte) ([]byte, bool, error)
 
-	// TryRead copies len(into) bytes of the oldest unread payload, from byte at
-	// on, to into.
+	// TryRead copies len(into) bytes of the oldest unread payload, from byte at on, to into.
 	TryRead(into []byte, at int) (bool, error)
 }
 
-// Bell is where one rank sleeps until one of its links has something new.
+// Bell is the place where one rank sleeps until one of its links has something new.
 type Bell = progress.Bell
 
 // Link names one FIFO: chunks of one lane from rank Src to rank Dst.
@@ -178,14 +158,14 @@ type Link struct {
 	Lane, Src, Dst int
 }
 
-// Layout says how large the FIFOs of an Endpoint set are, of which there is one in each lane from
-// every member to every other. All ranks of the set must use the same Layout.
+// Layout describes the FIFOs of an Endpoint set, of which there is one in each lane from every member to every other.
+// All ranks of the set must use the same Layout.
 type Layout struct {
 	Size      int   // ranks
-	Members   []int // those that are in the set, rising, when it is a part of the ranks; nil: all
+	Members   []int // ranks in the set, rising, if it is a part of all ranks; nil: all
 	Slots     int   // slots per FIFO, at least 2, a power of two
 	SlotBytes int   // payload bytes per slot, a multiple of 64
-	HeapBytes int   // per rank: what Alloc may give out, half of it at once; a multiple of 2 MiB, or 0
+	HeapBytes int   // per rank: limit of Alloc, half of it at once; a multiple of 2 MiB, or 0
 }
 
 // Limits of a Layout, checked before any of it is used as a size.
@@ -198,7 +178,7 @@ const (
 	HeapGrain    = 2 << 20 // of HeapBytes
 )
 
-// Validate reports the first field that cannot be used.
+// Validate reports the first invalid field.
 func (l *Layout) Validate() error {
 	switch {
 	case l.Size < 1 || l.Size > MaxRanks:
@@ -222,7 +202,7 @@ func (l *Layout) Validate() error {
 	return nil
 }
 
-// MemberCount returns how many ranks are in the set.
+// MemberCount returns the number of ranks in the set.
 func (l *Layout) MemberCount() int {
 	if l.Members == nil {
 		return l.Size
@@ -238,7 +218,7 @@ func (l *Layout) Member(i int) int {
 	return l.Members[i]
 }
 
-// MemberIndex returns which member rank r is, -1 when it is none.
+// MemberIndex returns the index of rank r among the members, -1 when it is none.
 func (l *Layout) MemberIndex(r int) int {
 	if l.Members == nil {
 		return r
@@ -249,13 +229,13 @@ func (l *Layout) MemberIndex(r int) int {
 	return -1
 }
 
-// Has reports whether there is a link.
+// Has reports whether the layout has link k.
 func (l *Layout) Has(k Link) bool {
 	in := func(r int) bool { return r >= 0 && r < l.Size && l.MemberIndex(r) >= 0 }
 	return in(k.Src) && in(k.Dst) && k.Src != k.Dst && k.Lane >= 0 && k.Lane < MaxLanes
 }
 
-// Digest returns a digest of the layout and of a version of what uses it.
+// Digest returns a digest of the layout and of the version of the package that uses it.
 func (l *Layout) Digest(version int) [sha256.Size]byte {
 	sum := sha256.New()
 	var b [8]byte
@@ -272,59 +252,56 @@ func (l *Layout) Digest(version int) [sha256.Size]byte {
 	return [sha256.Size]byte(sum.Sum(nil))
 }
 
-// Status is what a rank tells the other ranks of its Endpoint set about the
-// call it is in, so that a rank that waits can see why.
+// Status is the published state of a rank: its current call and more, so that a waiting rank can see the reason for its
+// wait.
 type Status struct {
 	Call   Header // the latest call entered; Seq 0 before the first
 	Closed bool   // the rank has closed its endpoint
 	Sends  bool   // the rank has called Sends, or it is not known whether it has
 
-	// Unknown: no news of the rank comes here, as it has no link with this one
-	// and shares no memory with it.
+	// Unknown means that no status of the rank arrives here, as it has no link with this one and shares no memory with it.
 	Unknown bool
 
-	// Ended is why the links with the rank have ended without its Close; nil: they have not, or
-	// nothing of theirs could. Who was lost is for others to say: it is a hint, and no fault.
+	// Ended is the reason why the links with the rank have ended without its Close; nil: they have not, or cannot end. It
+	// is a hint, and no fault: other sources report which rank was lost.
 	Ended error
 }
 
-// History is how many calls before the latest one of a rank can be looked up.
+// History is the number of calls before the latest one of a rank that can be looked up.
 const History = 14
 
-// Endpoint is one rank's end of a set of links. The methods may be called
-// concurrently unless they say otherwise; the Senders and Receivers they
-// return have one owner each.
+// Endpoint is one rank's end of a set of links. The methods may be called concurrently unless their comments exclude
+// that; the Senders and Receivers that they return have one owner each.
 type Endpoint interface {
-	// Sender and Receiver return the rank's end of a link of the Layout; the
-	// same end each time. A link takes memory once an end of it has been asked for.
-	// ErrNoLink when the Layout does not have it.
+	// Sender and Receiver return the rank's end of a link of the Layout; the same end each time. A link takes memory from
+	// the first call for one of its ends on. The error is ErrNoLink when the Layout does not have it.
 	Sender(lane, dst int) (Sender, error)
 	Receiver(lane, src int) (Receiver, error)
 
-	// Bell is this rank's own bell.
+	// Bell returns this rank's own bell.
 	Bell() Bell
 
-	// Fence orders what was posted before what is loaded afterwards.
+	// Fence orders earlier posts before later loads.
 	Fence()
 
-	// Reaches reports whether this rank and rank r, another one, read each other's own memory, so
-	// that any memory may be lent between them, and if not, why; "" where nobody would expect it. It
-	// is the same on both, and on all ranks of a host. Receivers from such a rank are a LentReceiver.
+	// Reaches reports whether this rank and another rank r read each other's own memory, so that any memory may be lent
+	// between them, and if not, the reason; "" where it is obvious. It is the same on both, and on all ranks of a host.
+	// Receivers from such a rank are a LentReceiver.
 	Reaches(r int) (ok bool, why string)
 
 	// Enter publishes the call that this rank begins. One goroutine, the owner
 	// of the communicator, calls it.
 	Enter(h *Header)
 
-	// FlushStatus has the other ranks hear now of what Enter published, where they hear
-	// of it only after a while.
+	// FlushStatus sends the call that Enter published to the other ranks now, where they would receive it only after a
+	// while.
 	FlushStatus()
 
-	// Sends publishes that this rank sends messages beside its calls.
+	// Sends publishes that this rank sends messages in addition to its calls.
 	Sends()
 
-	// Status returns what rank r published last. It may be torn between two
-	// calls only in that it is either the older or the newer one.
+	// Status returns the latest status that rank r has published. While r enters a call it is either the older or the
+	// newer one, and never a mixture.
 	Status(r int) Status
 
 	// CallBefore returns the call that rank r published back calls before its
@@ -340,37 +317,34 @@ type Endpoint interface {
 	// every turn of a waiting loop.
 	Aborted() (Fault, bool)
 
-	// Alloc returns n bytes of zero memory that every rank of this host can read
-	// where it lies, from a 64-byte boundary on. The memory lives until Free or
-	// the end of the process; it stays usable after Close.
+	// Alloc returns n bytes of zero memory that every rank of this host can read where it lies, from a 64-byte boundary
+	// on. The memory lives until Free or the end of the process; it stays usable after Close.
 	Alloc(n int) ([]byte, error)
 
-	// Free gives back what Alloc returned. Nobody may use it any more.
+	// Free releases memory that Alloc returned. It must not be used any more, by any rank.
 	Free(b []byte) error
 
-	// Shared reports whether b, which is not empty, lies in memory that Alloc
-	// gave out.
+	// Shared reports whether b, which is not empty, lies in memory that Alloc returned.
 	Shared(b []byte) bool
 
-	// Scratch is Alloc of memory that may be used here only until Close, and as long as
-	// the Endpoint is reachable: then this rank keeps nothing of it. Free gives it back
-	// earlier.
+	// Scratch is Alloc of memory that this rank may use only until Close, and only while the Endpoint is reachable: then
+	// all of it is released. Free releases it earlier.
 	Scratch(n int) ([]byte, error)
 
-	// Offset returns where b, which Alloc has given out here, lies, in bytes from
-	// the beginning of what this rank may give out; false for other memory.
+	// Offset returns the offset of b, which Alloc has returned here, in bytes from the beginning of the memory that this
+	// rank can allocate; false for other memory.
 	Offset(b []byte) (at int, ok bool)
 
-	// View returns the n bytes at that offset of what rank r of this host may give out, to
-	// read and to write: what the ranks of a host agree on beside their links lies there. Only
-	// the blocks that r has given out have memory: the rest must not be touched.
-	// They may be used as long as r keeps its block and no endpoint is closed.
+	// View returns the n bytes at that offset of the memory that rank r of this host can allocate, for reading and
+	// writing: it is the place of data that the ranks of a host share in addition to their links. Only the blocks that r
+	// has allocated have memory: the rest must not be touched. They may be used as long as r keeps its block and no
+	// endpoint is closed.
 	View(r, at, n int) ([]byte, error)
 
-	// MaxPayload is the slot size in bytes.
+	// MaxPayload returns the slot size in bytes.
 	MaxPayload() int
 
-	// Close tells the other ranks that this one has left, and gives memory and
-	// descriptors back. Windows must not be used after it. Idempotent.
+	// Close marks this rank as closed for the other ranks, and releases memory and descriptors. Windows must not be used
+	// after it. Idempotent.
 	Close() error
 }
