@@ -2,8 +2,8 @@ package progress
 
 import "time"
 
-// Bell is where one rank sleeps until one of its links has something new. The
-// owner is one goroutine; Ring may be called by anybody, at any time.
+// Bell is the place where one rank sleeps until one of its links has something new. The owner is one goroutine; any
+// goroutine may call Ring, at any time.
 //
 // The owner sleeps without missing a wake-up like this:
 //
@@ -13,7 +13,7 @@ import "time"
 // Commit and Release of a peer ring the bell only when it is prepared, which
 // keeps the fast path free of system calls.
 type Bell interface {
-	Ring()                   // wake the owner if it has prepared to sleep, else remember nothing
+	Ring()                   // wake the owner if it has prepared to sleep, otherwise do nothing
 	Prepare()                // owner: announce the sleep; poll once more after it
 	Cancel()                 // owner: the last poll found something
 	Sleep(max time.Duration) // owner: until rung after Prepare, or max has passed

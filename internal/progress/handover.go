@@ -2,8 +2,8 @@ package progress
 
 import "sync/atomic"
 
-// handover is who polls: at most one goroutine of a rank. The others have pushed their seats and block. It is a
-// machine of steps of one atomic operation each, and its test takes them in every order.
+// handover determines which goroutine polls: at most one goroutine of a rank. The others have pushed their seats and
+// block. It is a machine of steps of one atomic operation each, and its test takes them in every order.
 //
 // A goroutine pushes its seat and then tries to hold; the poller releases and then looks for seats that were
 // pushed. All four operations are sequentially consistent, so that no seat is left without a poller.
@@ -12,15 +12,15 @@ type handover struct {
 	came atomic.Pointer[Seat] // seats that no poller has taken yet, latest first
 }
 
-// step is what a goroutine does next.
+// step is the next action of a goroutine.
 type step int
 
 const (
 	hold    step = iota // become the poller, if there is none
-	push                // have the poller take a chain of seats
+	push                // leave a chain of seats to the poller
 	again               // become the poller, if it has left meanwhile
-	release             // be the poller no more
-	look                // for seats that the next poller, if there is one, might not see
+	release             // stop being the poller
+	look                // check for seats that the next poller, if there is one, might not see
 	regain              // become the poller for them, if there is none
 
 	polls  // the end: the goroutine is the poller

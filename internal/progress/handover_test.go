@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// What a goroutine of the test does when its steps have come to an end.
+// Actions of a goroutine of the test when its steps have come to an end.
 const (
 	entering = iota // it begins to wait
 	leaving         // its Task is over
 	resting         // it is about to sleep
 	waking          // its sleep is over
 	claiming        // it has become the poller after it had pushed its seat
-	yielding        // its seat was taken before that: it blocks, and leaves to others what it holds
+	yielding        // its seat was taken before that: it blocks, and leaves its seats to other goroutines
 )
 
 // More states of a goroutine.
@@ -22,12 +22,12 @@ const (
 	ended
 )
 
-// goroutine is one that waits some times.
+// goroutine is a goroutine that waits several times.
 type goroutine struct {
 	at    step
 	why   int
 	waits int   // still to come
-	group []int // whose bells it sleeps on, its own last
+	group []int // goroutines on whose bells it sleeps, itself last
 	token int   // sent to it: 1 the poller's job, 2 that its Task is over
 }
 
@@ -43,7 +43,7 @@ func (s scene) clone() scene {
 	return s
 }
 
-// with has f work on a handover in this state.
+// with calls f with a handover in this state, and takes over the result.
 func (s *scene) with(f func(h *handover, seats []Seat)) {
 	h, seats := new(handover), make([]Seat, len(s.all))
 	h.held.Store(s.held)
@@ -106,7 +106,7 @@ func (s *scene) leave(i, why int) {
 	s.left(i)
 }
 
-// left is what follows.
+// left sets the state of a goroutine that is the poller no more.
 func (s *scene) left(i int) {
 	if g := &s.all[i]; g.why == yielding {
 		g.at, g.why, g.group = blocks, entering, nil
@@ -115,7 +115,7 @@ func (s *scene) left(i int) {
 	s.over(i)
 }
 
-// after returns all states that goroutine i can make of s.
+// after returns all states that goroutine i can change s to.
 func (s scene) after(i int) (next []scene) {
 	try := func(f func(s *scene, g *goroutine)) {
 		c := s.clone()
@@ -192,7 +192,7 @@ func (s *scene) step(i int, g *goroutine) {
 	}
 }
 
-// check returns what is wrong with a state, "" for nothing.
+// check returns the violated property of a state, "" for none.
 func (s scene) check() string {
 	pollers, quiet, covered := 0, true, map[int]bool{}
 	for _, g := range s.all {
@@ -225,7 +225,7 @@ func (s scene) check() string {
 }
 
 // TestEveryInterleaving takes the steps of goroutines that begin to wait, poll, sleep, wake up and leave in every
-// order: there is one poller at most, nobody waits without one, and from every state all waits can end.
+// order: there is one poller at most, no goroutine waits without one, and from every state all waits can end.
 func TestEveryInterleaving(t *testing.T) {
 	for _, waits := range [][]int{{3, 3}, {2, 1, 1}} {
 		first := scene{}

@@ -1,4 +1,4 @@
-// Package progress has one goroutine of a rank, the poller, poll for all of its goroutines that wait, each on a
+// Package progress makes one goroutine of a rank, the poller, poll for all of its goroutines that wait, each on a
 // communicator of its own. Without it each would yield its core between polls, which lets other processes run but no
 // other goroutine of the rank. The first goroutine that waits is the poller. The others leave their Tasks to it and
 // block. It polls all Tasks, wakes the goroutines of those that are over, yields or sleeps once for all of them, and
@@ -14,19 +14,19 @@ import (
 	"time"
 )
 
-// State is what a Task is in.
+// State is the state of a Task.
 type State int
 
 const (
 	Moving State = iota // poll it again at once
 	Idle                // yield before the next poll
 	Tired               // sleep before the next poll
-	Over                // its goroutine goes on
+	Over                // its goroutine continues
 )
 
 // Task is the wait of one goroutine. One goroutine at a time calls its methods: the poller.
 type Task interface {
-	// Poll moves what can be moved. Over stays Over.
+	// Poll makes all progress that is possible without blocking. Over stays Over.
 	Poll() State
 
 	// Prepare prepares the bell, polls once more, and returns how long the sleep may be; 0: there is
@@ -36,7 +36,7 @@ type Task interface {
 	// Woken follows each Prepare, when the sleep is over or was cancelled.
 	Woken()
 
-	// Bell is where the Task sleeps.
+	// Bell returns the bell on which the Task sleeps.
 	Bell() Bell
 }
 
@@ -45,13 +45,13 @@ type Seat struct {
 	task Task
 	next *Seat     // in a chain
 	wake chan bool // true: be the poller; false: the Task is over
-	own  Rank      // where no other goroutine waits
+	own  Rank      // for waits without other goroutines
 }
 
 // Rank is all waits of a rank. The zero value is ready.
 type Rank struct {
 	handover
-	others []*Seat      // whose Tasks the poller polls beside its own
+	others []*Seat      // their Tasks are polled in addition to the poller's own
 	apart  atomic.Int32 // goroutines that poll for themselves
 }
 
@@ -62,10 +62,11 @@ func (p *Rank) Held() bool { return p != nil && p.held.Load() }
 // Hold makes this goroutine the poller, if there is none.
 func (p *Rank) Hold() bool { return p == nil || p.held.CompareAndSwap(false, true) }
 
-// Joined reports whether others have left their Tasks to the poller, this goroutine, which continues with Wait.
+// Joined reports whether other goroutines have left their Tasks to the poller, this goroutine, which continues with
+// Wait.
 func (p *Rank) Joined() bool { return p != nil && p.came.Load() != nil }
 
-// Leave ends what Hold has begun.
+// Leave ends the time as poller that Hold has begun.
 func (p *Rank) Leave() {
 	if p != nil {
 		p.leave()
@@ -96,8 +97,8 @@ func (p *Rank) alone(s *Seat, pollers int) bool {
 	return true
 }
 
-// enter pushes a chain of seats, from s on, and blocks until this goroutine is the poller; false: its Task, that of s,
-// is over.
+// enter pushes a chain of seats, from s on, and blocks until this goroutine is the poller; it returns false if its
+// Task, that of s, is over.
 func (p *Rank) enter(s, last *Seat) bool {
 	if s.wake == nil {
 		s.wake = make(chan bool, 1)
@@ -108,7 +109,7 @@ func (p *Rank) enter(s, last *Seat) bool {
 			p.others = slices.Delete(p.others, i, i+1)
 			return true
 		}
-		p.leave() // a poller has taken s, and its sleep is for s, too
+		p.leave() // a poller has taken s, and sleeps for s, too
 	}
 	return <-s.wake
 }
@@ -121,7 +122,7 @@ func (p *Rank) poll(s *Seat) {
 		case Idle:
 			bell.Yield()
 			if narrow && yields%8 == 0 {
-				runtime.Gosched() // others have no processor, and may be about to wait
+				runtime.Gosched() // other goroutines have no processor, and may be about to wait
 			}
 		case Tired:
 			if !p.sleep(s) {
@@ -142,7 +143,7 @@ func (p *Rank) poll(s *Seat) {
 	}
 }
 
-// pollOthers polls the others, and returns the state of all where that of the poller's own Task is state.
+// pollOthers polls the other Tasks, and returns the state of all Tasks, if that of the poller's own is state.
 func (p *Rank) pollOthers(state State) State {
 	n := 0
 	for _, s := range p.others {
@@ -162,7 +163,7 @@ func (p *Rank) pollOthers(state State) State {
 	clear(p.others[n:])
 	p.others = p.others[:n]
 	if state != Over {
-		runtime.Gosched() // they run, and most wait again at once
+		runtime.Gosched() // their goroutines run, and most wait again at once
 		return Moving
 	}
 	return state

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// site is where bells of a test sleep and ring. A sleep lasts until a ring: one that is lost hangs the test.
+// site is the place where bells of a test sleep and ring. A sleep lasts until a ring: a lost ring hangs the test.
 type site struct {
 	mu   sync.Mutex
 	cond sync.Cond
