@@ -1,5 +1,5 @@
-// Package backoff waits for what nobody announces, such as the work of a GPU: it asks again and again, at first at
-// once, then with a yield in between, then with a sleep.
+// Package backoff waits for events without a notification, such as the end of work on a GPU: it polls repeatedly, at
+// first without a pause, then with a yield in between, then with a sleep.
 package backoff
 
 import (
@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	spins  = 50 * time.Microsecond // for as long nothing happens between two questions: the shortest work takes less
-	yields = 2 * time.Millisecond  // and from then on as long other goroutines run
-	part   = 16                    // after that a sleep is this part of the time waited
+	spins  = 50 * time.Microsecond // time without a pause between two polls: the shortest work takes less
+	yields = 2 * time.Millisecond  // time from the beginning of the wait in which other goroutines run between two polls
+	part   = 16                    // after that a sleep takes this part of the time waited
 )
 
 // Wait is one wait.
@@ -20,7 +20,7 @@ type Wait struct {
 	began time.Time
 }
 
-// Pause passes the time until the next question. One goroutine calls it.
+// Pause passes the time until the next poll. One goroutine calls it.
 func (w *Wait) Pause() {
 	now := time.Now()
 	if w.began.IsZero() {
@@ -31,24 +31,24 @@ func (w *Wait) Pause() {
 	case waited < yields:
 		runtime.Gosched()
 	default:
-		// time.Sleep takes a millisecond at least, as an idle runtime asks the kernel for whole ones. A signal may end
-		// this one early.
+		// time.Sleep takes a millisecond at least, as an idle runtime passes whole milliseconds to the kernel. A signal may
+		// end this sleep early.
 		t := syscall.NsecToTimespec(int64(min(waited/part, w.Max)))
 		_ = syscall.Nanosleep(&t, nil)
 	}
 }
 
-// Moved says that something has come: what is waited for now begins now.
+// Moved restarts the wait after an event: the wait for the next one begins with the next Pause.
 func (w *Wait) Moved() { w.began = time.Time{} }
 
-// Until asks done again and again until it is true; a sleep in between takes max at most.
+// Until calls done repeatedly until it returns true; a sleep in between takes max at most.
 func Until(max time.Duration, done func() bool) {
 	for w := (Wait{Max: max}); !done(); {
 		w.Pause()
 	}
 }
 
-// Poll asks done again and again until it is true or an error, or stop returns one.
+// Poll calls done repeatedly until it returns true or an error, or stop returns an error.
 func Poll(max time.Duration, stop func() error, done func() (bool, error)) (err error) {
 	Until(max, func() bool {
 		ok := false

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A wait whose answer comes after a time returns soon after it. On a machine that does other things, too, a loop
-// that does nothing but look at the clock is late as well: what it is late is no fault of the wait's.
+// A wait whose answer comes after a time returns soon after it. On a machine with other load, a loop that only reads
+// the clock is late as well: that delay is not charged to the wait.
 func TestLate(t *testing.T) {
 	for _, c := range []struct{ after, late time.Duration }{
 		{300 * time.Microsecond, 100 * time.Microsecond},
@@ -29,7 +29,7 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// median is how long wait takes, of 20 times, when the answer comes after a time.
+// median returns the median time that wait takes, of 20 times, when the answer comes after a time.
 func median(wait func(came func() bool), after time.Duration) time.Duration {
 	times := make([]time.Duration, 20)
 	for i := range times {
@@ -41,7 +41,7 @@ func median(wait func(came func() bool), after time.Duration) time.Duration {
 	return times[len(times)/2]
 }
 
-// One for which things come one after the other never comes to sleep.
+// A wait with one event after another never sleeps.
 func TestMoved(t *testing.T) {
 	w := Wait{}
 	for range 3 {
