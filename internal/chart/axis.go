@@ -5,14 +5,14 @@ import (
 	"strconv"
 )
 
-// axis is the values along one, and the pixels of its ends.
+// axis is the range of values of one axis, and the pixels of its ends.
 type axis struct {
 	least, most float64
 	log         bool
 	from, to    float64
 }
 
-// at returns the place of a value.
+// at returns the pixel of a value.
 func (a *axis) at(v float64) float64 {
 	part := (v - a.least) / (a.most - a.least)
 	if a.log {
@@ -21,8 +21,7 @@ func (a *axis) at(v float64) float64 {
 	return a.from + float64(part*(a.to-a.from))
 }
 
-// widen gives an axis room around a single value, and some range where there is
-// nothing to show.
+// widen gives an axis room around a single value, and some range where there is no value.
 func (a *axis) widen() {
 	switch {
 	case a.least > a.most:
@@ -83,7 +82,7 @@ func steps(_, most float64) (list []tick) {
 	return list
 }
 
-// short writes 1000000 as 1M, with units that are each so many times the one before.
+// short writes 1000000 as 1M, with units each of which is the given multiple of the one before.
 func short(v, unit float64, units string) string {
 	name := ""
 	for _, u := range units {

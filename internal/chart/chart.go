@@ -1,7 +1,6 @@
-// Package chart draws pictures as SVG files: curves over the size of a message, or over another
-// count, for treerun bench and docs/results; and what topo/draw makes its pictures of: a head that
-// readers of screens can read and that follows light and dark, colours, and text that keeps clear
-// of other text. It is free of I/O.
+// Package chart draws pictures as SVG files: curves over the size of a message, or over another count, for treerun
+// bench and docs/results; and the elements of the pictures of topo/draw: a head that screen readers can read and that
+// follows light and dark, colours, and text that keeps clear of other text. It is free of I/O.
 package chart
 
 import (
@@ -12,7 +11,7 @@ import (
 	"strings"
 )
 
-// signs are drawn around the point 0, 0; what is hollow has the colour of the paper.
+// signs are drawn around the point 0, 0; hollow ones are filled with the colour of the paper.
 var signs = [Curves]string{`<circle r="3"/>`, `<path d="M-3-3H3V3H-3Z"/>`, `<path d="M0-4L3.5 2.5H-3.5Z"/>`,
 	`<circle r="3" class="on"/>`, `<path d="M-3-3H3V3H-3Z" class="on"/>`, `<path d="M0-4L3.5 2.5H-3.5Z" class="on"/>`,
 	`<path d="M-3-3L3 3M-3 3L3-3"/>`, `<path d="M-4 0H4M0-4V4"/>`, `<path d="M0-4.5L4.5 0L0 4.5L-4.5 0Z"/>`,
@@ -22,7 +21,8 @@ var signs = [Curves]string{`<circle r="3"/>`, `<path d="M-3-3H3V3H-3Z"/>`, `<pat
 // look different in colour and line, and ten in their signs as well.
 var dashes = []string{"", ` stroke-dasharray="7 3"`, ` stroke-dasharray="2 3"`, ` stroke-dasharray="9 3 2 3"`}
 
-// Curve is one curve; the place of its name among those of a picture says how it looks. One without points is left out.
+// Curve is one curve; the index of its name among those of a picture determines its look. One without points is left
+// out.
 type Curve struct {
 	Name   string
 	Limit  bool    // a dotted line without signs
@@ -38,11 +38,11 @@ type Panel struct {
 	Curves      []Curve
 }
 
-// most is where the axis of multiples ends: what takes longer is known from the times themselves.
+// most is the end of the axis of multiples: larger ones can be computed from the times themselves.
 const most = 16
 
-// Over returns the panel beside l, which is of times: how many times as long as the curve of a
-// name the others take, which a logarithmic axis of many decades hides.
+// Over returns the panel next to l, which shows times: the times of the other curves as multiples of those of the curve
+// of a name, which a logarithmic axis of many decades hides.
 func (l Panel) Over(name string) Panel {
 	base, times := make(map[float64]float64), l.Curves
 	for _, c := range times {
@@ -65,7 +65,7 @@ func (l Panel) Over(name string) Panel {
 	return l
 }
 
-// The measures of a picture, in pixels.
+// Measures of a picture, in pixels.
 const (
 	titleHeight                   = 34
 	leftOf, rightOf, above, below = 64, 18, 34, 48 // around the curves of a panel
@@ -75,11 +75,11 @@ const (
 // picture is an SVG file that is being written.
 type picture struct {
 	File
-	curves []Curve // one of every name; its place is its look
+	curves []Curve // one of every name; its index determines its look
 }
 
-// SVG returns the panels, in rows, below a title if there is one, and above a legend. Every
-// panel is as wide and high as given, in pixels.
+// SVG returns the panels, in rows, below a title if there is one, and above a legend. Every panel has the given width
+// and height, in pixels.
 func SVG(title string, width, height float64, rows ...[]Panel) ([]byte, error) {
 	p, about := &picture{}, []string{}
 	for _, row := range rows {
@@ -116,7 +116,7 @@ func SVG(title string, width, height float64, rows ...[]Panel) ([]byte, error) {
 	return p.Whole(cmp.Or(title, rows[0][0].Title), strings.Join(about, "; "), letters), nil
 }
 
-// row draws panels side by side; those of one quantity have one axis of it.
+// row draws panels side by side; panels of one quantity have the same axis for it.
 func (p *picture) row(row []Panel, top, width, height float64) error {
 	x, y := make([]axis, len(row)), make([]axis, len(row))
 	for i := range row {
@@ -139,7 +139,7 @@ func (p *picture) row(row []Panel, top, width, height float64) error {
 	return nil
 }
 
-// axes finds what the axes of a panel must have room for.
+// axes returns the axes that hold all points of a panel.
 func (l *Panel) axes() (x, y axis, err error) {
 	x, y = axis{least: math.Inf(1), log: true}, axis{least: math.Inf(1), log: !l.Linear}
 	for _, c := range l.Curves {
@@ -162,7 +162,7 @@ func (l *Panel) axes() (x, y axis, err error) {
 	return x, y, nil
 }
 
-// panel draws one between the ends of its axes.
+// panel draws a panel between the ends of its axes.
 func (p *picture) panel(l *Panel, x, y axis) {
 	ofX, ofY := decades, decades
 	if l.Sizes {
@@ -242,7 +242,7 @@ func (p *picture) legend(wide, top float64) {
 	}
 }
 
-// look is the place of a name among the curves, -1 for none.
+// look returns the index of a name among the curves, -1 for none.
 func (p *picture) look(name string) int {
 	return slices.IndexFunc(p.curves, func(c Curve) bool { return c.Name == name })
 }

@@ -68,7 +68,7 @@ func TestSVG(t *testing.T) {
 	}
 }
 
-// A point that a logarithmic axis has no place for is an error, not ticks without end.
+// A point that has no place on a logarithmic axis gives an error, not endless ticks.
 func TestNoPlace(t *testing.T) {
 	for _, at := range []Point{{X: 0, Y: 1}, {X: 1, Y: 0}, {X: math.NaN(), Y: 1}} {
 		panel := Panel{Sizes: true, Curves: []Curve{{Name: "odd", Points: []Point{at}}}}

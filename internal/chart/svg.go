@@ -14,13 +14,13 @@ import (
 const (
 	Ink   = "ink"   // of text
 	Paper = "paper" // behind all
-	Line  = "line"  // of what is there
-	Faint = "faint" // of what is to be seen last
-	Alarm = "alarm" // more than there is
+	Line  = "line"  // of objects
+	Faint = "faint" // of the least important lines
+	Alarm = "alarm" // of excess
 )
 
-// Colours are what classes look like on a light and on a dark page. Those of Curves people of all kinds
-// of colour vision can tell apart.
+// Colours holds the colours of the classes on a light and on a dark page. Those of Curves can be distinguished by
+// people of all kinds of colour vision.
 var Colours = [][3]string{{Ink, "#222222", "#e6e6e6"}, {Paper, "#ffffff", "#14171a"}, {Line, "#767c84", "#8b929b"},
 	{Faint, "#d3dae2", "#3a424c"}, {Alarm, "#b00000", "#ff7b72"}, {"c0", "#0072b2", "#4aa3e8"},
 	{"c1", "#d55e00", "#f58231"}, {"c2", "#009e73", "#2fc096"}, {"c3", "#9e118b", "#e596d4"},
@@ -30,34 +30,34 @@ var Colours = [][3]string{{Ink, "#222222", "#e6e6e6"}, {Paper, "#ffffff", "#1417
 // Curves is the number of colours for curves and trees.
 const Curves = 10
 
-// Colour is the class of the i-th curve or tree.
+// Colour returns the class of the i-th curve or tree.
 func Colour(i int) string { return fmt.Sprintf("c%d", i%Curves) }
 
 // Point is a place in a picture; y grows downwards.
 type Point struct{ X, Y float64 }
 
-// At is the place x, y.
+// At returns the point x, y.
 func At(x, y float64) Point { return Point{x, y} }
 
-// Add returns p and f times q.
+// Add returns p plus f times q.
 func (p Point) Add(q Point, f float64) Point {
 	return Point{p.X + float64(f*q.X), p.Y + float64(f*q.Y)}
 }
 
-// Box is a part of a picture that something takes.
+// Box is a part of a picture that an element takes.
 type Box struct{ Left, Top, Right, Bottom float64 }
 
-// Around is the box around a point, so far to each side.
+// Around returns the box around a point, with the given distances to its sides.
 func Around(p Point, wide, high float64) Box {
 	return Box{p.X - wide, p.Y - high, p.X + wide, p.Y + high}
 }
 
-// Width is about that of a text of a height, in a sans-serif font.
+// Width returns about the width of a text of a height, in a sans-serif font.
 func Width(s string, size float64) float64 {
 	return float64(size * 0.57 * float64(utf8.RuneCountInString(s)))
 }
 
-// TextBox is what a text takes whose baseline begins, has its middle or ends at p.
+// TextBox returns the box of a text whose baseline begins, has its middle or ends at p.
 func TextBox(p Point, size float64, anchor, s string) Box {
 	wide := Width(s, size)
 	left := p.X - float64(wide*map[string]float64{"middle": 0.5, "end": 1}[anchor])
@@ -77,7 +77,7 @@ func (f *File) Take(b Box) {
 	f.Corner = Point{max(f.Corner.X, b.Right), max(f.Corner.Y, b.Bottom)}
 }
 
-// Free reports whether a box is clear of all that is taken.
+// Free reports whether a box is clear of all taken boxes.
 func (f *File) Free(b Box) bool {
 	return !slices.ContainsFunc(f.taken, func(t Box) bool {
 		return b.Left < t.Right && t.Left < b.Right && b.Top < t.Bottom && t.Top < b.Bottom
@@ -94,7 +94,7 @@ func (f *File) Text(p Point, size float64, anchor, class, s string) {
 		anchor, class, html.EscapeString(s))
 }
 
-// Path draws lines from point to point; what its title says is seen where the mouse points at it.
+// Path draws lines from point to point; the title is shown where the mouse points at the path.
 func (f *File) Path(class string, width float64, more, title string, at ...Point) {
 	fmt.Fprintf(f, `<path class="%s" fill="none" stroke="currentColor" stroke-width="%.1f"%s d="`, class, width, more)
 	for i, v := range at {
@@ -118,7 +118,7 @@ func (f *File) Box(b Box, round float64, class string, width float64, title stri
 	fmt.Fprintf(f, `stroke="currentColor" stroke-width="%.1f"%s`, width, titled("rect", title))
 }
 
-// Whole returns the file: its title, a longer description, a margin around all that was drawn.
+// Whole returns the file: its title, a longer description, and a margin around all elements.
 func (f *File) Whole(title, about string, margin float64) []byte {
 	var b bytes.Buffer
 	wide, high := math.Ceil(f.Corner.X+margin), math.Ceil(f.Corner.Y+margin)
@@ -133,7 +133,7 @@ func (f *File) Whole(title, about string, margin float64) []byte {
 	return b.Bytes()
 }
 
-// style has the colours of a light or a dark page.
+// style returns the styles of a light or a dark page.
 func style(page int) string {
 	var b strings.Builder
 	for _, c := range Colours {

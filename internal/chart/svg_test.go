@@ -15,7 +15,7 @@ import (
 	"github.com/treerun/treerun/topo/draw"
 )
 
-// label is a text of a picture, with what it takes.
+// label is a text of a picture, with its box.
 type label struct {
 	text string
 	box  chart.Box
@@ -27,7 +27,7 @@ func overlap(a, b chart.Box) bool {
 	return a.Left < b.Right-slack && b.Left < a.Right-slack && a.Top < b.Bottom-slack && b.Top < a.Bottom-slack
 }
 
-// labels parses a picture, checks what every picture has, and returns its texts.
+// labels parses a picture, checks the properties of every picture, and returns its texts.
 func labels(t *testing.T, name string, file []byte) (list []label, count map[string]int) {
 	t.Helper()
 	count = make(map[string]int)
@@ -186,13 +186,14 @@ func linear(t *testing.T, colour string) (l [3]float64) {
 
 func luminance(l [3]float64) float64 { return 0.2126*l[0] + 0.7152*l[1] + 0.0722*l[2] }
 
-// contrast is that of WCAG: 3 is the least of what is no text, 4.5 of text.
+// contrast returns the contrast of WCAG: at least 3 for graphics, 4.5 for text.
 func contrast(t *testing.T, a, b string) float64 {
 	x, y := luminance(linear(t, a)), luminance(linear(t, b))
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 }
 
-// visions are how people see: all colours, and without one kind of cone (Machado, Oliveira and Fernandes, 2009).
+// visions are the kinds of colour vision: all colours, and without one kind of cone (Machado, Oliveira and Fernandes,
+// 2009).
 var visions = map[string][3][3]float64{
 	"all": {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}},
 	"protanopia": {{0.152286, 1.052583, -0.204868}, {0.114503, 0.786281, 0.099216},
@@ -203,7 +204,7 @@ var visions = map[string][3][3]float64{
 		{0.004733, 0.691367, 0.303900}},
 }
 
-// lab is a colour as seen, in CIELAB.
+// lab returns a colour as seen, in CIELAB.
 func lab(l [3]float64, vision [3][3]float64) [3]float64 {
 	var seen [3]float64
 	for i, row := range vision {
@@ -221,8 +222,8 @@ func lab(l [3]float64, vision [3][3]float64) [3]float64 {
 	return [3]float64{116*y - 16, 500 * (x - y), 200 * (y - z)}
 }
 
-// The colours of curves can be seen on their paper, and told apart by people of all kinds of
-// colour vision, and text can be read, on light and on dark pages.
+// The colours of curves can be seen on their paper, and distinguished by people of all kinds of colour vision, and text
+// can be read, on light and on dark pages.
 func TestColours(t *testing.T) {
 	of := make(map[string][3]string)
 	for _, c := range chart.Colours {
@@ -289,8 +290,8 @@ func TestGraphLabels(t *testing.T) {
 	}
 }
 
-// Graphs that no machine of ours has are drawn as well: ports that overlap, that span hosts, that hold
-// what others hold; hosts of several sizes; many hosts of one rank; one rank.
+// Graphs that no known machine has are drawn as well: ports that overlap, that span hosts, or that contain ranks of
+// other ports; hosts of several sizes; many hosts of one rank; one rank.
 func TestOddGraphs(t *testing.T) {
 	port := func(name string, ranks ...int) topo.Port {
 		return topo.Port{Name: name, Ranks: ranks, GBytesPerSecond: 1}
