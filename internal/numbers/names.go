@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// MaxName is how long the name of a host may be, in bytes, as in the domain name system.
+// MaxName is the largest length of the name of a host, in bytes, as in the domain name system.
 const MaxName = 253
 
-// SplitNames parts a list of names, as Slurm writes it, at the commas outside brackets.
+// SplitNames splits a list of names, as Slurm writes it, at the commas outside brackets.
 func SplitNames(text string) []string {
 	var words []string
 	depth, begin := 0, 0
@@ -30,10 +30,9 @@ func SplitNames(text string) []string {
 
 var errBrackets = errors.New("brackets that do not match")
 
-// ExpandNames returns the names, at most limit, that Slurm's notation stands for: in each pair of
-// brackets there are numbers and ranges between commas, as in n[01-04,9]. A
-// number is as wide as it is written. Several pairs make every combination, the
-// last one fastest.
+// ExpandNames returns the names, at most limit, that Slurm's notation stands for: in each pair of brackets there are
+// numbers and ranges between commas, as in n[01-04,9]. A number is as wide as it is written. Several pairs make every
+// combination, the last one fastest.
 func ExpandNames(text string, limit int) ([]string, error) {
 	head, tail, more := strings.Cut(text, "[")
 	inner, after, closed := strings.Cut(tail, "]")
@@ -65,7 +64,7 @@ func ExpandNames(text string, limit int) ([]string, error) {
 	return names, nil
 }
 
-// bracketed returns what stands for one pair of brackets.
+// bracketed returns the numbers that one pair of brackets stands for.
 func bracketed(inner string, limit int) ([]string, error) {
 	var all []string
 	for part := range strings.SplitSeq(inner, ",") {

@@ -10,8 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestExpansion compares with the plainest reading of the
-// notation: every number below 1000 that some part names.
+// TestExpansion compares with the plainest reading of the notation: every number below 1000 that some part names.
 func TestExpansion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var parts, want []string

@@ -1,6 +1,6 @@
-// Package numbers holds what several packages do with numbers: medians, sums, orders, rounding
-// to what is known, counts, sizes and lists in words, lines of words, and names that numbers stand in. It imports
-// nothing of treerun's.
+// Package numbers holds calculations with numbers that several packages need: medians, sums, orders, rounding to
+// significant digits, counts, sizes and lists in words, lines of words, and names with numbers in them. It imports no
+// other package of treerun.
 package numbers
 
 import (
@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// Median returns the median of values, which stay as they are: the mean of the
-// middle two where their number is even, 0 for none.
+// Median returns the median of values, which it does not change: the mean of the middle two if their number is even, 0
+// for none.
 func Median(values []float64) float64 {
 	n := len(values)
 	if n == 0 {
@@ -41,15 +41,14 @@ func Below(n int) []int {
 	return list
 }
 
-// Order returns the numbers below n in the order that compare says, equal ones rising.
+// Order returns the numbers below n in the order of compare, equal ones rising.
 func Order(n int, compare func(i, j int) int) []int {
 	order := Below(n)
 	slices.SortStableFunc(order, compare)
 	return order
 }
 
-// Digits rounds a measured figure to three significant digits: more are not
-// known.
+// Digits rounds a measured figure to three significant digits: more are not known.
 func Digits(v float64) float64 {
 	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', 2, 64), 64)
 	if err != nil {
@@ -58,7 +57,7 @@ func Digits(v float64) float64 {
 	return r
 }
 
-// Count writes a number of things: "1 rank", "3 ranks", "2 processes".
+// Count returns a number of things: "1 rank", "3 ranks", "2 processes".
 func Count(n int, what string) string { return fmt.Sprintf("%d %s", n, Plural(n, what)) }
 
 // Plural returns the word for n things, without the number.
@@ -72,7 +71,7 @@ func Plural(n int, what string) string {
 	return what + "s"
 }
 
-// Join lists values as they say themselves, with sep between them.
+// Join returns the strings of values, with sep between them.
 func Join[T fmt.Stringer](values []T, sep string) string {
 	var all []string
 	for _, v := range values {
@@ -81,7 +80,7 @@ func Join[T fmt.Stringer](values []T, sep string) string {
 	return strings.Join(all, sep)
 }
 
-// GroupSizes returns, for each of some labels, how many are equal to it, itself among them.
+// GroupSizes returns, for each label, the number of labels equal to it, including itself.
 func GroupSizes(labels []int) []int {
 	count := make(map[int]int)
 	for _, l := range labels {
@@ -94,7 +93,7 @@ func GroupSizes(labels []int) []int {
 	return sizes
 }
 
-// Bytes writes a size in the largest unit, of powers of 1024, that needs no fraction: "64 KiB".
+// Bytes returns a size in the largest unit, of powers of 1024, that needs no fraction: "64 KiB".
 func Bytes(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	for n != 0 && n%1024 == 0 && len(units) > 1 {
@@ -103,10 +102,10 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%d %s", n, units[0])
 }
 
-// MaxBytes is the largest size that is read, 16 TiB: sums of a few stay exact in a float64.
+// MaxBytes is the largest size that ParseBytes accepts, 16 TiB: sums of a few stay exact in a float64.
 const MaxBytes = 1 << 44
 
-// ParseBytes reads a size of at most MaxBytes; K, M, G and T behind it are powers of 1024.
+// ParseBytes parses a size of at most MaxBytes; K, M, G and T behind it are powers of 1024.
 func ParseBytes(text string) (n int64, ok bool) {
 	number, unit := text, 1.0
 	if last := len(text) - 1; last >= 0 {
@@ -119,8 +118,7 @@ func ParseBytes(text string) (n int64, ok bool) {
 	return int64(v), err == nil && v >= 0 && v <= MaxBytes && v == math.Trunc(v)
 }
 
-// Wrapped cuts text between words into lines of at most so many characters, where a
-// word is not longer.
+// Wrapped splits text between words into lines of at most width characters, except for words that are longer.
 func Wrapped(text string, width int) []string {
 	var lines []string
 	for _, word := range strings.Fields(text) {
