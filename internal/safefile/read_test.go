@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// readers are both ways to read a file, the contents alone.
+// readers are both ways to read a file, returning the contents alone.
 var readers = map[string]func(string, int64) ([]byte, error){
 	"named": func(name string, limit int64) ([]byte, error) { return readNamed(name, limit, 100*time.Millisecond) },
 	"owned": func(name string, limit int64) ([]byte, error) {
@@ -21,7 +21,7 @@ var readers = map[string]func(string, int64) ([]byte, error){
 	},
 }
 
-// within fails the test when f takes longer than anything here may.
+// within fails the test when f takes longer than any call here may.
 func within(t *testing.T, what string, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -63,7 +63,7 @@ func TestRegularFiles(t *testing.T) {
 		if _, err := read(name+"-none", 3); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v where there is no file", how, err)
 		}
-		// The kernel says that it has no length.
+		// The kernel reports a size of 0 for this file.
 		if data, err := read("/proc/self/status", 3); err == nil {
 			t.Errorf("%s: %d bytes of a file without a length", how, len(data))
 		}
@@ -98,7 +98,7 @@ func TestWhatIsNoRegularFile(t *testing.T) {
 	}
 }
 
-// A pipe that a user has named is read while somebody writes to it.
+// A pipe that a user has named is read while a writer writes to it.
 func TestPipes(t *testing.T) {
 	open := func(name string) *os.File {
 		f, err := os.OpenFile(name, os.O_RDWR, 0) // does not wait for a reader
@@ -165,7 +165,7 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// Create never replaces what is there.
+// Create never replaces an existing file.
 func TestCreate(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "deep", "file")
 	if err := Create(name, []byte("first")); err != nil {
@@ -184,7 +184,7 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// Store replaces whatever stands at the name, a FIFO that somebody planted too.
+// Store replaces any file of the name, also a planted FIFO.
 func TestStoreReplaces(t *testing.T) {
 	name := fifo(t)
 	within(t, "Store", func() {

@@ -1,8 +1,6 @@
-// Package safefile reads files that were cached or that a user has named, and
-// writes files whole or not at all. A FIFO that nobody writes to, a device or a
-// file of another user in place of one of these can neither hang a rank nor be
-// believed. It knows nothing of what the files hold. Only packages of treerun
-// may import it.
+// Package safefile reads files that were cached or that a user has named, and writes files whole or not at all. A FIFO
+// without a writer, a device or a file of another user in place of one of these can neither hang a rank nor pass for
+// it. It knows nothing of the contents of the files. Only packages of treerun may import it.
 package safefile
 
 import (
@@ -17,7 +15,7 @@ import (
 	"time"
 )
 
-// pipeTimeout bounds the wait for whoever writes to a pipe that a user has named.
+// pipeTimeout bounds the wait for the writer of a pipe that a user has named.
 const pipeTimeout = time.Minute
 
 // Read returns the contents of a file that a user has named: a regular file, or a
@@ -25,9 +23,8 @@ const pipeTimeout = time.Minute
 // minute.
 func Read(name string, limit int64) ([]byte, error) { return readNamed(name, limit, pipeTimeout) }
 
-// TextOrFile returns a JSON text, or what the file of that name has, with the name for
-// errors. Where there is no such file
-// the error is an fs.ErrNotExist.
+// TextOrFile returns a JSON text, or the contents of the file of that name, with the name for errors. If there is no
+// such file the error is an fs.ErrNotExist.
 func TextOrFile(text string, limit int64) (data []byte, name string, err error) {
 	if strings.HasPrefix(strings.TrimSpace(text), "{") {
 		return []byte(text), "", nil
@@ -61,9 +58,8 @@ func readNamed(name string, limit int64, timeout time.Duration) ([]byte, error) 
 	return data, err
 }
 
-// ReadOwned returns the contents of a file that treerun goes by without being told
-// what it holds, a cache or a key: a regular file of this user or of root, of at
-// most limit bytes. The FileInfo is that of the file that was read.
+// ReadOwned returns the contents of a file that treerun trusts without a user having named it, a cache or a key: a
+// regular file of this user or of root, of at most limit bytes. The FileInfo is that of the file that was read.
 func ReadOwned(name string, limit int64) ([]byte, fs.FileInfo, error) {
 	f, info, err := open(name)
 	if err != nil {
@@ -91,7 +87,7 @@ func refuse(name, format string, args ...any) error {
 	return &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf(format, args...)}
 }
 
-// open never waits for somebody at the other end, as open(2) of a FIFO does.
+// open never waits for the other end, as open(2) of a FIFO does.
 func open(name string) (*os.File, fs.FileInfo, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -130,21 +126,19 @@ func read(f *os.File, info fs.FileInfo, limit int64) ([]byte, error) {
 	return nil, refuse(f.Name(), "has more than %d bytes", limit)
 }
 
-// Store writes a file, whole or not at all, in place of one that was there, and
-// makes the folders above it. Nobody but the user may read it.
+// Store writes a file, whole or not at all, replaces an existing one, and makes the folders above it. Only the user may
+// read it.
 func Store(name string, data []byte) error { return write(name, data, os.Rename) }
 
-// Create is like Store, but leaves a file alone that was there: errors.Is finds
-// fs.ErrExist.
+// Create is like Store, but leaves an existing file alone: errors.Is finds fs.ErrExist.
 func Create(name string, data []byte) error { return write(name, data, os.Link) }
 
 const (
 	temporary  = ".treerun-" // how the names of temporary files begin
-	staleAfter = time.Minute // then a temporary file is nobody's any more
+	staleAfter = time.Minute // after this time a temporary file has no owner any more
 )
 
-// write writes a temporary file and gives it its name. What killed processes
-// have left of theirs is removed.
+// write writes a temporary file and gives it its name. It removes temporary files that killed processes have left.
 func write(name string, data []byte, give func(from, to string) error) error {
 	dir := filepath.Dir(name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

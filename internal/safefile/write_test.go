@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestMain: with TREERUN_TEST_STORE=FILE the test binary stores that file, of one
-// letter many times, until it is killed.
+// TestMain makes the test binary, with TREERUN_TEST_STORE=FILE, store that file, of one letter many times, until it is
+// killed.
 func TestMain(m *testing.M) {
 	if file := os.Getenv("TREERUN_TEST_STORE"); file != "" {
 		os.Stdout.WriteString("storing\n")
@@ -32,7 +32,7 @@ const size = 10_000
 
 func letters(i int) []byte { return bytes.Repeat([]byte{'a' + byte(i%26)}, size) }
 
-// whole is an error if the file is there and is not what letters returns.
+// whole returns an error if the file exists and its contents are not a result of letters.
 func whole(file string) error {
 	data, _, err := ReadOwned(file, size)
 	switch {
@@ -46,8 +46,7 @@ func whole(file string) error {
 	return nil
 }
 
-// A process that is killed while it stores leaves a whole file or none, and at the most one
-// temporary file.
+// A process that is killed while it stores leaves a whole file or none, and at most one temporary file.
 func TestKilledWhileStoring(t *testing.T) {
 	for i := range 20 {
 		dir := t.TempDir()
@@ -79,7 +78,7 @@ func TestKilledWhileStoring(t *testing.T) {
 	}
 }
 
-// What a killed process has left is removed once it is old, and not before.
+// A temporary file that a killed process has left is removed once it is old, and not before.
 func TestStaleFiles(t *testing.T) {
 	dir := t.TempDir()
 	old, young, other := filepath.Join(dir, temporary+"1"), filepath.Join(dir, temporary+"2"), filepath.Join(dir, "other")
@@ -112,7 +111,7 @@ func TestStaleFiles(t *testing.T) {
 	}
 }
 
-// Jobs that store at the same time: all succeed, and one whole file remains.
+// Jobs that store at the same time all succeed, and one whole file remains.
 func TestStoreTogether(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "deep", "file")
 	var all sync.WaitGroup
