@@ -11,7 +11,7 @@ func aligned(dt DType, a, b, c *byte) bool {
 	return (uintptr(unsafe.Pointer(a))|uintptr(unsafe.Pointer(b))|uintptr(unsafe.Pointer(c)))&uintptr(dt.Size()-1) == 0
 }
 
-// base returns where b begins.
+// base returns the address of the first byte of b.
 func base(b []byte) *byte { return unsafe.SliceData(b) }
 
 // from returns n elements from p on.

@@ -2,22 +2,19 @@ package kernel
 
 import "fmt"
 
-// streamBytes is the least copy that is worth a foreign call.
+// streamBytes is the size of the smallest copy that is worth a foreign call.
 const streamBytes = 4096
 
 // Copy copies src to dst. They have the same length, may begin at any address,
 // and are the same memory or do not overlap.
 //
-// With stream, a dst of 4 KiB or more is written past the caches where the
-// processor can do that: its lines are not read first, and what the caches hold
-// stays there. That makes a copy into memory which no cache holds 1.5 to 2 times
-// as fast. Into memory that a cache holds it is slower, up to 5 times where
-// that is the core's own, and whoever reads dst soon has to fetch it from memory. The writes are
-// ordered before all later
-// ones, as those of an ordinary copy are.
+// With stream, a dst of 4 KiB or more is written past the caches where the processor can do that: its lines are not
+// read first, and the contents of the caches stay there. That makes a copy into memory which no cache holds 1.5 to 2
+// times as fast. Into memory that a cache holds it is slower, up to 5 times where that is the core's own, and a core
+// that reads dst soon has to fetch it from memory. The writes are ordered before all later ones, as those of an
+// ordinary copy are.
 //
-// Copy does not allocate. Concurrent calls are fine as long as their memory is
-// their own.
+// Copy does not allocate. Concurrent calls are safe if no call writes memory that another one uses.
 func Copy(dst, src []byte, stream bool) {
 	if len(src) != len(dst) {
 		panic(fmt.Sprintf("kernel: copy of %d bytes into %d", len(src), len(dst)))

@@ -10,16 +10,13 @@ import (
 // size elements, the last of which may be shorter, it sets bit b%64 of
 // bits[b/64] for block b if the block counts, and clears it if not.
 //
-// A block of floating-point numbers is zero if all its bits are, signs aside: one
-// with a NaN, an infinity or a subnormal number counts, one of zeros of either
-// sign does not. A block of integers is zero if all are 0. rest says that some
-// block which does not count has -0 in it, so that putting +0 there would change
-// bits.
+// A block of floating-point numbers is zero if all its bits are, signs aside: one with a NaN, an infinity or a
+// subnormal number counts, one of zeros of either sign does not. A block of integers is zero if all are 0. rest reports
+// whether some block which does not count has -0 in it, so that putting +0 there would change bits.
 //
-// bits has exactly the words that the blocks need; bits beyond the last block
-// become 0. src may begin at any address. Zero blocks are read at the speed of
-// memory, of others no more than it takes. NonZero does not allocate. Concurrent
-// calls are fine as long as nobody writes what they read.
+// bits has exactly the words that the blocks need; bits beyond the last block become 0. src may begin at any address.
+// Zero blocks are read at the speed of memory, of others no more than needed. NonZero does not allocate. Concurrent
+// calls are safe if no goroutine writes the memory that they read.
 func NonZero(dt DType, src []byte, size int, bits []uint64) (rest bool) {
 	checkBlocks(dt, src, size, bits)
 	clear(bits)
@@ -40,8 +37,7 @@ func checkBlocks(dt DType, src []byte, size int, bits []uint64) {
 	}
 }
 
-// magnitude returns the bits of a type that make a number differ from zero, all
-// over a word.
+// magnitude returns the bits of a type that make a number differ from zero, repeated over a word.
 func magnitude(dt DType) uint64 {
 	switch dt {
 	case Float16, BFloat16:

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// oracleBlocks looks at one number after the other: which blocks have one that is
-// not zero, and whether another has anything but +0.
+// oracleBlocks checks one number after the other: which blocks have one that is not zero, and whether another has
+// anything but +0.
 func oracleBlocks(dt DType, src []byte, size int) (blocks []bool, rest bool) {
 	for from := 0; from < len(src); from += size * dt.Size() {
 		counts, dirty := false, false
@@ -103,7 +103,7 @@ func TestOneNumberInABlock(t *testing.T) {
 func TestNonZeroAsExported(t *testing.T) {
 	src := make([]byte, 4*1000)
 	store(Float32, src[4*700:], 1<<31) // -0
-	bits := []uint64{^uint64(0)}       // what was there goes
+	bits := []uint64{^uint64(0)}       // old contents are cleared
 	if rest := NonZero(Float32, src, 256, bits); !rest || bits[0] != 0 {
 		t.Errorf("zeros of either sign: %b, rest %v", bits[0], rest)
 	}
@@ -154,7 +154,7 @@ func BenchmarkNonZero(b *testing.B) {
 	for _, l := range levels() {
 		for _, n := range []int{64 << 10, 64 << 20} {
 			src, bits := make([]byte, n), make([]uint64, n/1024/64)
-			fill(rand.New(rand.NewPCG(1, 1)), Uint8, src) // has the pages in memory
+			fill(rand.New(rand.NewPCG(1, 1)), Uint8, src) // makes the pages present
 			clear(src)
 			b.Run(fmt.Sprintf("%v/%d", l, n), func(b *testing.B) {
 				b.SetBytes(int64(n))
@@ -170,7 +170,7 @@ func BenchmarkNonZero(b *testing.B) {
 	}
 }
 
-// Tensors that are read from several places by turns, and what is left behind them.
+// Tensors that are read from several places by turns, and the rest behind them.
 func TestBlocksOfLongTensors(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, dt := range []DType{Float16, Float32, Int64} {

@@ -12,9 +12,8 @@
 #include <immintrin.h>
 #endif
 
-// Comparisons may become masks. That changes no result, only the exception
-// flags of the processor, which nobody reads. (cgo refuses the option itself.
-// -ffp-contract=off is not needed: no expression here multiplies and adds.)
+// Comparisons may become masks. That changes no result, only the exception flags of the processor, which are not used.
+// (cgo refuses the option itself. -ffp-contract=off is not needed: no expression here multiplies and adds.)
 #if !defined(__clang__)
 #pragma GCC optimize("no-trapping-math")
 #endif
@@ -105,7 +104,7 @@ INLINE uint16_t narrow_f16(float f) {
 	return sign | (x < (113u << 23) ? subnormal : normal);
 }
 
-// What a level can do, by element type and operation as kernel.go numbers them.
+// The functions of a level, by element type and operation as kernel.go numbers them.
 typedef void (*reduce_function)(uint8_t *, const uint8_t *const *, size_t);
 struct level {
 	struct {

@@ -1,11 +1,9 @@
-// Package kernel combines two arrays of numbers, element by element: dst = a
-// op b over bytes, for every element type and reduction operation of the
-// collectives. It also combines many arrays at once, multiplies one with a
-// number, copies past the caches, and finds the blocks of one that are not zero.
+// Package kernel combines two arrays of numbers, element by element: dst = a op b over bytes, for every element type
+// and reduction operation of the collectives. It also combines many arrays at once, multiplies one by a number, copies
+// past the caches, and finds the blocks of one that are not zero.
 //
-// It knows neither ranks nor messages and does not split work between
-// goroutines. It is for package collective and its internals alone, and
-// imports nothing of treerun's.
+// It knows neither ranks nor messages and does not split work between goroutines. It is for package collective and its
+// internals alone, and imports no other package of treerun.
 //
 // # Two implementations
 //
@@ -37,12 +35,12 @@ import (
 	"strconv"
 )
 
-// Work is what a call does to the elements that it moves.
+// Work describes the operations of a call on the elements that it moves.
 type Work struct {
 	DType  DType
 	Op     Op      // 0 where nothing is reduced
-	Divide int     // from 2 on: the result is divided by so many at the end
-	Scale  bool    // what a rank gives is multiplied by Factor before anything else
+	Divide int     // from 2 on: the divisor of the result at the end
+	Scale  bool    // the input of a rank is multiplied by Factor before anything else
 	Factor [8]byte // one element, in its first bytes
 }
 
@@ -133,8 +131,7 @@ func (d DType) String() string {
 // Op is a reduction operation.
 type Op uint8
 
-// The operations. The comment of the package says what they do with overflow,
-// NaN and zeros of either sign.
+// The operations. The comment of the package describes their treatment of overflow, NaN and zeros of either sign.
 const (
 	Sum Op = iota + 1
 	Prod

@@ -26,7 +26,7 @@ func opsOf(dt DType) func(yield func(Op) bool) {
 	}
 }
 
-// anyOp returns one of them.
+// anyOp returns one of the operations of opsOf.
 func anyOp(r *rand.Rand, dt DType) Op {
 	all := slices.Collect(opsOf(dt))
 	return all[r.IntN(len(all))]
@@ -122,8 +122,8 @@ func TestReduceAtEveryAddress(t *testing.T) {
 	}
 }
 
-// compare runs every implementation on a and b, into memory of its own and in
-// place, and holds the results against the oracle.
+// compare runs every implementation on a and b, into memory of its own and in place, and checks the results against the
+// oracle.
 func compare(t *testing.T, op Op, dt DType, a, b guard, offset int) {
 	t.Helper()
 	want := oracleReduce(op, dt, a.data(), b.data())
@@ -319,7 +319,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// FuzzReduce holds every implementation against the oracle.
+// FuzzReduce checks every implementation against the oracle.
 func FuzzReduce(f *testing.F) {
 	f.Add(uint8(Sum), uint8(Float32), uint8(0), uint8(0), []byte("\x00\x00\x80\x7f\x00\x00\x80\xff"))
 	f.Add(uint8(Min), uint8(Float16), uint8(1), uint8(2), []byte("\x00\x80\x00\x00\x01\x7c\x00\x3c"))

@@ -9,8 +9,8 @@ func reduceGo(op Op, dt DType, dst, a, b []byte) {
 	reduceBytes(op, dt, base(dst), base(a), base(b), len(dst))
 }
 
-// reduceBytes takes n bytes from each address. Addresses go in registers; three
-// slices would go through memory, which short calls would feel.
+// reduceBytes takes n bytes from each address. Addresses are passed in registers; three slices would be passed in
+// memory, which would slow down short calls.
 func reduceBytes(op Op, dt DType, dst, a, b *byte, n int) {
 	if n == 0 {
 		return
@@ -45,7 +45,7 @@ func reduceBytes(op Op, dt DType, dst, a, b *byte, n int) {
 	}
 }
 
-// reduceUnaligned goes by way of memory where elements may begin.
+// reduceUnaligned copies through aligned memory.
 func reduceUnaligned(op Op, dt DType, dst, a, b []byte) {
 	var x, y [128]uint64
 	for len(dst) > 0 {
@@ -94,8 +94,7 @@ func integers[T integer](op Op, pd, pa, pb *T, n int) {
 
 type float interface{ float32 | float64 }
 
-// floats relies on the built-in min and max: they give NaN for NaN and take
-// -0 as less than +0.
+// floats relies on the built-in min and max: they give NaN for NaN and take -0 as less than +0.
 func floats[T float](op Op, pd, pa, pb *T, n int) {
 	dst, a, b := from(pd, n), from(pa, n), from(pb, n)
 	switch op {
@@ -122,8 +121,7 @@ func floats[T float](op Op, pd, pa, pb *T, n int) {
 	}
 }
 
-// sums looks for NaN among four sums at once: their sum is one if any of them
-// is.
+// sums checks four sums at once for NaN: their sum is one if any of them is.
 func sums[T float](dst, a, b []T) {
 	i := 0
 	for ; i+4 <= len(dst) && i+4 <= len(a) && i+4 <= len(b); i += 4 {

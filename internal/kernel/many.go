@@ -5,11 +5,10 @@ package kernel
 // repeated calls of Reduce: Float16 and BFloat16 are rounded after every step,
 // not once at the end. Of one source it is a copy.
 //
-// All have the same length, a multiple of the element size, and may begin at
-// any address. dst may be the very memory of one or more of the sources; it
-// must not overlap them in part. With stream, a dst of 4 KiB or more is written
-// past the caches: see Copy. ReduceMany does not allocate and does not keep srcs. Concurrent
-// calls are fine as long as their memory is their own.
+// All have the same length, a multiple of the element size, and may begin at any address. dst may be the very memory of
+// one or more of the sources; it must not overlap them in part. With stream, a dst of 4 KiB or more is written past the
+// caches: see Copy. ReduceMany does not allocate and does not keep srcs. Concurrent calls are safe if no call writes
+// memory that another one uses.
 func ReduceMany(op Op, dt DType, dst []byte, srcs [][]byte, stream bool) {
 	if !fits(dt, dst) || !op.Takes(dt) || len(srcs) == 0 {
 		refuse(op, dt, dst, srcs...)
@@ -37,14 +36,14 @@ func ReduceMany(op Op, dt DType, dst []byte, srcs [][]byte, stream bool) {
 	}
 }
 
-// manyElements is what the Go loop could combine in the time that it takes to
-// begin with another source.
+// manyElements is the number of elements that the Go loop could combine in the time that it takes to begin with another
+// source.
 const manyElements = 12
 
 // reduceManyGo is ReduceMany in plain Go.
 func reduceManyGo(op Op, dt DType, dst []byte, srcs [][]byte) {
 	for _, s := range srcs[2:] {
-		if base(s) == base(dst) { // would be lost before its turn
+		if base(s) == base(dst) { // would be overwritten before its turn
 			reduceManyScratch(op, dt, dst, srcs)
 			return
 		}

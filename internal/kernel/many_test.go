@@ -22,9 +22,8 @@ func reduceManyAt(l level, op Op, dt DType, dst []byte, srcs [][]byte, stream bo
 	}
 }
 
-// compareMany runs every implementation on k random sources of n elements and
-// holds the results against the oracle, taken pair by pair: into memory of its
-// own, and into one of the sources.
+// compareMany runs every implementation on k random sources of n elements and checks the results against the oracle,
+// taken pair by pair: into memory of its own, and into one of the sources.
 func compareMany(t *testing.T, r *rand.Rand, op Op, dt DType, n, k int) {
 	t.Helper()
 	sources := make([]guard, k)

@@ -35,8 +35,8 @@ func reduceNative(l level, op Op, dt DType, dst, a, b []byte) {
 		C.size_t(len(dst)/dt.Size()))
 }
 
-// maxNative is the most sources of one call of reduceManyNative. They are
-// arguments, not an array: memory that C gets may not hold pointers of Go's.
+// maxNative is the largest number of sources of one call of reduceManyNative. They are arguments, not an array: memory
+// that is passed to C may not hold Go pointers.
 const maxNative = 8
 
 // operands returns srcs as arguments of a call of C that writes dst, and whether it

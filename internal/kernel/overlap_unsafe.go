@@ -2,8 +2,7 @@ package kernel
 
 import "unsafe"
 
-// Overlap says how two buffers share memory: not at all, wholly (in place), or
-// partly, which no collective allows.
+// Overlap describes how two buffers share memory: not at all, wholly (in place), or partly, which no collective allows.
 type Overlap int
 
 const (
@@ -23,10 +22,10 @@ func SpanOf(b []byte) Span {
 	return Span{uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))), len(b), len(b)}
 }
 
-// OverlapOf says how a and b share memory.
+// OverlapOf returns how a and b share memory.
 func OverlapOf(a, b []byte) Overlap { return SpanOf(a).Overlap(SpanOf(b)) }
 
-// Overlap says how a and b share memory.
+// Overlap returns how a and b share memory.
 func (a Span) Overlap(b Span) Overlap {
 	switch {
 	case a.Bytes == 0 || b.Bytes == 0:

@@ -2,17 +2,16 @@ package kernel
 
 import "fmt"
 
-// Pieces is a list of reductions, each of some memory of the same sources, that are
-// done in one call: what they take by themselves is as little as a call does. The zero
-// Pieces is empty. It is for one goroutine at a time.
+// Pieces is a list of reductions, each of some memory of the same sources, that one call runs: its overhead is that of
+// a single call. The zero Pieces is empty. It is for one goroutine at a time.
 type Pieces struct {
 	words []uint64
-	wide  bool     // a piece has more sources than C takes
+	wide  bool     // a piece has more sources than C accepts
 	parts [][]byte // of runGo
 }
 
-// A piece is two words and one per source: where in the destination, with how many
-// sources and whether +0 is the last; how many bytes; and where in which source.
+// A piece is two words and one per source: its place in the destination, with the number of sources and whether +0 is
+// the last; its length in bytes; and the source and the place in it.
 const (
 	pieceKinds   = 48 // bits for a place
 	pieceZero    = 1 << 63
@@ -23,12 +22,12 @@ const (
 // Reset makes p empty.
 func (p *Pieces) Reset() { p.words, p.wide = p.words[:0], false }
 
-// Len returns how much p holds, in words.
+// Len returns the size of p in words.
 func (p *Pieces) Len() int { return len(p.words) }
 
-// Add begins a piece: n bytes of the destination, from byte at on, become what the
-// sources are combined to that From adds, in this order, and with zero +0 as the last.
-// There are at most 32767, and with none of them zeros are written.
+// Add begins a piece: n bytes of the destination, from byte at on, receive the combination of the sources that From
+// adds, in this order, and with zero +0 as the last. There are at most 32767 sources, and with none of them zeros are
+// written.
 func (p *Pieces) Add(at, n, sources int, zero bool) {
 	w := uint64(at) | uint64(sources)<<pieceKinds
 	if zero {
@@ -43,13 +42,12 @@ func (p *Pieces) From(q, at int) {
 	p.words = append(p.words, uint64(at)|uint64(q)<<pieceKinds)
 }
 
-// zeros is what a piece is combined with at a time; nobody writes to it.
+// zeros is combined with a piece block by block; it is never written.
 var zeros [4096]byte
 
-// Run does all pieces, one after the other, as ReduceMany would: dst is their
-// destination, srcs their sources, which must not overlap it in part: a piece may take
-// the very bytes that it becomes. With stream it is
-// written past the caches: see Copy. It panics if a piece is not in them.
+// Run does all pieces, one after the other, as ReduceMany would: dst is their destination, srcs their sources, which
+// must not overlap it in part: a piece may read the very bytes that it writes. With stream it is written past the
+// caches: see Copy. It panics if a piece is not in them.
 func (p *Pieces) Run(op Op, dt DType, dst []byte, srcs [][]byte, stream bool) {
 	if !fits(dt, dst) || !op.Takes(dt) || op == Avg {
 		refuse(op, dt, dst, srcs...)

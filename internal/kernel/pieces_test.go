@@ -72,7 +72,7 @@ func TestPieces(t *testing.T) {
 }
 
 // A piece that leaves its memory is refused before anything is written.
-// A piece may have more sources than C takes, and take the bytes that it becomes.
+// A piece may have more sources than C accepts, and read the bytes that it writes.
 func TestWidePiece(t *testing.T) {
 	const sources = widePiece + 50
 	src, dst := make([]byte, 8*sources), make([]byte, 16)

@@ -7,10 +7,10 @@ import (
 	"unsafe"
 )
 
-// raceRead tells the race detector what C reads: it sees only Go's accesses.
+// raceRead reports reads of C to the race detector, which sees only accesses of Go.
 func raceRead(b []byte) { runtime.RaceReadRange(hidden(b), len(b)) }
 
-// raceWrite tells the race detector what C writes.
+// raceWrite reports writes of C to the race detector.
 func raceWrite(b []byte) { runtime.RaceWriteRange(hidden(b), len(b)) }
 
 // hidden returns the address of b, such that the compiler does not take b to

@@ -23,15 +23,13 @@ func Scale(dt DType, dst []byte, n int) {
 	scaleGo(dt, dst, n)
 }
 
-// ScaleCopy computes dst = src * factor, element by element: what a rank does
-// to its input before a pre-multiplied sum. factor begins with one element of
-// type dt; its other bytes do not count. The result has the bits of a Prod
-// with that element, so integers wrap.
+// ScaleCopy computes dst = src * factor, element by element: the step that a rank applies to its input before a
+// pre-multiplied sum. factor begins with one element of type dt; its other bytes do not count. The result has the bits
+// of a Prod with that element, so integers wrap.
 //
-// dst and src have the same length, a multiple of the element size, and may
-// begin at any address. dst may be the very memory of src; it must not overlap
-// it in part. ScaleCopy does not allocate. Concurrent calls are fine as long
-// as their memory is their own.
+// dst and src have the same length, a multiple of the element size, and may begin at any address. dst may be the very
+// memory of src; it must not overlap it in part. ScaleCopy does not allocate. Concurrent calls are safe if no call
+// writes memory that another one uses.
 func ScaleCopy(dt DType, dst, src []byte, factor [8]byte) {
 	if !fits(dt, dst) || len(src) != len(dst) {
 		refuse(Prod, dt, dst, src)
