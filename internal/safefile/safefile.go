@@ -1,6 +1,6 @@
 // Package safefile reads files that were cached or that a user has named, and writes files whole or not at all. A FIFO
-// without a writer, a device or a file of another user in place of one of these can neither hang a rank nor pass for
-// it. It knows nothing of the contents of the files. Only packages of treerun may import it.
+// without a writer, a device or a file of another user in place of one of these can neither hang a rank nor be
+// accepted. It knows nothing of the contents of the files. Only packages of treerun may import it.
 package safefile
 
 import (
@@ -58,8 +58,8 @@ func readNamed(name string, limit int64, timeout time.Duration) ([]byte, error) 
 	return data, err
 }
 
-// ReadOwned returns the contents of a file that treerun trusts without a user having named it, a cache or a key: a
-// regular file of this user or of root, of at most limit bytes. The FileInfo is that of the file that was read.
+// ReadOwned returns the contents of a file that treerun trusts without knowing its contents in advance, a cache or a
+// key: a regular file of this user or of root, of at most limit bytes. The FileInfo is that of the file that was read.
 func ReadOwned(name string, limit int64) ([]byte, fs.FileInfo, error) {
 	f, info, err := open(name)
 	if err != nil {
