@@ -6,19 +6,19 @@ import (
 	"fmt"
 )
 
-// library is NVML, or what a test has in its place: functions that are called by their names. A function writes what
-// it tells into told, whose address is among its arguments.
+// library is NVML, or a test's substitute: functions that are called by their names. A function writes its result into
+// the output buffer, whose address is among its arguments.
 type library struct {
 	call func(name string, args ...uintptr) result
 	why  func(ret result) string // in NVML's words
 	told []byte
-	at   uintptr // the address of told
+	at   uintptr // the address of that buffer
 }
 
 // result is what a function of NVML returned, an nvmlReturn_t.
 type result int
 
-// The results that are told apart, as nvml.h has them.
+// The results that are handled individually, as nvml.h has them.
 const (
 	success          result = 0
 	invalidArgument  result = 2
@@ -32,20 +32,20 @@ const (
 // textSize is the longest text that nvml.h names.
 const textSize = 96
 
-// number calls a function that tells a number.
+// number calls a function that returns a number.
 func (l *library) number(name string, args ...uintptr) (int, result) {
 	clear(l.told)
 	ret := l.call(name, args...)
 	return int(int32(binary.NativeEndian.Uint32(l.told))), ret
 }
 
-// text calls a function that tells a text.
+// text calls a function that returns a text.
 func (l *library) text(name string, args ...uintptr) (string, result) {
 	_, ret := l.number(name, args...)
 	return text(l.told[:textSize]), ret
 }
 
-// pci calls a function that tells a PCI device, an nvmlPciInfo_t; it returns the address as Linux writes it.
+// pci calls a function that returns a PCI device, an nvmlPciInfo_t; it returns the address as Linux writes it.
 func (l *library) pci(name string, args ...uintptr) (string, result) {
 	_, ret := l.number(name, args...)
 	word := func(at int) uint32 { return binary.NativeEndian.Uint32(l.told[at:]) }
@@ -55,7 +55,7 @@ func (l *library) pci(name string, args ...uintptr) (string, result) {
 	return fmt.Sprintf("%04x:%02x:%02x.0", word(16), word(20), word(24)), ret
 }
 
-// set calls a function that tells a set of numbers below n, as bits.
+// set calls a function that returns a set of numbers below n, as bits.
 func (l *library) set(n int, name string, args ...uintptr) (list []int, ret result) {
 	_, ret = l.number(name, args...)
 	for i := range n {

@@ -22,8 +22,8 @@ import "C"
 
 import "unsafe"
 
-// open opens NVML. All functions that are asked take handles, numbers and addresses, four at most.
-// Where there is no such library, or function, a call returns that. All functions tell what they do in one memory.
+// open opens NVML. All functions that are called take handles, numbers and addresses, four at most. Where the library
+// or the function does not exist, a call returns the result for that. All functions write to the same buffer.
 func open() (*library, error) {
 	handle := C.dlopen(chars("libnvidia-ml.so.1"), C.RTLD_LAZY)
 	at := unsafe.Pointer(C.told())

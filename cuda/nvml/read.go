@@ -8,12 +8,11 @@ import (
 	"github.com/treerun/treerun/topo/gpu"
 )
 
-// mu lets one goroutine ask at a time.
+// mu lets one goroutine query at a time.
 var mu sync.Mutex
 
-// Read asks NVML about all GPUs of this host. The Machine is the caller's. An
-// error is ErrUnavailable where there is no driver; else it names the call of NVML
-// and the GPU. Goroutines may call it at the same time; it takes some
+// Read queries NVML about all GPUs of this host. The Machine is the caller's. An error is ErrUnavailable where there is
+// no driver; else it names the call of NVML and the GPU. Goroutines may call it at the same time; it takes some
 // milliseconds, and up to seconds where no program keeps the driver awake.
 func Read() (*gpu.Machine, error) {
 	mu.Lock()
@@ -25,7 +24,7 @@ func Read() (*gpu.Machine, error) {
 	return readFrom(l)
 }
 
-// readFrom asks a library.
+// readFrom queries a library.
 func readFrom(l *library) (*gpu.Machine, error) {
 	switch ret := l.call("nvmlInit_v2"); ret {
 	case success:
@@ -47,7 +46,7 @@ func readFrom(l *library) (*gpu.Machine, error) {
 	return r.machine()
 }
 
-// reader asks one library.
+// reader queries one library.
 type reader struct {
 	*library
 	devices []uintptr // handles
@@ -88,7 +87,7 @@ func (r *reader) machine() (*gpu.Machine, error) {
 	return &r.m, nil
 }
 
-// gpu asks about one GPU. Only what treerun cannot do without is an error.
+// gpu queries one GPU. Only the failure of a query that treerun cannot do without is an error.
 func (r *reader) gpu(i int, d uintptr) (gpu.GPU, error) {
 	g := gpu.GPU{Index: i, NUMA: -1}
 	var ret result
@@ -109,7 +108,7 @@ func (r *reader) gpu(i int, d uintptr) (gpu.GPU, error) {
 	mig, ret := r.number("nvmlDeviceGetMigMode", d, r.at, r.at+8) // now, and from the next restart on
 	g.MIG = ret == success && mig == 1
 	g.MemoryRate = r.memoryRate(d)
-	// What the GPU and its slot can do: what they do just now is less while the GPU is idle.
+	// The maximum of the GPU and its slot: the current values are lower while the GPU is idle.
 	g.PCIeGeneration = r.numberOr(0, "nvmlDeviceGetMaxPcieLinkGeneration", d, r.at)
 	g.PCIeWidth = r.numberOr(0, "nvmlDeviceGetMaxPcieLinkWidth", d, r.at)
 	if g.CPUs, ret = r.set(maxCPUs, "nvmlDeviceGetCpuAffinity", d, maxCPUs/64, r.at); ret != success {
@@ -126,14 +125,14 @@ func (r *reader) gpu(i int, d uintptr) (gpu.GPU, error) {
 	return g, nil
 }
 
-// How many cores, NUMA nodes and NVLinks NVML is asked about.
+// The largest numbers of cores, NUMA nodes and NVLinks in queries of NVML.
 const (
 	maxCPUs  = 4096
 	maxNodes = 1024
 	maxLinks = 18
 )
 
-// numberOr is number, or a default where the library does not tell.
+// numberOr is number, or a default where the library returns an error.
 func (r *reader) numberOr(otherwise int, name string, args ...uintptr) int {
 	if n, ret := r.number(name, args...); ret == success {
 		return n
@@ -141,8 +140,8 @@ func (r *reader) numberOr(otherwise int, name string, args ...uintptr) int {
 	return otherwise
 }
 
-// memoryRate returns the bandwidth of the GPU's memory in GB/s: two transfers per
-// cycle of its fastest clock over the width of its bus; 0 when NVML does not tell.
+// memoryRate returns the bandwidth of the GPU's memory in GB/s: two transfers per cycle of its fastest clock over the
+// width of its bus; 0 when NVML does not report these.
 func (r *reader) memoryRate(d uintptr) float64 {
 	const memory = 2 // NVML_CLOCK_MEM
 	width := r.numberOr(0, "nvmlDeviceGetMemoryBusWidth", d, r.at)
@@ -184,7 +183,7 @@ var (
 		"they are on different sockets", "a setting of the driver forbids it", "it is not supported"}
 )
 
-// meaning is what a number means, nothing where it is not known.
+// meaning returns the meaning of a number, the zero value where it is not known.
 func meaning[T any](list []T, number int) (m T) {
 	if number >= 0 && number < len(list) {
 		m = list[number]
@@ -192,7 +191,7 @@ func meaning[T any](list []T, number int) (m T) {
 	return m
 }
 
-// pairs asks what every pair of GPUs has in common on PCIe, and whether the driver lets them read each other's memory.
+// pairs reads, for every pair of GPUs, their level on PCIe and whether the driver lets them read each other's memory.
 func (r *reader) pairs() {
 	const toRead = 0 // NVML_P2P_CAPS_INDEX_READ
 	n, old := len(r.devices), false

@@ -19,7 +19,7 @@ type fake struct {
 	functions map[string]func(args []uintptr) result
 }
 
-// tells is a function that tells a number.
+// tells makes a function that returns a number.
 func (f *fake) tells(n int) func([]uintptr) result {
 	return func([]uintptr) result {
 		binary.NativeEndian.PutUint64(f.told, uint64(n))
@@ -27,7 +27,7 @@ func (f *fake) tells(n int) func([]uintptr) result {
 	}
 }
 
-// says is a function that tells a text; in a PCI device it stands at 36.
+// says makes a function that returns a text; in a PCI device the text is at offset 36.
 func (f *fake) says(format string, at int) func([]uintptr) result {
 	return func(args []uintptr) result {
 		text := format
@@ -107,7 +107,7 @@ func dgx() *fake {
 	return f
 }
 
-// TestDGX: what NVML says of a DGX A100 gives the graph that its data sheet gives.
+// TestDGX: NVML's answers on a DGX A100 give the graph of its data sheet.
 func TestDGX(t *testing.T) {
 	s := dgx()
 	m, err := readFrom(s.library)
@@ -142,7 +142,7 @@ func TestDGX(t *testing.T) {
 	}
 }
 
-// In a virtual machine NVML does not show the switches: the graph is the same, and people are told.
+// In a virtual machine NVML does not show the switches: the graph is the same, and the user gets a note.
 func TestHiddenSwitches(t *testing.T) {
 	for _, end := range []func(s *fake) func([]uintptr) result{
 		func(s *fake) func([]uintptr) result { return s.says("FFFFFFF:FFFF:FF", 36) },
@@ -214,8 +214,7 @@ func TestPCIeOnly(t *testing.T) {
 	}
 }
 
-// What NVML cannot tell is left open; what treerun needs is an error that names call
-// and GPU.
+// A value that NVML cannot report is left open; a value that treerun needs is an error that names call and GPU.
 func TestPartial(t *testing.T) {
 	s := dgx()
 	for _, name := range []string{"MigMode", "MemoryBusWidth", "MaxClockInfo", "MemoryAffinity", "NvLinkRemoteDeviceType",
@@ -274,7 +273,7 @@ func TestMIG(t *testing.T) {
 	}
 }
 
-// Every reason not to be asked is ErrUnavailable, in words of its own.
+// Every reason for which NVML cannot be queried is ErrUnavailable, with a text of its own.
 func TestUnavailable(t *testing.T) {
 	for ret, want := range map[result]string{
 		libraryNotFound: "cannot be loaded", driverNotLoaded: "is not loaded", versionMismatch: "restart the host",
@@ -290,7 +289,7 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever the library tells is a machine, or an error.
+// FuzzRead: any answers of the library give a machine, or an error.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte{0, 2, 0, 0, 0, 0xff}, byte(0))
 	f.Add([]byte("12345678\xff\xff\xff\xff"), byte(9))
