@@ -19,8 +19,8 @@ const (
 	patternBytes = 1 << 20
 )
 
-// ErrHung is the end of everything on a device: the driver waits for the copy when
-// memory is freed, also what the caller frees.
+// ErrHung is the end of all work on a device: when any memory is freed, including the caller's, the driver waits for
+// the copy.
 var ErrHung = errors.New("the copy does not end")
 
 var errRefused = errors.New("the driver does not let these GPUs reach each other's memory")
@@ -35,23 +35,23 @@ var patience = 20 // tests of links that hang have less
 // attempts is how many copies may hang before a rank tries no more links.
 const attempts = 2
 
-// buffers are what a rank measures with. Everything is allocated before anything is
+// buffers are the memory, streams and events of a rank's measurements. Everything is allocated before anything is
 // tried: while a copy hangs the driver may wait for it when it allocates.
 type buffers struct {
 	dev      *cuda.Device
 	bytes    int64             // of each of its parts
 	pattern  int64             // bytes of these that hold a pattern
 	patience int               // slices that a copy gets
-	source   cuda.Slice[uint8] // what others read
-	targets  cuda.Slice[uint8] // where copies go, one part for each attempt
+	source   cuda.Slice[uint8] // read by other ranks
+	targets  cuda.Slice[uint8] // destinations of copies, one part for each attempt
 	streams  [attempts]*cuda.Stream
 	from, to *cuda.Event
 	hung     int  // attempts that are spent
 	inUse    bool // a copy of another rank may still use memory
 }
 
-// newBuffers makes the buffers of a rank. Ranks that share a GPU see the same free memory
-// and then take it together, so whoever finds too little makes do with the least.
+// newBuffers makes the buffers of a rank. Ranks that share a GPU see the same free memory and then take it together, so
+// a rank that finds too little uses buffers of the least size.
 func newBuffers(dev *cuda.Device) (*buffers, error) {
 	free, err := dev.FreeMemory()
 	if err != nil {
@@ -93,8 +93,8 @@ func buffersOf(dev *cuda.Device, bytes, pattern int64, patience int) (_ *buffers
 	return k, err
 }
 
-// abandoned keeps, for the rest of the process, what copies that hang may still use: giving it back
-// would wait for them for ever.
+// abandoned keeps, for the rest of the process, everything that hanging copies may still use: to give it back would
+// wait for them forever.
 var abandoned sync.Map
 
 // close gives everything back, unless something may still be used. k may be nil.
@@ -120,17 +120,17 @@ func (k *buffers) close() error {
 	return errors.Join(append(all, k.source.Free(), k.targets.Free())...)
 }
 
-// spent tells that too many copies hang.
+// spent reports whether all attempts are used up: too many copies hang.
 func (k *buffers) spent() bool { return k.hung == attempts }
 
 func (k *buffers) stream() *cuda.Stream { return k.streams[k.hung] }
 
-// target is where a copy goes.
+// target is the destination of the next copy.
 func (k *buffers) target() cuda.Slice[uint8] {
 	return k.targets.Slice(k.hung*int(k.bytes), (k.hung+1)*int(k.bytes))
 }
 
-// patternOf returns what a rank lets others read in a turn.
+// patternOf returns the pattern of a rank in a turn, which others read.
 func (k *buffers) patternOf(number uint64, rank int) []byte {
 	g := rand.New(rand.NewPCG(number+1, uint64(rank)+1))
 	b := make([]byte, k.pattern)
@@ -140,7 +140,7 @@ func (k *buffers) patternOf(number uint64, rank int) []byte {
 	return b
 }
 
-// fill puts a pattern where others read.
+// fill writes a pattern to the memory that others read.
 func (k *buffers) fill(ctx context.Context, pattern []byte) error {
 	if k.spent() {
 		return nil

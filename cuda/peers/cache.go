@@ -17,20 +17,20 @@ import (
 // method counts the changes to how links are measured, and to the form that is kept.
 const method = 5
 
-// Limits of what was kept.
+// Limits of a cached measurement.
 const (
 	maxKept    = 16 << 20 // bytes
 	maxDropped = 1 << 12  // links
 	maxFault   = 4 << 10  // bytes
 )
 
-// cacheFile is what is kept of a measurement, by a name that method is a part of.
+// cacheFile is the cached result of a measurement, by a name that method is a part of.
 type cacheFile struct {
 	Graph   *topo.Graph `json:"graph"`
 	Dropped []gpu.Drop  `json:"dropped,omitempty"`
 }
 
-// parseCache reads what was kept for so many ranks.
+// parseCache reads the cached result for the given number of ranks.
 func parseCache(data []byte, ranks int) (*topo.Graph, []gpu.Drop, error) {
 	var f cacheFile
 	if err := strict.UnmarshalJSON(data, &f, strict.JSONLimits{Bytes: maxKept, Elements: topo.MaxLinks}); err != nil {
@@ -39,7 +39,7 @@ func parseCache(data []byte, ranks int) (*topo.Graph, []gpu.Drop, error) {
 	return f.Graph, f.Dropped, checkGraph(f.Graph, f.Dropped, ranks)
 }
 
-// checkGraph looks at what others say of the links of a host with so many ranks.
+// checkGraph checks another process's graph and dropped links of a host with the given number of ranks.
 func checkGraph(g *topo.Graph, dropped []gpu.Drop, ranks int) error {
 	if g == nil {
 		return errors.New("no graph")
@@ -64,7 +64,7 @@ func checkGraph(g *topo.Graph, dropped []gpu.Drop, ranks int) error {
 	return nil
 }
 
-// file returns where what is known of h is kept in o.Cache.
+// file returns the name of the file that holds the results for h in o.Cache.
 func (o *Options) file(h *HostResult) string {
 	what := fmt.Sprintf("gpus %d\n%s\n%s", method, h.Machine.Driver, strings.Join(h.Devices, "\n"))
 	return o.Cache.PathOf(what, len(h.Ranks))

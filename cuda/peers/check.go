@@ -8,8 +8,8 @@ import (
 	"github.com/treerun/treerun/cuda"
 )
 
-// What ranks read of each other's memory to find out whether they can, and how long that
-// may take, in slices: 2 s.
+// The bytes that ranks read of each other's memory to find out whether they can, and the time limit for it, in slices:
+// 2 s.
 const (
 	CheckBytes    = 256
 	checkPatience = 4
@@ -28,7 +28,7 @@ type Probe struct {
 	Seed   uint64 // of the pattern
 }
 
-// NewCheck makes a check as one of so many ranks. The caller closes it when all ranks have read.
+// NewCheck makes a check as one of the given number of ranks. The caller closes it when all ranks have read.
 func NewCheck(ctx context.Context, dev *cuda.Device, ranks int) (*Check, error) {
 	k, err := buffersOf(dev, int64(1+ranks)*CheckBytes, CheckBytes, checkPatience)
 	if err != nil {
@@ -64,7 +64,7 @@ func (c *Check) Read(ctx context.Context, theirs *Probe, self int) error {
 	return errors.Join(err, mapping.Close())
 }
 
-// Arrived returns an error unless what rank r has written is here.
+// Arrived returns an error unless the pattern that rank r wrote is in this rank's memory.
 func (c *Check) Arrived(ctx context.Context, theirs *Probe, r int) error {
 	k := c.buffers
 	return k.compare(ctx, k.source.Slice((1+r)*CheckBytes, (2+r)*CheckBytes), k.patternOf(theirs.Seed, 0))

@@ -21,13 +21,13 @@ type meter struct {
 	hellos  []hello
 	offers  []Offer
 	buffers *buffers // nil where nothing is measured
-	late    error    // of closing a link, told at the end
+	late    error    // of closing a link, reported at the end
 }
 
 // first reports whether this rank is the first of its host.
 func (m *meter) first() bool { return m.host.Ranks[0] == m.w.Rank() }
 
-// hello is what a rank tells first.
+// hello is a rank's first message.
 type hello struct {
 	UUID    string
 	GPU     gpu.GPU      // its own
@@ -43,7 +43,7 @@ func swap[T any](m *meter, mine T, failed error) ([]T, error) {
 	return all, nil
 }
 
-// meet learns who is there, and puts together what is known of the hosts.
+// meet learns the ranks of each host and their GPUs, and combines the ranks' reports of the hosts.
 func (m *meter) meet() error {
 	for r := range m.w.Size() {
 		i := slices.IndexFunc(m.hosts, func(h HostResult) bool { return m.w.HostOf(h.Ranks[0]) == m.w.HostOf(r) })
@@ -68,14 +68,14 @@ func (m *meter) meet() error {
 	}
 	for i := range m.hosts {
 		if err := m.hosts[i].meet(m.hellos); err != nil {
-			return fmt.Errorf("measure peer links: %w", err) // all say the same
+			return fmt.Errorf("measure peer links: %w", err) // the same error on all ranks
 		}
 	}
 	return nil
 }
 
-// meet adds to what the first rank of a host knows of it the GPUs of other ranks that it
-// does not see, as in another container.
+// meet adds GPUs of other ranks to the first rank's report of a host: GPUs that the first rank does not see, as in
+// another container.
 func (host *HostResult) meet(hellos []hello) error {
 	m := hellos[host.Ranks[0]].Machine
 	if m == nil {
@@ -100,7 +100,7 @@ func (host *HostResult) meet(hellos []hello) error {
 	return m.Validate()
 }
 
-// wider returns what is known of all pairs with one more, of which nothing is.
+// wider returns the table of all pairs with one more row and column, of zero values: nothing is known of these.
 func wider[T any](pairs [][]T) [][]T {
 	if pairs == nil {
 		return nil

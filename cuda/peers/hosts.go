@@ -32,10 +32,9 @@ func (h *HostResult) PCIeLines() []string {
 	return lines
 }
 
-// Join returns the graph of all ranks: ranks, which knows the network, and within
-// the hosts what was found. A full one has a link for every pair of a host, through
-// the host's memory where there is no better one, as plans want it that let each rank
-// send to each.
+// Join returns the graph of all ranks: the network of ranks, and within the hosts the graphs that were measured. A full
+// one has a link for every pair of a host, through the host's memory where there is no better one, for plans that let
+// each rank send to each.
 func Join(ranks *topo.Graph, hosts []HostResult, full bool) (*topo.Graph, error) {
 	var parts []gpu.Part
 	for _, h := range hosts {
@@ -51,7 +50,7 @@ func Join(ranks *topo.Graph, hosts []HostResult, full bool) (*topo.Graph, error)
 	return gpu.Join(ranks, parts)
 }
 
-// Validate checks what another process says of a host.
+// Validate checks a host's result that another process sent.
 func (h *HostResult) Validate() error {
 	if h.Machine == nil || len(h.Devices) != len(h.Ranks) {
 		return fmt.Errorf("%d ranks with %d GPUs", len(h.Ranks), len(h.Devices))

@@ -69,7 +69,7 @@ func TestOnHosts(t *testing.T) {
 	}
 }
 
-// Where one host fails all hear of it.
+// When one host fails, all ranks get the error.
 func TestOnHostsFails(t *testing.T) {
 	if !onRanks(t, 4, noMemory()) {
 		return

@@ -64,12 +64,12 @@ func (o *Offer) MemHandle(n int64) (h cuda.MemHandle, err error) {
 	return h, nil
 }
 
-// connect opens the memory of the peer. errRefused says that the driver does not allow
-// it; other errors say why what it allows does not work.
+// connect opens the memory of the peer. errRefused means that the driver does not allow it; other errors give the
+// reason why an access that it allows fails.
 func (t *pairing) connect() error {
 	o := &t.offers[t.B]
 	other, err := cuda.DeviceByUUID(t.hellos[t.B].UUID)
-	if err == nil { // else it is hidden from this process, and the memory may open all the same
+	if err == nil { // else it is hidden from this process, and yet the memory may open
 		can, err := t.dev.CanAccess(other)
 		if err != nil {
 			return err

@@ -54,7 +54,7 @@ func (m *meter) measure() ([][]gpu.Finding, error) {
 			list = append(list, *of)
 		}
 	}
-	all, err := swap(m, list, nil) // now nobody has another's memory open
+	all, err := swap(m, list, nil) // now no rank has another's memory open
 	for r, of := range all {
 		for _, s := range of {
 			if m.buffers != nil && s.Hung && (s.B == m.w.Rank() || r == m.w.Rank()) {
@@ -65,9 +65,9 @@ func (m *meter) measure() ([][]gpu.Finding, error) {
 	return all, err
 }
 
-// turn measures the link to a peer, -1 for none, while other pairs do the same: the
-// lower rank reads, then the higher one. All ranks wait for each other in between, and
-// hear of copies that have not ended: the other one does not try, too.
+// turn measures the link to a peer, -1 for none, while other pairs do the same: the lower rank reads, then the higher
+// one. All ranks wait for each other in between, and learn of copies that have not ended: the other rank then does not
+// try, either.
 func (m *meter) turn(number uint64, peer int) (*gpu.Finding, error) {
 	self := m.w.Rank()
 	t := &pairing{meter: m, number: number, Finding: gpu.Finding{A: self, B: peer}}
@@ -97,7 +97,7 @@ func (m *meter) turn(number uint64, peer int) (*gpu.Finding, error) {
 		return nil, nil
 	}
 	if err := t.close(); err != nil {
-		m.late = errors.Join(m.late, err) // told with the next step
+		m.late = errors.Join(m.late, err) // reported with the next step
 	}
 	return &t.Finding, nil
 }
@@ -112,8 +112,8 @@ type pairing struct {
 	gpu.Finding
 }
 
-// readIf reads over the link, if it is this rank's turn and the link is good so
-// far. What is wrong with the link is noted; the error is about this rank's own GPU.
+// readIf reads over the link, if it is this rank's turn and the link is good so far. A fault of the link is noted; the
+// error is about this rank's own GPU.
 func (t *pairing) readIf(mine bool) error {
 	if !mine || t.mapping == nil || t.Fault != "" {
 		return nil
@@ -151,7 +151,7 @@ func (t *pairing) open() error {
 	return t.judge(err)
 }
 
-// read reads the peer's pattern and then times copies, also those that write, over what nobody else reads.
+// read reads the peer's pattern and then times copies, writes included, over memory that no other rank reads.
 func (t *pairing) read() error {
 	if err := t.buffers.pull(t.ctx, t.source, t.bytes); err != nil {
 		return err

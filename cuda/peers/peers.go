@@ -1,10 +1,9 @@
-// Package peers is not for users: it measures what the GPUs of one host can do for each other:
-// ranks, one or several on each GPU, copy from each other's memory as collectives do, in
-// rounds of pairs that do not disturb each other, and compare patterns over every link. A link
-// that is wrong, or does not end in time, is told and not used: where ACS or an IOMMU is in the
-// way of peer memory the driver does not know. What comes out is a topo.Graph with measured
-// beside declared rates, which is kept for later jobs. It makes no plans; package collective and
-// the command use it.
+// Package peers is internal to treerun. It measures the links between the GPUs of one host: ranks, one or several on
+// each GPU, copy from each other's memory as collectives do, in rounds of pairs that do not disturb each other, and
+// compare patterns over every link. A link that delivers wrong data, or does not end in time, is reported and not used:
+// where ACS or an IOMMU blocks peer memory the driver does not know. The result is a topo.Graph with measured rates in
+// addition to declared ones, which is kept for later jobs. It makes no plans; package collective and the command use
+// it.
 package peers
 
 import (
@@ -28,32 +27,30 @@ type World interface {
 	AllGather(ctx context.Context, blob []byte) ([][]byte, error)
 }
 
-// Options says how to measure.
+// Options sets where Measure keeps results and whether it uses them.
 type Options struct {
 	Cache *probe.Cache // where things are kept; nil: nowhere
 	Anew  bool         // measure whatever was kept
 }
 
-// HostResult is what is known of the GPUs of a host's ranks.
+// HostResult describes the GPUs of a host's ranks.
 type HostResult struct {
 	Ranks   []int         // of the host, ascending
 	Machine *gpu.Machine  // the host's GPUs, those of all ranks at least
 	Devices []string      // by rank of the host: the UUID of its GPU
 	Graph   *topo.Graph   // of the ranks of the host
-	Found   []gpu.Finding // what was measured now; none when an earlier job's figures were taken
+	Found   []gpu.Finding // measured now; none when an earlier job's figures were taken
 	Dropped []gpu.Drop    // the links that are advertised but not used
 	Kept    bool          // it is from an earlier job
 }
 
-// Measure finds out about the GPUs of the ranks of w, all of which call it together,
-// each with its device, which no other work should use meanwhile. All hosts measure at
-// the same time. It takes some tenths of a second, and some seconds more for every link
-// that hangs. Such a copy may go on for ever: its stream and memory are left alone, and
-// the device cannot be closed any more.
+// Measure finds the links of the GPUs of w's ranks, all of which call it together, each with its device, which no other
+// work should use meanwhile. All hosts measure at the same time. It takes some tenths of a second, and some seconds
+// more for every link that hangs. Such a copy may run forever: its stream and memory are left alone, and the device
+// cannot be closed any more.
 //
-// The result is the same on all ranks: what is known of each host, in the order of their
-// first ranks. So is an error, which names the rank where something failed; measuring was
-// then given up everywhere. A link that fails is no error.
+// The results are the same on all ranks: one for each host, in the order of their first ranks. So is an error, which
+// names the rank where something failed; measuring was then given up everywhere. A link that fails is no error.
 func Measure(ctx context.Context, w World, dev *cuda.Device, o Options) ([]HostResult, error) {
 	m := &meter{ctx: ctx, w: w, dev: dev}
 	measured, err := m.run(o)
@@ -67,8 +64,7 @@ func Measure(ctx context.Context, w World, dev *cuda.Device, o Options) ([]HostR
 	return m.hosts, nil
 }
 
-// run does everything but giving back what was taken, and reports whether some host was
-// measured.
+// run does everything except release the meter's resources, and reports whether any host was measured.
 func (m *meter) run(o Options) (measured bool, err error) {
 	if err := m.meet(); err != nil {
 		return false, err
@@ -103,7 +99,7 @@ func (m *meter) run(o Options) (measured bool, err error) {
 	return all != nil, nil
 }
 
-// load takes what the hosts have from an earlier job.
+// load takes the hosts' results of an earlier job.
 func (m *meter) load(o *Options) error {
 	var mine []byte
 	if m.first() {
@@ -126,8 +122,7 @@ func (m *meter) load(o *Options) error {
 	return nil
 }
 
-// readMachine is what this process can tell of the host's GPUs: NVML's word, or, where that
-// cannot be asked, that there is this device.
+// readMachine returns this process's view of the host's GPUs: NVML's, or, where that is unavailable, this device only.
 func readMachine(dev *cuda.Device) (*gpu.Machine, error) {
 	m, err := nvml.Read()
 	if err != nil && !errors.Is(err, nvml.ErrUnavailable) {

@@ -62,7 +62,7 @@ func deviceAt(t *testing.T, i int) *cuda.Device {
 	return list[i]
 }
 
-// allSay fails the test where the ranks do not say the same.
+// allSay fails the test where the ranks do not pass the same text.
 func allSay(t *testing.T, said string) {
 	t.Helper()
 	all, err := member.AllGather(t.Context(), []byte(said))
@@ -160,8 +160,8 @@ func TestMeasureShared(t *testing.T) {
 	}
 }
 
-// Ranks that share a GPU see the same free memory and take it together: whoever
-// comes too late measures with little.
+// Ranks that share a GPU see the same free memory and take it together: a rank that comes too late measures with small
+// buffers.
 func TestMemoryTakenMeanwhile(t *testing.T) {
 	if !onRanks(t, 3, "TREERUN_FAKE_GPU_MEMORY=268435456", "TREERUN_FAKE_GPU_FAIL=cuMemAlloc:1") {
 		return
@@ -223,8 +223,7 @@ func TestBrokenLink(t *testing.T) {
 	})
 }
 
-// A link on which copies hang costs some seconds, and the other links are measured
-// all the same.
+// A link on which copies hang costs some seconds, and the other links are measured nevertheless.
 func TestHungLink(t *testing.T) {
 	if !onRanks(t, 4, "TREERUN_FAKE_GPU_BROKEN=0-3:hang") {
 		return

@@ -66,7 +66,7 @@ func TestMeet(t *testing.T) {
 	}
 }
 
-// What was kept is not trusted.
+// A cached result is not trusted.
 func FuzzCached(f *testing.F) {
 	f.Add([]byte(`{"graph":{"ranks":2,"links":[{"a":0,"b":1,"gbytes_per_second":25,"source":"measured","declared_gbytes_per_second":50}]},"dropped":[{"A":0,"B":1,"Fault":"why"}]}`))
 	f.Add([]byte(`{"graph":null}`))
@@ -87,7 +87,7 @@ func FuzzCached(f *testing.F) {
 	})
 }
 
-// What other ranks say is not trusted.
+// Messages of other ranks are not trusted.
 func FuzzHello(f *testing.F) {
 	one := gpu.GPU{UUID: "GPU-a", NVLinks: []gpu.NVLink{{Version: 2, Remote: "0000:17:00.0"}}}
 	f.Add(strict.Marshal(&hello{UUID: one.UUID, GPU: one,
@@ -135,7 +135,7 @@ func parseHost(data []byte) (*HostResult, error) {
 	return h, h.Validate()
 }
 
-// What comes from ranks is not trusted.
+// Results that ranks send are not trusted.
 func FuzzHost(f *testing.F) {
 	f.Add([]byte(`{"Ranks":[0],"Devices":["GPU-a"],"Machine":{"GPUs":[{"Index":0,"UUID":"GPU-a"}]},"Graph":{"ranks":1,"links":[]}}`))
 	f.Add([]byte(`{"Ranks":[0,3],"Devices":["GPU-a","GPU-a"],"Machine":{"GPUs":[{"UUID":"GPU-a"}]},"Graph":{"ranks":2,"links":[{"a":0,"b":1,"gbytes_per_second":1}]},"Found":[{"A":0,"B":1,"Fault":"x"}]}`))

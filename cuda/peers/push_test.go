@@ -10,8 +10,8 @@ import (
 	"github.com/treerun/treerun/topo/gpu"
 )
 
-// TestPush: over PCIe writing is measured beside reading, and taken where it is a tenth quicker; what was taken
-// is kept.
+// TestPush: over PCIe writing is measured in addition to reading, and taken where it is a tenth quicker; the choice is
+// kept.
 func TestPush(t *testing.T) {
 	for slow, want := range map[string]string{"80:2": gpu.KindPush, "80:0.5": gpu.KindPCIe} {
 		t.Run(slow, func(t *testing.T) {

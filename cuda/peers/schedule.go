@@ -6,7 +6,7 @@ import (
 	"github.com/treerun/treerun/topo/network"
 )
 
-// turn is what ranks do at the same time: pairs without a GPU in common.
+// turn is the pairs of ranks that measure at the same time: pairs without a GPU in common.
 type turn [][2]int
 
 // schedule deals the pairs of GPUs to turns. The first rank of each GPU measures for
@@ -41,7 +41,7 @@ func schedule(devices []string) []turn {
 	return slices.DeleteFunc(append(turns, within), func(t turn) bool { return t == nil })
 }
 
-// partner returns with whom a rank measures in a turn, -1 for nobody.
+// partner returns the rank that measures with rank in a turn, -1 for none.
 func (t turn) partner(rank int) int {
 	for _, p := range t {
 		switch rank {
