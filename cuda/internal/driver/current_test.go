@@ -11,7 +11,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 
-// TestCurrentContext runs testdata/current.c, a library of its own beside ours.
+// TestCurrentContext runs testdata/current.c, a separate library in the same process as ours.
 func TestCurrentContext(t *testing.T) {
 	env := fakegpu.Start(t, "dgx1v/0-1")
 	program := filepath.Join(t.TempDir(), "current")

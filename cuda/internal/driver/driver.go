@@ -1,10 +1,8 @@
-// Package driver calls NVIDIA's CUDA driver, libcuda.so.1, which it opens at
-// run time: nothing of CUDA is needed to build it, and a host without a driver
-// gets an error of Open. abi.h holds what is known of the library's interface,
-// open.c opens it, and shim.c has the calls; the rest of the repository sees the Go
-// types here. Calls are thin: they keep no state beside the loaded library, hand back the
-// driver's own result, and may be made from any goroutine, since each makes
-// its context the current one of its thread. Only package cuda imports it.
+// Package driver calls NVIDIA's CUDA driver, libcuda.so.1, which it opens at run time: nothing of CUDA is needed to
+// build it, and a host without a driver gets an error of Open. abi.h describes the library's interface as far as it is
+// used, open.c opens it, and shim.c has the calls; the rest of the repository sees the Go types here. Calls are thin:
+// they keep no state except the loaded library, return the driver's own result, and may be made from any goroutine,
+// since each makes its context the current one of its thread. Only package cuda imports it.
 //
 // Before Open has succeeded, and in a build without cgo, nothing else may be
 // called.
@@ -18,10 +16,10 @@ import (
 // Library is the name by which the driver's library is opened.
 const Library = "libcuda.so.1"
 
-// Result is what a driver call returned, a CUresult. Success is 0.
+// Result is the return value of a driver call, a CUresult. Success is 0.
 type Result int32
 
-// The results that package cuda treats in a way of their own.
+// The results that package cuda handles individually.
 const (
 	Success             Result = 0
 	InvalidValue        Result = 1
@@ -85,7 +83,7 @@ const (
 	EventUntimed = 2
 )
 
-// Kinds of memory, as Pointer.Kind tells.
+// Kinds of memory, the values of Pointer.Kind.
 const (
 	HostMemory   = 1
 	DeviceMemory = 2
@@ -119,7 +117,7 @@ type MemOp struct {
 	Wait  bool
 }
 
-// Pointer is what the driver knows of an address.
+// Pointer is the driver's description of an address.
 type Pointer struct {
 	Kind        uint32 // HostMemory, DeviceMemory, or 0: not known to the driver
 	Managed     bool   // moves between host and devices
@@ -130,7 +128,7 @@ type Pointer struct {
 	ID          uint64 // of its allocation: no other of this process ever has it
 }
 
-// OpenError says why the driver cannot be used.
+// OpenError is the reason why the driver cannot be used.
 type OpenError struct {
 	Text    string // what failed, or the name of the call that did
 	Result  Result // of that call; Success if none was made

@@ -2,9 +2,9 @@
 
 package driver
 
-// Without cgo Open fails, and so nobody comes to the rest.
+// Without cgo Open fails, and so the other functions are never called.
 
-// Built tells that this build has no cgo.
+// Built reports whether this build has cgo: it has not.
 const Built = false
 
 // Open returns an *OpenError: this build cannot open the driver.
@@ -12,7 +12,7 @@ func Open() (version int, err error) {
 	return 0, &OpenError{Text: "treerun was built without cgo"}
 }
 
-// ErrorText returns that there is no driver to ask.
+// ErrorText returns the name and text for a driver that is not there.
 func ErrorText(Result) (name, text string) { return "CUDA_ERROR_NOT_INITIALIZED", "no driver" }
 
 // Count returns NotInitialized.

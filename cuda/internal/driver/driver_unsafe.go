@@ -20,12 +20,11 @@ import (
 	"unsafe"
 )
 
-// Built tells that this build has cgo.
+// Built reports whether this build has cgo: it has.
 const Built = true
 
-// Open opens the driver, looks up what is needed and initializes it. It
-// returns the version of CUDA that the driver supports, 12040 for 12.4; the
-// error is an *OpenError. It must be called once only.
+// Open opens the driver, looks up its entry points and initializes it. It returns the version of CUDA that the driver
+// supports, 12040 for 12.4; the error is an *OpenError. It must be called once only.
 func Open() (version int, err error) { return open(Library) }
 
 // open is Open of a library by a name or path.
@@ -109,7 +108,7 @@ func (d Device) Attribute(a int) (int, Result) {
 	return int(int64(v.value)), Result(v.result)
 }
 
-// CanAccess tells whether d can read and write the memory of peer.
+// CanAccess reports whether d can read and write the memory of peer.
 func (d Device) CanAccess(peer Device) (bool, Result) {
 	v := C.treerun_cuda_device_can_access(C.CUdevice(d), C.CUdevice(peer))
 	return v.value != 0, Result(v.result)
@@ -199,7 +198,7 @@ func (c Context) AddressRange(a Addr) (base Addr, size int64, r Result) {
 	return Addr(v.a), int64(v.b), Result(v.result)
 }
 
-// Describe returns what the driver knows of an address.
+// Describe returns the driver's description of an address.
 func (c Context) Describe(a Addr) (Pointer, Result) {
 	p := C.treerun_cuda_pointer_of(C.uintptr_t(c), C.uint64_t(a))
 	return Pointer{

@@ -21,9 +21,8 @@ static const struct entry entries[] = {ENTRIES(DESCRIBE)};
 typedef CUresult (*lookup1)(const char *, void **, int, uint64_t);
 typedef CUresult (*lookup2)(const char *, void **, int, uint64_t, int *);
 
-// find looks one entry up: cuGetProcAddress knows which form of a function
-// belongs to a version; what it does not have is taken from the library's
-// table of symbols, under the name of that form.
+// find looks one entry up: cuGetProcAddress knows which form of a function belongs to a version; an entry that it does
+// not have is taken from the library's table of symbols, under the name of that form.
 static void *find(void *library, const struct entry *e, int version) {
     if (version < e->since)
         return NULL;
@@ -65,7 +64,7 @@ int treerun_cuda_open(const char *name, int *version, CUresult *result, char *te
                  MINIMUM_VERSION / 1000, MINIMUM_VERSION % 1000 / 10);
         goto fail;
     }
-    // Before cuInit, so that cuGetErrorName can tell what cuInit returned.
+    // Before cuInit, so that cuGetErrorName can name cuInit's result.
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         void *p = find(library, &entries[i], *version);
         if (p == NULL && entries[i].since <= MINIMUM_VERSION) {

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestOpenOtherLibraries: what is no driver is refused, with a reason, and
-// nothing of it is kept.
+// TestOpenOtherLibraries: a library that is not a driver is refused, with a reason, and nothing of it is kept.
 func TestOpenOtherLibraries(t *testing.T) {
 	for _, c := range []struct{ library, want string }{
 		{"/nonexistent/libcuda.so.1", "cannot open shared object file"},

@@ -138,8 +138,7 @@ treerun_cuda_pointer treerun_cuda_pointer_of(uintptr_t c, uint64_t address) {
         CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
         CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,   CU_POINTER_ATTRIBUTE_BUFFER_ID,
     };
-    // Some answers are one byte wide, whatever their type is said to be: the
-    // rest of each variable is zero before.
+    // Some answers are one byte wide, whatever their documented type: the rest of each variable is zero before.
     void *answers[] = {&type, &managed, &device, &exportable, &start, &size, &pool, &id};
     r = cu.cuPointerGetAttributes(sizeof wanted / sizeof *wanted, wanted, answers, address);
     return (treerun_cuda_pointer){

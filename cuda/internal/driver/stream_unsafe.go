@@ -8,9 +8,8 @@ import "C"
 
 import "unsafe"
 
-// NewStream makes a stream that does not synchronize with the default one. A
-// lower priority goes first; what the device does not have becomes the next
-// that it has.
+// NewStream makes a stream that does not synchronize with the default one. A lower priority goes first; a priority that
+// the device does not have becomes the nearest one that it has.
 func (c Context) NewStream(priority int) (Stream, Result) {
 	v := C.treerun_cuda_stream_create(C.uintptr_t(c), C.int(priority))
 	return Stream(v.value), Result(v.result)
@@ -107,8 +106,7 @@ func (e Event) Since(c Context, from Event) (ms float32, r Result) {
 	return ms, r
 }
 
-// Load compiles or loads an image, PTX or binary. log is what the driver's
-// compiler complained of.
+// Load compiles or loads an image, PTX or binary. log is the messages of the driver's compiler.
 func (c Context) Load(image []byte) (m Module, log string, r Result) {
 	text := C.CString(string(image)) // copies, and ends it with a zero byte
 	defer C.free(unsafe.Pointer(text))
