@@ -4,19 +4,17 @@
 // no driver, or the build has no cgo, every call that needs one returns an
 // error that wraps ErrUnavailable. HostGPUs works without any of this.
 //
-// Lifetimes: what has a Close or Free is to be closed by whoever made it, when
-// no work uses it any more. What was forgotten is closed once nothing refers to
-// it (Stats counts that). Close may not run at the same time as another method
-// of the same value; otherwise all of this may be called from any goroutine.
+// Lifetimes: a value that has a Close or Free must be closed by the code that made it, when no work uses it any more. A
+// forgotten value is closed once nothing refers to it (Stats counts that). Close may not run at the same time as
+// another method of the same value; otherwise all of this may be called from any goroutine.
 //
-// Waiting streams: some calls of the driver wait until the device is idle
-// (freeing memory, loading a module, sometimes allocating). Make such a call
-// while a stream waits for something that only you can bring about, and both
-// wait for ever. So allocate, open and load first, then enqueue; before
-// freeing, see to it that the streams come to their end.
+// Waiting streams: some calls of the driver wait until the device is idle (freeing memory, loading a module, sometimes
+// allocating). Make such a call while a stream waits for something that only you can bring about, and both wait
+// forever. So allocate, open and load first, then enqueue; before freeing, make sure that the streams come to their
+// end.
 //
-// Anyone may import this package; it imports none of ours but the one below it
-// that calls the library, and one that waits.
+// Anyone may import this package. Of treerun it imports only package driver below it, which calls the library, and a
+// package that waits.
 package cuda
 
 import (
@@ -28,9 +26,8 @@ import (
 	"github.com/treerun/treerun/cuda/internal/driver"
 )
 
-// ErrUnavailable is wrapped by the error of every call that found no usable
-// driver: none installed, too old, without a GPU that this process may use, or
-// a build without cgo. The text says which, and what can be done.
+// ErrUnavailable is wrapped by the error of every call that found no usable driver: none installed, too old, without a
+// GPU that this process may use, or a build without cgo. The text gives the reason and a remedy.
 var ErrUnavailable = errors.New("no usable CUDA driver")
 
 // library opens the driver's library, once per process, and returns its version.
@@ -62,7 +59,7 @@ func DriverVersion() (string, error) {
 	return fmt.Sprintf("%d.%d", v/1000, v%1000/10), nil
 }
 
-// openHint says what may help when the driver could not be opened.
+// openHint returns a remedy for a driver that could not be opened.
 func openHint(err error) string {
 	var e *driver.OpenError
 	switch {
@@ -79,8 +76,8 @@ func openHint(err error) string {
 	}
 }
 
-// controlDevice says so when this user may not open the file that every use of
-// a GPU begins with: the driver's own words do not tell.
+// controlDevice returns the system's error when this user may not open the file that every use of a GPU begins with:
+// the driver's own words do not mention it.
 func controlDevice(file string) string {
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
 	if err == nil {

@@ -32,8 +32,8 @@ type Device struct {
 	mu      sync.Mutex
 	primary driver.Context
 
-	// Held while the driver opens or closes other processes' memory, which may wait for the device: nobody else
-	// waits for it.
+	// Held while the driver opens or closes other processes' memory, which may wait for the device: no other call waits
+	// for it.
 	opening  sync.Mutex
 	mappings map[block]*mapping
 }
@@ -120,8 +120,7 @@ func (d *Device) Index() int { return d.index }
 // Name returns the product's name.
 func (d *Device) Name() string { return d.name }
 
-// UUID returns what tells this GPU from all others, as in
-// "GPU-5e6f7a8b-0000-1111-2222-333344445555".
+// UUID returns the identifier that is unique to this GPU, as in "GPU-5e6f7a8b-0000-1111-2222-333344445555".
 func (d *Device) UUID() string { return d.uuid }
 
 // PCI returns the PCI address as the system writes it, "0000:b3:00.0".
@@ -152,9 +151,8 @@ func (d *Device) context() (driver.Context, error) {
 	return c, nil
 }
 
-// Close gives up the device's context. It fails, and does nothing, while
-// anything made on the device is open. A later call makes a new context.
-// Nobody else may use the device meanwhile.
+// Close gives up the device's context. It fails, and does nothing, while anything made on the device is open. A later
+// call makes a new context. No other goroutine may use the device meanwhile.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -169,12 +167,12 @@ func (d *Device) Close() error {
 	return failed(d, "cuDevicePrimaryCtxRelease", "", d.handle.Release())
 }
 
-// Abandon says that work on the device never ends. The driver would wait for it when
-// anything of the device is given back: from now on Close and Free of what was made on
-// it leave that to the end of the process. Stats goes on counting it.
+// Abandon marks the device as one on which work never ends. The driver would wait for that work when anything of the
+// device is given back: from now on Close and Free of values that were made on it leave that to the end of the process.
+// Stats continues to count them.
 func (d *Device) Abandon() { d.hangs.Store(true) }
 
-// FreeMemory returns how many bytes of device memory nobody has allocated.
+// FreeMemory returns the number of bytes of device memory that are not allocated.
 func (d *Device) FreeMemory() (int64, error) {
 	c, err := d.context()
 	if err != nil {
@@ -184,9 +182,8 @@ func (d *Device) FreeMemory() (int64, error) {
 	return free, failed(d, "cuMemGetInfo", "", r)
 }
 
-// CanAccess tells whether d can read and write the memory of peer, over NVLink
-// or PCIe, as the driver says. Whether it works is another matter. A device
-// can access itself.
+// CanAccess reports whether d can read and write the memory of peer, over NVLink or PCIe, according to the driver.
+// Whether it works is another matter. A device can access itself.
 func (d *Device) CanAccess(peer *Device) (bool, error) {
 	if d == peer {
 		return true, nil

@@ -7,8 +7,8 @@ import (
 	"github.com/treerun/treerun/cuda/internal/driver"
 )
 
-// Errors that callers may want to tell apart, with errors.Is. An *Error is the
-// first three of them according to its code.
+// Errors that callers may want to distinguish, with errors.Is. An *Error is the first three of them according to its
+// code.
 var (
 	// ErrOutOfMemory: the device, or the host for pinned memory, has too little.
 	ErrOutOfMemory = errors.New("out of memory")
@@ -35,7 +35,7 @@ var (
 // Error is a failed call of the driver.
 type Error struct {
 	Call   string // "cuMemAlloc"
-	What   string // what it was to do, as in "of 4096 bytes"; may be empty
+	What   string // the arguments, as in "of 4096 bytes"; may be empty
 	Name   string // "CUDA_ERROR_OUT_OF_MEMORY"
 	Text   string // the driver's description
 	Code   int    // the driver's number
@@ -43,7 +43,7 @@ type Error struct {
 	UUID   string // of that device
 }
 
-// Error says which call failed where, what the driver says, and what may help.
+// Error returns the failed call and its device, the driver's description, and a remedy where there is one.
 func (e *Error) Error() string {
 	s := e.Call
 	if e.What != "" {
@@ -68,8 +68,7 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// lost tells whether a process can do nothing more with a device after r: every
-// later call returns the same.
+// lost reports whether a process can do nothing more with a device after r: every later call returns the same.
 func lost(r driver.Result) bool {
 	switch r {
 	case driver.Deinitialized, driver.ECCUncorrectable, driver.NVLinkUncorrectable, driver.IllegalAddress,
@@ -81,7 +80,7 @@ func lost(r driver.Result) bool {
 	return false
 }
 
-// hint says what may help after a result, "; " in front, or nothing.
+// hint returns a remedy for a result, "; " in front, or nothing.
 func hint(r driver.Result) string {
 	for _, h := range hints {
 		if h.result == r {

@@ -8,16 +8,15 @@ import (
 	"github.com/treerun/treerun/cuda/internal/driver"
 )
 
-// Event marks a place in a stream: Stream.Record sets it, others wait for it. Streams
-// that wait for it when it is closed go on waiting. Query tells whether the work before it is done,
-// and Synchronize waits for that; an event never recorded is done.
+// Event marks a place in a stream: Stream.Record sets it, others wait for it. Streams that wait for it when it is
+// closed continue to wait. Query reports whether the work before it is done, and Synchronize waits for that; an event
+// never recorded is done.
 type Event struct {
 	*progress
 	handle driver.Event
 }
 
-// NewEvent makes an event. With timing, Since tells the time between two; that
-// costs a little.
+// NewEvent makes an event. With timing, Since returns the time between two; that costs a little.
 func (d *Device) NewEvent(timing bool) (*Event, error) {
 	kind := driver.EventUntimed
 	if timing {

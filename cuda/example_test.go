@@ -69,7 +69,7 @@ func ExampleAlloc() {
 	_ = double
 }
 
-// Pinned memory is copied at full speed, and beside other work: an event says when.
+// Pinned memory is copied at full speed, and at the same time as other work: an event marks the copy's end.
 func ExampleAllocPinned() {
 	copied := func(ctx context.Context, d *cuda.Device, s, other *cuda.Stream, to cuda.Slice[float32]) error {
 		host, err := cuda.AllocPinned[float32](d, to.Len())
@@ -97,7 +97,7 @@ func ExampleAllocPinned() {
 		if err := s.Record(after); err != nil {
 			return err
 		}
-		if err := other.Wait(after); err != nil { // what is put into other comes behind the copy
+		if err := other.Wait(after); err != nil { // later work in other comes behind the copy
 			return err
 		}
 		if err := other.Memset(to.Addr(), 0, to.Bytes()); err != nil {

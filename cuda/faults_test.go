@@ -34,7 +34,7 @@ func init() {
 	roles["lost"] = func(*bufio.Scanner) error { return errors.Join(work(), left()) }
 }
 
-// left says what a process has not given back.
+// left returns an error that lists the resources a process has not given back.
 func left() error {
 	s := Stats()
 	s.Contexts = 0
@@ -197,8 +197,7 @@ func TestNoUsableDriver(t *testing.T) {
 	}
 }
 
-// TestMemOpsAreAbsent: a system that refuses them is told from one where they could
-// not be tried.
+// TestMemOpsAreAbsent: the error of a system that refuses them differs from that of one where they could not be tried.
 func TestMemOpsAreAbsent(t *testing.T) {
 	needFake(t)
 	for env, want := range map[string]string{
@@ -243,8 +242,8 @@ func work() (err error) {
 	return nil
 }
 
-// TestGPULost: a GPU that goes away ends the work on it with an error that says
-// so; closing what was open on it does not hang and leaves nothing.
+// TestGPULost: a GPU that goes away ends the work on it with an error that names this cause; closing the values that
+// were open on it does not hang and leaves nothing.
 func TestGPULost(t *testing.T) {
 	needFake(t)
 	list := gpus(t, 3)
@@ -261,10 +260,10 @@ func TestGPULost(t *testing.T) {
 	must(t, alloc[byte](t, list[2], 1).Check())
 }
 
-// TestForgotten: the collector closes what nobody refers to any more.
+// TestForgotten: the collector closes values that nothing refers to any more.
 func TestForgotten(t *testing.T) {
 	d := gpus(t, 1)[0]
-	// The counter of what was collected is the one thing that stays different.
+	// Only the counter of collected values stays different.
 	defer live.collected.Store(live.collected.Load())
 	before := Stats()
 	func() {

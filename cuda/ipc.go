@@ -25,10 +25,11 @@ const (
 
 func (h *MemHandle) word(i int) uint64 { return binary.LittleEndian.Uint64(h[handleBytes+8*i:]) }
 
-// self tells this process from others, of whatever PID namespace.
+// self distinguishes this process from others, of whatever PID namespace.
 var self = rand.Uint64()
 
-// block is what the driver maps for a handle: small allocations share blocks of 2 MiB, larger ones begin at one.
+// block is the unit that the driver maps for a handle: small allocations share blocks of 2 MiB, larger ones begin at
+// one.
 type block struct{ exporter, number uint64 }
 
 func (h *MemHandle) block() block { return block{h.word(exporterWord), h.word(baseWord) >> 21} }
@@ -47,12 +48,10 @@ type Mapping struct {
 	base Addr
 }
 
-// ExportMemory returns what another process needs for OpenMemory, to reach the
-// memory at a. A handle always stands for a whole allocation, of size bytes
-// from base on, in which a lies at offset. The driver may put small allocations
-// into one block, and then who opens one maps its neighbours, too: memory to
-// share is best allocated in multiples of 2 MiB. It must not be freed while
-// others have it open.
+// ExportMemory returns the handle with which another process opens the memory at a, by OpenMemory. A handle always
+// stands for a whole allocation, of size bytes from base on, in which a lies at offset. The driver may put small
+// allocations into one block, and then a process that opens one maps its neighbours, too: memory to share is best
+// allocated in multiples of 2 MiB. It must not be freed while other processes have it open.
 //
 // Memory that the driver cannot hand over this way is ErrNotExportable, memory
 // of another device ErrWrongDevice.
@@ -98,11 +97,10 @@ func (d *Device) ExportMemory(a Addr) (h MemHandle, base Addr, offset, size int6
 	}
 }
 
-// OpenMemory maps an allocation that another process of this host has exported,
-// for use by d, which may be the same device or a peer of it. The other process
-// must be alive now. Opened again, an allocation is mapped once and stays until
-// the last Close. It is an error that wraps ErrFreed where this process still has the
-// allocation open in whose place it came: what the driver then maps may be either.
+// OpenMemory maps an allocation that another process of this host has exported, for use by d, which may be the same
+// device or a peer of it. The other process must be alive now. Opened again, an allocation is mapped once and stays
+// until the last Close. OpenMemory returns an error that wraps ErrFreed where this process still has an earlier
+// allocation open at the same place: the driver may then map either.
 func (d *Device) OpenMemory(h MemHandle) (*Mapping, error) {
 	c, err := d.context()
 	if err != nil {

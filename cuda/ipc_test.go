@@ -22,9 +22,8 @@ func init() {
 	roles["exporter"] = exporter
 }
 
-// importer is the other process of a test: it opens memory that it is
-// given the handles of, on the device that it is told, and does with them
-// what the lines say.
+// importer is the other process of a test: it opens memory by the handles that it is given, on the given device, and
+// does with it the operations that the lines name.
 func importer(in *bufio.Scanner) error {
 	list, err := Devices()
 	if err != nil {
@@ -86,8 +85,8 @@ func importer(in *bufio.Scanner) error {
 	return in.Err()
 }
 
-// wrapMapping makes a Slice of a part of another process' memory. The driver
-// says of such memory which device it is on: the exporter's.
+// wrapMapping makes a Slice of a part of another process' memory. The driver reports the exporter's device for such
+// memory.
 func wrapMapping(m *Mapping, offset, n int) (Slice[byte], error) {
 	list, err := Devices()
 	for _, d := range list {
@@ -99,8 +98,7 @@ func wrapMapping(m *Mapping, offset, n int) (Slice[byte], error) {
 	return Slice[byte]{}, err
 }
 
-// exporter prints the handle of 5000 bytes, and ends when it is told to, or
-// killed.
+// exporter prints the handle of 5000 bytes, and ends at a line of input, or when it is killed.
 func exporter(in *bufio.Scanner) error {
 	list, err := Devices()
 	if err != nil {
@@ -232,10 +230,10 @@ func FuzzMemHandle(f *testing.F) {
 	})
 }
 
-// TestExporterIsKilled: the memory of a killed process stays for whoever has it
-// open, and nobody else can open it.
+// TestExporterIsKilled: the memory of a killed process stays for processes that have it open, and no other process can
+// open it.
 func TestExporterIsKilled(t *testing.T) {
-	needFake(t) // what a real driver keeps is its own affair
+	needFake(t) // a real driver may keep it or not
 	d := gpus(t, 1)[0]
 	s := stream(t, d)
 	p := startRole(t, "exporter")

@@ -28,8 +28,7 @@ const (
 	jitter       = "TREERUN_FAKE_GPU_JITTER=300:1"
 )
 
-// roles are what other processes of a test do: they take lines from the test
-// and give some back.
+// roles are the functions that other processes of a test run: they take lines from the test and return some.
 var roles = map[string]func(in *bufio.Scanner) error{}
 
 func TestMain(m *testing.M) {
@@ -190,7 +189,7 @@ func startRole(t testing.TB, role string, env ...string) *process {
 	return p
 }
 
-// ask sends a line and returns the next that comes back.
+// ask sends a line and returns the line of the reply.
 func (p *process) ask(t testing.TB, format string, args ...any) string {
 	t.Helper()
 	if _, err := fmt.Fprintf(p.in, format+"\n", args...); err != nil {
@@ -207,7 +206,7 @@ func (p *process) line(t testing.TB) string {
 	return p.out.Text()
 }
 
-// runRole runs a role to its end and returns all that it said.
+// runRole runs a role to its end and returns all of its output.
 func runRole(t testing.TB, role string, env ...string) string {
 	t.Helper()
 	self, err := os.Executable()

@@ -19,13 +19,12 @@ type Number interface {
 type memory struct {
 	device *Device
 	base   Addr
-	r      *resource // nil for memory that is somebody else's
+	r      *resource // nil for memory that another owner frees
 }
 
-// Slice is device memory as Go's slices are memory: a small value, copies and
-// parts of which refer to the same elements. The zero Slice has no elements.
-// The memory stays as long as a Slice of it is in use, or until Free; somebody
-// who only has its Addr does not keep it.
+// Slice is device memory as Go's slices are memory: a small value, copies and parts of which refer to the same
+// elements. The zero Slice has no elements. The memory stays as long as a Slice of it is in use, or until Free; an Addr
+// alone does not keep it.
 type Slice[T Number] struct {
 	memory *memory
 	first  int
@@ -57,11 +56,9 @@ func Alloc[T Number](d *Device, n int) (Slice[T], error) {
 	return Slice[T]{memory: m, count: n}, nil
 }
 
-// Wrap makes a Slice of n elements of device memory that somebody else has
-// allocated and will free: another library, or another process (Mapping). It
-// returns ErrNotDeviceMemory for host memory and for what the driver does not
-// know, ErrWrongDevice where the memory is another device's, and ErrOutOfRange
-// where the allocation ends before n elements.
+// Wrap makes a Slice of n elements of device memory that another library has allocated and will free, or another
+// process (Mapping). It returns ErrNotDeviceMemory for host memory and for memory that the driver does not know,
+// ErrWrongDevice where the memory is another device's, and ErrOutOfRange where the allocation ends before n elements.
 func Wrap[T Number](d *Device, a Addr, n int) (Slice[T], error) {
 	size := sizeOf[T]()
 	refuse := func(why error) (Slice[T], error) {
@@ -94,7 +91,7 @@ func Wrap[T Number](d *Device, a Addr, n int) (Slice[T], error) {
 	return Slice[T]{memory: &memory{device: d, base: a}, count: n}, nil
 }
 
-// describe asks the driver what it knows of an address.
+// describe returns the driver's description of an address.
 func (d *Device) describe(a Addr) (driver.Pointer, error) {
 	c, err := d.context()
 	if err != nil {
@@ -110,8 +107,8 @@ func (s Slice[T]) Len() int { return s.count }
 // Bytes returns the size in bytes.
 func (s Slice[T]) Bytes() int64 { return int64(s.count) * sizeOf[T]() }
 
-// Addr returns the address of the first element; 0 where there is none, or the
-// memory was freed. Whoever uses it must keep s (runtime.KeepAlive) meanwhile.
+// Addr returns the address of the first element; 0 where there is none, or the memory was freed. A caller that uses it
+// must keep s (runtime.KeepAlive) meanwhile.
 func (s Slice[T]) Addr() Addr {
 	if s.count == 0 || s.Check() != nil {
 		return 0
@@ -175,10 +172,9 @@ func (s Slice[T]) CopyTo(ctx context.Context, stream *Stream, dst []T) error {
 	})
 }
 
-// transfer makes start put a copy of or to host memory into stream, and waits
-// for it. It waits before, too, since the driver keeps whoever copies ordinary
-// memory behind other work, and no context ends that. host stays pinned until
-// the copy is done, whatever happens to ctx.
+// transfer makes start put a copy of or to host memory into stream, and waits for it. It waits before, too, since the
+// driver blocks a caller that copies ordinary memory behind other work, and no context ends that. host stays pinned
+// until the copy is done, whatever happens to ctx.
 func (s Slice[T]) transfer(ctx context.Context, stream *Stream, host []T, what, call string,
 	start func([]byte) driver.Result) error {
 	if len(host) != s.count {

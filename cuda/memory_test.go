@@ -59,7 +59,7 @@ func TestSlice(t *testing.T) {
 	}
 }
 
-// TestFreed: whoever still has a Slice of freed memory is told.
+// TestFreed: a caller that still has a Slice of freed memory gets an error.
 func TestFreed(t *testing.T) {
 	d := gpus(t, 1)[0]
 	s := stream(t, d)
@@ -134,8 +134,8 @@ func TestWrap(t *testing.T) {
 	wantError(t, err, ErrNotDeviceMemory)
 }
 
-// TestCopySizes copies every small size between the host, two places on the
-// device and pinned memory, and looks at the bytes beside.
+// TestCopySizes copies every small size between the host, two places on the device and pinned memory, and checks the
+// neighbouring bytes.
 func TestCopySizes(t *testing.T) {
 	d := gpus(t, 1)[0]
 	ctx := t.Context()
@@ -170,8 +170,8 @@ func TestCopySizes(t *testing.T) {
 		"CUDA_ERROR_INVALID_VALUE (1)")
 }
 
-// TestOutOfMemory: memory that there is not is an error that says how much was
-// wanted, and nothing stays allocated.
+// TestOutOfMemory: a request for more memory than there is fails with an error that gives the size wanted, and nothing
+// stays allocated.
 func TestOutOfMemory(t *testing.T) {
 	d := gpus(t, 1)[0]
 	free, err := d.FreeMemory()

@@ -9,10 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestStreamsAgainstModel runs random copies and fills of a few buffers on
-// random streams, on one device or two, each ordered behind what it depends on
-// and nothing else: by an event, or by a value that a stream writes and another
-// waits for. The result is that of doing them one after the other.
+// TestStreamsAgainstModel runs random copies and fills of a few buffers on random streams, on one device or two, each
+// ordered behind the operations that it depends on and nothing else: by an event, or by a value that a stream writes
+// and another waits for. The result is that of doing them one after the other.
 func TestStreamsAgainstModel(t *testing.T) {
 	d := gpus(t, 1)[0]
 	devices := []*Device{d, d, d}
@@ -79,7 +78,7 @@ func (m *model) run(t *rapid.T) {
 	}
 	check(m.streams[0].Synchronize(t.Context()))
 	var stream [modelOps]int            // of each operation
-	var wrote, read [modelBuffers][]int // the last writer; who has read since
+	var wrote, read [modelBuffers][]int // the last writer; the readers since
 	n := rapid.IntRange(1, modelOps).Draw(t, "operations")
 	for i := range n {
 		k := rapid.IntRange(0, len(m.streams)-1).Draw(t, "stream")

@@ -35,7 +35,7 @@ func reached(w word, v uint32) bool {
 	return true
 }
 
-// streams returns so many, of a priority.
+// streams returns n streams of a priority.
 func streams(t *testing.T, d *Device, n, priority int) (list []*Stream) {
 	t.Helper()
 	for range n {
@@ -83,8 +83,8 @@ func TestProbeQueues(t *testing.T) {
 	}
 }
 
-// TestProbeWake: how late a stream goes on after the host has set a word, from the store until the host sees the
-// stream's own, while others wait for another word.
+// TestProbeWake: the time until a stream continues after the host has set a word, from the store until the host sees
+// the stream's own, while others wait for another word.
 func TestProbeWake(t *testing.T) {
 	for _, others := range []int{0, 3, 7, 15, 31} {
 		t.Run(fmt.Sprintf("%d-others", others), func(t *testing.T) {

@@ -225,7 +225,7 @@ func opener(in *bufio.Scanner) error {
 	return nil
 }
 
-// TestProbeBlock: what the driver does with two small allocations of another process, which lie in one block.
+// TestProbeBlock: the driver's mapping of two small allocations of another process, which lie in one block.
 func TestProbeBlock(t *testing.T) {
 	gpus(t, 1)
 	exporter, p := startRole(t, "neighbours"), startRole(t, "opener")

@@ -22,8 +22,8 @@ func (d *Device) progress(c driver.Context, k kind, destroy, query func(driver.C
 	return p
 }
 
-// Query tells whether all work is done, which is that before an event, and returns the error of the
-// work if it failed. It does not wait.
+// Query reports whether all work is done (for an event: the work before it), and returns the error of the work if it
+// failed. It does not wait.
 func (p *progress) Query() (bool, error) {
 	if err := p.Check(); err != nil {
 		return false, err
@@ -36,8 +36,8 @@ func (p *progress) Query() (bool, error) {
 	return r == driver.Success, failed(p.device, kindOf[p.kind].query, "", r)
 }
 
-// Synchronize waits until all work that is there now is done, and returns the
-// error of the work if it failed, or that ctx ended: then the work goes on.
+// Synchronize waits until all work that is there now is done, and returns the error of the work if it failed, or the
+// error of ctx if that ended: then the work continues.
 func (p *progress) Synchronize(ctx context.Context) error {
 	err := poll(ctx, p.Query)
 	if err != nil && ctx.Err() == err {

@@ -13,12 +13,12 @@ import (
 	"github.com/treerun/treerun/cuda/internal/driver"
 )
 
-// connections is the variable that tells the driver how many queues of the hardware, 1 to 32, the streams of a process
-// share: in one queue a stream that waits holds up those behind it.
+// connections is the driver's variable for the number of hardware queues, 1 to 32, that the streams of a process share:
+// in one queue a stream that waits holds up those behind it.
 const connections = "CUDA_DEVICE_MAX_CONNECTIONS"
 
-// wantQueues asks for as many queues as there may be. MPS hands the same queues out to all its clients: there the
-// setting is left to whoever runs it.
+// wantQueues requests the largest number of queues. MPS hands the same queues out to all its clients: there the setting
+// is left to the administrator of MPS.
 func wantQueues() error {
 	_, mps := os.LookupEnv("CUDA_MPS_PIPE_DIRECTORY")
 	if _, err := os.Stat("/tmp/nvidia-mps/control"); err == nil || mps || os.Getenv(connections) != "" {

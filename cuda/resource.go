@@ -8,7 +8,7 @@ import (
 	"github.com/treerun/treerun/cuda/internal/driver"
 )
 
-// kind is what a resource is, and the index of its counter.
+// kind is the kind of a resource, and the index of its counter.
 type kind int
 
 const (
@@ -22,7 +22,7 @@ const (
 	kinds
 )
 
-// kindOf says what each kind is, which call gives it back, and which asks for its end.
+// kindOf holds the name of each kind, the call that gives it back, and the call that queries whether it is done.
 var kindOf = [kinds]struct{ name, release, query string }{
 	{name: "device memory", release: "cuMemFree"},
 	{name: "pinned memory", release: "cuMemFreeHost"},
@@ -33,7 +33,7 @@ var kindOf = [kinds]struct{ name, release, query string }{
 	{name: "module", release: "cuModuleUnload"},
 }
 
-// live counts what is open in this process.
+// live counts the open resources of this process.
 var live struct {
 	count     [kinds]atomic.Int64
 	bytes     atomic.Int64
@@ -41,7 +41,7 @@ var live struct {
 	collected atomic.Int64
 }
 
-// Counts says what this process holds of all devices.
+// Counts is the resources that this process holds of all devices.
 type Counts struct {
 	Allocations int64 // of device memory
 	Bytes       int64 // of these
@@ -55,8 +55,8 @@ type Counts struct {
 	Collected   int64 // how many were forgotten, and closed by the collector
 }
 
-// Stats returns what is open now. Tests compare it before and after; it is
-// exact when nothing is made or closed meanwhile.
+// Stats returns the counts of open resources. Tests compare them before and after; they are exact when nothing is made
+// or closed meanwhile.
 func Stats() Counts {
 	n := func(k kind) int64 { return live.count[k].Load() }
 	return Counts{
@@ -66,8 +66,8 @@ func Stats() Counts {
 	}
 }
 
-// resource is the part of a value that must be given back to the driver. It
-// does not refer to the value, so that the collector can tell when that is gone.
+// resource is the part of a value that must be given back to the driver. It does not refer to the value, so that the
+// collector can find out when that is gone.
 type resource struct {
 	device  *Device
 	context driver.Context
@@ -105,7 +105,7 @@ func (r *resource) Close() error {
 		return nil
 	}
 	if r.device.hangs.Load() {
-		return nil // Stats goes on counting it
+		return nil // Stats continues to count it
 	}
 	result := r.release(r.context)
 	live.count[r.kind].Add(-1)

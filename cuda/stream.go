@@ -13,11 +13,10 @@ import (
 // 32-bit word.
 type Addr = driver.Addr
 
-// Stream is a queue of work for one device, done in order. Its methods only
-// put work at the end, except where they say that they wait. Errors of the
-// work itself come from later calls, at the latest from Synchronize. Query tells whether all work is
-// done, and Synchronize waits for that. Close ends a
-// stream once its work is done, and does not wait for that.
+// Stream is a queue of work for one device, done in order. Its methods only put work at the end, except where they are
+// documented to wait. Errors of the work itself come from later calls, at the latest from Synchronize. Query reports
+// whether all work is done, and Synchronize waits for that. Close ends a stream once its work is done, and does not
+// wait for that.
 type Stream struct {
 	*progress
 	handle driver.Stream
@@ -39,10 +38,10 @@ func (d *Device) newStream(priority int) (*Stream, error) {
 }
 
 // WrapStream makes a Stream of a CUstream that another library has made in the primary context of d, as CUDA's runtime
-// does: what is put into it comes behind that library's work, and before what it adds later. The stream stays the
-// library's, which destroys it after Close; until then it must live, as the driver may crash on what is no stream.
-// Close ends its use here and leaves it alone. The default streams, 0 to 2, are refused: what waits in them holds up
-// others. A stream of another device or context is ErrWrongDevice.
+// does: work that is put into it comes behind that library's earlier work, and before its later work. The stream stays
+// the library's, which destroys it after Close; until then it must live, as the driver may crash on an invalid handle.
+// Close ends its use here and leaves it alone. The default streams, 0 to 2, are refused: work that waits in them holds
+// up others. A stream of another device or context is ErrWrongDevice.
 func WrapStream(d *Device, handle uintptr) (*Stream, error) {
 	refuse := func(why error) (*Stream, error) {
 		return nil, fmt.Errorf("cuda: use the stream %#x on %s: %w", handle, d, why)
@@ -82,11 +81,11 @@ func (s *Stream) CheckUncaptured() error {
 	if r := s.handle.Uncaptured(s.context); r == driver.CaptureUnsupported {
 		return s.done("cuStreamIsCapturing", r, nil)
 	}
-	return nil // a device that fails says so when it is given work
+	return nil // a device that fails returns its error when it is given work
 }
 
-// done makes an error of what a call of the driver returned, which was to do what, unless that is
-// nil; and s stays until then.
+// done makes an error of r, the result of a driver's call. what describes the arguments; it is nil where there are
+// none. s is kept alive until then.
 func (s *Stream) done(call string, r driver.Result, what func() string) error {
 	runtime.KeepAlive(s.progress)
 	if r == driver.Success || what == nil {

@@ -50,7 +50,7 @@ func event(t testing.TB, d *Device, timing bool) *Event {
 	return e
 }
 
-// TestEvents: an event is done when the work before it is, and tells the time.
+// TestEvents: an event is done when the work before it is, and reports the time.
 func TestEvents(t *testing.T) {
 	d := gpus(t, 1)[0]
 	s := stream(t, d)
@@ -102,9 +102,9 @@ func TestValues(t *testing.T) {
 		must(t, write(a, m.Addr()+4, start))
 		must(t, a.Synchronize(t.Context()))
 		must(t, await(a, in.addr, start+2))    // the host's store
-		must(t, write(a, m.Addr()+4, start+2)) // tells b
+		must(t, write(a, m.Addr()+4, start+2)) // for b
 		must(t, await(b, m.Addr()+4, start+1)) // passed by more
-		must(t, write(b, out.addr, start+3))   // tells the host
+		must(t, write(b, out.addr, start+3))   // for the host
 		must(t, await(b, out.addr, start+3))   // equal
 		must(t, await(b, out.addr, start-10))  // long ago
 		in.Store(start + 1)                    // not yet
@@ -154,8 +154,7 @@ func TestMemOps(t *testing.T) {
 	wantError(t, s.MemOps(make([]MemOp, MaxMemOps+1)), ErrOutOfRange, "65")
 }
 
-// TestWrongDevice: what belongs to another device is refused before the driver
-// is asked.
+// TestWrongDevice: a value of another device is refused before the driver is called.
 func TestWrongDevice(t *testing.T) {
 	needFake(t)
 	list := gpus(t, 2)
@@ -168,7 +167,7 @@ func TestWrongDevice(t *testing.T) {
 	wantError(t, err, ErrWrongDevice, list[1].UUID(), "device 0")
 }
 
-// TestClosed: what was closed says so, and closing again does nothing.
+// TestClosed: closed values return an error for that, and closing again does nothing.
 func TestClosed(t *testing.T) {
 	d := gpus(t, 1)[0]
 	open := stream(t, d)
@@ -200,7 +199,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestPoll: poll returns what the question returns, and the context's end.
+// TestPoll: poll returns the result of the query, and the error of the context at its end.
 func TestPoll(t *testing.T) {
 	var asked atomic.Int64
 	must(t, poll(t.Context(), func() (bool, error) { return asked.Add(1) == 100, nil }))
@@ -246,8 +245,8 @@ func TestPollIsNotLate(t *testing.T) {
 	}
 }
 
-// TestWrapStream: what is put into a stream of another library is done in that stream's order, and Close leaves the
-// stream alone.
+// TestWrapStream: work that is put into a stream of another library is done in that stream's order, and Close leaves
+// the stream alone.
 func TestWrapStream(t *testing.T) {
 	d := gpus(t, 2)[0]
 	theirs, w, done := stream(t, d), flag(t, d), flag(t, d)
@@ -276,7 +275,7 @@ func TestWrapStream(t *testing.T) {
 	wantError(t, err, ErrWrongDevice, all[1].UUID(), "stream of another device")
 }
 
-// TestHandleKeeps: a stream whose handle was given away is not closed by the collector, whoever refers to it.
+// TestHandleKeeps: a stream whose handle was given away is not closed by the collector, whatever refers to it.
 func TestHandleKeeps(t *testing.T) {
 	d := gpus(t, 1)[0]
 	theirs, err := d.NewStream()

@@ -45,8 +45,8 @@ func TestUUIDText(t *testing.T) {
 	}
 }
 
-// TestWithoutDriver: without a driver everything that needs one says so in the
-// same words; with one, nothing does.
+// TestWithoutDriver: without a driver everything that needs one returns an error with the same words; with one, nothing
+// does.
 func TestWithoutDriver(t *testing.T) {
 	open := Open()
 	_, version := DriverVersion()

@@ -9,7 +9,7 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// batch is what a launch has to do, by the places of its arrays in some memory.
+// batch is the work of a launch, with its arrays as places in some memory.
 type batch struct {
 	work    kernel.Work
 	n, room int
@@ -75,7 +75,7 @@ func (b *batch) parts(at func(offset int) cuda.Addr) (all []kernels.Part) {
 	return all
 }
 
-// do does on the host what the launch has to do.
+// do does the work of the launch on the host.
 func (b *batch) do(memory []byte) {
 	d := b.work.DType
 	for _, p := range b.each {

@@ -13,7 +13,7 @@ struct Search {
 DEVICE void mark(Addr bitmap, u64 block) {
 	Addr word = bitmap + block / 32 * 4;
 	u32 bit = 1u << block % 32;
-	if ((load<u32>(word) & bit) == 0) // of all who find the block, few must write
+	if ((load<u32>(word) & bit) == 0) // only few of the threads that find the block must write
 		__atomic_fetch_or((GLOBAL u32 *)word, bit, __ATOMIC_RELAXED);
 }
 
@@ -101,9 +101,9 @@ KERNEL(treerun_pick_16, Pick) { pick<u16>(a); }
 KERNEL(treerun_pick_32, Pick) { pick<u32>(a); }
 KERNEL(treerun_pick_64, Pick) { pick<u64>(a); }
 
-// The blocks whose bits are set in any lie one behind the other in packed, as before says: how many
-// bits are set before each word of any. They go there from whole, and become zero where their bits are
-// not set in own; or, where back is not 0, to whole, of which the other blocks become zero.
+// The blocks whose bits are set in any lie one behind the other in packed, in the order given by before: the number of
+// bits that are set before each word of any. They go there from whole, and become zero where their bits are not set in
+// own; or, where back is not 0, they go to whole, in which the other blocks become zero.
 struct Compact {
 	Addr own, any, before, whole, packed;
 	u64 n, block, back; // elements of whole, elements of a block

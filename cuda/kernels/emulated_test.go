@@ -13,15 +13,14 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// The PTX itself, run instruction by instruction, gives the bits of the host, and
-// every access is at a multiple of its size. What a fake GPU runs was compiled
-// from the same sources by another compiler; of binary16, the sources differ.
+// The PTX itself, run instruction by instruction, gives the bits of the host, and every access is at a multiple of its
+// size. A fake GPU runs kernels compiled from the same sources by another compiler; of binary16, the sources differ.
 
 // emulated is PTX with memory for it.
 type emulated struct {
 	modules map[string]*PTX
 	memory  PTXMemory
-	want    []byte // what the memory should hold
+	want    []byte // the expected bytes of the memory
 }
 
 const emulatedBase = 0x7f0000000000
@@ -41,7 +40,7 @@ func parsePTX(t *testing.T, files ...string) map[string]*PTX {
 	return all
 }
 
-// fresh makes memory of so many bytes, filled with elements of type d.
+// fresh makes memory of the given number of bytes, filled with elements of type d.
 func (e *emulated) fresh(r *rand.Rand, d kernel.DType, size int) {
 	e.want = make([]byte, size)
 	fill(r, d, e.want)

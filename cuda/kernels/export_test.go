@@ -1,7 +1,7 @@
 package kernels
 
-// Pack returns what a kernel is given.
+// Pack returns the argument of a kernel.
 var Pack = pack
 
-// Grid returns how many blocks a launch gets.
+// Grid returns the number of blocks of a launch.
 var Grid = (*Set).grid

@@ -84,15 +84,14 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// twin is memory that is there twice: on a device, where kernels change it, and
-// on the host, where the test says what they should do. Comparing all of it shows
-// what was written beside the results, too.
+// twin is memory that exists twice: on a device, where kernels change it, and on the host, where the test writes the
+// expected result. To compare all of it shows writes outside the results, too.
 type twin struct {
 	device cuda.Slice[uint8]
 	host   []byte
 }
 
-// newTwin makes a twin of so many bytes, filled with elements of type d.
+// newTwin makes a twin of the given number of bytes, filled with elements of type d.
 func (g gpu) newTwin(t *testing.T, r *rand.Rand, d kernel.DType, bytes int) twin {
 	t.Helper()
 	w := twin{host: make([]byte, bytes)}
@@ -129,7 +128,7 @@ func (g gpu) combine(op kernel.Op, d kernel.DType, n int, to []cuda.Addr, from .
 	return g.Run(g.stream, &kernel.Work{DType: d, Op: op}, []kernels.Part{part})
 }
 
-// TestGrid has launches get fewer blocks where they wait for a link, and as many as a measurement says.
+// TestGrid has launches get fewer blocks where they wait for a link, and as many as were measured to be best.
 func TestGrid(t *testing.T) {
 	g := first(t)
 	all := uint32(8 * g.Multiprocessors())

@@ -12,8 +12,9 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// TestProbeBeside: how much longer kernels that compute take beside copies that go first, as those of device calls do,
-// with some number of blocks; and how quick the copies are. They read a peer's memory where there is a peer.
+// TestProbeBeside: the slowdown of kernels that compute while copies that go first run at the same time, as those of
+// device calls do, with some number of blocks; and the rate of the copies. They read a peer's memory where there is a
+// peer.
 func TestProbeBeside(t *testing.T) {
 	g := first(t)
 	at, bytes := g.arrays(t, 3)

@@ -17,14 +17,15 @@ import (
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 
-// Tests whose names begin with TestProbe, here and in package cuda, tell what a GPU and its driver take for the parts
-// of which device calls are made. Their figures are attributes of the tests, which scripts/gpu-check.sh collects:
+// Tests whose names begin with TestProbe, here and in package cuda, measure the time that a GPU and its driver take for
+// the parts of which device calls are made. Their figures are attributes of the tests, which scripts/gpu-check.sh
+// collects:
 //
 //	go test ./cuda ./cuda/kernels -run Probe -json | grep '"attr"'
 //
-// A fake GPU's mean nothing. Only wrong data, and what hangs, make them fail.
+// A fake GPU's mean nothing. Only wrong data and calls that hang make them fail.
 
-// repeated is how often a probe does something.
+// repeated is the number of repetitions of a probe.
 func repeated() int {
 	if os.Getenv(fakegpu.Variable) != "" {
 		return 2
@@ -38,7 +39,8 @@ func median(times []time.Duration, n int) string {
 	return fmt.Sprintf("%.2f us", float64(times[len(times)/2].Nanoseconds())/1e3/float64(n))
 }
 
-// TestProbeCalls: what a call that puts work into a stream costs the host, and the work the device, a hundred in a row.
+// TestProbeCalls: the host's time for a call that puts work into a stream, and the device's time for the work, a
+// hundred in a row.
 func TestProbeCalls(t *testing.T) {
 	const inARow = 100
 	g := first(t)

@@ -29,8 +29,8 @@ func (g gpu) arrays(t *testing.T, n int) ([]cuda.Addr, int64) {
 	return at, bytes
 }
 
-// TestProbeRates: how quickly kernels move bytes, read plus written, beside the driver's own copy: times are those of
-// the device.
+// TestProbeRates: the rates at which kernels move bytes, read plus written, compared to the driver's own copy: times
+// are those of the device.
 func TestProbeRates(t *testing.T) {
 	g := first(t)
 	at, bytes := g.arrays(t, 16)

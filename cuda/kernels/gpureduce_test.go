@@ -35,7 +35,7 @@ func TestReduce(t *testing.T) {
 	}
 }
 
-// Every 16-bit float goes through the arithmetic, with others beside it.
+// Every 16-bit float goes through the arithmetic, combined with others.
 func TestEvery16BitFloat(t *testing.T) {
 	g := first(t)
 	r := rand.New(rand.NewPCG(2, 2))

@@ -108,7 +108,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// What a GPU would refuse, and what this package does not know, is an error.
+// Code that a GPU would refuse, or that this package does not know, is an error.
 func TestErrors(t *testing.T) {
 	for code, want := range map[string]string{
 		"ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%rd1+8];\nret;": "misaligned",

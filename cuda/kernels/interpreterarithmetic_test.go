@@ -134,7 +134,7 @@ func floats(name []string, ty typ) (compute, int, error) {
 		f = func(x, y float64) float64 { return x * y }
 	case "div":
 		f = func(x, y float64) float64 { return x / y }
-	case "abs", "neg": // of the bits: a NaN stays what it is
+	case "abs", "neg": // of the bits: a NaN keeps its bits
 		sign := uint64(1) << (ty.bits - 1)
 		return func(a, _, _ uint64) (uint64, error) {
 			if name[0] == "abs" {

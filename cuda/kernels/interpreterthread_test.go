@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// PTXMemory is what a kernel can reach: bytes that begin at an address.
+// PTXMemory is the memory that a kernel can reach: bytes that begin at an address.
 type PTXMemory struct {
 	Base  uint64
 	Bytes []byte

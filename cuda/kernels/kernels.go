@@ -1,8 +1,7 @@
-// Package kernels is not for users: it combines, scales, copies and searches arrays in the
-// memory of a GPU: what package internal/kernel does on the host, with the same bits in every
-// result. The kernels are written in the small common part of CUDA and C++ (*.cu) and need no
-// header of the toolkit. Their PTX is part of this package, and the driver compiles it for its
-// GPU. go generate makes it anew.
+// Package kernels is not for users: it combines, scales, copies and searches arrays in the memory of a GPU: the
+// operations of package internal/kernel on the host, with the same bits in every result. The kernels are written in the
+// small common part of CUDA and C++ (*.cu) and need no header of the toolkit. Their PTX is part of this package, and
+// the driver compiles it for its GPU. go generate makes the PTX again.
 //
 // The package knows neither ranks nor messages. Package collective and its
 // internals use it; it imports package cuda, and the element types and operations of
@@ -25,7 +24,7 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// The files of kernels, beside those of the element types.
+// The files of kernels that are not those of an element type.
 const (
 	Copies = "copy"
 	Blocks = "blocks"

@@ -15,8 +15,8 @@ import (
 // that is 0 or between two elements. Nothing was put into the stream then.
 var ErrArgument = errors.New("wrong argument")
 
-// Part is arrays of so many bytes each: those of From are combined from left to right, and
-// the values go to all of To. There is one of either at least.
+// Part is arrays of the given number of bytes each: those of From are combined from left to right, and the values go to
+// all of To. There is one of either at least.
 type Part struct {
 	To, From []cuda.Addr
 	Bytes    int64
@@ -63,9 +63,9 @@ func Fit(parts []Part) bool {
 	return len(parts) <= MaxParts && arrays <= MaxArrays
 }
 
-// Run does parts in one launch, in no order: none may need the result of another. What w says of
-// Divide is not done. A factor begins with one element of the type, and a product with it has the bits of a
-// Prod. Where all parts are copies w does not matter.
+// Run does parts in one launch, in no order: none may need the result of another. It ignores w.Divide. A factor begins
+// with one element of the type, and a product with it has the bits of a Prod. Where all parts are copies w does not
+// matter.
 func (s *Set) Run(stream *cuda.Stream, w *kernel.Work, parts []Part) error {
 	if !slices.ContainsFunc(parts, func(p Part) bool { return len(p.From) > 1 || p.Scaled > 0 }) {
 		return s.launch(stream, s.copy, kernel.Uint8, 0, [8]byte{}, parts)
@@ -123,7 +123,7 @@ func (s *Set) launch(stream *cuda.Stream, k *cuda.Kernel, d kernel.DType, op uin
 	return s.start(stream, k, bytes, where, args[:])
 }
 
-// pack returns what a kernel is given, and how many bytes it has to compute, or as good as.
+// pack returns the argument of a kernel, and the number of bytes it has to compute, or an estimate of it.
 func pack(d kernel.DType, op uint64, factor [8]byte, parts []Part) (b [batchBytes]byte, bytes int64, err error) {
 	binary.LittleEndian.PutUint64(b[:], op)
 	copy(b[8:], factor[:])
@@ -178,7 +178,7 @@ func check(what string, d kernel.DType, n int64, lists ...[]cuda.Addr) error {
 }
 
 const (
-	blockThreads   = 256 // as device.h tells the compiler
+	blockThreads   = 256 // as defined for the compiler in device.h
 	residentBlocks = 8   // that a multiprocessor has at the same time, at most
 	threadBytes    = 32  // worth one thread more
 )

@@ -32,8 +32,7 @@ func bodies(t *testing.T, file string) map[string]string {
 	return all
 }
 
-// The PTX holds the kernels that a Set asks for, each in the file where it looks,
-// and no others.
+// The PTX holds the kernels that a Set looks up, each in the file where it looks, and no others.
 func TestEveryKernelIsThere(t *testing.T) {
 	want := map[string][]string{"copy.ptx": {"treerun_copy"}}
 	for _, size := range []int{8, 16, 32, 64} {

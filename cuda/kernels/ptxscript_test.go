@@ -12,7 +12,7 @@ import (
 // compiler is what ptx.sh calls.
 const compiler = "clang-19"
 
-// compilePTX runs ptx.sh; what it says is in the error.
+// compilePTX runs ptx.sh; its output is in the error.
 func compilePTX(args []string) error {
 	out, err := exec.Command("../../scripts/ptx.sh", args...).CombinedOutput()
 	if err != nil {

@@ -36,9 +36,10 @@ func Load(d *cuda.Device, files ...string) (*Set, error) {
 	return s, nil
 }
 
-// Load loads the kernels of some files, unless they are. It may wait for the device to be idle, so what others
-// wait for must not be in its streams then: see package cuda. Where idle says that nothing is, processes compile in
-// turn: one that waits for its device meanwhile would keep others from what it waits for.
+// Load loads the kernels of some files, unless they are loaded. It may wait for the device to be idle, so no work that
+// others wait for may be in its streams then: see package cuda. Where idle reports that its streams are empty,
+// processes compile one at a time; a process that waited for its device during its turn would keep others from the work
+// that it waits for.
 func (s *Set) Load(idle bool, files ...string) (err error) {
 	for _, file := range files {
 		if s.modules[file] == nil {

@@ -1,7 +1,7 @@
-// Package peers is internal to treerun. It measures the links between the GPUs of one host: ranks, one or several on
-// each GPU, copy from each other's memory as collectives do, in rounds of pairs that do not disturb each other, and
-// compare patterns over every link. A link that delivers wrong data, or does not end in time, is reported and not used:
-// where ACS or an IOMMU blocks peer memory the driver does not know. The result is a topo.Graph with measured rates in
+// Package peers is not for users: it measures the links between the GPUs of one host. Ranks, one or several on each
+// GPU, copy from each other's memory as collectives do, in rounds of pairs that do not disturb each other, and compare
+// patterns over every link. A link that delivers wrong data, or does not end in time, is reported and not used: where
+// ACS or an IOMMU blocks peer memory the driver does not know. The result is a topo.Graph with measured rates in
 // addition to declared ones, which is kept for later jobs. It makes no plans; package collective and the command use
 // it.
 package peers
