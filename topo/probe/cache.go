@@ -17,10 +17,9 @@ import (
 	"github.com/treerun/treerun/topo/network"
 )
 
-// Cache keeps measurements in a folder. Those within a host have one file per
-// host, boot and number of ranks: what was measured before a reboot, on another
-// machine or with other cores is not found. Those between hosts have one file per
-// set of hosts.
+// Cache keeps measurements in a folder. Those within a host have one file per host, boot and number of ranks: a
+// measurement from before a reboot, on another machine or with other cores is not found. Those between hosts have one
+// file per set of hosts.
 type Cache struct {
 	Dir string
 }
@@ -47,15 +46,15 @@ func (c Cache) Path(size, cores int) string {
 	return c.PathOf(fmt.Sprintf("%d\n%d cores", method, cores), size)
 }
 
-// PathOf returns the file of what concerns so many ranks of this host and is told
-// from others by a text.
+// PathOf returns the file for a measurement of this host with the given number of ranks, which text distinguishes from
+// others.
 func (c Cache) PathOf(text string, size int) string {
 	host, boot := thisHost()
 	id := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s", host, boot, text))
 	return filepath.Join(c.Dir, fmt.Sprintf("%x-n%d.json", id[:8], size))
 }
 
-// Read returns what is in a file, nil when there is none.
+// Read returns the contents of a file, nil when there is none.
 func (c Cache) Read(file string) ([]byte, error) {
 	data, _, err := safefile.ReadOwned(file, maxCached)
 	switch {
@@ -106,13 +105,13 @@ func (c Cache) Store(file string, f *Findings) error {
 
 // thisHost returns the name of this host and the id of its boot.
 func thisHost() (name, boot string) {
-	name, _ = os.Hostname() // without a name the boot id still tells hosts apart
+	name, _ = os.Hostname() // without a name the boot id still distinguishes hosts
 	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return name, strings.TrimSpace(string(id))
 }
 
-// Load returns what is in file, nil when there is none. A file that is not of a graph
-// of that many ranks is an error; the caller measures again.
+// Load returns the findings in file, nil when there is none. A file that is not of a graph of that many ranks is an
+// error; the caller measures again.
 func (c Cache) Load(file string, size int) (*Findings, error) {
 	data, err := c.Read(file)
 	if data == nil || err != nil {
@@ -125,7 +124,7 @@ func (c Cache) Load(file string, size int) (*Findings, error) {
 	return f, nil
 }
 
-// parseFindings reads what was found of the links of so many ranks, of which a graph can be made.
+// parseFindings reads the findings about the links of the given number of ranks, of which a graph can be made.
 func parseFindings(data []byte, size int) (*Findings, error) {
 	f := new(Findings)
 	err := strict.UnmarshalJSON(data, f, strict.JSONLimits{Bytes: maxCached, Elements: topo.MaxLinks})

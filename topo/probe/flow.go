@@ -10,10 +10,9 @@ import (
 	"github.com/treerun/treerun/topo/network"
 )
 
-// How much data is under way: so much at least, divided among the flows that
-// share a card, so much at most, and else what comes in twice the time that the
-// receiver looks back: more than a long way holds, and not so much that it would
-// fill the queue in front of a slow link.
+// Limits of the data under way: at least minWindow, divided among the flows that share a card, at most maxWindow, and
+// between these the bytes that arrive in twice the time that the receiver looks back: more than a long way holds, and
+// not enough to fill the queue in front of a slow link.
 const (
 	minWindow = 64 << 10
 	maxWindow = 64 << 20
@@ -87,8 +86,7 @@ func (l *line) hearGrants(granted *atomic.Int64, more chan<- struct{}) error {
 	}
 }
 
-// drain takes the data of a flow that began at a time, and tells how quickly it
-// came.
+// drain takes the data of a flow that began at the given time, and returns the flow's rates.
 func (l *line) drain(begin time.Time, p pace, first int) (*network.Flow, error) {
 	c := &curve{begin: begin}
 	if n := l.in.Buffered(); n > 0 {
@@ -126,7 +124,7 @@ func (l *line) drain(begin time.Time, p pace, first int) (*network.Flow, error) 
 	return flow, nil
 }
 
-// window says how much data may be under way.
+// window is the amount of data that may be under way.
 type window struct {
 	*curve
 	least, granted int64
@@ -134,7 +132,7 @@ type window struct {
 	at             int // of the curve: the first that came since then
 }
 
-// grant returns how many bytes the peer may send in all, 0 when it knows enough.
+// grant returns the number of bytes that the peer may send in all, 0 when its last grant suffices.
 func (w *window) grant(got int64) int64 {
 	last := len(w.when) - 1
 	for w.at < last && w.when[w.at] < w.when[last]-w.back {

@@ -18,7 +18,7 @@ import (
 func TestCurve(t *testing.T) {
 	begin := time.Now()
 	c := &curve{begin: begin}
-	c.add(begin.Add(100*time.Microsecond), 60_000) // what a token bucket lets through at once
+	c.add(begin.Add(100*time.Microsecond), 60_000) // a token bucket lets these through at once
 	for i := 1; i <= 100; i++ {
 		c.add(begin.Add(time.Duration(i)*time.Millisecond), 16_000)
 	}
@@ -83,7 +83,7 @@ func TestWindowGrows(t *testing.T) {
 	}
 }
 
-// stream is a connection that has said something.
+// stream is a connection that has received some data.
 type stream struct {
 	net.Conn // nil
 	said     io.Reader
@@ -93,7 +93,7 @@ func (s stream) Read(b []byte) (int, error)    { return s.said.Read(b) }
 func (s stream) Write(b []byte) (int, error)   { return len(b), nil }
 func (s stream) SetDeadline(t time.Time) error { return nil }
 
-// said is a frame.
+// said returns a frame.
 func said(kind byte, body ...byte) []byte {
 	return append(strict.AppendHead(nil, kind, len(body)), body...)
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/treerun/treerun/topo/network"
 )
 
-// hostJob is what a test binary measures as one of several hosts.
+// hostJob is the measurement that a test binary takes part in as one of several hosts.
 type hostJob struct {
 	Host   int
 	Addrs  []string // of all hosts, with ports
 	Effort network.Effort
 }
 
-// hostResult is what it says then.
+// hostResult is the result of a hostJob.
 type hostResult struct {
 	Findings network.Findings
 	Took     time.Duration
@@ -61,7 +61,7 @@ func runHost(text string) error {
 	return json.NewEncoder(os.Stdout).Encode(hostResult{*f, time.Since(begin)})
 }
 
-// dialAll connects with all other hosts: the lower one dials and says who it is.
+// dialAll connects with all other hosts: the lower one dials and sends its number.
 func dialAll(j hostJob) ([]net.Conn, error) {
 	l, err := net.Listen("tcp", j.Addrs[j.Host])
 	if err != nil {

@@ -19,9 +19,9 @@ const LendBytes = 32 << 10
 // lendTrips is of one measurement of how payloads pass; the median counts.
 const lendTrips = 9
 
-// tryLending measures what a payload of LendBytes takes to rank b and an answer back
-// through slots, over what it takes read from the memory of this process. Pages and
-// system calls are dear on some machines, and copies between cores on others.
+// tryLending measures the time that a payload of LendBytes takes to rank b and an answer back: through slots, divided
+// by the time when rank b reads it from the memory of this process. Pages and system calls are slow on some machines,
+// and copies between cores on others.
 func (m *meter) tryLending(b int, until time.Time) (gain float64, err error) {
 	var us [2]float64
 	for k, ask := range []byte{copied, lent} {
@@ -41,14 +41,13 @@ func (m *meter) tryLending(b int, until time.Time) (gain float64, err error) {
 	return numbers.Digits(us[0] / us[1]), nil
 }
 
-// lendingTime bounds Lending, ranks waiting included, where nobody is lost.
+// lendingTime bounds Lending, ranks waiting included, where no rank is lost.
 const lendingTime = 5 * time.Millisecond
 
-// Lending returns what a payload of LendBytes takes between ranks 0 and 1 through slots
-// over what it takes lent, now, and 0 where payloads cannot be lent. All ranks, which are on
-// one host, call it together, and all get the same. ep must have links of this lane between
-// all of them, which nobody uses meanwhile. It returns the fault of ep, a transport.Fault,
-// when a rank fails, and stops when ctx ends.
+// Lending returns the time of a payload of LendBytes between ranks 0 and 1 through slots, divided by its time when
+// lent, now, and 0 where payloads cannot be lent. All ranks, which are on one host, call it together, and all get the
+// same result. ep must have links of this lane between all of them, not used otherwise meanwhile. Lending returns the
+// fault of ep, a transport.Fault, when a rank fails, and stops when ctx ends.
 //
 // It is measured for every communicator: the cores of a virtual machine may share a cache now
 // and not a minute later. Between cores of one EPYC the gain was 0.4, and 1.5 when they had

@@ -23,7 +23,7 @@ type meter struct {
 	lead  int    // the rank that gives out turns
 }
 
-// newMeter measures over the links of a lane, with payloads of so many bytes.
+// newMeter measures over the links of a lane, with payloads of the given number of bytes.
 func newMeter(ctx context.Context, ep transport.Endpoint, lane, rank, size, bytes int) *meter {
 	return &meter{
 		ctx: ctx, ep: ep, lane: lane, rank: rank,
@@ -41,9 +41,8 @@ const (
 	spins       = 2000    // polls before a measuring rank yields
 )
 
-// measure measures the pair a < b, of which this rank is one, in about the
-// given time, while the rank is tied to a core, where that is allowed.
-// Both ends take the same decisions: b does what a's chunks say.
+// measure measures the pair a < b, of which this rank is one, in about the given time, while the rank is tied to a
+// core, where that is allowed. Both ends take the same decisions: b follows a's chunks.
 func (m *meter) measure(core, a, b int, within time.Duration) (Pair, error) {
 	if m.pin != nil {
 		if restore, err := m.pin(core); err == nil {
@@ -83,7 +82,7 @@ func (m *meter) measure(core, a, b int, within time.Duration) (Pair, error) {
 	return p, m.send(b, []byte{stop})
 }
 
-// What the first byte of a chunk asks of the rank that follows.
+// Requests to the rank that follows: the first byte of a chunk.
 const (
 	ping   byte = iota + 1 // answer
 	copied                 // a payload comes through slots; answer
@@ -91,8 +90,7 @@ const (
 	stop
 )
 
-// timed asks a rank for something, does this rank's part of it, nil for none, and returns
-// how long it was until the answer.
+// timed sends a request to a rank, does this rank's part of it, nil for none, and returns the time until the answer.
 func (m *meter) timed(peer int, ask byte, part func() error) (time.Duration, error) {
 	t := time.Now()
 	if err := m.send(peer, []byte{ask}); err != nil {
@@ -107,7 +105,7 @@ func (m *meter) timed(peer int, ask byte, part func() error) (time.Duration, err
 	return time.Since(t), err
 }
 
-// follow does what rank peer asks until it says stop.
+// follow serves the requests of rank peer until stop.
 func (m *meter) follow(peer int) error {
 	for {
 		ask, err := m.receive(peer, spins)

@@ -24,11 +24,11 @@ import (
 type Member struct {
 	Name     string            // for people
 	Identity string            // the file is found by all of them
-	Facts    map[string]string // what its rates hang on, by name: they must be what they were
+	Facts    map[string]string // the facts on which its rates depend, by name: they must be unchanged
 }
 
-// Identity tells this host, as others reach it at these addresses, from others.
-// Two may have the same one after all, at different times: their Facts differ.
+// Identity distinguishes this host, as others reach it at these addresses, from others. Two hosts may still have the
+// same one, at different times: their Facts differ.
 func Identity(addrs []netip.Addr) string {
 	name, _ := thisHost()
 	sorted := slices.SortedFunc(slices.Values(addrs), netip.Addr.Compare)
@@ -81,10 +81,9 @@ func (c Cache) StoreNetwork(file string, members []Member, n *network.Network) e
 	return c.Write(file, data)
 }
 
-// LoadNetwork returns the network in file, with its hosts in the order of
-// members. It returns nil where there is none, and nil and why for one that does
-// not serve: one that was measured with less effort than asked for, is too old, or
-// of which a host has changed since. For network.Off any age and effort will do.
+// LoadNetwork returns the network in file, with its hosts in the order of members. It returns nil where there is none,
+// and nil and the reason for one that does not serve: one that was measured with less effort than wanted, is too old,
+// or of which a host has changed since. For network.Off any age and effort will do.
 func (c Cache) LoadNetwork(file string, members []Member, e network.Effort, now time.Time) (n *network.Network,
 	why string, err error) {
 	k, err := c.readNetwork(file, len(members))
@@ -119,7 +118,7 @@ func (c Cache) LoadNetwork(file string, members []Member, e network.Effort, now 
 	return n.Renumber(back), "", nil
 }
 
-// readNetwork reads a file of so many hosts, nil where there is none.
+// readNetwork reads a file of the given number of hosts, nil where there is none.
 func (c Cache) readNetwork(file string, hosts int) (*cachedNetwork, error) {
 	data, err := c.Read(file)
 	if data == nil || err != nil {
@@ -140,8 +139,7 @@ func (c Cache) readNetwork(file string, hosts int) (*cachedNetwork, error) {
 	return k, nil
 }
 
-// changed says in words how what is now differs from what was, "" where it does
-// not.
+// changed describes the difference between the facts then and now, "" where there is none.
 func changed(was, is map[string]string) string {
 	if maps.Equal(was, is) {
 		return ""
@@ -160,7 +158,7 @@ func changed(was, is map[string]string) string {
 	return strings.Join(list[:min(len(list), 3)], "; ")
 }
 
-// bootFact is the name of the fact that tells a host from itself before a reboot.
+// bootFact is the name of the fact that changes when a host reboots.
 const bootFact = "boot"
 
 // byIdentity returns the hosts in the order of their identities.

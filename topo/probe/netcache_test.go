@@ -22,7 +22,7 @@ func kept(at time.Time) *network.Network {
 	return n
 }
 
-// membersOf are hosts with these identities, of which the system says nothing.
+// membersOf returns hosts with these identities and no facts.
 func membersOf(identities ...string) []Member {
 	var all []Member
 	for _, id := range identities {
@@ -63,8 +63,8 @@ func TestNetworkCache(t *testing.T) {
 	}
 }
 
-// A network that is old, or was measured in less depth than asked for, is
-// measured again; who does not measure takes what there is.
+// A network that is old, or was measured in less depth than wanted, is measured again; a job that does not measure
+// takes any that there is.
 func TestNetworkCacheAge(t *testing.T) {
 	cache := Cache{Dir: t.TempDir()}
 	ids := membersOf("1", "2", "3")
@@ -98,9 +98,8 @@ func TestNetworkCacheAge(t *testing.T) {
 	}
 }
 
-// A network serves as long as every host says what it said when it was measured,
-// in whatever order the hosts are given, and whether or not it may be measured
-// anew; why not says which host, and what.
+// A network serves as long as every host has the facts of the time when it was measured, in whatever order the hosts
+// are given, and whether or not it may be measured again; the reason against it names the host and the fact.
 func TestNetworkCacheFacts(t *testing.T) {
 	cache := Cache{Dir: t.TempDir()}
 	now := time.Now()

@@ -21,15 +21,14 @@ type NetworkConfig struct {
 	Name        func(host int) string   // for errors
 	Timeout     time.Duration           // without any news from a host
 
-	// Ample is the rate of a flow, in GB/s, from which nothing but the machine that all hosts run on limits it:
-	// they are alike where a sample has it, and no more is measured. 0: they run on several.
+	// Ample is the rate of a flow, in GB/s, from which nothing but the machine that all hosts run on limits it: the hosts
+	// are equal where a sample has it, and no more is measured. 0: they run on several machines.
 	Ample float64
 }
 
-// Network measures what this host receives from others, and how long small
-// messages take to those behind it. One rank of every host calls it, at the same
-// time and with the same effort; all that they find together is what
-// network.Infer wants.
+// Network measures the flows that this host receives from others, and the latency of small messages to those behind it.
+// One rank of every host calls it, at the same time and with the same effort; all their findings together are the
+// argument of network.Infer.
 //
 // Pairs of hosts take turns as in a tournament, one direction after the other,
 // then flows from and to every host at once; between turns all wait for each
@@ -38,8 +37,7 @@ type NetworkConfig struct {
 // grants bytes as they arrive, so that no more than some milliseconds of them
 // are under way on a slow link.
 //
-// After an error the caller closes the connections, which ends the others'
-// calls; no part of what was measured is of use.
+// After an error the caller closes the connections, which ends the others' calls; no part of the measurement is of use.
 func Network(ctx context.Context, cfg NetworkConfig) (*network.Findings, error) {
 	found := &network.Findings{}
 	turns := network.Turns(cfg.Hosts, cfg.Effort)
@@ -65,7 +63,7 @@ func Network(ctx context.Context, cfg NetworkConfig) (*network.Findings, error) 
 		h.stop()
 		return nil, errors.Join(ctx.Err(), err)
 	}
-	_ = h.deadline(time.Time{}) // it worked a moment ago; whoever uses a connection next sees
+	_ = h.deadline(time.Time{}) // it worked a moment ago; the next use of the connection sees an error
 	return found, nil
 }
 
@@ -140,9 +138,8 @@ func (h *netHost) allow(d time.Duration) error {
 	return h.ctx.Err()
 }
 
-// barrier returns when all hosts have come to a turn, and known is what all of
-// them know. It takes ceil(log2 hosts) rounds, after which everybody has heard,
-// by way of others, of everybody.
+// barrier returns when all hosts have come to a turn, and known is then the combined knowledge of all of them. It takes
+// ceil(log2 hosts) rounds, after which every host has received, by way of others, the knowledge of every host.
 func (h *netHost) barrier(turn int) error {
 	if err := h.allow(h.cfg.Timeout); err != nil {
 		return err
@@ -251,9 +248,8 @@ const (
 	minTime   = 0.35 // of all these times, however quick the network is
 )
 
-// paceOf is the pace of so many turns between hosts that know this of each
-// other: the pipe must fill, and be full for a while. Where flows are quick it
-// lasts less, so that a flow has about as many bytes at most.
+// paceOf is the pace of the given number of turns between hosts with this knowledge of each other: the pipe must fill,
+// and be full for a while. Where flows are quick it lasts less, so that a flow has about as many bytes at most.
 func paceOf(e network.Effort, known shared, turns int) pace {
 	counts, most := quickTime, quickMost
 	if e == network.Full {

@@ -165,8 +165,7 @@ func TestNetworkOff(t *testing.T) {
 	}
 }
 
-// A host that goes away ends the measurement of all, and the others say which
-// host it was.
+// A host that goes away ends the measurement of all, and the others' errors name the host.
 func TestNetworkLosesAHost(t *testing.T) {
 	conns := meshOf(t, 3)
 	_, errs := together(conns, func(h int) (*network.Findings, error) {
@@ -186,7 +185,7 @@ func TestNetworkLosesAHost(t *testing.T) {
 	}
 }
 
-// A host that says nothing is an error after the timeout, not a hang.
+// A host that sends nothing is an error after the timeout, not a hang.
 func TestNetworkSilence(t *testing.T) {
 	conns := meshOf(t, 2)
 	cfg := configOf(conns, 0)
@@ -212,7 +211,7 @@ func TestNetworkCanceled(t *testing.T) {
 	}
 }
 
-// A peer that talks nonsense is refused, whatever it says.
+// A peer that sends nonsense is refused, whatever the nonsense is.
 func TestNetworkNonsense(t *testing.T) {
 	for name, text := range map[string]string{
 		"http":          "GET / HTTP/1.1\r\nHost: here\r\n\r\n",

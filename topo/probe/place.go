@@ -15,7 +15,7 @@ import (
 // levels are what cores may share, from near to far: files of the system that list them.
 var levels = [...]string{"topology/thread_siblings_list", "cache/index3/shared_cpu_list", "topology/core_siblings_list"}
 
-// Place says where a rank runs, as far as it is bound.
+// Place is the place where a rank runs, as far as it is bound.
 type Place struct {
 	Bound bool                `json:"bound"` // to one core
 	Share [len(levels)]string `json:"share"` // the cores that share a level with its own; "": with several, or it is not known
@@ -34,8 +34,7 @@ func Here() (p Place) {
 	return p
 }
 
-// sharing returns what the system says in a file of every one of some cores, "" where it does
-// not say the same of all.
+// sharing returns the contents of a system file that every one of some cores has, "" where these differ.
 func sharing(cores *unix.CPUSet, file string) (same string) {
 	for cpu, left := 0, cores.Count(); left > 0; cpu++ {
 		if !cores.IsSet(cpu) {
@@ -51,15 +50,15 @@ func sharing(cores *unix.CPUSet, file string) (same string) {
 	return same
 }
 
-// Sampling says which pairs of the ranks of a host are measured, and for which others they stand. Pairs of a class
-// are those that the machine makes alike: their places have the same in common.
+// Sampling selects the pairs of the ranks of a host that are measured, and the other pairs for which each stands. Pairs
+// of a class are equal in the machine: their places have the same relation.
 type Sampling struct {
 	kinds   []int   // by rank: which of the places that differ is its own
 	classes [][]int // by two of those: the class of their pairs
 	sizes   []int   // by class: its pairs
 }
 
-// relation is what the places of two ranks have in common: a class of pairs.
+// relation is the levels that the places of two ranks share: a class of pairs.
 type relation struct {
 	bound int
 	level [len(levels)]byte
@@ -142,7 +141,7 @@ func (s *Sampling) each(yield func(p [2]int, class int) bool) {
 	}
 }
 
-// Fill returns the pairs of all classes, sorted, each with the medians of what was measured of its class.
+// Fill returns the pairs of all classes, sorted, each with the medians of the measurements of its class.
 func (s *Sampling) Fill(measured []Pair) iter.Seq[Pair] {
 	latencies, rates := make([][]float64, len(s.sizes)), make([][]float64, len(s.sizes))
 	for _, p := range measured {

@@ -15,7 +15,7 @@ func sockets(ranks int) []Place {
 	return places
 }
 
-// found is what ranks measure of pairs that have these rates.
+// found returns the measurements of pairs that have these rates.
 func found(pairs [][2]int, rate func(a, b int) float64) (list []Pair) {
 	for _, p := range pairs {
 		list = append(list, Pair{A: p[0], B: p[1], LatencyUs: 1, GBytesPerSecond: rate(p[0], p[1])})
@@ -43,8 +43,7 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// What ranks that run anywhere measure beside other work on their cores differs, and yet their
-// graph is even.
+// Ranks that run anywhere measure different figures while other work runs on their cores, and yet their graph is even.
 func TestDisturbed(t *testing.T) {
 	const ranks = 4
 	s := NewSampling(make([]Place, ranks))
@@ -55,7 +54,7 @@ func TestDisturbed(t *testing.T) {
 	}
 }
 
-// FuzzFindings: what is read of findings makes a valid graph, and is written as it was.
+// FuzzFindings: findings that can be read make a valid graph, and are written as they were.
 func FuzzFindings(f *testing.F) {
 	const ranks = 3
 	rate := func(a, b int) float64 { return float64(a + b) }
@@ -82,7 +81,7 @@ func FuzzFindings(f *testing.F) {
 	})
 }
 
-// What the system says of this process is the same each time.
+// The system reports the same place of this process each time.
 func TestHere(t *testing.T) {
 	if a, b := Here(), Here(); a != b {
 		t.Errorf("%+v, then %+v", a, b)

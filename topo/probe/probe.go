@@ -1,8 +1,7 @@
-// Package probe is not for users: it measures a topo.Graph and keeps it for later jobs.
-// Measure times the links between ranks of one host, over the shared memory that the
-// collectives will use; Sampling says between which of them. Network times the connections
-// between hosts; what the hosts find together, package topo/network turns into the network
-// between them.
+// Package probe is not for users: it measures a topo.Graph and keeps it for later jobs. Measure times the links between
+// ranks of one host, over the shared memory that the collectives will use; Sampling selects the pairs that are
+// measured. Network times the connections between hosts; package topo/network turns the findings of all hosts into the
+// network between them.
 //
 // It makes no decisions about trees. Package collective calls it; it imports
 // topo, topo/network and transport.
@@ -29,7 +28,7 @@ type Pair struct {
 	GBytesPerSecond float64 `json:"gbytes_per_second"` // from A to B
 }
 
-// Findings is what the ranks of a host have found of its links. Its graph follows from them.
+// Findings is the findings of the ranks of a host about its links. Its graph follows from them.
 type Findings struct {
 	Places []Place `json:"places"` // by rank
 	Pairs  []Pair  `json:"pairs"`  // that were measured, some of every class
@@ -96,8 +95,8 @@ func Measure(
 // moment does so once; the better figures count.
 const passes = 2
 
-// turn lets the pairs of one turn measure: the lead tells the lower rank of each to begin, and
-// hears when it has ended.
+// turn lets the pairs of one turn measure: the lead signals the lower rank of each to begin, and receives its signal at
+// the end.
 func (m *meter) turn(pairs [][2]int, within time.Duration, best map[int]Pair) error {
 	if err := m.hand(pairs, 0); err != nil {
 		return fmt.Errorf("probe: rank %d: %w", m.rank, err)
@@ -129,8 +128,8 @@ func (m *meter) turn(pairs [][2]int, within time.Duration, best map[int]Pair) er
 	return nil
 }
 
-// hand sends a word between the lead and the lower rank of each pair, from end 0 of their link
-// to end 1 or back: 0 is the lead, which tells that rank to measure, and hears that it has.
+// hand sends a word between the lead and the lower rank of each pair, from end 0 of their link to end 1 or back: 0 is
+// the lead, which signals that rank to measure, and receives its signal that it has.
 func (m *meter) hand(pairs [][2]int, from int) (err error) {
 	for _, p := range pairs {
 		ends := [2]int{m.lead, p[0]}
@@ -162,9 +161,8 @@ func schedule(width int, pairs [][2]int) (turns [][][2]int) {
 	return turns
 }
 
-// noise is the ratio between the best and the worst measurement of links below
-// which the difference says more about the moment than about the machine: on
-// a busy two-core machine the same link differs by this much from run to run.
+// noise is the ratio between the best and the worst measurement of links below which the difference reflects the moment
+// more than the machine: on a busy two-core machine the same link differs by this much from run to run.
 const noise = 2.5
 
 // Graph makes the graph of one host from what all ranks measured. Figures that lie within noise

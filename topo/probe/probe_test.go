@@ -28,8 +28,8 @@ func links(t *testing.T, size, slotBytes int) []transport.Endpoint {
 	})
 }
 
-// TestScheduleMeetsEveryPairOnce: in every turn no rank stands twice and no
-// more pairs than asked for; over all turns every pair stands once.
+// TestScheduleMeetsEveryPairOnce: a turn has no rank twice and at most the wanted number of pairs; over all turns every
+// pair is there once.
 func TestScheduleMeetsEveryPairOnce(t *testing.T) {
 	for size := 2; size <= 20; size++ {
 		for width := 1; width <= 5; width++ {
@@ -59,7 +59,7 @@ func TestScheduleMeetsEveryPairOnce(t *testing.T) {
 	}
 }
 
-// pairsOf are all pairs of so many ranks.
+// pairsOf returns all pairs of the given number of ranks.
 func pairsOf(size int) (pairs [][2]int) {
 	for _, round := range network.Rounds(size) {
 		pairs = append(pairs, round...)
@@ -87,8 +87,7 @@ func measureAll(t *testing.T, size int, body func(ctx context.Context, ep transp
 	return flat, errs
 }
 
-// TestMeasureSeesEveryLink: the graph made from what the ranks measured is
-// complete and its figures are possible ones.
+// TestMeasureSeesEveryLink: the graph made from the ranks' measurements is complete and its figures are possible ones.
 func TestMeasureSeesEveryLink(t *testing.T) {
 	for _, size := range []int{1, 2, 3, 5, 8} {
 		pairs, errs := measureAll(t, size, func(ctx context.Context, ep transport.Endpoint, rank int) ([]Pair, error) {
@@ -113,8 +112,7 @@ func TestMeasureSeesEveryLink(t *testing.T) {
 	}
 }
 
-// TestMeasureEndsWithTheRanks: a rank that never comes does not hold the others
-// for ever.
+// TestMeasureEndsWithTheRanks: a rank that never comes does not hold the others forever.
 func TestMeasureEndsWithTheRanks(t *testing.T) {
 	_, errs := measureAll(t, 3, func(ctx context.Context, ep transport.Endpoint, rank int) ([]Pair, error) {
 		if rank == 1 {
@@ -191,8 +189,8 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestTryLending: ranks that can read each other's memory measure what that takes, and what a
-// payload takes through slots; what arrives is what was sent.
+// TestTryLending: ranks that can read each other's memory measure the time for that, and the time of a payload through
+// slots; the payload arrives as it was sent.
 func TestTryLending(t *testing.T) {
 	pairs, errs := measureAll(t, 3, func(ctx context.Context, ep transport.Endpoint, rank int) ([]Pair, error) {
 		m := newMeter(ctx, ep, 0, rank, 3, LendBytes)
@@ -225,8 +223,7 @@ func TestTryLending(t *testing.T) {
 	}
 }
 
-// TestLending: all ranks hear of the same gain, whatever the size of their slots, and of
-// none where nothing can be lent.
+// TestLending: all ranks get the same gain, whatever the size of their slots, and 0 where payloads cannot be lent.
 func TestLending(t *testing.T) {
 	for _, size := range []int{1, 2, 5} {
 		for _, slot := range []int{64, SlotBytes, 4 * SlotBytes} {

@@ -63,8 +63,8 @@ func measureHosts(t *testing.T, hosts *nethosts.Hosts, e network.Effort) *networ
 // payload is the part of a link's rate that TCP leaves.
 const tcpPayload = 0.956
 
-// wrong names the values of n that are far from what the links were made for, in
-// Mbit/s. Whatever else the machine does slows processes down, but not links.
+// wrong names the values of n that are far from the rates for which the links were made, in Mbit/s. Any other work of
+// the machine slows processes down, but not links.
 func wrong(n *network.Network, pair func(a, b int) float64, port func(h int) float64) (list []string) {
 	off := func(what string, got, mbits float64) {
 		if want := mbits / 8000 * tcpPayload; got > 1.1*want || got < want/1.25 {

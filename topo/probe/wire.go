@@ -41,7 +41,7 @@ type line struct {
 	name       string // of the peer
 	conn       net.Conn
 	in         *bufio.Reader
-	curve      *curve // of what is read; nil: nobody asks
+	curve      *curve // of the bytes read; nil: not recorded
 	out        []byte
 }
 
@@ -77,7 +77,7 @@ func (l *line) small(kind byte, body []byte) error {
 	return err
 }
 
-// shared is what hosts tell each other at a barrier.
+// shared is the knowledge that hosts exchange at a barrier.
 type shared struct {
 	Trip time.Duration // the longest way to and fro that one of them has seen
 	Rate int64         // the quickest flow that one of them has seen, bytes a second
@@ -110,7 +110,7 @@ func (l *line) sendSync(turn int, s shared) error {
 	return nil
 }
 
-// longestTrip is what a peer may claim.
+// longestTrip is the longest trip that a peer may claim.
 const longestTrip = time.Minute
 
 func (l *line) receiveSync(turn int) (shared, error) {
