@@ -7,8 +7,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Finding is what was measured of the link between two ranks on GPUs, in both
-// directions.
+// Finding is the measurement of the link between two ranks on GPUs, in both directions.
 type Finding struct {
 	A, B            int     // ranks, A < B
 	GBytesPerSecond float64 // of the slower direction, reading the other's memory
@@ -37,7 +36,7 @@ type Drop struct {
 	Fault string // why, in some words
 }
 
-// Dropped returns the links that are advertised and that found says cannot be used.
+// Dropped returns the links that are advertised and that cannot be used according to found.
 func Dropped(found []Finding) []Drop {
 	var all []Drop
 	for _, f := range found {
@@ -48,18 +47,16 @@ func Dropped(found []Finding) []Drop {
 	return all
 }
 
-// Line says for people which link it is: of which ranks of the job, given by rank of
-// the host, and of which GPUs, and what to look at.
+// Line describes the link for people: its ranks in the job, given by rank of the host, its GPUs, and the fault.
 func (d Drop) Line(ranks []int, devices []string) string {
 	return fmt.Sprintf("the link of ranks %d and %d (%s, %s) is not used: %s", ranks[d.A], ranks[d.B], devices[d.A],
 		devices[d.B], d.Fault)
 }
 
-// alike is the ratio of two rates of links that are declared the same below which
-// they count as the same.
+// alike is the ratio of two rates of links that are declared the same below which they count as the same.
 const alike = 1.25
 
-// measured puts what was found into g.
+// measured puts the findings into g.
 func measured(g *topo.Graph, found []Finding) {
 	index := g.LinkIndex()
 	type class struct {
@@ -92,8 +89,8 @@ func measured(g *topo.Graph, found []Finding) {
 	}
 }
 
-// fit makes a port fit the links that were measured through it. One flow fills the
-// port of a GPU, so it has what the best flow had; other ports have at least that.
+// fit makes a port fit the links that were measured through it. One flow fills the port of a GPU, so its rate is that
+// of the best flow; other ports have at least that.
 func fit(g *topo.Graph, p *topo.Port) {
 	best, all := 0.0, true
 	for _, l := range g.Links {

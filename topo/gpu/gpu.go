@@ -1,8 +1,7 @@
-// Package gpu is not for users: it holds what is known of the GPUs of one host before anything
-// is measured, and makes a topo.Graph of the ranks that run on them: NVLinks per pair,
-// NVSwitches, PCIe and the sockets, with declared bandwidths. It also says in which order
-// ranks take GPUs. It is pure and imports topo only: package cuda/nvml fills a Machine,
-// package cuda/peers measures, anyone may read.
+// Package gpu is not for users: it holds the description of the GPUs of one host before anything is measured, and makes
+// a topo.Graph of the ranks that run on them: NVLinks per pair, NVSwitches, PCIe and the sockets, with declared
+// bandwidths. It also returns the order in which ranks take GPUs. It is pure and imports topo only: package cuda/nvml
+// fills a Machine, package cuda/peers measures, anyone may read.
 package gpu
 
 import (
@@ -38,13 +37,13 @@ type GPU struct {
 	NVLinks        []NVLink
 }
 
-// String names the GPU for people, and says how it is connected.
+// String names the GPU for people, and describes its connections.
 func (g *GPU) String() string {
 	return fmt.Sprintf("GPU %d (%s, %s, %s)%s", g.Index, g.Name, g.UUID, g.PCI, g.Connections())
 }
 
-// Connections says how the GPU is connected, for people: ", NUMA node 0, PCIe 4.0 x16,
-// 12 NVLinks 3.0 to NVSwitches". What is not known is left out.
+// Connections describes the GPU's connections, for people: ", NUMA node 0, PCIe 4.0 x16, 12 NVLinks 3.0 to NVSwitches".
+// Unknown values are left out.
 func (g *GPU) Connections() string {
 	text := ""
 	if g.NUMA >= 0 {
@@ -75,8 +74,8 @@ type NVLink struct {
 	Switch  bool   // the other end is an NVSwitch
 }
 
-// InferSwitches takes NVLinks for ones to NVSwitches where NVML tells nothing of what they end at, as in virtual
-// machines, and where that is so on all GPUs alike.
+// InferSwitches takes NVLinks for ones to NVSwitches where NVML reports nothing of their ends, as in virtual machines,
+// and where that is so on all GPUs.
 func (m *Machine) InferSwitches() {
 	told := func(l NVLink) bool { return l.Switch || l.Remote != "" && !strings.HasPrefix(l.Remote, "ffff") }
 	for i := range m.GPUs {
@@ -91,7 +90,7 @@ func (m *Machine) InferSwitches() {
 	}
 }
 
-// Level says how far apart two GPUs are on PCIe: what they have in common.
+// Level is the distance of two GPUs on PCIe: the nearest part that they share.
 type Level int
 
 // The levels, from near to far. They are those of nvidia-smi topo.
@@ -105,15 +104,15 @@ const (
 	LevelSystem         // only the interconnect of the sockets
 )
 
-// Machine is what NVML says of a host.
+// Machine is NVML's description of a host.
 type Machine struct {
 	Driver string // version of the driver
 	CUDA   int    // newest CUDA that the driver knows, as 12040 for 12.4; 0: not known
 	GPUs   []GPU
 	Levels [][]Level // of every pair of GPUs; nil: not known
 
-	// Refused says for every pair of GPUs why the driver lets one not read the
-	// other's memory, "" when it does or does not tell; nil: not known.
+	// Refused is, for every pair of GPUs, the reason why the driver does not let one read the other's memory, "" when it
+	// does or reports nothing; nil: not known.
 	Refused [][]string
 }
 
@@ -173,8 +172,8 @@ func (m *Machine) level(a, b int) Level {
 	return m.Levels[a][b]
 }
 
-// refused returns why two GPUs, by their places in m, cannot read each other's
-// memory, "" when they can or nobody says.
+// refused returns why two GPUs, by their places in m, cannot read each other's memory, "" when they can or that is not
+// known.
 func (m *Machine) refused(a, b int) string {
 	if m.Refused == nil {
 		return ""

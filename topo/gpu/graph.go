@@ -18,16 +18,13 @@ const (
 	KindHost     = "host"      // through pinned memory of the host: the GPUs cannot reach each other
 )
 
-// Graph returns the graph of ranks that run on GPUs of m: rank r on the one with
-// UUID devices[r]; several may share one. What found measured takes the place of
-// declared values, and a link that it found wrong is left out.
+// Graph returns the graph of ranks that run on GPUs of m: rank r on the one with UUID devices[r]; several may share
+// one. The measured values of found take the place of declared values, and a link with a fault there is left out.
 //
-// Where NVLinks join all of the ranks, there are no other links. Where they do not,
-// every further pair has one over PCIe, or through the host if the GPUs cannot
-// reach each other. Rates that links share are ports: those of a GPU to its
-// NVSwitches, of its PCIe slot, of the uplink of a PCIe switch, and between
-// sockets. A port counts all traffic of its ranks; PCIe ports that an NVLink
-// bypasses cannot be told and are left out.
+// Where NVLinks join all of the ranks, there are no other links. Where they do not, every further pair has one over
+// PCIe, or through the host if the GPUs cannot reach each other. Rates that links share are ports: those of a GPU to
+// its NVSwitches, of its PCIe slot, of the uplink of a PCIe switch, and between sockets. A port counts all traffic of
+// its ranks; PCIe ports that an NVLink bypasses cannot be expressed and are left out.
 func Graph(m *Machine, devices []string, found []Finding) (*topo.Graph, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
@@ -151,8 +148,7 @@ func (b *builder) host(x, y int) topo.Link {
 	return topo.Link{Kind: KindHost, GBytesPerSecond: b.slots(x, y) * hostShare, LatencyUs: hostLatency}
 }
 
-// slots returns what the PCIe slots of two ranks' GPUs, and what is between these,
-// carry.
+// slots returns the bandwidth of the PCIe slots of two ranks' GPUs and of the way between these.
 func (b *builder) slots(x, y int) float64 {
 	p, q := b.at[x], b.at[y]
 	rate := min(b.m.slot(p), b.m.slot(q))
@@ -165,7 +161,7 @@ func (b *builder) slots(x, y int) float64 {
 // switches stands for the NVSwitches in place of a GPU.
 const switches = -1
 
-// nvlinks returns what the NVLinks of GPU p that end at GPU q, or at switches, carry, GB/s.
+// nvlinks returns the bandwidth of the NVLinks of GPU p that end at GPU q, or at switches, in GB/s.
 func (m *Machine) nvlinks(p, q int) float64 {
 	sum := 0.0
 	for _, l := range m.GPUs[p].NVLinks {
@@ -176,7 +172,7 @@ func (m *Machine) nvlinks(p, q int) float64 {
 	return sum
 }
 
-// slot returns what the PCIe slot of GPU p carries, GB/s.
+// slot returns the bandwidth of the PCIe slot of GPU p, in GB/s.
 func (m *Machine) slot(p int) float64 {
 	return pcieRate(m.GPUs[p].PCIeGeneration, m.GPUs[p].PCIeWidth)
 }
@@ -221,9 +217,8 @@ func (b *builder) ports(g *topo.Graph) []topo.Port {
 	return list
 }
 
-// nvlinked returns what the NVLinks of the GPU at a place bring to other GPUs that
-// ranks run on, if all links of its ranks to those are such; and whether all of them
-// go over NVSwitches.
+// nvlinked returns the bandwidth of the NVLinks of the GPU at a place to other GPUs that ranks run on, if all links of
+// its ranks to those are such; and whether all of them go over NVSwitches.
 func (b *builder) nvlinked(g *topo.Graph, place int) (direct float64, switched bool) {
 	seen := make(map[int]bool)
 	kinds := make(map[string]bool)
@@ -258,7 +253,7 @@ type group struct {
 	places []int
 }
 
-// crossed tells whether a link that is not of PCIe leads out of the group.
+// crossed reports whether a link that is not of PCIe leads out of the group.
 func (s *group) crossed(b *builder, g *topo.Graph) bool {
 	return slices.ContainsFunc(g.Links, func(l topo.Link) bool {
 		out := slices.Contains(s.places, b.at[l.A]) != slices.Contains(s.places, b.at[l.B])
@@ -304,15 +299,14 @@ func (b *builder) joined(places []int, such func(Level) bool) (groups [][]int) {
 	return groups
 }
 
-// Part is what is known of the GPUs of one host.
+// Part is the graph of the GPUs of one host.
 type Part struct {
 	Ranks []int       // of the host, all of them, ascending
 	Graph *topo.Graph // of as many ranks: its rank i is Ranks[i]
 }
 
-// Join returns the graph of ranks with GPUs on several hosts: what ranks, which
-// knows the network, says of links and ports between hosts, and what parts says of
-// those within. A port within a host is called by the host, too.
+// Join returns the graph of ranks with GPUs on several hosts: the links and ports of ranks between hosts, where the
+// network is known, and those of parts within hosts. A port within a host is named after the host, too.
 func Join(ranks *topo.Graph, parts []Part) (*topo.Graph, error) {
 	g := &topo.Graph{Name: "gpus", Ranks: ranks.Ranks, Hosts: slices.Clone(ranks.Hosts)}
 	host := ranks.Host
@@ -352,10 +346,9 @@ func Join(ranks *topo.Graph, parts []Part) (*topo.Graph, error) {
 	return g, g.Validate()
 }
 
-// Fill returns g, a graph of the ranks on these GPUs of m, with a link through the host's
-// memory for every pair that has none: what does not go over NVLink goes there, or
-// over PCIe, at no less. That such links share slots and sockets with each other is
-// not in the graph, as Graph says.
+// Fill returns g, a graph of the ranks on these GPUs of m, with a link through the host's memory for every pair that
+// has none: traffic that does not go over NVLink goes there, or over PCIe, at no less. The graph does not express that
+// such links share slots and sockets with each other, as documented at Graph.
 func Fill(g *topo.Graph, m *Machine, devices []string) (*topo.Graph, error) {
 	b, err := newBuilder(m, devices)
 	if err != nil {

@@ -89,8 +89,7 @@ func port(g *topo.Graph, name string) topo.Port {
 	return g.Ports[i]
 }
 
-// What NVML says of a DGX-1 gives the graph that the data sheet gives: PCIe is left
-// out where NVLinks join all.
+// NVML's description of a DGX-1 gives the graph of the data sheet: PCIe is left out where NVLinks join all.
 func TestGraphOfMesh(t *testing.T) {
 	want, _ := topo.Machine("dgx1v")
 	g := graph(t, mesh(t), nil, 0, 1, 2, 3, 4, 5, 6, 7)
@@ -205,8 +204,8 @@ func TestGraphOfRefused(t *testing.T) {
 	}
 }
 
-// What was measured takes the place of what is declared, which is kept beside it;
-// links that are declared the same and measured alike become equal; wrong ones go.
+// A measured value takes the place of the declared one, which is kept next to it; links with the same declared value
+// and similar measured ones become equal; links with a fault go.
 func TestGraphMeasured(t *testing.T) {
 	m := mesh(t)
 	all := []int{0, 1, 2, 3, 4, 5, 6, 7}
@@ -310,7 +309,7 @@ func TestGraphTooFast(t *testing.T) {
 		}
 	}
 	for i := range found {
-		found[i].GBytesPerSecond = 20 // within what a slot may have, more than the socket's declared rate
+		found[i].GBytesPerSecond = 20 // within the bandwidth of a slot, more than the socket's declared rate
 	}
 	for _, l := range graph(t, plain(4), found, 0, 1, 2, 3).Links {
 		if l.Kind != KindPCIe {
@@ -430,7 +429,7 @@ func TestNormalPCI(t *testing.T) {
 	}
 }
 
-// The declared rates are those of the data sheets named beside them.
+// The declared rates are those of the data sheets named next to them.
 func TestRates(t *testing.T) {
 	for _, c := range []struct{ got, want float64 }{
 		{4 * nvlinkRate(1), 80}, {6 * nvlinkRate(2), 150}, {12 * nvlinkRate(3), 300}, {18 * nvlinkRate(4), 450},

@@ -2,9 +2,8 @@ package gpu
 
 import "cmp"
 
-// Declared bandwidths, each way, in GB/s (1e9 bytes): what a data sheet lets one
-// expect of a copy's payload is less, by packet headers, some 5 to 20 %. Measured
-// values take their place.
+// Declared bandwidths, each way, in GB/s (1e9 bytes): a copy's payload is less than a data sheet's value by packet
+// headers, some 5 to 20 %. Measured values take their place.
 
 // nvlinkRates holds the bandwidth of one NVLink by generation. Sources: NVIDIA's
 // white papers on Pascal P100 (2016: four links of 20 GB/s each way), Volta V100
@@ -12,9 +11,8 @@ import "cmp"
 // of 25) and Blackwell (2024: eighteen of 50, 1.8 TB/s both ways together).
 var nvlinkRates = map[int]float64{1: 20, 2: 25, 3: 25, 4: 25, 5: 50}
 
-// nvlinkRate returns the bandwidth of one NVLink of a generation. NVML counts
-// some links between generations (NVLink 2.2, and 3.1 of A30) as ones of their own;
-// what is unknown counts as 25, which most have.
+// nvlinkRate returns the bandwidth of one NVLink of a generation. NVML counts some links between generations (NVLink
+// 2.2, and 3.1 of A30) as ones of their own; an unknown generation counts as 25, the value of most.
 func nvlinkRate(version int) float64 { return cmp.Or(nvlinkRates[version], 25) }
 
 // pcieLaneRates holds the bandwidth of one PCIe lane by generation: transfers
@@ -25,7 +23,7 @@ var pcieLaneRates = map[int]float64{
 	6: 64.0 * 242 / 256 / 8,
 }
 
-// Where NVML does not tell, a slot counts as PCIe 3.0 x16.
+// Where NVML reports nothing, a slot counts as PCIe 3.0 x16.
 const (
 	usualGeneration = 3
 	usualWidth      = 16
@@ -61,9 +59,8 @@ var (
 	hostLatency     = 12.0
 )
 
-// sameRate is that between two ranks of one GPU, in bytes copied within its
-// memory: half the memory's bandwidth, since each byte is read and written. Where
-// NVML does not tell clock and width it is that of a P100, the slowest GPU with
+// sameRate is that between two ranks of one GPU, in bytes copied within its memory: half the memory's bandwidth, since
+// each byte is read and written. Where NVML does not report clock and width it is that of a P100, the slowest GPU with
 // NVLink (732 GB/s).
 func sameRate(g *GPU) float64 {
 	return cmp.Or(max(g.MemoryRate, 0), 732) / 2
