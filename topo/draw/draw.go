@@ -14,7 +14,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Plan is what is drawn on a graph: trees, rings, or nothing.
+// Plan is the plan that is drawn on a graph: trees, rings, or nothing.
 type Plan struct {
 	Title string      // a line of text above; empty: the graph's name
 	Trees []topo.Tree // valid trees over the ranks and links of the graph
@@ -26,8 +26,7 @@ type Plan struct {
 	// empty: they go by their numbers.
 	Hosts []string
 
-	// Warnings are sentences to stand at the top, such as what the plan does not
-	// keep of what was asked for.
+	// Warnings are sentences to stand at the top, such as the requirements that the plan does not meet.
 	Warnings []string
 }
 
@@ -90,7 +89,7 @@ func figure(v float64) string {
 	return fmt.Sprintf("%.3g", v)
 }
 
-// load writes what is asked of a link or a port, and its rate.
+// load writes the load of a link or a port, and its rate.
 func (x *picture) load(l topo.Load) string {
 	if len(x.overlays) == 0 {
 		return figure(l.Capacity)

@@ -41,7 +41,7 @@ func square() (*topo.Graph, Plan) {
 	return g, p
 }
 
-// What is drawn of the square, as text and SVG, stands in testdata.
+// The drawings of the square, as text and SVG, are in testdata.
 func TestGolden(t *testing.T) {
 	g, p := square()
 	for name, got := range map[string]string{
@@ -94,7 +94,7 @@ func TestSVGElements(t *testing.T) {
 	svg := SVG(g, p)
 	n := elements(t, svg)
 	uses := 3 + 3 + 4
-	const wires = 2 + 2 + 2 // links within hosts, links between a rank and the card, and what the card holds
+	const wires = 2 + 2 + 2 // links within hosts, links between a rank and the card, and the contents of the card
 	if arrows := strings.Count(svg, "marker-end"); ranks(svg, nodeRadius) != 4 || ranks(svg, smallNode) != 3*4 ||
 		n["rect"] != 1+4+3*4+len(g.Ports) || n["path"] != wires+uses+n["marker"] || n["marker"] != 3 || arrows != uses {
 		t.Errorf("%d and %d ranks, %v and %d arrows", ranks(svg, nodeRadius), ranks(svg, smallNode), n, arrows)
@@ -179,8 +179,8 @@ func TestOneRank(t *testing.T) {
 	}
 }
 
-// Pictures of large graphs stay of a size that a browser can show, and say
-// what they leave out; one rank can be drawn, too.
+// Pictures of large graphs stay of a size that a browser can show, and mention omitted parts; one rank can be drawn,
+// too.
 func TestSizes(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 17, 200} {
 		g := topo.UniformGraph(n)

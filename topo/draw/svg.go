@@ -56,8 +56,8 @@ func SVG(g *topo.Graph, p Plan) string {
 	return string(c.Whole(c.title, about, margin))
 }
 
-// wire is a line of a picture between two nodes, which are ranks or, from their number on,
-// ports: links that leave and enter by the same ports, or what a port holds.
+// wire is a line of a picture between two nodes, which are ranks or, from their number on, ports: links that leave and
+// enter by the same ports, or the contents of a port.
 type wire struct {
 	a, b  int
 	links []topo.Link // the quickest first; empty: port a holds b
@@ -178,8 +178,8 @@ func angle(i, n int) float64 { return float64(2*math.Pi*(float64(i)+0.5)/float64
 // turned is the direction of an angle.
 func turned(turn float64) chart.Point { return chart.At(math.Cos(turn), math.Sin(turn)) }
 
-// label writes a name beside what is at a place, in a direction if there is room, else in
-// another or farther away. It reports whether there is room.
+// label writes a name next to the drawing at a place, in a direction if there is room, else in another or farther away.
+// It reports whether there is room.
 func (c *canvas) label(name string, size float64, at chart.Point, turn, away float64) bool {
 	for i := range 16 {
 		out := turned(turn + float64(math.Pi/4*float64((i+1)/2)*float64(1-2*(i%2))))
@@ -193,8 +193,8 @@ func (c *canvas) label(name string, size float64, at chart.Point, turn, away flo
 	return false
 }
 
-// placePorts puts a port before the middle of its ranks, one that holds many farther in, one
-// of a whole host beside that host, and aside where something stands there.
+// placePorts puts a port before the middle of its ranks, one that holds many farther in, one of a whole host next to
+// that host, and aside where something stands there.
 func (c *canvas) placePorts() {
 	for i, p := range c.g.Ports {
 		var middle chart.Point
@@ -304,7 +304,7 @@ func (c *canvas) drawSmall(overlay int, caption string) {
 	}
 }
 
-// legend says from a place on what stands for what, and what is not drawn.
+// legend explains the signs of the picture, from a place on, and names the omitted parts.
 func (c *canvas) legend(at chart.Point) {
 	say := func(class, text string) {
 		for _, part := range numbers.Wrapped(text, 64) {
