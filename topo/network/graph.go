@@ -15,18 +15,15 @@ const (
 	maxAlike = 1 << 18
 )
 
-// Graph is the graph of all ranks: the links inside the hosts, given by ranks and
-// made equal where they differ by noise, and those between hosts, which follow
-// from n. hostOf gives the host of every
-// rank, an index into n.Hosts, of which each has ranks; n is valid, and nil for one host.
+// Graph is the graph of all ranks: the links inside the hosts, given by ranks and made equal where they differ by
+// noise, and those between hosts, which follow from n. hostOf gives the host of every rank, an index into n.Hosts, of
+// which each has ranks; n is valid, and nil for one host.
 //
-// What a host's ranks share is a port of all of them. Where a port limits a pair
-// of hosts anyway, every rank of the one has a link to every rank of the other,
-// each with the pair's rate; for many ranks only to that of the same place on its
-// host, which takes nothing from what the ports let through. A pair that is
-// slower than the ports of its hosts has a way of its own, and links that share
-// it would count it several times: there is one link, between ranks that take
-// turns over the pairs of a host.
+// A rate that a host's ranks share is a port of all of them. Where a port limits a pair of hosts anyway, every rank of
+// the one has a link to every rank of the other, each with the pair's rate; for many ranks only to that of the same
+// place on its host, which takes nothing from the rate that the ports let through. A pair that is slower than the ports
+// of its hosts has a way of its own, and links that share it would count it several times: there is one link, between
+// ranks that take turns over the pairs of a host.
 func Graph(hostOf []int, local []topo.Link, n *Network) (*topo.Graph, error) {
 	g := &topo.Graph{Name: "measured", Ranks: len(hostOf), Hosts: hostOf, Links: slices.Clone(local)}
 	topo.LevelLinks(g.Links, maxLimit) // a host is like another one

@@ -8,8 +8,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// shared are the links inside hosts of so many ranks each, host by host, and the
-// hosts of the ranks.
+// shared returns the links inside hosts of the given number of ranks each, host by host, and the hosts of the ranks.
 func shared(hosts, each int) (hostOf []int, local []topo.Link) {
 	for h := range hosts {
 		for i := range each {
@@ -56,8 +55,7 @@ func TestGraphOfCards(t *testing.T) {
 	near(t, "link 3-7", g.Rates().At(3, 7), 0.1, 0.03)
 }
 
-// Hosts that measured their own links a little differently are alike; one that is
-// really slower is not.
+// Hosts that measured their own links a little differently are equal; one that is really slower is not.
 func TestGraphOfAlikeHosts(t *testing.T) {
 	hostOf, local := shared(3, 2)
 	for i, rate := range []float64{10, 12, 2} {
@@ -101,7 +99,7 @@ func TestGraphOfMesh(t *testing.T) {
 	}
 }
 
-// Two hosts share the one way between them, however many ranks they have.
+// Two hosts share the one way between them, whatever the number of their ranks.
 func TestGraphOfTwoHosts(t *testing.T) {
 	n := both(1.25, 1.25).infer(t, Quick, 0.02, 1)
 	hostOf, local := shared(2, 3)

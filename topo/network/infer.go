@@ -10,10 +10,8 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Infer makes the network of the named hosts from what they found. Flows that
-// were alone give the rate of their pair; where those from or to one host
-// together bring less than each of them alone, the host has a Port of what they
-// brought.
+// Infer makes the network of the named hosts from their findings. Flows that were alone give the rate of their pair;
+// where those from or to one host together bring less than each of them alone, the host has a Port of their sum.
 //
 // Pairs that were not measured are as quick as the slower of their hosts was
 // with others. At least one flow and one trip must be there.
@@ -165,7 +163,7 @@ func (x *inference) rates() {
 	}
 	for i := range x.stars {
 		s := &x.stars[i]
-		for k, p := range s.peer { // what a flow reached among others it reaches alone
+		for k, p := range s.peer { // a rate that a flow reached among others it reaches alone
 			if at := x.alongside(s, p); *at > 0 {
 				*at = max(*at, s.each[k])
 			}

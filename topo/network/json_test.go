@@ -136,7 +136,7 @@ func TestRenumber(t *testing.T) {
 	})
 }
 
-// What people read: where each value comes from, how old it is, what is shared.
+// The text for people: the source of each value, its age, and the shared rates.
 func TestText(t *testing.T) {
 	even := both(0.0625, 0.0625, 0.0625).infer(t, Quick, 0, 1)
 	even.Probe, even.At = "quick", 1000

@@ -1,12 +1,9 @@
-// Package network is not for users: it makes a Graph of several hosts from what they measured
-// of each other: Infer turns the rates of single flows, and of many at once, into the rate of
-// every pair of hosts and the cards that pairs share; Graph adds the links within the hosts
-// and gives every rank its links.
+// Package network is not for users: it makes a Graph of several hosts from their measurements of each other: Infer
+// turns the rates of single flows, and of many at once, into the rate of every pair of hosts and the cards that pairs
+// share; Graph adds the links within the hosts and gives every rank its links.
 //
-// The package is pure: no I/O, clock, goroutine or global state. All hosts infer
-// the same Network from the same Findings, byte for byte. The measuring is in
-// topo/probe; what is done with the Graph is for topo/tree, topo/pack and
-// package collective.
+// The package is pure: no I/O, clock, goroutine or global state. All hosts infer the same Network from the same
+// Findings, byte for byte. The measuring is in topo/probe; topo/tree, topo/pack and package collective use the Graph.
 package network
 
 import (
@@ -92,8 +89,7 @@ func (f *Findings) validate(hosts int) error {
 	return nil
 }
 
-// Network is what is known of the way between hosts. The same network has the same
-// JSON form, byte for byte.
+// Network describes the ways between hosts. The same network has the same JSON form, byte for byte.
 type Network struct {
 	Probe string   `json:"probe"`       // how it was measured: "quick", "full", "off"
 	At    int64    `json:"measured_at"` // when, in seconds since 1970; 0: never
@@ -116,8 +112,7 @@ func (n *Network) addPort(host int, gbytesPerSecond float64) {
 		topo.Port{Name: fmt.Sprintf("card %d", host), Ranks: []int{host}, GBytesPerSecond: gbytesPerSecond})
 }
 
-// Declared is the network that one assumes of hosts that nobody has measured:
-// all alike, each with a card of that rate, in GB/s.
+// Declared is the assumed network of hosts that were not measured: all equal, each with a card of that rate, in GB/s.
 func Declared(hosts []string, gbytesPerSecond, latencyUs float64) *Network {
 	n := newNetwork(hosts)
 	n.Probe = "off"
@@ -204,7 +199,7 @@ func (n *Network) Text(now int64) string {
 	return b.String()
 }
 
-// Origin says how the values of n are known, and since when.
+// Origin describes the source of the values of n, and their age.
 func (n *Network) Origin(now int64) string {
 	if n.At == 0 {
 		return "declared, nothing was measured"
@@ -212,7 +207,7 @@ func (n *Network) Origin(now int64) string {
 	return fmt.Sprintf("measured (%s) %s", n.Probe, age(now-n.At))
 }
 
-// age says how long ago something was, in words.
+// age returns an age of the given number of seconds in words.
 func age(seconds int64) string {
 	switch {
 	case seconds < 5:

@@ -26,7 +26,7 @@ func (w *world) infer(t rapid.TB, e Effort, noise float64, seed uint64) *Network
 	return n
 }
 
-// near checks a value within a part of what it should be.
+// near checks that a value is within a part of the wanted one.
 func near(t rapid.TB, what string, got, want, within float64) {
 	t.Helper()
 	if !(ratio(got, want) <= 1+within) {
@@ -212,8 +212,7 @@ func TestAnyMesh(t *testing.T) {
 	})
 }
 
-// With many hosts only some pairs are measured; the others follow, and an even
-// network is even all the same.
+// With many hosts only some pairs are measured; the others follow, and an even network is still even.
 func TestManyHosts(t *testing.T) {
 	for _, hosts := range []int{18, 64, 200}[:testutil.Count(2, 3)] {
 		n := both(slices.Repeat([]float64{1.25}, hosts)...).infer(t, Quick, 0.05, 7)

@@ -38,10 +38,9 @@ const (
 	maxPeers    = 8
 )
 
-// Turns lists what so many hosts do at that effort, in order: for each round of
-// a tournament the trips of its pairs and their flows, there and back; then
-// flows from every host to several, and to every host from several. Few hosts do all
-// of it several times: what disturbs a flow for a moment does so once.
+// Turns lists the turns of the given number of hosts at that effort, in order: for each round of a tournament the trips
+// of its pairs and their flows, there and back; then flows from every host to several, and to every host from several.
+// Few hosts do all of it several times, so that a disturbance of a flow for a moment counts once only.
 func Turns(hosts int, e Effort) []Turn {
 	if hosts < 2 || e == Off {
 		return nil
@@ -73,8 +72,8 @@ func Turns(hosts int, e Effort) []Turn {
 	return turns
 }
 
-// Sample lists turns of single pairs, which nothing disturbs, such that every host is in one. They come before
-// those of Turns, where the hosts may all be alike.
+// Sample lists turns of single pairs, which nothing disturbs, such that every host is in one. They come before those of
+// Turns, where all hosts may be equal.
 func Sample(hosts int) (turns []Turn) {
 	if hosts < 3 {
 		return nil
@@ -132,7 +131,7 @@ func stars(hosts int) [][][2]int {
 // Rounds deals all pairs of n to rounds in which none stands twice, by the
 // circle method of round-robin tournaments.
 func Rounds(n int) [][][2]int {
-	even := n + n%2 // an odd one out sits with nobody
+	even := n + n%2 // an odd one out has no partner
 	var rounds [][][2]int
 	for round := range even - 1 {
 		var pairs [][2]int
@@ -150,8 +149,8 @@ func Rounds(n int) [][][2]int {
 	return rounds
 }
 
-// Meets tells which hosts need a connection with which for Turns and for the
-// barriers between them: the result is symmetric.
+// Meets returns a function that reports whether two hosts need a connection for Turns or for the barriers between them:
+// it is symmetric.
 func Meets(hosts int, e Effort) func(a, b int) bool {
 	meet := make(map[[2]int]bool)
 	note := func(a, b int) { meet[[2]int{min(a, b), max(a, b)}] = true }
