@@ -14,11 +14,10 @@ import (
 // costs at least 1 per GB/s, while everything together is worth Rate: trees of
 // a larger rate could not be paid for. Check does the sum.
 //
-// Mostly the prices say something that can be said in words: every tree needs
-// parts-1 links between the parts of Partition, and Links and Ports let no
-// more than Rate*(parts-1) pass there. Without ports that is always so (Tutte
-// and Nash-Williams 1961; for one direction the minimum cut, Edmonds 1973).
-// With ports it can take several partitions at once; Partition is nil then.
+// Mostly the prices have a meaning in words: every tree needs parts-1 links between the parts of Partition, and Links
+// and Ports let no more than Rate*(parts-1) pass there. Without ports that is always so (Tutte and Nash-Williams 1961;
+// for one direction the minimum cut, Edmonds 1973). With ports it can take several partitions at once; Partition is nil
+// then.
 type Bound struct {
 	Rate      float64 // GB/s
 	Partition [][]int // ranks rising within each part, parts by their lowest rank
@@ -44,13 +43,10 @@ type Price struct {
 // same is the relative difference within which two rates are the same.
 const same = 1e-7
 
-// FindBound returns the largest total rate at which spanning trees can be
-// packed into g, for the root as in Pack. For BothWays it is what no AllReduce that
-// moves partial sums over the links of
-// g can exceed (each tree takes its rate of both directions of its links, for
-// the way up and the way down). For a root, without ports, it is the minimum cut of g.
-// It is exact up to some dozens of ranks; above,
-// where the search is cut short, it is an upper bound.
+// FindBound returns the largest total rate at which spanning trees can be packed into g, for the root as in Pack. For
+// BothWays it is a limit that no AllReduce that moves partial sums over the links of g can exceed (each tree takes its
+// rate of both directions of its links, for the way up and the way down). For a root, without ports, it is the minimum
+// cut of g. It is exact up to some dozens of ranks; above, where the search is cut short, it is an upper bound.
 func FindBound(g *topo.Graph, root int) (Bound, error) {
 	p, err := packed(g, root)
 	if err != nil {
@@ -101,8 +97,8 @@ func (w *network) priced(rate float64, price []float64, parts [][]int) Bound {
 	return b
 }
 
-// maxSides is the largest number of ranks for which all likely cuts are looked
-// at, to say the limit in words; above, it is said by prices more often.
+// maxSides is the largest number of ranks for which all likely cuts are tried, to give the limit in words; above, it is
+// given by prices more often.
 const maxSides = 128
 
 // candidates returns the partitions that prices point at. Links that cost less
@@ -190,7 +186,7 @@ func (w *network) across(parts [][]int) (rate float64, price []float64) {
 	for _, s := range m.outside {
 		price[^s.variable] = max(0, -s.gain)
 	}
-	least := 1.0 // what a column costs; the prices are raised where that falls short
+	least := 1.0 // the cost of a column; the prices are raised where that falls short
 	for _, c := range m.cols {
 		least = min(least, 1-c.gain(price))
 	}

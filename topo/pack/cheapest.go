@@ -100,8 +100,8 @@ func cheapestIn(n, root int, list []edge) []int {
 	return in
 }
 
-// contract names the vertices anew, those on one cycle of chosen edges
-// alike, and reports whether there is a cycle.
+// contract gives the vertices new names, one name to all those on a cycle of chosen edges, and reports whether there is
+// a cycle.
 func contract(root int, list []edge, in []int) (name []int, count int, cyclic bool) {
 	name = slices.Repeat([]int{-1}, len(in))
 	seen := make([]int, len(in)) // the walk that came by, 1-based

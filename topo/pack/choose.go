@@ -7,15 +7,12 @@ import (
 	"slices"
 )
 
-// chooser picks at most so many trees, and their rates, with a large sum: step
-// 3 of the patent, which leaves open how. With a limit on the number of trees
-// the problem is NP-hard; this is forward selection, in which the linear program
-// sets all rates anew for every tree that is tried, and then swaps of single
-// trees.
+// chooser picks at most the given number of trees, and their rates, with a large sum: step 3 of the patent, which
+// leaves the method open. With a limit on the number of trees the problem is NP-hard; this is forward selection, in
+// which the linear program sets all rates again for every tree that is tried, and then swaps of single trees.
 //
-// The trees come from a pool, which grows: for every selection also the tree
-// that gains the most under the prices of its program, and the widest tree in
-// what it leaves over.
+// The trees come from a pool, which grows: for every selection also the tree that gains the most under the prices of
+// its program, and the widest tree in the rates that it leaves over.
 type chooser struct {
 	w      *network
 	pool   *pool
@@ -102,8 +99,8 @@ func (c *chooser) candidates(s *selection, most int) []int {
 	return trees
 }
 
-// grow adds to the pool two cheapest trees under the prices, and the widest
-// tree in what is left of the rows; with ports one that is wide.
+// grow adds to the pool two cheapest trees under the prices, and the widest tree in the rates left in the rows; with
+// ports one that is wide.
 func (c *chooser) grow(price, left []float64) {
 	cost := make([]float64, len(c.w.taken))
 	c.w.costs(price, cost)
@@ -146,13 +143,10 @@ func (c *chooser) solution(s *selection) found {
 	return f
 }
 
-// choose returns the best selection of at most so many trees that it finds: one
-// that grows tree by tree, made better by swaps. Much of the problem is flat: many
-// selections have the same rate, and no swap leads on. So the search begins again
-// some times, from a part of the best or from nothing, with noise on the
-// capacities, which makes every selection differ from the next, and ends with
-// swaps under the true ones. It ends early near the
-// bound.
+// choose returns the best selection of at most the given number of trees that it finds: one that grows tree by tree,
+// made better by swaps. Much of the problem is flat: many selections have the same rate, and no swap leads on. So the
+// search begins again some times, from a part of the best or from nothing, with noise on the capacities, which makes
+// every selection differ from the next, and ends with swaps under the true ones. It ends early near the bound.
 func (c *chooser) choose(most int, bound float64) *selection {
 	done := bound * (1 - same)
 	best := c.swap(c.fill(c.of(nil), most), most, done)

@@ -13,9 +13,8 @@ import (
 // the links, and the cheapest spanning tree under them is the one to add. When
 // that tree costs as much as it brings, no other tree helps either.
 //
-// The same prices bound every packing: all rows together are worth what they
-// are worth, and no tree costs less than the cheapest. So the result is
-// certified whenever the search ends.
+// The same prices bound every packing: no packing is worth more than all rows together, and no tree costs less than the
+// cheapest. So the result is certified whenever the search ends.
 type packing struct {
 	w    *network
 	ways []*network
@@ -26,7 +25,7 @@ type packing struct {
 	target float64 // of a packing for every root: the rate for which its rows are
 
 	bound float64   // no packing has a larger rate
-	proof []float64 // the prices that say so: the cheapest tree costs 1
+	proof []float64 // the prices that prove it: the cheapest tree costs 1
 
 	seeds     []float64 // by tree: its rate among the seeds, before it is brought down
 	certified bool      // the search came to its end
@@ -107,7 +106,7 @@ func (p *packing) try(price, cost []float64) (trees []arcs) {
 	return trees
 }
 
-// effort is what a cheapest tree takes.
+// effort is an estimate of the steps to find a cheapest tree.
 func (w *network) effort() float64 {
 	arcs, n := float64(len(w.taken)), float64(w.n)
 	if w.root < 0 {

@@ -54,8 +54,7 @@ func newGreedy(w *network, delay []float64, height, least, quantum float64, seed
 		random: rand.New(rand.NewPCG(seed, 0x7265)), effort: work / 4}
 }
 
-// trees runs the search and adds what it finds to the pool. Equal trees are one,
-// with the sum of the rates.
+// trees runs the search and adds the trees to the pool. Equal trees are one, with the sum of the rates.
 func (g *greedy) trees(p *pool) found {
 	g.left = slices.Clone(g.w.caps)
 	f := found{pool: p}

@@ -25,13 +25,12 @@ type column struct {
 // pivot costs rows times trees, not rows times columns. A column that enters is
 // expressed by them, and one that leaves is not followed any further.
 //
-// The simplex of gonum does not serve: it gives no prices, and column
-// generation lives on them; and it starts anew every time.
+// The simplex of gonum does not serve: it gives no prices, which column generation needs; and it starts from the
+// beginning every time.
 //
-// Ties, the cause of simplex methods that run in circles, are broken by making
-// every row larger by a share of its own of at most perturbation; solution
-// takes that back. The number of pivots is limited all the same. The dictionary is never
-// made anew: 6,000 pivots gathered a relative error of 1e-11, which solution takes off.
+// Ties, the cause of simplex methods that run in circles, are broken by making every row larger by a share of its own
+// of at most perturbation; solution takes that back. The number of pivots is limited nevertheless. The dictionary is
+// never made again: 6,000 pivots gathered a relative error of 1e-11, which solution takes off.
 type master struct {
 	caps []float64 // by row: the capacity
 	cols []*column // nil: dropped
@@ -120,8 +119,8 @@ func (c *column) gain(y []float64) float64 {
 	return sum
 }
 
-// solve moves to the best solution with the columns that are known, and
-// reports whether it got there within so many pivots.
+// solve moves to the best solution with the columns that are known, and reports whether it got there within the given
+// number of pivots.
 func (m *master) solve(pivots int) bool {
 	for range pivots {
 		if m.spent > m.limit {
@@ -242,9 +241,8 @@ func (m *master) exchange(in nonbasic, out int) {
 	m.place[^leaving] = ^int32(len(m.outside) - 1)
 }
 
-// solution returns the rates of all columns for the capacities as they were
-// given: the basis stays, what is below zero there becomes zero, and should a
-// row be overbooked, all rates shrink.
+// solution returns the rates of all columns for the capacities as they were given: the basis stays, rates below zero
+// become zero, and should a row be overbooked, all rates shrink.
 func (m *master) solution() []float64 {
 	at := make([]float64, len(m.caps))
 	for r, c := range m.caps {
@@ -284,7 +282,7 @@ func headroom(rates []float64, cols []*column, caps []float64) float64 {
 	return factor
 }
 
-// loads returns what the columns take of every row at the given rates.
+// loads returns the load of the columns on every row at the given rates.
 func loads(rates []float64, cols []*column, rows int) []float64 {
 	load := make([]float64, rows)
 	for k, c := range cols {

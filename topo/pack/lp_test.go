@@ -98,7 +98,7 @@ func TestMasterScales(t *testing.T) {
 	d := m.add(&column{rows: []int32{2}, load: []float64{1}})
 	m.solve(100)
 	rates := m.solution()
-	// Of row 2 column d makes more than c; b fills what a could have as well.
+	// Of row 2 column d makes more than c; b can fill the share of a just as well.
 	if got, want := rates[a]+rates[b]+rates[c]+rates[d], 1e-5+1e5; !about(got, want) {
 		t.Errorf("rates %v, want a sum of %v", rates, want)
 	}

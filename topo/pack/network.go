@@ -79,8 +79,8 @@ func newNetwork(g *topo.Graph, root int) (*network, error) {
 	for i, l := range g.Links {
 		w.near[l.A] = append(w.near[l.A], arc{l.B, int32(2 * i)})
 		w.near[l.B] = append(w.near[l.B], arc{l.A, int32(2*i + 1)})
-		// What a link carries the ports it crosses carry too: no narrower than one
-		// of them, it is never the limit. Of hosts with a port each, that is nearly every link.
+		// The ports that a link crosses carry its load too: no narrower than one of them, it is never the limit. Of hosts
+		// with a port each, that is nearly every link.
 		narrower := func(p int) bool { return g.Ports[p].GBytesPerSecond <= l.GBytesPerSecond }
 		if !slices.ContainsFunc(crossed[i], narrower) {
 			there, back := w.rows(l.GBytesPerSecond, Price{Link: i, Port: -1})

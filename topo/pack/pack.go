@@ -11,15 +11,14 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Options limit a packing. The zero value asks for the largest rate there is. Values are
-// finite and not below 0.
+// Options limit a packing. The zero value requests the largest rate there is. Values are finite and not below 0.
 type Options struct {
-	MaxTrees  int     // K: at most so many trees; 0: any number
+	MaxTrees  int     // K: the largest number of trees; 0: any number
 	MaxHeight float64 // H: no rank farther from its root, in links; 0: any height
 	MinRate   float64 // r: no tree slower, in GB/s; 0: any rate
 
-	// HeightTolerance is eps: the height is lowered, by binary search, while
-	// the rate stays within this share, below 1, of what it is without. 0: no search.
+	// HeightTolerance is eps: the height is lowered, by binary search, while the rate stays within this share, below 1, of
+	// the rate without it. 0: no search.
 	HeightTolerance float64
 
 	HeightUs bool   // heights are latencies in microseconds, not numbers of links
@@ -30,12 +29,10 @@ type Options struct {
 	Greedy bool
 }
 
-// Pack packs trees into g: for AllReduce where root is BothWays, for Broadcast from a
-// root or Reduce to it, all with that root and used in one direction only, and for
-// AllGather and ReduceScatter where it is EveryRoot, without options (see MaxPartRanks).
-// On every connected graph it gives at
-// least one tree: a limit that no tree keeps is loosened, and the Note of the
-// Result says so. The error is for a graph that is not valid, among others a
+// Pack packs trees into g: for AllReduce where root is BothWays, for Broadcast from a root or Reduce to it, all with
+// that root and used in one direction only, and for AllGather and ReduceScatter where it is EveryRoot, without options
+// (see MaxPartRanks). On every connected graph it gives at least one tree: a limit that no tree keeps is loosened, and
+// the Note of the Result reports that. The error is for a graph that is not valid, among others a
 // *topo.DisconnectedError, or one of more than MaxRanks.
 func Pack(g *topo.Graph, root int, o Options) (*Result, error) {
 	p, err := packed(g, root)
@@ -188,8 +185,7 @@ func (x *packer) limit() int {
 	return most
 }
 
-// fewer is step 3 of the patent: at most so many trees, none below the least
-// rate.
+// fewer is step 3 of the patent: at most the given number of trees, none below the least rate.
 func (x *packer) fewer(f found, most int, height float64) found {
 	c := &chooser{w: x.w, pool: f.pool, caps: x.w.caps, delay: x.delay, height: height,
 		random: rand.New(rand.NewPCG(x.o.Seed, 0x6368))}

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The packing reaches its bound on every connected graph of up to 16 ranks,
-// with ports and without: the issue asks for 99 %.
+// The packing reaches its bound on every connected graph of up to 16 ranks, with ports and without: the issue wants 99
+// %.
 func TestPackReachesTheBound(t *testing.T) {
 	mixtures := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -170,8 +170,8 @@ func TestFewTreesAgainstAll(t *testing.T) {
 	}
 }
 
-// Limits are kept, or the note says that they cannot be; more trees, more
-// height and slower trees never cost rate beyond what the search may miss.
+// Limits are kept, or the note reports that they cannot be; more trees, more height and slower trees never cost rate
+// beyond the share that the search may miss.
 func TestLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGraph(t, 2, 9)

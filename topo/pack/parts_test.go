@@ -28,8 +28,8 @@ func cutsBound(g *topo.Graph) float64 {
 	return least
 }
 
-// checkParts checks what is promised of packed trees: valid trees, as much rate from
-// every root, no direction of a link or port overbooked, a proof that adds up.
+// checkParts checks the promises of packed trees: valid trees, as much rate from every root, no direction of a link or
+// port overbooked, a proof that adds up.
 func checkParts(t *testing.T, g *topo.Graph, r *Result) {
 	t.Helper()
 	carried := map[[2]int]float64{}
@@ -116,7 +116,7 @@ func TestPartsReachEveryCut(t *testing.T) {
 	}
 }
 
-// With ports the rate still comes within a percent of what the prices prove.
+// With ports the rate still comes within a percent of the bound that the prices prove.
 func TestPartsWithPorts(t *testing.T) {
 	random := rand.New(rand.NewPCG(6, 6))
 	for range 60 {

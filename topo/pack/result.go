@@ -55,7 +55,7 @@ func (r *Result) add(w *network, t arcs, root int, rate float64) {
 	r.Rate += rate
 }
 
-// String says in one sentence what the limit is.
+// String describes the limit in one sentence.
 func (b Bound) String() string {
 	if b.Partition == nil && len(b.Prices) == 0 {
 		return "none: one rank sends nothing"
@@ -138,21 +138,16 @@ func set(ranks []int) string { return "{" + topo.RankList(ranks) + "}" }
 
 // MaxPartRanks is the largest number of ranks for which Pack packs for EveryRoot.
 //
-// There, trees are
-// used one way, away from their root or towards it, and every rank is the
-// root of as much rate as any other. A Result's Rate, its Rates and its Bound
-// are those of the whole message, of which part r goes over the trees with root
-// r; the rates of these sum up to an n-th of Rate. No direction of a link, and
-// none of a port, carries more than it can with all trees in use. The slightest
-// trees are left out, and so Rate can be a percent below the bound.
+// There, trees are used one way, away from their root or towards it, and every rank is the root of as much rate as any
+// other. A Result's Rate, its Rates and its Bound are those of the whole message, of which part r goes over the trees
+// with root r; the rates of these sum up to an n-th of Rate. No direction of a link, and none of a port, carries more
+// than it can with all trees in use. The slightest trees are left out, and so Rate can be a percent below the bound.
 //
-// Into a set S of the n ranks go the parts of the others, so no AllGather of
-// rate T has T*(n-|S|)/n above what can pass into S. Without ports the least of
-// these bounds is reached: add a source with an arc of capacity T/n to every
-// rank. By Edmonds' theorem (1973) trees of rate T from there fit in when no cut
-// is below T, and each takes one of the source's arcs, as these are worth T
-// together. T comes from Newton's method: where the cut is below T, T becomes
-// what that cut allows (as in ForestColl, Zhao et al. 2024, by a search there).
+// Into a set S of the n ranks go the parts of the others, so no AllGather of rate T has T*(n-|S|)/n above the rate that
+// can pass into S. Without ports the least of these bounds is reached: add a source with an arc of capacity T/n to
+// every rank. By Edmonds' theorem (1973) trees of rate T from there fit in when no cut is below T, and each takes one
+// of the source's arcs, as these are worth T together. T comes from Newton's method: where the cut is below T, T
+// becomes the rate that this cut allows (as in ForestColl, Zhao et al. 2024, by a search there).
 const MaxPartRanks = 64
 
 // aim lets the trees of every root have their part of the bound.
@@ -204,18 +199,16 @@ func (p *packing) byRoot(rates []float64) []float64 {
 	return sums
 }
 
-// Shares divides a message of so many bytes among trees that work at the same
-// time, each with a rate in GB/s and a latency in microseconds, so that they
-// end together and as soon as possible: tree i gets b_i*(T - L_i) bytes, or
-// nothing when its latency alone is T or more, where T is the least time in
-// which all is done (water filling). It returns the shares in bytes, which sum
-// to bytes, and T in microseconds.
+// Shares divides a message of the given number of bytes among trees that work at the same time, each with a rate in
+// GB/s and a latency in microseconds, so that they end together and as soon as possible: tree i gets b_i*(T - L_i)
+// bytes, or nothing when its latency alone is T or more, where T is the least time in which all is done (water
+// filling). It returns the shares in bytes, which sum to bytes, and T in microseconds.
 //
 // Rates must be above zero and latencies not below it; there must be a tree.
 func Shares(rates, latenciesUs []float64, bytes float64) (shares []float64, timeUs float64) {
 	// The order in which a growing message takes the trees in.
 	order := numbers.Order(len(rates), func(i, j int) int { return cmp.Compare(latenciesUs[i], latenciesUs[j]) })
-	rate, begun := 0.0, 0.0 // of the trees in use, and what they would not have done by time 0
+	rate, begun := 0.0, 0.0 // of the trees in use, and their bytes missing at time 0
 	for i, k := range order {
 		rate += rates[k]
 		begun += float64(rates[k] * latenciesUs[k])

@@ -44,7 +44,7 @@ func TestShares(t *testing.T) {
 	})
 }
 
-// timeByHalving looks for the time in which the trees move so many bytes.
+// timeByHalving looks for the time in which the trees move the given number of bytes.
 func timeByHalving(rates, latencies []float64, bytes float64) float64 {
 	lo, hi := 0.0, 1e7
 	for range 100 {
