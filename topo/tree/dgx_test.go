@@ -39,10 +39,9 @@ func subset(g *topo.Graph, keep int) *topo.Graph {
 	return s
 }
 
-// MXNet's planner, run on every NVLink-connected subset of a DGX-1V, aborts on
-// many; 24 of the 56 subsets of five GPUs have a root from which no balanced
-// tree exists at all. Exact finds a tree for each root of each subset, and says
-// so for the same 24.
+// MXNet's planner, run on every NVLink-connected subset of a DGX-1V, aborts on many; 24 of the 56 subsets of five GPUs
+// have a root from which no balanced tree exists at all. Exact finds a tree for each root of each subset, and reports
+// the missing balanced tree for the same 24.
 func TestDGX1Subsets(t *testing.T) {
 	g := dgx1v()
 	without := 0
@@ -69,10 +68,10 @@ func TestDGX1Subsets(t *testing.T) {
 	}
 }
 
-// MXNet's proposal: for 6 GPUs (an earlier text says 6 or 7) Kernighan and Lin's clustering
-// sometimes gets stuck, as no link leads from a root into the other cluster. Over all roots of
-// all subsets of a DGX-1V it does so here, too, in one attempt and seldom in klAttempts, and
-// never with all eight. KL gives a balanced tree all the same, but where there is none.
+// MXNet's proposal: for 6 GPUs (in an earlier text, 6 or 7) Kernighan and Lin's clustering sometimes gets stuck, as no
+// link leads from a root into the other cluster. Over all roots of all subsets of a DGX-1V it does so here, too, in one
+// attempt and seldom in klAttempts, and never with all eight. KL nevertheless gives a balanced tree wherever there is
+// one.
 func TestKLGetsStuck(t *testing.T) {
 	g := dgx1v()
 	for size, want := range map[int][3]int{5: {124, 62, 24}, 6: {71, 48, 0}, 7: {18, 4, 0}, 8: {0, 0, 0}} {

@@ -12,8 +12,7 @@
 // It is pure, as topo is, and imports topo only. It knows nothing of plans,
 // messages or links in use; package plan makes collectives from its trees.
 //
-// Every builder gives a spanning tree of every valid graph, which is connected. Where the
-// balanced reduce tree it looks for does not exist, the tree's Note says what
-// came in its place. Equal candidates are decided by the lowest rank, so that
+// Every builder gives a spanning tree of every valid graph, which is connected. Where the balanced reduce tree it looks
+// for does not exist, the tree's Note names the substitute. Equal candidates are decided by the lowest rank, so that
 // the same graph gives the same trees on every machine.
 package tree

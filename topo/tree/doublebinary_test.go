@@ -61,9 +61,8 @@ func TestDoubleBinaryPrintedTables(t *testing.T) {
 	}
 }
 
-// For every n up to 1200, and some above: both trees are spanning trees of depth
-// ceil(log2 n), nobody has more than two children
-// in a tree, and nobody is inside both trees, but exactly rank 0 when n is odd.
+// For every n up to 1200, and some above: both trees are spanning trees of depth ceil(log2 n), no rank has more than
+// two children in a tree, and no rank is inside both trees, but exactly rank 0 when n is odd.
 func TestDoubleBinaryProperties(t *testing.T) {
 	for n := 1; n <= 4097; n++ {
 		if n > 1200 && n%41 > 1 && n < 4095 {

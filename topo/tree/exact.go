@@ -21,9 +21,8 @@ const MaxExact = 16
 // parts; the sets are bits of a word, and sizes that cannot occur in a tree of
 // all ranks are left out. 8 ranks take about 40 us, 16 about 30 ms.
 //
-// Where no tree of ceil(log2 n) rounds exists from a root, the best of one or
-// two rounds more comes back, or at last the shallowest spanning tree, and its
-// Note says so.
+// Where no tree of ceil(log2 n) rounds exists from a root, the best of one or two rounds more comes back, or at last
+// the shallowest spanning tree, and its Note reports that.
 func Exact(g *topo.Graph) ([]topo.Tree, error) {
 	if g.Ranks > MaxExact {
 		return nil, fmt.Errorf("tree: exact search over %d ranks, want at most %d", g.Ranks, MaxExact)
@@ -78,7 +77,7 @@ func (x *exact) tree(root int) topo.Tree {
 	return t
 }
 
-// prepare fills the levels below a tree of so many rounds, those with the fewest first.
+// prepare fills the levels below a tree of the given number of rounds, those with the fewest first.
 func (x *exact) prepare(rounds int) {
 	if len(x.levels) >= rounds {
 		return
@@ -93,7 +92,7 @@ func (x *exact) prepare(rounds int) {
 	}
 }
 
-// fill computes level k, for sets of at least so many ranks, from level k-1.
+// fill computes level k, for sets of at least the given number of ranks, from level k-1.
 func (x *exact) fill(k, least int) {
 	n, sets := x.g.n, int(x.full)+1
 	x.levels[k] = level{make([]bool, sets), make([]float64, sets*n), make([]float64, sets*n)}
@@ -118,8 +117,8 @@ func (x *exact) fill(k, least int) {
 	}
 }
 
-// split finds the best trees over set for every root in it: over all ways to leave the
-// part keep with the root, both parts being gathered as the level l says.
+// split finds the best trees over set for every root in it: over all ways to leave the part keep with the root, both
+// parts being gathered as in level l.
 func (x *exact) split(set uint32, l *level, best []float64) {
 	n := x.g.n
 	for keep := (set - 1) & set; keep > 0; keep = (keep - 1) & set {

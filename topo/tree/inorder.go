@@ -47,7 +47,7 @@ func inOrder(cost [][]float64) (topo.Tree, bool) {
 	n := len(cost)
 	type choice struct {
 		cost     float64
-		from, by int // the first rank of the last group; who hands over what lies before it
+		from, by int // the first rank of the last group; the rank that sends for the ranks before it
 	}
 	best, after := make([][]choice, n+1), make([][]choice, n+1)
 	for to := range n + 1 {

@@ -11,9 +11,8 @@ import (
 // maxKL is the number of ranks up to which KL bisects; above, trees are binomial.
 const maxKL = 1 << 10
 
-// maxFresh is the number of ranks up to which every tree of KL bisects
-// anew, with the rates as earlier trees left them. Above, all trees are made
-// from the same bisections.
+// maxFresh is the number of ranks up to which every tree of KL bisects again, with the rates as earlier trees left
+// them. Above, all trees are made from the same bisections.
 const maxFresh = 64
 
 // klAttempts is the number of bisections that KL tries; above maxFresh ranks it tries
@@ -33,13 +32,11 @@ const klAttempts = 12
 // of them use the heaviest links, LinkUsagePenalty is MXNet's default. seed is of the
 // random halves and of the choice between equal links: the same seed gives the same trees.
 //
-// It differs from MXNet's code where that fails. Halving goes on to single
-// ranks, so every number of ranks works; every edge is a link of g; a pass of
-// exchanges climbs over bad ones and keeps the best prefix, as the paper does.
-// Several bisections are tried, and exchanges of two ranks improve their
-// trees; the heaviest counts. When none of them finds a balanced tree, the exact
-// search up to MaxExact ranks, or else a binomial tree comes in its place, with other links
-// for those that g does not have; its Note says so.
+// It differs from MXNet's code where that fails. Halving continues down to single ranks, so every number of ranks
+// works; every edge is a link of g; a pass of exchanges climbs over bad ones and keeps the best prefix, as the paper
+// does. Several bisections are tried, and exchanges of two ranks improve their trees; the heaviest counts. When none of
+// them finds a balanced tree, the exact search up to MaxExact ranks, or else a binomial tree comes in its place, with
+// other links for those that g does not have; its Note reports that.
 func KL(g *topo.Graph, penalty float64, seed uint64) []topo.Tree {
 	w := newNet(g)
 	return w.inTurn(penalty, newKL(w, seed, klAttempts).tree)
@@ -121,8 +118,8 @@ func (k *kl) bisect(attempt int, random *rand.Rand) *cluster {
 	return halve(k.g, ranks)
 }
 
-// grow hangs the ranks of c below root, which is one of them, in so many
-// rounds. It fails when root has no link into the other half of a cluster.
+// grow hangs the ranks of c below root, which is one of them, in the given number of rounds. It fails when root has no
+// link into the other half of a cluster.
 func (k *kl) grow(t topo.Tree, c *cluster, root, rounds int, random *rand.Rand) bool {
 	if len(c.ranks) == 1 {
 		return true

@@ -86,9 +86,8 @@ func (k loadCost) less(d loadCost) bool {
 	return k.sum < d.sum*(1-part)
 }
 
-// bound returns a congestion below which no set of trees of so many links in all
-// can stay: each use goes to the link that it makes least busy, whether the
-// links form trees or not.
+// bound returns a congestion below which no set of trees of the given number of links in all can stay: each use goes to
+// the link that it makes least busy, whether the links form trees or not.
 func (l *loads) bound(uses int) float64 {
 	given := make([]int, len(l.links))
 	busiest := 0.0

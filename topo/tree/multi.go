@@ -22,12 +22,10 @@ import (
 // ways. The floor of the latter is 7/3: eight trees have 56 links, and the graph
 // is worth 24 single ones; whole uses make it 5/2.
 //
-// The search takes out one tree at a time and puts in the one that disturbs
-// the others least; when no tree moves any more, it takes out several at once
-// and goes on from the better result. Up to 10 ranks each tree is the exact
-// best answer to the others, above a heuristic one; above 64 ranks the trees
-// change by exchanges of two ranks only, and above some hundred fewer and fewer
-// of them do, so that the search ends after seconds (Cut).
+// The search takes out one tree at a time and puts in the one that disturbs the others least; when no tree moves any
+// more, it takes out several at once and continues from the better result. Up to 10 ranks each tree is the exact best
+// answer to the others, above a heuristic one; above 64 ranks the trees change by exchanges of two ranks only, and
+// above some hundred fewer and fewer of them do, so that the search ends after seconds (Cut).
 func Multi(g *topo.Graph) []topo.Tree {
 	start := All(g)
 	if g.IsUniform() || g.Ranks > maxMatrix/4 {
@@ -42,8 +40,8 @@ func Multi(g *topo.Graph) []topo.Tree {
 	return m.trees
 }
 
-// Cut says, in words for people, where Multi searches less than it does on small graphs,
-// so that it ends after seconds; it is empty where it does not.
+// Cut describes, in words for people, where Multi searches less than it does on small graphs, so that it ends after
+// seconds; it is empty where Multi does not.
 func Cut(g *topo.Graph) string {
 	n := g.Ranks
 	if g.IsUniform() || n <= 2*MaxExact || n <= maxMatrix/4 && answers(g) >= 3*n {
@@ -108,9 +106,8 @@ func (m *multi) settle() {
 	}
 }
 
-// perturb takes out three to five trees (fewer where there are not so many), one of them
-// from the busiest link or port, puts in others that are made with blurred prices,
-// settles, and goes back if the result is worse.
+// perturb takes out three to five trees (or all, where there are fewer), one of them from the busiest link or port,
+// puts in others that are made with blurred prices, settles, and goes back if the result is worse.
 func (m *multi) perturb() {
 	before, old := m.loads.cost(), slices.Clone(m.trees)
 	out := m.random.Perm(len(old))
@@ -138,10 +135,9 @@ func (m *multi) perturb() {
 	}
 }
 
-// answer makes a tree with root r for the uses that the other trees leave: a
-// link is worth more, the less the sum of the cost rises when it is used. Prices are
-// blurred by up to the given part. old is the tree that was there. Every spanning tree has
-// the same number of links, so what is added to the worth of all changes nothing.
+// answer makes a tree with root r for the uses that the other trees leave: a link is worth more, the less the sum of
+// the cost rises when it is used. Prices are blurred by up to the given part. old is the tree that was there. Every
+// spanning tree has the same number of links, so a constant added to the worth of all changes nothing.
 func (m *multi) answer(r int, old topo.Tree, blur float64) topo.Tree {
 	m.left--
 	prices := make([]float64, len(m.loads.links))

@@ -149,8 +149,7 @@ func TestMultiDeterministic(t *testing.T) {
 	}
 }
 
-// Above the sizes at which trees are made anew, exchanges of ranks still
-// lighten what the links carry together.
+// Above the sizes at which whole trees are replaced, exchanges of ranks still lighten the links' total load.
 func TestMultiLarge(t *testing.T) {
 	g := complete(66, 1)
 	start := KL(g, 1, 0)

@@ -54,10 +54,8 @@ const maxRenamed = 128
 // DoubleBinaryOn returns the two trees of DoubleBinary over the ranks of g, in
 // an order of ranks that makes use of links which g has, quick ones first.
 //
-// The trees are made for networks in which every rank reaches every other.
-// Where g lacks a link they need, the quickest links that keep the tree
-// connected come in its place, and the tree's Note says how many; it may be
-// deeper then.
+// The trees are made for networks in which every rank reaches every other. Where g lacks a link they need, the quickest
+// links that keep the tree connected come in its place, and the tree's Note gives their number; it may be deeper then.
 func DoubleBinaryOn(g *topo.Graph) []topo.Tree {
 	w := newNet(g)
 	trees := DoubleBinary(g.Ranks)
@@ -113,9 +111,9 @@ func graceful(n int) topo.Tree {
 	return t
 }
 
-// Binomial returns the binomial tree of n ranks with this root, for links that are all
-// alike: a rank's parent is as many ranks nearer to the root as the lowest bit of its
-// distance, which also is its round: those at odd distances send in the first.
+// Binomial returns the binomial tree of n ranks with this root, for equal links: a rank's parent is as many ranks
+// nearer to the root as the lowest bit of its distance, which also is its round: those at odd distances send in the
+// first.
 func Binomial(n, root int) topo.Tree {
 	t := topo.Tree{Root: root, Parent: make([]int, n), Round: make([]int, n)}
 	t.Parent[root] = -1

@@ -8,9 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// bruteForce tries every reduce tree of so many rounds with the given root: in
-// every round every rank that is left is idle, sends or receives. It returns
-// the largest weight, none without a tree.
+// bruteForce tries every reduce tree of the given number of rounds with the given root: in every round every rank that
+// is left is idle, sends or receives. It returns the largest weight, none without a tree.
 func bruteForce(m topo.Matrix, root, rounds int) float64 {
 	left := make([]bool, m.N)
 	for v := range left {
@@ -35,8 +34,7 @@ func bruteRound(m topo.Matrix, root, rounds int, left []bool) float64 {
 	return bruteMatch(m, root, rounds, 0, left, make([]bool, m.N))
 }
 
-// bruteMatch decides what rank v does in this round, the lower ones have
-// decided.
+// bruteMatch decides whether rank v is idle, sends or receives in this round; the lower ones have decided.
 func bruteMatch(m topo.Matrix, root, rounds, v int, left, busy []bool) float64 {
 	for v < m.N && (!left[v] || busy[v]) {
 		v++

@@ -15,13 +15,11 @@ import (
 // with rank 0, and goes the way on which the second rank is the lower one. Its rate, that of its slowest
 // link in both directions, is 0 for one rank.
 //
-// First comes one whose slowest link is quick, and of those one of a large
-// total rate, then the best of what the links have left
-// when the rings before have taken their rates, as NCCL makes its channels,
-// until no ring is left or there are most of them. It is a heuristic: orders that grow from
-// rank to rank over the quickest link, and then exchange links (2-opt). On a DGX-1V that is a ring
-// of the double NVLinks and one of the single ones. The first rings decide what
-// is left, so the sum is not always the largest. Ports are not looked at.
+// First comes one whose slowest link is quick, and of those one of a large total rate, then the best of the rates that
+// the links have left when the rings before have taken theirs, as NCCL makes its channels, until no ring is left or
+// there are most of them. It is a heuristic: orders that grow from rank to rank over the quickest link, and then
+// exchange links (2-opt). On a DGX-1V that is a ring of the double NVLinks and one of the single ones. The first rings
+// decide the rates that are left, so the sum is not always the largest. Ports are not considered.
 func Rings(g *topo.Graph, most int) (paths []topo.Tree, rates []float64, err error) {
 	left := *g
 	for len(paths) < most {
@@ -81,10 +79,9 @@ func PathOf(t topo.Tree) ([]int, error) {
 	return path, nil
 }
 
-// Chain returns the tree that is a single path from the root, as NCCL uses
-// inside a host, found as Rings finds a ring. Where no path from the root
-// to all ranks is found, the quickest links that keep the tree connected stand
-// in for the missing ones, and its Note says so.
+// Chain returns the tree that is a single path from the root, as NCCL uses inside a host, found as Rings finds a ring.
+// Where no path from the root to all ranks is found, the quickest links that keep the tree connected stand in for the
+// missing ones, and its Note reports that.
 func Chain(g *topo.Graph, root int) topo.Tree {
 	w := newNet(g)
 	order, least := walk(w, root)
@@ -97,9 +94,8 @@ func Chain(g *topo.Graph, root int) topo.Tree {
 	return t
 }
 
-// Star returns the tree in which all ranks are children of the root: the
-// parameter server. Where the root lacks links, the shallowest spanning tree
-// comes back, and its Note says so.
+// Star returns the tree in which all ranks are children of the root: the parameter server. Where the root lacks links,
+// the shallowest spanning tree comes back, and its Note reports that.
 func Star(g *topo.Graph, root int) topo.Tree {
 	w := newNet(g)
 	t := shallowest(w, root)
@@ -168,7 +164,7 @@ type walker struct {
 	missing  float64 // the price of a missing link: more than all others together
 }
 
-// price is what the step from u to v costs.
+// price is the cost of the step from u to v.
 func (w *walker) price(u, v int) float64 {
 	if rate := w.g.at(u, v); rate > 0 {
 		return w.cost(rate)
@@ -184,9 +180,8 @@ func (w *walker) cost(rate float64) float64 {
 	return float64(x * x)
 }
 
-// grow goes from rank to rank over the quickest link, of equals to where the
-// fewest ranks are left to go on to, and without a link to such a rank. The
-// digits of skip say how many better ones the first steps pass over.
+// grow goes from rank to rank over the quickest link, of equals to where the fewest ranks are left to go on to, and
+// without a link to such a rank. The digits of skip are the numbers of better ones that the first steps pass over.
 func (w *walker) grow(start, skip int) []int {
 	var order []int
 	inside := make([]bool, w.g.n)

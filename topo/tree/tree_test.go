@@ -87,7 +87,7 @@ func TestExactSample(t *testing.T) {
 	}
 }
 
-// The note says how the tree differs from what was asked for.
+// The note describes the difference from the tree that was wanted.
 func TestExactDeeper(t *testing.T) {
 	for _, c := range []struct {
 		name string
