@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Between two members there is what was between them before, and they are in
-// the same ports, save those that nobody or everybody is in now.
+// Between two members there is the same link as before, and they are in the same ports, except ports that now have no
+// member or all of them.
 func TestAmong(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 9).Draw(t, "ranks")

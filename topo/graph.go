@@ -25,8 +25,8 @@ const (
 	maxLabel = 256 // characters of a name
 )
 
-// UniformGraph is the complete graph of n ranks on one host with equal links
-// of 1 GB/s: what one assumes of ranks that nobody has measured.
+// UniformGraph is the complete graph of n ranks on one host with equal links of 1 GB/s: the assumption for ranks that
+// were not measured.
 func UniformGraph(n int) *Graph {
 	g := &Graph{Name: fmt.Sprintf("uniform%d", n), Ranks: n}
 	for a := range n {
@@ -139,8 +139,7 @@ func (g *Graph) LinkIndex() map[[2]int32]int {
 	return index
 }
 
-// validate returns what is wrong with l in a graph of so many ranks, to stand
-// behind the link's name.
+// validate returns the fault of l in a graph of the given number of ranks, to stand behind the link's name.
 func (l *Link) validate(ranks int) error {
 	switch {
 	case l.A < 0 || l.A >= ranks:
@@ -220,7 +219,7 @@ func checkRate(v float64) error {
 	return nil
 }
 
-// DisconnectedError says that no tree can span a graph, and names its parts.
+// DisconnectedError reports that no tree can span a graph, and names its parts.
 type DisconnectedError struct {
 	Components [][]int // at least two; ranks rising within each, components by their lowest rank
 }

@@ -17,7 +17,7 @@ const TCP = "tcp"
 // Ways finds the links that join two ranks.
 type Ways struct {
 	g     *Graph
-	own   map[[2]int32]int // by ranks: index of the link; nil until somebody asks
+	own   map[[2]int32]int // by ranks: index of the link; nil until it is needed
 	wires map[[2]int32]int // by hosts: the quickest link of kind TCP
 	near  map[int][]int    // by host: those it has a wire to, rising
 }
@@ -44,24 +44,21 @@ func NewWays(g *Graph) *Ways {
 	return w
 }
 
-// quicker reports whether l is to be preferred to k: for its rate, its latency
-// or else its ranks.
+// quicker reports whether l is preferred to k: for its rate, its latency or else its ranks.
 func (l *Link) quicker(k *Link) bool {
 	return cmp.Or(cmp.Compare(k.GBytesPerSecond, l.GBytesPerSecond), cmp.Compare(l.LatencyUs, k.LatencyUs),
 		min(l.A, l.B)-min(k.A, k.B), max(l.A, l.B)-max(k.A, k.B)) < 0
 }
 
-// Hop is a link on the way from one rank to another. Back says that it is used
-// from the end B to the end A, or where it is of kind TCP between hosts from a
-// rank of the host of B.
+// Hop is a link on the way from one rank to another. Back reports that it is used from the end B to the end A, or where
+// it is of kind TCP between hosts from a rank of the host of B.
 type Hop struct {
 	Link int
 	Back bool
 }
 
-// Route returns the links from rank a to rank b: their own, the one of their
-// hosts, or those of several hosts on the way. Links of kind TCP between the same
-// two hosts are all the same. It returns nil where there is no way.
+// Route returns the links from rank a to rank b: their own, the one of their hosts, or those of several hosts on the
+// way. Links of kind TCP between the same two hosts are equivalent. It returns nil where there is no way.
 func (w *Ways) Route(a, b int) []Hop {
 	if w.own == nil {
 		w.own = w.g.LinkIndex()

@@ -70,8 +70,8 @@ func TestRouteOverHosts(t *testing.T) {
 	}
 }
 
-// The graph of the hosts has the rates of all links together, where they are not
-// one wire, and the ports of whole hosts; what is inside a host stands apart.
+// The graph of the hosts has the rates of all links together, where they are not one wire, and the ports of whole
+// hosts; links and ports inside a host are separate.
 func TestBetweenHosts(t *testing.T) {
 	g := twoByTwo(
 		Link{A: 0, B: 1, GBytesPerSecond: 2, LatencyUs: 20, Kind: TCP},

@@ -70,9 +70,8 @@ func (g *Graph) Canonical() *Graph {
 	return f
 }
 
-// Digest is short for the canonical JSON form: 16 hexadecimal digits of its
-// SHA-256. It tells graphs that differ by accident apart; it is no protection
-// against somebody who means to deceive. g must be valid.
+// Digest is short for the canonical JSON form: 16 hexadecimal digits of its SHA-256. It distinguishes graphs that
+// differ by accident; it is no protection against intent to deceive. g must be valid.
 func (g *Graph) Digest() string {
 	data, _ := g.AppendJSON(nil) // nothing for a graph that is not valid: still no other's digest
 	sum := sha256.Sum256(data)
@@ -88,15 +87,14 @@ func (g *Graph) Digest() string {
 // over NVLink, 2 us through a switch of NVLinks, 5 to 9 us over PCIe and sockets, 14 us
 // over InfiniBand, 30 us over Ethernet and TCP).
 //
-// In clusters of switched GPUs the port of a GPU counts its card, too. Between more
-// than two hosts a card has several links: there a port per host holds the sum of its
-// cards, as no port can hold one card beside the GPU's other links.
+// In clusters of switched GPUs the port of a GPU counts its card, too. Between more than two hosts a card has several
+// links: there a port per host holds the sum of its cards, as no port can hold one card without the GPU's other links.
 //
 //go:embed machines/*.json
 var machineFiles embed.FS
 
-// MachineDetails has a paragraph per machine, for people: name, ranks, and all there is to say
-// about it with the source of the figures, in lines of at most 80 characters.
+// MachineDetails has a paragraph per machine, for people: name, ranks, and a full description with the source of the
+// figures, in lines of at most 80 characters.
 //
 //go:embed machines/machines.txt
 var MachineDetails string
@@ -128,8 +126,7 @@ func Machine(name string) (*Graph, bool) {
 	return g, true
 }
 
-// AboutMachine says what a machine is and where its figures come from, for people;
-// empty when there is none of that name.
+// AboutMachine describes a machine and the source of its figures, for people; empty when there is none of that name.
 func AboutMachine(name string) string {
 	_, text, _ := strings.Cut("\n"+MachineDetails, "\n"+name+", ")
 	_, text, _ = strings.Cut(text, "\n") // behind the number of ranks

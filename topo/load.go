@@ -1,6 +1,6 @@
 package topo
 
-// Load is what a set of trees asks of one link or one port.
+// Load is the load that a set of trees puts on one link or one port.
 type Load struct {
 	Uses     int     // of a link: the trees it is part of; of a port: the tree links that cross its set
 	Rate     float64 // the sum of their trees' rates, GB/s each way
@@ -14,11 +14,10 @@ func (l Load) Share() float64 { return l.Rate / l.Capacity }
 // reach at most the inverse of the largest congestion, each.
 func (l Load) Congestion() float64 { return float64(l.Uses) / l.Capacity }
 
-// Loads returns what trees ask of g's links and ports, in their order: a tree
-// of rate r takes r of each of its links, and of a port r per tree link that
-// crosses its set, both ways (reduce up, broadcast down). rates holds a rate
-// per tree in GB/s; nil leaves the rates of the loads at 0. Trees must be valid
-// for g; links that g does not have are not counted.
+// Loads returns the loads that trees put on g's links and ports, in their order: a tree of rate r takes r of each of
+// its links, and of a port r per tree link that crosses its set, both ways (reduce up, broadcast down). rates holds a
+// rate per tree in GB/s; nil leaves the rates of the loads at 0. Trees must be valid for g; links that g does not have
+// are not counted.
 func (g *Graph) Loads(trees []Tree, rates []float64) (links, ports []Load) {
 	links = make([]Load, len(g.Links))
 	ports = make([]Load, len(g.Ports))

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Two trees on the graph of two hosts: what they ask of links and ports.
+// Two trees on the graph of two hosts: their loads on links and ports.
 func TestLoads(t *testing.T) {
 	g := valid() // links 0-1 and 2-3 of 20, 0-2 of 1.25; a card of 1.25 for {2,3}
 	trees := []Tree{

@@ -12,8 +12,8 @@ import (
 	"github.com/treerun/treerun/topo/tree"
 )
 
-// Every file is a valid graph of its own name, of as many ranks as its text has; that says
-// where its figures come from, or that they are nobody's.
+// Every file is a valid graph of its own name, of as many ranks as its text has; the text gives the source of its
+// figures, or that they have none.
 func TestEveryMachine(t *testing.T) {
 	if n := strings.Count(topo.MachineDetails, " ranks\n"); n != len(topo.Machines()) {
 		t.Errorf("texts of %d machines, want those of %v", n, topo.Machines())
@@ -58,8 +58,8 @@ func TestDetails(t *testing.T) {
 	}
 }
 
-// What a rank can send at all, in GB/s: its links, or its port where that is
-// less. These are the figures in the data sheets.
+// The total rate at which a rank can send, in GB/s: its links, or its port where that is less. These are the figures in
+// the data sheets.
 func TestRatePerRank(t *testing.T) {
 	for name, want := range map[string]float64{
 		"dgx1p": 80, "dgx1v": 150, "p3dn.24xlarge": 150, "p3dn": 50, "dgx2": 150, "dgxa100": 300, "dgxh100": 450,

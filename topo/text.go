@@ -19,7 +19,7 @@ const (
 	maxLines = 64
 )
 
-// String writes g for people: the ranks of each host, and what Describe says.
+// String writes g for people: the ranks of each host, and the text of Describe.
 func (g *Graph) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s, %s%s\n", cmp.Or(g.Name, "graph"), count(g.Ranks, "rank"), count(len(g.Links), "link"),
@@ -46,8 +46,7 @@ func count(n int, what string) string {
 	return numbers.Count(n, what)
 }
 
-// sources says how the links are known: measured before estimated before
-// declared.
+// sources lists the sources of the links' figures: measured before estimated before declared.
 func (g *Graph) sources() string {
 	var list []string
 	for _, s := range []Source{Measured, Estimated, Declared} {

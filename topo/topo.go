@@ -8,13 +8,13 @@
 // the measuring is in topo/probe.
 package topo
 
-// Source says where a figure comes from.
+// Source is the source of a figure.
 type Source string
 
 // The sources, by rising trust.
 const (
-	Declared  Source = "declared"  // told by a file, NVML or a data sheet
-	Estimated Source = "estimated" // follows from what was measured of others
+	Declared  Source = "declared"  // given by a file, NVML or a data sheet
+	Estimated Source = "estimated" // follows from measurements of others
 	Measured  Source = "measured"  // seen by topo/probe between running ranks
 )
 
@@ -27,7 +27,7 @@ type Link struct {
 	LatencyUs       float64 `json:"latency_us,omitempty"` // one way, microseconds
 	Kind            string  `json:"kind,omitempty"`       // "nvlink", "shm", "tcp"
 	Source          Source  `json:"source,omitempty"`
-	// what was declared of the rate, where it was measured since; 0: nothing
+	// the declared rate, where it was measured since; 0: none
 	Declared float64 `json:"declared_gbytes_per_second,omitempty"`
 }
 
@@ -62,5 +62,5 @@ type Tree struct {
 	// 1-based round in which v sends to its parent, 0 for the root; nil when the tree is not a
 	// balanced reduce tree
 	Round []int  `json:"round,omitempty"`
-	Note  string `json:"note,omitempty"` // why the tree is not what was asked for, in one sentence; for people
+	Note  string `json:"note,omitempty"` // why the tree is not of the kind requested, in one sentence; for people
 }

@@ -25,7 +25,7 @@ func valid() *Graph {
 	}
 }
 
-// Each way to break a graph is told by element and reason.
+// Each way to break a graph is an error that names the element and the reason.
 func TestGraphValidate(t *testing.T) {
 	if err := valid().Validate(); err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestCanonicalForm(t *testing.T) {
 	}
 }
 
-// refusedGraphs are texts that are no graph, with what is said of them.
+// refusedGraphs are texts that are no graph, with the errors for them.
 var refusedGraphs = []struct{ name, text, want string }{
 	{"unknown field", `{"ranks": 1, "lnks": []}`, `unknown field "lnks", want name, ranks, hosts, links or ports`},
 	{"unknown field of a link", `{"ranks": 2, "links": [{"a": 0, "b": 1, "gbps": 8}]}`,
