@@ -42,8 +42,8 @@ var library = sync.OnceValues(func() (int, error) {
 	return version, err
 })
 
-// Open opens the driver, the first time it is called; later calls return the
-// same. It need not be called: whatever needs the driver does it.
+// Open opens the driver, the first time it is called; later calls return the same result. It need not be called: every
+// call that needs the driver opens it.
 func Open() error {
 	_, err := library()
 	return err

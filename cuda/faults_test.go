@@ -44,8 +44,7 @@ func left() error {
 	return nil
 }
 
-// tour makes one of everything that can be made, and gives all of it back even
-// when something fails.
+// tour makes one value of every kind, and gives all of them back even when something fails.
 func tour() (err error) {
 	list, err := Devices()
 	if err != nil {
@@ -298,7 +297,7 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
-// TestNoAllocation: what runs for every chunk does not allocate.
+// TestNoAllocation: the calls for every chunk do not allocate.
 func TestNoAllocation(t *testing.T) {
 	d := gpus(t, 1)[0]
 	s := stream(t, d)

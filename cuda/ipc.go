@@ -142,8 +142,8 @@ func (d *Device) unmap(c driver.Context, m *mapping) driver.Result {
 	return c.CloseMemory(m.base)
 }
 
-// Addr returns where the allocation begins for devices of this process; 0 after
-// Close. What lies at offset there lies at Addr()+offset here.
+// Addr returns the address of the allocation for devices of this process; 0 after Close. Memory that lies at offset
+// there lies at Addr()+offset here.
 func (g *Mapping) Addr() Addr {
 	if g.closed.Load() {
 		return 0

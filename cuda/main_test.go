@@ -19,10 +19,9 @@ import (
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 
-// The tests run on a fake host like a DGX-1V, whose streams work late at random,
-// so that work that was not ordered shows. On a machine with a driver,
-// TREERUN_TEST_GPU=real runs them on its GPUs; what needs the fake one is left
-// out then.
+// The tests run on a fake host like a DGX-1V, whose streams work late at random, so that work without an order shows.
+// On a machine with a driver, TREERUN_TEST_GPU=real runs them on its GPUs; tests that need the fake host are then left
+// out.
 const (
 	roleVariable = "TREERUN_CUDA_TEST_ROLE"
 	jitter       = "TREERUN_FAKE_GPU_JITTER=300:1"
@@ -49,7 +48,7 @@ func TestMain(m *testing.M) {
 
 func onFake() bool { return os.Getenv(fakegpu.Variable) != "" }
 
-// needFake skips a test of what only the fake host can do.
+// needFake skips a test that only the fake host supports.
 func needFake(t testing.TB) {
 	t.Helper()
 	if !onFake() && fakegpu.Real() {

@@ -9,8 +9,8 @@ import (
 	"github.com/treerun/treerun/cuda/internal/driver"
 )
 
-// Number is what device memory can be made of here: numbers of fixed size. The
-// 16-bit ones stand for half-precision types as well.
+// Number is the constraint of the elements of device memory: numbers of fixed size. The 16-bit ones stand for
+// half-precision types as well.
 type Number interface {
 	~int8 | ~uint8 | ~int16 | ~uint16 | ~int32 | ~uint32 | ~int64 | ~uint64 | ~int | ~uint | ~float32 | ~float64
 }

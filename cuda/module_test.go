@@ -96,7 +96,7 @@ func launch() (err error) {
 	return errors.Join(launchElsewhere(list, fill), refused(d, s, code, fill))
 }
 
-// refused tries what must be an error.
+// refused makes the calls that must fail.
 func refused(d *Device, s *Stream, code *Module, fill *Kernel) error {
 	var all error
 	want := func(err error, words ...string) {

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// What these tests find is in their attributes: see gpuprobe_test.go of cuda/kernels.
+// The figures of these tests are in their attributes: see gpuprobe_test.go of cuda/kernels.
 
-// repeated is how often a probe does something.
+// repeated is the number of repetitions of a probe.
 func repeated() int {
 	if onFake() {
 		return 3
@@ -47,7 +47,7 @@ func streams(t *testing.T, d *Device, n, priority int) (list []*Stream) {
 	return list
 }
 
-// TestProbeQueues: of 32 streams some wait; how many of the others run, within a second.
+// TestProbeQueues: of 32 streams some wait; the number of the others that run within a second.
 func TestProbeQueues(t *testing.T) {
 	const all = 32
 	for name, priority := range map[string]int{"normal": 0, "urgent": -100} {

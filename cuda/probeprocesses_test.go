@@ -25,7 +25,7 @@ func init() {
 	roles["opener"] = opener
 }
 
-// rally is how often two processes hand over to each other.
+// rally is the number of times that two processes hand over to each other.
 const rally = 50
 
 // words maps a file whose first two words are those of two processes, for a device.
@@ -85,7 +85,7 @@ func pong(in *bufio.Scanner) error {
 	return errors.Join(s.Synchronize(context.Background()), r.Close(), s.Close())
 }
 
-// TestProbePingPong: how long two processes take to hand over to each other by flags, on one GPU, where they take
+// TestProbePingPong: the time that two processes take to hand over to each other by flags, on one GPU, where they take
 // turns, and on two.
 func TestProbePingPong(t *testing.T) {
 	d := gpus(t, 1)[0]

@@ -10,7 +10,7 @@ import (
 	"github.com/treerun/treerun/internal/backoff"
 )
 
-// progress is a stream, or an event: what stands for work whose end can be waited for.
+// progress is a stream or an event: work whose end can be waited for.
 type progress struct {
 	*resource
 	query func(driver.Context) driver.Result

@@ -27,7 +27,7 @@ func wantQueues() error {
 	return os.Setenv(connections, "32")
 }
 
-// queues returns how many queues the streams of a device share.
+// queues returns the number of queues that the streams of a device share.
 func queues() int {
 	n, err := strconv.Atoi(os.Getenv(connections))
 	if err != nil {
@@ -44,7 +44,7 @@ const callersQueues = 4
 // have the queues. It tries whether the last one runs while all others wait.
 func (d *Device) NewWaitingStreams(n int) (list []*Stream, err error) {
 	for len(list) < n && int(d.waiting.Add(1)) <= queues()-callersQueues {
-		s, err := d.newStream(-100) // the driver takes the nearest priority that there is
+		s, err := d.newStream(-100) // the driver takes the nearest existing priority
 		if err != nil {
 			d.waiting.Add(-1)
 			return nil, closeAll(list, err)
@@ -92,7 +92,7 @@ func (d *Device) TryStreamMemOps() error {
 	return err
 }
 
-// tryDeadline is how long the operations of try may take.
+// tryDeadline is the time limit of the operations of try.
 const tryDeadline = 5 * time.Second
 
 // try lets all of some streams wait for a word that the last one writes.
@@ -118,6 +118,6 @@ func (d *Device) try(list []*Stream) error {
 			err = s.Synchronize(ctx)
 		}
 	}
-	atomic.StoreUint32(&word.Host()[0], 1) // what still waits is let go
+	atomic.StoreUint32(&word.Host()[0], 1) // the streams that still wait are released
 	return errors.Join(err, word.Free())
 }

@@ -52,7 +52,7 @@ type Counts struct {
 	Mappings    int64 // of other processes' memory
 	Modules     int64
 	Contexts    int64 // devices in use
-	Collected   int64 // how many were forgotten, and closed by the collector
+	Collected   int64 // the number of values that were forgotten, and closed by the collector
 }
 
 // Stats returns the counts of open resources. Tests compare them before and after; they are exact when nothing is made

@@ -129,7 +129,7 @@ func (s *Stream) with(other *resource) error { return cmp.Or(s.Check(), other.Ch
 // divisible by 4, and may be written by any stream, device or host thread.
 type MemOp = driver.MemOp
 
-// MaxMemOps is how many operations one call of MemOps takes.
+// MaxMemOps is the largest number of operations of one call of MemOps.
 const MaxMemOps = driver.MaxBatch
 
 // MemOps does several operations in one call of the driver, for less than they

@@ -220,7 +220,7 @@ func TestPoll(t *testing.T) {
 	}
 }
 
-// What takes 300 us is seen before 400 us: time.Sleep would take a millisecond. Where the machine does other things,
+// An end after 300 us is seen before 400 us: time.Sleep would take a millisecond. Where the machine has other work,
 // too, a loop without pauses is as late.
 func TestPollIsNotLate(t *testing.T) {
 	const after, late = 300 * time.Microsecond, 100 * time.Microsecond

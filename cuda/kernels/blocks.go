@@ -46,8 +46,8 @@ func (s *Set) CopyBlocks(stream *cuda.Stream, d kernel.DType, dst, src, bitmap c
 		uint64(n), uint64(block), rest))
 }
 
-// Compaction is memory for the blocks of an array Whole whose bits are set in Any: Packed has them one
-// behind the other. Before is 32-bit words: how many bits are set before each 32-bit word of Any.
+// Compaction is memory for the blocks of an array Whole whose bits are set in Any: Packed has them one behind the
+// other. Before is 32-bit words: the number of bits that are set before each 32-bit word of Any.
 type Compaction struct {
 	Whole, Packed    cuda.Addr
 	Own, Any, Before cuda.Addr

@@ -79,7 +79,7 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// What makes no sense is refused, and nothing is launched.
+// Invalid arguments are refused, and nothing is launched.
 func TestBlockArguments(t *testing.T) {
 	g := first(t)
 	w := g.newTwin(t, rand.New(rand.NewPCG(1, 1)), kernel.Float32, 1024)

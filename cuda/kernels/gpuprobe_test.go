@@ -94,7 +94,7 @@ func TestProbeCalls(t *testing.T) {
 	}
 }
 
-// timed returns how long the device takes for the work that put puts into the stream, which begin lets begin.
+// timed returns the device's time for the work that put puts into the stream and that begin releases.
 func (g gpu) timed(t *testing.T, put, begin func()) time.Duration {
 	t.Helper()
 	var e [2]*cuda.Event
@@ -114,8 +114,8 @@ func (g gpu) timed(t *testing.T, put, begin func()) time.Duration {
 	return d
 }
 
-// TestProbeLoad: how long a process waits for a context, and for each file of kernels: the driver compiles it, or finds
-// it in its cache.
+// TestProbeLoad: the time that a process waits for a context, and for each file of kernels: the driver compiles it, or
+// finds it in its cache.
 func TestProbeLoad(t *testing.T) {
 	const variable = "TREERUN_TEST_LOAD"
 	if name := os.Getenv(variable); name != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// arrays returns n arrays of the same random bytes, and how many each has: a GPU's caches hold less.
+// arrays returns n arrays of the same random bytes, and the size of each: a GPU's caches hold less.
 func (g gpu) arrays(t *testing.T, n int) ([]cuda.Addr, int64) {
 	t.Helper()
 	bytes := min(256<<20, g.TotalMemory()/32/int64(n)/64*64)
@@ -66,10 +66,10 @@ func TestProbeRates(t *testing.T) {
 	}
 }
 
-// each returns how long the device takes for something, one after the other.
+// each returns the device's time for each of several runs, one after the other.
 func (g gpu) each(t *testing.T, run func() error) time.Duration {
 	t.Helper()
-	must(t, run()) // the first one reads what nothing has touched
+	must(t, run()) // the first one reads memory that nothing has touched
 	all := func() {
 		for range repeated() {
 			must(t, run())

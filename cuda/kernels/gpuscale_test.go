@@ -89,7 +89,7 @@ func TestNonZeroBlocks(t *testing.T) {
 	}
 }
 
-// What makes no sense is refused, and nothing is launched.
+// Invalid arguments are refused, and nothing is launched.
 func TestArguments(t *testing.T) {
 	g := first(t)
 	w := g.newTwin(t, rand.New(rand.NewPCG(1, 1)), kernel.Float32, 1024)

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// PTX is PTX that was read, the assembly language of NVIDIA's GPUs. It runs one thread after the
-// other, so that tests can try the very code that is given to the driver on a machine without a
-// GPU. It knows what plainly written kernels need: integers, floating-point numbers of 16, 32 and
-// 64 bits, branches, loads, stores and one atomic operation. Anything else is an error, and so is
-// an access to memory that is not there or not at a multiple of its size, as it is on a GPU.
+// PTX is code in PTX, the assembly language of NVIDIA's GPUs, after it was read. It runs one thread after the other, so
+// that tests can try the very code that is given to the driver on a machine without a GPU. It supports the instructions
+// of plainly written kernels: integers, floating-point numbers of 16, 32 and 64 bits, branches, loads, stores and one
+// atomic operation. Anything else is an error, and so is an access to memory that is not there or not at a multiple of
+// its size, as it is on a GPU.
 type PTX struct {
 	kernels map[string]*Kernel
 }

@@ -78,7 +78,7 @@ type compute func(a, b, c uint64) (uint64, error)
 
 var errDivision = errors.New("division by 0")
 
-// operation returns what an instruction computes, and of how many operands.
+// operation returns the computation of an instruction, and the number of its operands.
 func operation(name []string) (compute, int, error) {
 	last := name[len(name)-1]
 	if last == "f16x2" { // two numbers in a register

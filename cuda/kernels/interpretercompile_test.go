@@ -8,7 +8,7 @@ import (
 
 var errUnknown = errors.New("unknown instruction")
 
-// typ is a type of PTX: a letter of u, s, b, f, and how many bits.
+// typ is a type of PTX: a letter of u, s, b, f, and the number of bits.
 type typ struct {
 	kind byte
 	bits uint

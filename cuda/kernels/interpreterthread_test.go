@@ -37,7 +37,7 @@ type thread struct {
 	next                       int // instruction
 }
 
-// maxSteps is how many instructions a thread may take before it counts as stuck.
+// maxSteps is the number of instructions after which a thread counts as stuck.
 const maxSteps = 1 << 24
 
 // Run runs all threads of a grid of blocks, in order. args is the bytes of the

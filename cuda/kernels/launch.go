@@ -34,9 +34,9 @@ const (
 	Host
 )
 
-// How many blocks a launch has that waits for a link. More would not make it quicker: a block keeps blockThreads x
-// 64 bytes on the way (4 vectors of a copy, 2 of two sources), 16 KiB, and a link is full with its rate times the
-// time of a load. They would take the multiprocessors from the program's own kernels, for as long as the link needs.
+// The numbers of blocks of a launch that waits for a link. More would not make it quicker: a block keeps blockThreads x
+// 64 bytes on the way (4 vectors of a copy, 2 of two sources), 16 KiB, and a link is full with its rate times the time
+// of a load. They would take the multiprocessors from the program's own kernels, for as long as the link needs.
 const (
 	// PeerBlocks keep 512 KiB on the way: NVLink 4 has 450 GB/s x 1.1 us = 495 KB. NCCL fills it with 16 to 32 blocks.
 	PeerBlocks = 32
@@ -188,7 +188,7 @@ func (s *Set) start(stream *cuda.Stream, k *cuda.Kernel, bytes int64, where Wher
 	return stream.Launch(k, s.grid(bytes, where), blockThreads, args)
 }
 
-// grid returns how many blocks a launch gets, as many as are of use: each takes its share of any size.
+// grid returns the number of blocks of a launch, as many as are of use: each takes its share of any size.
 func (s *Set) grid(bytes int64, where Where) uint32 {
 	return uint32(max(1, min((bytes-1)/(blockThreads*threadBytes)+1, int64(s.MaxBlocks[where]))))
 }

@@ -64,9 +64,8 @@ func TestEveryKernelIsThere(t *testing.T) {
 	}
 }
 
-// What makes the kernels as fast as memory and the same as on the host, seen in
-// the PTX: 16-byte accesses, nothing kept in memory of the thread's own, and no
-// product and sum in one rounding.
+// The properties that make the kernels as fast as memory and the same as on the host, seen in the PTX: 16-byte
+// accesses, nothing kept in memory of the thread's own, and no product and sum in one rounding.
 func TestCode(t *testing.T) {
 	files, err := fs.Glob(ptx, "*.ptx")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// compiler is what ptx.sh calls.
+// compiler is the compiler that ptx.sh calls.
 const compiler = "clang-19"
 
 // compilePTX runs ptx.sh; its output is in the error.

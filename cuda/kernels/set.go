@@ -14,7 +14,7 @@ import (
 type Set struct {
 	device *cuda.Device
 
-	// MaxBlocks is how many blocks a launch has at most, by the farthest memory that it touches. Only measurements
+	// MaxBlocks is the largest number of blocks of a launch, by the farthest memory that it touches. Only measurements
 	// change it.
 	MaxBlocks [Host + 1]int
 

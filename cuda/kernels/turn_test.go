@@ -42,7 +42,7 @@ func holding() {
 	}
 }
 
-// asking returns how many goroutines have come to where processes meet.
+// asking returns the number of goroutines that wait for their turn or have it.
 func asking() (n int) {
 	exe, _ := os.Readlink("/proc/self/exe")
 	all, _ := os.ReadDir("/proc/self/fd")
@@ -54,7 +54,7 @@ func asking() (n int) {
 	return n
 }
 
-// The first of four compiles alone, then all others load at the same time. All pass on what load returns.
+// The first of four compiles alone, then all others load at the same time. All return load's result.
 func TestInTurn(t *testing.T) {
 	began, first := make(chan int, 4), make(chan bool)
 	var loads, together sync.WaitGroup

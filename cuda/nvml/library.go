@@ -15,7 +15,7 @@ type library struct {
 	at   uintptr // the address of that buffer
 }
 
-// result is what a function of NVML returned, an nvmlReturn_t.
+// result is the return value of a function of NVML, an nvmlReturn_t.
 type result int
 
 // The results that are handled individually, as nvml.h has them.
@@ -66,7 +66,7 @@ func (l *library) set(n int, name string, args ...uintptr) (list []int, ret resu
 	return list, ret
 }
 
-// text returns what stands in a C array, up to its zero.
+// text returns the text in a C array, up to its zero.
 func text(array []byte) string {
 	before, _, _ := bytes.Cut(array, []byte{0})
 	return string(before)

@@ -172,7 +172,7 @@ func (r *reader) nvlinks(d uintptr) []gpu.NVLink {
 	return list
 }
 
-// What numbers of NVML mean (nvml.h).
+// The meanings of numbers of NVML (nvml.h).
 var (
 	// NVML_NVLINK_VERSION_*, which count revisions, as generations of NVLink: 1.0, 2.0, 2.2, 3.0, 3.1, 4.0 and 5.0.
 	generations = []int{0, 1, 2, 2, 3, 3, 4, 5}

@@ -41,7 +41,7 @@ func (f *fake) says(format string, at int) func([]uintptr) result {
 
 func returns(ret result) func([]uintptr) result { return func([]uintptr) result { return ret } }
 
-// only gives one GPU a function of its own.
+// only replaces a function for one GPU.
 func (f *fake) only(i int, name string, function func([]uintptr) result) {
 	others := f.functions[name]
 	f.functions[name] = func(args []uintptr) result {
@@ -184,7 +184,7 @@ func TestHiddenSwitches(t *testing.T) {
 	}
 }
 
-// Without NVLinks, and with a pair that the driver keeps apart, PCIe is what there is.
+// Without NVLinks, and with a pair that the driver keeps apart, only PCIe is left.
 func TestPCIeOnly(t *testing.T) {
 	s := dgx()
 	s.functions["nvmlDeviceGetNvLinkState"] = returns(3) // not supported

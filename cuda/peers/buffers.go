@@ -25,14 +25,13 @@ var ErrHung = errors.New("the copy does not end")
 
 var errRefused = errors.New("the driver does not let these GPUs reach each other's memory")
 
-// A copy that is measured gets patience times slice, 10 s: others may use the GPU
-// meanwhile, and a link that works must not be left out for that. A process that was
-// stopped does not take its own absence for the GPU's.
+// A copy that is measured gets patience times slice, 10 s: others may use the GPU at the same time, and a link that
+// works must not be left out for that. A process that was stopped does not take its own absence for the GPU's.
 const slice = 500 * time.Millisecond
 
 var patience = 20 // tests of links that hang have less
 
-// attempts is how many copies may hang before a rank tries no more links.
+// attempts is the number of hanging copies after which a rank tries no more links.
 const attempts = 2
 
 // buffers are the memory, streams and events of a rank's measurements. Everything is allocated before anything is
@@ -189,7 +188,7 @@ func (k *buffers) compare(ctx context.Context, memory cuda.Slice[uint8], pattern
 		"dmesg, and turn ACS off on PCIe switches, or intel_iommu=off)", wrong, len(got), first)
 }
 
-// wait waits for this rank's copies, as long as any copy can take.
+// wait waits for this rank's copies, up to the longest time that a copy can take.
 func (k *buffers) wait(ctx context.Context) error {
 	for i := 0; ; i++ {
 		within, cancel := context.WithTimeout(ctx, slice)
@@ -212,8 +211,8 @@ func (k *buffers) wait(ctx context.Context) error {
 // Copies that are timed take about this long together.
 const timed = 2 * time.Millisecond
 
-// time returns how fast copies of n bytes from or to a peer's memory are, in GB/s, and how
-// long one of a few bytes takes, in microseconds: the best of some.
+// time returns the rate of copies of n bytes from or to a peer's memory, in GB/s, and the time of a copy of a few
+// bytes, in microseconds: the best of some.
 func (k *buffers) time(ctx context.Context, to, from cuda.Addr, n int64) (rate, latency float64, err error) {
 	one, err := k.copies(ctx, to, from, n, 1)
 	if err != nil {
@@ -241,7 +240,7 @@ func (k *buffers) time(ctx context.Context, to, from cuda.Addr, n int64) (rate, 
 	return rate, latency, nil
 }
 
-// copies returns how long some copies take, by the device's clock.
+// copies returns the time that some copies take, by the device's clock.
 func (k *buffers) copies(ctx context.Context, to, from cuda.Addr, n int64, times int) (time.Duration, error) {
 	if err := k.stream().Record(k.from); err != nil {
 		return 0, err

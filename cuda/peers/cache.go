@@ -70,7 +70,7 @@ func (o *Options) file(h *HostResult) string {
 	return o.Cache.PathOf(what, len(h.Ranks))
 }
 
-// load returns what an earlier job has kept of h, nil for nothing that can be used.
+// load returns the file that an earlier job has kept for h, nil when there is none that can be used.
 func (o *Options) load(h *HostResult) []byte {
 	if o.Cache == nil || o.Anew {
 		return nil

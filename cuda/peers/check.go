@@ -15,8 +15,8 @@ const (
 	checkPatience = 4
 )
 
-// Check tries to read other devices' memory, without measuring: the driver's word for it
-// is not enough, as containers, IOMMUs and switches of PCIe have theirs.
+// Check tries to read other devices' memory, without measuring: the driver's report is not enough, as containers,
+// IOMMUs and switches of PCIe also decide.
 type Check struct {
 	Probe   Probe // for the others
 	buffers *buffers

@@ -18,8 +18,8 @@ func (h *HostResult) DroppedLines() []string {
 	return lines
 }
 
-// PCIeLines returns a line for each link over PCIe that was measured now: how quick it is either way, and which way
-// is taken.
+// PCIeLines returns a line for each link over PCIe that was measured now: its rate either way, and the way that is
+// used.
 func (h *HostResult) PCIeLines() []string {
 	var lines []string
 	index := h.Graph.LinkIndex()

@@ -89,5 +89,5 @@ func (t *pairing) connect() error {
 	return nil
 }
 
-// close gives back what measuring took.
+// close releases the resources of the measurement.
 func (m *meter) close() error { return errors.Join(m.late, m.buffers.close()) }

@@ -10,8 +10,8 @@ import (
 	"github.com/treerun/treerun/topo/gpu"
 )
 
-// measure measures all links of the hosts of which nothing was kept, all hosts at the
-// same time, and returns what every rank A saw of links to ranks B, reading their memory.
+// measure measures all links of the hosts without a cached result, all hosts at the same time, and returns the findings
+// of every rank A about links to ranks B, reading their memory.
 func (m *meter) measure() ([][]gpu.Finding, error) {
 	var mine []turn
 	most := 0
@@ -121,7 +121,7 @@ func (t *pairing) readIf(mine bool) error {
 	return t.judge(t.read())
 }
 
-// judge parts errors of a link, which it notes, from those of this rank's own GPU.
+// judge separates errors of a link, which it notes, from those of this rank's own GPU.
 func (t *pairing) judge(err error) error {
 	switch {
 	case err == nil:
@@ -181,8 +181,8 @@ func (t *pairing) close() error {
 	return t.mapping.Close()
 }
 
-// findings puts together what both sides of each link of a host saw. Ranks that share
-// GPUs with those that have measured have the same links.
+// findings combines the findings of both sides of each link of a host. Ranks that share GPUs with those that have
+// measured have the same links.
 func findings(h *HostResult, all [][]gpu.Finding) ([]gpu.Finding, error) {
 	known := make(map[[2]string]*gpu.Finding)
 	of := func(a, b int) [2]string {

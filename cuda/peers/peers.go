@@ -30,7 +30,7 @@ type World interface {
 // Options sets where Measure keeps results and whether it uses them.
 type Options struct {
 	Cache *probe.Cache // where things are kept; nil: nowhere
-	Anew  bool         // measure whatever was kept
+	Anew  bool         // measure even if there is a cached result
 }
 
 // HostResult describes the GPUs of a host's ranks.

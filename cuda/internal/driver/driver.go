@@ -66,8 +66,8 @@ const (
 	Unknown             Result = 999
 )
 
-// NoContext is added to the result of a call that was not made, because its
-// context could not be made current: the rest is what cuCtxPushCurrent returned.
+// NoContext is added to the result of a call that was not made, because its context could not be made current: the rest
+// is the result of cuCtxPushCurrent.
 const NoContext Result = 1 << 20
 
 // Attributes of devices and of functions, for Device.Attribute and
@@ -130,12 +130,12 @@ type Pointer struct {
 
 // OpenError is the reason why the driver cannot be used.
 type OpenError struct {
-	Text    string // what failed, or the name of the call that did
+	Text    string // the cause, or the name of the call that failed
 	Result  Result // of that call; Success if none was made
 	Version int    // of CUDA that the driver supports, 12040 for 12.4; 0: not known
 }
 
-// Error names the library and what failed.
+// Error names the library and the cause.
 func (e *OpenError) Error() string {
 	if e.Result == Success && strings.Contains(e.Text, Library) {
 		return e.Text // dlopen's, which names it

@@ -62,7 +62,7 @@ func ErrorText(r Result) (name, text string) {
 	return name, text
 }
 
-// Count returns how many devices this process sees.
+// Count returns the number of devices that this process sees.
 func Count() (int, Result) {
 	v := C.treerun_cuda_device_count()
 	return int(v.value), Result(v.result)
@@ -120,7 +120,7 @@ func (d Device) Retain() (Context, Result) {
 	return Context(v.value), Result(v.result)
 }
 
-// Release gives up what one Retain got.
+// Release gives up the context of one Retain.
 func (d Device) Release() Result { return Result(C.treerun_cuda_context_release(C.CUdevice(d))) }
 
 // EnablePeer lets c reach the memory of peer's device.
@@ -128,7 +128,7 @@ func (c Context) EnablePeer(peer Context) Result {
 	return Result(C.treerun_cuda_enable_peer(C.uintptr_t(c), C.uintptr_t(peer)))
 }
 
-// MemoryInfo returns how many bytes of the device are free, and how many it has.
+// MemoryInfo returns the numbers of free bytes and of all bytes of the device.
 func (c Context) MemoryInfo() (free, total int64, r Result) {
 	v := C.treerun_cuda_memory_info(C.uintptr_t(c))
 	return int64(v.a), int64(v.b), Result(v.result)
@@ -140,7 +140,7 @@ func (c Context) Alloc(n int64) (Addr, Result) {
 	return Addr(v.value), Result(v.result)
 }
 
-// Free frees what Alloc returned. It waits for the work that uses it.
+// Free frees memory of Alloc. It waits for the work that uses it.
 func (c Context) Free(a Addr) Result {
 	return Result(C.treerun_cuda_free(C.uintptr_t(c), C.uint64_t(a)))
 }
@@ -152,7 +152,7 @@ func (c Context) AllocPooled(s Stream, n int64) (Addr, Result) {
 	return Addr(v.value), Result(v.result)
 }
 
-// FreePooled frees what AllocPooled returned, in order with s.
+// FreePooled frees memory of AllocPooled, in order with s.
 func (c Context) FreePooled(s Stream, a Addr) Result {
 	return Result(C.treerun_cuda_free_pooled(C.uintptr_t(c), C.uintptr_t(s), C.uint64_t(a)))
 }
@@ -171,7 +171,7 @@ func hostPointer(a uint64) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&a))
 }
 
-// FreeHost frees what AllocHost returned.
+// FreeHost frees memory of AllocHost.
 func (c Context) FreeHost(b []byte) Result {
 	return Result(C.treerun_cuda_host_free(C.uintptr_t(c), unsafe.Pointer(unsafe.SliceData(b))))
 }
