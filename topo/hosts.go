@@ -177,7 +177,7 @@ func (g *Graph) ByHost() (hosts [][]int) {
 	return hosts
 }
 
-// Places returns, for each of n ranks, its host and where it stands among the ranks there.
+// Places returns, for each of n ranks, its host and its place among the ranks there.
 func Places(hosts [][]int, n int) (host, place []int) {
 	host, place = make([]int, n), make([]int, n)
 	for h, ranks := range hosts {
@@ -188,10 +188,9 @@ func Places(hosts [][]int, n int) (host, place []int) {
 	return host, place
 }
 
-// Among returns what g has between some of its ranks, which become ranks 0, 1,
-// ... in the order of members. It shares no memory with g. The wire of two hosts
-// whose ends are no members joins the first members of both. A graph whose members
-// are not connected with each other does not validate.
+// Among returns the part of g between some of its ranks, which become ranks 0, 1, ... in the order of members. It
+// shares no memory with g. The wire of two hosts whose ends are no members joins the first members of both. A graph
+// whose members are not connected with each other does not validate.
 func (g *Graph) Among(members []int) *Graph {
 	number := make(map[int]int, len(members))
 	for i, r := range members {

@@ -36,10 +36,9 @@ func ParseGraph(data []byte) (*Graph, error) {
 	return &g, nil
 }
 
-// AppendJSON appends the canonical JSON form of g to b: links and ports
-// sorted, the lower rank of a link first, numbers in their shortest form. The
-// same graph gives the same bytes, in whatever order it was put together. The
-// error is for NaN and infinite numbers, which Validate refuses too.
+// AppendJSON appends the canonical JSON form of g to b: links and ports sorted, the lower rank of a link first, numbers
+// in their shortest form. The same graph gives the same bytes, whatever the order of its parts in g. The error is for
+// NaN and infinite numbers, which Validate refuses too.
 func (g *Graph) AppendJSON(b []byte) ([]byte, error) {
 	data, err := json.Marshal(g.Canonical())
 	if err != nil {

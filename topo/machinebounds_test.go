@@ -9,10 +9,9 @@ import (
 	"github.com/treerun/treerun/topo/pack"
 )
 
-// The bounds of large machines are exact. Every tree needs one link less between
-// the parts of a partition than there are parts, and a link between two of them takes
-// of both ends: so what all parts send at most, over 2(parts-1), is above every
-// packing. Trees whose load fits the graph, counted here, come to as much.
+// The bounds of large machines are exact. Every tree needs one link less between the parts of a partition than there
+// are parts, and a link between two of them takes of both ends: so the most that all parts can send, over 2(parts-1),
+// is above every packing. Trees whose load fits the graph, counted here, reach the same rate.
 func TestBounds(t *testing.T) {
 	between := func(parts, rate float64) float64 { return parts * rate / (2 * (parts - 1)) }
 	for name, want := range map[string]float64{

@@ -379,8 +379,7 @@ card of ranks 2,3: 1.25 GB/s
 	}
 }
 
-// Whatever the bytes: a graph that is read is valid, and its canonical form
-// reads back as itself.
+// FuzzParseGraph: for any bytes, a graph that is read is valid, and its canonical form reads back as itself.
 func FuzzParseGraph(f *testing.F) {
 	for _, g := range []*Graph{valid(), UniformGraph(5)} { // testdata/fuzz has more
 		data, err := g.AppendJSON(nil)

@@ -20,7 +20,7 @@ type Plan struct {
 	Trees []topo.Tree // valid trees over the ranks and links of the graph
 	Rings [][]int     // orders of the ranks; the last is followed by the first
 	Rates []float64   // GB/s of every tree, then of every ring
-	Notes []string    // sentences to stand below, such as what limits the rate
+	Notes []string    // sentences to stand below, such as the limit of the rate
 
 	// Hosts are the names of the graph's hosts, by number, for a picture of them;
 	// empty: they go by their numbers.

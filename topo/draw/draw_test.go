@@ -87,8 +87,8 @@ func ranks(svg string, radius float64) int {
 	return strings.Count(svg, fmt.Sprintf(` width="%.1f" height="%.1[1]f" rx="%.1[2]f"`, 2*radius, radius))
 }
 
-// Every rank is a disc, every port a box, and what passes the same ports one line. Every tree
-// and ring has a small drawing of its own: every rank again, and a line with an arrow for each of its links.
+// Every rank is a disc, every port a box, and all links that pass the same ports one line. Every tree and ring has a
+// small drawing of its own: every rank again, and a line with an arrow for each of its links.
 func TestSVGElements(t *testing.T) {
 	g, p := square()
 	svg := SVG(g, p)
@@ -113,8 +113,7 @@ func TestSVGElements(t *testing.T) {
 	}
 }
 
-// A PCIe machine shows its switches and what joins its sockets: a tree of ports, and no
-// line between ranks.
+// A PCIe machine shows its switches and the link between its sockets: a tree of ports, and no line between ranks.
 func TestPortsNest(t *testing.T) {
 	g, _ := topo.Machine("pcie8")
 	x := &canvas{picture: newPicture(g, Plan{})}

@@ -67,12 +67,12 @@ type wire struct {
 type canvas struct {
 	*picture
 	chart.File
-	wires   []wire              // the quickest first, and then what ports hold
+	wires   []wire              // the quickest first, and then the contents of ports
 	at      []chart.Point       // of the ranks, then of the ports
 	hubs    []chart.Point       // by rank: the centre of its host's circle
 	sizes   map[chart.Point]int // the ranks of a host, by its centre
 	radius  float64             // of the circle of a host
-	half    chart.Point         // how far the ranks reach from the centre
+	half    chart.Point         // the distance of the farthest rank from the centre
 	centre  chart.Point
 	unnamed []string // ports that have no room for a name
 }
@@ -167,12 +167,12 @@ func (c *canvas) arrange() {
 	c.Corner.Y = max(c.Corner.Y, c.centre.Y+c.half.Y+around)
 }
 
-// radiusOf is that of the circle of a host's ranks.
+// radiusOf returns the radius of the circle of a host's ranks.
 func (c *canvas) radiusOf(host []int) float64 {
 	return float64(c.radius * float64(min(len(host)-1, 1)))
 }
 
-// angle is that of the i-th of n on a circle, from the top.
+// angle returns the angle of the i-th of n on a circle, from the top.
 func angle(i, n int) float64 { return float64(2*math.Pi*(float64(i)+0.5)/float64(n)) - math.Pi/2 }
 
 // turned is the direction of an angle.

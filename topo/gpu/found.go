@@ -24,7 +24,7 @@ func (f *Finding) usable() bool {
 	return f.Fault == "" && f.GBytesPerSecond >= topo.MinRate && f.GBytesPerSecond <= topo.MaxRate
 }
 
-// pushGain is how much quicker writing has to be that it takes the place of reading.
+// pushGain is the ratio from which on writing, being quicker, takes the place of reading.
 const pushGain = 1.1
 
 // Pushes reports whether the ranks had better write than read over the link.

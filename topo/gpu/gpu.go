@@ -116,7 +116,7 @@ type Machine struct {
 	Refused [][]string
 }
 
-// Validate reports the first thing in m that cannot be.
+// Validate reports the first impossible value in m.
 func (m *Machine) Validate() error {
 	if len(m.GPUs) > MaxGPUs {
 		return fmt.Errorf("gpu: %d GPUs on one host, at most %d are possible", len(m.GPUs), MaxGPUs)
@@ -164,7 +164,7 @@ func (m *Machine) Find(uuid string) *GPU {
 	return nil
 }
 
-// level returns what two GPUs, by their places in m, have in common on PCIe.
+// level returns the level of two GPUs, by their places in m, on PCIe.
 func (m *Machine) level(a, b int) Level {
 	if m.Levels == nil {
 		return LevelUnknown

@@ -49,10 +49,10 @@ func Graph(m *Machine, devices []string, found []Finding) (*topo.Graph, error) {
 	return g, g.Validate()
 }
 
-// notPCIe times what two slots carry is more than a copy over PCIe can have.
+// notPCIe is the factor of the slots' rate above which a copy cannot be over PCIe.
 const notPCIe = 1.3
 
-// tooFast takes links over PCIe that were measured to be none for ones over NVSwitches, which nothing declares.
+// tooFast takes links over PCIe whose measured rate excludes PCIe for ones over NVSwitches, which nothing declares.
 func (b *builder) tooFast(g *topo.Graph, found []Finding) {
 	index := g.LinkIndex()
 	for _, f := range found {
@@ -177,7 +177,7 @@ func (m *Machine) slot(p int) float64 {
 	return pcieRate(m.GPUs[p].PCIeGeneration, m.GPUs[p].PCIeWidth)
 }
 
-// ports returns what links share.
+// ports returns the rates that links share.
 func (b *builder) ports(g *topo.Graph) []topo.Port {
 	var list []topo.Port
 	add := func(name string, rate float64, in func(place int) bool) {
@@ -279,7 +279,7 @@ func (b *builder) shared() (list []group) {
 	}
 	sockets := b.joined(used, func(l Level) bool { return l != LevelSystem })
 	for i, places := range sockets {
-		if len(sockets) > 2 || i < len(sockets)-1 { // of two, what leaves one enters the other
+		if len(sockets) > 2 || i < len(sockets)-1 { // of two, all that leaves one enters the other
 			add("socket", socketRate, places)
 		}
 	}

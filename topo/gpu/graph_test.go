@@ -286,7 +286,8 @@ func TestPortsMeasured(t *testing.T) {
 	}
 }
 
-// What copies over PCIe cannot have is no PCIe: each GPU has a port to a switch, and none is there that PCIe has.
+// A rate that copies over PCIe cannot have excludes PCIe: each GPU has a port to a switch, and no port of PCIe is
+// there.
 func TestGraphTooFast(t *testing.T) {
 	var found []Finding
 	for a := range 4 {
@@ -343,8 +344,7 @@ func TestGraphRefuses(t *testing.T) {
 	}
 }
 
-// Whatever a machine is like and whatever was measured, the graph is valid, joins
-// all ranks, and is the same with every call.
+// For any machine and any measurement, the graph is valid, joins all ranks, and is the same with every call.
 func TestGraphAlwaysValid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 6).Draw(t, "gpus")

@@ -70,8 +70,7 @@ func TestGraphOfAlikeHosts(t *testing.T) {
 	}
 }
 
-// Links of their own: whatever the ranks of two hosts may do between them is no
-// more than the link between the hosts carries.
+// Links of their own: all traffic between the ranks of two hosts is no more than the link between the hosts carries.
 func TestGraphOfMesh(t *testing.T) {
 	rate := matrix(4, func(a, b int) float64 { return mesh4[[2]int{a, b}] })
 	n := mesh(rate).infer(t, Quick, 0.02, 1)

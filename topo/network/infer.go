@@ -61,7 +61,7 @@ const (
 	into
 )
 
-// alongside is where the single rate stands that the flow of a star with a peer has.
+// alongside returns the place of the single rate of a star's flow with a peer.
 func (x *inference) alongside(s *star, peer int) *float64 {
 	if s.way == into {
 		return &x.out[peer][s.host]
@@ -85,8 +85,7 @@ func (x *inference) sort(flows []Flow) {
 	x.limit = limitOf(x.noise(numbers.Median(spread)))
 }
 
-// turn takes the flows of one turn, and returns how uncertain the single ones
-// are, as a part of their rate.
+// turn takes the flows of one turn, and returns the uncertainty of the single ones, as a part of their rate.
 func (x *inference) turn(flows []Flow) (spread []float64) {
 	from, to := make(map[int][]Flow), make(map[int][]Flow)
 	for _, w := range flows {
@@ -136,9 +135,9 @@ func newStar(host, way int, flows []Flow) star {
 	return s
 }
 
-// noise is how much single flows differ that should be equal, as a part of their
-// rate: the two directions of a pair, of which the median counts. Where flows are
-// steady in themselves, within a spread, directions that differ much really do.
+// noise is the difference of single flows that should be equal, as a part of their rate: the two directions of a pair,
+// of which the median counts. Where flows are steady in themselves, within a spread, directions that differ much really
+// do.
 func (x *inference) noise(spread float64) float64 {
 	var list []float64
 	for a := range x.n {
@@ -152,7 +151,7 @@ func (x *inference) noise(spread float64) float64 {
 	return max(spread, min(numbers.Median(list), float64(4*spread)+0.02))
 }
 
-// rates makes one rate of all that a flow had alone.
+// rates makes one rate of all rates that a flow had alone.
 func (x *inference) rates() {
 	x.out, x.most = make([][]float64, x.n), make([]float64, x.n)
 	for a := range x.out {
@@ -176,8 +175,8 @@ func (x *inference) rates() {
 	}
 }
 
-// combined makes one rate of several measurements of a thing: the best of two,
-// since what disturbs a flow makes it slower, the second best of more.
+// combined makes one rate of several measurements of a flow: the best of two, since any disturbance of a flow makes it
+// slower, the second best of more.
 func combined(list []float64) float64 {
 	switch n := len(list); n {
 	case 0:
@@ -189,9 +188,8 @@ func combined(list []float64) float64 {
 	}
 }
 
-// pair is the rate of a pair each way, 0 where it was not measured: what both
-// directions have in common where they differ by noise, or the slower. Where
-// noise is large, a direction that is slower still was disturbed.
+// pair is the rate of a pair each way, 0 where it was not measured: the common rate of both directions where they
+// differ by noise, or the slower. Where noise is large, a direction that is slower still was disturbed.
 func (x *inference) pair(a, b int) float64 {
 	switch there, back := x.out[a][b], x.out[b][a]; {
 	case there == 0:
@@ -248,8 +246,8 @@ func (x *inference) pairs(trips []Trip) (list []topo.Link) {
 // guess is the rate of a pair that was not measured.
 func (x *inference) guess(a, b int) float64 { return min(x.most[a], x.most[b]) }
 
-// shared is how much more the flows of a star brought each alone than all at
-// once; 0 where one of them was never alone.
+// shared returns the ratio of the rates of a star's flows, each alone, to those of all at once; 0 where one of them was
+// never alone.
 func (x *inference) shared(s *star) float64 {
 	sum := 0.0
 	for _, p := range s.peer {
@@ -278,8 +276,8 @@ func (x *inference) held() float64 { return min(x.limit, 1.5) }
 
 // ports gives every host one whose flows share something.
 func (x *inference) ports(net *Network) {
-	all := make([][2][]float64, x.n) // by host and way: what its stars brought
-	alone := make([][2]float64, x.n) // and what their flows bring alone
+	all := make([][2][]float64, x.n) // by host and way: the rates of its stars
+	alone := make([][2]float64, x.n) // and the rates of their flows alone
 	for i := range x.stars {
 		s := &x.stars[i]
 		shared := x.shared(s)
@@ -349,8 +347,8 @@ func middle(values []float64) float64 {
 	return numbers.Sum(s) / float64(len(s))
 }
 
-// The limits of topo.Level: links differ by a tenth from moment to moment, and what
-// differs by more than two and a half was never noise.
+// The limits of topo.Level: links differ by a tenth from moment to moment, and a difference of more than two and a half
+// was never noise.
 const (
 	minLimit = 1.12
 	maxLimit = 2.5

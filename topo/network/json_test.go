@@ -96,7 +96,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A network in another order is what would have been measured in that order.
+// A network in another order equals one that is measured in that order.
 func TestRenumber(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		hosts := rapid.IntRange(2, 7).Draw(rt, "hosts")

@@ -24,9 +24,8 @@ const (
 	maxName   = 255 // bytes of a host's name
 )
 
-// Flow is what one host received from another during one turn of a measurement.
-// Flows of one turn run at once; a host is in no more than one pair, or one star
-// of flows from or to it.
+// Flow is the data that one host received from another during one turn of a measurement. Flows of one turn run at once;
+// a host is in no more than one pair, or one star of flows from or to it.
 type Flow struct {
 	Turn     int
 	Src, Dst int // hosts
@@ -45,20 +44,19 @@ type Trip struct {
 	Us   float64 // one way, microseconds
 }
 
-// Findings is what one host, or all of them, measured.
+// Findings is the measurements of one host, or of all of them.
 type Findings struct {
 	Flows []Flow
 	Trips []Trip
 }
 
-// Add appends what another host found.
+// Add appends the findings of another host.
 func (f *Findings) Add(more *Findings) {
 	f.Flows = append(f.Flows, more.Flows...)
 	f.Trips = append(f.Trips, more.Trips...)
 }
 
-// validate reports the first thing that cannot have been measured between so
-// many hosts.
+// validate reports the first thing that cannot have been measured between the given number of hosts.
 func (f *Findings) validate(hosts int) error {
 	if len(f.Flows) > maxFlows || len(f.Trips) > maxFlows {
 		return fmt.Errorf("network: %d flows and %d trips, want at most %d each", len(f.Flows), len(f.Trips), maxFlows)
@@ -163,7 +161,7 @@ func (n *Network) Validate() error {
 // clampRate makes a measured rate one that a graph may have.
 func clampRate(v float64) float64 { return min(max(v, topo.MinRate), topo.MaxRate) }
 
-// ratio is by how much two rates differ, at least 1.
+// ratio returns the ratio of two rates, at least 1.
 func ratio(a, b float64) float64 { return math.Max(a/b, b/a) }
 
 // MaxBytes bounds the JSON form of a Network.

@@ -86,9 +86,8 @@ func TestUnevenCards(t *testing.T) {
 	})
 }
 
-// On hosts that are too busy to measure well, most of all where the network is
-// quicker than they are, some flows are lost: the others are what counts, and an
-// even network stays even, but for what nothing speaks against.
+// On hosts that are too busy to measure well, most of all where the network is quicker than they are, some flows are
+// lost: the others count, and an even network stays even, except for errors that no other measurement contradicts.
 func TestDisturbed(t *testing.T) {
 	even := 0
 	for seed := range uint64(100) {
@@ -163,8 +162,7 @@ func TestMesh(t *testing.T) {
 	})
 }
 
-// Any mesh gives a network that is valid and no quicker than what its links
-// allow out of each host.
+// Any mesh gives a network that is valid and no quicker than its links allow out of each host.
 func TestAnyMesh(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		hosts := rapid.IntRange(3, 8).Draw(rt, "hosts")
@@ -231,7 +229,7 @@ func TestManyHosts(t *testing.T) {
 	}
 }
 
-// Whatever order the hosts' findings come in, the network is the same.
+// In any order of the hosts' findings, the network is the same.
 func TestSameNetwork(t *testing.T) {
 	w := both(0.8, 0.4, 0.2, 0.1)
 	f := w.find(Full, 0.05, 3)

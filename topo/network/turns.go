@@ -2,7 +2,7 @@ package network
 
 import "fmt"
 
-// Effort is how much a measurement may cost: a word of the command line.
+// Effort is the allowed cost of a measurement: a word of the command line.
 type Effort string
 
 // The efforts.

@@ -91,7 +91,7 @@ func mesh(rate [][]float64) *world {
 	return w
 }
 
-// rates are those of flows that are under way at once.
+// rates returns the rates of flows that are under way at once.
 func (w *world) rates(flows [][2]int) []float64 {
 	left := slices.Clone(w.capacity)
 	out := make([]float64, len(flows))
@@ -123,7 +123,7 @@ func (w *world) rates(flows [][2]int) []float64 {
 	return out
 }
 
-// find measures w with so much noise, as a part of every value.
+// find measures w with the given noise, as a part of every value.
 func (w *world) find(e Effort, noise float64, seed uint64) *Findings {
 	random := rand.New(rand.NewPCG(seed, 0))
 	disturb := func(v float64) float64 { return v * (1 + noise*(2*random.Float64()-1)) }

@@ -33,7 +33,7 @@ type Bound struct {
 	Ports []topo.Port // the ports that are the limit
 }
 
-// Price is what 1 GB/s of a link or a port costs in the proof of a Bound.
+// Price is the cost of 1 GB/s of a link or a port in the proof of a Bound.
 type Price struct {
 	Link, Port int  // index in the graph; -1 for the other kind
 	Reverse    bool // one way only: the direction from the link's B to its A, or into the port
@@ -144,10 +144,9 @@ func (w *network) candidates(price []float64) [][][]int {
 	return list
 }
 
-// across returns the bound of one partition: every tree needs parts-1 arcs
-// between the parts, and so much can pass there at the same time. Of a tree
-// used one way and two parts, the arcs away from the root's part count. With trees
-// for every root there are two parts, and the trees of the larger pass to the other.
+// across returns the bound of one partition: every tree needs parts-1 arcs between the parts, and the capacity between
+// these is shared by all trees. Of a tree used one way and two parts, the arcs away from the root's part count. With
+// trees for every root there are two parts, and the trees of the larger pass to the other.
 func (w *network) across(parts [][]int) (rate float64, price []float64) {
 	if w.root == EveryRoot {
 		larger := parts[0]

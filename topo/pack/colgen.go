@@ -115,10 +115,9 @@ func (w *network) effort() float64 {
 	return arcs * n
 }
 
-// seed adds trees that share the rows: every tree makes the rows it takes
-// dearer for the next (multiplicative weights). What each tree could have alone,
-// summed over the turns and brought down to the capacities, is a packing too:
-// the one to fall back on where the program takes too long.
+// seed adds trees that share the rows: every tree makes the rows it takes dearer for the next (multiplicative weights).
+// The rates that each tree could have alone, summed over the turns and brought down to the capacities, are a packing
+// too: the one to fall back on where the program takes too long.
 func (p *packing) seed(trees int) {
 	price := make([]float64, len(p.caps))
 	cost := make([]float64, len(p.w.taken))

@@ -19,9 +19,8 @@ func (w *network) delays(us bool) []float64 {
 	return d
 }
 
-// shortestPaths returns the tree in which every rank is as near to the root as
-// the graph allows, where a cost of 1 counts as so much delay, and the delay from the
-// root to every rank.
+// shortestPaths returns the tree in which every rank is as near to the root as the graph allows, where a cost of 1
+// counts as a delay of weight, and the delay from the root to every rank.
 func (w *network) shortestPaths(root int, weight float64, cost, delay []float64) (arcs, []float64) {
 	t := w.search(root, func(from float64, a int32) float64 { return from + delay[a/2] + float64(weight*cost[a]) })
 	return t, w.treeDistances(root, t, delay)

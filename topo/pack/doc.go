@@ -1,6 +1,6 @@
-// Package pack is not for users: it packs spanning trees into a topo.Graph: a set of trees
-// with rates that can be used at the same time, so that no link and no port carries more than
-// it can; and the proof of how much no packing can exceed.
+// Package pack is not for users: it packs spanning trees into a topo.Graph: a set of trees with rates that can be used
+// at the same time, so that no link and no port carries more than it can; and the proof of a rate that no packing can
+// exceed.
 //
 // On direct links a packing of trees, each used upwards to reduce and
 // downwards to broadcast, is the fastest AllReduce that moves partial sums.

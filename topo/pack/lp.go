@@ -43,14 +43,14 @@ type master struct {
 
 	y     []float64 // scratch of entering, all zero between uses
 	spent float64   // on pivots so far, in multiplications
-	limit float64   // solve gives up when so much is spent
+	limit float64   // solve gives up when that much work is done
 }
 
 // nonbasic is a variable outside the basis.
 type nonbasic struct {
 	variable int32
-	coeff    []float64 // by place: how much less the variable there is for one unit of this
-	gain     float64   // how much more the value is for it; of a slack, less the price of its row
+	coeff    []float64 // by place: the decrease of the variable there for one unit of this
+	gain     float64   // the increase of the value for it; of a slack, less the price of its row
 }
 
 const (
@@ -110,7 +110,7 @@ func (m *master) prices(y []float64) {
 	}
 }
 
-// gain is what one unit of the rate of c adds to the value.
+// gain is the increase of the value for one unit of the rate of c.
 func (c *column) gain(y []float64) float64 {
 	sum := 1.0
 	for i, r := range c.rows {

@@ -30,7 +30,7 @@ type network struct {
 	labels []Price   // by row: which link or port it is
 }
 
-// What trees are packed for, in place of one root that they are used away from, or towards.
+// The values for trees without one root that they are used away from, or towards.
 const (
 	BothWays  = -1 // AllReduce: trees are used towards their root and then away from it
 	EveryRoot = -2 // AllGather, ReduceScatter: trees are used one way, for every root as much
@@ -130,7 +130,7 @@ func (w *network) costs(price, cost []float64) {
 	}
 }
 
-// worth is what all rows together are worth.
+// worth returns the worth of all rows together.
 func (w *network) worth(price []float64) float64 {
 	sum := 0.0
 	for r, c := range w.caps {
@@ -203,7 +203,7 @@ func (w *network) column(t arcs) *column {
 	return c
 }
 
-// width is the rate that c can have alone, with so much left in every row.
+// width is the rate that c can have alone, with the given capacity left in every row.
 func (c *column) width(left []float64) float64 {
 	least := math.Inf(1)
 	for i, r := range c.rows {

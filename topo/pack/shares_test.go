@@ -15,9 +15,8 @@ func drawTrees(t *rapid.T) (rates, latencies []float64) {
 	return rates, latencies
 }
 
-// The shares sum to the message, trees that have one end together, and those
-// that have none could not even begin by then. The time is the one that
-// halving finds.
+// The shares sum to the message, trees that have one end together, and those that have none could not even begin by
+// then. The time is the one found by halving.
 func TestShares(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rates, latencies := drawTrees(t)

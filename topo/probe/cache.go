@@ -33,8 +33,7 @@ func UserCache() (Cache, error) {
 	return Cache{Dir: filepath.Join(dir, "treerun", "topo")}, nil
 }
 
-// method counts the changes to how links are measured. What an earlier version
-// has kept is not found.
+// method counts the changes to how links are measured. A file of an earlier version is not found.
 const method = 8
 
 // maxCached bounds a file, in bytes: that of a network is the largest.
@@ -75,7 +74,7 @@ func (c Cache) Write(file string, data []byte) error {
 	return nil
 }
 
-// maxFiles is how many files a Cache keeps. Hosts may share the folder, and each has some.
+// maxFiles is the number of files that a Cache keeps. Hosts may share the folder, and each has some.
 const maxFiles = 512
 
 // prune removes the oldest files beyond maxFiles. Others may do so at the same time, and read or write files: one that

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// curve is when how many bytes had come.
+// curve is the number of bytes that had come, by time.
 type curve struct {
 	begin time.Time
 	when  []time.Duration // since begin, rising
@@ -22,8 +22,7 @@ func (c *curve) add(now time.Time, n int) {
 	c.when, c.total = append(c.when, at), append(c.total, sum)
 }
 
-// until returns how many bytes had come at a time: bytes come evenly between
-// two notes.
+// until returns the number of bytes that had come at a time: bytes come evenly between two notes.
 func (c *curve) until(at time.Duration) float64 {
 	i, _ := slices.BinarySearch(c.when, at)
 	switch i {
@@ -37,7 +36,7 @@ func (c *curve) until(at time.Duration) float64 {
 	return float64(c.total[i-1]) + part*float64(c.total[i]-c.total[i-1])
 }
 
-// rate is how quickly bytes came between two times, in GB/s.
+// rate returns the rate of the bytes that came between two times, in GB/s.
 func (c *curve) rate(from, to time.Duration) float64 {
 	if to <= from {
 		return 0

@@ -81,7 +81,7 @@ func (l *line) hearGrants(granted *atomic.Int64, more chan<- struct{}) error {
 		}
 		select {
 		case more <- struct{}{}:
-		default: // it knows that there is something new
+		default: // a signal is already waiting for it
 		}
 	}
 }

@@ -38,8 +38,7 @@ func TestCurve(t *testing.T) {
 	}
 }
 
-// The window follows the rate: some milliseconds of it, whatever the receiver
-// finds at once after it has not run.
+// The window follows the rate: some milliseconds of it, also when the receiver finds much at once after a pause.
 func TestWindow(t *testing.T) {
 	begin := time.Now()
 	c := &curve{begin: begin}
@@ -98,7 +97,7 @@ func said(kind byte, body ...byte) []byte {
 	return append(strict.AppendHead(nil, kind, len(body)), body...)
 }
 
-// FuzzFrames: whatever comes, a host reads no more than there is, and ends.
+// FuzzFrames: for any input, a host reads no more than there is, and ends.
 func FuzzFrames(f *testing.F) {
 	f.Add(slices.Concat(said(frameData, 1, 2, 3), said(frameEnd)))
 	f.Add(slices.Concat(said(frameGrant, 0x7f, 0, 0, 0, 0, 0, 0, 0), said(frameDone)))

@@ -105,7 +105,7 @@ func (m *meter) pass(peer int, way byte) error {
 	return nil
 }
 
-// take receives what pass sent.
+// take receives the payload of pass.
 func (m *meter) take(peer int, way byte) error {
 	link, is := m.from[peer].(transport.LentReceiver)
 	if !is {

@@ -168,7 +168,7 @@ func (m *meter) receive(peer, spins int) (byte, error) {
 		err = m.await(spins, func() (ok bool, err error) {
 			window, ok, err = m.from[peer].TryPeek(&h)
 			if to := m.to[peer]; !ok && err == nil && to != nil {
-				_, err = to.Help(false) // what pass has lent
+				_, err = to.Help(false) // the payload that pass has lent
 			}
 			return ok, err
 		})

@@ -44,7 +44,7 @@ const staleNetwork = 7 * 24 * time.Hour
 func (c Cache) NetworkPath(members []Member) string {
 	h := sha256.New()
 	last := fmt.Sprintln(networkVersion)
-	_, _ = io.WriteString(h, last) // a hash takes everything
+	_, _ = io.WriteString(h, last) // a hash never fails
 	for i, m := range byIdentity(members) {
 		id := members[m].Identity
 		if i > 0 && id == last {
@@ -63,8 +63,8 @@ type cachedNetwork struct {
 	Network *network.Network    `json:"network"`
 }
 
-// networkVersion counts the changes of that form, and of how networks are measured and
-// inferred: what an earlier version has cached is not found.
+// networkVersion counts the changes of that form, and of how networks are measured and inferred: a file of an earlier
+// version is not found.
 const networkVersion = 6
 
 // StoreNetwork keeps n, whose hosts these are, in file.

@@ -31,7 +31,7 @@ func membersOf(identities ...string) []Member {
 	return all
 }
 
-// What one job has measured another one finds, with its hosts in its own order.
+// A job finds the measurement of another one, with its hosts in its own order.
 func TestNetworkCache(t *testing.T) {
 	cache := Cache{Dir: t.TempDir()}
 	ids := membersOf("3", "1", "2") // of a, b, c
@@ -148,7 +148,7 @@ func TestNetworkCacheFacts(t *testing.T) {
 	}
 }
 
-// What stands in the file, of whatever version, is a network or an error.
+// The contents of the file, of any version, are a network or an error.
 func FuzzKeptNetwork(f *testing.F) {
 	dir := f.TempDir()
 	cache := Cache{Dir: dir}

@@ -78,8 +78,8 @@ type netHost struct {
 	fastest map[[2]int]network.Flow // of a sample, by source and destination; nil: this is none
 }
 
-// sampleTries is how often a sample is measured where a flow is slower than only memory is, though not by much: what
-// else the machine's cores do slows down some flows, and others the next time.
+// sampleTries is the number of times a sample is measured where a flow is slower than only memory is, though not by
+// much: any other work of the machine's cores slows down some flows, and others the next time.
 const (
 	sampleTries = 3
 	slowerBy    = 8 // times: something does limit the flow
@@ -116,7 +116,7 @@ func (h *netHost) turns(list []network.Turn, found *network.Findings) error {
 	return h.barrier(len(list))
 }
 
-// stop ends all that waits for a connection. A closed one does not wait either.
+// stop ends all waits for connections. A closed one does not wait either.
 func (h *netHost) stop() { _ = h.deadline(time.Unix(1, 0)) }
 
 // deadline lets all connections wait until a time.
@@ -129,8 +129,8 @@ func (h *netHost) deadline(until time.Time) (err error) {
 	return err
 }
 
-// allow lets all connections be silent until then. Where ctx ends meanwhile, stop has the
-// last word.
+// allow lets all connections be silent for d. If ctx ends meanwhile, stop's deadline replaces this one, or allow
+// returns the error of ctx.
 func (h *netHost) allow(d time.Duration) error {
 	if err := h.deadline(time.Now().Add(d)); err != nil {
 		return fmt.Errorf("probe: host %d: setting a deadline: %w", h.cfg.Host, err)
@@ -229,7 +229,7 @@ func (h *netHost) trips(t network.Turn, found *network.Findings) error {
 	return nil
 }
 
-// pace is how long a flow lasts.
+// pace is the duration of a flow.
 type pace struct {
 	trip  time.Duration
 	warm  time.Duration // does not count

@@ -12,7 +12,7 @@ import (
 	"github.com/treerun/treerun/internal/numbers"
 )
 
-// levels are what cores may share, from near to far: files of the system that list them.
+// levels are the levels that cores may share, from near to far: files of the system that list the cores.
 var levels = [...]string{"topology/thread_siblings_list", "cache/index3/shared_cpu_list", "topology/core_siblings_list"}
 
 // Place is the place where a rank runs, as far as it is bound.
@@ -53,7 +53,7 @@ func sharing(cores *unix.CPUSet, file string) (same string) {
 // Sampling selects the pairs of the ranks of a host that are measured, and the other pairs for which each stands. Pairs
 // of a class are equal in the machine: their places have the same relation.
 type Sampling struct {
-	kinds   []int   // by rank: which of the places that differ is its own
+	kinds   []int   // by rank: the index of its own among the different places
 	classes [][]int // by two of those: the class of their pairs
 	sizes   []int   // by class: its pairs
 }
@@ -111,7 +111,7 @@ func NewSampling(places []Place) *Sampling {
 	return s
 }
 
-// samples is how many pairs of a class are measured.
+// samples is the number of pairs of a class that are measured.
 const samples = 8
 
 // Pairs returns those to measure: some of every class, without a pattern, which the machine

@@ -20,7 +20,7 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Pair is what one rank measured of its link to another.
+// Pair is one rank's measurement of its link to another.
 type Pair struct {
 	A               int     `json:"a"`
 	B               int     `json:"b"`                 // A < B
@@ -34,7 +34,7 @@ type Findings struct {
 	Pairs  []Pair  `json:"pairs"`  // that were measured, some of every class
 }
 
-// Graph is that of the host. It is valid where every class has a pair with figures that can be.
+// Graph returns the graph of the host. It is valid where every class has a pair with possible figures.
 func (f *Findings) Graph() *topo.Graph {
 	return Graph(len(f.Places), NewSampling(f.Places).Fill(f.Pairs))
 }
@@ -91,8 +91,8 @@ func Measure(
 	return slices.SortedFunc(maps.Values(best), func(p, q Pair) int { return p.B - q.B }), nil
 }
 
-// passes is how often a pair is measured. Whatever disturbs a link for a
-// moment does so once; the better figures count.
+// passes is the number of times a pair is measured. A disturbance of a link for a moment affects one of them only; the
+// better figures count.
 const passes = 2
 
 // turn lets the pairs of one turn measure: the lead signals the lower rank of each to begin, and receives its signal at
@@ -165,9 +165,8 @@ func schedule(width int, pairs [][2]int) (turns [][][2]int) {
 // more than the machine: on a busy two-core machine the same link differs by this much from run to run.
 const noise = 2.5
 
-// Graph makes the graph of one host from what all ranks measured. Figures that lie within noise
-// of each other become their median, so that one graph, and one set of trees, comes out of
-// every run on the same machine.
+// Graph makes the graph of one host from the measurements of all ranks. Figures that lie within noise of each other
+// become their median, so that one graph, and one set of trees, comes out of every run on the same machine.
 func Graph(size int, pairs iter.Seq[Pair]) *topo.Graph {
 	g := &topo.Graph{Name: "measured", Ranks: size, Hosts: make([]int, size), Links: make([]topo.Link, 0, size*(size-1)/2)}
 	for p := range pairs {

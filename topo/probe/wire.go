@@ -12,10 +12,9 @@ import (
 	"github.com/treerun/treerun/internal/strict"
 )
 
-// A measurement's messages are frames of package strict. These are their kinds, with what
-// the bodies have.
+// A measurement's messages are frames of package strict. These are their kinds, with the contents of the bodies.
 const (
-	frameSync  byte = iota + 1 // turn (4 bytes), what shared has (8 each)
+	frameSync  byte = iota + 1 // turn (4 bytes), the fields of shared (8 each)
 	framePing                  // answer with the same
 	frameData                  // counted and dropped
 	frameEnd                   // no more data, or pings
@@ -51,7 +50,7 @@ func newLine(host, peer int, name string, conn net.Conn) *line {
 	return l
 }
 
-// counted reads from a line's connection and notes when how much came.
+// counted reads from a line's connection and notes the time and number of the bytes.
 type counted line
 
 func (c *counted) Read(b []byte) (int, error) {
@@ -91,7 +90,7 @@ type syncMessage struct {
 	Shared shared
 }
 
-// join adds what another host knows.
+// join adds another host's knowledge.
 func (s *shared) join(other shared) {
 	s.Trip, s.Rate = max(s.Trip, other.Trip), max(s.Rate, other.Rate)
 	if s.Least == 0 || other.Least > 0 && other.Least < s.Least {

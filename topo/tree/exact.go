@@ -31,7 +31,7 @@ func Exact(g *topo.Graph) ([]topo.Tree, error) {
 	return w.inTurn(1, newExact(w).tree), nil
 }
 
-// moreRounds is how many rounds more than ceil(log2 n) the search tries.
+// moreRounds is the number of rounds above ceil(log2 n) that the search tries.
 const moreRounds = 2
 
 var none = math.Inf(-1) // the weight of a tree that does not exist

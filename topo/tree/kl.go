@@ -67,7 +67,7 @@ func newKL(g *net, seed uint64, attempts int) *kl {
 	return k
 }
 
-// tree returns the heaviest tree of all attempts, or what stands in for it.
+// tree returns the heaviest tree of all attempts, or its substitute.
 func (k *kl) tree(root int) topo.Tree {
 	t, ok := k.attempt(root)
 	switch {

@@ -6,7 +6,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// loads counts how often a set of trees uses the links and ports of a graph.
+// loads counts the uses of the links and ports of a graph by a set of trees.
 type loads struct {
 	links   []topo.Link // in the order of their ranks
 	index   map[[2]int32]int
@@ -41,8 +41,8 @@ func (l *loads) add(t topo.Tree, by int) {
 	}
 }
 
-// part is what one resource counts in the sum of a cost: the eighth power
-// of its congestion, so that the busiest matter most and the next ones too.
+// part is the share of one resource in the sum of a cost: the eighth power of its congestion, so that the busiest
+// matter most and the next ones too.
 func (l *loads) part(r, uses int) float64 {
 	x := float64(uses) / l.load[r].Capacity / l.unit
 	x *= x
@@ -50,7 +50,7 @@ func (l *loads) part(r, uses int) float64 {
 	return float64(x * x)
 }
 
-// price is how much the sum rises when one more tree uses a link.
+// price is the increase of the sum when one more tree uses a link.
 func (l *loads) price(link int) float64 {
 	sum := 0.0
 	for _, r := range l.touched[link] {

@@ -15,12 +15,10 @@ import (
 // than under the trees of All, which are made one after the other with
 // a penalty, and from which the search starts.
 //
-// A tree uses a link once, whichever way: that is what an AllReduce, which goes
-// up and down, puts on each direction. Counted per direction of one way only,
-// up or down, a link has about half. So on a DGX-1V, in units of one single
-// NVLink, the busiest link has 3/2 uses per direction of one way, and 5/2 both
-// ways. The floor of the latter is 7/3: eight trees have 56 links, and the graph
-// is worth 24 single ones; whole uses make it 5/2.
+// A tree uses a link once, whichever way: an AllReduce, which goes up and down, puts that load on each direction.
+// Counted per direction of one way only, up or down, a link has about half. So on a DGX-1V, in units of one single
+// NVLink, the busiest link has 3/2 uses per direction of one way, and 5/2 both ways. The floor of the latter is 7/3:
+// eight trees have 56 links, and the graph is worth 24 single ones; whole uses make it 5/2.
 //
 // The search takes out one tree at a time and puts in the one that disturbs the others least; when no tree moves any
 // more, it takes out several at once and continues from the better result. Up to 10 ranks each tree is the exact best

@@ -107,7 +107,7 @@ func TestRingAndChainAgainstBruteForce(t *testing.T) {
 	}
 }
 
-// tally counts how often a search comes to the best rate and sum there are.
+// tally counts the searches that reach the best rate and sum there are.
 type tally struct {
 	exist, without          int // graphs with and without an order
 	missed, slower, lighter int // of exist: not found, with a slower link, with a smaller sum only

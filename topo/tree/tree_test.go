@@ -54,7 +54,7 @@ func matchesBruteForce(t *rapid.T, g *topo.Graph, tr topo.Tree) bool {
 	return true
 }
 
-// checkTree checks what every builder promises on every connected graph.
+// checkTree checks the promises of every builder on every connected graph.
 func checkTree(t interface{ Fatalf(string, ...any) }, g *topo.Graph, tr topo.Tree, root int) {
 	if err := tr.Validate(g.Ranks); err != nil {
 		t.Fatalf("%v: %v %v", err, tr.Parent, tr.Round)
