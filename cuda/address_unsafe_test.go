@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// addressOf returns where a Go slice lies.
+// addressOf returns the address of a Go slice.
 func addressOf[T any](s []T) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(s))) }
 
 // wordAt makes a word of memory that other processes and devices write, too.

@@ -57,9 +57,8 @@ var devices = sync.OnceValues(func() ([]*Device, error) {
 	return list, nil
 })
 
-// Devices returns the GPUs that this process sees, in the driver's order:
-// CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER have their effect. The slice is
-// the caller's, the devices are the same in every call.
+// Devices returns the GPUs that this process sees, in the driver's order: CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER
+// apply. The slice is the caller's, the devices are the same in every call.
 func Devices() ([]*Device, error) {
 	list, err := devices()
 	return slices.Clone(list), err
@@ -113,8 +112,7 @@ func uuidText(b [16]byte) string {
 	return "GPU-" + h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-// Index returns the device's number in Devices, which other processes may
-// count differently.
+// Index returns the device's number in Devices, which may be another one in other processes.
 func (d *Device) Index() int { return d.index }
 
 // Name returns the product's name.
@@ -135,7 +133,7 @@ func (d *Device) Multiprocessors() int { return d.processors }
 // String returns "device 3 (GPU-…)", for messages.
 func (d *Device) String() string { return fmt.Sprintf("device %d (%s)", d.index, d.uuid) }
 
-// context returns the primary context, and makes it first when need be.
+// context returns the primary context, which it makes first where necessary.
 func (d *Device) context() (driver.Context, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -25,7 +25,7 @@ var (
 	ErrNotDeviceMemory = errors.New("not device memory")
 	// ErrWrongDevice: the stream, event, kernel or memory is another device's.
 	ErrWrongDevice = errors.New("wrong device")
-	// ErrOutOfRange: more elements than the memory has.
+	// ErrOutOfRange: more elements than the memory holds.
 	ErrOutOfRange = errors.New("out of range")
 	// ErrNotExportable: the memory cannot be opened by another process: it is
 	// of a pool, mapped page by page, managed, the host's, or another process's.

@@ -33,8 +33,8 @@ func (d *Device) NewEvent(timing bool) (*Event, error) {
 	return &Event{d.progress(c, kindEvent, h.Destroy, h.Query), h}, nil
 }
 
-// Since returns the device's time from one event to another; both were made
-// with timing, recorded, and are done. Its steps are about half a microsecond.
+// Since returns the device's time from one event to another; both were made with timing, recorded, and are done. Its
+// resolution is about half a microsecond.
 func (e *Event) Since(from *Event) (time.Duration, error) {
 	if err := cmp.Or(e.Check(), from.Check()); err != nil {
 		return 0, err

@@ -135,7 +135,7 @@ func ExampleStream_Launch() {
 	_ = launch
 }
 
-// Memory of another library's, or of another process of this host: the other one has exported it.
+// Memory of another library, or of another process of this host: the other one has exported it.
 func ExampleDevice_OpenMemory() {
 	read := func(d *cuda.Device, h cuda.MemHandle) (cuda.Slice[float32], error) {
 		theirs, err := d.OpenMemory(h) // of d.ExportMemory there

@@ -163,8 +163,7 @@ func registerTwice() error {
 	return errors.Join(r.Close(), unix.Munmap(page))
 }
 
-// TestNoUsableDriver: each reason for which the driver cannot be used has its
-// words.
+// TestNoUsableDriver: each reason for which the driver cannot be used has a text of its own.
 func TestNoUsableDriver(t *testing.T) {
 	needFake(t)
 	for _, c := range []struct {

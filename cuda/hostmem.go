@@ -7,8 +7,7 @@ import (
 	"github.com/treerun/treerun/cuda/internal/driver"
 )
 
-// Pinned is host memory that all devices of this process can use until Close, and that
-// copies run fastest with.
+// Pinned is host memory that all devices of this process can use until Close; copies of it are the fastest.
 type Pinned[T Number] struct {
 	*resource
 	host []T
@@ -19,8 +18,7 @@ type Pinned[T Number] struct {
 // the caller's.
 type Registered = Pinned[byte]
 
-// AllocPinned allocates n > 0 elements of pinned host memory. d is the device
-// whose context does it.
+// AllocPinned allocates n > 0 elements of pinned host memory, in the context of d.
 func AllocPinned[T Number](d *Device, n int) (*Pinned[T], error) {
 	size := sizeOf[T]()
 	if n <= 0 || int64(n) > math.MaxInt64/size {
@@ -39,10 +37,9 @@ func AllocPinned[T Number](d *Device, n int) (*Pinned[T], error) {
 		release: func(c driver.Context) driver.Result { return c.FreeHost(b) }})
 }
 
-// RegisterHost pins b and lets all devices of this process use it. b is memory
-// that the system gave, such as a mapping that processes share: not memory of
-// Go's. It begins at a page and stays mapped until Close. The limit on locked
-// memory counts it (ulimit -l).
+// RegisterHost pins b and lets all devices of this process use it. b is memory of the system, such as a mapping that
+// processes share: not memory of Go's. It begins at a page and stays mapped until Close. It counts towards the limit on
+// locked memory (ulimit -l).
 func (d *Device) RegisterHost(b []byte) (*Registered, error) {
 	if len(b) == 0 {
 		return nil, fmt.Errorf("cuda: register no memory with %s: %w", d, ErrOutOfRange)

@@ -8,10 +8,9 @@ import (
 	"github.com/treerun/treerun/cuda/internal/driver"
 )
 
-// MemHandle lets another process of this host map an allocation: it is as
-// secret as the memory is. It is the driver's handle, and words: the id of the allocation in
-// its process (an allocation that took the place of one that was freed may have the
-// same handle, but never the same id), which process that is, and where the
+// MemHandle lets another process of this host map an allocation: it is as secret as the memory is. It is the driver's
+// handle, followed by words: the id of the allocation in its process (an allocation that took the place of one that was
+// freed may have the same handle, but never the same id), the number of that process, and the address where the
 // allocation begins there.
 type MemHandle [handleBytes + 3*8]byte
 

@@ -196,7 +196,7 @@ func TestMemoryOfAnotherProcess(t *testing.T) {
 }
 
 // TestNeighbours: small allocations that share a block of the driver, which a process opens once, are open at the same
-// time, each where it is.
+// time, each at its own address.
 func TestNeighbours(t *testing.T) {
 	d := gpus(t, 1)[0]
 	s := stream(t, d)

@@ -152,7 +152,7 @@ func neighbours(in *bufio.Scanner) error {
 	return nil
 }
 
-// opener opens two allocations of another process by calls of the driver, and prints how each goes.
+// opener opens two allocations of another process by calls of the driver, and prints the result of each.
 func opener(in *bufio.Scanner) error {
 	list, err := Devices()
 	if err != nil {

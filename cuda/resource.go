@@ -94,12 +94,11 @@ func own[T any](owner *T, r *resource) *resource {
 	return r
 }
 
-// Device returns whose it is.
+// Device returns its device.
 func (r *resource) Device() *Device { return r.device }
 
-// Close gives it back; no work may use it any more. A second Close does nothing. An
-// error does not mean that it can be tried again: the driver also reports here that
-// earlier work has failed.
+// Close gives it back; no work may use it any more. A second Close does nothing. After an error it cannot necessarily
+// be tried again: the driver also reports here that earlier work has failed.
 func (r *resource) Close() error {
 	if r.closed.Swap(true) {
 		return nil

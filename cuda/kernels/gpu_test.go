@@ -32,7 +32,7 @@ type gpu struct {
 	stream *cuda.Stream
 }
 
-// first makes one of the first device, and sees to it that nothing stays open.
+// first makes one of the first device, and checks at the end that nothing stays open.
 func first(t testing.TB) gpu {
 	t.Helper()
 	if realGPUs == 0 {
@@ -76,7 +76,7 @@ func everyFile() []string {
 	return files
 }
 
-// must ends the test where work could not even be put into the stream.
+// must ends the test where work could not be put into the stream.
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

@@ -53,7 +53,7 @@ func TestProbeBeside(t *testing.T) {
 	}
 }
 
-// peerArray returns an array of as many bytes on another GPU that g reads, or else none's but own.
+// peerArray returns an array of as many bytes on another GPU that g can read, or own where there is none.
 func (g gpu) peerArray(t *testing.T, bytes int64, own cuda.Addr) cuda.Addr {
 	t.Helper()
 	devices, err := cuda.Devices()

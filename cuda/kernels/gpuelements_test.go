@@ -63,9 +63,8 @@ func lengths(yield func(int) bool) {
 	}
 }
 
-// places draws where arrays of that many bytes lie within the room: each at some
-// multiple of the element size, or all of them at multiples of 16, apart from
-// each other.
+// places draws the places of arrays of that many bytes within the room: each at some multiple of the element size, or
+// all of them at multiples of 16, apart from each other.
 func places(r *rand.Rand, number, bytes, size int) []int {
 	all := make([]int, number)
 	at := 0

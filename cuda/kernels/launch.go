@@ -10,9 +10,8 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// ErrArgument is wrapped by the error of a call with an argument that makes no
-// sense: an unknown type or operation, a negative number of elements, an address
-// that is 0 or between two elements. Nothing was put into the stream then.
+// ErrArgument is wrapped by the error of a call with an invalid argument: an unknown type or operation, a negative
+// number of elements, an address that is 0 or between two elements. Nothing was put into the stream then.
 var ErrArgument = errors.New("wrong argument")
 
 // Part is arrays of the given number of bytes each: those of From are combined from left to right, and the values go to
@@ -158,7 +157,7 @@ func pack(d kernel.DType, op uint64, factor [8]byte, parts []Part) (b [batchByte
 	return b, most * int64(done), nil
 }
 
-// check refuses arrays that there cannot be.
+// check refuses impossible arrays.
 func check(what string, d kernel.DType, n int64, lists ...[]cuda.Addr) error {
 	size := uint64(d.Size())
 	if n < 0 || uint64(n) > 1<<62/size {
@@ -183,7 +182,7 @@ const (
 	threadBytes    = 32  // worth one thread more
 )
 
-// start runs k on arrays of that many bytes, of which the farthest lie there.
+// start runs k on arrays of that many bytes; where is the farthest memory of them.
 func (s *Set) start(stream *cuda.Stream, k *cuda.Kernel, bytes int64, where Where, args []byte) error {
 	return stream.Launch(k, s.grid(bytes, where), blockThreads, args)
 }

@@ -31,7 +31,7 @@ func hold(t *testing.T, test string) *exec.Cmd {
 	return c
 }
 
-// holding is such a process.
+// holding is the body of such a process.
 func holding() {
 	if os.Getenv(holds) != "" {
 		_ = inTurn(func() error {

@@ -114,7 +114,7 @@ func (r *reader) gpu(i int, d uintptr) (gpu.GPU, error) {
 	if g.CPUs, ret = r.set(maxCPUs, "nvmlDeviceGetCpuAffinity", d, maxCPUs/64, r.at); ret != success {
 		g.CPUs = nil
 	}
-	// The node whose memory NVML holds for near, unless it names none or several.
+	// The node whose memory is near according to NVML, unless it names none or several.
 	nodes, ret := r.set(maxNodes, "nvmlDeviceGetMemoryAffinity", d, maxNodes/64, r.at, 0) // 0: of nodes
 	if ret == success && len(nodes) == 1 {
 		g.NUMA = nodes[0]

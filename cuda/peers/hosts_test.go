@@ -11,7 +11,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// apart is a World whose ranks are on these hosts, though they are not.
+// apart is a World whose ranks are on these hosts, though they run on one.
 type apart struct {
 	*rank.World
 	hosts []int

@@ -36,8 +36,7 @@ func OfferOf(dev *cuda.Device, a cuda.Addr) (o Offer, err error) {
 	return o, nil
 }
 
-// Open returns where dev sees n bytes of offered memory of another process, until
-// the mapping is closed.
+// Open returns the address at which dev sees n bytes of offered memory of another process, until the mapping is closed.
 func (o *Offer) Open(dev *cuda.Device, n int64) (cuda.Addr, *cuda.Mapping, error) {
 	h, err := o.MemHandle(n)
 	if err != nil {

@@ -135,7 +135,7 @@ func (t *pairing) judge(err error) error {
 	return nil
 }
 
-// open puts a pattern where the peer reads, and opens the peer's memory.
+// open writes a pattern for the peer to read, and opens the peer's memory.
 func (t *pairing) open() error {
 	if err := t.buffers.fill(t.ctx, t.buffers.patternOf(t.number, t.A)); err != nil {
 		return fmt.Errorf("%v: %w", t.dev, err)
@@ -168,8 +168,7 @@ func (t *pairing) read() error {
 	return err
 }
 
-// close gives the peer's memory up. While a copy of this rank hangs the driver would
-// wait for it.
+// close closes the mapping of the peer's memory. While a copy of this rank hangs the driver would wait for it.
 func (t *pairing) close() error {
 	switch {
 	case t.mapping == nil:

@@ -256,7 +256,7 @@ func noMemory() string {
 	return "TREERUN_FAKE_GPU_FAIL=" + strings.Join(calls, ",")
 }
 
-// A rank that fails for itself ends the measuring on all, and is named.
+// A rank that fails alone ends the measuring on all, and is named.
 func TestNoMemory(t *testing.T) {
 	if !onRanks(t, 3, noMemory()) {
 		return

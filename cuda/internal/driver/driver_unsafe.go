@@ -145,8 +145,8 @@ func (c Context) Free(a Addr) Result {
 	return Result(C.treerun_cuda_free(C.uintptr_t(c), C.uint64_t(a)))
 }
 
-// AllocPooled allocates n bytes of the device's memory pool, in order with s.
-// Package cuda does not, but others may hand it such memory: its tests do.
+// AllocPooled allocates n bytes of the device's memory pool, in order with s. Package cuda does not call it, but others
+// may pass it such memory: its tests do.
 func (c Context) AllocPooled(s Stream, n int64) (Addr, Result) {
 	v := C.treerun_cuda_alloc_pooled(C.uintptr_t(c), C.uintptr_t(s), C.size_t(n))
 	return Addr(v.value), Result(v.result)
@@ -186,13 +186,13 @@ func (c Context) UnregisterHost(b []byte) Result {
 	return Result(C.treerun_cuda_host_unregister(C.uintptr_t(c), unsafe.Pointer(unsafe.SliceData(b))))
 }
 
-// HostAddr returns where the device sees pinned memory.
+// HostAddr returns the address of pinned memory for the device.
 func (c Context) HostAddr(b []byte) (Addr, Result) {
 	v := C.treerun_cuda_host_address(C.uintptr_t(c), unsafe.Pointer(unsafe.SliceData(b)))
 	return Addr(v.value), Result(v.result)
 }
 
-// AddressRange returns the allocation that a lies in.
+// AddressRange returns the allocation that contains a.
 func (c Context) AddressRange(a Addr) (base Addr, size int64, r Result) {
 	v := C.treerun_cuda_address_range(C.uintptr_t(c), C.uint64_t(a))
 	return Addr(v.a), int64(v.b), Result(v.result)
@@ -220,7 +220,7 @@ func (c Context) ExportMemory(base Addr) (Handle, Result) {
 	return h, Result(r)
 }
 
-// OpenMemory maps an allocation of another process and returns its base here.
+// OpenMemory maps an allocation of another process and returns its base address here.
 func (c Context) OpenMemory(h Handle) (Addr, Result) {
 	v := C.treerun_cuda_memory_open(C.uintptr_t(c), (*C.uchar)(&h[0]))
 	return Addr(v.value), Result(v.result)

@@ -52,15 +52,13 @@ func (s Stream) Copy(c Context, dst, src Addr, n int64) Result {
 	return Result(C.treerun_cuda_copy(C.uintptr_t(c), C.uint64_t(dst), C.uint64_t(src), C.size_t(n), C.uintptr_t(s)))
 }
 
-// CopyIn copies src to the device. src must stay, pinned against Go's
-// collector, until s has passed.
+// CopyIn copies src to the device. src must stay, pinned against Go's collector, until s has passed the copy.
 func (s Stream) CopyIn(c Context, dst Addr, src []byte) Result {
 	return Result(C.treerun_cuda_copy_in(C.uintptr_t(c), C.uint64_t(dst), unsafe.Pointer(unsafe.SliceData(src)),
 		C.size_t(len(src)), C.uintptr_t(s)))
 }
 
-// CopyOut copies from the device to dst. dst must stay, pinned against Go's
-// collector, until s has passed.
+// CopyOut copies from the device to dst. dst must stay, pinned against Go's collector, until s has passed the copy.
 func (s Stream) CopyOut(c Context, dst []byte, src Addr) Result {
 	return Result(C.treerun_cuda_copy_out(C.uintptr_t(c), unsafe.Pointer(unsafe.SliceData(dst)), C.uint64_t(src),
 		C.size_t(len(dst)), C.uintptr_t(s)))
@@ -89,7 +87,7 @@ func (e Event) Destroy(c Context) Result {
 	return Result(C.treerun_cuda_event_destroy(C.uintptr_t(c), C.uintptr_t(e)))
 }
 
-// Record marks with e where s is now.
+// Record marks the current end of s with e.
 func (e Event) Record(c Context, s Stream) Result {
 	return Result(C.treerun_cuda_event_record(C.uintptr_t(c), C.uintptr_t(e), C.uintptr_t(s)))
 }
