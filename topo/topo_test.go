@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// valid returns a graph with something of everything.
+// valid returns a graph with an element of every kind.
 func valid() *Graph {
 	return &Graph{
 		Name: "two hosts", Ranks: 4, Hosts: []int{0, 0, 1, 1},
@@ -78,7 +78,7 @@ func TestGraphValidate(t *testing.T) {
 	}
 }
 
-// A graph that falls apart is named by its parts, shortly when there are many.
+// A graph that is not connected is named by its parts, shortly when there are many.
 func TestDisconnected(t *testing.T) {
 	g := UniformGraph(40)
 	g.Links = slices.DeleteFunc(g.Links, func(l Link) bool { return l.B > 4 && l.A/2 != l.B/2 })

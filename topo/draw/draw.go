@@ -80,8 +80,7 @@ func (x *picture) busiest(loads []topo.Load) []int {
 	return slices.DeleteFunc(list, func(i int) bool { return loads[i].Uses == 0 })
 }
 
-// figure writes a number for people: three digits that count, no exponent for
-// the sizes that links have.
+// figure writes a number for people: three significant digits, no exponent for the sizes that links have.
 func figure(v float64) string {
 	if v >= 1000 && v < 1e9 {
 		return fmt.Sprintf("%.0f", v)

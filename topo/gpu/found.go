@@ -27,7 +27,7 @@ func (f *Finding) usable() bool {
 // pushGain is the ratio from which on writing, being quicker, takes the place of reading.
 const pushGain = 1.1
 
-// Pushes reports whether the ranks had better write than read over the link.
+// Pushes reports whether writing over the link is better for the ranks than reading.
 func (f *Finding) Pushes() bool { return f.Push >= pushGain*f.GBytesPerSecond }
 
 // Drop is a link that is advertised and cannot be used.

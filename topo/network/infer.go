@@ -271,7 +271,7 @@ func (x *inference) single(s *star, peer int) float64 {
 	return x.guess(s.host, peer)
 }
 
-// held is up to which ratio flows count as undisturbed by each other.
+// held is the ratio up to which flows count as undisturbed by each other.
 func (x *inference) held() float64 { return min(x.limit, 1.5) }
 
 // ports gives every host one whose flows share something.

@@ -126,7 +126,7 @@ func Declared(hosts []string, gbytesPerSecond, latencyUs float64) *Network {
 	return n
 }
 
-// Validate reports the first element of n that cannot be.
+// Validate reports the first invalid element of n.
 func (n *Network) Validate() error {
 	hosts := len(n.Hosts)
 	if hosts < 2 || hosts > maxHosts {

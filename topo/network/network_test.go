@@ -34,7 +34,7 @@ func near(t rapid.TB, what string, got, want, within float64) {
 	}
 }
 
-// An even switch comes out even, with a port on every host.
+// An even switch gives an even network, with a port on every host.
 func TestEvenSwitch(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		hosts := rapid.IntRange(2, 12).Draw(rt, "hosts")
@@ -252,7 +252,7 @@ func TestSameNetwork(t *testing.T) {
 	}
 }
 
-// Turns that were lost, and values that are none, are refused or passed over.
+// Turns that were lost, and invalid values, are refused or passed over.
 func TestBrokenFindings(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	good := func() *Findings { return both(1, 1, 1).find(Quick, 0, 1) }

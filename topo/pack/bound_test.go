@@ -223,7 +223,7 @@ func TestBroadcastWithPorts(t *testing.T) {
 	})
 }
 
-// A proof that is not one is refused.
+// An invalid proof is refused.
 func TestCheckRefuses(t *testing.T) {
 	g := dgx1v()
 	b, err := FindBound(g, BothWays)

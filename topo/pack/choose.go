@@ -193,8 +193,7 @@ func (c *chooser) fill(s *selection, most int) *selection {
 	return s
 }
 
-// best returns the best selection of s and one tree more, or than where none is
-// better than that by the margin.
+// best returns the best selection of s and one tree more, or than where none is better by the margin.
 func (c *chooser) best(s, than *selection, margin float64) *selection {
 	for _, k := range c.candidates(s, max(2, min(maxTried, 50_000/len(c.w.caps)))) { // fewer where a try takes long
 		if next := c.with(s, k); next.value > than.value*(1+margin) {

@@ -72,7 +72,7 @@ func newMaster(caps []float64, limit float64, cols ...*column) *master {
 	return m
 }
 
-// clone returns a copy that shares the columns, and nothing that changes.
+// clone returns a copy that shares the columns only.
 func (m *master) clone() *master {
 	c := *m
 	c.cols, c.used = slices.Clone(m.cols), slices.Clone(m.used)

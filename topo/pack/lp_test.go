@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A solution is right when it overbooks nothing, and prices that are worth as
-// much make no column pay: each side proves the other.
+// A solution is right when it overbooks nothing, and under prices of the same worth no column pays: each side proves
+// the other.
 func TestMasterIsOptimal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawProgram(t)

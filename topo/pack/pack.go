@@ -59,7 +59,7 @@ type packer struct {
 	notes []string
 }
 
-// found is a packing under the limits.
+// found is a packing within the limits.
 type found struct {
 	pool  *pool
 	trees []int

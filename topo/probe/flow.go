@@ -19,7 +19,7 @@ const (
 	lookBack  = 4 * time.Millisecond
 )
 
-// pour sends data as the peer grants it, until then.
+// pour sends data as the peer grants it, until the given time.
 func (l *line) pour(payload []byte, until time.Time, first int) error {
 	var granted atomic.Int64
 	granted.Store(int64(first))

@@ -74,7 +74,7 @@ func dialAll(j hostJob) ([]net.Conn, error) {
 			if conns[h], err = net.Dial("tcp", j.Addrs[h]); err != nil && try > 500 {
 				return nil, err
 			} else if err != nil {
-				time.Sleep(10 * time.Millisecond) // it does not listen yet
+				time.Sleep(10 * time.Millisecond) // the other host does not listen yet
 			}
 		}
 		if _, err := fmt.Fprintf(conns[h], "%3d", j.Host); err != nil {

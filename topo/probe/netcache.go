@@ -36,7 +36,7 @@ func Identity(addrs []netip.Addr) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// staleNetwork is how old a network may be: others come and go on it.
+// staleNetwork is the age up to which a network serves: other users of the network come and go.
 const staleNetwork = 7 * 24 * time.Hour
 
 // NetworkPath returns the file of the network between these hosts, in whatever

@@ -119,7 +119,7 @@ func (h *netHost) turns(list []network.Turn, found *network.Findings) error {
 // stop ends all waits for connections. A closed one does not wait either.
 func (h *netHost) stop() { _ = h.deadline(time.Unix(1, 0)) }
 
-// deadline lets all connections wait until a time.
+// deadline sets the deadline of all connections.
 func (h *netHost) deadline(until time.Time) (err error) {
 	for _, l := range h.lines {
 		if l != nil {

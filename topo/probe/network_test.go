@@ -79,8 +79,7 @@ func configOf(conns [][]net.Conn, host int) NetworkConfig {
 	}
 }
 
-// Hosts on a loopback find every flow and trip of the turns, and a network comes
-// of it.
+// Hosts on a loopback find every flow and trip of the turns, and the findings give a network.
 func TestNetwork(t *testing.T) {
 	for _, hosts := range []int{2, 3, 5} {
 		conns := meshOf(t, hosts)

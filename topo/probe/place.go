@@ -18,7 +18,7 @@ var levels = [...]string{"topology/thread_siblings_list", "cache/index3/shared_c
 // Place is the place where a rank runs, as far as it is bound.
 type Place struct {
 	Bound bool                `json:"bound"` // to one core
-	Share [len(levels)]string `json:"share"` // the cores that share a level with its own; "": with several, or it is not known
+	Share [len(levels)]string `json:"share"` // the cores that share a level with its own; "": with several, or unknown
 }
 
 // Here returns the place of the calling thread.
@@ -114,8 +114,7 @@ func NewSampling(places []Place) *Sampling {
 // samples is the number of pairs of a class that are measured.
 const samples = 8
 
-// Pairs returns those to measure: some of every class, without a pattern, which the machine
-// may have, too.
+// Pairs returns the pairs to measure: some of every class, without a pattern, which the machine may have, too.
 func (s *Sampling) Pairs() (pairs [][2]int) {
 	random := rand.New(rand.NewPCG(0, 0))
 	left, taken := slices.Clone(s.sizes), make([]int, len(s.sizes))

@@ -97,7 +97,7 @@ func TestAllOfMeasuredRates(t *testing.T) {
 	}
 }
 
-// Cut speaks up where links times trees are many, and only there.
+// Cut is not empty where links times trees are many, and only there.
 func TestCut(t *testing.T) {
 	full := func(n int) *topo.Graph {
 		g := &topo.Graph{Ranks: n}

@@ -167,7 +167,7 @@ func TestMultiLarge(t *testing.T) {
 	}
 }
 
-// All builders for eight ranks: the brief of the whole plan is 10 ms.
+// All builders for eight ranks: the requirement for the whole plan is 10 ms.
 func BenchmarkEightRanks(b *testing.B) {
 	g := dgx1v()
 	for b.Loop() {
