@@ -1,5 +1,5 @@
-// Package environ finds out which job a process was started in: from the job file of
-// treerun's launcher, or from the variables of another one. It opens no sockets.
+// Package environ determines the job that this process was started in: from the job file of treerun's launcher, or from
+// the variables of another launcher. It opens no sockets.
 package environ
 
 import (
@@ -12,9 +12,9 @@ import (
 	"github.com/treerun/treerun/internal/netconn"
 )
 
-// Job is the job that this process is a rank of, wherever that was learned from. LocalRank is
-// -1, LocalSize 0 and Hosts nil where they follow from where the ranks run; Seed is empty
-// where the launcher passes on at which addresses rank 0 listens.
+// Job is the job that this process is a rank of, whatever its source. LocalRank is -1, LocalSize 0 and Hosts nil where
+// they follow from the hosts of the ranks; Seed is empty where the launcher passes on the addresses at which rank 0
+// listens.
 type Job struct {
 	job.File
 	Seed      string            // HOST:PORT at which rank 0 listens
@@ -22,9 +22,9 @@ type Job struct {
 	Variables map[string]string // settings that come from the environment: the variable of each
 }
 
-// Find returns the job of this process: a job of this rank alone where no launcher has started
-// it. get looks a variable up, "" when it is not set. TREERUN_JOB_FD is unset, so that children
-// of this process do not take themselves for the rank.
+// Find returns the job of this process, which is a job of this rank alone where no launcher has started it. get looks
+// up a variable and returns "" when it is not set. Find unsets TREERUN_JOB_FD, so that children of this process do not
+// take themselves for the rank.
 func Find(get func(name string) string) (*Job, error) {
 	if fd := get(job.EnvFD); fd != "" {
 		os.Unsetenv(job.EnvFD)
@@ -43,7 +43,7 @@ func Find(get func(name string) string) (*Job, error) {
 	return alone(get, "")
 }
 
-// alone is the job of one rank.
+// alone returns a job of one rank.
 func alone(get func(string) string, id string) (*Job, error) {
 	if id == "" {
 		id = job.NewID()
@@ -52,7 +52,7 @@ func alone(get func(string) string, id string) (*Job, error) {
 	return j, j.check()
 }
 
-// check reports what cannot be used of the variables that any launcher's ranks may have.
+// check reports an error for an invalid value among the variables that ranks of every launcher may have.
 func (j *Job) check() error {
 	if err := job.CheckDevice(j.Device); err != nil {
 		return fmt.Errorf("%w; %s sets it", err, job.EnvDevice)
@@ -63,7 +63,7 @@ func (j *Job) check() error {
 	return nil
 }
 
-// OneHost says whether all ranks are known to be on this host.
+// OneHost reports whether all ranks are known to be on this host.
 func (j *Job) OneHost() bool {
 	if j.Hosts == nil {
 		return j.LocalSize == j.Size
@@ -71,7 +71,7 @@ func (j *Job) OneHost() bool {
 	return !slices.ContainsFunc(j.Hosts, func(h int) bool { return h != j.Hosts[0] })
 }
 
-// SeveralHosts says whether ranks are known to be on several hosts.
+// SeveralHosts reports whether ranks are known to be on several hosts.
 func (j *Job) SeveralHosts() bool {
 	return !j.OneHost() && (j.Hosts != nil || j.LocalSize > 0)
 }
@@ -88,7 +88,7 @@ func (j *Job) Key(purpose string) []byte {
 	return key
 }
 
-// hostname returns the name of this host, for people.
+// hostname returns the name of this host, for users to read.
 func hostname() string {
 	name, err := os.Hostname()
 	if err != nil || name == "" {

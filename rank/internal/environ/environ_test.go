@@ -17,7 +17,7 @@ import (
 	"github.com/treerun/treerun/internal/netconn"
 )
 
-// env makes an environment from "A=1 B=2", with a configuration folder of its own.
+// env returns an environment from "A=1 B=2", with a configuration folder of its own.
 func env(t *testing.T, text string) func(name string) string {
 	vars := map[string]string{}
 	for _, f := range strings.Fields(text) {
@@ -87,8 +87,8 @@ func TestWithoutALauncherARankIsAlone(t *testing.T) {
 	}
 }
 
-// Schedulers that say which host is the first one need nothing but a key, and
-// launchers of one host nothing at all. All ranks find the same address.
+// Schedulers that name the first host need only a key, and launchers of one host need nothing. All ranks find the same
+// address.
 func TestSeedFollowsFromTheLauncher(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(key, []byte(strings.Repeat("ab", job.SecretBytes)), 0o600); err != nil {
@@ -139,8 +139,7 @@ func TestSeedFollowsFromTheLauncher(t *testing.T) {
 	}
 }
 
-// What treerun's flags say comes from variables of their names, and --iface from
-// NCCL's, too.
+// The settings of treerun's flags come from variables of their names, and --iface also from NCCL's variable.
 func TestSettingsFromTheEnvironment(t *testing.T) {
 	const base = "RANK=0 WORLD_SIZE=2 TREERUN_SEED=127.0.0.1:7000 "
 	for _, c := range []struct {
@@ -194,7 +193,7 @@ func TestSettingsFromTheEnvironment(t *testing.T) {
 	}
 }
 
-// Each error names the variable, and says what to do about it.
+// Each error names the variable and a remedy.
 func TestEnvironmentThatMakesNoSenseIsAnError(t *testing.T) {
 	const seed = " TREERUN_SEED=127.0.0.1:7000"
 	for text, want := range map[string]string{
@@ -287,7 +286,7 @@ func TestKeyFile(t *testing.T) {
 	}
 }
 
-// Ranks that start at once, and find no key, agree on one.
+// Ranks that start at the same time, and find no key, agree on one.
 func TestUserKeyIsMadeOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "config", "treerun")
 	var keys [16]string
@@ -343,8 +342,8 @@ func FuzzEnvironment(f *testing.F) {
 	})
 }
 
-// Only loopback addresses and localhost are the loopback for sure: a host's name
-// may stand for it on that host, and for something else everywhere else.
+// Only loopback addresses and localhost are certain to be the loopback: the name of a host may stand for it on that
+// host, and for another address on all others.
 func TestWhichSeedsAreLoopback(t *testing.T) {
 	for seed, want := range map[string]bool{
 		"127.0.0.1:1": true, "127.9.9.9:1": true, "[::1]:1": true, "localhost:1": true, "[::ffff:127.0.0.1]:1": true,
@@ -374,8 +373,8 @@ func TestJobFileIsEmptyAfterItWasRead(t *testing.T) {
 	}
 }
 
-// A descriptor that is not the job file, or not the control socket, is named as one that a wrapper has closed, and is
-// neither read nor closed: a file with a name, a file of the system, a pipe, a socket between hosts.
+// A descriptor that is not the job file, or not the control socket, is reported as one that a wrapper has closed, and
+// is neither read nor closed: a file with a name, a file of the system, a pipe, a socket between hosts.
 func TestDescriptorsOfOthers(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -429,7 +428,7 @@ func TestDescriptorsOfOthers(t *testing.T) {
 	}
 }
 
-// unlinked returns a file without a name that holds f.
+// unlinked returns a file without a name that contains f.
 func unlinked(t *testing.T, f *job.File) *os.File {
 	t.Helper()
 	file, err := os.CreateTemp(t.TempDir(), "")

@@ -12,8 +12,8 @@ import (
 	"github.com/treerun/treerun/internal/job"
 )
 
-// inherit takes over the job file whose descriptor number stands in text, and
-// the control socket that it names. Children of this process inherit neither.
+// inherit takes over the job file whose descriptor number is in text, and the control socket that it names. Children of
+// this process inherit neither.
 func inherit(text string) (*Job, error) {
 	fd, err := strconv.Atoi(text)
 	if err != nil || fd < 3 {
@@ -30,12 +30,12 @@ func inherit(text string) (*Job, error) {
 	return &Job{File: *f, Control: control}, nil
 }
 
-// closed is the cause, and the remedy, where an inherited descriptor is not there.
+// closed is the cause of a missing inherited descriptor, and the remedy.
 const closed = "a wrapper between treerun and this program has closed it (hint: Python's subprocess takes " +
 	"close_fds=False or pass_fds=(3, 4); a shell must not redirect 3 and 4)"
 
-// readJobFile reads the job file, and then closes it. A descriptor that is not the job file stays as it is: where a
-// wrapper has closed ours, the number belongs to the Go runtime or to a library.
+// readJobFile reads the job file, and then closes it. A descriptor that is not the job file remains untouched: where a
+// wrapper has closed the descriptor of the job file, its number belongs to the Go runtime or to a library.
 func readJobFile(fd int) (*job.File, error) {
 	var stat syscall.Stat_t
 	if err := syscall.Fstat(fd, &stat); err != nil {
@@ -52,15 +52,14 @@ func readJobFile(fd int) (*job.File, error) {
 	file := os.NewFile(uintptr(fd), "job file")
 	defer file.Close()
 	_, _ = file.Seek(stat.Size, io.SeekStart) // the launcher sees by the offset that the rank has read it
-	// Whoever else holds the memory file has no use for it. It may be
-	// sealed, which is fine as well.
+	// Other processes that have the memory file open do not use it. It may be sealed, which does no harm.
 	if file.Truncate(0) == nil {
 		mark(file)
 	}
 	return f, nil
 }
 
-// borrowed reads a descriptor that others may own: it moves no offset, and closes nothing.
+// borrowed reads a descriptor that may have another owner: it moves no offset, and closes nothing.
 type borrowed int
 
 func (fd borrowed) ReadAt(p []byte, at int64) (int, error) {

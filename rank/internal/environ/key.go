@@ -12,9 +12,8 @@ import (
 	"github.com/treerun/treerun/internal/safefile"
 )
 
-// secretFrom returns the secret of the job: from the key file, or from the user's
-// own key, which is made when there is none and the ranks meet at a loopback
-// address. On several hosts it must be there, the same on all.
+// secretFrom returns the secret of the job: from the key file, or from the user's own key, which is created when it is
+// missing and the ranks meet at a loopback address. On several hosts it must exist, with the same contents on all.
 func secretFrom(get func(string) string, j *Job) ([]byte, error) {
 	if path := get(job.EnvKeyFile); path != "" {
 		secret, err := job.ReadKeyFile(path)
@@ -39,8 +38,8 @@ func secretFrom(get func(string) string, j *Job) ([]byte, error) {
 	return key, err
 }
 
-// userKey returns the key in the file at path, and makes it when there is none. Several
-// ranks may do so at once; all get the same key.
+// userKey returns the key in the file at path, and creates it when it is missing. Several ranks may do so at the same
+// time; all get the same key.
 func userKey(path string) ([]byte, error) {
 	key, err := job.ReadKeyFile(path)
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -8,8 +8,9 @@ import (
 	"github.com/treerun/treerun/internal/job"
 )
 
-// launcher is a launcher that tells ranks their place in variables. Its fields are names of
-// variables, between spaces: the first that is set counts. "" when it has none.
+// launcher describes a launcher that passes the rank, the size and the like to ranks in variables. Its fields are names
+// of variables, separated by spaces: the first one that is set counts. A field is "" when the launcher has no such
+// variable.
 type launcher struct {
 	name string
 
@@ -19,10 +20,10 @@ type launcher struct {
 	jobID string // all of these, with dots between them, when the first is set
 	seed  string // the host of rank 0, or a list of hosts as Slurm writes it, of which it is the first
 
-	is func(get func(string) string) bool // whether it is this one; nil: rank or size is set
+	is func(get func(string) string) bool // reports whether it is this launcher; nil: rank or size is set
 }
 
-// launchers are in the order in which they are looked for.
+// launchers are in the order of their checks.
 var launchers = []launcher{
 	{
 		name: "treerun", rank: job.EnvRank, size: job.EnvSize, localRank: job.EnvLocalRank, localSize: job.EnvLocalSize,
@@ -51,9 +52,8 @@ var launchers = []launcher{
 		jobID: "LWS_LEADER_ADDRESS", seed: "LWS_LEADER_ADDRESS",
 	},
 	{
-		// An indexed Job says the index only, and is not always one job of
-		// ranks. The names with JOBSET are those that manifests usually give to
-		// the labels and annotations of a JobSet.
+		// An indexed Job sets only the index, and is not always one job of ranks. The names with JOBSET are those that
+		// manifests usually give to the labels and annotations of a JobSet.
 		name: "JobSet", rank: "JOB_GLOBAL_INDEX JOB_COMPLETION_INDEX", size: job.EnvSize,
 		epoch: "JOBSET_RESTART_ATTEMPT", jobID: "JOBSET_NAME JOBSET_RESTART_ATTEMPT", seed: "JOBSET_COORDINATOR",
 		is: func(get func(string) string) bool {
@@ -120,7 +120,7 @@ func (l *launcher) id(get func(string) string) string {
 	return strings.Join(values, ".")
 }
 
-// place reads which rank this is.
+// place reads the rank, the size, the local rank and size, and the epoch.
 func (l *launcher) place(j *Job, get func(string) string) error {
 	v := reader{get: get}
 	rank, size := firstSet(get, l.rank), firstSet(get, l.size)

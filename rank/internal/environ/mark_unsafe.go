@@ -10,17 +10,17 @@ import (
 	"github.com/treerun/treerun/internal/job"
 )
 
-// robustList is the head of the kernel's list of what a thread holds, of which there is one thing here.
+// robustList is the head of the kernel's list of the robust locks of a thread, which has one entry here.
 type robustList struct {
 	next    *robustList
 	offset  uintptr // from an entry, a list of its own, to its word
 	pending *robustList
 }
 
-// mark lets the launcher see the end of this process when it begins. The launcher is told by the system only when that
-// has taken the memory back, which takes a second for 8 GiB, and longer where a driver has pinned it. But before
-// that the kernel marks what a thread held as that of a dead owner: here a word of the memory file that
-// the launcher reads. Where something is refused there is no mark.
+// mark lets the launcher see the end of this process when it begins. The system reports it to the launcher only after
+// it has taken the memory back, which takes a second for 8 GiB, and longer where a driver has pinned it. But before
+// that the kernel marks the locks of the thread as those of a dead owner: here a word of the memory file, which the
+// launcher reads. Where the system refuses a step there is no mark.
 func mark(file *os.File) {
 	if file.Truncate(job.MarkAt+job.MarkBytes) != nil {
 		return
@@ -34,7 +34,7 @@ func mark(file *os.File) {
 	head, entry := (*robustList)(unsafe.Pointer(&page[headAt])), (*robustList)(unsafe.Pointer(&page[entryAt]))
 	head.next, head.offset, entry.next = entry, job.MarkAt-entryAt, head
 	go func() {
-		runtime.LockOSThread() // for ever: the list is that of a thread, and this one lives as long as the process
+		runtime.LockOSThread() // forever: the list belongs to a thread, which lives as long as the process
 		words := (*[job.MarkBytes / 4]uint32)(unsafe.Pointer(&page[job.MarkAt]))
 		words[1] = uint32(os.Getpid())
 		atomic.StoreUint32(&words[0], uint32(syscall.Gettid()))

@@ -14,15 +14,15 @@ import (
 
 const remedy = "set " + job.EnvSeed + "=HOST:PORT on all ranks, with the host of rank 0 and a port that is free there"
 
-// seedFrom returns the address at which rank 0 is to listen: what the user says,
-// else what follows from the launcher's variables.
+// seedFrom returns the address at which rank 0 listens: from the user's variable, else derived from the launcher's
+// variables.
 func (l *launcher) seedFrom(j *Job, get func(string) string) (string, error) {
 	master, masterPort := get("MASTER_ADDR"), get("MASTER_PORT")
 	switch seed := get(job.EnvSeed); {
 	case seed != "":
 		return seed, checkSeed(seed, job.EnvSeed+" is")
 	case master != "" && get(job.EnvRank) != "":
-		// These are what treerun tells PyTorch; nobody listens there.
+		// These are the variables that treerun sets for PyTorch; no process listens at their address.
 		return "", fmt.Errorf("neither %s nor %s is set: this process was not started by treerun itself, perhaps by one "+
 			"of its ranks, and is no part of that job; unset %s, or %s", job.EnvFD, job.EnvSeed, job.EnvRank, remedy)
 	case master != "" && strings.EqualFold(get("TORCHELASTIC_USE_AGENT_STORE"), "true") && j.JobID != "":
@@ -46,7 +46,7 @@ func (l *launcher) seedFrom(j *Job, get func(string) string) (string, error) {
 	return j.derivedSeed(hosts[0]), nil
 }
 
-// checkSeed reports what is no HOST:PORT; what says where it comes from.
+// checkSeed reports an error unless seed is a HOST:PORT; what names its source.
 func checkSeed(seed, what string) error {
 	host, port, err := net.SplitHostPort(seed)
 	if err != nil {
@@ -59,8 +59,8 @@ func checkSeed(seed, what string) error {
 	return nil
 }
 
-// derivedSeed returns an address of a host with a port that all ranks find for
-// themselves, one of the range that the user allows.
+// derivedSeed returns an address of a host with a port of the range that the user allows. All ranks compute the same
+// one.
 func (j *Job) derivedSeed(host string) string {
 	among := netconn.SeedPorts
 	if p, err := netconn.ParsePorts(j.Settings[SettingPorts]); err == nil {
@@ -69,9 +69,8 @@ func (j *Job) derivedSeed(host string) string {
 	return net.JoinHostPort(host, strconv.Itoa(among.Pick("seed of "+j.JobID)))
 }
 
-// SeedIsLoopback says whether the ranks are to meet at a loopback address.
-// Another name than localhost may well be that of rank 0's host, to which
-// Debian gives the address 127.0.1.1 there.
+// SeedIsLoopback reports whether the ranks meet at a loopback address. A name other than localhost may well be that of
+// rank 0's host, to which Debian gives the address 127.0.1.1 there.
 func (j *Job) SeedIsLoopback() bool {
 	host, _, _ := net.SplitHostPort(j.Seed)
 	ip, err := netip.ParseAddr(host)

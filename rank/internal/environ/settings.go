@@ -9,8 +9,7 @@ import (
 	"github.com/treerun/treerun/internal/netconn"
 )
 
-// Settings of the launcher that package rank goes by. Their names are those of
-// treerun's flags.
+// Settings of the launcher that package rank uses. Their names are those of treerun's flags.
 const (
 	SettingIface        = "iface" // iface.Parse
 	SettingPorts        = "port-range"
@@ -24,18 +23,18 @@ const (
 // maxTimeout is the longest of the timeouts.
 const maxTimeout = 7 * 24 * time.Hour
 
-// Settings are the launcher's words, understood.
+// Settings are the parsed settings of the launcher.
 type Settings struct {
 	Iface        iface.Spec        // which addresses to offer
 	Ports        netconn.PortRange // of all listeners
 	PeerTimeout  time.Duration     // how long a rank on another host may be silent
 	StartTimeout time.Duration     // how long Init may take
-	StallTimeout time.Duration     // how long a rank may wait without progress; 0: for ever
-	Verbose      bool              // say which addresses are offered
+	StallTimeout time.Duration     // how long a rank may wait without progress; 0: forever
+	Verbose      bool              // log the addresses that are offered
 }
 
-// variables are the settings that may stand in the environment of ranks that another launcher
-// started; the last ones are of package collective.
+// variables are the settings that may come from the environment of ranks that another launcher started; the last ones
+// are those of package collective.
 var variables = []string{SettingIface, SettingPorts, settingPeerTimeout, settingStartTimeout, settingStall,
 	SettingPprof, "graph", "algorithm", "plan"}
 
@@ -49,10 +48,10 @@ func (j *Job) settingsFrom(get func(string) string) {
 	for _, setting := range variables {
 		take(setting, job.Variable(setting))
 	}
-	take(SettingIface, "NCCL_SOCKET_IFNAME") // what was set for NCCL holds, unless treerun was told otherwise
+	take(SettingIface, "NCCL_SOCKET_IFNAME") // the setting for NCCL holds where treerun has none
 }
 
-// Parse reads the settings that concern package rank. s holds what counts where they are not set.
+// Parse reads the settings of package rank. s holds the defaults of those that are not set.
 func (j *Job) Parse(s *Settings) (err error) {
 	s.Verbose = j.Settings[settingVerbose] == "1"
 	if s.Iface, err = iface.Parse(j.Settings[SettingIface]); err != nil {
@@ -83,8 +82,8 @@ func (j *Job) Parse(s *Settings) (err error) {
 	return nil
 }
 
-// Source says where the user has set a setting: a flag of treerun, or a variable
-// where another launcher started the ranks.
+// Source names the place where the user has set a setting: a flag of treerun, or a variable where another launcher
+// started the ranks.
 func (j *Job) Source(name string) string {
 	if v := j.Variables[name]; v != "" {
 		return v
@@ -95,7 +94,7 @@ func (j *Job) Source(name string) string {
 	return "--" + name
 }
 
-// CheckPorts reports a range that cannot be enough for the ranks of a host.
+// CheckPorts reports an error for a range that is too small for the ranks of a host.
 func (j *Job) CheckPorts(ports netconn.PortRange) error {
 	each, words := 1, "one each"
 	if j.SeveralHosts() {

@@ -18,9 +18,9 @@ type peerConn struct {
 	netconn.Heartbeat
 	peer  int
 	conn  net.Conn
-	used  atomic.Bool   // something has come
+	used  atomic.Bool   // the peer has sent something
 	gone  atomic.Bool   // another connection has taken its place
-	ended chan struct{} // closed when nothing more is read
+	ended chan struct{} // closed when reading has ended
 	mu    sync.Mutex    // held while writing
 
 	queueMu sync.Mutex
@@ -37,7 +37,7 @@ func (l *peerConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// put queues a notice, and reports whether it is the first one: then the caller flushes.
+// put queues a notice, and reports whether it is the first in the queue: then the caller flushes.
 func (l *peerConn) put(f *frame) bool {
 	l.queueMu.Lock()
 	defer l.queueMu.Unlock()
@@ -45,8 +45,7 @@ func (l *peerConn) put(f *frame) bool {
 	return len(l.queue) == 1
 }
 
-// flush writes the notices that are queued. Nobody waits for them: the peer may
-// be gone, which the connection's reader finds out.
+// flush writes the queued notices, and reports no error: the peer may be gone, which the connection's reader notices.
 func (l *peerConn) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,16 +56,15 @@ func (l *peerConn) flush() {
 	l.writeNotices(queue...)
 }
 
-// writeNotices writes notices. They are small; only a peer that does not read makes it
-// wait, and then not for long. The caller holds mu.
+// writeNotices writes notices. They are small; only a peer that does not read delays the write, by noticeTimeout at
+// most. The caller holds mu.
 func (l *peerConn) writeNotices(notices ...*frame) {
 	ctx, cancel := context.WithTimeout(context.Background(), noticeTimeout)
 	defer cancel()
-	_ = l.write(ctx, notices...) // what the peer does not hear of it finds out
+	_ = l.write(ctx, notices...) // a peer that misses a notice learns of the failure itself
 }
 
-// sendHeartbeat tells the peer that this rank lives, unless something is being written,
-// which tells it as well.
+// sendHeartbeat shows the peer that this rank lives, unless a write is under way, which shows the same.
 func (l *peerConn) sendHeartbeat(f *frame) {
 	if l.mu.TryLock() {
 		defer l.mu.Unlock()
@@ -74,8 +72,7 @@ func (l *peerConn) sendHeartbeat(f *frame) {
 	}
 }
 
-// send writes a frame, until ctx is done. After an error the connection is of
-// no more use.
+// send writes a frame, until ctx is done. After an error the connection is unusable.
 func (l *peerConn) send(ctx context.Context, f *frame) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

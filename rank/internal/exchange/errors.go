@@ -7,7 +7,7 @@ import (
 	"github.com/treerun/treerun/internal/waits"
 )
 
-// What errors of package rank are.
+// Kinds of errors of package rank.
 var (
 	ErrClosed     = errors.New("the world is closed")
 	ErrPeerClosed = errors.New("has closed its world")
@@ -15,13 +15,13 @@ var (
 	ErrStalled    = waits.ErrStalled
 )
 
-// Fault is what went wrong between the ranks of a job.
+// Fault is an error between the ranks of a job.
 type Fault struct {
 	Rank int // at fault, -1 when it is not one rank's
 	Err  error
 }
 
-// Error says which rank it was, and what happened.
+// Error names the rank at fault and the cause.
 func (f *Fault) Error() string {
 	if f.Rank < 0 {
 		return f.Err.Error()
@@ -29,16 +29,16 @@ func (f *Fault) Error() string {
 	return fmt.Sprintf("rank %d %v", f.Rank, f.Err)
 }
 
-// Unwrap returns what happened.
+// Unwrap returns the cause.
 func (f *Fault) Unwrap() error { return f.Err }
 
-// reported is what happened, in the words of whoever saw it: "killed by SIGKILL".
+// reported is a failure in the words of the process that saw it: "killed by SIGKILL".
 type reported struct {
 	text string
-	kind error // what it is, to errors.Is; nil: nothing in particular
+	kind error // matched by errors.Is; nil: no kind
 }
 
 func (r reported) Error() string { return r.text }
 
-// Is makes it an error of its kind.
+// Is reports whether target is the kind of the failure.
 func (r reported) Is(target error) bool { return r.kind != nil && target == r.kind }

@@ -18,11 +18,11 @@ import (
 const (
 	blobsFrame     byte = 1 // step of AllGather number
 	leftFrame      byte = 2 // rank has closed after completing number AllGathers
-	failedFrame    byte = 3 // rank has failed; the text says how
-	brokenFrame    byte = 4 // AllGather number cannot complete, because of rank; the text says why
+	failedFrame    byte = 3 // rank has failed; the text is the description
+	brokenFrame    byte = 4 // AllGather number cannot complete, because of rank; the text is the cause
 	heartbeatFrame byte = 5 // the sender lives; no text
-	stalledFrame   byte = 6 // brokenFrame where the stall timeout is why
-	pairsFrame     byte = 7 // whom rank cannot connect to; the text is a netconn.Report
+	stalledFrame   byte = 6 // brokenFrame whose cause is the stall timeout
+	pairsFrame     byte = 7 // the peers that rank cannot connect to; the text is a netconn.Report
 )
 
 const (
@@ -38,11 +38,11 @@ const MaxBlob = 64 << 20
 type frame struct {
 	kind   byte
 	step   int
-	rank   int // whom a notice is about; the sender of blobs
+	rank   int // the subject of a notice; the sender of blobs
 	number uint64
 	blobs  [][]byte
 	text   string
-	cause  error // what the text of a notice of this rank's own says
+	cause  error // the error whose text a notice of this rank carries
 }
 
 // notice returns a frame about a rank.
@@ -55,7 +55,7 @@ func notice(kind byte, rank int, number uint64, why error) *frame {
 	return &frame{kind: kind, rank: rank, number: number, text: text, cause: why}
 }
 
-// why returns what a notice says, as an error.
+// why returns the text of a notice, as an error.
 func (f *frame) why() error {
 	switch {
 	case f.cause != nil:
@@ -68,10 +68,10 @@ func (f *frame) why() error {
 	return reported{f.text, nil}
 }
 
-// blobsIn says how many blobs step of an AllGather of n ranks moves.
+// blobsIn returns the number of blobs that a step of an AllGather of n ranks moves.
 func blobsIn(step, n int) int { return min(1<<step, n-1<<step) }
 
-// stepsOf says how many steps an AllGather of n ranks has: ceil(log2 n).
+// stepsOf returns the number of steps of an AllGather of n ranks: ceil(log2 n).
 func stepsOf(n int) int {
 	steps := 0
 	for 1<<steps < n {
@@ -80,9 +80,9 @@ func stepsOf(n int) int {
 	return steps
 }
 
-// sizes are those that the bodies of frames may have.
+// sizes are the valid sizes of frame bodies.
 var sizes = strict.FrameSizes{
-	blobsFrame: {bodyHead, bodyHead + 4<<15}, // of half of the most ranks that there can be
+	blobsFrame: {bodyHead, bodyHead + 4<<15}, // of half of the largest number of ranks
 	leftFrame:  notices, failedFrame: notices, brokenFrame: notices, stalledFrame: notices,
 	heartbeatFrame: {bodyHead, bodyHead}, pairsFrame: {bodyHead, bodyHead + maxPairs},
 }

@@ -75,7 +75,7 @@ func TestFramesThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
-// A claim of 64 MiB that is followed by little costs little.
+// A length of 64 MiB that is followed by little data costs little memory.
 func TestBlobGrowsWithWhatArrives(t *testing.T) {
 	claim := flat(&frame{kind: blobsFrame, blobs: [][]byte{nil}})
 	binary.BigEndian.PutUint32(claim[len(claim)-4:], MaxBlob)

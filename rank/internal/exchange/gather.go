@@ -11,12 +11,11 @@ import (
 	"github.com/treerun/treerun/internal/waits"
 )
 
-// AllGather gives every rank the blobs of all ranks, by rank. It is World.AllGather for the
-// operation op, which waits in wait or in that of ctx. The error is a *Fault.
+// AllGather gives every rank the blobs of all ranks, indexed by rank. It implements World.AllGather for the operation
+// op, which waits in wait or in the wait of ctx. The error is a *Fault.
 //
-// It takes ceil(log2 n) steps, in which each rank sends what it has to one
-// other (Bruck et al., "Efficient algorithms for all-to-all communications in
-// multiport message-passing systems", 1997).
+// It takes ceil(log2 n) steps. In each step every rank sends its blobs to one other rank (Bruck et al., "Efficient
+// algorithms for all-to-all communications in multiport message-passing systems", 1997).
 func (m *Mesh) AllGather(ctx context.Context, wait *waits.Wait, op string, blob []byte) ([][]byte, error) {
 	m.gatherMu.Lock()
 	defer m.gatherMu.Unlock()
@@ -86,7 +85,7 @@ func (g *gather) bruck(blob []byte) ([][]byte, error) {
 	return result, nil
 }
 
-// publish makes known that a step waits for a peer.
+// publish records that a step waits for a peer.
 func (g *gather) publish(step, peer int, what string) (done func()) {
 	in := fmt.Sprintf("World.%s #%d, step %d of %d", g.op, g.number, step+1, stepsOf(g.cfg.Size))
 	if outer := g.wait.Doing(); outer != "" {
@@ -95,7 +94,7 @@ func (g *gather) publish(step, peer int, what string) (done func()) {
 	return g.wait.Enter(in, waits.Lack{Rank: peer, What: what})
 }
 
-// receive takes the blobs that from sends in a step.
+// receive returns the blobs that the peer from sends in a step.
 func (g *gather) receive(from, step int) ([][]byte, error) {
 	done := g.publish(step, from, "to send blobs")
 	select {
@@ -112,7 +111,7 @@ func (g *gather) receive(from, step int) ([][]byte, error) {
 	}
 }
 
-// awaitNews waits a little for another rank to say why it cannot complete.
+// awaitNews waits at most limit for a notice from another rank with the reason why the AllGather cannot complete.
 func (g *gather) awaitNews(limit time.Duration) *Fault {
 	late := time.After(limit)
 	for {
@@ -128,8 +127,7 @@ func (g *gather) awaitNews(limit time.Duration) *Fault {
 	}
 }
 
-// sendFailed waits for the explanation of a connection that broke, which its reader looks for,
-// too.
+// sendFailed waits for the explanation of a connection that broke, which the connection's reader looks for, too.
 func (g *gather) sendFailed(to int, err error) error {
 	why := g.awaitNews(2 * g.cfg.Grace)
 	if g.run.Err() != nil {
@@ -142,8 +140,8 @@ func (g *gather) sendFailed(to int, err error) error {
 	return why
 }
 
-// whyEnded returns why run has ended while this rank waited for a peer. Where its time was
-// up the wait stays published for a while.
+// whyEnded returns why run has ended while this rank waited for a peer. After a timeout the wait stays published for a
+// while.
 func (g *gather) whyEnded(peer int) error {
 	err := context.Cause(g.run)
 	switch {
@@ -170,11 +168,11 @@ type late struct {
 func (l *late) Error() string { return fmt.Sprintf("%v; it waited: %s", l.err, l.Text) }
 func (l *late) Unwrap() error { return l.err }
 
-// AtFault returns the rank that it waited for in the end, -1 when that is not one rank.
+// AtFault returns the rank at the end of the chain of waits, -1 when it is not a single rank.
 func (l *late) AtFault() int { return l.Rank }
 
-// giveUp tells all ranks that this one has given up because of err, and returns its error.
-// Ranks that give up at the same time are not to take each other's end for the reason.
+// giveUp notifies all ranks that this one has given up because of err, and returns its error. Ranks that give up at the
+// same time must not take each other's end for the cause.
 func (g *gather) giveUp(err error) error {
 	if news := g.awaitNews(g.cfg.Grace); news != nil {
 		return news

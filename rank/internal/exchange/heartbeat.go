@@ -7,20 +7,18 @@ import (
 	"github.com/treerun/treerun/internal/netconn"
 )
 
-// The mesh finds ranks of other hosts that are gone without the end of their
-// connections: a host without power, a cut cable, a host whose processes are
-// stopped. On every connection between hosts, each side says that it lives 20
-// times within the peer timeout, and a rank that was silent for 0.9 of it
-// counts as lost. A rank that computes goes on saying so, from another thread.
-// Within a host the kernel ends the connections of what is gone, and a rank
-// that is stopped there may be in a debugger.
+// The mesh detects ranks of other hosts that are gone although their connections have not ended: a host without power,
+// a cut cable, a host whose processes are stopped. On every connection between hosts, each side sends 20 heartbeats
+// within the peer timeout, and a rank that was silent for 0.9 of it counts as lost. A rank that computes keeps sending
+// them, from another thread. Within a host the kernel ends the connections of processes that are gone, and a rank that
+// is stopped there may be in a debugger.
 const (
-	heartbeats  = 20 // in a peer timeout
-	missedLimit = 17 // heartbeats that may be missing in a row
+	heartbeats  = 20 // per peer timeout
+	missedLimit = 17 // consecutive heartbeats that may be missing
 )
 
-// Heartbeat has the mesh send heartbeats, and look for silence, on connections to ranks of other hosts,
-// which elsewhere tells, until it is closed.
+// Heartbeat has the mesh send heartbeats, and watch for silence, on connections to ranks of other hosts, until it is
+// closed. elsewhere reports whether a rank is on another host.
 func (m *Mesh) Heartbeat(peerTimeout time.Duration, elsewhere func(rank int) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -30,7 +28,7 @@ func (m *Mesh) Heartbeat(peerTimeout time.Duration, elsewhere func(rank int) boo
 	}
 }
 
-// watch begins to look for silence on a connection, if that is wanted. The caller holds mu.
+// watch begins to watch for silence on a connection, if Heartbeat has been called. The caller holds mu.
 func (m *Mesh) watch(l *peerConn) {
 	if m.elsewhere == nil || !m.elsewhere(l.peer) {
 		return
@@ -50,8 +48,7 @@ func (m *Mesh) watch(l *peerConn) {
 	})
 }
 
-// Hold keeps the mesh from saying anything, as if its rank were stopped, until release is
-// called. It is for tests.
+// Hold keeps the mesh from sending anything, as if its rank were stopped, until release is called. It is for tests.
 func (m *Mesh) Hold() (release func()) {
 	m.mu.Lock()
 	conns := m.conns(true)

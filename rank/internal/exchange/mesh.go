@@ -1,6 +1,6 @@
-// Package exchange connects the ranks of a job with each other: blobs of all go to all
-// (AllGather), and news of failures from rank to rank. It proves nobody and opens nothing: it
-// is given connections to ranks that have proved themselves.
+// Package exchange connects the ranks of a job with each other. It carries the blobs of all ranks to all ranks
+// (AllGather), and news of failures from rank to rank. It authenticates no peers and opens no connections: the caller
+// passes it connections to ranks that have proved themselves.
 package exchange
 
 import (
@@ -20,28 +20,27 @@ import (
 	"github.com/treerun/treerun/internal/netconn"
 )
 
-// Config says who a rank is.
+// Config describes a rank.
 type Config struct {
 	Rank, Size int
 
-	// Grace is how long the end of a connection waits for its explanation: the launcher's
-	// word on how the process ended, or a notice on another connection.
+	// Grace is how long the end of a connection waits for its explanation: the launcher's report of how the process ended,
+	// or a notice on another connection.
 	Grace time.Duration
 
-	// Launched: a launcher tells how processes end.
+	// Launched is true where a launcher reports how processes end.
 	Launched bool
 
-	// On returns " on host c", to be said of what became of a rank; "" where all are on one.
+	// On returns " on host c", for messages about a rank; "" where all ranks are on one host.
 	On func(rank int) string
 }
 
-// Mesh is a rank's connections to other ranks, and what it knows of the job. Rank r dials r-1,
-// r-2, r-4, ... modulo the number of ranks, and is dialed by r+1, r+2, r+4, ...: the pattern
-// of AllGather. Blobs flow from the side that dialed.
+// Mesh holds a rank's connections to other ranks, and its knowledge of the job. Rank r dials r-1, r-2, r-4, ... modulo
+// the number of ranks, and is dialed by r+1, r+2, r+4, ...: the pattern of AllGather. Blobs flow from the side that
+// dialed.
 //
-// News flows there, too: a rank passes on what it did not know yet, over the
-// connections that it dialed. Its own Close it also tells those who dialed,
-// which is safe, as they then have nothing on the way that it waits for.
+// News flows in that direction, too: a rank passes on news over the connections that it dialed. It also sends its own
+// Close to the ranks that dialed it, which is safe, as they then have nothing on the way that it waits for.
 //
 // All methods may be called concurrently.
 type Mesh struct {
@@ -76,19 +75,19 @@ func New(cfg Config) *Mesh {
 	return m
 }
 
-// peer returns the rank that is distance ranks further on.
+// peer returns the rank at the given distance after this one, modulo the size.
 func (m *Mesh) peer(distance int) int {
 	return ((m.cfg.Rank+distance)%m.cfg.Size + m.cfg.Size) % m.cfg.Size
 }
 
-// outlet returns the connection to the rank that is distance ranks further on.
+// outlet returns the connection to the rank at the given distance.
 func (m *Mesh) outlet(distance int) *peerConn {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.out[m.peer(distance)]
 }
 
-// Attach takes a connection that peer dialed.
+// Attach takes over a connection that peer dialed.
 func (m *Mesh) Attach(peer int, conn net.Conn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,13 +97,13 @@ func (m *Mesh) Attach(peer int, conn net.Conn) {
 		return
 	}
 	if old != nil {
-		old.gone.Store(true) // the peer did not hear in time that it had been let in
+		old.gone.Store(true) // the peer has not learned in time that it was admitted
 		old.conn.Close()
 	}
 	m.in[peer] = m.begin(peer, conn, inbox)
 }
 
-// begin reads what comes over a connection; blobs go to inbox. The caller holds mu.
+// begin reads from a connection; blobs go to inbox. The caller holds mu.
 func (m *Mesh) begin(peer int, conn net.Conn, inbox chan<- *frame) *peerConn {
 	l := &peerConn{peer: peer, conn: conn, ended: make(chan struct{})}
 	m.watch(l)
@@ -115,9 +114,8 @@ func (m *Mesh) begin(peer int, conn net.Conn, inbox chan<- *frame) *peerConn {
 // Dialer opens a connection to a rank.
 type Dialer func(ctx context.Context, to int) (net.Conn, error)
 
-// Connect dials all ranks that this one dials. It tries again until ctx is done,
-// or until one has been out of reach for limit. One that takes connections
-// and is slow to answer is not.
+// Connect dials all ranks that this one dials. It tries again until ctx is done, or until one has been unreachable for
+// limit. A rank that accepts connections and is slow to answer is not unreachable.
 func (m *Mesh) Connect(ctx context.Context, limit time.Duration, dial Dialer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -163,7 +161,7 @@ func (m *Mesh) reach(ctx context.Context, peer int, limit time.Duration, dial Di
 	}
 }
 
-// read takes the frames of one connection until it ends.
+// read takes the frames of a connection until it ends.
 func (m *Mesh) read(l *peerConn, inbox chan<- *frame) {
 	defer close(l.ended)
 	r := bufio.NewReaderSize(l, 4096)
@@ -193,8 +191,8 @@ func (m *Mesh) read(l *peerConn, inbox chan<- *frame) {
 	}
 }
 
-// lost is what the end of a connection means. Whoever knows more has some time
-// to say so: that the peer closed, or how it died.
+// lost handles the end of a connection. Processes that know more have a grace period to send the reason: that the peer
+// closed, or how it died.
 func (m *Mesh) lost(peer int, err error) {
 	if m.HasLeft(peer) {
 		return
@@ -213,8 +211,8 @@ func (m *Mesh) lost(peer int, err error) {
 	}
 }
 
-// describeEnd says what is known of a peer whose connection has ended with err: a process that ends does that, of which
-// a launcher would have told, and between hosts so does the network.
+// describeEnd describes the state of a peer whose connection has ended with err. The end of a process causes that,
+// which a launcher would have reported, and between hosts so does the network.
 func (m *Mesh) describeEnd(peer int, err error) string {
 	ended := "ended without closing its world" + m.cfg.On(peer)
 	broke := fmt.Sprintf("lost its connection to rank %d%s: %v", m.cfg.Rank, m.cfg.On(m.cfg.Rank), err)
@@ -229,20 +227,19 @@ func (m *Mesh) describeEnd(peer int, err error) string {
 	return ended
 }
 
-// isEnd says whether err is how a connection to a process that ends looks, also
-// after its reader has closed this side.
+// isEnd reports whether err is the error of a connection whose peer process has ended, also after its reader has closed
+// this side.
 func isEnd(err error) bool {
 	ends := []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed}
 	return slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) })
 }
 
-// Lost notes that a rank has failed, and tells the others.
+// Lost notes that a rank has failed, and notifies the others.
 func (m *Mesh) Lost(rank int, what string) {
 	m.spread(notice(failedFrame, rank, 0, reported{what, ErrFailed}))
 }
 
-// BreakOff tells all ranks that AllGather number and later ones cannot complete, because
-// of rank.
+// BreakOff notifies all ranks that AllGather number and later ones cannot complete, because of rank.
 func (m *Mesh) BreakOff(rank int, number uint64, why error) {
 	kind := brokenFrame
 	if errors.Is(why, ErrStalled) {
@@ -251,14 +248,13 @@ func (m *Mesh) BreakOff(rank int, number uint64, why error) {
 	m.spread(notice(kind, rank, number, why))
 }
 
-// TellPairs tells all ranks whom this one cannot connect to, as a netconn.Report says.
+// TellPairs sends all ranks the list of the peers that this one cannot connect to, a netconn.Report.
 func (m *Mesh) TellPairs(report []byte) {
 	m.spread(&frame{kind: pairsFrame, rank: m.cfg.Rank, text: string(report)})
 }
 
-// spread notes what a notice says. When it is news it is passed on, without waiting and after
-// all earlier ones, to the ranks that this one dialed, and failures, and pairs that cannot connect,
-// to those that dialed this one, too.
+// spread records a notice. News is passed on, without waiting and after all earlier notices, to the ranks that this one
+// dialed; failures, and pairs that cannot connect, also go to the ranks that dialed this one.
 func (m *Mesh) spread(f *frame) {
 	if !m.take(f) {
 		return
@@ -275,8 +271,7 @@ func (m *Mesh) spread(f *frame) {
 	}
 }
 
-// conns returns the connections that this rank dialed, and, if in says so, the
-// others. The caller holds mu.
+// conns returns the connections that this rank dialed, and the others, too, if in is true. The caller holds mu.
 func (m *Mesh) conns(in bool) []*peerConn {
 	all := slices.Collect(maps.Values(m.out))
 	if in {
@@ -285,10 +280,10 @@ func (m *Mesh) conns(in bool) []*peerConn {
 	return all
 }
 
-// Goodbye tells all peers that this rank closes. What it knows to have gone wrong before, it
-// says first, so that nobody takes its leaving for the cause.
+// Goodbye notifies all peers that this rank closes. Before that it sends the failures that it knows of, so that no rank
+// takes its leaving for the cause.
 func (m *Mesh) Goodbye() {
-	m.gatherMu.Lock() // what was under way has been told to end
+	m.gatherMu.Lock() // running operations have been canceled
 	defer m.gatherMu.Unlock()
 	failure, broken := m.troubles()
 	m.mu.Lock()

@@ -7,10 +7,10 @@ import (
 	"github.com/treerun/treerun/internal/waits"
 )
 
-// An AllGather that ends because a connection broke waits for nobody any more: it is neither
-// reported nor told of.
+// An AllGather that ends because a connection broke waits for no rank any more: it appears neither in reports nor in
+// answers.
 func TestSendFailed(t *testing.T) {
-	for _, left := range []uint64{0, 5} { // AllGather 0 cannot complete; it can, and the peer is gone all the same
+	for _, left := range []uint64{0, 5} { // AllGather 0 cannot complete; it can, and the peer is gone nevertheless
 		m := New(Config{Size: 2})
 		g := &gather{Mesh: m, run: t.Context(), wait: (&waits.Job{Size: 2}).NewWait("", nil), op: "AllGather"}
 		m.take(notice(leftFrame, 1, left, nil))

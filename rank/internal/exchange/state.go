@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// state is what this rank knows about how the job is going: the notices that were
-// news. All its methods may be called concurrently.
+// state is this rank's knowledge of the job's progress: the notices that were news. All its methods may be called
+// concurrently.
 type state struct {
 	failed chan struct{} // closed with the first failure
 
@@ -15,10 +15,10 @@ type state struct {
 	changed chan struct{}  // closed and replaced whenever the rest changes
 	failure *frame         // the first one
 	lost    map[int]bool   // ranks that have failed
-	broken  *frame         // why its AllGather and later ones cannot complete
+	broken  *frame         // the reason why its AllGather and later ones cannot complete
 	left    map[int]uint64 // ranks that have closed, and how many AllGathers they had completed
 	ended   map[int]bool   // ranks that the launcher saw end in good order
-	pairs   map[int]string // by rank: whom it cannot connect to
+	pairs   map[int]string // by rank: the peers that it cannot connect to
 	closing bool           // this rank's Close has begun
 }
 
@@ -29,7 +29,7 @@ func newState() *state {
 	}
 }
 
-// change lets everybody who waits look again. The caller holds mu.
+// change wakes all goroutines that wait for a change. The caller holds mu.
 func (s *state) change() {
 	close(s.changed)
 	s.changed = make(chan struct{})
@@ -62,12 +62,12 @@ func (s *state) take(f *frame) bool {
 	return true
 }
 
-// Fail notes that rank has failed, -1 the launcher. The others are not told.
+// Fail notes that rank has failed, -1 for the launcher. It does not notify the other ranks.
 func (s *state) Fail(rank int, what string) {
 	s.take(notice(failedFrame, rank, 0, reported{what, ErrFailed}))
 }
 
-// Closing notes that this rank closes: what happens from now on is no news.
+// Closing notes that this rank closes: later events are no news.
 func (s *state) Closing() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +77,7 @@ func (s *state) Closing() {
 	}
 }
 
-// HasLeft says whether rank has closed.
+// HasLeft reports whether rank has closed.
 func (s *state) HasLeft(rank int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,8 +93,7 @@ func (s *state) Gone(rank int) bool {
 	return left || s.ended[rank] || s.lost[rank]
 }
 
-// Ended notes that the launcher saw rank end after closing in good order; hasEnded
-// tells it.
+// Ended notes that the launcher saw rank end after closing in good order; hasEnded reports it.
 func (s *state) Ended(rank int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,23 +106,23 @@ func (s *state) hasEnded(rank int) bool {
 	return s.ended[rank]
 }
 
-// troubles returns the notices of what went wrong: the first failure, and why AllGathers
-// cannot complete; nil where there is none.
+// troubles returns the notices of the first failure, and of the reason why AllGathers cannot complete; nil where there
+// is none.
 func (s *state) troubles() (failure, broken *frame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failure, s.broken
 }
 
-// Pairs returns what ranks have told of those that they cannot connect to, by rank, and a channel that is closed at
-// the next change.
+// Pairs returns the reports of ranks on the peers that they cannot connect to, indexed by rank, and a channel that is
+// closed at the next change.
 func (s *state) Pairs() (map[int]string, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.pairs), s.changed
 }
 
-// IsBroken says whether some AllGather cannot complete.
+// IsBroken reports whether some AllGather cannot complete.
 func (s *state) IsBroken() bool {
 	_, broken := s.troubles()
 	return broken != nil
