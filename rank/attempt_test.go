@@ -68,8 +68,8 @@ func TestRankOfAnEarlierAttempt(t *testing.T) {
 	}
 }
 
-// Who knows the attempt of a job is let in by those who know the same, who does not
-// know it may join at rank 0 and do nothing else.
+// A rank that knows the attempt of a job is admitted by ranks that know the same one. A rank that does not know it may
+// join at rank 0 and do nothing else.
 func TestAttempts(t *testing.T) {
 	none, this, other := netconn.Attempt{}, netconn.Attempt{1}, netconn.Attempt{2}
 	with := func(self int, id netconn.Attempt) *authenticator {

@@ -8,10 +8,10 @@ import (
 	"github.com/treerun/treerun/rank/internal/environ"
 )
 
-// config is everything that a World is started from, wherever it came from.
+// config is the complete input of a World, from all sources.
 type config struct {
 	*environ.Job
-	hostID   string    // tells this host from others; "": what netconn.HostID says
+	hostID   string    // identifies this host; "": netconn.HostID
 	profiler *profiler // nil: no profiles are wanted
 
 	options
@@ -21,8 +21,8 @@ type config struct {
 type Option func(*options)
 
 type options struct {
-	parsed       environ.Settings // with their defaults; what the launcher sets comes over them
-	waitReport   time.Duration    // how often Init says for whom it waits
+	parsed       environ.Settings // with their defaults; the launcher's settings override them
+	waitReport   time.Duration    // the interval of Init's reports on missing ranks
 	helloTimeout time.Duration    // how long a connection may take to prove itself
 	log          *slog.Logger
 	logWait      func(text string) // of WithLogger
@@ -42,10 +42,9 @@ func WithStartTimeout(d time.Duration) Option {
 	return func(o *options) { o.parsed.StartTimeout = d }
 }
 
-// WithLogger sets where the package reports what is not an error of a call,
-// such as an unauthenticated connection. The default is slog.Default(), and for
-// reports of long waits, also of communicators, treerun's own lines. At level
-// Debug the words of memberlist are reported, too.
+// WithLogger sets where the package reports events that are not errors of a call, such as an unauthenticated
+// connection. The default is slog.Default(), and for reports of long waits, also of communicators, treerun's own lines.
+// At level Debug the messages of memberlist are reported, too.
 func WithLogger(l *slog.Logger) Option {
 	return func(o *options) { o.log, o.logWait = l, func(text string) { l.Warn(text) } }
 }

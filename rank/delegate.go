@@ -10,7 +10,7 @@ import (
 	"github.com/treerun/treerun/internal/strict"
 )
 
-// This file is what memberlist calls members for.
+// This file holds the methods of members that memberlist calls.
 
 var (
 	_ memberlist.Delegate         = (*members)(nil)
@@ -39,7 +39,7 @@ func (m *members) LocalState(bool) []byte {
 	return strict.Marshal(all)
 }
 
-// MergeRemoteState is for memberlist, which has taken the list by then.
+// MergeRemoteState is for memberlist, which has merged the list before the call.
 func (m *members) MergeRemoteState(b []byte, _ bool) {
 	all, err := decodeMore(b, m.self.Size)
 	if err != nil {
@@ -62,8 +62,8 @@ func (m *members) countJoined() {
 	}
 }
 
-// NotifyAlive is for memberlist: it lets only ranks of this job in, and these have joined with it: memberlist holds its
-// lock until they are on its list. Most lists say what an earlier one has said.
+// NotifyAlive is for memberlist. It admits only ranks of this job, and an admitted rank has joined: memberlist holds
+// its lock until the rank is on its list. Most lists repeat the contents of an earlier one.
 func (m *members) NotifyAlive(n *memberlist.Node) error {
 	rank, err := strconv.Atoi(n.Name)
 	known := err == nil && rank >= 0 && rank < m.self.Size && n.Name == strconv.Itoa(rank) && len(n.Meta) > 0
@@ -87,14 +87,14 @@ func (m *members) NotifyAlive(n *memberlist.Node) error {
 	if r.port != 0 {
 		return nil
 	}
-	r.meta, r.encoded, r.port = t, n.Meta, n.Port // 0: nobody listens there
+	r.meta, r.encoded, r.port = t, n.Meta, n.Port // 0: no process listens there
 	if r.joined() {
 		m.countJoined()
 	}
 	return nil
 }
 
-// NotifyConflict is for memberlist: two processes are the same rank.
+// NotifyConflict is for memberlist: two processes claim the same rank.
 func (m *members) NotifyConflict(existing, other *memberlist.Node) {
 	if existing.Name == strconv.Itoa(m.self.Rank) {
 		m.giveUp(fmt.Errorf("the process at %s is rank %d, too", other.Address(), m.self.Rank))

@@ -31,18 +31,17 @@ var (
 	ErrInit = errors.New("Init has been called before in this process")
 )
 
-// Error is what went wrong between the ranks of a job.
+// Error is an error between the ranks of a job.
 type Error struct {
-	Self int    // the rank that reports it, -1 when it does not know its rank yet
-	Rank int    // the rank at fault, -1 when it is not one rank's
-	Op   string // what Self was doing, such as "Init"; "" for news of a failure
-	Err  error  // what happened
-	Hint string // what may help, "" when there is nothing to say
+	Self int    // the rank that reports it, -1 while its number is unknown
+	Rank int    // the rank at fault, -1 when it is not a single rank
+	Op   string // the operation of Self, such as "Init"; "" for news of a failure
+	Err  error  // the cause
+	Hint string // a possible remedy, "" for none
 }
 
-// Error names the ranks, the operation, what happened, and the hint. News of a
-// failure, which has no operation, is only what happened: the caller knows of
-// whom.
+// Error names the ranks, the operation, the cause, and the hint. News of a failure, which has no operation, is only the
+// cause: the caller knows the rank.
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Op != "" {
@@ -66,9 +65,9 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// AtFault returns the rank at fault, -1 when it is not one rank's. Package
-// transport/shm asks errors of AllGather for it without knowing this type.
+// AtFault returns the rank at fault, -1 when it is not a single rank. Package transport/shm calls it on errors of
+// AllGather without knowing this type.
 func (e *Error) AtFault() int { return e.Rank }
 
-// Unwrap returns what happened.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }

@@ -12,7 +12,7 @@ import (
 	"github.com/treerun/treerun/rank"
 )
 
-// A program that treerun starts: who is it, and who are the others? Without treerun it is the only rank.
+// A program that treerun starts prints its rank and the number of ranks. Without treerun it is the only rank.
 func ExampleInit() {
 	main := func() {
 		ctx := context.Background()
@@ -31,17 +31,17 @@ func ExampleInit() {
 	_ = main
 }
 
-// Ranks tell each other where they listen. The key is known to them alone.
+// The ranks exchange the ports at which they listen. The key is known to them alone.
 func ExampleWorld_AllGather() {
 	meet := func(ctx context.Context, w *rank.World, port int) ([][]byte, error) {
 		key := w.DeriveKey("my protocol")
-		_ = key // for what is sent over the connections
+		_ = key // for data that is sent over the connections
 		return w.AllGather(ctx, fmt.Appendf(nil, "%s:%d", w.ListenAddrs()[0], port))
 	}
 	_ = meet
 }
 
-// A program that has work of its own hears at once of a rank that is lost.
+// A program that has work of its own learns at once of the loss of a rank.
 func ExampleWorld_Failed() {
 	watch := func(w *rank.World) error {
 		select {

@@ -15,8 +15,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// allFailed waits until all ranks but except know of a failure of rank bad, and
-// checks the words.
+// allFailed waits until all ranks but except know of a failure of rank bad, and checks the text.
 func (j *testJob) allFailed(except, bad int, words string) {
 	j.t.Helper()
 	for r, w := range j.worlds {
@@ -87,8 +86,8 @@ func TestFailureEndsAGatherThatWaits(t *testing.T) {
 	j.allFailed(3, 3, "killed by SIGSEGV")
 }
 
-// A rank that goes without a word, and without a launcher that could say more,
-// is noticed by those who were connected to it, and they tell the others.
+// The end of a rank without a notice, and without a launcher that could report more, is noticed by the ranks that were
+// connected to it, which notify the others.
 func TestLostConnectionsAreAFailureOnEveryRank(t *testing.T) {
 	for _, size := range []int{2, 3, 9, 16} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -103,8 +102,7 @@ func TestLostConnectionsAreAFailureOnEveryRank(t *testing.T) {
 	}
 }
 
-// A rank may leave when it has what it came for. That is no failure, but nobody
-// can gather without it.
+// A rank may leave when its work is done. That is no failure, but no rank can gather without it.
 func TestRankThatHasClosedIsNoFailure(t *testing.T) {
 	for _, size := range []int{2, 5, 8} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -127,7 +125,7 @@ func TestRankThatHasClosedIsNoFailure(t *testing.T) {
 	}
 }
 
-// Closing right after a gather does not spoil it for those who are slower.
+// Closing right after a gather does no harm to slower ranks.
 func TestCloseRightAfterAGather(t *testing.T) {
 	for range 20 {
 		j := newTestJob(t, 6).start()
@@ -183,7 +181,7 @@ func TestGatherThatOneRankGivesUp(t *testing.T) {
 			t.Fatalf("rank %d: error %v", r, errs[r])
 		}
 	}
-	// Rank 2 may have all that it needs for this one; not for the next.
+	// Rank 2 may have all blobs of this one; not of the next.
 	for r, err := range j.each(func(r int) error {
 		var err error
 		for i := 0; i < 2 && err == nil; i++ {
@@ -269,8 +267,8 @@ func TestStartTimeoutNamesWhoIsMissing(t *testing.T) {
 	})
 }
 
-// While ranks are missing, rank 0 says so now and then, in a line that names
-// them and where they are expected; without rank 0, each of the others does.
+// While ranks are missing, rank 0 reports it from time to time, in a line that names them and where they are expected;
+// without rank 0, each of the others does.
 func TestMissingRanksAreReported(t *testing.T) {
 	for _, c := range []struct {
 		there, report []int
@@ -289,8 +287,7 @@ func TestMissingRanksAreReported(t *testing.T) {
 	}
 }
 
-// reportsOfMissing has only some ranks of five come, and compares what they say until
-// their time is up.
+// reportsOfMissing starts only some ranks of five, and compares their reports until their time is up.
 func reportsOfMissing(t *testing.T, limit time.Duration, there, report []int, missing string) (wrong error) {
 	j := newTestJob(t, 5)
 	seed := testutil.FreeAddress(t)
@@ -335,8 +332,8 @@ func reportsOfMissing(t *testing.T, limit time.Duration, there, report []int, mi
 	return wrong
 }
 
-// A connection that ends between ranks whose launcher says nothing of an end: both ranks are
-// named, and what the system said.
+// A connection ends between ranks whose launcher reports no end: the error names both ranks and the error of the
+// system.
 func TestConnectionThatEndsBetweenLiveRanks(t *testing.T) {
 	t.Parallel()
 	j := newTestJob(t, 3).start()

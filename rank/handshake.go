@@ -15,30 +15,28 @@ import (
 // Every connection begins with the mutual challenge and response of package netconn,
 // under a key that only the ranks of the job can derive.
 //
-// Jobs may share secret, id and epoch: those of a launcher that gives no id, and the
-// restarts of a LeaderWorkerSet. So rank 0 draws a random number for each attempt, and
-// the others learn it from its answer when they join. Who knows another one, or does
-// not know it and wants something else than to join, is refused.
+// Jobs may share secret, id and epoch: those of a launcher that gives no id, and the restarts of a LeaderWorkerSet. So
+// rank 0 draws a random number for each attempt, and the others learn it from its answer when they join. A connection
+// with another number, or one without a number that is for another purpose than to join, is refused.
 
-// channel says what a connection is for.
+// channel is the purpose of a connection.
 type channel uint16
 
 const (
 	listChannel   channel = 1 // a stream of memberlist: ranks exchange lists
 	dataChannel   channel = 2 // frames of package exchange
-	statusChannel channel = 3 // one question about what a rank waits for
+	statusChannel channel = 3 // one question about the waits of a rank
 )
 
 // dialTimeout is how long one attempt to reach a rank at its addresses may take,
 // with the handshake.
 const dialTimeout = 5 * time.Second
 
-// errAttempt is a rank that started before rank 0 of this job did, or after.
+// errAttempt is the error for a rank that started before rank 0 of this job did, or after.
 var errAttempt = fmt.Errorf("%w: it is of another attempt of this job, or of another job with the same id and key",
 	netconn.ErrKey)
 
-// authenticator holds what a rank needs to prove itself and to have others do so. It may be
-// used concurrently.
+// authenticator holds the state with which a rank proves itself and verifies others. It may be used concurrently.
 type authenticator struct {
 	session    *netconn.Session
 	self, size int
@@ -65,7 +63,7 @@ func (g *authenticator) Current() (id netconn.Attempt) {
 	return id
 }
 
-// Learn is for the session: rank 0 tells the attempt.
+// Learn is for the session: rank 0 sends the attempt.
 func (g *authenticator) Learn(from int, id netconn.Attempt) error {
 	if from == 0 && id != (netconn.Attempt{}) {
 		g.attempt.CompareAndSwap(nil, &id)
@@ -86,8 +84,7 @@ func (g *authenticator) Admit(h *netconn.Hello) error {
 	return errAttempt
 }
 
-// dial connects to rank to at one of its addresses, and lets both sides prove
-// themselves. The error is *netconn.UnreachedError.
+// dial connects to rank to at one of its addresses, and runs the mutual proof. The error is *netconn.UnreachedError.
 func (g *authenticator) dial(ctx context.Context, addrs []netip.AddrPort, to int, ch channel) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -98,8 +95,8 @@ func (g *authenticator) dial(ctx context.Context, addrs []netip.AddrPort, to int
 	return c.Raw(), nil
 }
 
-// accept finds out who dialed, and what for. A rank that thinks that the job is larger
-// than it is gets through, to be told so.
+// accept verifies the dialing rank and the purpose of the connection. A rank that takes the job for larger than it is
+// passes, so that it receives an answer with the reason.
 func (g *authenticator) accept(conn net.Conn) (*netconn.Conn, error) {
 	return g.session.Accept(conn, func(h *netconn.Hello) error {
 		switch ch := channel(h.Channel); {
@@ -112,11 +109,10 @@ func (g *authenticator) accept(conn net.Conn) (*netconn.Conn, error) {
 	})
 }
 
-// maxWaiting is how many connections may be proving themselves at once.
+// maxWaiting is the maximum number of connections whose proof is under way.
 const maxWaiting = 128
 
-// accept lets those in who prove at ln, the one TCP port of a rank, that they are ranks
-// of the job.
+// accept admits the connections at ln, the one TCP port of a rank, whose peers prove that they are ranks of the job.
 func (w *World) accept(ln net.Listener) *netconn.Acceptor {
 	refusals := &netconn.Refusals{Log: w.cfg.log.With("rank", w.cfg.Rank)}
 	return netconn.OpenAcceptor(netconn.AcceptorConfig{
@@ -124,7 +120,7 @@ func (w *World) accept(ln net.Listener) *netconn.Acceptor {
 	}, ln)
 }
 
-// prove finds out who has come, and returns what to do with it.
+// prove verifies the peer of a connection, and returns the function that handles it.
 func (w *World) prove(conn net.Conn) (enter func(), err error) {
 	if at, is := conn.LocalAddr().(*net.TCPAddr); !is {
 		return nil, netconn.ErrNoName

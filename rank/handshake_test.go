@@ -15,7 +15,7 @@ import (
 	"github.com/treerun/treerun/internal/netconn"
 )
 
-// tape is a connection whose other side has said all that it will ever say.
+// tape is a connection whose other side has sent all its bytes already.
 type tape struct {
 	net.Conn
 	io.Reader
@@ -26,15 +26,14 @@ func (t *tape) Write(b []byte) (int, error)   { return len(b), nil }
 func (t *tape) SetDeadline(_ time.Time) error { return nil }
 func (t *tape) Close() error                  { return nil }
 
-// testGate is one of a rank that knows the attempt of its job.
+// testGate returns the authenticator of a rank that knows the attempt of its job.
 func testGate(self int, key string) *authenticator {
 	g := newAuthenticator([]byte(key), self, 8)
 	g.attempt.Store(&netconn.Attempt{1, 2, 3})
 	return g
 }
 
-// shake runs both sides of a handshake, with change applied to everything that
-// one side says.
+// shake runs both sides of a handshake. changeUp and changeDown are applied to all bytes that one side sends.
 func shake(client, server *authenticator, to int, changeUp, changeDown func([]byte) []byte) (peer int, ch channel,
 	dialErr,
 	acceptErr error) {
@@ -107,8 +106,7 @@ func TestHandshakeMeantForAnotherRankFails(t *testing.T) {
 	}
 }
 
-// A single bit changed on the way, in either direction, is found out by
-// somebody before anything else is said.
+// A single bit changed on the way, in either direction, is noticed by one of the sides before any other data is sent.
 func TestHandshakeFindsEveryChangedBit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		up := rapid.Bool().Draw(t, "up")
@@ -140,7 +138,7 @@ func TestHandshakeFindsEveryChangedBit(t *testing.T) {
 	})
 }
 
-// What one handshake said does not open the next one.
+// The bytes of one handshake do not open the next one.
 func TestHandshakeCannotBeReplayed(t *testing.T) {
 	var said bytes.Buffer
 	record := func(b []byte) []byte { said.Write(b); return b }
@@ -157,7 +155,7 @@ func TestHandshakeCannotBeReplayed(t *testing.T) {
 	}
 }
 
-// What the dialing side says in package netconn.
+// Sizes of the messages of the dialing side in package netconn.
 const (
 	helloBytes = 80
 	proofBytes = 32

@@ -28,8 +28,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// testJob is a job whose ranks are Worlds of this process, with a launcher that
-// does what treerun's does.
+// testJob is a job whose ranks are Worlds of this process, with a launcher that behaves as treerun's does.
 type testJob struct {
 	t       testing.TB
 	id      string
@@ -44,8 +43,8 @@ type testJob struct {
 
 	mu   sync.Mutex
 	said map[job.MessageKind]int
-	text []string // of what ranks reported as failures
-	gone []int    // ranks that said that the launcher is gone
+	text []string // of failures that ranks have reported
+	gone []int    // ranks that have reported the end of the launcher
 }
 
 func newTestJob(t testing.TB, size int) *testJob {
@@ -89,8 +88,7 @@ func (j *testJob) launch() []net.Conn {
 	return ends
 }
 
-// serveAll does the launcher's part on all control sockets, until the test
-// ends.
+// serveAll runs the launcher's side of all control sockets, until the test ends.
 func (j *testJob) serveAll() {
 	for r := range j.toRanks {
 		j.wg.Go(func() { j.serve(r) })
@@ -150,7 +148,7 @@ func (j *testJob) tell(m *job.Message) {
 	}
 }
 
-// config is what a rank starts from.
+// config returns the config of a rank.
 func (j *testJob) config(rank int, control net.Conn) *config {
 	cfg := &config{Job: &environ.Job{File: *j.file(rank), Control: control}, options: defaultOptions()}
 	cfg.log = j.log
@@ -234,7 +232,7 @@ func (j *testJob) meetAtSeed() *testJob {
 	return j
 }
 
-// seedConfig is what a rank of such a job starts from.
+// seedConfig returns the config of a rank of such a job.
 func (j *testJob) seedConfig(rank int, seed string) *config {
 	cfg := &config{options: defaultOptions(), Job: &environ.Job{File: job.File{
 		JobID: j.id, Secret: j.secret, Rank: rank, Size: j.size, LocalRank: -1, Host: "here",
@@ -243,11 +241,11 @@ func (j *testJob) seedConfig(rank int, seed string) *config {
 	return cfg
 }
 
-// kill ends w without a word.
+// kill ends w without a notice.
 func (w *World) kill() {
 	w.mesh.Closing()
 	w.shut()
 }
 
-// address is where the rank that m belongs to would look for another.
+// address returns the first address at which the rank that m belongs to would look for another.
 func (m *members) address(rank int) string { return m.where(rank)[0].String() }

@@ -32,8 +32,7 @@ func (j *testJob) onHosts(peerTimeout string, host ...string) *testJob {
 	return j
 }
 
-// A rank of another host that says nothing for the peer timeout is lost, on
-// every rank, with its host's name.
+// A rank of another host that sends nothing for the peer timeout is lost, on every rank, with its host's name.
 func TestSilentHostIsLost(t *testing.T) {
 	t.Parallel()
 	j := newTestJob(t, 6).onHosts("2s", "a", "a", "b", "b", "c", "c")
@@ -57,8 +56,7 @@ func TestSilentHostIsLost(t *testing.T) {
 	}
 }
 
-// One that is silent for a shorter time is not, and neither is one of this
-// host, however long.
+// A rank that is silent for a shorter time is not lost, and neither is a rank of this host, after any time.
 func TestShortSilenceIsNoFailure(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -87,7 +85,7 @@ func TestShortSilenceIsNoFailure(t *testing.T) {
 	}
 }
 
-// What becomes known of a rank of another host has the host's name in it.
+// News of a rank of another host contains the host's name.
 func TestFailureNamesTheHost(t *testing.T) {
 	t.Parallel()
 	j := newTestJob(t, 4).onHosts("10s", "a", "b", "c", "d")

@@ -107,8 +107,7 @@ func TestHostsMeet(t *testing.T) {
 	})
 }
 
-// An IPv6-only network, with nothing but the addresses that the devices gave
-// themselves.
+// An IPv6-only network, with only the addresses that the devices gave themselves.
 func TestHostsMeetOverIPv6Only(t *testing.T) {
 	c := newCluster(t, 3)
 	for i := range 3 {
@@ -190,7 +189,7 @@ func TestLostHostIsNoticedByAll(t *testing.T) {
 	}
 }
 
-// loses takes host 1 of three away, and compares what the ranks of the others say.
+// loses takes host 1 of three away, and compares the reports of the ranks on the other two.
 func loses(c *cluster, ranks []*process, lose func(c *cluster) error) error {
 	if err := allJoined(ranks, 2); err != nil {
 		return err
@@ -214,8 +213,8 @@ func loses(c *cluster, ranks []*process, lose func(c *cluster) error) error {
 	return nil
 }
 
-// When the link between two hosts is cut, and both still reach the third, every
-// rank hears that one of the two lost a rank of the other.
+// When the link between two hosts is cut, and both still reach the third, every rank learns that one of the two lost a
+// rank of the other.
 func TestCutLinkIsNoticedByAll(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
@@ -272,7 +271,7 @@ func TestHostThatIsStoppedForAWhile(t *testing.T) {
 // others, their own.
 func TestPairsThatCannotConnectAreListed(t *testing.T) {
 	c := newCluster(t, 3)
-	// Everybody reaches host 0, but hosts 1 and 2 turn each other down.
+	// All ranks reach host 0, but hosts 1 and 2 refuse each other.
 	for i, other := range map[int]int{1: 2, 2: 1} {
 		if out, err := c.hosts.Command(i, "ip", "route", "add", "prohibit",
 			c.hosts.Addr(other).String()).CombinedOutput(); err != nil {

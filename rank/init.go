@@ -21,13 +21,11 @@ const (
 // initialised is set by the first Init of this process.
 var initialised atomic.Bool
 
-// Init makes this process a rank of the job that it was started in, and returns
-// when all ranks have joined and can reach each other. Without a launcher, it
-// returns a world of one. The package comment says what it reads.
+// Init makes this process a rank of the job that it was started in, and returns when all ranks have joined and can
+// reach each other. Without a launcher, it returns a world of one. The package comment lists its sources.
 //
-// It can be called once in a process. When it fails, or ctx ends, or the start
-// timeout passes, everything is given back and the error, a *Error, names the
-// ranks that are missing or the rank that failed.
+// It can be called once in a process. When it fails, or ctx ends, or the start timeout passes, Init releases all
+// resources and returns an error, a *Error, that names the ranks that are missing or the rank that failed.
 func Init(ctx context.Context, opts ...Option) (*World, error) {
 	if !initialised.CompareAndSwap(false, true) {
 		return nil, &Error{Self: -1, Rank: -1, Op: "Init", Err: ErrInit}
@@ -99,8 +97,8 @@ func (w *World) assemble(ctx context.Context) error {
 	return nil
 }
 
-// findEachOther joins and connects the ranks. ctx ends when one has failed, and when this one
-// cannot be a rank of the job: its cause is an *exchange.Fault then.
+// findEachOther joins and connects the ranks. ctx ends when a rank has failed, and when this one cannot be a rank of
+// the job: its cause is an *exchange.Fault then.
 func (w *World) findEachOther(ctx context.Context) error {
 	begin := time.Now()
 	within := func(limit time.Duration, step func(ctx context.Context) error) error {

@@ -15,8 +15,8 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// Two jobs on one host at once, of the same secret with different ids, or of
-// the same id with different secrets, start and gather beside each other.
+// Several jobs on one host at the same time, with the same secret and different ids, or with the same id and different
+// secrets, start and gather independently.
 func TestJobsDoNotSeeEachOther(t *testing.T) {
 	var jobs []*testJob
 	for range 4 {
@@ -39,8 +39,7 @@ func TestJobsDoNotSeeEachOther(t *testing.T) {
 	}
 }
 
-// A rank of another job that is told to join this one is told why it cannot,
-// and this one does not notice.
+// A rank of another job that is pointed at this one receives the reason for the refusal, and this one does not notice.
 func TestRankOfAnotherJobIsRefused(t *testing.T) {
 	for name, differ := range map[string]func(intruder, of *testJob){
 		"other key": func(s, of *testJob) { s.id = of.id },
@@ -62,9 +61,8 @@ func TestRankOfAnotherJobIsRefused(t *testing.T) {
 	}
 }
 
-// So is a second process that takes itself for a rank that has joined, and one
-// that thinks that the job has another size. The latter is news to all who are
-// still gathering, as their job cannot become complete.
+// So is a second process that takes itself for a rank that has joined, and one with another size of the job. All ranks
+// that are still gathering learn of the latter, as their job cannot become complete.
 func TestRankThatCannotBeOneIsRefused(t *testing.T) {
 	j := newTestJob(t, 3).start()
 	seed := j.worlds[0].members.address(0)
@@ -102,8 +100,8 @@ func (w *warnings) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A thousand intruders at every port, while the ranks are still gathering, do
-// not keep them from it. Some say nothing, and hold on as long as they can.
+// A thousand intruders at every port, while the ranks are still gathering, do not prevent the start. Some send nothing,
+// and hold the connection as long as they can.
 func TestIntrudersDuringTheStart(t *testing.T) {
 	const size, intruders = 4, 1000
 	j := newTestJob(t, size)
@@ -167,8 +165,8 @@ func TestIntrudersDuringTheStart(t *testing.T) {
 	}
 }
 
-// visit connects to a port as intruder number i, and says what that one says.
-// It returns the connection when the intruder stays.
+// visit connects to a port as intruder number i, and sends that intruder's bytes. It returns the connection when the
+// intruder stays.
 func visit(acceptor string, i int) net.Conn {
 	c, err := net.DialTimeout("tcp", acceptor, deadline)
 	if err != nil {
@@ -218,7 +216,7 @@ func listening(t *testing.T) map[string]bool {
 	return addrs
 }
 
-// What is not finished when the world closes does not keep it.
+// Connections whose proof is not finished when the world closes do not delay it.
 func TestCloseWithIntrudersAtTheDoor(t *testing.T) {
 	j := newTestJob(t, 2)
 	ends := j.launch()

@@ -18,14 +18,12 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// join returns when this rank knows where all others listen.
+// join returns when this rank knows the addresses of all others.
 //
-// Everybody exchanges lists with rank 0, once, as soon as it is there. Whoever
-// finds its list complete hands it down a binary tree of the ranks, rank 0
-// first, so that nobody has to ask again and again: a rank dials and is dialed
-// O(log n) times, but rank 0, which all the others ask. Asking again, every 50 ms
-// in the end and less often in large jobs, is there for the case that something
-// got lost.
+// Every rank exchanges lists with rank 0 once, right after its start. A rank whose list is complete hands it down a
+// binary tree of the ranks, rank 0 first, so that no rank has to repeat its request again and again: a rank dials and
+// is dialed O(log n) times, except rank 0, which all the others dial. Requests are repeated, every 50 ms in the end and
+// less often in large jobs, only in case a message got lost.
 func (w *World) join(ctx context.Context) error {
 	if err := w.listen(ctx); err != nil {
 		return err
@@ -47,8 +45,8 @@ func (w *World) join(ctx context.Context) error {
 	return nil
 }
 
-// allJoined waits until all ranks have joined, and says now and then which have
-// not: without a launcher of ours nobody else would.
+// allJoined waits until all ranks have joined, and logs from time to time which have not: without a launcher of treerun
+// no other process would.
 func (w *World) allJoined(ctx context.Context) error {
 	begin := time.Now()
 	report := time.NewTicker(w.cfg.waitReport)
@@ -68,8 +66,8 @@ func (w *World) allJoined(ctx context.Context) error {
 	}
 }
 
-// reportAbsent logs in one line which ranks have not joined after so long. A
-// rank that has reached rank 0 leaves it to that one.
+// reportAbsent logs in one line which ranks have not joined after the given wait. A rank that has reached rank 0 leaves
+// the report to it.
 func (w *World) reportAbsent(waited time.Duration) {
 	absent := w.members.absent()
 	if len(absent) == 0 || w.cfg.Rank != 0 && absent[0] != 0 {
@@ -86,8 +84,7 @@ func (w *World) reportAbsent(waited time.Duration) {
 	w.cfg.log.Warn("treerun: waiting for ranks that have not joined", attrs...)
 }
 
-// whereIsZero says at which addresses this rank looks for rank 0, and why it is
-// not there.
+// whereIsZero describes the addresses at which this rank looks for rank 0, and why it was not found there.
 func (w *World) whereIsZero() string {
 	if t := w.troubles([]int{0}); t.Total > 0 {
 		return t.Pairs[0].Text
@@ -132,8 +129,7 @@ func (w *World) listen(ctx context.Context) error {
 	return nil
 }
 
-// sayAddresses logs, once per host and if asked to, which addresses the ranks
-// offer.
+// sayAddresses logs, once per host and only if verbose, the addresses that the ranks offer.
 func (w *World) sayAddresses() {
 	if text := w.surplus(); text != "" && w.cfg.LocalRank <= 0 {
 		w.cfg.log.Warn("treerun: " + text)
@@ -192,7 +188,7 @@ func (w *World) handDown() {
 	}
 }
 
-// incomplete says who is missing.
+// incomplete returns the error for missing ranks.
 func (w *World) incomplete(cause error) error {
 	if err := w.acceptor.Failed(); err != nil {
 		cause = fmt.Errorf("%w; %w", cause, err)
@@ -225,8 +221,7 @@ func (w *World) incomplete(cause error) error {
 	return e
 }
 
-// on returns " on host c", to be said of what became of a rank, where ranks are
-// on several hosts.
+// on returns " on host c", for messages about a rank, where ranks are on several hosts.
 func (w *World) on(rank int) string {
 	if name := w.members.of(rank).Name; name != "" && w.members.severalHosts() {
 		return " on host " + name

@@ -46,7 +46,7 @@ func (l *launcher) read() {
 		case job.SeedIs:
 			select {
 			case l.seed <- m.Addrs:
-			default: // said before
+			default: // received before
 			}
 		case job.Exited:
 			l.exited(m)
@@ -54,7 +54,7 @@ func (l *launcher) read() {
 	}
 }
 
-// gone is the end of the launcher, or of what it says making sense.
+// gone handles the end of the launcher, or of the protocol with it.
 func (l *launcher) gone(err error) {
 	var sys *net.OpError
 	if err != io.EOF && !errors.As(err, &sys) {
@@ -66,8 +66,8 @@ func (l *launcher) gone(err error) {
 		act(err)
 		return
 	}
-	// Nobody would end this process otherwise, nor its children, when it leads its process
-	// group, as every rank does that the launcher started itself.
+	// No other process would end this one otherwise, nor its children, when it leads its process group, as every rank does
+	// that the launcher started itself.
 	if pid := os.Getpid(); syscall.Getpgrp() == pid {
 		syscall.Kill(-pid, syscall.SIGKILL)
 	}
@@ -75,8 +75,7 @@ func (l *launcher) gone(err error) {
 	os.Exit(1)
 }
 
-// exited notes how a rank ended. The launcher tells every rank, so that nothing
-// needs to be passed on.
+// exited notes how a rank ended. The launcher notifies every rank, so that nothing needs to be passed on.
 func (l *launcher) exited(m *job.Message) {
 	if m.Rank == l.w.cfg.Rank || m.Rank >= l.w.cfg.Size {
 		return
@@ -92,7 +91,7 @@ func (l *launcher) exited(m *job.Message) {
 	l.w.mesh.Fail(m.Rank, what)
 }
 
-// describeExit says in words how a rank ended.
+// describeExit describes in words how a rank ended.
 func describeExit(m *job.Message, joined bool) string {
 	if m.Lost {
 		return m.Text
@@ -115,15 +114,15 @@ func (l *launcher) send(kind job.MessageKind, addrs ...netip.AddrPort) error {
 	return l.write(&job.Message{Kind: kind, Addrs: addrs})
 }
 
-// report tells of a wait of this rank.
+// report sends a wait of this rank.
 func (l *launcher) report(w job.Wait) bool {
 	w.For = max(w.For, 0)
 	return l.write(&job.Message{Kind: job.Waits, Wait: &w}) == nil
 }
 
-// harmed tells that a call of this rank has failed because another rank has ended.
+// harmed reports that a call of this rank has failed because another rank has ended.
 func (l *launcher) harmed() {
-	_ = l.send(job.Exited) // a launcher that is gone needs no word
+	_ = l.send(job.Exited) // a launcher that is gone needs no message
 }
 
 // reportFailure reports a failure of a communicator that no call but Close has returned: to the launcher or, without

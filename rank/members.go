@@ -19,18 +19,18 @@ import (
 	"github.com/treerun/treerun/internal/netconn"
 )
 
-// member is what is known of a rank.
+// member is this rank's knowledge of a rank.
 type member struct {
-	meta                   // what it says of itself; zeros until it has joined
-	encoded []byte         // that, as it came
-	more    []netip.Addr   // that it offers beside those in meta, once they have come
+	meta                   // sent by the rank about itself; zeros until it has joined
+	encoded []byte         // the encoded meta, as received
+	more    []netip.Addr   // that it offers in addition to those in meta, once received
 	port    uint16         // at which it listens; 0: it has not joined
-	route   netip.AddrPort // where it was reached; not valid: nowhere yet
+	route   netip.AddrPort // where it was reached; not valid: not reached yet
 	from    netip.Addr     // where it last came from; not valid: it did not
 	failing error          // why it could not be reached at the latest attempt
 }
 
-// joined reports whether all that a rank offers is known.
+// joined reports whether all addresses that a rank offers are known.
 func (r *member) joined() bool { return r.port != 0 && len(r.more) == r.More }
 
 // offered returns the addresses at which a rank listens, none before it has joined.
@@ -41,8 +41,7 @@ func (r member) offered() (all []netip.AddrPort) {
 	return all
 }
 
-// members is the list of ranks that memberlist keeps, and the delegate that it
-// tells of changes.
+// members is the list of ranks that memberlist keeps, and the delegate that it notifies of changes.
 type members struct {
 	self   meta
 	own    []netip.Addr // of this host, whether it offers them or not
@@ -55,7 +54,7 @@ type members struct {
 	complete chan struct{} // closed when all ranks have joined
 
 	mu      sync.Mutex
-	seeds   []netip.AddrPort // where rank 0 is said to listen
+	seeds   []netip.AddrPort // where rank 0 is expected to listen
 	zones   []string         // devices with addresses of one link
 	table   []member         // by rank
 	missing int
@@ -86,8 +85,8 @@ func (m *members) open(s *streams, n *network, cfg *config) error {
 	c.Delegate, c.Alive, c.Conflict = m, m, m
 	c.EnableCompression = false
 	c.RequireNodeNames = true
-	// memberlist does nothing of its own accord: ranks join by exchanging lists, and the
-	// mesh (package exchange) finds those that are lost.
+	// memberlist starts nothing by itself: ranks join by exchanging lists, and the mesh (package exchange) detects lost
+	// ranks.
 	c.GossipInterval, c.ProbeInterval, c.PushPullInterval = 0, 0, 0
 	c.TCPTimeout = 2 * time.Second
 	c.Logger = log.New(io.Discard, "", 0)
@@ -103,7 +102,7 @@ func (m *members) open(s *streams, n *network, cfg *config) error {
 	return nil
 }
 
-// offer has this rank offer addresses: the first ones in its metadata, the others with its lists.
+// offer sets the addresses that this rank offers: the first ones in its metadata, the others with its lists.
 func (m *members) offer(all []netip.Addr) {
 	for i := range all {
 		all[i] = all[i].WithZone("")
@@ -115,7 +114,7 @@ func (m *members) offer(all []netip.Addr) {
 	m.table[m.self.Rank].more = all[k:]
 }
 
-// join exchanges the list with a rank, and says whether that succeeded.
+// join exchanges the list with a rank, and reports whether that succeeded.
 func (m *members) join(rank int) bool {
 	at := m.where(rank)
 	if len(at) == 0 {
@@ -130,7 +129,7 @@ func (m *members) join(rank int) bool {
 	return err == nil
 }
 
-// of returns what is known of a rank.
+// of returns the entry of a rank.
 func (m *members) of(rank int) member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -155,21 +154,20 @@ func (m *members) absent() []int { return m.ranks(func(r *member) bool { return 
 // failed returns the ranks that were not reached at the latest attempt.
 func (m *members) failed() []int { return m.ranks(func(r *member) bool { return r.failing != nil }) }
 
-// elsewhere says whether a rank has joined on another host than this one.
+// elsewhere reports whether a rank has joined on another host than this one.
 func (m *members) elsewhere(rank int) bool {
 	host := m.of(rank).Host
 	return host != "" && host != m.self.Host
 }
 
-// severalHosts says whether any rank has joined on another host.
+// severalHosts reports whether any rank has joined on another host.
 func (m *members) severalHosts() bool {
 	return m.ranks(func(r *member) bool { return r.Host != "" && r.Host != m.self.Host }) != nil
 }
 
-// where returns the addresses at which a rank may listen: where it was reached
-// before, where it came from, then the others that it offers; before it has joined,
-// those that rank 0 is said to have. What this host has, too, leads back to it: such an address
-// comes last where the rank's host is not known, and is left out where it is another.
+// where returns the addresses at which a rank may listen: where it was reached before, where it came from, then the
+// others that it offers; before it has joined, those that rank 0 is expected to have. An address that this host has,
+// too, leads back to this host: it comes last where the rank's host is not known, and is left out where it is another.
 func (m *members) where(rank int) []netip.AddrPort {
 	r, elsewhere := m.of(rank), m.elsewhere(rank)
 	all := slices.DeleteFunc(r.offered(), func(at netip.AddrPort) bool {
@@ -195,9 +193,8 @@ func (m *members) where(rank int) []netip.AddrPort {
 	return reachable(all, m.zones)
 }
 
-// reachable returns the addresses to try for what was offered, in order.
-// Addresses of one link are tried on every device that has one; zones names
-// them.
+// reachable returns the addresses to try for the given ones, in order. Addresses of one link are tried on every device
+// that has one; zones names them.
 func reachable(all []netip.AddrPort, zones []string) (list []netip.AddrPort) {
 	for _, a := range all {
 		if !needsZone(a.Addr()) || a.Addr().Zone() != "" {
@@ -211,8 +208,7 @@ func reachable(all []netip.AddrPort, zones []string) (list []netip.AddrPort) {
 	return list
 }
 
-// reach opens a connection to a rank, and notes where it was reached, or why
-// not.
+// reach opens a connection to a rank, and records where it was reached, or why not.
 func (m *members) reach(ctx context.Context, to int, ch channel) (net.Conn, error) {
 	m.dialed.Add(1)
 	conn, err := m.auth.dial(ctx, m.where(to), to, ch)
@@ -234,7 +230,7 @@ func (m *members) reach(ctx context.Context, to int, ch channel) (net.Conn, erro
 	return conn, err
 }
 
-// came notes where a rank came from.
+// came records where a rank came from.
 func (m *members) came(rank int, from net.Addr) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -16,16 +16,16 @@ import (
 	"github.com/treerun/treerun/internal/strict"
 )
 
-// meta is what a rank tells about itself through memberlist, as msgpack, in 512 bytes
-// at most. At which port it listens, memberlist knows.
+// meta is the metadata that a rank sends through memberlist, as msgpack, in 512 bytes at most. The port at which it
+// listens is part of memberlist's own data.
 type meta struct {
 	Version int
 	Rank    int
 	Size    int
 	Host    string       // identity of its host
-	Name    string       // of its host, for people
+	Name    string       // of its host, for users to read
 	Addrs   []netip.Addr // that it offers, the first ones, without zones, which would be its host's
-	More    int          // how many more it offers: they travel as the state of members
+	More    int          // number of further ones: they travel as the state of members
 	PID     int          // of its process
 	Space   uint64       // namespace of that number, 0: it is not known
 }
@@ -37,7 +37,7 @@ const (
 	metaAddrs   = 16 // have room in 512 bytes
 )
 
-// newMeta describes this rank, but for its addresses.
+// newMeta describes this rank, except its addresses.
 func newMeta(cfg *config) meta {
 	id := cfg.hostID
 	if id == "" {
@@ -47,8 +47,7 @@ func newMeta(cfg *config) meta {
 		Name: cfg.Host[:min(len(cfg.Host), maxHostName)], PID: os.Getpid(), Space: pidSpace()}
 }
 
-// pidSpace returns the number of this process's namespace of process ids, 0 where the
-// kernel does not tell.
+// pidSpace returns the number of this process's namespace of process ids, 0 where the kernel does not report it.
 func pidSpace() uint64 {
 	link, _ := os.Readlink("/proc/self/ns/pid")
 	n, _ := strconv.ParseUint(strings.TrimSuffix(strings.TrimPrefix(link, "pid:["), "]"), 10, 64)

@@ -160,8 +160,8 @@ func TestMoreAddresses(t *testing.T) {
 	})
 }
 
-// TestWhereBothHostsAre: an address that this host has, too, is tried last while the other's host is not known, and not
-// at all once it is another.
+// TestWhereBothHostsAre: an address that this host has, too, is tried last while the other's host is not known, and is
+// not tried once it is known to be another.
 func TestWhereBothHostsAre(t *testing.T) {
 	ports := func(list ...string) (all []netip.AddrPort) {
 		for _, a := range list {
@@ -186,7 +186,7 @@ func TestWhereBothHostsAre(t *testing.T) {
 	}
 }
 
-// TestMetadataOfEveryMember: a member that says nothing of itself is none, and what one has said lets nobody in under
+// TestMetadataOfEveryMember: a member without metadata is no rank, and the metadata of a member admits no rank under
 // another name.
 func TestMetadataOfEveryMember(t *testing.T) {
 	mine := goodMeta()

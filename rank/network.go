@@ -16,7 +16,7 @@ import (
 	"github.com/treerun/treerun/rank/internal/environ"
 )
 
-// network is where a rank listens, and which addresses it offers to others.
+// network holds where a rank listens, and which addresses it offers to others.
 type network struct {
 	listen  netip.Addr       // unspecified: at all addresses
 	port    int              // 0: any
@@ -33,14 +33,13 @@ var (
 	loopback6 = netip.IPv6Loopback()
 )
 
-// ownSeedLimit is how long rank 0 waits for the seed's name. It needs the name
-// only to tell whether it stands for the loopback.
+// ownSeedLimit is how long rank 0 waits for the address of the seed's name. It needs the address only to decide whether
+// the name stands for the loopback.
 const ownSeedLimit = 2 * time.Second
 
-// findNetwork decides on addresses. Ranks that are known to be on one host, or
-// that are to meet at a loopback address, use the loopback. Others listen
-// everywhere, and offer what package iface chooses, first of all the address
-// on the way to rank 0.
+// findNetwork chooses addresses. Ranks that are known to be on one host, or that meet at a loopback address, use the
+// loopback. Others listen at all addresses, and offer those that package iface chooses, beginning with the address on
+// the way to rank 0.
 func findNetwork(ctx context.Context, cfg *config) (*network, error) {
 	n := &network{}
 	if cfg.Seed == "" && cfg.OneHost() {
@@ -86,9 +85,8 @@ func findNetwork(ctx context.Context, cfg *config) (*network, error) {
 	return n, nil
 }
 
-// reachesOthers refuses, for a job on several hosts, a choice of the user's that
-// left out all that other hosts could reach. What the choice names is taken at
-// its word.
+// reachesOthers refuses, for a job on several hosts, a choice of the user's that left out all addresses that other
+// hosts could reach. Addresses that the choice names are accepted as they are.
 func (n *network) reachesOthers(cfg *config) error {
 	spec := cfg.parsed.Iface
 	if !cfg.SeveralHosts() || spec.String() == "" || spec.Asks() {
@@ -104,7 +102,7 @@ func (n *network) reachesOthers(cfg *config) error {
 		cfg.Source(environ.SettingIface), spec, cfg.Host, numbers.Join(n.offered, ", "), numbers.Join(n.left, ", "))
 }
 
-// keepSeedFree keeps this rank off rank 0's port, if they are on one host.
+// keepSeedFree keeps this rank off rank 0's port, if both are on one host.
 func (n *network) keepSeedFree() {
 	for _, s := range n.seeds {
 		if n.port == 0 && (s.Addr().IsLoopback() || n.device(s.Addr()) != "") {
@@ -118,7 +116,7 @@ func (n *network) useLoopback(ip netip.Addr) {
 	n.offered = []iface.Address{{IP: ip, Device: "lo", Kind: iface.Loopback, Why: "all ranks are on this host"}}
 }
 
-// findSeed looks the seed up, and notes at which port rank 0 listens.
+// findSeed resolves the seed, and records the port at which rank 0 listens.
 func (n *network) findSeed(ctx context.Context, cfg *config) error {
 	if cfg.Seed == "" {
 		return nil
@@ -138,7 +136,7 @@ func (n *network) findSeed(ctx context.Context, cfg *config) error {
 		ctx = limited
 	}
 	found, err := lookUp(ctx, host)
-	if err != nil && cfg.Rank != 0 { // rank 0 listens all the same
+	if err != nil && cfg.Rank != 0 { // rank 0 listens nevertheless
 		return fmt.Errorf("seed address %q: %w", cfg.Seed, err)
 	}
 	for _, ip := range found {
@@ -147,8 +145,8 @@ func (n *network) findSeed(ctx context.Context, cfg *config) error {
 	return nil
 }
 
-// lookUp returns the addresses of a host. It asks again and again until ctx is
-// done: in a cluster that is starting, names come up late.
+// lookUp returns the addresses of a host. It repeats the lookup until ctx is done: in a cluster that is starting, names
+// appear late.
 func lookUp(ctx context.Context, host string) ([]netip.Addr, error) {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{ip.Unmap()}, nil
@@ -170,8 +168,7 @@ func lookUp(ctx context.Context, host string) ([]netip.Addr, error) {
 	}
 }
 
-// sourceTowards returns the address that the system takes for what this host
-// sends to another.
+// sourceTowards returns the source address that the system chooses for packets to another address.
 func sourceTowards(to netip.AddrPort) (netip.Addr, error) {
 	conn, err := net.Dial("udp", to.String())
 	if err != nil {
@@ -201,8 +198,8 @@ func (n *network) putFirst(ip netip.Addr, why string) {
 	}
 }
 
-// takes says whether a call that came to a local address is taken: where the user has named
-// the network, one to an address that is offered, the seed's or the loopback's.
+// takes reports whether a call that came to a local address is accepted: where the user has named the network, one to
+// an address that is offered, the seed's or the loopback's.
 func (n *network) takes(local netip.Addr) bool {
 	local = local.Unmap().WithZone("")
 	return !n.only || local.IsLoopback() ||

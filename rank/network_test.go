@@ -34,7 +34,7 @@ func TestAddressTowardsTheSeedComesFirst(t *testing.T) {
 	}
 }
 
-// Who names his network gets calls over that one only.
+// A rank whose user has named a network accepts calls over that one only.
 func TestCallsAreTakenOnOfferedAddressesOnly(t *testing.T) {
 	n := &network{
 		offered: []iface.Address{{IP: ip("10.0.0.1")}, {IP: ip("fe80::1%eth0")}},
@@ -54,8 +54,8 @@ func TestCallsAreTakenOnOfferedAddressesOnly(t *testing.T) {
 	}
 }
 
-// On several hosts, a choice that leaves nothing but what reaches this host is an
-// error; what the user names is not.
+// On several hosts, a choice that leaves only addresses of this host's own is an error; addresses that the user names
+// are not.
 func TestChoiceThatReachesNobody(t *testing.T) {
 	lo := iface.Address{IP: ip("127.0.0.1"), Device: "lo", Kind: iface.Loopback}
 	docker := iface.Address{IP: ip("172.17.0.1"), Device: "docker0", Kind: iface.Container}

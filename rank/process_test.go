@@ -19,11 +19,10 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// The tests below run real processes: this test binary, which plays a rank when
-// RANK_TEST_ROLE says so.
+// The tests below run real processes: this test binary, which plays a rank when RANK_TEST_ROLE is set.
 
-// playRole is the program of such a process. It prints a line when it has come
-// to the interesting point, and returns its exit code.
+// playRole is the program of such a process. It prints a line when it has reached the point of interest, and returns
+// its exit code.
 func playRole(role string) int {
 	if role == "early" { // goes before it joins
 		return 0
@@ -63,7 +62,7 @@ func playRole(role string) int {
 		w.Close()
 		_, err2 := Init(context.Background())
 		fmt.Println(errors.Is(err1, ErrInit), errors.Is(err2, ErrInit))
-	case "child": // what does a child of a rank inherit?
+	case "child": // prints the job's descriptors and variables in a child of a rank
 		fmt.Printf("%s=%q\n", job.EnvFD, os.Getenv(job.EnvFD))
 		out, err := exec.Command("sh", "-c", "ls -l /proc/self/fd").Output()
 		fmt.Println(len(out) > 0 && err == nil, strings.Contains(string(out), control), strings.Contains(string(out), file))
@@ -177,7 +176,7 @@ func jobFile(t testing.TB, f *job.File) *os.File {
 	return file
 }
 
-// reap waits for a rank's end and tells the others, as a launcher does.
+// reap waits for a rank's end and notifies the others, as a launcher does.
 func (j *testJob) reap(rank int, p *process) syscall.WaitStatus {
 	s := p.wait()
 	m := &job.Message{Kind: job.Exited, Rank: rank, PID: p.Process.Pid}

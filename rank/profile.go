@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// profiler writes profiles of this rank, as the launcher's --pprof wants it: of the CPU rank-N.pprof, rank-N.2.pprof
-// and so on, and of the heap heap-N.pprof. The runtime gives a profile of the CPU when it is stopped, and a rank may
-// end at any time: so there are several, each as long as all before it together. What a rank that crashes leaves is at
-// least half of what it did.
+// profiler writes profiles of this rank, in the files of the launcher's --pprof: of the CPU rank-N.pprof,
+// rank-N.2.pprof and so on, and of the heap heap-N.pprof. The runtime returns a profile of the CPU when it is stopped,
+// and a rank may end at any time: so there are several, each as long as all before it together. The profiles of a rank
+// that crashes cover at least half of its run.
 type profiler struct {
 	dir   string
 	rank  int
 	begin time.Time
 
 	mu   sync.Mutex
-	n    int      // profiles of the CPU that were begun
-	file *os.File // of the one under way; nil: there is none
+	n    int      // number of CPU profiles begun
+	file *os.File // of the CPU profile under way; nil: there is none
 }
 
 // How long the first profile of the CPU takes, and the longest.
@@ -64,7 +64,7 @@ func (p *profiler) start(long time.Duration) error {
 	return nil
 }
 
-// turn ends the profile of the CPU, writes that of the heap, and begins the next one, unless this was the last.
+// turn ends the profile of the CPU, writes that of the heap, and begins the next one, unless last is set.
 func (p *profiler) turn(last bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

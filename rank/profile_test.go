@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A rank's profiles follow each other without a gap, and there is one for what came after the first.
+// A rank's profiles follow each other without a gap, and one of them covers the time after the first.
 func TestProfiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made")
 	p, err := startProfiler(dir, 7)

@@ -15,8 +15,8 @@ import (
 	"github.com/treerun/treerun/rank/internal/exchange"
 )
 
-// When pairs of ranks cannot connect, every rank that has such a pair tells what it tried, and rank 0 makes one list
-// of it; the others' errors name their own pairs only.
+// When pairs of ranks cannot connect, every rank with such a pair reports the addresses that it tried, and rank 0 makes
+// one list of all reports; the errors of the other ranks name their own pairs only.
 
 const (
 	reportWait  = 2 * time.Second        // for reports, once one is expected, at most
@@ -24,8 +24,8 @@ const (
 	maxConnect  = 15 * time.Second       // for a rank to be out of reach
 )
 
-// troubles returns what kept this rank from reaching the given ones: "rank 2 (10.0.0.3, eth0
-// on host c) -> rank 0 (10.0.0.1:7946): connection refused".
+// troubles returns the obstacles between this rank and the given ones: "rank 2 (10.0.0.3, eth0 on host c) -> rank 0
+// (10.0.0.1:7946): connection refused".
 func (w *World) troubles(ranks []int) (r netconn.Report) {
 	for _, to := range ranks {
 		var tries []netconn.Try
@@ -41,8 +41,7 @@ func (w *World) troubles(ranks []int) (r netconn.Report) {
 	return r
 }
 
-// sourceOf says from where this rank sends to an address: "10.0.0.3, eth0"; "" when
-// there is no way.
+// sourceOf returns the source of packets from this rank to an address: "10.0.0.3, eth0"; "" when there is no route.
 func (w *World) sourceOf(to netip.AddrPort) string {
 	ip, err := sourceTowards(to)
 	if err != nil {
@@ -61,9 +60,8 @@ func (w *World) surplus() string {
 	return text
 }
 
-// explain returns the error of Init where the ranks have all joined, and err is why it did not
-// go on; cause is why its context has ended, if it has. Where pairs of ranks cannot connect all
-// ranks learn that, and rank 0 which.
+// explain returns the error of Init where the ranks have all joined. err is the failure of the next step, and cause is
+// why its context has ended, if it has. Where pairs of ranks cannot connect, all ranks learn that, and rank 0 which.
 func (w *World) explain(cause, err error) error {
 	self := w.cfg.Rank
 	broken := w.mesh.IsBroken() // by a rank that cannot connect, or has given up
@@ -94,13 +92,13 @@ func (w *World) explain(cause, err error) error {
 		}
 	}
 	if self != 0 && w.mesh.IsBroken() {
-		// A launcher takes the first to end for the cause: rank 0 is to say it.
+		// A launcher takes the first rank to end for the cause: rank 0 must be the first.
 		time.Sleep(reportQuiet + reportQuiet/2)
 	}
 	return err
 }
 
-// collect takes the reports of the other ranks.
+// collect receives the reports of the other ranks.
 func (w *World) collect(reports []netconn.Report) {
 	limit, quiet := time.After(reportWait), time.After(reportWait)
 	for known := 0; ; {
@@ -115,7 +113,7 @@ func (w *World) collect(reports []netconn.Report) {
 		case <-limit:
 		}
 		for r, text := range pairs {
-			// One that cannot be read is left out: it stands in that rank's own error.
+			// A report that cannot be decoded is left out: it is part of that rank's own error.
 			reports[r], _ = netconn.DecodeReport([]byte(text), w.cfg.Size)
 		}
 		return

@@ -28,8 +28,7 @@ func TestAddressesOfOneLinkAreTriedEverywhere(t *testing.T) {
 	}
 }
 
-// A rank that does not reach rank 0 says at which address it tried, and from
-// where.
+// The error of a rank that does not reach rank 0 names the address that it tried, and its own address.
 func TestRankThatReachesNobodySaysWhere(t *testing.T) {
 	t.Parallel()
 	testutil.WithLonger(t, 300*time.Millisecond, func(limit time.Duration) error {

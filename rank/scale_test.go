@@ -7,13 +7,12 @@ import (
 	"testing"
 )
 
-// A rank that is not rank 0 dials and is dialed O(log n) times until all have
-// joined; most ranks, that is, and in one of three jobs, as ranks that get no core
-// for long ask again.
+// A rank that is not rank 0 dials and is dialed O(log n) times until all have joined. The test checks most ranks only,
+// in one of three jobs, as ranks that get no core for a long time repeat their request.
 func TestStartTakesFewConnections(t *testing.T) {
 	for _, n := range []int{16, 64} {
-		// The mesh has one connection for each step and direction; a rank asks rank
-		// 0, is handed the list down, and hands it down to two.
+		// The mesh has one connection for each step and direction; a rank sends its request to rank 0, is handed the list
+		// down, and hands it down to two.
 		most := 2*int64(bits.Len(uint(n-1))) + 6
 		least := int64(math.MaxInt64)
 		for try := 0; try < 3 && least > most; try++ {

@@ -12,11 +12,11 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// streams carries memberlist's exchanges of lists over connections of the ranks, which have
-// proved themselves. There are no packets: nothing gossips, and the mesh finds who is lost.
+// streams carries memberlist's exchanges of lists over connections of the ranks, which have proved themselves. There
+// are no packets: nothing gossips, and the mesh detects lost ranks.
 type streams struct {
 	members *members
-	at      netip.AddrPort // what memberlist tells others: the metadata has all addresses
+	at      netip.AddrPort // what memberlist sends to others: the metadata has all addresses
 	came    chan net.Conn
 	stop    context.Context
 	cancel  context.CancelFunc
@@ -40,13 +40,13 @@ func (s *streams) take(conn net.Conn) {
 	}
 }
 
-// StreamCh is where memberlist takes what comes in.
+// StreamCh returns the channel of incoming streams for memberlist.
 func (s *streams) StreamCh() <-chan net.Conn { return s.came }
 
-// PacketCh brings nothing.
+// PacketCh returns nil: there are no packets.
 func (s *streams) PacketCh() <-chan *memberlist.Packet { return nil }
 
-// WriteTo and WriteToAddress would send a packet.
+// WriteTo and WriteToAddress would send a packet, and return an error.
 func (s *streams) WriteTo([]byte, string) (time.Time, error) {
 	return time.Time{}, errors.New("memberlist has no packets here")
 }
@@ -55,7 +55,7 @@ func (s *streams) WriteToAddress(b []byte, a memberlist.Address) (time.Time, err
 	return s.WriteTo(b, a.Addr)
 }
 
-// FinalAdvertiseAddr returns what memberlist tells other ranks.
+// FinalAdvertiseAddr returns the address that memberlist sends to other ranks.
 func (s *streams) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
 	return s.at.Addr().AsSlice(), int(s.at.Port()), nil
 }
@@ -65,8 +65,8 @@ func (s *streams) DialTimeout(addr string, timeout time.Duration) (net.Conn, err
 	return s.DialAddressTimeout(memberlist.Address{Addr: addr}, timeout)
 }
 
-// DialAddressTimeout opens a stream to a rank, whose number is the node's name,
-// at the addresses that members knows of it. Shutdown ends it.
+// DialAddressTimeout opens a stream to a rank, whose number is the node's name, at the rank's addresses in members.
+// Shutdown ends it.
 func (s *streams) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
 	to, err := strconv.Atoi(a.Name)
 	if err != nil || to < 0 || to >= s.members.auth.size {
@@ -81,7 +81,7 @@ func (s *streams) DialAddressTimeout(a memberlist.Address, timeout time.Duration
 	return &stream{conn, context.AfterFunc(s.stop, func() { conn.Close() })}, nil
 }
 
-// stream is a connection that ends with the transport.
+// stream is a connection that ends together with the transport.
 type stream struct {
 	net.Conn
 	forget func() bool
@@ -93,7 +93,7 @@ func (s *stream) Close() error {
 	return s.Conn.Close()
 }
 
-// Shutdown ends everything. Idempotent.
+// Shutdown ends all streams. Idempotent.
 func (s *streams) Shutdown() error {
 	s.cancel()
 	return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/treerun/treerun/internal/job"
 )
 
-// opens has w believe in a communicator whose Close returns err and reports it, as those of package collective do.
+// opens registers with w a communicator whose Close returns err and reports it, as those of package collective do.
 func opens(w *World, closed *[]error, err error) {
 	wait := w.Waits().NewWait("test", nil)
 	wait.SetLeave(func() error {
@@ -25,8 +25,8 @@ func opens(w *World, closed *[]error, err error) {
 	})
 }
 
-// TestCloseClosesCommunicators: what is open is closed, the latest first, while the launcher still takes reports, and
-// what that returns is returned.
+// TestCloseClosesCommunicators: open communicators are closed, the latest first, while the launcher still takes
+// reports, and their errors are returned.
 func TestCloseClosesCommunicators(t *testing.T) {
 	j := newTestJob(t, 2).start()
 	w, first, last := j.worlds[1], errors.New("first"), errors.New("last")
@@ -53,7 +53,7 @@ func TestCloseClosesCommunicators(t *testing.T) {
 	}
 }
 
-// TestFailureTextHasABound: the launcher takes a long text as far as it goes.
+// TestFailureTextHasABound: the launcher accepts a long text up to its limit.
 func TestFailureTextHasABound(t *testing.T) {
 	j := newTestJob(t, 1).start()
 	w := j.worlds[0]
@@ -67,7 +67,7 @@ func TestFailureTextHasABound(t *testing.T) {
 	}
 }
 
-// TestFailureWithoutALauncher: the logger gets what no launcher takes.
+// TestFailureWithoutALauncher: without a launcher the logger gets the failure.
 func TestFailureWithoutALauncher(t *testing.T) {
 	var log bytes.Buffer
 	j := newTestJob(t, 2)

@@ -13,21 +13,20 @@ import (
 	"github.com/treerun/treerun/internal/waits"
 )
 
-// A rank that wants to know why another one does not get on opens a connection of its own
-// to it and asks for its waits. It sends the number of a rank, 4 bytes, whose process it
-// wants to know about as well; the answer is a waits.Status as msgpack, and the end of the
-// connection. A process that is stopped takes the connection and never answers.
+// A rank that needs the reason why another one makes no progress opens a connection of its own to it and requests its
+// waits. It sends the number of a rank, 4 bytes, whose process it needs the state of as well; the answer is a
+// waits.Status as msgpack, and the end of the connection. A process that is stopped accepts the connection and never
+// answers.
 
 const (
 	maxStatus  = 1 << 20 // bytes
 	statusTime = 2 * time.Second
 )
 
-// Waits is for the packages of treerun: what this rank waits for, and what it can find out
-// about the others.
+// Waits is for the packages of treerun: the waits of this rank, and its means to find out about those of others.
 func (w *World) Waits() *waits.Job { return w.job }
 
-// newWaits makes the view of the waits of w.
+// newWaits sets the view of the waits of w.
 func (w *World) newWaits() {
 	w.job = &waits.Job{
 		Rank: w.cfg.Rank, Size: w.cfg.Size, Every: w.cfg.waitReport, Limit: w.cfg.parsed.StallTimeout, Log: w.cfg.logWait,
@@ -48,7 +47,7 @@ func (w *World) process(rank int) (pid int, s job.ProcState) {
 	return r.PID, job.ReadProc(r.PID)
 }
 
-// askWaits asks a rank for its waits.
+// askWaits requests the waits of a rank.
 func (w *World) askWaits(ctx context.Context, rank, about int) (s waits.Status, err error) {
 	if w.mesh.HasLeft(rank) {
 		return s, ErrPeerClosed
@@ -71,7 +70,7 @@ func (w *World) askWaits(ctx context.Context, rank, about int) (s waits.Status, 
 	return decodeStatus(text, w.cfg.Size)
 }
 
-// decodeStatus reads what a rank of a job of size ranks tells of its waits.
+// decodeStatus decodes the waits of a rank of a job of size ranks.
 func decodeStatus(b []byte, size int) (s waits.Status, err error) {
 	if err := strict.Unmarshal(b, &s); err != nil {
 		return waits.Status{}, fmt.Errorf("status: %w", err)
@@ -79,7 +78,7 @@ func decodeStatus(b []byte, size int) (s waits.Status, err error) {
 	return s, s.Check(size)
 }
 
-// tellWaits answers a rank that asks for this one's waits.
+// tellWaits answers a rank that requests this one's waits.
 func (w *World) tellWaits(conn net.Conn) {
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(statusTime))
@@ -90,5 +89,5 @@ func (w *World) tellWaits(conn net.Conn) {
 		return
 	}
 	s := w.job.Status(w.stop, int(binary.BigEndian.Uint32(about[:])))
-	_, _ = conn.Write(strict.Marshal(&s)) // who asked finds out that no answer came
+	_, _ = conn.Write(strict.Marshal(&s)) // the other rank notices that no answer comes
 }

@@ -16,9 +16,8 @@ import (
 	"github.com/treerun/treerun/internal/waits"
 )
 
-// A process that is stopped in the middle of AllGathers is found within the stall timeout:
-// all others name it and its state, and what they had gathered before was right. When it
-// goes on, it gets the same error.
+// A process that is stopped in the middle of AllGathers is found within the stall timeout: all others name it and its
+// state, and the results that they had gathered before were right. When it continues, it gets the same error.
 func TestStoppedProcess(t *testing.T) {
 	const victim, limit = 2, 700 * time.Millisecond
 	for _, withLauncher := range []bool{true, false} {
@@ -63,15 +62,15 @@ func TestStoppedProcess(t *testing.T) {
 	}
 }
 
-// A rank that does not come is named by those whose time is up, by way of ranks that wait
-// as well; the error of all of them is typed.
+// A rank that does not come is named by the ranks whose time is up, by way of ranks that wait as well; the error of all
+// of them is typed.
 func TestLateRankIsNamed(t *testing.T) {
 	for _, kind := range []error{ErrStalled, context.DeadlineExceeded} {
 		testutil.WithLonger(t, 300*time.Millisecond, func(limit time.Duration) error { return nameLate(t, kind, limit) })
 	}
 }
 
-// nameLate lets rank 5 be late, and returns what is wrong with the errors of the others.
+// nameLate makes rank 5 late, and returns an error unless the errors of the others are right.
 func nameLate(t *testing.T, kind error, limit time.Duration) error {
 	j := newTestJob(t, 7)
 	if kind == ErrStalled {
@@ -109,8 +108,7 @@ func nameLate(t *testing.T, kind error, limit time.Duration) error {
 	return nil
 }
 
-// A rank answers while its program computes, and says what it waits in and what is
-// known of other processes of its host.
+// A rank answers while its program computes, with its own wait and the states of other processes of its host.
 func TestAskWaits(t *testing.T) {
 	j := newTestJob(t, 3).start()
 	w := j.worlds[1].Waits().NewWait("left", nil)

@@ -56,17 +56,15 @@ func (w *World) LocalSize() int { return w.cfg.LocalSize }
 // Host returns the name of this rank's host.
 func (w *World) Host() string { return w.cfg.Host }
 
-// Device returns the UUID of the GPU that this rank is to use, as "GPU-" and 36
-// digits and dashes, and "" when it has none: treerun gave it none, or another
-// launcher has not set TREERUN_DEVICE. It may be one that other ranks use as well.
+// Device returns the UUID of the GPU that this rank uses, as "GPU-" and 36 digits and dashes, and "" when it has none:
+// treerun gave it none, or another launcher has not set TREERUN_DEVICE. It may be one that other ranks use as well.
 func (w *World) Device() string { return w.cfg.Device }
 
 // HostOf returns the index of a rank's host. Hosts are numbered in the order in
 // which the ranks, from 0, bring them up. It panics when there is no such rank.
 func (w *World) HostOf(rank int) int { return w.cfg.Hosts[rank] }
 
-// HostName returns the name of a rank's host, for people. It panics when there
-// is no such rank.
+// HostName returns the name of a rank's host, for users to read. It panics when there is no such rank.
 func (w *World) HostName(rank int) string {
 	if rank == w.cfg.Rank {
 		return w.cfg.Host
@@ -87,7 +85,7 @@ func (w *World) ListenAddrs() []netip.Addr {
 	return []netip.Addr{loopback4}
 }
 
-// Epoch returns how often the job was restarted, from 0.
+// Epoch returns the number of restarts of the job, from 0.
 func (w *World) Epoch() int { return w.cfg.Epoch }
 
 // JobID returns the id of the job, the same on all ranks.
@@ -97,9 +95,8 @@ func (w *World) JobID() string { return w.cfg.JobID }
 // it is not set.
 func (w *World) Setting(name string) string { return w.cfg.Settings[name] }
 
-// DeriveKey returns a 32-byte key that only the ranks of this job can know, and
-// another one for every purpose, and for every attempt of the job. The key is the
-// caller's.
+// DeriveKey returns a 32-byte key that only the ranks of this job can know. It differs for every purpose, and for every
+// attempt of the job. The key is the caller's.
 func (w *World) DeriveKey(purpose string) []byte {
 	return w.cfg.Key(fmt.Sprintf("attempt %x user %s", w.auth.Current(), purpose))
 }
@@ -126,9 +123,8 @@ func (w *World) Left(rank int) bool { return w.mesh.HasLeft(rank) }
 // Gone reports whether another rank is known to have closed its World or to have failed, the first or a later one.
 func (w *World) Gone(rank int) bool { return w.mesh.Gone(rank) }
 
-// Close tells the other ranks and the launcher that this rank leaves in good
-// order, and gives sockets, memory and goroutines back. Whatever the others still want of this one fails with
-// ErrPeerClosed there. Idempotent.
+// Close notifies the other ranks and the launcher that this rank leaves in good order, and releases sockets, memory and
+// goroutines. Later operations of the others that need this rank fail with ErrPeerClosed there. Idempotent.
 //
 // Communicators that are still open are closed first, the latest first, and Close returns their errors, too. A failure
 // of a communicator that no call but a Close has returned is reported to treerun, also where the caller drops the
@@ -149,7 +145,7 @@ func (w *World) Close() error {
 	return w.closeErr
 }
 
-// shut gives everything back.
+// shut releases all resources.
 func (w *World) shut() {
 	w.cancel()
 	if w.members.list != nil {
@@ -171,16 +167,13 @@ func (w *World) shut() {
 // MaxBlob is the largest blob that a rank may give to AllGather, in bytes.
 const MaxBlob = exchange.MaxBlob
 
-// AllGather gives every rank the blobs of all ranks: result[i] is rank i's. All
-// ranks call it, equally often and in the same order. A blob has at most
-// MaxBlob bytes; blob is not kept, and the result is the caller's.
+// AllGather gives every rank the blobs of all ranks: result[i] is rank i's. All ranks call it the same number of times
+// and in the same order. A blob has at most MaxBlob bytes; blob is not kept, and the result is the caller's.
 //
-// A blob that is too large is an error before anything is sent. After any other
-// error, a *Error, the call fails on all ranks that do not have all blobs yet, and
-// every later one fails on all.
-// One that ends with ctx is such an error, and so is one that reaches the stall
-// timeout, an ErrStalled: both name the rank that all wait for in the end. Calls
-// of one World run one after the other.
+// A blob that is too large is an error before anything is sent. After any other error, a *Error, the call fails on all
+// ranks that do not have all blobs yet, and every later one fails on all. The end of ctx is such an error, and so is
+// the stall timeout, an ErrStalled: both name the rank at the end of the chain of waits. Calls of one World run one
+// after the other.
 func (w *World) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
 	if len(blob) > MaxBlob {
 		return nil, &Error{Self: w.cfg.Rank, Rank: w.cfg.Rank, Op: "AllGather",
@@ -193,7 +186,7 @@ func (w *World) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
 	return all, w.fault("AllGather", err)
 }
 
-// fault returns the *Error of what went wrong in op.
+// fault returns the *Error for a failure of op.
 func (w *World) fault(op string, err error) error {
 	if err == nil {
 		return nil
@@ -208,8 +201,7 @@ func (w *World) fault(op string, err error) error {
 	return e
 }
 
-// countHosts derives, from the ranks' host identities, what the launcher did
-// not say about which rank is where.
+// countHosts derives the placement of the ranks from their host identities, where the launcher did not pass it.
 func (w *World) countHosts() {
 	cfg := w.cfg
 	if cfg.Hosts != nil {

@@ -25,8 +25,7 @@ func (j *testJob) mustGather(size func(rank int) int) {
 	}
 }
 
-// gatherOnce makes an AllGather with blobs of the given sizes, and checks what
-// comes.
+// gatherOnce runs an AllGather with blobs of the given sizes, and checks the result.
 func gatherOnce(w *World, size func(rank int) int) error {
 	all, err := w.AllGather(context.Background(), pattern(w.Rank(), size(w.Rank())))
 	if err != nil {
@@ -112,7 +111,7 @@ func TestRanksOfSeveralHosts(t *testing.T) {
 	}
 }
 
-// Without a launcher that says so, ranks find out who shares their host.
+// Without a launcher that passes the placement, ranks find out which of them share their host.
 func TestRanksCountThoseOnTheirHost(t *testing.T) {
 	j := newTestJob(t, 4).meetAtSeed()
 	for r, w := range j.worlds {
