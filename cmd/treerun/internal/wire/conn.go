@@ -17,13 +17,13 @@ import (
 	"github.com/treerun/treerun/internal/netconn"
 )
 
-// ErrProtocol is the error of a peer that is not of this treerun's making.
+// ErrProtocol is the error for data that no launcher or agent of treerun sends.
 var ErrProtocol = errors.New("it does not keep to the protocol")
 
-// Conn is the connection between a launcher and an agent, or two agents, from the moment
-// both have said who they are: frames, and streams of bytes beside them, of which none
-// holds up another. Any goroutine may call its methods, but Read and Watch, which are for one
-// each. The zero value is one that has not begun: it keeps what is sent.
+// Conn is the connection between a launcher and an agent, or two agents, from the end of their introduction on. It
+// carries frames, and streams of bytes next to them, none of which delays another. Its methods may be called
+// concurrently, except Read and Watch, each of which is for one goroutine. The zero value is a connection that has not
+// begun: it queues the frames that are sent.
 type Conn struct {
 	raw     *monitored
 	mux     *yamux.Session
@@ -31,14 +31,14 @@ type Conn struct {
 	in      *bufio.Reader
 	out     Queue[*Frame] // to control
 
-	paused atomic.Bool // the other side said that it will be silent
+	paused atomic.Bool // the other side has announced that it will be silent
 }
 
-// StreamWindow is how many bytes of a stream may be under way.
+// StreamWindow is the maximum number of bytes of a stream that may be under way.
 const StreamWindow = 256 << 10
 
-// Begin begins to speak on raw, of which r is the reader: with a first frame on the
-// launcher's side, without one on that of the agent.
+// Begin starts the protocol on raw, whose reader is r: with a first frame on the launcher's side, without one on the
+// agent's.
 func (c *Conn) Begin(r io.Reader, raw io.ReadWriteCloser, first *Frame) error {
 	c.raw = &monitored{Reader: r, WriteCloser: raw}
 	side, open, firsts := yamux.Server, (*yamux.Session).Accept, []*Frame(nil)
@@ -46,7 +46,7 @@ func (c *Conn) Begin(r io.Reader, raw io.ReadWriteCloser, first *Frame) error {
 		side, open, firsts = yamux.Client, (*yamux.Session).Open, []*Frame{first}
 	}
 	var err error
-	// Only Watch finds out that a connection is dead, and a reader may take his time.
+	// Only Watch detects that a connection is dead, and a reader may be slow.
 	if c.mux, err = side(c.raw, &yamux.Config{
 		AcceptBacklog: 256, KeepAliveInterval: math.MaxInt64, ConnectionWriteTimeout: math.MaxInt64,
 		MaxStreamWindowSize: StreamWindow, LogOutput: io.Discard,
@@ -61,7 +61,7 @@ func (c *Conn) Begin(r io.Reader, raw io.ReadWriteCloser, first *Frame) error {
 	return nil
 }
 
-// Send sends a frame, after those that were sent before. It does not wait.
+// Send queues a frame after those that were sent before. It does not wait.
 func (c *Conn) Send(f *Frame) { c.out.Add(f) }
 
 func (c *Conn) write(queue []*Frame) {
@@ -69,11 +69,11 @@ func (c *Conn) write(queue []*Frame) {
 	for _, f := range queue {
 		b = f.Append(b)
 	}
-	_, _ = c.control.Write(b) // Read tells that the connection has ended
+	_, _ = c.control.Write(b) // Read returns the end of the connection
 }
 
-// Read returns the next frame. The error is ErrProtocol, or why the connection has ended:
-// io.EOF when the other side has ended it. After an error it is of no more use.
+// Read returns the next frame. The error is ErrProtocol, or the reason why the connection has ended: io.EOF when the
+// other side has ended it. After an error the connection is unusable.
 func (c *Conn) Read() (*Frame, error) {
 	f, err := Read(c.in)
 	if err != nil {
@@ -85,7 +85,7 @@ func (c *Conn) Read() (*Frame, error) {
 	return f, nil
 }
 
-// why returns why nothing more can be said, and ends the connection. err is how that was
+// why returns the reason for the end of the protocol, and ends the connection. err is the error with which it was
 // noticed.
 func (c *Conn) why(err error) error {
 	ended := c.raw.ended.Load()
@@ -99,7 +99,7 @@ func (c *Conn) why(err error) error {
 	return fmt.Errorf("%w: %w", ErrProtocol, err)
 }
 
-// Stream opens a stream, which begins with a frame that says what it is.
+// Stream opens a stream that begins with a frame, which describes it.
 func (c *Conn) Stream(f *Frame) (net.Conn, error) {
 	s, err := c.mux.Open()
 	if err != nil {
@@ -111,8 +111,8 @@ func (c *Conn) Stream(f *Frame) (net.Conn, error) {
 	return s, nil
 }
 
-// Serve calls take, in goroutines, with the streams that the other side opens. It returns
-// when the connection has ended.
+// Serve calls take, in goroutines, with the streams that the other side opens. It returns when the connection has
+// ended.
 func (c *Conn) Serve(take func(*Frame, net.Conn)) {
 	for {
 		s, err := c.mux.Accept()
@@ -130,23 +130,23 @@ func (c *Conn) Serve(take func(*Frame, net.Conn)) {
 	}
 }
 
-// Relay copies src to a stream, and returns when the other side has taken all of it, which
-// it tells by closing the stream.
+// Relay copies src to a stream, and returns when the other side has read all of it, which it shows by closing the
+// stream.
 func Relay(stream net.Conn, src io.Reader) {
 	_, _ = io.Copy(stream, src) // any error is an end as well
 	_ = stream.Close()
 	_, _ = stream.Read(make([]byte, 1))
 }
 
-// Watch pings the other side at every interval, and calls tick, until the connection ends. It
-// returns true, and earlier, when nothing has come for more than limit intervals in a row,
-// unless the other side has said that it pauses.
+// Watch pings the other side at every interval, and calls tick, until the connection ends. It returns true, and
+// earlier, when nothing has arrived for more than limit consecutive intervals, unless the other side has announced a
+// pause.
 func (c *Conn) Watch(interval time.Duration, limit int, tick func()) (silent bool) {
-	var pinging atomic.Bool // a ping has not come back
+	var pinging atomic.Bool // a ping without an answer yet
 	return c.raw.Watch(c.mux.CloseChan(), interval, limit, func() {
 		if pinging.CompareAndSwap(false, true) {
 			go func() {
-				_, _ = c.mux.Ping() // what comes back is heard
+				_, _ = c.mux.Ping() // the answer counts as a heartbeat
 				pinging.Store(false)
 			}()
 		}
@@ -160,8 +160,8 @@ func (c *Conn) Watch(interval time.Duration, limit int, tick func()) (silent boo
 // Close ends the connection.
 func (c *Conn) Close() { _ = c.raw.Close() }
 
-// monitored is a connection that notes what can be seen of the other side. What cannot be
-// written is dropped: the reader takes what has come until then, and tells of the end.
+// monitored is a connection that records signs of life from the other side. Data that cannot be written is dropped: the
+// reader returns the data received before the end, and then the end.
 type monitored struct {
 	io.Reader
 	io.WriteCloser
@@ -185,7 +185,7 @@ func (m *monitored) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Pipes are two files that make a connection.
+// Pipes makes a connection of two files.
 type Pipes struct {
 	io.ReadCloser
 	Out io.WriteCloser
@@ -194,20 +194,19 @@ type Pipes struct {
 // Write writes to Out.
 func (p *Pipes) Write(b []byte) (int, error) { return p.Out.Write(b) }
 
-// Close closes both.
+// Close closes both files.
 func (p *Pipes) Close() error { return errors.Join(p.ReadCloser.Close(), p.Out.Close()) }
 
-// Queue hands what is added to a function, in order and all that there is at a time, in a
-// goroutine that lives while there is any. Whoever adds does not wait. Its methods may be
-// called concurrently; the zero value keeps what is added until Begin.
+// Queue passes values that are added to a function, in order and in batches, in a goroutine that lives while there are
+// any. Add does not wait. Its methods may be called concurrently; the zero value keeps the values until Begin.
 type Queue[T any] struct {
 	mu      sync.Mutex
 	do      func([]T)
 	waiting []T
-	busy    bool // the goroutine lives
+	busy    bool // the goroutine runs
 }
 
-// Begin hands first, then what was added before, and what will be, to do. Call it once.
+// Begin passes the values of first, then those added before the call and all later ones, to do. Call it once.
 func (q *Queue[T]) Begin(do func([]T), first ...T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -223,7 +222,7 @@ func (q *Queue[T]) Add(v T) {
 	q.work()
 }
 
-// work starts the goroutine if there is work for it. The caller holds mu.
+// work starts the goroutine if it has work. The caller holds mu.
 func (q *Queue[T]) work() {
 	if q.do == nil || q.busy || len(q.waiting) == 0 {
 		return
@@ -236,7 +235,7 @@ func (q *Queue[T]) work() {
 	}()
 }
 
-// next returns what waits; none ends the goroutine.
+// next returns the waiting values; without any, the goroutine ends.
 func (q *Queue[T]) next() (batch []T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

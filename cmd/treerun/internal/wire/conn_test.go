@@ -20,7 +20,7 @@ func joined(t *testing.T) (launcher, agent *Conn) {
 	return joinedBy(t, a, b)
 }
 
-// joinedBy is joined over this connection.
+// joinedBy is joined over the given connection.
 func joinedBy(t *testing.T, a, b io.ReadWriteCloser) (launcher, agent *Conn) {
 	t.Helper()
 	launcher, agent = new(Conn), new(Conn)
@@ -48,8 +48,8 @@ func stream(t *testing.T, from, to *Conn) (out, in net.Conn) {
 	return out, <-came
 }
 
-// No more of a stream is under way than there is room for, and then frames still come; the
-// rest comes when somebody reads, and whoever sends waits for that.
+// No more bytes of a stream are under way than its window, and frames still arrive then; the rest arrives when the
+// other side reads, and the sender waits for that.
 func TestStreamWaitsForItsReader(t *testing.T) {
 	launcher, agent := joined(t)
 	out, in := stream(t, agent, launcher)
@@ -80,7 +80,7 @@ func TestStreamWaitsForItsReader(t *testing.T) {
 	<-relayed
 }
 
-// A stream ends with its connection: what has come is read, whoever sends is not held up.
+// A stream ends with its connection: the data received before can be read, and the sender does not block.
 func TestStreamOfLostConnection(t *testing.T) {
 	launcher, agent := joined(t)
 	out, in := stream(t, agent, launcher)
@@ -100,7 +100,7 @@ func TestStreamOfLostConnection(t *testing.T) {
 	}
 }
 
-// What an agent of ours never says ends the connection, and is not taken for its end.
+// Data that no agent of treerun sends ends the connection, and is not taken for its end.
 func TestWhatKeepsToNoProtocol(t *testing.T) {
 	for name, said := range map[string][]byte{
 		"text":              []byte("HTTP/1.1 400 Bad Request\r\n\r\n"),
@@ -111,7 +111,7 @@ func TestWhatKeepsToNoProtocol(t *testing.T) {
 	} {
 		a, b := net.Pipe()
 		go func() { // ends with b
-			_, _ = b.Read(make([]byte, 1)) // the stream is open: what came for it earlier would be dropped
+			_, _ = b.Read(make([]byte, 1)) // the stream is open: data received earlier would be dropped
 			go b.Write(said)
 			_, _ = io.Copy(io.Discard, b)
 		}()
@@ -127,7 +127,7 @@ func TestWhatKeepsToNoProtocol(t *testing.T) {
 	}
 }
 
-// deaf is an end of a connection that drops what it is to write, once it is told to.
+// deaf is an end of a connection that drops all writes once drop is set.
 type deaf struct {
 	net.Conn
 	drop atomic.Bool
@@ -140,8 +140,8 @@ func (d *deaf) Write(p []byte) (int, error) {
 	return d.Conn.Write(p)
 }
 
-// Who says nothing but is there is not silent, nor is a launcher that is stopped and has said
-// so; one that does not answer any more is.
+// A peer that sends only answers is not silent, nor is a launcher that is stopped and has announced it; one that does
+// not answer any more is.
 func TestHeartbeat(t *testing.T) {
 	a, b := net.Pipe()
 	from := &deaf{Conn: a}

@@ -15,13 +15,13 @@ import (
 	"github.com/treerun/treerun/internal/strict"
 )
 
-// bodies has one of each kind, which is its index. The first is none.
+// bodies has one Body of each kind, whose index is the kind. Kind 0 does not exist.
 var bodies = []Body{
 	nil, new(Join), new(Job), new(Signal), new(Finish), new(Ready), new(Result), new(Started), new(RankMessage),
 	new(Ended), new(RanksExited), new(Lost), new(Note), new(Stream), new(Push), new(NodeHello),
 }
 
-// kindOf returns what kind of Body b is.
+// kindOf returns the kind of a Body.
 func kindOf(b Body) byte {
 	same := func(other Body) bool { return reflect.TypeOf(other) == reflect.TypeOf(b) }
 	return byte(slices.IndexFunc(bodies, same))
@@ -33,14 +33,14 @@ func blank(k byte) Body { return reflect.New(reflect.TypeOf(bodies[k]).Elem()).I
 // All, in place of a host's index, stands for every host.
 const All = -1
 
-// Limits of what a decoder accepts.
+// Limits of a decoder.
 const (
 	maxLarge = job.MaxFile + 8<<20 // bytes of a frame with a Join, a Job or a Lost
-	maxSmall = 72 << 10            // bytes of any other: those with text of a rank have the most
-	hostSize = 4                   // bytes with the host, before what a frame carries
+	maxSmall = 72 << 10            // bytes of any other: those with text of a rank are the longest
+	hostSize = 4                   // bytes of the host, before the body
 )
 
-// sizes are those that the bodies of frames may have.
+// sizes are the valid sizes of frame bodies.
 var sizes = make(strict.FrameSizes)
 
 func init() {
@@ -54,15 +54,14 @@ func init() {
 	}
 }
 
-// Frame is one message with its sender, or with the one whom it is for.
+// Frame is one message with its sender or its receiver.
 type Frame struct {
 	Host int // All or an index
 	Body Body
 }
 
-// Append appends the frame as it travels to b. It panics on what is no Body. What goes into
-// one has its limits from elsewhere; one that is too large all the same is refused where it
-// arrives.
+// Append appends the encoded frame to b. It panics on a value that is no Body. The contents of a body have limits
+// elsewhere; a body that is too large nevertheless is refused by its receiver.
 func (f *Frame) Append(b []byte) []byte {
 	body := strict.Marshal(f.Body)
 	b = strict.AppendHead(b, byte(kindOf(f.Body)), hostSize+len(body))
@@ -172,7 +171,7 @@ func (l *Lost) check() error { return all(l.Hosts, checkHost) }
 
 func (r *Result) check() error { return checkCode(r.Code) }
 
-// all returns the error of the first that has one.
+// all returns the first error of check.
 func all[T any](list []T, check func(T) error) error {
 	if i := slices.IndexFunc(list, func(v T) bool { return check(v) != nil }); i >= 0 {
 		return check(list[i])

@@ -15,21 +15,19 @@ import (
 	"sync"
 )
 
-// The first line that an agent writes, and the first that it reads, begin with
-// these words; then comes the version of treerun.
+// The first line that an agent writes, and the first that it reads, begin with these words; the version of treerun
+// follows.
 const (
 	AgentWord    = "treerun-agent:"
 	LauncherWord = "treerun-launcher:"
 )
 
-// maxPreamble is how much may come before the first line: what the start-up
-// files of a shell print.
+// maxPreamble is the maximum number of bytes before the first line: the output of a shell's start-up files.
 const maxPreamble = 64 << 10
 
-// Version returns what tells two builds of treerun apart, without spaces. Where
-// the go command has noted no commit, or files that were not committed, that
-// takes what the linker has noted: a hash of all that went into the executable. A
-// checksum of the whole file takes some 20 ms, on every host.
+// Version returns a string without spaces that differs between builds of treerun. Where the go command has noted no
+// commit, or files that were not committed, the string contains the build id, which the linker has noted: a hash of all
+// inputs of the executable. A checksum of the whole file takes some 20 ms, on every host.
 var Version = sync.OnceValue(func() string {
 	text := BuildVersion()
 	if !strings.Contains(text, "(devel)") && !strings.Contains(text, "dirty") {
@@ -58,8 +56,8 @@ func buildID() (string, error) {
 	return string(b), err
 }
 
-// BuildVersion returns what the go command has noted in this executable: a version, with
-// the commit and whether files were changed, unless it was told to leave that out.
+// BuildVersion returns the note of the go command in this executable: a version, with the commit and whether files were
+// changed, unless the command was run without that.
 func BuildVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
@@ -88,12 +86,12 @@ func SumOf(path string) ([]byte, error) {
 // Hello returns the first line of an agent, or of a launcher.
 func Hello(word string) []byte { return []byte(word + " " + Version() + "\n") }
 
-// ErrNoHello is the error of ReadHello when what came is not treerun's.
+// ErrNoHello is the error of ReadHello for data that is not treerun's.
 var ErrNoHello = errors.New("it is not treerun that answers")
 
-// ReadHello reads the first line of the other side, an agent or a launcher, and skips what comes
-// before that of an agent. It returns the version there. The error, where that does not come, is
-// the reader's or ErrNoHello; noise is what came instead.
+// ReadHello reads the first line of the other side, an agent or a launcher, and skips the data before that of an agent.
+// It returns the version in that line. Without such a line, the error is the reader's or ErrNoHello, and noise is the
+// data that was read instead.
 func ReadHello(r *bufio.Reader, word string) (version string, noise []byte, err error) {
 	for len(noise) <= maxPreamble {
 		line, err := r.ReadSlice('\n') // or what r has room for
@@ -109,7 +107,7 @@ func ReadHello(r *bufio.Reader, word string) (version string, noise []byte, err 
 		case err != nil && err != bufio.ErrBufferFull:
 			return "", noise, err
 		}
-		// A launcher says nothing before; an echo only says what we say.
+		// A launcher sends nothing before; an echo only repeats our own line.
 		if word == LauncherWord || bytes.Contains(line, []byte(LauncherWord)) {
 			break
 		}

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// What is added comes in order, what was added before Begin and its first values first; and
-// nobody who adds waits for it.
+// Values arrive in order, those of Begin first, then those added before it; and Add never waits.
 func TestQueue(t *testing.T) {
 	var q Queue[int]
 	got, hold, all := []int(nil), make(chan struct{}), make(chan struct{})

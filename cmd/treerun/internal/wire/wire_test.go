@@ -76,7 +76,7 @@ func TestFramesComeBackAsWritten(t *testing.T) {
 	}
 }
 
-// What no launcher and no agent of ours says is refused.
+// Bodies that no launcher and no agent of treerun sends are refused.
 func TestBodiesThatCannotBe(t *testing.T) {
 	for _, b := range []Body{
 		&Join{}, &Join{Index: -1, Dir: "/", PeerTimeout: time.Second, Start: Start{FanOut: 1, Timeout: time.Second}},
@@ -102,7 +102,7 @@ func TestBodiesThatCannotBe(t *testing.T) {
 	}
 }
 
-// A head that cannot be is refused before anything is allocated for it.
+// An impossible head is refused before anything is allocated for it.
 func TestHeadsThatCannotBe(t *testing.T) {
 	kindFinish, kindSaid, kindJob := kindOf(&Finish{}), kindOf(&RankMessage{}), kindOf(&Job{})
 	head := func(n int, kind byte, host int32) []byte {
@@ -157,15 +157,14 @@ func TestHello(t *testing.T) {
 	if v := Version(); v == "" || strings.ContainsAny(v, " \n") {
 		t.Errorf("version %q", v)
 	}
-	// Builds of which the go command does not know the commit, as tests are,
-	// differ by what the linker notes: actions and contents, with slashes between.
+	// Builds without a commit, as tests are, differ by the linker's build id: actions and contents, with slashes between.
 	id, err := buildID()
 	if err != nil || strings.Count(id, "/") != 3 || !strings.Contains(Version(), "+build-") {
 		t.Errorf("version %q of an executable with the build id %q, %v", Version(), id, err)
 	}
 }
 
-// Whatever is read without an error can be written, and is read again the same.
+// Every frame that is read without an error can be written, and is equal when it is read again.
 func FuzzRead(f *testing.F) {
 	for i, b := range samples() {
 		f.Add((&Frame{i, b}).Append(nil))
