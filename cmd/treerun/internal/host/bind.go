@@ -12,14 +12,14 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Bind says on which cores the ranks of a job may run.
+// Bind is the choice of cores for the ranks of a job.
 type Bind int
 
-// What --bind-to takes.
+// Values of --bind-to.
 const (
-	BindAuto Bind = iota // as BindCore where that is quicker: see planBinding
+	BindAuto Bind = iota // BindCore where that is quicker: see planBinding
 	BindCore             // each rank on its own share of the cores, or on one that it shares
-	BindNone             // wherever the kernel puts it
+	BindNone             // the kernel chooses
 )
 
 // cores returns the numbers of the cores that this thread may use, in order.
@@ -38,9 +38,8 @@ func cores() ([]int, error) {
 	return all, nil
 }
 
-// shareOf returns the cores of a rank: neighbours, as many for each, and one
-// more for some ranks where that does not come out even; or one that other
-// ranks have too, where there are more ranks than cores.
+// shareOf returns the cores of a rank: adjacent ones, the same number for each rank, and one more for some ranks where
+// the division leaves a remainder; or one core that other ranks have too, where there are more ranks than cores.
 func shareOf(cores []int, rank, size int) []int {
 	n := len(cores)
 	if size > n {
@@ -49,8 +48,8 @@ func shareOf(cores []int, rank, size int) []int {
 	return cores[rank*n/size : (rank+1)*n/size]
 }
 
-// neighbours returns how many ranks of the job share the cores of a host, and how many
-// of them come before its own: hosts may be containers of one machine.
+// neighbours returns the number of ranks of the job that share the cores of a host, and the number of those before the
+// host's own ranks: hosts may be containers of one machine.
 func neighbours(j *wire.Job, index int) (before, all int) {
 	for _, h := range j.File.Hosts {
 		shared := h == index
@@ -67,8 +66,7 @@ func neighbours(j *wire.Job, index int) (before, all int) {
 	return before, all
 }
 
-// bind decides to which cores the ranks of this host are bound, and tells who
-// wants to know.
+// bind chooses the cores that the ranks of this host are bound to, and reports them where the user wants it.
 func (sp *spawner) bind() {
 	all, err := cores()
 	if err != nil {
@@ -100,7 +98,7 @@ func (sp *spawner) bind() {
 	}
 }
 
-// common returns what stands in both of two ascending lists.
+// common returns the common values of two ascending lists.
 func common(a, b []int) []int {
 	var list []int
 	for _, v := range a {
@@ -111,25 +109,24 @@ func common(a, b []int) []int {
 	return list
 }
 
-// planBinding decides on the binding of this host's ranks: the cores of each, nil
-// for any. near holds, for ranks with a GPU, those of all cores that are near it.
-// The ranks are the first of so many among which the cores are shared out, and the
-// host, which has so many NUMA nodes, lets the job use so many cores.
+// planBinding plans the binding of this host's ranks: the cores of each, nil for any. near holds, for ranks with a GPU,
+// the cores among all that are near it. The ranks are the first of the among ranks that share the cores; the host has
+// the given number of NUMA nodes, and lets the job use usable cores.
 //
-// A rank with a GPU has all cores of its NUMA node, since it has threads that feed
-// it, unless it is to have a share of its own. Others have a share of all cores where cores have
-// several ranks, all as many: left alone, the kernel puts three of four ranks on one of two cores now and
-// then and leaves them there for longer than a small job takes: AllReduce of 8
-// bytes then takes 5.5 us in place of 3.2, with eight ranks 18 in place of 8. And where there are several nodes, whose
-// memory is not equally near. Else the kernel does as well on an idle machine, and beside other programs better: two
-// ranks on two cores beside a busy one take 1.8 (4 MiB) to 25 times (8 KiB) as long in the mean when they are bound.
+// A rank with a GPU has all cores of its NUMA node, since it has threads that feed it, unless the user wants each rank
+// to have a share of its own. Other ranks have a share of all cores in two cases. The first is that every core has
+// several ranks, and the same number of them: without binding, the kernel sometimes puts three of four ranks on one of
+// two cores and leaves them there for longer than a small job takes: AllReduce of 8 bytes then takes 5.5 us in place of
+// 3.2, with eight ranks 18 in place of 8. The second is that there are several nodes, whose memory is not equally near.
+// Otherwise the kernel does as well on an idle machine, and better next to other programs: two ranks on two cores next
+// to a busy program take 1.8 (4 MiB) to 25 times (8 KiB) as long in the mean when they are bound.
 func planBinding(bind Bind, all []int, near [][]int, first, among, usable, nodes int) [][]int {
 	plan := make([][]int, len(near))
 	if bind == BindNone || len(all) == 0 {
 		return plan
 	}
 	shared := sharedOut(bind, all, among, usable, nodes)
-	groups := make(map[string][]int) // ranks with the same cores near them
+	groups := make(map[string][]int) // by the cores near them
 	for i, list := range near {
 		switch {
 		case len(list) > 0 && len(list) < len(all):
@@ -149,21 +146,20 @@ func planBinding(bind Bind, all []int, near [][]int, first, among, usable, nodes
 	return plan
 }
 
-// sharedOut tells whether the cores are shared out among so many ranks.
+// sharedOut reports whether the cores are divided among the given number of ranks.
 func sharedOut(bind Bind, all []int, ranks, usable, nodes int) bool {
 	switch {
 	case bind == BindCore:
 		return true
 	case usable < len(all):
-		return false // a share of the time of all cores, as in a container, is not one of some cores
+		return false // a quota of CPU time on all cores, as in a container, is not a share of the cores
 	case ranks <= len(all):
 		return nodes > 1
 	}
 	return ranks%len(all) == 0 // else the kernel moves ranks about, so that each is on a loaded core for a while only
 }
 
-// bound calls start with this thread bound to the cores of a rank, which the
-// rank inherits.
+// bound calls start with this thread bound to the cores of a rank, which the rank inherits.
 func (sp *spawner) bound(local int, start func() error) error {
 	list := sp.cores[local]
 	if list == nil {

@@ -8,8 +8,7 @@ import (
 	"github.com/treerun/treerun/internal/job"
 )
 
-// TestShareOf: all cores are given out, evenly, and ranks share only when there
-// are too few.
+// TestShareOf: all cores are given out, evenly, and ranks share only when there are too few.
 func TestShareOf(t *testing.T) {
 	for _, tc := range []struct {
 		cores []int
@@ -32,8 +31,8 @@ func TestShareOf(t *testing.T) {
 	}
 }
 
-// TestNeighbours: ranks of hosts that are one machine share its cores out among
-// them, those of other hosts are not counted.
+// TestNeighbours: ranks of hosts that are one machine divide its cores among them; ranks of other hosts are not
+// counted.
 func TestNeighbours(t *testing.T) {
 	j := &wire.Job{File: job.File{Size: 7, Hosts: []int{0, 0, 1, 2, 2, 2, 3}}}
 	for index, want := range [][2]int{{0, 2}, {0, 1}, {0, 3}, {0, 1}} {
@@ -49,9 +48,8 @@ func TestNeighbours(t *testing.T) {
 	}
 }
 
-// TestPlanBinding: ranks are bound where cores have several, all as many, or there are NUMA nodes. Those
-// with a GPU keep to the cores of its NUMA node, all of them unless they are told to
-// share them out.
+// TestPlanBinding: ranks are bound where every core has several and the same number of them, or where there are NUMA
+// nodes. Ranks with a GPU stay on the cores of its NUMA node, on all of them unless the user wants shares.
 func TestPlanBinding(t *testing.T) {
 	all := []int{0, 1, 2, 3, 4, 5, 6, 7}
 	low, high := []int{0, 1, 2, 3}, []int{4, 5, 6, 7}

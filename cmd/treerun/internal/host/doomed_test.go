@@ -19,8 +19,8 @@ import (
 	"github.com/treerun/treerun/internal/job"
 )
 
-// doomed is the name of the environment variable that makes this test binary a
-// launcher that gets killed while it starts a rank; its value says how.
+// doomed is the name of the environment variable that makes this test binary a launcher that is killed while it starts
+// a rank; its value is the way.
 const doomed = "TREERUN_TEST_DOOMED"
 
 // Ways in which a launcher dies.
@@ -34,8 +34,8 @@ const (
 // expected is the rank that a doomed launcher starts.
 const expected = 3
 
-// doomedLauncher starts a guard and a rank, tells the guard's number and that of
-// the rank's child, and waits to be killed.
+// doomedLauncher starts a guard and a rank, prints the guard's number and that of the rank's child, and waits to be
+// killed.
 func doomedLauncher(what string) error {
 	jobID := os.Getenv("ITS_JOB")
 	g, err := newGuard(jobID, []int{0, 1, 2, expected}, 0)
@@ -52,7 +52,7 @@ func doomedLauncher(what string) error {
 		}
 	case slowly:
 		_ = unix.Close(g.life)
-		time.Sleep(50 * time.Millisecond) // the guard would look now, and find nothing
+		time.Sleep(50 * time.Millisecond) // the guard would scan now, and find nothing
 	}
 	rank := exec.Command("sh", "-c", os.Getenv("ITS_SCRIPT"))
 	rank.Env = append(os.Environ(), job.EnvJobID+"="+jobID, fmt.Sprint(job.EnvRank, "=", expected))
@@ -73,8 +73,8 @@ func doomedLauncher(what string) error {
 	return errors.Join(err, errors.New("the launcher was not killed"))
 }
 
-// A launcher that dies while it starts a rank: what the rank has started by then
-// ends, however late the guard is, and however late it can be seen.
+// A launcher dies while it starts a rank: the processes that the rank has started by then end, at any delay of the
+// guard, and at any delay until they are visible.
 func TestLauncherDiesEarly(t *testing.T) {
 	for i, what := range []string{atOnce, slowly, betweenIt} {
 		t.Run(what, func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestLauncherDiesEarly(t *testing.T) {
 			case atOnce:
 				syscall.Kill(guard, syscall.SIGCONT)
 			case betweenIt:
-				time.Sleep(3 * LeftoverGrace) // one look would be over by now
+				time.Sleep(3 * LeftoverGrace) // one scan would be over by now
 				f, err := os.OpenFile(fifo, os.O_RDWR, 0)
 				if err != nil {
 					t.Fatal(err)
@@ -158,8 +158,8 @@ func awaitCleared(t *testing.T, pid int) {
 	}
 }
 
-// A process without an environment may be between two programs; one that has
-// ended, or has another's environment, is none of the ranks'.
+// A process without an environment may be between two programs; one that has ended, or has another's environment, does
+// not belong to the ranks.
 func TestFamily(t *testing.T) {
 	session, err := unix.Getsid(0)
 	if err != nil {

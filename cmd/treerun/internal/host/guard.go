@@ -14,37 +14,35 @@ import (
 	"github.com/treerun/treerun/internal/job"
 )
 
-// GuardCommand is the first argument of treerun by which it becomes a guard: see RunGuard. Then
-// come the job's id, for people, and a family as JSON. Users do not call it, and no PROGRAM has
-// such a name without a slash.
+// GuardCommand is the first argument of treerun with which it becomes a guard: see RunGuard. It is followed by the
+// job's id, for users to read, and a family as JSON. Users do not call it, and no PROGRAM has such a name without a
+// slash.
 const GuardCommand = "guard:ranks"
 
-// A guard ends what the ranks of a job have started when the launcher has died without
-// doing so, as by SIGKILL. The kernel ends the ranks themselves then (parent-death
-// signal), but not their children: the program under a wrapper script, for instance.
+// A guard ends the processes that the ranks of a job have started when the launcher has died without doing so, as by
+// SIGKILL. The kernel ends the ranks themselves then (parent-death signal), but not their children: the program under a
+// wrapper script, for instance.
 //
-// It is a process of its own: this executable, run again with the argument GuardCommand.
-// It reads from a pipe whose other end only the launcher has. The end of file there is
-// the launcher's death. A normal end of the launcher kills the guard before.
+// It is a process of its own: this executable, run again with the argument GuardCommand. It reads from a pipe whose
+// other end only the launcher has. The end of file there is the launcher's death. A normal end of the launcher kills
+// the guard first.
 //
-// Then it looks for the processes of the launcher's session that have the job's id and
-// one of the launcher's ranks in their environment, and signals no other than these and the ranks, of which it has
-// pidfds: a process that began a session of its own, or cleared its environment, goes on. It first waits until
-// the launcher is gone, since until then a rank may still begin. One look through the
-// processes may miss some: one that is between two programs shows no environment, and
-// one that was forked meanwhile is not listed. So the guard looks until several looks in
-// a row have found nothing.
+// Then it scans for the processes of the launcher's session that have the job's id and one of the launcher's ranks in
+// their environment. It signals only these and the ranks, of which it has pidfds: a process that began a session of its
+// own, or cleared its environment, keeps running. It first waits for the end of the launcher, since until then a rank
+// may still begin. One scan of the processes may miss some: one that is between two programs shows no environment, and
+// one that was forked meanwhile is not listed. So the guard scans until several consecutive scans have found nothing.
 //
-// guard is the launcher's hold on its guard. The zero of *guard, nil, is none;
-// its methods do nothing then. One goroutine at a time may use it.
+// guard is the launcher's handle of its guard. The nil *guard stands for no guard; its methods do nothing then. It is
+// not for concurrent use.
 type guard struct {
 	process *os.Process
 	life    int // the writing end of its stdin
 }
 
-// newGuard starts the guard of a launcher's ranks. The caller, or whoever waits for all
-// children, may reap it. With a silence, not 0, the guard also ends the ranks
-// when it has not heard of alive for so long, because we are stopped.
+// newGuard starts the guard of a launcher's ranks. The caller, or the process's reaper of all children, may reap it.
+// With a silence, not 0, the guard also ends the ranks when it has received no call of alive for that time, because
+// this process is stopped.
 func newGuard(jobID string, ranks []int, silence time.Duration) (*guard, error) {
 	f := family{Job: job.EnvJobID + "=" + jobID, Launcher: os.Getpid(), Silence: silence}
 	for _, r := range ranks {
@@ -80,15 +78,15 @@ func newGuard(jobID string, ranks []int, silence time.Duration) (*guard, error) 
 	return &guard{process: cmd.Process, life: fds[1]}, nil
 }
 
-// alive tells the guard that this process still does something.
+// alive shows the guard that this process still works.
 func (g *guard) alive() {
 	if g != nil {
 		_, _ = unix.Write(g.life, []byte("\n"))
 	}
 }
 
-// watch tells the guard of a rank: it ends that one, too, where the kernel does not, as a program with capabilities
-// has no parent-death signal.
+// watch passes a rank's pid to the guard, which ends that rank, too, where the kernel does not, as a program with
+// capabilities has no parent-death signal.
 func (g *guard) watch(pid int) {
 	if g != nil {
 		_, _ = unix.Write(g.life, fmt.Appendln(nil, pid))
@@ -100,7 +98,7 @@ func (g *guard) dismiss() {
 	if g == nil {
 		return
 	}
-	// Where neither way is allowed it ends after us, and finds nothing to end.
+	// Where the system allows neither call, it ends after this process, and finds nothing to end.
 	if g.process.Kill() == nil || unix.Kill(g.process.Pid, unix.SIGKILL) == nil {
 		_, _ = g.process.Wait()
 	}
@@ -109,12 +107,12 @@ func (g *guard) dismiss() {
 
 const (
 	guardPause = 20 * time.Millisecond // before another guard is started
-	maxGuards  = 100                   // of a job: somebody does not want one
+	maxGuards  = 100                   // of a job: after that many they are unwanted
 )
 
-// startGuard starts the guard of the job, and another one when it has ended before us:
-// who kills first the guard and then this process shall leave nothing behind. Both at
-// once leave what ranks have started, but not the ranks.
+// startGuard starts the guard of the job, and another one when it has ended before this process: a kill of first the
+// guard and then this process must leave no process behind. A kill of both at once leaves the processes that ranks have
+// started, but not the ranks.
 func (h *Host) startGuard() {
 	h.guards++
 	g, err := newGuard(h.job.File.JobID, h.ranks, h.cfg.GuardTimeout)

@@ -14,7 +14,7 @@ import (
 	"github.com/treerun/treerun/internal/job"
 )
 
-// The test binary is the guard, too, as treerun is, and a launcher that dies.
+// The test binary is also the guard, as treerun is, and a launcher that dies.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == GuardCommand {
 		if err := RunGuard(os.Args[2:]); err != nil {
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// testJob is of this process: other tests may have guards beside this one's.
+// testJob is unique to this process: other tests may have guards at the same time.
 var testJob = fmt.Sprint("guarded", os.Getpid())
 
 // started is a rank with a child of its own, both in one process group.
@@ -80,7 +80,7 @@ func (f *started) orphan() *started {
 	return f
 }
 
-// alive tells whether a process runs: a zombie does not.
+// alive reports whether a process runs: a zombie does not.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -106,8 +106,8 @@ const (
 
 var inJob = "TREERUN_JOB_ID=" + testJob
 
-// The launcher dies, with a rank that has ended and without: the guard ends what is left
-// of all ranks, also what does not heed SIGTERM or is stopped, and nothing else.
+// The launcher dies, with a rank that has ended and without: the guard ends all processes left of the ranks, also those
+// that ignore SIGTERM or are stopped, and nothing else.
 func TestGuardEndsRanks(t *testing.T) {
 	beside := []*started{
 		start(t, plain, inJob+"x", job.EnvRank+"=1"), start(t, plain, inJob, job.EnvRank+"=11"), start(t, plain),
@@ -146,8 +146,8 @@ func TestGuardEndsRanks(t *testing.T) {
 	}
 }
 
-// A dismissed guard is gone, and has ended nothing; also one that has just been
-// started, one that is stopped, and one that somebody has killed.
+// A dismissed guard is gone, and has ended nothing; also one that has just been started, one that is stopped, and one
+// that has been killed.
 func TestDismiss(t *testing.T) {
 	f := start(t, plain, inJob, job.EnvRank+"=0")
 	for _, sig := range []syscall.Signal{0, syscall.SIGTERM, syscall.SIGSTOP, syscall.SIGKILL} {
@@ -171,8 +171,8 @@ func TestDismiss(t *testing.T) {
 	}
 }
 
-// Who says something within the time is not silent; who says nothing for long is, also
-// after having said something, and who is gone is not.
+// A launcher that sends within the time is not silent; one that sends nothing for longer is, also after earlier lines,
+// and one that is gone is not.
 func TestSilence(t *testing.T) {
 	const silence = 400 * time.Millisecond
 	r, w, err := os.Pipe()

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// formatHint returns why the system does not take a file for an executable.
+// formatHint returns the reason why the system does not take a file for an executable.
 func formatHint(path string) string {
 	theirs, err := machine(path)
 	ours, _ := machine("/proc/self/exe")
@@ -34,8 +34,8 @@ func formatHint(path string) string {
 		strings.TrimPrefix(theirs.String(), "EM_"), runtime.GOARCH)
 }
 
-// machine returns what an executable is for, EM_NONE for a file in another format. The error of an empty file is
-// io.EOF.
+// machine returns the architecture of an executable, EM_NONE for a file in another format. The error of an empty file
+// is io.EOF.
 func machine(path string) (elf.Machine, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -53,8 +53,9 @@ func machine(path string) (elf.Machine, error) {
 	return elf.Machine(binary.LittleEndian.Uint16(head[18:])), nil
 }
 
-// endHint returns why the system has ended a process, a zombie still, or a child of it: a limit of CPU time, or memory
-// that is used up; "" where neither is known. A shell whose child was killed by a signal exits with 128 and the signal.
+// endHint returns why the system has ended a process, still a zombie, or a child of it: a limit of CPU time, or
+// exhausted memory; "" where neither is known. A shell whose child was killed by a signal exits with 128 and the
+// signal.
 func (h *Host) endHint(pid int, status unix.WaitStatus) string {
 	sig := syscall.Signal(status.ExitStatus() - 128)
 	if status.Signaled() {
@@ -71,7 +72,7 @@ func (h *Host) endHint(pid int, status unix.WaitStatus) string {
 	if sig == unix.SIGXCPU {
 		limit.Cur-- // the system has raised it by one
 	}
-	// What the system compares with the limit is counted in another way, by ticks.
+	// The time that the system compares with the limit is counted in another way, by ticks.
 	if err == nil && (sig == unix.SIGXCPU || seconds > 0.7*float64(limit.Cur)) {
 		return fmt.Sprintf("it had used %.1f s of CPU time, and the limit is %d s for each process (ulimit -t, LimitCPU=)",
 			seconds, limit.Cur)
@@ -86,8 +87,8 @@ func (h *Host) endHint(pid int, status unix.WaitStatus) string {
 // of which version 2 names none, and the group.
 var memoryGroup = regexp.MustCompile(`(?m)^\d+:(|(?:[^:]+,)?memory(?:,[^:]+)?):(.*)$`)
 
-// oomKills returns how many processes of this one's control group the system has killed for want of memory, and the
-// file below root that counts them; "" where no group has one.
+// oomKills returns the number of processes of this one's control group that the system has killed for lack of memory,
+// and the file below root with the counter; "" where no group has one.
 func oomKills(root string) (kills int, file string) {
 	text, _ := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	for _, found := range memoryGroup.FindAllStringSubmatch(string(text), -1) {
@@ -95,7 +96,7 @@ func oomKills(root string) (kills int, file string) {
 		if controllers := found[1]; controllers != "" {
 			dir, name = "sys/fs/cgroup/memory", "memory.oom_control"
 		}
-		for _, group := range []string{found[2], ""} { // a container may see its own group only, and that as the first
+		for _, group := range []string{found[2], ""} { // a container may see its own group only, and as the root
 			file := filepath.Join(root, dir, group, name)
 			text, _ := os.ReadFile(file)
 			_, count, _ := strings.Cut("\n"+string(text), "\noom_kill ")

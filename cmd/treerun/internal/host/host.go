@@ -1,8 +1,7 @@
-// Package host runs the ranks of a job that one host has: it starts them, passes
-// messages and signals to them, and ends them with all that they have left in
-// their process groups. It decides nothing: the launcher gives orders and gets
-// reports (package wire), whether it is this very process or far away. Packages
-// launch and agent import it; what reaches other hosts is a child of the Reaper, too.
+// Package host runs the ranks of one host of a job: it starts them, passes messages and signals to them, and ends them
+// with all processes that they have left in their process groups. It makes no decisions: the launcher, in this process
+// or on another host, gives orders and gets reports (package wire). Packages launch and agent import it; the commands
+// that reach other hosts are children of the Reaper, too.
 package host
 
 import (
@@ -21,38 +20,34 @@ import (
 )
 
 const (
-	// LeftoverGrace is the time from SIGTERM to SIGKILL for what ended ranks
-	// have left running.
+	// LeftoverGrace is the time from SIGTERM to SIGKILL for processes that ended ranks have left running.
 	LeftoverGrace = 100 * time.Millisecond
 
-	// LostAfter is how long after SIGKILL a process is given up: it hangs in
-	// the kernel.
+	// LostAfter is the time from SIGKILL until a process counts as lost: it hangs in the kernel.
 	LostAfter = 5 * time.Second
 )
 
-// Config says what a Host needs beside the job.
+// Config is the input of a Host in addition to the job.
 type Config struct {
 	Reaper *Reaper
 	Index  int      // of the host
 	Dir    string   // working directory of the ranks
-	Env    []string // environment of the ranks; theirs of the job is added
+	Env    []string // environment of the ranks; the variables of the job are added
 	Name   string   // of the host
-	Cores  int      // how many this host lets the job use
+	Cores  int      // number of cores of this host that the job may use
 
-	// Report is told what happens, in order, by one goroutine. It should not
-	// wait for long.
+	// Report is called with each event, in order, by one goroutine. It should not wait for long.
 	Report func(wire.Body)
 	// Stream takes over the reading end of one of a rank's streams.
 	Stream func(rank, stream int, src *Pipe)
 	Trace  func(format string, args ...any)
 
-	// GuardTimeout makes the guard end the ranks when this process does nothing
-	// any more for so long; 0: only when it has died.
+	// GuardTimeout makes the guard end the ranks when this process does nothing for that time; 0: only when it has died.
 	GuardTimeout time.Duration
 }
 
-// Host runs the ranks of one host, from Start to a report of wire.RanksExited. Its
-// methods may be called concurrently; what is asked for happens in order.
+// Host runs the ranks of one host, from Start to a report of wire.RanksExited. Its methods may be called concurrently;
+// orders are carried out in sequence.
 type Host struct {
 	cfg Config
 	k   *Reaper
@@ -64,19 +59,19 @@ type Host struct {
 	guard    *guard
 	ranks    []int // of this host
 	children []*child
-	pending  []*job.Message // for ranks that are not there yet
+	pending  []*job.Message // for ranks that have not started yet
 	ends     []wire.End     // seen at this moment
 	oomKills int            // in the control group, before the ranks started
 	running  int            // children that have not ended
 	talking  int            // children that may still send messages
 
-	starting bool // more ranks are to be started
+	starting bool // more ranks will be started
 	looks    int  // of marks
-	stop     bool // all ranks have been told to stop
+	stop     bool // all ranks have been sent a signal to stop
 	killed   bool
 	guards   int  // that were started
 	released bool // all ranks have ended, and have been waited for
-	sweeping bool // what they left is being stopped
+	sweeping bool // their leftover processes are being stopped
 	over     bool
 }
 
@@ -87,7 +82,7 @@ func New(cfg Config) *Host {
 	return h
 }
 
-// Program is what ranks run.
+// Program is the program of the ranks.
 type Program struct {
 	Path  string
 	Stdin *os.File // of rank 0, nil for /dev/null, which the others get
@@ -99,8 +94,8 @@ type Program struct {
 // once.
 func (h *Host) Start(j *wire.Job, p Program) { h.k.Do(func() { h.start(j, p) }) }
 
-// Order does what the launcher asks for: the orders that concern ranks. One to stop that
-// comes before the job is the end: wire.RanksExited is reported, and nothing starts.
+// Order carries out the launcher's orders that concern ranks. One to stop that comes before the job is the end:
+// wire.RanksExited is reported, and nothing starts.
 func (h *Host) Order(b wire.Body) {
 	h.k.Do(func() {
 		switch b := b.(type) {
@@ -123,7 +118,7 @@ func (h *Host) Order(b wire.Body) {
 	})
 }
 
-// Alive tells the guard that the Reaper still works.
+// Alive shows the guard that the Reaper still works.
 func (h *Host) Alive() {
 	h.k.Do(func() {
 		if !h.over {
@@ -163,8 +158,7 @@ func (h *Host) start(j *wire.Job, p Program) {
 	h.next()
 }
 
-// next starts the next rank. Between two ranks, what has been asked for
-// meanwhile is done.
+// next starts the next rank. Orders that have arrived meanwhile are carried out between two ranks.
 func (h *Host) next() {
 	i := len(h.children)
 	if i == len(h.ranks) || h.stop || h.killed {
@@ -186,7 +180,7 @@ func (h *Host) next() {
 	h.k.Do(h.next)
 }
 
-// started reports which ranks run, and why not the rest.
+// started reports which ranks run, and the error for the rest.
 func (h *Host) started(err error) {
 	h.starting, h.pending = false, nil
 	if h.spawner != nil {
@@ -208,8 +202,8 @@ func (h *Host) started(err error) {
 	h.after(markEvery, h.marks)
 }
 
-// markEvery is how often a host looks for ranks that have begun to end. One that has at two looks, and has not ended,
-// is told of: for most the end itself comes before.
+// markEvery is how often a host looks for ranks that have begun to end. A rank that has at two looks, and has not
+// ended, is reported: for most the end itself comes before.
 const markEvery = 100 * time.Millisecond
 
 // marks looks for ranks that have begun to end, and whose memory the system takes back for so long that the others
@@ -232,7 +226,7 @@ func (h *Host) marks() {
 	}
 }
 
-// haltLooks is how many looks for ranks that end pass from one look for stopped ranks to the next.
+// haltLooks is the number of looks for ending ranks from one look for stopped ranks to the next.
 const haltLooks = 5
 
 // noteHalted reports ranks that are stopped at two looks, though not by the terminal. Ranks of other hosts count one as
@@ -249,8 +243,7 @@ func (h *Host) noteHalted() {
 	}
 }
 
-// tell passes a message on to all ranks but the one that it is about, as far as
-// they run.
+// tell passes a message on to all running ranks except the rank that it is about.
 func (h *Host) tell(m *job.Message) {
 	if h.job == nil || h.starting {
 		h.pending = append(h.pending, m)
@@ -276,7 +269,7 @@ func (h *Host) ended(c *child, status unix.WaitStatus) {
 		e.Code = status.ExitStatus()
 	}
 	h.ends = append(h.ends, e)
-	c.control.Finish() // receive passes on what it wrote before
+	c.control.Finish() // receive passes on the messages that it wrote before
 }
 
 // reaped reports the ends that were seen at this moment.
@@ -289,8 +282,8 @@ func (h *Host) reaped() {
 	h.look()
 }
 
-// deafTo notes that a rank's messages have ended with err. Where a read has failed the job fails: the other ranks
-// would wait for these messages.
+// deafTo notes that a rank's messages have ended with err. After a failed read the job fails: the other ranks would
+// wait for these messages.
 func (h *Host) deafTo(c *child, err error) {
 	var errno syscall.Errno
 	if !c.ended && errors.As(err, &errno) && errno != unix.ECONNRESET {
@@ -306,12 +299,12 @@ func (h *Host) silent(c *child) {
 	h.look()
 }
 
-// look sees whether everything is over.
+// look checks whether everything is over.
 func (h *Host) look() {
 	if h.over || h.starting || h.job == nil && !h.stop && !h.killed || h.running > 0 {
 		return
 	}
-	if !h.released { // all have ended: their numbers may go to others
+	if !h.released { // all have ended: their numbers may be reused
 		h.released = true
 		h.k.Release()
 	}
@@ -339,9 +332,8 @@ func (h *Host) end(stuck bool) {
 	h.cfg.Report(&wire.RanksExited{Stuck: stuck})
 }
 
-// leftovers tells whether processes are left in the groups of ranks, all of
-// which have ended, and begins to stop them. If the job was being stopped, they
-// know, and have the time that ranks have.
+// leftovers reports whether processes are left in the groups of ranks, all of which have ended, and begins to stop
+// them. If the job was being stopped, they have had the signal, and have the time that ranks have.
 func (h *Host) leftovers() bool {
 	lives := slices.ContainsFunc(h.children, (*child).groupLives)
 	if lives && !h.sweeping {
@@ -356,7 +348,7 @@ func (h *Host) leftovers() bool {
 	return lives
 }
 
-// after has f run by the Reaper's goroutine, unless all is over then.
+// after has f run by the Reaper's goroutine after d, unless all is over then.
 func (h *Host) after(d time.Duration, f func()) {
 	time.AfterFunc(d, func() {
 		h.k.Do(func() {
@@ -367,11 +359,11 @@ func (h *Host) after(d time.Duration, f func()) {
 	})
 }
 
-// terminate tells all ranks, and what ended ones have left, to stop. SIGCONT
-// lets stopped processes hear it.
+// terminate sends SIGTERM to all ranks and the processes that ended ones have left. SIGCONT lets stopped processes
+// receive it.
 func (h *Host) terminate() {
 	if h.stop || h.killed || h.sweeping {
-		return // they have been told more than that
+		return // they have been sent more than that
 	}
 	h.stop = true
 	h.markStopped()
@@ -380,7 +372,7 @@ func (h *Host) terminate() {
 	h.look()
 }
 
-// kill ends all ranks and what they have left, at once.
+// kill ends all ranks and their leftover processes, at once.
 func (h *Host) kill() {
 	h.markStopped()
 	h.signalAll(unix.SIGKILL)
@@ -420,8 +412,8 @@ func (h *Host) signalAll(sig syscall.Signal) {
 	}
 }
 
-// finish makes all streams end with what has been written until now: a process
-// outside the ranks' process groups may hold them open.
+// finish makes all streams end after the data written until now: a process outside the ranks' process groups may hold
+// them open.
 func (h *Host) finish() {
 	for _, c := range h.children {
 		for _, s := range c.streams {

@@ -12,10 +12,10 @@ import (
 	"github.com/treerun/treerun/internal/job"
 )
 
-// reaper is that of the process: there is one.
+// reaper returns the Reaper of the process: there is one.
 var reaper = sync.OnceValue(NewReaper)
 
-// tried is a Host in a test, and what it has reported.
+// tried is a Host in a test, and its reports.
 type tried struct {
 	*Host
 	t       *testing.T
@@ -59,7 +59,7 @@ func (h *tried) read(rank, stream int, src *Pipe) {
 	}
 }
 
-// next returns the next report but for those of silence.
+// next returns the next report, except those of silence.
 func (h *tried) next() wire.Body {
 	h.t.Helper()
 	for {
@@ -74,7 +74,7 @@ func (h *tried) next() wire.Body {
 	}
 }
 
-// ends returns how the ranks have ended, up to the report of Over.
+// ends returns how the ranks have ended, up to the report of RanksExited.
 func (h *tried) ends() []wire.End {
 	h.t.Helper()
 	if s, ok := h.next().(*wire.Started); !ok || !slices.Equal(s.Ranks, []int{1, 2}) {
@@ -135,7 +135,7 @@ func TestStopAndKill(t *testing.T) {
 	}
 }
 
-// A host that is stopped before its job comes is over at once, and starts none.
+// A host that is stopped before its job comes is over at once, and starts no rank.
 func TestStopBeforeTheJob(t *testing.T) {
 	h := try(t, "", false)
 	h.Order(&wire.Signal{Number: syscall.SIGKILL})

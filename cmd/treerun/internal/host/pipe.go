@@ -16,10 +16,9 @@ import (
 	"github.com/treerun/treerun/internal/job"
 )
 
-// Pipe reads what a rank writes into a pipe or a stream socket, and can stop without
-// losing anything: Finish makes it take what is there at that moment and then report the
-// end, even when somebody still holds the other side open. Read and SetReadDeadline are for
-// one goroutine; any goroutine may call Finish. Nothing in it blocks an operating system
+// Pipe reads the output of a rank from a pipe or a stream socket, and can stop without losing data: Finish makes it
+// return all data present at that moment and then the end, even when a process still holds the other side open. Read
+// and SetReadDeadline are for one goroutine; any goroutine may call Finish. No method blocks an operating system
 // thread.
 type Pipe struct {
 	file    *os.File
@@ -28,8 +27,8 @@ type Pipe struct {
 	drained int // bytes that were read after finish
 }
 
-// maxPipe is how much a pipe holds at most, unless root has made it larger. No more is read
-// after Finish: a process that keeps writing must not keep us.
+// maxPipe is the capacity of a pipe at most, unless root has made it larger. No more is read after Finish: a process
+// that keeps writing must not hold up the reader.
 const maxPipe = 1 << 20
 
 // NewPipe takes ownership of fd, a pipe or a stream socket, and makes it
@@ -47,29 +46,26 @@ func NewPipe(fd int, name string) (*Pipe, error) {
 	return &Pipe{file: file, conn: conn}, nil
 }
 
-// File returns the descriptor as a file, for writing to a socket. It stays the
-// Pipe's: Close closes it.
+// File returns the descriptor as a file, for writing to a socket. It remains the Pipe's: Close closes it.
 func (r *Pipe) File() *os.File { return r.file }
 
 // Close closes the descriptor. A Read that is waiting returns.
 func (r *Pipe) Close() error { return r.file.Close() }
 
-// Finish makes the reader return what has been written until now, then io.EOF.
-// The caller must know that the other side has written all it should.
+// Finish makes the reader return the data written until now, then io.EOF. The caller must know that the other side has
+// written all it should.
 func (r *Pipe) Finish() {
 	r.finish.Store(true)
 	_ = r.file.SetReadDeadline(time.Unix(1, 0)) // fails on a closed file only: no one reads
 }
 
-// SetReadDeadline sets when a Read gives up; the zero time means never.
+// SetReadDeadline sets when a Read returns without data; the zero time means never.
 func (r *Pipe) SetReadDeadline(t time.Time) error { return r.file.SetReadDeadline(t) }
 
-// Read waits for bytes; it returns io.EOF when all writers have closed, or
-// after Finish, and os.ErrDeadlineExceeded when nothing has come by the deadline. What is
-// there when the deadline has passed is still read.
+// Read waits for bytes; it returns io.EOF when all writers have closed, or after Finish, and os.ErrDeadlineExceeded
+// when no data has come by the deadline. Data that is present when the deadline has passed is still read.
 func (r *Pipe) Read(p []byte) (int, error) {
-	// Finish may have come before SetReadDeadline, which undid its own; then its mark is
-	// seen here.
+	// Finish may have come before SetReadDeadline, which undid its own; then its mark is seen here.
 	if !r.finish.Load() {
 		n, err := r.file.Read(p)
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -87,8 +83,7 @@ func (r *Pipe) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readNow reads without waiting and without regard to the deadline; nothing
-// there is the error none.
+// readNow reads without waiting and without regard to the deadline; without data it returns the error none.
 func (r *Pipe) readNow(p []byte, none error) (n int, err error) {
 	ctl := r.conn.Control(func(fd uintptr) {
 		for {
@@ -113,14 +108,14 @@ func (r *Pipe) readNow(p []byte, none error) (n int, err error) {
 // child is one rank.
 type child struct {
 	rank, pid int
-	streams   [wire.Streams]*Pipe // closed by whom they were given to
+	streams   [wire.Streams]*Pipe // closed by their readers
 	file      *os.File            // its job file
 	control   *Pipe               // our end of its control socket
 	// out gets messages for it: at most one per rank of the job, and one more. A rank that
 	// never reads keeps the goroutine waiting, until close.
 	out wire.Queue[*job.Message]
 
-	stopped bool // it has been told to stop
+	stopped bool // it has been sent a signal to stop
 	ended   bool
 	left    bool  // its process group, and this was reported
 	deaf    error // of the latest signal to it
@@ -181,14 +176,15 @@ func (c *child) discard() {
 	}
 }
 
-// readJobFile tells whether the rank has read its job file: whether it uses
-// package rank. The file's offset is shared with it.
+// readJobFile reports whether the rank has read its job file: whether it uses package rank. The file's offset is shared
+// with it.
 func (c *child) readJobFile() bool {
 	at, err := c.file.Seek(0, io.SeekCurrent)
 	return err == nil && at > 0
 }
 
-// marked tells whether the rank's process has begun to end: see job.MarkAt. A child of it that has is not meant.
+// marked reports whether the rank's process has begun to end: see job.MarkAt. The end of a child of that process does
+// not count.
 func (c *child) marked() bool {
 	var b [job.MarkBytes]byte
 	_, err := c.file.ReadAt(b[:], job.MarkAt)
@@ -196,8 +192,8 @@ func (c *child) marked() bool {
 	return err == nil && word&job.MarkDied != 0 && int(pid) == c.pid
 }
 
-// groupLives tells whether the process group of a reaped rank still has a
-// process in it. Orphans of a rank are our children (we are the subreaper).
+// groupLives reports whether the process group of a reaped rank still has a process in it. Orphans of a rank are our
+// children (we are the subreaper).
 func (c *child) groupLives() bool {
 	return unix.Waitid(unix.P_PGID, c.pid, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == nil
 }

@@ -51,8 +51,8 @@ func TestReadToTheEnd(t *testing.T) {
 	}
 }
 
-// What was written before Finish is read, then comes the end, although the
-// other side stays open; it does not matter whether a Read waits meanwhile.
+// The data written before Finish is read, then comes the end, although the other side stays open; it does not matter
+// whether a Read waits meanwhile.
 func TestFinish(t *testing.T) {
 	for _, kind := range []string{"pipe", "socket"} {
 		for _, waiting := range []bool{false, true} {
@@ -83,7 +83,7 @@ func TestFinish(t *testing.T) {
 	}
 }
 
-// A process that never stops writing does not keep the reader.
+// A process that never stops writing does not hold up the reader.
 func TestFinishBeatsEndlessWriter(t *testing.T) {
 	r, w := open(t, "pipe")
 	stopped := make(chan struct{})
@@ -120,7 +120,7 @@ func TestReadUntil(t *testing.T) {
 	if n, err := readUntil(r, buf, time.Now().Add(5*time.Millisecond)); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("nothing there: %d, %v", n, err)
 	}
-	// What is there is read, however late we come.
+	// Data that is present is read, even long after the deadline.
 	write(t, w, []byte("late"))
 	if n, err := readUntil(r, buf, time.Now().Add(-time.Second)); string(buf[:n]) != "late" || err != nil {
 		t.Fatalf("after the deadline: %q, %v", buf[:n], err)

@@ -13,14 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reaper starts, signals and waits for all child processes of this process, in
-// one goroutine that keeps its operating system thread. So the kernel ends
-// children with a parent-death signal when this process dies, whatever kills it,
-// and no process is signalled after its number could have gone to somebody else.
-// There is one per process. Any goroutine may call its methods.
+// Reaper starts, signals and waits for all child processes of this process, in one goroutine that keeps its operating
+// system thread. So the kernel ends children with a parent-death signal when this process dies by any cause, and no
+// process is signalled after its number could have been reused. There is one per process. Its methods may be called
+// concurrently.
 //
-// A rank that has ended stays a zombie until all ranks of the host have ended: others
-// read and write its memory by its number, which must not mean another process.
+// A rank that has ended stays a zombie until all ranks of the host have ended: others read and write its memory by its
+// number, which must not refer to another process.
 type Reaper struct {
 	mu    sync.Mutex
 	queue []func()
@@ -32,12 +31,12 @@ type Reaper struct {
 	closed bool
 }
 
-// NewReaper starts the Reaper of this process. Orphans of children become children: so we
-// see which process groups still live.
+// NewReaper starts the Reaper of this process. Orphans of children become children, which shows which process groups
+// still live.
 func NewReaper() *Reaper {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // since Linux 3.4
-	// Nothing that we have inherited is for children, and what we open is
-	// close-on-exec anyway. Before Linux 5.11 it stays as it is.
+	// Nothing that this process has inherited is for children, and its own descriptors are close-on-exec anyway. Before
+	// Linux 5.11 inherited ones remain open in children.
 	_ = unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
 	k := &Reaper{
 		wake: make(chan struct{}, 1), ended: make(map[int]func(unix.WaitStatus)),
@@ -49,8 +48,7 @@ func NewReaper() *Reaper {
 	return k
 }
 
-// Do has f run by the Reaper's goroutine, after what was given before. It does
-// not wait.
+// Do has f run by the Reaper's goroutine, after the functions of earlier calls. It does not wait.
 func (k *Reaper) Do(f func()) {
 	k.mu.Lock()
 	k.queue = append(k.queue, f)
@@ -61,7 +59,7 @@ func (k *Reaper) Do(f func()) {
 	}
 }
 
-// Call is Do that waits until f has run.
+// Call is Do, and waits until f has run.
 func (k *Reaper) Call(f func()) {
 	done := make(chan struct{})
 	k.Do(func() { f(); close(done) })
@@ -87,14 +85,13 @@ func (k *Reaper) Release() {
 	k.reapAll() // a list of children may have missed an orphan
 }
 
-// Close ends the Reaper once it has done what it was given before. Children with
-// a parent-death signal die.
+// Close ends the Reaper once it has run the functions of earlier calls. Children with a parent-death signal die.
 func (k *Reaper) Close() {
 	k.Do(func() { k.closed = true })
 }
 
 func (k *Reaper) run(ending chan os.Signal) {
-	runtime.LockOSThread() // for ever: the thread ends with the goroutine
+	runtime.LockOSThread() // forever: the thread ends with the goroutine
 	defer signal.Stop(ending)
 	for {
 		for _, f := range k.take() {
@@ -126,8 +123,8 @@ func (k *Reaper) reap() {
 		k.reapAll()
 		return
 	}
-	// One that ended before another may have been looked at too early: all that have ended
-	// by the last look have ended at the same moment.
+	// One that ended before another may have been checked too early: all that have ended by the last check have ended at
+	// the same moment.
 	for more := true; more; {
 		more = false
 		for pid, ended := range k.ended {
@@ -174,9 +171,8 @@ func reap(child int) (pid int, status unix.WaitStatus) {
 	}
 }
 
-// childrenOfFirst returns the children of the first thread: orphans of ranks become those,
-// and few others are. A kernel without CONFIG_PROC_CHILDREN does not tell: there orphans
-// wait for Release.
+// childrenOfFirst returns the children of the first thread, which orphans of ranks become, and few other processes are.
+// A kernel without CONFIG_PROC_CHILDREN does not list them: there orphans wait for Release.
 func childrenOfFirst() (pids []int) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
 	for _, field := range strings.Fields(string(text)) {

@@ -11,11 +11,11 @@ import (
 	"github.com/treerun/treerun/internal/job"
 )
 
-// A rank that notices the end of another one and exits is not taken for the first to end,
-// whichever of them is looked at first.
+// A rank that notices the end of another one and exits is not taken for the first to end, in either order of the
+// checks.
 func TestEndsOfOneMoment(t *testing.T) {
 	k := reaper()
-	k.Call(func() { // nobody else waits for children meanwhile
+	k.Call(func() { // no other goroutine waits for children meanwhile
 		before, held, reaped := k.ended, k.held, k.reaped
 		defer func() { k.ended, k.held, k.reaped = before, held, reaped }()
 		for range 20 {

@@ -27,27 +27,27 @@ const (
 	controlFD = 4
 )
 
-// CoresSetting is the name of the setting with the number of cores that the
-// ranks of a host have together: a rank that is bound sees its own only.
+// CoresSetting is the name of the setting with the number of cores that the ranks of a host have together: a rank that
+// is bound sees only its own.
 const CoresSetting = "cores"
 
-// CPUsSetting is the name of the setting with the numbers of the cores among which
-// the ranks of a host are bound, with commas; only ranks that are bound have it.
+// CPUsSetting is the name of the setting with the numbers of the cores among which the ranks of a host are bound,
+// separated by commas; only ranks that are bound have it.
 const CPUsSetting = "cpus"
 
 // spawner starts the ranks of one host.
 type spawner struct {
 	h     *Host
 	ranks []int      // of this host
-	file  job.File   // what the job files of these ranks have in common
-	env   []string   // what the environments of these ranks have in common
+	file  job.File   // the common part of the job files of these ranks
+	env   []string   // the common part of the environments of these ranks
 	null  *os.File   // stdin of all ranks but rank 0
 	share gpus.Share // of the machine's cores and GPUs
 	gpus  *gpus.Plan
-	cores [][]int // by local rank: that it is bound to, nil for none
+	cores [][]int // by local rank: the cores that it is bound to, nil for none
 }
 
-// newSpawner prepares the ranks of a host. What it opens, close closes.
+// newSpawner prepares the ranks of a host. close closes the files that it opens.
 func newSpawner(h *Host) (*spawner, error) {
 	if n := len(h.ranks); n > 1 && n == h.job.File.Size {
 		if err := loopback(); err != nil {
@@ -81,7 +81,7 @@ func newSpawner(h *Host) (*spawner, error) {
 	return sp, nil
 }
 
-// close closes what only starting ranks needs.
+// close closes the files that only the start of ranks needs.
 func (sp *spawner) close() { _ = sp.null.Close() }
 
 // start starts one rank in a process group of its own. It gets stdin, stdout,
@@ -114,8 +114,8 @@ func (sp *spawner) start(local int) (*child, error) {
 	return c, nil
 }
 
-// open opens what connects us with the rank, and appends the rank's ends of
-// stdout, stderr and the control socket to theirs.
+// open opens the connections with the rank, and appends the rank's ends of stdout, stderr and the control socket to
+// theirs.
 func (sp *spawner) open(c *child, local int, theirs *[]int) (err error) {
 	for i, name := range streamNames {
 		var fds [2]int
@@ -157,8 +157,8 @@ func (sp *spawner) exec(c *child, local int, theirs []int) (err error) {
 	return nil
 }
 
-// jobFile writes the rank's job file into memory that has no name. It stays
-// open here so that we can tell whether the rank has read it.
+// jobFile writes the rank's job file into memory that has no name. It remains open here, so that this process can check
+// whether the rank has read it.
 func (sp *spawner) jobFile(rank, local int) (*os.File, error) {
 	f := sp.file
 	f.Rank, f.LocalRank = rank, local
@@ -180,12 +180,12 @@ func (sp *spawner) jobFile(rank, local int) (*os.File, error) {
 	return file, nil
 }
 
-// StartError tells what treerun could not get for a rank.
+// StartError returns the error for a resource that treerun could not get for a rank.
 func StartError(rank, size int, err error) error {
 	return fmt.Errorf("start rank %d of %d: %w%s", rank, size, err, LimitHint(err))
 }
 
-// execError tells why a program that was found could not be run.
+// execError returns the error for a program that was found and could not be run.
 func (sp *spawner) execError(rank int, err error) error {
 	code, hint := cmdline.ExitNotExecutable, ""
 	switch {
@@ -202,8 +202,8 @@ func (sp *spawner) execError(rank int, err error) error {
 	return cmdline.Errorf(code, "start rank %d of %d: run %s: %w%s", rank, sp.file.Size, sp.h.program.Path, err, hint)
 }
 
-// LimitHint says which limit of this host an error is about, and what to do. It is
-// for the end of the error's text, and empty where no limit is known.
+// LimitHint names the limit of this host that an error is about, and the remedy. It is for the end of the error's text,
+// and empty where no limit is known.
 func LimitHint(err error) string {
 	switch {
 	case errors.Is(err, unix.EMFILE):
@@ -220,13 +220,13 @@ func LimitHint(err error) string {
 	return ""
 }
 
-// NeedAddresses is how many bytes of addresses a launcher, an agent or a rank in Go is let run with: the Go runtime
-// reserves 0.8 to 1.3 GB before main begins, and the C library 64 MiB for each of the first threads. With 2 GiB one job
-// of six ranks in ten was seen to die with pages of text.
+// NeedAddresses is the limit of address space, in bytes, below which a launcher, an agent or a rank in Go does not
+// start: the Go runtime reserves 0.8 to 1.3 GB before main begins, and the C library 64 MiB for each of the first
+// threads. With 2 GiB one job of six ranks in ten was seen to die with pages of text.
 const NeedAddresses = 3 << 30
 
-// CheckAddresses returns an error where this process may not have the addresses that a launcher, an agent or a rank
-// needs; ranks have the same limit. It is for the begin, before the threads are there.
+// CheckAddresses returns an error where this process has less address space than a launcher, an agent or a rank needs;
+// ranks have the same limit. Call it at the beginning, before the threads start.
 func CheckAddresses() error {
 	var r unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_AS, &r); err != nil || r.Cur >= NeedAddresses {
@@ -237,7 +237,8 @@ func CheckAddresses() error {
 		NeedAddresses>>10)
 }
 
-// loopback returns an error where the device is down over which ranks reach each other when all are on this host.
+// loopback returns an error where the loopback device is down, over which ranks reach each other when all are on this
+// host.
 func loopback() error {
 	if lo, err := net.InterfaceByName("lo"); err != nil || lo.Flags&net.FlagUp != 0 {
 		return nil
@@ -255,8 +256,7 @@ var names = []string{
 // from treerun.
 func Names() []string { return slices.Clone(names) }
 
-// jobEnv returns the environment of a host's ranks without what differs from
-// rank to rank.
+// jobEnv returns the environment of a host's ranks without the variables that differ from rank to rank.
 func jobEnv(base []string, f *job.File, j *wire.Job) []string {
 	size, local := strconv.Itoa(f.Size), strconv.Itoa(f.LocalSize)
 	return append(base,
@@ -281,7 +281,7 @@ func rankEnv(common []string, rank, local int, p *gpus.Plan) []string {
 	return append(slices.Clip(common), job.EnvRank+"="+r, job.EnvLocalRank+"="+l, "RANK="+r, "LOCAL_RANK="+l)
 }
 
-// visibleDevices is the name of the variable that says which GPUs CUDA shows.
+// visibleDevices is the name of the variable with the GPUs that CUDA shows.
 const visibleDevices = "CUDA_VISIBLE_DEVICES"
 
 // without returns a copy of env that lacks the named variables.
@@ -298,7 +298,7 @@ func Setenv(env []string, entry string) []string {
 	return append(without(env, name), entry)
 }
 
-// Describe says what the launcher wants to know of this host.
+// Describe returns the launcher's data on this host.
 func Describe() (*wire.Ready, error) {
 	name, err := os.Hostname()
 	if err != nil {

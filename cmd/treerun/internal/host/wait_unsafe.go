@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// siginfo is siginfo_t, as waitid fills it.
+// siginfo is siginfo_t as filled by waitid.
 type siginfo struct {
 	_     [3]int32 // signo, errno and code, in the order of unix.Siginfo
 	child struct {
@@ -18,8 +18,8 @@ type siginfo struct {
 	_ [128]byte // room: siginfo_t has 128 bytes
 }
 
-// peek tells whether a child has ended, and how. It stays a zombie: its number is
-// its own until it is waited for. Where waitid fails it is waited for.
+// peek reports whether a child has ended, and its status. The child stays a zombie: its number is its own until a wait.
+// Where waitid fails, peek waits for the child.
 func peek(pid int) (status unix.WaitStatus, ended bool) {
 	var info siginfo
 	raw := (*unix.Siginfo)(unsafe.Pointer(&info))

@@ -20,13 +20,12 @@ import (
 )
 
 const (
-	lookPause = 5 * time.Millisecond // between two looks
-	looks     = 3                    // in a row must have found nothing
+	lookPause = 5 * time.Millisecond // between two scans
+	looks     = 3                    // consecutive scans that must have found nothing
 )
 
-// RunGuard is the guard, given the arguments after GuardCommand. It returns when the launcher
-// has died, or has been silent for too long, which kills it, and what its ranks have left has
-// been ended.
+// RunGuard is the guard, given the arguments after GuardCommand. It returns when the launcher has died, or has been
+// silent for too long, after which the guard kills it, and the processes that its ranks have left have been ended.
 func RunGuard(args []string) error {
 	if len(args) != 2 {
 		return errors.New("the guard is what treerun starts itself; it is not for people")
@@ -35,12 +34,11 @@ func RunGuard(args []string) error {
 	if err != nil {
 		return fmt.Errorf("guard: %.80q is not what a launcher asks for: %w", args, err)
 	}
-	// Who stops all processes called treerun shall have the launcher stop its
-	// ranks in good order meanwhile.
+	// When a user stops all processes called treerun, the launcher stops its ranks in good order meanwhile.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	launcher, err := os.FindProcess(f.Launcher)
 	if err == nil && unix.Getppid() != f.Launcher {
-		err = os.ErrProcessDone // it has died before: its number may be another's
+		err = os.ErrProcessDone // it has died before: its number may have been reused
 	}
 	if f.silent(os.Stdin) && err == nil {
 		_ = launcher.Kill()
@@ -50,19 +48,17 @@ func RunGuard(args []string) error {
 	return nil
 }
 
-// awaitEnd waits until this process has lost its parent. Its siblings have lost
-// theirs at the same moment, and with it those their lives that have such a
-// parent-death signal: from then on they start nothing more.
+// awaitEnd waits until this process has lost its parent. Its siblings have lost theirs at the same moment, and those
+// with such a parent-death signal have died of it: from then on they start nothing more.
 func awaitEnd(parent int) {
 	for deadline := time.Now().Add(LostAfter); unix.Getppid() == parent && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// silent waits until the other end of a pipe is closed, or, which makes it true, no line
-// has come from there for too long. A process that was stopped with us is not silent:
-// what it has written, or writes within a quarter of that time, is read first. A line is empty,
-// or the number of a rank.
+// silent waits until the other end of a pipe is closed, or until no line has come from there for too long, and then
+// returns true. A process that was stopped together with this one is not silent: the lines that it has written, or
+// writes within a quarter of that time, are read first. A line is empty, or the number of a rank.
 func (f *family) silent(life *os.File) bool {
 	const parts = 4
 	lines := bufio.NewReader(life)
@@ -83,8 +79,8 @@ func (f *family) silent(life *os.File) bool {
 	return true
 }
 
-// open keeps a descriptor of a rank. The launcher waits for no rank before all have ended, so that the number is that
-// of its child, which is of its session.
+// open keeps a descriptor of a rank. The launcher waits for no rank before all have ended, so the number refers to its
+// child, which is in its session.
 func (f *family) open(pid int) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -97,7 +93,7 @@ func (f *family) open(pid int) {
 	f.opened = append(f.opened, fd)
 }
 
-// family is what the ranks of a launcher have started.
+// family identifies the processes that the ranks of a launcher have started.
 type family struct {
 	Job      string        // an entry of their environments
 	Ranks    []string      // others, of which each has one
@@ -108,7 +104,7 @@ type family struct {
 	opened []int // descriptors of ranks
 }
 
-// parseFamily reads what a launcher says to its guard.
+// parseFamily decodes the launcher's argument for its guard.
 func parseFamily(text string) (f family, err error) {
 	err = json.Unmarshal([]byte(text), &f)
 	if err == nil && (f.Launcher <= 0 || f.Silence < 0) {
@@ -117,10 +113,10 @@ func parseFamily(text string) (f family, err error) {
 	return f, err
 }
 
-// end ends all that is left.
+// end ends all processes of the family that are left.
 func (f *family) end() {
 	left := f.signal(unix.SIGTERM)
-	f.signal(unix.SIGCONT) // lets stopped ones hear it
+	f.signal(unix.SIGCONT) // lets stopped ones receive it
 	for deadline := time.Now().Add(LeftoverGrace); left && time.Now().Before(deadline); {
 		time.Sleep(lookPause)
 		left = f.signal(0)
@@ -134,8 +130,7 @@ func (f *family) end() {
 	}
 }
 
-// signal sends sig to all processes of the family, and tells whether there are any, or
-// may be.
+// signal sends sig to all processes of the family, and reports whether there are any, or may be.
 func (f *family) signal(sig syscall.Signal) (left bool) {
 	for _, fd := range f.opened {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
@@ -152,8 +147,7 @@ func (f *family) signal(sig syscall.Signal) (left bool) {
 		if err != nil {
 			continue
 		}
-		// Opened before anything is read: should the number go to another
-		// process between, the signal reaches nobody.
+		// Opened before anything is read: should the number be reused meanwhile, the signal reaches no process.
 		pidfd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
 			continue
@@ -168,9 +162,9 @@ func (f *family) signal(sig syscall.Signal) (left bool) {
 	return left
 }
 
-// has tells whether a process is of the family, by the environment that it was started
-// with. The kernel shows none while it begins a program, when it has ended, and where
-// there is none: in between it is unsure, and worth another look.
+// has reports whether a process is of the family, by the environment that it was started with. The kernel shows none
+// while it begins a program, when it has ended, and where there is none: in between it is unsure, and worth another
+// scan.
 func (f *family) has(pid int) (has, unsure bool) {
 	if sid, err := unix.Getsid(pid); err != nil || sid != f.Session {
 		return false, false

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzParseFamily: what a guard takes is what a launcher could have said: it reads the same again.
+// FuzzParseFamily: a guard accepts only arguments that a launcher could have passed: one that it has decoded is equal
+// after another round trip.
 func FuzzParseFamily(f *testing.F) {
 	f.Add(`{"Job":"TREERUN_JOB_ID=a","Ranks":["RANK=0","RANK=1"],"Session":12,"Launcher":34,"Silence":1000}`)
 	f.Add(`{"Launcher":0}`)
