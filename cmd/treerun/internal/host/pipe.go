@@ -143,8 +143,8 @@ func (c *child) openControl(theirs *[]int) error {
 	return nil
 }
 
-// receive passes the rank's messages on until there are no more, or one is
-// broken: then the rank is not listened to any more.
+// receive passes on the rank's messages until there are no more, or one is invalid: later messages of the rank are not
+// read.
 func (c *child) receive(h *Host) {
 	for {
 		m, err := job.ReadMessage(c.control)

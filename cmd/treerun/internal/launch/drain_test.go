@@ -10,8 +10,8 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 )
 
-// The time limit is over between the end of the last rank and that of what the ranks have
-// left: it holds for the output that is to come.
+// The time limit is over between the end of the last rank and that of the leftover processes of the ranks: it holds for
+// the output that is still to come.
 func TestLimitOverWhileLeftoversAreStopped(t *testing.T) {
 	unread, out, err := os.Pipe()
 	if err != nil {

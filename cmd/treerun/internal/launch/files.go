@@ -16,9 +16,8 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 )
 
-// rankStdin returns what rank 0 gets as its stdin. A file or a pipe it gets
-// itself. A terminal it may not read, because its process group is not the one
-// in front; so a goroutine copies, for as long as this process lives.
+// rankStdin returns the stdin of rank 0. It is a file or a pipe itself. A terminal cannot be passed on, because the
+// process group of rank 0 is not in the foreground; so a goroutine copies from it, for the life of this process.
 func rankStdin(stdin *os.File) (*os.File, error) {
 	if !term.IsTerminal(int(stdin.Fd())) {
 		return stdin, nil
@@ -34,8 +33,8 @@ func rankStdin(stdin *os.File) (*os.File, error) {
 	return r, nil
 }
 
-// readable is stdin for this process, which a terminal must not stop: a read from the
-// background fails with EIO, and so ends what rank 0 gets.
+// readable returns stdin for this process, which a terminal must not stop: a read from the background fails with EIO,
+// and so ends the input of rank 0.
 func readable(stdin *os.File) *os.File {
 	if term.IsTerminal(int(stdin.Fd())) {
 		signal.Ignore(syscall.SIGTTIN)
@@ -43,15 +42,15 @@ func readable(stdin *os.File) *os.File {
 	return stdin
 }
 
-// rankFolder names the folder for what a rank prints, rank.007, with as many
-// digits as the highest rank has.
+// rankFolder returns the name of the folder for the output of a rank, rank.007, with as many digits as the highest rank
+// has.
 func rankFolder(rank, size int) string {
 	return fmt.Sprintf("rank.%0*d", len(strconv.Itoa(size-1)), rank)
 }
 
-// rawFile creates the file for what a rank prints: DIR/rank.007/stdout. DIR may be a link,
-// because the user names it, and may be shared with others: so nothing below it may lead
-// out of it, and the folder is ours or that of DIR's owner.
+// rawFile creates the file for one output of a rank: DIR/rank.007/stdout. DIR may be a link, because the user names it,
+// and may be shared with others: so nothing below it may lead out of it, and the folder belongs to the user or to DIR's
+// owner.
 func rawFile(dir, folder, name string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("--output-dir: %w", err)
@@ -88,7 +87,7 @@ func createIn(top *os.Root, folder, name string) (*os.File, error) {
 	case owner(below) != os.Geteuid() && owner(below) != owner(above):
 		return nil, fmt.Errorf("%s belongs to user %d", folder, owner(below))
 	}
-	// The file is a new one: what was there, a link or a FIFO perhaps, is not opened.
+	// The file is a new one: an existing link or FIFO, for example, is not opened.
 	path := filepath.Join(folder, name)
 	if err := top.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err

@@ -24,8 +24,8 @@ func TestRawFile(t *testing.T) {
 	}
 }
 
-// What somebody has planted in a shared output folder is neither followed nor written: a file
-// is replaced, a folder refused.
+// Entries that another user has planted in a shared output folder are neither followed nor written: a file is replaced,
+// a folder refused.
 func TestPlantedInOutputDir(t *testing.T) {
 	for name, plant := range map[string]func(dir, precious string) error{
 		"link in place of the file": func(dir, precious string) error {

@@ -1,8 +1,6 @@
-// Package launch runs one job: it has its ranks started, on this host and
-// through agents on others, shows what they print, passes messages and signals
-// between them and the user, and ends with all of them ended and the cause of a
-// failure named. It parses no command line and knows nothing of collectives. Only
-// the packages below cmd/treerun import it.
+// Package launch runs one job: it has the ranks started, on this host and through agents on others, shows their output,
+// passes messages and signals between them and the user, and ends with all of them ended and the cause of a failure
+// named. It parses no command line and does not depend on collectives. Only the packages below cmd/treerun import it.
 //
 // One goroutine, the supervisor, gives orders to the hosts and gets their reports
 // (package wire). The ranks of this host are run by package host within this
@@ -23,28 +21,28 @@ import (
 	"github.com/treerun/treerun/internal/numbers"
 )
 
-// After a failure the other ranks may go on for failureGrace before they are stopped: the error reaches them, and they
-// report it. Each has as long after the error has reached a call of it. On a busy host that is late: ranks of which no
-// call has failed yet have lateGrace.
+// After a failure the other ranks may continue for failureGrace before they are stopped: the error reaches them, and
+// they report it. Each has the same time after the error has reached a call of it. On a busy host that is late: ranks
+// of which no call has failed yet have lateGrace.
 const (
 	failureGrace = 500 * time.Millisecond
 	lateGrace    = 2500 * time.Millisecond
 )
 
-// Job says what to run and how.
+// Job describes a program to run, and how.
 type Job struct {
 	Program string   // as the user gave it
 	Path    string   // of the executable, absolute
 	Args    []string // of each rank, from argv[0] on
 	Dir     string   // working directory of the ranks
-	Env     []string // environment of the ranks on this host; theirs of this job is added
+	Env     []string // environment of the ranks on this host; the job's own variables are added
 	Exports []string // NAME=VALUE, for ranks on other hosts, which have their own environment
 	Size    int      // number of ranks
 
-	Hosts  []Host // where they run, in the order in which ranks mention them; none: all on this host
+	Hosts  []Host // where they run, in the order in which the ranks name them; none: all on this host
 	Remote Remote // how to reach other hosts
 	Bind   host.Bind
-	Report bool // on which cores each rank may run
+	Report bool // print the cores of each rank
 	GPUs   gpus.Request
 
 	Settings        map[string]string // for package rank, the same on all ranks
@@ -53,7 +51,7 @@ type Job struct {
 	SigtermCode     int               // exit code where SIGTERM has stopped the job and all ranks ended with 0
 
 	Tag       bool   // put "[rank] " in front of each line
-	OutputDir string // also write what each rank prints to files here; "": do not
+	OutputDir string // also write the output of each rank to files here; "": none
 	Stdin     *os.File
 	Screen    *output.Screen
 
@@ -65,32 +63,29 @@ type Job struct {
 // Host is one host of a job. Every rank is on one.
 type Host struct {
 	Name   string
-	Target string // how ssh knows it, or the launch agent
+	Target string // the name for ssh, or for the launch agent
 	Local  bool   // it is this one: its ranks are started directly
 	Ranks  []int  // in ascending order, at least one
 }
 
-// Remote says how other hosts are reached. The zero value is not enough: see its
-// fields.
+// Remote describes how other hosts are reached. The zero value is not valid: see its fields.
 type Remote struct {
 	wire.Start
 	PushProgram bool          // send the program
-	PeerTimeout time.Duration // until a silent host is given up
+	PeerTimeout time.Duration // after which a silent host counts as lost
 
-	// Open, unless it is nil, returns the connections to agents that have come by
-	// themselves, by number of the host. They learn the exit code of the job.
+	// Open, unless it is nil, returns the connections to agents that have connected by themselves, by number of the host.
+	// They learn the exit code of the job.
 	Open   func(index int) io.ReadWriteCloser
 	Master string // MASTER_ADDR; "": the name of the first host
 	JobID  string // "": a new one
 	Hint   string // for the error of a host that cannot be reached
 }
 
-// Run runs the job and returns the exit code for it; what went wrong in a rank
-// has then been reported on the screen. An error is treerun's own, carries the
-// exit code, and has not been reported.
+// Run runs the job and returns its exit code; the failure of a rank has then been reported on the screen. An error is
+// treerun's own, carries the exit code, and has not been reported.
 //
-// While Run runs, it owns all child processes of this process, and waits for
-// whichever ends. Call it once per process.
+// While Run runs, it owns all child processes of this process, and waits for each that ends. Call it once per process.
 func Run(j *Job) (int, error) {
 	s, err := newSupervisor(j)
 	if err != nil {
@@ -114,19 +109,17 @@ func Run(j *Job) (int, error) {
 }
 
 const (
-	// unreadGrace is how long a job that did not end well waits at least for
-	// somebody to read the rest of its output, and how long the cause of that may
-	// take to be printed.
+	// unreadGrace is the minimum time that a job which did not end well waits for a reader of the rest of its output, and
+	// the maximum time for printing the cause.
 	unreadGrace = 500 * time.Millisecond
 
-	// partGrace is how long agents have for their end.
+	// partGrace is the time that agents have for their end.
 	partGrace = time.Second
 )
 
-// drain waits until all that the ranks have printed has been written. Where the
-// job has ended well that takes as long as the reader does, within the job's
-// time limit. Otherwise what nobody reads is dropped in the end. It reports
-// false when the user did not want to wait.
+// drain waits until all output of the ranks has been written. Where the job has ended well that takes as long as the
+// reader does, within the job's time limit. Otherwise output without a reader is dropped in the end. It reports false
+// when the user did not want to wait.
 func (s *supervisor) drain() (complete bool) {
 	s.draining = true
 	// A process outside the ranks' process groups may hold output open.
@@ -159,15 +152,14 @@ func (s *supervisor) drain() (complete bool) {
 	return true
 }
 
-// giveUp drops what has not been read: no stream waits for anybody now.
+// giveUp drops all unread output: from now on no stream waits for a reader.
 func (s *supervisor) giveUp() {
 	s.gaveUp = true
 	s.job.Screen.GiveUp()
 	s.broadcast(&wire.Finish{})
 }
 
-// flush waits until what treerun itself has printed is written; not for long,
-// because nobody may read it.
+// flush waits until treerun's own output has been written; not for long, because it may have no reader.
 func (s *supervisor) flush() {
 	select {
 	case <-s.job.Screen.Err.Flushed():
@@ -175,16 +167,15 @@ func (s *supervisor) flush() {
 	}
 }
 
-// part ends the connections to other hosts, and what this process has started
-// for them.
+// part ends the connections to other hosts, and the processes that this one has started for them.
 func (s *supervisor) part() {
 	close(s.quit)
-	if s.job.Remote.Open != nil { // users have started the treeruns of other nodes, and want to know
+	if s.job.Remote.Open != nil { // users have started the treeruns of other nodes, and need the exit code there
 		r := &wire.Result{Code: s.exitCode()}
 		if err := s.notStarted(); err != nil {
 			r.Text = err.Error()
 		}
-		s.sendTo(wire.All, r) // having heard it, they hang up
+		s.sendTo(wire.All, r) // they disconnect after they have received it
 	}
 	s.tree.Close(partGrace)
 	s.reaper.Close()

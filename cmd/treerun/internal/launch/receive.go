@@ -14,12 +14,12 @@ import (
 	"github.com/treerun/treerun/internal/numbers"
 )
 
-// rankState is one rank, as the supervisor knows it.
+// rankState is the supervisor's state of one rank.
 type rankState struct {
 	End     // as far as it is known
 	at      *hostState
 	streams [wire.Streams]*output.Stream
-	opened  [wire.Streams]bool // what it prints comes, or nothing will
+	opened  [wire.Streams]bool // its output has begun to arrive, or none will
 
 	wait    reported
 	harmed  bool // a call of it has failed because another rank has ended
@@ -33,7 +33,7 @@ func (m *rankState) unaware() bool {
 	return m.running && !m.ended && m.Joined && !m.Closed && !m.harmed
 }
 
-// hostState is one host of the job.
+// hostState is the supervisor's state of one host.
 type hostState struct {
 	Host
 	index int
@@ -42,7 +42,7 @@ type hostState struct {
 	lost  bool
 }
 
-// phase is how far a host is. It may leave some out.
+// phase is the progress of a host. It may skip some phases.
 type phase int
 
 const (
@@ -52,13 +52,12 @@ const (
 	over          // all its ranks have ended, or it is lost
 )
 
-// all tells whether all hosts have come to a phase.
+// all reports whether all hosts have reached a phase.
 func (s *supervisor) all(ph phase) bool {
 	return !slices.ContainsFunc(s.hosts, func(p *hostState) bool { return p.phase < ph })
 }
 
-// isOver notes that a host is over. Only ranks that run have streams, and from one that is
-// lost none comes that has not come before.
+// isOver notes that a host is over. Only ranks that run have streams, and a host that is lost opens no new ones.
 func (s *supervisor) isOver(p *hostState) {
 	p.phase = over
 	for _, rank := range p.Ranks {
@@ -73,8 +72,7 @@ func (s *supervisor) isOver(p *hostState) {
 	}
 }
 
-// receive acts on what a host has told. src, unless it is nil, is a stream that begins
-// with that.
+// receive handles a report of a host. src, unless it is nil, is a stream that begins with the report.
 func (s *supervisor) receive(p *hostState, body wire.Body, src output.Source) {
 	if src != nil {
 		s.receiveStream(p, body, src)
@@ -126,7 +124,7 @@ func (s *supervisor) receive(p *hostState, body wire.Body, src output.Source) {
 	}
 }
 
-// receiveStream shows what a rank prints.
+// receiveStream shows the output of a rank.
 func (s *supervisor) receiveStream(p *hostState, body wire.Body, src output.Source) {
 	b, ok := body.(*wire.Stream)
 	if ok && b.Number < wire.Streams {
@@ -186,7 +184,7 @@ func (s *supervisor) hasStarted(p *hostState, b *wire.Started) {
 		}
 	}
 	if s.early {
-		s.late = s.stragglers() // now that we know whom there is
+		s.late = s.stragglers() // now that the ranks that run are known
 	}
 }
 
@@ -224,8 +222,8 @@ func (s *supervisor) isSilent(m *rankState) {
 	}
 }
 
-// isDying tells the other ranks that m is lost, before it is known how it has ended. What they do then is its
-// consequence.
+// isDying notifies the other ranks of the loss of m, before it is known how it has ended. Their failures after that are
+// its consequences.
 func (s *supervisor) isDying(m *rankState) {
 	if m.ended || m.Closed || s.stopped {
 		return
@@ -238,7 +236,7 @@ func (s *supervisor) isDying(m *rankState) {
 		Text: text + s.on(m.at)}})
 }
 
-// hasEnded notes that a rank has ended.
+// hasEnded records the end of a rank.
 func (s *supervisor) hasEnded(m *rankState, e wire.End) {
 	m.ended, m.End.End = true, e
 	if m.Order == 0 { // else it was dying
@@ -259,8 +257,7 @@ func (s *supervisor) judge(m *rankState) {
 	}
 }
 
-// announce tells all other ranks that m has ended. All that m had to report
-// has come.
+// announce notifies all other ranks of the end of m. All reports of m have come before.
 func (s *supervisor) announce(m *rankState) {
 	s.judge(m)
 	s.broadcast(&wire.RankMessage{Message: &job.Message{

@@ -17,12 +17,11 @@ import (
 )
 
 const (
-	stderrLines = 20 // how many of the last lines of a failed rank are repeated
-	maxRanks    = 16 // how many ranks are described one by one
+	stderrLines = 20 // number of the last lines of a failed rank that are repeated
+	maxRanks    = 16 // number of ranks that are described one by one
 )
 
-// report prints why the job did not end well: one block, the last that treerun
-// prints.
+// report prints why the job did not end well: one block, the last output of treerun.
 func (s *supervisor) report() {
 	switch s.cause.kind {
 	case none:
@@ -51,8 +50,8 @@ func (s *supervisor) report() {
 	}
 }
 
-// reportUnclosed names the ranks that have ended without Close, in a job that has ended well: no failure that only
-// Close finds has been reported.
+// reportUnclosed names the ranks that have ended without Close, in a job that has ended well: a failure that only Close
+// detects has not been reported.
 func (s *supervisor) reportUnclosed() {
 	var open []int
 	for _, m := range s.ranks {
@@ -66,7 +65,7 @@ func (s *supervisor) reportUnclosed() {
 	}
 }
 
-// notWell says which rank stands in the way of --sigterm-exit-code, and how it ended.
+// notWell names the rank because of which --sigterm-exit-code does not apply, and how it ended.
 func (s *supervisor) notWell() string {
 	if s.cause.signal != syscall.SIGTERM || s.job.SigtermCode == cmdline.SignalCode(syscall.SIGTERM) {
 		return ""
@@ -79,8 +78,8 @@ func (s *supervisor) notWell() string {
 	return ""
 }
 
-// blameLeft makes it a failure that ranks have exited with 0 without closing their world, where calls of others have
-// failed by that and all have exited with 0.
+// blameLeft counts it as a failure that ranks have exited with 0 without closing their world, where calls of others
+// have failed because of that and all have exited with 0.
 func (s *supervisor) blameLeft() {
 	if s.cause.kind != none || !slices.ContainsFunc(s.ranks, func(m *rankState) bool { return m.harmed }) {
 		return
@@ -108,7 +107,7 @@ func (s *supervisor) allWell() bool {
 	return !slices.ContainsFunc(s.ranks, func(m *rankState) bool { return !m.ended || m.failed() })
 }
 
-// failure is what the root cause block tells.
+// failure is the content of the root cause block.
 type failure struct {
 	first  End
 	early  []End    // ranks that had left before
@@ -202,7 +201,7 @@ func (f failure) describeLoss(b *strings.Builder) {
 	}
 }
 
-// others tells in one line what became of the other ranks.
+// others describes in one line the ends of the other ranks.
 func (f failure) others() string {
 	var failed, stopped []int
 	for _, e := range f.ends {
@@ -237,7 +236,7 @@ func (s *supervisor) stragglers() []string {
 	return list
 }
 
-// lastOutput describes what the rank has printed last.
+// lastOutput describes the last output of the rank.
 func (m *rankState) lastOutput(now time.Time) string {
 	tail, name := &m.streams[wire.Stdout].Tail, "stdout"
 	at, written := tail.Last()
@@ -251,8 +250,8 @@ func (m *rankState) lastOutput(now time.Time) string {
 	return fmt.Sprintf("had last printed %s before, on %s: %s", seconds(now.Sub(at)), name, line)
 }
 
-// timeoutText returns the block for a job that ran out of time, early: while its
-// ranks were being started.
+// timeoutText returns the block for a job that ran out of time. early means that this happened while its ranks were
+// being started.
 func timeoutText(limit time.Duration, size int, list []string, early bool) string {
 	var b strings.Builder
 	if len(list) == 0 && !early {
@@ -270,7 +269,7 @@ func timeoutText(limit time.Duration, size int, list []string, early bool) strin
 	return b.String()
 }
 
-// seconds rounds a duration to what a reader wants to know.
+// seconds rounds a duration for readers.
 func seconds(d time.Duration) string {
 	if d < time.Second {
 		return d.Round(time.Millisecond).String()
@@ -278,7 +277,7 @@ func seconds(d time.Duration) string {
 	return fmt.Sprintf("%.1fs", d.Seconds())
 }
 
-// End is how one rank ended.
+// End describes the end of one rank.
 type End struct {
 	wire.End
 	Order  int           // ranks whose ends were seen at the same moment share it
@@ -296,11 +295,10 @@ type End struct {
 
 func (e End) failed() bool { return e.Code != 0 || e.Signal != 0 || e.Left || e.Failure != "" }
 
-// crashed tells whether a signal ended the rank that another rank's end does
-// not cause.
+// crashed reports whether the rank was lost or was ended by a signal that is not a consequence of another rank's end.
 func (e End) crashed() bool { return e.Lost || e.Signal != 0 && e.Signal != syscall.SIGPIPE }
 
-// how says in words how the rank ended.
+// how describes in words how the rank ended.
 func (e End) how() string {
 	if e.Lost {
 		return "was lost with host " + e.Host
@@ -332,14 +330,13 @@ func (e End) exitCode() int {
 	return e.Code
 }
 
-// oneMoment is how far apart the news of two ends on different hosts may be that
-// count as of the same moment: which came first is not known.
+// oneMoment is the time between the reports of two ends on different hosts within which they count as of the same
+// moment: their order is not known.
 const oneMoment = 50 * time.Millisecond
 
-// firstFailure returns the end that the job failed by: the first in time of
-// those that treerun did not bring about. Of several at the same moment a crash
-// comes before an exit code, because a rank that notices a crash exits; then
-// the lowest rank. What ranks have only reported counts where all others ended well.
+// firstFailure returns the end that caused the failure of the job: the first in time of those that treerun did not
+// bring about. Of several at the same moment a crash comes before an exit code, because a rank that notices a crash
+// exits; then the lowest rank. Failures that ranks have only reported count where all others ended well.
 func firstFailure(ends []End) (first End, ok bool) {
 	failed := slices.DeleteFunc(slices.Clone(ends), func(e End) bool { return !e.failed() || e.Stopped })
 	if ended := slices.DeleteFunc(slices.Clone(failed), End.onlyReported); len(ended) > 0 {
@@ -358,7 +355,7 @@ func firstFailure(ends []End) (first End, ok bool) {
 	return slices.MinFunc(near, compare), true
 }
 
-// compare puts what is rather the cause of a failure first.
+// compare orders ends by how likely they are the cause of a failure, the likeliest first.
 func compare(a, b End) int {
 	if a.Order == b.Order && a.crashed() != b.crashed() {
 		if a.crashed() {

@@ -19,19 +19,17 @@ import (
 // without a slash.
 func RankName(subcommand string) string { return "rank:" + subcommand }
 
-// selfShutdownTimeout is the time that ranks have from SIGTERM to SIGKILL. They
-// hold nothing that outlives them.
+// selfShutdownTimeout is the time that ranks have from SIGTERM to SIGKILL. They own nothing that outlives them.
 const selfShutdownTimeout = 2500 * time.Millisecond
 
-// RunSelf runs a subcommand of treerun as a job: ranks of this very executable, with a
-// subcommand that users are not told of. So it measures with real ranks, started as those
-// of any job, and its launcher keeps the terminal, the files and the exit code. Of the
-// Job it wants Size, Hosts, Remote, GPUs, Settings, Timeout and the Screen, whose Err
-// gets what ranks write to stderr, and reports of failures.
+// RunSelf runs a subcommand of treerun as a job: ranks of this very executable, with a subcommand that is not
+// documented for users. So it measures with real ranks, started like those of any job, and its launcher keeps the
+// terminal, the files and the exit code. It uses these fields of the Job: Size, Hosts, Remote, GPUs, Settings, Timeout
+// and the Screen, whose Err receives the stderr of the ranks, and reports of failures.
 //
-// result gets what rank 0 writes to stdout; the other ranks write nothing there. One
-// goroutine calls Write, and none does when RunSelf has returned. An error of Write stops
-// the job, and comes back as it is. RunSelf returns as Run does. Call it once per process.
+// result receives the stdout of rank 0; the other ranks write nothing there. One goroutine calls Write, and none does
+// when RunSelf has returned. An error of Write stops the job, and is returned as it is. RunSelf returns as Run does.
+// Call it once per process.
 func RunSelf(subcommand string, args []string, j *Job, result io.Writer) (int, error) {
 	if err := host.CheckAddresses(); err != nil {
 		return 0, err

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 
 var errFull = errors.New("no more, please")
 
-// reluctant takes one line and refuses the next.
+// reluctant accepts one line and refuses the next.
 type reluctant struct{ lines int }
 
 func (r *reluctant) Write(p []byte) (int, error) {
@@ -109,11 +109,11 @@ func play(t *testing.T, scene string) (stdout, stderr string, code int) {
 	}
 	killer := time.AfterFunc(2*time.Minute, func() { cmd.Process.Kill() })
 	defer killer.Stop()
-	cmd.Wait() // the state says how it ended
+	cmd.Wait() // the exit code is in the state
 	return out.String(), err.String(), cmd.ProcessState.ExitCode()
 }
 
-// All that rank 0 writes comes, whole and in order.
+// All output of rank 0 arrives, whole and in order.
 func TestResult(t *testing.T) {
 	stdout, stderr, code := play(t, "large")
 	lines := strings.Split(stdout, "\n")
@@ -140,7 +140,7 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-// When the caller wants no more, the job ends, with the caller's error.
+// When the caller returns an error, the job ends with that error.
 func TestRefusedResult(t *testing.T) {
 	_, stderr, code := play(t, "refused")
 	if code != cmdline.ExitInternal || !strings.Contains(stderr, "launcher: "+errFull.Error()) {

@@ -57,7 +57,7 @@ func (s *supervisor) place() error {
 	return s.openStreams()
 }
 
-// openStreams makes what carries the ranks' output to the screen and to files.
+// openStreams creates the streams that carry the ranks' output to the screen and to files.
 func (s *supervisor) openStreams() error {
 	sinks := [wire.Streams]*output.Sink{s.job.Screen.Out, s.job.Screen.Err}
 	for _, m := range s.ranks {
@@ -75,8 +75,7 @@ func (s *supervisor) openStreams() error {
 	return nil
 }
 
-// startAll starts all ranks; or some, and abandons the job, unless the user or the
-// time limit stopped it.
+// startAll starts all ranks; or some, and then abandons the job, unless the user or the time limit has stopped it.
 func (s *supervisor) startAll() {
 	stopped := func() bool { return s.cause.kind != none }
 	if err := s.reach(); err != nil {
@@ -89,7 +88,7 @@ func (s *supervisor) startAll() {
 			s.abandon(err)
 		}
 	}
-	if stopped() { // of no host will anything come
+	if stopped() { // no host will report anything
 		for _, p := range s.hosts {
 			s.isOver(p)
 		}
@@ -141,7 +140,7 @@ func (s *supervisor) reach() error {
 	return err
 }
 
-// wireJob returns what all hosts are to run.
+// wireJob returns the job for all hosts.
 func (s *supervisor) wireJob() *wire.Job {
 	file := job.File{
 		Version: job.FileVersion, JobID: job.NewID(), Secret: job.NewSecret(), Size: s.job.Size,
@@ -181,7 +180,7 @@ func (s *supervisor) machines() []int {
 	return job.SharedMachines(hosts, ids)
 }
 
-// where names the hosts, as far as there is room.
+// where names the hosts, in the space there is.
 func (s *supervisor) where() string {
 	if n := len(s.hosts); n > 1 {
 		return fmt.Sprintf("%d hosts, from %s to %s", n, s.hosts[0].Name, s.hosts[n-1].Name)
@@ -216,8 +215,8 @@ func (s *supervisor) startLocal(j *wire.Job) error {
 	return nil
 }
 
-// sendInput carries our stdin to a rank 0 on another host. It reads ahead of rank 0, and
-// ends with its reader; else with this process.
+// sendInput copies this process's stdin to a rank 0 on another host. It reads ahead of rank 0, and ends with its
+// reader; else with this process.
 func (s *supervisor) sendInput() {
 	stream, err := s.tree.Stream(&wire.Frame{Body: &wire.Stream{Number: wire.Stdin}})
 	if err == nil { // else the host is lost

@@ -16,8 +16,7 @@ import (
 	"github.com/treerun/treerun/internal/numbers"
 )
 
-// cause is why a job is brought to its end before all ranks have ended by
-// themselves.
+// cause is the reason for ending a job before all ranks have ended by themselves.
 type cause struct {
 	kind   causeKind
 	err    error          // for the user; its exit code is the job's, but for what exitCode knows better
@@ -29,14 +28,14 @@ type causeKind int
 const (
 	none      causeKind = iota
 	byFailure           // a rank has failed, or a host was lost
-	bySignal            // treerun was told to stop
+	bySignal            // treerun was stopped by a signal
 	byTimeout
-	byOutput // what the ranks print cannot be written
+	byOutput // the output of the ranks cannot be written
 	byError  // treerun could not start the job; Run returns the error
 )
 
-// supervisor runs a job from its start to its end. All its methods but
-// outputFailed and post are called by one goroutine.
+// supervisor runs a job from its start to its end. All its methods except outputFailed and post are called by one
+// goroutine.
 type supervisor struct {
 	job    *Job
 	reaper *host.Reaper
@@ -54,23 +53,23 @@ type supervisor struct {
 	order    int // counts the moments at which ends were seen
 
 	events    chan func()   // what wait calls
-	quit      chan struct{} // closed when nobody takes events any more
+	quit      chan struct{} // closed when the supervisor takes no more events
 	firstStop time.Time     // when the first signal to stop came
 	continued time.Time     // when the last SIGCONT came
 	failed    time.Time     // when the first failure was seen
 	harmed    time.Time     // when that last reached a call of a rank
-	stopped   bool          // ranks have been told to stop
+	stopped   bool          // ranks have been sent a signal to stop
 	killed    bool          // ranks have been killed
-	gaveUp    bool          // what is not read is dropped
+	gaveUp    bool          // unread output is dropped
 	impatient bool          // the user does not want to wait for it
 	cause     cause         // the first
 	late      []string      // byTimeout: the ranks that ran
 	early     bool          // byTimeout: ranks were still being started
 
-	stalls map[string]*stall // what ranks wait for that have waited long
+	stalls map[string]*stall // by cause: the long waits of ranks
 }
 
-// outputFailed is called by the goroutines of streams: what ranks print cannot be written.
+// outputFailed is called by the goroutines of streams when the output of ranks cannot be written.
 func (s *supervisor) outputFailed(err error) {
 	s.post(func() { s.begin(cause{kind: byOutput, err: err}) })
 }
@@ -83,12 +82,12 @@ func (s *supervisor) post(f func()) {
 	}
 }
 
-// after has wait call f later, whatever has happened then.
+// after has wait call f after d, in any state of the job.
 func (s *supervisor) after(d time.Duration, f func()) {
 	time.AfterFunc(d, func() { s.post(f) })
 }
 
-// wait acts on what happens until a condition holds.
+// wait handles events until a condition holds.
 func (s *supervisor) wait(until func() bool) {
 	for !until() {
 		select {
@@ -128,8 +127,8 @@ func (s *supervisor) timeIsUp() {
 	}
 }
 
-// abandon ends a job that could not be started as a whole: the ranks that run
-// already wait for the others. The first error counts.
+// abandon ends a job that could not be started as a whole: the ranks that run already wait for the others. The first
+// error counts.
 func (s *supervisor) abandon(err error) {
 	if s.cause.kind == byError {
 		return
@@ -146,8 +145,8 @@ func (s *supervisor) notStarted() error {
 	return nil
 }
 
-// begin begins to end the job. Only the first cause counts; a later one that
-// asks for more haste is heeded all the same.
+// begin begins to end the job. Only the first cause counts; a later one that demands a faster end still has that
+// effect.
 func (s *supervisor) begin(c cause) {
 	if s.cause.kind == none {
 		s.cause = c
@@ -171,8 +170,8 @@ func (s *supervisor) endGrace() {
 	s.after(failureGrace/10, s.endGrace)
 }
 
-// terminate tells all ranks, and what ended ones have left, to stop. Where they know, or
-// none is left, it does nothing.
+// terminate sends SIGTERM to all ranks, and to the processes that ended ones have left. After an earlier call, and when
+// no rank is left, it does nothing.
 func (s *supervisor) terminate() {
 	if s.stopped || s.draining {
 		return
@@ -184,10 +183,10 @@ func (s *supervisor) terminate() {
 	s.after(stopNote, s.stopping)
 }
 
-// stopNote is how long ranks may take to stop until a line says that.
+// stopNote is the time that ranks may take to stop before a line reports the wait.
 const stopNote = time.Second
 
-// stopping says why and for how long ranks are waited for, and what the user can do.
+// stopping prints why and for how long treerun waits for the ranks, and the options of the user.
 func (s *supervisor) stopping() {
 	if s.running == 0 || s.killed {
 		return
@@ -200,7 +199,7 @@ func (s *supervisor) stopping() {
 		numbers.Count(s.running, "rank"), s.job.ShutdownTimeout, how)
 }
 
-// kill ends all ranks and what they have left, at once.
+// kill ends all ranks and their leftover processes, at once.
 func (s *supervisor) kill() {
 	if s.killed || s.draining {
 		return
@@ -211,7 +210,7 @@ func (s *supervisor) kill() {
 	s.after(host.LostAfter+time.Second, s.loseDeaf)
 }
 
-// loseDeaf gives up hosts that have not answered to a kill.
+// loseDeaf gives up the hosts that have not responded to a kill.
 func (s *supervisor) loseDeaf() {
 	l := &wire.Lost{Text: "it does not answer"}
 	for _, p := range s.hosts {
@@ -277,7 +276,7 @@ func (s *supervisor) stop(sig syscall.Signal) {
 func (s *supervisor) suspend() {
 	s.broadcast(&wire.Signal{Number: syscall.SIGTSTP})
 	if len(s.hosts) > 1 || !s.hosts[0].Local {
-		time.Sleep(100 * time.Millisecond) // for the order to get on its way
+		time.Sleep(100 * time.Millisecond) // so that the order is sent first
 	}
 	s.reaper.Do(func() { _ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP) }) // behind the ranks of this host
 }
@@ -307,7 +306,7 @@ func Signals() <-chan os.Signal {
 // timeout(1) and closing terminals send theirs twice.
 const sameSignal = 100 * time.Millisecond
 
-// insists notes a signal to stop, and tells whether it repeats an earlier one.
+// insists records a signal to stop, and reports whether it repeats an earlier one.
 func (s *supervisor) insists() bool {
 	if s.firstStop.IsZero() {
 		s.firstStop = time.Now()

@@ -23,14 +23,14 @@ type stall struct {
 	every time.Duration // from the line that comes next to the one after
 }
 
-// reported is what a rank has reported last; the zero value is none.
+// reported is the last report of a rank; the zero value is none.
 type reported struct {
 	*job.Wait
 	since time.Time // it has waited
 	at    time.Time // it reported
 }
 
-// cause tells what one rank waits for from what others do.
+// cause returns a key of the cause of a wait: the last rank of the chain of waits, or the description of the wait.
 func (w *reported) cause() string {
 	if w.Last >= 0 {
 		return strconv.Itoa(w.Last)
@@ -42,13 +42,13 @@ func (w *reported) cause() string {
 func (s *supervisor) isWaiting(m *rankState, w *job.Wait) {
 	now := time.Now()
 	m.wait = reported{w, now.Add(-w.For), now}
-	if w.For == 0 { // it has got on
+	if w.For == 0 { // it has made progress
 		m.wait = reported{}
 		return
 	}
 	cause := m.wait.cause()
 	g := s.stalls[cause]
-	if g == nil || now.Sub(g.last) > reportAge { // else it goes on
+	if g == nil || now.Sub(g.last) > reportAge { // else the stall continues
 		g = &stall{every: repeatWaits}
 		s.stalls[cause] = g
 		s.after(gatherWaits, func() { s.reportStall(cause, g) })
@@ -56,7 +56,7 @@ func (s *supervisor) isWaiting(m *rankState, w *job.Wait) {
 	g.last = now
 }
 
-// reportStall says which ranks wait for one cause, and does so again later.
+// reportStall reports the ranks that wait for one cause, and again later.
 func (s *supervisor) reportStall(cause string, g *stall) {
 	if s.stalls[cause] != g {
 		return
@@ -73,7 +73,7 @@ func (s *supervisor) reportStall(cause string, g *stall) {
 	g.every *= 2
 }
 
-// stallText says which ranks of so many wait, and why.
+// stallText describes which of all ranks wait, and why.
 func stallText(waiting []*rankState, all int) string {
 	var who []int
 	calls, common, since := make(map[string]int), "", time.Time{}

@@ -12,8 +12,8 @@ import (
 	"github.com/treerun/treerun/internal/job"
 )
 
-// What many ranks tell of one cause is one line, and another one when it goes on; a circle
-// and a rank that waits alone are told of as the ranks do. What is over is not.
+// The reports of many ranks on one cause become one line, and another one while the stall continues; a circle and a
+// single rank that waits are reported as the ranks describe them. A wait that is over is not.
 func TestStallLines(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "screen")
 	f, err := os.Create(name)
