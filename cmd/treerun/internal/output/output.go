@@ -1,10 +1,9 @@
-// Package output carries what the ranks print to where the user reads it: line
-// by line, so that one line of a rank is one line there, each with the rank in
-// front. Cutting a stream into lines is a pure state machine (tagged, whole);
-// Stream and Screen do the reading and writing around it. It knows nothing of
-// processes. Only the packages below cmd/treerun import it.
+// Package output carries the output of the ranks to the user's screen: line by line, so that one line of a rank is one
+// line there, each with the rank in front. Cutting a stream into lines is a pure state machine (tagged, whole); Stream
+// and Screen do the reading and writing around it. It does not depend on processes. Only the packages below cmd/treerun
+// import it.
 //
-// With tags, what is shown differs from what a rank wrote in these ways only:
+// With tags, the screen differs from the output of a rank in these ways only:
 //
 //   - Every line has "[rank] " in front. A last line without an end gets one.
 //   - An unfinished line is shown after FlushAfter, and one longer than MaxLine
@@ -18,11 +17,10 @@
 //   - On a terminal the tag has a color (Paint), and a line with escape sequences
 //     gets one at its end that resets colors.
 //
-// Without tags the bytes of each rank are passed on unchanged, in whole lines
-// of up to MaxLine bytes as long as the rank does not stop for FlushAfter within one. Where another
-// stream writes before the rest of a longer line, Mark stands between them. Memory is
-// bounded in all cases, to about 7 MaxLine for a rank's two streams: where the reader is slow, the ranks
-// wait, until Screen.GiveUp.
+// Without tags the bytes of each rank are passed on unchanged, in whole lines of up to MaxLine bytes as long as the
+// rank does not pause for FlushAfter within one. Where another stream writes before the rest of a longer line, Mark
+// stands between them. Memory is bounded in all cases, to about 7 MaxLine for a rank's two streams: where the reader is
+// slow, the ranks wait, until Screen.GiveUp.
 package output
 
 import (
@@ -37,40 +35,39 @@ const (
 	// ProgressEvery is how often progress lines of one rank are shown on a terminal.
 	ProgressEvery = time.Second
 
-	// MaxLine is the length in bytes from which on a line is cut.
+	// MaxLine is the length in bytes at which a line is cut.
 	MaxLine = 1 << 20
 
-	// Mark ends a piece whose line goes on in the next piece of that rank.
+	// Mark ends a piece whose line continues in the next piece of that rank.
 	Mark = " \\\n"
 )
 
 // erase clears the line of a terminal from the cursor on.
 const erase = "\x1b[K"
 
-// A cutter turns the bytes of one stream into what is to be shown. It is pure:
-// time comes as an argument.
+// A cutter turns the bytes of one stream into the text for the screen. It is pure: time comes as an argument.
 type cutter interface {
-	// add takes the next bytes and appends to out what can be shown now.
+	// add takes the next bytes and appends to out the text that can be shown now.
 	add(out, chunk []byte, now time.Time) []byte
-	// due says when flush is to be called, if no more bytes come before; zero: never.
+	// due returns the time for a call of flush, if no more bytes come before; zero: never.
 	due() time.Time
-	// flush appends to out what has been held back until now.
+	// flush appends to out the text that has been held back until now.
 	flush(out []byte, now time.Time) []byte
-	// end appends to out what is left at the end of the stream.
+	// end appends to out the rest of the text at the end of the stream.
 	end(out []byte) []byte
-	// open reports whether what was shown last is the beginning of a line that was too long.
+	// open reports whether the text shown last is the beginning of a line that was too long.
 	open() bool
 }
 
-// whole is the cutter that changes no byte: it holds an unfinished line back
-// for a while, so that lines of several ranks mix as little as they can.
+// whole is the cutter that changes no byte: it holds an unfinished line back for a while, so that lines of several
+// ranks mix as little as possible.
 type whole struct {
 	hold  time.Duration // 0: show everything at once
-	limit int           // MaxLine, but in tests
+	limit int           // MaxLine, except in tests
 	text  []byte
 	born  time.Time // when the oldest byte of text came
 	last  time.Time // and the latest
-	long  bool      // a line was longer than limit, and has not ended in what was shown
+	long  bool      // a line was longer than limit, and its end has not been shown
 }
 
 func (w *whole) add(out, chunk []byte, now time.Time) []byte {
@@ -95,7 +92,7 @@ func (w *whole) add(out, chunk []byte, now time.Time) []byte {
 	return out
 }
 
-// due waits longer for the rest of a line that keeps coming.
+// due delays a flush for the rest of a line that keeps growing.
 func (w *whole) due() time.Time {
 	if wholeRunes(w.text) == 0 {
 		return time.Time{}

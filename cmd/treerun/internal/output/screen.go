@@ -39,29 +39,27 @@ func NewScreen(stdout, stderr *os.File) *Screen {
 	}
 }
 
-// GiveUp drops what ranks have printed and what they print from now on, where
-// it has not been written yet, so that nobody waits for a reader any more.
-// Lines of treerun's own are still written if their file takes them.
+// GiveUp drops the output of ranks, past and future, where it has not been written yet, so that no stream waits for a
+// reader any more. Lines of treerun's own are still written if their file takes them.
 func (s *Screen) GiveUp() {
 	s.Out.dev.giveUp()
 	s.Err.dev.giveUp()
 }
 
-// device is what a Sink writes to; two Sinks may share it. Every write has a goroutine of
-// its own, which a reader who does not read holds up. So he holds up the ranks, until
-// they give up, and never the one that watches over the job.
+// device is the file of a Sink; two Sinks may share it. Every write has a goroutine of its own, which blocks while the
+// reader does not read. So a slow reader delays the ranks, until GiveUp, and never the supervisor of the job.
 type device struct {
 	terminal bool
-	dirty    bool // a progress line stands in the current line of the terminal; of the one that writes
+	dirty    bool // a progress line stands in the current line of the terminal; of the goroutine that writes
 
-	open *Stream // a line of it that was too long goes on; of the one that writes
+	open *Stream // its last line was too long and continues; of the goroutine that writes
 
-	turn   chan struct{} // holds a token while somebody writes
+	turn   chan struct{} // holds a token during a write
 	gaveUp chan struct{} // closed when lines of ranks are dropped
 	giveUp func()        // closes it
 
 	mu   sync.Mutex
-	last chan struct{} // closed when treerun's own line that came last has been written
+	last chan struct{} // closed when treerun's own last line has been written
 }
 
 func newDevice(f *os.File) *device {
@@ -80,32 +78,30 @@ type Sink struct {
 	file *os.File
 	name string
 
-	err     error                       // the first error, nothing is written after it; of the one that writes
-	failed  atomic.Pointer[func(error)] // nil: nobody wants to know
+	err     error                       // the first error, nothing is written after it; of the goroutine that writes
+	failed  atomic.Pointer[func(error)] // nil: no callback
 	dropped atomic.Int64                // bytes
 }
 
-// OnError sets what is called, once, with the first error of writing that comes
-// after this call, and with those of Options.Raw. From an error of its own on the Sink takes
-// everything and drops it.
+// OnError sets the function that is called, once, with the first write error after this call, and with those of
+// Options.Raw. After an error of its own the Sink accepts all writes and drops them.
 func (s *Sink) OnError(f func(error)) { s.failed.Store(&f) }
 
 // Name returns "stdout" or "stderr".
 func (s *Sink) Name() string { return s.name }
 
-// Dropped returns how many bytes have been dropped since GiveUp.
+// Dropped returns the number of bytes dropped since GiveUp.
 func (s *Sink) Dropped() int { return int(s.dropped.Load()) }
 
-// Flushed returns a channel that is closed when the file has taken what was
-// printed before the call; never, if nobody reads it.
+// Flushed returns a channel that is closed when the file has taken all output printed before the call; never, if it has
+// no reader.
 func (s *Sink) Flushed() <-chan struct{} {
 	done, _ := s.print(nil)
 	return done
 }
 
-// Printf writes one line of treerun's own, or several at a time. The newline at
-// the end is added. It waits until they are written, but not for a reader who
-// does not read: see Flushed.
+// Printf writes one line of treerun's own, or several at a time. The newline at the end is added. It waits until they
+// are written, but not for a reader that does not read: see Flushed.
 func (s *Sink) Printf(format string, args ...any) {
 	text := fmt.Appendf(nil, format, args...)
 	if s.dev.terminal { // lines of ranks may be among them
@@ -124,7 +120,7 @@ func (s *Sink) say(text []byte) {
 	select {
 	case <-before:
 	default:
-		return // somebody waits for the lines before, perhaps in vain
+		return // another goroutine waits for the lines before, perhaps in vain
 	}
 	select {
 	case <-done:
@@ -132,13 +128,13 @@ func (s *Sink) say(text []byte) {
 	}
 }
 
-// Errorf is Printf of what went wrong, "treerun: " and then that.
+// Errorf is Printf for errors: it writes "treerun: " and then the error.
 func (s *Sink) Errorf(format string, args ...any) {
 	s.Printf("%s "+format, append([]any{Paint(s.file, Red, "treerun:")}, args...)...)
 }
 
-// Status shows a line until anything else is printed, "" shows none. It reports false,
-// and does nothing, where there is no Sink or it is no terminal.
+// Status shows a line until other output follows, "" shows none. It reports false, and does nothing, where there is no
+// Sink or it is no terminal.
 func (s *Sink) Status(text string) bool {
 	if s == nil || !s.dev.terminal {
 		return false
@@ -147,14 +143,14 @@ func (s *Sink) Status(text string) bool {
 	return true
 }
 
-// Write has a Sink be an io.Writer of whole lines, of which none is lost.
+// Write makes a Sink an io.Writer of whole lines, and loses none.
 func (s *Sink) Write(lines []byte) (int, error) {
 	s.write(bytes.Clone(lines), nil, false)
 	return len(lines), nil
 }
 
-// print writes what is treerun's own, in the order of the calls. It does not wait: done is
-// closed when that is written, and before when what came before is.
+// print writes treerun's own output, in the order of the calls. It does not wait: done is closed when text is written,
+// and before when all earlier output is.
 func (s *Sink) print(text []byte) (done, before chan struct{}) {
 	d := s.dev
 	done = make(chan struct{})
@@ -170,9 +166,9 @@ func (s *Sink) print(text []byte) (done, before chan struct{}) {
 	return done, before
 }
 
-// write writes lines of a rank; open: the last one goes on in the next call. It returns
-// when the file has taken them, or they are dropped: it blocks while the reader of the file is slow.
-// Where it reports false, the file may still be taking them: lines must not be changed.
+// write writes lines of a rank; open: the last one continues in the next call. It returns when the file has taken them,
+// or they are dropped: it blocks while the reader of the file is slow. Where it reports false, the file may still be
+// taking them: lines must not be changed.
 func (s *Sink) write(lines []byte, by *Stream, open bool) (taken bool) {
 	if len(lines) == 0 {
 		return true
@@ -195,7 +191,7 @@ func (s *Sink) write(lines []byte, by *Stream, open bool) (taken bool) {
 	}
 }
 
-// put writes a piece, and ends the turn of the one that calls it.
+// put writes a piece, and ends the turn of its caller.
 func (s *Sink) put(text []byte, by *Stream, open bool) {
 	defer func() { <-s.dev.turn }()
 	if s.err != nil || len(text) == 0 {
@@ -223,14 +219,14 @@ func (s *Sink) put(text []byte, by *Stream, open bool) {
 	}
 }
 
-// fail tells who wants to know.
+// fail calls the callback of OnError.
 func (s *Sink) fail(err error) {
 	if failed := s.failed.Load(); failed != nil {
 		(*failed)(err)
 	}
 }
 
-// Color is what a terminal is told to show text in: the parameters of an SGR sequence.
+// Color is a color of text on a terminal: the parameters of an SGR sequence.
 type Color string
 
 // The colors.
@@ -240,7 +236,7 @@ const (
 	Yellow Color = "33"
 )
 
-// tagColors are those of the tags of ranks, in turn. Red is for what went wrong.
+// tagColors are the colors of the tags of ranks, in turn. Red is for errors.
 var tagColors = []Color{"36", "32", "35", "33", "34"}
 
 // reset ends all colors.
@@ -260,11 +256,11 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// columns are those that every terminal has.
+// columns is the number of columns that every terminal has.
 const columns = 80
 
-// Fold returns text, where w is a terminal with its wide lines broken between words. The
-// last column of a line goes on below its beginning; rows of tables stay as they are.
+// Fold returns text, with its wide lines broken between words where w is a terminal. The last column of a line
+// continues below its beginning; rows of tables remain unchanged.
 func Fold(w io.Writer, text string) string {
 	if !isTerminal(w) {
 		return text
@@ -282,7 +278,7 @@ func Fold(w io.Writer, text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// appendReset appends to out what ends the colors that a line may have left on.
+// appendReset appends to out the sequence that ends the colors that a line may have left on.
 func appendReset(out, line []byte) []byte {
 	if bytes.IndexByte(line, '\x1b') >= 0 {
 		out = append(out, reset...)

@@ -14,35 +14,34 @@ import (
 	"unicode/utf8"
 )
 
-// readBytes is how much is read from a rank at a time.
+// readBytes is the size of one read from a rank.
 const readBytes = 16 << 10
 
-// Source is where a Stream reads from: the pipe of a rank on this host, or a
-// connection to another. When nothing has come by the deadline, Read returns a timeout
-// (os.IsTimeout).
+// Source is the input of a Stream: the pipe of a rank on this host, or a connection to another. When no data has come
+// by the deadline, Read returns a timeout (os.IsTimeout).
 type Source interface {
 	io.ReadCloser
 	SetReadDeadline(time.Time) error
 }
 
-// Options say how a rank's output is shown and kept.
+// Options describe how a rank's output is shown and kept.
 type Options struct {
 	Tag    bool     // put "[rank] " in front of each line
 	Single bool     // there is only one rank: without tags, hold nothing back
-	Raw    *os.File // also gets the bytes as they came, unless nil
+	Raw    *os.File // also receives the bytes unchanged, unless nil
 }
 
 // Stream carries one output stream of one rank to a Sink.
 type Stream struct {
-	Tail Tail // the last that the rank wrote
+	Tail Tail // the end of the rank's output
 
 	cut     cutter
 	dst     *Sink
 	options Options
 }
 
-// NewStream returns a Stream that shows what a rank writes on dst. The Stream
-// owns options.Raw; Run closes it at its end, or Discard.
+// NewStream returns a Stream that shows the output of a rank on dst. The Stream owns options.Raw; Run closes it at its
+// end, or Discard.
 func NewStream(dst *Sink, rank int, options Options) *Stream {
 	s := &Stream{dst: dst, options: options}
 	switch {
@@ -57,8 +56,7 @@ func NewStream(dst *Sink, rank int, options Options) *Stream {
 	return s
 }
 
-// Run copies until the end of src, and closes it. When it returns, everything has been
-// written.
+// Run copies until the end of src, and closes it. When it returns, all data has been written.
 func (s *Stream) Run(src Source) {
 	defer s.Discard()
 	defer src.Close() // only read from
@@ -69,7 +67,7 @@ func (s *Stream) Run(src Source) {
 		if at := s.cut.due(); at != deadline {
 			deadline = at
 			if soon := time.Now().Add(time.Millisecond); !at.IsZero() && at.Before(soon) {
-				at = soon // a slow reader held this up: what has come meanwhile is read first
+				at = soon // a slow reader delayed this: data that has come meanwhile is read first
 			}
 			_ = src.SetReadDeadline(at) // fails on a closed file only
 		}
@@ -118,14 +116,14 @@ func (s *Stream) rawFailed(err error) {
 	s.dst.fail(fmt.Errorf("keep what a rank prints: %w", err))
 }
 
-// tailBytes is how much of the end of a stream is remembered.
+// tailBytes is the length of the end of a stream that is kept.
 const tailBytes = 8 << 10
 
-// Tail remembers the end of what is written to it. Its methods may be called concurrently.
+// Tail keeps the end of the data written to it. Its methods may be called concurrently.
 type Tail struct {
 	mu   sync.Mutex
 	text []byte
-	cut  bool // something came before text
+	cut  bool // there was data before text
 	last time.Time
 }
 
@@ -151,9 +149,8 @@ func (t *Tail) Last() (time.Time, bool) {
 	return t.last, len(t.text) > 0
 }
 
-// Lines returns the last lines of the stream, at most limit, without their
-// ends. Of a progress line only the last state counts, and the first line has
-// "..." in front where its beginning has been forgotten.
+// Lines returns the last lines of the stream, at most limit, without their ends. Of a progress line only the last state
+// counts, and the first line has "..." in front where its beginning is not kept.
 func (t *Tail) Lines(limit int) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

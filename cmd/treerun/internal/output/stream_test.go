@@ -184,7 +184,7 @@ func TestLongLinesWithoutTags(t *testing.T) {
 	}
 }
 
-// TestTailCharacters: what is remembered of a stream begins with a whole character.
+// TestTailCharacters: the kept end of a stream begins with a whole character.
 func TestTailCharacters(t *testing.T) {
 	for n := range 8 {
 		var tail Tail
@@ -228,7 +228,7 @@ func TestStreamFlushesAndFinishes(t *testing.T) {
 	}
 }
 
-// When nobody reads any more, it is told once, and the ranks are not held up.
+// When the reader is gone, the error is reported once, and the ranks do not block.
 func TestBrokenSink(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

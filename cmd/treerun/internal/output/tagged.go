@@ -10,15 +10,15 @@ import (
 type tagged struct {
 	tag      string
 	terminal bool
-	limit    int // MaxLine, but in tests
+	limit    int // MaxLine, except in tests
 
-	text     []byte    // the current line as far as it is known and not yet shown for good
+	text     []byte    // the known part of the current line that is not yet shown for good
 	since    time.Time // when the oldest byte that waits to be shown came
 	cr       bool      // a carriage return came: "\r\n", or the end of a progress line
 	progress bool      // the current line follows a progress line
 
 	drawn  int       // bytes of text that are in latest, or were shown from there
-	latest []byte    // the progress line that is to be shown next
+	latest []byte    // the progress line to show next
 	next   time.Time // when
 }
 
@@ -51,8 +51,7 @@ func (l *tagged) add(out, chunk []byte, now time.Time) []byte {
 	return out
 }
 
-// append adds text to the current line, and cuts the line where it gets too
-// long.
+// append adds text to the current line, and cuts the line where it gets too long.
 func (l *tagged) append(out, text []byte) []byte {
 	for len(l.text)+len(text) > l.limit {
 		n := l.limit - len(l.text)
@@ -63,7 +62,7 @@ func (l *tagged) append(out, text []byte) []byte {
 	return out
 }
 
-// line shows the current line for good, unless a progress line was all of it.
+// line shows the current line for good, unless all of it was a progress line.
 func (l *tagged) line(out []byte, end string) []byte {
 	whole := l.drawn > 0 && l.drawn == len(l.text)
 	if out = l.settle(out); !whole {
@@ -106,8 +105,7 @@ func (l *tagged) settle(out []byte) []byte {
 	return out
 }
 
-// cut shows what there is of the current line, with the mark, but for the
-// beginning of a character at its end.
+// cut shows the text of the current line so far, with the mark, except the beginning of a character at its end.
 func (l *tagged) cut(out []byte) []byte {
 	n := wholeRunes(l.text)
 	out = l.show(l.settle(out), l.text[:n], Mark)
@@ -124,7 +122,7 @@ func (l *tagged) show(out, text []byte, end string) []byte {
 	return append(out, end...)
 }
 
-// waits tells whether something is to be shown when the time comes.
+// waits reports whether text waits to be shown later.
 func (l *tagged) waits() bool {
 	switch {
 	case l.cr:
@@ -135,7 +133,7 @@ func (l *tagged) waits() bool {
 	return wholeRunes(l.text) > 0
 }
 
-// shownAt is when what waits is shown. A progress line that is not complete is, elsewhere than on a terminal, shown
+// shownAt returns when the waiting text is shown. A progress line that is not complete is, unless on a terminal, shown
 // only once no more of it comes.
 func (l *tagged) shownAt() time.Time {
 	if l.progress && !l.cr && !l.terminal {

@@ -174,9 +174,8 @@ func TestCharacters(t *testing.T) {
 	})
 }
 
-// FuzzCutters cuts data into writes and pauses as steps says. No byte gets
-// lost, whatever it is; every line shown has the tag; and without carriage
-// returns the output tells exactly what was written.
+// FuzzCutters cuts data into writes and pauses according to steps. No byte gets lost, of any value; every line shown
+// has the tag; and without carriage returns the output determines exactly the bytes that were written.
 func FuzzCutters(f *testing.F) {
 	f.Add([]byte("one\ntwo\nthree"), []byte{3, 0, 200})
 	f.Add([]byte("caf\xc3\xa9 10%\r20%\r\nend\r"), []byte{1, 1, 0, 1, 1, 0})
@@ -189,7 +188,7 @@ func FuzzCutters(f *testing.F) {
 		if got := play(&whole{hold: FlushAfter, limit: 1000}, script); got != string(data) {
 			t.Fatalf("whole: %q became %q", data, got)
 		}
-		// A terminal may be spared progress lines, but the last line.
+		// A terminal may miss progress lines, but not the last line.
 		terminal := play(&tagged{tag: "[3] ", terminal: true, limit: 1000}, script)
 		last := strings.TrimRight(string(data), "\r\n")
 		last = last[strings.LastIndexAny(last, "\r\n")+1:]
