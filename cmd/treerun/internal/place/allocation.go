@@ -10,33 +10,33 @@ import (
 	"github.com/treerun/treerun/internal/safefile"
 )
 
-// allocation is a way in which a scheduler tells a job which hosts it has.
+// allocation describes how a scheduler passes its hosts to a job.
 type allocation struct {
 	scheduler string
 	variable  string // holds the hosts, or the name of a file with them; it is set in an allocation
 	isFile    bool
 
-	// columns finds a host and its slots in what is no list of hosts as Read takes it; nil: it is one.
+	// columns matches a host and its slots in data that is no list of hosts for Read; nil: it is one.
 	columns *regexp.Regexp
 
 	slots []string // variables with the slots of the hosts, as Slurm writes them: the first that is set counts
 
-	// components is what follows the name of a variable of one component of a heterogeneous job, but for the
-	// component's number; variable says how many there are. "": the job is no such job.
+	// components is the infix after the name of a variable of one component of a heterogeneous job, without the
+	// component's number; variable has the number of components. "": the job is no such job.
 	components string
 
 	elsewhere func(get func(string) string) bool // this process is not the one that uses the allocation
 }
 
-// slurmStep is what srun tells a task.
+// slurmStep describes the variables that srun sets for a task.
 var slurmStep = allocation{scheduler: "Slurm", variable: "SLURM_STEP_NODELIST",
 	slots: []string{"SLURM_STEP_TASKS_PER_NODE"}}
 
 // slurmSlots are the variables with the slots of an allocation of Slurm.
 var slurmSlots = []string{"SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"}
 
-// allocations are in the order in which they are looked for. A script in a heterogeneous job
-// of Slurm also has the variables of its first component as those of a job.
+// allocations are in the order of their checks. A script in a heterogeneous job of Slurm also has the variables of its
+// first component as those of a job.
 var allocations = []allocation{
 	{scheduler: "Slurm", variable: "SLURM_HET_SIZE", elsewhere: job.InSlurmStep, slots: slurmSlots,
 		components: "_HET_GROUP_"},
@@ -54,7 +54,7 @@ var allocations = []allocation{
 // SlurmStep returns the hosts of the step of Slurm that this process is a task of.
 func SlurmStep(get func(string) string) ([]Host, error) { return slurmStep.hosts(get) }
 
-// allocated returns the allocation that this process is in, nil for none, and its hosts.
+// allocated returns the allocation of this process, nil for none, and its hosts.
 func allocated(get func(string) string) (*allocation, []Host, error) {
 	for i := range allocations {
 		a := &allocations[i]
@@ -69,8 +69,8 @@ func allocated(get func(string) string) (*allocation, []Host, error) {
 	return nil, nil, nil
 }
 
-// nameSelf writes the host of this name, where a scheduler has added a domain, without it. Where hosts
-// of several domains have the name, none is taken for it.
+// nameSelf removes the domain from the host of this name, where a scheduler has added one. Where hosts of several
+// domains have the name, it changes none.
 func nameSelf(hosts []Host, name string) {
 	self := -1
 	for i, h := range hosts {
@@ -129,7 +129,7 @@ func (a *allocation) ofComponents(get func(string) string) ([]Host, error) {
 	return all.hosts, nil
 }
 
-// read returns the hosts that data holds, with their slots. name is for errors.
+// read returns the hosts in data, with their slots. name is for errors.
 func (a *allocation) read(name string, data []byte, get func(string) string) ([]Host, error) {
 	if a.columns != nil {
 		data = a.columns.ReplaceAll(data, []byte("$1 slots=$2\n"))

@@ -18,8 +18,7 @@ import (
 	"github.com/treerun/treerun/internal/safefile"
 )
 
-// Limits of what is read: hosts as many as there can be ranks, in a file that a
-// program may have written.
+// Limits of the input: as many hosts as there can be ranks, in a file that a program may have written.
 const (
 	maxHosts = job.MaxRanks
 	mentions = 16 * maxHosts
@@ -30,10 +29,10 @@ const (
 // Host is one host of a list. Map gives it ranks.
 type Host struct {
 	launch.Host        // an IPv6 address has no brackets
-	Slots       int    // how many ranks it takes; 0: the user wants none there
-	Max         int    // how many it takes when oversubscribed, 0: any number
-	Given       bool   // the number of slots was written, not counted from mentions
-	Where       string // where it stands first, for errors: FILE:LINE:COLUMN, or "-H, column 2"
+	Slots       int    // number of ranks it takes; 0: the user wants none there
+	Max         int    // the number it takes when oversubscribed, 0: any
+	Given       bool   // the number of slots was given, not counted from mentions
+	Where       string // its first mention, for errors: FILE:LINE:COLUMN, or "-H, column 2"
 }
 
 // Parse reads the value of -H: hosts between commas, each [USER@]HOST[:SLOTS].
@@ -59,10 +58,9 @@ func ParseFile(path string) ([]Host, error) {
 	return Read(path, data)
 }
 
-// Read reads the contents of a file of hosts: one entry per line, as for -H,
-// and behind it what Open MPI, Horovod and DeepSpeed write: slots=N (or cpu=,
-// count=) and max_slots=N (or max-slots=), also with blanks around "=". Entries may also be lists between
-// commas, as in $SLURM_JOB_NODELIST. "#" begins a comment. name is for errors.
+// Read reads the contents of a file of hosts: one entry per line, as for -H, followed by the attributes of Open MPI,
+// Horovod and DeepSpeed: slots=N (or cpu=, count=) and max_slots=N (or max-slots=), also with blanks around "=".
+// Entries may also be lists separated by commas, as in $SLURM_JOB_NODELIST. "#" begins a comment. name is for errors.
 func Read(name string, data []byte) ([]Host, error) {
 	l := gatherer{index: make(map[string]int)}
 	lines := bufio.NewScanner(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff")))) // editors put it there
@@ -91,7 +89,7 @@ type gatherer struct {
 	typed    bool // by the user, in -H; schedulers may list a host twice, once with 0 slots
 }
 
-// word finds what stands between blanks, an attribute with blanks around its "=" whole.
+// word matches a word between blanks, or a whole attribute with blanks around its "=".
 var word = regexp.MustCompile(`[^\s=]+\s*=\s*\S+|\S+`)
 
 // line adds the hosts of one line of a file.
@@ -110,8 +108,8 @@ func (l *gatherer) line(where, text string) error {
 	return l.list(text[words[0][0]:words[0][1]], h, where+":", words[0][0]+1)
 }
 
-// list adds the hosts of entries between commas, of which h holds what stands behind them; the
-// first is in this column of where.
+// list adds the hosts of entries separated by commas; h holds the attributes after them. The first entry is in this
+// column of where.
 func (l *gatherer) list(text string, h Host, where string, column int) error {
 	for _, entry := range numbers.SplitNames(text) {
 		h.Where = fmt.Sprint(where, column)
@@ -243,10 +241,10 @@ func parseCount(what, text string, least int) (int, error) {
 	return n, nil
 }
 
-// plain is what names are like. ssh would take one that begins with a dash for an option.
+// plain matches valid names. ssh would take one that begins with a dash for an option.
 var plain = regexp.MustCompile(`^[\w.$+][\w.$+-]*$`)
 
-// checkName refuses what cannot be a name.
+// checkName returns an error for an invalid name.
 func checkName(what, name string) error {
 	if len(name) > numbers.MaxName || !plain.MatchString(name) {
 		return fmt.Errorf("%s %.60q, want up to %d letters, digits and ._-, and no dash in front", what, name,
@@ -255,7 +253,7 @@ func checkName(what, name string) error {
 	return nil
 }
 
-// set reads one NAME=VALUE, as it stands behind a host in a file.
+// set reads one NAME=VALUE after a host in a file.
 func (h *Host) set(text string) error {
 	key, value, found := strings.Cut(text, "=")
 	if key, value = strings.TrimSpace(key), strings.TrimSpace(value); !found {
@@ -280,7 +278,7 @@ func (h *Host) set(text string) error {
 	return err
 }
 
-// giveSlots gives hosts slots as Slurm writes them: "2(x3),1" for 2, 2, 2 and 1.
+// giveSlots gives hosts the slots in Slurm's notation: "2(x3),1" for 2, 2, 2 and 1.
 func giveSlots(hosts []Host, slots string) error {
 	var counts []int
 	for part := range strings.SplitSeq(slots, ",") {

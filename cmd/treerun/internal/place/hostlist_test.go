@@ -19,9 +19,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what the scenarios print into testdata")
 
-// TestScenarios runs the commands in testdata/*.txt. A block is a command, the
-// lines of a file of hosts that begin with "| ", the line "----", and what the
-// command prints.
+// TestScenarios runs the commands in testdata/*.txt. A block is a command, the lines of a file of hosts that begin with
+// "| ", the line "----", and the output of the command.
 //
 //	read [-H LIST]       the hosts of LIST, or else of the file
 //	map [-np N] [--ppn N] [--map-by WHAT] [--oversubscribe] [-H LIST]
@@ -60,7 +59,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// scenario returns what one command prints.
+// scenario returns the output of one command.
 func scenario(t *testing.T, input string) string {
 	t.Helper()
 	var file strings.Builder
@@ -113,7 +112,7 @@ func scenario(t *testing.T, input string) string {
 	return strings.ReplaceAll(strings.Join(out, "\n"), ": [", ": ")
 }
 
-// listed writes hosts, one a line.
+// listed formats hosts, one per line.
 func listed(hosts []Host) string {
 	var out []string
 	for _, h := range hosts {
@@ -134,7 +133,7 @@ type variables map[string]string
 
 func (v variables) get(name string) string { return v[name] }
 
-// inAllocation returns what is said of the hosts in such an environment.
+// inAllocation returns the text on the hosts in an environment with these settings.
 func inAllocation(t *testing.T, settings []string, file string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "FILE")
@@ -156,7 +155,7 @@ func inAllocation(t *testing.T, settings []string, file string) string {
 	return "from " + a.scheduler + "'s " + a.variable + "\n" + listed(hosts)
 }
 
-// TestOnlyHere: an allocation of this host alone starts nothing elsewhere, also where the scheduler adds a domain.
+// TestOnlyHere: an allocation of this host alone starts nothing on other hosts, also where the scheduler adds a domain.
 func TestOnlyHere(t *testing.T) {
 	name, err := os.Hostname()
 	if err != nil {
@@ -210,7 +209,7 @@ func TestSelfInAllocation(t *testing.T) {
 	}
 }
 
-// TestMapping checks what holds of every mapping, whatever the hosts.
+// TestMapping checks the properties of every mapping, for any hosts.
 func TestMapping(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var hosts []Host
@@ -286,7 +285,7 @@ func TestParseFile(t *testing.T) {
 	}
 }
 
-// TestBombs: a few bytes must not stand for more than there can be.
+// TestBombs: a few bytes must not stand for more hosts than the maximum.
 func TestBombs(t *testing.T) {
 	for _, text := range []string{
 		"n[0-2147483647]", "n[0-70000]", "n[0-999][0-999]", "n[0-9][0-9][0-9][0-9][0-9][0-9][0-9]",
@@ -352,7 +351,7 @@ func FuzzSlurm(f *testing.F) {
 	})
 }
 
-// FuzzAllocation: what a scheduler has written is hosts with slots, or an error that names the variable.
+// FuzzAllocation: the data of a scheduler gives hosts with slots, or an error that names the variable.
 func FuzzAllocation(f *testing.F) {
 	for i, text := range []string{"n[1-2],m", "n[1-2]", "a\nb\na\n", "a\na\nb", "h1 4 h2 4",
 		"a 2 all.q@a <NULL>\nb 1 q 0-3\n"} {

@@ -15,10 +15,9 @@ import (
 	"github.com/treerun/treerun/internal/numbers"
 )
 
-// Hosts returns how many ranks there are, and where; no hosts for this one. size
-// is what -np says, 0 when it says nothing. beside is how many more ranks there are, which
-// are not counted and come last: on slots that the others leave free, else on the others'
-// hosts in turn.
+// Hosts returns the number of ranks, and their hosts; no hosts for this one. size is the value of -np, 0 without -np.
+// beside is the number of further ranks, which are not counted and come last: on slots that the others leave free, else
+// on the others' hosts in turn.
 func (o *Options) Hosts(size, beside int) ([]launch.Host, int, error) {
 	var hosts []Host
 	var err error
@@ -53,7 +52,7 @@ func (o *Options) Hosts(size, beside int) ([]launch.Host, int, error) {
 	return list, n, nil
 }
 
-// Source says of an allocation that the hosts are from there, "" where there is none.
+// Source names the allocation that the hosts are from, "" where there is none.
 func (o *Options) Source() string {
 	if o.allocation == nil {
 		return ""
@@ -61,7 +60,7 @@ func (o *Options) Source() string {
 	return "hosts are from " + o.allocation.scheduler + "'s " + o.allocation.variable
 }
 
-// hint is what an error about hosts of an allocation ends with.
+// hint returns the end of an error about hosts of an allocation.
 func (o *Options) hint() string {
 	if o.allocation == nil {
 		return ""
@@ -93,8 +92,8 @@ func (o *Options) placed(hosts []Host, size, beside int) ([]launch.Host, int, er
 	return list, n, nil
 }
 
-// listOf turns hosts into what launch needs, and returns the number of ranks.
-// Names of this very host are one, if it may be started on directly.
+// listOf converts hosts for launch, and returns the number of ranks. Names of this very host are one, if ranks may be
+// started on it directly.
 func listOf(hosts []Host, direct bool) (list []launch.Host, n int) {
 	here := -1
 	for _, h := range hosts {
@@ -112,8 +111,8 @@ func listOf(hosts []Host, direct bool) (list []launch.Host, n int) {
 	return list, n
 }
 
-// isHere tells whether a host is this one, without asking anybody: by the name
-// that this host gives itself, or an address that it has.
+// isHere reports whether a host is this one, without a query to a server: by this host's own name, or an address that
+// it has.
 func isHere(h Host) bool {
 	if as, _, found := strings.Cut(h.Target, "@"); found {
 		if me, err := user.Current(); err != nil || me.Username != as {
@@ -131,7 +130,7 @@ func isHere(h Host) bool {
 	return err == nil && (strings.EqualFold(h.Name, name) || strings.EqualFold(h.Name, short))
 }
 
-// OwnAddress tells whether this host has an address.
+// OwnAddress reports whether this host has an address.
 func OwnAddress(addr netip.Addr) bool {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
@@ -143,27 +142,26 @@ func OwnAddress(addr netip.Addr) bool {
 	})
 }
 
-// By says in which order ranks are dealt to hosts.
+// By is the order in which ranks are dealt to hosts.
 type By int
 
 // BySlot fills a host before the next one; the others deal one rank to each host in turn.
 const BySlot By = 0
 
-// byWords are what --map-by takes, in the order of By.
+// byWords are the values of --map-by, in the order of By.
 var byWords = []string{"slot", "host", "node"}
 
-// Request says how many ranks there shall be, and where.
+// Request describes the number of ranks, and their placement.
 type Request struct {
 	Size          int // number of ranks, 0: one for each slot
-	PerHost       int // at most so many on each host, instead of its slots; 0: its slots
+	PerHost       int // maximum on each host, instead of its slots; 0: its slots
 	By            By
 	Oversubscribe bool // go beyond the slots, up to Max
 }
 
-// Map deals ranks to hosts. Hosts without a rank are left out; the others keep
-// their order, which is that of their first ranks. Ranks beyond all slots, if
-// they are allowed, are dealt to the hosts in turn before ranks get their
-// numbers: with BySlot those of a host follow each other.
+// Map deals ranks to hosts. Hosts without a rank are left out; the others keep their order, which is that of their
+// first ranks. Ranks beyond all slots, if they are allowed, are dealt to the hosts in turn before ranks get their
+// numbers: with BySlot those of a host are consecutive.
 func Map(hosts []Host, r Request) ([]Host, error) {
 	room, total := make([]int, len(hosts)), 0
 	for i, h := range hosts {
@@ -204,10 +202,10 @@ func Map(hosts []Host, r Request) ([]Host, error) {
 	return deal(hosts, room, size, r.By), nil
 }
 
-// empty reports that a host is listed and gets no rank.
+// empty reports whether a host is listed and gets no rank.
 func (h *Host) empty() bool { return h.Given && h.Slots == 0 }
 
-// extend makes room for more ranks, in turn.
+// extend makes room for more ranks, on the hosts in turn.
 func extend(room []int, hosts []Host, more int) error {
 	for more > 0 {
 		before := more

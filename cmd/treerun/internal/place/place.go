@@ -1,9 +1,8 @@
-// Package place has the flags that say where ranks run, and how hosts and ranks
-// reach each other. Commands that start ranks share them: jobs, topo and bench. It reads
-// lists of hosts, as users write them on a command line and in files for Open MPI, MPICH,
-// Horovod, DeepSpeed and Slurm, or as schedulers tell them, and maps ranks to hosts: a host
-// counts one slot, that is one rank, for each time that it is mentioned without a number,
-// and mentions add up. It resolves no name and starts nothing. Only the packages below cmd/treerun import it.
+// Package place has the flags for the placement of ranks, and for the connections between hosts and ranks. Commands
+// that start ranks share them: jobs, topo and bench. It reads lists of hosts, as users write them on a command line and
+// in files for Open MPI, MPICH, Horovod, DeepSpeed and Slurm, or as schedulers pass them, and maps ranks to hosts: a
+// host counts one slot, that is one rank, for each time that it is mentioned without a number, and mentions add up. It
+// resolves no name and starts nothing. Only the packages below cmd/treerun import it.
 package place
 
 import (
@@ -24,11 +23,11 @@ import (
 	"github.com/treerun/treerun/topo/network"
 )
 
-// Options is what the flags say.
+// Options holds the values of the flags.
 type Options struct {
-	Request                     // but for Size
+	Request                     // except Size
 	hosts, hostfile string      // where the ranks run
-	allocation      *allocation // that Hosts has taken hosts from; nil: none
+	allocation      *allocation // from which Hosts has taken hosts; nil: none
 
 	remote              launch.Remote // how other hosts are reached
 	iface, ports, probe string        // how ranks on several hosts reach each other
@@ -42,8 +41,7 @@ type Options struct {
 // minStartTimeout is the shortest --start-timeout.
 const minStartTimeout = 100 * time.Millisecond
 
-// Define adds the flags to f, which is to be parsed before the other methods are
-// called.
+// Define adds the flags to f, which must be parsed before the other methods are called.
 func (o *Options) Define(f *pflag.FlagSet) {
 	o.flags = f
 	f.VarP(cmdline.Text(&o.hosts, wholeList), "host", "H",
@@ -91,7 +89,7 @@ func (o *Options) defineRemote(f *pflag.FlagSet) {
 		"time without progress after which a call fails on all ranks, with the rank that is waited for (default: none)")
 }
 
-// words is the value of a flag that takes a command, or arguments, with something in it.
+// words is the value of a flag for a command, or arguments, that must contain something.
 func words(to *[]string, something string) pflag.Value {
 	return cmdline.Text(new(string), func(text string) (_ []string, err error) {
 		if !strings.Contains(text, something) {
@@ -102,7 +100,7 @@ func words(to *[]string, something string) pflag.Value {
 	})
 }
 
-// Remote says how other hosts are reached.
+// Remote describes how other hosts are reached.
 func (o *Options) Remote() (launch.Remote, error) {
 	err := o.environment()
 	r := o.remote
@@ -123,7 +121,7 @@ var settings = []string{"peer-timeout", "start-timeout", "stall-timeout", "iface
 
 const withVariable = 5
 
-// environment takes from variables what no flag says.
+// environment takes the values of flags that were not given from variables.
 func (o *Options) environment() error {
 	for _, name := range settings[:withVariable] {
 		f, text := o.flags.Lookup(name), os.Getenv(job.Variable(name))
@@ -138,7 +136,7 @@ func (o *Options) environment() error {
 	return nil
 }
 
-// setSettings adds what was given to the settings of a job; package rank knows the defaults.
+// setSettings adds the flags that were given to the settings of a job; package rank knows the defaults.
 func (o *Options) setSettings(s map[string]string) {
 	for _, name := range settings {
 		if f := o.flags.Lookup(name); f != nil && f.Changed {
@@ -153,7 +151,7 @@ func (o *Options) setSettings(s map[string]string) {
 	}
 }
 
-// Fill tells a job how other hosts are reached, which GPUs its ranks get, and its settings.
+// Fill sets how a job reaches other hosts, the GPUs of its ranks, and its settings.
 func (o *Options) Fill(j *launch.Job) (err error) {
 	if j.Remote, err = o.Remote(); err == nil {
 		o.setSettings(j.Settings)
@@ -162,7 +160,7 @@ func (o *Options) Fill(j *launch.Job) (err error) {
 	return err
 }
 
-// wholeList refuses the value of -H when blanks have parted the list into arguments, of which this is the first.
+// wholeList refuses the value of -H when blanks have split the list into arguments, of which this is the first.
 func wholeList(list string) (_ any, err error) {
 	if strings.HasSuffix(list, ",") {
 		err = fmt.Errorf("ends in a comma (hint: a list with blanks stands in quotes, as in -H 'a:2, b:2')")

@@ -8,7 +8,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 )
 
-// TestEnvironment: variables count as flags do, which go first, and are refused as they are.
+// TestEnvironment: variables count like flags, which take precedence, and invalid ones are refused in the same way.
 func TestEnvironment(t *testing.T) {
 	for _, c := range []struct{ name, value, flag, setting, want string }{
 		{"TREERUN_START_TIMEOUT", "12", "", "start-timeout", "12s"},

@@ -8,7 +8,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// BenchmarkPlan is treerun plan, all of it but the start of the process.
+// BenchmarkPlan runs treerun plan, except the start of the process.
 func BenchmarkPlan(b *testing.B) {
 	for _, args := range [][]string{{}, {"--algorithm", "packing"}, {"--algorithm", "kl"}, {"--algorithm", "ring"}} {
 		b.Run(fmt.Sprint(args), func(b *testing.B) {
@@ -21,7 +21,7 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// hosts512 is 64 hosts of 8 ranks, every rank with a link to every other one.
+// hosts512 returns a graph of 64 hosts of 8 ranks, with a link between every two ranks.
 func hosts512(ports bool) *topo.Graph {
 	g := &topo.Graph{Name: "64 hosts", Ranks: 512}
 	for v := range g.Ranks {

@@ -11,7 +11,7 @@ import (
 	"github.com/treerun/treerun/topo/gpu"
 )
 
-// onGPUs is what four ranks on three GPUs have measured, of which two have no NVLink.
+// onGPUs returns the measurements of four ranks on three GPUs, of which two have no NVLink.
 func onGPUs(int, *place.Options) (*Measured, int, error) {
 	m := &gpu.Machine{GPUs: []gpu.GPU{
 		{Index: 0, UUID: "GPU-a", Name: "V100", PCI: "0000:06:00.0", NUMA: 0, PCIeGeneration: 3, PCIeWidth: 16,
@@ -32,7 +32,7 @@ func onGPUs(int, *place.Options) (*Measured, int, error) {
 	return &Measured{Graph: g, Hosts: []peers.HostResult{host}}, 0, err
 }
 
-// TestTopoOfGPUs: declared rates stand beside measured ones, in text and JSON.
+// TestTopoOfGPUs: declared rates are shown next to measured ones, in text and JSON.
 func TestTopoOfGPUs(t *testing.T) {
 	var text, data bytes.Buffer
 	if code, err := Topo(&text, nil, onGPUs); err != nil || code != 0 {

@@ -19,7 +19,7 @@ func graphFile(t *testing.T, text string) string {
 	return name
 }
 
-// What cannot be read as a graph is named, with the reason.
+// A file that is no valid graph is named, with the reason.
 func TestUnreadable(t *testing.T) {
 	folder := t.TempDir()
 	broken := graphFile(t, `{"ranks": 2, "links": [{"a": 0, "b": 1, "gbytes_per_second": NaN}]}`)

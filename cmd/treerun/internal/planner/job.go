@@ -16,7 +16,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Job is the flags that say how a job plans.
+// Job holds the flags for the planning of a job.
 type Job struct {
 	graph, plan string
 	options     planner.Options
@@ -34,13 +34,12 @@ func (j *Job) Define(f *pflag.FlagSet) {
 	defineOptions(f, &j.options, "plan-")
 }
 
-// maxSettings bounds what the flags add to the settings of a job, in bytes. The job file
-// of every rank has it.
+// maxSettings is the limit, in bytes, of the flags' share of the settings of a job, which are part of the job file of
+// every rank.
 const maxSettings = 72 << 20
 
-// Settings checks all that was given for a job of so many ranks, and adds it to the
-// settings, by the names that package collective reads. The files are read here: ranks
-// on other hosts do not need them. Errors are those of usage.
+// Settings checks the flags for a job of the given number of ranks, and adds them to the settings, by the names that
+// package collective reads. The files are read here: ranks on other hosts do not need them. Errors are those of usage.
 func (j *Job) Settings(s map[string]string, ranks int) error {
 	if err := j.environment(os.Getenv); err != nil {
 		return err
@@ -63,9 +62,8 @@ func (j *Job) Settings(s map[string]string, ranks int) error {
 	return nil
 }
 
-// environment takes what no flag says from the variables that programs without treerun's
-// launcher read. Flags of options are added to those of the variable, --algorithm stands
-// in place of an algorithm there and its options.
+// environment takes the values of flags that were not given from the variables that programs without treerun's launcher
+// read. Flags of options are added to those of the variable; --algorithm replaces an algorithm there and its options.
 func (j *Job) environment(get func(name string) string) error {
 	if j.graph == "" {
 		j.graph = get(job.Variable("graph"))
@@ -136,8 +134,8 @@ func (j *Job) readPlan(s map[string]string, ranks int) error {
 	return nil
 }
 
-// Unserved returns an error of usage that names the plan of --plan or the algorithm of --algorithm,
-// where the plans that ran are others, by their digests and algorithms.
+// Unserved returns an error of usage that names the plan of --plan or the algorithm of --algorithm, where other plans
+// have run, according to their digests and algorithms.
 func (j *Job) Unserved(digests, algorithms []string) error {
 	suits := j.options.Suits()
 	ran := func(name string) bool {
@@ -158,7 +156,7 @@ func (j *Job) Unserved(digests, algorithms []string) error {
 	return usage("--plan %.60s served no call: it is for %s%s", j.plan, j.given.Kind, from)
 }
 
-// Given returns what was given, as arguments.
+// Given returns the flags that were given, as arguments.
 func (j *Job) Given() []string {
 	var list []string
 	for _, f := range [...]struct{ name, value string }{

@@ -25,7 +25,7 @@ func fileOf(t testing.TB, g *topo.Graph) string {
 	return file
 }
 
-// joined is a path, or with links between all ranks a complete graph.
+// joined returns a path, or if complete is true a graph with links between all ranks.
 func joined(ranks int, complete bool) *topo.Graph {
 	g := &topo.Graph{Name: "joined", Ranks: ranks}
 	for b := range ranks {
@@ -38,7 +38,7 @@ func joined(ranks int, complete bool) *topo.Graph {
 	return g
 }
 
-// What is not tried for the time that it takes is told, with the way to ask for it.
+// Plans that are left out because of their time are reported, with the way to request them.
 func TestSaysWhatIsNotTried(t *testing.T) {
 	file := fileOf(t, joined(130, true))
 	text := run(t, planTo, "--graph "+file+" --bytes 16M --device cuda")
@@ -48,7 +48,7 @@ func TestSaysWhatIsNotTried(t *testing.T) {
 	}
 }
 
-// A graph of thousands of ranks has a plan, or an error that says why not.
+// A graph of thousands of ranks has a plan, or an error with the reason.
 func TestManyRanksOnAPath(t *testing.T) {
 	file := fileOf(t, joined(1030, false))
 	if p := readPlan(t, "--graph "+file+" --bytes 1K"); p.PredictedUs <= 0 || len(p.Trees) == 0 {
@@ -61,7 +61,7 @@ func TestManyRanksOnAPath(t *testing.T) {
 	}
 }
 
-// A text of many deep trees ends, and says what it leaves out.
+// A text of many deep trees ends, and reports the number of trees that it leaves out.
 func TestManyDeepTrees(t *testing.T) {
 	file := fileOf(t, joined(160, false))
 	for _, algorithm := range []string{"kl"} {

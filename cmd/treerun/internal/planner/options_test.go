@@ -15,8 +15,8 @@ import (
 	"github.com/treerun/treerun/collective/planner"
 )
 
-// An option that means nothing to the algorithm is refused, for every pair of
-// the two; the error names both, and the algorithms that it belongs to.
+// An option without a meaning for the algorithm is refused, for every pair of the two; the error names both, and the
+// algorithms that it belongs to.
 func TestOptionsOfOthers(t *testing.T) {
 	value := map[string]string{
 		"link-usage-penalty": "0.5", "max-trees": "2", "delay": "us",
@@ -48,7 +48,7 @@ func TestOptionsOfOthers(t *testing.T) {
 	}
 }
 
-// What is chosen has the options that were given.
+// The chosen plan has the options that were given.
 func TestChoiceHasTheOptions(t *testing.T) {
 	for args, want := range map[string][]string{
 		"--max-trees 2":          {"packing"},
@@ -88,7 +88,7 @@ func TestJobEnvironment(t *testing.T) {
 	}
 }
 
-// What has no price has none in the rows of sim.
+// A plan without a price has none in the rows of sim.
 func TestSimWithoutPrice(t *testing.T) {
 	for _, args := range []string{"--graph dgx1v --collective alltoall -b 1K -e 1K"} {
 		row := run(t, simTo, args+" --format json")
@@ -105,8 +105,8 @@ func TestSimWithoutPrice(t *testing.T) {
 	}
 }
 
-// Limits that no tree keeps are told at the top of the text, in the note of the
-// JSON form, and by sim; those that are kept are not.
+// Limits that no tree keeps are reported at the top of the text, in the note of the JSON form, and by sim; those that
+// are kept are not.
 func TestLimitsNotKept(t *testing.T) {
 	for args, want := range map[string]string{
 		"--max-height 1":                        "no spanning tree has a height of 1 links; the least is 2 links",
@@ -139,7 +139,7 @@ func TestLimitsNotKept(t *testing.T) {
 	}
 }
 
-// The JSON rows of sim have what the table has.
+// The JSON rows of sim have the contents of the table.
 func TestSimJSON(t *testing.T) {
 	const args = "--graph dgx1v -b 8 -e 4K -f 512 --inflight 1,50 --algorithm ring"
 	var rows [][]string
@@ -172,7 +172,7 @@ func TestSimJSON(t *testing.T) {
 	}
 }
 
-// Sizes have a unit wherever people read them.
+// Sizes have a unit in all output for users.
 func TestUnits(t *testing.T) {
 	if text := run(t, planTo, "--graph dgx1p --algorithm ring --bytes 8"); !strings.Contains(text,
 		"allreduce of 8 B on dgx1p") {

@@ -5,10 +5,9 @@ import (
 	"testing"
 )
 
-// Where every part has trees of its own, an AllGather and a ReduceScatter come
-// to what the links of a DGX-1V let pass, 8/7 of the 150 GB/s of a GPU; the
-// trees of an AllReduce come to two thirds. With a limit on the trees these
-// serve, as the limit is theirs.
+// Where every part has trees of its own, an AllGather and a ReduceScatter reach the rate that the links of a DGX-1V
+// allow, 8/7 of the 150 GB/s of a GPU; the trees of an AllReduce reach two thirds. With a limit on the trees these are
+// used, as the limit is theirs.
 func TestPartsReachTheBound(t *testing.T) {
 	for _, kind := range []string{"allgather", "reducescatter"} {
 		p := readPlan(t, fmt.Sprintf("--graph dgx1v --collective %s --algorithm packing", kind))

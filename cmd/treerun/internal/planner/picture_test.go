@@ -9,7 +9,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the picture of the README")
 
-// The picture of the README is what this command draws.
+// The picture of the README is the output of this command.
 func TestReadmePicture(t *testing.T) {
 	got := run(t, planTo, "--graph dgx1v --device cuda --algorithm packing --max-trees 3 --format svg")
 	file := filepath.FromSlash("../../../../docs/images/plan.svg")

@@ -75,7 +75,7 @@ func (r *request) printed(bytes int64, format string) (string, error) {
 // maxVerified is the number of ranks up to which a printed plan is verified.
 const maxVerified = 64
 
-// design is a plan for one size of message, with what is known of it.
+// design is a plan for one size of message, with its bound and the plans considered.
 type design struct {
 	*planner.Choice
 	r          *request
@@ -94,7 +94,7 @@ func (r *request) design(bytes int64) (*design, error) {
 	return &design{Choice: c, r: r}, nil
 }
 
-// json is the plan as a file that treerun bench --plan reads.
+// json returns the plan as a file for treerun bench --plan.
 func (d *design) json() ([]byte, error) {
 	f := d.File()
 	f.Bound, f.TightPartition = d.bound.Rate, d.bound.Partition
@@ -104,8 +104,7 @@ func (d *design) json() ([]byte, error) {
 	return f.Append(nil, d.Plan)
 }
 
-// chunk is the size of the chunks in which the plan moves the message, 0 for one without
-// data.
+// chunk returns the size of the chunks in which the plan moves the message, 0 for a plan without data.
 func (d *design) chunk() int {
 	if d.Bytes == 0 || d.r.g.Ranks == 1 {
 		return 0
@@ -113,8 +112,8 @@ func (d *design) chunk() int {
 	return d.r.ChunkBytes(d.Served, d.Bytes)
 }
 
-// drawing is the design as package draw shows it. A ring is drawn once for both
-// its directions, with the rate that it puts on a link.
+// drawing returns the design for package draw. A ring is drawn once for both its directions, with the rate that it puts
+// on a link.
 func (d *design) drawing() draw.Plan {
 	p := draw.Plan{Title: d.said("headline")}
 	for _, s := range d.Channels {
@@ -136,7 +135,7 @@ func (d *design) drawing() draw.Plan {
 	return p
 }
 
-// onLink is what a ring puts on every link one way, as a part of the message.
+// onLink returns the load of a ring on every link one way, as a part of the message.
 func (d *design) onLink() float64 {
 	n := float64(d.r.g.Ranks)
 	switch {
@@ -148,7 +147,7 @@ func (d *design) onLink() float64 {
 	return 1
 }
 
-// notesText has what is said of a plan.
+// notesText has the notes on plans.
 //
 //go:embed help/notes.tmpl
 var notesText string
@@ -190,7 +189,7 @@ func (d *design) said(name string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// bySize says what runs other sizes, "" where it is the same.
+// bySize lists the algorithms that run other sizes, "" where all sizes have the same.
 func (d *design) bySize() string {
 	ranges, err := d.r.Table(d.r.kind)
 	if err != nil || len(ranges) < 2 {
@@ -212,7 +211,7 @@ func algGBs(bytes int64, us float64) float64 {
 	return float64(bytes) / us / 1e3
 }
 
-// boundLine is the bound in one line.
+// boundLine describes the bound in one line.
 func (r *request) boundLine(rate float64, words string) string {
 	switch {
 	case r.g.Ranks == 1:

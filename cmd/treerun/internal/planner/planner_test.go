@@ -18,7 +18,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// run returns what a subcommand prints.
+// run returns the output of a subcommand.
 func run(t *testing.T, command func(*bytes.Buffer, []string) error, args string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -35,7 +35,7 @@ func topoTo(b *bytes.Buffer, args []string) error {
 	return err
 }
 
-// printedPlan is the JSON form as its readers know it, written down from the contract.
+// printedPlan is the JSON form for its readers, written down from the contract.
 type printedPlan struct {
 	Algorithm, Collective, Digest string
 	Ring                          []int
@@ -88,8 +88,7 @@ func offered(t *testing.T, args string) bool {
 	return err == nil
 }
 
-// sends counts what a plan over this one tree or ring sends, per byte of
-// message, from the steps themselves.
+// sends counts the data that a plan over this one tree or ring sends, per byte of message, from the steps themselves.
 func (x printedTree) sends(kind plan.Kind, root int) (map[[2]int]float64, error) {
 	var p *plan.Plan
 	var err error
@@ -177,7 +176,7 @@ func checkPlan(g *topo.Graph, p printedPlan, kind plan.Kind, root int) error {
 	return checkLoads(g, load)
 }
 
-// checkLoads adds up what crosses every link and port, each way.
+// checkLoads adds up the loads of every link and port, each way.
 func checkLoads(g *topo.Graph, load map[[2]int]float64) error {
 	capacity := make(map[[2]int]float64)
 	for _, l := range g.Links {
@@ -209,8 +208,8 @@ func checkLoads(g *topo.Graph, load map[[2]int]float64) error {
 	return nil
 }
 
-// Every plan of every algorithm for every collective on machines with and
-// without ports holds what its JSON promises, and is read back.
+// Every plan of every algorithm for every collective on machines with and without ports has the properties that its
+// JSON promises, and is read back.
 func TestPlansKeepTheirPromise(t *testing.T) {
 	for _, machine := range []string{"dgx1v", "pcie8", "p3dn", "ethernet4x4"} {
 		g, _ := topo.Machine(machine)
@@ -252,7 +251,7 @@ func TestPlansKeepTheirPromise(t *testing.T) {
 	}
 }
 
-// The checker finds what it is there to find.
+// The checker finds the errors that it is meant to find.
 func TestCheckerRejects(t *testing.T) {
 	g, _ := topo.Machine("dgx1v")
 	for name, spoil := range map[string]func(p *printedPlan){
@@ -276,8 +275,8 @@ func TestCheckerRejects(t *testing.T) {
 	}
 }
 
-// The figures of the issue for a DGX-1V: the packing reaches the bound of 600/7
-// GB/s, which all links between all ranks are; MXNet's planner reaches 50.
+// The figures of the issue for a DGX-1V: the packing reaches the bound of 600/7 GB/s, the total of all links between
+// ranks; MXNet's planner reaches 50.
 func TestDGX1V(t *testing.T) {
 	p := readPlan(t, "--graph dgx1v --algorithm packing")
 	if math.Abs(p.Bound-600.0/7) > 1e-6 || p.Rate < 0.99*p.Bound || len(p.TightPartition) != 8 {
@@ -303,8 +302,8 @@ func TestDGX1V(t *testing.T) {
 	}
 }
 
-// With few trees the packing of a DGX-1V keeps most of the bound, as the command
-// is called, and with eight of them whatever the seed.
+// With few trees the packing of a DGX-1V keeps most of the bound, with the command's default seed, and with eight of
+// them for any seed.
 func TestDGX1VFewTrees(t *testing.T) {
 	for k, want := range map[int]float64{2: 75, 4: 75, 8: 85} {
 		p := readPlan(t, fmt.Sprintf("--graph dgx1v --algorithm packing --max-trees %d", k))
@@ -344,8 +343,8 @@ func TestTopoJSON(t *testing.T) {
 	}
 }
 
-// What is chosen is never dearer than anything that was considered, at the sizes that
-// prices are compared for, but for what counts as equal.
+// The chosen plan is never dearer than any other that was considered, at the sizes that prices are compared for, except
+// for differences that count as equal.
 func TestChoiceIsCheapest(t *testing.T) {
 	g, _ := topo.Machine("dgx1v")
 	p, err := planner.New(g, planner.Machine{Cores: 2}, planner.Options{})
@@ -370,8 +369,8 @@ func TestChoiceIsCheapest(t *testing.T) {
 	}
 }
 
-// What 50 calls at once take lies between one call and 50 one after the other,
-// and time never falls with the size.
+// 50 calls at once take between the time of one call and that of 50 in sequence, and the time never falls with the
+// size.
 func TestSimTable(t *testing.T) {
 	last := map[string]float64{}
 	rows := 0

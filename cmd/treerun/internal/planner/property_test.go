@@ -39,8 +39,8 @@ func drawGraph(t *rapid.T) *topo.Graph {
 	return g
 }
 
-// Every collective has a plan for every connected graph, whose root may be any rank, and
-// every plan holds what its JSON promises, whichever algorithm made it.
+// Every collective has a plan for every connected graph, whose root may be any rank, and every plan of every algorithm
+// has the properties that its JSON promises.
 func TestAnyGraph(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "drawn.json")
 	rapid.Check(t, func(rt *rapid.T) {

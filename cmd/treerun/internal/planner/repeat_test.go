@@ -56,8 +56,8 @@ func TestDeterministic(t *testing.T) {
 	}
 }
 
-// hostsGraph is a complete graph of hosts with so many ranks each, which share a
-// card each when there are several.
+// hostsGraph returns a complete graph of hosts with the given numbers of ranks; the ranks of a host share a card when
+// there are several hosts.
 func hostsGraph(sizes []int) *topo.Graph {
 	g := &topo.Graph{Name: fmt.Sprint(sizes)}
 	var members [][]int
@@ -86,9 +86,8 @@ func hostsGraph(sizes []int) *topo.Graph {
 	return g
 }
 
-// Hosts may have different numbers of ranks, one rank each, or be the only one:
-// every collective has a plan that is verified before it is printed, and that
-// comes up to its bound by no less than three fifths.
+// Hosts may have different numbers of ranks, one rank each, or be the only one: every collective has a plan that is
+// verified before it is printed, and that reaches at least three fifths of its bound.
 func TestUnevenHosts(t *testing.T) {
 	for _, sizes := range [][]int{{3, 1, 4}, {1, 1, 1}, {4}, {1, 5}} {
 		g := hostsGraph(sizes)
@@ -120,8 +119,8 @@ func TestUnevenHosts(t *testing.T) {
 	}
 }
 
-// 1,024 ranks whose links are those of the double binary trees: these are taken, and 8 bytes cost
-// the latency of the way up and down.
+// 1,024 ranks have only the links of the double binary trees: the plan uses these, and 8 bytes cost the latency of the
+// way up and down.
 func TestManyRanks(t *testing.T) {
 	const n, us = 1024, 5.0
 	g := &topo.Graph{Ranks: n}

@@ -1,11 +1,10 @@
-// Package planner holds the subcommands topo, plan and sim of treerun, and the flags
-// that say how a job plans: it reads a graph from a file or by the name of a machine,
-// asks package collective/planner for plans, as a job does, and prints what came out,
-// with the proof of how good it is.
+// Package planner holds the subcommands topo, plan and sim of treerun, and the flags for the planning of a job: it
+// reads a graph from a file or by the name of a machine, requests plans from package collective/planner, as a job does,
+// and prints the results, with the proof of their quality.
 //
-// It starts no process; it reads the files that it is given, or has its caller measure
-// the host, and writes to its Writer. The same arguments and the same graph print the
-// same bytes on hosts with as many cores. Only packages below cmd/treerun import it.
+// It starts no process; it reads the files of its arguments, or has its caller measure the host, and writes to its
+// Writer. The same arguments and the same graph give the same output on hosts with the same number of cores. Only
+// packages below cmd/treerun import it.
 package planner
 
 import (
@@ -24,7 +23,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// request is what the command line asks of a plan.
+// request is the command line of a plan.
 type request struct {
 	graphName  string
 	collective string
@@ -40,8 +39,7 @@ type request struct {
 
 const maxCores = 1 << 20
 
-// newFlags returns the flags that topo, plan and sim have in common with a
-// place for help.
+// newFlags returns the common flags of topo, plan and sim, and a flag for help.
 func newFlags(name string, graph *string, help *bool) *pflag.FlagSet {
 	f := cmdline.NewFlags(name, help)
 	f.StringVarP(graph, "graph", "g", "", "graph `FILE` (- is the standard input), or the name of a machine")
@@ -49,8 +47,8 @@ func newFlags(name string, graph *string, help *bool) *pflag.FlagSet {
 	return f
 }
 
-// read reads the arguments of a subcommand, whose flags are those that more adds and those
-// of the request. It is done where it has printed the help.
+// read parses the arguments of a subcommand, whose flags are those of more and those of the request. done is true where
+// it has printed the help.
 func (r *request) read(w io.Writer, name, help string, args []string, more func(*pflag.FlagSet)) (done bool,
 	err error) {
 	asked := false
@@ -71,7 +69,7 @@ func (r *request) read(w io.Writer, name, help string, args []string, more func(
 	return false, r.resolve(f)
 }
 
-// register adds the flags that say which plan is wanted, and for what machine.
+// register adds the flags for the plan, and for the machine.
 func (r *request) register(f *pflag.FlagSet) {
 	r.collective, r.device, r.cores = "allreduce", "cpu", job.UsableCores()
 	f.Var(cmdline.Word(&r.collective, kindNames()...), "collective", "`KIND`: "+strings.Join(kindNames(), ", "))
@@ -92,7 +90,7 @@ func kindNames() []string {
 	return names
 }
 
-// resolve checks the request, which f has been read into, and loads the graph.
+// resolve checks the request, whose flags are f, and loads the graph.
 func (r *request) resolve(f *pflag.FlagSet) (err error) {
 	if err := r.kind.UnmarshalText([]byte(r.collective)); err != nil {
 		return err
@@ -119,7 +117,7 @@ func (r *request) resolve(f *pflag.FlagSet) (err error) {
 	return nil
 }
 
-// assumed says what the price is for.
+// assumed describes the machine that the price is for.
 func (r *request) assumed() string {
 	where := "one core for each rank"
 	switch {

@@ -19,7 +19,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// manyGraphs are machines, even and uneven networks of one host and of several.
+// manyGraphs returns machines, and even and uneven networks of one host and of several.
 func manyGraphs() map[string]*topo.Graph {
 	all := make(map[string]*topo.Graph)
 	for _, name := range topo.Machines() {
@@ -75,8 +75,8 @@ func ran(ctx context.Context, c *collective.Comm, bytes int64) error {
 		collective.AllToAll(ctx, c, parts, parts))
 }
 
-// served is the digests of the programs that a job over these links runs, for every
-// collective and size. It runs those of up to ranBytes, on all ranks.
+// served returns the digests of the programs that a job over these links runs, for every collective and size. It runs
+// those of up to ranBytes, on all ranks.
 func served(t *testing.T, g *topo.Graph, sizes []int64) map[string]string {
 	const ranBytes = 32 << 10
 	list := make(map[string]string)
@@ -111,9 +111,9 @@ func served(t *testing.T, g *topo.Graph, sizes []int64) map[string]string {
 	return list
 }
 
-// What treerun plan and sim print is what a job on the same graph runs, for every
-// collective at five sizes. By itself go test tries an eighth of the graphs of up to 12 ranks,
-// and a third of the collectives on each (testutil.Thorough).
+// The plans that treerun plan and sim print are those that a job on the same graph runs, for every collective at five
+// sizes. By default go test tries an eighth of the graphs of up to 12 ranks, and a third of the collectives on each
+// (testutil.Thorough).
 func TestPlanIsWhatAJobRuns(t *testing.T) {
 	sizes := []int64{8, 512, 32 << 10, 2 << 20, 128 << 20}
 	graphs := manyGraphs()

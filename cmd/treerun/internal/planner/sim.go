@@ -47,7 +47,7 @@ func Sim(w io.Writer, args []string) error {
 	return r.table(w, slices.Compact(sizes), s.InFlight, format)
 }
 
-// table writes the predictions for these sizes and numbers of calls in flight, a row as soon as it is known.
+// table writes the predictions for these sizes and numbers of calls in flight, each row as soon as it is known.
 func (r *request) table(w io.Writer, sizes []int64, inFlight []int, format string) error {
 	bound, err := r.Certify(r.kind, r.root)
 	if err != nil {
@@ -82,10 +82,10 @@ func (r *request) table(w io.Writer, sizes []int64, inFlight []int, format strin
 	return nil
 }
 
-// columns is a line of the table, but for its last column.
+// columns is the format of a line of the table, except the last column.
 const columns = "%12v  %12v  %8v  %6v  %4v  %8v  %12v  %10v  %10v"
 
-// heading writes what stands above the rows.
+// heading writes the text above the rows.
 func (d *design) heading(w io.Writer) error {
 	r := d.r
 	asked := r.options.String()
@@ -127,7 +127,7 @@ type simRow struct {
 	Note        string  `json:"note,omitempty"`
 }
 
-// figure is a number that is NaN where there is no price: null in JSON, a dash for people.
+// figure is a number that is NaN where there is no price: null in JSON, a dash in text.
 type figure float64
 
 // MarshalJSON writes the number, or null.
@@ -183,7 +183,7 @@ func (row *simRow) text(d *design) string {
 		row.PredictedUs.text(2), row.AlgBW.text(3), row.BusBW.text(3), d.used())
 }
 
-// used names the algorithm and how many of its trees have a share.
+// used names the algorithm and the number of its trees that have a share.
 func (d *design) used() string {
 	if len(d.Channels) < 2 {
 		return d.Name()

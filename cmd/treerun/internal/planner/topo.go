@@ -27,17 +27,16 @@ import (
 //go:embed help/topo.txt
 var topoHelp string
 
-// Measured is what was measured of the links between ranks.
+// Measured holds the measurements of the links between ranks.
 type Measured struct {
 	Graph   *topo.Graph
 	Network *network.Network   // between hosts; nil for one host
-	Unused  string             // why what earlier jobs have kept of the network was not taken
+	Unused  string             // why the cached results of earlier jobs on the network were not used
 	Hosts   []peers.HostResult // of the GPUs of each host; nil: the ranks have none
 }
 
-// Measure measures the links between n ranks on this host, or where it says;
-// n = 0 is the default number. Nil without an error says that the job failed with
-// this exit code, and that the cause has been printed.
+// Measure measures the links between n ranks on this host, or at the places of where; n = 0 is the default number. A
+// nil m without an error means that the job failed with this exit code, and that the cause has been printed.
 type Measure func(n int, where *place.Options) (m *Measured, code int, err error)
 
 // Topo runs the subcommand topo with the arguments after its name, and returns
@@ -88,7 +87,7 @@ func Topo(w io.Writer, args []string, measure Measure) (int, error) {
 	return 0, err
 }
 
-// in writes what was measured, or read, in a format.
+// in formats the measurements, or the graph that was read.
 func (m *Measured) in(format string) (string, error) {
 	switch format {
 	case "text":
@@ -104,8 +103,8 @@ func (m *Measured) in(format string) (string, error) {
 	return draw.SVG(m.Graph, p), nil
 }
 
-// text writes the network between the hosts, and the graph of the ranks where it
-// has more than one for each, and what limits trees on it.
+// text formats the network between the hosts, and, where they have more than one rank each, the graph of the ranks and
+// the limits of trees on it.
 func (m *Measured) text() (string, error) {
 	var b strings.Builder
 	var hosts []string
@@ -130,7 +129,7 @@ func (m *Measured) text() (string, error) {
 	return b.String() + limits, err
 }
 
-// gpuText says which rank runs on which GPU, and what cannot be used.
+// gpuText lists the ranks on each GPU, and the GPUs that cannot be used.
 func gpuText(hosts []peers.HostResult, names []string) string {
 	var b strings.Builder
 	for i, h := range hosts {
@@ -150,7 +149,7 @@ func gpuText(hosts []peers.HostResult, names []string) string {
 	return b.String()
 }
 
-// parse reads the flags of a subcommand that takes nothing else.
+// parse parses the flags of a subcommand that has no other arguments.
 func parse(f *pflag.FlagSet, args []string) error {
 	if err := cmdline.Parse(f, args, ""); err != nil {
 		return usage("%s: %w", f.Name(), err)
@@ -165,10 +164,10 @@ func parse(f *pflag.FlagSet, args []string) error {
 	return nil
 }
 
-// graphFormats are those that a graph and a plan can be written in.
+// graphFormats are the formats for a graph and a plan.
 var graphFormats = []string{"text", "json", "svg"}
 
-// limits says how quick trees can be on g; nothing for a graph that is too large.
+// limits describes the rates of trees on g; it returns "" for a graph that is too large.
 func limits(g *topo.Graph) (string, error) {
 	if g.Ranks == 1 || g.Ranks > pack.MaxRanks {
 		return "", nil
@@ -197,14 +196,13 @@ func indented(g *topo.Graph) (string, error) {
 	return lines.Replace(string(data)) + "\n", err
 }
 
-// graphHelp is the form of a graph file, for people.
+// graphHelp describes the form of a graph file for users.
 //
 //go:embed help/graph.txt
 var graphHelp string
 
-// loadGraph returns the graph of a machine, or of a file: what has a slash, a
-// dot followed by json, or no machine of its name is a file, and "-" is the
-// standard input. An error names the file, the element and the reason.
+// loadGraph returns the graph of a machine, or of a file: a name with a slash, with a dot followed by json, or without
+// a machine of that name is a file, and "-" is the standard input. An error names the file, the element and the reason.
 func loadGraph(name string) (*topo.Graph, error) {
 	if name == "" {
 		return nil, usage("no graph given: --graph FILE (- is the standard input), or --graph with a machine: %s",
@@ -223,7 +221,7 @@ func loadGraph(name string) (*topo.Graph, error) {
 			name, meant, strings.Join(topo.Machines(), " "))
 	}
 	if err != nil {
-		var of *fs.PathError // what was tried says nothing to people
+		var of *fs.PathError // the operation in its text means nothing to users
 		if errors.As(err, &of) {
 			err = of.Err
 		}
@@ -236,8 +234,7 @@ func loadGraph(name string) (*topo.Graph, error) {
 	return g, nil
 }
 
-// readText reads a file, or the standard input when its name is "-", or takes the text
-// itself where it is JSON.
+// readText reads a file, or the standard input when its name is "-"; where the name itself is JSON it is the text.
 func readText(name string) (data []byte, at string, err error) {
 	if name != "-" {
 		return safefile.TextOrFile(name, topo.MaxGraphBytes)
@@ -249,7 +246,7 @@ func readText(name string) (data []byte, at string, err error) {
 	return data, "standard input: ", err
 }
 
-// title names a graph for people.
+// title returns a name of a graph for users.
 func title(g *topo.Graph) string {
 	ranks := numbers.Count(g.Ranks, "rank")
 	if g.Name == "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// measured is what a measuring of n ranks would give.
+// measured returns the result of a measurement of n ranks.
 func measured(n int) *topo.Graph {
 	g := topo.UniformGraph(n)
 	g.Name = "measured"
@@ -23,8 +23,8 @@ func measured(n int) *topo.Graph {
 	return g
 }
 
-// Without --graph the host is measured, with as many ranks as -np says, in
-// whatever way it is written; the graph comes out in every format.
+// Without --graph the host is measured, with the number of ranks of -np, in every notation; the graph comes out in
+// every format.
 func TestTopoMeasures(t *testing.T) {
 	for args, want := range map[string]int{"": 0, "-np 3": 3, "-np=3": 3, "-np3": 3, "-n 3": 3, "--np 3": 3,
 		"-f json -np 5": 5} {
@@ -58,8 +58,7 @@ func TestTopoMeasures(t *testing.T) {
 	}
 }
 
-// When the job fails, its code is topo's, nothing is printed, and what the
-// measuring cannot do itself is an error.
+// When the job fails, its code is topo's, and nothing is printed; a measurement that cannot be made is an error.
 func TestTopoJobFails(t *testing.T) {
 	var b bytes.Buffer
 	code, err := Topo(&b, nil, func(int, *place.Options) (*Measured, int, error) { return nil, 137, nil })
@@ -94,8 +93,8 @@ func TestTopoUsage(t *testing.T) {
 	}
 }
 
-// The help has every field of a graph file, all machines with what is said
-// about them, and the limits; its example is a graph.
+// The help has every field of a graph file, all machines with their descriptions, and the limits; its example is a
+// graph.
 func TestTopoHelp(t *testing.T) {
 	help := run(t, topoTo, "--help")
 	for _, want := range []string{"ranks", "hosts", "links", "ports", "gbytes_per_second", "latency_us", "kind", "source",

@@ -8,7 +8,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 )
 
-// Wrong usage has the exit code of usage, and says what was wanted.
+// Wrong usage has the exit code of usage, and the error describes valid usage.
 func TestUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                                "no graph given",
