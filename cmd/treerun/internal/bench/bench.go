@@ -1,8 +1,6 @@
-// Package bench is the subcommand bench of treerun: it measures collectives
-// with ranks of its own, and prints what they find as nccl-tests
-// does, as JSON and as a picture. It is the launcher's side: what is measured, and
-// how, stands in package meter, which runs in the ranks. Only
-// cmd/treerun imports it.
+// Package bench is the subcommand bench of treerun: it measures collectives with ranks of its own, and prints their
+// results as nccl-tests does, as JSON and as a picture. It is the launcher's side: package meter, which runs in the
+// ranks, defines the cases and the method. Only cmd/treerun imports it.
 package bench
 
 import (
@@ -25,7 +23,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/planner"
 )
 
-// helpText has a place for the flags.
+// helpText is the help, with a place for the flags.
 //
 //go:embed help.txt
 var helpText string
@@ -33,11 +31,11 @@ var helpText string
 // Subcommand is the name of bench, and of its ranks for launch.RankName.
 const Subcommand = "bench"
 
-// WrongResults is the exit code when an element was not what it should be.
+// WrongResults is the exit code when an element was wrong.
 const WrongResults = 1
 
-// Rank does a rank's part, with the arguments of the launcher. A signal simply
-// ends it: it is the launcher that has something to say.
+// Rank runs a rank's part, with the arguments of the launcher. A signal simply ends it: the report is up to the
+// launcher.
 func Rank(args []string) (int, error) {
 	var p place.Options
 	var j planner.Job
@@ -95,8 +93,8 @@ func Main(args []string) (int, error) {
 	return code, err
 }
 
-// jobOf returns the job that measures, and how many of its ranks do not only aggregate. Its ranks
-// get GPUs where their data are on some.
+// jobOf returns the job that measures, and the number of its ranks that do not only aggregate. Its ranks get GPUs where
+// their data are on some.
 func jobOf(o *meter.Options, where *place.Options) (j *launch.Job, np int, err error) {
 	j = &launch.Job{Settings: make(map[string]string), Screen: output.NewScreen(os.Stdout, os.Stderr)}
 	if j.Hosts, np, err = where.Hosts(o.Ranks, o.Aggregators); err == nil {
@@ -122,8 +120,7 @@ func jobOf(o *meter.Options, where *place.Options) (j *launch.Job, np int, err e
 	return j, np, o.CheckRanks(np)
 }
 
-// finish ends the output of a job that ended with this code or error, and
-// returns the code of the command.
+// finish ends the output of a job that ended with this code or error, and returns the exit code of the command.
 func (r *results) finish(code int, err error) (int, error) {
 	r.status.Status("")
 	switch {
@@ -147,8 +144,8 @@ func (r *results) finish(code int, err error) (int, error) {
 	return 0, nil
 }
 
-// wide tells whether the table has the columns of the plan: where nothing was
-// said, unless stdout is a terminal that is too narrow.
+// wide reports whether the table has the columns of the plan: by default it has, unless stdout is a terminal that is
+// too narrow.
 func wide(o *meter.Options) bool {
 	if o.Wide != nil {
 		return *o.Wide

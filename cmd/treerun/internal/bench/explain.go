@@ -8,7 +8,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 )
 
-// explanation is a row as text.
+// explanation formats a row as text.
 func explanation(p *meter.Row) string {
 	var b strings.Builder
 	x := p.Explained

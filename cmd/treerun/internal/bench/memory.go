@@ -6,11 +6,11 @@ import (
 	"os"
 )
 
-// enoughMemory refuses what would make the kernel end a rank.
+// enoughMemory returns an error for a job because of which the kernel would end a rank.
 func enoughMemory(need int64, np int) error {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
-		return nil // then the ranks find out
+		return nil // then the ranks notice
 	}
 	if have := available(text); have > 0 && need > have {
 		const gib = 1 << 30
@@ -21,8 +21,7 @@ func enoughMemory(need int64, np int) error {
 	return nil
 }
 
-// available returns the bytes that /proc/meminfo says a program can get, 0 when
-// it does not.
+// available returns the available memory of /proc/meminfo in bytes, 0 where it is missing.
 func available(meminfo []byte) int64 {
 	var kib int64
 	_, after, _ := bytes.Cut(meminfo, []byte("MemAvailable:"))

@@ -17,7 +17,7 @@ func picture(rows []*meter.Row) ([]byte, error) {
 	floor, known := chart.Curve{Name: "limit of this machine", Limit: true}, true
 	title := namer(rows)
 	for _, r := range rows {
-		// Of what ran in place and out of place only the latter is drawn.
+		// Of rows in place and out of place only the latter are drawn.
 		if r.Bytes == 0 || r.TimeUs <= 0 || r.InPlace && hasOutOfPlace(rows, r) {
 			continue
 		}
@@ -52,8 +52,7 @@ func hasOutOfPlace(rows []*meter.Row, in *meter.Row) bool {
 	})
 }
 
-// namer returns how the curve of a row is called: by what differs between
-// curves.
+// namer returns a function that names the curve of a row by the fields that differ between curves.
 func namer(rows []*meter.Row) func(*meter.Row) string {
 	types, ops := make(map[string]bool), make(map[string]bool)
 	for _, r := range rows {
@@ -82,7 +81,7 @@ func namer(rows []*meter.Row) func(*meter.Row) string {
 	}
 }
 
-// heading names what all curves have in common.
+// heading names the common properties of all curves.
 func heading(rows []*meter.Row) string {
 	r := rows[0]
 	mode := "median of the slowest rank"

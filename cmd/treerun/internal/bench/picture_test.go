@@ -22,8 +22,7 @@ func rowsOf(collective, op string, inPlace bool, typ string) []*meter.Row {
 	return rows
 }
 
-// drawn returns the texts of the picture, which is to be well-formed, and how
-// many lines it has.
+// drawn checks that the picture is well-formed, and returns its texts and its number of lines.
 func drawn(t *testing.T, rows []*meter.Row) (texts []string, paths int) {
 	t.Helper()
 	svg, err := picture(rows)
@@ -54,8 +53,7 @@ func drawn(t *testing.T, rows []*meter.Row) (texts []string, paths int) {
 	}
 }
 
-// The picture names what is drawn: the heading what all curves have in common,
-// the legends what differs.
+// The picture has labels: the heading names the common properties of all curves, the legends the differences.
 func TestPicture(t *testing.T) {
 	allreduce, inPlace := rowsOf("allreduce", "sum", false, "float32"), rowsOf("allreduce", "sum", true, "float32")
 	inFlight := rowsOf("allreduce", "sum", false, "float32")

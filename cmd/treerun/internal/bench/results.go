@@ -13,18 +13,17 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 )
 
-// results is where the ranks' findings go: it is the Writer of launch.RunSelf, and
-// takes a meter.Record per line.
+// results collects the ranks' results: it is the Writer of launch.RunSelf, and takes a meter.Record per line.
 type results struct {
 	np      int
 	cases   []meter.Case
-	explain io.Writer // where rows that explain go; nil: rows have times
+	explain io.Writer // for the rows that explain; nil: rows have times
 	table   *table    // nil: not printed
 	json    *os.File  // nil: not written
 	plot    *os.File  // nil: not drawn
 	files   []*os.File
-	made    []string     // of files, those that were not there before
-	status  *output.Sink // has a line that says what is measured; nil: not shown
+	made    []string     // names of files that did not exist before
+	status  *output.Sink // has a line with the current case; nil: not shown
 	begin   time.Time
 
 	rest []byte // of a line that is not complete
@@ -33,8 +32,8 @@ type results struct {
 	digests, algorithms []string // of the plans that ran, or would run, and their makers
 }
 
-// open creates the files of the command line: a wrong name is found before the ranks start. What an earlier command
-// has written stays until there is something to write, and a file that was made for nothing is removed again.
+// open creates the files of the command line: a wrong name is noticed before the ranks start. The output of an earlier
+// command remains until there is something to write, and a file that was created and got nothing is removed again.
 func (r *results) open(o *meter.Options) error {
 	for _, f := range []struct {
 		flag, name string
@@ -121,7 +120,7 @@ func (r *results) take(line []byte) error {
 	return nil
 }
 
-// named says what could not be done.
+// named adds the failed operation to an error.
 func named(what string, err error) error {
 	if err == nil {
 		return nil
@@ -129,7 +128,7 @@ func named(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// show tells what comes next.
+// show shows the next case.
 func (r *results) show() {
 	if n := len(r.rows); n < len(r.cases) {
 		c := r.cases[n]
@@ -158,7 +157,7 @@ func (r *results) close() (err error) {
 	return err
 }
 
-// wrongIn counts the wrong elements, and the rows that have some.
+// wrongIn returns the number of wrong elements, and of the rows that have some.
 func wrongIn(list []*meter.Row) (elements int64, rows int) {
 	for _, row := range list {
 		if row.Wrong != nil && *row.Wrong > 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
 )
 
-// gathering returns results for the cases of a command line on 2 ranks, the
-// table of which goes to a buffer, and what rank 0 would send.
+// gathering returns results for the cases of a command line on 2 ranks, whose table goes to a buffer, and the data that
+// rank 0 would send.
 func gathering(t *testing.T, line string) (r *results, out *bytes.Buffer, sent []byte) {
 	t.Helper()
 	o, err := meter.Parse(strings.Fields(line))
@@ -46,7 +46,7 @@ func gathering(t *testing.T, line string) (r *results, out *bytes.Buffer, sent [
 	return r, out, all.Bytes()
 }
 
-// What rank 0 sends becomes rows, however the pipe cuts it.
+// The data of rank 0 becomes rows, with any boundaries between writes.
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	rows, picture := filepath.Join(dir, "rows"), filepath.Join(dir, "picture.svg")
@@ -76,7 +76,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// Rank 0 is not believed blindly.
+// Invalid data of rank 0 is refused.
 func TestWriteRefuses(t *testing.T) {
 	for change, want := range map[string]string{
 		"\"bytes\":8>\"bytes\":9":                       "which is not row 1 of 2",
@@ -101,12 +101,12 @@ func TestWriteRefuses(t *testing.T) {
 	}
 }
 
-// How a job ends becomes the exit code, and files without a row are removed.
+// The end of a job gives the exit code, and files without a row are removed.
 func TestFinish(t *testing.T) {
 	dir := t.TempDir()
 	rows, picture := filepath.Join(dir, "rows"), filepath.Join(dir, "picture.svg")
 	for name, c := range map[string]struct {
-		lines    int // of what rank 0 sends
+		lines    int // of the data from rank 0
 		wrong    bool
 		code     int
 		err      error

@@ -15,10 +15,9 @@ import (
 // columns of the plan, if the plan's name is not too long.
 const tableWidth = 150
 
-// table prints rows as they come, as nccl-tests prints its own, so that what reads those
-// reads these: the same columns, widths and roundings. Behind them, where there is room,
-// stand the plan, its predicted time, and the share of the limit that was reached; these are
-// of the first pass of the line.
+// table prints rows as they come, in the format of nccl-tests, so that programs that read its output can read this one:
+// the same columns, widths and roundings. After them, where there is room, follow the plan, its predicted time, and the
+// share of the limit that was reached; these are of the first pass of the line.
 type table struct {
 	Out  io.Writer
 	Wide bool // with the columns of the plan
@@ -36,8 +35,7 @@ func newTable(out io.Writer, o *meter.Options, np int, cases []meter.Case, wide 
 	return &table{Out: out, Wide: wide, options: o, np: np, cases: cases}
 }
 
-// Begin takes the ranks of the job, before the first row, and prints what stands
-// above that.
+// Begin takes the ranks of the job, before the first row, and prints the text above that.
 func (t *table) Begin(ranks []meter.Process) error {
 	return head.Execute(t.Out, struct {
 		*meter.Options
@@ -48,15 +46,14 @@ func (t *table) Begin(ranks []meter.Process) error {
 	}{t.options, &t.cases[t.next], t.np, ranks, t.Wide})
 }
 
-// headText is what stands above the rows of a collective.
+// headText is the text above the rows of a collective.
 //
 //go:embed head.tmpl
 var headText string
 
 var head = template.Must(template.New("").Parse(headText))
 
-// Add takes the row of the next case. A line is printed when both of its
-// passes, if both are asked for, are there.
+// Add takes the row of the next case. A line is printed when it has all the passes of the options, one or both.
 func (t *table) Add(r *meter.Row) error {
 	if len(t.rows) > 0 && (t.rows[0].Collective != r.Collective || t.rows[0].InFlight != r.InFlight) {
 		if err := errors.Join(t.End(), t.Begin(nil)); err != nil {
@@ -73,7 +70,7 @@ func (t *table) Add(r *meter.Row) error {
 	return err
 }
 
-// End prints what stands below the rows of a collective.
+// End prints the text below the rows of a collective.
 func (t *table) End() error {
 	if len(t.rows) == 0 {
 		return nil
@@ -93,7 +90,7 @@ func (t *table) End() error {
 	return err
 }
 
-// row is one line: what has been collected of it.
+// row formats one line from its rows so far.
 func (t *table) row() string {
 	r := t.line[0]
 	s := fmt.Sprintf("%12d  %12d  %8s  %6s  %6d", r.Bytes, r.Count, r.Type, r.Op, r.Root)
@@ -130,8 +127,7 @@ func (t *table) row() string {
 	return s
 }
 
-// ofSparse says what a sparse collective ran as, of what data, and what else there was to
-// choose.
+// ofSparse describes the form and the data of a sparse collective, and the alternatives to the form.
 func ofSparse(x *meter.Sparse) string {
 	s := fmt.Sprintf("%s: density %g, %s overlap, %.3g %% in union, at most %d bytes sent", x.Form, x.Density, x.Overlap,
 		100*x.UnionDensity, x.SentBytes)
@@ -148,9 +144,8 @@ func ofSparse(x *meter.Sparse) string {
 	return s
 }
 
-// figure writes a number in so many columns as nccl-tests does: with two
-// decimals, with one or none where it gets too long, and at last with an
-// exponent.
+// figure formats a number in the given width as nccl-tests does: with two decimals, with one or none where it gets too
+// long, and at last with an exponent.
 func figure(v float64, width int) string {
 	digits := 0
 	for ten := 1.0; v >= ten; ten *= 10 {

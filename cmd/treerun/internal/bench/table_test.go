@@ -57,7 +57,7 @@ func printed(t *testing.T, line string, wide bool, change func(*meter.Row)) stri
 	return b.String()
 }
 
-// The whole of what nccl-tests prints, with the same columns.
+// The complete output of nccl-tests, with the same columns.
 func TestTable(t *testing.T) {
 	got := printed(t, "-b 1K -e 1M -f 1024 --wide=false", false, func(*meter.Row) {})
 	const want = `# Collective test starting: allreduce
@@ -89,8 +89,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// What is not measured is N/A in its columns, wrong elements fail the table, and
-// the columns of the plan come last.
+// Values that are not measured are N/A in their columns, wrong elements fail the table, and the columns of the plan
+// come last.
 func TestRows(t *testing.T) {
 	predicted := 12.34
 	for name, c := range map[string]struct {
@@ -149,8 +149,8 @@ func TestInFlight(t *testing.T) {
 	}
 }
 
-// Every collective has a table of its own, with its own average; the ranks are
-// listed once, and what carries no data has one row.
+// Every collective has a table of its own, with its own average; the ranks are listed once, and a collective without
+// data has one row.
 func TestSections(t *testing.T) {
 	got := printed(t, "--collective broadcast,barrier,allreduce -b 8 -e 8", false, func(*meter.Row) {})
 	for want, n := range map[string]int{

@@ -103,8 +103,8 @@ func (m *Measured) in(format string) (string, error) {
 	return draw.SVG(m.Graph, p), nil
 }
 
-// text formats the network between the hosts, and, where they have more than one rank each, the graph of the ranks and
-// the limits of trees on it.
+// text formats the network between the hosts, the graph of the ranks, unless every host has only one, and the limits of
+// trees on it.
 func (m *Measured) text() (string, error) {
 	var b strings.Builder
 	var hosts []string

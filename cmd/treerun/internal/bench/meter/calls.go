@@ -18,8 +18,7 @@ type call[T collective.Number] struct {
 	input, out cuda.Slice[T] // send and recv on that GPU
 }
 
-// collectiveOf is how a collective is called, and what it gives. The rest of it
-// is in Collectives.
+// collectiveOf holds the functions that call a collective. The rest of its description is in Collectives.
 type collectiveOf[T collective.Number] struct {
 	run   func(ctx context.Context, k *call[T]) error
 	start func(k *call[T]) (collective.Request, error) // nil: there is no such form
@@ -99,7 +98,7 @@ func calls[T collective.Number]() map[string]collectiveOf[T] {
 	}
 }
 
-// sendRecv passes the data on round a ring of all ranks, as nccl-tests does.
+// sendRecv passes the data around a ring of all ranks, as nccl-tests does.
 func sendRecv[T collective.Number](ctx context.Context, k *call[T]) error {
 	me, size := k.c.Rank(), k.c.Size()
 	_, err := collective.SendRecv(ctx, k.c, k.send, (me+1)%size, k.recv, (me+size-1)%size, 0)

@@ -15,14 +15,14 @@ type Case struct {
 	Bytes   int64  // of the message, as nccl-tests defines it: see Collective.lengths
 	Count   int    // elements; of a block where the collective has blocks
 	InPlace bool
-	Calls   int // that are in flight together; the size is that of one
+	Calls   int // in flight together; the size is that of one
 
 	Density float64 // of a sparse collective, else 0
 	Overlap string  // of a sparse collective, else ""
 }
 
-// Cases lists what is measured on np ranks, in this order: by collective, calls
-// in flight, type, operation and size, out of place and then in place.
+// Cases lists the measurements on np ranks, in this order: by collective, calls in flight, type, operation and size,
+// out of place and then in place.
 func (o *Options) Cases(np int) []Case {
 	var list []Case
 	for _, name := range o.Collectives {
@@ -53,9 +53,9 @@ func (o *Options) Cases(np int) []Case {
 	return list
 }
 
-// section lists the sizes, spreads and passes of one collective, type and operation. One that cannot be called in place
-// is measured out of place whatever is asked for, and so is a sparse one back to back: in place, the result of a call
-// is not the input of the next.
+// section lists the sizes, spreads and passes of one collective, type and operation. A collective that cannot be called
+// in place is measured out of place with any passes, and so is a sparse one back to back: in place, the result of a
+// call is not the input of the next.
 func (o *Options) section(c Case, np int) (list []Case) {
 	passes, densities, overlaps := o.Passes, []float64{0}, []string{""}
 	if c.Kind == 0 || c.Empty() || c.Sparse && o.Stream {
@@ -83,8 +83,8 @@ func (o *Options) section(c Case, np int) (list []Case) {
 	return list
 }
 
-// resize sets the count that comes closest to so many bytes from below, at
-// least 1, and the bytes that it has.
+// resize sets the largest count, at least 1, whose size is at most the given number of bytes, and sets the size of that
+// count.
 func (c *Case) resize(bytes int64, np int) {
 	blocks := int64(1)
 	if c.Kind.HasParts() {
@@ -97,8 +97,8 @@ func (c *Case) resize(bytes int64, np int) {
 	c.Count, c.Bytes = int(count), count*blocks*int64(c.Type.Size)
 }
 
-// Stride returns the elements from the buffers of one call in flight to those
-// of the next, which do not share a cache line.
+// Stride returns the number of elements from the buffers of one call in flight to those of the next, which do not share
+// a cache line.
 func (c *Case) Stride(np int) int {
 	n, line := max(c.lengths(c.Count, np)), cacheLine/c.Type.Size
 	return (n + line - 1) / line * line
@@ -106,8 +106,7 @@ func (c *Case) Stride(np int) int {
 
 const cacheLine = 64
 
-// Elements returns the elements that each of the two buffers of a rank needs
-// for all cases of a type.
+// Elements returns the number of elements that each of the two buffers of a rank needs for all cases of a type.
 func Elements(cases []Case, typ Type, np int) int {
 	most := 0
 	for _, c := range cases {
@@ -118,7 +117,7 @@ func Elements(cases []Case, typ Type, np int) int {
 	return most
 }
 
-// Memory returns the bytes of the buffers of all np ranks together.
+// Memory returns the size of the buffers of all np ranks together, in bytes.
 func Memory(cases []Case, np int) int64 {
 	var most int64
 	for _, typ := range Types {
@@ -142,7 +141,7 @@ var Types = []Type{
 	{"float16", 2}, {"float32", 4}, {"float64", 8}, {"bfloat16", 2},
 }
 
-// other are names that nccl-tests and C have for the types.
+// other maps names of nccl-tests and C to the types.
 var other = map[string]string{"half": "float16", "float": "float32", "double": "float64"}
 
 // Ops are the reduction operations, in the order of "all".

@@ -45,7 +45,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// The value of --in-place may stand beside it.
+// The value of --in-place may be an argument of its own.
 func TestInPlace(t *testing.T) {
 	for line, want := range map[string][]bool{
 		"--in-place no": {false}, "-in-place no -n 2": {false}, "-n 2 --in_place yes": {true},
@@ -58,7 +58,7 @@ func TestInPlace(t *testing.T) {
 	}
 }
 
-// Wrong usage has its exit code, and says what was wanted.
+// Wrong usage has its exit code, and the error describes valid usage.
 func TestUsage(t *testing.T) {
 	for line, want := range map[string]string{
 		"surplus":                         `unexpected argument "surplus"`,
@@ -123,8 +123,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// FuzzParse: every command line gives options whose cases can be made, or an
-// error of usage.
+// FuzzParse: every command line gives valid options with cases, or an error of usage.
 func FuzzParse(f *testing.F) {
 	f.Add("-np 4 --collective all -b 8 -e 1K", 4)
 	f.Add("-d all -o all -f 1.01 --in-place", 1)
@@ -222,8 +221,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// Calls in flight have buffers of their own, a cache line apart, and come by
-// number; what cannot be in flight is measured once.
+// Calls in flight have buffers of their own, a cache line apart, and come by number; a collective that cannot be in
+// flight is measured once.
 func TestInFlight(t *testing.T) {
 	cases := parsed(t, "--collective alltoall,sendrecv -b 100 -e 100 -d int8 --inflight 1,50 --in-place=no").Cases(3)
 	if len(cases) != 3 || cases[0].Calls != 1 || cases[1].Calls != 50 || cases[2].Name != "sendrecv" ||
@@ -271,7 +270,7 @@ func TestBus(t *testing.T) {
 	}
 }
 
-// FuzzParseRecord: a line is a record that says one thing, or an error.
+// FuzzParseRecord: a line is a record with either ranks or a row, or an error.
 func FuzzParseRecord(f *testing.F) {
 	f.Add([]byte(`{"ranks":[{"pid":1,"host":"a","device":"b"}]}`))
 	f.Add([]byte(`{"row":{"collective":"allreduce","np":2,"time_us":1.5,"wrong":null}}`))

@@ -6,12 +6,12 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 )
 
-// Collective is what can be measured, apart from the call itself. What else there is to know of it follows from its
+// Collective describes a collective that can be measured, without the call itself. Its other properties follow from its
 // kind.
 type Collective struct {
 	Name     string    // on the command line and in the rows
 	Kind     plan.Kind // 0: it has no plan
-	OneByOne bool      // it has no form of which many can be in flight
+	OneByOne bool      // it has no form for several calls in flight
 	Sparse   bool      // most of its data may be zero: there are densities and overlaps
 }
 
@@ -30,17 +30,17 @@ var Collectives = []Collective{
 	{Name: "sparse-allreduce", Kind: plan.AllReduce, OneByOne: true, Sparse: true},
 }
 
-// is tells whether c is of one of these kinds.
+// is reports whether c is of one of these kinds.
 func (c *Collective) is(kinds ...plan.Kind) bool { return slices.Contains(kinds, c.Kind) }
 
-// Empty tells whether c carries no data: it has one row, of size 0.
+// Empty reports whether c carries no data: it has one row, of size 0.
 func (c *Collective) Empty() bool { return c.is(plan.Barrier) }
 
-// Reduces tells whether c takes an operation.
+// Reduces reports whether c takes an operation.
 func (c *Collective) Reduces() bool { return c.is(plan.AllReduce, plan.Reduce, plan.ReduceScatter) }
 
-// lengths returns the elements of a rank's input and result, of n ranks. As nccl-tests has it, a message in parts is
-// one block for each rank, its size that of all blocks, and its count that of one.
+// lengths returns the number of elements of a rank's input and result, of n ranks. As in nccl-tests, a message in parts
+// is one block for each rank; its size is that of all blocks, and its count that of one.
 func (c *Collective) lengths(count, n int) (send, recv int) {
 	send, recv = count, count
 	if c.is(plan.ReduceScatter, plan.AllToAll, plan.Scatter) {
@@ -52,17 +52,17 @@ func (c *Collective) lengths(count, n int) (send, recv int) {
 	return send, recv
 }
 
-// block is a part of a result: what stands in recv from element at on.
+// block is a part of a result: the elements of recv from at on.
 type block struct {
 	at, count int
-	from      int // the rank whose input it is, or everybody
+	from      int // the rank whose input it is; -1: all ranks, combined
 	offset    int // of its first element in that input
 }
 
 const everybody = -1 // the combined input of all ranks
 
-// result returns what the result of a call consists of on rank me of size; of a sparse
-// collective, which is compared by itself, and of one without data nothing.
+// result returns the blocks of the result of a call on rank me of size. It returns nothing for a sparse collective,
+// which is compared in its own way, and for one without data.
 func (c *Collective) result(me, size, root, count int) []block {
 	if c.Sparse || c.Empty() || c.is(plan.Reduce, plan.Gather) && me != root {
 		return nil
@@ -98,7 +98,7 @@ func Find(name string) *Collective {
 	return nil
 }
 
-// Bus returns the bus bandwidth that belongs to an algorithm bandwidth on n ranks, as nccl-tests defines it.
+// Bus returns the bus bandwidth for an algorithm bandwidth on n ranks, as nccl-tests defines it.
 func (c *Collective) Bus(algbw float64, n int) float64 {
 	others := float64(n-1) / float64(n)
 	switch {
@@ -112,9 +112,9 @@ func (c *Collective) Bus(algbw float64, n int) float64 {
 	return algbw
 }
 
-// Traffic returns the bytes that a rank must read and write at least, on the average of n ranks, for a message of so
-// many bytes. Every rank can reach the memory of every other, so an input has to be read once, by whichever rank
-// combines it or hands it on while it is in its cache, and every result has to be written once, unless it is there
+// Traffic returns the bytes that a rank must read and write at least, on the average of n ranks, for a message of the
+// given size. Every rank can reach the memory of every other, so an input has to be read once, by some rank that
+// combines it or passes it on while it is in its cache, and every result has to be written once, unless it is there
 // already.
 func (c *Collective) Traffic(bytes int64, inPlace bool, n int) float64 {
 	send, recv := c.lengths(1, n)
@@ -136,7 +136,7 @@ func (c *Collective) Traffic(bytes int64, inPlace bool, n int) float64 {
 		written = 0
 	case !c.Reduces():
 		written -= own
-		if c.is(plan.AllToAll, plan.Gather, plan.Scatter) { // no other rank wants a rank's own part
+		if c.is(plan.AllToAll, plan.Gather, plan.Scatter) { // no other rank needs a rank's own part
 			read -= own
 		}
 	}

@@ -6,16 +6,15 @@ import (
 	"github.com/treerun/treerun/collective"
 )
 
-// period is the number of elements after which the data repeats: a prime, so
-// that a chunk or a block that lands in a wrong place is seen.
+// period is the number of elements after which the data repeats: a prime, so that a chunk or a block in a wrong place
+// is noticed.
 const period = 1021
 
 // pattern is the data of one period.
 type pattern[T collective.Number] [period]T
 
-// oracle knows the data of all ranks and the right results, for one element
-// type, operation and number of ranks. Data are small integers, chosen such
-// that every order of the additions gives the same bits, in every type: a wrong
+// oracle computes the data of all ranks and the right results, for one element type, operation and number of ranks.
+// Data are small integers, chosen such that every order of the additions gives the same bits, in every type: a wrong
 // element is wrong, not rounded.
 type oracle[T collective.Number] struct {
 	size  int
@@ -23,7 +22,7 @@ type oracle[T collective.Number] struct {
 	total *pattern[T] // of op over all ranks; made when first needed
 }
 
-// input returns what rank r gives.
+// input returns the input of rank r.
 func (o *oracle[T]) input(r int) *pattern[T] {
 	var p pattern[T]
 	for i := range p {
@@ -32,7 +31,7 @@ func (o *oracle[T]) input(r int) *pattern[T] {
 	return &p
 }
 
-// value is the element i of rank r, as an integer.
+// value returns the element i of rank r, as an integer.
 func (o *oracle[T]) value(r, i int) int64 {
 	v := int64(i%13*3+i/13*5+r*7)%13 + 1 // 1 to 13, and no two of 13 ranks the same
 	limit := exact[T]()
@@ -54,7 +53,7 @@ func (o *oracle[T]) value(r, i int) int64 {
 		if most := min(limit/int64(o.size), 13); most > 0 {
 			return v%most + 1
 		}
-		if int64(r) < limit { // of so many ranks not all can add something
+		if int64(r) < limit { // of this many ranks not all can add a value
 			return 1
 		}
 		return 0
@@ -64,8 +63,8 @@ func (o *oracle[T]) value(r, i int) int64 {
 	return v
 }
 
-// around is an input of Avg up to most: ranks give one more and one less than
-// the mean in turns, so that the sum can be divided without a rest.
+// around returns an input of Avg up to most: ranks give one more and one less than the mean in turns, so that the sum
+// can be divided without a remainder.
 func (o *oracle[T]) around(r, i int, most int64) int64 {
 	switch {
 	case most < 2:
@@ -93,7 +92,7 @@ func (o *oracle[T]) all() *pattern[T] {
 	return o.total
 }
 
-// values are the element i of all ranks.
+// values returns the element i of all ranks.
 func (o *oracle[T]) values(i int) []int64 {
 	list := make([]int64, o.size)
 	for r := range list {
@@ -102,8 +101,8 @@ func (o *oracle[T]) values(i int) []int64 {
 	return list
 }
 
-// combined computes one element of the result of what the ranks give, rank by rank: integers as T
-// does, so that they wrap as T wraps, and floats as integers, which they are.
+// combined computes one element of the result from the ranks' inputs, rank by rank: integers as T does, so that they
+// wrap as T wraps, and floats as integers, which they are.
 func (o *oracle[T]) combined(list []int64) T {
 	v := list[0]
 	for _, w := range list[1:] {
@@ -124,8 +123,7 @@ func (o *oracle[T]) combined(list []int64) T {
 	return number[T](v)
 }
 
-// exact is the largest integer up to which T has all integers; 0 for the
-// integer types, which wrap.
+// exact returns the largest integer up to which T has all integers; 0 for the integer types, which wrap.
 func exact[T collective.Number]() int64 {
 	var zero T
 	switch any(zero).(type) {
@@ -141,7 +139,7 @@ func exact[T collective.Number]() int64 {
 	return 0
 }
 
-// number is the T of an integer: exact in floats, wrapped in integers.
+// number converts an integer to T: exact in floats, wrapped in integers.
 func number[T collective.Number](v int64) T {
 	var zero T
 	switch any(zero).(type) {
@@ -153,8 +151,8 @@ func number[T collective.Number](v int64) T {
 	return T(v)
 }
 
-// mean divides a sum as Avg does: integers divide the wrapped sum and truncate
-// toward zero. Those of floats have no rest: see around.
+// mean divides a sum as Avg does: integers divide the wrapped sum and truncate toward zero. Sums of floats have no
+// remainder: see around.
 func mean[T collective.Number](sum int64, n int) T {
 	if exact[T]() != 0 {
 		return number[T](sum / int64(n))
@@ -166,8 +164,7 @@ func mean[T collective.Number](sum int64, n int) T {
 	return T(uint64(wrapped) / uint64(n))
 }
 
-// half returns the binary16 of a number that it has exactly, in its normal
-// range or 0.
+// half returns the binary16 of a number that it can represent exactly, in its normal range or 0.
 func half(f float32) uint16 {
 	x := math.Float32bits(f)
 	if x<<1 == 0 {
@@ -177,14 +174,14 @@ func half(f float32) uint16 {
 	return uint16(x>>31<<15 | (x&^(1<<31)-bias<<23)>>dropped)
 }
 
-// fill writes p again and again, beginning with its element at from.
+// fill writes p repeatedly, beginning with its element at from.
 func fill[T collective.Number](buf []T, p *pattern[T], from int) {
 	for from %= period; len(buf) > 0; from = 0 {
 		buf = buf[copy(buf, p[from:]):]
 	}
 }
 
-// differences counts the elements of buf that are not what fill would write.
+// differences counts the elements of buf that differ from those that fill would write.
 func differences[T collective.Number](buf []T, p *pattern[T], from int) int64 {
 	var wrong int64
 	for from %= period; len(buf) > 0; from = 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/treerun/treerun/collective"
 )
 
-// valueOf is the number that a T stands for.
+// valueOf returns the number of a T.
 func valueOf[T collective.Number](v T) float64 {
 	switch v := any(v).(type) {
 	case collective.Float16:
@@ -24,9 +24,8 @@ func valueOf[T collective.Number](v T) float64 {
 	return float64(v)
 }
 
-// The data of floats have no rounding to hide behind: every partial result, in
-// whatever order, is an integer that the type has. So the oracle may compute
-// with integers.
+// The data of floats have no rounding to hide behind: every partial result, in every order, is an integer that the type
+// has. So the oracle may compute with integers.
 func TestExact(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 7, 8, 19, 64, 255, 256, 257, 300, 2047, 2500} {
 		for _, op := range Ops {
@@ -59,7 +58,7 @@ func exactData[T collective.Number](t *testing.T, op string, n int) {
 		want := map[string]float64{"sum": sum, "prod": sign * math.Exp2(twos), "min": least, "max": most,
 			"avg": sum / float64(n)}[op]
 		if op == "avg" && n > int(exact[T]()) {
-			continue // checked with sum; so many ranks do not happen
+			continue // checked with sum; jobs of that many ranks do not happen
 		}
 		if got := valueOf(o.combined(o.values(i))); got != want {
 			t.Fatalf("%T, %s over %d ranks, element %d: %g, want %g", *new(T), op, n, i, got, want)
@@ -97,8 +96,7 @@ func TestWrapped(t *testing.T) {
 	}
 }
 
-// What goes wrong in collectives shows: a single element, a shift, a rank that
-// is left out or counted twice.
+// Errors of collectives are detected: a single element, a shift, a rank that is left out or counted twice.
 func TestDifferences(t *testing.T) {
 	for _, op := range Ops {
 		for _, n := range []int{2, 3, 8} {
@@ -156,8 +154,7 @@ func differs[T collective.Number](t *testing.T, op string, n int) {
 	}
 }
 
-// The inputs of two ranks are different, so that a block of the wrong rank is
-// seen.
+// The inputs of two ranks are different, so that a block of the wrong rank is noticed.
 func TestInputsDiffer(t *testing.T) {
 	o := &oracle[float32]{size: 8, op: "sum"}
 	for a := range 8 {

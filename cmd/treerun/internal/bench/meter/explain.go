@@ -13,11 +13,10 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// explainer measures every shape of plan for a case as a row of bench is
-// measured: on a communicator that is the only one then, with its own barrier.
-// Links between hosts that have not been used for a while, and those of other
-// communicators beside them, take the processors' time: calls that alternate
-// between communicators take several times as long as calls in a row.
+// explainer measures every shape of plan for a case in the way of a row of bench: on a communicator that is the only
+// one then, with its own barrier. Links between hosts that have not been used for a while, and those of other
+// communicators at the same time, take the processors' time: calls that alternate between communicators take several
+// times as long as calls in a row.
 type explainer struct {
 	o     *Options
 	np    int
@@ -26,13 +25,12 @@ type explainer struct {
 	asked collective.Planning // of the job
 }
 
-// explainRounds is how often shapes take turns, each time with a communicator
-// made anew: what comes and goes on the machine meets several of them.
+// explainRounds is the number of rounds in which shapes take turns, each time with a new communicator: changes of the
+// machine over time affect several of them.
 const explainRounds = 3
 
-// Explain compares the shapes of plan for all cases of o on the ranks of a world
-// and calls tell with every row, on every rank; what stands in it for people is
-// rank 0's. All ranks call it together, with the same options, which are for all
+// Explain compares the shapes of plan for all cases of o on the ranks of a world and calls tell with every row, on
+// every rank; the texts in it are rank 0's. All ranks call it together, with the same options, which are for all
 // communicators.
 func Explain(ctx context.Context, world collective.World, o *Options, tell func(*Row) error,
 	opts ...collective.Option) error {
@@ -48,7 +46,7 @@ func Explain(ctx context.Context, world collective.World, o *Options, tell func(
 	return e.all(ctx, tell)
 }
 
-// by plans by an algorithm, with the options of the job as far as it has them.
+// by returns the option of planning by an algorithm, with those options of the job that it has.
 func (e *explainer) by(algorithm string) collective.Option {
 	o := e.asked
 	if o.Algorithm = algorithm; o.Validate() != nil {
@@ -75,8 +73,8 @@ func (e *explainer) all(ctx context.Context, tell func(*Row) error) error {
 	return nil
 }
 
-// consult asks a communicator as a job has it what there is to choose, and what
-// it would take. Those that are measured then have the graph of this one.
+// consult opens a communicator with the job's options and lists its choices and the prediction for each. The
+// communicators that are measured then have the graph of this one.
 func (e *explainer) consult(cases []Case) (rows []*Row, err error) {
 	c, err := e.open(e.opts...)
 	if err != nil {
@@ -91,7 +89,7 @@ func (e *explainer) consult(cases []Case) (rows []*Row, err error) {
 		for _, name := range c.Algorithms(k.Kind) {
 			x.Candidates = append(x.Candidates, Candidate{Plan: name})
 		}
-		if c.Rank() == 0 { // it is rank 0 that tells
+		if c.Rank() == 0 { // only rank 0 reports
 			choice, err := c.Choice(k.Kind, k.Root, int(k.Bytes))
 			if err != nil {
 				return nil, err
@@ -106,7 +104,7 @@ func (e *explainer) consult(cases []Case) (rows []*Row, err error) {
 	return rows, nil
 }
 
-// bound says what the links allow any plan of a case to reach.
+// bound describes the limit of the links for any plan of a case.
 func bound(g *topo.Graph, k *Case) (string, error) {
 	p, err := planner.New(g, planner.Machine{}, planner.Options{})
 	if err != nil {
@@ -119,8 +117,8 @@ func bound(g *topo.Graph, k *Case) (string, error) {
 	return "what links allow is " + b.Words, err
 }
 
-// measure fills in the times of all algorithms of a case. They are the same on all ranks. The first round
-// compares results, as a quick plan with a wrong one is not to be chosen, and has the prices.
+// measure fills in the times of all algorithms of a case. They are the same on all ranks. The first round compares
+// results, as a quick plan with a wrong one must not be chosen, and has the prices.
 func (e *explainer) measure(ctx context.Context, k []Case, list []Candidate) error {
 	all := make([][]float64, len(list))
 	o := *e.o
@@ -164,7 +162,7 @@ func (e *explainer) turn(ctx context.Context, k []Case, o *Options, opts []colle
 	return row, err
 }
 
-// priceOf rounds a price to a tenth of a nanosecond; nil where it is not known.
+// priceOf rounds a price to a tenth of a nanosecond; it returns nil for an unknown one.
 func priceOf(us float64) *float64 {
 	if math.IsNaN(us) {
 		return nil

@@ -68,7 +68,7 @@ func checkPoint(t *testing.T, line string, k *Case, p, first *Row, rank int) {
 	if !p.Matches(k, p.NP) || len(slices.Compact(slices.Sorted(slices.Values(names)))) != len(names) {
 		t.Errorf("%s: rank %d: shapes %v of %+v", line, rank, names, p)
 	}
-	// What the links are measured to be decides whether a barrier has a choice.
+	// The measurements of the links decide whether a barrier has a choice.
 	byThis := strings.HasPrefix(p.Explained.By, "price") || strings.HasPrefix(p.Explained.By, "rule")
 	if rank == 0 && (!chosen || !byThis || p.Explained.Links == "") {
 		t.Errorf("%s: rank %d: nothing is explained: %+v", line, rank, p)
@@ -116,8 +116,8 @@ func TestExplainHosts(t *testing.T) {
 	}
 }
 
-// Whatever --explain measures has no communicator beside it: those of other plans
-// are closed, whose links would take its time.
+// No other communicator is open while --explain measures one: those of other plans are closed, as their links would
+// take its time.
 func TestExplainOneByOne(t *testing.T) {
 	o := parsed(t, "--explain 4K --collective allreduce,reduce -i 3 --max-seconds 0.1")
 	worlds(t, 3, func(w *world) error {

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// What comparing shapes takes where nothing was said.
+// Defaults for comparing shapes.
 const (
 	explainIterations = 200
 	explainSeconds    = 1 // of a size, with all shapes

@@ -10,9 +10,8 @@ import (
 	"github.com/treerun/treerun/rank"
 )
 
-// deviceOf returns the GPU that a rank's data are on: the one that treerun gave
-// it or, where it gave none, the one of the same number among those that the
-// process sees.
+// deviceOf returns the GPU with a rank's data: the one that treerun gave it or, where it gave none, the one of the same
+// number among those that the process sees.
 func deviceOf(world *rank.World) (*cuda.Device, error) {
 	if uuid := world.Device(); uuid != "" {
 		dev, err := cuda.DeviceByUUID(uuid)
@@ -32,8 +31,8 @@ func deviceOf(world *rank.World) (*cuda.Device, error) {
 	return all[world.LocalRank()], nil
 }
 
-// gpu is the memory of a meter on a GPU, beside that on the host, where inputs are
-// made and results compared, element for element.
+// gpu is the memory of a meter on a GPU, in addition to that on the host, where inputs are made and results compared,
+// element for element.
 type gpu[T collective.Number] struct {
 	stream     *cuda.Stream
 	send, recv cuda.Slice[T]
@@ -53,7 +52,7 @@ func newGPU[T collective.Number](dev *cuda.Device, n int) (g *gpu[T], err error)
 	return g, nil
 }
 
-// close gives the memory back. g may be nil.
+// close frees the memory. g may be nil.
 func (g *gpu[T]) close() error {
 	if g == nil {
 		return nil
@@ -61,8 +60,7 @@ func (g *gpu[T]) close() error {
 	return errors.Join(g.send.Free(), g.recv.Free(), g.stream.Close())
 }
 
-// uploaded brings the buffers of all calls to the GPU as they are on the host, where
-// they are called there.
+// uploaded copies the buffers of all calls from the host to the GPU, where they are called there.
 func (m *meter[T]) uploaded(ctx context.Context, r *running[T]) error {
 	if m.gpu == nil {
 		return nil
@@ -78,7 +76,7 @@ func (m *meter[T]) uploaded(ctx context.Context, r *running[T]) error {
 	return nil
 }
 
-// downloaded brings the results of all calls back.
+// downloaded copies the results of all calls back.
 func (m *meter[T]) downloaded(ctx context.Context, r *running[T]) error {
 	if m.gpu == nil {
 		return nil
@@ -93,11 +91,11 @@ func (m *meter[T]) downloaded(ctx context.Context, r *running[T]) error {
 }
 
 const (
-	gpuCopyVolume = 256 << 20 // bytes that a GPU copies at a time at least, where that is not too many copies
+	gpuCopyVolume = 256 << 20 // minimum bytes that a GPU copies at a time, unless that takes too many copies
 	maxCopies     = 32
 )
 
-// copyOnGPU copies so often from one buffer of a GPU to the other, as the ranks that share it do.
+// copyOnGPU copies the given number of times from one buffer of a GPU to the other, as the ranks that share it do.
 func (m *meter[T]) copyOnGPU(ctx context.Context, count int, times int64) error {
 	to, from := m.gpu.recv.Slice(0, count), m.gpu.send.Slice(0, count)
 	for range times {
@@ -108,8 +106,7 @@ func (m *meter[T]) copyOnGPU(ctx context.Context, count int, times int64) error 
 	return m.gpu.stream.Synchronize(ctx)
 }
 
-// open makes the first device call, which opens the GPUs of all ranks, so that no
-// row pays for it.
+// openGPUs makes the first device call, which opens the GPUs of all ranks, so that no row includes the time for that.
 func openGPUs(ctx context.Context, c *collective.Comm, dev *cuda.Device) (err error) {
 	s, err := dev.NewStream()
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/treerun/treerun/cuda"
 )
 
-// session is what the cases of all types share: on what calls run, and what was found of
-// the machine until now.
+// session holds the common state of the cases of all types: where calls run, and the measurements of the machine so
+// far.
 type session struct {
 	c      *collective.Comm
 	sparse *collective.Comm // of sparse calls: that of the others, with ranks that only aggregate
@@ -35,13 +35,13 @@ func newSession(c, sparse *collective.Comm, o *Options, device *cuda.Device) *se
 }
 
 const (
-	minCopy    = 4 << 10  // a smaller copy is all overhead, and in no row what takes the time
-	copyVolume = 16 << 20 // bytes that a rank copies at a time at least: some milliseconds
+	minCopy    = 4 << 10  // a smaller copy is all overhead, and dominates the time of no row
+	copyVolume = 16 << 20 // minimum bytes that a rank copies at a time: some milliseconds
 	copyRounds = 5        // the best counts
 )
 
-// floor returns the least seconds that a case could take, 0 where nobody asks for limits. All
-// ranks call it together. It overwrites the buffers.
+// floor returns the least seconds that a case could take, 0 without limits. All ranks call it together. It overwrites
+// the buffers.
 func (m *meter[T]) floor(ctx context.Context, k *Case, s *spread) (float64, error) {
 	if m.rates == nil {
 		return 0, nil
@@ -73,10 +73,9 @@ func (m *meter[T]) floor(ctx context.Context, k *Case, s *spread) (float64, erro
 	return latency + max(k.Traffic(all, k.InPlace, m.c.Size())/rate, crossing), nil
 }
 
-// copyRate returns the bytes per second that a rank reads and writes while all
-// ranks copy this much, from one buffer to the other. It counts from one
-// barrier to the next: where ranks share cores, a rank's own clock would not
-// see the others' turns.
+// copyRate returns the bytes per second that a rank reads and writes while all ranks copy the given amount, from one
+// buffer to the other. It counts from one barrier to the next: where ranks share cores, a rank's own clock would not
+// include the others' turns.
 func (m *meter[T]) copyRate(ctx context.Context, count int, bytes int64) (float64, error) {
 	times := max(1, copyVolume/bytes)
 	if m.gpu != nil {

@@ -1,28 +1,23 @@
-// Package meter is what the ranks of treerun bench do: it measures cases on a communicator and
-// checks the results. Which cases follows from the flags and from what nccl-tests and the memory
-// of the machine have to say of each collective (Case, Collective): the launcher and the ranks
-// make the same list from the same arguments.
+// Package meter is the ranks' side of treerun bench: it measures cases on a communicator and checks the results. The
+// cases follow from the flags and from each collective's definition in nccl-tests and its memory traffic (Case,
+// Collective): the launcher and the ranks make the same list from the same arguments.
 //
 // # Time
 //
-// The method is that of MPI benchmarks, so that times compare: every rank times
-// each iteration from its own exit of a barrier on, an iteration counts as long
-// as on its slowest rank, and the time of a row is the median over its
-// iterations. With Stream, iterations follow each other without a barrier, and
-// the time is their mean on the slowest rank.
+// The method is that of MPI benchmarks, so that times compare: every rank times each iteration from its own exit of a
+// barrier on, the time of an iteration is that of its slowest rank, and the time of a row is the median over its
+// iterations. With Stream, iterations follow each other without a barrier, and the time is their mean on the slowest
+// rank.
 //
 // # Limit
 //
-// The limit of a row is the least time that any implementation on this machine
-// could need: the bytes that a rank must read and write on the average (see
-// Collective), over the rate at which all ranks together copy memory of
-// that footprint, which is measured beside the row; plus, without a root, the
-// latency of the quickest link: whichever rank comes last, the others wait for
-// what it sends. (With a root, a rank that comes late finds everything ready.)
-// Where ranks are on several hosts it is at least the size of the message over
-// the most that the measured network allows (collective.Comm.NetworkLimit).
-// Reads count as much as writes. It is an estimate: calls whose footprint is
-// smaller than that of the copy can be above it at the edge of a cache.
+// The limit of a row is the least time that any implementation on this machine could need: the bytes that a rank must
+// read and write on the average (see Collective), over the rate at which all ranks together copy memory of that
+// footprint, which is measured next to the row; plus, without a root, the latency of the quickest link: the others wait
+// for the data of the last rank to come. (With a root, a rank that comes late finds everything ready.) Where ranks are
+// on several hosts it is at least the size of the message over the maximum rate of the measured network
+// (collective.Comm.NetworkLimit). Reads count as much as writes. It is an estimate: calls whose footprint is smaller
+// than that of the copy can be above it at the edge of a cache.
 //
 // Only cmd/treerun's bench imports it.
 package meter
@@ -37,8 +32,7 @@ import (
 	"github.com/treerun/treerun/collective"
 )
 
-// meter measures calls with elements of type T. All ranks make the same calls
-// on theirs.
+// meter measures calls with elements of type T. All ranks make the same calls on their meters.
 type meter[T collective.Number] struct {
 	*session
 	send, recv []T
@@ -77,7 +71,7 @@ func newMeter[T collective.Number](s *session, cases []Case) (*meter[T], error) 
 	return m, nil
 }
 
-// close gives the memory back.
+// close frees the memory.
 func (m *meter[T]) close() error {
 	if !m.o.Alloc {
 		return m.gpu.close()
@@ -85,7 +79,7 @@ func (m *meter[T]) close() error {
 	return errors.Join(collective.Free(m.c, m.send), collective.Free(m.c, m.recv))
 }
 
-// now is the time since an arbitrary origin, in seconds.
+// now returns the time since an arbitrary origin, in seconds.
 func (m *meter[T]) now() float64 { return time.Since(m.origin).Seconds() }
 
 // measure times a case and checks its result. The row is the same on all ranks.
@@ -153,8 +147,8 @@ func (m *meter[T]) prepare(k *Case) *running[T] {
 	return r
 }
 
-// callAt is a call whose buffers begin at this element. In place, both are in
-// one buffer: the smaller one is this rank's part of the larger one.
+// callAt returns a call whose buffers begin at this element. In place, both are in one buffer: the smaller one is this
+// rank's part of the larger one.
 func (m *meter[T]) callAt(k *Case, at int) call[T] {
 	size, mine := m.c.Size(), m.c.Rank()*k.Count
 	send, recv := k.lengths(k.Count, size)
@@ -182,7 +176,7 @@ func (m *meter[T]) callAt(k *Case, at int) call[T] {
 	return one
 }
 
-// load writes this rank's input, and something else where the result will be.
+// load writes this rank's input, and other values to the place of the result.
 func (m *meter[T]) load(ctx context.Context, r *running[T], o *oracle[T]) error {
 	data := o.input(m.c.Rank())
 	r.again = func() error { return nil }
@@ -207,8 +201,8 @@ func (m *meter[T]) load(ctx context.Context, r *running[T], o *oracle[T]) error 
 	return m.uploaded(ctx, r)
 }
 
-// warmUp makes the calls that are not timed, as many as fit into the seconds of the budget, and
-// returns how long an iteration took: one iteration tells that, then the others do so better.
+// warmUp makes the calls that are not timed, as many as fit into the seconds of the budget, and returns the duration of
+// an iteration: measured on one iteration, and then better on the others.
 func (m *meter[T]) warmUp(ctx context.Context, r *running[T], budget float64) (float64, error) {
 	one, err := m.backToBack(ctx, r, 1)
 	if n := fit(m.o.Warmup, 1, budget, one) - 1; err == nil && n > 0 {
@@ -217,8 +211,7 @@ func (m *meter[T]) warmUp(ctx context.Context, r *running[T], budget float64) (f
 	return one, err
 }
 
-// backToBack returns the seconds of one of n iterations in a row, on the
-// slowest rank.
+// backToBack returns the mean seconds of n consecutive iterations, on the slowest rank.
 func (m *meter[T]) backToBack(ctx context.Context, r *running[T], n int) (float64, error) {
 	if err := collective.Barrier(ctx, m.c); err != nil {
 		return 0, err
@@ -238,8 +231,8 @@ func (m *meter[T]) backToBack(ctx context.Context, r *running[T], n int) (float6
 	return collective.AllReduceValue(ctx, m.c, (m.now()-begin)/float64(n), collective.Max)
 }
 
-// oneByOne times n iterations, each from this rank's own exit of a barrier on,
-// and leaves in m.times what each took on its slowest rank.
+// oneByOne times n iterations, each from this rank's own exit of a barrier on, and stores in m.times the time of each
+// on its slowest rank.
 func (m *meter[T]) oneByOne(ctx context.Context, r *running[T], n int) error {
 	times := m.times[:n]
 	for i := range times {
@@ -258,8 +251,7 @@ func (m *meter[T]) oneByOne(ctx context.Context, r *running[T], n int) error {
 	return collective.AllReduce(ctx, m.c, times, times, collective.Max)
 }
 
-// check makes one more call, or as many as are in flight, on fresh data and counts the elements, over all
-// ranks, that are not what they should be.
+// check makes one more call, or the number in flight, on fresh data and counts the wrong elements over all ranks.
 func (m *meter[T]) check(ctx context.Context, k *Case, r *running[T], o *oracle[T], row *Row) error {
 	if err := m.load(ctx, r, o); err != nil {
 		return err
@@ -310,7 +302,7 @@ func summarize(r *Row, seconds []float64) {
 // us turns seconds into microseconds, to a tenth of a nanosecond.
 func us(seconds float64) float64 { return math.Round(seconds*1e10) / 1e4 }
 
-// rate adds what follows from the time.
+// rate adds the values that follow from the time.
 func rate(r *Row, k *Case, floorSeconds float64) {
 	r.FloorUs = us(floorSeconds)
 	if r.TimeUs > 0 { // the clock may be too coarse to see one rank's work
@@ -320,8 +312,8 @@ func rate(r *Row, k *Case, floorSeconds float64) {
 	}
 }
 
-// explain adds the plan and its predicted time, on rank 0, which tells. A ring of messages has no plan,
-// and what is predicted is one call by itself.
+// explain adds the plan and its predicted time, on rank 0, which reports. A ring of messages has no plan, and the
+// prediction is for a single call.
 func (m *meter[T]) explain(r *Row, k *Case) {
 	if k.Kind == 0 || m.c.Rank() != 0 {
 		return
@@ -340,8 +332,8 @@ func (m *meter[T]) explain(r *Row, k *Case) {
 	}
 }
 
-// fit returns how many of want iterations of the given seconds fit into the
-// budget: at least least, but never more than want.
+// fit returns how many of want iterations of the given seconds fit into the budget: at least least, but never more than
+// want.
 func fit(want, least int, budget, seconds float64) int {
 	if budget <= 0 || seconds <= 0 || float64(want)*seconds <= budget {
 		return want

@@ -37,8 +37,8 @@ func TestOps(t *testing.T) {
 	}
 }
 
-// Every collective, type and operation, in and out of place, gives right
-// results and rows that can be true, the same on all ranks.
+// Every collective, type and operation, in and out of place, gives right results and plausible rows, the same on all
+// ranks.
 func TestAll(t *testing.T) {
 	testutil.OneProcessor(t)
 	sizes := []string{"-b 8K -e 8K", "-b 1000 -e 1000"} // several are for all rounds
@@ -109,7 +109,7 @@ func possible(t *testing.T, o *Options, r *Row) {
 	}
 }
 
-// A collective that gives a wrong result is found out, on whichever rank.
+// A collective that gives a wrong result is detected, on any rank.
 func TestWrong(t *testing.T) {
 	const np = 3
 	o := parsed(t, "-b 4000 -e 4000 -i 2 -w 1")
@@ -174,7 +174,7 @@ func TestFit(t *testing.T) {
 		{50, 3, 2, 0.01, 50},
 		{50, 3, 2, 0.1, 20},
 		{50, 3, 2, 5, 3},
-		{2, 3, 2, 5, 2},   // never more than asked for
+		{2, 3, 2, 5, 2},   // never more than wanted
 		{50, 3, 0, 5, 50}, // no limit
 		{50, 3, 2, 0, 50}, // too quick to see
 	} {

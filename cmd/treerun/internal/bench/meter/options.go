@@ -27,34 +27,34 @@ type Options struct {
 	Check      bool
 	Stream     bool   // back to back, without a barrier between iterations
 	Alloc      bool   // buffers from collective.Alloc
-	Device     string // that the data are on: CPU or CUDA
+	Device     string // the place of the data: CPU or CUDA
 
 	// Of sparse collectives.
 	Densities []float64 // parts of a rank's blocks that are not zero
 	Overlaps  []string  // which blocks the ranks have in common
 	BlockSize int       // elements
 	Fill      float64   // part of the elements of a block that is not zero
-	Form      string    // in which they run; "": by price
+	Form      string    // of the calls; "": by price
 
-	// Aggregators is how many ranks beside those of -np only aggregate.
+	// Aggregators is the number of ranks in addition to those of -np, which only aggregate.
 	Aggregators int
 
-	Wide       *bool        // the table has the columns of the plan; nil: as the output has room
+	Wide       *bool        // the table has the columns of the plan; nil: if they fit
 	JSON, Plot string       // files; "": none
 	Explain    cmdline.Size // compare the shapes of plan for this size; 0: do not
-	Verbose    bool         // the ranks tell on stderr what they choose
+	Verbose    bool         // the ranks log their choices on stderr
 	Help       bool
 
 	Flags *pflag.FlagSet
 }
 
-// Where data may be.
+// Values of Device.
 const (
 	CPU  = "cpu"
 	CUDA = "cuda"
 )
 
-// raw is what Options are made from.
+// raw holds the values of flags from which Options are made.
 type raw struct {
 	collectives, types, ops []string
 	inPlace                 string
@@ -63,10 +63,10 @@ type raw struct {
 	wide                    bool
 }
 
-// passes are those that the words of --in-place mean.
+// passes maps the words of --in-place to passes.
 var passes = map[string][]bool{"yes": {true}, "no": {false}, "both": {false, true}}
 
-// othersFlags are flags of nccl-tests, and of launchers, and what is here in their place.
+// othersFlags lists flags of nccl-tests, and of launchers, and their replacements here.
 //
 //go:embed others.txt
 var othersFlags string
@@ -137,9 +137,8 @@ func newOptions() (*Options, *raw) {
 	return o, r
 }
 
-// Parse reads a command line without the subcommand's name; more adds flags that
-// are not about what is measured. An error is one of usage, and carries its exit
-// code.
+// Parse reads a command line without the subcommand's name; more adds flags that do not concern the measurements. An
+// error is one of usage, and carries its exit code.
 func Parse(args []string, more ...func(*pflag.FlagSet)) (*Options, error) {
 	o, r := newOptions()
 	var own []string
@@ -268,7 +267,7 @@ func usage(format string, args ...any) error {
 	return cmdline.Usagef("bench: %w", fmt.Errorf(format, args...))
 }
 
-// names returns the names of the collectives and of the element types that can be measured with the data there.
+// names returns the names of the collectives and of the element types that can be measured with the data on the device.
 func names(device string) (collectives, types []string) {
 	for _, c := range Collectives {
 		collectives = append(collectives, c.Name)

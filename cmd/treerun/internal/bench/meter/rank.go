@@ -18,9 +18,8 @@ import (
 	"github.com/treerun/treerun/rank"
 )
 
-// Rank measures all cases of o as one rank of a job. Rank 0 writes a
-// Record per line to w: the ranks first, then every row as soon as it is
-// known; where algorithms are compared the rows alone.
+// Rank measures all cases of o as one rank of a job. Rank 0 writes a Record per line to w: the ranks first, then every
+// row as soon as it is known; where algorithms are compared only the rows.
 func Rank(ctx context.Context, o *Options, w io.Writer) (err error) {
 	world, err := rank.Init(ctx)
 	if err != nil {
@@ -66,8 +65,8 @@ func Rank(ctx context.Context, o *Options, w io.Writer) (err error) {
 	return withServers(ctx, c, serves, func(workers *collective.Comm) error { return All(ctx, workers, c, dev, o, row) })
 }
 
-// withServers runs body on the ranks of c that do not serve, with a communicator of
-// theirs, and serves on the others meanwhile.
+// withServers runs body on the ranks of c that do not serve, with a communicator of these ranks, and serves on the
+// others meanwhile.
 func withServers(ctx context.Context, c *collective.Comm, serves bool,
 	body func(workers *collective.Comm) error) error {
 	color := 0
@@ -86,10 +85,9 @@ func withServers(ctx context.Context, c *collective.Comm, serves bool,
 	return errors.Join(err, own.Close())
 }
 
-// All measures all cases of o on a communicator, with data on this rank's device,
-// nil for the host, and calls tell with every row, on every rank. All ranks call it
-// together. Sparse calls run on another communicator, which has the same ranks first and
-// may have more that serve, or on the same.
+// All measures all cases of o on a communicator, with data on this rank's device, nil for the host, and calls tell with
+// every row, on every rank. All ranks call it together. Sparse calls run on another communicator, which has the same
+// ranks first and may have more that serve, or on the same.
 func All(ctx context.Context, c, sparseOn *collective.Comm, dev *cuda.Device, o *Options,
 	tell func(*Row) error) error {
 	cases := o.Cases(c.Size())
@@ -140,7 +138,7 @@ func rows[T collective.Number](ctx context.Context, s *session, cases []Case, te
 	return nil
 }
 
-// gather returns who the ranks are.
+// gather returns the processes of the ranks.
 func gather(ctx context.Context, world *rank.World, dev *cuda.Device, serves bool) ([]Process, error) {
 	host, err := os.Hostname()
 	if err != nil {

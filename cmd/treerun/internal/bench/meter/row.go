@@ -5,10 +5,8 @@ import (
 	"fmt"
 )
 
-// Row is what was measured of one case. Its JSON form is what --json writes, an
-// object a line; scripts rely on the names. Times are microseconds: of an
-// iteration on its slowest rank, so that they are the same on all ranks. GB is
-// 1e9 bytes.
+// Row is the measurement of one case. Its JSON form is that of --json, one object per line; scripts rely on the names.
+// Times are microseconds: of an iteration on its slowest rank, so that they are the same on all ranks. GB is 1e9 bytes.
 type Row struct {
 	Collective string `json:"collective"`
 	NP         int    `json:"np"`
@@ -47,12 +45,11 @@ type Row struct {
 	Explained *Explained `json:"explained,omitempty"` // with --explain, in place of times
 }
 
-// Explained is what was found of all algorithms for one case; the plan of its row is the one that
-// a job chooses.
+// Explained is the comparison of all algorithms for one case; the plan of its row is the one that a job chooses.
 type Explained struct {
 	Candidates []Candidate `json:"candidates"` // at least one, in their order
-	By         string      `json:"by"`         // what the choice is made by
-	Links      string      `json:"links"`      // what they allow
+	By         string      `json:"by"`         // the criterion of the choice
+	Links      string      `json:"links"`      // the limit of the links
 }
 
 // Candidate is one algorithm.
@@ -62,10 +59,10 @@ type Candidate struct {
 	PredictedUs *float64 `json:"predicted_us,omitempty"` // where it is known
 }
 
-// Sparse is what a row of a sparse collective has besides. Bytes and blocks are those
-// of the rank that has most.
+// Sparse holds the further columns of a row of a sparse collective. Bytes and blocks are those of the rank that has
+// most.
 type Sparse struct {
-	Density       float64 `json:"density"` // as was asked for
+	Density       float64 `json:"density"` // of --density
 	Overlap       string  `json:"overlap"`
 	BlockSize     int     `json:"block"`
 	Fill          float64 `json:"fill,omitempty"` // part of a block's elements that is not zero; 0: all are not
@@ -87,7 +84,7 @@ type Sparse struct {
 type Process struct {
 	PID    int    `json:"pid"`
 	Host   string `json:"host"`
-	Device string `json:"device"` // what it computes on, in words
+	Device string `json:"device"` // where it computes, in words
 }
 
 // Record is a line that rank 0 sends to the launcher: the ranks, once, or a row.
@@ -96,7 +93,7 @@ type Record struct {
 	Row   *Row      `json:"row,omitempty"`
 }
 
-// Matches tells whether the row is one of this case on np ranks.
+// Matches reports whether the row is one of this case on np ranks.
 func (r *Row) Matches(c *Case, np int) bool {
 	return r.Collective == c.Name && r.NP == np && r.Bytes == c.Bytes && r.Count == c.Count &&
 		r.Type == c.Type.Name && r.Op == c.Op && r.Root == c.Root && r.InPlace == c.InPlace && r.InFlight == c.Calls &&

@@ -13,7 +13,7 @@ type running[T collective.Number] struct {
 	calls    []call[T]            // one, or those that are in flight together
 	requests []collective.Request // of calls
 	spread   *spread              // of a sparse collective, else nil
-	again    func() error         // lays out the input anew if the last call has changed it
+	again    func() error         // restores the input if the last call has changed it
 }
 
 // once makes one call and waits for it, or all calls and waits for all.
@@ -29,7 +29,7 @@ func (r *running[T]) settle(ctx context.Context) error {
 	return r.calls[0].c.SyncDevice(ctx, r.calls[0].stream)
 }
 
-// issue is once but for the waiting on a GPU, which several may have in common.
+// issue is once without the wait on a GPU, which several may have in common.
 func (r *running[T]) issue(ctx context.Context) error {
 	if r.calls[0].stream != nil {
 		for i := range r.calls {

@@ -9,21 +9,21 @@ import (
 	"github.com/treerun/treerun/collective/sparse"
 )
 
-// spread is which blocks of the ranks' tensors are not zero. All ranks know it of
-// all, as the result is to be compared.
+// spread describes which blocks of the ranks' tensors are not zero. All ranks have that of all, for comparing the
+// result.
 type spread struct {
 	count, block int      // elements, of the tensor and of a block
 	has          [][]bool // by rank, by block
 	nonZero      int      // blocks of a rank
 	union        []bool   // by block
 	fill         float64  // part of the elements of a block that is not zero, at random
-	alike        bool     // all ranks draw the same
+	alike        bool     // all ranks draw the same values
 
 	options []sparse.Option
 	stats   sparse.Stats // of the latest call
 }
 
-// ran takes down what a call did.
+// ran records the stats of a call.
 func (s *spread) ran(stats sparse.Stats, err error) error {
 	if err == nil {
 		s.stats = stats
@@ -31,8 +31,7 @@ func (s *spread) ran(stats sparse.Stats, err error) error {
 	return err
 }
 
-// newSpread lays out the blocks of a case. Of every rank the same number is not
-// zero.
+// newSpread lays out the blocks of a case. The number of non-zero blocks is the same on every rank.
 func newSpread(k *Case, o *Options, size int) *spread {
 	form, _ := sparse.ParseForm(o.Form) // one of Forms, or none
 	blocks := (k.Count + o.BlockSize - 1) / o.BlockSize
@@ -60,7 +59,7 @@ func newSpread(k *Case, o *Options, size int) *spread {
 	return s
 }
 
-// drawn tells whether element i of a block that a rank has is not zero.
+// drawn reports whether element i of a block that a rank has is not zero.
 func (s *spread) drawn(rank, i int) bool {
 	if s.fill == 1 {
 		return true
@@ -74,10 +73,11 @@ func (s *spread) drawn(rank, i int) bool {
 	return float64((x^x>>31)>>11) < s.fill*(1<<53)
 }
 
-// bounds returns the first element of a block, and the one behind its last.
+// bounds returns the first element of a block, and the one after its last.
 func (s *spread) bounds(b int) (from, to int) { return b * s.block, min((b+1)*s.block, s.count) }
 
-// sparseOf is how a sparse AllReduce is called, which takes some of the types; Cases has it with no other.
+// sparseOf returns the functions that call a sparse AllReduce, which takes some of the types; Cases has it with no
+// other.
 func sparseOf[T collective.Number]() collectiveOf[T] {
 	for _, of := range []any{sparseOn[int32](), sparseOn[int64](), sparseOn[float32](), sparseOn[float64](),
 		sparseOn[collective.Float16](), sparseOn[collective.BFloat16]()} {
@@ -99,8 +99,8 @@ func sparseOn[T sparse.Number]() collectiveOf[T] {
 	}
 }
 
-// relay writes this rank's input to those blocks of send that it has, or a call may have
-// changed; the others are zero.
+// relay writes this rank's input to those blocks of send that it has, or that a call may have changed; the others are
+// zero.
 func (m *meter[T]) relay(k *call[T], data *pattern[T]) {
 	for b, has := range k.spread.has[m.c.Rank()] {
 		from, to := k.spread.bounds(b)
@@ -118,7 +118,7 @@ func (m *meter[T]) relay(k *call[T], data *pattern[T]) {
 	}
 }
 
-// wrongSparse counts the elements of a result that are not what they should be.
+// wrongSparse counts the wrong elements of a result.
 func (m *meter[T]) wrongSparse(k *call[T], o *oracle[T]) (wrong int64) {
 	var values [period][]int64
 	for i := range values {
@@ -146,8 +146,8 @@ func (m *meter[T]) wrongSparse(k *call[T], o *oracle[T]) (wrong int64) {
 	return wrong
 }
 
-// tellSparse adds to a row the form in which the timed calls ran, the same on all ranks, and
-// what the latest of them did, on the rank that did most. All ranks call it.
+// tellSparse adds to a row the form in which the timed calls ran, the same on all ranks, and the stats of the latest of
+// them, each from the rank with the largest value. All ranks call it.
 func (m *meter[T]) tellSparse(ctx context.Context, r *Row, k *Case, s *spread) error {
 	st := &s.stats
 	most := []float64{float64(st.SentBytes), float64(st.ReceivedBytes), st.Finding.Seconds() * 1e6, st.UnionDensity}
@@ -173,11 +173,11 @@ func (m *meter[T]) tellSparse(ctx context.Context, r *Row, k *Case, s *spread) e
 	return nil
 }
 
-// crossing returns the least seconds that a sparse message takes between hosts on an even network, of what a dense one
-// takes: its card takes a host at least as long as the blocks that its ranks have, or those of the other hosts,
-// whichever are more.
+// crossing returns the least seconds that a sparse message takes between hosts on an even network, a part of the time
+// of a dense one: a host's card is busy at least as long as for the blocks of its ranks, or for those of the other
+// hosts, whichever are more.
 func (m *meter[T]) crossing(s *spread, dense float64) float64 {
-	hosts := make(map[int][]bool) // what the ranks of each have
+	hosts := make(map[int][]bool) // the blocks of the ranks of each
 	of := m.c.Graph().Hosts
 	if of == nil || dense == 0 || s.fill < 1 { // of elements, less than blocks may travel
 		return 0

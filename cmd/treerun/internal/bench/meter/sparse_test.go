@@ -10,7 +10,7 @@ import (
 	"github.com/treerun/treerun/collective"
 )
 
-// Every rank has as many blocks as were asked for, which lie as was said.
+// Every rank has the number of blocks and the overlap that the options demand.
 func TestSpread(t *testing.T) {
 	for _, c := range []struct {
 		density float64
@@ -41,7 +41,7 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// Blocks of which a part is not zero are laid as asked for, and the results are right.
+// Blocks of which a part is not zero have that part, and the results are right.
 func TestSparseFill(t *testing.T) {
 	for _, text := range []string{"trees", "aggregators", "dense"} {
 		o := parsed(t, "--collective sparse-allreduce -b 100K -e 100K --density .5 --fill .02 "+
@@ -74,8 +74,7 @@ func TestSparseFill(t *testing.T) {
 	}
 }
 
-// Sparse rows are right, and a wrong element, in a block that anybody has or in one
-// that nobody has, is counted.
+// Sparse rows are right, and a wrong element is counted, in a block that some rank has and in one that no rank has.
 func TestSparseRows(t *testing.T) {
 	o := parsed(t, "--collective sparse-allreduce -b 100K -e 100K --density 0,.02,.3,1 --overlap all -d "+
 		"float32,bfloat16,int64 -o sum,min -i 2 -w 1")

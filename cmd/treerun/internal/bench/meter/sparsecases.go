@@ -5,14 +5,14 @@ import (
 	"strconv"
 )
 
-// Overlaps are how the ranks' non-zero blocks can lie: all have the same ones; each
-// has drawn its own; as few as can be are another's, too.
+// Overlaps are the ways in which the ranks' non-zero blocks can lie: all have the same ones; each has drawn its own; as
+// few as possible are also another's.
 var Overlaps = []string{"full", "random", "none"}
 
-// Forms are those in which a sparse collective can run.
+// Forms are the forms in which a sparse collective can run.
 var Forms = []string{"trees", "aggregators", "shared", "dense", "compact"}
 
-// sparseTypes and sparseOps are what sparse collectives take.
+// sparseTypes and sparseOps are the types and operations of sparse collectives.
 var (
 	sparseTypes = []string{"int32", "int64", "float16", "float32", "float64", "bfloat16"}
 	sparseOps   = []string{"sum", "min", "max"}
@@ -59,5 +59,5 @@ func (o *Options) takeSparse(densities []string) error {
 	return nil
 }
 
-// sparse tells whether sparse collectives take elements of the type.
+// sparse reports whether sparse collectives take elements of the type.
 func (t Type) sparse() bool { return slices.Contains(sparseTypes, t.Name) }

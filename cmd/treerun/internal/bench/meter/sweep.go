@@ -11,15 +11,14 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 )
 
-// Sweep is the flags that say which messages are measured, or predicted, and how many calls at
-// once.
+// Sweep holds the flags for the messages that are measured, or predicted, and for the number of calls in flight.
 type Sweep struct {
 	Begin, End cmdline.Size
 	Factor     float64
 	InFlight   []int
 }
 
-// Define adds the flags; what Begin and End are is the default.
+// Define adds the flags; the values of Begin and End are the defaults.
 func (s *Sweep) Define(f *pflag.FlagSet) {
 	f.VarP(&s.Begin, "begin", "b", "smallest message; K, M, G and T are powers of 1024")
 	f.VarP(&s.End, "end", "e", "largest message")
@@ -31,7 +30,7 @@ func (s *Sweep) Define(f *pflag.FlagSet) {
 
 const maxInFlight = 1000
 
-// Check reports what cannot be meant.
+// Check returns an error for impossible values.
 func (s *Sweep) Check() error {
 	switch {
 	case s.Begin > s.End:
@@ -46,7 +45,7 @@ func (s *Sweep) Check() error {
 	return nil
 }
 
-// Sizes returns those of the messages.
+// Sizes returns the sizes of the messages.
 func (s *Sweep) Sizes() []int64 {
 	var list []int64
 	for v := float64(s.Begin); v <= float64(s.End)*(1+1e-9); v *= s.Factor {

@@ -12,7 +12,7 @@ import (
 // world is a collective.World whose ranks are goroutines in a ring.
 type world struct {
 	rank int
-	meet []chan [][]byte // by rank: where it takes what the rank before it passes on
+	meet []chan [][]byte // by rank: the channel from the rank before it
 }
 
 func (w *world) Rank() int               { return w.rank }
@@ -26,8 +26,7 @@ func (w *world) Setting(string) string   { return "" }
 func (w *world) pass(blobs [][]byte)     { w.meet[(w.rank+1)%len(w.meet)] <- blobs }
 func (w *world) take() (blobs [][]byte)  { return <-w.meet[w.rank] }
 
-// AllGather sends the list of blobs round the ring, once to fill it and once
-// for everybody to see it full.
+// AllGather sends the list of blobs around the ring, once to fill it and once to pass the full list to every rank.
 func (w *world) AllGather(_ context.Context, blob []byte) ([][]byte, error) {
 	if w.rank == 0 {
 		w.pass([][]byte{blob})
