@@ -26,7 +26,7 @@ type options struct {
 	helloTimeout time.Duration    // how long a connection may take to prove itself
 	log          *slog.Logger
 	logWait      func(text string) // of WithLogger
-	launcherGone func(err error)   // what to do when the launcher has gone
+	launcherGone func(err error)   // called when the launcher is gone
 }
 
 func defaultOptions() options {

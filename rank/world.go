@@ -107,9 +107,8 @@ func (w *World) DeriveKey(purpose string) []byte {
 // world of one without a launcher, nor after Close.
 func (w *World) Failed() <-chan struct{} { return w.mesh.Failed() }
 
-// Failure returns the rank that failed first, as far as this rank knows, and
-// how: a *Error that is an ErrFailed. It returns -1 and nil while there is
-// none; -1 with an error when the launcher is gone.
+// Failure returns the rank that failed first, to the knowledge of this rank, and the cause: a *Error that is an
+// ErrFailed. It returns -1 and nil while there is none; -1 with an error when the launcher is gone.
 func (w *World) Failure() (rank int, err error) {
 	if f := w.mesh.Failure(); f != nil {
 		return f.Rank, w.fault("", f)

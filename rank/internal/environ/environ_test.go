@@ -259,7 +259,7 @@ func TestKeyFile(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), mode); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chmod(path, mode); err != nil { // whatever the umask is
+		if err := os.Chmod(path, mode); err != nil { // with any umask
 			t.Fatal(err)
 		}
 		return path

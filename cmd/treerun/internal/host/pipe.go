@@ -110,17 +110,17 @@ type child struct {
 	rank, pid int
 	streams   [wire.Streams]*Pipe // closed by their readers
 	file      *os.File            // its job file
-	control   *Pipe               // our end of its control socket
+	control   *Pipe               // this process's end of its control socket
 	// out gets messages for it: at most one per rank of the job, and one more. A rank that
 	// never reads keeps the goroutine waiting, until close.
 	out wire.Queue[*job.Message]
 
 	stopped bool // it has been sent a signal to stop
 	ended   bool
-	left    bool  // its process group, and this was reported
+	left    bool  // it has left its process group, and this was reported
 	deaf    error // of the latest signal to it
-	dying   int   // how often its mark was seen before it had ended
-	halted  int   // how often it was seen stopped in a row
+	dying   int   // number of looks that saw its mark before it had ended
+	halted  int   // number of consecutive looks that saw it stopped
 	state   job.ProcState
 }
 
@@ -156,7 +156,7 @@ func (c *child) receive(h *Host) {
 	}
 }
 
-// close closes what we hold of a rank that has ended, but its streams.
+// close closes the files of a rank that has ended, except its streams.
 func (c *child) close() {
 	if c.control != nil {
 		_ = c.control.Close()
@@ -166,7 +166,7 @@ func (c *child) close() {
 	}
 }
 
-// discard closes what we hold of a rank that was never started.
+// discard closes all files of a rank that was never started.
 func (c *child) discard() {
 	c.close()
 	for _, s := range c.streams {

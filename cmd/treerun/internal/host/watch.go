@@ -34,7 +34,8 @@ func RunGuard(args []string) error {
 	if err != nil {
 		return fmt.Errorf("guard: %.80q is not what a launcher asks for: %w", args, err)
 	}
-	// When a user stops all processes called treerun, the launcher stops its ranks in good order meanwhile.
+	// When a user sends a signal to stop to all processes called treerun, the guard ignores it, and the launcher stops its
+	// ranks in good order.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	launcher, err := os.FindProcess(f.Launcher)
 	if err == nil && unix.Getppid() != f.Launcher {

@@ -16,7 +16,7 @@ import (
 
 // rankState is the supervisor's state of one rank.
 type rankState struct {
-	End     // as far as it is known
+	End     // its known part
 	at      *hostState
 	streams [wire.Streams]*output.Stream
 	opened  [wire.Streams]bool // its output has begun to arrive, or none will
@@ -184,7 +184,7 @@ func (s *supervisor) hasStarted(p *hostState, b *wire.Started) {
 		}
 	}
 	if s.early {
-		s.late = s.stragglers() // now that the ranks that run are known
+		s.late = s.stragglers() // now that the running ranks are known
 	}
 }
 

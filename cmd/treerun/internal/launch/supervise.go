@@ -19,7 +19,7 @@ import (
 // cause is the reason for ending a job before all ranks have ended by themselves.
 type cause struct {
 	kind   causeKind
-	err    error          // for the user; its exit code is the job's, but for what exitCode knows better
+	err    error          // for the user; its exit code is the job's, unless exitCode knows a better one
 	signal syscall.Signal // bySignal: the one that treerun got
 }
 
@@ -50,14 +50,14 @@ type supervisor struct {
 	printing int  // streams of ranks that have not ended
 	joined   int
 	seeded   bool
-	order    int // counts the moments at which ends were seen
+	order    int // number of moments at which ends were seen
 
-	events    chan func()   // what wait calls
+	events    chan func()   // the functions for wait to call
 	quit      chan struct{} // closed when the supervisor takes no more events
-	firstStop time.Time     // when the first signal to stop came
-	continued time.Time     // when the last SIGCONT came
-	failed    time.Time     // when the first failure was seen
-	harmed    time.Time     // when that last reached a call of a rank
+	firstStop time.Time     // time of the first signal to stop
+	continued time.Time     // time of the last SIGCONT
+	failed    time.Time     // time of the first failure
+	harmed    time.Time     // time when a failure last reached a call of a rank
 	stopped   bool          // ranks have been sent a signal to stop
 	killed    bool          // ranks have been killed
 	gaveUp    bool          // unread output is dropped

@@ -159,7 +159,7 @@ func (l *tagged) flush(out []byte, now time.Time) []byte {
 	case l.cr:
 		l.cr = false
 		return l.endProgress(out, now)
-	case l.progress: // show it, and keep it for what follows
+	case l.progress: // show it, and keep it for the text that follows
 		l.drawn = wholeRunes(l.text)
 		l.latest = append(l.latest[:0], l.text[:l.drawn]...)
 	default:

@@ -94,7 +94,7 @@ var ErrNoHello = errors.New("it is not treerun that answers")
 // data that was read instead.
 func ReadHello(r *bufio.Reader, word string) (version string, noise []byte, err error) {
 	for len(noise) <= maxPreamble {
-		line, err := r.ReadSlice('\n') // or what r has room for
+		line, err := r.ReadSlice('\n') // or the contents of a full buffer
 		if at := bytes.Index(line, []byte(word)); at >= 0 && err == nil {
 			if fields := strings.Fields(string(line[at:])); len(fields) == 2 && fields[0] == word {
 				return fields[1], noise, nil

@@ -12,9 +12,9 @@ import (
 // far.
 type session struct {
 	c      *collective.Comm
-	sparse *collective.Comm // of sparse calls: that of the others, with ranks that only aggregate
+	sparse *collective.Comm // for sparse calls: that of the others, with ranks that only aggregate
 	o      *Options
-	device *cuda.Device // that the data are on; nil: the host
+	device *cuda.Device // with the data; nil: the host
 
 	rates   map[int64]float64 // by bytes copied: read and written per second, on every rank at once; nil: no limits
 	latency float64           // seconds, of the quickest link

@@ -252,7 +252,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// CheckRanks checks what depends on the number of ranks.
+// CheckRanks checks the options that depend on the number of ranks.
 func (o *Options) CheckRanks(np int) error {
 	switch {
 	case o.Explain > 0 && np == 1:

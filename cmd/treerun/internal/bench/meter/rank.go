@@ -98,7 +98,7 @@ func All(ctx context.Context, c, sparseOn *collective.Comm, dev *cuda.Device, o 
 	}
 	s := newSession(c, sparseOn, o, dev)
 	for len(cases) > 0 {
-		n := 1 // as many as have the same type
+		n := 1 // number of cases of the same type
 		for n < len(cases) && cases[n].Type == cases[0].Type {
 			n++
 		}
