@@ -10,18 +10,17 @@ import (
 	"github.com/treerun/treerun/topo/probe"
 )
 
-// protocol is the version of the messages below and of everything that ranks
-// must do alike.
+// protocol is the version of the messages below and of everything that must be the same on all ranks.
 const protocol = 22
 
 // hello is the first message of New.
 type hello struct {
 	Protocol  int
 	Settings  []string          // Config.values
-	Refused   string            // what of the settings the rank cannot plan with
-	Host      cachedHost        // what the first rank of a host knows of it
+	Refused   string            // the setting that the rank cannot plan with, and why
+	Host      cachedHost        // from the first rank of a host; else empty
 	Cores     int               // usable cores of the rank
-	Machine   string            // whose cores they are, of all of it; empty: nobody else's
+	Machine   string            // whose cores these all are; empty: of this host only
 	Place     probe.Place       // where it runs
 	Decision  *planner.Decision // rank 0's for its host's graph, if that is all
 	HeapBytes int               // that this rank can have

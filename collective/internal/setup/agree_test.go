@@ -27,8 +27,7 @@ func TestRankList(t *testing.T) {
 	}
 }
 
-// FuzzMessages: no message makes a rank allocate much, or panic, and what is read
-// can be written.
+// FuzzMessages: no message makes a rank allocate much, or panic, and a message that was read can be written.
 func FuzzMessages(f *testing.F) {
 	for _, v := range []any{
 		hello{Protocol: protocol, Settings: []string{"8 of 4096 bytes"}, Cores: 2,

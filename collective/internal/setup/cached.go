@@ -13,13 +13,13 @@ import (
 	"github.com/treerun/treerun/topo/probe"
 )
 
-// cachedHost is what the first rank of a host knows of it.
+// cachedHost is the information that the first rank of a host has about the host.
 type cachedHost struct {
 	Member probe.Member    // of the network between hosts, where there are several
 	Found  *probe.Findings // of the links within it by an earlier job; nil: none, or one rank
 }
 
-// Between says, for a communicator of several hosts, how its graph is known.
+// Between describes, for a communicator of several hosts, how its graph is known.
 type Between struct {
 	Network *network.Network
 	Unused  string // why what earlier jobs have kept of the network was not taken, on rank 0; "" where that is no wonder
@@ -34,8 +34,7 @@ func (b *Between) Text(now int64) string {
 	return text
 }
 
-// What is taken of hosts that nobody has measured nor may measure: 10 Gbit/s
-// Ethernet.
+// The values assumed for hosts that were not measured and may not be measured: 10 Gbit/s Ethernet.
 const (
 	declaredRate    = 1.25 // GB/s
 	declaredLatency = 30.0 // us
@@ -79,8 +78,8 @@ func (s *setup) hostsGraph(by allGather, cache *probe.Cache, all []hello) (*topo
 	return s.equalized(g), nil
 }
 
-// cachedHost is what this rank tells of its host, if it is the first one there and the graph is not
-// given.
+// cachedHost returns the information that this rank reports about its host, if it is the first rank there and the graph
+// is not given.
 func (s *setup) cachedHost(cache *probe.Cache) (mine cachedHost) {
 	hosts := HostsOf(s.World)
 	members := neighbours(hosts, s.Rank)
@@ -129,8 +128,8 @@ func (s *setup) withinHosts(by allGather, cache *probe.Cache, hosts []int, all [
 	return graphs, nil
 }
 
-// betweenHosts returns the network between hosts, the same on all ranks, and on
-// rank 0 why what is kept of it was not taken.
+// betweenHosts returns the network between hosts, the same on all ranks, and on rank 0 the reason why the network kept
+// by earlier jobs was not used.
 func (s *setup) betweenHosts(g allGather, cache *probe.Cache, hosts []int, members []probe.Member,
 	effort network.Effort) (n *network.Network, unused string, err error) {
 	file := ""
@@ -169,8 +168,8 @@ func (s *setup) betweenHosts(g allGather, cache *probe.Cache, hosts []int, membe
 	return n, unused, err
 }
 
-// cachedNetwork returns the network in file, nil where it does not serve, and why it
-// does not. Where it is not asked for, that is what has changed since, if anything.
+// cachedNetwork returns the network in file, nil where it cannot be used, and the reason. Where the cache is to be
+// refreshed, the reason is the change since then, if any.
 func (s *setup) cachedNetwork(cache *probe.Cache, file string, members []probe.Member, effort network.Effort,
 ) (*network.Network, string) {
 	anew := s.World.Setting("no-topo-cache") == Refresh

@@ -30,7 +30,7 @@ type connector func(ctx context.Context, w World, all allGather, purpose string,
 type Config struct {
 	Graph            *topo.Graph
 	DeviceGraph      *topo.Graph
-	Members          []int // as each of them has said, in the numbers of the communicator above; nil: nobody had to
+	Members          []int // as each of them has given them, in ranks of the parent communicator; nil: none were given
 	Slots, SlotBytes int
 	Planning         planner.Options
 	Planned          bool // by WithAlgorithm
@@ -61,7 +61,7 @@ func defaults() Config {
 	}
 }
 
-// Note tells people, on some rank, what is no error: the logger or, without one, standard error.
+// Note writes a notice for users, which is not an error, on one rank: to the logger or, without one, to standard error.
 func (c *Config) Note(text string) {
 	switch {
 	case text == "":
@@ -83,7 +83,7 @@ var shared = []string{
 	"the plan (--plan, TREERUN_PLAN or WithPlan)",
 }
 
-// values returns the values of the shared settings, for people to tell apart.
+// values returns the values of the shared settings, in a form that users can compare.
 func (c *Config) values() []string {
 	given, slots := "none", "as the planner has them"
 	graph := func(g *topo.Graph) string {
@@ -108,8 +108,8 @@ func (c *Config) values() []string {
 	}
 }
 
-// TopoCache returns the cache of what was measured of links, nil for none. A user
-// without a cache directory is no reason to fail.
+// TopoCache returns the cache of link measurements, nil for none. A user without a cache directory is no reason to
+// fail.
 func (c *Config) TopoCache(w World) *probe.Cache {
 	if s := w.Setting("no-topo-cache"); s != "" && s != Refresh {
 		return nil

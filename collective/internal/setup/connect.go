@@ -35,9 +35,9 @@ func neighbours(hosts []int, r int) []int {
 	return all
 }
 
-// among returns the AllGather of some ranks of one host, rising, in their order. All hosts of the World do the same in
-// theirs at the same time: it is one of the whole World, from which every host takes what is its own. What fails on one
-// host fails on all.
+// among returns the AllGather of members, ranks of one host in ascending order. All hosts of the World make theirs at
+// the same time: it is one AllGather of the whole World, from which every host takes the part of its own ranks. A
+// failure on one host is a failure on all.
 func among(members []int, gather allGather) allGather {
 	return func(ctx context.Context, blob []byte) (own [][]byte, err error) {
 		all, err := gather(ctx, blob)

@@ -15,7 +15,7 @@ type onHosts struct {
 
 func (w onHosts) HostOf(r int) int { return w.hosts[r] }
 
-// TestFailureOfOneHost: where the ranks of one host cannot share memory, no rank of any host goes on.
+// TestFailureOfOneHost: where the ranks of one host cannot share memory, New fails on the ranks of all hosts.
 func TestFailureOfOneHost(t *testing.T) {
 	hosts := []int{0, 0, 1, 1}
 	var ranks sync.WaitGroup

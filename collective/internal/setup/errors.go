@@ -11,7 +11,7 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// What can be wrong; test with errors.Is.
+// The kinds of errors; test with errors.Is.
 var (
 	// ErrArgument: the call cannot be made with these arguments. Nothing was
 	// sent, the communicator stays usable.
@@ -46,11 +46,11 @@ var (
 	// ErrAborted: a rank called Abort.
 	ErrAborted = errors.New("a rank aborted the communicator")
 
-	// ErrLink: a link between two ranks broke, or carried what it must not.
+	// ErrLink: a link between two ranks broke, or carried invalid data.
 	ErrLink = errors.New("a link failed")
 
-	// ErrDevice: a device of a rank, or its driver, did not do what it was asked
-	// for. On that rank the error wraps a *cuda.Error as well.
+	// ErrDevice: a device of a rank, or its driver, failed an operation. On that rank the error wraps a *cuda.Error as
+	// well.
 	ErrDevice = errors.New("a device failed")
 
 	// ErrDisagree: the ranks have different settings, graphs or plans.
@@ -59,16 +59,15 @@ var (
 
 // RankError is the first failure of a communicator, the same one on all ranks.
 //
-// When a call has returned it, nobody writes to the buffers of the communicator's calls any more,
-// with one exception: the process of another rank of this host that was stopped (SIGSTOP, a
-// debugger) for more than a second in the middle of a copy to a buffer of 64 KiB or more ends
-// that copy when it goes on.
+// When a call has returned it, no process writes to the buffers of the communicator's calls any more, with one
+// exception: the process of another rank of this host that was stopped (SIGSTOP, a debugger) for more than a second in
+// the middle of a copy to a buffer of 64 KiB or more finishes that copy when it is resumed.
 type RankError struct {
 	Rank int    // the rank at fault, -1 when it is not one rank's
 	Comm string // the communicator whose rank that is, "" for the first one of the World
 	Op   string // the call that this rank made, as "AllReduce #41 (sum of 1000 float32)"
 	Err  error  // what happened; wraps one of the errors above
-	Hint string // what has become of the call's slices, "" when there is nothing to say
+	Hint string // the state of the call's slices, "" when there is nothing to report
 }
 
 // Error names the call, the rank at fault and what happened.
@@ -122,7 +121,7 @@ func ErrorOf(f transport.Fault, cause error) error {
 	return e
 }
 
-// DeviceError is ErrorOf for what a device of a rank did not do.
+// DeviceError is ErrorOf for a failed operation of a rank's device.
 func DeviceError(text string, cause error) error {
 	return ErrorOf(transport.Fault{Kind: transport.FaultDevice, Text: text}, cause)
 }

@@ -7,17 +7,16 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// levelFrom is the rate of links between hosts of one machine, in GB/s, from which
-// they are taken to be alike: nothing but the machine's cores and memory limits them
-// then, and what was measured of each tells how these were shared out at that moment.
+// levelFrom is the rate of links between hosts of one machine, in GB/s, from which they are assumed to be equal: only
+// the machine's cores and memory limit them then, and differences between measured links show how these were shared at
+// that moment.
 const levelFrom = 1.5
 
 // oneMachine reports whether all hosts are one machine.
 func (s *setup) oneMachine() bool { return len(s.Config.coreHosts) > 0 && OneHost(s.Config.coreHosts) }
 
-// equalized returns g with links between hosts that are all alike, and without cards,
-// where all hosts are one machine whose network has no
-// limits; otherwise g itself.
+// equalized returns g with equal links between all hosts, and without cards, where all hosts are one machine whose
+// network has no limits; otherwise g itself.
 func (s *setup) equalized(g *topo.Graph) *topo.Graph {
 	if !s.oneMachine() || len(g.Hosts) != g.Ranks {
 		return g

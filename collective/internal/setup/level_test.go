@@ -7,8 +7,8 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Hosts that are one machine, without limits between them, are alike whatever was
-// measured; slower ones, and those that are machines of their own, are not.
+// The links between hosts that are one machine, without limits between them, are made equal whatever was measured;
+// slower ones, and those between separate machines, are not.
 func TestLevelled(t *testing.T) {
 	uneven := func(rate float64) *topo.Graph {
 		return testutil.Hosts(4, 2, func(a, b int) float64 { return rate * float64(1+a+b) },

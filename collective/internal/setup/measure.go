@@ -27,7 +27,7 @@ func (s *setup) measure(g allGather, hosts []int) ([]*probe.Findings, error) {
 	for r, h := range hosts {
 		found[h].Places = append(found[h].Places, s.places[r])
 	}
-	if s.oneMachine() { // whose ranks run alike on all hosts that have as many: one measurement holds for these
+	if s.oneMachine() { // hosts with the same number of ranks have the same links: one measurement holds for all of them
 		for h, f := range found {
 			like := func(o *probe.Findings) bool { return slices.Equal(o.Places, f.Places) }
 			found[h] = found[slices.IndexFunc(found, like)]
@@ -105,10 +105,9 @@ func (s *setup) crowded() []int {
 	return crowded(s.World.Setting("cpus"), len(neighbours(HostsOf(s.World), s.Rank)))
 }
 
-// crowded returns the cores of a host among which its ranks are bound, as the launcher's
-// setting lists them, where several have to share one; else nil. A rank that keeps to a core
-// of its own measures its links from there. Two that share one cannot: what they would
-// measure is how long the kernel leaves a core to either.
+// crowded returns the cores of a host among which its ranks are bound, as the launcher's setting lists them, where
+// several have to share one; else nil. A rank that keeps to a core of its own measures its links from there. Two that
+// share one cannot: they would measure how long the kernel leaves a core to either.
 func crowded(setting string, ranks int) (cores []int) {
 	for text := range strings.SplitSeq(setting, ",") {
 		cpu, err := strconv.Atoi(text)
@@ -122,9 +121,8 @@ func crowded(setting string, ranks int) (cores []int) {
 
 const maxCPUs = 1024 // that fit into a set of the kernel's
 
-// lendGain returns what payloads take through slots over what they take read from their
-// sender's own memory, the same on all ranks: as it is now, on one host whose graph was not
-// given. 0: nobody knows.
+// lendGain returns the time of payloads through slots divided by their time when they are read from their sender's own
+// memory, the same on all ranks: as it is now, on one host whose graph was not given. 0: not known.
 func (s *setup) lendGain(ep transport.Endpoint, lane int) (float64, error) {
 	if !s.Config.TryLending || s.Config.Graph != nil || lane < 0 || !OneHost(HostsOf(s.World)) {
 		return 0, nil

@@ -59,13 +59,13 @@ func endpoint[E transport.Endpoint](ep E, err error) (transport.Endpoint, error)
 	return ep, nil
 }
 
-// eagerRanks is up to how many ranks all pairs connect in New, so that it tells of every pair that cannot. Of more
-// ranks those of two hosts connect when a plan, or a message, first needs them: 64 ranks of 16 namespaces on two cores
-// took 1.5 s for all pairs.
+// eagerRanks is the largest number of ranks of which all pairs connect in New, so that New reports every pair that
+// cannot. With more ranks, ranks of two hosts connect when a plan, or a message, first needs their link: 64 ranks of 16
+// namespaces on two cores took 1.5 s for all pairs.
 const eagerRanks = 16
 
-// joinsHosts says with which ranks a rank connects at once, where others wait: the first ranks of hosts are a ring and
-// a binary tree, by which all ranks hear of faults, without any one host, too.
+// joinsHosts reports with which ranks a rank connects at once, where other pairs wait: the first ranks of hosts form a
+// ring and a binary tree, by which all ranks learn of faults, even if any one host is missing.
 func joinsHosts(hosts []int, rank int) func(r int) bool {
 	firsts := firstRanks(hosts)
 	n, own := len(firsts), hosts[rank]
@@ -81,8 +81,7 @@ const purposeProbe = "probe"
 var errNotNetworked = errors.New("the ranks are on several hosts, and their World does not know its addresses (it is " +
 	"not a collective.Networked)")
 
-// networkConfig says how ranks of different hosts connect, from what the World
-// knows and the launcher's settings.
+// networkConfig returns how ranks of different hosts connect, from the World's addresses and the launcher's settings.
 func networkConfig(w World, g allGather, purpose string) (netconn.Config, error) {
 	n, ok := w.(Networked)
 	if !ok {
@@ -102,8 +101,7 @@ func networkConfig(w World, g allGather, purpose string) (netconn.Config, error)
 	return cfg, nil
 }
 
-// timeSetting returns a time that the World's settings have, 0 where they do not: package rank has
-// refused what is none.
+// timeSetting returns a time of the World's settings, 0 where it is not set: package rank has refused invalid ones.
 func timeSetting(w World, name string) time.Duration {
 	d, _ := job.ParseTime(w.Setting(name))
 	return d

@@ -7,7 +7,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// A graph whose ranks are on other hosts than the job's is taken, and told.
+// A graph whose ranks are on other hosts than the job's is used, and reported.
 func TestGraphOfOtherHosts(t *testing.T) {
 	given := topo.UniformGraph(4)
 	s := setup{Setup: Setup{Size: 4, World: InProcess(4)[0], Config: &Config{Graph: given}}}

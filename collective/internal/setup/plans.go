@@ -17,7 +17,7 @@ import (
 
 // Plans is a communicator's Planner, and the programs that its plans become.
 type Plans struct {
-	*planner.Planner // nil where err says why there is none
+	*planner.Planner // nil where there is none, for the reason err
 	err              error
 	graph            *topo.Graph
 	rank, size       int
@@ -87,13 +87,13 @@ func (p *Plans) layout() (l transport.Layout, err error) {
 // messageLane is the lane of messages between ranks; those of plans come after it.
 const messageLane = 0
 
-// NoMessages says why there are no messages between ranks.
+// NoMessages returns the reason why there are no messages between ranks.
 func (p *Plans) NoMessages() string {
 	return fmt.Sprintf("up to %d ranks, not for %d", planner.PairRanks, p.size)
 }
 
-// Program returns the program for a call of so many bytes, and the plan that it is of. Rank 0
-// proves the plan: the other ranks run the same one, or the digests of their calls differ.
+// Program returns the program for a call of the given number of bytes, and the plan that it is made from. Rank 0 proves
+// the plan: the other ranks run the same one, or the digests of their calls differ.
 func (p *Plans) Program(kind plan.Kind, root, bytes int) (*engine.Program, *planner.Served, error) {
 	s, err := p.Serve(kind, root, int64(bytes))
 	if err != nil {
@@ -115,7 +115,7 @@ func (p *Plans) Program(kind plan.Kind, root, bytes int) (*engine.Program, *plan
 	return pr, s, nil
 }
 
-// Summary says, for people, which algorithm runs a kind from which size on.
+// Summary describes, for users, which algorithm runs a kind from which size on.
 func (p *Plans) Summary(kind plan.Kind) string {
 	list, err := p.Table(kind)
 	if err != nil {
@@ -142,8 +142,8 @@ func PlanTogether(ctx context.Context, w World, g *topo.Graph, m planner.Machine
 }
 
 // decideTogether has rank 0 decide and all ranks follow, by one AllGather. The graph is the same on all: it was given,
-// and compared, or follows from what all have told. Transports compare the links; the plans are compared when calls run
-// by them.
+// and compared, or follows from the hellos of all ranks. Transports compare the links; the plans are compared when
+// calls run by them.
 func (p *Plans) decideTogether(ctx context.Context, g allGather, kinds []plan.Kind) error {
 	var mine *planner.Decision
 	err := p.err
@@ -165,8 +165,8 @@ func (p *Plans) decideTogether(ctx context.Context, g allGather, kinds []plan.Ki
 	return p.follow(all[0])
 }
 
-// Explain says, for people, which plan runs from which size on, what each is priced at,
-// and how far the best rate is from what the links allow.
+// Explain describes, for users, which plan runs from which size on, the predicted time of each, and how far the best
+// rate is from what the links allow.
 func (p *Plans) Explain() string {
 	var b strings.Builder
 	slots, slotBytes := p.Slots()

@@ -9,17 +9,15 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// The settings that say how to plan: those of treerun's flags, or of the variables
-// TREERUN_GRAPH, TREERUN_ALGORITHM and TREERUN_PLAN where another launcher starts the
-// ranks. Options of New come before them.
+// The settings of planning: those of treerun's flags, or of the variables TREERUN_GRAPH, TREERUN_ALGORITHM and
+// TREERUN_PLAN where another launcher starts the ranks. Options of New come before them.
 const (
 	settingGraph     = "graph"     // the text of a graph file, the path of one, or the name of a machine
 	settingAlgorithm = "algorithm" // as planner.ParseOptions reads it
 	SettingPlan      = "plan"      // the text of a plan file, or the path of one
 )
 
-// usePlanning takes over what the job's settings say of planning, and proves a given plan.
-// An error is an ErrArgument.
+// usePlanning takes over the job's settings of planning, and proves a given plan. An error is an ErrArgument.
 func (c *Config) usePlanning(w World) error {
 	for _, one := range []struct {
 		setting string

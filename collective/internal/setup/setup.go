@@ -21,7 +21,7 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Setup is what the ranks of a World have agreed on for a communicator, and have opened.
+// Setup holds the settings, plans and links that the ranks of a World have agreed on and opened for a communicator.
 type Setup struct {
 	Rank, Size int
 	Name       string
@@ -77,7 +77,7 @@ func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
 	}
 	refused := errors.Is(err, ErrDisagree) || errors.Is(err, ErrArgument)
 	if !refused && cause == nil {
-		select { // the World hears of a rank's end a moment later
+		select { // the World learns of a rank's end a moment later
 		case <-w.Failed():
 		case <-ctx.Done():
 		case <-time.After(causeWait):
@@ -117,7 +117,7 @@ func (s *setup) whyNot(ctx context.Context, err error) *RankError {
 	return nil
 }
 
-// step says what the New is at.
+// step publishes the step that the New has reached.
 func (s *setup) step(what string) {
 	s.wait.Publish("New: "+what, time.Now(), nil)
 }
@@ -141,11 +141,11 @@ func (s *setup) measuring() (measured func()) {
 type setup struct {
 	Setup
 	ctx    context.Context
-	wait   *waits.Wait   // where it is published what the New, and later a call, waits for
+	wait   *waits.Wait   // publishes the cause for which the New, and later a call, waits
 	cores  int           // that this host lets its ranks use
 	places []probe.Place // by rank
 
-	// Where rank 0 knows the graph of an earlier job it plans and decides before it has heard from the others.
+	// Where rank 0 knows the graph of an earlier job it plans and decides before the other ranks' hellos arrive.
 	decision *planner.Decision // nil: it has not
 }
 
@@ -188,8 +188,8 @@ func (s *setup) run() error {
 	return nil
 }
 
-// compareHellos compares what all ranks say of themselves, and takes over what plans and measurements
-// depend on. refused is what this rank cannot plan with.
+// compareHellos compares the hellos of all ranks, and takes over the values that plans and measurements depend on.
+// refused is the error of a setting that this rank cannot plan with.
 func (s *setup) compareHellos(all []hello, refused error) error {
 	version := func(h hello) string { return strconv.Itoa(h.Protocol) }
 	if err := Agreed(s.World, "the protocol version", all, version); err != nil {
@@ -237,7 +237,7 @@ func (s *setup) planAndConnect(all []hello) (l transport.Layout, ep transport.En
 	}
 	measures := s.decision == nil && s.Config.Graph == nil && OneHost(HostsOf(s.World))
 	if measures {
-		// What the links within a host are depends on the number of ranks alone.
+		// The links within a host depend on the number of ranks alone.
 		m := s.Config.machine()
 		l = transport.Layout{Size: s.Size, HeapBytes: s.Config.HeapBytes}
 		l.Slots, l.SlotBytes = m.LocalSlots(l.Size)
@@ -293,7 +293,7 @@ func (s *setup) decide(g allGather) (err error) {
 	return err
 }
 
-// compare tells the others of this rank, and returns what all tell.
+// compare sends this rank's hello to the other ranks, and returns the hellos of all.
 func (s *setup) compare() ([]hello, error) {
 	refused := s.Config.usePlanning(s.World)
 	h := hello{
@@ -307,7 +307,7 @@ func (s *setup) compare() ([]hello, error) {
 	if kept := h.Host.Found; kept != nil && refused == nil && OneHost(HostsOf(s.World)) {
 		s.Config.coreHosts = HostsOf(s.World) // as all find out
 		s.Plans = newPlans(kept.Graph(), 0, s.Config.machine(), s.Config.Planning)
-		h.Decision, _ = s.Plans.decide(s.Plans.firstKinds()) // an error comes again later, and is told then
+		h.Decision, _ = s.Plans.decide(s.Plans.firstKinds()) // an error comes again later, and is reported then
 	}
 	s.step("comparing settings")
 	all, err := strict.Swap(s.ctx, s.World.AllGather, s.Size, nil, h, nil)
@@ -355,8 +355,8 @@ func (s *setup) measuredGraph(by allGather, all []hello) (*topo.Graph, error) {
 	return graphs[0], nil
 }
 
-// otherHosts says that a graph which was given has the ranks on other hosts than the job,
-// which may be meant so; "" is that it has not.
+// otherHosts returns a notice that a given graph has the ranks on other hosts than the job, which may be intended; ""
+// where it has not.
 func (s *setup) otherHosts() string {
 	given := s.Config.Graph.ByHost()
 	own := (&topo.Graph{Ranks: s.Size, Hosts: HostsOf(s.World)}).ByHost()

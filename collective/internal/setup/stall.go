@@ -41,8 +41,8 @@ func doing(w World) string {
 	return fmt.Sprintf("%s on rank %d", call, numberOf(w, w.Rank()))
 }
 
-// jobOf returns what w knows of the waits of its job, and the job's ranks that are those of
-// w, nil where all are. A World that can ask nobody knows its own waits only.
+// jobOf returns what w knows of the waits of its job, and the job's ranks that are those of w, nil where all are. A
+// World without a connection to the job's waits knows its own only.
 func jobOf(w World) (*waits.Job, []int) {
 	top, ranks := InJob(w)
 	if known, is := top.(interface{ Waits() *waits.Job }); is {

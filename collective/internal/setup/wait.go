@@ -7,11 +7,10 @@ import (
 
 // waiterFor returns how a rank waits where the ranks of its host share cores.
 //
-// Ranks with a core of their own poll for about the time of a message, then
-// yield between polls: on a core that nobody else wants a yield costs 0.1 us,
-// and where the kernel has put two ranks on one core, or another job runs, it
-// lets the other one get on (polling on there costs 100 us per message instead
-// of 10). They sleep late: a wake-up between cores costs 10 to 30 us.
+// Ranks with a core of their own poll for about the time of a message, then yield between polls: on a core without
+// another runnable thread a yield costs 0.1 us, and where the kernel has put two ranks on one core, or another job
+// runs, it lets the other one run (continuing to poll there costs 100 us per message instead of 10). They sleep late: a
+// wake-up between cores costs 10 to 30 us.
 //
 // Ranks that share cores hand them over at once, and sleep when that did not
 // help a few times over: a rank that is computing must not be interrupted by
@@ -21,9 +20,8 @@ import (
 // first calls of a job, ranks that slept too soon took 46 to 88 us for a Reduce of
 // 4 KiB (8 ranks), and 45 to 48 with 600 yields.
 //
-// Where ranks are on several hosts a poll looks at sockets, which costs a system
-// call, and what comes has been under way for tens of microseconds: nearly every
-// poll is followed by a yield. With 50, 200 and 2000 of them an AllReduce of 8
+// Where ranks are on several hosts a poll looks at sockets, which costs a system call, and messages have been under way
+// for tens of microseconds: nearly every poll is followed by a yield. With 50, 200 and 2000 of them an AllReduce of 8
 // bytes over four hosts on two cores took 67, 59 and 47 us.
 func waiterFor(hosts []int, rank, cores int) engine.Waiter {
 	size := len(neighbours(hosts, rank))

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// World is what a communicator needs to know of the job. *rank.World is one.
+// World is the job as a communicator sees it. *rank.World is one.
 type World interface {
 	Rank() int           // this rank, from 0
 	Size() int           // number of ranks
@@ -14,8 +14,7 @@ type World interface {
 	// AllGather gives every rank the blobs of all ranks, by rank.
 	AllGather(ctx context.Context, blob []byte) ([][]byte, error)
 
-	// Failed is closed when a rank is known to have failed; Failure then says
-	// which one, and how.
+	// Failed is closed when a rank is known to have failed; Failure then returns the rank and the cause.
 	Failed() <-chan struct{}
 	Failure() (rank int, err error)
 
@@ -29,18 +28,17 @@ type World interface {
 	Setting(name string) string
 }
 
-// Networked is what the World must be, too, where its ranks are on several
-// hosts. *rank.World is one.
+// Networked is an interface that the World must also implement where its ranks are on several hosts. *rank.World does.
 type Networked interface {
 	ListenAddrs() []netip.Addr // of this rank's host, for other hosts, best first
 	HostName(rank int) string  // for people
 	Epoch() int                // how often the job was restarted under its id, from 0
 }
 
-// Leaving is what a World tells, if it can, of ranks that have closed it in good order:
-// they are in no call any more. *rank.World does.
+// Leaving is an optional interface of a World, which reports whether a rank has closed it in good order: it is in no
+// call any more. *rank.World implements it.
 type Leaving interface{ Left(rank int) bool }
 
-// Outlasting is what a World reports, if it can, of every rank that has ended: that it has closed its World, or has
-// failed. Failure reports the first failure only. *rank.World does.
+// Outlasting is an optional interface of a World, which reports whether a rank has ended: whether it has closed its
+// World, or has failed. Failure reports the first failure only. *rank.World implements it.
 type Outlasting interface{ Gone(rank int) bool }
