@@ -38,7 +38,7 @@ func (c *Comm) AllToAllV(t kernel.DType, send []byte, sendCounts []int, recv []b
 			parts[r] = engine.Pass{Peer: r, Out: send[out[r]*size : out[r+1]*size], In: recv[in[r]*size : in[r+1]*size]}
 		}
 		o.list = []engine.Round{{Then: func() error { return c.sentAs(theirs, in) }}}
-		for step := 1; step < c.Size; step *= 2 { // no rank goes on before all have found that the counts agree
+		for step := 1; step < c.Size; step *= 2 { // no rank continues before all have found that the counts agree
 			o.Add(nothing, engine.Pass{Peer: (c.Rank + step) % c.Size, Out: mine[:1]},
 				engine.Pass{Peer: (c.Rank - step + c.Size) % c.Size, In: theirs[:1]})
 		}
@@ -48,7 +48,8 @@ func (c *Comm) AllToAllV(t kernel.DType, send []byte, sendCounts []int, recv []b
 	return a
 }
 
-// sentAs compares how many elements the ranks send to this one with what it receives, which lies at begins.
+// sentAs compares the numbers of elements that the ranks send to this one with those that it receives, which lie at
+// begins.
 func (c *Comm) sentAs(counts []byte, begins []int) error {
 	for r := range c.Size {
 		if n, want := binary.LittleEndian.Uint64(counts[8*r:]), begins[r+1]-begins[r]; n != uint64(want) {

@@ -14,7 +14,7 @@ import (
 type Args struct {
 	Kind    plan.Kind
 	Root    int // -1 where there is none
-	Count   int // elements, of one part where there are parts that are alike
+	Count   int // elements, of one part where there are parts of equal length
 	In, Out []byte
 	kernel.Work
 	Pieces []engine.Piece // in place of in and out
@@ -25,14 +25,14 @@ type Args struct {
 	number int            // of its Prepare among those of its like, from 0
 	gives  bool           // this rank gives something
 	gets   bool           // this rank gets something
-	own    int            // bytes of the caller's in a call that follow goes on with
+	own    int            // bytes of the caller's in a call that follow continues
 
-	// follow, unless nil, makes the rounds with which the call goes on. Each beginning of the call calls it.
+	// follow, unless nil, makes the rounds with which the call continues. It is called each time the call begins.
 	follow func() []engine.Round
 	Err    error // the call cannot be made
 }
 
-// Refuse makes a an argument error.
+// Refuse sets the error of a to an argument error.
 func (a *Args) Refuse(c *Comm, format string, v ...any) {
 	a.Err = c.ArgumentError(a.name(), format, v...)
 }
@@ -55,9 +55,9 @@ func (a *Args) varies() bool   { return a.flags&engine.Varied != 0 }
 // rooted reports whether the root alone has the counts of all ranks.
 func (a *Args) rooted() bool { return a.varies() && a.Kind.HasRoot() }
 
-// Set sets, and checks, what all calls with buffers have in common: lengths and places of
-// send and recv are as kind wants them on this rank, and there is the operation Op for their
-// elements. In and Out stay the caller's to set; that which this rank has none of is left alone.
+// Set sets and checks the fields that all calls with buffers have in common: lengths and places of send and recv must
+// be those that kind requires on this rank, and the operation Op must exist for their elements. The caller sets In and
+// Out; Set ignores a buffer that this rank does not have.
 func (a *Args) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, send, recv kernel.Span) *Args {
 	a.Kind, a.Root, a.Count, a.DType = kind, root, recv.Count, t
 	switch kind {
@@ -147,7 +147,7 @@ func (a *Args) parts(c *Comm, wholeName string, whole kernel.Span, partName stri
 	}
 }
 
-// SetHost is Set for a call on host memory, In and Out, of so many elements each.
+// SetHost is Set for a call on host memory: sends elements in In, recvs elements in Out.
 func (a *Args) SetHost(c *Comm, kind plan.Kind, root int, t kernel.DType, sends, recvs int) *Args {
 	in, out := kernel.SpanOf(a.In), kernel.SpanOf(a.Out)
 	in.Count, out.Count = sends, recvs
@@ -161,7 +161,8 @@ func (a *Args) SetHost(c *Comm, kind plan.Kind, root int, t kernel.DType, sends,
 	return a
 }
 
-// Vary gives a a part of counts[i] elements for every rank i, the same counts on all ranks. It comes before Set.
+// Vary lays out a with one part of counts[i] elements for every rank i, the same counts on all ranks. It comes before
+// Set.
 func (a *Args) Vary(c *Comm, kind plan.Kind, counts []int) *Args {
 	a.Kind, a.flags = kind, engine.Varied
 	a.Begins = a.layOut(c, "counts", counts)
@@ -192,7 +193,7 @@ func (a *Args) layOut(c *Comm, name string, counts []int) []int {
 	return begins
 }
 
-// gathers makes a an AllGather of elements of t.
+// gathers turns a into an AllGather of elements of t.
 func (a *Args) gathers(c *Comm, t kernel.DType, mine, all []byte) *Args {
 	a.In, a.Out = mine, all
 	return a.SetHost(c, plan.AllGather, -1, t, len(mine)/t.Size(), len(all)/t.Size())

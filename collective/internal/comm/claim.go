@@ -9,8 +9,8 @@ import (
 	"github.com/treerun/treerun/internal/backoff"
 )
 
-// claim says who uses the engine of a communicator: one call at a time or, between calls and while a call waits for
-// something else, for a moment whatever moves messages.
+// claim is the lock of a communicator's engine: it is held by one call at a time or, between calls and while a call
+// waits for something else, for a moment by a function that moves messages.
 type claim struct{ state atomic.Uint32 }
 
 // States of a claim.
@@ -74,7 +74,7 @@ func (c *Comm) move() (moved, keeps bool) {
 	return moved, keeps
 }
 
-// moveKept sends what is kept while this rank is in no call.
+// moveKept sends the messages that are kept while this rank is in no call.
 func (c *Comm) moveKept() {
 	idle := backoff.Wait{Max: time.Millisecond}
 	for !c.over() {

@@ -19,8 +19,8 @@ func (c *Inside) Dense(ctx context.Context, t kernel.DType, op kernel.Op, in, ou
 	return c.Go(ctx, &a, &c.Waiter)
 }
 
-// DenseUs predicts what Dense takes for so many bytes, in microseconds. It is the same on all
-// ranks; NaN: nobody knows.
+// DenseUs predicts the time of Dense for the given number of bytes, in microseconds. It is the same on all ranks; NaN:
+// not known.
 func (c *Inside) DenseUs(bytes int) float64 {
 	choice, _, err := c.Choose(plan.AllReduce, -1, bytes)
 	if err != nil {

@@ -139,8 +139,7 @@ func (d *Devices) Sync(ctx context.Context, s *cuda.Stream) error {
 	return err
 }
 
-// fault is failDuring for device calls: on the rank at fault the error wraps
-// what its device said.
+// fault is failDuring for device calls: on the rank at fault the error wraps that of its device.
 func (d *Devices) fault(f transport.Fault, during string) error {
 	c := d.c
 	err := c.failDuring(f, during, undefinedAnyhow)

@@ -1,11 +1,10 @@
-// Package comm is the inside of a communicator: the order of its calls and messages, its end,
-// its parts, and what it does with its ranks' devices. What it stands on is made by package
-// setup, the devices are opened by package device. Packages collective and collective/sparse
-// are the API around it. A *Comm is not for users; they have a *collective.Comm, of which Of
+// Package comm is the inside of a communicator: the order of its calls and messages, its end, its parts, and its calls
+// on its ranks' devices. Package setup makes its links and plans, package device opens the devices. Packages collective
+// and collective/sparse are the API around it. A *Comm is not for users; they have a *collective.Comm, of which Of
 // returns the inside.
 package comm
 
-// Handle is what a type of another package embeds to be a communicator for Of.
+// Handle is embedded by a type of another package that becomes a communicator for Of.
 type Handle struct{ c *Comm }
 
 // NewHandle returns a handle of c.

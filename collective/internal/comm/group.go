@@ -94,8 +94,8 @@ func (c *Comm) Sub(ctx context.Context, ranks []int, opts ...setup.Option) (*Com
 	return c.among(ctx, call, what, slices.Clone(ranks), opts)
 }
 
-// among makes a communicator of members, in their order, of whom this rank is one. what distinguishes it from others of
-// these members.
+// among makes a communicator of members, in their order, including this rank. The string what distinguishes it from
+// other communicators of these members.
 func (c *Comm) among(ctx context.Context, call, what string, members []int, opts []setup.Option) (*Comm, error) {
 	g := c.part(call, what, members)
 	sub, err := g.make(ctx, opts)
@@ -118,7 +118,7 @@ func (g *group) make(ctx context.Context, opts []setup.Option) (*Comm, error) {
 	c, members, call := g.parent, g.members, g.call
 	inherited := []setup.Option{func(cfg *setup.Config) {
 		cfg.Connect, cfg.HeapBytes = c.Config.Connect, c.Plans.HeapBytes
-		if call == "Sub" { // a Split tells all the same
+		if call == "Sub" { // a Split gives the same members to all
 			cfg.Members = members
 		}
 		cfg.Stall, cfg.StallTimeout, cfg.Logger = c.Config.Stall, c.Config.StallTimeout, c.Config.Logger
@@ -134,12 +134,12 @@ func (g *group) make(ctx context.Context, opts []setup.Option) (*Comm, error) {
 	}
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(c.whole, cancel)() // some of the others may have heard that c has failed, and come no more
+	defer context.AfterFunc(c.whole, cancel)() // some other ranks may know that c has failed, and not take part any more
 	return New(within, g, append(inherited, opts...)...)
 }
 
-// notMade is why this rank could not make a communicator of g. Where its context has ended that ends c, too: the
-// others may have heard of it in an exchange of theirs, or of nothing yet.
+// notMade is why this rank could not make a communicator of g. Where its context has ended that ends c, too: other
+// ranks may have learned of it in an exchange of theirs, or may not know it yet.
 func (c *Comm) notMade(ctx context.Context, g *group, err error) error {
 	if ctx.Err() != nil {
 		c.abort(transport.Faultf(transport.FaultOf(ctx.Err()), c.Rank, "rank %d gave up in %s: %v", c.Rank, g.call, err))
@@ -194,10 +194,10 @@ type making struct {
 	members []int // ranks of the parent, by ours
 	call    string
 	name    string      // of the communicator
-	started *StartedDup // of a StartDup, whose messages are beside the calls of the parent
+	started *StartedDup // of a StartDup, whose messages move during the calls of the parent
 }
 
-// newGroup returns the World of members, ranks of c, of whom this rank is one.
+// newGroup returns the World of members, ranks of c, including this rank.
 func newGroup(c *Comm, id string, members []int) *group {
 	job, ranks := setup.InJob(c.World)
 	g := &group{World: job, id: id, rank: slices.Index(members, c.Rank)}

@@ -17,10 +17,10 @@ import (
 type inner struct {
 	*group
 	c     *Comm
-	flags uint8 // engine.OnDevice: what is opened is the devices
+	flags uint8 // engine.OnDevice: it opens the devices
 }
 
-// newInner returns the inner World of c for opening what is named.
+// newInner returns the inner World of c for opening the links or devices that what names.
 func newInner(c *Comm, what string) *inner {
 	all := make([]int, c.Size)
 	for r := range all {
@@ -86,7 +86,7 @@ func gatherBlobs(blob []byte, ranks int, gather func(mine, all []byte) error) ([
 	return out, nil
 }
 
-// maxBlob bounds what ranks tell each other when a communicator is made, or anything is opened.
+// maxBlob is the size limit of the messages in which ranks make a communicator, or open its links or devices.
 const maxBlob = 64 << 20
 
 // readLengths returns how long the ranks' blobs are, each within bounds, as the parts of b begin with.

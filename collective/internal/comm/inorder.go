@@ -9,14 +9,14 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// InOrder is the call engine.CallsInOrder[which]: it combines what ranks give in the order of the ranks, by messages,
-// for operations that may not be commutative, and for Scan.
+// InOrder is the call engine.CallsInOrder[which]: it combines the elements of the ranks in the order of the ranks, by
+// messages, for operations that may not be commutative, and for Scan.
 func InOrder(which int) *Args { return &Args{as: uint8(engine.InOrder + which)} }
 
 // SetInOrder sets, and checks, a call InOrder, in which this rank gives count elements of size bytes and has room for
-// recvs, -1 where it gets none; root is -1 where there is none, and id tells operations and types apart. The ranks
-// compare all that. Then follow makes the rounds, in which combine makes into what into, of lower ranks, and from, of
-// higher ones, give together.
+// recvs, -1 where it gets none; root is -1 where there is none, and id distinguishes operations and types. The ranks
+// compare all of these. Then follow makes the rounds, in which combine combines into, of lower ranks, with from, of
+// higher ones, and stores the result in into.
 func (a *Args) SetInOrder(c *Comm, count, recvs, size, root int, id uint64, combine func(into, from []byte),
 	follow func(o *Rounds)) *Args {
 	switch {
@@ -45,7 +45,7 @@ func (a *Args) SetInOrder(c *Comm, count, recvs, size, root int, id uint64, comb
 	return a.gathers(c, kernel.Int64, mine, all)
 }
 
-// compareInOrder compares the descriptions that the ranks have given of the call, of so many bytes each.
+// compareInOrder compares the descriptions that the ranks have given of the call, of the given number of bytes each.
 func compareInOrder(all []byte, each int) error {
 	for r := 1; r < len(all)/each; r++ {
 		if theirs := all[r*each:][:each]; string(theirs) != string(all[:each]) {
@@ -56,7 +56,7 @@ func compareInOrder(all []byte, each int) error {
 	return nil
 }
 
-// saysInOrder is what a rank has said when it began, for people. Another type than first says has no name here.
+// saysInOrder describes, for users, the call that a rank has begun. A type other than that of first has no name here.
 func saysInOrder(b, first []byte) string {
 	word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
 	if word(3) < 1<<16 { // of an operation
@@ -81,7 +81,7 @@ func (a *Args) SetGather(c *Comm, t kernel.DType, mine, all []byte) *Args {
 type Rounds struct {
 	c       *Comm
 	list    []engine.Round
-	in      []byte // what a peer has sent, to be combined
+	in      []byte // received from a peer, to be combined
 	combine func(into, from []byte)
 }
 

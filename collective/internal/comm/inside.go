@@ -50,8 +50,8 @@ type Comm struct {
 	broken  func()          // ends it
 }
 
-// Close leaves the communicator and gives its memory back. The second and later calls return
-// when the first has ended, with nil. What it returns it also reports to the launcher: callers may drop it.
+// Close leaves the communicator and gives its memory back. The second and later calls return when the first has ended,
+// with nil. It also reports its error to the launcher: callers may ignore it.
 func (c *Comm) Close() error {
 	var err error
 	c.once.Do(func() {
@@ -62,7 +62,7 @@ func (c *Comm) Close() error {
 	return err
 }
 
-// over says whether c has been closed: nothing moves any more.
+// over reports whether c has been closed: no messages move any more.
 func (c *Comm) over() bool {
 	select {
 	case <-c.closed:
@@ -130,7 +130,7 @@ func (c *Comm) unreceived(failed bool) error {
 
 // Begin claims the communicator for a call, unless that cannot be made.
 func (c *Comm) Begin(a *Args) error {
-	switch { // a name is looked for when there is an error to tell
+	switch { // the name is looked up only when there is an error to report
 	case a.Err != nil:
 		return a.Err
 	case !c.claim.take(unclaimed):
@@ -171,7 +171,7 @@ func (c *Comm) End() {
 	c.claim.state.Store(unclaimed)
 }
 
-// busyError says why the communicator cannot be claimed.
+// busyError returns the reason why the communicator cannot be claimed.
 func (c *Comm) busyError(call string) error {
 	if c.none {
 		return c.ArgumentError(call, "")
@@ -183,13 +183,13 @@ func (c *Comm) busyError(call string) error {
 	return fmt.Errorf("collective: %s on rank %d: %w", call, c.Rank, err)
 }
 
-// undefinedRecv is undefined for calls that are not in place, or of which nobody keeps that.
+// undefinedRecv is undefined for calls that are not in place, or for which that is not recorded.
 const undefinedRecv = "contents of recv are undefined"
 
-// undefinedAnyhow is undefined for calls of which nobody keeps whether they were in place.
+// undefinedAnyhow is undefined for calls for which it is not recorded whether they were in place.
 const undefinedAnyhow = "contents of recv, and of send in place, are undefined"
 
-// undefined says which slices of a call under way hold nothing of use once it has failed.
+// undefined names the slices of a call under way whose contents are undefined once it has failed.
 func (c *Comm) undefined(seq uint64) string {
 	call := c.callOf(seq)
 	if call == nil || call.Done() {

@@ -57,9 +57,9 @@ func Of(h interface{ comm() *Comm }) *Inside {
 	return c.inside
 }
 
-// exchangeWaiter is how a rank waits in exchanges, whose cores so many ranks share. A
-// poll of them is many system calls where ranks are on several hosts; where these are
-// namespaces of one machine, which share its cores, ranks sleep soon.
+// exchangeWaiter returns how a rank waits in exchanges, where its cores are shared by the given number of ranks. A poll
+// of them is many system calls where ranks are on several hosts; where these are namespaces of one machine, which share
+// its cores, ranks sleep soon.
 func exchangeWaiter(c *Comm, ranks int) engine.Waiter {
 	w := c.Waiter
 	if !setup.OneHost(setup.HostsOf(c.World)) && ranks > c.Plans.Machine().Cores {
@@ -73,10 +73,9 @@ const (
 	exchangeBackoff = 300 * time.Microsecond // a millisecond where the runtime has no finer timer
 )
 
-// Gather is an AllGather of bytes. Its header says what it is for, so that a
-// rank that makes another call is found out by it.
+// Gather is an AllGather of bytes. Its header contains its purpose, so that a rank that makes another call is detected.
 func (c *Inside) Gather(ctx context.Context, during string, mine, all []byte) error {
-	// Others may be busy, with what they have to tell.
+	// Other ranks may still be busy preparing their bytes.
 	err := c.heldGather(ctx, (&Args{as: engine.Exchange}).gathers(c.Comm, kernel.Uint8, mine, all), &c.Waiter)
 	if err == nil || c.err == nil {
 		return err
@@ -91,9 +90,9 @@ func (c *Comm) failedDuring(during string) error {
 	return c.err
 }
 
-// heldGather makes the AllGather a, and waits as w says. The communicator is claimed, and has not
-// failed: of several AllGathers one may, and the next would tell ranks that have not heard of the
-// cause yet that this one calls something else.
+// heldGather makes the AllGather a, and waits with w. The communicator is claimed, and has not failed: one of several
+// AllGathers may fail, and the next would report to ranks that do not know the cause yet that this one makes another
+// call.
 func (c *Comm) heldGather(ctx context.Context, a *Args, w *engine.Waiter) error {
 	if c.err != nil {
 		return c.err

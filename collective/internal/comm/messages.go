@@ -95,7 +95,7 @@ func (m *Messages) Start(call string, p *engine.Message, tag int, send bool) (Re
 	return Request{c: m.c, message: ref, Got: p.Got}, nil
 }
 
-// newGot returns room for what a receive gets, which lives as long as its Request: many are made at once.
+// newGot returns room for the result of a receive, which lives as long as its Request: many are made at once.
 func (m *Messages) newGot() *engine.Got {
 	if len(m.got) == 0 {
 		m.got = make([]engine.Got, 64)
@@ -178,7 +178,7 @@ func (m *Messages) fail(f transport.Fault, during *engine.Message) error {
 	return m.c.failDuring(f, during.String(), undefinedOf(during))
 }
 
-// undefinedOf says which slice holds nothing of use once a message has failed.
+// undefinedOf names the slice whose contents are undefined once a message has failed.
 func undefinedOf(p *engine.Message) string {
 	switch {
 	case p.Part != "":

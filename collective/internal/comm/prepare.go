@@ -13,9 +13,9 @@ type prepared struct {
 	alike map[transport.Header]int
 }
 
-// Prepare gives a, which is to be called many times, its number among those of its like. Ranks that start two of them
-// in another order so call different ones. Barriers have no number: which one it is makes no difference. Any goroutine
-// may call it.
+// Prepare gives a, which will be called many times, its number among prepared calls with the same header. Ranks that
+// start two of them in different orders thus make different calls. Barriers have no number: they are interchangeable.
+// Any goroutine may call it.
 func (c *Comm) Prepare(a *Args) {
 	switch {
 	case c.none:

@@ -2,5 +2,5 @@
 
 package comm
 
-// underRace says that the race detector watches.
+// underRace reports whether the race detector is enabled.
 const underRace = true

@@ -14,7 +14,7 @@ type Request struct {
 	seq     uint64     // of a call
 	message engine.Ref // the zero value: it is a call
 
-	Got *engine.Got // what a receive got, once it is done; nil for others
+	Got *engine.Got // result of a receive, once it is done; nil for other calls
 }
 
 // InFlight is how many calls may be under way on a rank; one more waits for the
@@ -32,7 +32,7 @@ func (r Request) done() bool {
 	return call == nil || call.Done()
 }
 
-// doing names r, which is not done, and says which slices hold nothing of use once it has failed.
+// doing names r, which is not done, and the slices whose contents are undefined once it has failed.
 func (r Request) doing() (what, undefined string) {
 	if r.isMessage() {
 		p := r.message.Message()
@@ -58,7 +58,7 @@ func (r Request) Wait(ctx context.Context) error {
 	return r.c.Wait(ctx, r.seq, &r.c.Waiter)
 }
 
-// Test moves what is under way as far as it can, and reports whether r is done. It does not wait.
+// Test moves the calls and messages under way as far as it can, and reports whether r is done. It does not wait.
 func (r Request) Test() (bool, error) {
 	if r.c == nil {
 		return true, nil
@@ -93,7 +93,7 @@ func (c *Comm) callOf(seq uint64) *engine.Call {
 	return call
 }
 
-// counted corrects what was counted of a receive, once it is done: the message may have been shorter.
+// counted corrects the counted bytes of a receive, once it is done: the message may have been shorter.
 func (r Request) counted() {
 	if g := r.Got; g != nil && r.done() {
 		add(&r.c.tally.rows[rowRecv].bytes, g.Bytes()-g.Counted)
@@ -132,7 +132,7 @@ func (r Request) resume() (done bool, err error) {
 	return false, nil
 }
 
-// Wait waits for a call under way, as w says. The communicator is claimed.
+// Wait waits for a call under way, with w. The communicator is claimed.
 func (c *Comm) Wait(ctx context.Context, seq uint64, w *engine.Waiter) error {
 	call := c.callOf(seq)
 	if fault, failed := c.Engine.Wait(ctx, call, w); failed {
@@ -165,7 +165,7 @@ func (c *Comm) Run(ctx context.Context, a *Args) error {
 	return c.Go(ctx, a, &c.Waiter)
 }
 
-// Go is Run on a communicator that is claimed. It waits as w says.
+// Go is Run on a communicator that is claimed. It waits with w.
 func (c *Comm) Go(ctx context.Context, a *Args, w *engine.Waiter) error {
 	if err := ctx.Err(); err != nil {
 		return c.Cancel(ctx, a)
@@ -235,7 +235,7 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	if a.as != 0 || a.follow != nil {
 		bytes = a.own // the others are not the caller's
 	}
-	if first { // while what was sent is on its way
+	if first { // while the sent messages are on their way
 		c.tally.count(sort, bytes)
 	}
 	return nil

@@ -53,7 +53,7 @@ func (c *Comm) StartDup(opts []setup.Option) (*StartedDup, error) {
 	return d, nil
 }
 
-// exchange passes messages beside the calls of the parent.
+// exchange passes messages during the calls of the parent.
 func (d *StartedDup) exchange(ctx context.Context, passes []engine.Pass) error {
 	d.c.Engine.Ask(&d.beside, passes)
 	for look := time.Millisecond; ; look = min(2*look, 10*time.Millisecond) {
@@ -105,7 +105,7 @@ func (d *StartedDup) drop(err error) {
 	d.over, d.sub, d.err = true, nil, err
 }
 
-// Test moves what is under way on the parent, and is Wait if the communicator is made, or never will be.
+// Test moves the calls and messages under way on the parent, and is Wait if the communicator is made, or never will be.
 func (d *StartedDup) Test() (sub *Comm, done bool, err error) {
 	c := d.c
 	if d.over {

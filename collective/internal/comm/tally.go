@@ -9,8 +9,8 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 )
 
-// tally counts the calls of a communicator by what they are. Whoever has claimed the communicator counts; anybody
-// reads.
+// tally counts the calls of a communicator by sort. The goroutine that has claimed the communicator counts; any
+// goroutine may read.
 type tally struct {
 	rows   [rowsEnd]row
 	now    int // 1 + the row of the call that has claimed the communicator; 0: none that counts
@@ -70,7 +70,7 @@ const (
 
 var epoch = time.Now()
 
-// enter says what the call is that has claimed the communicator. What is entered within it is part of it.
+// enter sets the sort of the call that has claimed the communicator. Calls entered within it are part of it.
 func (t *tally) enter(which, bytes int) bool {
 	if t.now != 0 {
 		return false
@@ -96,8 +96,8 @@ func (t *tally) count(which, bytes int) {
 	add(&r.bytes, bytes)
 }
 
-// add adds to a number that whoever has claimed the communicator changes, and others read. A plain store of a word is
-// seen whole, says Go's memory model; an atomic one would take as long as a tenth of a small call.
+// add adds to a number that the goroutine that has claimed the communicator changes, and others read. By Go's memory
+// model a plain store of a word is seen whole; an atomic one would take a tenth of the time of a small call.
 func add(number *int64, n int) {
 	if underRace || strconv.IntSize < 64 {
 		atomic.AddInt64(number, int64(n))
@@ -119,7 +119,7 @@ func (t *tally) leave(waited time.Duration) {
 	t.waited, t.weight = waited, 0
 }
 
-// Stats calls each with what is known of the calls of each sort, those of a sort that was not made left out.
+// Stats calls each with the statistics of the calls of each sort; sorts without calls are left out.
 func (c *Comm) Stats(each func(name string, calls, bytes int64, taken, waited time.Duration)) {
 	for i := range c.tally.rows {
 		r := &c.tally.rows[i]

@@ -16,8 +16,8 @@ const (
 	CheckEvery = 4 * watchEvery
 )
 
-// watchOver is the one goroutine of the communicator that hears of failures: of ranks that the World
-// has lost, and of faults that other ranks tell of. It makes them the fault of all its links.
+// watchOver is the one goroutine of the communicator that learns of failures: of ranks that the World has lost, and of
+// faults that other ranks report. It makes them the fault of all its links.
 func (c *Comm) watchOver() {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -72,8 +72,8 @@ func (c *Comm) missed(gone []int) {
 	}
 }
 
-// linksWith says whether rank r has closed the communicator, as far as this rank hears of that, and why any links
-// with it have ended, nil where none have.
+// linksWith reports whether rank r has closed the communicator, as far as this rank can know, and why any links with it
+// have ended, nil where none have.
 func (c *Comm) linksWith(r int) (closed bool, ended error) {
 	c.sidesMu.Lock()
 	defer c.sidesMu.Unlock()
