@@ -14,10 +14,9 @@ func (g *Group) cause() error {
 	return nil
 }
 
-// Err returns why the Group is of no further use, nil when it is well. Ask after
-// a stream has come to the end of a call, before its result is used: what
-// streams did after an abort is void. It costs a load of memory that all ranks of
-// the host share.
+// Err returns the reason why the Group is unusable, nil while it is usable. Call it when a stream has come to the end
+// of a call, before its result is used: the work of streams after an abort is void. It takes one load from memory that
+// all ranks of the host share.
 func (g *Group) Err() error {
 	if err := g.cause(); err != nil {
 		return err
@@ -29,20 +28,18 @@ func (g *Group) Err() error {
 	return nil
 }
 
-// Abort ends the Group with err, which later calls return, and that of all ranks
-// of the segment with ErrAborted. It returns the error that counts, which is that of the
-// first Abort, at once; within some milliseconds all streams of this rank that wait for
-// others go on, whatever became of those.
+// Abort ends the Group with err, which later calls return, and that of all ranks of the segment with ErrAborted. It
+// returns the error that counts, which is that of the first Abort, at once; within some milliseconds all streams of
+// this rank that wait for other ranks continue, whatever the state of those.
 func (g *Group) Abort(err error) error {
 	g.end(err, nil)
 	return g.cause()
 }
 
-// failed is Abort for what the Group found by itself.
+// failed is Abort for a failure that the Group itself has found.
 func (g *Group) failed(err error) { g.end(err, g.cfg.Failed) }
 
-// end ends the group with err, unless it has ended, and tells whoever asked to
-// be told.
+// end ends the group with err, unless it has ended, and calls tell, unless it is nil.
 func (g *Group) end(err error, tell func(error)) {
 	g.ending.Lock()
 	defer g.ending.Unlock()
@@ -59,9 +56,9 @@ func (g *Group) end(err error, tell func(error)) {
 	}
 }
 
-// drain lets all waits of this rank's streams pass until nothing is under way.
-// Others may still write a flag that was set here: they write what a stream waits
-// for, or, if they are gone, nothing. A flag that falls back is set again.
+// drain lets all waits of this rank's streams pass until nothing is under way. Other ranks may still write a flag that
+// was set here: they write the value that a stream waits for, or, if they have ended, nothing. A flag that falls back
+// is set again.
 func (g *Group) drain() {
 	backoff.Until(2*time.Millisecond, func() bool {
 		g.passAll()
@@ -73,8 +70,8 @@ func (g *Group) drain() {
 	})
 }
 
-// ahead is how far beyond what a stream may wait for a flag is set that is to
-// let it pass. Flags are compared as numbers modulo 2^32.
+// ahead is the distance beyond the value that a stream may wait for to which a flag is set so that the stream passes.
+// Flags are compared as numbers modulo 2^32.
 const ahead = 1 << 30
 
 // passAll sets all flags that streams of this rank may wait for far ahead.
@@ -92,8 +89,7 @@ func (g *Group) passAll() {
 	}
 }
 
-// idle reports whether no stream has work of a call. An error of the device ends
-// what it had to do.
+// idle reports whether no stream has work of a call. An error of the device ends its work.
 func (g *Group) idle() bool {
 	if g.caller.Stream == nil {
 		return true
@@ -130,7 +126,7 @@ func (g *Group) watch() {
 				return
 			case <-tick.C:
 			}
-			busy := g.enqueuing.Load() // asked first: then tail is that of the latest call
+			busy := g.enqueuing.Load() // read first: then tail is that of the latest call
 			done, err := g.tail.Query()
 			if err != nil {
 				g.failed(err)

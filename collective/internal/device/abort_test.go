@@ -162,7 +162,7 @@ func TestAbortWhileOthersRun(t *testing.T) {
 	}
 }
 
-// TestEndpointFault is what a rank on another host reports.
+// TestEndpointFault: a rank on another host reports a fault.
 func TestEndpointFault(t *testing.T) {
 	const n = 4
 	told := make(chan error, n)
@@ -222,7 +222,7 @@ func TestMismatch(t *testing.T) {
 		defer s.Close()
 		u, err := m.enqueue(r, s, &testCall{count: 100, dtype: kernel.Int32, op: kernel.Sum + kernel.Op(r), seq: 1}, 0)
 		if err != nil && (u == nil || m.groups[r].Err() == nil) { // else it is found out already
-			m.groups[1-r].Abort(errTest) // who would wait for ever
+			m.groups[1-r].Abort(errTest) // which would wait forever
 			return err
 		}
 		if err := m.groups[r].wait(func() (bool, error) { return false, nil }); err == nil {

@@ -10,17 +10,16 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// block is the host memory that the ranks of one host share beside their
-// devices: the flags of collective/internal/device, then for each of them its latest
-// calls and how far it has come with leaving, and then the slots that each gives, from a page on; and what each notes
-// of messages. It is zero at first.
+// block is the host memory that the ranks of one host share in addition to their devices: the flags of
+// collective/internal/device, then for each of them its latest calls and its stage of leaving, and then the slots that
+// each gives, from a page on; and the messages that each notes. It is zero at first.
 type block struct {
 	Mem   []byte
 	Flags int     // bytes of it at the beginning
 	Given []int64 // bytes of slots, by rank of the host
 
 	Endpoint   transport.Endpoint
-	own        []byte             // on the rank that has allocated it: what it has to free
+	own        []byte             // on the rank that has allocated it: the memory to free
 	registered []*cuda.Registered // with this rank's device: the first has all but slots
 }
 

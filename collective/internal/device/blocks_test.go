@@ -34,8 +34,8 @@ func (l *launches) Run(s *cuda.Stream, w *kernel.Work, parts []kernels.Part) err
 	return l.Set.Run(s, w, parts)
 }
 
-// TestBlocks looks whether launches that touch memory of a peer or of the host say so: they get
-// few blocks. Two ranks share each GPU, and not all GPUs read each other.
+// TestBlocks checks that launches that touch memory of a peer or of the host are marked so: they get few blocks. Two
+// ranks share each GPU, and not all GPUs read each other.
 func TestBlocks(t *testing.T) {
 	const ranks = 16
 	plans := []*plan.Plan{mustPlan(t)(plan.Direct(plan.AllReduce, ranks, -1, plan.Split)),

@@ -7,15 +7,15 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Call is one execution of a Program. Enqueue copies what it needs.
+// Call is one execution of a Program. Enqueue copies the values that it needs.
 type Call struct {
 	// Header names the call, with Count in elements, of one part where there are
 	// parts. It travels with the chunks of relayed links.
 	Header transport.Header
 
-	// In is what this rank gives, 0 where its plan never reads it, and Out what it
-	// gets, 0 where its plan never writes it. They may be the same memory, as
-	// plan.Buf says, and must not change, or be freed, before the stream is through.
+	// In is the input of this rank, 0 where its plan never reads it, and Out its output, 0 where its plan never writes it.
+	// They may be the same memory, as described at plan.Buf, and must not change, or be freed, before the stream has
+	// passed the call.
 	In, Out cuda.Addr
 
 	kernel.Work
@@ -27,7 +27,6 @@ type Call struct {
 // chunk aligned for the kernels' wide accesses and every element whole.
 const quantum = 64
 
-// minChunk is the smallest chunk, in bytes, into which a message is cut for the
-// sake of pipelining: what a device moves in about the time that it takes to
-// begin with the next step.
+// minChunk is the smallest chunk, in bytes, into which a message is cut for pipelining: a device moves it in about the
+// time that it needs to begin the next step.
 const minChunk = 128 << 10

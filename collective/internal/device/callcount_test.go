@@ -11,8 +11,8 @@ import (
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 
-// enqueued is what a call of a collective costs on the host, in calls of the driver: those that put
-// something into a stream.
+// enqueued lists the driver calls by which the host's cost of a collective call is counted: those that put work into a
+// stream.
 var enqueued = []string{"cuLaunchKernel", "cuStreamBatchMemOp", "cuEventRecord", "cuStreamWaitEvent"}
 
 // calls makes a call of a plan on all ranks, and returns how many calls of the driver

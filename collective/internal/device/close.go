@@ -6,9 +6,8 @@ import "time"
 // to read what this one has sent.
 const closeWithin = 4 * time.Second
 
-// Close ends the Group and frees what it has. It waits, some seconds at most,
-// until its calls are done and the other ranks have read what it sent, and else
-// aborts. A second Close does nothing. Enqueue must not run meanwhile.
+// Close ends the Group and frees its resources. It waits, some seconds at most, until its calls are done and the other
+// ranks have read its payloads, and otherwise aborts. A second Close does nothing. Enqueue must not run meanwhile.
 func (g *Group) Close() error {
 	var err error
 	g.closing.Do(func() {

@@ -7,8 +7,7 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Config is what a Group is made of. All of it stays the caller's, who frees it
-// after Close.
+// Config holds the resources of a Group. All of them remain the caller's, which frees them after Close.
 type Config struct {
 	Layout  *Layout // as this rank sees it
 	Device  *cuda.Device
@@ -48,12 +47,11 @@ type Config struct {
 	Look func()
 }
 
-// defaultStreams is how many streams a Group makes unless Config says otherwise,
-// or its plans need fewer.
+// defaultStreams is the number of streams that a Group makes unless Config has another one, or its plans need fewer.
 const defaultStreams = 16
 
-// The reasons why a Group is of no further use. Err returns what Abort was told,
-// or one of these, or an error of the device or the Endpoint.
+// The reasons why a Group is unusable. Err returns the error given to Abort, or one of these, or an error of the device
+// or the Endpoint.
 var (
 	ErrClosed  = errors.New("device: the group is closed")
 	ErrAborted = errors.New("device: another rank of this host has aborted")

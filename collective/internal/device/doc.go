@@ -1,16 +1,14 @@
-// Package device runs one rank's part of verified plans on CUDA streams. A step
-// that package engine would do is enqueued here: waits for flags, a kernel that
-// reads the other rank's memory, flags that tell it so. Nothing on the host waits
-// for a chunk.
+// Package device runs one rank's part of verified plans on CUDA streams. A step that package engine would do is
+// enqueued here: waits for flags, a kernel that reads the other rank's memory, flags that signal the read. Nothing on
+// the host waits for a chunk.
 //
 // # Links
 //
-// A link is a FIFO of slots in the staging memory of the sender's device, which
-// the receiver's device reads where they lie. Two counters, the flags, say how
-// many slots were filled and how many payloads released; they lie in a segment of
-// host memory that all ranks of the host map and register, and streams wait for
-// them and write them. What one step sends to several such receivers is in one
-// slot, for which they all wait at one flag. Flags count from 0 and wrap around.
+// A link is a FIFO of slots in the staging memory of the sender's device, which the receiver's device reads where they
+// lie. Two counters, the flags, hold the numbers of filled slots and of released payloads; they lie in a segment of
+// host memory that all ranks of the host map and register, and streams wait for them and write them. A payload that one
+// step sends to several such receivers is in one slot, for which they all wait at one flag. Flags count from 0 and wrap
+// around.
 //
 // Where writing is quicker than reading, over PCIe, the slots lie in the staging memory of the receiver.
 // Where their devices cannot read each other, the slots lie in memory of the host, which both have
@@ -29,15 +27,14 @@
 //
 // # Failure
 //
-// A Group is fail-stop. Abort sets the word of the segment that all its ranks
-// look at, and then lets all waits of this rank's streams pass, so that they
-// drain; what they compute is void. Whoever has waited for a stream must ask Err
+// A Group is fail-stop. Abort sets the word of the segment that all its ranks look at, and then lets all waits of this
+// rank's streams pass, so that they drain; their results are void. A caller that has waited for a stream must call Err
 // before it uses a result: the word is set before anything void is passed on.
 //
 // # Session
 //
-// A Session opens the devices of all ranks of a communicator, together and step by step: who
-// reads whose memory, the plans that rank 0 chooses, staging memory, links. It then watches
-// the calls under way, compares those of ranks that share a segment, and gives all back at the
-// end. Calls of ranks with a relayed link are compared by what travels with every chunk.
+// A Session opens the devices of all ranks of a communicator, together and step by step: which rank reads which rank's
+// memory, the plans that rank 0 chooses, staging memory, links. It then watches the calls under way, compares those of
+// ranks that share a segment, and gives all back at the end. Calls of ranks with a relayed link are compared by the
+// header of every chunk.
 package device

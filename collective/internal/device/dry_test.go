@@ -16,9 +16,8 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// The dry machine runs what a Group enqueues without any device: memory is Go's,
-// streams are lists of functions, and a seeded scheduler takes the head of any
-// stream that can go on. So every order that a device may choose can come up.
+// The dry machine runs what a Group enqueues without any device: memory is Go's, streams are lists of functions, and a
+// seeded scheduler takes the head of any stream that can continue. So every order that a device may choose can occur.
 
 // dry is all ranks.
 type dry struct {
@@ -100,7 +99,7 @@ func (r *dryRank) Run(s *cuda.Stream, w *kernel.Work, parts []kernels.Part) erro
 		if len(p.To) == 0 || len(p.From) == 0 || p.Bytes <= 0 {
 			panic(fmt.Sprintf("a part %+v", p))
 		}
-		// Of a sum in several launches each says what all touch.
+		// Of a sum in several launches each carries the farthest array of all.
 		if want := r.g.farthest(append(slices.Clone(p.To), p.From...)); p.Where < want {
 			panic(fmt.Sprintf("a part %+v: its farthest array is %d", p, want))
 		}
@@ -149,7 +148,7 @@ func (r *dryRank) memOps(s *cuda.Stream, ops []cuda.MemOp) error {
 	return nil
 }
 
-// newDry makes the groups of all ranks of some plans, with so many streams each.
+// newDry makes the groups of all ranks of some plans, with the given number of streams each.
 func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, first uint32) *dry {
 	t.Helper()
 	d := &dry{memory: map[cuda.Addr][]byte{}, next: 1 << 20}
@@ -204,8 +203,8 @@ func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, fir
 	return d
 }
 
-// slotsOf returns where the slots are that the layout's rank sees, by link, if those that a rank gives in a place
-// begin where at says.
+// slotsOf returns the addresses of the slots that the layout's rank sees, by link, if those that a rank gives in a
+// place begin at the address that at returns.
 func slotsOf(l *Layout, at func(p Place, src int) cuda.Addr) []cuda.Addr {
 	slots := make([]cuda.Addr, len(l.links))
 	for i := range l.links {
@@ -251,7 +250,7 @@ func (d *dry) enqueue(t *testing.T, which int, calls []Call) {
 	}
 }
 
-// join makes the caller's stream wait for what is in the others now.
+// join makes the caller's stream wait for the operations that are in the other streams now.
 func (r *dryRank) join() {
 	for _, s := range r.g.streams {
 		q := r.streams[s.Stream]
@@ -287,7 +286,7 @@ func (d *dry) run(t *testing.T, seed uint64) {
 	}
 }
 
-// input is what a rank gives: small numbers that differ by rank and place.
+// input returns the input of a rank: small numbers that differ by rank and place.
 func input(rank, count int) []byte {
 	var b []byte
 	for i := range count {
@@ -296,8 +295,7 @@ func input(rank, count int) []byte {
 	return b
 }
 
-// oracle says what every rank has in Out when inputs are those of input; nil where
-// it has nothing.
+// oracle returns the expected contents of a rank's Out for the inputs of input; nil where it has none.
 func oracle(p *plan.Plan, rank, count int) []byte {
 	switch p.Kind {
 	case plan.Barrier:

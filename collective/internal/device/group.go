@@ -9,8 +9,8 @@ import (
 	"github.com/treerun/treerun/cuda/kernels"
 )
 
-// Group is one rank's end of the links between devices, with the streams that
-// serve them. Its methods may be called concurrently unless they say otherwise.
+// Group is one rank's end of the links between devices, with the streams that serve them. Its methods may be called
+// concurrently unless documented otherwise.
 type Group struct {
 	cfg    Config
 	layout *Layout
@@ -32,14 +32,14 @@ type Group struct {
 
 	failure   atomic.Pointer[error] // the first reason why it has failed
 	abort     *atomic.Uint32        // the word that all ranks of the segment look at
-	wake      chan struct{}         // tells the watcher that something is under way
+	wake      chan struct{}         // wakes the watcher when something is under way
 	enqueuing atomic.Bool           // a call is being enqueued, which may wait for others
 	done      chan struct{}         // closed by Close
 	workers   sync.WaitGroup
 	ending    sync.Mutex // guards that a failure starts a worker against Close
 	closing   sync.Once
 
-	// Of the call at work: who uses it holds mu.
+	// State of the call at work, guarded by mu.
 	spans   []span // of its lanes
 	now     []*todo
 	signals []cuda.MemOp
@@ -80,27 +80,27 @@ func (g *Group) flag(i int, isReleased bool) (*atomic.Uint32, cuda.Addr) {
 	return word(g.cfg.Flags, at), g.cfg.FlagsAddr + cuda.Addr(at)
 }
 
-// state is what a rank knows of a link that it serves, or whose slots it reads.
+// state is the state, on a rank, of a link that it serves, or whose slots it reads.
 type state struct {
 	count   uint32           // payloads of the calls before the one at work
 	slots   uint32           // slots filled by those
 	each    linkUses         // per chunk of that one
 	waited  uint32           // the value of released that a stream has waited for
 	where   kernels.Where    // its slots lie
-	filled  [][]reading      // sender: by slot, who reads it
+	filled  [][]reading      // sender: by slot, its readers
 	highest [2]atomic.Uint32 // the values of published and released that streams may wait for at most
 
 	at     cuda.Addr // where the device sees its slots, as far as it does
 	pinned []byte    // relayed: they are memory of this process
 }
 
-// reading is a payload that must be released before its slot is filled anew.
+// reading is a payload that must be released before its slot is filled again.
 type reading struct {
 	link  int
 	value uint32
 }
 
-// lineup is a stream, with what is to be told of it.
+// lineup is a stream, with the events that mark its progress.
 type lineup struct {
 	*cuda.Stream
 	joined *cuda.Event            // recorded when a call is through with the stream

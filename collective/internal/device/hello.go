@@ -7,7 +7,7 @@ import (
 	"github.com/treerun/treerun/cuda/peers"
 )
 
-// hello is what a rank tells of its device.
+// hello describes the device of a rank.
 type hello struct {
 	Host   int
 	Device string // UUID
@@ -15,7 +15,7 @@ type hello struct {
 	Probe  peers.Probe
 }
 
-// checkPlaces looks at where ranks say that the slots of their links lie, by receiver and sender.
+// checkPlaces checks the places that ranks report for the slots of their links, by receiver and sender.
 func checkPlaces(all [][]Place) error {
 	for r, of := range all {
 		if len(of) != len(all) || of[r] != Relayed || slices.Min(of) < 0 || slices.Max(of) >= places {

@@ -11,9 +11,9 @@ import (
 var Kinds = []plan.Kind{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.Barrier, plan.AllGather,
 	plan.ReduceScatter, plan.AllToAll, plan.Gather, plan.Scatter}
 
-// lanesOf returns the link that stands for each of a plan. Lane i of a plan travels on lane i; but where every
-// rank sends every other one a part of its own, on one link, what goes to rank d is on lane d, as in a direct
-// ReduceScatter: so these kinds need hardly any slots that are not there for others.
+// lanesOf returns the link that stands for each of a plan. Lane i of a plan travels on lane i; but where every rank
+// sends every other one a part of its own, on one link, the part for rank d is on lane d, as in a direct ReduceScatter:
+// so these kinds need hardly any slots in addition to those of other kinds.
 func lanesOf(p *plan.Plan) func(k plan.Link) transport.Link {
 	pairs := map[[2]int]bool{}
 	links := p.Links()
@@ -35,7 +35,7 @@ func plansOf(p *setup.Plans, rank int) ([]*plan.Plan, error) {
 	var all []*plan.Plan
 	for _, kind := range Kinds {
 		if p.Runs(kind) != nil {
-			continue // calls say so
+			continue // calls return that error
 		}
 		list, err := p.AllServed(kind)
 		if err != nil {

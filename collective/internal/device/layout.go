@@ -9,9 +9,8 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Shape is what the ranks of a communicator agree on before they open links
-// between their devices. It is the same on all of them. Its plans are for as many ranks
-// as there are.
+// Shape describes the links between the devices of a communicator, on which its ranks agree before they open them. It
+// is the same on all of them. Its plans are for the number of ranks that there are.
 type Shape struct {
 	Plans []*plan.Plan // verified: every rank's Programs, in this order, on links by lanesOf
 
@@ -20,14 +19,14 @@ type Shape struct {
 
 	Place func(src, dst int) Place // of the slots of their links
 
-	Messages bool // every two ranks have links for messages, beside those of plans
+	Messages bool // every two ranks have links for messages, in addition to those of plans
 }
 
 // Place is where the slots of a link lie.
 type Place int
 
-// The places of slots. Ranks whose link is not relayed share a flag segment. What a kernel has written, wherever that
-// is, the whole system sees before what its stream writes after it, which is the flag: so the memory model of CUDA.
+// The places of slots. Ranks whose link is not relayed share a flag segment. By CUDA's memory model the writes of a
+// kernel, to any memory, are visible to the whole system before later writes of its stream, here that of the flag.
 const (
 	InDevice Place = iota // of the sender, whose memory the receiver's device reads
 	InHost                // memory that both ranks share, and both their devices see
@@ -36,9 +35,8 @@ const (
 	places
 )
 
-// Layout says where everything lies that ranks share: slots in the staging
-// memory of their devices and in that of a host, and flags in the segment of a host. It is a pure
-// function of a Shape, and never changes.
+// Layout holds the places of all memory that ranks share: slots in the staging memory of their devices and in that of a
+// host, and flags in the segment of a host. It is a pure function of a Shape, and never changes.
 type Layout struct {
 	size      int
 	slots     int
@@ -60,8 +58,8 @@ type link struct {
 	at    int64        // where its slots begin in what their giver gives
 }
 
-// giver returns who gives the memory for its slots, as rank sees it, and of which kind that is: a relayed link has some
-// at both ends.
+// giver returns the kind of memory in which its slots lie, as rank sees it, and the rank that gives it: a relayed link
+// has slots at both ends.
 func (k *link) giver(rank int) (Place, int) {
 	switch k.place {
 	case InReader:
@@ -72,13 +70,13 @@ func (k *link) giver(rank int) (Place, int) {
 	return k.place, k.Src
 }
 
-// hostSlot is the most that a slot in the memory of a host has: it is pinned, by all that see it, and PCIe takes
-// longer for so much than the host for a step. maxPinned is what a rank pins of them at most: with the flags it is no
-// more than 64 MiB.
+// hostSlot is the maximum size of a slot in the memory of a host: it is pinned, by all ranks that see it, and PCIe
+// takes longer for this size than the host for a step. maxPinned is the most that a rank pins of these slots: with the
+// flags it is no more than 64 MiB.
 const (
 	hostSlot  = 512 << 10
 	maxPinned = 63 << 20
-	// maxRelayed is what it pins at most of slots of links to other hosts.
+	// maxRelayed is the most that a rank pins for slots of links to other hosts.
 	maxRelayed = 320 << 20
 )
 
@@ -149,7 +147,7 @@ func (l *Layout) slotOf(p Place) int {
 	return l.slotBytes
 }
 
-// bytesOf returns how many bytes a slot of a link has: messages, which have so many links, get less.
+// bytesOf returns the number of bytes of a slot of a link: those of messages, which have many links, are smaller.
 func (l *Layout) bytesOf(k *link) int {
 	n := l.slotOf(k.place)
 	if k.Lane == l.messages {
@@ -191,7 +189,7 @@ func (l *Layout) fit(budget int64) {
 	l.place()
 }
 
-// shrink makes slots of some bytes, which take so many, fit into a budget.
+// shrink reduces the size of slots, which take the given number of bytes in total, to fit into a budget.
 func shrink(slot *int, take, budget int64) {
 	if take > budget {
 		*slot = max(grain, int(int64(*slot)*budget/take)&^(grain-1))

@@ -36,8 +36,8 @@ func served(t *testing.T, name string, place func(src, dst int) Place) Shape {
 	return s
 }
 
-// TestPinnedBytes: where none of eight GPUs reads another one's memory, what a rank pins is no more than
-// 64 MiB; what it was, with slots of every link at both ends, is told.
+// TestPinnedBytes: where none of eight GPUs reads another one's memory, a rank pins no more than 64 MiB; the test logs
+// the amount with slots of every link at both ends.
 func TestPinnedBytes(t *testing.T) {
 	s := served(t, "pcie8", func(int, int) Place { return InHost })
 	for rank := range s.Plans[0].Size {
@@ -104,7 +104,7 @@ func mustPlan(t *testing.T) func(*plan.Plan, error) *plan.Plan {
 	}
 }
 
-// Slots of links to other hosts, of which 64 ranks have thousands, become smaller for what a rank pins.
+// Slots of links to other hosts, of which 64 ranks have thousands, become smaller to limit the memory that a rank pins.
 func TestRelayedBytes(t *testing.T) {
 	const n, each = 64, 8
 	p, err := plan.Direct(plan.AllToAll, n, -1, plan.Single)

@@ -13,8 +13,8 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Sync waits until the work of s is done, and returns what it waited for and the stream's own error.
-// Where that or a call has failed, the communicator has, too.
+// Sync waits until the work of s is done, and returns a description of the call that it waited for and the stream's own
+// error. Where that or a call has failed, the communicator has, too.
 func (d *Session) Sync(ctx context.Context, s *cuda.Stream, call string) (during string, err error) {
 	c := d.c
 	during = call
@@ -26,8 +26,7 @@ func (d *Session) Sync(ctx context.Context, s *cuda.Stream, call string) (during
 		err = d.group.Err()
 	}
 	if err == nil {
-		// The streams of ranks that made different calls may have found what they
-		// waited for, all the same.
+		// The waits of streams may have passed even though ranks made different calls.
 		d.compareHost()
 	}
 	switch {
@@ -80,7 +79,7 @@ func (d *Session) Finish() {
 	}
 }
 
-// Close ends the device side. Nobody else uses d any more, which may be nil.
+// Close ends the device side. The session d, which may be nil, must not be in use any more.
 func (d *Session) Close() error {
 	if d == nil {
 		return nil
@@ -89,8 +88,8 @@ func (d *Session) Close() error {
 	return d.release()
 }
 
-// release gives back all that d has, step by step with the other ranks: nobody's
-// memory goes while another device may read it.
+// release frees all resources of d, step by step with the other ranks: no memory is freed while another device may read
+// it.
 func (d *Session) release() error {
 	var errs []error
 	if d.block.Mem != nil {
@@ -121,18 +120,17 @@ func (d *Session) release() error {
 	return errors.Join(errs...)
 }
 
-// leaveMax is how long a rank that leaves waits for the others, which share a GPU or have much to give
-// back; lostMax, where the communicator has failed: ranks may be gone which the World does not know of. Where one has
-// not left by then, the driver does not allow this rank to free what that one has
-// mapped: it stays until the process ends.
+// leaveMax is how long a rank that leaves waits for the others, which share a GPU or have much to give back; lostMax,
+// where the communicator has failed: ranks may have ended without the World's knowledge. Where one has not left by
+// then, the driver does not allow this rank to free memory that the other one has mapped: it stays until the process
+// ends.
 const (
 	leaveMax = 5 * time.Second
 	lostMax  = 100 * time.Millisecond
 )
 
-// leave says that this rank has come to a stage, and waits for the others of its
-// host to come there, or for those that are left after a failure. It reports
-// whether they did.
+// leave publishes that this rank has reached a stage, and waits until the other ranks of its host have, or those that
+// remain after a failure. It reports whether they did.
 func (d *Session) leave(stage uint32) bool {
 	if d.block.Mem == nil {
 		return true

@@ -31,7 +31,7 @@ type machine struct {
 	free    []func() error
 }
 
-// how says what a machine is like.
+// how holds the properties of a machine.
 type how struct {
 	slots, slotBytes int
 	first            uint32

@@ -20,7 +20,7 @@ type Message struct {
 
 // Exchange puts the sending of out and the receiving of in, of which either may be nil, behind the work of s, as
 // Enqueue does with a call. A chunk is sent before the one of the same number is received: so ranks that do this in a
-// circle wait for no chunk that waits for theirs. What a rank sends itself is copied.
+// circle wait for no chunk that waits for theirs. A message of a rank to itself is copied.
 func (g *Group) Exchange(s *cuda.Stream, t kernel.DType, out, in *Message) error {
 	p, c := schedule{}, Call{Work: kernel.Work{DType: t}}
 	if out != nil && out.Peer == g.rank {

@@ -8,8 +8,8 @@ import (
 	"github.com/treerun/treerun/internal/strict"
 )
 
-// FuzzDeviceMessages: whatever other ranks tell of their devices is taken for what it
-// may be, or refused, before anything is done with it.
+// FuzzDeviceMessages: descriptions of devices that other ranks send are checked, and refused where invalid, before any
+// use.
 func FuzzDeviceMessages(f *testing.F) {
 	offer := peers.Offer{Handle: make([]byte, len(cuda.MemHandle{})), Offset: 512, Size: 1 << 20}
 	for _, v := range []any{
@@ -44,7 +44,7 @@ func FuzzDeviceMessages(f *testing.F) {
 	})
 }
 
-// within checks that what is taken of an offer lies in its allocation.
+// within checks that the memory mapped from an offer lies in its allocation.
 func within(t *testing.T, m *peers.Offer, n int64) {
 	t.Helper()
 	if _, err := m.MemHandle(n); err == nil && (m.Offset < 0 || m.Offset+n > m.Size || m.Offset+n < m.Offset) {

@@ -31,7 +31,7 @@ func (g *Group) move(s *lineup, c *Call, steps []*todo, j uint32) error {
 	return g.launch(s, c)
 }
 
-// part returns what a step does with chunk j.
+// part returns the kernel part by which a step processes chunk j.
 func (g *Group) part(c *Call, do *todo, j uint32) (p kernels.Part) {
 	at, n := g.spans[do.lane].chunk(j)
 	first := len(g.addrs)
@@ -60,8 +60,8 @@ func (g *Group) part(c *Call, do *todo, j uint32) (p kernels.Part) {
 	return p
 }
 
-// add lets a part be in the next launch, or in several where it has too many arrays for one: each says that it
-// touches what all do.
+// add lets a part be in the next launch, or in several where it has too many arrays for one: each carries the farthest
+// array of all.
 func (g *Group) add(s *lineup, c *Call, p kernels.Part, track int) error {
 	after := false
 	for len(p.From) > most {

@@ -10,12 +10,12 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// Ranks of a host write down their messages for each other, at the end of their block: each for every other one a ring
-// of the latest messages to it, and one of those from it; how many of each there are; and how many of the latter were
-// compared with what the sender has noted.
+// Ranks of a host note their messages for each other, at the end of their block: each for every other one a ring of the
+// latest messages to it, and one of those from it; the numbers of both; and the number of received messages that were
+// compared with the sender's notes.
 const noteBytes = 2*ringBytes + blockLine
 
-// notes returns what the i-th rank of the host has noted for the j-th.
+// notes returns the notes of the i-th rank of the host about messages to and from the j-th.
 func (b *block) notes(i, j int) notes {
 	at := b.slotsAt(len(b.Given)) + (i*len(b.Given)+j)*noteBytes
 	return words(b.Mem[at:][:noteBytes])
@@ -42,8 +42,8 @@ func (n notes) count(sent bool) *atomic.Uint64 {
 // same is how many of those received were compared.
 func (n notes) same() *atomic.Uint64 { return &n[2*ringBytes/8+2] }
 
-// compareMessages compares the messages from rank r, the i-th of the host, with what that has noted of them. A
-// difference is the communicator's fault. The caller holds mu.
+// compareMessages compares the messages from rank r, the i-th of the host, with the notes of that rank. A difference is
+// the communicator's fault. The caller holds mu.
 func (d *Session) compareMessages(i, r int) (same bool) {
 	mine, its := d.block.notes(d.mine, i), d.block.notes(i, d.mine)
 	upTo := mine.same()
@@ -67,7 +67,7 @@ func (d *Session) enter(m *Message, sends bool) pending {
 	defer d.mu.Unlock()
 	p := pending{peer: m.Peer, sends: sends, to: fmt.Sprintf(" from rank %d", m.Peer), lacks: "send it", header: m.Header}
 	if m.Peer == d.c.Rank {
-		return p // nobody else has a part in it
+		return p // no other rank takes part in it
 	}
 	number := &d.received[m.Peer]
 	if sends {

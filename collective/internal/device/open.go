@@ -20,7 +20,7 @@ type scratch struct {
 	places [][scratches]int // by track: which chunk, -1 for none
 }
 
-// What a track may need scratch memory for.
+// The uses of a track's scratch memory.
 const (
 	scratchTmp = iota // plan.Tmp
 	scratchSum        // the sum of some operands, where there are too many for a launch
@@ -88,7 +88,7 @@ func (g *Group) pin() (err error) {
 	return nil
 }
 
-// open makes what the group holds. free undoes it, also after an error.
+// open makes the resources of the group. free releases them, also after an error.
 func (g *Group) open() error {
 	if n := g.scratch.plan(g.layout); n > 0 {
 		var err error

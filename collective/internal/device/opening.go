@@ -18,9 +18,8 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// opening is how the ranks open their devices, together and step by step. After
-// each step all hear how it went everywhere: where one has failed, all give up and
-// give back what they have, and the communicator stays usable.
+// opening is how the ranks open their devices, together and step by step. After each step all ranks exchange their
+// results: where one has failed, all give up and free their resources, and the communicator stays usable.
 type opening struct {
 	*Session
 	ctx   context.Context
@@ -63,7 +62,7 @@ func (o *opening) run() error {
 	return nil
 }
 
-// meet tells the others of this rank's device.
+// meet sends the description of this rank's device to the other ranks.
 func (o *opening) meet() (err error) {
 	c := o.c
 	h := hello{Host: c.World.HostOf(c.Rank), Device: o.Device.UUID(),
@@ -195,13 +194,13 @@ func (o *opening) layOut(m planner.Machine, options planner.Options) (mine strin
 	return hex.EncodeToString(digest.Sum(nil)[:8]), nil
 }
 
-// offering is what a rank gives the others to use.
+// offering describes the memory that a rank shares with the others.
 type offering struct {
 	Staging peers.Offer
 	Block   int // where the block lies in the rank's shared memory, on the first rank that shares it
 }
 
-// share allocates what the others use.
+// share allocates the memory that the other ranks use.
 func (o *opening) share() (err error) {
 	var mine offering
 	o.block = block{Flags: o.layout.flagBytes(), Endpoint: o.c.Endpoint}
@@ -220,8 +219,8 @@ func (o *opening) share() (err error) {
 	return err
 }
 
-// attach maps what the others share, as far as the device fills or reads it: what it sees of the host's memory is
-// pinned.
+// attach maps the memory that the other ranks share, as far as the device fills or reads it: host memory that it sees
+// is pinned.
 func (o *opening) attach() error {
 	l := o.layout
 	o.slots = make([]cuda.Addr, len(l.links))
@@ -287,7 +286,7 @@ func (o *opening) start() error {
 	return err
 }
 
-// explain says, for people, which plans the devices run.
+// explain describes, for users, the plans that the devices run.
 func (d *Session) explain(l *Layout) string {
 	mib := func(n int64) float64 { return float64(n) / (1 << 20) }
 	text := fmt.Sprintf("treerun: devices of %d ranks (%s), %d slots of %d bytes per link, %d in host memory; on rank %d "+

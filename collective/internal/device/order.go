@@ -27,18 +27,18 @@ type batch struct {
 	stream int
 }
 
-// lane is what a rank does with one chunk of a lane, and how often the lane's
-// links are used for it, also those of other ranks whose slots it reads.
+// lane is the work of a rank on one chunk of a lane, and the number of uses of the lane's links for it, also those of
+// other ranks whose slots it reads.
 type lane struct {
 	from, upTo uint64 // as plan.Cuts gives them
-	widest     uint64 // what the widest lane has
+	widest     uint64 // that of the widest lane
 	part       int
 	uses       []linkUses
 	message    *Message // that is all it moves, else nil
 }
 
-// linkUses says how many payloads a link carries per chunk, and how many of its
-// slots are filled for them: less where it carries what lies in another's.
+// linkUses holds the number of payloads that a link carries per chunk, and the number of its slots filled for them:
+// fewer where it carries payloads that lie in another link's slots.
 type linkUses struct {
 	link     int
 	n, slots uint32
@@ -46,12 +46,10 @@ type linkUses struct {
 
 // todo is one fused step of the rank.
 //
-// All steps of all ranks have an order in which each comes after all that it
-// waits for: chunk by chunk, and within one by level, which is above that of
-// whatever the step waits for. A rank enqueues
-// its steps in that order. So even where several of its streams are one queue
-// of the device, or are one stream, whatever the device finds first can be
-// done, or waits for what another rank has enqueued already, or will.
+// All steps of all ranks have an order in which each comes after all that it waits for: chunk by chunk, and within one
+// by level, which is above the levels of all steps that it waits for. A rank enqueues its steps in that order. So even
+// where several of its streams are one queue of the device, or are one stream, the first operation in the device's
+// queue can be done, or waits for one that another rank has enqueued already, or will.
 type todo struct {
 	engine.Fused
 	lane  int
@@ -68,8 +66,7 @@ type use struct {
 	n, lenderN   uint32
 }
 
-// share is one slot that is written, and who reads it: what goes to several
-// ranks that read it directly is written once.
+// share is one slot that is written, and its readers: a value for several ranks that read it directly is written once.
 type share struct {
 	use
 	readers []use
@@ -84,7 +81,7 @@ type runner struct {
 	level int // of the latest step
 }
 
-// line is the state of a link while order runs: what was sent and not received.
+// line is the state of a link while order runs: the payloads sent and not received.
 type line struct {
 	link    int
 	sent    uint32
@@ -144,8 +141,8 @@ func (l *Layout) schedule(p *plan.Plan) (schedule, error) {
 	return s, nil
 }
 
-// batch puts the rank's steps of a chunk into batches, and those onto streams: what a track does, and with it all
-// steps of a batch, is on one stream.
+// batch puts the rank's steps of a chunk into batches, and those onto streams: all steps of a track, and with it all
+// steps of a batch, are on one stream.
 func (s *schedule) batch(own []todo) {
 	slices.SortStableFunc(own, func(a, b todo) int { return cmp.Or(a.level-b.level, int(a.kind())-int(b.kind())) })
 	streams := make([]int, s.tracks) // by track: one that is on the same stream
@@ -179,7 +176,7 @@ func (b *batch) takes(do *todo) bool {
 	return first.level == do.level && first.kind() == do.kind() && do.kind() != computes
 }
 
-// kind tells what sort of work a step is.
+// kind returns the sort of work of a step.
 func (do *todo) kind() kind {
 	switch {
 	case do.IsBuffer() && do.Dst == plan.None:

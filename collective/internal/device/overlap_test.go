@@ -26,7 +26,7 @@ func (s *stuckSender) TryReserve(n int) ([]byte, bool, error) {
 	return s.Sender.TryReserve(n)
 }
 
-// TestOverlap: between hosts the device goes on with further chunks, up to the number of slots, while one is sent.
+// TestOverlap: between hosts the device continues with further chunks, up to the number of slots, while one is sent.
 func TestOverlap(t *testing.T) {
 	const slots, bytes, chunks = 4, 4096, 8
 	plans := []*plan.Plan{mustPlan(t)(plan.Direct(plan.Broadcast, 2, 0, plan.Single))}

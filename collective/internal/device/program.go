@@ -10,8 +10,7 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// span is what a lane has to move in a call: n bytes from byte start of its part
-// on, in chunks of grain.
+// span is the range of bytes that a lane moves in a call: n bytes from byte start of its part on, in chunks of grain.
 type span struct {
 	start, n int64
 	grain    int64
@@ -43,14 +42,13 @@ func (g *Group) spanOf(ln *lane, c *Call, h *transport.Header, most int) span {
 // a few of them.
 const small = 12
 
-// Enqueue puts call c of plan i of the Shape behind the work of stream s, which must be of the Group's
-// device. It returns when all is enqueued; s goes on when this rank's part of the
-// call is done, also where the Group fails meanwhile. Where so much is waiting
-// that the driver would not take more, Enqueue waits for it, so every rank needs
-// a goroutine of its own.
+// Enqueue puts call c of plan i of the Shape behind the work of stream s, which must be of the Group's device. It
+// returns when all is enqueued; s continues when this rank's part of the call is done, also where the Group fails
+// meanwhile. Where the driver's queues are full, Enqueue waits for room in them, so every rank needs a goroutine of its
+// own.
 //
-// A stream of another device is an error (cuda.ErrWrongDevice) before anything is
-// done. Any other error is that of the Group, which is of no further use.
+// A stream of another device is an error (cuda.ErrWrongDevice) before anything is done. Any other error is that of the
+// Group, which is unusable from then on.
 func (g *Group) Enqueue(i int, s *cuda.Stream, c *Call) error {
 	return g.run(&g.layout.plans[i], s, c)
 }
@@ -81,7 +79,7 @@ func (g *Group) run(p *schedule, s *cuda.Stream, c *Call) error {
 	return err
 }
 
-// begin counts the chunks of call c, and tells the relay which of them to expect.
+// begin counts the chunks of call c, and announces to the relay those that it will move.
 func (g *Group) begin(p *schedule, c *Call) {
 	g.spans = g.spans[:0]
 	for i := range p.lanes {
@@ -91,7 +89,7 @@ func (g *Group) begin(p *schedule, c *Call) {
 		}
 		s := g.spanOf(ln, c, h, most)
 		if h.Count == 0 && (i == 0 || ln.message != nil) {
-			s.chunks = 1 // an empty message still meets everybody
+			s.chunks = 1 // an empty message still reaches all ranks
 		}
 		g.spans = append(g.spans, s)
 		for _, u := range ln.uses {
@@ -139,8 +137,7 @@ func (g *Group) enqueue(p *schedule, s *cuda.Stream, c *Call) (err error) {
 	if err == nil {
 		err = g.take(p, c, chunks, streams)
 	}
-	// What has been enqueued is joined also after an error: the caller's stream
-	// must not go on before it.
+	// Enqueued work is joined also after an error: the caller's stream must not continue before it is done.
 	for _, ln := range streams {
 		err = errors.Join(err, ln.Record(ln.joined), s.Wait(ln.joined))
 	}

@@ -30,7 +30,7 @@ type end struct {
 	moved    atomic.Int64 // when the latest payload was, in Unix nanoseconds
 }
 
-// job is what a call moves over a link: n payloads per chunk.
+// job is the part of a call that moves over a link: each payloads per chunk.
 type job struct {
 	header transport.Header
 	span   span
@@ -45,7 +45,7 @@ type queue struct {
 	wake  chan struct{}
 }
 
-// Mismatch says that two ranks with a relayed link made different calls.
+// Mismatch reports that two ranks with a relayed link made different calls.
 type Mismatch struct {
 	Peer         int
 	Theirs, Mine transport.Header
@@ -94,7 +94,7 @@ func (r *relay) start() {
 	r.g.workers.Go(func() { r.serve(&r.in, r.receive) })
 }
 
-// expect tells the goroutine of link what comes.
+// expect passes the next job to the goroutine of link.
 func (r *relay) expect(link int, j job) {
 	e := &r.ends[link]
 	if e.queue == nil {
@@ -151,8 +151,7 @@ func (r *relay) serve(q *queue, move func(link int, j *job) (bool, error)) {
 	}
 }
 
-// linkError says that a relayed link has failed, and why: the error of the
-// Endpoint, or a *Mismatch.
+// linkError reports that a relayed link has failed, and the cause: the error of the Endpoint, or a *Mismatch.
 type linkError struct {
 	Rank, Peer int
 	Err        error
@@ -217,7 +216,7 @@ func (r *relay) send(link int, j *job) (bool, error) {
 	}
 	copy(to, from)
 	if err := r.g.Err(); err != nil {
-		return false, err // what was published may be void
+		return false, err // the published payload may be void
 	}
 	e.sender.Commit(&j.header)
 	host, _ := r.g.flag(link, true)

@@ -6,10 +6,9 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Streams return before anything has moved, so a rank may be many calls ahead of
-// another one. Each writes its latest calls where the other ranks of its host can
-// read them, and looks now and then whether theirs of the same number are the
-// same. Between hosts the headers of chunks tell.
+// Streams return before anything has moved, so a rank may be many calls ahead of another one. Each writes its latest
+// calls where the other ranks of its host can read them, and compares them now and then with theirs of the same number.
+// Between hosts the headers of chunks are compared.
 
 // MaxCalls is how many device calls of a rank may be under way, and how many calls back there
 // are to compare: as many as a rank can be ahead.
@@ -22,8 +21,8 @@ const (
 	ringBytes = MaxCalls * ringWords * 8
 )
 
-// callRing is the latest device calls of one rank, in memory that all ranks of
-// its host share. Its rank writes, anybody reads.
+// callRing is the latest device calls of one rank, in memory that all ranks of its host share. Only its rank writes;
+// any rank may read.
 type callRing []atomic.Uint64
 
 func (r callRing) at(seq uint64) []atomic.Uint64 {
@@ -62,7 +61,7 @@ func (r callRing) get(seq uint64) (h transport.Header, ok bool) {
 // none on devices: other has then nothing but the number.
 func (r callRing) differs(theirs callRing, from, upTo uint64, latest func() uint64) (mine, other transport.Header,
 	differ bool, next uint64) {
-	announced := latest() // before any look: what has a number by then is there, unless another call has its place
+	announced := latest() // read first: a call with a number by then is there, unless another call has its place
 	from = max(from, upTo-min(upTo, MaxCalls)+1)
 	for seq := from; seq <= upTo; seq++ {
 		a, ok := r.get(seq)

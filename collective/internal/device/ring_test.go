@@ -69,7 +69,7 @@ func TestCallRing(t *testing.T) {
 	})
 }
 
-// The parts of a block do not overlap, and flags have what they asked for.
+// The parts of a block do not overlap, and flags have the requested size.
 func TestDeviceBlock(t *testing.T) {
 	for _, ranks := range []int{1, 2, 8} {
 		b := testBlock(8192, ranks)

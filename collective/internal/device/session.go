@@ -136,7 +136,7 @@ func (d *Session) Room(ctx context.Context, out *Message) (err error) {
 	return err
 }
 
-// Note writes a call down for the other ranks of the host, before they can hear of its number.
+// Note writes a call down for the other ranks of the host, before they can learn its number.
 func (d *Session) Note(h *transport.Header) { d.block.ring(d.mine).put(h) }
 
 // Enter puts a call, which was noted, behind the work of its stream. The communicator is claimed, there
@@ -215,7 +215,7 @@ func (d *Session) Fail(during string, err error) {
 	d.aborted()
 }
 
-// Cause returns what is behind a fault of this rank's device, nil without one.
+// Cause returns the cause of a fault of this rank's device, nil without one.
 func (d *Session) Cause() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -232,10 +232,10 @@ func (d *Session) broken(during string, err error) {
 	d.c.Abort(transport.Faultf(transport.FaultDevice, d.c.Rank, "rank %d in %s: %v", d.c.Rank, during, err))
 }
 
-// groupFailed is told why the group has failed by itself.
+// groupFailed reports the error with which the group itself has failed.
 func (d *Session) groupFailed(err error) {
 	if errors.Is(err, ErrAborted) && d.awaitFault(faultGrace) {
-		return // whoever was the first has told why
+		return // the rank that failed first has reported the cause
 	}
 	during := "a device call"
 	if p, any := d.oldest(); any {
@@ -330,7 +330,7 @@ func (d *Session) compare() {
 		}
 	}
 	if p.peer >= 0 {
-		p.header = transport.Header{} // whoever has left may have been in no call
+		p.header = transport.Header{} // a rank that has left may have been in no call
 	}
 	c.Engine.CheckCall(p.header)
 }
@@ -376,8 +376,7 @@ func (d *Session) compareHost() (same bool) {
 	return true
 }
 
-// publish says which ranks have not come to the oldest call, and ends the communicator
-// when that lasts too long.
+// publish names the ranks that have not come to the oldest call, and ends the communicator when that lasts too long.
 func (d *Session) publish(wait *waits.Wait) {
 	p, any := d.oldest()
 	var late []waits.Lack

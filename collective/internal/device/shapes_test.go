@@ -70,7 +70,8 @@ func shapes(t *testing.T, n int) []*plan.Plan {
 	return all
 }
 
-// relays returns a tree for every rank but the root, which all others hang from: it adds what they give for the root.
+// relays returns a tree for every rank but the root, which all others are children of: it adds their inputs for the
+// root.
 func relays(n, root int) (list []topo.Tree) {
 	for via := range n {
 		if via != root {
@@ -82,8 +83,8 @@ func relays(n, root int) (list []topo.Tree) {
 	return list
 }
 
-// The root of a Reduce adds what it gets over all trees, and its own, in one launch for a chunk of each; whoever adds
-// for it has one launch for what it sends to the others, and one for its sum.
+// The root of a Reduce adds the values that arrive over all trees, and its own, in one launch for a chunk of each; a
+// rank that adds for it has one launch for the values that it sends to the others, and one for its sum.
 func TestFinalsShareALaunch(t *testing.T) {
 	const n, root = 8, 3
 	p, err := plan.FromTrees(plan.Reduce, relays(n, root), nil, plan.Single)

@@ -22,8 +22,7 @@ func (g *Group) send(s *lineup, signals []cuda.MemOp) error {
 	return nil
 }
 
-// reached reports whether whoever sets a counter has, and has done before what
-// that stands for. Any goroutine may ask.
+// reached reports whether a counter has come to value: the work that it counts is then done. Any goroutine may call it.
 func (g *Group) reached(link int, isReleased bool, value uint32) bool {
 	host, _ := g.flag(link, isReleased)
 	return int32(host.Load()-value) >= 0

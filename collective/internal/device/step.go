@@ -17,8 +17,8 @@ func (g *Group) seqs(u *use, j uint32) (count, filled, slot uint32) {
 	return count, filled, (filled - 1) % uint32(g.layout.slots)
 }
 
-// step enqueues what the steps of a batch have to do for chunk j, those of lanes that have so many: wait until
-// all links are ready, move, tell the other ends.
+// step enqueues the work of a batch's steps for chunk j, for lanes that have that chunk: wait until all links are
+// ready, move, signal the other ends.
 func (g *Group) step(s *lineup, c *Call, steps []todo, j uint32) error {
 	now := g.now[:0]
 	for i := range steps {
@@ -95,9 +95,9 @@ func (g *Group) room(signals []cuda.MemOp, out *share, j uint32) []cuda.MemOp {
 	return signals
 }
 
-// ahead appends what must be released before steps fill slots for chunk j, which comes after the one at work, so
-// that they need not ask again. Only where that was sent two chunks before: what a stream waits for must come
-// before all that others enqueue meanwhile.
+// ahead appends waits for the releases that must precede the filling of slots for chunk j, which comes after the one at
+// work, so that the steps need not wait again. It does so only where the payloads to release were sent two chunks
+// before: the work that a stream waits for must come before all work that others enqueue meanwhile.
 func (g *Group) ahead(signals []cuda.MemOp, steps []*todo, j uint32) []cuda.MemOp {
 	for _, do := range steps {
 		for i := range do.outs {
@@ -110,7 +110,7 @@ func (g *Group) ahead(signals []cuda.MemOp, steps []*todo, j uint32) []cuda.MemO
 	return signals
 }
 
-// fill appends that the slots of some steps are filled, and notes who has to release them.
+// fill appends the signals that the slots of some steps are filled, and notes the readers that have to release them.
 func (g *Group) fill(signals []cuda.MemOp, steps []*todo, j uint32) []cuda.MemOp {
 	for _, do := range steps {
 		for i := range do.outs {

@@ -10,8 +10,8 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// survey makes the graph of the ranks' devices, unless it was given: what an earlier
-// job has kept of them, or what they measure now, all together.
+// survey makes the graph of the ranks' devices, unless it was given: from the findings of an earlier job, or by a
+// measurement of all ranks together.
 func (o *opening) survey() error {
 	c := o.c
 	switch {
@@ -75,8 +75,8 @@ func (o *opening) hung(hosts []peers.HostResult) error {
 	return nil
 }
 
-// linked reports whether the devices of this rank and another one were measured, and what they have is a link of a
-// kind: gpu.KindHost where they do not reach each other.
+// linked reports whether the devices of this rank and another one were measured, and have a link of the given kind:
+// gpu.KindHost where they do not reach each other.
 func (o *opening) linked(r int, kind string) bool {
 	if o.c.Config.DeviceGraph != nil {
 		return false

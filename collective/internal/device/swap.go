@@ -15,7 +15,7 @@ func swap[T any](ctx context.Context, w setup.World, mine T, failed error) ([]T,
 	return all, deviceError("opening the devices", err)
 }
 
-// deviceError makes what a rank could not do a device's failure in op.
+// deviceError turns the failure of a rank into a device error in op.
 func deviceError(op string, err error) error {
 	var failed *strict.Failed
 	if errors.As(err, &failed) {

@@ -15,7 +15,7 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// testCall is one call of all ranks, with what it should give.
+// testCall is one call of all ranks, with its expected results.
 type testCall struct {
 	which   int // of the plans
 	count   int
@@ -53,8 +53,7 @@ func element(dt kernel.DType, v int) []byte {
 	return b
 }
 
-// gives is what a rank gives in a testCall: numbers that no order of operations
-// rounds.
+// gives returns the input of a rank in a testCall: numbers that no order of operations rounds.
 func (c *testCall) gives(rank, elements int) []byte {
 	rng := rand.New(rand.NewPCG(c.seq, uint64(rank)))
 	var parts [4][]byte
@@ -72,7 +71,7 @@ func (c *testCall) gives(rank, elements int) []byte {
 	return b
 }
 
-// expected is what rank has in Out in the end; nil for nothing.
+// expected returns the final contents of the rank's Out; nil for none.
 func (c *testCall) expected(p *plan.Plan, rank int) []byte {
 	whole, n := c.count, c.count*c.dtype.Size()
 	switch p.Kind {
@@ -143,8 +142,8 @@ type under struct {
 	all      []cuda.Slice[uint8]
 }
 
-// allocate makes the buffers of a testCall for rank r. shift moves them so many
-// elements away from where allocations begin.
+// allocate makes the buffers of a testCall for rank r. shift is their distance, in elements, from the beginning of
+// their allocations.
 func (m *machine) allocate(r int, c *testCall, shift int) (*under, error) {
 	p := m.plans[c.which]
 	u := &under{testCall: c, plan: p}

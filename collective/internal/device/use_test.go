@@ -16,8 +16,8 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// TestNothingGrows makes 1000 calls and compares what is open before and after,
-// and once more when the groups are closed.
+// TestNothingGrows makes 1000 calls and compares the open resources before and after, and once more when the groups are
+// closed.
 func TestNothingGrows(t *testing.T) {
 	const n = 2
 	before, goroutines := cuda.Stats(), runtime.NumGoroutine()
@@ -105,8 +105,8 @@ func TestWrongStream(t *testing.T) {
 	m.close()
 }
 
-// TestOutOfMemory: a group that the device has no room for is an error that says
-// how much was wanted, and nothing stays.
+// TestOutOfMemory: a group that the device has no room for is an error with the requested size, and no memory stays
+// allocated.
 func TestOutOfMemory(t *testing.T) {
 	devices := someDevices(t, 4, how{})
 	before := cuda.Stats()
