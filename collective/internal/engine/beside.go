@@ -7,14 +7,14 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Beside is what a goroutine of this rank does beside the rank's calls: rounds of messages, one after the other, which
-// move whenever the Engine does. Their Tag is no other's.
+// Beside is the exchange of a goroutine of this rank during the rank's calls: rounds of messages, one after the other,
+// which move whenever the Engine does. No other messages have their Tag.
 type Beside struct {
 	Name  string        // of the call that the messages are part of
 	Tag   int32         // of the messages
 	Moved chan struct{} // receives one value after each round; its capacity is one
 
-	round []Pass // that the goroutine has asked for; nil: no more
+	round []Pass // that the goroutine has requested; nil: no more
 	under []*Message
 	ended bool
 	next  *Beside
@@ -31,7 +31,7 @@ func (e *Engine) Ask(b *Beside, round []Pass) {
 	e.ep.Bell().Ring()
 }
 
-// moveBeside begins the rounds that goroutines have asked for, and ends those whose messages are done.
+// moveBeside begins the rounds that goroutines have requested, and ends those whose messages are done.
 func (e *Engine) moveBeside() (err error) {
 	for b := e.asked.Swap(nil); b != nil; b = b.next {
 		e.steps++

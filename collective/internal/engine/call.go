@@ -10,11 +10,11 @@ import (
 // it is done, and may be used again then.
 type Call struct {
 	Header transport.Header // travels with every chunk; Count is in elements, of one part where there are parts
-	In     []byte           // what this rank gives, nil where its plan never reads it
-	Out    []byte           // what this rank gets, nil where its plan never writes it; may be In
+	In     []byte           // input of this rank, nil where its plan never reads it
+	Out    []byte           // output of this rank, nil where its plan never writes it; may be In
 	Pieces []Piece          // unless empty, in place of In and Out: a message in pieces, one after the other
 	Begins []int            // unless nil, parts differ: where each begins, and the last ends, in elements
-	Rounds []Round          // with which it goes on, by messages, and those that are left of them
+	Rounds []Round          // with which it continues, by messages, without those that are done
 	kernel.Work
 
 	Chunks plan.Chunks // how the message is cut
@@ -57,8 +57,7 @@ func (c *Call) bytes() int64 {
 // Done reports whether this rank's part of the call is done.
 func (c *Call) Done() bool { return c.done }
 
-// finish does what is left when all tracks have run, and lets go of the
-// caller's memory.
+// finish does the remaining work when all tracks have run, and releases the caller's memory.
 func (c *Call) finish() {
 	c.done = true
 	if c.Divide > 1 {

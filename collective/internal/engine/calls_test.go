@@ -192,7 +192,7 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestScaleAndDivide multiplies what goes in and divides what comes out.
+// TestScaleAndDivide multiplies inputs and divides results.
 func TestScaleAndDivide(t *testing.T) {
 	const n, count = 4, 500
 	eachRank(t, []*plan.Plan{fromTrees(t, plan.AllReduce, binomials(n), plan.Split)}, 2, 512,

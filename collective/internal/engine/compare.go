@@ -66,9 +66,8 @@ func (e *Engine) enter(c *Call) {
 // chained adds v to the digest of all calls.
 func (e *Engine) chained(v uint64) { e.chain = bits.RotateLeft64((e.chain^v)*0x9E3779B97F4A7C15, 29) }
 
-// differ says how peer, which is in or sent a chunk of call theirs, and this
-// rank, in call mine, came apart: by the earliest call that they are known to
-// have made otherwise, as what follows it is different too. Only the owner of
+// differ returns the error of a difference between peer, which is in or sent a chunk of call theirs, and this rank, in
+// call mine: it names the earliest call in which they are known to differ, as later calls differ too. Only the owner of
 // the links calls it.
 func (e *Engine) differ(peer int, theirs, mine transport.Header) error {
 	if err := e.firstDifference(peer, sameButChain); err != nil {
@@ -126,8 +125,8 @@ func sameButCount(a, b transport.Header) bool {
 
 func sameChain(a, b transport.Header) bool { return a.Chain == b.Chain }
 
-// past is how many calls back a rank remembers what it called. A rank can be
-// that far ahead of another only while nothing flows back to it.
+// past is the number of its latest calls that a rank remembers. A rank can be that far ahead of another only while
+// nothing flows back to it.
 const past = 256
 
 // callAt returns this rank's call with number seq, the latest one when that is
@@ -174,8 +173,8 @@ func (e *Engine) leftBefore(mine transport.Header) error {
 	return nil
 }
 
-// compareCalls looks at what the other ranks last entered, and what they sent.
-// Waiting for a rank that made another call, or has left, would be for ever.
+// compareCalls compares the latest calls and chunks of the other ranks with the call mine. A wait for a rank that made
+// another call, or has left, would never end.
 func (e *Engine) compareCalls(mine transport.Header) error {
 	for r := range e.size {
 		if c := e.ep.Status(r).Call; r != e.rank && c.Seq == mine.Seq && !sameButCount(c, mine) {
@@ -188,15 +187,14 @@ func (e *Engine) compareCalls(mine transport.Header) error {
 	return e.strayChunk(mine)
 }
 
-// strayChunk looks for a chunk of another call up to mine in any link: its
-// sender took part in a call that this rank did not make, and may have gone on
-// since.
+// strayChunk looks for a chunk of another call up to mine in any link: its sender took part in a call that this rank
+// did not make, and may have continued since.
 func (e *Engine) strayChunk(mine transport.Header) error {
 	for _, in := range e.inbound {
 		var h transport.Header
 		_, ok, err := in.r.TryPeek(&h)
 		if errors.Is(err, transport.ErrPeerClosed) {
-			continue // it has done its part in this call, or leftBefore had said so
+			continue // it has done its part in this call, or leftBefore would have returned an error
 		}
 		if err != nil {
 			return OnLink(err, "receiving from", in.src)
@@ -208,10 +206,9 @@ func (e *Engine) strayChunk(mine transport.Header) error {
 	return nil
 }
 
-// Check compares the latest calls of this rank with the others', and aborts the
-// Endpoint where they differ. It finds the calls from which every rank returns
-// without hearing of the others, such as Broadcasts from different roots, or a GatherV to which a rank
-// gives nothing by its own counts. Any goroutine may call it, now and then.
+// Check compares the latest calls of this rank with the others', and aborts the Endpoint where they differ. It finds
+// the calls from which every rank returns without data from the others, such as Broadcasts from different roots, or a
+// GatherV to which a rank gives nothing by its own counts. Any goroutine may call it, now and then.
 func (e *Engine) Check() {
 	for _, same := range []func(a, b transport.Header) bool{sameButChain, sameChain} {
 		for r := range e.size {
@@ -235,7 +232,7 @@ func (e *Engine) Settle(within time.Duration) (transport.Fault, bool) {
 		if f, failed := e.ep.Aborted(); failed {
 			return f, true
 		}
-		behind := e.behind(mine) // asked first: who enters in between is compared the next time
+		behind := e.behind(mine) // read first: a rank that enters in between is compared the next time
 		waited := time.Since(start)
 		if last := !behind || waited > within; last || waited >= compare { // it looks at every link: seldom
 			err := e.compareCalls(mine)
@@ -255,7 +252,7 @@ func (e *Engine) Settle(within time.Duration) (transport.Fault, bool) {
 	}
 }
 
-// behind reports whether a rank that is heard of has still to enter call mine.
+// behind reports whether a rank of known status has still to enter call mine.
 func (e *Engine) behind(mine transport.Header) bool {
 	for r := range e.size {
 		if st := e.ep.Status(r); r != e.rank && !st.Closed && !st.Unknown && st.Call.Seq < mine.Seq {

@@ -13,17 +13,17 @@ type step struct {
 	args     []operand // its Args
 	outs     []out     // its To
 	receives int       // of args come from other ranks
-	recvOnly bool      // what is stored in Out is received as it is: see lends
+	recvOnly bool      // values stored in Out are received unchanged: see lends
 	zeroCopy bool      // any memory may be lent to all of outs
 
-	prePosted, prePostedInPlace bool // it may be told beforehand where all its chunks belong: see markSteps
+	prePosted, prePostedInPlace bool // the targets of all its chunks may be posted in advance: see markSteps
 }
 
 // operand is an Operand with its link.
 type operand struct {
 	Operand
 	in   transport.Receiver      // nil: a buffer
-	post transport.ReceivePoster // in, where what it brings goes to a buffer of the caller as it is; else nil
+	post transport.ReceivePoster // in, where its chunks go to a buffer of the caller unchanged; else nil
 }
 
 type out struct {
@@ -63,7 +63,7 @@ func (e *Engine) compile(p *plan.Plan, l *plan.Lane, t plan.Track, lane int) ([]
 	return all, nil
 }
 
-// reach finds out what the links of s can do with memory of the caller.
+// reach determines how the links of s can access memory of the caller.
 func (s *step) reach() {
 	s.zeroCopy = len(s.outs) > 0
 	for _, o := range s.outs {

@@ -25,7 +25,7 @@ const Splits = 102
 // such a call begins.
 const InOrder = 103
 
-// CallsInOrder are the calls that combine what ranks give in the order of the ranks.
+// CallsInOrder are the calls that combine the inputs of the ranks in the order of the ranks.
 var CallsInOrder = [...]string{"AllReduceFunc", "ReduceFunc", "Scan", "ExScan", "ScanFunc", "ExScanFunc",
 	"ReduceScatterFunc", "AllReduceMinLoc", "AllReduceMaxLoc"}
 
@@ -149,8 +149,7 @@ func (e *Engine) Waits(p *Message) string {
 	return text
 }
 
-// lacking returns the ranks whose chunk or slot this rank lacks, and what the board says
-// of them.
+// lacking returns the ranks whose chunk or slot this rank lacks, and their entries on the board.
 func (e *Engine) lacking() []waits.Lack {
 	seen := make(map[int32]bool)
 	var list []waits.Lack

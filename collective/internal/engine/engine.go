@@ -7,9 +7,9 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Engine is what the programs of one communicator share: the rank's ends of
-// links, which are opened when a program or message first needs them, and the calls under way. One goroutine at a time
-// may use it, but for what says otherwise.
+// Engine is the state that the programs of one communicator share: the rank's ends of links, which are opened when a
+// program or message first needs them, and the calls under way. One goroutine at a time may use it, except where
+// documented otherwise.
 type Engine struct {
 	rank    int
 	size    int
@@ -53,11 +53,10 @@ type inbound struct {
 	r   transport.Receiver
 }
 
-// New makes the Engine of a rank, whose end of links ep is, of that layout. Messages
-// from rank to rank travel on lane messageLane, which no plan does; -1: there are none. oversubscribed
-// says that ranks share cores, and lendFrom is the size, in bytes, from which payloads are read
-// from their sender's own memory where ranks can: below it copies are quicker. All of it is the
-// same on all ranks.
+// New makes the Engine of a rank, whose end of links ep is, of that layout. Messages from rank to rank travel on lane
+// messageLane, which no plan does; -1: there are none. oversubscribed means that ranks share cores, and lendFrom is the
+// size, in bytes, from which payloads are read from their sender's own memory where ranks can: below it copies are
+// quicker. All of it is the same on all ranks.
 func New(ep transport.Endpoint, rank int, layout *transport.Layout, messageLane int, oversubscribed bool,
 	lendFrom int64) *Engine {
 	e := &Engine{rank: rank, size: layout.Size, ep: ep, oversubscribed: oversubscribed, lendFrom: lendFrom,

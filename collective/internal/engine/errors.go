@@ -17,7 +17,7 @@ type LinkError struct {
 	Err   error
 }
 
-// Error says what this rank was doing with which other.
+// Error names the operation of this rank and the peer.
 func (e *LinkError) Error() string { return fmt.Sprintf("%s rank %d: %v", e.Doing, e.Peer, e.Err) }
 
 // Unwrap returns the error of the link.
@@ -31,8 +31,8 @@ func OnLink(err error, doing string, peer int) error {
 	return &LinkError{doing, peer, err}
 }
 
-// FaultOf turns what stopped rank self in what it was doing, a call or a message, into what all
-// ranks are told.
+// FaultOf turns the error that stopped rank self in a call or message, named by doing, into the fault that is reported
+// to all ranks.
 func FaultOf(err error, self int, doing string) transport.Fault {
 	var known transport.Fault
 	var link *LinkError

@@ -12,13 +12,12 @@ import (
 // for three children is made once. Package device runs what Fuse makes, too. It knows neither
 // links nor memory.
 
-// Fused is what a track does with one chunk at once: its operands, combined from
-// left to right, are the value; the value goes to a buffer, to other ranks, or to
-// both. Every plan.Step is one, and some that follow each other become a single
-// one. A step waits until all its links are ready; as chunk j of a plan never
-// waits for a later chunk, that cannot get a verified plan stuck.
+// Fused is the work of a track on one chunk in a single step: its operands, combined from left to right, are the value;
+// the value goes to a buffer, to other ranks, or to both. Every plan.Step is one, and some that follow each other
+// become a single one. A step waits until all its links are ready; as chunk j of a plan never waits for a later chunk,
+// that cannot get a verified plan stuck.
 type Fused struct {
-	Args    []Operand // what is combined, at least one
+	Args    []Operand // operands to combine, at least one
 	Dst     plan.Buf  // None: the value is only sent
 	DstPart int       // the part of Dst it goes to
 	To      []int32   // the ranks it is sent to
@@ -134,7 +133,7 @@ func mergeSteps(before, s *Fused, rest []plan.Step) bool {
 
 func (a Operand) is(b plan.Buf, part int) bool { return !a.Received() && a.Buf == b && a.Part == part }
 
-// reads reports whether any of the steps reads b before one writes it anew.
+// reads reports whether any of the steps reads b before one overwrites it.
 func reads(steps []plan.Step, b plan.Buf) bool {
 	for _, s := range steps {
 		if s.Src == b || s.Op == plan.LocalReduce && s.Dst == b {

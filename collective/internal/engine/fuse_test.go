@@ -8,7 +8,7 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 )
 
-// text writes a step as what is stored or sent where, and its operands.
+// text writes a step as its targets and its operands.
 func text(s Fused) string {
 	var args, dst []string
 	for _, a := range s.Args {

@@ -13,10 +13,9 @@ import (
 // with one tag are received in the order in which they were sent. One that comes
 // before its receive waits in the unexpected-message queue.
 //
-// An inbox only decides. Its owner asks with place where the next chunk of the link
-// belongs, brings it there, and says so with arrived. In between, place returns the same
-// memory, whatever is posted: the peer may be writing there. The chunks of a message
-// follow each other.
+// An inbox only decides. Its owner calls place for the memory where the next chunk of the link belongs, brings it
+// there, and then calls arrived. In between, place returns the same memory, whatever is posted: the peer may be writing
+// there. The chunks of a message follow each other.
 type inbox struct {
 	self, peer int
 	posted     []*Message // receives without a message, in the order of posting
@@ -34,7 +33,7 @@ type inbox struct {
 type arrival struct {
 	header  transport.Header
 	receive *Message // nil before it was posted
-	buf     []byte   // what came before it was posted, and the target of the next chunk
+	buf     []byte   // bytes that came before it was posted, and the target of the next chunk
 }
 
 // post adds a receive. It is done already if its message came as a whole.
@@ -56,7 +55,7 @@ func (b *inbox) post(p *Message) error {
 	return nil
 }
 
-// mismatch says that a message under header h does not fit its Receive.
+// mismatch returns the fault of a message under header h that does not fit its Receive.
 func (b *inbox) mismatch(h transport.Header, p *Message) error {
 	return transport.Faultf(transport.FaultMismatch, -1, "rank %d sent %d %s with tag %d while rank %d called %s", b.peer,
 		h.Count, kernel.DType(h.DType), h.Root, b.self, p)
@@ -68,8 +67,8 @@ func (b *inbox) open() bool {
 		b.probe != nil && b.find(b.probe.Tag) < 0
 }
 
-// place returns where the next chunk belongs, of n bytes under header h. Memory of
-// messages without a receive grows with what came, not with what a header says will come.
+// place returns where the next chunk belongs, of n bytes under header h. Memory of messages without a receive grows
+// with the received bytes, not with the length in a header.
 func (b *inbox) place(h transport.Header, n int) ([]byte, error) {
 	if b.bringing {
 		return b.target, nil
@@ -127,7 +126,7 @@ func (a *arrival) left() uint64 {
 	return bytes - uint64(len(a.buf))
 }
 
-// arrived says that the chunk is where place said.
+// arrived records that the chunk is in the memory that place returned.
 func (b *inbox) arrived() {
 	a, chunk := b.arriving, b.target
 	b.target, b.bringing = nil, false

@@ -9,14 +9,14 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// A Send of up to eagerBytes does not wait for its receiver, as in MPI's eager protocol: what finds no room in the
-// slots of its link is kept in memory of the sender, and sent during later calls and between them. A rank that waits
-// takes in what comes, with or without a Receive for it, so that slots become free and ranks that Send in a circle
-// get on.
+// A Send of up to eagerBytes does not wait for its receiver, as in MPI's eager protocol: a message that finds no room
+// in the slots of its link is kept in memory of the sender, and sent during later calls and between them. A rank that
+// waits takes in arriving messages, with or without a Receive for them, so that slots become free and ranks that Send
+// in a circle make progress.
 const (
 	eagerBytes = 64 << 10
-	keptBytes  = 64 << 20 // that a rank keeps of what it sends, and takes in of what it does not receive yet
-	keptEach   = 64       // bytes that a message takes besides its payload
+	keptBytes  = 64 << 20 // limit of the Sends that a rank keeps, and of the messages that it takes in without a Receive
+	keptEach   = 64       // bytes that a message takes in addition to its payload
 )
 
 // held is a Send that waits behind another to the same rank.
@@ -57,7 +57,7 @@ func (e *Engine) Keep(p *Message) bool {
 	return true
 }
 
-// sentKept goes on with what was kept behind p, which was sent.
+// sentKept continues with the next message that was kept behind p, which was sent.
 func (e *Engine) sentKept(p *Message) {
 	e.messages.kept -= len(p.Buf) + keptEach
 	if len(p.behind) == 0 {
@@ -69,7 +69,7 @@ func (e *Engine) sentKept(p *Message) {
 	p.Tag, p.DType, p.Buf, p.moved, p.done = next.tag, next.dtype, next.buf, 0, false
 }
 
-// undelivered drops what was kept for a rank that has closed, and notes the first of it.
+// undelivered drops the messages that were kept for a rank that has closed, and notes the first of them.
 func (e *Engine) undelivered(p *Message) {
 	if e.messages.lost == nil {
 		e.messages.lost = &Got{From: p.Peer, Header: p.header()}
@@ -85,8 +85,8 @@ func (e *Engine) undelivered(p *Message) {
 // Keeps reports whether messages are kept that have not been sent.
 func (e *Engine) Keeps() bool { return e.messages.kept > 0 }
 
-// Flush waits until what is kept has been sent. It is for a rank that closes: of what comes meanwhile only the headers
-// stay.
+// Flush waits until all kept messages have been sent. It is for a rank that closes: of messages that come meanwhile
+// only the headers are kept.
 func (e *Engine) Flush(ctx context.Context, w *Waiter) (transport.Fault, bool) {
 	e.messages.closing = true
 	for fault, failed := e.ep.Aborted(); ; fault, failed = e.ep.Aborted() {
@@ -103,7 +103,8 @@ func (e *Engine) Flush(ctx context.Context, w *Waiter) (transport.Fault, bool) {
 	}
 }
 
-// Move moves the messages of a rank that waits in no call, and takes in what has come: other ranks may wait for that.
+// Move moves the messages of a rank that waits in no call, and takes in arrived messages: other ranks may wait for
+// that.
 func (e *Engine) Move() (moved bool, err error) {
 	steps := e.steps
 	if err = errors.Join(e.pollMessages(), e.moveBeside()); err == nil {
@@ -112,13 +113,13 @@ func (e *Engine) Move() (moved bool, err error) {
 	return moved || e.steps != steps, err
 }
 
-// takeIn brings what has come from other ranks, and this rank does not receive yet, to the unexpected-message queue, as
-// far as takes allows. It reports whether there was anything, which is no step of what the rank waits for.
+// takeIn moves messages from other ranks that this rank does not receive yet to the unexpected-message queue, as far as
+// takes allows. It reports whether there were any, which is no step of the call or message that the rank waits for.
 func (e *Engine) takeIn() (took bool, err error) {
 	m, steps := &e.messages, e.steps
 	defer func() {
 		took, e.steps, m.taking = e.steps != steps, steps, false
-		m.removeDone() // what has come for a Receive meanwhile: its place may be the next message's
+		m.removeDone() // Receives that are done meanwhile: their place may be the next message's
 	}()
 	for r := 0; r < e.size && m.lane >= 0; r++ {
 		st := transport.Status{Unknown: r == e.rank}

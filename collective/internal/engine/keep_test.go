@@ -23,7 +23,7 @@ func pair(t *testing.T, lendFrom int64) (first, second *Engine) {
 	return New(eps[0], 0, &layout, 0, false, lendFrom), New(eps[1], 1, &layout, 0, false, lendFrom)
 }
 
-// TestTakenIn has a message come after the last poll of a rank and before it takes in what has come: a Receive that
+// TestTakenIn has a message come after the last poll of a rank and before it takes in arrived messages: a Receive that
 // was posted for it is done then, has its length, and is no longer among the messages under way.
 func TestTakenIn(t *testing.T) {
 	from, to := pair(t, 8<<10)
@@ -45,7 +45,7 @@ func TestTakenIn(t *testing.T) {
 	}
 }
 
-// TestTakesOfAMessage sees to it that a message counts once toward what a rank takes in.
+// TestTakesOfAMessage checks that a message counts once toward the limit of a rank's taken-in messages.
 func TestTakesOfAMessage(t *testing.T) {
 	from, to := pair(t, 1<<30)
 	const count = 8 << 10 // int32

@@ -9,31 +9,28 @@ import (
 // ranks can read is lent to them and not copied.
 const sharedFrom = 4 << 10
 
-// sharedOversubscribedFrom is sharedFrom for memory that Endpoint.Alloc gave out, in a Broadcast
-// between ranks that share cores: the root has to wait for all of them to run before
-// what it lends is back, and leaves at once what it has copied. 16 KiB take 3.1 and 3.5
-// us through slots with four and eight ranks on two cores, and 6 and 14 lent; 128
-// KiB 15.7 and 45, and 13.4 and 40.
+// sharedOversubscribedFrom is sharedFrom for memory that Endpoint.Alloc gave out, in a Broadcast between ranks that
+// share cores: the root has to wait for all of them to run before its lent memory is returned, but can leave at once
+// when it has copied. 16 KiB take 3.1 and 3.5 us through slots with four and eight ranks on two cores, and 6 and 14
+// lent; 128 KiB 15.7 and 45, and 13.4 and 40.
 const sharedOversubscribedFrom = 128 << 10
 
-// lendsOwn reports whether a message of so many bytes (of one part, where there
-// are parts) is lent from the memory of this process to ranks that have to read
-// it by a system call, process_vm_readv. All ranks come to the same.
+// lendsOwn reports whether a message of the given number of bytes (of one part, where there are parts) is lent from the
+// memory of this process to ranks that have to read it by a system call, process_vm_readv. The result is the same on
+// all ranks.
 //
 // From which size on it pays is measured when the communicator is made (probe.Lending). On AMD
 // EPYC (Zen 5, virtual), while its cores share a cache, with two ranks on two cores 16 KiB take 4.4 us
 // by that call and 2.4 through slots, 64 KiB 5.6 and 8.5, 1 MiB 42 and 138; while they do not, 16 KiB
 // 4.9 and 10. What follows is of an Intel Xeon.
 //
-// Measured with two ranks on two cores: 8 KiB take 1.6 us by that call and 2.1
-// through slots, 128 KiB 6.3 and 10.9, 512 KiB 21 and 35. From 1 MiB on what is
-// sent comes from memory either way, and one core that copies is slower than two
-// that copy to slots and from them: 2 MiB take 180 and 143 us. But a sender that has
-// nothing else to do copies half of it (see help), and then it is 95.
+// Measured with two ranks on two cores: 8 KiB take 1.6 us by that call and 2.1 through slots, 128 KiB 6.3 and 10.9, 512
+// KiB 21 and 35. From 1 MiB on the sent bytes come from memory either way, and one core that copies is slower than two
+// that copy to slots and from them: 2 MiB take 180 and 143 us. But a sender that has nothing else to do copies half of
+// it (see help), and then it is 95.
 //
-// A reduction gains nothing: the ranks of an AllReduce have enough to do, and
-// what a rank has read it must read again. 2 MiB take 343 us through slots,
-// 407 with inputs lent, 504 with results lent, and 458 with both.
+// A reduction gains nothing: the ranks of an AllReduce are busy anyway, and a rank must read again the bytes that it
+// has read. 2 MiB take 343 us through slots, 407 with inputs lent, 504 with results lent, and 458 with both.
 //
 // Where ranks share cores every copy counts, also that of the sender. But the
 // call itself is dear there, and a payload that goes to several ranks is copied
@@ -65,11 +62,10 @@ func (e *Engine) prepareLending(c *Call) {
 	c.lendOut = c.mayOut && (c.wide || shared && e.ep.Shared(c.Out))
 }
 
-// lends reports whether what s sends can be read where it lies in the caller's
-// memory: it must not change before everybody has read it. In place that is so
-// in a reduction if the input goes to one other rank, and this rank stores in its
-// place nothing but what it receives as a whole: the result, which that rank had
-// to read the input for. A rank that makes the result itself may be done before.
+// lends reports whether the value that s sends can be read where it lies in the caller's memory: it must not change
+// before all receivers have read it. In place that is so in a reduction if the input goes to one other rank, and this
+// rank stores in its place nothing but values that it receives whole: the result, for which that rank had to read the
+// input. A rank that makes the result itself may be done before.
 func (c *Call) lends(s *step) bool {
 	if s.Dst == plan.None && s.IsBuffer() {
 		switch s.args[0].Buf {
@@ -113,10 +109,9 @@ func (t *track) returned() bool {
 	return true
 }
 
-// helps reports whether this rank copies parts of what it lends for c: it has a core of
-// its own and nothing to do but to wait for the receivers. A rank that receives as well
-// has its own copying to do: of two that exchange 256 KiB each takes 13 us, 20 if
-// they help each other.
+// helps reports whether this rank copies parts of the memory that it lends for c: it has a core of its own and no other
+// work than to wait for the receivers. A rank that receives as well has its own copying to do: of two that exchange 256
+// KiB each takes 13 us, 20 if they help each other.
 func (e *Engine) helps(c *Call) bool {
 	switch plan.Kind(c.Header.Kind &^ Varied) {
 	case plan.Broadcast, plan.Gather, plan.Scatter:

@@ -9,10 +9,10 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// The explorer below tries every order in which two ranks can do what they do about up to
-// three messages: rank 0 puts their chunks on a link of few slots, rank 1 posts its receives
-// in any order and polls, and rank 0 copies its half of a chunk to where rank 1 wanted it
-// when it saw it first. An oracle that only counts says which message a receive must get.
+// The explorer below tries every order in which two ranks can take their steps for up to three messages: rank 0 puts
+// their chunks on a link of few slots, rank 1 posts its receives in any order and polls, and rank 0 copies its half of
+// a chunk to the target that rank 1 had for it when it saw it first. An oracle that only counts determines the message
+// that a receive must get.
 
 // matcher is an inbox, or a mutant.
 type matcher interface {
@@ -29,7 +29,7 @@ type realPool struct{ Pool }
 
 func (p *realPool) add(m Message) (Ref, bool) { return p.Add(&m), true }
 
-// sentMessage is what rank 0 sends: chunks of two bytes, or one of none.
+// sentMessage is a message from rank 0: chunks of two bytes, or one of none.
 type sentMessage struct {
 	tag    int32
 	chunks int
@@ -180,7 +180,7 @@ func (w *twoRanks) poll() error {
 	return nil
 }
 
-// check compares what is done with the oracle.
+// check compares the receives that are done with the oracle.
 func (w *twoRanks) check() error {
 	for i, ref := range w.refs {
 		if w.finished[i] && !ref.Done() {
@@ -214,7 +214,7 @@ func (w *twoRanks) check() error {
 	return nil
 }
 
-// key tells states apart.
+// key returns a string that differs between states.
 func (w *twoRanks) key() string {
 	b := []byte{byte(w.next.message), byte(w.next.chunk), byte(len(w.link)), byte(w.retries), flags(w.claimed, w.written)}
 	for i, ref := range w.refs {

@@ -19,9 +19,9 @@ type Message struct {
 	Tag   int32
 	DType kernel.DType
 	Buf   []byte
-	Part  string // what it is a part of, "" where it is the caller's own
+	Part  string // the call that it is a part of, "" where it is the caller's own
 	Fewer bool   // a Receive of a message that may be shorter than Buf
-	Got   *Got   // unless nil, a Receive writes here what it got
+	Got   *Got   // unless nil, a Receive writes its result here
 
 	Patient bool   // a Probe that looks on where no rank is left that can send
 	Call    string // how a Probe is called
@@ -38,14 +38,14 @@ type Message struct {
 	next   *Message
 }
 
-// Got is what a Receive got, and from which rank.
+// Got is the result of a Receive, with the rank that sent it.
 type Got struct {
 	From    int
 	Header  transport.Header
-	Counted int // its bytes, for those who count them
+	Counted int // its bytes, for callers that count them
 }
 
-// Bytes returns the length of what a Receive got.
+// Bytes returns the length of the received message.
 func (g *Got) Bytes() int { return int(sizeOf(&g.Header)) }
 
 // Done reports whether the message was sent, or received, as a whole; of one that is sent later only a copy is left.
@@ -102,8 +102,7 @@ func (p *Message) header() transport.Header {
 	return transport.Header{Kind: messageKind, Count: uint64(count), DType: uint8(p.DType), Root: p.Tag}
 }
 
-// messages is what a rank has of messages from rank to rank. Those to one peer
-// are sent in the order of Start.
+// messages is the state, on one rank, of messages from rank to rank. Those to one peer are sent in the order of Start.
 type messages struct {
 	lane        int // of their links; -1: there are none
 	first, last *Message
@@ -119,7 +118,7 @@ type messages struct {
 	kept        int                  // bytes that the Sends that are kept take
 	lost        *Got                 // the first of them that its receiver has left; From is the receiver
 	taking      bool                 // messages are taken in that no Receive waits for
-	closing     bool                 // this rank sends what it keeps, and then closes
+	closing     bool                 // this rank sends the messages that it keeps, and then closes
 }
 
 // openMessages opens this rank's end of a link for messages, and has room for messages to and from all.
@@ -238,15 +237,14 @@ func (e *Engine) WaitMessage(ctx context.Context, p *Message, w *Waiter) (transp
 	return e.ep.Aborted()
 }
 
-// waitFor waits for p, which is what this rank then waits for, also when it gives up.
+// waitFor waits for p. The rank's wait is recorded as one for p, also when it gives up.
 func (e *Engine) waitFor(ctx context.Context, p *Message, w *Waiter) error {
 	e.messages.waited = p
 	return w.wait(ctx, e, &p.done, w.Spins)
 }
 
-// pollMessages moves all messages as far as they can go now, each by one lent chunk
-// at a time: others wait for what this rank lends, and while it reads what they
-// have lent it does not.
+// pollMessages moves all messages as far as they can go now, each by one lent chunk at a time: other ranks wait for
+// this rank to lend, which it does not do while it reads their lent memory.
 func (e *Engine) pollMessages() error {
 	for more := true; more && e.messages.first != nil; {
 		e.messages.more = false
@@ -328,9 +326,8 @@ func (e *Engine) moveOut(p *Message) error {
 	return nil
 }
 
-// lendOut lends what the link takes of p. p is done when all has come back, and
-// later messages to its peer wait for that: what they lend would be waited for
-// with it, and that might not come before p is done.
+// lendOut lends as much of p as the link takes. p is done when all of it is returned, and later messages to its peer
+// wait for that: otherwise p would wait for their lent memory as well, which might not be returned before p is done.
 func (e *Engine) lendOut(p *Message, link transport.Sender) error {
 	e.messages.busy[p.Peer] = true
 	moved := p.moved
@@ -378,7 +375,7 @@ func (e *Engine) receiving() bool {
 	return false
 }
 
-// receive brings what has come from a peer, while a receive waits for it.
+// receive brings the chunks that have come from a peer, while a receive waits for them.
 func (e *Engine) receive(peer int) error {
 	b, link, h := &e.messages.inbox[peer], e.messages.in[peer], &e.messages.head
 	for (b.open() || e.messages.taking) && !e.messages.dry[peer] {
@@ -416,7 +413,7 @@ func (e *Engine) receive(peer int) error {
 	return nil
 }
 
-// head returns the length of what comes next on a link from a rank.
+// head returns the length of the next chunk on a link from a rank.
 func (e *Engine) head(peer int, link transport.Receiver, h *transport.Header) (int, bool, error) {
 	if e.reach[peer] {
 		return link.(transport.LentReceiver).TryHead(h)
@@ -425,8 +422,7 @@ func (e *Engine) head(peer int, link transport.Receiver, h *transport.Header) (i
 	return len(b), ok, err
 }
 
-// payload returns what comes next on a link, in into where it has to be brought
-// from its sender's memory.
+// payload returns the next chunk on a link, in into where it has to be brought from its sender's memory.
 func (e *Engine) payload(peer int, link transport.Receiver, h *transport.Header, into []byte) ([]byte, bool, error) {
 	if e.reach[peer] {
 		return link.(transport.LentReceiver).TryPeekInto(h, into)

@@ -27,7 +27,7 @@ func everyPair(t *testing.T, size, slots, slotBytes int, f func(k *Engine, rank 
 		all.Go(func() {
 			k, w := New(ep, r, &layout, 0, false, 8<<10), &Waiter{Spins: 10, Yields: 10}
 			err := f(k, r, w)
-			if err == nil { // what the others still wait for may be kept
+			if err == nil { // messages that the others still wait for may be kept
 				k.Flush(context.Background(), w)
 			}
 			if errs[r] = err; err != nil { // the others may wait for this one
@@ -48,9 +48,8 @@ func message(peer, tag, count int, buf []byte) *Message {
 	return &Message{Peer: peer, Tag: int32(tag), DType: kernel.Int32, Buf: buf[:4*count]}
 }
 
-// TestMessages sends messages of many sizes and tags between all pairs of ranks,
-// and receives them in another order than they were sent in, but for those
-// with the same tag. The plan of who sends what is the same on all ranks.
+// TestMessages sends messages of many sizes and tags between all pairs of ranks, and receives them in another order
+// than they were sent in, but for those with the same tag. The list of senders and messages is the same on all ranks.
 func TestMessages(t *testing.T) {
 	const size, messages, tags = 4, 60, 5
 	countOf := func(from, to, i int) int {

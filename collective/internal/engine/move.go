@@ -59,8 +59,8 @@ func (e *Engine) emit(t *track, s *step, from, n int, lends bool) (bool, error) 
 	return true, nil
 }
 
-// publish tells all links of s that its chunk has been moved: one fence for all
-// of them, then a look at who sleeps.
+// publish signals on all links of s that its chunk has been moved: one fence for all of them, then a check for ranks
+// that sleep.
 func (e *Engine) publish(h *transport.Header, s *step, lent bool) {
 	if len(s.outs) == 0 && s.receives == 1 {
 		for i := range s.args {
@@ -99,9 +99,8 @@ func (e *Engine) publish(h *transport.Header, s *step, lent bool) {
 	}
 }
 
-// move computes the value of s for n bytes from byte from of the lane, and puts
-// it into the window to, if there are links to send on, and into the buffer of
-// s, if it has one. e.windows holds what was received.
+// move computes the value of s for n bytes from byte from of the lane, and puts it into the window to, if there are
+// links to send on, and into the buffer of s, if it has one. e.windows holds the received chunks.
 func (e *Engine) move(t *track, s *step, to []byte, from, n int) {
 	c := t.call
 	if len(c.Pieces) == 0 {
@@ -166,8 +165,8 @@ func (e *Engine) combineTiny(c *Call, value []byte, operands [][]byte) {
 	copy(value, sum)
 }
 
-// operand returns n bytes of the buffer that a names, from byte from of its
-// part on, multiplied beforehand if the call says so.
+// operand returns n bytes of the buffer that a names, from byte from of its part on, multiplied beforehand if the call
+// requires it.
 func (e *Engine) operand(t *track, a *operand, in, out []byte, from, n int) []byte {
 	b := t.buffer(a.Buf, a.Part, in, out, from, n)
 	if c := t.call; c.Scale && a.Buf == plan.In {

@@ -7,8 +7,7 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// movedTarget is an inbox whose target is new on every poll, while a sender copies to the
-// first: what was wrong before.
+// movedTarget is an inbox whose target is new on every poll, while a sender copies to the first: a former bug.
 type movedTarget struct {
 	inbox
 	latest []byte
@@ -74,7 +73,7 @@ func (m *readsNothing) open() bool {
 	return m.inbox.open() && len(m.unexpected) == 0
 }
 
-// inTurn is a Pool of two slots that are taken in turn: what was wrong before.
+// inTurn is a Pool of two slots that are taken in turn: a former bug.
 type inTurn struct {
 	slots  [2]slot
 	number uint64

@@ -2,8 +2,8 @@ package engine
 
 import "github.com/treerun/treerun/transport"
 
-// Numbered returns the Root of the header of a persistent call that is number n, from 0, of those that are alike in
-// kind, type, operation, count and root. Number 0 is as a plain call, and so is 1<<15.
+// Numbered returns the Root of the header of a persistent call that is number n, from 0, of those with the same kind,
+// type, operation, count and root. Number 0 has the Root of a plain call, and so has 1<<15.
 func Numbered(root, n int) int32 {
 	if n %= 1 << 15; n == 0 {
 		return int32(root)

@@ -7,7 +7,7 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// A header has the root and the number that were given, for every number up to the last one that it tells apart.
+// A header has the root and the number that were given, for every number up to the last one that it distinguishes.
 func TestNumbered(t *testing.T) {
 	for _, root := range []int{-1, 0, 1, 1<<15 - 1, 1 << 15, 1<<16 - 1} {
 		kind := plan.Broadcast

@@ -8,15 +8,14 @@ import (
 // belongs, if the link can do so.
 const placeFrom = 1 << 10
 
-// markSteps marks the steps of a lane's tracks: whether all that this rank stores in Out there is
-// received as it is (recvOnly), and whose chunks may all be received where they belong as soon as a
-// call begins, however early they come (prePosted): what a step stores is stored there by no other,
-// so nothing that is there before is read again, and its link brings for no other step.
+// markSteps marks the steps of a lane's tracks: whether all values that this rank stores in Out there are received
+// unchanged (recvOnly), and whether the chunks of a step may all be received where they belong as soon as a call
+// begins, however early they come (prePosted): no other step stores to the same place, so nothing that is there before
+// is read again, and its link brings chunks for no other step.
 //
-// In place the caller's input is there before. A result comes when its makers
-// have read that, if all of it goes one way; so it does for AllReduce, where
-// everything that a rank gives is in what it gets, if one step reads it and sends
-// to one rank; and in a Broadcast nobody reads it who receives.
+// In place the caller's input is there before. A result comes after its makers have read that input, if all of it goes
+// one way; that is so for AllReduce, where the whole input of a rank is part of its result, if one step reads it and
+// sends to one rank; and in a Broadcast no receiver reads its input.
 func markSteps(p *plan.Plan, tracks []track) {
 	stores, users, reads, recvOnly := map[int]int{}, map[int32]int{}, 0, true
 	for i := range tracks {

@@ -4,12 +4,11 @@ package engine
 // no limit to how many are under way: there are slots for as many as ever were at once.
 type Pool struct {
 	slots  []*slot
-	next   int    // where the search for a free one goes on
+	next   int    // where the search for a free one continues
 	number uint64 // of the latest message
 }
 
-// slot is free when its message is done. Whoever asks for that message later finds the
-// number of another one.
+// slot is free when its message is done. A later query for that message finds the number of another one.
 type slot struct {
 	Message
 	number uint64 // 0: it has had none

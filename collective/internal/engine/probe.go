@@ -23,7 +23,7 @@ const (
 func (p *Message) Found() Got { return Got{From: p.Peer, Header: p.found} }
 
 // Look makes p a Probe: it looks for the oldest message from its Peer with its Tag that no Receive has been posted for,
-// and reports whether there is one. What comes meanwhile waits for its Receives as far as it has to.
+// and reports whether there is one. Messages that come meanwhile wait for their Receives as far as necessary.
 func (e *Engine) Look(p *Message) (bool, error) {
 	p.probe, p.done = true, false
 	if err := e.openFor(p, false); err != nil {
@@ -34,7 +34,7 @@ func (e *Engine) Look(p *Message) (bool, error) {
 	}
 	clear(e.messages.dry)
 	err := e.from(p, (*Engine).probeOf)
-	e.messages.removeDone() // what has come for a Receive meanwhile: its place may be the next message's
+	e.messages.removeDone() // Receives that are done meanwhile: their place may be the next message's
 	return p.done, err
 }
 
@@ -156,7 +156,7 @@ func (e *Engine) Unreceived() (from, to int, h transport.Header, found bool) {
 	return 0, 0, h, false
 }
 
-// wanted says what a Probe looks for, for people.
+// wanted describes, for users, the message that a Probe looks for.
 func (p *Message) wanted() string {
 	from, tag := "any rank", "any tag"
 	if p.Peer != AnySource {

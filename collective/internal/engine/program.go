@@ -3,9 +3,8 @@
 // goroutine, without allocating. Several calls may be under way; they are done
 // in the order in which they began.
 //
-// It knows bytes, not types: what is reduced is said by a kernel.DType and a
-// kernel.Op. It opens its end of a link when a plan or a message first needs it.
-// It does not choose plans, and does not retry.
+// It handles bytes, not types: a kernel.DType and a kernel.Op define a reduction. It opens its end of a link when a
+// plan or a message first needs it. It does not choose plans, and does not retry.
 package engine
 
 import (
@@ -22,14 +21,14 @@ type Program struct {
 	plan   *plan.Plan
 	tracks []track
 	wide   bool // every chunk goes from buffer to buffer: see wide.go
-	passes bool // a rank passes on what it receives
+	passes bool // a rank passes on received chunks
 	digest uint64
 }
 
-// share is what a lane carries of the message, or of one part of it, in the unit of plan.Cuts.
+// share is the range of the message, or of one part of it, that a lane carries, in the unit of plan.Cuts.
 type share struct {
 	from, upTo uint64
-	widest     uint64 // what the widest lane has
+	widest     uint64 // that of the widest lane
 	part       int
 	first      bool // of the plan's lanes
 }
@@ -129,7 +128,7 @@ func (e *Engine) begin(t *track, c *Call) {
 	switch {
 	case t.bytes > t.grain:
 		t.chunks = (t.bytes + t.grain - 1) / t.grain
-	case t.bytes > 0, count == 0 && (t.share.first || rooted(c.Header)): // an empty message still meets everybody
+	case t.bytes > 0, count == 0 && (t.share.first || rooted(c.Header)): // an empty message still reaches all ranks
 		t.chunks = 1
 	default:
 		t.chunks = 0

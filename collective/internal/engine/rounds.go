@@ -2,21 +2,22 @@ package engine
 
 import "github.com/treerun/treerun/internal/kernel"
 
-// Round is a part of a call that goes on by messages: those that are exchanged at the same time, and what this rank
-// does after them. An error of that is for FaultOf.
+// Round is a part of a call that continues by messages: those that are exchanged at the same time, and a function that
+// this rank runs after them. An error of that function is for FaultOf.
 type Round struct {
 	Passes []Pass
 	Then   func() error
 }
 
-// Pass is what this rank sends to a rank, and receives from it. Where either is empty there is no message.
+// Pass holds the bytes that this rank sends to a rank, and room for those that it receives from it. Where either is
+// empty there is no message.
 type Pass struct {
 	Peer    int
 	Out, In []byte
 }
 
-// Exchange begins the messages of passes, parts of the call of that name, which Poll moves. What this rank has for
-// itself it copies. An error is for FaultOf.
+// Exchange begins the messages of passes, parts of the call of that name, which Poll moves. A pass of this rank to
+// itself is copied. An error is for FaultOf.
 func (e *Engine) Exchange(name string, tag int32, passes []Pass) ([]*Message, error) {
 	var all []*Message
 	for _, ps := range passes {
@@ -39,7 +40,7 @@ func (e *Engine) Exchange(name string, tag int32, passes []Pass) ([]*Message, er
 }
 
 // moveRounds moves the calls that are in their rounds, one after the other: so a link carries no message of a call
-// before those of an earlier one, whose receiver would wait for ever.
+// before those of an earlier one, whose receiver would wait forever.
 func (e *Engine) moveRounds() (err error) {
 	for len(e.rounds) > 0 {
 		c := e.rounds[0]

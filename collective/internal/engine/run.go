@@ -8,9 +8,8 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// streamFrom is the size of a result, in bytes, from which it is written past
-// the caches: whoever reads it has to get it from memory anyhow, and what the
-// caches hold of the links stays there.
+// streamFrom is the size of a result, in bytes, from which it is written past the caches: its readers have to fetch it
+// from memory anyway, and the parts of the links that the caches hold stay there.
 const streamFrom = 32 << 20
 
 // Start begins call c of the program: its chunks begin to move as far as they
@@ -46,8 +45,8 @@ func (e *Engine) failWait(err error, doing string, w *Waiter) (transport.Fault, 
 	return w.Fail(err, e.ep, e.rank, doing, e.lacking)
 }
 
-// Fail makes err, which ended a wait of rank self in what it was doing, the fault of ep, unless
-// there is one, and returns the one that counts. lacks says for whom the rank waits.
+// Fail makes err, which ended a wait of rank self in the call doing, the fault of ep, unless there is one, and returns
+// the one that counts. lacks returns the ranks that the rank waits for.
 func (w *Waiter) Fail(err error, ep transport.Endpoint, self int, doing string,
 	lacks func() []waits.Lack) (transport.Fault, bool) {
 	switch {
@@ -63,13 +62,14 @@ func (w *Waiter) Fail(err error, ep transport.Endpoint, self int, doing string,
 	return ep.Aborted()
 }
 
-// Idle reports whether no call and no message is under way, and this rank does not wait for what another goroutine
-// does.
+// Idle reports whether no call and no message is under way, and this rank does not wait for the work of another
+// goroutine.
 func (e *Engine) Idle() bool {
 	return e.first == nil && e.messages.first == nil && e.waitsBeside == nil
 }
 
-// Settled reports whether the caller waits for nothing that it has begun: what is kept is not the caller's.
+// Settled reports whether no call or message that the caller has begun is under way: kept messages are not the
+// caller's.
 func (e *Engine) Settled() bool {
 	for p := e.messages.first; p != nil; p = p.next {
 		if !p.Done() {
@@ -170,9 +170,8 @@ func (e *Engine) pop() bool {
 	return false
 }
 
-// advance takes the steps of t until one has to wait or there are no more
-// calls for it. After a large chunk it reports that there is more to do: the other
-// tracks have their turn first, as other ranks may wait for what they send.
+// advance takes the steps of t until one has to wait or there are no more calls for it. After a large chunk it reports
+// that there is more to do: the other tracks have their turn first, as other ranks may wait for their chunks.
 func (e *Engine) advance(t *track) (more bool, err error) {
 	for {
 		for t.chunk < t.chunks {
@@ -199,7 +198,7 @@ func (e *Engine) advance(t *track) (more bool, err error) {
 		}
 		c := t.call
 		if c.lent && !t.returned() {
-			return false, e.help(t) // somebody still reads the caller's memory
+			return false, e.help(t) // another rank still reads the caller's memory
 		}
 		c.left--
 		t.call = nil

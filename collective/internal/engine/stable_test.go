@@ -58,7 +58,7 @@ func TestStableOrderHasTheSameBits(t *testing.T) {
 	}
 }
 
-// checkStable runs p with messages of so many floats.
+// checkStable runs p with messages of counts[i] floats.
 func checkStable(t *testing.T, p *plan.Plan, counts []int, inputs [][]byte, want []byte) {
 	t.Helper()
 	for _, inPlace := range []bool{false, true} {

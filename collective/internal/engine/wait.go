@@ -15,34 +15,30 @@ import (
 // processor between polls, then sleeps on its bell. Which of these is right
 // depends on how many ranks share the cores.
 type Waiter struct {
-	// Spins is how many polls in a row may find nothing before the rank starts
-	// to yield. Right for ranks with a core of their own: a wake-up between
-	// cores costs 10 to 30 us, a poll some nanoseconds.
+	// Spins is the number of polls in a row that may find nothing before the rank starts to yield. Right for ranks with a
+	// core of their own: a wake-up between cores costs 10 to 30 us, a poll some nanoseconds.
 	Spins int
 
-	// Yields is how many polls with a yield between them follow before the rank
-	// sleeps. Right for ranks that share cores: the other rank runs at once.
+	// Yields is the number of polls with a yield between them that follow before the rank sleeps. Right for ranks that
+	// share cores: the other rank runs at once.
 	Yields int
 
-	// Backoff is for how long a rank to which others send on and on does nothing at all, in
-	// place of yields, when a poll has found nothing; 0: it does not. Right for ranks that
-	// share cores: a wake-up for every piece that comes, and a poll between any two
-	// others' turns, cost more than what is done with the piece.
+	// Backoff is the time for which a rank to which others send continuously does nothing at all, in place of yields, when
+	// a poll has found nothing; 0: it yields. Right for ranks that share cores: a wake-up for every piece that comes, and
+	// a poll between any two turns of other ranks, cost more than the work on the piece.
 	Backoff time.Duration
 
-	// SpinsLong says that the rank polls on for about the time that a message takes before
-	// it starts to yield, where the sender needs nobody to get on. Right for ranks of
-	// one host that share cores: one that gives its core away while the message is
-	// being copied is back a round of the others later.
+	// SpinsLong makes the rank poll for about the time of a message before it starts to yield, where the sender can make
+	// progress without other ranks. Right for ranks of one host that share cores: one that gives its core away while the
+	// message is being copied gets it back only after a turn of all the others.
 	SpinsLong bool
 
-	// Progress has one goroutine of this rank poll for all that wait, Pollers where there are cores for so many. Nil: each
-	// polls for itself.
+	// Progress has one goroutine of this rank poll for all that wait, or Pollers of them where there are cores for that
+	// many. Nil: each polls for itself.
 	Progress *progress.Rank
 	Pollers  int
 
-	// Watch is where a wait that has become long is published, and what reports and
-	// ends it. Nil for none.
+	// Watch publishes, reports and ends a wait that has become long. Nil for none.
 	Watch *waits.Wait
 }
 
@@ -54,18 +50,18 @@ const sleepMax = 20 * time.Millisecond
 // wait on two cores for one took most of both, which that one may need.
 const doublings = 3
 
-// A rank that spinsLong polls so often, and once more for so many bytes of a chunk. A poll takes
-// 15 to 25 ns, and copies of small messages 0.1 ns a byte. Broadcast of 8 KiB took 4.3 us
-// without that and 1.7 with it on four ranks that share two cores, 12 and 1.9 on eight.
+// A rank that spinsLong polls spinPolls times, and once more for every spinBytes bytes of a chunk. A poll takes 15 to
+// 25 ns, and copies of small messages 0.1 ns a byte. Broadcast of 8 KiB took 4.3 us without that and 1.7 with it on
+// four ranks that share two cores, 12 and 1.9 on eight.
 const (
 	spinPolls = 20
 	spinBytes = 64
 )
 
-// polls returns how many polls in a row may find nothing while the rank waits for c,
-// before it starts to yield. A root gets on alone if all that it sends fits the
-// slots, of which some may not be released yet. If it has to wait until they are, ranks
-// that spin keep it from its core: a Broadcast of 512 KiB then takes ten times as long.
+// polls returns the number of polls in a row that may find nothing while the rank waits for c, before it starts to
+// yield. A root makes progress alone if all that it sends fits the slots, of which some may not be released yet. If it
+// has to wait until they are, ranks that spin keep it from its core: a Broadcast of 512 KiB then takes ten times as
+// long.
 func (w *Waiter) polls(e *Engine, c *Call) int {
 	bytes := int(c.bytes())
 	switch kind := plan.Kind(c.Header.Kind &^ Varied); {
@@ -76,8 +72,7 @@ func (w *Waiter) polls(e *Engine, c *Call) int {
 	return spinPolls + min(bytes, e.slotBytes)/spinBytes
 }
 
-// wait polls until done is set or e cannot go on. Of these polls so many may find nothing
-// before it yields.
+// wait polls until done is set or e cannot continue. It yields after spins polls that find nothing.
 func (w *Waiter) wait(ctx context.Context, e *Engine, done *bool, spins int) error {
 	p, idle, steps := w.Progress, 0, e.steps
 	held, alone := false, spins+min(w.Yields, yieldsAlone)
@@ -236,12 +231,12 @@ type Sleeper struct {
 	published bool
 }
 
-// Waiting is what a Sleeper waits for.
+// Waiting is the call or message that a Sleeper waits for.
 type Waiting interface {
-	Poll() (moved bool, err error) // moves what can be moved; that there is nothing more to wait for counts, too
-	Compare() error                // compares, now and then, what the ranks do
+	Poll() (moved bool, err error) // moves all that can move; the end of the wait counts as a move
+	Compare() error                // compares, now and then, the calls of the ranks
 	Doing() string                 // names the call
-	WaitsFor() []waits.Lack        // what is missing
+	WaitsFor() []waits.Lack        // the missing chunks and slots, by rank
 }
 
 // Tired reports whether a rank that yields between polls had better sleep, before it has
@@ -260,7 +255,7 @@ func (s *Sleeper) Tired(yields int) bool {
 	return now.Sub(s.since) > sleepMax
 }
 
-// End says that the call moves. watch may be nil.
+// End ends the wait when the call has moved. watch may be nil.
 func (s *Sleeper) End(watch *waits.Wait) {
 	if !s.since.IsZero() {
 		watch.Add(time.Since(s.since))
@@ -271,8 +266,8 @@ func (s *Sleeper) End(watch *waits.Wait) {
 	*s = Sleeper{}
 }
 
-// Sleep sleeps once, until the bell of ep rings or it is time to look around, which it then does. The error
-// is that of ctx, of what is waited for, ErrAborted, or a *waits.Stalled.
+// Sleep sleeps once, until the bell of ep rings or it is time to look around, which it then does. The error is that of
+// ctx, that of w, ErrAborted, or a *waits.Stalled.
 func (s *Sleeper) Sleep(ctx context.Context, ep transport.Endpoint, watch *waits.Wait, w Waiting) error {
 	max, err := s.prepare(ctx, ep, watch, w)
 	if max == 0 {
@@ -285,7 +280,7 @@ func (s *Sleeper) Sleep(ctx context.Context, ep transport.Endpoint, watch *waits
 	return s.look(watch, w, max)
 }
 
-// begin checks that the wait may go on.
+// begin checks that the wait may continue.
 func (s *Sleeper) begin(ctx context.Context, ep transport.Endpoint) error {
 	if _, aborted := ep.Aborted(); aborted {
 		return ErrAborted
@@ -374,9 +369,8 @@ func (w *waiting) Compare() error {
 func (w *waiting) Doing() string          { return (*Engine)(w).doing() }
 func (w *waiting) WaitsFor() []waits.Lack { return (*Engine)(w).lacking() }
 
-// WaitFault is the fault of a rank whose wait has ended with err, a context's error or a
-// *waits.Stalled: the rank at fault is the one that all wait for in the end. lacks says
-// for whom this rank waits; nil: it does not know.
+// WaitFault is the fault of a rank whose wait has ended with err, a context's error or a *waits.Stalled: the rank at
+// fault is the one that all wait for in the end. lacks has the ranks that this rank waits for; nil: not known.
 func (w *Waiter) WaitFault(err error, self int, doing string, lacks []waits.Lack) transport.Fault {
 	var stalled *waits.Stalled
 	if errors.As(err, &stalled) {

@@ -182,8 +182,7 @@ func TestShortSleepAfterYields(t *testing.T) {
 	}
 }
 
-// The time of a wait begins anew when the call has moved: a call that takes long, but moves, is
-// no stall.
+// The time of a wait starts again when the call has moved: a call that takes long, but moves, is no stall.
 func TestMovedBeginsAnew(t *testing.T) {
 	long := time.Now().Add(-time.Hour)
 	s := Sleeper{since: long, looked: long, looks: 2}
@@ -193,7 +192,7 @@ func TestMovedBeginsAnew(t *testing.T) {
 	}
 }
 
-// alarm is a Bell that notes what is asked of it.
+// alarm is a Bell that notes the calls of its methods.
 type alarm struct {
 	transport.Bell
 	calls []string
@@ -222,8 +221,8 @@ func (l late) Poll() (bool, error) {
 	return true, nil
 }
 
-// What comes between the last poll and the sleep, whose bell nobody hears, is seen by a poll after
-// the bell was prepared.
+// A message that comes between the last poll and the sleep, before its bell would have an effect, is seen by a poll
+// after the bell was prepared.
 func TestNoWakeUpIsLost(t *testing.T) {
 	bell := &alarm{}
 	if err := new(Sleeper).Sleep(t.Context(), quietEndpoint{bell: bell}, nil, late{bell: bell}); err != nil {

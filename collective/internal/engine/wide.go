@@ -7,20 +7,18 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// lentBytes is the largest chunk, in bytes, that ranks read from each other's memory:
-// each costs system calls and a round of words between cores, together about 1 us
-// beside 1 us for every 16 KiB, and where ranks share cores a change of rank. An
-// AllToAll of 16 MiB of four ranks on two cores takes 6.4 ms in chunks of 256 KiB and
-// 4.3 in those of 1 MiB.
+// lentBytes is the largest chunk, in bytes, that ranks read from each other's memory: each costs system calls and a
+// round of words between cores, together about 1 us in addition to 1 us for every 16 KiB, and where ranks share cores a
+// change of rank. An AllToAll of 16 MiB of four ranks on two cores takes 6.4 ms in chunks of 256 KiB and 4.3 in those
+// of 1 MiB.
 const lentBytes = 1 << 20
 
-// passedBytes is lentBytes where a rank passes on what it receives: the ranks behind
-// it wait for the first chunk.
+// passedBytes is lentBytes where a rank passes on received chunks: the ranks behind it wait for the first chunk.
 const passedBytes = 256 << 10
 
-// wideChunk cuts a lane's bytes into as few chunks as may be. Where ranks pass on what
-// they receive a chunk has to fit the slots of a link together: a rank that sends it
-// bit by bit may do so before it receives anything, and the others likewise.
+// wideChunk returns the largest permitted chunk for a lane's bytes. Where ranks pass on received chunks, a chunk has to
+// fit the slots of a link together: a rank that sends it bit by bit may do so before it receives anything, and the
+// others likewise.
 func (e *Engine) wideChunk(bytes int, passes bool) int {
 	most := lentBytes
 	if passes {
@@ -65,7 +63,7 @@ func onlyMoves(p *plan.Plan) bool {
 				switch s.Op {
 				case plan.Send:
 					if s.Src == plan.Tmp || s.Src == plan.Out && received {
-						return false // see fuse: it would send what it receives
+						return false // see fuse: it would send a received chunk
 					}
 				case plan.Recv:
 					received = true
@@ -85,8 +83,8 @@ func onlyMoves(p *plan.Plan) bool {
 	return true
 }
 
-// takeWide is take for a call whose chunks may be longer than slots: a step may
-// need several turns, and t.moved says how far it is.
+// takeWide is take for a call whose chunks may be longer than slots: a step may need several turns, and t.moved counts
+// the bytes that it has moved.
 func (e *Engine) takeWide(t *track, s *step) (bool, error) {
 	chunk := min(t.grain, t.bytes-t.chunk*t.grain)
 	for {
@@ -113,8 +111,8 @@ func (e *Engine) takeWide(t *track, s *step) (bool, error) {
 	}
 }
 
-// recvChunk receives what comes next of the left bytes from byte from of the lane
-// on, and returns how many bytes that were; less than 0 when there are none yet.
+// recvChunk receives the next of the left bytes from byte from of the lane on, and returns their number; less than 0
+// when there are none yet.
 func (e *Engine) recvChunk(t *track, s *step, from, left int) (int, error) {
 	a, c := &s.args[0], t.call
 	link := a.in.(transport.LentReceiver)
@@ -155,8 +153,7 @@ func (t *track) readPieces(in transport.LentReceiver, from, n int) (bool, error)
 	return true, nil
 }
 
-// sendChunk sends of the left bytes what the links take, by lending them or
-// through a slot; see recvChunk.
+// sendChunk sends as many of the left bytes as the links take, by lending them or through a slot; see recvChunk.
 func (e *Engine) sendChunk(t *track, s *step, from, left int) (int, error) {
 	c := t.call
 	n := left
