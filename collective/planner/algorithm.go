@@ -12,8 +12,8 @@ import (
 type algorithm struct {
 	name     string
 	variants []string // what may stand behind its name and a colon
-	// ranks is up to how many it is tried without being asked for: its search, or its
-	// plan and the links of that, grow too large. 0: any number.
+	// ranks is the largest number of ranks on which it is tried without a request by name: above, its search, or its plan
+	// and the plan's links, grow too large. 0: any number.
 	ranks  int
 	paired bool // it takes no links between hosts but those that join all ranks, or as few
 	// plans returns the candidates of a kind and root (-1 where the kind has none).
@@ -40,8 +40,8 @@ var algorithms = []algorithm{
 	{"chain", ofTrees, 0, false, (*Planner).chain},
 }
 
-// jointRanks is up to how many ranks trees of all roots are improved jointly, and exact
-// ones searched for, without being asked for.
+// jointRanks is the largest number of ranks on which trees of all roots are improved jointly, and exact ones searched
+// for, without a request by name.
 const jointRanks = 8
 
 // candidatesOf returns those of an algorithm for a kind and root, or the reason for none.
@@ -64,10 +64,9 @@ func (p *Planner) candidatesOf(a *algorithm, kind plan.Kind, root int) ([]*Candi
 	return a.plans(p, kind, root)
 }
 
-// tooManyLinks reports whether an algorithm's plans would take more links than they are
-// worth where links are memory of a host, which a communicator maps for all plans that it
-// may choose. Chains are tried for AllReduce, balanced trees for all collectives, where links
-// are not alike; double binary trees on more ranks than have a link to each other. Rings take
+// tooManyLinks reports whether an algorithm's plans would take more links than they are worth where links are memory of
+// a host, which a communicator maps for all plans that it may choose. Chains are tried for AllReduce, balanced trees
+// for all collectives, where links differ; double binary trees on more ranks than have a link to each other. Rings take
 // 2n links per rank: 2,268 for 9 ranks of two sockets, where all others take some hundreds.
 func (p *Planner) tooManyLinks(a *algorithm, kind plan.Kind) bool {
 	n := p.graph.Ranks
@@ -100,7 +99,7 @@ func Algorithms() []string {
 	return names
 }
 
-// reason says why an algorithm has no candidate.
+// reason is the reason why an algorithm has no candidate.
 type reason string
 
 func (r reason) Error() string { return string(r) }

@@ -8,8 +8,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// BenchmarkDecide is what rank 0 does in New: trees, links, and the choices for
-// AllReduce and Barrier.
+// BenchmarkDecide measures the planning of rank 0 in New: trees, links, and the choices for AllReduce and Barrier.
 func BenchmarkDecide(b *testing.B) {
 	rough := func(hosts, each int) *topo.Graph {
 		return testutil.Hosts(hosts, each, func(a, b int) float64 { return float64(4 + (7*a+3*b)%5) },

@@ -10,7 +10,7 @@ import (
 	"github.com/treerun/treerun/topo/pack"
 )
 
-// Channel is a tree or a ring with what it can do.
+// Channel is a tree or a ring with its rates and latency.
 type Channel struct {
 	Tree      topo.Tree
 	Ring      []int   // not nil: a ring in this direction, and Tree is nothing
@@ -32,7 +32,7 @@ type Candidate struct {
 	Notes     []string  // for people
 
 	weights []float64                  // of the channels, sum 1: the proportion of their rates
-	measure func() error               // sets what the channels do, once; nil without any
+	measure func() error               // sets the channels' rates and latencies, once; nil without any
 	form    plan.Form                  // of plans over trees
 	shifts  bool                       // the tree of channel i is the first, shifted by i, made when it is measured
 	steady  bool                       // shares are those of the rates, for messages of all sizes
@@ -48,11 +48,11 @@ type Served struct {
 	Plan     *plan.Plan
 	Shares   []float64 // by channel, sum 1; nil without channels
 	Chunks   plan.Chunks
-	Attached any  // the caller's, who makes something of the plan once
+	Attached any  // the caller's, made from the plan once
 	Ran      bool // the caller's: a call has run it
 }
 
-// cut returns what serves calls that cut their messages so.
+// cut returns the Served for calls that cut their messages into the given chunks.
 func (b *Served) cut(chunks plan.Chunks) *Served {
 	for _, old := range b.built {
 		if old.Plan == b.Plan && old.Chunks == chunks {
@@ -115,8 +115,8 @@ func (c *Candidate) quickest(bytes float64) int {
 	return best
 }
 
-// share divides a message of so many bytes, or each of its parts, among the channels such
-// that all end together (water filling).
+// share divides a message of the given number of bytes, or each of its parts, among the channels such that all end
+// together (water filling).
 func (c *Candidate) share(bytes float64) []float64 {
 	shares := make([]float64, len(c.Channels))
 	if c.Variant == variantOne || len(shares) == 1 {
@@ -143,7 +143,7 @@ func (c *Candidate) share(bytes float64) []float64 {
 	return shares
 }
 
-// shareAmong divides so many of all bytes of a message among a group of channels.
+// shareAmong divides bytes, of all bytes of a message, among a group of channels.
 func (c *Candidate) shareAmong(group []int, bytes, all float64, shares []float64) {
 	var rates, latencies []float64
 	total := 0.0
@@ -152,7 +152,7 @@ func (c *Candidate) shareAmong(group []int, bytes, all float64, shares []float64
 		rates, latencies, total = append(rates, s.Rate), append(latencies, s.LatencyUs), total+s.Rate
 	}
 	parts, _ := pack.Shares(rates, latencies, bytes)
-	near := true // what the latencies change of the shares that follow from the rates alone
+	near := true // whether the latencies hardly change the shares that follow from the rates alone
 	for k, part := range parts {
 		near = near && math.Abs(float64(part/bytes*total)-rates[k]) <= nearShare*rates[k]
 	}
@@ -167,7 +167,7 @@ func (c *Candidate) shareAmong(group []int, bytes, all float64, shares []float64
 // nearShare is the relative difference within which shares are those of the rates alone.
 const nearShare = 0.05
 
-// build returns the plan for messages of about so many bytes.
+// build returns the plan for messages of about the given number of bytes.
 func (c *Candidate) build(bytes int64) (*Served, error) {
 	b := &Served{Candidate: c}
 	var err error
@@ -267,7 +267,7 @@ func compare(f *plan.File, p *plan.Plan) error {
 	return fmt.Errorf("trees: the steps are not those of these %d trees and shares", len(f.Trees))
 }
 
-// File is what a plan file says of a choice, but for its bound.
+// File returns the contents of a plan file for a choice, except its bound.
 func (c *Choice) File() *plan.File {
 	f := &plan.File{Algorithm: c.Algorithm, Bytes: c.Bytes, Rate: c.Rate()}
 	if !math.IsNaN(c.PredictedUs) {

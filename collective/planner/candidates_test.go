@@ -24,8 +24,7 @@ func everyKind() (list []plan.Kind) {
 	return list
 }
 
-// testGraphs returns graphs by name: machines, ranks that are all alike, two sockets,
-// several hosts and what chance makes.
+// testGraphs returns graphs by name: machines, ranks with equal links, two sockets, several hosts and random ones.
 func testGraphs() map[string]*topo.Graph {
 	all := allHosts()
 	for _, n := range []int{1, 2, 3, 5, 8, directRanks + 1} {
@@ -86,8 +85,7 @@ func everyAlgorithm() []string {
 	return list
 }
 
-// tried reports whether an algorithm is asked for on a graph: searches over many ranks
-// take long.
+// tried reports whether an algorithm is requested on a graph: searches over many ranks take long.
 func tried(algorithm string, g *topo.Graph) bool {
 	pair, hierarchical := strings.CutPrefix(algorithm, "hierarchical:")
 	switch {
@@ -99,9 +97,8 @@ func tried(algorithm string, g *topo.Graph) bool {
 	return true
 }
 
-// TestCandidates proves every plan of every algorithm: those that are offered by
-// themselves, and those that come when they are asked for. By itself go test asks for a third
-// of the algorithms on each graph.
+// TestCandidates proves every plan of every algorithm: those that are offered by default, and those that are offered
+// only on request. By default go test requests a fifth of the algorithms on each graph.
 func TestCandidates(t *testing.T) {
 	graphs, proved := testGraphs(), make(map[string]bool)
 	used := make(map[string]bool)
@@ -136,8 +133,8 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-// take spares p the search for trees that another Planner of the graph has found, but
-// for those of the algorithm that p was asked for.
+// take spares p the search for trees that another Planner of the graph has found, except those of the algorithm that
+// the options of p request.
 func (p *Planner) take(found map[string]*TreeSet) {
 	for key, f := range found {
 		if of, _, _ := strings.Cut(key, " "); !strings.Contains(p.options.Algorithm, of) {
@@ -215,9 +212,9 @@ func sound(p *Planner, b *Served, there map[[2]int]bool) error {
 	return nil
 }
 
-// Links of a DGX-1V do not join all ranks: a star goes over others then. The dies of an
-// MI250 node, 16 of them, have packed trees from every root. Where all GPUs reach all, small messages go to
-// everybody, and larger ones to who adds them: from about a megabyte on, as the hosts' calls count.
+// Links of a DGX-1V do not join all ranks: a star goes over others then. The dies of an MI250 node, 16 of them, have
+// packed trees from every root. Where all GPUs reach all, small messages go to all ranks, and larger ones to the ranks
+// that add them: from about a megabyte on, as the hosts' calls count.
 func TestTreesOfDevices(t *testing.T) {
 	planners := make(map[string]*Planner)
 	for _, c := range []struct {
@@ -247,7 +244,7 @@ func TestTreesOfDevices(t *testing.T) {
 	}
 }
 
-// What would take too long is bounded by counts, and told.
+// Work that would take too long is limited by counts, and the limit is reported.
 func TestManyUnevenRanks(t *testing.T) {
 	g := topo.UniformGraph(400)
 	for i := range g.Links {
@@ -281,8 +278,8 @@ func pairsOf(p *Planner) (map[[2]int]bool, error) {
 	return there, err
 }
 
-// A chain is tried for AllReduce on any number of ranks whose links differ, without being
-// asked for: on many it may be the only candidate that fills them.
+// A chain is tried for AllReduce on any number of ranks whose links differ, without a request: on many it may be the
+// only candidate that fills them.
 func TestChainOnManyRanks(t *testing.T) {
 	g := topo.UniformGraph(40)
 	for i := range g.Links {

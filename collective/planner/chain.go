@@ -6,9 +6,9 @@ import (
 	"github.com/treerun/treerun/topo/tree"
 )
 
-// chain is one path through all ranks from the root, over quick links: for large
-// messages cut into many chunks. Where one order is asked for, and links differ, it is trees
-// along which sums grow from rank to rank, in the order of the ranks.
+// chain is one path through all ranks from the root, over quick links: for large messages cut into many chunks. Where
+// one order is requested, and links differ, it is trees along which sums grow from rank to rank, in the order of the
+// ranks.
 func (p *Planner) chain(kind plan.Kind, root int) ([]*Candidate, error) {
 	if p.ordered(kind) {
 		if p.hosts != nil || p.uniform {

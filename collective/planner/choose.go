@@ -11,13 +11,12 @@ import (
 	"github.com/treerun/treerun/collective/sim"
 )
 
-// Sizes at which candidates are compared, in bytes. Larger messages take what is best for
-// the largest.
+// Sizes at which candidates are compared, in bytes. Larger messages take the best candidate for the largest.
 const (
 	minPriced = 8
 	maxPriced = 512 << 20
 
-	// Where cores copy and all links are alike, larger messages take no other plan.
+	// Where cores copy and all links are equal, larger messages take no other plan.
 	maxUniform = 1 << 20
 )
 
@@ -51,8 +50,8 @@ func whys(list []Considered) string {
 	return strings.Join(reasons, "; ")
 }
 
-// Choose returns the plan of a call with a message of so many bytes, of all parts
-// together where the kind has parts. A root below 0 means none, or 0.
+// Choose returns the plan of a call with a message of the given number of bytes, of all parts together where the kind
+// has parts. A root below 0 means none, or 0.
 func (p *Planner) Choose(kind plan.Kind, root int, bytes int64) (*Choice, error) {
 	s, err := p.Serve(kind, root, bytes)
 	if err != nil {
@@ -70,8 +69,7 @@ func (p *Planner) Choose(kind plan.Kind, root int, bytes int64) (*Choice, error)
 	return c, nil
 }
 
-// Serve returns the plan that runs the calls of a kind and root with messages of so
-// many bytes.
+// Serve returns the plan that runs the calls of a kind and root with messages of the given number of bytes.
 func (p *Planner) Serve(kind plan.Kind, root int, bytes int64) (*Served, error) {
 	at := 0
 	if kind.HasRoot() {
@@ -110,8 +108,8 @@ func (p *Planner) serve(kind plan.Kind, at int, e *entry) (*Served, error) {
 	return e.served[at], nil
 }
 
-// fromRoot returns the candidate of an entry for a root: what was chosen for root 0, or
-// the cheapest where links that the graph does not have leave another root without that.
+// fromRoot returns the candidate of an entry for a root: the one chosen for root 0, or the cheapest where missing links
+// of the graph leave another root without that one.
 func (p *Planner) fromRoot(kind plan.Kind, root int, e *entry) (*Candidate, plan.Chunks, error) {
 	o, err := p.candidatesFor(kind, root)
 	if err != nil {
@@ -127,7 +125,7 @@ func (p *Planner) fromRoot(kind plan.Kind, root int, e *entry) (*Candidate, plan
 	return named(o.list, other.Algorithm), other.Chunks, nil
 }
 
-// by says what decides for a kind and a size.
+// by describes the rule or price that decides for a kind and a size.
 func (p *Planner) by(kind plan.Kind, bytes int64) string {
 	o, err := p.candidatesFor(kind, 0)
 	if err != nil {
@@ -142,7 +140,7 @@ func (p *Planner) by(kind plan.Kind, bytes int64) string {
 	return "price"
 }
 
-// widestShare is what the widest lane of a plan carries of a message, in bytes.
+// widestShare returns the share of a message that the widest lane of a plan carries, in bytes.
 func widestShare(p *plan.Plan, bytes int64) int64 {
 	_, widest := sim.Weigh(p)
 	return int64(float64(bytes) * widest)

@@ -38,8 +38,8 @@ func choose(t testing.TB, p *Planner, kind plan.Kind, root int, bytes int64) *Ch
 	return c
 }
 
-// TestStopBy: a choice ends with the error of a stop, at whichever run that comes, and leaves nothing behind: the next
-// one finds what a new Planner finds.
+// TestStopBy: a choice ends with the error of a stop, at any run, and leaves nothing behind: the next choice is that of
+// a new Planner.
 func TestStopBy(t *testing.T) {
 	g, m := testGraphs()["mesh, 1 each"], Machine{Cores: 2}
 	want := choose(t, plannerFor(t, g, m, Options{}), plan.AllReduce, -1, 1<<20)
@@ -83,7 +83,7 @@ func TestChooseTakesTheBest(t *testing.T) {
 			if o, err := p.candidatesFor(kind, 0); err != nil || kind == plan.Barrier {
 				continue
 			} else if _, rule := p.byRule(kind, o, minPriced); rule != "" {
-				continue // as TestRules says
+				continue // see TestRules
 			}
 			for bytes := int64(minPriced); bytes <= maxPriced; bytes = bytes * factor / 2 &^ 7 {
 				c := choose(t, p, kind, 0, bytes)
@@ -101,9 +101,8 @@ func TestChooseTakesTheBest(t *testing.T) {
 	}
 }
 
-// TestNoneAskedForIsCheaper: no algorithm that is asked for by name has a price below that
-// of the choice where none is, unless the work that it takes left it out, and the reason
-// says so.
+// TestNoneAskedForIsCheaper: no algorithm that is requested by name has a price below that of the choice without a
+// request, unless it was left out for the work that it takes, which the reason names.
 func TestNoneAskedForIsCheaper(t *testing.T) {
 	graphs := testGraphs()
 	for n := 3; n <= 8; n++ {
@@ -152,8 +151,7 @@ func (p *Planner) leftOut(algorithm string, kind plan.Kind) bool {
 	})
 }
 
-// isNoCheaper compares the prices of the algorithm that p is asked for with those of the
-// choice.
+// isNoCheaper compares the prices of the algorithm that the options of p request with those of the choice.
 func (p *Planner) isNoCheaper(t *testing.T, name string, free *Planner, kind plan.Kind) {
 	for _, bytes := range []int64{8, 512, 32 << 10, 2 << 20, 128 << 20} {
 		if kind == plan.Barrier {
@@ -167,9 +165,9 @@ func (p *Planner) isNoCheaper(t *testing.T, name string, free *Planner, kind pla
 	}
 }
 
-// Where ranks share cores rank 0 leaves a Barrier first, and elsewhere nobody stands
-// between two ranks; a small Reduce goes straight to its root. The same holds for hosts
-// that are one machine; with a machine for each host what a Barrier takes counts.
+// Where ranks share cores rank 0 leaves a Barrier first, and elsewhere no rank stands between two others; a small
+// Reduce goes straight to its root. The same holds for hosts that are one machine; with a machine for each host the
+// time of a Barrier counts.
 func TestRules(t *testing.T) {
 	one, apart := []int{0, 0, 0, 0}, []int{0, 1, 2, 3}
 	for _, c := range []struct {

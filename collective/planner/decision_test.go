@@ -15,7 +15,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// decided returns what a Planner has decided, as another rank reads it.
+// decided returns the decision of a Planner, as another rank reads it.
 func decided(t testing.TB, p *Planner) *Decision {
 	t.Helper()
 	d, err := p.Decide([]plan.Kind{plan.AllReduce, plan.Barrier})
@@ -33,8 +33,8 @@ func decided(t testing.TB, p *Planner) *Decision {
 	return &read
 }
 
-// TestFollow: who follows a decision has the links and the plans of who decided, for
-// the kinds that were decided on and for others.
+// TestFollow: a Planner that follows a decision has the links and plans of the one that decided, for the kinds that
+// were decided on and for others.
 func TestFollow(t *testing.T) {
 	dgx, _ := topo.Machine("dgx1v")
 	for name, g := range map[string]*topo.Graph{
@@ -65,7 +65,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestFollowRefuses: what no rank can have decided is refused, with the reason.
+// TestFollowRefuses: impossible decisions are refused, with the reason.
 func TestFollowRefuses(t *testing.T) {
 	g := meshedHosts(2)
 	first := plannerOf(t, g, Options{})

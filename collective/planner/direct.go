@@ -16,7 +16,7 @@ func (p *Planner) direct(kind plan.Kind, root int) ([]*Candidate, error) {
 	case p.ordered(kind) && p.hosts != nil || owned && p.hosts.alone():
 		return nil, because("ranks are on several hosts: see hierarchical")
 	case p.ordered(kind) && p.apart != nil:
-		return p.ofRoots("direct", kind, root) // through ranks that pass on what they must not add
+		return p.ofRoots("direct", kind, root) // through ranks that pass on values without adding to them
 	case owned && p.apart != nil:
 		return nil, p.apart
 	}

@@ -1,8 +1,7 @@
-// Package planner is not for users: it chooses the plan of a collective and proves how good it
-// is: from a topo.Graph, what runs the plan (Machine), a collective, its root and the size of
-// its message to a plan.Plan, with its price, the bound that no plan exceeds, and what was
-// considered and lost. Jobs, `treerun plan`, `treerun sim` and `treerun bench --explain` all
-// ask it, so what they print is what runs.
+// Package planner is not for users: it chooses the plan of a collective and proves how good it is: it maps a
+// topo.Graph, the Machine that runs the plan, a collective, its root and the size of its message to a plan.Plan, with
+// its price, the bound that no plan exceeds, and the candidates that lost. Jobs, `treerun plan`, `treerun sim` and
+// `treerun bench --explain` all use it, so the plans that they print are the plans that run.
 //
 // Every algorithm has one line in the table of algorithm.go, and a file where it is more than
 // a search for trees.

@@ -9,8 +9,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// What a job on a DGX-1V would run for a large AllReduce, and how near that is to what
-// the links allow.
+// The plan of a job on a DGX-1V for a large AllReduce, and its rate as a part of the links' limit.
 func ExampleNew() {
 	g, _ := topo.Machine("dgx1v")
 	p, err := planner.New(g, planner.Machine{Device: true}, planner.Options{})
@@ -31,8 +30,7 @@ func ExampleNew() {
 	// chosen by price, and within 5 % of the least by the fullest link: links allow 85.7 GB/s, of which the plan reaches 100 %
 }
 
-// An algorithm that is asked for runs the collectives that it has plans for. Others are
-// planned as usual.
+// An algorithm that is requested runs the collectives that it has plans for. Others are planned as usual.
 func ExamplePlanner_Choose() {
 	g, _ := topo.Machine("two-sockets")
 	options, err := planner.ParseOptions("kl,link-usage-penalty=0.5")

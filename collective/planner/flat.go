@@ -2,7 +2,7 @@ package planner
 
 import "github.com/treerun/treerun/collective/plan"
 
-// flat has everybody send all to everybody: the fewest times that a rank waits.
+// flat has every rank send all to every other one: the fewest times that a rank waits.
 func (p *Planner) flat(kind plan.Kind, _ int) ([]*Candidate, error) {
 	n := p.graph.Ranks
 	switch {

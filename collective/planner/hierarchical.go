@@ -13,15 +13,15 @@ import (
 	"github.com/treerun/treerun/topo/tree"
 )
 
-// Limits between hosts, by what the trees take to find and their links to keep.
+// The largest numbers of hosts, by the time to find the trees and the memory for their links.
 const (
-	starHosts   = 8  // up to so many one host serves all others with small messages
-	directHosts = 16 // up to so many every host owns slices of a message
-	packedHosts = 32 // up to so many trees between uneven hosts are packed
-	rootedHosts = 12 // up to so many for every root
-	packedTrees = 12 // at most so many at a time, on networks of more than fewHosts
+	starHosts   = 8  // for one host that serves all others with small messages
+	directHosts = 16 // for plans in which every host owns slices of a message
+	packedHosts = 32 // for packed trees between uneven hosts
+	rootedHosts = 12 // for packed trees of every root
+	packedTrees = 12 // most trees at a time, on networks of more than fewHosts
 	fewHosts    = 6
-	chosenHosts = 24 // up to so many by the linear program, and greedily above
+	chosenHosts = 24 // for packing by the linear program, and greedily above
 )
 
 // What may stand inside hosts and between them in the name of a hierarchical algorithm.
@@ -41,11 +41,10 @@ func checkHierarchy(variant string) error {
 	return nil
 }
 
-// hierarchical joins trees inside every host by trees between hosts. On every host one
-// rank after the other is the leader of a tree: its share of the message is reduced
-// to it and handed out from it, so that all ranks, and whatever cards they have, work
-// at once. Where every host has one rank, the candidates have the name of what is
-// between hosts.
+// hierarchical joins trees inside every host by trees between hosts. On every host one rank after the other is the
+// leader of a tree: its share of the message is reduced to it and handed out from it, so that all ranks, and whatever
+// cards they have, work at once. Where every host has one rank, the candidates have the name of the algorithm between
+// hosts.
 func (p *Planner) hierarchical(kind plan.Kind, root int) ([]*Candidate, error) {
 	h := p.hosts
 	switch {
@@ -71,8 +70,8 @@ func (p *Planner) hierarchical(kind plan.Kind, root int) ([]*Candidate, error) {
 	return list, nil
 }
 
-// insidesTried returns the algorithms inside hosts that are tried: stars, and where links
-// of some host are not alike those that look for good trees.
+// insidesTried returns the algorithms inside hosts that are tried: stars, and where links of some host differ those
+// that look for good trees.
 func (p *Planner) insidesTried() []string {
 	if _, pair, ok := strings.Cut(p.options.Algorithm, ":"); ok && p.asked("hierarchical") {
 		inside, _, _ := strings.Cut(pair, "/")
@@ -358,8 +357,8 @@ func (f *TreeSet) weight(i int) float64 {
 	return f.Rates[i]
 }
 
-// leaders makes the plan in which one rank of every host reduces what the host has,
-// and the leaders exchange that: all to all, or at rising distances.
+// leaders makes the plan in which one rank of every host reduces the inputs of the host, and the leaders exchange the
+// results: all to all, or at rising distances.
 func (p *Planner) leaders(name, inside, between string, kind plan.Kind, asked bool) ([]*Candidate, error) {
 	h := p.hosts
 	n, size := len(h.ranks), len(h.host)

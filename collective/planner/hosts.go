@@ -9,15 +9,14 @@ import (
 	"github.com/treerun/treerun/topo/tree"
 )
 
-// hosts is what a Planner knows of several hosts: who is where, and the network between
-// them.
+// hosts describes several hosts to a Planner: the places of the ranks, and the network between the hosts.
 type hosts struct {
 	ranks       [][]int     // of every host, rising
 	host, place []int       // by rank: its host, and where it stands in its ranks
 	between     *topo.Graph // of hosts
-	even        bool        // all links and cards of between are alike
+	even        bool        // all links and cards of between are equal
 	most        int         // ranks of the largest host
-	rough       bool        // links inside some host are not alike
+	rough       bool        // links inside some host differ
 	ways        *topo.Ways
 	quickest    map[[2]int32]topo.Link // by hosts: between any of their ranks
 }
@@ -55,7 +54,7 @@ func newHosts(g *topo.Graph, ways *topo.Ways) *hosts {
 // all that there is.
 func (h *hosts) alone() bool { return h != nil && h.most == 1 }
 
-// alike reports whether all hosts have as many ranks.
+// alike reports whether all hosts have the same number of ranks.
 func (h *hosts) alike() bool { return len(h.host) == len(h.ranks)*h.most }
 
 // leaders is how many ranks of a host carry shares of the message between hosts.
@@ -106,8 +105,8 @@ func (h *hosts) compose(t topo.Tree, within local, leader func(host int) int) (t
 	return all, nil
 }
 
-// shallow is a low tree over n ranks or hosts: a star, as long as serving everybody takes the
-// root, up to so many, no longer than a message takes, else a binomial tree.
+// shallow is a low tree over n ranks or hosts: a star up to most of them, where the root serves all in no more than the
+// time of a message, else a binomial tree.
 func shallow(n, root, most int) topo.Tree {
 	if n <= most {
 		return topo.Star(n, root)

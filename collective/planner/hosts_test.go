@@ -12,9 +12,8 @@ import (
 	"github.com/treerun/treerun/topo/pack"
 )
 
-// TestHostsReachTheBound: what is chosen for 16 MiB is priced at 95 % of what the network
-// allows, as far as links and cards go, or more; with two ranks on every host, and where
-// every rank has a part, at 90 %.
+// TestHostsReachTheBound: the choice for 16 MiB is priced at 95 % or more of the rate that links and cards of the
+// network allow; with two ranks on every host, and where every rank has a part, at 90 %.
 func TestHostsReachTheBound(t *testing.T) {
 	const bytes = 16 << 20
 	for name, g := range allHosts() {
@@ -34,8 +33,8 @@ func TestHostsReachTheBound(t *testing.T) {
 	}
 }
 
-// TestSlotsBetweenHosts: the slots of a link hold what is on its way there and back, and
-// no more than goes over it in 4 ms, but where that is less than four of 4 KiB.
+// TestSlotsBetweenHosts: the slots of a link hold the bytes on their way there and back, and no more than go over it in
+// 4 ms, except where that is less than four slots of 4 KiB.
 func TestSlotsBetweenHosts(t *testing.T) {
 	for _, gbs := range []float64{1e-6, 0.0125, 0.025, 0.0625, 0.125, 1.25, 12.5} {
 		for _, us := range []float64{10, 50, 1000, 20000} {
@@ -115,9 +114,9 @@ func TestChunksByPrice(t *testing.T) {
 	}
 }
 
-// A choice made for a size stands for those up to four times it: where that size does not
-// tell two chunk sizes apart, what pays for the larger ones counts. So messages between
-// the sizes that are priced have chunks that their own price asks for.
+// A choice made for a size stands for those up to four times it: where two chunk sizes have the same price at that
+// size, the price of the larger messages counts. So messages between the sizes that are priced have the chunks that
+// their own price would choose.
 func TestChunksBetweenPricedSizes(t *testing.T) {
 	const bytes = 1 << 20 // priced are 512 KiB and 2 MiB
 	p := plannerOf(t, evenHosts(4, 1), Options{})
@@ -180,8 +179,8 @@ func TestCrowded(t *testing.T) {
 	}
 }
 
-// A host whose ranks are not all linked has no star, so that leaders cannot collect from
-// their hosts: with many ranks, too, that is a reason, and what is left is chosen from.
+// A host whose ranks are not all linked has no star, so that leaders cannot collect from their hosts: with many ranks,
+// too, that is a reason, and the choice is among the other candidates.
 func TestLeadersWithoutLinks(t *testing.T) {
 	g := evenHosts(PairRanks/4+1, 4)
 	g.Links = slices.DeleteFunc(g.Links, func(l topo.Link) bool { return l.B-l.A == 2 && g.Hosts[l.A] == g.Hosts[l.B] })

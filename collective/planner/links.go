@@ -9,7 +9,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Runs reports why there is no plan for a kind, however it is asked for. There is one for kinds without parts.
+// Runs reports why there is no plan for a kind, whatever the options. There is one for kinds without parts.
 func (p *Planner) Runs(kind plan.Kind) error {
 	// Of trees for every part the links between hosts would be too many.
 	if p.HasPairs() || !kind.HasParts() || !pairwise(kind) && p.hosts == nil {
@@ -28,7 +28,7 @@ func (p *Planner) search() error {
 	for kind := plan.AllReduce; kind <= plan.AllToAll; kind++ {
 		for _, root := range p.rootsOf(kind) {
 			_, err := p.candidatesFor(kind, root)
-			if err != nil && !p.ordered(kind) { // else calls say so, if there are any
+			if err != nil && !p.ordered(kind) { // else calls return the error, if there are any
 				return err
 			}
 		}
@@ -120,8 +120,8 @@ func (p *Planner) CandidateNames(kind plan.Kind) []string {
 	return names
 }
 
-// Supports reports why the algorithm that the options ask for has no plan for a kind and
-// root, so that others are taken; nil where it has, or none is asked for.
+// Supports reports why the algorithm that the options request has no plan for a kind and root, so that others are
+// taken; nil where it has, or none is requested.
 func (p *Planner) Supports(kind plan.Kind, root int) error {
 	if err := p.Runs(kind); err != nil {
 		return err

@@ -26,9 +26,9 @@ const DefaultStagingBytes = 512 << 20
 // cannot get stuck with so few cannot with more.
 const minSlots = 2
 
-// shapeOfSlots spreads the memory that a rank gives to its links over their slots. It
-// counts the links that plans of so many ranks have at most as a rule, not those that
-// some plans really have, so that the slots of a job are known before its plans are.
+// shapeOfSlots spreads the memory that a rank gives to its links over their slots. It counts the links that plans of
+// this number of ranks have at most as a rule, not those that some plans really have, so that the slots of a job are
+// known before its plans are.
 func (p *Planner) shapeOfSlots() (slots, bytes int) {
 	n := p.graph.Ranks
 	switch {
@@ -79,15 +79,13 @@ func deviceSlots(n int, h *hosts, budget int64) (slots, bytes int) {
 	return slots, min(max(int(budget/(links*int64(slots)))&^(grain-1), least), bytes)
 }
 
-// hostSlots is for several hosts, where links are sockets: there a chunk costs system
-// calls at both ends, and what is under way must fill the network while the word of it
-// comes back. So slots grow, and become more, where the quickest link holds more than
-// they do, and where it takes no longer for one than those calls: 20 us. They shrink, and
-// become fewer where they would be small, if the quickest link takes longer than windowUs for them: connections
-// that share a card do not share it evenly, and what some are ahead is what the others
-// still have to do when the former are through. On eight hosts with cards of 200 Mbit/s an
-// AllReduce took 1.07 times as long as the network allows with 416 KiB under way on every
-// link, and takes 1.02 times with 96 KiB (docs/results/slow-card.md).
+// hostSlots is for several hosts, where links are sockets: there a chunk costs system calls at both ends, and the bytes
+// under way must fill the network until the acknowledgement comes back. So slots grow, and become more, where the
+// quickest link holds more than they do, and where it takes no longer for one than those calls: 20 us. They shrink, and
+// become fewer where they would be small, if the quickest link takes longer than windowUs for them: connections that
+// share a card do not share it evenly, and the lead of some is work that the others still have to do when those are
+// done. On eight hosts with cards of 200 Mbit/s an AllReduce took 1.07 times as long as the network allows with 416 KiB
+// under way on every link, and takes 1.02 times with 96 KiB (docs/results/slow-card.md).
 func hostSlots(size int, h *hosts) (slots, bytes int) {
 	const (
 		budget, ample    = 12 << 20, 48 << 20 // bytes of slots per rank; ample for networks that need it
@@ -143,12 +141,10 @@ func (p *Planner) simMachine() sim.Machine {
 	return m
 }
 
-// socketCosts estimates what a message costs the ranks at the ends of a socket, which
-// nobody measures by itself. Between containers of one machine the time of a small
-// message is all system calls and waking up; over a real network those are some
-// microseconds of it: half of the quickest link's for either end, but no more than 5
-// us. Bytes are copied as quickly as they went over the quickest link, or at 2 GB/s
-// where links are slower.
+// socketCosts estimates the cost of a message for the ranks at the ends of a socket, which is not measured separately.
+// Between containers of one machine the time of a small message is all system calls and waking up; over a real network
+// those are some microseconds of it: half of the quickest link's for either end, but no more than 5 us. Bytes are
+// copied as quickly as they went over the quickest link, or at 2 GB/s where links are slower.
 func socketCosts(between *topo.Graph) (us, gbs float64) {
 	us, gbs = 5, 2
 	for _, l := range between.Links {
@@ -160,14 +156,12 @@ func socketCosts(between *topo.Graph) (us, gbs float64) {
 	return us, gbs
 }
 
-// sharesCores reports whether there are more ranks than cores. There a Barrier is a
-// star, whatever the price of one by itself says, as what follows it counts too: rank 0
-// leaves first, and when the others get a core again what it has sent since is there
-// already. From a flat Barrier any rank may leave first, and it then waits for a core
-// to come round once more. Measured on 2 cores, flat and star: Barrier after Barrier
-// 7.2 and 6.4 us with 4 ranks, 25 and 16 us with 8; Broadcast of 8 bytes after one 7.7
-// and 0.31 us, 17 and 0.68 us. On four hosts on two cores a Broadcast of 8 bytes takes
-// 14 us after a star and 92 after a Barrier at rising distances.
+// sharesCores reports whether there are more ranks than cores. There a Barrier is a star, whatever the price of a
+// Barrier alone, as the calls after it count too: rank 0 leaves first, and when the others get a core again its
+// messages since then are there already. From a flat Barrier any rank may leave first, and it then waits for a core to
+// come round once more. Measured on 2 cores, flat and star: Barrier after Barrier 7.2 and 6.4 us with 4 ranks, 25 and
+// 16 us with 8; Broadcast of 8 bytes after one 7.7 and 0.31 us, 17 and 0.68 us. On four hosts on two cores a Broadcast
+// of 8 bytes takes 14 us after a star and 92 after a Barrier at rising distances.
 func (p *Planner) sharesCores() bool {
 	return p.sim.Cores > 0 && p.graph.Ranks > p.sim.Cores && slices.Min(p.ranksOnCores()) == p.graph.Ranks
 }
@@ -187,8 +181,8 @@ func (p *Planner) ranksOnCores() []int {
 // hosts takes 25 prices for all sizes, and 2 to 5 for one.
 const oversubscribedRanks = 4
 
-// Oversubscribed reports whether so many ranks share a machine's cores that one had better choose for
-// all of them, and for all sizes: each for itself would take longer.
+// Oversubscribed reports whether a machine has more than oversubscribedRanks ranks per core, so that one rank should
+// choose for all of them, and for all sizes: a choice by each rank would take longer.
 func (p *Planner) Oversubscribed() bool {
 	return p.sim.Cores > 0 && slices.Max(p.ranksOnCores()) > oversubscribedRanks*p.sim.Cores
 }

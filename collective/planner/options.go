@@ -14,13 +14,13 @@ import (
 	"github.com/treerun/treerun/topo/tree"
 )
 
-// Options say what a plan must be. The zero value leaves everything to the price. A field
-// that is zero counts as not given, unless Set has set it.
+// Options are the requirements on a plan. The zero value leaves everything to the price. A field that is zero counts as
+// not given, unless Set has set it.
 type Options struct {
 	Algorithm string // the name of an algorithm, or of one of its variants; "": any
 	Stable    bool   // every element is added in one fixed order of the ranks, whatever its place and the size
 
-	MaxTrees        int     // packing: at most so many trees; 0: any number
+	MaxTrees        int     // packing: the largest number of trees; 0: any number
 	MaxHeight       float64 // packing: no rank farther from its root, in links; 0: any height
 	MinRate         float64 // packing: no tree slower, in GB/s; 0: any rate
 	HeightTolerance float64 // packing: lower the height while the rate stays within this share; 0: do not search
@@ -92,7 +92,7 @@ func (o *Options) value(i int) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// demands reports whether flag i is given and asks for something: false does not.
+// demands reports whether flag i is given and requires something: false does not.
 func (o *Options) demands(i int) bool {
 	value := o.value(i)
 	return value != "" && value != "false"
@@ -232,8 +232,7 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// Suits returns the algorithm that is asked for, or those that have all options which
-// decide; nil where none does.
+// Suits returns the algorithm that is requested, or those that have all options which decide; nil where none does.
 func (o *Options) Suits() []string {
 	if o.Algorithm != "" {
 		return []string{o.Algorithm}

@@ -37,8 +37,7 @@ func TestOptionsReadBack(t *testing.T) {
 	}
 }
 
-// A zero, or false, that Set was given counts: it stands in the text, and replaces what
-// was set before.
+// A zero, or false, that Set was given counts: it stands in the text, and replaces the value set before.
 func TestZeroIsGiven(t *testing.T) {
 	for _, c := range []struct{ text, name, value, want string }{
 		{"packing,seed=7", "seed", "0", "packing,seed=0"},
@@ -59,7 +58,7 @@ func TestZeroIsGiven(t *testing.T) {
 			t.Errorf("%s is read as %+v, %v, want %+v", o.String(), again, err, o)
 		}
 	}
-	// What is false asks for nothing, so every algorithm takes it.
+	// A false option requires nothing, so every algorithm takes it.
 	if o, err := ParseOptions("ring,stable=false,greedy=false"); err != nil {
 		t.Errorf("%+v, %v", o, err)
 	}
@@ -82,7 +81,7 @@ func TestPenaltyOfZero(t *testing.T) {
 	}
 }
 
-// What means nothing is refused, and the reason says what is wanted.
+// Invalid options are refused, and the reason names the valid ones.
 func TestOptionsRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"best":                       `unknown algorithm "best": want one of flat, `,
@@ -140,7 +139,7 @@ func TestOptionsOfLoneRanks(t *testing.T) {
 	}
 }
 
-// An algorithm, or options, without a plan for a collective say so.
+// An algorithm, or options, without a plan for a collective are reported.
 func TestOffers(t *testing.T) {
 	g, _ := topo.Machine("dgx1v")
 	for _, c := range []struct {
@@ -172,7 +171,7 @@ func TestOffers(t *testing.T) {
 	}
 }
 
-// Where every host has one rank, who asks for hierarchical is told what to ask for.
+// Where every host has one rank, the error for hierarchical names the algorithm to request in its place.
 func TestOffersOfLoneRanks(t *testing.T) {
 	p := plannerOf(t, evenHosts(4, 1), Options{Algorithm: "hierarchical"})
 	if err := p.Supports(plan.AllReduce, 0); err == nil ||
@@ -181,7 +180,7 @@ func TestOffersOfLoneRanks(t *testing.T) {
 	}
 }
 
-// FuzzParseOptions: what is read is valid, and written as it is read again.
+// FuzzParseOptions: options that are read are valid, and their text is read as the same options again.
 func FuzzParseOptions(f *testing.F) {
 	for _, text := range []string{
 		"", "ring", "packing,max-trees=4,seed=7", "hierarchical:kl/packing:all", ",max-height=1e3,delay=us,greedy=1",

@@ -9,8 +9,8 @@ import (
 	"github.com/treerun/treerun/topo/pack"
 )
 
-// Up to how many ranks times links trees are packed over single ranks without being asked
-// for, and up to how many links per rank one way from every root, or for every part.
+// The largest product of ranks and links for which trees are packed over single ranks without a request, and the
+// largest number of links per rank, one way, for which they are packed from every root, or for every part.
 const (
 	packedWork  = 1 << 12
 	rootedLinks = 4

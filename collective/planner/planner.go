@@ -17,7 +17,7 @@ type Planner struct {
 	options Options
 
 	hosts     *hosts // nil where all ranks are on one host
-	uniform   bool   // all links of the graph are alike
+	uniform   bool   // all links of the graph are equal
 	ways      *topo.Ways
 	apart     error // names two ranks without a link or a way over hosts; nil: there are none
 	sim       sim.Machine
@@ -25,7 +25,7 @@ type Planner struct {
 	slots     int
 	slotBytes int
 
-	found      map[string]*TreeSet // trees that take time to find, by what they are for
+	found      map[string]*TreeSet // trees that take time to find, by their use
 	noRings    error               // why there are none
 	candidates map[use]*candidateSet
 	bare       bool // candidates are made for their trees, without rates
@@ -64,7 +64,7 @@ type TreeSet struct {
 // New returns a Planner for a graph. The error is for a graph that is not valid, or
 // options that make no sense together.
 func New(g *topo.Graph, m Machine, o Options) (*Planner, error) {
-	g = g.Canonical() // plans do not depend on the order in which links are told
+	g = g.Canonical() // plans do not depend on the order in which links are given
 	p := &Planner{graph: g, machine: m, options: o, candidates: make(map[use]*candidateSet),
 		found: make(map[string]*TreeSet), cheapestAt: make(map[size]DecidedChoice)}
 	if err := o.Validate(); err != nil {
@@ -104,7 +104,7 @@ func (p *Planner) Machine() sim.Machine { return p.sim }
 // unlinked names the first two ranks of a graph without a link or a way over hosts.
 func unlinked(g *topo.Graph, ways *topo.Ways) error {
 	if g.Ranks > PairRanks || complete(g) {
-		return nil // nobody asks
+		return nil // not needed
 	}
 	for a := range g.Ranks {
 		for b := range a {
@@ -161,9 +161,8 @@ func (f *TreeSet) ofRoots() error {
 	return nil
 }
 
-// candidatesFor returns the candidates for a kind and root: those of the algorithm that is
-// asked for, or all. Where that one has no plan for the kind, all are: it holds for the
-// collectives that it offers.
+// candidatesFor returns the candidates for a kind and root: those of the algorithm that is requested, or all. Where
+// that one has no plan for the kind, all are: it holds for the collectives that it offers.
 func (p *Planner) candidatesFor(kind plan.Kind, root int) (*candidateSet, error) {
 	if !kind.HasRoot() {
 		root = -1
@@ -237,7 +236,8 @@ func (p *Planner) ofChannels(c Candidate, weights []float64) ([]*Candidate, erro
 		return nil, err
 	}
 	c.weights = normal(weights, len(c.Channels))
-	// What the channels do is found when somebody asks. A rank that follows a decision may never.
+	// The rates and latencies of the channels are computed when first needed. A rank that follows a decision may never
+	// need them.
 	of, measured, failed := c, false, error(nil)
 	c.measure = func() error {
 		if !measured {
@@ -276,8 +276,8 @@ func (c *Candidate) fits(ranks int) error {
 	return nil
 }
 
-// overTrees makes the candidates like c over trees, with their rates as shares; for a collective
-// with a root all hang from there. ofPart says that each carries the part of its root alone.
+// overTrees makes the candidates like c over trees, with their rates as shares; for a collective with a root all are
+// rooted there. With ofPart each carries the part of its root alone.
 func (p *Planner) overTrees(c Candidate, f *TreeSet, ofPart bool) ([]*Candidate, error) {
 	if f.Note != "" {
 		c.Notes = append(c.Notes, f.Note)

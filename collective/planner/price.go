@@ -21,17 +21,16 @@ var (
 	deviceChunks = []plan.Chunks{{Min: 8 << 20}, {}, {Max: 512 << 10}, {Max: 256 << 10}, {Max: 128 << 10}}
 )
 
-// worthSmaller is the part of the time that smaller chunks must save: they take more of
-// the processors, which others may want. Where lanes are unequal they need save none: a price
-// counts too little of what other chunks do then. Eight hosts with one card at 87.5 % of 200
-// Mbit/s took 1.37 s for 16 MiB in chunks of one size, for which the price was 1.27, and 1.28
-// with as many in every lane, for which it was 1.25.
+// worthSmaller is the part of the time that smaller chunks must save: they take more of the processors, which others
+// may want. Where lanes are unequal they need save none: a price then counts too little of the effects of other chunks.
+// Eight hosts with one card at 87.5 % of 200 Mbit/s took 1.37 s for 16 MiB in chunks of one size, for which the price
+// was 1.27, and 1.28 with as many in every lane, for which it was 1.25.
 const worthSmaller = 0.015
 
-// manyRanks is above how many ranks prices are rougher, and of fewer sizes.
+// manyRanks is the number of ranks above which prices are rougher, and of fewer sizes.
 const manyRanks = 32
 
-// priced bounds what a price may cost: a few milliseconds, of many ranks some tens.
+// priced returns the limits of the work for a price: a few milliseconds, for many ranks some tens.
 func (p *Planner) priced() sim.Limits {
 	if p.graph.Ranks > manyRanks {
 		return sim.Limits{Steps: 4000, Chunks: 8}
@@ -49,9 +48,9 @@ func (p *Planner) chunkings() []plan.Chunks {
 	return localChunks
 }
 
-// maxSteps is up to how many steps, of all ranks with one chunk, plans are priced: with
-// more that takes longer than what it could save. Of an algorithm that is asked for there is
-// no other to take, and plans of more steps are priced, so that the best of its own is found.
+// maxSteps is the largest number of steps, of all ranks with one chunk, with which plans are priced: with more the
+// price takes longer than it could save. A requested algorithm has no alternative, so its plans are priced with more
+// steps, to find the best of its own.
 const (
 	maxSteps      = 1 << 17
 	maxStepsAsked = 8 * maxSteps
@@ -60,9 +59,8 @@ const (
 // longSteps bounds the run that a price follows from where lanes have unequally many chunks.
 const longSteps = 1 << 16
 
-// price returns what a message takes with a plan, in microseconds, and the chunks it
-// takes that with. A price that is no lower than worse may be any that is not, either;
-// that of a plan without one is +Inf.
+// price returns the time of a message with a plan, in microseconds, and the chunks for it. Where the price is not below
+// worse, any value that is not below worse may be returned; a plan without a price has +Inf.
 func (p *Planner) price(b *Served, bytes int64, worse float64) (us float64, chunks plan.Chunks, err error) {
 	if p.graph.Ranks == 1 {
 		return 0, chunks, nil
@@ -147,8 +145,8 @@ func (p *Planner) isLong(of *plan.Plan) bool {
 	return steps > limit
 }
 
-// Price predicts what inflight calls at once with messages of so many bytes each take,
-// in microseconds; NaN is no price.
+// Price predicts the time of inflight calls at once with messages of the given number of bytes each, in microseconds;
+// NaN is no price.
 func (p *Planner) Price(s *Served, bytes int64, inflight int) (float64, error) {
 	if p.graph.Ranks == 1 {
 		return 0, nil
@@ -160,14 +158,14 @@ func (p *Planner) Price(s *Served, bytes int64, inflight int) (float64, error) {
 	return us, err
 }
 
-// ChunkBytes is the size of the chunks in which the widest lane of a plan moves its part
-// of a message of so many bytes.
+// ChunkBytes is the size of the chunks in which the widest lane of a plan moves its part of a message of the given
+// number of bytes.
 func (p *Planner) ChunkBytes(s *Served, bytes int64) int {
 	return s.Chunks.Of(widestShare(s.Plan, bytes), 1, 1, p.slotBytes)
 }
 
-// Consider prices all candidates for one size, the best first, and then says why the
-// other algorithms have none.
+// Consider prices all candidates for one size, the best first, followed by the reasons why the other algorithms have
+// none.
 func (p *Planner) Consider(kind plan.Kind, root int, bytes int64) ([]Considered, error) {
 	o, err := p.candidatesFor(kind, max(root, 0))
 	if err != nil {
@@ -189,8 +187,7 @@ func (p *Planner) Consider(kind plan.Kind, root int, bytes int64) ([]Considered,
 	return append(list, o.without...), nil
 }
 
-// Verify proves a plan that is served: every rank gets the right result, and none waits
-// for ever.
+// Verify proves a plan that is served: every rank gets the right result, and none waits forever.
 func (p *Planner) Verify(s *Served) error {
 	err := plan.Verify(s.Plan, minSlots)
 	if p.ordered(s.Kind) {

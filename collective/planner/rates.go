@@ -10,8 +10,8 @@ import (
 	"github.com/treerun/treerun/topo/tree"
 )
 
-// measure sets what the channels of a candidate do: rates in the proportion of their weights, as
-// large as the links and ports let them be together, and latencies.
+// measure sets the rates and latencies of a candidate's channels: rates in the proportion of their weights, as large as
+// the links and ports allow for all together.
 func (p *Planner) measure(c *Candidate) error {
 	if p.graph.Ranks == 1 {
 		return nil // it sends nothing
@@ -30,7 +30,7 @@ func (p *Planner) measure(c *Candidate) error {
 		if len(c.Channels) == 1 || c.Kind.HasParts() { // none is ever alone
 			continue
 		}
-		if i > 0 && p.uniform { // all links are alike, and each channel takes one at most once each way
+		if i > 0 && p.uniform { // all links are equal, and each channel takes one at most once each way
 			s.Alone = c.Channels[0].Alone
 			continue
 		}
@@ -111,7 +111,7 @@ func (p *Planner) treeLatencies(t topo.Tree) (depth, diameter float64) {
 type Certificate struct {
 	Rate      float64 // GB/s of message; 0: not known
 	Partition [][]int // nil: no single partition is the limit
-	Words     string  // what the limit is
+	Words     string  // describes the limit
 }
 
 // Ratio is what part of the bound a rate is, rounded down to a tenth of a percent.

@@ -6,8 +6,7 @@ import (
 	"github.com/treerun/treerun/topo/tree"
 )
 
-// star has everybody send all to one rank, which hands the result out: a parameter
-// server.
+// star has every rank send all to one rank, which hands the result out: a parameter server.
 func (p *Planner) star(kind plan.Kind, root int) ([]*Candidate, error) {
 	n := p.graph.Ranks
 	switch {

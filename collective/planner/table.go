@@ -11,9 +11,8 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 )
 
-// entry is the candidate for messages from a size on and below another. The entries of a
-// kind, by rising size, are for all roots: the prices are those of root 0. Those that
-// nobody has decided are found when a message of such a size is first asked for.
+// entry is the candidate for messages from a size on and below another. The entries of a kind, by rising size, are for
+// all roots: the prices are those of root 0. Undecided entries are found when a message of such a size is first served.
 type entry struct {
 	from int64
 	DecidedChoice
@@ -157,8 +156,7 @@ func (p *Planner) byRule(kind plan.Kind, o *candidateSet, bytes int64) (*entry, 
 	case kind == plan.Barrier && star >= 0 && p.sharesCores():
 		return always(o.list[star]), "ranks share cores, and rank 0 is to leave a barrier first"
 	case kind == plan.AllToAll && first != last:
-		// In an AllToAll of parts that take several chunks nobody is to wait for the
-		// slowest of the others.
+		// In an AllToAll of parts that take several chunks no rank should wait for the slowest of the others.
 		chunk := 8 << 10 * int64(p.graph.Ranks)
 		e := always(first)
 		if e.Below = chunk; bytes >= chunk {
@@ -185,9 +183,9 @@ func (c *DecidedChoice) same(o *DecidedChoice, list []*Candidate) bool {
 	return err == nil && failed == nil && x.Plan == y.Plan
 }
 
-// Decision is what one rank, rank 0, has found and chosen for all: every rank would come
-// to the same, but not for nothing. What follows from it, the plans and their links, every
-// rank makes itself, and chooses what nobody has chosen when it calls it.
+// Decision holds the trees and choices that one rank, rank 0, has found for all: every rank would find the same, but
+// the search takes time. Every rank makes the plans and links that follow from it itself, and makes missing choices
+// when it calls.
 type Decision struct {
 	TreeSets []TreeSet
 	Tables   []DecidedTable
@@ -201,7 +199,7 @@ type DecidedTable struct {
 
 // DecidedChoice is the algorithm for messages below a size, in bytes, and their chunks.
 type DecidedChoice struct {
-	Below, Bytes int64 // Bytes is what it was priced for first
+	Below, Bytes int64 // Bytes is the size that it was priced for first
 	Algorithm    string
 	Chunks       plan.Chunks
 }
@@ -216,7 +214,7 @@ func (p *Planner) Decide(kinds []plan.Kind) (*Decision, error) {
 	for _, kind := range kinds {
 		list, err := p.table(kind)
 		if err != nil && p.ordered(kind) {
-			continue // calls say so, if there are any
+			continue // calls return the error, if there are any
 		}
 		if err != nil {
 			return nil, err
