@@ -50,7 +50,7 @@ func (c *core) gone(now, us float64) float64 {
 	return math.Ceil((now - c.since) / us * (1 - 1e-12))
 }
 
-// reach returns how long it takes from now to the turn that is so many after those gone.
+// reach returns the time from now to the turn that follows turns turns after those gone.
 func (c *core) reach(gone float64, turns int, now, us float64) float64 {
 	return max(0, c.since+float64((gone+float64(turns))*us)-now)
 }
@@ -119,8 +119,7 @@ func (r *runner) serve(c *core) {
 	r.start(t)
 }
 
-// handOn ends a step of rank on its core, which goes on to others, or to another
-// step of the same rank.
+// handOn ends a step of rank on its core, which then serves other ranks, or another step of the same rank.
 func (r *runner) handOn(rank int32) {
 	core := r.places[rank].core
 	c := &r.cores[core]

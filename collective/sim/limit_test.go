@@ -39,8 +39,8 @@ func TestLimitChangesNoPrice(t *testing.T) {
 	}
 }
 
-// What is priced by two shorter runs costs more with every byte, and never less than its steps
-// take on the ranks' cores, though the plan be so deep that it is not yet full in either run.
+// A message that is priced by two shorter runs costs more with every byte, and never less than its steps take on the
+// ranks' cores, though the plan be so deep that it is not yet full in either run.
 func TestLinesRise(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 40).Draw(t, "ranks")

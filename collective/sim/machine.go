@@ -2,9 +2,8 @@ package sim
 
 import "github.com/treerun/treerun/collective/plan"
 
-// Machine has the constants of what runs a plan. Times are in microseconds,
-// rates in GB/s (1e9 bytes). The zero value runs whole messages on links that
-// cost what the Graph says, and nothing else.
+// Machine has the constants of the hardware and software that run a plan. Times are in microseconds, rates in GB/s (1e9
+// bytes). The zero value runs whole messages on links with the costs of the Graph, and no other costs.
 type Machine struct {
 	// Chunks, as package engine cuts them.
 	Slots     int // chunks that a FIFO holds; 0: no limit
@@ -29,15 +28,15 @@ type Machine struct {
 
 	// A chunk between hosts over sockets; see the model. Links inside a host do
 	// not look at these.
-	SocketUs  float64 // of either end, besides the bytes; the graph's latency includes it
+	SocketUs  float64 // of either end, in addition to the bytes; the graph's latency includes it
 	SocketGBs float64 // bytes into the kernel at one end and out of it at the other; 0: at no cost
 }
 
 // quantum is the grain, in bytes, of shares and chunks: that of package engine.
 const quantum = 64
 
-// chunk returns the size of the chunks of a lane that carries so many bytes, as
-// plan.Chunks.Of cuts it: the last one may be smaller.
+// chunk returns the size of the chunks of a lane that carries the given number of bytes, as plan.Chunks.Of cuts it: the
+// last one may be smaller.
 func (m *Machine) chunk(bytes int64, lane, widest uint64) int64 {
 	if m.SlotBytes == 0 {
 		return bytes

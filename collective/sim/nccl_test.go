@@ -78,9 +78,8 @@ func sequence(n int) []int {
 	return s
 }
 
-// NCCL's cost model says what an AllReduce of no bytes takes; its constants,
-// put on the steps of a plan, give the same sums without knowing the formula.
-// The figures for LL were worked out from graph/tuning.cc by hand.
+// NCCL's cost model gives the time of an AllReduce of no bytes; its constants, put on the steps of a plan, give the
+// same sums without knowing the formula. The figures for LL were worked out from graph/tuning.cc by hand.
 func TestNCCLLatencies(t *testing.T) {
 	for _, c := range []struct {
 		hosts, perHost int
@@ -106,10 +105,9 @@ func TestNCCLLatencies(t *testing.T) {
 	}
 }
 
-// ringUs prices an AllReduce by the ring in the order of the ranks: all lanes of a ring are
-// alike, so that one is priced, which leaves out the hops from rank 1 to rank 2 on the way
-// of the sum and from rank 0 to rank 1 on that of the result; but no less than all lanes
-// take together on the slowest link.
+// ringUs prices an AllReduce by the ring in the order of the ranks: all lanes of a ring are equal, so that one is
+// priced, which leaves out the hops from rank 1 to rank 2 on the way of the sum and from rank 0 to rank 1 on that of
+// the result; but no less than all lanes take together on the slowest link.
 func ringUs(t testing.TB, g *topo.Graph, bytes int64, m Paper) float64 {
 	t.Helper()
 	n := g.Ranks

@@ -20,15 +20,12 @@ func Executor(slots, slotBytes, cores int) Machine {
 
 const switchUs = 1.1
 
-// Device returns the constants with which collective/internal/device cuts messages and moves
-// them between the memories of GPUs: slots of slotBytes in device memory, which
-// the receiving device reads over the link. They are round figures of the order
-// that data sheets and other people's measurements give, not ours: a step is a
-// wait, a kernel, and a write, which a stream works off in some
-// microseconds, and the kernels run at the rate of an older GPU's memory: they read every
-// operand once, and write. Before, the host has enqueued it by three calls of the driver, at
-// 2.5 us each, which steps that only copy share with some others. What they
-// decide is where few steps matter more than few bytes.
+// Device returns the constants with which collective/internal/device cuts messages and moves them between the memories
+// of GPUs: slots of slotBytes in device memory, which the receiving device reads over the link. They are round figures
+// of the order of data sheets and published measurements, not measured here: a step is a wait, a kernel, and a write,
+// which a stream works off in some microseconds, and the kernels run at the rate of an older GPU's memory: they read
+// every operand once, and write. Before, the host has enqueued it by three calls of the driver, at 2.5 us each, which
+// steps that only copy share with some others. They decide at which sizes few steps matter more than few bytes.
 func Device(slots, slotBytes int) Machine {
 	return Machine{
 		Slots: slots, SlotBytes: slotBytes, MinChunk: deviceChunk,

@@ -7,7 +7,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Paper is a Machine with what a paper says of links and of the issue of operations.
+// Paper is a Machine with the figures of a paper for links and for the issue of operations.
 type Paper struct {
 	Machine
 	Name       string             // for people
@@ -75,7 +75,7 @@ const (
 	Simple
 )
 
-// Kinds of links as NCCL's cost model tells them apart.
+// Kinds of links that NCCL's cost model distinguishes.
 const (
 	NVLink = "nvlink"
 	PCIe   = "pcie"
@@ -118,10 +118,9 @@ func NCCLTree(p Protocol) Paper {
 	return ncclMachine("nccl tree", ncclTree, p)
 }
 
-// NCCLRing returns the constants of NCCL's cost model for its ring AllReduce
-// over so many hosts of so many ranks. Across hosts a local hop costs at least
-// the posting of a message, 1 us, and three times that with Simple; with one
-// rank on each host a hop costs what it does in a tree.
+// NCCLRing returns the constants of NCCL's cost model for its ring AllReduce over hosts hosts of perHost ranks each.
+// Across hosts a local hop costs at least the posting of a message, 1 us, and three times that with Simple; with one
+// rank on each host a hop costs the same as in a tree.
 func NCCLRing(p Protocol, hosts, perHost int) Paper {
 	c := ncclRing
 	if hosts > 1 {
@@ -148,9 +147,8 @@ func ncclMachine(name string, c ncclCosts, p Protocol) Paper {
 	}
 }
 
-// The constants of MXNet on a p3.16xlarge that its proposal does not give:
-// round figures of the order that CUDA and MXNet's engine took in 2018, nobody's
-// measurements. Where curves cross moves in proportion to mxnetStepUs.
+// The constants of MXNet on a p3.16xlarge that its proposal does not give: round figures of the order that CUDA and
+// MXNet's engine took in 2018, not measurements. Where curves cross moves in proportion to mxnetStepUs.
 const (
 	mxnetEngineUs = 4   // the engine, to hand out one copy or sum
 	mxnetStepUs   = 10  // CUDA, to begin a copy or a kernel
@@ -162,11 +160,9 @@ const (
 	mxnetCopyGBs  = 400 // of a copy within a GPU
 )
 
-// MXNet returns the constants of MXNet's own communication on a p3.16xlarge
-// (trees, or one GPU as parameter server): whole slices without chunks, one
-// copy or sum after the other on every GPU, and the engine issuing what the
-// given number of copies and sums make up. The rates of the links, 50, 25 and
-// 10 GB/s, are the graph's.
+// MXNet returns the constants of MXNet's own communication on a p3.16xlarge (trees, or one GPU as parameter server):
+// whole slices without chunks, one copy or sum after the other on every GPU, and the engine issuing the given number of
+// copies and sums as one operation. The rates of the links, 50, 25 and 10 GB/s, are the graph's.
 func MXNet(engineOps int) Paper {
 	us := mxnetEngineUs * float64(engineOps)
 	return Paper{

@@ -72,8 +72,8 @@ func TestPipelineClosedForm(t *testing.T) {
 	}
 }
 
-// TestFinalsShareALaunch: the root of a Reduce over relays adds what it gets over all trees in one launch, so that its
-// port is full. With a launch each the host is too slow: that was 318 GB/s.
+// TestFinalsShareALaunch: the root of a Reduce over relays adds the values that arrive over all trees in one launch, so
+// that its port is full. With a launch each the host is too slow: that was 318 GB/s.
 func TestFinalsShareALaunch(t *testing.T) {
 	const n, bytes = 8, 1 << 30
 	g, _ := topo.Machine("dgxh100")

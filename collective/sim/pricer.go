@@ -21,7 +21,7 @@ type Pricer struct {
 	Stop func() error
 }
 
-// run is several calls at once of a plan, with messages of so many bytes each.
+// run is several calls at once of a plan, with messages of the given number of bytes each.
 type run struct {
 	plan   *plan.Plan
 	bytes  int64
@@ -29,7 +29,7 @@ type run struct {
 	chunks plan.Chunks
 }
 
-// took is what a run takes, in microseconds, and what it takes at least.
+// took is the time of a run, in microseconds, and a lower bound of it.
 type took struct{ us, least float64 }
 
 const maxRuns = 1 << 12
@@ -61,7 +61,7 @@ func (x *Pricer) laidOut(k run, limit float64) (*runner, error) {
 
 // Limits bound what finding a price may cost.
 type Limits struct {
-	Steps  float64 // up to so many a call is run to its end
+	Steps  float64 // up to this number a call is run to its end
 	Chunks float64 // of the widest lane, at least, in the longer of the runs that stand for a longer call
 	Us     float64 // a price above may come out as +Inf; 0: none may
 }
@@ -70,17 +70,16 @@ type Limits struct {
 // call, after they were doubled because the plan did not fill in them.
 const maxSteps = 1 << 17
 
-// Us says what calls of a plan at once cost, cut into chunks, in microseconds. Up to most steps
-// it is what a run takes. With more, the chunks of the widest lane follow each
-// other at a distance that becomes even: every chunk more adds the same
-// time, and so the time of the message lies on the line through those of two
-// messages that are shorter by whole chunks. While a deep plan fills, a chunk more costs
-// less than the links, ports, tracks and cores must do for it: then both are doubled, up to
-// maxSteps, and the line rises at least as fast as that. The Machine must have SlotBytes.
+// Us returns the time of calls of a plan at once, cut into chunks, in microseconds. Up to most.Steps steps it is the
+// time of a run. With more, the chunks of the widest lane follow each other at a distance that becomes even: every
+// chunk more adds the same time, and so the time of the message lies on the line through those of two messages that are
+// shorter by whole chunks. While a deep plan fills, a chunk more costs less than the work of links, ports, tracks and
+// cores for it: then both are doubled, up to maxSteps, and the line rises at least as fast as that. The Machine must
+// have SlotBytes.
 //
-// Where ranks take turns on cores no price is below that of a half, a quarter and so on of the
-// message. When a chunk arrives decides how far its rank's turn is away just then: the one chunk
-// of a small message may come at the worst time at every rank, and those of a larger one not.
+// Where ranks take turns on cores no price is below that of a half, a quarter and so on of the message. The arrival
+// time of a chunk determines the time until its rank's turn: the one chunk of a small message may come at the worst
+// time at every rank, and those of a larger one not.
 func (x *Pricer) Us(p *plan.Plan, bytes int64, calls int, c plan.Chunks, most Limits) (float64, error) {
 	whole := run{p, bytes, calls, c}
 	perChunk, widest := Weigh(p)
@@ -116,8 +115,8 @@ func (x *Pricer) Us(p *plan.Plan, bytes int64, calls int, c plan.Chunks, most Li
 	return x.rising(whole, chunk, 3*half, us, most.Us)
 }
 
-// rising returns the largest of us and, where ranks take turns on cores, what a half, a quarter
-// and so on of the calls take: from less than so many chunks down to less than one.
+// rising returns the largest of us and, where ranks take turns on cores, the times of a half, a quarter and so on of
+// the calls: from less than chunks chunks down to less than one.
 func (x *Pricer) rising(k run, chunk, chunks, us, limit float64) (float64, error) {
 	if !x.takeTurns() {
 		return us, nil
@@ -144,9 +143,8 @@ func (x *Pricer) takeTurns() bool {
 	return slices.ContainsFunc(coreHosts(x.g, &x.m), func(ranks []int) bool { return len(ranks) > x.m.Cores })
 }
 
-// ran returns what calls take, +Inf where that is above a limit, 0 for none, and what they
-// take at least: see least. It remembers both, as messages of several sizes are priced by the
-// same shorter ones.
+// ran returns the time of calls, +Inf where that is above a limit, 0 for none, and a lower bound of it: see least. It
+// remembers both, as messages of several sizes are priced by the same shorter ones.
 func (x *Pricer) ran(k run, limit float64) (us, least float64, err error) {
 	known, has := x.runs[k]
 	if !has {
@@ -233,10 +231,9 @@ func (x *Pricer) FullRate(p *plan.Plan) (float64, error) {
 	return 1e-3 / most, nil
 }
 
-// LeastUs returns two times that no price of a call of p with a message of so many bytes
-// is below: for how long it holds the link or port that it uses most, and the
-// longest of that and of what the steps of one track, rank and host take of it. It does
-// not run the plan.
+// LeastUs returns two lower bounds of the price of a call of p with a message of the given number of bytes: the time
+// for which it holds the link or port that it uses most, and the longest of that and of the times of the steps of one
+// track, rank and host. It does not run the plan.
 func (x *Pricer) LeastUs(p *plan.Plan, bytes int64, c plan.Chunks) (fullest, least float64, err error) {
 	r, err := x.laidOut(run{p, bytes, 1, c}, 0)
 	if err != nil {
@@ -246,7 +243,7 @@ func (x *Pricer) LeastUs(p *plan.Plan, bytes int64, c plan.Chunks) (fullest, lea
 	return fullest, least, nil
 }
 
-// least returns two times that all operations together take at least: see LeastUs.
+// least returns two lower bounds of the time of all operations together: see LeastUs.
 func (r *runner) least() (fullest, least float64) {
 	ranks, hosts := make([]float64, r.g.Ranks), make(map[int]float64)
 	for _, op := range r.ops {
@@ -280,7 +277,7 @@ func (r *runner) least() (fullest, least float64) {
 	return fullest, max(fullest, least+r.m.LaunchUs)
 }
 
-// stepUs is what a step of a track takes at least with a chunk.
+// stepUs returns a lower bound of the time of a track's step with a chunk.
 func (r *runner) stepUs(pr *program, st *step, bytes int64) float64 {
 	if st.again {
 		return 0

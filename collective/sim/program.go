@@ -31,17 +31,17 @@ type track struct {
 // step is a plan.Step. FIFOs are numbered within the program, -1 for none.
 type step struct {
 	work    work
-	again   bool // sends what the step before has written, to one more rank
-	joins   bool // adds to what the step before has stored, or moves it, in one pass with it
+	again   bool // sends the value that the step before has written, to one more rank
+	joins   bool // adds to the value that the step before has stored, or moves it, in one pass with it
 	in, out int32
-	hands   bool    // what it sends to the kernel, which sends it on: over a socket
+	hands   bool    // it sends over a socket: the kernel takes the bytes and sends them
 	sockets int32   // ends of sockets that it moves a chunk through
-	perByte float64 // microseconds to read what it receives, 0 where that is part of sending it
+	perByte float64 // microseconds to read a received byte, 0 where that is part of sending it
 
 	enqueued float64 // when the host has enqueued it for the first chunk, in microseconds after the launch
 }
 
-// work is what a step does with its bytes besides sending them.
+// work is the work of a step on its bytes in addition to sending them.
 type work uint8
 
 const (
@@ -56,8 +56,7 @@ type fifo struct {
 	sender, receiver int32 // tracks, -1 for none
 }
 
-// newProgram looks up the links of p on w for a message of so many bytes, all
-// parts together.
+// newProgram looks up the links of p on w for a message of the given number of bytes, all parts together.
 func newProgram(p *plan.Plan, bytes int64, w *network) (*program, error) {
 	pr := &program{plan: p, ofRank: make([][]int32, p.Size)}
 	part := bytes
@@ -73,7 +72,7 @@ func newProgram(p *plan.Plan, bytes int64, w *network) (*program, error) {
 			t.chunks = int32((share + t.chunk - 1) / t.chunk)
 			t.last = share - int64(t.chunks-1)*t.chunk
 		} else if bytes == 0 && i == 0 {
-			t.chunks = 1 // an empty message still meets everybody
+			t.chunks = 1 // an empty message still reaches all ranks
 		}
 		if err := pr.addLane(&p.Lanes[i], t, w); err != nil {
 			return nil, fmt.Errorf("sim: plan %s, lane %d: %w", p.Name, i, err)
@@ -121,7 +120,8 @@ func (pr *program) enqueue(tracks []int32, m *Machine) {
 }
 
 // final returns 0 unless the first of some steps, with those that join it, reduces and sends nothing. Else it returns
-// through how many ranks what it receives has come, or about so many: those with as many share a launch.
+// the number of ranks through which its received values have come, exactly or nearly: steps with the same number share
+// a launch.
 func (pr *program) final(steps []step) (ranks int) {
 	n := 1
 	for n < len(steps) && steps[n].joins {
@@ -180,7 +180,7 @@ func (pr *program) addLane(l *plan.Lane, t track, w *network) error {
 			}
 			b.joins = (w.m.InPlace || w.m.EnqueueUs > 0) && i > 0 && joins(from.Steps[i-1], s)
 			if a := max(i-1, 0); b.joins && t.steps[a].work == copies {
-				t.steps[a].work = nothing // the sum begins with what it receives
+				t.steps[a].work = nothing // the sum begins with the received value
 			}
 			if b.joins && b.work == copies {
 				b.work = nothing

@@ -147,8 +147,8 @@ func farthest(g *topo.Graph) float64 {
 	return most
 }
 
-// No AllReduce is priced below what the graph allows: the bytes over the rate
-// that trees can be packed with, and the way between the farthest ranks.
+// No AllReduce is priced below the bound of the graph: the bytes over the rate that trees can be packed with, and the
+// way between the farthest ranks.
 func TestPriceIsNeverBelowTheBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGraph(t, rapid.IntRange(2, 6).Draw(t, "n"))
@@ -180,12 +180,11 @@ func TestPriceIsNeverBelowTheBound(t *testing.T) {
 	})
 }
 
-// A bigger message is never cheaper where a plan has one lane and nothing but
-// links to wait for: up to the rounding of chunks to 64 bytes, which can make the
-// last of four chunks 192 bytes smaller when a byte is added. Where lanes or tracks meet at a link, a port
-// or a core, who comes first changes with the size, and first come first served
-// has its anomalies (Graham, 1969): a size can be dearer than one a little
-// bigger. There it holds from one size to four times that.
+// A bigger message is never cheaper where a plan has one lane and nothing but links to wait for: up to the rounding of
+// chunks to 64 bytes, which can make the last of four chunks 192 bytes smaller when a byte is added. Where lanes or
+// tracks meet at a link, a port or a core, the order of arrival changes with the size, and first come first served has
+// its anomalies (Graham, 1969): a size can be dearer than one a little bigger. There it holds from one size to four
+// times that.
 func TestPriceGrowsWithTheMessage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGraph(t, rapid.IntRange(2, 8).Draw(t, "n"))
@@ -254,8 +253,8 @@ func TestRunSeveral(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A rank goes on to the next when it is done, so that the ways down and up
-	// of two operations overlap at the far end, but no rank does two at once.
+	// A rank continues with the next when it is done, so that the ways down and up of two operations overlap at the far
+	// end, but no rank does two at once.
 	if serial.Us <= 0.5*10*one || serial.Us > 10*one {
 		t.Errorf("10 one by one take %v us, one takes %v", serial.Us, one)
 	}
@@ -293,7 +292,7 @@ func TestCores(t *testing.T) {
 		// turn comes, and so on: 7+7+6+7 steps, 2 at a time at best.
 		{Machine{StepUs: 1, Cores: 1}, 7 + 7 + 6 + 7},
 		{Machine{StepUs: 1, Cores: 8}, 1 + 7 + 6 + 1},
-		{Machine{StepUs: 1, Cores: 8, SwitchUs: 10}, 1 + 7 + 6 + 1}, // nobody to yield to
+		{Machine{StepUs: 1, Cores: 8, SwitchUs: 10}, 1 + 7 + 6 + 1}, // no rank to yield to
 	} {
 		if got := price(t, p, g, 0, c.m).Us; !near(got, c.want) {
 			t.Errorf("%+v: %v us, want %v", c.m, got, c.want)

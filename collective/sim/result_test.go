@@ -18,11 +18,11 @@ type Load struct {
 	Bytes  int64
 }
 
-// Result is what a run costs.
+// Result is the cost of a run.
 type Result struct {
 	Us    float64 // from the issue of the first operation until every rank has done its part of every one
 	Bytes int64   // of all operations
-	Loads []Load  // of what was used, the busiest first
+	Loads []Load  // of the resources used, the busiest first
 }
 
 // AlgGBs is the algorithm bandwidth of the run in GB/s: message bytes per time.
@@ -47,9 +47,8 @@ func (r *Result) String() string {
 	return b.String()
 }
 
-// Price says what one call of p with a message of so many bytes costs on g. p
-// and g must have the same ranks, and g every link of p; the error names what
-// does not fit, or says which rank never ends.
+// Price returns the cost of one call of p with a message of the given number of bytes on g. p and g must have the same
+// ranks, and g every link of p; the error names the mismatch, or the rank that never ends.
 func Price(p *plan.Plan, g *topo.Graph, bytes int64, m machine) (Result, error) {
 	return Run([]Operation{{Plan: p, Bytes: bytes}}, g, m)
 }
@@ -63,8 +62,7 @@ func (m Machine) network(g *topo.Graph) (*network, error) {
 	return newNetwork(g, topo.NewWays(g), &m), nil
 }
 
-// Run says what several operations cost that are issued one after the other
-// and may be under way at the same time.
+// Run returns the cost of several operations that are issued one after the other and may be under way at the same time.
 func Run(ops []Operation, g *topo.Graph, m machine) (Result, error) {
 	w, err := m.network(g)
 	if err != nil {
@@ -84,7 +82,7 @@ func Run(ops []Operation, g *topo.Graph, m machine) (Result, error) {
 	return res, nil
 }
 
-// loads returns what the run did to every resource it used.
+// loads returns the load that the run put on every resource it used.
 func (w *network) loads() []Load {
 	var all []Load
 	add := func(i int32, name func() string) {
@@ -118,7 +116,7 @@ func (w *network) loads() []Load {
 	return all
 }
 
-// sorted returns what has resources in the order in which these came up.
+// sorted returns the keys of resources in the order of the resources' numbers.
 func sorted[K comparable](resources map[K]int32) []K {
 	return slices.SortedFunc(maps.Keys(resources), func(a, b K) int { return cmp.Compare(resources[a], resources[b]) })
 }

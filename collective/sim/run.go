@@ -39,7 +39,7 @@ type runner struct {
 	limit  float64 // of the time; 0: none
 }
 
-// errLonger says that a run takes longer than its limit.
+// errLonger reports that a run takes longer than its limit.
 var errLonger = errors.New("sim: longer than anybody wants to know")
 
 // operation is one execution of a program. Its tracks, FIFOs and ranks are
@@ -60,7 +60,7 @@ type trackState struct {
 
 type fifoState struct {
 	op      int32
-	arrived int32 // chunks that nobody has begun to take
+	arrived int32 // chunks that the receiver has not begun to take
 	sent    int32 // chunks that the receiver has not released
 }
 
@@ -241,7 +241,7 @@ func (r *runner) start(t int32) {
 	}
 }
 
-// ownUs is what a step takes besides the work on its bytes.
+// ownUs returns the time of a step in addition to the work on its bytes.
 func (r *runner) ownUs(st *step, bytes int64) float64 {
 	us := r.m.StepUs
 	if st.joins {
@@ -250,7 +250,7 @@ func (r *runner) ownUs(st *step, bytes int64) float64 {
 	return us + float64(float64(st.sockets)*(r.m.SocketUs+float64(float64(bytes)*usPerByte(r.m.SocketGBs))))
 }
 
-// inline reports whether a step itself brings what it sends to where it goes.
+// inline reports whether a step itself moves the bytes that it sends to their destination.
 func (r *runner) inline(st *step) bool { return r.m.Inline && st.out >= 0 && !st.hands }
 
 // at returns the step of track t that is being taken, and the bytes of its
@@ -266,7 +266,7 @@ func (r *runner) at(t int32) (*track, *step, int64) {
 	return tr, &tr.steps[s.next], bytes
 }
 
-// workUs is what the bytes of a step take besides sending them.
+// workUs returns the time of a step's work on its bytes, without sending them.
 func (r *runner) workUs(st *step, bytes int64) float64 {
 	us := float64(bytes) * st.perByte
 	switch st.work {
@@ -302,13 +302,12 @@ func (r *runner) finish(t int32) {
 			r.ended(opRank)
 		}
 	}
-	if r.cores != nil { // last: the rank keeps the core while it can go on
+	if r.cores != nil { // last: the rank keeps the core while it can continue
 		r.handOn(tr.rank)
 	}
 }
 
-// send puts the chunk of track t's step on its way. The track waits for it if
-// it says so.
+// send puts the chunk of track t's step on its way. The track waits for it if waits is set.
 func (r *runner) send(t int32, waits bool) {
 	_, st, bytes := r.at(t)
 	if st.again {

@@ -39,10 +39,9 @@ const (
 	cardGBs     = 50  // of one GPU, to other hosts
 )
 
-// allReduceOverHosts prices an AllReduce on 1,024 hosts of eight GPUs: up to 4 KiB by
-// doubling between the hosts' leaders, above by a double binary tree for every GPU of a
-// host; and by eight rings, one for every card of a host. The eight are alike, so that one
-// is priced with an eighth of the message and of the rate inside the host.
+// allReduceOverHosts prices an AllReduce on 1,024 hosts of eight GPUs: up to 4 KiB by doubling between the hosts'
+// leaders, above by a double binary tree for every GPU of a host; and by eight rings, one for every card of a host. The
+// eight are equal, so that one is priced with an eighth of the message and of the rate inside the host.
 func allReduceOverHosts(t *testing.T) string {
 	g := manyGPUs()
 	small, err := plan.Leaders(plan.AllReduce, g.ByHost(), plan.Doubling)
@@ -117,18 +116,16 @@ func manyGPUs() *topo.Graph {
 	return g
 }
 
-// What a rank does while a communicator of several hosts starts: so many times
-// all ranks exchange something, each in ceil(log2 ranks) messages, and with every
-// rank of another host that it has links to it exchanges a handshake, of which two
-// messages are its own.
+// The messages of a rank while a communicator of several hosts starts: startExchanges exchanges of all ranks, each in
+// ceil(log2 ranks) messages, and a handshake with every rank of another host that it has links to, of which it sends
+// two messages.
 const (
 	startExchanges = 8
 	handshake      = 2
 )
 
-// startMessages counts the messages that the busiest rank sends while a communicator
-// starts on 2 to 1,024 hosts of eight GPUs, and what it would send if every rank had a
-// connection to every other.
+// startMessages counts the messages that the busiest rank sends while a communicator starts on 2 to 1,024 hosts of
+// eight GPUs, and those that it would send if every rank had a connection to every other.
 func startMessages(*testing.T) string {
 	var b strings.Builder
 	b.WriteString("GPUs\tlinks of trees only\teverybody connected\n")

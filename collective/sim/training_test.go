@@ -12,8 +12,8 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 )
 
-// What a GPU computes with: round figures for a V100 and MXNet's engine in 2018, nobody's
-// measurements. A layer's gradient costs twice what it costs on the way forward.
+// The compute rates of a GPU: round figures for a V100 and MXNet's engine in 2018, not measurements. The gradients of a
+// layer cost twice its forward pass.
 const (
 	tflops     = 8    // multiplications and additions of float32
 	halfTflops = 16   // of float16
@@ -83,7 +83,7 @@ func TestNetworks(t *testing.T) {
 	}
 }
 
-// networkTable says what the networks push and pull.
+// networkTable returns a table of the keys that the networks push and pull.
 func networkTable(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString("network\tkeys\tfloats\tlargest key\tkeys above 2M\tkeys above 10M\tmultiplications\n")
@@ -116,7 +116,7 @@ type iteration struct {
 	bound float64 // floats above which a key goes along eight trees
 }
 
-// passUs is what a layer takes on the way forward.
+// passUs returns the time of a layer on the way forward.
 func (it iteration) passUs(l layer) float64 {
 	if it.batch == 0 {
 		return 0

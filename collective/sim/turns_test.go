@@ -62,8 +62,7 @@ func TestOneWriteForManyReaders(t *testing.T) {
 	if got, want := price(t, p, g, size, m).Us, (n-1)*(1+once)+1; !near(got, want) {
 		t.Errorf("%d writes to other hosts take %v us, want %v", n-1, got, want)
 	}
-	// In an AllToAll every rank gets bytes of its own: from each n-1 writes of a
-	// part, and what it reads.
+	// In an AllToAll every rank gets bytes of its own: from each n-1 writes of a part, and its own reading.
 	g.Hosts = nil
 	all := mustDirect(t, plan.AllToAll, n, -1, plan.Single)
 	r := price(t, all, g, n*size, m)
