@@ -77,11 +77,10 @@ func CutAt(count int64, cut uint64, quantum int64) int64 {
 	return at + quantum
 }
 
-// Chunks says how what the widest lane of a plan carries is cut: into four chunks, so that
-// the ranks of a tree overlap, but into fewer where these were smaller than Min, and into
-// more where they were larger than Max. Both are in bytes and multiples of 64. The other
-// lanes are cut into as many chunks, unless these were smaller than Min. It is the same on
-// all ranks.
+// Chunks defines how the share of the widest lane of a plan is cut: into four chunks, so that the ranks of a tree
+// overlap, but into fewer where these were smaller than Min, and into more where they were larger than Max. Both are in
+// bytes and multiples of 64. The other lanes are cut into the same number of chunks, unless these were smaller than
+// Min. It is the same on all ranks.
 //
 // Links pass the chunks of all lanes in turn. With chunks of one size a narrow lane would be
 // through long before the others, and then links that only it fills would be idle: on eight
@@ -92,9 +91,8 @@ type Chunks struct {
 	Min int // 0: MinChunk
 }
 
-// MinChunk is the smallest chunk, in bytes, into which a message is cut for the sake of
-// pipelining, unless Chunks says otherwise. Below it the cost of a chunk outweighs the
-// overlap.
+// MinChunk is the smallest chunk, in bytes, into which a message is cut for pipelining, unless Chunks has another
+// limit. Below it the cost of a chunk outweighs the overlap.
 const MinChunk = 8 << 10
 
 const (
@@ -112,9 +110,9 @@ func (c Chunks) Check() error {
 	return nil
 }
 
-// Of returns the size of the chunks, in bytes, of a lane that carries so many over links
-// with slots of so many. Its part of the message and that of the widest lane are in the unit
-// of Cuts. The last chunk may be smaller.
+// Of returns the size of the chunks, in bytes, of a lane that carries the given number of bytes over links with slots
+// of slot bytes. Its part of the message and that of the widest lane are in the unit of Cuts. The last chunk may be
+// smaller.
 func (c Chunks) Of(bytes int64, lane, widest uint64, slot int) int {
 	least, most := MinChunk, slot
 	if c.Min > 0 {
@@ -133,7 +131,7 @@ func (c Chunks) Of(bytes int64, lane, widest uint64, slot int) int {
 	return chunk
 }
 
-// scaled is bytes*by/of, at most 2^62, by whole numbers, so that all ranks cut alike.
+// scaled is bytes*by/of, at most 2^62, in integer arithmetic, so that all ranks cut in the same places.
 func scaled(bytes int64, by, of uint64) int64 {
 	const most = 1 << 62
 	hi, lo := bits.Mul64(uint64(bytes), by)

@@ -7,10 +7,9 @@ import (
 	"math"
 )
 
-// Digest is short for what p does: 16 hexadecimal digits of the SHA-256 of its
-// kind, size, root and lanes. The name, which is for people, is no part of it.
-// It tells plans that differ by accident apart. Plans that Validate refuses get
-// digests too.
+// Digest identifies the steps of p: 16 hexadecimal digits of the SHA-256 of its kind, size, root and lanes. The name,
+// which is for people, is no part of it. It distinguishes plans that differ by accident. Plans that Validate refuses
+// get digests too.
 func (p *Plan) Digest() string {
 	h := sha256.New()
 	var b []byte

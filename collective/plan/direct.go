@@ -6,11 +6,9 @@ import "slices"
 // through a third rank but a reduction through the rank that makes it. root is
 // used by the kinds with a root only.
 //
-// AllReduce, Barrier, Reduce: every rank owns an equal slice, a lane. The others
-// send it their inputs of the slice, it reduces them, its own first and then
-// those of the ranks behind it in turn, and sends the result to everybody, or to
-// the root. So the ranks share the work evenly, and every byte is read once for
-// its reduction and once for its result.
+// AllReduce, Barrier, Reduce: every rank owns an equal slice, a lane. The others send it their inputs of the slice, it
+// reduces them, its own first and then those of the ranks behind it in turn, and sends the result to all others, or to
+// the root. So the ranks share the work evenly, and every byte is read once for its reduction and once for its result.
 //
 // ReduceScatter, AllGather, Broadcast: one half of that; the slices are the
 // parts, or there is one lane from the root. Gather, Scatter: a lane per part,
@@ -18,11 +16,9 @@ import "slices"
 // their parts; in place a rank has sent its part to another before it stores
 // the one from there in its place.
 //
-// With the form Split, what a rank sends and what it receives of a slice run
-// side by side, and so do the exchanges of an AllToAll with different ranks:
-// for many chunks. In the Single form one track does both, in the order that
-// needs no waiting between equal ranks: an AllToAll sends to all, then receives
-// from all.
+// With the form Split, the sending and the receiving of a slice run side by side, and so do the exchanges of an
+// AllToAll with different ranks: for many chunks. In the Single form one track does both, in the order that needs no
+// waiting between equal ranks: an AllToAll sends to all, then receives from all.
 func Direct(kind Kind, size, root int, form Form) (*Plan, error) {
 	p, err := newPlan("direct", kind, size, root, Kind.valid)
 	if err != nil {
@@ -61,12 +57,10 @@ func (p *Plan) directTracks(owner, part int, form Form) []Track {
 	return newDirectHosts([][]int{order}, n).tracks(p.Kind, owner, p.Root, form)
 }
 
-// Star builds an AllReduce, a Barrier or a Reduce in which one rank, root, does
-// all the work: the others send it their inputs, it adds them in the order of the
-// ranks, its own in its turn, and sends the result to everybody.
-// These are the fewest messages, and root leaves first: what it sends next is
-// there when the others come to run, where ranks share cores. A Barrier or an
-// AllReduce has one track on each rank.
+// Star builds an AllReduce, a Barrier or a Reduce in which one rank, root, does all the work: the others send it their
+// inputs, it adds them in the order of the ranks, its own in its turn, and sends the result to all others. These are
+// the fewest messages, and root leaves first: where ranks share cores, its next messages are there when the others come
+// to run. A Barrier or an AllReduce has one track on each rank.
 func Star(kind Kind, size, root int) (*Plan, error) {
 	p, err := newPlan("star", kind, size, root, func(k Kind) bool { return k.bothWays() || k == Reduce })
 	if err != nil {

@@ -105,8 +105,8 @@ func TestFlatGivesAllRanksTheSameBits(t *testing.T) {
 	}
 }
 
-// What the ranks of a direct AllReduce read is shared evenly: n-1 inputs of its
-// own slice, and the results of the n-1 others.
+// The reads of a direct AllReduce are shared evenly among its ranks: n-1 inputs of its own slice, and the results of
+// the n-1 others.
 func TestDirectSharesTheWork(t *testing.T) {
 	for _, form := range []Form{Single, Split} {
 		const n = 5

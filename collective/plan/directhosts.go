@@ -13,22 +13,18 @@ import (
 // Barrier, Reduce or ReduceScatter; root is used by Reduce only. hosts has the
 // ranks of every host, all ranks together; one host is Direct with Options.Stable.
 //
-// Every rank owns a slice, a lane. On each of the other hosts one rank, the
-// slice's leader there, adds the inputs of its host, all hosts' ranks in turn; the
-// owner adds the sums of the hosts, and sends the result to its own host's ranks
-// and to the leaders, who hand it on. So a byte crosses to the owner's host once
-// for its reduction and back once for its result. Each host owns as much as any
-// other, its ranks in equal parts.
+// Every rank owns a slice, a lane. On each of the other hosts one rank, the slice's leader there, adds the inputs of
+// its host, all hosts' ranks in turn; the owner adds the sums of the hosts, and sends the result to its own host's
+// ranks and to the leaders, which pass it on. So a byte crosses to the owner's host once for its reduction and back
+// once for its result. Each host owns as much as any other, its ranks in equal parts.
 //
-// The owner makes two sums, that of its host and that of all hosts, in one pass
-// where its host is one of the first two: a sum of two does not mind which stands
-// first. A rank that has no Out has no place for a second one: in a Reduce another
-// rank of the owner's host adds there.
+// The owner makes two sums, that of its host and that of all hosts, in one pass where its host is one of the first two:
+// a sum of two does not depend on their order. A rank that has no Out has no place for a second one: in a Reduce
+// another rank of the owner's host adds there.
 //
-// A ReduceScatter has a slice for every part, which the rank owns whose part it is.
-// In a Reduce over three hosts or more the root's host owns nothing: its card has
-// the result to take in, which all its ranks do in turn, for the root. Over two it
-// owns everything, so that results stay there.
+// A ReduceScatter has a slice for every part, owned by the rank that gets the part. In a Reduce over three hosts or
+// more the root's host owns nothing: its card has the result to take in, which all its ranks do in turn, for the root.
+// Over two it owns everything, so that results stay there.
 func DirectHosts(kind Kind, hosts [][]int, root int, form Form) (*Plan, error) {
 	p, err := newPlan("direct stable", kind, len(slices.Concat(hosts...)), root, Kind.adds)
 	if err == nil {
@@ -48,7 +44,7 @@ func DirectHosts(kind Kind, hosts [][]int, root int, form Form) (*Plan, error) {
 	return p.withLanes(len(owners), weights, func(i, _ int) []Track { return d.tracks(kind, owners[i], p.Root, form) })
 }
 
-// directHosts is who is where.
+// directHosts holds the places of the ranks on the hosts.
 type directHosts struct {
 	hosts       [][]int
 	host, place []int // by rank: its host, and where it stands there
@@ -89,7 +85,7 @@ func (d *directHosts) tracks(kind Kind, owner, root int, form Form) []Track {
 	t := topo.Tree{Root: owner, Parent: make([]int, len(d.host)), Round: make([]int, len(d.host))}
 	for h, ranks := range d.hosts {
 		adder := d.adder(kind, h, owner)
-		for _, r := range ranks { // whom the owner serves last: those behind it first
+		for _, r := range ranks { // served last by the owner: those behind it first
 			t.Parent[r], t.Round[r] = adder, (d.place[r]-d.place[adder]+len(ranks))%len(ranks)
 		}
 		t.Parent[adder], t.Round[adder] = owner, len(d.hosts[at])+(h-at+n)%n

@@ -16,8 +16,8 @@ import (
 // MaxPlanBytes bounds a plan file, in bytes.
 const MaxPlanBytes = 64 << 20
 
-// File is what a plan file says beside the steps: how the plan was made and what
-// it costs. It is the JSON form that `treerun plan --format json` prints.
+// File holds the contents of a plan file except the steps: how the plan was made and its cost. It is the JSON form that
+// `treerun plan --format json` prints.
 type File struct {
 	Algorithm   string     `json:"algorithm"`
 	Collective  Kind       `json:"collective"`
@@ -29,7 +29,7 @@ type File struct {
 
 	Rate           float64 `json:"rate_gbytes_per_second"`
 	Bound          float64 `json:"bound_gbytes_per_second"`
-	TightPartition [][]int `json:"tight_partition"` // of ranks: what the bound follows from
+	TightPartition [][]int `json:"tight_partition"` // of ranks: the source of the bound
 	Note           string  `json:"note,omitempty"`
 
 	Options       map[string]string `json:"options,omitempty"`         // by name, as flags have them
@@ -66,7 +66,7 @@ type fileForm struct {
 	} `json:"steps"`
 }
 
-// Limits of what a file says beside its steps.
+// Limits of the fields of a file other than its steps.
 const (
 	maxName     = 1 << 12      // bytes of that of an algorithm, which is printed
 	maxElements = 2 * MaxRanks // of an array: the tracks of a lane
@@ -101,11 +101,10 @@ func (f *File) Append(b []byte, p *Plan) ([]byte, error) {
 	return append(append(b, data...), '\n'), nil
 }
 
-// ParseFile reads a plan file. The plan has the name of its algorithm, and passes
-// Validate; whether it is right is for Verify to say. Unknown fields, fields that
-// stand twice, null, and a text that ends too early or goes on are errors, and so
-// is a digest that is not that of the steps. A file without a digest, as somebody
-// writes by hand, is taken.
+// ParseFile reads a plan file. The plan has the name of its algorithm, and passes Validate; Verify checks whether it is
+// correct. Unknown fields, fields that stand twice, null, and a text that ends too early or continues after its end are
+// errors, and so is a digest that is not that of the steps. A file without a digest, such as one written by hand, is
+// accepted.
 func ParseFile(data []byte) (*File, *Plan, error) {
 	f, p, err := parseFile(data)
 	if err != nil {
@@ -154,8 +153,8 @@ func (f *File) Chunks() Chunks {
 	return Chunks{Max: int(f.ChunkBytes), Min: int(cmp.Or(f.MinChunkBytes, f.ChunkBytes))}
 }
 
-// check returns what is wrong beside the steps. Rates, options, the note and what the bound
-// follows from are for people; package planner compares the trees with the steps.
+// check returns the first error in fields other than the steps. Rates, options, the note and the partition of the bound
+// are for users; package planner compares the trees with the steps.
 func (f *File) check() error {
 	switch {
 	case f.Algorithm == "":
@@ -234,7 +233,7 @@ func parseTerm(term, word string, b *Buf, rank *int32) bool {
 	return ok
 }
 
-// rankIn returns the rank that text, a number in its shortest form, says.
+// rankIn returns the rank in text, which must be a number in its shortest form.
 func rankIn(text string) (int32, bool) {
 	n, err := strconv.ParseInt(text, 10, 32)
 	return int32(n), err == nil && n >= 0 && strconv.FormatInt(n, 10) == text

@@ -22,8 +22,7 @@ func written(t testing.TB, p *Plan) []byte {
 	return data
 }
 
-// A plan survives its file, and its digest is that of what it does: its name is
-// no part of it.
+// A plan survives its file, and its digest is that of its steps: the name is no part of it.
 func TestFileRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 9).Draw(t, "n")
@@ -175,7 +174,7 @@ func TestParseFileRefuses(t *testing.T) {
 	}
 }
 
-// Steps that were changed under a digest are wrong twice: an error says both.
+// Steps that were changed under a digest are wrong twice: the error contains both.
 func TestChangedFileSaysWhatIsWrong(t *testing.T) {
 	p, err := Direct(AllReduce, 3, -1, Single)
 	if err != nil {
@@ -190,8 +189,8 @@ func TestChangedFileSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// The plan with the most steps that a job of so many ranks may have fits into a
-// file, and reading it does not take long.
+// The plan with the most steps that a job of the given number of ranks may have fits into a file, and reading it does
+// not take long.
 func TestFileOfManyRanks(t *testing.T) {
 	for _, c := range []struct{ ranks, mib int }{{64, 1}, {512, 24}} {
 		if c.ranks > 64 && !testutil.Thorough() {

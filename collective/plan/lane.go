@@ -9,24 +9,23 @@ import (
 
 // overTree is a lane that adds on the way up a tree and hands out on the way down one.
 //
-// Where hosts say in which order, every rank handles values in the order of their
-// places, so that none waits in a circle. The root makes two sums, that of its host and
-// that of all hosts, in one pass where its host is one of the first two: a sum of two
-// does not mind which stands first. A rank that has no Out has no place for a second
-// one: there a child, adder, adds the inputs of the host, that of the root too.
+// Where hosts give the order, every rank handles values in the order of their places, so that no ranks wait in a
+// circle. The root makes two sums, that of its host and that of all hosts, in one pass where its host is one of the
+// first two: a sum of two does not depend on their order. A rank that has no Out has no place for a second one: there a
+// child, adder, adds the inputs of the host, that of the root too.
 type overTree struct {
 	kind     Kind
 	up, down topo.Tree // with the same root
 	form     Form
 	hosts    [][]int // nil: a rank adds its own input first, and then its children
 	adder    int     // of the root's input: the root, or a child of it
-	path     []int   // whom the root sends the sum, who pass it on to the last; nil: it keeps it
+	path     []int   // ranks to which the root sends the sum, and which pass it on to the last; nil: it keeps it
 
 	at       int // the root's host
 	place    []int
 	begin    []int // by place: the first place of its host
 	children [][]int
-	groups   [][][]run // by rank: what it makes one value of each
+	groups   [][][]run // by rank: the groups of runs of which it makes one value each
 }
 
 // run is a sum of inputs that from sends: those of the places lo to hi.
@@ -112,9 +111,8 @@ func (l *overTree) values() int {
 	return n
 }
 
-// collectAll gives every rank its place, and finds what it makes of what it has and gets.
-// The root's host comes first where the root adds its input itself, so that the input is
-// gone when, in place, results come.
+// collectAll gives every rank its place, and finds the values that it makes of its input and the received ones. The
+// root's host comes first where the root adds its input itself, so that the input is gone when, in place, results come.
 func (l *overTree) collectAll() {
 	n := len(l.up.Parent)
 	l.groups = make([][][]run, n)
@@ -151,8 +149,8 @@ func (l *overTree) collectAll() {
 	l.collect(l.up.Root)
 }
 
-// collect finds what every rank below v, and v itself, makes of what it has and gets: a
-// value grows as long as what comes next is one input more of its host.
+// collect finds the values that every rank below v, and v itself, makes of its input and the received ones: a value
+// grows as long as the next run is one more input of its host.
 func (l *overTree) collect(v int) {
 	var list []run
 	own := func(r int) { list = append(list, run{r, l.place[r], l.place[r] + 1}) }
@@ -229,7 +227,7 @@ func (l *overTree) rootSteps(children []int) (give, take []Step, err error) {
 	return give, take, nil
 }
 
-// froms returns who sends what belongs into one sum.
+// froms returns the ranks that send the terms of one sum.
 func froms(group []run) (list []int) {
 	for _, r := range group {
 		list = append(list, r.from)
@@ -237,13 +235,12 @@ func froms(group []run) (list []int) {
 	return list
 }
 
-// addSteps returns the steps in which rank v adds what the ranks of terms send, in
-// their order, and says where the sum is then. If v is one of them, its term is what it
-// has in the buffer mine. The sum grows in acc, but in Tmp as long as v has its input to
-// add: in place, acc may be there.
+// addSteps returns the steps in which rank v adds the values that the ranks of terms send, in their order, and the
+// buffer in which the sum is then. If v is one of them, its term is the value in its buffer mine. The sum grows in acc,
+// but in Tmp as long as v has its input to add: in place, acc may be there.
 func addSteps(v int, terms []int, mine, acc Buf) (steps []Step, sum Buf) {
 	own := slices.Index(terms, v)
-	if own == 1 { // a sum of two does not mind which stands first
+	if own == 1 { // a sum of two does not depend on their order
 		terms, own = slices.Concat([]int{v}, terms[:1], terms[2:]), 0
 	}
 	for i, r := range terms {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Exchange is how the leaders of hosts exchange what they have.
+// Exchange is a way in which the leaders of hosts exchange their sums.
 type Exchange uint8
 
 // The exchanges. With either all hosts get the same bits, for an op that is
@@ -20,15 +20,13 @@ const (
 	Doubling
 )
 
-// Leaders builds an AllReduce or a Barrier for small messages over several
-// hosts: the first rank of every host, its leader, reduces what the others have
-// there, the leaders exchange that, and every leader hands the result out. hosts
+// Leaders builds an AllReduce or a Barrier for small messages over several hosts: the first rank of every host, its
+// leader, reduces the inputs of the host, the leaders exchange the sums, and every leader hands the result out. hosts
 // has the ranks of every host, all ranks together. One track does it on each rank.
 //
-// With one rank on every host, see Alone, and Everybody it is the flat exchange: each
-// sends its whole input to all others, to the ranks behind it in turn, and makes the
-// result by itself. That is for messages so small that only the waiting counts. In
-// place the sum overwrites the input once that is in it.
+// With one rank on every host, see Alone, and Everybody it is the flat exchange: each sends its whole input to all
+// others, to the ranks behind it in turn, and makes the result by itself. It is for messages so small that only the
+// waiting counts. In place the sum overwrites the input once that is in it.
 func Leaders(kind Kind, hosts [][]int, x Exchange) (*Plan, error) {
 	n := len(slices.Concat(hosts...))
 	p, err := newPlan(fmt.Sprintf("leaders(%d)", len(hosts)), kind, n, -1, Kind.bothWays)
@@ -92,9 +90,9 @@ func leaderSteps(h int, others, leaders []int, x Exchange) []Step {
 	return steps
 }
 
-// doublingSteps lets leader h, who has mine, exchange sums with the hosts at
-// rising distances. Of hosts whose number is no power of two the last ones first
-// give theirs to one that takes part, and get the result from it.
+// doublingSteps returns the steps in which leader h, with its value in mine, exchanges sums with the hosts at rising
+// distances. Of hosts whose number is no power of two the last ones first give theirs to one that takes part, and get
+// the result from it.
 func doublingSteps(h int, mine Buf, leaders []int) []Step {
 	n := len(leaders)
 	rounds := bits.Len(uint(n)) - 1

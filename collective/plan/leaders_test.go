@@ -14,8 +14,8 @@ func spread(n, hosts int) [][]int {
 	return list
 }
 
-// Every exchange of leaders is right, for ranks on any number of hosts, and as
-// short as it says: what a leader receives over the network one after the other.
+// Every exchange of leaders is right, for ranks on any number of hosts, and as short as documented, in messages that a
+// leader receives over the network one after the other.
 func TestLeaders(t *testing.T) {
 	for n := 1; n <= 18; n++ {
 		for hosts := 1; hosts <= n; hosts++ {
@@ -54,7 +54,7 @@ func TestLeaders(t *testing.T) {
 	}
 }
 
-// Leaders refuses what it cannot build.
+// Leaders refuses invalid arguments.
 func TestLeadersRefuse(t *testing.T) {
 	for _, c := range []struct {
 		kind  Kind

@@ -21,8 +21,7 @@ import (
 //   - another buffer in Src or Dst,
 //   - another Op, with every way to fill the fields which the new Op needs.
 //
-// A mutant that Verify takes must be one of those that do the same as the plan
-// (see harmless).
+// A mutant that Verify takes must be equivalent to the plan (see harmless).
 func TestVerifyRejectsEveryMutant(t *testing.T) {
 	largest := testutil.Count(6, 9)
 	if testutil.Race { // which has nothing to find in a package of one goroutine
@@ -132,7 +131,7 @@ func mutantTrees(n int) []topo.Tree {
 	return []topo.Tree{chain.Renamed(turned(n, n/2)), star.Renamed(turned(n, 1)), binary, binomial.Renamed(turned(n, n-1))}
 }
 
-// turned returns new names for n ranks: each goes on by so many.
+// turned returns new names for n ranks: each moves on by the given number.
 func turned(n, by int) []int {
 	order := make([]int, n)
 	for v := range order {
@@ -167,8 +166,7 @@ func checkMutants(t *testing.T, p *Plan, seen map[string]bool) (rejected, equal 
 	return rejected, equal
 }
 
-// renamed writes what a lane is to Verify when every rank r is called r+by,
-// modulo their number.
+// renamed returns a lane as text, as Verify sees it when every rank r is called r+by, modulo their number.
 func renamed(p *Plan, lane, by int) string {
 	name := func(r int32) int32 {
 		if r < 0 {
@@ -198,7 +196,7 @@ func renamed(p *Plan, lane, by int) string {
 	return b.String()
 }
 
-// checkLane tries the mutants of a lane; of one rank only, if all are alike.
+// checkLane tries the mutants of a lane; of one rank only, if all ranks have the same steps.
 func checkLane(t *testing.T, p *Plan, lane int, alike bool) (rejected, equal int) {
 	for ti := range p.Lanes[lane].Tracks {
 		track := &p.Lanes[lane].Tracks[ti]

@@ -78,7 +78,7 @@ func (r *numbers) run() error {
 	return nil
 }
 
-// step takes s if what it receives is there.
+// step takes s if the chunk that it receives is there.
 func (r *numbers) step(lane, place int, t *Track, s Step) bool {
 	var got float32
 	if s.Op.Receives() {
@@ -121,8 +121,7 @@ func (r *numbers) step(lane, place int, t *Track, s Step) bool {
 	return true
 }
 
-// checkNumbers runs p on inputs that are all different, and
-// compares every rank's result with what the kind promises.
+// checkNumbers runs p on inputs that are all different, and compares every rank's result with that of the kind.
 func checkNumbers(p *Plan, inPlace bool) error {
 	r := newNumbers(p, inPlace)
 	give := func(rank, i int) float32 { return float32((rank + 1) * (1 + 7*i)) } // sums are exact

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// stuck reports the tracks that have not finished as a deadlock: it follows
-// who waits for whom from the first of them until it comes round or ends.
+// stuck reports the tracks that have not finished as a deadlock: it follows the chain of waiting tracks from the first
+// of them until it closes a circle or ends.
 func (m *machine) stuck() error {
 	first := slices.IndexFunc(m.tracks, func(r runner) bool { return r.chunk < m.chunks })
 	if first < 0 {
@@ -18,7 +18,7 @@ func (m *machine) stuck() error {
 	var order []int
 	circle := false
 	for t := first; t >= 0; {
-		if i := seen[t] - 1; i >= 0 { // round: what led to the circle is not part of it
+		if i := seen[t] - 1; i >= 0 { // round: the tracks before the circle are not part of it
 			chain, order, circle = chain[i:], order[i:], true
 			break
 		}
@@ -32,18 +32,17 @@ func (m *machine) stuck() error {
 		t = order[len(order)-1]
 	}
 	e := m.fail(t, Deadlock, "waits for ever")
-	if more := len(chain) - maxClauses; more > 1 { // the last one says how it ends
+	if more := len(chain) - maxClauses; more > 1 { // the last one contains the end
 		chain = slices.Replace(chain, maxClauses-1, len(chain)-1, fmt.Sprintf("and so on over %d more", more))
 	}
 	e.Text = strings.Join(chain, ", ")
 	return e
 }
 
-// maxClauses is how many of those that wait for each other an error lists.
+// maxClauses is the largest number of waiting tracks that an error lists.
 const maxClauses = 8
 
-// waiting says as a clause what track t waits for, and returns the track that
-// could help, -1 when none ever will.
+// waiting returns a clause that describes the wait of track t, and the track that could end it, -1 when none ever will.
 func (m *machine) waiting(t int) (string, int) {
 	r := &m.tracks[t]
 	q := m.fifos[m.waitsFor(r)]
@@ -62,11 +61,10 @@ func (m *machine) waiting(t int) (string, int) {
 	return text, other
 }
 
-// checkResults compares what every rank holds of a chunk, when every track has finished,
-// with what the Kind promises. Ranks that got the result from one another share its
-// symbol, which is looked at once. No FIFO holds anything then: if a sender had more steps
-// than the receiver has, more chunks would be left than there are slots. Nor is a value in
-// tmp that nobody reads: the next chunk's would have overwritten it.
+// checkResults compares every rank's result for a chunk, when every track has finished, with that of the Kind. Ranks
+// that got the result from one another share its symbol, which is checked once. No FIFO holds anything then: if a
+// sender had more steps than the receiver has, more chunks would be left than there are slots. Nor is there a value in
+// tmp that no step reads: the next chunk's would have overwritten it.
 func (m *machine) checkResults(chunk int) error {
 	var right *symbol
 	for r := range m.plan.Size {
@@ -109,7 +107,7 @@ func (m *machine) checkResults(chunk int) error {
 	return nil
 }
 
-// checkExchange looks at what rank r got from everybody.
+// checkExchange checks the parts that rank r got from all ranks.
 func (m *machine) checkExchange(chunk, r int) error {
 	n := m.plan.Size
 	for from := range n {

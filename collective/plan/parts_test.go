@@ -22,8 +22,7 @@ func randomTree(random *rand.Rand, n, root int) topo.Tree {
 	return t
 }
 
-// Plans from any trees of parts, as many per part as there happen to be and in
-// any order, do what they should.
+// Plans from any trees of parts, any number per part and in any order, are correct.
 func TestPartTreesVerify(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 60 {

@@ -1,7 +1,5 @@
-// Package plan holds collectives as data. A Plan says, for every rank, which
-// steps it takes per chunk; three readers understand it: Verify (is it
-// correct?), package sim (what does it cost?) and collective/internal/engine
-// (run it).
+// Package plan holds collectives as data. A Plan lists, for every rank, its steps per chunk; it has three readers:
+// Verify (is it correct?), package sim (how long does it take?) and collective/internal/engine (run it).
 //
 // The package is pure: no I/O, clock, goroutine or global state. The same
 // input gives the same Plan, byte for byte, on every rank. It imports topo
@@ -19,14 +17,14 @@ const (
 	Reduce
 	Broadcast
 	Barrier
-	AllGather     // every rank gets every part; part i is what rank i gives
+	AllGather     // every rank gets every part; part i is the input of rank i
 	ReduceScatter // rank i gets part i of the reduction
-	Gather        // the root gets every part; part i is what rank i gives
-	Scatter       // rank i gets part i of what the root gives
-	AllToAll      // rank i gets part i of what every rank gives
+	Gather        // the root gets every part; part i is the input of rank i
+	Scatter       // rank i gets part i of the root's input
+	AllToAll      // rank i gets part i of every rank's input
 )
 
-// Op is what a Step does with one chunk.
+// Op is the operation of a Step on one chunk.
 type Op uint8
 
 // The steps. "in" is the window received from From, "out" the window sent to
@@ -42,21 +40,19 @@ const (
 	LocalReduce                      // dst = dst op src
 )
 
-// Buf names a local buffer of a rank. In and Out have the length of the whole
-// message; they are the same memory when the call is in place. Tmp is one
-// chunk that each Track has for itself and uses anew for every chunk.
+// Buf names a local buffer of a rank. In and Out have the length of the whole message; they are the same memory when
+// the call is in place. Tmp is one chunk that each Track has for itself and overwrites for every chunk.
 //
-// Where the message has parts, a rank may have its own part only: In in an
-// AllGather and a Gather, Out in a ReduceScatter and a Scatter. In place that
-// part lies within the other buffer, where the rank's part belongs. Kind.Parts
-// says which part of a buffer a step touches.
+// Where the message has parts, a rank may have its own part only: In in an AllGather and a Gather, Out in a
+// ReduceScatter and a Scatter. In place that part lies within the other buffer, where the rank's part belongs.
+// Kind.Parts returns the part of a buffer that a step touches.
 type Buf uint8
 
 // The buffers. A Step that has no use for one holds None there.
 const (
 	None Buf = iota
-	In       // what the caller sends; never written
-	Out      // what the caller receives
+	In       // the caller's input; never written
+	Out      // the caller's result
 	Tmp      // scratch of one chunk, for a track that has no Out to accumulate in
 )
 

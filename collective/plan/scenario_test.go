@@ -20,8 +20,8 @@ import (
 var rewrite = flag.Bool("rewrite", false,
 	"write what the scenario files should say; commit only a diff that you understand")
 
-// TestScenarios runs the files of testdata. A file is prose: paragraphs of
-// comments, a command with its input, a line of dashes, and what comes out.
+// TestScenarios runs the files of testdata. A file is prose: paragraphs of comments, a command with its input, a line
+// of dashes, and the output.
 //
 //	graph uniform N            the complete graph of N equal ranks
 //	graph                      the JSON form follows
@@ -39,8 +39,8 @@ var rewrite = flag.Bool("rewrite", false,
 //	without T S                the plan, step S of track T of lane 0 left out
 //	exchange T S               …, steps S and S+1 exchanged
 //	shares COUNT QUANTUM       where the lanes begin in a message
-//	verify SLOTS [R0,R1 …]     what Verify says of the plan, or VerifyStable
-//	price BYTES [NAME=VALUE …] what the plan costs on the graph, on a machine
+//	verify SLOTS [R0,R1 …]     the result of Verify, or of VerifyStable
+//	price BYTES [NAME=VALUE …] the price of the plan on the graph, on a machine
 //	                           with slots, slot (bytes) and step (us)
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -85,14 +85,14 @@ func runFile(t *testing.T, file string) {
 	}
 }
 
-// scenario is what the commands of one file have made so far.
+// scenario holds the results of the commands of one file so far.
 type scenario struct {
 	graph *topo.Graph
 	trees []topo.Tree
 	plan  *plan.Plan
 }
 
-// run does one command and returns what it prints.
+// run runs one command and returns its output.
 func (s *scenario) run(words []string, input string) string {
 	var text string
 	var err error

@@ -63,8 +63,8 @@ func stablePlans(t *testing.T, hosts [][]int) []*Plan {
 	return plans
 }
 
-// All plans that promise one order of sums are right and keep it, with few slots
-// and with many, and so say numbers whose sums depend on the order.
+// All plans that promise one order of sums are right and keep it, with few slots and with many; numbers whose sums
+// depend on the order confirm it.
 func TestStablePlans(t *testing.T) {
 	for _, hosts := range hostLayouts() {
 		for _, p := range stablePlans(t, hosts) {
@@ -238,7 +238,7 @@ func TestVerifyStableRejectsEveryMutant(t *testing.T) {
 	}
 }
 
-// DirectHosts refuses what it cannot build.
+// DirectHosts refuses invalid arguments.
 func TestDirectHostsRefuses(t *testing.T) {
 	for _, c := range []struct {
 		kind  Kind
@@ -258,8 +258,8 @@ func TestDirectHostsRefuses(t *testing.T) {
 	}
 }
 
-// Plans over any trees add in one order, over one host always, and over several unless
-// the error says that the inputs of a host come apart.
+// Plans over any trees add in one order, over one host always, and over several unless the error is that the inputs of
+// a host arrive in pieces.
 func TestOrdered(t *testing.T) {
 	built := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// uses says which fields of a Step an Op has a use for.
+// uses marks the fields of a Step that an Op uses.
 type uses struct {
 	src, dst, from, to bool
 	acc                bool // dst is read, too
@@ -74,10 +74,9 @@ func (k Kind) adds() bool { return k.bothWays() || k == Reduce || k == ReduceSca
 // spanning tree. The others go from one rank to another.
 func (k Kind) spreads() bool { return k.valid() && k < Gather }
 
-// Parts says which part of the buffer In and which part of Out step s of rank
-// touches in a lane whose Part is lane. Where In or Out is a single part, or
-// the message has none, the answer is 0; for a step that does not name the
-// buffer it means nothing.
+// Parts returns the part of the buffer In and the part of Out that step s of rank touches in a lane whose Part is lane.
+// Where In or Out is a single part, or the message has none, the answer is 0; for a step that does not name the buffer
+// it means nothing.
 //
 //	AllGather, Gather       In is one part   Out: the lane's part
 //	ReduceScatter, Scatter  In: the lane's   Out is one part
@@ -114,9 +113,8 @@ func (k Kind) SendsAgain(a, b Step) bool {
 	return a.Op == Send && b.Op == Send && a.Src == b.Src && a.To != b.To && (k != AllToAll || a.Src != In)
 }
 
-// role says who takes part in what a lane does with its share: which rank alone
-// has In and which alone has Out, -1 where all have. All values of In that
-// there are become the one of every Out.
+// role describes the part of the ranks in the work of a lane on its share: the only rank that has In and the only one
+// that has Out, -1 where all have. All values of In that there are become the one of every Out.
 type role struct {
 	in, out  int
 	exchange bool // AllToAll: no value meets another
@@ -159,8 +157,8 @@ func nameOf(names []string, kind string, i uint8) string {
 	return names[i]
 }
 
-// String writes s as an assignment: what is written, a =, what it is made of.
-// "out, to 2 = in + from 3" is a RecvReduceCopySend; + is the reduction.
+// String writes s as an assignment: its targets, a =, its operands. "out, to 2 = in + from 3" is a RecvReduceCopySend;
+// + is the reduction.
 func (s Step) String() string { return string(s.appendTo(nil)) }
 
 func (s Step) appendTo(b []byte) []byte {

@@ -7,23 +7,22 @@ import (
 	"strings"
 )
 
-// symbol stands for a value in a run of Verify: how many times the input of
-// every rank is in it, and in which order they were added. It is never changed after it was made, so that buffers
-// and messages share it. In an AllToAll an input is one part of what a rank
-// gives: part p of rank r counts as r*Size+p.
+// symbol stands for a value in a run of Verify: the number of times that the input of every rank is in it, and the
+// order in which they were added. It is never changed after it was made, so that buffers and messages share it. In an
+// AllToAll an input is one part of a rank's input: part p of rank r counts as r*Size+p.
 type symbol struct {
 	chunk int
 	parts []part     // rising ranks
 	made  place      // where the sum was made; of an input: nowhere
-	of    [2]*symbol // what a sum was made of; nil: an input
+	of    [2]*symbol // the operands of a sum; nil: an input
 }
 
-// part says that the input of rank is in a value so many times, at least once.
+// part counts the input of one rank in a value: it is there times times, at least once.
 type part struct {
 	rank, times uint32
 }
 
-// input is the symbol of what rank gives to chunk.
+// input returns the symbol of the input of rank to chunk.
 func input(rank, chunk int) *symbol {
 	return &symbol{chunk: chunk, parts: []part{{rank: uint32(rank), times: 1}}, made: nowhere}
 }
@@ -165,9 +164,9 @@ func (m *machine) after(t int, b Buf, other access) error {
 //
 //	((x0 + x1) + x2) + (x3 + x4) + ...
 //
-// for hosts {0, 1, 2}, {3, 4}, ..., and so on every rank, whatever the lane. Which
-// operand of a sum stands first does not matter: an op that is commutative bit for
-// bit, as those on floats are but for what a NaN holds, gives the same bits.
+// for hosts {0, 1, 2}, {3, 4}, ..., and so on every rank, whatever the lane. Which operand of a sum stands first does
+// not matter: an op that is commutative bit for bit, as those on floats are except for the payload of a NaN, gives the
+// same bits.
 func VerifyStable(p *Plan, hosts [][]int, slots int) error {
 	if err := checkHosts(hosts, p.Size); err != nil {
 		return err
@@ -205,7 +204,7 @@ func sumOver(hosts [][]int) *symbol {
 	return sum
 }
 
-// operands returns what a sum was made of, that with the lowest rank first.
+// operands returns the operands of a sum, the one with the lowest rank first.
 func (s *symbol) operands() (first, second *symbol) {
 	first, second = s.of[0], s.of[1]
 	if second.parts[0].rank < first.parts[0].rank {

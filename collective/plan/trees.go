@@ -150,16 +150,14 @@ func recvStep(dst Buf, from int32) Step { return Step{Op: Recv, Dst: dst, From: 
 
 func copyStep() Step { return Step{Op: Copy, Src: In, Dst: Out, From: -1, To: -1} }
 
-// Ordered builds a reduction over trees, one lane each with its share, such that every
-// element is added in one order, whatever its lane: the ranks of a host in their order,
-// then the hosts in theirs. VerifyStable proves it. kind is AllReduce, Barrier, Reduce or
-// ReduceScatter, where every tree carries a share of the part of its root. A rank that
-// has what the order does not let it add passes values on one by one. In the form Split
-// the sum is made where that happens least often, and goes from there to the root, or to
-// all; in Single the root makes it if it can.
+// Ordered builds a reduction over trees, one lane each with its share, such that every element is added in one order,
+// whatever its lane: the ranks of a host in their order, then the hosts in theirs. VerifyStable proves it. kind is
+// AllReduce, Barrier, Reduce or ReduceScatter, where every tree carries a share of the part of its root. A rank whose
+// values the order does not let it add passes them on one by one. In the form Split the sum is made where that happens
+// least often, and goes from there to the root, or to all; in Single the root makes it if it can.
 //
-// The error says so where no rank can make the sum of a tree: the inputs of a host come
-// to it in pieces, and there is no place for their sum.
+// It is an error where no rank can make the sum of a tree: the inputs of a host come to it in pieces, and there is no
+// place for their sum.
 func Ordered(kind Kind, trees []topo.Tree, weights []float64, hosts [][]int, form Form) (*Plan, error) {
 	p, err := ofTrees(kind, trees, "trees(%d) stable", Kind.adds)
 	if err == nil {
@@ -254,8 +252,7 @@ func checkRing(ring []int, n int) error {
 	return nil
 }
 
-// ringTracks returns the tracks of one lane: up a chain that ends at end, and down another
-// that goes on from there.
+// ringTracks returns the tracks of one lane: up a chain that ends at end, and down another that begins there.
 func ringTracks(kind Kind, ring []int, end int) []Track {
 	n := len(ring)
 	chain := func() topo.Tree { return topo.Tree{Root: end, Parent: make([]int, n)} }

@@ -28,8 +28,7 @@ const (
 	NotOnTheRank Reason = "no such buffer" // a buffer that the kind does not give to the rank
 )
 
-// VerifyError says what is wrong with a Plan and where. Fields that do not
-// apply are -1.
+// VerifyError describes an error in a Plan and its place. Fields that do not apply are -1.
 type VerifyError struct {
 	Plan    string // its name
 	Reason  Reason
@@ -41,7 +40,7 @@ type VerifyError struct {
 	Text    string
 }
 
-// Error says where in the plan the mistake is, and what it is.
+// Error returns the place of the error in the plan, and its description.
 func (e *VerifyError) Error() string {
 	s := fmt.Sprintf("plan %s: %s", e.Plan, e.Reason)
 	if e.InPlace {
@@ -69,9 +68,8 @@ func (p *Plan) fail(lane, track, step int, reason Reason, format string, args ..
 	return e
 }
 
-// Validate checks what can be seen without running p: ranks, buffers, ops,
-// weights, and that every FIFO has one track at each end. The error is a
-// *VerifyError.
+// Validate makes the checks that need no run of p: ranks, buffers, ops, weights, and that every FIFO has one track at
+// each end. The error is a *VerifyError.
 func (p *Plan) Validate() error {
 	if err := p.validateHead(); err != nil {
 		return err

@@ -16,16 +16,14 @@ const (
 	maxInputs  = 1 << 18 // parts that the ranks of an AllToAll give, all together
 )
 
-// Verify runs p on all ranks with symbols for data and reports the first thing
-// that is wrong, as a *VerifyError; nil means that p does what its Kind says.
+// Verify runs p on all ranks with symbols for data and reports the first error, as a *VerifyError; nil means that p
+// performs its Kind.
 //
-// A symbol says how many times each rank's input is in a value, and of which
-// chunk. Every FIFO holds at most slots chunks; the run has more chunks than
-// slots, at least 3. It is made twice: with In and Out apart, and with In and
-// Out the same memory. What it reports is in the list of Reasons. Two tracks
-// of a rank that touch the same chunk of a buffer must be ordered by chunks
-// that were delivered; the slots being full orders nothing, as another
-// transport may have more of them.
+// A symbol has the number of times that each rank's input is in a value, and its chunk. Every FIFO holds at most slots
+// chunks; the run has more chunks than slots, at least 3. It is made twice: with In and Out apart, and with In and Out
+// the same memory. The possible errors are the Reasons. Two tracks of a rank that touch the same chunk of a buffer must
+// be ordered by chunks that were delivered; the slots being full orders nothing, as another transport may have more of
+// them.
 //
 // 8 ranks take about 50 us, 512 ranks with two tracks each about 50 ms. A lane
 // of more than 8192 tracks in which some rank has two is refused, and so is an
@@ -85,7 +83,7 @@ type machine struct {
 	slots  int
 	chunks int
 	parts  int     // that a rank's buffers have: 1, but in an AllToAll
-	sum    *symbol // what a reduction must make; nil: whatever has the right inputs
+	sum    *symbol // the required sum of a reduction; nil: any sum of the right inputs
 	clocks bool    // some rank has two tracks: keep the order of events
 
 	tracks []runner
@@ -161,7 +159,7 @@ func (m *machine) fill(inPlace bool) {
 	}
 }
 
-// run steps every track until none can go on, then looks at what is there.
+// run steps every track until none can continue, then checks the results.
 func (m *machine) run() error {
 	for t := range m.tracks {
 		if m.clocks {

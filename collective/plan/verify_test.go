@@ -116,7 +116,7 @@ var brokenPlans = []struct {
 		WrongResult, "no step stores its result in out"},
 }
 
-// Every reason for which a plan is rejected, with what is said about it.
+// Every reason for which a plan is rejected, with its text.
 func TestVerifyReasons(t *testing.T) {
 	for _, c := range brokenPlans {
 		c.plan.Name = c.name
@@ -175,9 +175,8 @@ func TestVerifyInPlace(t *testing.T) {
 	}
 }
 
-// A plan may need more slots than there are: rank 0 passes three inputs to rank
-// 1, which takes none of them before it has heard of rank 2, which waits for a
-// fourth one from rank 0.
+// A plan may need more slots than there are: rank 0 passes three inputs to rank 1, which takes none of them before it
+// has a chunk from rank 2, which waits for a fourth one from rank 0.
 func TestVerifySlots(t *testing.T) {
 	p := &Plan{Name: "burst", Kind: Reduce, Size: 6, Root: 1, Lanes: lanes(
 		track(0, snd(In, 1), rcv(Tmp, 3), snd(Tmp, 1), rcv(Tmp, 4), snd(Tmp, 1), rcv(Tmp, 5), snd(Tmp, 2)),
@@ -201,7 +200,7 @@ func TestVerifySlots(t *testing.T) {
 	}
 }
 
-// Verify copes with plans as large as a cluster's, and says where it ends.
+// Verify copes with plans as large as a cluster's, and reports its limit.
 func TestVerifyLarge(t *testing.T) {
 	for _, c := range []struct {
 		n    int
