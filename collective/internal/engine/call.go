@@ -29,7 +29,7 @@ type Call struct {
 	mayIn   bool  // In can be lent where any memory can: to other hosts
 	mayOut  bool  // Out can
 	lent    bool  // some was lent
-	inPlace bool  // In is Out, or a part of it, or the other way round
+	inPlace bool  // In is Out or a part of it, or Out a part of In
 	done    bool
 
 	under []*Message // of the first of Rounds, once that has begun
@@ -43,7 +43,7 @@ type Piece struct {
 	End     int
 }
 
-// bytes is how long a part of the message is, on the average where parts differ and this rank has the counts of all, or
+// bytes is the length of a part of the message, on average where parts differ and this rank has the counts of all, or
 // the whole one without parts.
 func (c *Call) bytes() int64 {
 	bytes := int64(c.Header.Count) * int64(c.DType.Size())

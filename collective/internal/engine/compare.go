@@ -38,11 +38,9 @@ func (e *Engine) Mismatch(peer int, theirs, mine transport.Header) transport.Fau
 	return transport.Fault{Kind: transport.FaultMismatch, Rank: e.odd(peer, theirs, mine), Text: text}
 }
 
-// enter notes call c, which begins, completes its header, and publishes it: its Chain is a
-// digest of all calls so far, and of the plans that they run by. A rank that runs
-// the call by another plan than its peer, or has made another call earlier, from
-// which both returned without hearing of each other, is so found out at their
-// next chunk.
+// enter notes call c, which begins, completes its header, and publishes it: its Chain is a digest of all calls so far,
+// and of the plans that they run by. A rank that runs the call by another plan than its peer, or has made another call
+// earlier, from which both returned without data from each other, is thus detected at their next chunk.
 func (e *Engine) enter(c *Call) {
 	h, digest := &c.Header, uint64(0)
 	if c.program != nil {
@@ -108,14 +106,13 @@ func (e *Engine) firstDifference(r int, same func(a, b transport.Header) bool) e
 	return nil
 }
 
-// sameButChain reports whether two headers are of one call, whatever was called
-// before it.
+// sameButChain reports whether two headers are of one call, regardless of the calls before it.
 func sameButChain(a, b transport.Header) bool {
 	b.Chain = a.Chain
 	return sameButCount(a, b)
 }
 
-// sameButCount reports whether two headers are equal, but for what each rank has for itself.
+// sameButCount reports whether two headers are equal, except for the count where each rank has its own.
 func sameButCount(a, b transport.Header) bool {
 	if rooted(a) && a.Kind == b.Kind {
 		a.Count = b.Count
@@ -234,7 +231,7 @@ func (e *Engine) Settle(within time.Duration) (transport.Fault, bool) {
 		}
 		behind := e.behind(mine) // read first: a rank that enters in between is compared the next time
 		waited := time.Since(start)
-		if last := !behind || waited > within; last || waited >= compare { // it looks at every link: seldom
+		if last := !behind || waited > within; last || waited >= compare { // it checks every link: seldom
 			err := e.compareCalls(mine)
 			if err == nil {
 				err = e.unanswered(mine)

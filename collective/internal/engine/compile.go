@@ -7,7 +7,7 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// step is a Fused with the links of this rank, and what follows from them.
+// step is a Fused with the links of this rank, and the properties that follow from them.
 type step struct {
 	Fused
 	args     []operand // its Args

@@ -10,8 +10,7 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// PreMulSum stands in the Op of a header for a sum of what every rank has
-// multiplied beforehand.
+// PreMulSum stands in the Op of a header for a sum of inputs that every rank has multiplied beforehand.
 const PreMulSum = 100
 
 // Exchange stands in the Op of a header of an AllGather with which a sparse
@@ -21,18 +20,18 @@ const Exchange = 101
 // Splits stands in the Op of a header of the AllGather with which a Split begins.
 const Splits = 102
 
-// InOrder and what follows, up to the number of CallsInOrder, stand in the Op of a header of the AllGather with which
-// such a call begins.
+// InOrder and the values after it, one for each of CallsInOrder, stand in the Op of a header of the AllGather with
+// which such a call begins.
 const InOrder = 103
 
 // CallsInOrder are the calls that combine the inputs of the ranks in the order of the ranks.
 var CallsInOrder = [...]string{"AllReduceFunc", "ReduceFunc", "Scan", "ExScan", "ScanFunc", "ExScanFunc",
 	"ReduceScatterFunc", "AllReduceMinLoc", "AllReduceMaxLoc"}
 
-// Locates and what follows are those of one element, which is no slice of the caller's.
+// Locates and the value after it are calls of one element, which is no slice of the caller's.
 const Locates = InOrder + 7
 
-// Describe names the call that a header belongs to, for people.
+// Describe names the call that a header belongs to, for users.
 func Describe(h transport.Header) string {
 	if h.Kind == messageKind && h.Op == OnDevice {
 		return fmt.Sprintf("message #%d on devices (%d %s)", h.Seq, h.Count, kernel.DType(h.DType))
@@ -110,7 +109,7 @@ var callNames = func() (names [256]string) {
 	return names
 }()
 
-// doing names what this rank waits in.
+// doing names the call or message in which this rank waits.
 func (e *Engine) doing() string {
 	switch {
 	case e.messages.waited != nil:

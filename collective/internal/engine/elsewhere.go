@@ -40,9 +40,8 @@ func (e *Engine) Announce(h *transport.Header) {
 	*h = c.Header
 }
 
-// CheckCall looks whether the other ranks have made other calls than this one, or
-// left before they entered mine, which is under way elsewhere, and aborts the
-// Endpoint if so. Any goroutine may call it.
+// CheckCall checks whether the other ranks have made other calls than this one, or left before they entered mine, which
+// is under way elsewhere, and aborts the Endpoint if so. Any goroutine may call it.
 func (e *Engine) CheckCall(mine transport.Header) {
 	e.Check()
 	if err := e.leftBefore(mine); err != nil {

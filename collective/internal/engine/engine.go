@@ -22,7 +22,7 @@ type Engine struct {
 	oversubscribed bool   // ranks share cores
 
 	slotBytes int // of a slot of a link
-	linkBytes int // what all slots of a link hold
+	linkBytes int // that all slots of a link hold
 
 	chain uint64 // digest of all calls so far
 

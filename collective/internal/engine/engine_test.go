@@ -29,8 +29,7 @@ func binomial(n, root int) topo.Tree {
 	return t
 }
 
-// runPlan runs a plan as all ranks, over mem, and returns what every rank has in
-// Out. in(rank) is its In.
+// runPlan runs a plan as all ranks, over mem, and returns the Out of every rank. in(rank) is its In.
 func runPlan(t *testing.T, p *plan.Plan, slots, slotBytes, count int, in func(rank int) []byte) ([][]byte,
 	[]transport.Fault) {
 	t.Helper()

@@ -10,7 +10,7 @@ import (
 // ErrAborted ends a wait whose Endpoint already carries the fault.
 var ErrAborted = errors.New("engine: aborted")
 
-// LinkError is what went wrong with the link to or from a rank.
+// LinkError is an error of the link to or from a rank.
 type LinkError struct {
 	Doing string // "sending to"
 	Peer  int

@@ -7,10 +7,9 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 )
 
-// This file turns the steps of a plan's track into fewer ones that do the same with fewer
-// passes over memory: a rank with three children reads all their chunks at once, and a chunk
-// for three children is made once. Package device runs what Fuse makes, too. It knows neither
-// links nor memory.
+// This file turns the steps of a plan's track into fewer ones that do the same with fewer passes over memory: a rank
+// with three children reads all their chunks at once, and a chunk for three children is made once. Package device runs
+// the steps of Fuse, too. It knows neither links nor memory.
 
 // Fused is the work of a track on one chunk in a single step: its operands, combined from left to right, are the value;
 // the value goes to a buffer, to other ranks, or to both. Every plan.Step is one, and some that follow each other

@@ -19,10 +19,9 @@ const sharedOversubscribedFrom = 128 << 10
 // memory of this process to ranks that have to read it by a system call, process_vm_readv. The result is the same on
 // all ranks.
 //
-// From which size on it pays is measured when the communicator is made (probe.Lending). On AMD
-// EPYC (Zen 5, virtual), while its cores share a cache, with two ranks on two cores 16 KiB take 4.4 us
-// by that call and 2.4 through slots, 64 KiB 5.6 and 8.5, 1 MiB 42 and 138; while they do not, 16 KiB
-// 4.9 and 10. What follows is of an Intel Xeon.
+// From which size on it pays is measured when the communicator is made (probe.Lending). On AMD EPYC (Zen 5, virtual),
+// while its cores share a cache, with two ranks on two cores 16 KiB take 4.4 us by that call and 2.4 through slots, 64
+// KiB 5.6 and 8.5, 1 MiB 42 and 138; while they do not, 16 KiB 4.9 and 10. The figures below are of an Intel Xeon.
 //
 // Measured with two ranks on two cores: 8 KiB take 1.6 us by that call and 2.1 through slots, 128 KiB 6.3 and 10.9, 512
 // KiB 21 and 35. From 1 MiB on the sent bytes come from memory either way, and one core that copies is slower than two
@@ -48,7 +47,7 @@ func (e *Engine) lendsOwn(kind uint8, bytes int64) bool {
 	return true
 }
 
-// prepareLending finds out which buffers of c can be lent.
+// prepareLending determines which buffers of c can be lent.
 func (e *Engine) prepareLending(c *Call) {
 	c.lendIn, c.lendOut, c.mayIn, c.mayOut, c.lent = false, false, false, false, false
 	c.inPlace = kernel.OverlapOf(c.In, c.Out) != kernel.Apart
@@ -120,8 +119,8 @@ func (e *Engine) helps(c *Call) bool {
 	return false
 }
 
-// help sends what t has lent and its receivers cannot read, and where this rank helps copies a part of it to where they
-// want it.
+// help sends lent memory of t that its receivers cannot read, and where this rank helps copies a part of it to the
+// receivers' memory.
 func (e *Engine) help(t *track) error {
 	if !t.call.lent {
 		return nil

@@ -35,8 +35,8 @@ type sentMessage struct {
 	chunks int
 }
 
-// scenario is what both ranks do, but for the order. Receive i is for the tag of message
-// receives[i], or for any tag if bit i of wild is set.
+// scenario is the set of steps of both ranks, without their order. Receive i is for the tag of message receives[i], or
+// for any tag if bit i of wild is set.
 type scenario struct {
 	messages []sentMessage
 	receives []int
@@ -157,7 +157,7 @@ func (w *twoRanks) post() error {
 	return w.box.post(ref.Message())
 }
 
-// poll does what receive and segment's bring do.
+// poll does the same as receive and segment's bring.
 func (w *twoRanks) poll() error {
 	c := w.link[0]
 	chunk := w.chunk(c)

@@ -51,7 +51,7 @@ func (g *Got) Bytes() int { return int(sizeOf(&g.Header)) }
 // Done reports whether the message was sent, or received, as a whole; of one that is sent later only a copy is left.
 func (p *Message) Done() bool { return p.done || p.kept }
 
-// String describes p for people.
+// String describes p for users.
 func (p *Message) String() string {
 	name := "Recv"
 	if p.send {
@@ -85,7 +85,7 @@ func (p *Message) match(peer int, h transport.Header) {
 	}
 }
 
-// fits reports whether h is the header of what p receives. Nothing is of every type.
+// fits reports whether h is the header of a message that p can receive. Nothing is of every type.
 func (p *Message) fits(h transport.Header) bool {
 	own := p.header()
 	if h.Count == 0 {
@@ -268,7 +268,7 @@ func (e *Engine) passMessages() error {
 		case p.Peer == e.rank: // its Send does all
 		case p.send:
 			err = e.moveOut(p)
-		case p.Peer != AnySource: // the quickest way of what follows
+		case p.Peer != AnySource: // the same as the default, but quicker
 			err = p.unlessOver(e.receive(p.Peer))
 		default:
 			err = e.from(p, (*Engine).receiveFor)
@@ -294,7 +294,7 @@ func (m *messages) removeDone() {
 	}
 }
 
-// moveOut sends what fits of p, unless an earlier message to its peer waits.
+// moveOut sends as much of p as fits, unless an earlier message to its peer waits.
 func (e *Engine) moveOut(p *Message) error {
 	if e.messages.busy[p.Peer] {
 		return nil

@@ -49,7 +49,7 @@ func message(peer, tag, count int, buf []byte) *Message {
 }
 
 // TestMessages sends messages of many sizes and tags between all pairs of ranks, and receives them in another order
-// than they were sent in, but for those with the same tag. The list of senders and messages is the same on all ranks.
+// than they were sent in, except those with the same tag. The list of senders and messages is the same on all ranks.
 func TestMessages(t *testing.T) {
 	const size, messages, tags = 4, 60, 5
 	countOf := func(from, to, i int) int {
@@ -73,7 +73,7 @@ func TestMessages(t *testing.T) {
 			for i := range messages {
 				out, in := countOf(rank, peer, i), countOf(peer, rank, i)
 				sends = append(sends, message(peer, i%tags, out, numbers(rank*1000+i, out)))
-				got := make([]byte, 4*in) // the Message lets go of it
+				got := make([]byte, 4*in) // the Message drops it
 				receives = append(receives, expected{message(peer, i%tags, in, got), got, numbers(peer*1000+i, in)})
 			}
 		}

@@ -149,9 +149,8 @@ func (e *Engine) combine(c *Call, operands [][]byte, to, dst []byte) {
 	}
 }
 
-// tiny is up to how many bytes operands are combined one after the other, by
-// Go's own loops: a call of C for all of them would cost more, above all where
-// ranks share cores and the scheduler takes the call for a pause.
+// tiny is the number of bytes up to which operands are combined one after the other, by Go's own loops: a call of C for
+// all of them would cost more, above all where ranks share cores and the scheduler takes the call for a pause.
 const tiny = 64
 
 // combineTiny is combine for at most tiny bytes. The value grows apart, as its

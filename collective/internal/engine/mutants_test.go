@@ -89,7 +89,7 @@ func (p *inTurn) add(m Message) (Ref, bool) {
 	return Ref{f, p.number}, true
 }
 
-// overwritten is inTurn without a look at whether the message is done.
+// overwritten is inTurn without a check whether the message is done.
 type overwritten struct{ inTurn }
 
 func (p *overwritten) add(m Message) (Ref, bool) {

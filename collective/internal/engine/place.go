@@ -48,9 +48,8 @@ func markSteps(p *plan.Plan, tracks []track) {
 	}
 }
 
-// place has all that the steps of t receive as it is put where it belongs, as far
-// as that may be: t has just begun with its call, and what its links bring next
-// is the call's.
+// place has all that the steps of t receive as it is put where it belongs, as far as that may be: t has just begun with
+// its call, and the next chunks of its links belong to the call.
 func (t *track) place() {
 	c := t.call
 	for i := range t.steps {
@@ -61,7 +60,7 @@ func (t *track) place() {
 	}
 }
 
-// places reports whether place puts what s receives, chunk bytes at a time.
+// places reports whether place posts the receives of s, chunk bytes at a time.
 func (c *Call) places(s *step, chunk int) bool {
 	return s.prePosted && (s.prePostedInPlace || !c.inPlace) && chunk >= placeFrom && len(c.Pieces) == 0 && !c.wide
 }

@@ -1,7 +1,7 @@
 package engine
 
-// Pool has the memory of the messages that a rank has begun, for use again. There is
-// no limit to how many are under way: there are slots for as many as ever were at once.
+// Pool has the memory of the messages that a rank has begun, for use again. The number of messages under way is not
+// limited: there are as many slots as were ever used at once.
 type Pool struct {
 	slots  []*slot
 	next   int    // where the search for a free one continues

@@ -44,7 +44,7 @@ func (e *Engine) StartProbe(p *Message) {
 	e.messages.push(p)
 }
 
-// Forever is how long a Probe waits that only a message ends.
+// Forever is the timeout of a Probe that only a message ends.
 const Forever = time.Duration(-1)
 
 // WaitProbe is WaitMessage of a Probe, for no longer than most: a wait that ends by itself is none to report.

@@ -81,7 +81,7 @@ func TestUnexpected(t *testing.T) {
 				return err
 			}
 			for i, p := range messages {
-				got := p.Buf // p lets go of it
+				got := p.Buf // p drops it
 				if err := k.StartRecv(p); err != nil {
 					return err
 				}

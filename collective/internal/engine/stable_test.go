@@ -14,9 +14,8 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Plans that promise one order of sums give its bits, whatever the size of the
-// message and the chunks, in place and not: those of the sums of the hosts' ranks
-// in their order, and of the hosts in theirs, one float after the other.
+// Plans that promise one order of sums give its bits, for all sizes of the message and the chunks, in place and not:
+// those of the sums of the hosts' ranks in their order, and of the hosts in theirs, one float after the other.
 func TestStableOrderHasTheSameBits(t *testing.T) {
 	counts := []int{3, 1000, 40000}
 	for _, hosts := range [][][]int{{{0, 1, 2, 3, 4}}, {{0, 1, 2}, {3, 4, 5}}, {{0, 1}, {2, 3}, {4, 5}},

@@ -11,9 +11,8 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Waiter is how one rank waits for its links: it polls, then yields the
-// processor between polls, then sleeps on its bell. Which of these is right
-// depends on how many ranks share the cores.
+// Waiter is the way in which one rank waits for its links: it polls, then yields the processor between polls, then
+// sleeps on its bell. Which of these is right depends on how many ranks share the cores.
 type Waiter struct {
 	// Spins is the number of polls in a row that may find nothing before the rank starts to yield. Right for ranks with a
 	// core of their own: a wake-up between cores costs 10 to 30 us, a poll some nanoseconds.
@@ -46,8 +45,8 @@ type Waiter struct {
 // context has ended, whether the others are in the same call.
 const sleepMax = 20 * time.Millisecond
 
-// doublings is how often a rank that looks around in vain sleeps twice as long before it looks again. 128 ranks that
-// wait on two cores for one took most of both, which that one may need.
+// doublings is the number of times that a rank that has found nothing doubles its sleep before it looks around again.
+// 128 ranks that wait on two cores for one took most of both, which that one may need.
 const doublings = 3
 
 // A rank that spinsLong polls spinPolls times, and once more for every spinBytes bytes of a chunk. A poll takes 15 to
@@ -120,8 +119,8 @@ func (e *Engine) aborted() error {
 	return nil
 }
 
-// yieldsAlone is how many yields a goroutine makes in the quickest way, where no other one waits: most waits end
-// before.
+// yieldsAlone is the number of yields that a goroutine makes in the quickest way, where no other one waits: most waits
+// end before.
 const yieldsAlone = 8
 
 // wait is the wait of the goroutine that uses an Engine. It implements progress.Task.
@@ -136,7 +135,7 @@ type wait struct {
 	steps  uint64 // of e, when it last moved
 	asleep Sleeper
 	max    time.Duration // of the sleep
-	stop   func() bool   // of what rings when ctx ends
+	stop   func() bool   // of the function that rings when ctx ends
 	kept   bool          // the Send that it waits for is the engine's own
 	seat   progress.Seat
 }
@@ -171,7 +170,7 @@ func (t *wait) next() progress.State {
 	return progress.Tired
 }
 
-// lookEvery is how many polls a goroutine that would sleep looks around.
+// lookEvery is the number of polls after which a goroutine that would sleep looks around.
 const lookEvery = 16
 
 // Poll polls once.
@@ -239,10 +238,9 @@ type Waiting interface {
 	WaitsFor() []waits.Lack        // the missing chunks and slots, by rank
 }
 
-// Tired reports whether a rank that yields between polls had better sleep, before it has
-// yielded as often as it may: where others want its core one yield takes milliseconds, and
-// the wait would not be published for seconds. Few yields look at the clock: a look takes 50
-// ns, and a small message few yields.
+// Tired reports whether a rank that yields between polls should sleep, before it has yielded as often as it may: where
+// others use its core one yield takes milliseconds, and the wait would not be published for seconds. Few yields read
+// the clock: that takes 50 ns, and a small message few yields.
 func (s *Sleeper) Tired(yields int) bool {
 	const first, every = 32, 8
 	if yields < first || yields%every != 0 {
@@ -343,7 +341,7 @@ func (s *Sleeper) look(watch *waits.Wait, w Waiting, long time.Duration) error {
 	return nil
 }
 
-// waiting is what an Engine waits for: its calls and messages.
+// waiting is the Waiting of an Engine, for its calls and messages.
 type waiting Engine
 
 func (w *waiting) Poll() (moved bool, err error) {

@@ -55,7 +55,7 @@ func TestPolls(t *testing.T) {
 	}
 }
 
-// slowEndpoint is an Endpoint of a rank whose core others want.
+// slowEndpoint is an Endpoint of a rank whose core is shared with others.
 type slowEndpoint struct{ transport.Endpoint }
 
 func (e slowEndpoint) Bell() transport.Bell { return slowBell{e.Endpoint.Bell()} }
@@ -64,8 +64,8 @@ type slowBell struct{ transport.Bell }
 
 func (slowBell) Yield() { time.Sleep(5 * time.Millisecond) }
 
-// A wait is published soon, also where every yield takes long: another rank whose time is
-// up finds out what this one waits for.
+// A wait is published soon, also where every yield takes long: another rank whose time is up learns the cause of this
+// one's wait.
 func TestLongYields(t *testing.T) {
 	layout := transport.Layout{Size: 2, Slots: 2, SlotBytes: 256}
 	eps, err := connectShm(layout)
