@@ -6,7 +6,7 @@ import (
 	"github.com/treerun/treerun/internal/backoff"
 )
 
-// cause returns why the Group has failed, as far as it knows.
+// cause returns the error with which the Group has failed, as far as it is known.
 func (g *Group) cause() error {
 	if e := g.failure.Load(); e != nil {
 		return *e
@@ -105,12 +105,11 @@ func (g *Group) idle() bool {
 	return true
 }
 
-// lookEvery is how often a Group with calls under way looks whether all is well.
+// lookEvery is the time between two checks of a Group with calls under way.
 const lookEvery = 10 * time.Millisecond
 
-// watch looks after the calls under way until the Group has failed or is closed, and
-// sleeps while there are none: at the abort word, at errors of the device, and at what
-// Config.Look does.
+// watch checks the calls under way until the Group has failed or is closed, and sleeps while there are none: it reads
+// the abort word and the errors of the device, and calls Config.Look.
 func (g *Group) watch() {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()

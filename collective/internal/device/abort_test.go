@@ -18,7 +18,7 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// patience is how long a test waits for what takes milliseconds.
+// patience is the time that a test waits for events that take milliseconds.
 const patience = 2 * time.Minute
 
 func fromTrees(t *testing.T, n int, kind plan.Kind, form plan.Form) *plan.Plan {
@@ -221,7 +221,7 @@ func TestMismatch(t *testing.T) {
 		}
 		defer s.Close()
 		u, err := m.enqueue(r, s, &testCall{count: 100, dtype: kernel.Int32, op: kernel.Sum + kernel.Op(r), seq: 1}, 0)
-		if err != nil && (u == nil || m.groups[r].Err() == nil) { // else it is found out already
+		if err != nil && (u == nil || m.groups[r].Err() == nil) { // else it is already detected
 			m.groups[1-r].Abort(errTest) // which would wait forever
 			return err
 		}
@@ -247,8 +247,8 @@ func TestMismatch(t *testing.T) {
 	m.close()
 }
 
-// An abort lets waits pass whatever the numbers of payloads and of slots are, which grow apart on links whose payloads
-// lie in the slots of others.
+// An abort lets waits pass for all numbers of payloads and of slots, which grow apart on links whose payloads lie in
+// the slots of others.
 func TestAbortPassesSlots(t *testing.T) {
 	p, err := plan.Direct(plan.AllToAll, 2, -1, plan.Single)
 	if err != nil {

@@ -52,7 +52,7 @@ func words(mem []byte) []atomic.Uint64 {
 	return unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(&mem[0])), len(mem)/8)
 }
 
-// stage returns how far the i-th rank of the host has come with leaving.
+// stage returns the stage of leaving that the i-th rank of the host has reached.
 func (b *block) stage(i int) *atomic.Uint32 {
 	return word(b.Mem, b.Flags+i*rankBytes+ringBytes)
 }

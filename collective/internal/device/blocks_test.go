@@ -13,7 +13,7 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// launches are the kernels of a rank, of which it notes what its launches touch.
+// launches has the kernels of a rank, and notes the memory that their launches touch.
 type launches struct {
 	*kernels.Set
 	t    *testing.T

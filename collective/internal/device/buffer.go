@@ -8,7 +8,7 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// Buffer is a slice in device memory, whatever its type. The zero value is none.
+// Buffer is a slice of any type in device memory. The zero value is none.
 type Buffer struct {
 	Name   string // "send"
 	Device *cuda.Device

@@ -43,7 +43,7 @@ func (m *machine) calls(which int, streams []*cuda.Stream, c Call) (all int) {
 	return (all + len(m.groups) - 1) / len(m.groups)
 }
 
-// TestCallsOfDriver counts what enqueueing an AllReduce on 8 GPUs that read each other costs.
+// TestCallsOfDriver counts the driver calls for enqueueing an AllReduce on 8 GPUs that read each other.
 func TestCallsOfDriver(t *testing.T) {
 	const ranks, lane = 8, 1 << 10 // elements of a chunk
 	for form, most := range map[plan.Form]struct{ one, further int }{plan.Single: {9, 8}, plan.Split: {9, 8}} {
@@ -65,7 +65,7 @@ func TestCallsOfDriver(t *testing.T) {
 		}
 		of(1) // nothing is there yet
 		one, few, many := of(1), of(5), of(25)
-		further := (many - few) / 20 // and now and then one that looks how far the device is
+		further := (many - few) / 20 // and now and then one that queries the progress of the device
 		t.Logf("%s: %d calls for one chunk, %d per further chunk index", plans[0].Name, one, further)
 		if one > most.one || further > most.further {
 			t.Errorf("%s: at most %d and %d calls are meant", plans[0].Name, most.one, most.further)

@@ -2,8 +2,7 @@ package device
 
 import "time"
 
-// closeWithin is how long Close waits for the calls under way, and for other ranks
-// to read what this one has sent.
+// closeWithin is the time that Close waits for the calls under way, and for other ranks to read this rank's payloads.
 const closeWithin = 4 * time.Second
 
 // Close ends the Group and frees its resources. It waits, some seconds at most, until its calls are done and the other

@@ -30,11 +30,11 @@ type Config struct {
 	// Group uses them.
 	Endpoint transport.Endpoint
 
-	// Streams is how many streams the Group makes at most, 0: defaultStreams. There are fewer, or none and every call
-	// stays on its own, where other Groups of the device have its queues.
+	// Streams is the largest number of streams that the Group makes, 0: defaultStreams. There are fewer, or none and every
+	// call stays on its own, where other Groups of the device have its queues.
 	Streams int
 
-	// First is what flags count from, 0 but in tests. It is the same on all ranks.
+	// First is the value that flags count from, 0 except in tests. It is the same on all ranks.
 	First uint32
 
 	// Failed, if not nil, is called once, from a goroutine of the Group, when the

@@ -16,8 +16,9 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// The dry machine runs what a Group enqueues without any device: memory is Go's, streams are lists of functions, and a
-// seeded scheduler takes the head of any stream that can continue. So every order that a device may choose can occur.
+// The dry machine runs the work that a Group enqueues, without any device: memory is Go's, streams are lists of
+// functions, and a seeded scheduler takes the head of any stream that can continue. So every order that a device may
+// choose can occur.
 
 // dry is all ranks.
 type dry struct {

@@ -25,14 +25,14 @@ func checkPlaces(all [][]Place) error {
 	return nil
 }
 
-// Staging memory: a share of a device's, up to what keeps any link busy.
+// Staging memory: a share of a device's, up to an amount that keeps any link busy.
 const (
 	stagingShare = 32 // of the memory, one part
 	maxStaging   = 512 << 20
 )
 
-// StagingBytes is what every rank gives to staging, by the memory of the ranks'
-// devices and how many ranks share one.
+// StagingBytes returns the staging memory of every rank, by the memory of the ranks' devices and the number of ranks
+// that share one.
 func StagingBytes(all []hello) int64 {
 	least := int64(maxStaging)
 	for _, h := range all {

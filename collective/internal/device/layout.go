@@ -55,7 +55,7 @@ type link struct {
 	transport.Link
 	place Place
 	seen  map[int]bool // ranks that fill its slots or read them; none where its payloads lie in those of other links
-	at    int64        // where its slots begin in what their giver gives
+	at    int64        // where its slots begin in the memory of their giver
 }
 
 // giver returns the kind of memory in which its slots lie, as rank sees it, and the rank that gives it: a relayed link
@@ -174,7 +174,7 @@ func (l *Layout) place() {
 	}
 }
 
-// grain is what slots have a multiple of that were made smaller.
+// grain is the unit of the size of slots that were made smaller.
 const grain = 4 << 10
 
 // fit makes the slots smaller where those of a rank would take more staging memory than budget, or too much of the

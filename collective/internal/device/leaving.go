@@ -57,7 +57,7 @@ func (d *Session) unreceived() {
 	}
 }
 
-// drainMax is how long streams may take to come to their end after a failure.
+// drainMax is the time that streams may take to come to their end after a failure.
 const drainMax = 5 * time.Second
 
 // Finish makes calls that are still under way a fault of the communicator, which
@@ -120,10 +120,10 @@ func (d *Session) release() error {
 	return errors.Join(errs...)
 }
 
-// leaveMax is how long a rank that leaves waits for the others, which share a GPU or have much to give back; lostMax,
-// where the communicator has failed: ranks may have ended without the World's knowledge. Where one has not left by
-// then, the driver does not allow this rank to free memory that the other one has mapped: it stays until the process
-// ends.
+// leaveMax is the time that a rank that leaves waits for the others, which share a GPU or have much to give back;
+// lostMax, where the communicator has failed: ranks may have ended without the World's knowledge. Where one has not
+// left by then, the driver does not allow this rank to free memory that the other one has mapped: it stays until the
+// process ends.
 const (
 	leaveMax = 5 * time.Second
 	lostMax  = 100 * time.Millisecond

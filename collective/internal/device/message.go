@@ -10,8 +10,8 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Message is what this rank sends to another one, or receives from it. Messages have links of their own, as the ranks
-// of others do not know when they come.
+// Message is a message that this rank sends to another one, or receives from it. Messages have links of their own, as
+// the ranks of others do not know when they come.
 type Message struct {
 	Buffer
 	Peer   int

@@ -15,7 +15,7 @@ type Kernels interface {
 	Divide(s *cuda.Stream, dtype kernel.DType, dst, src cuda.Addr, n, divisor int64) error
 }
 
-// most is how many arrays one launch combines, and to how many it stores the values.
+// most is the largest number of arrays that one launch combines, and of those to which it stores the values.
 const most = 16 // launches of up to kernels.MaxArrays have room for both
 
 // move enqueues the kernels of some steps: mostly one.

@@ -31,7 +31,7 @@ func (n notes) ring(sent bool) callRing {
 	return callRing(n[ringBytes/8:][:ringBytes/8])
 }
 
-// count is how many these are.
+// count is the number of these.
 func (n notes) count(sent bool) *atomic.Uint64 {
 	if sent {
 		return &n[2*ringBytes/8]
@@ -39,7 +39,7 @@ func (n notes) count(sent bool) *atomic.Uint64 {
 	return &n[2*ringBytes/8+1]
 }
 
-// same is how many of those received were compared.
+// same is the number of received messages that were compared.
 func (n notes) same() *atomic.Uint64 { return &n[2*ringBytes/8+2] }
 
 // compareMessages compares the messages from rank r, the i-th of the host, with the notes of that rank. A difference is

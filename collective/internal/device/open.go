@@ -32,8 +32,7 @@ func (s *scratch) at(track, what int) cuda.Addr {
 	return s.base + cuda.Addr(int64(s.places[track][what])*s.chunk)
 }
 
-// plan finds out which memory the tracks of all programs need, and returns how
-// many bytes that is.
+// plan determines the memory that the tracks of all programs need, and returns its size in bytes.
 func (s *scratch) plan(l *Layout) int64 {
 	s.chunk = int64(l.slotBytes)
 	chunks := 0

@@ -18,8 +18,9 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// opening is how the ranks open their devices, together and step by step. After each step all ranks exchange their
-// results: where one has failed, all give up and free their resources, and the communicator stays usable.
+// opening is the state of the ranks' opening of their devices, together and step by step. After each step all ranks
+// exchange their results: where one has failed, all give up and free their resources, and the communicator stays
+// usable.
 type opening struct {
 	*Session
 	ctx   context.Context
@@ -92,7 +93,7 @@ func (o *opening) meet() (err error) {
 	return nil
 }
 
-// tryPeers finds out which devices read which others' memory, by doing it.
+// tryPeers determines which devices read which others' memory, by trying it.
 func (o *opening) tryPeers() error {
 	why, mine := make([]string, o.c.Size), slices.Repeat([]Place{Relayed}, o.c.Size)
 	hung := o.ctx.Err()
@@ -169,8 +170,8 @@ func (o *opening) plan() error {
 	return setup.Agreed(o.w, "the plans for devices, and the links", all, func(o string) string { return o })
 }
 
-// layOut makes the plans that rank 0 has chosen, and the links for them, and returns a digest of what all ranks must
-// have made of the same.
+// layOut makes the plans that rank 0 has chosen, and the links for them, and returns a digest of those inputs that must
+// be the same on all ranks.
 func (o *opening) layOut(m planner.Machine, options planner.Options) (mine string, err error) {
 	if o.Plans, err = setup.PlanTogether(o.ctx, o.w, o.Graph, m, options, Kinds); err != nil {
 		return mine, err

@@ -23,7 +23,7 @@ func (s *span) chunk(j uint32) (at, n int64) {
 	return s.start + from, min(s.grain, s.n-from)
 }
 
-// spanOf returns what lane ln moves in call c, with header h, in chunks of up to most bytes.
+// spanOf returns the span that lane ln moves in call c, with header h, in chunks of up to most bytes.
 func (g *Group) spanOf(ln *lane, c *Call, h *transport.Header, most int) span {
 	elem := int64(c.DType.Size())
 	count := int64(h.Count)
@@ -37,9 +37,8 @@ func (g *Group) spanOf(ln *lane, c *Call, h *transport.Header, most int) span {
 	return s
 }
 
-// small is up to how many batches a call stays on the caller's stream, if every
-// lane has one chunk at most: going to another stream and back takes as long as
-// a few of them.
+// small is the number of batches up to which a call stays on the caller's stream, if every lane has one chunk at most:
+// going to another stream and back takes as long as a few of them.
 const small = 12
 
 // Enqueue puts call c of plan i of the Shape behind the work of stream s, which must be of the Group's device. It

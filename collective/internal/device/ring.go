@@ -10,8 +10,8 @@ import (
 // calls where the other ranks of its host can read them, and compares them now and then with theirs of the same number.
 // Between hosts the headers of chunks are compared.
 
-// MaxCalls is how many device calls of a rank may be under way, and how many calls back there
-// are to compare: as many as a rank can be ahead.
+// MaxCalls is the largest number of device calls of a rank that may be under way, and the number of latest calls that
+// can be compared: as many as a rank can be ahead.
 const MaxCalls = 256
 
 // A call is ringWords words: its number at the end and, while the others are

@@ -35,9 +35,8 @@ type Owner struct {
 	OpenLinks func(ctx context.Context, during, purpose string, layout transport.Layout) (transport.Endpoint, error)
 }
 
-// Session is the device side of a communicator: what its ranks' devices share, and
-// the calls that are under way on this one's. The first device call makes it, and
-// it is closed with the communicator.
+// Session is the device side of a communicator: the memory that its ranks' devices share, and the calls that are under
+// way on this one's. The first device call makes it, and it is closed with the communicator.
 type Session struct {
 	c      *Owner
 	Device *cuda.Device
@@ -55,7 +54,7 @@ type Session struct {
 	maps    []*cuda.Mapping // of other ranks' staging memory
 	block   block
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	calls    [MaxCalls]pending
 	sent     []uint64 // by rank: messages to it
 	received []uint64 // and from it
@@ -71,7 +70,7 @@ type Session struct {
 type pending struct {
 	header transport.Header
 	to     string // of a message: " to rank 1"
-	lacks  string // of a message: what its peer does
+	lacks  string // of a message: the peer's missing action
 	sends  bool   // of a message
 	peer   int    // of a message, else -1
 	since  time.Time
@@ -79,7 +78,7 @@ type pending struct {
 	done   *cuda.Event // the caller's stream is through with it; kept for the next call here
 }
 
-// String names the call, for people.
+// String names the call, for users.
 func (p *pending) String() string { return engine.Describe(p.header) + p.to }
 
 func (d *Session) at(number uint64) *pending { return &d.calls[number%MaxCalls] }
@@ -271,7 +270,7 @@ func (d *Session) relayFault(err error, during string) (f transport.Fault, is bo
 	return f, false
 }
 
-// faultGrace is how long a rank that another one has stopped waits for the fault which that one reports. Where the
+// faultGrace is the time that a rank that another one has stopped waits for the fault which that one reports. Where the
 // World has lost a rank there will be a fault, which is waited for.
 const faultGrace = 250 * time.Millisecond
 
@@ -315,8 +314,7 @@ func (d *Session) aborted() bool {
 	return failed
 }
 
-// compare looks whether the other ranks have made the same calls, and have not left
-// before one that is under way.
+// compare checks whether the other ranks have made the same calls, and have not left before one that is under way.
 func (d *Session) compare() {
 	p, any := d.oldest()
 	if !d.compareHost() || !any {

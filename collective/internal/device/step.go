@@ -8,8 +8,8 @@ import (
 	"github.com/treerun/treerun/cuda"
 )
 
-// seqs is where a use of a link stands: its payload is the count-th of the link, and what fills a
-// slot of its lender for the filled-th time, both from 1 on. That slot has the number slot.
+// seqs returns the numbers of a use of a link: its payload is the count-th of the link, and the filled-th to fill a
+// slot of its lender, both from 1 on. That slot has the number slot.
 func (g *Group) seqs(u *use, j uint32) (count, filled, slot uint32) {
 	k, lender := &g.links[u.link], &g.links[u.lender]
 	count = k.count + j*k.each.n + u.n + 1
@@ -82,7 +82,7 @@ func (g *Group) release(signals []cuda.MemOp, do *todo, j uint32) []cuda.MemOp {
 	return signals
 }
 
-// room appends what must be released before the slot of out can be filled.
+// room appends waits for the releases that must precede the filling of out's slot.
 func (g *Group) room(signals []cuda.MemOp, out *share, j uint32) []cuda.MemOp {
 	_, _, slot := g.seqs(&out.use, j)
 	for _, r := range g.links[out.lender].filled[slot] {

@@ -116,7 +116,7 @@ func (c *testCall) expected(p *plan.Plan, rank int) []byte {
 	return sum
 }
 
-// factor is what inputs are multiplied with: 2.
+// factor returns the factor of inputs: 2.
 func (c *testCall) factor() (f [8]byte) {
 	copy(f[:], element(c.dtype, 2))
 	return f
@@ -192,8 +192,7 @@ func (m *machine) enqueue(r int, s *cuda.Stream, c *testCall, shift int) (*under
 	return u, m.begin(r, s, u)
 }
 
-// begin fills the input of u and enqueues the call on s; and behind it what
-// spoils the input, as a caller may.
+// begin fills the input of u and enqueues the call on s; and behind it work that overwrites the input, as a caller may.
 func (m *machine) begin(r int, s *cuda.Stream, u *under) error {
 	c, p := u.testCall, u.plan
 	given := c.gives(r, int(u.in.Bytes())/c.dtype.Size())

@@ -137,8 +137,8 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// settled returns how many goroutines there are, as soon as that is no more than most:
-// those that have ended may take a moment to be gone.
+// settled returns how many goroutines there are, as soon as that is no more than most: those that have ended may take a
+// moment to disappear.
 func settled(most int) int {
 	for end := time.Now().Add(patience); runtime.NumGoroutine() > most && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
