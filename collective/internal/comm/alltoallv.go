@@ -10,7 +10,7 @@ import (
 )
 
 // AllToAllV is that of package collective, of elements of t: an AllToAll of the counts, and then messages from each
-// rank to each. In the header stands t, so that ranks whose elements differ are found out before anything moves.
+// rank to each. In the header stands t, so that ranks whose elements differ are detected before anything moves.
 func (c *Comm) AllToAllV(t kernel.DType, send []byte, sendCounts []int, recv []byte, recvCounts []int) *Args {
 	a := &Args{Kind: plan.AllToAll, flags: engine.Varied, of: t, own: len(send)}
 	out, in := a.layOut(c, "sendCounts", sendCounts), a.layOut(c, "recvCounts", recvCounts)

@@ -22,7 +22,7 @@ type Args struct {
 	flags  uint8          // of engine.OnDevice and engine.Varied
 	of     kernel.DType   // unless 0, the header has it in place of DType
 	as     uint8          // unless 0, engine.Exchange and so on: it begins such a call
-	number int            // of its Prepare among those of its like, from 0
+	number int            // of its Prepare among calls with the same header, from 0
 	gives  bool           // this rank gives something
 	gets   bool           // this rank gets something
 	own    int            // bytes of the caller's in a call that follow continues

@@ -49,7 +49,7 @@ func (d *Devices) Exchange(ctx context.Context, call string, s *cuda.Stream, t k
 	return nil
 }
 
-// checkExchange refuses what devices cannot exchange.
+// checkExchange refuses messages that devices cannot exchange.
 func (d *Devices) checkExchange(call string, s *cuda.Stream, t kernel.DType, out, in *device.Message) error {
 	c := d.c
 	if !t.OnDevice() {

@@ -81,7 +81,7 @@ func (c *Comm) Sub(ctx context.Context, ranks []int, opts ...setup.Option) (*Com
 	if err := c.Claim(call); err != nil {
 		return nil, err
 	}
-	if ctx.Err() != nil { // an exchange looks at it only where it has to wait
+	if ctx.Err() != nil { // an exchange checks it only where it has to wait
 		defer c.End()
 		return nil, c.gaveUp(ctx, call, "")
 	}
@@ -158,7 +158,7 @@ func (c *Comm) notMade(ctx context.Context, g *group, err error) error {
 	return err
 }
 
-// idOf returns the id of a part of c, of fixed length: a digest of the id of c and of what.
+// idOf returns the id of a part of c, of fixed length: a digest of the id of c and of the string what.
 func (c *Comm) idOf(what string) string {
 	job, _ := setup.InJob(c.World)
 	sum := sha256.Sum256([]byte(c.World.JobID() + " " + what))
@@ -261,7 +261,7 @@ func (g *group) ListenAddrs() []netip.Addr {
 	return nil
 }
 
-// HostName returns the name of a rank's host, for people.
+// HostName returns the name of a rank's host, for users.
 func (g *group) HostName(r int) string {
 	if n, ok := g.World.(setup.Networked); ok {
 		return n.HostName(g.ranks[r])

@@ -10,10 +10,9 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// inner is the World of a communicator's own ranks. Its AllGather is a call of the
-// communicator, which is claimed: a rank that makes another call is found out, and
-// nothing new needs to be trusted. What several communicators open at the same time
-// does not meet.
+// inner is the World of a communicator's own ranks. Its AllGather is a call of the communicator, which is claimed: a
+// rank that makes another call is detected, and nothing new needs to be trusted. Several communicators that open links
+// at the same time do not interfere.
 type inner struct {
 	*group
 	c     *Comm
@@ -36,7 +35,7 @@ func newInner(c *Comm, what string) *inner {
 // InParent returns r: errors name ranks of c by their numbers in c.
 func (w *inner) InParent(r int) int { return r }
 
-// What an inner World can be for.
+// The purposes of an inner World.
 const (
 	openDevices  = "devices"
 	openExchange = "exchange"
@@ -50,7 +49,7 @@ func (w *inner) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
 	})
 }
 
-// firstPart is how much of a blob goes with its length: nearly all blobs of a Split are shorter.
+// firstPart is the number of bytes of a blob that go with its length: nearly all blobs of a Split are shorter.
 const firstPart = 504
 
 // gatherBlobs gives every rank the blobs of all, by a gather of parts of one length: of the blobs' lengths and

@@ -72,7 +72,7 @@ func saysInOrder(b, first []byte) string {
 	return text
 }
 
-// SetGather makes a, a call InOrder, give all ranks, in all, what each has in mine, elements of t.
+// SetGather makes a, a call InOrder, gather the elements of t in every rank's mine into all, on all ranks.
 func (a *Args) SetGather(c *Comm, t kernel.DType, mine, all []byte) *Args {
 	return a.gathers(c, t, mine, all)
 }
@@ -147,8 +147,8 @@ func (o *Rounds) Hand(acc []byte, root int) {
 	}
 }
 
-// Scan combines what all ranks up to this one give into acc, which holds what this rank gives; exclusive leaves this
-// one out: acc of rank 0 stays. Recursive doubling, as in MPICH.
+// Scan combines the inputs of all ranks up to this one into acc, which holds the input of this rank; exclusive leaves
+// this one out: acc of rank 0 stays. Recursive doubling, as in MPICH.
 func (o *Rounds) Scan(acc []byte, exclusive bool) {
 	block, in, empty := append([]byte(nil), acc...), o.in, exclusive
 	for step := 1; step < o.c.Size; step *= 2 {

@@ -158,7 +158,7 @@ func (c *Comm) failedBefore(call string) error {
 	return c.rankError(c.err.Rank, call, c.err.Err, "")
 }
 
-// End ends what Claim or Begin has begun.
+// End ends the use that Claim or Begin has begun.
 func (c *Comm) End() {
 	if waited := c.Waiter.Watch.Total(); c.tally.weight > 0 || waited != c.tally.waited {
 		c.tally.leave(waited)

@@ -2,7 +2,7 @@ package comm
 
 import "testing"
 
-// FuzzLengths: whatever other ranks announce is within bounds, or refused.
+// FuzzLengths: lengths that other ranks announce are within bounds, or refused.
 func FuzzLengths(f *testing.F) {
 	f.Add([]byte("123456781234567812345678"))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -13,20 +13,18 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Inside is a communicator for packages of treerun that run exchanges of their own between
-// its ranks: package sparse. Such an exchange is a call of the communicator like any other: it
-// claims it, begins with a Gather, in which the ranks find out about different calls, and
-// fails as calls do. One goroutine at a time may use it, from Claim to End.
+// Inside is a communicator for packages of treerun that run exchanges of their own between its ranks: package sparse.
+// Such an exchange is a call of the communicator like any other: it claims it, begins with a Gather, in which the ranks
+// detect different calls, and fails as calls do. One goroutine at a time may use it, from Claim to End.
 type Inside struct {
 	*Comm
 	Hosts   []int         // by rank
 	Share   float64       // ranks that a core has, 1 where they have one each
 	Waiter  engine.Waiter // how this rank waits
-	Verbose bool          // people want to know more
+	Verbose bool          // --verbose was given
 
-	// Trees are what large messages between these ranks travel on, up to the root
-	// and down again, with their shares, which add up to 1. They are the same on
-	// all ranks.
+	// Trees carry large messages between these ranks, up to the root and down again, with their shares, which add up to 1.
+	// They are the same on all ranks.
 	Trees  []topo.Tree
 	Shares []float64
 
@@ -138,7 +136,7 @@ func (c *Comm) CloseLinks(ep transport.Endpoint) error {
 	return ep.Close()
 }
 
-// notOpened is what becomes of c when links could not be opened because of err.
+// notOpened makes it a fault of c that links could not be opened because of err.
 func (c *Comm) notOpened(ctx context.Context, during string, err error) error {
 	f := transport.Faultf(transport.FaultLink, -1, "rank %d in %s: opening links: %v", c.Rank, during, err)
 	switch _, lost := c.World.Failure(); {
@@ -158,7 +156,7 @@ func (c *Comm) Fault(f transport.Fault, during string) error {
 	}
 	hint := undefinedAnyhow
 	if f.Kind == transport.FaultMismatch {
-		hint = "" // found out before anything moved
+		hint = "" // detected before anything moved
 	}
 	return c.failDuring(f, during, hint)
 }

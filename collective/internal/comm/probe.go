@@ -8,7 +8,7 @@ import (
 	"github.com/treerun/treerun/collective/internal/engine"
 )
 
-// Forever is how long a Probe waits that only a message ends.
+// Forever is the timeout of a Probe that only a message ends.
 const Forever = engine.Forever
 
 // Probe finds the next message from a rank with a tag, or any, and waits for one for so long.

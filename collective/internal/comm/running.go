@@ -17,8 +17,7 @@ type Request struct {
 	Got *engine.Got // result of a receive, once it is done; nil for other calls
 }
 
-// InFlight is how many calls may be under way on a rank; one more waits for the
-// first of them.
+// InFlight is the largest number of calls that may be under way on a rank; one more waits for the first of them.
 const InFlight = device.MaxCalls
 
 func (r Request) isMessage() bool { return r.message != engine.Ref{} }

@@ -60,7 +60,7 @@ func rowOf(kind, as uint8) int {
 }
 
 // Of calls of one sort the first, and those of many bytes, are timed. Of the others every sampleEvery-th stands for
-// all: a look at the clock takes as long as a tenth of a small call. It is a prime, so that steps of a program do not
+// all: reading the clock takes a tenth of the time of a small call. It is a prime, so that steps of a program do not
 // meet the same one of their calls again and again.
 const (
 	timedFirst  = 32
@@ -106,7 +106,7 @@ func add(number *int64, n int) {
 	*number += int64(n)
 }
 
-// leave ends what enter began. waited is for how long the communicator has waited so far.
+// leave ends the call that enter began. waited is for how long the communicator has waited so far.
 func (t *tally) leave(waited time.Duration) {
 	since := waited - t.waited
 	if t.now != 0 {

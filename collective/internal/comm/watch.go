@@ -43,15 +43,15 @@ func (c *Comm) watchOver() {
 	}
 }
 
-// How often in a row it must be seen that a rank is gone which the World has not lost.
+// The numbers of checks in a row that must find that a rank has ended which the World has not lost.
 const (
 	leftChecks  = 2                            // it has closed the World: word of the communicator's Close may come later
 	endedChecks = int(endedAfter / CheckEvery) // its links have ended: the World may report why
 	endedAfter  = time.Second
 )
 
-// missed makes it a fault that a rank calls nothing any more and the World has not lost it: it has closed that and
-// not the communicator, or links with it have ended. gone counts, by rank, how often in a row it was seen so.
+// missed makes it a fault that a rank calls nothing any more and the World has not lost it: it has closed that and not
+// the communicator, or links with it have ended. gone counts, by rank, the checks in a row that have found that.
 func (c *Comm) missed(gone []int) {
 	w, tells := c.World.(setup.Leaving)
 	for r := range c.Size {
@@ -85,8 +85,8 @@ func (c *Comm) linksWith(r int) (closed bool, ended error) {
 	return st.Closed || st.Unknown, ended
 }
 
-// abort makes f the fault of all links of c, unless they have one, and returns the one that counts. It ends what
-// waits for links to open: a rank that has learnt of a fault does not come to open any.
+// abort makes f the fault of all links of c, unless they have one, and returns the one that counts. It ends waits for
+// links to open: a rank that has learnt of a fault does not come to open any.
 func (c *Comm) abort(f transport.Fault) transport.Fault {
 	c.Endpoint.Abort(f)
 	if first, failed := c.Endpoint.Aborted(); failed {
