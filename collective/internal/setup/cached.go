@@ -22,10 +22,10 @@ type cachedHost struct {
 // Between describes, for a communicator of several hosts, how its graph is known.
 type Between struct {
 	Network *network.Network
-	Unused  string // why what earlier jobs have kept of the network was not taken, on rank 0; "" where that is no wonder
+	Unused  string // why the network kept by earlier jobs was not used, on rank 0; "" where that is expected
 }
 
-// Text is for people; now is the time, in seconds since 1970.
+// Text is for users; now is the time, in seconds since 1970.
 func (b *Between) Text(now int64) string {
 	text := b.Network.Text(now)
 	if b.Unused != "" {
@@ -44,8 +44,8 @@ const (
 // kept, though none of earlier jobs is taken.
 const Refresh = "refresh"
 
-// hostsGraph returns the graph of ranks on several hosts: of each host, and of the
-// network between them, what an earlier job has measured, or now measures itself.
+// hostsGraph returns the graph of ranks on several hosts: the links of each host, and the network between them, as an
+// earlier job has measured them, or as this one measures them now.
 func (s *setup) hostsGraph(by allGather, cache *probe.Cache, all []hello) (*topo.Graph, error) {
 	if _, ok := s.World.(Networked); !ok {
 		return nil, errNotNetworked
@@ -174,7 +174,7 @@ func (s *setup) cachedNetwork(cache *probe.Cache, file string, members []probe.M
 ) (*network.Network, string) {
 	anew := s.World.Setting("no-topo-cache") == Refresh
 	if anew {
-		effort = network.Off // whatever there is
+		effort = network.Off // any network in the file
 	}
 	n, unused, err := cache.LoadNetwork(file, members, effort, time.Now())
 	switch {

@@ -26,7 +26,7 @@ type Option = func(*Config)
 type connector func(ctx context.Context, w World, all allGather, purpose string, layout transport.Layout,
 ) (transport.Endpoint, error)
 
-// Config is what options change.
+// Config has the settings that options change.
 type Config struct {
 	Graph            *topo.Graph
 	DeviceGraph      *topo.Graph
@@ -41,14 +41,14 @@ type Config struct {
 	StallTimeout     time.Duration // 0: the launcher's
 	Name, SplitName  string        // of WithName; of Split
 	Logger           *slog.Logger  // nil: standard error
-	TryLending       bool          // find out whether lending pays, where that is not given
+	TryLending       bool          // measure whether lending pays, where that is not given
 	Cache            *probe.Cache
 	Cores            int
 	coreHosts        []int // by rank: those with the same number share cores; nil: those of a host
 	Connect          connector
 }
 
-// settleTime is how long Close waits for the others to enter the calls of this rank.
+// settleTime is the time that Close waits for the others to enter the calls of this rank.
 const settleTime = time.Second
 
 func defaults() Config {
@@ -127,6 +127,6 @@ func (c *Config) TopoCache(w World) *probe.Cache {
 	return &cache
 }
 
-// heapBytes is how much a rank can Alloc, as far as there is memory. Memory and
-// addresses it takes only when it is given out, addresses in steps.
+// heapBytes is the number of bytes that a rank can Alloc, as far as there is memory. Memory and addresses it takes only
+// when it is given out, addresses in steps.
 const heapBytes = transport.MaxHeapBytes

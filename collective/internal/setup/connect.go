@@ -52,8 +52,7 @@ func among(members []int, gather allGather) allGather {
 	}
 }
 
-// shmGathers is how many AllGathers every rank takes part in while shared
-// memory is connected.
+// shmGathers is the number of AllGathers that every rank takes part in while shared memory is connected.
 const shmGathers = 2
 
 // connectHost opens the links of a layout between members, which are ranks of one host. With doorbell they can wait

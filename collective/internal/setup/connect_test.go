@@ -29,7 +29,7 @@ func TestFailureOfOneHost(t *testing.T) {
 			}
 			own, err := gather(context.Background(), given)
 			switch {
-			case hosts[r] == 1 && (err != nil || len(own) != 2): // its members see what each gave
+			case hosts[r] == 1 && (err != nil || len(own) != 2): // its members see the blobs of all
 				t.Errorf("rank %d: %d blobs, %v", r, len(own), err)
 			case hosts[r] == 0 && (err == nil || !strings.Contains(err.Error(), "rank 3: ")):
 				t.Errorf("rank %d: %v, want the failure of rank 3", r, err)

@@ -66,11 +66,11 @@ type RankError struct {
 	Rank int    // the rank at fault, -1 when it is not one rank's
 	Comm string // the communicator whose rank that is, "" for the first one of the World
 	Op   string // the call that this rank made, as "AllReduce #41 (sum of 1000 float32)"
-	Err  error  // what happened; wraps one of the errors above
+	Err  error  // the cause; wraps one of the errors above
 	Hint string // the state of the call's slices, "" when there is nothing to report
 }
 
-// Error names the call, the rank at fault and what happened.
+// Error names the call, the rank at fault and the cause.
 func (e *RankError) Error() string {
 	rank, text := fmt.Sprintf("rank %d", e.Rank), fmt.Sprint(e.Err)
 	if e.Hint != "" {
@@ -86,7 +86,7 @@ func (e *RankError) Error() string {
 	return fmt.Sprintf("collective: %s: %s: %s", op, rank, text)
 }
 
-// Unwrap returns what happened.
+// Unwrap returns the cause.
 func (e *RankError) Unwrap() error { return e.Err }
 
 // faultError is a transport.Fault as an error: its text is the fault's.
@@ -111,8 +111,8 @@ var kinds = [...][]error{
 	transport.FaultTimeout:  {ErrCanceled, context.DeadlineExceeded},
 }
 
-// ErrorOf returns a fault as an error: its text, and its kind, one of the errors above, with that of the context
-// where one has ended. It wraps what this rank knows of the cause, too, which is nil on others.
+// ErrorOf returns a fault as an error: its text, and its kind, one of the errors above, with that of the context where
+// one has ended. It also wraps the cause, where it is known on this rank; on others cause is nil.
 func ErrorOf(f transport.Fault, cause error) error {
 	e := &faultError{f.Text, slices.Clone(kinds[f.Kind])}
 	if cause != nil {

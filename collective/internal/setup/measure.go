@@ -130,10 +130,9 @@ func (s *setup) lendGain(ep transport.Endpoint, lane int) (float64, error) {
 	return probe.Lending(s.ctx, ep, lane, s.Rank, s.Size)
 }
 
-// lendFrom returns the size, in bytes, from which messages are read from their sender's own
-// memory. That takes a system call, whatever the size, and slots take their time by the byte: it
-// pays from where both take as long. Nothing is measured for a job on several hosts: there it is a size
-// from which it has paid on all machines that were tried.
+// lendFrom returns the size, in bytes, from which messages are read from their sender's own memory. That takes one
+// system call for any size, and slots take their time by the byte: it pays from where both take as long. Nothing is
+// measured for a job on several hosts: there it is a size from which it has paid on all machines that were tried.
 func lendFrom(gain float64, severalHosts bool) int64 {
 	switch {
 	case gain == 0 && severalHosts:
@@ -154,7 +153,7 @@ func reachesAny(ep transport.Endpoint, rank, size int) (ok bool, why string) {
 	return ok, why
 }
 
-// minLent is what never pays to be lent, whatever was measured.
+// minLent is the size, in bytes, below which lending never pays, for any measured gain.
 const minLent = 8 << 10
 
 // linksOf gives the links within hosts the ranks' numbers in the job.
@@ -170,7 +169,7 @@ func linksOf(hosts []int, graphs []*topo.Graph) []topo.Link {
 	return links
 }
 
-// networkReport is what one host found of the others.
+// networkReport has the findings of one host about the others.
 type networkReport struct {
 	Found *network.Findings
 	At    int64 // seconds since 1970

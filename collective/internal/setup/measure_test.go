@@ -33,7 +33,7 @@ func TestCrowded(t *testing.T) {
 	}
 }
 
-// TestLendFrom: what gains less is lent from a larger size on.
+// TestLendFrom: with a smaller gain messages are lent from a larger size on.
 func TestLendFrom(t *testing.T) {
 	for gain, want := range map[float64]int64{0: 8 << 10, 100: 8 << 10, 4: 8 << 10, 2: 16 << 10, 1: 32 << 10,
 		0.5: 64 << 10} {

@@ -75,7 +75,7 @@ func joinsHosts(hosts []int, rank int) func(r int) bool {
 	}
 }
 
-// purposeProbe is what connections are for that end with the measurement.
+// purposeProbe is the purpose of connections that end with the measurement.
 const purposeProbe = "probe"
 
 var errNotNetworked = errors.New("the ranks are on several hosts, and their World does not know its addresses (it is " +

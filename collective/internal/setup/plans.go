@@ -65,7 +65,7 @@ func (p *Plans) follow(d *planner.Decision) error {
 	return nil
 }
 
-// machine returns what plans are made for. The hosts of a declared graph are its own.
+// machine returns the Machine that plans are made for. The hosts of a declared graph are its own.
 func (c *Config) machine() planner.Machine {
 	m := planner.Machine{Cores: c.Cores, Slots: c.Slots, SlotBytes: c.SlotBytes}
 	if c.Graph == nil {
@@ -165,8 +165,8 @@ func (p *Plans) decideTogether(ctx context.Context, g allGather, kinds []plan.Ki
 	return p.follow(all[0])
 }
 
-// Explain describes, for users, which plan runs from which size on, the predicted time of each, and how far the best
-// rate is from what the links allow.
+// Explain describes, for users, which plan runs from which size on, the predicted time of each, and the best rate as a
+// part of the rate that the links allow.
 func (p *Plans) Explain() string {
 	var b strings.Builder
 	slots, slotBytes := p.Slots()

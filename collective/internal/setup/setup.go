@@ -35,7 +35,7 @@ type Setup struct {
 	Waiter     engine.Waiter // how this rank waits
 }
 
-// causeWait is how long a New that has failed waits for the World to report a lost rank as the cause.
+// causeWait is the time that a New that has failed waits for the World to report a lost rank as the cause.
 const causeWait = time.Second
 
 // New sets up a communicator of all ranks of w: see New of package collective.
@@ -227,9 +227,9 @@ func (s *setup) compareHellos(all []hello, refused error) error {
 	return nil
 }
 
-// planAndConnect makes the plans, by rank 0's decision, and opens their links. What these do not depend on shares its
-// AllGathers with their opening: the decision, and on one host the measurement, too. An error of planning comes
-// before what follows from it.
+// planAndConnect makes the plans, by rank 0's decision, and opens their links. Steps that these do not depend on share
+// their AllGathers with the opening: the decision, and on one host the measurement, too. An error of planning comes
+// before errors that follow from it.
 func (s *setup) planAndConnect(all []hello) (l transport.Layout, ep transport.Endpoint, err error) {
 	connect := func(g allGather) (err error) {
 		ep, err = s.Config.Connect(s.ctx, s.World, g, "collective", l)
@@ -305,7 +305,7 @@ func (s *setup) compare() ([]hello, error) {
 	}
 	h.Host = s.cachedHost(s.Config.TopoCache(s.World))
 	if kept := h.Host.Found; kept != nil && refused == nil && OneHost(HostsOf(s.World)) {
-		s.Config.coreHosts = HostsOf(s.World) // as all find out
+		s.Config.coreHosts = HostsOf(s.World) // the same on all ranks
 		s.Plans = newPlans(kept.Graph(), 0, s.Config.machine(), s.Config.Planning)
 		h.Decision, _ = s.Plans.decide(s.Plans.firstKinds()) // an error comes again later, and is reported then
 	}

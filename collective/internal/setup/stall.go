@@ -24,7 +24,7 @@ func InJob(w World) (World, []int) {
 	return w, nil
 }
 
-// numberOf returns the number of a rank of w for people: where w is a part, that in the communicator it is made of.
+// numberOf returns the number of a rank of w for users: where w is a part, that in the communicator it is made of.
 func numberOf(w World, rank int) int {
 	if of, is := w.(part); is {
 		return of.InParent(rank)
@@ -41,8 +41,8 @@ func doing(w World) string {
 	return fmt.Sprintf("%s on rank %d", call, numberOf(w, w.Rank()))
 }
 
-// jobOf returns what w knows of the waits of its job, and the job's ranks that are those of w, nil where all are. A
-// World without a connection to the job's waits knows its own only.
+// jobOf returns the waits of its job that w knows, and the job's ranks that are those of w, nil where all are. A World
+// without a connection to the job's waits knows its own only.
 func jobOf(w World) (*waits.Job, []int) {
 	top, ranks := InJob(w)
 	if known, is := top.(interface{ Waits() *waits.Job }); is {

@@ -31,7 +31,7 @@ type World interface {
 // Networked is an interface that the World must also implement where its ranks are on several hosts. *rank.World does.
 type Networked interface {
 	ListenAddrs() []netip.Addr // of this rank's host, for other hosts, best first
-	HostName(rank int) string  // for people
+	HostName(rank int) string  // for users
 	Epoch() int                // how often the job was restarted under its id, from 0
 }
 
