@@ -11,7 +11,7 @@ import (
 // algorithm makes candidates for a collective on the graph of a Planner.
 type algorithm struct {
 	name     string
-	variants []string // what may stand behind its name and a colon
+	variants []string // strings that may stand behind its name and a colon
 	// ranks is the largest number of ranks on which it is tried without a request by name: above, its search, or its plan
 	// and the plan's links, grow too large. 0: any number.
 	ranks  int
@@ -145,7 +145,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// What may stand behind the colon of a name.
+// The strings that may stand behind the colon of a name.
 const (
 	variantOne    = "one"    // a tree that carries all of a small message
 	variantAll    = "all"    // all trees, each with a share

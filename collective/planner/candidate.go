@@ -15,21 +15,21 @@ type Channel struct {
 	Tree      topo.Tree
 	Ring      []int   // not nil: a ring in this direction, and Tree is nothing
 	OfPart    bool    // the tree carries the part of its root only
-	Mirrored  bool    // the ring of the channel before it, the other way round
+	Mirrored  bool    // the ring of the channel before it, in the other direction
 	Rate      float64 // GB/s of message, all channels in use
 	Alone     float64 // GB/s of message, no other channel in use
 	LatencyUs float64 // of the whole operation
 }
 
-// Candidate is what an algorithm made of a graph for a collective and root, before
-// the size of a message is known. It belongs to its Planner.
+// Candidate is the result of an algorithm on a graph for a collective and root, before the size of a message is known.
+// It belongs to its Planner.
 type Candidate struct {
 	Algorithm string // as in plan files: "multi", "hierarchical:star/direct"
 	Variant   string // of the algorithm: "one", "all", "single", "split" or ""
 	Kind      plan.Kind
 	Root      int       // -1 where the kind has none
 	Channels  []Channel // nil where there are no trees and rings
-	Notes     []string  // for people
+	Notes     []string  // for users
 
 	weights []float64                  // of the channels, sum 1: the proportion of their rates
 	measure func() error               // sets the channels' rates and latencies, once; nil without any
@@ -87,7 +87,7 @@ func (c *Candidate) like(o *Candidate) bool {
 		}) && slices.Equal(c.weights, o.weights)
 }
 
-// Rate is what all channels do together, in GB/s; 0 where no plan can be made of them.
+// Rate is the rate of all channels together, in GB/s; 0 where no plan can be made of them.
 func (c *Candidate) Rate() float64 {
 	if len(c.Channels) == 0 || c.measure() != nil {
 		return 0
@@ -171,7 +171,7 @@ const nearShare = 0.05
 func (c *Candidate) build(bytes int64) (*Served, error) {
 	b := &Served{Candidate: c}
 	var err error
-	if len(c.Channels) > 1 && !(c.shifts && c.Variant == variantOne) { // else the first has all, whatever it does
+	if len(c.Channels) > 1 && !(c.shifts && c.Variant == variantOne) { // else the first has all, at any rate
 		err = c.measure()
 	}
 	if err == nil && len(c.Channels) > 0 {
@@ -218,8 +218,8 @@ func (b *Served) make() (err error) {
 	return err
 }
 
-// NewGiven returns what serves calls by a plan that was read from a file, of its kind and root.
-// The plan is verified, and the file compared with it.
+// NewGiven returns the Served for calls by a plan that was read from a file, of its kind and root. The plan is
+// verified, and the file compared with it.
 func NewGiven(f *plan.File, p *plan.Plan) (*Served, error) {
 	if err := plan.Verify(p, minSlots); err != nil {
 		return nil, err
@@ -244,8 +244,7 @@ func (s *Served) serves(kind plan.Kind, root int) bool {
 	return s != nil && s.Kind == kind && (!kind.HasRoot() || s.Root == max(root, 0))
 }
 
-// compare reports trees of a file that the steps of its plan are not of. The rest of the
-// file is for people.
+// compare reports trees of a file that the steps of its plan are not of. The rest of the file is for users.
 func compare(f *plan.File, p *plan.Plan) error {
 	if len(f.Trees) == 0 {
 		return nil

@@ -25,7 +25,7 @@ type Choice struct {
 	*Served
 	Bytes       int64
 	PredictedUs float64 // NaN where it cannot be priced
-	By          string  // what decided: the price, or which rule
+	By          string  // the basis of the decision: the price, or a rule
 }
 
 // Considered is an algorithm that was not chosen, or the one that was.

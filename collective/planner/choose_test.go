@@ -197,8 +197,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// Messages that are large have one plan, whatever their size, so that many may be under
-// way at once; its shares are those of the trees' rates.
+// Large messages have one plan for all sizes, so that many may be under way at once; its shares are those of the trees'
+// rates.
 func TestLargeMessagesHaveOnePlan(t *testing.T) {
 	graphs := testGraphs()
 	for _, name := range []string{"dgx1v", "two-sockets", "uneven cards, 2 each", "mesh, 1 each", "uniform 5"} {
@@ -269,7 +269,7 @@ func TestAlgorithmHolds(t *testing.T) {
 	}
 }
 
-// A given plan serves the calls of its kind and root, whatever their size, and no others.
+// A given plan serves the calls of its kind and root, of any size, and no others.
 func TestGiven(t *testing.T) {
 	g := topo.UniformGraph(4)
 	made, err := plan.Direct(plan.Broadcast, 4, 2, plan.Single)

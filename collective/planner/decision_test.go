@@ -153,8 +153,7 @@ func decidedAgain(d *Decision) *Decision {
 	return &Decision{Tables: d.Tables, TreeSets: slices.Clone(d.TreeSets)}
 }
 
-// usable follows a decision and proves the plans that it leads to. Whatever is refused
-// on the way is.
+// usable follows a decision and proves the plans that it leads to. A refusal on the way is no error.
 func (p *Planner) usable(d *Decision) error {
 	if p.Follow(d) != nil {
 		return nil
@@ -177,8 +176,7 @@ func (p *Planner) usable(d *Decision) error {
 	return nil
 }
 
-// FuzzDecision: whatever rank 0 sends, the others take it over or refuse it, and plans
-// that follow from it are right.
+// FuzzDecision: the other ranks take over or refuse any decision of rank 0, and plans that follow from it are right.
 func FuzzDecision(f *testing.F) {
 	graphs := []*topo.Graph{meshedHosts(1), meshedHosts(2), topo.UniformGraph(3), sockets(4)}
 	for _, g := range graphs {

@@ -2,9 +2,8 @@ package planner
 
 import "github.com/treerun/treerun/collective/plan"
 
-// direct sends every slice of the message straight to the rank that owns it, and from
-// there to those that want it. On one track a rank does one thing after the other; on
-// two it sends and receives side by side.
+// direct sends every slice of the message straight to the rank that owns it, and from there to those that need it. On
+// one track a rank does one thing after the other; on two it sends and receives side by side.
 func (p *Planner) direct(kind plan.Kind, root int) ([]*Candidate, error) {
 	n := p.graph.Ranks
 	owned := kind != plan.Barrier && !pairwise(kind)

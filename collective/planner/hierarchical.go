@@ -24,7 +24,7 @@ const (
 	chosenHosts = 24 // for packing by the linear program, and greedily above
 )
 
-// What may stand inside hosts and between them in the name of a hierarchical algorithm.
+// The algorithms inside hosts and between them in the name of a hierarchical algorithm.
 var (
 	insides  = []string{"star", "multi", "kl", "exact", "packing"}
 	betweens = []string{"flat", "doubling", "star", "direct", "double-binary", "packing"}
@@ -42,9 +42,8 @@ func checkHierarchy(variant string) error {
 }
 
 // hierarchical joins trees inside every host by trees between hosts. On every host one rank after the other is the
-// leader of a tree: its share of the message is reduced to it and handed out from it, so that all ranks, and whatever
-// cards they have, work at once. Where every host has one rank, the candidates have the name of the algorithm between
-// hosts.
+// leader of a tree: its share of the message is reduced to it and handed out from it, so that all ranks, and all their
+// cards, work at once. Where every host has one rank, the candidates have the name of the algorithm between hosts.
 func (p *Planner) hierarchical(kind plan.Kind, root int) ([]*Candidate, error) {
 	h := p.hosts
 	switch {

@@ -57,7 +57,7 @@ func (h *hosts) alone() bool { return h != nil && h.most == 1 }
 // alike reports whether all hosts have the same number of ranks.
 func (h *hosts) alike() bool { return len(h.host) == len(h.ranks)*h.most }
 
-// leaders is how many ranks of a host carry shares of the message between hosts.
+// leaders is the number of ranks of a host that carry shares of the message between hosts.
 func (h *hosts) leaders() int { return min(h.most, maxLeaders) }
 
 const maxLeaders = 8

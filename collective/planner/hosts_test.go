@@ -191,7 +191,7 @@ func TestLeadersWithoutLinks(t *testing.T) {
 }
 
 // TestDeviceSlots: on every machine a chunk between devices may have 1 MiB, and the slots of no rank take more than
-// staging memory has, nor, but for kinds that join all pairs, too much of pinned memory between hosts.
+// staging memory has, nor, except for kinds that join all pairs, too much of pinned memory between hosts.
 func TestDeviceSlots(t *testing.T) {
 	names := []string{"dgxh100", "dgxh100-x2"}
 	if testutil.Thorough() {

@@ -9,7 +9,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Runs reports why there is no plan for a kind, whatever the options. There is one for kinds without parts.
+// Runs reports why there is no plan for a kind, with any options. There is one for kinds without parts.
 func (p *Planner) Runs(kind plan.Kind) error {
 	// Of trees for every part the links between hosts would be too many.
 	if p.HasPairs() || !kind.HasParts() || !pairwise(kind) && p.hosts == nil {
@@ -96,7 +96,7 @@ type Range struct {
 	Chunks    plan.Chunks
 }
 
-// Table returns what runs a kind, by rising size.
+// Table returns the plans that run a kind, by rising size.
 func (p *Planner) Table(kind plan.Kind) ([]Range, error) {
 	t, err := p.table(kind)
 	var list []Range

@@ -9,7 +9,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Machine is what runs the plans.
+// Machine describes the hardware that runs the plans.
 type Machine struct {
 	Cores        int   // that the ranks of a host share; 0: one each
 	CoreHosts    []int // by rank: those with the same number share Cores, in place of those of a host; nil: hosts
@@ -47,9 +47,8 @@ const (
 	quantumBytes = 64
 )
 
-// LocalSlots returns the slots of every link between n ranks of one host, whatever the graph:
-// of shared memory, where a lane joins all pairs, one is of messages, and a link both ways is
-// between every rank and the owner of every slice.
+// LocalSlots returns the slots of every link between n ranks of one host, for any graph: of shared memory, where a lane
+// joins all pairs, one is of messages, and a link both ways is between every rank and the owner of every slice.
 func (m *Machine) LocalSlots(n int) (slots, bytes int) {
 	if m.Slots > 0 {
 		return m.Slots, m.SlotBytes
@@ -126,7 +125,7 @@ func hostSlots(size int, h *hosts) (slots, bytes int) {
 	return slots, bytes
 }
 
-// simMachine returns the constants of what will run the plans.
+// simMachine returns the constants of the machine that will run the plans.
 func (p *Planner) simMachine() sim.Machine {
 	if p.machine.Device {
 		return sim.Device(p.slots, p.slotBytes)
@@ -156,7 +155,7 @@ func socketCosts(between *topo.Graph) (us, gbs float64) {
 	return us, gbs
 }
 
-// sharesCores reports whether there are more ranks than cores. There a Barrier is a star, whatever the price of a
+// sharesCores reports whether there are more ranks than cores. There a Barrier is a star, regardless of the price of a
 // Barrier alone, as the calls after it count too: rank 0 leaves first, and when the others get a core again its
 // messages since then are there already. From a flat Barrier any rank may leave first, and it then waits for a core to
 // come round once more. Measured on 2 cores, flat and star: Barrier after Barrier 7.2 and 6.4 us with 4 ranks, 25 and

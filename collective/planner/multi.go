@@ -8,8 +8,8 @@ import (
 	"github.com/treerun/treerun/topo/tree"
 )
 
-// PairRanks is up to how many ranks there are links between all pairs of them, and
-// directRanks up to how many they are worth their memory for each rank that owns a slice.
+// PairRanks is the largest number of ranks with links between all pairs, and directRanks the largest for which those
+// are worth their memory for each rank that owns a slice.
 const (
 	PairRanks   = 128
 	directRanks = 16

@@ -18,7 +18,7 @@ import (
 // not given, unless Set has set it.
 type Options struct {
 	Algorithm string // the name of an algorithm, or of one of its variants; "": any
-	Stable    bool   // every element is added in one fixed order of the ranks, whatever its place and the size
+	Stable    bool   // every element is added in one fixed order of the ranks, for all places and sizes
 
 	MaxTrees        int     // packing: the largest number of trees; 0: any number
 	MaxHeight       float64 // packing: no rank farther from its root, in links; 0: any height
@@ -37,7 +37,7 @@ type Options struct {
 // Flag is one field of Options on a command line.
 type Flag struct {
 	Name   string   // without dashes
-	Help   string   // for people; in backquotes stands a word for the value
+	Help   string   // for users; in backquotes stands a word for the value
 	Takers []string // the algorithms that it belongs to
 	Bool   bool     // it may stand alone
 
@@ -131,9 +131,8 @@ func (f *Flag) set(o *Options, text string) (err error) {
 // Flags returns the options of algorithms.
 func Flags() []Flag { return slices.Clone(flags) }
 
-// Set sets an option by the name of its flag, from the text that stands behind it, or
-// with the name "algorithm" what ParseOptions reads. The option counts as given even if
-// its value is zero.
+// Set sets an option by the name of its flag, from the text of the flag's value, or with the name "algorithm" from a
+// text for ParseOptions. The option counts as given even if its value is zero.
 func (o *Options) Set(name, text string) error {
 	if name == "algorithm" {
 		return o.setAll(text)

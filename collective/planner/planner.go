@@ -9,8 +9,8 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Planner chooses plans for one graph, machine and options. It keeps what it has
-// found, and is not for several goroutines at a time.
+// Planner chooses plans for one graph, machine and options. It keeps its results, and is not for several goroutines at
+// a time.
 type Planner struct {
 	graph   *topo.Graph
 	machine Machine
@@ -40,7 +40,7 @@ type size struct {
 	bytes int64
 }
 
-// use is what candidates are made for.
+// use is the use that candidates are made for.
 type use struct {
 	kind plan.Kind
 	root int

@@ -22,7 +22,7 @@ var (
 )
 
 // worthSmaller is the part of the time that smaller chunks must save: they take more of the processors, which others
-// may want. Where lanes are unequal they need save none: a price then counts too little of the effects of other chunks.
+// may need. Where lanes are unequal they need save none: a price then counts too little of the effects of other chunks.
 // Eight hosts with one card at 87.5 % of 200 Mbit/s took 1.37 s for 16 MiB in chunks of one size, for which the price
 // was 1.27, and 1.28 with as many in every lane, for which it was 1.25.
 const worthSmaller = 0.015
@@ -87,7 +87,7 @@ func (p *Planner) price(b *Served, bytes int64, worse float64) (us float64, chun
 		before = size
 		most := p.priced()
 		if p.hosts != nil && size[0] == size[1] && uneven {
-			// What narrow lanes do to the others when they are through shows in longer runs alone.
+			// The effect on the others when narrow lanes are done shows only in longer runs.
 			steps, _ := sim.Weigh(b.Plan)
 			most.Chunks = float64(8 * p.slots)
 			most.Steps = min(most.Chunks*steps, longSteps)
@@ -115,9 +115,8 @@ func (p *Planner) price(b *Served, bytes int64, worse float64) (us float64, chun
 	return us, chunks, nil
 }
 
-// us returns what some calls at once of a plan that is cut so take, in microseconds: +Inf
-// where that is above a limit, where the plan has too many steps, and where it joins ranks
-// that the graph does not.
+// us returns the time of inflight calls at once of a plan with the chunks c, in microseconds: +Inf where that is above
+// a limit, where the plan has too many steps, and where it joins ranks that the graph does not.
 func (p *Planner) us(b *Served, bytes int64, inflight int, c plan.Chunks, most sim.Limits) (float64, error) {
 	if p.isLong(b.Plan) {
 		return math.Inf(1), nil

@@ -114,7 +114,7 @@ type Certificate struct {
 	Words     string  // describes the limit
 }
 
-// Ratio is what part of the bound a rate is, rounded down to a tenth of a percent.
+// Ratio returns a rate as a part of the bound, rounded down to a tenth of a percent.
 func (c *Certificate) Ratio(rate float64) float64 {
 	return math.Floor(1000*rate/c.Rate+1e-6) / 1000
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// TestStable: with Options.Stable every plan that reduces adds in one order, as its
-// expressions prove, whatever the size, on one host and on several, and other collectives
-// are planned as usual. Without it some plan does not.
+// TestStable: with Options.Stable every plan that reduces adds in one order, as its expressions prove, for all sizes,
+// on one host and on several, and other collectives are planned as usual. Without it some plan does not.
 func TestStable(t *testing.T) {
 	graphs := map[string]*topo.Graph{"1 host, 40 ranks": topo.UniformGraph(40)}
 	for n := 1; n <= 9; n++ {

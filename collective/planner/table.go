@@ -191,7 +191,7 @@ type Decision struct {
 	Tables   []DecidedTable
 }
 
-// DecidedTable is what runs a kind, by size.
+// DecidedTable has the choices for a kind, by size.
 type DecidedTable struct {
 	Kind    int
 	Choices []DecidedChoice
@@ -231,7 +231,7 @@ func (p *Planner) Decide(kinds []plan.Kind) (*Decision, error) {
 	return d, nil
 }
 
-// Follow takes over what another rank has decided, checked.
+// Follow checks and takes over the decision of another rank.
 func (p *Planner) Follow(d *Decision) error {
 	for _, f := range d.TreeSets {
 		if err := f.check(); err != nil {
