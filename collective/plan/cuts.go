@@ -7,10 +7,9 @@ import (
 	"slices"
 )
 
-// Cuts returns where the lanes' shares of a message begin and end: lane i has
-// what lies from at[i] to at[i+1], in units of 1/2^32 of the message. Where the
-// message has parts, the unit is 1/2^32 of a part, and part k begins at k*2^32.
-// p must be valid.
+// Cuts returns where the lanes' shares of a message begin and end: lane i has the range from at[i] to at[i+1], in units
+// of 1/2^32 of the message. Where the message has parts, the unit is 1/2^32 of a part, and part k begins at k*2^32. p
+// must be valid.
 //
 // The weights become integers once, by steps that are exact on every machine,
 // so that all ranks cut at the same places.

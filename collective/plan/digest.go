@@ -8,8 +8,8 @@ import (
 )
 
 // Digest identifies the steps of p: 16 hexadecimal digits of the SHA-256 of its kind, size, root and lanes. The name,
-// which is for people, is no part of it. It distinguishes plans that differ by accident. Plans that Validate refuses
-// get digests too.
+// which is for users, is no part of it. It distinguishes plans that differ by accident. Plans that Validate refuses get
+// digests too.
 func (p *Plan) Digest() string {
 	h := sha256.New()
 	var b []byte

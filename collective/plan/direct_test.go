@@ -50,8 +50,8 @@ func directPlans(t *testing.T, n int) []*Plan {
 	return plans
 }
 
-// Every flat and direct plan is right, in place and not, with one slot, with
-// two, and with more; and gives what its Kind promises when it runs on numbers.
+// Every flat and direct plan is right, in place and not, with one slot, with two, and with more; and gives the results
+// of its Kind when it runs on numbers.
 func TestDirectIsVerified(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16} {
 		for _, p := range directPlans(t, n) {

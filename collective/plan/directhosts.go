@@ -7,11 +7,10 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// DirectHosts builds a reduction over several hosts such that every element is
-// added in one order, whatever its place in the message: the ranks of a host in
-// their order, then the hosts in theirs. VerifyStable proves it. kind is AllReduce,
-// Barrier, Reduce or ReduceScatter; root is used by Reduce only. hosts has the
-// ranks of every host, all ranks together; one host is Direct with Options.Stable.
+// DirectHosts builds a reduction over several hosts such that every element is added in one order, for all places in
+// the message: the ranks of a host in their order, then the hosts in theirs. VerifyStable proves it. kind is AllReduce,
+// Barrier, Reduce or ReduceScatter; root is used by Reduce only. hosts has the ranks of every host, all ranks together;
+// one host is Direct with Options.Stable.
 //
 // Every rank owns a slice, a lane. On each of the other hosts one rank, the slice's leader there, adds the inputs of
 // its host, all hosts' ranks in turn; the owner adds the sums of the hosts, and sends the result to its own host's

@@ -43,11 +43,10 @@ type FileTree struct {
 	Root  int     `json:"root"`  // of a ring: where it begins
 	Share float64 `json:"share"` // of the message; all sum up to 1
 
-	// Rate is how much of the message goes over it per second, in GB/s, while
-	// all are in use: all sum up to the plan's. In an AllGather and a
-	// ReduceScatter the message is all parts together. It is not the load of a
-	// link: a tree puts its rate on a link each way it is used, a ring
-	// 2(n-1)/n of it in an AllReduce, (n-1)/n where the message has parts.
+	// Rate is the part of the message that goes over it per second, in GB/s, while all are in use: all sum up to the
+	// plan's. In an AllGather and a ReduceScatter the message is all parts together. It is not the load of a link: a tree
+	// puts its rate on a link each way it is used, a ring 2(n-1)/n of it in an AllReduce, (n-1)/n where the message has
+	// parts.
 	Rate float64 `json:"rate_gbytes_per_second"`
 
 	Part   *int  `json:"part,omitempty"` // nil: it carries a share of the whole message
@@ -72,9 +71,8 @@ const (
 	maxElements = 2 * MaxRanks // of an array: the tracks of a lane
 )
 
-// Append appends the file of p to b, and a newline. It sets f.Collective and
-// f.Digest to those of p. The same arguments give the same bytes, on every
-// machine. The error is for what ParseFile would refuse.
+// Append appends the file of p to b, and a newline. It sets f.Collective and f.Digest to those of p. The same arguments
+// give the same bytes, on every machine. It is an error to append a file that ParseFile would refuse.
 func (f *File) Append(b []byte, p *Plan) ([]byte, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -148,7 +146,7 @@ func (f *File) Check(p *Plan) error {
 	return f.check()
 }
 
-// Chunks is how the calls that run the plan cut their messages.
+// Chunks returns how the calls that run the plan cut their messages.
 func (f *File) Chunks() Chunks {
 	return Chunks{Max: int(f.ChunkBytes), Min: int(cmp.Or(f.MinChunkBytes, f.ChunkBytes))}
 }
@@ -183,7 +181,7 @@ func (t Track) MarshalText() ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalText takes what MarshalText gives, and nothing else.
+// UnmarshalText accepts the output of MarshalText, and nothing else.
 func (t *Track) UnmarshalText(text []byte) error {
 	label, rest, ok := strings.Cut(string(text), ": ")
 	rank, valid := rankIn(label)
@@ -201,7 +199,7 @@ func (t *Track) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// parseStep reads what Step.String writes, and nothing else.
+// parseStep reads the output of Step.String, and nothing else.
 func parseStep(text string) (Step, error) {
 	s := Step{From: -1, To: -1}
 	var want uses
@@ -215,7 +213,7 @@ func parseStep(text string) (Step, error) {
 	}
 	want.src, want.dst, want.acc = s.Src != None, s.Dst != None, len(terms) > 1 && !want.from
 	s.Op = Op(max(0, slices.Index(opUses[:], want)))
-	if s.String() != text { // whatever was read wrongly, or not at all
+	if s.String() != text { // some part was read wrongly, or not at all
 		return s, fmt.Errorf("%.60q is no step: want one as %q, %q, %q or %q", text,
 			"to 2 = in", "out = from 3", "tmp = in + from 3", "out, to 2 = out + from 3")
 	}

@@ -223,8 +223,7 @@ func BenchmarkDigest(b *testing.B) {
 	}
 }
 
-// Whatever the bytes: a plan that is read survives its file, and Verify comes to
-// an end.
+// For any bytes: a plan that is read survives its file, and Verify comes to an end.
 func FuzzParseFile(f *testing.F) {
 	for _, kind := range allKinds {
 		for _, form := range []Form{Single, Split} {

@@ -83,10 +83,9 @@ func (l *overTree) tracks() (tracks []Track, err error) {
 	return tracks, nil
 }
 
-// handOn lets children have what arrives by the step last, which stores it in Out. Where hosts
-// are given a rank then sends Out to all its children: if receivers read in place that is one
-// write instead of two (see Kind.SendsAgain). Elsewhere the steps that receive and send in one
-// are better.
+// handOn sends the value that arrives by the step last, which stores it in Out, to children. Where hosts are given a
+// rank then sends Out to all its children: if receivers read in place that is one write instead of two (see
+// Kind.SendsAgain). Elsewhere the steps that receive and send in one are better.
 func (l *overTree) handOn(last Step, children []int) []Step {
 	if k := len(children) - 1; k >= 0 && l.hosts == nil {
 		if last.Op == Recv {
@@ -99,8 +98,7 @@ func (l *overTree) handOn(last Step, children []int) []Step {
 	return append([]Step{last}, serve(Out, children)...)
 }
 
-// values is how many values ranks send to others for a chunk, but for the results of an
-// AllReduce.
+// values is the number of values that ranks send to others for a chunk, without the results of an AllReduce.
 func (l *overTree) values() int {
 	n := len(l.path)
 	for v, groups := range l.groups {
@@ -112,7 +110,8 @@ func (l *overTree) values() int {
 }
 
 // collectAll gives every rank its place, and finds the values that it makes of its input and the received ones. The
-// root's host comes first where the root adds its input itself, so that the input is gone when, in place, results come.
+// root's host comes first where the root adds its input itself, so that the input is no longer needed when, in place,
+// results come.
 func (l *overTree) collectAll() {
 	n := len(l.up.Parent)
 	l.groups = make([][][]run, n)

@@ -36,8 +36,7 @@ type FIFO struct {
 // Ends is which FIFOs of its lane a step receives from and sends to, -1 for none.
 type Ends struct{ In, Out int32 }
 
-// FIFOs returns the FIFOs of a lane in the order of their first use, and by track what its
-// steps use of them.
+// FIFOs returns the FIFOs of a lane in the order of their first use, and by track those that its steps use.
 func (l *Lane) FIFOs() (fifos []FIFO, ends [][]Ends) {
 	byEnds := make(map[[2]int32]int32, len(l.Tracks))
 	index := func(src, dst int32) int32 {

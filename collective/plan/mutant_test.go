@@ -140,12 +140,10 @@ func turned(n, by int) []int {
 	return order
 }
 
-// checkMutants tries all mutants of p and returns how many Verify rejected and
-// how many harmless ones it took. Of each it runs the lane that it is in: Verify
-// looks at every lane by itself, and the others are right. Verify does not care
-// which rank is which: a lane that was in another plan too, in the same role, or
-// with other names for its ranks, is not tried again. Where all ranks do the
-// same, one of them is enough.
+// checkMutants tries all mutants of p and returns how many Verify rejected and how many harmless ones it took. Of each
+// it runs the lane that it is in: Verify checks every lane by itself, and the others are right. Verify does not care
+// which rank is which: a lane that was in another plan too, in the same role, or with other names for its ranks, is not
+// tried again. Where all ranks do the same, one of them is enough.
 func checkMutants(t *testing.T, p *Plan, seen map[string]bool) (rejected, equal int) {
 	if err := Verify(p, 2); err != nil {
 		t.Fatalf("%v\n%v", err, p)
@@ -232,15 +230,14 @@ func checkLane(t *testing.T, p *Plan, lane int, alike bool) (rejected, equal int
 	return rejected, equal
 }
 
-// harmless reports whether steps a and b, one after the other, do the same the
-// other way round:
+// harmless reports whether steps a and b, one after the other, do the same in the other order:
 //   - both send from one buffer to different ranks, or copy it,
-//   - both add to one buffer what different ranks sent, or the rank's own input:
-//     a sum may round differently then, but its symbols are the same,
+//   - both add to one buffer values from different ranks, or the rank's own input: a sum may round differently then,
+//     but its symbols are the same,
 //   - one sends In, which the other, that waits for a rank which has sent
 //     already, does not overwrite as it stores in Tmp,
 //   - both store in Out, but in different parts,
-//   - one adds in Tmp and the other in Out what different ranks sent.
+//   - one adds in Tmp and the other in Out values from different ranks.
 func harmless(kind Kind, a, b Step) bool {
 	gives := func(s Step) bool { return s.Op == Send || s.Op == Copy }
 	adds := func(s Step) bool { return s.Op == RecvReduce && s.Src == s.Dst || s.Op == LocalReduce }
@@ -322,8 +319,7 @@ func replacements(p *Plan, rank int, s Step) []Step {
 	return slices.DeleteFunc(all, func(other Step) bool { return other == s })
 }
 
-// refitted returns all steps with the given op which keep what s has and op
-// needs too.
+// refitted returns all steps with the given op that keep the fields of s that op needs too.
 func refitted(p *Plan, rank int, s Step, op Op) []Step {
 	if !op.valid() {
 		return nil

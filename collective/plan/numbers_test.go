@@ -2,10 +2,8 @@ package plan
 
 import "fmt"
 
-// numbers runs a plan on float32 sums, one chunk of one element per lane: a
-// part, or the message where there are none, has an element for every lane that
-// shares it. It reads steps as the executor does, and knows nothing of what
-// Verify does with them.
+// numbers runs a plan on float32 sums, one chunk of one element per lane: a part, or the message where there are none,
+// has an element for every lane that shares it. It reads steps as the executor does, independently of Verify.
 type numbers struct {
 	p       *Plan
 	count   int // elements of a part

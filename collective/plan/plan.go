@@ -1,10 +1,9 @@
 // Package plan holds collectives as data. A Plan lists, for every rank, its steps per chunk; it has three readers:
 // Verify (is it correct?), package sim (how long does it take?) and collective/internal/engine (run it).
 //
-// The package is pure: no I/O, clock, goroutine or global state. The same
-// input gives the same Plan, byte for byte, on every rank. It imports topo
-// only; collective and what lies below it import it. Machine facts and message
-// sizes stay outside: a Plan is the same for 8 bytes and for 1 GB.
+// The package is pure: no I/O, clock, goroutine or global state. The same input gives the same Plan, byte for byte, on
+// every rank. It imports topo only; collective and the packages below it import it. Machine facts and message sizes
+// stay outside: a Plan is the same for 8 bytes and for 1 GB.
 package plan
 
 // Kind is the collective that a Plan performs.
@@ -87,7 +86,7 @@ type Lane struct {
 // Plan is a collective as data. The links it uses are FIFOs of bounded slots,
 // identified by (lane, source, destination); no other synchronisation exists.
 type Plan struct {
-	Name  string // how it was built, for people: "tree(root 0)", "trees(8)"
+	Name  string // how it was built, for users: "tree(root 0)", "trees(8)"
 	Kind  Kind
 	Size  int // ranks
 	Root  int // -1 where the kind has none

@@ -43,8 +43,8 @@ func TestSharesProperties(t *testing.T) {
 	})
 }
 
-// The lanes of a part share that part, whatever the lanes of the others weigh,
-// and parts begin where they must, at no quantum.
+// The lanes of a part share that part, for any weights of the other parts' lanes, and parts begin where they must, at
+// no quantum.
 func TestSharesOfParts(t *testing.T) {
 	p := &Plan{Lanes: []Lane{{Part: 0, Weight: 1}, {Part: 0, Weight: 3}, {Part: 1, Weight: 5}, {Part: 2, Weight: 1},
 		{Part: 2, Weight: 1}}}

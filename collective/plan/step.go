@@ -69,9 +69,8 @@ func (k Kind) bothWays() bool { return k == AllReduce || k == Barrier }
 // adds reports whether collectives of kind k are reductions.
 func (k Kind) adds() bool { return k.bothWays() || k == Reduce || k == ReduceScatter }
 
-// spreads reports whether what kind k does to a part, or to the message, is a
-// reduction to or a broadcast from one rank, or both: it can run over any
-// spanning tree. The others go from one rank to another.
+// spreads reports whether kind k is, for a part or for the message, a reduction to or a broadcast from one rank, or
+// both: it can run over any spanning tree. The others go from one rank to another.
 func (k Kind) spreads() bool { return k.valid() && k < Gather }
 
 // Parts returns the part of the buffer In and the part of Out that step s of rank touches in a lane whose Part is lane.

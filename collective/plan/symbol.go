@@ -50,7 +50,7 @@ func (s *symbol) plus(t *symbol, at place) *symbol {
 	return sum
 }
 
-// times is how often the input of rank is in s.
+// times is the number of times that the input of rank is in s.
 func (s *symbol) times(rank int) uint32 {
 	i, ok := slices.BinarySearchFunc(s.parts, rank, func(p part, rank int) int { return int(p.rank) - rank })
 	if !ok {
@@ -164,9 +164,9 @@ func (m *machine) after(t int, b Buf, other access) error {
 //
 //	((x0 + x1) + x2) + (x3 + x4) + ...
 //
-// for hosts {0, 1, 2}, {3, 4}, ..., and so on every rank, whatever the lane. Which operand of a sum stands first does
-// not matter: an op that is commutative bit for bit, as those on floats are except for the payload of a NaN, gives the
-// same bits.
+// for hosts {0, 1, 2}, {3, 4}, ..., and so on every rank, in every lane. Which operand of a sum stands first does not
+// matter: an op that is commutative bit for bit, as those on floats are except for the payload of a NaN, gives the same
+// bits.
 func VerifyStable(p *Plan, hosts [][]int, slots int) error {
 	if err := checkHosts(hosts, p.Size); err != nil {
 		return err

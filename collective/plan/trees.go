@@ -8,7 +8,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Form is how the way up and the way down of an AllReduce share a rank.
+// Form is the way in which the way up and the way down of an AllReduce share a rank.
 type Form uint8
 
 // The forms. Kinds that go one way only are the same in both.
@@ -151,7 +151,7 @@ func recvStep(dst Buf, from int32) Step { return Step{Op: Recv, Dst: dst, From: 
 func copyStep() Step { return Step{Op: Copy, Src: In, Dst: Out, From: -1, To: -1} }
 
 // Ordered builds a reduction over trees, one lane each with its share, such that every element is added in one order,
-// whatever its lane: the ranks of a host in their order, then the hosts in theirs. VerifyStable proves it. kind is
+// in all lanes: the ranks of a host in their order, then the hosts in theirs. VerifyStable proves it. kind is
 // AllReduce, Barrier, Reduce or ReduceScatter, where every tree carries a share of the part of its root. A rank whose
 // values the order does not let it add passes them on one by one. In the form Split the sum is made where that happens
 // least often, and goes from there to the root, or to all; in Single the root makes it if it can.

@@ -24,7 +24,7 @@ const (
 	DeadStore    Reason = "dead store"     // a value stored and never used
 	Hazard       Reason = "hazard"         // two tracks touch one chunk in no order
 	WrongResult  Reason = "wrong result"   // a contribution missing, doubled or too many
-	Unstable     Reason = "another order"  // inputs added in another order than VerifyStable wants
+	Unstable     Reason = "another order"  // inputs added in another order than VerifyStable requires
 	NotOnTheRank Reason = "no such buffer" // a buffer that the kind does not give to the rank
 )
 
@@ -89,7 +89,7 @@ func (p *Plan) Validate() error {
 	return nil
 }
 
-// validateHead is Validate for what stands before the lanes.
+// validateHead is Validate for the fields before the lanes.
 func (p *Plan) validateHead() error {
 	text := ""
 	switch {
