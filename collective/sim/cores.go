@@ -40,9 +40,8 @@ func places(hosts [][]int, n, each int) ([]place, []core) {
 	return all, cores
 }
 
-// gone is how many turns have begun on an idle core since its last step ended, the latest
-// may be on its way: it goes round, as every rank that has its turn finds nothing to do
-// and yields.
+// gone is the number of turns that have begun on an idle core since its last step ended, the latest may be on its way:
+// it goes round, as every rank that has its turn finds nothing to do and yields.
 func (c *core) gone(now, us float64) float64 {
 	if us == 0 {
 		return 0

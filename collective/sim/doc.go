@@ -33,12 +33,10 @@
 // The measured latency of a link includes both system calls, so that the rest of it is the way. Links of kind topo.TCP
 // between two hosts are one wire for all their ranks.
 //
-// Where ranks share cores and yield them (SwitchUs), the ranks of a host stand
-// on its cores in turn, and stay there. A rank keeps its core as long as it has
-// a step to take. Then the core goes round its ranks in their order, SwitchUs
-// for each, as one that has nothing to do finds out only when its turn comes, and
-// stops at the first that has. So the plan with the fewest turns from the first
-// input to the last result wins: a flat exchange takes twice round a core, to
-// send and to receive; in a tree every level, up and down, may take another
-// part of a round. Ranks that went to sleep are not counted.
+// Where ranks share cores and yield them (SwitchUs), the ranks of a host stand on its cores in turn, and stay there. A
+// rank keeps its core as long as it has a step to take. Then the core goes round its ranks in their order, SwitchUs for
+// each, as one without work learns that only when its turn comes, and stops at the first that has work. So the plan
+// with the fewest turns from the first input to the last result wins: a flat exchange takes twice round a core, to send
+// and to receive; in a tree every level, up and down, may take another part of a round. Ranks that went to sleep are
+// not counted.
 package sim

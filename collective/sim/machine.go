@@ -26,8 +26,7 @@ type Machine struct {
 	Inline    bool    // the step itself moves the bytes over the link and lasts until they are there
 	InPlace   bool    // on a host, the receiving step reads the sender's window: see the model
 
-	// A chunk between hosts over sockets; see the model. Links inside a host do
-	// not look at these.
+	// A chunk between hosts over sockets; see the model. Links inside a host do not use these.
 	SocketUs  float64 // of either end, in addition to the bytes; the graph's latency includes it
 	SocketGBs float64 // bytes into the kernel at one end and out of it at the other; 0: at no cost
 }

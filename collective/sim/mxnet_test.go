@@ -11,7 +11,7 @@ import (
 	"github.com/treerun/treerun/topo/tree"
 )
 
-// What MXNet's engine hands out for one push and pull of 8 GPUs.
+// The operations that MXNet's engine hands out for one push and pull of 8 GPUs.
 const (
 	serverOps    = 7 + 1 + 7 // copies in, one sum, copies out
 	treeOps      = 7 + 7 + 7 // a copy and a sum on every link, then a copy

@@ -10,11 +10,11 @@ import (
 // Paper is a Machine with the figures of a paper for links and for the issue of operations.
 type Paper struct {
 	Machine
-	Name       string             // for people
+	Name       string             // for users
 	IssueUs    float64            // operation i is issued i times this after the first
 	RateFactor float64            // of every link's rate, ports and adapters excepted; 0: 1
 	LatencyUs  map[string]float64 // by kind of link, in place of the graph's; may be nil
-	AdapterGBs map[string]float64 // by kind of link: what all links of the kind at one rank share, each way; may be nil
+	AdapterGBs map[string]float64 // by kind of link: shared by all links of the kind at one rank, each way; may be nil
 }
 
 // graph returns g with the paper's links.
@@ -111,9 +111,8 @@ var (
 // They take the place of the latencies of the graph's links of kinds NVLink,
 // PCIe and Net.
 //
-// In that model a call takes base + 2((perHost-1) local + floor(log2 hosts)
-// net) for no bytes: what Price gives for double binary trees between hosts
-// with a chain inside each.
+// In that model a call takes base + 2((perHost-1) local + floor(log2 hosts) net) for no bytes: the time that Price
+// returns for double binary trees between hosts with a chain inside each.
 func NCCLTree(p Protocol) Paper {
 	return ncclMachine("nccl tree", ncclTree, p)
 }

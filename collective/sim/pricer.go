@@ -39,7 +39,7 @@ func NewPricer(g *topo.Graph, ways *topo.Ways, m Machine) *Pricer {
 	return &Pricer{g: g, ways: ways, m: m, runs: make(map[run]took)}
 }
 
-// machine is what cuts messages so.
+// machine returns the Machine that cuts messages into the chunks c.
 func (x *Pricer) machine(c plan.Chunks) *Machine {
 	m := x.m
 	if c.Max > 0 {
@@ -49,7 +49,7 @@ func (x *Pricer) machine(c plan.Chunks) *Machine {
 	return &m
 }
 
-// laidOut returns what runs a run, up to a time unless that is 0.
+// laidOut returns the runner of a run, up to a time limit unless that is 0.
 func (x *Pricer) laidOut(k run, limit float64) (*runner, error) {
 	ops := slices.Repeat([]Operation{{Plan: k.plan, Bytes: k.bytes}}, k.calls)
 	r, err := newRunner(ops, newNetwork(x.g, x.ways, x.machine(k.chunks)))
@@ -59,7 +59,7 @@ func (x *Pricer) laidOut(k run, limit float64) (*runner, error) {
 	return r, err
 }
 
-// Limits bound what finding a price may cost.
+// Limits bound the work of finding a price.
 type Limits struct {
 	Steps  float64 // up to this number a call is run to its end
 	Chunks float64 // of the widest lane, at least, in the longer of the runs that stand for a longer call
@@ -93,7 +93,7 @@ func (x *Pricer) Us(p *plan.Plan, bytes int64, calls int, c plan.Chunks, most Li
 			at[i] = float64(shorter.bytes)
 			var err error
 			us[i], least[i], err = x.ran(shorter, most.Us)
-			if err != nil || math.IsInf(us[i], 1) { // what takes longer does so, too
+			if err != nil || math.IsInf(us[i], 1) { // longer messages take longer, too
 				return us[i], err
 			}
 		}

@@ -248,7 +248,7 @@ type route struct {
 	via      []int32 // resources, the link first
 }
 
-// network is a Graph with what its links cost on a Machine.
+// network is a Graph with the costs of its links on a Machine.
 type network struct {
 	g         *topo.Graph
 	m         *Machine
@@ -337,5 +337,5 @@ func (w *network) sockets(src, dst int32) bool {
 	return (w.m.SocketUs > 0 || w.m.SocketGBs > 0) && !w.oneHost(src, dst)
 }
 
-// inPlace reports whether dst reads what src sends where src wrote it.
+// inPlace reports whether dst reads the chunks of src where src wrote them.
 func (w *network) inPlace(src, dst int32) bool { return w.m.InPlace && w.oneHost(src, dst) }

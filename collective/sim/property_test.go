@@ -86,10 +86,9 @@ func drawMachine(t *rapid.T, plain bool) Machine {
 	return m
 }
 
-// packingBound is the rate that no AllReduce exceeds: the least, over all
-// partitions of the ranks, of what crosses it over the number of parts less
-// one. It tries them all. Ports only lower the rate: a partition in two, with
-// the port's ranks on one side, is limited by it as well.
+// packingBound is the rate that no AllReduce exceeds: the least, over all partitions of the ranks, of the rate across
+// it over the number of parts less one. It tries them all. Ports only lower the rate: a partition in two, with the
+// port's ranks on one side, is limited by it as well.
 func packingBound(g *topo.Graph) float64 {
 	best := math.Inf(1)
 	part := make([]int, g.Ranks)

@@ -11,7 +11,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Load is what went over one way of a link or a port.
+// Load is the traffic over one way of a link or a port.
 type Load struct {
 	Name   string  // "0 -> 3", "out of card of host 1"
 	BusyUs float64 // how long it was held

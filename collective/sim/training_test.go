@@ -128,7 +128,7 @@ func (it iteration) passUs(l layer) float64 {
 	return 2*l.multiplies*float64(it.batch)/(rate*1e6) + kernelUs*float64(len(l.keys))
 }
 
-// computeUs is what an iteration takes that pushes nothing.
+// computeUs returns the time of an iteration that pushes nothing.
 func (it iteration) computeUs(layers []layer) float64 {
 	us := 0.0
 	for _, l := range layers {
