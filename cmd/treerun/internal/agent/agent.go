@@ -1,9 +1,9 @@
-// Package agent reaches the other hosts of a job. A Tree starts agents there and keeps the
-// connections to them: frames and streams go down to the hosts of a job and come up from
-// them. An agent is the far side: a process that the launcher, or another agent, starts on
-// a host. It speaks package wire on its stdin and stdout, runs the ranks of its host as the
-// launcher runs those of its own, and has a Tree of the hosts below it, so that many hosts
-// are reached as a tree. When it loses the launcher, everything that it has started ends.
+// Package agent connects the launcher to the other hosts of a job. A Tree starts agents there
+// and keeps the connections to them: frames and streams go down to the hosts of a job and come
+// up from them. An agent is the other end: a process that the launcher, or another agent, starts
+// on a host. It uses the protocol of package wire on its stdin and stdout, runs the ranks of its
+// host as the launcher runs those of its own, and has a Tree of the hosts below it, so that many
+// hosts are connected as a tree. When it loses the launcher, everything that it has started ends.
 // Only the packages below cmd/treerun import it.
 package agent
 
@@ -45,8 +45,8 @@ func Main(args []string) (int, error) {
 	return (*Node)(nil).Run(stdio)
 }
 
-// takeStdio makes stdin and stdout ours alone: what writes to descriptor 1 by
-// mistake does not get into the frames.
+// takeStdio reserves stdin and stdout for the frames: code that writes to descriptor 1 by
+// mistake does not corrupt them.
 func takeStdio() (*wire.Pipes, error) {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a write then fails instead of killing us
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
@@ -69,8 +69,8 @@ func takeStdio() (*wire.Pipes, error) {
 	return &wire.Pipes{ReadCloser: files[0], Out: files[1]}, nil
 }
 
-// readJoin begins up, and reads what the launcher says first. A launcher of another
-// version hangs up: it knows that from our hello.
+// readJoin begins up, and reads the first frame of the launcher. A launcher of another
+// version closes the connection: it learns our version from our hello.
 func readJoin(up *wire.Conn, raw io.ReadWriteCloser) (*wire.Join, error) {
 	r := bufio.NewReaderSize(raw, 64<<10)
 	if _, _, err := wire.ReadHello(r, wire.LauncherWord); err != nil {
@@ -97,14 +97,14 @@ type agent struct {
 	tree   *Tree
 
 	host    *host.Host
-	program atomic.Pointer[string]      // its path; nil until it has been found, and when the job has come
-	stdin   chan net.Conn               // what rank 0 reads, where it is here
+	program atomic.Pointer[string]      // its path; nil until it has been found, and after the job has arrived
+	stdin   chan net.Conn               // stdin of rank 0, if it runs here
 	over    chan struct{}               // closed when all ranks have ended
 	node    *Node                       // nil unless a user has started this process
-	result  atomic.Pointer[wire.Result] // what came of the job, once it is over
+	result  atomic.Pointer[wire.Result] // the result of the job, once it is over
 }
 
-// passUp passes on what comes from a host below.
+// passUp passes on frames and streams from a host below.
 func (a *agent) passUp(f *wire.Frame, s net.Conn) {
 	if s == nil {
 		a.up.Send(f)
@@ -121,7 +121,7 @@ func relay(open func(*wire.Frame) (net.Conn, error), f *wire.Frame, s net.Conn) 
 	_ = s.Close()
 }
 
-// report tells the launcher something about this host.
+// report sends the launcher a report about this host.
 func (a *agent) report(b wire.Body) {
 	a.up.Send(&wire.Frame{Host: a.join.Index, Body: b})
 	if _, ok := b.(*wire.RanksExited); ok {
@@ -135,7 +135,7 @@ func (a *agent) trace(format string, args ...any) {
 	}
 }
 
-// run obeys the launcher until it hangs up.
+// run obeys the launcher until the connection ends.
 func (a *agent) run() (int, error) {
 	lost := make(chan error, 2)
 	go func() { lost <- a.listen() }()
@@ -162,7 +162,7 @@ func (a *agent) run() (int, error) {
 	}
 }
 
-// end ends everything because the launcher has hung up, or is lost.
+// end ends everything because the launcher has closed the connection, or is lost.
 func (a *agent) end(err error) (int, error) {
 	a.up.Close()
 	a.host.Order(&wire.Signal{Number: syscall.SIGKILL})
@@ -174,13 +174,13 @@ func (a *agent) end(err error) (int, error) {
 	switch {
 	case a.node != nil:
 		return a.node.end(a.result.Load(), err)
-	case err == io.EOF: // it is gone: nobody reads our words
+	case err == io.EOF: // the launcher is gone, and with it the reader of errors
 		return cmdline.ExitInternal, nil
 	}
 	return 0, err
 }
 
-// listen obeys the launcher's frames. It returns why there are no more.
+// listen obeys the launcher's frames. It returns the reason for their end.
 func (a *agent) listen() error {
 	for {
 		f, err := a.up.Read()
@@ -199,7 +199,7 @@ func (a *agent) listen() error {
 	}
 }
 
-// obey does what the launcher says.
+// obey executes an order of the launcher.
 func (a *agent) obey(b wire.Body) error {
 	switch b := b.(type) {
 	case *wire.Job:
@@ -215,7 +215,7 @@ func (a *agent) obey(b wire.Body) error {
 	return nil
 }
 
-// look sees whether the ranks can run here, and tells.
+// look reports to the launcher whether the ranks can run here.
 func (a *agent) look(path string) {
 	ready, err := a.ready(path)
 	if err != nil {
@@ -274,7 +274,7 @@ type Node struct {
 }
 
 // Run runs the ranks of this node for the launcher, which is at the other end of raw,
-// and closes that. It returns the exit code of the job. An error is one that the
+// and closes raw. It returns the exit code of the job. An error is one that the
 // launcher may not know of. n is nil for an agent that a launcher has started.
 func (n *Node) Run(raw io.ReadWriteCloser) (int, error) {
 	defer raw.Close()
@@ -305,8 +305,8 @@ func (n *Node) Run(raw io.ReadWriteCloser) (int, error) {
 	return a.run()
 }
 
-// end returns what came of the job, nil where the launcher has not told. err is why no more
-// is heard of it.
+// end returns the exit code of the job from the result that the launcher has sent, nil if it has
+// sent none. err is the reason why no more frames come from it.
 func (n *Node) end(result *wire.Result, err error) (int, error) {
 	switch {
 	case result != nil && result.Text != "":

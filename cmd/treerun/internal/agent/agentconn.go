@@ -19,8 +19,8 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 )
 
-// heartbeats is into how many parts the peer timeout is divided: one sign of life in
-// each, and maxMissed of them may be missing. So a host that is gone is known
+// heartbeats is the number of parts into which the peer timeout is divided: one heartbeat in
+// each, of which maxMissed may be missing. So the launcher knows that a host is gone
 // before the ranks of other hosts give up waiting for its ranks.
 const (
 	heartbeats = 8
@@ -34,19 +34,19 @@ type agentConn struct {
 	hosts []wire.Below // the agent's own first
 
 	pid    int           // of the process that we have started for it
-	stderr output.Tail   // what it writes to stderr
-	words  chan struct{} // closed at the end of that
+	stderr output.Tail   // the last lines of its stderr
+	words  chan struct{} // closed at the end of its stderr
 	status unix.WaitStatus
 	exited chan struct{} // closed when the process has ended: status is set
-	hello  chan struct{} // closed when the agent has said who it is: conn has begun
+	hello  chan struct{} // closed when the hello of the agent has arrived: conn has begun
 	gone   chan struct{} // closed when the connection has ended
 	conn   wire.Conn
 
-	wanted context.Context         // done when the connection is to end; the cause is errGivenUp, or we are done with it
-	hangUp context.CancelCauseFunc // ends the connection: the agent ends what it has started, and itself
+	wanted context.Context         // done when the connection should end; the cause is errGivenUp, or we are done with it
+	hangUp context.CancelCauseFunc // ends the connection: the agent ends its processes, and itself
 }
 
-// errGivenUp is why we end a connection: the agent is silent, or none of this treerun's.
+// errGivenUp is the reason for which we end a connection: the agent is silent, or is of another build.
 type errGivenUp struct{ error }
 
 func newAgentConn(t *Tree, hosts []wire.Below) *agentConn {
@@ -87,7 +87,7 @@ func (c *agentConn) start() (io.ReadWriteCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A session of its own: signals of our terminal are not for it. The Reaper waits for it.
+	// A session of its own: it gets no signals of our terminal. The Reaper waits for it.
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM}
 	out, outErr := cmd.StdinPipe()
@@ -109,7 +109,7 @@ func (c *agentConn) start() (io.ReadWriteCloser, error) {
 
 // fork runs in the Reaper's goroutine.
 func (c *agentConn) fork(cmd *exec.Cmd) error {
-	if cmd.Err != nil { // it is not there
+	if cmd.Err != nil { // the program does not exist
 		return fmt.Errorf("%w (hint: --launch-agent names another program than ssh)", cmd.Err)
 	}
 	if err := cmd.Start(); err != nil {
@@ -136,15 +136,15 @@ func (c *agentConn) kill() {
 	})
 }
 
-// begin greets the agent. Nothing but treerun itself and its version goes out before the
-// agent's hello.
+// begin exchanges hellos with the agent. Nothing but treerun itself and its version is sent before
+// the agent's hello.
 func (c *agentConn) begin(raw io.ReadWriteCloser) error {
 	join := c.tree.cfg.Join
 	timeout := join.Start.Timeout
 	late := time.AfterFunc(timeout, func() {
 		c.hangUp(errGivenUp{fmt.Errorf("it has not answered within %v", timeout)})
 	})
-	// That it cannot be written, the reader tells better.
+	// A failure to write is ignored: the reader returns a better error.
 	if !join.Start.Push {
 		_, _ = raw.Write(wire.Hello(wire.LauncherWord))
 	} else if err := sendSelf(raw); err != nil {
@@ -176,7 +176,7 @@ func (c *agentConn) begin(raw io.ReadWriteCloser) error {
 	return err
 }
 
-// read reads what the agent says, until its end.
+// read reads the frames of the agent until the connection ends.
 func (c *agentConn) read(raw io.ReadWriteCloser) error {
 	if err := c.begin(raw); err != nil {
 		return err
@@ -204,10 +204,10 @@ func (c *agentConn) stream(f *wire.Frame, s net.Conn) {
 	_ = s.Close()
 }
 
-// has tells whether a host is reached by this connection.
+// has reports whether a host is behind this connection.
 func (c *agentConn) has(host int) bool { return c.tree.route[host] == c }
 
-// watch gives the agent up when it is silent.
+// watch gives up the agent when it is silent.
 func (c *agentConn) watch() {
 	timeout := c.tree.cfg.Join.PeerTimeout
 	if c.conn.Watch(timeout/heartbeats, maxMissed, func() {}) {

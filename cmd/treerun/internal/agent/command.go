@@ -20,24 +20,24 @@ const hostMark = "{host}"
 // runScript runs treerun where it is, or else from PATH.
 const runScript = `x=$0; test -x "$x" || x=treerun; exec "$x" ` + Command
 
-// pushScript runs a treerun that comes on stdin, $1 bytes. Its file has lost its
-// name before the first byte comes, so that nothing can be left; $2 makes the name of
-// its folder, so that it is known what to remove before it is there. A launch agent
-// that joins its words to a line for a shell has that one read the script: then the
-// test, which sh alone gets, fails.
+// pushScript runs a treerun that it reads from stdin, $1 bytes. It removes the name of the file
+// before the first byte arrives, so that no file can be left; $2 is part of the name of
+// the folder, so that the trap that removes the folder is set before it exists. If a launch agent
+// joins the words of its command to a line for a shell, that shell runs the script: then the
+// test, in which only sh has two arguments, fails.
 const pushScript = `test "$#" = 2 || { echo "` + joinsWords + `" >&2; exit 125; }; ` +
 	`umask 077; d=${TMPDIR:-/tmp}/treerun-$2; trap 'rm -rf "$d"' EXIT; trap 'exit 125' HUP INT TERM; ` +
 	`mkdir "$d" || exit 125; exec 3>"$d/x" 4<"$d/x"; rm -rf "$d"; trap - EXIT HUP INT TERM; ` +
 	`head -c "$1" >&3; exec 3>&-; chmod 700 /proc/self/fd/4 && exec /proc/self/fd/4 ` + Command
 
-// joinsWords is what pushScript says of a launch agent with which it cannot run.
+// joinsWords is the message of pushScript under a launch agent with which it cannot run.
 const joinsWords = "the launch agent joins the words of its command, which a shell then splits anew; " +
 	"--push needs one that runs them as they are (ssh is used so without --launch-agent)"
 
 // command returns the command line that starts treerun on a host.
 func (t *Tree) command(name string) ([]string, error) {
 	start := &t.cfg.Join.Start
-	// Words that no shell changes: a launch agent may pass them to one, as ssh does.
+	// No shell changes these words: a launch agent may pass them to one, as ssh does.
 	run := []string{start.Treerun, Command}
 	if start.Push {
 		info, err := os.Stat(wire.Self)
@@ -59,13 +59,13 @@ func (t *Tree) command(name string) ([]string, error) {
 	return append(args, run...), nil
 }
 
-// sshCommand returns the command line of ssh. The user's configuration counts
-// before ours where ssh lets it: of an option given twice ssh takes the first.
+// sshCommand returns the command line of ssh. The user's options take precedence
+// over ours where ssh allows it: of an option given twice ssh uses the first.
 func sshCommand(more []string, name string, run []string) []string {
 	args := append([]string{"ssh"}, more...)
 	args = append(args, "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=15", "--", name)
 	var words []string
-	for _, word := range run { // a shell reads it there, whichever it is
+	for _, word := range run { // a shell of any kind reads it on the other host
 		words = append(words, "'"+strings.ReplaceAll(word, "'", `'\''`)+"'")
 	}
 	return append(args, strings.Join(words, " "))
@@ -78,6 +78,6 @@ func sendSelf(w io.Writer) error {
 		return fmt.Errorf("send treerun: %w", err)
 	}
 	defer f.Close()
-	_, _ = io.Copy(w, f) // who reads what comes back learns that the connection has ended
+	_, _ = io.Copy(w, f) // an error shows in reading the answer: the connection has ended
 	return nil
 }

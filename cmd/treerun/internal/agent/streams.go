@@ -18,7 +18,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 )
 
-// forward sends what a rank prints to the launcher, as fast as that is shown there.
+// forward sends the output of a rank to the launcher, as fast as the launcher shows it.
 func (a *agent) forward(rank, stream int, src *host.Pipe) {
 	go func() {
 		defer src.Close() // only read from
@@ -29,7 +29,7 @@ func (a *agent) forward(rank, stream int, src *host.Pipe) {
 	}()
 }
 
-// serve takes a stream that comes from the launcher.
+// serve handles a stream from the launcher.
 func (a *agent) serve(f *wire.Frame, s net.Conn) {
 	push, isPush := f.Body.(*wire.Push)
 	switch {
@@ -48,7 +48,7 @@ func (a *agent) serve(f *wire.Frame, s net.Conn) {
 	_ = s.Close()
 }
 
-// receive takes a program, and hands it on to the hosts below.
+// receive receives a program, and passes it on to the hosts below.
 func (a *agent) receive(f *wire.Frame, push *wire.Push, s io.Reader) {
 	if a.join.Path != "" {
 		a.refuse(errors.New("a program comes that was not announced"))
@@ -63,7 +63,7 @@ func (a *agent) receive(f *wire.Frame, push *wire.Push, s io.Reader) {
 	a.look(path)
 }
 
-// feed carries the launcher's stdin to rank 0. What that does not read is dropped.
+// feed copies the launcher's stdin to rank 0. Input that rank 0 does not read is dropped.
 func (a *agent) feed(rank0 *os.File) {
 	defer rank0.Close() // the reader has everything that was written
 	select {
@@ -76,7 +76,7 @@ func (a *agent) feed(rank0 *os.File) {
 	}
 }
 
-// receiveProgram takes a program that is pushed into memory without a name, and returns a
+// receiveProgram copies a pushed program into memory without a name, and returns a
 // path by which it can be run. It stays there until this process ends.
 func receiveProgram(r io.Reader, sum []byte) (string, error) {
 	memory, err := newMemory()
@@ -92,14 +92,14 @@ func receiveProgram(r io.Reader, sum []byte) (string, error) {
 	if got := h.Sum(nil); !bytes.Equal(got, sum) {
 		return "", fmt.Errorf("the program did not arrive as it was sent: its checksum is %x, want %x", got[:8], sum[:8])
 	}
-	// Unchangeable where it is memory, and closed for writing: else it could not be executed.
+	// The file is sealed if it is a memfd, and closed for writing: otherwise it could not be executed.
 	_ = memory.Chmod(0o700)
 	_, _ = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW)
 	read, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", fmt.Errorf("keep the program in memory: %w", os.NewSyscallError("open", err))
 	}
-	// By our number, and not as "self": an interpreter opens the file as well.
+	// The path has our pid, not "self": an interpreter opens the file as well.
 	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), read), nil
 }
 
@@ -107,7 +107,7 @@ func receiveProgram(r io.Reader, sum []byte) (string, error) {
 func newMemory() (*os.File, error) {
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate("treerun-program", flags|unix.MFD_EXEC)
-	if errors.Is(err, unix.EINVAL) { // Linux before 6.3: it can be
+	if errors.Is(err, unix.EINVAL) { // Linux before 6.3: every memfd can be executed
 		fd, err = unix.MemfdCreate("treerun-program", flags)
 	}
 	what := "memfd_create"
@@ -118,8 +118,8 @@ func newMemory() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "program"), os.NewSyscallError(what, err)
 }
 
-// findProgram makes sure that the program is there, and returns its path. One that was
-// given without a folder may be somewhere else in PATH than where the launcher found it.
+// findProgram checks that the program exists, and returns its path. A program that was
+// given without a folder may be in another folder of PATH than on the launcher's host.
 func findProgram(path, name string) (string, error) {
 	_, err := exec.LookPath(path)
 	if err == nil {

@@ -10,8 +10,8 @@ import (
 	"testing/iotest"
 )
 
-// What the launcher sends comes to rank 0 in order, and its end; what is sent before rank
-// 0 is there, too.
+// Input from the launcher reaches rank 0 in order, with its end; also input that is sent
+// before rank 0 is there.
 func TestInput(t *testing.T) {
 	a := &agent{stdin: make(chan net.Conn, 1), over: make(chan struct{})}
 	ours, theirs := net.Pipe()
@@ -34,7 +34,7 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// What rank 0 does not read is dropped, and holds nobody up.
+// Input that rank 0 does not read is dropped, and does not block the launcher.
 func TestInputThatNobodyReads(t *testing.T) {
 	a := &agent{stdin: make(chan net.Conn, 1), over: make(chan struct{})}
 	ours, theirs := net.Pipe()
@@ -51,7 +51,7 @@ func TestInputThatNobodyReads(t *testing.T) {
 	ours.Close()
 }
 
-// A program that comes in pieces can be run; one that was changed on its way is
+// A program that arrives in pieces can be run; a program that was changed in transit is
 // refused.
 func TestPushedProgram(t *testing.T) {
 	text := []byte("#!/bin/sh\necho pushed\n")

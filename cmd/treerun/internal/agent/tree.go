@@ -12,22 +12,22 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 )
 
-// Config says how to reach hosts.
+// Config holds the settings with which hosts are reached.
 type Config struct {
 	Reaper *host.Reaper
 	Join   wire.Join // Index, Name and Below are those of this process; Start and the rest hold for all
-	// Emit gets the frames that come up, those of one host in order, without a stream; and the
-	// streams, which it owns, with the frames that they begin with. It is called concurrently.
-	// While it waits with a frame, nothing more comes from that side; with a stream, it may
-	// take as long as that.
+	// Emit is called concurrently with the frames that come up, those of one host in order,
+	// without a stream; and with the streams, which it owns, and the frames with which they
+	// begin. While it holds a frame, nothing more is read from that connection; with a stream, it
+	// may take as long as the stream does.
 	Emit  func(*wire.Frame, net.Conn)
 	Trace func(format string, args ...any)
-	// Open, unless it is nil, returns the connection to an agent that is there already.
+	// Open, unless it is nil, returns the connection to an agent that already runs.
 	// Nothing is started then.
 	Open func(index int) io.ReadWriteCloser
 }
 
-// Tree holds the connections to the agents right below this process. Its
+// Tree holds the connections to the agents directly below this process. Its
 // methods may be called concurrently.
 type Tree struct {
 	cfg   Config
@@ -35,8 +35,8 @@ type Tree struct {
 	route map[int]*agentConn // by index of the host
 }
 
-// New starts agents on the hosts of cfg.Join.Below. That goes on when it has
-// returned: every host reports wire.Ready or, for itself and all below it,
+// New starts agents on the hosts of cfg.Join.Below. It returns before they have
+// started: every host reports wire.Ready or, for itself and all below it,
 // wire.Lost.
 func New(cfg Config) *Tree {
 	t := &Tree{cfg: cfg, route: make(map[int]*agentConn)}
@@ -53,8 +53,8 @@ func New(cfg Config) *Tree {
 	return t
 }
 
-// split shares hosts out to at most fan agents, neighbours together; the first of
-// each part is the one that is started from here.
+// split divides hosts among at most fan agents, neighbours together; the agent of the
+// first host of each part is started from here.
 func split(hosts []wire.Below, fan int) [][]wire.Below {
 	var parts [][]wire.Below
 	n := min(len(hosts), fan)
@@ -64,7 +64,7 @@ func split(hosts []wire.Below, fan int) [][]wire.Below {
 	return parts
 }
 
-// Send sends a frame to the host that it is for, or to all. It does not wait.
+// Send sends a frame to its host, or to all. It does not wait.
 func (t *Tree) Send(f *wire.Frame) {
 	if f.Host != wire.All {
 		if c := t.route[f.Host]; c != nil {
@@ -77,7 +77,7 @@ func (t *Tree) Send(f *wire.Frame) {
 	}
 }
 
-// Stream opens a stream to the host that f is for, once its agent has said who it is.
+// Stream opens a stream to the host of f, once the hello of its agent has arrived.
 func (t *Tree) Stream(f *wire.Frame) (net.Conn, error) {
 	c := t.route[f.Host]
 	if c == nil {
@@ -96,13 +96,13 @@ func (c *agentConn) open(f *wire.Frame) (net.Conn, error) {
 }
 
 // Push sends a file to all agents, as a stream. It does not wait; an agent that does not
-// get all of it tells so.
+// get all of it reports an error.
 func (t *Tree) Push(f *wire.Frame, path string) {
 	for _, c := range t.conns {
 		go func() {
 			s, err := c.open(f)
 			if err != nil {
-				return // the reader tells that it has ended
+				return // the reader reports that the connection has ended
 			}
 			file, err := os.Open(path)
 			if err != nil {
@@ -116,8 +116,8 @@ func (t *Tree) Push(f *wire.Frame, path string) {
 	}
 }
 
-// Close ends the connections: agents that are still there end their ranks and
-// themselves. Those that nobody has started from here have the time of grace to hang up
+// Close ends the connections: agents that still run end their ranks and themselves.
+// Agents that were not started from here have the time of grace to close the connection
 // first. It returns when the processes that were started here have ended; those that take
 // longer than grace are killed.
 func (t *Tree) Close(grace time.Duration) {

@@ -35,7 +35,7 @@ func TestSplit(t *testing.T) {
 	})
 }
 
-// A shell at the other end of ssh makes the same words of the command.
+// A shell at the other end of ssh splits the command into the same words.
 func TestSSHQuotes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := rapid.SliceOfN(rapid.StringMatching(`[a-z '"$\\*;&|<>()#~!{}\n]{0,12}`), 1, 5).Draw(t, "words")
@@ -68,7 +68,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// What to do is said of what can be done: --push is no advice to who gave it.
+// Hints name only remedies that remain: with --push, no hint advises --push.
 func TestHints(t *testing.T) {
 	for _, c := range []struct {
 		push  bool
@@ -96,7 +96,7 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// What a process says is shown as one short line without control characters.
+// The stderr of a process is shown as one short line without control characters.
 func TestWords(t *testing.T) {
 	var c agentConn
 	c.stderr.Write([]byte("one\r\ntwo\x1b[31m\n\n  thr\u009bee\u0085\xff \nfour\n"))

@@ -17,11 +17,11 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 )
 
-// exitGrace is how long the end of a connection waits for that of the process:
-// its exit code says more.
+// exitGrace is how long the end of a connection waits for that of the process,
+// whose exit code explains more.
 const exitGrace = 300 * time.Millisecond
 
-// why tells in words why the connection has ended. err is the reader's error.
+// why describes the reason for the end of the connection. err is the reader's error.
 func (c *agentConn) why(err error) string {
 	what := fmt.Sprintf("start treerun on host %s: ", c.name)
 	if isClosed(c.hello) {
@@ -35,8 +35,8 @@ func (c *agentConn) why(err error) string {
 	return what + reason + c.hint(code, text)
 }
 
-// reason returns why the connection has ended, and the exit code of the process, 0 where
-// that is not the reason. The process has ended then, or is killed.
+// reason returns the reason for the end of the connection, and the exit code of the process, 0
+// where that is not the reason. The process has ended then, or is killed.
 func (c *agentConn) reason(err error) (string, int) {
 	if silent := context.Cause(c.wanted); errors.As(silent, new(errGivenUp)) {
 		err = silent
@@ -58,7 +58,7 @@ func (c *agentConn) reason(err error) (string, int) {
 	case <-c.words:
 	case <-time.After(exitGrace):
 	}
-	program := "ssh" // what starts treerun there
+	program := "ssh" // that starts treerun on that host
 	if command := c.tree.cfg.Join.Start.Command; len(command) > 0 {
 		program = filepath.Base(command[0])
 	}
@@ -70,7 +70,7 @@ func (c *agentConn) reason(err error) (string, int) {
 	return "treerun there has ended before its ranks", 0
 }
 
-// hint tells what to do about a host on which treerun could not be started, and where the
+// hint returns a remedy for a host on which treerun could not be started, and on which the
 // process has written text.
 func (c *agentConn) hint(code int, text string) string {
 	start := &c.tree.cfg.Join.Start
@@ -99,7 +99,7 @@ func (c *agentConn) hint(code int, text string) string {
 	return ""
 }
 
-// shellChars mean something to a shell.
+// shellChars are the characters with a meaning to a shell.
 const shellChars = " \t\n|&;<>()$`\\\"'*?[#~=%{}!"
 
 func isClosed(c <-chan struct{}) bool {
