@@ -1,5 +1,5 @@
-// Package gpus says which GPUs of this host the ranks of a job get. It reads what
-// NVML tells, CUDA_VISIBLE_DEVICES and the flags --gpus, --gpu-bind and
+// Package gpus assigns the GPUs of this host to the ranks of a job. Its input is the
+// GPUs of NVML, CUDA_VISIBLE_DEVICES and the flags --gpus, --gpu-bind and
 // --ranks-per-gpu; it opens no CUDA driver and runs nothing on a GPU. Every host of
 // a job calls it for its own ranks. Only the packages below cmd/treerun import it.
 package gpus
@@ -19,20 +19,20 @@ import (
 	"github.com/treerun/treerun/topo/gpu"
 )
 
-// Bind says what ranks see of the GPUs of their host.
+// Bind is the set of GPUs of their host that ranks see.
 type Bind int
 
-// What --gpu-bind takes.
+// The values of --gpu-bind.
 const (
-	Visible Bind = iota // all GPUs; TREERUN_DEVICE says which is the rank's
+	Visible Bind = iota // all GPUs; TREERUN_DEVICE names the rank's own
 	Isolate             // CUDA_VISIBLE_DEVICES shows each rank its own GPU only
 	None                // ranks get no GPU, and their environment is left alone
 )
 
-// Request is what the user wants of the GPUs of every host.
+// Request holds the user's settings for the GPUs of every host.
 type Request struct {
 	Bind   Bind
-	PerGPU int    // ranks on one GPU; 0: one, and none has any where there are more ranks than GPUs
+	PerGPU int    // ranks on one GPU; 0: one, and no rank gets a GPU where there are more ranks than GPUs
 	List   string // GPUs that may be used; "": all that are visible
 }
 
@@ -42,7 +42,7 @@ const MaxPerGPU = 1024
 // maxList bounds List, in bytes.
 const maxList = 16 << 10
 
-// Check reports what cannot be meant.
+// Check reports an error if the request is invalid.
 func (r *Request) Check() error {
 	switch {
 	case r.Bind < Visible || r.Bind > None:
@@ -60,28 +60,28 @@ func (r *Request) Check() error {
 	return nil
 }
 
-// explicit tells whether the user has asked for GPUs.
+// explicit reports whether the user has requested GPUs.
 func (r *Request) explicit() bool { return r.PerGPU > 0 || r.List != "" || r.Bind == Isolate }
 
-// Plan says which rank of a host gets which GPU.
+// Plan is the assignment of GPUs to the ranks of a host.
 type Plan struct {
 	GPUs    []gpu.GPU // by local rank; nil: no rank has one
-	Visible []string  // UUIDs for CUDA_VISIBLE_DEVICES of all ranks; nil: it is left alone
+	Visible []string  // UUIDs for CUDA_VISIBLE_DEVICES of all ranks; nil: the variable is unchanged
 	Isolate bool      // each rank's CUDA_VISIBLE_DEVICES is its own GPU
-	Notice  string    // why ranks have none although the host has GPUs, for the user; "": they have, or there are none
+	Notice  string    // why ranks have no GPUs although the host has some; "": they have, or the host has none
 }
 
-// Share is which ranks of a machine are those of this host.
+// Share describes which ranks of a machine are those of this host.
 type Share struct {
 	Ranks int // of this host
-	First int // ranks of other hosts that are this very machine, as containers may be, and come before
-	Among int // ranks of all of them
+	First int // ranks of hosts before this one that are the same machine, as containers may be
+	Among int // ranks of all hosts that are this machine
 }
 
-// Assign plans for the ranks of this host. Hosts that are one machine take different
-// GPUs of it where that has enough for all of them; else each may have GPUs of its
-// own. env is the ranks' environment, of which CUDA_VISIBLE_DEVICES counts. A host
-// without GPUs gives an empty Plan, unless the user has asked for GPUs. An error
+// Assign returns the Plan for the ranks of this host. Hosts that are one machine take different
+// GPUs of it if it has enough for all of them; otherwise each may have GPUs of its
+// own. env is the ranks' environment, from which Assign reads CUDA_VISIBLE_DEVICES. A host
+// without GPUs has an empty Plan; it is an error if the user has requested GPUs. An error
 // carries its exit code.
 func Assign(r Request, ranks Share, env []string) (*Plan, error) {
 	if r.Bind == None {
@@ -94,11 +94,11 @@ func Assign(r Request, ranks Share, env []string) (*Plan, error) {
 	return assign(r, ranks, m, visibleIn(env))
 }
 
-// read is nvml.Read; tests put other machines here.
+// read is nvml.Read; tests replace it to get other machines.
 var read = nvml.Read
 
-// unread says what follows when NVML cannot be asked: where the kernel knows no
-// GPU, there is none.
+// unread returns the Plan when NVML cannot be used. A host on which the kernel knows no
+// GPU has none.
 func unread(r Request, err error) (*Plan, error) {
 	n, _ := cuda.HostGPUs()
 	if r.explicit() {
@@ -149,7 +149,7 @@ func assign(r Request, s Share, m *gpu.Machine, visible variable) (*Plan, error)
 	return p, nil
 }
 
-// usable returns the GPUs that ranks may get, in the order in which they do.
+// usable returns the GPUs that ranks may get, in the order of the ranks.
 func usable(r Request, m *gpu.Machine, visible variable) ([]gpu.GPU, error) {
 	whole := slices.DeleteFunc(slices.Clone(m.GPUs), func(g gpu.GPU) bool { return g.MIG })
 	all := gpu.InOrder(whole)
@@ -171,7 +171,7 @@ func usable(r Request, m *gpu.Machine, visible variable) ([]gpu.GPU, error) {
 	return all, nil
 }
 
-// why says why none of the GPUs that there are can be used.
+// why returns the reason why none of the existing GPUs can be used.
 func why(m *gpu.Machine, visible variable) string {
 	switch {
 	case len(m.GPUs) == 0:
@@ -183,8 +183,8 @@ func why(m *gpu.Machine, visible variable) string {
 		len(m.GPUs))
 }
 
-// Count returns how many ranks get a GPU of their own on this host when nobody
-// says how many there are: the GPUs that ranks may use, times those that share one.
+// Count returns the number of ranks on this host when the user gives none and every rank gets a
+// GPU: the number of GPUs that ranks may use, times the number of ranks that share one.
 func Count(r Request, env []string) (int, error) {
 	if r.Bind == None {
 		return 0, nil
@@ -204,7 +204,7 @@ func Count(r Request, env []string) (int, error) {
 type variable struct {
 	value    string
 	set      bool
-	pciOrder bool // CUDA_DEVICE_ORDER says so
+	pciOrder bool // CUDA_DEVICE_ORDER is PCI_BUS_ID
 }
 
 // visibleIn finds CUDA_VISIBLE_DEVICES.
@@ -220,8 +220,8 @@ func visibleIn(env []string) (v variable) {
 	return v
 }
 
-// parseList reads what --gpus takes: numbers, ranges of them, beginnings of UUIDs
-// and PCI addresses, between commas. The words that it returns have no ranges.
+// parseList reads the value of --gpus: numbers, ranges of them, beginnings of UUIDs
+// and PCI addresses, separated by commas. The words that it returns have no ranges.
 func parseList(list string) (words []string, err error) {
 	for part := range strings.SplitSeq(list, ",") {
 		part = strings.TrimSpace(part)
@@ -280,9 +280,9 @@ func find(word string, m *gpu.Machine) (*gpu.GPU, error) {
 }
 
 // pick returns the GPUs that CUDA_VISIBLE_DEVICES shows. As CUDA does, it reads
-// numbers and beginnings of UUIDs up to the first that names none. Numbers count
-// GPUs in CUDA's own order, the fastest first, which only CUDA_DEVICE_ORDER or GPUs
-// that are all alike make that of PCI.
+// numbers and beginnings of UUIDs up to the first that names no GPU. Numbers count
+// GPUs in CUDA's own order, the fastest first, which is that of PCI only with
+// CUDA_DEVICE_ORDER or if all GPUs are of the same kind.
 func (v variable) pick(all []gpu.GPU) ([]gpu.GPU, error) {
 	byPCI := slices.Clone(all)
 	slices.SortFunc(byPCI, func(a, b gpu.GPU) int { return cmp.Compare(a.PCI, b.PCI) })

@@ -23,7 +23,7 @@ func machine() *gpu.Machine {
 	return m
 }
 
-// numbers writes the GPUs of a plan by rank, and what ranks see.
+// numbers formats the GPUs of a plan by rank, and those that ranks see.
 func (p *Plan) numbers() string {
 	var b strings.Builder
 	for _, g := range p.GPUs {
@@ -105,7 +105,7 @@ func TestAssignNeighbours(t *testing.T) {
 	}
 }
 
-// GPUs of several kinds have numbers that only CUDA knows.
+// GPUs of several kinds have numbers that are known only to CUDA.
 func TestAssignMixed(t *testing.T) {
 	m := machine()
 	m.GPUs[1].Name = "T4"
@@ -163,7 +163,7 @@ func TestRequestCheck(t *testing.T) {
 	}
 }
 
-// A host without NVML has no GPUs, unless somebody asks for them.
+// A host without NVML has no GPUs; it is an error if the user requests them.
 func TestWithoutNVML(t *testing.T) {
 	defer func(f func() (*gpu.Machine, error)) { read = f }(read)
 	read = func() (*gpu.Machine, error) { return nil, fmt.Errorf("%w: no driver here", nvml.ErrUnavailable) }
@@ -190,7 +190,7 @@ func TestWithoutNVML(t *testing.T) {
 	}
 }
 
-// What --gpus takes is never trusted.
+// Values of --gpus are never trusted.
 func FuzzList(f *testing.F) {
 	for _, s := range []string{"0", "0-3,GPU-5f1c", "00000000:17:00.0", "255-255", "-1", "9999999999999999999"} {
 		f.Add(s)
