@@ -21,25 +21,25 @@ import (
 )
 
 const (
-	// handshakeTimeout is how long a connection may take to show the key.
+	// handshakeTimeout limits the time in which a connection must authenticate.
 	handshakeTimeout = 10 * time.Second
 
-	// tellTime is how long nodes that come late may come still to learn that there
+	// tellTime is the time for which late nodes may still connect, and learn that there
 	// will be no job.
 	tellTime = 3 * time.Second
 
-	// maxUnproved is how many connections may be about that at once.
+	// maxUnproved is the number of connections that may authenticate at the same time.
 	maxUnproved = 256
 )
 
 // Node is one node, as node 0 sees it.
 type Node struct {
 	*wire.NodeHello
-	Ranks []int         // that it is to run
+	Ranks []int         // that it runs
 	Conn  *netconn.Conn // to it, which the caller closes; node 0 has none
 }
 
-// gathering is what node 0 knows while node 0 waits for the others.
+// gathering is the state of node 0 while it waits for the others.
 type gathering struct {
 	c       *Config
 	session *netconn.Session
@@ -48,14 +48,14 @@ type gathering struct {
 	end     func()        // ends the gathering
 
 	mu       sync.Mutex
-	nodes    []*Node      // by node; nil: it has not come yet
-	seen     map[int]bool // nodes that came, those refused as well
+	nodes    []*Node      // by number; nil: not yet connected
+	seen     map[int]bool // nodes that have connected, including the refused
 	conflict error        // why there will be no job
 }
 
-// Gather waits, as node 0, for all others at the port of the seed, and returns
-// the nodes in order. Nodes that were told something else end it with an error,
-// which they get as well. Then, or when ctx ends, connections are closed.
+// Gather accepts, as node 0, the connections of all others at the port of the seed, and returns
+// the nodes in order. A node with different settings ends it with an error,
+// which all nodes get as well. Then, or when ctx ends, connections are closed.
 func Gather(ctx context.Context, c *Config) ([]*Node, error) {
 	g := &gathering{
 		c: c, nodes: make([]*Node, c.Nodes), seen: make(map[int]bool), over: make(chan struct{}),
@@ -86,7 +86,7 @@ func Gather(ctx context.Context, c *Config) ([]*Node, error) {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
-	d.Close() // nobody comes any more
+	d.Close() // no further node is accepted
 	switch {
 	case err == nil:
 		err = g.conflict
@@ -104,8 +104,8 @@ func Gather(ctx context.Context, c *Config) ([]*Node, error) {
 	return g.nodes, err
 }
 
-// look ends the gathering when all are there, or know why there will be no job. Those that
-// come late may come for a while still. The caller holds mu.
+// look ends the gathering when all nodes are connected, or have learned why there will be no job. In
+// that case late nodes may still connect for tellTime. The caller holds mu.
 func (g *gathering) look() {
 	switch {
 	case g.conflict == nil && (slices.Contains(g.nodes, nil) || len(g.missing()) > 0):
@@ -116,8 +116,8 @@ func (g *gathering) look() {
 	}
 }
 
-// listenAt returns where node 0 listens: at the seed itself when that is an
-// address of this host, else at all addresses, with its port. A name may stand
+// listenAt returns the address at which node 0 listens: the seed itself if that is an
+// address of this host, otherwise all addresses, with the port of the seed. A name may stand
 // for the loopback on its own host, and an address may be that of a router.
 func listenAt(seed string) string {
 	host, port, _ := net.SplitHostPort(seed) // Check has seen it
@@ -128,7 +128,7 @@ func listenAt(seed string) string {
 	return net.JoinHostPort("", port)
 }
 
-// late is the error for nodes that have not come.
+// late returns the error for nodes that have not connected in time.
 func (g *gathering) late() error {
 	missing := g.missing()
 	return fmt.Errorf("%s %s did not come to %s within %v (--start-timeout); %d of %d are there (hint: can they reach "+
@@ -137,7 +137,7 @@ func (g *gathering) late() error {
 		g.c.Timeout, g.c.Nodes-len(missing), g.c.Nodes)
 }
 
-// missing returns the nodes that are not there.
+// missing returns the nodes that are not connected.
 func (g *gathering) missing() (list []int) {
 	for i, n := range g.nodes {
 		if n == nil || i > 0 && !n.waits() {
@@ -147,7 +147,7 @@ func (g *gathering) missing() (list []int) {
 	return list
 }
 
-// layout says which ranks each node runs.
+// layout sets the ranks of each node.
 func (g *gathering) layout() error {
 	var defaults []int
 	for _, n := range g.nodes {
@@ -184,19 +184,19 @@ func (g *gathering) accept(ctx context.Context, raw net.Conn) (enter func(), err
 	return func() { g.add(&Node{NodeHello: h, Conn: c}) }, nil
 }
 
-// refused reports the first unauthenticated peer only: there may be many.
+// refused reports only the first unauthenticated peer: there may be many.
 func (g *gathering) refused(from net.Addr, err error) {
 	say, more := g.c.Trace, ""
 	g.warned.Do(func() { say, more = g.c.Warn, " (further ones are not reported)" })
 	say("refused a connection from %v: %v%s", from, err, more)
 }
 
-// add takes a node that has shown the key.
+// add adds a node that has authenticated.
 func (g *gathering) add(n *Node) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	select {
-	case <-g.over: // the others are as many as there shall be
+	case <-g.over: // all nodes are connected, or there will be no job
 		answer(n.Conn, cmp.Or(g.conflict, errors.New("all nodes are there without this one")))
 		return
 	default:
@@ -219,7 +219,7 @@ func (g *gathering) add(n *Node) {
 	g.c.Trace("node %d of %d is here: host %s, %v", i, g.c.Nodes, n.Host, n.Conn.RemoteAddr())
 }
 
-// refusal returns why there can be no job with this node.
+// refusal returns the reason why there can be no job with this node.
 func (g *gathering) refusal(n *Node) error {
 	i := n.Node
 	if why := g.c.differs(n.NodeHello); why != "" {
@@ -234,7 +234,7 @@ func (g *gathering) refusal(n *Node) error {
 	return nil
 }
 
-// waits tells whether a node is there still. It says nothing before it is answered.
+// waits reports whether a node is still connected. A node sends nothing before it gets its answer.
 func (n *Node) waits() (yes bool) {
 	raw, err := n.Conn.TCP().SyscallConn()
 	if err == nil {

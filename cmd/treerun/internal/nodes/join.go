@@ -12,8 +12,8 @@ import (
 	"github.com/treerun/treerun/internal/netconn"
 )
 
-// Join goes, as a node that is not 0, to the seed, again and again while nobody
-// is there. It returns the connection to node 0 once all nodes are there. The caller
+// Join connects a node other than node 0 to the seed, with further attempts until node 0
+// answers. It returns the connection to node 0 once all nodes are connected. The caller
 // closes it.
 func Join(ctx context.Context, c *Config) (net.Conn, error) {
 	session, err := secure(c.Key, c.JobID)
@@ -32,7 +32,7 @@ func Join(ctx context.Context, c *Config) (net.Conn, error) {
 		if errors.As(err, new(finalError)) {
 			return nil, fmt.Errorf("node 0 at %s: %w", c.Seed, err)
 		}
-		if last == nil || ctx.Err() == nil { // else it says only that time is up
+		if last == nil || ctx.Err() == nil { // otherwise err reports only that time is up
 			last = err
 			c.Trace("node 0 at %s: %v; trying again", c.Seed, err)
 		}
@@ -49,16 +49,16 @@ func Join(ctx context.Context, c *Config) (net.Conn, error) {
 	}
 }
 
-// finalError is an answer after which there is no use in trying again.
+// finalError is an answer after which another attempt is useless.
 type finalError string
 
 func (e finalError) Error() string { return string(e) }
 
-// answerGrace is how much longer than its own limit a node waits that node 0 has let in: node 0, whose
-// limit may be over a moment later, knows which nodes have not come.
+// answerGrace is the time by which a node that node 0 has accepted exceeds its own limit: the limit of
+// node 0 may end a moment later, and node 0 knows which nodes are missing.
 const answerGrace = 2 * time.Second
 
-// try is one attempt. It ends with ctx, but once node 0 has let us in with parent.
+// try makes one attempt. It ends with ctx, or, once node 0 has accepted this node, with parent.
 func (c *Config) try(ctx, parent context.Context, session *netconn.Session) (net.Conn, error) {
 	d := net.Dialer{Timeout: handshakeTimeout}
 	raw, err := d.DialContext(ctx, "tcp", c.Seed)
@@ -87,8 +87,8 @@ func (c *Config) try(ctx, parent context.Context, session *netconn.Session) (net
 	return conn, nil
 }
 
-// greet says hello and waits for the answer, which comes when all nodes are
-// there.
+// greet sends the hello of this node and waits for the answer, which comes when all nodes are
+// connected.
 func (c *Config) greet(conn net.Conn) error {
 	if err := write(conn, &c.NodeHello); err != nil {
 		return err
@@ -110,7 +110,7 @@ func (c *Config) greet(conn net.Conn) error {
 // errKey is the error for a peer that does not know the key.
 var errKey = errors.New("it does not have the key of this job: another key file, or another job id")
 
-// secure returns what both sides of a connection prove themselves with.
+// secure returns the session with which both sides of a connection authenticate.
 func secure(key []byte, jobID string) (*netconn.Session, error) {
 	derived, err := netconn.DeriveKey(key, jobID, "treerun nodes")
 	if err != nil {
@@ -120,7 +120,7 @@ func secure(key []byte, jobID string) (*netconn.Session, error) {
 	return s, s.Encrypt()
 }
 
-// keyError says what netconn.ErrKey means here.
+// keyError returns err, with an error for nodes in place of netconn.ErrKey.
 func keyError(err error) error {
 	if errors.Is(err, netconn.ErrKey) {
 		return errKey
@@ -141,8 +141,8 @@ func read(r io.Reader) (wire.Body, error) {
 	return f.Body, nil
 }
 
-// answer tells a node that the job begins, or why there will be none, and hangs up then. That
-// a node is gone learns who reads from it.
+// answer notifies a node that the job begins, or of the reason for which it does not, and closes the
+// connection in that case. Errors of writing are ignored: a reader learns that a node is gone.
 func answer(conn net.Conn, refused error) {
 	r := new(wire.Result)
 	if refused != nil {

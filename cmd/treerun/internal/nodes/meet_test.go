@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// outcome is what one node got.
+// outcome is the result of Gather or Join for one node.
 type outcome struct {
 	nodes []*Node  // of node 0
 	conn  net.Conn // of the others
@@ -50,7 +50,7 @@ func config(o *outcome, at string, node, n int) *Config {
 	}
 }
 
-// start starts a node; the channel gets its outcome when it is there or is not.
+// start starts a node; the channel gets its outcome when it is connected, or has failed.
 func start(ctx context.Context, o *outcome, c *Config) <-chan *outcome {
 	done := make(chan *outcome, 1)
 	go func() {
@@ -64,7 +64,7 @@ func start(ctx context.Context, o *outcome, c *Config) <-chan *outcome {
 	return done
 }
 
-// meet runs n nodes at one seed, each changed by change.
+// meet runs n nodes with one seed, with the settings of each changed by change.
 func meet(t *testing.T, n int, change func(c *Config)) []*outcome {
 	t.Helper()
 	at := testutil.FreeAddress(t)
@@ -84,7 +84,7 @@ func meet(t *testing.T, n int, change func(c *Config)) []*outcome {
 	return all
 }
 
-// talk sends some bytes both ways over every connection, and closes them.
+// talk sends some bytes both ways over every connection, and closes it.
 func talk(t *testing.T, all []*outcome) {
 	t.Helper()
 	var wait sync.WaitGroup
@@ -126,7 +126,7 @@ func TestMeeting(t *testing.T) {
 	}
 }
 
-// Each node tells the same reason, and no time passes.
+// Each node reports the same reason, without a wait.
 func TestDifferentSettings(t *testing.T) {
 	for _, c := range []struct {
 		change func(c *Config)
@@ -152,7 +152,7 @@ func TestDifferentSettings(t *testing.T) {
 	}
 }
 
-// All nodes learn why there will be no job, those that come late as well.
+// All nodes learn why there will be no job, including those that connect late.
 func TestBrokenNode(t *testing.T) {
 	for broken := range 3 {
 		all := meet(t, 3, func(c *Config) {
@@ -199,7 +199,7 @@ func TestWrongKeyAndJob(t *testing.T) {
 	}
 }
 
-// Node 0 listens at its own address and nowhere else, if it knows that.
+// Node 0 listens only at its own address, if it knows it.
 func TestWhereNodeZeroListens(t *testing.T) {
 	for seed, want := range map[string]string{
 		"127.0.0.1:7": "127.0.0.1:7", "127.9.9.9:7": "127.9.9.9:7", "[::1]:7": "[::1]:7",
@@ -246,7 +246,7 @@ func TestMissingNodes(t *testing.T) {
 	})
 }
 
-// A node that has come hears from node 0 which has not, though its own time is over first.
+// A connected node learns from node 0 which node is missing, although its own time ends first.
 func TestMissingNodeIsNamedByAll(t *testing.T) {
 	at := testutil.FreeAddress(t)
 	zero, one := new(outcome), new(outcome)
@@ -261,7 +261,7 @@ func TestMissingNodeIsNamedByAll(t *testing.T) {
 	}
 }
 
-// A node that is ended while it waits may be started again.
+// A node that ends while it waits may be started again.
 func TestNodeComesAgain(t *testing.T) {
 	at := testutil.FreeAddress(t)
 	zero, first, second, last := new(outcome), new(outcome), new(outcome), new(outcome)
@@ -278,7 +278,7 @@ func TestNodeComesAgain(t *testing.T) {
 	talk(t, []*outcome{<-gathered, <-a, <-b})
 }
 
-// Whatever unauthenticated peers send, the gathering goes on, and one line tells of them.
+// Whatever unauthenticated peers send, the gathering continues, and one line reports them.
 func TestUnauthenticatedPeers(t *testing.T) {
 	at := testutil.FreeAddress(t)
 	zero, one := new(outcome), new(outcome)
@@ -302,7 +302,7 @@ func TestUnauthenticatedPeers(t *testing.T) {
 	dial("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	dial(strings.Repeat("\x16\x03\x01\xff\xff", 1000))
 	for range 500 { // more than there are places
-		dial("") // says nothing, and stays
+		dial("") // sends nothing, and stays connected
 	}
 	until(t, func() bool { return strings.Contains(zero.said(), "refused a connection") })
 	joined := start(t.Context(), one, config(one, at, 1, 2))

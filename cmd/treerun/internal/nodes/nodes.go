@@ -1,13 +1,12 @@
-// Package nodes lets the treeruns of a job find each other where the user, or a
-// scheduler, starts one on every host: which of them this one is (from flags and
-// from the variables of Slurm, torchrun and LeaderWorkerSet), how node 0 gathers
-// the others at a seed address, and the connections between them, which then
-// carry what package wire says. It starts no rank. Only the packages below
-// cmd/treerun import it.
+// Package nodes connects the treeruns of a job where the user, or a scheduler, starts
+// one on every host, a node. It determines the number of this node (from flags and from
+// the variables of Slurm, torchrun and LeaderWorkerSet), gathers the nodes at node 0, which
+// listens at a seed address, and makes the connections between them, which then carry the
+// frames of package wire. It starts no rank. Only the packages below cmd/treerun import it.
 //
-// All know one key. Connections are those of package netconn, with TLS 1.3: both sides
-// prove that they know the key and the job id, so nobody else gets in, and nobody can
-// read or change what is said.
+// All nodes know one key. Connections are those of package netconn, with TLS 1.3: both sides
+// prove that they know the key and the job id, so no other process can join, and none can
+// read or change the data.
 package nodes
 
 import (
@@ -26,11 +25,11 @@ import (
 	"github.com/treerun/treerun/internal/netconn"
 )
 
-// Config is what a treerun knows before it meets the others.
+// Config holds the settings of a node before it is connected to the others.
 type Config struct {
-	wire.NodeHello        // what the others shall know
+	wire.NodeHello        // what this node sends to node 0
 	Seed           string // HOST:PORT where node 0 listens
-	JobID          string // keeps jobs with one key apart; may be empty
+	JobID          string // distinguishes jobs with the same key; may be empty
 	Key            []byte
 	Timeout        time.Duration // until all are there
 	Trace          func(format string, args ...any)
@@ -39,12 +38,12 @@ type Config struct {
 	// Of FromEnvironment:
 	From string // the scheduler, for people; "": none
 	Idle bool   // another treerun of this host runs all of its ranks
-	// Sure is false for variables that may be there for another purpose: they count
-	// only for who asks for several nodes.
+	// Sure is false for variables that may be set for another purpose: they count
+	// only if the user requests several nodes.
 	Sure bool
 }
 
-// Check reports where a node cannot be.
+// Check reports an error if the numbers, the seed or the job id are invalid.
 func (c *Config) Check() error {
 	switch {
 	case c.Nodes < 1 || c.Nodes > job.MaxRanks: // each has a rank
@@ -65,7 +64,7 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// differs tells what node h was told otherwise than this one, "" if nothing.
+// differs describes the first setting of node h that differs from this node's, "" if none does.
 func (c *Config) differs(h *wire.NodeHello) string {
 	say := func(what string, there, here any) string {
 		return fmt.Sprintf("node %d on host %s has %s %v, node %d on host %s has %v", h.Node, h.Host, what, there, c.Node,
@@ -104,8 +103,8 @@ func command(args []string) string {
 	return strconv.Quote(text)
 }
 
-// layout deals ranks to nodes, in the order of both. defaults is how many each runs when
-// neither size nor perNode says. Every node gets at least one.
+// layout distributes ranks to nodes, in the order of both. defaults holds the number of ranks of
+// each node if neither size nor perNode gives it. Every node gets at least one.
 func layout(nodes, size, perNode int, defaults []int) ([]place.Host, error) {
 	switch {
 	case size > 0 && size < nodes:
@@ -122,15 +121,15 @@ func layout(nodes, size, perNode int, defaults []int) ([]place.Host, error) {
 	return place.Map(hosts, place.Request{Size: size, PerHost: perNode})
 }
 
-// variables are those of the environment, and what is wrong with the first of them that
-// was read and could not be.
+// variables reads variables of the environment, and keeps the error of the first that could
+// not be read.
 type variables struct {
 	get func(name string) string
 	err error
 }
 
-// FromEnvironment returns what the variables of a scheduler say of this process; nil when
-// there are none, or only one node. Seed and JobID may be empty in it, and Default 0.
+// FromEnvironment returns the settings of this node from the variables of a scheduler; nil when
+// there are none, or only one node. Its Seed and JobID may be empty, and its Default 0.
 func FromEnvironment(get func(name string) string) (*Config, error) {
 	v := &variables{get: get}
 	f := v.slurm()
@@ -143,15 +142,15 @@ func FromEnvironment(get func(name string) string) (*Config, error) {
 	return f, nil
 }
 
-// scheduler is one that tells a treerun its node in variables. Its fields are their names,
-// "" when it has none.
+// scheduler describes the variables in which a scheduler passes its node to a treerun. Its fields
+// are their names, "" where it has no such variable.
 type scheduler struct {
 	name          string
 	nodes, node   string
 	perNode       string // may also be gpu, cpu or auto
 	address, port string // of the seed
 	jobID         string
-	sure          bool // one of nodes and node says that it is this one; else both do
+	sure          bool // nodes or node alone identifies this scheduler; else both must be set
 }
 
 var schedulers = []scheduler{
@@ -162,11 +161,11 @@ var schedulers = []scheduler{
 		address: "PET_MASTER_ADDR", port: "PET_MASTER_PORT", jobID: "PET_RDZV_ID"},
 	{name: "torchrun's variables", nodes: "NNODES", node: "NODE_RANK", perNode: "NPROC_PER_NODE",
 		address: "MASTER_ADDR", port: "MASTER_PORT", jobID: "RDZV_ID"},
-	// Pods of an indexed Job or a JobSet know only which one they are.
+	// Pods of an indexed Job or a JobSet know only their own index.
 	{name: "an indexed Job", node: "JOB_COMPLETION_INDEX"},
 }
 
-// defaultPort is the port of a seed of which only the host is known.
+// defaultPort is the port of a seed if only its host is known.
 const defaultPort = "29517"
 
 func (v *variables) scheduler(s *scheduler) *Config {
@@ -188,7 +187,7 @@ func (v *variables) scheduler(s *scheduler) *Config {
 	return f
 }
 
-// slurm is for tasks of a step, which srun has started. One task per node is
+// slurm returns the settings of a task of a step, which srun has started. One task per node is
 // one node; of several, the first runs the ranks of all.
 func (v *variables) slurm() *Config {
 	if !job.InSlurmStep(v.get) {
@@ -217,7 +216,7 @@ func (v *variables) slurm() *Config {
 	return f
 }
 
-// number reads a variable that must be there.
+// number reads a variable that must be set.
 func (v *variables) number(name string) int {
 	n, err := ParseCount(v.get(name), 0)
 	if err != nil && v.err == nil {
@@ -226,7 +225,7 @@ func (v *variables) number(name string) int {
 	return n
 }
 
-// ParseCount reads a number of hosts, low at least, or of one of them: N, or N:N as torchrun has it.
+// ParseCount reads a number of hosts, or the index of a host, of at least low: N, or N:N as for torchrun.
 func ParseCount(text string, low int) (int, error) {
 	least, most, isRange := strings.Cut(text, ":")
 	n, err := strconv.Atoi(least)

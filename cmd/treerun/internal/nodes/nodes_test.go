@@ -17,7 +17,7 @@ import (
 )
 
 // TestEnvironment reads testdata/environ.txt: blocks of variables, then "----",
-// then what is found.
+// then the settings that they give.
 func TestEnvironment(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "environ.txt"))
 	if err != nil {
@@ -85,7 +85,7 @@ func TestLayout(t *testing.T) {
 	})
 }
 
-// countsOf returns how many ranks each host has; they are in a row.
+// countsOf returns the number of ranks of each host; they must be consecutive.
 func countsOf(hosts []place.Host) (counts []int) {
 	next := 0
 	for _, h := range hosts {
