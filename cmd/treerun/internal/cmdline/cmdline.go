@@ -24,9 +24,9 @@ func NewFlags(name string, help *bool) *pflag.FlagSet {
 // Usages lists flags for a help text, in lines that fit into a terminal.
 func Usages(f *pflag.FlagSet) string { return f.FlagUsagesWrapped(80) }
 
-// Parse reads args as f does, and takes long flags with one dash as well, as Go programs and MPI's launchers have
-// them, and with underscores, as torchrun has them. An error says in words what is wrong. others says what flags
-// of other programs are here, and values of flags, in lines like "FLAG FLAG=VALUE: what is here".
+// Parse parses args with f, and also accepts long flags with one dash, as Go programs and MPI's launchers have
+// them, and with underscores, as torchrun has them. An error describes the problem in words. others holds the
+// replacements for flags of other programs, and for values of flags, in lines like "FLAG FLAG=VALUE: replacement".
 func Parse(f *pflag.FlagSet, args []string, others string) error {
 	if slices.Equal(args, []string{askFlags}) {
 		return &listed{f}
@@ -38,8 +38,8 @@ func Parse(f *pflag.FlagSet, args []string, others string) error {
 }
 
 // rewrite gives long flags that have one dash a second one: -np 8, which users of MPI type, and -np8; also those of
-// others, which may begin as a short flag does: -npernode. It stops at the first argument that is no flag: what
-// follows may be a program's own.
+// others, which may begin as a short flag does: -npernode. It stops at the first argument that is no flag: the
+// arguments after it may be a program's own.
 func rewrite(args []string, flags *pflag.FlagSet, others string) []string {
 	out := append([]string(nil), args...)
 	for i := 0; i < len(out); i++ {
@@ -62,8 +62,8 @@ func rewrite(args []string, flags *pflag.FlagSet, others string) []string {
 	return out
 }
 
-// plain says of an error of pflag's Parse which kind of number a flag wants, in place of the words of package
-// strconv, and of a flag that is not there which one may have been meant.
+// plain returns an error of pflag's Parse with the kind of number that a flag wants, in place of the message of
+// package strconv, and for an unknown flag with the one that may have been meant.
 func plain(f *pflag.FlagSet, err error, others string) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
@@ -92,7 +92,7 @@ func plain(f *pflag.FlagSet, err error, others string) error {
 	return fmt.Errorf("--%s %q: want %s", invalid.GetFlag().Name, invalid.GetValue(), want)
 }
 
-// unknownFlag is the error of a flag that f does not have.
+// unknownFlag returns the error for a flag that f does not have.
 func unknownFlag(f *pflag.FlagSet, e *pflag.NotExistError, others string) error {
 	name, dashes := e.GetSpecifiedName(), "--"
 	if group := e.GetSpecifiedShortnames(); group != "" {
@@ -110,7 +110,7 @@ func unknownFlag(f *pflag.FlagSet, e *pflag.NotExistError, others string) error 
 	return fmt.Errorf("unknown flag: %s%s", dashes, name)
 }
 
-// ours returns what is here in place of a flag of others, or of a flag's value; "" when they do not say.
+// ours returns the replacement for a flag of others, or for a flag's value; "" when others has none.
 func ours(others, name string) string {
 	for line := range strings.Lines(others) {
 		flags, here, _ := strings.Cut(line, ": ")
@@ -121,8 +121,8 @@ func ours(others, name string) string {
 	return ""
 }
 
-// Nearest returns the one of some names that a user may have meant by word, "" for none: between what both begin and
-// end with, as few letters as any differ, at most a third of the word's, or two have changed places.
+// Nearest returns the one of names that a user may have meant by word, "" for none: between the common beginning and
+// end of both, the fewest letters differ, at most a third of the word's, or two have changed places.
 func Nearest(word string, names []string) string {
 	best, fewest := "", max(1, len(word)/3)+1
 	for _, name := range names {
@@ -144,7 +144,7 @@ func Nearest(word string, names []string) string {
 	return best
 }
 
-// takesNext tells whether the argument after this flag is its value.
+// takesNext reports whether the argument after this flag is its value.
 func takesNext(arg string, flags *pflag.FlagSet) bool {
 	if name, ok := strings.CutPrefix(arg, "--"); ok {
 		f := flags.Lookup(name) // with "=VALUE" it finds none
@@ -161,12 +161,12 @@ func takesNext(arg string, flags *pflag.FlagSet) bool {
 	return false
 }
 
-// askFlags is an argument for which Parse does nothing but hand its flags out, as an error: nobody can type it.
+// askFlags is an argument for which Parse only returns its flags, as an error: no user can type it.
 const askFlags = "\x00"
 
 type listed struct{ flags *pflag.FlagSet }
 
-// Error is for nobody.
+// Error implements error; its text is never shown.
 func (*listed) Error() string { return "these are the flags" }
 
 // FlagsOf returns the flags with which a command calls Parse.
@@ -178,19 +178,19 @@ func FlagsOf(command func(args []string) (int, error)) *pflag.FlagSet {
 	return pflag.NewFlagSet("", pflag.ContinueOnError)
 }
 
-// Offer names words that a flag takes, beside others.
+// Offer sets words that a flag takes, in addition to others.
 func Offer(f *pflag.FlagSet, flag string, words ...string) {
-	_ = f.SetAnnotation(flag, "words", words) // only a flag that is not there is an error
+	_ = f.SetAnnotation(flag, "words", words) // only an unknown flag is an error
 }
 
-// Complete returns the words that may stand after some arguments of a command with these flags, in place of last, with
-// which they may begin: values of a flag, or flags. Where others may stand there it returns none.
+// Complete returns the words that may follow the arguments before of a command with these flags, in place of last, with
+// which they may begin: values of a flag, or flags. Where other words may follow it returns none.
 func Complete(f *pflag.FlagSet, before []string, last string) (words []string) {
 	before = rewrite(before, f, "")
 	for i := 0; i < len(before); i++ {
 		switch arg := before[i]; {
 		case !strings.HasPrefix(arg, "-"):
-			return nil // what follows is a program's own
+			return nil // the arguments after it are a program's own
 		case takesNext(arg, f) && i == len(before)-1:
 			return values(f, arg, "", last)
 		case takesNext(arg, f):
@@ -206,7 +206,7 @@ func Complete(f *pflag.FlagSet, before []string, last string) (words []string) {
 	return words
 }
 
-// values returns the words that a flag takes after what stands there: some words with commas.
+// values returns the words that a flag takes after those that begun already has, separated by commas.
 func values(f *pflag.FlagSet, flag, before, begun string) (list []string) {
 	name := strings.TrimLeft(flag, "-")
 	one := f.Lookup(name)

@@ -45,7 +45,7 @@ func TestRewrite(t *testing.T) {
 		"-timeout 5 -np 5 prog":         "--timeout 5 --np 5 prog",
 		"-lv prog":                      "-lv prog",
 		"-npx prog":                     "-npx prog",
-		"-npernode 2 -np 5 prog":        "--npernode 2 -np 5 prog", // who knows whether it has a value?
+		"-npernode 2 -np 5 prog":        "--npernode 2 -np 5 prog", // whether the unknown flag takes a value is not known
 		"-npernode=2 -np 5 prog":        "--npernode=2 --np 5 prog",
 	} {
 		got := strings.Join(rewrite(strings.Fields(in), someFlags(), "npernode x-dist: -n N\n"), " ")
@@ -91,7 +91,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// What is no number is an error in words, with the flag and the text.
+// A value that is not a number is an error in words, with the flag and the text.
 func TestPlain(t *testing.T) {
 	for in, want := range map[string]string{
 		"--count=x":   `--count "x": want a whole number`,
@@ -130,7 +130,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// A letter more, less, changed, or swapped with the next is the same word.
+// A name is nearest to itself with a letter more, less, changed, or swapped with the next.
 func TestNearestToItself(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := rapid.StringMatching(`[ab]{2,6}`).Draw(t, "a")
@@ -144,7 +144,7 @@ func TestNearestToItself(t *testing.T) {
 	})
 }
 
-// FuzzSize: every size that is read is written so that it is read again.
+// FuzzSize: every size that Set reads is formatted so that Set reads it again.
 func FuzzSize(f *testing.F) {
 	for _, s := range []string{"8", "64M", "1g", "0.5K", "1e3", "-1", "", "NaN", "16385G", "Inf"} {
 		f.Add(s)

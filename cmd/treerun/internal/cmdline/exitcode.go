@@ -6,20 +6,20 @@ import (
 	"syscall"
 )
 
-// The codes that treerun itself gives. Else it gives 0, or the code of the
+// The exit codes of treerun's own failures. Otherwise it exits with 0, or with the code of the
 // first rank that failed.
 const (
 	ExitUsage         = 64  // wrong command line
 	ExitTimeout       = 124 // --timeout ran out
 	ExitInternal      = 125 // treerun could not do its own part
-	ExitNotExecutable = 126 // PROGRAM is there but cannot be run
-	ExitNotFound      = 127 // PROGRAM is not there
+	ExitNotExecutable = 126 // PROGRAM exists but cannot be run
+	ExitNotFound      = 127 // PROGRAM does not exist
 )
 
-// SignalCode returns the code that stands for an end by signal s, as shells do it.
+// SignalCode returns the exit code for an end by signal s, as in shells.
 func SignalCode(s syscall.Signal) int { return 128 + int(s) }
 
-// Error is an error with the exit code that it leads to.
+// Error is an error with an exit code.
 type Error struct {
 	Code int
 	Err  error
@@ -51,7 +51,7 @@ func ExitCode(err error) int {
 	return ExitInternal
 }
 
-// Cause returns the innermost error of err: without what stands around it, which would
+// Cause returns the innermost error of err, without the text of those around it, which would
 // repeat a path.
 func Cause(err error) error {
 	for inner := err; inner != nil; inner = errors.Unwrap(err) {

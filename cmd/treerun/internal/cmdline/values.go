@@ -1,5 +1,5 @@
-// Package cmdline holds what the subcommands of treerun have in common on their
-// command lines: the values of flags (ranks, sizes, times), the spelling -np, the exit
+// Package cmdline holds the parts of command lines that the subcommands of treerun have in
+// common: the values of flags (ranks, sizes, times), the spelling -np, the exit
 // codes, and the error that carries one. It starts nothing. Only the packages below cmd/treerun import it.
 package cmdline
 
@@ -33,18 +33,18 @@ func (s *Size) Set(text string) error {
 // Type names the kind of value in the help.
 func (s *Size) Type() string { return "SIZE" }
 
-// String writes a size as Set reads it, in the largest unit that needs no
+// String formats a size as Set reads it, in the largest unit that needs no
 // fraction.
 func (s *Size) String() string {
 	return strings.NewReplacer(" B", "", " ", "", "iB", "").Replace(numbers.Bytes(int64(*s)))
 }
 
-// value is a flag that sets to to what parse makes of a text.
+// value is the value of a flag; Set stores the result of parse in to.
 type value[T comparable] struct {
 	to    *T
 	kind  string // in the help
 	parse func(text string) (T, error)
-	words []string // that it takes; nil: others
+	words []string // that it takes; nil: any
 }
 
 // Set sets the flag.
@@ -59,7 +59,7 @@ func (v *value[T]) Set(text string) error {
 // Type names the kind of value in the help.
 func (v *value[T]) Type() string { return v.kind }
 
-// String writes the value as Set reads it, "" for none.
+// String formats the value as Set reads it, "" for none.
 func (v *value[T]) String() string {
 	if *v.to == *new(T) {
 		return ""
@@ -92,7 +92,7 @@ func Time(to *time.Duration, low time.Duration) pflag.Value {
 	}}
 }
 
-// Setter returns the value of a flag that gives its text to set.
+// Setter returns the value of a flag that passes its text to set.
 func Setter(kind string, set func(text string) error) pflag.Value {
 	return setter(new(string), kind, set)
 }
@@ -101,7 +101,7 @@ func setter(to *string, kind string, set func(text string) error) *value[string]
 	return &value[string]{to: to, kind: kind, parse: func(text string) (string, error) { return text, set(text) }}
 }
 
-// Text returns the value of a flag that takes what parse takes, and "", which is none.
+// Text returns the value of a flag that takes the texts that parse accepts, and "" for none.
 func Text[T any](to *string, parse func(text string) (T, error)) pflag.Value {
 	return setter(to, "TEXT", func(text string) (err error) {
 		if text != "" {
@@ -111,8 +111,8 @@ func Text[T any](to *string, parse func(text string) (T, error)) pflag.Value {
 	})
 }
 
-// Choice returns the value of a flag that takes one of these words, and sets to to its
-// index. The first stands for 0, the default; it cannot be given where it is "". kind names
+// Choice returns the value of a flag that takes one of words, and stores its index in to.
+// The first stands for 0, the default; it cannot be given where it is "". kind names
 // the value in the help.
 func Choice[T ~int](to *T, kind string, words ...string) pflag.Value {
 	v := setter(new(string), kind, func(text string) error {
@@ -126,7 +126,7 @@ func Choice[T ~int](to *T, kind string, words ...string) pflag.Value {
 	return v
 }
 
-// Word returns the value of a flag that takes one of these words, in whatever case, and sets to to it.
+// Word returns the value of a flag that takes one of words, in any case, and stores it in to in lower case.
 func Word(to *string, words ...string) pflag.Value {
 	v := setter(to, "WORD", nil)
 	v.words, v.parse = words, func(text string) (string, error) {
@@ -143,14 +143,14 @@ func oneOf(words []string, text string) error {
 	return nil
 }
 
-// Or joins words as a sentence does.
+// Or joins words as in a sentence, with "or" before the last.
 func Or(words []string) string {
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// Words cuts a command into words as a shell does: between spaces, but not within
-// quotes; a backslash takes the next character as it is, not so within single
+// Words splits a command into words as a shell does: at spaces that are not within
+// quotes; a backslash quotes the next character, except within single
 // quotes. Nothing is expanded.
 func Words(text string) ([]string, error) {
 	var words []string

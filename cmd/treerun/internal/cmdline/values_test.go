@@ -28,7 +28,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// Words that are quoted come back as they were.
+// Words splits quoted words into the original ones.
 func TestWordsThatAreQuoted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := rapid.SliceOf(rapid.String()).Draw(t, "words")
