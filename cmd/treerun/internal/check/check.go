@@ -1,7 +1,7 @@
-// Package check is the subcommand check: it looks at whether this host can run jobs,
-// on GPUs where it has some, and writes a line for each thing with the remedy for what
-// is wrong. What GPUs can do for each other it finds out with ranks of its own, as
-// jobs do. Only cmd/treerun imports it.
+// Package check is the subcommand check: it checks whether this host can run jobs,
+// on GPUs where it has some, and writes a line for each result, with a remedy for each
+// fault. It tests the links between GPUs with ranks of its own, as jobs do. Only
+// cmd/treerun imports it.
 package check
 
 import (
@@ -28,10 +28,10 @@ import (
 //go:embed help/check.txt
 var help string
 
-// State is how something is.
+// State is the result of a check.
 type State int
 
-// The states. None is the last, and its bits are all of theirs: another host says what state it likes.
+// The states. None is the last, and a mask of their bits: the state that another host sends may be any number.
 const (
 	Good State = iota
 	Note
@@ -44,12 +44,12 @@ var (
 	colors = []output.Color{output.Green, output.Yellow, output.Red, ""}
 )
 
-// Line is about one thing.
+// Line is the result of the check of one thing.
 type Line struct {
 	State  State
 	What   string // in one or two words
 	Text   string
-	Remedy string // "" where there is none; not shown where all is good
+	Remedy string // "" if there is none; not shown if State is Good
 }
 
 // write writes the line, in the colors that w shows.
@@ -67,20 +67,20 @@ func (l Line) write(w io.Writer) error {
 	return err
 }
 
-// Host is what check asks about. Treerun's own is this very host.
+// Host reads the properties that check examines. In treerun it is this host.
 type Host struct {
 	Devices func() (version string, devices Devices, err error) // the CUDA driver's version and devices
-	Machine func() (*gpu.Machine, error)                        // what NVML says
-	Kernel  func() (gpus int, err error)                        // how many GPUs the kernel's driver has
-	// what ranks on the GPUs have measured; nil: they have failed, and said why
+	Machine func() (*gpu.Machine, error)                        // the GPUs that NVML lists
+	Kernel  func() (gpus int, err error)                        // the number of GPUs of the kernel's driver
+	// the measurements of ranks on the GPUs; nil: the ranks have failed, and printed the reason
 	Peers   func(m *gpu.Machine) (*peers.HostResult, error)
 	Limits  func() Limits
 	Network func() ([]iface.Device, error)
 	MPS     bool // the CUDA Multi-Process Service serves the GPUs
 }
 
-// Devices are the GPUs that the CUDA driver shows, by UUID: why streams cannot wait for values in their memory; nil:
-// they can.
+// Devices are the GPUs that the CUDA driver shows, by UUID, each with the reason why streams cannot wait for values in
+// its memory; nil: they can.
 type Devices map[string]error
 
 // Main runs the subcommand with the arguments after its name, and returns the exit
@@ -125,13 +125,13 @@ func Main(w io.Writer, args []string, h *Host) (int, error) {
 	return min(p.wrong, 1), p.err
 }
 
-// fact is a line as it is compared with those of other hosts.
+// fact is a line that is compared with those of other hosts.
 type fact struct {
 	Line
-	Same string // what of it all hosts should have alike; "": it may differ
+	Same string // the part that should be equal on all hosts; "": it may differ
 }
 
-// printer writes lines as they come, and keeps them.
+// printer writes lines as they arrive, and keeps them.
 type printer struct {
 	w     io.Writer
 	lines []fact
@@ -139,8 +139,8 @@ type printer struct {
 	wrong int
 }
 
-// line takes a line. common is for where all is good: its text without what only this host has, and then what of that
-// all hosts should have alike, for which the remedy is; with nothing behind it, all.
+// line writes and keeps a line. If its state is Good, common is its text without the parts of this host only, and then
+// the part of that text that should be equal on all hosts, for which the remedy is; without a second, all of the text.
 func (p *printer) line(l Line, common ...string) {
 	if l.State == Wrong {
 		p.wrong++
@@ -155,16 +155,16 @@ func (p *printer) line(l Line, common ...string) {
 	p.lines = append(p.lines, kept)
 }
 
-// look looks at this host for so many ranks, 0: as many as GPUs, or cores; devices is the value of --iface.
+// look checks this host for the given number of ranks, 0: as many as GPUs, or cores; devices is the value of --iface.
 func (h *Host) look(p *printer, ranks int, devices string) {
-	list, _ := h.Network() // network tells an error
+	list, _ := h.Network() // network reports the error
 	spec, _ := iface.Parse(devices)
 	offered, _, _ := iface.Choose(list, spec)
 	h.Limits().check(p, h.gpus(p), ranks, len(offered))
 	h.network(p, devices)
 }
 
-// network looks at the devices over which ranks reach other hosts.
+// network checks the devices over which ranks reach other hosts.
 func (h *Host) network(p *printer, devices string) {
 	list, err := h.Network()
 	if err != nil {
@@ -200,29 +200,30 @@ func (h *Host) network(p *printer, devices string) {
 	}
 }
 
-// Limits is what the system lets this process have.
+// Limits are the limits of the system for this process.
 type Limits struct {
 	Locked    uint64 // bytes of memory that may be locked; math.MaxUint64: any number
 	Files     uint64 // open files, now
 	MostFiles uint64 // and at most
 	Processes uint64 // of this user, and threads
-	Addresses uint64 // bytes of them that a process may have
-	Cores     int    // of the machine that this process may run on
-	Usable    int    // of these, by the time that its control group has
+	Addresses uint64 // bytes of address space that a process may have
+	Cores     int    // cores on which this process may run
+	Usable    int    // of these, by the CPU time of its control group
 	Shared    error  // why no memory can be shared; nil: it can
 	DevShm    int64  // size of /dev/shm in bytes, -1: there is none
 }
 
-// What jobs take.
+// The requirements of jobs.
 const (
 	lockedPerRank = 64 << 20 // bytes that ranks on GPUs pin: flags, staging between hosts
 	filesPerRank  = 16       // of treerun and of a rank
-	perAddress    = 4        // at least, of a rank: it listens there, for each communicator, and dials ranks over several
-	fewFiles      = 256      // or threads, of anything else
+	perAddress    = 4        // at least, of a rank: it listens at each, per communicator, and dials ranks over several
+	fewFiles      = 256      // or threads, of all other processes
 	threads       = 32       // of a rank
 )
 
-// check writes the lines about the limits. Where ranks is 0 there are as many as GPUs, or cores. They offer addresses.
+// check writes the lines about the limits. If ranks is 0, there are as many as GPUs, or cores. Each rank offers the given
+// number of addresses.
 func (l Limits) check(p *printer, gpus, ranks, addresses int) {
 	ranks = cmp.Or(ranks, max(gpus, l.Usable))
 	pinned := uint64(gpus) * lockedPerRank
@@ -241,12 +242,12 @@ func (l Limits) check(p *printer, gpus, ranks, addresses int) {
 	p.line(l.cores(gpus))
 }
 
-// enough is about a limit. less is for where it is less than what is needed.
+// enough returns the line about a limit, with less appended to its text if the limit is less than the need.
 func enough(what, text string, limit, need uint64, less, remedy string) Line {
 	if limit < need {
 		return Line{Wrong, what, text + less, remedy}
 	}
-	return Line{Good, what, text, ""} // for so many ranks, which hosts need not have alike
+	return Line{Good, what, text, ""} // without the need: the number of ranks may differ between hosts
 }
 
 func (l Limits) shared() Line {
@@ -274,7 +275,7 @@ func (l Limits) cores(gpus int) Line {
 	return line
 }
 
-// size writes a number of bytes.
+// size formats a number of bytes.
 func size(n uint64) string {
 	if n == math.MaxUint64 {
 		return "unlimited"

@@ -16,7 +16,7 @@ import (
 	"github.com/treerun/treerun/topo/gpu"
 )
 
-// well is a host with two GPUs on which nothing is wrong.
+// well returns a host with two GPUs and no fault.
 func well() *Host {
 	m := &gpu.Machine{Driver: "550.54", GPUs: []gpu.GPU{
 		{Index: 0, UUID: "GPU-a", Name: "V100", PCI: "0000:06:00.0", Memory: 16 << 30, PCIeGeneration: 3, PCIeWidth: 16,
@@ -46,7 +46,7 @@ func well() *Host {
 	}
 }
 
-// found makes the ranks of a host find something else.
+// found replaces the findings of the ranks of a host.
 func found(f ...gpu.Finding) func(*Host) {
 	return func(h *Host) {
 		before := h.Peers
@@ -72,11 +72,11 @@ func devices(list ...iface.Device) func(*Host) {
 	return func(h *Host) { h.Network = func() ([]iface.Device, error) { return list, nil } }
 }
 
-// loopback is a device that reaches nobody else.
+// loopback is a device that reaches no other host.
 var loopback = iface.Device{Name: "lo", Kind: iface.Loopback, Up: true, MTU: 65536,
 	Addrs: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8")}}
 
-// wide is a device with so many addresses.
+// wide returns a device with the given number of addresses.
 func wide(addresses int) iface.Device {
 	d := iface.Device{Name: "eth0", Up: true, MTU: 1500}
 	for i := range addresses {
@@ -85,7 +85,7 @@ func wide(addresses int) iface.Device {
 	return d
 }
 
-// check is a host and what is said of it.
+// check is a host and the lines about it.
 type check struct {
 	name    string
 	changes []func(*Host)
@@ -93,7 +93,7 @@ type check struct {
 	want    []string
 }
 
-// checks returns a host that is well and hosts that are not.
+// checks returns a host without faults and hosts with faults.
 func checks() []check {
 	none := fmt.Errorf("%w: no driver", cuda.ErrUnavailable)
 	noDriver := func(h *Host) { h.Devices = func() (string, Devices, error) { return "", nil, none } }

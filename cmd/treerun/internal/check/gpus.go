@@ -12,7 +12,7 @@ import (
 	"github.com/treerun/treerun/topo/gpu"
 )
 
-// gpus looks at the GPUs and returns how many can be used.
+// gpus checks the GPUs and returns the number of usable ones.
 func (h *Host) gpus(p *printer) int {
 	version, devices, driverErr := h.Devices()
 	m, nvmlErr := h.Machine()
@@ -66,7 +66,7 @@ func (h *Host) gpus(p *printer) int {
 	return usable
 }
 
-// lineOf is about one GPU.
+// lineOf returns the line about one GPU.
 func lineOf(g *gpu.GPU, devices Devices, known bool) Line {
 	l := Line{Good, fmt.Sprintf("gpu %d", g.Index),
 		fmt.Sprintf("%s, %s, %s, %s", g.Name, g.UUID, g.PCI, size(uint64(max(g.Memory, 0)))) + g.Connections(), ""}
@@ -88,8 +88,8 @@ func lineOf(g *gpu.GPU, devices Devices, known bool) Line {
 	return l
 }
 
-// peersOf tells what the ranks have found: a line for the links, whose rates treerun topo shows,
-// one for each that is advertised and wrong, and a line for memory that processes share.
+// peersOf writes the findings of the ranks: a line for the links, whose rates treerun topo shows,
+// one for each link that is advertised but faulty, and a line for memory that processes share.
 func peersOf(p *printer, r *peers.HostResult) {
 	good, refused, wrong, closed := 0, 0, 0, 0
 	why := ""

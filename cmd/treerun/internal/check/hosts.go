@@ -24,17 +24,17 @@ import (
 	"github.com/treerun/treerun/internal/netconn"
 )
 
-// Subcommand is the name of the ranks that are for Serve, as launch.RankName has it.
+// Subcommand is the name of the ranks that run Serve, for launch.RankName.
 const Subcommand = "check"
 
 const (
-	maxAnswer = 16 << 20               // bytes that a host may say
-	maxAhead  = 100 * time.Millisecond // of a clock; those that are kept right differ by less
-	slowHost  = 5 * time.Second        // after which a host is named that has not answered
+	maxAnswer = 16 << 20               // bytes that a host may send
+	maxAhead  = 100 * time.Millisecond // of a clock; synchronized clocks differ by less
+	slowHost  = 5 * time.Second        // after which a host that has not answered is named
 	nameLimit = 3 * time.Second        // for looking up all names
 )
 
-// hosts looks at several hosts, each through a job with these flags that has Serve as its rank, and at what is between
+// hosts checks several hosts, each with a job with these flags whose rank runs Serve, and the network between
 // them. devices is the value of --iface.
 func hosts(p *printer, list []launch.Host, flags []string, devices string) {
 	var names []string
@@ -72,7 +72,7 @@ func hosts(p *printer, list []launch.Host, flags []string, devices string) {
 	}
 }
 
-// treerun returns a treerun with one rank on each of some hosts; its arguments are flags and what follows them.
+// treerun returns the command of a treerun with one rank on each of hosts; its arguments are flags and rest.
 func treerun(hosts []launch.Host, flags, rest []string) *exec.Cmd {
 	list := make([]string, len(hosts))
 	for i, f := range hosts {
@@ -85,8 +85,8 @@ func treerun(hosts []launch.Host, flags, rest []string) *exec.Cmd {
 	return &exec.Cmd{Path: wire.Self, Args: args, SysProcAttr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}}
 }
 
-// ask has Serve run on a host by a command, and returns what it says. How long the time takes that it says in the end,
-// tells how far its clock may be ahead.
+// ask runs cmd, which runs Serve on a host, and returns the lines that it sends. The time until the last message, which
+// has the time of that host, bounds the error of the difference of its clock.
 func ask(name string, cmd *exec.Cmd) (lines []fact, err error) {
 	late := time.AfterFunc(slowHost, func() { fmt.Fprintf(os.Stderr, "treerun: host %s has not answered yet\n", name) })
 	defer late.Stop()
@@ -120,12 +120,12 @@ func ask(name string, cmd *exec.Cmd) (lines []fact, err error) {
 	return append(lines, fact{Line: l}), err
 }
 
-// Serve says what a host is like, and when its stdin ends what time it is. args are the value of --iface, the number of
-// ranks that the host shall have, and the names of all hosts.
+// Serve prints the lines of this host, and when its stdin ends its time. args are the value of --iface, the number of
+// ranks for which the host is checked, and the names of all hosts.
 func Serve(h *Host, args []string) error {
 	p := &printer{w: io.Discard}
 	p.line(Line{Good, "treerun", wire.BuildVersion() + ", " + runtime.Version(), ""})
-	ranks, _ := strconv.Atoi(args[1]) // our own words
+	ranks, _ := strconv.Atoi(args[1]) // treerun wrote the arguments
 	h.look(p, ranks, args[0])
 	ctx, cancel := context.WithTimeout(context.Background(), nameLimit)
 	defer cancel()
@@ -151,12 +151,12 @@ func Serve(h *Host, args []string) error {
 	return errors.Join(err, timeErr)
 }
 
-// compare writes what hosts say of themselves, of which n do: once where all say the same, else with the hosts that say
-// it, and as worth a note where it should be the same and is not what most have.
+// compare writes the lines of the n hosts that have answered: once if all have the same line, otherwise with the hosts
+// that have it, and as a Note if it should be the same on all hosts and is not that of the majority.
 func compare(p *printer, names []string, said [][]fact, n int) {
 	var lines []fact
 	by := make(map[fact][]string)
-	same := make(map[[2]string]int) // hosts, by what lines are about and what should be the same
+	same := make(map[[2]string]int) // number of hosts, by What and Same of their lines
 	for i, name := range names {
 		for _, l := range said[i] {
 			if by[l] == nil {

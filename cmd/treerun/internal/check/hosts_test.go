@@ -19,8 +19,8 @@ import (
 	"github.com/treerun/treerun/internal/iface"
 )
 
-// The test binary is also the treerun that check starts for each host, and with it the rank there. The name of a host
-// says what is wrong with it.
+// TestMain runs the test binary also as the treerun that check starts for each host, and as the rank on that host. The
+// name of a host stands for its fault.
 func TestMain(m *testing.M) {
 	if os.Args[0] != "treerun" {
 		os.Exit(m.Run())
@@ -79,7 +79,7 @@ func farHost(name string, args []string) int {
 	return 0
 }
 
-// ahead is a host whose clock goes before others by so much.
+// ahead runs Serve as a host whose clock is ahead of others by much.
 func ahead(h *Host, args []string, much time.Duration) int {
 	out := os.Stdout
 	r, w, err := os.Pipe()
@@ -114,8 +114,8 @@ func noGPU() *Host {
 	return h
 }
 
-// TestHosts: what is alike is one line, a difference names the hosts, a host that does not answer does not hide the
-// others, and what is between them counts.
+// TestHosts: equal lines are one line, a difference names the hosts, a host that does not answer does not hide the
+// others, and a fault of the network between them counts.
 func TestHosts(t *testing.T) {
 	const alike = `ok     hosts          2 of 2 answer
 ok     treerun        \(devel\), go1.*
@@ -190,7 +190,7 @@ ok     tcp            each host reaches all others
 	}
 }
 
-// TestFlagsOfFarHosts: how hosts are reached is for the treerun of each host to know, which of them is said anew.
+// TestFlagsOfFarHosts: the treerun of each host gets the flags by which hosts are reached, and its own --host.
 func TestFlagsOfFarHosts(t *testing.T) {
 	hosts := []launch.Host{{Name: "fd00::1", Target: "me@fd00::1"}, {Name: "b", Target: "b"}}
 	got := strings.Join(treerun(hosts, []string{"--push=true", "--ppn=4"}, []string{"x"}).Args, " ")
@@ -199,7 +199,7 @@ func TestFlagsOfFarHosts(t *testing.T) {
 	}
 }
 
-// FuzzCompare: whatever hosts say of themselves, each line is written once, or with the hosts that have it.
+// FuzzCompare: whatever lines hosts send, each is written once, or with the hosts that have it.
 func FuzzCompare(f *testing.F) {
 	f.Add([]byte(`[{"State":0,"What":"x","Text":"y"}]`), []byte(`[]`))
 	f.Add([]byte(`[{"What":"x","Same":"y"},{"What":"x","Same":"z"}]`), []byte(`[{"What":"x","Same":"y","Text":"y"}]`))
