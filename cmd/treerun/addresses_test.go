@@ -10,18 +10,18 @@ import (
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
-// TestWhichAddressJoins: two hosts are joined by one address each, which is the last of many, or stands on a bridge or
-// on the loopback; or they have an address in common as well. A job starts, and warns of nobody.
+// TestWhichAddressJoins: two hosts can connect by one address each, which is the last of many, or that of a bridge or
+// of the loopback; or they have an address in common as well. A job starts, without a warning.
 func TestWhichAddressJoins(t *testing.T) {
 	launcher := namedTreerun(t)
-	// In commands N is the host's number, 1 or 2, M the other's, and ADDRESS what joins them, on eth0.
+	// In commands N is the host's number, 1 or 2, M the other's, and ADDRESS the one by which they connect, on eth0.
 	for name, c := range map[string]struct {
 		commands string
 		flags    string
 	}{
 		"the ninth": {commands: "flush; others 8; ip addr add $ADDRESS/24 dev eth0"},
 		"the 64th":  {commands: "flush; others 63; ip addr add $ADDRESS/24 dev eth0"},
-		// Of 101 one per network goes before others.
+		// Of 101 addresses, one per network precedes the others.
 		"of 101": {commands: "flush; others 20; for k in $(seq 80); do ip addr add 10.1.$N.$((k + 1))/24 dev eth0; done; " +
 			"ip addr add $ADDRESS/24 dev eth0"},
 		"on br-ex": {commands: "flush; ip link add br-ex type bridge; ip link set br-ex up; ip link set eth0 master br-ex; " +

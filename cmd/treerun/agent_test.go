@@ -16,11 +16,11 @@ import (
 // hostAgent is a launch agent whose hosts are this one under other names.
 const hostAgent = `env FAKEHOST={host} sh -c 'exec "$@"' -`
 
-// hostSleeper is a rank on such a host that would sleep for long, with a child
-// that knows nothing of treerun.
+// hostSleeper is a rank on such a host that sleeps for long, with a child
+// that does not use treerun.
 const hostSleeper = `echo pid $$ on $FAKEHOST; sleep 300 & wait`
 
-// launchHosts starts treerun, under a name by which its agents are treerun, too.
+// launchHosts starts treerun, under a name with which its agents run as treerun, too.
 func launchHosts(t *testing.T, args ...string) *launched {
 	t.Helper()
 	named := namedTreerun(t)
@@ -57,8 +57,8 @@ func TestKillAgent(t *testing.T) {
 	}
 }
 
-// Where the agent had others below it, those hosts are lost as well, and nothing
-// is left there.
+// If the agent had others below it, those hosts are lost as well, and nothing
+// is left on them.
 func TestKillInnerAgent(t *testing.T) {
 	l := launchHosts(t, "-H", "n[1-9]", "--fan-out", "2", "sh", "-c", hostSleeper)
 	l.expect(9, "pid ")
@@ -89,7 +89,7 @@ func TestKillLauncherOfHostsEarly(t *testing.T) {
 	}
 }
 
-// kill -9 of a rank somewhere: the code and the cause of one host.
+// kill -9 of a rank on any host: the code and the cause are those of one host.
 func TestKillRankOfHosts(t *testing.T) {
 	l := launchHosts(t, "-H", "a:2,b:2", "sh", "-c", hostSleeper)
 	victim := l.pidsOn("b")[1]
@@ -116,8 +116,8 @@ func (l *launched) pidsOn(host string) []int {
 	return pids
 }
 
-// An agent that does nothing any more is given up, and ends with its ranks
-// although nobody wakes it.
+// An agent that is stopped is given up, and ends with its ranks
+// without a SIGCONT.
 func TestStoppedAgent(t *testing.T) {
 	t.Parallel()
 	l := launchHosts(t, "-H", "a:1,b:1", "--peer-timeout", "6", "sh", "-c", hostSleeper)
@@ -130,7 +130,7 @@ func TestStoppedAgent(t *testing.T) {
 	}
 }
 
-// Whoever stops the launcher for a while does not lose the job: hosts wait.
+// A launcher that is stopped for a while does not lose the job: hosts wait.
 func TestStoppedLauncher(t *testing.T) {
 	t.Parallel()
 	fifo := filepath.Join(t.TempDir(), "go")
@@ -155,7 +155,7 @@ func TestStoppedLauncher(t *testing.T) {
 	l.ends(0)
 }
 
-// Ctrl-C stops ranks everywhere; a second one kills those that do not heed it.
+// Ctrl-C stops ranks on all hosts; a second one kills those that ignore it.
 func TestInterruptHosts(t *testing.T) {
 	l := launchHosts(t, "-H", "a:1,b:1", "sh", "-c",
 		`trap 'echo heard; exit 0' TERM; echo pid $$; while :; do sleep 0.01; done`)
@@ -182,7 +182,7 @@ func TestSignalHosts(t *testing.T) {
 	l.ends(0)
 }
 
-// Ranks hear which rank is lost, and with which host.
+// Ranks learn which rank is lost, and with which host.
 func TestRanksHearOfLostHost(t *testing.T) {
 	l := launchHosts(t, "-H", "a:1,b:1", "sh", "-c",
 		`if [ $RANK = 0 ]; then exec member init hear; else exec member init sleep 300s; fi`)
@@ -195,13 +195,13 @@ func TestRanksHearOfLostHost(t *testing.T) {
 	}
 }
 
-// --push needs neither treerun nor the program on the other side, and leaves no
-// file there; a program that has been built here goes by itself.
+// --push needs neither treerun nor the program on the other host, and leaves no
+// file there; a program that has been built here is sent without --push.
 func TestPush(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	exe := filepath.Join(dir, "treerun")
-	built(t, ".", exe) // a real one: a pushed file has no name by which a test binary knows what to be
+	built(t, ".", exe) // a real one: a pushed file has no name from which a test binary knows its command
 	script := filepath.Join(dir, "script")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\necho script $RANK on $FAKEHOST\n"), 0o700); err != nil {
 		t.Fatal(err)
@@ -210,10 +210,10 @@ func TestPush(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The other side has neither: a wrapper hides them.
+	// The other host has neither: a wrapper hides them.
 	hide := `env FAKEHOST={host} sh -c 'chmod 0 ` + exe + ` ` + script + `; exec "$@"' -`
 	if os.Getuid() == 0 {
-		hide = hostAgent // root executes what it likes to; the checks below tell it was not needed
+		hide = hostAgent // root executes files of any mode; the checks below show that they were not needed
 	}
 	for program, want := range map[string]string{script: "script 2 on n3", binary: ""} {
 		l := starts(t, func(c *exec.Cmd) { c.Path = exe }, "--launch-agent", hide, "--push", "-H", "n[1-3]", "--fan-out", "1",
@@ -234,8 +234,8 @@ func TestPush(t *testing.T) {
 	l.leavesNothing()
 }
 
-// A connection that carries nothing any more, in either direction, is no
-// connection: the host is given up, and its ranks end by themselves.
+// A connection that has stopped carrying data, in either direction, is
+// lost: the host is given up, and its ranks end by themselves.
 func TestSilentConnection(t *testing.T) {
 	for name, agent := range map[string]string{
 		"from the agent": `sh -c '"$@" | cat' {host}`,

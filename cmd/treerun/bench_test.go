@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// benchRow is the JSON form of a row as its readers know it, written down a
-// second time from the contract.
+// benchRow is the JSON form of a row for its readers, written a second time
+// from the contract.
 type benchRow struct {
 	Collective, Type, Op, Plan string
 	NP, Bytes, Count, Root     int
@@ -29,7 +29,7 @@ type benchRow struct {
 	LimitShare                 float64  `json:"limit_share"`
 }
 
-// bench on 1, 2 and 4 ranks gives rows that decode, with right results, and
+// bench on 1, 2 and 4 ranks writes rows that decode, with right results, and
 // bandwidths that follow from the times.
 func TestBenchRows(t *testing.T) {
 	t.Parallel()
@@ -86,7 +86,7 @@ func TestBenchRows(t *testing.T) {
 	}
 }
 
-// Who has read enough of the table ends the job, quietly; who interrupts it,
+// A reader that closes the table ends the job, without a message; an interrupt ends it
 // with the signal's code.
 func TestBenchStops(t *testing.T) {
 	l := starts(t, nil, "bench", "-np", "2", "-b", "8", "-e", "8", "-i", "1000000", "--max-seconds", "100", "--collective",
@@ -110,7 +110,7 @@ func TestBenchStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	stdout.Close()
-	cmd.Wait() // the state says how it ended
+	cmd.Wait() // ProcessState holds the exit status
 	if code := cmd.ProcessState.ExitCode(); code != 128+int(syscall.SIGPIPE) || stderr.Len() > 0 {
 		t.Errorf("exit code %d, want that of SIGPIPE; stderr:\n%s", code, &stderr)
 	}

@@ -19,7 +19,7 @@ var builds struct {
 	files map[string]string
 }
 
-// processTests are tests of processes. What they have built is removed when all have ended.
+// processTests are tests of processes. The programs they have built are removed when all have ended.
 type processTests struct{ *testing.M }
 
 func (m processTests) Run() int {
@@ -29,14 +29,14 @@ func (m processTests) Run() int {
 			os.RemoveAll(builds.dir)
 		}
 	}()
-	if signal.Ignored(syscall.SIGINT) { // the tests run behind & in a script, and what they start would ignore it
+	if signal.Ignored(syscall.SIGINT) { // the tests run behind & in a script, and their processes would ignore it
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGINT)
 	}
 	return m.M.Run()
 }
 
 // built puts the program of a package into a file, which other users may run, too. Every
-// caller has a name of its own for it: tests find their processes by that.
+// caller has its own name for the file: tests find their processes by it.
 func built(t *testing.T, pkg, file string) {
 	t.Helper()
 	builds.Lock()
@@ -64,7 +64,7 @@ func built(t *testing.T, pkg, file string) {
 	}
 }
 
-// putLooper puts a looper, which the test binary is by that name, beside a program that was
+// putLooper puts a looper, which is the test binary under that name, next to a program that was
 // built into this folder: tests find its processes by its file.
 func putLooper(t *testing.T, dir string) (file string) {
 	t.Helper()

@@ -20,8 +20,8 @@ import (
 )
 
 // The chaos tests kill real ranks of real jobs that make calls of all kinds all
-// the time (looper), and look at what the others say, what the launcher returns,
-// and what is left on the machine.
+// the time (looper), and check the errors of the others, the exit code and output of the
+// launcher, and the leftovers on the machine.
 //
 // TREERUN_CHAOS=200 raises the number of jobs of each test from its default.
 func chaosRuns(t *testing.T, usual int) int {
@@ -37,7 +37,7 @@ func chaosRuns(t *testing.T, usual int) int {
 	return n
 }
 
-// chaosJob is one job under way.
+// chaosJob is one running job.
 type chaosJob struct {
 	cmd            *exec.Cmd
 	stdout, stderr bytes.Buffer
@@ -59,7 +59,7 @@ func startJob(t *testing.T, tmp, launcher string, args ...string) *chaosJob {
 func (j *chaosJob) wait(t *testing.T) int {
 	t.Helper()
 	killer := time.AfterFunc(maxWait, func() { j.cmd.Process.Kill() })
-	j.cmd.Wait() // the state says how it ended
+	j.cmd.Wait() // ProcessState holds the exit status
 	if !killer.Stop() {
 		t.Fatalf("the launcher still ran after %v\nstdout:\n%s\nstderr:\n%s", maxWait, &j.stdout, &j.stderr)
 	}
@@ -69,8 +69,8 @@ func (j *chaosJob) wait(t *testing.T) int {
 	return j.cmd.ProcessState.ExitCode()
 }
 
-// ranks returns the processes that the launcher has started, as far as it got,
-// but for its guard, which is the launcher's executable.
+// ranks returns the processes that the launcher has started so far,
+// except its guard, which is the launcher's executable.
 func (j *chaosJob) ranks() []int {
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", j.cmd.Process.Pid))
 	var pids []int
@@ -86,7 +86,7 @@ func (j *chaosJob) ranks() []int {
 	return pids
 }
 
-// leftovers returns what the machine holds that a job could have left behind:
+// leftovers returns the objects of the machine that a job could have left behind:
 // processes of the looper, shared memory, temporary files, abstract sockets.
 func leftovers(t *testing.T, looper, tmp string) map[string]bool {
 	t.Helper()
@@ -131,7 +131,7 @@ func leftovers(t *testing.T, looper, tmp string) map[string]bool {
 }
 
 // strangersSockets returns the inodes of the sockets of processes whose
-// executable is not below dir: other tests and jobs have theirs.
+// executable is not below dir: those of other tests and jobs.
 func strangersSockets(dir string) map[string]bool {
 	inodes := make(map[string]bool)
 	fds, _ := filepath.Glob("/proc/[0-9]*/fd/*")
@@ -149,7 +149,7 @@ func strangersSockets(dir string) map[string]bool {
 	return inodes
 }
 
-// nothingLeft compares with what was there before, and waits a little for
+// nothingLeft compares the leftovers with those before, and waits a little for
 // processes that are just ending.
 func nothingLeft(t *testing.T, looper, tmp string, before map[string]bool) {
 	t.Helper()
@@ -170,7 +170,7 @@ func nothingLeft(t *testing.T, looper, tmp string, before map[string]bool) {
 	}
 }
 
-// reports returns when each surviving rank's call returned a typed error.
+// reports returns the times at which each surviving rank's call returned a typed error.
 func (j *chaosJob) reports() []time.Time {
 	var when []time.Time
 	for line := range strings.Lines(j.stderr.String()) {
@@ -189,7 +189,7 @@ func (j *chaosJob) reports() []time.Time {
 	return when
 }
 
-// chaosTimes are what TestKillRank saw.
+// chaosTimes are the measurements of TestKillRank.
 type chaosTimes struct {
 	inCalls     int             // jobs in which all ranks were making calls
 	learned     []time.Duration // from the kill to the return of a survivor's call
@@ -216,12 +216,12 @@ func TestKillRank(t *testing.T) {
 	nothingLeft(t, looper, tmp, before)
 	slices.Sort(times.learned)
 	t.Logf("%+v", times)
-	if n := len(times.learned); n == 0 || times.learned[n/2] > time.Second { // one job may stand still on a busy machine
+	if n := len(times.learned); n == 0 || times.learned[n/2] > time.Second { // one job may stall on a busy machine
 		t.Errorf("half of the ranks learned of it after %v", times.learned[n/2:])
 	}
 }
 
-// killOneRank starts a job of np ranks, kills one of them, and looks at what the others report.
+// killOneRank starts a job of np ranks, kills one of them, and checks the reports of the others.
 func killOneRank(t *testing.T, rng *rand.Rand, tmp string, times *chaosTimes, np int, launcher string,
 	program ...string) {
 	j := startJob(t, tmp, launcher, append([]string{"-np", strconv.Itoa(np), "--peer-timeout", "60"}, program...)...)

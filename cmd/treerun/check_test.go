@@ -13,18 +13,18 @@ import (
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
-// checkOn runs check from host 0 and returns the exit code and what it prints.
+// checkOn runs check from host 0 and returns the exit code and the output.
 func checkOn(t *testing.T, h *nethosts.Hosts, agent string, args ...string) (code int, text string) {
 	t.Helper()
 	cmd := h.Command(0, namedTreerun(t), append([]string{"check", "--launch-agent", agent}, args...)...)
 	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+t.TempDir())
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	_ = cmd.Run() // the state says how it ended
+	_ = cmd.Run() // ProcessState holds the exit status
 	return cmd.ProcessState.ExitCode(), out.String()
 }
 
-// TestCheckHosts: hosts that are alike, and hosts of which each differs: one is down, one has another treerun, one a
+// TestCheckHosts: equal hosts, and hosts of which each differs: one is down, one has another treerun, one a
 // lower limit, one another MTU and other names; then two that do not reach each other.
 func TestCheckHosts(t *testing.T) {
 	h := nethosts.Up(t, 3, nethosts.Options{Prefix: "chk"})
@@ -94,7 +94,7 @@ exec ` + strings.ReplaceAll(h.Agent(), "{host}", `"$@"`) + "\n",
 }
 
 // TestLoopbackDown: without the loopback a job of one host is refused at once, with another device or none, here or by
-// an agent, and check says so.
+// an agent, and check reports the fault.
 func TestLoopbackDown(t *testing.T) {
 	named := namedTreerun(t)
 	for _, down := range []string{"ip link set lo down", "ip link set lo down; ip link del eth0"} {
@@ -106,7 +106,7 @@ func TestLoopbackDown(t *testing.T) {
 			var stderr bytes.Buffer
 			cmd := h.Command(0, named, append(args, "sleep", "300")...)
 			cmd.Stderr = &stderr
-			_ = cmd.Run() // the state says how it ended
+			_ = cmd.Run() // ProcessState holds the exit status
 			text := stderr.String()
 			if code := cmd.ProcessState.ExitCode(); code != 125 || strings.Count(text, "\n") != 1 ||
 				!strings.Contains(text, "the loopback device lo is down") || !strings.Contains(text, "ip link set lo up") {
@@ -125,7 +125,7 @@ func TestLoopbackDown(t *testing.T) {
 	}
 }
 
-// TestKillCheck: a check that is killed while it waits for hosts leaves nothing, here or there.
+// TestKillCheck: a check that is killed while it waits for hosts leaves nothing, on this host or on them.
 func TestKillCheck(t *testing.T) {
 	named, waits := namedTreerun(t), filepath.Join(t.TempDir(), "waits")
 	l := starts(t, func(c *exec.Cmd) { c.Path = named }, "check", "-H", "a,b", "--launch-agent",

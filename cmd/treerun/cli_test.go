@@ -45,8 +45,8 @@ func TestTagged(t *testing.T) {
 	}
 }
 
-// FuzzParse: every command line gives options or an error of usage, and what
-// follows PROGRAM arrives as it is.
+// FuzzParse: every command line gives options or an error of usage, and the
+// arguments after PROGRAM are unchanged.
 func FuzzParse(f *testing.F) {
 	f.Add("-np 8 -x A=b -- prog -np 9")
 	f.Add("-np8 --timeout 1h -lv prog")

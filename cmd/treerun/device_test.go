@@ -13,13 +13,13 @@ import (
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 
-// onFakeHost runs a job on a fake host, and returns what it printed.
+// onFakeHost runs a job on a fake host, and returns its output.
 func onFakeHost(t *testing.T, env []string, code int, flags string, program ...string) (stdout, stderr string) {
 	t.Helper()
 	return startOnFakeHost(t, env, code, append(strings.Fields(flags), program...)...)()
 }
 
-// startOnFakeHost starts a job and returns what waits for it.
+// startOnFakeHost starts a job and returns a function that waits for it.
 func startOnFakeHost(t *testing.T, env []string, code int, args ...string) (wait func() (stdout, stderr string)) {
 	t.Helper()
 	self, err := os.Executable()
@@ -38,7 +38,7 @@ func startOnFakeHost(t *testing.T, env []string, code int, args ...string) (wait
 	}
 	return func() (string, string) {
 		t.Helper()
-		_ = c.Wait() // the state says how it ended
+		_ = c.Wait() // ProcessState holds the exit status
 		if got := c.ProcessState.ExitCode(); got != code {
 			t.Errorf("treerun %s: exit code %d, want %d\n%s\n%s", strings.Join(args, " "), got, code, &out, &errs)
 		}
@@ -46,7 +46,7 @@ func startOnFakeHost(t *testing.T, env []string, code int, args ...string) (wait
 	}
 }
 
-// What is wrong with a driver or a GPU is said, with the rank and the call, and
+// Faults of a driver or a GPU are reported, with the rank and the call, and
 // the job ends.
 func TestDeviceTrouble(t *testing.T) {
 	const dense = "allreduce"
@@ -75,7 +75,7 @@ func TestDeviceTrouble(t *testing.T) {
 	}
 }
 
-// deviceCalls measures few calls of two ranks, of a collective to be named.
+// deviceCalls measures few calls of two ranks; the name of a collective follows.
 const deviceCalls = "bench --device cuda -np 2 -v -b 1K -e 64K -f 64 -i 3 -w 1 --collective "
 
 // bench measures device calls and compares every element.
@@ -105,7 +105,7 @@ func TestBenchOnGPUs(t *testing.T) {
 	onFakeHost(t, nil, 64, "bench --device cuda --alloc")
 }
 
-// The ranks of bench get the GPUs that the command line says.
+// The ranks of bench get the GPUs of the command line.
 func TestBenchOnChosenGPUs(t *testing.T) {
 	t.Parallel()
 	env := fakegpu.Start(t, "dgx1v/0-3")

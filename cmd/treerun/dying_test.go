@@ -17,9 +17,9 @@ import (
 	"github.com/treerun/treerun/rank"
 )
 
-// dying is a rank of a job whose rank 1 touches as much memory as its argument says, and kills itself. Rank 0 prints
-// how long after that it has heard of it, and how long it took until the process had ended: before that the system
-// tells nobody.
+// dying is a rank of a job whose rank 1 touches the number of bytes in its argument, and kills itself. Rank 0 prints
+// the time after which it has learned of it, and the time until the process had ended: before its end the system
+// notifies no process.
 func dying() {
 	if err := die(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -86,7 +86,7 @@ func touch(size int) error {
 	return nil
 }
 
-// A child of a rank's process that is the rank in its place, and dies, is not taken for the rank's end.
+// The death of a child that acts as the rank in place of its process is not taken for the rank's end.
 func TestDyingChild(t *testing.T) {
 	l := starts(t, nil, "-np", "2", "sh", "-c", "dying 1000; sleep 0.5; exit 7")
 	if line := <-l.lines; !strings.Contains(line, "lost its connection") {
@@ -96,7 +96,7 @@ func TestDyingChild(t *testing.T) {
 }
 
 // A rank that is killed is known to be lost before the system has taken its memory back, which takes half a second for
-// 8 GiB, and longer where a driver has pinned it. Then it is told how the rank has ended.
+// 8 GiB, and longer where a driver has pinned it. Later the others learn how the rank has ended.
 func TestDyingRank(t *testing.T) {
 	size := testutil.Count(4, 8) << 30
 	text, err := os.ReadFile("/proc/meminfo")

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestRankFaults: what a job says when one of its ranks does not behave. The
+// TestRankFaults checks the messages of a job when one of its ranks misbehaves. The
 // program is the looper.
 func TestRankFaults(t *testing.T) {
 	launcher, looper := chaosBinaries(t)

@@ -13,12 +13,12 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// fileTime is how long a command may take that is given a FIFO, a device or
-// somebody else's file. It bounds what must not hang, and says nothing about speed.
+// fileTime limits the time of a command that is given a FIFO, a device or
+// another user's file. It detects a hang, and is no measure of speed.
 const fileTime = 40 * time.Second
 
 // runWithin runs a command that must end by itself, and returns its exit code and
-// what it has written.
+// its output.
 func runWithin(t *testing.T, env []string, command ...string) (code int, output string) {
 	t.Helper()
 	cmd := exec.Command(command[0], command[1:]...)
@@ -35,8 +35,8 @@ func runWithin(t *testing.T, env []string, command ...string) (code int, output 
 	return cmd.ProcessState.ExitCode(), string(text)
 }
 
-// planted returns files that hang or mislead whoever trusts them, by what an error
-// says of them. The last is root's to make.
+// planted returns files that block or mislead a program that trusts them, by the text of
+// the error about them. Only root can make the last one.
 func planted(t *testing.T, text string) map[string]func(name string) error {
 	t.Helper()
 	kinds := map[string]func(string) error{
@@ -51,7 +51,7 @@ func planted(t *testing.T, text string) map[string]func(name string) error {
 	return kinds
 }
 
-// A FIFO that nobody writes to, or a device, where a user names a file, is an error
+// A FIFO without a writer, or a device, where a user names a file, is an error
 // at once.
 func TestNamedFiles(t *testing.T) {
 	launcher, _ := chaosBinaries(t)
@@ -75,7 +75,7 @@ func TestNamedFiles(t *testing.T) {
 	}
 }
 
-// The same, or somebody else's file, in place of a key is an error at once.
+// The same, or another user's file, in place of a key is an error at once.
 func TestKeyFiles(t *testing.T) {
 	launcher, looper := chaosBinaries(t)
 	for what, plant := range planted(t, strings.Repeat("0a", 32)) {
@@ -101,7 +101,7 @@ func TestKeyFiles(t *testing.T) {
 	}
 }
 
-// Where what was measured is cached, the same is measured anew, and replaced.
+// The same in place of a cached measurement is replaced by a new measurement.
 func TestCachedFiles(t *testing.T) {
 	launcher, looper := chaosBinaries(t)
 	cache := t.TempDir()

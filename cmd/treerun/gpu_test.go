@@ -19,7 +19,7 @@ func onGPUs(t *testing.T, env []string, args ...string) *launched {
 	return starts(t, func(cmd *exec.Cmd) { cmd.Env = append(append(cmd.Env, env...), "XDG_CACHE_HOME="+cache) }, args...)
 }
 
-// sorted returns what a job printed, line by line.
+// sorted returns the lines that a job has printed, in order.
 func (l *launched) sorted() []string {
 	list := slices.Clone(l.seen)
 	slices.Sort(list)
@@ -27,7 +27,7 @@ func (l *launched) sorted() []string {
 }
 
 // TestRanksGetGPUs: one each, as many ranks as GPUs, in the order of NUMA nodes and
-// PCI addresses; shared, chosen, isolated or none where the user says so.
+// PCI addresses; shared, chosen, isolated or none with the flags for it.
 func TestRanksGetGPUs(t *testing.T) {
 	env := fakegpu.Start(t, "dgx1v")
 	const show = `echo "$RANK ${TREERUN_DEVICE:-none} ${CUDA_VISIBLE_DEVICES-all}"`
@@ -87,8 +87,8 @@ func valuesOf(m map[string]string) (list []string) {
 	return list
 }
 
-// TestTopoMeasuresGPUs: ranks in processes of their own measure over CUDA IPC what
-// NVML has declared, and both are shown.
+// TestTopoMeasuresGPUs: ranks in processes of their own measure over CUDA IPC the links
+// that NVML has declared, and both are shown.
 func TestTopoMeasuresGPUs(t *testing.T) {
 	t.Parallel()
 	env := fakegpu.Start(t, "dgx1v")
@@ -126,7 +126,7 @@ func TestTopoMeasuresGPUs(t *testing.T) {
 	}
 }
 
-// TestCheck: a line for each thing, and the exit code says whether one is wrong.
+// TestCheck: a line for each thing, and an exit code that is 1 if one of them is wrong.
 func TestCheck(t *testing.T) {
 	env := fakegpu.Start(t, "dgx1v/0-3")
 	for _, c := range []struct {
@@ -162,7 +162,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckGPUsOfHosts: on several hosts GPUs are told without what only one host has, and wrong links as on one.
+// TestCheckGPUsOfHosts: the lines of several hosts about GPUs omit the parts of one host, and show faulty links.
 func TestCheckGPUsOfHosts(t *testing.T) {
 	env := fakegpu.Start(t, "dgx1v/0-3")
 	named := namedTreerun(t)
@@ -186,7 +186,7 @@ func TestCheckGPUsOfHosts(t *testing.T) {
 	}
 }
 
-// A host without GPU is fine, and says so.
+// A host without a GPU is no fault, and check prints a line about it.
 func TestCheckWithoutGPU(t *testing.T) {
 	l := starts(t, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH=", "CUDA_VISIBLE_DEVICES=") }, "check")
 	l.exits(0)
@@ -203,7 +203,7 @@ func TestCheckWithoutGPU(t *testing.T) {
 	}
 }
 
-// Agents give the ranks of their hosts GPUs, and say which with -v; hosts that are
+// Agents assign GPUs to the ranks of their hosts, and print them with -v; hosts that are
 // one machine take different ones.
 func TestHostsGiveGPUs(t *testing.T) {
 	for _, e := range fakegpu.Start(t, "dgx1v") {
@@ -216,7 +216,7 @@ func TestHostsGiveGPUs(t *testing.T) {
 	if len(all) != 4 || len(slices.Compact(slices.Clone(all))) != 4 || !strings.HasPrefix(all[3], "b GPU-") {
 		t.Fatalf("%q\n%s", all, &l.stderr)
 	}
-	if job.MachineID(job.UsableCores()) != "" { // else nobody knows that a and b are one
+	if job.MachineID(job.UsableCores()) != "" { // else it is not known that a and b are one
 		if all[0][2:] == all[2][2:] || all[1][2:] == all[3][2:] {
 			t.Errorf("hosts that are one machine share GPUs: %q", all)
 		}

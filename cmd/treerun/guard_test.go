@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// kill -9 of treerun ends also what ranks have started and what knows nothing
-// of treerun: below a wrapper script, in the background, deaf to SIGTERM, left
-// by a rank that has ended; but not what has left its rank's process group, nor
+// kill -9 of treerun ends also the children of ranks and processes that do not use
+// treerun: below a wrapper script, in the background, deaf to SIGTERM, left
+// by a rank that has ended; but not processes that have left their rank's process group, nor
 // treerun's own neighbours.
 func TestKillTreerunEndsChildren(t *testing.T) {
 	bystander := exec.Command("sleep", "600")
@@ -75,14 +75,14 @@ func TestGuardIsReplaced(t *testing.T) {
 		first := l.guard(0)
 		syscall.Kill(first, syscall.SIGKILL)
 		l.guard(first)
-		// It is told of the ranks right after its start.
+		// It gets the list of ranks right after its start.
 		time.Sleep(100 * time.Millisecond)
 		l.signal(syscall.SIGKILL)
 		l.ends(137)
 	}
 }
 
-// guard waits for a guard of the job that is another process than this one.
+// guard waits for a guard of the job that is a process other than other.
 func (l *launched) guard(other int) int {
 	l.t.Helper()
 	for end := time.Now().Add(maxWait); time.Now().Before(end); time.Sleep(time.Millisecond) {

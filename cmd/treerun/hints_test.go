@@ -48,8 +48,8 @@ func TestLimitsThatEndRanks(t *testing.T) {
 	}
 }
 
-// Ranks with few descriptors either come to their end, or an error has the system's; so has a rank that others cannot
-// connect to as it accepts nothing.
+// Ranks with few descriptors either end well, or their error wraps that of the system; so does that of a rank to which
+// others cannot connect because it accepts nothing.
 func TestFewDescriptors(t *testing.T) {
 	var accepts atomic.Int32
 	t.Run("limits", func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestNoDescriptorForSharedMemory(t *testing.T) {
 // A control group that has too little memory is named as the cause, and the ranks of another group are not.
 func TestOutOfMemory(t *testing.T) {
 	dir := memoryGroup(t)
-	// The shell exits as tail does, which is killed.
+	// The shell exits with the status of tail, which is killed.
 	for code, rank := range map[int]string{137: "head -c 400M /dev/zero | tail -c 400M > /dev/null",
 		3: "head -c 400M /dev/zero | tail -c 400M > /dev/null; exit 3"} {
 		l := starts(t, limited("echo $$ > "+filepath.Join(dir, "cgroup.procs")), "-np", "2", "sh", "-c", rank)

@@ -10,7 +10,7 @@ import (
 )
 
 // A peer link on which copies hang ends the job that has found out, since its
-// processes can give nothing back any more, and none waits for ever. The next job
+// processes can no longer release memory, and none waits forever. The next job
 // leaves the link out.
 func TestHungPeerLink(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
-// identity is who a rank thinks it is, where no launcher of treerun tells it.
+// identity is the identity of a rank that no launcher of treerun has started.
 type identity struct {
 	rank, size int
 	job        string
@@ -55,7 +55,7 @@ func startLone(t *testing.T, cmd *exec.Cmd, tmp string, id identity) *lone {
 func (l *lone) ends(t *testing.T) int {
 	t.Helper()
 	killer := time.AfterFunc(2*maxWait, func() { l.cmd.Process.Kill() })
-	l.cmd.Wait() // the state says how it ended
+	l.cmd.Wait() // ProcessState holds the exit status
 	if !killer.Stop() {
 		t.Errorf("a rank did not end:\n%s", &l.output)
 	}
@@ -72,10 +72,10 @@ func writeKey(t *testing.T, dir, name, digit string) string {
 }
 
 // A job of four ranks on two hosts runs, in its second epoch. From a third host
-// comes who has another key, the id of another job, is left over from the first
-// epoch, or takes itself for a rank that is there already: each is told what is
-// wrong, and the job takes no notice. Beside it runs a second job with the same
-// key on the same hosts.
+// ranks connect that have another key, have the id of another job, are left over from the
+// first epoch, or have the number of a rank that has joined already: each ends with an error
+// that names the cause, and the job is not affected. A second job with the same key runs on
+// the same hosts.
 func TestImpostersBetweenHosts(t *testing.T) {
 	h := nethosts.Up(t, 3, nethosts.Options{Prefix: "imp"})
 	_, looper := chaosBinaries(t)
@@ -93,7 +93,7 @@ func TestImpostersBetweenHosts(t *testing.T) {
 			jobs[j] = append(jobs[j], startLone(t, h.Command(r/2, looper, "-until", enough), tmp, id))
 		}
 	}
-	// One joins while the ranks still gather, the others when they may be done.
+	// The first joins while the ranks still gather, the others when they may be done.
 	for _, c := range []struct {
 		name, want string
 		id         identity
@@ -155,10 +155,10 @@ func TestManyJobsBeginAtOnce(t *testing.T) {
 	nothingLeft(t, looper, tmp, before)
 }
 
-// While node 0 waits at the seed for node 1, somebody with another key file and
-// somebody of another job come as node 1, and a thousand strangers of whom three
-// hundred stay. They are refused, which one line tells, and the real node 1 gets
-// in.
+// While node 0 waits at the seed for node 1, a treerun with another key file and
+// a treerun of another job connect as node 1, and a thousand unauthenticated peers, of
+// which three hundred stay connected. They are refused, which one line reports, and the
+// real node 1 is accepted.
 func TestImpostersAtTheSeed(t *testing.T) {
 	t.Parallel()
 	good := newNodes(t, 2)

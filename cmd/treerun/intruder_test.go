@@ -26,7 +26,7 @@ type intruder struct {
 	done chan struct{}
 }
 
-// startIntruder starts one, which ends with the test at the latest.
+// startIntruder starts an intruder, which ends with the test at the latest.
 func startIntruder(t *testing.T, cmd *exec.Cmd) *intruder {
 	t.Helper()
 	x := &intruder{cmd: cmd, done: make(chan struct{})}
@@ -62,7 +62,7 @@ func startIntruder(t *testing.T, cmd *exec.Cmd) *intruder {
 	return x
 }
 
-// count returns how often it has said something.
+// count returns how often it has printed text.
 func (x *intruder) count(text string) (n int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -74,7 +74,7 @@ func (x *intruder) count(text string) (n int) {
 	return n
 }
 
-// await returns when the condition holds, or the job has ended, or it takes too
+// await waits until f holds, and fails the test if that takes too
 // long.
 func await(t *testing.T, j *chaosJob, what string, f func() bool) {
 	t.Helper()
@@ -87,10 +87,10 @@ func await(t *testing.T, j *chaosJob, what string, f func() bool) {
 	}
 }
 
-// A job runs on two hosts. From a third one somebody comes to every port that
-// opens, a thousand times in all, in ten ways; and on one of the two somebody
-// overhears all greetings of ranks and repeats them at once. The job takes no
-// notice but in a line per port and source, and ends well.
+// A job runs on two hosts. From a third one an intruder connects to every port that
+// opens, a thousand times in all, in ten ways; and on one of the two another intruder
+// overhears all greetings of ranks and repeats them at once. The job prints
+// only a line per port and source, and ends well.
 func TestIntrudersBetweenHosts(t *testing.T) {
 	h := nethosts.Up(t, 3, nethosts.Options{Prefix: "port"})
 	launcher, looper := chaosBinaries(t)
@@ -104,7 +104,7 @@ func TestIntrudersBetweenHosts(t *testing.T) {
 	}
 }
 
-// warnings counts the lines of a rank that tell of refused callers in these words.
+// warnings counts the lines of a rank that report refused callers, followed by words.
 func (j *chaosJob) warnings(rank int, words string) (n int) {
 	for line := range strings.Lines(j.stderr.String()) {
 		if strings.HasPrefix(line, fmt.Sprintf("[%d] ", rank)) &&

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// A thousand intruders, some garbage, some HTTP, some silent for good, come to
-// every port of a job's ranks, from the moment a port is open, while the job
-// starts and makes calls. It takes no notice: it ends well, says nothing of
+// A thousand intruders, some with garbage, some with HTTP, some silent forever, connect
+// to every port of a job's ranks, from the moment a port is open, while the job
+// starts and makes calls. The job is not affected: it ends well, reports no
 // lost ranks, and leaves nothing.
 func TestIntrudersAtTheRanks(t *testing.T) {
 	const size, intruders = 4, 1000
@@ -58,13 +58,13 @@ func TestIntrudersAtTheRanks(t *testing.T) {
 	nothingLeft(t, looper, tmp, before)
 }
 
-// visit is intruder number i at a port; it returns the connection when the
-// intruder stays.
+// visit connects to a port as intruder number i; it returns the connection if the
+// intruder stays connected.
 func visit(t *testing.T, port string, i int) net.Conn {
 	t.Helper()
 	c, err := net.DialTimeout("tcp", port, maxWait)
 	if err != nil {
-		return nil // the rank has ended: the job's outcome tells
+		return nil // the rank has ended: the job's outcome shows an error
 	}
 	switch i % 4 {
 	case 0:
@@ -74,7 +74,7 @@ func visit(t *testing.T, port string, i int) net.Conn {
 	case 2:
 		c.Write([]byte(strings.Repeat("\xff\x00garbage", 100+i)))
 	case 3:
-		c.Write([]byte("tree")) // too little to tell
+		c.Write([]byte("tree")) // too little to decide
 		return c
 	}
 	c.Close()

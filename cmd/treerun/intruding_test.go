@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// intruding is the command intruder, which is what jobs have to live with: it comes to the ports of some hosts
-// again and again without knowing the key, or repeats what it has overheard. It
+// intruding is the command intruder, a peer that jobs must tolerate: it connects to the ports of some hosts
+// again and again without knowing the key, or repeats greetings that it has overheard. It
 // ends with its standard input.
 //
 //	intruder -hosts 10.77.0.1,10.77.0.2 -ports 41000-41031 -n 1000
 //
-// connects to every port that is open, in a dozen ways, and prints "enough" when
-// it has got n connections on each host.
+// connects to every open port, in a dozen ways, and prints "enough" after
+// n connections to each host.
 //
 //	intruder -replay
 //
@@ -56,9 +56,9 @@ func intruding() {
 	select {}
 }
 
-// besiege goes round the ports until it has got n connections.
+// besiege connects to the ports in turn until it has made n connections.
 func besiege(host string, lo, hi, n int) {
-	var held []net.Conn // of those who stay, the latest
+	var held []net.Conn // the latest of those that stay connected
 	for i := 0; i < n; {
 		open := 0
 		for port := lo; port <= hi; port++ {
@@ -79,23 +79,23 @@ func besiege(host string, lo, hi, n int) {
 			}
 		}
 		if open == 0 {
-			time.Sleep(2 * time.Millisecond) // nobody is there yet
+			time.Sleep(2 * time.Millisecond) // no rank listens yet
 		}
 	}
-	go func() { // keep those that stay
+	go func() { // keep these connections open
 		time.Sleep(time.Hour)
 		fmt.Fprintln(io.Discard, held)
 	}()
 }
 
-// greetings are how ranks begin: of package rank, and of those of package transport/tcp.
+// greetings are the first bytes of ranks: those of package rank, and those of package transport/tcp.
 var greetings = []string{
 	"trnc\x01\x00\x00\x02\x00\x00\x00\x03\x00\x00\x00\x00" + strings.Repeat("\x00", 16) + strings.Repeat("n", 48),
 	"trnc\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00" + strings.Repeat("x", 12) + strings.Repeat("n",
 		48),
 }
 
-// visitAs is intruder number i. It tells whether he stays.
+// visitAs acts as intruder number i. It reports whether it stays connected.
 func visitAs(c net.Conn, i int) bool {
 	hello := greetings[i/10%2]
 	switch i % 10 {
@@ -112,13 +112,13 @@ func visitAs(c net.Conn, i int) bool {
 	case 4:
 		c.Write(bytes.Repeat([]byte{0xff, 0}, 1000+i))
 		return true
-	case 5: // a hello that is cut off, from somebody who goes
+	case 5: // a truncated hello, from a peer that disconnects
 		io.WriteString(c, hello[:20])
 		return false
-	case 6: // and from somebody who stays
+	case 6: // and from a peer that stays connected
 		io.WriteString(c, hello[:len(hello)-1])
 		return true
-	case 7: // a hello of somebody without the key
+	case 7: // a hello of a peer without the key
 		io.WriteString(c, hello+strings.Repeat("p", 32))
 		return true
 	case 8: // one byte a second

@@ -13,7 +13,7 @@ import (
 )
 
 // TestJumboFrames: a switch drops the packets above 1500 bytes of hosts with an MTU of 9000. Wherever a job stalls for
-// that, its error names what check names.
+// that reason, its error names the same cause as check.
 func TestJumboFrames(t *testing.T) {
 	launcher := namedTreerun(t)
 	key := filepath.Join(t.TempDir(), "key")

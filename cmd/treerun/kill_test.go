@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// sleeper is a rank that knows nothing of treerun and would sleep for long.
+// sleeper is a rank that does not use treerun and sleeps for long.
 const sleeper = `echo pid $$; exec sleep 300`
 
 // pids reads the process ids that n sleepers print.
@@ -73,8 +73,8 @@ func TestKillTreerun(t *testing.T) {
 	}
 }
 
-// Processes that are not the job's survive whatever happens to it: one in
-// treerun's own process group, and one that a rank has sent away on purpose.
+// Processes outside the job survive any end of it: one in
+// treerun's own process group, and one that a rank has moved out of its group on purpose.
 func TestBystander(t *testing.T) {
 	bystander := exec.Command("sleep", "600")
 	bystander.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -112,7 +112,7 @@ func TestBystander(t *testing.T) {
 	daemon.signal(syscall.SIGINT)
 	for range daemon.lines {
 	}
-	daemon.cmd.Wait() // the state says how it ended
+	daemon.cmd.Wait() // ProcessState holds the exit status
 	if code := daemon.cmd.ProcessState.ExitCode(); code != 130 {
 		t.Errorf("exit code %d, want 130; stderr:\n%s", code, &daemon.stderr)
 	}

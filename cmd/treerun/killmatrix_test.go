@@ -22,15 +22,15 @@ import (
 )
 
 // The kill matrix kills a rank of very many jobs, each at a random moment of a random
-// call, and compares all that the survivors were given: a call either returns an error
-// of a known type, or the right result in whole.
+// call, and compares all results of the survivors: a call returns either an error
+// of a known type, or the complete and right result.
 //
 //	TREERUN_KILLS=2000 go test -timeout 60m -v -run TestKillMatrix ./cmd/treerun
 //
-// kills so many ranks. A job that fails prints its seed; TREERUN_KILL_SEED repeats the
+// kills 2000 ranks. A job that fails prints its seed; TREERUN_KILL_SEED repeats the
 // choices of one.
 
-// kills returns how many ranks to kill, some by default.
+// kills returns the number of ranks to kill, usual by default.
 func kills(t *testing.T, usual int) int {
 	t.Helper()
 	usual = testutil.Count((usual+2)/3, usual)
@@ -92,8 +92,8 @@ type killJob struct {
 	out, err        lockedBuffer
 }
 
-// drawKill chooses a job. fixed are arguments of the looper that say which calls it
-// makes, on two ranks, each on its core where there are two.
+// drawKill chooses a job. fixed are arguments of the looper that choose its calls,
+// on two ranks, each on its core if there are two.
 func drawKill(seed uint64, fixed string) *killJob {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	j := &killJob{np: 2 + rng.IntN(4), after: time.Duration(rng.IntN(60_000)) * time.Microsecond}
@@ -122,7 +122,7 @@ func (j *killJob) run(rng *rand.Rand, tmp, launcher, looper string) error {
 	}
 	hung := time.AfterFunc(maxWait, func() { cmd.Process.Kill() })
 	err := j.disturb(rng, cmd)
-	cmd.Wait() // the state says how it ended
+	cmd.Wait() // ProcessState holds the exit status
 	if !hung.Stop() {
 		return fmt.Errorf("HANG: the job has not ended after %v", maxWait)
 	}
@@ -135,7 +135,7 @@ func (j *killJob) run(rng *rand.Rand, tmp, launcher, looper string) error {
 	return j.verdict()
 }
 
-// startOn starts cmd, on one core only where it is to be crowded.
+// startOn starts cmd, on one core only if crowded.
 func startOn(cmd *exec.Cmd, crowded bool) error {
 	if !crowded {
 		return cmd.Start()
@@ -163,7 +163,7 @@ func startOn(cmd *exec.Cmd, crowded bool) error {
 }
 
 // disturb waits until the ranks make calls, and for a moment, then kills one of them.
-// Another one may stand still from before that until after it.
+// Another one may be stopped from before that until after it.
 func (j *killJob) disturb(rng *rand.Rand, cmd *exec.Cmd) error {
 	var pids []int
 	for late := time.Now().Add(maxWait); len(pids) == 0 || !j.early && len(pids) < j.np; time.Sleep(time.Millisecond) {
@@ -193,7 +193,7 @@ func (j *killJob) disturb(rng *rand.Rand, cmd *exec.Cmd) error {
 	return syscall.Kill(j.victim, syscall.SIGKILL)
 }
 
-// readyPids returns the ranks that say that they make calls.
+// readyPids returns the ranks that have reported that they make calls.
 func readyPids(out string) (pids []int) {
 	for line := range strings.Lines(out) {
 		var pid int
@@ -206,7 +206,7 @@ func readyPids(out string) (pids []int) {
 	return pids
 }
 
-// verdict is an error if a rank got a wrong result, or no error of a known type, or if
+// verdict returns an error if a rank got a wrong result, or no error of a known type, or if
 // the launcher names another cause.
 func (j *killJob) verdict() error {
 	text := j.err.String()
@@ -226,7 +226,7 @@ func (j *killJob) verdict() error {
 	return nil
 }
 
-// firstSaid leaves out the lines that the launcher repeats.
+// firstSaid removes the lines that the launcher repeats.
 func firstSaid(text string) string {
 	var all strings.Builder
 	for line := range strings.Lines(text) {
@@ -237,7 +237,7 @@ func firstSaid(text string) string {
 	return all.String()
 }
 
-// killMany kills a rank in each of so many jobs, as many at a time as there are cores.
+// killMany kills a rank in each of n jobs, of which as many run at a time as there are cores.
 func killMany(t *testing.T, n int, fixed string) {
 	launcher, looper := chaosBinaries(t)
 	tmp, seed := t.TempDir(), killSeed(t)
@@ -284,13 +284,13 @@ func killMany(t *testing.T, n int, fixed string) {
 // TestKillMatrix: calls of all kinds and sizes, 2 to 5 ranks.
 func TestKillMatrix(t *testing.T) { killMany(t, kills(t, 20), "") }
 
-// TestKillBroadcast: 8 MiB from rank 0 and 1 in turn, where each rank has a core. In a
-// quarter of the kills the survivor once got old data, without an error.
+// TestKillBroadcast: 8 MiB from rank 0 and 1 in turn, where each rank has a core. In an earlier
+// version the survivor got old data, without an error, in a quarter of the kills.
 func TestKillBroadcast(t *testing.T) {
 	killMany(t, kills(t, 10), "-kind Broadcast -bytes 8388608")
 }
 
-// TestKillConcurrent: eight goroutines of each rank call and wait, on a communicator each.
+// TestKillConcurrent: eight goroutines of each rank make calls and wait, each on its own communicator.
 func TestKillConcurrent(t *testing.T) {
 	killMany(t, kills(t, 10), "-comms 8 -kind AllReduce -bytes 16384")
 }

@@ -42,7 +42,7 @@ type togetherJob struct {
 	out, err lockedBuffer
 }
 
-// drawTogether chooses job number i. Two of three jobs have victims that once were the worst.
+// drawTogether chooses job number i. Two of three jobs have the victims that were the worst in earlier versions.
 func drawTogether(seed uint64, i int) *togetherJob {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	j := &togetherJob{hosts: 2 + rng.IntN(3), per: 1 + rng.IntN(4), start: i % starters, seed: seed,
@@ -89,7 +89,7 @@ func drawTogether(seed uint64, i int) *togetherJob {
 	}
 	slices.Sort(others)
 	j.victims = slices.Compact(j.victims)
-	if len(j.victims) >= np { // somebody must survive
+	if len(j.victims) >= np { // one rank must survive
 		j.victims, j.down = j.victims[:np-1], nil
 	}
 	return j
@@ -100,7 +100,7 @@ func (j *togetherJob) String() string {
 		j.per, []string{"from host 0", "from away", "without treerun"}[j.start], j.stoppable, j.victims, j.down)
 }
 
-// run makes the job, kills, and waits for its end. It returns what verdict returns.
+// run starts the job, kills ranks of it, and waits for its end. It returns the results of verdict.
 func (j *togetherJob) run(h *nethosts.Hosts, tmp, launcher, looper string) ([]time.Duration, error) {
 	cmds := j.commands(h, tmp, launcher, looper)
 	var all sync.WaitGroup
@@ -114,7 +114,7 @@ func (j *togetherJob) run(h *nethosts.Hosts, tmp, launcher, looper string) ([]ti
 		}
 		hung := time.AfterFunc(maxWait, func() { cmd.Process.Kill() })
 		all.Go(func() {
-			cmd.Wait() // the state says how it ended
+			cmd.Wait() // ProcessState holds the exit status
 			hung.Stop()
 			if i == 0 { // a job without treerun has no exit code of its own
 				j.code = cmd.ProcessState.ExitCode()
@@ -128,7 +128,7 @@ func (j *togetherJob) run(h *nethosts.Hosts, tmp, launcher, looper string) ([]ti
 	return j.verdict()
 }
 
-// commands returns what starts the job.
+// commands returns the commands that start the job.
 func (j *togetherJob) commands(h *nethosts.Hosts, tmp, launcher, looper string) (cmds []*exec.Cmd) {
 	args := []string{looper, "-seed", strconv.FormatUint(j.seed, 10)}
 	if j.stoppable {
@@ -201,9 +201,9 @@ func (j *togetherJob) kill(h *nethosts.Hosts, cmd *exec.Cmd) error {
 
 var errorLine = regexp.MustCompile(`looper: rank (\d+): RankError of (-?\d+) at (\d+), in a call since (\d+): (.*)\n`)
 
-// verdict is an error if not every survivor has its typed error, or they name several causes, or anything of what they
-// were given was wrong, or treerun names another cause. It returns for how long each survivor was in a call after the
-// kills, or in one that began later, before it had its error.
+// verdict returns an error if not every survivor has its typed error, or they name several causes, or any of their
+// results was wrong, or treerun names another cause. times has, for each survivor, the time in a call after the kills,
+// or in one that began later, before it had its error.
 func (j *togetherJob) verdict() (times []time.Duration, err error) {
 	text := firstSaid(j.err.String())
 	for _, bad := range []string{"WRONG RESULT", "untyped error", "panic:", "fatal error:"} {
@@ -221,7 +221,7 @@ func (j *togetherJob) verdict() (times []time.Duration, err error) {
 		}
 		if !slices.Contains(j.victims, own) { // else it had its error between two kills
 			at, _ := strconv.ParseInt(m[3], 10, 64)
-			since, _ := strconv.ParseInt(m[4], 10, 64) // a rank that prepares its next call learns it there
+			since, _ := strconv.ParseInt(m[4], 10, 64) // a rank that prepares its next call gets its error in that call
 			times = append(times, time.Duration(at-max(since, j.began.UnixMicro()))*time.Microsecond)
 			from[own] = true
 		}
@@ -276,7 +276,7 @@ func TestKillTogether(t *testing.T) {
 	}
 }
 
-// A rank to which the failure of another comes late, since it stood still or its host is busy, has its typed error
+// A rank that learns of the failure of another late, since it was stopped or its host is busy, gets its typed error
 // before SIGTERM ends it.
 func TestKillLateRank(t *testing.T) {
 	launcher, looper := chaosBinaries(t)
@@ -301,7 +301,7 @@ func TestKillLateRank(t *testing.T) {
 	signal(1, syscall.SIGKILL)
 	time.Sleep(800 * time.Millisecond)
 	signal(2, syscall.SIGCONT)
-	cmd.Wait() // the state says how it ended
+	cmd.Wait() // ProcessState holds the exit status
 	j.code = cmd.ProcessState.ExitCode()
 	if err == nil {
 		_, err = j.verdict()

@@ -13,7 +13,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// atOnce is how long a start that cannot succeed may take on a busy machine. The ranks
+// atOnce limits the time of a start that cannot succeed, on a busy machine. The ranks
 // of these tests would run for minutes.
 const atOnce = 10 * time.Second
 
@@ -26,7 +26,7 @@ func limited(command string) func(*exec.Cmd) {
 }
 
 // refuses waits for the end of a job that could not be started, which must come at once,
-// and for a line of stderr that holds all of want.
+// and checks for a line of stderr that contains all of want.
 func (l *launched) refuses(want ...string) {
 	l.t.Helper()
 	start := time.Now()
@@ -37,7 +37,7 @@ func (l *launched) refuses(want ...string) {
 	l.says(want...)
 }
 
-// says looks for a line of stderr that holds all of want.
+// says checks for a line of stderr that contains all of want.
 func (l *launched) says(want ...string) {
 	l.t.Helper()
 lines:
@@ -104,12 +104,12 @@ func (s *sweeper) run(limit int, args ...string) (code int, stderr string, took 
 	}
 	killer := time.AfterFunc(maxWait, func() { cmd.Process.Kill() })
 	defer killer.Stop()
-	cmd.Wait() // the state says how it ended
+	cmd.Wait() // ProcessState holds the exit status
 	return cmd.ProcessState.ExitCode(), text.String(), time.Since(start)
 }
 
 // try starts six ranks under a limit, unless even treerun --version does not run. They
-// run, or one line says at once why not.
+// run, or one line reports the reason at once.
 func (s *sweeper) try(limit int, rank ...string) {
 	s.t.Helper()
 	if code, _, _ := s.run(limit, "--version"); code != 0 {
@@ -133,7 +133,7 @@ func (s *sweeper) try(limit int, rank ...string) {
 }
 
 // TestLimits: under every limit of open files, and of addresses, with which treerun runs at all, ranks start,
-// or one line says at once why not.
+// or one line reports the reason at once.
 //
 // TREERUN_LIMITS=1 tries all limits up to 64, and allows a start that fails one second.
 func TestLimits(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/treerun/treerun/rank"
 )
 
-// loops are the loops that the flags ask for.
+// loops holds the loops of the flags.
 type loops struct {
 	calls      int
 	leave, odd int
@@ -34,9 +34,9 @@ type loops struct {
 // its ranks. Every buffer is filled with wrong values before a call, and compared in whole
 // after each call that has returned nil.
 //
-// It exits with 0 when asked to stop after a number of calls, with 3 when a
+// It exits with 0 when it has made its number of calls, with 3 when a
 // call returned a typed error, with 4 when the error was not typed, with 5 when
-// a result was wrong, whatever became of the job.
+// a result was wrong, whatever the outcome of the job.
 func looper() {
 	var o loops
 	flag.IntVar(&o.calls, "calls", 1<<40, "calls to make")
@@ -56,7 +56,7 @@ func looper() {
 		o.kinds = []string{*kind}
 	}
 	if !*stoppable {
-		signal.Ignore(syscall.SIGTERM) // who is slow on a busy machine still says what he has learned
+		signal.Ignore(syscall.SIGTERM) // a rank that is slow on a busy machine still reports its error
 	}
 	if os.Getenv("TREERUN_RANK") == fmt.Sprint(*early) {
 		os.Exit(0)
@@ -97,13 +97,13 @@ func join(ctx context.Context, run func(context.Context, *rank.World, *collectiv
 	return report(w.Rank(), err)
 }
 
-// latestCall is when the latest call began, in microseconds.
+// latestCall is the time at which the latest call began, in microseconds.
 var latestCall atomic.Int64
 
-// enough is what rank 0 adds to the first element when the loop is to end.
+// enough is the number that rank 0 adds to the first element to end the loop.
 const enough = 1 << 20
 
-// run makes calls. The first two, and then some now and then, ask whether to go on.
+// run makes calls. The first two, and every eighth, are goesOn.
 func (o *loops) run(ctx context.Context, w *rank.World, c *collective.Comm) error {
 	rng := rand.New(rand.NewPCG(o.seed, 0))
 	floats, ints := newBuffers[float32](), newBuffers[int32]()
@@ -138,8 +138,8 @@ func (o *loops) run(ctx context.Context, w *rank.World, c *collective.Comm) erro
 	return nil
 }
 
-// sideBySide makes calls on several communicators at the same time. At the end all of them have failed with an error of
-// a known type, or none.
+// sideBySide makes calls on several communicators at the same time. At the end either all of them have failed with an
+// error of a known type, or none has.
 func (o *loops) sideBySide(ctx context.Context, w *rank.World, c *collective.Comm, comms int) error {
 	errs, parts := make([]error, comms), make([]*collective.Comm, comms)
 	for i := range parts {
@@ -167,7 +167,7 @@ func (o *loops) sideBySide(ctx context.Context, w *rank.World, c *collective.Com
 	return errs[0]
 }
 
-// goesOn is an AllReduce by which rank 0 tells the others when to end.
+// goesOn makes an AllReduce with which rank 0 ends the loop on all ranks. It reports whether the loop continues.
 func (o *loops) goesOn(ctx context.Context, c *collective.Comm, i int) (bool, error) {
 	x := make([]float32, 1+(i*7919)%100_000)
 	for j := range x {
@@ -195,8 +195,8 @@ func (o *loops) goesOn(ctx context.Context, c *collective.Comm, i int) (bool, er
 	return true, nil
 }
 
-// runSparse makes one sparse call after the other, or serves them: there is hardly a moment
-// at which a rank is in none.
+// runSparse makes one sparse call after the other, or serves them, so that a rank is in a call
+// at almost every moment.
 func runSparse(ctx context.Context, c *collective.Comm, calls int, name string, serve int) error {
 	form, err := sparse.ParseForm(name)
 	if err != nil {

@@ -16,7 +16,7 @@ var kinds = []string{
 	"AllReducePreMul", "AllReduceCoalesced", "BroadcastCoalesced", "Send", "StartSend", "SendRecv",
 }
 
-// sizes are the bytes of a message: around the sizes at which it goes another way.
+// sizes are the bytes of a message, around the sizes at which its path changes.
 var sizes = []int{
 	0, 4, 32, 48, 52, 1 << 10, 4 << 10, 16<<10 - 4, 16 << 10, 16<<10 + 4, 64<<10 - 4, 64 << 10, 64<<10 + 4, 128 << 10,
 	256<<10 + 4, 512 << 10, 1 << 20, 1<<20 + 4, 2 << 20, 4 << 20, 8 << 20,
@@ -25,7 +25,7 @@ var sizes = []int{
 // maxBytes bounds the buffer of one call.
 const maxBytes = 8 << 20
 
-// call is one call, which all ranks draw alike.
+// call is one call; all ranks draw the same.
 type call struct {
 	number  int
 	kind    string
@@ -33,18 +33,18 @@ type call struct {
 	root    int
 	op      collective.Op
 	inPlace bool
-	start   bool // by Start and Wait, where there are
+	start   bool // by Start and Wait, if the kind has them
 	float   bool // elements are float32, else int32
 	salt    uint32
 }
 
-// String names the call for people.
+// String describes the call for a message.
 func (k call) String() string {
 	return fmt.Sprintf("call %d, %s of %d elements, root %d, op %v, in place %v, started %v, float32 %v",
 		k.number, k.kind, k.count, k.root, k.op, k.inPlace, k.start, k.float)
 }
 
-// draw returns call i of a job of so many ranks.
+// draw returns call i of a job with the given number of ranks.
 func draw(rng *rand.Rand, i, ranks int, kinds []string, bytes int) call {
 	k := call{number: i, kind: kinds[rng.IntN(len(kinds))], root: i % ranks, salt: rng.Uint32()}
 	k.op = []collective.Op{collective.Sum, collective.Max}[rng.IntN(2)]
@@ -63,10 +63,10 @@ func draw(rng *rand.Rand, i, ranks int, kinds []string, bytes int) call {
 // number is an element type that holds all values exactly.
 type number interface{ int32 | float32 }
 
-// poison stands in a buffer before a call, and is the result of none.
+// poison fills a buffer before a call, and is not the result of any.
 const poison = -1
 
-// period is after how many elements values come again, in what a rank gives and in every
+// period is the number of elements after which values repeat, in the input of a rank and in every
 // part of a result. That makes buffers quick to fill, so that ranks are mostly in calls.
 const period = 1 << 14
 
@@ -81,12 +81,12 @@ func fill[T number](s []T, f func(j int) int32) {
 	}
 }
 
-// value is element j of what rank r gives.
+// value returns element j of the input of rank r.
 func (k call) value(r, j int) int32 {
 	return int32((k.salt*uint32(r+1) + 7*uint32(j)) % period)
 }
 
-// reduced is element j of what all give, combined.
+// reduced returns element j of the reduction of all inputs.
 func (k call) reduced(ranks, j int) int32 {
 	var all int32
 	for r := range ranks {
@@ -102,15 +102,15 @@ func (k call) reduced(ranks, j int) int32 {
 	return all
 }
 
-// buffers are those of a rank, used again and again: what an earlier call has left in
-// them is there until prepare.
+// buffers are those of a rank, used for all its calls: the data of an earlier call stays in
+// them until prepare.
 type buffers[T number] struct{ send, recv, want []T }
 
 func newBuffers[T number]() *buffers[T] {
 	return &buffers[T]{make([]T, maxBytes/4), make([]T, maxBytes/4), make([]T, maxBytes/4)}
 }
 
-// prepared is a call that can be made. What it must give stands in want.
+// prepared is a call that can be made. Its right result is in want.
 type prepared[T number] struct {
 	call
 	c          *collective.Comm
@@ -123,8 +123,8 @@ type wrongResult struct{ text string }
 
 func (e wrongResult) Error() string { return e.text }
 
-// parts returns of how many parts of k.count elements rank me gives and takes, and element j
-// of part i of what it takes.
+// parts returns the numbers of parts, of k.count elements each, in the input and the result of rank me, and
+// element j of part i of its result.
 func (k call) parts(me, ranks int) (give, take int, want func(i, j int) int32) {
 	mine := me * k.count
 	rootOnly := func(n int) int {
@@ -157,7 +157,7 @@ func (k call) parts(me, ranks int) (give, take int, want func(i, j int) int32) {
 	return 0, 0, nil
 }
 
-// prepare fills the buffers of k: send with what this rank gives, recv with poison.
+// prepare fills the buffers of k: send with the input of this rank, recv with poison.
 func (b *buffers[T]) prepare(c *collective.Comm, k call) *prepared[T] {
 	me, n := c.Rank(), k.count
 	give, take, want := k.parts(me, c.Size())
@@ -183,7 +183,7 @@ func (b *buffers[T]) prepare(c *collective.Comm, k call) *prepared[T] {
 func (p *prepared[T]) putInPlace(me int) {
 	n := p.count
 	switch p.kind {
-	case "Send", "StartSend", "SendRecv": // cannot be
+	case "Send", "StartSend", "SendRecv": // not possible
 	case "AllGather", "Gather":
 		part := p.recv[me*n : (me+1)*n]
 		copy(part, p.send)
@@ -195,7 +195,7 @@ func (p *prepared[T]) putInPlace(me int) {
 	}
 }
 
-// check compares what the call has given, all of it, and what it must have left alone.
+// check compares the whole result of the call, and the buffers that it must not have changed.
 func (p *prepared[T]) check() error {
 	bad, first := 0, 0
 	for j, want := range p.want {
@@ -212,7 +212,7 @@ func (p *prepared[T]) check() error {
 	if p.inPlace {
 		return nil
 	}
-	for j := range min(len(p.send), period) { // what a call would write to
+	for j := range min(len(p.send), period) { // the elements that a faulty call would write
 		if p.send[j] != T(p.value(p.c.Rank(), j)) {
 			return wrongResult{fmt.Sprintf("%v: element %d of send was changed to %v", p.call, j, p.send[j])}
 		}
@@ -220,7 +220,7 @@ func (p *prepared[T]) check() error {
 	return nil
 }
 
-// pieces cuts a slice as a coalesced call takes it.
+// pieces splits a slice into the arguments of a coalesced call.
 func pieces[T number](s []T) [][]T {
 	if s == nil {
 		return nil
@@ -232,7 +232,7 @@ func pieces[T number](s []T) [][]T {
 // waiter is a Request or a Message.
 type waiter interface{ Wait(context.Context) error }
 
-// wait waits for what was begun.
+// wait waits for the end of a call that was begun.
 func wait[W waiter](ctx context.Context, w W, err error) error {
 	if err != nil {
 		return err
@@ -242,7 +242,7 @@ func wait[W waiter](ctx context.Context, w W, err error) error {
 
 // do makes the call.
 func (p *prepared[T]) do(ctx context.Context) error {
-	var k *collective.Persistent // runs and starts as the call itself
+	var k *collective.Persistent // runs and starts like the call itself
 	var err error
 	switch c := p.c; p.kind {
 	case "AllReduce":
@@ -319,7 +319,7 @@ func (p *prepared[T]) pass(ctx context.Context) error {
 	return fmt.Errorf("no call is named %s", p.kind)
 }
 
-// try makes the call and compares what it gave when it says that it gave something.
+// try makes the call and, if it returns no error, compares its result.
 func (p *prepared[T]) try(ctx context.Context) error {
 	latestCall.Store(time.Now().UnixMicro())
 	if err := p.do(ctx); err != nil {

@@ -1,5 +1,5 @@
 // Treerun starts the ranks of a job and runs them as one program; treerun --help
-// tells how. This package reads arguments, says what is wrong with them, and hands
+// describes its use. This package parses arguments, reports their errors, and passes
 // a job to package launch. It starts no process itself.
 package main
 
@@ -31,7 +31,7 @@ import (
 	"github.com/treerun/treerun/topo/network"
 )
 
-// commands maps a first argument to what it runs, with the arguments after it.
+// commands maps a first argument to its function, which gets the arguments after it.
 // A PROGRAM of the same name is given as ./NAME.
 var commands = map[string]func(args []string) (int, error){
 	"version": func([]string) (int, error) { return 0, printVersion() },
@@ -41,7 +41,7 @@ var commands = map[string]func(args []string) (int, error){
 	"sim":     func(args []string) (int, error) { return 0, planner.Sim(os.Stdout, args) },
 	"bench":   bench.Main,
 
-	// What treerun starts itself; users are not told of it.
+	// Commands that treerun starts itself; they are not documented for users.
 	agent.Command:                     agent.Main,
 	host.GuardCommand:                 func(args []string) (int, error) { return 0, host.RunGuard(args) },
 	launch.RankName(bench.Subcommand): bench.Rank,
@@ -49,12 +49,12 @@ var commands = map[string]func(args []string) (int, error){
 	launch.RankName(check.Subcommand): func(args []string) (int, error) { return 0, check.Serve(thisHost(), args) },
 }
 
-func init() { // of those that look at commands
+func init() { // those that read commands
 	commands["help"], commands["completion"], commands["man"], commands[completing] = runHelp, runCompletion, runMan,
 		runCompleting
 }
 
-// flagsOf returns the flags of one of the commands that are flagged.
+// flagsOf returns the flags of one of the commands in flagged.
 func flagsOf(name string) *pflag.FlagSet {
 	if name == "" {
 		return cmdline.FlagsOf(runJob)
@@ -73,14 +73,14 @@ func runHelp(args []string) (int, error) {
 	return 0, cmdline.Usagef("help %s: there is no such command%s", strings.Join(args, " "), didYouMean(args[0]))
 }
 
-// listedCommands are the commands that users are told of, in order.
+// listedCommands returns the documented commands, in order.
 func listedCommands() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(commands)), func(name string) bool {
 		return strings.Contains(name, ":") || name == "help" || name == agent.Command
 	})
 }
 
-// didYouMean names the command that is meant by a word, or all.
+// didYouMean returns a hint with the command that is probably meant by a word, or with all.
 func didYouMean(word string) string {
 	if near := cmdline.Nearest(word, append(listedCommands(), "help")); near != "" {
 		return fmt.Sprintf(" (did you mean treerun %s?)", near)
@@ -94,7 +94,7 @@ var stdoutClosed bool
 func main() { os.Exit(run(os.Args[1:])) }
 
 // run runs treerun with the arguments after its name and returns the exit
-// code. Everything that treerun has to say has then been printed.
+// code. All of its output has then been printed.
 func run(args []string) int {
 	command, help := runJob, "usage: treerun [-np N] [flags] PROGRAM [ARGS...]; treerun --help tells more"
 	if len(args) > 0 {
@@ -120,16 +120,16 @@ func run(args []string) int {
 // runTopo is the command topo.
 func runTopo(args []string) (int, error) {
 	code, err := planner.Topo(os.Stdout, args, measureTopo)
-	if errors.Is(err, syscall.EPIPE) { // the reader has seen enough; measuring has turned the signal off
+	if errors.Is(err, syscall.EPIPE) { // the reader has closed stdout; measuring has disabled the signal
 		return cmdline.SignalCode(syscall.SIGPIPE), nil
 	}
 	return code, err
 }
 
-// measureTopo measures the links of ranks somewhere: anew, unless it must not
-// measure the network between hosts.
+// measureTopo measures the links of ranks on the hosts of where: without cached results, unless
+// --probe off forbids to measure the network between hosts.
 func measureTopo(ranks int, where *place.Options) (*planner.Measured, int, error) {
-	// Later jobs may take it.
+	// Later jobs may use the results.
 	j := &launch.Job{Settings: map[string]string{"no-topo-cache": "refresh"},
 		Screen: output.NewScreen(os.Stdout, os.Stderr)}
 	var err error
@@ -184,8 +184,8 @@ func runJob(args []string) (int, error) {
 	return code, err
 }
 
-// buildAndRun keeps its operating system thread: whatever it starts dies with
-// that.
+// buildAndRun builds the program, if it is source, and runs the job. It keeps its operating system
+// thread: the processes that it starts die with that thread.
 func buildAndRun(j *launch.Job, prog *program) (int, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -202,7 +202,7 @@ func buildAndRun(j *launch.Job, prog *program) (int, error) {
 	return launch.Run(j)
 }
 
-// newJob turns options into a job; Path is set once the program is built.
+// newJob returns the job of some options; its Path is set once the program is built.
 func newJob(o *options, prog *program, begin time.Time) (_ *launch.Job, err error) {
 	screen := output.NewScreen(os.Stdout, os.Stderr)
 	j, dir := &o.job, o.job.Dir

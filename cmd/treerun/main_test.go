@@ -20,7 +20,7 @@ import (
 )
 
 // The tests run the real launcher: the test binary under the name treerun.
-// "member" is a rank that speaks the control protocol without package rank, so
+// "member" is a rank that implements the control protocol without package rank, so
 // that the launcher is tested by itself; "stopper" is one that stops itself, and "soak"
 // one that makes many calls; "intruder" is no rank at all; most ranks are plain shell.
 func TestMain(m *testing.M) {
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 // for a second at its end.
 const raceOptions = "atexit_sleep_ms=0"
 
-// TestScripts runs the scenarios in testdata/script. They read as prose. Beside
+// TestScripts runs the scenarios in testdata/script. They read as prose. In addition to
 // the usual commands of testscript there are
 //
 //	exits CODE COMMAND...  runs a command that exits with this code
@@ -98,7 +98,7 @@ func nothingLeftInTMPDIR(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// member does what its arguments say, in turn.
+// member executes the actions that its arguments name, in turn.
 func member() {
 	if err := memberDo(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "member:", err)
@@ -116,7 +116,7 @@ func memberDo(args []string) error {
 		}
 		args = args[1:]
 		switch word {
-		case "init": // reads the job file and shows what it says
+		case "init": // reads the job file and shows its content
 			fd, err := strconv.Atoi(os.Getenv(job.EnvFD))
 			if err != nil {
 				return err
@@ -128,7 +128,7 @@ func memberDo(args []string) error {
 			control = os.NewFile(uintptr(f.ControlFD), "control socket")
 			fmt.Printf("rank %d of %d, local %d of %d, secret of %d bytes, settings %v\n", f.Rank, f.Size, f.LocalRank,
 				f.LocalSize, len(f.Secret), f.Settings)
-		case "seed", "joined", "closing", "harmed": // tells the launcher
+		case "seed", "joined", "closing", "harmed": // reports to the launcher
 			m := &job.Message{Kind: map[string]job.MessageKind{"seed": job.Seed, "joined": job.Joined,
 				"closing": job.Closing, "harmed": job.Exited}[word]}
 			if word == "seed" {
@@ -149,7 +149,7 @@ func memberDo(args []string) error {
 			}
 			fmt.Printf("heard: exited=%v rank=%d code=%d signal=%d closed=%v %s%v\n", m.Kind == job.Exited, m.Rank, m.Code,
 				m.Signal, m.Closed, m.Text, strings.Trim(fmt.Sprint(m.Addrs), "[]"))
-		case "garbage": // sends what is no message
+		case "garbage": // sends bytes that are no message
 			if _, err := control.WriteString("\xff\xff\xff\xffnonsense"); err != nil {
 				return err
 			}

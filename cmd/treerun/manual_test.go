@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Every command that users are told of has its flags in the manual, unless it has none.
+// Every documented command has its flags in the manual, unless it has none.
 func TestFlagged(t *testing.T) {
 	none := []string{"completion", "man", "version"}
 	for _, name := range listedCommands() {

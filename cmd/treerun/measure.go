@@ -35,7 +35,7 @@ import (
 // measuring is the name under which launch.RunSelf starts the ranks.
 const measuring = "topo"
 
-// measureGraph measures the links between the ranks of a job. Where a rank fails, or a
+// measureGraph measures the links between the ranks of a job. If a rank fails, or a
 // signal stops the job, the cause has been printed on standard error: the result
 // is nil, and code is that of the job. Call it once per process, as launch.Run.
 func measureGraph(j *launch.Job) (r *planner.Measured, code int, err error) {
@@ -72,10 +72,10 @@ func parseMeasured(data []byte) (*planner.Measured, error) {
 	return r, nil
 }
 
-// measureRank takes part in a measureGraph as one rank; rank 0 writes what was found to standard
+// measureRank takes part in a measureGraph as one rank; rank 0 writes the results to standard
 // output. It takes no arguments.
 func measureRank([]string) (int, error) {
-	ctx := context.Background() // treerun ends ranks that are not wanted any more
+	ctx := context.Background() // treerun ends ranks that are no longer needed
 	world, err := rank.Init(ctx)
 	if err == nil {
 		err = errors.Join(take(ctx, world, os.Stdout), world.Close())
@@ -108,11 +108,11 @@ func take(ctx context.Context, world *rank.World, w io.Writer) (err error) {
 			return fmt.Errorf("give the graph back: %w", err)
 		}
 	}
-	return collective.Barrier(ctx, comm) // nobody leaves before all have what they need
+	return collective.Barrier(ctx, comm) // no rank leaves before all have their results
 }
 
-// addGPUs measures the GPUs of the ranks, where all have one, and makes the graph
-// theirs.
+// addGPUs measures the GPUs of the ranks, if all have one, and replaces the graph by
+// that of the GPUs.
 func addGPUs(ctx context.Context, world *rank.World, r *planner.Measured) error {
 	all, err := world.AllGather(ctx, []byte(world.Device()))
 	if err != nil || slices.ContainsFunc(all, func(b []byte) bool { return len(b) == 0 }) {
@@ -123,7 +123,7 @@ func addGPUs(ctx context.Context, world *rank.World, r *planner.Measured) error 
 		return fmt.Errorf("rank %d: %w", world.Rank(), err)
 	}
 	o := peers.Options{Anew: true}
-	if cache, err := probe.UserCache(); err == nil { // else nothing is kept
+	if cache, err := probe.UserCache(); err == nil { // otherwise results are not cached
 		o.Cache = &cache
 	}
 	if r.Hosts, err = peers.Measure(ctx, world, dev, o); err == nil {
@@ -135,7 +135,7 @@ func addGPUs(ctx context.Context, world *rank.World, r *planner.Measured) error 
 // runCheck is the command check.
 func runCheck(args []string) (int, error) { return check.Main(os.Stdout, args, thisHost()) }
 
-// thisHost is what check asks about it.
+// thisHost returns this host for package check.
 func thisHost() *check.Host {
 	return &check.Host{
 		Devices: cudaDevices, Machine: nvml.Read, Kernel: cuda.HostGPUs, Peers: measurePeers, Limits: readLimits,
@@ -143,7 +143,7 @@ func thisHost() *check.Host {
 	}
 }
 
-// runsMPS tells whether programs of this environment find the daemon of the CUDA Multi-Process Service.
+// runsMPS reports whether programs of this environment find the daemon of the CUDA Multi-Process Service.
 func runsMPS() bool {
 	_, err := os.Stat(filepath.Join(cmp.Or(os.Getenv("CUDA_MPS_PIPE_DIRECTORY"), "/tmp/nvidia-mps"), "control"))
 	return err == nil
@@ -162,7 +162,7 @@ func cudaDevices() (version string, devices check.Devices, err error) {
 	return version, devices, err
 }
 
-// measurePeers lets a rank on every GPU measure, two where there is only one GPU.
+// measurePeers measures with a rank on every GPU, with two if there is only one GPU.
 func measurePeers(*gpu.Machine) (*peers.HostResult, error) {
 	request := gpus.Request{}
 	n, err := gpus.Count(request, os.Environ())
@@ -187,12 +187,12 @@ func measurePeers(*gpu.Machine) (*peers.HostResult, error) {
 	return &r.Hosts[0], nil
 }
 
-// readLimits asks the system.
+// readLimits reads the limits of the system.
 func readLimits() check.Limits {
 	l := check.Limits{Locked: math.MaxUint64, Processes: math.MaxUint64, Addresses: limit(unix.RLIMIT_AS).Cur,
 		Cores: runtime.NumCPU(), Usable: job.UsableCores(), DevShm: -1,
 		Shared: shareMemory()}
-	if os.Geteuid() != 0 { // root locks what it likes, and starts
+	if os.Geteuid() != 0 { // root may lock and start any number
 		l.Locked, l.Processes = limit(unix.RLIMIT_MEMLOCK).Cur, limit(unix.RLIMIT_NPROC).Cur
 	}
 	files := limit(unix.RLIMIT_NOFILE)
@@ -206,11 +206,11 @@ func readLimits() check.Limits {
 
 // limit returns a limit of this process.
 func limit(resource int) (r unix.Rlimit) {
-	_ = unix.Getrlimit(resource, &r) // fails for no resource that there is
+	_ = unix.Getrlimit(resource, &r) // never fails for an existing resource
 	return r
 }
 
-// shareMemory makes some shared memory as jobs do, and gives it back.
+// shareMemory allocates some shared memory as jobs do, and releases it.
 func shareMemory() error {
 	const bytes = 16 << 20
 	fd, err := unix.MemfdCreate("treerun-check", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)

@@ -13,8 +13,8 @@ import (
 
 // A host of a job fails in one way or another, while ranks on three hosts reduce
 // arrays over the network. Every survivor's call returns a typed error (exit code
-// 3 of the looper) that names the lost rank, the launcher says which host it was,
-// and nothing is left anywhere.
+// 3 of the looper) that names the lost rank, the launcher names the host,
+// and nothing is left on any host.
 func TestHostsThatFail(t *testing.T) {
 	launcher, looper := chaosBinaries(t)
 	for name, c := range map[string]struct {
@@ -43,7 +43,7 @@ func TestHostsThatFail(t *testing.T) {
 			if err := c.fail(h); err != nil {
 				t.Fatal(err)
 			}
-			l.exits(c.code) // which must not depend on what the host does later
+			l.exits(c.code) // which must not depend on later events on the host
 			if c.restore != nil {
 				if err := c.restore(h); err != nil {
 					t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
-// nodesOf are treeruns as a user starts them by hand, one per host.
+// nodesOf are treeruns that a user starts by hand, one per host.
 type nodesOf struct {
 	t         *testing.T
 	seed, key string
@@ -54,7 +54,7 @@ func (n *nodesOf) all(args ...string) []*launched {
 
 const nodeSleeper = `echo pid $$; sleep 300 & wait`
 
-// What the ranks of all nodes print comes out at node 0, and all end with 0.
+// Node 0 prints the output of the ranks of all nodes, and all end with 0.
 func TestNodes(t *testing.T) {
 	all := newNodes(t, 3).all("--ppn", "2", "sh", "-c",
 		`echo rank $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE, master $MASTER_ADDR`)
@@ -110,7 +110,7 @@ func TestKillNode0(t *testing.T) {
 	}
 }
 
-// A node 0 that was stopped says so, and does not leave the blame with a host that has given it up.
+// A node 0 that was stopped reports that, and does not blame a host that has given it up.
 func TestStoppedNode0(t *testing.T) {
 	all := newNodes(t, 2).all("--ppn", "1", "--peer-timeout", "1s", "sh", "-c", nodeSleeper)
 	all[0].expect(2, "pid ")
@@ -142,7 +142,7 @@ func TestSignalToNode(t *testing.T) {
 func TestSignalToWaitingNode(t *testing.T) {
 	for node, want := range []string{"", "stopped by terminated while waiting for the other nodes"} {
 		l := newNodes(t, 2).start(node, "true")
-		time.Sleep(100 * time.Millisecond) // it may even be before it has begun
+		time.Sleep(100 * time.Millisecond) // the signal may even come before the treerun has begun
 		l.signal(syscall.SIGTERM)
 		l.ends(143)
 		if text := l.stderr.String(); !strings.Contains(text, want) && text != "" {
@@ -151,7 +151,7 @@ func TestSignalToWaitingNode(t *testing.T) {
 	}
 }
 
-// What does not fit together, all nodes tell.
+// All nodes report settings that do not fit together.
 func TestNodesThatDiffer(t *testing.T) {
 	for _, c := range []struct {
 		one, two []string
@@ -188,7 +188,7 @@ func TestNodesThatDiffer(t *testing.T) {
 	}
 }
 
-// Without a word from the user, treerun under srun or in a pod must not make one
+// Without flags of the user, treerun under srun or in a pod must not make one
 // job of each host, nor of all without a key.
 func TestNodesOfEnvironment(t *testing.T) {
 	n := newNodes(t, 2)
@@ -235,7 +235,7 @@ func TestKeyFileMode(t *testing.T) {
 }
 
 // The commands of the Kubernetes manifest, as its pods run them, make one job:
-// only the address, the key, the number of ranks and the program are others.
+// only the address, the key, the number of ranks and the program differ.
 func TestJobSetManifest(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "examples", "jobset", "jobset.yaml"))
 	if err != nil {
@@ -276,7 +276,7 @@ func TestJobSetManifest(t *testing.T) {
 		case "--ppn":
 			args[i] = "--ppn=1"
 		case "--job-id":
-			args[i] = strings.ReplaceAll(a, "$(ATTEMPT)", "0") // as the kubelet does it
+			args[i] = strings.ReplaceAll(a, "$(ATTEMPT)", "0") // as the kubelet does
 		}
 	}
 	args = append(args[:program], "sh", "-c", "echo $RANK of $WORLD_SIZE")
@@ -293,8 +293,8 @@ func TestJobSetManifest(t *testing.T) {
 	}
 }
 
-// A node whose cable is pulled: all treeruns end within the peer timeout, that
-// one, too, and nothing is left there.
+// A node whose cable is pulled: all treeruns end within the peer timeout, including
+// that of the node, and nothing is left on it.
 func TestNodeVanishes(t *testing.T) {
 	t.Parallel()
 	h := nethosts.Up(t, 3, nethosts.Options{Prefix: "van"})
@@ -325,8 +325,8 @@ func TestNodeVanishes(t *testing.T) {
 	}
 }
 
-// The launcher does not wait for its own host to say goodbye, which only agents do:
-// what the hosts still have to say takes much less than the second that it allows them.
+// The launcher does not wait for a last message of its own host, which only agents send:
+// the last messages of the hosts take much less than the second that it allows for them.
 func TestNodesEndAtOnce(t *testing.T) {
 	best := time.Hour
 	for range 5 { // a busy machine takes its time, but not always

@@ -18,9 +18,9 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/planner"
 )
 
-// options is the command line that runs a job.
+// options are those of the command line that runs a job.
 type options struct {
-	job           launch.Job // with what flags say of it; a Size of 0 and a Dir of "" are the defaults
+	job           launch.Job // with the values of flags; a Size of 0 and a Dir of "" are the defaults
 	place         place.Options
 	node          nodeOptions
 	planning      planner.Job
@@ -41,7 +41,7 @@ func newOptions() *options {
 	j := &o.job
 	j.ShutdownTimeout, j.SigtermCode = shutdownTimeout, cmdline.SignalCode(syscall.SIGTERM)
 	f := cmdline.NewFlags("treerun", &o.help)
-	f.SetInterspersed(false) // the first argument that is no flag is PROGRAM
+	f.SetInterspersed(false) // the first argument that is not a flag is PROGRAM
 	f.VarP(cmdline.Ranks(&j.Size), "np", "n",
 		"number of ranks (default: one for every slot of the hosts; on this host the number of GPUs, without GPUs of "+
 			"usable cores)")
@@ -76,7 +76,7 @@ func newOptions() *options {
 	return o
 }
 
-// parse reads a command line without the program's name. An error is one of
+// parse parses a command line without the program's name. An error is one of
 // usage, and carries its exit code.
 func parse(args []string) (*options, error) {
 	o := newOptions()
@@ -95,7 +95,7 @@ func parse(args []string) (*options, error) {
 	args = o.flags.Args()
 	o.job.Program, o.job.Args = args[0], args
 	if i := slices.Index(args, ":"); i > 0 && i+1 < len(args) && slices.Contains(ofSecond, args[i+1]) &&
-		o.flags.ArgsLenAtDash() < 0 { // behind "--" all is the program's
+		o.flags.ArgsLenAtDash() < 0 { // all arguments after "--" are the program's
 		return nil, cmdline.Usagef("a job has one program, not %s (hint: start a program that looks at its rank, as "+
 			"in sh -c 'if [ $RANK = 0 ]; then exec a; else exec b; fi'; if the colon is an argument, -- before PROGRAM)",
 			strings.Join(args, " "))
@@ -103,15 +103,16 @@ func parse(args []string) (*options, error) {
 	return o, nil
 }
 
-// ofSecond are the flags that tell where, and how often, MPI's launchers run a second program, after a colon.
+// ofSecond are the flags with which MPI's launchers set the hosts and the number of ranks of a second program, after
+// a colon.
 var ofSecond = []string{"-n", "-np", "--np", "-c", "-H", "-host", "--host", "-x", "-env", "-genv", "-wdir", "--wdir"}
 
-// othersFlags are flags of Open MPI, MPICH, torchrun, Horovod and Slurm, and what is here in their place.
+// othersFlags are flags of Open MPI, MPICH, torchrun, Horovod and Slurm, with their replacements in treerun.
 //
 //go:embed help/others.txt
 var othersFlags string
 
-// tagged tells whether lines get a tag in a job of n ranks.
+// tagged reports whether lines get a tag in a job of n ranks.
 func (o *options) tagged(n int) bool {
 	if o.flags.Changed("tag-output") {
 		return o.job.Tag
@@ -119,9 +120,9 @@ func (o *options) tagged(n int) bool {
 	return n > 1
 }
 
-// environment returns base with what -x asks for, what of that goes to other
-// hosts (with the variables of treerun's own), and warnings about names that -x
-// asks for in vain.
+// environment returns base with the variables that -x sets, the variables for other
+// hosts (with treerun's own), and warnings about names of -x that are not
+// set.
 func environment(base, exports []string) (env, far, warnings []string, err error) {
 	env = slices.Clone(base)
 	far = matching(env, "TREERUN_*")
@@ -157,7 +158,7 @@ func environment(base, exports []string) (env, far, warnings []string, err error
 }
 
 // matching returns the variables of env that match the pattern, as in a shell,
-// but for those that treerun itself gives to ranks.
+// except those that treerun itself sets for ranks.
 func matching(env []string, pattern string) []string {
 	var found []string
 	for _, e := range env {

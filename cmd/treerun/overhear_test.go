@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// said is what a rank of this host has sent on one connection so far, as far as
-// it matters.
+// said is the greeting that a rank of this host has sent on one connection, as far as it
+// is complete.
 type said struct {
 	to     netip.AddrPort
 	text   []byte
@@ -21,7 +21,7 @@ type said struct {
 	hello  int
 }
 
-// lengths are those of hello and proof, by the magic in front.
+// lengths are those of hello and proof, by the magic of the hello.
 var lengths = map[string][2]int{"trnc": {80, 32}}
 
 // overhear calls f for every greeting that this host sends, once it is complete.
@@ -72,8 +72,8 @@ func overhear(f func(said)) error {
 	}
 }
 
-// segment returns what an IPv4 packet of TCP in an Ethernet frame carries, where
-// to, and a name of its connection.
+// segment returns the data of an IPv4 packet of TCP in an Ethernet frame, its
+// destination, and a name of its connection.
 func segment(b []byte) (flow string, to netip.AddrPort, text []byte) {
 	if len(b) < 14+20 || binary.BigEndian.Uint16(b[12:]) != 0x0800 || b[14]>>4 != 4 || b[23] != syscall.IPPROTO_TCP {
 		return "", to, nil
@@ -95,13 +95,13 @@ func segment(b []byte) (flow string, to netip.AddrPort, text []byte) {
 	return fmt.Sprintf("%x %x", ip[12:20], tcp[:4]), to, tcp[skip:]
 }
 
-// repeat says the same again, on a connection of its own, in the order of the
-// protocol. In a crowd it may take several attempts to be answered.
+// repeat sends the same greeting again, on a connection of its own, in the order of the
+// protocol. Among many peers it may take several attempts to get an answer.
 func repeat(s said) {
 	for range 100 {
 		c, err := net.DialTimeout("tcp", s.to.String(), time.Second)
 		if err != nil {
-			return // the door is closed already
+			return // the port is closed already
 		}
 		c.SetDeadline(time.Now().Add(20 * time.Second))
 		if verdict := replay(c, s); verdict != "" {
@@ -114,7 +114,7 @@ func repeat(s said) {
 	}
 }
 
-// replay returns how it ended on one connection, "" when nobody answered.
+// replay returns the outcome on one connection, "" without an answer.
 func replay(c net.Conn, s said) string {
 	const answer = 80
 	c.Write(s.text[:s.hello])

@@ -20,7 +20,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// helpText has room for the list of flags.
+// helpText has a verb for the list of flags.
 //
 //go:embed help/treerun.txt
 var helpText string
@@ -30,13 +30,13 @@ func printHelp() error {
 	return err
 }
 
-// printVersion prints what the go command has noted in this executable.
+// printVersion prints the version that the go command has recorded in this executable.
 func printVersion() error {
 	_, err := fmt.Printf("treerun %s (%s %s/%s)\n", wire.BuildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err
 }
 
-// printDryRun prints what would be run. from says where hosts are from that the command line does not name.
+// printDryRun prints the job without running it. from is the source of hosts that the command line does not name.
 func printDryRun(w io.Writer, j *launch.Job, prog *program, from string) error {
 	here, err := os.Hostname()
 	if err != nil {
@@ -78,8 +78,8 @@ environment  treerun's own, and %s
 	return err
 }
 
-// describeGPUs writes which GPUs the ranks of this host would get; those of others
-// find out there.
+// describeGPUs writes the GPUs that the ranks of this host would get; those of other
+// hosts are only known there.
 func describeGPUs(b *strings.Builder, j *launch.Job) error {
 	ranks := numbers.Below(j.Size)
 	if len(j.Hosts) > 0 {
@@ -102,7 +102,7 @@ func describeGPUs(b *strings.Builder, j *launch.Job) error {
 	return nil
 }
 
-// quote writes an argument so that a reader sees where it begins and ends.
+// quote formats an argument so that its beginning and end are visible.
 func quote(arg string) string {
 	if arg == "" || strings.ContainsFunc(arg,
 		func(r rune) bool { return r <= ' ' || strings.ContainsRune(`"'\$*?[]{}()<>|&;#~`+"`", r) }) {
@@ -111,12 +111,12 @@ func quote(arg string) string {
 	return arg
 }
 
-// This file makes what a shell and man want to know from the flags of all commands.
+// The rest of this file makes completions for a shell and a page for man from the flags of all commands.
 
 // flagged are the commands with flags, in the order of the manual; "" is the one without a name.
 var flagged = []string{"", "topo", "plan", "sim", "bench", "check"}
 
-// shells has what each shell has to be told, and what a user has to be told of it.
+// shells has the completion script of each shell, and the help text about them.
 //
 //go:embed help/completion.*
 var shells embed.FS
@@ -134,8 +134,8 @@ func runCompletion(args []string) (int, error) {
 	return 0, err
 }
 
-// runCompleting prints what may stand for the last of some words after treerun, one a line; nothing where that may be a
-// file.
+// runCompleting prints the words that may replace the last of some words after treerun, one per line; none where a file
+// may stand.
 func runCompleting(args []string) (int, error) {
 	args = append([]string{""}, args...)
 	name, before, last := "", args[1:max(1, len(args)-1)], args[len(args)-1]

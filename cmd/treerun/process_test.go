@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// maxWait is how long anything in these tests may take before it counts as hung. It
-// says nothing about speed. With half of it again what sleeps for five minutes is not
-// gone yet.
+// maxWait is the time after which an operation in these tests counts as hung. It is no
+// measure of speed. After one and a half times this, a process that sleeps for five minutes
+// still runs.
 const maxWait = 90 * time.Second
 
 // launched is a treerun that a test has started.
@@ -30,8 +30,8 @@ type launched struct {
 	seen   []string
 }
 
-// starts starts treerun with these arguments; change, if any, changes the
-// command before.
+// starts starts treerun with these arguments; change, if not nil, changes the
+// command before that.
 func starts(t *testing.T, change func(*exec.Cmd), args ...string) *launched {
 	t.Helper()
 	self, err := os.Executable()
@@ -65,7 +65,7 @@ func starts(t *testing.T, change func(*exec.Cmd), args ...string) *launched {
 	return l
 }
 
-// expect reads stdout until n lines with this text have come.
+// expect reads stdout until n lines with this text have arrived.
 func (l *launched) expect(n int, text string) {
 	l.t.Helper()
 	late := time.After(maxWait)
@@ -109,7 +109,7 @@ func (l *launched) exits(code int) {
 	for line := range l.lines {
 		l.seen = append(l.seen, line)
 	}
-	l.cmd.Wait() // the state says how it ended
+	l.cmd.Wait() // ProcessState holds the exit status
 	if !killer.Stop() {
 		l.t.Fatalf("treerun did not end; stderr:\n%s", &l.stderr)
 	}
@@ -122,7 +122,7 @@ func (l *launched) exits(code int) {
 	}
 }
 
-// leavesNothing gives processes that have been killed a moment to vanish.
+// leavesNothing checks that no process and no file of the job is left; killed processes get a moment to vanish.
 func (l *launched) leavesNothing() {
 	l.t.Helper()
 	var left []int
@@ -144,7 +144,7 @@ func (l *launched) leavesNothing() {
 	}
 }
 
-// marked returns the processes that have an entry in their environment, but for
+// marked returns the processes that have an entry in their environment, without
 // zombies, which have none.
 func marked(entry string) []int {
 	var pids []int

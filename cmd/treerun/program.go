@@ -19,18 +19,18 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 )
 
-// program is what the ranks run.
+// program is the program of the ranks.
 type program struct {
 	Name   string // as the user gave it; the ranks' argv[0]
 	Path   string // of the executable, absolute; empty until build when Folder is set
-	Folder string // of Go source, absolute; empty when Path is what the user gave
+	Folder string // of Go source, absolute; empty when the user gave Path
 
 	private string    // the temporary folder that holds Path
 	guard   *exec.Cmd // removes private should we be killed
 }
 
-// findProgram looks name up: with a slash in it, or . or .., relative to the working
-// directory, else in PATH. Its errors carry an exit code.
+// findProgram looks up name: with a slash in it, or . or .., relative to the working
+// directory, otherwise in PATH. Its errors carry an exit code.
 func findProgram(name string) (*program, error) {
 	path := name
 	if !strings.Contains(name, "/") && name != "." && name != ".." {
@@ -65,7 +65,7 @@ func findProgram(name string) (*program, error) {
 	return &program{Name: name, Path: path}, nil
 }
 
-// notInPath says more than exec.LookPath does about a name that it did not find.
+// notInPath returns a more detailed error than exec.LookPath for a name that it did not find.
 func notInPath(name string) error {
 	if _, err := os.Stat(name); err == nil {
 		return cmdline.Errorf(cmdline.ExitNotFound, "%s: not found in PATH (write ./%s for the one in this folder)", name,
@@ -84,7 +84,7 @@ func notInPath(name string) error {
 	return cmdline.Errorf(cmdline.ExitNotFound, "%s: not found in PATH%s", name, meant)
 }
 
-// remove deletes what build has made. Processes that run it already go on. It
+// remove deletes the files that build has made. Processes that run the program already continue. It
 // may be called at any time and any number of times.
 func (p *program) remove() error {
 	if p.private == "" {
@@ -102,13 +102,13 @@ func (p *program) remove() error {
 	return nil
 }
 
-// interruptGrace is how long the go command may take to stop when told to.
+// interruptGrace is the time that the go command may take to stop after SIGINT.
 const interruptGrace = 2 * time.Second
 
 // build compiles p.Folder with the go command and sets p.Path; for a program
-// that is built it does nothing. What the go command prints goes to screen, our stderr,
-// as it is, and so does that it takes long. A signal of stop ends it and all it has started. The caller calls
-// remove in every case, and holds its operating system thread (see
+// that is built it does nothing. The output of the go command goes to screen, our stderr,
+// unchanged, with a notice if the build takes long. A signal of stop ends the go command and all
+// its children. The caller calls remove in every case, and holds its operating system thread (see
 // runtime.LockOSThread): the go command dies with that thread.
 func (p *program) build(stop <-chan os.Signal, screen *output.Sink) error {
 	if p.Folder == "" || p.Path != "" {
@@ -127,8 +127,8 @@ func (p *program) build(stop <-chan os.Signal, screen *output.Sink) error {
 	path := filepath.Join(p.private, filepath.Base(p.Folder))
 	// The go command's own temporary files go into our folder as well, so that
 	// they cannot outlive it: GOTMPDIR is for the command itself, TMPDIR for the
-	// linker and the C compiler. Version control is not asked: it is slow, and
-	// fails in a container that belongs to somebody else.
+	// linker and the C compiler. Version control is not queried: it is slow, and
+	// fails in a container where the folder belongs to another user.
 	ctx, interrupt := context.WithCancelCause(context.Background())
 	defer interrupt(nil)
 	cmd := exec.CommandContext(ctx, tool, "build", "-buildvcs=false", "-o", path, ".")
@@ -150,7 +150,7 @@ func (p *program) build(stop <-chan os.Signal, screen *output.Sink) error {
 	end()
 	screen.Status("")
 	if ctx.Err() != nil {
-		if cmd.Process != nil { // what is left of the group
+		if cmd.Process != nil { // the rest of the group
 			_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
 		}
 		err = context.Cause(ctx)
@@ -168,7 +168,7 @@ func (p *program) build(stop <-chan os.Signal, screen *output.Sink) error {
 	return nil
 }
 
-// buildNote is after how many seconds of building a line says so where that cannot change.
+// buildNote is the number of seconds of building after which a line reports it where no line can be updated.
 const buildNote = 5
 
 // onStop calls do with every signal that stops a job, and each with every second that has
@@ -198,14 +198,14 @@ func onStop(signals <-chan os.Signal, do func(syscall.Signal), each func(seconds
 }
 
 // guardScript removes a folder when this process dies without having done so, as by
-// SIGKILL. It tries for some seconds: what the go command has started may still write
+// SIGKILL. It tries for some seconds: children of the go command may still write
 // into the folder.
 const guardScript = `read -r _; i=0; until rm -rf "$0" || [ $((i += 1)) -gt 50 ]; do sleep 0.1; done`
 
 // startGuard guards p.private.
 func (p *program) startGuard() error {
 	guard := exec.Command("sh", "-c", guardScript, p.private)
-	guard.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // signals of our terminal are not for it
+	guard.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it gets no signals of our terminal
 	_, err := guard.StdinPipe()                            // Wait closes it
 	if err == nil {
 		err = guard.Start()

@@ -84,8 +84,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A build that is interrupted stops, with all it has started, and leaves no
-// file once Remove is called.
+// A build that is interrupted stops, with all its children, and leaves no
+// file once remove is called.
 func TestBuildInterrupted(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -107,7 +107,7 @@ func TestBuildInterrupted(t *testing.T) {
 	}
 	stop := make(chan os.Signal, 1)
 	go func() {
-		for { // the stand-in for go tells that its files, and a linker's, are there
+		for { // the stand-in for go creates this file after its own, and a linker's
 			if _, err := os.Stat("src/started"); err == nil {
 				stop <- syscall.SIGTERM
 				return

@@ -12,11 +12,11 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// joiningAgent is a launch agent that gives its words to a shell as one line, as ssh does.
+// joiningAgent is a launch agent that passes its words to a shell as one line, as ssh does.
 const joiningAgent = `env FAKEHOST={host} sh -c 'eval "$*"' -`
 
-// buildTreerun builds a treerun that can be pushed: a pushed file has no name by which a
-// test binary knows what to be. Its path has a space.
+// buildTreerun builds a treerun that can be pushed: a pushed file has no name from which a
+// test binary knows its command. Its path has a space.
 func buildTreerun(t *testing.T) func(*exec.Cmd) {
 	t.Helper()
 	exe := filepath.Join(t.TempDir(), "with space", "treerun")
@@ -24,7 +24,7 @@ func buildTreerun(t *testing.T) func(*exec.Cmd) {
 	return func(c *exec.Cmd) { c.Path = exe }
 }
 
-// Whenever the launcher is killed, what --push has begun on other hosts leaves nothing.
+// Whenever the launcher is killed, a --push that has begun leaves nothing on other hosts.
 //
 // TREERUN_PUSH_KILLS=2000 raises the number of kills.
 func TestPushKilled(t *testing.T) {
@@ -48,7 +48,7 @@ func TestPushKilled(t *testing.T) {
 	}
 }
 
-// A launch agent that joins its words is named where that matters.
+// A launch agent that joins its words is reported where that matters.
 func TestJoiningAgent(t *testing.T) {
 	treerun := buildTreerun(t)
 	l := starts(t, treerun, "--launch-agent", joiningAgent, "--push", "-H", "n1", "true")
@@ -57,7 +57,7 @@ func TestJoiningAgent(t *testing.T) {
 	l = starts(t, treerun, "--launch-agent", joiningAgent, "-H", "n1", "true")
 	l.ends(125)
 	l.says("start treerun on host n1", "with space/treerun", "must not give its words to a shell")
-	// The other kind takes a path with a space, and --push.
+	// An agent of the other kind supports a path with a space, and --push.
 	l = starts(t, treerun, "--launch-agent", hostAgent, "-H", "n1", "true")
 	l.ends(0)
 	l = starts(t, treerun, "--launch-agent", hostAgent, "--push", "-H", "n1", "true")

@@ -14,7 +14,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// sweep builds a rank that compares what calls of every kind give: see scripts/faults.
+// sweep builds a rank that compares the results of calls of every kind: see scripts/faults.
 func sweep(t *testing.T) string {
 	file := filepath.Join(t.TempDir(), "sweep")
 	if err := testutil.Build("github.com/treerun/treerun/scripts/faults/testdata/sweep", file); err != nil {
@@ -31,7 +31,7 @@ func needRoot(t *testing.T) {
 }
 
 // TestMemoryRefused: ranks that change their user after New, or forbid others to read their memory, send through slots:
-// every call of all ranks gives what it should, from the one in which the system refuses first.
+// every call of all ranks has the right result, from the one in which the system refuses first.
 func TestMemoryRefused(t *testing.T) {
 	needRoot(t)
 	program := sweep(t)
@@ -44,7 +44,7 @@ func TestMemoryRefused(t *testing.T) {
 	}
 }
 
-// TestLeftGroup: ranks that have left their process group are stopped, and a line says so.
+// TestLeftGroup: ranks that have left their process group are stopped, and a line reports it.
 func TestLeftGroup(t *testing.T) {
 	l := starts(t, nil, "-np", "2", "--timeout", "3", "--shutdown-timeout", "60", sweep(t), "-after", "setpgid")
 	begun := time.Now()
@@ -59,7 +59,7 @@ func TestLeftGroup(t *testing.T) {
 }
 
 // TestKillTreerunEndsCapable: kill -9 of treerun ends ranks without a parent-death signal whose environment cannot be
-// read, as those of a file with capabilities.
+// read, such as those of a file with capabilities.
 func TestKillTreerunEndsCapable(t *testing.T) {
 	l := starts(t, nil, "-np", "2", "setpriv", "--pdeathsig", "clear", "env", "-i", "sh", "-c",
 		"echo pid $$; exec sleep 300")
@@ -76,7 +76,8 @@ func TestKillTreerunEndsCapable(t *testing.T) {
 	l.ends(137)
 }
 
-// TestSystemCallsFail: a job ends well, or with an error, whichever of its system calls fails: a sample of the recipe.
+// TestSystemCallsFail: a job ends well, or with an error, whichever of its system calls fails. It runs a sample of the
+// recipe.
 func TestSystemCallsFail(t *testing.T) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		testutil.Need(t, testutil.Strace, err)
@@ -100,7 +101,7 @@ func TestSystemCallsFail(t *testing.T) {
 		return string(out)
 	}
 	t.Log(recipe("", sample, "launcher", "agent", "rank0", "far"))
-	text := recipe("readlinkat futex nosuch", 1, "launcher") // calls that are named are no sample
+	text := recipe("readlinkat futex nosuch", 1, "launcher") // named calls replace the sample
 	for _, want := range []string{"  readlinkat  ", "left out: futex", "nosuch: a good job makes none"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)

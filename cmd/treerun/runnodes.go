@@ -23,8 +23,8 @@ import (
 	"github.com/treerun/treerun/internal/job"
 )
 
-// nodeOptions are the flags for jobs of which every host has a treerun of its
-// own, started with one and the same command.
+// nodeOptions are the flags for jobs in which every host has a treerun of its
+// own, started with the same command.
 type nodeOptions struct {
 	count   int // 0: not given
 	node    int
@@ -33,7 +33,7 @@ type nodeOptions struct {
 	jobID   string
 
 	cfg *nodes.Config // of node 0, when the job has several
-	met []*nodes.Node // once all are there: the hosts of the job
+	met []*nodes.Node // the hosts of the job, once all are connected
 }
 
 func (n *nodeOptions) define(f *pflag.FlagSet) {
@@ -49,8 +49,8 @@ func (n *nodeOptions) define(f *pflag.FlagSet) {
 	f.StringVar(&n.jobID, "job-id", "", "`ID` of the job: others with the same key do not disturb it")
 }
 
-// nodes returns what this treerun knows of its place among those of a job; nil
-// if it is alone. idle tells that another one on this host does everything.
+// nodes returns the settings of this treerun as a node of a job; nil
+// if it is alone. idle reports whether another treerun on this host runs all of its ranks.
 func (o *options) nodes(get func(string) string) (c *nodes.Config, idle bool, err error) {
 	n := &o.node
 	explicit := o.given("nnodes", "node-rank", "job-id") || n.seed != ""
@@ -63,7 +63,7 @@ func (o *options) nodes(get func(string) string) (c *nodes.Config, idle bool, er
 		return nil, false, nil
 	}
 	if n.count == 1 {
-		return nil, false, nil // whatever the environment says
+		return nil, false, nil // independent of the environment
 	}
 	key := cmp.Or(n.keyFile, get(job.EnvKeyFile))
 	found, err := nodes.FromEnvironment(get)
@@ -92,7 +92,7 @@ func (o *options) nodes(get func(string) string) (c *nodes.Config, idle bool, er
 	return c, c.Idle && err == nil, err
 }
 
-// complete adds what flags say to what the environment does; flags come first.
+// complete adds the values of flags to those of the environment; flags have precedence.
 func (o *options) complete(c *nodes.Config, key string) error {
 	n := &o.node
 	reach, err := o.place.Remote()
@@ -134,26 +134,26 @@ func (o *options) complete(c *nodes.Config, key string) error {
 	return nil
 }
 
-// command returns PROGRAM and its arguments, behind the flags of planning: node 0 plans for
-// all, so a node with others is told so.
+// command returns PROGRAM and its arguments, after the flags of planning: node 0 plans for
+// all, so a node with other flags gets an error.
 func (o *options) command() []string { return append(o.planning.Given(), o.job.Args...) }
 
-// given tells whether one of these flags was.
+// given reports whether one of these flags was given.
 func (o *options) given(names ...string) bool { return slices.ContainsFunc(names, o.flags.Changed) }
 
-// hosts returns where the ranks run, and how many there are.
+// hosts returns the hosts of the ranks, and the number of ranks.
 func (o *options) hosts() ([]launch.Host, int, error) {
 	if o.node.cfg != nil {
 		return o.placeNodes()
 	}
-	if o.node.count == 1 { // whatever allocation there is
+	if o.node.count == 1 { // independent of an allocation
 		n, err := o.place.DefaultRanks(o.job.Size)
 		return nil, n, err
 	}
 	return o.place.Hosts(o.job.Size, 0)
 }
 
-// placeNodes waits, as node 0, for the other nodes, and gives all their ranks.
+// placeNodes waits, as node 0, for the other nodes, and returns them with their ranks, and the number of ranks.
 func (o *options) placeNodes() ([]launch.Host, int, error) {
 	met, err := nodes.Gather(context.Background(), o.node.cfg)
 	if err != nil {
@@ -169,7 +169,7 @@ func (o *options) placeNodes() ([]launch.Host, int, error) {
 	return hosts, size, nil
 }
 
-// connect makes the nodes the way to other hosts.
+// connect makes r use the connections to the nodes to reach other hosts.
 func (o *options) connect(r *launch.Remote) {
 	c := o.node.cfg
 	if c == nil {
@@ -180,7 +180,7 @@ func (o *options) connect(r *launch.Remote) {
 	r.Open = func(index int) io.ReadWriteCloser { return o.node.met[index].Conn }
 }
 
-// runNode is a job of which this is another node than 0.
+// runNode runs a job as a node other than node 0.
 func runNode(o *options, prog *program, broken error, c *nodes.Config, screen *output.Screen) (int, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -208,16 +208,16 @@ func runNode(o *options, prog *program, broken error, c *nodes.Config, screen *o
 		return 0, broken
 	}
 	if err != nil {
-		return 0, err // exit code 125, unless a signal gave another one
+		return 0, err // exit code 125, unless a signal has set another one
 	}
 	c.Trace("node %d of %d: all are there", c.Node, c.Nodes)
 	n := &agent.Node{Program: o.job.Program, Path: prog.Path, Dir: dir, Signals: stops}
 	return n.Run(conn)
 }
 
-// runNodes is a job for which every host starts a treerun; done tells that it is
-// over, since this is not node 0. broken is why there is no program here: the
-// others are told, and do not wait.
+// runNodes begins, or runs, a job for which every host starts a treerun; done reports whether it is
+// over, which it is if this is not node 0. broken is the reason why there is no program here: the
+// others get it, and do not wait.
 func runNodes(o *options, prog *program, broken error, begin time.Time) (code int, done bool, err error) {
 	c, idle, err := o.nodes(os.Getenv)
 	switch {
@@ -242,7 +242,7 @@ func runNodes(o *options, prog *program, broken error, begin time.Time) (code in
 	return code, true, err
 }
 
-// tracer returns the function that tells what happens, if that is wanted.
+// tracer returns the function that prints events with -v.
 func (o *options) tracer(begin time.Time, printf func(format string, args ...any)) func(format string, args ...any) {
 	if !o.verbose {
 		return func(string, ...any) {}

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patient is a rank, with a child in its process group, that says when it is
-// told to stop.
+// patient is a rank, with a child in its process group, of which both print a line
+// when SIGTERM stops them.
 const patient = `
 (trap "echo child told; exit" TERM; echo child ready; while :; do sleep 0.01; done) &
 trap "echo rank told; wait; exit 0" TERM
@@ -27,8 +27,8 @@ func TestStopSignals(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(unix.SignalName(s), func(t *testing.T) {
 			t.Parallel()
-			// Somebody who runs the tests under nohup has them ignore SIGHUP, which
-			// the launcher would inherit; what is caught here is not inherited.
+			// Tests under nohup ignore SIGHUP, which the launcher would inherit;
+			// a signal that is caught here is not inherited.
 			caught := make(chan os.Signal, 1)
 			signal.Notify(caught, s)
 			defer signal.Stop(caught)
@@ -49,8 +49,8 @@ func lastLine(l *launched) string {
 	return lines[len(lines)-1]
 }
 
-// Who does not stop when told is killed after the shutdown timeout, or at a
-// second INT. A signal that comes twice at once, as from timeout(1), counts
+// A rank that does not stop on SIGTERM is killed after the shutdown timeout, or at a
+// second INT. A signal that arrives twice at once, as from timeout(1), counts
 // once.
 func TestStubbornRanks(t *testing.T) {
 	const stubborn = `trap "echo told" TERM; echo ready; while :; do sleep 0.01; done`
@@ -101,17 +101,17 @@ func TestInterruptWithBlockedOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Close()
-	r.Read(make([]byte, 1)) // it prints; from now on nobody reads
+	r.Read(make([]byte, 1)) // it prints; from now on there is no reader
 	time.Sleep(100 * time.Millisecond)
 	cmd.Process.Signal(syscall.SIGINT)
 	ranks := (&chaosJob{cmd: cmd}).ranks
 	for late := time.Now().Add(maxWait); len(ranks()) > 0 && time.Now().Before(late); {
 		time.Sleep(5 * time.Millisecond)
 	}
-	time.Sleep(300 * time.Millisecond) // or the second counts as the same
+	time.Sleep(300 * time.Millisecond) // otherwise the second counts as the same
 	cmd.Process.Signal(syscall.SIGINT)
 	killer := time.AfterFunc(maxWait, func() { cmd.Process.Kill() })
-	cmd.Wait() // the state says how it ended
+	cmd.Wait() // ProcessState holds the exit status
 	if !killer.Stop() || cmd.ProcessState.ExitCode() != 130 {
 		t.Errorf("treerun ended with %v, want exit code 130", cmd.ProcessState)
 	}
@@ -146,7 +146,7 @@ func TestSuspend(t *testing.T) {
 		pids = append(pids, pid)
 	}
 	l.signal(syscall.SIGTSTP)
-	waitForState(t, l.cmd.Process.Pid, "T") // it has told the ranks before
+	waitForState(t, l.cmd.Process.Pid, "T") // it has stopped the ranks before
 	for _, pid := range pids {
 		waitForState(t, pid, "TD") // D: a shell whose child was stopped between vfork and exec
 	}
@@ -154,7 +154,7 @@ func TestSuspend(t *testing.T) {
 	for _, pid := range append(pids, l.cmd.Process.Pid) {
 		waitForState(t, pid, "RS")
 	}
-	// Stopped ranks can be told to stop as well.
+	// Stopped ranks can be ended as well.
 	for _, pid := range pids {
 		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
@@ -217,7 +217,7 @@ func TestInterruptedBuild(t *testing.T) {
 	}
 }
 
-// Ranks of the example agree after which step they leave when SIGTERM comes, and the next job goes on from there.
+// Ranks of the example agree on the step after which they leave on SIGTERM, and the next job continues from there.
 func TestShutdownTogether(t *testing.T) {
 	t.Parallel()
 	exe, state := filepath.Join(t.TempDir(), "shutdown"), filepath.Join(t.TempDir(), "steps")

@@ -14,7 +14,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
-// slurmCluster is a Slurm of two nodes with two CPUs each, in hosts of its own:
+// slurmCluster is a Slurm cluster of two nodes with two CPUs each, in hosts of its own:
 // real daemons, with configuration, keys and state in a folder of the test.
 type slurmCluster struct {
 	t     *testing.T
@@ -167,7 +167,7 @@ func (s *slurmCluster) idle() {
 	})
 }
 
-// The example's batch script, as it stands there, with a real Slurm.
+// The batch script of the example, unchanged, with a real Slurm.
 func TestSlurmBatchScript(t *testing.T) {
 	s := newSlurm(t)
 	script, err := filepath.Abs(filepath.Join("..", "..", "examples", "slurm", "job.sh"))
@@ -191,7 +191,7 @@ func TestSlurmBatchScript(t *testing.T) {
 		t.Errorf("the key is left: %v, %v", keys, err)
 	}
 
-	// The code of the rank that fails is that of the job.
+	// The exit code of the rank that fails is that of the job.
 	out, _, code = s.run("sbatch", "--wait", "--nodes=2", "--cpus-per-task=2", "--output=out.txt", script, "--ppn", "1",
 		"sh", "-c", `[ $RANK = 1 ] && exit 9; sleep 60`)
 	if text, _ := os.ReadFile(filepath.Join(s.dir, "out.txt")); code != 9 ||
@@ -219,7 +219,7 @@ func TestSlurmSrun(t *testing.T) {
 		t.Errorf("srun without a key: code %d\n%s", code, told)
 	}
 
-	// One node is one host, and needs none.
+	// One node is one host, and needs no key.
 	out, told, code = s.run("srun", "--nodes=1", "--ntasks=1", "treerun", "-np", "2", "hello")
 	if code != 0 || strings.Count(out, "hello from rank") != 2 {
 		t.Errorf("srun on one node: code %d\n%s%s", code, out, told)

@@ -12,14 +12,14 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// held is what a rank of soaker says it holds; memory in KiB.
+// held is the resources that a rank of soaker has reported; memory in KiB.
 type held struct {
 	rank, calls, rss, size, fds, goroutines, threads, mallocs int
 	seconds                                                   float64 // since its first call
 }
 
-// TestSoak: after very many small AllReduces a rank holds as much memory, as
-// many descriptors and goroutines as after a tenth of them, and the calls have
+// TestSoak: after very many small AllReduces a rank has no more memory,
+// descriptors and goroutines than after a tenth of them, and the calls have
 // allocated nothing.
 //
 // TREERUN_SOAK=1000000 raises the number of calls from its default.
@@ -46,10 +46,10 @@ func TestSoak(t *testing.T) {
 		if late.goroutines > early.goroutines {
 			t.Errorf("rank %d: %d goroutines, then %d", rank, early.goroutines, late.goroutines)
 		}
-		if grown := late.rss - early.rss; grown > 4<<10 { // what the runtime may touch at last
+		if grown := late.rss - early.rss; grown > 4<<10 { // memory that the runtime may touch late
 			t.Errorf("rank %d: %d KiB of memory, then %d", rank, early.rss, late.rss)
 		}
-		// Ranks look after each other beside their calls, by the clock.
+		// Ranks check each other at intervals, independent of their calls.
 		passed := late.seconds - early.seconds
 		if made := late.mallocs - early.mallocs; made > 100+calls/100+int(300*passed) {
 			t.Errorf("rank %d: %d allocations in %d calls and %.1f s", rank, made, calls-calls/10, passed)
@@ -100,8 +100,8 @@ func TestManyCommunicators(t *testing.T) {
 	}
 }
 
-// soak runs soaker on so many ranks, with these arguments, and returns what they
-// say by rank and calls.
+// soak runs soaker on np ranks, with these arguments, and returns their reports
+// by rank and calls.
 func soak(t *testing.T, np int, limit time.Duration, args ...int) map[[2]int]held {
 	t.Helper()
 	launcher := filepath.Join(t.TempDir(), "treerun")

@@ -16,8 +16,8 @@ import (
 )
 
 // soaker is a rank that makes very many small AllReduces, on one communicator or in turns on
-// several that are there at once. It prints what it holds of memory, descriptors and
-// goroutines after a tenth of them and at the end, with several communicators also when there
+// several that exist at once. It prints the amounts of its memory, descriptors and
+// goroutines after a tenth of the calls and at the end, with several communicators also when there
 // is one:
 //
 //	soak CALLS [COMMUNICATORS]
@@ -65,7 +65,7 @@ func soakAsRank(ctx context.Context) error {
 		defer next.Close()
 		all = append(all, next)
 	}
-	// nobody's links end before all have reported
+	// no rank closes its links before all have reported
 	return errors.Join(soakCalls(ctx, w, all, calls, begin), collective.Barrier(ctx, c))
 }
 
@@ -93,7 +93,7 @@ func soakCalls(ctx context.Context, w *rank.World, all []*collective.Comm, calls
 // ownMallocs are the allocations of tellHeld itself.
 var ownMallocs uint64
 
-// tellHeld prints one line of figures.
+// tellHeld prints one line with the resources of this rank.
 func tellHeld(rank, calls int, begin time.Time) error {
 	var mem, after runtime.MemStats
 	runtime.ReadMemStats(&mem)
@@ -123,8 +123,8 @@ func tellHeld(rank, calls int, begin time.Time) error {
 	return nil
 }
 
-// minHeld returns how many descriptors and goroutines stay: the least of some counts, for
-// a rank that looks after the others has one more of each now and then.
+// minHeld returns the numbers of descriptors and goroutines that stay: the least of some counts, because
+// a rank that checks the others has one more of each at times.
 func minHeld() (fds, goroutines int, err error) {
 	fds, goroutines = math.MaxInt, math.MaxInt
 	for range 20 {

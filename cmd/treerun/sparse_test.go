@@ -19,7 +19,7 @@ import (
 )
 
 // kill -9 of any rank in the middle of sparse calls, in every form: all others get a
-// typed error that names it, none a wrong result, treerun says what happened, and nothing
+// typed error that names it, none a wrong result, treerun reports the cause, and nothing
 // is left. The victims of -serve are once a worker and once a rank that serves.
 func TestKillInSparseCalls(t *testing.T) {
 	looper := putLooper(t, t.TempDir())
@@ -85,8 +85,8 @@ func TestKillInSparseCalls(t *testing.T) {
 	}
 }
 
-// wantServedRows checks that bench has printed so many rows of workers, in the form with
-// aggregators, whose results are right.
+// wantServedRows checks that bench has printed the given number of rows of workers, in the form with
+// aggregators, with right results.
 func wantServedRows(t *testing.T, lines []string, rows, workers int) {
 	t.Helper()
 	if len(lines) != rows {
@@ -109,7 +109,7 @@ func wantServedRows(t *testing.T, lines []string, rows, workers int) {
 	}
 }
 
-// The ranks of --aggregators come beside those of -np, which alone have tensors and count.
+// The ranks of --aggregators are in addition to those of -np; only the latter have tensors and count.
 func TestBenchAggregators(t *testing.T) {
 	l := starts(t, func(c *exec.Cmd) { c.Env = append(c.Env, "XDG_CACHE_HOME="+t.TempDir()) },
 		"bench", "-np", "3", "--aggregators", "2", "--collective", "sparse-allreduce", "-v",
@@ -120,10 +120,10 @@ func TestBenchAggregators(t *testing.T) {
 	if text := l.stderr.String(); !strings.Contains(text, "aggregators, on ranks that serve: 3,4") {
 		t.Errorf("who serves is not said:\n%s", text)
 	}
-	starts(t, nil, "-np", "2", "--aggregators", "2", "true").ends(64) // it is of bench alone
+	starts(t, nil, "-np", "2", "--aggregators", "2", "true").ends(64) // it is a flag of bench only
 }
 
-// Between hosts they take slots that the workers leave free, and else go to the workers'
+// Between hosts, aggregators take slots that the workers leave free, and otherwise go to the workers'
 // hosts in turn.
 func TestBenchAggregatorsBetweenHosts(t *testing.T) {
 	t.Parallel()
@@ -161,7 +161,8 @@ func TestBenchAggregatorsBetweenHosts(t *testing.T) {
 }
 
 // TestConcurrentSparseCalls: goroutines of a rank that make sparse calls, each on a communicator of its own, let each
-// other run. At once they took 4 to 15 times as long as in turn where ranks share cores.
+// other run. In an earlier version, concurrent calls took 4 to 15 times as long as calls in turn where ranks share
+// cores.
 func TestConcurrentSparseCalls(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "concurrent")
 	if err := testutil.Build("github.com/treerun/treerun/scripts/faults/testdata/concurrent", program); err != nil {

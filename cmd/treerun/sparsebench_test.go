@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Of sparse calls bench says which form was chosen, at what density, and what every form that can
-// be chosen was predicted to take: with -v on stderr, once per choice, and in the table.
+// For sparse calls bench prints the chosen form, the density, and the predicted time of every form
+// that can be chosen: with -v on stderr, once per choice, and in the table.
 func TestBenchSaysChoice(t *testing.T) {
 	l := starts(t, nil, "bench", "-np", "2", "-v", "--wide", "--collective", "sparse-allreduce", "-b", "64K", "-e", "256K",
 		"-f", "4", "--density", ".02", "--overlap", "full", "-i", "3", "-w", "1", "--max-seconds", "20")

@@ -14,8 +14,8 @@ import (
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
-// secureShells are hosts with a real sshd each but for host 0, which treerun is
-// started on; keys and configuration are of this test alone.
+// secureShells are hosts with a real sshd each, except host 0, on which treerun is
+// started; keys and configuration belong to this test only.
 type secureShells struct {
 	t      *testing.T
 	hosts  *nethosts.Hosts
@@ -31,7 +31,7 @@ func newSecureShells(t *testing.T, n int) *secureShells {
 	}
 	testutil.Need(t, testutil.SSHD, err)
 	s := &secureShells{t: t, hosts: nethosts.Up(t, n, nethosts.Options{}), self: namedTreerun(t)}
-	if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // sshd wants it, and Debian makes it at every start
+	if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // sshd needs it, and Debian makes it at every start
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
@@ -78,7 +78,7 @@ func newSecureShells(t *testing.T, n int) *secureShells {
 	return s
 }
 
-// testWriter shows what a server says when the test fails.
+// testWriter shows the messages of a server when the test fails.
 type testWriter struct{ t *testing.T }
 
 func (w testWriter) Write(b []byte) (int, error) {
@@ -110,7 +110,7 @@ func (s *secureShells) launch(args ...string) *launched {
 	})
 }
 
-// namedTreerun returns this test binary under a name by which its agents are
+// namedTreerun returns this test binary under a name with which its agents run as
 // treerun, too.
 func namedTreerun(t *testing.T) string {
 	t.Helper()
@@ -144,7 +144,7 @@ func TestSSH(t *testing.T) {
 		}
 	}
 
-	// The program's failure over there, and that of ssh itself.
+	// The program's failure on the other host, and that of ssh itself.
 	s.launch("-H", "h1:1,h2:1", "sh", "-c", `[ $RANK = 1 ] && exit 9; sleep 300`).ends(9)
 	l = s.launch("-H", "h1:1,nobody:1", "true")
 	l.ends(125)
@@ -188,7 +188,7 @@ func TestSSHHostVanishes(t *testing.T) {
 	if text := l.stderr.String(); !strings.Contains(text, "host h2 was lost") {
 		t.Errorf("host h2 is not named:\n%s", text)
 	}
-	// Over there nobody heard of it either; sshd itself waits for longer.
+	// No process on that host was notified either; sshd itself waits for longer.
 	left := func() (all []string) {
 		pids, err := s.hosts.Pids(2)
 		if err != nil {

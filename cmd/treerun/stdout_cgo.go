@@ -2,7 +2,7 @@
 
 package main
 
-// The Go runtime opens /dev/null in place of a standard descriptor that is closed. A constructor runs before that.
+// The Go runtime opens /dev/null in place of a closed standard descriptor. A constructor runs before that.
 
 /*
 #include <fcntl.h>

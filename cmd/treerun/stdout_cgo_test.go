@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A closed stdout is an error, and no rank starts; /dev/null is none, also opened for reading as Python does.
+// A closed stdout is an error, and no rank starts; /dev/null is no error, even opened for reading, as Python does.
 func TestClosedStdout(t *testing.T) {
 	to := func(stdout string) func(*exec.Cmd) {
 		return func(c *exec.Cmd) {

@@ -16,7 +16,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
-// stoppedSteps are where a rank is stopped, and what the reports call it.
+// stoppedSteps are the steps before which a rank is stopped, with their names in the reports.
 var stoppedSteps = map[string]string{
 	"New":             "New: comparing settings",
 	"World.AllGather": "World.AllGather #",
@@ -25,7 +25,7 @@ var stoppedSteps = map[string]string{
 	"Recv":            "Recv (5000 float32, tag 1)",
 }
 
-// checkStopped checks what the ranks of a job said of the one that was stopped.
+// checkStopped checks the reports of the ranks of a job about the rank that was stopped.
 func checkStopped(t *testing.T, ranks int, step, out string) {
 	t.Helper()
 	if strings.Contains(out, "WRONG RESULT") {
@@ -47,8 +47,8 @@ func checkStopped(t *testing.T, ranks int, step, out string) {
 }
 
 // A rank is stopped before a step that all others take. With --stall-timeout all of them
-// get the same error, which names it and the state of its process, and it gets that as
-// well when it goes on.
+// get the same error, which names the rank and the state of its process, and the rank gets
+// the error as well when it continues.
 func TestStoppedRank(t *testing.T) {
 	for step := range stoppedSteps {
 		t.Run(step, func(t *testing.T) {
@@ -60,8 +60,8 @@ func TestStoppedRank(t *testing.T) {
 	}
 }
 
-// Without --stall-timeout, what the ranks know is one line, however many they are, with
-// the rank that all others wait for, on one host and on several.
+// Without --stall-timeout, the launcher prints one line for all ranks, whatever their number, with
+// the rank for which all others wait, on one host and on several.
 func TestStoppedRankIsToldOnce(t *testing.T) {
 	for name, hosts := range map[string][]string{
 		"one host": {"-np", "6"}, "two": {"--launch-agent", hostAgent, "-H", "a:3,b:3"},
@@ -100,7 +100,7 @@ func TestStoppedRankIsToldOnce(t *testing.T) {
 }
 
 // The same with ranks on three hosts, of which the stopped one shares its host with
-// another, who says what has become of it.
+// another, which reports its state.
 func TestStoppedRankOnAnotherHost(t *testing.T) {
 	launcher, _ := chaosBinaries(t)
 	program, err := exec.LookPath("stopper")

@@ -15,8 +15,8 @@ import (
 const stopped = 1
 
 // stopper is a rank of a job of which rank 1 stops itself with SIGSTOP before the
-// step that its argument names. The others print what that step returns, rank 0 lets rank
-// 1 go on, and rank 1 prints what it gets.
+// step that its argument names. The others print the error of that step, rank 0 or another rank
+// of its host continues rank 1, and rank 1 prints its own error.
 func stopper() {
 	if err := stopBefore(os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -47,11 +47,11 @@ func stopBefore(step string) error {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
 			return err
 		}
-		time.Sleep(10 * time.Millisecond) // the signal may come to another thread first
+		time.Sleep(10 * time.Millisecond) // the signal may reach another thread first
 	}
 	tellFault(w, fail(ctx, w))
 	if w.HostOf(0) == w.HostOf(stopped) && w.Rank() == 0 || w.HostOf(0) != w.HostOf(stopped) && w.Rank() == stopped+1 {
-		time.Sleep(700 * time.Millisecond) // until all others have told
+		time.Sleep(700 * time.Millisecond) // until all others have printed theirs
 		var pid int
 		if _, err := fmt.Sscan(string(all[stopped]), &pid); err != nil {
 			return err
@@ -62,7 +62,7 @@ func stopBefore(step string) error {
 	return nil
 }
 
-// tellFault prints who is at fault.
+// tellFault prints the rank at fault.
 func tellFault(w *rank.World, err error) {
 	var c *collective.RankError
 	var r *rank.Error
@@ -77,8 +77,8 @@ func tellFault(w *rank.World, err error) {
 		errors.Is(err, collective.ErrStalled), stopped, err)
 }
 
-// stoppedInAllGather makes AllGathers until one fails: the stopped rank may find all that it needs
-// of the first one when it goes on.
+// stoppedInAllGather makes AllGathers until one fails: the stopped rank may find all data
+// of the first one when it continues.
 func stoppedInAllGather(ctx context.Context, w *rank.World) (err error) {
 	for range 2 {
 		if _, err = w.AllGather(ctx, nil); err != nil {
@@ -93,7 +93,7 @@ func stoppedAtNew(ctx context.Context, w *rank.World) error {
 	return err
 }
 
-// stoppedWithComm makes a communicator, uses it, checks what it gave, and returns the step on it.
+// stoppedWithComm makes a communicator, uses it, checks the results, and returns the step on it.
 func stoppedWithComm(ctx context.Context, w *rank.World, step string) (func(context.Context, *rank.World) error,
 	error) {
 	c, err := collective.New(ctx, w)

@@ -52,11 +52,11 @@ type onTerminal struct {
 	user   *os.File
 	cmd    *exec.Cmd
 	killer *time.Timer
-	screen bytes.Buffer // what it has shown
+	screen bytes.Buffer // the output so far
 }
 
-// startOnTerminal starts treerun with arguments, and variables besides this process's. A
-// shell leads the session until all is read: when a leader ends, what its terminal has not
+// startOnTerminal starts treerun with arguments, and with variables in addition to this process's. A
+// shell leads the session until all is read: when a leader ends, output that its terminal has not
 // shown yet may be lost.
 func startOnTerminal(t *testing.T, env []string, args ...string) *onTerminal {
 	t.Helper()
@@ -82,7 +82,7 @@ func startOnTerminal(t *testing.T, env []string, args ...string) *onTerminal {
 	return &onTerminal{t: t, user: user, cmd: cmd, killer: time.AfterFunc(maxWait, func() { cmd.Process.Kill() })}
 }
 
-// until reads what is shown until text is.
+// until reads the output of the terminal until it contains text.
 func (o *onTerminal) until(text string) {
 	o.t.Helper()
 	b := make([]byte, 4096)
@@ -95,7 +95,7 @@ func (o *onTerminal) until(text string) {
 	}
 }
 
-// types is what the user types.
+// types types text as the user.
 func (o *onTerminal) types(text string) {
 	o.t.Helper()
 	if _, err := o.user.WriteString(text); err != nil {
@@ -103,20 +103,20 @@ func (o *onTerminal) types(text string) {
 	}
 }
 
-// exits reads all that is shown, and checks the exit code, unless that is negative.
+// exits reads all output, and checks the exit code, unless that is negative. It returns the output.
 func (o *onTerminal) exits(code int) string {
 	o.t.Helper()
 	o.until("\x05")
 	shown, end, _ := strings.Cut(o.screen.String(), "\x04")
 	o.types("\n")
-	o.cmd.Wait() // the text says how treerun ended
+	o.cmd.Wait() // the output has the exit code of treerun
 	if !o.killer.Stop() || code >= 0 && end != fmt.Sprintf("%d\x05", code) {
 		o.t.Errorf("treerun ended with exit code %q, want %d; shown: %q", end, code, shown)
 	}
 	return shown
 }
 
-// On a terminal, rank 0 hears what the user types although it is in the
+// On a terminal, rank 0 reads the input of the user although it is in the
 // background, ^C stops the job, and progress lines are lines, of which the last is shown.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
@@ -144,13 +144,13 @@ func TestColors(t *testing.T) {
 			}
 		}
 	}
-	shown := startOnTerminal(t, nil, "check").exits(-1) // as this machine is
+	shown := startOnTerminal(t, nil, "check").exits(-1) // the code depends on this machine
 	if want := "\x1b[32mok    \x1b[0m cores "; !strings.Contains(shown, want) {
 		t.Errorf("check shows %q without %q", shown, want)
 	}
 }
 
-// The first ^C says what happens and what another one does, which it does.
+// The first ^C prints its effect and that of a second one, which has that effect.
 func TestAnotherInterrupt(t *testing.T) {
 	t.Parallel()
 	o := startOnTerminal(t, nil, "-np", "2", "sh", "-c", `trap "" TERM INT; echo set; while :; do sleep 1; done`)
@@ -162,8 +162,8 @@ func TestAnotherInterrupt(t *testing.T) {
 	o.exits(130)
 }
 
-// A build that takes long is told of: on a terminal in a line that is gone when it has
-// ended, elsewhere once.
+// A build that takes long is reported: on a terminal in a line that is erased at its
+// end, elsewhere once.
 func TestSlowBuild(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -195,7 +195,7 @@ func TestSlowBuild(t *testing.T) {
 	}
 }
 
-// What topo, plan and check show fits into 80 columns of a terminal, and is all there.
+// The output of topo, plan and check fits into 80 columns of a terminal, and is complete.
 func TestNarrowTerminal(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
@@ -211,7 +211,7 @@ func TestNarrowTerminal(t *testing.T) {
 		for line := range plain.lines {
 			plain.seen = append(plain.seen, line)
 		}
-		plain.cmd.Wait() // the output says how it ended
+		plain.cmd.Wait() // the output is compared, not the exit code
 		want, got := strings.Join(plain.seen, " "), shown
 		if args[0] != "check" && strings.Join(strings.Fields(want), " ") != strings.Join(strings.Fields(got), " ") {
 			t.Errorf("%s: the terminal shows %q, a pipe gets %q", args, got, want)

@@ -10,7 +10,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// topoOn runs topo from host 0 and returns what it prints.
+// topoOn runs topo from host 0 and returns its output.
 func topoOn(t *testing.T, h *nethosts.Hosts, launcher string, args ...string) string {
 	t.Helper()
 	cmd := h.Command(0, launcher, append([]string{"topo", "--launch-agent", h.Agent()}, args...)...)
@@ -24,9 +24,9 @@ func topoOn(t *testing.T, h *nethosts.Hosts, launcher string, args ...string) st
 	return string(out)
 }
 
-// topo -H measures the network between hosts, whatever was kept, keeps it for
-// later jobs, and shows it in every form; with --probe off it shows what is
-// kept, in whatever order the hosts are given, and without anything kept it says
+// topo -H measures the network between hosts, even with a cached result, caches the result for
+// later jobs, and shows it in every form; with --probe off it shows the cached
+// result, in any order of the hosts, and without one it reports
 // that nothing was measured.
 func TestTopoOfHosts(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
@@ -70,9 +70,9 @@ func TestTopoOfHosts(t *testing.T) {
 	}
 }
 
-// What was measured serves no more when the shaping of a host has changed, or
-// when hosts of the same names and addresses are others: jobs measure again, and
-// topo says why.
+// A cached measurement is no longer used when the shaping of a host has changed, or
+// when hosts of the same names and addresses are other hosts: jobs measure again, and
+// topo prints the reason.
 func TestTopoOfChangedHosts(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	options := nethosts.Options{Prefix: "change", Networks: []nethosts.Network{{Rates: []string{"80mbit"}}}}
@@ -90,7 +90,7 @@ func TestTopoOfChangedHosts(t *testing.T) {
 	if err == nil {
 		defer h.Close()
 	} else {
-		h = nethosts.Up(t, 2, options) // says why, or skips
+		h = nethosts.Up(t, 2, options) // fails with the reason, or skips
 	}
 	topoOn(t, h, launcher, "-H", hosts)
 	wants(topoOn(t, h, launcher, "-H", hosts, "--probe", "off"), measured)
@@ -112,7 +112,7 @@ func TestTopoOfChangedHosts(t *testing.T) {
 	wants(topoOn(t, h, launcher, "-H", hosts), measured, "no longer holds: host change0: ", `network namespace was "`)
 }
 
-// What does not go together is wrong usage.
+// Flags that do not go together are wrong usage.
 func TestTopoOfHostsUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"topo -H a:1 --graph dgx1v":       "not both",

@@ -18,8 +18,8 @@ import (
 	"github.com/treerun/treerun/topo/probe"
 )
 
-// topo -np N measures every pair of ranks of this host, whatever was kept, and
-// keeps that.
+// topo -np N measures every pair of ranks of this host, even with a cached result, and
+// caches the new one.
 func TestTopoMeasuresThisHost(t *testing.T) {
 	cache := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)
@@ -93,7 +93,7 @@ func TestTopoFails(t *testing.T) {
 	})
 }
 
-// A reader that goes away ends topo as it ends any program: no words, 141.
+// A reader that goes away ends topo as it ends any program: without a message, with 141.
 func TestTopoWithoutReader(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

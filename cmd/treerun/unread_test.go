@@ -12,8 +12,8 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// unread starts treerun with a stdout that nobody reads, and returns how it
-// ended and what it said on stderr; with shared, that is stdout as well.
+// unread starts treerun with a stdout that is never read, and returns its exit
+// code and its stderr; with shared, stderr is that stdout as well.
 func unread(t *testing.T, shared bool, args ...string) (code int, stderr string) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -38,7 +38,7 @@ func unread(t *testing.T, shared bool, args ...string) (code int, stderr string)
 	}
 	w.Close()
 	killer := time.AfterFunc(maxWait, func() { cmd.Process.Kill() })
-	cmd.Wait() // the state says how it ended
+	cmd.Wait() // ProcessState holds the exit status
 	if !killer.Stop() {
 		t.Fatal("treerun waits for somebody to read")
 	}
@@ -48,9 +48,9 @@ func unread(t *testing.T, shared bool, args ...string) (code int, stderr string)
 	return cmd.ProcessState.ExitCode(), b.String()
 }
 
-// Nobody reads stdout: treerun ends all the same, with the right code, when the
+// If stdout is never read, treerun still ends, with the right code, when the
 // job has failed, is over its time, or would have ended well but for the time
-// limit, and says on stderr what became of the output.
+// limit, and reports on stderr that output was dropped.
 func TestNobodyReads(t *testing.T) {
 	const flood = `yes | head -c 300000`
 	for _, c := range []struct {

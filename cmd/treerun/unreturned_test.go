@@ -9,7 +9,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// dropper puts the program of scripts/faults/close.sh into a file: its ranks drop what Close returns.
+// dropper puts the program of scripts/faults/close.sh into a file: its ranks ignore the error of Close.
 func dropper(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "dropper")
@@ -17,7 +17,7 @@ func dropper(t *testing.T) string {
 	return program
 }
 
-// dropped are the failures that the program makes, and what the job's error then has.
+// dropped are the failures that the program causes, with a part of the job's error for each.
 var dropped = map[string]string{
 	"droppedclose": "Broadcast #1 (1 int64, root 2)",
 	"unclosed":     "Broadcast #1 (1 int64, root 2)",
@@ -28,8 +28,8 @@ var dropped = map[string]string{
 	"aborted":      "rank 1 aborted the communicator: on purpose",
 }
 
-// TestDroppedClose: a failure that no call but Close returned fails the job, also where the program drops what Close
-// returns, and all ranks exit with 0.
+// TestDroppedClose: a failure that no call but Close returned fails the job, also if the program ignores the error of
+// Close, and all ranks exit with 0.
 func TestDroppedClose(t *testing.T) {
 	program := dropper(t)
 	for which, want := range dropped {
@@ -45,7 +45,7 @@ func TestDroppedClose(t *testing.T) {
 	}
 }
 
-// TestHandledFailure: a failure that a call has returned, and that the program has dealt with, is none of the job.
+// TestHandledFailure: a failure that a call has returned, and that the program has handled, does not fail the job.
 func TestHandledFailure(t *testing.T) {
 	program := dropper(t)
 	for _, which := range []string{"handled", "fine"} {
@@ -59,7 +59,7 @@ func TestHandledFailure(t *testing.T) {
 	}
 }
 
-// TestDroppedCloseOfHosts: reports come from other hosts, too, through agents, one below the other, and with a
+// TestDroppedCloseOfHosts: reports also come from other hosts, through agents, one below the other, and with a
 // treerun on each host.
 func TestDroppedCloseOfHosts(t *testing.T) {
 	program := dropper(t)

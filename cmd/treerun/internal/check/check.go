@@ -222,8 +222,8 @@ const (
 	threads       = 32       // of a rank
 )
 
-// check writes the lines about the limits. If ranks is 0, there are as many as GPUs, or cores. Each rank offers the given
-// number of addresses.
+// check writes the lines about the limits. If ranks is 0, there are as many as GPUs, or cores. Each rank offers the
+// given number of addresses.
 func (l Limits) check(p *printer, gpus, ranks, addresses int) {
 	ranks = cmp.Or(ranks, max(gpus, l.Usable))
 	pinned := uint64(gpus) * lockedPerRank
