@@ -16,8 +16,8 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// built returns the executable of a program in a folder of this one. It is built in there, since its module may
-// be its own, and once: what go run has linked is in the build cache.
+// built returns the executable of a program in a folder below this one. It is built there, since it may be a
+// module of its own, and once: an executable that go run has linked is in the build cache.
 func built(t *testing.T, folder string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), filepath.Base(folder))
@@ -28,7 +28,7 @@ func built(t *testing.T, folder string) string {
 	return file
 }
 
-// One rank and four print the same line, or one of nearly the same numbers where sums are of rounded parts.
+// One rank and four print the same line, or a line of nearly the same numbers where sums have rounded terms.
 func TestLaunched(t *testing.T) {
 	treerun := built(t, "../cmd/treerun")
 	for program, want := range map[string]struct {
@@ -63,7 +63,7 @@ func TestLaunched(t *testing.T) {
 	}
 }
 
-// What makes no sense is an error that says what was wanted.
+// Invalid arguments are an error that describes the valid ones.
 func TestArguments(t *testing.T) {
 	programs := map[string]string{"heat": built(t, "heat"), "kmeans": built(t, "kmeans")}
 	for line, want := range map[string]string{
@@ -78,7 +78,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// needModules skips where the modules that a program needs are not here and cannot be downloaded.
+// needModules skips the test if the modules of a program are not on this machine and cannot be downloaded.
 func needModules(t *testing.T, program string) {
 	t.Helper()
 	list := exec.Command("go", "-C", program, "list", "-deps", "-f", "{{with .Error}}{{.}}{{end}}", ".")
@@ -88,7 +88,7 @@ func needModules(t *testing.T, program string) {
 	}
 }
 
-// near tells whether numbers differ by at most a share of off.
+// near reports whether numbers differ by at most a share of off.
 func near(got, want []string, off float64) bool {
 	for i := range got {
 		a, err1 := strconv.ParseFloat(got[i], 64)

@@ -14,8 +14,8 @@ import (
 
 // corpus is a text as numbers of words.
 type corpus struct {
-	words []string // by number, the most frequent first; on the rank alone that has read it
-	Count []int64  // how often each stands in the text
+	words []string // by number, the most frequent first; only on the rank that has read the text
+	Count []int64  // the number of times each occurs in the text
 	Text  []int32
 }
 
@@ -24,7 +24,7 @@ const (
 	largestFile = 4 << 20 // bytes read of a file
 )
 
-// readCorpus reads up to so many words from the files below a folder, in the order of
+// readCorpus reads up to the given number of words from the files below a folder, in the order of
 // their names, and keeps the most frequent.
 func readCorpus(path string, words, vocabulary int) (*corpus, error) {
 	var text []string
@@ -35,7 +35,7 @@ func readCorpus(path string, words, vocabulary int) (*corpus, error) {
 		case err == nil && d.Type().IsRegular() && len(text) < words:
 			text = append(text, wordsOf(name)...)
 		}
-		return nil // folders that may not be read are passed over
+		return nil // folders without read permission are skipped
 	})
 	if err != nil {
 		return nil, fmt.Errorf("text: %w", err)
@@ -48,14 +48,14 @@ func readCorpus(path string, words, vocabulary int) (*corpus, error) {
 	return c, nil
 }
 
-// wordsOf returns the words of a file, none of one that cannot be read or is no text.
+// wordsOf returns the words of a file, or none if it cannot be read or is not text.
 func wordsOf(name string) (words []string) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
-	data, _ := io.ReadAll(io.LimitReader(f, largestFile)) // or what is left of a broken file
+	data, _ := io.ReadAll(io.LimitReader(f, largestFile)) // or the readable part of a broken file
 	if bytes.IndexByte(data, 0) >= 0 {
 		return nil
 	}
@@ -67,7 +67,7 @@ func wordsOf(name string) (words []string) {
 	return words
 }
 
-// number makes a corpus of a text.
+// number makes a corpus from a text.
 func number(text []string, vocabulary int) *corpus {
 	counts := make(map[string]int64)
 	for _, w := range text {

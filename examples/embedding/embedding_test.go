@@ -14,7 +14,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// write makes a folder of texts: some plain, one that is none.
+// write makes a folder of files: some of plain text, one that is not text.
 func write(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -61,7 +61,7 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// The gradient is that of the loss, as differences tell.
+// The gradient is that of the loss, according to finite differences.
 func TestGradient(t *testing.T) {
 	const words, dim = 3, 4
 	m := newModel(words, dim, 1)
@@ -93,7 +93,7 @@ func TestGradient(t *testing.T) {
 	}
 }
 
-// On real ranks all ways to add up come to the same vectors, for any number of ranks.
+// On real ranks all ways to add up gradients result in the same vectors, for any number of ranks.
 func TestLaunched(t *testing.T) {
 	dir := t.TempDir()
 	for _, pkg := range []string{"cmd/treerun", "examples/embedding"} {

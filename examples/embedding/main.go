@@ -2,7 +2,7 @@
 // of this machine's own documentation, data-parallel: a batch touches few of the
 // words, so nearly all of its gradient is zero. The gradients of all ranks are added
 // up in three ways, one training each: as one dense AllReduce, as a sparse one, and as
-// lists of the rows that were touched. All come to the same vectors, bit by bit.
+// lists of the rows that were touched. All result in the same vectors, bit by bit.
 //
 //	treerun -np 4 ./examples/embedding
 //	treerun -np 4 ./examples/embedding --text /usr/share/doc --steps 200 --dim 128
@@ -47,10 +47,10 @@ func main() {
 const (
 	maxWords   = 2_000_000 // read of the text
 	vocabulary = 30_000    // of the most frequent words are learned
-	window     = 4         // how far apart a word and its context are at most
+	window     = 4         // the largest distance of a word and its context
 	negatives  = 5         // words drawn against each pair
-	seed       = 1         // of the first vectors and of what is drawn
-	rate       = 0.05      // at which a pair is learned
+	seed       = 1         // of the first vectors and of the drawn words
+	rate       = 0.05      // of learning from a pair
 )
 
 func run(ctx context.Context, o *options, out io.Writer) (err error) {
@@ -91,7 +91,7 @@ func run(ctx context.Context, o *options, out io.Writer) (err error) {
 	return compare(out, results)
 }
 
-// compare says what the trainings have in common; it is an error if their vectors
+// compare prints the trainings next to the first; it is an error if their vectors
 // differ.
 func compare(out io.Writer, all []*result) error {
 	for _, r := range all[1:] {

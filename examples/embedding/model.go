@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 )
 
-// model is two vectors for every word: as itself, and as a context of others. Vector
+// model has two vectors for every word: as itself, and as a context of others.
 type model struct {
 	dim  int
 	rows []float32 // of all words as themselves, then as contexts
@@ -30,15 +30,15 @@ const one = 1 << 20
 
 func fixed(x float32) int32 { return int32(math.Round(float64(x) * one)) }
 
-// pair is a word, and one that stands near it; or, as a label of 0, one that was
+// pair is a word, and a word near it as its context; or, with a label of 0, a context that was
 // drawn.
 type pair struct {
 	word, context int
 	label         float32
 }
 
-// gradient calls add with the rows that a pair touches and what is to be added to
-// them, in fixed point, and returns the pair's loss.
+// gradient calls add with the rows that a pair touches and the step of each,
+// in fixed point, and returns the pair's loss.
 func (m *model) gradient(p pair, words int, rate float32, step []int32, add func(row int, step []int32)) float64 {
 	u, v := m.row(p.word), m.row(words+p.context)
 	dot := float32(0)
@@ -68,7 +68,7 @@ func (m *model) apply(row int, step []int32) {
 	}
 }
 
-// digest is the same for two models when all their bits are.
+// digest returns the same number for two models if all their bits are equal.
 func (m *model) digest() uint64 {
 	h := fnv.New64a()
 	binary.Write(h, binary.LittleEndian, m.rows) // a hash takes everything

@@ -12,7 +12,7 @@ import (
 	"github.com/treerun/treerun/collective/sparse"
 )
 
-// result is what a training came to.
+// result is the outcome of a training.
 type result struct {
 	mode          string
 	digest        uint64
@@ -28,10 +28,10 @@ func (r *result) String() string {
 		r.mode, r.first, r.last, 100*r.touched, float64(r.bytes)/1e6, r.adding.Seconds(), r.whole.Seconds(), r.digest)
 }
 
-// gradient is rows of a model, and what is to be added to each.
+// gradient is rows of a model, with the step of each.
 type gradient = sparse.Pairs[int32]
 
-// mode is a way to add up the gradients of all ranks. It also says how many bytes this rank sent.
+// mode is a way to add up the gradients of all ranks. Its add also returns the number of bytes that this rank sent.
 type mode struct {
 	name string
 	add  func(context.Context, *training) (sum gradient, sent int64, err error)
@@ -39,7 +39,7 @@ type mode struct {
 
 var modes = []mode{{"dense", addDense}, {"sparse", addSparse}, {"pairs", addPairs}}
 
-// training is one under way.
+// training is the state of a training.
 type training struct {
 	c      *collective.Comm
 	o      *options
@@ -50,7 +50,7 @@ type training struct {
 	all    []int32   // a gradient with all rows
 }
 
-// frequent is the part of a text from which on a word counts as frequent: few of its places are drawn, as in word2vec.
+// frequent is the share of a text from which a word counts as frequent: few of its places are drawn, as in word2vec.
 const frequent = 1e-4
 
 // train trains a model from the beginning.
@@ -96,7 +96,7 @@ func (t *training) draw(r *rand.Rand) (at int) {
 }
 
 // batch computes the gradient of this rank's share of a step, and the loss: of all pairs of the
-// batch each rank takes those whose number is its own, modulo the ranks.
+// batch each rank takes those whose number, modulo the number of ranks, is its own.
 func (t *training) batch(step int) (loss float64) {
 	text, words, change := t.corpus.Text, len(t.corpus.Count), make([]int32, t.o.dim)
 	t.mine = gradient{Indices: t.mine.Indices[:0], Values: t.mine.Values[:0], Width: t.o.dim}
@@ -150,7 +150,7 @@ func addPairs(ctx context.Context, t *training) (gradient, int64, error) {
 	return sum, t.sent(stats, len(sum.Values)) + int64(4*len(t.mine.Indices)), err
 }
 
-// addAll has a gradient with all rows added up, and returns the rows that are not zero.
+// addAll sums the gradient with all rows by add, and returns the rows that are not zero.
 func (t *training) addAll(add func(all []int32) (sparse.Stats, error)) (sum gradient, sent int64, err error) {
 	dim := t.o.dim
 	for i, row := range t.mine.Indices {
@@ -167,8 +167,8 @@ func (t *training) addAll(add func(all []int32) (sparse.Stats, error)) (sum grad
 	return sum, t.sent(stats, len(t.all)), err
 }
 
-// sent is what this rank sent. The dense form does not say so: as in any AllReduce that divides the
-// work evenly it is 2(n-1)/n of all elements.
+// sent returns the number of bytes that this rank sent. The dense form does not count them: as in any
+// AllReduce that divides the work evenly they are 2(n-1)/n of all elements.
 func (t *training) sent(stats sparse.Stats, elements int) int64 {
 	if n := int64(t.c.Size()); stats.Form == sparse.Dense {
 		return int64(elements) * 4 * 2 * (n - 1) / n

@@ -1,9 +1,9 @@
-// Gomlx trains a GoMLX model data-parallel: each rank has GoMLX compute the gradients of
-// its share of the batch, treerun adds them up, and GoMLX's optimizer takes the step.
+// Gomlx trains a GoMLX model data-parallel: on each rank GoMLX computes the gradients of
+// its share of the batch, treerun adds them up, and GoMLX's optimizer makes the step.
 //
 //	cd examples/gomlx && treerun -np 4 .
 //
-// It is a module of its own, so that nobody else downloads GoMLX, and runs on GoMLX's
+// It is a module of its own, so that other users do not download GoMLX, and runs on GoMLX's
 // backend in pure Go.
 package main
 
@@ -48,7 +48,7 @@ func main() {
 	l, loss := newLearner(c), float32(0)
 	for range *epochs {
 		loss = 0
-		steps := len(labels) / *batch // the last images, too few for a batch, are left out
+		steps := len(labels) / *batch // the last images, too few for a batch, are omitted
 		for s := range steps {
 			// The share of this rank: images s*batch to (s+1)*batch are the batch.
 			first, end := s**batch+c.Rank()**batch/c.Size(), s**batch+(c.Rank()+1)**batch/c.Size()
@@ -64,7 +64,7 @@ func main() {
 	check(c.Close())
 }
 
-// check ends this rank when something failed, and with it the job.
+// check ends this rank, and with it the job, if err is not nil.
 func check(err error) {
 	if err != nil {
 		log.Fatal(err)
@@ -74,8 +74,8 @@ func check(err error) {
 // learner is a model, the same on all ranks.
 type learner struct {
 	c *collective.Comm
-	// What GoMLX computes: gradients and loss of a rank's share, the optimizer's step with the gradients of all, and how
-	// many images are told right.
+	// The computations of GoMLX: gradients and loss of a rank's share, the optimizer's step with the gradients of all,
+	// and the number of images that are recognised.
 	gradients, update, right *model.Exec
 }
 
@@ -99,10 +99,10 @@ func newLearner(c *collective.Comm) *learner {
 		}),
 		update: model.MustNewExec(backend, m.Checked(false), func(m *model.Context, gradients []*Node) *Node {
 			for v := range m.IterVariables() {
-				v.ValueGraph(gradients[0].Graph()) // the optimizer looks at the variables of the graph
+				v.ValueGraph(gradients[0].Graph()) // the optimizer reads the variables of the graph
 			}
 			adam.UpdateGraphWithGradients(m, gradients, dtypes.Float32)
-			return ReduceAllSum(gradients[0]) // a graph has a result; nobody needs this one
+			return ReduceAllSum(gradients[0]) // a graph must have a result; this one is not used
 		}),
 	}
 }
@@ -134,7 +134,7 @@ func (l *learner) step(ctx context.Context, images, labels []byte, batch int) fl
 	return flat[last][0]
 }
 
-// tensorsOf returns images and what they show as GoMLX takes them.
+// tensorsOf returns images and their digits as tensors of GoMLX.
 func tensorsOf(images, labels []byte) []any {
 	x, y := make([]float32, len(images)), make([]int32, len(labels))
 	for i, p := range images {

@@ -8,7 +8,7 @@ import (
 	"github.com/treerun/treerun/collective"
 )
 
-// onRanks solves on ranks that are goroutines, which all have to come to the same result.
+// onRanks solves on ranks that are goroutines, which all must have the same result.
 func onRanks(t *testing.T, size, n int, tolerance float64) result {
 	t.Helper()
 	results := make([]result, size)
@@ -30,7 +30,7 @@ func onRanks(t *testing.T, size, n int, tolerance float64) result {
 	return results[0]
 }
 
-// serial is the whole plate without ranks, messages and strips.
+// serial computes the whole plate without ranks, messages and strips.
 func serial(n, steps int) uint64 {
 	plate := newStrip(n, 0, 1)
 	for range steps {
@@ -43,7 +43,7 @@ func serial(n, steps int) uint64 {
 	return checksum
 }
 
-// However the rows are dealt, down to one row each, the temperatures are those of the plate in one piece, and they are
+// For any distribution of the rows, down to one row each, the temperatures are those of the plate in one piece, and are
 // right: four times the points on a side make the error a sixteenth.
 func TestAnyNumberOfRanks(t *testing.T) {
 	for _, size := range []int{1, 2, 3, 8} {

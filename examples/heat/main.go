@@ -5,11 +5,11 @@
 //	treerun -np 8 ./examples/heat -n 100 -tolerance 1e-5
 //
 // Each rank has a strip of rows. In every step a point becomes the mean of its four
-// neighbours. The rows beside a strip are another rank's: they are its halo, and come
+// neighbours. The rows next to a strip are another rank's: they are its halo, and arrive
 // as messages while the inside of the strip is computed. The plate is done when no
 // point on any rank changes by more than the tolerance.
 //
-// Any number of ranks comes to the same temperatures, bit by bit.
+// Any number of ranks finds the same temperatures, bit by bit.
 package main
 
 import (
@@ -33,7 +33,7 @@ func main() {
 	defer w.Close()
 	c, err := collective.New(ctx, w)
 	check(err)
-	// With less than 1e-15, rounding may go on changing points for ever.
+	// With less than 1e-15, rounding may change points forever.
 	if *n < c.Size() || !(*tolerance >= 1e-15) {
 		log.Fatalf("%d rows for %d ranks, tolerance %v: want a row for each, and 1e-15 or more", *n, c.Size(), *tolerance)
 	}
@@ -44,14 +44,14 @@ func main() {
 	check(c.Close())
 }
 
-// check ends this rank when something failed, and with it the job.
+// check ends this rank, and with it the job, if err is not nil.
 func check(err error) {
 	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-// result is what all ranks know in the end.
+// result is the result on all ranks.
 type result struct {
 	steps    int
 	change   float64 // the largest of the last step
@@ -59,7 +59,7 @@ type result struct {
 	checksum uint64  // of all temperatures
 }
 
-// strip is the part of the plate that one rank has, with a row more on each side: the
+// strip is the part of the plate that one rank has, with one more row on each side: the
 // halo, or the edge of the plate.
 type strip struct {
 	n           int // points of a row, without the edges of the plate
@@ -67,7 +67,7 @@ type strip struct {
 	now, next   [][]float64
 }
 
-// newStrip deals the rows of the plate to the ranks, and heats the edge behind the last.
+// newStrip returns the strip of a rank; the edge behind the last rank's is hot.
 func newStrip(n, rank, size int) *strip {
 	first, end := rank*n/size+1, (rank+1)*n/size+1
 	s := &strip{n: n, first: first, rows: end - first}
@@ -83,8 +83,8 @@ func newStrip(n, rank, size int) *strip {
 	return s
 }
 
-// solve is what each rank does. It looks at the change of every hundredth step, as to
-// agree on it takes as long as a step.
+// solve solves the equation with all ranks. It compares the change of every hundredth step
+// only, because the AllReduce takes as long as a step.
 func solve(ctx context.Context, c *collective.Comm, n int, tolerance float64) (r result) {
 	var err error
 	s := newStrip(n, c.Rank(), c.Size())
@@ -105,7 +105,7 @@ func solve(ctx context.Context, c *collective.Comm, n int, tolerance float64) (r
 	return r
 }
 
-// step computes all points of the strip anew, and returns the largest change.
+// step computes the next value of all points of the strip, and returns the largest change.
 func (s *strip) step(ctx context.Context, c *collective.Comm) (change float64) {
 	messages := s.exchange(c)
 	for y := 2; y < s.rows; y++ { // these rows need no halo
@@ -119,9 +119,9 @@ func (s *strip) step(ctx context.Context, c *collective.Comm) (change float64) {
 	return change
 }
 
-// exchange begins to send the outermost rows to the ranks that have the strips beside,
-// and to receive theirs into the halo. With either rank two messages are under way, one
-// each way, so that the tag 0 does for all.
+// exchange begins to send the outermost rows to the ranks with the neighbouring strips,
+// and to receive theirs into the halo. Only two messages are in transit with either rank, one
+// each way, so that all can have the tag 0.
 func (s *strip) exchange(c *collective.Comm) (messages []collective.Message) {
 	sides := []struct{ rank, row, halo int }{{c.Rank() - 1, 1, 0}, {c.Rank() + 1, s.rows, s.rows + 1}}
 	for _, side := range sides {
@@ -137,7 +137,7 @@ func (s *strip) exchange(c *collective.Comm) (messages []collective.Message) {
 	return messages
 }
 
-// row computes the points of row y anew, and returns the largest change.
+// row computes the next values of row y, and returns the largest change.
 func (s *strip) row(y int) (change float64) {
 	above, here, below, next := s.now[y-1], s.now[y], s.now[y+1], s.next[y]
 	for x := 1; x <= s.n; x++ {
@@ -148,8 +148,8 @@ func (s *strip) row(y int) (change float64) {
 }
 
 // compare returns the largest difference to the exact solution,
-// sin(pi x) sinh(pi y) / sinh(pi), and a checksum of the strip: it joins the bits of all
-// temperatures, turned by where they stand, so that their order does not matter.
+// sin(pi x) sinh(pi y) / sinh(pi), and a checksum of the strip: it combines the bits of all
+// temperatures, each multiplied by a number of its point, so that their order does not matter.
 func (s *strip) compare() (worst float64, checksum uint64) {
 	side := float64(s.n + 1)
 	for y := 1; y <= s.rows; y++ {

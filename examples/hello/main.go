@@ -1,9 +1,9 @@
-// Hello prints one line per rank: who it is, and where.
+// Hello prints one line per rank: its number, and its host.
 //
 //	treerun -np 8 ./examples/hello
 //
-// It is the smallest whole program: join the job, make a communicator, wait for
-// everybody, leave.
+// It is the smallest complete program: join the job, make a communicator, wait for
+// all ranks, leave.
 package main
 
 import (
@@ -24,15 +24,15 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	// The ranks find each other.
+	// The ranks join the job.
 	w, err := rank.Init(ctx)
 	if err != nil {
 		return err
 	}
 	defer w.Close()
 
-	// They measure their links, or know them from an earlier job, and agree on
-	// how to use them.
+	// They measure their links, or read the results of an earlier job, and agree on
+	// their use.
 	c, err := collective.New(ctx, w)
 	if err != nil {
 		return err
@@ -41,6 +41,6 @@ func run(ctx context.Context) error {
 	fmt.Printf("hello from rank %d of %d, local rank %d of %d on %s, process %d\n",
 		w.Rank(), w.Size(), w.LocalRank(), w.LocalSize(), w.Host(), os.Getpid())
 
-	// No rank passes before all have come here. A failure that no call has returned comes from Close.
+	// No rank passes the Barrier before all have reached it. Close returns failures that no call has returned.
 	return errors.Join(collective.Barrier(ctx, c), c.Close())
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/treerun/treerun/collective"
 )
 
-// onRanks finds clusters on ranks that are goroutines, which all have to find the same.
+// onRanks finds clusters on ranks that are goroutines, which all must find the same.
 func onRanks(t *testing.T, size int, images *mat.Dense, labels []byte, k int) (*clusters, float64) {
 	t.Helper()
 	found, purity := make([]*clusters, size), make([]float64, size)
@@ -35,7 +35,7 @@ func onRanks(t *testing.T, size int, images *mat.Dense, labels []byte, k int) (*
 	return found[0], purity[0]
 }
 
-// Any number of ranks finds the clusters of one rank, which fit the digits, and whose distance is what one measures.
+// Any number of ranks finds the clusters of one rank, which fit the digits, and whose distance is the measured one.
 func TestAnyNumberOfRanks(t *testing.T) {
 	images, labels := load()
 	one, purity := onRanks(t, 1, images, labels, 10)
@@ -60,7 +60,7 @@ func TestAnyNumberOfRanks(t *testing.T) {
 	}
 }
 
-// Ranks without images take part all the same; as many clusters as images are the images, one cluster is their mean.
+// Ranks without images take part as well; as many clusters as images are the images, one cluster is their mean.
 func TestFewImages(t *testing.T) {
 	images := mat.NewDense(3, 2, []float64{0, 0, 4, 0, 2, 6})
 	for k, want := range map[int]*mat.Dense{1: mat.NewDense(1, 2, []float64{2, 2}), 3: images} {

@@ -1,10 +1,10 @@
-// Kmeans sorts handwritten digits into clusters of images that look alike, without
-// being told what they show: Lloyd's k-means with gonum, data-parallel.
+// Kmeans sorts handwritten digits into clusters of similar images, without knowing
+// their digits: Lloyd's k-means with gonum, data-parallel.
 //
 //	treerun -np 4 ./examples/kmeans
 //
 // Each rank assigns its share of the images to the nearest of k centres, and adds up the
-// images of each. One AllReduce per iteration joins these sums and counts, from which
+// images of each. One AllReduce per iteration adds up these sums and counts, from which
 // all ranks compute the same new centres.
 //
 // Pixels are whole numbers, whose sums are exact. So any number of ranks finds the same
@@ -48,14 +48,14 @@ func main() {
 	check(c.Close())
 }
 
-// check ends this rank when something failed, and with it the job.
+// check ends this rank, and with it the job, if err is not nil.
 func check(err error) {
 	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-// load returns all images, one a row, and what they show.
+// load returns all images, one per row, and their digits.
 func load() (*mat.Dense, []byte) {
 	pixels, labels := data.Digits("train")
 	values := make([]float64, len(pixels))
@@ -65,14 +65,14 @@ func load() (*mat.Dense, []byte) {
 	return mat.NewDense(len(labels), data.Pixels, values), labels
 }
 
-// clusters are what all ranks know.
+// clusters are the clusters, the same on all ranks.
 type clusters struct {
-	centres    *mat.Dense // one a row
+	centres    *mat.Dense // one per row
 	iterations int
 	distance   float64 // of an image to its centre, the root of the mean square
 }
 
-// nearest returns the centre that is the nearest to an image.
+// nearest returns the index of the centre nearest to an image.
 func (n *clusters) nearest(image []float64) int {
 	distances := make([]float64, n.centres.RawMatrix().Rows)
 	for i := range distances {
@@ -90,8 +90,8 @@ func cluster(ctx context.Context, c *collective.Comm, images *mat.Dense, k int) 
 	}
 	first, end := c.Rank()*count/c.Size(), (c.Rank()+1)*count/c.Size() // the images of this rank
 	of := slices.Repeat([]int{-1}, end-first)                          // the centre of each image: none yet
-	// What the ranks add up, in one message: for each centre the sum of its images, then their numbers, how many images
-	// got another centre, and the sum of all squares of pixels.
+	// The ranks add up, in one message: for each centre the sum of its images, then their numbers, the number of images
+	// that got another centre, and the sum of all squares of pixels.
 	total := make([]float64, k*width+k+2)
 	sums, numbers, others := mat.NewDense(k, width, total[:k*width]), total[k*width:][:k], total[k*width+k:]
 	for moved := true; moved; moved = others[0] > 0 {
@@ -114,8 +114,8 @@ func cluster(ctx context.Context, c *collective.Comm, images *mat.Dense, k int) 
 	return n
 }
 
-// move puts the centres to the mean of their images; one without images stays. The squares of the distances to the mean
-// add up to the squares of the images less those of the means.
+// move sets the centres to the mean of their images; a centre without images stays. The squares of the distances to the
+// mean add up to the squares of the images less those of the means.
 func (n *clusters) move(sums *mat.Dense, numbers []float64, squares float64) {
 	for i, number := range numbers {
 		if number > 0 {
@@ -127,7 +127,7 @@ func (n *clusters) move(sums *mat.Dense, numbers []float64, squares float64) {
 	n.distance = math.Sqrt(squares / floats.Sum(numbers))
 }
 
-// purity returns the share of images that show what most of their cluster show.
+// purity returns the share of images with the most frequent digit of their cluster.
 func (n *clusters) purity(ctx context.Context, c *collective.Comm, images *mat.Dense, labels []byte) float64 {
 	k, _ := n.centres.Dims()
 	shown := make([]int, k*data.Classes)

@@ -1,9 +1,9 @@
-// Shutdown counts steps until it is told to stop. Then the ranks agree after which step, save how far they have come,
-// and leave with 0. Started again, they go on from there.
+// Shutdown counts steps until SIGTERM. Then the ranks agree on the step after which they stop, save the number of
+// steps, and leave with 0. When they start again, they continue from there.
 //
 //	treerun -np 4 --sigterm-exit-code 0 ./examples/shutdown --state steps
 //
-// Each rank gets SIGTERM at another moment. One that left at once would leave the others in the middle of a call.
+// Each rank gets SIGTERM at another moment. A rank that left at once would leave the others in the middle of a call.
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 }
 
 func run(ctx context.Context, state string) error {
-	// Not a context for calls: that would end the communicator on all ranks.
+	// This context is not for calls: its end would end the communicator on all ranks.
 	told, _ := signal.NotifyContext(ctx, syscall.SIGTERM)
 	w, err := rank.Init(ctx)
 	if err != nil {
@@ -44,7 +44,7 @@ func run(ctx context.Context, state string) error {
 	return errors.Join(count(ctx, told, c, state), c.Close())
 }
 
-// count makes steps until a rank is told to stop.
+// count makes steps until a rank gets SIGTERM.
 func count(ctx, told context.Context, c *collective.Comm, state string) (err error) {
 	step := 0
 	if text, err := os.ReadFile(state); err == nil && c.Rank() == 0 {

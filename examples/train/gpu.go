@@ -100,7 +100,7 @@ func (l *onGPU) uploadSet(ctx context.Context, d *dataset) deviceSet {
 	return set
 }
 
-// alloc allocates memory that Close gives back.
+// alloc allocates memory that Close frees.
 func alloc[T cuda.Number](l *onGPU, n int) (s cuda.Slice[T]) {
 	if l.err == nil {
 		if s, l.err = cuda.Alloc[T](l.device, n); l.err == nil {
@@ -124,7 +124,7 @@ func download[T cuda.Number](ctx context.Context, l *onGPU, from cuda.Slice[T]) 
 	return list
 }
 
-// allocate makes room for the weights and for batches.
+// allocate allocates memory for the weights and for batches.
 func (l *onGPU) allocate(net *mlp, images int) {
 	floats := func(n int) cuda.Slice[float32] { return alloc[float32](l, n) }
 	n := len(net.params)
@@ -151,8 +151,8 @@ func (l *onGPU) clear(a cuda.Addr, bytes int64) {
 
 const blockThreads = 256
 
-// launch runs a kernel with a thread for each of n numbers, up to what the device
-// runs at the same time; threads take more in turn.
+// launch runs a kernel with a thread for each of n numbers, up to the number of threads that the device
+// runs at the same time; threads then take several numbers in turn.
 func (l *onGPU) launch(name string, n int, args ...uint64) {
 	if l.err != nil {
 		return
@@ -230,7 +230,7 @@ func (l *onGPU) step(ctx context.Context, first, mine, batch int) error {
 	return l.err
 }
 
-// mark records when the stream gets here.
+// mark records the time at which the stream reaches this point.
 func (l *onGPU) mark() {
 	if l.err == nil && l.used == len(l.marks) {
 		var e *cuda.Event
@@ -275,8 +275,7 @@ func (l *onGPU) correct(ctx context.Context, indices []int) (count int, err erro
 	return count, l.err
 }
 
-// Close gives memory, stream and kernels back; work that is still there is
-// waited for.
+// Close waits for pending work, and frees memory, stream and kernels.
 func (l *onGPU) Close() error {
 	var all error
 	for _, e := range l.marks {
@@ -299,8 +298,8 @@ func u(a cuda.Addr) uint64 { return uint64(a) }
 func floatBits(x float32) uint64 { return uint64(math.Float32bits(x)) }
 
 // deviceOf returns the GPU that the launcher has given this rank. A launcher that
-// gives none, as others than treerun do and treerun --gpu-bind none, leaves the choice
-// to the program: the ranks of a host take in turn those that they see.
+// gives none, such as one other than treerun, or treerun --gpu-bind none, leaves the choice
+// to the program: the ranks of a host take the visible GPUs in turn.
 func deviceOf(uuid string, localRank int) (*cuda.Device, error) {
 	if uuid != "" {
 		return cuda.DeviceByUUID(uuid)

@@ -13,7 +13,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 
-// On GPUs the same is learned as on the host, by any number of ranks. The GPUs
+// Training on GPUs has the same results as on the host, for any number of ranks. The GPUs
 // are fake ones, and run the kernels' own sources.
 func TestOnGPUs(t *testing.T) {
 	launch := build(t)
@@ -58,7 +58,7 @@ func testLossCurveOnGPUs(t *testing.T, launch launcher) {
 	}
 }
 
-// What fails on a GPU is told with the rank, the call and the device.
+// A failure on a GPU is reported with the rank, the call and the device.
 func testErrorsOnGPUs(t *testing.T, launch launcher) {
 	host := fakegpu.Start(t, "dgx1v/0-1")
 	for _, c := range []struct {

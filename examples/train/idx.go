@@ -23,7 +23,7 @@ const (
 )
 
 // readIDX reads an IDX file of unsigned bytes with the given number of
-// dimensions. What the header claims is checked before it is believed.
+// dimensions. The sizes in the header are checked before they are used.
 func readIDX(r io.Reader, dimensions int) (shape []int, elements []byte, err error) {
 	file, err := io.ReadAll(io.LimitReader(r, maxIDXBytes+1<<10))
 	if err != nil {
@@ -55,7 +55,7 @@ func readIDX(r io.Reader, dimensions int) (shape []int, elements []byte, err err
 	return shape, elements, nil
 }
 
-// truncated gives an early end of file its name.
+// truncated returns err, with a clear text for an early end of file.
 func truncated(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the file is truncated")
@@ -63,7 +63,7 @@ func truncated(err error) error {
 	return err
 }
 
-// openIDX reads the file of a name, or the one with .gz behind it.
+// openIDX reads the file of a name, or the one with .gz appended.
 func openIDX(dir fs.FS, name string, dimensions int) (shape []int, elements []byte, err error) {
 	f, err := dir.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {

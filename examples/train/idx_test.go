@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// idx writes elements in IDX form.
+// idx returns elements in IDX form.
 func idx(elements []byte, shape ...uint32) []byte {
 	b := []byte{0, 0, idxUint8, byte(len(shape))}
 	for _, n := range shape {
@@ -68,7 +68,7 @@ func TestReadIDXRefuses(t *testing.T) {
 	}
 }
 
-// A header alone does not make the decoder allocate what it claims.
+// A header without elements does not make the decoder allocate the claimed size.
 func TestReadIDXAllocatesWhatIsThere(t *testing.T) {
 	claim := idx(nil, 1<<10, 1<<10, 1<<10)
 	var before, after runtime.MemStats
@@ -160,8 +160,7 @@ func TestLoadIDXRefuses(t *testing.T) {
 	}
 }
 
-// FuzzReadIDX: what is accepted has the shape and the elements that the bytes
-// say.
+// FuzzReadIDX: an accepted file has the shape and the elements in its bytes.
 func FuzzReadIDX(f *testing.F) {
 	for _, b := range goodSet() {
 		f.Add(b, uint8(3))

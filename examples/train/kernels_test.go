@@ -84,8 +84,8 @@ func near(t *testing.T, what string, got, want []float32) {
 	}
 }
 
-// The kernels compute what the host does: scores, losses, gradients, a step, and how
-// many images are recognised.
+// The kernels compute the same as the host: scores, losses, gradients, a step, and the
+// number of images that are recognised.
 func TestKernels(t *testing.T) {
 	if !oneGPU.Run(t) {
 		return
@@ -172,7 +172,7 @@ func TestLossKernel(t *testing.T) {
 	e := openGPU(t)
 	s, l, g, sums := e.put(scores), e.put(labels), e.put(make([]float32, len(scores))), e.put(make([]float64, rows))
 	e.run("train_loss", s, l, g, sums, rows, classes)
-	e.run("train_loss", s, l, g, sums, rows, classes) // adds to what is there
+	e.run("train_loss", s, l, g, sums, rows, classes) // adds to the losses in memory
 	gradient, losses := make([]float32, len(scores)), make([]float64, rows)
 	e.get(g, gradient)
 	e.get(sums, losses)

@@ -21,7 +21,7 @@ import (
 // launcher runs this example on real ranks.
 type launcher struct {
 	dir string   // of the executables
-	env []string // what is added to the environment
+	env []string // added to the environment
 }
 
 // Real ranks, started by the real launcher.
@@ -45,7 +45,7 @@ func build(t *testing.T) launcher {
 	return launcher{dir: dir}
 }
 
-// run runs np ranks and returns all that they printed.
+// run runs np ranks and returns all of their output.
 func (l launcher) run(np int, args ...string) (output string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // against a hang
 	defer cancel()
@@ -60,15 +60,15 @@ func (l launcher) run(np int, args ...string) (output string, err error) {
 
 var final = regexp.MustCompile(`(?m)^(?:\[0\] )?final loss=(\d+\.\d{4}) accuracy=([01]\.\d{4}) seconds=\d+\.\d$`)
 
-// tolerance is how much the loss of an epoch may differ, relatively, between
-// numbers of ranks. They add the same gradients up in another order, so the
+// tolerance is the relative difference that the loss of an epoch may have between
+// numbers of ranks. They add up the same gradients in another order, so the
 // results differ by the rounding of float32. In 180 trainings with 60 seeds
 // that was 1e-7 as a rule, and 8e-6 at most, where the input of some ReLU
 // rounded to the other side of zero. An error of the method is far larger: one
 // image left out of one batch of each epoch makes it 5e-4 or more.
 const tolerance = 1e-4
 
-// One rank and many learn the same thing: the global batch is the same.
+// One rank and many learn the same: the global batch is the same.
 func testLossCurve(t *testing.T, launch launcher) {
 	var curve []lossLine
 	for _, np := range []int{1, 4, 2, 8}[:testutil.Count(2, 4)] {
@@ -131,8 +131,8 @@ func readLossLog(t *testing.T, path string) (lines []lossLine) {
 	return lines
 }
 
-// More ranks than images in a batch: some ranks have nothing to do, and take
-// part all the same.
+// More ranks than images in a batch: some ranks have no images, but take
+// part as well.
 func testMoreRanksThanImages(t *testing.T, launch launcher) {
 	var curve []lossLine
 	for _, np := range []int{1, 5} {

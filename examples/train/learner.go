@@ -7,7 +7,7 @@ import (
 	"github.com/treerun/treerun/collective"
 )
 
-// learner is one rank's copy of the network, and how it learns: on the host, or
+// learner is one rank's copy of the network, which learns on the host or
 // on a GPU. All ranks call the same methods in the same order.
 type learner interface {
 	// begin starts an epoch that goes through the images in order.
@@ -16,11 +16,11 @@ type learner interface {
 	// first to first+mine-1 of order; all ranks together have batch.
 	step(ctx context.Context, first, mine, batch int) error
 	// end returns the sum of the losses of this rank's images since begin, and
-	// how long its gradients were being added up.
+	// the time in which its gradients were added up.
 	end(ctx context.Context) (loss float64, communication time.Duration, err error)
 	// correct counts the images of the test that the network recognises.
 	correct(ctx context.Context, indices []int) (int, error)
-	// Close gives back what the learner holds.
+	// Close releases the resources of the learner.
 	Close() error
 }
 

@@ -7,7 +7,7 @@
 //	treerun -np 8 ./examples/train --device cuda
 //
 // Without --data it learns the handwritten digits that come with it (see
-// data/README.md); it comes to recognise 97 % of those it has not seen. DIR is
+// data/README.md); it then recognises 97 % of those it has not seen. DIR is
 // a folder with a data set in the IDX form of MNIST; these settings recognise
 // 88 % of Fashion-MNIST. On GPUs it learns the same, in kernels of its own, and
 // adds the gradients up in their memory.

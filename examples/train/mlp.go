@@ -37,7 +37,7 @@ func newMLP(widths []int, rows int) *mlp {
 	}
 	m := &mlp{params: make([]float32, total), grad: make([]float32, total), labels: make([]byte, rows)}
 	params, grad := m.params, m.grad
-	in, dIn := matrix(rows, widths[0]), blas32.General{} // nobody needs the gradient of an image
+	in, dIn := matrix(rows, widths[0]), blas32.General{} // the gradient of an image is not used
 	for i := 1; i < len(widths); i++ {
 		inputs, outputs := widths[i-1], widths[i]
 		l := layer{in: in, dIn: dIn, out: matrix(rows, outputs), dOut: matrix(rows, outputs)}
@@ -114,7 +114,7 @@ func (m *mlp) gradient(d *dataset, indices []int) (loss float64) {
 	return loss
 }
 
-// backward takes dOut of the first n rows back to dWeight, dBias and dIn.
+// backward computes dWeight, dBias and dIn from dOut of the first n rows.
 func (l *layer) backward(n int) {
 	in, dOut := top(l.in, n), top(l.dOut, n)
 	blas32.Gemm(blas.Trans, blas.NoTrans, 1, in, dOut, 0, l.dWeight)
@@ -171,7 +171,7 @@ func softmaxCrossEntropy(scores blas32.General, labels []byte, gradient blas32.G
 	for row, label := range labels {
 		s := scores.Data[row*scores.Stride:][:scores.Cols]
 		g := gradient.Data[row*gradient.Stride:][:gradient.Cols]
-		highest := s[largest(s)] // taken off, so that exp cannot overflow
+		highest := s[largest(s)] // subtracted, so that exp cannot overflow
 		sum := 0.0
 		for _, v := range s {
 			sum += math.Exp(float64(v - highest))

@@ -34,7 +34,7 @@ func oracleLoss(widths []int, params []float64, image []float64, label int) floa
 	return math.Log(sum) - x[label]
 }
 
-// randomSet makes images without any sense to them.
+// randomSet makes images of random pixels.
 func randomSet(r *rand.Rand, n, width, classes int) *dataset {
 	d := &dataset{width: width, maximum: 16, classes: classes}
 	for range n * width {
@@ -100,7 +100,7 @@ func TestGradientAgainstDifferences(t *testing.T) {
 }
 
 // The gradients of the shards of a batch add up to the gradient of the batch,
-// for any number of ranks: what data-parallel training rests on.
+// for any number of ranks, which is the basis of data-parallel training.
 func TestShardGradientsAddUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
 	d := randomSet(r, 40, 10, 4)
@@ -182,7 +182,7 @@ func TestInitialise(t *testing.T) {
 	}
 }
 
-// Images are counted right when there are more than fit into one batch.
+// correct counts right when there are more images than fit into one batch.
 func TestCorrect(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	d := randomSet(r, 23, 10, 4)
@@ -190,7 +190,7 @@ func TestCorrect(t *testing.T) {
 	large.initialise(r)
 	copy(small.params, large.params)
 	scores := large.forward(d, upTo(23))
-	for i := range d.labels { // two out of three labels become what the network says
+	for i := range d.labels { // two out of three labels become those that the network predicts
 		if i%3 > 0 {
 			d.labels[i] = byte(largest(scores.Data[i*4:][:4]))
 		} else {

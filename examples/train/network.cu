@@ -1,6 +1,6 @@
 // The steps of a training, one kernel each and plainly written: a thread computes
-// one number after the other, and what it adds up it adds in the order in which
-// the host does. Matrices lie row by row; a row is an image of the batch.
+// one number after the other, and adds up terms in the same order as the host.
+// Matrices lie row by row; a row is an image of the batch.
 
 #include "../../cuda/kernels/device.h"
 
@@ -46,7 +46,7 @@ KERNEL(train_forward, Forward) {
 }
 
 // e to the x, for x up to 0: 2 to the whole part of x / ln 2, times a series for
-// what is left. The error is some 1e-16 of the result.
+// the remainder. The error is some 1e-16 of the result.
 DEVICE double exponential(double x) {
 	if (!(x > -700)) // or NaN
 		return x == x ? 0 : x;
@@ -59,7 +59,7 @@ DEVICE double exponential(double x) {
 }
 
 // The natural logarithm, for x from 1 on: that of the power of 2 in x, and a
-// series for what is left.
+// series for the remaining factor.
 DEVICE double logarithm(double x) {
 	if (!(x < 1e300)) // or NaN
 		return x;
@@ -86,7 +86,7 @@ DEVICE u64 largest(Floats scores, u64 row, u64 classes) {
 }
 
 // The loss of a row is -log softmax(scores) at the label; gradient becomes its
-// derivative by the scores. Losses are added to those that stand there.
+// derivative by the scores. Losses are added to those in memory.
 struct Loss {
 	Floats scores;
 	Addr labels; // u8
@@ -98,7 +98,7 @@ struct Loss {
 KERNEL(train_loss, Loss) {
 	for (u64 row = thread_number(); row < a.rows; row += thread_count()) {
 		u64 begin = row * a.classes, label = load<u8>(a.labels + row);
-		float highest = get(a.scores, begin + largest(a.scores, row, a.classes)); // taken off: no overflow
+		float highest = get(a.scores, begin + largest(a.scores, row, a.classes)); // subtracted: no overflow
 		double sum = 0;
 		for (u64 j = 0; j < a.classes; j++)
 			sum += exponential(get(a.scores, begin + j) - highest);

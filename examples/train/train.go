@@ -22,7 +22,7 @@ func train(ctx context.Context, c *collective.Comm, device *cuda.Device, opt *op
 	widths := append(append([]int{training.width}, opt.hidden...), training.classes)
 	net := newMLP(widths, (opt.batch+c.Size()-1)/c.Size())
 
-	// Rank 0 draws the first weights, and the others take them over.
+	// Rank 0 draws the first weights, and the others receive them.
 	if c.Rank() == 0 {
 		net.initialise(rand.New(rand.NewPCG(opt.seed, 0)))
 	}
@@ -65,15 +65,15 @@ func train(ctx context.Context, c *collective.Comm, device *cuda.Device, opt *op
 	return nil
 }
 
-// epochResult is what the ranks found together in one epoch.
+// epochResult is the result of all ranks in one epoch.
 type epochResult struct {
-	loss          float64 // mean over the training images, each when its turn came
+	loss          float64 // mean over the training images, each at its step
 	accuracy      float64 // share of the test images recognised after the epoch
 	seconds       float64 // of training, on this rank
-	communication float64 // seconds of these in AllReduce, waiting for slower ranks included
+	communication float64 // seconds of these in AllReduce, including the wait for slower ranks
 }
 
-// trainEpoch goes once through the training images, then tests.
+// trainEpoch trains once with all training images, then tests.
 func trainEpoch(ctx context.Context, c *collective.Comm, l learner, opt *options, training, test *dataset,
 	epoch int) (epochResult, error) {
 	begin := time.Now()
@@ -117,9 +117,9 @@ func trainEpoch(ctx context.Context, c *collective.Comm, l learner, opt *options
 	}, nil
 }
 
-// shard returns the share of rank of n images, as long as the others or one
-// longer: from one up to, not including, another. It is empty when there are more
-// ranks than images.
+// shard returns the share of rank of n images, from from up to, not including, to. The shares
+// differ by at most one image. A share may be empty when there are more ranks than
+// images.
 func shard(n, rank, size int) (from, to int) {
 	return n * rank / size, n * (rank + 1) / size
 }

@@ -1,4 +1,4 @@
-// Package data is the handwritten digits that examples learn; README.md names source and
+// Package data holds the handwritten digits that examples learn; README.md names their source and
 // licence. It is for the examples.
 package data
 
@@ -22,12 +22,12 @@ const (
 	Classes = 10
 )
 
-// Digits returns the images of a part, "train" or "t10k", one after the other, and what each shows.
+// Digits returns the images of a part, "train" or "t10k", one after the other, and the digit of each.
 func Digits(part string) (pixels, labels []byte) {
 	return read(part+"-images-idx3-ubyte.gz", 16), read(part+"-labels-idx1-ubyte.gz", 8)
 }
 
-// read returns what follows the header of a file, which is in the program and cannot fail.
+// read returns the bytes after the header of a file, which is in the program, so that reading cannot fail.
 func read(name string, header int) []byte {
 	packed, err1 := Files.ReadFile(name)
 	z, err2 := gzip.NewReader(bytes.NewReader(packed))
