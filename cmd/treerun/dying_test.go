@@ -86,7 +86,7 @@ func touch(size int) error {
 	return nil
 }
 
-// The death of a child that acts as the rank in place of its process is not taken for the rank's end.
+// The death of a child that acts as the rank in place of the rank's process is not taken for the rank's end.
 func TestDyingChild(t *testing.T) {
 	l := starts(t, nil, "-np", "2", "sh", "-c", "dying 1000; sleep 0.5; exit 7")
 	if line := <-l.lines; !strings.Contains(line, "lost its connection") {

@@ -42,7 +42,7 @@ type agentConn struct {
 	gone   chan struct{} // closed when the connection has ended
 	conn   wire.Conn
 
-	wanted context.Context         // done when the connection should end; the cause is errGivenUp, or we are done with it
+	wanted context.Context         // done when the connection should end, by errGivenUp, or as we are done with it
 	hangUp context.CancelCauseFunc // ends the connection: the agent ends its processes, and itself
 }
 

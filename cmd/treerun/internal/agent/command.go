@@ -23,8 +23,8 @@ const runScript = `x=$0; test -x "$x" || x=treerun; exec "$x" ` + Command
 // pushScript runs a treerun that it reads from stdin, $1 bytes. It removes the name of the file
 // before the first byte arrives, so that no file can be left; $2 is part of the name of
 // the folder, so that the trap that removes the folder is set before it exists. If a launch agent
-// joins the words of its command to a line for a shell, that shell runs the script: then the
-// test, in which only sh has two arguments, fails.
+// joins the words of its command to a line for a shell, that shell parses the script, and sh gets
+// only its first word, test, which fails.
 const pushScript = `test "$#" = 2 || { echo "` + joinsWords + `" >&2; exit 125; }; ` +
 	`umask 077; d=${TMPDIR:-/tmp}/treerun-$2; trap 'rm -rf "$d"' EXIT; trap 'exit 125' HUP INT TERM; ` +
 	`mkdir "$d" || exit 125; exec 3>"$d/x" 4<"$d/x"; rm -rf "$d"; trap - EXIT HUP INT TERM; ` +
