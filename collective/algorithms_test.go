@@ -12,8 +12,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// localAlgorithms are those that tests run on one host; the first ones with links of
-// every size.
+// localAlgorithms are the algorithms that tests run on one host; the first ones run with links of every size.
 var localAlgorithms = []string{
 	"flat", "multi:one", "multi:all", "direct:single", "direct:split", "star",
 	"packing", "ring:all", "chain", "doubling", "double-binary",
@@ -21,7 +20,7 @@ var localAlgorithms = []string{
 
 const firstAlgorithms = 6
 
-// hostsAlgorithms are those that tests run on several hosts.
+// hostsAlgorithms are the algorithms that tests run on several hosts.
 var hostsAlgorithms = []string{
 	"hierarchical:star/flat", "hierarchical:star/doubling", "hierarchical:star/star", "hierarchical:star/direct",
 	"hierarchical:star/double-binary", "hierarchical:star/packing",
@@ -42,9 +41,9 @@ func fits(name string, kind plan.Kind, g *topo.Graph) bool {
 	return found
 }
 
-var fitting sync.Map // what fits has said
+var fitting sync.Map // results of fits
 
-// seedOf makes a number of a name.
+// seedOf derives a seed from a name.
 func seedOf(name string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(name))

@@ -47,8 +47,8 @@ func fours(c *Comm) (counts []int) {
 	return counts
 }
 
-// Two persistent calls that differ in nothing but their slices, and that ranks start in another order, are an error on
-// all ranks that names the Inits of both; of what does not hear of the others it is that of the next call.
+// If ranks start two persistent calls that differ only in their slices in different orders, all ranks get an error that
+// names the Inits of both calls; on ranks that do not notice at once, the next call returns it.
 func TestPersistentAlikeInAnotherOrder(t *testing.T) {
 	for name, prepare := range alikeInits {
 		for _, size := range []int{2, 5} {
@@ -82,8 +82,8 @@ func TestPersistentAlikeInAnotherOrder(t *testing.T) {
 	}
 }
 
-// What differs in more than slices may be prepared in any order; so may Barriers be started in any; and one rank may
-// make a plain call while another runs the first persistent one of its like.
+// Persistent calls that differ in more than their slices may be prepared in any order; Barriers may also be started in
+// any order; and one rank may make a plain call while another runs its first persistent call of the same kind.
 func TestPersistentInAnyOrder(t *testing.T) {
 	const size = 3
 	errs := runRanks(t, size, func(_ *fakeWorld, c *Comm) error {

@@ -6,16 +6,13 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// Alloc returns n zero elements in memory that all ranks of this host can read
-// where it lies: calls of c on it, or on parts of it, from some kilobytes on,
-// are spared the copies into and out of the links. Every rank may call it, any
-// number of times, and only those that do have the advantage.
+// Alloc returns n zero elements in memory that all ranks of this host can read in place: calls of c on it, or on parts
+// of it, do not copy into and out of the links from some kilobytes on. Every rank may call it, any number of times, and
+// only the ranks that do benefit.
 //
-// The memory belongs to c, whose calls alone profit from it. It is the caller's
-// until Free, or until the process ends; closing c does not end it. Where the
-// addresses of one of the ranks are limited (ulimit -v) it is ordinary memory, and calls
-// copy it. Any goroutine may call
-// Alloc and Free.
+// The memory belongs to c, and only calls of c benefit. The caller may use it until Free, or until the process ends;
+// Close of c does not free it. If one of the ranks has a limit on its addresses (ulimit -v), Alloc returns ordinary
+// memory, and calls copy it. Any goroutine may call Alloc and Free.
 func Alloc[T Number](c *Comm, n int) ([]T, error) {
 	elem := dtypeOf[T]().Size()
 	if n < 0 || n > maxAlloc/elem || c == nil {
@@ -34,8 +31,8 @@ func Alloc[T Number](c *Comm, n int) ([]T, error) {
 	return elementsOf[T](b), nil
 }
 
-// Free gives back what Alloc returned, before c is closed. Nobody may use it
-// any more, nor a call that is under way.
+// Free frees memory that Alloc returned, before c is closed. The memory must not be used any more, nor by a call in
+// flight.
 func Free[T Number](c *Comm, s []T) error {
 	if len(s) == 0 || c.inner().Plans.HeapBytes == 0 {
 		return nil

@@ -10,9 +10,8 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// TestAlloc makes every call on shared memory, in place and not, in every shape:
-// what others read in place must not change under them. Each rank runs ahead
-// and overwrites its slices at once.
+// TestAlloc makes every call on shared memory, in place and not, in every shape: memory that other ranks read in place
+// must not change during the call. Each rank runs ahead and overwrites its slices at once.
 func TestAlloc(t *testing.T) {
 	sizes := []int{1, 2, 3, 4, 7}
 	if testutil.Race {
@@ -115,8 +114,7 @@ func allocRound(t *testing.T, c *Comm, round int, in, out []int32) error {
 		check("AllToAll", out, func(i int) int { return from(i/part, r*part+i%part) }))
 }
 
-// TestAllocEnds: blocks given back are given out again, zero, and too large ones
-// are an error.
+// TestAllocEnds: freed blocks are allocated again, with zeros, and blocks that are too large are an error.
 func TestAllocEnds(t *testing.T) {
 	mustRun(t, 1, func(_ *fakeWorld, c *Comm) error {
 		for range 100 {
@@ -164,7 +162,7 @@ func TestAllocWithoutHeap(t *testing.T) {
 	}, func(c *setup.Config) { c.HeapBytes = 0 })
 }
 
-// TestAllocWithSmallHeaps: the rank with the fewest addresses says how much everybody can have.
+// TestAllocWithSmallHeaps: the rank with the fewest addresses limits the memory of all ranks.
 func TestAllocWithSmallHeaps(t *testing.T) {
 	for _, heaps := range [][]int{{4 << 20, 2 << 20}, {2 << 20, 4 << 20}, {2 << 20, 0}, {0, 2 << 20}} {
 		job := newFakeJob(2)

@@ -8,7 +8,7 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// argsOf makes a a call of a kind, root -1 where there is none, and checks it.
+// argsOf sets a to a call of a kind, with root -1 if the kind has none, and checks it.
 func argsOf[T Number](a *comm.Args, c *Comm, kind plan.Kind, root int, send, recv []T) *comm.Args {
 	a.In, a.Out = kernel.BytesOf(send), kernel.BytesOf(recv)
 	return a.SetHost(c.inner(), kind, root, dtypeOf[T](), len(send), len(recv))
@@ -27,7 +27,7 @@ func deviceArgs[T Number](k *comm.DeviceArgs, c *Comm, kind plan.Kind, root int,
 		device.BufferOf("recv", recv))
 }
 
-// messageOn is device memory that is exchanged with a rank.
+// messageOn describes device memory that is exchanged with a rank.
 func messageOn[T Number](name string, data cuda.Slice[T], peer int) *device.Message {
 	return &device.Message{Buffer: device.BufferOf(name, data), Peer: peer}
 }
@@ -40,8 +40,7 @@ func deviceReduceArgs[T Number](c *Comm, kind plan.Kind, root int, s *cuda.Strea
 	return deviceArgs(k, c, kind, root, s, send, recv)
 }
 
-// preMultiplied makes the sum of a one of what every rank has multiplied by its
-// factor.
+// preMultiplied changes the sum of a: every rank multiplies its input by its factor first.
 func preMultiplied[T Number](a *comm.Args, factor T) *comm.Args {
 	a.Scale, a.Factor = true, elementOf(factor)
 	return a

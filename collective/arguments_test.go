@@ -10,11 +10,11 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// wrong is a call with an argument that cannot be right on this rank.
+// wrong is a call with an argument that is invalid on this rank.
 type wrong struct {
 	name string
 	call func() error
-	says string // what the error names
+	says string // part of the error's text
 }
 
 // everyForm makes a wrong call in every form that it has.
@@ -37,8 +37,7 @@ func everyForm(t *testing.T, c *Comm, name, says string, cl call, send, recv []f
 	return all
 }
 
-// wrongCalls returns the wrong calls that a collective can be asked for on rank
-// c.rank, which is the root where there is one.
+// wrongCalls returns invalid calls of every collective for rank c.rank, which is the root where there is one.
 func wrongCalls(t *testing.T, c *Comm) []wrong {
 	x := make([]float32, 100)
 	p, me := c.in.Size, c.in.Rank
@@ -166,9 +165,8 @@ func wrongMessages(t *testing.T, c *Comm) []wrong {
 			func() error { return exchanged(t.Context(), c, x[:5], self, x[5:10], self, -3) }, "tag -3"})
 }
 
-// TestArguments: every call with an argument that cannot be right is an
-// ErrArgument that says which. Nothing has been sent, nothing is under way, and
-// the communicator stays usable.
+// TestArguments: every call with an invalid argument returns an ErrArgument that names it. Nothing has been sent,
+// nothing is in flight, and the communicator stays usable.
 func TestArguments(t *testing.T) {
 	for _, size := range []int{2, 3} {
 		mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
@@ -194,8 +192,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestUnusedArguments: what a rank that is not the root gives for the root's
-// slice does not matter.
+// TestUnusedArguments: a rank that is not the root may pass any slice for the root's slice.
 func TestUnusedArguments(t *testing.T) {
 	mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {
 		x := make([]int32, 30)

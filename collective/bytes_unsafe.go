@@ -8,7 +8,7 @@ func elementsOf[T any](b []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), len(b)/int(unsafe.Sizeof(zero)))
 }
 
-// elementOf returns the bytes of v, at the beginning.
+// elementOf returns the bytes of v, in the first bytes of the array.
 func elementOf[T Number](v T) (b [8]byte) {
 	*(*T)(unsafe.Pointer(&b)) = v
 	return b

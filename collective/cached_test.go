@@ -18,8 +18,8 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// cachedJob runs a job on hosts and returns how its graph is known, which must be
-// the same on all ranks, and the graph.
+// cachedJob runs a job on hosts and returns the origin of its graph, which must be the same on all ranks, and the
+// graph.
 func cachedJob(t *testing.T, dir string, hosts []int, settings map[string]string) (*Between, *topo.Graph, error) {
 	t.Helper()
 	var mu sync.Mutex
@@ -33,14 +33,14 @@ func cachedJob(t *testing.T, dir string, hosts []int, settings map[string]string
 			return errors.New("different graphs")
 		}
 		if graph = c.Graph(); c.Rank() == 0 || known == nil {
-			known = c.Between() // rank 0 knows most
+			known = c.Between() // rank 0 has the most information
 		}
 		return nil
 	}, WithTopoCache(dir))
 	return known, graph, errors.Join(errs...)
 }
 
-// age makes what a job has kept look older.
+// age makes a job's kept measurement look older.
 func age(t *testing.T, dir string, by time.Duration) {
 	t.Helper()
 	rewrite(t, dir, `"measured_at":(\d+)`, func(old string) string {
@@ -52,8 +52,7 @@ func age(t *testing.T, dir string, by time.Duration) {
 	})
 }
 
-// rewrite changes what is kept: the first place that a pattern of one group
-// matches.
+// rewrite changes the kept file: the first match of a pattern with one group.
 func rewrite(t *testing.T, dir, pattern string, change func(group string) string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*-hosts*.json"))
@@ -74,8 +73,8 @@ func rewrite(t *testing.T, dir, pattern string, change func(group string) string
 	}
 }
 
-// What one job has measured the next one takes, until it is too old, or a job
-// wants more; whatever the order in which its hosts come.
+// A job takes the kept measurement of an earlier one, until it is too old, or a job needs a longer one; the order of
+// its hosts does not matter.
 func TestKeptNetwork(t *testing.T) {
 	dir := t.TempDir()
 	hosts := []int{0, 0, 1, 2} // two of several ranks would share a file here
@@ -121,8 +120,8 @@ func TestKeptNetwork(t *testing.T) {
 	}
 }
 
-// A host that says something else than when its network was measured makes the
-// next job measure again, which says why; one that may not measure takes nothing.
+// If the description of a host differs from the one at the time of the measurement, the next job measures again and
+// reports the reason; a job that may not measure does not use the kept measurement either.
 func TestKeptNetworkOfChangedHosts(t *testing.T) {
 	dir := t.TempDir()
 	hosts := []int{0, 1, 2}
@@ -162,8 +161,8 @@ func TestKeptNetworkOfChangedHosts(t *testing.T) {
 	}
 }
 
-// Without anything kept, off declares all hosts alike; a broken file is measured
-// over; a word that --probe does not know is an error.
+// Without a kept measurement, off declares all hosts equal; a broken file is replaced by a new measurement; a word that
+// --probe does not know is an error.
 func TestProbeOff(t *testing.T) {
 	known, graph, err := cachedJob(t, t.TempDir(), []int{0, 1, 2}, map[string]string{"probe": "off"})
 	if err != nil {

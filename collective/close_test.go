@@ -10,8 +10,7 @@ import (
 	"github.com/treerun/treerun/collective/internal/setup"
 )
 
-// A rank that is done closes while others still wait for a slow one. That is
-// nobody's fault, however long they wait.
+// A rank that is done closes while other ranks still wait for a slow one. No rank is at fault, however long they wait.
 func TestCloseWhileOthersWait(t *testing.T) {
 	const size = 4
 	for root := range size {
@@ -20,7 +19,7 @@ func TestCloseWhileOthersWait(t *testing.T) {
 				t.Parallel()
 				mustRun(t, size, func(w *fakeWorld, c *Comm) error {
 					if w.Rank() == slow {
-						time.Sleep(100 * time.Millisecond) // the others look around every 20 ms
+						time.Sleep(100 * time.Millisecond) // the other ranks poll every 20 ms
 					}
 					x := []int64{int64(w.Rank())}
 					if err := Broadcast(t.Context(), c, x, x, root); err != nil {
@@ -36,8 +35,8 @@ func TestCloseWhileOthersWait(t *testing.T) {
 	}
 }
 
-// TestOneWayMismatch: calls from which every rank returns without hearing of
-// the others. Whoever calls on, or closes, learns that they were not the same.
+// TestOneWayMismatch: calls from which every rank returns without news from the others. The next call or Close of a
+// rank reports that the calls were not the same.
 func TestOneWayMismatch(t *testing.T) {
 	for name, call := range map[string]func(c *Comm, x []float32) error{
 		"Broadcast from different roots": func(c *Comm, x []float32) error {
@@ -75,8 +74,8 @@ func TestOneWayMismatch(t *testing.T) {
 	}
 }
 
-// TestCloseBeforeTheOthersCall: a rank sends what nobody takes. It hears of it
-// from Close, and so do those to whom it sent.
+// TestCloseBeforeTheOthersCall: a rank sends data that no rank receives. Its Close reports this, and so does the Close
+// of the ranks it sent to.
 func TestCloseBeforeTheOthersCall(t *testing.T) {
 	sent := make(chan struct{})
 	errs := runRanks(t, 2, func(_ *fakeWorld, c *Comm) error {
@@ -95,8 +94,8 @@ func TestCloseBeforeTheOthersCall(t *testing.T) {
 	}
 }
 
-// TestCloseTwiceAtOnce: the second Close does not disturb the first, nor the
-// others, who are still in the last call.
+// TestCloseTwiceAtOnce: the second Close does not disturb the first, nor the other ranks, which are still in the last
+// call.
 func TestCloseTwiceAtOnce(t *testing.T) {
 	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
 		x := []float32{1}

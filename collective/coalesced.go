@@ -10,28 +10,23 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// AllReduceCoalesced is one AllReduce over many slices, as if they were one:
-// recv[i] gets the combination of all ranks' send[i]. Small slices so share the
-// time that a call takes, and nothing is copied to bring them together. send[i]
-// and recv[i] have the same length and may be the same slice; apart from that
-// no slice of recv overlaps another slice. All ranks give the same number of
-// elements in all; where a slice ends may differ. The order of additions
-// depends on that number.
-// After an error the contents of recv are undefined, and of send where it shares memory with recv.
+// AllReduceCoalesced is one AllReduce of many slices, treated as one message: recv[i] gets the combination of send[i]
+// of all ranks. Small slices share the fixed cost of a call, and are not copied together first. send[i] and recv[i]
+// have the same length and may be the same slice; apart from that no slice of recv overlaps another slice. The total
+// number of elements is the same on all ranks; the boundaries between slices may differ. The order of additions depends
+// on the total. After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func AllReduceCoalesced[T Number](ctx context.Context, c *Comm, send, recv [][]T, op Op) error {
 	return runPieces(ctx, c, allReducePieces(new(comm.Args), c, send, recv, op), send, recv)
 }
 
-// StartAllReduceCoalesced begins an AllReduceCoalesced; see Request. send and
-// recv themselves may be changed when it returns, what their slices refer to
-// may not.
+// StartAllReduceCoalesced begins an AllReduceCoalesced; see Request. The outer slices send and recv may be changed when
+// it returns, the inner ones may not.
 func StartAllReduceCoalesced[T Number](c *Comm, send, recv [][]T, op Op) (Request, error) {
 	return startPieces(c, allReducePieces(new(comm.Args), c, send, recv, op), send, recv)
 }
 
-// BroadcastCoalesced is one Broadcast of many slices, as if they were one: see
-// AllReduceCoalesced. send is used on root only.
-// After an error the contents of recv are undefined, and of send where it shares memory with recv.
+// BroadcastCoalesced is one Broadcast of many slices, treated as one message: see AllReduceCoalesced. send is used on
+// root only. After an error the contents of recv are undefined, and of send where it shares memory with recv.
 func BroadcastCoalesced[T Number](ctx context.Context, c *Comm, send, recv [][]T, root int) error {
 	return runPieces(ctx, c, broadcastPieces(new(comm.Args), c, send, recv, root), send, recv)
 }
@@ -54,8 +49,7 @@ func broadcastPieces[T Number](a *comm.Args, c *Comm, send, recv [][]T, root int
 	return checkPieces(c, a, send, recv)
 }
 
-// checkPieces refuses slices that do not fit each other and counts the
-// elements of all.
+// checkPieces refuses slices that do not match each other, and counts the elements of all.
 func checkPieces[T Number](c *Comm, a *comm.Args, send, recv [][]T) *comm.Args {
 	if a.Err == nil && len(send) != len(recv) {
 		a.Refuse(c.inner(), "send has %d slices, recv %d", len(send), len(recv))
@@ -106,7 +100,7 @@ func layPieces[T Number](ctx context.Context, c *Comm, a *comm.Args, send, recv 
 	if err := c.inner().MakeRoom(ctx); err != nil {
 		return err
 	}
-	pieces := c.in.Calls[(c.in.Seq+1)%comm.InFlight].Pieces // the memory of an earlier call's
+	pieces := c.in.Calls[(c.in.Seq+1)%comm.InFlight].Pieces // memory of an earlier call
 	a.Pieces = slices.Grow(pieces[:0], len(recv))
 	gives := a.Root < 0 || a.Root == c.inner().Rank
 	for i, end := 0, 0; i < len(recv); i++ {

@@ -15,7 +15,7 @@ import (
 )
 
 // TestConcurrentCommunicators: goroutines of every rank use a communicator each, of all ranks, of the ranks of a host,
-// or for messages. Now and then a rank is late, so that the others sleep. All results are right.
+// or for messages. Now and then a rank is late, so that the others sleep. All results are correct.
 func TestConcurrentCommunicators(t *testing.T) {
 	for _, hosts := range [][]int{{0, 0}, {0, 0, 0}, {0, 1}, {0, 0, 1, 1}} {
 		for _, cores := range []int{1, 2, 64} {
@@ -65,7 +65,7 @@ func useSideBySide(ctx context.Context, c *Comm, hosts []int) error {
 	return errors.Join(errs...)
 }
 
-// callOn makes an AllReduce of n elements, or sends them round, and checks the result.
+// callOn makes an AllReduce of n elements, or sends them around a ring, and checks the result.
 func callOn(ctx context.Context, c *Comm, message bool, n, i int) error {
 	send, recv := make([]int32, n), make([]int32, n)
 	of := func(rank, j int) int32 { return int32(rank*1000 + 7*i + j) }
@@ -94,8 +94,9 @@ func callOn(ctx context.Context, c *Comm, message bool, n, i int) error {
 	return err
 }
 
-// TestConcurrentFailures: of the communicators on which goroutines of a rank wait at the same time one fails: in every
-// way, and whichever it is. Its calls return their error, and the others go on; when a rank is lost, all return it.
+// TestConcurrentFailures: goroutines of a rank wait on several communicators at the same time, and one of these fails,
+// in every way, and whichever it is. Its calls return their error, and the others continue; when a rank is lost, all
+// return it.
 func TestConcurrentFailures(t *testing.T) {
 	const size, goroutines = 3, 8
 	for name, want := range map[string]error{"cancel": ErrCanceled, "abort": ErrAborted, "close": ErrPeerClosed,
@@ -123,10 +124,10 @@ func TestConcurrentFailures(t *testing.T) {
 	}
 }
 
-// failure is what becomes of one of several communicators.
+// failure is a case in which one of several communicators fails.
 type failure struct {
 	way     string
-	failing int // which
+	failing int // index of the communicator that fails
 	want    error
 	seen    sync.WaitGroup // ranks that have returned it
 }

@@ -92,7 +92,7 @@ var boundForms = []struct {
 	}},
 }
 
-// endings are how the context of rank 0 ends.
+// endings are the ways in which the context of rank 0 ends.
 var endings = []struct {
 	name string
 	with func(ctx context.Context) (context.Context, context.CancelFunc)
@@ -116,8 +116,8 @@ var endings = []struct {
 	}, context.DeadlineExceeded},
 }
 
-// endsFor makes a call in which rank 0's context ends, and then another, and returns what is wrong with their errors.
-// The last rank makes only the second one.
+// endsFor makes a call in which rank 0's context ends, and then another, and reports the first difference from the
+// errors expected. The last rank makes only the second call.
 func endsFor(t *testing.T, c *Comm, call func(context.Context, *Comm) error,
 	with func(context.Context) (context.Context, context.CancelFunc), kind error) error {
 	ctx, cancel := t.Context(), context.CancelFunc(func() {})
@@ -142,8 +142,8 @@ func endsFor(t *testing.T, c *Comm, call func(context.Context, *Comm) error,
 	return nil
 }
 
-// TestContextsEnd: whatever a rank is in when its context ends, the errors of all ranks, on whatever hosts, match the
-// context's, in this call and in the next: also that of a rank which was in no call.
+// TestContextsEnd: in whatever call a rank is when its context ends, the errors of all ranks, on whatever hosts, match
+// the context's error, in this call and in the next, including the error of a rank that was in no call.
 func TestContextsEnd(t *testing.T) {
 	hosts := []int{0, 1, 1}
 	var all []func()
@@ -170,8 +170,8 @@ func TestContextsEnd(t *testing.T) {
 	atOnce(all)
 }
 
-// TestContextEndsWithinSplit: all ranks are in a Split when the context of one ends, at any moment. It has made the
-// communicator, or c has ended on all ranks, and so has the new one on those that have it.
+// TestContextEndsWithinSplit: all ranks are in a Split when the context of one ends, at any moment. Either the Split
+// has made the communicator, or c has ended on all ranks, and so has the new one on those that have it.
 func TestContextEndsWithinSplit(t *testing.T) {
 	var all []func()
 	for i := range testutil.Count(24, 400) {
@@ -194,7 +194,7 @@ func TestContextEndsWithinSplit(t *testing.T) {
 				if err != nil && !errors.Is(err, context.Canceled) {
 					return err
 				}
-				if part != nil { // what others may not have
+				if part != nil { // other ranks may not have it
 					has[c.Rank()], parts[c.Rank()] = true, Barrier(t.Context(), part)
 				}
 				parent[c.Rank()] = Barrier(t.Context(), c)
@@ -222,8 +222,8 @@ func TestContextEndsWithinSplit(t *testing.T) {
 	atOnce(all)
 }
 
-// TestSubAfterItsContext: a member whose context has ended before its Sub ends it for all, each time: the messages of
-// the others, which may be there already, do not make it succeed.
+// TestSubAfterItsContext: a member whose context has ended before its Sub ends the Sub for all, each time: it does not
+// succeed even if the messages of the others have already arrived.
 func TestSubAfterItsContext(t *testing.T) {
 	dead, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -22,9 +22,8 @@ func rough(x []float32, rank int) {
 	}
 }
 
-// TestSameBits: a plan fixes the order of the additions, so that results do not
-// differ between ranks or runs even where the order matters, however the ranks
-// are timed: one after the other, in flight, on another communicator.
+// TestSameBits: a plan fixes the order of the additions, so that results do not differ between ranks or runs even where
+// the order matters, whatever the timing of the ranks: one after the other, in flight, on another communicator.
 func TestSameBits(t *testing.T) {
 	const size, count = 7, 5000
 	testutil.OneProcessor(t)
@@ -71,8 +70,8 @@ func TestSameBits(t *testing.T) {
 	}
 }
 
-// roughSums makes all reductions that the shape fits, many times, every other
-// time in flight side by side, and returns the bits of all results of each run.
+// roughSums makes all reductions that the shape supports, many times, every other time in flight side by side, and
+// returns the bits of all results of each run.
 func roughSums(t *testing.T, c *Comm, fits func(plan.Kind) bool, count, runs int) ([][]byte, error) {
 	send, part := make([]float32, count*c.in.Size), make([]float32, count)
 	rough(send, c.in.Rank)
@@ -114,8 +113,7 @@ func roughSums(t *testing.T, c *Comm, fits func(plan.Kind) bool, count, runs int
 	return got, nil
 }
 
-// orderMatters reports whether adding rank by rank, or the other way round,
-// gives other bits than sum.
+// orderMatters reports whether additions in the order of ranks, or in the reverse order, give other bits than sum.
 func orderMatters(sum []byte, size int) bool {
 	n := len(sum) / 4
 	up, down, x := make([]float32, n), make([]float32, n), make([]float32, n)

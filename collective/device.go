@@ -64,8 +64,7 @@ func ScatterDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send,
 	return c.inner().Devices.Enqueue(ctx, deviceArgs(new(comm.DeviceArgs), c, plan.Scatter, root, s, send, recv))
 }
 
-// BarrierDevice lets the stream go on when the streams of all ranks have come to
-// it: see SyncDevice.
+// BarrierDevice delays the later work of the stream until the streams of all ranks have reached it: see SyncDevice.
 func BarrierDevice(ctx context.Context, c *Comm, s *cuda.Stream) error {
 	k := deviceArgs(new(comm.DeviceArgs), c, plan.Barrier, -1, s, cuda.Slice[uint8]{}, cuda.Slice[uint8]{})
 	barrierArgs(&k.Args)
@@ -95,51 +94,48 @@ func ReduceScatterPreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.S
 	return c.inner().Devices.Enqueue(ctx, devicePreMul(k, factor))
 }
 
-// SendDevice sends data to another rank, which receives it with RecvDevice or SendRecvDevice: see SyncDevice. Only
-// the two ranks call. The devices are open: all ranks have made another device call before, such as BarrierDevice.
-// Messages from one rank to another arrive in the order in which they were sent, and have no tags. One of another
-// length or type than is received is an ErrMismatch.
+// SendDevice sends data to another rank, which receives it with RecvDevice or SendRecvDevice: see SyncDevice. Only the
+// two ranks call. The devices must be open: all ranks have made another device call before, such as BarrierDevice.
+// Messages from one rank to another arrive in the order in which they were sent, and have no tags. If the receiver
+// expects another length or type, the call fails with ErrMismatch.
 //
-// What a rank calls on a communicator is done in that order, on whichever streams. A message that is longer than the
-// links hold, some hundred KiB to MiB, is sent when the other rank has come to receive it: where two ranks both send
-// first they wait for ever, and so do ranks in a circle, or where one rank sends before a collective what the other
-// receives after it. SendRecvDevice does both at once.
+// The calls of a rank on a communicator are done in order, on whichever streams. A message that is longer than the
+// capacity of the links, some hundred KiB to MiB, is sent once the other rank has reached its receive. Two ranks that
+// both send first deadlock, and so do ranks in a cycle, and ranks of which one sends before a collective and the other
+// receives after it. SendRecvDevice sends and receives at once.
 func SendDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, data cuda.Slice[T], to int) error {
 	return c.inner().Devices.Exchange(ctx, "SendDevice", s, dtypeOf[T](), messageOn("data", data, to), nil)
 }
 
-// RecvDevice receives into data, all of it, what another rank sends this one: see SendDevice.
-// After an error the contents of data are undefined.
+// RecvDevice receives a message from another rank, which fills all of data: see SendDevice. After an error the contents
+// of data are undefined.
 func RecvDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, data cuda.Slice[T], from int) error {
 	return c.inner().Devices.Exchange(ctx, "RecvDevice", s, dtypeOf[T](), nil, messageOn("data", data, from))
 }
 
-// SendRecvDevice is SendDevice of send to rank to and RecvDevice of recv from rank from, side by side: ranks that do
-// this in a circle do not wait for each other for ever, however long the messages are. A rank that is both to and from
-// copies. The slices do not overlap.
-// After an error the contents of recv are undefined.
+// SendRecvDevice is SendDevice of send to rank to and RecvDevice of recv from rank from, both at once: ranks that do
+// this in a cycle do not deadlock, whatever the length of the messages. A rank that is both to and from copies. The
+// slices do not overlap. After an error the contents of recv are undefined.
 func SendRecvDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send cuda.Slice[T], to int,
 	recv cuda.Slice[T], from int) error {
 	return c.inner().Devices.Exchange(ctx, "SendRecvDevice", s, dtypeOf[T](), messageOn("send", send, to),
 		messageOn("recv", recv, from))
 }
 
-// SyncDevice waits until stream s has done all that was put into it, and reports
-// whether the device calls of c before that are right: a call like AllReduceDevice
-// returns when it is in the stream, long before anybody can know. Only what s has
-// computed when SyncDevice returned nil may be used; where it returns an error,
-// which is a *RankError with the first cause, as every later call of c does, the
-// results of calls since the last SyncDevice are void, and the stream is through
-// all the same. To wait for s in another way is no harm, but does not tell.
+// SyncDevice waits until stream s has finished all its work, and reports whether the earlier device calls of c are
+// correct: a call such as AllReduceDevice returns when it is in the stream, long before its outcome is known. Use only
+// results of s after SyncDevice has returned nil. If it returns an error, a *RankError with the first cause, the
+// results of calls since the last SyncDevice are invalid, every later call of c returns the same error, and the stream
+// has finished nevertheless. Other ways to wait for s are harmless, but do not report whether the calls were correct.
 //
-// A ctx that ends is a failure of the communicator on all ranks, as with every
-// call. A stream of another device than that of c's calls is waited for, too.
+// If ctx ends, the communicator fails on all ranks, as with every call. SyncDevice also waits for a stream of another
+// device than that of c's calls.
 func (c *Comm) SyncDevice(ctx context.Context, s *cuda.Stream) error {
 	return c.inner().Devices.Sync(ctx, s)
 }
 
-// DeviceChoice is Choice for device calls, after the first of them: before it there is
-// none, and its time is NaN.
+// DeviceChoice is Choice for device calls, after the first of them. Before the first one it returns no plan, with a
+// predicted time of NaN.
 func (c *Comm) DeviceChoice(kind plan.Kind, root, bytes int) (Choice, error) {
 	if c.inner().Devices.Session == nil {
 		return Choice{PredictedUs: math.NaN()}, nil
@@ -151,8 +147,8 @@ func (c *Comm) DeviceChoice(kind plan.Kind, root, bytes int) (Choice, error) {
 	return choiceOf(choice, choice.Plan.Digest()), nil
 }
 
-// DeviceGraph returns what is known of the links between the ranks' devices, nil
-// before the first device call. It must not be changed.
+// DeviceGraph returns the graph of the links between the ranks' devices, nil before the first device call. The caller
+// must not change it.
 func (c *Comm) DeviceGraph() *topo.Graph {
 	if c.inner().Devices.Session == nil {
 		return nil

@@ -51,7 +51,7 @@ func asRanks(t *testing.T, j fakegpu.Job) bool {
 	return true
 }
 
-// gpuOf returns the GPU of a rank, as many ranks on each as it takes.
+// gpuOf returns the GPU of a rank, rank modulo the number of GPUs.
 func gpuOf(rank int) (*cuda.Device, error) {
 	all, err := cuda.Devices()
 	if err != nil {
@@ -60,8 +60,8 @@ func gpuOf(rank int) (*cuda.Device, error) {
 	return all[rank%len(all)], nil
 }
 
-// onDevice runs body on this rank, with a stream on its GPU, and compares what the
-// process holds of its devices before and after.
+// onDevice runs body on this rank, with a stream on its GPU, and compares the device resources of the process before
+// and after.
 func onDevice(t *testing.T, body func(c *Comm, s *cuda.Stream) error, opts ...Option) error {
 	t.Helper()
 	before := cuda.Stats()
@@ -100,8 +100,7 @@ type deviceTrial interface {
 	onDevice(ctx context.Context, s *cuda.Stream) error
 }
 
-// onDevice makes the call of t on device memory, guards and all, and takes what is
-// there then.
+// onDevice makes the call of t on device memory, including the guards, and copies the results back.
 func (t *collectiveTrial[T]) onDevice(ctx context.Context, s *cuda.Stream) (err error) {
 	var mem []cuda.Slice[T]
 	for _, m := range t.mem {
@@ -135,7 +134,7 @@ func (t *collectiveTrial[T]) onDevice(ctx context.Context, s *cuda.Stream) (err 
 	return nil
 }
 
-// shift is where part begins in whole, by their capacities.
+// shift returns the offset of part in whole, from their capacities.
 func shift[T Number](part, whole []T) int { return cap(whole) - cap(part) }
 
 func (t *collectiveTrial[T]) callOnDevice(ctx context.Context, s *cuda.Stream, send, recv cuda.Slice[T]) error {
@@ -169,7 +168,7 @@ func (t *collectiveTrial[T]) callOnDevice(ctx context.Context, s *cuda.Stream, s
 	return BarrierDevice(ctx, c, s)
 }
 
-// deviceCases are the calls that run on devices, drawn.
+// deviceCases returns a random selection of the calls that run on devices.
 func deviceCases(size int, rng *rand.Rand, few int) []testCase {
 	var all []testCase
 	for _, kind := range device.Kinds {
@@ -225,7 +224,7 @@ func TestDeviceCalls(t *testing.T) {
 			}
 			few := few
 			if size == 16 {
-				few /= 4 // large ones take the time
+				few /= 4 // large ones take most of the time
 			}
 			cases := deviceCases(size, rand.New(rand.NewPCG(uint64(size), 5)), few)
 			mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) error {
@@ -253,14 +252,14 @@ func TestDeviceCalls(t *testing.T) {
 	}
 }
 
-// noPeers is a machine whose GPUs do not read each other.
+// noPeers describes a machine whose GPUs cannot read each other's memory.
 var noPeers = []string{"TREERUN_FAKE_GPU_NO_PEERS=1"}
 
-// slowReads is a machine whose GPUs, on PCIe, read each other at half the rate at which they write.
+// slowReads describes a machine whose GPUs, on PCIe, read each other's memory at half the rate of writes.
 var slowReads = []string{"TREERUN_FAKE_GPU_NO_NVLINK=1", "TREERUN_FAKE_GPU_SLOW=80:2"}
 
-// TestManyDeviceCalls: more calls than may be under way, on two streams and between
-// calls on the host, are done in their order.
+// TestManyDeviceCalls: more calls than can be in flight, on two streams and between calls on the host, are done in
+// order.
 func TestManyDeviceCalls(t *testing.T) {
 	const n, count = 3, 50
 	if !onRanks(t, n, "dgx1v", "TREERUN_FAKE_GPU_JITTER=10:3") {

@@ -13,7 +13,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 
-// What a rank sends itself is copied in its place among its calls, on whatever stream.
+// A message of a rank to itself is copied in its place among the rank's calls, on whatever stream.
 func TestDeviceMessageToItself(t *testing.T) {
 	if !onRanks(t, 2, "dgx1v/0-1") {
 		return
@@ -49,7 +49,8 @@ func TestDeviceMessageToItself(t *testing.T) {
 	})
 }
 
-// A receiver whose stream has other work for longer than the stall timeout is not waited for: it has made the call.
+// A sender does not wait for a receiver whose stream has other work for longer than the stall timeout: the receiver has
+// made the call.
 func TestDeviceMessageBusyReceiver(t *testing.T) {
 	for i, hosts := range [][]string{{"dgx1v/0-1"}, {"dgx1v/0", "dgx1v/1"}} {
 		t.Run(fmt.Sprint(len(hosts), " hosts"), func(t *testing.T) {
@@ -78,7 +79,7 @@ func TestDeviceMessageBusyReceiver(t *testing.T) {
 	}
 }
 
-// A rank that loads kernels while its device waits for another rank does not keep that from loading them.
+// A rank can load kernels while the device of another rank waits for it.
 func TestLoadWhileOthersWait(t *testing.T) {
 	if !onRanks(t, 2, "dgx1v/0-1") {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 
-// Ranks that see only their own GPU (treerun --gpu-bind isolate) read each other's memory all the same.
+// Ranks that see only their own GPU (treerun --gpu-bind isolate) can still read each other's memory.
 func TestHiddenDevices(t *testing.T) {
 	if !onRanks(t, 2, "dgx1v") {
 		return
@@ -30,8 +30,8 @@ func TestHiddenDevices(t *testing.T) {
 	})
 }
 
-// A stream that another library captures is a wrong argument, on whichever ranks it is, before the devices are open
-// and afterwards, and the communicator goes on with it when the capture has ended.
+// A stream that another library captures is an ErrArgument, on any set of ranks, before and after the devices are open,
+// and the communicator stays usable with it once the capture has ended.
 func TestCapturedStreamIsRefused(t *testing.T) {
 	if !onRanks(t, 2, "dgx1v/0-1", "TREERUN_FAKE_GPU_CALL_US=0") { // not on a real GPU
 		return
@@ -56,8 +56,8 @@ func TestCapturedStreamIsRefused(t *testing.T) {
 	})
 }
 
-// A program that shares a small buffer of its own (one block of the driver with whatever else is small) does not
-// keep the devices from each other's memory, nor the communicator from that buffer's neighbours.
+// A program that shares a small buffer of its own, which the driver places in one block with all other small ones, does
+// not prevent the devices from reading each other's memory, nor the communicator from using that buffer's neighbors.
 func TestSmallSharedBuffer(t *testing.T) {
 	if !onRanks(t, 2, "dgx1v/0-1") {
 		return
@@ -88,8 +88,9 @@ func TestSmallSharedBuffer(t *testing.T) {
 	})
 }
 
-// A driver with fewer queues than it was asked for would let streams that wait hold up others: calls stay on their own
-// streams, which -v tells, as they do where the number of queues is told. Both are correct.
+// If a driver has fewer queues than requested, streams that wait could hold up others: calls then stay on their own
+// streams, and -v reports it. They also stay on their own streams if the number of queues is set. Both cases are
+// correct.
 func TestQueuesOfADevice(t *testing.T) {
 	for _, c := range []struct{ name, asked string }{{"as many as were asked for", "1"}, {"fewer", ""}} {
 		t.Run(c.name, func(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Wrong arguments are errors with rank, device and call, nothing is sent, and the
-// communicator stays usable.
+// Invalid arguments are errors that name the rank, the device and the call; nothing is sent, and the communicator stays
+// usable.
 func TestDeviceArguments(t *testing.T) {
 	if !onRanks(t, 2, "dgx1v") {
 		return
@@ -97,8 +97,7 @@ func TestDeviceArguments(t *testing.T) {
 	})
 }
 
-// Host memory is refused where device memory is asked for, before any call of a
-// communicator.
+// Host memory in place of device memory is refused before any call of a communicator.
 func TestHostMemoryIsNoDeviceMemory(t *testing.T) {
 	if !onRanks(t, 1, "dgx1v/0") {
 		return
@@ -117,10 +116,9 @@ func TestHostMemoryIsNoDeviceMemory(t *testing.T) {
 	}
 }
 
-// Whatever call of the driver fails while the devices are opened, on whichever rank:
-// the device call is an ErrDevice on both, which names the rank and the driver's call;
-// nothing is left on the devices, the communicator works on the host, and the next
-// device call opens them. Some calls may fail: there is another way.
+// Whatever call of the driver fails while the devices are opened, on either rank, the device call is an ErrDevice on
+// both, which names the rank and the driver's call; no allocation remains on the devices, the communicator works on the
+// host, and the next device call opens them. Some calls may fail without an error, because there is an alternative.
 func TestOpeningFails(t *testing.T) {
 	most := testutil.Count(1, 5) // of each, drawn
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -172,8 +170,8 @@ func openingFails(t *testing.T, call string) {
 	})
 }
 
-// A call of the driver that fails later, and a GPU that is lost, end the
-// communicator on all ranks, with the rank, the device and the call.
+// A call of the driver that fails later, or a GPU that is lost, ends the communicator on all ranks, and the error names
+// the rank, the device and the call.
 func TestDeviceFails(t *testing.T) {
 	for name, env := range map[string]string{
 		"launch":  "TREERUN_FAKE_GPU_FAIL=cuLaunchKernel:40:719@1",
@@ -189,8 +187,7 @@ func TestDeviceFails(t *testing.T) {
 	}
 }
 
-// deviceFails is a rank of TestDeviceFails. What a GPU has that fails may not be
-// given back: only errors count.
+// deviceFails is a rank of TestDeviceFails. Resources of a GPU that fails may stay allocated: only errors count.
 func deviceFails(t *testing.T) {
 	ctx := t.Context()
 	c, err := New(ctx, member, WithDeviceGraph(topo.UniformGraph(3))) // nothing is measured: the driver fails in calls
@@ -287,8 +284,8 @@ func TestDeviceStops(t *testing.T) {
 	}
 }
 
-// A rank that is killed in the middle of AllReduces and AllToAlls ends the others' calls and streams;
-// each hears of it by itself.
+// A rank that is killed in the middle of AllReduces and AllToAlls ends the others' calls and streams; each rank detects
+// the death by itself.
 func TestDeviceRankKilled(t *testing.T) {
 	const n = 75_000
 	for i, ranks := range []int{4, 3, 2, 8}[:testutil.Count(3, 4)] { // on as many GPUs, and on half as many
@@ -335,8 +332,7 @@ func TestDeviceRankKilled(t *testing.T) {
 	}
 }
 
-// Groups have devices of their own, and a graph of devices that the caller knows is
-// what plans are made for.
+// Groups have devices of their own, and plans are made for a graph of devices if the caller passes one.
 func TestDeviceGroups(t *testing.T) {
 	if !onRanks(t, 6, "dgx1v") {
 		return
@@ -377,8 +373,8 @@ func TestDeviceGroups(t *testing.T) {
 	}, WithDeviceGraph(g))
 }
 
-// Device calls of goroutines are refused on all of them, with what to do, and the
-// communicator goes on with calls on host memory.
+// Device calls of goroutines are refused on all of them, with advice in the error, and the communicator stays usable
+// for calls on host memory.
 func TestInProcessOnDevices(t *testing.T) {
 	if !onRanks(t, 1, "dgx1v/0-1") {
 		return
@@ -406,6 +402,6 @@ func TestInProcessOnDevices(t *testing.T) {
 	}
 }
 
-// patienceOnDevice is how long ranks may take to hear of a fault, on a machine that
-// does other things as well.
+// patienceOnDevice is the time that ranks may take to detect a fault, on a machine that is busy with other work as
+// well.
 const patienceOnDevice = time.Minute

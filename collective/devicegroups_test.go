@@ -15,7 +15,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 
-// group is a communicator of a test, with a stream, memory and what it must hold.
+// group is a communicator of a test, with a stream, memory and the contents expected of it.
 type group struct {
 	*Comm
 	name  string
@@ -25,7 +25,7 @@ type group struct {
 	close func() error // of stream and memory
 }
 
-// newGroup opens the devices of c, and gives every element the number of ranks.
+// newGroup opens the devices of c, and sets every element to the number of ranks.
 func newGroup(ctx context.Context, name string, c *Comm, dev *cuda.Device, n int) (*group, error) {
 	s, err := dev.NewStream()
 	if err != nil {
@@ -41,7 +41,7 @@ func newGroup(ctx context.Context, name string, c *Comm, dev *cuda.Device, n int
 		c.SyncDevice(ctx, s))
 }
 
-// sums makes some calls, with none of this rank's waiting for another's.
+// sums makes several calls, none of which makes this rank wait for another.
 func (g *group) sums(ctx context.Context) error {
 	for k := range 10 {
 		g.want *= int32(g.Size())
@@ -69,8 +69,8 @@ func (g *group) check(ctx context.Context) error {
 	return nil
 }
 
-// Communicators made by Split, Sub and Dup make device calls beside their parent's, each from a goroutine: of
-// some ranks of a host, or of several hosts. They are closed before it or after it.
+// Communicators made by Split, Sub and Dup make device calls concurrently with their parent's, each from a goroutine:
+// of some ranks of a host, or of several hosts. They are closed before or after the parent.
 func TestDeviceSubCommunicators(t *testing.T) {
 	first, last := []string{"parent", "split", "sub", "dup"}, []string{"dup", "sub", "split", "parent"}
 	for name, w := range map[string]struct {
@@ -134,7 +134,7 @@ func subCommunicators(t *testing.T, order []string) {
 			t.Fatal(err)
 		}
 	}
-	if err := Barrier(ctx, parent); err != nil { // nobody frees before all are through
+	if err := Barrier(ctx, parent); err != nil { // no rank frees memory before all are done
 		t.Fatal(err)
 	}
 	for _, g := range all {

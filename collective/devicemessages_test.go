@@ -17,7 +17,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 
-// messenger is a rank with open devices and memory for what it sends and receives.
+// messenger is a rank with open devices and memory for its messages.
 type messenger struct {
 	*Comm
 	s         *cuda.Stream
@@ -25,7 +25,7 @@ type messenger struct {
 	got, want []int32
 }
 
-// messengers runs body on this rank, with so many elements each way.
+// messengers runs body on this rank, with n elements in each direction.
 func messengers(t *testing.T, n int, body func(ctx context.Context, m *messenger) error) {
 	t.Helper()
 	if err := tryMessengers(t, n, body); err != nil {
@@ -58,14 +58,14 @@ func contents(of []int32, from, to, k int) {
 	}
 }
 
-// fill gives out what is sent to a rank as the k-th message.
+// fill writes the contents of the k-th message to a rank.
 func (m *messenger) fill(ctx context.Context, n, to, k int) error {
 	contents(m.got[:n], m.Rank(), to, k)
 	return errors.Join(m.out.Slice(0, n).CopyFrom(ctx, m.s, m.got[:n]),
 		m.s.Memset(m.into.Addr(), 0xEE, m.into.Bytes()))
 }
 
-// check compares what came.
+// check compares the received message with the one expected.
 func (m *messenger) check(ctx context.Context, n, from, k int) error {
 	if err := errors.Join(m.SyncDevice(ctx, m.s), m.into.CopyTo(ctx, m.s, m.got)); err != nil {
 		return err
@@ -84,8 +84,8 @@ func (m *messenger) check(ctx context.Context, n, from, k int) error {
 	return nil
 }
 
-// Messages of every two ranks, on one host where some devices do not read each other, and on two, of no element and of
-// more than links hold; and exchanges in a circle, each with another length; between collectives.
+// Messages between every two ranks, on one host where some devices cannot read each other's memory, and on two hosts,
+// of no element and of more than the links hold; exchanges in a cycle, each with another length; between collectives.
 func TestDeviceMessages(t *testing.T) {
 	const large = 1100003 // more than the slots between any two ranks
 	for name, j := range map[string]fakegpu.Job{
@@ -132,7 +132,7 @@ func (m *messenger) pairs(ctx context.Context, n, k int) error {
 	return nil
 }
 
-// circle passes messages on in both directions: each rank sends as many elements more as its number.
+// circle passes messages around in both directions: each rank adds its number to the length that it sends.
 func (m *messenger) circle(ctx context.Context, n, k int) error {
 	size, me := m.Size(), m.Rank()
 	for _, by := range []int{1, size - 1, 0} {
@@ -147,7 +147,8 @@ func (m *messenger) circle(ctx context.Context, n, k int) error {
 	return nil
 }
 
-// More messages than may be under way, the receiver ahead of the sender and behind it, and none of them waited for.
+// More messages than can be in flight, with the receiver ahead of the sender and behind it, and without a wait for any
+// of them.
 func TestManyDeviceMessages(t *testing.T) {
 	if !onRanks(t, 2, "dgx1v/0-1", "TREERUN_FAKE_GPU_JITTER=10:3") {
 		return
@@ -190,14 +191,14 @@ func TestManyDeviceMessages(t *testing.T) {
 	})
 }
 
-// A message of another length or type than is received is named to both, whoever comes first, and one that comes while
-// the other rank is in a collective, too.
+// If the receiver expects another length or type, both ranks get an error that names the message, whichever comes
+// first, and also if the message arrives while the other rank is in a collective.
 func TestDeviceMessageMismatch(t *testing.T) {
 	hosts := [][]string{{"dgx1v/0-1"}, {"dgx1v/0", "dgx1v/1"}}
 	for name, w := range map[string]struct {
 		send, recv int
-		wide       bool // what is received
-		late       int  // which rank is
+		wide       bool // element type at the receiver
+		late       int  // rank that is late
 	}{
 		"shorter":  {100, 101, false, 0},
 		"empty":    {0, 1, false, 1},
@@ -230,7 +231,7 @@ func TestDeviceMessageMismatch(t *testing.T) {
 					if err == nil {
 						err = m.SyncDevice(ctx, m.s)
 					}
-					if err == nil && m.Rank() == 0 { // what is sent may be in the slots: the next call tells
+					if err == nil && m.Rank() == 0 { // the message may be in the slots: the next call reports it
 						if err = BarrierDevice(ctx, m.Comm, m.s); err == nil {
 							err = m.SyncDevice(ctx, m.s)
 						}
@@ -246,7 +247,7 @@ func TestDeviceMessageMismatch(t *testing.T) {
 	}
 }
 
-// What cannot be sent is a wrong argument, and the communicator stays as it was: also before the devices are open.
+// An invalid message is an ErrArgument, and the communicator is unchanged, also before the devices are open.
 func TestDeviceMessageArguments(t *testing.T) {
 	if !onRanks(t, 2, "dgx1v/0-1") {
 		return
@@ -282,7 +283,7 @@ func TestDeviceMessageArguments(t *testing.T) {
 	})
 }
 
-// A message that the other rank closes over, or never answers, ends with that rank's name: on one host and on two.
+// A message whose receiver closes, or never answers, ends with an error that names that rank: on one host and on two.
 func TestDeviceMessageUnanswered(t *testing.T) {
 	for name, w := range map[string]struct {
 		sends, closes bool
@@ -333,7 +334,7 @@ func TestDeviceMessageUnanswered(t *testing.T) {
 	}
 }
 
-// A rank that closes and has not received a message is told so.
+// If a rank closes and has not received a message, its Close reports it.
 func TestDeviceMessageUnreceived(t *testing.T) {
 	if !asRanks(t, fakegpu.Job{Hosts: []string{"dgx1v/0-1"}, Ranks: 2, Drops: true}) {
 		return
@@ -345,10 +346,10 @@ func TestDeviceMessageUnreceived(t *testing.T) {
 			}
 		}
 		err := Barrier(ctx, m.Comm)
-		if err == nil { // rank 0 may hear of it there
+		if err == nil { // rank 0 may learn of it there
 			err = m.Close()
 		}
-		if m.Rank() == 0 && err == nil { // it was through before it could hear
+		if m.Rank() == 0 && err == nil { // it was done before it could learn of it
 			return nil
 		}
 		if !errors.Is(err, ErrPeerClosed) ||
@@ -359,7 +360,7 @@ func TestDeviceMessageUnreceived(t *testing.T) {
 	})
 }
 
-// A rank that is killed in the middle of exchanges ends those of the others, who hear of it by themselves.
+// A rank that is killed in the middle of exchanges ends those of the others, which detect the death by themselves.
 func TestDeviceMessageKilled(t *testing.T) {
 	if !asRanks(t, fakegpu.Job{Hosts: []string{"dgx1v/0-3"}, Ranks: 4, Kills: true}) {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/treerun/treerun/cuda"
 )
 
-// A rank that makes another device call than the others is named to all.
+// If a rank makes another device call than the others, the errors of all ranks name it.
 func TestDeviceMismatch(t *testing.T) {
 	type mem = cuda.Slice[int32]
 	for name, w := range map[string]struct {
@@ -54,7 +54,7 @@ func TestDeviceMismatch(t *testing.T) {
 				if err := errors.Join(AllReduceDevice(ctx, c, s, x, x, Sum), c.SyncDevice(ctx, s)); err != nil {
 					return err
 				}
-				switch err = Barrier(ctx, c); { // a rank may still be in it when it hears of the other call
+				switch err = Barrier(ctx, c); { // a rank may still be in it when it learns of the other call
 				case err != nil:
 				case c.Rank() == 1:
 					err = w.odd(ctx, c, s, x)
@@ -64,7 +64,7 @@ func TestDeviceMismatch(t *testing.T) {
 				if err == nil {
 					err = c.SyncDevice(ctx, s)
 				}
-				if err == nil { // the root of a Broadcast need not hear of anybody: the next call tells it
+				if err == nil { // the root of a Broadcast need not receive anything: the next call reports it
 					if err = BarrierDevice(ctx, c, s); err == nil {
 						err = c.SyncDevice(ctx, s)
 					}

@@ -20,8 +20,7 @@ func onTwoHosts(t *testing.T) bool {
 	return asRanks(t, fakegpu.Job{Hosts: []string{"dgx1v/0", "dgx1v/1"}, Ranks: 1})
 }
 
-// relayed runs body on this rank of two on two hosts, after a
-// first call that opens the devices.
+// relayed runs body on this rank, one of two on two hosts, after a first call that opens the devices.
 func relayed(t *testing.T, body func(c *Comm, s *cuda.Stream) error) {
 	t.Helper()
 	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) error {
@@ -35,7 +34,7 @@ func relayed(t *testing.T, body func(c *Comm, s *cuda.Stream) error) {
 	})
 }
 
-// closed takes what Close says of a communicator that has failed for what is known.
+// closed closes a communicator that has failed, and accepts known as the error of Close.
 func closed(c *Comm, known error) error {
 	if err := c.Close(); err != nil && !errors.Is(err, known) {
 		return err
@@ -43,8 +42,8 @@ func closed(c *Comm, known error) error {
 	return nil
 }
 
-// Ranks that make different calls hear of both also where the first to find out is
-// whoever carries the chunks between them.
+// Ranks that make different calls get an error that names both, also if the first rank to detect it relays the chunks
+// between them.
 func TestRelayedMismatch(t *testing.T) {
 	if !onTwoHosts(t) {
 		return
@@ -67,8 +66,7 @@ func TestRelayedMismatch(t *testing.T) {
 	}
 }
 
-// What the links between hosts say of a rank that is gone is the first cause: not the
-// device of the rank that hears of it.
+// The first cause of a lost rank is the error of the links between hosts, not the device of the rank that detects it.
 func TestRelayedRankLost(t *testing.T) {
 	if !onTwoHosts(t) {
 		return
@@ -80,11 +78,11 @@ func TestRelayedRankLost(t *testing.T) {
 				return err
 			}
 		}
-		// Rank 1 is out of the call that opened the devices.
+		// Rank 1 has left the call that opened the devices.
 		if _, err := member.AllGather(ctx, nil); err != nil {
 			return err
 		}
-		if c.Rank() == 1 { // it never comes, and rank 0 hears that it has gone
+		if c.Rank() == 1 { // it never comes, and rank 0 learns that it has gone
 			for failed := false; !failed && ctx.Err() == nil; time.Sleep(time.Millisecond) {
 				_, failed = c.in.Endpoint.Aborted()
 			}

@@ -17,10 +17,10 @@ import (
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 
-// TestDeviceTimes tells what an AllReduce of ranks with a GPU each, or of two on one, takes, per call of several in a
-// row: the processors for the calls (host), the device by its own clock (device), and the caller until it has the
-// results (wall); and the caller for one call by itself (alone). Its figures are attributes, as those of the probes in
-// package cuda.
+// TestDeviceTimes measures AllReduce on ranks with a GPU each, or on two ranks with one GPU, per call of several in a
+// row: the time of the processors for the calls (host), of the device by its own clock (device), and of the caller
+// until it has the results (wall); and the caller's time for a single call (alone). It records its figures as
+// attributes, like the probes in package cuda.
 func TestDeviceTimes(t *testing.T) {
 	ranks := 2
 	if n, _ := cuda.HostGPUs(); fakegpu.Real() {
@@ -104,7 +104,7 @@ func times(t *testing.T, c *Comm, s *cuda.Stream, bytes, inARow int) (err error)
 	return nil
 }
 
-// processors returns how much time of processors this process has had.
+// processors returns the processor time that this process has used.
 func processors() time.Duration {
 	var r unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &r) != nil {

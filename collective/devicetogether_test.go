@@ -14,8 +14,8 @@ import (
 	"github.com/treerun/treerun/cuda"
 )
 
-// A rank whose Close comes some seconds after the others', as where GPUs are shared, finds them waiting: nobody leaves
-// memory behind that another one has mapped.
+// A rank whose Close comes some seconds after the others', as on shared GPUs, finds them waiting: no rank frees memory
+// that another one has mapped.
 func TestDeviceCloseWaits(t *testing.T) {
 	if !onRanks(t, 2, "dgx1v/0") {
 		return
@@ -29,8 +29,8 @@ func TestDeviceCloseWaits(t *testing.T) {
 	})
 }
 
-// Two communicators are driven by two goroutines of every rank, on streams of their own or of another library: no rank
-// has the same order of their calls.
+// Two goroutines of every rank each use one of two communicators, on streams of their own or of another library: the
+// order of their calls differs between ranks.
 func TestTwoCommunicatorsOnDevices(t *testing.T) {
 	if !onRanks(t, 4, "dgx1v/0-3") {
 		return
@@ -64,7 +64,7 @@ func TestTwoCommunicatorsOnDevices(t *testing.T) {
 			host[i] = 1
 		}
 		err = errors.Join(BarrierDevice(ctx, c, s), BarrierDevice(ctx, second, wrapped), c.SyncDevice(ctx, s),
-			second.SyncDevice(ctx, wrapped), x.CopyFrom(ctx, s, host)) // both are open, and no memory comes or goes
+			second.SyncDevice(ctx, wrapped), x.CopyFrom(ctx, s, host)) // both are open, and no memory is allocated or freed
 		results := make(chan error, 2)
 		for i, of := range []*Comm{c, second} {
 			part, s := x.Slice(i*n, (i+1)*n), []*cuda.Stream{s, wrapped}[i]
@@ -88,12 +88,12 @@ func TestTwoCommunicatorsOnDevices(t *testing.T) {
 		if i := slices.IndexFunc(host, func(v int32) bool { return v != want }); i >= 0 {
 			return fmt.Errorf("element %d is %d, want %d", i, host[i], want)
 		}
-		return Barrier(ctx, c) // nobody frees before all are through
+		return Barrier(ctx, c) // no rank frees memory before all are done
 	})
 }
 
-// Device memory that nobody uses after a call stays until the call is through, also where the call opens the devices
-// first and the collector runs meanwhile.
+// Device memory that is not referenced after a call stays allocated until the call is done, also if the call opens the
+// devices first and the garbage collector runs meanwhile.
 func TestCollectedDeviceMemory(t *testing.T) {
 	if !onRanks(t, 3, "dgx1v/0-3") {
 		return

@@ -1,118 +1,109 @@
-// Package collective runs collectives (AllReduce, Reduce, Broadcast, AllGather,
-// ReduceScatter, AllToAll, Gather, Scatter, Barrier) over the ranks of a job,
-// and carries messages from rank to rank.
+// Package collective runs collectives (AllReduce, Reduce, Broadcast, AllGather, ReduceScatter, AllToAll, Gather,
+// Scatter, Barrier) over the ranks of a job, and sends messages from rank to rank.
 //
 //	w, err := rank.Init(ctx)
 //	c, err := collective.New(ctx, w)
 //	err = collective.AllReduce(ctx, c, grad, grad, collective.Sum)
 //
-// New measures how the ranks are connected (or takes the measurement of an
-// earlier job on this host), makes trees and plans from it, and checks that
-// all ranks came to the same ones. The calls then run the plan that is the
-// quickest for their size by price.
+// New measures the links between the ranks (or takes the measurement of an earlier job on this host), builds trees and
+// plans from the measurement, and checks that all ranks have the same ones. Each call then runs the plan with the
+// lowest predicted time for its size.
 //
 // # Calls
 //
-// All ranks of a communicator make the same calls in the same order, with the
-// same operation, element type, count and root. A rank that does not is found
-// out within a second: the call fails with ErrMismatch, or, on a rank that has
-// returned from it, as the root of a Broadcast may, the next one, or Close; and the
-// error names both calls. Calls that are alike and come in another order on one rank, as those of a range over a map,
-// give wrong results, and no error. send and recv are the same slice (in place) or do
-// not overlap. Messages are not calls of all ranks: a Send and a Recv with
-// different tags do not meet and may both be right, as long as neither rank
-// waits for the other; a stall report says what a rank waits for.
+// All ranks of a communicator make the same calls in the same order, with the same operation, element type, count and
+// root. A rank that makes another call is detected within a second: the call fails with ErrMismatch, and the error
+// names both calls. On a rank that has already returned from the call, as the root of a Broadcast may, the next call or
+// Close fails instead. Calls that differ only in their slices cannot be distinguished: where one rank makes them in
+// another order, as when it ranges over a map, the results are wrong and no error is reported. send and recv are the
+// same slice (in place) or do not overlap. Messages are not calls of all ranks: a Send and a Recv with different tags
+// do not match, and both may be correct as long as neither rank waits for the other; a stall report names the message
+// or call that a rank waits for.
 //
 // Calls whose names end in V have parts that may differ in length: counts[i] is the number of elements of rank i's
-// part, which may be 0. The parts lie one after the other, in the order of the ranks. All ranks give the same counts,
-// also those without the whole message. A rank that knows only its own count learns the others' with AllGather.
+// part, and may be 0. The parts follow each other in rank order. All ranks pass the same counts, including ranks that
+// do not hold the whole message. A rank that knows only its own count gets the other counts with AllGather.
 //
-// A wrong argument is an error of kind ErrArgument before anything is sent,
-// and the communicator stays usable. Any other error ends the communicator on
-// all ranks: each gets a *RankError with the first cause, and so does every
-// later call.
+// A wrong argument is reported as ErrArgument before any data is sent, and the communicator stays usable. Any other
+// error ends the communicator on all ranks: this call, and every later one, returns a *RankError with the first cause
+// on each rank.
 //
 // # After a failure
 //
-// The contents of what a failed call writes are undefined: recv, in place send as
-// well, the buf of a Recv. An AllReduce in place leaves partial sums, so that a
-// program which wants to try again keeps a copy of its input. What a call only
-// reads, send of a call that is not in place and the buf of a Send, is as it was.
-// When the error is returned nothing of treerun's writes to these slices any more,
-// but for a sender that was stopped in the middle of writing to its peer's memory.
+// A failed call leaves the slices that it writes with undefined contents: recv, send if the call is in place, and the
+// buf of a Recv. An AllReduce in place leaves partial sums, so a program that wants to retry keeps a copy of its input.
+// Slices that a call only reads, such as send of a call that is not in place and the buf of a Send, are unchanged. Once
+// the error is returned, treerun no longer writes to these slices, with one exception: a sender that was stopped in the
+// middle of a write to its peer's memory.
 //
-// A communicator that has failed can only be closed. Its World, and communicators
-// that it was split off from or that were made beside it, are well, unless a rank is
-// lost, which is the end for all of them. So what may fail by a timeout or by Abort
-// runs on a part that Split has made, and is tried again on the next one; see the
-// example of Split.
+// A communicator that has failed can only be closed. Its World, the communicators that it was split from and other
+// communicators of the same World stay usable, unless a rank is lost, which ends all of them. A program that expects
+// failures, by a timeout or by Abort, therefore makes its calls on a communicator from Split, and retries on the next
+// one; see the example of Split.
 //
-// When the time of a call is up, by its context or by WithStallTimeout, Rank of the
-// error is the rank that all wait for in the end, which may be none of those that the
-// call itself waits for: a rank that is stopped, gives no answer or is in no call. It
-// is -1 where ranks wait for each other in a circle, which the text names.
+// When a call times out, by its context or by WithStallTimeout, Rank of the error is the rank at the end of the chain
+// of waiting ranks: a rank that is stopped, does not answer or is not in a call. The call itself may wait for other
+// ranks. Rank is -1 where ranks wait for each other in a cycle, and the text of the error then names the cycle.
 //
 // # Contexts
 //
-// When the context of a call ends, the communicator ends on all ranks: the others may have begun the call, and cannot
-// finish it without this rank. Every rank's error, of this call, of the next one or of Close, matches ErrCanceled and
-// what the context ended with, context.Canceled or context.DeadlineExceeded. So does a context that has ended before
-// the call, and one that ends in Wait, in Split, Dup or Sub, or while a message is awaited. The contexts of the ranks
-// need not be the same; one suffices to bound the wait of all. Only that rank's own error of New matches its context's.
+// When the context of a call ends, the communicator ends on all ranks: other ranks may have begun the call, and cannot
+// finish it without this rank. The error of every rank, from this call, the next one or Close, matches ErrCanceled and
+// the error of the context, context.Canceled or context.DeadlineExceeded. The same holds for a context that has ended
+// before the call, and for one that ends in Wait, in Split, Dup or Sub, or in a wait for a message. The contexts of the
+// ranks need not be the same; a deadline on one rank bounds the wait of all ranks. New is different: only the rank
+// whose context ended gets an error that matches the error of the context.
 //
-// A Split, Dup or Sub that a rank gives up may have made a communicator on others. Every call on it fails there, as a
-// rule with ErrPeerClosed; they close it.
+// If a rank gives up a Split, Dup or Sub, other ranks may already have the new communicator. Every call on it fails
+// there, usually with ErrPeerClosed; they close it.
 //
-// A context that ends when a program is to stop, as that of signal.NotifyContext, is not for calls: ranks are told at
-// different moments. They agree on when to leave; see the example AllReduceValue (Shutdown).
+// Do not pass a context that ends at program shutdown, such as that of signal.NotifyContext, to calls: it ends at a
+// different moment on each rank. Ranks agree on a common point of shutdown instead; see the example AllReduceValue
+// (Shutdown).
 //
 // # Goroutines
 //
-// One goroutine at a time calls on a communicator; which one does not matter. A second one gets ErrBusy, and nothing is
-// done. Any goroutine may call Abort, Close, Stats, Name, Rank, Size, Graph, Between and Explain at any time. Calls on
-// different communicators may run at once. The function of an AllReduceFunc makes no calls on its communicator.
+// Only one goroutine at a time may make a call on a communicator, and it may be a different one for each call. A second
+// one gets ErrBusy, and its call has no effect. Any goroutine may call Abort, Close, Stats, Name, Rank, Size, Graph,
+// Between and Explain at any time. Calls on different communicators may run concurrently. The function of an
+// AllReduceFunc must not make calls on its communicator.
 //
 // # Devices
 //
-// AllReduceDevice and its like are the collectives on memory of GPUs, as package
-// cuda allocates it:
+// AllReduceDevice and the other calls whose names end in Device are the collectives on GPU memory that package cuda
+// allocates:
 //
 //	gpu, err := cuda.DeviceByUUID(w.Device())
 //	s, err := gpu.NewStream()
 //	err = collective.AllReduceDevice(ctx, c, s, grad, grad, collective.Sum)
 //	err = c.SyncDevice(ctx, s)
 //
-// They are calls like the others, and stand in one order with them, on all ranks
-// the same; but they are done in the order of a stream, behind what it has to do
-// already, and return when they are in it. What was computed is known to be right when SyncDevice says so.
-// Until then send and recv must not be touched but by what comes behind in the
-// stream. Up to 256 may be under way on a rank, on one stream or on several of its
-// device; one more waits for the first.
+// Device calls and other calls share one order, the same on all ranks. A device call runs in the order of its stream,
+// after the work that is already in the stream, and returns once it is in the stream. Its results are valid only after
+// SyncDevice has returned nil. Until then only work that comes later in the stream may use send and recv. A rank can
+// have up to 256 device calls in flight, on one stream or on several streams of its device; the next call waits for the
+// first of them.
 //
 // SendDevice, RecvDevice and SendRecvDevice are calls of two ranks, and have no place in that order.
 //
-// All ranks call the first of the others together, and it opens their devices: memory
-// for what is under way, mapped into the ranks of the host that read it, and
-// streams. Whether one device reads another's memory is found out by doing it;
-// where it does not, what they exchange goes through the memory of the hosts, and
-// through TCP between them. Where a device cannot be opened the call is an
-// ErrDevice on all ranks, with the rank whose it is, and the communicator is as it
-// was. That first call may not be made while a stream of this process waits for
-// what only its caller can bring about: the driver waits for streams when memory
-// is allocated.
+// All ranks make the first of the other device calls together, and this call opens their devices: it creates streams
+// and allocates memory for calls in flight, and maps that memory into the ranks of the host that read it. A trial copy
+// decides whether one device can read another's memory; where it cannot, the data passes through host memory, and
+// through TCP between hosts. If a device cannot be opened, the call fails with ErrDevice on all ranks, the error names
+// the rank of that device, and the communicator is unchanged. Do not make that first call while a stream of this
+// process waits for an action of the calling goroutine: the driver waits for streams when memory is allocated.
 //
-// Goroutines may make device calls on different communicators at once, in any order. But what waits for the device
-// (the first device call, also of an element type, Close, freeing device memory, loading code) is for when no call of
-// another communicator is under way: one that waits behind it, on two ranks the other way round, would wait for ever.
+// Goroutines may make device calls on different communicators concurrently, in any order. But some operations wait for
+// the device: the first device call, the first one with an element type, Close, freeing device memory and loading code.
+// Run them only while no call of another communicator is in flight: if such an operation waits for that call, and on a
+// second rank the order is reversed, both ranks wait forever.
 //
 // # Numbers
 //
-// The same plan gives bit-identical results from run to run and on all ranks:
-// the order of additions is the plan's. Sum, Prod and Avg of Float16 and
-// BFloat16 are computed in float32 and rounded to nearest even after each
-// operation. Integers wrap; Avg of integers divides the wrapped sum and
-// truncates toward zero. Min and Max give NaN when any input is NaN.
+// The same plan gives bit-identical results from run to run and on all ranks, because the plan fixes the order of
+// additions. Sum, Prod and Avg of Float16 and BFloat16 are computed in float32 and rounded to nearest even after each
+// operation. Integers wrap; Avg of integers divides the wrapped sum and truncates toward zero. Min and Max give NaN
+// when any input is NaN.
 //
-// The package does not start processes and does not import package rank: it
-// takes any World.
+// The package does not start processes and does not import package rank: it accepts any World.
 package collective

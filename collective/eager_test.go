@@ -25,7 +25,7 @@ func onEveryHost(t *testing.T, f func(c *Comm) error) {
 	}
 }
 
-// numbered are count numbers that tell from whom and as which message they come.
+// numbered returns count equal numbers that identify the sender and the message.
 func numbered(count, from, i int) []int32 {
 	return slices.Repeat([]int32{int32(1000*from + i)}, count)
 }
@@ -100,8 +100,8 @@ func TestSendsBeforeReceives(t *testing.T) {
 	}
 }
 
-// TestKeptElsewhere: what a rank has sent comes, though it is in no call of that communicator any more, and while it
-// closes.
+// TestKeptElsewhere: messages of a rank arrive even if the rank is no longer in a call of that communicator, and while
+// it closes.
 func TestKeptElsewhere(t *testing.T) {
 	const messages = 300
 	count := func(i int) int { return 1 + i%50 }
@@ -165,8 +165,8 @@ func sendTo(ctx context.Context, c *Comm, messages int, count func(i int) int) e
 	return nil
 }
 
-// TestKeptIsNotReceived: Close of one rank at least returns what was sent and not received, whether both close at once
-// or one later.
+// TestKeptIsNotReceived: Close of at least one rank reports a message that was sent and not received, whether both
+// close at once or one later.
 func TestKeptIsNotReceived(t *testing.T) {
 	for _, hosts := range [][]int{{0, 0}, {0, 1}} {
 		for name, late := range map[string][2]time.Duration{
@@ -194,8 +194,8 @@ func TestKeptIsNotReceived(t *testing.T) {
 	}
 }
 
-// TestKeptIsBounded: a Send waits when this rank keeps 64 MiB, and the receiver, which waits in another call, has taken
-// in as much. Its error names the circle.
+// TestKeptIsBounded: a Send waits once this rank keeps 64 MiB, and the receiver, which waits in another call, has
+// received as much. Its error names the cycle.
 func TestKeptIsBounded(t *testing.T) {
 	for r, err := range runRanks(t, 2, func(_ *fakeWorld, c *Comm) error {
 		if c.Rank() == 1 {
@@ -222,7 +222,7 @@ func TestKeptIsBounded(t *testing.T) {
 	}
 }
 
-// TestEmptyMessagesHaveNoType: they are received as of any type, posted before they come or after.
+// TestEmptyMessagesHaveNoType: a receive of any type matches them, posted before they arrive or after.
 func TestEmptyMessagesHaveNoType(t *testing.T) {
 	onEveryHost(t, func(c *Comm) error {
 		to, from := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
@@ -247,8 +247,8 @@ func TestEmptyMessagesHaveNoType(t *testing.T) {
 	})
 }
 
-// TestStartRecvOfAny: receives of any rank and tag get the messages in the order in which they began: of each sender
-// the next one. Their Status stays, whatever comes later.
+// TestStartRecvOfAny: receives of any rank and tag get the messages in the order in which they began, and of each
+// sender in the order sent. Their Status does not change with later messages.
 func TestStartRecvOfAny(t *testing.T) {
 	const each = 30
 	onEveryHost(t, func(c *Comm) error {

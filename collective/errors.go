@@ -2,10 +2,9 @@ package collective
 
 import "github.com/treerun/treerun/collective/internal/setup"
 
-// What can be wrong; test with errors.Is.
+// The errors of a communicator; test for them with errors.Is.
 var (
-	// ErrArgument: the call cannot be made with these arguments. Nothing was
-	// sent, the communicator stays usable.
+	// ErrArgument: the call is not valid with these arguments. Nothing was sent, and the communicator stays usable.
 	ErrArgument = setup.ErrArgument
 
 	// ErrBusy: another goroutine is in a call on the same communicator. Nothing
@@ -24,10 +23,9 @@ var (
 	// ErrPeerClosed: a rank closed the communicator while others were in a call.
 	ErrPeerClosed = setup.ErrPeerClosed
 
-	// ErrCanceled: the context of a rank's call ended. Where it was cancelled, that
-	// rank is at fault; where its time was up, the rank that all wait for. On all
-	// ranks the error wraps context.Canceled or context.DeadlineExceeded. The
-	// contents of the call's slices are undefined; see "After a failure".
+	// ErrCanceled: the context of a rank's call ended. The rank at fault is the rank whose context was canceled, or, after
+	// a deadline, the rank that all ranks wait for. On all ranks the error wraps context.Canceled or
+	// context.DeadlineExceeded. The contents of the call's slices are undefined; see "After a failure".
 	ErrCanceled = setup.ErrCanceled
 
 	// ErrStalled: a rank has waited for longer than the stall timeout; see
@@ -37,11 +35,10 @@ var (
 	// ErrAborted: a rank called Abort.
 	ErrAborted = setup.ErrAborted
 
-	// ErrLink: a link between two ranks broke, or carried what it must not.
+	// ErrLink: a link between two ranks broke, or carried data that violates its protocol.
 	ErrLink = setup.ErrLink
 
-	// ErrDevice: a device of a rank, or its driver, did not do what it was asked
-	// for. On that rank the error wraps a *cuda.Error as well.
+	// ErrDevice: a device of a rank, or its driver, failed. On that rank the error wraps a *cuda.Error as well.
 	ErrDevice = setup.ErrDevice
 
 	// ErrDisagree: the ranks have different settings, graphs or plans.
@@ -50,12 +47,11 @@ var (
 
 // RankError is the first failure of a communicator, the same one on all ranks.
 //
-// When a call has returned it, nobody writes to the buffers of the communicator's calls any more,
-// with one exception: the process of another rank of this host that was stopped (SIGSTOP, a
-// debugger) for more than a second in the middle of a copy to a buffer of 64 KiB or more ends
-// that copy when it goes on.
+// When a call has returned it, nothing writes to the buffers of the communicator's calls any more, with one exception:
+// if the process of another rank of this host was stopped (SIGSTOP, a debugger) for more than a second in the middle of
+// a copy to a buffer of 64 KiB or more, it finishes that copy when it resumes.
 //
-// Its fields are Rank, the rank at fault, -1 when it is not one rank's; Op, the call that this
-// rank made, as "AllReduce #41 (sum of 1000 float32)"; Err, what happened, which wraps one of the
-// errors above; and Hint, what has become of the call's slices, "" when there is nothing to say.
+// Its fields are Rank, the rank at fault, or -1 if no single rank is at fault; Op, the call that this rank made, such
+// as "AllReduce #41 (sum of 1000 float32)"; Err, the failure, which wraps one of the errors above; and Hint, the state
+// of the call's slices, or "" if there is nothing to report.
 type RankError = setup.RankError

@@ -8,7 +8,7 @@ import (
 	"github.com/treerun/treerun/collective"
 )
 
-// Which rank has the least loss.
+// The rank with the least loss.
 func ExampleAllReduceMinLoc() {
 	onRanks(3, func(c *collective.Comm) error {
 		loss := []float64{0.7, 0.2, 0.5}[c.Rank()]
@@ -21,7 +21,7 @@ func ExampleAllReduceMinLoc() {
 	// Output: 0.2 on rank 1
 }
 
-// Who is slowest.
+// The slowest rank.
 func ExampleAllReduceMaxLoc() {
 	onRanks(3, func(c *collective.Comm) error {
 		took := time.Duration(c.Rank()+1) * time.Second
@@ -34,7 +34,7 @@ func ExampleAllReduceMaxLoc() {
 	// Output: 3s on rank 2
 }
 
-// As MPI_IN_PLACE: each rank has its part where it belongs in the result.
+// As with MPI_IN_PLACE, each rank has its part at its place in the result.
 func ExampleAllGather_inPlace() {
 	onRanks(3, func(c *collective.Comm) error {
 		all := make([]int, 2*c.Size())
@@ -49,7 +49,7 @@ func ExampleAllGather_inPlace() {
 	// Output: [0 0 1 -1 2 -2]
 }
 
-// The result takes the place of the rank's own part of the input, as in NCCL; MPI_IN_PLACE puts it at the beginning.
+// The result replaces the rank's own part of the input, as in NCCL; MPI_IN_PLACE puts it at the beginning.
 func ExampleReduceScatter_inPlace() {
 	onRanks(3, func(c *collective.Comm) error {
 		grad := []int{1, 2, 3}
@@ -65,7 +65,7 @@ func ExampleReduceScatter_inPlace() {
 
 func ExampleGather() {
 	onRanks(3, func(c *collective.Comm) error {
-		all := make([]int, c.Size()) // looked at on root only
+		all := make([]int, c.Size()) // used on root only
 		err := collective.Gather(ctx, c, []int{10 * c.Rank()}, all, 0)
 		if c.Rank() == 0 {
 			fmt.Println(all)
@@ -75,7 +75,7 @@ func ExampleGather() {
 	// Output: [0 10 20]
 }
 
-// Rank 0 gets what each rank has found.
+// Rank 0 gets the results of all ranks.
 func ExampleGatherV() {
 	onRanks(3, func(c *collective.Comm) error {
 		counts := []int{1, 0, 2}
@@ -89,7 +89,7 @@ func ExampleGatherV() {
 	// Output: [0 0 0]
 }
 
-// The parts come while this rank does something else.
+// The parts arrive while this rank does other work.
 func ExampleStartAllGatherV() {
 	onRanks(2, func(c *collective.Comm) error {
 		counts, all := []int{1, 2}, make([]int, 3)
@@ -107,7 +107,7 @@ func ExampleStartAllGatherV() {
 	// Output: [5 5 6]
 }
 
-// No rank goes on before all have come here.
+// All ranks reach this point before any rank continues.
 func ExampleBarrier() {
 	onRanks(2, func(c *collective.Comm) error {
 		return collective.Barrier(ctx, c)
@@ -115,7 +115,7 @@ func ExampleBarrier() {
 	// Output:
 }
 
-// What the ranks up to this one have, together.
+// The sum of the values of all ranks up to this one.
 func ExampleScan() {
 	onRanks(3, func(c *collective.Comm) error {
 		x := []int{1, 2, 3}[c.Rank() : c.Rank()+1]
@@ -146,7 +146,7 @@ func ExampleScanFunc() {
 	// Output: [{8 4}]
 }
 
-// Each rank gets what comes before its own.
+// Each rank gets the combination of the ranks before it.
 func ExampleExScanFunc() {
 	onRanks(3, func(c *collective.Comm) error {
 		letter := []byte{"abc"[c.Rank()]}
@@ -243,7 +243,7 @@ func ExampleSend() {
 	// Output: [1 2 3]
 }
 
-// Close names a message that its rank has not received.
+// Close reports a message that its rank has not received.
 func ExampleComm_Close() {
 	onRanks(2, func(c *collective.Comm) error {
 		var err error
@@ -261,7 +261,7 @@ func ExampleComm_Close() {
 	// Output: collective: Close: rank 0 has sent 2 float32 with tag 7, which rank 1 has not received
 }
 
-// Rank 0 works until something has come.
+// Rank 0 works until a message has arrived.
 func ExampleTryProbe() {
 	onRanks(2, func(c *collective.Comm) error {
 		if c.Rank() == 1 {
@@ -294,7 +294,7 @@ func ExampleGatherObject() {
 	// Output: [host-0 host-1]
 }
 
-// Calls on memory that the other ranks of the host can read are spared copies.
+// Calls on memory that the other ranks of the host can read need no copies.
 func ExampleAlloc() {
 	onRanks(2, func(c *collective.Comm) error {
 		grad, err := collective.Alloc[float32](c, 1<<20)
@@ -307,7 +307,7 @@ func ExampleAlloc() {
 	// Output:
 }
 
-// A library has a communicator of its own, so that its messages are not taken for the caller's.
+// A library uses a communicator of its own, so that its messages do not match those of the caller.
 func ExampleComm_Dup() {
 	onRanks(2, func(c *collective.Comm) error {
 		own, err := c.Dup(ctx)
@@ -322,7 +322,7 @@ func ExampleComm_Dup() {
 	// Output: world and world/split#1
 }
 
-// The copy is made while the program computes on.
+// The copy is made while the program computes.
 func ExampleComm_StartDup() {
 	onRanks(2, func(c *collective.Comm) error {
 		started, err := c.StartDup()
@@ -345,7 +345,7 @@ func ExampleComm_StartDup() {
 	// Output: [1] world/dup#1
 }
 
-// One rank ends the call of all, who learn why.
+// One rank ends the call of all ranks, which get the reason.
 func ExampleComm_Abort() {
 	onRanks(2, func(c *collective.Comm) error {
 		if c.Rank() == 1 {
@@ -362,7 +362,7 @@ func ExampleComm_Abort() {
 	// Output: rank 1 true
 }
 
-// A rank that waits for more than a minute ends the communicator on all.
+// If a rank waits for more than a minute, the communicator ends on all ranks.
 func ExampleWithStallTimeout() {
 	onRanks(2, func(c *collective.Comm) error {
 		return collective.Barrier(ctx, c)
@@ -378,7 +378,7 @@ func ExampleProbeFor() {
 			return err
 		}
 		defer d.Close()
-		if c.Rank() == 1 { // asks for the square of 7
+		if c.Rank() == 1 { // requests the square of 7
 			x := []int{7}
 			if err := collective.Send(ctx, d, x, 0, 0); err != nil {
 				return err
@@ -415,7 +415,7 @@ func ExampleProbeFor() {
 	// Output: [49]
 }
 
-// Messages are received from any rank, as long as they are, while this rank does something else.
+// Messages of any length are received from any rank, while this rank does other work.
 func ExampleMessage_Status() {
 	onRanks(3, func(c *collective.Comm) error {
 		if c.Rank() > 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Memory of a GPU: the call is put into a stream, and SyncDevice says whether it was right.
+// A call on GPU memory is put into a stream, and SyncDevice reports whether it was correct.
 func ExampleAllReduceDevice() {
 	step := func(ctx context.Context, c *collective.Comm, gpu *cuda.Device) error {
 		s, err := gpu.NewStream()
@@ -32,7 +32,7 @@ func ExampleAllReduceDevice() {
 	_ = step // gpu is cuda.DeviceByUUID(w.Device())
 }
 
-// Each rank's GPU keeps a part of the parameters: work of the program's goes between the calls, in the same stream.
+// Each rank's GPU keeps a part of the parameters: kernels of the program run between the calls, in the same stream.
 func ExampleReduceScatterDevice() {
 	step := func(ctx context.Context, c *collective.Comm, s *cuda.Stream, weights, grad cuda.Slice[float32],
 		update func(weights, grad cuda.Slice[float32]) error) error {
@@ -89,7 +89,7 @@ func ExampleAllToAllDevice() {
 	_ = step // and c.SyncDevice, when the result is needed
 }
 
-// Rank 0 deals out a batch, and gathers the results in the order of the ranks.
+// Rank 0 scatters a batch, and gathers the results in the order of the ranks.
 func ExampleScatterDevice() {
 	step := func(ctx context.Context, c *collective.Comm, s *cuda.Stream, batch, part, results cuda.Slice[float32],
 		infer func(part cuda.Slice[float32]) error) error {
@@ -102,7 +102,7 @@ func ExampleScatterDevice() {
 	_ = step
 }
 
-// Each GPU has some rows of a grid, and a copy of the neighbours' nearest: both sides are exchanged at once.
+// Each GPU has some rows of a grid, and a copy of the nearest rows of its neighbors: both sides are exchanged at once.
 func ExampleSendRecvDevice() {
 	step := func(ctx context.Context, c *collective.Comm, s *cuda.Stream, rows func(i int) cuda.Slice[float32],
 		n int) error {
@@ -114,7 +114,8 @@ func ExampleSendRecvDevice() {
 	_ = step // the devices are open: a BarrierDevice came first
 }
 
-// Layers of a network on one GPU each: what comes from the one before is worked on, and goes to the next.
+// Layers of a network on one GPU each: every rank receives the output of the previous layer, runs its own layer, and
+// sends the result to the next.
 func ExampleSendDevice() {
 	step := func(ctx context.Context, c *collective.Comm, s *cuda.Stream, x cuda.Slice[float32],
 		layer func(x cuda.Slice[float32]) error) error {
@@ -131,7 +132,8 @@ func ExampleSendDevice() {
 	_ = step // and c.SyncDevice, when the result is needed
 }
 
-// Plans of device calls are for the links of the devices, which the first device call finds out, unless it is told.
+// Plans of device calls are for the links between the devices, which the first device call determines unless a graph is
+// given.
 func ExampleComm_DeviceChoice() {
 	dgx, _ := topo.Machine("dgx1v")
 	onRanks(8, func(c *collective.Comm) error {

@@ -17,7 +17,7 @@ func run(calls ...*collective.Persistent) error {
 	return nil
 }
 
-// A loop whose slices stay the same: rank 0 sets the parameters, all compute, and rank 0 gets the sum.
+// A loop whose slices stay the same: rank 0 sets the parameters, all ranks compute, and rank 0 gets the sum.
 func ExamplePersistent_Run() {
 	onRanks(2, func(c *collective.Comm) error {
 		x, y := make([]int, 1), make([]int, 1)
@@ -77,7 +77,7 @@ func ExampleReduceScatterInit() {
 	// Output: [6 12]
 }
 
-// Rank 0 deals out tasks, and gathers the results.
+// Rank 0 scatters tasks, and gathers the results.
 func ExampleScatterInit() {
 	onRanks(2, func(c *collective.Comm) error {
 		tasks, results, mine := []int{3, 4}, make([]int, 2), make([]int, 1)
@@ -123,7 +123,7 @@ func ExampleScatterVInit() {
 	// Output: [3 4 5] [6 8 10]
 }
 
-// The rows of a matrix are exchanged for its columns, again and again.
+// The rows of a matrix are exchanged for its columns, repeatedly.
 func ExampleAllToAllInit() {
 	onRanks(2, func(c *collective.Comm) error {
 		row, column := []int{10 * c.Rank(), 10*c.Rank() + 1}, make([]int, 2)
@@ -140,7 +140,7 @@ func ExampleAllToAllInit() {
 	// Output: [1 11]
 }
 
-// The factor is that of the Init.
+// The factor is set by the Init.
 func ExampleAllReducePreMulInit() {
 	onRanks(2, func(c *collective.Comm) error {
 		loss, norm, grad, part := []float64{4}, []float64{2}, []float64{8, 16}, make([]float64, 1)

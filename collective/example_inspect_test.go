@@ -12,19 +12,19 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Options of New; all ranks give the same ones.
+// Options of New; all ranks pass the same ones.
 func ExampleNew_options() {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	onRanks(2, func(c *collective.Comm) error { return collective.Barrier(ctx, c) },
 		collective.WithLogger(log),                 // long waits, and with treerun -v the plans
-		collective.WithStallReport(30*time.Second), // how long a wait is before it is told
+		collective.WithStallReport(30*time.Second), // length of a wait before it is reported
 		collective.WithSlots(8, 32<<10),            // of each link
 		collective.WithStableOrder(),               // sums have the same bits for all lengths
-		collective.WithTopoCache(""))               // links are measured anew
+		collective.WithTopoCache(""))               // links are measured again
 	// Output:
 }
 
-// What is known of the links, and what calls do about it.
+// The known links, and the plans that calls use for them.
 func ExampleComm_Explain() {
 	g, _ := topo.Machine("two-sockets")
 	onRanks(8, func(c *collective.Comm) error {
@@ -46,7 +46,7 @@ func ExampleComm_Explain() {
 	// true
 }
 
-// One host has no network that could be the limit of a call. Between is how the links between hosts are known.
+// One host has no network that could limit a call. Between describes the origin of the graph between hosts.
 func ExampleComm_NetworkLimit() {
 	onRanks(2, func(c *collective.Comm) error {
 		if c.Rank() == 0 {

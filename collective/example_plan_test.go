@@ -29,7 +29,7 @@ func onRanks(n int, body func(c *collective.Comm) error, opts ...collective.Opti
 	all.Wait()
 }
 
-// sum adds up x over all ranks, and prints on rank 0 by what.
+// sum adds up x over all ranks, and prints the sums and the algorithm on rank 0.
 func sum(c *collective.Comm) error {
 	x := []float32{1, 2, 3}
 	if err := collective.AllReduce(context.Background(), c, x, x, collective.Sum); err != nil {
@@ -42,7 +42,7 @@ func sum(c *collective.Comm) error {
 	return err
 }
 
-// Large messages go over four packed trees at most, and those below 1 MiB over one.
+// Large messages use at most four packed trees, and those below 1 MiB use one.
 func ExampleWithAlgorithm() {
 	g, _ := topo.Machine("dgx1v")
 	onRanks(8, sum, collective.WithGraph(g),
@@ -51,8 +51,8 @@ func ExampleWithAlgorithm() {
 	// [8 16 24] by packing:one
 }
 
-// Nothing is measured: plans are made for the links of a machine, or of a graph file
-// (topo.ParseGraph). The two sockets here have 41.6 GB/s between them.
+// Without a measurement: plans are made for the links of a machine, or of a graph file (topo.ParseGraph). The two
+// sockets here have 41.6 GB/s between them.
 func ExampleWithGraph() {
 	g, _ := topo.Machine("two-sockets")
 	onRanks(8, func(c *collective.Comm) error {
@@ -65,8 +65,8 @@ func ExampleWithGraph() {
 	// an AllToAll has the choice of [direct:single direct:split]
 }
 
-// A plan that somebody has written: rank 1 adds up what rank 0 sends, and sends it back.
-// It has no trees; what else `treerun plan --format json` prints is optional or for people.
+// A handwritten plan: rank 1 adds its values to those of rank 0, and sends the sums back. It has no trees; all other
+// fields that `treerun plan --format json` prints are optional or for people.
 func ExampleWithPlan() {
 	made, err := plan.Star(plan.AllReduce, 2, 1)
 	if err != nil {

@@ -12,11 +12,10 @@ import (
 	"github.com/treerun/treerun/collective"
 )
 
-// A call in place that has failed leaves partial sums, and its communicator is of no
-// further use. What is to be tried again runs on a part that Split has made of another
-// communicator, which stays well, with a copy of the input: after a failure all ranks
-// split again. A rank that was lost ends the job, and one that never comes is needed for
-// the Split as well; what this helps against is a rank that was late, or has called Abort.
+// A call in place that has failed leaves partial sums, and its communicator is unusable. Calls that may be retried run
+// on a communicator from Split, whose parent stays usable, with a copy of the input: after a failure all ranks split
+// again. A rank that was lost ends the job, and a rank that never comes is needed for the Split as well; this pattern
+// helps against a rank that was late, or has called Abort.
 func ExampleComm_Split_retry() {
 	const ranks = 3
 	var all sync.WaitGroup

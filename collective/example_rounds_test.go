@@ -7,8 +7,8 @@ import (
 	"github.com/treerun/treerun/collective"
 )
 
-// Each rank has a number of lines to write to one file: the numbers of the ranks before it say where it begins. The
-// lines are made while the numbers travel.
+// Each rank has a number of lines to write to one file, and the sum of the numbers of the ranks before it is its
+// position. The lines are made while the Scan is in flight.
 func ExampleStartScan() {
 	onRanks(3, func(c *collective.Comm) error {
 		lines, upTo := []int{10 + c.Rank()}, make([]int, 1)
@@ -28,7 +28,7 @@ func ExampleStartScan() {
 	// Output: rank 2 writes lines 21 to 32
 }
 
-// The range of all values: the lowest and the highest at once, while the rank does something else.
+// The range of all values: the minimum and the maximum in one call, while the rank does other work.
 func ExampleStartAllReduceFunc() {
 	type span struct{ Low, High float64 }
 	onRanks(3, func(c *collective.Comm) error {
@@ -40,7 +40,7 @@ func ExampleStartAllReduceFunc() {
 		if err != nil {
 			return err
 		}
-		// Something else is done here. Now and then a Test moves the call.
+		// Other work is done here. Now and then a Test makes progress on the call.
 		if _, err := begun.Test(); err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func ExampleStartAllReduceFunc() {
 	// Output: {-1 4}
 }
 
-// Parts of different lengths go the same ways again and again.
+// Parts of different lengths are exchanged repeatedly, with the same lengths each time.
 func ExampleAllToAllVInit() {
 	onRanks(2, func(c *collective.Comm) error {
 		send, recv := make([]int, 3), make([]int, 2+2*c.Rank())
@@ -79,7 +79,7 @@ func ExampleAllToAllVInit() {
 	// Output: [101 102 111 112]
 }
 
-// Tokens go to the ranks of their experts, as many as each wants, while the next ones are made.
+// Tokens are sent to the ranks of their experts, any number to each, while the next ones are made.
 func ExampleStartAllToAllV() {
 	onRanks(2, func(c *collective.Comm) error {
 		tokens := [][]int{{1, 2, 3}, {4, 5, 6}}[c.Rank()]
@@ -100,7 +100,8 @@ func ExampleStartAllToAllV() {
 	// Output: [2 3 5 6]
 }
 
-// last is a function in which the order of the ranks shows: of the ranks' numbers that are not 0 the last one stays.
+// last is a function whose result depends on the order of the ranks: it keeps the last of the ranks' numbers that is
+// not 0.
 func last(into, from []int) {
 	for i, v := range from {
 		if v != 0 {
@@ -109,7 +110,7 @@ func last(into, from []int) {
 	}
 }
 
-// Several calls with a function are under way. They are done in the order in which they began.
+// Several calls with a function are in flight. They are done in the order in which they began.
 func ExampleStartScanFunc() {
 	onRanks(3, func(c *collective.Comm) error {
 		mine := []int{c.Rank() % 2, c.Rank(), 5}
@@ -130,7 +131,7 @@ func ExampleStartScanFunc() {
 	// Output: [1 2 5] [1 1 5] [1 1 10] [5] [1 2 5]
 }
 
-// Calls that are prepared once and run again and again, with what is then in their slices.
+// Calls that are prepared once and run repeatedly, with the current contents of their slices.
 func ExampleScanInit() {
 	onRanks(3, func(c *collective.Comm) error {
 		mine, upTo, before := make([]int, 1), make([]int, 1), make([]int, 1)

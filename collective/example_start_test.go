@@ -7,8 +7,8 @@ import (
 	"github.com/treerun/treerun/collective"
 )
 
-// Each rank keeps a part of the model's parameters, as ZeRO and FSDP do: it gets the sum of its part of the gradients,
-// takes its step, and hands the part to all.
+// Each rank keeps a part of the model's parameters, as in ZeRO and FSDP: it gets the sum of its part of the gradients,
+// makes its step, and sends the part to all ranks.
 func ExampleStartReduceScatter() {
 	onRanks(2, func(c *collective.Comm) error {
 		weights, grad := []float32{10, 20}, []float32{1, 2}
@@ -35,8 +35,8 @@ func ExampleStartReduceScatter() {
 	// Output: [8 16]
 }
 
-// Three calls are under way at once. They are done in the order in which they began: who waits for the last one waits
-// for all.
+// Three calls are in flight at once. They are done in the order in which they began: a wait for the last one waits for
+// all.
 func ExampleStartScatter() {
 	onRanks(3, func(c *collective.Comm) error {
 		scale, tasks, results := []int{0}, []int(nil), []int(nil)
@@ -69,7 +69,7 @@ func ExampleStartScatter() {
 	// Output: [100 200 300]
 }
 
-// A rank works on until the others are there: Test moves what is under way, and does not wait.
+// A rank works until the other ranks have called: Test makes progress on the calls in flight, and does not wait.
 func ExampleRequest_Test() {
 	onRanks(3, func(c *collective.Comm) error {
 		losses := []float64{float64(c.Rank())}
@@ -105,8 +105,8 @@ func ExampleStartAllToAll() {
 	// Output: [1 11]
 }
 
-// Rank 0 deals out five tasks to two ranks, while these add up what they have for each; rank 0 gathers the sums. The
-// Gather reads what another call writes, and so begins when that is done.
+// Rank 0 scatters five tasks to two ranks while a ReduceScatterV adds up the ranks' values for each task; rank 0
+// gathers the sums. The Gather reads the result of another call, and so begins when that is done.
 func ExampleStartScatterV() {
 	onRanks(2, func(c *collective.Comm) error {
 		counts, tasks := []int{2, 3}, []int{1, 2, 3, 4, 5}

@@ -6,7 +6,7 @@ import (
 	"github.com/treerun/treerun/collective"
 )
 
-// Where has the time gone? Time and Waiting are in Stats as well.
+// The number of calls of each kind. Stats contains Time and Waiting as well.
 func ExampleComm_Stats() {
 	onRanks(2, func(c *collective.Comm) error {
 		grad := make([]float32, 1000)
@@ -29,13 +29,13 @@ func ExampleComm_Stats() {
 	// AllReduce 3 calls, 12000 bytes
 }
 
-// Ranks leave after the same step, though they are told to at different moments: here, rank 1 is. In a job, a signal
-// tells them; see examples/shutdown.
+// Ranks leave after the same step, though the request to leave reaches them at different moments: here it reaches rank
+// 1 only. In a job the request is a signal; see examples/shutdown.
 func ExampleAllReduceValue_shutdown() {
 	onRanks(3, func(c *collective.Comm) error {
 		step := 0
 		for leave := 0; leave == 0; step++ {
-			if c.Rank() == 1 && step >= 4 { // told.Err() != nil, of signal.NotifyContext
+			if c.Rank() == 1 && step >= 4 { // told.Err() != nil, with told of signal.NotifyContext
 				leave = 1
 			}
 			var err error
@@ -43,7 +43,7 @@ func ExampleAllReduceValue_shutdown() {
 				return err
 			}
 		}
-		fmt.Println("leaves after", step, "steps") // saves what is to be kept
+		fmt.Println("leaves after", step, "steps") // saves its results here
 		return nil
 	})
 	// Output:

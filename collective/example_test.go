@@ -11,10 +11,10 @@ import (
 
 var ctx = context.Background()
 
-// A program is tested without treerun: the ranks are goroutines of the test. In a job, w comes from rank.Init, and
-// all else is the same.
+// A test runs a program without treerun: the ranks are goroutines of the test. In a job, w comes from rank.Init, and
+// nothing else changes.
 func ExampleInProcess() {
-	mean := func(w collective.World, x float64) (float64, error) { // what is to be tested
+	mean := func(w collective.World, x float64) (float64, error) { // the function under test
 		c, err := collective.New(ctx, w)
 		if err != nil {
 			return 0, err
@@ -52,7 +52,7 @@ func ExampleAllReduce() {
 func ExampleReduce() {
 	onRanks(4, func(c *collective.Comm) error {
 		const root = 2
-		largest := make([]int, 1) // looked at on root only
+		largest := make([]int, 1) // used on root only
 		err := collective.Reduce(ctx, c, []int{10 * c.Rank()}, largest, collective.Max, root)
 		if c.Rank() == root {
 			fmt.Println(largest)
@@ -114,7 +114,7 @@ func ExampleAllToAll() {
 	// Output: [1 11 21]
 }
 
-// Rank i has i elements, of which every rank gets all.
+// Rank i has i elements, and every rank gets all elements.
 func ExampleAllGatherV() {
 	onRanks(4, func(c *collective.Comm) error {
 		mine := slices.Repeat([]int{c.Rank()}, c.Rank())
@@ -142,7 +142,7 @@ func ExampleReduceScatterV() {
 	// Output: [2 4]
 }
 
-// Ranks that have learnt how much the others send them exchange tokens, as experts of a model do.
+// Ranks exchange the lengths of their messages, and then tokens, as experts of a model do.
 func ExampleAllToAllV() {
 	onRanks(3, func(c *collective.Comm) error {
 		tokens := [][]int32{{10, 11, 12}, {20}, {30, 31}}[c.Rank()]  // of this rank
@@ -161,7 +161,7 @@ func ExampleAllToAllV() {
 	// Output: [10 30]
 }
 
-// Rank 0 deals out uneven parts, and collects what comes of them.
+// Rank 0 scatters uneven parts, and gathers the results.
 func ExampleScatterV() {
 	onRanks(3, func(c *collective.Comm) error {
 		counts := []int{1, 0, 2}
@@ -185,7 +185,7 @@ func ExampleScatterV() {
 	// Output: [1 4 9]
 }
 
-// Rank 0 deals parts out, and collects what comes of them.
+// Rank 0 scatters parts, and gathers the results.
 func ExampleScatter() {
 	onRanks(3, func(c *collective.Comm) error {
 		var whole []float32 // on rank 0 only
@@ -206,7 +206,7 @@ func ExampleScatter() {
 	// Output: [1 4 9]
 }
 
-// The smallest value, and which rank has it, as MPI_MINLOC gives them.
+// The smallest value and the rank that has it, as with MPI_MINLOC.
 func ExampleAllReduceFunc() {
 	type best struct {
 		Loss float32
@@ -229,7 +229,7 @@ func ExampleAllReduceFunc() {
 	// Output: {0.1 1}
 }
 
-// Every rank learns where its lines begin in a file that all write together.
+// Every rank gets the position of its lines in a file that all ranks write.
 func ExampleExScan() {
 	onRanks(3, func(c *collective.Comm) error {
 		lines := []int{10, 20, 30}[c.Rank()]
@@ -243,7 +243,7 @@ func ExampleExScan() {
 	// Output: [30]
 }
 
-// Rank 0 takes what its workers send as it comes, however long it is.
+// Rank 0 receives messages of its workers as they arrive, whatever their length.
 func ExampleProbe() {
 	const result = 1 // the tag
 	onRanks(3, func(c *collective.Comm) error {
@@ -268,7 +268,7 @@ func ExampleProbe() {
 	// Output: 30 elements
 }
 
-// Every rank hands a value to the next one.
+// Every rank sends a value to the next one.
 func ExampleSendRecv() {
 	onRanks(4, func(c *collective.Comm) error {
 		next, last := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
@@ -283,7 +283,7 @@ func ExampleSendRecv() {
 	// Output: from 3 came [3]
 }
 
-// The edges of a domain travel while its inside is computed.
+// The edges of a domain are exchanged while its inside is computed.
 func ExampleStartRecv() {
 	onRanks(2, func(c *collective.Comm) error {
 		peer, edge, halo := 1-c.Rank(), []float64{float64(c.Rank())}, make([]float64, 1)
@@ -295,7 +295,7 @@ func ExampleStartRecv() {
 		if err != nil {
 			return err
 		}
-		// What needs no neighbour is computed here.
+		// Cells without neighbors on other ranks are computed here.
 		if err := in.Wait(ctx); err != nil {
 			return err
 		}
@@ -307,7 +307,7 @@ func ExampleStartRecv() {
 	// Output: [1]
 }
 
-// An AllReduce goes on while the rank computes, as far as Test or another call moves it.
+// An AllReduce runs while the rank computes; Test or another call lets it make progress.
 func ExampleStartAllReduce() {
 	onRanks(2, func(c *collective.Comm) error {
 		x := []int64{1, 2}
@@ -327,7 +327,7 @@ func ExampleStartAllReduce() {
 	// Output: [2 4]
 }
 
-// What is checked once runs often: the slices and everything else of the call stay the same.
+// A call whose arguments are checked once runs many times: the slices and all other arguments stay the same.
 func ExampleAllReduceInit() {
 	onRanks(2, func(c *collective.Comm) error {
 		x := []int32{1}
@@ -352,7 +352,7 @@ func ExampleAllReduceInit() {
 	// Output: [8]
 }
 
-// Tensors of a model go in one call, as one message.
+// The tensors of a model are reduced in one call, as one message.
 func ExampleAllReduceCoalesced() {
 	onRanks(2, func(c *collective.Comm) error {
 		grads := [][]float32{{1, 2}, {3}, {4, 5, 6}}
@@ -376,7 +376,7 @@ func ExampleAllReduceValue() {
 	// Output: 0
 }
 
-// Rank 0 reads the settings, and the others have them from there.
+// Rank 0 reads the settings, and the other ranks get them from rank 0.
 func ExampleBroadcastObject() {
 	type settings struct {
 		Model  string

@@ -16,8 +16,8 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// TestRankLost: while the others wait for a rank, the World learns that it has
-// ended. All calls, under way and later, return its cause.
+// TestRankLost: while the other ranks wait for a rank, the World learns that it has ended. All calls, in flight and
+// later, return its cause.
 func TestRankLost(t *testing.T) {
 	const size, lost = 4, 2
 	errs := runRanks(t, size, func(w *fakeWorld, c *Comm) error {
@@ -47,9 +47,9 @@ func TestRankLost(t *testing.T) {
 	}
 }
 
-// TestContentsOfSurvivors: ranks make random calls one after the other; one of them
-// is lost, aborts or closes at a random moment. Until then all calls are right, in
-// whole, and none returns nil with anything else.
+// TestContentsOfSurvivors: ranks make random calls one after the other; one of them is lost, aborts or closes at a
+// random moment. Until then the results of all calls are correct and complete, and no call returns nil with other
+// results.
 func TestContentsOfSurvivors(t *testing.T) {
 	stopsOf := map[error]func(w *fakeWorld, c *Comm, by int){
 		ErrRankLost:   func(w *fakeWorld, _ *Comm, by int) { w.Fail(by, errors.New("killed by SIGKILL")) },
@@ -114,7 +114,7 @@ func TestRankLostDuringNew(t *testing.T) {
 	}
 }
 
-// TestClosedEarly: a rank closes its communicator, others call on.
+// TestClosedEarly: a rank closes its communicator, others continue to call.
 func TestClosedEarly(t *testing.T) {
 	errs := runRanks(t, 3, func(_ *fakeWorld, c *Comm) error {
 		if c.Rank() == 1 {
@@ -130,9 +130,8 @@ func TestClosedEarly(t *testing.T) {
 	}
 }
 
-// TestContext: the time of one rank's call is up. That rank gets the context's error,
-// and all learn that it was rank 2 for which they waited in the end: a rank that waits
-// as well is not at fault.
+// TestContext: the deadline of one rank's call passes. That rank gets the context's error, and the errors of all ranks
+// name rank 2, for which they waited in the end: a rank that waits as well is not at fault.
 func TestContext(t *testing.T) {
 	errs := runRanks(t, 3, func(_ *fakeWorld, c *Comm) error {
 		ctx := t.Context()
@@ -189,8 +188,8 @@ func TestSettingsDiffer(t *testing.T) {
 	}
 }
 
-// TestPeerEndsDuringNew: a connection is refused before the World hears that the peer has
-// ended. New returns the cause, and who it was.
+// TestPeerEndsDuringNew: a connection is refused before the World learns that the peer has ended. New returns the
+// cause, and the rank.
 func TestPeerEndsDuringNew(t *testing.T) {
 	refuse := func(_ context.Context, w World, _ func(context.Context, []byte) ([][]byte, error), _ string,
 		_ transport.Layout) (transport.Endpoint, error) {

@@ -115,7 +115,7 @@ func randomEnds(count int, rng *rand.Rand) []int {
 	return ends
 }
 
-// randomTrial draws a call of any kind, as all ranks draw it from equal rngs.
+// randomTrial draws a call of any kind; equal rngs draw the same call on all ranks.
 func randomTrial(c *Comm, rng *rand.Rand) trial {
 	most := []int{3, 100, 3000, 30000}[rng.IntN(4)]
 	cl := call{count: rng.IntN(most), root: rng.IntN(c.in.Size), inPlace: rng.IntN(2) == 0}
@@ -132,9 +132,8 @@ func randomTrial(c *Comm, rng *rand.Rand) trial {
 	return elementTypes[rng.IntN(len(elementTypes))](c, cl)
 }
 
-// TestMixedForms makes long random sequences of all collectives with random
-// roots. Each is a plain call, a Request that is in flight with many others, or
-// coalesced; ranks wait for and test what they like, when they like. Memory is
+// TestMixedForms makes long random sequences of all collectives with random roots. Each is a plain call, a Request that
+// is in flight with many others, or coalesced; ranks wait for random calls and test them, at random times. Memory is
 // checked at the end, when nothing may touch it any more.
 func TestMixedForms(t *testing.T) {
 	calls := testutil.Count(100, 400)

@@ -10,15 +10,16 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// AllReduceFunc is AllReduce with an operation of the caller's: f makes into[i] what into[i] and from[i] give together,
-// for all i. into is of ranks below those of from, so that f must be associative, and need not be commutative. T is any
-// type without pointers, slices, maps, strings and the like, as numbers, arrays and structs of them are. The slices
-// that f gets are only valid during its call. f may run in any goroutine of this rank that is in a call of this
-// package, and makes none itself. All ranks give the same function, which cannot be checked.
+// AllReduceFunc is AllReduce with an operation of the caller: f combines into[i] and from[i] and stores the result in
+// into[i], for all i. into holds values of lower ranks than from, so f must be associative, and need not be
+// commutative. T is any type without pointers, slices, maps, strings and the like, such as numbers, and arrays and
+// structs of them. The slices that f gets are valid only during its call. f may run in any goroutine of this rank that
+// is in a call of this package, and must not make such calls itself. All ranks pass the same function, which cannot be
+// checked.
 //
-// The elements go up a binomial tree of neighbours and then to all ranks, after the ranks have compared what they call:
-// for Sum and its like AllReduce is quicker.
-// After an error the contents of recv are undefined, and of send where it shares memory with recv.
+// The elements go up a binomial tree of neighbors and then to all ranks, after the ranks have compared their calls: for
+// Sum and the other operations of this package AllReduce is faster. After an error the contents of recv are undefined,
+// and of send where it shares memory with recv.
 func AllReduceFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, from []T)) error {
 	return c.inner().Run(ctx, allReduceFunc(c, send, recv, f))
 }
@@ -31,8 +32,8 @@ func allReduceFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) *comm
 	})
 }
 
-// ReduceFunc is AllReduceFunc that gives the result to rank root in recv, which is used on root only.
-// After an error the contents of recv are undefined, and of send where it shares memory with recv.
+// ReduceFunc is AllReduceFunc with the result in recv of rank root; recv is used on root only. After an error the
+// contents of recv are undefined, and of send where it shares memory with recv.
 func ReduceFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, from []T), root int) error {
 	return c.inner().Run(ctx, reduceFunc(c, send, recv, f, root))
 }
@@ -51,9 +52,9 @@ func reduceFunc[T any](c *Comm, send, recv []T, f func(into, from []T), root int
 	})
 }
 
-// Scan gives every rank, in recv, send of all ranks up to this one, combined with op, which is none of Avg.
-// send and recv have the same length on all ranks; they may be the same slice.
-// After an error the contents of recv are undefined, and of send where it shares memory with recv.
+// Scan combines send of all ranks up to this one with op, which must not be Avg, and stores the result in recv. send
+// and recv have the same length on all ranks; they may be the same slice. After an error the contents of recv are
+// undefined, and of send where it shares memory with recv.
 func Scan[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error {
 	return c.inner().Run(ctx, scanArgs(comm.InOrder(2), c, send, recv, op, false))
 }
@@ -84,8 +85,8 @@ func scans[T any](c *Comm, send, recv []T, exclusive bool) func(o *comm.Rounds) 
 	}
 }
 
-// ScanFunc is Scan with an operation of the caller's: see AllReduceFunc.
-// After an error the contents of recv are undefined, and of send where it shares memory with recv.
+// ScanFunc is Scan with an operation of the caller: see AllReduceFunc. After an error the contents of recv are
+// undefined, and of send where it shares memory with recv.
 func ScanFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, from []T)) error {
 	return c.inner().Run(ctx, scanFunc(c, send, recv, f))
 }
@@ -103,9 +104,9 @@ func exScanFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) *comm.Ar
 	return funcArgs(comm.InOrder(5), c, send, recv, -1, f, scans(c, send, recv, true))
 }
 
-// ReduceScatterFunc is ReduceScatter with an operation of the caller's: see AllReduceFunc. The elements go to rank 0,
-// and each rank's part of the result from there.
-// After an error the contents of recv are undefined, and of send where it shares memory with recv.
+// ReduceScatterFunc is ReduceScatter with an operation of the caller: see AllReduceFunc. The elements go to rank 0, and
+// each rank's part of the result from there. After an error the contents of recv are undefined, and of send where it
+// shares memory with recv.
 func ReduceScatterFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, from []T)) error {
 	return c.inner().Run(ctx, reduceScatterFunc(c, send, recv, f))
 }
@@ -127,15 +128,15 @@ func reduceScatterFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) *
 	})
 }
 
-// AllReduceMinLoc gives every rank the least v of all ranks and the rank whose it is: the lowest of those that have it.
-// A NaN is less than all else, and comes back as that of Min; -0 is less than +0.
+// AllReduceMinLoc returns, on every rank, the minimum of v over all ranks and the lowest rank that has it. A NaN is
+// less than all other values, and the result is then the NaN of Min; -0 is less than +0.
 //
-// For the place within a slice as well, or for many numbers at once, see the example of AllReduceFunc.
+// For the position within a slice as well, or for many numbers at once, see the example of AllReduceFunc.
 func AllReduceMinLoc[T Number](ctx context.Context, c *Comm, v T) (least T, rank int, err error) {
 	return extreme(ctx, c, 7, v, kernel.Min)
 }
 
-// AllReduceMaxLoc is AllReduceMinLoc for the greatest v. A NaN is greater than all else.
+// AllReduceMaxLoc is AllReduceMinLoc for the maximum of v. A NaN is greater than all other values.
 func AllReduceMaxLoc[T Number](ctx context.Context, c *Comm, v T) (greatest T, rank int, err error) {
 	return extreme(ctx, c, 8, v, kernel.Max)
 }
@@ -147,7 +148,7 @@ func extreme[T Number](ctx context.Context, c *Comm, which int, v T, op kernel.O
 		return v, -1, err
 	}
 	best := kernel.BytesOf(all[:1])
-	kernel.Reduce(op, t, best, best, best) // a NaN is one of many, the result always the same
+	kernel.Reduce(op, t, best, best, best) // any NaN becomes the same NaN
 	for r := range all {
 		before := elementOf(all[0])
 		kernel.Reduce(op, t, best, best, kernel.BytesOf(all[r:r+1]))
@@ -165,7 +166,7 @@ func apart(a *comm.Args, c *Comm, send, recv []byte) {
 	}
 }
 
-// funcArgs sets, and checks, a call with a function of the caller's.
+// funcArgs sets, and checks, a call with a function of the caller.
 func funcArgs[T any](a *comm.Args, c *Comm, send, recv []T, root int, f func(into, from []T),
 	follow func(o *comm.Rounds)) *comm.Args {
 	of := reflect.TypeFor[T]()
@@ -179,7 +180,7 @@ func funcArgs[T any](a *comm.Args, c *Comm, send, recv []T, root int, f func(int
 		func(into, from []byte) { f(elementsOf[T](into), elementsOf[T](from)) }, follow)
 }
 
-// plain reports whether a value of t means the same in another process.
+// plain reports whether a value of t has the same meaning in another process.
 func plain(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Array:

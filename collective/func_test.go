@@ -12,7 +12,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// affine is x -> a*x + b, modulo 2^32. One after the other is associative and not commutative.
+// affine is x -> a*x + b, modulo 2^32. Its composition is associative and not commutative.
 type affine struct{ A, B uint32 }
 
 func (f affine) then(g affine) affine { return affine{g.A * f.A, g.A*f.B + g.B} }
@@ -24,7 +24,7 @@ func thenAll(into, from []affine) {
 }
 
 // TestFuncs combines by an operation that shows the order of the ranks, on 1 to 9 ranks, in place and not, from one
-// element to many, and compares with the ranks' functions one after the other.
+// element to many, and compares with the sequential composition of the ranks' functions.
 func TestFuncs(t *testing.T) {
 	for size := 1; size <= 9; size++ {
 		for _, count := range []int{0, 1, 5, testutil.Count(3000, 50000)} {
@@ -63,7 +63,7 @@ func TestFuncs(t *testing.T) {
 	}
 }
 
-// TestScan compares Scan and ExScan with what the ranks up to each give, added one after the other.
+// TestScan compares Scan and ExScan with a sequential sum over the ranks up to each one.
 func TestScan(t *testing.T) {
 	for size := 1; size <= 9; size++ {
 		for _, count := range []int{0, 1, 1000} {
@@ -158,7 +158,7 @@ func TestScatteredFuncs(t *testing.T) {
 	}
 }
 
-// TestFuncMismatch: ranks that differ in count, root, element or function learn so on all ranks.
+// TestFuncMismatch: if ranks differ in count, root, element or function, all ranks get an error.
 func TestFuncMismatch(t *testing.T) {
 	keep := func(into, from []int32) {}
 	for name, odd := range map[string]func(c *Comm, x []int32) error{
@@ -202,7 +202,7 @@ func TestFuncMismatch(t *testing.T) {
 	}
 }
 
-// TestFuncArguments: what cannot work is refused before anything is sent.
+// TestFuncArguments: invalid arguments are refused before anything is sent.
 func TestFuncArguments(t *testing.T) {
 	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
 		x := make([]int32, 6)
@@ -232,7 +232,7 @@ func TestFuncArguments(t *testing.T) {
 	})
 }
 
-// TestFuncHoldsTheCommunicator: a call that f makes is refused, and the reduction goes on.
+// TestFuncHoldsTheCommunicator: a call that f makes is refused, and the reduction continues.
 func TestFuncHoldsTheCommunicator(t *testing.T) {
 	mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {
 		x := []int32{1}

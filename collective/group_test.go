@@ -15,13 +15,13 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// makers are the ways to make a communicator of others.
+// makers are the ways to make a communicator from another one.
 var makers = map[string]func(ctx context.Context, c *Comm) (*Comm, error){
 	"Split": func(ctx context.Context, c *Comm) (*Comm, error) { return c.Split(ctx, c.Rank()%2, -c.Rank()) },
 	"Dup":   func(ctx context.Context, c *Comm) (*Comm, error) { return c.Dup(ctx) },
 	"Sub": func(ctx context.Context, c *Comm) (*Comm, error) {
 		if c.Rank() == c.Size()-1 {
-			return nil, nil // need not know of it
+			return nil, nil // takes no part
 		}
 		var all []int
 		for r := c.Size() - 2; r >= 0; r-- {
@@ -31,7 +31,7 @@ var makers = map[string]func(ctx context.Context, c *Comm) (*Comm, error){
 	},
 }
 
-// Calls of a communicator, and messages, may be under way while others are made of it; each has its own result.
+// A communicator's calls and messages may be in flight while others are made from it; each has its own result.
 func TestGroupWithCallsUnderWay(t *testing.T) {
 	for name, make := range makers {
 		for _, hosts := range [][]int{testutil.OneHost(8), {0, 0, 1, 1, 0}} {
@@ -103,7 +103,7 @@ func callsUnderWay(ctx context.Context, c *Comm, maker func(context.Context, *Co
 	return nil
 }
 
-// Ranks make a communicator, and call on it, while a call of all waits for one that is not among them.
+// Ranks make a communicator, and call on it, while a call of all ranks waits for a rank that is not a member.
 func TestSubWithoutTheOthers(t *testing.T) {
 	for _, hosts := range [][]int{testutil.OneHost(4), {0, 0, 1, 1}} {
 		var made sync.WaitGroup
@@ -131,10 +131,10 @@ func TestSubWithoutTheOthers(t *testing.T) {
 	}
 }
 
-// Ranks of some hosts make a communicator, whichever hosts these are, and however many ranks.
+// Any number of ranks, of any hosts, can make a communicator.
 func TestGroupOfOtherHosts(t *testing.T) {
 	hosts := []int{0}
-	for r := range 17 { // so many connect when they first need it
+	for r := range 17 { // with this many, links connect when first needed
 		hosts = append(hosts, 1+r%2)
 	}
 	errs := runHosts(t, hosts, nil, func(w *testutil.Hosted, c *Comm) error {
@@ -156,12 +156,13 @@ func TestGroupOfOtherHosts(t *testing.T) {
 	}
 }
 
-// Nothing of communicators that have been made of others and closed stays: no goroutine, descriptor, mapping or file.
+// Communicators that have been made from others and closed leave nothing behind: no goroutine, descriptor, mapping or
+// file.
 func TestGroupsLeaveNothing(t *testing.T) {
 	for rounds, hosts := range map[int][]int{200: testutil.OneHost(3), 60: {0, 1, 0}} {
 		var before [4]int
 		errs := runHosts(t, hosts, nil, func(w *testutil.Hosted, c *Comm) error {
-			count := func(f func() error) error { // while nobody makes or closes anything
+			count := func(f func() error) error { // while no communicator is made or closed
 				err := Barrier(t.Context(), c)
 				if err == nil && w.Rank() == 0 {
 					err = f()
@@ -219,7 +220,7 @@ func makeAndClose(ctx context.Context, c *Comm, n int) error {
 
 // held counts goroutines, descriptors, mappings of shared memory and files of this process.
 func held(t *testing.T) [4]int {
-	runtime.GC() // mappings end when nothing can reach them
+	runtime.GC() // mappings end when they are unreachable
 	fds, err := os.ReadDir("/proc/self/fd")
 	testutil.Need(t, testutil.Proc, err)
 	maps, err := os.ReadFile("/proc/self/maps")
@@ -228,8 +229,8 @@ func held(t *testing.T) [4]int {
 	return [4]int{runtime.NumGoroutine(), len(fds), strings.Count(string(maps), "memfd:treerun-"), len(files)}
 }
 
-// What ends a communicator ends it alone, and says which it was and by which of its ranks: neither the one that it was
-// made of nor those beside it hear of it.
+// A failure of a communicator ends it alone, and the error names it and one of its ranks: its parent and the other
+// communicators of that parent do not notice.
 func TestGroupFailsAlone(t *testing.T) {
 	for _, hosts := range [][]int{testutil.OneHost(6), {0, 0, 1, 1, 0, 1}} {
 		errs := runHosts(t, hosts, nil, func(w *testutil.Hosted, c *Comm) error {
@@ -241,14 +242,14 @@ func TestGroupFailsAlone(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if err := Barrier(t.Context(), c); err != nil { // nobody is in Dup any more
+			if err := Barrier(t.Context(), c); err != nil { // no rank is in Dup any more
 				return err
 			}
 			if c.Rank() == 3 { // number 1 of its group
 				part.Abort(errors.New("of the odd ones"))
 			}
 			name := fmt.Sprintf(" on %s: rank 1 aborted the communicator: of the odd ones", part.Name())
-			for range 2 { // the call that finds out, and the next one
+			for range 2 { // the call that detects it, and the next one
 				x := []int{1}
 				err := AllReduce(t.Context(), part, x, x, Sum)
 				e := (*RankError)(nil)
@@ -278,7 +279,8 @@ func TestGroupFailsAlone(t *testing.T) {
 	}
 }
 
-// A rank that is lost ends the job's communicators, and each says by its own numbers whether it is one of its ranks.
+// A rank that is lost ends the job's communicators, and each one reports by its own numbers whether it is one of its
+// ranks.
 func TestGroupOfLostRank(t *testing.T) {
 	var ready sync.WaitGroup
 	ready.Add(4)
@@ -303,7 +305,8 @@ func TestGroupOfLostRank(t *testing.T) {
 	})
 }
 
-// A communicator fails while others are made of it. Some ranks may have got theirs: they hear from those that have not.
+// A communicator fails while others are made of it. Some ranks may already have the new one: they learn of the failure
+// from those that do not.
 func TestDupOfWhatFails(t *testing.T) {
 	for round := range testutil.Count(40, 400) {
 		runRanks(t, 3, func(_ *fakeWorld, c *Comm) error {

@@ -34,9 +34,8 @@ var elementTypes = []typed{
 
 const deviceTypes = 10 // of elementTypes
 
-// slotSizes are the links that calls are tried on. A message of some hundreds of
-// bytes wraps around the smallest many times; in the largest, four chunks of a
-// message fit. 0: what New takes by itself.
+// slotSizes are the links that calls are tried on. A message of some hundreds of bytes wraps around the smallest many
+// times; in the largest, four chunks of a message fit. 0: the default of New.
 var slotSizes = []struct{ slots, bytes int }{{2, 64}, {4, 1024}, {8, 32 << 10}, {0, 0}}
 
 const large = 100003
@@ -93,7 +92,7 @@ func variants(kind plan.Kind) []call {
 	return all
 }
 
-// draw takes some of the cases, few of them large, unless all are wanted.
+// draw selects some of the cases, few of them large, unless all are wanted.
 func draw(t *testing.T, all []testCase, rng *rand.Rand) []testCase {
 	few, fewLarge := testutil.Count(20, 100), testutil.Count(1, 4)
 	if testutil.Race {
@@ -113,7 +112,7 @@ func draw(t *testing.T, all []testCase, rng *rand.Rand) []testCase {
 	return drawn(all, few, fewLarge, rng)
 }
 
-// drawn takes few of the cases, of large ones fewLarge.
+// drawn selects few of the cases, and fewLarge of the large ones.
 func drawn(all []testCase, few, fewLarge int, rng *rand.Rand) []testCase {
 	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return slices.DeleteFunc(all, func(tc testCase) bool {

@@ -12,10 +12,9 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// TestHostsHarness makes every collective with ranks spread over hosts in any
-// way, in every shape of plan for hosts and with what is chosen by price, over
-// even and uneven networks, and compares all memory with the oracle. Planning takes most of
-// the time: of six shapes go test by itself tries one, another one for other numbers.
+// TestHostsHarness makes every collective with ranks distributed over hosts in any way, in every shape of plan for
+// hosts and with the choice by price, over even and uneven networks, and compares all memory with the oracle. Planning
+// takes most of the time: of six shapes a plain go test tries one, and another one for other numbers.
 func TestHostsHarness(t *testing.T) {
 	testutil.OneProcessor(t)
 	for _, size := range harnessSizes() {
@@ -41,7 +40,7 @@ func TestHostsHarness(t *testing.T) {
 	}
 }
 
-// tryHosts makes some of the calls that run by algorithm s, or of all.
+// tryHosts makes some of the calls that run by algorithm s, or some of all calls if s is empty.
 func tryHosts(t *testing.T, g *topo.Graph, s string, rng *rand.Rand, opts []Option) {
 	size := g.Ranks
 	seen := make(map[plan.Kind]bool)

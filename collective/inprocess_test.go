@@ -73,7 +73,7 @@ func TestInProcess(t *testing.T) {
 	}
 }
 
-// A rank that never comes is waited for as long as the context lasts.
+// Ranks wait for a rank that never comes until the context ends.
 func TestInProcessAlone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

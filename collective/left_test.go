@@ -10,7 +10,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// leftWorld is a World that says of rank 1 whether it has closed its own.
+// leftWorld is a World that reports whether rank 1 has closed its own World.
 type leftWorld struct {
 	*testutil.World
 	closed *atomic.Bool
@@ -18,8 +18,8 @@ type leftWorld struct {
 
 func (w leftWorld) Left(rank int) bool { return rank == 1 && w.closed.Load() }
 
-// TestLeftWithoutClosing: a rank closes its World and not its communicator. The others, who
-// wait for it in a call, are told so, on a part of the communicator.
+// TestLeftWithoutClosing: a rank closes its World and not its communicator. The other ranks, which wait for it in a
+// call, get an error that names it, on a part of the communicator.
 func TestLeftWithoutClosing(t *testing.T) {
 	var closed, over atomic.Bool
 	for r, err := range testutil.NewJob(0, 0, 0).Run(t, func(world *testutil.World) error {

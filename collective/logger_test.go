@@ -11,7 +11,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// record is what a logger has written.
+// record collects the output of a logger.
 type record struct {
 	mu   sync.Mutex
 	text bytes.Buffer

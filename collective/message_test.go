@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestNameOfAMessageThatWentOut: an error names the message that the call was for, also where
-// that had gone out before the fault was seen.
+// TestNameOfAMessageThatWentOut: an error names the message of the call, also if the message had been sent before the
+// fault was seen.
 func TestNameOfAMessageThatWentOut(t *testing.T) {
 	errs := newFakeJob(2).run(t, func(w *fakeWorld) error {
 		c, err := New(t.Context(), w, overMem, WithTopoCache(""))
@@ -32,9 +32,9 @@ func TestNameOfAMessageThatWentOut(t *testing.T) {
 	}
 }
 
-// A message that is shorter than the slice leaves the rest as it was, whether it comes before its Recv or after.
+// A message that is shorter than the slice leaves the rest unchanged, whether it arrives before its Recv or after.
 func TestShorterMessages(t *testing.T) {
-	for _, count := range []int{0, 1, 100, 50_000} { // by one chunk, and by many, which may be read where they lie
+	for _, count := range []int{0, 1, 100, 50_000} { // by one chunk, and by many, which may be read in place
 		mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
 			if c.Rank() == 0 {
 				for range 2 {
@@ -61,7 +61,7 @@ func TestShorterMessages(t *testing.T) {
 	}
 }
 
-// A rank may send to itself: before it receives, after, and in a circle of one.
+// A rank may send to itself: before it receives, after, and in a cycle of one.
 func TestMessagesToOneself(t *testing.T) {
 	for _, size := range []int{1, 3} {
 		mustRun(t, size, func(_ *fakeWorld, c *Comm) error {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// minLoc tries one table: what each rank has, and what must come of it.
+// minLoc tries one table: the values of the ranks, and the results expected.
 func minLoc[T Number](t *testing.T, name string, in []T, least T, at int, greatest T, highest int) {
 	t.Helper()
 	mustRun(t, len(in), func(_ *fakeWorld, c *Comm) error {
@@ -25,7 +25,7 @@ func minLoc[T Number](t *testing.T, name string, in []T, least T, at int, greate
 	})
 }
 
-// TestMinLoc: the value has the bits of Min or Max, and the lowest rank that has it is named.
+// TestMinLoc: the value has the bits of Min or Max, and the rank is the lowest one that has it.
 func TestMinLoc(t *testing.T) {
 	zero, nan := 0.0, math.Float64frombits(0x7ff8000000000000)
 	minLoc(t, "one rank", []int{7}, 7, 0, 7, 0)
@@ -37,7 +37,7 @@ func TestMinLoc(t *testing.T) {
 	minLoc(t, "halves", []Float16{0x3c00, 0xbc00, 0x7c00}, 0xbc00, 1, 0x7c00, 2) // 1, -1, +Inf
 }
 
-// TestMinLocMismatch: a rank that asks for something else is found out.
+// TestMinLocMismatch: a rank that makes another call is detected.
 func TestMinLocMismatch(t *testing.T) {
 	for name, odd := range map[string]func(c *Comm) error{
 		"max":    func(c *Comm) error { _, _, err := AllReduceMaxLoc(t.Context(), c, 1.0); return err },

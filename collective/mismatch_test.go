@@ -28,14 +28,14 @@ type typedCall struct {
 
 func (tc typedCall) try(c *Comm) trial {
 	switch tc.dtype {
-	case kernel.Int32: // as large as float32: only the header tells them apart
+	case kernel.Int32: // as large as float32: only the header differs
 		return int32s.try(c, tc.call)
 	default:
 		return float32s.try(c, tc.call)
 	}
 }
 
-// text is how an error names the call, whatever its number.
+// text returns the name of the call in errors, without its number.
 func (tc typedCall) text() string {
 	h := transport.Header{Kind: uint8(tc.kind), Op: uint8(tc.op), Count: uint64(tc.count), DType: uint8(tc.dtype),
 		Root: -1}
@@ -55,8 +55,8 @@ func (tc typedCall) namedIn(err error) bool {
 	return strings.Contains(err.Error(), name) && strings.Contains(err.Error(), arguments)
 }
 
-// mismatchCase is what one rank calls, and what all others call. A sequence has
-// the same length on all ranks; the calls at index first are named.
+// mismatchCase contains the calls of one rank, and the calls of all others. A sequence has the same length on all
+// ranks; the errors name the calls at index first.
 type mismatchCase struct {
 	name       string
 	usual, odd []typedCall
@@ -211,7 +211,7 @@ func tryMismatch(t *testing.T, size, odd int, mc mismatchCase, makeCalls func(*t
 			calls = mc.odd
 		}
 		err := makeCalls(t, c, calls)
-		for err == nil { // a rank may have left its last call before the others found out
+		for err == nil { // a rank may have left its last call before the others detected it
 			err = Barrier(t.Context(), c)
 		}
 		return err
@@ -237,8 +237,8 @@ func tryMismatch(t *testing.T, size, odd int, mc mismatchCase, makeCalls func(*t
 	}
 }
 
-// TestMismatchPlan: one rank runs the same call by another plan, or in other chunks. All
-// ranks find out, whether it is the call's first chunk or a wait, and name that rank.
+// TestMismatchPlan: one rank runs the same call by another plan, or in other chunks. All ranks detect it, whether by
+// the call's first chunk or by a wait, and name that rank.
 func TestMismatchPlan(t *testing.T) {
 	for _, chunks := range []plan.Chunks{{}, {Max: 64, Min: 64}} {
 		for r, err := range runRanks(t, 4, func(_ *fakeWorld, c *Comm) error {
@@ -258,7 +258,7 @@ func TestMismatchPlan(t *testing.T) {
 					return err
 				}
 			}
-			for range 3 { // the digests may be alike once
+			for range 3 { // the digests may be equal once
 				err = errors.Join(err, AllReduce(t.Context(), c, make([]float32, 1000), make([]float32, 1000), Sum))
 			}
 			return err
@@ -314,8 +314,8 @@ func TestMismatchCoalesced(t *testing.T) {
 	})
 }
 
-// TestMismatchMessage: a message of another type or length than its Recv, of
-// which not even the third rank is left waiting.
+// TestMismatchMessage: a message has another type or length than its Recv, and no rank, not even the third, is left
+// waiting.
 func TestMismatchMessage(t *testing.T) {
 	type side func(t *testing.T, c *Comm) error
 	send := func(count int) side {

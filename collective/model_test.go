@@ -11,14 +11,14 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 )
 
-// The model-based test makes random programs of messages, collectives and Splits, and
-// compares all memory with what a sequential model says, element by element. A program is
-// data, so that rapid can shrink it and another process can run it.
+// The model-based test makes random programs of messages, collectives and Splits, and compares all memory with the
+// result of a sequential model, element by element. A program is data, so that rapid can shrink it and another process
+// can run it.
 //
-// Programs are free of deadlock where every send waits for its receive, as an MPI program
-// has to be that does not rely on buffers. See programs for how that is made sure.
+// Programs are free of deadlock even if every send waits for its receive, as required of an MPI program that does not
+// rely on buffers. See programs for the construction.
 
-// verb says what an operation does.
+// verb is the kind of an operation.
 type verb byte
 
 const (
@@ -32,7 +32,7 @@ const (
 	doLeave
 )
 
-// operation is what one rank does next.
+// operation is one operation of one rank.
 type operation struct {
 	Do    verb
 	Start bool // does not wait: a doWait of this ID follows
@@ -48,13 +48,13 @@ type operation struct {
 	Color, Key int // Split
 }
 
-// program is what every rank does.
+// program contains the operations of every rank.
 type program struct{ Ranks [][]operation }
 
-// elementType is an index of modelTypes.
+// elementType is an index into modelTypes.
 type elementType int
 
-// modelTypes are the types that programs use: of 1, 2, 4 and 8 bytes.
+// modelTypes are the element types of programs: of 1, 2, 4 and 8 bytes.
 var modelTypes = []struct {
 	name  string
 	bytes int
@@ -69,7 +69,7 @@ var modelTypes = []struct {
 	{"int64", 8, int64s.try, int64s.sends, int64s.receives, int64s.exchanges},
 }
 
-// modelled is an operation with its memory, and what must be there afterwards.
+// modelled is an operation with its memory, and the memory contents expected afterwards.
 type modelled interface {
 	run(ctx context.Context) error
 	check() error
@@ -89,8 +89,8 @@ type messageTrial[T Number] struct {
 	send, recv *memory[T]
 }
 
-// payload returns what message id between two ranks consists of. No two messages of a
-// program look alike, nor do two places of one.
+// payload returns the contents of message id between two ranks. No two messages of a program look the same, nor do two
+// places of one.
 func (k codec[T]) payload(o operation, from int) *memory[T] {
 	m := newMemory[T](o.Count)
 	n := min(o.Count, period)
@@ -150,7 +150,7 @@ func (t *messageTrial[T]) check() error {
 	return nil
 }
 
-// errWrong is wrapped by what is wrong with memory.
+// errWrong is wrapped by the errors for wrong memory contents.
 var errWrong = errors.New("wrong contents")
 
 func checked(m modelled) error {
@@ -168,8 +168,8 @@ type interpreter struct {
 	trials   map[int]modelled
 }
 
-// runModel runs what one rank does of a program, and checks all memory: of an operation
-// when it is done, and of all at the end, when nothing may touch it any more.
+// runModel runs the operations of one rank of a program, and checks all memory: of an operation when it is done, and of
+// all at the end, when nothing may touch it any more.
 func runModel(ctx context.Context, c *Comm, operations []operation) error {
 	in := &interpreter{outer: c, c: c, begun: map[int]waiting{}, trials: map[int]modelled{}}
 	for i, o := range operations {
@@ -271,7 +271,7 @@ func (o operation) String() string {
 	return "Close"
 }
 
-// GoString is how rapid shows a program.
+// GoString returns the form in which rapid prints a program.
 func (p program) GoString() string {
 	var b strings.Builder
 	for r, operations := range p.Ranks {
@@ -283,19 +283,19 @@ func (p program) GoString() string {
 	return b.String()
 }
 
-// modelWorld is ranks that run programs, one after the other, on one communicator.
+// modelWorld is a set of ranks that run programs, one after the other, on one communicator.
 type modelWorld interface {
 	// begin gives the program to all ranks.
 	begin(p program)
 
-	// results has what each rank returned.
+	// results returns the channel of the ranks' results.
 	results() <-chan result
 
-	// end ends the ranks, whatever they do.
+	// end ends the ranks, in whatever state they are.
 	end()
 }
 
-// result is what a rank returned for a program.
+// result is the result of a rank for a program.
 type result struct {
 	rank int
 	err  error

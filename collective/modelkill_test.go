@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestModelKilled kills one of two or three processes while they run programs of large
-// payloads. What was returned without an error to the others is what was sent; any other
-// error than a RankError fails. TREERUN_HARNESS=350 makes 2,100 kills of 6:
+// TestModelKilled kills one of two or three processes while they run programs of large payloads. Where a call of
+// another rank returns no error, the data equals the data sent; any other error than a RankError fails.
+// TREERUN_HARNESS=350 makes 2,100 kills of 6:
 //
 //	TREERUN_HARNESS=350 go test ./collective -run TestModelKilled -v -timeout 2h
 func TestModelKilled(t *testing.T) {
@@ -39,8 +39,8 @@ func TestModelKilled(t *testing.T) {
 	}
 }
 
-// kill runs programs on new processes, of which it kills one after up to 100 ms. It reports
-// whether the others have failed with a RankError, and anything else that is wrong.
+// kill runs programs on new processes, of which it kills one after up to 100 ms. It reports whether the others have
+// failed with a RankError, and returns any other error.
 func (m *modelRanks) kill(t *testing.T, rng *rand.Rand) (failed bool, err error) {
 	w := openProcesses(t, m)
 	defer w.end()

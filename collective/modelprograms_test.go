@@ -7,27 +7,25 @@ import (
 	"pgregory.net/rapid"
 )
 
-// modelBytes are the sizes around which something changes: what is inline, slots, what is
-// lent, what both ends copy, chunks. rapid prefers the first ones.
+// modelBytes are the sizes at which the path of a message changes: inline, slots, lent memory, copies by both ends,
+// chunks. rapid prefers the first ones.
 var modelBytes = []int{
 	0, 8, 16, 24, 32, 40, 48, 56, 64, 72, 128, 1000, 1024, 1032, 4 << 10, 4104, 8 << 10, 8200, 16 << 10, 16<<10 + 8,
 	32 << 10, 32<<10 + 8, 64<<10 - 8, 64 << 10, 64<<10 + 8, 128 << 10, 256<<10 + 8,
 	512 << 10, 1 << 20, 1<<20 + 8, 3 << 20, 8 << 20,
 }
 
-// maxProgramBytes bounds the payloads of a program together, where links are wide.
+// maxProgramBytes is the maximum total size of the payloads of a program, where links are wide.
 const maxProgramBytes = 12 << 20
 
-// programs draws programs for so many ranks, whose payloads have at most so many bytes;
-// large says that most of them are of those that both ends copy.
+// programs draws programs for the given number of ranks, with payloads of at most the given number of bytes; with
+// large, most payloads have a size that both ends copy.
 //
-// All operations have an order, and each rank does its own in that order. One that waits
-// needs nothing of other ranks but what stands before it, or at the same place: a Send
-// and a Recv that meet there, ranks in a circle of SendRecv, a collective. So the first
-// operation in that order which is not done can always go on, even when no send is
-// buffered; a Send of up to 64 KiB may stand by itself. A communicator moves messages on only
-// during calls on it, so whoever changes the communicator has waited for all that was begun on
-// the other.
+// All operations have an order, and each rank does its own in that order. An operation that waits depends only on
+// operations of other ranks before it, or at the same place: a Send and a Recv that meet there, ranks in a cycle of
+// SendRecv, a collective. So the first operation in that order which is not done can always continue, even if no send
+// is buffered; a Send of up to 64 KiB may stand by itself. A communicator makes progress on messages only during calls
+// on it, so a rank that changes to the other communicator has waited for all operations that it began on the first.
 func programs(size, bytes int, large bool) *rapid.Generator[program] {
 	return rapid.Custom(func(t *rapid.T) program {
 		all := make([][]operation, size)
@@ -36,7 +34,7 @@ func programs(size, bytes int, large bool) *rapid.Generator[program] {
 		for r := range all {
 			members[r] = &all[r]
 		}
-		g.communicator(members, !large) // the AllGather of processes does not hear of deaths
+		g.communicator(members, !large) // the AllGather of processes does not detect deaths
 		return program{all}
 	})
 }
@@ -53,7 +51,7 @@ type generator struct {
 	begun  [][]*pending       // by rank
 }
 
-// pairing is what a message and its receive have in common.
+// pairing contains the common properties of a message and its receive.
 type pairing struct{ from, to, tag int }
 
 // half is a message that one side has begun.
@@ -71,7 +69,7 @@ type pending struct {
 
 func (g *generator) int(most int, what string) int { return rapid.IntRange(0, most).Draw(g.t, what) }
 
-// communicator draws what ranks do on a communicator of their own.
+// communicator draws the operations of ranks on a communicator of their own.
 func (g *generator) communicator(ranks []*[]operation, splits bool) {
 	g.ranks, g.halves, g.begun = ranks, map[pairing][]half{}, make([][]*pending, len(ranks))
 	most := 12
@@ -120,7 +118,7 @@ func (g *generator) start(rank int, o operation, matched bool) *pending {
 	return p
 }
 
-// sized draws the type and the length of a payload, of which there are so many.
+// sized draws the type and the length of a payload that is sent the given number of times.
 func (g *generator) sized(times int) operation {
 	o := operation{ID: g.ids, Type: elementType(g.int(len(modelTypes)-1, "type"))}
 	g.ids++
@@ -141,7 +139,7 @@ func (g *generator) sized(times int) operation {
 	return o
 }
 
-// pair draws who sends to whom, and the tag.
+// pair draws a sender, a receiver and a tag.
 func (g *generator) pair() (p pairing, ok bool) {
 	n := len(g.ranks)
 	if n < 2 {
@@ -167,7 +165,7 @@ func (g *generator) meet() {
 	g.add(p.to, o)
 }
 
-// chatter adds many small messages to and fro, whatever else is under way.
+// chatter adds many small messages in both directions, whatever else is in flight.
 func (g *generator) chatter() {
 	p, ok := g.pair()
 	back := pairing{p.to, p.from, p.tag}
@@ -186,8 +184,8 @@ func (g *generator) chatter() {
 	}
 }
 
-// half adds one side of a message: the second one of a message that was begun, if there is
-// such a one, waiting or not; else the first one, without waiting.
+// half adds one side of a message: the second side of a message that was begun, if there is one, waiting or not;
+// otherwise the first side, without waiting.
 func (g *generator) half(sends bool) {
 	p, ok := g.pair()
 	if !ok {
@@ -228,7 +226,7 @@ func (g *generator) complete(p pairing, waits bool) {
 	}
 }
 
-// wait adds a Wait for something that can be done by now.
+// wait adds a Wait for an operation that can be done by now.
 func (g *generator) wait() {
 	r := g.int(len(g.ranks)-1, "rank")
 	var can []*pending
@@ -254,7 +252,7 @@ func (g *generator) test() {
 	}
 }
 
-// circle adds a SendRecv of all ranks.
+// circle adds a SendRecv of all ranks in a cycle.
 func (g *generator) circle() {
 	n := len(g.ranks)
 	shift, tag := g.int(n-1, "shift"), g.int(3, "tag")
@@ -297,7 +295,7 @@ func (g *generator) collective() {
 	}
 }
 
-// waitForAll completes all messages, and lets all ranks wait for all that they have begun.
+// waitForAll completes all messages, and makes all ranks wait for all operations that they have begun.
 func (g *generator) waitForAll() {
 	for from := range g.ranks {
 		for to := range g.ranks {
@@ -317,7 +315,7 @@ func (g *generator) waitForAll() {
 	}
 }
 
-// split adds a Split, and what the ranks do on the new communicators. Every rank has one.
+// split adds a Split, and the operations of the ranks on the new communicators. Every rank has one.
 func (g *generator) split() {
 	ranks, groups := g.ranks, map[int][]*[]operation{}
 	backwards := g.int(1, "backwards") == 1

@@ -30,7 +30,7 @@ import (
 type modelRanks struct {
 	name      string
 	hosts     []int // by rank
-	cores     int   // that a host has, as ranks believe; 0: this one's
+	cores     int   // number of cores per host that ranks assume; 0: the real one
 	bytes     int   // of a program; 0: maxProgramBytes
 	opts      []Option
 	processes bool // else goroutines
@@ -60,8 +60,8 @@ func (m *modelRanks) options() []Option {
 	return append(opts, m.opts...)
 }
 
-// TestModel runs random programs on all kinds of ranks, for each as many as rapid is told
-// to check: 40 programs, 100 in all rounds, or those of -rapid.checks. What fails is made smaller.
+// TestModel runs random programs on all kinds of ranks, for each kind the number of checks of rapid: 40 programs, 100
+// in all rounds, or the number given by -rapid.checks. A program that fails is shrunk.
 //
 //	go test ./collective -run 'TestModel$' -rapid.checks=10000 -timeout 2h
 func TestModel(t *testing.T) {
@@ -166,13 +166,12 @@ func (w *goroutines) end() {
 	select {
 	case <-ended:
 		w.stop()
-	case <-time.After(10 * time.Second): // the test has failed, and says so
+	case <-time.After(10 * time.Second): // the test has failed, and reports it
 	}
 }
 
-// processes is a modelWorld whose ranks are processes of the test binary. A rank is given
-// lines: programs, and what all ranks gave to an AllGather. Its answers begin with gives or
-// ends.
+// processes is a modelWorld whose ranks are processes of the test binary. A rank reads lines: programs, and the blobs
+// of all ranks for an AllGather. Its answers begin with gives or ends.
 type processes struct {
 	ranks []*exec.Cmd
 	in    []io.WriteCloser
@@ -251,7 +250,7 @@ func (w *processes) hear(r int, out *bufio.Reader) {
 	}
 }
 
-// give takes a rank's part of an AllGather, and answers all when it is the last one.
+// give stores a rank's blob for an AllGather, and sends all blobs to the ranks when it is the last one.
 func (w *processes) give(r int, blob string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -271,7 +270,7 @@ func (w *processes) begin(p program) {
 		if err != nil {
 			panic(err)
 		}
-		_, _ = in.Write(append(b, '\n')) // hear says that a rank has ended
+		_, _ = in.Write(append(b, '\n')) // hear reports that a rank has ended
 	}
 }
 
@@ -301,8 +300,8 @@ func (w *processes) end() {
 	}
 }
 
-// TestMain runs a rank of a modelWorld in place of the tests, in a process that is one. What tests leave is collected
-// less often than by itself, which took a tenth of their time.
+// TestMain runs a rank of a modelWorld in place of the tests, in a process that is one. Garbage of tests is collected
+// less often than by default, which took a tenth of their time.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	who := strings.Fields(os.Getenv(envModelRank))
@@ -328,7 +327,7 @@ type pipeWorld struct {
 	job        string
 	in         *bufio.Reader
 	lost       int           // set before failed is closed
-	failed     chan struct{} // closed when the test says that a rank has ended
+	failed     chan struct{} // closed when the test reports that a rank has ended
 }
 
 func (w *pipeWorld) hearOfLoss() {
@@ -399,7 +398,7 @@ var errEnded = errors.New("a process has ended")
 // errTyped is wrapped by a RankError of another process.
 var errTyped = errors.New("a RankError")
 
-// formatFailure makes a line of err, parseFailure an error of that.
+// formatFailure formats err as a line, and parseFailure makes an error of it.
 func formatFailure(err error) string {
 	if err == nil {
 		return ""

@@ -34,9 +34,9 @@ func runHosts(t *testing.T, hosts []int, settings map[string]string, body func(w
 	})
 }
 
-// Whatever hosts the ranks are on, the results are those of one host.
+// The results are the same on several hosts as on one, whatever hosts the ranks are on.
 func TestSeveralHosts(t *testing.T) {
-	many := make([]int, 21) // whose connections are made at need
+	many := make([]int, 21) // whose connections are made on demand
 	for r := range many {
 		many[r] = r % 4
 	}
@@ -63,7 +63,7 @@ func TestSeveralHosts(t *testing.T) {
 	}
 }
 
-// A message that comes before its receiver asks for a connection arrives, and the sender may have closed meanwhile.
+// A message that is sent before its receiver requests a connection arrives, even if the sender has closed meanwhile.
 func TestMessageBeforeItsConnection(t *testing.T) {
 	hosts := make([]int, 20)
 	for r := range hosts {
@@ -89,8 +89,8 @@ func TestMessageBeforeItsConnection(t *testing.T) {
 	}
 }
 
-// Ranks that close at once after a call end it as it is, whichever connections were still to come:
-// the others hear of all calls before they hear of the end.
+// Ranks that close at once after a call end it correctly, whichever connections are not made yet: the other ranks get
+// the results of all calls before they learn of the end.
 func TestCloseAtOnceAfterACall(t *testing.T) {
 	hosts := make([]int, 18)
 	for r := range hosts {
@@ -133,8 +133,7 @@ func checkSum(t *testing.T, c *Comm, n int) error {
 	return nil
 }
 
-// checkOthers runs the collectives with roots and parts, a message round the
-// ring, and a group of every second rank.
+// checkOthers runs the collectives with roots and parts, a message around the ring, and a group of every second rank.
 func checkOthers(t *testing.T, c *Comm) error {
 	n, me := c.Size(), c.Rank()
 	for root := range n {
@@ -200,8 +199,8 @@ func TestAbortAcrossHosts(t *testing.T) {
 	}
 }
 
-// Links end while all ranks live: who was lost is what the World says, if it does so before long; else the links'
-// own error, with both ranks, which a rank in no call hears, too.
+// Links end while all ranks live: the error names the rank that the World reports as lost, if it does so soon;
+// otherwise it is the error of the links, with both ranks. A rank that is not in a call gets the error, too.
 func TestLinksEnd(t *testing.T) {
 	hosts := []int{0, 0, 1}
 	for name, want := range map[string]struct {
@@ -250,7 +249,7 @@ func endConnections() {
 	}
 }
 
-// Ranks of different hosts that make different calls hear of it.
+// Ranks of different hosts that make different calls get an ErrMismatch.
 func TestMismatchAcrossHosts(t *testing.T) {
 	hosts := []int{0, 0, 1, 1}
 	for r, err := range runHosts(t, hosts, nil, func(w *testutil.Hosted, c *Comm) error {
@@ -267,7 +266,7 @@ func TestMismatchAcrossHosts(t *testing.T) {
 	}
 }
 
-// A network that nobody knows is measured.
+// A network without a known graph is measured.
 func TestMeasuredAcrossHosts(t *testing.T) {
 	hosts := []int{0, 0, 1}
 	errs := runHosts(t, hosts, nil, func(w *testutil.Hosted, c *Comm) error {

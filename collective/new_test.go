@@ -16,8 +16,8 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// TestNewMeasuresOnce: the first communicator on a host measures its links and
-// keeps the graph, the next one finds it, and a broken file is measured over.
+// TestNewMeasuresOnce: the first communicator on a host measures its links and keeps the graph, the next one uses it,
+// and a broken file is replaced by a new measurement.
 func TestNewMeasuresOnce(t *testing.T) {
 	dir := t.TempDir()
 	graphs := func() *topo.Graph {
@@ -71,7 +71,7 @@ func TestNewMeasuresOnce(t *testing.T) {
 	}
 }
 
-// TestNoTopoCache: the launcher's --no-topo-cache neither reads nor writes.
+// TestNoTopoCache: with the launcher's --no-topo-cache the cache is neither read nor written.
 func TestNoTopoCache(t *testing.T) {
 	dir := t.TempDir()
 	job := newFakeJob(2)
@@ -92,7 +92,8 @@ func TestNoTopoCache(t *testing.T) {
 	}
 }
 
-// TestNewGathers: what New costs all ranks of a host, or of several, whose graph is not known, and then is.
+// TestNewGathers counts the gathers of New on the ranks of a host, or of several hosts whose graph is not known, and
+// then known.
 func TestNewGathers(t *testing.T) {
 	for _, c := range []struct{ hosts, cold, warm int }{{1, 5, 3}, {3, 7, 4}} {
 		dir := t.TempDir()
@@ -128,7 +129,8 @@ func TestNewGathers(t *testing.T) {
 	}
 }
 
-// TestRankWithoutPlans: a rank cannot plan, which no comparison of settings shows. All ranks say so, and none waits.
+// TestRankWithoutPlans: a rank cannot plan, and no comparison of settings shows it. All ranks report it, and none
+// waits.
 func TestRankWithoutPlans(t *testing.T) {
 	file, made, _ := planFile(t, topo.UniformGraph(3), "star", plan.AllReduce, -1)
 	for _, bad := range []int{0, 2} {

@@ -9,8 +9,8 @@ import (
 	"github.com/treerun/treerun/cuda"
 )
 
-// TestNilComm: every call on the nil that Split gives a rank with a negative colour is an ErrArgument that names the
-// call, and no panic.
+// TestNilComm: every call on the nil Comm that Split returns to a rank with a negative color is an ErrArgument that
+// names the call, and does not panic.
 func TestNilComm(t *testing.T) {
 	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
 		none, err := c.Split(t.Context(), -1, 0)

@@ -13,10 +13,10 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// What doc.go, number.go and calls.go say of numbers, claim by claim. Every row
-// stands many times in the message, so that vector loops and their ends see it.
+// The claims of doc.go, number.go and calls.go about numbers, one by one. Every row is repeated many times in the
+// message, so that vector loops and their remainders process it.
 
-// numbers says what ranks put in, element by element, and what must come out.
+// numbers contains the inputs of the ranks, element by element, and the results expected.
 type numbers[T Number] struct {
 	name   string
 	op     Op
@@ -59,8 +59,8 @@ func tryNumbers[T Number](t *testing.T, n numbers[T]) {
 	}
 }
 
-// TestNaN: a NaN of any rank makes the result the positive quiet NaN without
-// payload, with every operation, and leaves other elements alone.
+// TestNaN: a NaN on any rank makes the result the positive quiet NaN without payload, with every operation, and does
+// not change other elements.
 func TestNaN(t *testing.T) {
 	for _, op := range operations {
 		for _, size := range []int{1, 2, 5} {
@@ -77,8 +77,8 @@ func TestNaN(t *testing.T) {
 	}
 }
 
-// nanRows puts each of nans, the first of which is the canonical one, at each
-// rank in turn, with ones elsewhere. Ones alone make a row where they give one.
+// nanRows puts each of nans, the first of which is the canonical one, at each rank in turn, with ones elsewhere. A row
+// of ones alone is added where the result is one.
 func nanRows[T Number](t *testing.T, op Op, size int, nans []T, one T) {
 	n := numbers[T]{name: "NaN in " + op.String(), op: op}
 	for _, nan := range nans {
@@ -150,7 +150,7 @@ func TestOverflow(t *testing.T) {
 		tryNumbers(t, numbers[BFloat16]{name: "overflow", op: op, in: [][]BFloat16{{0x7f7f, 0x7f7f}},
 			out: []BFloat16{0x7f80}})
 	}
-	// 65504 and 16 is half a place too much, 65504 and 15 is not.
+	// 65504 plus 16 exceeds it by half a unit in the last place, 65504 plus 15 does not.
 	tryNumbers(t, numbers[Float16]{name: "greatest", op: Sum,
 		in:  [][]Float16{{0x7bff, float16Of(16)}, {0x7bff, float16Of(15)}},
 		out: []Float16{0x7c00, 0x7bff}})
@@ -222,8 +222,7 @@ func roundsEach[T Number](t *testing.T, k codec[T], digits int) {
 	}
 }
 
-// allOrders returns what additions of all x can give, in any order, two numbers
-// at a time, each sum rounded.
+// allOrders returns the possible results of adding all x, in any order, two numbers at a time, with each sum rounded.
 func allOrders[T Number](k codec[T], x []float64) []float64 {
 	sums := make([]map[float64]bool, 1<<len(x)) // by set of addends
 	for set := 1; set < len(sums); set++ {

@@ -9,22 +9,23 @@ import (
 	"github.com/treerun/treerun/internal/strict"
 )
 
-// maxObjects bounds what the objects of a call take, encoded, of all ranks together.
+// maxObjects is the maximum total size, in bytes, of the encoded objects of a call on all ranks.
 const maxObjects = 1 << 30
 
-// AllReduceValue combines v of all ranks with op and gives every rank the result. It is an AllReduce of one element.
+// AllReduceValue combines v of all ranks with op and returns the result on every rank. It is an AllReduce of one
+// element.
 func AllReduceValue[T Number](ctx context.Context, c *Comm, v T, op Op) (T, error) {
 	x := []T{v}
 	err := AllReduce(ctx, c, x, x, op)
 	return x[0], err
 }
 
-// BroadcastObject gives every rank v of rank root. It travels as MessagePack, so that T is whatever that package
-// (github.com/vmihailenco/msgpack) encodes, by exported fields or by methods of its own; a []byte travels as it is.
-// What the other ranks have in v does not count.
+// BroadcastObject returns v of rank root on every rank. v is sent as MessagePack, so T can be any type that package
+// github.com/vmihailenco/msgpack encodes, by exported fields or by methods of its own; a []byte is sent as it is. v of
+// the other ranks is ignored.
 //
-// An object that root cannot encode, or of more than 1 GiB, is an ErrArgument on all ranks. One that a rank cannot
-// decode is an error on that rank alone; the communicator is as it was. So it is where a codec panics.
+// If root cannot encode the object, or it has more than 1 GiB, all ranks return ErrArgument. If a rank cannot decode
+// it, that rank alone returns an error; the communicator is unchanged. The same holds if a codec panics.
 func BroadcastObject[T any](ctx context.Context, c *Comm, v T, root int) (T, error) {
 	const name = "BroadcastObject"
 	var mine []byte
@@ -49,18 +50,18 @@ func BroadcastObject[T any](ctx context.Context, c *Comm, v T, root int) (T, err
 	return got, decode(name, c.inner().Rank, root, mine, &got)
 }
 
-// AllGatherObject gives every rank v of all ranks, by rank. See BroadcastObject for what T can be; the objects of all
-// ranks have 1 GiB together.
+// AllGatherObject returns v of all ranks, by rank, on every rank. For the types T that are possible see
+// BroadcastObject; the objects of all ranks may have 1 GiB in total.
 func AllGatherObject[T any](ctx context.Context, c *Comm, v T) ([]T, error) {
 	return gatherObjects(ctx, c, "AllGatherObject", v, -1)
 }
 
-// GatherObject gives rank root v of all ranks, by rank, and the others nil. See AllGatherObject.
+// GatherObject returns v of all ranks, by rank, on rank root, and nil on the other ranks. See AllGatherObject.
 func GatherObject[T any](ctx context.Context, c *Comm, v T, root int) ([]T, error) {
 	return gatherObjects(ctx, c, "GatherObject", v, root)
 }
 
-// gatherObjects gives v of all ranks to root, or to all where that is negative.
+// gatherObjects sends v of all ranks to root, or to all ranks if root is negative.
 func gatherObjects[T any](ctx context.Context, c *Comm, name string, v T, root int) ([]T, error) {
 	if root >= c.inner().Size {
 		return nil, c.inner().ArgumentError(name, "root %d of %d ranks", root, c.inner().Size)
@@ -100,7 +101,8 @@ func gatherObjects[T any](ctx context.Context, c *Comm, name string, v T, root i
 	return objects, nil
 }
 
-// encoded returns v as it travels, and its length, -1 where it cannot, as one of so many objects.
+// encoded returns the encoding of v, one of the given number of objects of a call, and its length, or -1 if v cannot be
+// encoded.
 func encoded(v any, objects int) (data []byte, length int64, err error) {
 	err = caught(func() error {
 		data, err = msgpack.Marshal(v)
@@ -115,7 +117,7 @@ func encoded(v any, objects int) (data []byte, length int64, err error) {
 	return data, int64(len(data)), nil
 }
 
-// notEncoded is the error of all ranks for an object of rank r; why is known to that one.
+// notEncoded returns the error of all ranks for an object of rank r; only rank r knows the reason, why.
 func notEncoded(c *Comm, name string, r int, why error) error {
 	err := c.inner().ArgumentError(name, "rank %d cannot encode its object, or it is too large", r)
 	if why != nil {
@@ -124,7 +126,7 @@ func notEncoded(c *Comm, name string, r int, why error) error {
 	return err
 }
 
-// decode fills v, a pointer, from the object of rank r.
+// decode decodes the object of rank r into v, a pointer.
 func decode(call string, rank, r int, data []byte, v any) error {
 	if err := caught(func() error { return strict.Unmarshal(data, v) }); err != nil {
 		return fmt.Errorf("collective: %s on rank %d: decoding the object of rank %d for a %T: %w", call, rank, r, v, err)
@@ -132,7 +134,7 @@ func decode(call string, rank, r int, data []byte, v any) error {
 	return nil
 }
 
-// caught makes a panic of codec, whose methods may be the caller's, its error.
+// caught calls codec, which may run methods of the caller, and returns its error, or its panic as an error.
 func caught(codec func() error) (err error) {
 	defer func() {
 		if why := recover(); why != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// config is an object as programs hand each other.
+// config is an example of an object that programs send.
 type config struct {
 	Name   string
 	Rates  []float64
@@ -44,7 +44,7 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// An object that cannot travel is the same error on all ranks, which go on.
+// An object that cannot be sent is the same error on all ranks, which continue.
 func TestObjectsThatCannotTravel(t *testing.T) {
 	const bad = 1
 	mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {
@@ -66,7 +66,8 @@ func TestObjectsThatCannotTravel(t *testing.T) {
 	})
 }
 
-// A rank that takes an object for something else has an error of its own; the others and the next call do not mind.
+// A rank that receives an object as another type gets an error of its own; the other ranks and the next call are not
+// affected.
 func TestObjectOfAnotherType(t *testing.T) {
 	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
 		var err error
@@ -89,10 +90,10 @@ type brittle struct{}
 
 func (brittle) MarshalBinary() ([]byte, error) { panic("not today") }
 
-// A codec that panics is an error, with the type's name: one that encodes on all ranks, one that decodes on its own.
+// A codec that panics is an error that names the type: in an encoder on all ranks, in a decoder on its own rank.
 func TestObjectsWhoseCodecPanics(t *testing.T) {
 	mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {
-		mine := errors.New("hi") // travels as what it is, and cannot come back as an error
+		mine := errors.New("hi") // is sent as its type, and cannot be decoded into an error
 		_, every := AllGatherObject(t.Context(), c, mine)
 		_, gathered := GatherObject(t.Context(), c, mine, 1)
 		_, broadcast := BroadcastObject(t.Context(), c, mine, 2)
@@ -115,7 +116,7 @@ func TestObjectsWhoseCodecPanics(t *testing.T) {
 	})
 }
 
-// weight is a type of a program.
+// weight is an element type defined by a program.
 type weight float32
 
 func TestValuesAndNamedTypes(t *testing.T) {
@@ -128,7 +129,7 @@ func TestValuesAndNamedTypes(t *testing.T) {
 		if err != nil || count != 3 {
 			return fmt.Errorf("max %v, %w", count, err)
 		}
-		// int and int64 are one type to the others.
+		// int and int64 are the same type on the wire.
 		if c.Rank()%2 == 0 {
 			_, err = AllReduceValue(t.Context(), c, int64(-1), Min)
 		} else {
@@ -159,7 +160,7 @@ func TestBits(t *testing.T) {
 	})
 }
 
-// FuzzDecode: whatever comes in place of an object is an error or an object that travels on as it is.
+// FuzzDecode: any bytes in place of an object are an error, or an object that can be sent again unchanged.
 func FuzzDecode(f *testing.F) {
 	for _, v := range []any{config{"a", []float64{1, 2}, map[string]int{"x": -1}}, "text", 7, nil} {
 		data, _, err := encoded(v, 1)

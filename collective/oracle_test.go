@@ -7,12 +7,11 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 )
 
-// The oracle: what a call must leave in memory, computed one rank after the
-// other in float64. The inputs are small whole numbers, so that every element
-// type holds every partial result exactly and the order of additions does not
-// matter; what integers wrap, the oracle wraps at the end.
+// The oracle: the memory contents that a call must leave, computed one rank after the other in float64. The inputs are
+// small whole numbers, so that every element type holds every partial result exactly and the order of additions does
+// not matter; where integers wrap, the oracle wraps at the end.
 
-// call is one collective call, apart from its element type.
+// call is a collective call without its element type.
 type call struct {
 	kind    plan.Kind
 	op      Op // 0 where nothing is reduced
@@ -27,7 +26,7 @@ func reduces(kind plan.Kind) bool {
 	return kind == plan.AllReduce || kind == plan.Reduce || kind == plan.ReduceScatter
 }
 
-// lengths returns how many elements rank gives and gets, -1 where it does not.
+// lengths returns the lengths of a rank's input and output, or -1 for one that it does not have.
 func (cl call) lengths(rank, size int) (send, recv int) {
 	n := cl.count
 	onRoot := func(n int) int {
@@ -57,11 +56,11 @@ func (cl call) lengths(rank, size int) (send, recv int) {
 	return -1, -1
 }
 
-// origin says what a run of count elements of a result is: elements from index
-// from on of what rank gave, or, for rank -1, of what all gave combined.
+// origin describes the source of a run of count elements of a result: elements from index from of the input of rank,
+// or, for rank -1, of the combined inputs of all ranks.
 type origin struct{ rank, from int }
 
-// origins returns the runs that make up what rank gets, in their order.
+// origins returns the runs that form the result of rank, in their order.
 func (cl call) origins(rank, size int) []origin {
 	const all = -1
 	n := cl.count
@@ -88,7 +87,7 @@ func (cl call) origins(rank, size int) []origin {
 	return parts
 }
 
-// codec makes elements of T from numbers and back.
+// codec converts numbers to elements of T and back.
 type codec[T Number] struct {
 	name   string
 	of     func(float64) T // rounds to nearest even; integers wrap
@@ -130,8 +129,8 @@ var (
 		func(b BFloat16) float64 { return float64(math.Float32frombits(uint32(b) << 16)) }, false, true}
 )
 
-// rounded returns the nearest number to v, of two the even one, that has so
-// many binary digits and is normal from 2^least on.
+// rounded returns the nearest number to v, with ties to even, that has the given number of binary digits and is normal
+// from 2^least on.
 func rounded(v float64, digits, least int) float64 {
 	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
 		return v
@@ -156,8 +155,8 @@ func float16Of(v float64) Float16 {
 	return sign | Float16(e-1+15)<<10 | Float16((2*f-1)*1024)
 }
 
-// period is how many elements on the inputs repeat themselves: a prime, so that
-// no chunk that went to another chunk's place fits there.
+// period is the number of elements after which the inputs repeat: a prime, so that no chunk fits at the place of
+// another chunk.
 const period = 509
 
 var noise = func() (a [period]float64) {
@@ -168,11 +167,11 @@ var noise = func() (a [period]float64) {
 	return a
 }()
 
-// factorOf is by what rank multiplies its input in a pre-multiplied sum.
+// factorOf returns the factor of a rank's input in a pre-multiplied sum.
 func factorOf(rank int) float64 { return float64(1 + rank%3) }
 
-// input is element i of what rank gives to call cl. The sums of nine ranks, and
-// the products, are at most 256: bfloat16 has no more digits.
+// input returns element i of the input of a rank in call cl. The sums of nine ranks, and the products, are at most 256:
+// bfloat16 has no more digits.
 func (k codec[T]) input(cl call, rank, i int) float64 {
 	v := noise[(i+37*rank)%period]
 	switch {
@@ -186,7 +185,7 @@ func (k codec[T]) input(cl call, rank, i int) float64 {
 	return v
 }
 
-// combined is element i of what all ranks give, combined.
+// combined returns element i of the combined inputs of all ranks.
 func (k codec[T]) combined(cl call, size, i int) T {
 	var v float64
 	for r := range size {
@@ -215,7 +214,7 @@ func (k codec[T]) combined(cl call, size, i int) T {
 	return k.of(v)
 }
 
-// fill makes dst what o says.
+// fill sets dst to the elements that o describes.
 func (k codec[T]) fill(dst []T, cl call, size int, o origin) {
 	for i := range min(len(dst), period) {
 		if o.rank < 0 {

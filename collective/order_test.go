@@ -10,8 +10,8 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Persistent calls that ranks start in another order are an error on all of them that names both, whatever the calls
-// are, also where they run by plans without a common link.
+// If ranks start persistent calls in different orders, all of them get an error that names both calls, whatever the
+// calls are, also if their plans have no link in common.
 func TestPersistentInAnotherOrder(t *testing.T) {
 	const n = 1000
 	inits := map[string]func(c *Comm, x []float32) (*Persistent, error){
@@ -44,7 +44,7 @@ func TestPersistentInAnotherOrder(t *testing.T) {
 	}
 }
 
-// startSwapped has all ranks start two calls and wait for the later one, and a rank in the other order.
+// startSwapped makes all ranks start two calls and wait for the later one; rank odd starts them in the other order.
 func startSwapped(t *testing.T, size, odd int, first, second func(*Comm, []float32) (*Persistent, error),
 	names ...string) {
 	for r, err := range runRanks(t, size, func(_ *fakeWorld, c *Comm) error {

@@ -7,13 +7,11 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 )
 
-// Persistent is a call whose arguments are checked once and which then runs
-// many times, always with the same slices. Like every call, it runs on all
-// ranks, in the same order among the other calls, where a call counts from its
-// Start or Run; requests may be waited for in any order. Ranks that start two in
-// another order get an ErrMismatch that names both. Those that are alike in all but
-// their slices are told apart by the order of their Inits: all ranks make these in the
-// same order. It holds no resources and needs no end.
+// Persistent is a call whose arguments are checked once and which then runs many times, always with the same slices.
+// Like every call, it runs on all ranks, in the same order among the other calls, where Start or Run counts as the
+// call; requests may be waited for in any order. If ranks start two of them in different orders, they get an
+// ErrMismatch that names both. Those that differ only in their slices are distinguished by the order of their Inits,
+// which must be the same on all ranks. A Persistent holds no resources and needs no Close.
 type Persistent struct {
 	c *Comm
 	a *comm.Args

@@ -13,15 +13,15 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// TestProbe: rank 0 takes messages of all ranks, itself included, as they come, by Probe, TryProbe or a Recv of any
-// source or tag. Every message comes once, whole, and in the order of its sender and tag; a Recv that was started
-// before keeps its message.
+// TestProbe: rank 0 receives messages of all ranks, including itself, as they arrive, by Probe, TryProbe or a Recv of
+// any source or tag. Every message arrives once, complete, and in the order of its sender and tag; a Recv that was
+// started before keeps its message.
 func TestProbe(t *testing.T) {
 	const size, each, tags = 4, 40, 3
 	count := func(from, i int) int {
 		n := (from*31 + i*i*7) % 300
 		if i%9 == 4 {
-			n *= 200 // by many chunks, which may be read where they lie
+			n *= 200 // in many chunks, which may be read in place
 		}
 		return n
 	}
@@ -74,7 +74,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// takeAll takes so many messages, of which count says how long they are.
+// takeAll receives the given number of messages, with the lengths of count.
 func takeAll(t *testing.T, c *Comm, messages, tags int, count func(from, i int) int, rng *rand.Rand) error {
 	next := make(map[[2]int]int) // by source and tag, the number of the next message
 	for range messages {
@@ -93,7 +93,7 @@ func takeAll(t *testing.T, c *Comm, messages, tags int, count func(from, i int) 
 			return fmt.Errorf("found %v, want %v", st, want)
 		}
 		from, tag := st.Source, st.Tag
-		if rng.IntN(2) == 0 { // looked at again, and taken by its own name
+		if rng.IntN(2) == 0 { // probed again, and received by its own source and tag
 			if again, found, err := TryProbe(c, from, tag); err != nil || !found || again != st {
 				return fmt.Errorf("found %v, %v and then %v: %w", st, found, again, err)
 			}
@@ -110,7 +110,7 @@ func takeAll(t *testing.T, c *Comm, messages, tags int, count func(from, i int) 
 	return nil
 }
 
-// TestRecvOfAny: answers of workers come in any order, those of a quick one before those of a slow one.
+// TestRecvOfAny: answers of workers arrive in any order, those of a fast one before those of a slow one.
 func TestRecvOfAny(t *testing.T) {
 	mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {
 		if c.Rank() != 0 {
@@ -135,7 +135,7 @@ func TestRecvOfAny(t *testing.T) {
 	})
 }
 
-// TestProbeFails: a Probe that cannot be answered says what it looked for and why there is nothing.
+// TestProbeFails: the error of a Probe that finds nothing names the source and tag, and the reason.
 func TestProbeFails(t *testing.T) {
 	t.Run("all others have closed", func(t *testing.T) {
 		errs := runRanks(t, 3, func(_ *fakeWorld, c *Comm) error {
@@ -206,7 +206,7 @@ func TestProbeFails(t *testing.T) {
 	})
 }
 
-// A Recv from anybody that gives up is called a Recv.
+// The error of a Recv with AnySource that ends names it Recv.
 func TestRecvFromAnybodyIsNamed(t *testing.T) {
 	errs := runRanks(t, 2, func(_ *fakeWorld, c *Comm) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -223,7 +223,7 @@ func TestRecvFromAnybodyIsNamed(t *testing.T) {
 	}
 }
 
-// A ProbeFor whose context ends is called a ProbeFor.
+// The error of a ProbeFor whose context ends names it ProbeFor.
 func TestProbeForIsNamed(t *testing.T) {
 	errs := runRanks(t, 2, func(_ *fakeWorld, c *Comm) error {
 		if c.Rank() > 0 {
@@ -241,7 +241,8 @@ func TestProbeForIsNamed(t *testing.T) {
 	}
 }
 
-// TestProbesOfClosedRanks: TryProbe and ProbeFor find nothing of ranks that have closed, and the communicator goes on.
+// TestProbesOfClosedRanks: TryProbe and ProbeFor find nothing of ranks that have closed, and the communicator stays
+// usable.
 func TestProbesOfClosedRanks(t *testing.T) {
 	mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {
 		if c.Rank() != 0 {

@@ -10,8 +10,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// everyCall returns all functions that use a communicator of at least two ranks,
-// with good arguments.
+// everyCall returns all functions that use a communicator of at least two ranks, with valid arguments.
 func everyCall(t *testing.T, c *Comm) (map[string]func() error, error) {
 	ctx := t.Context()
 	x, y := make([]float32, 5), make([]float32, 5*c.in.Size)
@@ -60,8 +59,7 @@ func everyCall(t *testing.T, c *Comm) (map[string]func() error, error) {
 	}, nil
 }
 
-// TestAfterClose: whatever is called on a closed communicator is ErrClosed, and
-// a second Close does nothing.
+// TestAfterClose: every call on a closed communicator returns ErrClosed, and a second Close does nothing.
 func TestAfterClose(t *testing.T) {
 	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
 		calls, err := everyCall(t, c)
@@ -95,8 +93,7 @@ func TestAfterClose(t *testing.T) {
 	}, WithGraph(topo.UniformGraph(2)))
 }
 
-// TestOneCallAtATime: whatever a second goroutine calls meanwhile is ErrBusy,
-// and does not disturb what is under way.
+// TestOneCallAtATime: every call of a second goroutine returns ErrBusy, and does not disturb the call in flight.
 func TestOneCallAtATime(t *testing.T) {
 	refused := make(chan struct{})
 	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {

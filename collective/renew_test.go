@@ -28,11 +28,11 @@ var renewals = map[string]func(ctx context.Context, c *Comm) (*Comm, error){
 	},
 }
 
-// longestTestedName is more than any name here has, in bytes.
+// longestTestedName is an upper bound, in bytes, of the names here.
 const longestTestedName = 64
 
-// A communicator is made of the one before, which is closed then, again and again: what was closed is not held, nothing
-// else is left, and names stay short.
+// A communicator is made of the previous one, which is closed then, again and again: closed ones are not kept in
+// memory, nothing else remains, and names stay short.
 func TestRenewals(t *testing.T) {
 	for how, renew := range renewals {
 		for _, hosts := range [][]int{testutil.OneHost(1), testutil.OneHost(2), testutil.OneHost(4), {0, 1}} {
@@ -52,14 +52,14 @@ func TestRenewals(t *testing.T) {
 	}
 }
 
-// level is what must not grow with the number of renewals.
+// level contains quantities that must not grow with the number of renewals.
 type level struct {
 	held [4]int
 	heap int64
 	each time.Duration
 }
 
-// renewed renews c, and what it becomes, rounds times.
+// renewed renews c, and each of its successors, rounds times in all.
 func renewed(t *testing.T, w *testutil.Hosted, first *Comm, rounds int, renew func(context.Context, *Comm) (*Comm,
 	error)) error {
 	c, ctx := first, t.Context()
@@ -121,7 +121,7 @@ func renewed(t *testing.T, w *testutil.Hosted, first *Comm, rounds int, renew fu
 	return errors.Join(err, c.Close())
 }
 
-// levelOf returns, on rank 0, what there is when all ranks of c are idle.
+// levelOf returns, on rank 0, the quantities at a moment when all ranks of c are idle.
 func levelOf(t *testing.T, w *testutil.Hosted, c *Comm, took []time.Duration) (l level, err error) {
 	if err := Barrier(t.Context(), c); err != nil {
 		return l, err
@@ -182,7 +182,7 @@ func TestDeepCommunicators(t *testing.T) {
 	}
 }
 
-// Ranks of groups side by side have other ids.
+// Groups of one Split have different ids.
 func TestIDsOfGroups(t *testing.T) {
 	mustRun(t, 4, func(_ *fakeWorld, c *Comm) error {
 		half, err := c.Split(t.Context(), c.Rank()/2, 0)
@@ -197,7 +197,7 @@ func TestIDsOfGroups(t *testing.T) {
 	})
 }
 
-// A rank that is lost is named once, by its number in the job, however deep the communicator.
+// The error for a lost rank names it once, by its number in the job, whatever the depth of the communicator.
 func TestDeepCommunicatorOfLostRank(t *testing.T) {
 	runRanks(t, 4, func(w *fakeWorld, c *Comm) error {
 		deep := c

@@ -6,31 +6,26 @@ import (
 	"github.com/treerun/treerun/collective/internal/comm"
 )
 
-// Request is a call under way. The calls of a communicator are done in the
-// order in which they began, and many may be under way; their slices must not
-// be touched until they are done. Scan, ExScan, AllToAllV and the calls with a function go
-// on by messages: they are done in order among themselves, and calls of the others that
-// began later may be done before them. The work is done by the goroutine that calls:
-// a call moves on while any call, Wait or Test of its communicator runs on this
-// rank, and not in between.
+// Request is a call in flight. The calls of a communicator are done in the order in which they began, and many may be
+// in flight; their slices must not be touched until they are done. Scan, ExScan, AllToAllV and the calls with a
+// function consist of messages: they are done in order among themselves, and other calls that began later may be done
+// before them. The work is done by the goroutine that calls: a call makes progress while any call, Wait or Test of its
+// communicator runs on this rank, and not in between.
 //
-// Wait or Test may be called again after the end, and need not be called for
-// every Request: when one is done, so are those before it in this order. The zero
-// value is done.
+// Wait or Test may be called again after the end, and need not be called for every Request: when one is done, so are
+// all earlier ones in this order. The zero value is done.
 //
-// After an error of any of them the contents of send and recv of all calls that were
-// under way are undefined.
+// After an error of any of them the contents of send and recv of all calls in flight are undefined.
 type Request struct{ request comm.Request }
 
-// Wait returns when the call is done on this rank. A ctx that ends is a failure
-// of the communicator on all ranks, as with every call.
+// Wait returns when the call is done on this rank. If ctx ends, the communicator fails on all ranks, as with every
+// call.
 func (r Request) Wait(ctx context.Context) error { return r.request.Wait(ctx) }
 
-// Test moves the calls under way as far as they can, and reports whether this
-// one is done. It does not wait.
+// Test makes progress on calls in flight without waiting, and reports whether this one is done.
 func (r Request) Test() (bool, error) { return r.request.Test() }
 
-// begun is start for callers.
+// begun is start for exported functions.
 func (c *Comm) begun(a *comm.Args) (Request, error) {
 	r, err := c.inner().Start(a)
 	return Request{r}, err

@@ -10,8 +10,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// TestInFlight starts more calls than may be under way, of several kinds, and
-// waits for some of them in another order.
+// TestInFlight starts more calls than can be in flight, of several kinds, and waits for some of them in another order.
 func TestInFlight(t *testing.T) {
 	const calls = 3 * comm.InFlight / 2
 	for _, size := range []int{1, 2, 5} {
@@ -68,8 +67,8 @@ func TestInFlight(t *testing.T) {
 	}
 }
 
-// TestReceiveThatStaysOpen: a receive may wait for as long as it likes, while any number
-// of other messages is exchanged, and one that was done long ago stays done.
+// TestReceiveThatStaysOpen: a receive may wait indefinitely while any number of other messages is exchanged, and one
+// that was done long ago stays done.
 func TestReceiveThatStaysOpen(t *testing.T) {
 	const rounds = 300
 	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
@@ -118,8 +117,8 @@ func TestReceiveThatStaysOpen(t *testing.T) {
 	}, WithGraph(topo.UniformGraph(2)))
 }
 
-// TestManyReceivesOpen: a rank may post more receives than any table has room for before it
-// sends what its peer's wait for.
+// TestManyReceivesOpen: a rank may post more receives than any table has room for before it sends the messages that its
+// peer's receives wait for.
 func TestManyReceivesOpen(t *testing.T) {
 	const open = 1000
 	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
@@ -147,8 +146,7 @@ func TestManyReceivesOpen(t *testing.T) {
 	}, WithGraph(topo.UniformGraph(2)))
 }
 
-// TestSendRecvInACircle passes messages that no link can hold around, forwards
-// and backwards.
+// TestSendRecvInACircle passes messages that exceed the capacity of every link around, forwards and backwards.
 func TestSendRecvInACircle(t *testing.T) {
 	for _, size := range []int{1, 2, 3, 6} {
 		mustRun(t, size, func(_ *fakeWorld, c *Comm) error {

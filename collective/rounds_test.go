@@ -12,7 +12,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// roundsTrial is a call that goes on by messages, in its three forms, and what it must give this rank.
+// roundsTrial is a call that consists of messages, in its three forms, and its expected result on this rank.
 type roundsTrial struct {
 	name    string
 	run     func(ctx context.Context) error
@@ -36,7 +36,7 @@ func (tr *roundsTrial) begin(ctx context.Context, form int) (Request, error) {
 	return p.Start()
 }
 
-// drawRounds draws a call and what each rank gives, as all ranks draw it from equal rngs.
+// drawRounds draws a call and the inputs of the ranks; equal rngs draw the same on all ranks.
 func drawRounds(c *Comm, rng *rand.Rand) *roundsTrial {
 	size, me := c.Size(), c.Rank()
 	count := []int{0, 1, 3, 100, 5000, 40000}[rng.IntN(6)] / size
@@ -183,8 +183,9 @@ func drawAllToAllV(c *Comm, rng *rand.Rand) *roundsTrial {
 		prepare: func() (*Persistent, error) { return AllToAllVInit(c, send, sendCounts, recv, recvCounts) }}
 }
 
-// TestRoundsUnderWay has many calls under way that go on by messages, among other calls and messages, in random forms.
-// Ranks wait for and test what they like, when they like; a rank makes a call in flight that another waits for.
+// TestRoundsUnderWay has many calls in flight that consist of messages, among other calls and messages, in random
+// forms. Ranks wait for random calls and test them, at random times; a rank makes progress on a call in flight that
+// another rank waits for.
 func TestRoundsUnderWay(t *testing.T) {
 	calls := testutil.Count(40, 300)
 	body := func(seed uint64, c *Comm) error {
@@ -246,7 +247,7 @@ func TestRoundsUnderWay(t *testing.T) {
 	}
 }
 
-// between makes a call, or a message to the next rank, while others are under way.
+// between makes a call, or sends a message to the next rank, while others are in flight.
 func between(t *testing.T, c *Comm, shared *rand.Rand, i int) error {
 	x, from := []int{c.Rank()}, (c.Rank()+c.Size()-1)%c.Size()
 	switch shared.IntN(4) {

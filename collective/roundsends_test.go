@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// TestRoundsMismatch: ranks that start such calls in another order, or others, learn so on all ranks, with both named.
+// TestRoundsMismatch: if ranks start such calls in another order, or other calls, all ranks get an error that names
+// both calls.
 func TestRoundsMismatch(t *testing.T) {
 	keep := func(into, from []int32) {}
 	x, two := func() []int32 { return make([]int32, 6) }, []int{2, 2, 2}
@@ -83,7 +84,7 @@ func TestRoundsMismatch(t *testing.T) {
 	}
 }
 
-// TestRoundsArguments: what cannot work is refused by Start and Init before anything is sent.
+// TestRoundsArguments: Start and Init refuse invalid arguments before anything is sent.
 func TestRoundsArguments(t *testing.T) {
 	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
 		x, keep := make([]int32, 6), func(into, from []int32) {}
@@ -115,15 +116,15 @@ func TestRoundsArguments(t *testing.T) {
 	})
 }
 
-// TestRoundsAndClose: Close with such a call under way is the usual error on all ranks, before its messages and while
-// they go.
+// TestRoundsAndClose: Close with such a call in flight is the usual error on all ranks, before its messages and during
+// them.
 func TestRoundsAndClose(t *testing.T) {
 	for _, begun := range []bool{false, true} {
 		left := make(chan struct{})
 		for r, err := range runRanks(t, 3, func(_ *fakeWorld, c *Comm) error {
 			x := make([]int32, 1)
 			r, err := StartAllReduceFunc(c, x, x, func(into, from []int32) {})
-			for err == nil && begun && !c.in.Engine.Idle() { // the ranks compare what they call
+			for err == nil && begun && !c.in.Engine.Idle() { // the ranks compare their calls
 				_, err = r.Test()
 			}
 			switch {
@@ -146,7 +147,7 @@ func TestRoundsAndClose(t *testing.T) {
 }
 
 // TestRoundsGivenUp: a context that ends while a rank waits for messages of such a call ends it on all ranks. The error
-// names the rank that has not gone on.
+// names the rank that has not continued.
 func TestRoundsGivenUp(t *testing.T) {
 	failed := make(chan struct{})
 	for r, err := range runRanks(t, 3, func(_ *fakeWorld, c *Comm) error {

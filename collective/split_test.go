@@ -51,7 +51,7 @@ func TestSplit(t *testing.T) {
 	})
 }
 
-// TestAbort: what a rank says when it gives up reaches everybody.
+// TestAbort: the cause of an Abort reaches all ranks.
 func TestAbort(t *testing.T) {
 	for r, err := range runRanks(t, 3, func(_ *fakeWorld, c *Comm) error {
 		if c.Rank() == 1 {
@@ -67,7 +67,7 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// Ranks that are named make a communicator without the others, in their order, and one that overlaps it.
+// Ranks make a communicator without the other ranks, in the given order, and another one that overlaps it.
 func TestSub(t *testing.T) {
 	mustRun(t, 6, func(_ *fakeWorld, c *Comm) error {
 		for _, ranks := range [][]int{{4, 1, 3}, {1, 3}, {4, 1, 3}, {5}} {
@@ -99,7 +99,7 @@ func TestSub(t *testing.T) {
 	})
 }
 
-// What runs on a copy does not meet what runs on the original.
+// Calls and messages on a copy do not match those on the original.
 func TestDup(t *testing.T) {
 	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
 		other, err := c.Dup(t.Context(), WithName("library"))
@@ -122,8 +122,8 @@ func TestDup(t *testing.T) {
 	})
 }
 
-// Members that make a communicator wait for each other: a call of another goroutine in between is no reason for one of
-// them to give up.
+// Members that make a communicator wait for each other: a call of another goroutine in between does not make one of
+// them give up.
 func TestSubBesideOtherCalls(t *testing.T) {
 	mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {
 		stop := make(chan struct{})
@@ -159,11 +159,11 @@ func TestSubBesideOtherCalls(t *testing.T) {
 		}
 		close(stop)
 		wg.Wait()
-		return Barrier(t.Context(), c) // before it no rank leaves, whom a TryProbe would miss
+		return Barrier(t.Context(), c) // before it no rank leaves, as a TryProbe would miss it
 	})
 }
 
-// Ranks that do not name the same ranks, or in another order, are told that, all of them.
+// If ranks pass different lists of ranks, or one list in different orders, all of them get an error that reports this.
 func TestSubOfDifferentRanks(t *testing.T) {
 	for _, lists := range [][][]int{{{0, 1}, {1, 0}}, {{0, 1}, {0, 1, 2}, {0, 1, 2}}} {
 		errs := runRanks(t, len(lists), func(_ *fakeWorld, c *Comm) error {

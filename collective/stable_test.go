@@ -10,9 +10,8 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// With WithStableOrder sums on a machine whose ranks lack links to each other have the bits
-// of adding rank after rank, whether a message is reduced at once or in parts, by AllReduce,
-// Reduce or ReduceScatter.
+// With WithStableOrder, on a machine whose ranks lack links to each other, sums have the bits of additions in rank
+// order, whether a message is reduced at once or in parts, by AllReduce, Reduce or ReduceScatter.
 func TestStableOrderWithoutLinks(t *testing.T) {
 	g, _ := topo.Machine("dgx1v")
 	const count = 8 * 5000

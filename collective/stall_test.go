@@ -14,12 +14,12 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// stallCase is how ranks come to wait for each other: what each of them does, who is at
-// fault in the end, and what the errors say.
+// stallCase is a case of ranks that wait for each other: the calls of each, the rank at fault in the end, and the text
+// of the errors.
 type stallCase struct {
 	name  string
 	ranks int
-	fault int // -1: a circle
+	fault int // -1: a cycle
 	words []string
 	call  func(ctx context.Context, a, b *Comm) error
 }
@@ -28,7 +28,7 @@ func recvFrom(ctx context.Context, c *Comm, from int) error {
 	return received(ctx, c, make([]float32, 10), from, 3)
 }
 
-// stallCases are chains and circles. Every rank has two communicators.
+// stallCases are chains and cycles. Every rank has two communicators.
 func stallCases() []stallCase {
 	var all []stallCase
 	for n := 2; n <= 4; n++ {
@@ -87,7 +87,7 @@ func stallCases() []stallCase {
 			}})
 }
 
-// waitForFault returns the failure of c, which this rank does not call before.
+// waitForFault returns the failure of c, on which this rank does not call before.
 func waitForFault(c *Comm) error {
 	for failed := false; !failed; time.Sleep(time.Millisecond) {
 		_, failed = c.in.Endpoint.Aborted()
@@ -95,16 +95,15 @@ func waitForFault(c *Comm) error {
 	return Barrier(context.Background(), c)
 }
 
-// TestStall: whatever ranks wait in for each other, within one host and between hosts,
-// the stall timeout and the end of a context name the rank that all wait for in the end,
-// or the circle, on all ranks.
+// TestStall: in whatever calls ranks wait for each other, within one host and between hosts, the stall timeout and the
+// end of a context name the rank that all ranks wait for in the end, or the cycle, on all ranks.
 func TestStall(t *testing.T) {
 	for _, tc := range stallCases() {
 		for hosts := 1; hosts <= 2; hosts++ {
 			for _, kind := range []error{ErrStalled, ErrCanceled} {
 				t.Run(fmt.Sprintf("%s/hosts=%d/%v", tc.name, hosts, kind), func(t *testing.T) {
 					t.Parallel()
-					// New, which all cases make side by side, has to come to its end within the limit.
+					// New, which all cases make at the same time, has to end within the limit.
 					testutil.WithLonger(t, time.Second, func(limit time.Duration) error { return tryStall(t, tc, hosts, kind, limit) })
 				})
 			}
@@ -112,8 +111,7 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// tryStall makes the ranks wait for each other until limit, and returns what is wrong with
-// their errors.
+// tryStall makes the ranks wait for each other until limit, and returns the differences from the errors expected.
 func tryStall(t *testing.T, tc stallCase, hosts int, kind error, limit time.Duration) error {
 	body := func(a, b *Comm) error {
 		ctx := t.Context()
@@ -198,8 +196,8 @@ func runStalling(t *testing.T, ranks, hosts int, stall time.Duration, body func(
 	return errs, nil
 }
 
-// TestStallInNew: a rank does not come to New. The others name it, when their time is up
-// and when the stall timeout ends it.
+// TestStallInNew: a rank does not call New. The others name it, when their deadline passes and when the stall timeout
+// ends New.
 func TestStallInNew(t *testing.T) {
 	for _, kind := range []error{ErrStalled, context.DeadlineExceeded} {
 		errs := newFakeJob(3).run(t, func(w *fakeWorld) error {
@@ -231,8 +229,7 @@ func TestStallInNew(t *testing.T) {
 	}
 }
 
-// TestSlowIsNoStall: a call that gets on, however slowly, is not ended, and its result is
-// right.
+// TestSlowIsNoStall: a call that makes progress, however slowly, is not ended, and its result is correct.
 func TestSlowIsNoStall(t *testing.T) {
 	mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {
 		for i := range 5 {
@@ -249,8 +246,7 @@ func TestSlowIsNoStall(t *testing.T) {
 	}, WithGraph(topo.UniformGraph(3)), WithStallTimeout(5*time.Second))
 }
 
-// TestNames: communicators have names, the same on all ranks, and a name that differs is
-// found out.
+// TestNames: communicators have names, the same on all ranks, and a different name is detected.
 func TestNames(t *testing.T) {
 	errs := newFakeJob(2).run(t, func(w *fakeWorld) error {
 		var all []string

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// sumOn is an AllReduce of the ranks' numbers, and an error if it is wrong.
+// sumOn makes an AllReduce of the ranks' numbers, and returns an error if the sum is wrong.
 func sumOn(ctx context.Context, c *Comm) error {
 	x := []int64{int64(c.Rank())}
 	if err := AllReduce(ctx, c, x, x, Sum); err != nil || int(x[0]) != c.Size()*(c.Size()-1)/2 {
@@ -18,8 +18,8 @@ func sumOn(ctx context.Context, c *Comm) error {
 	return nil
 }
 
-// TestStartDup: several are under way, are waited for in another order on each rank, and calls and messages on the
-// parent come before, between and after. None meets another.
+// TestStartDup: several are in flight, each rank waits for them in another order, and calls and messages on the parent
+// come before, between and after. None matches another.
 func TestStartDup(t *testing.T) {
 	onEveryHost(t, func(c *Comm) error {
 		ctx, to, from := t.Context(), (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
@@ -68,8 +68,8 @@ func TestStartDup(t *testing.T) {
 	})
 }
 
-// TestStartDupMovesInCalls: a rank that waits in a call moves its StartDup, for which another rank waits before it
-// makes that call. One that makes no call at all moves it, too.
+// TestStartDupMovesInCalls: a rank that waits in a call makes progress on its StartDup, for which another rank waits
+// before it makes that call. A rank that makes no call at all makes progress on it, too.
 func TestStartDupMovesInCalls(t *testing.T) {
 	onEveryHost(t, func(c *Comm) error {
 		for lazy := range c.Size() {
@@ -97,7 +97,7 @@ func TestStartDupMovesInCalls(t *testing.T) {
 	})
 }
 
-// TestStartDupTest: Test alone ends it, though the others come late, and reports its communicator more than once.
+// TestStartDupTest: Test alone completes it, though the others come late, and returns its communicator more than once.
 func TestStartDupTest(t *testing.T) {
 	onEveryHost(t, func(c *Comm) error {
 		time.Sleep(time.Duration(c.Rank()) * 5 * time.Millisecond)
@@ -119,8 +119,8 @@ func TestStartDupTest(t *testing.T) {
 	})
 }
 
-// TestStartDupFails: it ends with the parent, on all ranks, whatever ends that: a context, Abort, Close before Wait, or
-// a rank that makes another call in its place.
+// TestStartDupFails: it ends with the parent, on all ranks, by any cause: a context, Abort, Close before Wait, or a
+// rank that makes another call in its place.
 func TestStartDupFails(t *testing.T) {
 	for what, test := range map[string]struct {
 		first func(ctx context.Context, c *Comm) error // of rank 0, in place of its StartDup
@@ -174,7 +174,7 @@ func TestStartDupFails(t *testing.T) {
 	}
 }
 
-// A nil communicator has none.
+// A nil communicator returns an error.
 func TestStartDupOfNil(t *testing.T) {
 	if d, err := (*Comm)(nil).StartDup(); d != nil || !errors.Is(err, ErrArgument) {
 		t.Errorf("%v, %v", d, err)

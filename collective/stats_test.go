@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// rowOf returns what a communicator has counted of calls of one sort.
+// rowOf returns the statistics of a communicator for calls of one kind.
 func rowOf(c *Comm, call string) CallStats {
 	for _, row := range c.Stats().Calls {
 		if row.Call == call {
@@ -24,7 +24,7 @@ const countedSize = 3
 
 func ten() []float32 { return make([]float32, 10) }
 
-// countedForms are calls, and what they add to a row.
+// countedForms are calls, and the counts that they add to a row.
 var countedForms = []struct {
 	name, row    string
 	calls, bytes int64
@@ -120,7 +120,7 @@ func TestStatsCount(t *testing.T) {
 	})
 }
 
-// TestStatsWaiting: the rank that is waited for has waited for nobody, and a wait is told with the call that it was in.
+// TestStatsWaiting: the rank that others wait for has no waiting time, and a wait counts for the call that it was in.
 func TestStatsWaiting(t *testing.T) {
 	const late = 200 * time.Millisecond
 	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
@@ -144,7 +144,7 @@ func TestStatsWaiting(t *testing.T) {
 	})
 }
 
-// TestStatsOfFailure: what an AllToAllV that fails has exchanged of its own are no bytes of the caller's.
+// TestStatsOfFailure: internal messages of an AllToAllV that fails do not count as bytes of the caller.
 func TestStatsOfFailure(t *testing.T) {
 	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
 		err := AllToAllV(t.Context(), c, make([]int8, 2), []int{1, 1}, make([]int8, 2), []int{2 * c.Rank(), 2 - 2*c.Rank()})
@@ -155,7 +155,7 @@ func TestStatsOfFailure(t *testing.T) {
 	})
 }
 
-// TestStatsTime: small calls of which few are timed take about as long as the clock says.
+// TestStatsTime: the time of small calls, few of which are timed, is about the time by the clock.
 func TestStatsTime(t *testing.T) {
 	mustRun(t, 1, func(_ *fakeWorld, c *Comm) error {
 		begin := time.Now()
@@ -172,7 +172,7 @@ func TestStatsTime(t *testing.T) {
 	})
 }
 
-// TestStatsMeanwhile: another goroutine reads them while calls run, and after Close. A call under way counts.
+// TestStatsMeanwhile: another goroutine reads them while calls run, and after Close. A call in flight counts.
 func TestStatsMeanwhile(t *testing.T) {
 	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
 		var stop atomic.Bool

@@ -13,8 +13,8 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// waitingForms are the ways in which a rank can wait for rank 2, which does not
-// take part. More than a link holds is sent.
+// waitingForms are the ways in which a rank can wait for rank 2, which does not take part. Messages exceed the capacity
+// of a link.
 var waitingForms = []struct {
 	name string
 	wait func(ctx context.Context, c *Comm) error
@@ -93,7 +93,7 @@ var waitingForms = []struct {
 	}},
 }
 
-// testForms wait without Wait: they Test until something happens.
+// testForms wait without Wait: they call Test until the operation ends.
 var testForms = []struct {
 	name string
 	wait func(c *Comm) error
@@ -137,8 +137,8 @@ var testForms = []struct {
 	}},
 }
 
-// stops are what ends the waiting of ranks 0 and 1: what rank by does, who is at
-// fault then, and how.
+// stops are events that end the waiting of ranks 0 and 1: the action of rank by, the rank at fault then, and the kind
+// of error.
 var stops = []struct {
 	name string
 	by   int
@@ -159,8 +159,8 @@ var stops = []struct {
 	}},
 }
 
-// TestStop: whatever ranks wait in, and whatever ends it, all of them get the
-// first cause, and so does every later call.
+// TestStop: in whatever call ranks wait, and whatever ends it, all of them get the first cause, and so does every later
+// call.
 func TestStop(t *testing.T) {
 	var all []func()
 	for i, form := range waitingForms {
@@ -192,11 +192,11 @@ func tryStop(t *testing.T, form string, wait func(context.Context, *Comm) error,
 	runRanks(t, size, func(w *fakeWorld, c *Comm) error {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		var left atomic.Bool // this rank has closed, and hears nothing any more
+		var left atomic.Bool // this rank has closed, and receives nothing any more
 		if w.Rank() == s.by {
 			stopper := time.AfterFunc(30*time.Millisecond, func() {
-				// On a busy machine it may not have called yet. One that only asks now
-				// and then is seldom seen at it, but has begun long before the limit.
+				// On a busy machine it may not have called yet. A call that only polls now and then is seldom seen in progress, but
+				// has begun long before the limit.
 				for start := time.Now(); s.by == 0 && !c.in.Claimed() && time.Since(start) < time.Second; {
 					time.Sleep(20 * time.Microsecond)
 				}

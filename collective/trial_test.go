@@ -10,9 +10,8 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// trial is a call with its memory on one rank, made in whatever form, and what
-// must be in that memory afterwards, byte by byte: the result where it belongs,
-// everything else as it was.
+// trial is a call with its memory on one rank, made in whatever form, and the memory contents expected afterwards, byte
+// by byte: the result in its place, everything else unchanged.
 type trial interface {
 	String() string
 	run(ctx context.Context) error
@@ -42,15 +41,14 @@ func newMemory[T Number](n int) *memory[T] {
 	return m
 }
 
-// expect takes a picture of m, and one of what it must become: with want at
-// element at of its body.
+// expect takes a copy of m, and one of its expected contents: with want at element at of its body.
 func (m *memory[T]) expect(at int, want []T) {
 	m.before = slices.Clone(kernel.BytesOf(m.all))
 	m.after = slices.Clone(m.before)
 	copy(m.after[(guard+at)*(len(m.after)/len(m.all)):], kernel.BytesOf(want))
 }
 
-// check compares m with what it must be.
+// check compares m with its expected contents.
 func (m *memory[T]) check() error {
 	got := kernel.BytesOf(m.all)
 	if bytes.Equal(got, m.after) {

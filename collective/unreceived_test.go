@@ -9,8 +9,8 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// TestSendNobodyReceived: a message that has come when a rank closes, and that it has not received, is an error of its
-// Close, whether it has looked for messages or not. The other ranks close as if nothing were.
+// TestSendNobodyReceived: a message that has arrived when a rank closes, and that it has not received, is an error of
+// its Close, whether it has probed for messages or not. The other ranks close without an error.
 func TestSendNobodyReceived(t *testing.T) {
 	for name, hosts := range map[string][]int{"one host": {0, 0, 0}, "two hosts": {0, 1, 0}, "three hosts": {0, 1, 2}} {
 		for what, receive := range map[string]func(c *Comm) error{
@@ -43,7 +43,7 @@ func TestSendNobodyReceived(t *testing.T) {
 	}
 }
 
-// closesNaming closes c, which on rank 1 alone names a message.
+// closesNaming closes c; the error must name a message on rank 1 alone.
 func closesNaming(c *Comm, want string) error {
 	err, e := c.Close(), (*RankError)(nil)
 	if c.Rank() == 1 && errors.As(err, &e) && e.Op == "Close" && errors.Is(err, ErrMismatch) &&

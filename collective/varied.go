@@ -8,46 +8,45 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// AllGatherV gives every rank, in recv, send of all ranks, one after the other. send has counts of this rank elements,
-// recv all of them. In place, send is the rank's own part of recv.
-// After an error the contents of recv are undefined, and of send where it shares memory with recv.
+// AllGatherV stores send of all ranks, one after the other, in recv on every rank. The length of send is counts[rank],
+// that of recv the sum of counts. In place, send is the rank's own part of recv. After an error the contents of recv
+// are undefined, and of send where it shares memory with recv.
 func AllGatherV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int) error {
 	a := new(comm.Args).Vary(c.inner(), plan.AllGather, counts)
 	return c.inner().Run(ctx, argsOf(a, c, plan.AllGather, -1, send, recv))
 }
 
-// ReduceScatterV combines send of all ranks, element by element, with op, and gives rank i part i of the result in
-// recv. recv has counts of this rank elements, send all of them. In place, recv is the rank's own part of send, whose
-// other parts then keep what they have.
-// After an error the contents of recv are undefined, and of send where it shares memory with recv.
+// ReduceScatterV combines send of all ranks, element by element, with op, and stores part i of the result in recv on
+// rank i. The length of recv is counts[rank], that of send the sum of counts. In place, recv is the rank's own part of
+// send, and the other parts of send stay unchanged. After an error the contents of recv are undefined, and of send
+// where it shares memory with recv.
 func ReduceScatterV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int, op Op) error {
 	a := new(comm.Args).Vary(c.inner(), plan.ReduceScatter, counts)
 	return c.inner().Run(ctx, reduceArgs(a, c, plan.ReduceScatter, -1, send, recv, op))
 }
 
-// GatherV gives rank root, in recv, send of all ranks, one after the other. counts and recv are used on root only:
-// there counts has the length of each rank's send, another length is an ErrMismatch, and recv is as long as all of
-// them. In place, send of root is its own part of recv.
-// After an error the contents of recv are undefined, and of send where it shares memory with recv.
+// GatherV stores send of all ranks, one after the other, in recv on rank root. counts and recv are used on root only:
+// there counts has the length of each rank's send, and the length of recv is their sum. If a rank's send has another
+// length, the call fails with ErrMismatch. In place, send of root is its own part of recv. After an error the contents
+// of recv are undefined, and of send where it shares memory with recv.
 func GatherV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int, root int) error {
 	a := new(comm.Args).VaryAt(c.inner(), plan.Gather, root, counts, len(send))
 	return c.inner().Run(ctx, argsOf(a, c, plan.Gather, root, send, recv))
 }
 
-// ScatterV gives rank i, in recv, part i of what rank root has in send. counts and send are used on root only: there
-// counts has the length of each rank's recv, another length is an ErrMismatch, and send is as long as all of them. In
-// place, recv of root is its own part of send.
-// After an error the contents of recv are undefined, and of send where it shares memory with recv.
+// ScatterV copies part i of send of rank root to recv of rank i. counts and send are used on root only: there counts
+// has the length of each rank's recv, and the length of send is their sum. If a rank's recv has another length, the
+// call fails with ErrMismatch. In place, recv of root is its own part of send. After an error the contents of recv are
+// undefined, and of send where it shares memory with recv.
 func ScatterV[T Number](ctx context.Context, c *Comm, send, recv []T, counts []int, root int) error {
 	a := new(comm.Args).VaryAt(c.inner(), plan.Scatter, root, counts, len(recv))
 	return c.inner().Run(ctx, argsOf(a, c, plan.Scatter, root, send, recv))
 }
 
-// AllToAllV gives rank j, as part i of its recv, part j of send of rank i. Part j of send has sendCounts[j] elements,
-// part i of recv recvCounts[i]; the parts lie one after the other. What rank i sends to rank j is as long as what
-// rank j receives from rank i, else it is an ErrMismatch: of this call, or of the next one on a rank to which neither
-// of the two has anything to send. send and recv do not overlap.
-// After an error the contents of recv are undefined.
+// AllToAllV copies part j of send of rank i to part i of recv of rank j. Part j of send has sendCounts[j] elements,
+// part i of recv recvCounts[i]; the parts follow each other. If the length of a part on its sender and on its receiver
+// differs, the call fails with ErrMismatch; on a rank that neither of the two sends anything to, the next call may fail
+// instead. send and recv do not overlap. After an error the contents of recv are undefined.
 func AllToAllV[T Number](ctx context.Context, c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) error {
 	return c.inner().Run(ctx, allToAllV(c, send, sendCounts, recv, recvCounts))
 }
@@ -56,7 +55,7 @@ func allToAllV[T Number](c *Comm, send []T, sendCounts []int, recv []T, recvCoun
 	return c.inner().AllToAllV(dtypeOf[T](), kernel.BytesOf(send), sendCounts, kernel.BytesOf(recv), recvCounts)
 }
 
-// StartAllGatherV begins an AllGatherV; see Request. counts may be used again when it returns.
+// StartAllGatherV begins an AllGatherV; see Request. counts may be reused when it returns.
 func StartAllGatherV[T Number](c *Comm, send, recv []T, counts []int) (Request, error) {
 	return c.begun(argsOf(new(comm.Args).Vary(c.inner(), plan.AllGather, counts), c, plan.AllGather, -1, send, recv))
 }

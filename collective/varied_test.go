@@ -20,7 +20,7 @@ type variedCall struct {
 	form   int // made and waited for, started, or prepared and started
 }
 
-// begin is where the part of a rank begins, and that of rank len(counts) where all end.
+// begin returns the start of the part of a rank, and for rank len(counts) the end of all parts.
 func (cl variedCall) begin(rank int) (at int) {
 	for _, n := range cl.counts[:rank] {
 		at += n
@@ -28,7 +28,7 @@ func (cl variedCall) begin(rank int) (at int) {
 	return at
 }
 
-// run makes the call on a rank, and compares all memory with what must be there.
+// runVaried makes the call on a rank, and compares all memory with the contents expected.
 func runVaried[T Number](t *testing.T, k codec[T], c *Comm, cl variedCall) error {
 	rank, size := c.Rank(), c.Size()
 	mine, total := cl.counts[rank], cl.begin(size)
@@ -76,7 +76,7 @@ func runVaried[T Number](t *testing.T, k codec[T], c *Comm, cl variedCall) error
 	return errors.Join(callVaried(t, c, cl, own, whole.body), part.check(), whole.check())
 }
 
-// callVaried makes the call in its form. What a Start, or an Init, has got of counts is a copy.
+// callVaried makes the call in its form. A Start, or an Init, gets a copy of counts.
 func callVaried[T Number](t *testing.T, c *Comm, cl variedCall, own, whole []T) error {
 	ctx, counts := t.Context(), slices.Clone(cl.counts)
 	if cl.kind.HasRoot() && c.Rank() != cl.root {
@@ -171,7 +171,7 @@ func TestVaried(t *testing.T) {
 	})
 }
 
-// TestAllToAllV sends from each rank to each as much as a table says.
+// TestAllToAllV sends the number of elements in a table from each rank to each.
 func TestAllToAllV(t *testing.T) {
 	for _, size := range []int{1, 2, 3, 5, 8} {
 		rng := rand.New(rand.NewPCG(uint64(size), 1))
@@ -243,10 +243,10 @@ func TestRootedMismatch(t *testing.T) {
 	}
 }
 
-// TestVariedMismatch: ranks whose counts differ learn so on all ranks, also where the sums of the counts are alike, and
-// where one calls the function without V.
+// TestVariedMismatch: if the counts of ranks differ, all ranks get an error, also if the sums of the counts are equal,
+// and if one rank calls the function without V.
 func TestVariedMismatch(t *testing.T) {
-	want := map[string]string{ // what the error of all ranks says
+	want := map[string]string{ // part of the error's text on all ranks
 		"counts": "AllGatherV #1 (180 float32) with different counts",
 		"kind":   "AllGatherV #1 (180 float32)",
 		"parts":  "rank 1 sends 3 elements to rank 2, which receives 4 from it",
@@ -280,7 +280,7 @@ func TestVariedMismatch(t *testing.T) {
 			}
 			return AllToAllV(t.Context(), c, make([]int64, 6), send, make([]int64, recv[0]+recv[1]+recv[2]), recv)
 		},
-		"pair": func(c *Comm, _ bool) error { // nobody else sends, or receives, anything
+		"pair": func(c *Comm, _ bool) error { // no other rank sends or receives anything
 			send := []int{0, 0, 0}
 			if c.Rank() == 0 {
 				send[2] = 5
@@ -318,7 +318,7 @@ func TestVariedMismatch(t *testing.T) {
 	}
 }
 
-// TestVariedArguments: what does not fit together is refused before anything is sent.
+// TestVariedArguments: arguments that do not match each other are refused before anything is sent.
 func TestVariedArguments(t *testing.T) {
 	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
 		three, all := make([]int32, 3), make([]int32, 6)
@@ -342,7 +342,7 @@ func TestVariedArguments(t *testing.T) {
 	})
 }
 
-// TestManyVariedUnderWay: more calls than may be under way, each with counts of its own, on one host and on several.
+// TestManyVariedUnderWay: more calls than can be in flight, each with its own counts, on one host and on several.
 func TestManyVariedUnderWay(t *testing.T) {
 	for _, hosts := range [][]int{{0}, {0, 0, 0}, {0, 1, 0, 1}} {
 		errs := runHosts(t, hosts, nil, func(_ *testutil.Hosted, c *Comm) error {

@@ -9,9 +9,9 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// TestVariedOfNothing: a rank that gives or gets nothing by its own counts, while the others wait for it by theirs, is
-// an ErrMismatch on all ranks: of the call, of the next one, or of Close. The sums of the counts are the same. GatherV
-// and ScatterV use the root's counts.
+// TestVariedOfNothing: if a rank sends or receives nothing by its own counts, while the others wait for it by theirs,
+// all ranks get an ErrMismatch: from the call, from the next one, or from Close. The sums of the counts are the same.
+// GatherV and ScatterV use the root's counts.
 func TestVariedOfNothing(t *testing.T) {
 	calls := map[string]func(c *Comm, counts []int) error{
 		"GatherV": func(c *Comm, counts []int) error {

@@ -14,7 +14,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// planFile returns a plan as its file has it.
+// planFile returns a plan as read from its file.
 func planFile(t testing.TB, g *topo.Graph, algorithm string, kind plan.Kind, root int) (*plan.File, *plan.Plan,
 	string) {
 	t.Helper()
@@ -35,7 +35,8 @@ func planFile(t testing.TB, g *topo.Graph, algorithm string, kind plan.Kind, roo
 	return f, c.Plan, string(data)
 }
 
-// runs makes a call of each kind, and reports what did not run by what.
+// runs makes a call of each kind, and reports an error if it does not run by the algorithm, or the plan digest, in
+// want.
 func runs(t *testing.T, c *Comm, want map[plan.Kind]string) error {
 	for _, kind := range kinds {
 		name, asked := want[kind]
@@ -63,8 +64,8 @@ func runs(t *testing.T, c *Comm, want map[plan.Kind]string) error {
 	return nil
 }
 
-// What options of New ask for, and the settings of a job, is what runs; options come
-// before settings. Collectives that it has nothing for are planned as usual.
+// Calls run by the algorithm that the options of New, or else the settings of a job, select. Collectives that the
+// algorithm does not support are planned as usual.
 func TestWithAlgorithm(t *testing.T) {
 	g := sockets(4)
 	graphText, err := g.AppendJSON(nil)
@@ -118,9 +119,8 @@ func TestWithAlgorithm(t *testing.T) {
 	}
 }
 
-// A setting or option that is wrong fails on all ranks, also where it is wrong on one of
-// them: with the element and the reason, and the number of that rank. So do those that
-// differ.
+// A wrong setting or option fails on all ranks, even if it is wrong on only one of them, with the element, the reason
+// and the number of that rank. Settings that differ fail as well.
 func TestPlanningRefused(t *testing.T) {
 	g := sockets(4)
 	_, _, planText := planFile(t, g, "chain", plan.AllReduce, -1)
@@ -203,8 +203,8 @@ func refusedEverywhere(t *testing.T, what string, o Option, words ...string) {
 	}
 }
 
-// A plan that was looked at and never ran has served no call; one over links that the graph
-// does not have has no price, and a digest.
+// A plan that was inspected and never ran has served no call; a plan over links that the graph does not have has no
+// price, but a digest.
 func TestGivenPlanUsed(t *testing.T) {
 	f, p, _ := planFile(t, topo.UniformGraph(3), "star", plan.AllReduce, -1)
 	line := &topo.Graph{Ranks: 3, Links: []topo.Link{{A: 0, B: 1, GBytesPerSecond: 1}, {A: 1, B: 2, GBytesPerSecond: 1}}}
@@ -244,7 +244,7 @@ func runWith(t *testing.T, size int, settings []map[string]string, opts []Option
 	})
 }
 
-// chosen is the digest of the plan that a kind has where nothing is asked for.
+// chosen returns the digest of the plan of a kind without any options.
 func chosen(t *testing.T, g *topo.Graph, kind plan.Kind) (digest string) {
 	t.Helper()
 	mustRun(t, g.Ranks, func(w *fakeWorld, c *Comm) error {
@@ -257,7 +257,7 @@ func chosen(t *testing.T, g *topo.Graph, kind plan.Kind) (digest string) {
 	return digest
 }
 
-// sockets is ranks of two sockets.
+// sockets returns a graph of ranks on two sockets.
 func sockets(ranks int) *topo.Graph {
 	g := topo.UniformGraph(ranks)
 	for i := range g.Links {

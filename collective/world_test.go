@@ -27,17 +27,16 @@ func newFakeJob(size int) *fakeJob {
 	return j
 }
 
-// soon is how long ranks may take to hear of a fault, on a machine that has much else
-// to do.
+// soon is the time that ranks may take to detect a fault, on a machine that is busy with other work.
 const soon = time.Minute
 
-// fakeWorld is a rank of one.
+// fakeWorld is a rank of a fakeJob.
 type fakeWorld struct {
 	*testutil.World
 	job *fakeJob
 }
 
-// connectAll opens links between all ranks of a World, whatever hosts it says they are on.
+// connectAll opens links between all ranks of a World, whatever hosts it reports for them.
 func connectAll(ctx context.Context, w World, exchange func(context.Context, []byte) ([][]byte, error), purpose string,
 	layout transport.Layout) (transport.Endpoint, error) {
 	ep, err := shm.Connect(ctx, shm.Config{Rank: w.Rank(), Layout: layout, Key: w.DeriveKey("shm " + purpose),
@@ -48,7 +47,7 @@ func connectAll(ctx context.Context, w World, exchange func(context.Context, []b
 	return ep, nil
 }
 
-// overMem connects ranks without a trial of what lending takes: here they always lend.
+// overMem connects ranks without the trial that measures lending: here they always lend.
 func overMem(c *setup.Config) { c.Connect, c.HeapBytes, c.TryLending = connectAll, 2<<20, false }
 
 // runRanks runs body as every rank of a job and returns their errors, by rank.
@@ -70,7 +69,7 @@ func (j *fakeJob) run(t *testing.T, body func(w *fakeWorld) error) []error {
 	return j.Run(t, func(w *testutil.World) error { return body(&fakeWorld{World: w, job: j}) })
 }
 
-// mustRun is runRanks for ranks that may not fail.
+// mustRun is runRanks for ranks that must not fail.
 func mustRun(t *testing.T, size int, body func(w *fakeWorld, c *Comm) error, opts ...Option) {
 	t.Helper()
 	for r, err := range runRanks(t, size, body, opts...) {
