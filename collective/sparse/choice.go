@@ -9,20 +9,20 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// estimate is what the samples of all ranks say, and what follows from it: the same
-// on all ranks.
+// estimate contains the samples' densities over all ranks, and the predictions that follow from them: the same on all
+// ranks.
 type estimate struct {
 	mean, most float64 // density of the ranks' blocks
-	union      float64 // of what any rank has
-	host       float64 // of what any rank of a host has: the largest
+	union      float64 // density of the union of all ranks
+	host       float64 // largest density of the union of a host's ranks
 	thin       float64 // part of the elements of the ranks' blocks that is zero
-	unionThin  float64 // of those of what any rank has
-	apart      bool    // results go to other memory
+	unionThin  float64 // the same for the union
+	apart      bool    // results are written to other memory
 	form       Form
 	us         [formEnd]time.Duration // predicted; 0: the form cannot run
 }
 
-// estimate predicts what the forms take.
+// estimate predicts the times of the forms.
 func (r *reduction) estimate(all []hello) estimate {
 	e := estimate{form: r.form}
 	if e.form != ByPrice {
@@ -59,10 +59,10 @@ func (r *reduction) estimate(all []hello) estimate {
 	return e
 }
 
-// priced are the forms that can be the quickest.
+// priced lists the forms that can be the fastest.
 var priced = []Form{Trees, Shared, Compact, Dense}
 
-// choose takes the quickest of the forms that can run by price, the first of equals.
+// choose selects the fastest of the forms that can run by price, the first of equals.
 func (e *estimate) choose() {
 	if e.form != ByPrice {
 		return
@@ -75,26 +75,24 @@ func (e *estimate) choose() {
 	}
 }
 
-// What sparse forms cost beside what the dense plan would take for the bytes that
-// they move: a block is handled by itself where the dense plan has long pieces,
-// and a search for blocks comes first.
+// Costs of sparse forms in addition to the time of the dense plan for the bytes that they move: a block is handled by
+// itself where the dense plan has long pieces, and a search for blocks comes first.
 const (
-	findRate    = 12.0 // GB/s of a core, beside others that search, too
+	findRate    = 12.0 // GB/s of a core, while other cores search, too
 	blockUs     = 0.15 // per block moved, at each end
 	treeFactor  = 1.1
-	thinUs      = 1.5e-4 // per byte of blocks that travel without their zeros
-	sharedCores = 1.5    // what the dense plan takes on one host, of ranks that share cores
+	thinUs      = 1.5e-4 // per byte of blocks that are sent without their zeros
+	sharedCores = 1.5    // factor of the dense plan on one host whose ranks share cores
 )
 
-// predict fills in e.us. search: the blocks have to be found.
+// predict fills in e.us. search reports whether the blocks have to be found.
 //
-// Up a tree goes what the ranks have, merged on the way, and the union comes down;
-// the dense plan moves the whole message both ways. So a sparse form moves what the
-// dense plan does for a message of the mean of the two. Aggregators are not asked: they get what
-// every rank has, so several ranks of a host send its blocks through its card several times, where
-// trees merge them first.
+// The ranks' blocks go up a tree, merged on the way, and the union comes down; the dense plan moves the whole message
+// both ways. So a sparse form moves as many bytes as the dense plan for a message of the mean of the two. Aggregators
+// are not predicted: they get the blocks of every rank, so several ranks of a host send a block through its card
+// several times, where trees merge the copies first.
 //
-// What ranks do by themselves takes as many times as long as ranks have a core together.
+// Work of the ranks themselves is slower by the number of ranks that share a core.
 func (r *reduction) predict(e *estimate, search bool) {
 	bytes := float64(r.grid.Bytes())
 	ranks := 1 // of the largest host
@@ -126,13 +124,12 @@ func (r *reduction) predict(e *estimate, search bool) {
 	}
 	e.us[Trees] = micro(own + wait*treeFactor*r.hostPrices.us(int(bytes*moved/2)))
 	if r.noSharing() == "" {
-		// Of a tensor that is full it does all that the dense plan does.
+		// For a full tensor it does all the work of the dense plan.
 		e.us[Shared] = micro(find + zeros + max(r.sharedUs(e), wait*r.hostPrices.us(int(bytes*(e.mean+e.union)/2))))
 	}
 }
 
-// findUs predicts what a search for blocks takes, and what zeros around a result take that
-// goes to other memory.
+// findUs predicts the time of a search for blocks, and the time to write zeros around a result in other memory.
 func (r *reduction) findUs(e *estimate) (find, zeros float64) {
 	bytes := float64(r.grid.Bytes()) * r.c.Share
 	if e.apart {
@@ -141,9 +138,9 @@ func (r *reduction) findUs(e *estimate) (find, zeros float64) {
 	return bytes / findRate / 1e3, zeros
 }
 
-// What the form Shared takes of a core, in us per byte: to copy a rank's blocks into
-// shared memory; to read a block of another rank and add it up; to write one of the
-// result; to write zeros. And what ranks wait for each other, in us.
+// Costs of the form Shared on a core, in us per byte: to copy a rank's blocks into shared memory; to read a block of
+// another rank and add it up; to write a block of the result; to write zeros. And the time that ranks wait for each
+// other, in us.
 const (
 	packUs  = 1 / 5e3
 	readUs  = 1 / 12e3
@@ -152,8 +149,7 @@ const (
 	meetUs  = 30
 )
 
-// sharedUs predicts what the form Shared takes beside the search: all ranks do the same
-// at the same time.
+// sharedUs predicts the time of the form Shared without the search: all ranks do the same at the same time.
 func (r *reduction) sharedUs(e *estimate) float64 {
 	n := float64(r.c.Size)
 	us := e.mean*packUs + e.union*writeUs + min(n*e.mean, e.mean+2*e.union)*readUs
@@ -162,7 +158,7 @@ func (r *reduction) sharedUs(e *estimate) float64 {
 
 func micro(us float64) time.Duration { return time.Duration(us * 1e3) }
 
-// words says what was chosen, and why.
+// words describes the choice and its reason.
 func (e *estimate) words(r *reduction) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "sparse AllReduce of %d %v, %v, blocks of %d: ", r.call.Count, r.call.DType, r.call.Op, r.call.Block)

@@ -9,8 +9,8 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// compact runs the call in the form Compact: every device puts the blocks that any rank has one behind
-// the other, the dense plan reduces these, and they go back to their places.
+// compact runs the call in the form Compact: every device packs the blocks of the union one behind the other, the dense
+// plan reduces these, and they are copied back to their places.
 func (r *deviceReduction) compact(ctx context.Context) error {
 	r.counted()
 	if err := r.unite(ctx); err != nil {
@@ -34,7 +34,7 @@ func (r *deviceReduction) compact(ctx context.Context) error {
 	return r.c.FaultDevice(r.name, r.stage.expand(r.stream, r.call.DType, to))
 }
 
-// unite has the ranks tell each other which blocks they have, and notes those that any has.
+// unite gathers the ranks' sets of blocks, and stores their union.
 func (r *deviceReduction) unite(ctx context.Context) error {
 	words := len(r.set)
 	all := make(block.Set, words*r.c.Size)
@@ -51,7 +51,7 @@ func (r *deviceReduction) unite(ctx context.Context) error {
 	return nil
 }
 
-// count writes, for each half of a word of a set, how many blocks are in the words and halves before it.
+// count writes, for each half of a word of a set, the number of blocks in the words and halves before it.
 func count(to, set block.Set) {
 	n := 0
 	for i, w := range set {

@@ -114,8 +114,8 @@ func asDenseOf(t *testing.T, i int, c *collective.Comm, s *cuda.Stream, d densit
 	})
 }
 
-// Compacted blocks give what the dense plan does with the whole tensor: of all densities and types, with odd tails, in
-// place and not, in calls of different sizes after each other, on one host and between hosts.
+// Compacted blocks give the result of the dense plan with the whole tensor: of all densities and types, with odd tails,
+// in place and not, in calls of different sizes after each other, on one host and between hosts.
 func TestCompact(t *testing.T) {
 	layouts := [][]int{oneHost(2), oneHost(3), oneHost(5), {0, 0, 1, 1}}
 	if !testutil.Thorough() {
@@ -273,8 +273,8 @@ func TestCompactRefused(t *testing.T) {
 var driverCalls = []string{"cuLaunchKernel", "cuMemcpyAsync", "cuMemsetD8Async", "cuEventRecord", "cuStreamWaitEvent",
 	"cuStreamBatchMemOp"}
 
-// What a call enqueues with blocks that go through the host, and from device to device, where no pinned memory is made
-// for them.
+// The driver calls that a call enqueues with blocks that go through the host, and with blocks that go from device to
+// device, for which no pinned memory is allocated.
 func TestDriverCallsOfSparse(t *testing.T) {
 	mustOnDevices(t, oneHost(4), func(c *collective.Comm, s *cuda.Stream) (err error) {
 		const count = 1 << 18

@@ -13,24 +13,22 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// AllReduceDevice is AllReduce on device memory: behind the work of stream s the
-// device finds the blocks that are not zero, the ranks exchange these, and the device puts
-// the result into recv. send and recv have the same length and are memory of the stream's
-// device; they may be the same memory, and overlap in no other way.
+// AllReduceDevice is AllReduce on device memory: after the work that is already in stream s, the device finds the
+// non-zero blocks, the ranks exchange these, and the device writes the result to recv. send and recv have the same
+// length and are memory of the stream's device; they may be the same memory, and overlap in no other way.
 //
-// In the forms Compact and Dense blocks go from device to device, as with
-// collective.AllReduceDevice: of Compact those that any rank has, of Dense all. In the
-// others they go through pinned memory of the hosts. A call by price takes what is quickest.
+// In the forms Compact and Dense blocks go from device to device, as with collective.AllReduceDevice: in Compact the
+// blocks of the union, in Dense all blocks. In the other forms they go through pinned memory of the hosts. A call by
+// price uses the fastest form.
 //
-// It returns when the result is on its way: what is put into s later finds it in
-// recv, and collective.Comm.SyncDevice waits for it and tells of errors until then.
-// The host waits once in between, for the blocks that were found, and in the forms that go through the
-// host again, for those that were copied. All ranks call it together, and none of them AllReduce.
+// It returns when the remaining work is in the stream: work that is put into s later finds the result in recv, and
+// collective.Comm.SyncDevice waits for it and reports errors until then. The host waits once during the call, for the
+// set of blocks that was found, and in the forms that go through the host a second time, for the copy of these blocks.
+// All ranks call it together, and none of them calls AllReduce instead.
 //
-// Memory stays with c until it is closed: pinned memory as large as the largest tensor that went through
-// the host, and memory of the device for the blocks of the largest union in the form Compact. The first
-// call by price, in the form Compact or Dense opens the devices as device calls do. All calls on c are on
-// one device of this rank.
+// Memory stays with c until it is closed: pinned memory as large as the largest tensor that went through the host, and
+// device memory for the blocks of the largest union in the form Compact. The first call by price, or in the form
+// Compact or Dense, opens the devices as device calls do. All calls on c use one device of this rank.
 func AllReduceDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.Stream, send, recv cuda.Slice[T],
 	op collective.Op, opts ...Option) (Stats, error) {
 	const name = "sparse AllReduceDevice"
@@ -46,14 +44,14 @@ func AllReduceDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.
 		return Stats{}, r.c.ArgumentError(name, "a stream of %v; the communicator's sparse calls on this rank are on %v",
 			s.Device(), g.device)
 	}
-	defer func(own block.Set) { r.set = own }(r.set) // the stage's memory may go
+	defer func(own block.Set) { r.set = own }(r.set) // the stage's memory may be freed
 	err = r.run(ctx, &r)
 	runtime.KeepAlive(send)
 	runtime.KeepAlive(recv)
 	return r.stats, err
 }
 
-// checkDevice says what of a call's stream and memory cannot be used, "" if all can.
+// checkDevice describes the fault of a call's stream or memory, and returns "" if both are usable.
 func checkDevice[T Number](s *cuda.Stream, send, recv cuda.Slice[T]) string {
 	if s == nil || s.Device() == nil {
 		return "no stream"
@@ -68,15 +66,15 @@ func checkDevice[T Number](s *cuda.Stream, send, recv cuda.Slice[T]) string {
 	return unlike(in.Span(), out.Span())
 }
 
-// deviceReduction is an AllReduceDevice under way. The tensor that it exchanges is in
-// the stage, and has only the blocks that travel.
+// deviceReduction is an AllReduceDevice in flight. The tensor that it exchanges is in the stage, which holds only the
+// blocks to be sent.
 type deviceReduction struct {
 	reduction
 	stream     *cuda.Stream
 	send, recv cuda.Addr
 }
 
-// look finds the blocks that count, and waits for that, where the call needs them.
+// look finds the non-zero blocks, and waits for the search, if the call needs them.
 func (r *deviceReduction) look(ctx context.Context, h *hello) error {
 	if ctx.Err() != nil || r.grid.Elements == 0 || r.form == Dense && r.c.Size > 1 {
 		return nil
@@ -104,8 +102,7 @@ func (r *deviceReduction) look(ctx context.Context, h *hello) error {
 	return nil
 }
 
-// stopped ends the communicator because the stream has failed, or ctx ended before it
-// was there.
+// stopped ends the communicator because the stream has failed, or because ctx ended before the stream was done.
 func (r *deviceReduction) stopped(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return r.c.FaultDevice(r.call.String(), err)
@@ -115,22 +112,22 @@ func (r *deviceReduction) stopped(ctx context.Context, err error) error {
 	return r.c.Fault(f, r.call.String())
 }
 
-// hostLink is at how many GB/s blocks come to the host and go back, where nobody has
-// measured it, and stagingUs what the waits for that take.
+// hostLink is the assumed rate, in GB/s, of copies of blocks to the host and back, and stagingUs the time of the waits
+// for them. Neither is measured on the machine.
 const (
 	hostLink  = 10.0
 	stagingUs = 60
 )
 
-// What the form Compact takes beside the dense plan of the blocks: at how many GB/s a device goes over its
-// memory (a V100 at 900, an H200 at 4800), and for two launches with their copies.
+// Costs of the form Compact in addition to the dense plan of the blocks: the rate, in GB/s, at which a device passes
+// over its memory (a V100 at 900, an H200 at 4800), and the time of two launches with their copies.
 const (
 	deviceRate = 1000.0
 	compactUs  = 40
 )
 
-// price has the dense plan be that of devices, and the forms of the host take the way of the blocks there
-// and back besides. All blocks are found.
+// price replaces the time of the dense plan by that of the devices' plan, and adds the copies to the host and back to
+// the forms of the host. All blocks are found.
 func (r *deviceReduction) price(ctx context.Context, e *estimate) error {
 	if err := r.c.OpenDevices(ctx, r.stream.Device()); err != nil {
 		return err
@@ -153,7 +150,7 @@ func (r *deviceReduction) dense(ctx context.Context) error {
 	return r.c.DenseDevice(ctx, r.stream, r.call.DType, r.call.Op, r.send, r.recv, r.grid.Elements)
 }
 
-// travel exchanges the blocks, in form f: Compact, or by way of the host.
+// travel exchanges the blocks, in form f: Compact, or through the host.
 func (r *deviceReduction) travel(ctx context.Context, f Form) error {
 	if f == Compact {
 		return r.compact(ctx)

@@ -21,10 +21,9 @@ import (
 	"github.com/treerun/treerun/rank"
 )
 
-// onDevices runs the test that calls it once more as ranks on these hosts, processes of
-// a job of treerun on fake hosts with four GPUs each. There it runs body with a stream
-// on the rank's GPU, and compares what the process holds of its GPUs before and after.
-// It reports whether this process is a rank, and what body returned.
+// onDevices runs the test that calls it once more as ranks on these hosts, processes of a job of treerun on fake hosts
+// with four GPUs each. There it runs body with a stream on the rank's GPU, and compares the GPU resources of the
+// process before and after. It reports whether this process is a rank, and returns the error of body.
 func onDevices(t *testing.T, hosts []int, body func(c *collective.Comm, s *cuda.Stream) error) (ran bool, err error) {
 	t.Helper()
 	return asJob(t, fakegpu.Job{Hosts: []string{"dgx1v/0-3", "dgx1v/4-7"}[:slices.Max(hosts)+1]}, hosts, body)
@@ -74,8 +73,8 @@ func mustOnDevices(t *testing.T, hosts []int, body func(c *collective.Comm, s *c
 // guard is how many elements lie around a tensor on the device.
 const guard = 5
 
-// callOnDevice makes the call on device memory and returns what send and recv then
-// hold. The result's memory held old before, and nothing beside it may change.
+// callOnDevice makes the call on device memory and returns the contents of send and recv afterwards. The memory of the
+// result contained old before, and the memory around it must not change.
 func callOnDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.Stream, send []T, old T, op collective.Op,
 	inPlace bool, opts ...Option) (kept, result []T, st Stats, err error) {
 	n := len(send)
@@ -264,8 +263,8 @@ func TestDeviceCallsInARow(t *testing.T) {
 	})
 }
 
-// Numbers that are not quite zero are not lost on the way to a device and back, and
-// zeros of either sign become +0: what a rank leaves out is +0, though all have -0 there.
+// Numbers that are almost zero are not lost on the way to a device and back, and zeros of either sign become +0: a
+// block that a rank leaves out is +0, even if all ranks have -0 there.
 func TestSpecialNumbersOnDevice(t *testing.T) {
 	odd := []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), math.SmallestNonzeroFloat32,
 		-math.SmallestNonzeroFloat32, float32(math.Copysign(0, -1))}
@@ -301,8 +300,7 @@ func TestSpecialNumbersOnDevice(t *testing.T) {
 	})
 }
 
-// A wrong argument is an error before anything is sent, and a rank that calls for host
-// memory is told.
+// A wrong argument is an error before anything is sent, and a rank that calls for host memory gets a mismatch.
 func TestDeviceArguments(t *testing.T) {
 	mustOnDevices(t, oneHost(2), func(c *collective.Comm, s *cuda.Stream) (err error) {
 		ctx := t.Context()

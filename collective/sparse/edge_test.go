@@ -15,8 +15,8 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// Numbers that are not quite zero are never lost, and zeros of either sign in blocks
-// of zeros become +0, on all ranks alike.
+// Numbers that are almost zero are never lost, and zeros of either sign in blocks of zeros become +0, the same on all
+// ranks.
 func TestSpecialNumbers(t *testing.T) {
 	nan, inf, negative := float32(math.NaN()), float32(math.Inf(-1)), float32(math.Copysign(0, -1))
 	tiny := math.Float32frombits(1)
@@ -122,7 +122,7 @@ func TestArguments(t *testing.T) {
 	})
 }
 
-// Ranks that call something else all hear who called what.
+// If ranks make different calls, the errors of all ranks name the ranks and the calls.
 func TestMismatch(t *testing.T) {
 	x, y := make([]float32, 1000), make([]int32, 1000)
 	long := make([]float32, 1001)
@@ -209,7 +209,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// What a worker sends to aggregators is its blocks, and what stands around them.
+// A worker sends only its blocks and their headers to aggregators.
 func TestWorkerBytes(t *testing.T) {
 	const size, blocks = 256, 4000
 	mustRun(t, oneHost(4), func(_ *world, c *collective.Comm) error {

@@ -64,7 +64,7 @@ func ExampleAllReducePairs() {
 	// Output: [0 1 7] [3 4 3 4 2 4]
 }
 
-// A gradient in the memory of a GPU: what is put into the stream later finds the result in it.
+// A gradient in GPU memory: work that is put into the stream later finds the result in it.
 func ExampleAllReduceDevice() {
 	step := func(ctx context.Context, c *collective.Comm, s *cuda.Stream, grad cuda.Slice[float32]) error {
 		stats, err := sparse.AllReduceDevice(ctx, c, s, grad, grad, collective.Sum)

@@ -16,11 +16,10 @@ func held() (files, goroutines int, err error) {
 	return len(all), runtime.NumGoroutine(), err
 }
 
-// Links are opened anew for larger blocks than fit the slots of those that are there, and
-// these are closed, by the aggregators, too: calls whose blocks grow and grow hold no more
-// descriptors and goroutines than the first one.
+// Links are opened again for blocks that are larger than the slots of the existing links, which are then closed, by the
+// aggregators, too: calls whose blocks grow repeatedly hold no more descriptors and goroutines than the first one.
 func TestGrowingBlocksKeepNothing(t *testing.T) {
-	const slack = 3 // of something that begins or ends beside; a rank's links alone have as many descriptors
+	const slack = 3 // for others that begin or end meanwhile; a rank's links alone have as many descriptors
 	check := func(t *testing.T, c *collective.Comm, form Form) error {
 		var files, goroutines int
 		for k, size := range []int{64, 9000, 11000, 13000} {

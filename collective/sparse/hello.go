@@ -10,17 +10,17 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// hello is what every rank tells the others before a call. It travels as encoding/binary
-// writes it, behind helloVersion.
+// hello is the message that every rank sends to the others before a call. It is encoded by encoding/binary, after
+// helloVersion.
 type hello struct {
 	Call   call
 	Sample sample
-	Pairs  uint32 // of this rank
-	Apart  bool   // its result goes to other memory than where its tensor is
-	Thin   uint8  // part of the elements of its blocks that is zero, of 255; 0 where nobody has looked
+	Pairs  uint32 // number of pairs of this rank
+	Apart  bool   // its result is written to other memory than its tensor
+	Thin   uint8  // part of the elements of its blocks that is zero, of 255; 0 if not sampled
 }
 
-// call is what all ranks must have alike.
+// call contains the arguments that must be the same on all ranks.
 type call struct {
 	What  kind
 	DType kernel.DType
@@ -30,14 +30,14 @@ type call struct {
 	Count int64 // elements
 }
 
-// kind is which function was called.
+// kind is the function that was called.
 type kind uint8
 
 const (
 	allReduce kind = iota + 1
 	allReducePairs
 	allReduceDevice
-	serving     // no call: the rank serves those of the others
+	serving     // no call: the rank serves the calls of the others
 	stopServing // the others have no more
 	kinds
 )
@@ -52,14 +52,14 @@ var helloBytes = 1 + binary.Size(hello{})
 func (h *hello) encode() []byte {
 	b, err := binary.Append([]byte{helloVersion}, binary.LittleEndian, h)
 	if err != nil {
-		panic(err) // a hello has fields of fixed sizes alone
+		panic(err) // a hello has only fields of fixed sizes
 	}
 	return b
 }
 
 var errHello = errors.New("not the greeting of a sparse collective")
 
-// parseHello reads what a rank has told.
+// parseHello decodes the hello of a rank.
 func parseHello(b []byte) (h hello, err error) {
 	if len(b) != helloBytes || b[0] != helloVersion {
 		return h, fmt.Errorf("%w: %d bytes", errHello, len(b))
@@ -102,10 +102,10 @@ func (c call) String() string {
 	return b.String()
 }
 
-// compare returns the rank to blame, and the words, where ranks that do not serve called
-// something else: the lowest of those with whom fewest agree. ok: all called the same.
+// compare checks that all ranks that do not serve made the same call, and reports this as ok. If not, it returns the
+// rank at fault, the lowest of those whose call the fewest ranks made, and the text of the error.
 func compare(all []hello) (odd int, words string, ok bool) {
-	agree := make(map[call]int) // how many ranks make it
+	agree := make(map[call]int) // number of ranks that make the call
 	var workers []int
 	for r := range all {
 		if c := all[r].Call; c.What != serving {
@@ -124,7 +124,7 @@ func compare(all []hello) (odd int, words string, ok bool) {
 	}
 	fewest := slices.MinFunc(others, byAgreement)
 	if odd = fewest; byAgreement(fewest, most) == 0 {
-		odd = -1 // it could as well be the others
+		odd = -1 // the others might as well be at fault
 	}
 	return odd, fmt.Sprintf("rank %d called %v while rank %d called %v", fewest, all[fewest].Call, most,
 		all[most].Call), false

@@ -116,8 +116,7 @@ func TestSharedAddresses(t *testing.T) {
 	}
 }
 
-// Of the memory of a large call a rank keeps no more than Keep says when a smaller call or one in
-// another form follows.
+// After a large call a rank keeps at most Keep bytes of memory once a smaller call or one in another form follows.
 func TestSharedMemoryIsBounded(t *testing.T) {
 	const ranks, keep = 3, 64 << 10
 	_, err := sharedMemory()
@@ -163,14 +162,14 @@ func TestSharedMemoryIsBounded(t *testing.T) {
 	})
 }
 
-// agreed returns how much memory the ranks share when all have come here, before any goes on.
+// agreed returns the amount of memory that the ranks share at a moment when all of them have called it.
 func agreed(t *testing.T, c *collective.Comm) (int64, error) {
 	first := collective.Barrier(t.Context(), c)
 	n, err := sharedMemory()
 	return n, errors.Join(first, err, collective.Barrier(t.Context(), c))
 }
 
-// poor is an Endpoint whose memory for others is used up when fails says so.
+// poor is an Endpoint whose memory for others is exhausted when fails returns true.
 type poor struct {
 	transport.Endpoint
 	fails func(n int) bool
@@ -183,8 +182,7 @@ func (p *poor) Scratch(n int) ([]byte, error) {
 	return p.Endpoint.Scratch(n)
 }
 
-// poorly has the communicator open links for the form Shared whose memory is used up when
-// fails says so.
+// poorly makes the communicator open links for the form Shared whose memory is exhausted when fails returns true.
 func poorly(c *collective.Comm, fails func(n int) bool) {
 	s := stateOf(comm.Of(c))
 	open := s.openLinks
@@ -197,8 +195,8 @@ func poorly(c *collective.Comm, fails func(n int) bool) {
 	}
 }
 
-// Where a rank has no memory for its blocks, or for its share of the sums, the call fails on all
-// ranks, with what is to be done.
+// If a rank has no memory for its blocks, or for its share of the sums, the call fails on all ranks, with advice in the
+// error.
 func TestSharedWithoutMemory(t *testing.T) {
 	for allocated := range 2 { // the second is for results
 		errs := runRanks(t, oneHost(4), func(_ *world, c *collective.Comm) error {

@@ -8,9 +8,8 @@ import (
 	"github.com/treerun/treerun/collective"
 )
 
-// What ranks are told of different calls does not depend on who comes first: the call of
-// most ranks, of equals that of the lowest, is held against that of fewest, and each rank's
-// error begins with its own call.
+// The errors for different calls do not depend on the order in which ranks call: the call of most ranks, or that of the
+// lowest rank in a tie, is compared with that of the fewest, and each rank's error begins with its own call.
 func TestMismatchIsToldAlike(t *testing.T) {
 	name := func(n int) string { return fmt.Sprintf("sparse AllReduce (sum of %d float32 in blocks of 256)", n) }
 	for _, c := range []struct {
@@ -43,7 +42,7 @@ func TestMismatchIsToldAlike(t *testing.T) {
 	}
 }
 
-// The same with rows, whose calls have more parts than one that are told.
+// The same with rows, whose calls exchange more than one message.
 func TestMismatchOfPairsIsToldAlike(t *testing.T) {
 	var first []string
 	for range 5 {

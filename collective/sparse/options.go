@@ -29,15 +29,14 @@ func dtypeOf[T Number]() kernel.DType {
 // Form is how a sparse AllReduce runs.
 type Form uint8
 
-// The forms; the comment of the package says what they are. ByPrice takes the one
-// that is predicted to be the quickest.
+// The forms, described in the package comment. ByPrice selects the one that is predicted to be the fastest.
 const (
 	ByPrice Form = iota
 	Trees
 	Aggregators
 	Dense
-	Shared  // of ranks on one host alone
-	Compact // of AllReduceDevice alone
+	Shared  // only for ranks on one host
+	Compact // only for AllReduceDevice
 	formEnd
 )
 
@@ -51,7 +50,7 @@ func (f Form) String() string {
 	return fmt.Sprintf("Form(%d)", uint8(f))
 }
 
-// ParseForm returns the form with a name, "" being ByPrice.
+// ParseForm returns the form with a name; "" means ByPrice.
 func ParseForm(name string) (Form, error) {
 	for f, s := range forms {
 		if s == name || f == 0 && name == "" {
@@ -61,7 +60,7 @@ func ParseForm(name string) (Form, error) {
 	return 0, fmt.Errorf("sparse: no form %q: want one of %q", name, forms[1:])
 }
 
-// Option changes a call. All ranks must give the same ones; nil changes nothing.
+// Option changes a call. All ranks must pass the same ones; a nil Option changes nothing.
 type Option func(*call)
 
 const (
@@ -69,8 +68,8 @@ const (
 	maxBlockBytes = 1 << 20
 )
 
-// BlockSize sets the elements of a block, 256 without it. Smaller blocks leave out
-// more, larger ones cost less to handle.
+// BlockSize sets the number of elements of a block, 256 by default. With smaller blocks more elements are left out,
+// larger ones cost less to handle.
 func BlockSize(elements int) Option { return func(c *call) { c.Block = int64(elements) } }
 
 // Use sets the form in which the call runs.
@@ -87,12 +86,12 @@ func newCall(what kind, dt kernel.DType, op collective.Op, count int, opts []Opt
 	return c
 }
 
-// grid is how the call cuts its tensor.
+// grid returns the grid of the call's tensor.
 func (c *call) grid() block.Grid {
 	return block.Grid{Elements: int(c.Count), Size: int(c.Block), Width: c.DType.Size()}
 }
 
-// check says what of c cannot be used, "" if all can.
+// check describes the fault of c, and returns "" if there is none.
 func (c *call) check() string {
 	most := int64(maxBlockBytes / c.DType.Size())
 	switch {

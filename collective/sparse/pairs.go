@@ -12,24 +12,22 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// Pairs is a sparse matrix of which some rows are there, such as the gradient of an
-// embedding: Values[i*Width:(i+1)*Width] is row Indices[i].
+// Pairs is a sparse matrix that contains some of its rows, such as the gradient of an embedding:
+// Values[i*Width:(i+1)*Width] is row Indices[i].
 type Pairs[T Number] struct {
 	Indices []uint32
 	Values  []T
 	Width   int
 }
 
-// AllReducePairs adds up the rows of all ranks: every rank gets all rows that any
-// rank has, by rising index, each the sum of what the ranks have of it. in may have
-// its rows in any order, and a row several times, and is not changed; ranks may have
-// any number of rows. All ranks call it together, with the same Width and options, of
-// which BlockSize means nothing here.
+// AllReducePairs adds up the rows of all ranks: it returns, on every rank, all rows of the union, by rising index, each
+// the sum of that row over all ranks. in may have its rows in any order, and a row several times, and is not changed;
+// ranks may have any number of rows. All ranks call it together, with the same Width and options; BlockSize has no
+// effect.
 //
-// The ranks first tell each other their indices. The rows that any of them has then
-// are a tensor in which nothing lies between them, which runs as that of AllReduce does.
-// Density in the Stats is of this tensor, and bytes are those of the rows: the indices,
-// which all forms need, are not among them.
+// The ranks first exchange their indices. The rows of the union then form a tensor without gaps, which is reduced as in
+// AllReduce. Density in the Stats is of this tensor, and bytes are those of the rows: the indices, which all forms
+// need, do not count.
 func AllReducePairs[T Number](ctx context.Context, c *collective.Comm, in Pairs[T], opts ...Option) (Pairs[T], Stats,
 	error) {
 	const name = "sparse AllReducePairs"
@@ -50,7 +48,7 @@ func AllReducePairs[T Number](ctx context.Context, c *collective.Comm, in Pairs[
 	return out, p.stats, err
 }
 
-// pairs is an AllReducePairs under way.
+// pairs is an AllReducePairs in flight.
 type pairs[T Number] struct {
 	reduction
 	own   Pairs[T]   // sorted, every row once
@@ -58,8 +56,8 @@ type pairs[T Number] struct {
 	union []uint32
 }
 
-// sorted returns in by rising index, rows that stand there several times added up in
-// their order. Where it is so already it is in itself.
+// sorted returns in by rising index, with rows of the same index added up in their order. If in is sorted already it
+// returns in itself.
 func sorted[T Number](in Pairs[T]) Pairs[T] {
 	rising := true
 	for i := 1; i < len(in.Indices); i++ {
@@ -96,7 +94,7 @@ func (p *pairs[T]) run(ctx context.Context) (Pairs[T], error) {
 	if err := p.tellIndices(ctx, all); err != nil {
 		return out, err
 	}
-	if err := p.lay(); err != nil { // on all ranks alike
+	if err := p.lay(); err != nil { // the same on all ranks
 		return out, p.c.ArgumentError(p.call.String(), "%w", err)
 	}
 	for q, list := range p.lists {
@@ -120,8 +118,7 @@ func (p *pairs[T]) travel(ctx context.Context, f Form) error {
 	return p.exchange(ctx, f, true)
 }
 
-// tellIndices gives all ranks the indices of all, padded to those of the one that
-// has most.
+// tellIndices gathers the indices of all ranks on every rank, padded to the longest list.
 func (p *pairs[T]) tellIndices(ctx context.Context, all []hello) error {
 	most := 0
 	for q := range all {
@@ -149,7 +146,7 @@ func (p *pairs[T]) tellIndices(ctx context.Context, all []hello) error {
 	return nil
 }
 
-// parseIndices reads the n indices that a rank has told: they rise.
+// parseIndices decodes the n indices of a rank, which must rise.
 func parseIndices(b []byte, n int) ([]uint32, error) {
 	if n > len(b)/4 {
 		return nil, fmt.Errorf("%d indices in %d bytes", n, len(b))
@@ -164,12 +161,10 @@ func parseIndices(b []byte, n int) ([]uint32, error) {
 	return list, nil
 }
 
-// minBlock is how many elements blocks of rows have at least: shorter ones would
-// cost more to handle than they save.
+// minBlock is the minimum number of elements of a block of rows: shorter ones would cost more to handle than they save.
 const minBlock = 64
 
-// lay makes the union of all indices, and the tensor of its rows: its blocks are
-// whole rows.
+// lay builds the union of all indices, and the tensor of its rows: its blocks are whole rows.
 func (p *pairs[T]) lay() error {
 	for _, list := range p.lists {
 		p.union = append(p.union, list...)
@@ -187,14 +182,14 @@ func (p *pairs[T]) lay() error {
 	return nil
 }
 
-// gridOf cuts a tensor of so many rows.
+// gridOf returns the grid of a tensor with the given number of rows.
 func (p *pairs[T]) gridOf(union int) block.Grid {
 	w := p.own.Width
 	rows := (minBlock + w - 1) / w
 	return block.Grid{Elements: union * w, Size: rows * w, Width: p.call.DType.Size()}
 }
 
-// blocksOf returns the blocks in which rows of a list lie.
+// blocksOf returns the blocks that contain rows of a list.
 func (p *pairs[T]) blocksOf(list []uint32) block.Set {
 	set := block.NewSet(p.grid.Blocks())
 	p.each(list, func(_, at int) {
@@ -205,7 +200,7 @@ func (p *pairs[T]) blocksOf(list []uint32) block.Set {
 	return set
 }
 
-// each calls f with the place of every row of a list, and its place in the union.
+// each calls f with the position of every row in a list, and its position in the union.
 func (p *pairs[T]) each(list []uint32, f func(i, at int)) {
 	at := 0
 	for i, index := range list {

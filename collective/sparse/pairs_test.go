@@ -30,7 +30,7 @@ func TestAllReducePairs(t *testing.T) {
 	}
 }
 
-// pairsOf is what a rank has: small integers, whose sums are exact.
+// pairsOf returns the pairs of a rank: small integers, whose sums are exact.
 func pairsOf(rank, width, rows int, seed uint64) Pairs[float32] {
 	r := rand.New(rand.NewPCG(seed, uint64(rank)))
 	p := Pairs[float32]{Width: width}
@@ -76,7 +76,7 @@ func checkPairs(t *testing.T, c *collective.Comm, form Form, width, rows int, se
 	return nil
 }
 
-// Ranks with other widths all hear of it.
+// If ranks have different widths, all of them get an error.
 func TestPairsMismatch(t *testing.T) {
 	errs := runRanks(t, oneHost(3), func(_ *world, c *collective.Comm) error {
 		_, _, err := AllReducePairs(t.Context(), c, Pairs[int32]{Width: 2 + c.Rank()/2})
@@ -90,8 +90,7 @@ func TestPairsMismatch(t *testing.T) {
 	}
 }
 
-// A row of -0 is one of +0 in the sum where a rank does not have it, and stays what it is
-// where all have it: in every form.
+// A row of -0 becomes +0 in the sum if a rank does not have it, and stays -0 if all ranks have it: in every form.
 func TestPairsZeros(t *testing.T) {
 	const ranks, width = 3, 70 // a row is a block
 	negative := float32(math.Copysign(0, -1))
@@ -104,7 +103,7 @@ func TestPairsZeros(t *testing.T) {
 					in.Values = append(in.Values, slices.Repeat([]float32{negative}, width)...)
 				}
 			}
-			in.Values[len(in.Values)-1] = 1 // else nobody would have to send the block
+			in.Values[len(in.Values)-1] = 1 // else no rank would have to send the block
 			out, _, err := AllReducePairs(t.Context(), c, in, Use(form))
 			if err != nil {
 				return err

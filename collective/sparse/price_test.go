@@ -13,8 +13,8 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// pricing predicts calls of 16 Mi float32 of so many ranks, so many per host and per core, where
-// the dense plan moves 1 GB/s.
+// pricing predicts calls of 16 Mi float32, with the given number of ranks, of ranks per host and of ranks per core,
+// where the dense plan moves 1 GB/s.
 type pricing struct{ ranks, perHost, perCore int }
 
 func (p pricing) of(e estimate) [formEnd]time.Duration {
@@ -64,8 +64,8 @@ func TestPrices(t *testing.T) {
 	})
 }
 
-// Between hosts blocks with few elements cost less; on one host, where these travel as they are,
-// they cost what others do.
+// Between hosts blocks with few non-zero elements cost less; on one host, where they are sent in full, they cost as
+// much as others.
 func TestPriceOfThinBlocks(t *testing.T) {
 	dense := estimate{mean: 1, most: 1, host: 1, union: 1}
 	thin := dense

@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// prices are what the dense plans of a communicator are predicted to take, of the host or of devices.
+// prices contains predicted times of the dense plans of a communicator, of the host or of devices.
 type prices struct {
-	ask   func(bytes int) float64 // NaN: nobody knows
+	ask   func(bytes int) float64 // NaN: not known
 	known map[int]float64
 }
 
@@ -15,7 +15,7 @@ func newPrices(ask func(bytes int) float64) *prices {
 	return &prices{ask: ask, known: make(map[int]float64)}
 }
 
-// us predicts what so many bytes take: between powers of two, which are priced once, on the line.
+// us predicts the time for n bytes: powers of two are priced once, and sizes between them are interpolated.
 func (p *prices) us(n int) float64 {
 	n = max(n, 8)
 	low := 1 << (bits.Len(uint(n)) - 1)
@@ -29,7 +29,7 @@ func (p *prices) of(n int) float64 {
 	}
 	us := p.ask(n)
 	if math.IsNaN(us) || us <= 0 {
-		us = 10 + float64(n)/1e3 // nobody knows: 1 GB/s
+		us = 10 + float64(n)/1e3 // not known: 1 GB/s
 	}
 	p.known[n] = us
 	return us

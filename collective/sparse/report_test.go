@@ -10,8 +10,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// People are told once of the choice for a call, however calls take turns, and again when it
-// is another one.
+// The choice for a call is reported once, in whatever order calls alternate, and again when it changes.
 func TestSaidOnce(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 	if err != nil {

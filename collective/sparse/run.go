@@ -18,13 +18,13 @@ func (r *reduction) drive(ctx context.Context, x drive.Exchange) error {
 	return nil
 }
 
-// header is in front of all messages of the call.
+// header returns the header of all messages of the call.
 func (r *reduction) header(root int32) transport.Header {
 	return transport.Header{Seq: uint64(r.state.tensor), Count: uint64(r.call.Count), Op: uint8(r.call.Op),
 		DType: uint8(r.call.DType), Root: root}
 }
 
-// moved notes what a call has sent and received, and how many blocks any rank had.
+// moved stores the blocks and bytes that a call has sent and received, and the size of the union.
 func (r *reduction) moved(n block.Counts) {
 	s := &r.stats
 	s.Union, s.UnionDensity = n.Union, part(n.Union, r.grid.Blocks())
@@ -63,7 +63,7 @@ func (r *reduction) merge(ctx context.Context, f *forest) error {
 	return nil
 }
 
-// stripeBytes is how much of a tensor goes to one tree before the next one's turn.
+// stripeBytes is the number of bytes of a tensor that go to one tree before the next one.
 const stripeBytes = 4 << 10
 
 // dealOut gives every tree its part of the blocks.

@@ -8,16 +8,16 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// sampled is how many blocks the ranks look at before they choose a form.
+// sampled is the number of blocks that the ranks examine before they choose a form.
 const sampled = 1024
 
-// sample is which of the sampled blocks have something in them.
+// sample contains a bit for each of the sampled blocks, set if the block is not zero.
 type sample [sampled / 64]uint64
 
 func (s *sample) set() block.Set { return s[:] }
 
-// sampleAt returns the i-th block that is looked at, of so many: one of every
-// stretch of the same length, at a place that no pattern in the data follows.
+// sampleAt returns the i-th sampled block of the given number of blocks: one of every stretch of the same length, at a
+// position that follows no pattern in the data.
 func sampleAt(i, blocks int) int {
 	if blocks <= sampled {
 		return i
@@ -30,12 +30,12 @@ func sampleAt(i, blocks int) int {
 	return lo + int(x%uint64(hi-lo))
 }
 
-// taken returns how many blocks are looked at, of so many.
+// taken returns the number of sampled blocks, of the given number of blocks.
 func taken(blocks int) int { return min(blocks, sampled) }
 
-// draw looks at the sampled blocks of a tensor. They are far apart, in no cache and on as many
-// pages: of several it reads a line each by turns, so that the processor waits for all of
-// these at once: 0.4 ms in place of 0.7, of a call of 6.
+// draw examines the sampled blocks of a tensor. They are far apart, in no cache and on different pages: it reads a line
+// of each of several in turn, so that the processor waits for all of these at once: 0.4 ms in place of 0.7, in a call
+// of 6.
 func draw(dt kernel.DType, g block.Grid, tensor []byte) (s sample) {
 	const together = 16
 	n := taken(g.Blocks())
@@ -56,7 +56,7 @@ func draw(dt kernel.DType, g block.Grid, tensor []byte) (s sample) {
 	return s
 }
 
-// sampleOf is the sample of blocks that are known, of so many.
+// sampleOf returns the sample of a known set, of the given number of blocks.
 func sampleOf(set block.Set, blocks int) (s sample) {
 	for i := range taken(blocks) {
 		if set.Has(sampleAt(i, blocks)) {
@@ -66,8 +66,8 @@ func sampleOf(set block.Set, blocks int) (s sample) {
 	return s
 }
 
-// thinness returns which part of the elements of sampled blocks in s is zero, of 255, as a few of
-// each say.
+// thinness returns the part of the elements of sampled blocks in s that is zero, of 255, estimated from a few elements
+// of each.
 func (s *sample) thinness(g block.Grid, tensor []byte) uint8 {
 	const each = 4
 	zeros, all := 0, 0
@@ -88,8 +88,8 @@ func (s *sample) thinness(g block.Grid, tensor []byte) uint8 {
 	return uint8(255 * part(zeros, all))
 }
 
-// glance brings blocks of zeros into the nearest cache, and of others what it takes to see
-// that they are not.
+// glance reads blocks of zeros into the nearest cache, and of others only the part up to the first non-zero word that
+// it reads.
 func glance(blocks [][]byte) {
 	const line = 64
 	hit := make([]bool, len(blocks))

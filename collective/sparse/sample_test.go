@@ -8,8 +8,8 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// A sample says of each of its blocks whether it counts, wherever in the block something
-// is, of blocks of every length, the last one too.
+// A sample reports for each of its blocks whether it is non-zero, wherever in the block the element is, for blocks of
+// every length, including the last one.
 func TestDraw(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, size := range []int{1, 3, 16, 100, 256} {
@@ -35,8 +35,8 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// Of the elements of blocks that are not zero a sample says how many are, and of a dense tensor,
-// as of one without anything in it, that none is.
+// A sample reports the part of zero elements in non-zero blocks; for a dense tensor, and for one of zeros, it reports
+// none.
 func TestThinness(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, size := range []int{1, 100, 256} {
@@ -76,7 +76,7 @@ func BenchmarkDraw(b *testing.B) {
 			b.Fatal(s)
 		}
 		b.StopTimer()
-		clear(x[(i+2)%8*len(x)/8:][:len(x)/8]) // what comes now and then
+		clear(x[(i+2)%8*len(x)/8:][:len(x)/8]) // changes now and then
 		b.StartTimer()
 	}
 }

@@ -7,16 +7,15 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// search finds the blocks of a call, and what has to be written around the result's. It
-// goes through the tensor once, piece by piece: the trees carry what is found already
-// while the rest is searched, and as no rank sends a block before it knows which is its
-// next, nobody sees a difference. It is a merge.Finder.
+// search finds the blocks of a call, and the zeros to be written around those of the result. It passes over the tensor
+// once, piece by piece: the trees carry the blocks found so far while the rest is searched. As no rank sends a block
+// before it knows its next one, the other ranks see no difference. It is a merge.Finder.
 type search struct {
 	r     *reduction
 	known int // blocks
 }
 
-// pieceBytes is how much of a tensor is searched before the next look at the links.
+// pieceBytes is the number of bytes of a tensor that are searched before the next poll of the links.
 const pieceBytes = 256 << 10
 
 func newSearch(r *reduction) *search {
@@ -25,10 +24,10 @@ func newSearch(r *reduction) *search {
 	return &search{r: r}
 }
 
-// Known returns how many blocks, from the first on, were looked at.
+// Known returns the number of blocks, from the first on, that were searched.
 func (s *search) Known() int { return s.known }
 
-// Find looks at one more piece, and deals what it finds to the trees.
+// Find searches one more piece, and deals the blocks found to the trees.
 func (s *search) Find() {
 	r := s.r
 	from := s.known
@@ -37,16 +36,15 @@ func (s *search) Find() {
 	r.deal.Split(r.set, from, s.known, r.parts)
 }
 
-// all looks at everything at once.
+// all searches all blocks at once.
 func (s *search) all() { s.find(s.r.grid.Blocks()) }
 
-// find looks at so many blocks more. All but the last time they are whole words of a
-// set.
+// find searches the given number of further blocks. Except for the last time they are whole words of a set.
 func (s *search) find(blocks int) {
 	r := s.r
 	begun := time.Now()
 	from, to := s.known, min(s.known+blocks, r.grid.Blocks())
-	// Of the blocks that do not count some may hold -0.
+	// Some of the zero blocks may hold -0.
 	set := r.set[from/64 : block.Words(to)]
 	residue := kernel.NonZero(r.call.DType, r.grid.Of(r.in, from, to-from), r.grid.Size, set)
 	r.fill = r.fill || residue || !r.inPlace
@@ -57,13 +55,13 @@ func (s *search) find(blocks int) {
 	}
 }
 
-// counted notes how many blocks this rank has, when all are found.
+// counted stores the number of blocks of this rank, when all are found.
 func (r *reduction) counted() {
 	r.stats.NonZero = r.set.Len()
 	r.stats.Density = part(r.stats.NonZero, r.grid.Blocks())
 }
 
-// zero writes zeros to the blocks that nobody has, when the others are there.
+// zero writes zeros to the blocks outside the union, when the other blocks are written.
 func (r *reduction) zero() {
 	if r.fill {
 		block.Zero(&r.zeros, r.call.DType, r.grid, r.out, r.union)

@@ -8,8 +8,8 @@ import (
 	"github.com/treerun/treerun/collective"
 )
 
-// A tensor of several pieces is searched while its first blocks travel: with results
-// and counts as ever, whatever is in the blocks that nobody has, of late pieces, too.
+// A tensor of several pieces is searched while its first blocks are sent: results and counts are the same, whatever the
+// contents of the blocks outside the union, also in late pieces.
 func TestSearchInPieces(t *testing.T) {
 	const elements, size, late = 5*pieceBytes/4 + 1000, 64, 4 * pieceBytes / 4 // of 4 bytes each
 	hosts := []int{0, 0, 1, 1, 2}

@@ -12,18 +12,18 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Serve makes this rank an aggregator of c: it takes part in the sparse calls of the other
-// ranks, the workers, adds up blocks for them and has no tensor of its own. It returns nil
-// when the workers have called StopServing. Any ranks of c may serve, but not all of them.
+// Serve makes this rank an aggregator of c: it takes part in the sparse calls of the other ranks, the workers, adds up
+// blocks for them and has no tensor of its own. It returns nil when the workers have called StopServing. Any ranks of c
+// may serve, but not all of them.
 //
-// While ranks serve, sparse calls run in the form Aggregators, and any other form is an
-// ErrArgument on all workers. Only sparse calls have a server's part: workers that want
-// other collectives Split c, and a dense call on c itself is an ErrMismatch.
+// While ranks serve, sparse calls run in the form Aggregators, and any other form is an ErrArgument on all workers.
+// Servers take part only in sparse calls: workers that need other collectives Split c, and a dense call on c itself is
+// an ErrMismatch.
 //
-// A server waits for the next call as long as it takes: no stall timeout ends that.
+// A server waits for the next call without a limit: no stall timeout ends this wait.
 //
-// An error is a RankError, the same on all ranks: of a worker or a server that was lost, of
-// workers whose calls differ, or of a worker that has closed c without StopServing.
+// An error is a RankError, the same on all ranks. Its cause is a worker or a server that was lost, workers whose calls
+// differ, or a worker that has closed c without StopServing.
 func Serve(ctx context.Context, c *collective.Comm) error {
 	s, err := claim(c, "sparse Serve", "")
 	if err != nil {
@@ -31,7 +31,7 @@ func Serve(ctx context.Context, c *collective.Comm) error {
 	}
 	defer s.c.End()
 	idle := s.c.Waiter.Watch.Another()
-	idle.Limit = 0 // workers may compute for as long as they like
+	idle.Limit = 0 // workers may compute for any time
 	defer idle.Close()
 	for {
 		if stopped, err := s.serve(ctx, idle); stopped || err != nil {
@@ -40,8 +40,8 @@ func Serve(ctx context.Context, c *collective.Comm) error {
 	}
 }
 
-// StopServing ends Serve on all ranks of c that serve. All workers call it together. Then
-// all ranks of c may call whatever they like.
+// StopServing ends Serve on all ranks of c that serve. All workers call it together. Afterwards all ranks of c may make
+// any call.
 func StopServing(ctx context.Context, c *collective.Comm) error {
 	const name = "sparse StopServing"
 	s, err := claim(c, name, "")
@@ -62,7 +62,7 @@ func StopServing(ctx context.Context, c *collective.Comm) error {
 // control is the call of a rank that has no tensor.
 func control(what kind) call { return call{What: what, DType: kernel.Float32, Op: kernel.Sum} }
 
-// serve serves the workers' next call, and waits for it as idle says.
+// serve serves the workers' next call, and waits for it with idle.
 func (s *state) serve(ctx context.Context, idle *waits.Wait) (stopped bool, err error) {
 	p := pairs[float32]{reduction: reduction{state: s, call: control(serving)}}
 	busy := s.c.Waiter.Watch
@@ -74,7 +74,7 @@ func (s *state) serve(ctx context.Context, idle *waits.Wait) (stopped bool, err 
 	}
 	first := slices.IndexFunc(all, func(h hello) bool { return h.Call.What != serving })
 	name := p.name
-	p.reduction = newReduction(all[first].Call) // that of all workers
+	p.reduction = newReduction(all[first].Call) // the call of all workers
 	p.state, p.name = s, name
 	if p.call.What == stopServing {
 		return true, nil
@@ -84,7 +84,7 @@ func (s *state) serve(ctx context.Context, idle *waits.Wait) (stopped bool, err 
 		if err := p.tellIndices(ctx, all); err != nil {
 			return false, err
 		}
-		if err := p.lay(); err != nil { // the workers know it, too
+		if err := p.lay(); err != nil { // the workers get the same error
 			return false, nil
 		}
 	}
@@ -96,8 +96,8 @@ func (s *state) serve(ctx context.Context, idle *waits.Wait) (stopped bool, err 
 	return false, p.merge(ctx, &p.stars)
 }
 
-// served says why the ranks that serve cannot run the call, "" if they can or there are
-// none: the same on all ranks, which have told each other their calls.
+// served returns the reason why the ranks that serve cannot run the call, or "" if they can or there are none: the same
+// on all ranks, which have exchanged their calls.
 func (r *reduction) served() string {
 	f := r.form
 	if len(r.servers) == 0 || f == ByPrice || f == Aggregators {
@@ -106,7 +106,7 @@ func (r *reduction) served() string {
 	return fmt.Sprintf("the form %v; ranks that serve (%s) take %v alone", f, topo.RankList(r.servers), Aggregators)
 }
 
-// toServers has the call run with the ranks that serve, if there are any.
+// toServers makes the call run with the ranks that serve, if there are any.
 func (r *reduction) toServers() error {
 	if why := r.served(); why != "" {
 		return r.c.ArgumentError(r.call.String(), "%s", why)

@@ -55,15 +55,15 @@ func mustServe(t *testing.T, hosts, servers []int, body func(w *world, c, worker
 	}
 }
 
-// serveTrial makes a call and compares every element with what the workers' tensors give in
-// their order, and for integers with the dense AllReduce.
+// serveTrial makes a call and compares every element with the sum of the workers' tensors in their order, and for
+// integers with the dense AllReduce.
 func serveTrial[T Number](t *testing.T, c, workers *collective.Comm, p pattern, op collective.Op, count, size int,
 	one func(*rand.Rand) T, opts ...Option) (Stats, error) {
 	of := func(q int) []T { return input(p, q, workers.Size(), count, size, uint64(count), one) }
 	send := of(workers.Rank())
 	got, dense := make([]T, count), make([]T, count)
 	for i := range got {
-		got[i] = one(rand.New(rand.NewPCG(3, 4))) // what was there before
+		got[i] = one(rand.New(rand.NewPCG(3, 4))) // old contents
 	}
 	stats, err := AllReduce(t.Context(), c, send, got, op, append(opts, BlockSize(size))...)
 	if err != nil {
@@ -153,7 +153,7 @@ func servePairs(t *testing.T, c, workers *collective.Comm, width, rows int) erro
 	return err
 }
 
-// After StopServing all ranks may call what they like; then others may serve.
+// After StopServing all ranks may make any call; then other ranks may serve.
 func TestServeInTurns(t *testing.T) {
 	hosts := []int{0, 0, 1, 1}
 	mustRun(t, hosts, func(_ *world, c *collective.Comm) error {
@@ -219,7 +219,7 @@ func TestServeRefuses(t *testing.T) {
 	})
 }
 
-// Calls that do not fit together end the communicator on workers and servers alike.
+// Calls that do not match end the communicator on workers and servers.
 func TestServeMismatch(t *testing.T) {
 	x := make([]float32, 1000)
 	for name, c := range map[string]struct {

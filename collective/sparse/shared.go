@@ -9,12 +9,11 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// maxSharing is how many ranks the form Shared is for: every one has a link with every
-// other, and looks at what all have.
+// maxSharing is the maximum number of ranks for the form Shared: every rank has a link with every other, and reads the
+// blocks of all.
 const maxSharing = 32
 
-// noSharing says why the form Shared cannot run a call, "" if it can: the same on all
-// ranks.
+// noSharing returns the reason why the form Shared cannot run a call, or "" if it can: the same on all ranks.
 func (r *reduction) noSharing() string {
 	switch {
 	case r.severalHosts():
@@ -29,8 +28,8 @@ func (r *reduction) noSharing() string {
 	return ""
 }
 
-// heapTimes is how many times what a call can need the ranks must be able to share, since
-// one block stays where it is while there has to be room for another.
+// heapTimes is the required ratio of the memory that ranks can share to the largest need of a call, since one block
+// stays in place while there must be room for another.
 const heapTimes = 4
 
 // openHost opens the links of the form Shared, unless they are open. All ranks call it
@@ -50,7 +49,7 @@ func (s *state) openHost(ctx context.Context, during string) error {
 	return nil
 }
 
-// shareMemory runs the call in the form Shared. known says that this rank's blocks are found.
+// shareMemory runs the call in the form Shared. known reports whether this rank's blocks are found.
 func (r *reduction) shareMemory(ctx context.Context, known bool) error {
 	if why := r.noSharing(); why != "" {
 		return r.c.ArgumentError(r.call.String(), "%s", why)
@@ -77,8 +76,8 @@ func (r *reduction) shareMemory(ctx context.Context, known bool) error {
 	return nil
 }
 
-// trim gives back what the form Shared keeps of large calls when the next one is in another
-// form. All ranks have begun it.
+// trim frees the memory that the form Shared keeps of large calls when the next call is in another form. All ranks have
+// begun that call.
 func (r *reduction) trim(f Form) error {
 	if f == Shared || r.host == nil {
 		return nil

@@ -13,10 +13,9 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// AllReduce combines send of all ranks, element by element, with op, which is Sum,
-// Min or Max, and gives every rank the result in recv. send and recv have the same
-// length on all ranks; they may be the same slice, and overlap in no other way.
-// All ranks call it together, with the same options.
+// AllReduce combines send of all ranks, element by element, with op, which is Sum, Min or Max, and stores the result in
+// recv on every rank. send and recv have the same length on all ranks; they may be the same slice, and overlap in no
+// other way. All ranks call it together, with the same options.
 func AllReduce[T Number](ctx context.Context, c *collective.Comm, send, recv []T, op collective.Op,
 	opts ...Option) (Stats, error) {
 	const name = "sparse AllReduce"
@@ -35,7 +34,7 @@ func AllReduce[T Number](ctx context.Context, c *collective.Comm, send, recv []T
 	return r.stats, err
 }
 
-// unlike says what two buffers cannot be used together for, "" if they can.
+// unlike returns the reason why two buffers cannot be used together, or "" if they can.
 func unlike(send, recv kernel.Span) string {
 	switch {
 	case send.Count != recv.Count:
@@ -46,7 +45,7 @@ func unlike(send, recv kernel.Span) string {
 	return ""
 }
 
-// claim begins a call on c, until End, unless something is wrong with it.
+// claim begins a call on c, until End, unless wrong describes a fault of the call.
 func claim(c *collective.Comm, name, wrong string) (*state, error) {
 	if c == nil {
 		return nil, comm.None().ArgumentError(name, "")
@@ -61,31 +60,31 @@ func claim(c *collective.Comm, name, wrong string) (*state, error) {
 	return stateOf(a), nil
 }
 
-// newReduction returns what every AllReduce begins with.
+// newReduction returns the initial state of every AllReduce.
 func newReduction(c call) reduction {
 	return reduction{call: c, form: c.Form, grid: c.grid()}
 }
 
-// reduction is an AllReduce under way.
+// reduction is an AllReduce in flight.
 type reduction struct {
 	*state
 	call    call
-	form    Form // in which it is to run
+	form    Form // form in which the call runs
 	grid    block.Grid
 	in, out []byte
 	inPlace bool
-	fill    bool      // zeros have to be written to all blocks of out that nobody has
-	search  *search   // of this rank's blocks, while the others exchange theirs; nil: they are known
-	union   block.Set // gets the blocks that any rank had
+	fill    bool      // zeros have to be written to all blocks of out outside the union
+	search  *search   // search for this rank's blocks, during the exchange; nil: they are known
+	union   block.Set // gets the blocks of the union
 	stats   Stats
-	name    string // of the call, with its number
+	name    string // name of the call, with its number
 }
 
-// memory is where the tensor of a call is: of the host, which is a reduction itself, or of a device.
+// memory is the memory of a call's tensor: of the host, which is a reduction itself, or of a device.
 type memory interface {
 	look(ctx context.Context, h *hello) error     // finds a sample of the blocks, or all
-	price(ctx context.Context, e *estimate) error // mends what the forms are predicted to take
-	alone(ctx context.Context) error              // is the call of one rank
+	price(ctx context.Context, e *estimate) error // corrects the predicted times of the forms
+	alone(ctx context.Context) error              // runs the call of one rank
 	dense(ctx context.Context) error              // runs the dense plan
 	travel(ctx context.Context, f Form) error     // exchanges blocks
 }
@@ -104,7 +103,7 @@ func (r *reduction) run(ctx context.Context, m memory) error {
 	return r.reduce(ctx, m, all)
 }
 
-// reduce goes on with a call of which all ranks have told what all is.
+// reduce continues a call with the hellos of all ranks.
 func (r *reduction) reduce(ctx context.Context, m memory, all []hello) error {
 	if err := r.toServers(); err != nil {
 		return err
@@ -152,7 +151,7 @@ func (r *reduction) dense(ctx context.Context) error {
 
 func (r *reduction) travel(ctx context.Context, f Form) error { return r.exchange(ctx, f, false) }
 
-// take notes what was chosen, and gives back memory that it does not need.
+// take stores the choice in the stats, and frees memory that the call does not need.
 func (r *reduction) take(e *estimate) error {
 	r.stats.Form = e.form
 	r.stats.Predicted = e.us
@@ -161,7 +160,7 @@ func (r *reduction) take(e *estimate) error {
 	return r.trim(e.form)
 }
 
-// exchange runs the call in a form in which blocks travel. known says that this rank's are found.
+// exchange runs the call in a form that sends blocks. known reports whether this rank's blocks are found.
 func (r *reduction) exchange(ctx context.Context, f Form, known bool) (err error) {
 	if r.union == nil {
 		r.united = block.Sized(r.united, block.Words(r.grid.Blocks()))
@@ -185,7 +184,7 @@ func (r *reduction) exchange(ctx context.Context, f Form, known bool) (err error
 	return err
 }
 
-// greet begins the call: it tells the other ranks and returns what all told.
+// greet begins the call: it exchanges hellos with the other ranks and returns the hellos of all.
 func (r *reduction) greet(ctx context.Context, h hello) ([]hello, error) {
 	r.tensor++
 	r.name = fmt.Sprintf("%v #%d", r.call, r.tensor)
@@ -215,13 +214,13 @@ func (r *reduction) greet(ctx context.Context, h hello) ([]hello, error) {
 	return all, nil
 }
 
-// broken ends the communicator because of err, which this rank met in a call.
+// broken ends the communicator because of err, an error of this rank in a call.
 func (s *state) broken(during string, err error) error {
 	f := transport.Faultf(transport.FaultLink, s.c.Rank, "rank %d in %s: %v", s.c.Rank, during, err)
 	return s.c.Fault(f, during)
 }
 
-// alone is the call of a communicator of one rank: the result is what it has.
+// alone runs the call of a communicator of one rank: the result is its input.
 func (r *reduction) alone(context.Context) error {
 	newSearch(r).all()
 	r.stats.Union, r.stats.UnionDensity = r.stats.NonZero, r.stats.Density
@@ -231,7 +230,7 @@ func (r *reduction) alone(context.Context) error {
 	return nil
 }
 
-// part returns n of all, 0 of nothing.
+// part returns n/all, 0 if all is 0.
 func part(n, all int) float64 {
 	if all == 0 {
 		return 0

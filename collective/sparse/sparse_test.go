@@ -15,7 +15,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// pattern says which blocks of a rank's tensor are filled, with what density.
+// pattern defines the filled blocks of a rank's tensor, and their density.
 type pattern struct {
 	name string
 	has  func(rank, ranks, b, blocks int, r *rand.Rand) bool
@@ -37,7 +37,7 @@ var patterns = []pattern{
 	{"clustered", func(rank, _, b, blocks int, _ *rand.Rand) bool { return b >= blocks/3 && b < blocks/2+rank }},
 }
 
-// input makes the tensor of a rank: the same one on whatever rank asks.
+// input returns the tensor of a rank: the same one on every rank.
 func input[T Number](p pattern, rank, ranks, count, size int, seed uint64, one func(r *rand.Rand) T) []T {
 	r := rand.New(rand.NewPCG(seed, uint64(rank)))
 	out := make([]T, count)
@@ -68,8 +68,8 @@ func reduceInOrder[T Number](op collective.Op, order []int, of func(rank int) []
 	return sum
 }
 
-// expected is what the ranks must get: Aggregators and Shared add in the order of the ranks,
-// stars of Trees begin with their root.
+// expected returns the result expected: Aggregators and Shared add in the order of the ranks, stars of Trees begin with
+// their root.
 func expected[T Number](form Form, c *collective.Comm, op collective.Op, size, count int, of func(rank int) []T) []T {
 	ranks := make([]int, c.Size())
 	for q := range ranks {
@@ -117,7 +117,7 @@ func trial[T Number](t *testing.T, c *collective.Comm, p pattern, form Form, op 
 	if !inPlace {
 		recv = make([]T, count)
 		for i := range recv {
-			recv[i] = one(rand.New(rand.NewPCG(1, 2))) // what was there before
+			recv[i] = one(rand.New(rand.NewPCG(1, 2))) // old contents
 		}
 	}
 	before := slices.Clone(send)
@@ -141,7 +141,7 @@ func trial[T Number](t *testing.T, c *collective.Comm, p pattern, form Form, op 
 	return checkStats(what, c, stats, p, form, count, size)
 }
 
-// checkStats compares what was counted with what the pattern says.
+// checkStats compares the counts with those expected of the pattern.
 func checkStats(what string, c *collective.Comm, s Stats, p pattern, form Form, count, size int) error {
 	blocks := (count + size - 1) / size
 	if count == 0 || form == Dense || c.Size() == 1 {

@@ -11,28 +11,28 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// stage is where blocks of device memory are while the ranks exchange them. A communicator has one,
-// from its first call on device memory on; its memory is that of the largest calls.
+// stage is host and device memory for the blocks of device tensors during an exchange. A communicator has one, from its
+// first call on device memory on; its size is that of the largest calls.
 type stage struct {
 	device  *cuda.Device
 	kernels *kernels.Set
-	done    *cuda.Event // the latest call's work on the stage
+	done    *cuda.Event // recorded after the latest call's work on the stage
 
-	sets   *cuda.Pinned[uint64] // by what they say
-	bits   cuda.Slice[uint64]   // the same, as kernels see them
-	host   *cuda.Pinned[uint8]  // the tensor's blocks in their places, and nothing of worth in between
-	packed cuda.Slice[uint8]    // in the form Compact, the blocks that any rank has
+	sets   *cuda.Pinned[uint64] // by own, united and before
+	bits   cuda.Slice[uint64]   // the same, as kernels address them
+	host   *cuda.Pinned[uint8]  // the tensor's blocks in their places, and undefined bytes in between
+	packed cuda.Slice[uint8]    // in the form Compact, the blocks of the union
 }
 
 // The sets of a call.
 const (
-	own    = iota // what this rank has
-	united        // what any rank has
-	before        // as count writes them
+	own    = iota // blocks of this rank
+	united        // blocks of the union
+	before        // as written by count
 	sets
 )
 
-// stageFor makes a stage on a device, or the one there large enough for sets of so many words.
+// stageFor makes a stage on a device, or reuses the existing one, with room for sets of the given number of words.
 func (s *state) stageFor(dev *cuda.Device, words int) (err error) {
 	if s.stage == nil {
 		n := &stage{device: dev}
@@ -59,10 +59,10 @@ func (s *state) stageFor(dev *cuda.Device, words int) (err error) {
 	return err
 }
 
-// vector is what a kernel moves at once, from addresses that are multiples of it.
+// vector is the number of bytes that a kernel moves at once, from addresses that are multiples of it.
 const vector = 16
 
-// pinned is old, or pinned memory in its place that has n elements. Nothing uses old any more.
+// pinned returns old, or pinned memory in its place, with n elements. Nothing uses old any more.
 func pinned[T cuda.Number](dev *cuda.Device, old *cuda.Pinned[T], n int) (*cuda.Pinned[T], error) {
 	if old != nil {
 		if len(old.Host()) >= n {
@@ -75,7 +75,7 @@ func pinned[T cuda.Number](dev *cuda.Device, old *cuda.Pinned[T], n int) (*cuda.
 	return cuda.AllocPinned[T](dev, n)
 }
 
-// grown is pinned for memory of the device.
+// grown is like pinned for device memory.
 func grown[T cuda.Number](dev *cuda.Device, old cuda.Slice[T], n int) (cuda.Slice[T], error) {
 	if old.Len() >= n {
 		return old, nil
@@ -86,7 +86,7 @@ func grown[T cuda.Number](dev *cuda.Device, old cuda.Slice[T], n int) (cuda.Slic
 	return cuda.Alloc[T](dev, n)
 }
 
-// drainMax is how long a stage waits for the work of its last call.
+// drainMax is the maximum time that a stage waits for the work of its last call.
 const drainMax = 5 * time.Second
 
 // drain waits until no work uses the memory any more.
@@ -116,20 +116,19 @@ func (n *stage) close() error {
 // tensor returns the memory of a tensor's blocks.
 func (n *stage) tensor(g block.Grid) []byte { return n.host.Host()[:g.Bytes():g.Bytes()] }
 
-// set returns one of the sets, of so many words, and at where kernels see it.
+// set returns one of the sets, of the given number of words. at returns its address for kernels.
 func (n *stage) set(which, words int) block.Set {
 	return n.sets.Host()[which*words : (which+1)*words : (which+1)*words]
 }
 
 func (n *stage) at(which, words int) cuda.Addr { return n.bits.Addr() + cuda.Addr(8*which*words) }
 
-// tell puts the copy of sets from one on to the device into stream s.
+// tell enqueues, in stream s, the copy to the device of number sets, the first of which is from.
 func (n *stage) tell(s *cuda.Stream, from, number, words int) error {
 	return s.Memcpy(n.at(from, words), n.sets.Addr()+cuda.Addr(8*from*words), int64(8*number*words))
 }
 
-// find puts the search for the blocks that count into stream s, and the copy of what
-// it finds to the host.
+// find enqueues, in stream s, the search for the non-zero blocks, and the copy of the set to the host.
 func (n *stage) find(s *cuda.Stream, send cuda.Addr, dt kernel.DType, g block.Grid) error {
 	size, elements := int64(g.Size), int64(g.Elements)
 	return errors.Join(
@@ -139,7 +138,7 @@ func (n *stage) find(s *cuda.Stream, send cuda.Addr, dt kernel.DType, g block.Gr
 		s.Record(n.done))
 }
 
-// gather puts the copy of the blocks that were found into stream s.
+// gather enqueues, in stream s, the copy of the blocks that were found.
 func (n *stage) gather(s *cuda.Stream, send cuda.Addr, dt kernel.DType, g block.Grid) (err error) {
 	if n.host, err = pinned(n.device, n.host, g.Bytes()); err != nil {
 		return err
@@ -149,7 +148,7 @@ func (n *stage) gather(s *cuda.Stream, send cuda.Addr, dt kernel.DType, g block.
 		s.Record(n.done))
 }
 
-// scatter puts the copy of the result's blocks into stream s, with zeros around them.
+// scatter enqueues, in stream s, the copy of the result's blocks, and zeros around them.
 func (n *stage) scatter(s *cuda.Stream, recv cuda.Addr, dt kernel.DType, g block.Grid) error {
 	words := block.Words(g.Blocks())
 	return errors.Join(
@@ -158,8 +157,8 @@ func (n *stage) scatter(s *cuda.Stream, recv cuda.Addr, dt kernel.DType, g block
 		s.Record(n.done))
 }
 
-// compact puts the copy of the blocks that any rank has, of so many bytes, to where they are packed into stream s,
-// and says where that is: as far from a multiple of a vector as the tensor.
+// compact enqueues, in stream s, the packing of the blocks of the union, of the given number of bytes, and returns
+// their location: its offset from a multiple of a vector is that of the tensor.
 func (n *stage) compact(s *cuda.Stream, dt kernel.DType, send cuda.Addr, bytes int, g block.Grid) (c kernels.Compaction,
 	err error) {
 	if n.packed, err = grown(n.device, n.packed, bytes+vector); err != nil {
@@ -171,7 +170,7 @@ func (n *stage) compact(s *cuda.Stream, dt kernel.DType, send cuda.Addr, bytes i
 	return c, errors.Join(n.tell(s, united, sets-united, words), n.kernels.Compact(s, dt, c), s.Record(n.done))
 }
 
-// expand puts the copy of them to their places into stream s, with zeros around them.
+// expand enqueues, in stream s, the copy of the packed blocks to their places, and zeros around them.
 func (n *stage) expand(s *cuda.Stream, dt kernel.DType, c kernels.Compaction) error {
 	return errors.Join(n.kernels.Expand(s, dt, c), s.Record(n.done))
 }

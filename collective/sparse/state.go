@@ -13,14 +13,14 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// state is what the package keeps with a communicator, from its first call on.
+// state is the package's state of a communicator, from its first call on.
 type state struct {
 	c                        *comm.Inside
 	openLinks                func(context.Context, string, string, transport.Layout) (transport.Endpoint, error)
 	servers                  []int       // ranks that only aggregate: they were in Serve when the latest call began
 	trees                    forest      // the communicator's, each once
 	stars                    forest      // around ranks that aggregate
-	opened                   int         // links so far
+	opened                   int         // number of times that links were opened
 	host                     *drive.Pool // nil until a call in the form Shared
 	tensor                   uint32      // number of the latest call
 	set                      block.Set
@@ -31,10 +31,10 @@ type state struct {
 	hostPrices, devicePrices *prices
 	stage                    *stage          // nil before the first call on device memory
 	reported                 map[string]bool // by report
-	sums                     []byte          // of a rank that serves, in the blocks' places
+	sums                     []byte          // sums of a rank that serves, in the blocks' places
 }
 
-// forest is trees of ranks, to which blocks are dealt by share, and their links.
+// forest is a set of trees of ranks, to which blocks are dealt by share, and their links.
 type forest struct {
 	trees  []topo.Tree
 	shares []float64
@@ -42,8 +42,7 @@ type forest struct {
 	run    *drive.Trees       // nil: the links are still to be opened
 }
 
-// add puts a tree into f, unless it has it: the chunks of two that are the same would go over the
-// same links.
+// add adds a tree to f, unless f has it: the chunks of two equal trees would use the same links.
 func (f *forest) add(t topo.Tree, share float64) {
 	for i := range f.trees {
 		if slices.Equal(f.trees[i].Parent, t.Parent) {
@@ -54,7 +53,7 @@ func (f *forest) add(t topo.Tree, share float64) {
 	f.trees, f.shares = append(f.trees, t), append(f.shares, share)
 }
 
-// maxAggregators bounds the aggregators among ranks with tensors, and with them the links.
+// maxAggregators is the maximum number of aggregators among ranks with tensors, which limits the number of links.
 const maxAggregators = 16
 
 func stateOf(c *comm.Inside) *state {
@@ -71,8 +70,8 @@ func stateOf(c *comm.Inside) *state {
 	return s
 }
 
-// arrange lays out the stars whose links are still to be opened: where ranks serve, of the workers
-// around each; else of all ranks around some.
+// arrange builds the stars, whose links are not opened yet: if ranks serve, stars of the workers around each of these;
+// otherwise stars of all ranks around some of them.
 func (s *state) arrange(servers []int) {
 	s.servers = servers
 	s.stars = forest{ep: s.stars.ep}
@@ -93,23 +92,22 @@ func (s *state) arrange(servers []int) {
 	}
 }
 
-// Of the links: what a rank's slots may take, in bytes, how many a link has, and
-// between which sizes they are. Between hosts there are more, and the budget is larger by
-// as much, though memory is there for what is under way only: a rank merges no more than
-// the slowest of its children has sent, and with fewer slots the others' cards are idle
-// meanwhile.
+// Limits of the links: the bytes of all slots of a rank, the number of slots of a link, and the smallest and largest
+// slot. Between hosts there are more slots, and the budget is larger by the same factor, though only blocks in flight
+// take memory: a rank cannot merge more than the slowest of its children has sent, and with fewer slots the cards of
+// the others are idle meanwhile.
 const (
 	linkBudget   = 6 << 20
 	linkSlots    = 8
 	farSlots     = 32
 	minSlot      = 4 << 10
 	maxSlot      = 32 << 10
-	packetExtra  = 64 // what protocols add to a block, and room
+	packetExtra  = 64 // header and padding that protocols add to a block
 	slotsQuantum = 64
 )
 
-// open opens links of f whose slots hold a block of so many bytes, unless they are open.
-// All ranks call it together.
+// open opens links of f whose slots hold a block of the given size in bytes, unless they are open. All ranks call it
+// together.
 func (s *state) open(ctx context.Context, f *forest, during string, blockBytes int) error {
 	if f.run != nil && f.ep.MaxPayload() >= blockBytes+packetExtra {
 		return nil
@@ -127,7 +125,7 @@ func (s *state) open(ctx context.Context, f *forest, during string, blockBytes i
 	if old == nil {
 		return nil
 	}
-	// What went over the old links is done on all ranks: each has come to the present call.
+	// All transfers over the old links are done on all ranks: each has begun the present call.
 	if err := s.c.CloseLinks(old); err != nil {
 		return s.broken(during, fmt.Errorf("closing links that were too small: %w", err))
 	}

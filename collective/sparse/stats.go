@@ -6,45 +6,42 @@ import (
 	"time"
 )
 
-// Stats is what a sparse AllReduce did, as its rank saw it.
+// Stats contains the statistics of a sparse AllReduce on its rank.
 type Stats struct {
-	Form   Form // in which it ran
+	Form   Form // form in which it ran
 	Blocks int  // of the tensor
 
-	// Servers is how many ranks served the call (Serve): they alone aggregated.
+	// Servers is the number of ranks that served the call (Serve), and were its only aggregators.
 	Servers int
 
-	// NonZero is how many blocks of this rank's have something in them, Union those
-	// that any rank had. Where the Dense form ran on price they were not counted:
-	// they are -1, and Density and UnionDensity are estimates of all ranks.
+	// NonZero is the number of non-zero blocks of this rank, Union the number of blocks in the union of all ranks. If the
+	// Dense form was chosen by price they were not counted and are -1, and Density and UnionDensity are estimates over all
+	// ranks.
 	NonZero, Union int
 
 	Density      float64 // part of the blocks that this rank sent, 0 to 1
-	UnionDensity float64 // part of the blocks that any rank had
+	UnionDensity float64 // part of the blocks in the union
 
-	// What this rank sent to others and got from them, headers included, as worker,
-	// aggregator and inner rank of trees; 0 in the Dense form. What goes to several ranks
-	// counts for each of them. But Shared writes what all others read to memory once, and
-	// once it counts as sent. Compact counts the blocks of the union, which are the tensor of its dense
-	// plan, and the ranks' sets of blocks.
+	// Traffic of this rank to and from the others, headers included, as worker, aggregator and inner rank of trees; 0 in
+	// the Dense form. A message to several ranks counts once for each of them. But in the form Shared a rank writes its
+	// blocks to memory once for all readers, and they count as sent once. Compact counts the blocks of the union, which
+	// are the tensor of its dense plan, and the ranks' sets of blocks.
 	SentBytes, ReceivedBytes       int64
 	SentMessages, ReceivedMessages int64
 
-	// SentBlocks and ReceivedBlocks are the blocks in those messages. WorkerBlocks and
-	// WorkerBytes are the part of what was sent in which this rank gave its own blocks
-	// to aggregators on other ranks.
+	// SentBlocks and ReceivedBlocks are the blocks in those messages. WorkerBlocks and WorkerBytes count only this rank's
+	// own blocks sent to aggregators on other ranks.
 	SentBlocks, ReceivedBlocks int64
 	WorkerBlocks, WorkerBytes  int64
 
-	// What the forms were predicted to take when this one was chosen; 0 where nothing was
-	// predicted.
+	// Predicted contains the predicted times of the forms when this one was chosen; 0 without a prediction.
 	Predicted [formEnd]time.Duration
 
-	// Finding is how long the search for blocks took, which is a part of the call.
+	// Finding is the time of the search for blocks, which is a part of the call.
 	Finding time.Duration
 }
 
-// String says what happened, for people.
+// String returns a description of the call, for people.
 func (s Stats) String() string {
 	form := s.Form.String()
 	if s.Servers > 0 {
@@ -61,7 +58,7 @@ func (s Stats) String() string {
 	return text
 }
 
-// percent prints a part with two digits that count.
+// percent formats a part with two significant digits.
 func percent(p float64) string {
 	digits := 0
 	if p > 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/treerun/treerun/collective"
 )
 
-// reduceUntil makes a call of so many elements again and again until it fails, and on rank 2 stops a while
-// after the first, when all ranks have begun.
+// reduceUntil makes a call with the given number of elements repeatedly until it fails, and on rank 2 calls stop some
+// time after the first call, when all ranks have begun.
 func reduceUntil(t *testing.T, c *collective.Comm, elements int, after time.Duration, stop func(), how Option) error {
 	send, recv := make([]float32, elements), make([]float32, elements)
 	fill := func(x []float32, v float32) {
@@ -37,8 +37,8 @@ func reduceUntil(t *testing.T, c *collective.Comm, elements int, after time.Dura
 	return nil
 }
 
-// wantStop compares the errors of all ranks after rank 2 has stopped: they are of one
-// kind, name a rank, and say something.
+// wantStop checks the errors of all ranks after rank 2 has stopped: they have the same kind, name a rank, and contain a
+// text.
 func wantStop(t *testing.T, errs []error, kind error, rank int, says string) {
 	t.Helper()
 	for r, err := range errs {

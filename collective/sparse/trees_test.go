@@ -11,7 +11,7 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// plan is what the Trees form does over the links of a layout.
+// plan returns the plan of the Trees form over the links of a layout.
 func (s *state) plan(layout *transport.Layout) *Plan {
 	p := &Plan{Size: layout.Size, Shares: s.trees.shares, Slots: layout.Slots}
 	for i, t := range s.trees.trees {

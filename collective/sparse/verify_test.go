@@ -8,24 +8,22 @@ import (
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 )
 
-// The plan of the sparse AllReduce along trees, and the proof that it does what it must.
+// The plan of the sparse AllReduce along trees, and the proof that it is correct.
 //
-// What a call sends depends on its blocks; who sends to whom, who adds up for whom
-// and where a block's sum comes about do not.
+// The blocks of a call determine the contents of its messages, but not the senders and receivers, the ranks that add,
+// nor the rank at which a block's sum is complete.
 //
-// # Why no rank waits for ever
+// # Why no rank waits forever
 //
-// A rank takes in its parent's chunks at once, and those of a child whenever it waits
-// for them, whether or not it can send. So a rank that gets on with nothing waits for
-// a child that has sent nothing, or for its parent; a child that has sent nothing has
-// room on its link, and waits for a child of its own; and a parent that has nothing to
-// send down waits the same way. Along a tree that ends at a leaf, or at the root, which
-// wait for nobody: if every link belongs to one tree and one direction, and no tree has
-// a circle. Both are what Verify looks at, besides the run that it makes.
+// A rank accepts its parent's chunks at once, and those of a child whenever it waits for them, whether or not it can
+// send. So a rank that makes no progress waits for a child that has sent nothing, or for its parent; a child that has
+// sent nothing has room on its link, and waits for a child of its own; and a parent that has nothing to send down waits
+// in the same way. Along a tree such a chain ends at a leaf, or at the root, which wait for no rank, provided that
+// every link belongs to one tree and one direction, and no tree has a cycle. Verify checks both, in addition to its
+// run.
 //
-// Whoever sends may hold back chunks of a tree in favour of others, but only while a
-// result of what it has sent there is missing: the block that a root waits for is of
-// ranks that have the results of all before it.
+// A sender may hold back chunks of a tree in favor of others, but only while a result of its earlier chunks of that
+// tree is missing: the block that a root waits for comes from ranks that have the results of all earlier blocks.
 
 // Plan is what all ranks do.
 type Plan struct {
@@ -60,7 +58,7 @@ const (
 	WrongResult Reason = "result that is not sum" // a rank has another result than the sum of all ranks, once each
 )
 
-// Error is what is wrong with a Plan.
+// Error describes the fault of a Plan.
 type Error struct {
 	Reason Reason
 	Tree   int // -1 where it is not one tree's
@@ -68,7 +66,7 @@ type Error struct {
 	Text   string
 }
 
-// Error says where what is wrong.
+// Error returns the location and the text of the fault.
 func (e *Error) Error() string {
 	where := "forest"
 	if e.Tree >= 0 {
@@ -84,17 +82,16 @@ func wrong(r Reason, tree, rank int, format string, args ...any) *Error {
 	return &Error{Reason: r, Tree: tree, Rank: rank, Text: fmt.Sprintf(format, args...)}
 }
 
-// dealer is a block.Deal, or what a test puts in its place.
+// dealer is a block.Deal, or the replacement that a test uses.
 type dealer interface {
 	Tree(b int) int
 	Split(s block.Set, from, to int, parts []block.Set)
 }
 
-// Verify reports the first thing that is wrong with p, as an *Error; nil means that in
-// every call the blocks of all ranks meet at one root each, every rank gets every sum
-// once, and no rank waits for ever. It looks at the trees, the links and the deal, and
-// then runs the ranks' machines (package merge) on two small tensors, with links that
-// hold one chunk of one block, or two.
+// Verify reports the first fault of p, as an *Error; nil means that in every call the blocks of all ranks meet at one
+// root each, every rank gets every sum once, and no rank waits forever. It checks the trees, the links and the deal,
+// and then runs the ranks' machines (package merge) on two small tensors, with links that hold one chunk of one block,
+// or two.
 //
 // 8 ranks with 8 trees take about 1 ms, 64 with 64 about 30 ms.
 func Verify(p *Plan) error {
@@ -170,8 +167,7 @@ func (p *Plan) checkTree(i int) *Error {
 	return nil
 }
 
-// checkLinks looks whether every edge of a tree has a link up and one down that nobody
-// else uses.
+// checkLinks checks that every edge of a tree has a link up and one down that no other edge uses.
 func (p *Plan) checkLinks() *Error {
 	if p.Slots < 1 {
 		return wrong(WrongLinks, -1, -1, "%d slots of a link", p.Slots)
@@ -204,8 +200,8 @@ func (p *Plan) checkLinks() *Error {
 	return nil
 }
 
-// checkDeal looks whether every block is one tree's, whichever way the deal is asked,
-// and each tree has its share: over a whole turn of the deal, and a part of the next.
+// checkDeal checks that every block belongs to one tree, by every method of the deal, and that each tree has its share:
+// over a whole turn of the deal, and a part of the next.
 func (p *Plan) checkDeal(d dealer, grain int) *Error {
 	turn := grain * block.Turn(len(p.Trees))
 	n := turn + 5*grain/2

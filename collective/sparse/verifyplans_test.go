@@ -142,7 +142,7 @@ func TestPackedTrees(t *testing.T) {
 	}
 }
 
-// change makes a plan wrong, and says for what it must be refused.
+// change makes a plan wrong, and has the reason for which it must be refused.
 type change struct {
 	name string
 	make func(p *Plan)
@@ -257,8 +257,7 @@ func TestWrongDeals(t *testing.T) {
 	}
 }
 
-// The run by itself finds what goes wrong on the way: any chunk that is lost, comes
-// twice, to another rank, late, or with other numbers in it.
+// The run alone detects errors on the way: a chunk that is lost, duplicated, misdirected, late, or changed.
 func TestEveryChunkCounts(t *testing.T) {
 	p := planOf([]float64{1, 1}, []int{-1, 0, 0, 1}, []int{1, 3, 3, -1})
 	d, err := block.NewDeal(p.Shares, 1)

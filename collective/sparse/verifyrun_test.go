@@ -9,7 +9,7 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// presence says which blocks a rank has in a run.
+// presence reports whether a rank has a block in a run.
 type presence func(rank, b int) bool
 
 // everywhere and scattered are the patterns of Verify's runs: all ranks have all blocks;
@@ -18,8 +18,8 @@ func everywhere(int, int) bool { return true }
 
 func scattered(rank, b int) bool { return symbol(rank, b)>>40%3 == 0 }
 
-// symbol is what rank has in block b: sums of several of them, each taken any number
-// of times, are as good as never the same.
+// symbol returns the contents of rank's block b: sums of several of them, each taken any number of times, almost never
+// coincide.
 func symbol(rank, b int) uint64 {
 	x := uint64(rank+1)<<32 | uint64(b+1)
 	for range 2 {
@@ -49,7 +49,7 @@ func (p *Plan) run(d dealer, has presence, slots int, tamper func(chunkOf) []chu
 	for v := range p.Size {
 		sets[v], send[v], recv[v] = block.NewSet(n), make([]byte, grid.Bytes()), make([]byte, grid.Bytes())
 		for b := range n {
-			binary.NativeEndian.PutUint64(recv[v][8*b:], symbol(-7, b)) // what is no result
+			binary.NativeEndian.PutUint64(recv[v][8*b:], symbol(-7, b)) // a value that is no result
 			if has(v, b) {
 				sets[v].Add(b)
 				binary.NativeEndian.PutUint64(send[v][8*b:], symbol(v, b))
@@ -143,7 +143,7 @@ func newTreeRun(p *Plan, number, slots int, tamper func(chunkOf) []chunkOf) *tre
 	return r
 }
 
-// run lets the ranks do what they can, in turn, until all are done.
+// run lets the ranks make progress, in turn, until all are done.
 func (r *treeRun) run() *Error {
 	r.window = r.nodes[0].LeastWindow()
 	for moved := true; moved; {
@@ -167,7 +167,7 @@ func (r *treeRun) run() *Error {
 	return nil
 }
 
-// waiting says what a rank that is not done has not got.
+// waiting returns the message that a rank that is not done waits for.
 func (r *treeRun) waiting(v int) string {
 	for i, c := range r.kids[v] {
 		if r.nodes[v].Hungry(i) {
