@@ -22,7 +22,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 
-// density is how many of a rank's blocks are not zero.
+// density defines the number of a rank's non-zero blocks.
 type density struct {
 	name string
 	has  func(rank, ranks, block, blocks int) bool
@@ -39,8 +39,8 @@ var densities = []density{
 	{"all", func(int, int, int, int) bool { return true }},
 }
 
-// asDense makes a call in the form Compact and one of the dense plan on the same tensor of small whole numbers, of
-// which no sum rounds: the results have the same bits.
+// asDense makes a call in the form Compact and one of the dense plan on the same tensor of small whole numbers, whose
+// sums are exact: the results have the same bits.
 func asDense[T Number](t *testing.T, c *collective.Comm, s *cuda.Stream, d density, op collective.Op, count, size int,
 	inPlace bool, of func(int) T) error {
 	grid := block.Grid{Elements: count, Size: size, Width: dtypeOf[T]().Size()}
@@ -198,7 +198,7 @@ func TestCompactInARow(t *testing.T) {
 	})
 }
 
-// A rank that calls something else, has no memory or a context that has ended ends the call on all ranks.
+// A rank that makes another call, has no memory or a context that has ended ends the call on all ranks.
 func TestCompactRefused(t *testing.T) {
 	for name, refused := range map[string]struct {
 		kind error
@@ -269,7 +269,7 @@ func TestCompactRefused(t *testing.T) {
 	}
 }
 
-// driverCalls are the calls of the driver that put something into a stream.
+// driverCalls are the calls of the driver that put work into a stream.
 var driverCalls = []string{"cuLaunchKernel", "cuMemcpyAsync", "cuMemsetD8Async", "cuEventRecord", "cuStreamWaitEvent",
 	"cuStreamBatchMemOp"}
 

@@ -10,7 +10,7 @@ import (
 	"github.com/treerun/treerun/cuda"
 )
 
-// The dense form goes from device to device, mixed with the others and by price.
+// In the dense form blocks go from device to device, mixed with the other forms and by price.
 func TestDenseOnDevice(t *testing.T) {
 	mustOnDevices(t, oneHost(3), func(c *collective.Comm, s *cuda.Stream) error {
 		for i, form := range []Form{Dense, Trees, ByPrice, Dense, Aggregators, ByPrice} {

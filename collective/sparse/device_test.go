@@ -62,7 +62,7 @@ func asJob(t *testing.T, job fakegpu.Job, hosts []int, body func(c *collective.C
 	return true, err
 }
 
-// mustOnDevices is onDevices for ranks that may not fail.
+// mustOnDevices is onDevices for ranks that must not fail.
 func mustOnDevices(t *testing.T, hosts []int, body func(c *collective.Comm, s *cuda.Stream) error) {
 	t.Helper()
 	if _, err := onDevices(t, hosts, body); err != nil {
@@ -70,7 +70,7 @@ func mustOnDevices(t *testing.T, hosts []int, body func(c *collective.Comm, s *c
 	}
 }
 
-// guard is how many elements lie around a tensor on the device.
+// guard is the number of elements around a tensor on the device.
 const guard = 5
 
 // callOnDevice makes the call on device memory and returns the contents of send and recv afterwards. The memory of the
@@ -118,8 +118,8 @@ func callOnDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.Str
 	return with[guard : guard+n], after[guard : guard+n], st, nil
 }
 
-// twin makes a call on host memory and the same on device memory: the results have
-// the same bits, and the same was sent.
+// twin makes a call on host memory and the same on device memory: the results have the same bits, and the same data was
+// sent.
 func twin[T Number](t *testing.T, c *collective.Comm, s *cuda.Stream, p pattern, op collective.Op, count, size int,
 	inPlace bool, one func(r *rand.Rand) T, opts ...Option) error {
 	send := input(p, c.Rank(), c.Size(), count, size, uint64(count), one)
@@ -172,8 +172,8 @@ func twinOf(t *testing.T, i int, c *collective.Comm, s *cuda.Stream, p pattern, 
 	return twin(t, c, s, p, op, count, size, inPlace, bfloat16s, opts...)
 }
 
-// Device memory gets what host memory gets, bit by bit, whatever the blocks, the
-// hosts, the type and the form, one call after the other.
+// The result on device memory equals that on host memory, bit by bit, whatever the blocks, the hosts, the type and the
+// form, one call after the other.
 func TestAllReduceDevice(t *testing.T) {
 	layouts := [][]int{oneHost(1), oneHost(2), oneHost(5), {0, 0, 1, 1}}
 	if !testutil.Thorough() {
@@ -182,7 +182,7 @@ func TestAllReduceDevice(t *testing.T) {
 	for _, hosts := range layouts {
 		counts := []int{0, 1, 257, 5000, 20001}
 		if slices.Max(hosts) > 0 {
-			counts = counts[:4] // large ones take the time
+			counts = counts[:4] // large ones take most of the time
 		}
 		t.Run(fmt.Sprint(hosts), func(t *testing.T) {
 			mustOnDevices(t, hosts, func(c *collective.Comm, s *cuda.Stream) error {
@@ -363,7 +363,7 @@ func TestDeviceArguments(t *testing.T) {
 	})
 }
 
-// withoutMemory makes a call while nothing is left of the device's memory.
+// withoutMemory makes a call while the device has no free memory.
 func withoutMemory(s *cuda.Stream, call func() error) error {
 	var held []cuda.Slice[uint8]
 	for n := 256 << 20; n >= 256; n /= 2 {
@@ -382,8 +382,8 @@ func withoutMemory(s *cuda.Stream, call func() error) error {
 	return err
 }
 
-// A rank that gives up or has no memory on its device ends the call on all ranks, with
-// its name. (One that is killed: TestDeviceRankKilled.)
+// A rank that gives up or has no memory on its device ends the call on all ranks, and the error names it. (For a rank
+// that is killed, see TestDeviceRankKilled.)
 func TestDeviceCallStopped(t *testing.T) {
 	for name, stop := range map[string]struct {
 		kind error

@@ -43,7 +43,7 @@ func TestSpecialNumbers(t *testing.T) {
 				want[5*size], want[6*size+1], want[7*size+2], want[9*size+3] = math.Float32frombits(0x7FC00000), inf, tiny, -tiny
 				want[25*size] = 3
 				for i := range want {
-					negativeZero := form == Dense && i >= 20*size && i < 30*size || form != Dense && i/size == 25 // its block travels
+					negativeZero := form == Dense && i >= 20*size && i < 30*size || form != Dense && i/size == 25 // its block is sent
 					if form == ByPrice {
 						negativeZero = math.Signbit(float64(recv[i])) && i >= 20*size && i < 30*size
 					}
@@ -234,7 +234,7 @@ func TestWorkerBytes(t *testing.T) {
 	})
 }
 
-// By price a tensor that is full travels dense, and one that is empty does not.
+// By price a full tensor is reduced in the dense form, and an empty one is not.
 func TestChoice(t *testing.T) {
 	for _, hosts := range [][]int{oneHost(2), {0, 1}} {
 		mustRun(t, hosts, func(_ *world, c *collective.Comm) error {

@@ -30,10 +30,10 @@ func onRanks(n int, body func(ctx context.Context, c *collective.Comm) error) {
 	ranks.Wait()
 }
 
-// A gradient of which most blocks are zero, in blocks of 64 elements and in the form that a flag of the program names.
+// A gradient in which most blocks are zero, in blocks of 64 elements and in the form that a flag of the program names.
 func ExampleAllReduce() {
 	onRanks(2, func(ctx context.Context, c *collective.Comm) error {
-		form, err := sparse.ParseForm("trees") // "": the quickest by price
+		form, err := sparse.ParseForm("trees") // "": the fastest by price
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// Rows of which a tensor cannot be made are refused, as AllReduce refuses such tensors.
+// Rows that exceed the maximum size of a tensor are refused, as AllReduce refuses such tensors.
 func TestTooManyRows(t *testing.T) {
 	for _, c := range []struct {
 		width, rows int

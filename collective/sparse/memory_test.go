@@ -19,8 +19,7 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// sharedAddresses returns how many bytes of addresses this process has mapped of memory
-// that ranks share.
+// sharedAddresses returns the number of bytes of addresses that this process has mapped of memory that ranks share.
 func sharedAddresses() (n uint64, err error) {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
@@ -41,8 +40,7 @@ func sharedAddresses() (n uint64, err error) {
 	return n, nil
 }
 
-// sharedMemory returns how many bytes of memory the files have that this process has
-// open for its ranks to share.
+// sharedMemory returns the total size in bytes of the files that this process has open as shared memory of its ranks.
 func sharedMemory() (n int64, err error) {
 	files, err := filepath.Glob("/proc/self/fd/*")
 	if err != nil {
@@ -70,8 +68,8 @@ func full(n int) []float32 {
 	return x
 }
 
-// The form Shared takes addresses for the calls there are, not for all there could be, and
-// leaves none of them when its communicator is closed and forgotten.
+// The form Shared maps addresses for the calls that are made, not for all possible ones, and unmaps them when its
+// communicator is closed and unreachable.
 func TestSharedAddresses(t *testing.T) {
 	const ranks = 4
 	before, err := sharedAddresses()
@@ -91,7 +89,7 @@ func TestSharedAddresses(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if more := second - min(first, second); more > ranks*ranks*most { // every rank maps what all have
+			if more := second - min(first, second); more > ranks*ranks*most { // every rank maps the memory of all
 				return fmt.Errorf("a call of %d bytes took %d bytes of addresses, want %d at most", 4*len(x), more,
 					ranks*ranks*most)
 			}

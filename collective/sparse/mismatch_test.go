@@ -14,7 +14,7 @@ func TestMismatchIsToldAlike(t *testing.T) {
 	name := func(n int) string { return fmt.Sprintf("sparse AllReduce (sum of %d float32 in blocks of 256)", n) }
 	for _, c := range []struct {
 		lengths   []int // by rank
-		odd, from int   // the ranks that are named
+		odd, from int   // the ranks in the error
 		blame     int
 	}{
 		{[]int{100, 100, 100, 101}, 3, 0, 3},

@@ -28,8 +28,8 @@ func (p pricing) of(e estimate) [formEnd]time.Duration {
 	return e.us
 }
 
-// More blocks cost no less; a result in other memory costs all sparse forms the same;
-// ranks that share cores take longer; full tensors go dense, and empty ones do not.
+// More blocks cost no less; a result in other memory costs all sparse forms the same; ranks that share cores take
+// longer; full tensors run in the dense form, and empty ones do not.
 func TestPrices(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := pricing{ranks: rapid.SampledFrom([]int{2, 4, 8}).Draw(t, "ranks"),

@@ -56,7 +56,7 @@ func TestSaidOnce(t *testing.T) {
 	}
 }
 
-// A choice that changes is news once; and of calls of ever more kinds an end is made.
+// A choice that changes is reported once; and with more and more kinds of calls the reports end.
 func TestNews(t *testing.T) {
 	s := state{reported: make(map[string]bool)}
 	one, two := call{What: allReduce, Count: 1}, call{What: allReduce, Count: 2}

@@ -16,7 +16,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// serveLayouts are hosts of the ranks, and which of these serve.
+// serveLayouts are the hosts of the ranks, and the ranks that serve.
 var serveLayouts = []struct{ hosts, servers []int }{
 	{oneHost(2), []int{0}},
 	{oneHost(5), []int{4}},
@@ -93,9 +93,8 @@ func serveTrial[T Number](t *testing.T, c, workers *collective.Comm, p pattern, 
 	return stats, nil
 }
 
-// Ranks that serve give the workers what these have in their order, whatever the layout,
-// the pattern, the length and the type, one call after the other, also when blocks outgrow
-// the links.
+// Ranks that serve return the sum of the workers' blocks in their order, whatever the layout, the pattern, the length
+// and the type, one call after the other, also when blocks exceed the slots of the links.
 func TestServe(t *testing.T) {
 	for i, l := range serveLayouts {
 		if !testutil.Thorough() && i%2 == 0 {
@@ -138,7 +137,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// servePairs compares AllReducePairs with ranks that serve and without.
+// servePairs compares AllReducePairs with and without ranks that serve.
 func servePairs(t *testing.T, c, workers *collective.Comm, width, rows int) error {
 	in := pairsOf(workers.Rank(), width, rows, 1)
 	want, _, err := AllReducePairs(t.Context(), workers, in, Use(Dense))
@@ -192,7 +191,7 @@ func TestServeInTurns(t *testing.T) {
 	})
 }
 
-// What servers cannot do is an ErrArgument on all workers, and the next call runs.
+// A call that servers do not support is an ErrArgument on all workers, and the next call runs.
 func TestServeRefuses(t *testing.T) {
 	mustServe(t, oneHost(4), []int{2}, func(_ *world, c, workers *collective.Comm) error {
 		x := make([]float32, 1000)
@@ -272,11 +271,11 @@ func TestServeMismatch(t *testing.T) {
 	}
 }
 
-// errLeft is of a rank that has left on purpose.
+// errLeft is the error of a rank that has left on purpose.
 var errLeft = errors.New("left")
 
-// A worker or a server that ends in the middle of calls is a RankError on all others that
-// names it, and every call that returned nil before had the right result.
+// A worker or a server that ends in the middle of calls is a RankError on all others that names it, and every call that
+// returned nil before had the correct result.
 func TestServeStopped(t *testing.T) {
 	for _, l := range serveLayouts[1:4] {
 		for _, victim := range []int{0, l.servers[0]} {
@@ -286,7 +285,7 @@ func TestServeStopped(t *testing.T) {
 				}
 				t.Run(fmt.Sprint(l.hosts, l.servers, victim, name), func(t *testing.T) {
 					errs := served(t, l.hosts, l.servers, func(w *world, c, workers *collective.Comm) error {
-						first := slices.Repeat([]int32{1}, 1<<16) // servers have a part in it: all are through New
+						first := slices.Repeat([]int32{1}, 1<<16) // servers take part in it: all are done with New
 						if _, err := AllReduce(t.Context(), c, first, first, collective.Sum); err != nil {
 							return err
 						}
@@ -313,7 +312,7 @@ func TestServeStopped(t *testing.T) {
 	}
 }
 
-// reduceCompared makes calls until one fails, and compares what each gave.
+// reduceCompared makes calls until one fails, and compares the result of each.
 func reduceCompared(t *testing.T, c, workers *collective.Comm) error {
 	const count, size = 1 << 16, 64
 	for call := 1; ; call++ {
@@ -338,7 +337,7 @@ func reduceCompared(t *testing.T, c, workers *collective.Comm) error {
 	}
 }
 
-// A server that has nothing to do for longer than the stall timeout is not ended by it.
+// A server without a call for longer than the stall timeout is not ended by it.
 func TestServeIdle(t *testing.T) {
 	hosts := oneHost(2)
 	testutil.WithLonger(t, 100*time.Millisecond, func(stall time.Duration) error {
@@ -362,8 +361,7 @@ func TestServeIdle(t *testing.T) {
 	})
 }
 
-// A server has no tensor: with one worker no zeros of others count, also where the operation would
-// prefer them.
+// A server has no tensor: with one worker no zeros of other ranks count, even if the operation would prefer them.
 func TestServeOneWorker(t *testing.T) {
 	for _, op := range []collective.Op{collective.Sum, collective.Max, collective.Min} {
 		mustServe(t, oneHost(2), []int{0}, func(_ *world, c, _ *collective.Comm) error {

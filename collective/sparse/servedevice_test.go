@@ -12,8 +12,7 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// A rank without a device serves device calls, too: their results are those of the workers'
-// tensors in their order.
+// A rank without a device also serves device calls: their results are those of the workers' tensors in their order.
 func TestServeDevice(t *testing.T) {
 	mustOnDevices(t, oneHost(3), func(c *collective.Comm, s *cuda.Stream) error {
 		if c.Rank() == 2 {

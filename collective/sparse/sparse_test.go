@@ -106,8 +106,7 @@ func expected[T Number](form Form, c *collective.Comm, op collective.Op, size, c
 	return out
 }
 
-// trial makes one call and checks the result, bit by bit, and that send is as it
-// was.
+// trial makes one call and checks the result, bit by bit, and that send is unchanged.
 func trial[T Number](t *testing.T, c *collective.Comm, p pattern, form Form, op collective.Op, count, size int,
 	inPlace bool, one func(r *rand.Rand) T, more ...Option) error {
 	seed := uint64(count)<<8 | uint64(size)
@@ -195,7 +194,7 @@ func typed(t *testing.T, i int, c *collective.Comm, p pattern, form Form, op col
 	return trial(t, c, p, form, op, count, size, inPlace, bfloat16s, more...)
 }
 
-// formsOn returns those forms, and where all ranks are on one host Shared besides.
+// formsOn returns the given forms, and in addition Shared if all ranks are on one host.
 func formsOn(hosts []int, forms ...Form) []Form {
 	if slices.Max(hosts) == 0 {
 		return append(forms, Shared)

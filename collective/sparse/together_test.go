@@ -10,8 +10,8 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// Two communicators begin with sparse calls at the same time, and open links for them:
-// neither meets the other, whatever the order in which the ranks come to it.
+// Two communicators begin with sparse calls at the same time, and open links for them: their messages do not mix,
+// whatever the order in which ranks call.
 func TestTwoCommunicatorsAtOnce(t *testing.T) {
 	for _, hosts := range [][]int{oneHost(4), {0, 0, 1, 1}} {
 		for _, form := range formsOn(hosts, Trees, Aggregators) {

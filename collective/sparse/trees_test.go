@@ -25,8 +25,7 @@ func (s *state) plan(layout *transport.Layout) *Plan {
 	return p
 }
 
-// Trees that are the same become one, with both shares; and the trees of ranks on one
-// host and on several are plans that are right.
+// Equal trees become one, with both shares; and the trees of ranks on one host and on several give correct plans.
 func TestPlansOfCommunicators(t *testing.T) {
 	for _, hosts := range [][]int{oneHost(2), oneHost(7), {0, 1}, {0, 0, 0, 1, 1}, {0, 1, 0, 2, 1, 3, 3}} {
 		mustRun(t, hosts, func(_ *world, c *collective.Comm) error {

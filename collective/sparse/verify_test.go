@@ -25,13 +25,13 @@ import (
 // A sender may hold back chunks of a tree in favor of others, but only while a result of its earlier chunks of that
 // tree is missing: the block that a root waits for comes from ranks that have the results of all earlier blocks.
 
-// Plan is what all ranks do.
+// Plan describes the trees, deal and links of all ranks.
 type Plan struct {
 	Size   int // ranks
 	Trees  []Tree
 	Shares []float64 // of the blocks, by tree; they count relative to each other
-	Links  []Link    // all that are there, also for others
-	Slots  int       // chunks that may be under way on a link
+	Links  []Link    // all existing links, also those of others
+	Slots  int       // maximum number of chunks in flight on a link
 }
 
 // Tree is one of the trees: every rank sends its blocks to its parent, and gets the
@@ -45,24 +45,24 @@ type Tree struct {
 // Link leads from one rank to another. There may be several, of several lanes.
 type Link struct{ Lane, Src, Dst int }
 
-// Reason is what kind of thing is wrong with a Plan.
+// Reason is the kind of fault of a Plan.
 type Reason string
 
 // The Reasons.
 const (
-	NotATree    Reason = "not a tree"             // some rank's blocks come to no root, or there are several
+	NotATree    Reason = "not a tree"             // some rank's blocks reach no root, or there are several
 	WrongLinks  Reason = "wrong links"            // one is missing, or belongs to several
-	WrongDeal   Reason = "wrong deal"             // a block is no tree's, or several trees', or shares are not kept
+	WrongDeal   Reason = "wrong deal"             // a block belongs to no tree, or to several, or shares are not kept
 	Stuck       Reason = "ranks wait for ever"    // chunks are left, or missing
-	Refused     Reason = "chunk that is refused"  // a rank refuses what another one sends
+	Refused     Reason = "chunk that is refused"  // a rank refuses a chunk of another one
 	WrongResult Reason = "result that is not sum" // a rank has another result than the sum of all ranks, once each
 )
 
 // Error describes the fault of a Plan.
 type Error struct {
 	Reason Reason
-	Tree   int // -1 where it is not one tree's
-	Rank   int // -1 where it is not one rank's
+	Tree   int // -1 if it is not in one tree
+	Rank   int // -1 if it is not on one rank
 	Text   string
 }
 
@@ -118,7 +118,7 @@ func Verify(p *Plan) error {
 	return nil
 }
 
-// checkTrees looks whether every tree leads from every rank to one root.
+// checkTrees checks that every tree leads from every rank to one root.
 func (p *Plan) checkTrees() *Error {
 	if p.Size < 1 || len(p.Trees) == 0 || len(p.Shares) != len(p.Trees) {
 		return wrong(NotATree, -1, -1, "%d trees with %d shares for %d ranks", len(p.Trees), len(p.Shares), p.Size)

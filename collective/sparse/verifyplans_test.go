@@ -93,8 +93,7 @@ func drawn(t *rapid.T) *Plan {
 	return p
 }
 
-// Plans of all shapes are right: stars, chains, trees over hosts, several of them, with
-// any shares.
+// Plans of all shapes are correct: stars, chains, trees over hosts, several of them, with any shares.
 func TestPlans(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		if err := Verify(drawn(t)); err != nil {
@@ -115,7 +114,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// So are the trees that the planner packs into real machines, each with its own rate.
+// The trees that the planner packs into real machines, each with its own rate, are correct as well.
 func TestPackedTrees(t *testing.T) {
 	weighted := false
 	for _, name := range []string{"dgx1v", "dgx1p", "two-sockets", "abilene"} {
@@ -214,7 +213,7 @@ func TestEveryOtherParentIsRefused(t *testing.T) {
 	})
 }
 
-// oddDeal is a deal in which one thing is wrong.
+// oddDeal is a deal with one fault.
 type oddDeal struct {
 	*block.Deal
 	tree  func(b int) int

@@ -31,16 +31,15 @@ func symbol(rank, b int) uint64 {
 	return x ^ x>>31
 }
 
-// chunkOf is a chunk under way in a run: tamper may change it, for tests.
+// chunkOf is a chunk in flight in a run: tamper may change it, for tests.
 type chunkOf struct {
 	src, dst int
 	up       bool
 	bytes    []byte
 }
 
-// run runs all ranks of all trees on a tensor of one number a block, over links with so
-// many slots of one block each. tamper is nil but in tests: it returns what arrives of a
-// chunk, and where.
+// run runs all ranks of all trees on a tensor of one number per block, over links with the given number of slots of one
+// block each. tamper is nil except in tests: it returns the chunks that arrive in place of a chunk, and where.
 func (p *Plan) run(d dealer, has presence, slots int, tamper func(chunkOf) []chunkOf) *Error {
 	n := block.Turn(len(p.Trees)) + 1
 	grid := block.Grid{Elements: n, Size: 1, Width: 8}
@@ -79,7 +78,7 @@ func (p *Plan) run(d dealer, has presence, slots int, tamper func(chunkOf) []chu
 	return compareSums(p, n, has, recv)
 }
 
-// partsOf returns what each of the trees carries of the n blocks of s.
+// partsOf returns, for each tree, the blocks that it carries, of the n blocks of s.
 func partsOf(d dealer, s block.Set, trees, n int) []block.Set {
 	parts := make([]block.Set, trees)
 	for i := range parts {
@@ -89,7 +88,7 @@ func partsOf(d dealer, s block.Set, trees, n int) []block.Set {
 	return parts
 }
 
-// compareSums holds the results against the sums.
+// compareSums compares the results with the sums.
 func compareSums(p *Plan, blocks int, has presence, recv [][]byte) *Error {
 	for b := range blocks {
 		sum := uint64(0)
@@ -117,10 +116,10 @@ type treeRun struct {
 	nodes  []*merge.Node
 	parent []int
 	kids   [][]int
-	place  []int // by rank: which child of its parent it is
+	place  []int // by rank: its index among its parent's children
 
-	up, down [][][]byte // by the lower rank of the link: chunks under way
-	held     [][]byte   // by child: what its parent still reads
+	up, down [][][]byte // by the lower rank of the link: chunks in flight
+	held     [][]byte   // by child: chunks that its parent still reads
 	free     [][]byte   // memory for chunks
 	window   int        // bytes of a chunk
 }
@@ -180,7 +179,7 @@ func (r *treeRun) waiting(v int) string {
 	return "it waits for room to send"
 }
 
-// step lets rank v do one thing of each kind.
+// step makes one step of each kind on rank v.
 func (r *treeRun) step(v int) (moved bool, e *Error) {
 	n := r.nodes[v]
 	refused := func(err error) *Error { return wrong(Refused, r.number, v, "%v", err) }
@@ -215,7 +214,7 @@ func (r *treeRun) step(v int) (moved bool, e *Error) {
 	return moved, nil
 }
 
-// send composes a chunk and puts it on its way.
+// send composes a chunk and puts it in flight.
 func (r *treeRun) send(src, dst int, up bool, compose func([]byte) int) bool {
 	if len(r.free) == 0 {
 		r.free = append(r.free, make([]byte, r.window))
@@ -240,14 +239,14 @@ func (r *treeRun) send(src, dst int, up bool, compose func([]byte) int) bool {
 	return true
 }
 
-// take returns the first chunk that is under way on a link.
+// take returns the first chunk in flight on a link.
 func (r *treeRun) take(of [][][]byte, v int) []byte {
 	p := of[v][0]
 	of[v] = of[v][:copy(of[v], of[v][1:])]
 	return p
 }
 
-// drop gives the memory of a chunk back, unless a test has copied chunks.
+// drop reuses the memory of a chunk, unless a test has copied chunks.
 func (r *treeRun) drop(p []byte) {
 	if p != nil && r.tamper == nil {
 		r.free = append(r.free, p[:cap(p)])

@@ -39,7 +39,7 @@ func runRanks(t *testing.T, hosts []int, body func(w *world, c *collective.Comm)
 	})
 }
 
-// mustRun is runRanks for ranks that may not fail.
+// mustRun is runRanks for ranks that must not fail.
 func mustRun(t *testing.T, hosts []int, body func(w *world, c *collective.Comm) error) {
 	t.Helper()
 	for r, err := range runRanks(t, hosts, body) {

@@ -97,8 +97,7 @@ func TestSetAgainstAListOfBools(t *testing.T) {
 	})
 }
 
-// Every block belongs to one tree; Split says the same as Tree; shares
-// are kept over a pattern.
+// Every block belongs to one tree; Split agrees with Tree; shares are kept over a pattern.
 func TestDeal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shares := rapid.SliceOfN(rapid.Float64Range(0, 10), 1, 6).Draw(t, "shares")

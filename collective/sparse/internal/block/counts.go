@@ -1,6 +1,6 @@
 package block
 
-// Counts are what a rank has sent and received, in both directions.
+// Counts contains the chunks, blocks and bytes that a rank has sent and received, in both directions of a tree.
 type Counts struct {
 	SentChunks, SentBlocks, SentBytes             int
 	ReceivedChunks, ReceivedBlocks, ReceivedBytes int // bytes: whole chunks
@@ -9,7 +9,7 @@ type Counts struct {
 	Kept int
 }
 
-// Add adds what d counts to c.
+// Add adds d to c.
 func (c *Counts) Add(d Counts) {
 	c.SentChunks += d.SentChunks
 	c.SentBlocks += d.SentBlocks

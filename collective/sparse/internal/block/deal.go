@@ -5,19 +5,18 @@ import (
 	"math"
 )
 
-// Deal says which of several trees carries which block. Stripes of Grain
-// consecutive blocks go to the trees in a fixed cyclic pattern in which each
-// has its share, spread as evenly as can be: clustered non-zero blocks so load
-// all trees alike. A Deal is immutable.
+// Deal assigns blocks to several trees. Stripes of Grain consecutive blocks go to the trees in a fixed cyclic pattern
+// in which each has its share, spread as evenly as possible: clustered non-zero blocks then load all trees equally. A
+// Deal is immutable.
 type Deal struct {
 	grain   int
 	pattern []uint16 // by stripe, modulo its length: the tree
 }
 
-// turns is the length of a pattern, which is how exact shares are kept.
+// turns is the length of a pattern, which limits the accuracy of shares.
 const turns = 64
 
-// Turn returns after how many stripes a Deal to so many trees begins again.
+// Turn returns the number of stripes after which a Deal to the given number of trees repeats.
 func Turn(trees int) int { return turns * ((trees + turns - 1) / turns) }
 
 // NewDeal returns the Deal to one tree per share, in stripes of grain blocks.
@@ -50,7 +49,7 @@ func NewDeal(shares []float64, grain int) (*Deal, error) {
 	return d, nil
 }
 
-// Tree returns which tree carries block b.
+// Tree returns the tree that carries block b.
 func (d *Deal) Tree(b int) int { return int(d.pattern[b/d.grain%len(d.pattern)]) }
 
 // Split puts those of blocks from to to-1 that are in s into the part of the tree that

@@ -2,17 +2,17 @@ package block
 
 import "math/bits"
 
-// Set is a set of blocks: bit b%64 of word b/64 says whether block b is in it,
-// as kernel.NonZero writes them. Bits beyond the last block are 0.
+// Set is a set of blocks: bit b%64 of word b/64 is 1 if block b is in it, as kernel.NonZero writes them. Bits beyond
+// the last block are 0.
 type Set []uint64
 
-// Words returns how many words a Set of blocks 0 to n-1 has.
+// Words returns the number of words of a Set of blocks 0 to n-1.
 func Words(n int) int { return (n + 63) / 64 }
 
 // NewSet returns an empty Set for blocks 0 to n-1.
 func NewSet(n int) Set { return make(Set, Words(n)) }
 
-// Sized returns x with n elements, which hold anything.
+// Sized returns x with n elements of any value.
 func Sized[S ~[]T, T any](x S, n int) S {
 	if cap(x) < n {
 		return make(S, n)
@@ -35,7 +35,7 @@ func (s Set) AddRun(b, n int) {
 // Has reports whether block b is in s.
 func (s Set) Has(b int) bool { return s[b/64]>>(b%64)&1 != 0 }
 
-// Len returns how many blocks are in s.
+// Len returns the number of blocks in s.
 func (s Set) Len() int {
 	n := 0
 	for _, w := range s {

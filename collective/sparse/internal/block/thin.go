@@ -5,14 +5,13 @@ import (
 	"errors"
 )
 
-// Blocks of which most elements are zero travel without them: words of 32 bits that are not zero,
-// behind them a byte for each, how many words of zeros come before it, and how many words there
-// are, u32 little endian. The byte of maxGap is that of as many zeros and no word. Every bit is
-// kept, that of -0 included.
+// Blocks in which most elements are zero are sent without these: first the words of 32 bits that are not zero, then a
+// byte for each with the number of zero words before it, and then the number of words, u32 little endian. A byte of
+// maxGap stands for that number of zero words and no word. Every bit is kept, including that of -0.
 const (
 	thinWord  = 4
 	maxGap    = 255
-	lineBytes = 64 // looked at at once
+	lineBytes = 64 // size of a line, examined at once
 )
 
 // Thin squeezes blocks, in their place, and spreads them again. It keeps memory: one goroutine at a
@@ -23,8 +22,7 @@ type Thin struct {
 	blocks []byte   // that were spread
 }
 
-// Thinned returns which part of their bytes blocks travel with, of whose elements this part is not
-// zero.
+// Thinned returns the part of their bytes that blocks are sent with, given the part of their elements that is not zero.
 func Thinned(part float64) float64 {
 	if size := part * (thinWord + 1) / thinWord; size <= 0.5 {
 		return size
@@ -32,11 +30,10 @@ func Thinned(part float64) float64 {
 	return 1
 }
 
-// probes is how many words are looked at before blocks are searched: dense ones cost no more.
+// probes is the number of words that are examined before blocks are searched: dense ones cost no more.
 const probes = 64
 
-// Squeeze squeezes blocks if that makes them at most half as long, and returns how long they then
-// are.
+// Squeeze squeezes blocks if that makes them at most half as long, and returns their length afterwards.
 func (t *Thin) Squeeze(blocks []byte) int {
 	words := len(blocks) / thinWord
 	if len(blocks)%thinWord != 0 || words < probes {
@@ -71,8 +68,8 @@ func (t *Thin) Squeeze(blocks []byte) int {
 	return at + thinWord
 }
 
-// search notes the places of words that are not zero: lines of zeros are passed over, and within
-// others data decide no branch. kernel.NonZero, made for long blocks, takes 5 to 30 times as long.
+// search stores the places of words that are not zero: lines of zeros are skipped, and within others no branch depends
+// on the data. kernel.NonZero, made for long blocks, takes 5 to 30 times as long.
 func (t *Thin) search(blocks []byte) {
 	t.places = Sized(t.places, len(blocks)/thinWord)
 	places, n := t.places, 0
@@ -107,8 +104,8 @@ func (t *Thin) skip(last *int, w int) {
 
 var errThin = errors.New("not what is left of blocks without their zeros")
 
-// Spread returns the blocks of so many bytes of which p is what Squeeze left. p comes from outside.
-// The result is valid until the next call.
+// Spread returns the blocks, of the given size in bytes, that Squeeze has squeezed into p. p is untrusted. The result
+// is valid until the next call.
 func (t *Thin) Spread(p []byte, size int) ([]byte, error) {
 	end := len(p) - thinWord
 	if end < 0 || size%thinWord != 0 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Squeezed blocks come back bit for bit, and dense ones are left alone, whatever their length.
+// Squeezed blocks are restored bit for bit, and dense ones are not changed, whatever their length.
 func TestThin(t *testing.T) {
 	var thin, other Thin
 	for seed := range uint64(300) {
@@ -33,7 +33,7 @@ func TestThin(t *testing.T) {
 	}
 }
 
-// FuzzSpread: whatever comes from outside is an error, or blocks of the size that is wanted.
+// FuzzSpread: any input is an error, or gives blocks of the requested size.
 func FuzzSpread(f *testing.F) {
 	p := make([]byte, 1024)
 	p[7], p[1000] = 1, 2

@@ -1,7 +1,7 @@
-// Package drive runs the sparse AllReduces' protocols between the ranks of a
-// communicator: it moves the chunks of merge's streams and the parts of pool over links,
-// in the goroutine of the caller, and waits as collectives do. What is in a chunk is the
-// protocols' affair; which of them runs, package sparse's, which alone imports it.
+// Package drive runs the protocols of sparse AllReduces between the ranks of a communicator: it moves the chunks of
+// merge's streams and the parts of pool over links, in the goroutine of the caller, and waits in the same way as
+// collectives. The protocols define the contents of chunks, and package sparse, the only importer, selects the
+// protocol.
 package drive
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// place is that of a rank: its ends of links.
+// place is a rank with its ends of links.
 type place struct {
 	ep   transport.Endpoint
 	rank int
@@ -36,7 +36,7 @@ type peer struct {
 	rank int
 	to   transport.Sender
 	of   transport.Receiver
-	fed  bool // the Node, or this step of a Pool, has what its link still holds
+	fed  bool // the Node, or this step of a Pool, uses the message that its link still holds
 }
 
 // openPeer looks up the links to and from a rank, by their lanes.
@@ -48,8 +48,7 @@ func openPeer(ep transport.Endpoint, rank, to, of int) (peer, error) {
 	return p, engine.OnLink(errors.Join(first, second), "links with", rank)
 }
 
-// openTree looks up the links of a rank in tree number i, of which it may be no part: then there
-// is no Node.
+// openTree looks up the links of a rank in tree number i. If the rank is no part of the tree there is no Node.
 func openTree(ep transport.Endpoint, i int, t topo.Tree, rank int) (e tree, err error) {
 	e.number, e.parent.rank = i, t.Parent[rank]
 	up, down := 2*i, 2*i+1

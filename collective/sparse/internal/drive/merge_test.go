@@ -15,7 +15,7 @@ import (
 	"github.com/treerun/treerun/transport/shm"
 )
 
-// counter is a Finder of every so-manieth block, a word of the set at a time.
+// counter is a Finder of every n-th block, where n is the field every, a word of the set at a time.
 type counter struct {
 	set           block.Set
 	blocks, every int
@@ -73,9 +73,8 @@ func newSearchers(t *testing.T) *searchers {
 	return s
 }
 
-// A rank that searches looks at its links after a megabyte, whether or not a chunk is full
-// by then; sends a small one first and then full ones; and every four megabytes it is
-// another rank's turn.
+// A rank that searches polls its links after a megabyte, whether or not a chunk is full by then; sends a small chunk
+// first and then full ones; and yields to another rank every four megabytes.
 func TestSearchTakesTurns(t *testing.T) {
 	s := newSearchers(t)
 	leaf, finder := s.merges[1], s.finders[1]
@@ -103,8 +102,7 @@ func TestSearchTakesTurns(t *testing.T) {
 	}
 }
 
-// What ranks send while they search is what they have, and those that share a core give it
-// away meanwhile.
+// Ranks that send while they search send all their blocks, and ranks that share a core yield it meanwhile.
 func TestSearchersAddUp(t *testing.T) {
 	s := newSearchers(t)
 	want := make([]byte, s.grid.Bytes())

@@ -11,16 +11,15 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Pool runs the sparse AllReduce of ranks that read each other's memory, which is that
-// of their links' Endpoint. It is used again for one tensor after the other: Room, Begin,
-// and then it is an Exchange.
+// Pool runs the sparse AllReduce of ranks that read each other's memory, which is the memory of their links' Endpoint.
+// It is reused for one tensor after the other: Room, Begin, and then it is an Exchange.
 //
-// A rank keeps its memory for its part and for its result from call to call. What is beyond
-// Keep bytes of either it gives back before a call that needs less, and by Trim.
+// A rank keeps its memory for its part and for its result from call to call. It frees the part of either beyond Keep
+// bytes before a call that needs less, and in Trim.
 type Pool struct {
 	block.Counts
 
-	Keep int // NewPool sets it
+	Keep int // set by NewPool
 
 	place
 	peers []peer // by rank; this one has no links
@@ -29,20 +28,20 @@ type Pool struct {
 
 	part, result []byte // memory of the Endpoint
 
-	step  int32  // what ranks tell each other now
-	mine  []byte // of this rank, that all peers are to read
-	told  int    // peers who have been told of it, this rank among them
-	heard int    // peers that have told, and this rank
+	step  int32  // the present step
+	mine  []byte // memory of this rank that all peers read
+	told  int    // number of peers that this rank has sent its memory to, including itself
+	heard int    // number of peers whose memory this rank has received, including itself
 	done  bool
 }
 
-// Of the steps in which ranks tell each other what memory to read; in the Root of a header.
+// The steps in which ranks lend memory to each other; in the Root of a header.
 const (
 	stepPart = -1 - iota
 	stepResult
 )
 
-// NewPool makes the exchanges of a rank over links of small slots, in lane 0, with memory for Alloc.
+// NewPool returns a Pool for a rank over links of small slots, in lane 0, with memory for Alloc.
 func NewPool(ep transport.Endpoint, rank, size int) (*Pool, error) {
 	p := &Pool{place: place{ep, rank}, peers: make([]peer, size), Keep: keepBytes}
 	for q := range p.peers {
@@ -67,7 +66,7 @@ func (p *Pool) Begin(head transport.Header, job pool.Job, n int) error {
 	return p.take(job.Rank, p.part[:n])
 }
 
-// publish begins a step in which this rank has all peers read memory.
+// publish begins a step in which all peers read memory of this rank.
 func (p *Pool) publish(memory []byte, step int32) {
 	p.mine, p.step, p.told, p.heard = memory, step, 1, 1
 	for q := range p.peers {
@@ -76,7 +75,7 @@ func (p *Pool) publish(memory []byte, step int32) {
 	p.SentBytes += len(memory)
 }
 
-// take takes in what a rank has told in this step.
+// take processes the memory of rank q in this step.
 func (p *Pool) take(q int, memory []byte) (err error) {
 	blocks := 0
 	if p.step == stepPart {
@@ -94,10 +93,10 @@ func (p *Pool) take(q int, memory []byte) (err error) {
 	return err
 }
 
-// Done reports whether the result is there, and all peers have been told what is theirs.
+// Done reports whether the result is complete, and all peers have been sent this rank's memory.
 func (p *Pool) Done() bool { return p.done }
 
-// Poll does what can be done now. Precondition: p is not done.
+// Poll makes the progress that is possible now. Precondition: p is not done.
 func (p *Pool) Poll() (moved bool, err error) {
 	if moved, err = p.tell(); err != nil {
 		return moved, err
@@ -114,7 +113,7 @@ func (p *Pool) Poll() (moved bool, err error) {
 	return true, nil
 }
 
-// release gives back what the peers have told.
+// release releases the memory that the peers have lent.
 func (p *Pool) release() {
 	for q := range p.peers {
 		if of := p.peers[q].of; of != nil {
@@ -123,7 +122,7 @@ func (p *Pool) release() {
 	}
 }
 
-// tell tells the peers of this rank's memory, as far as there is room.
+// tell lends this rank's memory to the peers, as far as there is room on the links.
 func (p *Pool) tell() (moved bool, err error) {
 	head, first := p.head, p.told
 	head.Root = p.step
@@ -147,7 +146,7 @@ func (p *Pool) tell() (moved bool, err error) {
 	return true, err
 }
 
-// listen takes in what has come of the peers.
+// listen processes the messages that have arrived from the peers.
 func (p *Pool) listen() (moved bool, err error) {
 	want := p.head
 	want.Root = p.step
@@ -179,7 +178,7 @@ func (p *Pool) listen() (moved bool, err error) {
 	return moved, nil
 }
 
-// lacks says what comes in this step.
+// lacks names the contents of the messages of this step.
 func (p *Pool) lacks() string {
 	if p.step == stepPart {
 		return "blocks"
@@ -187,7 +186,7 @@ func (p *Pool) lacks() string {
 	return "results"
 }
 
-// add adds up what this rank has to, when all parts are there.
+// add adds up this rank's share, when all parts have arrived.
 func (p *Pool) add() error {
 	p.sum.Deal()
 	p.Union = p.sum.Union()
@@ -212,10 +211,10 @@ func (p *Pool) add() error {
 	return p.take(p.rank, result[:n])
 }
 
-// Rests reports that a rank does all at once that it has to.
+// Rests returns false: a rank does all its work at once.
 func (p *Pool) Rests() bool { return false }
 
-// WaitsFor says what is missing.
+// WaitsFor returns the missing messages and their ranks.
 func (p *Pool) WaitsFor() []waits.Lack {
 	var list []waits.Lack
 	for q := range p.peers {
@@ -229,11 +228,11 @@ func (p *Pool) WaitsFor() []waits.Lack {
 	return list
 }
 
-// keepBytes is what a rank keeps between calls, unless told otherwise.
+// keepBytes is the default of Keep.
 const keepBytes = 64 << 20
 
-// Room returns memory for this rank's part, of n bytes or more. What a former call had there is
-// lost. No call may be under way on any rank.
+// Room returns memory for this rank's part, of n bytes or more. Its previous contents are lost. No call may be in
+// flight on any rank.
 func (p *Pool) Room(n int) ([]byte, error) {
 	if err := p.Trim(n); err != nil {
 		return nil, err
@@ -269,8 +268,8 @@ func (p *Pool) free(memory *[]byte) error {
 	return p.ep.Free(b)
 }
 
-// Trim gives back memory of more than Keep bytes, before a call that needs so much for its part.
-// No call may be under way on any rank.
+// Trim frees memory of more than Keep bytes, before a call whose part needs n bytes, unless that is more than Keep. No
+// call may be in flight on any rank.
 func (p *Pool) Trim(n int) error {
 	if n > p.Keep {
 		return nil

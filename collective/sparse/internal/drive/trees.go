@@ -11,20 +11,20 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Trees runs the merge of sorted block streams along several trees at once, with a merge.Node in
-// each. It is used again for one tensor after the other: Begin, and then it is an Exchange.
+// Trees runs the merge of sorted block streams along several trees at once, with a merge.Node in each. It is reused for
+// one tensor after the other: Begin, and then it is an Exchange.
 type Trees struct {
 	place
 	trees []tree
 	head  transport.Header
 	left  int // trees that are not done
 
-	finder merge.Finder // of this rank's blocks; nil: they are all known
+	finder merge.Finder // finder of this rank's blocks; nil: they are all known
 	grid   block.Grid
-	rested int // blocks that were known when this rank last gave its core away
+	rested int // blocks that were known when this rank last yielded its core
 }
 
-// NewTrees makes the exchanges of a rank along trees, of which ep has the links.
+// NewTrees returns a Trees for a rank along trees, whose links ep has.
 func NewTrees(ep transport.Endpoint, trees []topo.Tree, rank int) (*Trees, error) {
 	m := &Trees{place: place{ep, rank}}
 	for i, t := range trees {
@@ -39,9 +39,8 @@ func NewTrees(ep transport.Endpoint, trees []topo.Tree, rank int) (*Trees, error
 	return m, nil
 }
 
-// Begin starts the next tensor, of which every tree has its part of the blocks. inOrder has a block
-// added in the order of the ranks among those of a rank and its children; without it own ones are
-// the first.
+// Begin starts the next tensor; every tree has its part of the blocks. With inOrder, a block is added in rank order
+// among those of a rank and its children; without it, the rank's own blocks are the first.
 func (m *Trees) Begin(head transport.Header, j merge.Job, parts []block.Set, inOrder bool) error {
 	m.head, m.left, m.rested = head, len(m.trees), 0
 	m.grid, m.finder = j.Grid, j.Finder
@@ -65,12 +64,11 @@ func (m *Trees) Begin(head transport.Header, j merge.Job, parts []block.Set, inO
 // Done reports whether all trees are done.
 func (m *Trees) Done() bool { return m.left == 0 }
 
-// mergeLimit is how many bytes of a tree a rank merges before it looks at its
-// other links.
+// mergeLimit is the number of bytes of a tree that a rank merges before it polls its other links.
 const mergeLimit = 64 << 10
 
-// Poll moves what can be moved now. Ranks begin with different trees, so that not
-// all of them send their first chunks to the same root.
+// Poll makes the progress that is possible now. Ranks begin with different trees, so that not all of them send their
+// first chunks to the same root.
 func (m *Trees) Poll() (moved bool, err error) {
 	for k := range m.trees {
 		i := (m.rank + k) % len(m.trees)
@@ -96,17 +94,15 @@ func (m *Trees) Poll() (moved bool, err error) {
 	return m.search() || moved, nil
 }
 
-// Of a search: after how many bytes of the tensor a rank looks at its links, and after how
-// many it lets others have the core that it shares with them. Every rank's blocks are needed before any
-// rank's result is there: so all should get on alike, and those first that have not even
-// greeted. 2 MB before a turn of the others was as good, 8 MB took them longer.
+// Intervals of a search, in bytes of the tensor: between polls of the links, and between yields of a core that the rank
+// shares with others. The result of any rank needs the blocks of all ranks: so all should progress equally, and ranks
+// that have not even greeted come first. A yield every 2 MB was as good, one every 8 MB took the others longer.
 const (
 	searchBytes = 1 << 20
 	turnBytes   = 4 << 20
 )
 
-// search goes on with the search, whether or not there was something to move, and reports
-// whether there was something to search.
+// search continues the search, whether or not messages moved, and reports whether there was anything left to search.
 func (m *Trees) search() bool {
 	if !m.searching() {
 		return false
@@ -120,8 +116,7 @@ func (m *Trees) search() bool {
 // searching reports whether this rank does not know all of its blocks yet.
 func (m *Trees) searching() bool { return m.finder != nil && m.finder.Known() < m.grid.Blocks() }
 
-// Rests reports, once for every turnBytes, that a rank has searched so much that it is
-// another one's turn.
+// Rests reports, once for every turnBytes of the search, that the rank should yield its core to another one.
 func (m *Trees) Rests() bool {
 	if !m.searching() || m.finder.Known()-m.rested < turnBytes/m.grid.BlockBytes() {
 		return false
@@ -130,7 +125,7 @@ func (m *Trees) Rests() bool {
 	return true
 }
 
-// feed gives the Node what has come from children, and lets it merge.
+// feed passes chunks of children to the Node, and lets it merge.
 func (m *Trees) feed(t *tree) (moved bool, err error) {
 	for i := range t.children {
 		c := &t.children[i]
@@ -150,7 +145,7 @@ func (m *Trees) feed(t *tree) (moved bool, err error) {
 	return t.node.Merge(mergeLimit) || moved, nil
 }
 
-// release gives the chunk back that the Node has had.
+// release releases the chunk that the Node has used.
 func (c *peer) release() {
 	if c.fed {
 		c.of.Release()
@@ -171,7 +166,7 @@ func (m *Trees) peek(r transport.Receiver) ([]byte, bool, error) {
 	return chunk, true, nil
 }
 
-// sendUp sends the parent what there is, as far as there is room.
+// sendUp sends the available chunks to the parent, as far as there is room.
 func (m *Trees) sendUp(t *tree) (moved bool, err error) {
 	for t.parent.rank >= 0 {
 		most := t.node.Window(m.ep.MaxPayload())
@@ -187,8 +182,8 @@ func (m *Trees) sendUp(t *tree) (moved bool, err error) {
 	return moved, nil
 }
 
-// send composes a chunk of so many bytes at most in a slot of a link and sends it: 0
-// where there is none, or no room.
+// send composes a chunk of at most the given number of bytes in a slot of a link and sends it. It returns 0 if there is
+// no chunk, or no room.
 func (m *Trees) send(to transport.Sender, most int, compose func([]byte) int) (n int, err error) {
 	window, ok, err := to.TryReserve(most)
 	if err != nil || !ok {
@@ -204,8 +199,7 @@ func (m *Trees) send(to transport.Sender, most int, compose func([]byte) int) (n
 	return n, nil
 }
 
-// cut makes the reserved window of a link n bytes long, with what is in it. A short
-// one may lie elsewhere.
+// cut shortens the reserved window of a link to n bytes, and keeps its contents. A short window may lie elsewhere.
 func (m *Trees) cut(to transport.Sender, window []byte, n int) error {
 	short, ok, err := to.TryReserve(n)
 	if err == nil && !ok {
@@ -217,7 +211,7 @@ func (m *Trees) cut(to transport.Sender, window []byte, n int) error {
 	return err
 }
 
-// fromParent takes in what the parent has sent.
+// fromParent processes the chunks that the parent has sent.
 func (m *Trees) fromParent(t *tree) (moved bool, err error) {
 	for t.node.Listens() {
 		chunk, ok, err := m.peek(t.parent.of)
@@ -233,7 +227,7 @@ func (m *Trees) fromParent(t *tree) (moved bool, err error) {
 	return moved, nil
 }
 
-// sendDown sends the children what there is, as far as there is room.
+// sendDown sends the available chunks to the children, as far as there is room.
 func (m *Trees) sendDown(t *tree) (moved bool, err error) {
 	for i := range t.children {
 		c := &t.children[i]
@@ -251,8 +245,8 @@ func (m *Trees) sendDown(t *tree) (moved bool, err error) {
 	return moved, nil
 }
 
-// Counts adds up what the Nodes have sent and received, and of this rank's own blocks, which go
-// up where it has no children.
+// Counts adds up the counts of the Nodes, and separately those of trees in which this rank has no children, where it
+// sends only its own blocks.
 func (m *Trees) Counts() (all, own block.Counts) {
 	for i := range m.trees {
 		c := m.trees[i].node.Counts()
@@ -264,7 +258,7 @@ func (m *Trees) Counts() (all, own block.Counts) {
 	return all, own
 }
 
-// WaitsFor says what is missing.
+// WaitsFor returns the missing messages and their ranks.
 func (m *Trees) WaitsFor() []waits.Lack {
 	var list []waits.Lack
 	for i := range m.trees {

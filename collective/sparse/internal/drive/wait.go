@@ -10,35 +10,33 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Exchange is a protocol under way on this rank.
+// Exchange is a protocol in progress on this rank.
 type Exchange interface {
-	// Poll moves what can be moved now, and reports whether that was anything. Precondition: not Done.
+	// Poll makes the progress that is possible now, and reports whether there was any. Precondition: not Done.
 	Poll() (moved bool, err error)
 
 	// Done reports whether this rank's part is done.
 	Done() bool
 
-	// WaitsFor says what is missing, and of which ranks where that is known.
+	// WaitsFor returns the missing messages, and the ranks that have to send them if these are known.
 	WaitsFor() []waits.Lack
 
-	// Rests reports whether a rank that shares its core should let others have it now, as it
-	// has much to do by itself.
+	// Rests reports whether a rank that shares its core should yield it now, because it has much to do by itself.
 	Rests() bool
 
-	// at says on which rank, and over which links.
+	// at returns the rank, and its links.
 	at() *place
 }
 
-// restPart is which part of a backoff such a rank then does nothing for: it has something to do.
+// restPart is the divisor of a backoff for the sleep of a rank that Rests: it has work to do.
 const restPart = 3
 
-// maxBackoffs is how often in a row such a rank backs off for nothing before it sleeps on its
+// maxBackoffs is the number of backoffs in a row without progress before a rank that shares its core sleeps on its
 // bell.
 const maxBackoffs = 20
 
-// Run polls x until it is done, and waits in between as
-// w says. It returns the fault of the links if x could not be completed, here or on another rank; the
-// links are then of no further use. doing names the call.
+// Run polls x until it is done, and waits in between as w specifies. It returns the fault of the links if x could not
+// be completed, here or on another rank; the links are then unusable. doing names the call.
 func Run(ctx context.Context, x Exchange, w *engine.Waiter, doing string) (transport.Fault, bool) {
 	r := &run{Exchange: x, Waiter: w, place: x.at(), doing: doing}
 	if err := r.wait(ctx); err != nil {
@@ -100,17 +98,17 @@ func (r *run) wait(ctx context.Context) error {
 	}
 }
 
-// Poll is that of the Exchange until it is done; the end counts as something that moved.
+// Poll polls the Exchange until it is done; the end counts as progress.
 func (r *run) Poll() (moved bool, err error) {
-	if r.Done() { // whoever was about to sleep has looked once more
+	if r.Done() { // the last poll before a sleep comes after the end
 		return true, nil
 	}
 	moved, err = r.Exchange.Poll()
 	return moved || r.Done(), err
 }
 
-// Compare compares nothing: the greeting has.
+// Compare does nothing: the greeting has compared the calls.
 func (r *run) Compare() error { return nil }
 
-// Doing names the call.
+// Doing returns the name of the call.
 func (r *run) Doing() string { return r.doing }

@@ -8,7 +8,7 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// star is a root with leaves whose chunks go over without links between them.
+// star is a root with leaves whose chunks are passed without links between them.
 type star struct {
 	x       *Tensors
 	nodes   []*Node

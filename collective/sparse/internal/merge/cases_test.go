@@ -14,8 +14,8 @@ type Case struct {
 	*Tensors
 }
 
-// Cases returns cases for so many ranks, with blocks of size elements and
-// tensors of about so many blocks: all in float32 but for those about types.
+// Cases returns cases for the given number of ranks, with blocks of size elements and tensors of about the given number
+// of blocks: all in float32 except those about types.
 func Cases(ranks, size, blocks int) []Case {
 	r := rand.New(rand.NewPCG(uint64(ranks), uint64(blocks)))
 	var all []Case
@@ -95,8 +95,8 @@ func (x *Tensors) odd(r *rand.Rand) *Tensors {
 	return x
 }
 
-// TwoOnOneSlot returns tensors of other lengths, types and operations, one after the
-// other: what one leaves in slots must not show in the next.
+// TwoOnOneSlot returns tensors of other lengths, types and operations, one after the other: the contents of slots must
+// not reach the next one.
 func TwoOnOneSlot(ranks int) []Case {
 	r := rand.New(rand.NewPCG(uint64(ranks), 3))
 	var all []Case

@@ -37,7 +37,7 @@ type run struct {
 	kept     bool
 }
 
-// chunk is what came in one piece.
+// chunk is a decoded chunk.
 type chunk struct {
 	tensor uint32
 	next   uint32
@@ -45,10 +45,9 @@ type chunk struct {
 	body   []byte // the blocks
 }
 
-// decode reads a chunk from outside, checking all that can be checked without
-// knowing those before it: runs rise, lie within the tensor and before next, and
-// the blocks are there. runs is memory for the result, thin that for thin blocks. kept says whether
-// there may be kept runs.
+// decode reads an untrusted chunk, and makes all checks that are possible without earlier chunks: runs rise, lie within
+// the tensor and before next, and the blocks are there. runs is memory for the result, thin that for thin blocks. kept
+// reports whether there may be kept runs.
 func decode(p []byte, g block.Grid, runs []run, thin *block.Thin, kept bool) (chunk, error) {
 	if len(p) < HeaderBytes {
 		return chunk{}, fmt.Errorf("%w: %d bytes, less than a header", block.ErrProtocol, len(p))
@@ -98,7 +97,7 @@ func parseRun(p []byte) run {
 	return run{first: int(binary.LittleEndian.Uint32(p)), n: int(n &^ keptFlag), kept: n&keptFlag != 0}
 }
 
-// writer composes a chunk: blocks as they come, and the table behind them.
+// writer composes a chunk: first the blocks, and the table after them.
 type writer struct {
 	grid    block.Grid
 	window  []byte
@@ -107,8 +106,7 @@ type writer struct {
 	size    int // their bytes
 }
 
-// room returns how many of n blocks from b on fit, as a run of their own or
-// together with the last.
+// room returns the number of the n blocks from b on that fit, as a run of their own or together with the last.
 func (w *writer) room(b, n int, kept bool) int {
 	left := len(w.window) - HeaderBytes - w.size - len(w.runs)*RunBytes
 	if !w.joins(b, kept) {
@@ -126,7 +124,7 @@ func (w *writer) room(b, n int, kept bool) int {
 	return left / w.grid.BlockBytes()
 }
 
-// joins tells whether a run that begins with b continues the last one.
+// joins reports whether a run that begins with b continues the last one.
 func (w *writer) joins(b int, kept bool) bool {
 	if len(w.runs) == 0 {
 		return false
@@ -148,7 +146,7 @@ func (w *writer) add(b, n int, tensor []byte, kept bool) {
 	}
 }
 
-// finish writes the rest and returns the size of the chunk. thin squeezes the blocks; nil: they stay.
+// finish writes the rest and returns the size of the chunk. thin squeezes the blocks; nil: they are not squeezed.
 func (w *writer) finish(tensor, next uint32, thin *block.Thin) int {
 	p, size, flags := w.window, w.size, uint32(len(w.runs))
 	if thin != nil {

@@ -6,8 +6,7 @@ import (
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 )
 
-// Down takes in the next chunk of the parent, at once. Precondition: the Node is
-// not the root.
+// Down processes the next chunk of the parent, at once. Precondition: the Node is not the root.
 func (n *Node) Down(p []byte) error {
 	c, err := decode(p, n.job.Grid, n.incoming, &n.thin, true)
 	if err == nil {
@@ -29,11 +28,11 @@ func (n *Node) Down(p []byte) error {
 	return nil
 }
 
-// Listens reports whether the parent has still to send a chunk.
+// Listens reports whether the parent still has to send a chunk.
 func (n *Node) Listens() bool { return !n.root && n.promise != infinity }
 
-// allowed checks a chunk of the parent against what was sent to it: every block
-// that went up comes back, and none comes before.
+// allowed checks a chunk of the parent against the blocks sent to it: every block that went up comes back, and none
+// comes before.
 func (n *Node) allowed(c *chunk) error {
 	if c.tensor != n.job.Tensor {
 		return fmt.Errorf("%w: tensor %d", block.ErrMismatch, c.tensor)
@@ -110,7 +109,7 @@ func (n *Node) know(first, blocks int) {
 	}
 }
 
-// keep makes what this rank sent up, and nobody above added to, the result.
+// keep stores a run that this rank sent up, and to which no rank above added, in the result.
 func (n *Node) keep(r run) {
 	from, to := n.job.Grid.Range(r.first, r.n)
 	n.later.Add(from, to-from, 1, !n.job.Alone && block.ZeroCounts(n.job.Op, n.job.DType))

@@ -50,9 +50,8 @@ func sends(t testing.TB, x *Tensors, v, window int) (chunks [][]byte) {
 	return chunks
 }
 
-// FuzzNode: whatever parent and child send a rank is an error, or changes its
-// state as the protocol allows. The input is a list of chunks, each behind a
-// byte that says from whom and two of length.
+// FuzzNode: any message of a parent or child is an error, or changes the state of the rank as the protocol allows. The
+// input is a list of chunks, each after a byte for the sender and two for the length.
 func FuzzNode(f *testing.F) {
 	x := fuzzed()
 	for _, window := range []int{0, 100, 1000} {
@@ -103,7 +102,7 @@ func FuzzNode(f *testing.F) {
 	})
 }
 
-// FuzzDecode: a chunk is taken only if it is what a writer writes.
+// FuzzDecode: a chunk is accepted only if a writer can have written it.
 func FuzzDecode(f *testing.F) {
 	x := fuzzed()
 	for _, c := range append(sends(f, x, 2, 100), sends(f, x, 0, 100)...) {
@@ -117,7 +116,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		tensor := make([]byte, x.Grid.Bytes())
 		w := writer{grid: x.Grid, window: make([]byte, HeaderBytes+len(c.body)+RunBytes*len(c.runs))}
-		thin := p[15]>>7 != 0 // it does not come back so: there are several ways to squeeze
+		thin := p[15]>>7 != 0 // it is not written back as it was: there are several ways to squeeze
 		for _, r := range c.runs {
 			if !r.kept {
 				c.body = c.body[copy(x.Grid.Of(tensor, r.first, r.n), c.body):]
@@ -135,7 +134,7 @@ func put32(at int, v uint32) func([]byte) []byte {
 	return func(p []byte) []byte { binary.LittleEndian.PutUint32(p[at:], v); return p }
 }
 
-// lastRun puts a run to the end of a chunk, in place of its last.
+// lastRun replaces the last run of a chunk.
 func lastRun(first, n uint32) func([]byte) []byte {
 	return func(p []byte) []byte {
 		binary.LittleEndian.PutUint32(p[len(p)-8:], first)
@@ -144,7 +143,7 @@ func lastRun(first, n uint32) func([]byte) []byte {
 	}
 }
 
-// What is wrong with a chunk is an error that says so, and from whom it came.
+// An invalid chunk is an error that names the fault and the sender.
 func TestChunksThatAreRefused(t *testing.T) {
 	x := fuzzed()
 	up, down := sends(t, x, 2, 0), sends(t, x, 0, 0) // a block in each chunk
@@ -153,7 +152,7 @@ func TestChunksThatAreRefused(t *testing.T) {
 	}
 	again := func(p []byte) []byte { return p }
 	for name, c := range map[string]struct {
-		after  int // so many good chunks come first
+		after  int // number of valid chunks that come first
 		change func([]byte) []byte
 		says   string
 	}{
@@ -198,8 +197,7 @@ func TestChunksThatAreRefused(t *testing.T) {
 	}
 }
 
-// A result that lacks a block which a rank sent, or tells it to keep one that it
-// has not sent, is found out there.
+// A result without a block that a rank sent, or with a kept block that it has not sent, is detected on that rank.
 func TestResultsThatAreRefused(t *testing.T) {
 	g := block.Grid{Elements: 40, Size: 4, Width: 4}
 	chunk := func(next uint32, runs ...run) []byte {

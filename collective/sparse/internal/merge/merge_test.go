@@ -113,8 +113,7 @@ func TestSeveralTrees(t *testing.T) {
 	}
 }
 
-// counted runs an AllReduce of 200 blocks of 16 bytes and returns what ranks
-// counted.
+// counted runs an AllReduce of 200 blocks of 16 bytes and returns the counts of the ranks.
 func counted(t *testing.T, parent []int, put func(x *Tensors, r *rand.Rand)) []block.Counts {
 	t.Helper()
 	r := seeded(1)
@@ -129,8 +128,7 @@ func counted(t *testing.T, parent []int, put func(x *Tensors, r *rand.Rand)) []b
 	return all
 }
 
-// An edge carries a union upwards and the whole union downwards, less what came
-// up over it alone.
+// An edge carries a union upwards, and downwards the whole union without the blocks that came up only over this edge.
 func TestWhatAnEdgeCarries(t *testing.T) {
 	// 0 - 1 - 2, 0 is the root; 2 has blocks 0 to 9, 1 has 5 to 14, 0 has 100 to 104.
 	all := counted(t, []int{-1, 0, 1}, func(x *Tensors, r *rand.Rand) {
@@ -144,7 +142,7 @@ func TestWhatAnEdgeCarries(t *testing.T) {
 	})
 	for v, want := range []block.Counts{
 		{SentBlocks: 5, ReceivedBlocks: 15, Union: 20, Kept: 15},          // all of rank 1's blocks are final there
-		{SentBlocks: 15 + 15, ReceivedBlocks: 10 + 5, Union: 20, Kept: 5}, // 0 to 4 are rank 2's alone
+		{SentBlocks: 15 + 15, ReceivedBlocks: 10 + 5, Union: 20, Kept: 5}, // 0 to 4 are only rank 2's
 		{SentBlocks: 10, ReceivedBlocks: 15, Union: 20},
 	} {
 		got := all[v]
@@ -156,8 +154,8 @@ func TestWhatAnEdgeCarries(t *testing.T) {
 	}
 }
 
-// A block goes back to nobody who alone had it: disjoint tensors on a star cost
-// the root what the others lack, and no more.
+// A block is not sent back to its only owner: disjoint tensors on a star cost the root the blocks that the others lack,
+// and no more.
 func TestOnlyOwnerGetsNothingBack(t *testing.T) {
 	all := counted(t, []int{-1, 0, 0, 0}, func(x *Tensors, r *rand.Rand) {
 		for v := 1; v < 4; v++ {
@@ -171,8 +169,8 @@ func TestOnlyOwnerGetsNothingBack(t *testing.T) {
 	}
 }
 
-// Where the union is full a stream is one run: eight bytes beside the blocks of a
-// chunk, and the same chunk for all children.
+// Where the union is full a stream is one run: eight bytes in addition to the blocks of a chunk, and the same chunk for
+// all children.
 func TestFullUnionIsOneRun(t *testing.T) {
 	all := counted(t, []int{-1, 0, 0}, func(x *Tensors, r *rand.Rand) { x.Random(r, 1) })
 	for v := 1; v < 3; v++ {
@@ -194,8 +192,8 @@ func TestALeafSendsItsBlocksOnce(t *testing.T) {
 	}
 }
 
-// Blocks with few elements travel without the others, bit for bit, along any tree; those that are
-// dense as they are.
+// Blocks with few non-zero elements are sent without the zeros, bit for bit, along any tree; dense ones are sent in
+// full.
 func TestThinBlocks(t *testing.T) {
 	for seed := range uint64(20) {
 		r := seeded(seed)
@@ -230,8 +228,8 @@ func TestThinBlocks(t *testing.T) {
 	}
 }
 
-// A root without a tensor adds up what the others have, and counts for nothing in it: the order is
-// that of the ranks, wherever the root's own blocks are among them.
+// A root without a tensor adds up the blocks of the others, and contributes nothing: the order is that of the ranks,
+// wherever the root would be among them.
 func TestServedStars(t *testing.T) {
 	for seed := range uint64(60) {
 		r := seeded(seed)

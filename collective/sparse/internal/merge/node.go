@@ -7,49 +7,45 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// Job is one tensor, or the part of it that one tree carries, as one rank of the
-// tree has it.
+// Job is one tensor, or the part of it that one tree carries, on one rank of the tree.
 type Job struct {
 	Tensor uint32 // its number, the same on all ranks
 	Grid   block.Grid
 	Op     kernel.Op
 	DType  kernel.DType
 	Blocks block.Set // the non-zero blocks of Send, of those that the tree carries
-	Send   []byte    // the tensor; only read. Nil at a root that only adds up what others have
-	Alone  bool      // no other rank has a tensor: what it has not sent is nobody's zeros
-	Thin   bool      // blocks travel without their zeros where they have many
-	Before int       // how many children's blocks are added before own ones
-	Recv   []byte    // gets the blocks of the result, partial ones before; may be the very memory of Send
-	// Union gets the blocks of the result that the tree carried; nil: nobody asks.
+	Send   []byte    // the tensor; only read. Nil at a root that only adds up others' blocks
+	Alone  bool      // no other rank has a tensor: blocks that it has not sent get no zeros added
+	Thin   bool      // blocks are sent without their zeros where they have many
+	Before int       // number of children whose blocks are added before own ones
+	Recv   []byte    // gets the blocks of the result, partial ones before; may be the same memory as Send
+	// Union gets the blocks of the result that the tree carried; nil: not needed.
 	Union block.Set
-	// Finder puts blocks into Blocks while others travel; nil: they are all there.
+	// Finder adds blocks to Blocks during the merge; nil: they are all there.
 	Finder Finder
 }
 
 // Finder finds a rank's blocks piece by piece, in their order, for all trees.
 type Finder interface {
-	// Known returns before which block all have been looked at.
+	// Known returns the block before which all blocks have been searched.
 	Known() int
-	// Find looks at some more. Precondition: not all are known.
+	// Find searches some more blocks. Precondition: not all are known.
 	Find()
 }
 
-// Node is one rank's place in one tree. It goes from Job to Job (Begin). One
-// goroutine at a time may use it. The caller drives it until Done:
+// Node is one rank's place in one tree. It runs one Job after the other (Begin). One goroutine at a time may use it.
+// The caller drives it until Done:
 //
-//   - while Hungry(child): Feed the child's next chunk. It must stay as it is
-//     until the Node is Hungry for the child's next one, or Done;
-//   - Merge, which does the reductions, a bounded piece at a time;
-//   - below the root: whatever Up composes goes to the parent, and what comes
-//     from the parent to Down;
-//   - what ToChild composes goes to the child.
+//   - while Hungry(child): Feed the child's next chunk. It must not change until the Node is Hungry for the child's
+//     next one, or Done;
+//   - Merge, which makes the reductions, a bounded piece at a time;
+//   - below the root: send chunks that Up composes to the parent, and pass chunks of the parent to Down;
+//   - send chunks that ToChild composes to the child.
 //
-// Chunks of a link come in the order in which they were composed. Where there are
-// several trees, a rank does well to begin with another tree than the others, and
-// to take the trees in turn, a chunk of each: if all begin with tree 0, its root's
-// card gets all of the first chunks (up to 15 % in the simulation of the package's
-// tests). An error is an block.ErrProtocol or block.ErrMismatch, after which the Node is of no
-// further use.
+// Chunks of a link arrive in the order in which they were composed. With several trees, each rank should begin with a
+// different tree, and serve the trees in turn, a chunk of each: if all begin with tree 0, its root's card gets all of
+// the first chunks (up to 15 % in the simulation of the package's tests). An error is a block.ErrProtocol or
+// block.ErrMismatch, after which the Node is unusable.
 type Node struct {
 	children int
 	root     bool
@@ -59,16 +55,16 @@ type Node struct {
 	in    []input   // own blocks, then the children
 	sole  []uint16  // by block: 1 + the child that alone had it, 0 otherwise; valid for merged blocks
 	have  block.Set // blocks merged here
-	parts [][]byte  // scratch: what is reduced
+	parts [][]byte  // scratch: sources of a reduction
 	later kernel.Pieces
 
 	merged []result // runs for the parent, in Recv
-	up     outlet   // how far they have been sent
-	upNext uint32   // what the last chunk for the parent said is next
+	up     outlet   // progress of sending
+	upNext uint32   // the next block, as the last chunk for the parent announced
 	upEnd  bool     // it was the last one
 
-	log      []result // what goes down, as far as it is known
-	promise  int      // which block of the result comes after the log, past the last at the end
+	log      []result // result to be sent down, as far as it is known
+	promise  int      // the block of the result after the log, past the last at the end
 	heard    bool     // the parent has sent a chunk
 	final    int      // blocks of the result before it are in Recv
 	down     []outlet // by child
@@ -77,13 +73,13 @@ type Node struct {
 	thin     block.Thin
 }
 
-// outlet is how far a log has been sent.
+// outlet is the progress of sending a log.
 type outlet struct {
 	at, off int // entry, and blocks of it; the last entry may still grow
 	ended   bool
 }
 
-// pending returns what of log is to be sent next, no blocks if all is.
+// pending returns the next run of log to be sent, without blocks if all is sent.
 func (o *outlet) pending(log []result) result {
 	if o.at < len(log)-1 && o.off == log[o.at].n {
 		o.at, o.off = o.at+1, 0
@@ -101,15 +97,13 @@ type result struct {
 	sole     uint16
 }
 
-// NewNode returns the place of a rank with so many children, the root or one
-// below it.
+// NewNode returns the place of a rank with the given number of children, the root or one below it.
 func NewNode(children int, root bool) *Node {
 	return &Node{children: children, root: root}
 }
 
-// Begin starts a Job. Preconditions: that before it is Done; Send and Recv have
-// the bytes of the Grid, Blocks its words; Op is Sum, Min or Max: a block that is not sent is no
-// factor of a product.
+// Begin starts a Job. Preconditions: the previous one is Done; Send and Recv have the bytes of the Grid, Blocks its
+// words; Op is Sum, Min or Max: a block that is not sent is no factor of a product.
 func (n *Node) Begin(j Job) error {
 	if err := j.Grid.Validate(); err != nil {
 		return err
@@ -138,8 +132,7 @@ func (n *Node) Begin(j Job) error {
 	return nil
 }
 
-// Done reports whether Recv has the result and everything was composed that
-// others wait for.
+// Done reports whether Recv has the result and every chunk that other ranks wait for was composed.
 func (n *Node) Done() bool {
 	if !n.upEnd || n.promise < infinity {
 		return false
@@ -152,7 +145,7 @@ func (n *Node) Done() bool {
 	return true
 }
 
-// Counts returns what was sent and received since Begin.
+// Counts returns the counts since Begin.
 func (n *Node) Counts() block.Counts { return n.counts }
 
 func (n *Node) refuse(who string, err error) error {

@@ -8,16 +8,16 @@ import (
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 )
 
-// tree runs a Node for every rank of a tree, over links of so many slots.
+// tree runs a Node for every rank of a tree, over links with the given number of slots.
 type tree struct {
 	parent []int
-	place  []int // by rank: which child of its parent it is
+	place  []int // by rank: its index among its parent's children
 	kids   [][]int
 	nodes  []*Node
 	up     [][][]byte // by rank: chunks for the parent
 	down   [][][]byte // by rank: chunks from the parent
 	slots  int
-	window int // bytes; raised to what a chunk needs
+	window int // bytes; raised to the least size of a chunk
 	held   [][]byte
 }
 
@@ -49,7 +49,7 @@ func (t *tree) begin(tb testing.TB, number uint32, x *Tensors, recv [][]byte, se
 		}
 		j := Job{Tensor: number, Grid: x.Grid, Op: x.Op, DType: x.DType, Blocks: set, Send: send[v],
 			Recv: recv[v], Union: block.NewSet(x.Grid.Blocks()), Thin: v%2 == 0}
-		if v%3 != 0 { // some find their blocks on the way
+		if v%3 != 0 { // some find their blocks during the merge
 			f := &slowFinder{all: set, found: block.NewSet(x.Grid.Blocks()), blocks: x.Grid.Blocks(), piece: v + int(number)%5}
 			j.Blocks, j.Finder = f.found, f
 		}
@@ -79,7 +79,7 @@ func (f *slowFinder) Find() {
 	}
 }
 
-// step lets rank v do what it can of one kind of work and reports whether it did.
+// step lets rank v make progress with one kind of work and reports whether there was any.
 func (t *tree) step(tb testing.TB, v, what int) bool {
 	tb.Helper()
 	n := t.nodes[v]
@@ -93,7 +93,7 @@ func (t *tree) step(tb testing.TB, v, what int) bool {
 		for i, c := range t.kids[v] {
 			if len(t.up[c]) > 0 && n.Hungry(i) {
 				for j := range t.held[c] {
-					t.held[c][j] = Garbage // a chunk that is done with is not read again
+					t.held[c][j] = Garbage // a chunk that is no longer in use is not read again
 				}
 				t.held[c] = t.up[c][0]
 				t.up[c] = t.up[c][1:]
@@ -183,7 +183,7 @@ func drive(tb testing.TB, r *rand.Rand, trees ...*tree) {
 	}
 }
 
-// allReduce runs x along one tree and holds the result against the oracle.
+// allReduce runs x along one tree and compares the result with the oracle.
 func (t *tree) allReduce(tb testing.TB, number uint32, x *Tensors, r *rand.Rand, inPlace bool) {
 	tb.Helper()
 	send, recv := x.Buffers(inPlace)
@@ -201,7 +201,7 @@ func (t *tree) allReduce(tb testing.TB, number uint32, x *Tensors, r *rand.Rand,
 	}
 }
 
-// zeroed makes the blocks of a result zero that no rank has, which a Node does not touch.
+// zeroed writes zeros to the blocks of a result outside the union, which a Node does not touch.
 func zeroed(g block.Grid, recv []byte, union block.Set) {
 	for b := range g.Blocks() {
 		if !union.Has(b) {
@@ -210,7 +210,7 @@ func zeroed(g block.Grid, recv []byte, union block.Set) {
 	}
 }
 
-// partOf returns the blocks of s, of which there are n, that a tree carries.
+// partOf returns the blocks that a tree carries, of the n blocks of s.
 func partOf(d *block.Deal, s block.Set, tree, n int) block.Set {
 	part := block.NewSet(n)
 	for b := range n {

@@ -7,7 +7,7 @@ import (
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 )
 
-// Machine is what workers are. Rates are GB/s, times microseconds.
+// Machine describes the workers. Rates are in GB/s, times in microseconds.
 type Machine struct {
 	CardGBs   float64 // of every machine's network card, in each direction
 	BusGBs    float64 // between a worker's card and its tensor, both directions together; 0: not limited
@@ -15,7 +15,7 @@ type Machine struct {
 	BeginUs   float64 // before the first packet: the blocks are found, the call is launched
 }
 
-// Workload is one AllReduce: the blocks that ranks have.
+// Workload is one AllReduce: the blocks of the ranks.
 type Workload struct {
 	Sets       []block.Set // by rank
 	Blocks     int
@@ -25,8 +25,8 @@ type Workload struct {
 // Ranks returns the number of ranks.
 func (w *Workload) Ranks() int { return len(w.Sets) }
 
-// LimitUs returns the time that no scheme can fall below, from what single ranks
-// must send or receive, and the one for schemes without further machines.
+// LimitUs returns the time that no scheme can fall below, given the bytes that single ranks must send or receive, and
+// the one for schemes without further machines.
 func (w *Workload) LimitUs(cardGBs float64) (any, workersOnly float64) {
 	l := LimitOf(block.Grid{Elements: w.Blocks, Size: 1, Width: 1}, w.Sets)
 	us := float64(w.BlockBytes) / (cardGBs * 1e3)
@@ -34,20 +34,20 @@ func (w *Workload) LimitUs(cardGBs float64) (any, workersOnly float64) {
 	return any, max(any, float64(l.Together)*us/float64(w.Ranks()))
 }
 
-// Result is what a simulation found.
+// Result contains the results of a simulation.
 type Result struct {
 	Us       float64
 	Sent     []float64 // bytes that left each rank's card, headers included
 	Received []float64
 }
 
-// resource is a card or bus in one direction: what comes first goes first.
+// resource is a card or bus in one direction: first come, first served.
 type resource struct {
 	nsPerByte float64
 	free      float64 // ns
 }
 
-// pass returns when size bytes that come at now are through.
+// pass returns the time at which size bytes that arrive at now have passed.
 func (r *resource) pass(now, size float64) float64 {
 	if r.nsPerByte == 0 {
 		return now
@@ -71,8 +71,7 @@ func newMachines(m Machine, n int, bus bool) []machine {
 	return all
 }
 
-// event is something that happens at a time. Events of one time come in the
-// order in which they were made.
+// event is an action at a time. Events of the same time run in the order in which they were made.
 type event struct {
 	at     float64 // ns
 	number int
@@ -81,7 +80,7 @@ type event struct {
 
 func (e event) before(o event) bool { return e.at < o.at || e.at == o.at && e.number < o.number }
 
-// clock runs events in the order of time.
+// clock runs events in order of time.
 type clock struct {
 	now    float64 // ns
 	number int
@@ -120,8 +119,8 @@ func (c *clock) run() {
 	}
 }
 
-// move takes size bytes from one machine to another and then does what is to be
-// done there. A packet goes over bus and card as a whole, one after the other.
+// move takes size bytes from one machine to another and then calls do there. A packet passes bus and card as a whole,
+// one after the other.
 func (c *clock) move(from, to *machine, size, latency float64, do func()) {
 	if from == to {
 		c.at(c.now, do)
@@ -131,8 +130,7 @@ func (c *clock) move(from, to *machine, size, latency float64, do func()) {
 	c.at(left+latency, func() { c.at(to.bus.pass(to.in.pass(c.now, size), size), do) })
 }
 
-// check compares what ranks got with the sum of all ranks' blocks, of which each
-// element is 1.
+// check compares the results of the ranks with the sum of all ranks' blocks, whose elements are all 1.
 func (w *Workload) check(recv [][]byte, width int) error {
 	want := make([]byte, w.Blocks*width)
 	for v := range w.Sets {

@@ -30,12 +30,11 @@ var (
 	sparseAuthors = []float64{3.1, 3.9, 5.1, 7.1, 7.8, 10.5, 12.3, 14.4, 15.5}
 )
 
-// sparseOn is the authors' machine: the two constants beside the card follow from
-// the first and the last of their times, and the other seven are what the model
-// says. A worker's bus carries what it sends and what it receives.
+// sparseOn is the authors' machine: the bus rate and the time before the first packet follow from the first and the
+// last of their times, and the model predicts the other seven. A worker's bus carries its messages in both directions.
 var sparseOn = Machine{CardGBs: sparseCard, BusGBs: 16.2, LatencyUs: 5, BeginUs: 2500}
 
-// cardsAlone is a machine on which nothing but the cards counts.
+// cardsAlone is a machine in which only the cards limit the rate.
 var cardsAlone = Machine{CardGBs: sparseCard, LatencyUs: 5}
 
 // sparseWorkload returns blocks at random places, of every rank or the same of all.
@@ -58,10 +57,10 @@ func sparseWorkload(percent float64, same bool) *Workload {
 	return w
 }
 
-// TestFigures computes the simulated figures of sparse AllReduce and compares them with
-// testdata/figures.tsv, which scripts/report makes a page of: the times of the authors'
-// machines beside theirs, then those over cards alone, with blocks at random places and at
-// the same places of all ranks, which -short leaves out. With -rewrite it writes the file.
+// TestFigures computes the simulated figures of sparse AllReduce and compares them with testdata/figures.tsv, from
+// which scripts/report makes a page: the times of the authors' machines next to their measurements, then those over
+// cards alone, with blocks at random places and at the same places of all ranks, which -short leaves out. With -rewrite
+// it writes the file.
 func TestFigures(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("[sparse-authors]\n%\tOmniReduce, measured by its authors\taggregators, simulated\tsparse " +
@@ -105,7 +104,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// msOf returns how long the merge along trees takes, in ms.
+// msOf returns the time of the merge along trees, in ms.
 func msOf(t *testing.T, w *Workload, m Machine, f Forest) float64 {
 	t.Helper()
 	r, err := treesTime(w, m, f)

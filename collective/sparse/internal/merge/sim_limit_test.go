@@ -6,14 +6,13 @@ import (
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 )
 
-// Limit is what no sparse AllReduce can do without, in bytes of blocks.
+// Limit contains lower bounds for every sparse AllReduce, in bytes of blocks.
 type Limit struct {
-	// Rank is the most that one rank must send, or receive, whoever adds up: all its
-	// own non-zero blocks, or all blocks that others have.
+	// Rank is the maximum that one rank must send, or receive, on whatever rank blocks are added up: all its own non-zero
+	// blocks, or all blocks that others have.
 	Rank int
-	// Together is what all ranks together must send if they alone add up, without
-	// machines between them: of a block that k of n ranks have, k-1 messages until
-	// one rank knows the sum, and n-1 to all others.
+	// Together is the total that all ranks must send if only they add up, without machines between them: of a block that k
+	// of n ranks have, k-1 messages until one rank has the sum, and n-1 to all others.
 	Together int
 }
 
@@ -36,7 +35,7 @@ func LimitOf(g block.Grid, sets []block.Set) Limit {
 	}
 	for _, s := range sets {
 		if n == 1 {
-			break // nobody to send to
+			break // no other rank to send to
 		}
 		own, alone := 0, 0
 		for b := s.Next(0); b >= 0; b = s.Next(b + 1) {
@@ -59,7 +58,7 @@ func TestLimit(t *testing.T) {
 	}
 	b.Add(2)
 	b.Add(9)
-	// 0 and 1 only a has, 2 a and b, 9 only b; c has nothing.
+	// Blocks 0 and 1 are only a's, 2 is of a and b, 9 only b's; c has nothing.
 	want := Limit{Rank: 3*16 + 12, Together: 2*2*16 + 3*16 + 2*12}
 	if got := LimitOf(g, []block.Set{a, b, c}); got != want {
 		t.Errorf("%+v, want %+v", got, want)

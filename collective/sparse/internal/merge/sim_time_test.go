@@ -28,8 +28,8 @@ func random(ranks, blocks int, density float64, same bool) *Workload {
 	return w
 }
 
-// Nothing is quicker than the limits, and trees are not far from them, even for some
-// hundred blocks, on machines that are all card.
+// Nothing is faster than the limits, and trees are close to them, even for some hundred blocks, on machines that only
+// the cards limit.
 func TestAgainstTheLimits(t *testing.T) {
 	m := Machine{CardGBs: 12.5, LatencyUs: 5}
 	for _, same := range []bool{false, true} {
@@ -56,8 +56,8 @@ func TestAgainstTheLimits(t *testing.T) {
 	}
 }
 
-// A simulation by hand: one block, two ranks, one aggregator apart. A chunk with a block has 16 + 8
-// bytes beside the block's 1000.
+// A simulation by hand: one block, two ranks, one aggregator apart. A chunk with a block has 16 + 8 bytes in addition
+// to the block's 1000.
 func TestOneBlockByHand(t *testing.T) {
 	w := random(2, 1, 1, true)
 	w.BlockBytes = 1000
@@ -67,16 +67,15 @@ func TestOneBlockByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	const p = 1.024 // us of a chunk on a card; half of it on a bus
-	// There: bus, card, wire, and the aggregator's card takes in both. Back: two leave its card, and
-	// the aggregator hears that their slots are free.
+	// There: bus, card, wire, and the aggregator's card receives both. Back: two leave its card, and the aggregator learns
+	// that their slots are free.
 	want := 100 + p/2 + p + 10 + 2*p + 2*p + 10 + p + p/2 + 10
 	if math.Abs(got.Us-want) > 1e-6 || got.Sent[0] != 1024 || got.Received[1] != 1024 {
 		t.Errorf("%+v, want %v us and 1024 bytes each way", got, want)
 	}
 }
 
-// On one chain each edge carries what its own side has upwards, and what the side
-// lacks downwards.
+// On one chain each edge carries the blocks of its lower side upwards, and the blocks that this side lacks downwards.
 func TestBytesOfAChain(t *testing.T) {
 	w := &Workload{Blocks: 100, BlockBytes: 1024}
 	for v := range 3 { // disjoint, 10 blocks each

@@ -10,14 +10,14 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// Forest says how the trees run.
+// Forest describes a run along trees.
 type Forest struct {
 	Parents    [][]int // by tree and rank, -1 for the root
 	Shares     []float64
 	Grain      int // blocks of a stripe
 	ChunkBytes int
 	Slots      int // chunks under way per link and direction
-	Apart      int // machines beside the ranks, which only add up: roots, with numbers behind the ranks'
+	Apart      int // machines in addition to the ranks, which only add up: roots, with numbers after the ranks'
 }
 
 // stars returns one star per rank, with equal shares: every rank owns a part of
@@ -52,14 +52,13 @@ func (f *Forest) add(root, ranks int) {
 // none is the parent of a machine that is no part of a tree.
 const none = -2
 
-// width is how many bytes a block has in a simulation of trees: enough that runs
-// do not count for more than they would.
+// width is the number of bytes of a block in a simulation of trees: enough that runs do not weigh more than in reality.
 const width = 16
 
 // edge is one direction of a link of a tree.
 type edge struct {
 	queue  [][]byte // arrived
-	held   bool     // the chunk before is still read: its slot is not free
+	held   bool     // the previous chunk is still in use: its slot is not free
 	credit int
 }
 
@@ -68,7 +67,7 @@ type place struct {
 	node     *merge.Node
 	parent   int
 	children []int
-	index    int   // which child of its parent it is
+	index    int   // its index among its parent's children
 	up, down *edge // of the link to its parent
 }
 
@@ -85,7 +84,7 @@ type forestRun struct {
 	err    error
 }
 
-// treesTime returns how long the merge along trees takes.
+// treesTime returns the time of the merge along trees.
 func treesTime(w *Workload, m Machine, f Forest) (Result, error) {
 	n := w.Ranks() + f.Apart
 	r := &forestRun{w: w, m: m, f: f, hosts: append(newMachines(m, w.Ranks(), true), newMachines(m, f.Apart, false)...),
@@ -162,9 +161,8 @@ func places(parent []int, slots int) []place {
 	return all
 }
 
-// begin has every rank send its first chunks: one of each tree after the other, and
-// each rank beginning with another tree, so that no card gets all ranks' first
-// chunks at once.
+// begin makes every rank send its first chunks: one of each tree in turn, with a different first tree on each rank, so
+// that no card gets all ranks' first chunks at once.
 func (r *forestRun) begin() {
 	for moved := true; moved; {
 		moved = false
@@ -183,7 +181,7 @@ func (r *forestRun) begin() {
 	}
 }
 
-// up moves a rank's next chunk to its parent, if there is one and credit for it.
+// up moves a rank's next chunk to its parent, if there is one and the rank has credit for it.
 func (r *forestRun) up(t, v int) bool {
 	p := &r.places[t][v]
 	if p.parent < 0 || p.up.credit == 0 {
@@ -197,7 +195,7 @@ func (r *forestRun) up(t, v int) bool {
 	return n > 0
 }
 
-// pump lets a rank do all that it can do in a tree.
+// pump lets a rank make all possible progress in a tree.
 func (r *forestRun) pump(t, v int) {
 	p := &r.places[t][v]
 	for moved := true; moved && r.err == nil; {
@@ -209,7 +207,7 @@ func (r *forestRun) pump(t, v int) {
 	}
 }
 
-// receive hands a rank what has arrived, as far as it takes it.
+// receive passes the chunks that have arrived to a rank, as far as it accepts them.
 func (r *forestRun) receive(t, v int) (moved bool) {
 	p := &r.places[t][v]
 	for i, c := range p.children {
@@ -234,7 +232,7 @@ func (r *forestRun) receive(t, v int) (moved bool) {
 	return moved
 }
 
-// back gives a credit back to a sender, which hears of it with the latency.
+// back returns a credit to a sender, which receives it after the latency.
 func (r *forestRun) back(t, sender int, e *edge) {
 	r.at(r.now+r.m.LatencyUs*1e3, func() {
 		e.credit++
@@ -242,8 +240,7 @@ func (r *forestRun) back(t, sender int, e *edge) {
 	})
 }
 
-// send moves what a rank has for its parent and its children, as far as there is
-// credit.
+// send moves a rank's chunks to its parent and its children, as far as there is credit.
 func (r *forestRun) send(t, v int) (moved bool) {
 	p := &r.places[t][v]
 	for r.up(t, v) {

@@ -6,8 +6,7 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// The sets of the cases are what the kernel finds, so that a case of odd numbers
-// tests what it says.
+// The sets of the cases equal the sets that the kernel finds, so that a case of odd numbers tests what its name claims.
 func TestSetsAreWhatTheKernelFinds(t *testing.T) {
 	for _, ranks := range []int{1, 2, 5} {
 		for _, c := range append(Cases(ranks, 4, 40), TwoOnOneSlot(ranks)...) {

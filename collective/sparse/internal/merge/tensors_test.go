@@ -1,10 +1,9 @@
 package merge
 
-// Tensors of known non-zero blocks, a dense reduction to compare with, and the cases at which
-// such code goes wrong.
+// Tensors of known non-zero blocks, a dense reduction to compare with, and cases in which such code is likely to fail.
 //
-// The dense reduction goes over whole tensors, element by element, and knows
-// nothing of blocks but that those which count as zero are +0.
+// The dense reduction goes over whole tensors, element by element, and uses no blocks, except that blocks that count as
+// zero are +0.
 
 import (
 	"bytes"
@@ -16,7 +15,7 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// Tensors are what the ranks of one AllReduce have.
+// Tensors contains the tensors of the ranks of one AllReduce.
 type Tensors struct {
 	Grid  block.Grid
 	Op    kernel.Op
@@ -53,8 +52,8 @@ func (x *Tensors) Put(rank, b int, r *rand.Rand) {
 	}
 }
 
-// PutBits makes every element of block b of a rank one of the given bits, one
-// after the other. counts says whether the block then is one that must be sent.
+// PutBits sets every element of block b of a rank to one of the given bits, one after the other. counts reports whether
+// the block then must be sent.
 func (x *Tensors) PutBits(rank, b int, counts bool, bits ...uint64) {
 	if counts {
 		x.Sets[rank].Add(b)
@@ -68,7 +67,7 @@ func (x *Tensors) PutBits(rank, b int, counts bool, bits ...uint64) {
 	}
 }
 
-// Random puts every block of rank v with probability density[v mod its length].
+// Random fills every block of rank v with probability density[v mod its length].
 func (x *Tensors) Random(r *rand.Rand, density ...float64) *Tensors {
 	for v := range x.Sets {
 		for b := range x.Grid.Blocks() {
@@ -121,7 +120,7 @@ func (x *Tensors) WantAlong(parent []int) []byte {
 	panic("a tree without a root")
 }
 
-// Garbage fills memory that nobody has initialised.
+// Garbage fills memory that is not initialized.
 const Garbage = 0xA5
 
 // Buffers returns copies of the ranks' tensors and memory for results: the same
@@ -138,7 +137,7 @@ func (x *Tensors) Buffers(inPlace bool) (send, recv [][]byte) {
 	return send, recv
 }
 
-// Differ says where a rank's result is not what is wanted, "" if nowhere.
+// Differ describes the difference of a rank's result from the one wanted, and returns "" if there is none.
 func (x *Tensors) Differ(rank int, got, want []byte) string {
 	if len(got) != len(want) {
 		return fmt.Sprintf("rank %d: %d bytes, want %d", rank, len(got), len(want))
@@ -152,15 +151,14 @@ func (x *Tensors) Differ(rank int, got, want []byte) string {
 	return ""
 }
 
-// Types are the element types that sparse reductions are for.
+// Types are the element types of sparse reductions.
 var Types = []kernel.DType{kernel.Float32, kernel.Float64, kernel.Float16, kernel.BFloat16, kernel.Int32, kernel.Int64}
 
-// Ops are the operations that sparse reductions know.
+// Ops are the operations of sparse reductions.
 var Ops = []kernel.Op{kernel.Sum, kernel.Min, kernel.Max}
 
-// Odd are bits of a type at which code goes wrong: NaN with and without payload,
-// infinities, the least subnormal number, and -0, which alone counts as zero; of
-// integers the extremes, whose sums wrap.
+// Odd returns bits of a type at which code is likely to fail: NaN with and without payload, infinities, the least
+// subnormal number, and -0, which alone counts as zero; of integers the extremes, whose sums wrap.
 func Odd(dt kernel.DType) (counting []uint64, minusZero uint64) {
 	switch dt {
 	case kernel.Float16:

@@ -8,27 +8,27 @@ import (
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 )
 
-// input is one of the sorted streams that a Node merges. The block that it has
-// next is known before the block is there.
+// input is one of the sorted streams that a Node merges. The number of its next block is known before the block
+// arrives.
 type input struct {
 	at    int // the next block, infinity at the end; 0 before the first chunk
 	n     int // blocks of its run that are here; 0: none yet
 	heard bool
 
-	set     block.Set // of own blocks, of which there are so many in all
-	finder  Finder    // of those that are not in set yet; nil: all are
+	set     block.Set // own blocks, among blocks 0 to blocks-1
+	finder  Finder    // finder of blocks that are not in set yet; nil: all are
 	blocks  int
 	count   int // of the first words of set, of which there are counted
 	counted int
 	runs    []run  // of a child's chunk, the present one first
 	whole   []byte // its blocks
 	body    []byte // those that are left
-	next    uint32 // what the chunk said is next
+	next    uint32 // the next block, as the chunk announced
 	memory  []run  // for the runs of a chunk
 	thin    block.Thin
 }
 
-// own goes to the first own block from b on, which is looked for until it is found.
+// own advances to the first own block from b on, and searches until it finds one.
 func (in *input) own(b int) {
 	for {
 		if in.at, in.n = in.set.Run(b); in.n > 0 {
@@ -43,7 +43,7 @@ func (in *input) own(b int) {
 	}
 }
 
-// take moves behind n blocks, which are size bytes of a chunk's body.
+// take advances past n blocks, which are size bytes of a chunk's body.
 func (in *input) take(n, size int) {
 	in.at += n
 	in.n -= n
@@ -59,7 +59,7 @@ func (in *input) take(n, size int) {
 	}
 }
 
-// advance goes to the first of the runs that are left.
+// advance moves to the first of the remaining runs.
 func (in *input) advance() {
 	if len(in.runs) == 0 {
 		in.at, in.n = int(in.next), 0
@@ -68,14 +68,13 @@ func (in *input) advance() {
 	in.at, in.n = in.runs[0].first, in.runs[0].n
 }
 
-// Hungry reports whether the child's next chunk can be taken in. The chunk
-// before it is then no longer in use.
+// Hungry reports whether Feed can accept the child's next chunk. The previous chunk is then no longer in use.
 func (n *Node) Hungry(child int) bool {
 	in := &n.in[1+child]
 	return in.n == 0 && (!in.heard || in.at != infinity)
 }
 
-// Feed takes in the next chunk of a child. Precondition: Hungry.
+// Feed processes the next chunk of a child. Precondition: Hungry.
 func (n *Node) Feed(child int, p []byte) error {
 	in := &n.in[1+child]
 	c, err := decode(p, n.job.Grid, in.memory, &in.thin, false)
@@ -113,8 +112,8 @@ func (n *Node) least() int {
 	return b
 }
 
-// Merge reduces what can be reduced now, up to about limit bytes of the result.
-// It reports whether it got on.
+// Merge makes the reductions that are possible now, up to about limit bytes of the result. It reports whether there
+// were any.
 func (n *Node) Merge(limit int) bool {
 	if n.children == 0 && !n.root {
 		return false // its blocks go up as they are
@@ -126,7 +125,7 @@ func (n *Node) Merge(limit int) bool {
 	return any
 }
 
-// flush does the reductions that were noted.
+// flush makes the reductions that merge listed.
 func (n *Node) flush() {
 	n.parts = append(n.parts[:0], n.job.Send)
 	for i := range n.in[1:] {
@@ -136,7 +135,7 @@ func (n *Node) flush() {
 	n.later.Reset()
 }
 
-// merge is Merge up to the reductions, of which it notes what they are.
+// merge is Merge without the reductions, which it lists.
 func (n *Node) merge(limit int) (any bool) {
 	for limit > 0 {
 		b := n.least()
@@ -158,8 +157,8 @@ func (n *Node) merge(limit int) (any bool) {
 	return any
 }
 
-// ready returns how many blocks from b on, at most so many, can be reduced in
-// one piece: all inputs that have them are the same, and have them here.
+// ready returns the number of blocks from b on, up to most, that can be reduced in one piece: the same inputs have all
+// of them, and they have arrived.
 func (n *Node) ready(b, most int) int {
 	for i := range n.in {
 		if in := &n.in[i]; in.at == b {
@@ -171,7 +170,7 @@ func (n *Node) ready(b, most int) int {
 	return most
 }
 
-// note merges blocks b to b+blocks-1, but for the sums, which flush adds up.
+// note merges blocks b to b+blocks-1, except for the sums, which flush adds up.
 func (n *Node) note(b, blocks int) {
 	j := &n.job
 	from, to := j.Grid.Range(b, blocks)
@@ -238,14 +237,13 @@ func appended(log []result, r result) []result {
 	return append(log, r)
 }
 
-// firstBytes is the size of the chunk with which a rank begins that searches still: its
-// parent can merge nothing before it has one of every child.
+// firstBytes is the size of the first chunk of a rank that still searches: its parent cannot merge before it has a
+// chunk of every child.
 const firstBytes = 8 << 10
 
-// Window returns how large the next chunk for the parent may be, of at most so many bytes, 0 if
-// there is none yet: a
-// rank that searches sends what it has found when that fills a chunk. To compose one
-// before would be to search until it is full, while the other trees' links wait.
+// Window returns the size of the next chunk for the parent, up to most bytes, or 0 if there is none yet: a rank that
+// searches sends its blocks once they fill a chunk. To compose a chunk earlier would mean to search until it is full,
+// while the other trees' links wait.
 func (n *Node) Window(most int) int {
 	f := n.job.Finder
 	if n.children > 0 || f == nil || f.Known() == n.job.Grid.Blocks() {
@@ -260,8 +258,8 @@ func (n *Node) Window(most int) int {
 	return most
 }
 
-// found returns how many blocks of a rank without children are found that have not gone up,
-// as far as whole words of its set say.
+// found returns the number of blocks found that have not gone up, of a rank without children, counted in whole words of
+// its set.
 func (n *Node) found() int {
 	in := &n.in[0]
 	words := len(in.set)
@@ -274,14 +272,13 @@ func (n *Node) found() int {
 	return in.count - n.counts.SentBlocks
 }
 
-// LeastWindow returns how many bytes a window must have at least for a chunk.
+// LeastWindow returns the minimum size of a window for a chunk, in bytes.
 func (n *Node) LeastWindow() int {
 	return HeaderBytes + RunBytes + n.job.Grid.BlockBytes()
 }
 
-// Up composes the next chunk for the parent in window, of at least LeastWindow
-// bytes, and returns its size, 0 if there is nothing to send now. Of what is
-// merged it takes what fits.
+// Up composes the next chunk for the parent in window, of at least LeastWindow bytes, and returns its size, 0 if there
+// is nothing to send now. It takes as many merged blocks as fit.
 func (n *Node) Up(window []byte) int {
 	if n.upEnd {
 		return 0
@@ -309,15 +306,15 @@ func (n *Node) Up(window []byte) int {
 	return size
 }
 
-// toParent is to whom a chunk is composed, or 1 + a child.
+// toParent is the receiver for compose; a child is 1 + its index.
 const toParent = 0
 
 func (n *Node) writer(window []byte) writer {
 	return writer{grid: n.job.Grid, window: window, runs: n.outgoing[:0]}
 }
 
-// compose writes what of a log fits. It returns the block that comes after it, end where that is not
-// in the log, and how many blocks were kept.
+// compose writes the part of a log that fits. It returns the block that follows, end if that is not in the log, and the
+// number of kept blocks.
 func (n *Node) compose(w *writer, o *outlet, log []result, end, to int) (next, kept int) {
 	for e := o.pending(log); e.n > 0; e = o.pending(log) {
 		keep := to > 0 && int(e.sole) == to

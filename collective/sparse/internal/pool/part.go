@@ -9,26 +9,25 @@ import (
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 )
 
-// ErrPart is what a rank has put into memory that is no part of the call's tensor, or
-// no result of it.
+// ErrPart is the error for memory of a rank that is no part of the call's tensor, or no result of it.
 var ErrPart = errors.New("pool: not the blocks of this call")
 
-// partAlign is a cache line, at which the blocks of a part begin.
+// partAlign is the alignment of the blocks of a part: a cache line.
 const partAlign = 64
 
-// HeadBytes returns how many bytes of a part come before its blocks.
+// HeadBytes returns the number of bytes of a part before its blocks.
 func HeadBytes(g block.Grid) int {
 	return (8*block.Words(g.Blocks()) + partAlign - 1) / partAlign * partAlign
 }
 
-// MostBytes returns how long a part can be.
+// MostBytes returns the maximum length of a part.
 func MostBytes(g block.Grid) int { return HeadBytes(g) + g.Bytes() }
 
-// PartBytes returns how long the part of a rank is that has the blocks of set.
+// PartBytes returns the length of the part of a rank with the blocks of set.
 func PartBytes(g block.Grid, set block.Set) int { return HeadBytes(g) + g.BytesOf(set) }
 
-// Put writes a part: which blocks of tensor are in set, and these blocks. It returns how long the
-// part is, for which there is room.
+// Put writes a part: the bitmap of set, and its blocks of tensor. It returns the length of the part, for which there is
+// room.
 func Put(part []byte, g block.Grid, tensor []byte, set block.Set) (n int) {
 	for i, w := range set {
 		binary.LittleEndian.PutUint64(part[8*i:], w)
@@ -41,7 +40,7 @@ func Put(part []byte, g block.Grid, tensor []byte, set block.Set) (n int) {
 	return n
 }
 
-// readHead reads which blocks a part has, with the number of them before each word.
+// readHead reads the set of a part's blocks, with the number of blocks before each word.
 func readHead(part []byte, g block.Grid, set block.Set, before []uint32) error {
 	if len(part) < HeadBytes(g) {
 		return fmt.Errorf("%w: %d bytes, which of %d blocks there are takes %d", ErrPart, len(part), g.Blocks(), HeadBytes(g))

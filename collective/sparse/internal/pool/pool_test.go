@@ -15,7 +15,7 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// tensor makes one of a grid, of which the blocks in set are not zero.
+// tensor makes a tensor of a grid, in which the blocks in set are not zero.
 func tensor(g block.Grid, dt kernel.DType, set block.Set, r *rand.Rand) []byte {
 	t := make([]byte, g.Bytes())
 	for b, n := set.Run(0); n > 0; b, n = set.Run(b + n) {
@@ -42,9 +42,8 @@ func pack(t interface{ Fatalf(string, ...any) }, g block.Grid, tensor []byte, se
 	return part
 }
 
-// Whatever blocks the ranks have, all get the reduction in rank order, bit by bit, whether a
-// rank's share comes from there or is added up again; of the dealt blocks all have as many, up
-// to one; and nothing else of the memory is touched.
+// Whatever blocks the ranks have, all get the reduction in rank order, bit by bit, whether a rank's share is copied
+// from it or added up again; all ranks have the same number of dealt blocks, up to one; and no other memory is touched.
 func TestSum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks := rapid.IntRange(2, 7).Draw(t, "ranks")
@@ -119,7 +118,7 @@ func TestSum(t *testing.T) {
 	})
 }
 
-// Few blocks that all have are not dealt: to wait once more would take longer.
+// Few blocks that all ranks have are not dealt: a second wait would take longer.
 func TestFewAreNotDealt(t *testing.T) {
 	g := block.Grid{Elements: 4096 * 256, Size: 256, Width: 4}
 	for _, c := range []struct{ blocks, dealt int }{{10, 0}, {4096, 4096}} {
@@ -175,7 +174,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Whatever is in the memory of a rank, taking it as a part is safe.
+// Any contents of a rank's memory are safe to take as a part.
 func FuzzPart(f *testing.F) {
 	g := block.Grid{Elements: 995, Size: 10, Width: 4}
 	set := block.NewSet(g.Blocks())

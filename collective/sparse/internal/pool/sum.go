@@ -8,7 +8,7 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// MostRanks is how many ranks a Sum can be of.
+// MostRanks is the maximum number of ranks of a Sum.
 const MostRanks = 64
 
 // Job is one call on one rank.
@@ -17,14 +17,13 @@ type Job struct {
 	DType       kernel.DType
 	Op          kernel.Op
 	Rank, Ranks int
-	Recv        []byte // where the result goes, as long as the tensor
+	Recv        []byte // memory for the result, as long as the tensor
 
-	Union block.Set // gets the blocks that any rank has
+	Union block.Set // gets the blocks of the union
 }
 
-// Sum adds up the parts of all ranks on one of them. It is used again for one call
-// after the other, by one goroutine at a time: Begin; Take of every rank; Deal; Reduce
-// and Fold, in any order; Place of every rank with a Share.
+// Sum adds up the parts of all ranks on one of them. It is reused for one call after the other, by one goroutine at a
+// time: Begin; Take of every rank; Deal; Reduce and Fold, in any order; Place of every rank with a Share.
 type Sum struct {
 	job    Job
 	sets   []block.Set // by rank
@@ -33,14 +32,14 @@ type Sum struct {
 	dealt  block.Set
 	rest   block.Set // of union, without dealt
 	starts []int     // by rank, and one more: the block at which its share of the dealt begins
-	counts []int     // by rank: how many blocks are in it
+	counts []int     // by rank: the number of dealt blocks in its share
 	total  int       // dealt blocks
 	list   kernel.Pieces
 
-	minSaved int // of tests; 0: the constant
+	minSaved int // for tests; 0: the constant
 }
 
-// Begin starts a call. The Job is good until the call ends.
+// Begin starts a call. The Job must stay valid until the call ends.
 func (s *Sum) Begin(j Job) error {
 	words := block.Words(j.Grid.Blocks())
 	if j.Ranks < 1 || j.Ranks > MostRanks || j.Rank < 0 || j.Rank >= j.Ranks || len(j.Recv) != j.Grid.Bytes() ||
@@ -59,8 +58,7 @@ func (s *Sum) Begin(j Job) error {
 	return nil
 }
 
-// Take takes in the part of rank q, which stays as it is until the call is done on all
-// ranks.
+// Take accepts the part of rank q, which must not change until the call is done on all ranks.
 func (s *Sum) Take(q int, part []byte) error {
 	if err := readHead(part, s.job.Grid, s.sets[q], s.before[q]); err != nil {
 		return err
@@ -69,22 +67,21 @@ func (s *Sum) Take(q int, part []byte) error {
 	return nil
 }
 
-// Blocks returns how many blocks the part of rank q has.
+// Blocks returns the number of blocks in the part of rank q.
 func (s *Sum) Blocks(q int) int { return s.sets[q].Len() }
 
-// Of how many ranks blocks are that are dealt, at least; and how much of what is read
-// that has to save, in bytes, as it makes every rank wait once more.
+// The minimum number of ranks that must have a block for it to be dealt; and the minimum number of bytes read that this
+// must save, as it makes every rank wait once more.
 const (
 	dealtRanks = 3
 	minSaved   = 256 << 10
 )
 
-// Deal decides, when all parts are there, which blocks are dealt, and to whom: the same
-// on all ranks.
+// Deal decides, when all parts have been taken, which blocks are dealt, and to which ranks: the same on all ranks.
 func (s *Sum) Deal() {
 	saved := 0
 	for i := range s.job.Union {
-		var one, two, three uint64 // had by so many, at least
+		var one, two, three uint64 // held by at least this many ranks
 		more := 0
 		for q := range s.job.Ranks {
 			w := s.sets[q][i]
@@ -135,13 +132,13 @@ func (s *Sum) share() {
 	}
 }
 
-// Dealt returns how many blocks are dealt, Union how many there are.
+// Dealt returns the number of dealt blocks.
 func (s *Sum) Dealt() int { return s.total }
 
-// Union returns how many blocks any rank has.
+// Union returns the number of blocks in the union.
 func (s *Sum) Union() int { return s.job.Union.Len() }
 
-// Share returns how many blocks rank r has to add up for all, and how long they are.
+// Share returns the number of blocks that rank r adds up for all ranks, and their length in bytes.
 func (s *Sum) Share(r int) (blocks, bytes int) {
 	blocks = s.counts[r]
 	bytes = blocks * s.job.Grid.BlockBytes()
@@ -152,7 +149,7 @@ func (s *Sum) Share(r int) (blocks, bytes int) {
 	return blocks, bytes
 }
 
-// Reduce adds up this rank's Share into dst, which is as long as it.
+// Reduce adds up this rank's Share into dst, which has the length of the Share.
 func (s *Sum) Reduce(dst []byte) {
 	r := s.job.Rank
 	at := 0
@@ -170,7 +167,7 @@ func (s *Sum) Fold() {
 	s.each(s.rest, 0, s.job.Grid.Blocks(), s.job.Recv, block.Far(s.job.Recv), func(from, _ int) int { return from })
 }
 
-// Place copies what rank r has added up into Recv.
+// Place copies the sums of rank r into Recv.
 func (s *Sum) Place(r int, result []byte) error {
 	if _, want := s.Share(r); len(result) != want {
 		return fmt.Errorf("%w: a result of %d bytes, want %d", ErrPart, len(result), want)
@@ -187,15 +184,15 @@ func (s *Sum) Place(r int, result []byte) error {
 	return nil
 }
 
-// maxRun bounds the blocks that are added up at once: so much of every source stays
-// in a cache. listed is how many words of a list are done at once.
+// maxRun is the maximum number of blocks that are added up at once, so that these blocks of every source stay in a
+// cache. listed is the number of words of a list that are processed at once.
 const (
 	maxRun = 64
 	listed = 16 << 10
 )
 
-// each adds up the blocks of set from b to before end, as many at once as the same
-// ranks have, into dst, where place says for n bytes from byte from on of the tensor.
+// each adds up the blocks of set from b to before end into dst, in runs of blocks that the same ranks have. place
+// returns the position in dst of n bytes that begin at byte from of the tensor.
 func (s *Sum) each(set block.Set, b, end int, dst []byte, far bool, place func(from, n int) int) {
 	zero := block.ZeroCounts(s.job.Op, s.job.DType)
 	srcs := s.blocks[:s.job.Ranks]
@@ -219,7 +216,7 @@ func (s *Sum) each(set block.Set, b, end int, dst []byte, far bool, place func(f
 	s.flush(dst, srcs, far, 0)
 }
 
-// flush does what is in the list, if that is more than so many words.
+// flush processes the list if it has more than the given number of words.
 func (s *Sum) flush(dst []byte, srcs [][]byte, far bool, over int) {
 	if s.list.Len() > over {
 		s.list.Run(s.job.Op, s.job.DType, dst, srcs, far)
@@ -227,7 +224,7 @@ func (s *Sum) flush(dst []byte, srcs [][]byte, far bool, over int) {
 	}
 }
 
-// holders returns the ranks that have block b, a bit for each.
+// holders returns the set of ranks that have block b, a bit for each.
 func (s *Sum) holders(b int) (have uint64) {
 	i, at := b/64, b%64
 	for q := range s.job.Ranks {
@@ -236,7 +233,7 @@ func (s *Sum) holders(b int) (have uint64) {
 	return have
 }
 
-// gather lists where these ranks have block b, and what follows it.
+// gather lists the positions of block b, and of the blocks after it, in the parts of these ranks.
 func (s *Sum) gather(have uint64, b int) {
 	i, earlier := b/64, uint64(1)<<(b%64)-1
 	for ; have != 0; have &= have - 1 {
