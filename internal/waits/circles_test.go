@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// graph says for whom each rank waits, nobody where it computes, and whether one of them is enough.
+// graph holds the ranks that each rank waits for, none if it computes, and whether any one of them is enough.
 type graph struct {
 	whom [][]int
 	any  []bool
@@ -31,7 +31,7 @@ func randomGraph(rng *rand.Rand) graph {
 	return g
 }
 
-// reached returns the ranks that rank 0 waits for, directly or not, and rank 0, as bits.
+// reached returns the ranks that rank 0 waits for, directly or indirectly, and rank 0, as bits.
 func (g graph) reached() (set int) {
 	for next := 1; set != next; {
 		set = next
@@ -46,8 +46,8 @@ func (g graph) reached() (set int) {
 	return set
 }
 
-// deadlocked returns all ranks that can never get on, as bits: it looks at every set of ranks, and takes those in
-// which each rank waits for another of the set, or for none that is outside.
+// deadlocked returns all ranks that can never make progress, as bits: it looks at every set of ranks, and takes those
+// in which each rank waits for another of the set or, where any one is enough, for no rank outside it.
 func (g graph) deadlocked() (all int) {
 	reached := g.reached()
 	for set := range 1 << len(g.whom) {
@@ -70,8 +70,8 @@ func (g graph) deadlocked() (all int) {
 	return all
 }
 
-// TestCirclesOfAny: in random small jobs a circle is reported if, and only if, some ranks can never get on, and
-// consists of such ranks; else a rank that computes is named.
+// TestCirclesOfAny: in random small jobs a circle is reported if, and only if, some ranks can never make progress, and
+// it consists of such ranks; otherwise the report names a rank that computes.
 func TestCirclesOfAny(t *testing.T) {
 	circles := 0
 	for seed := range uint64(3000) {
@@ -104,8 +104,8 @@ func TestCirclesOfAny(t *testing.T) {
 	t.Logf("%d circles", circles)
 }
 
-// TestFarm: a rank that takes the answers of any other waits for the one that computes, whatever those do that wait
-// for it; when that one waits for it as well, this is a circle.
+// TestFarm: a rank that takes the answers of any other waits for the one that computes, regardless of the ranks that
+// wait for it; if the one that computes waits for it as well, this is a circle.
 func TestFarm(t *testing.T) {
 	jobs := NewLocal(4).Jobs
 	await(jobs[1], "", "Recv", 0)

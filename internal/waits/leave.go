@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// SetLeave has CloseAll call leave, the Close of the communicator whose waits these are.
+// SetLeave sets the function that CloseAll calls: the Close of the communicator of this Wait.
 func (w *Wait) SetLeave(leave func() error) {
 	w.job.mu.Lock()
 	defer w.job.mu.Unlock()
 	w.leave = leave
 }
 
-// CloseAll closes the communicators that are still open, the latest first, and returns their errors.
+// CloseAll closes the communicators that are still open, the latest first, and returns their joined errors.
 func (j *Job) CloseAll() error {
 	j.mu.Lock()
 	open := slices.Clone(j.waits)

@@ -8,7 +8,7 @@ import (
 
 // Local is a job whose ranks are goroutines of one process. Its methods may be called concurrently.
 type Local struct {
-	Jobs []*Job // what each rank waits for
+	Jobs []*Job // waits of each rank
 
 	mu     sync.Mutex
 	rounds []*round // AllGathers that a rank has begun, in order
@@ -21,7 +21,7 @@ type round struct {
 	full  chan struct{}
 }
 
-// NewLocal returns a job of so many ranks.
+// NewLocal returns a job with the given number of ranks.
 func NewLocal(ranks int) *Local {
 	l := &Local{Jobs: make([]*Job, ranks)}
 	for r := range l.Jobs {
@@ -32,8 +32,8 @@ func NewLocal(ranks int) *Local {
 	return l
 }
 
-// AllGather is AllGather number n of a rank, from 0 on: it gives every rank a copy of the blobs of all. It waits for
-// the others until ctx ends, and returns its cause then.
+// AllGather is AllGather number n of a rank, counted from 0: it returns to every rank a copy of the blobs of all ranks.
+// It waits for the other ranks until ctx ends, and then returns the cause of ctx.
 func (l *Local) AllGather(ctx context.Context, rank, n int, blob []byte) ([][]byte, error) {
 	l.mu.Lock()
 	if n == len(l.rounds) {

@@ -9,30 +9,30 @@ import (
 	"unicode"
 )
 
-// Status is what a rank tells of its waits.
+// Status describes the waits of a rank.
 type Status struct {
 	Waits []Waiting
-	Busy  []string // communicators with a call under way that gets on
-	State string   // of the process that was asked about, "" where it is not known
+	Busy  []string // communicators with a call in progress that is not waiting
+	State string   // state of the process that the query is about, "" if not known
 }
 
 // Waiting is one wait of a rank, in the job's numbers.
 type Waiting struct {
 	Comm   string // "" for the World
 	In     string
-	For    []int  // none: it does not know
+	For    []int  // empty if the rank does not know
 	Any    bool   // one of them is enough, as for a message from any rank
-	Number uint64 // another one for every wait
-	GaveUp int64  // nanoseconds ago, 0: it still waits
+	Number uint64 // different for every wait
+	GaveUp int64  // nanoseconds ago, 0 if the rank still waits
 }
 
-// Bounds of what a rank tells.
+// Bounds of a Status.
 const (
 	maxWaits = 64
 	maxText  = 256 // bytes
 )
 
-// Check reports whether s, which came from another rank, can be used in a job of size ranks.
+// Check reports an error if s, which came from another rank, cannot be used in a job of the given size.
 func (s *Status) Check(size int) error {
 	if len(s.Waits) > maxWaits || len(s.Busy) > maxWaits {
 		return fmt.Errorf("status with %d waits and %d calls, want at most %d", len(s.Waits), len(s.Busy), maxWaits)
@@ -55,14 +55,13 @@ func (s *Status) Check(size int) error {
 	return nil
 }
 
-// settleFor is how long a rank that is in a call may take to say what it waits for: a wait
-// is published when it has become long.
+// settleFor is the time that a rank in a call has to publish its wait: a wait is published once it has become long.
 const (
 	settleFor   = 100 * time.Millisecond
 	settleEvery = 5 * time.Millisecond
 )
 
-// Status returns what this rank waits in, and the state of rank about.
+// Status returns the waits of this rank, and the state of the process of rank about.
 func (j *Job) Status(ctx context.Context, about int) Status {
 	var s Status
 	for begin := time.Now(); ; {
@@ -99,7 +98,7 @@ func (j *Job) status() Status {
 	return s
 }
 
-// waiting returns what is published.
+// waiting returns the published wait, and whether there is one.
 func (w *Wait) waiting() (Waiting, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,7 +121,7 @@ func (w *Wait) waiting() (Waiting, bool) {
 	return told, true
 }
 
-// cut makes s a text that Check lets through: names of communicators are the user's.
+// cut converts s into a text that passes Check: names of communicators come from the user.
 func cut(s string) string {
 	s = strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) {

@@ -1,11 +1,10 @@
-// Package waits says why ranks of a job wait for each other: what each of them waits in,
-// for whom, and which rank, or which circle of ranks, it is that nobody gets on. It is for
-// treerun's own packages: rank, collective and its executors publish their waits here, and
-// all reports, time limits and errors of waits come from here.
+// Package waits determines why ranks of a job wait for each other: in which call each rank waits, for which ranks, and
+// which rank, or which circle of ranks, prevents progress. It is for treerun's own packages: rank, collective and its
+// executors publish their waits here, and all reports, time limits and errors of waits come from here.
 //
-// A wait is published when it has become long, so that calls cost nothing for it. Nothing
-// is sent until somebody wants to know: then the ranks that are waited for are asked, one
-// after the other, as far as it goes.
+// A wait is published once it has become long, so that short calls cost nothing. No message is sent until a cause is
+// requested: then the ranks that are waited for are queried, then the ranks that these wait for, up to the end of the
+// chain.
 package waits
 
 import (
@@ -22,45 +21,45 @@ import (
 	"github.com/treerun/treerun/internal/progress"
 )
 
-// Job is a rank's view of the waits of a job. The fields are set before it is used, and
-// the methods may be called concurrently.
+// Job is a rank's view of the waits of a job. The fields are set before the Job is used. The methods may be called
+// concurrently.
 type Job struct {
 	Rank, Size int
-	Every      time.Duration     // between two reports of one wait; 0: no reports
-	Limit      time.Duration     // the stall timeout; 0: none
-	Log        func(text string) // where reports go; nil: to Report, or standard error
+	Every      time.Duration     // interval between two reports of one wait; 0 disables reports
+	Limit      time.Duration     // the stall timeout; 0 disables it
+	Log        func(text string) // receives the reports; if nil, they go to Report or to standard error
 
-	// Ask asks a rank for its Status, with the state of the process of rank about where
-	// that is on its host. Nil: nobody can be asked.
+	// Ask requests the Status of a rank, including the state of the process of rank about if that process runs on the
+	// queried rank's host. If Ask is nil, no rank can be queried.
 	Ask func(ctx context.Context, rank, about int) (Status, error)
 
-	// State returns the process of a rank, and its state where it is on this host. Nil:
-	// nothing is known.
+	// State returns the process ID of a rank, and its state if it runs on this host. If State is nil, neither is known.
 	State func(rank int) (pid int, s job.ProcState)
 
-	// Report tells the launcher of a wait that goes on, and that it did. Nil, or false: this
-	// rank prints that.
+	// Report reports a long wait, and later its end, to the launcher. If Report is nil or returns false, this rank prints
+	// the report itself.
 	Report func(job.Wait) bool
 
-	// Harmed tells the launcher that a call of this rank has failed because another rank has ended.
-	// Nil: nobody wants to know.
+	// Harmed reports to the launcher that a call of this rank has failed because another rank has ended. If Harmed is nil,
+	// the failure is not reported.
 	Harmed func()
 
-	// Failed reports a failure of a communicator that no call but Close has returned. Nil: Close alone returns it.
+	// Failed reports a failure of a communicator that no call but Close has returned. If Failed is nil, only Close reports
+	// it.
 	Failed func(error)
 
-	// HostOf returns the host of a rank. Nil: all are on one.
+	// HostOf returns the host of a rank. If HostOf is nil, all ranks are on one host.
 	HostOf func(rank int) int
 
 	Progress progress.Rank // the goroutines of this rank that wait for links
 
 	mu    sync.Mutex
 	waits []*Wait
-	comms int // so far
+	comms int // number of communicators so far
 }
 
-// Comms counts the communicators of this rank's World, this one included: it numbers them
-// alike on all ranks, which make them in the same order.
+// Comms returns the number of communicators of this rank's World so far, including the one that is being created. All
+// ranks create them in the same order, so the number identifies the same communicator on every rank.
 func (j *Job) Comms() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -68,14 +67,14 @@ func (j *Job) Comms() int {
 	return j.comms
 }
 
-// Lack is a rank that a wait is for.
+// Lack describes a rank that a wait is for.
 type Lack struct {
-	Rank int    // -1: nobody knows which
-	What string // that it has to do, and what is known of it
-	Any  bool   // another of the lacks will do as well: this holds for all of a wait, or for none
+	Rank int    // -1 if the rank is not known
+	What string // the action that is missing, and known facts about it
+	Any  bool   // any one of the lacks is enough; the same for all lacks of a wait
 }
 
-// String says it for people.
+// String returns a description of l for messages.
 func (l Lack) String() string {
 	if l.Rank < 0 {
 		return l.What
@@ -83,46 +82,47 @@ func (l Lack) String() string {
 	return fmt.Sprintf("rank %d %s", l.Rank, l.What)
 }
 
-// Tell lists lacks for people.
+// Tell returns a list of lacks for messages.
 func Tell(lacks []Lack) string { return numbers.Join(lacks, "; ") }
 
-// Wait is where one communicator, or the World, publishes what its rank waits in: one wait
-// at a time. A nil *Wait publishes nothing.
+// Wait is the place where one communicator, or the World, publishes the wait of its rank, one at a time. A nil *Wait
+// publishes nothing.
 type Wait struct {
 	job   *Job
 	comm  string
-	ranks []int // of the communicator, in the job's numbers; nil: the same
+	ranks []int // ranks of the communicator by their numbers in the job; nil if the numbers are the same
 	busy  atomic.Pointer[func() bool]
-	leave func() error // of the communicator; nil: of none. The job's mutex guards it
-	total atomic.Int64 // nanoseconds, of waits that are over
+	leave func() error // Close of the communicator, nil if there is none; guarded by the job's mutex
+	total atomic.Int64 // nanoseconds of completed waits
 
-	// Of the job, unless they are set while nothing is published: how often a wait is reported, after how long it is
-	// given up, 0 being not at all, and where reports go, nil being to the job's Report, or standard error.
+	// Every is the interval between two reports of a wait, Limit the time after which it is given up; 0 disables either.
+	// Log receives the reports; if nil, they go to the job's Report or to standard error. All three come from the job
+	// unless they are set while no wait is published.
 	Every, Limit time.Duration
 	Log          func(text string)
 
 	mu       sync.Mutex
 	now      publication
 	stalled  *Stalled  // the latest
-	number   uint64    // of publications, those that are over included
-	gaveUp   time.Time // when this rank gave up what is published; zero: it has not
+	number   uint64    // of publications, including those that are over
+	gaveUp   time.Time // time at which this rank gave up the published wait; zero if it has not
 	reported time.Duration
-	told     bool          // the launcher has been told, and not that it is over
-	asleep   time.Duration // in which this rank did nothing itself
+	told     bool          // the launcher knows of this wait, and not of its end
+	asleep   time.Duration // time in which this rank did not run
 	due      time.Time
 	timer    *time.Timer
-	ended    func(error) // of Bound
+	ended    func(error) // set by Bound
 }
 
-// publication is what a rank waits in.
+// publication describes a published wait of a rank.
 type publication struct {
 	in    string
-	lacks []Lack // in the communicator's numbers; none: nobody knows for whom
+	lacks []Lack // in the communicator's numbers; empty if the ranks are not known
 	since time.Time
 }
 
-// NewWait returns a place for the waits of a communicator, "" for those of the World.
-// ranks holds its ranks by the job's numbers, nil where these are the same.
+// NewWait returns a Wait for a communicator; comm is "" for the World. ranks maps its ranks to those of the job, nil if
+// the numbers are the same.
 func (j *Job) NewWait(comm string, ranks []int) *Wait {
 	w := &Wait{job: j, comm: comm, ranks: ranks, Every: j.Every, Limit: j.Limit, Log: j.Log}
 	j.mu.Lock()
@@ -131,15 +131,15 @@ func (j *Job) NewWait(comm string, ranks []int) *Wait {
 	return w
 }
 
-// Another returns a place for other waits of the same communicator.
+// Another returns a further Wait for the same communicator.
 func (w *Wait) Another() *Wait {
 	o := w.job.NewWait(w.comm, w.ranks)
 	o.Every, o.Limit, o.Log = w.Every, w.Limit, w.Log
 	return o
 }
 
-// AtLeast makes the stall timeout, where there is one, no less than d until restore is called:
-// what this rank does meanwhile takes longer by itself. It is called with nothing published.
+// AtLeast raises the stall timeout, if there is one, to at least d until restore is called, for an operation that is
+// slow by itself. It must be called while no wait is published.
 func (w *Wait) AtLeast(d time.Duration) (restore func()) {
 	before := w.Limit
 	if before > 0 {
@@ -148,8 +148,8 @@ func (w *Wait) AtLeast(d time.Duration) (restore func()) {
 	return func() { w.Limit = before }
 }
 
-// SetBusy has busy say whether a call is under way on this rank, besides those that are
-// published. Any goroutine may call it.
+// SetBusy sets the function that reports whether this rank is in a call in addition to the published waits. Any
+// goroutine may call SetBusy.
 func (w *Wait) SetBusy(busy func() bool) { w.busy.Store(&busy) }
 
 // Close ends the use of w.
@@ -172,9 +172,9 @@ func (w *Wait) remove() {
 	w.job.waits = slices.DeleteFunc(w.job.waits, func(o *Wait) bool { return o == w })
 }
 
-// Publish says that this rank waits, since when, in what and for whom. It may be called
-// again while the wait lasts, and keeps lacks. It returns the end of this wait, if it has
-// reached the stall timeout.
+// Publish publishes a wait of this rank: the call, the time at which the wait began, and the ranks it is for. It may be
+// called again while the wait lasts, and retains lacks. It returns the Stalled of this wait if the wait has reached the
+// stall timeout.
 func (w *Wait) Publish(in string, since time.Time, lacks []Lack) *Stalled {
 	if w == nil {
 		return nil
@@ -192,8 +192,8 @@ func (w *Wait) Publish(in string, since time.Time, lacks []Lack) *Stalled {
 	return w.stalled
 }
 
-// Renew is Publish of the latest that is known of a wait that is published already, or else
-// has lasted for about so long.
+// Renew calls Publish with the latest facts about a wait that is already published, or that has lasted for about the
+// duration waited.
 func (w *Wait) Renew(in string, waited time.Duration, lacks []Lack) {
 	w.mu.Lock()
 	since := time.Now().Add(-waited)
@@ -204,7 +204,7 @@ func (w *Wait) Renew(in string, waited time.Duration, lacks []Lack) {
 	w.Publish(in, since, lacks)
 }
 
-// begin starts the clock of a publication. The caller holds mu.
+// begin starts the timer of a publication. The caller holds mu.
 func (w *Wait) begin() {
 	w.number++
 	w.reported, w.asleep = 0, 0
@@ -212,8 +212,8 @@ func (w *Wait) begin() {
 	w.arm(w.number)
 }
 
-// tellEnd tells the launcher that a wait that it knows of is over. The caller holds mu; nobody who gets on waits for
-// whoever reads this.
+// tellEnd reports the end of a wait to the launcher if the launcher knows of the wait. The caller holds mu. The report
+// is sent in the background, so that a rank that makes progress does not wait for the reader.
 func (w *Wait) tellEnd() {
 	if w.told {
 		w.told = false
@@ -221,7 +221,7 @@ func (w *Wait) tellEnd() {
 	}
 }
 
-// stop ends the clock of a publication. The caller holds mu.
+// stop stops the timer of a publication. The caller holds mu.
 func (w *Wait) stop() {
 	w.tellEnd()
 	if w.timer != nil {
@@ -230,14 +230,14 @@ func (w *Wait) stop() {
 	}
 }
 
-// Add adds a wait that is over, whether it was published or not, to the Total.
+// Add adds the duration of a completed wait to the Total, whether the wait was published or not.
 func (w *Wait) Add(d time.Duration) {
 	if w != nil {
 		w.total.Add(int64(d))
 	}
 }
 
-// Total returns what Add has added up.
+// Total returns the sum of the durations that were passed to Add.
 func (w *Wait) Total() time.Duration {
 	if w == nil {
 		return 0
@@ -245,7 +245,7 @@ func (w *Wait) Total() time.Duration {
 	return time.Duration(w.total.Load())
 }
 
-// Clear says that the wait is over.
+// Clear marks the published wait as over.
 func (w *Wait) Clear() {
 	if w == nil {
 		return
@@ -257,11 +257,11 @@ func (w *Wait) Clear() {
 	w.stop()
 }
 
-// giveUpShown is how long a wait that was given up is told of: others, whose time is up a
-// little later, are to find the same circle.
+// giveUpShown is the time for which a wait that was given up stays in Status: ranks whose time limit ends a little
+// later must find the same circle.
 const giveUpShown = 2 * time.Second
 
-// GiveUp says that this rank waits no longer, though what it waited for has not come.
+// GiveUp records that this rank no longer waits, although the wait was not satisfied.
 func (w *Wait) GiveUp() {
 	if w == nil {
 		return
@@ -272,8 +272,8 @@ func (w *Wait) GiveUp() {
 	w.stop()
 }
 
-// Pause takes back what is published until resume is called: something within it is
-// published elsewhere. Then it begins anew.
+// Pause withdraws the published wait until resume is called, while a wait within it is published elsewhere. The wait
+// then starts again from zero.
 func (w *Wait) Pause() (resume func()) {
 	if w == nil {
 		return func() {}
@@ -289,8 +289,7 @@ func (w *Wait) Pause() (resume func()) {
 	}
 }
 
-// Enter is Publish of a wait within the one that is published, which goes on when leave
-// is called.
+// Enter publishes a wait within the published one. The outer wait resumes when leave is called.
 func (w *Wait) Enter(in string, lacks ...Lack) (leave func()) {
 	resume := w.Pause()
 	w.Publish(in, time.Now(), lacks)
@@ -300,22 +299,21 @@ func (w *Wait) Enter(in string, lacks ...Lack) (leave func()) {
 	}
 }
 
-// Progress returns that of the job.
+// Progress returns the Progress of the job.
 func (w *Wait) Progress() *progress.Rank { return &w.job.Progress }
 
-// Doing returns what is published, "" for nothing.
+// Doing returns the call that is published, "" if there is none.
 func (w *Wait) Doing() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.now.in
 }
 
-// maxTick bounds how long the clock of a wait sleeps.
+// maxTick is the longest interval between two ticks of the timer of a wait.
 const maxTick = time.Second
 
-// arm sets the clock of a wait, if anything is to happen. It ticks more often than that:
-// one that is late tells that this rank itself was stopped, or had no core. The caller
-// holds mu.
+// arm sets the timer of a wait if reports or the stall timeout are enabled. The timer ticks more often than they need:
+// a late tick shows that this rank itself was stopped, or had no core. The caller holds mu.
 func (w *Wait) arm(number uint64) {
 	if w.Every <= 0 && w.Limit <= 0 {
 		return
@@ -335,7 +333,7 @@ func (w *Wait) tick() time.Duration {
 	return max(tick, time.Millisecond)
 }
 
-// check reports a wait, or ends it, when it is time.
+// check reports a wait, or ends it, when its time has come.
 func (w *Wait) check(number uint64) {
 	w.mu.Lock()
 	if w.number != number || !w.gaveUp.IsZero() {
@@ -343,7 +341,7 @@ func (w *Wait) check(number uint64) {
 		return
 	}
 	if late := time.Since(w.due); late > w.tick() {
-		w.asleep += late // time in which this rank did nothing is not the others'
+		w.asleep += late // other ranks are not to blame for time in which this rank did not run
 	}
 	waited := time.Since(w.now.since) - w.asleep
 	over := w.Limit > 0 && waited >= w.Limit
@@ -359,7 +357,7 @@ func (w *Wait) check(number uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.number != number {
-		return // it has got on meanwhile
+		return // it has made progress in the meantime
 	}
 	in := w.Place(now.in)
 	if over {
@@ -370,7 +368,7 @@ func (w *Wait) check(number uint64) {
 		return
 	}
 	w.reported = waited
-	w.mu.Unlock() // nobody who gets on waits for whoever reads this
+	w.mu.Unlock() // a rank that makes progress does not wait for the reader
 	text := fmt.Sprintf("treerun: rank %d has waited %v in %s: %s", w.job.Rank, waited.Round(10*time.Millisecond),
 		in, cause.Text)
 	told := false
@@ -389,7 +387,7 @@ func (w *Wait) check(number uint64) {
 	}
 }
 
-// Place says what a wait is in, and of which communicator.
+// Place returns in, followed by the name of the communicator if it has one.
 func (w *Wait) Place(in string) string {
 	if w == nil {
 		return in
@@ -397,14 +395,14 @@ func (w *Wait) Place(in string) string {
 	return place(in, w.comm)
 }
 
-// Harmed notes that a call has failed because another rank has ended.
+// Harmed reports that a call has failed because another rank has ended.
 func (w *Wait) Harmed() {
 	if w != nil && w.job.Harmed != nil {
 		w.job.Harmed()
 	}
 }
 
-// inJob returns the job's number of a rank of the communicator.
+// inJob returns the number in the job of a rank of the communicator.
 func (w *Wait) inJob(r int) int {
 	if w.ranks == nil || r < 0 || r >= len(w.ranks) {
 		return r
@@ -412,7 +410,7 @@ func (w *Wait) inJob(r int) int {
 	return w.ranks[r]
 }
 
-// InComm returns the communicator's number of a rank of the job, -1 where it is not in it.
+// InComm returns the number in the communicator of a rank of the job, -1 if it is not a member.
 func (w *Wait) InComm(r int) int {
 	if w.ranks == nil {
 		return r

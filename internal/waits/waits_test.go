@@ -12,7 +12,7 @@ import (
 	"github.com/treerun/treerun/internal/job"
 )
 
-// await publishes that rank r waits in a call for others.
+// await publishes a wait of j's rank in a call for the given ranks.
 func await(j *Job, comm, in string, whom ...int) *Wait {
 	w := j.NewWait(comm, nil)
 	var lacks []Lack
@@ -23,7 +23,7 @@ func await(j *Job, comm, in string, whom ...int) *Wait {
 	return w
 }
 
-// A chain is followed to the rank that waits for nobody.
+// A chain is followed to the rank that does not wait.
 func TestChain(t *testing.T) {
 	for n := 2; n <= 7; n++ {
 		all := NewLocal(n).Jobs
@@ -45,8 +45,8 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// A circle is named as one, from its lowest rank on, whoever looks; a rank that waits for
-// it is not a part of it.
+// A circle is reported as one, from its lowest rank on, by every rank; a rank that waits for the circle is not a part
+// of it.
 func TestCircle(t *testing.T) {
 	for n := 2; n <= 5; n++ {
 		all := NewLocal(n + 1).Jobs
@@ -76,7 +76,7 @@ func TestOrderOfCommunicators(t *testing.T) {
 	}
 }
 
-// A rank that opens the links of a part uses the communicator that makes it.
+// A rank that opens the links of a part uses the communicator that creates the part.
 func TestOrderOfParts(t *testing.T) {
 	for other, want := range map[string]string{
 		"world": " for rank 0: a circle",
@@ -90,7 +90,7 @@ func TestOrderOfParts(t *testing.T) {
 	}
 }
 
-// Who sends in a circle is told what does not wait so.
+// Senders in a circle get a hint at the call that does not wait in this way.
 func TestSendersInACircle(t *testing.T) {
 	for in, want := range map[string]bool{"Send #1": true, "SendDevice #1": true, "SendRecv #1": false, "Recv #1": false} {
 		all := NewLocal(2).Jobs
@@ -102,8 +102,8 @@ func TestSendersInACircle(t *testing.T) {
 	}
 }
 
-// Ranks that wait for each other within one collective get on as soon as one that is not
-// in it yet comes; in several calls, or as messages, they never do.
+// Ranks that wait for each other within one collective make progress as soon as the missing rank enters it; in several
+// calls, or with messages, they never do.
 func TestOneCollective(t *testing.T) {
 	for _, tc := range []struct {
 		name         string
@@ -138,8 +138,8 @@ func TestOneCollective(t *testing.T) {
 	}
 }
 
-// A wait that was given up counts for those who have waited at that time, and for nobody
-// who has begun since: the rank may be anywhere by then.
+// A wait that was given up counts for ranks that were waiting at that time, and not for ranks that began to wait later:
+// the rank may be anywhere by then.
 func TestGivenUp(t *testing.T) {
 	all := NewLocal(2).Jobs
 	before := await(all[0], "a", "AllReduce #1", 1)
@@ -161,8 +161,7 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// What a rank waits for on another communicator has nothing to do with it where it waits
-// on this one as well.
+// Waits of a rank on another communicator do not matter if it also waits on this one.
 func TestOtherCommunicator(t *testing.T) {
 	all := NewLocal(4).Jobs
 	await(all[1], "b", "Barrier", 3)
@@ -172,7 +171,7 @@ func TestOtherCommunicator(t *testing.T) {
 	}
 }
 
-// A rank of a part of the job has its number in the job.
+// A rank of a part of the job is reported by its number in the job.
 func TestPart(t *testing.T) {
 	all := NewLocal(6).Jobs
 	w := all[5].NewWait("part", []int{5, 3})
@@ -183,8 +182,8 @@ func TestPart(t *testing.T) {
 	}
 }
 
-// A process that is stopped counts for more than anything else, is not asked, and is
-// found wherever it is; one on another host is looked at by its neighbours.
+// A stopped process takes precedence over any other state, is not queried, and is found on any host; the state of a
+// process on another host comes from its neighbours.
 func TestStopped(t *testing.T) {
 	all := NewLocal(5).Jobs
 	hosts := []int{0, 0, 0, 1, 1}
@@ -224,7 +223,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// A rank that is in a call and has not said what it waits for gets on.
+// A rank that is in a call and has published no wait makes progress.
 func TestMoving(t *testing.T) {
 	all := NewLocal(2).Jobs
 	all[1].NewWait("world", nil).SetBusy(func() bool { return true })
@@ -233,7 +232,7 @@ func TestMoving(t *testing.T) {
 	}
 }
 
-// A rank that came late, and waits itself a little later, is not blamed.
+// A rank that entered the call late, and itself waits a little later, is not blamed.
 func TestLate(t *testing.T) {
 	all := NewLocal(3).Jobs
 	late := all[1].NewWait("world", nil)
@@ -244,7 +243,7 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// The stall timeout ends the context of a wait with the rank at fault, and not before.
+// The stall timeout ends the context of a wait with the rank at fault, and not earlier.
 func TestLimit(t *testing.T) {
 	all := NewLocal(2).Jobs
 	const limit = 50 * time.Millisecond
@@ -276,7 +275,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// What takes longer by itself has a longer limit, and only that.
+// AtLeast extends the limit of an operation that is slow by itself, and of no other.
 func TestAtLeast(t *testing.T) {
 	const limit = 20 * time.Millisecond
 	w := NewLocal(2).Jobs[0].NewWait("c", nil)
@@ -304,7 +303,7 @@ func TestAtLeast(t *testing.T) {
 	}
 }
 
-// What other ranks tell is checked.
+// A Status from another rank is checked.
 func TestCheck(t *testing.T) {
 	good := Status{Waits: []Waiting{{Comm: "world", In: "Barrier", For: []int{0, 2}}}, Busy: []string{"x"},
 		State: "running"}
@@ -331,7 +330,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A wait that gets on right after it has reached the stall timeout does not end a later one.
+// A wait that makes progress right after it has reached the stall timeout does not end a later one.
 func TestStalledThenMoved(t *testing.T) {
 	w := NewLocal(2).Jobs[0].NewWait("world", nil)
 	const limit = 50 * time.Millisecond
@@ -344,13 +343,13 @@ func TestStalledThenMoved(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	w.Clear() // what it waited for has come
+	w.Clear() // the wait is satisfied
 	if s := w.Publish("Recv", time.Now(), lacks); s != nil {
 		t.Errorf("a wait that has just begun ends with %q", s)
 	}
 }
 
-// Ranks may be asked while communicators are closed.
+// Ranks may be queried while communicators are closed.
 func TestStatusDuringClose(t *testing.T) {
 	j := NewLocal(1).Jobs[0]
 	stop := make(chan bool)
@@ -376,7 +375,7 @@ func TestStatusDuringClose(t *testing.T) {
 	asking.Wait()
 }
 
-// What a rank tells passes the check of the others, whatever communicators are called.
+// The Status of a rank passes the Check of the others for any names of communicators.
 func TestNames(t *testing.T) {
 	for _, name := range []string{"a\nb", "\x1b[2J", "a\u00a0b", "\xff\xfe", strings.Repeat("\n", 2*maxText), "ö"} {
 		all := NewLocal(2).Jobs

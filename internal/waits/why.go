@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// Cause is why a wait goes on.
+// Cause is the reason why a wait has not ended.
 type Cause struct {
-	Rank int    // at fault, in the job's numbers; -1: not one rank, as in a circle, or nobody knows
-	Text string // who waits in what for whom, up to the rank at fault
-	Last int    // the rank that is waited for in the end; -1: a circle, or nobody knows
-	Is   string // what is known of it, or of the circle
-	busy bool   // it is in a call, and has not said what it waits for
+	Rank int    // rank at fault, in the job's numbers; -1: not a single rank, as in a circle, or not known
+	Text string // the chain of waits up to the rank at fault
+	Last int    // rank at the end of the chain of waits; -1: a circle, or not known
+	Is   string // known facts about that rank or the circle
+	busy bool   // the rank is in a call and has not published a wait
 }
 
-// What is known of a rank, the worst first: of several that others wait for, the worst is
-// what they wait for in the end.
+// class is the state of a rank, the worst first: of several ranks that others wait for, the worst is the one that they
+// wait for in the end.
 type class int
 
 const (
@@ -29,36 +29,35 @@ const (
 	mute                 // it does not answer
 	circle               // it waits for a rank that waits for it
 	absent               // it is in no call
-	moving               // it is in a call that gets on, or does not know for whom it waits
-	unknown              // it cannot be asked
+	moving               // it is in a call that makes progress, or does not know which rank it waits for
+	unknown              // it cannot be queried
 	waiting              // it waits for others
 )
 
-// node is a rank that is waited for, in the end or in between.
+// node is a rank that is waited for, at the end of a chain or within it.
 type node struct {
 	rank  int
 	class class
-	is    string // what is known of it: "is stopped by SIGSTOP (process 12)"
+	is    string // known facts about the rank: "is stopped by SIGSTOP (process 12)"
 	waits []Waiting
-	from  *node // that waits for it, nil for this rank
-	by    hop   // how
+	from  *node // rank that waits for it, nil for this rank
+	by    hop   // the wait of from for this rank
 	busy  bool
 }
 
-// Limits of a look at the other ranks.
+// Limits of a query of the other ranks.
 const (
 	askFor      = time.Second
-	lookFor     = 3 * time.Second // at all of them
-	askers      = 16              // at a time
-	maxTold     = 4               // ranks of a chain that are named
+	lookFor     = 3 * time.Second // for all ranks together
+	askers      = 16              // concurrent queries
+	maxTold     = 4               // ranks of a chain that are listed
 	maxLooks    = 1024            // ranks
-	busyTimeout = time.Second     // with a rank that is in a call
+	busyTimeout = time.Second     // for a rank that is in a call
 )
 
-// Why finds out why the wait that w has published goes on: it asks the ranks that are
-// waited for what they wait for, and so on. It takes a second or more only where ranks do
-// not answer, or seem to get on: one that came late may soon wait itself, and is not to
-// be blamed for what it will wait for.
+// Why determines why the wait that w has published has not ended: it queries the ranks that are waited for about their
+// own waits, and so on. It takes a second or more only if ranks do not answer or appear to make progress: a rank that
+// entered the call late may itself wait soon, and must not be blamed for the rank that it will then wait for.
 func (w *Wait) Why(ctx context.Context) Cause {
 	ctx, cancel := context.WithTimeout(ctx, lookFor)
 	defer cancel()
@@ -66,7 +65,7 @@ func (w *Wait) Why(ctx context.Context) Cause {
 	for begin := time.Now(); c.busy && time.Since(begin) < busyTimeout; c, ring = w.look(ctx) {
 		time.Sleep(settleEvery)
 	}
-	if ring != nil { // ranks were asked one after the other: do they still wait for each other?
+	if ring != nil { // ranks were queried one after the other: do they still wait for each other?
 		again, same := w.look(ctx)
 		if same == nil || !slices.Equal(ring, same) {
 			return again
@@ -75,10 +74,10 @@ func (w *Wait) Why(ctx context.Context) Cause {
 	return c
 }
 
-// noRank is a cause that is not one rank's.
+// noRank returns a cause without a rank at fault.
 func noRank(text string) Cause { return Cause{Rank: -1, Text: text, Last: -1, Is: text} }
 
-// look is one look at the ranks.
+// look queries the other ranks once.
 func (w *Wait) look(ctx context.Context) (Cause, []hop) {
 	j := w.job
 	self := &node{rank: j.Rank, class: waiting}
@@ -89,7 +88,7 @@ func (w *Wait) look(ctx context.Context) (Cause, []hop) {
 	if !is {
 		return noRank("it has got on meanwhile"), nil
 	}
-	if len(own.For) == 0 { // for any of them
+	if len(own.For) == 0 { // any of them may be the one
 		for i := range max(len(w.ranks), j.Size) {
 			if r := w.inJob(i); r != j.Rank && (w.ranks == nil || i < len(w.ranks)) {
 				own.For = append(own.For, r)
@@ -99,7 +98,7 @@ func (w *Wait) look(ctx context.Context) (Cause, []hop) {
 	self.waits = []Waiting{own}
 	all := j.follow(ctx, self, age)
 	c, ring := j.judge(all)
-	for _, l := range lacks { // what this rank saw of those that it waits for
+	for _, l := range lacks { // add this rank's own knowledge of the rank that it waits for
 		if r := w.inJob(l.Rank); ring == nil && (r == c.Rank && r >= 0 || len(lacks) == 1) {
 			c.Text = fmt.Sprintf("for %s; %s", Lack{Rank: r, What: l.What}, c.Text)
 			break
@@ -108,8 +107,8 @@ func (w *Wait) look(ctx context.Context) (Cause, []hop) {
 	return c, ring
 }
 
-// follow asks the ranks that self waits for, those that these wait for, and so on, and
-// returns all that it has reached, self first. age is how long self has waited.
+// follow queries the ranks that self waits for, the ranks that these wait for, and so on, and returns all ranks that it
+// has reached, including self. age is how long self has waited.
 func (j *Job) follow(ctx context.Context, self *node, age time.Duration) map[int]*node {
 	all := map[int]*node{self.rank: self}
 	for level := []*node{self}; len(level) > 0; {
@@ -139,7 +138,7 @@ func (j *Job) follow(ctx context.Context, self *node, age time.Duration) map[int
 	return all
 }
 
-// place says what a wait is in, and of which communicator.
+// place returns in, followed by the name of the communicator if it has one.
 func place(in, comm string) string {
 	if comm == "" {
 		return in
@@ -147,8 +146,8 @@ func place(in, comm string) string {
 	return in + " on " + comm
 }
 
-// visit finds out about n. What n gave up before the look's own wait began, age ago, it
-// does not wait for: a program that tries again is in other calls by then.
+// visit determines the state of n. Waits that n gave up before the look's own wait began, age ago, do not count: a
+// program that tries again is in other calls by then.
 func (j *Job) visit(ctx context.Context, n *node, age time.Duration) {
 	process := ""
 	if j.State != nil {
@@ -181,7 +180,7 @@ func (j *Job) visit(ctx context.Context, n *node, age time.Duration) {
 	case slices.ContainsFunc(s.Waits, func(w Waiting) bool { return len(w.For) > 0 }):
 		n.class, n.waits = waiting, s.Waits
 		if in := n.by.comm; slices.ContainsFunc(s.Waits, func(w Waiting) bool { return w.Comm == in && len(w.For) > 0 }) {
-			// what else it waits in does not matter
+			// its waits on other communicators do not matter
 			n.waits = slices.DeleteFunc(n.waits, func(w Waiting) bool { return w.Comm != in })
 		}
 	case len(s.Waits) > 0:
@@ -193,8 +192,7 @@ func (j *Job) visit(ctx context.Context, n *node, age time.Duration) {
 	}
 }
 
-// secondHand asks a rank on the host of r, which does not answer, for the state of its
-// process.
+// secondHand queries a rank on the host of r, which does not answer, for the state of r's process.
 func (j *Job) secondHand(ctx context.Context, r int) string {
 	if j.HostOf == nil || j.HostOf(r) == j.HostOf(j.Rank) {
 		return ""
@@ -214,7 +212,7 @@ func (j *Job) secondHand(ctx context.Context, r int) string {
 	return ""
 }
 
-// judge names the rank, or the circle, that the others wait for.
+// judge returns the rank, or the circle, that the others wait for.
 func (j *Job) judge(all map[int]*node) (Cause, []hop) {
 	var worst *node
 	for _, n := range all {
@@ -253,7 +251,7 @@ func (j *Job) judge(all map[int]*node) (Cause, []hop) {
 	return c, nil
 }
 
-// tell says who waits for whom up to n, and what is known of it.
+// tell returns a description of the chain of waits up to n, and of n itself.
 func (n *node) tell(is string) string {
 	var hops []hop // from the rank that self waits for to n
 	for m := n; m.from != nil && m.from.from != nil; m = m.from {
@@ -266,7 +264,7 @@ func (n *node) tell(is string) string {
 	return fmt.Sprintf("%s, which %s", tellHops(hops), is)
 }
 
-// hop is one rank that waits for another.
+// hop is a wait of one rank for another.
 type hop struct {
 	who, whom int
 	in, comm  string
@@ -305,7 +303,7 @@ func tellRing(ring []hop) string {
 	for _, h := range ring {
 		comm := h.comm
 		if part := strings.LastIndexByte(comm, '/'); part > 0 && strings.HasPrefix(h.in, "New") {
-			comm = comm[:part] // which makes it
+			comm = comm[:part] // the communicator that creates it
 		}
 		if comm != "" && !slices.Contains(comms, comm) {
 			comms = append(comms, comm)
@@ -317,8 +315,8 @@ func tellRing(ring []hop) string {
 	return text
 }
 
-// stuck returns the ranks that cannot get on unless another of them does: those that wait for one of them or, where one
-// of several ranks is enough, for no others.
+// stuck returns the ranks that cannot make progress unless another of them does: those that wait for one of them or,
+// where any one of several ranks is enough, only for ranks among them.
 func stuck(all map[int]*node) map[int]*node {
 	left := maps.Clone(all)
 	maps.DeleteFunc(left, func(_ int, n *node) bool { return n.class != waiting })
@@ -332,7 +330,7 @@ func stuck(all map[int]*node) map[int]*node {
 	return left
 }
 
-// holds reports whether a wait cannot end before one of these ranks gets on.
+// holds reports whether a wait cannot end before one of the stuck ranks makes progress.
 func holds(stuck map[int]*node, w Waiting) bool {
 	getsOn := func(r int) bool { return stuck[r] == nil }
 	if w.Any {
@@ -341,12 +339,12 @@ func holds(stuck map[int]*node, w Waiting) bool {
 	return slices.ContainsFunc(w.For, func(r int) bool { return !getsOn(r) })
 }
 
-// shortest returns the shortest circle of ranks that wait for each other, the one with the
-// lowest ranks of several, beginning with its lowest rank; nil when there is none.
+// shortest returns the shortest circle of ranks that wait for each other, of several the one with the lowest ranks. It
+// begins with its lowest rank. shortest returns nil if there is no circle.
 //
-// others says that some rank that was reached does not wait. Then ranks that wait for each
-// other within one collective are no circle: each of them waits for several ranks, and as
-// soon as one that is not in the call yet comes, they get on.
+// others reports whether a rank was reached that does not wait. Then ranks that wait for each other within one
+// collective are not a circle: each of them waits for several ranks, and they make progress as soon as the missing rank
+// enters the call.
 func shortest(all map[int]*node, others bool) []hop {
 	var best []hop
 	for _, start := range slices.Sorted(maps.Keys(all)) {
@@ -357,14 +355,14 @@ func shortest(all map[int]*node, others bool) []hop {
 	return best
 }
 
-// spot is a rank on a way over ranks, and whether what it passed were several calls.
+// spot is a rank on a path over ranks, with a flag that reports whether the path passed several calls.
 type spot struct {
 	rank    int
 	several bool
 }
 
-// ringFrom returns the shortest way from start back to it over ranks that are not below
-// it; with others, not one within a single collective.
+// ringFrom returns the shortest path from start back to start over ranks that are not below it. With others, a path
+// within a single collective does not count.
 func ringFrom(all map[int]*node, start int, others bool) []hop {
 	came := map[spot]hop{}
 	before := map[spot]spot{}
@@ -396,5 +394,5 @@ func ringFrom(all map[int]*node, start int, others bool) []hop {
 	return nil
 }
 
-// numbered reports whether w is a wait in a collective: these have numbers, messages none.
+// numbered reports whether w is a wait in a collective: collectives have numbers, messages have none.
 func numbered(w Waiting) bool { return strings.Contains(w.In, "#") }
