@@ -16,26 +16,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AcceptorConfig says whom an Acceptor lets in, and how long that may take.
+// AcceptorConfig describes the callers that an Acceptor admits, and its limits.
 type AcceptorConfig struct {
-	// Prove finds out who is at the other end of c, which has a deadline. It
-	// returns what to do with him, which then owns c, has no deadline and may
-	// take its time; or why he is refused, and then the Acceptor closes c. It is
-	// called concurrently.
+	// Prove authenticates the other end of c, which has a deadline. It returns a function that takes over c; the function
+	// runs without a deadline and may take a long time. Or it returns an error for which the caller is refused, and then
+	// the Acceptor closes c. Prove is called concurrently.
 	Prove func(c net.Conn) (enter func(), err error)
 
-	// Refused is told of callers who were refused, but not of those who had to
-	// go because others came. It is called concurrently, and may be nil.
+	// Refused receives the refused callers, but not those that lost their place to other callers. It is called
+	// concurrently, and may be nil.
 	Refused func(from net.Addr, err error)
 
-	Wait   time.Duration // how long one may take to prove himself
-	Places int           // how many may be about it at once, at least 1
+	Wait   time.Duration // limit of one authentication
+	Places int           // limit of concurrent authentications, at least 1
 }
 
-// Acceptor is a set of listeners whose callers have to prove themselves. When more
-// are about that than there are places, the oldest of the source that has most
-// of them has to go: a caller with good reasons needs a millisecond, so that
-// it is one of many silent unauthenticated peers.
+// Acceptor is a set of listeners that authenticate their callers. If more callers than there are places are being
+// authenticated, the oldest connection of the source with the most connections is closed: a caller with the key needs
+// about a millisecond, and is therefore rarely the oldest of many silent unauthenticated peers.
 type Acceptor struct {
 	cfg       AcceptorConfig
 	listeners []net.Listener
@@ -43,26 +41,25 @@ type Acceptor struct {
 	cancel    context.CancelFunc
 	wg        sync.WaitGroup
 
-	refused atomic.Int64 // callers in a row, since one has proved itself
+	refused atomic.Int64 // consecutive refused callers, since the last authenticated one
 
 	mu      sync.Mutex
-	waiting []net.Conn // that have not proved themselves, oldest first
-	failed  error      // the latest of a listener
+	waiting []net.Conn // not yet authenticated, oldest first
+	failed  error      // latest error of a listener
 }
 
-// A listener rests after every restAfter callers that were refused in a row, for restStep times the number of such
-// rests, and restMost at most, until a caller proves itself. Meanwhile the system queues restQueue connections, so that
-// a caller does not wait behind thousands of a flood: further ones are dropped, and their senders wait for a second.
+// A listener rests after every restAfter consecutive refused callers, for restStep times the number of such rests, and
+// restMost at most, until a caller is authenticated. Meanwhile the system queues restQueue connections, so that a
+// caller does not wait behind thousands of a flood: further ones are dropped, and their senders wait for a second.
 const (
 	restAfter = 32
 	restStep  = time.Millisecond
 	restMost  = 10 * time.Millisecond
 	restQueue = 256
-	allQueue  = 1 << 30 // as many as the system allows
+	allQueue  = 1 << 30 // the maximum that the system allows
 )
 
-// OpenAcceptor begins to accept connections from the listeners, which are the Acceptor's
-// from now on.
+// OpenAcceptor starts to accept connections from the listeners, and takes ownership of them.
 func OpenAcceptor(cfg AcceptorConfig, listeners ...net.Listener) *Acceptor {
 	a := &Acceptor{cfg: cfg, listeners: listeners}
 	a.stop, a.cancel = context.WithCancel(context.Background())
@@ -72,9 +69,8 @@ func OpenAcceptor(cfg AcceptorConfig, listeners ...net.Listener) *Acceptor {
 	return a
 }
 
-// Close stops listening, closes the connections that have not proved
-// themselves, and returns when all of the Acceptor's goroutines have ended, those
-// in AcceptorConfig.Prove and in the function that it returned among them. It may be
+// Close stops listening, closes the connections that are not authenticated, and returns when all goroutines of the
+// Acceptor have ended, including those in AcceptorConfig.Prove and in the function that it returned. Close may be
 // called again.
 func (a *Acceptor) Close() {
 	a.mu.Lock()
@@ -97,7 +93,7 @@ func (a *Acceptor) serve(ln net.Listener) {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			// Out of descriptors, most likely: let some go.
+			// Most likely out of descriptors: close a connection.
 			a.mu.Lock()
 			a.failed = fmt.Errorf("this rank could not accept a connection: %w (hint: ulimit -n)", err)
 			a.dropOne()
@@ -121,14 +117,14 @@ func (a *Acceptor) serve(ln net.Listener) {
 	}
 }
 
-// setQueue sets how many connections the system queues for a listener.
+// setQueue sets the number of connections that the system queues for a listener.
 func setQueue(ln net.Listener, n int) {
 	if c, is := ln.(syscall.Conn); is {
-		_ = onSocket(c, func(fd int) error { return unix.Listen(fd, n) }) // where it fails, callers wait longer
+		_ = onSocket(c, func(fd int) error { return unix.Listen(fd, n) }) // if it fails, callers wait longer
 	}
 }
 
-// rest waits, or until the Acceptor is closed.
+// rest waits for d, or until the Acceptor is closed.
 func (a *Acceptor) rest(d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -136,8 +132,8 @@ func (a *Acceptor) rest(d time.Duration) {
 	}
 }
 
-// Failed returns the latest error by which a listener could not accept a connection, nil for none, and of a nil
-// Acceptor.
+// Failed returns the latest error with which a listener could not accept a connection, nil if there is none or the
+// Acceptor is nil.
 func (a *Acceptor) Failed() error {
 	if a == nil {
 		return nil
@@ -147,7 +143,7 @@ func (a *Acceptor) Failed() error {
 	return a.failed
 }
 
-// queue gives a newcomer a place, which another may have to leave.
+// queue adds a new connection to the list, from which another one may be dropped.
 func (a *Acceptor) queue(conn net.Conn) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -160,8 +156,7 @@ func (a *Acceptor) queue(conn net.Conn) {
 	a.waiting = append(a.waiting, conn)
 }
 
-// dropOne closes the oldest connection of the source that has most. The caller
-// holds mu.
+// dropOne closes the oldest connection of the source with the most connections. The caller holds mu.
 func (a *Acceptor) dropOne() {
 	if len(a.waiting) == 0 {
 		return
@@ -177,14 +172,14 @@ func (a *Acceptor) dropOne() {
 	a.forget(oldest)
 }
 
-// forget takes a caller off the list, if it is there. The caller holds mu.
+// forget removes a connection from the list, if it is there. The caller holds mu.
 func (a *Acceptor) forget(conn net.Conn) {
 	if i := slices.Index(a.waiting, conn); i >= 0 {
 		a.waiting = slices.Delete(a.waiting, i, i+1)
 	}
 }
 
-// admit lets one connection prove itself.
+// admit authenticates one connection.
 func (a *Acceptor) admit(conn net.Conn) {
 	conn.SetDeadline(time.Now().Add(a.cfg.Wait))
 	enter, err := a.cfg.Prove(conn)
@@ -193,7 +188,7 @@ func (a *Acceptor) admit(conn net.Conn) {
 	over := a.stop.Err() != nil
 	a.mu.Unlock()
 	if err == nil {
-		err = conn.SetDeadline(time.Time{}) // fails when it had to go meanwhile
+		err = conn.SetDeadline(time.Time{}) // fails if the connection was dropped in the meantime
 	}
 	if err != nil {
 		a.refused.Add(1)
@@ -207,17 +202,17 @@ func (a *Acceptor) admit(conn net.Conn) {
 	enter()
 }
 
-// Refusals logs the first caller who was refused, and no others. Callers who hang up before they have
-// proved anything do not count: a peer does so when another path was faster. Nor does one that this rank dials itself,
-// or one that knows the key and wants another rank: an address that several hosts have leads to the wrong one.
-// It may be used concurrently.
+// Refusals logs the first refused caller, and no others. Callers that close the connection before they have proved
+// anything do not count: a peer does so when another path was faster. Nor does a caller that this rank dials itself, or
+// one that knows the key and wants another rank: an address that several hosts have leads to the wrong one. Refusals
+// may be used concurrently.
 type Refusals struct {
-	Log *slog.Logger // with what says who listens
+	Log *slog.Logger // with attributes that identify the listener
 
 	once sync.Once
 }
 
-// Refused notes that a caller was refused. It has the form of AcceptorConfig.Refused.
+// Refused records a refused caller. It has the form of AcceptorConfig.Refused.
 func (s *Refusals) Refused(from net.Addr, err error) {
 	if errors.Is(err, errSilent) || errors.Is(err, errNoProof) || errors.Is(err, errCrossing) ||
 		errors.Is(err, errAstray) {
@@ -229,7 +224,7 @@ func (s *Refusals) Refused(from net.Addr, err error) {
 	})
 }
 
-// ErrNoName is the error of a socket of which the system does not report its own address: getsockname has failed.
+// ErrNoName is the error of a socket whose own address the system does not report: getsockname has failed.
 var ErrNoName = errors.New("getsockname: the system does not report the address of a socket")
 
 // PortOf returns the port at which ln listens, or ErrNoName.

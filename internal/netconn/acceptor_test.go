@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// club is a door that lets in who says "open\n".
+// club is an Acceptor that admits callers that send "open\n".
 type club struct {
 	*Acceptor
 	addr string
@@ -60,7 +60,7 @@ func openClub(t *testing.T, wait time.Duration, places int) *club {
 	}, ln)
 	t.Cleanup(func() {
 		c.Close()
-		c.Close() // again is allowed
+		c.Close() // a second call is allowed
 		close(c.in)
 		for conn := range c.in {
 			conn.Close()
@@ -81,7 +81,7 @@ func (c *club) dial(t *testing.T, say string) net.Conn {
 	return conn
 }
 
-// wantIn fails unless somebody is let in, whose connection then has no deadline.
+// wantIn fails unless a caller is admitted, whose connection then has no deadline.
 func (c *club) wantIn(t *testing.T) {
 	t.Helper()
 	select {
@@ -94,7 +94,7 @@ func (c *club) wantIn(t *testing.T) {
 	}
 }
 
-// gone fails unless the door closes conn.
+// gone fails unless the Acceptor closes conn.
 func gone(t *testing.T, conn net.Conn) {
 	t.Helper()
 	_, err := conn.Read(make([]byte, 1))
@@ -116,7 +116,7 @@ func TestWhoKnowsTheWord(t *testing.T) {
 	}
 }
 
-// Silent and slow callers go when their time is up.
+// Silent and slow callers are dropped when their time is up.
 func TestTimeIsUp(t *testing.T) {
 	c := openClub(t, time.Second, 10)
 	silent := c.dial(t, "")
@@ -152,8 +152,8 @@ func TestTimeIsUp(t *testing.T) {
 	}
 }
 
-// However many wait, a few places are enough to get in, and those who had to go
-// are not told of.
+// A few places suffice for a caller to be admitted, regardless of the number of waiting callers, and dropped callers
+// are not reported.
 func TestCrowd(t *testing.T) {
 	const places, callers = 8, 500
 	c := openClub(t, limit, places)
@@ -163,12 +163,12 @@ func TestCrowd(t *testing.T) {
 	}
 	c.dial(t, "open\n")
 	c.wantIn(t)
-	// One place was that of who is in.
+	// The admitted caller had one place.
 	for _, conn := range all[:callers-places+1] {
 		gone(t, conn)
 	}
 	for end := time.Now().Add(limit); c.now.Load() != places-1; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) { // goroutines that have not noticed yet would have by now
+		if time.Now().After(end) { // late goroutines would have noticed by now
 			t.Fatalf("%d wait, want %d", c.now.Load(), places-1)
 		}
 	}
@@ -179,7 +179,7 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// The source with most callers loses one, not the one that came first.
+// The source with the most callers loses one, not the one that came first.
 func TestTheLoudestSourceGivesWay(t *testing.T) {
 	c := openClub(t, limit, 4)
 	from := func(ip string) net.Conn {
@@ -234,7 +234,7 @@ func TestStrangersAreLoggedOnce(t *testing.T) {
 	}
 }
 
-// TestFlood: while callers come and go without end, who knows the word gets in, and Close ends.
+// TestFlood: under an endless flood of callers, one with the password is admitted, and Close ends.
 func TestFlood(t *testing.T) {
 	c := openClub(t, time.Minute, 4)
 	stop := make(chan bool)
@@ -259,7 +259,7 @@ func TestFlood(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := io.WriteString(conn, "open\n"); err != nil {
-			t.Log(err) // it had to give way to one of the flood
+			t.Log(err) // it was dropped for one of the flood
 		}
 		select {
 		case ours := <-c.in:
@@ -280,7 +280,7 @@ func TestFlood(t *testing.T) {
 	flood.Wait()
 }
 
-// Connections that end before they have proved anything may be a peer's.
+// Connections that end before they have proved anything may come from a peer.
 func TestHangingUpIsNotLogged(t *testing.T) {
 	var text bytes.Buffer
 	s := Refusals{Log: slog.New(slog.NewTextHandler(&text, nil))}
@@ -292,7 +292,7 @@ func TestHangingUpIsNotLogged(t *testing.T) {
 	}
 }
 
-// A listener that can accept nothing any more keeps the system's error for the report.
+// A listener that can no longer accept connections keeps the system's error for the report.
 func TestFailed(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -307,7 +307,7 @@ func TestFailed(t *testing.T) {
 	}
 }
 
-// brokenListener has no descriptor left, twice, and is closed then.
+// brokenListener runs out of descriptors twice, and is then closed.
 type brokenListener struct {
 	net.Listener
 	failed chan bool
@@ -322,15 +322,15 @@ func (b *brokenListener) Accept() (net.Conn, error) {
 	return nil, &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
 }
 
-// A flood of callers without the password makes the listener rest, and the system queue few of them. One with the
-// password gets in all the same; then as many are queued as before.
+// A flood of callers without the password makes the listener rest, and the system queue few of them. A caller with the
+// password is admitted nevertheless; then as many are queued as before.
 func TestFloodMakesTheListenerRest(t *testing.T) {
 	c := openClub(t, time.Minute, 16)
 	ln := c.Acceptor.listeners[0].(*net.TCPListener)
 	queue := func() (size uint32) {
 		if err := onSocket(ln, func(fd int) error {
 			info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-			size = info.Sacked // of a listener: how many it queues
+			size = info.Sacked // of a listener: length of its queue
 			return err
 		}); err != nil {
 			t.Fatal(err)
@@ -362,7 +362,7 @@ func TestFloodMakesTheListenerRest(t *testing.T) {
 	if n := queue(); n != restQueue || before <= restQueue {
 		t.Errorf("the system queues %d connections in a flood, and %d before, want %d, and more", n, before, restQueue)
 	}
-	for in := false; !in; { // a caller of many may have to go
+	for in := false; !in; { // a caller of many may be dropped
 		conn := c.dial(t, "open\n")
 		select {
 		case <-c.in:

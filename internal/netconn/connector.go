@@ -13,26 +13,24 @@ import (
 )
 
 const (
-	// proveTimeout is how long an incoming connection may take to prove itself.
+	// proveTimeout is the time that an incoming connection has for its authentication.
 	proveTimeout = 3 * time.Second
 
-	// extraPlaces is how many connections beside those of peers may be
-	// proving themselves at once.
+	// extraPlaces is the number of connections, in addition to those of peers, that may be in authentication at once.
 	extraPlaces = 128
 )
 
-// Connect connects this rank to its peers. All ranks call it at about the same
-// time. It returns an error on every rank if any pair of ranks cannot connect:
-// the same *UnreachableError. A rank that cannot even begin is told to all,
-// too. When ctx ends, or Exchange fails, as it does when a rank dies, its error
-// is in the returned one. The caller closes the Mesh.
+// Connect connects this rank to its peers. All ranks call it at about the same time. If any pair of ranks cannot
+// connect, it returns the same *UnreachableError on every rank. If a rank cannot even begin, all ranks return its
+// error, too. If ctx ends, or Exchange fails, as it does when a rank dies, the returned error wraps that error. The
+// caller closes the Mesh.
 func Connect(ctx context.Context, cfg Config) (*Mesh, error) {
 	if cfg.Exchange == nil {
 		return nil, errors.New("netconn: no Exchange function")
 	}
 	m := &Mesh{cfg: cfg, conns: make(map[int]*Conn), dialing: make(map[int]context.CancelFunc),
 		serving: make(chan struct{})}
-	m.stop, m.cancel = context.WithCancel(context.WithoutCancel(ctx)) // connections may come when ctx has ended
+	m.stop, m.cancel = context.WithCancel(context.WithoutCancel(ctx)) // connections may be made after ctx has ended
 	err := m.run(ctx)
 	if err != nil {
 		_ = m.Close()
@@ -44,7 +42,7 @@ func Connect(ctx context.Context, cfg Config) (*Mesh, error) {
 	return m, nil
 }
 
-// Mesh is the connections of one rank.
+// Mesh holds the connections of one rank.
 type Mesh struct {
 	cfg     Config
 	session *Session
@@ -63,14 +61,13 @@ type Mesh struct {
 	opened  func(rank int, c *Conn, err error)
 
 	mu      sync.Mutex
-	conns   map[int]*Conn              // by peer; nil of a peer: it is handed over
-	dialing map[int]context.CancelFunc // by rank: Reach has dialed it
+	conns   map[int]*Conn              // by peer; nil for a peer: handed over
+	dialing map[int]context.CancelFunc // by rank that Reach has dialed
 }
 
-// run does the two halves, each followed by the exchange that tells every rank
-// how it went everywhere. The accepting side need not wait: the welcome tells
-// the dialing side that its connection is in place, so when every rank has
-// dialed with success, all are.
+// run does the two halves, each followed by an exchange of the outcomes on all ranks. The accepting side need not wait:
+// the welcome notifies the dialing side that its connection is in place, so when every rank has dialed with success,
+// all connections are.
 func (m *Mesh) run(ctx context.Context) error {
 	mine, err := m.prepare()
 	if m.offers, err = strict.Swap(ctx, m.cfg.Exchange, m.cfg.Size, nil, mine, err); err == nil {
@@ -102,7 +99,7 @@ func (m *Mesh) run(ctx context.Context) error {
 	return nil
 }
 
-// prepare listens, and returns what to tell the others.
+// prepare starts to listen, and returns this rank's offer.
 func (m *Mesh) prepare() (o offer, err error) {
 	if err = m.cfg.validate(); err != nil {
 		return o, err
@@ -121,15 +118,14 @@ func (m *Mesh) prepare() (o offer, err error) {
 	return offer{Settings: settings{m.cfg.Encrypt, m.cfg.Epoch, m.cfg.Use}, Host: HostID(), Places: m.mine}, nil
 }
 
-// wants says whether this rank may have a connection with another, and isFirst whether it has it at once.
+// wants reports whether this rank may have a connection with another, and isFirst whether Connect makes it.
 func (m *Mesh) wants(rank int) bool {
 	return rank != m.cfg.Rank && rank >= 0 && rank < m.cfg.Size && (m.cfg.Peers == nil || m.cfg.Peers(rank))
 }
 
 func (m *Mesh) isFirst(rank int) bool { return m.cfg.First == nil || m.cfg.First(rank) }
 
-// dialAll connects to all peers of higher rank, which are dialed by this one,
-// and returns what did not succeed.
+// dialAll connects to all peers of higher rank, which this rank dials, and returns the failures.
 func (m *Mesh) dialAll(ctx context.Context) Report {
 	ctx, cancel := context.WithTimeoutCause(ctx, m.cfg.Timeout, errTimeUp)
 	defer cancel()
@@ -154,8 +150,8 @@ func (m *Mesh) dialAll(ctx context.Context) Report {
 	return told
 }
 
-// sayConnected logs, on the dialing side, by which addresses two ranks are
-// connected, and the round trip between them.
+// sayConnected logs, on the dialing side, the addresses by which two ranks are connected, and the round-trip time
+// between them.
 func (m *Mesh) sayConnected(ctx context.Context, w path, c *Conn) {
 	level := slog.LevelDebug
 	if m.cfg.Verbose {
@@ -172,7 +168,7 @@ func (m *Mesh) sayConnected(ctx context.Context, w path, c *Conn) {
 	m.cfg.Log.Log(ctx, level, text)
 }
 
-// end makes no more connections.
+// end stops making connections.
 func (m *Mesh) end() {
 	m.cancel()
 	if m.acceptor != nil {
@@ -208,7 +204,7 @@ func texts(places []place) string {
 	return s[2:]
 }
 
-// receive begins to let peers of lower rank in.
+// receive starts to accept peers of lower rank.
 func (m *Mesh) receive() {
 	if len(m.listeners) == 0 {
 		return
@@ -219,7 +215,7 @@ func (m *Mesh) receive() {
 	}, m.listeners...)
 }
 
-// prove finds out who is at the other end of an incoming connection.
+// prove authenticates the other end of an incoming connection.
 func (m *Mesh) prove(raw net.Conn) (enter func(), err error) {
 	c, err := m.session.Accept(raw, m.expects)
 	if err != nil {
@@ -228,7 +224,7 @@ func (m *Mesh) prove(raw net.Conn) (enter func(), err error) {
 	return func() { m.accepted(c) }, nil
 }
 
-// expects says whether a hello may come to this rank.
+// expects returns an error for a hello that this rank does not expect.
 func (m *Mesh) expects(h *Hello) error {
 	switch {
 	case h.To != m.cfg.Rank:
@@ -244,8 +240,8 @@ func (m *Mesh) expects(h *Hello) error {
 	return nil
 }
 
-// accepted is the accepting side's part from the proof on. The welcome goes
-// out when everything else is done: then the dialing side counts on this end.
+// accepted runs the accepting side from the proof on. The welcome is sent last: from then on the dialing side relies on
+// this end.
 func (m *Mesh) accepted(c *Conn) {
 	at := addrOf(c.raw.LocalAddr())
 	for _, p := range m.mine {
@@ -264,20 +260,20 @@ func (m *Mesh) accepted(c *Conn) {
 	}
 	m.mu.Lock()
 	old, come := m.conns[c.peer]
-	if come && old == nil || m.crossing(c.peer) { // it was here before, or this rank dials
+	if come && old == nil || m.crossing(c.peer) { // already handed over, or this rank dials
 		m.mu.Unlock()
 		c.raw.Close()
 		return
 	}
 	if stop := m.dialing[c.peer]; stop != nil {
-		stop() // the connection that came stands
+		stop() // the incoming connection is kept
 	}
 	if old != nil {
 		old.raw.Close() // the peer lost that one and tries again
 	}
 	m.conns[c.peer] = c
 	m.mu.Unlock()
-	if c.Welcome() == nil && !m.isFirst(c.peer) { // when it fails the peer notices, and tries again
+	if c.Welcome() == nil && !m.isFirst(c.peer) { // if it fails the peer notices, and tries again
 		m.handOver(c.peer)
 	}
 }

@@ -17,20 +17,19 @@ import (
 const (
 	stagger       = 10 * time.Millisecond  // between the first attempts of two paths
 	anyStagger    = 25 * time.Millisecond  // of DialAny
-	maxStagger    = 400 * time.Millisecond // between the first attempts of the first path and the last
+	maxStagger    = 400 * time.Millisecond // for first attempts: between those of the first and the last path
 	answerTimeout = 5 * time.Second        // for the answer to a hello
 	sealTimeout   = 20 * time.Second       // for TLS and the welcome
-	stubborn      = time.Second            // for which a path is tried that is refused
+	stubborn      = time.Second            // time for which a path that is refused is tried again
 	firstPause    = 10 * time.Millisecond
 	maxPause      = 500 * time.Millisecond // between two attempts on a path
 )
 
-// errLost is the end of an attempt on a path that was not the fastest.
+// errLost is the error of an attempt on a path that was not the fastest.
 var errLost = errors.New("another path was faster")
 
-// race tries n paths, each a little after the one before, or at once when all before
-// have failed, and returns the connection of the one that works first, and its number; or
-// the errors of all. The ctx of the others ends then.
+// race tries n paths, each a little after the one before, or at once if all before it have failed. It returns the first
+// connection that works, and the number of its path, or the errors of all paths. The ctx of the other paths then ends.
 func race(ctx context.Context, n int, stagger time.Duration,
 	try func(ctx context.Context, path int, first *atomic.Bool) (*Conn, error)) (*Conn, int, []error) {
 	type result struct {
@@ -43,7 +42,7 @@ func race(ctx context.Context, n int, stagger time.Duration,
 	var tries sync.WaitGroup
 	defer tries.Wait()
 	defer end()
-	var first atomic.Bool // one has won, or is about to
+	var first atomic.Bool // a path has won, or is about to
 	errs := make([]error, n)
 	stagger = min(stagger, maxStagger/time.Duration(max(n, 1)))
 	for next, failed := 0, 0; failed < n; {
@@ -70,7 +69,7 @@ func race(ctx context.Context, n int, stagger time.Duration,
 	return nil, 0, errs
 }
 
-// reach connects to a peer by the fastest path. It returns the connection, or what is wrong with each path.
+// reach connects to a peer by the fastest path. It returns the connection, or the failure of each path.
 func (m *Mesh) reach(ctx context.Context, peer int) (*Conn, []Try) {
 	there := &m.offers[peer]
 	ways := paths(m.mine, there.Places, there.Host == m.offers[m.cfg.Rank].Host)
@@ -92,8 +91,8 @@ func (m *Mesh) reach(ctx context.Context, peer int) (*Conn, []Try) {
 	return nil, failed
 }
 
-// persist tries a path again and again, until it is connected, another has won
-// and ctx has ended, or there is no hope. Its error is the most telling one.
+// persist tries a path repeatedly, until it is connected, another path has won and ctx has ended, or success has become
+// unlikely. It returns the most specific error.
 func (m *Mesh) persist(ctx context.Context, w path, peer int, first *atomic.Bool) (*Conn, error) {
 	begin := time.Now()
 	err := errNotTried
@@ -102,7 +101,7 @@ func (m *Mesh) persist(ctx context.Context, w path, peer int, first *atomic.Bool
 		if now == nil {
 			return c, nil
 		}
-		// That time is up says less than what happened before.
+		// A timeout is less specific than the error before it.
 		if errors.Is(err, errNotTried) || ctx.Err() == nil && !errors.Is(now, errLost) {
 			err = now
 		}
@@ -141,7 +140,7 @@ func (m *Mesh) connect(ctx context.Context, w path, peer int, first *atomic.Bool
 	return c, err
 }
 
-// dialTCP makes a connection from an address of this host, if one is given.
+// dialTCP makes a connection from the given address of this host, if it is valid.
 func dialTCP(ctx context.Context, from netip.Addr, to netip.AddrPort) (net.Conn, error) {
 	var d net.Dialer
 	if from.IsValid() {
@@ -154,21 +153,21 @@ func dialTCP(ctx context.Context, from netip.Addr, to netip.AddrPort) (net.Conn,
 	return conn, nil
 }
 
-// UnreachedError is the error when no address of a process let this one in.
+// UnreachedError is the error if no address of a process admitted this one.
 type UnreachedError struct {
 	Attempts []Attempted // none if there was no address
 }
 
-// Attempted is an address that did not let this process in, and why.
+// Attempted is an address that did not admit this process, and the error.
 type Attempted struct {
 	At  netip.AddrPort
 	Err error
 }
 
-// Reason says why in a few words.
+// Reason returns a short form of the error.
 func (a Attempted) Reason() string { return reasonOf(a.Err) }
 
-// Error lists the addresses.
+// Error returns the list of addresses with their reasons.
 func (u *UnreachedError) Error() string {
 	var all []string
 	for _, a := range u.Attempts {
@@ -189,26 +188,26 @@ func (u *UnreachedError) Unwrap() []error {
 	return all
 }
 
-// Unreached returns the UnreachedError that err is or wraps, nil when it is none.
+// Unreached returns the UnreachedError that err is or wraps, nil if there is none.
 func Unreached(err error) (u *UnreachedError) {
 	errors.As(err, &u)
 	return u
 }
 
-// AllSay says whether there are addresses, and each gave the error target.
+// AllSay reports whether there are addresses, and each failed with target.
 func (u *UnreachedError) AllSay(target error) bool {
 	other := func(a Attempted) bool { return !errors.Is(a.Err, target) }
 	return len(u.Attempts) > 0 && !slices.ContainsFunc(u.Attempts, other)
 }
 
-// Answered says whether somebody took a connection: if that is the process, it is
-// slow, and not out of reach.
+// Answered reports whether some process accepted a connection: if it is the wanted process, it is slow, and not
+// unreachable.
 func (u *UnreachedError) Answered() bool {
 	return slices.ContainsFunc(u.Attempts, func(a Attempted) bool { return !errors.Is(a.Err, errNoConnection) })
 }
 
-// DialAny connects to a process at one of its addresses over TCP: each is tried once,
-// and the fastest is kept. The error is *UnreachedError.
+// DialAny connects to a process at one of its addresses over TCP: each is tried once, and the fastest is kept. The
+// error is an *UnreachedError.
 func (s *Session) DialAny(ctx context.Context, addrs []netip.AddrPort, h Hello) (*Conn, error) {
 	c, _, errs := race(ctx, len(addrs), anyStagger, func(ctx context.Context, i int, first *atomic.Bool) (*Conn, error) {
 		raw, err := dialTCP(ctx, netip.Addr{}, addrs[i])
@@ -229,19 +228,19 @@ func (s *Session) DialAny(ctx context.Context, addrs []netip.AddrPort, h Hello) 
 	return nil, u
 }
 
-// errNotTried is why a path failed for which there was no time.
+// errNotTried is the error of a path for which there was no time.
 var errNotTried = errors.New("not tried, there was no time left")
 
-// errTimeUp is why attempts end that have taken too long.
+// errTimeUp is the error of attempts that have taken too long.
 var errTimeUp = errors.New("time is up")
 
-// errGivenUp is why a path failed when the caller wanted no more.
+// errGivenUp is the error of a path whose attempts the caller ended.
 var errGivenUp = errors.New("given up")
 
 // errNoConnection is an error of TCP, before any handshake.
 var errNoConnection = errors.New("no connection")
 
-// definite errors will hardly go away: the host or the network says no.
+// definite reports whether err is unlikely to go away: the host or the network refuses the connection.
 func definite(err error) bool {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
@@ -254,8 +253,7 @@ func definite(err error) bool {
 	return true
 }
 
-// reasonOf returns what went wrong on a path, without the addresses, which
-// stand beside it.
+// reasonOf returns the cause of a path's failure, without the addresses, which the caller prints next to it.
 func reasonOf(err error) string {
 	var errno syscall.Errno
 	var slow net.Error
@@ -264,7 +262,7 @@ func reasonOf(err error) string {
 		strings.Contains(err.Error(), TooLarge):
 	case errors.As(err, &errno) && !errors.Is(err, errHungUp):
 		return errno.Error()
-	case errors.As(err, &slow) && slow.Timeout(), errors.Is(err, context.Canceled): // context.DeadlineExceeded is one, too
+	case errors.As(err, &slow) && slow.Timeout(), errors.Is(err, context.Canceled): // includes context.DeadlineExceeded
 		if errors.Is(err, errNoConnection) {
 			return "timeout, no answer at all"
 		}

@@ -12,8 +12,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// through lets every connection of a rank go through a proxy, one per peer and
-// address, which script sets up.
+// through sends every connection of a rank through a proxy, one per peer and address, which script sets up.
 func through(t *testing.T, cfg *Config, script func(*testutil.Proxy)) {
 	proxies := map[netip.AddrPort]netip.AddrPort{}
 	ready := make(chan struct{}, 1)
@@ -30,7 +29,7 @@ func through(t *testing.T, cfg *Config, script func(*testutil.Proxy)) {
 	}
 }
 
-// Whatever a network does at the beginning and then stops doing, all connect.
+// All ranks connect in spite of any fault of the network that ends after a while.
 func TestHandshakeOverBadNetworks(t *testing.T) {
 	type fault = testutil.Fault
 	for name, f := range map[string][2]fault{
@@ -51,8 +50,7 @@ func TestHandshakeOverBadNetworks(t *testing.T) {
 	}
 }
 
-// A connection that ends, or is reset, at any byte of its handshake, is made
-// again.
+// A connection that ends, or is reset, at any byte of its handshake, is made again.
 func TestHandshakeIsRepeated(t *testing.T) {
 	for _, kind := range []testutil.Kind{testutil.Reset, testutil.Close} {
 		for _, encrypt := range []bool{false, true} {
@@ -89,7 +87,7 @@ func TestHandshakeIsRepeated(t *testing.T) {
 	}
 }
 
-// Bytes that come twice in a handshake are never taken for an answer.
+// Duplicated bytes in a handshake are never taken for an answer.
 func TestRepeatedBytes(t *testing.T) {
 	_, errs := connect(t, 2, func(cfg *Config) {
 		cfg.Listen = cfg.Listen[:1]
@@ -102,7 +100,7 @@ func TestRepeatedBytes(t *testing.T) {
 	}
 }
 
-// A connection is what it seems: when its peer's end closes, this one ends.
+// When the peer closes its end of a connection, this end reports it.
 func TestConnectionsEnd(t *testing.T) {
 	for _, encrypt := range []bool{false, true} {
 		meshes := mustConnect(t, 2, func(cfg *Config) { cfg.Encrypt = encrypt })

@@ -17,8 +17,8 @@ import (
 	"syscall"
 )
 
-// Every connection begins with a mutual challenge and response. All messages
-// have a fixed size, and an unauthenticated peer is read 112 bytes at most.
+// Every connection begins with a mutual challenge and response. All messages have a fixed size, and at most 112 bytes
+// are read from an unauthenticated peer.
 //
 //	dialer -> acceptor  hello    magic 4 | version 1 | flags 1 | channel 2 | from 4 | to 4 |
 //	                             epoch 4 | purpose 4 | job 8 | nonce 24 | mark 8 | attempt 16
@@ -26,20 +26,17 @@ import (
 //	dialer -> acceptor  proof    MAC("take") 32
 //	acceptor -> dialer  welcome  MAC("welcome") 32
 //
-// A MAC is HMAC-SHA256 over its label, the whole hello and the acceptor's
-// nonce and attempt, under a key that is derived from the job's key for one
-// use. So each side knows the other's name, no message can stand for another
-// one or be sent back to its sender, and what was overheard is worth nothing on
-// any other connection. Job, epoch and purpose are in the hello only so that
-// whoever has the wrong ones is told apart. A dialer that has found a faster
-// path hangs up in place of its proof. The mark is the beginning of MAC("hello") over
-// the hello without the mark: with it a process knows a rank of its own job that has dialed the
-// wrong process, which it refuses as it refuses a stranger.
+// A MAC is HMAC-SHA256 over its label, the whole hello and the acceptor's nonce and attempt, under a key that is
+// derived from the job's key for one use. So each side knows the name of the other, no message can stand for another
+// one or be sent back to its sender, and recorded messages are useless on any other connection. Job, epoch and purpose
+// are in the hello only so that a process with wrong ones gets a specific error. A dialer that has found a faster path
+// closes the connection in place of its proof. The mark is the beginning of MAC("hello") over the hello without the
+// mark: by the mark a process recognizes a rank of its own job that has dialed the wrong process. It refuses such a
+// rank like a stranger.
 //
-// With TLS, a TLS handshake follows the proof; a MAC("seal") of the
-// dialer and the welcome go over TLS, and cover a value that only the two ends
-// of this TLS session know (RFC 9266). So the ends that proved themselves are
-// the ends of the session.
+// With TLS, a TLS handshake follows the proof; a MAC("seal") of the dialer and the welcome go over TLS, and cover a
+// value that only the two ends of this TLS session know (RFC 9266). So the authenticated processes are the ends of the
+// session.
 const (
 	helloMagic   = "trnc"
 	helloVersion = 1
@@ -52,19 +49,19 @@ const (
 	flagEncrypt  = 1
 )
 
-// ErrKey is the error of a peer that does not know the key of this job.
+// ErrKey is the error for a peer that does not know the key of this job.
 var ErrKey = errors.New("the process there does not know the key of this job")
 
-// errStranger is a connection that does not speak the protocol.
+// errStranger is the error for a connection that does not use the protocol.
 var errStranger = errors.New("it does not speak treerun's protocol")
 
-// errAstray is a rank of this job that wants another process.
+// errAstray is the error for a rank of this job that wants another process.
 var errAstray = errors.New("a rank of this job has dialed the wrong process")
 
-// errSilent is a connection that ended before it said anything.
+// errSilent is the error for a connection that ended before it sent anything.
 var errSilent = errors.New("it hung up without a word")
 
-// errNoProof is a connection that began well and did not go on.
+// errNoProof is the error for a connection that began well and did not continue.
 var errNoProof = errors.New("waiting for its proof")
 
 type nonce [nonceBytes]byte
@@ -74,60 +71,57 @@ func newNonce() (n nonce) {
 	return n
 }
 
-// Attempt is a random number that tells the attempts of one job apart, which may
-// have key, id and epoch in common. All zeros: there is none, or it is not known yet.
+// Attempt is a random number that distinguishes the attempts of one job, which may have the same key, id and epoch. All
+// zeros: there is none, or it is not known yet.
 type Attempt [attemptBytes]byte
 
-// Attempts holds the attempt of this process. It is used concurrently.
+// Attempts holds the attempt of this process. Its methods are called concurrently.
 type Attempts interface {
-	// Current returns the attempt, zeros while it is not known.
+	// Current returns the attempt, zeros if it is not known.
 	Current() Attempt
-	// Learn compares that of an acceptor that has proved itself, or takes it over.
+	// Learn compares the attempt of an authenticated acceptor with the current one, or adopts it.
 	Learn(from int, a Attempt) error
-	// Admit says whether a dialer with this hello may go on. The dialer has the
-	// answer already, and finds out by it.
+	// Admit returns an error if a dialer with this hello must not continue. The dialer has already received the answer,
+	// and detects the reason by it.
 	Admit(h *Hello) error
 }
 
-// scope is what both ends must have in common besides the key. It is no secret.
+// scope holds the values that both ends must have in common in addition to the key. They are not secret.
 type scope struct {
 	Epoch   uint32
 	Purpose [4]byte
 	Job     [8]byte
 }
 
-// Session is what a process needs to prove itself on connections of one use. It is
-// never changed.
+// Session holds the credentials with which a process authenticates connections of one use. It is immutable once in use.
 type Session struct {
 	key      []byte
 	tls      *tls.Config // nil without encryption
 	scope    scope
-	attempts Attempts // nil: there is but one
+	attempts Attempts // nil: there is only one
 }
 
-// DeriveKey returns 32 bytes that only holders of the job's secret can know, good for
-// one use: HKDF-SHA256 (RFC 5869) with the job's id as salt. So jobs that share a
-// secret have different keys all the same.
+// DeriveKey returns 32 bytes that only holders of the job's secret can know, for one use: HKDF-SHA256 (RFC 5869) with
+// the job's id as salt. So even jobs that share a secret have different keys.
 func DeriveKey(secret []byte, jobID, use string) ([]byte, error) {
 	return hkdf.Key(sha256.New, secret, []byte(jobID), use, sha256.Size)
 }
 
-// NewSession returns the session of a key that was derived for this use alone.
-// attempts may be nil.
+// NewSession returns the session of a key that was derived for this use alone. attempts may be nil.
 func NewSession(key []byte, attempts Attempts) *Session {
 	return &Session{key: key, attempts: attempts}
 }
 
-// Encrypt makes the connections TLS 1.3. Call it before there are any.
+// Encrypt makes the connections use TLS 1.3. It must be called before the first connection.
 func (s *Session) Encrypt() (err error) {
 	s.tls, err = newTLS(s.key)
 	return err
 }
 
-// Hello is what a dialing side says first: who it is, whom it wants, and for what.
+// Hello is the first message of a dialing side: its number, the number of the wanted process, and the channel.
 type Hello struct {
 	From, To int
-	Channel  uint16  // what the connection is for, or which one of several it is
+	Channel  uint16  // purpose of the connection, or its number among several
 	Attempt  Attempt // filled in by Dial
 
 	encrypt bool
@@ -152,7 +146,7 @@ func (h *Hello) encode() (b [helloBytes]byte) {
 	if h.encrypt {
 		w.Flags = flagEncrypt
 	}
-	_, _ = binary.Encode(b[:], binary.BigEndian, &w) // it has room for all
+	_, _ = binary.Encode(b[:], binary.BigEndian, &w) // the array has room for all fields
 	return b
 }
 
@@ -172,14 +166,14 @@ func decodeHello(b []byte) (h Hello, err error) {
 		encrypt: w.Flags == flagEncrypt, scope: w.Scope, nonce: w.Nonce}, err
 }
 
-// complete fills in what every hello of the session has, and a new nonce.
+// complete sets the fields that every hello of the session has, and a new nonce.
 func (s *Session) complete(h Hello) Hello {
 	h.encrypt, h.scope, h.nonce, h.Attempt = s.tls != nil, s.scope, newNonce(), s.attempt()
 	copy(h.nonce[nonceBytes-markBytes:], s.mark(h))
 	return h
 }
 
-// mark returns the mark of a hello, whatever mark it has.
+// mark returns the mark of a hello, regardless of the mark that it has.
 func (s *Session) mark(h Hello) []byte {
 	clear(h.nonce[nonceBytes-markBytes:])
 	t := transcript{key: s.key, hello: h.encode()}
@@ -208,7 +202,7 @@ func (s *Session) check(h *Hello) error {
 	return nil
 }
 
-// transcript is what both sides of a connection have said to each other.
+// transcript holds the messages of both sides of a connection.
 type transcript struct {
 	key     []byte
 	hello   [helloBytes]byte
@@ -216,8 +210,8 @@ type transcript struct {
 	attempt Attempt
 }
 
-// mac returns the proof that its sender knows the key, for one label. extra is
-// of a fixed length for each label, so that no two inputs are the same.
+// mac returns the proof that its sender knows the key, for one label. extra has a fixed length for each label, so that
+// no two inputs are the same.
 func (t *transcript) mac(label string, extra ...byte) []byte {
 	m := hmac.New(sha256.New, t.key)
 	io.WriteString(m, label)
@@ -229,7 +223,7 @@ func (t *transcript) mac(label string, extra ...byte) []byte {
 	return m.Sum(nil)
 }
 
-// send and expect are one MAC on the wire.
+// send and expect transfer one MAC.
 func (t *transcript) send(c io.Writer, label string, extra ...byte) error {
 	_, err := c.Write(t.mac(label, extra...))
 	return err
@@ -246,8 +240,7 @@ func (t *transcript) expect(c io.Reader, label string, extra ...byte) error {
 	return nil
 }
 
-// ask is the dialing side up to the proof that the other side knows the key.
-// The caller sets deadlines.
+// ask runs the dialing side up to the proof that the other side knows the key. The caller sets deadlines.
 func (s *Session) ask(c io.ReadWriter, h Hello) (*transcript, error) {
 	t := &transcript{key: s.key, hello: h.encode()}
 	if _, err := c.Write(t.hello[:]); err != nil {
@@ -260,7 +253,7 @@ func (s *Session) ask(c io.ReadWriter, h Hello) (*transcript, error) {
 	copy(t.nonce[:], answer[:])
 	copy(t.attempt[:], answer[nonceBytes:])
 	if !hmac.Equal(answer[nonceBytes+attemptBytes:], t.mac("answer")) {
-		_ = t.send(c, "refuse") // so that the other side knows, too, that keys differ
+		_ = t.send(c, "refuse") // so that the other side, too, learns that the keys differ
 		return nil, ErrKey
 	}
 	if s.attempts != nil {
@@ -269,8 +262,8 @@ func (s *Session) ask(c io.ReadWriter, h Hello) (*transcript, error) {
 	return t, nil
 }
 
-// answer is the accepting side up to the challenge: meant says whether this
-// process expects such a hello. The caller sets deadlines.
+// answer runs the accepting side up to the challenge: meant returns an error for a hello that this process does not
+// expect. The caller sets deadlines.
 func (s *Session) answer(c io.ReadWriter, meant func(*Hello) error) (h Hello, t *transcript, err error) {
 	t = &transcript{key: s.key, nonce: newNonce(), attempt: s.attempt()}
 	if n, err := io.ReadFull(c, t.hello[:]); err != nil {
@@ -303,7 +296,7 @@ func (s *Session) answer(c io.ReadWriter, meant func(*Hello) error) (h Hello, t 
 	return h, t, nil
 }
 
-// expectProof waits for the dialing side's proof, by which it takes this connection.
+// expectProof waits for the dialing side's proof, with which it takes this connection.
 func (t *transcript) expectProof(c io.Reader) error {
 	err := t.expect(c, "take")
 	if err != nil && !errors.Is(err, ErrKey) {
@@ -312,9 +305,9 @@ func (t *transcript) expectProof(c io.Reader) error {
 	return err
 }
 
-// Accept finds out who is at the other end of a connection that came: meant says
-// whether this process expects such a hello. The caller sets deadlines; then it
-// calls Seal and Welcome. Until Welcome the other end does not count on this one.
+// Accept authenticates the other end of an incoming connection: meant returns an error for a hello that this process
+// does not expect. The caller sets deadlines, and then calls Seal and Welcome. Until Welcome the other end does not
+// rely on this one.
 func (s *Session) Accept(raw net.Conn, meant func(*Hello) error) (*Conn, error) {
 	h, t, err := s.answer(raw, meant)
 	if err != nil {
@@ -326,15 +319,15 @@ func (s *Session) Accept(raw net.Conn, meant func(*Hello) error) (*Conn, error) 
 	return &Conn{Conn: raw, raw: raw, peer: h.From, hello: h, proof: t, session: s}, nil
 }
 
-// Seal begins the TLS session of a connection that was accepted, where one is wanted.
+// Seal starts the TLS session of an accepted connection, if the session encrypts.
 func (c *Conn) Seal(ctx context.Context) error {
 	return guarded(ctx, c, sealTimeout, func(ctx context.Context) error { return c.seal(ctx, false) })
 }
 
-// Welcome tells the dialing side that its connection is in place.
+// Welcome notifies the dialing side that its connection is in place.
 func (c *Conn) Welcome() error { return c.proof.send(c, "welcome", c.bound...) }
 
-// Dial is the dialing side on a connection that is made. After an error it is closed.
+// Dial runs the dialing side on an established connection. After an error the connection is closed.
 func (s *Session) Dial(ctx context.Context, raw net.Conn, h Hello) (*Conn, error) {
 	return s.dial(ctx, raw, h, new(atomic.Bool))
 }
@@ -362,7 +355,7 @@ func (s *Session) dial(ctx context.Context, raw net.Conn, h Hello, first *atomic
 	return c, nil
 }
 
-// take is the dialing side's part from its proof on.
+// take runs the dialing side from its proof on.
 func (c *Conn) take(ctx context.Context) error {
 	if err := c.proof.send(c.raw, "take"); err != nil {
 		return fmt.Errorf("sending the proof: %w", err)
@@ -373,7 +366,7 @@ func (c *Conn) take(ctx context.Context) error {
 	return c.proof.expect(c, "welcome", c.bound...)
 }
 
-// noEOF says in words what io.EOF means in a handshake.
+// noEOF replaces io.EOF in a handshake by a descriptive error.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errHungUp
@@ -381,5 +374,5 @@ func noEOF(err error) error {
 	return err
 }
 
-// errHungUp is a connection that the other side closed during the handshake.
+// errHungUp is the error for a connection that the other side closed during the handshake.
 var errHungUp = errors.New("the other side closed the connection during the handshake")

@@ -25,19 +25,19 @@ func plainConfig() Config {
 	return Config{Key: testKey, JobID: "job", Epoch: 7, Purpose: "data"}
 }
 
-// helloOf is a hello of the session.
+// helloOf returns a hello of the session.
 func helloOf(s *Session, from, to, channel int) Hello {
 	return s.complete(Hello{From: from, To: to, Channel: uint16(channel)})
 }
 
-// outcome is how a handshake ended on both sides.
+// outcome is the result of a handshake on both sides.
 type outcome struct {
 	dialed, accepted error
 	hello            Hello
 }
 
-// shake performs a handshake between two sessions over a connection that
-// tamper may change, byte by byte: i counts what one side sends.
+// shake performs a handshake between two sessions over a connection that tamper may change, byte by byte: i is the
+// index of the byte among those that one side sends.
 func shake(dialer, acceptor *Session, h Hello, label string, tamper func(up bool, i int, b byte) byte) (o outcome) {
 	near, far := net.Pipe()
 	if tamper != nil {
@@ -90,8 +90,7 @@ func shake(dialer, acceptor *Session, h Hello, label string, tamper func(up bool
 	return o
 }
 
-// Two sides come together exactly when all that they must have in common is
-// equal, and then each knows what the other said.
+// Two sides connect exactly if all required values are equal, and then each knows the other's values.
 func TestHandshakeNeedsEverythingEqual(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string) Config {
@@ -119,8 +118,8 @@ func TestHandshakeNeedsEverythingEqual(t *testing.T) {
 	})
 }
 
-// A connection on which any one bit was changed, in either direction, comes to
-// nothing on at least one side, and never to a "take" that was not meant.
+// A connection with any one bit changed, in either direction, fails on at least one side, and never leads to an
+// unintended "take".
 func TestHandshakeNoticesEveryBit(t *testing.T) {
 	s := sessionOf(t, plainConfig())
 	for _, d := range []struct {
@@ -152,7 +151,7 @@ func TestNoOtherMACIsAProof(t *testing.T) {
 	}
 }
 
-// player sends what it is given and keeps what comes.
+// player records its writes and reads from a given Reader.
 type player struct {
 	io.Reader
 	sent bytes.Buffer
@@ -160,8 +159,8 @@ type player struct {
 
 func (p *player) Write(b []byte) (int, error) { return p.sent.Write(b) }
 
-// Everything that a rank said in a handshake that worked is worth nothing in
-// the next one; nor is what the other side says, sent back to it.
+// The messages of a rank in a successful handshake are useless in the next one; so are the messages of the other side,
+// sent back to it.
 func TestReplayAndReflection(t *testing.T) {
 	s := sessionOf(t, plainConfig())
 	var up, down bytes.Buffer
@@ -200,8 +199,8 @@ func TestReplayAndReflection(t *testing.T) {
 	}
 }
 
-// A stranger gets nothing that depends on the key before he has said which job
-// he wants, is told apart, and is read no further than needed.
+// A stranger receives nothing that depends on the key before it has named the job that it wants. It gets a specific
+// error, and no more than necessary is read from it.
 func TestStrangersAreToldApart(t *testing.T) {
 	s := sessionOf(t, plainConfig())
 	other := func(change func(*Config)) []byte {
@@ -276,8 +275,7 @@ func FuzzHello(f *testing.F) {
 	})
 }
 
-// FuzzAnswer: bytes without the key never lead past the proof, and no more of
-// them are read than a handshake has.
+// FuzzAnswer: bytes without the key never lead past the proof, and at most the bytes of a handshake are read.
 func FuzzAnswer(f *testing.F) {
 	s := sessionOf(f, plainConfig())
 	h := helloOf(s, 1, 2, 3)
@@ -298,7 +296,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// FuzzAsk: the same for what an impostor answers.
+// FuzzAsk: the same for the answers of an impostor.
 func FuzzAsk(f *testing.F) {
 	s := sessionOf(f, plainConfig())
 	f.Add(make([]byte, answerBytes))

@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// Heartbeat finds out that the other end of a connection is gone, stopped or cut off
-// although nothing ends the connection. The zero value is ready. Any goroutine may call
-// Heard; Watch is for one.
+// Heartbeat detects that the other end of a connection is gone, stopped or cut off although nothing ends the
+// connection. The zero value is ready for use. Heard may be called concurrently; Watch is for one goroutine.
 type Heartbeat struct{ heard atomic.Bool }
 
-// Heard notes that something came.
+// Heard records that data was received.
 func (h *Heartbeat) Heard() { h.heard.Store(true) }
 
-// Watch calls beat, which sends a sign of life, at every interval until ended is closed. It
-// returns true, and earlier, when nothing was heard for more than limit intervals in a row. It
-// counts intervals, not time: who was stopped itself does not hold that against the other end.
+// Watch calls beat, which sends a heartbeat, at every interval until ended is closed. It returns true, and earlier,
+// after more than limit consecutive intervals without a call of Heard. It counts intervals, not time, so that a process
+// that was itself stopped does not conclude that the other end is lost.
 func (h *Heartbeat) Watch(ended <-chan struct{}, interval time.Duration, limit int, beat func()) (silent bool) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()

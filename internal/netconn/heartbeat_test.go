@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Who says something now and then is not silent; who says nothing for more than the limit of
-// intervals is. Who was stopped itself, and so had no interval, does not give up the other end.
+// A peer that sends now and then is not silent; one that sends nothing for more than the limit of intervals is. A
+// process that was itself stopped, and so had no interval, does not give up the other end.
 func TestHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h Heartbeat

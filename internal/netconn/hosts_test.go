@@ -21,7 +21,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
-// farRank is what a rank in a process of its own is told, in its environment.
+// farRank holds the parameters of a rank in its own process, passed in its environment.
 type farRank struct {
 	Rank, Size int
 	Listen     []netip.Addr
@@ -32,9 +32,8 @@ type farRank struct {
 
 const farRankVariable = "PEER_TEST_RANK"
 
-// beFarRank is the life of such a process: it exchanges blobs over stdin and
-// stdout, connects, sends its number to every peer, and tells what came and by
-// which device, or its error.
+// beFarRank runs such a rank: it exchanges blobs over stdin and stdout, connects, sends its number to every peer, and
+// prints the received numbers with their devices, or its error.
 func beFarRank(text string) {
 	var r farRank
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
@@ -80,8 +79,7 @@ func beFarRank(text string) {
 	}
 }
 
-// runFar runs one rank on every host and returns what each printed last: its
-// peers or its error, and all that was logged.
+// runFar runs one rank on every host and returns the last line that each printed, its peers or its error, and the log.
 func runFar(t *testing.T, h *nethosts.Hosts, change func(*farRank)) (said []string, logged string) {
 	t.Helper()
 	exe, err := os.Executable()
@@ -109,7 +107,7 @@ func runFar(t *testing.T, h *nethosts.Hosts, change func(*farRank)) (said []stri
 	return said, log.all.String()
 }
 
-// follow runs a far rank, exchanges blobs for it, and returns its last words.
+// follow runs a far rank, exchanges blobs for it, and returns its last line.
 func follow(t *testing.T, cmd *exec.Cmd, exchange func(context.Context, []byte) ([][]byte, error)) string {
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -162,9 +160,8 @@ func twoNetworks(t *testing.T) *nethosts.Hosts {
 	return nethosts.Up(t, 3, nethosts.Options{Prefix: "peer", Networks: []nethosts.Network{{}, {}}})
 }
 
-// Ranks on several hosts find the network that works, whichever it is,
-// and say nothing of the others. An address that all hosts have, as
-// container bridges do, disturbs nobody.
+// Ranks on several hosts find the network that works, whichever it is, and do not mention the others. An address that
+// all hosts have, as container bridges do, has no effect.
 func TestHostsFindTheNetworkThatWorks(t *testing.T) {
 	h := twoNetworks(t)
 	for i := range h.Len() {
@@ -216,8 +213,7 @@ func TestHostsFindTheNetworkThatWorks(t *testing.T) {
 	}
 }
 
-// A host that nobody reaches stands in the error of all three ranks, with what
-// the kernel says of it.
+// All three ranks name an unreachable host in their error, with the kernel's reason.
 func TestHostsThatAreCutOff(t *testing.T) {
 	h := twoNetworks(t)
 	if err := h.Split(0, []int{0, 2}, []int{1}); err != nil {
@@ -243,7 +239,7 @@ func TestHostsThatAreCutOff(t *testing.T) {
 // A firewall that drops packets is a timeout.
 func TestFirewall(t *testing.T) {
 	h := twoNetworks(t)
-	// A route into nothing on the way back does the same as a filter that drops.
+	// A route to a black hole on the way back has the effect of a filter that drops packets.
 	if out, err := h.Command(1, "ip", "route", "add", "blackhole", "10.77.0.1/32").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

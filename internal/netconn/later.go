@@ -7,17 +7,18 @@ import (
 	"slices"
 )
 
-// Ranks that are not connected at once (Config.First) are so when one of a pair asks: it dials. Where both do at the
-// same time the lower one's connection stands: it refuses the other's, which then ends its attempts.
+// A pair of ranks that Connect does not connect (Config.First) is connected when one of the two calls Reach, and that
+// rank dials. If both do so at the same time, the connection of the lower rank is kept: the lower rank refuses the
+// other's connection, and the other then ends its attempts.
 
-// Serve has all connections handed over, those that come later as they come, whichever rank has dialed; or
-// an error: the *UnreachableError of a rank that this one was to Reach. opened is called concurrently, and not after
-// Close.
+// Serve hands all connections over to opened, later ones as they are established, regardless of the rank that dialed.
+// In place of a connection, opened may receive an error: the *UnreachableError of a rank passed to Reach. opened is
+// called concurrently, and not after Close.
 func (m *Mesh) Serve(opened func(rank int, c *Conn, err error)) {
 	m.opened = opened
 	for _, r := range m.Peers() {
 		if !m.isFirst(r) {
-			continue // it may be about to be welcomed: handOver is for it
+			continue // its welcome may not be sent yet: handOver hands it over
 		}
 		if c := m.take(r); c != nil {
 			opened(r, c, nil)
@@ -26,21 +27,21 @@ func (m *Mesh) Serve(opened func(rank int, c *Conn, err error)) {
 	close(m.serving)
 }
 
-// Peers returns the ranks that this one is or was connected to, in order.
+// Peers returns the ranks that this rank is or was connected to, in increasing order.
 func (m *Mesh) Peers() []int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Sorted(maps.Keys(m.conns))
 }
 
-// Conn returns the connection to a rank, nil where there is none or it is handed over.
+// Conn returns the connection to a rank, nil if there is none or it has been handed over.
 func (m *Mesh) Conn(rank int) *Conn {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.conns[rank]
 }
 
-// take returns the connection to a rank for whom it is handed over to, nil where that is done.
+// take returns the connection to a rank for its new owner, nil if it has been handed over.
 func (m *Mesh) take(rank int) *Conn {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -49,8 +50,8 @@ func (m *Mesh) take(rank int) *Conn {
 	return c
 }
 
-// Reach connects this rank with another one, unless one of the two has begun to already. It does not
-// wait for that. Serve has been called.
+// Reach connects this rank with another one, unless one of the two has already begun to. It does not wait for the
+// connection. It must be called after Serve.
 func (m *Mesh) Reach(rank int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -77,13 +78,13 @@ func (m *Mesh) Reach(rank int) {
 	})
 }
 
-// errCrossing is why a connection is refused to a rank that this one is dialing itself.
+// errCrossing is the reason for which a connection from a rank that this rank is dialing is refused.
 var errCrossing = errors.New("this rank is connecting to it already")
 
-// crossing says whether a connection that comes from a rank does not stand, as this rank has dialed it.
+// crossing reports whether a connection from a rank must be refused because this rank has dialed it.
 func (m *Mesh) crossing(from int) bool { return m.cfg.Rank < from && m.dialing[from] != nil }
 
-// handOver gives a connection that has come later away, unless that is done.
+// handOver hands a later connection over, unless that has been done.
 func (m *Mesh) handOver(rank int) {
 	c := m.take(rank)
 	if c == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// TestReach: ranks that are connected later are so once, however many of them ask at the same time.
+// TestReach: ranks that are connected later are connected once, even if both sides call Reach at the same time.
 func TestReach(t *testing.T) {
 	const size = 6
 	for _, encrypt := range []bool{false, true} {
@@ -73,8 +73,8 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// TestServeWhileAPeerCalls: a connection is handed over once its welcome is on its way, at whatever moment of its
-// beginning this rank serves.
+// TestServeWhileAPeerCalls: a connection is handed over once its welcome is on its way, even if this rank calls Serve
+// while the connection is being made.
 func TestServeWhileAPeerCalls(t *testing.T) {
 	for i := range testutil.Count(40, 200) {
 		meshes, errs := connect(t, 2, func(cfg *Config) {
@@ -99,7 +99,7 @@ func TestServeWhileAPeerCalls(t *testing.T) {
 		}
 		serve(0)
 		meshes[0].Reach(1)
-		for len(meshes[1].Peers()) == 0 { // until rank 1 has noted it
+		for len(meshes[1].Peers()) == 0 { // until rank 1 has recorded it
 			runtime.Gosched()
 		}
 		serve(1)
@@ -118,7 +118,7 @@ func TestServeWhileAPeerCalls(t *testing.T) {
 	}
 }
 
-// TestReachOfNobody: a rank that has closed its mesh refuses, and that is told.
+// TestReachOfNobody: a rank that has closed its mesh refuses connections, and the error reports that.
 func TestReachOfNobody(t *testing.T) {
 	meshes, errs := connect(t, 2, func(cfg *Config) {
 		cfg.First = func(int) bool { return false }

@@ -1,15 +1,13 @@
-// Package netconn makes the authenticated connections between the processes of a
-// job, and hands them over. It is not for users. Both ends prove that they know a
-// key of the job (Session), in bounded time and among a bounded number of peers
-// that have not done so (Acceptor); a process that is reached at several addresses
-// is dialed at all of them (Race), and the fastest is kept; then the
-// connection carries plain bytes or TLS 1.3.
+// Package netconn makes the authenticated connections between the processes of a job, and hands them over. It is
+// internal to treerun. Both ends prove that they know a key of the job (Session), in bounded time and among a bounded
+// number of unauthenticated peers (Acceptor). A process that has several addresses is dialed at all of them, and the
+// fastest connection is kept. The connection then carries plain bytes or TLS 1.3.
 //
-// Connect joins all ranks of a job over TCP in this way. How ranks tell each other
-// where they listen is the caller's function Exchange.
+// Connect joins all ranks of a job over TCP in this way. The caller's function Exchange distributes the addresses at
+// which ranks listen.
 //
-// The package knows nothing of what goes over its connections. Packages rank,
-// transport/tcp, transport/shm and the treeruns of --nnodes use it.
+// The package does not interpret the data on its connections. Packages rank, transport/tcp, transport/shm and the
+// treeruns of --nnodes use it.
 package netconn
 
 import (
@@ -31,41 +29,38 @@ const (
 // Digest is a digest of settings.
 type Digest [sha256.Size]byte
 
-// String returns the first digits.
+// String returns the first 8 hexadecimal digits.
 func (d Digest) String() string { return fmt.Sprintf("%x", d[:4]) }
 
-// Config says who connects to whom, and how. Job, Epoch, Purpose, Key,
-// Encrypt and Use are the same on all ranks.
+// Config describes the connections of one rank. Job, Epoch, Purpose, Key, Encrypt and Use are the same on all ranks.
 type Config struct {
 	Rank, Size int
-	Peers      func(rank int) bool // with whom this rank may have connections; symmetric; nil: with all others
-	First      func(rank int) bool // with whom of these at once, and not by Mesh.Reach; symmetric; nil: with all
+	Peers      func(rank int) bool // ranks that this rank may have connections with; symmetric; nil: all others
+	First      func(rank int) bool // which of these Connect connects, and not Mesh.Reach; symmetric; nil: all
 
 	Key     []byte // the job's secret
 	JobID   string
-	Epoch   int    // a job that starts again under the same id and key counts up
-	Purpose string // tells the connections of one Connect from those of others at the same time
+	Epoch   int    // increases when a job starts again under the same id and key
+	Purpose string // distinguishes the connections of concurrent Connects
 	Encrypt bool   // TLS 1.3
-	Use     Digest // of what else must be the same on all ranks for the connections to be used
+	Use     Digest // of all other settings that must be the same on all ranks
 
 	Listen      []netip.Addr  // this rank's addresses, best first
 	Ports       PortRange     // to listen at
 	Timeout     time.Duration // for all attempts, from the moment when all ranks listen; 0 means defaultTimeout
-	PeerTimeout time.Duration // after which a host that does not answer any more is lost; 0 means DefaultPeerTimeout
+	PeerTimeout time.Duration // time after which a host that does not answer is lost; 0 means DefaultPeerTimeout
 
 	HostOf func(rank int) string // names of hosts, for errors; may be nil
 
-	// Exchange gives every rank the blobs of all, by rank. It is called twice,
-	// or once when a rank cannot begin. An error that it returns keeps its
-	// type. It should fail when a rank is lost.
+	// Exchange returns the blobs of all ranks, by rank. It is called twice, or once if a rank cannot begin. Its errors are
+	// returned with their type. It should fail when a rank is lost.
 	Exchange func(ctx context.Context, blob []byte) ([][]byte, error)
 
-	// Via, where it is not nil, returns the address to dial in place of the
-	// one where a peer listens: for tests with a proxy between.
+	// Via, if not nil, returns the address to dial in place of the one where a peer listens, for tests with a proxy.
 	Via func(peer int, at netip.AddrPort) netip.AddrPort
 
 	Log     *slog.Logger // nil means slog.Default
-	Verbose bool         // log at level Info by which addresses ranks are connected; else at Debug
+	Verbose bool         // log the addresses of connected ranks at level Info; else at Debug
 }
 
 // validate checks cfg and fills in defaults.
@@ -91,8 +86,7 @@ func (cfg *Config) validate() error {
 	return nil
 }
 
-// newSession derives the keys of one Connect. What jobs tell each other apart by goes
-// along in the clear.
+// newSession derives the keys of one Connect. The values that distinguish jobs are sent in the clear.
 func newSession(cfg *Config) (*Session, error) {
 	use := fmt.Sprintf("treerun connections %d epoch %d %s", helloVersion, cfg.Epoch, cfg.Purpose)
 	key, err := DeriveKey(cfg.Key, cfg.JobID, use)

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// limit is how long anything may take before it counts as hung.
+// limit is the time after which an operation counts as hung.
 const limit = 2 * time.Minute
 
 // exchange is an all-gather among goroutines.
@@ -81,7 +81,7 @@ func addrs(text ...string) (list []netip.Addr) {
 	return list
 }
 
-// config returns rank's of a job of size ranks, which has two addresses.
+// config returns the Config of a rank of a job with e.size ranks. The rank has two addresses.
 func config(e *exchange, rank int) Config {
 	return Config{
 		Rank: rank, Size: e.size, Key: testKey, JobID: "job", Epoch: 3, Purpose: "test",
@@ -133,7 +133,7 @@ func mustConnect(t *testing.T, size int, change func(*Config)) []*Mesh {
 	return meshes
 }
 
-// talk sends something through every connection, in both directions.
+// talk sends data through every connection, in both directions.
 func talk(t *testing.T, meshes []*Mesh) {
 	t.Helper()
 	for r, m := range meshes {
@@ -174,8 +174,7 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// Whoever asks is told once per pair, by the side that dials, which addresses
-// were chosen.
+// With Verbose, the side that dials logs the chosen addresses, once per pair.
 func TestChosenAddressesAreTold(t *testing.T) {
 	for _, verbose := range []bool{true, false} {
 		var logs [3]bytes.Buffer // a handler writes one line at a time

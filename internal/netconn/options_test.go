@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Every connection, on both sides, has the options that notice a lost host.
+// Every connection, on both sides, has the options that detect a lost host.
 func TestSocketOptions(t *testing.T) {
 	for _, m := range mustConnect(t, 2, func(cfg *Config) { cfg.PeerTimeout = 7 * time.Second }) {
 		for _, p := range m.Peers() {

@@ -18,17 +18,17 @@ import (
 type place struct {
 	Addr   netip.Addr // without zone
 	Port   uint16
-	Device string       // "" when not known
-	subnet netip.Prefix // not valid when not known; not told to others
+	Device string       // "" if not known
+	subnet netip.Prefix // not valid if not known; not sent to other ranks
 }
 
-// String is the form of errors: "10.0.0.2:41234, eth0".
+// String returns the place as in errors: "10.0.0.2:41234, eth0".
 func (p place) String() string { return p.on(netip.AddrPortFrom(p.Addr, p.Port).String()) }
 
-// host is String without the port.
+// host returns String without the port.
 func (p place) host() string { return p.on(p.Addr.String()) }
 
-// on adds the device to an address.
+// on appends the device to an address.
 func (p place) on(address string) string {
 	return strings.TrimSuffix(address+", "+p.Device, ", ")
 }
@@ -47,7 +47,7 @@ func locate(addrs []netip.Addr) ([]place, error) {
 	for _, d := range devices {
 		list, err := d.Addrs()
 		if err != nil {
-			continue // it went away meanwhile
+			continue // it disappeared in the meantime
 		}
 		for _, a := range list {
 			if p, err := netip.ParsePrefix(a.String()); err == nil {
@@ -66,7 +66,7 @@ func locate(addrs []netip.Addr) ([]place, error) {
 			}
 		}
 		if p.Addr.IsLoopback() && p.Device == "" {
-			p.Device = "lo" // all of 127.0.0.0/8 is
+			p.Device = "lo" // all of 127.0.0.0/8 is on lo
 		}
 		if p.Addr.IsLinkLocalUnicast() && p.Addr.Is6() && p.Device == "" {
 			return nil, fmt.Errorf("no network device has the link-local address %v", a)
@@ -76,8 +76,7 @@ func locate(addrs []netip.Addr) ([]place, error) {
 	return all, nil
 }
 
-// zoned returns the address as sockets want it: link-local addresses of IPv6
-// need the name of this host's device.
+// zoned returns the address as sockets need it: link-local addresses of IPv6 need the name of this host's device.
 func zoned(a netip.Addr, device string) netip.Addr {
 	if a.Is6() && a.IsLinkLocalUnicast() {
 		return a.WithZone(device)
@@ -85,8 +84,7 @@ func zoned(a netip.Addr, device string) netip.Addr {
 	return a
 }
 
-// listen opens a listener at p, at a port of the range; it tries the one numbered
-// first first.
+// listen opens a listener at p, at a port of the range. It begins with port number first of the range.
 func listen(p place, among PortRange, first int) (*net.TCPListener, error) {
 	network := "tcp6"
 	if p.Addr.Is4() {
@@ -101,9 +99,8 @@ func listen(p place, among PortRange, first int) (*net.TCPListener, error) {
 	return ln, nil
 }
 
-// listenAll opens one listener per address and completes the places with their
-// ports. An address where that is not possible is left out, unless it is the
-// last hope.
+// listenAll opens one listener per address and sets the ports of the places. An address where that fails is left out,
+// unless no other is left.
 func (m *Mesh) listenAll() error {
 	if len(m.cfg.Listen) == 0 {
 		return errors.New("no address to listen at (hint: --iface chooses the network devices)")
@@ -136,9 +133,8 @@ func (m *Mesh) listenAll() error {
 	return nil
 }
 
-// HostID returns a digest that two processes share when they share a loopback device: same
-// boot of the same machine, same network namespace. Where the kernel does not say, the host's
-// name stands for them.
+// HostID returns a digest that two processes share if they share a loopback device: the same boot of the same machine,
+// and the same network namespace. If the kernel does not report these, the host's name is used instead.
 func HostID() (id [16]byte) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	space, err2 := os.Readlink("/proc/self/ns/net")
@@ -151,18 +147,17 @@ func HostID() (id [16]byte) {
 	return id
 }
 
-// maxPaths is how many ways to one peer are tried: to each of its addresses two.
+// maxPaths is the number of paths to one peer that are tried: two for each of its addresses.
 const maxPaths = 2 * maxPlaces
 
-// path is a way to a peer: from one of this rank's addresses to one of its.
+// path is a pair of addresses: one of this rank's, and one of a peer's.
 type path struct {
 	from place
 	at   place
 }
 
-// paths returns the ways from a rank that listens at own to one that listens
-// at theirs, best first: every one of their addresses from the address that
-// suits it best, then from the second best, and so on. Both lists have the best
+// paths returns the paths from a rank that listens at own to one that listens at theirs, best first: every one of their
+// addresses from the address that suits it best, then from the second best, and so on. Both lists have the best
 // addresses first.
 func paths(own, theirs []place, sameHost bool) []path {
 	type ranked struct {
@@ -171,11 +166,11 @@ func paths(own, theirs []place, sameHost bool) []path {
 	}
 	var all []ranked
 	for _, at := range theirs {
-		// What both hosts have, as bridges of containers do, leads back to us.
+		// An address that both hosts have, as bridges of containers do, leads back to this host.
 		if !sameHost && slices.ContainsFunc(own, func(p place) bool { return p.Addr == at.Addr }) {
 			continue
 		}
-		var near, far []path // in the subnet of the address that it is reached from, and not
+		var near, far []path // own address in the subnet of the peer's address, or not
 		for _, from := range own {
 			switch {
 			case !suits(from, at, sameHost):
@@ -201,17 +196,17 @@ func paths(own, theirs []place, sameHost bool) []path {
 	return out
 }
 
-// suits says whether packets can get from one address to the other at all.
+// suits reports whether packets can travel from one address to the other at all.
 func suits(from, at place, sameHost bool) bool {
 	return from.Addr.Is4() == at.Addr.Is4() &&
 		from.Addr.IsLoopback() == at.Addr.IsLoopback() && (sameHost || !at.Addr.IsLoopback()) &&
 		from.Addr.IsLinkLocalUnicast() == at.Addr.IsLinkLocalUnicast()
 }
 
-// PortRange is a range of ports, both ends within. The zero value is any port.
+// PortRange is a range of ports, including both ends. The zero value is any port.
 type PortRange struct{ Lo, Hi int }
 
-// ParsePorts reads LO-HI, with 1 <= LO <= HI <= 65535.
+// ParsePorts parses LO-HI, with 1 <= LO <= HI <= 65535.
 func ParsePorts(text string) (PortRange, error) {
 	lo, hi, _ := strings.Cut(text, "-")
 	a, err1 := strconv.ParseUint(lo, 10, 16)
@@ -222,8 +217,7 @@ func ParsePorts(text string) (PortRange, error) {
 	return PortRange{int(a), int(b)}, nil
 }
 
-// SeedPorts are those that processes find for themselves: they lie below those that Linux
-// gives to connections.
+// SeedPorts are the ports at which processes find each other: they lie below those that Linux gives to connections.
 var SeedPorts = PortRange{Lo: 20000, Hi: 31999}
 
 // Pick returns a port of the range, the same one for the same text.
@@ -233,7 +227,7 @@ func (r PortRange) Pick(text string) int {
 	return r.Lo + int(h.Sum32()%uint32(r.Count()))
 }
 
-// Count returns how many ports the range has, 0 for any.
+// Count returns the number of ports of the range, 0 for any port.
 func (r PortRange) Count() int {
 	if r == (PortRange{}) {
 		return 0
@@ -241,13 +235,12 @@ func (r PortRange) Count() int {
 	return r.Hi - r.Lo + 1
 }
 
-// String returns the range as the flag has it.
+// String returns the range in the form of the flag.
 func (r PortRange) String() string { return fmt.Sprintf("%d-%d", r.Lo, r.Hi) }
 
-// ListenIn calls open with one port of the range after the other until one is not
-// taken: until the error is nil, or not EADDRINUSE. It begins with the one numbered
-// first, so that the ranks of a host do not all try the same ones. Where all are
-// taken the error wraps EADDRINUSE. For any port it calls open once, with 0.
+// ListenIn calls open with one port of the range after the other until a port is free: until the error is nil, or not
+// EADDRINUSE. It begins with port number first of the range, so that the ranks of a host do not all try the same ones.
+// If all ports are taken, the error wraps EADDRINUSE. If the range is any port, ListenIn calls open once, with 0.
 func ListenIn[T any](r PortRange, first int, open func(port uint16) (T, error)) (T, error) {
 	n := r.Count()
 	if n == 0 {

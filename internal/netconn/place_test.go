@@ -60,8 +60,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// Every address that can be reached at all is tried from some address of ours,
-// and none twice in the same way.
+// Every address that can be reached at all is tried from some own address, and no path is tried twice.
 func TestPathsLeaveNothingOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string) []place {
@@ -96,8 +95,7 @@ func TestPathsLeaveNothingOut(t *testing.T) {
 	})
 }
 
-// Both families at once; and connections are made in IPv6 when that is all
-// there is.
+// Both address families are used at once; and connections use IPv6 if there is nothing else.
 func TestSixth(t *testing.T) {
 	ln, err := net.Listen("tcp", "[::1]:0")
 	testutil.Need(t, testutil.IPv6, err)
@@ -112,12 +110,12 @@ func TestSixth(t *testing.T) {
 	}
 }
 
-// Ports are within the range that was given, and ranks of one host share it.
+// Ports are within the given range, and ranks of one host share the range.
 func TestPortRange(t *testing.T) {
 	const size = 4
 	lo := 0
 	var found []netip.AddrPort
-	for range 100 { // somebody else's ports may lie there
+	for range 100 { // ports of other programs may lie there
 		lo = testutil.FreePorts(2 * size)
 		meshes, errs := connect(t, size, func(cfg *Config) {
 			cfg.Listen = addrs("127.0.0.1", "127.0.0.2")
@@ -144,7 +142,7 @@ func TestPortRange(t *testing.T) {
 	}
 }
 
-// Without a free port in the range, the error names it.
+// If the range has no free port, the error names the range.
 func TestPortRangeIsFull(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -162,8 +160,7 @@ func TestPortRangeIsFull(t *testing.T) {
 	}
 }
 
-// Who has no peers listens nowhere and dials nobody, but takes part in the
-// exchanges.
+// A rank without peers neither listens nor dials, but takes part in the exchanges.
 func TestPeers(t *testing.T) {
 	linked := func(a, b int) bool { return a != 3 && b != 3 && (a+b)%2 == 1 }
 	var offered []offer
@@ -194,7 +191,7 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// An address that this host does not have is left out where there is another.
+// An address that this host does not have is left out if there is another.
 func TestAddressThatWentAway(t *testing.T) {
 	var log logs
 	talk(t, mustConnect(t, 2, func(cfg *Config) {

@@ -23,7 +23,7 @@ func TestParsePorts(t *testing.T) {
 	}
 }
 
-// Ports are tried one after the other, from another one on for each rank.
+// Ports are tried one after the other, from a different one on for each rank.
 func TestListenIn(t *testing.T) {
 	var tried []uint16
 	busy := fmt.Errorf("listen: %w", syscall.EADDRINUSE)

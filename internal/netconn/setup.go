@@ -13,34 +13,32 @@ import (
 	"github.com/treerun/treerun/internal/strict"
 )
 
-// Bounds of what ranks tell each other through Config.Exchange, before and after they connect.
+// Bounds of the messages that ranks send through Config.Exchange, before and after they connect.
 const (
 	maxPlaces = job.MaxAddresses
 	maxDevice = 15  // bytes, as in Linux
 	maxReason = 160 // bytes
-	maxText   = 640 // bytes, of why a pair could not connect
+	maxText   = 640 // bytes of the description of a pair that could not connect
 	maxPairs  = 64
 	maxTries  = 4
-	maxLines  = 32 // about ranks that an error has at most
+	maxLines  = 32 // about ranks in one error
 )
 
-// offer is what a rank tells all others in the first exchange: where it
-// listens.
+// offer is the message of a rank in the first exchange: the addresses where it listens.
 type offer struct {
 	Settings settings // equal on all ranks
 	Host     [16]byte
 	Places   []place
 }
 
-// settings are what all ranks must have in common.
+// settings must be the same on all ranks.
 type settings struct {
 	Encrypt bool
 	Epoch   int
 	Use     Digest
 }
 
-// Report is what a rank tells others in the second exchange: to whom it could not
-// connect.
+// Report is the message of a rank in the second exchange: the ranks that it could not connect to.
 type Report struct {
 	Total int // pairs that failed
 	Pairs []FailedPair
@@ -49,7 +47,7 @@ type Report struct {
 // FailedPair is a rank that the rank of the report could not connect to.
 type FailedPair struct {
 	To           int
-	Reason, Text string // of the first way; the line about the pair
+	Reason, Text string // of the first path; the line about the pair
 }
 
 func (o *offer) check() error {
@@ -64,12 +62,12 @@ func (o *offer) check() error {
 	return nil
 }
 
-// Usable says whether an address that came from outside may be that of another host.
+// Usable reports whether an address from outside can be the address of another host.
 func Usable(a netip.Addr) bool {
 	return a.IsValid() && !a.Is4In6() && !a.IsUnspecified() && !a.IsMulticast() && a.Zone() == ""
 }
 
-// checkOffers returns what is wrong with the first offer that cannot be: all must have the settings of rank 0.
+// checkOffers returns an error for the first invalid offer: all must have the settings of rank 0.
 func checkOffers(all []offer) error {
 	for r := range all {
 		if err := all[r].check(); err != nil {
@@ -82,7 +80,7 @@ func checkOffers(all []offer) error {
 	return nil
 }
 
-// Add notes that rank from could not connect to rank to. There is at least one try.
+// Add records that rank from could not connect to rank to. There is at least one try.
 func (r *Report) Add(from, to int, hostOf func(int) string, tries []Try) {
 	if r.Total++; len(r.Pairs) < maxPairs {
 		text := pairLine(from, to, hostOf, tries)
@@ -91,7 +89,7 @@ func (r *Report) Add(from, to int, hostOf func(int) string, tries []Try) {
 	}
 }
 
-// DecodeReport reads the report of a rank, of size ranks.
+// DecodeReport decodes the report of a rank of a job of size ranks.
 func DecodeReport(b []byte, size int) (r Report, err error) {
 	if err = strict.Unmarshal(b, &r); err == nil {
 		err = r.check(size)
@@ -114,26 +112,24 @@ func (r *Report) check(size int) error {
 	return nil
 }
 
-// UnreachableError says which pairs of ranks could not connect. All ranks
-// return the same.
+// UnreachableError reports the pairs of ranks that could not connect. It is the same on all ranks.
 type UnreachableError struct {
 	Total   int  // pairs
-	Refused bool // nobody listens any more where these ranks did
+	Refused bool // the ports of these ranks were closed
 	text    string
 }
 
-// Error is one line per pair, or, when they are very many, one for each pair of
-// hosts and reason; and a hint.
+// Error returns one line per pair, or, if there are very many, one for each pair of hosts and reason; and a hint.
 func (e *UnreachableError) Error() string { return e.text }
 
-// Try is one way on which two ranks could not connect.
+// Try is one path on which two ranks could not connect.
 type Try struct {
-	Own, Address string // "10.0.0.4, eth0" and "10.0.0.2:41234, eth0"; "" when there is no way
+	Own, Address string // "10.0.0.4, eth0" and "10.0.0.2:41234, eth0"; "" if there is no path
 	Reason       string // "connection refused"
 }
 
-// pairLine is a line such as "rank 3 (10.0.0.4, eth0 on host d) -> rank 1
-// (10.0.0.2:41234, eth0 on host b): connection refused". There is at least one try.
+// pairLine returns a line such as "rank 3 (10.0.0.4, eth0 on host d) -> rank 1 (10.0.0.2:41234, eth0 on host b):
+// connection refused". There is at least one try.
 func pairLine(from, to int, hostOf func(int) string, tries []Try) string {
 	first := tries[0]
 	text := fmt.Sprintf("rank %d%s -> rank %d%s: %s", from, where(first.Own, hostOf(from)), to,
@@ -159,8 +155,8 @@ func where(at, host string) string {
 	return " (" + at + " on host " + host + ")"
 }
 
-// Unreachable returns the error that the reports make, by rank, nil when all pairs have
-// connected. iface and ports are the user's settings that may help.
+// Unreachable returns the error that the reports, by rank, amount to, nil if all pairs have connected. iface and ports
+// are the names of the user's settings that may help.
 func Unreachable(reports []Report, hostOf func(int) string, iface, ports string) error {
 	type kind struct{ from, to, reason string }
 	total, known := 0, 0

@@ -129,7 +129,7 @@ func TestReportsSurviveTheWire(t *testing.T) {
 	})
 }
 
-// A report that names what is not there, or cannot be shown, is refused.
+// A report with ranks that do not exist, or with unprintable text, is refused.
 func TestReportsThatMakeNoSense(t *testing.T) {
 	for name, spoil := range map[string]func(r *Report){
 		"total":    func(r *Report) { r.Total = 0 },
@@ -153,8 +153,7 @@ func TestReportsThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// A rank that reaches nobody, each for another reason, says so in some
-// ten thousand bytes.
+// The report of a rank that reaches no other rank, each for another reason, takes some ten thousand bytes.
 func TestReportsAreBounded(t *testing.T) {
 	const size = 10_000
 	var r Report
@@ -184,7 +183,7 @@ func FuzzReport(f *testing.F) {
 		if err != nil || !reflect.DeepEqual(again, r) {
 			t.Errorf("%q was read as %+v, and that as %+v, %v", b, r, again, err)
 		}
-		// Whatever it says, it can be told to people.
+		// Any text in it must be printable.
 		if err := Unreachable([]Report{r}, func(int) string { return "" }, "--iface", "--port-range"); err != nil &&
 			bytes.ContainsAny([]byte(err.Error()), "\x00\x1b") {
 			t.Errorf("%q", err)
@@ -192,7 +191,7 @@ func FuzzReport(f *testing.F) {
 	})
 }
 
-// Nobody listens at an address such as these.
+// No process listens at addresses such as these.
 func TestAddressesThatMakeNoSense(t *testing.T) {
 	for _, text := range []string{"10.0.0.1", "fd77::1", "0.0.0.0", "::", "224.0.0.1", "::ffff:10.0.0.1", "fe80::1%eth0"} {
 		a := netip.MustParseAddr(text)

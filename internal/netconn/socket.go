@@ -10,15 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setPeerTimeout makes c fail when its peer's host has not answered for about
-// d: sent data that is not acknowledged counts (TCP_USER_TIMEOUT), and while
-// nothing is sent, keepalive probes do. It also turns Nagle's algorithm off. d
-// is at least a second.
+// setPeerTimeout makes c fail when its peer's host has not answered for about d: for unacknowledged data by
+// TCP_USER_TIMEOUT, and while no data is sent by keepalive probes. It also turns Nagle's algorithm off. d is raised to
+// at least a second.
 func setPeerTimeout(c *net.TCPConn, d time.Duration) error {
 	d = max(d, time.Second)
 	err := c.SetNoDelay(true)
 	if err == nil {
-		// With TCP_USER_TIMEOUT the kernel goes by that, not by Count.
+		// With TCP_USER_TIMEOUT the kernel uses that time, not Count.
 		err = c.SetKeepAliveConfig(net.KeepAliveConfig{
 			Enable: true, Idle: max(d/3, time.Second), Interval: max(d/6, time.Second), Count: 4,
 		})
@@ -35,8 +34,7 @@ func setPeerTimeout(c *net.TCPConn, d time.Duration) error {
 	return nil
 }
 
-// roundTrip returns the least time that a packet to c's peer and the answer
-// took, as the kernel has measured it.
+// roundTrip returns the minimum round-trip time between c and its peer, as measured by the kernel.
 func roundTrip(c *net.TCPConn) (least time.Duration, ok bool) {
 	err := onSocket(c, func(fd int) error {
 		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
@@ -48,11 +46,11 @@ func roundTrip(c *net.TCPConn) (least time.Duration, ok bool) {
 	return least, ok && err == nil
 }
 
-// TooLarge is what may keep data from arriving on a connection over which small packets pass.
+// TooLarge is a possible reason why data does not arrive on a connection over which small packets pass.
 const TooLarge = "packets that are too large for a switch (MTU)"
 
-// Jumbo returns ", or " and TooLarge for a TCP connection whose packets are larger than those of plain Ethernet, ""
-// for others. No switch is between the ends of a loopback.
+// Jumbo returns ", or " and TooLarge for a TCP connection whose packets are larger than those of plain Ethernet, "" for
+// others. A loopback has no switch between its ends.
 func Jumbo(c net.Conn) (text string) {
 	if k, is := c.(*Conn); is {
 		c = k.raw
@@ -66,7 +64,7 @@ func Jumbo(c net.Conn) (text string) {
 	return text
 }
 
-// JumboSocket is Jumbo of a socket, which may be closed by the system.
+// JumboSocket is Jumbo for a socket. The system may close the socket at any time.
 func JumboSocket(fd int) string {
 	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil || info.Pmtu <= 1500 || info.Pmtu >= 65535 {
@@ -75,8 +73,8 @@ func JumboSocket(fd int) string {
 	return ", or " + TooLarge
 }
 
-// Stalled returns err, an error of a connection of which jumbo is what Jumbo returns, and what may be its cause where
-// it is a timeout and packets are large.
+// Stalled returns err, an error of a connection, with a possible cause added if err is a timeout and packets are large.
+// jumbo is the result of Jumbo for the connection.
 func Stalled(jumbo string, err error) error {
 	var slow net.Error
 	if jumbo != "" && errors.As(err, &slow) && slow.Timeout() {

@@ -18,7 +18,7 @@ import (
 	"github.com/treerun/treerun/internal/strict"
 )
 
-// logs keeps what is logged, line by line.
+// logs collects log lines.
 type logs struct {
 	mu  sync.Mutex
 	all bytes.Buffer
@@ -43,8 +43,8 @@ func (l *logs) lines(with string) (found []string) {
 	return found
 }
 
-// onOffers calls f with the offers of all ranks, on this one, between the first
-// exchange and what follows it: all ranks listen then.
+// onOffers calls f with the offers of all ranks, on this one, between the first exchange and the next step: all ranks
+// listen then.
 func onOffers(cfg *Config, f func([]offer)) {
 	inner, calls := cfg.Exchange, 0
 	cfg.Exchange = func(ctx context.Context, b []byte) ([][]byte, error) {
@@ -68,15 +68,14 @@ func doors(offers []offer) (all []netip.AddrPort) {
 	return all
 }
 
-// A stranger is what somebody without the key does with a connection. Whether
-// he hangs up afterwards is up to him; a connection that he leaves open is
-// closed at the end of the test.
+// A stranger is the behavior of a caller without the key on a connection. It may close the connection; a connection
+// that it leaves open is closed at the end of the test.
 type stranger func(c net.Conn, door netip.AddrPort)
 
-// says writes text and stays.
+// says writes text and keeps the connection open.
 func says(text []byte) stranger { return func(c net.Conn, _ netip.AddrPort) { c.Write(text) } }
 
-// strangers of all kinds, for a job of the given session.
+// strangers returns strangers of all kinds, for a job of the given session.
 func strangers(t *testing.T) map[string]stranger {
 	helloOf := func(change func(*Config)) []byte {
 		cfg := config(newExchange(4), 0)
@@ -115,7 +114,7 @@ func strangers(t *testing.T) map[string]stranger {
 	}
 }
 
-// crowd sends n strangers to every door, and returns when all are there.
+// crowd sends n strangers to every listener, and returns when all are there.
 func crowd(t *testing.T, doors []netip.AddrPort, n int, come stranger) {
 	var all sync.WaitGroup
 	for _, d := range doors {
@@ -136,8 +135,8 @@ func crowd(t *testing.T, doors []netip.AddrPort, n int, come stranger) {
 	all.Wait()
 }
 
-// Strangers of every kind stand at every door before the peers come. All ranks
-// connect, and say once that somebody was there.
+// Strangers of every kind connect to every listener before the peers do. All ranks connect, and log once that there was
+// a stranger.
 func TestStrangers(t *testing.T) {
 	for name, come := range strangers(t) {
 		t.Run(name, func(t *testing.T) {
@@ -147,7 +146,7 @@ func TestStrangers(t *testing.T) {
 				onOffers(cfg, func(all []offer) { crowd(t, doors(all[cfg.Rank:cfg.Rank+1]), 24, come) })
 			})
 			talk(t, meshes)
-			// Rank 0 is dialed by nobody: it may be through before it has looked at them.
+			// Rank 0 is not dialed by any rank: it may have ended before it has looked at the strangers.
 			if warned := log.lines("level=WARN"); len(warned) > 4 {
 				t.Errorf("%d warnings:\n%s", len(warned), strings.Join(warned, ""))
 			}
@@ -155,7 +154,7 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// So do a thousand at every door, of all kinds at once; over TLS, too.
+// All ranks also connect with a thousand strangers of all kinds at every listener, with and without TLS.
 func TestCrowdOfStrangers(t *testing.T) {
 	kinds := strangers(t)
 	var names []string
@@ -186,8 +185,7 @@ func TestCrowdOfStrangers(t *testing.T) {
 	}
 }
 
-// Each kind of stranger is refused for what he is, whatever else goes on, and
-// the log says so.
+// Each kind of stranger is refused for its own reason, regardless of other connections, and the log has the reason.
 func TestStrangersAreNamed(t *testing.T) {
 	want := map[string]string{
 		"silence":         "i/o timeout", // that takes proveTimeout
@@ -211,7 +209,7 @@ func TestStrangersAreNamed(t *testing.T) {
 			t.Parallel()
 			var log logs
 			refused := func() bool { return len(log.lines(text)) > 0 }
-			// Rank 3 is visited, while rank 0 keeps all waiting.
+			// Rank 3 gets the stranger, while rank 0 delays all ranks.
 			mustConnect(t, 4, func(cfg *Config) {
 				switch cfg.Rank {
 				case 3:
@@ -225,7 +223,7 @@ func TestStrangersAreNamed(t *testing.T) {
 	}
 }
 
-// waitFor returns when f does, which somebody else brings about.
+// waitFor waits until f, whose result another goroutine changes, returns true.
 func waitFor(t *testing.T, f func() bool) {
 	for end := time.Now().Add(limit); !f(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -252,8 +250,8 @@ func TestSlowerPathsAreQuiet(t *testing.T) {
 	}
 }
 
-// Jobs with the same key and addresses, or the same id, do not meet, even when
-// one dials the other's ports; and a rank of an older epoch does not get in.
+// Jobs with the same key and addresses, or the same id, do not connect to each other, even if one dials the other's
+// ports; and a rank of an older epoch is not admitted.
 func TestOtherJobsAreStrangers(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"job":     func(cfg *Config) { cfg.JobID = "other" },
@@ -303,8 +301,7 @@ func TestOtherJobsAreStrangers(t *testing.T) {
 	}
 }
 
-// Who was let in is not asked again who he is, and who was not is gone when
-// Connect returns.
+// An authenticated connection is not authenticated again, and an unauthenticated one is closed when Connect returns.
 func TestNothingStaysOpen(t *testing.T) {
 	var at []netip.AddrPort
 	var silent net.Conn
@@ -337,7 +334,7 @@ func isTimeout(err error) bool {
 	return errors.As(err, &e) && e.Timeout()
 }
 
-// TestAstray: a caller with the key who wants another rank is refused, and is no stranger; one without it is.
+// TestAstray: a caller with the key that wants another rank is refused, and is no stranger; one without it is.
 func TestAstray(t *testing.T) {
 	for _, c := range []struct {
 		key   string

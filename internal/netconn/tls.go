@@ -16,13 +16,12 @@ import (
 	"time"
 )
 
-// exporterLabel is that of tls-exporter channel bindings (RFC 9266).
+// exporterLabel is the label of tls-exporter channel bindings (RFC 9266).
 const exporterLabel = "EXPORTER-Channel-Binding"
 
-// newTLS returns the settings of both sides' TLS. The certificate's private key
-// is derived from the session's key: who has it knows that, and all ends
-// have the same, so that nothing needs to be distributed and no authority asked.
-// Session keys are ephemeral: who learns the job's key later reads nothing.
+// newTLS returns the TLS settings of both sides. The certificate's private key is derived from the session's key: its
+// holder knows the session's key, and all ends have the same one, so that no certificate needs to be distributed and no
+// authority is needed. Session keys are ephemeral: an attacker who later learns the job's key cannot decrypt anything.
 func newTLS(secret []byte) (*tls.Config, error) {
 	seed, err := hkdf.Expand(sha256.New, secret, "certificate", ed25519.SeedSize)
 	if err != nil {
@@ -40,7 +39,7 @@ func newTLS(secret []byte) (*tls.Config, error) {
 		Certificates:           []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
 		ClientAuth:             tls.RequireAnyClientCert,
 		SessionTicketsDisabled: true,
-		InsecureSkipVerify:     true, // names and dates mean nothing here: VerifyConnection compares the key
+		InsecureSkipVerify:     true, // names and dates are not significant: VerifyConnection compares the key
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if len(s.PeerCertificates) != 1 || !public.Equal(s.PeerCertificates[0].PublicKey) {
 				return ErrKey
@@ -50,7 +49,7 @@ func newTLS(secret []byte) (*tls.Config, error) {
 	}, nil
 }
 
-// under is the connection beneath a tls.Conn, which the owner may exchange.
+// under is the connection below a tls.Conn, which the owner may replace.
 type under struct{ net.Conn }
 
 // binding returns 32 bytes that only the two ends of c's session know.
@@ -62,8 +61,8 @@ func binding(c *tls.Conn) ([]byte, error) {
 	return state.ExportKeyingMaterial(exporterLabel, nil, 32)
 }
 
-// seal begins the TLS session of a connection that was taken, where one is
-// wanted, and has the dialing side prove that it is at the other end of it.
+// seal starts the TLS session of a connection for which the proof was sent, if the session encrypts, and makes the
+// dialing side prove that it is the other end of it.
 func (c *Conn) seal(ctx context.Context, dialer bool) (err error) {
 	if c.session.tls == nil {
 		return nil
@@ -87,8 +86,7 @@ func (c *Conn) seal(ctx context.Context, dialer bool) (err error) {
 	return c.proof.expect(c, "seal", c.bound...)
 }
 
-// guarded runs f, which uses c, under a deadline and until ctx ends; afterwards
-// c has no deadline.
+// guarded runs f, which uses c, with a deadline and until ctx ends. Afterwards c has no deadline.
 func guarded(ctx context.Context, c *Conn, limit time.Duration, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

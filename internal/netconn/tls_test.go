@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// tap is a relay that keeps what goes through, and may change it.
+// tap is a relay that records the data that passes through it, and may change it.
 type tap struct {
 	ln     net.Listener
 	change func(up bool, offset int, b []byte)
@@ -70,7 +70,7 @@ func (x *tap) copy(to, from net.Conn, up bool) {
 	}
 }
 
-// viaTaps lets rank 0 dial through taps, and returns them.
+// viaTaps makes rank 0 dial through taps, and returns them.
 func viaTaps(t *testing.T, cfg *Config, change func(up bool, offset int, b []byte)) *sync.Map {
 	var taps sync.Map
 	if cfg.Rank == 0 {
@@ -83,8 +83,8 @@ func viaTaps(t *testing.T, cfg *Config, change func(up bool, offset int, b []byt
 	return &taps
 }
 
-// What ranks say can be read on the way without Encrypt, and not with it; the
-// key and the job's id can be read in neither case.
+// The data of ranks can be read on the way without Encrypt, and not with it; the key and the job's id can be read in
+// neither case.
 func TestWhatCanBeOverheard(t *testing.T) {
 	for _, encrypt := range []bool{false, true} {
 		t.Run(fmt.Sprint(encrypt), func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestWhatCanBeOverheard(t *testing.T) {
 	}
 }
 
-// Whoever changes a byte of an encrypted connection ends it.
+// A changed byte of an encrypted connection ends it.
 func TestChangedBytesEndTheConnection(t *testing.T) {
 	var mu sync.Mutex
 	changing := false
@@ -157,8 +157,8 @@ func TestChangedBytesEndTheConnection(t *testing.T) {
 	}
 }
 
-// Two TLS sessions of the same job, joined by somebody in the middle who has
-// been let in to neither, do not pass for one: the seal covers the session.
+// Two TLS sessions of the same job, joined by an unauthenticated process in the middle, do not pass for one: the seal
+// covers the session.
 func TestSealCoversTheSession(t *testing.T) {
 	cfg := plainConfig()
 	cfg.Encrypt = true
@@ -239,7 +239,7 @@ func TestTLSNeedsTheKey(t *testing.T) {
 			b.Close()
 			errs <- err
 		}()
-		_, err := near.Read(make([]byte, 1)) // the first read shows what the server thinks of the client
+		_, err := near.Read(make([]byte, 1)) // the first read returns the server's verdict on the client
 		a.Close()
 		if err := errors.Join(err, <-errs); (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
@@ -247,12 +247,12 @@ func TestTLSNeedsTheKey(t *testing.T) {
 	}
 }
 
-// drip is an inner connection as a transport that never blocks has one: it
-// gives a byte at a time, and says in between that there is nothing.
+// drip is an inner connection of the kind that a nonblocking transport has: it returns one byte at a time, and in
+// between an error that there is no data.
 type drip struct {
 	net.Conn
 	dry bool
-	out bytes.Buffer // what the session wrote
+	out bytes.Buffer // data written by the session
 }
 
 type nothingYet struct{}
@@ -270,7 +270,7 @@ func (d *drip) Read(b []byte) (int, error) {
 
 func (d *drip) Write(b []byte) (int, error) { return d.out.Write(b) }
 
-// The session can be driven over a connection that never blocks.
+// The session works over a connection that never blocks.
 func TestInnerConnection(t *testing.T) {
 	meshes := mustConnect(t, 2, func(cfg *Config) { cfg.Encrypt = true })
 	a, b := meshes[0].Conn(1), meshes[1].Conn(0)

@@ -15,7 +15,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// closedPort returns a port of 127.0.0.1 where nobody listens.
+// closedPort returns a port of 127.0.0.1 at which no process listens.
 func closedPort(t *testing.T) netip.AddrPort {
 	return netip.MustParseAddrPort(testutil.FreeAddress(t))
 }
@@ -39,8 +39,7 @@ func sameError(t *testing.T, errs []error) *UnreachableError {
 	return first
 }
 
-// When two pairs cannot connect, all ranks return the same lines, long before
-// time is up where the answer is clear.
+// If two pairs cannot connect, all ranks return the same lines, long before the timeout if the answer is definite.
 func TestRefusedPairs(t *testing.T) {
 	closed := closedPort(t)
 	begin := time.Now()
@@ -67,8 +66,7 @@ hint: does a firewall stand between? --iface chooses the network, --port-range t
 	}
 }
 
-// One bad path does not matter: neither one that refuses, nor one that takes
-// all bytes and never answers.
+// One bad path does not matter: neither one that refuses, nor one that accepts all bytes and never answers.
 func TestOneGoodPathIsEnough(t *testing.T) {
 	closed := closedPort(t)
 	for _, bad := range []string{"closed", "mute"} {
@@ -96,7 +94,7 @@ func TestOneGoodPathIsEnough(t *testing.T) {
 	}
 }
 
-// Who accepts and never answers is a failure when time is up, and says so.
+// A peer that accepts and never answers is reported at the timeout, with that reason.
 func TestMutePeer(t *testing.T) {
 	testutil.WithLonger(t, 500*time.Millisecond, func(limit time.Duration) error {
 		_, errs := connect(t, 3, func(cfg *Config) {
@@ -132,7 +130,7 @@ func TestWrongKey(t *testing.T) {
 	}
 }
 
-// Ranks without a network in common are told so.
+// The error of ranks without a common network states that.
 func TestNoCommonNetwork(t *testing.T) {
 	ln, err := net.Listen("tcp", "[::1]:0")
 	testutil.Need(t, testutil.IPv6, err)
@@ -149,7 +147,7 @@ func TestNoCommonNetwork(t *testing.T) {
 	}
 }
 
-// A rank that cannot begin is named on all.
+// All ranks name a rank that cannot begin.
 func TestRankThatCannotBegin(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Config)
@@ -176,14 +174,13 @@ func TestRankThatCannotBegin(t *testing.T) {
 	}
 }
 
-// lostError is what an Exchange returns when a rank has died.
+// lostError is the error of an Exchange after a rank has died.
 type lostError struct{ rank int }
 
 func (e lostError) Error() string { return fmt.Sprintf("rank %d was killed", e.rank) }
 func (e lostError) AtFault() int  { return e.rank }
 
-// A rank that dies meanwhile, before or after all listen, ends it on the others
-// with the words of Exchange.
+// If a rank dies during Connect, before or after all listen, Connect ends on the others with the error of Exchange.
 func TestRankDiesMeanwhile(t *testing.T) {
 	for _, after := range []int{0, 1} {
 		t.Run(fmt.Sprint(after), func(t *testing.T) {
@@ -210,7 +207,7 @@ func TestRankDiesMeanwhile(t *testing.T) {
 	}
 }
 
-// When the context ends, so does Connect, wherever it is, and says why.
+// When the context ends, so does Connect, at any point, with the context's cause.
 func TestContextEnds(t *testing.T) {
 	ctx, end := context.WithCancelCause(t.Context())
 	cause := errors.New("enough")
@@ -235,7 +232,7 @@ func TestContextEnds(t *testing.T) {
 	}
 }
 
-// Very many lines become some.
+// Very many lines are summarized.
 func TestMatrixOfMany(t *testing.T) {
 	const size = 200
 	hostOf := func(r int) string { return fmt.Sprint("h", r/100) }
@@ -291,8 +288,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// Why an address could not be reached is said in the system's words, or as a
-// timeout.
+// The reason why an address could not be reached is given in the system's words, or as a timeout.
 func TestAttemptsInPlainWords(t *testing.T) {
 	u := &UnreachedError{[]Attempted{
 		{netip.MustParseAddrPort("10.0.0.1:7"), fmt.Errorf("%w: %w", errNoConnection, syscall.ECONNREFUSED)},
