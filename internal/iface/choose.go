@@ -12,8 +12,8 @@ import (
 	"github.com/treerun/treerun/internal/job"
 )
 
-// class is how well an address suits for other hosts. Those of the best class
-// that there is are offered, behind them tunnels and the last ones, and nothing else.
+// class is the suitability of an address for other hosts. The addresses of the best class that exists are offered,
+// behind them tunnels and the class last, and no others.
 type class uint8
 
 const (
@@ -22,7 +22,7 @@ const (
 	last          // may be the host's own: on a bridge br-NAME, or routed to the loopback or a dummy device
 	private       // may have the same addresses on every host: bridges for containers
 	link          // is unique on one link only
-	self          // reaches nobody else
+	self          // reaches this host only
 )
 
 func classOf(d *Device, ip netip.Addr, single bool) class {
@@ -41,7 +41,7 @@ func classOf(d *Device, ip netip.Addr, single bool) class {
 	return suits
 }
 
-// why says what speaks against a class.
+// why holds the drawback of each class.
 var why = [...]string{
 	tunnel:  "is a tunnel",
 	last:    "may be the host's own",
@@ -58,17 +58,15 @@ type candidate struct {
 	network netip.Prefix // of the address
 }
 
-// Choose returns the addresses to offer to other hosts, best first, and those
-// that are left out; Why of each says why. Equal input gives equal output.
+// Choose returns the addresses to offer to other hosts, best first, and those that are left out; Why of each holds the
+// reason. Equal input gives equal output.
 //
-// Without a Spec that asks for something, these are the addresses of the
-// devices that suit, and behind them those of tunnels, of bridges br-NAME, and
-// of networks of one address (/32, /128) on the loopback and on dummy devices; where there are
-// none, those of bridges for containers, else those of one link, else the loopback's. Faster
-// devices come first. Of more than job.MaxAddresses the first of each network are taken
-// before others. A Spec that asks for addresses gets them, whatever they
-// are, but addresses of one link only when it names such a network or nothing
-// else is left. Nothing to offer is an error, which tells what there is.
+// Without a Spec that selects addresses, the offered ones are the addresses of the suitable devices, and behind them
+// those of tunnels, of bridges br-NAME, and of networks of one address (/32, /128) on the loopback and on dummy
+// devices; if there are none, those of bridges for containers, else those of one link, else the loopback's. Faster
+// devices come first. If there are more than job.MaxAddresses, the first address of each network is taken before
+// others. A Spec that selects addresses gets all of them, but those of one link only if the Spec names such a network
+// or no others are left. If there is no address to offer, Choose returns an error that lists the existing ones.
 func Choose(devices []Device, spec Spec) (offered, left []Address, err error) {
 	all, left := candidates(devices, spec)
 	best := self
@@ -112,10 +110,10 @@ func Choose(devices []Device, spec Spec) (offered, left []Address, err error) {
 	return offered, left, nil
 }
 
-// tooMany is why an address is left out that the host has beside job.MaxAddresses others.
+// tooMany is the reason to leave out an address of a host that has job.MaxAddresses others.
 const tooMany = "is one too many"
 
-// most says which of the candidates, best first, are offered.
+// most reports for each of the candidates, best first, whether it is offered.
 func most(all []candidate) []bool {
 	taken, n := make([]bool, len(all)), 0
 	seen := map[netip.Prefix]bool{}
@@ -129,8 +127,8 @@ func most(all []candidate) []bool {
 	return taken
 }
 
-// Surplus returns how many addresses of each device were left out because the host has more than job.MaxAddresses:
-// "36 of eth0, 4 of eth1", "" for none. left is as Choose returns it.
+// Surplus returns the number of addresses of each device that were left out because the host has more than
+// job.MaxAddresses: "36 of eth0, 4 of eth1", "" if there are none. left is the list that Choose returned.
 func Surplus(left []Address) string {
 	counts := map[string]int{}
 	for _, a := range left {
@@ -176,7 +174,7 @@ func candidates(devices []Device, spec Spec) (all []candidate, left []Address) {
 	return all, left
 }
 
-// usable tells addresses that somebody can be reached at.
+// usable reports whether a host can be reached at ip.
 func usable(ip netip.Addr) bool {
 	return ip.IsValid() && !ip.IsUnspecified() && !ip.IsMulticast() && ip != netip.AddrFrom4([4]byte{255, 255, 255, 255})
 }
@@ -187,8 +185,7 @@ func compare(a, b candidate) int {
 		cmp.Compare(a.class, b.class),
 		cmp.Compare(a.Kind, b.Kind),
 		cmp.Compare(b.Speed, a.Speed),
-		// Where IPv4 and IPv6 work it makes no difference, and where one does not it is
-		// more often the latter.
+		// If both IPv4 and IPv6 work, the order makes no difference; if one does not, it is more often IPv6.
 		cmp.Compare(a.IP.BitLen(), b.IP.BitLen()),
 	)
 }
@@ -200,35 +197,33 @@ func nothing(devices []Device, spec Spec) error {
 	return fmt.Errorf("%q matches no address of this host; it has %s", spec.text, List(devices))
 }
 
-// Spec says which devices and addresses to use. The zero Spec leaves the choice
-// to Choose.
+// Spec selects devices and addresses. The zero Spec leaves the choice to Choose.
 type Spec struct {
 	text  string
 	items []item
 }
 
-// maxSpec is how long the text of a Spec may be, in bytes.
+// maxSpec is the maximum length of the text of a Spec, in bytes.
 const maxSpec = 4096
 
 // item is one element of the list.
 type item struct {
 	exclude bool
-	exact   bool         // the whole name, not its beginning
-	name    string       // of devices; "" when it is a network
+	exact   bool         // name must match in full, not only its beginning
+	name    string       // of devices; "" for a network
 	network netip.Prefix // of addresses
 }
 
-// Parse reads a list of names and networks between commas, as NCCL_SOCKET_IFNAME
-// has it, with networks in addition:
+// Parse parses a comma-separated list of names and networks, in the form of NCCL_SOCKET_IFNAME, with networks in
+// addition:
 //
 //	eth        devices whose names begin with eth
 //	=eth0      the device eth0
 //	10.0.0.0/8 addresses in that network; also fd00::/8, 10.0.0.3
 //	^docker    none whose names begin with docker; ^=docker0, ^10.0.0.0/8
 //
-// A sign in front of the first element holds for all elements that have none:
-// "^docker,lo" excludes both, "=eth0,eth1" is two whole names. What is named
-// first is offered first. The empty text is the zero Spec.
+// A sign in front of the first element applies to all elements without a sign: "^docker,lo" excludes both, "=eth0,eth1"
+// is two whole names. Addresses are offered in the order of the elements. The empty text is the zero Spec.
 func Parse(text string) (Spec, error) {
 	s := Spec{text: text}
 	if text == "" {
@@ -276,7 +271,7 @@ func (it *item) parse(text string) error {
 		it.network = network.Masked()
 		return nil
 	}
-	// The kernel's rule, and no signs in the middle.
+	// The kernel's rule, and no signs within the name.
 	if len(text) > 15 || strings.ContainsAny(text, "^=: \t\n") {
 		return fmt.Errorf("%.60q: %w", text, errName)
 	}
@@ -284,7 +279,7 @@ func (it *item) parse(text string) error {
 	return nil
 }
 
-// String is the text that the Spec was read from.
+// String returns the text that the Spec was parsed from.
 func (s Spec) String() string { return s.text }
 
 func (it *item) matches(device string, ip netip.Addr) bool {
@@ -297,18 +292,17 @@ func (it *item) matches(device string, ip netip.Addr) bool {
 	return strings.HasPrefix(device, it.name)
 }
 
-// place returns the position of the first element that asks for an address; -1
-// when none does.
+// place returns the position of the first element that selects an address, -1 if none does.
 func (s Spec) place(device string, ip netip.Addr) int {
 	return slices.IndexFunc(s.items, func(it item) bool { return !it.exclude && it.matches(device, ip) })
 }
 
-// excludes says whether an element forbids an address.
+// excludes reports whether an element excludes an address.
 func (s Spec) excludes(device string, ip netip.Addr) bool {
 	return slices.ContainsFunc(s.items, func(it item) bool { return it.exclude && it.matches(device, ip) })
 }
 
-// Asks says whether the Spec asks for anything, and does not only exclude.
+// Asks reports whether the Spec selects addresses or devices, and does not only exclude some.
 func (s Spec) Asks() bool {
 	return slices.ContainsFunc(s.items, func(it item) bool { return !it.exclude })
 }

@@ -18,10 +18,9 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what Choose answers into testdata; commit only what you understand")
 
-// Scenarios are text files. "host" begins a host, "device NAME KIND up|down SPEED
-// ADDRESS..." adds a device to it, "choose SPEC" asks; what stands indented below
-// is the answer. A device's kind is a fact such as "hardware", "loopback",
-// "infiniband", "tun" or "-": the name decides the rest.
+// Scenarios are text files. "host" begins a host, "device NAME KIND up|down SPEED ADDRESS..." adds a device to it,
+// "choose SPEC" calls Choose; the indented lines below are the expected result. A device's kind is a fact such as
+// "hardware", "loopback", "infiniband", "tun" or "-": the name decides the rest.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -37,7 +36,7 @@ func TestScenarios(t *testing.T) {
 		asked := 0
 		for line := range strings.Lines(string(text)) {
 			if strings.HasPrefix(line, "\t") {
-				continue // an answer
+				continue // an expected result
 			}
 			out.WriteString(line)
 			f := strings.Fields(line)
@@ -116,8 +115,8 @@ func answer(devices []Device, text string) string {
 	return out.String()
 }
 
-// Whatever a host has and whoever asks for what, each address is offered or
-// left out, once; an address that only this host has is offered alone.
+// For any host and any Spec, each address is either offered or left out, once; an address that reaches only this host
+// is offered alone.
 func TestEveryAddressIsOfferedOrLeftOut(t *testing.T) {
 	names := []string{"lo", "eth0", "eth1", "docker0", "wg0", "ib0", "bond0"}
 	addrs := []string{"127.0.0.1/8", "::1/128", "10.0.0.1/24", "10.1.0.1/16", "fe80::1/64", "fd00::1/64", "169.254.3.4/16",
@@ -163,8 +162,8 @@ func TestEveryAddressIsOfferedOrLeftOut(t *testing.T) {
 	})
 }
 
-// TestMost: of however many addresses at most 64 are offered, in order; the best is, one of each network goes before
-// a second one, and Surplus counts the others by device.
+// TestMost: of any number of addresses at most 64 are offered, in order; the best is among them, one of each network
+// goes before a second one, and Surplus counts the others by device.
 func TestMost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var devices []Device
@@ -213,7 +212,7 @@ func TestMost(t *testing.T) {
 	})
 }
 
-// A list that can be read prints itself, and never asks for what it excludes.
+// A list that can be parsed prints itself, and never selects an address that it excludes.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"", "eth0", "=eth0,eth1", "^docker,lo", "^=br0,10.0.0.0/8", "fd00::/8", "::ffff:10.0.0.1",
 		",", "10.0.0.0/99", "fe80::1%eth0"} {
@@ -239,8 +238,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// What Read finds here is what the system says: at least a loopback that is
-// recognised, when it is up.
+// Read returns the devices that the system reports: at least a loopback that is recognised, if it is up.
 func TestReadFindsThisHostsDevices(t *testing.T) {
 	devices, err := Read()
 	if err != nil {

@@ -19,14 +19,12 @@ import (
 // maxFacts bounds the names and values of Facts, in bytes.
 const maxFacts = 4096
 
-// Facts returns what the system says of this host that the rates of its network
-// hang on, by name: which boot and which network namespace this is, and of every
-// device that may carry something to other hosts its index, hardware address,
-// MTU, speed, how often its carrier came or went, and how it queues and shapes.
-// Those are the devices that have one of the offered addresses, and all that are
-// up and neither tunnels, nor loopbacks, nor for containers of this host. Facts
-// reads, and sends nothing; what the system does not tell is left out. As long as
-// nothing of that changes, two calls return the same.
+// Facts returns the system's information about this host that determines the rates of its network, by name: the boot,
+// the network namespace and, of every device that may carry data to other hosts, its index, hardware address, MTU,
+// speed, number of carrier changes, queueing and traffic shaping. Such devices are those that have one of the offered
+// addresses, and all that are up and neither tunnels, nor loopbacks, nor for containers of this host. Facts only reads,
+// and sends no packets. Information that the system does not report is left out. Two calls return the same as long as
+// none of it changes.
 func Facts(offered []netip.Addr) map[string]string {
 	facts := make(map[string]string)
 	put := func(name, value string) {
@@ -52,14 +50,14 @@ func Facts(offered []netip.Addr) map[string]string {
 			put(n.Name+" speed", strconv.Itoa(d.Speed)+" Mbit/s")
 		}
 		put(n.Name+" changes of carrier", carriers[n.Index])
-		if kind, _, found := strings.Cut(string(queues[n.Index]), "\x00"); found { // that of the first
+		if kind, _, found := strings.Cut(string(queues[n.Index]), "\x00"); found { // kind of the first queue
 			put(n.Name+" queueing", kind+" "+digest(queues[n.Index]))
 		}
 	}
 	return short(facts)
 }
 
-// counts tells devices that may carry something to other hosts.
+// counts reports whether a device may carry data to other hosts.
 func (d *Device) counts(flags net.Flags, offered []netip.Addr) bool {
 	for _, p := range d.Addrs {
 		ip := p.Addr()
@@ -70,7 +68,7 @@ func (d *Device) counts(flags net.Flags, offered []netip.Addr) bool {
 	return flags&net.FlagUp != 0 && d.Kind < Tunnel
 }
 
-// short makes one fact of all devices where there are very many.
+// short replaces very many facts by one digest of the devices.
 func short(facts map[string]string) map[string]string {
 	text := fmt.Sprintf("%q", facts) // by name
 	if len(text) <= maxFacts {
@@ -80,11 +78,11 @@ func short(facts map[string]string) map[string]string {
 		"devices": digest([]byte(text))}
 }
 
-// digest tells a text from others.
+// digest returns a short hash of a text.
 func digest(text []byte) string { return fmt.Sprintf("%x", sha256.Sum256(text))[:16] }
 
-// namespaceID tells the network namespace of this process from all others since
-// the system's start; before Linux 5.14 from those that there are, by its inode.
+// namespaceID returns an ID that distinguishes the network namespace of this process from all others since the system's
+// start; before Linux 5.14 only from those that currently exist, by its inode.
 func namespaceID() string {
 	inode, _ := os.Readlink("/proc/self/ns/net")
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
@@ -106,15 +104,14 @@ const (
 	sizeofTcMsg = 20
 )
 
-// Disciplines whose options say a rate and nothing that counts packets; those
-// with classes have their rates there.
+// Disciplines whose options contain a rate and no packet counters; those with classes have their rates in the classes.
 var (
 	shaping = []string{"tbf", "netem", "cake", "fq"}
 	classes = []string{"htb", "hfsc"}
 )
 
-// askKernel returns, by index of a device, how often its carrier changed, and what
-// is told of its queueing disciplines and their classes, in the kernel's order.
+// askKernel returns, by index of a device, the number of its carrier changes, and the reported facts of its queueing
+// disciplines and their classes, in the kernel's order.
 func askKernel() (carriers map[int]string, queues map[int][]byte) {
 	carriers, queues = make(map[int]string), make(map[int][]byte)
 	for _, m := range dump(unix.RTM_GETLINK, make([]byte, unix.SizeofIfInfomsg)) {
@@ -141,10 +138,10 @@ func askKernel() (carriers map[int]string, queues map[int][]byte) {
 	return carriers, queues
 }
 
-// indexIn is the index of the device in an ifinfomsg or a tcmsg.
+// indexIn returns the index of the device in an ifinfomsg or a tcmsg.
 func indexIn(m []byte) int { return int(int32(binary.NativeEndian.Uint32(m[4:]))) }
 
-// attributes takes netlink attributes apart, by kind.
+// attributes splits netlink attributes by kind.
 func attributes(b []byte) map[uint16][]byte {
 	all := make(map[uint16][]byte)
 	for len(b) >= 4 {
@@ -158,11 +155,11 @@ func attributes(b []byte) map[uint16][]byte {
 	return all
 }
 
-// maxDump bounds what the system may say in one go, in messages.
+// maxDump is the maximum number of messages in one dump of the kernel.
 const maxDump = 1 << 16
 
-// dump asks the kernel for all of a kind and returns the messages' bodies, none shorter than
-// that of the question: those that came before something went wrong.
+// dump requests all objects of a kind from the kernel and returns the bodies of the messages, none shorter than that of
+// the request. After an error it returns the messages before it.
 func dump(kind uint16, body []byte) (all [][]byte) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_ROUTE)
 	if err != nil {
@@ -179,7 +176,7 @@ func dump(kind uint16, body []byte) (all [][]byte) {
 	}
 	buf := make([]byte, 64<<10)
 	for err == nil && len(all) < maxDump {
-		n, _ := kernel.Read(buf) // 0 where it fails
+		n, _ := kernel.Read(buf) // 0 after an error
 		var messages []syscall.NetlinkMessage
 		if messages, err = syscall.ParseNetlinkMessage(buf[:n]); len(messages) == 0 {
 			break

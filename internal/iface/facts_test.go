@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What the system says does not change by itself, and belongs to this boot.
+// The facts of the system do not change by themselves, and belong to this boot.
 func TestFactsStay(t *testing.T) {
 	first := Facts(nil)
 	if first["network namespace"] == "" {
@@ -19,8 +19,8 @@ func TestFactsStay(t *testing.T) {
 	}
 }
 
-// A device counts that has an offered address, whatever it is, and one that may
-// carry something to other hosts though another one has the address.
+// A device counts if it has an offered address, regardless of its kind, or if it may carry data to other hosts although
+// another device has the address.
 func TestWhichDevicesCount(t *testing.T) {
 	at := netip.MustParsePrefix("10.1.2.3/24")
 	for _, c := range []struct {
@@ -43,7 +43,7 @@ func TestWhichDevicesCount(t *testing.T) {
 	}
 }
 
-// A host of very many devices says as little as others, and still what changes.
+// The facts of a host with very many devices are as short as those of others, and still change with each device.
 func TestFactsOfManyDevices(t *testing.T) {
 	many := func(speed string) map[string]string {
 		facts := map[string]string{"boot": "b", "network namespace": "1"}

@@ -13,11 +13,11 @@ import (
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
-// Every change to a device that may change its rate is a change of one fact, and
-// undone it is none any more; so is a namespace made anew with the same devices.
+// Every change to a device that may change its rate changes one fact, and undoing it restores the fact. A new namespace
+// with the same devices differs, too.
 func TestFactsChange(t *testing.T) {
 	testutil.Need(t, testutil.NetNS, nethosts.Missing())
-	// eth0 has an address; what the mesh's to1 does shows though it has none.
+	// eth0 has an address; changes of the mesh's to1 are visible although it has none.
 	devices := []string{
 		"ip link add eth0 address 02:00:00:00:00:01 type veth peer name veth0",
 		"ip link add to1 address 02:00:00:00:00:02 type veth peer name veth1",
@@ -65,13 +65,12 @@ func TestFactsChange(t *testing.T) {
 	})
 }
 
-// alone runs body in a network namespace of its own, on a thread that ends with
-// it.
+// alone runs body in a new network namespace, on a thread that ends with it.
 func alone(t *testing.T, body func()) {
 	t.Helper()
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good
+		runtime.LockOSThread() // never unlocked
 		err := syscall.Unshare(syscall.CLONE_NEWNET)
 		if err == nil {
 			body()
@@ -83,7 +82,7 @@ func alone(t *testing.T, body func()) {
 	}
 }
 
-// factsWith returns what is said after these commands.
+// factsWith returns the facts after these commands.
 func factsWith(t *testing.T, commands ...string) map[string]string {
 	t.Helper()
 	for _, c := range commands {
@@ -95,8 +94,7 @@ func factsWith(t *testing.T, commands ...string) map[string]string {
 	return Facts([]netip.Addr{netip.MustParseAddr("10.1.2.3")})
 }
 
-// Attributes that are cut or say that they are longer than what is there end the
-// list.
+// Truncated attributes, and attributes that claim to be longer than the data, end the list.
 func TestAttributes(t *testing.T) {
 	b := []byte{6, 0, 1, 0, 'a', 0, 0, 0, 5, 0, 2, 0, 'b'}
 	got := attributes(b)

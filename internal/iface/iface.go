@@ -1,7 +1,6 @@
-// Package iface decides which of a host's addresses its ranks offer to other
-// hosts, and in which order. Choose is a pure function over a list of network
-// devices; Read makes the list of this host. The package opens no socket.
-// Package rank and the launcher import it.
+// Package iface decides which addresses of a host its ranks offer to other hosts, and in which order. Choose is a pure
+// function over a list of network devices; Read returns the list of this host. The package opens no socket. Package
+// rank and the launcher import it.
 package iface
 
 import (
@@ -16,15 +15,14 @@ import (
 	"strings"
 )
 
-// Kind is what sort of device something is, as far as that matters for reaching
-// other hosts. A smaller kind is the better one.
+// Kind is the kind of a device, as far as it matters for reaching other hosts. A smaller kind is the better one.
 type Kind uint8
 
 // The kinds of devices.
 const (
 	InfiniBand Kind = iota // IP over InfiniBand
-	Ethernet               // a card, or what stands for one: a bond, a VLAN
-	Unknown                // nothing known against it, such as a container's eth0
+	Ethernet               // a card, or an equivalent: a bond, a VLAN
+	Unknown                // no known drawback, such as a container's eth0
 	Tunnel                 // a VPN or another tunnel
 	Bridge                 // a bridge br-NAME: the host's own network, or one of containers
 	Container              // a bridge or pair for containers and virtual machines of this host
@@ -36,22 +34,22 @@ type Device struct {
 	Name  string
 	Kind  Kind
 	Up    bool           // switched on, and with a carrier
-	Speed int            // Mbit/s, 0 when the system does not tell
-	MTU   int            // bytes of a packet
+	Speed int            // Mbit/s, 0 if the system does not report it
+	MTU   int            // maximum packet size in bytes
 	Addrs []netip.Prefix // its addresses, each with its network
 }
 
 // Address is one address of a host.
 type Address struct {
-	IP     netip.Addr // with a zone when it is of one link only (fe80::1%eth0)
+	IP     netip.Addr // with a zone if it is valid on one link only (fe80::1%eth0)
 	Device string
 	Kind   Kind
-	Speed  int    // of the device, Mbit/s; 0 when the system does not tell
+	Speed  int    // of the device, Mbit/s; 0 if the system does not report it
 	MTU    int    // of the device
-	Why    string // why it is offered where it stands, or why it is left out
+	Why    string // reason for its position in the offer, or for its exclusion
 }
 
-// String is the address, its device and why.
+// String returns the address with its device and reason.
 func (a Address) String() string {
 	what := a.Device
 	if a.Speed > 0 {
@@ -63,8 +61,7 @@ func (a Address) String() string {
 	return fmt.Sprintf("%s (%s)", a.IP, what)
 }
 
-// List is a list of devices and their addresses for people: "eth0 10.0.0.3/24,
-// lo 127.0.0.1/8, eth1 (down)".
+// List returns a list of devices and their addresses for messages: "eth0 10.0.0.3/24, lo 127.0.0.1/8, eth1 (down)".
 func List(devices []Device) string {
 	var all []string
 	for _, d := range devices {
@@ -126,24 +123,23 @@ func readDevice(n *net.Interface) (Device, error) {
 	return d, nil
 }
 
-// facts is what the system tells about a device's kind.
+// facts holds the system's information about a device's kind.
 type facts struct {
 	loopback, pointToPoint bool
-	hardware               bool   // there is a device on some bus
-	tunTap                 bool   // a program is its other end
+	hardware               bool   // the device is on a bus
+	tunTap                 bool   // the other end is a program
 	hardwareType           int    // ARPHRD_..., 0 when unknown
 	devType                string // DEVTYPE, such as "wireguard"
 	speed                  int    // Mbit/s
 }
 
-// fromSys reads what stands in the folder of a device. In a network namespace
-// of its own a process may still see the /sys of another one, so that nothing
-// is believed unless index and hardware address are those of n.
+// fromSys reads the attributes in the folder of a device. A process in its own network namespace may still see the /sys
+// of another one, so the attributes are ignored unless index and hardware address are those of n.
 func (f *facts) fromSys(dir string, n *net.Interface) {
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
-			return "" // also when the device does not know, such as its speed
+			return "" // also if the device does not know the value, such as its speed
 		}
 		return strings.TrimSpace(string(text))
 	}
@@ -194,8 +190,8 @@ var (
 // dockerBridge is the name of the bridge of a network that a user of Docker has made.
 var dockerBridge = regexp.MustCompile(`^br-[0-9a-f]{8,12}$`)
 
-// kindOf decides what a device is. A bridge that no container system is known
-// to make may well carry the host's own network.
+// kindOf returns the kind of a device. A bridge that is not known to belong to a container system may well carry the
+// host's own network.
 func kindOf(name string, f facts) Kind {
 	switch {
 	case f.loopback:
