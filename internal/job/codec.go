@@ -12,7 +12,7 @@ import (
 	"github.com/treerun/treerun/internal/strict"
 )
 
-// messageSizes are those of the frames of package strict in which messages travel.
+// messageSizes holds the sizes of the frames of package strict that carry messages.
 var messageSizes = strict.FrameSizes{}
 
 func init() {
@@ -21,8 +21,7 @@ func init() {
 	}
 }
 
-// WriteMessage writes m, in one call of Write, once it is valid. Calls on one
-// connection must not overlap.
+// WriteMessage validates m and writes it, in one call of Write. Calls on one connection must not overlap.
 func WriteMessage(w io.Writer, m *Message) error {
 	if err := m.Validate(); err != nil {
 		return err
@@ -38,9 +37,8 @@ func WriteMessage(w io.Writer, m *Message) error {
 	return nil
 }
 
-// ReadMessage reads one message and checks every field. The error is io.EOF,
-// unwrapped, when r ends before the first byte of a message. After any error
-// the stream is of no more use.
+// ReadMessage reads one message and checks every field. The error is io.EOF, unwrapped, if r ends before the first byte
+// of a message. After any error the stream must not be used.
 func ReadMessage(r io.Reader) (*Message, error) {
 	_, body, err := strict.ReadFrame(r, messageSizes)
 	if err == io.EOF {
@@ -56,7 +54,7 @@ func ReadMessage(r io.Reader) (*Message, error) {
 	return m, m.Validate()
 }
 
-// Validate reports the fields that cannot be used.
+// Validate returns an error for the invalid fields.
 func (m *Message) Validate() error {
 	bad := errors.Join(Within("rank %d", m.Rank, 0, MaxRanks-1), Within("process id %d", m.PID, 0, math.MaxInt),
 		Within("exit code %d", m.Code, 0, 255), Within("signal %d", m.Signal, 0, 255))
@@ -83,7 +81,7 @@ func (m *Message) Validate() error {
 	return nil
 }
 
-// Within reports a number that cannot be; what has a verb for it.
+// Within returns an error if n is out of range; what contains a verb for n.
 func Within(what string, n, low, high int) error {
 	if n < low || n > high {
 		return fmt.Errorf(what+", want %d..%d", n, low, high)
@@ -102,8 +100,8 @@ const (
 	MaxEpoch    = 1 << 30
 )
 
-// MaxAddresses is how many addresses of a host its ranks offer to others at most. Whatever carries them has
-// room for so many.
+// MaxAddresses is the maximum number of addresses of a host that its ranks offer to others. All messages and files with
+// addresses have room for that number.
 const MaxAddresses = 64
 
 // NewSecret returns a new job secret of SecretBytes random bytes.
@@ -116,7 +114,7 @@ func NewSecret() []byte {
 // NewID returns a new job id: 13 random letters and digits, 65 bits.
 func NewID() string { return strings.ToLower(rand.Text()[:13]) }
 
-// WriteFile writes f, in one call of Write, once it is valid.
+// WriteFile validates f and writes it, in one call of Write.
 func WriteFile(w io.Writer, f *File) error {
 	if err := f.Validate(); err != nil {
 		return err
@@ -141,7 +139,7 @@ func ReadFile(r io.Reader) (*File, error) {
 	if len(b) > MaxFile {
 		return nil, fmt.Errorf("job: the job file has more than %d bytes", MaxFile)
 	}
-	if len(b) == 0 || b[0] == 0 { // but for a mark
+	if len(b) == 0 || b[0] == 0 { // apart from a mark
 		return nil, errors.New("job: the job file is empty: another program of this rank has read it before")
 	}
 	f := new(File)
@@ -151,7 +149,7 @@ func ReadFile(r io.Reader) (*File, error) {
 	return f, f.Validate()
 }
 
-// Validate reports the fields that cannot be used.
+// Validate returns an error for the invalid fields.
 func (f *File) Validate() error {
 	if f.Version != FileVersion {
 		return fmt.Errorf("job: the job file has version %d, want %d: launcher and program come from different versions of "+
@@ -183,7 +181,7 @@ func (f *File) Validate() error {
 
 func unprintable(r rune) bool { return r <= ' ' || r >= 0x7f }
 
-// CheckID reports an id that no job can have.
+// CheckID returns an error if id is not valid as a job id.
 func CheckID(id string) error {
 	if id == "" || len(id) > maxID || strings.ContainsFunc(id, unprintable) {
 		return fmt.Errorf("job id %.40q, want 1 to %d printable characters without spaces", id, maxID)
@@ -191,7 +189,7 @@ func CheckID(id string) error {
 	return nil
 }
 
-// CheckDevice reports what cannot be the UUID of a GPU, or "" for none.
+// CheckDevice returns an error if uuid can be neither the UUID of a GPU nor "" for none.
 func CheckDevice(uuid string) error {
 	if len(uuid) > maxDevice || strings.ContainsFunc(uuid, unprintable) {
 		return fmt.Errorf("device %.40q, want the UUID of a GPU, at most %d printable characters without spaces", uuid,

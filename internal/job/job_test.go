@@ -20,7 +20,7 @@ import (
 	"github.com/treerun/treerun/internal/strict"
 )
 
-// valid is rank 1 of four on two hosts.
+// valid returns the file of rank 1 of four on two hosts.
 func valid() *job.File {
 	return &job.File{
 		Version: job.FileVersion, JobID: "7h2k", Epoch: 3, Secret: bytes.Repeat([]byte{7}, job.SecretBytes),
@@ -43,7 +43,7 @@ func TestFileComesBackAsWritten(t *testing.T) {
 	}
 }
 
-// Each change makes one field wrong; the error says which.
+// Each change makes one field wrong; the error names the field.
 func TestFileWithAWrongFieldIsRefused(t *testing.T) {
 	for want, spoil := range map[string]func(f *job.File){
 		"version 9":             func(f *job.File) { f.Version = 9 },
@@ -192,7 +192,7 @@ func TestSecretsAndIDsDiffer(t *testing.T) {
 	}
 }
 
-// Whatever is read without an error can be written, and is read again the same.
+// Data that is read without an error can be written, and is read again unchanged.
 func FuzzReadFile(f *testing.F) {
 	var b bytes.Buffer
 	if err := job.WriteFile(&b, valid()); err != nil {

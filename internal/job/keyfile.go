@@ -8,8 +8,8 @@ import (
 	"github.com/treerun/treerun/internal/safefile"
 )
 
-// ReadKeyFile reads a key file, which holds SecretBytes bytes as hexadecimal
-// digits, and is for its owner only: this user or root.
+// ReadKeyFile reads a key file, which holds SecretBytes bytes as hexadecimal digits, and is accessible only to its
+// owner: this user or root.
 func ReadKeyFile(path string) ([]byte, error) {
 	text, info, err := safefile.ReadOwned(path, 4*SecretBytes)
 	if err != nil {

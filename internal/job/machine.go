@@ -8,9 +8,8 @@ import (
 	"github.com/treerun/treerun/internal/numbers"
 )
 
-// UsableCores returns the number of cores that the ranks of this host may use together: the
-// affinity mask, and the CPU quota of the control group. The runtime knows both,
-// unless GOMAXPROCS was set by hand.
+// UsableCores returns the number of cores that the ranks of this host may use together, given by the affinity mask and
+// the CPU quota of the control group. The runtime knows both, unless GOMAXPROCS was set by hand.
 func UsableCores() int {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return runtime.NumCPU()
@@ -18,10 +17,9 @@ func UsableCores() int {
 	return min(runtime.NumCPU(), runtime.GOMAXPROCS(0))
 }
 
-// MachineID names this machine where a job may use all its cores, which are so many: hosts that are
-// namespaces or containers of one machine share them then.
-// Where this host may use some of the cores only, or the kernel does not say, it
-// is "": such a host has its cores to itself.
+// MachineID returns an ID of this machine if cores, the number of cores that a job may use, is the number of cores of
+// the machine: hosts that are namespaces or containers of one machine then share the cores. If this host may use only
+// some of the cores, or the kernel does not report them, the ID is "": such a host has its cores to itself.
 func MachineID(cores int) string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -34,16 +32,14 @@ func MachineID(cores int) string {
 	return strings.TrimSpace(string(boot))
 }
 
-// countList returns how many numbers a list such as "0-3,6" has, 0 for what is no
-// such list.
+// countList returns the number of elements of a list such as "0-3,6", 0 if text is no such list.
 func countList(text string) int {
 	all, _ := numbers.ExpandNames("["+text+"]", 1<<20)
 	return len(all)
 }
 
-// SharedMachines returns who shares cores, as numbers that are the same for those that
-// do: those of one host, and those of hosts whose machines have the same MachineID, ""
-// being none. hosts and machines are of the same length.
+// SharedMachines returns a number for each rank that is the same for ranks that share cores: those of one host, and
+// those of hosts whose machines have the same MachineID, except "". hosts and machines have the same length.
 func SharedMachines(hosts []int, machines []string) []int {
 	first := make(map[string]int) // host
 	shared := make([]int, len(hosts))

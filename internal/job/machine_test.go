@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// Ranks share cores with those of their host, and of hosts that are the same
-// machine.
+// Ranks share cores with the ranks of their host, and of hosts that are the same machine.
 func TestBoxes(t *testing.T) {
 	for _, c := range []struct {
 		hosts    []int

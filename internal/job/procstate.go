@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ProcState is the state of a process as the kernel tells it. The zero ProcState is of a process
-// that is not there, or of which /proc says nothing.
+// ProcState is the state of a process as reported by the kernel. The zero ProcState is the state of a process that does
+// not exist, or that /proc does not describe.
 type ProcState struct {
 	Code   byte           // as in ps: R, S, D, T, t, Z, X; 0: unknown
-	Signal syscall.Signal // that stopped it, 0 where the kernel does not tell
+	Signal syscall.Signal // signal that stopped it, 0 if the kernel does not report it
 }
 
-// ReadProc returns the state of process pid. Of a process with several threads Code is D when
-// one of them stays in uninterruptible sleep, else that of its first thread.
+// ReadProc returns the state of process pid. If the process has several threads, Code is D if one of them stays in
+// uninterruptible sleep, else that of its first thread.
 func ReadProc(pid int) ProcState {
 	dir := "/proc/" + strconv.Itoa(pid)
 	s := readStat(dir + "/stat")
@@ -32,7 +32,7 @@ func ReadProc(pid int) ProcState {
 	return s
 }
 
-// StatProc is ReadProc without a look at the threads.
+// StatProc is ReadProc without a check of the threads.
 func StatProc(pid int) ProcState { return readStat("/proc/" + strconv.Itoa(pid) + "/stat") }
 
 func readStat(file string) ProcState {
@@ -43,7 +43,7 @@ func readStat(file string) ProcState {
 	return parse(string(text))
 }
 
-// blockedFor tells a thread that hangs in the kernel from one that waits for a disk.
+// blockedFor is the time that distinguishes a thread that hangs in the kernel from one that waits for a disk.
 const blockedFor = 20 * time.Millisecond
 
 // blocked reports whether a thread is in uninterruptible sleep, and still is a while later.
@@ -61,12 +61,12 @@ func blocked(dir string) bool {
 	return len(slices.DeleteFunc(asleep, runs)) > 0
 }
 
-// exitField is the place of exit_code behind the name: field 52 of proc_pid_stat(5). While
-// a process is stopped it holds the signal; kernels before 5.17 say 0.
+// exitField is the position of exit_code behind the name: field 52 of proc_pid_stat(5). While a process is stopped it
+// holds the signal; in kernels before 5.17 it is 0.
 const exitField = 52 - 3
 
-// parse reads a line of /proc/PID/stat: the name of the program stands in brackets and may
-// hold anything, then comes the state.
+// parse parses a line of /proc/PID/stat: the name of the program is in parentheses and may contain any characters; the
+// state follows it.
 func parse(line string) ProcState {
 	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
 	if len(fields) == 0 {
@@ -81,16 +81,16 @@ func parse(line string) ProcState {
 	return s
 }
 
-// Known reports whether /proc told anything.
+// Known reports whether /proc described the process.
 func (s ProcState) Known() bool { return s.Code != 0 }
 
 // Stopped reports whether the process is stopped, by a signal or a debugger.
 func (s ProcState) Stopped() bool { return s.Code == 'T' || s.Code == 't' }
 
-// Ended reports whether the process has ended, and only its parent has still to take note.
+// Ended reports whether the process has ended, and only its parent has yet to wait for it.
 func (s ProcState) Ended() bool { return s.Code == 'Z' || s.Code == 'X' || s.Code == 'x' }
 
-// String says for people what the process does: "stopped by SIGSTOP", "running".
+// String returns a description of the state for messages: "stopped by SIGSTOP", "running".
 func (s ProcState) String() string {
 	switch s.Code {
 	case 0:
@@ -114,7 +114,7 @@ func (s ProcState) String() string {
 	return fmt.Sprintf("in state %q", s.Code)
 }
 
-// SignalName returns the name of a signal, as "SIGTERM", or its number where it has none.
+// SignalName returns the name of a signal, such as "SIGTERM", or its number if it has no name.
 func SignalName(s syscall.Signal) string {
 	return cmp.Or(unix.SignalName(s), fmt.Sprintf("signal %d", int(s)))
 }

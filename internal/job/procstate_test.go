@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The state of a real process follows what is done to it.
+// The state of a real process follows the signals sent to it.
 func TestStates(t *testing.T) {
 	cmd := exec.Command("sleep", "60")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // SIGTSTP does not stop an orphaned process group
@@ -68,14 +68,14 @@ func waitStopped(pid int) ProcState {
 	return s
 }
 
-// This process reads itself: it runs.
+// This process reads its own state: it runs.
 func TestSelf(t *testing.T) {
 	if s := StatProc(os.Getpid()); s.Code != 'R' && s.Code != 'S' {
 		t.Errorf("this process is %s", s)
 	}
 }
 
-// The name of a program may hold anything.
+// The name of a program may contain any characters.
 func TestParse(t *testing.T) {
 	if s := parse("12 (a) S 1 (b)) S 7 42 9 0"); s.Code != 'S' {
 		t.Errorf("got state %c, want S", s.Code)

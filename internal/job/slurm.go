@@ -2,9 +2,8 @@ package job
 
 import "strconv"
 
-// InSlurmStep tells a task that srun started from a batch script, which has
-// most of the variables, too. Steps with numbers from 0xfffffff0 are Slurm's
-// own: batch script, interactive shell.
+// InSlurmStep reports whether this process is a task that srun started, as opposed to a batch script, which has most of
+// the variables, too. Steps with numbers from 0xfffffff0 are Slurm's own: batch script, interactive shell.
 func InSlurmStep(get func(string) string) bool {
 	step, err := strconv.ParseUint(get("SLURM_STEP_ID"), 10, 32)
 	return err == nil && step < 0xfffffff0 && get("SLURM_PROCID") != ""
