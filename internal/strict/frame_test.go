@@ -11,7 +11,7 @@ import (
 
 var someSizes = FrameSizes{1: {0, 0}, 2: {1, 4}, 0xff: {8, 1 << 40}}
 
-// frameOf is a frame as it travels.
+// frameOf returns an encoded frame.
 func frameOf(kind byte, body string) []byte { return append(AppendHead(nil, kind, len(body)), body...) }
 
 func TestFramesComeBackAsWritten(t *testing.T) {
@@ -27,7 +27,7 @@ func TestFramesComeBackAsWritten(t *testing.T) {
 	}
 }
 
-// A head that cannot be is refused before the body is read, a frame that is cut off is no end.
+// An invalid head is refused before the body is read, and a truncated frame is not reported as the end.
 func TestFramesThatCannotBe(t *testing.T) {
 	for name, head := range map[string][]byte{
 		"no kind": AppendHead(nil, 0, 0), "unknown kind": AppendHead(nil, 3, 0), "too short": AppendHead(nil, 2, 0),
@@ -46,7 +46,7 @@ func TestFramesThatCannotBe(t *testing.T) {
 	}
 }
 
-// A claim of much that is followed by little costs little.
+// A head that claims a large body which is followed by few bytes costs little memory.
 func TestBodyGrowsWithWhatArrives(t *testing.T) {
 	claim := append(AppendHead(nil, 0xff, 1<<40), 1, 2, 3)
 	var before, after runtime.MemStats
@@ -60,7 +60,7 @@ func TestBodyGrowsWithWhatArrives(t *testing.T) {
 	}
 }
 
-// FuzzReadFrame: what is taken keeps to the sizes, and is written as it came.
+// FuzzReadFrame: an accepted frame has a valid size, and is encoded again to the same bytes.
 func FuzzReadFrame(f *testing.F) {
 	f.Add(append(frameOf(1, ""), frameOf(2, "abcd")...))
 	f.Add(frameOf(0xff, "ABCDEFGH"))

@@ -13,19 +13,17 @@ import (
 	"strings"
 )
 
-// JSONLimits say what a text may be like.
+// JSONLimits holds the limits of a JSON text.
 type JSONLimits struct {
 	Bytes    int  // of the text
 	Elements int  // of one array or map
-	Partial  bool // fields may be missing; else all must be there whose tag has no omitempty
+	Partial  bool // fields may be missing; else all fields without omitempty in their tag are required
 }
 
-// UnmarshalJSON decodes the one JSON value of data into what v points to. Errors are
-// more bytes or elements than l allows, text behind the value, unknown fields,
-// names in other capitals, fields that are missing or stand twice, null, and values
-// that the type of v cannot hold. They name the element, as "links[3].a". A
-// byte order mark in front, as some editors write it, is passed over. After an
-// error *v is undefined.
+// UnmarshalJSON decodes the one JSON value of data into the value that v points to. Errors are more bytes or elements
+// than l allows, text after the value, unknown fields, names in other capitals, missing or duplicate fields, null, and
+// values that the type of v cannot hold. They name the element, as "links[3].a". A leading byte order mark, as some
+// editors write it, is ignored. After an error *v is undefined.
 //
 // Nothing is allocated before the text is known to fit.
 func UnmarshalJSON(data []byte, v any, l JSONLimits) error {
@@ -49,8 +47,8 @@ func UnmarshalJSON(data []byte, v any, l JSONLimits) error {
 	return json.Unmarshal(data, v)
 }
 
-// syntax returns the place from which data is no JSON, and why it is none; its
-// length and nothing where it is JSON.
+// syntax returns the offset of the first syntax error of data, and a description of it; the length of data and "" if
+// data is valid JSON.
 func syntax(data []byte) (int, string) {
 	if json.Valid(data) {
 		return len(data), ""
@@ -61,7 +59,7 @@ func syntax(data []byte) (int, string) {
 		return 0, "no JSON"
 	}
 	text, at := err.Error(), max(int(broken.Offset)-1, 0)
-	// Where the end cuts off a number, the error is about a space that is not there.
+	// If the end truncates a number, the error is about a space that is not there.
 	cut := strings.HasPrefix(text, "unexpected end") || strings.HasPrefix(text, "invalid character ' '") &&
 		data[len(data)-1] != ' '
 	switch {
@@ -73,17 +71,17 @@ func syntax(data []byte) (int, string) {
 	return at, text
 }
 
-// position names a byte of data as people count: lines and columns from 1.
+// position returns the position of a byte of data as line and column, both counted from 1.
 func position(data []byte, at int) string {
 	before := data[:at]
 	line := bytes.Count(before, []byte("\n")) + 1
 	return fmt.Sprintf("line %d, column %d", line, at-bytes.LastIndexByte(before, '\n'))
 }
 
-// badValue is what is wrong with one element.
+// badValue is an error in one element.
 type badValue struct {
 	path string // as ".links[3].a"
-	text string // a sentence's rest; "": the text is no JSON from here on
+	text string // the rest of a sentence; "": a syntax error from here on
 	at   int
 }
 
@@ -94,7 +92,7 @@ func (b *badValue) element() string {
 	return strings.TrimPrefix(b.path, ".")
 }
 
-// within puts the name of the element around it in front, where something is wrong.
+// within prepends the name of the enclosing element, if b is an error.
 func (b *badValue) within(format string, name any) *badValue {
 	if b != nil {
 		b.path = fmt.Sprintf(format, name) + b.path
@@ -106,10 +104,10 @@ func (b *badValue) within(format string, name any) *badValue {
 type field struct {
 	name string
 	typ  reflect.Type
-	must bool // be there
+	must bool // is required
 }
 
-// fields returns the fields of a struct as encoding/json names them.
+// fields returns the fields of a struct under the names of encoding/json.
 func (c *checker) fields(t reflect.Type) []field {
 	if list, ok := c.known[t]; ok {
 		return list
@@ -129,7 +127,7 @@ func (c *checker) fields(t reflect.Type) []field {
 	return list
 }
 
-// names lists fields as in "a, b or c".
+// names returns a list of field names such as "a, b or c".
 func names(list []field) string {
 	var all []string
 	for _, f := range list {
@@ -142,7 +140,7 @@ func names(list []field) string {
 	return text
 }
 
-// checker walks over the tokens of a JSON text beside the type that shall hold it.
+// checker compares the tokens of a JSON text with the type that is to hold it.
 type checker struct {
 	data   []byte // JSON, or the start of it if it is broken
 	tokens *json.Decoder
@@ -154,7 +152,7 @@ func bad(at int, format string, args ...any) *badValue {
 	return &badValue{text: fmt.Sprintf(format, args...), at: at}
 }
 
-// at is where the next token begins, the length of the text at its end.
+// at returns the offset of the next token, the length of the text at its end.
 func (c *checker) at() int {
 	at := int(c.tokens.InputOffset())
 	for at < len(c.data) && strings.IndexByte(" \t\r\n,:", c.data[at]) >= 0 {
@@ -165,7 +163,7 @@ func (c *checker) at() int {
 
 var unmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 
-// value checks the next value, which t shall hold.
+// value checks the next value, which t must be able to hold.
 func (c *checker) value(t reflect.Type) *badValue {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -199,11 +197,11 @@ func (c *checker) value(t reflect.Type) *badValue {
 	return nil
 }
 
-// jsonKinds says what begins with a byte, if it is no number.
+// jsonKinds maps the first byte of a value to its kind; numbers are not included.
 var jsonKinds = map[byte]string{'{': "an object", '[': "an array", '"': "a string", 't': "a bool", 'f': "a bool",
 	'n': "null"}
 
-// wanted says what a type holds.
+// wanted returns the kind of JSON value that a type holds.
 func wanted(t reflect.Type) string {
 	k := t.Kind()
 	switch {
@@ -228,7 +226,7 @@ func (c *checker) elements(start int, visit func(i, at int) *badValue) *badValue
 	for i := 0; ; i++ {
 		at := c.at()
 		if at < len(c.data) && (c.data[at] == ']' || c.data[at] == '}') {
-			_, _ = c.tokens.Token() // it is the end
+			_, _ = c.tokens.Token() // the end of the array or object
 			return nil
 		}
 		if i == c.limits.Elements {
@@ -252,7 +250,7 @@ func (c *checker) object(t reflect.Type, start int) *badValue {
 	} else {
 		t = t.Elem()
 	}
-	known := make(map[string]bool) // which names have been there
+	known := make(map[string]bool) // names seen so far
 	wrong := c.elements(start, func(_, at int) *badValue {
 		token, err := c.tokens.Token()
 		if err != nil {
@@ -280,7 +278,7 @@ func (c *checker) object(t reflect.Type, start int) *badValue {
 	return wrong
 }
 
-// textual checks whether t can hold a text.
+// textual checks whether t can hold a string.
 func textual(t reflect.Type, start int, text string) *badValue {
 	if !reflect.PointerTo(t).Implements(unmarshaler) {
 		return nil

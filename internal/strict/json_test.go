@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// word is a type with a text form of its own.
+// word is a type with its own text form.
 type word string
 
 func (w *word) UnmarshalText(text []byte) error {
@@ -122,8 +122,8 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// Whatever the bytes: what is taken, encoding/json takes too, with the same value,
-// and of what is JSON an element is named, not the syntax.
+// For any bytes: data that is accepted is also accepted by encoding/json, with the same value, and an error in valid
+// JSON names an element, not the syntax.
 func FuzzUnmarshal(f *testing.F) {
 	f.Add([]byte(`{"name":"x","inner":[{"weight":1,"tracks":[1,2]}]}`))
 	f.Add([]byte(`{"n\u0061me":"\ud800","names":{"\"":1},"flag":true,"count":0`))

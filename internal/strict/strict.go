@@ -1,7 +1,7 @@
-// Package strict decodes what others wrote: messages in msgpack, which it also encodes, without
-// trusting a length in them, and JSON, of which it refuses what encoding/json lets pass, and says
-// which element is wrong, why and at which line and column; and the frames that such messages travel
-// in. It knows no message, and imports nothing of treerun's.
+// Package strict decodes data of other processes and users: messages in msgpack, which it also encodes, without
+// trusting a length in them, and JSON, of which it refuses some texts that encoding/json accepts, and reports the wrong
+// element, the reason, the line and the column; and the frames that carry such messages. It depends on no particular
+// message, and on no other package of treerun.
 package strict
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
-// Marshal returns a message of plain fields, structs as arrays. It panics when v has others.
+// Marshal returns the encoding of a message of plain fields, structs as arrays. It panics if v has others.
 func Marshal(v any) []byte {
 	var b bytes.Buffer
 	e := msgpack.NewEncoder(&b)
@@ -28,10 +28,9 @@ func Marshal(v any) []byte {
 	return b.Bytes()
 }
 
-// Unmarshal fills v from the one msgpack value in b. Stricter than the library:
-// bytes left over, fields that v does not have, deep nesting, and any length
-// beyond what b holds are errors. (Version 5.4.1 of the library allocates an
-// array of the length that the input claims: 5 bytes cost 32 GiB.)
+// Unmarshal sets v from the one msgpack value in b. It is stricter than the library: bytes left over, fields that v
+// does not have, deep nesting, and any length beyond the size of b are errors. (Version 5.4.1 of the library allocates
+// an array of the length that the input claims: 5 bytes cost 32 GiB.)
 func Unmarshal(b []byte, v any) error {
 	in, d := bytes.NewReader(b), msgpack.GetDecoder()
 	defer msgpack.PutDecoder(d)
@@ -47,7 +46,7 @@ func Unmarshal(b []byte, v any) error {
 	return d.Decode(v)
 }
 
-// maxDepth is how deep arrays and maps may nest.
+// maxDepth is the maximum nesting depth of arrays and maps.
 const maxDepth = 8
 
 var (
@@ -55,7 +54,7 @@ var (
 	errDeep  = errors.New("the input is nested too deeply")
 )
 
-// check passes over one value, of which d reads from in.
+// check skips one value, which d reads from in.
 func check(d *msgpack.Decoder, in *bytes.Reader, depth int) error {
 	if depth < 0 {
 		return errDeep
@@ -72,7 +71,7 @@ func check(d *msgpack.Decoder, in *bytes.Reader, depth int) error {
 	default:
 		err = d.Skip()
 	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || items > in.Len() { // an item has a byte or more
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || items > in.Len() { // an item takes a byte or more
 		return errShort
 	}
 	for range items * each {
@@ -83,11 +82,11 @@ func check(d *msgpack.Decoder, in *bytes.Reader, depth int) error {
 	return err
 }
 
-// FrameSizes has the kinds of the frames that two processes may send each other, and how many bytes
-// the body of each has, at least and at most.
+// FrameSizes holds the kinds of the frames that two processes may send each other, with the minimum and the maximum
+// length of the body of each, in bytes.
 //
-// A frame is a head and its body. The head is a number of 8 bytes, the highest first: that one is
-// the kind, the others are the length of the body.
+// A frame is a head and its body. The head is a big-endian number of 8 bytes: the most significant byte is the kind,
+// the others are the length of the body.
 type FrameSizes map[byte][2]int
 
 // AppendHead appends the head of a frame with a body of n bytes to b.
@@ -95,8 +94,8 @@ func AppendHead(b []byte, kind byte, n int) []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(kind)<<56|uint64(n))
 }
 
-// ReadHead reads the head of a frame, and checks it. The error is io.EOF, unwrapped, when r ends
-// before a frame. After any error r is of no more use.
+// ReadHead reads and checks the head of a frame. The error is io.EOF, unwrapped, if r ends before a frame. After any
+// error r must not be used.
 func ReadHead(r io.Reader, sizes FrameSizes) (kind byte, n int, err error) {
 	var head [8]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -110,7 +109,7 @@ func ReadHead(r io.Reader, sizes FrameSizes) (kind byte, n int, err error) {
 	return kind, n, nil
 }
 
-// ReadFrame reads a frame, as ReadHead does.
+// ReadFrame reads a frame. Its errors are those of ReadHead and ReadBody.
 func ReadFrame(r io.Reader, sizes FrameSizes) (kind byte, body []byte, err error) {
 	kind, n, err := ReadHead(r, sizes)
 	if err == nil {
@@ -119,7 +118,7 @@ func ReadFrame(r io.Reader, sizes FrameSizes) (kind byte, body []byte, err error
 	return kind, body, err
 }
 
-// ReadBody reads n bytes. Memory grows with what arrives: that for 1 MiB comes first.
+// ReadBody reads n bytes. Memory is allocated as the data arrives, at first at most 1 MiB.
 func ReadBody(r io.Reader, n int) (b []byte, err error) {
 	b = make([]byte, 0, min(n, 1<<20))
 	for err == nil && len(b) < n {

@@ -11,7 +11,7 @@ import (
 	"github.com/treerun/treerun/internal/strict"
 )
 
-// Unmarshal takes all that the library writes, and nothing cut or longer.
+// Unmarshal accepts all that the library writes, and no truncated or longer input.
 func TestUnmarshalTakesWhatTheLibraryWrites(t *testing.T) {
 	type record struct {
 		A int64

@@ -11,37 +11,37 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// told is what a rank tells the others at a step that all take together: a value, or why it
+// told is the message of a rank to the others at a step that all take together: a value, or the reason why the rank
 // could not take the step.
 type told[T any] struct {
 	Failed string
 	Value  T
 }
 
-// Failed says which ranks could not take a step. All ranks have the same, but for Own.
+// Failed reports the ranks that could not take a step. It is the same on all ranks, except for Own.
 type Failed struct {
-	Rank int    // the lowest of them
-	Why  string // of that one
-	Own  error  // why this rank could not; nil: it could
+	Rank int    // the lowest failed rank
+	Why  string // reason of that rank
+	Own  error  // this rank's own error, nil if it has not failed
 	text string
 }
 
-// Error lists the ranks, and why.
+// Error returns the list of the ranks with their reasons.
 func (f *Failed) Error() string { return f.text }
 
-// Unwrap returns why this rank could not.
+// Unwrap returns this rank's own error.
 func (f *Failed) Unwrap() error { return f.Own }
 
 const (
-	maxFailed = 1000 // bytes of why a rank failed
+	maxFailed = 1000 // of the reason of one rank
 	maxListed = 32   // ranks that an error lists
 )
 
-// Swap tells all ranks what this one has made of a step, failed if it could not take it, and
-// returns what all have, by rank. Ranks that tell the same may share what it refers to. Where
-// any failed, or cannot be understood, the error on all ranks is a *Failed. number returns the
-// number of the i-th rank, for people; nil: i. size is that of the set, 0 where the caller checks it.
-// gather is an AllGather, and gets ctx, a context, as it is.
+// Swap sends this rank's result of a step to all ranks, failed if it could not take the step, and returns the results
+// of all, by rank. Ranks with equal results may share the referenced data. If any rank has failed, or its message
+// cannot be decoded, the error on all ranks is a *Failed. number returns the number of the i-th rank for messages; if
+// nil, it is i. size is the size of the set, 0 if the caller checks it. gather is an AllGather, and gets ctx, a
+// context, unchanged.
 func Swap[C, T any](ctx C, gather func(ctx C, blob []byte) ([][]byte, error), size int, number func(i int) int, mine T,
 	failed error) ([]T, error) {
 	t := told[T]{Value: mine}
@@ -58,7 +58,7 @@ func Swap[C, T any](ctx C, gather func(ctx C, blob []byte) ([][]byte, error), si
 	return open[T](blobs, number, failed)
 }
 
-// open reads what all ranks told.
+// open decodes the messages of all ranks.
 func open[T any](blobs [][]byte, number func(i int) int, own error) ([]T, error) {
 	values := make([]T, len(blobs))
 	f := &Failed{Own: own}
@@ -66,7 +66,7 @@ func open[T any](blobs [][]byte, number func(i int) int, own error) ([]T, error)
 	why := ""
 	for i, b := range blobs {
 		if i > 0 && bytes.Equal(b, blobs[i-1]) {
-			values[i] = values[i-1] // most ranks say the same
+			values[i] = values[i-1] // most ranks send the same message
 		} else {
 			values[i], why = read[T](b)
 		}
@@ -90,7 +90,7 @@ func open[T any](blobs [][]byte, number func(i int) int, own error) ([]T, error)
 	return nil, f
 }
 
-// read returns what a rank told, or why it has failed.
+// read returns the result of a rank, or the reason for its failure.
 func read[T any](blob []byte) (value T, why string) {
 	var t told[T]
 	if err := Unmarshal(blob, &t); err != nil {
@@ -99,14 +99,13 @@ func read[T any](blob []byte) (value T, why string) {
 	return t.Value, Printable(t.Failed, maxFailed)
 }
 
-// Refusal returns why the rank with this blob of a Swap has failed, "" where it has not.
+// Refusal returns the reason for which the rank with this blob of a Swap has failed, "" if it has not.
 func Refusal(blob []byte) string {
 	_, why := read[msgpack.RawMessage](blob)
 	return why
 }
 
-// Printable returns what may be shown of text that came from outside, in one line
-// and from at most limit bytes.
+// Printable returns the printable form of text that came from outside, in one line and from at most limit bytes.
 func Printable(text string, limit int) string {
 	return strings.Map(func(r rune) rune {
 		switch {

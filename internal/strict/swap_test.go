@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// alike is the AllGather of a rank to which the others tell this.
+// alike returns the AllGather of a rank whose peers send these blobs.
 func alike(blobs ...[]byte) func(ctx context.Context, mine []byte) ([][]byte, error) {
 	return func(_ context.Context, mine []byte) ([][]byte, error) { return append([][]byte{mine}, blobs...), nil }
 }
@@ -61,7 +61,7 @@ func TestSwap(t *testing.T) {
 	}
 }
 
-// Text of other ranks is shown in one line, and cut.
+// Text of other ranks is shown in one line, and truncated.
 func TestPrintable(t *testing.T) {
 	if got := Printable("no\nport \x1b[2J\xff", maxFailed); got != "no port ?[2J?" {
 		t.Errorf("%q", got)
@@ -71,7 +71,7 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-// FuzzSwap: whatever a rank tells, no rank panics, and its words can be shown.
+// FuzzSwap: for any message of a rank, no rank panics, and the error text is printable.
 func FuzzSwap(f *testing.F) {
 	f.Add(Marshal(&told[[]string]{Value: []string{"a"}}))
 	f.Add(Marshal(&told[[]string]{Failed: "why"}))
