@@ -8,16 +8,16 @@ import (
 	"testing"
 )
 
-// Computing runs the tests of a package that computes much: the collector runs less often, and rapid checks fewer
-// programs, unless a test is to do all its rounds or -rapid.checks says how many.
+// Computing runs the tests of a package with long computations: the garbage collector runs less often, and rapid checks
+// fewer programs, unless a test must do all its rounds or -rapid.checks sets the number.
 func Computing(m *testing.M) {
 	debug.SetGCPercent(800)
 	FewerChecks()
 	m.Run()
 }
 
-// Waiting is called by the TestMain of a package whose tests wait more than they work: at least six run side by side,
-// four under the race detector, unless -parallel says how many.
+// Waiting is called by the TestMain of a package whose tests mostly wait: at least six run in parallel, four under the
+// race detector, unless -parallel sets the number.
 func Waiting() {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
@@ -29,9 +29,9 @@ func Waiting() {
 	}
 }
 
-// OneProcessor has the goroutines of this process take turns on one processor until the test ends, unless it is to do
-// all its rounds or runs under the race detector. Ranks in one process that wait look again and again: where others
-// need the processors, most of the time goes there.
+// OneProcessor runs the goroutines of this process on one processor until the test ends, unless the test must do all
+// its rounds or runs under the race detector. Ranks in one process that wait poll repeatedly: if other tests need the
+// processors, most of the time is spent there.
 func OneProcessor(t testing.TB) {
 	if !Thorough() && !Race {
 		before := runtime.GOMAXPROCS(1)
@@ -39,8 +39,8 @@ func OneProcessor(t testing.TB) {
 	}
 }
 
-// FewerChecks has rapid check 40 programs of each property unless a test is to do all its rounds. It comes before
-// flags are parsed.
+// FewerChecks makes rapid check 40 programs of each property unless a test must do all its rounds. It must be called
+// before flags are parsed.
 func FewerChecks() {
 	if f := flag.Lookup("rapid.checks"); f != nil {
 		_ = f.Value.Set(strconv.Itoa(Count(40, 100)))

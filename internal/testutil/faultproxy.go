@@ -12,52 +12,51 @@ import (
 	"time"
 )
 
-// Kind says what happens to one direction of a connection.
+// Kind is a kind of fault in one direction of a connection.
 type Kind int
 
-// What can happen. The zero value is nothing at all.
+// The kinds of faults. The zero value is no fault.
 const (
 	None      Kind = iota
-	Blackhole      // what comes is read and thrown away, for good
-	Stall          // nothing is read for Hold; what piles up comes afterwards
+	Blackhole      // data is read and discarded, permanently
+	Stall          // nothing is read for Hold; the accumulated data is passed on afterwards
 	Reset          // both directions end with a TCP reset
-	HalfClose      // this direction ends in good order, the other goes on
+	HalfClose      // this direction ends in good order, the other continues
 	Close          // both directions end in good order
-	Duplicate      // the latest Bytes bytes come a second time, once
+	Duplicate      // the latest Bytes bytes are sent a second time, once
 )
 
-// Fault is what happens to one direction of a connection: to what the dialing
-// side sends (up) or to what the listening side sends (down).
+// Fault describes a fault in one direction of a connection: in the data that the dialing side sends (up) or that the
+// listening side sends (down).
 type Fault struct {
-	Delay time.Duration // what is read at once comes that much later
-	Piece int           // at most so many bytes are written at once; 0: as they come
+	Delay time.Duration // delay of the data of one read
+	Piece int           // maximum number of bytes of one write; 0: no limit
 
-	After int64         // so many bytes get through before Kind happens
+	After int64         // number of bytes that are passed on before Kind happens
 	Kind  Kind          //
-	Hold  time.Duration // how long a Stall lasts; 0: until the connection ends
-	Bytes int           // how many bytes a Duplicate repeats; fewer when fewer have come
+	Hold  time.Duration // duration of a Stall; 0: until the connection ends
+	Bytes int           // number of bytes that a Duplicate repeats; fewer if fewer were sent
 }
 
-// Proxy is a TCP proxy that does to connections what networks and hosts do to them: it delays bytes,
-// hands them on one by one, loses them, stops reading, resets, closes one direction or both, or
-// repeats some. It accepts connections and joins each to a new one to its target.
+// Proxy is a TCP proxy that imitates faults of networks and hosts: it delays bytes, passes them on one by one, loses
+// them, stops reading, resets, closes one direction or both, or repeats some. It accepts connections and joins each to
+// a new one to its target.
 //
-// It runs in the test's process, so both kernels beside it go on to acknowledge: a link that is cut
-// in the middle needs network namespaces, see internal/testutil/nethosts.
+// It runs in the test's process, so the kernels at both ends continue to acknowledge: a link that is cut in the middle
+// needs network namespaces, see internal/testutil/nethosts.
 type Proxy struct {
 	target string
 	ln     *net.TCPListener
 	wg     sync.WaitGroup
 
 	mu       sync.Mutex
-	up, down Fault    // of connections to come
-	joints   []*joint // all that there were
+	up, down Fault    // of future connections
+	joints   []*joint // all joints so far
 	closed   bool
 }
 
-// NewProxy starts a proxy to target, "host:port". It listens on the loopback
-// address of target's family, and ends, with all its connections, when the
-// test does.
+// NewProxy starts a proxy to target, "host:port". It listens on the loopback address of target's family, and is closed,
+// with all its connections, when the test ends.
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	at := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
@@ -78,17 +77,17 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// Addr is where the proxy listens.
+// Addr returns the address at which the proxy listens.
 func (p *Proxy) Addr() netip.AddrPort { return p.ln.Addr().(*net.TCPAddr).AddrPort() }
 
-// Next sets what happens to connections that come from now on.
+// Next sets the faults of connections that are accepted from now on.
 func (p *Proxy) Next(up, down Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.up, p.down = up, down
 }
 
-// Reset ends all connections with a TCP reset, and those that come.
+// Reset ends all connections with a TCP reset, and all future ones.
 func (p *Proxy) Reset() { p.end(true) }
 
 func (p *Proxy) end(reset bool) {
@@ -104,7 +103,7 @@ func (p *Proxy) serve() {
 	for {
 		near, err := p.ln.AcceptTCP()
 		if err != nil {
-			return // it is closed
+			return // the listener is closed
 		}
 		p.mu.Lock()
 		up, down := p.up, p.down
@@ -113,7 +112,7 @@ func (p *Proxy) serve() {
 	}
 }
 
-// join connects near with the target, and returns when both directions have ended.
+// join connects near to the target, and returns when both directions have ended.
 func (p *Proxy) join(near *net.TCPConn, up, down Fault) {
 	to, err := net.DialTimeout("tcp", p.target, 10*time.Second)
 	if err != nil {
@@ -141,7 +140,7 @@ type joint struct {
 	over chan struct{} // closed by end
 }
 
-// end closes both sides, in good order or with a TCP reset. It may be called again and again.
+// end closes both sides, in good order or with a TCP reset. It may be called repeatedly.
 func (j *joint) end(reset bool) {
 	j.once.Do(func() {
 		close(j.over)
@@ -154,17 +153,17 @@ func (j *joint) end(reset bool) {
 	})
 }
 
-// pipe is one direction. One goroutine reads, does what the fault says, and writes.
+// pipe is one direction. One goroutine reads, applies the fault, and writes.
 type pipe struct {
 	*joint
 	from, to *net.TCPConn
 	fault    Fault
 	passed   int64
 	tail     []byte // the latest bytes, for Duplicate
-	lost     bool   // what comes is thrown away
+	lost     bool   // data is discarded
 }
 
-// run passes on what comes until the connection ends, and then how it ended.
+// run passes data on until the connection ends, and then passes on the way in which it ended.
 func (d *pipe) run() {
 	buf := make([]byte, 32<<10)
 	for {
@@ -181,14 +180,14 @@ func (d *pipe) run() {
 			continue
 		case errors.Is(err, io.EOF):
 			d.to.CloseWrite()
-		case !errors.Is(err, net.ErrClosed): // it was not closed here
+		case !errors.Is(err, net.ErrClosed): // the proxy did not close it
 			d.end(true)
 		}
 		return
 	}
 }
 
-// pass passes on b.
+// pass passes b on.
 func (d *pipe) pass(b []byte) {
 	if d.lost || len(b) == 0 {
 		return
@@ -202,7 +201,7 @@ func (d *pipe) pass(b []byte) {
 	d.write(b)
 }
 
-// happen does what the fault says, once.
+// happen applies the fault, once.
 func (d *pipe) happen() {
 	kind := d.fault.Kind
 	d.fault.Kind = None
@@ -219,7 +218,7 @@ func (d *pipe) happen() {
 	}
 }
 
-// pause waits, for good when hold is 0, but not longer than the joint lives.
+// pause waits for hold, forever if hold is 0, but not longer than the joint lives.
 func (d *pipe) pause(hold time.Duration) {
 	var after <-chan time.Time
 	if hold > 0 {
@@ -231,11 +230,11 @@ func (d *pipe) pause(hold time.Duration) {
 	}
 }
 
-// write writes b, in pieces if the fault says so.
+// write writes b, in pieces if the fault requires it.
 func (d *pipe) write(b []byte) {
 	for part := range slices.Chunk(b, max(1, cmp.Or(d.fault.Piece, len(b)))) {
 		if _, err := d.to.Write(part); err != nil {
-			d.end(true) // the receiver is gone: the sender has to notice
+			d.end(true) // the receiver is gone: the sender must notice
 			return
 		}
 	}

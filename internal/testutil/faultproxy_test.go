@@ -12,8 +12,7 @@ import (
 
 const limit = 2 * time.Minute
 
-// ends returns both ends of a connection through p, which joins them on the
-// first byte.
+// ends returns both ends of a connection through p, which joins them on the first byte.
 func ends(t *testing.T, up, down Fault) (p *Proxy, near, far *net.TCPConn) {
 	t.Helper()
 	ln, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -61,7 +60,7 @@ func wantBytes(t *testing.T, c net.Conn, want []byte) {
 	}
 }
 
-// wantSilence fails when something comes within a moment.
+// wantSilence fails if data arrives within 50 ms.
 func wantSilence(t *testing.T, c net.Conn) {
 	t.Helper()
 	c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
@@ -120,7 +119,7 @@ func TestPieces(t *testing.T) {
 func TestBlackhole(t *testing.T) {
 	_, near, far := ends(t, Fault{After: 10, Kind: Blackhole}, Fault{})
 	data := pattern(1 << 20)
-	send(t, near, data) // all of it: somebody reads
+	send(t, near, data) // all of it is read at the other end
 	wantBytes(t, far, data[:10])
 	wantSilence(t, far)
 	send(t, far, data[:7])
@@ -175,7 +174,7 @@ func TestHalfClose(t *testing.T) {
 	wantError(t, far, io.EOF)
 	send(t, far, pattern(6))
 	wantBytes(t, near, pattern(6))
-	send(t, near, pattern(5)) // nobody will see them, and nobody minds
+	send(t, near, pattern(5)) // these bytes are lost, without an error
 }
 
 func TestClose(t *testing.T) {
@@ -202,7 +201,7 @@ func TestNobodyListens(t *testing.T) {
 	ln.Close()
 	p := NewProxy(t, ln.Addr().String())
 	c, err := net.Dial("tcp", p.Addr().String())
-	if err == nil { // the proxy may be quicker
+	if err == nil { // the proxy may be faster
 		defer c.Close()
 		c.SetDeadline(time.Now().Add(limit))
 		_, err = c.Read(make([]byte, 1))
@@ -212,7 +211,7 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
-// Who resets his end resets the other's.
+// A client that resets its end resets the other end.
 func TestResetFromOutside(t *testing.T) {
 	_, near, far := ends(t, Fault{}, Fault{})
 	near.SetLinger(0)

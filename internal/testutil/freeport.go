@@ -9,19 +9,19 @@ import (
 	"testing"
 )
 
-// All ports given out are below those that Linux gives to who asks for any (from 32768 on), so
-// that no other socket takes one between here and its use.
+// All ports given out are below those that Linux assigns to sockets without a port (from 32768 on), so that no other
+// socket takes one between the call and its use.
 const lowest, highest = 10_000, 31_000
 
-// claims are sockets whose names only one process of the network namespace can have, one for every
-// port that was given out: tests of several packages run at a time.
+// claims holds sockets whose names only one process of the network namespace can have, one for every port that was
+// given out: tests of several packages run at the same time.
 var claims sync.Map
 
-// name is what those names begin with.
+// name is the prefix of those names.
 var name = "@freeport-"
 
-// FreeAddress returns an address of 127.0.0.1 at which nobody listens. None is given out twice, in this process or
-// another, as long as this one is there.
+// FreeAddress returns an address of 127.0.0.1 at which no process listens. No address is given out twice, in this
+// process or another, as long as this process lives.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for range highest - lowest {
@@ -33,8 +33,7 @@ func FreeAddress(t testing.TB) string {
 	return ""
 }
 
-// FreePorts returns the first of n ports in a row, of which most are free and none is
-// given out otherwise.
+// FreePorts returns the first of n consecutive ports, of which most are free and none is given out elsewhere.
 func FreePorts(n int) (first int) {
 	for {
 		first := lowest + rand.IntN(highest-lowest-n)
@@ -57,7 +56,7 @@ func claim(port int) bool {
 }
 
 func free(at string) bool {
-	syscall.ForkLock.RLock() // a process that is forked meanwhile would have this socket until it runs its program
+	syscall.ForkLock.RLock() // a process that is forked in the meantime would have this socket until it runs its program
 	defer syscall.ForkLock.RUnlock()
 	l, err := net.Listen("tcp", at)
 	if err == nil {

@@ -12,20 +12,20 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The test binary is another process with tests, too: it says which port it got, and
-// stays until its stdin ends.
+// The test binary also serves as another process with tests: it prints the port that it got, and stays until its stdin
+// ends.
 func TestMain(m *testing.M) {
 	if name = os.Getenv(other); name != "" {
 		fmt.Println(FreePorts(1))
 		_, _ = os.Stdin.Read(make([]byte, 1))
 		os.Exit(0)
 	}
-	name = fmt.Sprint("@freeport-test-", os.Getpid(), "-") // tests of other packages shall find ports
+	name = fmt.Sprint("@freeport-test-", os.Getpid(), "-") // tests of other packages must still find ports
 	goleak.VerifyTestMain(m)
 }
 
-// other is the name of the environment variable that makes the test binary another
-// process; its value is what the names begin with.
+// other is the name of the environment variable that makes the test binary another process; its value is the prefix of
+// the names.
 const other = "FREEPORT_TEST_OTHER"
 
 func TestAddress(t *testing.T) {

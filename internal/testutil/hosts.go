@@ -8,8 +8,8 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Hosts returns a graph of hosts of so many ranks each, one host after the other, with a wire
-// per pair of hosts of that rate, 0 for none, and a card for every host with a rate.
+// Hosts returns a graph of hosts with the given number of ranks each, one host after the other, with a wire per pair of
+// hosts at the rate that wire returns, none for 0, and a card for every host for which card returns a rate.
 func Hosts(hosts, each int, wire func(a, b int) float64, card func(h int) float64) *topo.Graph {
 	var of []int
 	for h := range hosts {
@@ -18,7 +18,7 @@ func Hosts(hosts, each int, wire func(a, b int) float64, card func(h int) float6
 	return network(of, hosts, wire, card)
 }
 
-// network returns a graph of ranks of which each is on the host that of says.
+// network returns a graph of ranks; of holds the host of each.
 func network(of []int, hosts int, wire func(a, b int) float64, card func(h int) float64) *topo.Graph {
 	g := &topo.Graph{Name: "network", Ranks: len(of), Hosts: of}
 	ranks := make([][]int, hosts)
@@ -44,14 +44,14 @@ func network(of []int, hosts int, wire func(a, b int) float64, card func(h int) 
 	return g
 }
 
-// Always is the same rate for every card.
+// Always returns a function with the same rate for every card.
 func Always(rate float64) func(int) float64 { return func(int) float64 { return rate } }
 
-// Wires is the same rate for every wire.
+// Wires returns a function with the same rate for every wire.
 func Wires(rate float64) func(int, int) float64 { return func(int, int) float64 { return rate } }
 
-// ScatteredHosts returns a network of hosts that have one rank at least, each rank on
-// any of them, with wires and cards of any rates.
+// ScatteredHosts returns a network of hosts with at least one rank each. Ranks are assigned to hosts at random, and
+// wires and cards have random rates.
 func ScatteredHosts(size, hosts int, rng *rand.Rand) *topo.Graph {
 	of := rng.Perm(size)
 	for r, h := range of {
@@ -81,8 +81,7 @@ func ScatteredHosts(size, hosts int, rng *rand.Rand) *topo.Graph {
 	})
 }
 
-// MissingLinks returns the lowest rank of a tree whose link to its parent g does not have, -1
-// when g has them all.
+// MissingLinks returns the lowest rank of a tree whose link to its parent is missing in g, -1 if g has all links.
 func MissingLinks(g *topo.Graph, t topo.Tree) int {
 	index := g.LinkIndex()
 	for v, p := range t.Parent {

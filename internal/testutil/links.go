@@ -9,22 +9,21 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// What the tests of transports have in common: layouts, and sending and waiting as the executor of a
-// collective does.
+// Common helpers for tests of transports: layouts, and sending and waiting in the way of a collective's executor.
 
-// Limit is how long anything in these tests may take before it counts as hung. It says nothing about speed.
+// Limit is the time after which an operation in these tests counts as hung. It does not bound speed.
 const Limit = 3 * time.Minute
 
-// Nap bounds one sleep on a bell where a test relies on being rung: a lost
-// wake-up then fails the test by Limit.
+// Nap bounds one sleep on a bell in a test that relies on being rung: a lost wake-up then fails the test by Limit.
 const Nap = 2 * Limit
 
-// Pair is a layout of two ranks.
+// Pair returns a layout of two ranks.
 func Pair(slots, slotBytes int) transport.Layout {
 	return transport.Layout{Size: 2, Slots: slots, SlotBytes: slotBytes}
 }
 
-// Links returns the links that connect opens on each of some ranks, which are goroutines of the test on one host.
+// Links returns the links that connect opens on each of the given number of ranks, which are goroutines of the test on
+// one host.
 func Links(t testing.TB, ranks int, connect func(*World) (transport.Endpoint, error)) []transport.Endpoint {
 	t.Helper()
 	all := make([]transport.Endpoint, ranks)
@@ -38,11 +37,11 @@ func Links(t testing.TB, ranks int, connect func(*World) (transport.Endpoint, er
 	return all
 }
 
-// ErrAborted ends a wait because the set has a fault.
+// ErrAborted is the error of a wait that ends because the set has a fault.
 var ErrAborted = errors.New("aborted")
 
-// Wait polls until it returns true or an error, sleeping on e's bell after so many polls in vain,
-// as the executor of a collective does. It ends with the set's fault.
+// Wait calls poll until it returns true or an error, and sleeps on e's bell after the given number of unsuccessful
+// polls, as the executor of a collective does. It ends if the set has a fault.
 func Wait(e transport.Endpoint, polls int, poll func() (bool, error)) error {
 	b := e.Bell()
 	for {
@@ -66,7 +65,7 @@ func Wait(e transport.Endpoint, polls int, poll func() (bool, error)) error {
 	}
 }
 
-// polls is how often a rank polls before it sleeps.
+// polls is the number of polls before a rank sleeps.
 const polls = 20
 
 // Send waits for a slot and sends n bytes that fill writes.
@@ -74,7 +73,7 @@ func Send(e transport.Endpoint, s transport.Sender, h *transport.Header, n int, 
 	return Wait(e, polls, TrySend(s, h, n, fill))
 }
 
-// TrySend returns what sends n bytes that fill writes as soon as there is a slot.
+// TrySend returns a poll function that sends n bytes, written by fill, as soon as there is a slot.
 func TrySend(s transport.Sender, h *transport.Header, n int, fill func([]byte)) func() (bool, error) {
 	return func() (bool, error) {
 		w, ok, err := s.TryReserve(n)
@@ -86,12 +85,12 @@ func TrySend(s transport.Sender, h *transport.Header, n int, fill func([]byte)) 
 	}
 }
 
-// Receive waits for a chunk and shows it to use, then releases it.
+// Receive waits for a chunk, passes it to use, and releases it.
 func Receive(e transport.Endpoint, r transport.Receiver, use func(transport.Header, []byte) error) error {
 	return Wait(e, polls, TryReceive(r, use))
 }
 
-// TryReceive returns what shows a chunk to use, and releases it, as soon as there is one.
+// TryReceive returns a poll function that passes a chunk to use, and releases it, as soon as there is one.
 func TryReceive(r transport.Receiver, use func(transport.Header, []byte) error) func() (bool, error) {
 	return func() (bool, error) {
 		var h transport.Header
@@ -104,7 +103,7 @@ func TryReceive(r transport.Receiver, use func(transport.Header, []byte) error) 
 	}
 }
 
-// AwaitFault returns the fault of e's set, for which it waits up to Limit.
+// AwaitFault waits up to Limit for the fault of e's set, and returns it.
 func AwaitFault(e transport.Endpoint) transport.Fault {
 	for end := time.Now().Add(Limit); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if f, ok := e.Aborted(); ok {

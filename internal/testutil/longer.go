@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// tries is how many limits With tries, each times longer than the one before.
+// tries is the number of limits that WithLonger tries, each times the one before.
 const (
 	tries = 4
 	times = 4
 )
 
-// WithLonger calls try with a limit, and again with longer ones as long as it returns
-// an error, up to 64 times the first. The last error is the test's; those before
-// are logged. What try must never do under any limit it has to report itself.
+// WithLonger calls try with a limit, and again with longer ones as long as it returns an error, up to 64 times the
+// first limit. The last error fails the test; those before it are logged. For errors that no limit excuses, try must
+// fail the test itself.
 func WithLonger(t testing.TB, limit time.Duration, try func(limit time.Duration) error) {
 	t.Helper()
 	for i := range tries {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// told counts what a test is told.
+// told counts the errors and log lines of a test.
 type told struct {
 	testing.TB
 	errors, logs int

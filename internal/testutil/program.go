@@ -5,8 +5,8 @@ import (
 	"os/exec"
 )
 
-// Build puts the program of a package of the module into a file. It has go run build it, which keeps what it
-// has linked in the build cache: go build links anew for every test that asks.
+// Build builds the program of a package of the module into a file. It uses go run, which keeps the linked program in
+// the build cache: go build links again for every test that calls it.
 func Build(pkg, file string) error {
 	out, err := exec.Command("go", "run", "-buildvcs=false", "-exec", "cp", pkg, file).CombinedOutput()
 	if err != nil {

@@ -2,6 +2,6 @@
 
 package testutil
 
-// Race reports whether the race detector runs: it makes everything some ten times as slow, and
-// memory several times as large, so tests try less.
+// Race reports whether the race detector is enabled: it makes code some ten times slower, and memory several times
+// larger, so tests try less.
 const Race = true

@@ -8,20 +8,19 @@ import (
 	"testing"
 )
 
-// Variable is the name of the environment variable with the features that the
-// machine must have.
+// Variable is the name of the environment variable that lists the features that the machine must have.
 const Variable = "TREERUN_REQUIRE"
 
-// Feature is something that not every machine has.
+// Feature is a property that not every machine has.
 type Feature string
 
-// The features that tests of this repository ask for.
+// The features that tests of this repository need.
 const (
 	Proc     Feature = "proc"     // the proc file system, with the net folder
-	Memory   Feature = "memory"   // the system tells how much memory is free
+	Memory   Feature = "memory"   // the system reports the amount of free memory
 	Terminal Feature = "terminal" // pseudo terminals
 	Bash     Feature = "bash"     // the shell, at /bin/bash
-	Network  Feature = "network"  // an address that is not the loopback's
+	Network  Feature = "network"  // an address other than the loopback's
 	IPv6     Feature = "ipv6"     // the loopback address ::1
 	NetNS    Feature = "netns"    // network namespaces can be made
 	SSHD     Feature = "sshd"     // OpenSSH's client and server
@@ -32,7 +31,7 @@ const (
 	Strace   Feature = "strace"   // strace, which makes system calls fail
 	// Compilers of C and C++, which make the fake GPU's libraries.
 	Compilers Feature = "compilers"
-	// Modules that only an example needs, which has a go.mod of its own.
+	// Modules that only an example needs, which has its own go.mod.
 	Modules Feature = "modules"
 	Groups  Feature = "groups" // control groups that limit memory can be made
 	NoExec  Feature = "noexec" // PID namespaces can be made, and have vm.memfd_noexec
@@ -41,9 +40,8 @@ const (
 var features = []Feature{Proc, Memory, Terminal, Bash, Network, IPv6, NetNS, SSHD, Slurm, Peers, GPU, Root, Strace,
 	Compilers, Modules, Groups, NoExec}
 
-// Need returns if missing is nil. Otherwise the machine lacks the feature, for
-// the reason that missing tells: the test is skipped, or fails where the
-// machine must have the feature.
+// Need returns if missing is nil. Otherwise the machine lacks the feature, with missing as the reason: the test is
+// skipped, or fails if the machine must have the feature.
 func Need(t testing.TB, f Feature, missing error) {
 	t.Helper()
 	if missing == nil {
@@ -60,8 +58,7 @@ func Need(t testing.TB, f Feature, missing error) {
 	}
 }
 
-// parse reads a list of features. A name that no test asks for would require
-// nothing, so it is an error.
+// parse parses a list of features. A name that no test uses would have no effect, so it is an error.
 func parse(list string) ([]Feature, error) {
 	var all []Feature
 	for name := range strings.SplitSeq(list, ",") {

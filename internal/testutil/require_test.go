@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// outcome is a testing.TB that notes how a test ended.
+// outcome is a testing.TB that records how a test ended.
 type outcome struct {
 	testing.TB
 	kind, text string

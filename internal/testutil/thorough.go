@@ -5,12 +5,12 @@ import (
 	"os"
 )
 
-// Rounds is the name of the environment variable that says how many rounds tests do
-// that could go on for long: "all", or those that go test does by itself.
+// Rounds is the name of the environment variable that selects the rounds of long tests: "all", or some of them if it is
+// empty.
 const Rounds = "TREERUN_ROUNDS"
 
-// Thorough reports whether a test is to do all of its rounds, every machine, size and
-// seed that it knows, as the last step of .ci/run does, and not only some of each.
+// Thorough reports whether a test must do all of its rounds, with every machine, size and seed that it knows, as in the
+// last step of .ci/run, and not only some of each.
 func Thorough() bool {
 	switch s := os.Getenv(Rounds); s {
 	case "", "all":
@@ -20,7 +20,7 @@ func Thorough() bool {
 	}
 }
 
-// Count returns how often a test is to do something: all times if it is Thorough, else few.
+// Count returns the number of repetitions for a test: all if it is Thorough, else few.
 func Count(few, all int) int {
 	if Thorough() {
 		return all
