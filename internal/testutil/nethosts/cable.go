@@ -5,20 +5,19 @@ import (
 	"net/netip"
 )
 
-// Unplug takes host i off the switch of network k: what it and the others send gets lost, and
-// the others are not told. The host's own device loses its carrier.
+// Unplug disconnects host i from the switch of network k: packets from it and to it are lost, without any notice to the
+// other hosts. The host's own device loses its carrier.
 func (h *Hosts) Unplug(k, i int) error { return h.plug(k, i, "down") }
 
-// Plug brings host i back to network k.
+// Plug connects host i to network k again.
 func (h *Hosts) Plug(k, i int) error { return h.plug(k, i, "up") }
 
 func (h *Hosts) plug(k, i int, state string) error {
 	return h.middle.batch("ip", []string{fmt.Sprintf("link set dev %s %s", port(k, i), state)})
 }
 
-// Split parts the switch of network k: each host reaches those of its own group
-// only, and nobody is told. Hosts that are in no group stay together. Split
-// without groups makes the switch whole again.
+// Split partitions the switch of network k: each host reaches only those of its own group, without any notice to the
+// hosts. Hosts that are in no group stay together. Split without groups makes the switch whole again.
 func (h *Hosts) Split(k int, groups ...[]int) error {
 	of := make(map[int]int) // group, from 1
 	for g, hosts := range groups {
@@ -43,8 +42,8 @@ func (h *Hosts) Split(k int, groups ...[]int) error {
 	return h.middle.batch("ip", commands)
 }
 
-// Cut parts hosts i and j on the switch of network k: what they send each other gets lost, and neither is
-// told. Each has a wrong hardware address of the other then.
+// Cut disconnects hosts i and j on the switch of network k: packets between them are lost, without any notice to
+// either. Each then has a wrong hardware address of the other.
 func (h *Hosts) Cut(k, i, j int) error {
 	for from, to := range map[int]int{i: j, j: i} {
 		var commands []string

@@ -5,20 +5,20 @@ set -e
 hostname "$1"
 mount --make-rprivate /
 mount -t tmpfs -o mode=1777,size=50% tmpfs /dev/shm
-# /sys must show this host's devices, and keep the rest.
+# /sys must show this host's devices, and keep all other entries.
 mount -t sysfs sysfs /mnt
 mount --bind /mnt/devices/virtual/net /sys/devices/virtual/net
 mount --bind /mnt/class/net /sys/class/net
 umount /mnt
 [ -z "$2" ] || mount --bind "$2" /etc/hosts
-# Nobody else has this host's addresses: use them at once, not after a second.
+# This host's addresses are unique: use them at once, not after a second.
 echo 0 > /proc/sys/net/ipv6/conf/default/accept_dad
 ip link set lo up
 echo up
 exec >&-
 set +e
 read -r _
-# -ef asks whether two names stand for one namespace; it starts no process.
+# -ef tests whether two names refer to one namespace; it starts no process.
 left=1
 while [ $left = 1 ]; do
     left=0

@@ -15,7 +15,7 @@ func (h *Hosts) wireMesh(k int, hosts []*plan) {
 				continue
 			}
 			hosts[i].pair(fmt.Sprint("to", j), fmt.Sprint("to", i), hosts[j])
-			// The addresses of the two ends; the hosts' own are others.
+			// The addresses of the two ends, which differ from the hosts' own.
 			net := uint32(10<<24 + 80<<16 + 4*((k*n+i)*n+j))
 			for end, of := range [2][2]int{{i, j}, {j, i}} {
 				from, to := of[0], of[1]

@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// holder is the script of the process that keeps a namespace: it sets the host
-// up, waits for the end of its input, which our death brings as well, kills all
-// that runs in its network namespace, and ends.
+// holder is the script of the process that keeps a namespace: it sets up the host, waits for the end of its input,
+// which also comes when this process dies, kills all processes in its network namespace, and ends.
 //
 //go:embed holder.sh
 var holder string
@@ -27,13 +26,13 @@ type namespace struct {
 	life io.WriteCloser
 }
 
-// newNamespace makes namespaces with a hostname; if they are not empty, the file
-// names is their /etc/hosts, and the folder dir goes with them.
+// newNamespace makes the namespaces of a host with the given hostname. If not empty, the file names becomes its
+// /etc/hosts, and the folder dir is removed with it.
 func newNamespace(name, names, dir string) (*namespace, error) {
 	cmd := exec.Command("sh", "-c", holder, "nethosts-"+name, name, names, dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Unshareflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWNS,
-		Setsid:       true, // an interrupt from the terminal is for the test, which then ends us
+		Setsid:       true, // an interrupt from the terminal is for the test, which then ends this process
 	}
 	var told strings.Builder
 	cmd.Stderr = &told
@@ -59,7 +58,7 @@ func newNamespace(name, names, dir string) (*namespace, error) {
 
 func (ns *namespace) pid() string { return strconv.Itoa(ns.cmd.Process.Pid) }
 
-// close removes the namespace and everything that runs in it.
+// close removes the namespace and kills all processes in it.
 func (ns *namespace) close() error {
 	_ = ns.life.Close()
 	if err := ns.cmd.Wait(); err != nil {
@@ -68,7 +67,7 @@ func (ns *namespace) close() error {
 	return nil
 }
 
-// batch runs tool (ip or tc) inside the namespace over the lines of commands.
+// batch runs tool (ip or tc) inside the namespace on the lines of commands.
 func (ns *namespace) batch(tool string, commands []string) error {
 	if len(commands) == 0 {
 		return nil
@@ -82,11 +81,11 @@ func (ns *namespace) batch(tool string, commands []string) error {
 	return nil
 }
 
-// listed is a script that lists the processes in its network namespace but itself.
+// listed is a script that lists the processes in its network namespace except itself.
 const listed = `for p in /proc/[0-9]*; do
 if [ "$p/ns/net" -ef "/proc/$$/ns/net" ] && [ "$p" != "/proc/$$" ]; then echo "${p#/proc/}"; fi; done`
 
-// Pids returns the ids of the processes that run in host i, but for the one that holds it.
+// Pids returns the ids of the processes that run in host i, except for the one that holds its namespace.
 func (h *Hosts) Pids(i int) (pids []int, err error) {
 	out, err := h.Command(i, "sh", "-c", listed).Output()
 	for word := range strings.FieldsSeq(string(out)) {
@@ -97,21 +96,19 @@ func (h *Hosts) Pids(i int) (pids []int, err error) {
 	return pids, err
 }
 
-// Signal sends sig to every process in host i, as it is found: SIGSTOP and
-// SIGCONT stop and continue a host.
+// Signal sends sig to every process that it finds in host i: SIGSTOP and SIGCONT stop and continue a host.
 func (h *Hosts) Signal(i int, sig syscall.Signal) error {
 	pids, err := h.Pids(i)
 	for _, pid := range pids {
-		if e := syscall.Kill(pid, sig); e != syscall.ESRCH { // it has ended meanwhile
+		if e := syscall.Kill(pid, sig); e != syscall.ESRCH { // it has ended in the meantime
 			err = errors.Join(err, e)
 		}
 	}
 	return err
 }
 
-// Kill kills every process in host i. The host stays, and can be used again.
-// Its kernel tells the peers of the connections; Unplug it before for a host
-// that vanishes.
+// Kill kills every process in host i. The host stays, and can be used again. Its kernel closes the connections to the
+// peers; to simulate a host that vanishes, Unplug it first.
 func (h *Hosts) Kill(i int) error {
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(2 * time.Millisecond) {
 		if pids, err := h.Pids(i); err != nil || len(pids) == 0 {

@@ -1,16 +1,13 @@
-// Package nethosts makes hosts out of network namespaces, for tests and for
-// scripts: each has its own network devices, hostname, System V IPC and
-// /dev/shm, so nothing can take two of them for one machine; process ids, cores
-// and files are those of the machine. Links may be shaped, cut and split.
+// Package nethosts makes hosts out of network namespaces, for tests and for scripts: each has its own network devices,
+// hostname, System V IPC and /dev/shm, so that programs take each for a separate machine; process ids, cores and files
+// are those of the real machine. Links may be shaped, cut and split.
 //
-// Nothing of it has a name outside: several sets may stand at once, the
-// machine's own devices and routes stay as they are, and all of it vanishes with
-// the process that made it, however that ends, even by SIGKILL. It knows nothing
-// of treerun, needs root and Debian's iproute2 and util-linux, and only tests
-// and scripts import it.
+// The hosts have no names outside: several sets may exist at once, the machine's own devices and routes do not change,
+// and all hosts vanish with the process that made them, regardless of how it ends, even by SIGKILL. The package does
+// not depend on treerun. It needs root and Debian's iproute2 and util-linux, and only tests and scripts import it.
 //
-// A shaped link passes bursts below 32 KiB, or below 500 µs of its rate, at full
-// speed, and adds no delay: its rate does not show in small messages.
+// A shaped link passes bursts below 32 KiB, or below 500 µs of its rate, at full speed, and adds no delay: small
+// messages are not affected by its rate.
 package nethosts
 
 import (
@@ -26,42 +23,40 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// Options say what the hosts are like. The zero value is one unshaped switch.
+// Options describes the hosts. The zero value is one unshaped switch.
 type Options struct {
-	// Prefix begins the hostnames, which are Prefix0, Prefix1, ...; "h" if empty.
+	// Prefix is the prefix of the hostnames, which are Prefix0, Prefix1, ...; "h" if empty.
 	Prefix string
-	// Networks are the switches and meshes between the hosts; one switch if nil.
+	// Networks holds the switches and meshes between the hosts; one switch if nil.
 	Networks []Network
 }
 
 // Network is one switch, or one mesh of direct links. In network k, host i has the address
 // 10.77.k.(i+1), and on a switch fd77:k::(i+1).
 type Network struct {
-	// Rates are those of the hosts on this switch, in each direction: one for all, or one
-	// per host, such as "500mbit" or "437.5mbit"; "-" is unshaped. Without rates nothing is shaped.
+	// Rates holds the rates of the hosts on this switch, in each direction: one for all, or one per host, such as
+	// "500mbit" or "437.5mbit"; "-" is unshaped. Without rates no host is shaped.
 	Rates []string
-	// Mesh makes this network a mesh: Mesh[i][j] is the rate from host i to host j;
-	// "-" is unshaped, "0" is no link, and the diagonal is ignored. The link to host
-	// j is device "to<j>", with an address of its own; what goes to host j's address
-	// takes it. A host's address stands on a device that leads nowhere.
+	// Mesh makes this network a mesh: Mesh[i][j] is the rate from host i to host j; "-" is unshaped, "0" is no link, and
+	// the diagonal is ignored. The link to host j is device "to<j>", with its own address; packets for host j's address
+	// are routed over it. A host's own address is on a device without a link.
 	Mesh [][]string
 }
 
-// Hosts is a set of hosts that stand. Its methods may be called concurrently,
-// except Close.
+// Hosts is a set of running hosts. Its methods may be called concurrently, except Close.
 type Hosts struct {
 	names    []string
 	networks []Network
-	dir      string // scripts, private to us
+	dir      string // scripts, accessible only to this process's user
 	hosts    []*namespace
-	middle   *namespace // where the switches are
+	middle   *namespace // namespace of the switches
 
 	mu    sync.Mutex
-	parts map[int]int // how many groups a switch has bridges for
+	parts map[int]int // number of groups that a switch has bridges for
 }
 
-// Up makes n hosts, which are removed when the test ends. It skips the test
-// where namespaces cannot be made.
+// Up makes n hosts, which are removed when the test ends. It skips the test on machines where namespaces cannot be
+// made.
 func Up(t testing.TB, n int, o Options) *Hosts {
 	t.Helper()
 	testutil.Need(t, testutil.NetNS, Missing())
@@ -77,7 +72,7 @@ func Up(t testing.TB, n int, o Options) *Hosts {
 	return h
 }
 
-// Missing tells why this process cannot make hosts, nil if it can.
+// Missing returns the reason why this process cannot make hosts, nil if it can.
 func Missing() error {
 	if os.Geteuid() != 0 {
 		return errors.New("not root")
@@ -135,8 +130,7 @@ func (h *Hosts) make() (err error) {
 	return h.writeScripts()
 }
 
-// Close kills what runs in the hosts and removes them. A second call does
-// nothing.
+// Close kills all processes in the hosts and removes the hosts. A second call has no effect.
 func (h *Hosts) Close() error {
 	var all []error
 	for _, ns := range append(h.hosts, h.middle) {
@@ -155,8 +149,7 @@ func (h *Hosts) Close() error {
 // Len returns the number of hosts.
 func (h *Hosts) Len() int { return len(h.names) }
 
-// Name returns the hostname of host i, which every host can resolve to its
-// addresses in network 0.
+// Name returns the hostname of host i, which every host can resolve to its addresses in network 0.
 func (h *Hosts) Name(i int) string { return h.names[i] }
 
 // Addr returns the IPv4 address of host i in network 0.
@@ -175,23 +168,20 @@ func (h *Hosts) Addr6In(k, i int) netip.Addr {
 	return netip.AddrFrom16([16]byte{0: 0xfd, 1: 0x77, 3: byte(k), 15: byte(i + 1)})
 }
 
-// Command returns a command that runs name inside host i, with its own process
-// id: signals to it reach the program itself. What it starts in turn is in the
-// host, too. The folder is that of the command, as without hosts.
+// Command returns a command that runs name inside host i, under the command's own process id: signals to it reach the
+// program itself. Its child processes are in the host, too. The folder is the command's, as without hosts.
 func (h *Hosts) Command(i int, name string, args ...string) *exec.Cmd {
 	return exec.Command("sh", append([]string{h.Enter(), h.names[i], name}, args...)...)
 }
 
-// Enter returns the path of a program that does what Command does:
-// ENTER HOST PROGRAM ARGUMENT...; HOST is a name or an address.
+// Enter returns the path of a program with the effect of Command: ENTER HOST PROGRAM ARGUMENT...; HOST is a name or an
+// address.
 func (h *Hosts) Enter() string { return filepath.Join(h.dir, "enter") }
 
-// Agent returns a template of a launch agent, as in `treerun --launch-agent`:
-// "sh PATH {host}". The words behind it are the command, as they are; HOST may
-// be a name, an address, or USER@HOST.
+// Agent returns a template of a launch agent, as in `treerun --launch-agent`: "sh PATH {host}". The words after it are
+// the command, unchanged; HOST may be a name, an address, or USER@HOST.
 func (h *Hosts) Agent() string { return "sh " + h.Enter() + " {host}" }
 
-// Shell returns the path of a program that does as ssh does, SHELL HOST WORD...:
-// it gives the words, joined by spaces, to a shell inside the host. Launchers of
-// others take it in place of ssh.
+// Shell returns the path of a program in the form of ssh, SHELL HOST WORD...: it passes the words, joined by spaces, to
+// a shell inside the host. Launchers of other MPI implementations use it in place of ssh.
 func (h *Hosts) Shell() string { return filepath.Join(h.dir, "shell") }

@@ -15,7 +15,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
-// run runs a shell script inside host i and returns what it prints.
+// run runs a shell script inside host i and returns its output.
 func run(t *testing.T, h *nethosts.Hosts, i int, script string) string {
 	t.Helper()
 	out, err := h.Command(i, "sh", "-c", script).CombinedOutput()
@@ -25,8 +25,8 @@ func run(t *testing.T, h *nethosts.Hosts, i int, script string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// server runs this test binary inside host i: it answers every connection to
-// port 4000 with its hostname and ends at SIGTERM.
+// server runs this test binary inside host i: it answers every connection to port 4000 with its hostname and ends at
+// SIGTERM.
 func server(t *testing.T, h *nethosts.Hosts, i int) *exec.Cmd {
 	t.Helper()
 	cmd := h.Command(i, os.Args[0])
@@ -45,8 +45,8 @@ func server(t *testing.T, h *nethosts.Hosts, i int) *exec.Cmd {
 	return cmd
 }
 
-// dial asks, from host i, who answers at address; it returns "timeout" or
-// another error's last word otherwise.
+// dial returns the answer of the server at address to host i, and otherwise "timeout" or the last word of another
+// error.
 func dial(t *testing.T, h *nethosts.Hosts, i int, address string) string {
 	t.Helper()
 	cmd := h.Command(i, os.Args[0])
@@ -87,7 +87,7 @@ func TestHostsAreApart(t *testing.T) {
 			}
 		}
 	}
-	// Signals to the command reach the program itself, and it is its exit code.
+	// Signals to the command reach the program itself, and the exit code is the program's.
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -220,12 +220,12 @@ func TestKillAndStop(t *testing.T) {
 	_ = here.Wait()
 }
 
-// Whatever happens to the process that made hosts, nothing stays: neither what
-// runs in them nor the namespaces, which live as long as a process is in them.
+// Whatever happens to the process that made hosts, nothing remains: neither processes in the hosts nor the namespaces,
+// which live as long as a process is in them.
 func TestNothingIsLeft(t *testing.T) {
 	for _, end := range []string{"close", "kill"} {
 		t.Run(end, func(t *testing.T) {
-			probe := nethosts.Up(t, 1, nethosts.Options{}) // skips where hosts cannot be
+			probe := nethosts.Up(t, 1, nethosts.Options{}) // skips if hosts cannot be made
 			if err := probe.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -286,9 +286,9 @@ func users(t *testing.T, net string) int {
 	return n
 }
 
-// tc says what is no rate.
+// tc reports an invalid rate.
 func TestNoRate(t *testing.T) {
-	nethosts.Up(t, 1, nethosts.Options{}) // skips where hosts cannot be
+	nethosts.Up(t, 1, nethosts.Options{}) // skips if hosts cannot be made
 	o := nethosts.Options{Networks: []nethosts.Network{{Rates: []string{"5x"}}}}
 	if h, err := nethosts.Make(1, o); err == nil || !strings.Contains(err.Error(), `rate": "5x"`) {
 		t.Errorf("hosts %v, %v", h, err)

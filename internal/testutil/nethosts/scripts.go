@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// writeNames writes what every host has as /etc/hosts.
+// writeNames writes the /etc/hosts of every host.
 func (h *Hosts) writeNames() error {
 	var b strings.Builder
 	b.WriteString("127.0.0.1 localhost\n::1 localhost\n")
@@ -20,8 +20,7 @@ func (h *Hosts) writeNames() error {
 	return os.WriteFile(filepath.Join(h.dir, "hosts"), []byte(b.String()), 0o644)
 }
 
-// writeScripts writes the programs that enter a host: they become the program,
-// with the same process id.
+// writeScripts writes the scripts that enter a host: they replace themselves by the program, under the same process id.
 func (h *Hosts) writeScripts() error {
 	var cases strings.Builder
 	for i, name := range h.names {
@@ -31,7 +30,7 @@ func (h *Hosts) writeScripts() error {
 		}
 		fmt.Fprintf(&cases, "%s) pid=%s ;;\n", strings.Join(all, "|"), h.hosts[i].pid())
 	}
-	// What launchers give ssh as options is skipped.
+	// Options that launchers pass to ssh are skipped.
 	const options = `while :; do case $1 in -[lpoiF]) shift 2 ;; -*) shift ;; *) break ;; esac; done
 `
 	for name, what := range map[string][2]string{

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// plan gathers the commands for one namespace.
+// plan collects the commands for one namespace.
 type plan struct {
 	ns     *namespace
 	ip, tc []string
@@ -13,25 +13,25 @@ type plan struct {
 
 func (p *plan) link(format string, args ...any) { p.ip = append(p.ip, fmt.Sprintf(format, args...)) }
 
-// pair makes a pair of devices, one here and the other at it.
+// pair makes a pair of devices, one in p and the other in it.
 func (p *plan) pair(mine, its string, it *plan) {
 	p.link("link add name %s type veth peer name %s netns %s", mine, its, it.ns.pid())
 }
 
-// shape limits what leaves by device dev.
+// shape limits the rate of outgoing packets on device dev.
 func (p *plan) shape(dev, rate string) {
 	if rate == "-" || rate == "0" {
 		return
 	}
 	var mbit float64
-	_, _ = fmt.Sscanf(rate, "%gmbit", &mbit) // tc refuses what is no rate
-	// Whole 64 KiB packets would pass as one burst; queues of 10 ms keep TCP going.
+	_, _ = fmt.Sscanf(rate, "%gmbit", &mbit) // tc refuses an invalid rate
+	// Whole 64 KiB packets would pass as one burst; queues of 10 ms keep TCP busy.
 	burst, queue := max(int(mbit*1e6/8/2000), 32<<10), max(int(mbit*1e6/8/100), 256<<10)
 	p.link("link set dev %s gso_max_size 16384 gso_max_segs 16", dev)
 	p.tc = append(p.tc, fmt.Sprintf("qdisc add dev %s root tbf rate %s burst %d limit %d", dev, rate, burst, queue))
 }
 
-// rate returns what host i may send and receive.
+// rate returns the rate at which host i may send and receive.
 func (nw Network) rate(i int) string {
 	if len(nw.Rates) == 0 {
 		return "-"
@@ -39,8 +39,8 @@ func (nw Network) rate(i int) string {
 	return nw.Rates[min(i, len(nw.Rates)-1)]
 }
 
-// wire makes all links, in one batch per namespace: the one of the switches comes first, and a host with a link of a
-// mesh before the host at the other end, as the first makes both ends.
+// wire makes all links, in one batch per namespace: the namespace of the switches comes first, and a host with a link
+// of a mesh before the host at the other end, as the first makes both ends.
 func (h *Hosts) wire() error {
 	middle := &plan{ns: h.middle}
 	hosts := make([]*plan, len(h.hosts))
@@ -61,8 +61,8 @@ func (h *Hosts) wire() error {
 	return nil
 }
 
-// wirePorts gives every host of network k its device; the other end is port
-// p<k>x<i> of the switch br<k>, which a mesh does not have.
+// wirePorts makes the device of every host in network k; the other end is port p<k>x<i> of the switch br<k>, which a
+// mesh does not have.
 func (h *Hosts) wirePorts(k int, middle *plan, hosts []*plan) {
 	nw := h.networks[k]
 	if nw.Mesh == nil {
@@ -91,5 +91,5 @@ func (h *Hosts) wirePorts(k int, middle *plan, hosts []*plan) {
 // Device returns the name of the hosts' device in network k.
 func (h *Hosts) Device(k int) string { return fmt.Sprint("eth", k) }
 
-// port names host i's port on the switch of network k.
+// port returns the name of host i's port on the switch of network k.
 func port(k, i int) string { return fmt.Sprintf("p%dx%d", k, i) }

@@ -38,8 +38,8 @@ func serve() {
 	}
 }
 
-// ask returns what the server at address says, or what the attempt came to. A
-// host that does not answer takes the kernel seconds to give up, too.
+// ask returns the answer of the server at address, or the outcome of a failed attempt. For a host that does not answer,
+// the kernel takes seconds to give up, too.
 func ask(address string) string {
 	c, err := net.DialTimeout("tcp", address, 500*time.Millisecond)
 	var timeout net.Error
