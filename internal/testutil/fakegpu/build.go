@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// compilers are those of C and C++, as src/build.sh calls them.
+// compilers returns the compilers of C and C++, as src/build.sh calls them.
 func compilers() [2]string {
 	all := [2]string{"cc", "c++"}
 	for i, name := range []string{"CC", "CXX"} {
@@ -21,9 +21,9 @@ func compilers() [2]string {
 	return all
 }
 
-// build has src/build.sh make the libraries, with these kernels or those of the repository,
-// and returns their folder, in the user's cache. It is made once for the same sources, which takes
-// seconds of all cores: tests that need it meanwhile wait. It gets its name when it is whole.
+// build makes the libraries by src/build.sh, with these kernels or those of the repository, and returns their folder,
+// in the user's cache. They are built once for the same sources, which takes seconds of all cores: tests that need them
+// in the meantime wait. The folder gets its name when it is complete.
 func build(kernels []string) (string, error) {
 	if err := Missing(); err != nil {
 		return "", err
@@ -74,7 +74,7 @@ func build(kernels []string) (string, error) {
 	return dir, os.Rename(work, dir)
 }
 
-// cache is the folder of what is kept, in the user's cache.
+// cache returns the folder of the built libraries, in the user's cache.
 func cache() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -83,7 +83,7 @@ func cache() string {
 	return filepath.Join(dir, "treerun", "fake-gpu")
 }
 
-// found returns the files of some patterns, which are well formed.
+// found returns the files that match some patterns, which are well formed.
 func found(patterns ...string) (files []string) {
 	for _, p := range patterns {
 		some, _ := filepath.Glob(p)

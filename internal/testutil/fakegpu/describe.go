@@ -13,7 +13,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// someRanks parts "dgx1v/0-3" from the ranks.
+// someRanks separates "dgx1v/0-3" into the machine and the ranks.
 var someRanks = regexp.MustCompile(`^dgx1v(?:/(\d)(?:-(\d))?)?$`)
 
 // load returns the graph of a DGX-1V, or of some of its GPUs, as in "dgx1v/0-3".
@@ -37,13 +37,13 @@ func load(name string) (*topo.Graph, error) {
 	return one, nil
 }
 
-// The NVLinks of a V100, and what each carries, in GB/s.
+// The NVLinks of a V100, and the rate of each, in GB/s.
 const (
 	nvlinks    = 6
 	nvlinkRate = 25
 )
 
-// describe writes what the C libraries read: a line per thing, see topology.c.
+// describe returns the description that the C libraries read: a line per item, see topology.c.
 func describe(g *topo.Graph, nonce uint64) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "graph %s\nnonce %x\nnumas %d\n", g.Name, nonce, numas(g))
@@ -71,8 +71,8 @@ func describe(g *topo.Graph, nonce uint64) string {
 	return b.String()
 }
 
-// writeCPUs shares the CPUs that this process may use among the NUMA nodes; all nodes have all where there are too
-// few. Where it is not told there are none: a fake GPU without CPUs near it is no harm.
+// writeCPUs distributes the CPUs that this process may use over the NUMA nodes; if there are too few, all nodes have
+// all of them. If the CPUs are not known, there are none: a fake GPU without CPUs near it does no harm.
 func writeCPUs(b *strings.Builder, nodes int) {
 	var set unix.CPUSet
 	_ = unix.SchedGetaffinity(0, &set)
@@ -90,7 +90,7 @@ func writeCPUs(b *strings.Builder, nodes int) {
 	}
 }
 
-// linksOf says what is at the other end of each NVLink of a GPU.
+// linksOf returns the other end of each NVLink of a GPU.
 func linksOf(g *topo.Graph, r int) (ends []string) {
 	for _, l := range g.Links {
 		if l.Kind != "nvlink" || l.A != r && l.B != r {
@@ -106,13 +106,13 @@ func linksOf(g *topo.Graph, r int) (ends []string) {
 	return ends
 }
 
-// numas is the number of sockets: more than two GPUs are on two, half of them each.
+// numas returns the number of sockets: more than two GPUs are on two, half of them on each.
 func numas(g *topo.Graph) int { return min(2, (g.Ranks+1)/2) }
 
 func numa(g *topo.Graph, r int) int { return r * numas(g) / g.Ranks }
 
-// level is the nearest common ancestor of two GPUs, as NVML counts: every two
-// neighbours of a socket share a switch, and a socket's GPUs a host bridge.
+// level returns the nearest common ancestor of two GPUs, in NVML's numbers: every two neighbours of a socket share a
+// switch, and a socket's GPUs a host bridge.
 func level(g *topo.Graph, x, y int) int {
 	const single, hostBridge, system = 10, 30, 50
 	switch {

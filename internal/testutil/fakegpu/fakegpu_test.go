@@ -58,8 +58,7 @@ func TestMain(m *testing.M) {
 // drive runs one test of the C program on a fresh dgx1v.
 func drive(t *testing.T, test string, env ...string) { driveOn(t, "dgx1v", test, env...) }
 
-// driveOn runs one test of the C program on a fresh host and returns what it
-// prints.
+// driveOn runs one test of the C program on a fresh host and returns its output.
 func driveOn(t *testing.T, graph, test string, env ...string) string {
 	t.Helper()
 	testutil.Need(t, testutil.Compilers, Missing())
@@ -122,7 +121,7 @@ func TestFaults(t *testing.T) {
 	t.Run("visible", func(t *testing.T) { drive(t, "visible", "CUDA_VISIBLE_DEVICES=5,1,9,2") })
 }
 
-// TestTwoHosts: what one fake host exports, another cannot open.
+// TestTwoHosts: memory that one fake host exports cannot be opened on another.
 func TestTwoHosts(t *testing.T) {
 	testutil.Need(t, testutil.Compilers, Missing())
 	program, err := driver()
@@ -161,8 +160,8 @@ func TestTwoHosts(t *testing.T) {
 
 const roleVariable = "FAKE_GPU_TEST_ROLE"
 
-// panics is a Go program with the fake driver in it, in which a bad access of
-// Go's own is still a panic that can be recovered, and one of a kernel is not.
+// panics is a Go program with the fake driver in it, in which a bad access of Go's own is still a panic that can be
+// recovered, and one of a kernel is not.
 func panics() {
 	devices, err := cuda.Devices()
 	if err == nil {
@@ -174,7 +173,7 @@ func panics() {
 	*nothing++
 }
 
-// badKernel copies from an address where nothing is.
+// badKernel copies from an unmapped address.
 func badKernel(d *cuda.Device) error {
 	set, err := kernels.Load(d, kernels.Copies)
 	if err != nil {
@@ -195,8 +194,7 @@ func badKernel(d *cuda.Device) error {
 	return s.Synchronize(context.Background())
 }
 
-// TestSignalsOfGo: the fake driver catches bad accesses of kernels, and leaves
-// Go's to Go.
+// TestSignalsOfGo: the fake driver catches bad accesses of kernels, and leaves Go's to Go.
 func TestSignalsOfGo(t *testing.T) {
 	needCgo(t)
 	env := Start(t, "dgx1v")
@@ -214,7 +212,7 @@ func TestSignalsOfGo(t *testing.T) {
 	}
 }
 
-// needCgo skips a test that opens the driver where this build cannot.
+// needCgo skips a test that opens the driver if this build cannot.
 func needCgo(t *testing.T) {
 	t.Helper()
 	if err := cuda.Open(); err != nil && strings.Contains(err.Error(), "CGO_ENABLED") {
@@ -222,7 +220,7 @@ func needCgo(t *testing.T) {
 	}
 }
 
-// onHost runs the test that calls it once more, in a process on a fake host, and reports whether this is that.
+// onHost runs the test that calls it again, in a process on a fake host, and reports whether this is that process.
 func onHost(t *testing.T, env ...string) bool {
 	t.Helper()
 	if os.Getenv(roleVariable) == t.Name() {
@@ -237,7 +235,7 @@ func onHost(t *testing.T, env ...string) bool {
 	return false
 }
 
-// TestCalls: calls are counted by name, and cost what the environment says.
+// TestCalls: calls are counted by name, and take the time that the environment sets.
 func TestCalls(t *testing.T) {
 	if !onHost(t, "TREERUN_FAKE_GPU_CALL_US=200") {
 		return
@@ -266,7 +264,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestCapture: a stream that is captured says so, takes work that nobody does, and answers no questions; nor do its
+// TestCapture: a captured stream reports that, accepts work that is not executed, and refuses queries; so do its
 // events.
 func TestCapture(t *testing.T) {
 	if !onHost(t) {

@@ -25,9 +25,9 @@ import (
 type Job struct {
 	Hosts []string // a graph per host, as Make takes it
 	Ranks int      // on each host
-	Env   []string // faults, and what else the ranks need
+	Env   []string // faults, and other variables of the ranks
 	Kills bool     // one rank kills itself: see Kill
-	Drops bool     // a rank may drop an error that only its Close returns: the job fails then, and the test does not
+	Drops bool     // a rank may drop an error that only its Close returns: then the job fails, and the test does not
 }
 
 const (
@@ -35,8 +35,8 @@ const (
 	killFile = "TREERUN_TEST_KILLED"  // the file that a rank writes before it is killed
 )
 
-// Real tells whether the tests run on the GPUs of this machine: scripts/gpu-check.sh sets
-// TREERUN_TEST_GPU=real, and TREERUN_TEST_COMMAND to a treerun that was built elsewhere.
+// Real reports whether the tests run on the GPUs of this machine: scripts/gpu-check.sh sets TREERUN_TEST_GPU=real, and
+// TREERUN_TEST_COMMAND to a treerun that was built elsewhere.
 func Real() bool { return os.Getenv("TREERUN_TEST_GPU") == "real" }
 
 // needs skips a test that this machine cannot run.
@@ -52,9 +52,9 @@ func (j Job) needs(t testing.TB) {
 	}
 }
 
-// Kill is a rank of a job with Kills: it makes calls, each with its number from 0 on, until one
-// fails. Rank 1 is killed by SIGKILL in the middle of them. Where check takes the error of the
-// call, the test fails if the rank has heard of it after more than a minute: the machine may do other things as well.
+// Kill runs a rank of a job with Kills: it makes calls, each with its number from 0 on, until one fails. Rank 1 is
+// killed by SIGKILL in the middle of them. If check accepts the error of the call, the test fails if the rank received
+// the error more than a minute after the kill: the machine may be busy with other work as well.
 func Kill(t testing.TB, rank int, call func(k int) error, check func(err error) error) error {
 	t.Helper()
 	var err error
@@ -85,14 +85,13 @@ func killSelf() {
 	}
 }
 
-// Run runs the test that calls it once more as every rank of the job, and reports
-// whether this process is such a rank: then the caller goes on with rank.Init. In
-// the process that started the job it returns false when all ranks have ended, and
-// the test has failed where one of them has.
+// Run runs the test that calls it again as every rank of the job, and reports whether this process is such a rank: then
+// the caller continues with rank.Init. In the process that started the job it returns false when all ranks have ended,
+// and the test has failed if one of them has.
 func (j Job) Run(t testing.TB) bool {
 	t.Helper()
 	if os.Getenv(rankOf) == t.Name() {
-		if j.Kills { // treerun stops the others soon: they are to say first what they have learned
+		if j.Kills { // treerun soon stops the others: they must first report their errors
 			signal.Ignore(syscall.SIGTERM)
 		}
 		return true
@@ -106,7 +105,7 @@ func (j Job) Run(t testing.TB) bool {
 	test := []string{os.Args[0], "-test.run=" + only, "-test.v", "-test.count=1"}
 	dir := t.TempDir()
 	flags := []string{"-np", strconv.Itoa(j.Ranks * len(j.Hosts))}
-	// Links are measured with a few megabytes where GPUs have little memory.
+	// Links are measured with a few megabytes on GPUs with little memory.
 	env := append(os.Environ(), "TREERUN_FAKE_GPU_MEMORY=100000000", "XDG_CACHE_HOME="+dir, rankOf+"="+t.Name(),
 		killFile+"="+filepath.Join(dir, "killed"))
 	switch {
@@ -135,8 +134,8 @@ func (j Job) Run(t testing.TB) bool {
 	return false
 }
 
-// severalHosts returns treerun's flags for fake hosts beside each other. The launch agent, which it writes, brings what
-// runs on a host there.
+// severalHosts returns treerun's flags for several fake hosts. The launch agent, which it writes, places the processes
+// of a host there.
 func (j Job) severalHosts(t testing.TB, agent string) []string {
 	var hosts, cases strings.Builder
 	for i, graph := range j.Hosts {
@@ -151,7 +150,7 @@ func (j Job) severalHosts(t testing.TB, agent string) []string {
 		"sh " + agent + " {host}"}
 }
 
-// command builds treerun, once per process; the next one puts its own in the same place.
+// command builds treerun, once per process; the next process puts its own in the same place.
 var command = sync.OnceValues(func() (string, error) {
 	if file := os.Getenv("TREERUN_TEST_COMMAND"); file != "" {
 		return file, nil

@@ -10,8 +10,8 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// TestNVMLTellsTheGraph puts what NVML says together again, and compares it with
-// the graph that the fake host was made of.
+// TestNVMLTellsTheGraph assembles a graph from the answers of NVML, and compares it with the graph that the fake host
+// was made from.
 func TestNVMLTellsTheGraph(t *testing.T) {
 	for _, c := range []struct{ graph, first string }{
 		{"dgx1v", "gpu 0 00000000:06:00.0 nodes 1 cc 7.0 pcie 3x16 Tesla V100-SXM2-16GB (fake)"},
@@ -31,7 +31,7 @@ func TestNVMLTellsTheGraph(t *testing.T) {
 	}
 }
 
-// compareLinks adds up the NVLinks of every pair and looks at who can access whom.
+// compareLinks adds up the NVLinks of every pair and checks which GPUs can access each other.
 func compareLinks(t *testing.T, g *topo.Graph, out string) {
 	t.Helper()
 	pci := map[string]int{}

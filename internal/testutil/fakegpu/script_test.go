@@ -15,8 +15,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// script returns a command that runs scripts/fake-gpu.sh with a temporary folder
-// of its own, which must be empty afterwards.
+// script returns a command that runs scripts/fake-gpu.sh with its own temporary folder, which must be empty afterwards.
 func script(t *testing.T, args ...string) (cmd *exec.Cmd, empty func()) {
 	t.Helper()
 	testutil.Need(t, testutil.Compilers, Missing())
@@ -32,7 +31,7 @@ func script(t *testing.T, args ...string) (cmd *exec.Cmd, empty func()) {
 	return cmd, func() {
 		t.Helper()
 		var left []string
-		for range 600 { // what ends last may need a moment
+		for range 600 { // the last processes may need a moment to end
 			left = nil
 			filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 				if path != dir && err == nil {
@@ -100,7 +99,7 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// TestScriptKilled: whatever kills the script or its command, the folder goes.
+// TestScriptKilled: if the script or its command is killed, in any way, the folder is removed.
 func TestScriptKilled(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -141,7 +140,7 @@ func TestScriptKilled(t *testing.T) {
 }
 
 // gpuCheck returns a command that runs scripts/gpu-check.sh on a fake host, with treerun, train and a kernels.test that
-// does what a script says, and where the page is, and a file with the script's processes.
+// runs a given script, the path of the page, and a file with the script's processes.
 func gpuCheck(t *testing.T, kernels, args string) (cmd *exec.Cmd, page, pids string, empty func()) {
 	t.Helper()
 	cmd, _ = script(t, "--graph", "dgx1v/0", "--")
@@ -163,8 +162,8 @@ func gpuCheck(t *testing.T, kernels, args string) (cmd *exec.Cmd, page, pids str
 	return cmd, page, pids, empty
 }
 
-// hangs is a step that does not end when it is asked to, and has a process in a session of its own. What measures rates
-// is well.
+// hangs is a step that does not end when requested, and has a process in its own session. The measurement of rates
+// succeeds.
 const hangs = `
 if [[ $2 == *Rates* ]]; then
     echo '=== ATTR  TestRates rate 1.5 "GB/s'
@@ -177,8 +176,8 @@ echo $$ >> $pids
 while :; do sleep 1; done
 `
 
-// The check of GPUs runs its steps on a fake host, ends with code 1 when one is wrong, and leaves a page. A step that
-// hangs takes nothing else with it, and leaves no process.
+// The check of GPUs runs its steps on a fake host, ends with code 1 if one fails, and leaves a page. A step that hangs
+// stops no other step, and leaves no process.
 func TestGPUCheck(t *testing.T) {
 	for _, c := range []struct {
 		name, kernels, args string
@@ -237,7 +236,7 @@ func ended(t *testing.T, pids string) {
 	}
 }
 
-// TestGPUCheckStopped: a check that is interrupted ends its step, and has its page.
+// TestGPUCheckStopped: an interrupted check ends its step, and leaves its page.
 func TestGPUCheckStopped(t *testing.T) {
 	cmd, page, pids, empty := gpuCheck(t, hangs, "check kernels train")
 	if err := cmd.Start(); err != nil {
