@@ -6,14 +6,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A process holds a lock on the byte of its slot for as long as it lives, so a
- * slot without one is that of a dead process, and counts no more. Byte 0 is
- * held by enter. Such locks end with the process, even by kill -9. */
+/* A process holds a lock on the byte of its slot for as long as it lives, so a slot without one is that of a dead
+ * process, and no longer counts. Byte 0 is locked by enter. Such locks end with the process, even by kill -9. */
 static struct board *shared;
 static int file = -1;
 static int own = -1;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_mutex_t taking = PTHREAD_MUTEX_INITIALIZER; /* enter, among our threads */
+static pthread_mutex_t taking = PTHREAD_MUTEX_INITIALIZER; /* enter, among the threads of this process */
 
 static struct flock at_byte(int byte, short type) {
     return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
@@ -29,8 +28,8 @@ static void unlock_byte(int byte) {
     fcntl(file, F_OFD_SETLK, &l);
 }
 
-/* Between enter and leave no other thread or process takes memory, counts it, or
- * takes a slot in which a dead process has left its count. */
+/* Between enter and leave no other thread or process takes memory, counts it, or takes a slot in which a dead
+ * process has left its count. */
 static void enter(void) {
     pthread_mutex_lock(&taking);
     lock_byte(0, true);

@@ -1,5 +1,5 @@
-# Builds the fake GPU's libraries into the folder $1: the driver and NVML of the sources beside
-# this file, and the kernels of the other arguments.
+# Builds the fake GPU's libraries into the folder $1: the driver and NVML from the sources next to this file, and the
+# kernels from the other arguments.
 set -e
 export out="$1"
 shift

@@ -10,9 +10,9 @@
 static _Atomic bool initialized;
 _Thread_local bool in_host_function;
 
-/* The calls of this process, each once it was made. cuInit puts the host's file in
- * their place, in which others read them. */
-enum { CALLS = 128, CAPTURED = CALLS - 1 }; /* the last is no call: its count is a stream that fakegpu.Capture names */
+/* The calls of this process, each once it was made. cuInit replaces the array by the host's file, in which other
+ * processes read them. */
+enum { CALLS = 128, CAPTURED = CALLS - 1 }; /* the last is not a call: its count is a stream, set by fakegpu.Capture */
 static struct tally tallies[CALLS] __attribute__((aligned(4096)));
 _Static_assert(sizeof tallies % 4096 == 0, "whole pages");
 

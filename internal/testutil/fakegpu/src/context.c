@@ -7,12 +7,11 @@
 
 pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct context contexts[MAX_GPUS]; /* one per device: only primary contexts are known */
+static struct context contexts[MAX_GPUS]; /* one per device: only primary contexts are supported */
 static int devices;
 static _Thread_local struct context *current;
 
-/* The GPU that an entry of CUDA_VISIBLE_DEVICES names: an index, or "GPU-" and
- * the beginning of a UUID. -1 if there is none. */
+/* The GPU of an entry of CUDA_VISIBLE_DEVICES: an index, or "GPU-" and the beginning of a UUID. -1 if there is none. */
 static int named(const char *word) {
     const struct topology *t = topology();
     int found = -1;
@@ -34,7 +33,7 @@ static int named(const char *word) {
         if (n == 0 || strncasecmp(uuid, digits, n) != 0)
             continue;
         if (found >= 0)
-            return -1; /* two begin like this */
+            return -1; /* two GPUs match */
         found = i;
     }
     return found;
@@ -49,8 +48,8 @@ static void add_device(int gpu) {
     devices++;
 }
 
-/* Devices are the GPUs of CUDA_VISIBLE_DEVICES up to the first wrong entry; a
- * GPU that stands there twice makes the whole list wrong. */
+/* Devices are the GPUs of CUDA_VISIBLE_DEVICES up to the first wrong entry; a duplicate GPU makes the whole list
+ * wrong. */
 void start_devices(void) {
     const struct topology *t = topology();
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
@@ -107,8 +106,7 @@ CUresult context_error(struct context *c) {
     return atomic_load(&c->error);
 }
 
-/* Streams are never unmapped and never count backwards, so the lock is not kept
- * while it waits. */
+/* Streams are never unmapped and never count backwards, so the lock is not held while it waits. */
 void drain_context(struct context *c) {
     enum { MOST = 1024 };
     struct stream *list[MOST];
@@ -147,7 +145,7 @@ API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
     return CUDA_SUCCESS;
 }
 
-/* The last release ends the context with all that it has. */
+/* The last release destroys the context with all its resources. */
 API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
     BEGIN("cuDevicePrimaryCtxRelease", NEED_INIT);
     struct context *c = context_at(device);
@@ -200,7 +198,7 @@ API CUresult cuCtxPushCurrent_v2(CUcontext context) {
     if (!valid_context(context))
         return CUDA_ERROR_INVALID_CONTEXT;
     if (deep == CONTEXTS_DEEP)
-        return CUDA_ERROR_INVALID_VALUE; /* somebody has left what it pushed */
+        return CUDA_ERROR_INVALID_VALUE; /* some caller has not popped what it pushed */
     below[deep++] = current;
     current = context;
     return CUDA_SUCCESS;

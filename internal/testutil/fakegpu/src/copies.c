@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One end of a copy. Memory that the driver does not know is the host's own,
- * which is copied through a staging buffer. */
+/* One end of a copy. Memory that the driver does not know is the host's own, which is copied through a staging
+ * buffer. */
 struct end {
     uintptr_t p;
     int gpu;
@@ -50,7 +50,7 @@ static CUresult copy(struct stream *s, struct end to, struct end from, size_t n)
     return CUDA_SUCCESS;
 }
 
-/* Which ends may be any host memory. */
+/* The ends that may be any host memory. */
 enum { NEITHER = 0, TO_ANY = 1, FROM_ANY = 2 };
 
 static CUresult start_copy(uintptr_t to, uintptr_t from, size_t n, CUstream stream, unsigned any) {
@@ -65,8 +65,7 @@ static CUresult start_copy(uintptr_t to, uintptr_t from, size_t n, CUstream stre
     return copy(s, a, b, n);
 }
 
-/* Without peer access the real driver copies through the host, so it is no
- * error here either. */
+/* Without peer access the real driver copies through the host, so this is no error here either. */
 API CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream stream) {
     BEGIN("cuMemcpyAsync", NEED_CONTEXT);
     return start_copy(to, from, n, stream, TO_ANY | FROM_ANY);

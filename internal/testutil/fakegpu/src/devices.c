@@ -77,7 +77,7 @@ API CUresult cuDeviceGetPCIBusId(char *id, int length, CUdevice device) {
     return CUDA_SUCCESS;
 }
 
-/* Attributes with one value for all GPUs; those that are not here are 0. */
+/* Attributes with one value for all GPUs; those that are not listed are 0. */
 static const struct {
     int attribute, value;
 } attributes[] = {
@@ -113,7 +113,7 @@ static const struct {
     {90, 1},             /* compute preemption */
     {91, 1},             /* host pointers are valid for registered memory */
     {95, 1},             /* cooperative launch */
-    {97, 96 << 10},      /* shared memory per block at most */
+    {97, 96 << 10},      /* maximum shared memory per block */
     {99, 1},             /* cuMemHostRegister */
     {106, 32},           /* blocks per multiprocessor */
     {115, 1},            /* memory pools */
@@ -164,7 +164,7 @@ API CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) {
     return CUDA_SUCCESS;
 }
 
-/* The place of a link among those of its GPU, the fastest first. */
+/* The rank of a link among those of its GPU, the fastest first. */
 static int rank_of(int a, int b) {
     const struct topology *t = topology();
     int better = 0;

@@ -1,6 +1,6 @@
 #include "driver.h"
 
-/* Names and texts as the real driver gives them. */
+/* Names and texts of the real driver. */
 static const struct {
     CUresult code;
     const char *name, *text;

@@ -5,9 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Destroyed events keep their memory, so that a handle used afterwards is seen;
- * a new one takes the place of the one that was destroyed longest ago, when
- * there are enough of them. */
+/* Destroyed events keep their memory, so that a later use of a handle is detected. If there are enough of them, a
+ * new event reuses the one that was destroyed longest ago. */
 enum { EVENT = 0x45564e54, SPARE = 256 };
 
 struct event {
@@ -47,7 +46,7 @@ static void keep(struct event *e) {
 
 static struct event *resolve(CUevent e) { return e && e->magic == EVENT ? e : NULL; }
 
-/* The counter wraps around, so that "reached" is a difference. */
+/* The counter wraps around, so a generation is reached if the difference is not negative. */
 bool progress_done(const struct progress *p, uint32_t generation) {
     return generation == 0 || (int32_t)(atomic_load(&p->done[generation % GENERATIONS]) - generation) >= 0;
 }
@@ -68,7 +67,7 @@ void progress_finish(struct progress *p, uint32_t generation) {
 API CUresult cuEventCreate(CUevent *event, unsigned flags) {
     BEGIN("cuEventCreate", NEED_CONTEXT);
     if (!event || flags & ~(unsigned)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING))
-        return CUDA_ERROR_INVALID_VALUE; /* no other process waits for events of treerun */
+        return CUDA_ERROR_INVALID_VALUE; /* in treerun no other process waits for events */
     struct progress *p = calloc(1, sizeof *p);
     struct event *e = take();
     if (!p || !e)
@@ -78,8 +77,8 @@ API CUresult cuEventCreate(CUevent *event, unsigned flags) {
     return CUDA_SUCCESS;
 }
 
-/* Work that refers to the event goes on as if it still were there: its progress
- * stays, which is some bytes per event that tests can afford. */
+/* Work that refers to the event continues as if it still existed: its progress stays, which is some bytes per event
+ * that tests can afford. */
 API CUresult cuEventDestroy_v2(CUevent event) {
     BEGIN("cuEventDestroy", NEED_CONTEXT);
     struct event *e = resolve(event);

@@ -8,8 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Calls fn with every item of a list between commas that an environment
- * variable holds. */
+/* Calls fn with every item of the comma-separated list in an environment variable. */
 static void each(const char *variable, void (*fn)(const char *item)) {
     const char *list = setting(variable);
     if (!list)
@@ -20,9 +19,8 @@ static void each(const char *variable, void (*fn)(const char *item)) {
     free(copy);
 }
 
-/* TREERUN_FAKE_GPU_FAIL=CALL:N[:CODE][@GPU]: the N-th CALL of each process
- * fails; only with a context of GPU, if given. Without a CODE it is "out of
- * memory". */
+/* TREERUN_FAKE_GPU_FAIL=CALL:N[:CODE][@GPU]: the N-th CALL of each process fails; with @GPU only in a context of
+ * that GPU. Without a CODE the error is "out of memory". */
 static struct failure {
     char call[64];
     unsigned n;
@@ -57,8 +55,7 @@ static void read_broken(const char *item) {
         damage[a][b] = damage[b][a] = *how ? LINK_HANGS : LINK_CORRUPTS;
 }
 
-/* TREERUN_FAKE_GPU_LOST=GPU@N: the GPU is lost after N calls, counted over all
- * processes. */
+/* TREERUN_FAKE_GPU_LOST=GPU@N: the GPU is lost after N calls, counted over all processes. */
 static int64_t lost_after[MAX_GPUS];
 
 static void read_lost(const char *item) {
@@ -75,7 +72,7 @@ static unsigned jitter, seed;
 static double slow, reads = 1, call_seconds;
 static unsigned queues, depth;
 
-/* A number in an environment variable, 0 without one. */
+/* A number in an environment variable, 0 if it is not set. */
 static unsigned long long number(const char *variable, unsigned long long most) {
     const char *text = setting(variable);
     char *end;
@@ -125,7 +122,7 @@ static double thread_seconds(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* TREERUN_FAKE_GPU_CALL_US=MICROSECONDS: what a call takes of its thread's time. */
+/* TREERUN_FAKE_GPU_CALL_US=MICROSECONDS: the time that a call takes of its thread. */
 void spend_call_time(void) {
     once();
     if (call_seconds == 0)
@@ -139,21 +136,20 @@ void count_for_loss(int gpu) {
         atomic_store(&board()->lost[gpu], 1);
 }
 
-/* TREERUN_FAKE_GPU_QUEUES=N: the streams of a device share so many. */
+/* TREERUN_FAKE_GPU_QUEUES=N: the number of queues that the streams of a device share. */
 unsigned queues_of_device(void) {
     once();
     return queues;
 }
 
-/* TREERUN_FAKE_GPU_DEPTH=N: so many operations have room in a queue. */
+/* TREERUN_FAKE_GPU_DEPTH=N: the number of operations that fit in a queue. */
 unsigned queue_depth(void) {
     once();
     return depth;
 }
 
-/* TREERUN_FAKE_GPU_TEARDOWN=BYTES: the process maps and touches so many, which take the
- * kernel time when it ends, as a context takes a real driver. They are the same few
- * pages again and again. */
+/* TREERUN_FAKE_GPU_TEARDOWN=BYTES: the process maps and touches the given number of bytes, for which the kernel
+ * needs time when the process ends, as for a context of a real driver. The same few pages are mapped repeatedly. */
 void slow_teardown(void) {
     enum { PART = 1 << 26 };
     static bool mapped; /* under contexts_lock */
@@ -182,16 +178,15 @@ enum damage link_damage(int gpu, int other) {
     return gpu < 0 || other < 0 || gpu == other ? LINK_WHOLE : damage[gpu][other];
 }
 
-/* TREERUN_FAKE_GPU_JITTER=MICROSECONDS[:SEED]: every other operation of a stream
- * begins later, by up to that. */
+/* TREERUN_FAKE_GPU_JITTER=MICROSECONDS[:SEED]: every other operation of a stream begins later, by up to that time. */
 unsigned jitter_microseconds(unsigned *state) {
     if (jitter == 0 || rand_r(state) % 2)
         return 0;
     return rand_r(state) % jitter + 1;
 }
 
-/* TREERUN_FAKE_GPU_SLOW=FACTOR[:READS]: what n bytes from one GPU to another take then, copied by the GPU "by". The
- * link is not shared with other copies. */
+/* TREERUN_FAKE_GPU_SLOW=FACTOR[:READS]: the resulting time of n bytes from one GPU to another, copied by the GPU
+ * "by". The link is not shared with other copies. */
 double modelled_seconds(int to, int from, int by, size_t n) {
     once();
     double rate = to < 0 || from < 0 || to == from ? 0 : topology()->rate[to][from];

@@ -8,9 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What a handle's 64 bytes hold. The memory is a file without a name: another
- * process opens it through the exporter's descriptor, for as long as that has
- * it. What is open stays when the exporter ends. */
+/* The contents of a handle's 64 bytes. The memory is a file without a name: another process opens it through the
+ * exporter's descriptor, for as long as the exporter keeps it. An open file stays valid when the exporter ends. */
 struct handle {
     uint32_t magic;
     int32_t process, file, gpu;
@@ -33,9 +32,8 @@ static bool describe(struct handle *h, int file) {
     return true;
 }
 
-/* Opens what a handle describes. A handle of another host, of a process that
- * has ended or of something freed is an invalid value, as with a real driver,
- * and the own process's is of an invalid context. */
+/* Opens the memory of a handle. A handle of another host, of a process that has ended or of freed memory is an
+ * invalid value, as with a real driver, and one of the own process is of an invalid context. */
 static CUresult open_handle(const struct handle *h, int *file) {
     if (h->magic != MEMORY_MAGIC || h->host != topology()->nonce || h->length == 0 || h->offset > h->length || h->size > h->length - h->offset)
         return CUDA_ERROR_INVALID_VALUE;
@@ -86,7 +84,7 @@ API CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *address, CUipcMemHandle handle, 
         return CUDA_ERROR_ALREADY_MAPPED;
     }
     struct mapping m = {.kind = MEMORY_IMPORTED, .base = h.offset, .size = h.size, .gpu = h.gpu, .id = h.id, .inode = h.inode, .context = c};
-    if (h.length == BLOCK) /* one of the small ones in it */
+    if (h.length == BLOCK) /* a small allocation in the block */
         m.base = 0, m.size = BLOCK;
     uintptr_t base;
     result = map_import(file, h.length, &m, &base);

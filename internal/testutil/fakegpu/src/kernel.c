@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A module is PTX text. It is not compiled: its kernels are found by name among
- * those that were compiled for the host from the same sources, and the PTX must
- * agree with them about the size of the arguments. */
+/* A module is PTX text. It is not compiled: its kernels are found by name among those that were compiled for the
+ * host from the same sources, and the PTX must have the same size of the arguments. */
 enum { MODULE = 0x4d4f4455, FUNCTION = 0x46554e43 };
 
 struct module {
@@ -21,13 +20,13 @@ static struct module *resolve_module(CUmodule m) { return m && m->magic == MODUL
 
 static struct function *resolve_function(CUfunction f) { return f && f->magic == FUNCTION && f->module->magic == MODULE ? f : NULL; }
 
-/* The newest PTX that a driver knows, as ten times its version. */
+/* The newest PTX that a driver supports, as ten times its version. */
 static int newest_ptx(void) {
     int version = driver_version(), major = version / 1000, minor = version % 1000 / 10;
     return major >= 11 ? (major - 4) * 10 + minor : 63 + minor; /* 10.0 knew 6.3 */
 }
 
-/* Checks the directives that PTX begins with. */
+/* Checks the directives at the beginning of PTX. */
 static CUresult check_ptx(const char *ptx, const struct gpu *g, char *log, size_t size) {
     int major, minor, target;
     const char *version = strstr(ptx, ".version "), *arch = strstr(ptx, ".target sm_");
@@ -62,7 +61,7 @@ API CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned n,
     CUresult result = CUDA_ERROR_INVALID_IMAGE;
     drain_context(c);
     slow_compiler();
-    if (memchr(image, 0x7f, 1) == NULL) /* no ELF file */
+    if (memchr(image, 0x7f, 1) == NULL) /* not an ELF file */
         result = check_ptx(image, &topology()->gpu[c->gpu], log, log ? room : 0);
     if (result != CUDA_SUCCESS)
         return result;
@@ -77,7 +76,7 @@ API CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned n,
     return CUDA_SUCCESS;
 }
 
-/* A few bytes stay, so that functions and handles of it are seen as gone. */
+/* A few bytes stay, so that later uses of its functions and handles are detected. */
 API CUresult cuModuleUnload(CUmodule module) {
     BEGIN("cuModuleUnload", NEED_CONTEXT);
     struct module *m = resolve_module(module);
@@ -90,7 +89,7 @@ API CUresult cuModuleUnload(CUmodule module) {
     return CUDA_SUCCESS;
 }
 
-/* Where the PTX has ".entry name(", or NULL. */
+/* The position of ".entry name(" in the PTX, or NULL. */
 static const char *find_entry(const char *ptx, const char *name) {
     size_t n = strlen(name);
     for (const char *p = ptx; (p = strstr(p, ".entry"));) {
@@ -142,7 +141,7 @@ API CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const ch
     return CUDA_SUCCESS;
 }
 
-/* The arguments come as pointers to each, or as one buffer. */
+/* The arguments are passed as pointers to each, or as one buffer. */
 static const void *arguments(void **params, void **extra, size_t size) {
     const void *buffer = NULL;
     size_t length = 0;

@@ -75,16 +75,15 @@ static void run_grid(const struct host_kernel *k, const unsigned *grid, const un
     }
 }
 
-/* A word that is an address of this process's own heap or stack, as far as one
- * can tell: no count is that large. */
+/* Reports whether a word seems to be an address of this process's own heap or stack: no count is that large. */
 static bool looks_like_host_memory(uintptr_t p) {
     const uintptr_t page = 4096;
     unsigned char resident;
     return p >= (uintptr_t)0xc0 << 32 && p < (uintptr_t)1 << 47 && mincore((void *)(p / page * page), page, &resident) == 0;
 }
 
-/* What stands for the memory beyond a link that corrupts: the kernel gets a copy
- * with wrong bits, and what it writes there is lost. */
+/* Replaces the memory at the other end of a link that corrupts: the kernel gets a copy with wrong bits, and its
+ * writes there are lost. */
 static bool replace_memory(uintptr_t *word, const struct mapping *m, void **copy) {
     *copy = malloc(m->size);
     if (!*copy)
@@ -99,7 +98,7 @@ static bool replace_memory(uintptr_t *word, const struct mapping *m, void **copy
 /* Checks one word of the arguments that may be an address. */
 static CUresult check_word(struct stream *s, uintptr_t *word, void **copy) {
     struct mapping m;
-    /* The end of an allocation is as good as its last byte: nobody reads there. */
+    /* The end of an allocation is as valid as its last byte: kernels do not read there. */
     if (find_mapping(*word, 1, &m) || (*word && find_mapping(*word - 1, 1, &m))) {
         if (!accessible(&m, s->context))
             return CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -112,8 +111,7 @@ static CUresult check_word(struct stream *s, uintptr_t *word, void **copy) {
     return in_reserved_range(*word) || looks_like_host_memory(*word) ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
 }
 
-/* Every word of the arguments that looks like an address must be one that the
- * device can access. */
+/* Every word of the arguments that looks like an address must be one that the device can access. */
 void run_kernel(struct stream *s, struct operation *o) {
     const struct host_kernel *k = o->kernel.function->kernel;
     enum { MOST = 64 };

@@ -8,11 +8,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Device memory lies in a range of addresses that nothing else uses, with holes
- * between the allocations, so that a wrong device address is seen as one. An
- * allocation ends where its last page ends (but for 256 bytes of alignment):
- * what reads beyond it hits a hole. The table is sorted by address. Blocks of small
- * allocations are in the upper half of the range, each a file of its own. */
+/* Device memory lies in a range of addresses that has no other use, with holes between the allocations, so that a
+ * wrong device address is detected. An allocation ends where its last page ends (except for 256 bytes of alignment):
+ * a read beyond it hits a hole. The table is sorted by address. Blocks of small allocations are in the upper half of
+ * the range, each with its own file. */
 enum { PAGE = 4096, HOLE = 16 * PAGE, ALIGNMENT = 256, POISONED = 1 << 20, SMALL = 1 << 20, BLOCKS = 1 << 10 };
 
 static struct block {
@@ -44,7 +43,7 @@ static uintptr_t middle(void) { return round_up(range + (range_end - range) / 2,
 
 bool in_reserved_range(uintptr_t p) { return p >= range && p < range_end; }
 
-/* The first entry that ends behind p. */
+/* The first entry that ends after p. */
 static size_t position(uintptr_t p) {
     size_t low = 0, high = entries;
     while (low < high) {
@@ -152,7 +151,7 @@ CUresult map_device_memory(enum memory_kind kind, struct context *c, size_t size
     m.length = round_up(round_up(size, ALIGNMENT), PAGE);
     if (!board_take(c->gpu, m.length))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    m.base = m.length - round_up(size, ALIGNMENT); /* from the start, which place finds */
+    m.base = m.length - round_up(size, ALIGNMENT); /* from the start, which place sets */
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
     if (size <= SMALL) {
         result = place(&m);
@@ -167,7 +166,7 @@ CUresult map_device_memory(enum memory_kind kind, struct context *c, size_t size
         return result;
     }
     if (size <= POISONED)
-        memset(m.start, 0xa5, m.length); /* whoever counts on zeros is wrong */
+        memset(m.start, 0xa5, m.length); /* a program that relies on zeros is wrong */
     *base = m.base;
     return CUDA_SUCCESS;
 }

@@ -44,14 +44,14 @@ API CUresult cuMemFree_v2(CUdeviceptr address) {
     return release(address, 1 << MEMORY_DEVICE | 1 << MEMORY_POOL, CUDA_ERROR_INVALID_VALUE);
 }
 
-/* Memory of a pool: as other memory, but no process can export it. */
+/* Memory of a pool: like other memory, but no process can export it. */
 API CUresult cuMemAllocAsync(CUdeviceptr *address, size_t size, CUstream stream) {
     BEGIN("cuMemAllocAsync", NEED_CONTEXT);
     struct stream *s = resolve_stream(stream);
     return s ? allocate(MEMORY_POOL, address, size, s->context) : CUDA_ERROR_INVALID_HANDLE;
 }
 
-/* Waits for the work before it, which a real driver does not. */
+/* Waits for the earlier work, which a real driver does not. */
 API CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
     BEGIN("cuMemFreeAsync", NEED_CONTEXT);
     if (!resolve_stream(stream))
@@ -75,7 +75,7 @@ API CUresult cuMemFreeHost(void *p) {
     return release((uintptr_t)p, 1 << MEMORY_PINNED, CUDA_ERROR_INVALID_VALUE);
 }
 
-/* Whether all pages of [p, p+n) are mapped. */
+/* Reports whether all pages of [p, p+n) are mapped. */
 static bool pages_exist(uintptr_t p, size_t n) {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t start = p / page * page;
@@ -119,8 +119,8 @@ API CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdevicept
     return CUDA_SUCCESS;
 }
 
-/* Writes one attribute of memory m, or what it is for memory that is not ours
- * (m NULL). Returns false for an attribute that is not known. */
+/* Writes one attribute of memory m, or its value for memory that the driver does not know (m NULL). Returns false
+ * for an unknown attribute. */
 static bool attribute(void *data, int which, CUdeviceptr address, const struct mapping *m) {
     bool device = m && m->gpu >= 0;
     struct context *owner = device ? context_of_gpu(m->gpu) : m ? m->context : NULL;
@@ -152,7 +152,7 @@ API CUresult cuPointerGetAttribute(void *data, int which, CUdeviceptr address) {
     return CUDA_SUCCESS;
 }
 
-/* Unlike cuPointerGetAttribute it knows what to say of any address. */
+/* Unlike cuPointerGetAttribute it has an answer for any address. */
 API CUresult cuPointerGetAttributes(unsigned n, int *which, void **data, CUdeviceptr address) {
     BEGIN("cuPointerGetAttributes", NEED_CONTEXT);
     struct mapping m;

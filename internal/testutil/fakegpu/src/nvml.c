@@ -179,7 +179,7 @@ static nvmlReturn_t number(nvmlDevice_t device, unsigned *to, unsigned value) {
     return NVML_SUCCESS;
 }
 
-/* Reads a field of a device that is one. */
+/* Reads a field of a device, 0 if the device is not valid. */
 #define FIELD(device, field) (nvml_check(device) == NVML_SUCCESS ? (unsigned)(device)->field : 0)
 
 API nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t d, unsigned *index) { return number(d, index, (unsigned)(d - topology()->gpu)); }

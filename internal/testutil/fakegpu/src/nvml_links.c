@@ -4,11 +4,11 @@
 #include <string.h>
 #include <sys/time.h>
 
-/* Where GPUs are, and what joins them. */
+/* Positions of GPUs, and the links between them. */
 
 static int index_of(nvmlDevice_t device) { return (int)(device - topology()->gpu); }
 
-/* GPUs are NUMA nodes themselves on few platforms, of which this is none. */
+/* GPUs are NUMA nodes themselves only on a few platforms, and not on this one. */
 API nvmlReturn_t nvmlDeviceGetNumaNodeId(nvmlDevice_t device, unsigned *node) {
     DEVICE(device);
     return node ? NVML_ERROR_NOT_SUPPORTED : NVML_ERROR_INVALID_ARGUMENT;
@@ -47,7 +47,7 @@ API nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t a, nvmlDevice_
     return NVML_SUCCESS;
 }
 
-/* Fills in the GPUs that are as near as level, or only counts them. */
+/* Writes the GPUs that are as near as level, or only their number. */
 API nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t device, int level, unsigned *count, nvmlDevice_t *list) {
     DEVICE(device);
     if (!count || (*count > 0 && !list))
@@ -120,7 +120,7 @@ API nvmlReturn_t nvmlDeviceGetNvLinkVersion(nvmlDevice_t device, unsigned link, 
     return NVML_SUCCESS;
 }
 
-/* P2P, access to the host's memory, atomics of both, SLI, and that it is a link. */
+/* P2P, access to the host's memory, atomics of both, SLI, and whether it is a link. */
 API nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t device, unsigned link, int capability, unsigned *result) {
     static const unsigned has[] = {1, 0, 1, 0, 0, 1};
     LINK(device, link, result);
@@ -151,7 +151,7 @@ API nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t device, unsign
     return NVML_SUCCESS;
 }
 
-/* The value of a field that is known here. */
+/* The value of a supported field. */
 static nvmlReturn_t field(nvmlDevice_t device, unsigned id, unsigned link, unsigned *value) {
     enum { SPEED_COMMON = 90, LINK_COUNT = 91, LINK_SPEED = 164, LINK_STATE = 165, LINK_VERSION = 166 };
     if (device->nvlink_version == 0)

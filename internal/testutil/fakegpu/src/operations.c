@@ -7,8 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A bad access inside an operation jumps back here and fails the context; one
- * anywhere else goes to the handler that was there before, such as Go's. */
+/* A bad access inside an operation jumps back here and fails the context; one anywhere else goes to the previous
+ * handler, such as Go's. */
 __attribute__((tls_model("initial-exec"))) _Thread_local sigjmp_buf *protection; /* read in a signal handler */
 static struct sigaction before[2];
 static const int faults[2] = {SIGSEGV, SIGBUS};
@@ -72,9 +72,8 @@ static bool holds(const CUstreamBatchMemOpParams *o) {
     }
 }
 
-/* Waits for a value. A stream's write wakes it; what the host or a kernel writes
- * it sees when it looks again: soon at first, later every 2 ms, since many
- * streams wait on few cores. */
+/* Waits for a value. A stream's write wakes it; for writes of the host or a kernel it polls: soon at first, later
+ * every 2 ms, since many streams wait on few cores. */
 static void wait_value(struct stream *s, const CUstreamBatchMemOpParams *o) {
     static const long pause[] = {100, 250, 1000, 2000};
     for (unsigned looks = 0;; looks++) {
@@ -105,7 +104,7 @@ static void do_values(struct stream *s, struct operation *o) {
     }
 }
 
-/* One byte in every page is wrong, as over a link that is. */
+/* Makes one byte in every page wrong, as a corrupting link does. */
 static void corrupt(unsigned char *p, size_t n) {
     for (size_t i = n / 2 % 4096; i < n; i += 4096)
         p[i] ^= 0x40;
@@ -155,7 +154,7 @@ static void run(struct stream *s, struct operation *o) {
     }
 }
 
-/* One at a time, as the real driver may: one that waits for another never ends. */
+/* One at a time, as in the real driver: a function that waits for another never ends. */
 static void run_host_function(struct operation *o) {
     static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&one);
@@ -165,8 +164,8 @@ static void run_host_function(struct operation *o) {
     pthread_mutex_unlock(&one);
 }
 
-/* In a context that has failed nothing is done any more, but recordings count
- * as done: nobody waits for them for ever. */
+/* In a context that has failed no operation is performed any more, but recordings count as done, so that no thread
+ * waits for them forever. */
 void perform(struct stream *s, struct operation *o) {
     unsigned late = jitter_microseconds(&s->seed);
     if (late)

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* The address of each exported function stands in a word of its own, made by
- * the assembler, since their types do not matter here. */
+/* The address of each exported function is in a separate word, made by the assembler, since their types do not
+ * matter here. */
 #define ENTRY(name, symbol, since) extern const char at_##symbol[] __asm__(#symbol);
 #include "entries.h"
 #undef ENTRY
@@ -22,7 +22,7 @@ static bool is_memory_operation(const char *name) {
     return strcmp(name, "cuStreamBatchMemOp") == 0 || (strncmp(name, "cuStream", 8) == 0 && strstr(name, "Value32"));
 }
 
-/* Finds the newest form of a function that a program written for version knows. */
+/* Finds the newest form of a function that a program written for version can use. */
 static const void *find(const char *name, int version, int *status) {
     *status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
@@ -46,7 +46,7 @@ API CUresult cuGetProcAddress_v2(const char *symbol, void **address, int version
     *address = (void *)find(symbol, version, &s);
     if (status)
         *status = s;
-    /* With a status, that something is missing is no error. */
+    /* With a status, a missing function is no error. */
     return *address || status ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 

@@ -4,10 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A stream is a thread that performs one operation after the other, each when its
- * queue comes to it. Handles of
- * destroyed streams are seen as such: structs are used again, the longest unused
- * first, but never freed, and their counters go on. */
+/* A stream is a thread that performs one operation after the other, each when its queue reaches it. Handles of
+ * destroyed streams are detected: structs are reused, the longest unused first, but never freed, and their counters
+ * continue. */
 enum { STREAM = 0x5354524d, SPARE = 64, STACK = 1 << 20 };
 
 static struct stream *spare, **spare_end = &spare; /* under contexts_lock */
@@ -42,7 +41,7 @@ static void keep(struct stream *s) {
     spares++;
 }
 
-/* The next operation; NULL when the stream has ended and there is none. */
+/* The next operation; NULL if the stream has ended and has none. */
 static struct operation *next(struct stream *s) {
     pthread_mutex_lock(&s->lock);
     while (!s->head && !s->ending)
@@ -115,8 +114,7 @@ static struct stream *start(struct context *c, unsigned flags, int priority) {
     return s;
 }
 
-/* Takes a stream off its context's list and lets its thread end after the work
- * that it has; contexts_lock is held. */
+/* Removes a stream from its context's list and lets its thread end after its remaining work; contexts_lock is held. */
 static void end(struct stream *s) {
     struct stream **at = &s->context->streams;
     while (*at != s)
@@ -129,7 +127,7 @@ static void end(struct stream *s) {
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Ends a dying context's streams: what waits gives up. */
+/* Ends a dying context's streams: waiting operations give up. */
 void end_streams(struct context *c) {
     drain_context(c);
     pthread_mutex_lock(&contexts_lock);
@@ -147,22 +145,22 @@ static struct stream *default_stream(struct context *c) {
     return c ? c->default_stream : NULL;
 }
 
-/* The default stream is ordered with no other one here, which the real driver's
- * is with some: whoever relies on that gets wrong results. */
+/* The default stream is not ordered with any other one here, while the real driver's is with some: a program that
+ * relies on that gets wrong results. */
 struct stream *resolve_stream(CUstream handle) {
     if ((uintptr_t)handle <= 2)
         return default_stream(current_context());
     return handle->magic == STREAM ? handle : NULL;
 }
 
-/* Puts an operation at the end of a stream and of its queue. Where that is full it
- * waits, with the context's lock, as the real driver does. */
+/* Appends an operation to a stream and to its queue. If the queue is full it waits, with the context's lock, as the
+ * real driver does. */
 CUresult submit(struct stream *s, const struct operation *operation) {
     CUresult error = context_error(s->context);
     struct operation *o = error == CUDA_SUCCESS ? malloc(sizeof *o) : NULL;
     if (!o)
         return error != CUDA_SUCCESS ? error : CUDA_ERROR_OUT_OF_MEMORY;
-    if (captured_stream(s)) { /* it is part of a graph, which nobody runs */
+    if (captured_stream(s)) { /* it is part of a graph, which is not run */
         free(o);
         return CUDA_SUCCESS;
     }
@@ -218,7 +216,7 @@ API CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int pr
     return create(stream, flags, priority);
 }
 
-/* Returns at once; the work that the stream has is done all the same. */
+/* Returns at once; the remaining work of the stream is still done. */
 API CUresult cuStreamDestroy_v2(CUstream stream) {
     BEGIN("cuStreamDestroy", NEED_CONTEXT);
     if ((uintptr_t)stream <= 2 || !resolve_stream(stream))

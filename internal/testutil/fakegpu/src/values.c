@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is wrong with an operation on a value for a stream of c. */
+/* Returns the error of an operation on a value for a stream of c. */
 static CUresult check(const CUstreamBatchMemOpParams *o, struct context *c) {
     bool wait = o->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 || o->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
     size_t n = 4;
@@ -18,7 +18,7 @@ static CUresult check(const CUstreamBatchMemOpParams *o, struct context *c) {
     default: return CUDA_ERROR_INVALID_VALUE;
     }
     if (wait && o->value.flags & CU_STREAM_WAIT_VALUE_FLUSH)
-        return CUDA_ERROR_NOT_SUPPORTED; /* as the device's attribute 98 says */
+        return CUDA_ERROR_NOT_SUPPORTED; /* in accordance with attribute 98 of the device */
     struct mapping m;
     if (o->value.flags > (wait ? CU_STREAM_WAIT_VALUE_NOR : 1) || o->value.address % n != 0 || !find_mapping(o->value.address, n, &m) ||
         !accessible(&m, c))

@@ -1,4 +1,4 @@
-/* Misuse, and what the environment makes go wrong: see TestFaults for that. */
+/* Misuse, and the faults that the environment sets: see TestFaults for those. */
 #define _GNU_SOURCE
 #include "drive.h"
 
@@ -37,12 +37,12 @@ static void misuse(void) {
     use_device(0);
     WANT(400, launch_add(load_add(), foreign, x, x, x, 10, 1));
     WANT(1, launch_add(load_add(), s, x, x, x, 10, 0));
-    OK(cuStreamSynchronize(s)); /* none of that harms the context */
+    OK(cuStreamSynchronize(s)); /* none of the above harms the context */
     OK(cuCtxSetCurrent(NULL));
     WANT(201, cuMemAlloc(&x, 10));
 }
 
-/* A kernel that touches what it must not fails the context for good. */
+/* A kernel with a forbidden access fails the context permanently. */
 static void fails_with_700(Addr to, Addr a, Addr b) {
     void *s = new_stream();
     Addr x;
@@ -51,7 +51,7 @@ static void fails_with_700(Addr to, Addr a, Addr b) {
     WANT(700, cuMemAlloc(&x, 10));
     WANT(700, cuStreamQuery(s));
     OK(cuDevicePrimaryCtxRelease(0));
-    use_device(0); /* a new context is as good as ever */
+    use_device(0); /* a new context works again */
     OK(cuMemAlloc(&x, 10));
 }
 
@@ -116,18 +116,18 @@ static void lost(void) {
     Addr flag;
     OK(cuMemAlloc(&flag, 64));
     OK(cuMemsetD8Async(flag, 0, 64, s));
-    OK(cuStreamWaitValue32(s, flag, 1, 0)); /* ends though nobody writes */
+    OK(cuStreamWaitValue32(s, flag, 1, 0)); /* ends although the value is not written */
     int code = 0, n = 0;
     while (code == 0 && n++ < 100)
         code = cuStreamQuery(s) == 600 ? 0 : 999;
     THAT(n > 50 && n < 100);
     WANT(999, cuStreamSynchronize(s));
     WANT(999, cuMemAlloc(&flag, 10));
-    use_device(0); /* the others are as they were */
+    use_device(0); /* the other devices have not changed */
     OK(cuMemAlloc(&flag, 10));
 }
 
-/* Copies 0 <- 3 into y, as often as it is wrong. */
+/* Copies 0 <- 3 into y, and checks whether the copy is wrong. */
 static void copy_0_3(bool wrong) {
     Addr x, y;
     void *peer = use_device(3), *s = new_stream();
@@ -143,7 +143,7 @@ static void copy_0_3(bool wrong) {
     OK(cuMemsetD8Async(y, 0, N * 4, s));
     OK(launch_add(load_add(), s, y, y, x, N, 1));
     THAT((differs(y, 3 + N, N, s) < N) == wrong);
-    THAT(differs(x, 3, N, (use_device(3), new_stream())) == N); /* the memory itself is whole */
+    THAT(differs(x, 3, N, (use_device(3), new_stream())) == N); /* the memory itself is intact */
 }
 
 static void corrupts(void) { copy_0_3(true); }
@@ -161,7 +161,7 @@ static void hangs(void) {
     WANT(600, cuStreamQuery(s));
     OK(cuStreamDestroy(s)); /* returns */
     void *t = new_stream();
-    OK(cuMemsetD8Async(y, 1, 4096, t)); /* other streams go on */
+    OK(cuMemsetD8Async(y, 1, 4096, t)); /* other streams continue */
     OK(cuStreamSynchronize(t));
 }
 
@@ -180,7 +180,7 @@ static void old_driver(void) {
     void *f;
     OK(cuDriverGetVersion(&version));
     THAT(version == 10020);
-    WANT(500, get_address("cuMemAllocAsync", &f, 12000, 0, NULL)); /* brought by 11.2 */
+    WANT(500, get_address("cuMemAllocAsync", &f, 12000, 0, NULL)); /* since 11.2 */
     WANT(500, get_address("cuStreamWaitValue32", &f, 12000, 0, NULL));
     OK(get_address("cuDeviceGetUuid", &f, 12000, 0, NULL)); /* its first form */
 }
@@ -203,7 +203,7 @@ static void visible(void) {
     THAT(strcmp(id, "0000:15:00.0") == 0); /* GPU 5 */
 }
 
-/* Waiting streams cost next to nothing: 40 of them, for a second. */
+/* Waiting streams cost almost nothing: 40 of them, for a second. */
 static void idle(void) {
     struct timespec t;
     uint32_t *flag;
@@ -228,7 +228,7 @@ static void idle(void) {
     OK(cuCtxSynchronize());
 }
 
-/* Two queues: the third stream stands behind the first, which waits, and the second does not. */
+/* Two queues: the third stream is behind the first, which waits, and the second is not. */
 static void queues(void) {
     uint32_t *flag;
     Addr x;
@@ -275,7 +275,7 @@ static void depth(void) {
     OK(cuStreamWaitValue32(full, (Addr)(uintptr_t)flag, 1, 0));
     for (int i = 0; i < 3; i++)
         OK(cuMemsetD8Async(memory, 1, 64, full));
-    OK(cuMemsetD8Async(memory, 1, 64, other)); /* has a queue of its own */
+    OK(cuMemsetD8Async(memory, 1, 64, other)); /* it has its own queue */
     OK(cuStreamSynchronize(other));
     THAT(pthread_create(&fifth, NULL, one_too_many, NULL) == 0);
     milliseconds(100);
@@ -296,7 +296,7 @@ static double seconds(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* How long a process with a context takes to end after SIGKILL. */
+/* The time that a process with a context takes to end after SIGKILL. */
 static double killed(void) {
     int ready[2], status;
     char byte;

@@ -53,7 +53,7 @@ static const char ptx[] = "// made by hand\n.version 6.0\n.target sm_60\n.addres
 void *load_add(void) {
     void *module, *function;
     OK(cuModuleLoadDataEx(&module, ptx, 0, NULL, NULL));
-    WANT(500, cuModuleGetFunction(&function, module, "missing")); /* the PTX has it, the host has not */
+    WANT(500, cuModuleGetFunction(&function, module, "missing")); /* the PTX has it, the host does not */
     WANT(500, cuModuleGetFunction(&function, module, "ad"));
     OK(cuModuleGetFunction(&function, module, "add"));
     return function;
@@ -70,7 +70,7 @@ void fill(Addr to, int value, unsigned n, void *stream) {
     for (unsigned i = 0; i < n; i++)
         values[i] = value;
     OK(cuMemcpyHtoDAsync(to, values, n * sizeof *values, stream));
-    memset(values, 0x55, n * sizeof *values); /* it may be used again at once */
+    memset(values, 0x55, n * sizeof *values); /* the memory may be reused at once */
     free(values);
 }
 

@@ -73,7 +73,7 @@ static void print_links(unsigned i, Device d) {
     }
 }
 
-/* Prints what there is; the test in Go compares it with the graph. */
+/* Prints the answers of NVML; the test in Go compares them with the graph. */
 static void print_all(void) {
     unsigned n, generation, width, now;
     Device d, same;

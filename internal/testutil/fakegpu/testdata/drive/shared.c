@@ -11,7 +11,7 @@
 
 enum { RANKS = 8, N = 50000 };
 
-/* What the processes share, besides device memory. */
+/* The data that the processes share in addition to device memory. */
 static struct board {
     _Atomic int arrived;
     Handle memory[RANKS];
@@ -39,11 +39,11 @@ static int start(int ranks, void (*run)(int rank)) {
     return failed;
 }
 
-/* Neighbours that NVLinks join: a ring through all of them. */
+/* Neighbours joined by NVLinks: a ring through all of them. */
 static const int ring[RANKS] = {0, 1, 2, 3, 7, 6, 5, 4};
 
-/* Everybody has its number and gets its left neighbour's from there, RANKS times:
- * the sum is that of all. Waits and writes of values order it, nobody on the host does. */
+/* Every rank has its number and gets its left neighbour's from there, RANKS times: the sum is that of all numbers.
+ * Only waits and writes of values order the steps, and no thread of the host. */
 static void ring_rank(int r) {
     void *s, *add;
     Addr own, out, left, flags;
@@ -55,7 +55,7 @@ static void ring_rank(int r) {
     OK(cuIpcGetMemHandle(&board->memory[r], own));
     OK(cuMemHostRegister(board, sizeof *board, 3));
     OK(cuMemHostGetDevicePointer(&flags, board->flag, 0));
-    WANT(201, cuIpcOpenMemHandle(&left, board->memory[r], 1)); /* one's own */
+    WANT(201, cuIpcOpenMemHandle(&left, board->memory[r], 1)); /* a handle of its own */
     barrier(1);
     int from = (r + RANKS - 1) % RANKS;
     OK(cuIpcOpenMemHandle(&left, board->memory[from], 1));
@@ -64,7 +64,7 @@ static void ring_rank(int r) {
     OK(cuMemAlloc(&kept, N * 4));
     fill(own, 1 << r, N, s);
     fill(kept, 0, N, s);
-    /* Round k: publish mine, take the left one's into kept, then it is mine. */
+    /* Round k: publish the own value, take the left one's into kept, which then is the own value. */
     for (uint32_t k = 1; k <= RANKS; k++) {
         OK(cuStreamWriteValue32(s, flags + 64 * (unsigned)r, 2 * k - 1, 0));
         OK(cuStreamWaitValue32(s, flags + 64 * (unsigned)from, 2 * k - 1, 0));
@@ -96,7 +96,7 @@ static void dead_rank(int r) {
         fill(x, 9, N, s);
         OK(cuStreamSynchronize(s));
         OK(cuIpcGetMemHandle(&board->memory[1], x));
-        OK(cuStreamWaitValue32(s, x, 1234, 1)); /* waits for ever */
+        OK(cuStreamWaitValue32(s, x, 1234, 1)); /* waits forever */
         barrier(1), barrier(2);
         board->arrived++; /* at the third */
         raise(SIGKILL);
@@ -115,7 +115,7 @@ static void dead_rank(int r) {
     THAT(left == total);
     use_device(0);
     s = new_stream();
-    THAT(differs(x, 9, N, s) == N); /* what is mapped stays */
+    THAT(differs(x, 9, N, s) == N); /* mapped memory stays */
     OK(cuIpcCloseMemHandle(x));
     WANT(1, cuIpcOpenMemHandle(&y, board->memory[1], 1));
     barrier(3);
@@ -197,7 +197,7 @@ static void block_rank(int r) {
 
 static void ipc_block(void) { THAT(start(RANKS, block_rank) == 0); }
 
-/* Each sees one GPU only, and opens the other's memory all the same. */
+/* Each process sees only one GPU, and can still open the other's memory. */
 static void hidden_rank(int r) {
     if (r >= 2) {
         barrier(1), barrier(2);
@@ -225,8 +225,8 @@ static void hidden_rank(int r) {
 
 static void ipc_hidden(void) { THAT(start(RANKS, hidden_rank) == 0); }
 
-/* For two fake hosts: one prints a handle and holds the memory until its input
- * ends, the other reads it and cannot open it. */
+/* For two fake hosts: one process prints a handle and holds the memory until its input ends, the other reads the
+ * handle and cannot open it. */
 static void export_handle(void) {
     Addr x;
     Handle h;

@@ -29,7 +29,7 @@ static void devices(void) {
     THAT(value == 80);
     OK(cuDeviceCanAccessPeer(&can, 0, 4));
     THAT(can == 1);
-    OK(cuDeviceCanAccessPeer(&can, 0, 5)); /* no NVLink joins them */
+    OK(cuDeviceCanAccessPeer(&can, 0, 5)); /* no NVLink between them */
     THAT(can == 0);
     OK(cuDeviceCanAccessPeer(&can, 3, 3));
     THAT(can == 0);
@@ -43,7 +43,7 @@ static void addresses(void) {
     OK(get_address("cuMemAlloc_v2", &f, 12000, 0, &status)); /* plain names only */
     THAT(!f && status == 1);
     WANT(500, get_address("cuNothing", &f, 12000, 0, NULL));
-    OK(get_address("cuStreamWaitValue32", &f, 11000, 0, &status)); /* brought by 11.7 */
+    OK(get_address("cuStreamWaitValue32", &f, 11000, 0, &status)); /* since 11.7 */
     THAT(!f && status == 2);
     WANT(1, get_address("", &f, 12000, 0, &status));
 }
@@ -57,7 +57,7 @@ static void kernel(void) {
     OK(cuMemAlloc(&to, N * 4));
     OK(cuMemAlloc(&a, N * 4));
     OK(cuMemAlloc(&b, N * 4));
-    THAT(differs(to, 0, N, s) == 0); /* fresh memory holds no zeros */
+    THAT(differs(to, 0, N, s) == 0); /* fresh memory contains no zeros */
     for (unsigned blocks = 1; blocks <= 7; blocks += 3) {
         fill(a, 1000, N, s);
         fill(b, (int)blocks, N, s);
@@ -74,8 +74,7 @@ static void kernel(void) {
     OK(cuDevicePrimaryCtxRelease(0));
 }
 
-/* Runs b after a on two streams, joined by an event or not, and returns how often
- * b came too early. */
+/* Runs b after a on two streams, joined by an event or not, and returns how often b ran too early. */
 static int early(bool joined) {
     use_device(0);
     void *first = new_stream(), *second = new_stream(), *event;
@@ -120,11 +119,11 @@ static void events(void) {
     WANT(600, cuEventElapsedTime(&ms, a, b));
     OK(cuEventSynchronize(a));
     milliseconds(30);
-    *(volatile uint32_t *)flag = 1; /* the host writes, and wakes nobody */
+    *(volatile uint32_t *)flag = 1; /* a write of the host, which wakes no thread */
     OK(cuEventSynchronize(b));
     OK(cuEventElapsedTime(&ms, a, b));
     THAT(ms >= 29);
-    OK(cuStreamSynchronize(s)); /* the event's place is passed a moment before the stream is done */
+    OK(cuStreamSynchronize(s)); /* the stream passes the event a moment before it is done */
     OK(cuStreamQuery(s));
     use_device(1);
     WANT(400, cuEventRecord(a, new_stream())); /* of two devices */
@@ -190,7 +189,7 @@ static void host_memory(void) {
     OK(cuMemHostUnregister(p));
     WANT(1, cuPointerGetAttribute(&type, 2, d));
     munmap(p, 8192);
-    WANT(1, cuMemHostRegister(p, 8192, 3)); /* nothing is there */
+    WANT(1, cuMemHostRegister(p, 8192, 3)); /* no memory at this address */
 }
 
 static void pointers(void) {
@@ -207,7 +206,7 @@ static void pointers(void) {
     void *data[] = {&type, &ordinal, &ipc};
     OK(cuPointerGetAttributes(3, which, data, x + 5));
     THAT(type == 2 && ordinal == 3 && ipc == 1);
-    OK(cuPointerGetAttributes(3, which, data, (Addr)(uintptr_t)&x)); /* says: unknown */
+    OK(cuPointerGetAttributes(3, which, data, (Addr)(uintptr_t)&x)); /* the result is "unknown" */
     THAT(type == 0 && ordinal == -2 && ipc == 0);
     Handle h;
     void *s = new_stream();
@@ -219,7 +218,7 @@ static void pointers(void) {
     OK(cuMemFree(x));
 }
 
-/* What the other tests leave out. */
+/* Calls that the other tests do not make. */
 static void peers(void) {
     void *a = use_device(0), *b, *s, *add;
     Addr x, y;
@@ -255,7 +254,7 @@ static void peers(void) {
     OK(cuMemAllocAsync(&x, 64, s));
     OK(cuMemsetD8Async(x, 1, 64, s));
     OK(cuMemFreeAsync(x, s));
-    WANT(1, cuMemFreeAsync(y, s)); /* not of a pool */
+    WANT(1, cuMemFreeAsync(y, s)); /* not from a pool */
 }
 
 /* A module is refused as the real driver refuses it. */
@@ -272,7 +271,7 @@ static void modules(void) {
     WANT(200, cuModuleLoadDataEx(&module, "\x7f" "ELF", 2, options, values));
     void *function = load_add();
     OK(cuModuleLoadDataEx(&module, ".version 6.0\n.target sm_70\n.entry add(\n.param .align 8 .b8 p[31]\n)", 0, NULL, NULL));
-    WANT(500, cuModuleGetFunction(&function, module, "add")); /* another size of arguments */
+    WANT(500, cuModuleGetFunction(&function, module, "add")); /* a different size of arguments */
     OK(cuModuleUnload(module));
     WANT(400, cuModuleGetFunction(&function, module, "add"));
 }
