@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Shows that a job starts on hosts with many addresses, whichever of them joins the hosts.
+# Checks that a job starts on hosts with many addresses, whichever of them joins the hosts.
 #
 #   scripts/faults/addresses.sh
 #
-# Two hosts made of network namespaces: nine devices of which the last joins the hosts; 64 addresses, of
-# which the first or the last joins them; 101 addresses; the host's address on a bridge br-ex or routed to the
-# loopback; the same address on both hosts. In each case a job must start, without a warning about
-# strangers. It prints how long each start took. Takes about a minute.
+# Two hosts made of network namespaces: nine devices of which the last joins the hosts; 64 addresses, of which the first
+# or the last joins them; 101 addresses; the host's address on a bridge br-ex or routed to the loopback; the same
+# address on both hosts. In each case a job must start, without a warning about strangers. The script prints the time of
+# each start. It takes about a minute.
 #
 # Needs go, root, ip (iproute2) and network namespaces.
 set -euo pipefail
@@ -48,7 +48,7 @@ fault() {
     sed 's/^/    /' "$work/out" >&2
     failed=1
 }
-# starts WHAT FLAGS...: a job on both hosts starts, and warns of nothing.
+# starts WHAT FLAGS...: checks that a job on both hosts starts, without warnings.
 starts() {
     local what=$1 begin=$EPOCHREALTIME
     shift

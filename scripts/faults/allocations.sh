@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Shows that treerun runs on all hosts of a list or an allocation, and on no others.
+# Checks that treerun runs on all hosts of a list or an allocation, and on no others.
 #
 #   scripts/faults/allocations.sh
 #
-# Allocations whose hosts differ in their domain only, heterogeneous jobs of Slurm, hosts without
-# slots, blanks around "=", Open MPI's numbers of hosts, and torchrun's range of nodes. Agents run on this
-# host and only print the host that they stand for. Takes a few seconds.
+# Allocations whose hosts differ only in their domain, heterogeneous jobs of Slurm, hosts without slots, blanks around
+# "=", Open MPI's numbers of hosts, and torchrun's range of nodes. Agents run on this host and only print the name of
+# their host. Takes a few seconds.
 #
 # Needs go.
 set -euo pipefail

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Shows that a failure which only Close returns fails the job, also where the program drops it: ranks that broadcast
-# from different roots, or leave messages unreceived, under `defer c.Close()`. No run may end with exit 0.
+# Checks that a failure which only Close returns fails the job, even if the program drops it: ranks that broadcast from
+# different roots, or leave messages unreceived, under `defer c.Close()`. No run may end with exit 0.
 #
 #   scripts/faults/close.sh [ROUNDS]     default 200, of each
 #
@@ -14,7 +14,7 @@ trap 'rm -rf "$work"' EXIT
 go build -o "$work/treerun" ./cmd/treerun
 go build -o "$work/close" ./scripts/faults/testdata/close
 
-# count WHICH WANT: how many runs end otherwise than with exit code WANT.
+# count WHICH WANT: the number of runs with an exit code other than WANT.
 count() {
     local bad=0 i code
     for ((i = 0; i < rounds; i++)); do

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Shows that goroutines of a rank that each use a communicator of their own are not slower at once than in turn.
+# Checks that goroutines of a rank that each use their own communicator are not slower concurrently than in turn.
 #
 #   scripts/faults/concurrent.sh             2, 4 and 8 ranks with 2 to 16 communicators: about a minute on two quiet cores
 #   scripts/faults/concurrent.sh "2 8" "4"   these ranks, these communicators
 #
-# Each job makes CALLS AllReduces of 4 to 64 KB on each communicator: one communicator after the other (in turn), one call
-# on each after the other (in rotation), and all at once, ROUNDS times, and prints the medians. In rotation one goroutine
-# pays as much as at once for what the caches do not hold. The table has, for the usual GOMAXPROCS and for one, the
-# median of REPEAT jobs of at once / in turn. A ratio above MOST fails. On a busy machine REPEAT=5 or more helps.
+# Each job makes CALLS AllReduces of 4 to 64 KB on each communicator: one communicator after the other (in turn), one
+# call on each after the other (in rotation), and all at once, ROUNDS times, and prints the medians. In rotation one
+# goroutine pays as much as at once for data that is not in the caches. The table has, for the usual GOMAXPROCS and for
+# one, the median of REPEAT jobs of at once / in turn. A ratio above MOST fails. On a busy machine REPEAT=5 or more
+# helps.
 #
 # Needs go. Environment: REPEAT=3, ROUNDS=9, CALLS=50, MOST=1.3.
 set -euo pipefail

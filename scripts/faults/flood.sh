@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# A flood of connections at a rank's port costs a job no more than the flood itself takes: two ranks make calls of
-# AllReduce, in turns without a flood, with one at a listener beside them that does nothing else, and with one at the
-# port of rank 0. Prints the calls and connections per second of each turn and their medians, and exits with 1 where the
-# flood at the rank's port leaves less than FLOOR percent (default 70) of the calls that the flood beside leaves.
+# Checks that a flood of connections at a rank's port costs a job no more than the flood itself takes: two ranks make
+# calls of AllReduce, in turns without a flood, with one at a separate idle listener, and with one at the port of rank
+# 0. Prints the calls and connections per second of each turn and their medians, and exits with 1 if the flood at the
+# rank's port leaves less than FLOOR percent (default 70) of the calls that the flood at the separate listener leaves.
 #
 #   scripts/faults/flood.sh [TURNS]
 #
-# Needs two cores, and nothing else that is busy. All traffic is on the loopback.
+# Needs two cores, and an otherwise idle machine. All traffic is on the loopback.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 turns=${1:-5} floor=${FLOOR:-70} work=$(mktemp -d)

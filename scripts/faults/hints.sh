@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What goes wrong outside treerun is named with its remedy: wrappers that close descriptors, limits of the shell, files
-# that this machine does not run, a closed stdout, signals that are ignored, seconds without a unit.
-# Prints a line for each, and exits with 1 where one is not as it should be.
+# Checks that errors outside treerun are reported with their remedy: wrappers that close descriptors, limits of the
+# shell, files that this machine does not run, a closed stdout, ignored signals, seconds without a unit. Prints a line
+# for each, and exits with 1 if one is wrong.
 #
 #   scripts/faults/hints.sh
 #

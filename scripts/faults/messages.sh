@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Shows what becomes of messages that come before their receives, and what errors name where messages do not meet: 10,000
-# to a rank that is in a Barrier, 16 of 60 KiB from all to all before any receives, and a StartRecv of a shorter one work;
-# a rank that computes while another waits for any, a message with another tag, and -1 as a rank are named.
-# Exits with 1 if not.
+# Checks the handling of messages that arrive before their receives, and the errors for messages that do not match.
+# 10,000 messages to a rank that is in a Barrier, 16 of 60 KiB from all to all before any receives, and a StartRecv of a
+# shorter one work; errors name a rank that computes while another waits for any, a message with another tag, and -1 as
+# a rank. Exits with 1 if not.
 #
 #   scripts/faults/messages.sh     about 20 seconds
 #
@@ -14,11 +14,11 @@ trap 'rm -rf "$work"' EXIT
 export GOFLAGS="${GOFLAGS:+$GOFLAGS }-buildvcs=false"
 go build -o "$work/" ./cmd/treerun ./scripts/faults/testdata/messages
 
-works() { # ranks, what they do
+works() { # ranks, exchange
     timeout 60 "$work/treerun" -np "$1" --stall-timeout 20 "$work/messages" "${@:2}"
     echo "works: $1 ranks, ${*:2}"
 }
-fails() { # ranks, what they do, what the error has, what it has not
+fails() { # ranks, exchange, text of the error, text that it must not have
     if timeout 60 "$work/treerun" -np "$1" --stall-timeout 3 "$work/messages" "$2" >"$work/out" 2>&1; then
         echo "$2: ended with 0" >&2
         exit 1

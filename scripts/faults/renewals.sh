@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Shows whether a program may renew its communicator without end: each is made of the one before (Dup, Split, Sub),
+# Checks that a program may renew its communicator without end: each is made from the one before (Dup, Split, Sub),
 # which is then closed, 10,000 times on 1, 2 and 4 ranks of one host, 2,000 times on 4 ranks of two. Memory,
 # descriptors, the length of the name and the time of a renewal must not grow. A chain of 50 of which all are kept is
 # made, too. Exits with 1 if anything grows or fails.

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Shows that no system call of launcher, agent or rank whose failure makes a job hang or panic: each call that a good
-# job makes fails once in every thread, at MOMENTS places spread over the run, in a job of its own. Such a job must end
-# in time: with 0 and right contents, or with an error that names something.
+# Checks that no failed system call of launcher, agent or rank makes a job hang or panic: each call that a successful
+# job makes fails once in every thread, at MOMENTS places spread over the run, in a separate job. Such a job must end in
+# time: with 0 and correct contents, or with an error message.
 #
 #   scripts/faults/syscalls.sh [launcher|agent|rank0|rank1|far]...
 #
-# far is a rank that has another one on another host, as agents see it. CALLS="read openat" tries these only, and all of
-# them; without it SAMPLE=N about N jobs of each process (chosen by SEED). ERROR=EPERM that error in place of a usual
-# one. Needs strace 5.3 or later, and Go to build. Prints a table; exits with 1 if a job has hung, panicked, printed
-# nothing or wrong contents, 2 if it cannot run. About 20 minutes for all.
+# far is a rank that has another one on another host, as under agents. CALLS="read openat" tests only these, in all
+# jobs; without CALLS, SAMPLE=N runs about N jobs of each process (chosen by SEED). ERROR=EPERM uses that error in place
+# of a usual one. Needs strace 5.3 or later, and Go to build. Prints a table; exits with 1 if a job has hung, panicked,
+# printed nothing or wrong contents, 2 if it cannot run. About 20 minutes for all.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 command -v strace > /dev/null || { echo "strace is missing (apt-get install strace)" >&2; exit 2; }
@@ -19,7 +19,7 @@ if [ -n "${BIN:-}" ]; then cp "$BIN/treerun" "$BIN/sweep" "$work/"; else
     go build -buildvcs=false -o "$work/" ./cmd/treerun ./scripts/faults/testdata/sweep
 fi
 
-# Without these no Go program runs; the runtime ends it with words of its own, or loops.
+# Without these calls no Go program runs; the runtime ends it with its own message, or loops.
 declare -A without=(
     [futex]="locks of the Go runtime" [exit_group]="the end" [exit]="the end of a thread" [rt_sigreturn]="returns from a signal"
     [execve]="starts the process itself" [arch_prctl]="starts the process itself" [rt_sigaction]="signals of the Go runtime"
@@ -66,8 +66,8 @@ job() {
         "${program[@]}" < /dev/null > "$work/out" 2>&1
 }
 
-# judge CODE says what became of a job that has ended after $SECONDS. go is the Go runtime's own end: no descriptor for
-# its poller, no memory, no thread.
+# judge CODE prints the result of a job that has ended after $SECONDS. go is a fatal error of the Go runtime: no
+# descriptor for its poller, no memory, no thread.
 judge() {
     if grep -qE '^(\[[0-9]+\] )?(panic:|fatal error: |SIG[A-Z]+: |goroutine [0-9]+ .*\[)' "$work/out"; then
         if grep -qE '(runtime: |fatal error: (runtime|bad|failed|out of memory|runtime\.|needm|newosproc|pthread))' "$work/out"; then echo go; else echo PANIC; fi
@@ -84,7 +84,7 @@ judge() {
     fi
 }
 
-# most WHO prints each call of a good job and how often the thread makes it that makes it most often.
+# most WHO prints each call of a successful job and its count in the thread that makes it most often.
 most() {
     rm -f "$work/log"
     job "$1" -o "$work/log" || { cat "$work/out" >&2; echo "a good job has failed under strace" >&2; exit 2; }

@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# Shows that treerun cuts no character of UTF-8 and mixes no lines of ranks.
+# Checks that treerun cuts no character of UTF-8 and mixes no lines of ranks.
 #
 #   scripts/faults/text.sh
 #
-# A rank writes a table in pieces that end within characters, with pauses; each line that
-# treerun prints must be UTF-8. Three ranks write lines of 900 KiB without tags at once; each must
-# arrive whole. Of lines of 3 MiB each part must be of one rank. One rank alone writes 3 MB
-# without a newline; its bytes must be the same. Takes some seconds.
+# A rank writes a table in pieces that end within characters, with pauses; each line that treerun prints must be UTF-8.
+# Three ranks write lines of 900 KiB without tags at once; each must arrive whole. Of lines of 3 MiB each part must be
+# of one rank. One rank alone writes 3 MB without a newline; its bytes must be the same. Takes some seconds.
 #
 # Needs go, iconv and coreutils.
 set -euo pipefail

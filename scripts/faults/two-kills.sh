@@ -6,11 +6,10 @@
 #
 #   scripts/faults/two-kills.sh
 #
-# KILLS (default 500) is the number of jobs, SEED (default 1) chooses them. It exits with 1 when a survivor has no typed
-# error, when survivors name different ranks, when contents are wrong, when anything is left, or when the 99th
-# percentile of the time to the error, from the kill or from the beginning of a call that a rank makes after it, is over
-# LIMIT seconds (default 0.2, for a quiet host; 0: any).
-# It needs root and iproute2, and takes about a second per job.
+# KILLS (default 500) is the number of jobs, SEED (default 1) chooses them. It exits with 1 if a survivor has no typed
+# error, if survivors name different ranks, if contents are wrong, if anything is left, or if the 99th percentile of the
+# time to the error, from the kill or from the beginning of a call that a rank makes after it, is over LIMIT seconds
+# (default 0.2, for a quiet host; 0: any). It needs root and iproute2, and takes about a second per job.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)

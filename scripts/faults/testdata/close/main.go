@@ -1,4 +1,4 @@
-// Close makes the failure that its argument names, and drops what Close returns.
+// Close makes the failure that its argument names, and drops the error of Close.
 //
 //	treerun -np 4 ./scripts/faults/testdata/close leftover; echo $?
 //
@@ -67,7 +67,7 @@ func main() {
 			c.Abort(errors.New("on purpose"))
 		}
 		time.Sleep(100 * time.Millisecond)
-	case "handled": // a call has returned it: no failure of the job
+	case "handled": // a call has returned the failure: the job does not fail
 		err := collective.Barrier(ctx, c)
 		if c.Rank() == 1 {
 			check(err)
@@ -94,7 +94,7 @@ func open(ctx context.Context, w *rank.World) *collective.Comm {
 	return c
 }
 
-// broadcast is one whose root differs on rank 2: the call may return before a rank knows.
+// broadcast makes a Broadcast with a different root on rank 2: the call may return before a rank detects the error.
 func broadcast(ctx context.Context, c *collective.Comm) {
 	x, root := []int{100 + c.Rank()}, 0
 	if c.Rank() == 2 {

@@ -75,7 +75,7 @@ func main() {
 	must(w.Close())
 }
 
-// calls are those of communicator i.
+// calls makes the calls of communicator i.
 type calls struct {
 	comm *collective.Comm
 	i    int
@@ -116,7 +116,7 @@ func allReduce(comm *collective.Comm, x []float32) error {
 	return err
 }
 
-// timed returns how long f takes on the slowest rank, about.
+// timed returns the approximate time of f on the slowest rank.
 func timed(c *collective.Comm, f func()) time.Duration {
 	must(collective.Barrier(context.Background(), c))
 	begin := time.Now()

@@ -1,9 +1,9 @@
-// Flood is what scripts/faults/flood.sh runs: a rank that counts its calls, a listener that does nothing, and a flood of
+// Flood is the program of scripts/faults/flood.sh: a rank that counts its calls, an idle listener, and a flood of
 // connections at a port.
 //
 //	flood rank SECONDS     makes calls of AllReduce; rank 0 prints its port and, every second, the calls of that second
-//	flood listen           prints a port, and closes what connects there
-//	flood connect PORT     connects and hangs up, until it is killed
+//	flood listen           prints a port, and closes all connections to it
+//	flood connect PORT     connects and disconnects, until it is killed
 package main
 
 import (
@@ -119,7 +119,7 @@ func listening() (ports []string) {
 // flood connects to a port of the loopback as fast as one thread can.
 func flood(port int) error {
 	at := &syscall.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}}
-	reset := syscall.Linger{Onoff: 1} // hangs up at once, and keeps no port
+	reset := syscall.Linger{Onoff: 1} // closes at once, and keeps no port
 	for n, next := 0, time.Now().Add(time.Second); ; n++ {
 		fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 		if err != nil {

@@ -1,6 +1,6 @@
-// Command inhosts makes hosts of network namespaces, runs a command beside them and removes them: inhosts N COMMAND ARG...
-// The command's environment has AGENT and ENTER, as nethosts.Hosts returns them, and the hosts' names H0, H1, ... and
-// addresses A0, A1, ... It exits as the command does.
+// Command inhosts makes hosts of network namespaces, runs a command next to them and removes them: inhosts N COMMAND
+// ARG... The command's environment has AGENT and ENTER, as nethosts.Hosts returns them, and the hosts' names H0, H1,
+// ... and addresses A0, A1, ... It exits with the command's exit code.
 package main
 
 import (

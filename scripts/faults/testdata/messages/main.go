@@ -1,5 +1,5 @@
-// Messages is what scripts/faults/messages.sh runs: ranks that exchange messages as MPI programs do, or in ways that are
-// easily got wrong. Its argument names what they do, and a number follows "many".
+// Messages is the program of scripts/faults/messages.sh: ranks that exchange messages as MPI programs do, or with
+// common mistakes. Its argument names the exchange; "many" is followed by a number.
 package main
 
 import (
@@ -34,7 +34,7 @@ func check(err error) {
 	}
 }
 
-// many sends many messages to a rank that comes later, from a Barrier.
+// many sends many messages to a rank that receives them later, after a Barrier.
 func many(ctx context.Context, c *Comm) error {
 	n, err := strconv.Atoi(os.Args[2])
 	for i := 0; i < n && c.Rank() == 1; i++ {
@@ -50,7 +50,7 @@ func many(ctx context.Context, c *Comm) error {
 	return err
 }
 
-// exchange has all ranks send 16 messages of 60 KiB to all before they receive.
+// exchange makes all ranks send 16 messages of 60 KiB to all before they receive.
 func exchange(ctx context.Context, c *Comm) error {
 	x := make([]byte, 60<<10)
 	for i := range 16 * c.Size() {
@@ -66,7 +66,7 @@ func exchange(ctx context.Context, c *Comm) error {
 	return nil
 }
 
-// farm is a farmer and its workers, of which rank 2 computes for long.
+// farm runs a farmer and its workers, of which rank 2 computes for a long time.
 func farm(ctx context.Context, c *Comm) error {
 	x := make([]float64, 3)
 	if c.Rank() > 0 {
@@ -85,7 +85,7 @@ func farm(ctx context.Context, c *Comm) error {
 	return nil
 }
 
-// tags receives with another tag than was sent.
+// tags receives with a different tag from the one that was sent.
 func tags(ctx context.Context, c *Comm) error {
 	if c.Rank() == 0 {
 		return errors.Join(Send(ctx, c, []float64{1}, 1, 3), Barrier(ctx, c))

@@ -1,4 +1,4 @@
-// Command renewals makes each communicator of the one before, which it then closes, and exits with 1 if memory,
+// Command renewals makes each communicator from the one before, which it then closes, and exits with 1 if memory,
 // descriptors or the time of a renewal grow with their number: see scripts/faults/renewals.sh.
 package main
 
@@ -31,12 +31,12 @@ func main() {
 	}
 }
 
-// state is what must not grow.
+// state holds the values that must not grow.
 type state struct {
 	resident int // KiB
 	fds      int
 	name     int           // characters of the communicator's name
-	each     time.Duration // that a tenth of the latest renewals took at most: what a busy machine takes is not counted
+	each     time.Duration // 10th percentile of the latest renewals: the load of a busy machine is not counted
 }
 
 func run(ctx context.Context) error {
@@ -65,7 +65,7 @@ func run(ctx context.Context) error {
 			return err
 		}
 		c = next
-		if i == 2*window { // links and pools are as large as they get
+		if i == 2*window { // links and pools have reached their maximum size
 			early = now(c, took[window:])
 		}
 	}

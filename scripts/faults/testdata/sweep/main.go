@@ -1,10 +1,11 @@
-// Command sweep is a rank that makes calls of every kind, compares what they give, and prints "rank N is right"
-// after Close. It is for scripts/faults, and for tests of the command.
+// Command sweep is a rank that makes calls of every kind, compares their results, and prints "rank N is right" after
+// Close. It is for scripts/faults, and for tests of the command.
 //
 //	sweep [-after setuid|nodump|setpgid] [-who RANK]
 //
-// -after says what all ranks, or the one that -who names, do once the communicator is made: change their user, which
-// ends that others may read their memory; forbid that alone; or leave their process group and sleep for a minute.
+// -after selects the action of all ranks, or of the one that -who names, once the communicator is made: setuid changes
+// their user, after which others may not read their memory; nodump forbids only that; setpgid leaves their process
+// group and sleeps for a minute.
 package main
 
 import (
