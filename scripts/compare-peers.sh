@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# treerun beside Open MPI and MPICH on this host: the same method, interleaved,
-# medians, as a markdown table.
+# Compares treerun with Open MPI and MPICH on this host: the same method, interleaved, medians, as a markdown table.
 #
 #   scripts/compare-peers.sh                 start of an empty job (np=8), 8-byte AllReduce
 #                                            (np=2), 1 MiB AllReduce (np=2, 4)

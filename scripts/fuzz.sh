@@ -3,10 +3,9 @@
 #
 #   scripts/fuzz.sh [INPUTS]
 #
-# INPUTS is how many inputs each test gets beyond its corpus (default 3000). A
-# number and not a time: at the end of a time go test may take its own deadline
-# for a failure. An input that fails is kept in testdata/fuzz of its package;
-# it belongs into the repository together with the fix.
+# INPUTS is the number of inputs that each test gets beyond its corpus (default 3000). It is a number and not a time: at
+# the end of a time go test may take its own deadline for a failure. An input that fails is kept in testdata/fuzz of its
+# package; it belongs in the repository together with the fix.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 inputs=${1:-3000}
@@ -30,8 +29,8 @@ fuzz() {
         -test.parallel 2 -test.fuzzcachedir "$work/corpus" 2>&1)
 }
 
-# go test gives up an input after ten seconds, which may be those of a machine that
-# stands still: such an input, which is in the corpus by now, gets a second chance.
+# go test gives up an input after ten seconds, during which the machine may have stood still: such an input, which is in
+# the corpus by then, gets a second chance.
 stood_still() {
     local input
     [[ $out == *"hung or terminated unexpectedly"* ]] || return 1

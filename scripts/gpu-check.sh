@@ -1,24 +1,22 @@
 #!/usr/bin/env bash
-# Tests device calls and kernels on the GPUs of this machine, one or more with NVIDIA's
-# driver, and measures them; no CUDA toolkit is needed.
+# Tests device calls and kernels on the GPUs of this machine, one or more with NVIDIA's driver, and measures them; no
+# CUDA toolkit is needed.
 #
 #   scripts/gpu-check.sh [--page FILE.md] [--budget SECONDS] [--limit SECONDS] [STEP...]
 #
-# FILE.md (gpu-check.md where none is named) says how each step went, and FILE.json the same
-# and all figures: a line of JSON per step. Both are written step by step. STEPs are those of
-# the list below, what is worth most first. Each may take as long as the list says, or --limit; all, without
-# what they need to be built, --budget (540 s). What there was no time for is listed.
+# FILE.md (default gpu-check.md) reports the result of each step, and FILE.json the same with all figures: a line of
+# JSON per step. Both are written step by step. STEPs are those of the list below, the most valuable first. Each may
+# take as long as the list states, or --limit; all together, without the build, --budget (540 s). Steps for which there
+# was no time are listed.
 #
-# Exit code 1: something was wrong; 64: wrong usage; 125: it cannot be built here.
+# Exit code 1: a step failed; 64: wrong usage; 125: it cannot be built here.
 #
-# A machine without Go takes what another one of its kind has built, in a folder which
-# it needs beside this script:
+# A machine without Go uses the programs that another one of its kind has built, in a folder next to this script:
 #
 #   scripts/gpu-check.sh --pack DIR                  # here
 #   scripts/gpu-check.sh --programs DIR [...]        # there
 #
-# It runs on a fake host as well, which is how it is tested, and then the page says
-# that nothing was measured:
+# It also runs on a fake host, as in its tests, and then the page states that nothing was measured:
 #
 #   scripts/fake-gpu.sh --graph dgx1v -- scripts/gpu-check.sh
 # shellcheck disable=SC2086,SC2317 # ranks are several flags; steps are called by their names
@@ -42,8 +40,7 @@ while [ $# -gt 0 ]; do
 done
 [[ $budget =~ ^[1-9][0-9]*$ && ${limit:-1} =~ ^[1-9][0-9]*$ ]] || { echo "--budget and --limit take seconds" >&2; exit 64; }
 
-# build DIR builds the programs into a folder: without what debuggers need, they are
-# half as large.
+# build DIR builds the programs into a folder: without debugging information, they are half as large.
 build() {
     command -v go > /dev/null || { echo "there is no go here: see --pack in $0" >&2; exit 125; }
     mkdir -p "$1"
@@ -65,13 +62,13 @@ programs=$(cd "$programs" && pwd)
 export TREERUN_TEST_GPU=real TREERUN_TEST_COMMAND=$programs/treerun TMPDIR=$work
 SECONDS=0
 
-# Containers have the driver's libraries where the loader does not look, now and then.
+# In containers the driver's libraries are sometimes outside the loader's path.
 if ! ldconfig -p 2> /dev/null | grep -q 'libcuda\.so\.1'; then
     for dir in /usr/local/nvidia/lib64 /usr/local/nvidia/lib /usr/lib64-nvidia /usr/lib/wsl/lib; do
         [ ! -e "$dir/libcuda.so.1" ] || export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$dir"
     done
 fi
-timeout -k 5 60 "$programs/treerun" check > "$work/check" 2>&1 || true # what else it thinks of the machine is not wrong
+timeout -k 5 60 "$programs/treerun" check > "$work/check" 2>&1 || true # its other findings are no errors
 gpus=$(grep -c '^ok *gpu ' "$work/check") ||
     { cat "$work/check" >&2; echo "treerun check finds no GPU that is well" >&2; exit 1; }
 ranks="-np $gpus" large=256M
@@ -97,7 +94,7 @@ killed() { tests collective '^TestDeviceRankKilled$/^4$'; tests sparse '^TestDev
 driver() { tests cuda . -test.skip '^Test(Devices|EveryCallMayFail|Launch|Probe.*)$'; } # the fake host's, and the sources
 order() { tests collective '^Test(ManyDeviceCalls|ManyDeviceMessages|DeviceMismatch|DeviceMessageToItself|DeviceStops)$'; }
 sparse() { tests sparse '^Test(AllReduceDevice|Compact|DeviceCallsInARow|SpecialNumbersOnDevice)$'; }
-train() { # the losses on the GPU and on the host: sums have another order there
+train() { # the losses on the GPU and on the host: sums have a different order there
     "$programs/treerun" $ranks "$programs/train" --epochs 5 --device cuda --loss-log "$work/gpu"
     "$programs/treerun" -np 2 --gpu-bind none "$programs/train" --epochs 5 --loss-log "$work/host"
     paste "$work/gpu" "$work/host" | awk '{ off = $2 / $(NF / 2 + 2) - 1; bad += off < -.02 || off > .02; print }
@@ -111,7 +108,7 @@ sanitizer() {
         grep 'Device not supported' "$work/tool" || { cat "$work/tool"; return 1; }
 }
 
-# figures makes JSON of what tests say of themselves (testing's Attr) and of rows that are JSON already.
+# figures converts the attributes of tests (testing's Attr) to JSON, and passes on rows that are already JSON.
 figures() {
     grep '^{' "$work/out" || true
     sed -nE -e 's/["\\]//g' -e 's/.*=== ATTR +(\S+ \S+) /\1 /' -e T \
@@ -119,7 +116,7 @@ figures() {
         -e 's/^(\S+ \S+) (.*)$/{"figure":"\1","value":"\2"}/p' "$work/out"
 }
 
-# ended ends what a step has left running: all that has its folder for temporary files.
+# ended ends the remaining processes of a step: all those with its folder for temporary files.
 ended() {
     local round pids
     for round in {1..20}; do
@@ -131,10 +128,10 @@ ended() {
     echo "cannot be ended:" ${pids//\/environ/}
 }
 
-# said prints what a step said, but for figures and the names of tests that are well.
+# said prints the output of a step, except figures and the names of successful tests.
 said() { grep -vE '^ *(\[[0-9]+\] *)?(=== |--- PASS|PASS$|\{)' "$work/out" || true; }
 
-# record VERDICT SECONDS writes down how a step went.
+# record VERDICT SECONDS records the result of a step.
 record() {
     printf '%-6s %4d s  %s\n' "$1" "$2" "$step"
     figures > "$work/figures"

@@ -1,17 +1,15 @@
 #!/usr/bin/env bash
-# Runs a command and tells whether it left anything behind.
+# Runs a command and reports whether it left anything behind.
 #
 #   scripts/leftovers.sh treerun -np 8 ./examples/hello
 #
-# Compared before and after: processes (living or zombie), files in TMPDIR and
-# /dev/shm, bound unix sockets (path and abstract), listening TCP ports, bound
-# UDP ports, and memfds. A descendant is known by a mark in its environment or
-# by its session, so it is found wherever it was reparented to; a socket, file
-# or memfd that another program has open meanwhile is not counted.
+# Compared before and after: processes (living or zombie), files in TMPDIR and /dev/shm, bound unix sockets (path and
+# abstract), listening TCP ports, bound UDP ports, and memfds. A descendant is recognized by a mark in its environment
+# or by its session, so it is found regardless of its parent; a socket, file or memfd that another program has open in
+# the meantime is not counted.
 #
-# Exit code: that of the command; 1 when something was left, with a list on
-# stderr; 2 for wrong usage. What is still ending may take GRACE seconds
-# (default 1). The command runs in a session of its own, with an empty TMPDIR.
+# Exit code: that of the command; 1 if something was left, with a list on stderr; 2 for wrong usage. Processes may take
+# GRACE seconds to end (default 1). The command runs in its own session, with an empty TMPDIR.
 set -euo pipefail
 
 [ $# -gt 0 ] || { echo "usage: [GRACE=SECONDS] scripts/leftovers.sh COMMAND [ARGS...]" >&2; exit 2; }
@@ -22,9 +20,8 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/tmp"
 mark="LEFTOVERS_MARK=$$.$(basename "$work")"
 
-# Processes of the command: those that carry the mark or live in its session
-# (of a zombie only the session is left). In stat the name stands in brackets
-# and may hold anything; the session is the 4th field after it.
+# Processes of the command: those that carry the mark or belong to its session (a zombie has only the session). In stat
+# the name is in parentheses and may contain any characters; the session is the 4th field after it.
 ours() {
     {
         grep -lszxF -- "$mark" /proc/[0-9]*/environ || true
@@ -32,8 +29,8 @@ ours() {
     } 2>/dev/null | cut -d/ -f3 | sort -u
 }
 
-# One line per thing that could be left: KIND NAME [DETAIL];
-# the detail of a socket is its inode, the name of a memfd its holder's /proc/PID/fd.
+# One line per item that could be left: KIND NAME [DETAIL]; the detail of a socket is its inode, the name of a memfd its
+# holder's /proc/PID/fd.
 snapshot() {
     find /dev/shm -mindepth 1 -printf 'file %p\n' 2>/dev/null || true
     awk 'FNR > 1 && NF > 7 { print "unix-socket", $8, $7 }' /proc/net/unix 2>/dev/null || true
@@ -46,7 +43,7 @@ holder() { # of an open file or socket: /proc/PID/fd/N
     find /proc/[0-9]*/fd -maxdepth 1 -lname "$1" -print -quit 2>/dev/null || true
 }
 
-# Is the new line of a snapshot the command's, not another process's?
+# Reports whether the new line of a snapshot is the command's, and not another process's.
 belongs() {
     local kind=$1 name=$2 where=${3:-} owner
     case $kind in
@@ -74,14 +71,14 @@ leftovers() {
 
 snapshot | sort > "$work/before"
 
-# A new session, whose number is the pid that the command gets.
+# A new session, whose number is the pid of the command.
 child=
 trap '[ -z "$child" ] || kill -TERM "$child" 2>/dev/null || true' INT TERM
 TMPDIR=$work/tmp env "$mark" setsid "$@" <&0 &
 child=$!
 session=$child
 code=0
-while :; do # again when a signal for us cut the wait short
+while :; do # again if a signal to this process ended the wait early
     code=0
     { wait "$child" || code=$?; } 2>/dev/null
     kill -0 "$child" 2>/dev/null || break

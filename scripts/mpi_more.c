@@ -1,8 +1,7 @@
-/* What the peer kit's mpi_perf does not measure, in its style: gather, scatter,
- * sendrecv (round a ring of all ranks), and many AllReduces of one size at a
- * time: inflight (MPI_Iallreduce and MPI_Waitall) and serial (one MPI_Allreduce
- * after the other), each call with buffers of its own. Rows are JSON lines as
- * mpi_perf -j prints them; the time of inflight and serial is that of all calls.
+/* Operations that the peer kit's mpi_perf does not measure, in its style: gather, scatter, sendrecv (round a ring of
+ * all ranks), and many AllReduces of one size at a time: inflight (MPI_Iallreduce and MPI_Waitall) and serial (one
+ * MPI_Allreduce after the other), each call with its own buffers. Rows are JSON lines as mpi_perf -j prints them;
+ * the time of inflight and serial is that of all calls.
  *
  *   mpi_more OP[,OP...] CALLS [options of mpi_perf except -o and -m]
  *
@@ -47,7 +46,7 @@ static void run_once(job *j)
     }
 }
 
-/* The wrong elements on this rank after one call with fresh results. */
+/* The number of wrong elements on this rank after one call with fresh results. */
 static long long wrong_after(job *j)
 {
     long long w = 0;
@@ -67,8 +66,8 @@ static long long wrong_after(job *j)
     }
 }
 
-/* Times one case: iterations from a barrier on, each as long as on its slowest
- * rank; as many of them as fit the cap of o. Prints the row on rank 0. */
+/* Times one case: iterations from a barrier on, each as long as on its slowest rank; as many of them as fit the cap
+ * of o. Prints the row on rank 0. */
 static void measure(const perf_opts *o, job *j)
 {
     int n = o->iters, warmup = 0;

@@ -1,25 +1,24 @@
 #!/usr/bin/env bash
-# Measures treerun beside Open MPI, MPICH and Gloo on this host and writes the
-# page docs/results/one-host.md with its plots.
+# Compares treerun with Open MPI, MPICH and Gloo on this host and writes the page docs/results/one-host.md with its
+# plots.
 #
 #   scripts/one-host.sh             measure, then write the page: about 12 minutes on two quiet cores
-#   scripts/one-host.sh settings    measure the peers with all their settings as well, add that to
-#                                   what was measured, then write the page: about 8 minutes a repetition
+#   scripts/one-host.sh settings    measure the peers with all their settings as well, add the results to
+#                                   the record, then write the page: about 8 minutes a repetition
 #   scripts/one-host.sh quick       one repetition of few sizes, settings too, into a new folder: to
 #                                   test this script
-#   scripts/one-host.sh page        write the page again from what was measured
+#   scripts/one-host.sh page        write the page again from the record
 #
-# What was measured is in one-host.jsonl beside the page: a line per row, and lines
-# about the machine. scripts/page.sh makes the page of it.
+# The record is one-host.jsonl next to the page: a line per row, and lines about the machine. scripts/page.sh makes the
+# page from it.
 #
-# Environment, besides that of peers.sh:
+# Environment, in addition to that of peers.sh:
 #   REPEAT=5            repetitions; the median counts (settings: 1)
 #   OUT=docs/results    where to write (quick: a new temporary folder)
 #   CAP=0.03            seconds that a row's timed iterations may take; at least 3 are timed
 #
-# Implementations are interleaved, and every repetition begins with another
-# one. Every element of one more call is compared in the first repetition. A job
-# that fails is run once more, then noted on the page.
+# Implementations are interleaved, and every repetition begins with a different one. Every element of one more call is
+# compared in the first repetition. A job that fails is run once more, then noted on the page.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/peers.sh
@@ -46,7 +45,7 @@ mkdir -p "$out"
 record=$out/one-host.jsonl
 rows=$work/record
 
-# An unfinished measurement leaves the earlier record as it was.
+# An unfinished measurement leaves the earlier record unchanged.
 trap 'rm -rf "$work"' EXIT
 if [ "$mode" = page ]; then
     scripts/page.sh one-host "$out"
@@ -56,15 +55,13 @@ fi
 # about NAME VALUE: a line about the machine or the run.
 about() { printf '{"fact":"%s","value":"%s"}\n' "$1" "${2//[\"\\]/}" >> "$rows"; }
 
-# busy prints the CPU seconds that this machine has spent, steal included, since
-# it started, and ours those in $work/times: of the jobs that this script has
-# waited for. The builtin times knows them in the main shell only.
+# busy prints the CPU seconds that this machine has spent, steal included, since it started, and ours those in
+# $work/times, of the finished jobs of this script. The builtin times has them in the main shell only.
 busy() { awk -v hz="$(getconf CLK_TCK)" '$1 == "cpu" { print ($2 + $3 + $4 + $7 + $8 + $9) / hz; exit }' /proc/stat; }
 ours() { awk '{ for (i = 1; i <= 2; i++) { split($i, t, /[ms]/); sum += 60 * t[1] + t[2] } } END { print sum }' "$work/times"; }
 
-# watched COMMAND...: runs it with its output in $work/rows, twice if it fails.
-# Leaves in $away how many cores others used meanwhile: other processes, and
-# other guests of the machine.
+# watched COMMAND...: runs it with its output in $work/rows, twice if it fails. Sets $away to the number of cores that
+# others used in the meantime: other processes, and other guests of the machine.
 watched() {
     local begin ours0 busy0 ours1 ok=no try
     ours0=$(cat "$work/ours" 2> /dev/null || echo 0)
@@ -83,8 +80,8 @@ watched() {
     return 1
 }
 
-# note PART NP IMPL: the rows of $work/rows into the record. Wrong elements end all. What
-# is no time in microseconds is a figure: GB/s, milliseconds of a start, KiB of memory.
+# note PART NP IMPL: adds the rows of $work/rows to the record. Wrong elements end the script. A value other than a time
+# in microseconds is a figure: GB/s, milliseconds of a start, KiB of memory.
 note() {
     local op bytes us wrong share plan unit=time_us
     case $1 in membw | start | memory) unit=figure ;; esac
@@ -161,9 +158,8 @@ measure_others() {
     done
 }
 
-# measure_flight: many AllReduces at once, and one after the other. Of the MPIs serial is a
-# batch with buffers of its own for every call, of treerun so many times the mean of calls
-# back to back.
+# measure_flight: many AllReduces at once, and one after the other. For the MPIs serial is a batch with separate buffers
+# for every call, for treerun the mean of calls back to back times their number.
 measure_flight() {
     local np impl calls=${flight[0]} size=${flight[1]}
     for np in $ranks; do
@@ -184,7 +180,7 @@ flight() {
     bench "$1" --inflight "$2" -T 0.1 -b "$3" -e "$3" -n 50 | sed 's/^allreduce/inflight/'
 }
 
-# measure_machine: what memory allows, and a job from start to finish.
+# measure_machine: the bandwidth of memory, and a job from start to finish.
 measure_machine() {
     local impl
     if watched "$peers/bin/membw" -j; then
@@ -199,8 +195,7 @@ measure_machine() {
 
 start() { echo "start 0 $(empty "$1" "$2") - - -"; }
 
-# measure_memory: the KiB that a communicator shares, while it runs AllReduces
-# of 8 B and of 64 MiB.
+# measure_memory: the KiB that a communicator shares, while it runs AllReduces of 8 B and of 64 MiB.
 measure_memory() {
     local np size
     for np in $ranks; do
@@ -210,8 +205,7 @@ measure_memory() {
     done
 }
 
-# shared NP SIZE: of a job of treerun bench that runs, the most KiB that its
-# memory file had.
+# shared NP SIZE: the maximum size in KiB of the memory file of a running job of treerun bench.
 shared() {
     local launcher pid map kib most=0
     "$work/treerun" bench -np "$1" -b "$2" -e "$2" -i 1000000 --max-seconds 1 --in-place=no -c 0 --json /dev/null > /dev/null 2> "$work/stderr" < /dev/null &
@@ -228,7 +222,7 @@ shared() {
     [ "$most" = 0 ] || echo "memory $(numfmt --from=iec "$2") $most - - -"
 }
 
-# measure_settings: the peers with every setting that the kit knows.
+# measure_settings: the peers with every setting of the kit.
 measure_settings() {
     local np
     for np in $ranks; do

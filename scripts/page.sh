@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Makes a page of docs/results, and its charts, of what was measured:
+# Makes a page of docs/results, and its charts, from its record:
 #
-#   scripts/page.sh NAME [FOLDER]    NAME.md of NAME.jsonl, in FOLDER (default: docs/results)
+#   scripts/page.sh NAME [FOLDER]    NAME.md from NAME.jsonl, in FOLDER (default: docs/results)
 #
-# NAME is one-host, several-hosts, sparse, slow-card or push-pulls. The tests of scripts/report do the work:
-# they also see to it that the pages are those of their records.
+# NAME is one-host, several-hosts, sparse, slow-card or push-pulls. The tests of scripts/report do the work: they also
+# check that the pages match their records.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -ge 1 ] && [ $# -le 2 ] || { echo "usage: page.sh NAME [FOLDER]" >&2; exit 64; }

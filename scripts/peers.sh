@@ -1,35 +1,32 @@
 # shellcheck shell=bash
-# Functions that measure treerun, Open MPI, MPICH and Gloo on this host with the
-# same method. For scripts to source, from the root of the repository; the caller
-# has set -euo pipefail and a trap that removes $work.
+# Functions that measure treerun, Open MPI, MPICH and Gloo on this host with the same method. Scripts source this file
+# from the root of the repository; the caller has set -euo pipefail and a trap that removes $work.
 #
-# An implementation is named treerun, treerun-alloc (buffers that all ranks can
-# read), openmpi, mpich or gloo; a peer with settings of its own is named
-# PEER:SETTING, in the words of the kit: openmpi:segring, mpich:nolocal, gloo:hd.
+# An implementation is named treerun, treerun-alloc (buffers that all ranks can read), openmpi, mpich or gloo; a peer
+# with its own settings is named PEER:SETTING, in the terms of the kit: openmpi:segring, mpich:nolocal, gloo:hd.
 #
 # Environment:
 #   PEERS=DIR       the peer kit: mpi_perf.c, mpi_null.c, mpich_shim.c, ..., a Makefile and, when
 #                   built, bin/ (default ../shared/peers); built in a temporary copy when bin/ is incomplete
-#   PERF_ARGS=...   more options for all sides, in the words of mpi_perf, e.g. "-T 0.5 -t int32"
+#   PERF_ARGS=...   more options for all sides, in the form of mpi_perf, e.g. "-T 0.5 -t int32"
 #   OPENMPI_ARGS=... MPICH_ARGS=...  more options for mpirun.openmpi, mpirun.mpich
 #   LIMIT=300       seconds after which a job is ended
 #
-# MPICH never yields: with more ranks than cores it runs with mpich_shim.so,
-# which adds a sched_yield to its progress loop. Open MPI runs with
-# --oversubscribe --bind-to none, with which it yields where it must.
+# MPICH never yields: with more ranks than cores it runs with mpich_shim.so, which adds a sched_yield to its progress
+# loop. Open MPI runs with --oversubscribe --bind-to none, with which it yields when necessary.
 
 peers=${PEERS:-../shared/peers}
 cores=$(nproc)
 work=$(mktemp -d)
 export GOFLAGS="${GOFLAGS:+$GOFLAGS }-buildvcs=false"
 
-# treerun goes by what it measures of this machine now, and not at some other time.
+# treerun relies on measurements of this machine at this time, and not on earlier ones.
 GOCACHE=$(go env GOCACHE)
 export GOCACHE XDG_CACHE_HOME=$work/cache
 
 fail() { echo "${0##*/}: $*" >&2; exit 1; }
 
-# prepare TARGETS...: builds treerun, and of the peer kit what is missing.
+# prepare TARGETS...: builds treerun, and the missing parts of the peer kit.
 prepare() {
     local target f
     [ -f "$peers/mpi_perf.c" ] || fail "no peer kit in $peers (set PEERS)"
@@ -49,15 +46,15 @@ prepare() {
     done
 }
 
-# installed PACKAGE: the program of PACKAGE as an installed one, under $work. A file that the linker has just
-# written lies in small pages of the cache, and runs up to 20 % slower than a copy of it.
+# installed PACKAGE: builds the program of PACKAGE as an installed one, under $work. A file that the linker has just
+# written is in small pages of the cache, and runs up to 20 % slower than a copy of it.
 installed() {
     go build -o "$work/linked" "$1"
     cp "$work/linked" "$work/$(basename "$1")"
     rm "$work/linked"
 }
 
-# launch IMPL NP PROGRAM [ARGS...]; of treerun bench and gloo there are only ARGS.
+# launch IMPL NP PROGRAM [ARGS...]; for treerun bench and gloo there are only ARGS.
 launch() {
     local impl=$1 np=$2 setting=${1#*:} shim=()
     shift 2
@@ -88,7 +85,7 @@ launch() {
     timeout "${LIMIT:-300}" "$@" < /dev/null 2> "$work/stderr" || { cat "$work/stderr" >&2; fail "$* failed"; }
 }
 
-# empty IMPL NP: start to finish of a job that does nothing, in milliseconds.
+# empty IMPL NP: start to finish of an empty job, in milliseconds.
 empty() {
     local program begin
     case $1 in
@@ -100,8 +97,8 @@ empty() {
     awk -v us=$((${EPOCHREALTIME/[.,]/} - begin)) 'BEGIN { printf "%.1f\n", us / 1000 }'
 }
 
-# figures reads the JSON lines of treerun bench or the kit and prints
-# "collective bytes microseconds wrong share-of-limit plan", - for what is not there: the plan may be two words.
+# figures reads the JSON lines of treerun bench or the kit and prints "collective bytes microseconds wrong
+# share-of-limit plan", with - for missing values: the plan may be two words.
 figures() {
     awk '
         function get(key,   v) {
@@ -117,8 +114,8 @@ figures() {
         }'
 }
 
-# rows IMPL NP OPTIONS...: what figures prints, a line for each row that IMPL's
-# benchmark prints. OPTIONS are in the words of mpi_perf.
+# rows IMPL NP OPTIONS...: the output of figures, a line for each row that IMPL's benchmark prints. OPTIONS have the
+# form of mpi_perf.
 rows() {
     local impl=$1 np=$2
     shift 2
@@ -132,9 +129,8 @@ rows() {
     esac
 }
 
-# bench NP OPTIONS...: rows of treerun bench, with the options of mpi_perf and
-# --alloc, --inflight. MPI_Bcast is always in place, the others are not unless
-# asked for.
+# bench NP OPTIONS...: rows of treerun bench, with the options of mpi_perf and --alloc, --inflight. MPI_Bcast is always
+# in place, the others only on request.
 bench() {
     local np=$1 ops=allreduce inplace=no edge=no begin=8 end=16M factor=8 args=() op rest
     shift
@@ -168,8 +164,8 @@ bench() {
     done
 }
 
-# table_of COLLECTIVES IN-PLACE, with bench's begin, end, factor, edge and args.
-# With edge the largest size is measured also where the steps miss it.
+# table_of COLLECTIVES IN-PLACE, with bench's begin, end, factor, edge and args. With edge the largest size is also
+# measured if the steps miss it.
 table_of() {
     local size last
     launch bench "$np" --collective "$1" --in-place="$2" -b "$begin" -e "$end" -f "$factor" "${args[@]}" --json - | figures || return 1

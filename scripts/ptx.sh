@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Makes the PTX of CUDA sources with clang, which needs nothing of the CUDA toolkit for that:
-# every FOLDER/*.cu becomes FOLDER/*.ptx.
+# Makes the PTX of CUDA sources with clang, which does not need the CUDA toolkit for that: every FOLDER/*.cu becomes
+# FOLDER/*.ptx.
 #
 #   scripts/ptx.sh [--check] FOLDER...
 #
-# With --check it writes nothing, and fails where the PTX that is there is not what clang makes
-# of the source: what CI runs.
+# With --check it writes nothing, and fails if the existing PTX differs from clang's output for the source. CI runs
+# this.
 set -euo pipefail
 
 # This version makes the same PTX on every machine, so it has one name.

@@ -1,16 +1,15 @@
 #!/usr/bin/env bash
-# Measures treerun beside Open MPI, MPICH and Gloo on several hosts, which are
-# network namespaces that this script makes and removes, and writes the page
-# docs/results/several-hosts.md with its plot. As root, on Linux.
+# Compares treerun with Open MPI, MPICH and Gloo on several hosts, which are network namespaces that this script makes
+# and removes, and writes the page docs/results/several-hosts.md with its plot. As root, on Linux.
 #
 #   scripts/several-hosts.sh          measure, then write the page: about 10 minutes on two quiet cores
 #   scripts/several-hosts.sh quick    one repetition of few sizes into a new folder: to test this script
-#   scripts/several-hosts.sh page     write the page again from what was measured
+#   scripts/several-hosts.sh page     write the page again from the record
 #
-# Interrupted after the first repetition, it writes what is whole.
+# If interrupted after the first repetition, it writes the complete repetitions.
 #
-# What was measured is in several-hosts.jsonl beside the page: a line per row, and
-# lines about the machine. scripts/report does the work, and scripts/page.sh makes the page.
+# The record is several-hosts.jsonl next to the page: a line per row, and lines about the machine. scripts/report does
+# the work, and scripts/page.sh makes the page.
 #
 # Environment:
 #   PEERS=DIR           the peer kit (see peers.sh); PEERS= measures treerun alone

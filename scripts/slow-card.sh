@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
-# Measures AllReduce on eight hosts of which one has a slow card, and writes the
-# page docs/results/slow-card.md. The hosts are network namespaces that this
-# script makes and removes. As root, on Linux.
+# Measures AllReduce on eight hosts of which one has a slow card, and writes the page docs/results/slow-card.md. The
+# hosts are network namespaces that this script makes and removes. As root, on Linux.
 #
 #   scripts/slow-card.sh          measure, then write the page: about 5 minutes on two quiet cores
 #   scripts/slow-card.sh quick    one repetition of a small message into a new folder: to test this script
-#   scripts/slow-card.sh page     write the page again from what was measured
+#   scripts/slow-card.sh page     write the page again from the record
 #
-# What was measured is in slow-card.jsonl beside the page: a line per row, and
-# lines about the machine. scripts/report does the work, and scripts/page.sh makes the page.
+# The record is slow-card.jsonl next to the page: a line per row, and lines about the machine. scripts/report does the
+# work, and scripts/page.sh makes the page.
 #
 # Environment:
 #   REPEAT=5            repetitions; the median counts

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Measures sparse AllReduce beside treerun's own dense one, Open MPI and MPICH, on
-# several hosts, which are network namespaces that this script makes and removes, and
-# on one, and writes the page docs/results/sparse.md. As root, on Linux.
+# Compares sparse AllReduce with treerun's own dense one, Open MPI and MPICH, on several hosts, which are network
+# namespaces that this script makes and removes, and on one, and writes the page docs/results/sparse.md. As root, on
+# Linux.
 #
 #   scripts/sparse.sh          measure all, then write the page: about 3 minutes a repetition on two quiet cores
 #   scripts/sparse.sh quick    small tensors into a new folder: to test this script
-#   scripts/sparse.sh page     write the page again from what was measured
+#   scripts/sparse.sh page     write the page again from the record
 #
-# What was measured is in sparse.jsonl beside the page, a line per row.
-# scripts/report does the work, and scripts/page.sh makes the page.
+# The record is sparse.jsonl next to the page, a line per row. scripts/report does the work, and scripts/page.sh makes
+# the page.
 #
 # Environment:
 #   PEERS=DIR           the peer kit (see peers.sh); PEERS= measures treerun alone

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Writes THIRD-PARTY: which modules of others are linked into treerun and into programs that use
-# its packages, and their licences in whole.
+# Writes THIRD-PARTY: the third-party modules that are linked into treerun and into programs that use its packages, and
+# their complete licences.
 #
 #   scripts/third-party.sh [--check]
 #
-# With --check it writes nothing, and fails where the file is out of date. A module whose licence
-# it does not know is an error: somebody has to look.
+# With --check it writes nothing, and fails if the file is out of date. A module with an unknown licence is an error and
+# needs a manual check.
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
@@ -13,12 +13,12 @@ library=(./rank ./collective ./collective/sparse ./cuda ./cuda/nvml ./topo)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# linked PACKAGES...: path, version and folder of the modules of others that the packages are made of.
+# linked PACKAGES...: path, version and folder of the third-party modules that the packages are built from.
 linked() {
     go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' "$@" | sed /^$/d | sort -u
 }
 
-# texts PATH FOLDER: all that a module says of its licence; where it leaves a choice, what is chosen too.
+# texts PATH FOLDER: all texts about the licence of a module, and the choice where it offers one.
 texts() {
     local files file text
     mapfile -t files < <(find -L "$2" -maxdepth 1 -type f -printf '%f\n' |
@@ -30,7 +30,7 @@ texts() {
     done
 }
 
-# licence PATH: the name of the licence whose words stand in the text on stdin; the first that is found counts.
+# licence PATH: the name of the licence whose words are in the text on stdin; the first match counts.
 licence() {
     local words name text
     text=$(tr -s '[:space:]' ' ')

@@ -1,5 +1,5 @@
-// Fakegpu makes a fake GPU host for scripts/fake-gpu.sh, which says what it is for: it builds the
-// libraries, fills the folder and prints the variables of the environment, one a line.
+// Fakegpu makes a fake GPU host for scripts/fake-gpu.sh, which documents its purpose: it builds the libraries, fills
+// the folder and prints the variables of the environment, one a line.
 //
 //	go run ./scripts/fakegpu GRAPH
 package main
