@@ -6,11 +6,10 @@ import (
 	"github.com/treerun/treerun/internal/chart"
 )
 
-// implementation has the name by which people call it.
+// implementation is an implementation with its display name.
 type implementation struct{ Name, Title string }
 
-// implementations are in the order of columns and legends; the number of one is its
-// look in charts.
+// implementations are in the order of columns and legends; the index of one selects its look in charts.
 var implementations = []implementation{
 	{self, "treerun"}, {"openmpi", "Open MPI"}, {"openmpi:ring", "Open MPI, ring"}, {"mpich", "MPICH"},
 	{"gloo", "Gloo"}, {"gloo:hd", "Gloo, hd"}, {"treerun-alloc", "treerun, Alloc"},
@@ -25,7 +24,7 @@ func titleOf(who string) string {
 	return ""
 }
 
-// panel is a chart of the times of all implementations over size.
+// panel returns a chart of the times of all implementations over size.
 func (v view) panel(title string) chart.Panel {
 	p := chart.Panel{Title: title, X: "message (bytes)", Y: "time (µs)", Sizes: true}
 	for _, x := range implementations {
@@ -46,7 +45,7 @@ func oneHostCharts(v view, charts pictures) error {
 			panels, ratios = append(panels, p), append(ratios, p.Over(titleOf(self)))
 		}
 		if len(panels) == 0 {
-			break // a cut-off record
+			break // a truncated record
 		}
 		svg, err := chart.SVG(title+", float32, one host", 400, 340, panels, ratios)
 		if err != nil {

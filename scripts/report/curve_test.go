@@ -8,10 +8,10 @@ import (
 	"github.com/treerun/treerun/internal/chart"
 )
 
-// curve is a curve's points, by rising X.
+// curve holds a curve's points, in increasing order of X.
 type curve []chart.Point
 
-// Over divides a curve by another with the same X.
+// Over returns the quotient of a curve and another with the same X.
 func (c curve) Over(other curve) curve {
 	quotient := make(curve, len(c))
 	for i, p := range c {
@@ -20,7 +20,7 @@ func (c curve) Over(other curve) curve {
 	return quotient
 }
 
-// Steps are the differences from point to point.
+// Steps returns the differences from point to point.
 func (c curve) Steps() curve {
 	steps := make(curve, len(c)-1)
 	for i := range steps {
@@ -29,12 +29,12 @@ func (c curve) Steps() curve {
 	return steps
 }
 
-// Within are the points from one X to another.
+// Within returns the points from one X to another.
 func (c curve) Within(least, most float64) curve {
 	return slices.DeleteFunc(slices.Clone(c), func(p chart.Point) bool { return p.X < least || p.X > most })
 }
 
-// At is the value at a point, NaN where there is none.
+// At returns the value at a point, NaN if there is none.
 func (c curve) At(x float64) float64 {
 	for _, p := range c {
 		if p.X == x {
@@ -44,7 +44,7 @@ func (c curve) At(x float64) float64 {
 	return math.NaN()
 }
 
-// Point is a point by its number, from the end where that is below 0.
+// Point returns a point by its index, counted from the end if negative.
 func (c curve) Point(i int) chart.Point {
 	if i < 0 {
 		i += len(c)
@@ -52,20 +52,20 @@ func (c curve) Point(i int) chart.Point {
 	return c[i]
 }
 
-// Highest is the point with the largest value, the first of several.
+// Highest returns the point with the largest value, the first of several.
 func (c curve) Highest() chart.Point {
 	return slices.MaxFunc(c, func(a, b chart.Point) int { return cmp.Compare(a.Y, b.Y) })
 }
 
-// Least and Most are the extremes.
+// Least returns the smallest value.
 func (c curve) Least() float64 {
 	return slices.MinFunc(c, func(a, b chart.Point) int { return cmp.Compare(a.Y, b.Y) }).Y
 }
 
-// Most is the largest value.
+// Most returns the largest value.
 func (c curve) Most() float64 { return c.Highest().Y }
 
-// Away says how much each value differs from 1.
+// Away returns the difference of each value from 1.
 func (c curve) Away() curve {
 	away := slices.Clone(c)
 	for i := range away {
@@ -74,7 +74,7 @@ func (c curve) Away() curve {
 	return away
 }
 
-// between is the value between points, on logarithmic axes.
+// between returns the interpolated value at x, on logarithmic axes.
 func (c curve) between(x float64) float64 {
 	for k := 1; k < len(c); k++ {
 		a, b := c[k-1], c[k]
@@ -86,15 +86,14 @@ func (c curve) between(x float64) float64 {
 	return c[len(c)-1].Y
 }
 
-// crossing says from where on one curve lies below another that it did not
-// before, by interpolation between points.
+// crossing holds the X from which one curve is below another that was below it before, interpolated between points.
 type crossing struct {
 	Below, Above string
 	X            float64
 }
 
-// crossings returns where the order of any two of the curves, which have the
-// same X, changes: by rising X.
+// crossings returns the points at which the order of any two of the curves, which have the same X, changes, in
+// increasing order of X.
 func crossings(series []chart.Curve) []crossing {
 	var all []crossing
 	for i, a := range series {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// run is a measurement: what the command line says, and what was found.
+// run is a measurement: the settings of the command line, and the results.
 type run struct {
 	treerun, hello string // executables
 	peers          string // folder of the peers' kit; empty: treerun alone
@@ -27,17 +27,17 @@ type run struct {
 	rep  int
 }
 
-// load is what one job of a benchmark measures.
+// load describes the measurements of one job of a benchmark.
 type load struct {
 	ops                string
 	begin, end, factor int64
 	iters, warmup      int
 	seconds            float64 // of timed iterations of a row; 0: no limit
-	check              bool    // one more call, of which every element is compared
-	inPlace            string  // as the flag of treerun bench
+	check              bool    // make one more call, of which every element is compared
+	inPlace            string  // in the form of the flag of treerun bench
 }
 
-// perf are the options of the kit's benchmarks.
+// perf returns the options of the kit's benchmarks.
 func (l *load) perf() []string {
 	args := []string{"-j", "-o", l.ops, "-b", fmt.Sprint(l.begin), "-e", fmt.Sprint(l.end), "-f", fmt.Sprint(l.factor),
 		"-n", fmt.Sprint(l.iters), "-w", fmt.Sprint(l.warmup)}
@@ -47,13 +47,13 @@ func (l *load) perf() []string {
 	if !l.check {
 		args = append(args, "-c", "0")
 	}
-	if l.inPlace == "yes" && l.ops != "broadcast" { // which always is
+	if l.inPlace == "yes" && l.ops != "broadcast" { // Broadcast always is
 		args = append(args, "-i")
 	}
 	return args
 }
 
-// bench are the same for treerun bench, and more.
+// bench returns the same options for treerun bench, and more.
 func (l *load) bench(more ...string) []string {
 	check := "0"
 	if l.check {
@@ -64,7 +64,7 @@ func (l *load) bench(more ...string) []string {
 		"--max-seconds", fmt.Sprint(l.seconds), "-c", check, "--json", "-"}, more...)
 }
 
-// slots returns the hosts with their slots, as all launchers take it.
+// slots returns the hosts with their slots, in the form that all launchers accept.
 func (s *site) slots() string {
 	var all []string
 	for i := range s.hosts {
@@ -86,10 +86,9 @@ const gloo = `s=$1 n=$2 enter=$3; shift 3; pids=; for r in $(seq 0 $((n - 1))); 
 sh "$enter" "$(echo "$s" | cut -d, -f$((r + 1)) | cut -d: -f1)" "$@" -r $r -s $n & pids="$pids $!"; done
 for p in $pids; do wait $p || exit 1; done`
 
-// peer returns the command line of a program of the peers' kit: perf or null. Open
-// MPI runs on network 0 and is told to give up the cores, which the hosts share, as it
-// cannot know that; its setting ring is its ring for every AllReduce. MPICH never gives
-// up a core by itself: a library does it.
+// peer returns the command line of a program of the peers' kit: perf or null. Open MPI runs on network 0, with the
+// option to yield the cores, which the hosts share, as it cannot detect that; its setting ring is its ring for every
+// AllReduce. MPICH never yields a core by itself: a library does it.
 func (m *run) peer(s *site, who, program string, args []string) []string {
 	name, setting, _ := strings.Cut(who, ":")
 	bin := func(name string) string { return filepath.Join(m.peers, "bin", name) }
@@ -112,7 +111,7 @@ func (m *run) peer(s *site, who, program string, args []string) []string {
 	case "gloo":
 		store, err := os.MkdirTemp(m.work, "store")
 		if err != nil {
-			store = m.work // gloo then says what is wrong
+			store = m.work // gloo then reports the error
 		}
 		line = []string{"sh", "-c", gloo, "sh", s.slots(), np, s.h.Enter()}
 		path, args = bin("gloo_perf"), append([]string{"-S", filepath.Join(store, "s"), "-I", s.h.Device(0)}, args...)
@@ -123,12 +122,11 @@ func (m *run) peer(s *site, who, program string, args []string) []string {
 	return append(append(line, path), args...)
 }
 
-// jobLimit is how long one job may take.
+// jobLimit is the time limit of one job.
 const jobLimit = 3 * time.Minute
 
-// output runs a command on host 0, or on this one, with a folder for what treerun
-// keeps, and returns its stdout. After the limit, or when ctx ends, it ends the command's
-// process group and all that runs on the hosts.
+// output runs a command on host 0, or on this one, with a cache folder for treerun, and returns its stdout. After the
+// limit, or when ctx ends, it ends the command's process group and all processes on the hosts.
 func (m *run) output(ctx context.Context, s *site, cache string, line ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, jobLimit)
 	defer cancel()
@@ -157,7 +155,7 @@ func (m *run) output(ctx context.Context, s *site, cache string, line ...string)
 	return out.Bytes(), nil
 }
 
-// job runs a benchmark and notes the rows that it prints, with part and who.
+// job runs a benchmark and records the rows that it prints, with part and implementation.
 func (m *run) job(ctx context.Context, s *site, who string, line ...string) error {
 	clock := startWatch()
 	out, err := m.output(ctx, s, "cache-"+s.part, line...)
@@ -176,14 +174,14 @@ func (m *run) job(ctx context.Context, s *site, who string, line ...string) erro
 	return err
 }
 
-// failed notes a job that failed.
+// failed records the failure of a job.
 func (m *run) failed(what string, err error) {
 	m.fact("failed", "%s: %.300s", what, strings.ReplaceAll(err.Error(), "\n", " "))
 	fmt.Fprintf(os.Stderr, "failed: %s: %v\n", what, err)
 }
 
-// repetitions measures as often as is asked for. Interrupted after the first
-// repetition, what is whole counts.
+// repetitions measures the given number of repetitions. If it is interrupted after the first repetition, the complete
+// repetitions count.
 func (m *run) repetitions(ctx context.Context, one func() error) error {
 	for m.rep = 1; m.rep <= m.repeat; m.rep++ {
 		begin := time.Now()

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// describe notes the machine, and treerun, whose version is given, with those of MPIs, by the ends of
-// the names of their commands and their names for people.
+// describe records the machine, the given version of treerun, and the versions of MPIs, each with the suffix of its
+// command names and its display name.
 func (r *record) describe(version string, mpis ...[2]string) {
 	cpu := "unknown"
 	info, _ := os.ReadFile("/proc/cpuinfo")
@@ -36,8 +36,8 @@ func (r *record) describe(version string, mpis ...[2]string) {
 	}
 }
 
-// watch measures how long something takes, and how many cores others use
-// meanwhile: other processes, and other guests of the machine.
+// watch measures the time of an operation, and the number of cores that others use during it: other processes, and
+// other guests of the machine.
 type watch struct {
 	begin      time.Time
 	busy, ours float64
@@ -47,14 +47,14 @@ func startWatch() watch { return watch{time.Now(), busy(), ours()} }
 
 func (w watch) seconds() float64 { return time.Since(w.begin).Seconds() }
 
-// away returns how many cores others have used since the start, on the average.
-// Processes that this one has not waited for yet count as others.
+// away returns the average number of cores that others have used since the start. Child processes that have not been
+// waited for yet count as others.
 func (w watch) away() float64 {
 	cores := ((busy() - w.busy) - (ours() - w.ours)) / w.seconds()
 	return math.Round(100*max(0, cores)) / 100
 }
 
-// busy returns the CPU seconds that this machine has spent, steal included.
+// busy returns the CPU seconds that this machine has spent, including steal.
 func busy() float64 {
 	text, _ := os.ReadFile("/proc/stat")
 	f := strings.Fields(strings.SplitN(string(text), "\n", 2)[0])
@@ -68,7 +68,7 @@ func busy() float64 {
 	return sum
 }
 
-// ours returns those of this process and of all that it has waited for.
+// ours returns the CPU seconds of this process and of all that it has waited for.
 func ours() float64 {
 	sum := 0.0
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {

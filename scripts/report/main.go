@@ -1,12 +1,11 @@
-// Report measures treerun, beside Open MPI, MPICH and Gloo or by itself, for the pages of
-// docs/results:
+// Report measures treerun, alone or in comparison with Open MPI, MPICH and Gloo, for the pages of docs/results:
 //
 //	report NAME [flags] FOLDER
 //
-// What it has measured is a file of JSON lines in FOLDER: facts about the machine, and rows as
-// treerun bench --json prints them, with what was varied. scripts/page.sh has the tests of this
-// package make a page of it. The scripts of these names build what a measurement needs, and
-// one-host.sh measures by itself. It runs in the root of the repository. Nothing imports this package.
+// The record of a measurement is a file of JSON lines in FOLDER: facts about the machine, and rows as treerun bench
+// --json prints them, with the varied parameters. scripts/page.sh makes a page from it, by the tests of this package.
+// The scripts of these names build the programs for a measurement; one-host.sh measures without this program. Report
+// runs in the root of the repository. No other package imports it.
 package main
 
 import (
@@ -21,10 +20,10 @@ import (
 	"syscall"
 )
 
-// report is what is measured for a page.
+// report describes the measurement for a page.
 type report struct {
 	name    string
-	repeat  int // repetitions, unless told
+	repeat  int // default number of repetitions
 	measure func(*run) []site
 }
 
@@ -47,7 +46,7 @@ func main() {
 	}
 }
 
-// command measures, and writes the record. An unfinished measurement leaves the earlier record as it was.
+// command measures, and writes the record. An unfinished measurement leaves the earlier record unchanged.
 func command(ctx context.Context, args []string) (err error) {
 	if len(args) == 0 {
 		return errUsage

@@ -11,15 +11,15 @@ const (
 	kib = 1 << 10
 	mib = 1 << 20
 
-	self = "treerun" // by its own choice, where other names are algorithms
+	self = "treerun" // with its own choice; other names are algorithms
 )
 
-// own is the form with aggregators on ranks of their own.
+// own is the form with aggregators on separate ranks.
 const own = "own"
 
 var mpis = []string{"openmpi", "openmpi:ring", "mpich"}
 
-// forms are those that ranks on so many hosts can choose between, beside the dense plan.
+// forms returns the forms that ranks on the given number of hosts can choose, in addition to the dense plan.
 func forms(hosts int) []string {
 	if hosts == 1 {
 		return []string{"trees", "aggregators", "shared"}
@@ -27,7 +27,7 @@ func forms(hosts int) []string {
 	return []string{"trees", "aggregators"}
 }
 
-// hosts is how many there are in every network of several-hosts and of sparse.
+// hosts is the number of hosts in every network of several-hosts and of sparse.
 const hosts = 4
 
 var (
@@ -41,8 +41,8 @@ var (
 	uneven = nethosts.Network{Rates: []string{"800mbit", "400mbit", "200mbit", "100mbit"}}
 )
 
-// severalHosts are the networks of the page, in its order. AllReduce is measured with
-// those settings of the peers, too, that are known to be better somewhere.
+// severalHosts returns the networks of the page, in its order. AllReduce is also measured with those settings of the
+// peers that are known to be better in some cases.
 func (m *run) severalHosts() []site {
 	sized := func(begin, end, factor int64, iters, warmup, most int) []group {
 		l := load{ops: "allreduce", begin: begin, end: end, factor: factor, iters: iters, warmup: warmup, check: true,
@@ -51,7 +51,7 @@ func (m *run) severalHosts() []site {
 			l.iters, l.seconds = 200, 0.1
 		}
 		broadcast := l
-		broadcast.ops, broadcast.inPlace = "broadcast", "yes" // as MPI_Bcast always is
+		broadcast.ops, broadcast.inPlace = "broadcast", "yes" // MPI_Bcast always is
 		return []group{
 			{load: l, most: most, who: []string{self, "openmpi", "mpich", "gloo", "openmpi:ring", "gloo:hd"}},
 			{load: broadcast, most: most, who: []string{self, "openmpi", "mpich", "gloo"}},
@@ -69,7 +69,7 @@ func (m *run) severalHosts() []site {
 	}
 }
 
-// pushPulls are numbers of AllReduces at once with eight ranks of this machine.
+// pushPulls returns sites for numbers of concurrent AllReduces with eight ranks of this machine.
 func (m *run) pushPulls() (all []site) {
 	l := load{ops: "allreduce", begin: 4 * kib, end: 4 * mib, factor: 4, iters: 20, warmup: 5, seconds: 0.5,
 		inPlace: "no", check: true}
@@ -81,12 +81,12 @@ func (m *run) pushPulls() (all []site) {
 	return all
 }
 
-// slowCard are eight hosts of which one has a card with a share of the others' rate.
+// slowCard returns sites of eight hosts of which one has a card with a share of the others' rate.
 func (m *run) slowCard() (all []site) {
 	const cardHosts, mbits = 8, 200
 	m.fact("Mbit/s of the cards", "%d", mbits)
 	l := load{ops: "allreduce", begin: 16 * mib, end: 16 * mib, factor: 2, iters: 3, warmup: 1, inPlace: "no", check: true}
-	for _, share := range []float64{1, 0.875, 0.75, 0.5} { // in the first none is slow
+	for _, share := range []float64{1, 0.875, 0.75, 0.5} { // with the first, no card is slow
 		rates := make([]string, cardHosts)
 		for i := range rates {
 			rates[i] = fmt.Sprintf("%dmbit", mbits)
@@ -99,8 +99,8 @@ func (m *run) slowCard() (all []site) {
 	return all
 }
 
-// sparse are sets of ranks on several hosts and on this one: "4x2" for four hosts with
-// two each. Dense input runs as the dense plan, so that forms have rare densities alone.
+// sparse returns sets of ranks on several hosts and on this one: "4x2" for four hosts with two each. Dense input runs
+// as the dense plan, so forms are measured only at low densities.
 func (m *run) sparse() (all []site) {
 	const sweep, few, rare = "1,.8,.4,.2,.1,.08,.04,.02,.01", "1,.1,.01", ".1,.01"
 	const paperBytes = 104857600 // the message of the paper: 26,214,400 floats
@@ -108,7 +108,7 @@ func (m *run) sparse() (all []site) {
 		hosts, perHost int
 		densities      string // by price, at random
 		others         string // overlaps
-		own            string // densities with aggregators on ranks of their own
+		own            string // densities with aggregators on separate ranks
 		peers          []string
 	}{
 		{hosts, 2, sweep, "full,none", ".01", mpis}, {hosts, 1, few, "full", "", nil},
@@ -121,7 +121,7 @@ func (m *run) sparse() (all []site) {
 			l.begin, l.end, l.iters, l.warmup, l.inPlace = 64*mib, 64*mib, 9, 2, "both"
 			othersDensities = few
 		}
-		dense := group{load: l, who: set.peers} // is not compared
+		dense := group{load: l, who: set.peers} // its elements are not compared
 		l.check = true
 		plain := group{load: l, who: []string{"plain"}}
 		l.ops = "sparse-allreduce"

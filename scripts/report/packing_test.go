@@ -7,19 +7,18 @@ import (
 	"github.com/treerun/treerun/topo/pack"
 )
 
-// packed is a graph of the page on packings, and what it is.
+// packed is a graph of the page on packings, with its description.
 type packed struct {
 	*topo.Graph
 	About string
 	Bound pack.Bound
 }
 
-// packingPage is what the page is made of: its networks.
+// packingPage is the data of the page: its networks.
 type packingPage []packed
 
-// packedNetworks returns all networks of the page: machines of treerun, and files.
-// A random mesh is a ring with every other link by a chance of one in three, each of 1 to
-// 10 Gbit/s and 1 to 30 ms.
+// packedNetworks returns all networks of the page: machines of treerun, and files. A random mesh is a ring plus every
+// other link with a probability of one in three, each of 1 to 10 Gbit/s and 1 to 30 ms.
 func packedNetworks(pictures) (page any, err error) {
 	var all packingPage
 	for _, n := range [][2]string{
@@ -49,11 +48,10 @@ func packedNetworks(pictures) (page any, err error) {
 	return all, nil
 }
 
-// Exact packs trees by the linear program, under one limit of pack.Options, by its
-// name, if there is one.
+// Exact packs trees by the linear program, with limits of pack.Options, each given by its name and value.
 func (n packed) Exact(limits ...any) (packing, error) { return n.pack(pack.Options{}, limits) }
 
-// Greedy packs them one after the other.
+// Greedy packs trees one after the other.
 func (n packed) Greedy(limits ...any) (packing, error) {
 	return n.pack(pack.Options{Greedy: true}, limits)
 }
@@ -75,14 +73,13 @@ func (n packed) pack(o pack.Options, limits []any) (packing, error) {
 	return packing{r, n.Graph}, err
 }
 
-// Radius is the least height of a spanning tree, in links.
+// Radius returns the least height of a spanning tree, in links.
 func (n packed) Radius() (int, error) {
-	r, err := pack.Pack(n.Graph, pack.BothWays, pack.Options{MaxHeight: 1e-9}) // loosened to the least that there is
+	r, err := pack.Pack(n.Graph, pack.BothWays, pack.Options{MaxHeight: 1e-9}) // loosened to the least possible
 	return packing{r, n.Graph}.Height(), err
 }
 
-// Fastest is the share of the bound that the k fastest trees of a greedy search have,
-// for the best of six quanta.
+// Fastest returns the share of the bound that the k fastest trees of a greedy search have, for the best of six quanta.
 func (n packed) Fastest(k int) (float64, error) {
 	best := 0.0
 	for part := 64; part > 1; part /= 2 {
@@ -102,13 +99,13 @@ func (n packed) Fastest(k int) (float64, error) {
 	return best, nil
 }
 
-// packing is what was packed.
+// packing is the result of a packing, with its graph.
 type packing struct {
 	*pack.Result
 	on *topo.Graph
 }
 
-// Height is that of the highest tree, in links.
+// Height returns the height of the highest tree, in links.
 func (p packing) Height() int {
 	most := 0
 	for i := range p.Trees {
@@ -117,7 +114,7 @@ func (p packing) Height() int {
 	return most
 }
 
-// Ms is the same in milliseconds of delay.
+// Ms returns the same in milliseconds of delay.
 func (p packing) Ms() float64 {
 	most, index := 0.0, p.on.LinkIndex()
 	for _, t := range p.Trees {
@@ -132,10 +129,10 @@ func (p packing) Ms() float64 {
 	return most / 1000
 }
 
-// Share is the rate as a share of the bound in percent.
+// Share returns the rate as a share of the bound in percent.
 func (p packing) Share() string { return cut(p.Ratio) }
 
-// cut writes a share of at most 1 in percent, cut and not rounded; 100 only for all.
+// cut formats a share of at most 1 in percent, truncated and not rounded; only a share of 1 gives 100.
 func cut(share float64) string { return fmt.Sprint(float64(int(share*1000+1e-3)) / 10) }
 
 func verdict(holds bool, yes, no string) string {

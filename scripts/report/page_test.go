@@ -12,12 +12,12 @@ import (
 	"github.com/treerun/treerun/internal/numbers"
 )
 
-// The pages: their prose and tables, with calls of the methods of what they are made of.
+// The templates of the pages: their prose and tables, with calls of the methods of their data.
 //
 //go:embed pages
 var pages embed.FS
 
-// functions are those that templates have.
+// functions holds the functions of the templates.
 var functions = template.FuncMap{
 	"bytes": numbers.Bytes, "number": number, "ratio": ratio, "below": below, "known": known, "percent": percent,
 	"ms": ms, "title": titleOf,
@@ -30,7 +30,7 @@ var functions = template.FuncMap{
 	"shares":  func(list ...float64) []float64 { return list },
 	"ratios":  func() *ratios { return &ratios{} },
 	"reached": func(holds bool) string { return verdict(holds, "reached", "**missed**") },
-	// Of the pages of which nothing is measured.
+	// For the pages without measurements.
 	"cut": cut, "about": about, "grouped": grouped, "joined": joined, "commas": commas, "shown": shown,
 	"minus": func(a, b float64) float64 { return a - b }, "add": func(a, b int) int { return a + b },
 	"larger": func(a, b float64) float64 { return max(a, b) }, "smaller": func(a, b float64) float64 { return min(a, b) },
@@ -55,7 +55,7 @@ func written(files pictures, name string, data any) error {
 	return err
 }
 
-// Away says how many cores others used while the rows were measured.
+// Away returns a description of the number of cores that others used while the rows were measured.
 func (r rows) Away() string {
 	list := make([]float64, len(r))
 	for i, v := range r {
@@ -68,7 +68,7 @@ func (r rows) Away() string {
 
 func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// number writes three digits, or all before the point; "-" for what is not known.
+// number formats three digits, or all before the point; "-" for an unknown value.
 func number(v float64) string {
 	switch {
 	case !known(v):
@@ -79,7 +79,7 @@ func number(v float64) string {
 	return fmt.Sprintf("%.3g", v)
 }
 
-// ratio writes a ratio, or a share; "-" for what is not known.
+// ratio formats a ratio, or a share; "-" for an unknown value.
 func ratio(v float64) string {
 	if !known(v) {
 		return "-"
@@ -87,7 +87,7 @@ func ratio(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// below writes a ratio, bold where it is less than a goal.
+// below formats a ratio, in bold if it is less than a goal.
 func below(goal, v float64) string {
 	if !known(v) || v >= goal {
 		return ratio(v)
@@ -95,10 +95,10 @@ func below(goal, v float64) string {
 	return "**" + ratio(v) + "**"
 }
 
-// percent writes a share in percent.
+// percent formats a share in percent.
 func percent(share float64) string { return fmt.Sprintf("%g %%", 100*share) }
 
-// ms writes microseconds as milliseconds; "" for what is not known.
+// ms formats microseconds as milliseconds; "" for an unknown value.
 func ms(us float64) string {
 	if !known(us) {
 		return ""
@@ -106,13 +106,13 @@ func ms(us float64) string {
 	return number(us/1e3) + " ms"
 }
 
-// ratios collects those of the rows of a table, and where they are below a goal.
+// ratios collects the ratios of the rows of a table, and the rows where they are below a goal.
 type ratios struct {
 	list   []float64
 	slower []string
 }
 
-// Note takes the ratio of a row, and returns it.
+// Note adds the ratio of a row, and returns it.
 func (r *ratios) Note(where string, goal, v float64) float64 {
 	if known(v) {
 		r.list = append(r.list, v)
@@ -123,10 +123,10 @@ func (r *ratios) Note(where string, goal, v float64) float64 {
 	return v
 }
 
-// Mean is their geometric mean.
+// Mean returns the geometric mean of the ratios.
 func (r *ratios) Mean() float64 { return geometric(r.list) }
 
-// Least is the smallest, NaN where there is none.
+// Least returns the smallest ratio, NaN if there is none.
 func (r *ratios) Least() float64 {
 	if len(r.list) == 0 {
 		return math.NaN()
@@ -134,7 +134,7 @@ func (r *ratios) Least() float64 {
 	return slices.Min(r.list)
 }
 
-// Where names the rows below the goal.
+// Where returns the names of the rows below the goal.
 func (r *ratios) Where() string {
 	if len(r.slower) == 0 {
 		return "no size"

@@ -8,17 +8,17 @@ import (
 	"slices"
 )
 
-// key says what a row measured.
+// key identifies the measurement of a row.
 type key struct {
-	Part  string `json:"part,omitempty"` // of what is measured, the network, or the set of hosts
+	Part  string `json:"part,omitempty"` // of the measurement, the network, or the set of hosts
 	Who   string `json:"who,omitempty"`  // implementation with its setting, algorithm, or form
 	Op    string `json:"collective,omitempty"`
 	NP    int    `json:"np,omitempty"`
 	Bytes int64  `json:"bytes,omitempty"`
 }
 
-// row is one line of a record: a fact about the machine or the run, or a row as
-// treerun bench --json prints it, with what was varied.
+// row is one line of a record: a fact about the machine or the run, or a row as treerun bench --json prints it, with
+// the varied parameters.
 type row struct {
 	Fact string `json:"fact,omitempty"`
 	Text string `json:"value,omitempty"`
@@ -27,17 +27,17 @@ type row struct {
 	Rep         int      `json:"rep,omitempty"` // repetition, from 1 on
 	InPlace     bool     `json:"in_place,omitempty"`
 	TimeUs      float64  `json:"time_us,omitempty"`
-	Figure      float64  `json:"figure,omitempty"` // what is no time in microseconds, in the unit of the part
-	Away        float64  `json:"away,omitempty"`   // cores that others used meanwhile
+	Figure      float64  `json:"figure,omitempty"` // a value other than microseconds, in the unit of the part
+	Away        float64  `json:"away,omitempty"`   // number of cores that others used in the meantime
 	Plan        string   `json:"plan,omitempty"`
 	Share       *float64 `json:"limit_share,omitempty"` // of the limit that treerun bench measured
 	FloorUs     float64  `json:"floor_us,omitempty"`
 	PredictedUs *float64 `json:"predicted_us,omitempty"`
-	Wrong       *int64   `json:"wrong,omitempty"` // elements; nil: nothing was compared
+	Wrong       *int64   `json:"wrong,omitempty"` // number of elements; nil: not compared
 	Sparse      *sparse  `json:"sparse,omitempty"`
 }
 
-// sparse is what treerun bench says of a sparse AllReduce.
+// sparse holds the attributes of a sparse AllReduce in the output of treerun bench.
 type sparse struct {
 	Density float64 `json:"density"`
 	Overlap string  `json:"overlap"`
@@ -47,16 +47,16 @@ type sparse struct {
 	FindUs  float64 `json:"find_us"`
 }
 
-// rows are those of a record, in the order in which they were measured.
+// rows are those of a record, in the order of their measurement.
 type rows []*row
 
-// record is all that was measured.
+// record holds all results of a measurement.
 type record struct {
 	Facts []*row // of the machine and the run
 	rows
 }
 
-// add puts a row, or a fact, into the record.
+// add adds a row, or a fact, to the record.
 func (r *record) add(v *row) {
 	if v.Fact != "" {
 		r.Facts = append(r.Facts, v)
@@ -65,12 +65,12 @@ func (r *record) add(v *row) {
 	r.rows = append(r.rows, v)
 }
 
-// fact notes a line about the machine or the run.
+// fact adds a line about the machine or the run.
 func (r *record) fact(name, format string, args ...any) {
 	r.add(&row{Fact: name, Text: fmt.Sprintf(format, args...)})
 }
 
-// write puts the record into a file.
+// write writes the record to a file.
 func (r *record) write(file string) error {
 	var b bytes.Buffer
 	out := json.NewEncoder(&b)
@@ -82,8 +82,8 @@ func (r *record) write(file string) error {
 	return os.WriteFile(file, b.Bytes(), 0o644)
 }
 
-// printed reads the rows that a benchmark has printed, treerun's or one of the peers'
-// kit, among whatever else. Wrong elements are an error, and so are no rows at all.
+// printed parses the rows in the output of a benchmark, treerun's or one of the peers' kit, and ignores all other
+// lines. Wrong elements are an error, and so is output without rows.
 func printed(out []byte) (rows, error) {
 	var all rows
 	for line := range bytes.Lines(out) {

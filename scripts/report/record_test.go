@@ -18,13 +18,13 @@ const (
 	maxCount  = 1 << 16
 	maxBytes  = 1 << 50
 
-	minValue, maxValue = 1e-6, 1e12 // beyond them it is no time of ours, and no axis holds it
+	minValue, maxValue = 1e-6, 1e12 // beyond them a value is no measured time, and no axis holds it
 )
 
-// value is the time, or the figure.
+// value returns the time, or the figure.
 func (r *row) value() float64 { return r.TimeUs + r.Figure }
 
-// limit is the least time that treerun bench found possible, 0 where it is not known.
+// limit returns the least time that treerun bench found possible, 0 if it is not known.
 func (r *row) limit() float64 {
 	if r.FloorUs == 0 && r.Share != nil {
 		return *r.Share * r.TimeUs
@@ -48,7 +48,7 @@ func (r *row) check() error {
 	return nil
 }
 
-// parse reads a record. An error has the number of the line.
+// parse parses a record. An error has the number of the line.
 func parse(text []byte) (*record, error) {
 	if len(text) > maxRecord {
 		return nil, fmt.Errorf("%d bytes, more than %d: is it a record?", len(text), maxRecord)
@@ -80,7 +80,7 @@ func readRecord(file string) (*record, error) {
 	return r, nil
 }
 
-// asked asks for rows: with an empty field for those of any value.
+// asked selects rows: an empty field selects those with any value.
 type asked struct {
 	key
 	Overlap string // of sparse tensors
@@ -88,7 +88,7 @@ type asked struct {
 	Pass    string // "in place" or "not in place"
 }
 
-// asked is what asks for rows like r.
+// asked returns the selection of rows like r.
 func (r *row) asked() asked {
 	a := asked{key: r.key, Pass: "not in place"}
 	if r.InPlace {
@@ -100,7 +100,7 @@ func (r *row) asked() asked {
 	return a
 }
 
-// fits reports whether k asks for rows of o.
+// fits reports whether k selects rows of o.
 func (k asked) fits(o asked) bool {
 	return (k.Part == "" || k.Part == o.Part) && (k.Who == "" || k.Who == o.Who) && (k.Op == "" || k.Op == o.Op) &&
 		(k.NP == 0 || k.NP == o.NP) && (k.Bytes == 0 || k.Bytes == o.Bytes) &&
@@ -108,7 +108,7 @@ func (k asked) fits(o asked) bool {
 		(k.Pass == "" || k.Pass == o.Pass)
 }
 
-// of returns the rows that k asks for.
+// of returns the rows that k selects.
 func (r rows) of(k asked) rows {
 	var list rows
 	for _, v := range r {
@@ -119,7 +119,7 @@ func (r rows) of(k asked) rows {
 	return list
 }
 
-// median returns that of what of finds in the rows; NaN for none.
+// median returns the median of the values that of returns for the rows; NaN for no rows.
 func (r rows) median(of func(*row) float64) float64 {
 	var list []float64
 	for _, v := range r {
@@ -128,7 +128,7 @@ func (r rows) median(of func(*row) float64) float64 {
 	return median(list)
 }
 
-// distinct returns what of finds in the rows, ascending, each once.
+// distinct returns the values that of returns for the rows, ascending, each once.
 func distinct[T cmp.Ordered](list rows, of func(*row) T) []T {
 	var all []T
 	for _, v := range list {
@@ -138,7 +138,7 @@ func distinct[T cmp.Ordered](list rows, of func(*row) T) []T {
 	return slices.Compact(all)
 }
 
-// median is NaN for an empty list.
+// median returns NaN for an empty list.
 func median(list []float64) float64 {
 	if len(list) == 0 {
 		return math.NaN()
@@ -146,7 +146,7 @@ func median(list []float64) float64 {
 	return numbers.Median(list)
 }
 
-// geometric returns the geometric mean of what is known, NaN when nothing is.
+// geometric returns the geometric mean of the known values, NaN if there is none.
 func geometric(list []float64) float64 {
 	sum, n := 0.0, 0.0
 	for _, v := range list {

@@ -26,15 +26,15 @@ var (
 
 const folder = "docs/results" // in the root of the repository
 
-// pictures are files by their names: charts, and the page.
+// pictures holds files by their names: charts, and the page.
 type pictures map[string][]byte
 
-// fromRecords are the pages that are made from a record, with what draws their charts, nil for none.
+// fromRecords holds the pages that are made from a record, with the functions that draw their charts, nil for none.
 var fromRecords = map[string]func(view, pictures) error{
 	"one-host": oneHostCharts, "several-hosts": severalHostsCharts, "sparse": nil, "slow-card": nil, "push-pulls": nil,
 }
 
-// fromSources are the others. Nothing of them is measured.
+// fromSources holds the other pages, which contain no measurements.
 var fromSources = map[string]func(pictures) (any, error){"packing": packedNetworks, "simulated": simulatedPage}
 
 // made returns the files of a page that is made from the record in a folder, by name.
@@ -56,7 +56,7 @@ func filesOf(name string, rec *record) (pictures, error) {
 	return files, written(files, name, v)
 }
 
-// Every page in docs/results is the one that its record makes, and its charts are there.
+// Every page in docs/results equals the one that is made from its record, and its charts exist.
 func TestPagesAreCurrent(t *testing.T) {
 	t.Chdir("../..")
 	folders := []string{folder, filepath.Join(folder, "epyc")}
@@ -75,7 +75,7 @@ func TestPagesAreCurrent(t *testing.T) {
 	}
 	for name, page := range fromSources {
 		if name == "packing" && !*rewrite && !testutil.Thorough() {
-			continue // it packs all machines
+			continue // its packing of all machines takes long
 		}
 		t.Run("results/"+name, func(t *testing.T) {
 			files := pictures{}
@@ -120,7 +120,7 @@ func wellFormed(t *testing.T, name string, svg []byte) {
 	}
 }
 
-// recorded returns rows: part rep np op bytes who value.
+// recorded returns a record of rows, each given as: part rep np op bytes who value.
 func recorded(t *testing.T, lines ...string) *record {
 	t.Helper()
 	r := &record{}
@@ -134,7 +134,7 @@ func recorded(t *testing.T, lines ...string) *record {
 	return r
 }
 
-// pageOf returns the page that a report makes of rows, after they were written and read.
+// pageOf returns the page that a report makes from rows, after they were written and read.
 func pageOf(t *testing.T, name string, r *record) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -202,8 +202,7 @@ func TestSeveralHosts(t *testing.T) {
 		"| 4 | 100 | 240 | 90 | 2.40 |")
 }
 
-// What is measured is within what hosts can be made with, and several-hosts has a chapter
-// for every network.
+// The measurements are within the limits of the hosts, and several-hosts has a chapter for every network.
 func TestSites(t *testing.T) {
 	text, err := pages.ReadFile("pages/several-hosts.tmpl")
 	if err != nil {
@@ -268,7 +267,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// A median, means and the least of nothing are not known, and say so.
+// A median, means and the least of an empty list are unknown, and are formatted as such.
 func TestUnknown(t *testing.T) {
 	r := recorded(t, "x 1 2 op 8 b 2", "x 1 2 op 8 c 2")
 	least := view{record: r}.Least("a", "b", "c")
@@ -292,7 +291,7 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// Rows of the kit and of treerun bench, among what else they print.
+// Rows of the kit and of treerun bench are found among their other output.
 func TestPrinted(t *testing.T) {
 	got, err := printed([]byte(`# mpi_perf
 {"impl":"x","op":"allreduce","np":4,"bytes":8,"time_us":3.5,"wrong":0}
@@ -313,7 +312,7 @@ func TestPrinted(t *testing.T) {
 	}
 }
 
-// What is wrong on the command line, or in a record, is an error.
+// Errors on the command line, or in a record, are reported.
 func TestRefused(t *testing.T) {
 	t.Chdir("../..")
 	for _, args := range [][]string{nil, {"one-host", "x"}, {"nothing", folder},
@@ -338,7 +337,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// FuzzParse: any record is refused or gives a page, whichever it is a record of.
+// FuzzParse: any record is refused or gives a page, for every page that has records.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"fact":"a","value":"b"}` + "\n" +
 		`{"part":"even","who":"treerun","collective":"allreduce","np":4,"bytes":8,"rep":1,"time_us":5}`))
@@ -364,7 +363,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// factOf returns a fact, "" for none.
+// factOf returns a fact, "" if there is none.
 func (r *record) factOf(name string) string {
 	for _, f := range r.Facts {
 		if f.Fact == name {

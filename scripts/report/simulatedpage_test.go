@@ -14,20 +14,20 @@ import (
 	"github.com/treerun/treerun/internal/chart"
 )
 
-// figure is one plot of the page on what is simulated.
+// figure is one plot of the page on simulations.
 type figure struct {
 	Name  string // of its section in a file of numbers, and of its SVG file: "push-pull-50"
 	Title string
 	X     string // with its unit
-	Unit  string // what X counts: "floats"
+	Unit  string // unit of X: "floats"
 	Y     string // with its unit
-	Times bool   // Y is a quotient: its axis is linear, and where curves cross means nothing
+	Times bool   // Y is a quotient: its axis is linear, and crossings have no meaning
 
 	Series    []chart.Curve
 	Crossings []crossing
 }
 
-// figures are those of the page: name, title, X, unit and Y.
+// figures holds the figures of the page: name, title, X, unit and Y.
 //
 //go:embed pages/figures.tsv
 var figures string
@@ -38,12 +38,11 @@ var models = []string{"resnet-50", "vgg-16", "inception-v3", "alexnet"}
 var modelTitles = map[string]string{"resnet-50": "ResNet-50", "vgg-16": "VGG-16", "inception-v3": "Inception-v3",
 	"alexnet": "AlexNet"}
 
-// Small is the number of images of a GPU that stands for the "small batch sizes" of the
-// proposal: figure 7 has it.
+// Small is the number of images of a GPU for the "small batch sizes" of the proposal, as in its figure 7.
 const Small = 4
 
-// simulated is what the page is made of: tables of numbers, and figures, by name. The
-// tests beside the files of numbers compute them and keep them up to date.
+// simulated is the data of the page: tables of numbers, and figures, by name. The tests next to the files of numbers
+// compute them and keep them up to date.
 type simulated struct {
 	tables  map[string][][]string
 	figures map[string]*figure
@@ -54,7 +53,7 @@ var numberFiles = []string{
 	"collective/sparse/internal/merge/testdata/figures.tsv",
 }
 
-// simulatedPage shows what tests compute.
+// simulatedPage returns the data that tests compute.
 func simulatedPage(charts pictures) (any, error) {
 	s := &simulated{map[string][][]string{}, map[string]*figure{}}
 	for _, file := range numberFiles {
@@ -88,8 +87,8 @@ func simulatedPage(charts pictures) (any, error) {
 	return s, nil
 }
 
-// fill gives a figure its curves: those of its table or, of speed-ups, how many times as
-// long an iteration of every network takes with the ring as with trees.
+// fill sets the curves of a figure: those of its table or, for speed-ups, the ratio of the times of an iteration of
+// every network with the ring and with trees.
 func (s *simulated) fill(f *figure) (err error) {
 	if !f.Times {
 		f.Series, err = s.curves(f.Name)
@@ -107,7 +106,7 @@ func (s *simulated) fill(f *figure) (err error) {
 	return nil
 }
 
-// curves reads a table whose first line has names and whose first column is X.
+// curves returns the curves of a table whose first line has names and whose first column is X.
 func (s *simulated) curves(name string) ([]chart.Curve, error) {
 	t := s.tables[name]
 	if len(t) < 2 {
@@ -136,7 +135,7 @@ func (s *simulated) curves(name string) ([]chart.Curve, error) {
 	return all, nil
 }
 
-// find returns the curve of a name, nil for none.
+// find returns the curve of a name, nil if there is none.
 func find(all []chart.Curve, name string) curve {
 	if i := slices.IndexFunc(all, func(s chart.Curve) bool { return s.Name == name }); i >= 0 {
 		return curve(all[i].Points)
@@ -156,7 +155,7 @@ func (s *simulated) Figure(name string) *figure { return s.figures[name] }
 // Curve returns a curve by its name.
 func (f *figure) Curve(name string) curve { return find(f.Series, name) }
 
-// Curves returns all.
+// Curves returns all curves.
 func (f *figure) Curves() (all []curve) {
 	for _, c := range f.Series {
 		all = append(all, c.Points)
@@ -164,8 +163,7 @@ func (f *figure) Curves() (all []curve) {
 	return all
 }
 
-// Crossing returns from where on one curve lies below another, NaN where it
-// never comes to that.
+// Crossing returns the X from which one curve is below another, NaN if it never is.
 func (f *figure) Crossing(below, above string) float64 {
 	for _, c := range f.Crossings {
 		if c.Below == below && c.Above == above {
@@ -175,7 +173,7 @@ func (f *figure) Crossing(below, above string) float64 {
 	return math.NaN()
 }
 
-// Rows are the values of all curves, below their names.
+// Rows returns the values of all curves, below their names.
 func (f *figure) Rows() [][]string {
 	rows := [][]string{{f.X}}
 	for _, c := range f.Series {
@@ -195,37 +193,37 @@ func (f *figure) Rows() [][]string {
 	return rows
 }
 
-// Table returns the lines of a table of numbers, as they stand in its file: the first has names.
+// Table returns the lines of a table of numbers, as in its file: the first has names.
 func (s *simulated) Table(name string) [][]string { return s.tables[name] }
 
-// iteration is how long an iteration of a network takes with few images, in ms, by way.
+// iteration holds the time of an iteration of a network, over the number of images, in ms, by way.
 type iteration struct {
 	Model string
 	ways  []chart.Curve
 }
 
-// Of is the time of one way.
+// Of returns the time of one way for few images.
 func (i iteration) Of(way string) float64 { return find(i.ways, way).At(Small) }
 
-// Speedup is how many times as long a rival takes as trees, from few images on.
+// Speedup returns the time of a rival as a multiple of the time of trees, from few images on.
 func (i iteration) Speedup(rival string) curve {
 	return find(i.ways, rival).Over(find(i.ways, "tree")).Within(Small, math.Inf(1))
 }
 
-// Places lists the ways, the quickest first.
+// Places returns the ways, the fastest first.
 func (i iteration) Places() []string {
 	ways := []string{"tree", "nccl ring", "parameter server"}
 	slices.SortStableFunc(ways, func(a, b string) int { return cmp.Compare(i.Of(a), i.Of(b)) })
 	return ways
 }
 
-// Training is the iteration of a network, by the name of its table.
+// Training returns the iteration of a network, by the name of its table.
 func (s *simulated) Training(model, kind string) (iteration, error) {
 	ways, err := s.curves(model + "-" + kind)
 	return iteration{modelTitles[model], ways}, err
 }
 
-// Places counts the networks for which trees are the quickest way, the second and the last.
+// Places returns the numbers of networks for which trees are the fastest way, the second and the last.
 func (s *simulated) Places() (counts [3]int, err error) {
 	for _, name := range models {
 		t, err := s.Training(name, "fp32")
@@ -237,7 +235,7 @@ func (s *simulated) Places() (counts [3]int, err error) {
 	return counts, nil
 }
 
-// AheadAt lists for which sizes the tree, one or many above 10M floats, is ahead of both rivals.
+// AheadAt returns the sizes for which the tree, one or many above 10M floats, is ahead of both rivals.
 func (f *figure) AheadAt() (ahead []string) {
 	ring, server, many := f.Curve("nccl ring"), f.Curve("parameter server"), f.Curve("multi-tree")
 	for i, p := range f.Curve("tree") {
@@ -251,7 +249,7 @@ func (f *figure) AheadAt() (ahead []string) {
 	return ahead
 }
 
-// joined writes "a, b and c"; "none" for no words.
+// joined formats words as "a, b and c"; "none" for no words.
 func joined(words []string) string {
 	switch len(words) {
 	case 0:
@@ -262,13 +260,13 @@ func joined(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
 
-// shown writes a number of a table with digits.
+// shown formats a number of a table with digits.
 func shown(cell string) (string, error) {
 	v, err := strconv.ParseFloat(cell, 64)
 	return digits(v), err
 }
 
-// digits writes a value with three digits that count, and no exponent.
+// digits formats a value with three significant digits, and no exponent.
 func digits(v float64) string {
 	if v >= 1000 {
 		return grouped(v)
@@ -277,7 +275,7 @@ func digits(v float64) string {
 	return fmt.Sprintf("%.*f", max(after, 0), v)
 }
 
-// grouped writes a whole number with a comma between thousands.
+// grouped formats a whole number with a comma between thousands.
 func grouped(v float64) string { return commas(strconv.FormatFloat(v, 'f', 0, 64)) }
 
 func commas(s string) string {
@@ -287,7 +285,7 @@ func commas(s string) string {
 	return s
 }
 
-// about writes a number with the three digits that an interpolation is good for.
+// about formats a number with three digits, the precision of an interpolation.
 func about(v float64) string {
 	if v < 1000 {
 		return strconv.FormatFloat(v, 'g', 3, 64)

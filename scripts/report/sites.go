@@ -8,7 +8,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
-// site is a set of hosts, and what is measured there.
+// site is a set of hosts, with the benchmarks that run there.
 type site struct {
 	part    string // of its rows
 	hosts   int    // 1: this one
@@ -16,7 +16,7 @@ type site struct {
 	network nethosts.Network
 	groups  []group
 
-	h *nethosts.Hosts // while it is measured; nil: this one
+	h *nethosts.Hosts // during the measurement; nil: this host
 }
 
 func (s *site) np() int { return s.hosts * s.perHost }
@@ -24,16 +24,16 @@ func (s *site) np() int { return s.hosts * s.perHost }
 // group is a benchmark that several implementations run in turns.
 type group struct {
 	load
-	most int      // measured in so many repetitions only; 0: in all
-	who  []string // peers, treerun, or what it runs as
-	flag string   // of treerun bench, which takes what it runs as; "": none
+	most int      // maximum number of repetitions; 0: no limit
+	who  []string // peers, treerun, or values of flag
+	flag string   // flag of treerun bench that selects the implementation; "": none
 	more []string // arguments of treerun bench
 }
 
-// empty are the ops of a job that does nothing.
+// empty is the op of a job that makes no calls.
 const empty = "start"
 
-// quickly makes all of it short, to test the program.
+// quickly makes all measurements short, to test the program.
 func quickly(all []site) []site {
 	for _, s := range all {
 		for k := range s.groups {
@@ -45,7 +45,7 @@ func quickly(all []site) []site {
 	return all
 }
 
-// measure measures at all sites, in as many repetitions as are asked for.
+// measure measures at all sites, in the given number of repetitions.
 func (m *run) measure(ctx context.Context, sites []site) error {
 	return m.repetitions(ctx, func() error {
 		for i := range sites {
@@ -83,7 +83,7 @@ func (m *run) at(ctx context.Context, s *site) (err error) {
 	return nil
 }
 
-// one runs one job of one implementation, again if it fails; then that is noted.
+// one runs one job of one implementation, again if it fails; a second failure is recorded.
 func (m *run) one(ctx context.Context, s *site, g *group, who string) {
 	err := errors.New("not run")
 	for try := 0; try < 2 && err != nil && !errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil; try++ {
@@ -98,7 +98,7 @@ func (m *run) one(ctx context.Context, s *site, g *group, who string) {
 	}
 }
 
-// line is the command line of a benchmark.
+// line returns the command line of a benchmark.
 func (m *run) line(s *site, g *group, who string) []string {
 	l := g.load
 	l.check = l.check && m.rep == 1

@@ -7,35 +7,35 @@ import (
 	"strings"
 )
 
-// Lie asks for the rows of an overlap.
+// Lie selects the rows of an overlap.
 func (v view) Lie(overlap string) view { v.Overlap = overlap; return v }
 
-// At asks for those of a density.
+// At selects the rows of a density.
 func (v view) At(density float64) view { v.Density = density; return v }
 
-// Passing asks for those in place, or not in place.
+// Passing selects the rows in place, or not in place.
 func (v view) Passing(pass string) view { v.Pass = pass; return v }
 
-// Each returns the rows of each density, falling.
+// Each returns the rows of each density, in decreasing order.
 func (v view) Each() []view {
 	list := split(v, func(k *asked) *float64 { return &k.Density })
 	slices.Reverse(list)
 	return list
 }
 
-// Dense is the time of a dense AllReduce of the same ranks.
+// Dense returns the time of a dense AllReduce of the same ranks.
 func (v view) Dense(who string) float64 { return v.Lie("").At(0).Of(who) }
 
-// Peers is the best time of those of an MPI.
+// Peers returns the best time of the MPIs.
 func (v view) Peers() float64 { return v.Lie("").At(0).Least(mpis...).Us }
 
-// Sparse is what the first of the rows says of its tensors.
+// Sparse returns the attributes of the tensors of the first row.
 func (v view) Sparse() *sparse { return v.rowsOf()[0].Sparse }
 
-// SentMB is the most that a rank sent, in megabytes.
+// SentMB returns the maximum that a rank sent, in megabytes.
 func (v view) SentMB() float64 { return float64(v.Sparse().Sent) / 1e6 }
 
-// Forms are those that the ranks can choose between, beside the dense plan.
+// Forms returns the forms that the ranks can choose, in addition to the dense plan.
 func (v view) Forms() []string {
 	if strings.HasPrefix(v.Part, "1x") {
 		return forms(1)
@@ -43,18 +43,18 @@ func (v view) Forms() []string {
 	return forms(hosts)
 }
 
-// Search is how long the slowest rank looked for what is not zero.
+// Search returns the time that the slowest rank took to find the elements that are not zero.
 func (v view) Search() float64 {
 	return v.rowsOf().median(func(r *row) float64 { return r.Sparse.FindUs })
 }
 
-// Form is the one that was chosen.
+// Form returns the chosen form.
 func (v view) Form() string {
 	return strings.Join(distinct(v.By("price").rowsOf(), func(r *row) string { return r.Sparse.Form }), ", ")
 }
 
-// Choice is the time of the quickest form, the dense plan among them, over that of the form that
-// was chosen; NaN where fewer than three were measured by themselves.
+// Choice returns the time of the fastest form, including the dense plan, divided by that of the chosen form; NaN if
+// fewer than three were measured by themselves.
 func (v view) Choice() float64 {
 	times := map[string]float64{"dense": v.Dense("plain")}
 	for _, who := range forms(1) {

@@ -7,29 +7,29 @@ import (
 	"strings"
 )
 
-// view is what the template of a page from a record is given: the rows that a key asks
-// for. Its methods ask for fewer, and find figures, which are NaN where nothing is known.
+// view is the data for the template of a page from a record: the rows that a key selects. Its methods narrow the
+// selection, and return figures, which are NaN if they are not known.
 type view struct {
 	*record
 	asked
-	also  string  // a part whose peers count, too
+	also  string  // a part whose peers also count
 	Title string  // of a row of a table
-	Goal  float64 // share of the limit that treerun is to reach; 0: no goal
+	Goal  float64 // share of the limit that treerun must reach; 0: no goal
 }
 
-// Named gives a row of a table its title.
+// Named sets the title of a row of a table.
 func (v view) Named(title string) view { v.Title = title; return v }
 
-// In asks for the rows of a part.
+// In selects the rows of a part.
 func (v view) In(part string) view { v.Part = part; return v }
 
-// With lets the peers of another part count.
+// With adds the peers of another part.
 func (v view) With(part string) view { v.also = part; return v }
 
-// By asks for those of an implementation.
+// By selects the rows of an implementation.
 func (v view) By(who string) view { v.Who = who; return v }
 
-// For asks for those of a collective.
+// For selects the rows of a collective.
 func (v view) For(op string) view { v.Op = op; return v }
 
 // rowsOf returns the rows.
@@ -41,7 +41,7 @@ func (v view) Any() bool { return len(v.rowsOf()) > 0 }
 // Sizes returns the rows of each size, ascending.
 func (v view) Sizes() []view { return split(v, func(k *asked) *int64 { return &k.Bytes }) }
 
-// From returns those of sizes from some bytes on.
+// From returns the rows of each size of at least the given number of bytes.
 func (v view) From(bytes int) []view {
 	return slices.DeleteFunc(v.Sizes(), func(s view) bool { return s.Bytes < int64(bytes) })
 }
@@ -65,37 +65,37 @@ func split[T cmp.Ordered](v view, field func(*asked) *T) []view {
 	return list
 }
 
-// Us is the median of the rows' values, in microseconds where the part has no other unit.
+// Us returns the median of the rows' values, in microseconds unless the part has another unit.
 func (v view) Us() float64 { return v.rowsOf().median((*row).value) }
 
-// Of is Us of one implementation.
+// Of returns Us of one implementation.
 func (v view) Of(who string) float64 { return v.By(who).Us() }
 
-// Plans are those of treerun's rows.
+// Plans returns the plans of treerun's rows.
 func (v view) Plans() string {
 	v.Who = cmp.Or(v.Who, self)
 	return strings.Join(distinct(v.rowsOf(), func(r *row) string { return r.Plan }), ", ")
 }
 
-// Limit is the median of the least time that treerun bench found possible beside its rows.
+// Limit returns the median of the least times that treerun bench found possible and printed with its rows.
 func (v view) Limit() float64 {
 	v.Who = cmp.Or(v.Who, self)
 	return slices.DeleteFunc(v.rowsOf(), func(r *row) bool { return r.limit() == 0 }).median((*row).limit)
 }
 
-// Wanted returns the sizes from some bytes on, of which treerun is to reach a share of the limit.
+// Wanted returns the sizes of at least the given number of bytes, for which treerun must reach a share of the limit.
 func (v view) Wanted(goal float64, from int) []view {
 	v.Goal = goal
 	return v.From(from)
 }
 
-// best is the smallest value of some implementations, and whose it is.
+// best is the smallest value of some implementations, with the name of its implementation.
 type best struct {
 	Us  float64
 	Who string
 }
 
-// Best returns the smallest value of those that are not treerun.
+// Best returns the smallest value of the implementations other than treerun.
 func (v view) Best() best {
 	v.Who = ""
 	var peers []string
@@ -113,8 +113,7 @@ func (v view) Best() best {
 	return b
 }
 
-// Least returns the smallest value that one of some implementations has: the first of
-// those that have it.
+// Least returns the smallest value of the given implementations: the first of those that have it.
 func (v view) Least(who ...string) best {
 	b := best{Us: math.NaN()}
 	for _, name := range who {
@@ -125,10 +124,10 @@ func (v view) Least(who ...string) best {
 	return b
 }
 
-// Over is the best peer's value over that of one implementation.
+// Over returns the best peer's value divided by that of one implementation.
 func (v view) Over(who string) float64 { return v.Best().Us / v.Of(who) }
 
-// Columns are the implementations that have rows, in the order of columns and legends.
+// Columns returns the implementations that have rows, in the order of columns and legends.
 func (v view) Columns() []implementation {
 	return slices.DeleteFunc(slices.Clone(implementations), func(x implementation) bool { return !v.By(x.Name).Any() })
 }
