@@ -112,13 +112,15 @@ func (c *Comm) Dup(ctx context.Context, opts ...Option) (*Comm, error) {
 	return c.Split(ctx, 0, c.Rank(), opts...)
 }
 
-// StartDup begins a Dup without waiting for the other ranks. All ranks of c call it; ranks that call it several times
-// do so in the same order. Until Wait returns, the program may use c as usual, also for another StartDup, Split or Sub,
-// and these calls may come before the StartDup on one rank and after it on another. Calls in flight make progress
-// meanwhile. Close c only after Wait.
+// StartDup begins a Dup, and does not wait for the other ranks. All ranks of c call it; those that call it several
+// times do so in the same order.
 //
-// A goroutine makes the new communicator. Its messages make progress in every call on c that waits, including Wait;
-// without such a call they make progress some milliseconds later.
+// Until Wait returns, all calls and messages on c are allowed, also another StartDup, Split or Sub, and those under way
+// continue. Their order with respect to StartDup is free: one rank may call AllReduce before StartDup, and another rank
+// after it. Only Close of c comes after Wait.
+//
+// A goroutine makes the new communicator. Its messages move during every call on c that waits, Wait among them, and
+// otherwise some milliseconds later.
 func (c *Comm) StartDup(opts ...Option) (*StartedDup, error) {
 	in, err := c.inner().StartDup(opts)
 	if err != nil {
@@ -131,9 +133,10 @@ func (c *Comm) StartDup(opts ...Option) (*StartedDup, error) {
 // Test until one reports the end.
 type StartedDup struct{ dup *comm.StartedDup }
 
-// Wait returns the new communicator once it is made on this rank. A second Wait returns the same values. If ctx ends,
-// the communicator that is duplicated fails on all ranks. If that communicator fails before the Dup is done, there is
-// no new one.
+// Wait returns the new communicator once it is made on this rank, also if ctx has ended by then. Later calls return the
+// same communicator. If ctx ends before, the communicator that is duplicated fails on all ranks. If that one fails or
+// is closed before Wait returns, there is no new communicator, and Wait returns the failure. While another goroutine
+// makes a call on it, Wait returns ErrBusy, and may be called again.
 func (d *StartedDup) Wait(ctx context.Context) (*Comm, error) { return outside(d.dup.Wait(ctx)) }
 
 // Test makes progress on the communicator that is duplicated, and reports whether Wait would return at once, with the

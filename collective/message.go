@@ -68,7 +68,7 @@ func Probe(ctx context.Context, c *Comm, from, tag int) (Status, error) {
 // TryProbe is like Probe but does not wait: it returns false when there is no such message yet, or when none can arrive
 // any more because the senders have closed.
 func TryProbe(c *Comm, from, tag int) (Status, bool, error) {
-	return ProbeFor(context.Background(), c, from, tag, 0)
+	return probeFor(context.Background(), "TryProbe", c, from, tag, 0)
 }
 
 // ProbeFor is like Probe but waits for at most d, and then returns false; the communicator stays usable. If ctx ends,
@@ -77,10 +77,10 @@ func TryProbe(c *Comm, from, tag int) (Status, bool, error) {
 // Calls of other goroutines on c return ErrBusy while one waits in a Probe. A goroutine that serves other ranks needs a
 // communicator of its own, from Dup, and checks between two calls of ProbeFor whether it has to end.
 func ProbeFor(ctx context.Context, c *Comm, from, tag int, d time.Duration) (Status, bool, error) {
-	name := "ProbeFor"
-	if d == 0 {
-		name = "TryProbe"
-	}
+	return probeFor(ctx, "ProbeFor", c, from, tag, d)
+}
+
+func probeFor(ctx context.Context, name string, c *Comm, from, tag int, d time.Duration) (Status, bool, error) {
 	p, found, err := c.inner().Messages.Probe(ctx, name, from, tag, max(d, 0))
 	if !found {
 		return Status{}, false, err
@@ -113,7 +113,7 @@ func SendRecv[T Number](ctx context.Context, c *Comm, send []T, to int, recv []T
 // StartSend begins a Send; buf must not be changed until the Message is done.
 func StartSend[T Number](c *Comm, buf []T, to, tag int) (Message, error) {
 	out := messageOf(buf, to, tag)
-	m, err := c.inner().Messages.Start("Send", &out, tag, true)
+	m, err := c.inner().Messages.Start("StartSend", &out, tag, true)
 	return Message{m}, err
 }
 
@@ -122,7 +122,7 @@ func StartSend[T Number](c *Comm, buf []T, to, tag int) (Message, error) {
 func StartRecv[T Number](c *Comm, buf []T, from, tag int) (Message, error) {
 	in := messageOf(buf, from, tag)
 	in.Fewer = true
-	m, err := c.inner().Messages.Start("Recv", &in, tag, false)
+	m, err := c.inner().Messages.Start("StartRecv", &in, tag, false)
 	return Message{m}, err
 }
 

@@ -19,6 +19,13 @@ import (
 var renewals = map[string]func(ctx context.Context, c *Comm) (*Comm, error){
 	"Dup":   func(ctx context.Context, c *Comm) (*Comm, error) { return c.Dup(ctx) },
 	"Split": func(ctx context.Context, c *Comm) (*Comm, error) { return c.Split(ctx, 3, -c.Rank()) },
+	"StartDup": func(ctx context.Context, c *Comm) (*Comm, error) {
+		d, err := c.StartDup()
+		if err != nil {
+			return nil, err
+		}
+		return d.Wait(ctx)
+	},
 	"Sub": func(ctx context.Context, c *Comm) (*Comm, error) {
 		var all []int
 		for r := range c.Size() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -97,26 +98,174 @@ func TestStartDupMovesInCalls(t *testing.T) {
 	})
 }
 
-// TestStartDupTest: Test alone completes it, though the others come late, and returns its communicator more than once.
+// TestStartDupTest: Test alone ends several, though the other ranks start them late, and reports each of them more than
+// once.
 func TestStartDupTest(t *testing.T) {
 	onEveryHost(t, func(c *Comm) error {
-		time.Sleep(time.Duration(c.Rank()) * 5 * time.Millisecond)
+		var started [3]*StartedDup
+		var subs [3]*Comm
+		for i := range started {
+			time.Sleep(time.Duration(c.Rank()) * 3 * time.Millisecond)
+			var err error
+			if started[i], err = c.StartDup(); err != nil {
+				return err
+			}
+		}
+		for left := len(subs); left > 0; time.Sleep(100 * time.Microsecond) {
+			for i, d := range started {
+				sub, done, err := d.Test()
+				if err != nil || done != (sub != nil) || !done && subs[i] != nil {
+					return fmt.Errorf("%v, %v: %w", sub, done, err)
+				}
+				if done && subs[i] == nil {
+					subs[i] = sub
+					left--
+				}
+			}
+		}
+		var err error
+		for i, sub := range subs {
+			again, err1 := started[i].Wait(t.Context())
+			if err = errors.Join(err, err1); err != nil {
+				return err
+			}
+			err = errors.Join(err, sumOn(t.Context(), again), sub.Close())
+		}
+		return err
+	})
+}
+
+// TestStartDupAfterFailure: Wait and Test of one whose parent fails before or after StartDup return the failure, also
+// when the goroutine that makes the communicator has given up long before.
+func TestStartDupAfterFailure(t *testing.T) {
+	for _, before := range []bool{false, true} {
+		for _, test := range []bool{false, true} {
+			t.Run(fmt.Sprintf("before %v, test %v", before, test), func(t *testing.T) {
+				for r, err := range runRanks(t, 3, func(_ *fakeWorld, c *Comm) error {
+					if before {
+						c.Abort(errors.New("enough"))
+					}
+					var started [2]*StartedDup
+					for i := range started {
+						var err error
+						if started[i], err = c.StartDup(); err != nil {
+							return err
+						}
+					}
+					if c.Rank() == 1 {
+						c.Abort(errors.New("enough"))
+					}
+					time.Sleep(50 * time.Millisecond)
+					for _, d := range started {
+						sub, done, err := (*Comm)(nil), true, error(nil)
+						if test {
+							sub, done, err = d.Test()
+						} else {
+							sub, err = d.Wait(t.Context())
+						}
+						if sub != nil || !done || !errors.Is(err, ErrAborted) {
+							return fmt.Errorf("%v, %v: %w", sub, done, err)
+						}
+					}
+					return nil
+				}) {
+					if err != nil && !errors.Is(err, ErrAborted) {
+						t.Errorf("rank %d: %v", r, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestStartDupStalls: the stall timeout of a Wait ends the parent on all ranks, that of the late rank, too, and Close
+// knows nothing more.
+func TestStartDupStalls(t *testing.T) {
+	for r, err := range runRanks(t, 3, func(_ *fakeWorld, c *Comm) error {
+		if c.Rank() == 0 {
+			time.Sleep(time.Second)
+		}
+		d, err := c.StartDup()
+		if err == nil {
+			_, err = d.Wait(t.Context())
+		}
+		if !errors.Is(err, ErrStalled) || !strings.Contains(err.Error(), "rank 0 is in no call") {
+			return fmt.Errorf("not stalled: %w", err)
+		}
+		return nil
+	}, WithStallTimeout(300*time.Millisecond)) {
+		if err != nil {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}
+
+// TestStartDupBusy: a Wait during another goroutine's call is ErrBusy, and a later one returns the communicator.
+func TestStartDupBusy(t *testing.T) {
+	release := make(chan bool, 1)
+	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
 		d, err := c.StartDup()
 		if err != nil {
 			return err
 		}
-		var sub *Comm
-		for done := false; !done; time.Sleep(100 * time.Microsecond) {
-			if sub, done, err = d.Test(); err != nil || done != (sub != nil) {
-				return fmt.Errorf("%v, %v: %w", sub, done, err)
+		if c.Rank() == 0 {
+			barrier := make(chan error)
+			go func() { barrier <- Barrier(t.Context(), c) }()
+			for !c.in.Claimed() {
+				time.Sleep(time.Millisecond)
+			}
+			if sub, err := d.Wait(t.Context()); sub != nil || !errors.Is(err, ErrBusy) {
+				return fmt.Errorf("%v, %w", sub, err)
+			}
+			if sub, done, err := d.Test(); sub != nil || done || !errors.Is(err, ErrBusy) {
+				return fmt.Errorf("%v, %v, %w", sub, done, err)
+			}
+			release <- true
+			err = <-barrier
+		} else {
+			<-release
+			err = Barrier(t.Context(), c)
+		}
+		sub, err1 := d.Wait(t.Context())
+		if err = errors.Join(err, err1); err != nil {
+			return err
+		}
+		return sub.Close()
+	})
+}
+
+// TestStartDupDropped: Close of the parent closes communicators that no Wait has returned, and reports that.
+func TestStartDupDropped(t *testing.T) {
+	for r, err := range runRanks(t, 2, func(_ *fakeWorld, c *Comm) error {
+		before := runtime.NumGoroutine()
+		var started []*StartedDup
+		for range 5 {
+			d, err := c.StartDup()
+			if err != nil {
+				return err
+			}
+			started = append(started, d)
+		}
+		time.Sleep(100 * time.Millisecond) // most are made meanwhile
+		if err := c.Close(); err == nil || !strings.Contains(err.Error(), "calls or messages under way") {
+			return fmt.Errorf("Close: %w", err)
+		}
+		for _, d := range started {
+			if sub, err := d.Wait(t.Context()); sub != nil || err == nil {
+				return fmt.Errorf("%v, %w", sub, err)
 			}
 		}
-		again, done, err := d.Test()
-		if err != nil || !done || again.Name() != sub.Name() {
-			return fmt.Errorf("once more: %v, %v: %w", again, done, err)
+		for late := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+			if time.Now().After(late) {
+				return fmt.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+			}
 		}
-		return errors.Join(sumOn(t.Context(), again), sub.Close())
-	})
+		return nil
+	}) {
+		if err != nil {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
 }
 
 // TestStartDupFails: it ends with the parent, on all ranks, by any cause: a context, Abort, Close before Wait, or a

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/collective/sim"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 )
@@ -43,15 +44,13 @@ func choose(t testing.TB, p *Planner, kind plan.Kind, root int, bytes int64) *Ch
 func TestStopBy(t *testing.T) {
 	g, m := testGraphs()["mesh, 1 each"], Machine{Cores: 2}
 	want := choose(t, plannerFor(t, g, m, Options{}), plan.AllReduce, -1, 1<<20)
-	p, enough := plannerFor(t, g, m, Options{}), errors.New("enough")
+	p := plannerFor(t, g, m, Options{})
 	stops := 0
 	for ; ; stops++ {
 		left := stops
-		p.StopBy(func() error {
-			if left--; left < 0 {
-				return enough
-			}
-			return nil
+		p.StopBy(func() bool {
+			left--
+			return left < 0
 		})
 		got, err := p.Choose(plan.AllReduce, -1, 1<<20)
 		if err == nil {
@@ -61,7 +60,7 @@ func TestStopBy(t *testing.T) {
 			}
 			break
 		}
-		if !errors.Is(err, enough) {
+		if !errors.Is(err, sim.ErrStopped) {
 			t.Fatal(err)
 		}
 	}

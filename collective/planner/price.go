@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -123,6 +124,8 @@ func (p *Planner) us(b *Served, bytes int64, inflight int, c plan.Chunks, most s
 	}
 	us, err := p.pricer.Us(b.Plan, bytes, inflight, c, most)
 	switch {
+	case errors.Is(err, sim.ErrStopped):
+		return 0, err
 	case err != nil && pairwise(b.Kind) && p.apart != nil:
 		return math.Inf(1), nil
 	case err != nil:
@@ -131,8 +134,9 @@ func (p *Planner) us(b *Served, bytes int64, inflight int, c plan.Chunks, most s
 	return us, nil
 }
 
-// StopBy has stop called again and again while plans are priced, and a choice end with its error.
-func (p *Planner) StopBy(stop func() error) { p.pricer.Stop = stop }
+// StopBy sets a function that is called often while plans are priced. Once it returns true, a choice ends with
+// sim.ErrStopped.
+func (p *Planner) StopBy(stop func() bool) { p.pricer.Stop = stop }
 
 // isLong reports whether a plan has too many steps for a price.
 func (p *Planner) isLong(of *plan.Plan) bool {

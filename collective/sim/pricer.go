@@ -17,9 +17,12 @@ type Pricer struct {
 	m    Machine
 	runs map[run]took
 
-	// Stop, unless nil, is called before each run, and ends the pricing with its error.
-	Stop func() error
+	// Stop, unless nil, is called before each run. If it returns true the pricing ends with ErrStopped.
+	Stop func() bool
 }
+
+// ErrStopped is the error of a pricing that Stop has ended.
+var ErrStopped = errors.New("the search for a plan was stopped")
 
 // run is several calls at once of a plan, with messages of the given number of bytes each.
 type run struct {
@@ -148,10 +151,8 @@ func (x *Pricer) takeTurns() bool {
 func (x *Pricer) ran(k run, limit float64) (us, least float64, err error) {
 	known, has := x.runs[k]
 	if !has {
-		if x.Stop != nil {
-			if err := x.Stop(); err != nil {
-				return 0, 0, err
-			}
+		if x.Stop != nil && x.Stop() {
+			return 0, 0, ErrStopped
 		}
 		r, err := x.laidOut(k, limit)
 		if err != nil {

@@ -18,7 +18,7 @@ for f in ./cmd/treerun ./scripts/faults/testdata/renewals ./scripts/faults/testd
 done
 treerun=$work/treerun renewals=$work/renewals
 for ranks in 1 2 4; do
-    for how in dup split sub; do
+    for how in dup startdup split sub; do
         "$treerun" -np "$ranks" "$renewals" -how "$how" -count "$count"
     done
     "$treerun" -np "$ranks" "$renewals" -keep -count 50
@@ -28,7 +28,7 @@ if [ "$(id -u)" != 0 ] || ! command -v ip >/dev/null; then
     exit
 fi
 export treerun renewals
-for how in dup split sub; do
+for how in dup startdup split sub; do
     # shellcheck disable=SC2016 # inhosts sets these
     "$work/inhosts" 2 sh -c 'sh "$ENTER" "$H0" "$treerun" -np 4 -H "$H0:2,$H1:2" --launch-agent "$AGENT" \
         "$renewals" -how "$0" -count "$1"' "$how" $((count / 5))

@@ -291,6 +291,7 @@ func (g *group) swap(ctx context.Context, mine, theirs []byte) error {
 		passes[i] = engine.Pass{Peer: r, Out: mine, In: theirs[i*len(mine):][:len(mine)]}
 	}
 	if g.started != nil {
+		defer waits.Within(ctx).Pause()() // a rank that does not Wait for it is no rank that waits
 		return g.started.exchange(ctx, passes)
 	}
 	// The others wait for this rank by now: a call of another goroutine is let through, and not a reason to fail.

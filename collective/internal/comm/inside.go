@@ -28,9 +28,9 @@ type Comm struct {
 	Calls    [InFlight]engine.Call // the latest, by number
 	Messages Messages
 	err      *setup.RankError
-	splits   int // so far
-	dups     int // calls of StartDup so far
-	started  int // of them, whose Wait has not returned
+	splits   int           // so far
+	dups     int           // calls of StartDup so far
+	started  []*StartedDup // whose Wait has not returned
 	prepared prepared
 	subs     map[string]int // calls of Sub, by the ranks
 
@@ -88,7 +88,7 @@ func (c *Comm) close() error {
 		c.Endpoint.Abort(setup.LostRank(c.World))
 	default:
 	}
-	if !c.Engine.Settled() || c.started > 0 {
+	if !c.Engine.Settled() || len(c.started) > 0 {
 		c.Endpoint.Abort(transport.Faultf(transport.FaultClosed, c.Rank,
 			"rank %d closed its communicator with calls or messages under way; Wait for all of them before Close", c.Rank))
 	}
@@ -103,6 +103,11 @@ func (c *Comm) close() error {
 	c.broken()
 	close(c.closed)
 	c.watch.Wait()
+	for _, d := range c.started {
+		d.mu.Lock()
+		d.drop(c.busyError(startDup))
+		d.mu.Unlock()
+	}
 	c.Waiter.Watch.Close()
 	if err := errors.Join(gone, c.Endpoint.Close()); err != nil && !failed {
 		return fmt.Errorf("collective: rank %d: close: %w", c.Rank, err)

@@ -132,7 +132,7 @@ func (m *Messages) enter(ctx context.Context, call string, p *engine.Message, se
 		return engine.Ref{}, m.c.gaveUp(ctx, call, fmt.Sprintf(" of tag %d", p.Tag))
 	}
 	sort := rowRecv
-	if call == "Send" {
+	if send && call != "SendRecv" {
 		sort = rowSend
 	}
 	m.c.tally.enter(sort, len(p.Buf))

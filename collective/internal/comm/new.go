@@ -16,12 +16,18 @@ func New(ctx context.Context, w setup.World, opts ...setup.Option) (*Comm, error
 	c.whole, c.broken = context.WithCancel(context.Background())
 	c.Messages.c, c.Devices.c = c, c
 	if s.Plans.Planner != nil {
-		s.Plans.StopBy(c.whole.Err) // the first call of a size may plan for some tenths of a second
+		s.Plans.StopBy(c.failsInCall) // the first call of a size may plan for some tenths of a second
 	}
 	s.Waiter.Watch.SetBusy(c.Claimed)
 	s.Waiter.Watch.SetLeave(c.Close)
 	c.watch.Go(c.watchOver)
 	return c, nil
+}
+
+// failsInCall reports whether c has failed, and a call is under way that will return that.
+func (c *Comm) failsInCall() bool {
+	_, failed := c.Endpoint.Aborted()
+	return failed && c.Claimed() && !c.closing.Load()
 }
 
 // None returns a communicator that stands for a nil one: a closed one of one rank, whose calls are an ErrArgument. Each

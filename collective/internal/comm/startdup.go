@@ -2,7 +2,10 @@ package comm
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/treerun/treerun/collective/internal/engine"
@@ -18,9 +21,11 @@ type StartedDup struct {
 	beside engine.Beside
 	g      *group
 	made   chan struct{} // closed once sub and err are there
-	sub    *Comm
-	err    error
-	over   bool // Wait has returned sub, or will not
+
+	mu   sync.Mutex // held during Wait
+	over bool       // Wait has returned sub, or will not
+	sub  *Comm
+	err  error
 }
 
 // dupTag less the number of a StartDup is the tag of its messages, below those of the rounds of calls.
@@ -40,7 +45,6 @@ func (c *Comm) StartDup(opts []setup.Option) (*StartedDup, error) {
 		members[r] = r
 	}
 	c.dups++
-	c.started++
 	c.tally.count(rowSplit, 0)
 	d := &StartedDup{c: c, g: c.part(startDup, fmt.Sprintf("dup#%d", c.dups), members), made: make(chan struct{})}
 	d.g.started = d
@@ -48,12 +52,13 @@ func (c *Comm) StartDup(opts []setup.Option) (*StartedDup, error) {
 	c.watch.Go(func() {
 		d.sub, d.err = d.g.make(c.whole, opts)
 		close(d.made)
-		c.Engine.Ask(&d.beside, nil)
+		c.Engine.EndBeside(&d.beside)
 	})
+	c.started = append(c.started, d)
 	return d, nil
 }
 
-// exchange passes messages during the calls of the parent.
+// exchange passes messages during the calls of the parent. After an error it is not called again: New has failed.
 func (d *StartedDup) exchange(ctx context.Context, passes []engine.Pass) error {
 	d.c.Engine.Ask(&d.beside, passes)
 	for look := time.Millisecond; ; look = min(2*look, 10*time.Millisecond) {
@@ -70,18 +75,19 @@ func (d *StartedDup) exchange(ctx context.Context, passes []engine.Pass) error {
 
 // Wait returns the communicator once it is made on this rank. A ctx that ends is a failure of the parent.
 func (d *StartedDup) Wait(ctx context.Context) (*Comm, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	c := d.c
 	if d.over {
 		return d.sub, d.err
 	}
-	if err := c.Claim(startDup); err != nil {
-		if c.whole.Err() != nil {
-			d.drop(err)
-		}
+	if err := c.Claim(startDup); errors.Is(err, setup.ErrBusy) {
+		return nil, err
+	} else if err != nil {
+		d.drop(err)
 		return nil, err
 	}
-	d.over = true
-	c.started--
+	c.started = slices.DeleteFunc(c.started, func(s *StartedDup) bool { return s == d })
 	c.tally.enter(rowSplit, 0)
 	if fault, failed := c.Engine.WaitBeside(ctx, &d.beside, &c.Waiter); failed {
 		err := c.failDuring(fault, startDup, "")
@@ -90,6 +96,7 @@ func (d *StartedDup) Wait(ctx context.Context) (*Comm, error) {
 		return nil, err
 	}
 	c.End()
+	d.over = true
 	if d.err != nil {
 		d.err = c.notMade(ctx, d.g, d.err)
 	}
@@ -97,9 +104,13 @@ func (d *StartedDup) Wait(ctx context.Context) (*Comm, error) {
 	return d.sub, d.err
 }
 
-// drop closes the communicator, which no caller gets because of err.
+// drop closes the communicator, which no caller gets because of err, unless Wait has returned it. mu is held.
 func (d *StartedDup) drop(err error) {
-	if <-d.made; d.sub != nil {
+	<-d.made
+	if d.over {
+		return
+	}
+	if d.sub != nil {
 		d.sub.Close()
 	}
 	d.over, d.sub, d.err = true, nil, err
@@ -108,11 +119,9 @@ func (d *StartedDup) drop(err error) {
 // Test moves the calls and messages under way on the parent, and is Wait if the communicator is made, or never will be.
 func (d *StartedDup) Test() (sub *Comm, done bool, err error) {
 	c := d.c
-	if d.over {
-		return d.sub, true, d.err
-	}
-	switch err := c.Claim(startDup); {
-	case err == nil:
+	if err := c.Claim(startDup); errors.Is(err, setup.ErrBusy) {
+		return nil, false, err
+	} else if err == nil {
 		if err := c.Engine.Poll(); err != nil {
 			c.abort(engine.FaultOf(err, c.Rank, startDup))
 		}
@@ -121,9 +130,7 @@ func (d *StartedDup) Test() (sub *Comm, done bool, err error) {
 		if !d.beside.Ended() && !failed {
 			return nil, false, nil
 		}
-	case c.whole.Err() == nil: // another call is under way
-		return nil, false, err
 	}
 	sub, err = d.Wait(context.Background())
-	return sub, true, err
+	return sub, !errors.Is(err, setup.ErrBusy), err
 }

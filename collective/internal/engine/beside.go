@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 
 	"github.com/treerun/treerun/transport"
 )
@@ -14,14 +15,14 @@ type Beside struct {
 	Tag   int32         // of the messages
 	Moved chan struct{} // receives one value after each round; its capacity is one
 
-	round []Pass // that the goroutine has requested; nil: no more
-	under []*Message
-	ended bool
+	round []Pass // that the goroutine has requested
 	next  *Beside
+	under []*Message
+	ended atomic.Bool // the goroutine requests no more
+	known bool        // by the Engine
 }
 
-// Ask begins a round of b, whose slices are the Engine's until Moved, or ends b, if round is nil. Any goroutine may
-// call it.
+// Ask begins a round of b, whose slices are the Engine's until Moved. The goroutine of b calls it, once for each Moved.
 func (e *Engine) Ask(b *Beside, round []Pass) {
 	b.round = round
 	for swapped := false; !swapped; {
@@ -31,40 +32,55 @@ func (e *Engine) Ask(b *Beside, round []Pass) {
 	e.ep.Bell().Ring()
 }
 
+// EndBeside ends b. The goroutine of b calls it.
+func (e *Engine) EndBeside(b *Beside) {
+	b.ended.Store(true)
+	e.ep.Bell().Ring()
+}
+
+// Ended reports whether the goroutine of b has ended it. Any goroutine may call it.
+func (b *Beside) Ended() bool { return b.ended.Load() }
+
 // moveBeside begins the rounds that goroutines have requested, and ends those whose messages are done.
 func (e *Engine) moveBeside() (err error) {
 	for b := e.asked.Swap(nil); b != nil; b = b.next {
 		e.steps++
-		if b.round == nil {
-			b.ended = true
-			continue
-		}
 		if b.under, err = e.Exchange(b.Name, b.Tag, b.round); err != nil {
 			return err
 		}
 		e.beside = append(e.beside, b)
 	}
-	e.beside = slices.DeleteFunc(e.beside, func(b *Beside) bool {
-		for _, p := range b.under {
-			if !p.done {
-				if e.waitsBeside == b {
-					e.messages.waited = p
-				}
-				return false
-			}
-		}
-		e.steps++
-		b.Moved <- struct{}{}
-		return true
-	})
+	e.beside = slices.DeleteFunc(e.beside, e.movedBeside)
+	if b := e.waitsBeside; b != nil && b.Ended() {
+		b.known = true
+	}
 	return nil
+}
+
+// movedBeside reports whether the messages of the round of b are done.
+func (e *Engine) movedBeside(b *Beside) bool {
+	for _, p := range b.under {
+		if !p.done {
+			if e.waitsBeside == b {
+				e.messages.waited = p
+			}
+			return false
+		}
+	}
+	if e.waitsBeside == b {
+		e.messages.waited = nil
+	}
+	b.under = nil
+	e.steps++
+	b.Moved <- struct{}{}
+	return true
 }
 
 // WaitBeside returns when the goroutine of b has ended it, or with the fault of the Endpoint.
 func (e *Engine) WaitBeside(ctx context.Context, b *Beside, w *Waiter) (transport.Fault, bool) {
-	if !b.ended {
+	if !b.Ended() {
 		e.waitsBeside, e.messages.waited = b, nil
-		err := w.wait(ctx, e, &b.ended, w.Spins)
+		err := w.wait(ctx, e, &b.known, w.Spins)
 		e.waitsBeside, e.messages.waited = nil, nil
 		if err != nil {
 			return e.failWait(err, b.Name, w)
@@ -72,6 +88,3 @@ func (e *Engine) WaitBeside(ctx context.Context, b *Beside, w *Waiter) (transpor
 	}
 	return e.ep.Aborted()
 }
-
-// Ended reports whether the Engine knows that b has ended.
-func (b *Beside) Ended() bool { return b.ended }

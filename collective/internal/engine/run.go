@@ -115,7 +115,7 @@ func (e *Engine) Poll() error {
 			return err
 		}
 	}
-	if e.asked.Load() != nil || len(e.beside) > 0 {
+	if e.asked.Load() != nil || len(e.beside) > 0 || e.waitsBeside != nil {
 		if err := e.moveBeside(); err != nil {
 			return err
 		}

@@ -106,7 +106,7 @@ func (w *Waiter) wait(ctx context.Context, e *Engine, done *bool, spins int) err
 	t.asleep, t.kept = Sleeper{}, false
 	p.Wait(&t.seat, t, held, w.Pollers)
 	err := t.err
-	t.ctx, t.err = nil, nil
+	t.ctx, t.err, t.done = nil, nil, nil // what done is a part of may be large
 	return err
 }
 

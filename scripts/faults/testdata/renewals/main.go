@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	how   = flag.String("how", "dup", "dup, split or sub")
+	how   = flag.String("how", "dup", "dup, startdup, split or sub")
 	count = flag.Int("count", 10000, "renewals")
 	keep  = flag.Bool("keep", false, "close all communicators at the end, in place of each old one at once")
 )
@@ -106,6 +106,13 @@ func renew(ctx context.Context, c *collective.Comm) (*collective.Comm, error) {
 			all = append(all, c.Size()-1-r)
 		}
 		return c.Sub(ctx, all)
+	}
+	if *how == "startdup" {
+		d, err := c.StartDup()
+		if err != nil {
+			return nil, err
+		}
+		return d.Wait(ctx)
 	}
 	return c.Dup(ctx)
 }
