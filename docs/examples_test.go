@@ -9,10 +9,10 @@ import (
 
 // withoutExample are the exported functions and methods that no Example calls, and why.
 var withoutExample = map[string]string{
-	"collective UnusedPlan":  "Close says it",
+	"collective UnusedPlan":  "Close returns it",
 	"cuda Open":              "every other call does it",
-	"cuda Stats":             "for tests that look for what is left open",
-	"cuda Abandon":           "for who knows that work never ends",
+	"cuda Stats":             "for tests that look for open resources",
+	"cuda Abandon":           "for callers that know that work never ends",
 	"cuda EnablePeer":        "for peers of one process: treerun has one device in each",
 	"cuda RegisterHost":      "for memory that processes share",
 	"cuda NewWaitingStreams": "for what treerun does between devices",
@@ -21,10 +21,10 @@ var withoutExample = map[string]string{
 	"cuda TryStreamMemOps":   "for MemOps",
 	"cuda Check":             "every call does it",
 	"cuda CheckUncaptured":   "every collective does it",
-	"cuda Device":            "of what was made on it",
+	"cuda Device":            "of an object that was made on it",
 	"cuda Error":             "errors are printed",
 	"cuda Is":                "errors.Is calls it",
-	"rank AtFault":           "Failure says it",
+	"rank AtFault":           "Failure returns it",
 	"rank Error":             "errors are printed",
 	"rank Unwrap":            "errors.Is calls it",
 	"rank Epoch":             "of other launchers that start jobs again",
@@ -62,7 +62,7 @@ func TestEverythingHasAnExample(t *testing.T) {
 			t.Errorf("no Example calls %s", name)
 		}
 		if shown[name] && listed {
-			t.Errorf("an Example calls %s: take it from the list", name)
+			t.Errorf("an Example calls %s: remove it from the list", name)
 		}
 	}
 	for name := range withoutExample {

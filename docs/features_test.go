@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestFeatures: what features.md names as the test of a row is there, each flag of ours is one that treerun
-// has, and a row without a test says no.
+// TestFeatures: the tests that features.md names in a row exist, each flag of treerun in it exists,
+// and a row without a test begins with no.
 func TestFeatures(t *testing.T) {
 	where := map[string][]string{} // the packages that have a test
 	for _, s := range sources(t) {

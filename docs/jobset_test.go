@@ -25,8 +25,8 @@ type schema struct {
 	IntOrString bool               `json:"x-kubernetes-int-or-string"`
 }
 
-// check returns what is wrong with v, each with its place. What the schema does
-// not know is wrong: the server would drop it.
+// check returns the errors of v, each with its place. A field that the schema does
+// not have is an error: the server would drop it.
 func (s *schema) check(at string, v any) []string {
 	var bad []string
 	say := func(format string, args ...any) { bad = append(bad, at+": "+fmt.Sprintf(format, args...)) }
@@ -50,7 +50,7 @@ func (s *schema) check(at string, v any) []string {
 				bad = append(bad, p.check(at+"."+name, v[name])...)
 			case s.Additional != nil:
 				bad = append(bad, s.Additional.check(at+"."+name, v[name])...)
-			case at != "jobset.metadata": // of which the schema says nothing
+			case at != "jobset.metadata": // the schema does not describe it
 				say("no field is called %s", name)
 			}
 		}
@@ -111,7 +111,7 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-// The check finds what users get wrong.
+// The check finds common errors of users.
 func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		change func(job map[string]any)

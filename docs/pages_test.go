@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write docs/options.md anew; commit only a difference that you understand")
+var rewrite = flag.Bool("rewrite", false, "write docs/options.md again; commit only a difference that you understand")
 
 // pages returns the pages for users, seen from this folder.
 func pages(t *testing.T) []string {
@@ -38,7 +38,7 @@ func read(t *testing.T, page string) string {
 	return string(text)
 }
 
-// blocks returns what stands in fences of a language.
+// blocks returns the contents of fences of a language.
 func blocks(text, language string) (all []string) {
 	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(text, -1) {
 		all = append(all, m[1])
@@ -46,8 +46,8 @@ func blocks(text, language string) (all []string) {
 	return all
 }
 
-// reader is a folder in which a reader of the pages would type: treerun is in PATH, the program of the
-// README and ./train are there, and files that a user has to make.
+// reader is the folder of a reader of the pages: treerun is in PATH, and the folder has the program of the
+// README, ./train, and files that a user has to make.
 type reader struct {
 	dir, root string
 	path      string // of treerun
@@ -75,13 +75,13 @@ func newReader(t *testing.T) reader {
 	return r
 }
 
-// goFlags has go leave out what only debuggers read: that is half of the time that programs are linked for.
+// goFlags makes go omit the data for debuggers, which take half of the time for linking programs.
 var goFlags = sync.OnceValue(func() string {
 	own, _ := exec.Command("go", "env", "GOFLAGS").Output()
 	return "GOFLAGS=" + strings.TrimSpace(string(own)) + " -ldflags=-w"
 })
 
-// run has bash run a command of a page.
+// run runs a command of a page with bash.
 func (r reader) run(command string) (out string, code int) {
 	for _, folder := range []string{"examples/", "scripts/"} {
 		command = regexp.MustCompile(`(^|\s)(\./)?`+folder).ReplaceAllString(command, "${1}"+r.root+"/"+folder)
@@ -96,7 +96,7 @@ func (r reader) run(command string) (out string, code int) {
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
-// TestPagesRun: what a page types behind a "$" in a console block works here. What several pages type is run once.
+// TestPagesRun: the commands after a "$" in console blocks work here. A command of several pages runs once.
 func TestPagesRun(t *testing.T) {
 	r, ran := newReader(t), make(map[string]bool)
 	for _, page := range pages(t) {
@@ -120,8 +120,8 @@ func TestPagesRun(t *testing.T) {
 	}
 }
 
-// TestPagesElsewhere: what a page types in a sh block, for other machines than this one, is shell, and treerun
-// understands its flags.
+// TestPagesElsewhere: the commands in sh blocks, which are for other machines than this one, are valid shell, and
+// treerun accepts their flags.
 func TestPagesElsewhere(t *testing.T) {
 	r := newReader(t)
 	subcommand := regexp.MustCompile(`^treerun (topo|bench|plan|sim)\b`)
@@ -134,7 +134,7 @@ func TestPagesElsewhere(t *testing.T) {
 				case strings.Contains(command, " --nnodes "):
 					command = strings.Replace(command, "treerun", "treerun --start-timeout 0.3", 1)
 					command = strings.ReplaceAll(command, "node1:", "127.0.0.1:")
-					want = []int{125} // the others do not come
+					want = []int{125} // the other hosts do not join
 				case subcommand.MatchString(command):
 					command = subcommand.ReplaceAllString(command, "${0} --launch-agent 'false {host}'")
 					want = []int{125} // there is no such host
@@ -151,7 +151,7 @@ func TestPagesElsewhere(t *testing.T) {
 	}
 }
 
-// TestOptions: docs/options.md has what the commands say of their flags.
+// TestOptions: docs/options.md has the help of the commands.
 func TestOptions(t *testing.T) {
 	exe := built(t, "treerun")
 	var page strings.Builder
@@ -172,11 +172,11 @@ func TestOptions(t *testing.T) {
 		}
 	}
 	if read(t, "options.md") != text {
-		t.Error("docs/options.md is not what the commands say: go test ./docs -run TestOptions -rewrite")
+		t.Error("docs/options.md differs from the help of the commands: go test ./docs -run TestOptions -rewrite")
 	}
 }
 
-// TestLinks: what a page links to in this repository is there.
+// TestLinks: the targets of links within this repository exist.
 func TestLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#: ,]+)(#[^)]*)?\)`)
 	for _, page := range append(pages(t), "architecture.md", "principles.md", "security.md") {
@@ -188,7 +188,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestWords: pages for users have short sentences, the README is read to its end, and so is architecture.md.
+// TestWords: pages for users have short sentences, and the README and architecture.md have a limit of words.
 func TestWords(t *testing.T) {
 	for page, most := range map[string]int{"../README.md": 1200, "architecture.md": 3500} {
 		if n := len(strings.Fields(read(t, page))); n > most {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// decodes tells whether an expression reads numbers or fields out of bytes: a function of a
+// decodes reports whether an expression reads numbers or fields out of bytes: a function of a
 // decoder, or of an order of bytes.
 func decodes(e ast.Expr) bool {
 	call, ok := e.(*ast.SelectorExpr)
@@ -63,8 +63,8 @@ func TestDecodersAreFuzzed(t *testing.T) {
 	}
 }
 
-// TestCorpora: a corpus belongs to a fuzz test of its package: one that has moved away or is
-// gone leaves it without anybody who runs it.
+// TestCorpora: a corpus belongs to a fuzz test of its package: a test that has moved away or was
+// removed leaves a corpus that no test runs.
 func TestCorpora(t *testing.T) {
 	count := 0
 	err := filepath.WalkDir("..", func(folder string, d fs.DirEntry, err error) error {

@@ -59,7 +59,7 @@ func built(t *testing.T, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// The README's program compiles, and prints what the README says.
+// The README's program compiles, and prints the output that the README shows.
 func TestReadmeProgram(t *testing.T) {
 	text := readme(t)
 	_, rest, _ := strings.Cut(text, "```go\n")
@@ -86,6 +86,6 @@ func TestReadmeProgram(t *testing.T) {
 	got := strings.Split(strings.TrimSpace(string(out)), "\n")
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
-		t.Errorf("the program prints\n%s\nand the README says\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("the program prints\n%s\nand the README shows\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

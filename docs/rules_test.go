@@ -1,5 +1,5 @@
 // Package docs_test holds the rules of the repository that a program can
-// check: who may import whom, where unsafe, cgo and each library may be used,
+// check: the permitted imports, where unsafe, cgo and each library may be used,
 // that everything exported is documented, and how long files and functions may
 // get. It reads every Go file, whatever its build tags. Nothing imports it.
 package docs_test
@@ -30,9 +30,9 @@ type room struct {
 	pure    bool // its description ends in "Pure"
 }
 
-// table reads the rows "| `package` | what it is | `import`, `import` |" of
-// packages.md: the one place that says which packages there are, what each may
-// import of ours, and which are pure.
+// table reads the rows "| `package` | description | `import`, `import` |" of
+// packages.md, the only list of the packages, with the packages of this module that
+// each may import, and of the pure ones.
 func table(t *testing.T) map[string]room {
 	t.Helper()
 	text, err := os.ReadFile("packages.md")
@@ -47,7 +47,7 @@ func table(t *testing.T) map[string]room {
 		}
 		pkg := strings.Trim(cells[1], " `")
 		if _, twice := rooms[pkg]; twice {
-			t.Errorf("packages.md: package %s stands twice", pkg)
+			t.Errorf("packages.md: package %s is listed twice", pkg)
 		}
 		rooms[pkg] = room{
 			imports: strings.Fields(strings.NewReplacer("`", " ", ",", " ").Replace(cells[3])),
@@ -57,7 +57,7 @@ func table(t *testing.T) map[string]room {
 	return rooms
 }
 
-// libraries says who may import a module or package of somebody else. A
+// libraries lists the packages that may import a third-party module or package. A
 // library of production code that is not listed fails. "cmd/..." stands for
 // the folder and everything below it.
 var libraries = map[string]string{
@@ -71,14 +71,14 @@ var libraries = map[string]string{
 	"gonum.org/v1/gonum":     "examples/train examples/kmeans",
 	"github.com/gomlx/gomlx": "examples/gomlx", // a module of its own
 
-	// Of the standard library, what marks a mechanism that stands in one place.
+	// Packages of the standard library that mark a mechanism with a single implementation.
 	"crypto/hmac": "internal/netconn transport/shm", // proofs of connections
-	"crypto/tls":  "internal/netconn transport/tcp", // and who reads behind it
-	// A library leaves signals alone.
+	"crypto/tls":  "internal/netconn transport/tcp", // and the packages that read behind it
+	// A library does not handle signals.
 	"os/signal": "cmd/treerun/internal/... internal/testutil/fakegpu scripts/report examples/shutdown",
 }
 
-// forbidden holds what the pure packages may not touch: anything that does
+// forbidden lists the packages that pure ones may not import: anything that does
 // I/O, reads a clock or the environment, runs concurrently or is random. Of
 // math/rand/v2 they may use generators with a fixed seed.
 var (
@@ -149,14 +149,14 @@ func (s source) imported() []string {
 	return list
 }
 
-// within tells whether pkg is p, or below it when p ends in "/...".
+// within reports whether pkg is p, or below it when p ends in "/...".
 func within(pkg, p string) bool {
 	above, tree := strings.CutSuffix(p, "/...")
 	return pkg == p || tree && (pkg == above || strings.HasPrefix(pkg, above+"/"))
 }
 
-// TestImportsOfOurs: an import that the table does not have fails, and so does one of the
-// table that is not used. Test files are free.
+// TestImportsOfOurs: an import that is not in the table fails, and so does an unused one in
+// the table. Test files are exempt.
 func TestImportsOfOurs(t *testing.T) {
 	rooms := table(t)
 	used := map[string][]string{}
@@ -195,8 +195,8 @@ func TestImportsOfOurs(t *testing.T) {
 var floors = map[string]int{"internal": 0, "transport": 1, "topo": 2, "cuda": 3, "collective": 4, "rank": 4, "cmd": 5,
 	"examples": 5, "scripts": 5}
 
-// TestOneWay: imports between top-level folders go down. Test support may import what it supports, and only tests and
-// scripts import it.
+// TestOneWay: imports between top-level folders go down. Test support may import the packages that it supports, and
+// only tests and scripts import it.
 func TestOneWay(t *testing.T) {
 	const support = "internal/testutil/..."
 	for _, s := range sources(t) {
@@ -244,12 +244,12 @@ var printing = map[string]string{
 	"collective/internal/setup/config.go": "Note, without a logger of the caller's",
 	"internal/waits/waits.go":             "reports of long waits, without one",
 	"rank/launcher.go":                    "the process ends here",
-	"rank/profile.go":                     "what --pprof asked for is missing",
+	"rank/profile.go":                     "a profile that --pprof requests is missing",
 	"cuda/peers/peers.go":                 "no World, so no logger: a cache that cannot be written",
 	"cuda/peers/cache.go":                 "and one that cannot be read",
 }
 
-// TestStandardError: a library does not print behind the back of its program.
+// TestStandardError: a library does not print without the knowledge of its program.
 func TestStandardError(t *testing.T) {
 	for _, s := range sources(t) {
 		first, _, _ := strings.Cut(s.pkg, "/")
@@ -305,7 +305,7 @@ func TestFootprint(t *testing.T) {
 }
 
 // forUsers are the packages that programs of users may import. All others are below an internal
-// folder, or say in their first line that they are not for users.
+// folder, or state in their first line that they are not for users.
 const forUsers = "rank collective collective/plan collective/sparse cuda cuda/nvml topo"
 
 func TestPackagesForUsers(t *testing.T) {
@@ -317,7 +317,7 @@ func TestPackagesForUsers(t *testing.T) {
 		}
 		checked++
 		first, _, _ := strings.Cut(s.Doc.Text(), "\n")
-		if told := strings.Contains(first, "is not for users"); told == slices.Contains(strings.Fields(forUsers), s.pkg) {
+		if marked := strings.Contains(first, "is not for users"); marked == slices.Contains(strings.Fields(forUsers), s.pkg) {
 			t.Errorf("%s: the first line is %q, and users may import %s", s.path, first, forUsers)
 		}
 	}

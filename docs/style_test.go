@@ -32,7 +32,7 @@ func TestEverythingExportedIsDocumented(t *testing.T) {
 	}
 	for pkg, ok := range described {
 		if !ok {
-			t.Errorf("package %s: no doc comment says what it is and who may import it", pkg)
+			t.Errorf("package %s: no doc comment describes it and its importers", pkg)
 		}
 	}
 }
@@ -64,8 +64,8 @@ func undocumented(d ast.Decl) []string {
 	return bare
 }
 
-// TestSkips: a test skips only what the machine cannot do, through package
-// require, so that the skip can be forbidden. Fuzz tests may pass over inputs:
+// TestSkips: a test skips only checks that the machine does not support, through package
+// require, so that the skip can be forbidden. Fuzz tests may skip inputs:
 // t.Skip() without a reason.
 func TestSkips(t *testing.T) {
 	for _, s := range sources(t) {
@@ -94,7 +94,7 @@ func TestSkips(t *testing.T) {
 	}
 }
 
-// exportedReceiver tells whether d is a function, or a method that users see.
+// exportedReceiver reports whether d is a function, or a method that users see.
 func exportedReceiver(d *ast.FuncDecl) bool {
 	if d.Recv == nil {
 		return true
@@ -114,8 +114,8 @@ func exportedReceiver(d *ast.FuncDecl) bool {
 	}
 }
 
-// maxColumns is how long a line may be, but for what stands in a raw string or in what an
-// example prints.
+// maxColumns is the longest permitted line, except in a raw string or in the output of an
+// example.
 const maxColumns = 120
 
 // TestColumns keeps lines short enough to be read.

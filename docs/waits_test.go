@@ -118,7 +118,7 @@ func timesUnder(t *testing.T, heading string) (rows []listedTime) {
 
 // TestWaits: inside/waits.md lists every wait of the library that ends a call or a Close, and every grace of the
 // launcher that ends a rank, with the values of the code and in their order. No wait equals a grace: the rank would be
-// ended in the moment in which it gets on. After a failure waits take at most half of the least grace.
+// ended at the moment in which it continues. After a failure waits take at most half of the least grace.
 func TestWaits(t *testing.T) {
 	real, listed := times(t), map[string]bool{}
 	table := func(heading string) []listedTime {
