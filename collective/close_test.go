@@ -3,6 +3,7 @@ package collective
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,4 +111,22 @@ func TestCloseTwiceAtOnce(t *testing.T) {
 		go func() { second <- c.Close() }()
 		return errors.Join(c.Close(), <-second)
 	})
+}
+
+// TestExplainAfterwards: Explain prints the same plans after a failure, and after Close.
+func TestExplainAfterwards(t *testing.T) {
+	for r, err := range runRanks(t, 3, func(_ *fakeWorld, c *Comm) error {
+		c.Abort(errors.New("enough"))
+		failed := c.Explain()
+		c.Close()
+		if closed := c.Explain(); closed != failed || !strings.Contains(failed, "predicted") ||
+			strings.Contains(failed, "stopped") {
+			return fmt.Errorf("%s\nafter Close:\n%s", failed, closed)
+		}
+		return nil
+	}) {
+		if err != nil {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
 }

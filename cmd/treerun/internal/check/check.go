@@ -101,6 +101,9 @@ func Main(w io.Writer, args []string, h *Host) (int, error) {
 	if f.NArg() > 0 {
 		return 0, cmdline.Usagef("check: unexpected argument %q", f.Arg(0))
 	}
+	if _, err := where.Remote(); err != nil { // a variable that is no value of its flag is an error of the user
+		return 0, err
+	}
 	var flags []string
 	f.Visit(func(o *pflag.Flag) {
 		if o.Name != "host" && o.Name != "hostfile" {
