@@ -245,7 +245,7 @@ static void queues(void) {
     WANT(600, cuStreamQuery(behind));
     *flag = 1;
     OK(cuStreamSynchronize(behind));
-    OK(cuStreamQuery(waiting));
+    OK(cuStreamSynchronize(waiting)); /* the queue goes to the next stream before it marks this one */
 }
 
 static void *context, *full, *other;
