@@ -54,10 +54,7 @@ func (p *Planner) rootsOf(kind plan.Kind) (roots []int) {
 	case free && p.graph.Ranks > directRanks:
 		return []int{0}
 	}
-	for r := range p.graph.Ranks {
-		roots = append(roots, r)
-	}
-	return roots
+	return numbers.Below(p.graph.Ranks)
 }
 
 // AllServed returns the plans of a kind for all sizes and roots, in an order that is the

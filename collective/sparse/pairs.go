@@ -10,6 +10,7 @@ import (
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // Pairs is a sparse matrix that contains some of its rows, such as the gradient of an embedding:
@@ -66,11 +67,7 @@ func sorted[T Number](in Pairs[T]) Pairs[T] {
 	if rising {
 		return in
 	}
-	order := make([]int, len(in.Indices))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return int(int64(in.Indices[a]) - int64(in.Indices[b])) })
+	order := numbers.Order(len(in.Indices), func(a, b int) int { return int(int64(in.Indices[a]) - int64(in.Indices[b])) })
 	out := Pairs[T]{Width: in.Width}
 	for _, i := range order {
 		row := in.Values[i*in.Width : (i+1)*in.Width]

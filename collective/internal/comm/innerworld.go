@@ -8,6 +8,7 @@ import (
 
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // inner is the World of a communicator's own ranks. Its AllGather is a call of the communicator, which is claimed: a
@@ -21,11 +22,7 @@ type inner struct {
 
 // newInner returns the inner World of c for opening the links or devices that what names.
 func newInner(c *Comm, what string) *inner {
-	all := make([]int, c.Size)
-	for r := range all {
-		all[r] = r
-	}
-	w := &inner{group: newGroup(c, c.idOf(what), all), c: c}
+	w := &inner{group: newGroup(c, c.idOf(what), numbers.Below(c.Size)), c: c}
 	if what == openDevices {
 		w.flags = engine.OnDevice
 	}

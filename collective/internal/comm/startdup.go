@@ -10,6 +10,7 @@ import (
 
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/internal/setup"
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 const startDup = "StartDup"
@@ -40,14 +41,11 @@ func (c *Comm) StartDup(opts []setup.Option) (*StartedDup, error) {
 	if c.Plans.Messages < 0 {
 		return nil, c.ArgumentError(startDup, "it is for %s", c.Plans.NoMessages())
 	}
-	members := make([]int, c.Size)
-	for r := range members {
-		members[r] = r
-	}
 	c.dups++
 	c.tally.count(rowSplit, 0)
-	d := &StartedDup{c: c, g: c.part(startDup, fmt.Sprintf("dup#%d", c.dups), members), made: make(chan struct{})}
-	d.g.started = d
+	g := c.part(startDup, fmt.Sprintf("dup#%d", c.dups), numbers.Below(c.Size))
+	d := &StartedDup{c: c, g: g, made: make(chan struct{})}
+	g.started = d
 	d.beside = engine.Beside{Name: startDup, Tag: dupTag - int32(c.dups&(1<<29-1)), Moved: make(chan struct{}, 1)}
 	c.watch.Go(func() {
 		d.sub, d.err = d.g.make(c.whole, opts)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -145,10 +146,7 @@ func (l *Layout) schedule(p *plan.Plan) (schedule, error) {
 // steps of a batch, are on one stream.
 func (s *schedule) batch(own []todo) {
 	slices.SortStableFunc(own, func(a, b todo) int { return cmp.Or(a.level-b.level, int(a.kind())-int(b.kind())) })
-	streams := make([]int, s.tracks) // by track: one that is on the same stream
-	for t := range streams {
-		streams[t] = t
-	}
+	streams := numbers.Below(s.tracks) // by track: one that is on the same stream
 	for _, do := range own {
 		if n := len(s.batches) - 1; n >= 0 && s.batches[n].takes(&do) {
 			with := streams[s.batches[n].steps[0].track]
