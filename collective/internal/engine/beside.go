@@ -59,15 +59,11 @@ func (e *Engine) moveBeside() (err error) {
 
 // movedBeside reports whether the messages of the round of b are done.
 func (e *Engine) movedBeside(b *Beside) bool {
-	for _, p := range b.under {
-		if !p.done {
-			if e.waitsBeside == b {
-				e.messages.waited = p
-			}
-			return false
-		}
+	waits := e.waitsBeside == b
+	if !e.passed(b.under, waits) {
+		return false
 	}
-	if e.waitsBeside == b {
+	if waits {
 		e.messages.waited = nil
 	}
 	b.under = nil

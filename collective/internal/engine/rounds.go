@@ -53,13 +53,8 @@ func (e *Engine) moveRounds() (err error) {
 				}
 				e.steps++
 			}
-			for _, p := range c.under {
-				if !p.done {
-					if e.waits != nil && e.waits.left == 0 { // this rank waits for c, or for a call behind it
-						e.messages.waited = p
-					}
-					return nil
-				}
+			if !e.passed(c.under, e.waits != nil && e.waits.left == 0) { // it waits for c, or for a call behind it
+				return nil
 			}
 			if err := c.Rounds[0].Then(); err != nil {
 				return err
@@ -73,6 +68,20 @@ func (e *Engine) moveRounds() (err error) {
 		e.steps++
 	}
 	return nil
+}
+
+// passed reports whether all messages of a round are done. If this rank waits for the round, it waits for the first
+// message that is not done.
+func (e *Engine) passed(round []*Message, waits bool) bool {
+	for _, p := range round {
+		if !p.done {
+			if waits {
+				e.messages.waited = p
+			}
+			return false
+		}
+	}
+	return true
 }
 
 // roundsTag less the number of the call is the tag of the messages of its rounds; callers' tags are not negative.

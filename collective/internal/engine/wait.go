@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -89,7 +90,7 @@ func (w *Waiter) wait(ctx context.Context, e *Engine, done *bool, spins int) err
 		idle++
 		err := e.Poll()
 		if err == nil && !*done && (e.steps != steps || idle > spins) {
-			err = e.aborted()
+			err = Aborted(e.ep)
 		}
 		if err != nil || *done {
 			if held {
@@ -110,10 +111,10 @@ func (w *Waiter) wait(ctx context.Context, e *Engine, done *bool, spins int) err
 	return err
 }
 
-// aborted is ErrAborted once the Endpoint has a fault. A wait looks after each step and each yield: on a busy host a
-// few of them take as long as a rank may go on after a failure.
-func (e *Engine) aborted() error {
-	if _, failed := e.ep.Aborted(); failed {
+// Aborted returns ErrAborted once ep has a fault. A wait looks after each step and each yield: on a busy host a few of
+// them take as long as a rank may go on after a failure.
+func Aborted(ep transport.Endpoint) error {
+	if _, failed := ep.Aborted(); failed {
 		return ErrAborted
 	}
 	return nil
@@ -184,7 +185,7 @@ func (t *wait) Poll() progress.State {
 	}
 	moved := e.steps != t.steps || *t.done
 	if t.err == nil && !*t.done && (moved || t.idle > t.spins) {
-		t.err = e.aborted()
+		t.err = Aborted(e.ep)
 	}
 	if moved && t.err == nil && t.idle > t.spins {
 		t.asleep.End(t.Watch)
@@ -280,10 +281,7 @@ func (s *Sleeper) Sleep(ctx context.Context, ep transport.Endpoint, watch *waits
 
 // begin checks that the wait may continue.
 func (s *Sleeper) begin(ctx context.Context, ep transport.Endpoint) error {
-	if _, aborted := ep.Aborted(); aborted {
-		return ErrAborted
-	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(Aborted(ep), ctx.Err()); err != nil {
 		return err
 	}
 	if s.looked.IsZero() { // since may be set by Tired
@@ -303,9 +301,7 @@ func (s *Sleeper) prepare(ctx context.Context, ep transport.Endpoint, watch *wai
 	}
 	ep.Bell().Prepare()
 	moved, err := w.Poll()
-	if _, aborted := ep.Aborted(); aborted && err == nil {
-		err = ErrAborted
-	}
+	err = cmp.Or(err, Aborted(ep))
 	if err == nil && !moved {
 		max := s.long()
 		if end, is := ctx.Deadline(); is {

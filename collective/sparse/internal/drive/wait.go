@@ -91,8 +91,8 @@ func (r *run) wait(ctx context.Context) error {
 			}
 		}
 		if idle&63 == 63 || idle > yields {
-			if _, aborted := r.ep.Aborted(); aborted {
-				return engine.ErrAborted
+			if err := engine.Aborted(r.ep); err != nil {
+				return err
 			}
 		}
 	}
