@@ -200,6 +200,28 @@ func TestStartDupStalls(t *testing.T) {
 	}
 }
 
+// TestStartDupGivesUp: the error of a Wait that is canceled names the rank that has not called StartDup.
+func TestStartDupGivesUp(t *testing.T) {
+	errs := runRanks(t, 2, func(_ *fakeWorld, c *Comm) error {
+		if c.Rank() == 0 {
+			time.Sleep(500 * time.Millisecond)
+			return nil
+		}
+		d, err := c.StartDup()
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(200*time.Millisecond, cancel)
+		_, err = d.Wait(ctx)
+		return err
+	})
+	if err := errs[1]; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(),
+		"rank 1 gave up in StartDup on world: context canceled; it waited for rank 0 to send") {
+		t.Error(err)
+	}
+}
+
 // TestStartDupBusy: a Wait during another goroutine's call is ErrBusy, and a later one returns the communicator.
 func TestStartDupBusy(t *testing.T) {
 	release := make(chan bool, 1)

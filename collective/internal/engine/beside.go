@@ -77,10 +77,10 @@ func (e *Engine) WaitBeside(ctx context.Context, b *Beside, w *Waiter) (transpor
 	if !b.Ended() {
 		e.waitsBeside, e.messages.waited = b, nil
 		err := w.wait(ctx, e, &b.known, w.Spins)
-		e.waitsBeside, e.messages.waited = nil, nil
-		if err != nil {
+		if e.waitsBeside = nil; err != nil {
 			return e.failWait(err, b.Name, w)
 		}
+		e.messages.waited = nil
 	}
 	return e.ep.Aborted()
 }
