@@ -56,16 +56,19 @@ func reduceFunc[T any](c *Comm, send, recv []T, f func(into, from []T), root int
 // and recv have the same length on all ranks; they may be the same slice. After an error the contents of recv are
 // undefined, and of send where it shares memory with recv.
 func Scan[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error {
-	return c.inner().Run(ctx, scanArgs(comm.InOrder(2), c, send, recv, op, false))
+	return c.inner().Run(ctx, scanArgs(c, send, recv, op, false))
 }
 
 // ExScan is Scan without this rank's own part: recv of rank 0 stays as it was.
 func ExScan[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error {
-	return c.inner().Run(ctx, scanArgs(comm.InOrder(3), c, send, recv, op, true))
+	return c.inner().Run(ctx, scanArgs(c, send, recv, op, true))
 }
 
-func scanArgs[T Number](a *comm.Args, c *Comm, send, recv []T, op Op, exclusive bool) *comm.Args {
-	t := dtypeOf[T]()
+func scanArgs[T Number](c *Comm, send, recv []T, op Op, exclusive bool) *comm.Args {
+	a, t := comm.InOrder(2), dtypeOf[T]()
+	if exclusive {
+		a = comm.InOrder(3)
+	}
 	if k := kernel.Op(op); !k.Valid() || !k.Takes(t) || op == Avg {
 		a.Refuse(c.inner(), "no operation %v of %v", op, t)
 	}

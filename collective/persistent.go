@@ -103,12 +103,12 @@ func ReduceFuncInit[T any](c *Comm, send, recv []T, f func(into, from []T), root
 
 // ScanInit prepares a Scan.
 func ScanInit[T Number](c *Comm, send, recv []T, op Op) (*Persistent, error) {
-	return persistent(c, scanArgs(comm.InOrder(2), c, send, recv, op, false))
+	return persistent(c, scanArgs(c, send, recv, op, false))
 }
 
 // ExScanInit prepares an ExScan.
 func ExScanInit[T Number](c *Comm, send, recv []T, op Op) (*Persistent, error) {
-	return persistent(c, scanArgs(comm.InOrder(3), c, send, recv, op, true))
+	return persistent(c, scanArgs(c, send, recv, op, true))
 }
 
 // ScanFuncInit prepares a ScanFunc.

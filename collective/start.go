@@ -77,12 +77,12 @@ func StartReduceFunc[T any](c *Comm, send, recv []T, f func(into, from []T), roo
 
 // StartScan begins a Scan; see Request.
 func StartScan[T Number](c *Comm, send, recv []T, op Op) (Request, error) {
-	return c.begun(scanArgs(comm.InOrder(2), c, send, recv, op, false))
+	return c.begun(scanArgs(c, send, recv, op, false))
 }
 
 // StartExScan begins an ExScan; see Request.
 func StartExScan[T Number](c *Comm, send, recv []T, op Op) (Request, error) {
-	return c.begun(scanArgs(comm.InOrder(3), c, send, recv, op, true))
+	return c.begun(scanArgs(c, send, recv, op, true))
 }
 
 // StartScanFunc begins a ScanFunc; see Request.

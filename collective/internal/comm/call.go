@@ -193,8 +193,8 @@ func (a *Args) layOut(c *Comm, name string, counts []int) []int {
 	return begins
 }
 
-// gathers turns a into an AllGather of elements of t.
-func (a *Args) gathers(c *Comm, t kernel.DType, mine, all []byte) *Args {
+// SetGather turns a into an AllGather of elements of t.
+func (a *Args) SetGather(c *Comm, t kernel.DType, mine, all []byte) *Args {
 	a.In, a.Out = mine, all
 	return a.SetHost(c, plan.AllGather, -1, t, len(mine)/t.Size(), len(all)/t.Size())
 }

@@ -26,7 +26,7 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...setup.Option) 
 	mine, gathered := make([]byte, 16), make([]byte, 16*c.Size)
 	binary.LittleEndian.PutUint64(mine, uint64(color))
 	binary.LittleEndian.PutUint64(mine[8:], uint64(key))
-	a := (&Args{as: engine.Splits}).gathers(c, kernel.Int64, mine, gathered)
+	a := (&Args{as: engine.Splits}).SetGather(c, kernel.Int64, mine, gathered)
 	if err := c.Begin(a); err != nil {
 		return nil, err
 	}

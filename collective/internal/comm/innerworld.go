@@ -42,7 +42,7 @@ const (
 func (w *inner) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
 	c := w.c
 	return gatherBlobs(blob, c.Size, func(mine, all []byte) error {
-		return c.heldGather(ctx, (&Args{as: engine.Exchange, flags: w.flags}).gathers(c, kernel.Uint8, mine, all), &c.Waiter)
+		return c.heldGather(ctx, (&Args{as: engine.Exchange, flags: w.flags}).SetGather(c, kernel.Uint8, mine, all), &c.Waiter)
 	})
 }
 

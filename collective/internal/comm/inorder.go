@@ -1,6 +1,7 @@
 package comm
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 
@@ -42,7 +43,7 @@ func (a *Args) SetInOrder(c *Comm, count, recvs, size, root int, id uint64, comb
 		}
 		return o.list
 	}
-	return a.gathers(c, kernel.Int64, mine, all)
+	return a.SetGather(c, kernel.Int64, mine, all)
 }
 
 // compareInOrder compares the descriptions that the ranks have given of the call, of the given number of bytes each.
@@ -70,11 +71,6 @@ func saysInOrder(b, first []byte) string {
 		text += fmt.Sprintf(" for root %d", root)
 	}
 	return text
-}
-
-// SetGather makes a, a call InOrder, gather the elements of t in every rank's mine into all, on all ranks.
-func (a *Args) SetGather(c *Comm, t kernel.DType, mine, all []byte) *Args {
-	return a.gathers(c, t, mine, all)
 }
 
 // Rounds makes the rounds of a call.
@@ -150,7 +146,7 @@ func (o *Rounds) Hand(acc []byte, root int) {
 // Scan combines the inputs of all ranks up to this one into acc, which holds the input of this rank; exclusive leaves
 // this one out: acc of rank 0 stays. Recursive doubling, as in MPICH.
 func (o *Rounds) Scan(acc []byte, exclusive bool) {
-	block, in, empty := append([]byte(nil), acc...), o.in, exclusive
+	block, in, empty := bytes.Clone(acc), o.in, exclusive
 	for step := 1; step < o.c.Size; step *= 2 {
 		peer := o.c.Rank ^ step
 		if peer >= o.c.Size {
@@ -163,7 +159,7 @@ func (o *Rounds) Scan(acc []byte, exclusive bool) {
 			continue
 		}
 		o.Add(func() {
-			before := append([]byte(nil), theirs...)
+			before := bytes.Clone(theirs)
 			o.combine(theirs, own)
 			if !first {
 				o.combine(before, acc)

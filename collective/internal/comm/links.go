@@ -74,7 +74,7 @@ const (
 // Gather is an AllGather of bytes. Its header contains its purpose, so that a rank that makes another call is detected.
 func (c *Inside) Gather(ctx context.Context, during string, mine, all []byte) error {
 	// Other ranks may still be busy preparing their bytes.
-	err := c.heldGather(ctx, (&Args{as: engine.Exchange}).gathers(c.Comm, kernel.Uint8, mine, all), &c.Waiter)
+	err := c.heldGather(ctx, (&Args{as: engine.Exchange}).SetGather(c.Comm, kernel.Uint8, mine, all), &c.Waiter)
 	if err == nil || c.err == nil {
 		return err
 	}

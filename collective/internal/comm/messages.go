@@ -131,16 +131,15 @@ func (m *Messages) enter(ctx context.Context, call string, p *engine.Message, se
 	if ctx.Err() != nil {
 		return engine.Ref{}, m.c.gaveUp(ctx, call, fmt.Sprintf(" of tag %d", p.Tag))
 	}
-	sort := rowRecv
-	if send && call != "SendRecv" {
-		sort = rowSend
+	sort, start := rowRecv, m.c.Engine.StartRecv
+	if send {
+		start = m.c.Engine.StartSend
+		if call != "SendRecv" {
+			sort = rowSend
+		}
 	}
 	m.c.tally.enter(sort, len(p.Buf))
 	ref := m.under.Add(p)
-	start := m.c.Engine.StartRecv
-	if send {
-		start = m.c.Engine.StartSend
-	}
 	err := start(ref.Message())
 	fault, failed := m.c.Endpoint.Aborted()
 	if err != nil {
