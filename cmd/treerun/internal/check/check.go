@@ -160,27 +160,24 @@ func (p *printer) line(l Line, common ...string) {
 
 // look checks this host for the given number of ranks, 0: as many as GPUs, or cores; devices is the value of --iface.
 func (h *Host) look(p *printer, ranks int, devices string) {
-	list, _ := h.Network() // network reports the error
-	spec, _ := iface.Parse(devices)
-	offered, _, _ := iface.Choose(list, spec)
-	h.Limits().check(p, h.gpus(p), ranks, len(offered))
-	h.network(p, devices)
-}
-
-// network checks the devices over which ranks reach other hosts.
-func (h *Host) network(p *printer, devices string) {
 	list, err := h.Network()
+	spec, _ := iface.Parse(devices)              // the flag has done so
+	offered, left, _ := iface.Choose(list, spec) // nothing is offered after an error
+	h.Limits().check(p, h.gpus(p), ranks, len(offered))
 	if err != nil {
 		p.line(Line{Wrong, "network", err.Error(), "may this user read /sys and /proc/net?"})
 		return
 	}
+	p.network(list, offered, left)
+}
+
+// network prints the devices over which ranks reach other hosts, and the addresses that ranks offer and leave out.
+func (p *printer) network(list []iface.Device, offered, left []iface.Address) {
 	if slices.ContainsFunc(list, func(d iface.Device) bool { return d.Kind == iface.Loopback && !d.Up }) {
 		p.line(Line{Wrong, "network", "ranks on one host reach each other over lo: " + iface.List(list), "ip link set lo up"})
 		return
 	}
-	spec, _ := iface.Parse(devices) // the flag has done so
-	offered, left, err := iface.Choose(list, spec)
-	if err != nil || !slices.ContainsFunc(offered, func(a iface.Address) bool { return !a.IP.IsLoopback() }) {
+	if !slices.ContainsFunc(offered, func(a iface.Address) bool { return !a.IP.IsLoopback() }) {
 		p.line(Line{Note, "network", "no address for other hosts: " + iface.List(list),
 			"switch a device on, or name one with --iface"})
 		return
