@@ -16,6 +16,9 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write docs/options.md again; commit only a difference that you understand")
 
+// forOthers are the pages of this folder that are not for users.
+var forOthers = []string{"architecture.md", "packages.md", "principles.md", "security.md"}
+
 // pages returns the pages for users, seen from this folder.
 func pages(t *testing.T) []string {
 	t.Helper()
@@ -23,7 +26,6 @@ func pages(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	forOthers := []string{"architecture.md", "packages.md", "principles.md", "security.md"}
 	all = slices.DeleteFunc(all, func(p string) bool { return slices.Contains(forOthers, p) })
 	return append(all, "../README.md", "../CONTRIBUTING.md", "../CHANGELOG.md", "../examples/README.md",
 		"results/README.md")
@@ -188,6 +190,19 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+var fences = regexp.MustCompile("(?ms)^```.*?^```$")
+
+// proseOf returns the lines of a page that are not code.
+func proseOf(t *testing.T, page string) (all []string) {
+	t.Helper()
+	for line := range strings.Lines(fences.ReplaceAllString(read(t, page), "")) {
+		if !strings.HasPrefix(line, "    ") {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
 // TestWords: pages for users have short sentences, and the README and architecture.md have a limit of words.
 func TestWords(t *testing.T) {
 	for page, most := range map[string]int{"../README.md": 1200, "architecture.md": 3500} {
@@ -196,12 +211,11 @@ func TestWords(t *testing.T) {
 		}
 	}
 	const most = 30
-	fences := regexp.MustCompile("(?ms)^```.*?^```$")
 	end := regexp.MustCompile(`[.:?!]\**\s|\n\n|\n *(- |\d\. |#+ )`)
 	for _, page := range pages(t) {
 		var prose strings.Builder
-		for line := range strings.Lines(fences.ReplaceAllString(read(t, page), "")) {
-			if !strings.HasPrefix(line, "    ") && !strings.HasPrefix(line, "|") {
+		for _, line := range proseOf(t, page) {
+			if !strings.HasPrefix(line, "|") {
 				prose.WriteString(line)
 			}
 		}

@@ -24,8 +24,7 @@ const (
 	toleratedInFolder = 2
 )
 
-// TestProse: comments and pages are written in plain technical English. The name that begins a comment, and text
-// between backquotes, are not counted.
+// TestProse: comments and pages are written in plain technical English. Text between backquotes is not counted.
 func TestProse(t *testing.T) {
 	words, found, examples := map[string]int{}, map[string]int{}, map[string][]string{}
 	count := func(place, text string) {
@@ -41,23 +40,16 @@ func TestProse(t *testing.T) {
 	code := regexp.MustCompile("`[^`\n]*`")
 	for _, s := range sources(t) {
 		for _, group := range s.Comments {
-			_, text, _ := strings.Cut(" "+group.Text(), " ") // without the name that is documented
-			count(s.path, code.ReplaceAllString(text, ""))
+			count(s.path, code.ReplaceAllString(group.Text(), ""))
 		}
 	}
-	others, err := filepath.Glob("inside/*.md")
+	inside, err := filepath.Glob("inside/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	others = append(others, "architecture.md", "packages.md", "principles.md", "security.md")
-	for _, page := range append(pages(t), others...) {
-		inFence := false
-		for line := range strings.Lines(read(t, page)) {
-			if strings.HasPrefix(strings.TrimSpace(line), "```") {
-				inFence = !inFence
-			} else if !inFence && !strings.HasPrefix(line, "    ") {
-				count(path.Join("docs", page), code.ReplaceAllString(line, ""))
-			}
+	for _, page := range slices.Concat(pages(t), forOthers, inside) {
+		for _, line := range proseOf(t, page) {
+			count(path.Join("docs", page), code.ReplaceAllString(line, ""))
 		}
 	}
 	allWords, allFound := 0, 0
