@@ -42,7 +42,8 @@ const (
 func (w *inner) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
 	c := w.c
 	return gatherBlobs(blob, c.Size, func(mine, all []byte) error {
-		return c.heldGather(ctx, (&Args{as: engine.Exchange, flags: w.flags}).SetGather(c, kernel.Uint8, mine, all), &c.Waiter)
+		a := &Args{as: engine.Exchange, flags: w.flags}
+		return c.heldGather(ctx, a.SetGather(c, kernel.Uint8, mine, all), &c.Waiter)
 	})
 }
 
