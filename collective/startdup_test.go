@@ -10,15 +10,6 @@ import (
 	"time"
 )
 
-// sumOn makes an AllReduce of the ranks' numbers, and returns an error if the sum is wrong.
-func sumOn(ctx context.Context, c *Comm) error {
-	x := []int64{int64(c.Rank())}
-	if err := AllReduce(ctx, c, x, x, Sum); err != nil || int(x[0]) != c.Size()*(c.Size()-1)/2 {
-		return fmt.Errorf("the sum on %s is %v: %w", c.Name(), x, err)
-	}
-	return nil
-}
-
 // TestStartDup: several are in flight, each rank waits for them in another order, and calls and messages on the parent
 // come before, between and after. None matches another.
 func TestStartDup(t *testing.T) {
