@@ -28,7 +28,7 @@ func pages(t *testing.T) []string {
 	}
 	all = slices.DeleteFunc(all, func(p string) bool { return slices.Contains(forOthers, p) })
 	return append(all, "../README.md", "../CONTRIBUTING.md", "../CHANGELOG.md", "../examples/README.md",
-		"results/README.md")
+		"lab/README.md")
 }
 
 func read(t *testing.T, page string) string {

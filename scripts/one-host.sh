@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compares treerun with Open MPI, MPICH and Gloo on this host and writes the page docs/results/one-host.md with its
+# Compares treerun with Open MPI, MPICH and Gloo on this host and writes the page docs/lab/one-host.md with its
 # plots.
 #
 #   scripts/one-host.sh             measure, then write the page: about 12 minutes on two quiet cores
@@ -14,7 +14,7 @@
 #
 # Environment, in addition to that of peers.sh:
 #   REPEAT=5            repetitions; the median counts (settings: 1)
-#   OUT=docs/results    where to write (quick: a new temporary folder)
+#   OUT=docs/lab    where to write (quick: a new temporary folder)
 #   CAP=0.03            seconds that a row's timed iterations may take; at least 3 are timed
 #
 # Implementations are interleaved, and every repetition begins with a different one. Every element of one more call is
@@ -32,7 +32,7 @@ others=(8:8 4K:16M)           # 8 B; 4 KiB, 256 KiB, 16 MiB
 flight=(150 64K)
 repeat=${REPEAT:-5}
 cap=${CAP:-0.03}
-out=${OUT:-docs/results}
+out=${OUT:-docs/lab}
 case $mode in
 full | page) ;;
 settings) repeat=${REPEAT:-1} ;;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compares treerun with Open MPI, MPICH and Gloo on several hosts, which are network namespaces that this script makes
-# and removes, and writes the page docs/results/several-hosts.md with its plot. As root, on Linux.
+# and removes, and writes the page docs/lab/several-hosts.md with its plot. As root, on Linux.
 #
 #   scripts/several-hosts.sh          measure, then write the page: about 10 minutes on two quiet cores
 #   scripts/several-hosts.sh quick    one repetition of few sizes into a new folder: to test this script
@@ -14,7 +14,7 @@
 # Environment:
 #   PEERS=DIR           the peer kit (see peers.sh); PEERS= measures treerun alone
 #   REPEAT=5            repetitions; the median counts
-#   OUT=docs/results    where to write (quick: a new temporary folder)
+#   OUT=docs/lab    where to write (quick: a new temporary folder)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mode=${1:-full}
@@ -28,7 +28,7 @@ more=()
 case $mode in
 full) ;;
 page)
-    scripts/page.sh several-hosts "${OUT:-docs/results}"
+    scripts/page.sh several-hosts "${OUT:-docs/lab}"
     exit ;;
 quick)
     more=(-quick -repeat 1)
@@ -43,7 +43,7 @@ fi
 for f in ./cmd/treerun ./examples/hello ./scripts/report; do
     installed "$f"
 done
-mkdir -p "${OUT:-docs/results}"
+mkdir -p "${OUT:-docs/lab}"
 version="$(git rev-parse --short HEAD)$(git diff --quiet HEAD -- ':!docs' || echo ' with changes')"
-"$work/report" several-hosts -treerun "$work/treerun" -hello "$work/hello" -about "$version" "${more[@]}" "${OUT:-docs/results}"
-scripts/page.sh several-hosts "${OUT:-docs/results}"
+"$work/report" several-hosts -treerun "$work/treerun" -hello "$work/hello" -about "$version" "${more[@]}" "${OUT:-docs/lab}"
+scripts/page.sh several-hosts "${OUT:-docs/lab}"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures AllReduce on eight hosts of which one has a slow card, and writes the page docs/results/slow-card.md. The
+# Measures AllReduce on eight hosts of which one has a slow card, and writes the page docs/lab/slow-card.md. The
 # hosts are network namespaces that this script makes and removes. As root, on Linux.
 #
 #   scripts/slow-card.sh          measure, then write the page: about 5 minutes on two quiet cores
@@ -11,7 +11,7 @@
 #
 # Environment:
 #   REPEAT=5            repetitions; the median counts
-#   OUT=docs/results    where to write (quick: a new temporary folder)
+#   OUT=docs/lab    where to write (quick: a new temporary folder)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mode=${1:-full}
@@ -23,14 +23,14 @@ more=(-repeat "${REPEAT:-5}")
 case $mode in
 full) ;;
 page)
-    scripts/page.sh slow-card "${OUT:-docs/results}"
+    scripts/page.sh slow-card "${OUT:-docs/lab}"
     exit ;;
 quick)
     more=(-repeat 1 -quick)
     OUT=${OUT:-$(mktemp -d)} ;;
 *) echo "usage: slow-card.sh [quick | page]" >&2; exit 64 ;;
 esac
-OUT=${OUT:-docs/results}
+OUT=${OUT:-docs/lab}
 for f in ./cmd/treerun ./scripts/report; do
     go build -o "$work/$(basename "$f")" "$f"
 done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compares sparse AllReduce with treerun's own dense one, Open MPI and MPICH, on several hosts, which are network
-# namespaces that this script makes and removes, and on one, and writes the page docs/results/sparse.md. As root, on
+# namespaces that this script makes and removes, and on one, and writes the page docs/lab/sparse.md. As root, on
 # Linux.
 #
 #   scripts/sparse.sh          measure all, then write the page: about 3 minutes a repetition on two quiet cores
@@ -12,7 +12,7 @@
 #
 # Environment:
 #   PEERS=DIR           the peer kit (see peers.sh); PEERS= measures treerun alone
-#   OUT=docs/results    where to write (quick: a new temporary folder)
+#   OUT=docs/lab    where to write (quick: a new temporary folder)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mode=${1:-full}
@@ -26,7 +26,7 @@ more=()
 case $mode in
 full) ;;
 page)
-    scripts/page.sh sparse "${OUT:-docs/results}"
+    scripts/page.sh sparse "${OUT:-docs/lab}"
     exit ;;
 quick)
     more=(-quick -repeat 1)
@@ -41,7 +41,7 @@ fi
 for f in ./cmd/treerun ./scripts/report; do
     installed "$f"
 done
-mkdir -p "${OUT:-docs/results}"
+mkdir -p "${OUT:-docs/lab}"
 version="$(git rev-parse --short HEAD)$(git diff --quiet HEAD -- ':!docs' || echo ' with changes')"
-"$work/report" sparse -treerun "$work/treerun" -about "$version" "${more[@]}" "${OUT:-docs/results}"
-scripts/page.sh sparse "${OUT:-docs/results}"
+"$work/report" sparse -treerun "$work/treerun" -about "$version" "${more[@]}" "${OUT:-docs/lab}"
+scripts/page.sh sparse "${OUT:-docs/lab}"

@@ -84,7 +84,7 @@ func deviceSlots(n int, h *hosts, budget int64) (slots, bytes int) {
 // become fewer where they would be small, if the quickest link takes longer than windowUs for them: connections that
 // share a card do not share it evenly, and the lead of some is work that the others still have to do when those are
 // done. On eight hosts with cards of 200 Mbit/s an AllReduce took 1.07 times as long as the network allows with 416 KiB
-// under way on every link, and takes 1.02 times with 96 KiB (docs/results/slow-card.md).
+// under way on every link, and takes 1.02 times with 96 KiB (docs/lab/slow-card.md).
 func hostSlots(size int, h *hosts) (slots, bytes int) {
 	const (
 		budget, ample    = 12 << 20, 48 << 20 // bytes of slots per rank; ample for networks that need it

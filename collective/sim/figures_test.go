@@ -44,7 +44,7 @@ var figures = []struct {
 var all4 = []string{"tree", "nccl ring", "parameter server", "multi-tree"}
 
 // TestFigures computes the figures and compares them with testdata/figures.tsv, which
-// scripts/report makes docs/results/simulated.md of; by itself go test computes every other one.
+// scripts/report makes docs/lab/simulated.md of; by itself go test computes every other one.
 func TestFigures(t *testing.T) {
 	const file = "testdata/figures.tsv"
 	old, err := os.ReadFile(file)
@@ -64,7 +64,7 @@ func TestFigures(t *testing.T) {
 		got := strings.TrimRight(f.of(t), "\n")
 		if got != want[f.name] && !*rewrite {
 			t.Errorf("%s is\n%s\nand not what %s has: if you understand why, run with -rewrite and write "+
-				"docs/results/simulated.md anew", f.name, got, file)
+				"docs/lab/simulated.md anew", f.name, got, file)
 		}
 		all = append(all, "["+f.name+"]\n"+got)
 	}

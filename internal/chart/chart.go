@@ -1,5 +1,5 @@
 // Package chart draws pictures as SVG files: curves over the size of a message, or over another count, for treerun
-// bench and docs/results; and the elements of the pictures of topo/draw: a head that screen readers can read and that
+// bench and docs/lab; and the elements of the pictures of topo/draw: a head that screen readers can read and that
 // follows light and dark, colours, and text that keeps clear of other text. It is free of I/O.
 package chart
 

@@ -1,4 +1,4 @@
-// Report measures treerun, alone or in comparison with Open MPI, MPICH and Gloo, for the pages of docs/results:
+// Report measures treerun, alone or in comparison with Open MPI, MPICH and Gloo, for the pages of docs/lab:
 //
 //	report NAME [flags] FOLDER
 //

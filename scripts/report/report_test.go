@@ -20,11 +20,11 @@ import (
 )
 
 var (
-	rewrite = flag.Bool("rewrite", false, "write the pages of docs/results anew from their records")
+	rewrite = flag.Bool("rewrite", false, "write the pages of docs/lab anew from their records")
 	within  = flag.String("folder", "", "look at the pages in this `folder` alone")
 )
 
-const folder = "docs/results" // in the root of the repository
+const folder = "docs/lab" // in the root of the repository
 
 // pictures holds files by their names: charts, and the page.
 type pictures map[string][]byte
@@ -56,7 +56,7 @@ func filesOf(name string, rec *record) (pictures, error) {
 	return files, written(files, name, v)
 }
 
-// Every page in docs/results equals the one that is made from its record, and its charts exist.
+// Every page in docs/lab equals the one that is made from its record, and its charts exist.
 func TestPagesAreCurrent(t *testing.T) {
 	t.Chdir("../..")
 	folders := []string{folder, filepath.Join(folder, "epyc")}

@@ -100,7 +100,7 @@ func TestFigures(t *testing.T) {
 	}
 	if want, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(want), b.String()) {
 		t.Errorf("%s is not what is simulated (%v): look at the difference after a run with -rewrite, and "+
-			"write docs/results/simulated.md anew", file, err)
+			"write docs/lab/simulated.md anew", file, err)
 	}
 }
 
