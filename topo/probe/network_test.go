@@ -210,6 +210,21 @@ func TestNetworkCanceled(t *testing.T) {
 	}
 }
 
+// The end of the context ends a wait for a host that sends nothing, long before the timeout.
+func TestNetworkCanceledInSilence(t *testing.T) {
+	conns := meshOf(t, 2)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(30*time.Millisecond, cancel)
+	begin := time.Now()
+	cfg := configOf(conns, 0)
+	if _, err := Network(ctx, cfg); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want %v", err, context.Canceled)
+	}
+	if took := time.Since(begin); took > cfg.Timeout/2 {
+		t.Errorf("it took %v", took)
+	}
+}
+
 // A peer that sends nonsense is refused, whatever the nonsense is.
 func TestNetworkNonsense(t *testing.T) {
 	for name, text := range map[string]string{
