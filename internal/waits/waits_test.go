@@ -303,6 +303,21 @@ func TestAtLeast(t *testing.T) {
 	}
 }
 
+// The largest Status that a rank makes passes the check of the others.
+func TestLargestStatus(t *testing.T) {
+	const size = 3
+	waiting, busy := NewLocal(size).Jobs[0], NewLocal(size).Jobs[0]
+	for range maxWaits + 1 {
+		await(waiting, "world", strings.Repeat("x", maxText+1), 0, 1, 2)
+		busy.NewWait("world", nil).SetBusy(func() bool { return true })
+	}
+	for _, s := range []Status{waiting.status(), busy.status()} {
+		if err := s.Check(size); err != nil || len(s.Waits)+len(s.Busy) != maxWaits {
+			t.Errorf("%d waits and %d calls: %v", len(s.Waits), len(s.Busy), err)
+		}
+	}
+}
+
 // A Status from another rank is checked.
 func TestCheck(t *testing.T) {
 	good := Status{Waits: []Waiting{{Comm: "world", In: "Barrier", For: []int{0, 2}}}, Busy: []string{"x"},
