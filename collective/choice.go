@@ -32,12 +32,14 @@ func choiceOf(c *planner.Choice, digest string) Choice {
 
 // Algorithms returns the names of the algorithms that c chooses from for a collective, for WithAlgorithm. It must not
 // run concurrently with a call of the communicator.
-func (c *Comm) Algorithms(kind plan.Kind) []string { return c.inner().Plans.CandidateNames(kind) }
+func (c *Comm) Algorithms(kind plan.Kind) []string {
+	return c.inner().Plans.Planner.CandidateNames(kind)
+}
 
 // NetworkLimit returns the upper bound, in GB/s of message, for any plan of this kind on the network between the hosts
 // as it was measured: the tree-packing bound for AllReduce, the minimum cut for a Broadcast or Reduce with this root.
 // It returns 0 if there is no such limit: all ranks are on one host, or no limit of the kind is known. Messages are
 // those of Choice.
 func (c *Comm) NetworkLimit(kind plan.Kind, root int) float64 {
-	return c.inner().Plans.LimitBetweenHosts(kind, root)
+	return c.inner().Plans.Planner.LimitBetweenHosts(kind, root)
 }

@@ -140,7 +140,7 @@ func (c *Comm) DeviceChoice(kind plan.Kind, root, bytes int) (Choice, error) {
 	if c.inner().Devices.Session == nil {
 		return Choice{PredictedUs: math.NaN()}, nil
 	}
-	choice, err := c.inner().Devices.Plans.Choose(kind, root, int64(bytes))
+	choice, err := c.inner().Devices.Session.Plans.Planner.Choose(kind, root, int64(bytes))
 	if err != nil {
 		return Choice{}, err
 	}
@@ -153,5 +153,5 @@ func (c *Comm) DeviceGraph() *topo.Graph {
 	if c.inner().Devices.Session == nil {
 		return nil
 	}
-	return c.inner().Devices.Graph
+	return c.inner().Devices.Session.Graph
 }

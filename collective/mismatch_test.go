@@ -254,7 +254,8 @@ func TestMismatchPlan(t *testing.T) {
 				}
 				other := planner.DecidedChoice{Below: math.MaxInt64, Bytes: 4000, Algorithm: name, Chunks: chunks}
 				table := planner.DecidedTable{Kind: int(plan.AllReduce), Choices: []planner.DecidedChoice{other}}
-				if err := c.in.Plans.Follow(&planner.Decision{Tables: []planner.DecidedTable{table}}); err != nil {
+				decision := &planner.Decision{Tables: []planner.DecidedTable{table}}
+				if err := c.in.Plans.Planner.Follow(decision); err != nil {
 					return err
 				}
 			}

@@ -159,7 +159,7 @@ func TestDeepCommunicators(t *testing.T) {
 			}
 			ids, names := map[string]bool{}, map[string]bool{}
 			for _, d := range all {
-				id, name := d.in.World.JobID(), d.Name()
+				id, name := d.in.Setup.World.JobID(), d.Name()
 				told, err := AllGatherObject(t.Context(), d, id+" "+name)
 				switch {
 				case err != nil:
@@ -195,7 +195,7 @@ func TestIDsOfGroups(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		ids, err := AllGatherObject(t.Context(), c, half.in.World.JobID())
+		ids, err := AllGatherObject(t.Context(), c, half.in.Setup.World.JobID())
 		if err == nil && (ids[0] != ids[1] || ids[2] != ids[3] || ids[0] == ids[2]) {
 			err = fmt.Errorf("ids %q", ids)
 		}

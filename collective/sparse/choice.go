@@ -41,7 +41,7 @@ func (r *reduction) estimate(all []hello) estimate {
 		e.thin += thin * d
 		zero *= 1 - d*(1-thin)
 		union.set().Union(s.set())
-		h := r.c.Hosts[q]
+		h := r.state.inside.Hosts[q]
 		if hosts[h] == nil {
 			hosts[h] = new(sample)
 		}
@@ -97,7 +97,7 @@ func (r *reduction) predict(e *estimate, search bool) {
 	bytes := float64(r.grid.Bytes())
 	ranks := 1 // of the largest host
 	count := make(map[int]int)
-	for _, h := range r.c.Hosts {
+	for _, h := range r.state.inside.Hosts {
 		count[h]++
 		ranks = max(ranks, count[h])
 	}
@@ -110,28 +110,29 @@ func (r *reduction) predict(e *estimate, search bool) {
 		up = e.host
 	} else {
 		ends = 2 // in and out of shared memory
-		if r.c.Share > 1 {
+		if r.state.inside.Share > 1 {
 			wait = sharedCores
 		}
 	}
-	handling := (up + e.union) * float64(r.grid.Blocks()) * blockUs * ends * r.c.Share
-	e.us[Dense] = micro(wait * r.hostPrices.us(int(bytes)))
+	handling := (up + e.union) * float64(r.grid.Blocks()) * blockUs * ends * r.state.inside.Share
+	e.us[Dense] = micro(wait * r.state.hostPrices.us(int(bytes)))
 	own := find + zeros + handling
 	moved := up + e.union
 	if e.thin > 0 && len(count) > 1 {
-		own += moved * bytes * thinUs * r.c.Share
+		own += moved * bytes * thinUs * r.state.inside.Share
 		moved = up*block.Thinned(1-e.thin) + e.union*block.Thinned(1-e.unionThin)
 	}
-	e.us[Trees] = micro(own + wait*treeFactor*r.hostPrices.us(int(bytes*moved/2)))
+	e.us[Trees] = micro(own + wait*treeFactor*r.state.hostPrices.us(int(bytes*moved/2)))
 	if r.noSharing() == "" {
 		// For a full tensor it does all the work of the dense plan.
-		e.us[Shared] = micro(find + zeros + max(r.sharedUs(e), wait*r.hostPrices.us(int(bytes*(e.mean+e.union)/2))))
+		dense := wait * r.state.hostPrices.us(int(bytes*(e.mean+e.union)/2))
+		e.us[Shared] = micro(find + zeros + max(r.sharedUs(e), dense))
 	}
 }
 
 // findUs predicts the time of a search for blocks, and the time to write zeros around a result in other memory.
 func (r *reduction) findUs(e *estimate) (find, zeros float64) {
-	bytes := float64(r.grid.Bytes()) * r.c.Share
+	bytes := float64(r.grid.Bytes()) * r.state.inside.Share
 	if e.apart {
 		zeros = (1 - e.union) * bytes * zeroUs
 	}
@@ -151,9 +152,9 @@ const (
 
 // sharedUs predicts the time of the form Shared without the search: all ranks do the same at the same time.
 func (r *reduction) sharedUs(e *estimate) float64 {
-	n := float64(r.c.Size)
+	n := float64(r.state.c.Size)
 	us := e.mean*packUs + e.union*writeUs + min(n*e.mean, e.mean+2*e.union)*readUs
-	return (us*float64(r.grid.Bytes()) + meetUs) * r.c.Share
+	return (us*float64(r.grid.Bytes()) + meetUs) * r.state.inside.Share
 }
 
 func micro(us float64) time.Duration { return time.Duration(us * 1e3) }
@@ -164,8 +165,8 @@ func (e *estimate) words(r *reduction) string {
 	fmt.Fprintf(&b, "sparse AllReduce of %d %v, %v, blocks of %d: ", r.call.Count, r.call.DType, r.call.Op, r.call.Block)
 	if r.form != ByPrice {
 		why := "as was said"
-		if len(r.servers) > 0 {
-			why = "on ranks that serve: " + topo.RankList(r.servers)
+		if len(r.state.servers) > 0 {
+			why = "on ranks that serve: " + topo.RankList(r.state.servers)
 		}
 		fmt.Fprintf(&b, "%v, %s\n", e.form, why)
 		return b.String()

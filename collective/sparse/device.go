@@ -41,10 +41,10 @@ func AllReduceDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.
 	defer state.c.End()
 	r.state = state
 	if g := state.stage; g != nil && g.device != s.Device() {
-		return Stats{}, r.c.ArgumentError(name, "a stream of %v; the communicator's sparse calls on this rank are on %v",
-			s.Device(), g.device)
+		return Stats{}, state.c.ArgumentError(name, "a stream of %v; the communicator's sparse calls on this "+
+			"rank are on %v", s.Device(), g.device)
 	}
-	defer func(own block.Set) { r.set = own }(r.set) // the stage's memory may be freed
+	defer func(own block.Set) { r.state.set = own }(r.state.set) // the stage's memory may be freed
 	err = r.run(ctx, &r)
 	runtime.KeepAlive(send)
 	runtime.KeepAlive(recv)
@@ -76,15 +76,15 @@ type deviceReduction struct {
 
 // look finds the non-zero blocks, and waits for the search, if the call needs them.
 func (r *deviceReduction) look(ctx context.Context, h *hello) error {
-	if ctx.Err() != nil || r.grid.Elements == 0 || r.form == Dense && r.c.Size > 1 {
+	if ctx.Err() != nil || r.grid.Elements == 0 || r.form == Dense && r.state.c.Size > 1 {
 		return nil
 	}
 	blocks := r.grid.Blocks()
 	words := block.Words(blocks)
-	if err := r.stageFor(r.stream.Device(), words); err != nil {
-		return r.c.FaultDevice(r.call.String(), err)
+	if err := r.state.stageFor(r.stream.Device(), words); err != nil {
+		return r.state.inside.FaultDevice(r.call.String(), err)
 	}
-	g := r.stage
+	g := r.state.stage
 	begun := time.Now()
 	err := g.find(r.stream, r.send, r.call.DType, r.grid)
 	if err == nil {
@@ -93,23 +93,24 @@ func (r *deviceReduction) look(ctx context.Context, h *hello) error {
 	if err != nil {
 		return r.stopped(ctx, err)
 	}
-	r.set, r.union = g.set(own, words), g.set(united, words)
-	r.set[words-1] &= ^uint64(0) >> (64*words - blocks) // the kernel wrote words of 32 bits
+	r.state.set, r.union = g.set(own, words), g.set(united, words)
+	r.state.set[words-1] &= ^uint64(0) >> (64*words - blocks) // the kernel wrote words of 32 bits
 	clear(r.union)
 	r.stats.Finding = time.Since(begun)
 	r.counted()
-	h.Sample = sampleOf(r.set, blocks)
+	h.Sample = sampleOf(r.state.set, blocks)
 	return nil
 }
 
 // stopped ends the communicator because the stream has failed, or because ctx ended before the stream was done.
 func (r *deviceReduction) stopped(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
-		return r.c.FaultDevice(r.call.String(), err)
+		return r.state.inside.FaultDevice(r.call.String(), err)
 	}
-	f := transport.Faultf(transport.FaultOf(ctx.Err()), r.c.Rank, "rank %d gave up in %s: %v; it waited for its device",
-		r.c.Rank, r.call.String(), ctx.Err())
-	return r.c.Fault(f, r.call.String())
+	c := r.state.c
+	f := transport.Faultf(transport.FaultOf(ctx.Err()), c.Rank, "rank %d gave up in %s: %v; it waited "+
+		"for its device", c.Rank, r.call.String(), ctx.Err())
+	return c.Fault(f, r.call.String())
 }
 
 // hostLink is the assumed rate, in GB/s, of copies of blocks to the host and back, and stagingUs the time of the waits
@@ -129,7 +130,7 @@ const (
 // price replaces the time of the dense plan by that of the devices' plan, and adds the copies to the host and back to
 // the forms of the host. All blocks are found.
 func (r *deviceReduction) price(ctx context.Context, e *estimate) error {
-	if err := r.c.OpenDevices(ctx, r.stream.Device()); err != nil {
+	if err := r.state.inside.OpenDevices(ctx, r.stream.Device()); err != nil {
 		return err
 	}
 	bytes := float64(r.grid.Bytes())
@@ -138,16 +139,16 @@ func (r *deviceReduction) price(ctx context.Context, e *estimate) error {
 			e.us[f] += micro(stagingUs + (e.most+e.union)*bytes/hostLink/1e3)
 		}
 	}
-	e.us[Dense] = micro(r.devicePrices.us(r.grid.Bytes()))
+	e.us[Dense] = micro(r.state.devicePrices.us(r.grid.Bytes()))
 	// The blocks are read and written twice, and everything is written. An AllGather moves half of what an AllReduce does.
 	passes := (e.mean + 2*e.union + 1) * bytes / deviceRate / 1e3
-	bitmaps := r.hostPrices.us(8 * block.Words(r.grid.Blocks()) * r.c.Size / 2)
-	e.us[Compact] = micro(compactUs + passes + bitmaps + r.devicePrices.us(int(e.union*bytes)))
+	bitmaps := r.state.hostPrices.us(8 * block.Words(r.grid.Blocks()) * r.state.c.Size / 2)
+	e.us[Compact] = micro(compactUs + passes + bitmaps + r.state.devicePrices.us(int(e.union*bytes)))
 	return nil
 }
 
 func (r *deviceReduction) dense(ctx context.Context) error {
-	return r.c.DenseDevice(ctx, r.stream, r.call.DType, r.call.Op, r.send, r.recv, r.grid.Elements)
+	return r.state.inside.DenseDevice(ctx, r.stream, r.call.DType, r.call.Op, r.send, r.recv, r.grid.Elements)
 }
 
 // travel exchanges the blocks, in form f: Compact, or through the host.
@@ -155,9 +156,9 @@ func (r *deviceReduction) travel(ctx context.Context, f Form) error {
 	if f == Compact {
 		return r.compact(ctx)
 	}
-	g := r.stage
+	g := r.state.stage
 	r.counted()
-	if err := r.c.FaultDevice(r.name, g.gather(r.stream, r.send, r.call.DType, r.grid)); err != nil {
+	if err := r.state.inside.FaultDevice(r.name, g.gather(r.stream, r.send, r.call.DType, r.grid)); err != nil {
 		return err
 	}
 	if err := r.stream.Synchronize(ctx); err != nil {
@@ -168,7 +169,7 @@ func (r *deviceReduction) travel(ctx context.Context, f Form) error {
 	if err := r.exchange(ctx, f, true); err != nil {
 		return err
 	}
-	return r.c.FaultDevice(r.name, g.scatter(r.stream, r.recv, r.call.DType, r.grid))
+	return r.state.inside.FaultDevice(r.name, g.scatter(r.stream, r.recv, r.call.DType, r.grid))
 }
 
 // alone is the call of a communicator of one rank.
@@ -177,5 +178,5 @@ func (r *deviceReduction) alone(context.Context) error {
 	if r.send == r.recv || r.grid.Elements == 0 {
 		return nil
 	}
-	return r.c.FaultDevice(r.name, r.stream.Memcpy(r.recv, r.send, int64(r.grid.Bytes())))
+	return r.state.inside.FaultDevice(r.name, r.stream.Memcpy(r.recv, r.send, int64(r.grid.Bytes())))
 }

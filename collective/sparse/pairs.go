@@ -92,7 +92,7 @@ func (p *pairs[T]) run(ctx context.Context) (Pairs[T], error) {
 		return out, err
 	}
 	if err := p.lay(); err != nil { // the same on all ranks
-		return out, p.c.ArgumentError(p.call.String(), "%w", err)
+		return out, p.state.c.ArgumentError(p.call.String(), "%w", err)
 	}
 	for q, list := range p.lists {
 		all[q].Sample = sampleOf(p.blocksOf(list), p.grid.Blocks())
@@ -121,7 +121,7 @@ func (p *pairs[T]) tellIndices(ctx context.Context, all []hello) error {
 	for q := range all {
 		most = max(most, int(all[q].Pairs))
 	}
-	p.lists = make([][]uint32, p.c.Size)
+	p.lists = make([][]uint32, p.state.c.Size)
 	if most == 0 {
 		return nil
 	}
@@ -129,14 +129,14 @@ func (p *pairs[T]) tellIndices(ctx context.Context, all []hello) error {
 	for i, index := range p.own.Indices {
 		binary.LittleEndian.PutUint32(mine[4*i:], index)
 	}
-	blobs := make([]byte, len(mine)*p.c.Size)
-	if err := p.c.Gather(ctx, p.name, mine, blobs); err != nil {
+	blobs := make([]byte, len(mine)*p.state.c.Size)
+	if err := p.state.inside.Gather(ctx, p.name, mine, blobs); err != nil {
 		return err
 	}
 	for q := range p.lists {
 		list, err := parseIndices(blobs[q*len(mine):(q+1)*len(mine)], int(all[q].Pairs))
 		if err != nil {
-			return p.broken(p.name, fmt.Errorf("from rank %d: %w", q, err))
+			return p.state.broken(p.name, fmt.Errorf("from rank %d: %w", q, err))
 		}
 		p.lists[q] = list
 	}
@@ -174,8 +174,8 @@ func (p *pairs[T]) lay() error {
 	}
 	p.call.Count = int64(p.grid.Elements)
 	p.stats.Blocks = p.grid.Blocks()
-	p.set = p.blocksOf(p.own.Indices)
-	p.stats.NonZero = p.set.Len()
+	p.state.set = p.blocksOf(p.own.Indices)
+	p.stats.NonZero = p.state.set.Len()
 	return nil
 }
 

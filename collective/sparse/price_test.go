@@ -9,7 +9,6 @@ import (
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/internal/comm"
-	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
@@ -18,12 +17,13 @@ import (
 type pricing struct{ ranks, perHost, perCore int }
 
 func (p pricing) of(e estimate) [formEnd]time.Duration {
-	c := &comm.Inside{Comm: &comm.Comm{Setup: &setup.Setup{Size: p.ranks}}, Share: float64(p.perCore), HeapBytes: 1 << 40}
+	inside := &comm.Inside{Share: float64(p.perCore), HeapBytes: 1 << 40}
 	for r := range p.ranks {
-		c.Hosts = append(c.Hosts, r/p.perHost)
+		inside.Hosts = append(inside.Hosts, r/p.perHost)
 	}
 	r := newReduction(newCall(allReduce, kernel.Float32, collective.Sum, 16<<20, nil))
-	r.state = &state{c: c, hostPrices: newPrices(func(bytes int) float64 { return 20 + float64(bytes)/1e3 })}
+	r.state = &state{c: &comm.Comm{Size: p.ranks}, inside: inside,
+		hostPrices: newPrices(func(bytes int) float64 { return 20 + float64(bytes)/1e3 })}
 	r.predict(&e, true)
 	return e.us
 }

@@ -18,7 +18,7 @@ func (s *state) news(c call, f Form) bool {
 
 // report prints, on rank 0, a choice that is new for calls of this length, type, operation and options.
 func (r *reduction) report(e *estimate) {
-	if r.c.Verbose && r.c.Rank == 0 && r.news(r.call, e.form) {
-		r.c.Config.Note("treerun: " + e.words(r))
+	if r.state.inside.Verbose && r.state.c.Rank == 0 && r.state.news(r.call, e.form) {
+		r.state.c.Setup.Config.Note("treerun: " + e.words(r))
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 // drive runs an exchange over links.
 func (r *reduction) drive(ctx context.Context, x drive.Exchange) error {
-	if fault, failed := drive.Run(ctx, x, &r.c.Waiter, r.name); failed {
-		return r.c.Fault(fault, r.name)
+	if fault, failed := drive.Run(ctx, x, &r.state.inside.Waiter, r.name); failed {
+		return r.state.c.Fault(fault, r.name)
 	}
 	return nil
 }
@@ -35,21 +35,21 @@ func (r *reduction) moved(n block.Counts) {
 
 // merge merges the ranks' blocks along the trees of f.
 func (r *reduction) merge(ctx context.Context, f *forest) error {
-	if err := r.open(ctx, f, r.name, r.grid.BlockBytes()); err != nil {
+	if err := r.state.open(ctx, f, r.name, r.grid.BlockBytes()); err != nil {
 		return err
 	}
 	if err := r.dealOut(f); err != nil {
-		return r.broken(r.name, err)
+		return r.state.broken(r.name, err)
 	}
 	j := merge.Job{Tensor: r.state.tensor, Grid: r.grid, Op: r.call.Op, DType: r.call.DType, Send: r.in, Recv: r.out,
-		Alone: r.c.Size-len(r.servers) == 1,
-		Union: r.union, Thin: r.severalHosts()} // in shared memory bytes are cheaper
+		Alone: r.state.c.Size-len(r.state.servers) == 1,
+		Union: r.union, Thin: r.state.severalHosts()} // in shared memory bytes are cheaper
 	if r.search != nil {
 		j.Finder = r.search
 	}
-	stars := f == &r.stars
-	if err := f.run.Begin(r.header(-1), j, r.parts, stars); err != nil {
-		return r.broken(r.name, err)
+	stars := f == &r.state.stars
+	if err := f.run.Begin(r.header(-1), j, r.state.parts, stars); err != nil {
+		return r.state.broken(r.name, err)
 	}
 	if err := r.drive(ctx, f.run); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (r *reduction) merge(ctx context.Context, f *forest) error {
 	all, own := f.run.Counts()
 	r.moved(all)
 	if stars {
-		r.stats.Servers = len(r.servers)
+		r.stats.Servers = len(r.state.servers)
 		r.stats.WorkerBlocks, r.stats.WorkerBytes = int64(own.SentBlocks), int64(own.SentBytes)
 	}
 	return nil
@@ -69,17 +69,17 @@ const stripeBytes = 4 << 10
 // dealOut gives every tree its part of the blocks.
 func (r *reduction) dealOut(f *forest) (err error) {
 	grain := max(1, stripeBytes/r.grid.BlockBytes())
-	if r.deal, err = block.NewDeal(f.shares, grain); err != nil {
+	if r.state.deal, err = block.NewDeal(f.shares, grain); err != nil {
 		return err
 	}
 	words := block.Words(r.grid.Blocks())
-	r.parts = slices.Grow(r.parts[:0], len(f.trees))[:len(f.trees)]
-	for t := range r.parts {
-		r.parts[t] = block.Sized(r.parts[t], words)
-		clear(r.parts[t])
+	r.state.parts = slices.Grow(r.state.parts[:0], len(f.trees))[:len(f.trees)]
+	for t := range r.state.parts {
+		r.state.parts[t] = block.Sized(r.state.parts[t], words)
+		clear(r.state.parts[t])
 	}
 	if r.search == nil {
-		r.deal.Split(r.set, 0, r.grid.Blocks(), r.parts)
+		r.state.deal.Split(r.state.set, 0, r.grid.Blocks(), r.state.parts)
 	}
 	return nil
 }

@@ -19,8 +19,8 @@ type search struct {
 const pieceBytes = 256 << 10
 
 func newSearch(r *reduction) *search {
-	r.set = block.Sized(r.set, block.Words(r.grid.Blocks()))
-	clear(r.set)
+	r.state.set = block.Sized(r.state.set, block.Words(r.grid.Blocks()))
+	clear(r.state.set)
 	return &search{r: r}
 }
 
@@ -33,7 +33,7 @@ func (s *search) Find() {
 	from := s.known
 	const word = 64 // of a set
 	s.find(max(word, pieceBytes/r.grid.BlockBytes()/word*word))
-	r.deal.Split(r.set, from, s.known, r.parts)
+	r.state.deal.Split(r.state.set, from, s.known, r.state.parts)
 }
 
 // all searches all blocks at once.
@@ -45,7 +45,7 @@ func (s *search) find(blocks int) {
 	begun := time.Now()
 	from, to := s.known, min(s.known+blocks, r.grid.Blocks())
 	// Some of the zero blocks may hold -0.
-	set := r.set[from/64 : block.Words(to)]
+	set := r.state.set[from/64 : block.Words(to)]
 	residue := kernel.NonZero(r.call.DType, r.grid.Of(r.in, from, to-from), r.grid.Size, set)
 	r.fill = r.fill || residue || !r.inPlace
 	s.known = to
@@ -57,13 +57,13 @@ func (s *search) find(blocks int) {
 
 // counted stores the number of blocks of this rank, when all are found.
 func (r *reduction) counted() {
-	r.stats.NonZero = r.set.Len()
+	r.stats.NonZero = r.state.set.Len()
 	r.stats.Density = part(r.stats.NonZero, r.grid.Blocks())
 }
 
 // zero writes zeros to the blocks outside the union, when the other blocks are written.
 func (r *reduction) zero() {
 	if r.fill {
-		block.Zero(&r.zeros, r.call.DType, r.grid, r.out, r.union)
+		block.Zero(&r.state.zeros, r.call.DType, r.grid, r.out, r.union)
 	}
 }

@@ -30,7 +30,7 @@ func Serve(ctx context.Context, c *collective.Comm) error {
 		return err
 	}
 	defer s.c.End()
-	idle := s.c.Waiter.Watch.Another()
+	idle := s.inside.Waiter.Watch.Another()
 	idle.Limit = 0 // workers may compute for any time
 	defer idle.Close()
 	for {
@@ -53,8 +53,8 @@ func StopServing(ctx context.Context, c *collective.Comm) error {
 	if _, err := r.greet(ctx, hello{Call: r.call}); err != nil {
 		return err
 	}
-	if len(r.servers) == 0 {
-		return r.c.ArgumentError(name, "no rank serves")
+	if len(r.state.servers) == 0 {
+		return r.state.c.ArgumentError(name, "no rank serves")
 	}
 	return nil
 }
@@ -65,10 +65,10 @@ func control(what kind) call { return call{What: what, DType: kernel.Float32, Op
 // serve serves the workers' next call, and waits for it with idle.
 func (s *state) serve(ctx context.Context, idle *waits.Wait) (stopped bool, err error) {
 	p := pairs[float32]{reduction: reduction{state: s, call: control(serving)}}
-	busy := s.c.Waiter.Watch
-	s.c.Waiter.Watch = idle
+	busy := s.inside.Waiter.Watch
+	s.inside.Waiter.Watch = idle
 	all, err := p.greet(ctx, hello{Call: p.call})
-	s.c.Waiter.Watch = busy
+	s.inside.Waiter.Watch = busy
 	if err != nil {
 		return false, err
 	}
@@ -91,27 +91,27 @@ func (s *state) serve(ctx context.Context, idle *waits.Wait) (stopped bool, err 
 	if p.served() != "" || p.grid.Elements == 0 {
 		return false, nil
 	}
-	p.sums = block.Sized(p.sums, p.grid.Bytes())
-	p.out, p.set = p.sums, block.NewSet(p.grid.Blocks())
-	return false, p.merge(ctx, &p.stars)
+	p.state.sums = block.Sized(p.state.sums, p.grid.Bytes())
+	p.out, p.state.set = p.state.sums, block.NewSet(p.grid.Blocks())
+	return false, p.merge(ctx, &p.state.stars)
 }
 
 // served returns the reason why the ranks that serve cannot run the call, or "" if they can or there are none: the same
 // on all ranks, which have exchanged their calls.
 func (r *reduction) served() string {
-	f := r.form
-	if len(r.servers) == 0 || f == ByPrice || f == Aggregators {
+	f, servers := r.form, r.state.servers
+	if len(servers) == 0 || f == ByPrice || f == Aggregators {
 		return ""
 	}
-	return fmt.Sprintf("the form %v; ranks that serve (%s) take %v alone", f, topo.RankList(r.servers), Aggregators)
+	return fmt.Sprintf("the form %v; ranks that serve (%s) take %v alone", f, topo.RankList(servers), Aggregators)
 }
 
 // toServers makes the call run with the ranks that serve, if there are any.
 func (r *reduction) toServers() error {
 	if why := r.served(); why != "" {
-		return r.c.ArgumentError(r.call.String(), "%s", why)
+		return r.state.c.ArgumentError(r.call.String(), "%s", why)
 	}
-	if len(r.servers) > 0 {
+	if len(r.state.servers) > 0 {
 		r.form = Aggregators
 	}
 	return nil

@@ -16,14 +16,15 @@ const maxSharing = 32
 // noSharing returns the reason why the form Shared cannot run a call, or "" if it can: the same on all ranks.
 func (r *reduction) noSharing() string {
 	switch {
-	case r.severalHosts():
+	case r.state.severalHosts():
 		return "the ranks are on several hosts"
-	case r.c.Size > maxSharing:
-		return fmt.Sprintf("%d ranks, at most %d can", r.c.Size, maxSharing)
-	case r.c.HeapBytes == 0:
+	case r.state.c.Size > maxSharing:
+		return fmt.Sprintf("%d ranks, at most %d can", r.state.c.Size, maxSharing)
+	case r.state.inside.HeapBytes == 0:
 		return "the ranks share no memory but their links (see ulimit -v)"
-	case heapTimes*pool.MostBytes(r.grid) > r.c.HeapBytes:
-		return fmt.Sprintf("the ranks share %d bytes each, %d are needed", r.c.HeapBytes, heapTimes*pool.MostBytes(r.grid))
+	case heapTimes*pool.MostBytes(r.grid) > r.state.inside.HeapBytes:
+		return fmt.Sprintf("the ranks share %d bytes each, %d are needed", r.state.inside.HeapBytes,
+			heapTimes*pool.MostBytes(r.grid))
 	}
 	return ""
 }
@@ -38,7 +39,7 @@ func (s *state) openHost(ctx context.Context, during string) error {
 	if s.host != nil {
 		return nil
 	}
-	layout := transport.Layout{Size: s.c.Size, Slots: 2, SlotBytes: 64, HeapBytes: s.c.HeapBytes}
+	layout := transport.Layout{Size: s.c.Size, Slots: 2, SlotBytes: 64, HeapBytes: s.inside.HeapBytes}
 	ep, err := s.openLinks(ctx, during, "sparse shared", layout)
 	if err != nil {
 		return err
@@ -52,38 +53,38 @@ func (s *state) openHost(ctx context.Context, during string) error {
 // shareMemory runs the call in the form Shared. known reports whether this rank's blocks are found.
 func (r *reduction) shareMemory(ctx context.Context, known bool) error {
 	if why := r.noSharing(); why != "" {
-		return r.c.ArgumentError(r.call.String(), "%s", why)
+		return r.state.c.ArgumentError(r.call.String(), "%s", why)
 	}
-	if err := r.openHost(ctx, r.name); err != nil {
+	if err := r.state.openHost(ctx, r.name); err != nil {
 		return err
 	}
 	if !known {
 		newSearch(r).all()
 	}
-	job := pool.Job{Grid: r.grid, DType: r.call.DType, Op: r.call.Op, Rank: r.c.Rank, Ranks: r.c.Size, Recv: r.out,
-		Union: r.union}
-	part, err := r.host.Room(pool.PartBytes(r.grid, r.set))
+	job := pool.Job{Grid: r.grid, DType: r.call.DType, Op: r.call.Op, Rank: r.state.c.Rank, Ranks: r.state.c.Size,
+		Recv: r.out, Union: r.union}
+	part, err := r.state.host.Room(pool.PartBytes(r.grid, r.state.set))
 	if err == nil {
-		err = r.host.Begin(r.header(0), job, pool.Put(part, r.grid, r.in, r.set))
+		err = r.state.host.Begin(r.header(0), job, pool.Put(part, r.grid, r.in, r.state.set))
 	}
 	if err != nil {
-		return r.broken(r.name, err)
+		return r.state.broken(r.name, err)
 	}
-	if err := r.drive(ctx, r.host); err != nil {
+	if err := r.drive(ctx, r.state.host); err != nil {
 		return err
 	}
-	r.moved(r.host.Counts)
+	r.moved(r.state.host.Counts)
 	return nil
 }
 
 // trim frees the memory that the form Shared keeps of large calls when the next call is in another form. All ranks have
 // begun that call.
 func (r *reduction) trim(f Form) error {
-	if f == Shared || r.host == nil {
+	if f == Shared || r.state.host == nil {
 		return nil
 	}
-	if err := r.host.Trim(0); err != nil {
-		return r.broken(r.name, err)
+	if err := r.state.host.Trim(0); err != nil {
+		return r.state.broken(r.name, err)
 	}
 	return nil
 }

@@ -50,14 +50,14 @@ func claim(c *collective.Comm, name, wrong string) (*state, error) {
 	if c == nil {
 		return nil, comm.None().ArgumentError(name, "")
 	}
-	a := comm.Of(c)
+	inside := comm.Of(c)
 	if wrong != "" {
-		return nil, a.ArgumentError(name, "%s", wrong)
+		return nil, inside.Comm.ArgumentError(name, "%s", wrong)
 	}
-	if err := a.Claim(name); err != nil {
+	if err := inside.Comm.Claim(name); err != nil {
 		return nil, err
 	}
-	return stateOf(a), nil
+	return stateOf(inside), nil
 }
 
 // newReduction returns the initial state of every AllReduce.
@@ -67,7 +67,7 @@ func newReduction(c call) reduction {
 
 // reduction is an AllReduce in flight.
 type reduction struct {
-	*state
+	state   *state
 	call    call
 	form    Form // form in which the call runs
 	grid    block.Grid
@@ -109,7 +109,7 @@ func (r *reduction) reduce(ctx context.Context, m memory, all []hello) error {
 		return err
 	}
 	switch {
-	case r.c.Size == 1:
+	case r.state.c.Size == 1:
 		return m.alone(ctx)
 	case r.grid.Elements == 0:
 		r.stats.Form = Dense // there is nothing to do
@@ -134,9 +134,9 @@ func (r *reduction) reduce(ctx context.Context, m memory, all []hello) error {
 
 func (r *reduction) look(_ context.Context, h *hello) error {
 	h.Apart = !r.inPlace
-	if r.form == ByPrice && r.c.Size > 1 {
+	if r.form == ByPrice && r.state.c.Size > 1 {
 		h.Sample = draw(r.call.DType, r.grid, r.in)
-		if r.severalHosts() {
+		if r.state.severalHosts() {
 			h.Thin = h.Sample.thinness(r.grid, r.in)
 		}
 	}
@@ -146,7 +146,7 @@ func (r *reduction) look(_ context.Context, h *hello) error {
 func (r *reduction) price(context.Context, *estimate) error { return nil }
 
 func (r *reduction) dense(ctx context.Context) error {
-	return r.c.Dense(ctx, r.call.DType, r.call.Op, r.in, r.out)
+	return r.state.inside.Dense(ctx, r.call.DType, r.call.Op, r.in, r.out)
 }
 
 func (r *reduction) travel(ctx context.Context, f Form) error { return r.exchange(ctx, f, false) }
@@ -163,9 +163,9 @@ func (r *reduction) take(e *estimate) error {
 // exchange runs the call in a form that sends blocks. known reports whether this rank's blocks are found.
 func (r *reduction) exchange(ctx context.Context, f Form, known bool) (err error) {
 	if r.union == nil {
-		r.united = block.Sized(r.united, block.Words(r.grid.Blocks()))
-		clear(r.united)
-		r.union = r.united
+		r.state.united = block.Sized(r.state.united, block.Words(r.grid.Blocks()))
+		clear(r.state.united)
+		r.union = r.state.united
 	}
 	if !known && f != Shared {
 		r.search = newSearch(r)
@@ -174,9 +174,9 @@ func (r *reduction) exchange(ctx context.Context, f Form, known bool) (err error
 	case Shared:
 		err = r.shareMemory(ctx, known)
 	case Aggregators:
-		err = r.merge(ctx, &r.stars)
+		err = r.merge(ctx, &r.state.stars)
 	default:
-		err = r.merge(ctx, &r.trees)
+		err = r.merge(ctx, &r.state.trees)
 	}
 	if err == nil {
 		r.zero()
@@ -186,21 +186,22 @@ func (r *reduction) exchange(ctx context.Context, f Form, known bool) (err error
 
 // greet begins the call: it exchanges hellos with the other ranks and returns the hellos of all.
 func (r *reduction) greet(ctx context.Context, h hello) ([]hello, error) {
-	r.tensor++
-	r.name = fmt.Sprintf("%v #%d", r.call, r.tensor)
-	blobs := make([]byte, helloBytes*r.c.Size)
-	if err := r.c.Gather(ctx, r.name, h.encode(), blobs); err != nil {
+	r.state.tensor++
+	r.name = fmt.Sprintf("%v #%d", r.call, r.state.tensor)
+	blobs := make([]byte, helloBytes*r.state.c.Size)
+	if err := r.state.inside.Gather(ctx, r.name, h.encode(), blobs); err != nil {
 		return nil, err
 	}
-	all := make([]hello, r.c.Size)
+	all := make([]hello, r.state.c.Size)
 	for q := range all {
 		var err error
 		if all[q], err = parseHello(blobs[q*helloBytes : (q+1)*helloBytes]); err != nil {
-			return nil, r.broken(r.name, fmt.Errorf("from rank %d: %w", q, err))
+			return nil, r.state.broken(r.name, fmt.Errorf("from rank %d: %w", q, err))
 		}
 	}
 	if odd, words, ok := compare(all); !ok {
-		return nil, r.c.Fault(transport.Fault{Kind: transport.FaultMismatch, Rank: odd, Text: words}, r.name)
+		return nil, r.state.c.Fault(transport.Fault{Kind: transport.FaultMismatch, Rank: odd, Text: words},
+			r.name)
 	}
 	var servers []int
 	for q := range all {
@@ -208,8 +209,8 @@ func (r *reduction) greet(ctx context.Context, h hello) ([]hello, error) {
 			servers = append(servers, q)
 		}
 	}
-	if !slices.Equal(servers, r.servers) {
-		r.arrange(servers)
+	if !slices.Equal(servers, r.state.servers) {
+		r.state.arrange(servers)
 	}
 	return all, nil
 }

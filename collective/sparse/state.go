@@ -15,7 +15,8 @@ import (
 
 // state is the package's state of a communicator, from its first call on.
 type state struct {
-	c                        *comm.Inside
+	c                        *comm.Comm
+	inside                   *comm.Inside // of c
 	openLinks                func(context.Context, string, string, transport.Layout) (transport.Endpoint, error)
 	servers                  []int       // ranks that only aggregate: they were in Serve when the latest call began
 	trees                    forest      // the communicator's, each once
@@ -56,17 +57,18 @@ func (f *forest) add(t topo.Tree, share float64) {
 // maxAggregators is the maximum number of aggregators among ranks with tensors, which limits the number of links.
 const maxAggregators = 16
 
-func stateOf(c *comm.Inside) *state {
-	if s, ok := c.State.(*state); ok {
+func stateOf(inside *comm.Inside) *state {
+	if s, ok := inside.State.(*state); ok {
 		return s
 	}
-	s := &state{c: c, openLinks: c.OpenLinks, hostPrices: newPrices(c.DenseUs),
-		devicePrices: newPrices(c.DenseDeviceUs), reported: make(map[string]bool)}
-	for i, t := range c.Trees {
-		s.trees.add(t, c.Shares[i])
+	c := inside.Comm
+	s := &state{c: c, inside: inside, openLinks: c.OpenLinks, hostPrices: newPrices(inside.DenseUs),
+		devicePrices: newPrices(inside.DenseDeviceUs), reported: make(map[string]bool)}
+	for i, t := range inside.Trees {
+		s.trees.add(t, inside.Shares[i])
 	}
 	s.arrange(nil)
-	c.State = s
+	inside.State = s
 	return s
 }
 
@@ -134,7 +136,7 @@ func (s *state) open(ctx context.Context, f *forest, during string, blockBytes i
 
 // severalHosts reports whether not all ranks are on one host.
 func (s *state) severalHosts() bool {
-	return slices.ContainsFunc(s.c.Hosts, func(h int) bool { return h != s.c.Hosts[0] })
+	return slices.ContainsFunc(s.inside.Hosts, func(h int) bool { return h != s.inside.Hosts[0] })
 }
 
 // layoutOf returns the layout of the links of f.

@@ -9,7 +9,7 @@ import (
 
 // Choose returns the plan that a call takes, and its digest.
 func (c *Comm) Choose(kind plan.Kind, root, bytes int) (*planner.Choice, string, error) {
-	choice, err := c.Plans.Choose(kind, root, int64(bytes))
+	choice, err := c.Plans.Planner.Choose(kind, root, int64(bytes))
 	if err != nil {
 		return nil, "", err
 	}
@@ -22,8 +22,8 @@ func (c *Comm) Choose(kind plan.Kind, root, bytes int) (*planner.Choice, string,
 
 // UnusedPlan names a plan of WithPlan that no call has run yet; "" is none.
 func (c *Comm) UnusedPlan() string {
-	g := c.Config.Planning.Given
-	if g == nil || g.Ran || c.Devices.Session != nil && c.Devices.Given.Ran {
+	g := c.Setup.Config.Planning.Given
+	if g == nil || g.Ran || c.Devices.Session != nil && c.Devices.Session.Given.Ran {
 		return ""
 	}
 	p := g.Plan

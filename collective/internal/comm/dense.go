@@ -13,16 +13,16 @@ import (
 
 // Dense is an AllReduce within a call that has claimed c. in and out are the same memory or do
 // not overlap.
-func (c *Inside) Dense(ctx context.Context, t kernel.DType, op kernel.Op, in, out []byte) error {
+func (i *Inside) Dense(ctx context.Context, t kernel.DType, op kernel.Op, in, out []byte) error {
 	a := Args{Kind: plan.AllReduce, Root: -1, Count: len(out) / t.Size(), Work: kernel.Work{DType: t, Op: op}, In: in,
 		Out: out}
-	return c.Go(ctx, &a, &c.Waiter)
+	return i.Comm.Go(ctx, &a, &i.Waiter)
 }
 
 // DenseUs predicts the time of Dense for the given number of bytes, in microseconds. It is the same on all ranks; NaN:
 // not known.
-func (c *Inside) DenseUs(bytes int) float64 {
-	choice, _, err := c.Choose(plan.AllReduce, -1, bytes)
+func (i *Inside) DenseUs(bytes int) float64 {
+	choice, _, err := i.Comm.Choose(plan.AllReduce, -1, bytes)
 	if err != nil {
 		return math.NaN()
 	}
@@ -31,7 +31,7 @@ func (c *Inside) DenseUs(bytes int) float64 {
 
 // DenseDevice is AllReduceDevice within a call that has claimed c. in and out are the same
 // memory of the stream's device or do not overlap.
-func (c *Inside) DenseDevice(ctx context.Context, s *cuda.Stream, t kernel.DType, op kernel.Op, in, out cuda.Addr,
+func (i *Inside) DenseDevice(ctx context.Context, s *cuda.Stream, t kernel.DType, op kernel.Op, in, out cuda.Addr,
 	count int) error {
 	bytes := int64(count) * int64(t.Size())
 	k := DeviceArgs{
@@ -41,18 +41,18 @@ func (c *Inside) DenseDevice(ctx context.Context, s *cuda.Stream, t kernel.DType
 		In:     device.Buffer{Name: "send", Device: s.Device(), Addr: in, Count: count, Bytes: bytes},
 		Out:    device.Buffer{Name: "recv", Device: s.Device(), Addr: out, Count: count, Bytes: bytes},
 	}
-	return c.Devices.enqueue(ctx, &k)
+	return i.Comm.Devices.enqueue(ctx, &k)
 }
 
 // OpenDevices opens the ranks' devices, of which dev is this one's, unless a device call has: all ranks
 // call it together. An error is the caller's to return as it is.
-func (c *Inside) OpenDevices(ctx context.Context, dev *cuda.Device) error {
-	return c.Devices.have(ctx, &Args{Kind: plan.AllReduce, flags: engine.OnDevice}, dev)
+func (i *Inside) OpenDevices(ctx context.Context, dev *cuda.Device) error {
+	return i.Comm.Devices.have(ctx, &Args{Kind: plan.AllReduce, flags: engine.OnDevice}, dev)
 }
 
 // DenseDeviceUs is DenseUs for DenseDevice, of devices that are open.
-func (c *Inside) DenseDeviceUs(bytes int) float64 {
-	choice, err := c.Devices.Plans.Choose(plan.AllReduce, -1, int64(bytes))
+func (i *Inside) DenseDeviceUs(bytes int) float64 {
+	choice, err := i.Comm.Devices.Session.Plans.Planner.Choose(plan.AllReduce, -1, int64(bytes))
 	if err != nil {
 		return math.NaN()
 	}

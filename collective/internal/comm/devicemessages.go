@@ -25,8 +25,9 @@ func (d *Devices) Exchange(ctx context.Context, call string, s *cuda.Stream, t k
 		return c.gaveUp(ctx, call, "")
 	case d.Session == nil:
 		return c.ArgumentError(call, "the devices are not open: all ranks make another device call first, as BarrierDevice")
-	case d.Device != dev:
-		return c.ArgumentError(call, "a stream of %v; the communicator's device calls on this rank are on %v", dev, d.Device)
+	case d.Session.Device != dev:
+		return c.ArgumentError(call, "a stream of %v; the communicator's device calls on this rank are on %v",
+			dev, d.Session.Device)
 	}
 	if err := d.room(ctx, call, out); err != nil {
 		if ctx.Err() != nil {

@@ -15,8 +15,8 @@ import (
 
 // Devices are a communicator's devices, and the calls on their memory.
 type Devices struct {
-	*device.Session // nil until the first call
-	c               *Comm
+	Session *device.Session // nil until the first call
+	c       *Comm
 }
 
 // Enqueue puts a device call into its stream, and opens the devices before the
@@ -37,15 +37,17 @@ func (d *Devices) Enqueue(ctx context.Context, k *DeviceArgs) error {
 func (d *Devices) have(ctx context.Context, k *Args, dev *cuda.Device) error {
 	c := d.c
 	if d.Session == nil {
-		s, err := device.Open(ctx, &device.Owner{Setup: c.Setup, Inner: newInner(c, openDevices),
-			Abort: func(f transport.Fault) { c.abort(f) }, OpenLinks: c.OpenLinks}, dev)
+		s, err := device.Open(ctx, &device.Owner{Rank: c.Rank, Size: c.Size, Setup: c.Setup,
+			Inner: newInner(c, openDevices), Abort: func(f transport.Fault) { c.abort(f) },
+			OpenLinks: c.OpenLinks}, dev)
 		if err != nil {
 			return d.openingError(k, err)
 		}
 		d.Session = s
 	}
-	if d.Device != dev {
-		k.Refuse(c, "a stream of %v; the communicator's device calls on this rank are on %v", dev, d.Device)
+	if d.Session.Device != dev {
+		k.Refuse(c, "a stream of %v; the communicator's device calls on this rank are on %v", dev,
+			d.Session.Device)
 		return k.Err
 	}
 	return nil
@@ -68,10 +70,10 @@ func (d *Devices) enqueue(ctx context.Context, k *DeviceArgs) error {
 	}
 	c.Seq++
 	call := device.Call{Header: k.Args.header(c.Seq), In: k.In.Addr, Out: k.Out.Addr, Work: k.Work}
-	d.Note(&call.Header)
+	d.Session.Note(&call.Header)
 	c.Engine.Announce(&call.Header)
 	c.tally.count(rowOf(uint8(k.Kind), 0), c.bytesOf(&k.Args))
-	if err := d.Enter(k.stream, k.Kind, k.Root, &call); err != nil {
+	if err := d.Session.Enter(k.stream, k.Kind, k.Root, &call); err != nil {
 		return d.failed(engine.Describe(call.Header), err)
 	}
 	return nil
@@ -79,10 +81,10 @@ func (d *Devices) enqueue(ctx context.Context, k *DeviceArgs) error {
 
 // room waits until one more call may begin, with the message out that it sends, if any.
 func (d *Devices) room(ctx context.Context, call string, out *device.Message) error {
-	if err := d.Room(ctx, out); err != nil && ctx.Err() != nil {
+	if err := d.Session.Room(ctx, out); err != nil && ctx.Err() != nil {
 		return err
 	} else if err != nil {
-		d.Fail(call, err)
+		d.Session.Fail(call, err)
 	}
 	if fault, failed := d.c.Endpoint.Aborted(); failed {
 		return d.fault(fault, call)
@@ -92,7 +94,7 @@ func (d *Devices) room(ctx context.Context, call string, out *device.Message) er
 
 // failed makes an error of a call that failure of the communicator.
 func (d *Devices) failed(during string, err error) error {
-	d.Fail(during, err)
+	d.Session.Fail(during, err)
 	fault, _ := d.c.Endpoint.Aborted()
 	return d.fault(fault, during)
 }

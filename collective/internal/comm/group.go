@@ -116,19 +116,20 @@ func (c *Comm) part(call, what string, members []int) *group {
 // make makes the communicator. It does not claim that of which g is a part for longer than an exchange takes.
 func (g *group) make(ctx context.Context, opts []setup.Option) (*Comm, error) {
 	c, members, call := g.parent, g.members, g.call
+	of := c.Setup.Config
 	inherited := []setup.Option{func(cfg *setup.Config) {
-		cfg.Connect, cfg.HeapBytes = c.Config.Connect, c.Plans.HeapBytes
+		cfg.Connect, cfg.HeapBytes = of.Connect, c.Plans.HeapBytes
 		if call == "Sub" { // a Split gives the same members to all
 			cfg.Members = members
 		}
-		cfg.Stall, cfg.StallTimeout, cfg.Logger = c.Config.Stall, c.Config.StallTimeout, c.Config.Logger
+		cfg.Stall, cfg.StallTimeout, cfg.Logger = of.Stall, of.StallTimeout, of.Logger
 		cfg.SplitName = g.name
 	}}
-	if sub := c.Graph.Among(members); sub.Validate() == nil {
+	if sub := c.Setup.Graph.Among(members); sub.Validate() == nil {
 		inherited = append(inherited, func(cfg *setup.Config) { cfg.Graph = sub })
 	}
-	if c.Config.DeviceGraph != nil {
-		if sub := c.Config.DeviceGraph.Among(members); sub.Validate() == nil {
+	if of.DeviceGraph != nil {
+		if sub := of.DeviceGraph.Among(members); sub.Validate() == nil {
 			inherited = append(inherited, func(cfg *setup.Config) { cfg.DeviceGraph = sub })
 		}
 	}
@@ -160,8 +161,8 @@ func (c *Comm) notMade(ctx context.Context, g *group, err error) error {
 
 // idOf returns the id of a part of c, of fixed length: a digest of the id of c and of the string what.
 func (c *Comm) idOf(what string) string {
-	job, _ := setup.InJob(c.World)
-	sum := sha256.Sum256([]byte(c.World.JobID() + " " + what))
+	job, _ := setup.InJob(c.Setup.World)
+	sum := sha256.Sum256([]byte(c.Setup.World.JobID() + " " + what))
 	return fmt.Sprintf("%s-%x", job.JobID(), sum[:16])
 }
 
@@ -199,11 +200,11 @@ type making struct {
 
 // newGroup returns the World of members, ranks of c, including this rank.
 func newGroup(c *Comm, id string, members []int) *group {
-	job, ranks := setup.InJob(c.World)
+	job, ranks := setup.InJob(c.Setup.World)
 	g := &group{World: job, id: id, rank: slices.Index(members, c.Rank)}
 	numbers := make(map[int]int)
 	for _, r := range members {
-		h := c.World.HostOf(r)
+		h := c.Setup.World.HostOf(r)
 		if _, known := numbers[h]; !known {
 			numbers[h] = len(numbers)
 		}

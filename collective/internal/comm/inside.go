@@ -18,8 +18,14 @@ import (
 // them. One goroutine at a time may make a call on it; a second one gets
 // ErrBusy.
 type Comm struct {
-	*setup.Setup
-	none bool // it stands for a nil one
+	Rank, Size int
+	Name       string // in reports and errors
+	Plans      *setup.Plans
+	Endpoint   transport.Endpoint
+	Engine     *engine.Engine
+	Waiter     engine.Waiter
+	Setup      *setup.Setup // what the ranks have agreed on
+	none       bool         // it stands for a nil one
 
 	claim    claim
 	moves    bool   // moveKept runs; of the one that has claimed
@@ -75,7 +81,7 @@ func (c *Comm) over() bool {
 func (c *Comm) close() error {
 	c.closing.Store(true)
 	if text := c.UnusedPlan(); text != "" && c.Rank == 0 && c.err == nil {
-		c.Config.Note(fmt.Sprintf("treerun: communicator %s: %s\n", c.Name, text))
+		c.Setup.Config.Note(fmt.Sprintf("treerun: communicator %s: %s\n", c.Name, text))
 	}
 	for !c.claim.take(unclaimed) {
 		c.abort(transport.Faultf(transport.FaultClosed, c.Rank, "rank %d closed its communicator during its own call",
@@ -84,8 +90,8 @@ func (c *Comm) close() error {
 	}
 	// The claim stays: no call begins any more.
 	select {
-	case <-c.World.Failed(): // the World knows the cause best
-		c.Endpoint.Abort(setup.LostRank(c.World))
+	case <-c.Setup.World.Failed(): // the World knows the cause best
+		c.Endpoint.Abort(setup.LostRank(c.Setup.World))
 	default:
 	}
 	if !c.Engine.Settled() || len(c.started) > 0 {
@@ -93,10 +99,10 @@ func (c *Comm) close() error {
 			"rank %d closed its communicator with calls or messages under way; Wait for all of them before Close", c.Rank))
 	}
 	c.Engine.Flush(context.Background(), &c.Waiter)
-	c.Devices.Finish()
-	fault, failed := c.Engine.Settle(c.Config.Settle)
+	c.Devices.Session.Finish()
+	fault, failed := c.Engine.Settle(c.Setup.Config.Settle)
 	left := c.unreceived(failed)
-	gone := c.Devices.Close()
+	gone := c.Devices.Session.Close()
 	for _, f := range c.leaving {
 		gone = errors.Join(gone, f())
 	}

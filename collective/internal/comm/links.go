@@ -17,7 +17,7 @@ import (
 // Such an exchange is a call of the communicator like any other: it claims it, begins with a Gather, in which the ranks
 // detect different calls, and fails as calls do. One goroutine at a time may use it, from Claim to End.
 type Inside struct {
-	*Comm
+	Comm    *Comm
 	Hosts   []int         // by rank
 	Share   float64       // ranks that a core has, 1 where they have one each
 	Waiter  engine.Waiter // how this rank waits
@@ -39,16 +39,16 @@ type Inside struct {
 func Of(h interface{ comm() *Comm }) *Inside {
 	c := h.comm()
 	c.insideOnce.Do(func() {
-		trees, shares, err := c.Plans.LargeTrees()
+		trees, shares, err := c.Plans.Planner.LargeTrees()
 		if err != nil {
 			panic("collective: trees of a graph that has been planned for: " + err.Error())
 		}
-		hosts, cores := setup.HostsOf(c.World), c.Plans.Machine().Cores
-		ranks := setup.RanksOnCores(c.Plans.Machine().CoreHosts, hosts)
+		hosts, cores := setup.HostsOf(c.Setup.World), c.Plans.Planner.Machine().Cores
+		ranks := setup.RanksOnCores(c.Plans.Planner.Machine().CoreHosts, hosts)
 		c.inside = &Inside{
 			Comm: c, Hosts: hosts,
 			Share:  max(1, float64(slices.Max(ranks))/float64(max(cores, 1))),
-			Waiter: exchangeWaiter(c, ranks[c.Rank]), Verbose: c.World.Setting("verbose") != "",
+			Waiter: exchangeWaiter(c, ranks[c.Rank]), Verbose: c.Setup.World.Setting("verbose") != "",
 			Trees: trees, Shares: shares, HeapBytes: c.Plans.HeapBytes,
 		}
 	})
@@ -60,7 +60,7 @@ func Of(h interface{ comm() *Comm }) *Inside {
 // its cores, ranks sleep soon.
 func exchangeWaiter(c *Comm, ranks int) engine.Waiter {
 	w := c.Waiter
-	if !setup.OneHost(setup.HostsOf(c.World)) && ranks > c.Plans.Machine().Cores {
+	if !setup.OneHost(setup.HostsOf(c.Setup.World)) && ranks > c.Plans.Planner.Machine().Cores {
 		w.Spins, w.Yields, w.Backoff = 1, exchangeYields, exchangeBackoff
 	}
 	return w
@@ -72,13 +72,14 @@ const (
 )
 
 // Gather is an AllGather of bytes. Its header contains its purpose, so that a rank that makes another call is detected.
-func (c *Inside) Gather(ctx context.Context, during string, mine, all []byte) error {
+func (i *Inside) Gather(ctx context.Context, during string, mine, all []byte) error {
 	// Other ranks may still be busy preparing their bytes.
-	err := c.heldGather(ctx, (&Args{as: engine.Exchange}).SetGather(c.Comm, kernel.Uint8, mine, all), &c.Waiter)
-	if err == nil || c.err == nil {
+	a := (&Args{as: engine.Exchange}).SetGather(i.Comm, kernel.Uint8, mine, all)
+	err := i.Comm.heldGather(ctx, a, &i.Waiter)
+	if err == nil || i.Comm.err == nil {
 		return err
 	}
-	return c.failedDuring(during)
+	return i.Comm.failedDuring(during)
 }
 
 // failedDuring returns the failure of c, which this rank met in a call: it is that call's
@@ -108,7 +109,7 @@ func (c *Comm) OpenLinks(ctx context.Context, during, purpose string, layout tra
 	defer cancel()
 	defer context.AfterFunc(c.whole, cancel)()
 	w := newInner(c, openExchange)
-	ep, err := c.Config.Connect(within, w, w.AllGather, purpose, layout)
+	ep, err := c.Setup.Config.Connect(within, w, w.AllGather, purpose, layout)
 	if err != nil {
 		return nil, c.notOpened(ctx, during, err)
 	}
@@ -139,9 +140,9 @@ func (c *Comm) CloseLinks(ep transport.Endpoint) error {
 // notOpened makes it a fault of c that links could not be opened because of err.
 func (c *Comm) notOpened(ctx context.Context, during string, err error) error {
 	f := transport.Faultf(transport.FaultLink, -1, "rank %d in %s: opening links: %v", c.Rank, during, err)
-	switch _, lost := c.World.Failure(); {
+	switch _, lost := c.Setup.World.Failure(); {
 	case lost != nil:
-		f = setup.LostRank(c.World)
+		f = setup.LostRank(c.Setup.World)
 	case ctx.Err() != nil:
 		f = transport.Faultf(transport.FaultOf(ctx.Err()), c.Rank, "rank %d gave up in %s: %v", c.Rank, during, err)
 	}
@@ -163,14 +164,14 @@ func (c *Comm) Fault(f transport.Fault, during string) error {
 
 // FaultDevice makes an error of this rank's device, if there is one, the fault of all links of c,
 // and returns the first fault.
-func (c *Inside) FaultDevice(during string, cause error) error {
+func (i *Inside) FaultDevice(during string, cause error) error {
 	if cause == nil {
 		return nil
 	}
-	f := transport.Faultf(transport.FaultDevice, c.Rank, "rank %d in %s: %v", c.Rank, during, cause)
-	err := c.Fault(f, during)
-	if c.err.Rank == c.Rank && errors.Is(err, setup.ErrDevice) {
-		c.err.Err = setup.DeviceError(c.err.Err.Error(), cause)
+	f := transport.Faultf(transport.FaultDevice, i.Comm.Rank, "rank %d in %s: %v", i.Comm.Rank, during, cause)
+	err := i.Comm.Fault(f, during)
+	if i.Comm.err.Rank == i.Comm.Rank && errors.Is(err, setup.ErrDevice) {
+		i.Comm.err.Err = setup.DeviceError(i.Comm.err.Err.Error(), cause)
 	}
 	return err
 }

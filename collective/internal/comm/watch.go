@@ -21,7 +21,7 @@ const (
 func (c *Comm) watchOver() {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	lost := c.World.Failed()
+	lost := c.Setup.World.Failed()
 	gone := make([]int, c.Size)
 	for n := time.Duration(1); ; n++ {
 		select {
@@ -29,7 +29,7 @@ func (c *Comm) watchOver() {
 			return
 		case <-lost:
 			lost = nil
-			c.abort(setup.LostRank(c.World))
+			c.abort(setup.LostRank(c.Setup.World))
 		case <-tick.C:
 			if f, failed := c.Endpoint.Aborted(); failed && c.whole.Err() == nil {
 				c.abort(f)
@@ -53,7 +53,7 @@ const (
 // missed makes it a fault that a rank calls nothing any more and the World has not lost it: it has closed that and not
 // the communicator, or links with it have ended. gone counts, by rank, the checks in a row that have found that.
 func (c *Comm) missed(gone []int) {
-	w, tells := c.World.(setup.Leaving)
+	w, tells := c.Setup.World.(setup.Leaving)
 	for r := range c.Size {
 		closed, ended := c.linksWith(r)
 		left := tells && r != c.Rank && !closed && w.Left(r)

@@ -34,16 +34,16 @@ func lanesOf(p *plan.Plan) func(k plan.Link) transport.Link {
 func plansOf(p *setup.Plans, rank int) ([]*plan.Plan, error) {
 	var all []*plan.Plan
 	for _, kind := range Kinds {
-		if p.Runs(kind) != nil {
+		if p.Planner.Runs(kind) != nil {
 			continue // calls return that error
 		}
-		list, err := p.AllServed(kind)
+		list, err := p.Planner.AllServed(kind)
 		if err != nil {
 			return nil, err
 		}
 		for _, s := range list {
 			if rank == 0 {
-				if err := p.Verify(s); err != nil {
+				if err := p.Planner.Verify(s); err != nil {
 					return nil, err
 				}
 			}

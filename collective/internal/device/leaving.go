@@ -139,7 +139,7 @@ func (d *Session) leave(stage uint32) bool {
 	if stage == stageLeft && d.block.own == nil {
 		return true // whose the block is waits, and frees it: it is not looked at any more
 	}
-	fault, failed := d.c.Endpoint.Aborted()
+	fault, failed := d.c.Setup.Endpoint.Aborted()
 	limit, gone := leaveMax, -1
 	if failed {
 		limit = lostMax
@@ -147,7 +147,7 @@ func (d *Session) leave(stage uint32) bool {
 			gone = fault.Rank
 		}
 	}
-	world, reports := d.c.World.(setup.Outlasting)
+	world, reports := d.c.Setup.World.(setup.Outlasting)
 	began, all := time.Now(), false
 	backoff.Until(2*time.Millisecond, func() bool {
 		all = !slices.ContainsFunc(d.local, func(r int) bool {

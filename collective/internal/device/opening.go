@@ -37,8 +37,8 @@ type opening struct {
 
 // Open opens the device of every rank of a communicator, which is claimed.
 func Open(ctx context.Context, c *Owner, dev *cuda.Device) (*Session, error) {
-	d := &Session{c: c, Device: dev, first: 1, local: sharing(c.Endpoint, c.Size),
-		waiting: c.Waiter.Watch.Another()}
+	d := &Session{c: c, Device: dev, first: 1, local: sharing(c.Setup.Endpoint, c.Size),
+		waiting: c.Setup.Waiter.Watch.Another()}
 	d.mine = slices.Index(d.local, c.Rank)
 	d.compared = make([]uint64, len(d.local))
 	d.sent, d.received = make([]uint64, c.Size), make([]uint64, c.Size)
@@ -48,8 +48,8 @@ func Open(ctx context.Context, c *Owner, dev *cuda.Device) (*Session, error) {
 	if err != nil {
 		return nil, errors.Join(err, d.release())
 	}
-	if c.Rank == 0 && c.World.Setting("verbose") != "" {
-		c.Config.Note(d.explain(o.layout))
+	if c.Rank == 0 && c.Setup.World.Setting("verbose") != "" {
+		c.Setup.Config.Note(d.explain(o.layout))
 	}
 	return d, nil
 }
@@ -66,9 +66,9 @@ func (o *opening) run() error {
 // meet sends the description of this rank's device to the other ranks.
 func (o *opening) meet() (err error) {
 	c := o.c
-	h := hello{Host: c.World.HostOf(c.Rank), Device: o.Device.UUID(),
+	h := hello{Host: c.Setup.World.HostOf(c.Rank), Device: o.Device.UUID(),
 		Memory: o.Device.TotalMemory()}
-	if setup.InOneProcess(c.World) {
+	if setup.InOneProcess(c.Setup.World) {
 		err = errors.New("ranks of InProcess are goroutines of one process, and device calls need a process per rank: " +
 			"start them with treerun")
 	} else if err = o.Device.TryStreamMemOps(); errors.Is(err, cuda.ErrNotSupported) {
@@ -137,9 +137,9 @@ func (o *opening) tryPeers() error {
 	o.check = nil
 	for r, missing := range all {
 		for q, why := range missing {
-			if why != "" && o.c.Rank == 0 && o.c.World.Setting("verbose") != "" {
-				o.c.Config.Note(fmt.Sprintf("treerun: the device of rank %d does not read that of rank %d, which goes through "+
-					"host memory: %s\n", r, q, why))
+			if why != "" && o.c.Rank == 0 && o.c.Setup.World.Setting("verbose") != "" {
+				o.c.Setup.Config.Note(fmt.Sprintf("treerun: the device of rank %d does not read that "+
+					"of rank %d, which goes through host memory: %s\n", r, q, why))
 			}
 		}
 	}
@@ -157,7 +157,7 @@ func (o *opening) plan() error {
 	if _, err := swap(o.ctx, o.w, struct{}{}, failed); err != nil {
 		return err
 	}
-	options := c.Config.Planning
+	options := c.Setup.Config.Planning
 	if g := options.Given; g != nil {
 		options.Given = g.Again()
 		o.Given = options.Given
@@ -180,9 +180,10 @@ func (o *opening) layOut(m planner.Machine, options planner.Options) (mine strin
 	if err != nil {
 		return mine, err
 	}
-	slots, slotBytes := o.Plans.Slots()
-	o.layout, err = newLayout(Shape{Plans: plans, Slots: slots, SlotBytes: slotBytes, Messages: o.Plans.HasPairs(),
-		Place: func(src, dst int) Place { return o.Places[dst][src] }}, o.c.Rank)
+	slots, slotBytes := o.Plans.Planner.Slots()
+	o.layout, err = newLayout(Shape{Plans: plans, Slots: slots, SlotBytes: slotBytes,
+		Messages: o.Plans.Planner.HasPairs(),
+		Place:    func(src, dst int) Place { return o.Places[dst][src] }}, o.c.Rank)
 	if err != nil {
 		return mine, err
 	}
@@ -204,7 +205,7 @@ type offering struct {
 // share allocates the memory that the other ranks use.
 func (o *opening) share() (err error) {
 	var mine offering
-	o.block = block{Flags: o.layout.flagBytes(), Endpoint: o.c.Endpoint}
+	o.block = block{Flags: o.layout.flagBytes(), Endpoint: o.c.Setup.Endpoint}
 	for _, r := range o.local {
 		o.block.Given = append(o.block.Given, o.layout.given[InHost][r])
 	}
@@ -280,8 +281,9 @@ func (o *opening) start() error {
 		Flags: o.block.Mem[:o.block.Flags], FlagsAddr: o.block.Addr(),
 		Endpoint: o.relay, Failed: o.groupFailed, Look: o.look,
 	})
-	if err == nil && o.group.alone != nil && o.c.World.Setting("verbose") != "" {
-		o.c.Config.Note(fmt.Sprintf("treerun: rank %d: calls stay on their own streams: %v\n", o.c.Rank, o.group.alone))
+	if err == nil && o.group.alone != nil && o.c.Setup.World.Setting("verbose") != "" {
+		o.c.Setup.Config.Note(fmt.Sprintf("treerun: rank %d: calls stay on their own streams: %v\n", o.c.Rank,
+			o.group.alone))
 	}
 	_, err = swap(o.ctx, o.w, struct{}{}, err)
 	return err

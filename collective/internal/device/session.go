@@ -23,7 +23,8 @@ import (
 
 // Owner is the communicator that has a Session.
 type Owner struct {
-	*setup.Setup
+	Rank, Size int
+	Setup      *setup.Setup
 
 	// Inner is a World of the same ranks, whose AllGather is a call of the communicator.
 	Inner setup.World
@@ -126,7 +127,7 @@ func (d *Session) Room(ctx context.Context, out *Message) (err error) {
 		if left, err = d.retire(); err != nil || left < MaxCalls-1 && d.roomFor(out) {
 			return true
 		}
-		_, failed := d.c.Endpoint.Aborted() // the caller looks
+		_, failed := d.c.Setup.Endpoint.Aborted() // the caller looks
 		if !failed {
 			err = ctx.Err()
 		}
@@ -146,7 +147,7 @@ func (d *Session) Enter(s *cuda.Stream, kind plan.Kind, root int, c *Call) error
 	if kind.HasParts() {
 		bytes *= d.c.Size
 	}
-	served, err := d.Plans.Serve(kind, root, int64(bytes))
+	served, err := d.Plans.Planner.Serve(kind, root, int64(bytes))
 	if err != nil {
 		return err
 	}
@@ -261,7 +262,7 @@ func (d *Session) relayFault(err error, during string) (f transport.Fault, is bo
 	case errors.As(err, &told):
 		return told.Fault, true
 	case errors.As(err, &calls):
-		return c.Engine.Mismatch(calls.Peer, calls.Theirs, calls.Mine), true
+		return c.Setup.Engine.Mismatch(calls.Peer, calls.Theirs, calls.Mine), true
 	case errors.As(err, &link) && errors.Is(err, transport.ErrPeerClosed):
 		return engine.ClosedBy(link.Peer, c.Rank, during), true
 	case errors.As(err, &link):
@@ -278,8 +279,8 @@ const faultGrace = 250 * time.Millisecond
 func (d *Session) awaitFault(within time.Duration) (failed bool) {
 	began := time.Now()
 	backoff.Until(time.Millisecond, func() bool {
-		_, lost := d.c.World.Failure()
-		_, failed = d.c.Endpoint.Aborted()
+		_, lost := d.c.Setup.World.Failure()
+		_, failed = d.c.Setup.Endpoint.Aborted()
 		return failed || lost == nil && time.Since(began) > within
 	})
 	return failed
@@ -307,7 +308,7 @@ func (d *Session) look() {
 
 // aborted passes a fault of the communicator on to the group.
 func (d *Session) aborted() bool {
-	fault, failed := d.c.Endpoint.Aborted()
+	fault, failed := d.c.Setup.Endpoint.Aborted()
 	if failed {
 		d.group.Abort(setup.ErrorOf(fault, nil))
 	}
@@ -330,13 +331,13 @@ func (d *Session) compare() {
 	if p.peer >= 0 {
 		p.header = transport.Header{} // a rank that has left may have been in no call
 	}
-	c.Engine.CheckCall(p.header)
+	c.Setup.Engine.CheckCall(p.header)
 }
 
 // awaits reports whether rank r is known not to have come to p.
 func (d *Session) awaits(p *pending, r int) bool {
 	i := slices.Index(d.local, r)
-	switch st := d.c.Endpoint.Status(r); {
+	switch st := d.c.Setup.Endpoint.Status(r); {
 	case r == d.c.Rank:
 		return false
 	case p.peer < 0:
@@ -360,10 +361,10 @@ func (d *Session) compareHost() (same bool) {
 		if i == d.mine {
 			continue
 		}
-		latest := func() uint64 { return d.c.Endpoint.Status(r).Call.Seq }
+		latest := func() uint64 { return d.c.Setup.Endpoint.Status(r).Call.Seq }
 		own, other, differ, next := mine.differs(d.block.ring(i), d.compared[i], upTo, latest)
 		if differ {
-			d.c.Abort(d.c.Engine.Mismatch(r, other, own))
+			d.c.Abort(d.c.Setup.Engine.Mismatch(r, other, own))
 			return false
 		}
 		d.compared[i] = next

@@ -17,19 +17,19 @@ import (
 
 // Plans is a communicator's Planner, and the programs that its plans become.
 type Plans struct {
-	*planner.Planner // nil where there is none, for the reason err
-	err              error
-	graph            *topo.Graph
-	rank, size       int
-	HeapBytes        int // per rank
-	Messages         int // the lane of messages between ranks, -1 without one
-	engine           *engine.Engine
+	Planner    *planner.Planner // nil where there is none, for the reason err
+	err        error
+	graph      *topo.Graph
+	rank, size int
+	HeapBytes  int // per rank
+	Messages   int // the lane of messages between ranks, -1 without one
+	engine     *engine.Engine
 }
 
 // firstKinds are the collectives for which rank 0 chooses when a communicator is made: some where
 // ranks crowd on their cores. Elsewhere each rank chooses for the sizes that it calls.
 func (p *Plans) firstKinds() []plan.Kind {
-	if p.err != nil || !p.Oversubscribed() {
+	if p.err != nil || !p.Planner.Oversubscribed() {
 		return nil
 	}
 	return []plan.Kind{plan.AllReduce, plan.Barrier}
@@ -40,7 +40,7 @@ func newPlans(g *topo.Graph, rank int, m planner.Machine, o planner.Options) *Pl
 	p := &Plans{graph: g, rank: rank, size: g.Ranks, Messages: -1}
 	if p.Planner, p.err = planner.New(g, m, o); p.err != nil {
 		p.err = fmt.Errorf("%w: %w", ErrArgument, p.err)
-	} else if p.HasPairs() {
+	} else if p.Planner.HasPairs() {
 		p.Messages = messageLane
 	}
 	return p
@@ -51,7 +51,7 @@ func (p *Plans) decide(kinds []plan.Kind) (*planner.Decision, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
-	return p.Decide(kinds)
+	return p.Planner.Decide(kinds)
 }
 
 // follow takes over rank 0's decision.
@@ -59,7 +59,7 @@ func (p *Plans) follow(d *planner.Decision) error {
 	if p.err != nil {
 		return p.err
 	}
-	if err := p.Follow(d); err != nil {
+	if err := p.Planner.Follow(d); err != nil {
 		return fmt.Errorf("rank 0's decision: %w", err)
 	}
 	return nil
@@ -80,7 +80,7 @@ func (p *Plans) layout() (l transport.Layout, err error) {
 		return l, p.err
 	}
 	l = transport.Layout{Size: p.size, HeapBytes: p.HeapBytes}
-	l.Slots, l.SlotBytes = p.Slots()
+	l.Slots, l.SlotBytes = p.Planner.Slots()
 	return l, nil
 }
 
@@ -95,7 +95,7 @@ func (p *Plans) NoMessages() string {
 // Program returns the program for a call of the given number of bytes, and the plan that it is made from. Rank 0 proves
 // the plan: the other ranks run the same one, or the digests of their calls differ.
 func (p *Plans) Program(kind plan.Kind, root, bytes int) (*engine.Program, *planner.Served, error) {
-	s, err := p.Serve(kind, root, int64(bytes))
+	s, err := p.Planner.Serve(kind, root, int64(bytes))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -103,7 +103,7 @@ func (p *Plans) Program(kind plan.Kind, root, bytes int) (*engine.Program, *plan
 		return pr, s, nil
 	}
 	if p.rank == 0 {
-		if err := p.Verify(s); err != nil {
+		if err := p.Planner.Verify(s); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -117,7 +117,7 @@ func (p *Plans) Program(kind plan.Kind, root, bytes int) (*engine.Program, *plan
 
 // Summary describes, for users, which algorithm runs a kind from which size on.
 func (p *Plans) Summary(kind plan.Kind) string {
-	list, err := p.Table(kind)
+	list, err := p.Planner.Table(kind)
 	if err != nil {
 		return err.Error()
 	}
@@ -169,7 +169,7 @@ func (p *Plans) decideTogether(ctx context.Context, g allGather, kinds []plan.Ki
 // part of the rate that the links allow.
 func (p *Plans) Explain() string {
 	var b strings.Builder
-	slots, slotBytes := p.Slots()
+	slots, slotBytes := p.Planner.Slots()
 	fmt.Fprintf(&b, "treerun: %s, links of %d slots of %d bytes, opened as plans need them\n",
 		numbers.Count(p.size, "rank"), slots, slotBytes)
 	if p.size == 1 {
@@ -177,7 +177,7 @@ func (p *Plans) Explain() string {
 	}
 	fmt.Fprintf(&b, "AllReduce: %s\n", p.Summary(plan.AllReduce))
 	for _, bytes := range []int64{8, 4 << 10, 256 << 10, 16 << 20} {
-		c, err := p.Choose(plan.AllReduce, -1, bytes)
+		c, err := p.Planner.Choose(plan.AllReduce, -1, bytes)
 		if err != nil {
 			fmt.Fprintf(&b, "AllReduce of %s: %v\n", numbers.Bytes(bytes), err)
 			continue
@@ -194,16 +194,16 @@ func (p *Plans) Explain() string {
 // certificate compares the rate of the plan for large messages, as far as the links go,
 // with the most that any plan could reach on them.
 func (p *Plans) certificate(kind plan.Kind) string {
-	last, err := p.Choose(kind, 0, 16<<20)
+	last, err := p.Planner.Choose(kind, 0, 16<<20)
 	if err != nil {
 		return ""
 	}
-	bound, err := p.Certify(kind, 0)
+	bound, err := p.Planner.Certify(kind, 0)
 	if err != nil || bound.Rate == 0 {
 		return ""
 	}
 	text := fmt.Sprintf("%s: links allow %.4g GB/s", engine.CallName(kind), bound.Rate)
-	if rate := p.Fullest(last.Served); rate > 0 {
+	if rate := p.Planner.Fullest(last.Served); rate > 0 {
 		text += fmt.Sprintf(", %s with %s reaches %.4g GB/s (%.4g %% of the bound)", last.Name(),
 			numbers.Count(last.Used(), "tree"), rate, 100*bound.Ratio(rate))
 	}
