@@ -3,11 +3,3 @@
 // and collective/sparse are the API around it. A *Comm is not for users; they have a *collective.Comm, of which Of
 // returns the inside.
 package comm
-
-// Handle is embedded by a type of another package that becomes a communicator for Of.
-type Handle struct{ c *Comm }
-
-// NewHandle returns a handle of c.
-func NewHandle(c *Comm) Handle { return Handle{c} }
-
-func (h Handle) comm() *Comm { return h.c }

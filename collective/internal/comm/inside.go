@@ -3,244 +3,186 @@ package comm
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
 
-// Comm is a communicator: the ranks of a World, their links, and the plans for
-// them. One goroutine at a time may make a call on it; a second one gets
-// ErrBusy.
-type Comm struct {
-	Rank, Size int
-	Name       string // in reports and errors
-	Plans      *setup.Plans
-	Endpoint   transport.Endpoint
-	Engine     *engine.Engine
-	Waiter     engine.Waiter
-	Setup      *setup.Setup // what the ranks have agreed on
-	none       bool         // it stands for a nil one
+// Inside is a communicator for packages of treerun that run exchanges of their own between its ranks: package sparse.
+// Such an exchange is a call of the communicator like any other: it claims it, begins with a Gather, in which the ranks
+// detect different calls, and fails as calls do. One goroutine at a time may use it, from Claim to End.
+type Inside struct {
+	Comm    *Comm
+	Hosts   []int         // by rank
+	Share   float64       // ranks that a core has, 1 where they have one each
+	Waiter  engine.Waiter // how this rank waits
+	Verbose bool          // --verbose was given
 
-	claim    claim
-	moves    bool   // moveKept runs; of the one that has claimed
-	Seq      uint64 // of the latest call
-	tally    tally
-	Calls    [InFlight]engine.Call // the latest, by number
-	Messages Messages
-	err      *setup.RankError
-	splits   int           // so far
-	dups     int           // calls of StartDup so far
-	started  []*StartedDup // whose Wait has not returned
-	prepared prepared
-	subs     map[string]int // calls of Sub, by the ranks
+	// Trees carry large messages between these ranks, up to the root and down again, with their shares, which add up to 1.
+	// They are the same on all ranks.
+	Trees  []topo.Tree
+	Shares []float64
 
-	inside     *Inside // of Of
-	insideOnce sync.Once
-	sidesMu    sync.Mutex
-	Sides      []transport.Endpoint // of OpenLinks
-	leaving    []func() error       // of OnClose
+	// HeapBytes is the most that the Layouts of links may have for Alloc, where all ranks
+	// are on one host; 0: nothing. It is the same on all ranks.
+	HeapBytes int
 
-	Devices Devices
-
-	once    sync.Once   // Close
-	closing atomic.Bool // Close has begun: no call begins any more
-	watch   sync.WaitGroup
-	closed  chan struct{}
-	whole   context.Context // ends with the first fault, and with Close
-	broken  func()          // ends it
+	State any // of the package
 }
 
-// Close leaves the communicator and gives its memory back. The second and later calls return when the first has ended,
-// with nil. It also reports its error to the launcher: callers may ignore it.
-func (c *Comm) Close() error {
-	var err error
-	c.once.Do(func() {
-		if err = c.close(); err != nil {
-			c.Waiter.Watch.Failed(err)
+// Handle is embedded by a type of another package that becomes a communicator for Of.
+type Handle struct{ c *Comm }
+
+// NewHandle returns a handle of c.
+func NewHandle(c *Comm) Handle { return Handle{c} }
+
+func (h Handle) comm() *Comm { return h.c }
+
+// Of returns the inside of a *collective.Comm.
+func Of(h interface{ comm() *Comm }) *Inside {
+	c := h.comm()
+	c.insideOnce.Do(func() {
+		trees, shares, err := c.Plans.Planner.LargeTrees()
+		if err != nil {
+			panic("collective: trees of a graph that has been planned for: " + err.Error())
+		}
+		hosts, cores := setup.HostsOf(c.Setup.World), c.Plans.Planner.Machine().Cores
+		ranks := setup.RanksOnCores(c.Plans.Planner.Machine().CoreHosts, hosts)
+		c.inside = &Inside{
+			Comm: c, Hosts: hosts,
+			Share:  max(1, float64(slices.Max(ranks))/float64(max(cores, 1))),
+			Waiter: exchangeWaiter(c, ranks[c.Rank]), Verbose: c.Setup.World.Setting("verbose") != "",
+			Trees: trees, Shares: shares, HeapBytes: c.Plans.HeapBytes,
 		}
 	})
+	return c.inside
+}
+
+// exchangeWaiter returns how a rank waits in exchanges, where its cores are shared by the given number of ranks. A poll
+// of them is many system calls where ranks are on several hosts; where these are namespaces of one machine, which share
+// its cores, ranks sleep soon.
+func exchangeWaiter(c *Comm, ranks int) engine.Waiter {
+	w := c.Waiter
+	if !setup.OneHost(setup.HostsOf(c.Setup.World)) && ranks > c.Plans.Planner.Machine().Cores {
+		w.Spins, w.Yields, w.Backoff = 1, exchangeYields, exchangeBackoff
+	}
+	return w
+}
+
+const (
+	exchangeYields  = 4
+	exchangeBackoff = 300 * time.Microsecond // a millisecond where the runtime has no finer timer
+)
+
+// Gather is an AllGather of bytes. Its header contains its purpose, so that a rank that makes another call is detected.
+func (i *Inside) Gather(ctx context.Context, during string, mine, all []byte) error {
+	// Other ranks may still be busy preparing their bytes.
+	a := (&Args{as: engine.Exchange}).SetGather(i.Comm, kernel.Uint8, mine, all)
+	err := i.Comm.heldGather(ctx, a, &i.Waiter)
+	if err == nil || i.Comm.err == nil {
+		return err
+	}
+	return i.Comm.failedDuring(during)
+}
+
+// failedDuring returns the failure of c, which this rank met in a call: it is that call's
+// whichever part of it met it.
+func (c *Comm) failedDuring(during string) error {
+	c.err = c.rankError(c.err.Rank, during, c.err.Err, c.err.Hint)
+	return c.err
+}
+
+// heldGather makes the AllGather a, and waits with w. The communicator is claimed, and has not failed: one of several
+// AllGathers may fail, and the next would report to ranks that do not know the cause yet that this one makes another
+// call.
+func (c *Comm) heldGather(ctx context.Context, a *Args, w *engine.Waiter) error {
+	if c.err != nil {
+		return c.err
+	}
+	if a.Err != nil {
+		return a.Err
+	}
+	return c.Go(ctx, a, w)
+}
+
+// OpenLinks opens links that live as long as c, which has failed if it cannot.
+func (c *Comm) OpenLinks(ctx context.Context, during, purpose string, layout transport.Layout) (transport.Endpoint,
+	error) {
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.whole, cancel)()
+	w := newInner(c, openExchange)
+	ep, err := c.Setup.Config.Connect(within, w, w.AllGather, purpose, layout)
+	if err != nil {
+		return nil, c.notOpened(ctx, during, err)
+	}
+	c.sidesMu.Lock()
+	c.Sides = append(c.Sides, ep)
+	c.sidesMu.Unlock()
+	c.OnClose(func() error { return c.CloseLinks(ep) })
+	if fault, failed := c.Endpoint.Aborted(); failed {
+		ep.Abort(fault)
+	}
+	return ep, nil
+}
+
+// CloseLinks closes links that OpenLinks has opened, unless they are closed.
+func (c *Comm) CloseLinks(ep transport.Endpoint) error {
+	c.sidesMu.Lock()
+	i := slices.Index(c.Sides, ep)
+	if i >= 0 {
+		c.Sides = slices.Delete(c.Sides, i, i+1)
+	}
+	c.sidesMu.Unlock()
+	if i < 0 {
+		return nil
+	}
+	return ep.Close()
+}
+
+// notOpened makes it a fault of c that links could not be opened because of err.
+func (c *Comm) notOpened(ctx context.Context, during string, err error) error {
+	f := transport.Faultf(transport.FaultLink, -1, "rank %d in %s: opening links: %v", c.Rank, during, err)
+	switch _, lost := c.Setup.World.Failure(); {
+	case lost != nil:
+		f = setup.LostRank(c.Setup.World)
+	case ctx.Err() != nil:
+		f = transport.Faultf(transport.FaultOf(ctx.Err()), c.Rank, "rank %d gave up in %s: %v", c.Rank, during, err)
+	}
+	return c.Fault(f, during)
+}
+
+// Fault makes a fault that of all links of c, and returns the first: when a rank has
+// aborted c while others opened links, they see those links end.
+func (c *Comm) Fault(f transport.Fault, during string) error {
+	if f = c.abort(f); c.err != nil {
+		return c.failedDuring(during)
+	}
+	hint := undefinedAnyhow
+	if f.Kind == transport.FaultMismatch {
+		hint = "" // detected before anything moved
+	}
+	return c.failDuring(f, during, hint)
+}
+
+// FaultDevice makes an error of this rank's device, if there is one, the fault of all links of c,
+// and returns the first fault.
+func (i *Inside) FaultDevice(during string, cause error) error {
+	if cause == nil {
+		return nil
+	}
+	f := transport.Faultf(transport.FaultDevice, i.Comm.Rank, "rank %d in %s: %v", i.Comm.Rank, during, cause)
+	err := i.Comm.Fault(f, during)
+	if i.Comm.err.Rank == i.Comm.Rank && errors.Is(err, setup.ErrDevice) {
+		i.Comm.err.Err = setup.DeviceError(i.Comm.err.Err.Error(), cause)
+	}
 	return err
 }
 
-// over reports whether c has been closed: no messages move any more.
-func (c *Comm) over() bool {
-	select {
-	case <-c.closed:
-		return true
-	default:
-		return false
-	}
-}
-
-func (c *Comm) close() error {
-	c.closing.Store(true)
-	if text := c.UnusedPlan(); text != "" && c.Rank == 0 && c.err == nil {
-		c.Setup.Config.Note(fmt.Sprintf("treerun: communicator %s: %s\n", c.Name, text))
-	}
-	for !c.claim.take(unclaimed) {
-		c.abort(transport.Faultf(transport.FaultClosed, c.Rank, "rank %d closed its communicator during its own call",
-			c.Rank))
-		time.Sleep(time.Millisecond)
-	}
-	// The claim stays: no call begins any more.
-	select {
-	case <-c.Setup.World.Failed(): // the World knows the cause best
-		c.Endpoint.Abort(setup.LostRank(c.Setup.World))
-	default:
-	}
-	if !c.Engine.Settled() || len(c.started) > 0 {
-		c.Endpoint.Abort(transport.Faultf(transport.FaultClosed, c.Rank,
-			"rank %d closed its communicator with calls or messages under way; Wait for all of them before Close", c.Rank))
-	}
-	c.Engine.Flush(context.Background(), &c.Waiter)
-	c.Devices.Session.Finish()
-	fault, failed := c.Engine.Settle(c.Setup.Config.Settle)
-	left := c.unreceived(failed)
-	gone := c.Devices.Session.Close()
-	for _, f := range c.leaving {
-		gone = errors.Join(gone, f())
-	}
-	c.broken()
-	close(c.closed)
-	c.watch.Wait()
-	for _, d := range c.started {
-		d.mu.Lock()
-		d.drop(c.busyError(startDup))
-		d.mu.Unlock()
-	}
-	c.Waiter.Watch.Close()
-	if err := errors.Join(gone, c.Endpoint.Close()); err != nil && !failed {
-		return fmt.Errorf("collective: rank %d: close: %w", c.Rank, err)
-	}
-	if failed && c.err == nil && (fault.Kind != transport.FaultAborted || fault.Rank != c.Rank) {
-		c.err = c.rankError(fault.Rank, "Close", setup.ErrorOf(fault, nil), "")
-		return c.err
-	}
-	return left
-}
-
-// unreceived is the error of a Close before which a message has come that this rank has not received.
-func (c *Comm) unreceived(failed bool) error {
-	if failed || c.err != nil {
-		return nil
-	}
-	from, to, h, found := c.Engine.Unreceived()
-	if !found {
-		return nil
-	}
-	f := transport.Faultf(transport.FaultMismatch, -1, "rank %d has sent %d %s with tag %d, which rank %d "+
-		"has not received", from, h.Count, kernel.DType(h.DType), h.Root, to)
-	return c.rankError(-1, "Close", setup.ErrorOf(f, nil), "")
-}
-
-// Begin claims the communicator for a call, unless that cannot be made.
-func (c *Comm) Begin(a *Args) error {
-	switch { // the name is looked up only when there is an error to report
-	case a.Err != nil:
-		return a.Err
-	case !c.claim.take(unclaimed):
-		return c.busyError(a.name())
-	case c.err != nil:
-		return c.failedBefore(a.name())
-	}
-	return nil
-}
-
-// Claim claims the communicator for a call with a name.
-func (c *Comm) Claim(call string) error {
-	if !c.claim.take(unclaimed) {
-		return c.busyError(call)
-	}
-	if c.err != nil {
-		return c.failedBefore(call)
-	}
-	return nil
-}
-
-// failedBefore ends a claim of a communicator that has failed, and returns why.
-func (c *Comm) failedBefore(call string) error {
-	c.End()
-	return c.rankError(c.err.Rank, call, c.err.Err, "")
-}
-
-// End ends the use that Claim or Begin has begun.
-func (c *Comm) End() {
-	if waited := c.Waiter.Watch.Total(); c.tally.weight > 0 || waited != c.tally.waited {
-		c.tally.leave(waited)
-	}
-	c.tally.now = 0
-	if !c.moves && c.Engine.Keeps() {
-		c.moves = true
-		c.watch.Go(c.moveKept)
-	}
-	c.claim.state.Store(unclaimed)
-}
-
-// busyError returns the reason why the communicator cannot be claimed.
-func (c *Comm) busyError(call string) error {
-	if c.none {
-		return c.ArgumentError(call, "")
-	}
-	err := setup.ErrBusy
-	if c.closing.Load() {
-		err = setup.ErrClosed
-	}
-	return fmt.Errorf("collective: %s on rank %d: %w", call, c.Rank, err)
-}
-
-// undefinedRecv is undefined for calls that are not in place, or for which that is not recorded.
-const undefinedRecv = "contents of recv are undefined"
-
-// undefinedAnyhow is undefined for calls for which it is not recorded whether they were in place.
-const undefinedAnyhow = "contents of recv, and of send in place, are undefined"
-
-// undefined names the slices of a call under way whose contents are undefined once it has failed.
-func (c *Comm) undefined(seq uint64) string {
-	call := c.callOf(seq)
-	if call == nil || call.Done() {
-		return ""
-	}
-	in, out := call.In, call.Out
-	if len(call.Pieces) > 0 {
-		in, out = call.Pieces[0].In, call.Pieces[0].Out
-	}
-	switch {
-	case len(out) == 0, call.Header.Op == engine.Splits, call.Header.Op == engine.Exchange,
-		call.Header.Op >= engine.Locates: // no slices of the caller's
-		return ""
-	case kernel.OverlapOf(in, out) != kernel.Apart:
-		return "contents of send and recv are undefined"
-	}
-	return undefinedRecv
-}
-
-// fail is failDuring in a call of this header.
-func (c *Comm) fail(f transport.Fault, during transport.Header) error {
-	return c.failDuring(f, engine.Describe(during), c.undefined(during.Seq))
-}
-
-// rankError is a failure of c.
-func (c *Comm) rankError(rank int, op string, err error, hint string) *setup.RankError {
-	e := &setup.RankError{Rank: rank, Comm: c.Name, Op: op, Err: err, Hint: hint}
-	if c.Name == setup.FirstName {
-		e.Comm = ""
-	}
-	return e
-}
-
-// failDuring makes f the fault of all links of c, and the first one its failure, which this rank met in a call.
-func (c *Comm) failDuring(f transport.Fault, during, hint string) error {
-	c.Engine.CancelReceives()
-	f = c.abort(f)
-	c.err = c.rankError(f.Rank, during, setup.ErrorOf(f, nil), hint)
-	if f.Kind == transport.FaultLost {
-		c.Waiter.Watch.Harmed()
-	}
-	return c.err
-}
+// OnClose has f called when c is closed, after all calls.
+func (c *Comm) OnClose(f func() error) { c.leaving = append(c.leaving, f) }

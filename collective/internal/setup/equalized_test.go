@@ -9,7 +9,7 @@ import (
 
 // The links between hosts that are one machine, without limits between them, are made equal whatever was measured;
 // slower ones, and those between separate machines, are not.
-func TestLevelled(t *testing.T) {
+func TestEqualized(t *testing.T) {
 	uneven := func(rate float64) *topo.Graph {
 		return testutil.Hosts(4, 2, func(a, b int) float64 { return rate * float64(1+a+b) },
 			func(h int) float64 { return rate * float64(3+h) })

@@ -1,0 +1,246 @@
+package comm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/collective/internal/setup"
+	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/transport"
+)
+
+// Comm is a communicator: the ranks of a World, their links, and the plans for
+// them. One goroutine at a time may make a call on it; a second one gets
+// ErrBusy.
+type Comm struct {
+	Rank, Size int
+	Name       string // in reports and errors
+	Plans      *setup.Plans
+	Endpoint   transport.Endpoint
+	Engine     *engine.Engine
+	Waiter     engine.Waiter
+	Setup      *setup.Setup // what the ranks have agreed on
+	none       bool         // it stands for a nil one
+
+	claim    claim
+	moves    bool   // moveKept runs; of the one that has claimed
+	Seq      uint64 // of the latest call
+	tally    tally
+	Calls    [InFlight]engine.Call // the latest, by number
+	Messages Messages
+	err      *setup.RankError
+	splits   int           // so far
+	dups     int           // calls of StartDup so far
+	started  []*StartedDup // whose Wait has not returned
+	prepared prepared
+	subs     map[string]int // calls of Sub, by the ranks
+
+	inside     *Inside // of Of
+	insideOnce sync.Once
+	sidesMu    sync.Mutex
+	Sides      []transport.Endpoint // of OpenLinks
+	leaving    []func() error       // of OnClose
+
+	Devices Devices
+
+	once    sync.Once   // Close
+	closing atomic.Bool // Close has begun: no call begins any more
+	watch   sync.WaitGroup
+	closed  chan struct{}
+	whole   context.Context // ends with the first fault, and with Close
+	broken  func()          // ends it
+}
+
+// Close leaves the communicator and gives its memory back. The second and later calls return when the first has ended,
+// with nil. It also reports its error to the launcher: callers may ignore it.
+func (c *Comm) Close() error {
+	var err error
+	c.once.Do(func() {
+		if err = c.close(); err != nil {
+			c.Waiter.Watch.Failed(err)
+		}
+	})
+	return err
+}
+
+// over reports whether c has been closed: no messages move any more.
+func (c *Comm) over() bool {
+	select {
+	case <-c.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *Comm) close() error {
+	c.closing.Store(true)
+	if text := c.UnusedPlan(); text != "" && c.Rank == 0 && c.err == nil {
+		c.Setup.Config.Note(fmt.Sprintf("treerun: communicator %s: %s\n", c.Name, text))
+	}
+	for !c.claim.take(unclaimed) {
+		c.abort(transport.Faultf(transport.FaultClosed, c.Rank, "rank %d closed its communicator during its own call",
+			c.Rank))
+		time.Sleep(time.Millisecond)
+	}
+	// The claim stays: no call begins any more.
+	select {
+	case <-c.Setup.World.Failed(): // the World knows the cause best
+		c.Endpoint.Abort(setup.LostRank(c.Setup.World))
+	default:
+	}
+	if !c.Engine.Settled() || len(c.started) > 0 {
+		c.Endpoint.Abort(transport.Faultf(transport.FaultClosed, c.Rank,
+			"rank %d closed its communicator with calls or messages under way; Wait for all of them before Close", c.Rank))
+	}
+	c.Engine.Flush(context.Background(), &c.Waiter)
+	c.Devices.Session.Finish()
+	fault, failed := c.Engine.Settle(c.Setup.Config.Settle)
+	left := c.unreceived(failed)
+	gone := c.Devices.Session.Close()
+	for _, f := range c.leaving {
+		gone = errors.Join(gone, f())
+	}
+	c.broken()
+	close(c.closed)
+	c.watch.Wait()
+	for _, d := range c.started {
+		d.mu.Lock()
+		d.drop(c.busyError(startDup))
+		d.mu.Unlock()
+	}
+	c.Waiter.Watch.Close()
+	if err := errors.Join(gone, c.Endpoint.Close()); err != nil && !failed {
+		return fmt.Errorf("collective: rank %d: close: %w", c.Rank, err)
+	}
+	if failed && c.err == nil && (fault.Kind != transport.FaultAborted || fault.Rank != c.Rank) {
+		c.err = c.rankError(fault.Rank, "Close", setup.ErrorOf(fault, nil), "")
+		return c.err
+	}
+	return left
+}
+
+// unreceived is the error of a Close before which a message has come that this rank has not received.
+func (c *Comm) unreceived(failed bool) error {
+	if failed || c.err != nil {
+		return nil
+	}
+	from, to, h, found := c.Engine.Unreceived()
+	if !found {
+		return nil
+	}
+	f := transport.Faultf(transport.FaultMismatch, -1, "rank %d has sent %d %s with tag %d, which rank %d "+
+		"has not received", from, h.Count, kernel.DType(h.DType), h.Root, to)
+	return c.rankError(-1, "Close", setup.ErrorOf(f, nil), "")
+}
+
+// Begin claims the communicator for a call, unless that cannot be made.
+func (c *Comm) Begin(a *Args) error {
+	switch { // the name is looked up only when there is an error to report
+	case a.Err != nil:
+		return a.Err
+	case !c.claim.take(unclaimed):
+		return c.busyError(a.name())
+	case c.err != nil:
+		return c.failedBefore(a.name())
+	}
+	return nil
+}
+
+// Claim claims the communicator for a call with a name.
+func (c *Comm) Claim(call string) error {
+	if !c.claim.take(unclaimed) {
+		return c.busyError(call)
+	}
+	if c.err != nil {
+		return c.failedBefore(call)
+	}
+	return nil
+}
+
+// failedBefore ends a claim of a communicator that has failed, and returns why.
+func (c *Comm) failedBefore(call string) error {
+	c.End()
+	return c.rankError(c.err.Rank, call, c.err.Err, "")
+}
+
+// End ends the use that Claim or Begin has begun.
+func (c *Comm) End() {
+	if waited := c.Waiter.Watch.Total(); c.tally.weight > 0 || waited != c.tally.waited {
+		c.tally.leave(waited)
+	}
+	c.tally.now = 0
+	if !c.moves && c.Engine.Keeps() {
+		c.moves = true
+		c.watch.Go(c.moveKept)
+	}
+	c.claim.state.Store(unclaimed)
+}
+
+// busyError returns the reason why the communicator cannot be claimed.
+func (c *Comm) busyError(call string) error {
+	if c.none {
+		return c.ArgumentError(call, "")
+	}
+	err := setup.ErrBusy
+	if c.closing.Load() {
+		err = setup.ErrClosed
+	}
+	return fmt.Errorf("collective: %s on rank %d: %w", call, c.Rank, err)
+}
+
+// undefinedRecv is undefined for calls that are not in place, or for which that is not recorded.
+const undefinedRecv = "contents of recv are undefined"
+
+// undefinedAnyhow is undefined for calls for which it is not recorded whether they were in place.
+const undefinedAnyhow = "contents of recv, and of send in place, are undefined"
+
+// undefined names the slices of a call under way whose contents are undefined once it has failed.
+func (c *Comm) undefined(seq uint64) string {
+	call := c.callOf(seq)
+	if call == nil || call.Done() {
+		return ""
+	}
+	in, out := call.In, call.Out
+	if len(call.Pieces) > 0 {
+		in, out = call.Pieces[0].In, call.Pieces[0].Out
+	}
+	switch {
+	case len(out) == 0, call.Header.Op == engine.Splits, call.Header.Op == engine.Exchange,
+		call.Header.Op >= engine.Locates: // no slices of the caller's
+		return ""
+	case kernel.OverlapOf(in, out) != kernel.Apart:
+		return "contents of send and recv are undefined"
+	}
+	return undefinedRecv
+}
+
+// fail is failDuring in a call of this header.
+func (c *Comm) fail(f transport.Fault, during transport.Header) error {
+	return c.failDuring(f, engine.Describe(during), c.undefined(during.Seq))
+}
+
+// rankError is a failure of c.
+func (c *Comm) rankError(rank int, op string, err error, hint string) *setup.RankError {
+	e := &setup.RankError{Rank: rank, Comm: c.Name, Op: op, Err: err, Hint: hint}
+	if c.Name == setup.FirstName {
+		e.Comm = ""
+	}
+	return e
+}
+
+// failDuring makes f the fault of all links of c, and the first one its failure, which this rank met in a call.
+func (c *Comm) failDuring(f transport.Fault, during, hint string) error {
+	c.Engine.CancelReceives()
+	f = c.abort(f)
+	c.err = c.rankError(f.Rank, during, setup.ErrorOf(f, nil), hint)
+	if f.Kind == transport.FaultLost {
+		c.Waiter.Watch.Harmed()
+	}
+	return c.err
+}
