@@ -17,7 +17,7 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write docs/options.md again; commit only a difference that you understand")
 
 // forOthers are the pages of this folder that are not for users.
-var forOthers = []string{"architecture.md", "packages.md", "principles.md", "security.md"}
+var forOthers = []string{"architecture.md", "packages.md", "principles.md", "security.md", "decisions.md"}
 
 // pages returns the pages for users, seen from this folder.
 func pages(t *testing.T) []string {
