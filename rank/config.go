@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/rank/internal/environ"
 )
 
@@ -15,6 +16,39 @@ type config struct {
 	profiler *profiler // nil: no profiles are wanted
 
 	options
+}
+
+// countHosts derives the placement of the ranks from their host identities, where the launcher did not pass it.
+func (cfg *config) countHosts(m *members) {
+	if cfg.Hosts != nil {
+		return
+	}
+	ids := make([]string, cfg.Size)
+	for r := range ids {
+		ids[r] = m.of(r).Host
+	}
+	var before, all int
+	cfg.Hosts, before, all = numberHosts(ids, cfg.Rank)
+	if cfg.LocalSize == 0 {
+		cfg.LocalSize = all
+	}
+	if cfg.LocalRank < 0 || cfg.LocalRank >= cfg.LocalSize {
+		cfg.LocalRank = before
+	}
+}
+
+// numberHosts numbers the hosts of all ranks in order of appearance, and counts
+// the ranks on the host of self: those before it, and all.
+func numberHosts(ids []string, self int) (hosts []int, before, all int) {
+	number := map[string]int{}
+	hosts = make([]int, len(ids))
+	for r, id := range ids {
+		if _, known := number[id]; !known {
+			number[id] = len(number)
+		}
+		hosts[r] = number[id]
+	}
+	return hosts, numbers.GroupSizes(hosts[:self+1])[self] - 1, numbers.GroupSizes(hosts)[self]
 }
 
 // Option changes how Init works.

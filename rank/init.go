@@ -2,7 +2,6 @@ package rank
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"sync/atomic"
 	"time"
@@ -57,14 +56,16 @@ func start(ctx context.Context, cfg *config) (*World, error) {
 		grace = launcherGrace
 	}
 	w.mesh = exchange.New(exchange.Config{
-		Rank: cfg.Rank, Size: cfg.Size, Grace: grace, Launched: cfg.Control != nil, On: w.on,
+		Rank: cfg.Rank, Size: cfg.Size, Grace: grace, Launched: cfg.Control != nil, On: w.members.onHost,
 	})
 	err := cfg.Parse(&cfg.parsed)
-	w.newWaits()
-	w.job.Failed = w.reportFailure
+	w.queries = newQueries(w)
+	view := w.queries.job
+	w.wait = view.NewWait("", nil)
+	view.Failed = w.reportFailure
 	if cfg.Control != nil {
 		w.launcher = newLauncher(w, cfg.Control)
-		w.job.Report, w.job.Harmed = w.launcher.report, w.launcher.harmed
+		view.Report, view.Harmed = w.launcher.report, w.launcher.harmed
 	}
 	if err == nil {
 		err = w.assemble(ctx)
@@ -83,9 +84,13 @@ func (w *World) assemble(ctx context.Context) error {
 	case w.cfg.Size > 1:
 		ctx, giveUp := context.WithCancelCause(ctx)
 		defer giveUp(nil)
-		w.wg.Go(func() { w.mesh.Watch(ctx, giveUp, 0) })
+		w.meeting = &rendezvous{
+			cfg: w.cfg, members: w.members, mesh: w.mesh, launcher: w.launcher, wait: w.wait, stop: w.stop,
+			port: &port{auth: w.auth, members: w.members, mesh: w.mesh, queries: w.queries},
+		}
+		w.meeting.wg.Go(func() { w.mesh.Watch(ctx, giveUp, 0) })
 		w.members.giveUp = func(err error) { giveUp(&exchange.Fault{Rank: -1, Err: err}) }
-		if err := w.findEachOther(ctx); err != nil {
+		if err := w.meeting.meet(ctx); err != nil {
 			return err
 		}
 	case w.cfg.Hosts == nil:
@@ -93,43 +98,6 @@ func (w *World) assemble(ctx context.Context) error {
 	}
 	if w.launcher != nil {
 		return w.launcher.send(job.Joined)
-	}
-	return nil
-}
-
-// findEachOther joins and connects the ranks. ctx ends when a rank has failed, and when this one cannot be a rank of
-// the job: its cause is an *exchange.Fault then.
-func (w *World) findEachOther(ctx context.Context) error {
-	begin := time.Now()
-	within := func(limit time.Duration, step func(ctx context.Context) error) error {
-		ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: %v have passed", context.DeadlineExceeded, limit))
-		defer cancel()
-		return step(ctx)
-	}
-	limit := w.cfg.parsed.StartTimeout
-	if err := within(limit, w.join); err != nil {
-		return err
-	}
-	w.countHosts()
-	if w.members.severalHosts() {
-		w.mesh.Heartbeat(w.cfg.parsed.PeerTimeout, w.members.elsewhere)
-	}
-	// All ranks begin at almost the same time, when their lists are complete,
-	// whenever they were started.
-	err := within(limit, func(ctx context.Context) error { return w.mesh.Connect(ctx, min(limit/4, maxConnect), w.reach) })
-	if err == nil {
-		// When this is through, every rank has found all others.
-		err = within(limit+reportWait, func(ctx context.Context) error {
-			_, err := w.mesh.AllGather(ctx, w.wait, "Init", nil)
-			return err
-		})
-	}
-	if err != nil {
-		return w.explain(context.Cause(ctx), err)
-	}
-	if w.cfg.parsed.Verbose && w.cfg.Rank == 0 {
-		w.cfg.log.Info("treerun: all ranks have joined", "rank", 0, "took", time.Since(begin).Round(100*time.Microsecond),
-			"dialed", w.members.dialed.Load(), "taken", w.taken.Load())
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,28 +15,40 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/rank/internal/exchange"
 )
 
 // launcher is the control socket to the launcher of treerun.
 type launcher struct {
-	w    *World
-	conn net.Conn
-	seed chan []netip.AddrPort // gets the addresses of rank 0
+	cfg     *config
+	members *members
+	mesh    *exchange.Mesh
+	stop    context.Context // ends with the World's Close
+	conn    net.Conn
+	seed    chan []netip.AddrPort // gets the addresses of rank 0
+	reading sync.WaitGroup
 
 	mu sync.Mutex // one message at a time
 }
 
 // newLauncher begins to read from conn.
 func newLauncher(w *World, conn net.Conn) *launcher {
-	l := &launcher{w: w, conn: conn, seed: make(chan []netip.AddrPort, 1)}
-	w.wg.Go(l.read)
+	l := &launcher{cfg: w.cfg, members: w.members, mesh: w.mesh, stop: w.stop, conn: conn,
+		seed: make(chan []netip.AddrPort, 1)}
+	l.reading.Go(l.read)
 	return l
+}
+
+// close ends the connection.
+func (l *launcher) close() {
+	l.conn.Close()
+	l.reading.Wait()
 }
 
 func (l *launcher) read() {
 	for {
 		m, err := job.ReadMessage(l.conn)
-		if l.w.stop.Err() != nil {
+		if l.stop.Err() != nil {
 			return
 		}
 		if err != nil {
@@ -58,11 +71,11 @@ func (l *launcher) read() {
 func (l *launcher) gone(err error) {
 	var sys *net.OpError
 	if err != io.EOF && !errors.As(err, &sys) {
-		l.w.mesh.Fail(-1, "the launcher does not keep to the protocol: "+err.Error())
+		l.mesh.Fail(-1, "the launcher does not keep to the protocol: "+err.Error())
 		return
 	}
-	l.w.mesh.Fail(-1, "the launcher is gone")
-	if act := l.w.cfg.launcherGone; act != nil {
+	l.mesh.Fail(-1, "the launcher is gone")
+	if act := l.cfg.launcherGone; act != nil {
 		act(err)
 		return
 	}
@@ -71,24 +84,24 @@ func (l *launcher) gone(err error) {
 	if pid := os.Getpid(); syscall.Getpgrp() == pid {
 		syscall.Kill(-pid, syscall.SIGKILL)
 	}
-	fmt.Fprintf(os.Stderr, "treerun: rank %d ends, because the launcher is gone\n", l.w.cfg.Rank)
+	fmt.Fprintf(os.Stderr, "treerun: rank %d ends, because the launcher is gone\n", l.cfg.Rank)
 	os.Exit(1)
 }
 
 // exited notes how a rank ended. The launcher notifies every rank, so that nothing needs to be passed on.
 func (l *launcher) exited(m *job.Message) {
-	if m.Rank == l.w.cfg.Rank || m.Rank >= l.w.cfg.Size {
+	if m.Rank == l.cfg.Rank || m.Rank >= l.cfg.Size {
 		return
 	}
 	if m.Closed && m.Signal == 0 && m.Code == 0 {
-		l.w.mesh.Ended(m.Rank)
+		l.mesh.Ended(m.Rank)
 		return
 	}
-	what := describeExit(m, l.w.members.of(m.Rank).port != 0)
+	what := describeExit(m, l.members.of(m.Rank).port != 0)
 	if !m.Lost { // else it names the host
-		what += l.w.on(m.Rank)
+		what += l.members.onHost(m.Rank)
 	}
-	l.w.mesh.Fail(m.Rank, what)
+	l.mesh.Fail(m.Rank, what)
 }
 
 // describeExit describes in words how a rank ended.
@@ -141,9 +154,9 @@ func (l *launcher) write(m *job.Message) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.conn.SetWriteDeadline(time.Now().Add(time.Second))
-	m.Rank, m.PID = l.w.cfg.Rank, os.Getpid()
+	m.Rank, m.PID = l.cfg.Rank, os.Getpid()
 	if err := job.WriteMessage(l.conn, m); err != nil {
-		return &Error{Self: l.w.cfg.Rank, Rank: -1, Op: "telling the launcher", Err: err}
+		return &Error{Self: l.cfg.Rank, Rank: -1, Op: "telling the launcher", Err: err}
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/netconn"
 )
 
@@ -44,6 +45,7 @@ func (r member) offered() (all []netip.AddrPort) {
 // members is the list of ranks that memberlist keeps, and the delegate that it notifies of changes.
 type members struct {
 	self   meta
+	host   string       // name of this rank's host, in full
 	own    []netip.Addr // of this host, whether it offers them or not
 	log    *slog.Logger
 	auth   *authenticator
@@ -63,7 +65,7 @@ type members struct {
 
 func newMembers(cfg *config, auth *authenticator) *members {
 	return &members{
-		self: newMeta(cfg), log: cfg.log, auth: auth, table: make([]member, cfg.Size), missing: cfg.Size,
+		self: newMeta(cfg), host: cfg.Host, log: cfg.log, auth: auth, table: make([]member, cfg.Size), missing: cfg.Size,
 		complete: make(chan struct{}),
 	}
 }
@@ -163,6 +165,34 @@ func (m *members) elsewhere(rank int) bool {
 // severalHosts reports whether any rank has joined on another host.
 func (m *members) severalHosts() bool {
 	return m.ranks(func(r *member) bool { return r.Host != "" && r.Host != m.self.Host }) != nil
+}
+
+// hostName returns the name of a rank's host, for users to read.
+func (m *members) hostName(rank int) string {
+	if rank == m.self.Rank {
+		return m.host
+	}
+	return m.of(rank).Name
+}
+
+// onHost returns " on host c", for messages about a rank, where ranks are on several hosts.
+func (m *members) onHost(rank int) string {
+	if name := m.of(rank).Name; name != "" && m.severalHosts() {
+		return " on host " + name
+	}
+	return ""
+}
+
+// process returns the process of another rank on this host, and its state.
+func (m *members) process(rank int) (pid int, s job.ProcState) {
+	if rank == m.self.Rank || rank < 0 || rank >= m.self.Size {
+		return 0, job.ProcState{}
+	}
+	r := m.of(rank)
+	if r.Host != m.self.Host || r.Space == 0 || r.Space != m.self.Space {
+		return 0, job.ProcState{} // on another host, or its number means nothing here
+	}
+	return r.PID, job.ReadProc(r.PID)
 }
 
 // where returns the addresses at which a rank may listen: where it was reached before, where it came from, then the

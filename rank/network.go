@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -218,6 +219,25 @@ func (n *network) device(ip netip.Addr) string {
 		}
 	}
 	return ""
+}
+
+// source returns the source of packets from this rank to an address: "10.0.0.3, eth0"; "" when there is no route.
+func (n *network) source(to netip.AddrPort) string {
+	ip, err := sourceTowards(to)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(ip.String()+", "+n.device(ip), ", ")
+}
+
+// surplus names the addresses of this host that its ranks do not offer because there are too many, "" for none.
+func (n *network) surplus(cfg *config) string {
+	text := iface.Surplus(n.left)
+	if text != "" {
+		text = fmt.Sprintf("the ranks on host %s offer %d of its addresses and leave out %s (hint: %s chooses)", cfg.Host,
+			len(n.offered), text, cfg.Source(environ.SettingIface))
+	}
+	return text
 }
 
 // ips returns the addresses that are offered.

@@ -19,7 +19,7 @@ func TestStartTakesFewConnections(t *testing.T) {
 			j := newTestJob(t, n).start()
 			var calls []int64
 			for _, w := range j.worlds {
-				calls = append(calls, w.members.dialed.Load()+w.taken.Load())
+				calls = append(calls, w.members.dialed.Load()+w.meeting.port.taken.Load())
 			}
 			first := calls[0]
 			slices.Sort(calls)

@@ -8,9 +8,9 @@ import (
 	"net"
 	"time"
 
-	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/internal/waits"
+	"github.com/treerun/treerun/rank/internal/exchange"
 )
 
 // A rank that needs the reason why another one makes no progress opens a connection of its own to it and requests its
@@ -23,36 +23,33 @@ const (
 	statusTime = 2 * time.Second
 )
 
-// Waits is for the packages of treerun: the waits of this rank, and its means to find out about those of others.
-func (w *World) Waits() *waits.Job { return w.job }
-
-// newWaits sets the view of the waits of w.
-func (w *World) newWaits() {
-	w.job = &waits.Job{
-		Rank: w.cfg.Rank, Size: w.cfg.Size, Every: w.cfg.waitReport, Limit: w.cfg.parsed.StallTimeout, Log: w.cfg.logWait,
-		Ask: w.askWaits, State: w.process, HostOf: func(rank int) int { return w.cfg.Hosts[rank] },
-	}
-	w.wait = w.job.NewWait("", nil)
+// queries are the questions of ranks about the waits of others: those that this rank asks, and its answers.
+type queries struct {
+	cfg     *config
+	auth    *authenticator
+	members *members
+	mesh    *exchange.Mesh
+	stop    context.Context
+	job     *waits.Job
 }
 
-// process returns the process of a rank on this host, and its state.
-func (w *World) process(rank int) (pid int, s job.ProcState) {
-	if rank == w.cfg.Rank || rank < 0 || rank >= w.cfg.Size {
-		return 0, job.ProcState{}
+// newQueries makes the view of the waits of a World.
+func newQueries(w *World) *queries {
+	q := &queries{cfg: w.cfg, auth: w.auth, members: w.members, mesh: w.mesh, stop: w.stop}
+	q.job = &waits.Job{
+		Rank: q.cfg.Rank, Size: q.cfg.Size,
+		Every: q.cfg.waitReport, Limit: q.cfg.parsed.StallTimeout, Log: q.cfg.logWait,
+		Ask: q.ask, State: q.members.process, HostOf: func(rank int) int { return q.cfg.Hosts[rank] },
 	}
-	r, self := w.members.of(rank), &w.members.self
-	if r.Host != self.Host || r.Space == 0 || r.Space != self.Space {
-		return 0, job.ProcState{} // on another host, or its number means nothing here
-	}
-	return r.PID, job.ReadProc(r.PID)
+	return q
 }
 
-// askWaits requests the waits of a rank.
-func (w *World) askWaits(ctx context.Context, rank, about int) (s waits.Status, err error) {
-	if w.mesh.HasLeft(rank) {
+// ask requests the waits of a rank.
+func (q *queries) ask(ctx context.Context, rank, about int) (s waits.Status, err error) {
+	if q.mesh.HasLeft(rank) {
 		return s, ErrPeerClosed
 	}
-	conn, err := w.auth.dial(ctx, w.members.where(rank), rank, statusChannel)
+	conn, err := q.auth.dial(ctx, q.members.where(rank), rank, statusChannel)
 	if err != nil {
 		return s, err
 	}
@@ -67,7 +64,7 @@ func (w *World) askWaits(ctx context.Context, rank, about int) (s waits.Status, 
 	if err != nil {
 		return s, err
 	}
-	return decodeStatus(text, w.cfg.Size)
+	return decodeStatus(text, q.cfg.Size)
 }
 
 // decodeStatus decodes the waits of a rank of a job of size ranks.
@@ -78,16 +75,16 @@ func decodeStatus(b []byte, size int) (s waits.Status, err error) {
 	return s, s.Check(size)
 }
 
-// tellWaits answers a rank that requests this one's waits.
-func (w *World) tellWaits(conn net.Conn) {
+// answer sends this rank's waits to a rank that requests them.
+func (q *queries) answer(conn net.Conn) {
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(statusTime))
-	unblock := context.AfterFunc(w.stop, func() { conn.Close() })
+	unblock := context.AfterFunc(q.stop, func() { conn.Close() })
 	defer unblock()
 	var about [4]byte
 	if _, err := io.ReadFull(conn, about[:]); err != nil {
 		return
 	}
-	s := w.job.Status(w.stop, int(binary.BigEndian.Uint32(about[:])))
+	s := q.job.Status(q.stop, int(binary.BigEndian.Uint32(about[:])))
 	_, _ = conn.Write(strict.Marshal(&s)) // the other rank notices that no answer comes
 }

@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 
 	"github.com/treerun/treerun/internal/job"
-	"github.com/treerun/treerun/internal/netconn"
-	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/rank/internal/exchange"
 )
@@ -22,20 +19,13 @@ type World struct {
 	auth     *authenticator
 	members  *members
 	mesh     *exchange.Mesh
-	launcher *launcher // nil when there is none, or another one started the ranks
+	queries  *queries
+	launcher *launcher   // nil when there is none, or another one started the ranks
+	meeting  *rendezvous // nil in a world of one
 
-	// The rest is nil in a world of one.
-	net      *network
-	streams  *streams
-	acceptor *netconn.Acceptor
-	taken    atomic.Int64 // connections that the acceptor let in
-
+	wait   *waits.Wait     // of AllGather
 	stop   context.Context // ends with Close
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // of the goroutines that end with stop
-
-	job  *waits.Job
-	wait *waits.Wait // of AllGather
 
 	closeOnce sync.Once
 	closeErr  error
@@ -65,21 +55,16 @@ func (w *World) Device() string { return w.cfg.Device }
 func (w *World) HostOf(rank int) int { return w.cfg.Hosts[rank] }
 
 // HostName returns the name of a rank's host, for users to read. It panics when there is no such rank.
-func (w *World) HostName(rank int) string {
-	if rank == w.cfg.Rank {
-		return w.cfg.Host
-	}
-	return w.members.of(rank).Name
-}
+func (w *World) HostName(rank int) string { return w.members.hostName(rank) }
 
 // ListenAddrs returns the addresses of this rank's host that it offers to other
 // hosts, best first; the loopback address when all ranks are on one host. The
 // slice is the caller's.
 func (w *World) ListenAddrs() []netip.Addr {
 	if !w.cfg.OneHost() {
-		return w.net.ips()
+		return w.meeting.port.net.ips()
 	}
-	if w.net != nil && w.net.offered[0].IP == loopback6 {
+	if w.meeting != nil && w.meeting.port.net.offered[0].IP == loopback6 {
 		return []netip.Addr{loopback6}
 	}
 	return []netip.Addr{loopback4}
@@ -122,6 +107,9 @@ func (w *World) Left(rank int) bool { return w.mesh.HasLeft(rank) }
 // Gone reports whether another rank is known to have closed its World or to have failed, the first or a later one.
 func (w *World) Gone(rank int) bool { return w.mesh.Gone(rank) }
 
+// Waits is for the packages of treerun: the waits of this rank, and its means to find out about those of others.
+func (w *World) Waits() *waits.Job { return w.queries.job }
+
 // Close notifies the other ranks and the launcher that this rank leaves in good order, and releases sockets, memory and
 // goroutines. Later operations of the others that need this rank fail with ErrPeerClosed there. Idempotent.
 //
@@ -130,7 +118,7 @@ func (w *World) Gone(rank int) bool { return w.mesh.Gone(rank) }
 // error: the job fails then. Without treerun the logger gets it. Apart from that Close does not wait for other ranks.
 func (w *World) Close() error {
 	w.closeOnce.Do(func() {
-		w.closeErr = w.job.CloseAll()
+		w.closeErr = w.queries.job.CloseAll()
 		w.mesh.Closing()
 		w.mesh.Goodbye()
 		if w.launcher != nil {
@@ -147,17 +135,16 @@ func (w *World) Close() error {
 // shut releases all resources.
 func (w *World) shut() {
 	w.cancel()
-	if w.members.list != nil {
-		w.members.list.Shutdown() // returns no error that is not logged
-	}
-	if w.acceptor != nil {
-		w.acceptor.Close()
+	if w.meeting != nil {
+		w.meeting.port.close()
 	}
 	w.mesh.Close()
 	if w.launcher != nil {
-		w.launcher.conn.Close()
+		w.launcher.close()
 	}
-	w.wg.Wait()
+	if w.meeting != nil {
+		w.meeting.wg.Wait()
+	}
 	if w.cfg.profiler != nil {
 		w.cfg.profiler.turn(true)
 	}
@@ -198,38 +185,4 @@ func (w *World) fault(op string, err error) error {
 		e.Rank, e.Err = f.Rank, f.Err
 	}
 	return e
-}
-
-// countHosts derives the placement of the ranks from their host identities, where the launcher did not pass it.
-func (w *World) countHosts() {
-	cfg := w.cfg
-	if cfg.Hosts != nil {
-		return
-	}
-	ids := make([]string, cfg.Size)
-	for r := range ids {
-		ids[r] = w.members.of(r).Host
-	}
-	var before, all int
-	cfg.Hosts, before, all = numberHosts(ids, cfg.Rank)
-	if cfg.LocalSize == 0 {
-		cfg.LocalSize = all
-	}
-	if cfg.LocalRank < 0 || cfg.LocalRank >= cfg.LocalSize {
-		cfg.LocalRank = before
-	}
-}
-
-// numberHosts numbers the hosts of all ranks in order of appearance, and counts
-// the ranks on the host of self: those before it, and all.
-func numberHosts(ids []string, self int) (hosts []int, before, all int) {
-	number := map[string]int{}
-	hosts = make([]int, len(ids))
-	for r, id := range ids {
-		if _, known := number[id]; !known {
-			number[id] = len(number)
-		}
-		hosts[r] = number[id]
-	}
-	return hosts, numbers.GroupSizes(hosts[:self+1])[self] - 1, numbers.GroupSizes(hosts)[self]
 }
