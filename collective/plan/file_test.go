@@ -101,9 +101,9 @@ func TestFileForm(t *testing.T) {
 	if err != nil || string(data) != want {
 		t.Errorf("%s, %v, want\n%s", data, err, want)
 	}
-	_, _, err = ParseFile([]byte(strings.Replace(want, p.Digest(), "", 1)))
-	if err != nil {
-		t.Errorf("without a digest: %v", err)
+	byHand, _, err := ParseFile([]byte(strings.Replace(want, p.Digest(), "", 1)))
+	if err != nil || byHand.Digest != p.Digest() {
+		t.Errorf("without a digest: %+v, %v, want the digest of the steps, %s", byHand, err, p.Digest())
 	}
 }
 
