@@ -27,7 +27,8 @@ func (c *Comm) Choice(kind plan.Kind, root, bytes int) (Choice, error) {
 }
 
 func choiceOf(c *planner.Choice, digest string) Choice {
-	return Choice{c.Algorithm, c.Name(), c.Plan.Name, digest, c.PredictedUs, c.By}
+	of := c.Chosen.Candidate
+	return Choice{of.Algorithm, of.Name(), c.Chosen.Plan.Name, digest, c.PredictedUs, c.By}
 }
 
 // Algorithms returns the names of the algorithms that c chooses from for a collective, for WithAlgorithm. It must not

@@ -144,7 +144,7 @@ func (c *Comm) DeviceChoice(kind plan.Kind, root, bytes int) (Choice, error) {
 	if err != nil {
 		return Choice{}, err
 	}
-	return choiceOf(choice, choice.Plan.Digest()), nil
+	return choiceOf(choice, choice.Chosen.Plan.Digest()), nil
 }
 
 // DeviceGraph returns the graph of the links between the ranks' devices, nil before the first device call. The caller

@@ -28,11 +28,11 @@ func planFile(t testing.TB, g *topo.Graph, algorithm string, kind plan.Kind, roo
 	}
 	f := c.File()
 	f.Bound, f.ChunkBytes = 1, 4096
-	data, err := f.Append(nil, c.Plan)
+	data, err := f.Append(nil, c.Chosen.Plan)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f, c.Plan, string(data)
+	return f, c.Chosen.Plan, string(data)
 }
 
 // runs makes a call of each kind, and reports an error if it does not run by the algorithm, or the plan digest, in

@@ -53,10 +53,11 @@ func (p *Planner) candidatesOf(a *algorithm, kind plan.Kind, root int) ([]*Candi
 		return nil, unordered()
 	case p.asked(a.name) || p.ordered(kind) || pairwise(kind):
 	case a.ranks > 0 && p.graph.Ranks > a.ranks:
-		return nil, because("not tried above %d ranks for the work that it takes: --algorithm %s does", a.ranks, a.name)
-	case p.tooManyLinks(a, kind):
-		return nil, because("not tried for the links that it takes, which memory of the host carries: --algorithm %s does",
+		return nil, because("not tried above %d ranks for the work that it takes: --algorithm %s does", a.ranks,
 			a.name)
+	case p.tooManyLinks(a, kind):
+		return nil, because("not tried for the links that it takes, which memory of the host carries: "+
+			"--algorithm %s does", a.name)
 	}
 	if a.plans == nil {
 		return p.ofRoots(a.name, kind, root)

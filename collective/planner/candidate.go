@@ -38,36 +38,40 @@ type Candidate struct {
 	steady  bool                       // shares are those of the rates, for messages of all sizes
 	order   [][]int                    // the hosts whose order plans over trees add in; nil: any order
 	fixed   func() (*plan.Plan, error) // makes the plan where there are no channels
-	built   []*Served
+	built   []*ChosenPlan
 }
 
-// Served is the plan of a candidate for the calls of a kind and root, of some sizes, and how
+// ChosenPlan is the plan of a candidate for the calls of a kind and root, of some sizes, and how
 // these cut their messages. The same pointer comes back for the same calls.
-type Served struct {
-	*Candidate
-	Plan     *plan.Plan
-	Shares   []float64 // by channel, sum 1; nil without channels
-	Chunks   plan.Chunks
-	Attached any  // the caller's, made from the plan once
-	Ran      bool // the caller's: a call has run it
+type ChosenPlan struct {
+	Candidate *Candidate
+	Plan      *plan.Plan
+	Shares    []float64 // by channel, sum 1; nil without channels
+	Chunks    plan.Chunks
+	Attached  any  // the caller's, made from the plan once
+	Ran       bool // the caller's: a call has run it
 }
 
-// cut returns the Served for calls that cut their messages into the given chunks.
-func (b *Served) cut(chunks plan.Chunks) *Served {
-	for _, old := range b.built {
-		if old.Plan == b.Plan && old.Chunks == chunks {
+// cut returns the ChosenPlan for calls that cut their messages into the given chunks.
+func (s *ChosenPlan) cut(chunks plan.Chunks) *ChosenPlan {
+	c := s.Candidate
+	for _, old := range c.built {
+		if old.Plan == s.Plan && old.Chunks == chunks {
 			return old
 		}
 	}
-	other := b.Again()
+	other := s.Unbound()
 	other.Chunks = chunks
-	b.built = append(b.built, other)
+	c.built = append(c.built, other)
 	return other
 }
 
+// Name is the algorithm and its variant, as Options.Algorithm takes them.
+func (s *ChosenPlan) Name() string { return s.Candidate.Name() }
+
 // Used is the number of trees and rings that have a share.
-func (b *Served) Used() int {
-	return len(slices.DeleteFunc(slices.Clone(b.Shares), func(share float64) bool { return share == 0 }))
+func (s *ChosenPlan) Used() int {
+	return len(slices.DeleteFunc(slices.Clone(s.Shares), func(share float64) bool { return share == 0 }))
 }
 
 // Name is the algorithm and its variant, as Options.Algorithm takes them.
@@ -168,59 +172,59 @@ func (c *Candidate) shareAmong(group []int, bytes, all float64, shares []float64
 const nearShare = 0.05
 
 // build returns the plan for messages of about the given number of bytes.
-func (c *Candidate) build(bytes int64) (*Served, error) {
-	b := &Served{Candidate: c}
+func (c *Candidate) build(bytes int64) (*ChosenPlan, error) {
+	var shares []float64
 	var err error
 	if len(c.Channels) > 1 && !(c.shifts && c.Variant == variantOne) { // else the first has all, at any rate
 		err = c.measure()
 	}
 	if err == nil && len(c.Channels) > 0 {
-		b.Shares = c.share(float64(max(bytes, 1)))
+		shares = c.share(float64(max(bytes, 1)))
 	}
 	for _, old := range c.built {
-		if slices.Equal(old.Shares, b.Shares) {
+		if slices.Equal(old.Shares, shares) {
 			return old, nil
 		}
 	}
+	var p *plan.Plan
 	if err == nil {
-		err = b.make()
+		p, err = c.planOf(shares)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%v, algorithm %s: %w", c.Kind, c.Name(), err)
 	}
-	c.built = append(c.built, b)
-	return b, nil
+	s := &ChosenPlan{Candidate: c, Plan: p, Shares: shares}
+	c.built = append(c.built, s)
+	return s, nil
 }
 
-// make makes the plan, of the channels that have a share where there are any.
-func (b *Served) make() (err error) {
+// planOf makes the plan whose channels, where there are any, have the given shares.
+func (c *Candidate) planOf(shares []float64) (*plan.Plan, error) {
 	var trees []topo.Tree
 	var rings [][]int
 	var weights []float64
-	for i, share := range b.Shares {
+	for i, share := range shares {
 		if share > 0 {
-			trees, rings = append(trees, b.Channels[i].Tree), append(rings, b.Channels[i].Ring)
+			trees, rings = append(trees, c.Channels[i].Tree), append(rings, c.Channels[i].Ring)
 			weights = append(weights, share)
 		}
 	}
 	switch {
-	case len(b.Channels) == 0:
-		b.Plan, err = b.fixed()
-	case b.order != nil:
-		b.Plan, err = plan.Ordered(b.Kind, trees, weights, b.order, b.form)
+	case len(c.Channels) == 0:
+		return c.fixed()
+	case c.order != nil:
+		return plan.Ordered(c.Kind, trees, weights, c.order, c.form)
 	case rings[0] != nil:
-		b.Plan, err = plan.FromRings(b.Kind, rings, weights, max(b.Root, 0))
-	case b.OfParts():
-		b.Plan, err = plan.FromPartTrees(b.Kind, trees, weights)
-	default:
-		b.Plan, err = plan.FromTrees(b.Kind, trees, weights, b.form)
+		return plan.FromRings(c.Kind, rings, weights, max(c.Root, 0))
+	case c.OfParts():
+		return plan.FromPartTrees(c.Kind, trees, weights)
 	}
-	return err
+	return plan.FromTrees(c.Kind, trees, weights, c.form)
 }
 
-// NewGiven returns the Served for calls by a plan that was read from a file, of its kind and root. The plan is
+// NewGiven returns the ChosenPlan for calls by a plan that was read from a file, of its kind and root. The plan is
 // verified, and the file compared with it.
-func NewGiven(f *plan.File, p *plan.Plan) (*Served, error) {
+func NewGiven(f *plan.File, p *plan.Plan) (*ChosenPlan, error) {
 	if err := plan.Verify(p, minSlots); err != nil {
 		return nil, err
 	}
@@ -231,17 +235,17 @@ func NewGiven(f *plan.File, p *plan.Plan) (*Served, error) {
 		return nil, err
 	}
 	c := &Candidate{Algorithm: f.Algorithm, Kind: p.Kind, Root: p.Root, Notes: []string{"a given plan"}}
-	return &Served{Candidate: c, Plan: p, Chunks: f.Chunks()}, nil
+	return &ChosenPlan{Candidate: c, Plan: p, Chunks: f.Chunks()}, nil
 }
 
-// Again returns the same for another Planner, unused.
-func (s *Served) Again() *Served {
-	return &Served{Candidate: s.Candidate, Plan: s.Plan, Shares: s.Shares, Chunks: s.Chunks}
+// Unbound returns the same plan for another Planner, without what a caller has attached.
+func (s *ChosenPlan) Unbound() *ChosenPlan {
+	return &ChosenPlan{Candidate: s.Candidate, Plan: s.Plan, Shares: s.Shares, Chunks: s.Chunks}
 }
 
 // serves reports whether calls of a kind and root run by s, a given plan or nil.
-func (s *Served) serves(kind plan.Kind, root int) bool {
-	return s != nil && s.Kind == kind && (!kind.HasRoot() || s.Root == max(root, 0))
+func (s *ChosenPlan) serves(kind plan.Kind, root int) bool {
+	return s != nil && s.Plan.Kind == kind && (!kind.HasRoot() || s.Plan.Root == max(root, 0))
 }
 
 // compare reports trees of a file that the steps of its plan are not of. The rest of the file is for users.
@@ -249,17 +253,18 @@ func compare(f *plan.File, p *plan.Plan) error {
 	if len(f.Trees) == 0 {
 		return nil
 	}
-	b := &Served{Candidate: &Candidate{Kind: p.Kind, Root: p.Root}}
+	c, shares := Candidate{Kind: p.Kind, Root: p.Root}, []float64(nil)
 	for _, t := range f.Trees {
 		s := Channel{Ring: t.Ring, OfPart: t.Part != nil}
 		s.Tree.Root, s.Tree.Parent, s.Tree.Round = t.Root, t.Parent, t.Round
-		b.Channels, b.Shares = append(b.Channels, s), append(b.Shares, t.Share)
+		c.Channels, shares = append(c.Channels, s), append(shares, t.Share)
 	}
-	for _, b.form = range []plan.Form{plan.Split, plan.Single} {
-		if err := b.make(); err != nil {
+	for _, c.form = range []plan.Form{plan.Split, plan.Single} {
+		made, err := c.planOf(shares)
+		if err != nil {
 			return fmt.Errorf("trees: %w", err)
 		}
-		if b.Plan.Digest() == p.Digest() {
+		if made.Digest() == p.Digest() {
 			return nil
 		}
 	}
@@ -268,12 +273,14 @@ func compare(f *plan.File, p *plan.Plan) error {
 
 // File returns the contents of a plan file for a choice, except its bound.
 func (c *Choice) File() *plan.File {
-	f := &plan.File{Algorithm: c.Algorithm, Bytes: c.Bytes, Rate: c.Rate()}
+	of := c.Chosen.Candidate
+	f := &plan.File{Algorithm: of.Algorithm, Bytes: c.Bytes, Rate: of.Rate()}
 	if !math.IsNaN(c.PredictedUs) {
 		f.PredictedUs = c.PredictedUs
 	}
-	for i, s := range c.Channels {
-		t := plan.FileTree{Root: s.Tree.Root, Share: c.Shares[i], Rate: s.Rate, Parent: s.Tree.Parent, Round: s.Tree.Round}
+	for i, s := range of.Channels {
+		t := plan.FileTree{Root: s.Tree.Root, Share: c.Chosen.Shares[i], Rate: s.Rate, Parent: s.Tree.Parent,
+			Round: s.Tree.Round}
 		if s.Ring != nil {
 			t.Root, t.Ring = s.Ring[0], s.Ring
 		}
@@ -282,8 +289,8 @@ func (c *Choice) File() *plan.File {
 		}
 		f.Trees = append(f.Trees, t)
 	}
-	if n := len(c.Channels); n == 1 || n == 2 && c.Channels[1].Mirrored {
-		f.Ring = c.Channels[0].Ring
+	if n := len(of.Channels); n == 1 || n == 2 && of.Channels[1].Mirrored {
+		f.Ring = of.Channels[0].Ring
 	}
 	return f
 }

@@ -178,7 +178,7 @@ func (p *Planner) candidatesAreSound(proved, used map[string]bool) error {
 func several(g *topo.Graph) bool { return len(g.ByHost()) > 1 }
 
 // prove verifies a plan, unless it was.
-func prove(b *Served, proved map[string]bool) error {
+func prove(b *ChosenPlan, proved map[string]bool) error {
 	digest := b.Plan.Digest()
 	if proved[digest] {
 		return nil
@@ -189,7 +189,7 @@ func prove(b *Served, proved map[string]bool) error {
 
 // sound reports links of a plan between hosts that are not there, and
 // shares that do not add up.
-func sound(p *Planner, b *Served, there map[[2]int]bool) error {
+func sound(p *Planner, b *ChosenPlan, there map[[2]int]bool) error {
 	for _, k := range b.Plan.Links() {
 		pair := [2]int{min(k.Src, k.Dst), max(k.Src, k.Dst)}
 		if p.graph.Host(k.Src) != p.graph.Host(k.Dst) && !there[pair] || k.Lane > plan.MaxLanes {
@@ -206,8 +206,9 @@ func sound(p *Planner, b *Served, there map[[2]int]bool) error {
 		}
 		sum += s
 	}
-	if math.Abs(sum-1) > 1e-9 || len(b.Shares) != len(b.Channels) {
-		return fmt.Errorf("%d shares of %d trees with the sum %v", len(b.Shares), len(b.Channels), sum)
+	if math.Abs(sum-1) > 1e-9 || len(b.Shares) != len(b.Candidate.Channels) {
+		return fmt.Errorf("%d shares of %d trees with the sum %v", len(b.Shares), len(b.Candidate.Channels),
+			sum)
 	}
 	return nil
 }
@@ -235,11 +236,11 @@ func TestTreesOfDevices(t *testing.T) {
 			p = plannerFor(t, g, Machine{Device: true}, Options{})
 			planners[c.machine] = p
 		}
-		got := choose(t, p, c.kind, 3, c.bytes)
+		got := choose(t, p, c.kind, 3, c.bytes).Chosen
 		bound, err := p.Certify(c.kind, 3)
-		if rate := p.Fullest(got.Served); err != nil || got.Algorithm != c.want || rate < c.rate*bound.Rate {
-			t.Errorf("%v of %d bytes on %s is %s, %v of %v GB/s, %v", c.kind, c.bytes, c.machine, got.Name(), rate, bound.Rate,
-				err)
+		if rate := p.Fullest(got); err != nil || got.Candidate.Algorithm != c.want || rate < c.rate*bound.Rate {
+			t.Errorf("%v of %d bytes on %s is %s, %v of %v GB/s, %v", c.kind, c.bytes, c.machine,
+				got.Name(), rate, bound.Rate, err)
 		}
 	}
 }
@@ -251,13 +252,14 @@ func TestManyUnevenRanks(t *testing.T) {
 		g.Links[i].GBytesPerSecond = float64(5 + i%6)
 	}
 	p := plannerOf(t, g, Options{})
-	if c := choose(t, p, plan.AllGather, -1, 1<<20); c.Algorithm != "double-binary" || !math.IsNaN(c.PredictedUs) {
-		t.Errorf("%s, %v us", c.Name(), c.PredictedUs)
+	if c := choose(t, p, plan.AllGather, -1, 1<<20); c.Chosen.Candidate.Algorithm != "double-binary" ||
+		!math.IsNaN(c.PredictedUs) {
+		t.Errorf("%s, %v us", c.Chosen.Name(), c.PredictedUs)
 	}
 	g.Links = slices.DeleteFunc(g.Links, func(l topo.Link) bool { return l.B != l.A+1 })
 	p = plannerOf(t, g, Options{})
-	if c := choose(t, p, plan.AllGather, -1, 1<<20); c.Algorithm != "double-binary" {
-		t.Errorf("on a path: %s", c.Name())
+	if c := choose(t, p, plan.AllGather, -1, 1<<20); c.Chosen.Candidate.Algorithm != "double-binary" {
+		t.Errorf("on a path: %s", c.Chosen.Name())
 	}
 	if list, err := p.Consider(plan.AllGather, -1, 1<<20); err != nil ||
 		!slices.ContainsFunc(list, func(c Considered) bool {
@@ -293,8 +295,8 @@ func TestChainOnManyRanks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Algorithm != "chain" {
+	if c.Chosen.Candidate.Algorithm != "chain" {
 		list, err := p.Consider(plan.AllReduce, -1, 16<<20)
-		t.Errorf("%s is chosen of %v, %v, want chain", c.Name(), list, err)
+		t.Errorf("%s is chosen of %v, %v, want chain", c.Chosen.Name(), list, err)
 	}
 }

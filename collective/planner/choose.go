@@ -22,7 +22,7 @@ const (
 
 // Choice is the plan for one size of message.
 type Choice struct {
-	*Served
+	Chosen      *ChosenPlan
 	Bytes       int64
 	PredictedUs float64 // NaN where it cannot be priced
 	By          string  // the basis of the decision: the price, or a rule
@@ -53,11 +53,11 @@ func whys(list []Considered) string {
 // Choose returns the plan of a call with a message of the given number of bytes, of all parts together where the kind
 // has parts. A root below 0 means none, or 0.
 func (p *Planner) Choose(kind plan.Kind, root int, bytes int64) (*Choice, error) {
-	s, err := p.Serve(kind, root, bytes)
+	s, err := p.PlanFor(kind, root, bytes)
 	if err != nil {
 		return nil, err
 	}
-	c := &Choice{Served: s, Bytes: bytes}
+	c := &Choice{Chosen: s, Bytes: bytes}
 	c.PredictedUs, err = p.Price(s, bytes, 1)
 	if !p.options.Given.serves(kind, root) {
 		c.By = p.by(kind, bytes)
@@ -69,8 +69,8 @@ func (p *Planner) Choose(kind plan.Kind, root int, bytes int64) (*Choice, error)
 	return c, nil
 }
 
-// Serve returns the plan that runs the calls of a kind and root with messages of the given number of bytes.
-func (p *Planner) Serve(kind plan.Kind, root int, bytes int64) (*Served, error) {
+// PlanFor returns the plan that runs the calls of a kind and root with messages of the given number of bytes.
+func (p *Planner) PlanFor(kind plan.Kind, root int, bytes int64) (*ChosenPlan, error) {
 	at := 0
 	if kind.HasRoot() {
 		at = max(root, 0)
@@ -82,13 +82,13 @@ func (p *Planner) Serve(kind plan.Kind, root int, bytes int64) (*Served, error) 
 	if err != nil {
 		return nil, err
 	}
-	return p.serve(kind, at, e)
+	return p.planOf(kind, at, e)
 }
 
-// serve returns the plan of an entry for a root, 0 where there is none.
-func (p *Planner) serve(kind plan.Kind, at int, e *entry) (*Served, error) {
-	if at < len(e.served) && e.served[at] != nil {
-		return e.served[at], nil
+// planOf returns the plan of an entry for a root, 0 where there is none.
+func (p *Planner) planOf(kind plan.Kind, at int, e *entry) (*ChosenPlan, error) {
+	if at < len(e.plans) && e.plans[at] != nil {
+		return e.plans[at], nil
 	}
 	if at >= p.graph.Ranks {
 		return nil, fmt.Errorf("root %d is not a rank of 0..%d", at, p.graph.Ranks-1)
@@ -101,11 +101,11 @@ func (p *Planner) serve(kind plan.Kind, at int, e *entry) (*Served, error) {
 	if err != nil {
 		return nil, err
 	}
-	for len(e.served) <= at {
-		e.served = append(e.served, nil)
+	for len(e.plans) <= at {
+		e.plans = append(e.plans, nil)
 	}
-	e.served[at] = b.cut(chunks)
-	return e.served[at], nil
+	e.plans[at] = b.cut(chunks)
+	return e.plans[at], nil
 }
 
 // fromRoot returns the candidate of an entry for a root: the one chosen for root 0, or the cheapest where missing links
@@ -151,7 +151,7 @@ func widestShare(p *plan.Plan, bytes int64) int64 {
 // passes over others when they cannot win any more.
 func (p *Planner) cheapest(list []*Candidate, bytes int64) (choice DecidedChoice, err error) {
 	type bid struct {
-		*Served
+		plan               *ChosenPlan
 		fullest, least, us float64
 		chunks             plan.Chunks
 	}
@@ -171,7 +171,7 @@ func (p *Planner) cheapest(list []*Candidate, bytes int64) (choice DecidedChoice
 		if err != nil {
 			return choice, err
 		}
-		bids = append(bids, &bid{Served: b, fullest: fullest, least: least, us: math.Inf(1)})
+		bids = append(bids, &bid{plan: b, fullest: fullest, least: least, us: math.Inf(1)})
 	}
 	order := slices.Clone(bids)
 	slices.SortStableFunc(order, func(a, b *bid) int { return cmp.Compare(a.least, b.least) })
@@ -180,7 +180,7 @@ func (p *Planner) cheapest(list []*Candidate, bytes int64) (choice DecidedChoice
 		if b.least > best*near {
 			break
 		}
-		if b.us, b.chunks, err = p.price(b.Served, bytes, best*near); err != nil {
+		if b.us, b.chunks, err = p.price(b.plan, bytes, best*near); err != nil {
 			return choice, err
 		}
 		best = min(best, b.us)
@@ -191,7 +191,7 @@ func (p *Planner) cheapest(list []*Candidate, bytes int64) (choice DecidedChoice
 			won = b
 		}
 	}
-	return DecidedChoice{math.MaxInt64, bytes, won.Name(), won.chunks}, nil
+	return DecidedChoice{math.MaxInt64, bytes, won.plan.Candidate.Name(), won.chunks}, nil
 }
 
 // longPriced is the size in bytes from which the price of a message is that of a part of

@@ -54,9 +54,10 @@ func TestStopBy(t *testing.T) {
 		})
 		got, err := p.Choose(plan.AllReduce, -1, 1<<20)
 		if err == nil {
-			if got.Plan.Digest() != want.Plan.Digest() || got.PredictedUs != want.PredictedUs {
-				t.Errorf("after %d stops: %s, %v us, want %s, %v us", stops, got.Name(), got.PredictedUs, want.Name(),
-					want.PredictedUs)
+			same := got.Chosen.Plan.Digest() == want.Chosen.Plan.Digest()
+			if !same || got.PredictedUs != want.PredictedUs {
+				t.Errorf("after %d stops: %s, %v us, want %s, %v us", stops, got.Chosen.Name(),
+					got.PredictedUs, want.Chosen.Name(), want.PredictedUs)
 			}
 			break
 		}
@@ -93,7 +94,8 @@ func TestChooseTakesTheBest(t *testing.T) {
 				near := 1 + p.nearly(bytes)
 				if best := all[0]; c.PredictedUs > best.PredictedUs*near*1.105 || !(c.PredictedUs > 0) {
 					t.Errorf("%s: %v of %d bytes by %s takes %.5g us, by %s %.5g: %.3f",
-						name, kind, bytes, c.Name(), c.PredictedUs, best.Algorithm, best.PredictedUs, c.PredictedUs/best.PredictedUs)
+						name, kind, bytes, c.Chosen.Name(), c.PredictedUs, best.Algorithm,
+						best.PredictedUs, c.PredictedUs/best.PredictedUs)
 				}
 			}
 		}
@@ -159,7 +161,8 @@ func (p *Planner) isNoCheaper(t *testing.T, name string, free *Planner, kind pla
 		got, want := choose(t, p, kind, 0, bytes), choose(t, free, kind, 0, bytes)
 		if want.PredictedUs > got.PredictedUs*(1+free.nearly(bytes))*1.001 {
 			t.Errorf("%s: %v of %d bytes by %s takes %.5g us, the choice %s %.5g: %.3f", name, kind, bytes,
-				got.Name(), got.PredictedUs, want.Name(), want.PredictedUs, want.PredictedUs/got.PredictedUs)
+				got.Chosen.Name(), got.PredictedUs, want.Chosen.Name(), want.PredictedUs,
+				want.PredictedUs/got.PredictedUs)
 		}
 	}
 }
@@ -187,10 +190,13 @@ func TestRules(t *testing.T) {
 		}
 		p := plannerFor(t, c.g, c.m, Options{})
 		barrier := choose(t, p, plan.Barrier, -1, 0)
-		if star := barrier.Algorithm == "star"; star != c.star || strings.HasPrefix(barrier.By, "rule") != star {
-			t.Errorf("%d ranks, %+v: Barrier is %s by %s", c.g.Ranks, c.m, barrier.Name(), barrier.By)
+		star := barrier.Chosen.Candidate.Algorithm == "star"
+		if star != c.star || strings.HasPrefix(barrier.By, "rule") != star {
+			t.Errorf("%d ranks, %+v: Barrier is %s by %s", c.g.Ranks, c.m, barrier.Chosen.Name(),
+				barrier.By)
 		}
-		if reduce := choose(t, p, plan.Reduce, 1, 8); len(c.m.CoreHosts) == 0 && c.g.Ranks > 2 && reduce.Algorithm != "star" {
+		reduce := choose(t, p, plan.Reduce, 1, 8).Chosen
+		if len(c.m.CoreHosts) == 0 && c.g.Ranks > 2 && reduce.Candidate.Algorithm != "star" {
 			t.Errorf("%d ranks, %+v: Reduce of 8 bytes is %s", c.g.Ranks, c.m, reduce.Name())
 		}
 	}
@@ -203,14 +209,15 @@ func TestLargeMessagesHaveOnePlan(t *testing.T) {
 	for _, name := range []string{"dgx1v", "two-sockets", "uneven cards, 2 each", "mesh, 1 each", "uniform 5"} {
 		p := plannerOf(t, graphs[name], Options{})
 		for _, kind := range []plan.Kind{plan.AllReduce, plan.Broadcast, plan.Reduce} {
-			first := choose(t, p, kind, 0, 512<<20)
+			first := choose(t, p, kind, 0, 512<<20).Chosen
 			for bytes := int64(600 << 20); bytes < 1<<40; bytes *= 3 {
-				if c := choose(t, p, kind, 0, bytes); c.Served != first.Served {
+				if c := choose(t, p, kind, 0, bytes).Chosen; c != first {
 					t.Errorf("%s: %v of %d bytes has a plan of its own, %s", name, kind, bytes, c.Name())
 				}
 			}
-			for i := range first.Channels {
-				if want := first.Channels[i].Rate / first.Rate(); first.Variant != variantOne &&
+			of := first.Candidate
+			for i := range of.Channels {
+				if want := of.Channels[i].Rate / of.Rate(); of.Variant != variantOne &&
 					math.Abs(first.Shares[i]-want) > 1e-9 {
 					t.Errorf("%s: %v: tree %d has the share %v, by rate %v", name, kind, i, first.Shares[i], want)
 				}
@@ -232,7 +239,8 @@ func TestSameRequestSamePlan(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, bytes := range []int64{8, 100, 10_000, 300_000, 16 << 20} {
-				x, y := choose(t, a, kind, g.Ranks-1, bytes), choose(t, b, kind, g.Ranks-1, bytes)
+				x, y := choose(t, a, kind, g.Ranks-1, bytes).Chosen, choose(t, b, kind, g.Ranks-1,
+					bytes).Chosen
 				if x.Name() != y.Name() || x.Plan.Digest() != y.Plan.Digest() || x.Chunks != y.Chunks {
 					t.Errorf("%s: %v of %d bytes is %s %s, or %s %s",
 						name, kind, bytes, x.Name(), x.Plan.Digest(), y.Name(), y.Plan.Digest())
@@ -254,14 +262,14 @@ func TestAlgorithmHolds(t *testing.T) {
 			}
 			p := plannerOf(t, g, Options{Algorithm: algorithm})
 			for _, kind := range []plan.Kind{plan.AllReduce, plan.AllGather, plan.AllToAll} {
-				c := choose(t, p, kind, 0, 64<<10)
+				c, u := choose(t, p, kind, 0, 64<<10).Chosen, choose(t, usual, kind, 0, 64<<10).Chosen
 				if p.Supports(kind, 0) == nil {
-					if !c.Matches(algorithm) {
+					if !c.Candidate.Matches(algorithm) {
 						t.Errorf("%s: %s offers %v, which runs by %s", name, algorithm, kind, c.Name())
 					}
-				} else if u := choose(t, usual, kind, 0, 64<<10); u.Name() != c.Name() || u.Plan.Digest() != c.Plan.Digest() {
-					t.Errorf("%s: %s has no plan for %v, which runs by %s and not by %s as usual", name, algorithm, kind, c.Name(),
-						u.Name())
+				} else if u.Name() != c.Name() || u.Plan.Digest() != c.Plan.Digest() {
+					t.Errorf("%s: %s has no plan for %v, which runs by %s and not by %s as usual",
+						name, algorithm, kind, c.Name(), u.Name())
 				}
 			}
 		}
@@ -283,11 +291,13 @@ func TestGiven(t *testing.T) {
 	for _, kind := range everyKind() {
 		for root := range 4 {
 			for _, bytes := range []int64{8, 64 << 20} {
-				c := choose(t, p, kind, root, bytes)
+				c := choose(t, p, kind, root, bytes).Chosen
 				if serves := c.Plan == made; serves != (kind == plan.Broadcast && root == 2) {
 					t.Errorf("%v from root %d is by the given plan: %v", kind, root, serves)
-				} else if serves && (c.Algorithm != "by hand" || p.ChunkBytes(c.Served, bytes) > 4096) {
-					t.Errorf("the given plan is %s, in chunks of %d bytes", c.Name(), p.ChunkBytes(c.Served, bytes))
+				} else if serves && (c.Candidate.Algorithm != "by hand" || p.ChunkBytes(c,
+					bytes) > 4096) {
+					t.Errorf("the given plan is %s, in chunks of %d bytes", c.Name(),
+						p.ChunkBytes(c, bytes))
 				}
 			}
 		}

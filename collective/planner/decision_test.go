@@ -56,9 +56,11 @@ func TestFollow(t *testing.T) {
 		}
 		for _, kind := range everyKind() {
 			for _, bytes := range []int64{8, 64 << 10, 16 << 20} {
-				x, y := choose(t, first, kind, g.Ranks-1, bytes), choose(t, other, kind, g.Ranks-1, bytes)
+				x := choose(t, first, kind, g.Ranks-1, bytes).Chosen
+				y := choose(t, other, kind, g.Ranks-1, bytes).Chosen
 				if x.Name() != y.Name() || x.Plan.Digest() != y.Plan.Digest() || x.Chunks != y.Chunks {
-					t.Errorf("%s: %v of %d bytes is %s, and %s where it is followed", name, kind, bytes, x.Name(), y.Name())
+					t.Errorf("%s: %v of %d bytes is %s, and %s where it is followed", name, kind,
+						bytes, x.Name(), y.Name())
 				}
 			}
 		}
@@ -167,8 +169,8 @@ func (p *Planner) usable(d *Decision) error {
 				continue
 			}
 			if c, err := p.Choose(plan.Kind(kind), -1, bytes); err == nil {
-				if err := p.Verify(c.Served); err != nil {
-					return fmt.Errorf("%s: %w", c.Name(), err)
+				if err := p.Verify(c.Chosen); err != nil {
+					return fmt.Errorf("%s: %w", c.Chosen.Name(), err)
 				}
 			}
 		}

@@ -14,8 +14,8 @@ func (p *Planner) doubleBinary(kind plan.Kind, root int) ([]*Candidate, error) {
 	case p.hosts.alone():
 		return nil, because("every host has one rank: its trees are those between hosts")
 	case p.hosts != nil && p.graph.Ranks > PairRanks && !p.asked("double-binary"):
-		return nil, because("not tried above %d ranks of several hosts for the links that it takes: see hierarchical",
-			PairRanks)
+		return nil, because("not tried above %d ranks of several hosts for the links that it takes: "+
+			"see hierarchical", PairRanks)
 	}
 	f, err := p.treeSet("double-binary", p.graph.Ranks, func() (*TreeSet, error) {
 		return &TreeSet{Trees: tree.DoubleBinaryOn(p.graph)}, nil

@@ -50,7 +50,8 @@ func (p *Planner) hierarchical(kind plan.Kind, root int) ([]*Candidate, error) {
 	case h == nil:
 		return nil, because("all ranks are on one host")
 	case h.alone() && strings.HasPrefix(p.options.Algorithm, "hierarchical") && !p.any:
-		return nil, because("every host has one rank: ask for what is between hosts, one of %s", strings.Join(betweens, ", "))
+		return nil, because("every host has one rank: ask for what is between hosts, one of %s",
+			strings.Join(betweens, ", "))
 	}
 	var list []*Candidate
 	var without []error
@@ -183,7 +184,8 @@ func (p *Planner) reaches(between string, kind plan.Kind, asked bool) error {
 			return because("up to %d hosts", packedHosts)
 		}
 		if parts && (n > rootedHosts || !h.alike() || size > PairRanks/2) {
-			return because("for up to %d hosts with as many ranks each, %d in all", rootedHosts, PairRanks/2)
+			return because("for up to %d hosts with as many ranks each, %d in all", rootedHosts,
+				PairRanks/2)
 		}
 	}
 	return nil

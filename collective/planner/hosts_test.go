@@ -26,8 +26,8 @@ func TestHostsReachTheBound(t *testing.T) {
 			c := choose(t, p, kind, 0, bytes)
 			bound := p.LimitBetweenHosts(kind, 0)
 			if rate := bytes / c.PredictedUs / 1e3; rate < least*bound || rate > 1.001*bound {
-				t.Errorf("%s: %v takes %s at %.4g GB/s, %.1f %% of the bound, %.4g GB/s", name, kind, c.Name(), rate,
-					100*rate/bound, bound)
+				t.Errorf("%s: %v takes %s at %.4g GB/s, %.1f %% of the bound, %.4g GB/s", name, kind,
+					c.Chosen.Name(), rate, 100*rate/bound, bound)
 			}
 		}
 	}
@@ -120,13 +120,14 @@ func TestChunksByPrice(t *testing.T) {
 func TestChunksBetweenPricedSizes(t *testing.T) {
 	const bytes = 1 << 20 // priced are 512 KiB and 2 MiB
 	p := plannerOf(t, evenHosts(4, 1), Options{})
-	c := choose(t, p, plan.AllReduce, -1, bytes)
+	c := choose(t, p, plan.AllReduce, -1, bytes).Chosen
 	own, err := p.cheapest([]*Candidate{c.Candidate}, bytes)
 	if err != nil {
 		t.Fatal(err)
 	}
 	share := widestShare(c.Plan, bytes)
-	if got, asked := c.Chunks.Of(share, 1, 1, p.slotBytes), own.Chunks.Of(share, 1, 1, p.slotBytes); got != asked {
+	got, asked := c.Chunks.Of(share, 1, 1, p.slotBytes), own.Chunks.Of(share, 1, 1, p.slotBytes)
+	if got != asked {
 		t.Errorf("%s of %d bytes goes in chunks of %d, by its own price of %d", c.Name(), bytes, got, asked)
 	}
 }
@@ -152,8 +153,9 @@ func TestCertify(t *testing.T) {
 			if got.Rate > want.Rate*(1+1e-6) || got.Rate < want.Rate*(1-1e-6) {
 				t.Errorf("%s: the bound of %v is %v, by package pack %v", name, kind, got.Rate, want.Rate)
 			}
-			if rate := p.Fullest(c.Served); rate > got.Rate*(1+1e-6) {
-				t.Errorf("%s: %v by %s reaches %v GB/s of the %v that is possible", name, kind, c.Name(), rate, got.Rate)
+			if rate := p.Fullest(c.Chosen); rate > got.Rate*(1+1e-6) {
+				t.Errorf("%s: %v by %s reaches %v GB/s of the %v that is possible", name, kind,
+					c.Chosen.Name(), rate, got.Rate)
 			}
 		}
 	}
@@ -185,7 +187,8 @@ func TestLeadersWithoutLinks(t *testing.T) {
 	g := evenHosts(PairRanks/4+1, 4)
 	g.Links = slices.DeleteFunc(g.Links, func(l topo.Link) bool { return l.B-l.A == 2 && g.Hosts[l.A] == g.Hosts[l.B] })
 	p := plannerOf(t, g, Options{})
-	if c := choose(t, p, plan.AllReduce, -1, 1<<10); !strings.HasPrefix(c.Algorithm, "hierarchical:") {
+	c := choose(t, p, plan.AllReduce, -1, 1<<10).Chosen.Candidate
+	if !strings.HasPrefix(c.Algorithm, "hierarchical:") {
 		t.Errorf("%s was chosen", c.Algorithm)
 	}
 }
@@ -204,7 +207,7 @@ func TestDeviceSlots(t *testing.T) {
 		within, between := make([]int, g.Ranks), make([]int, g.Ranks)
 		seen := map[plan.Link]bool{}
 		for _, kind := range []plan.Kind{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.AllGather, plan.ReduceScatter} {
-			list, err := p.AllServed(kind)
+			list, err := p.AllPlans(kind)
 			if err != nil {
 				t.Fatal(err)
 			}

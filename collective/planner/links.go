@@ -57,9 +57,9 @@ func (p *Planner) rootsOf(kind plan.Kind) (roots []int) {
 	return numbers.Below(p.graph.Ranks)
 }
 
-// AllServed returns the plans of a kind for all sizes and roots, in an order that is the
+// AllPlans returns the plans of a kind for all sizes and roots, in an order that is the
 // same on all ranks.
-func (p *Planner) AllServed(kind plan.Kind) ([]*Served, error) {
+func (p *Planner) AllPlans(kind plan.Kind) ([]*ChosenPlan, error) {
 	t, err := p.table(kind)
 	if err != nil {
 		return nil, err
@@ -68,13 +68,13 @@ func (p *Planner) AllServed(kind plan.Kind) ([]*Served, error) {
 	if kind.HasRoot() {
 		roots = p.graph.Ranks
 	}
-	var list []*Served
-	if g := p.options.Given; g != nil && g.Kind == kind {
+	var list []*ChosenPlan
+	if g := p.options.Given; g != nil && g.Plan.Kind == kind {
 		list = append(list, g)
 	}
 	for _, e := range t {
 		for root := range roots {
-			s, err := p.serve(kind, root, e)
+			s, err := p.planOf(kind, root, e)
 			if err != nil {
 				return nil, err
 			}
@@ -155,12 +155,12 @@ func (p *Planner) LargeTrees() (trees []topo.Tree, shares []float64, err error) 
 	if n == 1 {
 		return nil, nil, nil
 	}
-	s, err := p.Serve(plan.AllReduce, -1, maxPriced)
+	s, err := p.PlanFor(plan.AllReduce, -1, maxPriced)
 	if err != nil {
 		return nil, nil, err
 	}
-	for i := range s.Channels {
-		if c := &s.Channels[i]; c.Ring == nil && s.Shares[i] > 0 {
+	for i := range s.Candidate.Channels {
+		if c := &s.Candidate.Channels[i]; c.Ring == nil && s.Shares[i] > 0 {
 			trees, shares = append(trees, c.Tree), append(shares, s.Shares[i])
 		}
 	}

@@ -29,7 +29,7 @@ type Options struct {
 	Penalty         float64 // kl: factor on a link's rate each time a tree uses it; not given: tree.LinkUsagePenalty
 	Seed            uint64  // of the random choices of kl and packing
 
-	Given *Served // a plan that serves the calls of its kind and root
+	Given *ChosenPlan // a plan that serves the calls of its kind and root
 
 	set uint32 // the flags that Set has set, as bits by their place among all
 }

@@ -73,7 +73,7 @@ func TestPenaltyOfZero(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return choose(t, plannerOf(t, g, o), plan.AllReduce, -1, 64<<20).Plan.Digest()
+		return choose(t, plannerOf(t, g, o), plan.AllReduce, -1, 64<<20).Chosen.Plan.Digest()
 	}
 	none, zero, usual := digest("kl"), digest("kl,link-usage-penalty=0"), digest("kl,link-usage-penalty=0.7")
 	if none != usual || zero == usual {
@@ -132,7 +132,7 @@ func TestOptionsOutOfRange(t *testing.T) {
 func TestOptionsOfLoneRanks(t *testing.T) {
 	for _, o := range []Options{{MaxTrees: 1}, {Algorithm: "packing", MaxTrees: 1},
 		{Algorithm: "packing:all", MaxTrees: 1}} {
-		c := choose(t, plannerOf(t, evenHosts(4, 1), o), plan.AllReduce, -1, 64<<20)
+		c := choose(t, plannerOf(t, evenHosts(4, 1), o), plan.AllReduce, -1, 64<<20).Chosen.Candidate
 		if c.Algorithm != "packing" || len(c.Channels) != 1 {
 			t.Errorf("%s: %s with %d trees", o.String(), c.Name(), len(c.Channels))
 		}
@@ -221,7 +221,7 @@ func TestOrderOfLinks(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					digests = append(digests, c.Plan.Digest())
+					digests = append(digests, c.Chosen.Plan.Digest())
 				}
 			}
 			if !slices.Equal(digests[:3], digests[3:]) {

@@ -30,8 +30,8 @@ func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
 		return nil, because("a barrier carries no data")
 	case p.asked("packing"):
 	case n*links > packedWork || ofRoots && (n > directRanks || links > rootedLinks*n):
-		return nil, because("not tried on %d ranks with %d links for the work that it takes: --algorithm packing does", n,
-			links)
+		return nil, because("not tried on %d ranks with %d links for the work that it takes: "+
+			"--algorithm packing does", n, links)
 	}
 	from, key := packRoot(kind, root), "packing"
 	switch {

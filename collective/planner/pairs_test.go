@@ -49,14 +49,15 @@ func (c *Candidate) joins(add func(a, b int)) error {
 		}
 		return nil
 	}
-	b := &Served{Candidate: c}
+	var shares []float64
 	if len(c.Channels) > 0 {
-		b.Shares = slices.Repeat([]float64{1 / float64(len(c.Channels))}, len(c.Channels))
+		shares = slices.Repeat([]float64{1 / float64(len(c.Channels))}, len(c.Channels))
 	}
-	if err := b.make(); err != nil {
+	made, err := c.planOf(shares)
+	if err != nil {
 		return err
 	}
-	for _, k := range b.Plan.Links() {
+	for _, k := range made.Links() {
 		add(k.Src, k.Dst)
 	}
 	return nil

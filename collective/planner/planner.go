@@ -201,7 +201,8 @@ func (p *Planner) candidatesFor(kind plan.Kind, root int) (*candidateSet, error)
 		p.any = false
 	}
 	if len(o.list) == 0 {
-		return nil, fmt.Errorf("no algorithm has a plan for %v on %d ranks: %s", kind, p.graph.Ranks, whys(o.without))
+		return nil, fmt.Errorf("no algorithm has a plan for %v on %d ranks: %s", kind, p.graph.Ranks,
+			whys(o.without))
 	}
 	if !p.bare {
 		p.candidates[u] = o
@@ -270,8 +271,8 @@ func (c *Candidate) fits(ranks int) error {
 		each = ranks
 	}
 	if lanes := each * len(c.Channels); lanes > plan.MaxLanes {
-		return because("%v needs %d lanes for %d trees or rings, and a plan has at most %d: packing,max-trees=K takes fewer",
-			c.Kind, lanes, len(c.Channels), plan.MaxLanes)
+		return because("%v needs %d lanes for %d trees or rings, and a plan has at most %d: "+
+			"packing,max-trees=K takes fewer", c.Kind, lanes, len(c.Channels), plan.MaxLanes)
 	}
 	return nil
 }

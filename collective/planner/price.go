@@ -62,7 +62,7 @@ const longSteps = 1 << 16
 
 // price returns the time of a message with a plan, in microseconds, and the chunks for it. Where the price is not below
 // worse, any value that is not below worse may be returned; a plan without a price has +Inf.
-func (p *Planner) price(b *Served, bytes int64, worse float64) (us float64, chunks plan.Chunks, err error) {
+func (p *Planner) price(b *ChosenPlan, bytes int64, worse float64) (us float64, chunks plan.Chunks, err error) {
 	if p.graph.Ranks == 1 {
 		return 0, chunks, nil
 	}
@@ -118,7 +118,7 @@ func (p *Planner) price(b *Served, bytes int64, worse float64) (us float64, chun
 
 // us returns the time of inflight calls at once of a plan with the chunks c, in microseconds: +Inf where that is above
 // a limit, where the plan has too many steps, and where it joins ranks that the graph does not.
-func (p *Planner) us(b *Served, bytes int64, inflight int, c plan.Chunks, most sim.Limits) (float64, error) {
+func (p *Planner) us(b *ChosenPlan, bytes int64, inflight int, c plan.Chunks, most sim.Limits) (float64, error) {
 	if p.isLong(b.Plan) {
 		return math.Inf(1), nil
 	}
@@ -126,7 +126,7 @@ func (p *Planner) us(b *Served, bytes int64, inflight int, c plan.Chunks, most s
 	switch {
 	case errors.Is(err, sim.ErrStopped):
 		return 0, err
-	case err != nil && pairwise(b.Kind) && p.apart != nil:
+	case err != nil && pairwise(b.Plan.Kind) && p.apart != nil:
 		return math.Inf(1), nil
 	case err != nil:
 		return 0, fmt.Errorf("price of plan %s: %w", b.Plan.Name, err)
@@ -150,7 +150,7 @@ func (p *Planner) isLong(of *plan.Plan) bool {
 
 // Price predicts the time of inflight calls at once with messages of the given number of bytes each, in microseconds;
 // NaN is no price.
-func (p *Planner) Price(s *Served, bytes int64, inflight int) (float64, error) {
+func (p *Planner) Price(s *ChosenPlan, bytes int64, inflight int) (float64, error) {
 	if p.graph.Ranks == 1 {
 		return 0, nil
 	}
@@ -163,7 +163,7 @@ func (p *Planner) Price(s *Served, bytes int64, inflight int) (float64, error) {
 
 // ChunkBytes is the size of the chunks in which the widest lane of a plan moves its part of a message of the given
 // number of bytes.
-func (p *Planner) ChunkBytes(s *Served, bytes int64) int {
+func (p *Planner) ChunkBytes(s *ChosenPlan, bytes int64) int {
 	return s.Chunks.Of(widestShare(s.Plan, bytes), 1, 1, p.slotBytes)
 }
 
@@ -191,13 +191,13 @@ func (p *Planner) Consider(kind plan.Kind, root int, bytes int64) ([]Considered,
 }
 
 // Verify proves a plan that is served: every rank gets the right result, and none waits forever.
-func (p *Planner) Verify(s *Served) error {
+func (p *Planner) Verify(s *ChosenPlan) error {
 	err := plan.Verify(s.Plan, minSlots)
-	if p.ordered(s.Kind) {
+	if p.ordered(s.Plan.Kind) {
 		err = plan.VerifyStable(s.Plan, p.graph.ByHost(), minSlots)
 	}
 	if err != nil {
-		return fmt.Errorf("%v plan %s: %w", s.Kind, s.Plan.Name, err)
+		return fmt.Errorf("%v plan %s: %w", s.Plan.Kind, s.Plan.Name, err)
 	}
 	return nil
 }

@@ -45,11 +45,11 @@ func (p *Planner) measure(c *Candidate) error {
 
 // rateOf returns the rate of a candidate whose channels have such shares.
 func (p *Planner) rateOf(c *Candidate, shares []float64) (float64, error) {
-	b := &Served{Candidate: c, Shares: shares}
-	if err := b.make(); err != nil {
+	made, err := c.planOf(shares)
+	if err != nil {
 		return 0, err
 	}
-	return p.pricer.FullRate(b.Plan)
+	return p.pricer.FullRate(made)
 }
 
 // latencyOf is the latency of a collective over a channel.
@@ -171,8 +171,8 @@ func packRoot(kind plan.Kind, root int) int {
 
 // Fullest is the rate in GB/s that a plan reaches with its trees and rings, as far as
 // links and ports go; 0 for one without.
-func (p *Planner) Fullest(s *Served) float64 {
-	if len(s.Channels) == 0 || p.graph.Ranks == 1 {
+func (p *Planner) Fullest(s *ChosenPlan) float64 {
+	if len(s.Candidate.Channels) == 0 || p.graph.Ranks == 1 {
 		return 0
 	}
 	rate, err := p.pricer.FullRate(s.Plan)

@@ -27,7 +27,8 @@ func (p *Planner) ring(kind plan.Kind, root int) ([]*Candidate, error) {
 	}
 	most := plan.MaxLanes / each / 2
 	if most == 0 {
-		return nil, because("a ring both ways round needs %d lanes, and a plan has at most %d", 2*each, plan.MaxLanes)
+		return nil, because("a ring both ways round needs %d lanes, and a plan has at most %d", 2*each,
+			plan.MaxLanes)
 	}
 	if p.noRings != nil {
 		return nil, p.noRings

@@ -36,7 +36,7 @@ func TestStable(t *testing.T) {
 			for _, kind := range []plan.Kind{plan.AllReduce, plan.Reduce, plan.ReduceScatter, plan.Broadcast, plan.AllGather,
 				plan.Barrier} {
 				for _, bytes := range []int64{8, 4 << 10, 1 << 20, 64 << 20} {
-					s, err := p.Serve(kind, g.Ranks-1, bytes)
+					s, err := p.PlanFor(kind, g.Ranks-1, bytes)
 					if err != nil {
 						t.Fatalf("%s: %v of %d bytes: %v", name, kind, bytes, err)
 					}
@@ -108,7 +108,7 @@ func TestStableWithoutLinks(t *testing.T) {
 		for _, kind := range []plan.Kind{plan.AllReduce, plan.Reduce, plan.ReduceScatter} {
 			for root := range 1 + (g.Ranks-1)%3 {
 				for _, bytes := range []int64{8, 256 << 10, 64 << 20} {
-					s, err := p.Serve(kind, root, bytes)
+					s, err := p.PlanFor(kind, root, bytes)
 					if err != nil {
 						t.Fatalf("%s: %v of %d bytes: %v", name, kind, bytes, err)
 					}

@@ -21,7 +21,8 @@ func (p *Planner) star(kind plan.Kind, root int) ([]*Candidate, error) {
 	if !complete(p.graph) {
 		if t := tree.Star(p.graph, hub); t.Note != "" {
 			if p.ordered(kind) {
-				return nil, because("rank %d has no link to some ranks, and those between would add in another order", hub)
+				return nil, because("rank %d has no link to some ranks, and those between would add in "+
+					"another order", hub)
 			}
 			return p.overTrees(Candidate{Algorithm: "star", Kind: kind, Root: root}, &TreeSet{Trees: []topo.Tree{t}}, false)
 		}

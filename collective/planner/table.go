@@ -16,7 +16,7 @@ import (
 type entry struct {
 	from int64
 	DecidedChoice
-	served []*Served // by root
+	plans []*ChosenPlan // by root
 }
 
 // steps returns the ratio of the sizes that are always priced, and the least ratio of two

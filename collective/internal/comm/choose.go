@@ -15,7 +15,7 @@ func (c *Comm) Choose(kind plan.Kind, root, bytes int) (*planner.Choice, string,
 	}
 	pr, _, err := c.Plans.Program(kind, max(root, 0), bytes)
 	if err != nil { // not that of the program itself, which calls run
-		return choice, choice.Plan.Digest(), err
+		return choice, choice.Chosen.Plan.Digest(), err
 	}
 	return choice, pr.Plan().Digest(), nil
 }

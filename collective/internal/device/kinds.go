@@ -37,7 +37,7 @@ func plansOf(p *setup.Plans, rank int) ([]*plan.Plan, error) {
 		if p.Planner.Runs(kind) != nil {
 			continue // calls return that error
 		}
-		list, err := p.Planner.AllServed(kind)
+		list, err := p.Planner.AllPlans(kind)
 		if err != nil {
 			return nil, err
 		}

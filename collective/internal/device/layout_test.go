@@ -25,7 +25,7 @@ func served(t *testing.T, name string, place func(src, dst int) Place) Shape {
 	s := Shape{Place: place, Messages: p.HasPairs()}
 	s.Slots, s.SlotBytes = p.Slots()
 	for _, kind := range Kinds {
-		all, err := p.AllServed(kind)
+		all, err := p.AllPlans(kind)
 		if err != nil {
 			t.Fatal(err)
 		}

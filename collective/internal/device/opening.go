@@ -159,7 +159,7 @@ func (o *opening) plan() error {
 	}
 	options := c.Setup.Config.Planning
 	if g := options.Given; g != nil {
-		options.Given = g.Again()
+		options.Given = g.Unbound()
 		o.Given = options.Given
 	}
 	mine, err := o.layOut(planner.Machine{Device: true, StagingBytes: StagingBytes(o.all)}, options)

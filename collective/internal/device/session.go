@@ -45,8 +45,8 @@ type Session struct {
 	mine   int   // which of them this one is
 
 	Graph  *topo.Graph
-	Places [][]Place       // of the slots of links, by receiver and sender
-	Given  *planner.Served // the communicator's, for devices; nil: there is none
+	Places [][]Place           // of the slots of links, by receiver and sender
+	Given  *planner.ChosenPlan // the communicator's, for devices; nil: there is none
 	Plans  *setup.Plans
 	group  *Group
 
@@ -147,7 +147,7 @@ func (d *Session) Enter(s *cuda.Stream, kind plan.Kind, root int, c *Call) error
 	if kind.HasParts() {
 		bytes *= d.c.Size
 	}
-	served, err := d.Plans.Planner.Serve(kind, root, int64(bytes))
+	served, err := d.Plans.Planner.PlanFor(kind, root, int64(bytes))
 	if err != nil {
 		return err
 	}

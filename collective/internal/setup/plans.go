@@ -94,8 +94,8 @@ func (p *Plans) NoMessages() string {
 
 // Program returns the program for a call of the given number of bytes, and the plan that it is made from. Rank 0 proves
 // the plan: the other ranks run the same one, or the digests of their calls differ.
-func (p *Plans) Program(kind plan.Kind, root, bytes int) (*engine.Program, *planner.Served, error) {
-	s, err := p.Planner.Serve(kind, root, int64(bytes))
+func (p *Plans) Program(kind plan.Kind, root, bytes int) (*engine.Program, *planner.ChosenPlan, error) {
+	s, err := p.Planner.PlanFor(kind, root, int64(bytes))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -183,7 +183,8 @@ func (p *Plans) Explain() string {
 			continue
 		}
 		fmt.Fprintf(&b, "AllReduce of %s: %s (%s), predicted %.2f us, %.2f GB/s, plan %s\n",
-			numbers.Bytes(bytes), c.Name(), c.Plan.Name, c.PredictedUs, float64(bytes)/c.PredictedUs/1e3, c.Plan.Digest())
+			numbers.Bytes(bytes), c.Chosen.Name(), c.Chosen.Plan.Name, c.PredictedUs,
+			float64(bytes)/c.PredictedUs/1e3, c.Chosen.Plan.Digest())
 	}
 	for _, kind := range []plan.Kind{plan.AllReduce, plan.Broadcast} {
 		fmt.Fprint(&b, p.certificate(kind))
@@ -203,9 +204,9 @@ func (p *Plans) certificate(kind plan.Kind) string {
 		return ""
 	}
 	text := fmt.Sprintf("%s: links allow %.4g GB/s", engine.CallName(kind), bound.Rate)
-	if rate := p.Planner.Fullest(last.Served); rate > 0 {
-		text += fmt.Sprintf(", %s with %s reaches %.4g GB/s (%.4g %% of the bound)", last.Name(),
-			numbers.Count(last.Used(), "tree"), rate, 100*bound.Ratio(rate))
+	if rate := p.Planner.Fullest(last.Chosen); rate > 0 {
+		text += fmt.Sprintf(", %s with %s reaches %.4g GB/s (%.4g %% of the bound)",
+			last.Chosen.Name(), numbers.Count(last.Chosen.Used(), "tree"), rate, 100*bound.Ratio(rate))
 	}
 	return text + ": " + bound.Words + "\n"
 }

@@ -21,7 +21,7 @@ type Job struct {
 	graph, plan string
 	options     planner.Options
 
-	given *planner.Served // of --plan, once Settings has read it
+	given *planner.ChosenPlan // of --plan, once Settings has read it
 }
 
 // Define adds the flags. The option seed is --plan-seed: a job's own seed is another.
@@ -150,10 +150,11 @@ func (j *Job) Unserved(digests, algorithms []string) error {
 		return nil
 	}
 	from := ""
-	if j.given.Root >= 0 {
-		from = fmt.Sprintf(" with root %d", j.given.Root)
+	of := j.given.Plan
+	if of.Root >= 0 {
+		from = fmt.Sprintf(" with root %d", of.Root)
 	}
-	return usage("--plan %.60s served no call: it is for %s%s", j.plan, j.given.Kind, from)
+	return usage("--plan %.60s served no call: it is for %s%s", j.plan, of.Kind, from)
 }
 
 // Given returns the flags that were given, as arguments.

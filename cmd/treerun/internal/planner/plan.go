@@ -52,18 +52,18 @@ func (r *request) printed(bytes int64, format string) (string, error) {
 		return "", err
 	}
 	if r.g.Ranks <= maxVerified {
-		if err := r.Verify(d.Served); err != nil {
+		if err := r.p.Verify(d.choice.Chosen); err != nil {
 			return "", err
 		}
 	}
-	if d.bound, err = r.Certify(r.kind, r.root); err != nil {
+	if d.bound, err = r.p.Certify(r.kind, r.root); err != nil {
 		return "", err
 	}
 	if format == "json" {
 		data, err := d.json()
 		return string(data), err
 	}
-	if d.considered, err = r.Consider(r.kind, r.root, d.Bytes); err != nil {
+	if d.considered, err = r.p.Consider(r.kind, r.root, d.choice.Bytes); err != nil {
 		return "", err
 	}
 	if format == "text" {
@@ -77,7 +77,7 @@ const maxVerified = 64
 
 // design is a plan for one size of message, with its bound and the plans considered.
 type design struct {
-	*planner.Choice
+	choice     *planner.Choice
 	r          *request
 	bound      planner.Certificate
 	considered []planner.Considered
@@ -87,36 +87,37 @@ func (r *request) design(bytes int64) (*design, error) {
 	if r.kind == plan.Barrier {
 		bytes = 0
 	}
-	c, err := r.Choose(r.kind, r.root, bytes)
+	c, err := r.p.Choose(r.kind, r.root, bytes)
 	if err != nil {
 		return nil, fmt.Errorf("%s on %s: %w", r.kind, title(r.g), err)
 	}
-	return &design{Choice: c, r: r}, nil
+	return &design{choice: c, r: r}, nil
 }
 
 // json returns the plan as a file for treerun bench --plan.
 func (d *design) json() ([]byte, error) {
-	f := d.File()
+	chosen := d.choice.Chosen
+	f := d.choice.File()
 	f.Bound, f.TightPartition = d.bound.Rate, d.bound.Partition
 	f.ChunkBytes, f.Options = int64(d.chunk()), d.r.options.Map()
-	f.MinChunkBytes = min(int64(cmp.Or(d.Chunks.Min, plan.MinChunk)), f.ChunkBytes)
-	f.Note = strings.Join(append(slices.Clone(d.Notes), d.r.assumed()), "; ")
-	return f.Append(nil, d.Plan)
+	f.MinChunkBytes = min(int64(cmp.Or(chosen.Chunks.Min, plan.MinChunk)), f.ChunkBytes)
+	f.Note = strings.Join(append(slices.Clone(chosen.Candidate.Notes), d.r.assumed()), "; ")
+	return f.Append(nil, chosen.Plan)
 }
 
 // chunk returns the size of the chunks in which the plan moves the message, 0 for a plan without data.
 func (d *design) chunk() int {
-	if d.Bytes == 0 || d.r.g.Ranks == 1 {
+	if d.choice.Bytes == 0 || d.r.g.Ranks == 1 {
 		return 0
 	}
-	return d.r.ChunkBytes(d.Served, d.Bytes)
+	return d.r.p.ChunkBytes(d.choice.Chosen, d.choice.Bytes)
 }
 
 // drawing returns the design for package draw. A ring is drawn once for both its directions, with the rate that it puts
 // on a link.
 func (d *design) drawing() draw.Plan {
-	p := draw.Plan{Title: d.said("headline")}
-	for _, s := range d.Channels {
+	p, of := draw.Plan{Title: d.said("headline")}, d.choice.Chosen.Candidate
+	for _, s := range of.Channels {
 		switch {
 		case s.Ring == nil:
 			p.Trees = append(p.Trees, s.Tree)
@@ -127,7 +128,7 @@ func (d *design) drawing() draw.Plan {
 		}
 	}
 	p.Notes = strings.Split(d.said("notes"), "\n")
-	for _, n := range d.Notes {
+	for _, n := range of.Notes {
 		if !slices.ContainsFunc(p.Trees, func(t topo.Tree) bool { return t.Note == n }) { // those are drawn
 			p.Warnings = append(p.Warnings, n)
 		}
@@ -162,15 +163,19 @@ const lowPrediction = 0.9
 
 // said returns a template of the notes, executed.
 func (d *design) said(name string) string {
-	rate, speed, all := d.Rate(), algGBs(d.Bytes, d.PredictedUs), len(d.Channels)
+	c, chosen := d.choice, d.choice.Chosen
+	of := chosen.Candidate
+	rate, speed, all := of.Rate(), algGBs(c.Bytes, c.PredictedUs), len(of.Channels)
 	full := rate // of the channels that this message uses
-	if d.Used() < all {
-		full = d.r.Fullest(d.Served)
+	if chosen.Used() < all {
+		full = d.r.p.Fullest(chosen)
 	}
 	chunk := int64(d.chunk())
 	var b strings.Builder
 	if err := notes.ExecuteTemplate(&b, name, struct {
-		*planner.Choice
+		Choice                                  *planner.Choice
+		Chosen                                  *planner.ChosenPlan
+		Candidate                               *planner.Candidate
 		Kind                                    plan.Kind
 		Where, BoundLine, Words, Sizes, Assumed string
 		Alone, Unpriced, Low, Rings, BothWays   bool
@@ -179,9 +184,9 @@ func (d *design) said(name string) string {
 		Chunk                                   int64
 		Considered                              []planner.Considered
 	}{
-		d.Choice, d.r.kind, title(d.r.g), d.r.boundLine(d.bound.Rate, d.bound.Words), d.bound.Words, d.bySize(),
-		d.r.assumed(), d.r.g.Ranks == 1, math.IsNaN(d.PredictedUs), speed < lowPrediction*full,
-		all > 0 && d.Channels[0].Ring != nil, d.r.kind == plan.AllReduce, speed, full, 100 * speed / full,
+		c, chosen, of, d.r.kind, title(d.r.g), d.r.boundLine(d.bound.Rate, d.bound.Words), d.bound.Words,
+		d.bySize(), d.r.assumed(), d.r.g.Ranks == 1, math.IsNaN(c.PredictedUs), speed < lowPrediction*full,
+		all > 0 && of.Channels[0].Ring != nil, d.r.kind == plan.AllReduce, speed, full, 100 * speed / full,
 		d.bound.Rate, 100 * d.bound.Ratio(rate), 100 * d.bound.Ratio(full), chunk, d.considered,
 	}); err != nil {
 		panic(err) // the template is our own
@@ -191,7 +196,7 @@ func (d *design) said(name string) string {
 
 // bySize lists the algorithms that run other sizes, "" where all sizes have the same.
 func (d *design) bySize() string {
-	ranges, err := d.r.Table(d.r.kind)
+	ranges, err := d.r.p.Table(d.r.kind)
 	if err != nil || len(ranges) < 2 {
 		return ""
 	}

@@ -362,8 +362,8 @@ func TestChoiceIsCheapest(t *testing.T) {
 				t.Fatal(err)
 			}
 			if best := considered[0]; c.PredictedUs > best.PredictedUs*1.02 {
-				t.Errorf("%v of %d bytes: %s is chosen with %v us, %s has %v", kind, bytes, c.Name(), c.PredictedUs, best.Algorithm,
-					best.PredictedUs)
+				t.Errorf("%v of %d bytes: %s is chosen with %v us, %s has %v", kind, bytes,
+					c.Chosen.Name(), c.PredictedUs, best.Algorithm, best.PredictedUs)
 			}
 		}
 	}

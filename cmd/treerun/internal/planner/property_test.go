@@ -104,7 +104,7 @@ func TestPartitionIsTheProof(t *testing.T) {
 		if bound := across / float64(len(c.Partition)-1); math.Abs(bound-c.Rate) > 1e-6*bound {
 			rt.Errorf("the partition %v allows %v, the bound is %v", c.Partition, bound, c.Rate)
 		}
-		if rate := d.Rate(); rate < 0.99*c.Rate {
+		if rate := d.Chosen.Candidate.Rate(); rate < 0.99*c.Rate {
 			rt.Errorf("the packing has %v of %v", rate, c.Rate)
 		}
 	})

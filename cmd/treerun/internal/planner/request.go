@@ -34,7 +34,7 @@ type request struct {
 
 	kind plan.Kind
 	g    *topo.Graph
-	*planner.Planner
+	p    *planner.Planner
 }
 
 const maxCores = 1 << 20
@@ -108,10 +108,10 @@ func (r *request) resolve(f *pflag.FlagSet) (err error) {
 		return usage("--root %d: the graph has the ranks 0 to %d", r.root, r.g.Ranks-1)
 	}
 	machine := planner.Machine{Cores: r.cores, Device: r.device == "cuda"}
-	if r.Planner, err = planner.New(r.g, machine, r.options); err != nil {
+	if r.p, err = planner.New(r.g, machine, r.options); err != nil {
 		return fmt.Errorf("graph %s: %w", title(r.g), err)
 	}
-	if err := r.Supports(r.kind, r.root); err != nil {
+	if err := r.p.Supports(r.kind, r.root); err != nil {
 		return usage("%s on %s: %w", r.kind, title(r.g), err)
 	}
 	return nil
@@ -126,7 +126,7 @@ func (r *request) assumed() string {
 	case r.cores > 0:
 		where = fmt.Sprintf("%d cores a host", r.cores)
 	}
-	slots, bytes := r.Slots()
+	slots, bytes := r.p.Slots()
 	return fmt.Sprintf("assumed: %s, %d slots of %s on every link", where, slots, numbers.Bytes(int64(bytes)))
 }
 

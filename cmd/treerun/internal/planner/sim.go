@@ -49,7 +49,7 @@ func Sim(w io.Writer, args []string) error {
 
 // table writes the predictions for these sizes and numbers of calls in flight, each row as soon as it is known.
 func (r *request) table(w io.Writer, sizes []int64, inFlight []int, format string) error {
-	bound, err := r.Certify(r.kind, r.root)
+	bound, err := r.p.Certify(r.kind, r.root)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (d *design) heading(w io.Writer) error {
 		asked = "by price" + asked
 	}
 	lines := []string{fmt.Sprintf("# treerun sim: predicted, %s on %s, algorithm %s", r.kind, title(r.g), asked)}
-	for _, note := range d.Notes {
+	for _, note := range d.choice.Chosen.Candidate.Notes {
 		lines = append(lines, "# note: "+note)
 	}
 	lines = append(lines,
@@ -147,33 +147,37 @@ func (f figure) text(digits int) string {
 
 // row prices n calls at once. The algorithm is the cheapest for one.
 func (d *design) row(n int) (simRow, error) {
-	r, us, root := d.r, d.PredictedUs, -1
+	r, us, root := d.r, d.choice.PredictedUs, -1
+	chosen := d.choice.Chosen
+	of := chosen.Candidate
 	if r.kind.HasRoot() {
 		root = r.root
 	}
 	if n > 1 && !math.IsNaN(us) {
 		var err error
-		if us, err = r.Price(d.Served, d.Bytes, n); err != nil {
+		if us, err = r.p.Price(chosen, d.choice.Bytes, n); err != nil {
 			return simRow{}, err
 		}
 	}
 	row := simRow{
-		Collective: r.kind.String(), Ranks: r.g.Ranks, Bytes: d.Bytes, Count: d.Bytes / 4, Type: "float32", Op: "none",
+		Collective: r.kind.String(), Ranks: r.g.Ranks, Bytes: d.choice.Bytes, Count: d.choice.Bytes / 4,
+		Type: "float32", Op: "none",
 		Root:     root,
-		InFlight: n, Algorithm: d.Name(), Digest: d.Plan.Digest(), Trees: len(d.Channels), TreesUsed: d.Used(),
+		InFlight: n, Algorithm: of.Name(), Digest: chosen.Plan.Digest(), Trees: len(of.Channels),
+		TreesUsed:   chosen.Used(),
 		PredictedUs: figure(us),
-		Bound:       d.bound.Rate, Note: strings.Join(append(slices.Clone(d.Notes), r.assumed()), "; "),
+		Bound:       d.bound.Rate, Note: strings.Join(append(slices.Clone(of.Notes), r.assumed()), "; "),
 	}
 	if row.Ranks > 1 {
-		row.AlgBW = figure(algGBs(d.Bytes*int64(n), us))
+		row.AlgBW = figure(algGBs(d.choice.Bytes*int64(n), us))
 	}
 	c := meter.Find(row.Collective)
 	row.BusBW = figure(c.Bus(float64(row.AlgBW), row.Ranks))
 	if c.Reduces() {
 		row.Op = "sum"
 	}
-	if d.Bytes < 4 {
-		row.Type, row.Count = "int8", d.Bytes
+	if d.choice.Bytes < 4 {
+		row.Type, row.Count = "int8", d.choice.Bytes
 	}
 	return row, nil
 }
@@ -185,8 +189,9 @@ func (row *simRow) text(d *design) string {
 
 // used names the algorithm and the number of its trees that have a share.
 func (d *design) used() string {
-	if len(d.Channels) < 2 {
-		return d.Name()
+	of := d.choice.Chosen.Candidate
+	if len(of.Channels) < 2 {
+		return of.Name()
 	}
-	return fmt.Sprintf("%s %d/%d", d.Name(), d.Used(), len(d.Channels))
+	return fmt.Sprintf("%s %d/%d", of.Name(), d.choice.Chosen.Used(), len(of.Channels))
 }
