@@ -48,15 +48,15 @@ const jointRanks = 8
 func (p *Planner) candidatesOf(a *algorithm, kind plan.Kind, root int) ([]*Candidate, error) {
 	switch {
 	case pairwise(kind) && a.name != "direct":
-		return nil, because("data goes from rank to rank")
+		return nil, reasonf("data goes from rank to rank")
 	case p.ordered(kind) && !slices.Contains(inOrder, a.name):
 		return nil, unordered()
 	case p.asked(a.name) || p.ordered(kind) || pairwise(kind):
 	case a.ranks > 0 && p.graph.Ranks > a.ranks:
-		return nil, because("not tried above %d ranks for the work that it takes: --algorithm %s does", a.ranks,
+		return nil, reasonf("not tried above %d ranks for the work that it takes: --algorithm %s does", a.ranks,
 			a.name)
 	case p.tooManyLinks(a, kind):
-		return nil, because("not tried for the links that it takes, which memory of the host carries: "+
+		return nil, reasonf("not tried for the links that it takes, which memory of the host carries: "+
 			"--algorithm %s does", a.name)
 	}
 	if a.plans == nil {
@@ -72,7 +72,7 @@ func (p *Planner) candidatesOf(a *algorithm, kind plan.Kind, root int) ([]*Candi
 func (p *Planner) tooManyLinks(a *algorithm, kind plan.Kind) bool {
 	n := p.graph.Ranks
 	switch {
-	case a.paired || p.machine.Device || p.apart != nil:
+	case a.paired || p.machine.Device || p.disconnected != nil:
 		return false
 	case p.hosts != nil:
 		return p.hosts.most > 1
@@ -105,7 +105,7 @@ type reason string
 
 func (r reason) Error() string { return string(r) }
 
-func because(format string, args ...any) error { return reason(fmt.Sprintf(format, args...)) }
+func reasonf(format string, args ...any) error { return reason(fmt.Sprintf(format, args...)) }
 
 // asked reports whether Options name an algorithm, so that limits which save time do
 // not hold for it.

@@ -35,7 +35,7 @@ type Considered struct {
 	Why         string  // it has no plan here, or was not tried
 }
 
-func whys(list []Considered) string {
+func joinReasons(list []Considered) string {
 	var reasons []string
 	names := map[string][]string{} // by reason
 	for _, c := range list {

@@ -9,15 +9,15 @@ func (p *Planner) direct(kind plan.Kind, root int) ([]*Candidate, error) {
 	owned := kind != plan.Barrier && !pairwise(kind)
 	switch {
 	case kind == plan.Barrier:
-		return nil, because("a barrier has no slices: see flat")
+		return nil, reasonf("a barrier has no slices: see flat")
 	case n > PairRanks:
-		return nil, because("up to %d ranks, not for %d", PairRanks, n)
+		return nil, reasonf("up to %d ranks, not for %d", PairRanks, n)
 	case p.ordered(kind) && p.hosts != nil || owned && p.hosts.alone():
-		return nil, because("ranks are on several hosts: see hierarchical")
-	case p.ordered(kind) && p.apart != nil:
+		return nil, reasonf("ranks are on several hosts: see hierarchical")
+	case p.ordered(kind) && p.disconnected != nil:
 		return p.ofRoots("direct", kind, root) // through ranks that pass on values without adding to them
-	case owned && p.apart != nil:
-		return nil, p.apart
+	case owned && p.disconnected != nil:
+		return nil, p.disconnected
 	}
 	var list []*Candidate
 	for _, form := range []plan.Form{plan.Single, plan.Split} {

@@ -10,11 +10,11 @@ import (
 func (p *Planner) doubleBinary(kind plan.Kind, root int) ([]*Candidate, error) {
 	switch {
 	case kind == plan.Barrier:
-		return nil, because("a barrier carries no data")
+		return nil, reasonf("a barrier carries no data")
 	case p.hosts.alone():
-		return nil, because("every host has one rank: its trees are those between hosts")
+		return nil, reasonf("every host has one rank: its trees are those between hosts")
 	case p.hosts != nil && p.graph.Ranks > PairRanks && !p.asked("double-binary"):
-		return nil, because("not tried above %d ranks of several hosts for the links that it takes: "+
+		return nil, reasonf("not tried above %d ranks of several hosts for the links that it takes: "+
 			"see hierarchical", PairRanks)
 	}
 	f, err := p.treeSet("double-binary", p.graph.Ranks, func() (*TreeSet, error) {

@@ -7,11 +7,11 @@ func (p *Planner) doubling(kind plan.Kind, _ int) ([]*Candidate, error) {
 	n := p.graph.Ranks
 	switch {
 	case kind != plan.AllReduce && kind != plan.Barrier:
-		return nil, because("for allreduce and barrier")
+		return nil, reasonf("for allreduce and barrier")
 	case p.hosts.alone():
-		return nil, because("every host has one rank: see hierarchical")
-	case p.apart != nil:
-		return nil, p.apart
+		return nil, reasonf("every host has one rank: see hierarchical")
+	case p.disconnected != nil:
+		return nil, p.disconnected
 	}
 	return fixed("doubling", kind, -1, func() (*plan.Plan, error) {
 		return plan.Leaders(kind, plan.Alone(n), plan.Doubling)

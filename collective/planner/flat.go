@@ -7,13 +7,13 @@ func (p *Planner) flat(kind plan.Kind, _ int) ([]*Candidate, error) {
 	n := p.graph.Ranks
 	switch {
 	case kind != plan.AllReduce && kind != plan.Barrier:
-		return nil, because("for allreduce and barrier")
+		return nil, reasonf("for allreduce and barrier")
 	case p.ordered(kind) && p.hosts != nil && !p.hosts.alone():
 		return nil, unordered()
 	case n > PairRanks:
-		return nil, because("up to %d ranks", PairRanks)
-	case p.apart != nil:
-		return nil, p.apart
+		return nil, reasonf("up to %d ranks", PairRanks)
+	case p.disconnected != nil:
+		return nil, p.disconnected
 	}
 	return fixed("flat", kind, -1, func() (*plan.Plan, error) {
 		return plan.Leaders(kind, plan.Alone(n), plan.Everybody)

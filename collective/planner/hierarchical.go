@@ -48,9 +48,9 @@ func (p *Planner) hierarchical(kind plan.Kind, root int) ([]*Candidate, error) {
 	h := p.hosts
 	switch {
 	case h == nil:
-		return nil, because("all ranks are on one host")
+		return nil, reasonf("all ranks are on one host")
 	case h.alone() && strings.HasPrefix(p.options.Algorithm, "hierarchical") && !p.any:
-		return nil, because("every host has one rank: ask for what is between hosts, one of %s",
+		return nil, reasonf("every host has one rank: ask for what is between hosts, one of %s",
 			strings.Join(betweens, ", "))
 	}
 	var list []*Candidate
@@ -109,8 +109,8 @@ func (p *Planner) joined(inside, between string, kind plan.Kind, root int) ([]*C
 // overHosts makes the candidates of trees inside hosts and trees between them.
 func (p *Planner) overHosts(name, inside, between string, kind plan.Kind, root int, asked bool) ([]*Candidate, error) {
 	h := p.hosts
-	if kind == plan.Barrier && (between != "star" || p.apart == nil) {
-		return nil, because("a barrier carries no data")
+	if kind == plan.Barrier && (between != "star" || p.disconnected == nil) {
+		return nil, reasonf("a barrier carries no data")
 	}
 	if err := p.reaches(between, kind, asked); err != nil && !p.ordered(kind) {
 		return nil, err
@@ -156,35 +156,35 @@ func (p *Planner) reaches(between string, kind plan.Kind, asked bool) error {
 	switch between {
 	case "star":
 		if kind == plan.AllReduce || parts {
-			return because("for broadcast and reduce")
+			return reasonf("for broadcast and reduce")
 		}
 	case "direct":
 		if parts && size > PairRanks {
-			return because("up to %d ranks", PairRanks)
+			return reasonf("up to %d ranks", PairRanks)
 		}
 		if !parts && n > directHosts && !asked {
-			return because("up to %d hosts", directHosts)
+			return reasonf("up to %d hosts", directHosts)
 		}
 	case "double-binary":
 		switch {
 		case parts:
-			return because("for allreduce, reduce and broadcast")
+			return reasonf("for allreduce, reduce and broadcast")
 		case asked:
 		case n <= 3:
-			return because("up to 3 hosts other trees are as low")
+			return reasonf("up to 3 hosts other trees are as low")
 		case h.even && len(h.between.Ports) == 0 && n <= directHosts:
-			return because("between hosts without cards of their own slices take turns less often")
+			return reasonf("between hosts without cards of their own slices take turns less often")
 		}
 	case "packing":
 		switch {
 		case asked:
 		case h.even:
-			return because("all links and cards between hosts are alike: other trees fill them")
+			return reasonf("all links and cards between hosts are alike: other trees fill them")
 		case n > packedHosts:
-			return because("up to %d hosts", packedHosts)
+			return reasonf("up to %d hosts", packedHosts)
 		}
 		if parts && (n > rootedHosts || !h.alike() || size > PairRanks/2) {
-			return because("for up to %d hosts with as many ranks each, %d in all", rootedHosts,
+			return reasonf("for up to %d hosts with as many ranks each, %d in all", rootedHosts,
 				PairRanks/2)
 		}
 	}
@@ -227,7 +227,7 @@ func (p *Planner) betweenTrees(between string, kind plan.Kind, root int, asked b
 	case kind.HasParts() && n <= pack.MaxPartRanks && !p.options.limited():
 		f, err := p.packed("packing of parts between hosts", h.between, pack.EveryRoot, o)
 		if err == nil && h.most*n*perRoot(f, n) > PairRanks && !asked {
-			return nil, because("too many lanes")
+			return nil, reasonf("too many lanes")
 		}
 		return f, err
 	case kind.HasRoot() && (n <= rootedHosts || asked):
@@ -289,7 +289,7 @@ func (p *Planner) inside(algorithm string, g *topo.Graph) (list []topo.Tree, err
 			list = append(list, t.Reroot(root))
 		}
 		if list == nil {
-			return nil, because("the links do not join the ranks in their order")
+			return nil, reasonf("the links do not join the ranks in their order")
 		}
 		return list, nil
 	case "packing":
@@ -365,17 +365,17 @@ func (p *Planner) leaders(name, inside, between string, kind plan.Kind, asked bo
 	n, size := len(h.ranks), len(h.host)
 	switch {
 	case kind != plan.AllReduce && kind != plan.Barrier:
-		return nil, because("for allreduce and barrier")
+		return nil, reasonf("for allreduce and barrier")
 	case inside != "star":
-		return nil, because("its leaders are the centres of stars")
-	case p.apart != nil:
-		return nil, p.apart
+		return nil, reasonf("its leaders are the centres of stars")
+	case p.disconnected != nil:
+		return nil, p.disconnected
 	case h.alone() && between == "flat" && size <= directRanks:
-		return nil, because("is flat itself")
+		return nil, reasonf("is flat itself")
 	case between == "flat" && n > directHosts && !asked || n > PairRanks:
-		return nil, because("up to %d hosts", directHosts)
+		return nil, reasonf("up to %d hosts", directHosts)
 	case between == "doubling" && n <= 2 && !asked:
-		return nil, because("two hosts are at one distance")
+		return nil, reasonf("two hosts are at one distance")
 	}
 	stars := topo.Tree{Parent: slices.Repeat([]int{-1}, size)}
 	for _, ranks := range h.ranks {

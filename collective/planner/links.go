@@ -15,7 +15,7 @@ func (p *Planner) Runs(kind plan.Kind) error {
 	if p.HasPairs() || !kind.HasParts() || !pairwise(kind) && p.hosts == nil {
 		return nil
 	}
-	return because("it is for up to %d ranks, not for %d", PairRanks, p.graph.Ranks)
+	return reasonf("it is for up to %d ranks, not for %d", PairRanks, p.graph.Ranks)
 }
 
 // HasPairs reports whether there are links between all pairs of ranks.
@@ -139,10 +139,10 @@ func (p *Planner) Supports(kind plan.Kind, root int) error {
 	for _, w := range o.without {
 		mine := func(name string) bool { return name == w.Algorithm || strings.HasPrefix(name, w.Algorithm+":") }
 		if slices.ContainsFunc(suits, mine) {
-			return because("%s has no plan for %v here: %s", w.Algorithm, kind, w.Why)
+			return reasonf("%s has no plan for %v here: %s", w.Algorithm, kind, w.Why)
 		}
 	}
-	return because("%s has no plan for %v here; there are %s",
+	return reasonf("%s has no plan for %v here; there are %s",
 		strings.Join(suits, ", "), kind, strings.Join(p.CandidateNames(kind), ", "))
 }
 
@@ -168,7 +168,7 @@ func (p *Planner) LargeTrees() (trees []topo.Tree, shares []float64, err error) 
 		return trees, normal(shares, len(trees)), nil
 	}
 	var f *TreeSet
-	if n > directRanks || p.apart != nil {
+	if n > directRanks || p.disconnected != nil {
 		if f, err = p.perRoot("multi"); err != nil {
 			return nil, nil, err
 		}

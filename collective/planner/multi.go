@@ -19,7 +19,7 @@ const (
 // jointly up to jointRanks, one after the other above. Small messages take one of them.
 func (p *Planner) multi(kind plan.Kind, root int) ([]*Candidate, error) {
 	if p.graph.Ranks > jointRanks && !p.uniform && !p.asked("multi") {
-		return nil, because("not tried above %d ranks for the work that it takes: --algorithm multi does",
+		return nil, reasonf("not tried above %d ranks for the work that it takes: --algorithm multi does",
 			jointRanks)
 	}
 	return p.ofRoots("multi", kind, root)

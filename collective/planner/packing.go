@@ -23,14 +23,14 @@ func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
 	ofRoots := kind.HasRoot() || kind.HasParts()
 	switch {
 	case p.hosts.alone() && !p.ordered(kind):
-		return nil, because("every host has one rank: its trees are those between hosts")
+		return nil, reasonf("every host has one rank: its trees are those between hosts")
 	case n > pack.MaxRanks:
-		return nil, because("up to %d ranks: hierarchical packs trees inside and between hosts", pack.MaxRanks)
+		return nil, reasonf("up to %d ranks: hierarchical packs trees inside and between hosts", pack.MaxRanks)
 	case kind == plan.Barrier:
-		return nil, because("a barrier carries no data")
+		return nil, reasonf("a barrier carries no data")
 	case p.asked("packing"):
 	case n*links > packedWork || ofRoots && (n > directRanks || links > rootedLinks*n):
-		return nil, because("not tried on %d ranks with %d links for the work that it takes: "+
+		return nil, reasonf("not tried on %d ranks with %d links for the work that it takes: "+
 			"--algorithm packing does", n, links)
 	}
 	from, key := packRoot(kind, root), "packing"

@@ -16,14 +16,14 @@ type Planner struct {
 	machine Machine
 	options Options
 
-	hosts     *hosts // nil where all ranks are on one host
-	uniform   bool   // all links of the graph are equal
-	ways      *topo.Ways
-	apart     error // names two ranks without a link or a way over hosts; nil: there are none
-	sim       sim.Machine
-	pricer    *sim.Pricer
-	slots     int
-	slotBytes int
+	hosts        *hosts // nil where all ranks are on one host
+	uniform      bool   // all links of the graph are equal
+	ways         *topo.Ways
+	disconnected error // names two ranks without a link or a way over hosts; nil: there are none
+	sim          sim.Machine
+	pricer       *sim.Pricer
+	slots        int
+	slotBytes    int
 
 	found      map[string]*TreeSet // trees that take time to find, by their use
 	noRings    error               // why there are none
@@ -86,7 +86,7 @@ func New(g *topo.Graph, m Machine, o Options) (*Planner, error) {
 	}
 	p.uniform = g.IsUniform()
 	p.ways = topo.NewWays(g)
-	p.apart = unlinked(g, p.ways)
+	p.disconnected = unlinked(g, p.ways)
 	p.hosts = newHosts(g, p.ways)
 	p.slots, p.slotBytes = p.shapeOfSlots()
 	p.sim = p.simMachine()
@@ -109,7 +109,7 @@ func unlinked(g *topo.Graph, ways *topo.Ways) error {
 	for a := range g.Ranks {
 		for b := range a {
 			if ways.Route(a, b) == nil {
-				return because("the graph has no link between ranks %d and %d", b, a)
+				return reasonf("the graph has no link between ranks %d and %d", b, a)
 			}
 		}
 	}
@@ -118,13 +118,13 @@ func unlinked(g *topo.Graph, ways *topo.Ways) error {
 
 // routable reports the first link of trees that the graph has no way for. Rings are found over links.
 func (p *Planner) routable(list []Channel) error {
-	if p.apart == nil && p.graph.Ranks <= PairRanks || complete(p.graph) {
+	if p.disconnected == nil && p.graph.Ranks <= PairRanks || complete(p.graph) {
 		return nil
 	}
 	for i := range list {
 		for v, up := range list[i].Tree.Links() {
 			if p.ways.Route(v, up) == nil {
-				return because("the graph has no link between ranks %d and %d", v, up)
+				return reasonf("the graph has no link between ranks %d and %d", v, up)
 			}
 		}
 	}
@@ -202,7 +202,7 @@ func (p *Planner) candidatesFor(kind plan.Kind, root int) (*candidateSet, error)
 	}
 	if len(o.list) == 0 {
 		return nil, fmt.Errorf("no algorithm has a plan for %v on %d ranks: %s", kind, p.graph.Ranks,
-			whys(o.without))
+			joinReasons(o.without))
 	}
 	if !p.bare {
 		p.candidates[u] = o
@@ -271,7 +271,7 @@ func (c *Candidate) fits(ranks int) error {
 		each = ranks
 	}
 	if lanes := each * len(c.Channels); lanes > plan.MaxLanes {
-		return because("%v needs %d lanes for %d trees or rings, and a plan has at most %d: "+
+		return reasonf("%v needs %d lanes for %d trees or rings, and a plan has at most %d: "+
 			"packing,max-trees=K takes fewer", c.Kind, lanes, len(c.Channels), plan.MaxLanes)
 	}
 	return nil

@@ -126,7 +126,7 @@ func (p *Planner) us(b *ChosenPlan, bytes int64, inflight int, c plan.Chunks, mo
 	switch {
 	case errors.Is(err, sim.ErrStopped):
 		return 0, err
-	case err != nil && pairwise(b.Plan.Kind) && p.apart != nil:
+	case err != nil && pairwise(b.Plan.Kind) && p.disconnected != nil:
 		return math.Inf(1), nil
 	case err != nil:
 		return 0, fmt.Errorf("price of plan %s: %w", b.Plan.Name, err)

@@ -14,7 +14,7 @@ const maxRings = 16
 func (p *Planner) ring(kind plan.Kind, root int) ([]*Candidate, error) {
 	n := p.graph.Ranks
 	if kind == plan.Barrier {
-		return nil, because("a barrier carries no data")
+		return nil, reasonf("a barrier carries no data")
 	}
 	c := Candidate{Algorithm: "ring", Kind: kind, Root: root}
 	if n == 1 {
@@ -27,7 +27,7 @@ func (p *Planner) ring(kind plan.Kind, root int) ([]*Candidate, error) {
 	}
 	most := plan.MaxLanes / each / 2
 	if most == 0 {
-		return nil, because("a ring both ways round needs %d lanes, and a plan has at most %d", 2*each,
+		return nil, reasonf("a ring both ways round needs %d lanes, and a plan has at most %d", 2*each,
 			plan.MaxLanes)
 	}
 	if p.noRings != nil {

@@ -10,13 +10,13 @@ func (p *Planner) ordered(kind plan.Kind) bool {
 
 // unordered is why trees and rings have no plan where the order is fixed.
 func unordered() error {
-	return because("adds in the order of its trees, which is another for other parts of a message")
+	return reasonf("adds in the order of its trees, which is another for other parts of a message")
 }
 
 // directHosts is direct over several hosts in one fixed order of the ranks: where ranks
 // lack links, over trees inside hosts and between them.
 func (p *Planner) directHosts(name string, kind plan.Kind, root int) ([]*Candidate, error) {
-	if p.graph.Ranks > PairRanks || p.apart != nil {
+	if p.graph.Ranks > PairRanks || p.disconnected != nil {
 		return p.overHosts(name, "star", "direct", kind, root, true)
 	}
 	return fixed(name, kind, root, func() (*plan.Plan, error) {

@@ -13,22 +13,22 @@ func (p *Planner) star(kind plan.Kind, root int) ([]*Candidate, error) {
 	case p.ordered(kind) && p.hosts != nil && !p.hosts.alone():
 		return nil, unordered()
 	case kind.HasParts():
-		return nil, because("for allreduce, reduce, broadcast and barrier")
+		return nil, reasonf("for allreduce, reduce, broadcast and barrier")
 	case p.hosts.alone() && kind.HasRoot():
-		return nil, because("every host has one rank: see hierarchical")
+		return nil, reasonf("every host has one rank: see hierarchical")
 	}
 	hub := max(root, 0)
 	if !complete(p.graph) {
 		if t := tree.Star(p.graph, hub); t.Note != "" {
 			if p.ordered(kind) {
-				return nil, because("rank %d has no link to some ranks, and those between would add in "+
+				return nil, reasonf("rank %d has no link to some ranks, and those between would add in "+
 					"another order", hub)
 			}
 			return p.overTrees(Candidate{Algorithm: "star", Kind: kind, Root: root}, &TreeSet{Trees: []topo.Tree{t}}, false)
 		}
 	}
 	if kind == plan.Broadcast {
-		return nil, because("where all ranks have a link to the root: see direct")
+		return nil, reasonf("where all ranks have a link to the root: see direct")
 	}
 	return fixed("star", kind, root, func() (*plan.Plan, error) { return plan.Star(kind, n, hub) }), nil
 }
