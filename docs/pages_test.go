@@ -203,26 +203,41 @@ func proseOf(t *testing.T, page string) (all []string) {
 	return all
 }
 
-// TestWords: pages for users have short sentences, and the README and architecture.md have a limit of words.
+// TestWords: pages for users have sentences of at most 30 words, those for contributors of at most 25, and the README
+// and architecture.md have a limit of words.
 func TestWords(t *testing.T) {
 	for page, most := range map[string]int{"../README.md": 1200, "architecture.md": 3500} {
 		if n := len(strings.Fields(read(t, page))); n > most {
 			t.Errorf("%s has %d words, at most %d are read", page, n, most)
 		}
 	}
-	const most = 30
-	end := regexp.MustCompile(`[.:?!]\**\s|\n\n|\n *(- |\d\. |#+ )`)
+	inside, err := filepath.Glob("inside/*.md")
+	if err != nil || len(inside) < 9 {
+		t.Fatal(inside, err)
+	}
+	inside = append(inside, "architecture.md", "glossary.md", "testing.md", "decisions.md")
 	for _, page := range pages(t) {
-		var prose strings.Builder
-		for _, line := range proseOf(t, page) {
-			if !strings.HasPrefix(line, "|") {
-				prose.WriteString(line)
-			}
+		shortSentences(t, page, 30)
+	}
+	for _, page := range inside {
+		shortSentences(t, page, 25)
+	}
+}
+
+// shortSentences checks that the sentences of a page, outside of code and tables, have at most some words.
+func shortSentences(t *testing.T, page string, most int) {
+	t.Helper()
+	var prose strings.Builder
+	for _, line := range proseOf(t, page) {
+		if !strings.HasPrefix(line, "|") {
+			prose.WriteString(line)
 		}
-		for _, sentence := range end.Split(prose.String(), -1) {
-			if n := len(strings.Fields(sentence)); n > most {
-				t.Errorf("%s: a sentence of %d words, at most %d are read: %.80s...", page, n, most, sentence)
-			}
+	}
+	for _, sentence := range sentenceEnd.Split(prose.String(), -1) {
+		if n := len(strings.Fields(sentence)); n > most {
+			t.Errorf("%s: a sentence of %d words, at most %d are read: %.80s...", page, n, most, sentence)
 		}
 	}
 }
+
+var sentenceEnd = regexp.MustCompile(`[.:?!]\**\s|\n\n|\n *(- |\d\. |#+ )`)
