@@ -177,7 +177,7 @@ func TestKeptIsNotReceived(t *testing.T) {
 						if c.Rank() == 0 || both {
 							err := sendTo(t.Context(), c, 300, func(int) int { return 500 })
 							if errors.Is(err, ErrPeerClosed) { // before the last of them
-								return fmt.Errorf("%w: has sent 500 int32 with tag 1, which rank 1 ...", ErrMismatch)
+								return fmt.Errorf("%w: has sent 500 int32 with tag 1, which rank 1 has", ErrMismatch)
 							}
 						}
 						time.Sleep(late[c.Rank()])

@@ -51,7 +51,7 @@ func tour() (err error) {
 		return err
 	}
 	d := list[0]
-	keep := func(close func() error) func() { return func() { err = errors.Join(err, close()) } }
+	keep := func(end func() error) func() { return func() { err = errors.Join(err, end()) } }
 	s, err := d.NewStream()
 	if err != nil {
 		return err

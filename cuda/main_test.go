@@ -90,10 +90,10 @@ func must(t testing.TB, err error) {
 }
 
 // closed closes something at the end of the test.
-func closed(t testing.TB, close func() error) {
+func closed(t testing.TB, end func() error) {
 	t.Helper()
 	t.Cleanup(func() {
-		if err := close(); err != nil {
+		if err := end(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -42,7 +42,7 @@ func launch() (err error) {
 		return err
 	}
 	d := list[0]
-	keep := func(close func() error) func() { return func() { err = errors.Join(err, close()) } }
+	keep := func(end func() error) func() { return func() { err = errors.Join(err, end()) } }
 	ptx, err := os.ReadFile("testdata/fill.ptx")
 	if err != nil {
 		return err

@@ -120,7 +120,7 @@ func timesUnder(t *testing.T, heading string) (rows []listedTime) {
 // launcher that ends a rank, with the values of the code and in their order. No wait equals a grace: the rank would be
 // ended at the moment in which it continues. After a failure waits take at most half of the least grace.
 func TestWaits(t *testing.T) {
-	real, listed := times(t), map[string]bool{}
+	actual, listed := times(t), map[string]bool{}
 	table := func(heading string) []listedTime {
 		rows := timesUnder(t, heading)
 		if len(rows) < 3 {
@@ -131,7 +131,7 @@ func TestWaits(t *testing.T) {
 		}
 		for _, row := range rows {
 			listed[row.name] = true
-			if is, known := real[row.name]; !known || is != row.is {
+			if is, known := actual[row.name]; !known || is != row.is {
 				t.Errorf("%s is %v in inside/waits.md, and %v in the code", row.name, row.is, is)
 			}
 		}
@@ -153,12 +153,12 @@ func TestWaits(t *testing.T) {
 	}
 	_, rest, _ := strings.Cut(read(t, "inside/waits.md"), "\n## Other times\n")
 	for _, m := range regexp.MustCompile("`([\\w/.]+)`").FindAllStringSubmatch(rest, -1) {
-		if _, known := real[m[1]]; !known {
+		if _, known := actual[m[1]]; !known {
 			t.Errorf("inside/waits.md: there is no time %s", m[1])
 		}
 		listed[m[1]] = true
 	}
-	for name, is := range real {
+	for name, is := range actual {
 		if is >= 50*time.Millisecond && !listed[name] {
 			t.Errorf("%s, %v, is not in inside/waits.md", name, is)
 		}

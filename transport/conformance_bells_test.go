@@ -91,9 +91,9 @@ func testSleepAny(t *testing.T, open opener) {
 		if i == 0 {
 			continue
 		}
-		asleep := func(max time.Duration) time.Duration {
+		asleep := func(limit time.Duration) time.Duration {
 			begin := time.Now()
-			bells[i].SleepAny(bells, max)
+			bells[i].SleepAny(bells, limit)
 			return time.Since(begin)
 		}
 		prepare := func() {

@@ -20,10 +20,10 @@ func TestSearchInPieces(t *testing.T) {
 			send, recv, want := make([]float32, elements), make([]float32, elements), make([]float32, elements)
 			own, union := 0, 0
 			for b := range (elements + size - 1) / size {
-				sum, any := float32(0), false
+				sum, found := float32(0), false
 				for q := range hosts {
 					if has(q, b) {
-						sum, any = sum+float32(q+1), true
+						sum, found = sum+float32(q+1), true
 					}
 				}
 				for k := b * size; k < min((b+1)*size, elements); k++ {
@@ -32,7 +32,7 @@ func TestSearchInPieces(t *testing.T) {
 						send[k] = float32(w.Rank() + 1)
 					}
 				}
-				if any {
+				if found {
 					union++
 				}
 				if has(w.Rank(), b) {

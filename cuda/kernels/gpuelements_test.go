@@ -92,14 +92,14 @@ func nonZero(d kernel.DType, b []byte, block int) []byte {
 	n := len(b) / d.Size()
 	bitmap := make([]byte, kernels.BitmapBytes(int64(n), int64(block)))
 	for i := range n {
-		any := false
+		set := false
 		for k, x := range b[i*d.Size():][:d.Size()] {
 			if k == d.Size()-1 && d >= kernel.Float16 {
 				x &= 0x7F // the sign
 			}
-			any = any || x != 0
+			set = set || x != 0
 		}
-		if word := bitmap[i/block/32*4:]; any {
+		if word := bitmap[i/block/32*4:]; set {
 			binary.LittleEndian.PutUint32(word, binary.LittleEndian.Uint32(word)|1<<(i/block%32))
 		}
 	}

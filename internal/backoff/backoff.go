@@ -41,16 +41,16 @@ func (w *Wait) Pause() {
 // Moved restarts the wait after an event: the wait for the next one begins with the next Pause.
 func (w *Wait) Moved() { w.began = time.Time{} }
 
-// Until calls done repeatedly until it returns true; a sleep in between takes max at most.
-func Until(max time.Duration, done func() bool) {
-	for w := (Wait{Max: max}); !done(); {
+// Until calls done repeatedly until it returns true; a sleep in between takes limit at most.
+func Until(limit time.Duration, done func() bool) {
+	for w := (Wait{Max: limit}); !done(); {
 		w.Pause()
 	}
 }
 
 // Poll calls done repeatedly until it returns true or an error, or stop returns an error.
-func Poll(max time.Duration, stop func() error, done func() (bool, error)) (err error) {
-	Until(max, func() bool {
+func Poll(limit time.Duration, stop func() error, done func() (bool, error)) (err error) {
+	Until(limit, func() bool {
 		ok := false
 		if ok, err = done(); !ok && err == nil {
 			err = stop()

@@ -175,9 +175,9 @@ func TestReplayAndReflection(t *testing.T) {
 	if o.dialed != nil || up.Len() != helloBytes+macBytes || down.Len() != answerBytes+macBytes {
 		t.Fatalf("%+v: %d and %d bytes", o, up.Len(), down.Len())
 	}
-	any := func(*Hello) error { return nil }
+	accept := func(*Hello) error { return nil }
 	again := &player{Reader: bytes.NewReader(up.Bytes())}
-	_, tr, err := s.answer(again, any)
+	_, tr, err := s.answer(again, accept)
 	if err != nil {
 		t.Fatalf("the hello alone: %v", err)
 	}
@@ -191,7 +191,7 @@ func TestReplayAndReflection(t *testing.T) {
 	// The attacker sends the acceptor's own MAC back to it.
 	hello := up.Bytes()[:helloBytes]
 	mirror := &player{Reader: bytes.NewReader(hello)}
-	if _, tr, err = s.answer(mirror, any); err != nil {
+	if _, tr, err = s.answer(mirror, accept); err != nil {
 		t.Fatal(err)
 	}
 	if err := tr.expectProof(bytes.NewReader(mirror.sent.Bytes()[nonceBytes+attemptBytes:])); !errors.Is(err, ErrKey) {

@@ -166,7 +166,7 @@ func TestCrowdOfStrangers(t *testing.T) {
 			var log logs
 			var mu sync.Mutex
 			n := 0
-			any := func(c net.Conn, d netip.AddrPort) {
+			visit := func(c net.Conn, d netip.AddrPort) {
 				mu.Lock()
 				n++
 				kind := kinds[names[n%len(names)]]
@@ -175,7 +175,7 @@ func TestCrowdOfStrangers(t *testing.T) {
 			}
 			meshes := mustConnect(t, 4, func(cfg *Config) {
 				cfg.Log, cfg.Encrypt = log.logger(), encrypt
-				onOffers(cfg, func(all []offer) { crowd(t, doors(all[cfg.Rank:cfg.Rank+1]), 1000, any) })
+				onOffers(cfg, func(all []offer) { crowd(t, doors(all[cfg.Rank:cfg.Rank+1]), 1000, visit) })
 			})
 			talk(t, meshes)
 			if warned := log.lines("level=WARN"); len(warned) < 1 || len(warned) > 4 {

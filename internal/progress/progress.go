@@ -31,7 +31,7 @@ type Task interface {
 
 	// Prepare prepares the bell, polls once more, and returns how long the sleep may be; 0: there is
 	// something to do, or the Task is over.
-	Prepare() (max time.Duration)
+	Prepare() (limit time.Duration)
 
 	// Woken follows each Prepare, when the sleep is over or was cancelled.
 	Woken()
@@ -218,14 +218,14 @@ func (p *Rank) sleep(s *Seat) bool {
 	return p.enter(first, group[0])
 }
 
-func sleep(group []*Seat, max time.Duration) {
+func sleep(group []*Seat, limit time.Duration) {
 	if len(group) == 1 {
-		group[0].task.Bell().Sleep(max)
+		group[0].task.Bell().Sleep(limit)
 		return
 	}
 	bells := make([]Bell, len(group))
 	for i, s := range group {
 		bells[i] = s.task.Bell()
 	}
-	bells[0].SleepAny(bells, max)
+	bells[0].SleepAny(bells, limit)
 }

@@ -30,15 +30,15 @@ func (b *bell) set(to bool) {
 	b.prepared = to
 }
 
-func (b *bell) Ring()                   { b.set(false) }
-func (b *bell) Prepare()                { b.set(true) }
-func (b *bell) Cancel()                 { b.set(false) }
-func (b *bell) Yield()                  { b.yields.Add(1) }
-func (b *bell) Sleep(max time.Duration) { b.SleepAny([]Bell{b}, max) }
-func (b *bell) SleepAny(all []Bell, max time.Duration) {
+func (b *bell) Ring()                     { b.set(false) }
+func (b *bell) Prepare()                  { b.set(true) }
+func (b *bell) Cancel()                   { b.set(false) }
+func (b *bell) Yield()                    { b.yields.Add(1) }
+func (b *bell) Sleep(limit time.Duration) { b.SleepAny([]Bell{b}, limit) }
+func (b *bell) SleepAny(all []Bell, limit time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for rung := max <= 0; !rung; {
+	for rung := limit <= 0; !rung; {
 		for _, o := range all {
 			rung = rung || !o.(*bell).prepared
 		}

@@ -100,11 +100,11 @@ func (b *builder) links() []topo.Link {
 
 // pairs returns the links that make gives for pairs of ranks, but for those
 // without a kind.
-func (b *builder) pairs(make func(x, y int) topo.Link) []topo.Link {
+func (b *builder) pairs(link func(x, y int) topo.Link) []topo.Link {
 	var list []topo.Link
 	for x := range b.at {
 		for y := x + 1; y < len(b.at); y++ {
-			if l := make(x, y); l.Kind != "" {
+			if l := link(x, y); l.Kind != "" {
 				l.A, l.B, l.Source = x, y, topo.Declared
 				list = append(list, l)
 			}

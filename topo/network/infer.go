@@ -293,13 +293,13 @@ func (x *inference) ports(net *Network) {
 		}
 		return 0
 	}
-	threshold, clear := x.held(), 0
+	threshold, carrying := x.held(), 0
 	for h := range x.n {
 		if carries(h, out, threshold)+carries(h, into, threshold) > 0 {
-			clear++
+			carrying++
 		}
 	}
-	if 2*clear > x.n { // the others will have one, too
+	if 2*carrying > x.n { // the others will have one, too
 		threshold = 1 + float64((threshold-1)/2)
 		if x.limit > x.held() {
 			threshold = 0

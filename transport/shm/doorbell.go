@@ -52,10 +52,10 @@ func (b *doorbells) ring(r int) {
 }
 
 // wait sleeps like osys.Doorbell.Wait. After close there is no socket to sleep on, and it returns at once.
-func (b *doorbells) wait(fd int, max time.Duration) bool {
+func (b *doorbells) wait(fd int, limit time.Duration) bool {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	return b.own == nil || b.own.Wait(fd, max)
+	return b.own == nil || b.own.Wait(fd, limit)
 }
 
 // close wakes the owner, and closes the socket as soon as the owner does not sleep on it. b may be nil.
@@ -87,30 +87,30 @@ type Bell struct {
 // Cancel ends the sleep that Prepare announced.
 func (b *Bell) Cancel() { b.BellWord.Cancel() }
 
-// Sleep blocks until the bell has been rung after Prepare, or max has passed.
-func (b *Bell) Sleep(max time.Duration) { b.SleepOn(-1, max, nil) }
+// Sleep blocks until the bell has been rung after Prepare, or limit has passed.
+func (b *Bell) Sleep(limit time.Duration) { b.SleepOn(-1, limit, nil) }
 
 // SleepOn blocks until the bell has been rung after Prepare, descriptor fd,
 // unless it is negative, is readable and serve, which is then called, has found
-// something in it, or max has passed.
-func (b *Bell) SleepOn(fd int, max time.Duration, serve func() bool) {
-	deadline := time.Now().Add(max)
-	for !b.Rung() && max > 0 {
-		if b.wait(fd, max) && (serve == nil || serve()) {
+// something in it, or limit has passed.
+func (b *Bell) SleepOn(fd int, limit time.Duration, serve func() bool) {
+	deadline := time.Now().Add(limit)
+	for !b.Rung() && limit > 0 {
+		if b.wait(fd, limit) && (serve == nil || serve()) {
 			break
 		}
-		max = time.Until(deadline) // after a signal, or a ring meant for an earlier sleep
+		limit = time.Until(deadline) // after a signal, or a ring meant for an earlier sleep
 	}
 	b.Cancel()
 }
 
 // wait sleeps once, and reports whether descriptor fd is readable.
-func (b *Bell) wait(fd int, max time.Duration) bool {
+func (b *Bell) wait(fd int, limit time.Duration) bool {
 	if b.bells != nil {
-		return b.bells.wait(fd, max)
+		return b.bells.wait(fd, limit)
 	}
 	word, prepared := b.Word()
-	osys.FutexWait(word, prepared, max)
+	osys.FutexWait(word, prepared, limit)
 	return false
 }
 
@@ -138,17 +138,17 @@ func (b *Bell) Woken() {
 }
 
 // SleepAny sleeps on several bells. Where the system cannot do that it sleeps for a short time.
-func (b *Bell) SleepAny(bells []transport.Bell, max time.Duration) {
+func (b *Bell) SleepAny(bells []transport.Bell, limit time.Duration) {
 	type sleeper interface {
 		Place() osys.Place
 		Woken()
 	}
-	if max > 0 {
+	if limit > 0 {
 		places := make([]osys.Place, len(bells))
 		for i := range bells {
 			places[i] = bells[i].(sleeper).Place()
 		}
-		osys.WaitAny(places, max)
+		osys.WaitAny(places, limit)
 	}
 	for i := range bells {
 		bells[i].(sleeper).Woken()

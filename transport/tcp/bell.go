@@ -42,8 +42,8 @@ func (b *bell) Prepare() {
 }
 
 // Sleep blocks until the bell has been rung after Prepare, a socket has brought
-// news, or max has passed.
-func (b *bell) Sleep(max time.Duration) { b.SleepOn(b.poller, max, b.progress) }
+// news, or limit has passed.
+func (b *bell) Sleep(limit time.Duration) { b.SleepOn(b.poller, limit, b.progress) }
 
 // Place returns the descriptors and words that end a sleep on b.
 func (b *bell) Place() osys.Place {

@@ -46,10 +46,10 @@ func (p *pump) kick() {
 	}
 }
 
-// sleep waits for a kick, or until max has passed. It is not a system call: the Go runtime checks goroutines in system
-// calls every 20 us for a while, which costs more than everything else that the pump does.
-func (p *pump) sleep(max time.Duration) {
-	p.timer.Reset(max)
+// sleep waits for a kick, or until limit has passed. It is not a system call: the Go runtime checks goroutines in
+// system calls every 20 us for a while, which costs more than everything else that the pump does.
+func (p *pump) sleep(limit time.Duration) {
+	p.timer.Reset(limit)
 	select {
 	case <-p.kicked:
 		p.timer.Stop()
@@ -57,8 +57,8 @@ func (p *pump) sleep(max time.Duration) {
 	}
 }
 
-// watch waits for a kick, for incoming bytes, for room where there was none, or until max has passed.
-func (p *pump) watch(max time.Duration) {
+// watch waits for a kick, for incoming bytes, for room where there was none, or until limit has passed.
+func (p *pump) watch(limit time.Duration) {
 	for _, c := range p.e.all() { // the pump waits for all sockets, with nothing left to send
 		c.flush()
 		c.awaitRoom()
@@ -68,7 +68,7 @@ func (p *pump) watch(max time.Duration) {
 	select {
 	case <-p.kicked: // sent before polling was set, so without the event
 	default:
-		osys.Poll(p.event.FD(), p.e.bell.poller, max)
+		osys.Poll(p.event.FD(), p.e.bell.poller, limit)
 	}
 	p.polling.Store(false)
 	p.event.Drain()

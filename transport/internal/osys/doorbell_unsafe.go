@@ -81,11 +81,11 @@ func (d *Doorbell) SendNone(name string, no []byte) error {
 // ErrNone is returned by RecvFD when the sender has called SendNone.
 var ErrNone = errors.New("the sender could not send it")
 
-// RecvFD waits up to max for the one descriptor that comes with token, and drops all other messages except those of
+// RecvFD waits up to limit for the one descriptor that comes with token, and drops all other messages except those of
 // SendNone: any process of the host may send here. It returns ErrAgain when the descriptor has not arrived. The caller
 // closes the descriptor. token and no have the same length.
-func (d *Doorbell) RecvFD(token, no []byte, max time.Duration) (fd int, err error) {
-	Poll(d.fd, -1, max)
+func (d *Doorbell) RecvFD(token, no []byte, limit time.Duration) (fd int, err error) {
+	Poll(d.fd, -1, limit)
 	for range silenceMax {
 		msg, oob := make([]byte, len(token)+1), make([]byte, unix.CmsgSpace(4*4))
 		n, oobn, flags, _, err := unix.Recvmsg(d.fd, msg, oob, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
@@ -127,21 +127,21 @@ func parseRights(oob []byte) []int {
 	return all
 }
 
-// Wait sleeps until the doorbell was rung, descriptor other is readable (none if it is negative), or max has passed. It
-// drops the rings so far, silenceMax at most, and reports whether other is readable. A signal may end it early.
-func (d *Doorbell) Wait(other int, max time.Duration) (otherReady bool) {
-	rung, otherReady := Poll(d.fd, other, max)
+// Wait sleeps until the doorbell was rung, descriptor other is readable (none if it is negative), or limit has passed.
+// It drops the rings so far, silenceMax at most, and reports whether other is readable. A signal may end it early.
+func (d *Doorbell) Wait(other int, limit time.Duration) (otherReady bool) {
+	rung, otherReady := Poll(d.fd, other, limit)
 	if rung {
 		d.silence()
 	}
 	return otherReady
 }
 
-// Poll waits until one of two descriptors is readable, or max has passed. A negative descriptor stands for none. A
+// Poll waits until one of two descriptors is readable, or limit has passed. A negative descriptor stands for none. A
 // signal may end it early.
-func Poll(a, b int, max time.Duration) (aReady, bReady bool) {
+func Poll(a, b int, limit time.Duration) (aReady, bReady bool) {
 	fds := [2]unix.PollFd{{Fd: int32(a), Events: unix.POLLIN}, {Fd: int32(b), Events: unix.POLLIN}}
-	ts := unix.NsecToTimespec(int64(max))
+	ts := unix.NsecToTimespec(int64(limit))
 	n, _, _ := unix.Syscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&fds)), 2, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
 	return int(n) > 0 && fds[0].Revents != 0, int(n) > 0 && fds[1].Revents != 0
 }

@@ -50,8 +50,8 @@ const (
 	futexesMax = 128 // of one call
 )
 
-// WaitAny sleeps until a wake-up at one of several places, a signal, or for max at most. It may end early.
-func WaitAny(places []Place, max time.Duration) {
+// WaitAny sleeps until a wake-up at one of several places, a signal, or for limit at most. It may end early.
+func WaitAny(places []Place, limit time.Duration) {
 	var words []futexWaiter
 	var fds []unix.PollFd
 	for _, p := range places {
@@ -65,7 +65,7 @@ func WaitAny(places []Place, max time.Duration) {
 	if len(words) == len(places) && len(words) <= futexesMax {
 		var now unix.Timespec
 		_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now)
-		until := unix.NsecToTimespec(now.Nano() + int64(max))
+		until := unix.NsecToTimespec(now.Nano() + int64(limit))
 		_, _, errno := unix.Syscall6(unix.SYS_FUTEX_WAITV, uintptr(unsafe.Pointer(&words[0])), uintptr(len(words)), 0,
 			uintptr(unsafe.Pointer(&until)), unix.CLOCK_MONOTONIC, 0)
 		if errno == 0 || errno == unix.EAGAIN || errno == unix.EINTR || errno == unix.ETIMEDOUT {
@@ -73,9 +73,9 @@ func WaitAny(places []Place, max time.Duration) {
 		}
 	}
 	if len(words) > 0 {
-		max = min(max, nap)
+		limit = min(limit, nap)
 	}
-	ts := unix.NsecToTimespec(int64(max))
+	ts := unix.NsecToTimespec(int64(limit))
 	_, _ = unix.Ppoll(fds, &ts, nil)
 }
 

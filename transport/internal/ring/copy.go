@@ -40,7 +40,7 @@ type (
 	Word interface {
 		Load() uint32
 		Store(uint32)
-		CompareAndSwap(old, new uint32) bool
+		CompareAndSwap(old, next uint32) bool
 	}
 	Address interface {
 		Load() uint64

@@ -90,11 +90,11 @@ func (p *plainWord) Load() uint32      { return p.v }
 func (p *plainWord) Store(v uint32)    { p.v = v }
 func (p *plainAddress) Load() uint64   { return p.v }
 func (p *plainAddress) Store(v uint64) { p.v = v }
-func (p *plainWord) CompareAndSwap(old, new uint32) bool {
+func (p *plainWord) CompareAndSwap(old, next uint32) bool {
 	if p.v != old {
 		return false
 	}
-	p.v = new
+	p.v = next
 	return true
 }
 

@@ -60,11 +60,11 @@ var copyMutants = map[string]ends{
 // storing is a Word whose CompareAndSwap is a load and a store.
 type storing struct{ Word }
 
-func (s storing) CompareAndSwap(old, new uint32) bool {
+func (s storing) CompareAndSwap(old, next uint32) bool {
 	if s.Load() != old {
 		return false
 	}
-	s.Store(new)
+	s.Store(next)
 	return true
 }
 
@@ -98,9 +98,9 @@ type unmarked struct{ Word }
 
 func (u unmarked) Load() uint32 { return u.Word.Load() &^ passing }
 
-func (u unmarked) CompareAndSwap(old, new uint32) bool {
+func (u unmarked) CompareAndSwap(old, next uint32) bool {
 	if w := u.Word.Load(); w&^passing == old {
-		return u.Word.CompareAndSwap(w, w&passing|new)
+		return u.Word.CompareAndSwap(w, w&passing|next)
 	}
 	return false
 }
@@ -108,13 +108,13 @@ func (u unmarked) CompareAndSwap(old, new uint32) bool {
 // keeping is a Word that refuses to release a claim.
 type keeping struct{ Word }
 
-func (k keeping) CompareAndSwap(old, new uint32) bool {
+func (k keeping) CompareAndSwap(old, next uint32) bool {
 	for i := range 3 {
-		if stateOf(old, i) == claimed && stateOf(new, i) == open {
+		if stateOf(old, i) == claimed && stateOf(next, i) == open {
 			return true
 		}
 	}
-	return k.Word.CompareAndSwap(old, new)
+	return k.Word.CompareAndSwap(old, next)
 }
 
 // TestCopyMutants checks that the exploration finds the fault of each.

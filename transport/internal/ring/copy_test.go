@@ -82,14 +82,14 @@ func (s *stateWord) Store(v uint32) {
 	s.state = v
 }
 
-func (s *stateWord) CompareAndSwap(old, new uint32) bool {
+func (s *stateWord) CompareAndSwap(old, next uint32) bool {
 	s.w.Step("swap state")
 	if s.state != old {
 		s.w.Saw(0)
 		return false
 	}
-	s.w.Saw(uint64(new))
-	s.state = new
+	s.w.Saw(uint64(next))
+	s.state = next
 	return true
 }
 

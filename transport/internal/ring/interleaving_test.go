@@ -213,7 +213,7 @@ type branch struct {
 // Explore runs the program in every interleaving, and returns how many states it has. The error is
 // the first failure of a thread, a state from which the threads cannot end, or more than max
 // states, with the steps that lead there.
-func Explore(program Program, max int) (states int, err error) {
+func Explore(program Program, most int) (states int, err error) {
 	seen := make(map[uint64]*node)
 	root := &node{}
 	todo := []branch{{root, -1}}
@@ -247,9 +247,9 @@ func Explore(program Program, max int) (states int, err error) {
 			if known {
 				break
 			}
-			if len(seen) > max {
+			if len(seen) > most {
 				x.end()
-				return len(seen), fmt.Errorf("more than %d states", max)
+				return len(seen), fmt.Errorf("more than %d states", most)
 			}
 			if x.over() {
 				terminal = append(terminal, to)

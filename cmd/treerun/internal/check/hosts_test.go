@@ -173,7 +173,7 @@ ok     tcp            each host reaches all others
 				t.Errorf("code %d, %v, want %d", code, err, c.code)
 			}
 			for _, want := range c.want {
-				if before, _, any := strings.Cut(want, ".*"); any {
+				if before, _, found := strings.Cut(want, ".*"); found {
 					want = strings.NewReplacer(`\(`, "(", `\)`, ")").Replace(before)
 				}
 				if !strings.Contains(b.String(), want) {

@@ -86,17 +86,17 @@ func stallText(waiting []*rankState, all int) string {
 			since = m.wait.since
 		}
 	}
-	any := waiting[len(waiting)-1].wait
+	last := waiting[len(waiting)-1].wait
 	ranks := fmt.Sprintf("%d of %d ranks have", len(who), all)
 	if len(who) < all-1 {
 		ranks = fmt.Sprintf("%d of %d ranks (%s) have", len(who), all, topo.RankList(who))
 	}
-	why := ": " + any.Is
+	why := ": " + last.Is
 	switch {
 	case len(who) == 1:
-		ranks, why = fmt.Sprintf("rank %d has", who[0]), ": "+any.Text
-	case any.Last >= 0:
-		why = fmt.Sprintf(" for rank %d, which %s", any.Last, any.Is)
+		ranks, why = fmt.Sprintf("rank %d has", who[0]), ": "+last.Text
+	case last.Last >= 0:
+		why = fmt.Sprintf(" for rank %d, which %s", last.Last, last.Is)
 	}
 	if n := len(calls) - 1; n > 0 {
 		common += " and " + numbers.Count(n, "other call")

@@ -101,7 +101,7 @@ func TestSetAgainstAListOfBools(t *testing.T) {
 func TestDeal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shares := rapid.SliceOfN(rapid.Float64Range(0, 10), 1, 6).Draw(t, "shares")
-		shares[0] += 1
+		shares[0]++
 		grain := rapid.IntRange(1, 9).Draw(t, "grain")
 		d, err := NewDeal(shares, grain)
 		if err != nil {

@@ -27,11 +27,11 @@ func (w *Workload) Ranks() int { return len(w.Sets) }
 
 // LimitUs returns the time that no scheme can fall below, given the bytes that single ranks must send or receive, and
 // the one for schemes without further machines.
-func (w *Workload) LimitUs(cardGBs float64) (any, workersOnly float64) {
+func (w *Workload) LimitUs(cardGBs float64) (everyone, workersOnly float64) {
 	l := LimitOf(block.Grid{Elements: w.Blocks, Size: 1, Width: 1}, w.Sets)
 	us := float64(w.BlockBytes) / (cardGBs * 1e3)
-	any = float64(l.Rank) * us
-	return any, max(any, float64(l.Together)*us/float64(w.Ranks()))
+	everyone = float64(l.Rank) * us
+	return everyone, max(everyone, float64(l.Together)*us/float64(w.Ranks()))
 }
 
 // Result contains the results of a simulation.

@@ -35,7 +35,7 @@ func TestAgainstTheLimits(t *testing.T) {
 	for _, same := range []bool{false, true} {
 		for _, density := range []float64{1, 0.3, 0.05} {
 			w := random(4, 20_000, density, same)
-			any, workers := w.LimitUs(m.CardGBs)
+			limit, workers := w.LimitUs(m.CardGBs)
 			apart, err := treesTime(w, m, starsApart(4, 4))
 			if err != nil {
 				t.Fatal(err)
@@ -45,7 +45,7 @@ func TestAgainstTheLimits(t *testing.T) {
 				t.Fatal(err)
 			}
 			for name, c := range map[string]struct{ us, limit, share float64 }{
-				"aggregators apart": {apart.Us, any, 0.5},
+				"aggregators apart": {apart.Us, limit, 0.5},
 				"trees":             {trees.Us, workers, 0.8},
 			} {
 				if c.us < c.limit || c.limit < c.share*c.us {

@@ -118,11 +118,11 @@ func (n *Node) Merge(limit int) bool {
 	if n.children == 0 && !n.root {
 		return false // its blocks go up as they are
 	}
-	any := n.merge(limit)
-	if any {
+	some := n.merge(limit)
+	if some {
 		n.flush()
 	}
-	return any
+	return some
 }
 
 // flush makes the reductions that merge listed.
@@ -136,7 +136,7 @@ func (n *Node) flush() {
 }
 
 // merge is Merge without the reductions, which it lists.
-func (n *Node) merge(limit int) (any bool) {
+func (n *Node) merge(limit int) (some bool) {
 	for limit > 0 {
 		b := n.least()
 		if b == infinity {
@@ -144,17 +144,17 @@ func (n *Node) merge(limit int) (any bool) {
 				n.promise = infinity
 				return true
 			}
-			return any
+			return some
 		}
 		blocks := n.ready(b, limit/n.job.Grid.BlockBytes()+1)
 		if blocks == 0 {
-			return any
+			return some
 		}
 		n.note(b, blocks)
 		limit -= blocks * n.job.Grid.BlockBytes()
-		any = true
+		some = true
 	}
-	return any
+	return some
 }
 
 // ready returns the number of blocks from b on, up to most, that can be reduced in one piece: the same inputs have all
