@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,8 +53,8 @@ type Comm struct {
 	closing atomic.Bool // Close has begun: no call begins any more
 	watch   sync.WaitGroup
 	closed  chan struct{}
-	whole   context.Context // ends with the first fault, and with Close
-	broken  func()          // ends it
+	ctx     context.Context // ends with the first fault, and with Close
+	cancel  func()          // ends ctx
 }
 
 // Close leaves the communicator and gives its memory back. The second and later calls return when the first has ended,
@@ -106,7 +107,7 @@ func (c *Comm) close() error {
 	for _, f := range c.leaving {
 		gone = errors.Join(gone, f())
 	}
-	c.broken()
+	c.cancel()
 	close(c.closed)
 	c.watch.Wait()
 	for _, d := range c.started {
@@ -243,4 +244,13 @@ func (c *Comm) failDuring(f transport.Fault, during, hint string) error {
 		c.Waiter.Watch.Harmed()
 	}
 	return c.err
+}
+
+// Abort ends the communicator on all ranks.
+func (c *Comm) Abort(cause error) {
+	f := transport.Faultf(transport.FaultAborted, c.Rank, "rank %d aborted the communicator", c.Rank)
+	if cause != nil {
+		f.Text += ": " + strings.ReplaceAll(cause.Error(), "\n", "; ")
+	}
+	c.abort(f)
 }

@@ -38,7 +38,7 @@ func (d *Devices) have(ctx context.Context, k *Args, dev *cuda.Device) error {
 	c := d.c
 	if d.Session == nil {
 		s, err := device.Open(ctx, &device.Owner{Rank: c.Rank, Size: c.Size, Setup: c.Setup,
-			Inner: newInner(c, openDevices), Abort: func(f transport.Fault) { c.abort(f) },
+			Inner: newInnerWorld(c, openDevices), Abort: func(f transport.Fault) { c.abort(f) },
 			OpenLinks: c.OpenLinks}, dev)
 		if err != nil {
 			return d.openingError(k, err)

@@ -115,8 +115,8 @@ func (c *Comm) OpenLinks(ctx context.Context, during, purpose string, layout tra
 	error) {
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(c.whole, cancel)()
-	w := newInner(c, openExchange)
+	defer context.AfterFunc(c.ctx, cancel)()
+	w := newInnerWorld(c, openExchange)
 	ep, err := c.Setup.Config.Connect(within, w, w.AllGather, purpose, layout)
 	if err != nil {
 		return nil, c.notOpened(ctx, during, err)

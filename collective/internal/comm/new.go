@@ -14,7 +14,7 @@ func New(ctx context.Context, w setup.World, opts ...setup.Option) (*Comm, error
 	}
 	c := &Comm{Rank: s.Rank, Size: s.Size, Name: s.Name, Plans: s.Plans, Endpoint: s.Endpoint, Engine: s.Engine,
 		Waiter: s.Waiter, Setup: s, closed: make(chan struct{}), subs: map[string]int{}}
-	c.whole, c.broken = context.WithCancel(context.Background())
+	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.Messages.c, c.Devices.c = c, c
 	if s.Plans.Planner != nil {
 		s.Plans.Planner.StopBy(c.failsInCall) // the first call of a size may plan for some tenths of a second

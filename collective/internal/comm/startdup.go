@@ -11,6 +11,7 @@ import (
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/internal/waits"
 )
 
 const startDup = "StartDup"
@@ -20,7 +21,7 @@ const startDup = "StartDup"
 type StartedDup struct {
 	c      *Comm
 	beside engine.Beside
-	g      *group
+	world  *setup.SubWorld
 	made   chan struct{} // closed once sub and err are there
 
 	mu   sync.Mutex // held during Wait
@@ -43,12 +44,12 @@ func (c *Comm) StartDup(opts []setup.Option) (*StartedDup, error) {
 	}
 	c.dups++
 	c.tally.count(rowSplit, 0)
-	g := c.part(startDup, fmt.Sprintf("dup#%d", c.dups), numbers.Below(c.Size))
-	d := &StartedDup{c: c, g: g, made: make(chan struct{})}
-	g.started = d
+	w := newSubWorld(c, startDup, fmt.Sprintf("dup#%d", c.dups), numbers.Below(c.Size))
+	d := &StartedDup{c: c, world: w, made: make(chan struct{})}
+	w.Gather = d.gather
 	d.beside = engine.Beside{Name: startDup, Tag: dupTag - int32(c.dups&(1<<29-1)), Moved: make(chan struct{}, 1)}
 	c.watch.Go(func() {
-		d.sub, d.err = d.g.make(c.whole, opts)
+		d.sub, d.err = newOf(c.ctx, c, w, opts)
 		close(d.made)
 		c.Engine.EndBeside(&d.beside)
 	})
@@ -56,9 +57,11 @@ func (c *Comm) StartDup(opts []setup.Option) (*StartedDup, error) {
 	return d, nil
 }
 
-// exchange passes messages during the calls of the parent. After an error it is not called again: New has failed.
-func (d *StartedDup) exchange(ctx context.Context, passes []engine.Pass) error {
-	d.c.Engine.Ask(&d.beside, passes)
+// gather is the Gather of the communicator's World, whose messages move during the calls of the parent. After an error
+// it is not called again: New has failed.
+func (d *StartedDup) gather(ctx context.Context, mine, all []byte) error {
+	defer waits.Within(ctx).Pause()() // a rank that does not Wait for it is no rank that waits
+	d.c.Engine.Ask(&d.beside, passesAmong(d.world.Members, mine, all))
 	for look := time.Millisecond; ; look = min(2*look, 10*time.Millisecond) {
 		d.c.move()
 		select {
@@ -96,9 +99,8 @@ func (d *StartedDup) Wait(ctx context.Context) (*Comm, error) {
 	c.End()
 	d.over = true
 	if d.err != nil {
-		d.err = c.notMade(ctx, d.g, d.err)
+		d.err = c.subCommError(ctx, d.world, d.err)
 	}
-	d.g.making = nil
 	return d.sub, d.err
 }
 

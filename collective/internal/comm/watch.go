@@ -31,10 +31,10 @@ func (c *Comm) watchOver() {
 			lost = nil
 			c.abort(setup.LostRank(c.Setup.World))
 		case <-tick.C:
-			if f, failed := c.Endpoint.Aborted(); failed && c.whole.Err() == nil {
+			if f, failed := c.Endpoint.Aborted(); failed && c.ctx.Err() == nil {
 				c.abort(f)
 			}
-			if c.Size > 1 && c.whole.Err() == nil && n%(CheckEvery/watchEvery) == 0 {
+			if c.Size > 1 && c.ctx.Err() == nil && n%(CheckEvery/watchEvery) == 0 {
 				c.Engine.Check()
 				c.move()
 				c.missed(gone)
@@ -53,10 +53,9 @@ const (
 // missed makes it a fault that a rank calls nothing any more and the World has not lost it: it has closed that and not
 // the communicator, or links with it have ended. gone counts, by rank, the checks in a row that have found that.
 func (c *Comm) missed(gone []int) {
-	w, tells := c.Setup.World.(setup.Leaving)
 	for r := range c.Size {
 		closed, ended := c.linksWith(r)
-		left := tells && r != c.Rank && !closed && w.Left(r)
+		left := r != c.Rank && !closed && setup.Left(c.Setup.World, r)
 		if gone[r]++; !left && ended == nil {
 			gone[r] = 0
 		}
@@ -92,7 +91,7 @@ func (c *Comm) abort(f transport.Fault) transport.Fault {
 	if first, failed := c.Endpoint.Aborted(); failed {
 		f = first
 	}
-	c.broken()
+	c.cancel()
 	c.sidesMu.Lock()
 	defer c.sidesMu.Unlock() // none of them is closed meanwhile
 	for _, ep := range c.Sides {

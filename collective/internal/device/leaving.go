@@ -147,11 +147,10 @@ func (d *Session) leave(stage uint32) bool {
 			gone = fault.Rank
 		}
 	}
-	world, reports := d.c.Setup.World.(setup.Outlasting)
 	began, all := time.Now(), false
 	backoff.Until(2*time.Millisecond, func() bool {
 		all = !slices.ContainsFunc(d.local, func(r int) bool {
-			ended := r == gone || failed && reports && world.Gone(r)
+			ended := r == gone || failed && setup.Gone(d.c.Setup.World, r)
 			return !ended && d.block.stage(slices.Index(d.local, r)).Load() < stage
 		})
 		return all || time.Since(began) >= limit

@@ -27,7 +27,7 @@ type hello struct {
 }
 
 // Agreed checks that all ranks of w have the same value of a thing. The error names
-// every value and the ranks that have it, as numberOf does.
+// every value and the ranks that have it, by their numbers for users.
 func Agreed[T any](w World, what string, all []T, value func(T) string) error {
 	var values []string
 	ranks := make(map[string][]int)

@@ -47,7 +47,7 @@ const Refresh = "refresh"
 // hostsGraph returns the graph of ranks on several hosts: the links of each host, and the network between them, as an
 // earlier job has measured them, or as this one measures them now.
 func (s *setup) hostsGraph(by allGather, cache *probe.Cache, all []hello) (*topo.Graph, error) {
-	if _, ok := s.World.(Networked); !ok {
+	if _, known := networkOf(s.World); !known {
 		return nil, errNotNetworked
 	}
 	effort, err := network.ParseEffort(cmp.Or(s.World.Setting("probe"), string(network.Quick)))
@@ -86,9 +86,9 @@ func (s *setup) cachedHost(cache *probe.Cache) (mine cachedHost) {
 	if members[0] != s.Rank || s.Config.Graph != nil {
 		return mine
 	}
-	if known, ok := s.World.(Networked); ok && !OneHost(hosts) {
-		addrs := known.ListenAddrs()
-		mine.Member = probe.Member{Name: known.HostName(s.Rank), Identity: probe.Identity(addrs),
+	if n, known := networkOf(s.World); known && !OneHost(hosts) {
+		addrs := n.ListenAddrs()
+		mine.Member = probe.Member{Name: n.HostName(s.Rank), Identity: probe.Identity(addrs),
 			Facts: iface.Facts(addrs)}
 	}
 	if cache == nil || len(members) == 1 || s.World.Setting("no-topo-cache") == Refresh {

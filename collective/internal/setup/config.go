@@ -39,7 +39,7 @@ type Config struct {
 	HeapBytes        int        // per rank
 	Stall, Settle    time.Duration
 	StallTimeout     time.Duration // 0: the launcher's
-	Name, SplitName  string        // of WithName; of Split
+	Name             string        // of WithName
 	Logger           *slog.Logger  // nil: standard error
 	TryLending       bool          // measure whether lending pays, where that is not given
 	Cache            *probe.Cache

@@ -227,7 +227,7 @@ func (s *setup) probeNetwork(g allGather, hosts, firsts []int, effort network.Ef
 		Ample: ample,
 		Host:  host, Hosts: len(firsts), Effort: effort, Timeout: cmp.Or(cfg.PeerTimeout, netconn.DefaultPeerTimeout),
 		Conn: func(h int) net.Conn { return mesh.Conn(firsts[h]) },
-		Name: func(h int) string { return s.World.(Networked).HostName(firsts[h]) },
+		Name: func(h int) string { return cfg.HostOf(firsts[h]) },
 	})
 }
 

@@ -23,10 +23,7 @@ func Connect(ctx context.Context, w World, all allGather, purpose string, layout
 	}
 	var local *shm.Endpoint
 	var mesh *netconn.Mesh
-	cfg := &tcp.Config{Layout: layout, Hosts: hosts}
-	if o, reports := w.(Outlasting); reports {
-		cfg.Gone = o.Gone
-	}
+	cfg := &tcp.Config{Layout: layout, Hosts: hosts, Gone: func(r int) bool { return Gone(w, r) }}
 	err := together(ctx, w.Size(), all, func(g allGather) (err error) {
 		local, err = connectHost(ctx, w, g, purpose, layout, members, true)
 		return err
@@ -83,8 +80,8 @@ var errNotNetworked = errors.New("the ranks are on several hosts, and their Worl
 
 // networkConfig returns how ranks of different hosts connect, from the World's addresses and the launcher's settings.
 func networkConfig(w World, g allGather, purpose string) (netconn.Config, error) {
-	n, ok := w.(Networked)
-	if !ok {
+	n, is := networkOf(w)
+	if !is {
 		return netconn.Config{}, errNotNetworked
 	}
 	cfg := netconn.Config{

@@ -91,17 +91,17 @@ func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
 	case errors.As(err, &fault):
 		return nil, &RankError{Rank: fault.Rank, Op: "New", Err: ErrorOf(fault, nil)}
 	case refused:
-		return nil, fmt.Errorf("collective: %s: %w", doing(w), err)
+		return nil, fmt.Errorf("collective: %s: %w", callOf(w), err)
 	case cause != nil:
 		return nil, cause
 	}
-	return nil, &RankError{Rank: -1, Op: doing(w), Err: err}
+	return nil, &RankError{Rank: -1, Op: callOf(w), Err: err}
 }
 
 // whyNot names the rank that a New which has failed with err has waited for, nil when that
 // is not why.
 func (s *setup) whyNot(ctx context.Context, err error) *RankError {
-	op := doing(s.World)
+	op := callOf(s.World)
 	var known interface{ AtFault() int }
 	switch {
 	case err == nil:

@@ -34,11 +34,3 @@ type Networked interface {
 	HostName(rank int) string  // for users
 	Epoch() int                // how often the job was restarted under its id, from 0
 }
-
-// Leaving is an optional interface of a World, which reports whether a rank has closed it in good order: it is in no
-// call any more. *rank.World implements it.
-type Leaving interface{ Left(rank int) bool }
-
-// Outlasting is an optional interface of a World, which reports whether a rank has ended: whether it has closed its
-// World, or has failed. Failure reports the first failure only. *rank.World implements it.
-type Outlasting interface{ Gone(rank int) bool }

@@ -1,0 +1,227 @@
+package comm
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/collective/internal/setup"
+	"github.com/treerun/treerun/internal/backoff"
+	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/internal/waits"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/transport"
+)
+
+// Split is Comm.Split of package collective.
+func (c *Comm) Split(ctx context.Context, color, key int, opts ...setup.Option) (*Comm, error) {
+	mine, gathered := make([]byte, 16), make([]byte, 16*c.Size)
+	binary.LittleEndian.PutUint64(mine, uint64(color))
+	binary.LittleEndian.PutUint64(mine[8:], uint64(key))
+	a := (&Args{as: engine.Splits}).SetGather(c, kernel.Int64, mine, gathered)
+	if err := c.Begin(a); err != nil {
+		return nil, err
+	}
+	err := c.Go(ctx, a, &c.Waiter)
+	c.splits++
+	what := fmt.Sprintf("split#%d", c.splits)
+	c.End()
+	if err != nil {
+		return nil, err
+	}
+	if color < 0 {
+		return nil, nil
+	}
+	if c.Plans.Messages < 0 {
+		return nil, c.ArgumentError("Split", "it is for %s", c.Plans.NoMessages())
+	}
+	return c.newSubComm(ctx, "Split", what, membersOf(color, gathered), opts)
+}
+
+// membersOf returns the ranks of a color, by their keys: colors and keys are those of all ranks.
+func membersOf(color int, colorsAndKeys []byte) []int {
+	var members []int
+	number := func(i int) int64 { return int64(binary.LittleEndian.Uint64(colorsAndKeys[8*i:])) }
+	for r := range len(colorsAndKeys) / 16 {
+		if number(2*r) == int64(color) {
+			members = append(members, r)
+		}
+	}
+	slices.SortStableFunc(members, func(a, b int) int { return cmp.Compare(number(2*a+1), number(2*b+1)) })
+	return members
+}
+
+// Sub is Comm.Sub of package collective.
+func (c *Comm) Sub(ctx context.Context, ranks []int, opts ...setup.Option) (*Comm, error) {
+	const call = "Sub"
+	seen := make(map[int]bool)
+	for _, r := range ranks {
+		switch {
+		case r < 0 || r >= c.Size:
+			return nil, c.ArgumentError(call, "there is no rank %d: the highest is %d", r, c.Size-1)
+		case seen[r]:
+			return nil, c.ArgumentError(call, "rank %d is given twice", r)
+		}
+		seen[r] = true
+	}
+	switch {
+	case len(ranks) == 0:
+		return nil, c.ArgumentError(call, "no ranks are given")
+	case !seen[c.Rank]:
+		sorted := slices.Sorted(slices.Values(ranks))
+		return nil, c.ArgumentError(call, "this rank is not among %s", topo.RankList(sorted))
+	case c.Plans.Messages < 0:
+		return nil, c.ArgumentError(call, "it is for %s", c.Plans.NoMessages())
+	}
+	if err := c.Claim(call); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil { // an exchange checks it only where it has to wait
+		defer c.End()
+		return nil, c.gaveUp(ctx, call, "")
+	}
+	key := fmt.Sprint(ranks)
+	c.subs[key]++
+	members := sha256.Sum256([]byte(key))
+	what := fmt.Sprintf("sub#%x.%d", members[:4], c.subs[key])
+	c.tally.count(rowSplit, 0)
+	c.End()
+	return c.newSubComm(ctx, call, what, slices.Clone(ranks), opts)
+}
+
+// newSubComm makes a communicator of members, in their order, including this rank. The string what distinguishes it
+// from other communicators of these members.
+func (c *Comm) newSubComm(ctx context.Context, call, what string, members []int, opts []setup.Option) (*Comm, error) {
+	w := newSubWorld(c, call, what, members)
+	w.Gather = func(ctx context.Context, mine, all []byte) error {
+		return c.exchange(ctx, call, passesAmong(members, mine, all))
+	}
+	sub, err := newOf(ctx, c, w, opts)
+	if err != nil {
+		return nil, c.subCommError(ctx, w, err)
+	}
+	return sub, nil
+}
+
+// newSubWorld returns the World of a communicator that c will make of members.
+func newSubWorld(c *Comm, call, what string, members []int) *setup.SubWorld {
+	w := setup.NewSubWorld(c.Setup.World, fmt.Sprint(what, members), members)
+	w.Call, w.Name = call, subName(c.Name, what, w.JobID())
+	return w
+}
+
+// newOf makes the communicator of w, a part of c, which it does not claim for longer than an exchange takes.
+func newOf(ctx context.Context, c *Comm, w *setup.SubWorld, opts []setup.Option) (*Comm, error) {
+	of := c.Setup.Config
+	inherited := []setup.Option{func(cfg *setup.Config) {
+		cfg.Connect, cfg.HeapBytes = of.Connect, c.Plans.HeapBytes
+		if w.Call == "Sub" { // a Split gives the same members to all
+			cfg.Members = w.Members
+		}
+		cfg.Stall, cfg.StallTimeout, cfg.Logger = of.Stall, of.StallTimeout, of.Logger
+		if sub := c.Setup.Graph.Among(w.Members); sub.Validate() == nil {
+			cfg.Graph = sub
+		}
+		if of.DeviceGraph != nil {
+			if sub := of.DeviceGraph.Among(w.Members); sub.Validate() == nil {
+				cfg.DeviceGraph = sub
+			}
+		}
+	}}
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// Where c fails, some other ranks may know it, and not take part any more.
+	defer context.AfterFunc(c.ctx, cancel)()
+	sub, err := New(within, w, append(inherited, opts...)...)
+	w.Gather = nil // which refers to c
+	return sub, err
+}
+
+// subCommError is why this rank could not make the communicator of w. Where its context has ended that ends c, too:
+// other ranks may have learned of it in an exchange of theirs, or may not know it yet.
+func (c *Comm) subCommError(ctx context.Context, w *setup.SubWorld, err error) error {
+	if ctx.Err() != nil {
+		kind := transport.FaultOf(ctx.Err())
+		c.abort(transport.Faultf(kind, c.Rank, "rank %d gave up in %s: %v", c.Rank, w.Call, err))
+	}
+	fault, failed := c.Endpoint.Aborted()
+	e := (*setup.RankError)(nil)
+	switch {
+	case failed && c.Claim(w.Call) == nil:
+		defer c.End()
+		return c.failDuring(fault, w.Call, "")
+	case c.err != nil:
+		return c.rankError(c.err.Rank, w.Call, c.err.Err, "")
+	case errors.As(err, &e) && e.Rank >= 0: // known by its number in w
+		return c.rankError(w.Members[e.Rank], w.Call, e.Err, "")
+	}
+	return err
+}
+
+// longestName bounds the communicators that a name lists, each made of the one before.
+const longestName = 4
+
+// subName returns the name of a part of the communicator parent. In a longer name, digits of the id stand for all but
+// the first communicator and the last.
+func subName(parent, what, id string) string {
+	first, rest, _ := strings.Cut(parent, "/")
+	if strings.Count(rest, "/") < longestName-2 && !strings.HasPrefix(rest, "…") {
+		return parent + "/" + what
+	}
+	return first + "/…" + id[len(id)-6:] + "/" + what
+}
+
+// passesAmong sends mine to all members, and receives theirs, which are as long.
+func passesAmong(members []int, mine, all []byte) []engine.Pass {
+	passes := make([]engine.Pass, len(members))
+	for i, r := range members {
+		passes[i] = engine.Pass{Peer: r, Out: mine, In: all[i*len(mine):][:len(mine)]}
+	}
+	return passes
+}
+
+// exchange exchanges messages of a call that makes a part of c.
+func (c *Comm) exchange(ctx context.Context, call string, passes []engine.Pass) error {
+	// The others wait for this rank by now: a call of another goroutine is let through, and not a reason to fail.
+	idle := backoff.Wait{Max: time.Millisecond}
+	for err := c.Claim(call); err != nil; err = c.Claim(call) {
+		if !errors.Is(err, setup.ErrBusy) || ctx.Err() != nil {
+			return cmp.Or(ctx.Err(), err)
+		}
+		idle.Pause()
+	}
+	defer c.End()
+	c.tally.enter(rowSplit, 0)
+	defer waits.Within(ctx).Pause()() // it is c that waits now
+	return c.Messages.exchange(ctx, call, passes)
+}
+
+// The purposes of the SubWorlds in which all ranks of a communicator open something.
+const (
+	openDevices  = "devices"
+	openExchange = "exchange"
+)
+
+// newInnerWorld returns the World of all ranks of c for opening the links or devices that what names. Its AllGather is
+// a call of c, which is claimed: a rank that makes another call is detected, and nothing new needs to be trusted.
+// Several communicators that open links at the same time do not interfere.
+func newInnerWorld(c *Comm, what string) *setup.SubWorld {
+	w := setup.NewSubWorld(c.Setup.World, what, numbers.Below(c.Size))
+	var flags uint8
+	if what == openDevices {
+		flags = engine.OnDevice
+	}
+	w.Gather = func(ctx context.Context, mine, all []byte) error {
+		a := &Args{as: engine.Exchange, flags: flags}
+		return c.heldGather(ctx, a.SetGather(c, kernel.Uint8, mine, all), &c.Waiter)
+	}
+	return w
+}
