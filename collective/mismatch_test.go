@@ -14,10 +14,10 @@ import (
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
+	calls "github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/transport"
 )
 
 // typedCall is a call with an element type that can be named.
@@ -37,7 +37,7 @@ func (tc typedCall) try(c *Comm) trial {
 
 // text returns the name of the call in errors, without its number.
 func (tc typedCall) text() string {
-	h := transport.Header{Kind: uint8(tc.kind), Op: uint8(tc.op), Count: uint64(tc.count), DType: uint8(tc.dtype),
+	h := calls.Header{Kind: uint8(tc.kind), Op: uint8(tc.op), Count: uint64(tc.count), DType: uint8(tc.dtype),
 		Root: -1}
 	if tc.premul {
 		h.Op = engine.PreMulSum

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
 )
@@ -22,7 +23,7 @@ func testSleepers(t *testing.T, open opener) {
 		return func() error {
 			return each(2*rounds, func(i int) error {
 				if i%2 != me {
-					return testutil.Wait(e, 0, testutil.TryReceive(r, func(h transport.Header, b []byte) error {
+					return testutil.Wait(e, 0, testutil.TryReceive(r, func(h call.Header, b []byte) error {
 						return checkChunk(h, b, i, 8)
 					}))
 				}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
 )
@@ -79,10 +80,10 @@ func interrupted(t *testing.T, open opener, l transport.Layout, event func(all [
 	check func(t *testing.T, err error)) {
 	waits := map[string]func(e transport.Endpoint, s transport.Sender, r transport.Receiver) error{
 		"waiting for a chunk": func(e transport.Endpoint, _ transport.Sender, r transport.Receiver) error {
-			return testutil.Receive(e, r, func(transport.Header, []byte) error { return nil })
+			return testutil.Receive(e, r, func(call.Header, []byte) error { return nil })
 		},
 		"waiting for a slot": func(e transport.Endpoint, s transport.Sender, _ transport.Receiver) error {
-			return each(l.Slots+1, func(int) error { return testutil.Send(e, s, &transport.Header{}, 8, func([]byte) {}) })
+			return each(l.Slots+1, func(int) error { return testutil.Send(e, s, &call.Header{}, 8, func([]byte) {}) })
 		},
 	}
 	moments := map[string]time.Duration{"before": -1, "at the same time": 0, "during": 20 * time.Millisecond}
@@ -168,7 +169,7 @@ func testCloseEndsWaiting(t *testing.T, open opener) {
 		for i := range 3 {
 			receive(t, r, i, 40)
 		}
-		err := testutil.Receive(all[1], r, func(transport.Header, []byte) error { return nil })
+		err := testutil.Receive(all[1], r, func(call.Header, []byte) error { return nil })
 		if !errors.Is(err, transport.ErrPeerClosed) {
 			t.Errorf("TryPeek: %v, want ErrPeerClosed", err)
 		}
@@ -190,7 +191,7 @@ func testClosedEndpoint(t *testing.T, open opener) {
 	if _, ok, err := s.TryReserve(8); ok || !errors.Is(err, transport.ErrClosed) {
 		t.Errorf("TryReserve = %v, %v, want ErrClosed", ok, err)
 	}
-	var h transport.Header
+	var h call.Header
 	if _, ok, err := r.TryPeek(&h); ok || !errors.Is(err, transport.ErrClosed) {
 		t.Errorf("TryPeek = %v, %v, want ErrClosed", ok, err)
 	}
@@ -228,7 +229,7 @@ func closeUnderUse(t *testing.T, open opener) {
 				return nil
 			},
 			func() error {
-				err := testutil.Receive(e, r, func(transport.Header, []byte) error { return nil })
+				err := testutil.Receive(e, r, func(call.Header, []byte) error { return nil })
 				if !errors.Is(err, transport.ErrClosed) && !errors.Is(err, testutil.ErrAborted) {
 					return fmt.Errorf("receiving on a closed endpoint: %v", err)
 				}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
 )
@@ -42,7 +43,7 @@ func sendSome(e transport.Endpoint, s transport.Sender, i, limit int) error {
 }
 
 func receiveSome(e transport.Endpoint, r transport.Receiver, i, limit int) error {
-	return testutil.Receive(e, r, func(h transport.Header, b []byte) error {
+	return testutil.Receive(e, r, func(h call.Header, b []byte) error {
 		return checkChunk(h, b, i, sizeOf(i, limit))
 	})
 }
@@ -182,7 +183,7 @@ func testRelay(t *testing.T, open opener) {
 	for r, e := range all {
 		in, out := mustReceiver(t, e, 0, (r+size-1)%size), mustSender(t, e, 0, (r+1)%size)
 		turn := func(i int) error {
-			return testutil.Receive(e, in, func(h transport.Header, b []byte) error {
+			return testutil.Receive(e, in, func(h call.Header, b []byte) error {
 				return testutil.Send(e, out, &h, len(b), func(w []byte) { copy(w, b) })
 			})
 		}
@@ -208,11 +209,11 @@ func testOrdersHeap(t *testing.T, open opener) {
 	var shared [2]int // plain memory, one for each slot
 	together(t, func() error {
 		return each(rounds, func(i int) error {
-			return testutil.Send(all[0], s, &transport.Header{}, 8, func([]byte) { shared[i%2]++ })
+			return testutil.Send(all[0], s, &call.Header{}, 8, func([]byte) { shared[i%2]++ })
 		})
 	}, func() error {
 		return each(rounds, func(i int) error {
-			return testutil.Receive(all[1], r, func(transport.Header, []byte) error {
+			return testutil.Receive(all[1], r, func(call.Header, []byte) error {
 				if shared[i%2]++; shared[i%2] != i/2*2+2 {
 					return fmt.Errorf("count is %d", shared[i%2])
 				}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
 )
@@ -73,7 +74,7 @@ func testLendOwn(t *testing.T, open opener) {
 		s.Wake()
 		return own
 	}
-	var h transport.Header
+	var h call.Header
 	for i, size := range []int{1, transport.MaxInline, transport.MaxInline + 1, slotBytes, slotBytes + 1, 100_000} {
 		own := lend(i, size)
 		if size > transport.MaxInline && s.Returned() {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
 )
@@ -147,7 +148,7 @@ func send(t *testing.T, s transport.Sender, i, n int) {
 // peek is TryPeek of chunk i, of n bytes, which must be there soon.
 func peek(t *testing.T, r transport.Receiver, i, n int) (b []byte) {
 	t.Helper()
-	var h transport.Header
+	var h call.Header
 	var ok bool
 	var err error
 	soon(func() bool { b, ok, err = r.TryPeek(&h); return ok || err != nil })
@@ -170,15 +171,15 @@ func receive(t *testing.T, r transport.Receiver, i, n int) {
 // nothing checks that there is no chunk.
 func nothing(t *testing.T, r transport.Receiver) {
 	t.Helper()
-	var h transport.Header
+	var h call.Header
 	if _, ok, err := r.TryPeek(&h); ok || err != nil {
 		t.Fatalf("TryPeek where nothing was sent: %v, %v", ok, err)
 	}
 }
 
 // header makes a header whose every field depends on i.
-func header(i int) transport.Header {
-	return transport.Header{Seq: uint64(i)*0x1_0000_0001 + 1, Count: uint64(i) << 33, Kind: uint8(i), Op: uint8(i >> 3),
+func header(i int) call.Header {
+	return call.Header{Seq: uint64(i)*0x1_0000_0001 + 1, Count: uint64(i) << 33, Kind: uint8(i), Op: uint8(i >> 3),
 		DType: uint8(i >> 5), Root: int32(i%7 - 1)}
 }
 
@@ -202,7 +203,7 @@ func checkFilled(b []byte, i int) error {
 }
 
 // checkChunk checks that a chunk is the one that send has sent.
-func checkChunk(h transport.Header, b []byte, i, n int) error {
+func checkChunk(h call.Header, b []byte, i, n int) error {
 	if want := header(i); h != want || len(b) != n {
 		return fmt.Errorf("chunk %d: %d bytes with header %+v, want %d with %+v", i, len(b), h, n, want)
 	}

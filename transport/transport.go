@@ -13,38 +13,13 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/progress"
 )
 
 // MaxInline is the largest payload, in bytes, that shares its slot's header cache line. Transports place such payloads
 // next to the header so that a small message costs one cache-line transfer.
 const MaxInline = 32
-
-// Header names the collective call to which a slot's payload belongs. It
-// travels in front of every chunk, so that ranks which call different
-// collectives find out instead of mixing their data. All fields are compared.
-type Header struct {
-	Seq   uint64 // number of the call on its communicator, from 1
-	Count uint64 // elements of the whole call
-	Kind  uint8  // which collective (plan.Kind)
-	Op    uint8  // which reduction (kernel.Op), 0 where there is none
-	DType uint8  // element type (kernel.DType)
-	Chain uint8  // digest of all calls up to this one
-	Root  int32  // -1 where the collective has no root
-}
-
-// Words returns the fields of h packed into three words, which HeaderOf reads.
-func (h *Header) Words() [3]uint64 {
-	return [3]uint64{h.Seq, h.Count,
-		uint64(h.Kind) | uint64(h.Op)<<8 | uint64(h.DType)<<16 | uint64(h.Chain)<<24 | uint64(uint32(h.Root))<<32}
-}
-
-// HeaderOf returns the Header that Words has packed.
-func HeaderOf(w [3]uint64) Header {
-	return Header{Seq: w[0], Count: w[1],
-		Kind: uint8(w[2]), Op: uint8(w[2] >> 8), DType: uint8(w[2] >> 16), Chain: uint8(w[2] >> 24),
-		Root: int32(uint32(w[2] >> 32))}
-}
 
 // Sender is the sending end of one FIFO of bounded slots. It is owned by one
 // goroutine at a time.
@@ -58,7 +33,7 @@ type Sender interface {
 	// Commit publishes the reserved window under header h and wakes the
 	// receiver if it sleeps. Precondition: TryReserve returned true. The
 	// header is copied.
-	Commit(h *Header)
+	Commit(h *call.Header)
 
 	// Wake wakes the receiver, if it sleeps, for windows that were shared or lent before the latest Commit or Release of
 	// this goroutine.
@@ -73,14 +48,14 @@ type Sender interface {
 	// have released it. Preconditions: TryReserve(0) returned true here, and TryReserve(n) on lender; its window is
 	// already filled. It neither wakes nor fences: with several links to serve, the last one gets a Commit, and the others
 	// a Wake after it.
-	Share(h *Header, lender Sender)
+	Share(h *call.Header, lender Sender)
 
 	// Lend publishes, under header h, window itself, which lies in memory that Endpoint.Alloc returned, or anywhere if
 	// Endpoint.Reaches the receiver, in place of a window of the link's. It may be longer than a slot. It must not change,
 	// and the caller has to keep it reachable, until Returned. Precondition: TryReserve(0) returned true. As for Share, a
 	// Commit or Release follows, or Endpoint.Fence, and then a Wake. helps announces that this rank will call Help(true)
 	// for it.
-	Lend(h *Header, window []byte, helps bool)
+	Lend(h *call.Header, window []byte, helps bool)
 
 	// Returned reports whether the receiver has released all windows that were lent to it, or will read no more of them;
 	// in that case the next TryReserve returns an error.
@@ -103,7 +78,7 @@ type Receiver interface {
 	// TryPeek returns the oldest unread payload and true, or false when there is none. The header is copied to h. Repeated
 	// calls return the same window. The window is valid until Release and must not be written. A payload in the sender's
 	// own memory is copied to the slot first; of one that is longer than a slot only the header is returned.
-	TryPeek(h *Header) ([]byte, bool, error)
+	TryPeek(h *call.Header) ([]byte, bool, error)
 
 	// Release gives the slot back to the sender and wakes it if it sleeps.
 	// Precondition: TryPeek returned true.
@@ -138,13 +113,13 @@ type LentReceiver interface {
 	Receiver
 
 	// TryHead is TryPeek for the header and the length alone.
-	TryHead(h *Header) (n int, ok bool, err error)
+	TryHead(h *call.Header) (n int, ok bool, err error)
 
 	// TryPeekInto is TryPeek, except that a payload of len(into) bytes in the sender's own memory is copied to into, and
 	// into is returned. When it returns false the copy may have begun: the sender may write to into until a later call
 	// returns the payload, or until CancelReceive. The into of the first call is the one that is filled and returned,
 	// whatever the later calls have. A payload that has begun to arrive must not be released.
-	TryPeekInto(h *Header, into []byte) ([]byte, bool, error)
+	TryPeekInto(h *call.Header, into []byte) ([]byte, bool, error)
 
 	// TryRead copies len(into) bytes of the oldest unread payload, from byte at on, to into.
 	TryRead(into []byte, at int) (bool, error)
@@ -255,9 +230,9 @@ func (l *Layout) Digest(version int) [sha256.Size]byte {
 // Status is the published state of a rank: its current call and more, so that a waiting rank can see the reason for its
 // wait.
 type Status struct {
-	Call   Header // the latest call entered; Seq 0 before the first
-	Closed bool   // the rank has closed its endpoint
-	Sends  bool   // the rank has called Sends, or it is not known whether it has
+	Call   call.Header // the latest call entered; Seq 0 before the first
+	Closed bool        // the rank has closed its endpoint
+	Sends  bool        // the rank has called Sends, or it is not known whether it has
 
 	// Unknown means that no status of the rank arrives here, as it has no link with this one and shares no memory with it.
 	Unknown bool
@@ -291,7 +266,7 @@ type Endpoint interface {
 
 	// Enter publishes the call that this rank begins. One goroutine, the owner
 	// of the communicator, calls it.
-	Enter(h *Header)
+	Enter(h *call.Header)
 
 	// FlushStatus sends the call that Enter published to the other ranks now, where they would receive it only after a
 	// while.
@@ -307,7 +282,7 @@ type Endpoint interface {
 	// CallBefore returns the call that rank r published back calls before its
 	// latest one; false when there was none, or it is more than History calls
 	// ago.
-	CallBefore(r, back int) (Header, bool)
+	CallBefore(r, back int) (call.Header, bool)
 
 	// Abort publishes f as the fault of the whole set, unless one is there
 	// already, and wakes every rank.

@@ -7,7 +7,7 @@ import (
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/collective/sparse/internal/drive"
 	"github.com/treerun/treerun/collective/sparse/internal/merge"
-	"github.com/treerun/treerun/transport"
+	calls "github.com/treerun/treerun/internal/call"
 )
 
 // drive runs an exchange over links.
@@ -19,8 +19,8 @@ func (r *reduction) drive(ctx context.Context, x drive.Exchange) error {
 }
 
 // header returns the header of all messages of the call.
-func (r *reduction) header(root int32) transport.Header {
-	return transport.Header{Seq: uint64(r.state.tensor), Count: uint64(r.call.Count), Op: uint8(r.call.Op),
+func (r *reduction) header(root int32) calls.Header {
+	return calls.Header{Seq: uint64(r.state.tensor), Count: uint64(r.call.Count), Op: uint8(r.call.Op),
 		DType: uint8(r.call.DType), Root: root}
 }
 

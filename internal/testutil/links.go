@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -69,12 +70,12 @@ func Wait(e transport.Endpoint, polls int, poll func() (bool, error)) error {
 const polls = 20
 
 // Send waits for a slot and sends n bytes that fill writes.
-func Send(e transport.Endpoint, s transport.Sender, h *transport.Header, n int, fill func([]byte)) error {
+func Send(e transport.Endpoint, s transport.Sender, h *call.Header, n int, fill func([]byte)) error {
 	return Wait(e, polls, TrySend(s, h, n, fill))
 }
 
 // TrySend returns a poll function that sends n bytes, written by fill, as soon as there is a slot.
-func TrySend(s transport.Sender, h *transport.Header, n int, fill func([]byte)) func() (bool, error) {
+func TrySend(s transport.Sender, h *call.Header, n int, fill func([]byte)) func() (bool, error) {
 	return func() (bool, error) {
 		w, ok, err := s.TryReserve(n)
 		if ok {
@@ -86,14 +87,14 @@ func TrySend(s transport.Sender, h *transport.Header, n int, fill func([]byte)) 
 }
 
 // Receive waits for a chunk, passes it to use, and releases it.
-func Receive(e transport.Endpoint, r transport.Receiver, use func(transport.Header, []byte) error) error {
+func Receive(e transport.Endpoint, r transport.Receiver, use func(call.Header, []byte) error) error {
 	return Wait(e, polls, TryReceive(r, use))
 }
 
 // TryReceive returns a poll function that passes a chunk to use, and releases it, as soon as there is one.
-func TryReceive(r transport.Receiver, use func(transport.Header, []byte) error) func() (bool, error) {
+func TryReceive(r transport.Receiver, use func(call.Header, []byte) error) func() (bool, error) {
 	return func() (bool, error) {
-		var h transport.Header
+		var h call.Header
 		w, ok, err := r.TryPeek(&h)
 		if ok {
 			err = use(h, w)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/transport"
 )
@@ -99,7 +100,7 @@ func (m *meter) pass(peer int, way byte) error {
 		return err
 	}
 	to := m.to[peer]
-	to.Lend(&transport.Header{}, m.block, false)
+	to.Lend(&call.Header{}, m.block, false)
 	m.ep.Fence()
 	to.Wake()
 	return nil
@@ -116,7 +117,7 @@ func (m *meter) take(peer int, way byte) error {
 		if way == copied {
 			into = into[:min(m.chunk(), len(into))]
 		}
-		var h transport.Header
+		var h call.Header
 		var got []byte
 		if err := m.await(spins, func() (ok bool, err error) {
 			got, ok, err = link.TryPeekInto(&h, into)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/transport"
 )
@@ -136,7 +137,7 @@ func (m *meter) send(peer int, b []byte) error {
 		return err
 	}
 	copy(window, b)
-	m.to[peer].Commit(&transport.Header{})
+	m.to[peer].Commit(&call.Header{})
 	return nil
 }
 
@@ -159,7 +160,7 @@ func (m *meter) reserve(peer, n int) (window []byte, err error) {
 // receive takes one chunk and returns its first byte, 0 when it is empty.
 func (m *meter) receive(peer, spins int) (byte, error) {
 	var window []byte
-	var h transport.Header
+	var h call.Header
 	var err error
 	if m.from[peer] == nil {
 		m.from[peer], err = m.ep.Receiver(m.lane, peer)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
@@ -309,7 +310,7 @@ func TestProofBits(t *testing.T) {
 // TestOneRank checks that a set of one rank needs no links and no partners.
 func TestOneRank(t *testing.T) {
 	all := mustConnect(t, transport.Layout{Size: 1, Slots: 2, SlotBytes: 64})
-	all[0].Enter(&transport.Header{Seq: 3})
+	all[0].Enter(&call.Header{Seq: 3})
 	if got := all[0].Status(0).Call.Seq; got != 3 {
 		t.Errorf("status has call %d, want 3", got)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
 )
@@ -61,8 +62,8 @@ func TestMembersAreSomeRanks(t *testing.T) {
 	if _, ok, err := s.TryReserve(0); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	s.Lend(&transport.Header{Seq: 1}, block, false)
-	var h transport.Header
+	s.Lend(&call.Header{Seq: 1}, block, false)
+	var h call.Header
 	if b, ok, err := r.TryPeek(&h); !ok || err != nil || len(b) != 200 || b[0] != 7 || h.Seq != 1 {
 		t.Fatalf("%d bytes, %+v, %v, %v", len(b), h, ok, err)
 	}

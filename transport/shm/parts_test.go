@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
 )
@@ -80,7 +81,7 @@ func runTraffic(c *child, arg string) error {
 	n := numbers(arg)
 	size := func(i int) int { return i * 13 % (n[1] + 1) }
 	receive := func(i int) error {
-		return testutil.Receive(c.e, r, func(h transport.Header, b []byte) error {
+		return testutil.Receive(c.e, r, func(h call.Header, b []byte) error {
 			if h.Seq != uint64(i) || len(b) != size(i) {
 				return fmt.Errorf("chunk %d has %d bytes, want chunk %d of %d", h.Seq, len(b), i, size(i))
 			}
@@ -93,7 +94,7 @@ func runTraffic(c *child, arg string) error {
 				return err
 			}
 		}
-		h := transport.Header{Seq: uint64(i)}
+		h := call.Header{Seq: uint64(i)}
 		c.e.Enter(&h)
 		if err := testutil.Send(c.e, s, &h, size(i), func(b []byte) { fill(b, i) }); err != nil {
 			return err
@@ -119,7 +120,7 @@ func runHold(c *child, _ string) error {
 	if err != nil {
 		return err
 	}
-	if err := testutil.Send(c.e, s, &transport.Header{Seq: 7}, 100, func(b []byte) { fill(b, 7) }); err != nil {
+	if err := testutil.Send(c.e, s, &call.Header{Seq: 7}, 100, func(b []byte) { fill(b, 7) }); err != nil {
 		return err
 	}
 	w, ok, err := s.TryReserve(4096)
@@ -144,7 +145,7 @@ func runWait(c *child, _ string) error {
 	}
 	go c.hearOfLoss()
 	for {
-		err := testutil.Receive(c.e, r, func(h transport.Header, b []byte) error {
+		err := testutil.Receive(c.e, r, func(h call.Header, b []byte) error {
 			c.say("chunk %d of %d bytes", h.Seq, len(b))
 			return checkFill(b, int(h.Seq))
 		})
@@ -173,11 +174,11 @@ func runChurn(c *child, arg string) error {
 	}
 	go c.hearOfLoss()
 	for i := 0; ; i++ {
-		h := transport.Header{Seq: uint64(i)}
+		h := call.Header{Seq: uint64(i)}
 		c.e.Enter(&h)
 		err := testutil.Send(c.e, s, &h, i*13%4097, func(b []byte) { fill(b, i) })
 		if err == nil {
-			err = testutil.Receive(c.e, r, func(h transport.Header, b []byte) error { return checkFill(b, int(h.Seq)) })
+			err = testutil.Receive(c.e, r, func(h call.Header, b []byte) error { return checkFill(b, int(h.Seq)) })
 		}
 		if err != nil {
 			c.say("%v", err)
@@ -203,7 +204,7 @@ func spinReserve(s transport.Sender, n int) ([]byte, error) {
 	}
 }
 
-func spinPeek(r transport.Receiver, h *transport.Header) ([]byte, error) {
+func spinPeek(r transport.Receiver, h *call.Header) ([]byte, error) {
 	for {
 		if w, ok, err := r.TryPeek(h); ok || err != nil {
 			return w, err
@@ -223,7 +224,7 @@ func runPingPong(c *child, arg string) error {
 		return err
 	}
 	data := make([]byte, n)
-	var h transport.Header
+	var h call.Header
 	for i := range count {
 		if c.rank == 1 || i > 0 {
 			w, err := spinPeek(r, &h)
@@ -265,7 +266,7 @@ func runStream(c *child, arg string) error {
 	if err != nil {
 		return err
 	}
-	var h transport.Header
+	var h call.Header
 	for range count {
 		for rest := message; len(rest) > 0; {
 			n := min(len(rest), c.e.MaxPayload())
@@ -288,7 +289,7 @@ func runStream(c *child, arg string) error {
 			return err
 		}
 	} else {
-		if err := testutil.Receive(c.e, r, func(transport.Header, []byte) error { return nil }); err != nil {
+		if err := testutil.Receive(c.e, r, func(call.Header, []byte) error { return nil }); err != nil {
 			return err
 		}
 		c.say("done")
@@ -297,7 +298,7 @@ func runStream(c *child, arg string) error {
 	return err
 }
 
-func streamOut(s transport.Sender, h *transport.Header, b []byte) error {
+func streamOut(s transport.Sender, h *call.Header, b []byte) error {
 	w, err := spinReserve(s, len(b))
 	if err != nil {
 		return err
@@ -307,7 +308,7 @@ func streamOut(s transport.Sender, h *transport.Header, b []byte) error {
 	return nil
 }
 
-func streamIn(r transport.Receiver, h *transport.Header, b []byte) error {
+func streamIn(r transport.Receiver, h *call.Header, b []byte) error {
 	w, err := spinPeek(r, h)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
@@ -159,7 +160,7 @@ func benchSend(e *Endpoint, s transport.Sender, n int) error {
 		w, ok, err := s.TryReserve(n)
 		if ok {
 			clear(w)
-			s.Commit(&transport.Header{})
+			s.Commit(&call.Header{})
 		}
 		return ok, err
 	})
@@ -167,7 +168,7 @@ func benchSend(e *Endpoint, s transport.Sender, n int) error {
 
 func benchReceive(e *Endpoint, r transport.Receiver) error {
 	return benchPoll(e, func() (bool, error) {
-		var h transport.Header
+		var h call.Header
 		_, ok, err := r.TryPeek(&h)
 		if ok {
 			r.Release()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/transport"
 )
@@ -13,10 +14,10 @@ const remembered = transport.History + 1
 
 // record is the list of known calls of one rank, and the body of a status frame in msgpack: the latest calls, at most
 // remembered, the oldest first.
-type record []transport.Header
+type record []call.Header
 
 // latest returns the last of them, zeros where there is none.
-func (r record) latest() (h transport.Header) {
+func (r record) latest() (h call.Header) {
 	if len(r) > 0 {
 		h = r[len(r)-1]
 	}
@@ -56,12 +57,12 @@ func (b *board) heard(r int, body []byte) error {
 }
 
 // lookup returns the call that a rank entered back calls before its latest.
-func (b *board) lookup(rank, back int) (transport.Header, bool) {
+func (b *board) lookup(rank, back int) (call.Header, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	calls := b.calls[rank]
 	if back < 0 || back >= len(calls) {
-		return transport.Header{}, false
+		return call.Header{}, false
 	}
 	return calls[len(calls)-1-back], true
 }

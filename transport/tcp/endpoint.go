@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
@@ -131,7 +132,7 @@ func (e *Endpoint) Status(r int) transport.Status {
 }
 
 // CallBefore returns the call that rank r entered back calls before the latest one it has reported.
-func (e *Endpoint) CallBefore(r, back int) (transport.Header, bool) {
+func (e *Endpoint) CallBefore(r, back int) (call.Header, bool) {
 	if e.near(r) {
 		return e.local.CallBefore(r, back)
 	}

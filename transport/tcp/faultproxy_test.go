@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
 )
@@ -129,17 +130,17 @@ func exchangeAs(e transport.Endpoint, me, chunks int) error {
 					for k := range w {
 						w[k] = byte(sent + k)
 					}
-					s.Commit(&transport.Header{Seq: uint64(sent)})
+					s.Commit(&call.Header{Seq: uint64(sent)})
 					sent++
 					moved = true
 				}
 			}
-			var h transport.Header
+			var h call.Header
 			b, ok, err := r.TryPeek(&h)
 			if err != nil || !ok {
 				return moved, err
 			}
-			if h != (transport.Header{Seq: uint64(got)}) || len(b) != size(got) {
+			if h != (call.Header{Seq: uint64(got)}) || len(b) != size(got) {
 				return false, &wrong{fmt.Errorf("chunk %d: %d bytes, header %+v", got, len(b), h)}
 			}
 			for k := range b {
@@ -271,12 +272,12 @@ func TestCloseBehindTheLastChunk(t *testing.T) {
 			t.Fatal(ok, err)
 		}
 		w[0], w[bytes-1] = byte(i), byte(i+1)
-		s.Commit(&transport.Header{Seq: uint64(i + 1)})
+		s.Commit(&call.Header{Seq: uint64(i + 1)})
 	}
 	closed := make(chan error, 1)
 	go func() { closed <- all[0].Close() }()
 	for i := range slots {
-		err := testutil.Receive(all[1], r, func(h transport.Header, w []byte) error {
+		err := testutil.Receive(all[1], r, func(h call.Header, w []byte) error {
 			if h.Seq != uint64(i+1) || len(w) != bytes || w[0] != byte(i) || w[bytes-1] != byte(i+1) {
 				return fmt.Errorf("chunk %d is call %d with %d bytes", i, h.Seq, len(w))
 			}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -20,7 +21,7 @@ const version = 5
 //	12  uint32  position: of a chunk on its link; or how many chunks of it the
 //	            receiver has released
 //
-// In a data frame, the transport.Header of the chunk follows, 24 bytes, then the payload, and a tail of 4 bytes that
+// In a data frame, the call.Header of the chunk follows, 24 bytes, then the payload, and a tail of 4 bytes that
 // differs from chunk to chunk: a payload in which bytes are missing or duplicated does not end with it. No part of a
 // frame is used before it was checked.
 const (
@@ -89,16 +90,16 @@ func parseBase(from []byte, slotBytes int) (base, error) {
 }
 
 // putCall writes h to the first callBytes of to.
-func putCall(to []byte, h *transport.Header) {
+func putCall(to []byte, h *call.Header) {
 	for i, w := range h.Words() {
 		binary.LittleEndian.PutUint64(to[8*i:], w)
 	}
 }
 
 // getCall reads what putCall wrote.
-func getCall(from []byte) transport.Header {
+func getCall(from []byte) call.Header {
 	word := func(i int) uint64 { return binary.LittleEndian.Uint64(from[8*i:]) }
-	return transport.HeaderOf([3]uint64{word(0), word(1), word(2)})
+	return call.HeaderOf([3]uint64{word(0), word(1), word(2)})
 }
 
 // tailOf returns the tail of the chunk at a position of a link.

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
@@ -77,7 +78,7 @@ func speech(add ...[]byte) []byte { return bytes.Join(add, nil) }
 func chunkFrame(link, pos uint32, payload []byte) []byte {
 	b := make([]byte, dataBytes+len(payload)+tailBytes)
 	(&base{kind: kindData, more: callBytes + len(payload) + tailBytes, link: link, pos: pos}).put(b)
-	putCall(b[baseBytes:], &transport.Header{Seq: uint64(pos), Root: -1})
+	putCall(b[baseBytes:], &call.Header{Seq: uint64(pos), Root: -1})
 	copy(b[dataBytes:], payload)
 	putTail(b[dataBytes+len(payload):], link, pos)
 	return b
@@ -101,7 +102,7 @@ func FuzzFrames(f *testing.F) {
 		for range len(data) + 1 {
 			c.receive()
 			r := e.peers[1].Load().receiver(transport.Link{Src: 1, Dst: 0})
-			var h transport.Header
+			var h call.Header
 			b, ok, err := r.TryPeek(&h)
 			if err != nil && !errors.Is(err, transport.ErrCorrupt) && !errors.Is(err, transport.ErrPeerClosed) {
 				t.Fatalf("error %v", err)
@@ -188,7 +189,7 @@ func TestCorrupt(t *testing.T) {
 					t.Errorf("in pieces of %v: error %v, want %q", pieces, err, c.want)
 				}
 				r := e.peers[1].Load().receiver(transport.Link{Src: 1, Dst: 0})
-				if _, ok, _ := r.TryPeek(&transport.Header{}); ok != (name == "same chunk twice") {
+				if _, ok, _ := r.TryPeek(&call.Header{}); ok != (name == "same chunk twice") {
 					t.Errorf("in pieces of %v: TryPeek = %v", pieces, ok)
 				}
 			}

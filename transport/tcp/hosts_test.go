@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
@@ -231,13 +232,13 @@ func TestShareAcross(t *testing.T) {
 		for i := range w {
 			w[i] = byte(i + turn)
 		}
-		h := transport.Header{Seq: uint64(turn + 1)}
+		h := call.Header{Seq: uint64(turn + 1)}
 		o.Share(&h, s)
 		s.Commit(&h)
 		o.Wake()
 		for r := 1; r < 3; r++ {
 			in, _ := all[r].Receiver(0, 0)
-			err := testutil.Receive(all[r], in, func(got transport.Header, b []byte) error {
+			err := testutil.Receive(all[r], in, func(got call.Header, b []byte) error {
 				if got != h || len(b) != 100 || b[0] != byte(turn) || b[99] != byte(99+turn) {
 					return fmt.Errorf("rank %d: %+v with %d bytes", r, got, len(b))
 				}
@@ -282,11 +283,11 @@ func TestOwnMemoryOfLocalRanks(t *testing.T) {
 	for i := range own {
 		own[i] = byte(i * 7)
 	}
-	h := transport.Header{Seq: 1, Count: uint64(len(own))}
+	h := call.Header{Seq: 1, Count: uint64(len(own))}
 	s.Lend(&h, own, false)
 	all[0].Fence()
 	s.Wake()
-	var got transport.Header
+	var got call.Header
 	b, ok, err := end.(transport.LentReceiver).TryPeekInto(&got, into)
 	if !ok || err != nil || got != h || !slices.Equal(b, own) {
 		t.Errorf("%d bytes of %d, header %+v, %v, %v", len(b), len(own), got, ok, err)

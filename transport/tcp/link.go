@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -76,7 +77,7 @@ func (s *sender) free() bool { return s.pos.Load()-s.released.Load() <= s.mask }
 
 // post makes a data frame of the next slot and puts it into the queue of a connection, whose wmu it leaves locked. The
 // payload is body, which is in loan unless that is nil, or n bytes of the slot's own if body is nil.
-func (s *sender) post(h *transport.Header, n int, body []byte, loan *buffer) *conn {
+func (s *sender) post(h *call.Header, n int, body []byte, loan *buffer) *conn {
 	if body != nil {
 		n = len(body)
 	}
@@ -101,7 +102,7 @@ func (s *sender) post(h *transport.Header, n int, body []byte, loan *buffer) *co
 }
 
 // Commit sends the reserved window, and everything that was posted before. The store of pos is its fence.
-func (s *sender) Commit(h *transport.Header) {
+func (s *sender) Commit(h *call.Header) {
 	s.mustReserve("Commit")
 	c := s.post(h, s.n, nil, nil)
 	c.flushUnlessBlocked()
@@ -118,7 +119,7 @@ func (s *sender) Reserved() []byte {
 }
 
 // Share sends the window that lender has reserved.
-func (s *sender) Share(h *transport.Header, lender transport.Sender) {
+func (s *sender) Share(h *call.Header, lender transport.Sender) {
 	s.mustReserve("Share")
 	window := lender.Reserved()
 	from, same := lender.(*sender)
@@ -131,7 +132,7 @@ func (s *sender) Share(h *transport.Header, lender transport.Sender) {
 }
 
 // postCopy posts a copy of a payload, which is sent with later frames.
-func (s *sender) postCopy(h *transport.Header, payload []byte) {
+func (s *sender) postCopy(h *call.Header, payload []byte) {
 	n := copy(s.buf.window(len(payload)), payload)
 	s.post(h, n, nil, nil).wmu.Unlock()
 }
@@ -141,7 +142,7 @@ func (s *sender) postCopy(h *transport.Header, payload []byte) {
 const copyUpTo = 1 << 10
 
 // Lend sends window from where it lies.
-func (s *sender) Lend(h *transport.Header, window []byte, _ bool) {
+func (s *sender) Lend(h *call.Header, window []byte, _ bool) {
 	s.mustReserve("Lend")
 	if len(window) <= copyUpTo {
 		s.postCopy(h, window)
@@ -201,11 +202,11 @@ type arrival struct {
 	buf   *buffer       // where the chunk is, nil when it is placed
 	place []byte        // memory of the caller that holds the chunk
 	n     int           // bytes of the chunk
-	head  transport.Header
+	head  call.Header
 }
 
 // TryPeek returns the oldest unread payload.
-func (r *receiver) TryPeek(h *transport.Header) ([]byte, bool, error) {
+func (r *receiver) TryPeek(h *call.Header) ([]byte, bool, error) {
 	a := &r.slots[r.pos&r.mask]
 	if a.came.Load() != r.pos+1 {
 		left := r.peer.left() // read first: chunks that were sent before are looked for afterwards

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/testutil"
-	"github.com/treerun/treerun/transport"
 )
 
 // Lent memory is not returned while the socket has no room for it.
@@ -26,7 +26,7 @@ func TestLentMemoryInTheQueue(t *testing.T) {
 		if _, ok, err := s.TryReserve(0); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		s.Lend(&transport.Header{Seq: 1}, make([]byte, size), false)
+		s.Lend(&call.Header{Seq: 1}, make([]byte, size), false)
 		if s.Wake(); i == windows-1 && s.Returned() {
 			t.Fatalf("%d MiB that no peer reads are with the kernel", windows)
 		}

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/testutil"
-	"github.com/treerun/treerun/transport"
 )
 
 // A chunk whose beginning has arrived in the caller's memory continues in a slot after CancelReceive, complete, and the
@@ -29,7 +29,7 @@ func TestCancelReceiveInTheMiddle(t *testing.T) {
 		payload[i] = byte(1 + i%250)
 	}
 	into := make([]byte, size)
-	var h transport.Header
+	var h call.Header
 	r.PostReceive(into, size)
 	if _, ok, err := r.TryPeek(&h); ok || err != nil {
 		t.Fatal(ok, err)
@@ -84,7 +84,7 @@ func TestPlaceSeveral(t *testing.T) {
 		want[i] = byte(1 + i%251)
 	}
 	r.PostReceive(into, chunk)
-	var h transport.Header
+	var h call.Header
 	for from := 0; from < len(want); from += chunk {
 		part := want[from:min(from+chunk, len(want))]
 		w, ok, err := s.TryReserve(len(part))

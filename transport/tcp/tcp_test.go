@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
@@ -131,7 +132,7 @@ func TestTell(t *testing.T) {
 	}()
 	for i := range 10 {
 		begin := time.Now()
-		h := transport.Header{Seq: uint64(i + 1)}
+		h := call.Header{Seq: uint64(i + 1)}
 		all[0].Enter(&h)
 		all[0].FlushStatus()
 		for all[1].Status(0).Call != h {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/internal/setup"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
@@ -222,7 +223,7 @@ func (c *Comm) undefined(seq uint64) string {
 }
 
 // fail is failDuring in a call of this header.
-func (c *Comm) fail(f transport.Fault, during transport.Header) error {
+func (c *Comm) fail(f transport.Fault, during call.Header) error {
 	return c.failDuring(f, engine.Describe(during), c.undefined(during.Seq))
 }
 

@@ -4,13 +4,13 @@ import (
 	"sync"
 
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/internal/call"
 )
 
 // prepared counts the persistent calls of a communicator, those apart whose headers differ.
 type prepared struct {
 	mu    sync.Mutex
-	alike map[transport.Header]int
+	alike map[call.Header]int
 }
 
 // Prepare gives a, which will be called many times, its number among prepared calls with the same header. Ranks that
@@ -31,7 +31,7 @@ func (c *Comm) Prepare(a *Args) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.alike == nil {
-		p.alike = map[transport.Header]int{}
+		p.alike = map[call.Header]int{}
 	}
 	a.number = p.alike[h]
 	p.alike[h]++

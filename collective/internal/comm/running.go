@@ -5,6 +5,7 @@ import (
 
 	"github.com/treerun/treerun/collective/internal/device"
 	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -182,7 +183,7 @@ func (c *Comm) Cancel(ctx context.Context, a *Args) error {
 	return c.gaveUp(ctx, engine.Describe(a.header(c.Seq)), "")
 }
 
-func (a *Args) header(seq uint64) transport.Header {
+func (a *Args) header(seq uint64) call.Header {
 	as := a.as
 	switch {
 	case as != 0:
@@ -195,7 +196,7 @@ func (a *Args) header(seq uint64) transport.Header {
 	if of == 0 {
 		of = a.DType
 	}
-	return transport.Header{Seq: seq, Count: uint64(a.Count), Kind: uint8(a.Kind) | a.flags, Op: as,
+	return call.Header{Seq: seq, Count: uint64(a.Count), Kind: uint8(a.Kind) | a.flags, Op: as,
 		DType: uint8(of), Root: engine.Numbered(a.Root, a.number)}
 }
 

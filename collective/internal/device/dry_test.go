@@ -11,9 +11,9 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/testutil"
-	"github.com/treerun/treerun/transport"
 )
 
 // The dry machine runs the work that a Group enqueues, without any device: memory is Go's, streams are lists of
@@ -335,7 +335,7 @@ func oracle(p *plan.Plan, rank, count int) []byte {
 
 // buffers allocates the buffers of a rank, apart or in place, and returns the call.
 func (d *dry) buffers(p *plan.Plan, rank, count int, inPlace bool) Call {
-	c := Call{Header: transport.Header{Seq: 1, Count: uint64(count), Kind: uint8(p.Kind), Root: int32(p.Root)},
+	c := Call{Header: call.Header{Seq: 1, Count: uint64(count), Kind: uint8(p.Kind), Root: int32(p.Root)},
 		Work: kernel.Work{DType: kernel.Int32, Op: kernel.Sum}}
 	in, out := input(rank, count), 4*count
 	switch p.Kind {

@@ -6,8 +6,8 @@ import (
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
-	"github.com/treerun/treerun/transport"
 )
 
 // Message is a message that this rank sends to another one, or receives from it. Messages have links of their own, as
@@ -15,7 +15,7 @@ import (
 type Message struct {
 	Buffer
 	Peer   int
-	Header transport.Header // the same at both ends; Exchange of a Session sets it
+	Header call.Header // the same at both ends; Exchange of a Session sets it
 }
 
 // Exchange puts the sending of out and the receiving of in, of which either may be nil, behind the work of s, as

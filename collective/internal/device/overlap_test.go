@@ -9,6 +9,7 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
@@ -47,7 +48,7 @@ func TestOverlap(t *testing.T) {
 		m.must(err)
 		m.free = append(m.free, x.Free)
 		calls = append(calls, Call{In: x.Addr(), Out: x.Addr(), Work: kernel.Work{DType: kernel.Uint8},
-			Header: transport.Header{Seq: 1, Count: chunks * bytes}, Chunks: plan.Chunks{Max: bytes}})
+			Header: call.Header{Seq: 1, Count: chunks * bytes}, Chunks: plan.Chunks{Max: bytes}})
 		m.must(m.groups[r].Enqueue(0, streams[r], &calls[r]))
 	}
 	filled, _ := g.flag(link, false)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/internal/call"
 )
 
 // span is the range of bytes that a lane moves in a call: n bytes from byte start of its part on, in chunks of grain.
@@ -24,7 +24,7 @@ func (s *span) chunk(j uint32) (at, n int64) {
 }
 
 // spanOf returns the span that lane ln moves in call c, with header h, in chunks of up to most bytes.
-func (g *Group) spanOf(ln *lane, c *Call, h *transport.Header, most int) span {
+func (g *Group) spanOf(ln *lane, c *Call, h *call.Header, most int) span {
 	elem := int64(c.DType.Size())
 	count := int64(h.Count)
 	grain := quantum / elem

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/backoff"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -32,7 +33,7 @@ type end struct {
 
 // job is the part of a call that moves over a link: each payloads per chunk.
 type job struct {
-	header transport.Header
+	header call.Header
 	span   span
 	each   uint32
 	first  uint32 // payloads before it
@@ -48,7 +49,7 @@ type queue struct {
 // Mismatch reports that two ranks with a relayed link made different calls.
 type Mismatch struct {
 	Peer         int
-	Theirs, Mine transport.Header
+	Theirs, Mine call.Header
 }
 
 // Error names the rank and both calls.
@@ -231,7 +232,7 @@ func (r *relay) receive(link int, j *job) (bool, error) {
 	if !r.g.reached(link, true, e.done+1-slots) {
 		return false, nil
 	}
-	var h transport.Header
+	var h call.Header
 	from, ok, err := e.receiver.TryPeek(&h)
 	if err != nil || !ok {
 		return false, err

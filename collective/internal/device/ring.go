@@ -3,7 +3,7 @@ package device
 import (
 	"sync/atomic"
 
-	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/internal/call"
 )
 
 // Streams return before anything has moved, so a rank may be many calls ahead of another one. Each writes its latest
@@ -31,7 +31,7 @@ func (r callRing) at(seq uint64) []atomic.Uint64 {
 }
 
 // put notes a call.
-func (r callRing) put(h *transport.Header) {
+func (r callRing) put(h *call.Header) {
 	w := r.at(h.Seq)
 	w[0].Store(0)
 	w[1].Store(h.Count)
@@ -42,13 +42,13 @@ func (r callRing) put(h *transport.Header) {
 }
 
 // get returns the call with a number, false when it is not there.
-func (r callRing) get(seq uint64) (h transport.Header, ok bool) {
+func (r callRing) get(seq uint64) (h call.Header, ok bool) {
 	w := r.at(seq)
 	if w[4].Load() != seq || w[0].Load() != seq {
 		return h, false
 	}
 	kinds := w[2].Load()
-	h = transport.Header{
+	h = call.Header{
 		Seq: seq, Count: w[1].Load(), Root: int32(uint32(w[3].Load())),
 		Kind: uint8(kinds), Op: uint8(kinds >> 8), DType: uint8(kinds >> 16),
 	}
@@ -59,7 +59,7 @@ func (r callRing) get(seq uint64) (h transport.Header, ok bool) {
 // announces it: latest is the number of the last. It returns the first that is not the same, and
 // the number of the first that the other one has still to enter. A call that has a number and was never noted is
 // none on devices: other has then nothing but the number.
-func (r callRing) differs(theirs callRing, from, upTo uint64, latest func() uint64) (mine, other transport.Header,
+func (r callRing) differs(theirs callRing, from, upTo uint64, latest func() uint64) (mine, other call.Header,
 	differ bool, next uint64) {
 	announced := latest() // read first: a call with a number by then is there, unless another call has its place
 	from = max(from, upTo-min(upTo, MaxCalls)+1)
@@ -73,7 +73,7 @@ func (r callRing) differs(theirs callRing, from, upTo uint64, latest func() uint
 		case seq > announced:
 			return mine, other, false, seq
 		case ok && latest()-seq < MaxCalls-1: // else another call has its place
-			return a, transport.Header{Seq: seq}, true, seq
+			return a, call.Header{Seq: seq}, true, seq
 		}
 	}
 	return mine, other, false, upTo + 1

@@ -5,7 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/internal/call"
 )
 
 func testBlock(flags, ranks int) *block {
@@ -23,8 +23,8 @@ func TestCallRing(t *testing.T) {
 		ahead := uint64(rapid.IntRange(0, 3*MaxCalls).Draw(t, "ahead"))
 		behind := uint64(rapid.IntRange(1, 2*MaxCalls).Draw(t, "behind"))
 		odd := uint64(rapid.IntRange(1, int(behind)).Draw(t, "odd"))
-		header := func(seq uint64) transport.Header {
-			return transport.Header{Seq: seq, Count: seq * 3, Kind: uint8(seq%6) + 0x41, Op: 1, DType: 9, Root: int32(seq%3) - 1}
+		header := func(seq uint64) call.Header {
+			return call.Header{Seq: seq, Count: seq * 3, Kind: uint8(seq%6) + 0x41, Op: 1, DType: 9, Root: int32(seq%3) - 1}
 		}
 		for seq := uint64(1); seq <= behind; seq++ {
 			h := header(seq)
@@ -59,7 +59,7 @@ func TestCallRing(t *testing.T) {
 		}
 		a, o, found, _ = mine.differs(theirs, 1, behind, latest)
 		if there = odd+MaxCalls-1 > behind+ahead; found != there ||
-			found && (a != header(odd) || o != transport.Header{Seq: odd}) {
+			found && (a != header(odd) || o != call.Header{Seq: odd}) {
 			t.Fatalf("call %d of %d was never noted, the other is %d ahead: found %v %v and %v, want %v", odd, behind, ahead,
 				found, a, o, there)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
 	"github.com/treerun/treerun/internal/backoff"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
@@ -69,7 +70,7 @@ type Session struct {
 
 // pending is one of the latest calls.
 type pending struct {
-	header transport.Header
+	header call.Header
 	to     string // of a message: " to rank 1"
 	lacks  string // of a message: the peer's missing action
 	sends  bool   // of a message
@@ -137,7 +138,7 @@ func (d *Session) Room(ctx context.Context, out *Message) (err error) {
 }
 
 // Note writes a call down for the other ranks of the host, before they can learn its number.
-func (d *Session) Note(h *transport.Header) { d.block.ring(d.mine).put(h) }
+func (d *Session) Note(h *call.Header) { d.block.ring(d.mine).put(h) }
 
 // Enter puts a call, which was noted, behind the work of its stream. The communicator is claimed, there
 // is room.
@@ -329,7 +330,7 @@ func (d *Session) compare() {
 		}
 	}
 	if p.peer >= 0 {
-		p.header = transport.Header{} // a rank that has left may have been in no call
+		p.header = call.Header{} // a rank that has left may have been in no call
 	}
 	c.Setup.Engine.CheckCall(p.header)
 }

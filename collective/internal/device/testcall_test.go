@@ -11,8 +11,8 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
-	"github.com/treerun/treerun/transport"
 )
 
 // testCall is one call of all ranks, with its expected results.
@@ -200,7 +200,7 @@ func (m *machine) begin(r int, s *cuda.Stream, u *under) error {
 		return err
 	}
 	call := &Call{
-		Header: transport.Header{Seq: c.seq, Count: uint64(c.count), Kind: uint8(p.Kind), Op: uint8(c.op),
+		Header: call.Header{Seq: c.seq, Count: uint64(c.count), Kind: uint8(p.Kind), Op: uint8(c.op),
 			DType: uint8(c.dtype), Root: int32(p.Root)},
 		In: u.in.Addr(), Out: u.out.Addr(), Work: kernel.Work{DType: c.dtype}, Chunks: plan.Chunks{Max: c.chunk},
 	}

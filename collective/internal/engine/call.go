@@ -2,19 +2,19 @@ package engine
 
 import (
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
-	"github.com/treerun/treerun/transport"
 )
 
 // Call is one execution of a Program. It belongs to the Engine from Start until
 // it is done, and may be used again then.
 type Call struct {
-	Header transport.Header // travels with every chunk; Count is in elements, of one part where there are parts
-	In     []byte           // input of this rank, nil where its plan never reads it
-	Out    []byte           // output of this rank, nil where its plan never writes it; may be In
-	Pieces []Piece          // unless empty, in place of In and Out: a message in pieces, one after the other
-	Begins []int            // unless nil, parts differ: where each begins, and the last ends, in elements
-	Rounds []Round          // with which it continues, by messages, without those that are done
+	Header call.Header // travels with every chunk; Count is in elements, of one part where there are parts
+	In     []byte      // input of this rank, nil where its plan never reads it
+	Out    []byte      // output of this rank, nil where its plan never writes it; may be In
+	Pieces []Piece     // unless empty, in place of In and Out: a message in pieces, one after the other
+	Begins []int       // unless nil, parts differ: where each begins, and the last ends, in elements
+	Rounds []Round     // with which it continues, by messages, without those that are done
 	kernel.Work
 
 	Chunks plan.Chunks // how the message is cut

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
@@ -73,7 +74,7 @@ func fromTrees(t *testing.T, kind plan.Kind, trees []topo.Tree, form plan.Form) 
 
 func sumOf(seq, count int) Call {
 	return Call{
-		Header: transport.Header{Seq: uint64(seq), Count: uint64(count), Kind: uint8(plan.AllReduce), Op: uint8(kernel.Sum),
+		Header: call.Header{Seq: uint64(seq), Count: uint64(count), Kind: uint8(plan.AllReduce), Op: uint8(kernel.Sum),
 			DType: uint8(kernel.Int32), Root: -1},
 		Work: kernel.Work{DType: kernel.Int32, Op: kernel.Sum},
 	}

@@ -6,12 +6,13 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
 )
 
 // Mismatch is the fault of two ranks whose calls of the same number differ: theirs is that of rank
 // peer, mine that of this one. Any goroutine may call it.
-func (e *Engine) Mismatch(peer int, theirs, mine transport.Header) transport.Fault {
+func (e *Engine) Mismatch(peer int, theirs, mine call.Header) transport.Fault {
 	text := fmt.Sprintf("rank %d called %s while rank %d called %s", peer, Describe(theirs), e.rank, Describe(mine))
 	its, n := numberOf(theirs)
 	own, m := numberOf(mine)
@@ -67,7 +68,7 @@ func (e *Engine) chained(v uint64) { e.chain = bits.RotateLeft64((e.chain^v)*0x9
 // differ returns the error of a difference between peer, which is in or sent a chunk of call theirs, and this rank, in
 // call mine: it names the earliest call in which they are known to differ, as later calls differ too. Only the owner of
 // the links calls it.
-func (e *Engine) differ(peer int, theirs, mine transport.Header) error {
+func (e *Engine) differ(peer int, theirs, mine call.Header) error {
 	if err := e.firstDifference(peer, sameButChain); err != nil {
 		return err
 	}
@@ -91,7 +92,7 @@ func (e *Engine) differ(peer int, theirs, mine transport.Header) error {
 // firstDifference returns the earliest call that rank r is known to have made
 // otherwise than this one, as same has it, nil when there is none among the latest. Any
 // goroutine may call it.
-func (e *Engine) firstDifference(r int, same func(a, b transport.Header) bool) error {
+func (e *Engine) firstDifference(r int, same func(a, b call.Header) bool) error {
 	latest := e.ep.Status(e.rank).Call
 	for back := transport.History; back >= 0 && r != e.rank; back-- {
 		theirs, ok := e.ep.CallBefore(r, back)
@@ -107,20 +108,20 @@ func (e *Engine) firstDifference(r int, same func(a, b transport.Header) bool) e
 }
 
 // sameButChain reports whether two headers are of one call, regardless of the calls before it.
-func sameButChain(a, b transport.Header) bool {
+func sameButChain(a, b call.Header) bool {
 	b.Chain = a.Chain
 	return sameButCount(a, b)
 }
 
 // sameButCount reports whether two headers are equal, except for the count where each rank has its own.
-func sameButCount(a, b transport.Header) bool {
+func sameButCount(a, b call.Header) bool {
 	if rooted(a) && a.Kind == b.Kind {
 		a.Count = b.Count
 	}
 	return a == b
 }
 
-func sameChain(a, b transport.Header) bool { return a.Chain == b.Chain }
+func sameChain(a, b call.Header) bool { return a.Chain == b.Chain }
 
 // past is the number of its latest calls that a rank remembers. A rank can be that far ahead of another only while
 // nothing flows back to it.
@@ -128,7 +129,7 @@ const past = 256
 
 // callAt returns this rank's call with number seq, the latest one when that is
 // too long ago or still to come. The owner of the links calls it.
-func (e *Engine) callAt(seq uint64) transport.Header {
+func (e *Engine) callAt(seq uint64) call.Header {
 	if h := e.history[seq%past]; h.Seq == seq {
 		return h
 	}
@@ -138,7 +139,7 @@ func (e *Engine) callAt(seq uint64) transport.Header {
 // odd returns the rank to blame for a mismatch between this rank and peer:
 // the one with whose call fewer ranks are known to agree, -1 when that does not
 // decide. A single odd rank can so never make another one look guilty.
-func (e *Engine) odd(peer int, theirs, mine transport.Header) int {
+func (e *Engine) odd(peer int, theirs, mine call.Header) int {
 	with, against := 1, 1
 	for r := range e.size {
 		if r == e.rank || r == peer {
@@ -161,7 +162,7 @@ func (e *Engine) odd(peer int, theirs, mine transport.Header) int {
 }
 
 // leftBefore looks for a rank that closed before it entered call mine.
-func (e *Engine) leftBefore(mine transport.Header) error {
+func (e *Engine) leftBefore(mine call.Header) error {
 	for r := range e.size {
 		if st := e.ep.Status(r); r != e.rank && st.Closed && st.Call.Seq < mine.Seq {
 			return &LinkError{Peer: r, Err: transport.ErrPeerClosed}
@@ -172,7 +173,7 @@ func (e *Engine) leftBefore(mine transport.Header) error {
 
 // compareCalls compares the latest calls and chunks of the other ranks with the call mine. A wait for a rank that made
 // another call, or has left, would never end.
-func (e *Engine) compareCalls(mine transport.Header) error {
+func (e *Engine) compareCalls(mine call.Header) error {
 	for r := range e.size {
 		if c := e.ep.Status(r).Call; r != e.rank && c.Seq == mine.Seq && !sameButCount(c, mine) {
 			return e.differ(r, c, mine)
@@ -186,9 +187,9 @@ func (e *Engine) compareCalls(mine transport.Header) error {
 
 // strayChunk looks for a chunk of another call up to mine in any link: its sender took part in a call that this rank
 // did not make, and may have continued since.
-func (e *Engine) strayChunk(mine transport.Header) error {
+func (e *Engine) strayChunk(mine call.Header) error {
 	for _, in := range e.inbound {
-		var h transport.Header
+		var h call.Header
 		_, ok, err := in.r.TryPeek(&h)
 		if errors.Is(err, transport.ErrPeerClosed) {
 			continue // it has done its part in this call, or leftBefore would have returned an error
@@ -207,7 +208,7 @@ func (e *Engine) strayChunk(mine transport.Header) error {
 // the calls from which every rank returns without data from the others, such as Broadcasts from different roots, or a
 // GatherV to which a rank gives nothing by its own counts. Any goroutine may call it, now and then.
 func (e *Engine) Check() {
-	for _, same := range []func(a, b transport.Header) bool{sameButChain, sameChain} {
+	for _, same := range []func(a, b call.Header) bool{sameButChain, sameChain} {
 		for r := range e.size {
 			if err := e.firstDifference(r, same); err != nil {
 				e.ep.Abort(FaultOf(err, e.rank, Describe(e.ep.Status(e.rank).Call)))
@@ -250,7 +251,7 @@ func (e *Engine) Settle(within time.Duration) (transport.Fault, bool) {
 }
 
 // behind reports whether a rank of known status has still to enter call mine.
-func (e *Engine) behind(mine transport.Header) bool {
+func (e *Engine) behind(mine call.Header) bool {
 	for r := range e.size {
 		if st := e.ep.Status(r); r != e.rank && !st.Closed && !st.Unknown && st.Call.Seq < mine.Seq {
 			return true
@@ -261,14 +262,14 @@ func (e *Engine) behind(mine transport.Header) bool {
 
 // unanswered looks for a call after mine, which this rank, about to close, will not make: one that
 // another rank has entered, or of which a chunk has come. The fault is its own.
-func (e *Engine) unanswered(mine transport.Header) error {
+func (e *Engine) unanswered(mine call.Header) error {
 	for r := range e.size {
 		if st := e.ep.Status(r); r != e.rank && st.Call.Seq > mine.Seq {
 			return ClosedBy(e.rank, r, Describe(st.Call))
 		}
 	}
 	for _, in := range e.inbound {
-		var h transport.Header
+		var h call.Header
 		if _, ok, _ := in.r.TryPeek(&h); ok && h.Seq > mine.Seq {
 			return ClosedBy(e.rank, in.src, Describe(h))
 		}

@@ -5,9 +5,9 @@ import (
 	"strings"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/waits"
-	"github.com/treerun/treerun/transport"
 )
 
 // PreMulSum stands in the Op of a header for a sum of inputs that every rank has multiplied beforehand.
@@ -32,7 +32,7 @@ var CallsInOrder = [...]string{"AllReduceFunc", "ReduceFunc", "Scan", "ExScan", 
 const Locates = InOrder + 7
 
 // Describe names the call that a header belongs to, for users.
-func Describe(h transport.Header) string {
+func Describe(h call.Header) string {
 	if h.Kind == messageKind && h.Op == OnDevice {
 		return fmt.Sprintf("message #%d on devices (%d %s)", h.Seq, h.Count, kernel.DType(h.DType))
 	}
@@ -187,7 +187,7 @@ func (e *Engine) lacking() []waits.Lack {
 // lacks calls f for the ranks whose chunk s needs and has not got, or, if it
 // has them all, for those that have no free slot.
 func (s *step) lacks(f func(peer int32, what string)) {
-	var h transport.Header
+	var h call.Header
 	all := true
 	for _, a := range s.args {
 		if a.in == nil {

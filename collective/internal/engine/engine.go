@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -45,7 +46,7 @@ type Engine struct {
 	tiny    [tiny]byte
 	scaled  []byte // scratch of one chunk: the operand that is multiplied beforehand
 
-	history [past]transport.Header // the latest calls, by number
+	history [past]call.Header // the latest calls, by number
 }
 
 type inbound struct {

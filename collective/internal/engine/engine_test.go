@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
@@ -39,7 +40,7 @@ func runPlan(t *testing.T, p *plan.Plan, slots, slotBytes, count int, in func(ra
 		out[r] = make([]byte, 4*count)
 		for seq := uint64(1); seq <= 2; seq++ {
 			c := &Call{
-				Header: transport.Header{Seq: seq, Count: uint64(count), Kind: uint8(p.Kind), Op: uint8(kernel.Sum),
+				Header: call.Header{Seq: seq, Count: uint64(count), Kind: uint8(p.Kind), Op: uint8(kernel.Sum),
 					DType: uint8(kernel.Int32), Root: int32(p.Root)},
 				In: in(r), Out: out[r], Work: kernel.Work{DType: kernel.Int32, Op: kernel.Sum},
 			}

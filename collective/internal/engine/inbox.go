@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
@@ -31,7 +32,7 @@ type inbox struct {
 
 // arrival is a message of which something has come, or comes now.
 type arrival struct {
-	header  transport.Header
+	header  call.Header
 	receive *Message // nil before it was posted
 	buf     []byte   // bytes that came before it was posted, and the target of the next chunk
 }
@@ -56,7 +57,7 @@ func (b *inbox) post(p *Message) error {
 }
 
 // mismatch returns the fault of a message under header h that does not fit its Receive.
-func (b *inbox) mismatch(h transport.Header, p *Message) error {
+func (b *inbox) mismatch(h call.Header, p *Message) error {
 	return transport.Faultf(transport.FaultMismatch, -1, "rank %d sent %d %s with tag %d while rank %d called %s", b.peer,
 		h.Count, kernel.DType(h.DType), h.Root, b.self, p)
 }
@@ -69,7 +70,7 @@ func (b *inbox) open() bool {
 
 // place returns where the next chunk belongs, of n bytes under header h. Memory of messages without a receive grows
 // with the received bytes, not with the length in a header.
-func (b *inbox) place(h transport.Header, n int) ([]byte, error) {
+func (b *inbox) place(h call.Header, n int) ([]byte, error) {
 	if b.bringing {
 		return b.target, nil
 	}
@@ -96,7 +97,7 @@ func (b *inbox) place(h transport.Header, n int) ([]byte, error) {
 }
 
 // match returns the message that begins with header h.
-func (b *inbox) match(h transport.Header) *arrival {
+func (b *inbox) match(h call.Header) *arrival {
 	if i := slices.IndexFunc(b.posted, func(p *Message) bool { return tagged(h.Root, p.Tag) }); i >= 0 {
 		p := b.posted[i]
 		b.posted = slices.Delete(b.posted, i, i+1)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
@@ -148,7 +149,7 @@ func (e *Engine) takeIn() (took bool, err error) {
 
 // takes reports whether a message is taken in that this rank does not receive yet: one of up to eagerBytes, or a larger
 // one while a Send of this rank waits, in memory that is bounded unless this rank closes.
-func (e *Engine) takes(h *transport.Header) bool {
+func (e *Engine) takes(h *call.Header) bool {
 	m, most := &e.messages, uint64(eagerBytes)
 	for p := m.first; p != nil; p = p.next {
 		if p.send && !p.Done() {
@@ -166,4 +167,4 @@ func (e *Engine) takes(h *transport.Header) bool {
 }
 
 // sizeOf returns the length in bytes of the message under a header.
-func sizeOf(h *transport.Header) uint64 { return h.Count * uint64(kernel.DType(h.DType).Size()) }
+func sizeOf(h *call.Header) uint64 { return h.Count * uint64(kernel.DType(h.DType).Size()) }

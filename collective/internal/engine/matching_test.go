@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
-	"github.com/treerun/treerun/transport"
 )
 
 // The explorer below tries every order in which two ranks can take their steps for up to three messages: rank 0 puts
@@ -18,7 +18,7 @@ import (
 type matcher interface {
 	post(*Message) error
 	open() bool
-	place(transport.Header, int) ([]byte, error)
+	place(call.Header, int) ([]byte, error)
 	arrived()
 }
 
@@ -83,9 +83,9 @@ func (s *scenario) chunk(c chunkOf) []byte {
 	return []byte{first, first + 1}
 }
 
-func (s *scenario) header(i int) transport.Header {
+func (s *scenario) header(i int) call.Header {
 	m := s.messages[i]
-	return transport.Header{Kind: messageKind, Count: uint64(2 * m.chunks), DType: uint8(kernel.Uint8), Root: m.tag}
+	return call.Header{Kind: messageKind, Count: uint64(2 * m.chunks), DType: uint8(kernel.Uint8), Root: m.tag}
 }
 
 // wanted is the oracle: the message that receive i must get, -1 for none. The receives take, in

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
@@ -28,11 +29,11 @@ type Message struct {
 
 	send   bool
 	probe  bool
-	found  transport.Header // by a probe
-	moved  int              // bytes
-	lends  bool             // a Send whose memory its peer reads where it lies
-	kept   bool             // a Send whose memory is the engine's, not the caller's
-	behind []held           // those that follow a Send that is kept, oldest first
+	found  call.Header // by a probe
+	moved  int         // bytes
+	lends  bool        // a Send whose memory its peer reads where it lies
+	kept   bool        // a Send whose memory is the engine's, not the caller's
+	behind []held      // those that follow a Send that is kept, oldest first
 	done   bool
 	had    int // bytes of Buf, once it is done
 	next   *Message
@@ -41,7 +42,7 @@ type Message struct {
 // Got is the result of a Receive, with the rank that sent it.
 type Got struct {
 	From    int
-	Header  transport.Header
+	Header  call.Header
 	Counted int // its bytes, for callers that count them
 }
 
@@ -75,7 +76,7 @@ func (p *Message) Bytes() int { return p.had }
 
 // match makes p a Receive of the message under header h from a peer, which may be shorter than p's buffer where that is
 // allowed.
-func (p *Message) match(peer int, h transport.Header) {
+func (p *Message) match(peer int, h call.Header) {
 	p.Peer, p.Tag = peer, h.Root
 	if p.Fewer && (h.DType == uint8(p.DType) || h.Count == 0) && h.Count < p.header().Count {
 		p.Buf = p.Buf[:int(h.Count)*p.DType.Size()]
@@ -86,7 +87,7 @@ func (p *Message) match(peer int, h transport.Header) {
 }
 
 // fits reports whether h is the header of a message that p can receive. Nothing is of every type.
-func (p *Message) fits(h transport.Header) bool {
+func (p *Message) fits(h call.Header) bool {
 	own := p.header()
 	if h.Count == 0 {
 		own.DType = h.DType
@@ -97,9 +98,9 @@ func (p *Message) fits(h transport.Header) bool {
 // Receives reports whether p is a Receive.
 func (p *Message) Receives() bool { return !p.send }
 
-func (p *Message) header() transport.Header {
+func (p *Message) header() call.Header {
 	count := len(p.Buf) / p.DType.Size()
-	return transport.Header{Kind: messageKind, Count: uint64(count), DType: uint8(p.DType), Root: p.Tag}
+	return call.Header{Kind: messageKind, Count: uint64(count), DType: uint8(p.DType), Root: p.Tag}
 }
 
 // messages is the state, on one rank, of messages from rank to rank. Those to one peer are sent in the order of Start.
@@ -114,7 +115,7 @@ type messages struct {
 	looked      int                  // the rank of which a message from any has come last
 	waited      *Message             // that this rank waits for; nil: it waits for a call, or for nothing
 	more        bool                 // scratch of one poll: a Receive may have more to read
-	head        transport.Header     // scratch of one chunk: the message that it belongs to
+	head        call.Header          // scratch of one chunk: the message that it belongs to
 	kept        int                  // bytes that the Sends that are kept take
 	lost        *Got                 // the first of them that its receiver has left; From is the receiver
 	taking      bool                 // messages are taken in that no Receive waits for
@@ -414,7 +415,7 @@ func (e *Engine) receive(peer int) error {
 }
 
 // head returns the length of the next chunk on a link from a rank.
-func (e *Engine) head(peer int, link transport.Receiver, h *transport.Header) (int, bool, error) {
+func (e *Engine) head(peer int, link transport.Receiver, h *call.Header) (int, bool, error) {
 	if e.reach[peer] {
 		return link.(transport.LentReceiver).TryHead(h)
 	}
@@ -423,7 +424,7 @@ func (e *Engine) head(peer int, link transport.Receiver, h *transport.Header) (i
 }
 
 // payload returns the next chunk on a link, in into where it has to be brought from its sender's memory.
-func (e *Engine) payload(peer int, link transport.Receiver, h *transport.Header, into []byte) ([]byte, bool, error) {
+func (e *Engine) payload(peer int, link transport.Receiver, h *call.Header, into []byte) ([]byte, bool, error) {
 	if e.reach[peer] {
 		return link.(transport.LentReceiver).TryPeekInto(h, into)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
@@ -61,7 +62,7 @@ func (e *Engine) emit(t *track, s *step, from, n int, lends bool) (bool, error) 
 
 // publish signals on all links of s that its chunk has been moved: one fence for all of them, then a check for ranks
 // that sleep.
-func (e *Engine) publish(h *transport.Header, s *step, lent bool) {
+func (e *Engine) publish(h *call.Header, s *step, lent bool) {
 	if len(s.outs) == 0 && s.receives == 1 {
 		for i := range s.args {
 			if in := s.args[i].in; in != nil {

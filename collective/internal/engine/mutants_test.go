@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/internal/call"
 )
 
 // movedTarget is an inbox whose target is new on every poll, while a sender copies to the first: a former bug.
@@ -13,7 +13,7 @@ type movedTarget struct {
 	latest []byte
 }
 
-func (m *movedTarget) place(h transport.Header, n int) ([]byte, error) {
+func (m *movedTarget) place(h call.Header, n int) ([]byte, error) {
 	_, err := m.inbox.place(h, n)
 	m.latest = make([]byte, n)
 	return m.latest, err
@@ -27,7 +27,7 @@ func (m *movedTarget) arrived() {
 // followedReceive is an inbox whose target becomes the receive's buffer once that is posted.
 type followedReceive struct{ inbox }
 
-func (m *followedReceive) place(h transport.Header, n int) ([]byte, error) {
+func (m *followedReceive) place(h call.Header, n int) ([]byte, error) {
 	if m.bringing && m.arriving.receive != nil {
 		p := m.arriving.receive
 		m.target = p.Buf[p.moved : p.moved+n]

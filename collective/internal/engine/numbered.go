@@ -1,6 +1,6 @@
 package engine
 
-import "github.com/treerun/treerun/transport"
+import "github.com/treerun/treerun/internal/call"
 
 // Numbered returns the Root of the header of a persistent call that is number n, from 0, of those with the same kind,
 // type, operation, count and root. Number 0 has the Root of a plain call, and so has 1<<15.
@@ -12,7 +12,7 @@ func Numbered(root, n int) int32 {
 }
 
 // numberOf returns the header of a plain call, and the number that is added to it in h.
-func numberOf(h transport.Header) (transport.Header, int) {
+func numberOf(h call.Header) (call.Header, int) {
 	kind, _ := kindOf(h)
 	n := h.Root >> 16
 	if h.Kind == messageKind || n <= 0 {

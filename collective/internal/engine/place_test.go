@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/transport"
 )
 
 // reductions returns plans for an AllReduce among n ranks: over trees, whose
@@ -47,7 +47,7 @@ func TestInPlaceManyTimes(t *testing.T) {
 				want := uint32(1)
 				for seq := uint64(1); seq <= calls; seq++ {
 					c := &Call{
-						Header: transport.Header{Seq: seq, Count: count, Kind: uint8(p.Kind), Op: uint8(kernel.Sum),
+						Header: call.Header{Seq: seq, Count: count, Kind: uint8(p.Kind), Op: uint8(kernel.Sum),
 							DType: uint8(kernel.Int32), Root: -1},
 						In: buf, Out: buf, Work: kernel.Work{DType: kernel.Int32, Op: kernel.Sum},
 					}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -129,7 +130,7 @@ func (e *Engine) probeOf(p *Message, peer int) error {
 
 // Unreceived returns a message that has come from a rank and that no Receive has taken, or that this rank has kept for
 // one that has closed. It is for a rank that closes, and looks only where something may have come.
-func (e *Engine) Unreceived() (from, to int, h transport.Header, found bool) {
+func (e *Engine) Unreceived() (from, to int, h call.Header, found bool) {
 	if m := e.messages.lost; m != nil {
 		return e.rank, m.From, m.Header, true
 	}

@@ -12,7 +12,7 @@ import (
 	"hash/fnv"
 
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/internal/call"
 )
 
 // Program is a Plan bound to the links of one rank.
@@ -39,9 +39,9 @@ type track struct {
 	share share
 	steps []step
 	tmp   []byte // one chunk of scratch, nil unless a step names plan.Tmp
-	got   transport.Header
-	head  transport.Header // of the chunks of the call worked at
-	wide  bool             // these may be longer than a slot
+	got   call.Header
+	head  call.Header // of the chunks of the call worked at
+	wide  bool        // these may be longer than a slot
 
 	call   *Call  // nil when there is none to work at
 	seq    uint64 // of the call worked at last

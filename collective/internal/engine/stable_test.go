@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
@@ -69,7 +70,7 @@ func checkStable(t *testing.T, p *plan.Plan, counts []int, inputs [][]byte, want
 					out = in
 				}
 				c := &Call{
-					Header: transport.Header{Seq: uint64(seq + 1), Count: uint64(count), Kind: uint8(p.Kind),
+					Header: call.Header{Seq: uint64(seq + 1), Count: uint64(count), Kind: uint8(p.Kind),
 						Op: uint8(kernel.Sum), DType: uint8(kernel.Float32), Root: int32(p.Root)},
 					In: in, Out: out, Work: kernel.Work{DType: kernel.Float32, Op: kernel.Sum},
 				}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/progress"
 	"github.com/treerun/treerun/internal/waits"
@@ -47,7 +48,7 @@ func TestPolls(t *testing.T) {
 		{"an AllReduce", true, plan.AllReduce, -1, 1 << 10, false, spins},
 	} {
 		w := &Waiter{Spins: spins, SpinsLong: x.spinsLong}
-		c := &Call{Header: transport.Header{Kind: uint8(x.kind), Root: x.root, Count: x.bytes / 4},
+		c := &Call{Header: call.Header{Kind: uint8(x.kind), Root: x.root, Count: x.bytes / 4},
 			Work: kernel.Work{DType: kernel.Float32}, wide: x.wide}
 		if got := w.polls(k, c); got != x.want {
 			t.Errorf("%s: %d polls, want %d", x.name, got, x.want)

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/internal/call"
 )
 
 // All accesses of the two ends to the memory that they share are made by the functions of this file, and by
@@ -26,10 +26,10 @@ func storeWord(b []byte, off int, v uint32) {
 
 // putHeader writes length and header to a control line; the publication word
 // orders them.
-func putHeader(line []byte, n uint32, h *transport.Header) {
+func putHeader(line []byte, n uint32, h *call.Header) {
 	p := unsafe.Pointer(&line[:lineBytes][0])
 	*(*uint32)(unsafe.Add(p, offLength)) = n
-	*(*transport.Header)(unsafe.Add(p, offHeader)) = *h
+	*(*call.Header)(unsafe.Add(p, offHeader)) = *h
 }
 
 // putLength writes the length of a control line alone.
@@ -49,8 +49,8 @@ func getPlace(line []byte) uint64 {
 
 // getHeader copies the header of a control line to h and returns the length, each read exactly once: the length that is
 // checked is the length that is used.
-func getHeader(line []byte, h *transport.Header) uint32 {
+func getHeader(line []byte, h *call.Header) uint32 {
 	p := unsafe.Pointer(&line[:lineBytes][0])
-	*h = *(*transport.Header)(unsafe.Add(p, offHeader))
+	*h = *(*call.Header)(unsafe.Add(p, offHeader))
 	return atomic.LoadUint32((*uint32)(unsafe.Add(p, offLength)))
 }

@@ -5,7 +5,7 @@ package ring
 import (
 	"encoding/binary"
 
-	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/internal/call"
 )
 
 // running is the run whose threads use the ring; nil in tests that explore nothing.
@@ -58,7 +58,7 @@ func putLength(line []byte, n uint32)         { store32(line, offLength, n, "len
 func putPlace(line []byte, at uint64)         { store64(line, offInline, at, "place") }
 func getPlace(line []byte) uint64             { return load64(line, offInline, "place") }
 
-func putHeader(line []byte, n uint32, h *transport.Header) {
+func putHeader(line []byte, n uint32, h *call.Header) {
 	putLength(line, n)
 	store64(line, offHeader, h.Seq, "sequence")
 	store64(line, offHeader+8, h.Count, "count")
@@ -66,7 +66,7 @@ func putHeader(line []byte, n uint32, h *transport.Header) {
 		uint32(h.Root))<<32, "kind")
 }
 
-func getHeader(line []byte, h *transport.Header) uint32 {
+func getHeader(line []byte, h *call.Header) uint32 {
 	h.Seq = load64(line, offHeader, "sequence")
 	h.Count = load64(line, offHeader+8, "count")
 	w := load64(line, offHeader+16, "kind")

@@ -5,7 +5,7 @@ package ring
 import (
 	"testing"
 
-	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/internal/call"
 )
 
 // sharing is a sender of a FIFO that publishes its first payload on another one as well, to a receiver of its own. It
@@ -48,7 +48,7 @@ func sharing(waits bool) Program {
 			rx := NewRx(w[i].ctl, w[i].data, w[i].elsewhere, slots, slotBytes)
 			x.Go([]string{"receiver", "other receiver"}[i], func() {
 				for c := range []int{chunks, 1}[i] {
-					var h transport.Header
+					var h call.Header
 					var b []byte
 					for ok := false; !ok; {
 						x.Forget("receive", c)

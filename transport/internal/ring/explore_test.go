@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
 )
@@ -62,8 +63,8 @@ func (s *scene) kindOf(i int) int {
 
 func (s *scene) sizeOf(i int) int { return [kinds]int{2, 40, 2, 40}[s.kindOf(i)] }
 
-func headerOf(i int) transport.Header {
-	return transport.Header{Seq: uint64(i) + 1, Count: uint64(i) << 40, Kind: uint8(i + 1), Root: int32(-i)}
+func headerOf(i int) call.Header {
+	return call.Header{Seq: uint64(i) + 1, Count: uint64(i) << 40, Kind: uint8(i + 1), Root: int32(-i)}
 }
 
 // byteOf returns the first or the last byte of chunk i; those between are not checked.
@@ -182,7 +183,7 @@ func (w *world) receive() {
 		for {
 			w.Forget("receive", i, int(w.rx.pos), number(w.rx.lapped))
 			gone := w.over() // before the last look
-			var h transport.Header
+			var h call.Header
 			b, ok, err := w.rx.TryPeek(&h)
 			if err != nil && w.loose && errors.Is(err, transport.ErrCorrupt) {
 				return
@@ -202,7 +203,7 @@ func (w *world) receive() {
 }
 
 // take checks chunk i and releases it.
-func (w *world) take(i int, h transport.Header, b []byte) {
+func (w *world) take(i int, h call.Header, b []byte) {
 	address, n, private := w.rx.Private()
 	if w.loose {
 		if !private && len(b) > 0 && !inside(b, w.ctl, w.data) && !within(b, w.heap) {

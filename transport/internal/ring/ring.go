@@ -13,7 +13,7 @@
 //	 0  uint32  publication word: position of the chunk + 1
 //	 4  uint32  payload bytes; the highest bit is set when they lie elsewhere,
 //	            the next one when that is in the sender's own memory
-//	 8  24 bytes transport.Header
+//	 8  24 bytes call.Header
 //	32  32 bytes payload, if it is no larger than transport.MaxInline, or
 //	    uint64  where else it lies: bytes from the start of the shared memory,
 //	            or its address in the sender's; then PayloadLine gives out the rest
@@ -35,6 +35,7 @@ package ring
 import (
 	"fmt"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -136,14 +137,14 @@ func (t *Tx) TryReserve(n int) ([]byte, bool, error) {
 //
 // Its last action is a sequentially consistent store: later loads of the caller are executed after the slot has become
 // visible.
-func (t *Tx) Commit(h *transport.Header) {
+func (t *Tx) Commit(h *call.Header) {
 	line := t.fill(h, uint32(t.n))
 	storeWord(line, 0, t.pos)
 	t.claimNext()
 }
 
 // Post is Commit, except that it does not order later loads.
-func (t *Tx) Post(h *transport.Header) {
+func (t *Tx) Post(h *call.Header) {
 	line := t.fill(h, uint32(t.n))
 	publishWord(line, 0, t.pos)
 	t.claimNext()
@@ -151,7 +152,7 @@ func (t *Tx) Post(h *transport.Header) {
 
 // fill writes header and length of the reserved slot, ends the reservation, and returns the slot's line, still to be
 // published.
-func (t *Tx) fill(h *transport.Header, length uint32) []byte {
+func (t *Tx) fill(h *call.Header, length uint32) []byte {
 	if t.n < 0 {
 		panic("ring: Commit or Post without a reserved slot")
 	}
@@ -180,16 +181,16 @@ func (t *Tx) Reserved() ([]byte, uint32) {
 
 // PostAt publishes, in the reserved slot, n bytes that begin at byte at of the memory that Rx knows as shared, and
 // returns the slot's position. Precondition and order are those of Post.
-func (t *Tx) PostAt(h *transport.Header, at, n int) (pos uint32) {
+func (t *Tx) PostAt(h *call.Header, at, n int) (pos uint32) {
 	return t.postPlace(h, uint64(at), uint32(n)|elsewhere)
 }
 
 // PostPrivate is PostAt for n bytes at an address of the sender's own memory.
-func (t *Tx) PostPrivate(h *transport.Header, address uint64, n int) (pos uint32) {
+func (t *Tx) PostPrivate(h *call.Header, address uint64, n int) (pos uint32) {
 	return t.postPlace(h, address, uint32(n)|private)
 }
 
-func (t *Tx) postPlace(h *transport.Header, at uint64, length uint32) (pos uint32) {
+func (t *Tx) postPlace(h *call.Header, at uint64, length uint32) (pos uint32) {
 	pos = t.pos
 	line := t.fill(h, length)
 	putPlace(line, at)
@@ -243,7 +244,7 @@ func NewRx(ctl, data []byte, shared Shared, slots, slotBytes int) Rx {
 // TryPeek returns the payload of the oldest unread chunk and copies its header to h, or returns false when there is
 // none. An error wraps transport.ErrCorrupt. A hostile peer may write to the window while it is read, but cannot change
 // its bounds. If Private reports true there is no window: the payload is still to be read.
-func (r *Rx) TryPeek(h *transport.Header) ([]byte, bool, error) {
+func (r *Rx) TryPeek(h *call.Header) ([]byte, bool, error) {
 	line := r.line(r.pos)
 	if w := loadWord(line, 0); w != r.pos+1 {
 		return nil, false, r.checkEmpty(w)

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -36,7 +37,7 @@ func newPair(slots, slotBytes int) (Tx, Rx, []byte, []byte) {
 
 // chunk is the oracle's copy of a chunk: a queue of these is a trivial FIFO.
 type chunk struct {
-	h    transport.Header
+	h    call.Header
 	body string
 }
 
@@ -63,12 +64,12 @@ func TestAgainstQueue(t *testing.T) {
 					return
 				}
 				copy(w, body)
-				h := transport.Header{Seq: rapid.Uint64().Draw(t, "seq"), Root: rapid.Int32().Draw(t, "root"), Op: uint8(len(body))}
+				h := call.Header{Seq: rapid.Uint64().Draw(t, "seq"), Root: rapid.Int32().Draw(t, "root"), Op: uint8(len(body))}
 				tx.Commit(&h)
 				queue = append(queue, chunk{h, string(body)})
 			},
 			"receive": func(t *rapid.T) {
-				var h transport.Header
+				var h call.Header
 				w, ok, err := rx.TryPeek(&h)
 				if err != nil || ok != (len(queue) > 0) {
 					t.Fatalf("TryPeek with %d chunks: %v, %v", len(queue), ok, err)
@@ -121,13 +122,13 @@ func TestConcurrent(t *testing.T) {
 					for k := range w {
 						w[k] = byte(i + k)
 					}
-					tx.Commit(&transport.Header{Seq: uint64(i)})
+					tx.Commit(&call.Header{Seq: uint64(i)})
 					i++
 				}
 			}
 		})
 		for i := 0; i < chunks; {
-			var h transport.Header
+			var h call.Header
 			w, ok, err := rx.TryPeek(&h)
 			if err != nil {
 				t.Fatal(err)
@@ -157,13 +158,13 @@ func TestHostile(t *testing.T) {
 		if _, ok, err := tx.TryReserve(n); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		tx.Commit(&transport.Header{})
+		tx.Commit(&call.Header{})
 	}
 	for _, length := range []uint32{65, 128, 1 << 31, ^uint32(0)} {
 		tx, rx, ctl, _ := newPair(2, 64)
 		send(&tx, 64)
 		storeWord(ctl, headBytes+offLength, length)
-		var h transport.Header
+		var h call.Header
 		if w, ok, err := rx.TryPeek(&h); ok || !errors.Is(err, transport.ErrCorrupt) {
 			t.Errorf("length %d: %d bytes, %v, %v, want ErrCorrupt", length, len(w), ok, err)
 		}
@@ -171,7 +172,7 @@ func TestHostile(t *testing.T) {
 	for _, w := range []uint32{2, 3, 1 << 31, ^uint32(0)} {
 		_, rx, ctl, _ := newPair(2, 64)
 		storeWord(ctl, headBytes, w)
-		var h transport.Header
+		var h call.Header
 		if _, ok, err := rx.TryPeek(&h); ok || !errors.Is(err, transport.ErrCorrupt) {
 			t.Errorf("publication word %d: %v, %v, want ErrCorrupt", w, ok, err)
 		}
@@ -191,7 +192,7 @@ func TestHostile(t *testing.T) {
 func TestMisuse(t *testing.T) {
 	tx, rx, ctl, data := newPair(2, 64)
 	for name, f := range map[string]func(){
-		"commit":       func() { tx.Commit(&transport.Header{}) },
+		"commit":       func() { tx.Commit(&call.Header{}) },
 		"release":      func() { rx.Release() },
 		"slots":        func() { NewTx(ctl, data, 3, 64) },
 		"control area": func() { NewTx(ctl[:64], data, 2, 64) },
@@ -224,7 +225,7 @@ func FuzzHostileMemory(f *testing.F) {
 		tx, rx := NewTx(ctl, data, slots, slotBytes), NewRx(ctl, data, nil, slots, slotBytes)
 		scribble(ctl, dirt, 0)
 		for i, op := range ops {
-			var h transport.Header
+			var h call.Header
 			switch op {
 			case 'p', 'r':
 				w, ok, err := rx.TryPeek(&h)
@@ -283,8 +284,8 @@ func ExampleTx() {
 	tx, rx := NewTx(ctl, data, 2, 64), NewRx(ctl, data, nil, 2, 64)
 	w, _, _ := tx.TryReserve(5)
 	copy(w, "hello")
-	tx.Commit(&transport.Header{Seq: 1})
-	var h transport.Header
+	tx.Commit(&call.Header{Seq: 1})
+	var h call.Header
 	w, _, _ = rx.TryPeek(&h)
 	fmt.Printf("call %d: %s\n", h.Seq, w)
 	rx.Release()

@@ -4,15 +4,15 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/internal/call"
 )
 
 // The header travels in the machine's own byte order and layout: both ends are
 // on one host and run the same program. These constants fail to compile when
 // the header stops fitting between the length and the inline payload.
 const (
-	_ = uint(offInline - offHeader - unsafe.Sizeof(transport.Header{}))
-	_ = uint(8 - unsafe.Alignof(transport.Header{}))
+	_ = uint(offInline - offHeader - unsafe.Sizeof(call.Header{}))
+	_ = uint(8 - unsafe.Alignof(call.Header{}))
 )
 
 func aligned(b []byte, to uintptr) bool {

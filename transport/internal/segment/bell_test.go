@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -76,7 +77,7 @@ func sendApart(s transport.Sender, rounds int, received *atomic.Int64, stop <-ch
 		if _, ok, err := s.TryReserve(8); !ok || err != nil {
 			return // the owner reports it by its deadline
 		}
-		s.Commit(&transport.Header{})
+		s.Commit(&call.Header{})
 	}
 }
 
@@ -93,7 +94,7 @@ func pause(n int, sink *int) {
 // returns how often it was. A chunk is there when it returns. (It may be rung
 // once for nothing: by the Commit of a chunk that it had found already.)
 func sleepless(t *testing.T, bell *BellWord, r transport.Receiver) (rung int) {
-	var h transport.Header
+	var h call.Header
 	for {
 		bell.Prepare()
 		if _, ok, err := r.TryPeek(&h); err != nil {

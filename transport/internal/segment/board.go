@@ -5,6 +5,7 @@ import (
 	"math"
 	"runtime"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -27,7 +28,7 @@ func statusCopy(line []byte, k uint32) []byte {
 }
 
 // publishCall publishes the call of rank r. One goroutine of that rank calls it.
-func publishCall(board []byte, h *transport.Header) {
+func publishCall(board []byte, h *call.Header) {
 	line := board[offStatus : offStatus+statusBytes]
 	k := loadWord(line, 0) + 1
 	if k == 0 {
@@ -39,16 +40,16 @@ func publishCall(board []byte, h *transport.Header) {
 
 // readCall returns the call published last in a rank's part of the board, or the one back publications before it; false
 // when there is none, or it is overwritten.
-func readCall(board []byte, back uint32) (transport.Header, bool) {
+func readCall(board []byte, back uint32) (call.Header, bool) {
 	line := board[offStatus : offStatus+statusBytes]
 	for turn := 1; ; turn++ {
 		k := loadWord(line, 0)
 		if back >= k {
-			return transport.Header{}, false
+			return call.Header{}, false
 		}
 		w := readWords(statusCopy(line, k-back))
 		if now := loadWord(line, 0); now-k+back < statusCopies-1 {
-			return transport.HeaderOf(w), true
+			return call.HeaderOf(w), true
 		}
 		if turn%64 == 0 {
 			runtime.Gosched() // the writer publishes faster than we read

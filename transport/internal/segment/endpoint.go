@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/ring"
 )
@@ -122,7 +123,7 @@ func (e *Endpoint) MaxPayload() int { return e.m.Layout.SlotBytes }
 func (e *Endpoint) Fence() { e.fence.Store(0) }
 
 // Enter publishes the call that this rank begins. One goroutine calls it.
-func (e *Endpoint) Enter(h *transport.Header) { publishCall(e.m.rank(e.mem, e.rank), h) }
+func (e *Endpoint) Enter(h *call.Header) { publishCall(e.m.rank(e.mem, e.rank), h) }
 
 // FlushStatus does nothing: calls that Enter published are in memory that all ranks read.
 func (e *Endpoint) FlushStatus() {}
@@ -140,9 +141,9 @@ func (e *Endpoint) Status(r int) transport.Status {
 
 // CallBefore returns the call that rank r published back calls before its
 // latest one.
-func (e *Endpoint) CallBefore(r, back int) (transport.Header, bool) {
+func (e *Endpoint) CallBefore(r, back int) (call.Header, bool) {
 	if back < 0 || back > transport.History {
-		return transport.Header{}, false
+		return call.Header{}, false
 	}
 	return readCall(e.m.rank(e.mem, r), uint32(back))
 }

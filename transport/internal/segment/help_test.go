@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -72,7 +73,7 @@ func pass(t *testing.T, s *sender, r *receiver, n int) (sent, came []byte) {
 	for i := range sent {
 		sent[i] = byte(i*7 + i>>8 + n)
 	}
-	h := transport.Header{Count: uint64(n)}
+	h := call.Header{Count: uint64(n)}
 	if _, ok, err := s.TryReserve(0); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
@@ -81,7 +82,7 @@ func pass(t *testing.T, s *sender, r *receiver, n int) (sent, came []byte) {
 		t.Fatalf("helped before there was an offer: %v, %v", ok, err)
 	}
 	for range 3 {
-		var got transport.Header
+		var got call.Header
 		if b, ok, err := r.TryPeekInto(&got, came); err != nil {
 			t.Fatal(err)
 		} else if ok {
@@ -142,8 +143,8 @@ func heldUp(t *testing.T, c *together, s *sender, r *receiver, into []byte) (sen
 	if _, ok, err := s.TryReserve(0); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	s.Lend(&transport.Header{}, sent, true)
-	if _, ok, err := r.TryPeekInto(&transport.Header{}, into); ok || err != nil {
+	s.Lend(&call.Header{}, sent, true)
+	if _, ok, err := r.TryPeekInto(&call.Header{}, into); ok || err != nil {
 		t.Fatalf("there before the sender was done: %v, %v", ok, err)
 	}
 	return sent, goOn, helped
@@ -156,13 +157,13 @@ func TestHelpTakesLong(t *testing.T) {
 	s, r := helping(t, c)
 	first, second := make([]byte, helpFrom), make([]byte, helpFrom)
 	sent, goOn, helped := heldUp(t, c, s, r, first)
-	if _, ok, err := r.TryPeekInto(&transport.Header{}, second); ok || err != nil {
+	if _, ok, err := r.TryPeekInto(&call.Header{}, second); ok || err != nil {
 		t.Errorf("there before the sender was done: %v, %v", ok, err)
 	}
 	close(goOn)
 	<-helped
 	for range 2 {
-		b, ok, err := r.TryPeekInto(&transport.Header{}, second)
+		b, ok, err := r.TryPeekInto(&call.Header{}, second)
 		if !ok || err != nil || &b[0] != &first[0] || !bytes.Equal(b, sent) {
 			t.Errorf("%v, %v, all there: %v", ok, err, bytes.Equal(b, sent))
 		}
@@ -206,15 +207,15 @@ func TestHelpLeavesOthersAlone(t *testing.T) {
 			t.Fatal(ok, err)
 		}
 		copy(w, offer)
-		s.Commit(&transport.Header{})
+		s.Commit(&call.Header{})
 		if _, ok, err := s.TryReserve(0); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		s.Lend(&transport.Header{}, make([]byte, helpFrom), true)
+		s.Lend(&call.Header{}, make([]byte, helpFrom), true)
 		if ok, err := s.Help(true); ok || err != nil {
 			t.Fatalf("round %d: helped: %v, %v", round, ok, err)
 		}
-		var h transport.Header
+		var h call.Header
 		if b, ok, err := r.TryPeek(&h); !ok || err != nil || !bytes.Equal(b, offer) {
 			t.Fatalf("round %d: %x came, %v, %v, want %x", round, b, ok, err, offer)
 		}
@@ -233,7 +234,7 @@ func TestHelpLeavesOthersAlone(t *testing.T) {
 func TestLost(t *testing.T) {
 	for _, read := range []bool{false, true} {
 		s, r := helping(t, &together{})
-		h := transport.Header{}
+		h := call.Header{}
 		if _, ok, err := s.TryReserve(0); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
@@ -280,7 +281,7 @@ func TestCancelReceive(t *testing.T) {
 		if ok, err := s.Help(true); ok || err != nil || !bytes.Equal(came, make([]byte, helpFrom)) {
 			t.Errorf("written to after CancelReceive: %v, %v", ok, err)
 		}
-		b, ok, err := r.TryPeekInto(&transport.Header{}, came)
+		b, ok, err := r.TryPeekInto(&call.Header{}, came)
 		if leaves != errors.Is(err, transport.ErrClosed) || ok == leaves || ok && !bytes.Equal(b, sent) {
 			t.Errorf("closed: %v, received anew: %v, %v", leaves, ok, err)
 		}
@@ -301,9 +302,9 @@ func TestNothingAfterAbort(t *testing.T) {
 	if _, ok, err := s.TryReserve(0); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	s.Lend(&transport.Header{}, make([]byte, helpFrom), true)
+	s.Lend(&call.Header{}, make([]byte, helpFrom), true)
 	for range 3 {
-		if _, ok, err := r.TryPeekInto(&transport.Header{}, came); ok || err != nil {
+		if _, ok, err := r.TryPeekInto(&call.Header{}, came); ok || err != nil {
 			t.Errorf("received after a fault: %v, %v", ok, err)
 		}
 	}
@@ -359,10 +360,10 @@ func TestSenderGone(t *testing.T) {
 		if _, ok, err := s.TryReserve(0); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		s.Lend(&transport.Header{}, bytes.Repeat([]byte("new"), n)[:n], true)
+		s.Lend(&call.Header{}, bytes.Repeat([]byte("new"), n)[:n], true)
 		into := make([]byte, n)
 		for poll := range 10 {
-			if b, ok, err := r.TryPeekInto(&transport.Header{}, into); ok || err != nil {
+			if b, ok, err := r.TryPeekInto(&call.Header{}, into); ok || err != nil {
 				t.Fatalf("poll %d of %d bytes of a sender that has ended: %d bytes, %v, %v", poll, n, len(b), ok, err)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/ring"
 )
@@ -106,7 +107,7 @@ func (s *sender) TryReserve(n int) ([]byte, bool, error) {
 }
 
 // Commit publishes the reserved window and wakes the receiver if it sleeps.
-func (s *sender) Commit(h *transport.Header) {
+func (s *sender) Commit(h *call.Header) {
 	s.sync.releaseForward()
 	s.tx.Commit(h)
 	s.bell.Ring()
@@ -122,7 +123,7 @@ func (s *sender) Reserved() []byte {
 }
 
 // Share publishes the window that lender has reserved.
-func (s *sender) Share(h *transport.Header, lender transport.Sender) {
+func (s *sender) Share(h *call.Header, lender transport.Sender) {
 	window := lender.Reserved()
 	s.sync.releaseForward()
 	from, same := lender.(*sender)
@@ -140,7 +141,7 @@ func (s *sender) Share(h *transport.Header, lender transport.Sender) {
 }
 
 // postCopy publishes a copy of a payload in the slot that is reserved.
-func (s *sender) postCopy(h *transport.Header, payload []byte) {
+func (s *sender) postCopy(h *call.Header, payload []byte) {
 	own, ok, err := s.tx.TryReserve(len(payload))
 	if !ok || err != nil {
 		panic("segment: Share or Lend without a reserved slot")
@@ -150,7 +151,7 @@ func (s *sender) postCopy(h *transport.Header, payload []byte) {
 }
 
 // Lend publishes a window of a caller.
-func (s *sender) Lend(h *transport.Header, window []byte, helps bool) {
+func (s *sender) Lend(h *call.Header, window []byte, helps bool) {
 	s.sync.releaseForward()
 	if len(window) <= transport.MaxInline {
 		s.postCopy(h, window)
@@ -211,7 +212,7 @@ type receiver struct {
 }
 
 // TryHead returns the header and the length of the oldest unread payload.
-func (r *receiver) TryHead(h *transport.Header) (int, bool, error) {
+func (r *receiver) TryHead(h *call.Header) (int, bool, error) {
 	b, ok, err := r.peek(h)
 	if _, n, private := r.rx.Private(); ok && private {
 		return n, true, err
@@ -220,7 +221,7 @@ func (r *receiver) TryHead(h *transport.Header) (int, bool, error) {
 }
 
 // TryPeek returns the oldest unread payload.
-func (r *receiver) TryPeek(h *transport.Header) ([]byte, bool, error) {
+func (r *receiver) TryPeek(h *call.Header) ([]byte, bool, error) {
 	b, ok, err := r.peek(h)
 	if b == nil && ok && err == nil { // it is empty, or in the sender's memory
 		return r.TryPeekInto(h, nil)
@@ -229,7 +230,7 @@ func (r *receiver) TryPeek(h *transport.Header) ([]byte, bool, error) {
 }
 
 // TryPeekInto returns the oldest unread payload, in into if it has to be copied from the sender's memory.
-func (r *receiver) TryPeekInto(h *transport.Header, into []byte) ([]byte, bool, error) {
+func (r *receiver) TryPeekInto(h *call.Header, into []byte) ([]byte, bool, error) {
 	b, ok, err := r.peek(h)
 	if !ok || err != nil {
 		return nil, false, err
@@ -252,7 +253,7 @@ func (r *receiver) TryPeekInto(h *transport.Header, into []byte) ([]byte, bool, 
 
 // TryRead copies a part of the oldest unread payload.
 func (r *receiver) TryRead(into []byte, at int) (bool, error) {
-	var h transport.Header
+	var h call.Header
 	b, ok, err := r.peek(&h)
 	if !ok || err != nil {
 		return false, err
@@ -306,7 +307,7 @@ func (r *receiver) Read(into []byte, at int) (bool, error) {
 // peek returns the oldest unread payload, or the place in the slot of one that is still in the sender's memory. Where
 // there is none, and perhaps never will be, it looks once more: everything that the peer sent before it closed is
 // visible now at the latest, since it closed afterwards.
-func (r *receiver) peek(h *transport.Header) ([]byte, bool, error) {
+func (r *receiver) peek(h *call.Header) ([]byte, bool, error) {
 	for again := false; ; again = true {
 		b, ok, err := r.rx.TryPeek(h)
 		switch {

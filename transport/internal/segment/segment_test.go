@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/ring"
 )
@@ -111,7 +112,7 @@ func TestDiesWhilePublishing(t *testing.T) {
 	e, b := view(t, 2)
 	board := e.m.rank(b, 1)
 	for seq := uint64(1); seq < 5; seq++ {
-		last := transport.Header{Seq: seq, Count: 100 + seq, Root: -1}
+		last := call.Header{Seq: seq, Count: 100 + seq, Root: -1}
 		publishCall(board, &last)
 		k := loadWord(board[offStatus:], 0) + 1
 		half := statusCopy(board[offStatus:offStatus+statusBytes], k)
@@ -141,12 +142,12 @@ func TestDiesWhileAborting(t *testing.T) {
 
 func TestCallWords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		h := transport.Header{
+		h := call.Header{
 			Seq: rapid.Uint64().Draw(t, "seq"), Count: rapid.Uint64().Draw(t, "count"),
 			Kind: rapid.Byte().Draw(t, "kind"), Op: rapid.Byte().Draw(t, "op"),
 			DType: rapid.Byte().Draw(t, "dtype"), Root: rapid.Int32().Draw(t, "root"),
 		}
-		if got := transport.HeaderOf(h.Words()); got != h {
+		if got := call.HeaderOf(h.Words()); got != h {
 			t.Fatalf("%+v became %+v", h, got)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/collective/sparse/internal/merge"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
@@ -62,7 +63,7 @@ func newSearchers(t *testing.T) *searchers {
 		for b := 0; b < blocks; b += every {
 			data[b<<10] = byte(1 + r)
 		}
-		err = m.Begin(transport.Header{Seq: 1}, merge.Job{Tensor: 1, Grid: s.grid,
+		err = m.Begin(call.Header{Seq: 1}, merge.Job{Tensor: 1, Grid: s.grid,
 			Op: kernel.Sum, DType: kernel.Int32, Send: data, Recv: data, Finder: f}, []block.Set{f.set}, false)
 		if err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/collective/sparse/internal/pool"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
 )
@@ -24,7 +25,7 @@ type Pool struct {
 	place
 	peers []peer // by rank; this one has no links
 	sum   pool.Sum
-	head  transport.Header
+	head  call.Header
 
 	part, result []byte // memory of the Endpoint
 
@@ -57,7 +58,7 @@ func NewPool(ep transport.Endpoint, rank, size int) (*Pool, error) {
 }
 
 // Begin starts the next tensor. This rank's part is the first n bytes of Room.
-func (p *Pool) Begin(head transport.Header, job pool.Job, n int) error {
+func (p *Pool) Begin(head call.Header, job pool.Job, n int) error {
 	p.Counts, p.head, p.done = block.Counts{}, head, false
 	if err := p.sum.Begin(job); err != nil {
 		return err
@@ -156,7 +157,7 @@ func (p *Pool) listen() (moved bool, err error) {
 		if c.fed {
 			continue
 		}
-		var h transport.Header
+		var h call.Header
 		memory, ok, err := c.of.TryPeek(&h)
 		if err == nil && ok && h != want {
 			err = fmt.Errorf("%w: it is of another call (number %d, %d elements, step %d)", pool.ErrPart, h.Seq,

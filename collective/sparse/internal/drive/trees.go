@@ -6,6 +6,7 @@ import (
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/collective/sparse/internal/merge"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
@@ -16,7 +17,7 @@ import (
 type Trees struct {
 	place
 	trees []tree
-	head  transport.Header
+	head  call.Header
 	left  int // trees that are not done
 
 	finder merge.Finder // finder of this rank's blocks; nil: they are all known
@@ -41,7 +42,7 @@ func NewTrees(ep transport.Endpoint, trees []topo.Tree, rank int) (*Trees, error
 
 // Begin starts the next tensor; every tree has its part of the blocks. With inOrder, a block is added in rank order
 // among those of a rank and its children; without it, the rank's own blocks are the first.
-func (m *Trees) Begin(head transport.Header, j merge.Job, parts []block.Set, inOrder bool) error {
+func (m *Trees) Begin(head call.Header, j merge.Job, parts []block.Set, inOrder bool) error {
 	m.head, m.left, m.rested = head, len(m.trees), 0
 	m.grid, m.finder = j.Grid, j.Finder
 	for i := range m.trees {
@@ -155,7 +156,7 @@ func (c *peer) release() {
 
 // peek returns the next chunk of a link.
 func (m *Trees) peek(r transport.Receiver) ([]byte, bool, error) {
-	var h transport.Header
+	var h call.Header
 	chunk, ok, err := r.TryPeek(&h)
 	if err != nil || !ok {
 		return nil, false, err

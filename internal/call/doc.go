@@ -1,0 +1,4 @@
+// Package call names the calls of a communicator: the Header of a call travels in front of each of its chunks.
+//
+// It is below the transports, and knows no communicator. The package is pure.
+package call
