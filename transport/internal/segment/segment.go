@@ -101,3 +101,17 @@ func (m *Map) rank(b []byte, r int) []byte {
 	o := headBytes + r*rankBytes
 	return b[o : o+rankBytes : o+rankBytes]
 }
+
+// Store is where the FIFOs and heaps of a segment are. Offsets are bytes from the start of
+// the segment. Its methods may be called concurrently.
+type Store interface {
+	// Map returns the n bytes at an offset: the same memory in every process, or in
+	// every Endpoint of one. They stay as long as the Endpoint can be reached.
+	Map(from, n int) ([]byte, error)
+
+	// Allocate puts zero memory behind b, which is part of a result of Map and begins at that offset.
+	Allocate(from int, b []byte) error
+
+	// Deallocate removes the memory behind b, which is zero afterwards.
+	Deallocate(from int, b []byte) error
+}

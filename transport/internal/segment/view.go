@@ -7,20 +7,6 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Store is where the FIFOs and heaps of a segment are. Offsets are bytes from the start of
-// the segment. Its methods may be called concurrently.
-type Store interface {
-	// Map returns the n bytes at an offset: the same memory in every process, or in
-	// every Endpoint of one. They stay as long as the Endpoint can be reached.
-	Map(from, n int) ([]byte, error)
-
-	// Allocate puts zero memory behind b, which is part of a result of Map and begins at that offset.
-	Allocate(from int, b []byte) error
-
-	// Deallocate removes the memory behind b, which is zero afterwards.
-	Deallocate(from int, b []byte) error
-}
-
 // heapParts holds the mapped parts of the heaps of all members: by member and part.
 type heapParts [][]atomic.Pointer[[]byte]
 
@@ -119,50 +105,4 @@ func (e *Endpoint) View(r, at, n int) ([]byte, error) {
 func (e *Endpoint) heapOffset(b []byte) int {
 	at, _ := e.Offset(b)
 	return e.heapAt(e.member) + at
-}
-
-// elsewhere is a ring.Shared: it returns a payload that, according to the peer, lies elsewhere in the segment, in a
-// heap or in another FIFO of the same sender.
-func (r *receiver) elsewhere(at uint64, n int) ([]byte, error) {
-	if in := at - r.lendsAt; in < uint64(len(r.lender)) && uint64(n) <= uint64(len(r.lender))-in {
-		return r.lender[in : in+uint64(n) : in+uint64(n)], nil
-	}
-	m := r.e.m
-	switch {
-	case at >= uint64(m.Total):
-	case at >= uint64(m.Heaps):
-		in := int(at) - m.Heaps
-		member, in := in/m.Layout.HeapBytes, in%m.Layout.HeapBytes
-		if r.e.holds(in, n) {
-			return r.e.inHeap(member, in, n)
-		}
-	case at >= uint64(m.Bytes):
-		in := (int(at) - m.Bytes) % m.fifoBytes
-		first := m.fifo(transport.Link{Src: r.link.Src, Dst: m.Layout.Member(0)})
-		end := first + m.Layout.MemberCount()*transport.MaxLanes*m.fifoBytes
-		if from := int(at) - in; from >= first && from < end && n <= m.fifoBytes-in {
-			b, err := r.other(from)
-			if err != nil {
-				return nil, err
-			}
-			r.lender, r.lendsAt = b, uint64(from)
-			return b[in : in+n : in+n], nil
-		}
-	}
-	return nil, fmt.Errorf("%w: payload of %d bytes at %d of %d", transport.ErrCorrupt, n, at, m.Total)
-}
-
-// other returns the memory of the FIFO at a place.
-func (r *receiver) other(at int) ([]byte, error) {
-	if b := r.others[at]; b != nil {
-		return b, nil
-	}
-	b, err := r.e.store.Map(at, r.e.m.fifoBytes)
-	if err == nil {
-		if r.others == nil {
-			r.others = make(map[int][]byte)
-		}
-		r.others[at] = b
-	}
-	return b, err
 }
