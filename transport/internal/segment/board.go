@@ -4,10 +4,127 @@ import (
 	"encoding/binary"
 	"math"
 	"runtime"
+	"sync"
+	"sync/atomic"
 
 	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
 )
+
+// board is one rank's view of the part of the segment in which every rank publishes its calls, its fault and its end.
+type board struct {
+	m     *Map
+	mem   []byte
+	rank  int
+	bells []BellWord
+
+	faults [elections]atomic.Pointer[transport.Fault] // the elected ones, once read
+	closed atomic.Bool
+
+	mu      sync.Mutex      // serialises elect
+	written [elections]bool // this rank's own records
+}
+
+// open prepares the board in mem.
+func (b *board) open(m *Map, mem []byte, rank int, wake func(r int)) {
+	b.m, b.mem, b.rank = m, mem, rank
+	b.bells = make([]BellWord, m.Layout.Size)
+	for r := range b.bells {
+		b.bells[r] = BellWord{word: word(b.area(r), 0), wake: func() { wake(r) }}
+	}
+}
+
+// area returns the part of the board to which rank r writes.
+func (b *board) area(r int) []byte { return b.m.rank(b.mem, r) }
+
+// BellWord returns the word of rank r's bell.
+func (b *board) BellWord(r int) *BellWord { return &b.bells[r] }
+
+// Enter publishes the call that this rank begins. One goroutine calls it.
+func (b *board) Enter(h *call.Header) { publishCall(b.area(b.rank), h) }
+
+// Sends publishes that this rank sends messages.
+func (b *board) Sends() { storeWord(b.area(b.rank), offSends, 1) }
+
+// Status returns the latest status that rank r has published; after Leave it may be empty.
+func (b *board) Status(r int) transport.Status {
+	area := b.area(r)
+	closed := loadWord(area, offClosed) != 0 // before the call: a closed rank enters none
+	call, _ := readCall(area, 0)
+	return transport.Status{Call: call, Closed: closed, Sends: loadWord(area, offSends) != 0}
+}
+
+// CallBefore returns the call that rank r published back calls before its latest one.
+func (b *board) CallBefore(r, back int) (call.Header, bool) {
+	if back < 0 || back > transport.History {
+		return call.Header{}, false
+	}
+	return readCall(b.area(r), uint32(back))
+}
+
+// Abort reports f, which becomes the fault of the set unless it has one, and wakes every rank.
+func (b *board) Abort(f transport.Fault) { b.elect(f, reported) }
+
+// Decide makes f the fault of these ranks where they are a part of a larger set, which elects: their reports by Abort
+// are then only proposals.
+func (b *board) Decide(f transport.Fault) { b.elect(f, decided, reported) }
+
+// elect proposes f in elections, and wakes every rank.
+func (b *board) elect(f transport.Fault, in ...int) {
+	f = f.Fit(b.m.Layout.Size)
+	b.mu.Lock()
+	for _, i := range in {
+		if w := b.electionWord(i); !b.closed.Load() && !b.written[i] && atomic.LoadUint32(w) == 0 {
+			writeRecord(record(b.area(b.rank), i), f)
+			b.written[i] = true
+			atomic.CompareAndSwapUint32(w, 0, uint32(b.rank)+1)
+		}
+	}
+	b.mu.Unlock()
+	b.ringAll()
+}
+
+func (b *board) electionWord(i int) *uint32 { return word(b.mem, offFault+4*i) }
+
+// Aborted returns the first fault that was reported. Before there is one it costs two loads of lines that are not
+// written.
+func (b *board) Aborted() (transport.Fault, bool) { return b.elected(reported) }
+
+// Decided returns the fault that Decide has made the fault of these ranks.
+func (b *board) Decided() (transport.Fault, bool) { return b.elected(decided) }
+
+// elected returns the fault that won an election, and keeps it.
+func (b *board) elected(i int) (transport.Fault, bool) {
+	if f := b.faults[i].Load(); f != nil {
+		return *f, true
+	}
+	w := atomic.LoadUint32(b.electionWord(i))
+	if w == 0 {
+		return transport.Fault{}, false
+	}
+	f := transport.Faultf(transport.FaultLink, -1, "fault word holds %d with %d ranks", w, b.m.Layout.Size)
+	if w <= uint32(b.m.Layout.Size) {
+		f = readRecord(record(b.area(int(w-1)), i), b.m.Layout.Size)
+	}
+	if !b.faults[i].CompareAndSwap(nil, &f) {
+		return *b.faults[i].Load(), true
+	}
+	return f, true
+}
+
+// close marks this rank as closed, and reports whether it was not before.
+func (b *board) close() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.closed.Swap(true)
+}
+
+// ringAll wakes every rank.
+func (b *board) ringAll() {
+	for r := range b.bells {
+		b.bells[r].Ring()
+	}
+}
 
 // A rank's status begins with the number of publications, on a line; behind it
 // lie copies of its latest calls, so that others can look back. Publication k
@@ -28,8 +145,8 @@ func statusCopy(line []byte, k uint32) []byte {
 }
 
 // publishCall publishes the call of rank r. One goroutine of that rank calls it.
-func publishCall(board []byte, h *call.Header) {
-	line := board[offStatus : offStatus+statusBytes]
+func publishCall(area []byte, h *call.Header) {
+	line := area[offStatus : offStatus+statusBytes]
 	k := loadWord(line, 0) + 1
 	if k == 0 {
 		k = statusCopies * (1 << 20) // a fresh rank has published nothing, and 2^32 calls are not nothing
@@ -40,8 +157,8 @@ func publishCall(board []byte, h *call.Header) {
 
 // readCall returns the call published last in a rank's part of the board, or the one back publications before it; false
 // when there is none, or it is overwritten.
-func readCall(board []byte, back uint32) (call.Header, bool) {
-	line := board[offStatus : offStatus+statusBytes]
+func readCall(area []byte, back uint32) (call.Header, bool) {
+	line := area[offStatus : offStatus+statusBytes]
 	for turn := 1; ; turn++ {
 		k := loadWord(line, 0)
 		if back >= k {
@@ -63,9 +180,9 @@ func readCall(board []byte, back uint32) (call.Header, bool) {
 // whole one, and only the first is elected.
 
 // record returns the memory to which a rank writes its fault for an election.
-func record(board []byte, election int) []byte {
+func record(area []byte, election int) []byte {
 	o := offRecord + election*faultBytes
-	return board[o : o+faultBytes]
+	return area[o : o+faultBytes]
 }
 
 // writeRecord writes f to a record. It is called at most once for each.

@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -70,61 +69,4 @@ func (h *heap) take(n int) (span, error) {
 // find returns the index of the used block that begins at from. The caller holds mu.
 func (h *heap) find(from int) (i int, found bool) {
 	return slices.BinarySearchFunc(h.used, from, func(u span, from int) int { return u.from - from })
-}
-
-// Alloc returns n bytes of zero memory of this rank's heap.
-func (e *Endpoint) Alloc(n int) ([]byte, error) {
-	if n <= 0 {
-		return nil, fmt.Errorf("transport: Alloc of %d bytes", n)
-	}
-	h := &e.heap
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s, err := h.take(n)
-	if err != nil {
-		return nil, err
-	}
-	b, err := e.inHeap(e.member, s.from, s.to-s.from)
-	if err == nil {
-		err = e.store.Allocate(e.heapAt(e.member)+s.from, b)
-	}
-	if err != nil {
-		i, _ := h.find(s.from)
-		h.used = slices.Delete(h.used, i, i+1)
-		return nil, err
-	}
-	return b[:n:n], nil
-}
-
-// Free releases a block that Alloc returned.
-func (e *Endpoint) Free(block []byte) error {
-	h := &e.heap
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	at, ok := e.Offset(block)
-	if !ok {
-		return errNoBlock
-	}
-	i, found := h.find(at)
-	if !found {
-		return errNoBlock
-	}
-	s := h.used[i]
-	b, err := e.inHeap(e.member, s.from, s.to-s.from)
-	if err == nil {
-		err = e.store.Deallocate(e.heapAt(e.member)+s.from, b)
-	}
-	if err == nil { // otherwise the memory may not be zero, and is lost
-		h.used = slices.Delete(h.used, i, i+1)
-	}
-	return err
-}
-
-var errNoBlock = errors.New("transport: not a block that Alloc has given out")
-
-// HasBlocks reports whether any block is allocated.
-func (e *Endpoint) HasBlocks() bool {
-	e.heap.mu.Lock()
-	defer e.heap.mu.Unlock()
-	return len(e.heap.used) > 0
 }

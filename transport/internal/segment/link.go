@@ -21,7 +21,7 @@ type end struct {
 func newEnd(e *Endpoint, k transport.Link, mem []byte, peer int) end {
 	return end{
 		e: e, link: k, mem: mem, place: e.m.fifo(k), bell: &e.bells[peer],
-		peerClosed: word(e.m.rank(e.mem, peer), offClosed),
+		peerClosed: word(e.area(peer), offClosed),
 		sync:       newRaceSync(e.m, k),
 	}
 }

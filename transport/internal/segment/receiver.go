@@ -183,7 +183,7 @@ func (r *receiver) elsewhere(at uint64, n int) ([]byte, error) {
 		in := int(at) - m.Heaps
 		member, in := in/m.Layout.HeapBytes, in%m.Layout.HeapBytes
 		if r.e.holds(in, n) {
-			return r.e.inHeap(member, in, n)
+			return r.e.window(member, in, n)
 		}
 	case at >= uint64(m.Bytes):
 		in := (int(at) - m.Bytes) % m.fifoBytes

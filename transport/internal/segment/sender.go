@@ -129,7 +129,7 @@ func (s *sender) Lend(h *call.Header, window []byte, helps bool) {
 		s.last = s.tx.PostPrivate(h, address, len(window))
 		s.remember(window)
 	} else {
-		s.last = s.tx.PostAt(h, s.e.heapOffset(window), len(window))
+		s.last = s.tx.PostAt(h, s.e.heaps.place(window), len(window))
 	}
 	s.lent = true
 }
