@@ -197,7 +197,7 @@ func TestEndpointFault(t *testing.T) {
 		}()
 		return m.drained(s)
 	})
-	fault := new(endpointFault)
+	fault := new(EndpointFault)
 	if err := <-told; !errors.As(err, &fault) && !errors.Is(err, ErrAborted) {
 		t.Errorf("told of %v", err)
 	}

@@ -53,8 +53,9 @@ func words(mem []byte) []atomic.Uint64 {
 }
 
 // stage returns the stage of leaving that the i-th rank of the host has reached.
-func (b *block) stage(i int) *atomic.Uint32 {
-	return word(b.Mem, b.Flags+i*rankBytes+ringBytes)
+func (b *block) stage(i int) *atomic.Uint64 {
+	from := b.Flags + i*rankBytes + ringBytes
+	return &words(b.Mem[from : from+blockLine])[0]
 }
 
 // The stages of a rank that leaves.

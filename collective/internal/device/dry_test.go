@@ -81,7 +81,7 @@ func (g *Group) farthest(arrays []cuda.Addr) (where kernels.Where) {
 		for i, at := range g.cfg.Slots {
 			k := &g.layout.links[i]
 			_, giver := k.giver(g.rank)
-			switch in := in(a, at, int64(g.layout.slots)*int64(g.layout.bytesOf(k))); {
+			switch in := in(a, at, int64(g.layout.Slots)*int64(g.layout.bytesOf(k))); {
 			case in && k.place == InHost:
 				where = kernels.Host
 			case in && !g.cfg.Near(giver):
@@ -166,17 +166,17 @@ func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, fir
 		}
 		shape.Plans = append(shape.Plans, p)
 	}
-	var given [places][]cuda.Addr // by rank
+	var given [Places][]cuda.Addr // by rank
 	for r := range size {
-		l, err := newLayout(shape, r)
+		l, err := NewLayout(shape, r)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if d.flags == nil {
-			d.flags = make([]byte, l.flagBytes())
+			d.flags = make([]byte, l.FlagBytes())
 			l.begin(d.flags, first)
 			for p := range given {
-				for _, n := range l.given[p] {
+				for _, n := range l.Given[p] {
 					given[p] = append(given[p], d.alloc(int(n)))
 				}
 			}
@@ -207,12 +207,9 @@ func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, fir
 // slotsOf returns the addresses of the slots that the layout's rank sees, by link, if those that a rank gives in a
 // place begin at the address that at returns.
 func slotsOf(l *Layout, at func(p Place, src int) cuda.Addr) []cuda.Addr {
-	slots := make([]cuda.Addr, len(l.links))
-	for i := range l.links {
-		if k := &l.links[i]; k.place != Relayed && k.seen[l.rank] {
-			slots[i] = at(k.giver(l.rank)) + cuda.Addr(k.at)
-		}
-	}
+	slots, _ := l.Addresses(func(p Place, src, from, _ int) (cuda.Addr, error) {
+		return at(p, src) + cuda.Addr(from), nil
+	})
 	return slots
 }
 

@@ -25,7 +25,7 @@ type Group struct {
 	scratch scratch
 	pinned  *cuda.Pinned[uint8] // slots of relayed links; nil: there is none
 	events  []*cuda.Event       // that free closes
-	alone   error               // why calls stay on their own streams, where the queues of the device are to blame
+	Alone   error               // why calls stay on their own streams, where the queues of the device are to blame
 	caller  lineup              // the stream of the latest call, nil before there is one
 
 	relay *relay // nil where no link is relayed
@@ -62,7 +62,7 @@ func (g *Group) reset() {
 		k.highest[1].Store(first)
 		k.at = g.cfg.Slots[i]
 		if g.layout.links[i].Src == g.rank {
-			k.filled = make([][]reading, g.layout.slots)
+			k.filled = make([][]reading, g.layout.Slots)
 		}
 	}
 }

@@ -18,7 +18,7 @@ type hello struct {
 // checkPlaces checks the places that ranks report for the slots of their links, by receiver and sender.
 func checkPlaces(all [][]Place) error {
 	for r, of := range all {
-		if len(of) != len(all) || of[r] != Relayed || slices.Min(of) < 0 || slices.Max(of) >= places {
+		if len(of) != len(all) || of[r] != Relayed || slices.Min(of) < 0 || slices.Max(of) >= Places {
 			return fmt.Errorf("rank %d says that slots of its links are in the places %v", r, of)
 		}
 	}
@@ -31,9 +31,9 @@ const (
 	maxStaging   = 512 << 20
 )
 
-// StagingBytes returns the staging memory of every rank, by the memory of the ranks' devices and the number of ranks
+// stagingBytes returns the staging memory of every rank, by the memory of the ranks' devices and the number of ranks
 // that share one.
-func StagingBytes(all []hello) int64 {
+func stagingBytes(all []hello) int64 {
 	least := int64(maxStaging)
 	for _, h := range all {
 		sharing := int64(0)

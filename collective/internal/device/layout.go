@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -32,22 +33,23 @@ const (
 	InHost                // memory that both ranks share, and both their devices see
 	InReader              // the receiver's device, whose memory the sender's device writes
 	Relayed               // pinned memory at both ends, with a transport.Endpoint in between
-	places
+	Places
 )
 
 // Layout holds the places of all memory that ranks share: slots in the staging memory of their devices and in that of a
 // host, and flags in the segment of a host. It is a pure function of a Shape, and never changes.
 type Layout struct {
-	size      int
-	slots     int
-	slotBytes int
-	hostBytes int             // of a slot in the memory of a host
-	messages  int             // the lane of messages: that behind those of plans
-	links     []link          // by lane, source, destination
-	given     [places][]int64 // by place and rank: bytes of the slots it gives; relayed: of this rank alone
-	seen      [places][]int64 // by place and rank: bytes of the slots that its device sees; pinned where not in a device
-	plans     []schedule
-	rank      int
+	Slots     int             // of a link
+	SlotBytes int             // of a slot elsewhere than in the memory of a host
+	HostBytes int             // of a slot there
+	Given     [Places][]int64 // by place and rank: bytes of the slots it gives; relayed: of this rank alone
+	Seen      [Places][]int64 // by place and rank: bytes of the slots that its device sees; pinned where not in a device
+
+	size     int
+	messages int    // the lane of messages: that behind those of plans
+	links    []link // by lane, source, destination
+	plans    []schedule
+	rank     int
 }
 
 // link is one FIFO between two ranks' devices.
@@ -88,10 +90,10 @@ const flagLine = 64
 // not zero when one of its ranks has aborted.
 const flagHead = 4096
 
-// newLayout lays out the links that the plans of s need, as rank sees them: all
+// NewLayout lays out the links that the plans of s need, as rank sees them: all
 // ranks come to the same places.
-func newLayout(s Shape, rank int) (*Layout, error) {
-	l := &Layout{slots: s.Slots, slotBytes: s.SlotBytes, hostBytes: min(s.SlotBytes, hostSlot), rank: rank}
+func NewLayout(s Shape, rank int) (*Layout, error) {
+	l := &Layout{Slots: s.Slots, SlotBytes: s.SlotBytes, HostBytes: min(s.SlotBytes, hostSlot), rank: rank}
 	l.size = s.Plans[0].Size
 	for _, p := range s.Plans {
 		linkOf := lanesOf(p)
@@ -142,9 +144,9 @@ func (l *Layout) followed() {
 // slotOf returns how many bytes a slot in a place has.
 func (l *Layout) slotOf(p Place) int {
 	if p == InHost {
-		return l.hostBytes
+		return l.HostBytes
 	}
-	return l.slotBytes
+	return l.SlotBytes
 }
 
 // bytesOf returns the number of bytes of a slot of a link: those of messages, which have many links, are smaller.
@@ -158,18 +160,18 @@ func (l *Layout) bytesOf(k *link) int {
 
 // place gives every link that lends its slots.
 func (l *Layout) place() {
-	for p := range l.given {
-		l.given[p], l.seen[p] = make([]int64, l.size), make([]int64, l.size)
+	for p := range l.Given {
+		l.Given[p], l.Seen[p] = make([]int64, l.size), make([]int64, l.size)
 	}
 	for i := range l.links {
 		k := &l.links[i]
-		n := int64(l.slots) * int64(l.bytesOf(k))
+		n := int64(l.Slots) * int64(l.bytesOf(k))
 		for r := range k.seen {
-			l.seen[k.place][r] += n
+			l.Seen[k.place][r] += n
 		}
 		if p, r := k.giver(l.rank); k.seen[r] {
-			k.at = l.given[p][r]
-			l.given[p][r] += n
+			k.at = l.Given[p][r]
+			l.Given[p][r] += n
 		}
 	}
 }
@@ -177,15 +179,15 @@ func (l *Layout) place() {
 // grain is the unit of the size of slots that were made smaller.
 const grain = 4 << 10
 
-// fit makes the slots smaller where those of a rank would take more staging memory than budget, or too much of the
+// Fit makes the slots smaller where those of a rank would take more staging memory than budget, or too much of the
 // host's memory.
-func (l *Layout) fit(budget int64) {
-	shrink(&l.slotBytes, slices.Max(l.given[InDevice]), budget)
+func (l *Layout) Fit(budget int64) {
+	shrink(&l.SlotBytes, slices.Max(l.Given[InDevice]), budget)
 	l.place()
-	shrink(&l.slotBytes, slices.Max(l.seen[Relayed]), maxRelayed)
-	l.hostBytes = min(l.hostBytes, l.slotBytes)
+	shrink(&l.SlotBytes, slices.Max(l.Seen[Relayed]), maxRelayed)
+	l.HostBytes = min(l.HostBytes, l.SlotBytes)
 	l.place()
-	shrink(&l.hostBytes, slices.Max(l.seen[InHost]), maxPinned)
+	shrink(&l.HostBytes, slices.Max(l.Seen[InHost]), maxPinned)
 	l.place()
 }
 
@@ -207,16 +209,30 @@ func (l *Layout) find(k transport.Link) int {
 	return i
 }
 
-// StagingBytes returns how much device memory rank r has to give: one
-// allocation, which the ranks that read it map. It may be 0.
-func (l *Layout) StagingBytes(r int) int64 { return l.given[InDevice][r] }
+// Addresses returns where the device of the layout's rank sees the slots of every link, 0 where it does not, or where
+// they are relayed. see returns where it sees n bytes of those that a rank gives in a place, from byte at on.
+func (l *Layout) Addresses(see func(p Place, giver, at, n int) (cuda.Addr, error)) ([]cuda.Addr, error) {
+	slots := make([]cuda.Addr, len(l.links))
+	for i := range l.links {
+		k := &l.links[i]
+		if k.place == Relayed || !k.seen[l.rank] {
+			continue
+		}
+		p, giver := k.giver(l.rank)
+		var err error
+		if slots[i], err = see(p, giver, int(k.at), l.Slots*l.bytesOf(k)); err != nil {
+			return nil, err
+		}
+	}
+	return slots, nil
+}
 
-// flagBytes returns the size of the flag segment of a host, a multiple of 4096.
+// FlagBytes returns the size of the flag segment of a host, a multiple of 4096.
 // It is the same for every host, and zero memory when the first rank uses it.
-func (l *Layout) flagBytes() int { return (flagHead + 4*flagLine*len(l.links) + 4095) &^ 4095 }
+func (l *Layout) FlagBytes() int { return (flagHead + 4*flagLine*len(l.links) + 4095) &^ 4095 }
 
-// relays reports whether a link of any rank needs a transport.Endpoint. Its slots are those of this Layout.
-func (l *Layout) relays() bool {
+// Relays reports whether a link of any rank needs a transport.Endpoint. Its slots are those of this Layout.
+func (l *Layout) Relays() bool {
 	return slices.ContainsFunc(l.links, func(k link) bool { return k.place == Relayed })
 }
 

@@ -41,25 +41,25 @@ func served(t *testing.T, name string, place func(src, dst int) Place) Shape {
 func TestPinnedBytes(t *testing.T) {
 	s := served(t, "pcie8", func(int, int) Place { return InHost })
 	for rank := range s.Plans[0].Size {
-		l, err := newLayout(s, rank)
+		l, err := NewLayout(s, rank)
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.fit(planner.DefaultStagingBytes)
-		b := block{Flags: l.flagBytes(), Given: l.given[InHost]}
-		pins, relayed := l.seen[InHost][rank]+int64(b.slotsAt(0)), int64(0)
+		l.Fit(planner.DefaultStagingBytes)
+		b := block{Flags: l.FlagBytes(), Given: l.Given[InHost]}
+		pins, relayed := l.Seen[InHost][rank]+int64(b.slotsAt(0)), int64(0)
 		for _, k := range l.links {
 			if (k.Src == rank || k.Dst == rank) && k.Lane != l.messages { // which came later
-				relayed += int64(l.slots) * int64(l.slotBytes)
+				relayed += int64(l.Slots) * int64(l.SlotBytes)
 			}
 		}
 		t.Logf("rank %d pins %.1f MiB for slots of %d bytes; %.1f MiB were pinned to relay; the host gives %.1f MiB", rank,
-			float64(pins)/(1<<20), l.hostBytes, float64(relayed)/(1<<20), float64(b.bytes())/(1<<20))
+			float64(pins)/(1<<20), l.HostBytes, float64(relayed)/(1<<20), float64(b.bytes())/(1<<20))
 		if pins > 64<<20 {
 			t.Errorf("rank %d pins %d bytes", rank, pins)
 		}
-		if l.StagingBytes(rank) != 0 || l.relays() {
-			t.Errorf("rank %d gives %d bytes of device memory, relays %v", rank, l.StagingBytes(rank), l.relays())
+		if l.Given[InDevice][rank] != 0 || l.Relays() {
+			t.Errorf("rank %d gives %d bytes of device memory, relays %v", rank, l.Given[InDevice][rank], l.Relays())
 		}
 	}
 }
@@ -76,11 +76,11 @@ func TestSlotsByPlan(t *testing.T) {
 		}
 		return InHost
 	}
-	l, err := newLayout(Shape{Plans: []*plan.Plan{one, all}, Slots: 4, SlotBytes: 4 << 20, Place: place}, 3)
+	l, err := NewLayout(Shape{Plans: []*plan.Plan{one, all}, Slots: 4, SlotBytes: 4 << 20, Place: place}, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.fit(planner.DefaultStagingBytes)
+	l.Fit(planner.DefaultStagingBytes)
 	group := &Group{layout: l, links: make([]state, len(l.links))}
 	for i, want := range []int64{4 << 20, hostSlot} {
 		c := &Call{Chunks: plan.Chunks{Min: 8 << 20}, Work: kernel.Work{DType: kernel.Float32}}
@@ -118,13 +118,13 @@ func TestRelayedBytes(t *testing.T) {
 		return InDevice
 	}}
 	for _, rank := range []int{0, n - 1} {
-		l, err := newLayout(s, rank)
+		l, err := NewLayout(s, rank)
 		if err != nil {
 			t.Fatal(err)
 		}
-		wide := l.given[Relayed][rank]
-		l.fit(planner.DefaultStagingBytes)
-		if got := l.given[Relayed][rank]; wide <= maxRelayed || got > maxRelayed || got < maxRelayed/2 {
+		wide := l.Given[Relayed][rank]
+		l.Fit(planner.DefaultStagingBytes)
+		if got := l.Given[Relayed][rank]; wide <= maxRelayed || got > maxRelayed || got < maxRelayed/2 {
 			t.Errorf("rank %d pins %d bytes, %d before", rank, got, wide)
 		}
 	}

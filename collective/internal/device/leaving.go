@@ -131,7 +131,7 @@ const (
 
 // leave publishes that this rank has reached a stage, and waits until the other ranks of its host have, or those that
 // remain after a failure. It reports whether they did.
-func (d *Session) leave(stage uint32) bool {
+func (d *Session) leave(stage uint64) bool {
 	if d.block.Mem == nil {
 		return true
 	}

@@ -98,7 +98,7 @@ func start(t *testing.T, plans []*plan.Plan, h how) *machine {
 	layouts := make([]*Layout, n)
 	staging := make([]cuda.Addr, n)
 	for r, d := range m.devices {
-		l, err := newLayout(shape, r)
+		l, err := NewLayout(shape, r)
 		m.must(err)
 		layouts[r] = l
 		if _, ok := m.loaded[d]; !ok {
@@ -107,12 +107,12 @@ func start(t *testing.T, plans []*plan.Plan, h how) *machine {
 			m.loaded[d] = k
 			m.free = append(m.free, k.Close)
 		}
-		s, err := cuda.Alloc[uint8](d, int(l.StagingBytes(r)))
+		s, err := cuda.Alloc[uint8](d, int(l.Given[InDevice][r]))
 		m.must(err)
 		m.staging, staging[r] = append(m.staging, s), s.Addr()
 		m.free = append(m.free, s.Free)
 		m.hosted = append(m.hosted, nil)
-		if n := l.given[InHost][r]; n > 0 {
+		if n := l.Given[InHost][r]; n > 0 {
 			m.hosted[r], err = cuda.AllocPinned[uint8](d, int(n))
 			m.must(err)
 			m.free = append(m.free, m.hosted[r].Free)
@@ -126,13 +126,13 @@ func start(t *testing.T, plans []*plan.Plan, h how) *machine {
 		}
 	}
 	for range hosts {
-		p, err := cuda.AllocPinned[uint8](m.devices[0], layouts[0].flagBytes())
+		p, err := cuda.AllocPinned[uint8](m.devices[0], layouts[0].FlagBytes())
 		m.must(err)
 		layouts[0].begin(p.Host(), h.first)
 		m.flags = append(m.flags, p)
 		m.free = append(m.free, p.Free)
 	}
-	if layouts[0].relays() {
+	if layouts[0].Relays() {
 		layout := transport.Layout{Size: n, Slots: h.slots, SlotBytes: h.slotBytes}
 		m.eps = testutil.Links(t, n, func(w *testutil.World) (transport.Endpoint, error) {
 			return shm.Connect(t.Context(), shm.Config{Rank: w.Rank(), Layout: layout, Key: make([]byte, shm.KeyBytes),

@@ -10,18 +10,18 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// Message is a message that this rank sends to another one, or receives from it. Messages have links of their own, as
-// the ranks of others do not know when they come.
-type Message struct {
-	Buffer
+// Transfer is one direction of an Exchange: the message that this rank sends to another one, or receives from it.
+// Messages have links of their own, as the ranks of others do not know when they come.
+type Transfer struct {
+	Addr   cuda.Addr
 	Peer   int
-	Header call.Header // the same at both ends; Exchange of a Session sets it
+	Header call.Header // the same at both ends, with the length
 }
 
 // Exchange puts the sending of out and the receiving of in, of which either may be nil, behind the work of s, as
 // Enqueue does with a call. A chunk is sent before the one of the same number is received: so ranks that do this in a
 // circle wait for no chunk that waits for theirs. A message of a rank to itself is copied.
-func (g *Group) Exchange(s *cuda.Stream, t kernel.DType, out, in *Message) error {
+func (g *Group) Exchange(s *cuda.Stream, t kernel.DType, out, in *Transfer) error {
 	p, c := schedule{}, Call{Work: kernel.Work{DType: t}}
 	if out != nil && out.Peer == g.rank {
 		c.In, c.Out, c.Header = out.Addr, in.Addr, out.Header
@@ -54,16 +54,16 @@ func (g *Group) relayed(peer int, sends bool) int {
 	return g.layout.message(peer, g.rank)
 }
 
-// waits reports whether the messages for a rank of another host, or those from it, wait for that: the device has filled
+// AwaitsPeer reports whether the messages for a rank of another host, or those from it, wait for that: the device has filled
 // slots that are not sent, or read all that has come. Else they wait for this rank's device.
-func (g *Group) waits(peer int, sends bool) bool {
+func (g *Group) AwaitsPeer(peer int, sends bool) bool {
 	filled, _ := g.flag(g.relayed(peer, sends), false)
 	read, _ := g.flag(g.relayed(peer, sends), true)
 	return (filled.Load() != read.Load()) == sends
 }
 
-// movedAt returns when something was last sent to, or came from, a rank of another host in messages, or since.
-func (g *Group) movedAt(peer int, sends bool, since time.Time) time.Time {
+// MovedAt returns when something was last sent to, or came from, a rank of another host in messages, or since.
+func (g *Group) MovedAt(peer int, sends bool, since time.Time) time.Time {
 	if at := time.Unix(0, g.relay.ends[g.relayed(peer, sends)].moved.Load()); at.After(since) {
 		return at
 	}
@@ -74,7 +74,7 @@ func (g *Group) movedAt(peer int, sends bool, since time.Time) time.Time {
 const whole = 1 << 32
 
 // carry adds a lane for m, with a step to be set, and returns its use of its link.
-func (p *schedule) carry(l *Layout, m *Message, src, dst int) use {
+func (p *schedule) carry(l *Layout, m *Transfer, src, dst int) use {
 	i, n := l.message(src, dst), len(p.lanes)
 	p.lanes = append(p.lanes, lane{upTo: whole, widest: whole, message: m, uses: []linkUses{{i, 1, 1}}})
 	p.batches = append(p.batches, batch{steps: []todo{{lane: n}}, stream: n})

@@ -24,7 +24,7 @@ func FuzzDeviceMessages(f *testing.F) {
 		var greeting hello
 		if strict.Unmarshal(data, &greeting) == nil {
 			within(t, &greeting.Probe.Memory, peers.CheckBytes)
-			if StagingBytes([]hello{greeting, greeting}) > maxStaging {
+			if stagingBytes([]hello{greeting, greeting}) > maxStaging {
 				t.Error("too much staging memory")
 			}
 		}

@@ -62,10 +62,11 @@ func (d *Session) compareMessages(i, r int) (same bool) {
 }
 
 // enter numbers and notes a message, before the other end can see anything of it.
-func (d *Session) enter(m *Message, sends bool) pending {
+func (d *Session) enter(m *Message, t kernel.DType, sends bool) pending {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	p := pending{peer: m.Peer, sends: sends, to: fmt.Sprintf(" from rank %d", m.Peer), lacks: "send it", header: m.Header}
+	p := pending{peer: m.Peer, sends: sends, to: fmt.Sprintf(" from rank %d", m.Peer), lacks: "send it",
+		header: engine.DeviceMessage(t, uint64(m.Count))}
 	if m.Peer == d.c.Rank {
 		return p // no other rank takes part in it
 	}
@@ -74,12 +75,11 @@ func (d *Session) enter(m *Message, sends bool) pending {
 		p.to, p.lacks, number = fmt.Sprintf(" to rank %d", m.Peer), "receive it", &d.sent[m.Peer]
 	}
 	*number++
-	m.Header.Seq = *number
-	p.header = m.Header
+	p.header.Seq = *number
 	if i := slices.Index(d.local, m.Peer); i >= 0 {
 		mine := d.block.notes(d.mine, i)
-		mine.ring(sends).put(&m.Header)
-		mine.count(sends).Store(m.Header.Seq)
+		mine.ring(sends).put(&p.header)
+		mine.count(sends).Store(p.header.Seq)
 		if !sends {
 			d.compareMessages(i, m.Peer)
 		}
@@ -96,18 +96,26 @@ func (d *Session) roomFor(m *Message) bool {
 	return i < 0 || d.sent[m.Peer]-d.block.notes(i, d.mine).same().Load() < MaxCalls
 }
 
+// Message is a message that this rank sends to another one, or receives from it.
+type Message struct {
+	Buffer
+	Peer int
+}
+
 // Exchange puts messages, either of which may be nil, behind the work of a stream, as Enter does with a call.
 func (d *Session) Exchange(s *cuda.Stream, t kernel.DType, out, in *Message) error {
+	var transfers [2]*Transfer
 	for i, m := range []*Message{in, out} {
 		if m == nil {
 			continue
 		}
-		m.Header = engine.DeviceMessage(t, uint64(m.Count))
-		if err := d.begins(d.enter(m, i == 1)); err != nil {
+		p := d.enter(m, t, i == 1)
+		if err := d.begins(p); err != nil {
 			return err
 		}
+		transfers[i] = &Transfer{Addr: m.Addr, Peer: m.Peer, Header: p.header}
 	}
-	if err := d.group.Exchange(s, t, out, in); err != nil {
+	if err := d.group.Exchange(s, t, transfers[1], transfers[0]); err != nil {
 		return err
 	}
 	return d.entered(s)

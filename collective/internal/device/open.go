@@ -34,7 +34,7 @@ func (s *scratch) at(track, what int) cuda.Addr {
 
 // plan determines the memory that the tracks of all programs need, and returns its size in bytes.
 func (s *scratch) plan(l *Layout) int64 {
-	s.chunk = int64(l.slotBytes)
+	s.chunk = int64(l.SlotBytes)
 	chunks := 0
 	need := func(track, what int) {
 		for len(s.places) <= track {
@@ -65,12 +65,12 @@ func (s *scratch) plan(l *Layout) int64 {
 // relay meet, and lets their counters begin.
 func (g *Group) pin() (err error) {
 	l := g.layout
-	n := int(l.given[Relayed][g.rank])
+	n := int(l.Given[Relayed][g.rank])
 	if n == 0 {
 		return nil
 	}
 	if g.pinned, err = cuda.AllocPinned[uint8](g.cfg.Device, n); err != nil {
-		return fmt.Errorf("relayed links of %d slots of %d bytes: %w; smaller or fewer slots need less", l.slots, l.slotBytes,
+		return fmt.Errorf("relayed links of %d slots of %d bytes: %w; smaller or fewer slots need less", l.Slots, l.SlotBytes,
 			err)
 	}
 	for i := range l.links {
@@ -78,7 +78,7 @@ func (g *Group) pin() (err error) {
 		if k.place != Relayed || !k.seen[g.rank] {
 			continue
 		}
-		g.links[i].pinned, g.links[i].at = g.pinned.Host()[k.at:][:l.slots*l.bytesOf(k)], g.pinned.Addr()+cuda.Addr(k.at)
+		g.links[i].pinned, g.links[i].at = g.pinned.Host()[k.at:][:l.Slots*l.bytesOf(k)], g.pinned.Addr()+cuda.Addr(k.at)
 		for _, isReleased := range []bool{false, true} {
 			host, _ := g.flag(i, isReleased)
 			host.Store(g.cfg.First)
@@ -110,7 +110,7 @@ func (g *Group) open() error {
 	waiting, err := g.cfg.Device.NewWaitingStreams(min(cmp.Or(g.cfg.Streams, defaultStreams), streams))
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		g.alone, err = err, nil
+		g.Alone, err = err, nil
 	case len(waiting) == 1: // calls go apart on two or more, and another Group has use for the queue
 		err, waiting = waiting[0].Close(), nil
 	}

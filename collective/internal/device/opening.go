@@ -162,7 +162,7 @@ func (o *opening) plan() error {
 		options.Given = g.Unbound()
 		o.Given = options.Given
 	}
-	mine, err := o.layOut(planner.Machine{Device: true, StagingBytes: StagingBytes(o.all)}, options)
+	mine, err := o.layOut(planner.Machine{Device: true, StagingBytes: stagingBytes(o.all)}, options)
 	all, err := swap(o.ctx, o.w, mine, err)
 	if err != nil {
 		return err
@@ -181,18 +181,18 @@ func (o *opening) layOut(m planner.Machine, options planner.Options) (mine strin
 		return mine, err
 	}
 	slots, slotBytes := o.Plans.Planner.Slots()
-	o.layout, err = newLayout(Shape{Plans: plans, Slots: slots, SlotBytes: slotBytes,
+	o.layout, err = NewLayout(Shape{Plans: plans, Slots: slots, SlotBytes: slotBytes,
 		Messages: o.Plans.Planner.HasPairs(),
 		Place:    func(src, dst int) Place { return o.Places[dst][src] }}, o.c.Rank)
 	if err != nil {
 		return mine, err
 	}
-	o.layout.fit(m.StagingBytes)
+	o.layout.Fit(m.StagingBytes)
 	digest := sha256.New()
 	for _, p := range plans {
 		fmt.Fprintln(digest, p.Digest())
 	}
-	fmt.Fprintln(digest, slots, o.layout.slotBytes, o.layout.hostBytes, o.Places)
+	fmt.Fprintln(digest, slots, o.layout.SlotBytes, o.layout.HostBytes, o.Places)
 	return hex.EncodeToString(digest.Sum(nil)[:8]), nil
 }
 
@@ -205,11 +205,11 @@ type offering struct {
 // share allocates the memory that the other ranks use.
 func (o *opening) share() (err error) {
 	var mine offering
-	o.block = block{Flags: o.layout.flagBytes(), Endpoint: o.c.Setup.Endpoint}
+	o.block = block{Flags: o.layout.FlagBytes(), Endpoint: o.c.Setup.Endpoint}
 	for _, r := range o.local {
-		o.block.Given = append(o.block.Given, o.layout.given[InHost][r])
+		o.block.Given = append(o.block.Given, o.layout.Given[InHost][r])
 	}
-	if n := o.layout.StagingBytes(o.c.Rank); n > 0 {
+	if n := o.layout.Given[InDevice][o.c.Rank]; n > 0 {
 		if o.staging, err = peers.AllocBlocks(o.Device, n); err == nil {
 			mine.Staging, err = peers.OfferOf(o.Device, o.staging.Addr())
 		}
@@ -224,24 +224,23 @@ func (o *opening) share() (err error) {
 // attach maps the memory that the other ranks share, as far as the device fills or reads it: host memory that it sees
 // is pinned.
 func (o *opening) attach() error {
-	l := o.layout
-	o.slots = make([]cuda.Addr, len(l.links))
 	err := o.block.attach(o.Device, o.local[0], o.shared[o.local[0]].Block)
 	staging := make([]cuda.Addr, o.c.Size) // by rank: where the device sees it
 	staging[o.c.Rank] = o.staging.Addr()
-	for i := range l.links {
-		k := &l.links[i]
-		switch p, from := k.giver(o.c.Rank); {
-		case err != nil || !k.seen[o.c.Rank]:
-		case p == InHost:
-			at := o.block.slotsAt(slices.Index(o.local, from)) + int(k.at)
-			o.slots[i], err = o.block.register(o.Device, at, at+l.slots*l.bytesOf(k))
-		case p == InDevice:
-			if staging[from] == 0 {
-				staging[from], err = o.mapStaging(from)
+	if err == nil {
+		o.slots, err = o.layout.Addresses(func(p Place, giver, at, n int) (cuda.Addr, error) {
+			if p == InHost {
+				at += o.block.slotsAt(slices.Index(o.local, giver))
+				return o.block.register(o.Device, at, at+n)
 			}
-			o.slots[i] = staging[from] + cuda.Addr(k.at)
-		}
+			if staging[giver] == 0 {
+				var err error
+				if staging[giver], err = o.mapStaging(giver); err != nil {
+					return 0, err
+				}
+			}
+			return staging[giver] + cuda.Addr(at), nil
+		})
 	}
 	_, err = swap(o.ctx, o.w, struct{}{}, err)
 	return err
@@ -249,7 +248,7 @@ func (o *opening) attach() error {
 
 // mapStaging maps the staging memory of rank r.
 func (o *opening) mapStaging(r int) (cuda.Addr, error) {
-	at, m, err := o.shared[r].Staging.Open(o.Device, o.layout.StagingBytes(r))
+	at, m, err := o.shared[r].Staging.Open(o.Device, o.layout.Given[InDevice][r])
 	if err != nil {
 		return 0, fmt.Errorf("staging memory of rank %d: %w", r, err)
 	}
@@ -259,11 +258,11 @@ func (o *opening) mapStaging(r int) (cuda.Addr, error) {
 
 // connect opens the links that are relayed.
 func (o *opening) connect() error {
-	if !o.layout.relays() {
+	if !o.layout.Relays() {
 		return nil
 	}
 	ep, err := o.c.OpenLinks(o.ctx, "opening the devices", "devices", transport.Layout{
-		Size: o.c.Size, Slots: o.layout.slots, SlotBytes: o.layout.slotBytes,
+		Size: o.c.Size, Slots: o.layout.Slots, SlotBytes: o.layout.SlotBytes,
 	})
 	if err != nil {
 		return fmt.Errorf("links through the hosts: %w", err)
@@ -281,9 +280,9 @@ func (o *opening) start() error {
 		Flags: o.block.Mem[:o.block.Flags], FlagsAddr: o.block.Addr(),
 		Endpoint: o.relay, Failed: o.groupFailed, Look: o.look,
 	})
-	if err == nil && o.group.alone != nil && o.c.Setup.World.Setting("verbose") != "" {
+	if err == nil && o.group.Alone != nil && o.c.Setup.World.Setting("verbose") != "" {
 		o.c.Setup.Config.Note(fmt.Sprintf("treerun: rank %d: calls stay on their own streams: %v\n", o.c.Rank,
-			o.group.alone))
+			o.group.Alone))
 	}
 	_, err = swap(o.ctx, o.w, struct{}{}, err)
 	return err
@@ -293,8 +292,8 @@ func (o *opening) start() error {
 func (d *Session) explain(l *Layout) string {
 	mib := func(n int64) float64 { return float64(n) / (1 << 20) }
 	text := fmt.Sprintf("treerun: devices of %d ranks (%s), %d slots of %d bytes per link, %d in host memory; on rank %d "+
-		"%.1f MiB of device memory, %.1f MiB of the host's pinned\n", d.c.Size, d.Device.Name(), l.slots, l.slotBytes,
-		l.hostBytes, d.c.Rank, mib(l.StagingBytes(d.c.Rank)), mib(l.seen[InHost][d.c.Rank]+l.seen[Relayed][d.c.Rank]))
+		"%.1f MiB of device memory, %.1f MiB of the host's pinned\n", d.c.Size, d.Device.Name(), l.Slots, l.SlotBytes,
+		l.HostBytes, d.c.Rank, mib(l.Given[InDevice][d.c.Rank]), mib(l.Seen[InHost][d.c.Rank]+l.Seen[Relayed][d.c.Rank]))
 	if d.c.Size == 1 {
 		return text
 	}

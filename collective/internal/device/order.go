@@ -35,7 +35,7 @@ type lane struct {
 	widest     uint64 // that of the widest lane
 	part       int
 	uses       []linkUses
-	message    *Message // that is all it moves, else nil
+	message    *Transfer // that is all it moves, else nil
 }
 
 // linkUses holds the number of payloads that a link carries per chunk, and the number of its slots filled for them:
@@ -260,7 +260,7 @@ func (o *sorter) ready(t *runner) bool {
 		}
 	}
 	for _, g := range o.groups(t, s) {
-		if n := int(g[0].written) - o.l.slots; n >= 0 && g[0].unread[n] > 0 {
+		if n := int(g[0].written) - o.l.Slots; n >= 0 && g[0].unread[n] > 0 {
 			return false
 		}
 	}
@@ -315,7 +315,7 @@ func (o *sorter) level(t *runner, s *engine.Fused, groups [][]*line) int {
 		}
 	}
 	for _, g := range groups {
-		if n := int(g[0].written) - o.l.slots; n >= 0 {
+		if n := int(g[0].written) - o.l.Slots; n >= 0 {
 			after = max(after, g[0].read[n])
 		}
 	}

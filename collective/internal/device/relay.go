@@ -128,7 +128,7 @@ func (r *relay) serve(q *queue, move func(link int, j *job) (bool, error)) {
 		for _, link := range q.links {
 			due, ok, err := r.one(q, link, move)
 			if err != nil {
-				r.g.failed(&linkError{Rank: r.g.rank, Peer: r.ends[link].peer, Err: err})
+				r.g.failed(&LinkError{Rank: r.g.rank, Peer: r.ends[link].peer, Err: err})
 				return
 			}
 			busy, moved = busy || due, moved || ok
@@ -137,7 +137,7 @@ func (r *relay) serve(q *queue, move func(link int, j *job) (bool, error)) {
 		case moved:
 			idle.Moved()
 		case ok && busy:
-			r.g.failed(&endpointFault{f})
+			r.g.failed(&EndpointFault{f})
 			return
 		case busy:
 			idle.Pause()
@@ -152,26 +152,26 @@ func (r *relay) serve(q *queue, move func(link int, j *job) (bool, error)) {
 	}
 }
 
-// linkError reports that a relayed link has failed, and the cause: the error of the Endpoint, or a *Mismatch.
-type linkError struct {
+// LinkError reports that a relayed link has failed, and the cause: the error of the Endpoint, or a *Mismatch.
+type LinkError struct {
 	Rank, Peer int
 	Err        error
 }
 
 // Error names both ranks.
-func (e *linkError) Error() string {
+func (e *LinkError) Error() string {
 	return fmt.Sprintf("device: rank %d: relaying with rank %d: %v", e.Rank, e.Peer, e.Err)
 }
 
 // Unwrap returns the reason.
-func (e *linkError) Unwrap() error { return e.Err }
+func (e *LinkError) Unwrap() error { return e.Err }
 
-// endpointFault is the fault of Config.Endpoint, which another rank may have
+// EndpointFault is the fault of Config.Endpoint, which another rank may have
 // reported.
-type endpointFault struct{ transport.Fault }
+type EndpointFault struct{ transport.Fault }
 
 // Error returns the fault's text.
-func (f *endpointFault) Error() string { return "device: " + f.Text }
+func (f *EndpointFault) Error() string { return "device: " + f.Text }
 
 // one moves a payload of link, if one is due and can be.
 func (r *relay) one(q *queue, link int, move func(link int, j *job) (bool, error)) (due, moved bool, err error) {
@@ -200,7 +200,7 @@ func (r *relay) window(link int, j *job) []byte {
 	e := &r.ends[link]
 	_, n := j.span.chunk((e.done - j.first) / j.each)
 	size := r.g.layout.bytesOf(&r.g.layout.links[link])
-	slot := int(e.done % uint32(r.g.layout.slots))
+	slot := int(e.done % uint32(r.g.layout.Slots))
 	return r.g.links[link].pinned[slot*size:][:max(n, 0)]
 }
 
@@ -228,7 +228,7 @@ func (r *relay) send(link int, j *job) (bool, error) {
 // receive publishes a payload of the transport to the device, once there is room.
 func (r *relay) receive(link int, j *job) (bool, error) {
 	e := &r.ends[link]
-	slots := uint32(r.g.layout.slots)
+	slots := uint32(r.g.layout.Slots)
 	if !r.g.reached(link, true, e.done+1-slots) {
 		return false, nil
 	}

@@ -253,9 +253,9 @@ func (d *Session) groupFailed(err error) {
 // hosts, false where err is none of that: the cause is another rank then, or the
 // network, and not this rank's device.
 func (d *Session) relayFault(err error, during string) (f transport.Fault, is bool) {
-	var told *endpointFault
+	var told *EndpointFault
 	var calls *Mismatch
-	var link *linkError
+	var link *LinkError
 	var driver *cuda.Error
 	switch c := d.c; {
 	case errors.As(err, &driver):
@@ -347,7 +347,7 @@ func (d *Session) awaits(p *pending, r int) bool {
 		return false
 	}
 	if i < 0 {
-		return d.group.waits(r, p.sends)
+		return d.group.AwaitsPeer(r, p.sends)
 	}
 	return d.block.notes(i, d.mine).count(!p.sends).Load() < p.header.Seq
 }
@@ -390,7 +390,7 @@ func (d *Session) publish(wait *waits.Wait) {
 		return
 	}
 	if p.peer >= 0 && !slices.Contains(d.local, p.peer) {
-		p.since = d.group.movedAt(p.peer, p.sends, p.since)
+		p.since = d.group.MovedAt(p.peer, p.sends, p.since)
 	}
 	if stalled := wait.Publish(p.String(), p.since, late); stalled != nil {
 		d.c.Abort(transport.Fault{Kind: transport.FaultStalled, Rank: wait.InComm(stalled.Rank), Text: stalled.Error()})

@@ -92,7 +92,7 @@ func TestFinalsShareALaunch(t *testing.T) {
 		t.Fatal(err)
 	}
 	for r := range n {
-		l, err := newLayout(Shape{Plans: []*plan.Plan{p}, Slots: 4, SlotBytes: 4096,
+		l, err := NewLayout(Shape{Plans: []*plan.Plan{p}, Slots: 4, SlotBytes: 4096,
 			Place: func(src, dst int) Place { return InDevice }}, r)
 		if err != nil {
 			t.Fatal(err)

@@ -14,7 +14,7 @@ func (g *Group) seqs(u *use, j uint32) (count, filled, slot uint32) {
 	k, lender := &g.links[u.link], &g.links[u.lender]
 	count = k.count + j*k.each.n + u.n + 1
 	filled = lender.slots + j*lender.each.slots + u.lenderN + 1
-	return count, filled, (filled - 1) % uint32(g.layout.slots)
+	return count, filled, (filled - 1) % uint32(g.layout.Slots)
 }
 
 // step enqueues the work of a batch's steps for chunk j, for lanes that have that chunk: wait until all links are
@@ -102,7 +102,7 @@ func (g *Group) ahead(signals []cuda.MemOp, steps []*todo, j uint32) []cuda.MemO
 	for _, do := range steps {
 		for i := range do.outs {
 			out := &do.outs[i]
-			if each := g.links[out.lender].each.slots; j < g.spans[do.lane].chunks && 2*each <= uint32(g.layout.slots) {
+			if each := g.links[out.lender].each.slots; j < g.spans[do.lane].chunks && 2*each <= uint32(g.layout.Slots) {
 				signals = g.room(signals, out, j)
 			}
 		}

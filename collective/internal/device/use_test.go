@@ -111,11 +111,11 @@ func TestOutOfMemory(t *testing.T) {
 	devices := someDevices(t, 4, how{})
 	before := cuda.Stats()
 	plans := []*plan.Plan{mustPlan(t)(plan.DirectHosts(plan.Reduce, [][]int{{0}, {1, 2}, {3}}, 2, plan.Single))}
-	l, err := newLayout(shapeOf(plans, how{slots: 2, slotBytes: 64 << 20}, devices), 1) // it needs scratch memory
+	l, err := NewLayout(shapeOf(plans, how{slots: 2, slotBytes: 64 << 20}, devices), 1) // it needs scratch memory
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags, err := cuda.AllocPinned[uint8](devices[0], l.flagBytes())
+	flags, err := cuda.AllocPinned[uint8](devices[0], l.FlagBytes())
 	if err != nil {
 		t.Fatal(err)
 	}
