@@ -2,7 +2,7 @@ package collective
 
 import (
 	"github.com/treerun/treerun/collective/internal/comm"
-	"github.com/treerun/treerun/collective/internal/device"
+	"github.com/treerun/treerun/collective/internal/devices"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/kernel"
@@ -23,13 +23,13 @@ func reduceArgs[T Number](a *comm.Args, c *Comm, kind plan.Kind, root int, send,
 // deviceArgs is argsOf for a call on device memory.
 func deviceArgs[T Number](k *comm.DeviceArgs, c *Comm, kind plan.Kind, root int, s *cuda.Stream, send,
 	recv cuda.Slice[T]) *comm.DeviceArgs {
-	return k.Set(c.inner(), kind, root, dtypeOf[T](), s, device.BufferOf("send", send),
-		device.BufferOf("recv", recv))
+	return k.Set(c.inner(), kind, root, dtypeOf[T](), s, devices.BufferOf("send", send),
+		devices.BufferOf("recv", recv))
 }
 
 // messageOn describes device memory that is exchanged with a rank.
-func messageOn[T Number](name string, data cuda.Slice[T], peer int) *device.Message {
-	return &device.Message{Buffer: device.BufferOf(name, data), Peer: peer}
+func messageOn[T Number](name string, data cuda.Slice[T], peer int) *devices.Message {
+	return &devices.Message{Buffer: devices.BufferOf(name, data), Peer: peer}
 }
 
 // deviceReduceArgs is reduceArgs for a call on device memory.

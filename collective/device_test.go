@@ -15,6 +15,7 @@ import (
 
 	"github.com/treerun/treerun/collective/internal/comm"
 	"github.com/treerun/treerun/collective/internal/device"
+	"github.com/treerun/treerun/collective/internal/devices"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/testutil"
@@ -171,7 +172,7 @@ func (t *collectiveTrial[T]) callOnDevice(ctx context.Context, s *cuda.Stream, s
 // deviceCases returns a random selection of the calls that run on devices.
 func deviceCases(size int, rng *rand.Rand, few int) []testCase {
 	var all []testCase
-	for _, kind := range device.Kinds {
+	for _, kind := range devices.Kinds {
 		for _, base := range variants(kind) {
 			for i, n := range counts {
 				for j, typed := range elementTypes[:deviceTypes] {

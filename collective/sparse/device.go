@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/collective/internal/device"
+	"github.com/treerun/treerun/collective/internal/devices"
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/transport"
@@ -59,7 +59,7 @@ func checkDevice[T Number](s *cuda.Stream, send, recv cuda.Slice[T]) string {
 	if err := s.CheckUncaptured(); err != nil {
 		return err.Error()
 	}
-	in, out := device.BufferOf("send", send), device.BufferOf("recv", recv)
+	in, out := devices.BufferOf("send", send), devices.BufferOf("recv", recv)
 	if err := cmp.Or(in.Problem(s), out.Problem(s)); err != nil {
 		return err.Error()
 	}

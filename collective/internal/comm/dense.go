@@ -4,7 +4,7 @@ import (
 	"context"
 	"math"
 
-	"github.com/treerun/treerun/collective/internal/device"
+	"github.com/treerun/treerun/collective/internal/devices"
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
@@ -38,8 +38,8 @@ func (i *Inside) DenseDevice(ctx context.Context, s *cuda.Stream, t kernel.DType
 		Args: Args{Kind: plan.AllReduce, Root: -1, Count: count, Work: kernel.Work{DType: t, Op: op},
 			flags: engine.OnDevice},
 		stream: s,
-		In:     device.Buffer{Name: "send", Device: s.Device(), Addr: in, Count: count, Bytes: bytes},
-		Out:    device.Buffer{Name: "recv", Device: s.Device(), Addr: out, Count: count, Bytes: bytes},
+		In:     devices.Buffer{Name: "send", Device: s.Device(), Addr: in, Count: count, Bytes: bytes},
+		Out:    devices.Buffer{Name: "recv", Device: s.Device(), Addr: out, Count: count, Bytes: bytes},
 	}
 	return i.Comm.Devices.enqueue(ctx, &k)
 }

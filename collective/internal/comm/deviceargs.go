@@ -1,7 +1,7 @@
 package comm
 
 import (
-	"github.com/treerun/treerun/collective/internal/device"
+	"github.com/treerun/treerun/collective/internal/devices"
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
@@ -12,12 +12,12 @@ import (
 type DeviceArgs struct {
 	Args
 	stream  *cuda.Stream
-	In, Out device.Buffer
+	In, Out devices.Buffer
 }
 
 // Set is Args.Set for a device call, which also checks stream and buffers.
 func (k *DeviceArgs) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, s *cuda.Stream, in,
-	out device.Buffer) *DeviceArgs {
+	out devices.Buffer) *DeviceArgs {
 	k.flags, k.Kind, k.stream = engine.OnDevice, kind, s
 	gives, gets := c.has(kind, root)
 	if gives {
@@ -26,7 +26,7 @@ func (k *DeviceArgs) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, s *c
 	if gets {
 		k.Out = out
 	}
-	if err := device.Problem(s, k.In, k.Out); err != nil {
+	if err := devices.Problem(s, k.In, k.Out); err != nil {
 		k.Refuse(c, "%w", err)
 	}
 	k.Args.Set(c, kind, root, t, in.Span(), out.Span())

@@ -4,14 +4,14 @@ import (
 	"context"
 	"runtime"
 
-	"github.com/treerun/treerun/collective/internal/device"
+	"github.com/treerun/treerun/collective/internal/devices"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
 // Exchange puts the sending of out and the receiving of in into a stream, of which either may be nil. call names it.
 func (d *Devices) Exchange(ctx context.Context, call string, s *cuda.Stream, t kernel.DType, out,
-	in *device.Message) error {
+	in *devices.Message) error {
 	c := d.c
 	if err := d.checkExchange(call, s, t, out, in); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (d *Devices) Exchange(ctx context.Context, call string, s *cuda.Stream, t k
 }
 
 // checkExchange refuses messages that devices cannot exchange.
-func (d *Devices) checkExchange(call string, s *cuda.Stream, t kernel.DType, out, in *device.Message) error {
+func (d *Devices) checkExchange(call string, s *cuda.Stream, t kernel.DType, out, in *devices.Message) error {
 	c := d.c
 	if !t.OnDevice() {
 		return c.ArgumentError(call, "device calls have no elements of %v", t)
@@ -59,11 +59,11 @@ func (d *Devices) checkExchange(call string, s *cuda.Stream, t kernel.DType, out
 	if c.Plans.Messages < 0 {
 		return c.ArgumentError(call, "messages are for %s", c.Plans.NoMessages())
 	}
-	for _, m := range []*device.Message{out, in} {
+	for _, m := range []*devices.Message{out, in} {
 		if m == nil {
 			continue
 		}
-		if err := device.Problem(s, m.Buffer); err != nil {
+		if err := devices.Problem(s, m.Buffer); err != nil {
 			return c.ArgumentError(call, "%w", err)
 		}
 		if m.Peer < 0 || m.Peer >= c.Size {

@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"github.com/treerun/treerun/collective/internal/device"
+	"github.com/treerun/treerun/collective/internal/devices"
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/cuda"
@@ -15,7 +16,7 @@ import (
 
 // Devices are a communicator's devices, and the calls on their memory.
 type Devices struct {
-	Session *device.Session // nil until the first call
+	Session *devices.Session // nil until the first call
 	c       *Comm
 }
 
@@ -37,7 +38,7 @@ func (d *Devices) Enqueue(ctx context.Context, k *DeviceArgs) error {
 func (d *Devices) have(ctx context.Context, k *Args, dev *cuda.Device) error {
 	c := d.c
 	if d.Session == nil {
-		s, err := device.Open(ctx, &device.Owner{Rank: c.Rank, Size: c.Size, Setup: c.Setup,
+		s, err := devices.Open(ctx, &devices.Owner{Rank: c.Rank, Size: c.Size, Setup: c.Setup,
 			Inner: newInnerWorld(c, openDevices), Abort: func(f transport.Fault) { c.abort(f) },
 			OpenLinks: c.OpenLinks}, dev)
 		if err != nil {
@@ -80,7 +81,7 @@ func (d *Devices) enqueue(ctx context.Context, k *DeviceArgs) error {
 }
 
 // room waits until one more call may begin, with the message out that it sends, if any.
-func (d *Devices) room(ctx context.Context, call string, out *device.Message) error {
+func (d *Devices) room(ctx context.Context, call string, out *devices.Message) error {
 	if err := d.Session.Room(ctx, out); err != nil && ctx.Err() != nil {
 		return err
 	} else if err != nil {
@@ -119,7 +120,7 @@ func (d *Devices) openingError(k *Args, err error) error {
 func (d *Devices) Sync(ctx context.Context, s *cuda.Stream) error {
 	c := d.c
 	const call = "SyncDevice"
-	if err := device.Problem(s); err != nil {
+	if err := devices.Problem(s); err != nil {
 		return c.ArgumentError(call, "%w", err)
 	}
 	if err := c.Claim(call); err != nil {

@@ -3,7 +3,7 @@ package comm
 import (
 	"context"
 
-	"github.com/treerun/treerun/collective/internal/device"
+	"github.com/treerun/treerun/collective/internal/devices"
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
@@ -19,7 +19,7 @@ type Request struct {
 }
 
 // InFlight is the largest number of calls that may be under way on a rank; one more waits for the first of them.
-const InFlight = device.MaxCalls
+const InFlight = devices.MaxCalls
 
 func (r Request) isMessage() bool { return r.message != engine.Ref{} }
 

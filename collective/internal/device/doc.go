@@ -30,11 +30,4 @@
 // A Group is fail-stop. Abort sets the word of the segment that all its ranks look at, and then lets all waits of this
 // rank's streams pass, so that they drain; their results are void. A caller that has waited for a stream must call Err
 // before it uses a result: the word is set before anything void is passed on.
-//
-// # Session
-//
-// A Session opens the devices of all ranks of a communicator, together and step by step: which rank reads which rank's
-// memory, the plans that rank 0 chooses, staging memory, links. It then watches the calls under way, compares those of
-// ranks that share a segment, and gives all back at the end. Calls of ranks with a relayed link are compared by the
-// header of every chunk.
 package device

@@ -166,7 +166,7 @@ func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, fir
 		}
 		shape.Plans = append(shape.Plans, p)
 	}
-	var given [Places][]cuda.Addr // by rank
+	var given [places][]cuda.Addr // by rank
 	for r := range size {
 		l, err := NewLayout(shape, r)
 		if err != nil {

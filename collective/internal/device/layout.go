@@ -33,7 +33,7 @@ const (
 	InHost                // memory that both ranks share, and both their devices see
 	InReader              // the receiver's device, whose memory the sender's device writes
 	Relayed               // pinned memory at both ends, with a transport.Endpoint in between
-	Places
+	places
 )
 
 // Layout holds the places of all memory that ranks share: slots in the staging memory of their devices and in that of a
@@ -42,8 +42,8 @@ type Layout struct {
 	Slots     int             // of a link
 	SlotBytes int             // of a slot elsewhere than in the memory of a host
 	HostBytes int             // of a slot there
-	Given     [Places][]int64 // by place and rank: bytes of the slots it gives; relayed: of this rank alone
-	Seen      [Places][]int64 // by place and rank: bytes of the slots that its device sees; pinned where not in a device
+	Given     [places][]int64 // by place and rank: bytes of the slots it gives; relayed: of this rank alone
+	Seen      [places][]int64 // by place and rank: bytes of the slots that its device sees; pinned where not in a device
 
 	size     int
 	messages int    // the lane of messages: that behind those of plans

@@ -11,59 +11,6 @@ import (
 	"github.com/treerun/treerun/topo/tree"
 )
 
-// served returns the shape of the links that the planner's choices for a machine need.
-func served(t *testing.T, name string, place func(src, dst int) Place) Shape {
-	t.Helper()
-	g, ok := topo.Machine(name)
-	if !ok {
-		t.Fatalf("no machine %s", name)
-	}
-	p, err := planner.New(g, planner.Machine{Device: true}, planner.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := Shape{Place: place, Messages: p.HasPairs()}
-	s.Slots, s.SlotBytes = p.Slots()
-	for _, kind := range Kinds {
-		all, err := p.AllPlans(kind)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, one := range all {
-			s.Plans = append(s.Plans, one.Plan)
-		}
-	}
-	return s
-}
-
-// TestPinnedBytes: where none of eight GPUs reads another one's memory, a rank pins no more than 64 MiB; the test logs
-// the amount with slots of every link at both ends.
-func TestPinnedBytes(t *testing.T) {
-	s := served(t, "pcie8", func(int, int) Place { return InHost })
-	for rank := range s.Plans[0].Size {
-		l, err := NewLayout(s, rank)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.Fit(planner.DefaultStagingBytes)
-		b := block{Flags: l.FlagBytes(), Given: l.Given[InHost]}
-		pins, relayed := l.Seen[InHost][rank]+int64(b.slotsAt(0)), int64(0)
-		for _, k := range l.links {
-			if (k.Src == rank || k.Dst == rank) && k.Lane != l.messages { // which came later
-				relayed += int64(l.Slots) * int64(l.SlotBytes)
-			}
-		}
-		t.Logf("rank %d pins %.1f MiB for slots of %d bytes; %.1f MiB were pinned to relay; the host gives %.1f MiB", rank,
-			float64(pins)/(1<<20), l.HostBytes, float64(relayed)/(1<<20), float64(b.bytes())/(1<<20))
-		if pins > 64<<20 {
-			t.Errorf("rank %d pins %d bytes", rank, pins)
-		}
-		if l.Given[InDevice][rank] != 0 || l.Relays() {
-			t.Errorf("rank %d gives %d bytes of device memory, relays %v", rank, l.Given[InDevice][rank], l.Relays())
-		}
-	}
-}
-
 // TestSlotsByPlan: a plan with slots in the memory of a host has chunks that fit into those, and another one of the
 // same ranks has them as large as without.
 func TestSlotsByPlan(t *testing.T) {

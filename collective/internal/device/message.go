@@ -54,8 +54,8 @@ func (g *Group) relayed(peer int, sends bool) int {
 	return g.layout.message(peer, g.rank)
 }
 
-// AwaitsPeer reports whether the messages for a rank of another host, or those from it, wait for that: the device has filled
-// slots that are not sent, or read all that has come. Else they wait for this rank's device.
+// AwaitsPeer reports whether the messages for a rank of another host, or those from it, wait for that: the device has
+// filled slots that are not sent, or read all that has come. Else they wait for this rank's device.
 func (g *Group) AwaitsPeer(peer int, sends bool) bool {
 	filled, _ := g.flag(g.relayed(peer, sends), false)
 	read, _ := g.flag(g.relayed(peer, sends), true)

@@ -1,4 +1,4 @@
-package device
+package devices
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/treerun/treerun/collective/internal/device"
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/collective/plan"
@@ -46,10 +47,10 @@ type Session struct {
 	mine   int   // which of them this one is
 
 	Graph  *topo.Graph
-	Places [][]Place           // of the slots of links, by receiver and sender
+	Places [][]device.Place    // of the slots of links, by receiver and sender
 	Given  *planner.ChosenPlan // the communicator's, for devices; nil: there is none
 	Plans  *setup.Plans
-	group  *Group
+	group  *device.Group
 
 	kernels *kernels.Set
 	staging cuda.Slice[uint8]
@@ -142,7 +143,7 @@ func (d *Session) Note(h *call.Header) { d.block.ring(d.mine).put(h) }
 
 // Enter puts a call, which was noted, behind the work of its stream. The communicator is claimed, there
 // is room.
-func (d *Session) Enter(s *cuda.Stream, kind plan.Kind, root int, c *Call) error {
+func (d *Session) Enter(s *cuda.Stream, kind plan.Kind, root int, c *device.Call) error {
 	h := c.Header
 	bytes := int(h.Count) * c.DType.Size()
 	if kind.HasParts() {
@@ -235,7 +236,7 @@ func (d *Session) broken(during string, err error) {
 
 // groupFailed reports the error with which the group itself has failed.
 func (d *Session) groupFailed(err error) {
-	if errors.Is(err, ErrAborted) && d.awaitFault(faultGrace) {
+	if errors.Is(err, device.ErrAborted) && d.awaitFault(faultGrace) {
 		return // the rank that failed first has reported the cause
 	}
 	during := "a device call"
@@ -253,9 +254,9 @@ func (d *Session) groupFailed(err error) {
 // hosts, false where err is none of that: the cause is another rank then, or the
 // network, and not this rank's device.
 func (d *Session) relayFault(err error, during string) (f transport.Fault, is bool) {
-	var told *EndpointFault
-	var calls *Mismatch
-	var link *LinkError
+	var told *device.EndpointFault
+	var calls *device.Mismatch
+	var link *device.LinkError
 	var driver *cuda.Error
 	switch c := d.c; {
 	case errors.As(err, &driver):

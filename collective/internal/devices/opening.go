@@ -1,4 +1,4 @@
-package device
+package devices
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/treerun/treerun/collective/internal/device"
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/collective/planner"
@@ -28,7 +29,7 @@ type opening struct {
 	check *peers.Check
 
 	all    []hello
-	layout *Layout
+	layout *device.Layout
 	shared []offering
 
 	slots []cuda.Addr        // by link: where this rank's device sees them
@@ -95,13 +96,13 @@ func (o *opening) meet() (err error) {
 
 // tryPeers determines which devices read which others' memory, by trying it.
 func (o *opening) tryPeers() error {
-	why, mine := make([]string, o.c.Size), slices.Repeat([]Place{Relayed}, o.c.Size)
+	why, mine := make([]string, o.c.Size), slices.Repeat([]device.Place{device.Relayed}, o.c.Size)
 	hung := o.ctx.Err()
 	for _, r := range o.local {
 		if r == o.c.Rank || hung != nil {
 			continue
 		}
-		mine[r] = InHost
+		mine[r] = device.InHost
 		if o.linked(r, gpu.KindHost) {
 			why[r] = "so it was measured"
 		} else if err := o.check.Read(o.ctx, &o.all[r].Probe, o.c.Rank); errors.Is(err, peers.ErrHung) {
@@ -111,7 +112,7 @@ func (o *opening) tryPeers() error {
 		} else if err != nil {
 			why[r] = err.Error()
 		} else {
-			mine[r] = InDevice
+			mine[r] = device.InDevice
 		}
 	}
 	all, err := swap(o.ctx, o.w, why, hung)
@@ -119,8 +120,8 @@ func (o *opening) tryPeers() error {
 		return err
 	}
 	for r, place := range mine {
-		if place == InDevice && o.linked(r, gpu.KindPush) && o.check.Arrived(o.ctx, &o.all[r].Probe, r) == nil {
-			mine[r] = InReader // as the rank has written there, and that was quicker
+		if place == device.InDevice && o.linked(r, gpu.KindPush) && o.check.Arrived(o.ctx, &o.all[r].Probe, r) == nil {
+			mine[r] = device.InReader // as the rank has written there, and that was quicker
 		}
 	}
 	if o.Places, err = swap(o.ctx, o.w, mine, o.ctx.Err()); err == nil {
@@ -181,9 +182,9 @@ func (o *opening) layOut(m planner.Machine, options planner.Options) (mine strin
 		return mine, err
 	}
 	slots, slotBytes := o.Plans.Planner.Slots()
-	o.layout, err = NewLayout(Shape{Plans: plans, Slots: slots, SlotBytes: slotBytes,
+	o.layout, err = device.NewLayout(device.Shape{Plans: plans, Slots: slots, SlotBytes: slotBytes,
 		Messages: o.Plans.Planner.HasPairs(),
-		Place:    func(src, dst int) Place { return o.Places[dst][src] }}, o.c.Rank)
+		Place:    func(src, dst int) device.Place { return o.Places[dst][src] }}, o.c.Rank)
 	if err != nil {
 		return mine, err
 	}
@@ -207,9 +208,9 @@ func (o *opening) share() (err error) {
 	var mine offering
 	o.block = block{Flags: o.layout.FlagBytes(), Endpoint: o.c.Setup.Endpoint}
 	for _, r := range o.local {
-		o.block.Given = append(o.block.Given, o.layout.Given[InHost][r])
+		o.block.Given = append(o.block.Given, o.layout.Given[device.InHost][r])
 	}
-	if n := o.layout.Given[InDevice][o.c.Rank]; n > 0 {
+	if n := o.layout.Given[device.InDevice][o.c.Rank]; n > 0 {
 		if o.staging, err = peers.AllocBlocks(o.Device, n); err == nil {
 			mine.Staging, err = peers.OfferOf(o.Device, o.staging.Addr())
 		}
@@ -228,8 +229,8 @@ func (o *opening) attach() error {
 	staging := make([]cuda.Addr, o.c.Size) // by rank: where the device sees it
 	staging[o.c.Rank] = o.staging.Addr()
 	if err == nil {
-		o.slots, err = o.layout.Addresses(func(p Place, giver, at, n int) (cuda.Addr, error) {
-			if p == InHost {
+		o.slots, err = o.layout.Addresses(func(p device.Place, giver, at, n int) (cuda.Addr, error) {
+			if p == device.InHost {
 				at += o.block.slotsAt(slices.Index(o.local, giver))
 				return o.block.register(o.Device, at, at+n)
 			}
@@ -248,7 +249,7 @@ func (o *opening) attach() error {
 
 // mapStaging maps the staging memory of rank r.
 func (o *opening) mapStaging(r int) (cuda.Addr, error) {
-	at, m, err := o.shared[r].Staging.Open(o.Device, o.layout.Given[InDevice][r])
+	at, m, err := o.shared[r].Staging.Open(o.Device, o.layout.Given[device.InDevice][r])
 	if err != nil {
 		return 0, fmt.Errorf("staging memory of rank %d: %w", r, err)
 	}
@@ -274,7 +275,7 @@ func (o *opening) connect() error {
 // start makes the group, which the streams of calls go through.
 func (o *opening) start() error {
 	var err error
-	o.group, err = New(Config{
+	o.group, err = device.New(device.Config{
 		Layout: o.layout, Device: o.Device, Kernels: o.kernels, Slots: o.slots,
 		Near:  func(rank int) bool { return o.all[rank].Device == o.all[o.c.Rank].Device },
 		Flags: o.block.Mem[:o.block.Flags], FlagsAddr: o.block.Addr(),
@@ -289,11 +290,12 @@ func (o *opening) start() error {
 }
 
 // explain describes, for users, the plans that the devices run.
-func (d *Session) explain(l *Layout) string {
+func (d *Session) explain(l *device.Layout) string {
 	mib := func(n int64) float64 { return float64(n) / (1 << 20) }
 	text := fmt.Sprintf("treerun: devices of %d ranks (%s), %d slots of %d bytes per link, %d in host memory; on rank %d "+
 		"%.1f MiB of device memory, %.1f MiB of the host's pinned\n", d.c.Size, d.Device.Name(), l.Slots, l.SlotBytes,
-		l.HostBytes, d.c.Rank, mib(l.Given[InDevice][d.c.Rank]), mib(l.Seen[InHost][d.c.Rank]+l.Seen[Relayed][d.c.Rank]))
+		l.HostBytes, d.c.Rank, mib(l.Given[device.InDevice][d.c.Rank]),
+		mib(l.Seen[device.InHost][d.c.Rank]+l.Seen[device.Relayed][d.c.Rank]))
 	if d.c.Size == 1 {
 		return text
 	}

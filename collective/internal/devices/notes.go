@@ -1,10 +1,11 @@
-package device
+package devices
 
 import (
 	"fmt"
 	"slices"
 	"sync/atomic"
 
+	"github.com/treerun/treerun/collective/internal/device"
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/kernel"
@@ -104,7 +105,7 @@ type Message struct {
 
 // Exchange puts messages, either of which may be nil, behind the work of a stream, as Enter does with a call.
 func (d *Session) Exchange(s *cuda.Stream, t kernel.DType, out, in *Message) error {
-	var transfers [2]*Transfer
+	var transfers [2]*device.Transfer
 	for i, m := range []*Message{in, out} {
 		if m == nil {
 			continue
@@ -113,7 +114,7 @@ func (d *Session) Exchange(s *cuda.Stream, t kernel.DType, out, in *Message) err
 		if err := d.begins(p); err != nil {
 			return err
 		}
-		transfers[i] = &Transfer{Addr: m.Addr, Peer: m.Peer, Header: p.header}
+		transfers[i] = &device.Transfer{Addr: m.Addr, Peer: m.Peer, Header: p.header}
 	}
 	if err := d.group.Exchange(s, t, transfers[1], transfers[0]); err != nil {
 		return err

@@ -1,9 +1,10 @@
-package device
+package devices
 
 import (
 	"fmt"
 	"slices"
 
+	"github.com/treerun/treerun/collective/internal/device"
 	"github.com/treerun/treerun/cuda/peers"
 )
 
@@ -16,9 +17,9 @@ type hello struct {
 }
 
 // checkPlaces checks the places that ranks report for the slots of their links, by receiver and sender.
-func checkPlaces(all [][]Place) error {
+func checkPlaces(all [][]device.Place) error {
 	for r, of := range all {
-		if len(of) != len(all) || of[r] != Relayed || slices.Min(of) < 0 || slices.Max(of) >= Places {
+		if len(of) != len(all) || of[r] != device.Relayed || slices.Min(of) < 0 || slices.Max(of) > device.Relayed {
 			return fmt.Errorf("rank %d says that slots of its links are in the places %v", r, of)
 		}
 	}

@@ -1,8 +1,9 @@
-package device
+package devices
 
 import (
 	"testing"
 
+	"github.com/treerun/treerun/collective/internal/device"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/internal/strict"
@@ -15,7 +16,7 @@ func FuzzDeviceMessages(f *testing.F) {
 	for _, v := range []any{
 		hello{Host: 1, Device: "GPU-0", Memory: 1 << 30,
 			Probe: peers.Probe{Memory: offer, Seed: 9}},
-		[]Place{Relayed, InDevice, InHost, InReader},
+		[]device.Place{device.Relayed, device.InDevice, device.InHost, device.InReader},
 		offering{Staging: offer, Block: 4096},
 	} {
 		f.Add(strict.Marshal(v))
@@ -32,11 +33,11 @@ func FuzzDeviceMessages(f *testing.F) {
 		if strict.Unmarshal(data, &share) == nil {
 			within(t, &share.Staging, 4096)
 		}
-		var of []Place
+		var of []device.Place
 		if strict.Unmarshal(data, &of) == nil {
-			err := checkPlaces([][]Place{of, {InHost, Relayed}})
+			err := checkPlaces([][]device.Place{of, {device.InHost, device.Relayed}})
 			for _, p := range of {
-				if err == nil && (len(of) != 2 || p < InDevice || p > Relayed) {
+				if err == nil && (len(of) != 2 || p < device.InDevice || p > device.Relayed) {
 					t.Errorf("places %v", of)
 				}
 			}
