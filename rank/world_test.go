@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -102,8 +103,10 @@ func TestRanksOfSeveralHosts(t *testing.T) {
 		t.Fatalf("%+v", w.cfg)
 	}
 	for r := range j.worlds {
-		if host, _, _ := net.SplitHostPort(w.members.address(r)); host != offered[0].IP.String() {
-			t.Fatalf("rank %d listens at %s, want %s", r, host, offered[0])
+		// On a busy machine the second address may answer before the first.
+		host, _, _ := net.SplitHostPort(w.members.address(r))
+		if !slices.ContainsFunc(offered, func(a iface.Address) bool { return a.IP.String() == host }) {
+			t.Fatalf("rank %d listens at %s, want one of %v", r, host, offered)
 		}
 		if got := j.worlds[r].ListenAddrs(); len(got) != len(offered) || got[0] != offered[0].IP || w.HostName(r) != "here" {
 			t.Fatalf("rank %d offers %v, want %v; its host is %q", r, got, offered, w.HostName(r))

@@ -74,6 +74,16 @@ func (x *intruder) count(text string) (n int) {
 	return n
 }
 
+// awaits waits until it has printed text.
+func (x *intruder) awaits(t *testing.T, text string) {
+	t.Helper()
+	for end := time.Now().Add(maxWait); x.count(text) == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the intruder has not printed %q", text)
+		}
+	}
+}
+
 // await waits until f holds, and fails the test if that takes too
 // long.
 func await(t *testing.T, j *chaosJob, what string, f func() bool) {
@@ -122,6 +132,7 @@ func intrude(t *testing.T, h *nethosts.Hosts, launcher, looper, exe string, encr
 	enough := filepath.Join(tmp, "enough")
 
 	replays := startIntruder(t, h.Command(0, exe, "-replay"))
+	replays.awaits(t, "listening") // else it may miss all greetings
 	crowd := startIntruder(t, h.Command(2, exe, "-hosts", h.Addr(0).String()+","+h.Addr(1).String(), "-ports", ports, "-n",
 		"500"))
 	args := []string{"-H", h.Name(0) + ":2," + h.Name(1) + ":2", "--launch-agent", h.Agent(), "--port-range", ports}

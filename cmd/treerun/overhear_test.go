@@ -31,6 +31,10 @@ func overhear(f func(said)) error {
 	if err != nil {
 		return err
 	}
+	// A busy machine must not drop packets.
+	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_RCVBUFFORCE, 16<<20); err != nil {
+		return err
+	}
 	fmt.Println("listening")
 	flows := map[string]*said{}
 	repeated := map[string]bool{} // our own repetitions are overheard, too
@@ -96,9 +100,9 @@ func segment(b []byte) (flow string, to netip.AddrPort, text []byte) {
 }
 
 // repeat sends the same greeting again, on a connection of its own, in the order of the
-// protocol. Among many peers it may take several attempts to get an answer.
+// protocol. Among many peers it may take many attempts to get an answer.
 func repeat(s said) {
-	for range 100 {
+	for end := time.Now().Add(maxWait); time.Now().Before(end); {
 		c, err := net.DialTimeout("tcp", s.to.String(), time.Second)
 		if err != nil {
 			return // the port is closed already
