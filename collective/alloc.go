@@ -21,7 +21,7 @@ func Alloc[T Number](c *Comm, n int) ([]T, error) {
 	if n == 0 {
 		return []T{}, nil
 	}
-	if c.inner().Plans.HeapBytes == 0 {
+	if c.inner().Setup.HeapBytes == 0 {
 		return make([]T, n), nil
 	}
 	b, err := c.inner().Endpoint.Alloc(n * elem)
@@ -34,7 +34,7 @@ func Alloc[T Number](c *Comm, n int) ([]T, error) {
 // Free frees memory that Alloc returned, before c is closed. The memory must not be used any more, nor by a call in
 // flight.
 func Free[T Number](c *Comm, s []T) error {
-	if len(s) == 0 || c.inner().Plans.HeapBytes == 0 {
+	if len(s) == 0 || c.inner().Setup.HeapBytes == 0 {
 		return nil
 	}
 	if err := c.inner().Endpoint.Free(kernel.BytesOf(s)); err != nil {

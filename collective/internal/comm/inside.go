@@ -57,7 +57,7 @@ func Of(h interface{ comm() *Comm }) *Inside {
 			Comm: c, Hosts: hosts,
 			Share:  max(1, float64(slices.Max(ranks))/float64(max(cores, 1))),
 			Waiter: exchangeWaiter(c, ranks[c.Rank]), Verbose: c.Setup.World.Setting("verbose") != "",
-			Trees: trees, Shares: shares, HeapBytes: c.Plans.HeapBytes,
+			Trees: trees, Shares: shares, HeapBytes: c.Setup.HeapBytes,
 		}
 	})
 	return c.inside

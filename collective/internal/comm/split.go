@@ -122,7 +122,7 @@ func newSubWorld(c *Comm, call, what string, members []int) *setup.SubWorld {
 func newOf(ctx context.Context, c *Comm, w *setup.SubWorld, opts []setup.Option) (*Comm, error) {
 	of := c.Setup.Config
 	inherited := []setup.Option{func(cfg *setup.Config) {
-		cfg.Connect, cfg.HeapBytes = of.Connect, c.Plans.HeapBytes
+		cfg.Connect, cfg.HeapBytes = of.Connect, c.Setup.HeapBytes
 		if w.Call == "Sub" { // a Split gives the same members to all
 			cfg.Members = w.Members
 		}

@@ -1,7 +1,6 @@
 package setup
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -44,68 +43,33 @@ const (
 // kept, though none of earlier jobs is taken.
 const Refresh = "refresh"
 
-// hostsGraph returns the graph of ranks on several hosts: the links of each host, and the network between them, as an
-// earlier job has measured them, or as this one measures them now.
-func (s *setup) hostsGraph(by allGather, cache *probe.Cache, all []hello) (*topo.Graph, error) {
-	if _, known := networkOf(s.World); !known {
-		return nil, errNotNetworked
-	}
-	effort, err := network.ParseEffort(cmp.Or(s.World.Setting("probe"), string(network.Quick)))
-	if err != nil {
-		return nil, fmt.Errorf("%w: --probe: %w", ErrArgument, err)
-	}
-	hosts := HostsOf(s.World)
-	firsts := firstRanks(hosts)
-	members := make([]probe.Member, len(firsts))
-	for h, r := range firsts {
-		members[h] = all[r].Host.Member
-	}
-	var graphs []*topo.Graph
-	s.Between = new(Between)
-	if err := together(s.ctx, s.Size, by, func(g allGather) (err error) {
-		graphs, err = s.withinHosts(g, cache, hosts, all)
-		return err
-	}, func(g allGather) (err error) {
-		s.Between.Network, s.Between.Unused, err = s.betweenHosts(g, cache, hosts, members, effort)
-		return err
-	}); err != nil {
-		return nil, err
-	}
-	g, err := network.Graph(hosts, linksOf(hosts, graphs), s.Between.Network)
-	if err != nil {
-		return nil, err
-	}
-	return s.equalized(g), nil
-}
-
 // cachedHost returns the information that this rank reports about its host, if it is the first rank there and the graph
 // is not given.
-func (s *setup) cachedHost(cache *probe.Cache) (mine cachedHost) {
-	hosts := HostsOf(s.World)
-	members := neighbours(hosts, s.Rank)
-	if members[0] != s.Rank || s.Config.Graph != nil {
+func (s *setup) cachedHost() (mine cachedHost) {
+	members := neighbours(s.hosts, s.rank)
+	if members[0] != s.rank || s.config.Graph != nil {
 		return mine
 	}
-	if n, known := networkOf(s.World); known && !OneHost(hosts) {
+	if n, known := networkOf(s.world); known && !OneHost(s.hosts) {
 		addrs := n.ListenAddrs()
-		mine.Member = probe.Member{Name: n.HostName(s.Rank), Identity: probe.Identity(addrs),
+		mine.Member = probe.Member{Name: n.HostName(s.rank), Identity: probe.Identity(addrs),
 			Facts: iface.Facts(addrs)}
 	}
-	if cache == nil || len(members) == 1 || s.World.Setting("no-topo-cache") == Refresh {
+	if s.cache == nil || len(members) == 1 || s.world.Setting("no-topo-cache") == Refresh {
 		return mine
 	}
 	// A broken or foreign file is measured over.
-	mine.Found, _ = cache.Load(cache.Path(len(members), s.cores), len(members))
+	mine.Found, _ = s.cache.Load(s.cache.Path(len(members), s.config.Cores), len(members))
 	return mine
 }
 
 // withinHosts returns the graph of every host: all as they were kept or, where one
 // is not, all measured.
-func (s *setup) withinHosts(by allGather, cache *probe.Cache, hosts []int, all []hello) ([]*topo.Graph, error) {
-	firsts, sizes := firstRanks(hosts), numbers.GroupSizes(hosts)
+func (s *setup) withinHosts(by allGather, a agreement) ([]*topo.Graph, error) {
+	firsts, sizes := firstRanks(s.hosts), numbers.GroupSizes(s.hosts)
 	found, unknown := make([]*probe.Findings, len(firsts)), false
 	for h, r := range firsts {
-		found[h] = all[r].Host.Found
+		found[h] = a.cached[r].Found
 		if sizes[r] == 1 {
 			found[h] = &probe.Findings{Places: make([]probe.Place, 1)}
 		}
@@ -113,16 +77,16 @@ func (s *setup) withinHosts(by allGather, cache *probe.Cache, hosts []int, all [
 	}
 	if unknown {
 		var err error
-		if found, err = s.measure(by, hosts); err != nil {
+		if found, err = s.measure(by, a); err != nil {
 			return nil, err
 		}
 	}
 	graphs := make([]*topo.Graph, len(firsts))
 	for h, r := range firsts {
 		graphs[h] = found[h].Graph()
-		if unknown && r == s.Rank && cache != nil && sizes[r] > 1 {
+		if unknown && r == s.rank && s.cache != nil && sizes[r] > 1 {
 			// the next job measures again when it could not be kept
-			_ = cache.Store(cache.Path(sizes[r], s.cores), found[h])
+			_ = s.cache.Store(s.cache.Path(sizes[r], s.config.Cores), found[h])
 		}
 	}
 	return graphs, nil
@@ -130,53 +94,53 @@ func (s *setup) withinHosts(by allGather, cache *probe.Cache, hosts []int, all [
 
 // betweenHosts returns the network between hosts, the same on all ranks, and on rank 0 the reason why the network kept
 // by earlier jobs was not used.
-func (s *setup) betweenHosts(g allGather, cache *probe.Cache, hosts []int, members []probe.Member,
-	effort network.Effort) (n *network.Network, unused string, err error) {
-	file := ""
+func (s *setup) betweenHosts(g allGather, a agreement, effort network.Effort) (*Between, error) {
+	var members []probe.Member
+	var names []string
+	for _, r := range firstRanks(s.hosts) {
+		m := a.cached[r].Member
+		members, names = append(members, m), append(names, m.Name)
+	}
+	var file, unused string
 	var mine *network.Network
-	if s.Rank == 0 && cache != nil {
-		file = cache.NetworkPath(members)
+	if s.rank == 0 && s.cache != nil {
+		file = s.cache.NetworkPath(members)
 	}
 	if file != "" {
-		mine, unused = s.cachedNetwork(cache, file, members, effort)
+		mine, unused = s.cachedNetwork(file, members, effort)
 	}
-	all, err := strict.Swap(s.ctx, g, s.Size, nil, mine, nil)
+	all, err := strict.Swap(s.ctx, g, s.size, nil, mine, nil)
 	if err != nil {
-		return nil, "", fmt.Errorf("hearing of the network that rank 0 has kept: %w", err)
+		return nil, fmt.Errorf("hearing of the network that rank 0 has kept: %w", err)
 	}
-	names := make([]string, len(members))
-	for h, m := range members {
-		names[h] = m.Name
-	}
-	switch n = all[0]; {
+	switch n := all[0]; {
 	case n != nil:
 		if err = n.Validate(); err == nil && len(n.Hosts) != len(names) {
 			err = fmt.Errorf("it has %d hosts, the job %d", len(n.Hosts), len(names))
 		}
 		if err != nil {
-			return nil, "", fmt.Errorf("network from rank 0: %w", err)
+			return nil, fmt.Errorf("network from rank 0: %w", err)
 		}
 		n.Hosts = names
-		return n, "", nil
+		return &Between{Network: n}, nil
 	case effort == network.Off:
-		return network.Declared(names, declaredRate, declaredLatency), unused, nil
+		return &Between{network.Declared(names, declaredRate, declaredLatency), unused}, nil
 	}
-	n, err = s.measureNetwork(g, hosts, names, effort)
+	n, err := s.measureNetwork(g, names, effort, a.oneMachine())
 	if err == nil && file != "" {
-		_ = cache.StoreNetwork(file, members, n) // the next job measures again when it could not be kept
+		_ = s.cache.StoreNetwork(file, members, n) // the next job measures again when it could not be kept
 	}
-	return n, unused, err
+	return &Between{n, unused}, err
 }
 
 // cachedNetwork returns the network in file, nil where it cannot be used, and the reason. Where the cache is to be
 // refreshed, the reason is the change since then, if any.
-func (s *setup) cachedNetwork(cache *probe.Cache, file string, members []probe.Member, effort network.Effort,
-) (*network.Network, string) {
-	anew := s.World.Setting("no-topo-cache") == Refresh
+func (s *setup) cachedNetwork(file string, members []probe.Member, effort network.Effort) (*network.Network, string) {
+	anew := s.world.Setting("no-topo-cache") == Refresh
 	if anew {
 		effort = network.Off // any network in the file
 	}
-	n, unused, err := cache.LoadNetwork(file, members, effort, time.Now())
+	n, unused, err := s.cache.LoadNetwork(file, members, effort, time.Now())
 	switch {
 	case err != nil:
 		return nil, fmt.Sprintf("what was measured earlier cannot be read: %v", err) // it is measured over

@@ -44,21 +44,32 @@ type Config struct {
 	TryLending       bool          // measure whether lending pays, where that is not given
 	Cache            *probe.Cache
 	Cores            int
-	coreHosts        []int // by rank: those with the same number share cores; nil: those of a host
 	Connect          connector
 }
 
 // settleTime is the time that Close waits for the others to enter the calls of this rank.
 const settleTime = time.Second
 
-func defaults() Config {
-	return Config{
-		HeapBytes: shm.HeapBytes(heapBytes),
-		Stall:     10 * time.Second,
-		Settle:    settleTime,
-		Cores:     job.UsableCores(),
-		Connect:   Connect,
+// newConfig returns the settings that opts and, where these have none, the settings of w make. The error is that of a
+// setting that this rank cannot plan with.
+func newConfig(w World, opts []Option) (*Config, error) {
+	c := &Config{
+		HeapBytes:  shm.HeapBytes(heapBytes),
+		Stall:      10 * time.Second,
+		Settle:     settleTime,
+		Cores:      job.UsableCores(),
+		Connect:    Connect,
+		TryLending: !InOneProcess(w),
 	}
+	if n, err := strconv.Atoi(w.Setting("cores")); err == nil && n > 0 {
+		c.Cores = n // of all ranks; this one may be bound to its share
+	}
+	for _, o := range opts {
+		if o != nil {
+			o(c)
+		}
+	}
+	return c, c.usePlanning(w)
 }
 
 // Note writes a notice for users, which is not an error, on one rank: to the logger or, without one, to standard error.

@@ -35,10 +35,10 @@ func neighbours(hosts []int, r int) []int {
 	return all
 }
 
-// among returns the AllGather of members, ranks of one host in ascending order. All hosts of the World make theirs at
-// the same time: it is one AllGather of the whole World, from which every host takes the part of its own ranks. A
-// failure on one host is a failure on all.
-func among(members []int, gather allGather) allGather {
+// gatherAmong returns the AllGather of members, ranks of one host in ascending order. All hosts of the World make
+// theirs at the same time: it is one AllGather of the whole World, from which every host takes the part of its own
+// ranks. A failure on one host is a failure on all.
+func gatherAmong(members []int, gather allGather) allGather {
 	return func(ctx context.Context, blob []byte) (own [][]byte, err error) {
 		all, err := gather(ctx, blob)
 		for r, b := range all {
@@ -61,5 +61,5 @@ func connectHost(ctx context.Context, w World, g allGather, purpose string, layo
 	doorbell bool) (*shm.Endpoint, error) {
 	layout.Members = members
 	return shm.Connect(ctx, shm.Config{Rank: w.Rank(), Layout: layout, Key: w.DeriveKey("shm " + purpose),
-		JobID: w.JobID(), Exchange: among(members, g), Doorbell: doorbell})
+		JobID: w.JobID(), Exchange: gatherAmong(members, g), Doorbell: doorbell})
 }

@@ -12,13 +12,10 @@ import (
 // that moment.
 const levelFrom = 1.5
 
-// oneMachine reports whether all hosts are one machine.
-func (s *setup) oneMachine() bool { return len(s.Config.coreHosts) > 0 && OneHost(s.Config.coreHosts) }
-
 // equalized returns g with equal links between all hosts, and without cards, where all hosts are one machine whose
 // network has no limits; otherwise g itself.
-func (s *setup) equalized(g *topo.Graph) *topo.Graph {
-	if !s.oneMachine() || len(g.Hosts) != g.Ranks {
+func (a *agreement) equalized(g *topo.Graph) *topo.Graph {
+	if !a.oneMachine() || len(g.Hosts) != g.Ranks {
 		return g
 	}
 	flat := *g

@@ -23,8 +23,8 @@ func TestEqualized(t *testing.T) {
 		"no limits": {uneven(3), one, true}, "limits": {uneven(0.1), one, false}, "two machines": {uneven(3), two, false},
 		"unknown machines": {uneven(3), nil, false}, "one host": {topo.UniformGraph(4), []int{0, 0, 0, 0}, false},
 	} {
-		s := setup{Setup: Setup{Config: &Config{coreHosts: c.coreHosts}}}
-		if g := s.equalized(c.g); (g != c.g) != c.want {
+		a := agreement{coreHosts: c.coreHosts}
+		if g := a.equalized(c.g); (g != c.g) != c.want {
 			t.Errorf("%s: want a graph of its own: %v", name, c.want)
 		}
 	}

@@ -19,42 +19,42 @@ import (
 
 // measure probes the links within every host, and gives every rank the same findings,
 // by host.
-func (s *setup) measure(g allGather, hosts []int) ([]*probe.Findings, error) {
-	found := make([]*probe.Findings, len(firstRanks(hosts)))
+func (s *setup) measure(g allGather, a agreement) ([]*probe.Findings, error) {
+	found := make([]*probe.Findings, len(firstRanks(s.hosts)))
 	for h := range found {
 		found[h] = new(probe.Findings)
 	}
-	for r, h := range hosts {
-		found[h].Places = append(found[h].Places, s.places[r])
+	for r, h := range s.hosts {
+		found[h].Places = append(found[h].Places, a.places[r])
 	}
-	if s.oneMachine() { // hosts with the same number of ranks have the same links: one measurement holds for all of them
+	if a.oneMachine() { // hosts with the same number of ranks have the same links: one measurement holds for all
 		for h, f := range found {
 			like := func(o *probe.Findings) bool { return slices.Equal(o.Places, f.Places) }
 			found[h] = found[slices.IndexFunc(found, like)]
 		}
 	}
 	var pairs [][2]int
-	if own := hosts[s.Rank]; slices.Index(found, found[own]) == own {
+	if own := s.hosts[s.rank]; slices.Index(found, found[own]) == own {
 		pairs = probe.NewSampling(found[own].Places).Pairs()
 	}
-	mine, err := s.measureHost(g, hosts, pairs)
+	mine, err := s.measureHost(g, pairs)
 	if err != nil {
 		return nil, err
 	}
-	all, err := strict.Swap(s.ctx, g, s.Size, nil, mine, nil)
+	all, err := strict.Swap(s.ctx, g, s.size, nil, mine, nil)
 	if err != nil {
 		return nil, err
 	}
 	for r, pairs := range all {
-		found[hosts[r]].Pairs = append(found[hosts[r]].Pairs, pairs...)
+		found[s.hosts[r]].Pairs = append(found[s.hosts[r]].Pairs, pairs...)
 	}
 	return found, nil
 }
 
 // measureHost probes the links of these pairs of ranks of its host, by their numbers there. Only these ranks open
 // links for that; the others take part in the AllGathers.
-func (s *setup) measureHost(g allGather, hosts []int, pairs [][2]int) (found []probe.Pair, err error) {
-	rank, own := s.Rank, neighbours(hosts, s.Rank)
+func (s *setup) measureHost(g allGather, pairs [][2]int) (found []probe.Pair, err error) {
+	own := neighbours(s.hosts, s.rank)
 	among, members := make([][2]int, len(pairs)), make([]int, 0, 2*len(pairs))
 	for i, p := range pairs {
 		among[i] = [2]int{own[p[0]], own[p[1]]}
@@ -69,8 +69,8 @@ func (s *setup) measureHost(g allGather, hosts []int, pairs [][2]int) (found []p
 	defer ep.Close()
 	cores := s.crowded()
 	pin := func(k int) (func(), error) { return shm.PinThread(k, cores) }
-	if slices.Contains(members, rank) {
-		found, err = probe.Measure(s.ctx, ep, rank, s.Size, s.cores, among, pin)
+	if slices.Contains(members, s.rank) {
+		found, err = probe.Measure(s.ctx, ep, s.rank, s.size, s.config.Cores, among, pin)
 	}
 	for i := range found {
 		p := &found[i]
@@ -81,12 +81,12 @@ func (s *setup) measureHost(g allGather, hosts []int, pairs [][2]int) (found []p
 
 // connectProbe joins members, which are of one host, for a measurement; nil for ranks that are none.
 func (s *setup) connectProbe(g allGather, members []int) (transport.Endpoint, error) {
-	layout := transport.Layout{Size: s.Size, Slots: probe.Slots, SlotBytes: probe.SlotBytes}
-	if slices.Contains(members, s.Rank) {
-		return endpoint(connectHost(s.ctx, s.World, g, purposeProbe, layout, members, false))
+	layout := transport.Layout{Size: s.size, Slots: probe.Slots, SlotBytes: probe.SlotBytes}
+	if slices.Contains(members, s.rank) {
+		return endpoint(connectHost(s.ctx, s.world, g, purposeProbe, layout, members, false))
 	}
 	for range shmGathers {
-		if _, err := among(members, g)(s.ctx, nil); err != nil {
+		if _, err := gatherAmong(members, g)(s.ctx, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -95,14 +95,14 @@ func (s *setup) connectProbe(g allGather, members []int) (transport.Endpoint, er
 
 // place is where this rank runs: nowhere in particular where ranks share cores, or nothing is measured.
 func (s *setup) place() probe.Place {
-	if s.crowded() != nil || s.Config.Graph != nil || s.Size == 1 {
+	if s.crowded() != nil || s.config.Graph != nil || s.size == 1 {
 		return probe.Place{}
 	}
 	return probe.Here()
 }
 
 func (s *setup) crowded() []int {
-	return crowded(s.World.Setting("cpus"), len(neighbours(HostsOf(s.World), s.Rank)))
+	return crowded(s.world.Setting("cpus"), len(neighbours(s.hosts, s.rank)))
 }
 
 // crowded returns the cores of a host among which its ranks are bound, as the launcher's setting lists them, where
@@ -124,10 +124,10 @@ const maxCPUs = 1024 // that fit into a set of the kernel's
 // lendGain returns the time of payloads through slots divided by their time when they are read from their sender's own
 // memory, the same on all ranks: as it is now, on one host whose graph was not given. 0: not known.
 func (s *setup) lendGain(ep transport.Endpoint, lane int) (float64, error) {
-	if !s.Config.TryLending || s.Config.Graph != nil || lane < 0 || !OneHost(HostsOf(s.World)) {
+	if !s.config.TryLending || s.config.Graph != nil || lane < 0 || !OneHost(s.hosts) {
 		return 0, nil
 	}
-	return probe.Lending(s.ctx, ep, lane, s.Rank, s.Size)
+	return probe.Lending(s.ctx, ep, lane, s.rank, s.size)
 }
 
 // lendFrom returns the size, in bytes, from which messages are read from their sender's own memory. That takes one
@@ -177,11 +177,10 @@ type networkReport struct {
 
 // measureNetwork probes the ways between hosts of these names. The first rank of
 // each host takes part.
-func (s *setup) measureNetwork(g allGather, hosts []int, names []string, effort network.Effort,
+func (s *setup) measureNetwork(g allGather, names []string, effort network.Effort, oneMachine bool,
 ) (*network.Network, error) {
-	firsts := firstRanks(hosts)
-	found, err := s.probeNetwork(g, hosts, firsts, effort)
-	all, err := strict.Swap(s.ctx, g, s.Size, nil, networkReport{found, time.Now().Unix()}, err)
+	found, err := s.probeNetwork(g, effort, oneMachine)
+	all, err := strict.Swap(s.ctx, g, s.size, nil, networkReport{found, time.Now().Unix()}, err)
 	if err != nil {
 		return nil, err
 	}
@@ -201,11 +200,11 @@ func (s *setup) measureNetwork(g allGather, hosts []int, names []string, effort 
 
 // probeNetwork is this rank's part in the measurement between hosts, nil
 // findings for ranks that have none.
-func (s *setup) probeNetwork(g allGather, hosts, firsts []int, effort network.Effort) (*network.Findings, error) {
-	meets := network.Meets(len(firsts), effort)
-	host := hosts[s.Rank]
-	first := firsts[host] == s.Rank
-	cfg, err := networkConfig(s.World, g, purposeProbe)
+func (s *setup) probeNetwork(g allGather, effort network.Effort, oneMachine bool) (*network.Findings, error) {
+	hosts, firsts := s.hosts, firstRanks(s.hosts)
+	meets, host := network.Meets(len(firsts), effort), hosts[s.rank]
+	first := firsts[host] == s.rank
+	cfg, err := networkConfig(s.world, g, purposeProbe)
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +219,7 @@ func (s *setup) probeNetwork(g allGather, hosts, firsts []int, effort network.Ef
 		return nil, nil
 	}
 	ample := 0.0
-	if s.oneMachine() {
+	if oneMachine {
 		ample = levelFrom
 	}
 	return probe.Network(s.ctx, probe.NetworkConfig{

@@ -21,29 +21,27 @@ func Connect(ctx context.Context, w World, all allGather, purpose string, layout
 	if OneHost(hosts) {
 		return endpoint(connectHost(ctx, w, all, purpose, layout, members, false))
 	}
-	var local *shm.Endpoint
-	var mesh *netconn.Mesh
 	cfg := &tcp.Config{Layout: layout, Hosts: hosts, Gone: func(r int) bool { return Gone(w, r) }}
-	err := together(ctx, w.Size(), all, func(g allGather) (err error) {
-		local, err = connectHost(ctx, w, g, purpose, layout, members, true)
-		return err
-	}, func(g allGather) (err error) {
-		if cfg.Config, err = networkConfig(w, g, purpose); err == nil {
-			if len(hosts) > eagerRanks {
-				cfg.First = joinsHosts(hosts, w.Rank())
-			}
-			mesh, err = tcp.Connect(ctx, cfg)
+	local, mesh := together(ctx, w.Size(), all, func(g allGather) (*shm.Endpoint, error) {
+		return connectHost(ctx, w, g, purpose, layout, members, true)
+	}, func(g allGather) (_ *netconn.Mesh, err error) {
+		if cfg.Config, err = networkConfig(w, g, purpose); err != nil {
+			return nil, err
 		}
-		return err
+		if len(hosts) > eagerRanks {
+			cfg.First = joinsHosts(hosts, w.Rank())
+		}
+		return tcp.Connect(ctx, cfg)
 	})
+	err := errors.Join(local.err, mesh.err)
 	if err == nil {
-		return endpoint(tcp.New(cfg, local, mesh))
+		return endpoint(tcp.New(cfg, local.value, mesh.value))
 	}
-	if local != nil {
-		err = errors.Join(err, local.Close())
+	if local.value != nil {
+		err = errors.Join(err, local.value.Close())
 	}
-	if mesh != nil {
-		err = errors.Join(err, mesh.Close())
+	if mesh.value != nil {
+		err = errors.Join(err, mesh.value.Close())
 	}
 	return nil, err
 }

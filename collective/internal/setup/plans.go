@@ -12,7 +12,6 @@ import (
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/transport"
 )
 
 // Plans is a communicator's Planner, and the programs that its plans become.
@@ -21,7 +20,6 @@ type Plans struct {
 	err        error
 	graph      *topo.Graph
 	rank, size int
-	HeapBytes  int // per rank
 	Messages   int // the lane of messages between ranks, -1 without one
 	engine     *engine.Engine
 }
@@ -65,23 +63,14 @@ func (p *Plans) follow(d *planner.Decision) error {
 	return nil
 }
 
-// machine returns the Machine that plans are made for. The hosts of a declared graph are its own.
-func (c *Config) machine() planner.Machine {
-	m := planner.Machine{Cores: c.Cores, Slots: c.Slots, SlotBytes: c.SlotBytes}
-	if c.Graph == nil {
-		m.CoreHosts = c.coreHosts
+// machine returns the Machine that plans are made for, of ranks that have these cores. The hosts of a declared graph
+// are its own.
+func (s *setup) machine(cores int, coreHosts []int) planner.Machine {
+	m := planner.Machine{Cores: cores, Slots: s.config.Slots, SlotBytes: s.config.SlotBytes}
+	if s.config.Graph == nil {
+		m.CoreHosts = coreHosts
 	}
 	return m
-}
-
-// layout returns the links: those of plans, and those of messages on a lane of their own.
-func (p *Plans) layout() (l transport.Layout, err error) {
-	if p.err != nil {
-		return l, p.err
-	}
-	l = transport.Layout{Size: p.size, HeapBytes: p.HeapBytes}
-	l.Slots, l.SlotBytes = p.Planner.Slots()
-	return l, nil
 }
 
 // messageLane is the lane of messages between ranks; those of plans come after it.

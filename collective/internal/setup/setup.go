@@ -5,16 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/planner"
-	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
-	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/probe"
@@ -30,6 +26,7 @@ type Setup struct {
 	Graph      *topo.Graph
 	Between    *Between // nil on one host
 	Plans      *Plans
+	HeapBytes  int // per rank, the same on all
 	Endpoint   transport.Endpoint
 	Engine     *engine.Engine
 	Waiter     engine.Waiter // how this rank waits
@@ -40,16 +37,7 @@ const causeWait = time.Second
 
 // New sets up a communicator of all ranks of w: see New of package collective.
 func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
-	cfg := defaults()
-	if n, err := strconv.Atoi(w.Setting("cores")); err == nil && n > 0 {
-		cfg.Cores = n // of all ranks; this one may be bound to its share
-	}
-	cfg.TryLending = !InOneProcess(w)
-	for _, o := range opts {
-		if o != nil {
-			o(&cfg)
-		}
-	}
+	cfg, refused := newConfig(w, opts)
 	waiting, name := cfg.watchFor(w)
 	within, cancel := waiting.Bound(ctx)
 	var watch sync.WaitGroup
@@ -60,9 +48,9 @@ func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
 		case <-within.Done():
 		}
 	})
-	s := setup{Setup: Setup{Rank: w.Rank(), Size: w.Size(), Name: name, World: w, Config: &cfg}, ctx: within,
-		cores: cfg.Cores, wait: waiting}
-	err := s.run()
+	s := &setup{ctx: within, world: w, rank: w.Rank(), size: w.Size(), hosts: HostsOf(w), config: cfg,
+		cache: cfg.TopoCache(w), wait: waiting}
+	made, err := s.run(name, refused)
 	cause := s.whyNot(ctx, err)
 	if err == nil {
 		waiting.Clear()
@@ -72,9 +60,15 @@ func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
 	}
 	cancel()
 	watch.Wait()
-	if err == nil {
-		return &s.Setup, nil
+	if err != nil {
+		return nil, s.failure(ctx, err, cause)
 	}
+	return made, nil
+}
+
+// failure is the error of a New that has failed with err, because of the rank that cause names, if any.
+func (s *setup) failure(ctx context.Context, err error, cause *RankError) error {
+	w := s.world
 	refused := errors.Is(err, ErrDisagree) || errors.Is(err, ErrArgument)
 	if !refused && cause == nil {
 		select { // the World learns of a rank's end a moment later
@@ -89,19 +83,19 @@ func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
 	fault := transport.Fault{}
 	switch {
 	case errors.As(err, &fault):
-		return nil, &RankError{Rank: fault.Rank, Op: "New", Err: ErrorOf(fault, nil)}
+		return &RankError{Rank: fault.Rank, Op: "New", Err: ErrorOf(fault, nil)}
 	case refused:
-		return nil, fmt.Errorf("collective: %s: %w", callOf(w), err)
+		return fmt.Errorf("collective: %s: %w", callOf(w), err)
 	case cause != nil:
-		return nil, cause
+		return cause
 	}
-	return nil, &RankError{Rank: -1, Op: callOf(w), Err: err}
+	return &RankError{Rank: -1, Op: callOf(w), Err: err}
 }
 
 // whyNot names the rank that a New which has failed with err has waited for, nil when that
 // is not why.
 func (s *setup) whyNot(ctx context.Context, err error) *RankError {
-	op := callOf(s.World)
+	op := callOf(s.world)
 	var known interface{ AtFault() int }
 	switch {
 	case err == nil:
@@ -137,234 +131,141 @@ func (s *setup) measuring() (measured func()) {
 	}
 }
 
-// setup is a New under way.
+// setup is a New under way: what this rank knows before the first exchange. Each step gets what the steps before it
+// have found as arguments, and returns what it finds.
 type setup struct {
-	Setup
-	ctx    context.Context
-	wait   *waits.Wait   // publishes the cause for which the New, and later a call, waits
-	cores  int           // that this host lets its ranks use
-	places []probe.Place // by rank
-
-	// Where rank 0 knows the graph of an earlier job it plans and decides before the other ranks' hellos arrive.
-	decision *planner.Decision // nil: it has not
+	ctx        context.Context
+	world      World
+	rank, size int
+	hosts      []int // by rank
+	config     *Config
+	cache      *probe.Cache // nil: none
+	wait       *waits.Wait  // publishes the cause for which the New, and later a call, waits
 }
 
-func (s *setup) run() error {
-	all, err := s.compare()
+// run makes the communicator of that name. refused is the error of a setting that this rank cannot plan with.
+func (s *setup) run(name string, refused error) (*Setup, error) {
+	h, early := s.hello(refused)
+	a, err := s.agree(h, refused)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	layout, ep, err := s.planAndConnect(all)
+	p, l, err := s.planAndConnect(a, early)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	measured := s.measuring()
-	gain, err := s.lendGain(ep, s.Plans.Messages)
+	gain, err := s.lendGain(l.ep, p.plans.Messages)
 	measured()
 	if err != nil {
-		return errors.Join(err, ep.Close())
+		return nil, errors.Join(err, l.ep.Close())
 	}
-	s.Graph, s.Endpoint = s.Plans.graph, ep
-	s.Waiter = waiterFor(HostsOf(s.World), s.Rank, s.cores)
-	s.Waiter.Watch, s.Waiter.Progress = s.wait, s.wait.Progress()
-	oversubscribed := slices.Max(RanksOnCores(s.Config.coreHosts, HostsOf(s.World))) > s.Config.Cores
-	from := lendFrom(gain, !OneHost(HostsOf(s.World)))
-	s.Engine = engine.New(ep, s.Rank, &layout, s.Plans.Messages, oversubscribed, from)
-	s.Plans.engine = s.Engine
-	if s.Rank == 0 && s.World.Setting("verbose") != "" {
-		if s.Between != nil {
-			s.Config.Note(s.Between.Text(time.Now().Unix()))
-		}
-		s.Config.Note(s.Plans.Explain())
-		if ok, why := reachesAny(ep, s.Rank, s.Size); !ok && why != "" {
-			s.Config.Note(fmt.Sprintf("treerun: ranks cannot read each other's memory (%s): all messages go through "+
-				"slots\n", why))
-		} else if ok && gain > 0 {
-			s.Config.Note(fmt.Sprintf("treerun: ranks read each other's memory from %s on: "+
-				"through shared memory %s take %.2g times as long\n", numbers.Bytes(from),
-				numbers.Bytes(probe.LendBytes), gain))
-		}
+	waiter := waiterFor(s.hosts, s.rank, s.config.Cores)
+	waiter.Watch, waiter.Progress = s.wait, s.wait.Progress()
+	oversubscribed := slices.Max(RanksOnCores(a.coreHosts, s.hosts)) > a.cores
+	from := lendFrom(gain, !OneHost(s.hosts))
+	p.plans.engine = engine.New(l.ep, s.rank, &l.layout, p.plans.Messages, oversubscribed, from)
+	if s.rank == 0 && s.world.Setting("verbose") != "" {
+		s.explain(p, l.ep, gain, from)
 	}
-	return nil
+	return &Setup{Rank: s.rank, Size: s.size, Name: name, World: s.world, Config: s.config, Graph: p.plans.graph,
+		Between: p.between, Plans: p.plans, HeapBytes: a.heapBytes, Endpoint: l.ep, Engine: p.plans.engine,
+		Waiter: waiter}, nil
 }
 
-// compareHellos compares the hellos of all ranks, and takes over the values that plans and measurements depend on.
-// refused is the error of a setting that this rank cannot plan with.
-func (s *setup) compareHellos(all []hello, refused error) error {
-	version := func(h hello) string { return strconv.Itoa(h.Protocol) }
-	if err := Agreed(s.World, "the protocol version", all, version); err != nil {
-		return err
+// explain writes what has been made, for --verbose.
+func (s *setup) explain(p planned, ep transport.Endpoint, gain float64, lendFrom int64) {
+	if p.between != nil {
+		s.config.Note(p.between.Text(time.Now().Unix()))
 	}
-	for r, h := range all {
-		if h.Refused != "" && refused == nil {
-			return fmt.Errorf("%w: rank %d: %s", ErrArgument, r, h.Refused)
-		}
+	s.config.Note(p.plans.Explain())
+	if ok, why := reachesAny(ep, s.rank, s.size); !ok && why != "" {
+		s.config.Note(fmt.Sprintf("treerun: ranks cannot read each other's memory (%s): all messages go "+
+			"through slots\n", why))
+	} else if ok && gain > 0 {
+		s.config.Note(fmt.Sprintf("treerun: ranks read each other's memory from %s on: "+
+			"through shared memory %s take %.2g times as long\n", numbers.Bytes(lendFrom),
+			numbers.Bytes(probe.LendBytes), gain))
 	}
-	if refused != nil {
-		return refused
-	}
-	for r, h := range all {
-		if len(h.Settings) != len(shared) {
-			return fmt.Errorf("message of rank %d: %d settings, want %d", r, len(h.Settings), len(shared))
-		}
-	}
-	for i, what := range shared {
-		if err := Agreed(s.World, what, all, func(h hello) string { return h.Settings[i] }); err != nil {
-			return err
-		}
-	}
-	s.Config.Cores = all[0].Cores // plans depend on it
-	for _, h := range all {
-		s.Config.HeapBytes = max(0, min(s.Config.HeapBytes, h.HeapBytes))
-	}
-	machines := make([]string, len(all))
-	s.places = make([]probe.Place, len(all))
-	for r, h := range all {
-		machines[r], s.places[r] = h.Machine, h.Place
-	}
-	s.Config.coreHosts = job.SharedMachines(HostsOf(s.World), machines)
-	s.decision = all[0].Decision
-	return nil
+}
+
+// planned is what a communicator calls by.
+type planned struct {
+	plans   *Plans
+	between *Between // nil on one host
+}
+
+// links are the links of a communicator.
+type links struct {
+	layout transport.Layout
+	ep     transport.Endpoint
 }
 
 // planAndConnect makes the plans, by rank 0's decision, and opens their links. Steps that these do not depend on share
 // their AllGathers with the opening: the decision, and on one host the measurement, too. An error of planning comes
 // before errors that follow from it.
-func (s *setup) planAndConnect(all []hello) (l transport.Layout, ep transport.Endpoint, err error) {
-	connect := func(g allGather) (err error) {
-		ep, err = s.Config.Connect(s.ctx, s.World, g, "collective", l)
-		return err
-	}
-	measures := s.decision == nil && s.Config.Graph == nil && OneHost(HostsOf(s.World))
+func (s *setup) planAndConnect(a agreement, early *Plans) (planned, links, error) {
+	var p planned
+	l := links{layout: transport.Layout{Size: s.size, HeapBytes: a.heapBytes}}
+	measures := a.decision == nil && s.config.Graph == nil && OneHost(s.hosts)
 	if measures {
 		// The links within a host depend on the number of ranks alone.
-		m := s.Config.machine()
-		l = transport.Layout{Size: s.Size, HeapBytes: s.Config.HeapBytes}
-		l.Slots, l.SlotBytes = m.LocalSlots(l.Size)
+		m := s.machine(a.cores, a.coreHosts)
+		l.layout.Slots, l.layout.SlotBytes = m.LocalSlots(s.size)
 	} else {
-		err = s.plan(s.World.AllGather, all)
+		var err error
+		if p, err = s.plan(s.world.AllGather, a, early); err != nil {
+			return p, l, err
+		}
+		if p.plans.err != nil { // connecting fails then, too, on all ranks
+			l.layout = transport.Layout{}
+		} else {
+			l.layout.Slots, l.layout.SlotBytes = p.plans.Planner.Slots()
+		}
 	}
-	if err != nil {
-		return l, nil, err
-	}
-	if !measures {
-		l, _ = s.Plans.layout() // none for a rank without plans: connecting fails then, too, on all ranks
-	}
-	var failed error
-	err = together(s.ctx, s.Size, s.World.AllGather, func(g allGather) error {
+	decided, opened := together(s.ctx, s.size, s.world.AllGather, func(g allGather) (_ planned, err error) {
+		made := p
 		if measures {
-			failed = s.plan(g, all)
+			made, err = s.plan(g, a, early)
 		}
-		if failed == nil {
-			failed = s.decide(g)
+		if err == nil {
+			err = s.decide(g, made.plans, a.decision)
 		}
-		return nil
-	}, connect)
-	if failed != nil {
-		err = failed
-		if ep != nil {
-			err = errors.Join(err, ep.Close())
-		}
+		return made, err
+	}, func(g allGather) (transport.Endpoint, error) {
+		return s.config.Connect(s.ctx, s.world, g, "collective", l.layout)
+	})
+	l.ep = opened.value
+	if decided.err == nil {
+		return decided.value, l, opened.err
 	}
-	return l, ep, err
+	if l.ep != nil {
+		decided.err = errors.Join(decided.err, l.ep.Close())
+	}
+	return decided.value, l, decided.err
 }
 
-// plan makes this rank's plans for the graph.
-func (s *setup) plan(g allGather, all []hello) error {
-	graph, err := s.graph(g, all)
+// plan makes this rank's plans for the graph. early are those by which this rank has decided, if it has.
+func (s *setup) plan(g allGather, a agreement, early *Plans) (p planned, err error) {
+	graph, between, err := s.graph(g, a)
 	if err != nil {
-		return err
+		return p, err
 	}
-	if s.Plans == nil || s.decision == nil {
-		s.Plans = newPlans(graph, s.Rank, s.Config.machine(), s.Config.Planning)
+	if early == nil || a.decision == nil {
+		early = newPlans(graph, s.rank, s.machine(a.cores, a.coreHosts), s.config.Planning)
 	}
-	s.Plans.HeapBytes = s.Config.HeapBytes // the least of all ranks
-	return nil
+	return planned{early, between}, nil
 }
 
-// decide has the plans follow rank 0's decision.
-func (s *setup) decide(g allGather) (err error) {
-	if s.decision == nil {
-		err = s.Plans.decideTogether(s.ctx, g, s.Plans.firstKinds())
-	} else if s.Rank > 0 {
-		err = s.Plans.follow(s.decision)
+// decide makes p follow rank 0's decision: d, or if nil the one that all ranks now receive.
+func (s *setup) decide(g allGather, p *Plans, d *planner.Decision) (err error) {
+	if d == nil {
+		err = p.decideTogether(s.ctx, g, p.firstKinds())
+	} else if s.rank > 0 {
+		err = p.follow(d)
 	}
 	s.step("opening links")
 	return err
-}
-
-// compare sends this rank's hello to the other ranks, and returns the hellos of all.
-func (s *setup) compare() ([]hello, error) {
-	refused := s.Config.usePlanning(s.World)
-	h := hello{
-		Protocol: protocol, Settings: s.Config.values(), Cores: s.Config.Cores, Machine: job.MachineID(s.Config.Cores),
-		HeapBytes: s.Config.HeapBytes, Place: s.place(),
-	}
-	if refused != nil {
-		h.Refused = strings.TrimPrefix(refused.Error(), ErrArgument.Error()+": ")
-	}
-	h.Host = s.cachedHost(s.Config.TopoCache(s.World))
-	if kept := h.Host.Found; kept != nil && refused == nil && OneHost(HostsOf(s.World)) {
-		s.Config.coreHosts = HostsOf(s.World) // the same on all ranks
-		s.Plans = newPlans(kept.Graph(), 0, s.Config.machine(), s.Config.Planning)
-		h.Decision, _ = s.Plans.decide(s.Plans.firstKinds()) // an error comes again later, and is reported then
-	}
-	s.step("comparing settings")
-	all, err := strict.Swap(s.ctx, s.World.AllGather, s.Size, nil, h, nil)
-	if err != nil {
-		return nil, fmt.Errorf("comparing settings: %w", err)
-	}
-	return all, s.compareHellos(all, refused)
-}
-
-// graph returns the same graph on all ranks: the caller's, an earlier job's, or
-// a measured one.
-func (s *setup) graph(by allGather, all []hello) (*topo.Graph, error) {
-	switch {
-	case s.Config.Graph != nil:
-		if s.Config.Graph.Ranks != s.Size {
-			return nil, fmt.Errorf("%w: the graph has %d ranks, the job %d", ErrArgument, s.Config.Graph.Ranks, s.Size)
-		}
-		err := s.Config.Graph.Validate()
-		if err == nil && s.Rank == 0 {
-			s.Config.Note(s.otherHosts())
-		}
-		return s.Config.Graph, err
-	case s.Size == 1:
-		return topo.UniformGraph(1), nil
-	}
-	measured := s.measuring()
-	g, err := s.measuredGraph(by, all)
-	measured()
-	if err != nil {
-		return nil, fmt.Errorf("measuring the links: %w", err)
-	}
-	return g, nil
-}
-
-// measuredGraph returns the graph of ranks on these hosts, as it is kept or measured.
-func (s *setup) measuredGraph(by allGather, all []hello) (*topo.Graph, error) {
-	cache, hosts := s.Config.TopoCache(s.World), HostsOf(s.World)
-	if !OneHost(hosts) {
-		return s.hostsGraph(by, cache, all)
-	}
-	graphs, err := s.withinHosts(by, cache, hosts, all)
-	if err != nil {
-		return nil, err
-	}
-	return graphs[0], nil
-}
-
-// otherHosts returns a notice that a given graph has the ranks on other hosts than the job, which may be intended; ""
-// where it has not.
-func (s *setup) otherHosts() string {
-	given := s.Config.Graph.ByHost()
-	own := (&topo.Graph{Ranks: s.Size, Hosts: HostsOf(s.World)}).ByHost()
-	if slices.EqualFunc(given, own, slices.Equal) {
-		return ""
-	}
-	return fmt.Sprintf("treerun: the ranks of the given graph are on %d hosts, those of the job on %d, "+
-		"not the same ones: plans are made for the graph\n", len(given), len(own))
 }
 
 // LostRank returns the rank that w has lost, and why, as the fault of a communicator.

@@ -2,7 +2,6 @@ package setup
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -12,15 +11,26 @@ import (
 // allGather is an AllGather: every rank gets the blobs of all, by rank.
 type allGather = func(ctx context.Context, blob []byte) ([][]byte, error)
 
+// outcome is what a step returns.
+type outcome[T any] struct {
+	value T
+	err   error
+}
+
 // together runs two steps of New side by side. Each makes AllGathers of its own, as many on all ranks, and
 // the first of both are one of all, then the second, and so on. Between two of them the steps run one after the other.
-func together(ctx context.Context, size int, all allGather, steps ...func(g allGather) error) error {
-	errs, gives := make([]error, len(steps)), make([]func() ([]byte, bool), len(steps))
+func together[A, B any](ctx context.Context, size int, all allGather, first func(g allGather) (A, error),
+	second func(g allGather) (B, error)) (a outcome[A], b outcome[B]) {
+	steps := []func(g allGather){
+		func(g allGather) { a.value, a.err = first(g) },
+		func(g allGather) { b.value, b.err = second(g) },
+	}
+	gives := make([]func() ([]byte, bool), len(steps))
 	var told [][][]byte // by rank, then by step
 	var failed error
 	for i, step := range steps {
 		next, stop := iter.Pull(func(yield func(blob []byte) bool) {
-			errs[i] = step(func(_ context.Context, blob []byte) (got [][]byte, err error) {
+			step(func(_ context.Context, blob []byte) (got [][]byte, err error) {
 				yield(blob)
 				for _, of := range told {
 					got = append(got, of[i])
@@ -38,7 +48,7 @@ func together(ctx context.Context, size int, all allGather, steps ...func(g allG
 			mine[i], running = blob, running || more
 		}
 		if !running {
-			return errors.Join(errs...)
+			return a, b
 		}
 		told, failed = strict.Swap(ctx, all, size, nil, mine, nil)
 		for r, of := range told {

@@ -13,7 +13,7 @@ import (
 func TestWhyNotOfAPart(t *testing.T) {
 	for culprit, want := range map[int]int{7: 1, 6: 0, 2: -1} {
 		wait := waits.NewLocal(8).Jobs[6].NewWait("part", []int{6, 7})
-		s := &setup{Setup: Setup{Size: 1, World: InProcess(1)[0]}, wait: wait}
+		s := &setup{world: InProcess(1)[0], wait: wait}
 		stalled := &waits.Stalled{Cause: waits.Cause{Rank: culprit, Text: "is stopped"}}
 		e := s.whyNot(t.Context(), errors.Join(errors.New("not reached"), fmt.Errorf("dial: %w", stalled)))
 		if e == nil || e.Rank != want || !errors.Is(e, ErrStalled) {

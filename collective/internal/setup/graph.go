@@ -1,0 +1,79 @@
+package setup
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/network"
+)
+
+// graph returns the same graph on all ranks: the caller's, an earlier job's, or
+// a measured one.
+func (s *setup) graph(by allGather, a agreement) (g *topo.Graph, between *Between, err error) {
+	switch given := s.config.Graph; {
+	case given != nil:
+		if given.Ranks != s.size {
+			return nil, nil, fmt.Errorf("%w: the graph has %d ranks, the job %d", ErrArgument, given.Ranks, s.size)
+		}
+		err := given.Validate()
+		if err == nil && s.rank == 0 {
+			s.config.Note(otherHosts(given, s.hosts))
+		}
+		return given, nil, err
+	case s.size == 1:
+		return topo.UniformGraph(1), nil, nil
+	}
+	measured := s.measuring()
+	if OneHost(s.hosts) {
+		var graphs []*topo.Graph
+		if graphs, err = s.withinHosts(by, a); err == nil {
+			g = graphs[0]
+		}
+	} else {
+		g, between, err = s.hostsGraph(by, a)
+	}
+	measured()
+	if err != nil {
+		return nil, nil, fmt.Errorf("measuring the links: %w", err)
+	}
+	return g, between, nil
+}
+
+// otherHosts returns a notice that a given graph has the ranks on other hosts than the job, which may be intended; ""
+// where it has not. hosts are those of the job's ranks.
+func otherHosts(given *topo.Graph, hosts []int) string {
+	theirs, own := given.ByHost(), (&topo.Graph{Ranks: len(hosts), Hosts: hosts}).ByHost()
+	if slices.EqualFunc(theirs, own, slices.Equal) {
+		return ""
+	}
+	return fmt.Sprintf("treerun: the ranks of the given graph are on %d hosts, those of the job on %d, "+
+		"not the same ones: plans are made for the graph\n", len(theirs), len(own))
+}
+
+// hostsGraph returns the graph of ranks on several hosts: the links of each host, and the network between them, as an
+// earlier job has measured them, or as this one measures them now.
+func (s *setup) hostsGraph(by allGather, a agreement) (*topo.Graph, *Between, error) {
+	if _, known := networkOf(s.world); !known {
+		return nil, nil, errNotNetworked
+	}
+	effort, err := network.ParseEffort(cmp.Or(s.world.Setting("probe"), string(network.Quick)))
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: --probe: %w", ErrArgument, err)
+	}
+	within, between := together(s.ctx, s.size, by, func(g allGather) ([]*topo.Graph, error) {
+		return s.withinHosts(g, a)
+	}, func(g allGather) (*Between, error) {
+		return s.betweenHosts(g, a, effort)
+	})
+	if err := errors.Join(within.err, between.err); err != nil {
+		return nil, nil, err
+	}
+	g, err := network.Graph(s.hosts, linksOf(s.hosts, within.value), between.value.Network)
+	if err != nil {
+		return nil, nil, err
+	}
+	return a.equalized(g), between.value, nil
+}
