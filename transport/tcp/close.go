@@ -20,7 +20,7 @@ func (e *Endpoint) Close() error {
 		e.Aborted() // passes the latest fault on
 		e.closed.Store(true)
 		for _, c := range e.all() {
-			c.cancelReceives()
+			c.lanes.cancelReceives()
 		}
 		e.bell.Ring()
 		e.pump.stop.Store(true)

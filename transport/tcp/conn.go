@@ -14,23 +14,6 @@ import (
 // errEnded is the error of a connection whose peer sends no more and has not announced that it closes.
 var errEnded = errors.New("the connection ended")
 
-// batchBytes is the largest number of bytes that one system call sends or receives.
-const batchBytes = 1 << 20
-
-// item is a data frame that waits to be sent: its beginning, and the rest of it
-// where that lies elsewhere.
-type item struct {
-	from *sender
-	buf  *buffer // of head and tail
-	head []byte
-	body []byte  // nil, in another sender's buffer, or memory that was lent
-	loan *buffer // that other buffer
-	tail []byte  // nil without body: it is in head then
-	lent bool
-}
-
-func (t *item) bytes() int { return len(t.head) + len(t.body) + len(t.tail) }
-
 // conn is one connection to a peer. Sending and receiving have a lock each, so that the rank's own goroutine and the
 // pump take turns, in any order.
 type conn struct {
@@ -51,12 +34,7 @@ type conn struct {
 	closed atomic.Bool           // the peer has announced that it closes
 
 	wmu    sync.Mutex
-	queue  []item // data frames, the oldest first; the first sent of them are sent
-	sent   int
-	off    int    // bytes of the oldest unsent frame that are sent
-	ctl    []byte // control frames, which go first
-	ctlOff int    // bytes of ctl that are sent
-	owing  []*receiver
+	outbox outbox
 	room   bool // the poller watches for room
 	out    osys.Vectors
 	gone   bool // nothing more can be sent
@@ -65,9 +43,7 @@ type conn struct {
 	in  reader
 	low int // bytes that must arrive before a wait for the socket ends; 0 means 1
 
-	opening   sync.Mutex                  // held while a list of ends is replaced
-	senders   atomic.Pointer[[]*sender]   // by lane; nil: not requested yet
-	receivers atomic.Pointer[[]*receiver] // likewise; also made when the first chunk arrives
+	lanes lanes
 
 	round atomic.Uint32 // how often the socket was polled
 	empty atomic.Uint32 // number of polls in a row that brought nothing
@@ -79,25 +55,8 @@ func (c *conn) enqueue(t item) {
 		t.done()
 		return
 	}
-	if len(c.queue) == cap(c.queue) && c.sent > 0 {
-		waiting := copy(c.queue, c.queue[c.sent:])
-		clear(c.queue[waiting:])
-		c.queue, c.sent = c.queue[:waiting], 0
-	}
-	c.queue = append(c.queue, t)
+	c.outbox.push(t)
 	c.pending.Store(true)
-}
-
-// done releases the memory of t.
-func (t *item) done() {
-	pool := &t.from.e.buffers
-	pool.drop(t.buf)
-	if t.loan != nil {
-		pool.drop(t.loan)
-	}
-	if t.lent {
-		t.from.lent.Add(-1)
-	}
 }
 
 // flush sends waiting frames as far as there is room. It reports whether that freed anything that a sender may wait
@@ -114,7 +73,11 @@ func (c *conn) flush() bool {
 func (c *conn) flushLocked() (news bool) {
 	whole := true
 	for !c.gone {
-		c.gather()
+		if c.owes.Load() {
+			c.owes.Store(false)
+			c.outbox.creditReleased()
+		}
+		c.outbox.gather(&c.out)
 		want := c.out.Bytes()
 		n, err := 0, error(nil)
 		if want > 0 {
@@ -129,7 +92,7 @@ func (c *conn) flushLocked() (news bool) {
 			return true
 		}
 		if n > 0 {
-			news = c.taken(n) || news
+			news = c.outbox.taken(n) || news
 		}
 		c.blocked.Store(n < want || !whole)
 		if n < want || !whole || want == 0 {
@@ -140,9 +103,58 @@ func (c *conn) flushLocked() (news bool) {
 		c.watchRoom(false)
 	}
 	c.out.Reset()
-	c.pending.Store(!c.gone && (len(c.queue) > c.sent || len(c.ctl) > 0 || !whole))
+	c.pending.Store(!c.gone && (!c.outbox.empty() || !whole))
 	return news
 }
+
+// tellAfter is the number of polls of the sockets in a row that brought nothing after which released slots are reported
+// to the peer: some dozen microseconds, in which there is usually a frame to which the report can be added.
+const tellAfter = 48
+
+// look reads the socket, unless that was done once since the calling link, whose round it is, last called look: so
+// links that share a socket cost one system call per turn of a waiting loop. A link that has not called it for longer
+// begins a round of its own.
+func (c *conn) look(round *uint32) {
+	now := c.round.Load()
+	if now-*round == 1 {
+		*round = now
+		return
+	}
+	*round = c.round.Add(1)
+	c.e.pump.turns.Add(1)
+	c.progress()
+}
+
+// progress sends and receives as much as possible without blocking.
+func (c *conn) progress() {
+	news := c.pending.Load() && c.flush()
+	if c.receive() || news {
+		c.empty.Store(0)
+	} else if c.owes.Load() && c.empty.Add(1) >= tellAfter {
+		c.empty.Store(0)
+		c.flush()
+	}
+}
+
+// flushPosted sends waiting frames as far as there is room, unless there was none the last time.
+func (c *conn) flushPosted() {
+	if c.pending.Load() {
+		c.wmu.Lock()
+		c.flushUnlessBlocked()
+		c.wmu.Unlock()
+	}
+}
+
+// flushUnlessBlocked is flush without another attempt where there was no room the last time: the poller reports room.
+// wmu is held.
+func (c *conn) flushUnlessBlocked() {
+	if !c.blocked.Load() {
+		c.flushLocked()
+	}
+}
+
+// left reports whether the peer has closed, and everything it sent has arrived.
+func (c *conn) left() bool { return c.closed.Load() }
 
 // watchRoom changes whether the poller watches for room. wmu is held.
 func (c *conn) watchRoom(room bool) {
@@ -164,91 +176,12 @@ func (c *conn) awaitRoom() {
 	c.wmu.Unlock()
 }
 
-// gather fills c.out with the next bytes to send: the rest of a partly sent data frame, then control frames, then data
-// frames.
-func (c *conn) gather() {
-	c.out.Reset()
-	c.tellReleased()
-	i := c.sent
-	if c.off > 0 {
-		c.gatherItem(&c.queue[i], c.off)
-		i++
-	}
-	c.out.Add(c.ctl[c.ctlOff:])
-	for ; i < len(c.queue) && c.out.Room() >= 3 && c.out.Bytes() < batchBytes; i++ {
-		c.gatherItem(&c.queue[i], 0)
-	}
-}
-
-func (c *conn) gatherItem(t *item, off int) {
-	for _, part := range [...][]byte{t.head, t.body, t.tail} {
-		if off < len(part) {
-			c.out.Add(part[off:])
-		}
-		off = max(0, off-len(part))
-	}
-}
-
-// tellReleased appends a credit frame for every link that has released chunks.
-func (c *conn) tellReleased() {
-	if !c.owes.Load() {
-		return
-	}
-	c.owes.Store(false)
-	for i, r := range c.owing {
-		r.told = r.released.Load()
-		r.owed = false
-		c.ctl = appendCredit(c.ctl, uint32(r.link.Lane), r.told)
-		c.owing[i] = nil
-	}
-	c.owing = c.owing[:0]
-}
-
-// taken removes n sent bytes from those that gather has collected.
-func (c *conn) taken(n int) (news bool) {
-	if c.off > 0 {
-		n, news = c.takenItem(n)
-	}
-	m := min(n, len(c.ctl)-c.ctlOff)
-	if c.ctlOff += m; c.ctlOff == len(c.ctl) {
-		c.ctl, c.ctlOff = c.ctl[:0], 0
-	}
-	for n -= m; n > 0; {
-		var whole bool
-		n, whole = c.takenItem(n)
-		news = news || whole
-	}
-	return news
-}
-
-// takenItem removes up to n bytes of the oldest data frame, and returns how
-// many of them are left, and whether the frame is sent.
-func (c *conn) takenItem(n int) (left int, whole bool) {
-	t := &c.queue[c.sent]
-	rest := t.bytes() - c.off
-	if n < rest {
-		c.off += n
-		return 0, false
-	}
-	t.done()
-	*t = item{}
-	if c.sent++; c.sent == len(c.queue) {
-		c.queue, c.sent = c.queue[:0], 0
-	}
-	c.off = 0
-	return n - rest, true
-}
-
 // discard drops all frames that wait to be sent: the peer will not read them. wmu is held.
 func (c *conn) discard() {
 	c.gone = true
 	c.blocked.Store(false)
 	c.out.Reset()
-	for i := range c.queue[c.sent:] {
-		c.queue[c.sent+i].done()
-	}
-	c.queue, c.sent, c.off, c.ctl, c.ctlOff = nil, 0, 0, nil, 0
-	c.owing = nil
+	c.outbox.clear()
 	c.owes.Store(false)
 	c.pending.Store(false)
 }
@@ -260,9 +193,19 @@ func (c *conn) control(k kind, body []byte) {
 	if c.gone || c.absent() { // a connection that comes late begins with all news
 		return
 	}
-	c.ctl = appendControl(c.ctl, k, body)
+	c.outbox.ctl = appendControl(c.outbox.ctl, k, body)
 	c.pending.Store(true)
 	c.flushLocked()
+}
+
+// ended returns why the connection has ended without the peer's Close, nil if it has not.
+func (c *conn) ended() error {
+	err := c.err.Load()
+	if err == nil || c.left() {
+		return nil
+	}
+	own := c.e.cfg.Rank
+	return fmt.Errorf("rank %d%s -> rank %d%s: %w", own, c.e.on(own), c.rank, c.e.on(c.rank), *err)
 }
 
 // fail makes err the reason why the connection is no longer usable, unless it has one already or the peer has announced

@@ -81,7 +81,7 @@ func (e *Endpoint) Sender(lane, dst int) (transport.Sender, error) {
 	}
 	k := transport.Link{Lane: lane, Src: e.cfg.Rank, Dst: dst}
 	if p := e.connOf(k, dst); p != nil {
-		return p.sender(k), nil
+		return p.lanes.sender(k), nil
 	}
 	return nil, transport.NoLink(k.Lane, k.Src, k.Dst)
 }
@@ -93,7 +93,7 @@ func (e *Endpoint) Receiver(lane, src int) (transport.Receiver, error) {
 	}
 	k := transport.Link{Lane: lane, Src: src, Dst: e.cfg.Rank}
 	if p := e.connOf(k, src); p != nil {
-		return p.receiver(k), nil
+		return p.lanes.receiver(k), nil
 	}
 	return nil, transport.NoLink(k.Lane, k.Src, k.Dst)
 }

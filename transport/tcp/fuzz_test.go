@@ -101,7 +101,7 @@ func FuzzFrames(f *testing.F) {
 		e, c := scripted(l, &script{data: data, pieces: pieces})
 		for range len(data) + 1 {
 			c.receive()
-			r := e.peers[1].Load().receiver(transport.Link{Src: 1, Dst: 0})
+			r := e.peers[1].Load().lanes.receiver(transport.Link{Src: 1, Dst: 0})
 			var h call.Header
 			b, ok, err := r.TryPeek(&h)
 			if err != nil && !errors.Is(err, transport.ErrCorrupt) && !errors.Is(err, transport.ErrPeerClosed) {
@@ -114,7 +114,7 @@ func FuzzFrames(f *testing.F) {
 				r.Release()
 			}
 		}
-		if got := e.peers[1].Load().sender(transport.Link{Src: 0, Dst: 1}).released.Load(); got != 0 {
+		if got := e.peers[1].Load().lanes.sender(transport.Link{Src: 0, Dst: 1}).released.Load(); got != 0 {
 			t.Fatalf("%d slots of nothing sent are free", got)
 		}
 	})
@@ -181,14 +181,14 @@ func TestCorrupt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, pieces := range [][]byte{nil, {0}, {6, 90}} {
 				e, k := scripted(l, &script{data: bytes.Clone(c.said), pieces: pieces})
-				e.peers[1].Load().sender(transport.Link{Src: 0, Dst: 1})
+				e.peers[1].Load().lanes.sender(transport.Link{Src: 0, Dst: 1})
 				for range len(c.said) {
 					k.receive()
 				}
 				if err := k.broken(); err == nil || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("in pieces of %v: error %v, want %q", pieces, err, c.want)
 				}
-				r := e.peers[1].Load().receiver(transport.Link{Src: 1, Dst: 0})
+				r := e.peers[1].Load().lanes.receiver(transport.Link{Src: 1, Dst: 0})
 				if _, ok, _ := r.TryPeek(&call.Header{}); ok != (name == "same chunk twice") {
 					t.Errorf("in pieces of %v: TryPeek = %v", pieces, ok)
 				}

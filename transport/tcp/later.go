@@ -45,6 +45,7 @@ func (e *Endpoint) addConn(rank int) *conn {
 		return p
 	}
 	p := &conn{e: e, rank: rank, id: len(e.all()), fd: -1, wire: noWire{}}
+	p.lanes.conn = p
 	p.in.ahead = make([]byte, aheadBytes)
 	p.late.Store(true)
 	e.conns.Store(new(append(slices.Clone(e.all()), p)))

@@ -263,7 +263,7 @@ func (r *receiver) drop() *conn {
 	c.wmu.Lock()
 	if !r.owed && !c.gone {
 		r.owed = true
-		c.owing = append(c.owing, r)
+		c.outbox.owing = append(c.outbox.owing, r)
 		c.owes.Store(true)
 	}
 	return c

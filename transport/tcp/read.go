@@ -165,7 +165,7 @@ func (in *reader) frame(c *conn, b *base, body []byte) (news bool, err error) {
 	case kindData:
 		return in.chunk(c, b, body)
 	case kindCredit:
-		return true, c.credit(b.link, b.pos)
+		return true, c.lanes.credit(b.link, b.pos)
 	case kindStatus:
 		return false, c.e.board.heard(c.rank, body)
 	case kindFault:
@@ -185,7 +185,7 @@ func (in *reader) frame(c *conn, b *base, body []byte) (news bool, err error) {
 // chunk begins to receive a data frame: it moves the received part of the payload to its place.
 func (in *reader) chunk(c *conn, b *base, call []byte) (news bool, err error) {
 	n := b.more - callBytes - tailBytes
-	r, a, err := c.expect(b.link, b.pos)
+	r, a, err := c.lanes.expect(b.link, b.pos)
 	if err != nil {
 		return false, err
 	}
