@@ -3,7 +3,6 @@ package device
 import (
 	"time"
 
-	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/call"
@@ -26,7 +25,7 @@ func (g *Group) Exchange(s *cuda.Stream, t kernel.DType, out, in *Transfer) erro
 	if out != nil && out.Peer == g.rank {
 		c.In, c.Out, c.Header = out.Addr, in.Addr, out.Header
 		do := todo{ins: []use{{link: -1}}}
-		do.Args, do.Dst = []engine.Operand{{From: -1, Buf: plan.In}}, plan.Out
+		do.Args, do.Dst = []plan.Operand{{From: -1, Buf: plan.In}}, plan.Out
 		p.lanes, p.batches = []lane{{upTo: whole, widest: whole}}, []batch{{steps: []todo{do}}}
 		return g.run(&p, s, &c)
 	}
@@ -34,14 +33,14 @@ func (g *Group) Exchange(s *cuda.Stream, t kernel.DType, out, in *Transfer) erro
 		c.In = out.Addr
 		u := p.carry(g.layout, out, g.rank, out.Peer)
 		do := &p.batches[0].steps[0]
-		do.Args, do.To = []engine.Operand{{From: -1, Buf: plan.In}}, []int32{int32(out.Peer)}
+		do.Args, do.To = []plan.Operand{{From: -1, Buf: plan.In}}, []int32{int32(out.Peer)}
 		do.ins, do.outs = []use{{link: -1}}, []share{{u, []use{u}}}
 	}
 	if in != nil {
 		c.Out = in.Addr
 		u := p.carry(g.layout, in, in.Peer, g.rank)
 		do := &p.batches[len(p.batches)-1].steps[0]
-		do.Args, do.Dst, do.ins = []engine.Operand{{From: int32(in.Peer)}}, plan.Out, []use{u}
+		do.Args, do.Dst, do.ins = []plan.Operand{{From: int32(in.Peer)}}, plan.Out, []use{u}
 	}
 	return g.run(&p, s, &c)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/transport"
@@ -52,7 +51,7 @@ type linkUses struct {
 // where several of its streams are one queue of the device, or are one stream, the first operation in the device's
 // queue can be done, or waits for one that another rank has enqueued already, or will.
 type todo struct {
-	engine.Fused
+	plan.Fused
 	lane  int
 	track int // of the rank's tracks
 	level int
@@ -77,7 +76,7 @@ type share struct {
 type runner struct {
 	rank  int
 	track int // of its rank
-	steps []engine.Fused
+	steps []plan.Fused
 	next  int
 	level int // of the latest step
 }
@@ -120,7 +119,7 @@ func (l *Layout) schedule(p *plan.Plan) (schedule, error) {
 		one := lane{from: cuts[i], upTo: cuts[i+1], widest: widest, part: from.Part}
 		var tracks []runner
 		for _, t := range from.Tracks {
-			steps, err := engine.Fuse(p, from.Part, t)
+			steps, err := plan.Fuse(p, from.Part, t)
 			if err != nil {
 				return s, fmt.Errorf("lane %d, rank %d: %w", i, t.Rank, err)
 			}
@@ -236,7 +235,7 @@ func (o *sorter) line(src, dst int32) *line {
 
 // groups splits the receivers of a step by the slot that they read: one in each place for all
 // that read it there, but one for each whose own it is or that it is relayed to.
-func (o *sorter) groups(t *runner, s *engine.Fused) [][]*line {
+func (o *sorter) groups(t *runner, s *plan.Fused) [][]*line {
 	var all [][]*line
 	for _, to := range s.To {
 		ln := o.line(int32(t.rank), to)
@@ -307,7 +306,7 @@ func (o *sorter) step(t *runner) {
 }
 
 // level returns the level of the next step of t, which is s.
-func (o *sorter) level(t *runner, s *engine.Fused, groups [][]*line) int {
+func (o *sorter) level(t *runner, s *plan.Fused, groups [][]*line) int {
 	after := t.level
 	for _, a := range s.Args {
 		if a.Received() {

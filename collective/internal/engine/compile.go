@@ -7,9 +7,9 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// step is a Fused with the links of this rank, and the properties that follow from them.
+// step is a plan.Fused with the links of this rank, and the properties that follow from them.
 type step struct {
-	Fused
+	plan.Fused
 	args     []operand // its Args
 	outs     []out     // its To
 	receives int       // of args come from other ranks
@@ -19,9 +19,9 @@ type step struct {
 	prePosted, prePostedInPlace bool // the targets of all its chunks may be posted in advance: see markSteps
 }
 
-// operand is an Operand with its link.
+// operand is a plan.Operand with its link.
 type operand struct {
-	Operand
+	plan.Operand
 	in   transport.Receiver      // nil: a buffer
 	post transport.ReceivePoster // in, where its chunks go to a buffer of the caller unchanged; else nil
 }
@@ -33,7 +33,7 @@ type out struct {
 
 // compile turns a track of lane l into steps on the links of a lane of the Layout, which it opens.
 func (e *Engine) compile(p *plan.Plan, l *plan.Lane, t plan.Track, lane int) ([]step, error) {
-	fused, err := Fuse(p, l.Part, t)
+	fused, err := plan.Fuse(p, l.Part, t)
 	if err != nil {
 		return nil, err
 	}

@@ -1,11 +1,9 @@
-package engine
+package plan
 
 import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/treerun/treerun/collective/plan"
 )
 
 // text writes a step as its targets and its operands.
@@ -18,7 +16,7 @@ func text(s Fused) string {
 			args = append(args, a.Buf.String())
 		}
 	}
-	if s.Dst != plan.None {
+	if s.Dst != None {
 		dst = append(dst, s.Dst.String())
 	}
 	for _, to := range s.To {
@@ -32,23 +30,23 @@ func text(s Fused) string {
 // nothing reads it.
 func TestSumsTakeOnePass(t *testing.T) {
 	for _, c := range []struct {
-		kind        plan.Kind
+		kind        Kind
 		hosts       [][]int
 		owner, rank int
 		want        string // of the rank's first track in the owner's lane
 	}{
-		{plan.AllReduce, [][]int{{0, 1, 2, 3}}, 0, 0, "out, to 3, to 2, to 1 = in + from 1 + from 2 + from 3"},
-		{plan.AllReduce, [][]int{{0, 1, 2, 3}}, 1, 1, "out, to 0, to 3, to 2 = in + from 0 + from 2 + from 3"},
-		{plan.AllReduce, [][]int{{0, 1, 2, 3}}, 2, 2, "out, to 1, to 0, to 3 = from 0 + from 1 + in + from 3"},
-		{plan.AllReduce, [][]int{{0, 1, 2, 3}}, 3, 3, "out, to 2, to 1, to 0 = from 0 + from 1 + from 2 + in"},
-		{plan.AllReduce, [][]int{{0, 1, 2}, {3, 4, 5}}, 5, 5, "out, to 2, to 4, to 3 = from 3 + from 4 + in + from 2"},
-		{plan.AllReduce, [][]int{{0, 1, 2}, {3, 4, 5}}, 5, 2, "to 5 = from 0 + from 1 + in"},
-		{plan.AllReduce, [][]int{{0, 1}, {2, 3}, {4, 5}}, 5, 5,
+		{AllReduce, [][]int{{0, 1, 2, 3}}, 0, 0, "out, to 3, to 2, to 1 = in + from 1 + from 2 + from 3"},
+		{AllReduce, [][]int{{0, 1, 2, 3}}, 1, 1, "out, to 0, to 3, to 2 = in + from 0 + from 2 + from 3"},
+		{AllReduce, [][]int{{0, 1, 2, 3}}, 2, 2, "out, to 1, to 0, to 3 = from 0 + from 1 + in + from 3"},
+		{AllReduce, [][]int{{0, 1, 2, 3}}, 3, 3, "out, to 2, to 1, to 0 = from 0 + from 1 + from 2 + in"},
+		{AllReduce, [][]int{{0, 1, 2}, {3, 4, 5}}, 5, 5, "out, to 2, to 4, to 3 = from 3 + from 4 + in + from 2"},
+		{AllReduce, [][]int{{0, 1, 2}, {3, 4, 5}}, 5, 2, "to 5 = from 0 + from 1 + in"},
+		{AllReduce, [][]int{{0, 1}, {2, 3}, {4, 5}}, 5, 5,
 			"tmp = in + from 4; out, to 3, to 1, to 4 = from 1 + from 3 + tmp"},
-		{plan.Reduce, [][]int{{0, 1, 2, 3}}, 3, 3, "to 0 = from 0 + from 1 + from 2 + in"},
-		{plan.ReduceScatter, [][]int{{0, 1, 2, 3}}, 3, 3, "out = from 0 + from 1 + from 2 + in"},
+		{Reduce, [][]int{{0, 1, 2, 3}}, 3, 3, "to 0 = from 0 + from 1 + from 2 + in"},
+		{ReduceScatter, [][]int{{0, 1, 2, 3}}, 3, 3, "out = from 0 + from 1 + from 2 + in"},
 	} {
-		p, err := plan.DirectHosts(c.kind, c.hosts, 0, plan.Split)
+		p, err := DirectHosts(c.kind, c.hosts, 0, Split)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,12 +72,12 @@ func TestSumsTakeOnePass(t *testing.T) {
 
 // Scratch that a later step reads is kept.
 func TestScratchIsKept(t *testing.T) {
-	p := &plan.Plan{Name: "by hand", Kind: plan.AllReduce, Size: 3, Root: -1,
-		Lanes: []plan.Lane{{Weight: 1, Tracks: []plan.Track{
-			{Rank: 0, Steps: []plan.Step{
-				{Op: plan.RecvReduce, Src: plan.In, Dst: plan.Tmp, From: 1, To: -1},
-				{Op: plan.Send, Src: plan.Tmp, From: -1, To: 2},
-				{Op: plan.Copy, Src: plan.Tmp, Dst: plan.Out, From: -1, To: -1},
+	p := &Plan{Name: "by hand", Kind: AllReduce, Size: 3, Root: -1,
+		Lanes: []Lane{{Weight: 1, Tracks: []Track{
+			{Rank: 0, Steps: []Step{
+				{Op: RecvReduce, Src: In, Dst: Tmp, From: 1, To: -1},
+				{Op: Send, Src: Tmp, From: -1, To: 2},
+				{Op: Copy, Src: Tmp, Dst: Out, From: -1, To: -1},
 			}}}}}}
 	steps, err := Fuse(p, 0, p.Lanes[0].Tracks[0])
 	if err != nil || len(steps) != 2 || text(steps[0]) != "tmp, to 2 = in + from 1" || text(steps[1]) != "out = tmp" {
@@ -89,14 +87,14 @@ func TestScratchIsKept(t *testing.T) {
 
 // A pass takes one chunk of a link: where two belong into a sum it makes two.
 func TestALinkGivesOneChunkAtATime(t *testing.T) {
-	p := &plan.Plan{Name: "by hand", Kind: plan.AllReduce, Size: 3, Root: -1,
-		Lanes: []plan.Lane{{Weight: 1, Tracks: []plan.Track{
-			{Rank: 0, Steps: []plan.Step{
-				{Op: plan.RecvReduce, Src: plan.In, Dst: plan.Tmp, From: 1, To: -1},
-				{Op: plan.RecvReduceSend, Src: plan.Tmp, From: 1, To: 2},
-				{Op: plan.Recv, Dst: plan.Tmp, From: 1, To: -1},
-				{Op: plan.Send, Src: plan.Tmp, From: -1, To: 2},
-				{Op: plan.Send, Src: plan.Tmp, From: -1, To: 2},
+	p := &Plan{Name: "by hand", Kind: AllReduce, Size: 3, Root: -1,
+		Lanes: []Lane{{Weight: 1, Tracks: []Track{
+			{Rank: 0, Steps: []Step{
+				{Op: RecvReduce, Src: In, Dst: Tmp, From: 1, To: -1},
+				{Op: RecvReduceSend, Src: Tmp, From: 1, To: 2},
+				{Op: Recv, Dst: Tmp, From: 1, To: -1},
+				{Op: Send, Src: Tmp, From: -1, To: 2},
+				{Op: Send, Src: Tmp, From: -1, To: 2},
 			}}}}}}
 	var all []string
 	steps, err := Fuse(p, 0, p.Lanes[0].Tracks[0])
