@@ -157,7 +157,7 @@ func TestAnotherInterrupt(t *testing.T) {
 	o.until("[0]\x1b[0m set")
 	o.until("[1]\x1b[0m set")
 	o.types("\x03")
-	o.until("treerun: got SIGINT: 2 ranks told to stop, killed after 10s (another Ctrl-C kills them now)")
+	o.until("treerun: got SIGINT: stopping 2 ranks, SIGKILL after 10s (another Ctrl-C kills them now)")
 	o.types("\x03")
 	o.exits(130)
 }

@@ -80,7 +80,7 @@ func TestNobodyReads(t *testing.T) {
 					if code != c.code {
 						return fmt.Errorf("exit code %d, want %d; stderr:\n%s", code, c.code, stderr)
 					}
-					dropped, cause := strings.Index(stderr, "treerun: nobody reads stdout: the last "), strings.Index(stderr, last)
+					dropped, cause := strings.Index(stderr, "treerun: stdout has no reader: the last "), strings.Index(stderr, last)
 					if !shared && (dropped < 0 || cause < dropped) {
 						return fmt.Errorf("stderr does not tell of the output, and then of the cause:\n%s", stderr)
 					}

@@ -38,7 +38,7 @@ func TestLimitOverWhileLeftoversAreStopped(t *testing.T) {
 		output.NewStream(s.job.Screen.Out, 0, output.Options{}).Run(src)
 		s.post(func() { s.printing-- })
 	}()
-	s.timeIsUp()
+	s.onTimeout()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -72,20 +72,20 @@ func createIn(top *os.Root, folder, name string) (*os.File, error) {
 	if err := top.Mkdir(folder, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	above, err := top.Stat(".")
+	dirInfo, err := top.Stat(".")
 	if err != nil {
 		return nil, err
 	}
-	below, err := top.Lstat(folder)
+	folderInfo, err := top.Lstat(folder)
 	if err != nil {
 		return nil, err
 	}
 	owner := func(i fs.FileInfo) int { return int(i.Sys().(*syscall.Stat_t).Uid) }
 	switch {
-	case !below.IsDir():
-		return nil, fmt.Errorf("%s is no folder", folder)
-	case owner(below) != os.Geteuid() && owner(below) != owner(above):
-		return nil, fmt.Errorf("%s belongs to user %d", folder, owner(below))
+	case !folderInfo.IsDir():
+		return nil, fmt.Errorf("%s is not a folder", folder)
+	case owner(folderInfo) != os.Geteuid() && owner(folderInfo) != owner(dirInfo):
+		return nil, fmt.Errorf("%s belongs to user %d", folder, owner(folderInfo))
 	}
 	// The file is a new one: an existing link or FIFO, for example, is not opened.
 	path := filepath.Join(folder, name)

@@ -25,8 +25,8 @@ import (
 // they report it. Each has the same time after the error has reached a call of it. On a busy host that is late: ranks
 // of which no call has failed yet have lateGrace.
 const (
-	failureGrace = 500 * time.Millisecond
-	lateGrace    = 2500 * time.Millisecond
+	failureGrace    = 500 * time.Millisecond
+	maxFailureGrace = 2500 * time.Millisecond
 )
 
 // Job describes a program to run, and how.
@@ -95,17 +95,17 @@ func Run(j *Job) (int, error) {
 	if err := j.Started(); err != nil {
 		s.abandon(err)
 	}
-	s.wait(func() bool { return s.all(over) })
+	s.wait(func() bool { return s.allReached(done) })
 	j.Trace("all ranks have ended")
-	s.blameLeft()
+	s.markExitedWithoutClose()
 	complete := s.drain()
-	s.part()
-	signal.Reset(stopSignals...) // from here on a signal ends us as it ends any program
+	s.disconnect()
+	signal.Reset(stopSignals...) // from here on a signal ends treerun as it ends any program
 	if complete {
 		s.report()
 	}
 	s.flush()
-	return s.exitCode(), s.notStarted()
+	return s.exitCode(), s.startError()
 }
 
 const (
@@ -113,8 +113,8 @@ const (
 	// the maximum time for printing the cause.
 	unreadGrace = 500 * time.Millisecond
 
-	// partGrace is the time that agents have for their end.
-	partGrace = time.Second
+	// disconnectGrace is the time that agents have for their end.
+	disconnectGrace = time.Second
 )
 
 // drain waits until all output of the ranks has been written. Where the job has ended well that takes as long as the
@@ -124,37 +124,37 @@ func (s *supervisor) drain() (complete bool) {
 	s.draining = true
 	// A process outside the ranks' process groups may hold output open.
 	s.after(host.LeftoverGrace, func() { s.broadcast(&wire.Finish{}) })
-	if s.cause.kind != none { // else its readers have all the time that the job has
+	if s.cause.kind != noCause { // else its readers have all the time that the job has
 		limit := unreadGrace
 		if s.cause.kind != byTimeout {
 			limit = max(limit, s.job.ShutdownTimeout)
 		}
-		s.after(limit, s.giveUp)
+		s.after(limit, s.dropUnreadOutput)
 	}
-	s.wait(func() bool { return s.printing == 0 || s.impatient })
+	s.wait(func() bool { return s.printing == 0 || s.skipOutput })
 	written, out, err := false, s.job.Screen.Out.Flushed(), s.job.Screen.Err.Flushed()
 	go func() {
 		<-out
 		<-err
 		s.post(func() { written = true })
 	}()
-	s.wait(func() bool { return written || s.gaveUp })
-	if s.impatient {
+	s.wait(func() bool { return written || s.outputDropped })
+	if s.skipOutput {
 		return false
 	}
 	screen := s.job.Screen
 	for _, sink := range []*output.Sink{screen.Out, screen.Err} {
 		if n := sink.Dropped(); n > 0 {
-			screen.Err.Printf("treerun: nobody reads %s: the last %s that ranks printed there may be lost", sink.Name(),
-				numbers.Count(n, "byte"))
+			screen.Err.Printf("treerun: %s has no reader: the last %s of the ranks' output may be lost",
+				sink.Name(), numbers.Count(n, "byte"))
 		}
 	}
 	return true
 }
 
-// giveUp drops all unread output: from now on no stream waits for a reader.
-func (s *supervisor) giveUp() {
-	s.gaveUp = true
+// dropUnreadOutput drops all unread output: from now on no stream waits for a reader.
+func (s *supervisor) dropUnreadOutput() {
+	s.outputDropped = true
 	s.job.Screen.GiveUp()
 	s.broadcast(&wire.Finish{})
 }
@@ -167,16 +167,16 @@ func (s *supervisor) flush() {
 	}
 }
 
-// part ends the connections to other hosts, and the processes that this one has started for them.
-func (s *supervisor) part() {
+// disconnect ends the connections to other hosts, and the processes that this one has started for them.
+func (s *supervisor) disconnect() {
 	close(s.quit)
 	if s.job.Remote.Open != nil { // users have started the treeruns of other nodes, and need the exit code there
 		r := &wire.Result{Code: s.exitCode()}
-		if err := s.notStarted(); err != nil {
+		if err := s.startError(); err != nil {
 			r.Text = err.Error()
 		}
 		s.sendTo(wire.All, r) // they disconnect after they have received it
 	}
-	s.tree.Close(partGrace)
+	s.tree.Close(disconnectGrace)
 	s.reaper.Close()
 }

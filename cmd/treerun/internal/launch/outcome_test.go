@@ -91,12 +91,12 @@ func TestFailureText(t *testing.T) {
 		{End: wire.End{Rank: 5, Stopped: true}, Order: 6},
 		{End: wire.End{Rank: 6}, Order: 1},
 	}
-	f := failure{first: ends[1], early: earlyLeavers(ends, ends[1]), ends: ends,
+	f := failure{first: ends[1], unclosed: exitedUnclosed(ends, ends[1]), ends: ends,
 		stderr: []string{"one", "two"}}
 	want := `rank 1 failed first: it was killed by SIGKILL 1.2s after the start
     host    box
     pid     4711
-    hint    treerun did not send it; out of memory? (dmesg tells)
+    hint    treerun did not send it; out of memory? (see dmesg)
     before  rank 6 had exited with code 0 before it joined the job
     after   2 other ranks failed after it (0,2), 2 ranks stopped by treerun (4,5)
     stderr  ended with:
@@ -107,7 +107,7 @@ func TestFailureText(t *testing.T) {
 	}
 }
 
-func TestEarlyLeavers(t *testing.T) {
+func TestExitedUnclosed(t *testing.T) {
 	failure := End{End: wire.End{Rank: 0, Code: 1}, Order: 5}
 	ends := []End{
 		failure,
@@ -118,7 +118,7 @@ func TestEarlyLeavers(t *testing.T) {
 		{End: wire.End{Rank: 4, Stopped: true}, Order: 4},
 	}
 	var ranks []int
-	for _, e := range earlyLeavers(ends, failure) {
+	for _, e := range exitedUnclosed(ends, failure) {
 		ranks = append(ranks, e.Rank)
 	}
 	if !slices.Equal(ranks, []int{1, 5}) {
@@ -129,11 +129,11 @@ func TestEarlyLeavers(t *testing.T) {
 func TestTimeoutText(t *testing.T) {
 	s := new(supervisor)
 	for i := range 20 {
-		m := &rankState{End: End{End: wire.End{Rank: i, PID: 10 + i}}, running: true}
-		for k := range m.streams {
-			m.streams[k] = output.NewStream(nil, i, output.Options{})
+		r := &rankState{End: End{End: wire.End{Rank: i, PID: 10 + i}}, running: true}
+		for k := range r.streams {
+			r.streams[k] = output.NewStream(nil, i, output.Options{})
 		}
-		s.ranks = append(s.ranks, m)
+		s.ranks = append(s.ranks, r)
 	}
 	_, _ = s.ranks[0].streams[wire.Stdout].Tail.Write([]byte("step 7\n"))
 	list := s.stragglers()
@@ -151,26 +151,26 @@ func TestTimeoutText(t *testing.T) {
 }
 
 func TestSignalNames(t *testing.T) {
-	if got := (End{End: wire.End{Signal: syscall.SIGBUS}}).how(); got != "was killed by SIGBUS" {
+	if got := (End{End: wire.End{Signal: syscall.SIGBUS}}).outcome(); got != "was killed by SIGBUS" {
 		t.Error(got)
 	}
-	if got := (End{End: wire.End{Signal: 40}}).how(); got != "was killed by signal 40" {
+	if got := (End{End: wire.End{Signal: 40}}).outcome(); got != "was killed by signal 40" {
 		t.Error(got)
 	}
 }
 
 // A further signal to stop counts as a repetition only after a while.
-func TestInsists(t *testing.T) {
+func TestStopSignalTwice(t *testing.T) {
 	s := &supervisor{}
-	if s.insists() {
+	if s.noteStopSignal() {
 		t.Error("the first signal is taken for a repetition")
 	}
 	s.firstStop = time.Now().Add(time.Hour)
-	if s.insists() {
+	if s.noteStopSignal() {
 		t.Error("a signal at the same moment is taken for a repetition")
 	}
 	s.firstStop = time.Now().Add(-2 * sameSignal)
-	if !s.insists() {
+	if !s.noteStopSignal() {
 		t.Error("a later signal is not taken for a repetition")
 	}
 }

@@ -17,20 +17,20 @@ import (
 // rankState is the supervisor's state of one rank.
 type rankState struct {
 	End     // its known part
-	at      *hostState
+	host    *hostState
 	streams [wire.Streams]*output.Stream
 	opened  [wire.Streams]bool // its output has begun to arrive, or none will
 
-	wait    reported
-	harmed  bool // a call of it has failed because another rank has ended
-	running bool // it was started
-	silent  bool // no more messages will come from it
-	ended   bool
+	wait          waitReport
+	failedByPeer  bool // a call of it has failed because another rank has ended
+	running       bool // it was started
+	controlClosed bool // no more messages will come from it
+	ended         bool
 }
 
-// unaware reports whether the failure of another rank may not have reached m yet.
-func (m *rankState) unaware() bool {
-	return m.running && !m.ended && m.Joined && !m.Closed && !m.harmed
+// unaware reports whether the failure of another rank may not have reached the rank yet.
+func (r *rankState) unaware() bool {
+	return r.running && !r.ended && r.Joined && !r.Closed && !r.failedByPeer
 }
 
 // hostState is the supervisor's state of one host.
@@ -49,22 +49,22 @@ const (
 	coming  phase = iota
 	ready         // its agent is there
 	started       // no more ranks will be started
-	over          // all its ranks have ended, or it is lost
+	done          // all its ranks have ended, or it is lost
 )
 
-// all reports whether all hosts have reached a phase.
-func (s *supervisor) all(ph phase) bool {
-	return !slices.ContainsFunc(s.hosts, func(p *hostState) bool { return p.phase < ph })
+// allReached reports whether all hosts have reached a phase.
+func (s *supervisor) allReached(least phase) bool {
+	return !slices.ContainsFunc(s.hosts, func(h *hostState) bool { return h.phase < least })
 }
 
-// isOver notes that a host is over. Only ranks that run have streams, and a host that is lost opens no new ones.
-func (s *supervisor) isOver(p *hostState) {
-	p.phase = over
-	for _, rank := range p.Ranks {
-		m := s.ranks[rank]
-		for i, stream := range m.streams {
-			if !m.opened[i] && (p.lost || !m.running) {
-				m.opened[i] = true
+// onHostDone notes that a host is done. Only ranks that run have streams, and a host that is lost opens no new ones.
+func (s *supervisor) onHostDone(h *hostState) {
+	h.phase = done
+	for _, rank := range h.Ranks {
+		r := s.ranks[rank]
+		for i, stream := range r.streams {
+			if !r.opened[i] && (h.lost || !r.running) {
+				r.opened[i] = true
 				go stream.Discard() // which may post an error
 				s.printing--
 			}
@@ -73,65 +73,66 @@ func (s *supervisor) isOver(p *hostState) {
 }
 
 // receive handles a report of a host. src, unless it is nil, is a stream that begins with the report.
-func (s *supervisor) receive(p *hostState, body wire.Body, src output.Source) {
+func (s *supervisor) receive(h *hostState, body wire.Body, src output.Source) {
 	if src != nil {
-		s.receiveStream(p, body, src)
+		s.onStream(h, body, src)
 		return
 	}
 	if l, ok := body.(*wire.Lost); ok {
 		s.loseHosts(l)
 		return
 	}
-	if p.lost {
+	if h.lost {
 		return
 	}
 	switch b := body.(type) {
 	case *wire.Ready:
-		s.isReady(p, b)
+		s.onReady(h, b)
 	case *wire.Result:
-		s.fail(p, b.Code, b.Text)
+		s.onResult(h, b.Code, b.Text)
 	case *wire.Started:
-		s.hasStarted(p, b)
+		s.onStarted(h, b)
 	case *wire.RanksExited:
 		if b.Stuck {
-			s.job.Screen.Err.Printf("treerun: some processes%s could not be killed: they hang in the kernel", s.on(p))
+			s.job.Screen.Err.Printf("treerun: some processes%s could not be killed: they hang in the kernel",
+				s.onHost(h))
 		}
-		s.isOver(p)
+		s.onHostDone(h)
 	case *wire.Signal:
-		s.job.Trace("%s: treerun there got %s", p.Name, job.SignalName(b.Number))
+		s.job.Trace("%s: treerun there got %s", h.Name, job.SignalName(b.Number))
 		s.handle(b.Number)
 	case *wire.Note:
 		if b.Verbose {
-			s.job.Trace("%s: %s", p.Name, b.Text)
+			s.job.Trace("%s: %s", h.Name, b.Text)
 			return
 		}
-		s.job.Screen.Err.Printf("treerun:%s %s", strings.TrimPrefix(s.on(p)+":", ":"), b.Text)
+		s.job.Screen.Err.Printf("treerun:%s %s", strings.TrimPrefix(s.onHost(h)+":", ":"), b.Text)
 	case *wire.Ended:
 		s.order++
 		for _, e := range b.Ends {
-			if m := s.rankOf(p, e.Rank); m != nil && !m.ended {
-				s.hasEnded(m, e)
+			if r := s.rankOf(h, e.Rank); r != nil && !r.ended {
+				s.onEnded(r, e)
 			}
 		}
 	case *wire.RankMessage:
-		switch m := s.rankOf(p, b.Rank); {
-		case m == nil:
+		switch r := s.rankOf(h, b.Rank); {
+		case r == nil:
 		case b.Message == nil:
-			s.isSilent(m)
+			s.onControlClosed(r)
 		default:
-			s.handleMessage(m, b.Message)
+			s.onMessage(r, b.Message)
 		}
 	}
 }
 
-// receiveStream shows the output of a rank.
-func (s *supervisor) receiveStream(p *hostState, body wire.Body, src output.Source) {
+// onStream shows the output of a rank.
+func (s *supervisor) onStream(h *hostState, body wire.Body, src output.Source) {
 	b, ok := body.(*wire.Stream)
 	if ok && b.Number < wire.Streams {
-		if m := s.rankOf(p, b.Rank); m != nil && !m.opened[b.Number] {
-			m.opened[b.Number] = true
+		if r := s.rankOf(h, b.Rank); r != nil && !r.opened[b.Number] {
+			r.opened[b.Number] = true
 			go func() {
-				m.streams[b.Number].Run(src)
+				r.streams[b.Number].Run(src)
 				s.post(func() { s.printing-- })
 			}()
 			return
@@ -141,128 +142,128 @@ func (s *supervisor) receiveStream(p *hostState, body wire.Body, src output.Sour
 }
 
 // rankOf returns a rank of a host, nil for one that it does not have.
-func (s *supervisor) rankOf(p *hostState, rank int) *rankState {
-	if rank >= len(s.ranks) || s.ranks[rank].at != p {
+func (s *supervisor) rankOf(h *hostState, rank int) *rankState {
+	if rank >= len(s.ranks) || s.ranks[rank].host != h {
 		return nil
 	}
 	return s.ranks[rank]
 }
 
-// on names the host where there are several.
-func (s *supervisor) on(p *hostState) string {
+// onHost returns " on host NAME" where there are several hosts.
+func (s *supervisor) onHost(h *hostState) string {
 	if len(s.hosts) == 1 {
 		return ""
 	}
-	return " on host " + p.Name
+	return " on host " + h.Name
 }
 
-// fail abandons the job because treerun could not do its part on a host.
-func (s *supervisor) fail(p *hostState, code int, text string) {
-	if len(s.hosts) > 1 || !p.Local {
-		text = fmt.Sprintf("host %s: %s", p.Name, text)
+// onResult abandons the job because treerun could not do its part on a host.
+func (s *supervisor) onResult(h *hostState, code int, text string) {
+	if len(s.hosts) > 1 || !h.Local {
+		text = fmt.Sprintf("host %s: %s", h.Name, text)
 	}
 	s.abandon(cmdline.Errorf(code, "%s", text))
 }
 
-func (s *supervisor) isReady(p *hostState, b *wire.Ready) {
-	if p.phase < ready {
-		p.phase, p.ready = ready, b
-		s.job.Trace("host %s is ready: it calls itself %s, %s, agent %d", p.Name, b.Host, numbers.Count(b.Cores, "core"),
-			b.PID)
+func (s *supervisor) onReady(h *hostState, b *wire.Ready) {
+	if h.phase < ready {
+		h.phase, h.ready = ready, b
+		s.job.Trace("host %s is ready: hostname %s, %s, agent pid %d", h.Name, b.Host,
+			numbers.Count(b.Cores, "core"), b.PID)
 	}
 }
 
-func (s *supervisor) hasStarted(p *hostState, b *wire.Started) {
-	if p.phase >= started {
+func (s *supervisor) onStarted(h *hostState, b *wire.Started) {
+	if h.phase >= started {
 		return
 	}
-	p.phase = started
+	h.phase = started
 	for i, rank := range b.Ranks {
-		if m := s.rankOf(p, rank); m != nil && !m.running {
-			m.PID, m.running = b.PIDs[i], true
+		if r := s.rankOf(h, rank); r != nil && !r.running {
+			r.PID, r.running = b.PIDs[i], true
 			s.running++
 		}
 	}
-	if s.early {
-		s.late = s.stragglers() // now that the running ranks are known
+	if s.startingAtTimeout {
+		s.runningAtTimeout = s.stragglers() // now that the running ranks are known
 	}
 }
 
-// handleMessage acts on a message of a rank.
-func (s *supervisor) handleMessage(m *rankState, msg *job.Message) {
+// onMessage acts on a message of a rank.
+func (s *supervisor) onMessage(r *rankState, msg *job.Message) {
 	switch {
-	case msg.Kind == job.Seed && m.Rank == 0 && !s.seeded:
+	case msg.Kind == job.Seed && r.Rank == 0 && !s.seeded:
 		s.seeded = true
 		s.job.Trace("rank 0 listens on %v", msg.Addrs)
 		s.broadcast(&wire.RankMessage{Message: &job.Message{Kind: job.SeedIs, Addrs: msg.Addrs}})
-	case msg.Kind == job.Joined && !m.Joined:
-		m.Joined = true
+	case msg.Kind == job.Joined && !r.Joined:
+		r.Joined = true
 		if s.joined++; s.joined == s.job.Size {
 			s.job.Trace("all ranks have joined")
 		}
 	case msg.Kind == job.Closing:
-		m.Closed = true
+		r.Closed = true
 	case msg.Kind == job.Exited:
-		m.harmed, s.harmed = true, time.Now()
-	case msg.Kind == job.Failed && m.Failure == "":
-		m.Failure, m.Reported = msg.Text, s.order
+		r.failedByPeer, s.lastPeerFailure = true, time.Now()
+	case msg.Kind == job.Failed && r.Failure == "":
+		r.Failure, r.Reported = msg.Text, s.order
 	case msg.Kind == job.Dying:
-		s.isDying(m)
+		s.onDying(r)
 	case msg.Kind == job.Waits:
-		s.isWaiting(m, msg.Wait)
+		s.onWait(r, msg.Wait)
 	}
 }
 
-func (s *supervisor) isSilent(m *rankState) {
-	if !m.silent {
-		m.silent = true
-		if m.ended {
-			s.announce(m)
+func (s *supervisor) onControlClosed(r *rankState) {
+	if !r.controlClosed {
+		r.controlClosed = true
+		if r.ended {
+			s.broadcastExit(r)
 		}
 	}
 }
 
-// isDying notifies the other ranks of the loss of m, before it is known how it has ended. Their failures after that are
-// its consequences.
-func (s *supervisor) isDying(m *rankState) {
-	if m.ended || m.Closed || s.stopped {
+// onDying notifies the other ranks of the loss of a rank, before it is known how it has ended. Their failures after
+// that are its consequences.
+func (s *supervisor) onDying(r *rankState) {
+	if r.ended || r.Closed || s.stopped {
 		return
 	}
-	const text = "has ended, and the system still takes its memory back"
+	const text = "has ended, and the kernel is still freeing its memory"
 	s.order++
-	m.Order, m.After = s.order, time.Since(s.start)
-	s.job.Trace("rank %d (pid %d) %s", m.Rank, m.PID, text)
-	s.broadcast(&wire.RankMessage{Message: &job.Message{Kind: job.Exited, Rank: m.Rank, PID: m.PID, Lost: true,
-		Text: text + s.on(m.at)}})
+	r.Order, r.After = s.order, time.Since(s.start)
+	s.job.Trace("rank %d (pid %d) %s", r.Rank, r.PID, text)
+	s.broadcast(&wire.RankMessage{Message: &job.Message{Kind: job.Exited, Rank: r.Rank, PID: r.PID, Lost: true,
+		Text: text + s.onHost(r.host)}})
 }
 
-// hasEnded records the end of a rank.
-func (s *supervisor) hasEnded(m *rankState, e wire.End) {
-	m.ended, m.End.End = true, e
-	if m.Order == 0 { // else it was dying
-		m.Order, m.After = s.order, time.Since(s.start)
+// onEnded records the end of a rank.
+func (s *supervisor) onEnded(r *rankState, e wire.End) {
+	r.ended, r.End.End = true, e
+	if r.Order == 0 { // else it was dying
+		r.Order, r.After = s.order, time.Since(s.start)
 	}
 	s.running--
-	s.job.Trace("rank %d (pid %d) %s", m.Rank, m.PID, m.how())
-	s.judge(m)
-	if m.silent {
-		s.announce(m)
+	s.job.Trace("rank %d (pid %d) %s", r.Rank, r.PID, r.outcome())
+	s.endOnFailure(r)
+	if r.controlClosed {
+		s.broadcastExit(r)
 	}
 }
 
-// judge begins to end the job where m, which has ended, has failed.
-func (s *supervisor) judge(m *rankState) {
-	if m.failed() && !m.Stopped {
+// endOnFailure begins to end the job where a rank that has ended has failed.
+func (s *supervisor) endOnFailure(r *rankState) {
+	if r.failed() && !r.Stopped {
 		s.begin(cause{kind: byFailure, err: errors.New("another rank has failed")})
 	}
 }
 
-// announce notifies all other ranks of the end of m. All reports of m have come before.
-func (s *supervisor) announce(m *rankState) {
-	s.judge(m)
+// broadcastExit notifies all other ranks of the end of a rank. All its reports have come before.
+func (s *supervisor) broadcastExit(r *rankState) {
+	s.endOnFailure(r)
 	s.broadcast(&wire.RankMessage{Message: &job.Message{
-		Kind: job.Exited, Rank: m.Rank, PID: m.PID, Code: m.Code, Signal: int(m.Signal), Closed: m.Closed,
-		Lost: m.Lost, Text: m.how(),
+		Kind: job.Exited, Rank: r.Rank, PID: r.PID, Code: r.Code, Signal: int(r.Signal), Closed: r.Closed,
+		Lost: r.Lost, Text: r.outcome(),
 	}})
 }
 
@@ -274,24 +275,26 @@ func (s *supervisor) loseHosts(l *wire.Lost) {
 		if i < 0 || i >= len(s.hosts) || s.hosts[i].lost {
 			continue
 		}
-		p := s.hosts[i]
-		p.lost = true
-		s.job.Trace("host %s is lost: %s", p.Name, l.Text)
-		if p.phase < started || p.phase < over && s.running == 0 && s.cause.kind == none { // no rank runs yet
+		h := s.hosts[i]
+		h.lost = true
+		s.job.Trace("host %s is lost: %s", h.Name, l.Text)
+		// No rank runs yet.
+		if h.phase < started || h.phase < done && s.running == 0 && s.cause.kind == noCause {
 			text := l.Text
-			if p.phase == ready {
-				text = fmt.Sprintf("host %s was lost while it started its ranks: %s", p.Name, text)
+			if h.phase == ready {
+				text = fmt.Sprintf("host %s was lost while it started its ranks: %s", h.Name, text)
 			}
 			s.abandon(cmdline.Errorf(cmdline.ExitInternal, "%s%s", text, s.job.Remote.Hint))
 		}
-		for _, rank := range p.Ranks {
-			m := s.ranks[rank]
-			if m.running && !m.ended {
-				m.silent = true
-				m.Lost, m.Why = true, l.Text
-				s.hasEnded(m, wire.End{Rank: rank, PID: m.PID, Code: cmdline.ExitInternal, Stopped: s.stopped})
+		for _, rank := range h.Ranks {
+			r := s.ranks[rank]
+			if r.running && !r.ended {
+				r.controlClosed = true
+				r.Lost, r.Why = true, l.Text
+				e := wire.End{Rank: rank, PID: r.PID, Code: cmdline.ExitInternal, Stopped: s.stopped}
+				s.onEnded(r, e)
 			}
 		}
-		s.isOver(p)
+		s.onHostDone(h)
 	}
 }

@@ -24,7 +24,7 @@ const (
 // report prints why the job did not end well: one block, the last output of treerun.
 func (s *supervisor) report() {
 	switch s.cause.kind {
-	case none:
+	case noCause:
 		s.reportUnclosed()
 	case byFailure:
 		ends := s.ends()
@@ -33,16 +33,17 @@ func (s *supervisor) report() {
 			return
 		}
 		f := failure{first: first, ends: ends}
-		f.woken = s.start.Add(first.After).Sub(s.continued).Abs() < s.job.Remote.PeerTimeout
+		f.resumed = s.start.Add(first.After).Sub(s.lastContinue).Abs() < s.job.Remote.PeerTimeout
 		f.stderr = s.ranks[first.Rank].streams[wire.Stderr].Tail.Lines(stderrLines)
 		if first.ReadJobFile { // else it never waited for another rank
-			f.early = earlyLeavers(ends, first)
+			f.unclosed = exitedUnclosed(ends, first)
 		}
 		s.job.Screen.Err.Errorf("%s", f)
 	case bySignal:
-		s.job.Screen.Err.Errorf("stopped by %s%s", job.SignalName(s.cause.signal), s.notWell())
+		s.job.Screen.Err.Errorf("stopped by %s%s", job.SignalName(s.cause.signal), s.sigtermNote())
 	case byTimeout:
-		s.job.Screen.Err.Errorf("%s", timeoutText(s.job.Timeout, s.job.Size, s.late, s.early))
+		text := timeoutText(s.job.Timeout, s.job.Size, s.runningAtTimeout, s.startingAtTimeout)
+		s.job.Screen.Err.Errorf("%s", text)
 	case byOutput:
 		if !errors.Is(s.cause.err, syscall.EPIPE) {
 			s.job.Screen.Err.Errorf("%v", s.cause.err)
@@ -54,9 +55,9 @@ func (s *supervisor) report() {
 // detects has not been reported.
 func (s *supervisor) reportUnclosed() {
 	var open []int
-	for _, m := range s.ranks {
-		if m.Joined && !m.Closed {
-			open = append(open, m.Rank)
+	for _, r := range s.ranks {
+		if r.Joined && !r.Closed {
+			open = append(open, r.Rank)
 		}
 	}
 	if len(open) > 0 {
@@ -65,27 +66,28 @@ func (s *supervisor) reportUnclosed() {
 	}
 }
 
-// notWell names the rank because of which --sigterm-exit-code does not apply, and how it ended.
-func (s *supervisor) notWell() string {
+// sigtermNote names the rank because of which --sigterm-exit-code does not apply, and how it ended.
+func (s *supervisor) sigtermNote() string {
 	if s.cause.signal != syscall.SIGTERM || s.job.SigtermCode == cmdline.SignalCode(syscall.SIGTERM) {
 		return ""
 	}
 	for _, e := range s.ends() {
 		if e.failed() {
-			return fmt.Sprintf("; rank %d %s: the exit code is not that of --sigterm-exit-code", e.Rank, e.how())
+			return fmt.Sprintf("; rank %d %s: the exit code is not that of --sigterm-exit-code", e.Rank,
+				e.outcome())
 		}
 	}
 	return ""
 }
 
-// blameLeft counts it as a failure that ranks have exited with 0 without closing their world, where calls of others
-// have failed because of that and all have exited with 0.
-func (s *supervisor) blameLeft() {
-	if s.cause.kind != none || !slices.ContainsFunc(s.ranks, func(m *rankState) bool { return m.harmed }) {
+// markExitedWithoutClose counts the exit of ranks that have not closed their world as a failure, where calls of other
+// ranks have failed because of it and all ranks have exited with 0.
+func (s *supervisor) markExitedWithoutClose() {
+	if s.cause.kind != noCause || !slices.ContainsFunc(s.ranks, func(r *rankState) bool { return r.failedByPeer }) {
 		return
 	}
-	for _, m := range s.ranks {
-		if m.Left = m.Joined && !m.Closed; m.Left {
+	for _, r := range s.ranks {
+		if r.ExitedUnclosed = r.Joined && !r.Closed; r.ExitedUnclosed {
 			s.cause.kind = byFailure
 		}
 	}
@@ -94,26 +96,26 @@ func (s *supervisor) blameLeft() {
 // ends returns how the ranks have ended, in the order of their numbers.
 func (s *supervisor) ends() []End {
 	var ends []End
-	for _, m := range s.ranks {
-		if m.ended {
-			ends = append(ends, m.End)
+	for _, r := range s.ranks {
+		if r.ended {
+			ends = append(ends, r.End)
 		}
 	}
 	return ends
 }
 
-// allWell reports whether all ranks have ended with 0.
-func (s *supervisor) allWell() bool {
-	return !slices.ContainsFunc(s.ranks, func(m *rankState) bool { return !m.ended || m.failed() })
+// allSucceeded reports whether all ranks have ended with 0.
+func (s *supervisor) allSucceeded() bool {
+	return !slices.ContainsFunc(s.ranks, func(r *rankState) bool { return !r.ended || r.failed() })
 }
 
 // failure is the content of the root cause block.
 type failure struct {
-	first  End
-	early  []End    // ranks that had left before
-	ends   []End    // of all ranks
-	stderr []string // last lines of the rank
-	woken  bool     // this process had been stopped shortly before
+	first    End
+	unclosed []End    // ranks that had exited before without closing their world
+	ends     []End    // of all ranks
+	stderr   []string // last lines of the rank
+	resumed  bool     // this process had been stopped shortly before
 }
 
 // String returns the root cause block, without "treerun: " at its beginning and a newline at its end.
@@ -123,13 +125,13 @@ func (f failure) String() string {
 		f.describeLoss(&b)
 		return b.String()
 	}
-	fmt.Fprintf(&b, "rank %d failed first: it %s %s after the start", f.first.Rank, f.first.how(),
+	fmt.Fprintf(&b, "rank %d failed first: it %s %s after the start", f.first.Rank, f.first.outcome(),
 		seconds(f.first.After))
 	fmt.Fprintf(&b, "\n    host    %s", f.first.Host)
 	fmt.Fprintf(&b, "\n    pid     %d", f.first.PID)
 	hint := f.first.Hint
 	if f.first.Signal == syscall.SIGKILL {
-		hint = cmp.Or(hint, "treerun did not send it; out of memory? (dmesg tells)")
+		hint = cmp.Or(hint, "treerun did not send it; out of memory? (see dmesg)")
 	}
 	if hint != "" {
 		b.WriteString("\n    hint    " + hint)
@@ -145,7 +147,7 @@ func (f failure) String() string {
 			fmt.Fprintf(&b, "\n    before  rank %d %s", e.Rank, e.Hint)
 		}
 	}
-	for _, e := range f.early[:min(len(f.early), maxRanks)] {
+	for _, e := range f.unclosed[:min(len(f.unclosed), maxRanks)] {
 		when := "before it joined the job"
 		if e.Joined {
 			when = "without closing its world"
@@ -192,9 +194,9 @@ func (f failure) describeLoss(b *strings.Builder) {
 	if len(ranks) > 0 {
 		fmt.Fprintf(b, "\n    ranks   %s on it (%s)", numbers.Count(len(ranks), "rank"), topo.RankList(ranks))
 	}
-	if f.woken {
-		b.WriteString("\n    hint    this treerun had itself been stopped, and hosts give up what is silent " +
-			"for --peer-timeout")
+	if f.resumed {
+		b.WriteString("\n    hint    this treerun had itself been stopped, and a host ends its ranks when it receives " +
+			"nothing for --peer-timeout")
 	}
 	if others := f.others(); others != "" {
 		fmt.Fprintf(b, "\n    after   %s", others)
@@ -228,20 +230,20 @@ func (f failure) others() string {
 // stragglers describes the ranks that run now.
 func (s *supervisor) stragglers() []string {
 	var list []string
-	for _, m := range s.ranks {
-		if !m.ended && m.running {
-			list = append(list, fmt.Sprintf("rank %d (pid %d) %s", m.Rank, m.PID, m.lastOutput(time.Now())))
+	for _, r := range s.ranks {
+		if !r.ended && r.running {
+			list = append(list, fmt.Sprintf("rank %d (pid %d) %s", r.Rank, r.PID, r.lastOutput(time.Now())))
 		}
 	}
 	return list
 }
 
 // lastOutput describes the last output of the rank.
-func (m *rankState) lastOutput(now time.Time) string {
-	tail, name := &m.streams[wire.Stdout].Tail, "stdout"
+func (r *rankState) lastOutput(now time.Time) string {
+	tail, name := &r.streams[wire.Stdout].Tail, "stdout"
 	at, written := tail.Last()
-	if errAt, ok := m.streams[wire.Stderr].Tail.Last(); ok && errAt.After(at) {
-		tail, name, at, written = &m.streams[wire.Stderr].Tail, "stderr", errAt, true
+	if errAt, ok := r.streams[wire.Stderr].Tail.Last(); ok && errAt.After(at) {
+		tail, name, at, written = &r.streams[wire.Stderr].Tail, "stderr", errAt, true
 	}
 	if !written {
 		return "had printed nothing"
@@ -252,11 +254,11 @@ func (m *rankState) lastOutput(now time.Time) string {
 
 // timeoutText returns the block for a job that ran out of time. early means that this happened while its ranks were
 // being started.
-func timeoutText(limit time.Duration, size int, list []string, early bool) string {
+func timeoutText(limit time.Duration, size int, list []string, starting bool) string {
 	var b strings.Builder
-	if len(list) == 0 && !early {
-		return fmt.Sprintf("the time limit of %s is over: all ranks had ended, and nobody read what they had "+
-			"printed", limit)
+	if len(list) == 0 && !starting {
+		return fmt.Sprintf("the time limit of %s is over: all ranks had ended, and their output had not been read",
+			limit)
 	}
 	fmt.Fprintf(&b, "the time limit of %s is over: %d of %s still ran", limit, len(list),
 		numbers.Count(size, "rank"))
@@ -280,40 +282,42 @@ func seconds(d time.Duration) string {
 // End describes the end of one rank.
 type End struct {
 	wire.End
-	Order  int           // ranks whose ends were seen at the same moment share it
-	After  time.Duration // since the start of the job
-	Joined bool          // its world was complete
-	Closed bool          // it had closed its world
-	Left   bool          // it had not, exited with 0, and calls of others failed by that
-	Host   string        // it was on this one
-	Lost   bool          // its host was lost; Code is treerun's
-	Why    string        // Lost
+	Order          int           // ranks whose ends were seen at the same moment share it
+	After          time.Duration // since the start of the job
+	Joined         bool          // its world was complete
+	Closed         bool          // it had closed its world
+	ExitedUnclosed bool          // it had not, exited with 0, and calls of others failed by that
+	Host           string        // it was on this one
+	Lost           bool          // its host was lost; Code is treerun's
+	Why            string        // Lost
 
 	Failure  string // of a communicator, that no call but Close has returned; "": none
 	Reported int    // how many moments at which ends were seen came before Failure
 }
 
-func (e End) failed() bool { return e.Code != 0 || e.Signal != 0 || e.Left || e.Failure != "" }
+func (e End) failed() bool {
+	return e.Code != 0 || e.Signal != 0 || e.ExitedUnclosed || e.Failure != ""
+}
 
 // crashed reports whether the rank was lost or was ended by a signal that is not a consequence of another rank's end.
 func (e End) crashed() bool { return e.Lost || e.Signal != 0 && e.Signal != syscall.SIGPIPE }
 
-// how describes in words how the rank ended.
-func (e End) how() string {
+// outcome describes in words how the rank ended.
+func (e End) outcome() string {
 	if e.Lost {
 		return "was lost with host " + e.Host
 	}
 	if e.Signal != 0 {
 		return "was killed by " + job.SignalName(e.Signal)
 	}
-	how := fmt.Sprintf("exited with code %d", e.Code)
+	text := fmt.Sprintf("exited with code %d", e.Code)
 	switch {
-	case e.Left:
-		how += " without closing its world,"
+	case e.ExitedUnclosed:
+		text += " without closing its world,"
 	case e.onlyReported():
-		how = "failed in Close and " + how
+		text = "failed in Close and " + text
 	}
-	return how
+	return text
 }
 
 // onlyReported reports whether the rank has failed, and exited with 0.
@@ -324,15 +328,15 @@ func (e End) exitCode() int {
 	if e.Signal != 0 {
 		return cmdline.SignalCode(e.Signal)
 	}
-	if e.Left || e.onlyReported() {
+	if e.ExitedUnclosed || e.onlyReported() {
 		return 1
 	}
 	return e.Code
 }
 
-// oneMoment is the time between the reports of two ends on different hosts within which they count as of the same
+// sameMoment is the time between the reports of two ends on different hosts within which they count as of the same
 // moment: their order is not known.
-const oneMoment = 50 * time.Millisecond
+const sameMoment = 50 * time.Millisecond
 
 // firstFailure returns the end that caused the failure of the job: the first in time of those that treerun did not
 // bring about. Of several at the same moment a crash comes before an exit code, because a rank that notices a crash
@@ -347,7 +351,7 @@ func firstFailure(ends []End) (first End, ok bool) {
 	}
 	first = slices.MinFunc(failed, compare)
 	near := slices.DeleteFunc(failed, func(e End) bool {
-		return !e.crashed() || e.Host == first.Host || e.After-first.After > oneMoment
+		return !e.crashed() || e.Host == first.Host || e.After-first.After > sameMoment
 	})
 	if first.crashed() || len(near) == 0 {
 		return first, true
@@ -366,15 +370,15 @@ func compare(a, b End) int {
 	return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Rank, b.Rank))
 }
 
-// earlyLeavers returns the ranks that exited with 0 before the failure without
+// exitedUnclosed returns the ranks that exited with 0 before the failure without
 // having closed their world, by rank: those that wait for them fail later.
-func earlyLeavers(ends []End, failure End) []End {
-	var early []End
+func exitedUnclosed(ends []End, failure End) []End {
+	var list []End
 	for _, e := range ends {
 		if !e.failed() && !e.Closed && !e.Stopped && e.Order <= failure.Order {
-			early = append(early, e)
+			list = append(list, e)
 		}
 	}
-	slices.SortFunc(early, func(a, b End) int { return cmp.Compare(a.Rank, b.Rank) })
-	return early
+	slices.SortFunc(list, func(a, b End) int { return cmp.Compare(a.Rank, b.Rank) })
+	return list
 }

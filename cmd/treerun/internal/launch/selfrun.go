@@ -51,7 +51,7 @@ func RunSelf(subcommand string, args []string, j *Job, result io.Writer) (int, e
 	j.Started, j.Trace = func() error { return nil }, func(string, ...any) {}
 	r, w, err := os.Pipe()
 	if err != nil {
-		return 0, fmt.Errorf("make a pipe for what the ranks find: %w", err)
+		return 0, fmt.Errorf("make a pipe for the results of the ranks: %w", err)
 	}
 	j.Screen = &output.Screen{Out: output.NewScreen(w, os.Stderr).Out, Err: j.Screen.Err}
 	copied := make(chan error, 1)

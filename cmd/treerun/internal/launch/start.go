@@ -21,11 +21,11 @@ func newSupervisor(j *Job) (*supervisor, error) {
 		events: make(chan func(), 64), quit: make(chan struct{}), stalls: make(map[string]*stall),
 	}
 	if j.Timeout > 0 {
-		s.after(j.Timeout, s.timeIsUp)
+		s.after(j.Timeout, s.onTimeout)
 	}
 	j.Screen.Out.OnError(s.outputFailed)
 	j.Screen.Err.OnError(s.outputFailed)
-	if err := s.place(); err != nil {
+	if err := s.placeRanks(); err != nil {
 		s.reaper.Close()
 		return nil, err
 	}
@@ -33,8 +33,8 @@ func newSupervisor(j *Job) (*supervisor, error) {
 	return s, nil
 }
 
-// place makes the hosts and the ranks on them.
-func (s *supervisor) place() error {
+// placeRanks makes the hosts and the ranks on them.
+func (s *supervisor) placeRanks() error {
 	here, err := host.Describe()
 	if err != nil {
 		return err
@@ -45,13 +45,13 @@ func (s *supervisor) place() error {
 	}
 	s.ranks = make([]*rankState, s.job.Size)
 	for i, h := range hosts {
-		p := &hostState{Host: h, index: i, ready: new(wire.Ready)}
+		state := &hostState{Host: h, index: i, ready: new(wire.Ready)}
 		if h.Local {
-			p.phase, p.ready = ready, here
+			state.phase, state.ready = ready, here
 		}
-		s.hosts = append(s.hosts, p)
+		s.hosts = append(s.hosts, state)
 		for _, r := range h.Ranks {
-			s.ranks[r] = &rankState{at: p, End: End{End: wire.End{Rank: r}, Host: h.Name}}
+			s.ranks[r] = &rankState{host: state, End: End{End: wire.End{Rank: r}, Host: h.Name}}
 		}
 	}
 	return s.openStreams()
@@ -60,16 +60,17 @@ func (s *supervisor) place() error {
 // openStreams creates the streams that carry the ranks' output to the screen and to files.
 func (s *supervisor) openStreams() error {
 	sinks := [wire.Streams]*output.Sink{s.job.Screen.Out, s.job.Screen.Err}
-	for _, m := range s.ranks {
+	for _, r := range s.ranks {
 		for i, sink := range sinks {
 			options := output.Options{Tag: s.job.Tag, Single: s.job.Size == 1}
 			if s.job.OutputDir != "" {
 				var err error
-				if options.Raw, err = rawFile(s.job.OutputDir, rankFolder(m.Rank, s.job.Size), sink.Name()); err != nil {
-					return host.StartError(m.Rank, s.job.Size, err)
+				folder := rankFolder(r.Rank, s.job.Size)
+				if options.Raw, err = rawFile(s.job.OutputDir, folder, sink.Name()); err != nil {
+					return host.StartError(r.Rank, s.job.Size, err)
 				}
 			}
-			m.streams[i] = output.NewStream(sink, m.Rank, options)
+			r.streams[i] = output.NewStream(sink, r.Rank, options)
 		}
 	}
 	return nil
@@ -77,11 +78,11 @@ func (s *supervisor) openStreams() error {
 
 // startAll starts all ranks; or some, and then abandons the job, unless the user or the time limit has stopped it.
 func (s *supervisor) startAll() {
-	stopped := func() bool { return s.cause.kind != none }
-	if err := s.reach(); err != nil {
+	stopped := func() bool { return s.cause.kind != noCause }
+	if err := s.startAgents(); err != nil {
 		s.abandon(err)
 	}
-	s.wait(func() bool { return s.all(ready) || stopped() })
+	s.wait(func() bool { return s.allReached(ready) || stopped() })
 	j := s.wireJob()
 	if !stopped() {
 		if err := s.startLocal(j); err != nil {
@@ -89,8 +90,8 @@ func (s *supervisor) startAll() {
 		}
 	}
 	if stopped() { // no host will report anything
-		for _, p := range s.hosts {
-			s.isOver(p)
+		for _, h := range s.hosts {
+			s.onHostDone(h)
 		}
 		return
 	}
@@ -98,10 +99,10 @@ func (s *supervisor) startAll() {
 	if j.HasStdin {
 		go s.sendInput()
 	}
-	s.wait(func() bool { return s.all(started) })
+	s.wait(func() bool { return s.allReached(started) })
 	what, started := numbers.Count(len(s.ranks), "rank"), 0
-	for _, m := range s.ranks {
-		if m.running {
+	for _, r := range s.ranks {
+		if r.running {
 			started++
 		}
 	}
@@ -111,16 +112,16 @@ func (s *supervisor) startAll() {
 	s.job.Trace("started %s", what)
 }
 
-// reach starts agents on the other hosts.
-func (s *supervisor) reach() error {
+// startAgents starts agents on the other hosts.
+func (s *supervisor) startAgents() error {
 	j, r := s.job, &s.job.Remote
 	join := wire.Join{
 		Program: j.Program, Path: j.Path, Dir: j.Dir, PeerTimeout: r.PeerTimeout, Verbose: j.Settings["verbose"] != "",
 		Start: r.Start,
 	}
-	for _, p := range s.hosts {
-		if !p.Local {
-			join.Below = append(join.Below, wire.Below{Index: p.index, Name: p.Name, Target: p.Target})
+	for _, h := range s.hosts {
+		if !h.Local {
+			join.Below = append(join.Below, wire.Below{Index: h.index, Name: h.Name, Target: h.Target})
 		}
 	}
 	var err error
@@ -149,8 +150,8 @@ func (s *supervisor) wireJob() *wire.Job {
 	if id := s.job.Remote.JobID; id != "" {
 		file.JobID = id
 	}
-	for r, m := range s.ranks {
-		file.Hosts[r] = m.at.index
+	for i, r := range s.ranks {
+		file.Hosts[i] = r.host.index
 	}
 	first := s.hosts[0]
 	j := &wire.Job{File: file, Args: s.job.Args, Env: s.job.Exports, Bind: int(s.job.Bind), Machines: s.machines(),
@@ -164,7 +165,7 @@ func (s *supervisor) wireJob() *wire.Job {
 	case len(s.hosts) > 1:
 		j.Master = first.ready.Host
 	}
-	s.job.Trace("job %s: %s on %s", file.JobID, numbers.Count(s.job.Size, "rank"), s.where())
+	s.job.Trace("job %s: %s on %s", file.JobID, numbers.Count(s.job.Size, "rank"), s.hostNames())
 	return j
 }
 
@@ -174,14 +175,14 @@ func (s *supervisor) machines() []int {
 		return nil
 	}
 	hosts, ids := make([]int, len(s.hosts)), make([]string, len(s.hosts))
-	for i, p := range s.hosts {
-		hosts[i], ids[i] = i, p.ready.Machine
+	for i, h := range s.hosts {
+		hosts[i], ids[i] = i, h.ready.Machine
 	}
 	return job.SharedMachines(hosts, ids)
 }
 
-// where names the hosts, in the space there is.
-func (s *supervisor) where() string {
+// hostNames names the hosts, in the space there is.
+func (s *supervisor) hostNames() string {
 	if n := len(s.hosts); n > 1 {
 		return fmt.Sprintf("%d hosts, from %s to %s", n, s.hosts[0].Name, s.hosts[n-1].Name)
 	}
@@ -190,7 +191,7 @@ func (s *supervisor) where() string {
 
 // startLocal starts the ranks of this host.
 func (s *supervisor) startLocal(j *wire.Job) error {
-	i := slices.IndexFunc(s.hosts, func(p *hostState) bool { return p.Local })
+	i := slices.IndexFunc(s.hosts, func(h *hostState) bool { return h.Local })
 	if i < 0 {
 		return nil
 	}
@@ -206,7 +207,7 @@ func (s *supervisor) startLocal(j *wire.Job) error {
 	if i == 0 {
 		var err error
 		if program.Stdin, err = rankStdin(s.job.Stdin); err != nil {
-			return fmt.Errorf("give stdin to rank 0: %w", err)
+			return fmt.Errorf("open stdin for rank 0: %w", err)
 		}
 		program.Pipe = program.Stdin != s.job.Stdin
 	}

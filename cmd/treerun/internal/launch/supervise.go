@@ -26,7 +26,7 @@ type cause struct {
 type causeKind int
 
 const (
-	none      causeKind = iota
+	noCause   causeKind = iota
 	byFailure           // a rank has failed, or a host was lost
 	bySignal            // treerun was stopped by a signal
 	byTimeout
@@ -52,19 +52,19 @@ type supervisor struct {
 	seeded   bool
 	order    int // number of moments at which ends were seen
 
-	events    chan func()   // the functions for wait to call
-	quit      chan struct{} // closed when the supervisor takes no more events
-	firstStop time.Time     // time of the first signal to stop
-	continued time.Time     // time of the last SIGCONT
-	failed    time.Time     // time of the first failure
-	harmed    time.Time     // time when a failure last reached a call of a rank
-	stopped   bool          // ranks have been sent a signal to stop
-	killed    bool          // ranks have been killed
-	gaveUp    bool          // unread output is dropped
-	impatient bool          // the user does not want to wait for it
-	cause     cause         // the first
-	late      []string      // byTimeout: the ranks that ran
-	early     bool          // byTimeout: ranks were still being started
+	events            chan func()   // the functions for wait to call
+	quit              chan struct{} // closed when the supervisor takes no more events
+	firstStop         time.Time     // time of the first signal to stop
+	lastContinue      time.Time     // time of the last SIGCONT
+	failed            time.Time     // time of the first failure
+	lastPeerFailure   time.Time     // time when a failure last reached a call of a rank
+	stopped           bool          // ranks have been sent a signal to stop
+	killed            bool          // ranks have been killed
+	outputDropped     bool          // unread output is dropped
+	skipOutput        bool          // the user does not want to wait for unread output
+	cause             cause         // the first cause that ends the job
+	runningAtTimeout  []string      // byTimeout: descriptions of the ranks that ran
+	startingAtTimeout bool          // byTimeout: ranks were still being started
 
 	stalls map[string]*stall // by cause: the long waits of ranks
 }
@@ -112,18 +112,18 @@ func (s *supervisor) sendTo(index int, b wire.Body) {
 	s.tree.Send(&wire.Frame{Host: index, Body: b})
 }
 
-func (s *supervisor) timeIsUp() {
-	over := cmdline.Errorf(cmdline.ExitTimeout, "the time limit of %s is over", s.job.Timeout)
-	late := cause{kind: byTimeout, err: over}
-	switch starting := !s.all(started); {
+func (s *supervisor) onTimeout() {
+	err := cmdline.Errorf(cmdline.ExitTimeout, "the time limit of %s is over", s.job.Timeout)
+	timeout := cause{kind: byTimeout, err: err}
+	switch starting := !s.allReached(started); {
 	case s.draining:
-		s.begin(late)
-		s.giveUp()
+		s.begin(timeout)
+		s.dropUnreadOutput()
 	case s.running > 0 || starting:
-		s.late, s.early = s.stragglers(), starting
-		s.begin(late)
+		s.runningAtTimeout, s.startingAtTimeout = s.stragglers(), starting
+		s.begin(timeout)
 	default: // only leftovers are waited for; the limit holds again when output is
-		s.after(unreadGrace, s.timeIsUp)
+		s.after(unreadGrace, s.onTimeout)
 	}
 }
 
@@ -137,8 +137,8 @@ func (s *supervisor) abandon(err error) {
 	s.kill()
 }
 
-// notStarted returns why the job could not be started, nil if it was.
-func (s *supervisor) notStarted() error {
+// startError returns why the job could not be started, nil if it was.
+func (s *supervisor) startError() error {
 	if s.cause.kind == byError {
 		return s.cause.err
 	}
@@ -148,11 +148,11 @@ func (s *supervisor) notStarted() error {
 // begin begins to end the job. Only the first cause counts; a later one that demands a faster end still has that
 // effect.
 func (s *supervisor) begin(c cause) {
-	if s.cause.kind == none {
+	if s.cause.kind == noCause {
 		s.cause = c
 		if c.kind == byFailure {
 			s.failed = time.Now()
-			s.after(failureGrace, s.endGrace)
+			s.after(failureGrace, s.onGraceEnd)
 		}
 	}
 	if c.kind != byFailure {
@@ -160,14 +160,14 @@ func (s *supervisor) begin(c cause) {
 	}
 }
 
-// endGrace stops the ranks after a failure, once the error has reached each and it has had the time to report it.
-func (s *supervisor) endGrace() {
-	waits := time.Since(s.harmed) < failureGrace || slices.ContainsFunc(s.ranks, (*rankState).unaware)
-	if s.running == 0 || !waits || time.Since(s.failed) >= lateGrace {
+// onGraceEnd stops the ranks after a failure, once the error has reached each and it has had the time to report it.
+func (s *supervisor) onGraceEnd() {
+	wait := time.Since(s.lastPeerFailure) < failureGrace || slices.ContainsFunc(s.ranks, (*rankState).unaware)
+	if s.running == 0 || !wait || time.Since(s.failed) >= maxFailureGrace {
 		s.terminate()
 		return
 	}
-	s.after(failureGrace/10, s.endGrace)
+	s.after(failureGrace/10, s.onGraceEnd)
 }
 
 // terminate sends SIGTERM to all ranks, and to the processes that ended ones have left. After an earlier call, and when
@@ -180,23 +180,23 @@ func (s *supervisor) terminate() {
 	s.job.Trace("stopping %s", numbers.Count(s.running, "rank"))
 	s.broadcast(&wire.Signal{Number: syscall.SIGTERM})
 	s.after(s.job.ShutdownTimeout, s.kill)
-	s.after(stopNote, s.stopping)
+	s.after(stopNote, s.printStopNote)
 }
 
 // stopNote is the time that ranks may take to stop before a line reports the wait.
 const stopNote = time.Second
 
-// stopping prints why and for how long treerun waits for the ranks, and the options of the user.
-func (s *supervisor) stopping() {
+// printStopNote prints why and for how long treerun waits for the ranks, and the options of the user.
+func (s *supervisor) printStopNote() {
 	if s.running == 0 || s.killed {
 		return
 	}
-	how := ""
+	hint := ""
 	if s.cause.kind == bySignal {
-		how = " (another Ctrl-C kills them now)"
+		hint = " (another Ctrl-C kills them now)"
 	}
-	s.job.Screen.Err.Printf("treerun: %v: %s told to stop, killed after %s%s", s.cause.err,
-		numbers.Count(s.running, "rank"), s.job.ShutdownTimeout, how)
+	s.job.Screen.Err.Printf("treerun: %v: stopping %s, SIGKILL after %s%s", s.cause.err,
+		numbers.Count(s.running, "rank"), s.job.ShutdownTimeout, hint)
 }
 
 // kill ends all ranks and their leftover processes, at once.
@@ -207,16 +207,16 @@ func (s *supervisor) kill() {
 	s.stopped, s.killed = true, true
 	s.job.Trace("killing %s", numbers.Count(s.running, "rank"))
 	s.broadcast(&wire.Signal{Number: syscall.SIGKILL})
-	s.after(host.LostAfter+time.Second, s.loseDeaf)
+	s.after(host.LostAfter+time.Second, s.dropUnresponsiveHosts)
 }
 
-// loseDeaf gives up the hosts that have not responded to a kill.
-func (s *supervisor) loseDeaf() {
+// dropUnresponsiveHosts gives up the hosts that have not responded to a kill.
+func (s *supervisor) dropUnresponsiveHosts() {
 	l := &wire.Lost{Text: "it does not answer"}
-	for _, p := range s.hosts {
-		if p.phase < over {
-			l.Hosts = append(l.Hosts, p.index)
-			s.job.Screen.Err.Printf("treerun: host %s does not answer: its ranks may still run", p.Name)
+	for _, h := range s.hosts {
+		if h.phase < done {
+			l.Hosts = append(l.Hosts, h.index)
+			s.job.Screen.Err.Printf("treerun: host %s does not answer: its ranks may still run", h.Name)
 		}
 	}
 	s.loseHosts(l)
@@ -229,7 +229,7 @@ func (s *supervisor) exitCode() int {
 		if first, ok := firstFailure(s.ends()); ok {
 			return first.exitCode()
 		}
-	case s.cause.signal == syscall.SIGTERM && s.allWell():
+	case s.cause.signal == syscall.SIGTERM && s.allSucceeded():
 		return s.job.SigtermCode
 	case s.cause.kind == byOutput && errors.Is(s.cause.err, syscall.EPIPE):
 		return cmdline.SignalCode(syscall.SIGPIPE)
@@ -246,7 +246,7 @@ func (s *supervisor) handle(sig os.Signal) {
 	case syscall.SIGTSTP:
 		s.suspend()
 	case syscall.SIGCONT:
-		s.continued = time.Now()
+		s.lastContinue = time.Now()
 		fallthrough
 	default:
 		s.broadcast(&wire.Signal{Number: sig.(syscall.Signal)})
@@ -257,7 +257,7 @@ func (s *supervisor) handle(sig os.Signal) {
 func (s *supervisor) stop(sig syscall.Signal) {
 	s.job.Trace("got %s", job.SignalName(sig))
 	first := s.firstStop.IsZero()
-	again := s.insists()
+	again := s.noteStopSignal()
 	if s.draining && !first && !again {
 		return
 	}
@@ -265,8 +265,8 @@ func (s *supervisor) stop(sig syscall.Signal) {
 	s.begin(cause{kind: bySignal, signal: sig, err: got})
 	switch {
 	case s.draining:
-		s.impatient = true
-		s.giveUp()
+		s.skipOutput = true
+		s.dropUnreadOutput()
 	case again && sig == syscall.SIGINT:
 		s.kill()
 	}
@@ -289,7 +289,7 @@ var (
 
 // Signals registers the signals that a Job needs and returns the channel for
 // it: those that stop the job, those that are forwarded to the ranks, and
-// SIGPIPE, so that a write to a closed pipe fails instead of killing us. SIGHUP and SIGINT
+// SIGPIPE, so that a write to a closed pipe fails instead of killing treerun. SIGHUP and SIGINT
 // stay ignored where they were at the start, as under nohup and behind & in a script.
 func Signals() <-chan os.Signal {
 	c := make(chan os.Signal, 128) // a full channel loses a signal
@@ -306,8 +306,8 @@ func Signals() <-chan os.Signal {
 // timeout(1) and closing terminals send theirs twice.
 const sameSignal = 100 * time.Millisecond
 
-// insists records a signal to stop, and reports whether it repeats an earlier one.
-func (s *supervisor) insists() bool {
+// noteStopSignal records a signal to stop, and reports whether it repeats an earlier one.
+func (s *supervisor) noteStopSignal() bool {
 	if s.firstStop.IsZero() {
 		s.firstStop = time.Now()
 		return false

@@ -12,89 +12,90 @@ import (
 )
 
 const (
-	gatherWaits = 2 * time.Second  // from the first report of a cause, for others to come
-	repeatWaits = 10 * time.Second // until a cause is reported again, twice as long each time
-	reportAge   = 20 * time.Second // of the latest report of a rank that still waits
+	gatherWaits  = 2 * time.Second  // from the first report of a cause, for others to come
+	repeatWaits  = 10 * time.Second // until a cause is reported again, twice as long each time
+	maxReportAge = 20 * time.Second // of the latest report of a rank that still waits
 )
 
 // stall is a cause that ranks wait for.
 type stall struct {
-	last  time.Time     // when a rank reported
-	every time.Duration // from the line that comes next to the one after
+	last     time.Time     // when a rank reported
+	interval time.Duration // from the line that comes next to the one after
 }
 
-// reported is the last report of a rank; the zero value is none.
-type reported struct {
+// waitReport is the last report of a rank; the zero value is none.
+type waitReport struct {
 	*job.Wait
-	since time.Time // it has waited
-	at    time.Time // it reported
+	since    time.Time // the rank has waited since then
+	received time.Time // when it arrived
 }
 
 // cause returns a key of the cause of a wait: the last rank of the chain of waits, or the description of the wait.
-func (w *reported) cause() string {
+func (w *waitReport) cause() string {
 	if w.Last >= 0 {
 		return strconv.Itoa(w.Last)
 	}
 	return w.Is
 }
 
-// isWaiting notes that a rank waits. All that wait for one cause are reported in one line.
-func (s *supervisor) isWaiting(m *rankState, w *job.Wait) {
+// onWait notes that a rank waits. All that wait for one cause are reported in one line.
+func (s *supervisor) onWait(r *rankState, w *job.Wait) {
 	now := time.Now()
-	m.wait = reported{w, now.Add(-w.For), now}
+	r.wait = waitReport{w, now.Add(-w.For), now}
 	if w.For == 0 { // it has made progress
-		m.wait = reported{}
+		r.wait = waitReport{}
 		return
 	}
-	cause := m.wait.cause()
-	g := s.stalls[cause]
-	if g == nil || now.Sub(g.last) > reportAge { // else the stall continues
-		g = &stall{every: repeatWaits}
-		s.stalls[cause] = g
-		s.after(gatherWaits, func() { s.reportStall(cause, g) })
+	cause := r.wait.cause()
+	st := s.stalls[cause]
+	if st == nil || now.Sub(st.last) > maxReportAge { // else the stall continues
+		st = &stall{interval: repeatWaits}
+		s.stalls[cause] = st
+		s.after(gatherWaits, func() { s.reportStall(cause, st) })
 	}
-	g.last = now
+	st.last = now
 }
 
 // reportStall reports the ranks that wait for one cause, and again later.
-func (s *supervisor) reportStall(cause string, g *stall) {
-	if s.stalls[cause] != g {
+func (s *supervisor) reportStall(cause string, st *stall) {
+	if s.stalls[cause] != st {
 		return
 	}
-	waiting := slices.DeleteFunc(slices.Clone(s.ranks), func(m *rankState) bool {
-		return m.ended || m.wait.Wait == nil || m.wait.cause() != cause || time.Since(m.wait.at) > reportAge
+	waiting := slices.DeleteFunc(slices.Clone(s.ranks), func(r *rankState) bool {
+		return r.ended || r.wait.Wait == nil || r.wait.cause() != cause ||
+			time.Since(r.wait.received) > maxReportAge
 	})
-	if len(waiting) == 0 || s.cause.kind != none {
+	if len(waiting) == 0 || s.cause.kind != noCause {
 		delete(s.stalls, cause)
 		return
 	}
 	s.job.Screen.Err.Printf("treerun: %s", stallText(waiting, len(s.ranks)))
-	s.after(g.every, func() { s.reportStall(cause, g) })
-	g.every *= 2
+	s.after(st.interval, func() { s.reportStall(cause, st) })
+	st.interval *= 2
 }
 
 // stallText describes which of all ranks wait, and why.
 func stallText(waiting []*rankState, all int) string {
-	var who []int
+	var waiters []int
 	calls, common, since := make(map[string]int), "", time.Time{}
-	for _, m := range waiting {
-		who = append(who, m.Rank)
-		if calls[m.wait.In]++; calls[m.wait.In] > calls[common] {
-			common = m.wait.In
+	for _, r := range waiting {
+		waiters = append(waiters, r.Rank)
+		if calls[r.wait.In]++; calls[r.wait.In] > calls[common] {
+			common = r.wait.In
 		}
-		if m.wait.since.After(since) {
-			since = m.wait.since
+		if r.wait.since.After(since) {
+			since = r.wait.since
 		}
 	}
 	last := waiting[len(waiting)-1].wait
-	ranks := fmt.Sprintf("%d of %d ranks have", len(who), all)
-	if len(who) < all-1 {
-		ranks = fmt.Sprintf("%d of %d ranks (%s) have", len(who), all, topo.RankList(who))
+	ranks := fmt.Sprintf("%d of %d ranks have", len(waiters), all)
+	if len(waiters) < all-1 {
+		ranks = fmt.Sprintf("%d of %d ranks (%s) have", len(waiters), all, topo.RankList(waiters))
 	}
 	why := ": " + last.Is
 	switch {
-	case len(who) == 1:
-		ranks, why = fmt.Sprintf("rank %d has", who[0]), ": "+last.Text
+	case len(waiters) == 1:
+		ranks, why = fmt.Sprintf("rank %d has", waiters[0]), ": "+last.Text
 	case last.Last >= 0:
 		why = fmt.Sprintf(" for rank %d, which %s", last.Last, last.Is)
 	}

@@ -29,7 +29,7 @@ func TestStallLines(t *testing.T) {
 		s.ranks = append(s.ranks, &rankState{End: End{End: wire.End{Rank: r}}})
 	}
 	waits := func(rank, last int, in, is string, d time.Duration) {
-		s.isWaiting(s.ranks[rank], &job.Wait{For: d, In: in, Last: last, Is: is, Text: "all about " + is})
+		s.onWait(s.ranks[rank], &job.Wait{For: d, In: in, Last: last, Is: is, Text: "all about " + is})
 	}
 	tell := func() string {
 		t.Helper()
@@ -76,8 +76,8 @@ func TestStallLines(t *testing.T) {
 		{"one of them got on", func() { waits(1, 0, "", "", 0) },
 			"treerun: rank 0 has waited 10 s in Recv: all about rank 0 waits for rank 1, rank 1 for rank 0: a circle\n"},
 		{"over", func() {
-			for _, m := range s.ranks {
-				m.wait.at = m.wait.at.Add(-2 * reportAge)
+			for _, r := range s.ranks {
+				r.wait.received = r.wait.received.Add(-2 * maxReportAge)
 			}
 		}, ""},
 	} {
