@@ -70,6 +70,13 @@ func TestStartHalfWayOfHosts(t *testing.T) {
 	l.says(" of 9 ranks")
 }
 
+// An agent with too little address space reports that, and the job ends with treerun's code.
+func TestAgentAddressSpace(t *testing.T) {
+	const agent = `env FAKEHOST={host} sh -c 'if [ $FAKEHOST = b ]; then ulimit -v 2500000; fi; exec "$@"' -`
+	l := launchHosts(t, "--launch-agent", agent, "-H", "a:1,b:1", "sleep", "300")
+	l.refuses("on host b", "exited with code 125", "the limit is 2500000 KiB of address space", "ulimit -v")
+}
+
 // sweepBinaries puts treerun and the looper into a folder.
 func sweepBinaries(t *testing.T) (dir string) {
 	t.Helper()

@@ -157,7 +157,7 @@ func runJob(args []string) (int, error) {
 	case o.version:
 		return 0, printVersion()
 	}
-	if err := host.CheckAddresses(); err != nil {
+	if err := host.CheckAddressSpace(); err != nil {
 		return 0, err
 	}
 	prog, err := findProgram(o.job.Program)

@@ -134,7 +134,7 @@ func environment(base, exports []string) (env, far, warnings []string, err error
 			return nil, nil, nil, cmdline.Usagef("-x %q: want NAME or NAME=VALUE", x)
 		case set && pattern:
 			return nil, nil, nil, cmdline.Usagef("-x %s: a pattern has no value", x)
-		case set && slices.Contains(host.Names(), name):
+		case set && slices.Contains(host.RankVariables(), name):
 			return nil, nil, nil, cmdline.Usagef("-x %s: treerun sets %s itself", x, name)
 		case set:
 			env, far = host.Setenv(env, x), host.Setenv(far, x)
@@ -163,7 +163,7 @@ func matching(env []string, pattern string) []string {
 	var found []string
 	for _, e := range env {
 		name, _, _ := strings.Cut(e, "=")
-		if ok, _ := path.Match(pattern, name); ok && !slices.Contains(host.Names(), name) {
+		if ok, _ := path.Match(pattern, name); ok && !slices.Contains(host.RankVariables(), name) {
 			found = append(found, e)
 		}
 	}

@@ -64,7 +64,7 @@ program      %s
 command      %s
 folder       %s
 environment  treerun's own, and %s
-`, here, where, path, strings.Join(command, " "), j.Dir, strings.Join(host.Names(), " "))
+`, here, where, path, strings.Join(command, " "), j.Dir, strings.Join(host.RankVariables(), " "))
 	for _, h := range j.Hosts {
 		fmt.Fprintf(&b, "on           %s: ranks %s\n", h.Name, topo.RankList(h.Ranks))
 	}

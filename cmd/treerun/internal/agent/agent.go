@@ -35,7 +35,7 @@ func Main(args []string) (int, error) {
 		fmt.Fprintln(os.Stderr, "treerun agent is what treerun starts on other hosts; it is not for people")
 		return cmdline.ExitUsage, nil
 	}
-	if err := host.CheckAddresses(); err != nil {
+	if err := host.CheckAddressSpace(); err != nil {
 		return 0, err
 	}
 	stdio, err := takeStdio()

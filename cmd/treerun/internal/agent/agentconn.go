@@ -116,7 +116,7 @@ func (c *agentConn) fork(cmd *exec.Cmd) error {
 		return fmt.Errorf("run %s: %w", cmd.Path, cmdline.Cause(err))
 	}
 	c.pid = cmd.Process.Pid
-	c.tree.cfg.Reaper.Children(c.pid, func(status unix.WaitStatus) {
+	c.tree.cfg.Reaper.OnExit(c.pid, func(status unix.WaitStatus) {
 		c.status = status
 		close(c.exited)
 	})

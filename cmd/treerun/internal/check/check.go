@@ -236,8 +236,8 @@ func (l Limits) check(p *printer, gpus, ranks, addresses int) {
 	started := strings.Replace(fmt.Sprint(l.Processes), fmt.Sprint(uint64(math.MaxUint64)), size(math.MaxUint64), 1)
 	p.line(enough("processes", started, l.Processes, processes,
 		fmt.Sprintf(": %d ranks may take %d, with their threads", ranks, processes), "ulimit -u or docker --ulimit nproc"))
-	p.line(enough("address space", size(l.Addresses), l.Addresses, host.NeedAddresses,
-		" for each process: treerun and its ranks need "+size(host.NeedAddresses), "ulimit -v unlimited or LimitAS="))
+	p.line(enough("address space", size(l.Addresses), l.Addresses, host.MinAddressSpace,
+		" for each process: treerun and its ranks need "+size(host.MinAddressSpace), "ulimit -v unlimited or LimitAS="))
 	p.line(l.shared())
 	p.line(l.cores(gpus))
 }

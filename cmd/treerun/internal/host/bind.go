@@ -48,36 +48,37 @@ func shareOf(cores []int, rank, size int) []int {
 	return cores[rank*n/size : (rank+1)*n/size]
 }
 
-// neighbours returns the number of ranks of the job that share the cores of a host, and the number of those before the
+// sharers returns the number of ranks of the job that share the cores of a host, and the number of those before the
 // host's own ranks: hosts may be containers of one machine.
-func neighbours(j *wire.Job, index int) (before, all int) {
+func sharers(j *wire.Job, index int) (before, ranks int) {
 	for _, h := range j.File.Hosts {
 		shared := h == index
 		if m := j.Machines; index < len(m) {
 			shared = m[h] == m[index]
 		}
 		if shared {
-			all++
+			ranks++
 			if h < index {
 				before++
 			}
 		}
 	}
-	return before, all
+	return before, ranks
 }
 
 // bind chooses the cores that the ranks of this host are bound to, and reports them where the user wants it.
 func (sp *spawner) bind() {
 	all, err := cores()
 	if err != nil {
-		sp.h.cfg.Trace("ranks are bound to no cores: %v", err)
+		sp.host.cfg.Trace("ranks are bound to no cores: %v", err)
 	}
 	near := make([][]int, len(sp.ranks))
 	for i, g := range sp.gpus.GPUs {
 		near[i] = common(all, g.CPUs)
 	}
 	nodes, _ := filepath.Glob("/sys/devices/system/node/node[0-9]*") // none: one
-	sp.cores = planBinding(Bind(sp.h.job.Bind), all, near, sp.share.First, sp.share.Among, sp.h.cfg.Cores, len(nodes))
+	sp.cores = planBinding(Bind(sp.host.job.Bind), all, near, sp.share.First, sp.share.Among, sp.host.cfg.Cores,
+		len(nodes))
 	if len(sp.cores) > 0 && sp.cores[0] != nil {
 		sp.file.Settings[CPUsSetting] = strings.ReplaceAll(strings.Trim(fmt.Sprint(all), "[]"), " ", ",")
 	}
@@ -90,10 +91,10 @@ func (sp *spawner) bind() {
 		if sp.gpus.GPUs != nil {
 			where = fmt.Sprintf("%s, %s", &sp.gpus.GPUs[i], where)
 		}
-		if text := fmt.Sprintf("rank %d: %s", rank, where); sp.h.job.ReportBindings {
-			sp.h.cfg.Report(&wire.Note{Text: text})
+		if text := fmt.Sprintf("rank %d: %s", rank, where); sp.host.job.ReportBindings {
+			sp.host.cfg.Report(&wire.Note{Text: text})
 		} else {
-			sp.h.cfg.Trace("%s", text)
+			sp.host.cfg.Trace("%s", text)
 		}
 	}
 }
@@ -125,13 +126,13 @@ func planBinding(bind Bind, all []int, near [][]int, first, among, usable, nodes
 	if bind == BindNone || len(all) == 0 {
 		return plan
 	}
-	shared := sharedOut(bind, all, among, usable, nodes)
+	divide := dividesCores(bind, all, among, usable, nodes)
 	groups := make(map[string][]int) // by the cores near them
 	for i, list := range near {
 		switch {
 		case len(list) > 0 && len(list) < len(all):
 			groups[fmt.Sprint(list)] = append(groups[fmt.Sprint(list)], i)
-		case shared:
+		case divide:
 			plan[i] = shareOf(all, first+i, among)
 		}
 	}
@@ -146,8 +147,8 @@ func planBinding(bind Bind, all []int, near [][]int, first, among, usable, nodes
 	return plan
 }
 
-// sharedOut reports whether the cores are divided among the given number of ranks.
-func sharedOut(bind Bind, all []int, ranks, usable, nodes int) bool {
+// dividesCores reports whether the cores are divided among the given number of ranks.
+func dividesCores(bind Bind, all []int, ranks, usable, nodes int) bool {
 	switch {
 	case bind == BindCore:
 		return true
@@ -159,8 +160,8 @@ func sharedOut(bind Bind, all []int, ranks, usable, nodes int) bool {
 	return ranks%len(all) == 0 // else the kernel moves ranks about, so that each is on a loaded core for a while only
 }
 
-// bound calls start with this thread bound to the cores of a rank, which the rank inherits.
-func (sp *spawner) bound(local int, start func() error) error {
+// withBinding calls start with this thread bound to the cores of a rank, which the rank inherits.
+func (sp *spawner) withBinding(local int, start func() error) error {
 	list := sp.cores[local]
 	if list == nil {
 		return start()
@@ -176,8 +177,8 @@ func (sp *spawner) bound(local int, start func() error) error {
 		return fmt.Errorf("bind to cores %s: sched_setaffinity: %w (hint: --bind-to none)", topo.RankList(list), err)
 	}
 	err := start()
-	if back := unix.SchedSetaffinity(0, &before); back != nil && err == nil {
-		sp.h.cfg.Trace("sched_setaffinity: %v", back)
+	if restoreErr := unix.SchedSetaffinity(0, &before); restoreErr != nil && err == nil {
+		sp.host.cfg.Trace("sched_setaffinity: %v", restoreErr)
 	}
 	return err
 }

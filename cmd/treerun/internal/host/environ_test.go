@@ -11,7 +11,7 @@ import (
 
 func TestEnvironments(t *testing.T) {
 	base := []string{"A=1", "RANK=stale", "RANK_OF_NOBODY=kept", "TREERUN_JOB_FD=9", "B="}
-	common := without(base, names...)
+	common := without(base, rankVariables...)
 	if !slices.Equal(common, []string{"A=1", "RANK_OF_NOBODY=kept", "B="}) {
 		t.Errorf("without: %q", common)
 	}

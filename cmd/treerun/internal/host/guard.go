@@ -15,7 +15,7 @@ import (
 )
 
 // GuardCommand is the first argument of treerun with which it becomes a guard: see RunGuard. It is followed by the
-// job's id, for users to read, and a family as JSON. Users do not call it, and no PROGRAM has such a name without a
+// job's id, for users to read, and jobProcesses as JSON. Users do not call it, and no PROGRAM has such a name without a
 // slash.
 const GuardCommand = "guard:ranks"
 
@@ -37,51 +37,51 @@ const GuardCommand = "guard:ranks"
 // not for concurrent use.
 type guard struct {
 	process *os.Process
-	life    int // the writing end of its stdin
+	pipe    int // the writing end of its stdin
 }
 
 // newGuard starts the guard of a launcher's ranks. The caller, or the process's reaper of all children, may reap it.
 // With a silence, not 0, the guard also ends the ranks when it has received no call of alive for that time, because
 // this process is stopped.
 func newGuard(jobID string, ranks []int, silence time.Duration) (*guard, error) {
-	f := family{Job: job.EnvJobID + "=" + jobID, Launcher: os.Getpid(), Silence: silence}
+	p := jobProcesses{Job: job.EnvJobID + "=" + jobID, Launcher: os.Getpid(), Silence: silence}
 	for _, r := range ranks {
-		f.Ranks = append(f.Ranks, job.EnvRank+"="+strconv.Itoa(r))
+		p.Ranks = append(p.Ranks, job.EnvRank+"="+strconv.Itoa(r))
 	}
 	var err error
-	if f.Session, err = unix.Getsid(0); err != nil {
+	if p.Session, err = unix.Getsid(0); err != nil {
 		return nil, fmt.Errorf("start a guard: %w", os.NewSyscallError("getsid", err))
 	}
-	text, err := json.Marshal(f)
+	text, err := json.Marshal(p)
 	if err != nil {
 		return nil, fmt.Errorf("start a guard: %w", err)
 	}
 	var fds [2]int
-	// A guard that is stopped must not stop us.
+	// A guard that is stopped must not stop the launcher.
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		return nil, fmt.Errorf("start a guard: %w", os.NewSyscallError("pipe2", err))
 	}
-	theirs := os.NewFile(uintptr(fds[0]), "pipe")
-	defer theirs.Close()
+	stdin := os.NewFile(uintptr(fds[0]), "pipe")
+	defer stdin.Close()
 	// In the process list it is "treerun guard:ranks ID", and its name is not
-	// ours, so that killall does not hit both. A session of its own keeps the
+	// ours, so that killall does not end both. A session of its own keeps the
 	// signals of our terminal from it.
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args = []string{"treerun", GuardCommand, jobID, string(text)}
-	cmd.Dir, cmd.Stdin = "/", theirs
+	cmd.Dir, cmd.Stdin = "/", stdin
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		_ = unix.Close(fds[1])
 		return nil, fmt.Errorf("start a guard: %w", err)
 	}
-	return &guard{process: cmd.Process, life: fds[1]}, nil
+	return &guard{process: cmd.Process, pipe: fds[1]}, nil
 }
 
 // alive shows the guard that this process still works.
 func (g *guard) alive() {
 	if g != nil {
-		_, _ = unix.Write(g.life, []byte("\n"))
+		_, _ = unix.Write(g.pipe, []byte("\n"))
 	}
 }
 
@@ -89,7 +89,7 @@ func (g *guard) alive() {
 // capabilities has no parent-death signal.
 func (g *guard) watch(pid int) {
 	if g != nil {
-		_, _ = unix.Write(g.life, fmt.Appendln(nil, pid))
+		_, _ = unix.Write(g.pipe, fmt.Appendln(nil, pid))
 	}
 }
 
@@ -102,7 +102,7 @@ func (g *guard) dismiss() {
 	if g.process.Kill() == nil || unix.Kill(g.process.Pid, unix.SIGKILL) == nil {
 		_, _ = g.process.Wait()
 	}
-	_ = unix.Close(g.life)
+	_ = unix.Close(g.pipe)
 }
 
 const (
@@ -117,7 +117,7 @@ func (h *Host) startGuard() {
 	h.guards++
 	g, err := newGuard(h.job.File.JobID, h.ranks, h.cfg.GuardTimeout)
 	if err != nil {
-		h.cfg.Trace("what ranks start will outlive a SIGKILL of this process: %v", err)
+		h.cfg.Trace("no guard: processes that ranks start will outlive a SIGKILL of treerun: %v", err)
 		return
 	}
 	h.guard = g
@@ -126,16 +126,16 @@ func (h *Host) startGuard() {
 			g.watch(c.pid)
 		}
 	}
-	h.k.Children(g.process.Pid, func(unix.WaitStatus) { h.guardEnded() })
+	h.reaper.OnExit(g.process.Pid, func(unix.WaitStatus) { h.onGuardEnded() })
 }
 
-// guardEnded replaces a guard, unless its end was due.
-func (h *Host) guardEnded() {
-	if h.over || h.guards == maxGuards {
+// onGuardEnded replaces a guard, unless its end was due.
+func (h *Host) onGuardEnded() {
+	if h.done || h.guards == maxGuards {
 		return
 	}
 	_ = h.guard.process.Release()
-	_ = unix.Close(h.guard.life)
+	_ = unix.Close(h.guard.pipe)
 	h.guard = nil
 	h.cfg.Trace("the guard has ended: starting another one")
 	h.after(guardPause, h.startGuard)

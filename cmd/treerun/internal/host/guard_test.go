@@ -22,8 +22,8 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	if what := os.Getenv(doomed); what != "" {
-		if err := doomedLauncher(what); err != nil {
+	if mode := os.Getenv(killedLauncher); mode != "" {
+		if err := runKilledLauncher(mode); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
 		os.Exit(1)
@@ -34,50 +34,50 @@ func TestMain(m *testing.M) {
 // testJob is unique to this process: other tests may have guards at the same time.
 var testJob = fmt.Sprint("guarded", os.Getpid())
 
-// started is a rank with a child of its own, both in one process group.
-type started struct {
+// rankWithChild is a rank with a child of its own, both in one process group.
+type rankWithChild struct {
 	rank  *exec.Cmd
 	child int
 }
 
-// start runs a shell with this script as the rank; it prints the number of its
+// startRank runs a shell with this script as the rank; it prints the number of its
 // child.
-func start(t *testing.T, script string, env ...string) *started {
+func startRank(t *testing.T, script string, env ...string) *rankWithChild {
 	t.Helper()
-	f := &started{rank: exec.Command("sh", "-c", script)}
-	f.rank.Env = append(os.Environ(), env...)
-	f.rank.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	out, err := f.rank.StdoutPipe()
+	r := &rankWithChild{rank: exec.Command("sh", "-c", script)}
+	r.rank.Env = append(os.Environ(), env...)
+	r.rank.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := r.rank.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.rank.Start(); err != nil {
+	if err := r.rank.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if f.rank.ProcessState == nil {
-			f.rank.Process.Kill()
-			f.rank.Wait()
+		if r.rank.ProcessState == nil {
+			r.rank.Process.Kill()
+			r.rank.Wait()
 		}
-		if f.child > 0 && alive(f.child) {
-			syscall.Kill(f.child, syscall.SIGKILL)
+		if r.child > 0 && alive(r.child) {
+			syscall.Kill(r.child, syscall.SIGKILL)
 		}
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.child, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
+	if r.child, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
 		t.Fatal(err)
 	}
-	return f
+	return r
 }
 
 // orphan ends the rank and waits for it.
-func (f *started) orphan() *started {
-	f.rank.Process.Kill()
-	f.rank.Wait()
-	return f
+func (r *rankWithChild) orphan() *rankWithChild {
+	r.rank.Process.Kill()
+	r.rank.Wait()
+	return r
 }
 
 // alive reports whether a process runs: a zombie does not.
@@ -89,7 +89,7 @@ func alive(pid int) bool {
 	return !strings.HasPrefix(string(stat[strings.LastIndexByte(string(stat), ')'):]), ") Z")
 }
 
-func gone(t *testing.T, pid int) {
+func awaitExit(t *testing.T, pid int) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); alive(pid); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
@@ -109,16 +109,17 @@ var inJob = "TREERUN_JOB_ID=" + testJob
 // The launcher dies, with a rank that has ended and without: the guard ends all processes left of the ranks, also those
 // that ignore SIGTERM or are stopped, and nothing else.
 func TestGuardEndsRanks(t *testing.T) {
-	beside := []*started{
-		start(t, plain, inJob+"x", job.EnvRank+"=1"), start(t, plain, inJob, job.EnvRank+"=11"), start(t, plain),
+	others := []*rankWithChild{
+		startRank(t, plain, inJob+"x", job.EnvRank+"=1"), startRank(t, plain, inJob, job.EnvRank+"=11"),
+		startRank(t, plain),
 	}
-	alone := start(t, `setsid sleep 300 & echo $!; wait`, inJob, job.EnvRank+"=1")
-	var orphans []*started
+	alone := startRank(t, `setsid sleep 300 & echo $!; wait`, inJob, job.EnvRank+"=1")
+	var orphans []*rankWithChild
 	for i, script := range []string{plain, stubborn, stopped} {
-		orphans = append(orphans, start(t, script, inJob, fmt.Sprint(job.EnvRank, "=", i)).orphan())
+		orphans = append(orphans, startRank(t, script, inJob, fmt.Sprint(job.EnvRank, "=", i)).orphan())
 	}
 	launcher := exec.Command("/proc/self/exe")
-	launcher.Env = append(os.Environ(), doomed+"="+idle, "ITS_JOB="+testJob)
+	launcher.Env = append(os.Environ(), killedLauncher+"="+afterRanks, "ITS_JOB="+testJob)
 	stdout, err := launcher.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -132,13 +133,13 @@ func TestGuardEndsRanks(t *testing.T) {
 	}
 	launcher.Process.Kill()
 	launcher.Wait()
-	for _, f := range orphans {
-		gone(t, f.child)
+	for _, r := range orphans {
+		awaitExit(t, r.child)
 	}
-	gone(t, guard)
-	for _, f := range beside {
-		if !alive(f.child) || !alive(f.rank.Process.Pid) {
-			t.Errorf("the guard has ended a process with %q", f.rank.Env[len(f.rank.Env)-2:])
+	awaitExit(t, guard)
+	for _, r := range others {
+		if !alive(r.child) || !alive(r.rank.Process.Pid) {
+			t.Errorf("the guard has ended a process with %q", r.rank.Env[len(r.rank.Env)-2:])
 		}
 	}
 	if !alive(alone.child) {
@@ -149,7 +150,7 @@ func TestGuardEndsRanks(t *testing.T) {
 // A dismissed guard is gone, and has ended nothing; also one that has just been started, one that is stopped, and one
 // that has been killed.
 func TestDismiss(t *testing.T) {
-	f := start(t, plain, inJob, job.EnvRank+"=0")
+	r := startRank(t, plain, inJob, job.EnvRank+"=0")
 	for _, sig := range []syscall.Signal{0, syscall.SIGTERM, syscall.SIGSTOP, syscall.SIGKILL} {
 		g, err := newGuard(testJob, []int{0}, 0)
 		if err != nil {
@@ -166,14 +167,14 @@ func TestDismiss(t *testing.T) {
 	var none *guard
 	none.alive()
 	none.dismiss()
-	if !alive(f.child) {
+	if !alive(r.child) {
 		t.Error("a dismissed guard has ended what a rank has started")
 	}
 }
 
 // A launcher that sends within the time is not silent; one that sends nothing for longer is, also after earlier lines,
-// and one that is gone is not.
-func TestSilence(t *testing.T) {
+// and one that has ended is not.
+func TestWaitForSilence(t *testing.T) {
 	const silence = 400 * time.Millisecond
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -187,17 +188,17 @@ func TestSilence(t *testing.T) {
 		}
 	}()
 	begin := time.Now()
-	if !(&family{Silence: silence}).silent(r) || time.Since(begin) < 3*silence-silence/4 {
+	if !(&jobProcesses{Silence: silence}).waitForSilence(r) || time.Since(begin) < 3*silence-silence/4 {
 		t.Errorf("silent after %v", time.Since(begin))
 	}
 	w.Close()
-	if (&family{Silence: silence}).silent(r) {
-		t.Error("who is gone is silent")
+	if (&jobProcesses{Silence: silence}).waitForSilence(r) {
+		t.Error("a launcher that has ended counts as silent")
 	}
 }
 
 // A guard takes no other arguments than those of a launcher.
-func TestStrangeArguments(t *testing.T) {
+func TestInvalidGuardArguments(t *testing.T) {
 	for _, text := range []string{
 		``, `{}`, `{"Launcher":"1x"}`, `{"Launcher":1,"Silence":-1}`, `{"Launcher":-1}`, `{"Launcher":1,"Session":""}`,
 		`{"Launcher":1,"Ranks":["1",}`,

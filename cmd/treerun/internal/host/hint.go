@@ -20,8 +20,8 @@ import (
 
 // formatHint returns the reason why the system does not take a file for an executable.
 func formatHint(path string) string {
-	theirs, err := machine(path)
-	ours, _ := machine("/proc/self/exe")
+	theirs, err := executableMachine(path)
+	ours, _ := executableMachine("/proc/self/exe")
 	switch {
 	case err == io.EOF:
 		return " (the file is empty)"
@@ -34,9 +34,9 @@ func formatHint(path string) string {
 		strings.TrimPrefix(theirs.String(), "EM_"), runtime.GOARCH)
 }
 
-// machine returns the architecture of an executable, EM_NONE for a file in another format. The error of an empty file
-// is io.EOF.
-func machine(path string) (elf.Machine, error) {
+// executableMachine returns the architecture of an executable, EM_NONE for a file in another format. The error of an
+// empty file is io.EOF.
+func executableMachine(path string) (elf.Machine, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return elf.EM_NONE, err

@@ -42,43 +42,44 @@ type Config struct {
 	Stream func(rank, stream int, src *Pipe)
 	Trace  func(format string, args ...any)
 
-	// GuardTimeout makes the guard end the ranks when this process does nothing for that time; 0: only when it has died.
+	// GuardTimeout makes the guard end the ranks when this process does nothing for that time; 0: only when it has
+	// died.
 	GuardTimeout time.Duration
 }
 
 // Host runs the ranks of one host, from Start to a report of wire.RanksExited. Its methods may be called concurrently;
 // orders are carried out in sequence.
 type Host struct {
-	cfg Config
-	k   *Reaper
+	cfg    Config
+	reaper *Reaper
 
 	// Of the Reaper's goroutine:
-	job      *wire.Job
-	program  Program
-	spawner  *spawner
-	guard    *guard
-	ranks    []int // of this host
-	children []*child
-	pending  []*job.Message // for ranks that have not started yet
-	ends     []wire.End     // seen at this moment
-	oomKills int            // in the control group, before the ranks started
-	running  int            // children that have not ended
-	talking  int            // children that may still send messages
+	job          *wire.Job
+	program      Program
+	spawner      *spawner
+	guard        *guard
+	ranks        []int // of this host
+	children     []*child
+	pending      []*job.Message // for ranks that have not started yet
+	ends         []wire.End     // seen at this moment
+	oomKills     int            // in the control group, before the ranks started
+	running      int            // children that have not ended
+	openControls int            // children that may still send messages
 
 	starting bool // more ranks will be started
-	looks    int  // of marks
-	stop     bool // all ranks have been sent a signal to stop
+	checks   int  // number of calls of checkDying
+	stopSent bool // all ranks have been sent a signal to stop
 	killed   bool
 	guards   int  // that were started
 	released bool // all ranks have ended, and have been waited for
 	sweeping bool // their leftover processes are being stopped
-	over     bool
+	done     bool
 }
 
 // New returns a Host without ranks.
 func New(cfg Config) *Host {
-	h := &Host{cfg: cfg, k: cfg.Reaper}
-	h.k.Do(func() { h.k.reaped = h.reaped })
+	h := &Host{cfg: cfg, reaper: cfg.Reaper}
+	h.reaper.Do(func() { h.reaper.onExitsNoted = h.reportEnds })
 	return h
 }
 
@@ -92,16 +93,16 @@ type Program struct {
 // Start starts the host's ranks of a job. The report is wire.Started, then, where
 // not all could be started, wire.Result; wire.RanksExited comes in every case. Call it
 // once.
-func (h *Host) Start(j *wire.Job, p Program) { h.k.Do(func() { h.start(j, p) }) }
+func (h *Host) Start(j *wire.Job, p Program) { h.reaper.Do(func() { h.start(j, p) }) }
 
 // Order carries out the launcher's orders that concern ranks. One to stop that comes before the job is the end:
 // wire.RanksExited is reported, and nothing starts.
 func (h *Host) Order(b wire.Body) {
-	h.k.Do(func() {
+	h.reaper.Do(func() {
 		switch b := b.(type) {
 		case *wire.RankMessage:
 			if b.Message != nil {
-				h.tell(b.Message)
+				h.forward(b.Message)
 			}
 		case *wire.Signal:
 			switch b.Number {
@@ -113,15 +114,15 @@ func (h *Host) Order(b wire.Body) {
 				h.signalAll(b.Number)
 			}
 		case *wire.Finish:
-			h.finish()
+			h.finishStreams()
 		}
 	})
 }
 
 // Alive shows the guard that the Reaper still works.
 func (h *Host) Alive() {
-	h.k.Do(func() {
-		if !h.over {
+	h.reaper.Do(func() {
+		if !h.done {
 			h.guard.alive()
 		}
 	})
@@ -139,49 +140,49 @@ func ranksOf(f *job.File, host int) []int {
 }
 
 func (h *Host) start(j *wire.Job, p Program) {
-	if h.over {
+	if h.done {
 		return
 	}
 	h.job, h.program, h.ranks, h.starting = j, p, ranksOf(&j.File, h.cfg.Index), true
-	if h.stop || h.killed {
-		h.started(nil)
+	if h.stopSent || h.killed {
+		h.reportStarted(nil)
 		return
 	}
 	sp, err := newSpawner(h)
 	if err != nil {
-		h.started(err)
+		h.reportStarted(err)
 		return
 	}
 	h.spawner = sp
 	h.startGuard()
 	h.oomKills, _ = oomKills("/")
-	h.next()
+	h.startNext()
 }
 
-// next starts the next rank. Orders that have arrived meanwhile are carried out between two ranks.
-func (h *Host) next() {
+// startNext starts the next rank. Orders that have arrived meanwhile are carried out between two ranks.
+func (h *Host) startNext() {
 	i := len(h.children)
-	if i == len(h.ranks) || h.stop || h.killed {
-		h.started(nil)
+	if i == len(h.ranks) || h.stopSent || h.killed {
+		h.reportStarted(nil)
 		return
 	}
 	c, err := h.spawner.start(i)
 	if err != nil {
-		h.started(err)
+		h.reportStarted(err)
 		return
 	}
 	h.children = append(h.children, c)
 	h.guard.watch(c.pid)
 	h.running++
-	h.talking++
+	h.openControls++
 	for _, m := range h.pending {
 		c.out.Add(m)
 	}
-	h.k.Do(h.next)
+	h.reaper.Do(h.startNext)
 }
 
-// started reports which ranks run, and the error for the rest.
-func (h *Host) started(err error) {
+// reportStarted reports which ranks run, and the error for the rest.
+func (h *Host) reportStarted(err error) {
 	h.starting, h.pending = false, nil
 	if h.spawner != nil {
 		h.spawner.close()
@@ -197,54 +198,54 @@ func (h *Host) started(err error) {
 	if err != nil {
 		h.cfg.Report(&wire.Result{Code: cmdline.ExitCode(err), Text: err.Error()})
 	}
-	h.reaped() // some may have ended
-	h.look()
-	h.after(markEvery, h.marks)
+	h.reportEnds() // some may have ended
+	h.endIfDone()
+	h.after(dyingInterval, h.checkDying)
 }
 
-// markEvery is how often a host looks for ranks that have begun to end. A rank that has at two looks, and has not
+// dyingInterval is how often a host looks for ranks that have begun to end. A rank that has at two checks, and has not
 // ended, is reported: for most the end itself comes before.
-const markEvery = 100 * time.Millisecond
+const dyingInterval = 100 * time.Millisecond
 
-// marks looks for ranks that have begun to end, and whose memory the system takes back for so long that the others
+// checkDying looks for ranks that have begun to end, and whose memory the system takes back for so long that the others
 // should not wait for it.
-func (h *Host) marks() {
+func (h *Host) checkDying() {
 	for _, c := range h.children {
-		if c.ended || !c.marked() {
+		if c.ended || !c.isDying() {
 			continue
 		}
-		if c.dying++; c.dying == 2 {
-			told := &job.Message{Kind: job.Dying, Rank: c.rank, PID: c.pid}
-			h.cfg.Report(&wire.RankMessage{Rank: c.rank, Message: told})
+		if c.dyingChecks++; c.dyingChecks == 2 {
+			msg := &job.Message{Kind: job.Dying, Rank: c.rank, PID: c.pid}
+			h.cfg.Report(&wire.RankMessage{Rank: c.rank, Message: msg})
 		}
 	}
-	if h.looks++; h.looks%haltLooks == 0 && !h.stop && !h.killed && slices.Max(h.job.File.Hosts) > 0 {
-		h.noteHalted()
+	if h.checks++; h.checks%stoppedInterval == 0 && !h.stopSent && !h.killed && slices.Max(h.job.File.Hosts) > 0 {
+		h.reportStopped()
 	}
 	if h.running > 0 {
-		h.after(markEvery, h.marks)
+		h.after(dyingInterval, h.checkDying)
 	}
 }
 
-// haltLooks is the number of looks for ending ranks from one look for stopped ranks to the next.
-const haltLooks = 5
+// stoppedInterval is the number of checks for dying ranks from one check for stopped ranks to the next.
+const stoppedInterval = 5
 
-// noteHalted reports ranks that are stopped at two looks, though not by the terminal. Ranks of other hosts count one as
-// lost after the peer timeout.
-func (h *Host) noteHalted() {
+// reportStopped reports ranks that are stopped at two checks, though not by the terminal. Ranks of other hosts count
+// one as lost after the peer timeout.
+func (h *Host) reportStopped() {
 	for _, c := range h.children {
 		c.state = job.StatProc(c.pid)
 		if !c.state.Stopped() || c.state.Signal == unix.SIGTSTP {
-			c.halted = 0
-		} else if c.halted++; c.halted == 2 {
+			c.stoppedChecks = 0
+		} else if c.stoppedChecks++; c.stoppedChecks == 2 {
 			h.cfg.Report(&wire.Note{Text: fmt.Sprintf("rank %d is %v (process %d): ranks of other hosts count it as lost "+
 				"after --peer-timeout", c.rank, c.state, c.pid)})
 		}
 	}
 }
 
-// tell passes a message on to all running ranks except the rank that it is about.
-func (h *Host) tell(m *job.Message) {
+// forward passes a message on to all running ranks except the rank that it is about.
+func (h *Host) forward(m *job.Message) {
 	if h.job == nil || h.starting {
 		h.pending = append(h.pending, m)
 	}
@@ -255,12 +256,12 @@ func (h *Host) tell(m *job.Message) {
 	}
 }
 
-// ended notes that a rank has ended.
-func (h *Host) ended(c *child, status unix.WaitStatus) {
+// onEnded notes that a rank has ended.
+func (h *Host) onEnded(c *child, status unix.WaitStatus) {
 	c.ended = true
 	h.running--
-	e := wire.End{Rank: c.rank, PID: c.pid, Stopped: c.stopped, ReadJobFile: c.readJobFile()}
-	if e.Hint = h.endHint(c.pid, status); c.halted > 1 {
+	e := wire.End{Rank: c.rank, PID: c.pid, Stopped: c.stopSent, ReadJobFile: c.readJobFile()}
+	if e.Hint = h.endHint(c.pid, status); c.stoppedChecks > 1 {
 		e.Hint = fmt.Sprintf("had been %v", c.state)
 	}
 	if status.Signaled() {
@@ -272,87 +273,87 @@ func (h *Host) ended(c *child, status unix.WaitStatus) {
 	c.control.Finish() // receive passes on the messages that it wrote before
 }
 
-// reaped reports the ends that were seen at this moment.
-func (h *Host) reaped() {
+// reportEnds reports the ends that were seen at this moment.
+func (h *Host) reportEnds() {
 	if len(h.ends) > 0 && !h.starting {
 		ends := h.ends
 		h.ends = nil
 		h.cfg.Report(&wire.Ended{Ends: ends})
 	}
-	h.look()
+	h.endIfDone()
 }
 
-// deafTo notes that a rank's messages have ended with err. After a failed read the job fails: the other ranks would
-// wait for these messages.
-func (h *Host) deafTo(c *child, err error) {
+// onControlError notes that a rank's messages have ended with err. After a failed read the job fails: the other ranks
+// would wait for these messages.
+func (h *Host) onControlError(c *child, err error) {
 	var errno syscall.Errno
 	if !c.ended && errors.As(err, &errno) && errno != unix.ECONNRESET {
 		h.cfg.Report(&wire.Result{Code: cmdline.ExitInternal, Text: fmt.Sprintf("messages of rank %d: %v", c.rank, err)})
 	}
-	h.silent(c)
+	h.onControlClosed(c)
 }
 
-// silent notes that no more messages will come from a rank.
-func (h *Host) silent(c *child) {
-	h.talking--
+// onControlClosed notes that no more messages will come from a rank.
+func (h *Host) onControlClosed(c *child) {
+	h.openControls--
 	h.cfg.Report(&wire.RankMessage{Rank: c.rank})
-	h.look()
+	h.endIfDone()
 }
 
-// look checks whether everything is over.
-func (h *Host) look() {
-	if h.over || h.starting || h.job == nil && !h.stop && !h.killed || h.running > 0 {
+// endIfDone ends the Host once no rank runs, sends messages or has left processes.
+func (h *Host) endIfDone() {
+	if h.done || h.starting || h.job == nil && !h.stopSent && !h.killed || h.running > 0 {
 		return
 	}
 	if !h.released { // all have ended: their numbers may be reused
 		h.released = true
-		h.k.Release()
+		h.reaper.Release()
 	}
-	if h.talking > 0 || h.leftovers() {
+	if h.openControls > 0 || h.stopLeftovers() {
 		return
 	}
 	h.end(false)
 }
 
 func (h *Host) end(stuck bool) {
-	if h.over {
+	if h.done {
 		return
 	}
-	h.over = true
+	h.done = true
 	if !stuck {
 		h.guard.dismiss() // no group has a member left
 	}
 	for _, c := range h.children {
-		if stuck && c.deaf != nil && !c.ended {
+		if stuck && c.signalErr != nil && !c.ended {
 			h.cfg.Report(&wire.Note{Text: fmt.Sprintf("rank %d (process %d) could not be killed: %v (it has another user now, "+
-				"or capabilities)", c.rank, c.pid, c.deaf)})
+				"or capabilities)", c.rank, c.pid, c.signalErr)})
 		}
 		c.close()
 	}
 	h.cfg.Report(&wire.RanksExited{Stuck: stuck})
 }
 
-// leftovers reports whether processes are left in the groups of ranks, all of which have ended, and begins to stop
+// stopLeftovers reports whether processes are left in the groups of ranks, all of which have ended, and begins to stop
 // them. If the job was being stopped, they have had the signal, and have the time that ranks have.
-func (h *Host) leftovers() bool {
-	lives := slices.ContainsFunc(h.children, (*child).groupLives)
-	if lives && !h.sweeping {
+func (h *Host) stopLeftovers() bool {
+	left := slices.ContainsFunc(h.children, (*child).groupLives)
+	if left && !h.sweeping {
 		h.sweeping = true
 		h.cfg.Trace("stopping processes that ranks have left running")
-		if !h.stop && !h.killed {
+		if !h.stopSent && !h.killed {
 			h.signalAll(unix.SIGTERM)
 			h.signalAll(unix.SIGCONT)
 			h.after(LeftoverGrace, h.kill)
 		}
 	}
-	return lives
+	return left
 }
 
-// after has f run by the Reaper's goroutine after d, unless all is over then.
+// after has f run by the Reaper's goroutine after d, unless the Host is done then.
 func (h *Host) after(d time.Duration, f func()) {
 	time.AfterFunc(d, func() {
-		h.k.Do(func() {
-			if !h.over {
+		h.reaper.Do(func() {
+			if !h.done {
 				f()
 			}
 		})
@@ -362,14 +363,14 @@ func (h *Host) after(d time.Duration, f func()) {
 // terminate sends SIGTERM to all ranks and the processes that ended ones have left. SIGCONT lets stopped processes
 // receive it.
 func (h *Host) terminate() {
-	if h.stop || h.killed || h.sweeping {
+	if h.stopSent || h.killed || h.sweeping {
 		return // they have been sent more than that
 	}
-	h.stop = true
+	h.stopSent = true
 	h.markStopped()
 	h.signalAll(unix.SIGTERM)
 	h.signalAll(unix.SIGCONT)
-	h.look()
+	h.endIfDone()
 }
 
 // kill ends all ranks and their leftover processes, at once.
@@ -380,12 +381,12 @@ func (h *Host) kill() {
 		h.killed = true
 		h.after(LostAfter, func() { h.end(true) })
 	}
-	h.look()
+	h.endIfDone()
 }
 
 func (h *Host) markStopped() {
 	for _, c := range h.children {
-		c.stopped = c.stopped || c.dying == 0
+		c.stopSent = c.stopSent || c.dyingChecks == 0
 	}
 }
 
@@ -397,24 +398,24 @@ func (h *Host) markStopped() {
 func (h *Host) signalAll(sig syscall.Signal) {
 	for _, c := range h.children {
 		if !h.released || c.groupLives() {
-			c.deaf = unix.Kill(-c.pid, sig)
+			c.signalErr = unix.Kill(-c.pid, sig)
 		}
 		group, err := unix.Getpgid(c.pid)
 		if h.released || c.ended || err != nil || group == c.pid {
 			continue
 		}
-		c.deaf = unix.Kill(c.pid, sig)
-		if !c.left && sig == unix.SIGTERM {
-			c.left = true
+		c.signalErr = unix.Kill(c.pid, sig)
+		if !c.leftGroup && sig == unix.SIGTERM {
+			c.leftGroup = true
 			h.cfg.Report(&wire.Note{Text: fmt.Sprintf("rank %d (process %d) has left its process group for %d: treerun "+
-				"stops it alone, and not what it has started there", c.rank, c.pid, group)})
+				"stops it alone, and not the processes that it has started there", c.rank, c.pid, group)})
 		}
 	}
 }
 
-// finish makes all streams end after the data written until now: a process outside the ranks' process groups may hold
-// them open.
-func (h *Host) finish() {
+// finishStreams makes all streams end after the data written until now: a process outside the ranks' process groups may
+// hold them open.
+func (h *Host) finishStreams() {
 	for _, c := range h.children {
 		for _, s := range c.streams {
 			s.Finish()

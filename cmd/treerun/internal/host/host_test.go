@@ -1,6 +1,8 @@
 package host
 
 import (
+	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -15,18 +17,18 @@ import (
 // reaper returns the Reaper of the process: there is one.
 var reaper = sync.OnceValue(NewReaper)
 
-// tried is a Host in a test, and its reports.
-type tried struct {
+// testHost is a Host in a test, and its reports.
+type testHost struct {
 	*Host
 	t       *testing.T
 	reports chan wire.Body
 	text    chan string // of rank 2's stdout, once it has ended
 }
 
-// try starts host 1 of two, which has ranks 1 and 2 of four; they run a script.
-func try(t *testing.T, script string, start bool) *tried {
+// newTestHost starts host 1 of two, which has ranks 1 and 2 of four; they run a script.
+func newTestHost(t *testing.T, script string, start bool) *testHost {
 	t.Helper()
-	h := &tried{t: t, reports: make(chan wire.Body, 100), text: make(chan string, 1)}
+	h := &testHost{t: t, reports: make(chan wire.Body, 100), text: make(chan string, 1)}
 	h.Host = New(Config{
 		Reaper: reaper(), Index: 1, Dir: "/", Env: []string{"PATH=/bin:/usr/bin", "RANK=stale", "KEPT=1"},
 		Name: "here", Cores: 1, Report: func(b wire.Body) { h.reports <- b },
@@ -43,7 +45,7 @@ func try(t *testing.T, script string, start bool) *tried {
 	return h
 }
 
-func (h *tried) read(rank, stream int, src *Pipe) {
+func (h *testHost) read(rank, stream int, src *Pipe) {
 	defer src.Close()
 	var all []byte
 	buf := make([]byte, 1000)
@@ -60,7 +62,7 @@ func (h *tried) read(rank, stream int, src *Pipe) {
 }
 
 // next returns the next report, except those of silence.
-func (h *tried) next() wire.Body {
+func (h *testHost) next() wire.Body {
 	h.t.Helper()
 	for {
 		select {
@@ -69,13 +71,13 @@ func (h *tried) next() wire.Body {
 				return b
 			}
 		case <-time.After(2 * time.Minute):
-			h.t.Fatal("no report comes")
+			h.t.Fatal("no report")
 		}
 	}
 }
 
 // ends returns how the ranks have ended, up to the report of RanksExited.
-func (h *tried) ends() []wire.End {
+func (h *testHost) ends() []wire.End {
 	h.t.Helper()
 	if s, ok := h.next().(*wire.Started); !ok || !slices.Equal(s.Ranks, []int{1, 2}) {
 		h.t.Fatalf("first report %+v", s)
@@ -98,8 +100,8 @@ func (h *tried) ends() []wire.End {
 }
 
 func TestRanksOfAHost(t *testing.T) {
-	h := try(t, `echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $KEPT $MORE $MASTER_ADDR:$MASTER_PORT; exit $RANK`,
-		true)
+	h := newTestHost(t, `echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $KEPT $MORE $MASTER_ADDR:$MASTER_PORT
+		exit $RANK`, true)
 	ends := h.ends()
 	if len(ends) != 2 || ends[0].Code != 1 || ends[1].Code != 2 || ends[0].Stopped || ends[0].ReadJobFile {
 		t.Errorf("%+v", ends)
@@ -110,7 +112,7 @@ func TestRanksOfAHost(t *testing.T) {
 }
 
 func TestStopAndKill(t *testing.T) {
-	h := try(t, `trap 'exit 5' TERM; sleep 60 & wait`, true)
+	h := newTestHost(t, `trap 'exit 5' TERM; sleep 60 & wait`, true)
 	time.Sleep(50 * time.Millisecond) // or the shell has no trap yet, and SIGTERM ends it
 	h.Order(&wire.Signal{Number: syscall.SIGTERM})
 	for _, e := range h.ends() {
@@ -118,7 +120,7 @@ func TestStopAndKill(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	h = try(t, `trap '' TERM; sleep 60 & wait; sleep 60`, true)
+	h = newTestHost(t, `trap '' TERM; sleep 60 & wait; sleep 60`, true)
 	h.Order(&wire.Signal{Number: syscall.SIGKILL})
 	started := h.next().(*wire.Started)
 	for len(started.Ranks) > 0 {
@@ -135,15 +137,15 @@ func TestStopAndKill(t *testing.T) {
 	}
 }
 
-// A host that is stopped before its job comes is over at once, and starts no rank.
+// A host that is stopped before its job comes is done at once, and starts no rank.
 func TestStopBeforeTheJob(t *testing.T) {
-	h := try(t, "", false)
+	h := newTestHost(t, "", false)
 	h.Order(&wire.Signal{Number: syscall.SIGKILL})
 	if _, ok := h.next().(*wire.RanksExited); !ok {
-		t.Error("it is not over")
+		t.Error("the host is not done")
 	}
 	h.Start(&wire.Job{}, Program{})
-	h.k.Call(func() {})
+	h.reaper.Call(func() {})
 	if len(h.reports) > 0 {
 		t.Errorf("%+v", <-h.reports)
 	}
@@ -151,7 +153,7 @@ func TestStopBeforeTheJob(t *testing.T) {
 
 // A program that cannot be run is refused, with the code for it.
 func TestRefused(t *testing.T) {
-	h := try(t, "", false)
+	h := newTestHost(t, "", false)
 	h.Start(&wire.Job{
 		File: job.File{Version: job.FileVersion, JobID: "tried", Secret: make([]byte, job.SecretBytes), Size: 2,
 			Hosts: []int{0, 1}},
@@ -165,14 +167,14 @@ func TestRefused(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	if _, ok := h.next().(*wire.RanksExited); !ok {
-		t.Error("it is not over")
+		t.Error("the host is not done")
 	}
 }
 
 // A rank that has ended stays a zombie as long as another one runs, so that its number
 // means no other process; orphans of ranks do not.
 func TestEndedRankKeepsItsNumber(t *testing.T) {
-	h := try(t, `test $RANK = 2 || exit 3
+	h := newTestHost(t, `test $RANK = 2 || exit 3
 		for i in 1 2 3 4 5; do (sleep 0.01 &); sleep 0.02; done
 		read x </dev/null; sleep 300`, true)
 	started, ok := h.next().(*wire.Started)
@@ -191,7 +193,7 @@ func TestEndedRankKeepsItsNumber(t *testing.T) {
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		var left []int
-		for _, p := range childrenOfFirst() {
+		for _, p := range mainThreadChildren() {
 			if p != pid && job.StatProc(p).Ended() {
 				left = append(left, p)
 			}
@@ -213,4 +215,39 @@ func TestEndedRankKeepsItsNumber(t *testing.T) {
 	if s := job.StatProc(pid); s.Known() {
 		t.Errorf("after the job process %d is still there: %v", pid, s)
 	}
+}
+
+// A Host that is done has closed the job file and the control socket of each rank.
+func TestDoneHostClosesDescriptors(t *testing.T) {
+	before := openDescriptors(t)
+	h := newTestHost(t, "exit 0", true)
+	h.ends()
+	<-h.text
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		after := openDescriptors(t)
+		if after["/memfd:treerun-job (deleted)"] == before["/memfd:treerun-job (deleted)"] &&
+			after["socket"] == before["socket"] {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("descriptors before the job: %v, after it: %v", before, after)
+		}
+	}
+	runtime.KeepAlive(h) // or the garbage collector closes the files that the Host has left open
+}
+
+// openDescriptors returns the number of this process's descriptors by the name of their file, or by its kind.
+func openDescriptors(t *testing.T) map[string]int {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := make(map[string]int)
+	for _, fd := range fds {
+		name, _ := os.Readlink("/proc/self/fd/" + fd.Name()) // fails for the descriptor of the folder itself
+		kind, _, _ := strings.Cut(name, ":[")
+		count[kind]++
+	}
+	return count
 }

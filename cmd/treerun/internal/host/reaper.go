@@ -25,138 +25,138 @@ type Reaper struct {
 	queue []func()
 	wake  chan struct{}
 
-	ended  map[int]func(unix.WaitStatus) // by pid; of the goroutine
-	held   map[int]bool                  // by pid: stays a zombie until Release
-	reaped func()                        // called after ends have been noted
-	closed bool
+	onExit       map[int]func(unix.WaitStatus) // by pid; of the goroutine
+	held         map[int]bool                  // by pid: stays a zombie until Release
+	onExitsNoted func()                        // called after ends have been noted
+	closed       bool
 }
 
 // NewReaper starts the Reaper of this process. Orphans of children become children, which shows which process groups
 // still live.
 func NewReaper() *Reaper {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // since Linux 3.4
-	// Nothing that this process has inherited is for children, and its own descriptors are close-on-exec anyway. Before
-	// Linux 5.11 inherited ones remain open in children.
+	// Nothing that this process has inherited is for children, and its own descriptors are close-on-exec anyway.
+	// Before Linux 5.11 inherited ones remain open in children.
 	_ = unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
-	k := &Reaper{
-		wake: make(chan struct{}, 1), ended: make(map[int]func(unix.WaitStatus)),
-		held: make(map[int]bool), reaped: func() {},
+	r := &Reaper{
+		wake: make(chan struct{}, 1), onExit: make(map[int]func(unix.WaitStatus)),
+		held: make(map[int]bool), onExitsNoted: func() {},
 	}
 	ending := make(chan os.Signal, 1) // SIGCHLD; one that waits stands for all
 	signal.Notify(ending, syscall.SIGCHLD)
-	go k.run(ending)
-	return k
+	go r.run(ending)
+	return r
 }
 
 // Do has f run by the Reaper's goroutine, after the functions of earlier calls. It does not wait.
-func (k *Reaper) Do(f func()) {
-	k.mu.Lock()
-	k.queue = append(k.queue, f)
-	k.mu.Unlock()
+func (r *Reaper) Do(f func()) {
+	r.mu.Lock()
+	r.queue = append(r.queue, f)
+	r.mu.Unlock()
 	select {
-	case k.wake <- struct{}{}:
+	case r.wake <- struct{}{}:
 	default:
 	}
 }
 
 // Call is Do, and waits until f has run.
-func (k *Reaper) Call(f func()) {
+func (r *Reaper) Call(f func()) {
 	done := make(chan struct{})
-	k.Do(func() { f(); close(done) })
+	r.Do(func() { f(); close(done) })
 	<-done
 }
 
-// Children calls ended when the child has ended and has been waited for. Only
+// OnExit calls ended when the child has ended and has been waited for. Only
 // functions given to Do may call it, right after the child was started.
-func (k *Reaper) Children(pid int, ended func(unix.WaitStatus)) { k.ended[pid] = ended }
+func (r *Reaper) OnExit(pid int, onExit func(unix.WaitStatus)) { r.onExit[pid] = onExit }
 
 // Hold makes a child stay a zombie from its end until Release.
-func (k *Reaper) Hold(pid int) { k.held[pid] = true }
+func (r *Reaper) Hold(pid int) { r.held[pid] = true }
 
 // Release waits for all children that are held and have ended, or will end.
-func (k *Reaper) Release() {
-	held := k.held
-	k.held = make(map[int]bool)
+func (r *Reaper) Release() {
+	held := r.held
+	r.held = make(map[int]bool)
 	for pid := range held {
-		if k.ended[pid] == nil {
+		if r.onExit[pid] == nil {
 			reap(pid)
 		}
 	}
-	k.reapAll() // a list of children may have missed an orphan
+	r.reapAll() // a list of children may have missed an orphan
 }
 
 // Close ends the Reaper once it has run the functions of earlier calls. Children with a parent-death signal die.
-func (k *Reaper) Close() {
-	k.Do(func() { k.closed = true })
+func (r *Reaper) Close() {
+	r.Do(func() { r.closed = true })
 }
 
-func (k *Reaper) run(ending chan os.Signal) {
+func (r *Reaper) run(ending chan os.Signal) {
 	runtime.LockOSThread() // forever: the thread ends with the goroutine
 	defer signal.Stop(ending)
 	for {
-		for _, f := range k.take() {
+		for _, f := range r.dequeue() {
 			f()
 		}
-		if k.closed {
+		if r.closed {
 			return
 		}
 		select {
 		case <-ending:
-			k.reap()
-		case <-k.wake:
+			r.reap()
+		case <-r.wake:
 		}
 	}
 }
 
-func (k *Reaper) take() []func() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	list := k.queue
-	k.queue = nil
+func (r *Reaper) dequeue() []func() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := r.queue
+	r.queue = nil
 	return list
 }
 
 // reap notes which children have ended, and waits for those that are not held.
-func (k *Reaper) reap() {
-	defer func() { k.reaped() }()
-	if len(k.held) == 0 {
-		k.reapAll()
+func (r *Reaper) reap() {
+	defer func() { r.onExitsNoted() }()
+	if len(r.held) == 0 {
+		r.reapAll()
 		return
 	}
-	// One that ended before another may have been checked too early: all that have ended by the last check have ended at
-	// the same moment.
+	// One that ended before another may have been checked too early: all that have ended by the last check have
+	// ended at the same moment.
 	for more := true; more; {
 		more = false
-		for pid, ended := range k.ended {
+		for pid, onExit := range r.onExit {
 			status, ok := peek(pid)
 			if !ok {
 				continue
 			}
 			more = true
-			delete(k.ended, pid)
-			if !k.held[pid] {
+			delete(r.onExit, pid)
+			if !r.held[pid] {
 				reap(pid)
 			}
-			ended(status)
+			onExit(status)
 		}
 	}
-	for _, pid := range childrenOfFirst() {
-		if k.ended[pid] == nil && !k.held[pid] {
+	for _, pid := range mainThreadChildren() {
+		if r.onExit[pid] == nil && !r.held[pid] {
 			reap(pid)
 		}
 	}
 }
 
 // reapAll waits for all children that have ended.
-func (k *Reaper) reapAll() {
+func (r *Reaper) reapAll() {
 	for {
 		pid, status := reap(-1)
 		if pid <= 0 {
 			return
 		}
-		if ended := k.ended[pid]; ended != nil { // else it was an orphan
-			delete(k.ended, pid)
-			ended(status)
+		if onExit := r.onExit[pid]; onExit != nil { // else it was an orphan
+			delete(r.onExit, pid)
+			onExit(status)
 		}
 	}
 }
@@ -171,9 +171,9 @@ func reap(child int) (pid int, status unix.WaitStatus) {
 	}
 }
 
-// childrenOfFirst returns the children of the first thread, which orphans of ranks become, and few other processes are.
-// A kernel without CONFIG_PROC_CHILDREN does not list them: there orphans wait for Release.
-func childrenOfFirst() (pids []int) {
+// mainThreadChildren returns the children of the first thread, which orphans of ranks become, and few other processes
+// are. A kernel without CONFIG_PROC_CHILDREN does not list them: there orphans wait for Release.
+func mainThreadChildren() (pids []int) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
 	for _, field := range strings.Fields(string(text)) {
 		if pid, err := strconv.Atoi(field); err == nil {

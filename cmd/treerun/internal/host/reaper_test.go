@@ -13,13 +13,13 @@ import (
 
 // A rank that notices the end of another one and exits is not taken for the first to end, in either order of the
 // checks.
-func TestEndsOfOneMoment(t *testing.T) {
-	k := reaper()
-	k.Call(func() { // no other goroutine waits for children meanwhile
-		before, held, reaped := k.ended, k.held, k.reaped
-		defer func() { k.ended, k.held, k.reaped = before, held, reaped }()
+func TestEndsOfOneReap(t *testing.T) {
+	r := reaper()
+	r.Call(func() { // no other goroutine waits for children meanwhile
+		before, held, reaped := r.onExit, r.held, r.onExitsNoted
+		defer func() { r.onExit, r.held, r.onExitsNoted = before, held, reaped }()
 		for range 20 {
-			k.ended, k.held = make(map[int]func(unix.WaitStatus)), make(map[int]bool)
+			r.onExit, r.held = make(map[int]func(unix.WaitStatus)), make(map[int]bool)
 			var pids []int
 			for range 3 {
 				p, err := os.StartProcess("/bin/sleep", []string{"sleep", "60"}, &os.ProcAttr{})
@@ -40,20 +40,20 @@ func TestEndsOfOneMoment(t *testing.T) {
 			}
 			seen := 0
 			for i, pid := range pids {
-				k.held[pid] = true
-				k.Children(pid, func(unix.WaitStatus) {
+				r.held[pid] = true
+				r.OnExit(pid, func(unix.WaitStatus) {
 					if seen++; i+1 < len(pids) {
 						end(pids[i+1])
 					}
 				})
 			}
-			k.reaped = func() {
+			r.onExitsNoted = func() {
 				if seen != len(pids) {
 					t.Errorf("%d ends were seen at one moment, want %d", seen, len(pids))
 				}
 			}
 			end(pids[0])
-			k.reap()
+			r.reap()
 			for _, pid := range pids {
 				end(pid)
 				reap(pid)

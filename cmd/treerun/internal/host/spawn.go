@@ -37,7 +37,7 @@ const CPUsSetting = "cpus"
 
 // spawner starts the ranks of one host.
 type spawner struct {
-	h     *Host
+	host  *Host
 	ranks []int      // of this host
 	file  job.File   // the common part of the job files of these ranks
 	env   []string   // the common part of the environments of these ranks
@@ -50,7 +50,7 @@ type spawner struct {
 // newSpawner prepares the ranks of a host. close closes the files that it opens.
 func newSpawner(h *Host) (*spawner, error) {
 	if n := len(h.ranks); n > 1 && n == h.job.File.Size {
-		if err := loopback(); err != nil {
+		if err := checkLoopback(); err != nil {
 			return nil, err
 		}
 	}
@@ -62,13 +62,13 @@ func newSpawner(h *Host) (*spawner, error) {
 	file.LocalSize, file.Host, file.ControlFD = len(h.ranks), h.cfg.Name, controlFD
 	file.Settings = map[string]string{CoresSetting: strconv.Itoa(h.cfg.Cores)}
 	maps.Copy(file.Settings, h.job.File.Settings)
-	env := without(h.cfg.Env, names...)
+	env := without(h.cfg.Env, rankVariables...)
 	for _, e := range h.job.Env {
 		env = Setenv(env, e)
 	}
-	sp := &spawner{h: h, ranks: h.ranks, file: file, env: jobEnv(env, &file, h.job), null: null}
+	sp := &spawner{host: h, ranks: h.ranks, file: file, env: jobEnv(env, &file, h.job), null: null}
 	sp.share = gpus.Share{Ranks: len(h.ranks)}
-	sp.share.First, sp.share.Among = neighbours(h.job, h.cfg.Index)
+	sp.share.First, sp.share.Among = sharers(h.job, h.cfg.Index)
 	sp.gpus, err = gpus.Assign(h.job.GPUs, sp.share, env)
 	if err != nil {
 		sp.close()
@@ -105,12 +105,12 @@ func (sp *spawner) start(local int) (*child, error) {
 		c.discard()
 		return nil, err
 	}
-	sp.h.k.Children(c.pid, func(status unix.WaitStatus) { sp.h.ended(c, status) })
-	sp.h.k.Hold(c.pid)
+	sp.host.reaper.OnExit(c.pid, func(status unix.WaitStatus) { sp.host.onEnded(c, status) })
+	sp.host.reaper.Hold(c.pid)
 	for i, src := range c.streams {
-		sp.h.cfg.Stream(c.rank, i, src)
+		sp.host.cfg.Stream(c.rank, i, src)
 	}
-	go c.receive(sp.h)
+	go c.receive(sp.host)
 	return c, nil
 }
 
@@ -138,12 +138,12 @@ var streamNames = [wire.Streams]string{"stdout", "stderr"}
 
 func (sp *spawner) exec(c *child, local int, theirs []int) (err error) {
 	stdin := sp.null
-	if c.rank == 0 && sp.h.program.Stdin != nil {
-		stdin = sp.h.program.Stdin
+	if c.rank == 0 && sp.host.program.Stdin != nil {
+		stdin = sp.host.program.Stdin
 	}
-	err = sp.bound(local, func() (err error) {
-		c.pid, err = syscall.ForkExec(sp.h.program.Path, sp.h.job.Args, &syscall.ProcAttr{
-			Dir: sp.h.cfg.Dir,
+	err = sp.withBinding(local, func() (err error) {
+		c.pid, err = syscall.ForkExec(sp.host.program.Path, sp.host.job.Args, &syscall.ProcAttr{
+			Dir: sp.host.cfg.Dir,
 			Env: rankEnv(sp.env, c.rank, local, sp.gpus),
 			Files: []uintptr{stdin.Fd(), uintptr(theirs[0]), uintptr(theirs[1]), jobFD: c.file.Fd(),
 				controlFD: uintptr(theirs[2])},
@@ -192,14 +192,15 @@ func (sp *spawner) execError(rank int, err error) error {
 	case errors.Is(err, unix.ENOENT):
 		code, hint = cmdline.ExitNotFound, " (the interpreter or loader that the file names is missing)"
 	case errors.Is(err, unix.ENOEXEC):
-		hint = formatHint(sp.h.program.Path)
+		hint = formatHint(sp.host.program.Path)
 	case errors.Is(err, unix.EACCES):
 		hint = " (is its file system mounted noexec? treerun builds in TMPDIR)"
 	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE),
 		errors.Is(err, unix.EAGAIN):
 		code, hint = cmdline.ExitInternal, LimitHint(err)
 	}
-	return cmdline.Errorf(code, "start rank %d of %d: run %s: %w%s", rank, sp.file.Size, sp.h.program.Path, err, hint)
+	return cmdline.Errorf(code, "start rank %d of %d: run %s: %w%s", rank, sp.file.Size, sp.host.program.Path, err,
+		hint)
 }
 
 // LimitHint names the limit of this host that an error is about, and the remedy. It is for the end of the error's text,
@@ -209,7 +210,7 @@ func LimitHint(err error) string {
 	case errors.Is(err, unix.EMFILE):
 		var r unix.Rlimit
 		_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &r) // Go has raised it as far as it may
-		return fmt.Sprintf(" (the limit is %d open files for each process: treerun takes 20, and 4 for each rank; "+
+		return fmt.Sprintf(" (the limit is %d open files for each process: treerun needs 20, and 4 for each rank; "+
 			"ulimit -n, LimitNOFILE= or docker --ulimit nofile raises it)", r.Max)
 	case errors.Is(err, unix.ENFILE):
 		return " (the whole system's limit: see /proc/sys/fs/file-max)"
@@ -220,41 +221,41 @@ func LimitHint(err error) string {
 	return ""
 }
 
-// NeedAddresses is the limit of address space, in bytes, below which a launcher, an agent or a rank in Go does not
+// MinAddressSpace is the limit of address space, in bytes, below which a launcher, an agent or a rank in Go does not
 // start: the Go runtime reserves 0.8 to 1.3 GB before main begins, and the C library 64 MiB for each of the first
 // threads. With 2 GiB one job of six ranks in ten was seen to die with pages of text.
-const NeedAddresses = 3 << 30
+const MinAddressSpace = 3 << 30
 
-// CheckAddresses returns an error where this process has less address space than a launcher, an agent or a rank needs;
-// ranks have the same limit. Call it at the beginning, before the threads start.
-func CheckAddresses() error {
+// CheckAddressSpace returns an error where this process has less address space than a launcher, an agent or a rank
+// needs; ranks have the same limit. Call it at the beginning, before the threads start.
+func CheckAddressSpace() error {
 	var r unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_AS, &r); err != nil || r.Cur >= NeedAddresses {
+	if err := unix.Getrlimit(unix.RLIMIT_AS, &r); err != nil || r.Cur >= MinAddressSpace {
 		return nil
 	}
-	return fmt.Errorf("the limit is %d KiB of addresses for each process, and treerun and its ranks need %d each, "+
-		"few of them with memory (ulimit -v unlimited or LimitAS= raises it; a control group limits memory)", r.Cur>>10,
-		NeedAddresses>>10)
+	return fmt.Errorf("the limit is %d KiB of address space for each process, and treerun and its ranks need %d each, "+
+		"most of it without memory (ulimit -v unlimited or LimitAS= raises it; a control group limits memory)",
+		r.Cur>>10, MinAddressSpace>>10)
 }
 
-// loopback returns an error where the loopback device is down, over which ranks reach each other when all are on this
-// host.
-func loopback() error {
+// checkLoopback returns an error where the loopback device is down, over which ranks reach each other when all are on
+// this host.
+func checkLoopback() error {
 	if lo, err := net.InterfaceByName("lo"); err != nil || lo.Flags&net.FlagUp != 0 {
 		return nil
 	}
 	return errors.New("the loopback device lo is down: ranks on one host need it (hint: ip link set lo up)")
 }
 
-// names are the environment variables that every rank gets.
-var names = []string{
+// rankVariables are the environment variables that every rank gets.
+var rankVariables = []string{
 	job.EnvFD, job.EnvJobID, job.EnvRank, job.EnvSize, job.EnvLocalRank, job.EnvLocalSize, job.EnvEpoch, job.EnvDevice,
 	"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
 }
 
-// Names returns the names of the environment variables that every rank gets
+// RankVariables returns the names of the environment variables that every rank gets
 // from treerun.
-func Names() []string { return slices.Clone(names) }
+func RankVariables() []string { return slices.Clone(rankVariables) }
 
 // jobEnv returns the environment of a host's ranks without the variables that differ from rank to rank.
 func jobEnv(base []string, f *job.File, j *wire.Job) []string {
@@ -306,14 +307,14 @@ func Describe() (*wire.Ready, error) {
 	}
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
-		return nil, cmp.Or(loopback(), fmt.Errorf("find a free port for MASTER_PORT: %w%s", err, LimitHint(err)))
+		return nil, cmp.Or(checkLoopback(), fmt.Errorf("find a free port for MASTER_PORT: %w%s", err, LimitHint(err)))
 	}
 	defer l.Close()
-	at, is := l.Addr().(*net.TCPAddr)
-	if !is {
+	addr, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
 		return nil, errors.New("find a free port for MASTER_PORT: getsockname: the system does not report the address")
 	}
 	cores := job.UsableCores()
-	return &wire.Ready{Host: name, PID: os.Getpid(), Cores: cores, Port: at.Port,
+	return &wire.Ready{Host: name, PID: os.Getpid(), Cores: cores, Port: addr.Port,
 		Machine: job.MachineID(cores)}, nil
 }

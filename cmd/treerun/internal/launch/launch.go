@@ -23,7 +23,7 @@ import (
 
 // After a failure the other ranks may continue for failureGrace before they are stopped: the error reaches them, and
 // they report it. Each has the same time after the error has reached a call of it. On a busy host that is late: ranks
-// of which no call has failed yet have lateGrace.
+// of which no call has failed yet have maxFailureGrace.
 const (
 	failureGrace    = 500 * time.Millisecond
 	maxFailureGrace = 2500 * time.Millisecond
@@ -74,8 +74,8 @@ type Remote struct {
 	PushProgram bool          // send the program
 	PeerTimeout time.Duration // after which a silent host counts as lost
 
-	// Open, unless it is nil, returns the connections to agents that have connected by themselves, by number of the host.
-	// They learn the exit code of the job.
+	// Open, unless it is nil, returns the connections to agents that have connected by themselves, by number of the
+	// host. They learn the exit code of the job.
 	Open   func(index int) io.ReadWriteCloser
 	Master string // MASTER_ADDR; "": the name of the first host
 	JobID  string // "": a new one
@@ -109,8 +109,8 @@ func Run(j *Job) (int, error) {
 }
 
 const (
-	// unreadGrace is the minimum time that a job which did not end well waits for a reader of the rest of its output, and
-	// the maximum time for printing the cause.
+	// unreadGrace is the minimum time that a job which did not end well waits for a reader of the rest of its
+	// output, and the maximum time for printing the cause.
 	unreadGrace = 500 * time.Millisecond
 
 	// disconnectGrace is the time that agents have for their end.

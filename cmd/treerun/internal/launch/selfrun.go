@@ -31,7 +31,7 @@ const selfShutdownTimeout = 2500 * time.Millisecond
 // when RunSelf has returned. An error of Write stops the job, and is returned as it is. RunSelf returns as Run does.
 // Call it once per process.
 func RunSelf(subcommand string, args []string, j *Job, result io.Writer) (int, error) {
-	if err := host.CheckAddresses(); err != nil {
+	if err := host.CheckAddressSpace(); err != nil {
 		return 0, err
 	}
 	runtime.LockOSThread() // the ranks die with this thread

@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-// FuzzParseFamily: a guard accepts only arguments that a launcher could have passed: one that it has decoded is equal
-// after another round trip.
-func FuzzParseFamily(f *testing.F) {
+// FuzzParseJobProcesses: a guard accepts only arguments that a launcher could have passed: one that it has decoded is
+// equal after another round trip.
+func FuzzParseJobProcesses(f *testing.F) {
 	f.Add(`{"Job":"TREERUN_JOB_ID=a","Ranks":["RANK=0","RANK=1"],"Session":12,"Launcher":34,"Silence":1000}`)
 	f.Add(`{"Launcher":0}`)
 	f.Add(`{"Launcher":1,"Silence":-1}`)
 	f.Add(`[]`)
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := parseFamily(text)
+		got, err := parseJobProcesses(text)
 		if err != nil {
 			return
 		}
@@ -25,7 +25,7 @@ func FuzzParseFamily(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if back, err := parseFamily(string(again)); err != nil || !reflect.DeepEqual(back, got) {
+		if back, err := parseJobProcesses(string(again)); err != nil || !reflect.DeepEqual(back, got) {
 			t.Errorf("%q gives %+v, and that %+v: %v", text, got, back, err)
 		}
 	})

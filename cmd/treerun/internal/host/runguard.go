@@ -20,32 +20,32 @@ import (
 )
 
 const (
-	lookPause = 5 * time.Millisecond // between two scans
-	looks     = 3                    // consecutive scans that must have found nothing
+	scanPause  = 5 * time.Millisecond // between two scans
+	emptyScans = 3                    // consecutive scans that must have found nothing
 )
 
 // RunGuard is the guard, given the arguments after GuardCommand. It returns when the launcher has died, or has been
 // silent for too long, after which the guard kills it, and the processes that its ranks have left have been ended.
 func RunGuard(args []string) error {
 	if len(args) != 2 {
-		return errors.New("the guard is what treerun starts itself; it is not for people")
+		return errors.New("the guard is started by treerun, not by users")
 	}
-	f, err := parseFamily(args[1])
+	p, err := parseJobProcesses(args[1])
 	if err != nil {
-		return fmt.Errorf("guard: %.80q is not what a launcher asks for: %w", args, err)
+		return fmt.Errorf("guard: invalid arguments %.80q: %w", args, err)
 	}
-	// When a user sends a signal to stop to all processes called treerun, the guard ignores it, and the launcher stops its
-	// ranks in good order.
+	// When a user sends a signal to stop to all processes called treerun, the guard ignores it, and the launcher
+	// stops its ranks in good order.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	launcher, err := os.FindProcess(f.Launcher)
-	if err == nil && unix.Getppid() != f.Launcher {
+	launcher, err := os.FindProcess(p.Launcher)
+	if err == nil && unix.Getppid() != p.Launcher {
 		err = os.ErrProcessDone // it has died before: its number may have been reused
 	}
-	if f.silent(os.Stdin) && err == nil {
+	if p.waitForSilence(os.Stdin) && err == nil {
 		_ = launcher.Kill()
 	}
-	awaitEnd(f.Launcher)
-	f.end()
+	awaitEnd(p.Launcher)
+	p.end()
 	return nil
 }
 
@@ -57,21 +57,21 @@ func awaitEnd(parent int) {
 	}
 }
 
-// silent waits until the other end of a pipe is closed, or until no line has come from there for too long, and then
-// returns true. A process that was stopped together with this one is not silent: the lines that it has written, or
+// waitForSilence waits until the other end of a pipe is closed, or until no line has come from there for too long, and
+// then returns true. A process that was stopped together with this one is not silent: the lines that it has written, or
 // writes within a quarter of that time, are read first. A line is empty, or the number of a rank.
-func (f *family) silent(life *os.File) bool {
+func (p *jobProcesses) waitForSilence(pipe *os.File) bool {
 	const parts = 4
-	lines := bufio.NewReader(life)
+	lines := bufio.NewReader(pipe)
 	for missed := 0; missed <= parts; missed++ {
-		if f.Silence > 0 {
-			_ = life.SetReadDeadline(time.Now().Add(f.Silence / parts)) // never fails on a pipe
+		if p.Silence > 0 {
+			_ = pipe.SetReadDeadline(time.Now().Add(p.Silence / parts)) // never fails on a pipe
 		}
 		line, err := lines.ReadString('\n') // a write of a line is never split
 		if err == nil {
 			missed = -1
 			if pid, err := strconv.Atoi(line[:len(line)-1]); err == nil {
-				f.open(pid)
+				p.openPidfd(pid)
 			}
 		} else if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return false
@@ -80,60 +80,60 @@ func (f *family) silent(life *os.File) bool {
 	return true
 }
 
-// open keeps a descriptor of a rank. The launcher waits for no rank before all have ended, so the number refers to its
-// child, which is in its session.
-func (f *family) open(pid int) {
+// openPidfd keeps a descriptor of a rank. The launcher waits for no rank before all have ended, so the number refers to
+// its child, which is in its session.
+func (p *jobProcesses) openPidfd(pid int) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return
 	}
-	if sid, err := unix.Getsid(pid); err != nil || sid != f.Session {
+	if sid, err := unix.Getsid(pid); err != nil || sid != p.Session {
 		_ = unix.Close(fd)
 		return
 	}
-	f.opened = append(f.opened, fd)
+	p.pidfds = append(p.pidfds, fd)
 }
 
-// family identifies the processes that the ranks of a launcher have started.
-type family struct {
+// jobProcesses identifies the processes that the ranks of a launcher have started.
+type jobProcesses struct {
 	Job      string        // an entry of their environments
 	Ranks    []string      // others, of which each has one
 	Session  int           // 0: its leader is outside of our PID namespace
 	Launcher int           // its process
 	Silence  time.Duration // after which the launcher counts as dead; 0: it may be silent
 
-	opened []int // descriptors of ranks
+	pidfds []int // descriptors of ranks
 }
 
-// parseFamily decodes the launcher's argument for its guard.
-func parseFamily(text string) (f family, err error) {
-	err = json.Unmarshal([]byte(text), &f)
-	if err == nil && (f.Launcher <= 0 || f.Silence < 0) {
-		err = fmt.Errorf("launcher %d, silence %v", f.Launcher, f.Silence)
+// parseJobProcesses decodes the launcher's argument for its guard.
+func parseJobProcesses(text string) (p jobProcesses, err error) {
+	err = json.Unmarshal([]byte(text), &p)
+	if err == nil && (p.Launcher <= 0 || p.Silence < 0) {
+		err = fmt.Errorf("launcher %d, silence %v", p.Launcher, p.Silence)
 	}
-	return f, err
+	return p, err
 }
 
-// end ends all processes of the family that are left.
-func (f *family) end() {
-	left := f.signal(unix.SIGTERM)
-	f.signal(unix.SIGCONT) // lets stopped ones receive it
+// end ends all of these processes that are left.
+func (p *jobProcesses) end() {
+	left := p.signal(unix.SIGTERM)
+	p.signal(unix.SIGCONT) // lets stopped ones receive it
 	for deadline := time.Now().Add(LeftoverGrace); left && time.Now().Before(deadline); {
-		time.Sleep(lookPause)
-		left = f.signal(0)
+		time.Sleep(scanPause)
+		left = p.signal(0)
 	}
 	deadline := time.Now().Add(LostAfter)
-	for none := 0; none < looks && time.Now().Before(deadline); time.Sleep(lookPause) {
-		none++
-		if f.signal(unix.SIGKILL) {
-			none = 0
+	for empty := 0; empty < emptyScans && time.Now().Before(deadline); time.Sleep(scanPause) {
+		empty++
+		if p.signal(unix.SIGKILL) {
+			empty = 0
 		}
 	}
 }
 
-// signal sends sig to all processes of the family, and reports whether there are any, or may be.
-func (f *family) signal(sig syscall.Signal) (left bool) {
-	for _, fd := range f.opened {
+// signal sends sig to all of these processes, and reports whether there are any, or may be.
+func (p *jobProcesses) signal(sig syscall.Signal) (left bool) {
+	for _, fd := range p.pidfds {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 		if n == 0 || err != nil { // else it has ended
 			left = unix.PidfdSendSignal(fd, sig, nil, 0) == nil || left
@@ -153,7 +153,7 @@ func (f *family) signal(sig syscall.Signal) (left bool) {
 		if err != nil {
 			continue
 		}
-		if has, unsure := f.has(pid); has {
+		if ok, unsure := p.matches(pid); ok {
 			left = unix.PidfdSendSignal(pidfd, sig, nil, 0) == nil || left
 		} else if unsure {
 			left = true
@@ -163,11 +163,11 @@ func (f *family) signal(sig syscall.Signal) (left bool) {
 	return left
 }
 
-// has reports whether a process is of the family, by the environment that it was started with. The kernel shows none
-// while it begins a program, when it has ended, and where there is none: in between it is unsure, and worth another
-// scan.
-func (f *family) has(pid int) (has, unsure bool) {
-	if sid, err := unix.Getsid(pid); err != nil || sid != f.Session {
+// matches reports whether a process is one of them, by the environment that it was started with. The kernel shows
+// none while it begins a program, when it has ended, and where there is none: in between it is unsure, and worth
+// another scan.
+func (p *jobProcesses) matches(pid int) (ok, unsure bool) {
+	if sid, err := unix.Getsid(pid); err != nil || sid != p.Session {
 		return false, false
 	}
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
@@ -181,6 +181,6 @@ func (f *family) has(pid int) (has, unsure bool) {
 		return false, true
 	}
 	entries := strings.Split(string(env), "\x00")
-	isRank := func(e string) bool { return slices.Contains(f.Ranks, e) }
-	return slices.Contains(entries, f.Job) && slices.ContainsFunc(entries, isRank), false
+	isRank := func(e string) bool { return slices.Contains(p.Ranks, e) }
+	return slices.Contains(entries, p.Job) && slices.ContainsFunc(entries, isRank), false
 }

@@ -1,0 +1,105 @@
+package host
+
+import (
+	"encoding/binary"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/job"
+)
+
+// child is one rank.
+type child struct {
+	rank, pid int
+	streams   [wire.Streams]*Pipe // closed by their readers
+	file      *os.File            // its job file
+	control   *Pipe               // this process's end of its control socket
+	// out carries messages to it: at most one per rank of the job, and one more. A rank that
+	// never reads keeps the goroutine waiting, until close.
+	out wire.Queue[*job.Message]
+
+	stopSent      bool // it has been sent a signal to stop
+	ended         bool
+	leftGroup     bool  // it has left its process group, and this was reported
+	signalErr     error // of the latest signal to it
+	dyingChecks   int   // number of checks that found its mark before it had ended
+	stoppedChecks int   // number of consecutive checks that found it stopped
+	state         job.ProcState
+}
+
+// openControl opens the control socket and appends the rank's end to theirs.
+func (c *child) openControl(theirs *[]int) error {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("socketpair", err)
+	}
+	*theirs = append(*theirs, fds[1])
+	if c.control, err = NewPipe(fds[0], "control socket"); err != nil {
+		return err
+	}
+	broken := false // the rank has closed its end
+	c.out.Begin(func(queue []*job.Message) {
+		for _, m := range queue {
+			broken = broken || job.WriteMessage(c.control.File(), m) != nil
+		}
+	})
+	return nil
+}
+
+// receive passes on the rank's messages until there are no more, or one is invalid: later messages of the rank are not
+// read.
+func (c *child) receive(h *Host) {
+	for {
+		m, err := job.ReadMessage(c.control)
+		if err != nil {
+			h.reaper.Do(func() { h.onControlError(c, err) })
+			return
+		}
+		h.reaper.Do(func() { h.cfg.Report(&wire.RankMessage{Rank: c.rank, Message: m}) })
+	}
+}
+
+// close closes the files of a rank that has ended, except its streams.
+func (c *child) close() {
+	if c.control != nil {
+		_ = c.control.Close()
+	}
+	if c.file != nil {
+		_ = c.file.Close()
+	}
+}
+
+// discard closes all files of a rank that was never started.
+func (c *child) discard() {
+	c.close()
+	for _, s := range c.streams {
+		if s != nil {
+			_ = s.Close()
+		}
+	}
+}
+
+// readJobFile reports whether the rank has read its job file: whether it uses package rank. The file's offset is shared
+// with it.
+func (c *child) readJobFile() bool {
+	at, err := c.file.Seek(0, io.SeekCurrent)
+	return err == nil && at > 0
+}
+
+// isDying reports whether the rank's process has begun to end: see job.MarkAt. The end of a child of that process does
+// not count.
+func (c *child) isDying() bool {
+	var b [job.MarkBytes]byte
+	_, err := c.file.ReadAt(b[:], job.MarkAt)
+	word, pid := binary.NativeEndian.Uint32(b[:]), binary.NativeEndian.Uint32(b[4:])
+	return err == nil && word&job.MarkDied != 0 && int(pid) == c.pid
+}
+
+// groupLives reports whether the process group of a reaped rank still has a process in it. Orphans of a rank are our
+// children (we are the subreaper).
+func (c *child) groupLives() bool {
+	return unix.Waitid(unix.P_PGID, c.pid, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == nil
+}
