@@ -1,0 +1,282 @@
+// Mutants measures what the tests would not catch. It draws N places at random over all packages, changes one at a time
+// (a condition, an operator, a statement, a returned error, a number), and runs the tests of the package and then of
+// the packages that use it. A mutant that no test rejects is printed; a reader decides whether it changes behaviour. No
+// file is changed: the compiler gets the mutant as an overlay. It is run from the root of the repository:
+//
+//	go run ./scripts/mutants -n 200 -seed 1
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+var (
+	number   = flag.Int("n", 20, "number of mutants")
+	seed     = flag.Uint64("seed", 1, "seed of the draw")
+	only     = flag.String("only", "", "draw in packages whose path contains this")
+	users    = flag.Int("users", 3, "number of packages that use the mutated one whose tests run, the nearest first")
+	limit    = flag.Duration("limit", 4*time.Minute, "time after which the tests of a package hang: the mutant is caught")
+	parallel = flag.Int("j", 1, "mutants at a time")
+)
+
+func main() {
+	flag.Parse()
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	m, err := load()
+	if err != nil {
+		return err
+	}
+	all, err := m.places(*only)
+	if err != nil {
+		return err
+	}
+	rng := rand.New(rand.NewPCG(*seed, 0))
+	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	fmt.Printf("%d places; seed %d\n", len(all), *seed)
+	tried, survived := m.tryAll(all)
+	fmt.Printf("%d of %d mutants were caught, %d survived\n", tried-survived, tried, survived)
+	return nil
+}
+
+// tryAll tries places until the wanted number of them has compiled.
+func (m *module) tryAll(all []place) (tried, survived int) {
+	var mu sync.Mutex
+	var workers sync.WaitGroup
+	next := 0
+	for range *parallel {
+		workers.Go(func() {
+			for {
+				mu.Lock()
+				if next == len(all) || tried == *number {
+					mu.Unlock()
+					return
+				}
+				p := all[next]
+				next++
+				tried++ // taken back if it does not compile
+				mu.Unlock()
+				verdict, text := m.try(p)
+				mu.Lock()
+				switch verdict {
+				case invalid:
+					tried--
+				case survivor:
+					survived++
+					fmt.Println("SURVIVED", text)
+				default:
+					fmt.Println("caught  ", text)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+	return tried, survived
+}
+
+// verdict is what became of a mutant.
+type verdict int
+
+const (
+	invalid  verdict = iota // it does not compile
+	caught                  // a test fails, or hangs
+	survivor                // all tests pass
+)
+
+// try runs the tests of a mutant, nearest first, until one fails.
+func (m *module) try(p place) (verdict, string) {
+	source, err := os.ReadFile(p.File)
+	if err != nil {
+		return invalid, err.Error()
+	}
+	dir, err := os.MkdirTemp("", "mutant-")
+	if err != nil {
+		return invalid, err.Error()
+	}
+	defer os.RemoveAll(dir)
+	overlay, err := writeOverlay(dir, p, source)
+	if err != nil {
+		return invalid, err.Error()
+	}
+	text := p.describe(source)
+	pkg := m.packageOf(p.File)
+	if build := exec.Command("go", "build", "-overlay", overlay, pkg); build.Run() != nil {
+		return invalid, text
+	}
+	for _, tests := range m.testsFor(pkg) {
+		if !m.pass(overlay, tests) {
+			return caught, text + ", by " + strings.TrimPrefix(tests, m.path+"/")
+		}
+	}
+	return survivor, text
+}
+
+// pass reports whether the tests of a package pass with a mutant.
+func (m *module) pass(overlay, pkg string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), *limit+time.Minute)
+	defer cancel()
+	test := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-vet=off", "-count=1", "-failfast",
+		"-timeout", limit.String(), pkg)
+	test.WaitDelay = time.Second
+	return test.Run() == nil
+}
+
+// writeOverlay writes the mutated file, and the file that gives it to the compiler.
+func writeOverlay(dir string, p place, source []byte) (string, error) {
+	mutated := filepath.Join(dir, "mutated.go")
+	if err := os.WriteFile(mutated, p.apply(source), 0o600); err != nil {
+		return "", err
+	}
+	name, err := filepath.Abs(p.File)
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(map[string]map[string]string{"Replace": {name: mutated}})
+	if err != nil {
+		return "", err
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	return overlay, os.WriteFile(overlay, text, 0o600)
+}
+
+// module is the packages of this repository.
+type module struct {
+	path     string
+	packages []pkg
+	distance map[string]map[string]int // from a package's tests to the packages that they use
+}
+
+// pkg is one package of it.
+type pkg struct {
+	ImportPath, Dir             string
+	Files, Imports, TestImports []string
+	tested                      bool
+}
+
+// fields make go list print a package in one line.
+const fields = `{{.ImportPath}}	{{.Dir}}	{{join .GoFiles " "}} {{join .CgoFiles " "}}	{{join .Imports " "}}	` +
+	`{{join .TestImports " "}} {{join .XTestImports " "}}	{{join .TestGoFiles " "}}{{join .XTestGoFiles " "}}`
+
+func load() (*module, error) {
+	out, err := exec.Command("go", "list", "-f", fields, "./...").Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w", err)
+	}
+	path, err := exec.Command("go", "list", "-m").Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list -m: %w", err)
+	}
+	m := &module{path: strings.TrimSpace(string(path)), distance: map[string]map[string]int{}}
+	for line := range strings.Lines(string(out)) {
+		f := strings.Split(strings.TrimRight(line, "\n"), "\t")
+		m.packages = append(m.packages, pkg{f[0], f[1], strings.Fields(f[2]), strings.Fields(f[3]), strings.Fields(f[4]),
+			f[5] != ""})
+	}
+	for _, p := range m.packages {
+		if p.tested {
+			m.distance[p.ImportPath] = m.reach(p)
+		}
+	}
+	return m, nil
+}
+
+// reach returns the number of imports from a package's tests to each package of the module.
+func (m *module) reach(from pkg) map[string]int {
+	imports := map[string][]string{}
+	for _, p := range m.packages {
+		imports[p.ImportPath] = p.Imports
+	}
+	d := map[string]int{from.ImportPath: 0}
+	queue := []string{from.ImportPath}
+	for _, name := range from.TestImports {
+		if _, ours := imports[name]; ours && d[name] == 0 && name != from.ImportPath {
+			d[name] = 1
+			queue = append(queue, name)
+		}
+	}
+	for len(queue) > 0 {
+		at := queue[0]
+		queue = queue[1:]
+		for _, name := range imports[at] {
+			if _, ours := imports[name]; !ours {
+				continue
+			}
+			if _, seen := d[name]; !seen {
+				d[name] = d[at] + 1
+				queue = append(queue, name)
+			}
+		}
+	}
+	return d
+}
+
+// testsFor returns the packages whose tests use a package, the nearest first.
+func (m *module) testsFor(name string) []string {
+	var list []string
+	for tests, d := range m.distance {
+		if _, uses := d[name]; uses {
+			list = append(list, tests)
+		}
+	}
+	slices.SortFunc(list, func(a, b string) int {
+		if d := m.distance[a][name] - m.distance[b][name]; d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+	return list[:min(len(list), *users+1)]
+}
+
+// packageOf returns the package of a file.
+func (m *module) packageOf(file string) string {
+	return m.path + "/" + filepath.ToSlash(filepath.Dir(file))
+}
+
+// places returns all places of the packages, other than examples, scripts and test support.
+func (m *module) places(part string) ([]place, error) {
+	root, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	var all []place
+	for _, p := range m.packages {
+		rel := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, m.path), "/")
+		if slices.Contains([]string{"examples", "scripts", "docs"}, strings.Split(rel, "/")[0]) ||
+			strings.HasPrefix(rel, "internal/testutil") || !strings.Contains(rel, part) {
+			continue
+		}
+		for _, name := range p.Files {
+			file, err := filepath.Rel(root, filepath.Join(p.Dir, name))
+			if err != nil {
+				return nil, err
+			}
+			source, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			found, err := places(file, source)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
+		}
+	}
+	return all, nil
+}
