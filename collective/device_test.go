@@ -230,7 +230,7 @@ func TestDeviceCalls(t *testing.T) {
 			cases := deviceCases(size, rand.New(rand.NewPCG(uint64(size), 5)), few)
 			mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) error {
 				defer func() {
-					if relayed := len(c.in.Sides) > 0; relayed != (len(j.Hosts) > 1) {
+					if relayed := len(c.in.Links.Opened) > 0; relayed != (len(j.Hosts) > 1) {
 						t.Errorf("relayed on %d hosts: %v", len(j.Hosts), relayed)
 					}
 					pushed := c.in.Devices.Session.Places[0][size-1] == device.InReader

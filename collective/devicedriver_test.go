@@ -23,7 +23,7 @@ func TestHiddenDevices(t *testing.T) {
 			return fmt.Errorf("%d devices, want one: %w", len(all), err)
 		}
 		err := errors.Join(BarrierDevice(t.Context(), c, s), c.SyncDevice(t.Context(), s))
-		if err == nil && len(c.in.Sides) > 0 {
+		if err == nil && len(c.in.Links.Opened) > 0 {
 			err = errors.New("the devices do not read each other's memory")
 		}
 		return err
@@ -81,7 +81,7 @@ func TestSmallSharedBuffer(t *testing.T) {
 			return err
 		}
 		err = errors.Join(BarrierDevice(t.Context(), c, s), c.SyncDevice(t.Context(), s))
-		if err == nil && len(c.in.Sides) > 0 {
+		if err == nil && len(c.in.Links.Opened) > 0 {
 			err = errors.New("the devices do not read each other's memory")
 		}
 		return errors.Join(err, m.Close(), Barrier(t.Context(), c), x.Free())

@@ -27,7 +27,7 @@ func relayed(t *testing.T, body func(c *Comm, s *cuda.Stream) error) {
 		if err := errors.Join(BarrierDevice(t.Context(), c, s), c.SyncDevice(t.Context(), s)); err != nil {
 			return err
 		}
-		if len(c.in.Sides) == 0 {
+		if len(c.in.Links.Opened) == 0 {
 			return errors.New("nothing is relayed")
 		}
 		return body(c, s)
@@ -87,7 +87,7 @@ func TestRelayedRankLost(t *testing.T) {
 				_, failed = c.in.Endpoint.Aborted()
 			}
 		} else {
-			c.in.Sides[0].Abort(transport.Fault{Rank: 1, Text: "it was unplugged"})
+			c.in.Links.Opened[0].Abort(transport.Fault{Rank: 1, Text: "it was unplugged"})
 		}
 		err := c.SyncDevice(ctx, s)
 		if c.Rank() == 1 {

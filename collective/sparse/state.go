@@ -62,7 +62,7 @@ func stateOf(inside *comm.Inside) *state {
 		return s
 	}
 	c := inside.Comm
-	s := &state{c: c, inside: inside, openLinks: c.OpenLinks, hostPrices: newPrices(inside.DenseUs),
+	s := &state{c: c, inside: inside, openLinks: c.Links.Open, hostPrices: newPrices(inside.DenseUs),
 		devicePrices: newPrices(inside.DenseDeviceUs), reported: make(map[string]bool)}
 	for i, t := range inside.Trees {
 		s.trees.add(t, inside.Shares[i])
@@ -128,7 +128,7 @@ func (s *state) open(ctx context.Context, f *forest, during string, blockBytes i
 		return nil
 	}
 	// All transfers over the old links are done on all ranks: each has begun the present call.
-	if err := s.c.CloseLinks(old); err != nil {
+	if err := s.c.Links.Close(old); err != nil {
 		return s.broken(during, fmt.Errorf("closing links that were too small: %w", err))
 	}
 	return nil

@@ -44,11 +44,10 @@ type Comm struct {
 
 	inside     *Inside // of Of
 	insideOnce sync.Once
-	sidesMu    sync.Mutex
-	Sides      []transport.Endpoint // of OpenLinks
-	leaving    []func() error       // of OnClose
+	leaving    []func() error // of OnClose
 
 	Devices Devices
+	Links   Links
 
 	once    sync.Once   // Close
 	closing atomic.Bool // Close has begun: no call begins any more
@@ -86,8 +85,8 @@ func (c *Comm) close() error {
 		c.Setup.Config.Note(fmt.Sprintf("treerun: communicator %s: %s\n", c.Name, text))
 	}
 	for !c.claim.take(unclaimed) {
-		c.abort(transport.Faultf(transport.FaultClosed, c.Rank, "rank %d closed its communicator during its own call",
-			c.Rank))
+		c.Links.abort(transport.Faultf(transport.FaultClosed, c.Rank,
+			"rank %d closed its communicator during its own call", c.Rank))
 		time.Sleep(time.Millisecond)
 	}
 	// The claim stays: no call begins any more.
@@ -239,7 +238,7 @@ func (c *Comm) rankError(rank int, op string, err error, hint string) *setup.Ran
 // failDuring makes f the fault of all links of c, and the first one its failure, which this rank met in a call.
 func (c *Comm) failDuring(f transport.Fault, during, hint string) error {
 	c.Engine.CancelReceives()
-	f = c.abort(f)
+	f = c.Links.abort(f)
 	c.err = c.rankError(f.Rank, during, setup.ErrorOf(f, nil), hint)
 	if f.Kind == transport.FaultLost {
 		c.Waiter.Watch.Harmed()
@@ -253,5 +252,8 @@ func (c *Comm) Abort(cause error) {
 	if cause != nil {
 		f.Text += ": " + strings.ReplaceAll(cause.Error(), "\n", "; ")
 	}
-	c.abort(f)
+	c.Links.abort(f)
 }
+
+// OnClose has f called when c is closed, after all calls.
+func (c *Comm) OnClose(f func() error) { c.leaving = append(c.leaving, f) }

@@ -110,57 +110,10 @@ func (c *Comm) heldGather(ctx context.Context, a *Args, w *engine.Waiter) error 
 	return c.Go(ctx, a, w)
 }
 
-// OpenLinks opens links that live as long as c, which has failed if it cannot.
-func (c *Comm) OpenLinks(ctx context.Context, during, purpose string, layout transport.Layout) (transport.Endpoint,
-	error) {
-	within, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(c.ctx, cancel)()
-	w := newInnerWorld(c, openExchange)
-	ep, err := c.Setup.Config.Connect(within, w, w.AllGather, purpose, layout)
-	if err != nil {
-		return nil, c.notOpened(ctx, during, err)
-	}
-	c.sidesMu.Lock()
-	c.Sides = append(c.Sides, ep)
-	c.sidesMu.Unlock()
-	c.OnClose(func() error { return c.CloseLinks(ep) })
-	if fault, failed := c.Endpoint.Aborted(); failed {
-		ep.Abort(fault)
-	}
-	return ep, nil
-}
-
-// CloseLinks closes links that OpenLinks has opened, unless they are closed.
-func (c *Comm) CloseLinks(ep transport.Endpoint) error {
-	c.sidesMu.Lock()
-	i := slices.Index(c.Sides, ep)
-	if i >= 0 {
-		c.Sides = slices.Delete(c.Sides, i, i+1)
-	}
-	c.sidesMu.Unlock()
-	if i < 0 {
-		return nil
-	}
-	return ep.Close()
-}
-
-// notOpened makes it a fault of c that links could not be opened because of err.
-func (c *Comm) notOpened(ctx context.Context, during string, err error) error {
-	f := transport.Faultf(transport.FaultLink, -1, "rank %d in %s: opening links: %v", c.Rank, during, err)
-	switch _, lost := c.Setup.World.Failure(); {
-	case lost != nil:
-		f = setup.LostRank(c.Setup.World)
-	case ctx.Err() != nil:
-		f = transport.Faultf(transport.FaultOf(ctx.Err()), c.Rank, "rank %d gave up in %s: %v", c.Rank, during, err)
-	}
-	return c.Fault(f, during)
-}
-
 // Fault makes a fault that of all links of c, and returns the first: when a rank has
 // aborted c while others opened links, they see those links end.
 func (c *Comm) Fault(f transport.Fault, during string) error {
-	if f = c.abort(f); c.err != nil {
+	if f = c.Links.abort(f); c.err != nil {
 		return c.failedDuring(during)
 	}
 	hint := undefinedAnyhow
@@ -183,6 +136,3 @@ func (i *Inside) FaultDevice(during string, cause error) error {
 	}
 	return err
 }
-
-// OnClose has f called when c is closed, after all calls.
-func (c *Comm) OnClose(f func() error) { c.leaving = append(c.leaving, f) }

@@ -15,20 +15,18 @@ func New(ctx context.Context, w setup.World, opts ...setup.Option) (*Comm, error
 	c := &Comm{Rank: s.Rank, Size: s.Size, Name: s.Name, Plans: s.Plans, Endpoint: s.Endpoint, Engine: s.Engine,
 		Waiter: s.Waiter, Setup: s, closed: make(chan struct{}), subs: map[string]int{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.Messages.c, c.Devices.c = c, c
+	c.Messages.c, c.Devices.c, c.Links.c = c, c, c
 	if s.Plans.Planner != nil {
-		s.Plans.Planner.StopBy(c.failsInCall) // the first call of a size may plan for some tenths of a second
+		// The first call of a size may plan for some tenths of a second: it stops where c fails.
+		s.Plans.Planner.StopBy(func() bool {
+			_, failed := c.Endpoint.Aborted()
+			return failed && c.Claimed() && !c.closing.Load()
+		})
 	}
 	s.Waiter.Watch.SetBusy(c.Claimed)
 	s.Waiter.Watch.SetLeave(c.Close)
-	c.watch.Go(c.watchOver)
+	c.watch.Go(c.Links.watchOver)
 	return c, nil
-}
-
-// failsInCall reports whether c has failed, and a call is under way that will return that.
-func (c *Comm) failsInCall() bool {
-	_, failed := c.Endpoint.Aborted()
-	return failed && c.Claimed() && !c.closing.Load()
 }
 
 // None returns a communicator that stands for a nil one: a closed one of one rank, whose calls are an ErrArgument. Each

@@ -43,7 +43,7 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...setup.Option) 
 	if c.Plans.Messages < 0 {
 		return nil, c.ArgumentError("Split", "it is for %s", c.Plans.NoMessages())
 	}
-	return c.newSubComm(ctx, "Split", what, membersOf(color, gathered), opts)
+	return newSubComm(ctx, c, "Split", what, membersOf(color, gathered), opts)
 }
 
 // membersOf returns the ranks of a color, by their keys: colors and keys are those of all ranks.
@@ -94,19 +94,19 @@ func (c *Comm) Sub(ctx context.Context, ranks []int, opts ...setup.Option) (*Com
 	what := fmt.Sprintf("sub#%x.%d", members[:4], c.subs[key])
 	c.tally.count(rowSplit, 0)
 	c.End()
-	return c.newSubComm(ctx, call, what, slices.Clone(ranks), opts)
+	return newSubComm(ctx, c, call, what, slices.Clone(ranks), opts)
 }
 
 // newSubComm makes a communicator of members, in their order, including this rank. The string what distinguishes it
 // from other communicators of these members.
-func (c *Comm) newSubComm(ctx context.Context, call, what string, members []int, opts []setup.Option) (*Comm, error) {
+func newSubComm(ctx context.Context, c *Comm, call, what string, members []int, opts []setup.Option) (*Comm, error) {
 	w := newSubWorld(c, call, what, members)
 	w.Gather = func(ctx context.Context, mine, all []byte) error {
-		return c.exchange(ctx, call, passesAmong(members, mine, all))
+		return exchange(ctx, c, call, passesAmong(members, mine, all))
 	}
 	sub, err := newOf(ctx, c, w, opts)
 	if err != nil {
-		return nil, c.subCommError(ctx, w, err)
+		return nil, subCommError(ctx, c, w, err)
 	}
 	return sub, nil
 }
@@ -147,10 +147,10 @@ func newOf(ctx context.Context, c *Comm, w *setup.SubWorld, opts []setup.Option)
 
 // subCommError is why this rank could not make the communicator of w. Where its context has ended that ends c, too:
 // other ranks may have learned of it in an exchange of theirs, or may not know it yet.
-func (c *Comm) subCommError(ctx context.Context, w *setup.SubWorld, err error) error {
+func subCommError(ctx context.Context, c *Comm, w *setup.SubWorld, err error) error {
 	if ctx.Err() != nil {
 		kind := transport.FaultOf(ctx.Err())
-		c.abort(transport.Faultf(kind, c.Rank, "rank %d gave up in %s: %v", c.Rank, w.Call, err))
+		c.Links.abort(transport.Faultf(kind, c.Rank, "rank %d gave up in %s: %v", c.Rank, w.Call, err))
 	}
 	fault, failed := c.Endpoint.Aborted()
 	e := (*setup.RankError)(nil)
@@ -188,8 +188,9 @@ func passesAmong(members []int, mine, all []byte) []engine.Pass {
 	return passes
 }
 
-// exchange exchanges messages of a call that makes a part of c.
-func (c *Comm) exchange(ctx context.Context, call string, passes []engine.Pass) error {
+// exchange claims c for an exchange of messages, which are parts of a call that makes a communicator of some of its
+// ranks.
+func exchange(ctx context.Context, c *Comm, call string, passes []engine.Pass) error {
 	// The others wait for this rank by now: a call of another goroutine is let through, and not a reason to fail.
 	idle := backoff.Wait{Max: time.Millisecond}
 	for err := c.Claim(call); err != nil; err = c.Claim(call) {

@@ -99,7 +99,7 @@ func (d *StartedDup) Wait(ctx context.Context) (*Comm, error) {
 	c.End()
 	d.over = true
 	if d.err != nil {
-		d.err = c.subCommError(ctx, d.world, d.err)
+		d.err = subCommError(ctx, c, d.world, d.err)
 	}
 	return d.sub, d.err
 }
@@ -123,7 +123,7 @@ func (d *StartedDup) Test() (sub *Comm, done bool, err error) {
 		return nil, false, err
 	} else if err == nil {
 		if err := c.Engine.Poll(); err != nil {
-			c.abort(engine.FaultOf(err, c.Rank, startDup))
+			c.Links.abort(engine.FaultOf(err, c.Rank, startDup))
 		}
 		_, failed := c.Endpoint.Aborted()
 		c.End()
