@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
@@ -168,6 +169,28 @@ func openingFails(t *testing.T, call string) {
 		}
 		return errors.Join(Barrier(ctx, c), BarrierDevice(ctx, c, s), c.SyncDevice(ctx, s), Barrier(ctx, c))
 	})
+}
+
+// A given plan that the graph of the devices does not allow makes device calls an ErrDevice on all ranks,
+// and the communicator works on the host.
+func TestDevicesCannotBePlanned(t *testing.T) {
+	if !onRanks(t, 3, "dgx1v/0-2") {
+		return
+	}
+	g := topo.UniformGraph(3)
+	f, star, _ := planFile(t, g, "star", plan.AllReduce, -1)
+	g.Hosts = []int{0, 1, 0} // a stable sum adds the inputs of ranks 0 and 2 first, and the star those of 0 and 1
+	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) error {
+		for range 2 {
+			err := BarrierDevice(t.Context(), c, s)
+			var failed *RankError
+			if !errors.As(err, &failed) || failed.Rank != 0 || !errors.Is(err, ErrDevice) ||
+				!strings.Contains(err.Error(), "the given plan: ") {
+				return fmt.Errorf("rank %d: %w, want that the plan cannot be used", c.Rank(), err)
+			}
+		}
+		return AllReduce(t.Context(), c, []int32{1}, []int32{1}, Sum)
+	}, WithAlgorithm("", Planning{Stable: true}), WithPlan(f, star), WithDeviceGraph(g))
 }
 
 // A call of the driver that fails later, or a GPU that is lost, ends the communicator on all ranks, and the error names

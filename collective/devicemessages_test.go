@@ -191,6 +191,41 @@ func TestManyDeviceMessages(t *testing.T) {
 	})
 }
 
+// A message that the receiver expects otherwise is detected also after more messages than the ranks keep a note of.
+func TestDeviceMessageMismatchAfterMany(t *testing.T) {
+	if !onRanks(t, 2, "dgx1v/0-1") {
+		return
+	}
+	messengers(t, 8, func(ctx context.Context, m *messenger) error {
+		message := func(n int) error {
+			if m.Rank() == 0 {
+				return SendDevice(ctx, m.Comm, m.s, m.out.Slice(0, n), 1)
+			}
+			return RecvDevice(ctx, m.Comm, m.s, m.into.Slice(0, n), 0)
+		}
+		for range comm.InFlight + 10 {
+			if err := message(8); err != nil {
+				return err
+			}
+		}
+		err := m.SyncDevice(ctx, m.s)
+		if err == nil {
+			err = message(4 + m.Rank())
+		}
+		if err == nil {
+			err = m.SyncDevice(ctx, m.s)
+		}
+		if err == nil && m.Rank() == 0 { // the message may be in the slots: the next call reports it
+			err = errors.Join(BarrierDevice(ctx, m.Comm, m.s), m.SyncDevice(ctx, m.s))
+		}
+		if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "#267 on devices (4 int32)") ||
+			!strings.Contains(err.Error(), "#267 on devices (5 int32)") {
+			return fmt.Errorf("want a mismatch of message 267, not %w", err)
+		}
+		return closed(m.Comm, ErrMismatch)
+	})
+}
+
 // If the receiver expects another length or type, both ranks get an error that names the message, whichever comes
 // first, and also if the message arrives while the other rank is in a collective.
 func TestDeviceMessageMismatch(t *testing.T) {
