@@ -1,0 +1,141 @@
+package waits
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// hop is a wait of one rank for another.
+type hop struct {
+	who, whom int
+	in, comm  string
+	number    uint64 // of the wait
+}
+
+func hopOf(who, whom int, w Waiting) hop {
+	return hop{who, whom, place(w.In, w.Comm), w.Comm, w.Number}
+}
+
+func tellHops(hops []hop) string {
+	var parts []string
+	for i, h := range hops {
+		if left := len(hops) - maxTold; left > 0 && i >= maxTold-1 && i < len(hops)-1 {
+			if i == maxTold-1 {
+				parts = append(parts, fmt.Sprintf("%d more in between", left))
+			}
+			continue
+		}
+		verb := ""
+		if i == 0 {
+			verb = "waits "
+		}
+		parts = append(parts, fmt.Sprintf("rank %d %sin %s for rank %d", h.who, verb, h.in, h.whom))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func tellRing(ring []hop) string {
+	text := tellHops(ring) + ": a circle"
+	only := func(h hop) bool { return strings.HasPrefix(h.in, "Send") && !strings.HasPrefix(h.in, "SendRecv") }
+	if !slices.ContainsFunc(ring, func(h hop) bool { return !only(h) }) {
+		text += " (hint: SendRecv, or SendRecvDevice, sends and receives at once)"
+	}
+	var comms []string
+	for _, h := range ring {
+		comm := h.comm
+		if part := strings.LastIndexByte(comm, '/'); part > 0 && strings.HasPrefix(h.in, "New") {
+			comm = comm[:part] // the communicator that creates it
+		}
+		if comm != "" && !slices.Contains(comms, comm) {
+			comms = append(comms, comm)
+		}
+	}
+	if len(comms) > 1 {
+		text += "; ranks use " + strings.Join(comms, " and ") + " in different order"
+	}
+	return text
+}
+
+// stuck returns the ranks that cannot make progress unless another of them does: those that wait for one of them or,
+// where any one of several ranks is enough, only for ranks among them.
+func stuck(all map[int]*node) map[int]*node {
+	left := maps.Clone(all)
+	maps.DeleteFunc(left, func(_ int, n *node) bool { return n.class != waiting })
+	getsOn := func(_ int, n *node) bool {
+		return !slices.ContainsFunc(n.waits, func(w Waiting) bool { return holds(left, w) })
+	}
+	for before := len(left) + 1; len(left) < before; {
+		before = len(left)
+		maps.DeleteFunc(left, getsOn)
+	}
+	return left
+}
+
+// holds reports whether a wait cannot end before one of the stuck ranks makes progress.
+func holds(stuck map[int]*node, w Waiting) bool {
+	getsOn := func(r int) bool { return stuck[r] == nil }
+	if w.Any {
+		return !slices.ContainsFunc(w.For, getsOn)
+	}
+	return slices.ContainsFunc(w.For, func(r int) bool { return !getsOn(r) })
+}
+
+// shortest returns the shortest circle of ranks that wait for each other, of several the one with the lowest ranks. It
+// begins with its lowest rank. shortest returns nil if there is no circle.
+//
+// others reports whether a rank was reached that does not wait. Then ranks that wait for each other within one
+// collective are not a circle: each of them waits for several ranks, and they make progress as soon as the missing rank
+// enters the call.
+func shortest(all map[int]*node, others bool) []hop {
+	var best []hop
+	for _, start := range slices.Sorted(maps.Keys(all)) {
+		if ring := ringFrom(all, start, others); ring != nil && (best == nil || len(ring) < len(best)) {
+			best = ring
+		}
+	}
+	return best
+}
+
+// spot is a rank on a path over ranks, with a flag that reports whether the path passed several calls.
+type spot struct {
+	rank    int
+	several bool
+}
+
+// ringFrom returns the shortest path from start back to start over ranks that are not below it. With others, a path
+// within a single collective does not count.
+func ringFrom(all map[int]*node, start int, others bool) []hop {
+	came := map[spot]hop{}
+	before := map[spot]spot{}
+	first := spot{rank: start}
+	for queue := []spot{first}; len(queue) > 0; queue = queue[1:] {
+		at := queue[0]
+		for _, wait := range all[at.rank].waits {
+			if !holds(all, wait) {
+				continue
+			}
+			for _, to := range wait.For {
+				h := hopOf(at.rank, to, wait)
+				next := spot{to, at.several || at != first && came[at].in != h.in}
+				if to == start && (!others || next.several || !numbered(wait)) {
+					ring := []hop{h}
+					for ; at != first; at = before[at] {
+						ring = append(ring, came[at])
+					}
+					slices.Reverse(ring)
+					return ring
+				}
+				if _, seen := came[next]; !seen && to > start && all[to] != nil {
+					came[next], before[next] = h, at
+					queue = append(queue, next)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// numbered reports whether w is a wait in a collective: collectives have numbers, messages have none.
+func numbered(w Waiting) bool { return strings.Contains(w.In, "#") }
