@@ -114,7 +114,7 @@ func TestAskWaits(t *testing.T) {
 	w := j.worlds[1].Waits().NewWait("left", nil)
 	w.Publish("Recv", time.Now(), []waits.Lack{{Rank: 2, What: "to send"}})
 	s, err := j.worlds[0].queries.ask(t.Context(), 1, 2)
-	if err != nil || len(s.Waits) != 1 || s.Waits[0].Comm != "left" || s.Waits[0].In != "Recv" ||
+	if err != nil || len(s.Waits) != 1 || s.Waits[0].Scope != "left" || s.Waits[0].In != "Recv" ||
 		fmt.Sprint(s.Waits[0].For) != "[2]" {
 		t.Fatalf("%+v, %v", s, err)
 	}
@@ -128,7 +128,7 @@ func TestAskWaits(t *testing.T) {
 }
 
 func FuzzStatus(f *testing.F) {
-	good, err := msgpack.Marshal(&waits.Status{Waits: []waits.Waiting{{Comm: "world", In: "Barrier", For: []int{0, 2}}},
+	good, err := msgpack.Marshal(&waits.Status{Waits: []waits.Waiting{{Scope: "world", In: "Barrier", For: []int{0, 2}}},
 		Busy: []string{"x"}, State: "running"})
 	if err != nil {
 		f.Fatal(err)

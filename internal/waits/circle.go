@@ -5,17 +5,19 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/treerun/treerun/internal/call"
 )
 
 // hop is a wait of one rank for another.
 type hop struct {
 	who, whom int
-	in, comm  string
+	in, scope string
 	number    uint64 // of the wait
 }
 
 func hopOf(who, whom int, w Waiting) hop {
-	return hop{who, whom, place(w.In, w.Comm), w.Comm, w.Number}
+	return hop{who, whom, place(w.In, w.Scope), w.Scope, w.Number}
 }
 
 func tellHops(hops []hop) string {
@@ -38,22 +40,18 @@ func tellHops(hops []hop) string {
 
 func tellRing(ring []hop) string {
 	text := tellHops(ring) + ": a circle"
-	only := func(h hop) bool { return strings.HasPrefix(h.in, "Send") && !strings.HasPrefix(h.in, "SendRecv") }
-	if !slices.ContainsFunc(ring, func(h hop) bool { return !only(h) }) {
-		text += " (hint: SendRecv, or SendRecvDevice, sends and receives at once)"
-	}
-	var comms []string
+	var calls, scopes []string
 	for _, h := range ring {
-		comm := h.comm
-		if part := strings.LastIndexByte(comm, '/'); part > 0 && strings.HasPrefix(h.in, "New") {
-			comm = comm[:part] // the communicator that creates it
-		}
-		if comm != "" && !slices.Contains(comms, comm) {
-			comms = append(comms, comm)
+		calls = append(calls, h.in)
+		if scope := call.UsedBy(h.in, h.scope); scope != "" && !slices.Contains(scopes, scope) {
+			scopes = append(scopes, scope)
 		}
 	}
-	if len(comms) > 1 {
-		text += "; ranks use " + strings.Join(comms, " and ") + " in different order"
+	if hint := call.CircleHint(calls); hint != "" {
+		text += " (hint: " + hint + ")"
+	}
+	if len(scopes) > 1 {
+		text += "; ranks use " + strings.Join(scopes, " and ") + " in different order"
 	}
 	return text
 }
@@ -119,7 +117,7 @@ func ringFrom(all map[int]*node, start int, others bool) []hop {
 			for _, to := range wait.For {
 				h := hopOf(at.rank, to, wait)
 				next := spot{to, at.several || at != first && came[at].in != h.in}
-				if to == start && (!others || next.several || !numbered(wait)) {
+				if to == start && (!others || next.several || !call.IsCollective(wait.In)) {
 					ring := []hop{h}
 					for ; at != first; at = before[at] {
 						ring = append(ring, came[at])
@@ -136,6 +134,3 @@ func ringFrom(all map[int]*node, start int, others bool) []hop {
 	}
 	return nil
 }
-
-// numbered reports whether w is a wait in a collective: collectives have numbers, messages have none.
-func numbered(w Waiting) bool { return strings.Contains(w.In, "#") }

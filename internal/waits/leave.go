@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// SetLeave sets the function that CloseAll calls: the Close of the communicator of this Wait.
+// SetLeave sets the function that CloseAll calls to end the use of the scope.
 func (w *Wait) SetLeave(leave func() error) {
 	w.job.mu.Lock()
 	defer w.job.mu.Unlock()
 	w.leave = leave
 }
 
-// CloseAll closes the communicators that are still open, the latest first, and returns their joined errors.
+// CloseAll ends the use of the scopes that are still open, the latest first, and returns their joined errors.
 func (j *Job) CloseAll() error {
 	j.mu.Lock()
 	open := slices.Clone(j.waits)
@@ -29,7 +29,7 @@ func (j *Job) CloseAll() error {
 	return all
 }
 
-// Failed reports a failure of the communicator that no call but Close has returned.
+// Failed reports a failure of the scope that no call but Close has returned.
 func (w *Wait) Failed(err error) {
 	if w != nil && w.job.Failed != nil {
 		w.job.Failed(err)

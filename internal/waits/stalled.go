@@ -56,8 +56,8 @@ func (w *Wait) Bound(ctx context.Context) (within context.Context, cancel func()
 
 type key struct{}
 
-// Within returns the Wait whose Bound returned ctx, nil if there is none: an operation on behalf of a communicator,
-// such as an AllGather of the World, is published as a wait of that communicator.
+// Within returns the Wait whose Bound returned ctx, nil if there is none: an operation on behalf of a scope, such as an
+// AllGather of the World, is published as a wait of that scope.
 func Within(ctx context.Context) *Wait {
 	w, _ := ctx.Value(key{}).(*Wait)
 	return w

@@ -12,13 +12,13 @@ import (
 // Status describes the waits of a rank.
 type Status struct {
 	Waits []Waiting
-	Busy  []string // communicators with a call in progress that is not waiting
+	Busy  []string // scopes with a call in progress that is not waiting
 	State string   // state of the process that the query is about, "" if not known
 }
 
 // Waiting is one wait of a rank, in the job's numbers.
 type Waiting struct {
-	Comm   string // "" for the World
+	Scope  string // "" for the World
 	In     string
 	For    []int  // empty if the rank does not know
 	Any    bool   // one of them is enough, as for a message from any rank
@@ -39,7 +39,7 @@ func (s *Status) Check(size int) error {
 	}
 	texts := append([]string{s.State}, s.Busy...)
 	for _, w := range s.Waits {
-		texts = append(texts, w.Comm, w.In)
+		texts = append(texts, w.Scope, w.In)
 		if w.GaveUp < 0 {
 			return fmt.Errorf("status with a wait that was given up %d ns ago", w.GaveUp)
 		}
@@ -92,7 +92,7 @@ func (j *Job) status() Status {
 		if told, is := w.waiting(); is {
 			s.Waits = append(s.Waits, told)
 		} else if busy := w.busy.Load(); busy != nil && (*busy)() {
-			s.Busy = append(s.Busy, cut(w.comm))
+			s.Busy = append(s.Busy, cut(w.Scope.Name))
 		}
 	}
 	return s
@@ -105,7 +105,7 @@ func (w *Wait) waiting() (Waiting, bool) {
 	if w.now.in == "" {
 		return Waiting{}, false
 	}
-	told := Waiting{Comm: cut(w.comm), In: cut(w.now.in), Number: w.number}
+	told := Waiting{Scope: cut(w.Scope.Name), In: cut(w.now.in), Number: w.number}
 	if !w.gaveUp.IsZero() {
 		ago := time.Since(w.gaveUp)
 		if ago > giveUpShown {
@@ -114,14 +114,14 @@ func (w *Wait) waiting() (Waiting, bool) {
 		told.GaveUp = max(int64(ago), 1)
 	}
 	for _, l := range w.now.lacks {
-		if r := w.inJob(l.Rank); r >= 0 && r < w.job.Size && len(told.For) < w.job.Size {
+		if r := w.Scope.InJob(l.Rank); r >= 0 && r < w.job.Size && len(told.For) < w.job.Size {
 			told.For, told.Any = append(told.For, r), l.Any
 		}
 	}
 	return told, true
 }
 
-// cut converts s into a text that passes Check: names of communicators come from the user.
+// cut converts s into a text that passes Check: names of scopes come from the user.
 func cut(s string) string {
 	s = strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) {

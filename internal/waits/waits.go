@@ -44,8 +44,7 @@ type Job struct {
 	// the failure is not reported.
 	Harmed func()
 
-	// Failed reports a failure of a communicator that no call but Close has returned. If Failed is nil, only Close reports
-	// it.
+	// Failed reports a failure of a scope that no call but Close has returned. If Failed is nil, only Close reports it.
 	Failed func(error)
 
 	// HostOf returns the host of a rank. If HostOf is nil, all ranks are on one host.
@@ -53,18 +52,18 @@ type Job struct {
 
 	Progress progress.Rank // the goroutines of this rank that wait for links
 
-	mu    sync.Mutex
-	waits []*Wait
-	comms int // number of communicators so far
+	mu     sync.Mutex
+	waits  []*Wait
+	scopes int // number of scopes so far
 }
 
-// Comms returns the number of communicators of this rank's World so far, including the one that is being created. All
-// ranks create them in the same order, so the number identifies the same communicator on every rank.
-func (j *Job) Comms() int {
+// NewScope returns the number of a new scope of all ranks, from 1. All ranks create scopes in the same order, so the
+// number identifies the same scope on every rank.
+func (j *Job) NewScope() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.comms++
-	return j.comms
+	j.scopes++
+	return j.scopes
 }
 
 // Lack describes a rank that a wait is for.
@@ -85,14 +84,12 @@ func (l Lack) String() string {
 // Tell returns a list of lacks for messages.
 func Tell(lacks []Lack) string { return numbers.Join(lacks, "; ") }
 
-// Wait is the place where one communicator, or the World, publishes the wait of its rank, one at a time. A nil *Wait
-// publishes nothing.
+// Wait is the place where the waits of a rank in one scope are published, one at a time. A nil *Wait publishes nothing.
 type Wait struct {
+	Scope Scope
 	job   *Job
-	comm  string
-	ranks []int // ranks of the communicator by their numbers in the job; nil if the numbers are the same
 	busy  atomic.Pointer[func() bool]
-	leave func() error // Close of the communicator, nil if there is none; guarded by the job's mutex
+	leave func() error // ends the use of the scope, nil if there is none; guarded by the job's mutex
 	total atomic.Int64 // nanoseconds of completed waits
 
 	// Every is the interval between two reports of a wait, Limit the time after which it is given up; 0 disables either.
@@ -117,23 +114,23 @@ type Wait struct {
 // publication describes a published wait of a rank.
 type publication struct {
 	in    string
-	lacks []Lack // in the communicator's numbers; empty if the ranks are not known
+	lacks []Lack // in the scope's numbers; empty if the ranks are not known
 	since time.Time
 }
 
-// NewWait returns a Wait for a communicator; comm is "" for the World. ranks maps its ranks to those of the job, nil if
+// NewWait returns a Wait for a scope, by its name, "" for the World. ranks maps its ranks to those of the job, nil if
 // the numbers are the same.
-func (j *Job) NewWait(comm string, ranks []int) *Wait {
-	w := &Wait{job: j, comm: comm, ranks: ranks, Every: j.Every, Limit: j.Limit, Log: j.Log}
+func (j *Job) NewWait(scope string, ranks []int) *Wait {
+	w := &Wait{Scope: Scope{scope, ranks}, job: j, Every: j.Every, Limit: j.Limit, Log: j.Log}
 	j.mu.Lock()
 	j.waits = append(j.waits, w)
 	j.mu.Unlock()
 	return w
 }
 
-// Another returns a further Wait for the same communicator.
+// Another returns a further Wait for the same scope.
 func (w *Wait) Another() *Wait {
-	o := w.job.NewWait(w.comm, w.ranks)
+	o := w.job.NewWait(w.Scope.Name, w.Scope.ranks)
 	o.Every, o.Limit, o.Log = w.Every, w.Limit, w.Log
 	return o
 }
@@ -387,12 +384,12 @@ func (w *Wait) check(number uint64) {
 	}
 }
 
-// Place returns in, followed by the name of the communicator if it has one.
+// Place returns in, followed by the name of the scope if it has one.
 func (w *Wait) Place(in string) string {
 	if w == nil {
 		return in
 	}
-	return place(in, w.comm)
+	return place(in, w.Scope.Name)
 }
 
 // Harmed reports that a call has failed because another rank has ended.
@@ -400,20 +397,4 @@ func (w *Wait) Harmed() {
 	if w != nil && w.job.Harmed != nil {
 		w.job.Harmed()
 	}
-}
-
-// inJob returns the number in the job of a rank of the communicator.
-func (w *Wait) inJob(r int) int {
-	if w.ranks == nil || r < 0 || r >= len(w.ranks) {
-		return r
-	}
-	return w.ranks[r]
-}
-
-// InComm returns the number in the communicator of a rank of the job, -1 if it is not a member.
-func (w *Wait) InComm(r int) int {
-	if w.ranks == nil {
-		return r
-	}
-	return slices.Index(w.ranks, r)
 }

@@ -177,8 +177,8 @@ func TestPart(t *testing.T) {
 	w := all[5].NewWait("part", []int{5, 3})
 	w.Publish("Recv", time.Now(), []Lack{{Rank: 1, What: "to send"}})
 	c := w.Why(t.Context())
-	if c.Rank != 3 || w.InComm(c.Rank) != 1 || w.InComm(4) != -1 {
-		t.Errorf("%+v, %d and %d", c, w.InComm(3), w.InComm(4))
+	if c.Rank != 3 || w.Scope.Index(c.Rank) != 1 || w.Scope.Index(4) != -1 {
+		t.Errorf("%+v, %d and %d", c, w.Scope.Index(3), w.Scope.Index(4))
 	}
 }
 
@@ -320,7 +320,7 @@ func TestLargestStatus(t *testing.T) {
 
 // A Status from another rank is checked.
 func TestCheck(t *testing.T) {
-	good := Status{Waits: []Waiting{{Comm: "world", In: "Barrier", For: []int{0, 2}}}, Busy: []string{"x"},
+	good := Status{Waits: []Waiting{{Scope: "world", In: "Barrier", For: []int{0, 2}}}, Busy: []string{"x"},
 		State: "running"}
 	if err := good.Check(3); err != nil {
 		t.Error(err)

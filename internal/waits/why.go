@@ -88,8 +88,8 @@ func (w *Wait) look(ctx context.Context) (Cause, []hop) {
 		return noRank("it has got on meanwhile"), nil
 	}
 	if len(own.For) == 0 { // any of them may be the one
-		for i := range max(len(w.ranks), j.Size) {
-			if r := w.inJob(i); r != j.Rank && (w.ranks == nil || i < len(w.ranks)) {
+		for i := range max(len(w.Scope.ranks), j.Size) {
+			if r := w.Scope.InJob(i); r != j.Rank && (w.Scope.ranks == nil || i < len(w.Scope.ranks)) {
 				own.For = append(own.For, r)
 			}
 		}
@@ -98,7 +98,7 @@ func (w *Wait) look(ctx context.Context) (Cause, []hop) {
 	all := j.follow(ctx, self, age)
 	c, ring := j.judge(all)
 	for _, l := range lacks { // add this rank's own knowledge of the rank that it waits for
-		if r := w.inJob(l.Rank); ring == nil && (r == c.Rank && r >= 0 || len(lacks) == 1) {
+		if r := w.Scope.InJob(l.Rank); ring == nil && (r == c.Rank && r >= 0 || len(lacks) == 1) {
 			c.Text = fmt.Sprintf("for %s; %s", Lack{Rank: r, What: l.What}, c.Text)
 			break
 		}
@@ -137,14 +137,6 @@ func (j *Job) follow(ctx context.Context, self *node, age time.Duration) map[int
 	return all
 }
 
-// place returns in, followed by the name of the communicator if it has one.
-func place(in, comm string) string {
-	if comm == "" {
-		return in
-	}
-	return in + " on " + comm
-}
-
 // visit determines the state of n. Waits that n gave up before the look's own wait began, age ago, do not count: a
 // program that tries again is in other calls by then.
 func (j *Job) visit(ctx context.Context, n *node, age time.Duration) {
@@ -178,12 +170,13 @@ func (j *Job) visit(ctx context.Context, n *node, age time.Duration) {
 		}
 	case slices.ContainsFunc(s.Waits, func(w Waiting) bool { return len(w.For) > 0 }):
 		n.class, n.waits = waiting, s.Waits
-		if in := n.by.comm; slices.ContainsFunc(s.Waits, func(w Waiting) bool { return w.Comm == in && len(w.For) > 0 }) {
-			// its waits on other communicators do not matter
-			n.waits = slices.DeleteFunc(n.waits, func(w Waiting) bool { return w.Comm != in })
+		same := func(w Waiting) bool { return w.Scope == n.by.scope && len(w.For) > 0 }
+		if slices.ContainsFunc(s.Waits, same) {
+			// its waits in other scopes do not matter
+			n.waits = slices.DeleteFunc(n.waits, func(w Waiting) bool { return w.Scope != n.by.scope })
 		}
 	case len(s.Waits) > 0:
-		n.class, n.is = moving, "is in "+place(s.Waits[0].In, s.Waits[0].Comm)+process
+		n.class, n.is = moving, "is in "+place(s.Waits[0].In, s.Waits[0].Scope)+process
 	case len(s.Busy) > 0:
 		n.class, n.busy, n.is = moving, true, "is in a call on "+s.Busy[0]+" that gets on"+process
 	default:

@@ -394,6 +394,6 @@ func (d *Session) publish(wait *waits.Wait) {
 		p.since = d.group.MovedAt(p.peer, p.sends, p.since)
 	}
 	if stalled := wait.Publish(p.String(), p.since, late); stalled != nil {
-		d.c.Abort(transport.Fault{Kind: transport.FaultStalled, Rank: wait.InComm(stalled.Rank), Text: stalled.Error()})
+		d.c.Abort(transport.Fault{Kind: transport.FaultStalled, Rank: wait.Scope.Index(stalled.Rank), Text: stalled.Error()})
 	}
 }

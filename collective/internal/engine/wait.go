@@ -368,7 +368,7 @@ func (w *waiting) WaitsFor() []waits.Lack { return (*Engine)(w).lacking() }
 func (w *Waiter) WaitFault(err error, self int, doing string, lacks []waits.Lack) transport.Fault {
 	var stalled *waits.Stalled
 	if errors.As(err, &stalled) {
-		return transport.Fault{Kind: transport.FaultStalled, Rank: w.Watch.InComm(stalled.Rank), Text: stalled.Error()}
+		return transport.Fault{Kind: transport.FaultStalled, Rank: w.Watch.Scope.Index(stalled.Rank), Text: stalled.Error()}
 	}
 	f := transport.Faultf(transport.FaultOf(err), self, "rank %d gave up in %s: %v", self, w.Watch.Place(doing), err)
 	if !errors.Is(err, context.DeadlineExceeded) || w.Watch == nil {
@@ -377,6 +377,6 @@ func (w *Waiter) WaitFault(err error, self int, doing string, lacks []waits.Lack
 	}
 	w.Watch.Renew(doing, sleepMax, lacks)
 	cause := w.Watch.Why(context.Background())
-	f.Rank, f.Text = w.Watch.InComm(cause.Rank), f.Text+"; it waited: "+cause.Text
+	f.Rank, f.Text = w.Watch.Scope.Index(cause.Rank), f.Text+"; it waited: "+cause.Text
 	return f
 }

@@ -100,13 +100,13 @@ func (s *setup) whyNot(ctx context.Context, err error) *RankError {
 	switch {
 	case err == nil:
 	case errors.As(err, &known) && known.AtFault() >= 0: // the job's number
-		return &RankError{Rank: s.wait.InComm(known.AtFault()), Op: op, Err: err}
+		return &RankError{Rank: s.wait.Scope.Index(known.AtFault()), Op: op, Err: err}
 	case s.wait.Stalled() != nil:
 		stalled := s.wait.Stalled()
-		return &RankError{Rank: s.wait.InComm(stalled.Rank), Op: op, Err: stalled}
+		return &RankError{Rank: s.wait.Scope.Index(stalled.Rank), Op: op, Err: stalled}
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		cause := s.wait.Why(context.WithoutCancel(ctx))
-		return &RankError{Rank: s.wait.InComm(cause.Rank), Op: op, Err: fmt.Errorf("%w; it waited: %s", err, cause.Text)}
+		return &RankError{Rank: s.wait.Scope.Index(cause.Rank), Op: op, Err: fmt.Errorf("%w; it waited: %s", err, cause.Text)}
 	}
 	return nil
 }

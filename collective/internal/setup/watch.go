@@ -26,7 +26,7 @@ func (c *Config) watchFor(w World) (watch *waits.Wait, name string) {
 	if sub, is := w.(*SubWorld); is {
 		ranks = sub.ranks
 		name = cmp.Or(name, sub.Name)
-	} else if n := job.Comms(); name == "" { // counted in any case: the ranks' numbers are the same
+	} else if n := job.NewScope(); name == "" { // counted in any case: the ranks' numbers are the same
 		name = FirstName
 		if n > 1 {
 			name += "#" + strconv.Itoa(n)
