@@ -104,10 +104,8 @@ type Wait struct {
 	number   uint64    // of publications, including those that are over
 	gaveUp   time.Time // time at which this rank gave up the published wait; zero if it has not
 	reported time.Duration
-	told     bool          // the launcher knows of this wait, and not of its end
-	asleep   time.Duration // time in which this rank did not run
-	due      time.Time
-	timer    *time.Timer
+	told     bool // the launcher knows of this wait, and not of its end
+	clock    clock
 	ended    func(error) // set by Bound
 }
 
@@ -201,12 +199,13 @@ func (w *Wait) Renew(in string, waited time.Duration, lacks []Lack) {
 	w.Publish(in, since, lacks)
 }
 
-// begin starts the timer of a publication. The caller holds mu.
+// begin starts the clock of a publication. The caller holds mu.
 func (w *Wait) begin() {
+	w.tellEnd()
 	w.number++
-	w.reported, w.asleep = 0, 0
-	w.stop()
-	w.arm(w.number)
+	w.reported = 0
+	number := w.number
+	w.clock.start(w.Every, w.Limit, func() { w.check(number) })
 }
 
 // tellEnd reports the end of a wait to the launcher if the launcher knows of the wait. The caller holds mu. The report
@@ -215,15 +214,6 @@ func (w *Wait) tellEnd() {
 	if w.told {
 		w.told = false
 		go w.job.Report(job.Wait{})
-	}
-}
-
-// stop stops the timer of a publication. The caller holds mu.
-func (w *Wait) stop() {
-	w.tellEnd()
-	if w.timer != nil {
-		w.timer.Stop()
-		w.timer = nil
 	}
 }
 
@@ -251,7 +241,8 @@ func (w *Wait) Clear() {
 	defer w.mu.Unlock()
 	w.now, w.gaveUp = publication{}, time.Time{}
 	w.number++
-	w.stop()
+	w.tellEnd()
+	w.clock.stop()
 }
 
 // giveUpShown is the time for which a wait that was given up stays in Status: ranks whose time limit ends a little
@@ -266,7 +257,8 @@ func (w *Wait) GiveUp() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.gaveUp = time.Now()
-	w.stop()
+	w.tellEnd()
+	w.clock.stop()
 }
 
 // Pause withdraws the published wait until resume is called, while a wait within it is published elsewhere. The wait
@@ -306,30 +298,6 @@ func (w *Wait) Doing() string {
 	return w.now.in
 }
 
-// maxTick is the longest interval between two ticks of the timer of a wait.
-const maxTick = time.Second
-
-// arm sets the timer of a wait if reports or the stall timeout are enabled. The timer ticks more often than they need:
-// a late tick shows that this rank itself was stopped, or had no core. The caller holds mu.
-func (w *Wait) arm(number uint64) {
-	if w.Every <= 0 && w.Limit <= 0 {
-		return
-	}
-	tick := w.tick()
-	w.due = time.Now().Add(tick)
-	w.timer = time.AfterFunc(tick, func() { w.check(number) })
-}
-
-func (w *Wait) tick() time.Duration {
-	tick := maxTick
-	for _, d := range []time.Duration{w.Every, w.Limit} {
-		if d > 0 {
-			tick = min(tick, d/8)
-		}
-	}
-	return max(tick, time.Millisecond)
-}
-
 // check reports a wait, or ends it, when its time has come.
 func (w *Wait) check(number uint64) {
 	w.mu.Lock()
@@ -337,13 +305,10 @@ func (w *Wait) check(number uint64) {
 		w.mu.Unlock()
 		return
 	}
-	if late := time.Since(w.due); late > w.tick() {
-		w.asleep += late // other ranks are not to blame for time in which this rank did not run
-	}
-	waited := time.Since(w.now.since) - w.asleep
+	waited := w.clock.since(w.now.since)
 	over := w.Limit > 0 && waited >= w.Limit
 	if !over && (w.Every <= 0 || waited-w.reported < w.Every) {
-		w.arm(number)
+		w.clock.arm()
 		w.mu.Unlock()
 		return
 	}
@@ -378,7 +343,7 @@ func (w *Wait) check(number uint64) {
 	w.mu.Lock()
 	w.told = told
 	if w.number == number && w.gaveUp.IsZero() {
-		w.arm(number)
+		w.clock.arm()
 	} else {
 		w.tellEnd()
 	}
