@@ -42,16 +42,11 @@ func deviceReduceArgs[T Number](c *Comm, kind plan.Kind, root int, s *cuda.Strea
 
 // preMultiplied changes the sum of a: every rank multiplies its input by its factor first.
 func preMultiplied[T Number](a *comm.Args, factor T) *comm.Args {
-	a.Scale, a.Factor = true, elementOf(factor)
+	a.ID.Scaled, a.Scale, a.Factor = true, true, elementOf(factor)
 	return a
 }
 
 func devicePreMul[T Number](k *comm.DeviceArgs, factor T) *comm.DeviceArgs {
 	preMultiplied(&k.Args, factor)
 	return k
-}
-
-func barrierArgs(a *comm.Args) *comm.Args {
-	a.Kind, a.Op, a.Root, a.DType = plan.Barrier, kernel.Sum, -1, kernel.Uint8
-	return a
 }

@@ -70,7 +70,7 @@ func Scatter[T Number](ctx context.Context, c *Comm, send, recv []T, root int) e
 
 // Barrier returns when all ranks have called it.
 func Barrier(ctx context.Context, c *Comm) error {
-	return c.inner().Run(ctx, barrierArgs(new(comm.Args)))
+	return c.inner().Run(ctx, new(comm.Args).SetBarrier())
 }
 
 // AllReducePreMul is AllReduce with Sum, where every rank multiplies its input by its own factor first. send is not

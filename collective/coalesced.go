@@ -62,7 +62,7 @@ func checkPieces[T Number](c *Comm, a *comm.Args, send, recv [][]T) *comm.Args {
 		case kernel.OverlapOf(kernel.BytesOf(send[i]), kernel.BytesOf(recv[i])) == kernel.Partial:
 			a.Refuse(c.inner(), "slice %d of send and of recv overlap in part; use the same slice or two separate ones", i)
 		}
-		a.Count += len(recv[i])
+		a.ID.Count += uint64(len(recv[i]))
 	}
 	return a
 }
@@ -102,7 +102,7 @@ func layPieces[T Number](ctx context.Context, c *Comm, a *comm.Args, send, recv 
 	}
 	pieces := c.in.Calls[(c.in.Seq+1)%comm.InFlight].Pieces // memory of an earlier call
 	a.Pieces = slices.Grow(pieces[:0], len(recv))
-	gives := a.Root < 0 || a.Root == c.inner().Rank
+	gives := a.ID.Root < 0 || int(a.ID.Root) == c.inner().Rank
 	for i, end := 0, 0; i < len(recv); i++ {
 		end += len(recv[i]) * a.DType.Size()
 		p := engine.Piece{Out: kernel.BytesOf(recv[i]), End: end}

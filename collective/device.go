@@ -67,7 +67,7 @@ func ScatterDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send,
 // BarrierDevice delays the later work of the stream until the streams of all ranks have reached it: see SyncDevice.
 func BarrierDevice(ctx context.Context, c *Comm, s *cuda.Stream) error {
 	k := deviceArgs(new(comm.DeviceArgs), c, plan.Barrier, -1, s, cuda.Slice[uint8]{}, cuda.Slice[uint8]{})
-	barrierArgs(&k.Args)
+	k.SetBarrier()
 	return c.inner().Devices.Enqueue(ctx, k)
 }
 

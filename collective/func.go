@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective/internal/comm"
+	calls "github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
@@ -25,7 +26,7 @@ func AllReduceFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(i
 }
 
 func allReduceFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) *comm.Args {
-	return funcArgs(comm.InOrder(0), c, send, recv, -1, f, func(o *comm.Rounds) {
+	return funcArgs(comm.InOrder(calls.AllReduceFunc), c, send, recv, -1, f, func(o *comm.Rounds) {
 		copy(recv, send)
 		o.Reduce(kernel.BytesOf(recv))
 		o.Broadcast(kernel.BytesOf(recv))
@@ -42,7 +43,7 @@ func reduceFunc[T any](c *Comm, send, recv []T, f func(into, from []T), root int
 	if c.Rank() != root {
 		recv = send
 	}
-	return funcArgs(comm.InOrder(1), c, send, recv, root, f, func(o *comm.Rounds) {
+	return funcArgs(comm.InOrder(calls.ReduceFunc), c, send, recv, root, f, func(o *comm.Rounds) {
 		acc := slices.Clone(send)
 		o.Reduce(kernel.BytesOf(acc))
 		o.Hand(kernel.BytesOf(acc), root)
@@ -65,9 +66,9 @@ func ExScan[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error
 }
 
 func scanArgs[T Number](c *Comm, send, recv []T, op Op, exclusive bool) *comm.Args {
-	a, t := comm.InOrder(2), dtypeOf[T]()
+	a, t := comm.InOrder(calls.Scan), dtypeOf[T]()
 	if exclusive {
-		a = comm.InOrder(3)
+		a = comm.InOrder(calls.ExScan)
 	}
 	if k := kernel.Op(op); !k.Valid() || !k.Takes(t) || op == Avg {
 		a.Refuse(c.inner(), "no operation %v of %v", op, t)
@@ -95,7 +96,7 @@ func ScanFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into, 
 }
 
 func scanFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) *comm.Args {
-	return funcArgs(comm.InOrder(4), c, send, recv, -1, f, scans(c, send, recv, false))
+	return funcArgs(comm.InOrder(calls.ScanFunc), c, send, recv, -1, f, scans(c, send, recv, false))
 }
 
 // ExScanFunc is ScanFunc without this rank's own part: recv of rank 0 stays as it was.
@@ -104,7 +105,7 @@ func ExScanFunc[T any](ctx context.Context, c *Comm, send, recv []T, f func(into
 }
 
 func exScanFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) *comm.Args {
-	return funcArgs(comm.InOrder(5), c, send, recv, -1, f, scans(c, send, recv, true))
+	return funcArgs(comm.InOrder(calls.ExScanFunc), c, send, recv, -1, f, scans(c, send, recv, true))
 }
 
 // ReduceScatterFunc is ReduceScatter with an operation of the caller: see AllReduceFunc. The elements go to rank 0, and
@@ -115,7 +116,7 @@ func ReduceScatterFunc[T any](ctx context.Context, c *Comm, send, recv []T, f fu
 }
 
 func reduceScatterFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) *comm.Args {
-	a, in, n := comm.InOrder(6), c.inner(), len(recv)
+	a, in, n := comm.InOrder(calls.ReduceScatterFunc), c.inner(), len(recv)
 	if len(send) != n*in.Size {
 		a.Refuse(in, "send has %d elements, want %d parts of %d", len(send), in.Size, n)
 		return a
@@ -136,17 +137,17 @@ func reduceScatterFunc[T any](c *Comm, send, recv []T, f func(into, from []T)) *
 //
 // For the position within a slice as well, or for many numbers at once, see the example of AllReduceFunc.
 func AllReduceMinLoc[T Number](ctx context.Context, c *Comm, v T) (least T, rank int, err error) {
-	return extreme(ctx, c, 7, v, kernel.Min)
+	return extreme(ctx, c, calls.AllReduceMinLoc, v, kernel.Min)
 }
 
 // AllReduceMaxLoc is AllReduceMinLoc for the maximum of v. A NaN is greater than all other values.
 func AllReduceMaxLoc[T Number](ctx context.Context, c *Comm, v T) (greatest T, rank int, err error) {
-	return extreme(ctx, c, 8, v, kernel.Max)
+	return extreme(ctx, c, calls.AllReduceMaxLoc, v, kernel.Max)
 }
 
-func extreme[T Number](ctx context.Context, c *Comm, which int, v T, op kernel.Op) (T, int, error) {
+func extreme[T Number](ctx context.Context, c *Comm, k calls.Kind, v T, op kernel.Op) (T, int, error) {
 	all, t, rank := make([]T, c.inner().Size), dtypeOf[T](), 0
-	a := comm.InOrder(which)
+	a := comm.InOrder(k)
 	if err := c.inner().Run(ctx, a.SetGather(c.inner(), t, kernel.BytesOf([]T{v}), kernel.BytesOf(all))); err != nil {
 		return v, -1, err
 	}

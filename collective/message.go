@@ -89,7 +89,7 @@ func probeFor(ctx context.Context, name string, c *Comm, from, tag int, d time.D
 }
 
 func statusOf(g engine.Got) Status {
-	return Status{Source: g.From, Tag: int(g.Header.Root), Count: int(g.Header.Count)}
+	return Status{Source: g.From, Tag: int(g.ID.Tag), Count: int(g.ID.Count)}
 }
 
 func messageOf[T Number](buf []T, peer, tag int) engine.Message {

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
 	calls "github.com/treerun/treerun/internal/call"
@@ -37,15 +36,12 @@ func (tc typedCall) try(c *Comm) trial {
 
 // text returns the name of the call in errors, without its number.
 func (tc typedCall) text() string {
-	h := calls.Header{Kind: uint8(tc.kind), Op: uint8(tc.op), Count: uint64(tc.count), DType: uint8(tc.dtype),
-		Root: -1}
-	if tc.premul {
-		h.Op = engine.PreMulSum
-	}
+	id := calls.ID{Kind: calls.Kind(tc.kind), Op: kernel.Op(tc.op), Count: uint64(tc.count), DType: tc.dtype, Root: -1,
+		Scaled: tc.premul}
 	if tc.kind.HasRoot() {
-		h.Root = int32(tc.root)
+		id.Root = int32(tc.root)
 	}
-	name, arguments, _ := strings.Cut(engine.Describe(h), " #0")
+	name, arguments, _ := strings.Cut(id.String(), " #0")
 	return name + "|" + arguments
 }
 

@@ -73,7 +73,7 @@ func ScatterInit[T Number](c *Comm, send, recv []T, root int) (*Persistent, erro
 
 // BarrierInit prepares a Barrier.
 func BarrierInit(c *Comm) (*Persistent, error) {
-	return persistent(c, barrierArgs(new(comm.Args)))
+	return persistent(c, new(comm.Args).SetBarrier())
 }
 
 // AllReducePreMulInit prepares an AllReducePreMul.

@@ -47,7 +47,7 @@ func StartScatter[T Number](c *Comm, send, recv []T, root int) (Request, error) 
 
 // StartBarrier begins a Barrier; see Request.
 func StartBarrier(c *Comm) (Request, error) {
-	return c.begun(barrierArgs(new(comm.Args)))
+	return c.begun(new(comm.Args).SetBarrier())
 }
 
 // StartAllReducePreMul begins an AllReducePreMul; see Request.

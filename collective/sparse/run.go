@@ -20,8 +20,8 @@ func (r *reduction) drive(ctx context.Context, x drive.Exchange) error {
 
 // header returns the header of all messages of the call.
 func (r *reduction) header(root int32) calls.Header {
-	return calls.Header{Seq: uint64(r.state.tensor), Count: uint64(r.call.Count), Op: uint8(r.call.Op),
-		DType: uint8(r.call.DType), Root: root}
+	return calls.ID{Seq: uint64(r.state.tensor), Count: uint64(r.call.Count), Op: r.call.Op, DType: r.call.DType,
+		Root: root}.Header()
 }
 
 // moved stores the blocks and bytes that a call has sent and received, and the size of the union.

@@ -5,14 +5,15 @@ import (
 
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
 
 // AllToAllV is that of package collective, of elements of t: an AllToAll of the counts, and then messages from each
-// rank to each. In the header stands t, so that ranks whose elements differ are detected before anything moves.
+// rank to each. Its ID has t, so that ranks whose elements differ are detected before anything moves.
 func (c *Comm) AllToAllV(t kernel.DType, send []byte, sendCounts []int, recv []byte, recvCounts []int) *Args {
-	a := &Args{Kind: plan.AllToAll, flags: engine.Varied, of: t, own: len(send)}
+	a := &Args{ID: call.ID{Kind: call.AllToAll, Varied: true, DType: t}, own: len(send)}
 	out, in := a.layOut(c, "sendCounts", sendCounts), a.layOut(c, "recvCounts", recvCounts)
 	mine, theirs := make([]byte, 0, 8*c.Size), make([]byte, 8*c.Size)
 	size := t.Size()

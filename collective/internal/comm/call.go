@@ -1,28 +1,25 @@
 package comm
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
 // Args is a call that has been checked and not begun.
 type Args struct {
-	Kind    plan.Kind
-	Root    int // -1 where there is none
-	Count   int // elements, of one part where there are parts of equal length
+	ID      call.ID
+	Kind    plan.Kind // that it runs as
 	In, Out []byte
 	kernel.Work
 	Pieces []engine.Piece // in place of in and out
 	Begins []int          // as in engine.Call
-	flags  uint8          // of engine.OnDevice and engine.Varied
-	of     kernel.DType   // unless 0, the header has it in place of DType
-	as     uint8          // unless 0, engine.Exchange and so on: it begins such a call
-	number int            // of its Prepare among calls with the same header, from 0
 	gives  bool           // this rank gives something
 	gets   bool           // this rank gets something
 	own    int            // bytes of the caller's in a call that follow continues
@@ -34,7 +31,7 @@ type Args struct {
 
 // Refuse sets the error of a to an argument error.
 func (a *Args) Refuse(c *Comm, format string, v ...any) {
-	a.Err = c.ArgumentError(a.name(), format, v...)
+	a.Err = c.ArgumentError(a.ID.Name(), format, v...)
 }
 
 // ArgumentError is the ErrArgument of a call with a name.
@@ -46,26 +43,26 @@ func (c *Comm) ArgumentError(call, format string, v ...any) error {
 	return fmt.Errorf("collective: %s on rank %d: %w: %w", call, c.Rank, setup.ErrArgument, fmt.Errorf(format, v...))
 }
 
-// name is the name of the function that makes the call.
-func (a *Args) name() string { return engine.NameOf(uint8(a.Kind)|a.flags, a.as) }
-
-func (a *Args) onDevice() bool { return a.flags&engine.OnDevice != 0 }
-func (a *Args) varies() bool   { return a.flags&engine.Varied != 0 }
-
-// rooted reports whether the root alone has the counts of all ranks.
-func (a *Args) rooted() bool { return a.varies() && a.Kind.HasRoot() }
+// setID completes the ID of a call of the given kind; fields that it has already stay.
+func (a *Args) setID(kind plan.Kind, root, count int, t kernel.DType) {
+	id := &a.ID
+	id.Root, id.Count, id.Op = int32(root), uint64(count), a.Op
+	id.Kind, id.DType = cmp.Or(id.Kind, call.Kind(kind)), cmp.Or(id.DType, t)
+	a.Kind, a.DType = kind, t
+}
 
 // Set sets and checks the fields that all calls with buffers have in common: lengths and places of send and recv must
 // be those that kind requires on this rank, and the operation Op must exist for their elements. The caller sets In and
 // Out; Set ignores a buffer that this rank does not have.
 func (a *Args) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, send, recv kernel.Span) *Args {
-	a.Kind, a.Root, a.Count, a.DType = kind, root, recv.Count, t
+	count := recv.Count
 	switch kind {
 	case plan.Reduce, plan.AllGather, plan.Gather:
-		a.Count = send.Count
+		count = send.Count
 	case plan.AllToAll:
-		a.Count /= c.Size
+		count /= c.Size
 	}
+	a.setID(kind, root, count, t)
 	a.gives, a.gets = c.has(kind, root)
 	var err error
 	if kind.HasParts() {
@@ -77,7 +74,7 @@ func (a *Args) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, send, recv
 		a.Refuse(c, "root %d of %d ranks", root, c.Size)
 	case err != nil:
 		a.Refuse(c, "%v", err)
-	case a.onDevice() && !t.OnDevice():
+	case a.ID.Device && !t.OnDevice():
 		a.Refuse(c, "device calls have no elements of %v", t)
 	case kind == plan.AllGather || kind == plan.Gather:
 		a.parts(c, "recv", recv, "send", send, a.gets)
@@ -86,14 +83,21 @@ func (a *Args) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, send, recv
 	case !a.gives || !a.gets:
 	case send.Count != recv.Count:
 		a.Refuse(c, "send has %d elements, recv %d", send.Count, recv.Count)
-	case kind == plan.AllToAll && recv.Count != a.Count*c.Size:
-		a.Refuse(c, "recv has %d elements, want %d parts of %d", recv.Count, c.Size, a.Count)
+	case kind == plan.AllToAll && recv.Count != count*c.Size:
+		a.Refuse(c, "recv has %d elements, want %d parts of %d", recv.Count, c.Size, count)
 	case send.Overlap(recv) == kernel.Partial:
 		a.Refuse(c, "send and recv overlap in part; use the same slice or two separate ones")
 	}
 	if kind == plan.AllReduce || kind == plan.Reduce || kind == plan.ReduceScatter {
 		a.checkOp(c)
 	}
+	return a
+}
+
+// SetBarrier sets a to a Barrier, which runs as an AllReduce of nothing.
+func (a *Args) SetBarrier() *Args {
+	a.Op = kernel.Sum
+	a.setID(plan.Barrier, -1, 0, kernel.Uint8)
 	return a
 }
 
@@ -105,7 +109,7 @@ func (a *Args) checkOp(c *Comm) {
 		a.Refuse(c, "no such operation: %d", a.Op)
 	case !a.Op.Takes(a.DType):
 		a.Refuse(c, "operation %v is for integers, not for %v", a.Op, a.DType)
-	case a.onDevice() && a.Op > kernel.Avg:
+	case a.ID.Device && a.Op > kernel.Avg:
 		a.Refuse(c, "device calls have no operation %v", a.Op)
 	case a.gets && a.Op == kernel.Avg:
 		a.Divide = c.Size
@@ -125,11 +129,12 @@ func (c *Comm) has(kind plan.Kind, root int) (gives, gets bool) {
 // whole that does not have one part for every rank, or that the part overlaps without being where it belongs.
 func (a *Args) parts(c *Comm, wholeName string, whole kernel.Span, partName string, part kernel.Span, both bool) {
 	begin, count, total := c.Rank*part.Count, part.Count, c.Size*part.Count
-	if a.varies() {
+	if a.ID.Varied {
 		begin, total = a.Begins[c.Rank], a.Begins[c.Size]
-		count, a.Count = a.Begins[c.Rank+1]-begin, total
-		if a.rooted() {
-			a.Count = count
+		count = a.Begins[c.Rank+1] - begin
+		a.ID.Count = uint64(total)
+		if a.ID.CountsAtRoot() {
+			a.ID.Count = uint64(count)
 		}
 	}
 	own := part
@@ -138,7 +143,7 @@ func (a *Args) parts(c *Comm, wholeName string, whole kernel.Span, partName stri
 	case part.Count != count:
 		a.Refuse(c, "%s has %d elements, counts say %d for this rank", partName, part.Count, count)
 	case !both:
-	case whole.Count != total && a.varies():
+	case whole.Count != total && a.ID.Varied:
 		a.Refuse(c, "%s has %d elements, counts say %d for all ranks", wholeName, whole.Count, total)
 	case whole.Count != total:
 		a.Refuse(c, "%s has %d elements, want %d parts of %d", wholeName, whole.Count, c.Size, count)
@@ -164,7 +169,7 @@ func (a *Args) SetHost(c *Comm, kind plan.Kind, root int, t kernel.DType, sends,
 // Vary lays out a with one part of counts[i] elements for every rank i, the same counts on all ranks. It comes before
 // Set.
 func (a *Args) Vary(c *Comm, kind plan.Kind, counts []int) *Args {
-	a.Kind, a.flags = kind, engine.Varied
+	a.ID.Kind, a.ID.Varied = call.Kind(kind), true
 	a.Begins = a.layOut(c, "counts", counts)
 	return a
 }

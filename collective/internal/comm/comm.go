@@ -131,12 +131,12 @@ func (c *Comm) unreceived(failed bool) error {
 	if failed || c.err != nil {
 		return nil
 	}
-	from, to, h, found := c.Engine.Unreceived()
+	from, to, id, found := c.Engine.Unreceived()
 	if !found {
 		return nil
 	}
 	f := transport.Faultf(transport.FaultMismatch, -1, "rank %d has sent %d %s with tag %d, which rank %d "+
-		"has not received", from, h.Count, kernel.DType(h.DType), h.Root, to)
+		"has not received", from, id.Count, id.DType, id.Tag, to)
 	return c.rankError(-1, "Close", setup.ErrorOf(f, nil), "")
 }
 
@@ -146,9 +146,9 @@ func (c *Comm) Begin(a *Args) error {
 	case a.Err != nil:
 		return a.Err
 	case !c.claim.take(unclaimed):
-		return c.busyError(a.name())
+		return c.busyError(a.ID.Name())
 	case c.err != nil:
-		return c.failedBefore(a.name())
+		return c.failedBefore(a.ID.Name())
 	}
 	return nil
 }
@@ -203,27 +203,26 @@ const undefinedAnyhow = "contents of recv, and of send in place, are undefined"
 
 // undefined names the slices of a call under way whose contents are undefined once it has failed.
 func (c *Comm) undefined(seq uint64) string {
-	call := c.callOf(seq)
-	if call == nil || call.Done() {
+	begun := c.callOf(seq)
+	if begun == nil || begun.Done() {
 		return ""
 	}
-	in, out := call.In, call.Out
-	if len(call.Pieces) > 0 {
-		in, out = call.Pieces[0].In, call.Pieces[0].Out
+	in, out := begun.In, begun.Out
+	if len(begun.Pieces) > 0 {
+		in, out = begun.Pieces[0].In, begun.Pieces[0].Out
 	}
-	switch {
-	case len(out) == 0, call.Header.Op == engine.Splits, call.Header.Op == engine.Exchange,
-		call.Header.Op >= engine.Locates: // no slices of the caller's
-		return ""
+	switch k := begun.ID.Kind; {
+	case len(out) == 0, k == call.Split, k == call.Exchange, k == call.AllReduceMinLoc, k == call.AllReduceMaxLoc:
+		return "" // no slices of the caller's
 	case kernel.OverlapOf(in, out) != kernel.Apart:
 		return "contents of send and recv are undefined"
 	}
 	return undefinedRecv
 }
 
-// fail is failDuring in a call of this header.
-func (c *Comm) fail(f transport.Fault, during call.Header) error {
-	return c.failDuring(f, engine.Describe(during), c.undefined(during.Seq))
+// fail is failDuring in a call.
+func (c *Comm) fail(f transport.Fault, during call.ID) error {
+	return c.failDuring(f, during.String(), c.undefined(during.Seq))
 }
 
 // rankError is a failure of c.

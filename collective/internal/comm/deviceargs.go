@@ -2,9 +2,9 @@ package comm
 
 import (
 	"github.com/treerun/treerun/collective/internal/devices"
-	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
@@ -18,7 +18,7 @@ type DeviceArgs struct {
 // Set is Args.Set for a device call, which also checks stream and buffers.
 func (k *DeviceArgs) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, s *cuda.Stream, in,
 	out devices.Buffer) *DeviceArgs {
-	k.flags, k.Kind, k.stream = engine.OnDevice, kind, s
+	k.ID.Kind, k.ID.Device, k.stream = call.Kind(kind), true, s
 	gives, gets := c.has(kind, root)
 	if gives {
 		k.In = in

@@ -8,7 +8,6 @@ import (
 
 	"github.com/treerun/treerun/collective/internal/device"
 	"github.com/treerun/treerun/collective/internal/devices"
-	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/transport"
@@ -63,19 +62,20 @@ func (d *Devices) enqueue(ctx context.Context, k *DeviceArgs) error {
 	if err := d.have(ctx, &k.Args, k.stream.Device()); err != nil {
 		return err
 	}
-	if err := d.room(ctx, k.name(), nil); err != nil {
+	if err := d.room(ctx, k.ID.Name(), nil); err != nil {
 		if ctx.Err() != nil {
 			return c.Cancel(ctx, &k.Args)
 		}
 		return err
 	}
 	c.Seq++
-	call := device.Call{Header: k.Args.header(c.Seq), In: k.In.Addr, Out: k.Out.Addr, Work: k.Work}
-	d.Session.Note(&call.Header)
-	c.Engine.Announce(&call.Header)
-	c.tally.count(rowOf(uint8(k.Kind), 0), c.bytesOf(&k.Args))
-	if err := d.Session.Enter(k.stream, k.Kind, k.Root, &call); err != nil {
-		return d.failed(engine.Describe(call.Header), err)
+	id := k.ID
+	id.Seq = c.Seq
+	d.Session.Note(id)
+	next := device.Call{Header: c.Engine.Announce(id), In: k.In.Addr, Out: k.Out.Addr, Work: k.Work}
+	c.tally.count(rowOf(id.Kind), c.bytesOf(&k.Args))
+	if err := d.Session.Enter(k.stream, k.Kind, int(id.Root), &next); err != nil {
+		return d.failed(id.String(), err)
 	}
 	return nil
 }
@@ -107,13 +107,13 @@ func (d *Devices) openingError(k *Args, err error) error {
 	c := d.c
 	var failed *setup.RankError
 	if errors.As(err, &failed) {
-		failed.Op = fmt.Sprintf("%s on rank %d: %s", k.name(), c.Rank, failed.Op)
+		failed.Op = fmt.Sprintf("%s on rank %d: %s", k.ID.Name(), c.Rank, failed.Op)
 		return failed
 	}
 	if fault, aborted := c.Endpoint.Aborted(); aborted {
-		return c.failDuring(fault, k.name()+": opening the devices", "")
+		return c.failDuring(fault, k.ID.Name()+": opening the devices", "")
 	}
-	return &setup.RankError{Rank: -1, Op: fmt.Sprintf("%s on rank %d: opening the devices", k.name(), c.Rank), Err: err}
+	return &setup.RankError{Rank: -1, Op: fmt.Sprintf("%s on rank %d: opening the devices", k.ID.Name(), c.Rank), Err: err}
 }
 
 // Sync is Comm.SyncDevice of package collective.

@@ -6,13 +6,14 @@ import (
 	"fmt"
 
 	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
 
-// InOrder is the call engine.CallsInOrder[which]: it combines the elements of the ranks in the order of the ranks, by
-// messages, for operations that may not be commutative, and for Scan.
-func InOrder(which int) *Args { return &Args{as: uint8(engine.InOrder + which)} }
+// InOrder is a call of a kind that combines the elements of the ranks in the order of the ranks, by messages, for
+// operations that may not be commutative, and for Scan.
+func InOrder(k call.Kind) *Args { return &Args{ID: call.ID{Kind: k}} }
 
 // SetInOrder sets, and checks, a call InOrder, in which this rank gives count elements of size bytes and has room for
 // recvs, -1 where it gets none; root is -1 where there is none, and id distinguishes operations and types. The ranks
@@ -24,7 +25,7 @@ func (a *Args) SetInOrder(c *Comm, count, recvs, size, root int, id uint64, comb
 	case a.Err != nil:
 	case recvs >= 0 && recvs != count:
 		a.Refuse(c, "send has %d elements, recv %d", count, recvs)
-	case root >= c.Size || root < -1 || root < 0 && a.name() == "ReduceFunc":
+	case root >= c.Size || root < -1 || root < 0 && a.ID.Kind == call.ReduceFunc:
 		a.Refuse(c, "root %d of %d ranks", root, c.Size)
 	case c.Size > 1 && c.Plans.Messages < 0:
 		a.Refuse(c, "it is for %s", c.Plans.NoMessages())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/internal/setup"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
@@ -82,7 +83,7 @@ const (
 // Gather is an AllGather of bytes. Its header contains its purpose, so that a rank that makes another call is detected.
 func (i *Inside) Gather(ctx context.Context, during string, mine, all []byte) error {
 	// Other ranks may still be busy preparing their bytes.
-	a := (&Args{as: engine.Exchange}).SetGather(i.Comm, kernel.Uint8, mine, all)
+	a := (&Args{ID: call.ID{Kind: call.Exchange}}).SetGather(i.Comm, kernel.Uint8, mine, all)
 	err := i.Comm.heldGather(ctx, a, &i.Waiter)
 	if err == nil || i.Comm.err == nil {
 		return err

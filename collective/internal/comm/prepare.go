@@ -7,13 +7,13 @@ import (
 	"github.com/treerun/treerun/internal/call"
 )
 
-// prepared counts the persistent calls of a communicator, those apart whose headers differ.
+// prepared counts the persistent calls of a communicator, those apart whose IDs differ.
 type prepared struct {
 	mu    sync.Mutex
-	alike map[call.Header]int
+	alike map[call.ID]int
 }
 
-// Prepare gives a, which will be called many times, its number among prepared calls with the same header. Ranks that
+// Prepare gives a, which will be called many times, its number among prepared calls with the same ID. Ranks that
 // start two of them in different orders thus make different calls. Barriers have no number: they are interchangeable.
 // Any goroutine may call it.
 func (c *Comm) Prepare(a *Args) {
@@ -24,15 +24,15 @@ func (c *Comm) Prepare(a *Args) {
 	case a.Err != nil || a.Kind == plan.Barrier:
 		return
 	}
-	p, h := &c.prepared, a.header(0)
-	if a.rooted() {
-		h.Count = 0 // each rank has its own
+	p, id := &c.prepared, a.ID
+	if id.CountsAtRoot() {
+		id.Count = 0 // each rank has its own
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.alike == nil {
-		p.alike = map[call.Header]int{}
+		p.alike = map[call.ID]int{}
 	}
-	a.number = p.alike[h]
-	p.alike[h]++
+	a.ID.Number = uint16(p.alike[id] % call.Numbers)
+	p.alike[id]++
 }

@@ -28,8 +28,8 @@ func (r Request) done() bool {
 	if r.isMessage() {
 		return r.message.Done()
 	}
-	call := r.c.callOf(r.seq)
-	return call == nil || call.Done()
+	begun := r.c.callOf(r.seq)
+	return begun == nil || begun.Done()
 }
 
 // doing names r, which is not done, and the slices whose contents are undefined once it has failed.
@@ -38,7 +38,7 @@ func (r Request) doing() (what, undefined string) {
 		p := r.message.Message()
 		return p.String(), undefinedOf(p)
 	}
-	return engine.Describe(r.c.callOf(r.seq).Header), r.c.undefined(r.seq)
+	return r.c.callOf(r.seq).ID.String(), r.c.undefined(r.seq)
 }
 
 // Wait returns when r is done on this rank. A ctx that ends is a failure
@@ -86,11 +86,11 @@ func (r Request) Test() (bool, error) {
 // callOf returns the call with a number, nil when it was done so long ago that
 // its place has been taken by another.
 func (c *Comm) callOf(seq uint64) *engine.Call {
-	call := &c.Calls[seq%InFlight]
-	if call.Header.Seq != seq {
+	begun := &c.Calls[seq%InFlight]
+	if begun.ID.Seq != seq {
 		return nil
 	}
-	return call
+	return begun
 }
 
 // counted corrects the counted bytes of a receive, once it is done: the message may have been shorter.
@@ -126,17 +126,17 @@ func (r Request) resume() (done bool, err error) {
 	if r.isMessage() {
 		c.tally.enter(rowOfMessage(r.message.Message()), 0)
 	} else {
-		h := &c.callOf(r.seq).Header
-		c.tally.enter(rowOf(h.Kind, h.Op), int(h.Count)*c.callOf(r.seq).DType.Size())
+		begun := c.callOf(r.seq)
+		c.tally.enter(rowOf(begun.ID.Kind), int(begun.ID.Count)*begun.DType.Size())
 	}
 	return false, nil
 }
 
 // Wait waits for a call under way, with w. The communicator is claimed.
 func (c *Comm) Wait(ctx context.Context, seq uint64, w *engine.Waiter) error {
-	call := c.callOf(seq)
-	if fault, failed := c.Engine.Wait(ctx, call, w); failed {
-		return c.fail(fault, call.Header)
+	begun := c.callOf(seq)
+	if fault, failed := c.Engine.Wait(ctx, begun, w); failed {
+		return c.fail(fault, begun.ID)
 	}
 	return nil
 }
@@ -180,59 +180,45 @@ func (c *Comm) Go(ctx context.Context, a *Args, w *engine.Waiter) error {
 // the other ranks wait for it.
 func (c *Comm) Cancel(ctx context.Context, a *Args) error {
 	c.Seq++
-	return c.gaveUp(ctx, engine.Describe(a.header(c.Seq)), "")
-}
-
-func (a *Args) header(seq uint64) call.Header {
-	as := a.as
-	switch {
-	case as != 0:
-	case a.Scale:
-		as = engine.PreMulSum
-	default:
-		as = uint8(a.Op)
-	}
-	of := a.of
-	if of == 0 {
-		of = a.DType
-	}
-	return call.Header{Seq: seq, Count: uint64(a.Count), Kind: uint8(a.Kind) | a.flags, Op: as,
-		DType: uint8(of), Root: engine.Numbered(a.Root, a.number)}
+	id := a.ID
+	id.Seq = c.Seq
+	return c.gaveUp(ctx, id.String(), "")
 }
 
 // Enter begins the next call of the communicator, which is claimed.
 func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	bytes := c.bytesOf(a)
-	sort := rowOf(uint8(a.Kind), a.as)
+	sort := rowOf(a.ID.Kind)
 	first := c.tally.enter(sort, bytes)
 	if err := c.MakeRoom(ctx); err != nil {
 		return err
 	}
 	c.Seq++
-	call := &c.Calls[c.Seq%InFlight]
-	call.Header, call.In, call.Out, call.Begins = a.header(c.Seq), a.In, a.Out, a.Begins
-	call.DType, call.Op, call.Divide, call.Scale, call.Factor = a.DType, a.Op, a.Divide, a.Scale, a.Factor
-	call.Rounds = nil
+	next := &c.Calls[c.Seq%InFlight]
+	next.ID, next.In, next.Out, next.Begins = a.ID, a.In, a.Out, a.Begins
+	next.ID.Seq = c.Seq
+	next.DType, next.Op, next.Divide, next.Scale, next.Factor = a.DType, a.Op, a.Divide, a.Scale, a.Factor
+	next.Rounds = nil
 	if a.follow != nil {
-		call.Rounds = a.follow()
+		next.Rounds = a.follow()
 	}
-	call.Pieces = call.Pieces[:0] // their memory stays for a later call
+	next.Pieces = next.Pieces[:0] // their memory stays for a later call
 	if a.Pieces != nil {
-		call.Pieces = a.Pieces
+		next.Pieces = a.Pieces
 	}
 	planned := bytes
-	if a.rooted() {
+	if a.ID.CountsAtRoot() {
 		planned = rootedBytes // ranks have each their own length
 	}
-	pr, served, err := c.Plans.Program(a.Kind, a.Root, planned)
+	pr, served, err := c.Plans.Program(a.Kind, int(a.ID.Root), planned)
 	if err != nil { // the others wait for this rank
-		return c.fail(transport.Fault{Kind: transport.FaultLink, Rank: c.Rank, Text: err.Error()}, call.Header)
+		return c.fail(transport.Fault{Kind: transport.FaultLink, Rank: c.Rank, Text: err.Error()}, next.ID)
 	}
-	call.Chunks, served.Ran = served.Chunks, true
-	if err := pr.Start(call); err != nil {
-		return c.fail(engine.FaultOf(err, c.Rank, engine.Describe(call.Header)), call.Header)
+	next.Chunks, served.Ran = served.Chunks, true
+	if err := pr.Start(next); err != nil {
+		return c.fail(engine.FaultOf(err, c.Rank, next.ID.String()), next.ID)
 	}
-	if a.as != 0 || a.follow != nil {
+	if a.ID.Kind >= call.Exchange || a.follow != nil {
 		bytes = a.own // the others are not the caller's
 	}
 	if first { // while the sent messages are on their way
@@ -248,16 +234,16 @@ const rootedBytes = 1 << 20
 // bytesOf returns how long the message of a call is, that of all parts where it has parts.
 func (c *Comm) bytesOf(a *Args) int {
 	if a.Kind.HasParts() && a.Begins == nil {
-		return a.Count * a.DType.Size() * c.Size
+		return int(a.ID.Count) * a.DType.Size() * c.Size
 	}
-	return a.Count * a.DType.Size()
+	return int(a.ID.Count) * a.DType.Size()
 }
 
 // MakeRoom waits for the call whose place the next one takes.
 func (c *Comm) MakeRoom(ctx context.Context) error {
 	old := &c.Calls[(c.Seq+1)%InFlight]
-	if old.Header.Seq == 0 || old.Done() {
+	if old.ID.Seq == 0 || old.Done() {
 		return nil
 	}
-	return c.Wait(ctx, old.Header.Seq, &c.Waiter)
+	return c.Wait(ctx, old.ID.Seq, &c.Waiter)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/internal/backoff"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/waits"
@@ -26,7 +27,7 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...setup.Option) 
 	mine, gathered := make([]byte, 16), make([]byte, 16*c.Size)
 	binary.LittleEndian.PutUint64(mine, uint64(color))
 	binary.LittleEndian.PutUint64(mine[8:], uint64(key))
-	a := (&Args{as: engine.Splits}).SetGather(c, kernel.Int64, mine, gathered)
+	a := (&Args{ID: call.ID{Kind: call.Split}}).SetGather(c, kernel.Int64, mine, gathered)
 	if err := c.Begin(a); err != nil {
 		return nil, err
 	}
@@ -216,13 +217,9 @@ const (
 // Several communicators that open links at the same time do not interfere.
 func newInnerWorld(c *Comm, what string) *setup.SubWorld {
 	w := setup.NewSubWorld(c.Setup.World, what, numbers.Below(c.Size))
-	var flags uint8
-	if what == openDevices {
-		flags = engine.OnDevice
-	}
+	id := call.ID{Kind: call.Exchange, Device: what == openDevices}
 	w.Gather = func(ctx context.Context, mine, all []byte) error {
-		a := &Args{as: engine.Exchange, flags: flags}
-		return c.heldGather(ctx, a.SetGather(c, kernel.Uint8, mine, all), &c.Waiter)
+		return c.heldGather(ctx, (&Args{ID: id}).SetGather(c, kernel.Uint8, mine, all), &c.Waiter)
 	}
 	return w
 }

@@ -5,8 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/treerun/treerun/collective/internal/engine"
-	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/call"
 )
 
 // tally counts the calls of a communicator by sort. The goroutine that has claimed the communicator counts; any
@@ -28,8 +27,8 @@ type row struct {
 
 // Rows: of kinds by their numbers, calls in order, and others.
 const (
-	rowInOrder = int(plan.AllToAll) + 1
-	rowSplit   = rowInOrder + len(engine.CallsInOrder)
+	rowInOrder = int(call.AllToAll) + 1
+	rowSplit   = rowInOrder + int(call.AllReduceMaxLoc-call.AllReduceFunc) + 1
 	rowSparse  = rowSplit + 1
 	rowSend    = rowSparse + 1
 	rowRecv    = rowSend + 1
@@ -38,25 +37,26 @@ const (
 )
 
 var rowNames = func() (names [rowsEnd]string) {
-	for k := range rowInOrder {
-		names[k] = engine.CallName(plan.Kind(k))
+	for k := call.AllReduce; k <= call.AllReduceMaxLoc; k++ {
+		if row := rowOf(k); row < rowsEnd {
+			names[row] = k.String()
+		}
 	}
-	copy(names[rowInOrder:], engine.CallsInOrder[:])
-	copy(names[rowSplit:], []string{"Split", "Sparse", "Send", "Recv", "Probe"})
+	names[rowSend], names[rowRecv], names[rowProbe] = "Send", "Recv", "Probe"
 	return names
 }()
 
 // rowOf returns the row of a call.
-func rowOf(kind, as uint8) int {
+func rowOf(k call.Kind) int {
 	switch {
-	case as == engine.Splits:
+	case k == call.Split:
 		return rowSplit
-	case as == engine.Exchange:
+	case k == call.Exchange:
 		return rowSparse
-	case as >= engine.InOrder:
-		return rowInOrder + int(as) - engine.InOrder
+	case k.InOrder():
+		return rowInOrder + int(k-call.AllReduceFunc)
 	}
-	return int(kind &^ (engine.OnDevice | engine.Varied))
+	return int(k)
 }
 
 // Of calls of one sort the first, and those of many bytes, are timed. Of the others every sampleEvery-th stands for

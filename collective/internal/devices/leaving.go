@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/backoff"
@@ -52,7 +51,7 @@ func (d *Session) unreceived() {
 		if n := d.received[r] + 1; its.count(true).Load() >= n {
 			h, _ := its.ring(true).get(n)
 			d.c.Abort(transport.Faultf(transport.FaultClosed, d.c.Rank,
-				"rank %d closed its communicator before it had received %s from rank %d", d.c.Rank, engine.Describe(h), r))
+				"rank %d closed its communicator before it had received %v from rank %d", d.c.Rank, h.ID(), r))
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 
 	"github.com/treerun/treerun/collective/internal/device"
-	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
@@ -54,7 +54,7 @@ func (d *Session) compareMessages(i, r int) (same bool) {
 			break // it has still to send it
 		}
 		if own, _ := mine.ring(false).get(n); own != theirs {
-			d.c.Abort(d.c.Setup.Engine.Mismatch(r, theirs, own))
+			d.c.Abort(d.c.Setup.Engine.Mismatch(r, theirs.ID(), own.ID()))
 			return false
 		}
 		upTo.Store(n)
@@ -67,7 +67,7 @@ func (d *Session) enter(m *Message, t kernel.DType, sends bool) pending {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := pending{peer: m.Peer, sends: sends, to: fmt.Sprintf(" from rank %d", m.Peer), lacks: "send it",
-		header: engine.DeviceMessage(t, uint64(m.Count))}
+		header: call.ID{Kind: call.Message, Device: true, DType: t, Count: uint64(m.Count)}.Header()}
 	if m.Peer == d.c.Rank {
 		return p // no other rank takes part in it
 	}

@@ -9,12 +9,12 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective/internal/device"
-	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
 	"github.com/treerun/treerun/cuda/peers"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/topo/gpu"
 	"github.com/treerun/treerun/transport"
 )
@@ -300,7 +300,7 @@ func (d *Session) explain(l *device.Layout) string {
 		return text
 	}
 	for _, kind := range Kinds {
-		text += fmt.Sprintf("%sDevice: %s\n", engine.CallName(kind), d.Plans.Summary(kind))
+		text += fmt.Sprintf("%vDevice: %s\n", call.Kind(kind), d.Plans.Summary(kind))
 	}
 	return text
 }

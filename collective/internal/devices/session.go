@@ -82,7 +82,7 @@ type pending struct {
 }
 
 // String names the call, for users.
-func (p *pending) String() string { return engine.Describe(p.header) + p.to }
+func (p *pending) String() string { return p.header.ID().String() + p.to }
 
 func (d *Session) at(number uint64) *pending { return &d.calls[number%MaxCalls] }
 
@@ -139,7 +139,10 @@ func (d *Session) Room(ctx context.Context, out *Message) (err error) {
 }
 
 // Note writes a call down for the other ranks of the host, before they can learn its number.
-func (d *Session) Note(h *call.Header) { d.block.ring(d.mine).put(h) }
+func (d *Session) Note(id call.ID) {
+	h := id.Header()
+	d.block.ring(d.mine).put(&h)
+}
 
 // Enter puts a call, which was noted, behind the work of its stream. The communicator is claimed, there
 // is room.
@@ -264,7 +267,7 @@ func (d *Session) relayFault(err error, during string) (f transport.Fault, is bo
 	case errors.As(err, &told):
 		return told.Fault, true
 	case errors.As(err, &calls):
-		return c.Setup.Engine.Mismatch(calls.Peer, calls.Theirs, calls.Mine), true
+		return c.Setup.Engine.Mismatch(calls.Peer, calls.Theirs.ID(), calls.Mine.ID()), true
 	case errors.As(err, &link) && errors.Is(err, transport.ErrPeerClosed):
 		return engine.ClosedBy(link.Peer, c.Rank, during), true
 	case errors.As(err, &link):
@@ -333,7 +336,7 @@ func (d *Session) compare() {
 	if p.peer >= 0 {
 		p.header = call.Header{} // a rank that has left may have been in no call
 	}
-	c.Setup.Engine.CheckCall(p.header)
+	c.Setup.Engine.CheckCall(p.header.ID())
 }
 
 // awaits reports whether rank r is known not to have come to p.
@@ -366,7 +369,7 @@ func (d *Session) compareHost() (same bool) {
 		latest := func() uint64 { return d.c.Setup.Endpoint.Status(r).Call.Seq }
 		own, other, differ, next := mine.differs(d.block.ring(i), d.compared[i], upTo, latest)
 		if differ {
-			d.c.Abort(d.c.Setup.Engine.Mismatch(r, other, own))
+			d.c.Abort(d.c.Setup.Engine.Mismatch(r, other.ID(), own.ID()))
 			return false
 		}
 		d.compared[i] = next

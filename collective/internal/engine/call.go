@@ -9,27 +9,28 @@ import (
 // Call is one execution of a Program. It belongs to the Engine from Start until
 // it is done, and may be used again then.
 type Call struct {
-	Header call.Header // travels with every chunk; Count is in elements, of one part where there are parts
-	In     []byte      // input of this rank, nil where its plan never reads it
-	Out    []byte      // output of this rank, nil where its plan never writes it; may be In
-	Pieces []Piece     // unless empty, in place of In and Out: a message in pieces, one after the other
-	Begins []int       // unless nil, parts differ: where each begins, and the last ends, in elements
-	Rounds []Round     // with which it continues, by messages, without those that are done
+	ID     call.ID
+	In     []byte  // input of this rank, nil where its plan never reads it
+	Out    []byte  // output of this rank, nil where its plan never writes it; may be In
+	Pieces []Piece // unless empty, in place of In and Out: a message in pieces, one after the other
+	Begins []int   // unless nil, parts differ: where each begins, and the last ends, in elements
+	Rounds []Round // with which it continues, by messages, without those that are done
 	kernel.Work
 
 	Chunks plan.Chunks // how the message is cut
 
 	program *Program
-	next    *Call // in the order of Start
-	left    int   // tracks of this rank that still have to run
-	wide    bool  // its chunks may be longer than a slot: see wide.go
-	stream  bool  // too large to stay in any cache
-	lendIn  bool  // In is memory that other ranks can read
-	lendOut bool  // Out is
-	mayIn   bool  // In can be lent where any memory can: to other hosts
-	mayOut  bool  // Out can
-	lent    bool  // some was lent
-	inPlace bool  // In is Out or a part of it, or Out a part of In
+	header  call.Header // of ID, which travels with every chunk
+	next    *Call       // in the order of Start
+	left    int         // tracks of this rank that still have to run
+	wide    bool        // its chunks may be longer than a slot: see wide.go
+	stream  bool        // too large to stay in any cache
+	lendIn  bool        // In is memory that other ranks can read
+	lendOut bool        // Out is
+	mayIn   bool        // In can be lent where any memory can: to other hosts
+	mayOut  bool        // Out can
+	lent    bool        // some was lent
+	inPlace bool        // In is Out or a part of it, or Out a part of In
 	done    bool
 
 	under []*Message // of the first of Rounds, once that has begun
@@ -46,8 +47,8 @@ type Piece struct {
 // bytes is the length of a part of the message, on average where parts differ and this rank has the counts of all, or
 // the whole one without parts.
 func (c *Call) bytes() int64 {
-	bytes := int64(c.Header.Count) * int64(c.DType.Size())
-	if c.Begins == nil || rooted(c.Header) && c.program.rank != int(uint16(c.Header.Root)) {
+	bytes := int64(c.ID.Count) * int64(c.DType.Size())
+	if c.Begins == nil || c.ID.CountsAtRoot() && c.program.rank != int(c.ID.Root) {
 		return bytes
 	}
 	ranks := len(c.Begins) - 1

@@ -74,8 +74,8 @@ func fromTrees(t *testing.T, kind plan.Kind, trees []topo.Tree, form plan.Form) 
 
 func sumOf(seq, count int) Call {
 	return Call{
-		Header: call.Header{Seq: uint64(seq), Count: uint64(count), Kind: uint8(plan.AllReduce), Op: uint8(kernel.Sum),
-			DType: uint8(kernel.Int32), Root: -1},
+		ID: call.ID{Seq: uint64(seq), Count: uint64(count), Kind: call.AllReduce, Op: kernel.Sum,
+			DType: kernel.Int32, Root: -1},
 		Work: kernel.Work{DType: kernel.Int32, Op: kernel.Sum},
 	}
 }
@@ -164,7 +164,7 @@ func TestParts(t *testing.T) {
 			scatter := fromTrees(t, plan.ReduceScatter, binomials(n), plan.Split)
 			eachRank(t, []*plan.Plan{gather, scatter}, 2, 1024, func(rank int, programs []*Program, w *Waiter) error {
 				c := sumOf(1, count)
-				c.Header.Kind, c.Header.Op, c.Op = uint8(plan.AllGather), 0, 0
+				c.ID.Kind, c.ID.Op, c.Op = call.AllGather, 0, 0
 				out := make([]byte, 4*n*count)
 				c.In, c.Out = numbers(rank, count), out
 				if fault, failed := programs[0].Run(context.Background(), &c, w); failed {
@@ -178,7 +178,7 @@ func TestParts(t *testing.T) {
 					return fmt.Errorf("%d ranks, parts of %d: AllGather is wrong", n, count)
 				}
 				c = sumOf(2, count)
-				c.Header.Kind = uint8(plan.ReduceScatter)
+				c.ID.Kind = call.ReduceScatter
 				out = make([]byte, 4*count)
 				c.In, c.Out = numbers(rank, n*count), out
 				if fault, failed := programs[1].Run(context.Background(), &c, w); failed {

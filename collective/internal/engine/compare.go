@@ -12,54 +12,52 @@ import (
 
 // Mismatch is the fault of two ranks whose calls of the same number differ: theirs is that of rank
 // peer, mine that of this one. Any goroutine may call it.
-func (e *Engine) Mismatch(peer int, theirs, mine call.Header) transport.Fault {
-	text := fmt.Sprintf("rank %d called %s while rank %d called %s", peer, Describe(theirs), e.rank, Describe(mine))
-	its, n := numberOf(theirs)
-	own, m := numberOf(mine)
+func (e *Engine) Mismatch(peer int, theirs, mine call.ID) transport.Fault {
+	text := fmt.Sprintf("rank %d called %v while rank %d called %v", peer, theirs, e.rank, mine)
+	its, own := theirs, mine
+	its.Number, own.Number = 0, 0
 	switch {
-	case rooted(mine) && sameButChain(theirs, mine) && theirs.Chain == mine.Chain:
+	case mine.CountsAtRoot() && sameButChain(theirs, mine) && theirs.Chain == mine.Chain:
 		root, r, has, counted := e.rank, peer, theirs.Count, mine.Count
-		if e.rank != int(uint16(mine.Root)) {
+		if e.rank != int(mine.Root) {
 			root, r, has, counted = peer, e.rank, mine.Count, theirs.Count
 		}
-		return transport.Faultf(transport.FaultMismatch, -1, "rank %d has a part of %d elements in %s, the counts of rank "+
-			"%d have %d for it", r, has, Describe(mine), root, counted)
-	case n != m && sameButChain(its, own):
-		text = fmt.Sprintf("rank %d called %s as Init %d of those alike, while rank %d called Init %d (a plain call is as "+
-			"Init 1): ranks make and start persistent calls that are alike in the same order", peer, Describe(own), n+1,
-			e.rank, m+1)
+		return transport.Faultf(transport.FaultMismatch, -1, "rank %d has a part of %d elements in %v, the counts of rank "+
+			"%d have %d for it", r, has, mine, root, counted)
+	case theirs.Number != mine.Number && sameButChain(its, own):
+		text = fmt.Sprintf("rank %d called %v as Init %d of those alike, while rank %d called Init %d (a plain call is as "+
+			"Init 1): ranks make and start persistent calls that are alike in the same order", peer, own,
+			theirs.Number+1, e.rank, mine.Number+1)
 	case sameButChain(theirs, mine):
 		by := "by different plans"
-		if mine.Kind&Varied != 0 && mine.Kind != messageKind {
+		if mine.Varied {
 			by = "with different counts or " + by
 		}
-		text = fmt.Sprintf("rank %d and rank %d run %s %s, or have made different calls before it", peer, e.rank,
-			Describe(mine), by)
+		text = fmt.Sprintf("rank %d and rank %d run %v %s, or have made different calls before it", peer, e.rank,
+			mine, by)
 	}
 	return transport.Fault{Kind: transport.FaultMismatch, Rank: e.odd(peer, theirs, mine), Text: text}
 }
 
-// enter notes call c, which begins, completes its header, and publishes it: its Chain is a digest of all calls so far,
-// and of the plans that they run by. A rank that runs the call by another plan than its peer, or has made another call
-// earlier, from which both returned without data from each other, is thus detected at their next chunk.
-func (e *Engine) enter(c *Call) {
-	h, digest := &c.Header, uint64(0)
-	if c.program != nil {
-		digest = c.program.digest
-	}
-	cut := uint64(c.Chunks.Max)<<32 | uint64(c.Chunks.Min)
-	call := uint64(h.Kind) | uint64(h.Op)<<8 | uint64(h.DType)<<16 | uint64(uint32(h.Root))<<32
-	count, begins := h.Count, c.Begins
-	if rooted(*h) {
+// enter records and publishes call id, which begins by the plan of the given digest, and stores its header in h. The
+// Chain of both is a digest of all calls so far, and of the plans that they run by. So a rank that runs the call by
+// another plan than its peer, or has made another call earlier, from which both returned without data from each other,
+// is detected at their next chunk.
+func (e *Engine) enter(id *call.ID, h *call.Header, digest uint64, begins []int) {
+	count := id.Count
+	id.Chain = 0
+	*h = id.Header()
+	if id.CountsAtRoot() {
 		count, begins = 0, nil
 	}
-	e.chained(digest ^ cut*0xC2B2AE3D27D4EB4F ^ count*0x165667B19E3779F9 ^ call*0xD6E8FEB86659FD93)
+	e.chained(digest ^ count*0x165667B19E3779F9 ^ h.Words()[2]*0xD6E8FEB86659FD93)
 	for _, n := range begins {
 		e.chained(uint64(n))
 	}
-	h.Chain = uint8(e.chain >> 32)
+	id.Chain = uint8(e.chain >> 32)
+	h.Chain = id.Chain
 	e.ep.Enter(h)
-	e.history[h.Seq%past] = *h
+	e.history[id.Seq%past] = *id
 }
 
 // chained adds v to the digest of all calls.
@@ -68,7 +66,7 @@ func (e *Engine) chained(v uint64) { e.chain = bits.RotateLeft64((e.chain^v)*0x9
 // differ returns the error of a difference between peer, which is in or sent a chunk of call theirs, and this rank, in
 // call mine: it names the earliest call in which they are known to differ, as later calls differ too. Only the owner of
 // the links calls it.
-func (e *Engine) differ(peer int, theirs, mine call.Header) error {
+func (e *Engine) differ(peer int, theirs, mine call.ID) error {
 	if err := e.firstDifference(peer, sameButChain); err != nil {
 		return err
 	}
@@ -92,7 +90,7 @@ func (e *Engine) differ(peer int, theirs, mine call.Header) error {
 // firstDifference returns the earliest call that rank r is known to have made
 // otherwise than this one, as same has it, nil when there is none among the latest. Any
 // goroutine may call it.
-func (e *Engine) firstDifference(r int, same func(a, b call.Header) bool) error {
+func (e *Engine) firstDifference(r int, same func(a, b call.ID) bool) error {
 	latest := e.ep.Status(e.rank).Call
 	for back := transport.History; back >= 0 && r != e.rank; back-- {
 		theirs, ok := e.ep.CallBefore(r, back)
@@ -100,28 +98,28 @@ func (e *Engine) firstDifference(r int, same func(a, b call.Header) bool) error 
 			continue
 		}
 		mine, ok := e.ep.CallBefore(e.rank, int(latest.Seq-theirs.Seq))
-		if ok && mine.Seq == theirs.Seq && !same(mine, theirs) {
-			return e.Mismatch(r, theirs, mine)
+		if ok && mine.Seq == theirs.Seq && !same(mine.ID(), theirs.ID()) {
+			return e.Mismatch(r, theirs.ID(), mine.ID())
 		}
 	}
 	return nil
 }
 
-// sameButChain reports whether two headers are of one call, regardless of the calls before it.
-func sameButChain(a, b call.Header) bool {
+// sameButChain reports whether two IDs are of one call, regardless of the calls before it.
+func sameButChain(a, b call.ID) bool {
 	b.Chain = a.Chain
 	return sameButCount(a, b)
 }
 
-// sameButCount reports whether two headers are equal, except for the count where each rank has its own.
-func sameButCount(a, b call.Header) bool {
-	if rooted(a) && a.Kind == b.Kind {
+// sameButCount reports whether two IDs are equal, except for the count where each rank has its own.
+func sameButCount(a, b call.ID) bool {
+	if a.CountsAtRoot() && a.Kind == b.Kind {
 		a.Count = b.Count
 	}
 	return a == b
 }
 
-func sameChain(a, b call.Header) bool { return a.Chain == b.Chain }
+func sameChain(a, b call.ID) bool { return a.Chain == b.Chain }
 
 // past is the number of its latest calls that a rank remembers. A rank can be that far ahead of another only while
 // nothing flows back to it.
@@ -129,23 +127,23 @@ const past = 256
 
 // callAt returns this rank's call with number seq, the latest one when that is
 // too long ago or still to come. The owner of the links calls it.
-func (e *Engine) callAt(seq uint64) call.Header {
-	if h := e.history[seq%past]; h.Seq == seq {
-		return h
+func (e *Engine) callAt(seq uint64) call.ID {
+	if id := e.history[seq%past]; id.Seq == seq {
+		return id
 	}
-	return e.ep.Status(e.rank).Call
+	return e.ep.Status(e.rank).Call.ID()
 }
 
 // odd returns the rank to blame for a mismatch between this rank and peer:
 // the one with whose call fewer ranks are known to agree, -1 when that does not
 // decide. A single odd rank can so never make another one look guilty.
-func (e *Engine) odd(peer int, theirs, mine call.Header) int {
+func (e *Engine) odd(peer int, theirs, mine call.ID) int {
 	with, against := 1, 1
 	for r := range e.size {
 		if r == e.rank || r == peer {
 			continue
 		}
-		switch c := e.ep.Status(r).Call; {
+		switch c := e.ep.Status(r).Call.ID(); {
 		case sameButCount(c, mine):
 			with++
 		case sameButCount(c, theirs):
@@ -162,7 +160,7 @@ func (e *Engine) odd(peer int, theirs, mine call.Header) int {
 }
 
 // leftBefore looks for a rank that closed before it entered call mine.
-func (e *Engine) leftBefore(mine call.Header) error {
+func (e *Engine) leftBefore(mine call.ID) error {
 	for r := range e.size {
 		if st := e.ep.Status(r); r != e.rank && st.Closed && st.Call.Seq < mine.Seq {
 			return &LinkError{Peer: r, Err: transport.ErrPeerClosed}
@@ -173,9 +171,9 @@ func (e *Engine) leftBefore(mine call.Header) error {
 
 // compareCalls compares the latest calls and chunks of the other ranks with the call mine. A wait for a rank that made
 // another call, or has left, would never end.
-func (e *Engine) compareCalls(mine call.Header) error {
+func (e *Engine) compareCalls(mine call.ID) error {
 	for r := range e.size {
-		if c := e.ep.Status(r).Call; r != e.rank && c.Seq == mine.Seq && !sameButCount(c, mine) {
+		if c := e.ep.Status(r).Call.ID(); r != e.rank && c.Seq == mine.Seq && !sameButCount(c, mine) {
 			return e.differ(r, c, mine)
 		}
 	}
@@ -187,7 +185,7 @@ func (e *Engine) compareCalls(mine call.Header) error {
 
 // strayChunk looks for a chunk of another call up to mine in any link: its sender took part in a call that this rank
 // did not make, and may have continued since.
-func (e *Engine) strayChunk(mine call.Header) error {
+func (e *Engine) strayChunk(mine call.ID) error {
 	for _, in := range e.inbound {
 		var h call.Header
 		_, ok, err := in.r.TryPeek(&h)
@@ -197,8 +195,8 @@ func (e *Engine) strayChunk(mine call.Header) error {
 		if err != nil {
 			return OnLink(err, "receiving from", in.src)
 		}
-		if own := e.callAt(h.Seq); ok && h.Seq <= mine.Seq && !sameButChain(h, own) {
-			return e.Mismatch(in.src, h, own)
+		if own := e.callAt(h.Seq); ok && h.Seq <= mine.Seq && !sameButChain(h.ID(), own) {
+			return e.Mismatch(in.src, h.ID(), own)
 		}
 	}
 	return nil
@@ -208,10 +206,10 @@ func (e *Engine) strayChunk(mine call.Header) error {
 // the calls from which every rank returns without data from the others, such as Broadcasts from different roots, or a
 // GatherV to which a rank gives nothing by its own counts. Any goroutine may call it, now and then.
 func (e *Engine) Check() {
-	for _, same := range []func(a, b call.Header) bool{sameButChain, sameChain} {
+	for _, same := range []func(a, b call.ID) bool{sameButChain, sameChain} {
 		for r := range e.size {
 			if err := e.firstDifference(r, same); err != nil {
-				e.ep.Abort(FaultOf(err, e.rank, Describe(e.ep.Status(e.rank).Call)))
+				e.ep.Abort(FaultOf(err, e.rank, e.ep.Status(e.rank).Call.ID().String()))
 				return
 			}
 		}
@@ -222,7 +220,7 @@ func (e *Engine) Check() {
 // latest call too, but not longer than within, and compares. It returns the
 // fault of the Endpoint. The owner of the links calls it.
 func (e *Engine) Settle(within time.Duration) (transport.Fault, bool) {
-	mine := e.ep.Status(e.rank).Call
+	mine := e.ep.Status(e.rank).Call.ID()
 	e.ep.FlushStatus()
 	pause := 50 * time.Microsecond
 	start, compare := time.Now(), time.Duration(0)
@@ -238,7 +236,7 @@ func (e *Engine) Settle(within time.Duration) (transport.Fault, bool) {
 				err = e.unanswered(mine)
 			}
 			if err != nil {
-				e.ep.Abort(FaultOf(err, e.rank, Describe(mine)))
+				e.ep.Abort(FaultOf(err, e.rank, mine.String()))
 				return e.ep.Aborted()
 			}
 			if last {
@@ -251,7 +249,7 @@ func (e *Engine) Settle(within time.Duration) (transport.Fault, bool) {
 }
 
 // behind reports whether a rank of known status has still to enter call mine.
-func (e *Engine) behind(mine call.Header) bool {
+func (e *Engine) behind(mine call.ID) bool {
 	for r := range e.size {
 		if st := e.ep.Status(r); r != e.rank && !st.Closed && !st.Unknown && st.Call.Seq < mine.Seq {
 			return true
@@ -262,16 +260,16 @@ func (e *Engine) behind(mine call.Header) bool {
 
 // unanswered looks for a call after mine, which this rank, about to close, will not make: one that
 // another rank has entered, or of which a chunk has come. The fault is its own.
-func (e *Engine) unanswered(mine call.Header) error {
+func (e *Engine) unanswered(mine call.ID) error {
 	for r := range e.size {
 		if st := e.ep.Status(r); r != e.rank && st.Call.Seq > mine.Seq {
-			return ClosedBy(e.rank, r, Describe(st.Call))
+			return ClosedBy(e.rank, r, st.Call.ID().String())
 		}
 	}
 	for _, in := range e.inbound {
 		var h call.Header
 		if _, ok, _ := in.r.TryPeek(&h); ok && h.Seq > mine.Seq {
-			return ClosedBy(e.rank, in.src, Describe(h))
+			return ClosedBy(e.rank, in.src, h.ID().String())
 		}
 	}
 	return nil

@@ -40,8 +40,8 @@ func runPlan(t *testing.T, p *plan.Plan, slots, slotBytes, count int, in func(ra
 		out[r] = make([]byte, 4*count)
 		for seq := uint64(1); seq <= 2; seq++ {
 			c := &Call{
-				Header: call.Header{Seq: seq, Count: uint64(count), Kind: uint8(p.Kind), Op: uint8(kernel.Sum),
-					DType: uint8(kernel.Int32), Root: int32(p.Root)},
+				ID: call.ID{Seq: seq, Count: uint64(count), Kind: call.Kind(p.Kind), Op: kernel.Sum,
+					DType: kernel.Int32, Root: int32(p.Root)},
 				In: in(r), Out: out[r], Work: kernel.Work{DType: kernel.Int32, Op: kernel.Sum},
 			}
 			faults[r], _ = programs[0].Run(context.Background(), c, w)
@@ -103,7 +103,7 @@ func TestRunMatchesOracle(t *testing.T) {
 // Endpoint.
 func (pr *Program) Run(ctx context.Context, c *Call, w *Waiter) (transport.Fault, bool) {
 	if err := pr.Start(c); err != nil {
-		return pr.failWait(err, Describe(c.Header), w)
+		return pr.failWait(err, c.ID.String(), w)
 	}
 	return pr.Wait(ctx, c, w)
 }

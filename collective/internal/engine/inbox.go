@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/internal/call"
-	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -32,7 +31,7 @@ type inbox struct {
 
 // arrival is a message of which something has come, or comes now.
 type arrival struct {
-	header  call.Header
+	id      call.ID
 	receive *Message // nil before it was posted
 	buf     []byte   // bytes that came before it was posted, and the target of the next chunk
 }
@@ -45,21 +44,21 @@ func (b *inbox) post(p *Message) error {
 		return nil
 	}
 	a := b.unexpected[i]
-	if p.match(b.peer, a.header); !p.fits(a.header) {
-		return b.mismatch(a.header, p)
+	if p.match(b.peer, a.id); !p.fits(a.id) {
+		return b.mismatch(a.id, p)
 	}
 	b.unexpected = slices.Delete(b.unexpected, i, i+1)
-	b.held -= sizeOf(&a.header) + keptEach
+	b.held -= a.id.Bytes() + keptEach
 	a.receive = p
 	p.moved = copy(p.Buf, a.buf)
 	p.done = a != b.arriving
 	return nil
 }
 
-// mismatch returns the fault of a message under header h that does not fit its Receive.
-func (b *inbox) mismatch(h call.Header, p *Message) error {
+// mismatch returns the fault of message id, which does not fit its Receive.
+func (b *inbox) mismatch(id call.ID, p *Message) error {
 	return transport.Faultf(transport.FaultMismatch, -1, "rank %d sent %d %s with tag %d while rank %d called %s", b.peer,
-		h.Count, kernel.DType(h.DType), h.Root, b.self, p)
+		id.Count, id.DType, id.Tag, b.self, p)
 }
 
 // open reports whether a receive, or a probe, waits for more to come.
@@ -68,22 +67,22 @@ func (b *inbox) open() bool {
 		b.probe != nil && b.find(b.probe.Tag) < 0
 }
 
-// place returns where the next chunk belongs, of n bytes under header h. Memory of messages without a receive grows
-// with the received bytes, not with the length in a header.
-func (b *inbox) place(h call.Header, n int) ([]byte, error) {
+// place returns where the next chunk belongs, of n bytes of message id. Memory of messages without a receive grows
+// with the received bytes, not with the length in an ID.
+func (b *inbox) place(id call.ID, n int) ([]byte, error) {
 	if b.bringing {
 		return b.target, nil
 	}
 	a := b.arriving
 	if a == nil {
-		a = b.match(h)
+		a = b.match(id)
 	}
 	p := a.receive
 	switch {
-	case p != nil && !p.fits(h):
-		return nil, b.mismatch(h, p)
-	case h != a.header:
-		return nil, fmt.Errorf("rank %d sent a part of %s within %s", b.peer, Describe(h), Describe(a.header))
+	case p != nil && !p.fits(id):
+		return nil, b.mismatch(id, p)
+	case id != a.id:
+		return nil, fmt.Errorf("rank %d sent a part of %s within %s", b.peer, id, a.id)
 	case uint64(n) > a.left():
 		return nil, fmt.Errorf("rank %d sent %d bytes more than its message has", b.peer, uint64(n)-a.left())
 	case p != nil:
@@ -96,9 +95,9 @@ func (b *inbox) place(h call.Header, n int) ([]byte, error) {
 	return b.target, nil
 }
 
-// match returns the message that begins with header h.
-func (b *inbox) match(h call.Header) *arrival {
-	if i := slices.IndexFunc(b.posted, func(p *Message) bool { return tagged(h.Root, p.Tag) }); i >= 0 {
+// match returns message id, of which the first chunk has come.
+func (b *inbox) match(id call.ID) *arrival {
+	if i := slices.IndexFunc(b.posted, func(p *Message) bool { return tagged(id.Tag, p.Tag) }); i >= 0 {
 		p := b.posted[i]
 		b.posted = slices.Delete(b.posted, i, i+1)
 		for r := 0; p.Peer == AnySource && r < len(b.all); r++ {
@@ -107,20 +106,20 @@ func (b *inbox) match(h call.Header) *arrival {
 				o.posted = slices.Delete(o.posted, i, i+1)
 			}
 		}
-		p.match(b.peer, h)
-		b.direct = arrival{header: h, receive: p}
+		p.match(b.peer, id)
+		b.direct = arrival{id: id, receive: p}
 		b.arriving = &b.direct
 	} else {
-		b.arriving = &arrival{header: h}
+		b.arriving = &arrival{id: id}
 		b.unexpected = append(b.unexpected, b.arriving)
-		b.held += sizeOf(&h) + keptEach
+		b.held += id.Bytes() + keptEach
 	}
 	return b.arriving
 }
 
 // left returns how many bytes of a have not come.
 func (a *arrival) left() uint64 {
-	bytes := sizeOf(&a.header)
+	bytes := a.id.Bytes()
 	if a.receive != nil {
 		return bytes - uint64(a.receive.moved)
 	}

@@ -73,7 +73,7 @@ func (e *Engine) sentKept(p *Message) {
 // undelivered drops the messages that were kept for a rank that has closed, and notes the first of them.
 func (e *Engine) undelivered(p *Message) {
 	if e.messages.lost == nil {
-		e.messages.lost = &Got{From: p.Peer, Header: p.header()}
+		e.messages.lost = &Got{From: p.Peer, ID: p.id()}
 	}
 	for len(p.behind) > 0 {
 		e.sentKept(p)
@@ -149,15 +149,15 @@ func (e *Engine) takeIn() (took bool, err error) {
 
 // takes reports whether a message is taken in that this rank does not receive yet: one of up to eagerBytes, or a larger
 // one while a Send of this rank waits, in memory that is bounded unless this rank closes.
-func (e *Engine) takes(h *call.Header) bool {
+func (e *Engine) takes(id call.ID) bool {
 	m, most := &e.messages, uint64(eagerBytes)
 	for p := m.first; p != nil; p = p.next {
 		if p.send && !p.Done() {
 			most = keptBytes
 		}
 	}
-	held := sizeOf(h)
-	if h.Count > most || held > most {
+	held := id.Bytes()
+	if id.Count > most || held > most {
 		return m.closing
 	}
 	for r := range m.inbox {
@@ -165,6 +165,3 @@ func (e *Engine) takes(h *call.Header) bool {
 	}
 	return held <= keptBytes || m.closing
 }
-
-// sizeOf returns the length in bytes of the message under a header.
-func sizeOf(h *call.Header) uint64 { return h.Count * uint64(kernel.DType(h.DType).Size()) }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
@@ -36,13 +37,13 @@ const sharedOversubscribedFrom = 128 << 10
 // to a slot once: with four ranks on two cores an AllToAll of parts of 64 KiB
 // takes 31 us and 108 through slots, of 16 KiB 20 and 21, of 4 KiB 15 and 9;
 // Broadcast, AllGather and Gather gain nothing.
-func (e *Engine) lendsOwn(kind uint8, bytes int64) bool {
+func (e *Engine) lendsOwn(kind call.Kind, bytes int64) bool {
 	switch {
 	case bytes < e.lendFrom:
 		return false
 	case e.oversubscribed:
-		one := kind == messageKind || plan.Kind(kind) == plan.AllToAll || plan.Kind(kind&^Varied) == plan.Scatter
-		return one && bytes >= 32<<10
+		toOne := kind == call.Message || kind == call.AllToAll || kind == call.Scatter
+		return toOne && bytes >= 32<<10
 	}
 	return true
 }
@@ -56,7 +57,7 @@ func (e *Engine) prepareLending(c *Call) {
 		return
 	}
 	c.mayIn, c.mayOut = !c.Scale && len(c.In) > 0, c.Divide < 2 && len(c.Out) > 0
-	shared := !e.oversubscribed || bytes >= sharedOversubscribedFrom || plan.Kind(c.Header.Kind) != plan.Broadcast
+	shared := !e.oversubscribed || bytes >= sharedOversubscribedFrom || c.ID.Kind != call.Broadcast
 	c.lendIn = c.mayIn && (c.wide || shared && e.ep.Shared(c.In))
 	c.lendOut = c.mayOut && (c.wide || shared && e.ep.Shared(c.Out))
 }
@@ -69,7 +70,7 @@ func (c *Call) lends(s *step) bool {
 	if s.Dst == plan.None && s.IsBuffer() {
 		switch s.args[0].Buf {
 		case plan.In:
-			again := c.Op != 0 && (len(s.outs) > 1 || !s.recvOnly) || plan.Kind(c.Header.Kind) == plan.AllToAll
+			again := c.Op != 0 && (len(s.outs) > 1 || !s.recvOnly) || c.ID.Kind == call.AllToAll
 			return (c.lendIn || c.mayIn && s.zeroCopy) && !(c.inPlace && again)
 		case plan.Out:
 			return c.lendOut || c.mayOut && s.zeroCopy
@@ -112,8 +113,8 @@ func (t *track) returned() bool {
 // work than to wait for the receivers. A rank that receives as well has its own copying to do: of two that exchange 256
 // KiB each takes 13 us, 20 if they help each other.
 func (e *Engine) helps(c *Call) bool {
-	switch plan.Kind(c.Header.Kind &^ Varied) {
-	case plan.Broadcast, plan.Gather, plan.Scatter:
+	switch c.ID.Kind {
+	case call.Broadcast, call.Gather, call.Scatter:
 		return !e.oversubscribed
 	}
 	return false

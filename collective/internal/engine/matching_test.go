@@ -18,7 +18,7 @@ import (
 type matcher interface {
 	post(*Message) error
 	open() bool
-	place(call.Header, int) ([]byte, error)
+	place(call.ID, int) ([]byte, error)
 	arrived()
 }
 
@@ -83,9 +83,9 @@ func (s *scenario) chunk(c chunkOf) []byte {
 	return []byte{first, first + 1}
 }
 
-func (s *scenario) header(i int) call.Header {
+func (s *scenario) id(i int) call.ID {
 	m := s.messages[i]
-	return call.Header{Kind: messageKind, Count: uint64(2 * m.chunks), DType: uint8(kernel.Uint8), Root: m.tag}
+	return call.ID{Kind: call.Message, Count: uint64(2 * m.chunks), DType: kernel.Uint8, Tag: m.tag}
 }
 
 // wanted is the oracle: the message that receive i must get, -1 for none. The receives take, in
@@ -161,7 +161,7 @@ func (w *twoRanks) post() error {
 func (w *twoRanks) poll() error {
 	c := w.link[0]
 	chunk := w.chunk(c)
-	target, err := w.box.place(w.header(c.message), len(chunk))
+	target, err := w.box.place(w.id(c.message), len(chunk))
 	if err != nil {
 		return err
 	}
@@ -226,10 +226,10 @@ func (w *twoRanks) key() string {
 	in := w.real
 	b = append(b, 0xff, flags(in.bringing, in.arriving == &in.direct), byte(len(in.posted)), byte(len(in.unexpected)))
 	for _, a := range in.unexpected {
-		b = append(append(b, byte(a.header.Root), flags(a == in.arriving), byte(len(a.buf))), a.buf[:cap(a.buf)]...)
+		b = append(append(b, byte(a.id.Tag), flags(a == in.arriving), byte(len(a.buf))), a.buf[:cap(a.buf)]...)
 	}
 	if in.arriving != nil && in.arriving.receive != nil { // it may have become that of an unexpected message
-		b = append(append(b, byte(in.arriving.header.Root), byte(len(in.arriving.buf))), in.target...)
+		b = append(append(b, byte(in.arriving.id.Tag), byte(len(in.arriving.buf))), in.target...)
 	}
 	return string(b)
 }

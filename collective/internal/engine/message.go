@@ -10,9 +10,6 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// messageKind stands in the Kind of the headers of messages between two ranks.
-const messageKind = 255
-
 // Message is one message between this rank and another, or itself: a Send or a Receive. It
 // belongs to the Engine from Start until it is done.
 type Message struct {
@@ -29,11 +26,11 @@ type Message struct {
 
 	send   bool
 	probe  bool
-	found  call.Header // by a probe
-	moved  int         // bytes
-	lends  bool        // a Send whose memory its peer reads where it lies
-	kept   bool        // a Send whose memory is the engine's, not the caller's
-	behind []held      // those that follow a Send that is kept, oldest first
+	found  call.ID // by a probe
+	moved  int     // bytes
+	lends  bool    // a Send whose memory its peer reads where it lies
+	kept   bool    // a Send whose memory is the engine's, not the caller's
+	behind []held  // those that follow a Send that is kept, oldest first
 	done   bool
 	had    int // bytes of Buf, once it is done
 	next   *Message
@@ -42,12 +39,12 @@ type Message struct {
 // Got is the result of a Receive, with the rank that sent it.
 type Got struct {
 	From    int
-	Header  call.Header
+	ID      call.ID
 	Counted int // its bytes, for callers that count them
 }
 
 // Bytes returns the length of the received message.
-func (g *Got) Bytes() int { return int(sizeOf(&g.Header)) }
+func (g *Got) Bytes() int { return int(g.ID.Bytes()) }
 
 // Done reports whether the message was sent, or received, as a whole; of one that is sent later only a copy is left.
 func (p *Message) Done() bool { return p.done || p.kept }
@@ -74,33 +71,32 @@ func (p *Message) String() string {
 // Bytes returns how many bytes p has moved, once it is done.
 func (p *Message) Bytes() int { return p.had }
 
-// match makes p a Receive of the message under header h from a peer, which may be shorter than p's buffer where that is
+// match makes p a Receive of message id from a peer, which may be shorter than p's buffer where that is
 // allowed.
-func (p *Message) match(peer int, h call.Header) {
-	p.Peer, p.Tag = peer, h.Root
-	if p.Fewer && (h.DType == uint8(p.DType) || h.Count == 0) && h.Count < p.header().Count {
-		p.Buf = p.Buf[:int(h.Count)*p.DType.Size()]
+func (p *Message) match(peer int, id call.ID) {
+	p.Peer, p.Tag = peer, id.Tag
+	if p.Fewer && (id.DType == p.DType || id.Count == 0) && id.Count < p.id().Count {
+		p.Buf = p.Buf[:int(id.Count)*p.DType.Size()]
 	}
 	if p.Got != nil {
-		p.Got.From, p.Got.Header = peer, h
+		p.Got.From, p.Got.ID = peer, id
 	}
 }
 
-// fits reports whether h is the header of a message that p can receive. Nothing is of every type.
-func (p *Message) fits(h call.Header) bool {
-	own := p.header()
-	if h.Count == 0 {
-		own.DType = h.DType
+// fits reports whether p can receive message id. Nothing is of every type.
+func (p *Message) fits(id call.ID) bool {
+	own := p.id()
+	if id.Count == 0 {
+		own.DType = id.DType
 	}
-	return own == h
+	return own == id
 }
 
 // Receives reports whether p is a Receive.
 func (p *Message) Receives() bool { return !p.send }
 
-func (p *Message) header() call.Header {
-	count := len(p.Buf) / p.DType.Size()
-	return call.Header{Kind: messageKind, Count: uint64(count), DType: uint8(p.DType), Root: p.Tag}
+func (p *Message) id() call.ID {
+	return call.ID{Kind: call.Message, Count: uint64(len(p.Buf) / p.DType.Size()), DType: p.DType, Tag: p.Tag}
 }
 
 // messages is the state, on one rank, of messages from rank to rank. Those to one peer are sent in the order of Start.
@@ -191,7 +187,7 @@ func (e *Engine) startMessage(p *Message, send bool) error {
 func (e *Engine) beginMessage(p *Message, send bool) error {
 	p.send, p.probe, p.moved, p.done, p.had, p.next = send, false, 0, false, 0, nil
 	p.kept, p.behind = false, nil
-	p.lends = send && !p.eager() && e.reach[p.Peer] && e.lendsOwn(messageKind, int64(len(p.Buf)))
+	p.lends = send && !p.eager() && e.reach[p.Peer] && e.lendsOwn(call.Message, int64(len(p.Buf)))
 	if err := e.openFor(p, send); err != nil {
 		return err
 	}
@@ -201,7 +197,7 @@ func (e *Engine) beginMessage(p *Message, send bool) error {
 		}
 	} else if p.Peer == e.rank {
 		box := &e.messages.inbox[p.Peer]
-		target, err := box.place(p.header(), len(p.Buf))
+		target, err := box.place(p.id(), len(p.Buf))
 		if err != nil {
 			return err
 		}
@@ -301,7 +297,7 @@ func (e *Engine) moveOut(p *Message) error {
 		return nil
 	}
 	link, slot, h := e.messages.out[p.Peer], e.slotBytes, &e.messages.head
-	if *h = p.header(); p.lends {
+	if *h = p.id().Header(); p.lends {
 		return e.lendOut(p, link)
 	}
 	for !p.done {
@@ -321,7 +317,7 @@ func (e *Engine) moveOut(p *Message) error {
 		p.moved += n
 		if p.done = p.moved == len(p.Buf); p.done && p.kept {
 			e.sentKept(p)
-			*h = p.header() // of the one that was kept behind it
+			*h = p.id().Header() // of the one that was kept behind it
 		}
 	}
 	return nil
@@ -385,13 +381,14 @@ func (e *Engine) receive(peer int) error {
 		if err != nil || !ok {
 			return OnLink(err, "receiving from", peer)
 		}
-		if !b.open() && b.arriving == nil && !e.takes(h) {
+		id := h.ID()
+		if !b.open() && b.arriving == nil && !e.takes(id) {
 			return nil
 		}
 		if n > max(lentBytes, e.slotBytes) {
 			return fmt.Errorf("rank %d sent %d bytes at once", peer, n)
 		}
-		target, err := b.place(*h, n)
+		target, err := b.place(id, n)
 		if err != nil {
 			return err
 		}

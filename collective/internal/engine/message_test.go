@@ -184,18 +184,18 @@ func TestWaitMessageSeesFault(t *testing.T) {
 func TestInboxRefusesMore(t *testing.T) {
 	for _, posted := range []bool{false, true} {
 		p := message(1, 7, 4, make([]byte, 16))
-		h := p.header()
+		id := p.id()
 		b := inbox{peer: 1}
 		if posted {
 			if err := b.post(p); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := b.place(h, 12); err != nil {
+		if _, err := b.place(id, 12); err != nil {
 			t.Fatal(err)
 		}
 		b.arrived()
-		if _, err := b.place(h, 8); err == nil || !strings.Contains(err.Error(), "rank 1 sent 4 bytes more") {
+		if _, err := b.place(id, 8); err == nil || !strings.Contains(err.Error(), "rank 1 sent 4 bytes more") {
 			t.Errorf("posted %v: 20 bytes of a message of 16: %v", posted, err)
 		}
 	}

@@ -13,8 +13,8 @@ type movedTarget struct {
 	latest []byte
 }
 
-func (m *movedTarget) place(h call.Header, n int) ([]byte, error) {
-	_, err := m.inbox.place(h, n)
+func (m *movedTarget) place(id call.ID, n int) ([]byte, error) {
+	_, err := m.inbox.place(id, n)
 	m.latest = make([]byte, n)
 	return m.latest, err
 }
@@ -27,12 +27,12 @@ func (m *movedTarget) arrived() {
 // followedReceive is an inbox whose target becomes the receive's buffer once that is posted.
 type followedReceive struct{ inbox }
 
-func (m *followedReceive) place(h call.Header, n int) ([]byte, error) {
+func (m *followedReceive) place(id call.ID, n int) ([]byte, error) {
 	if m.bringing && m.arriving.receive != nil {
 		p := m.arriving.receive
 		m.target = p.Buf[p.moved : p.moved+n]
 	}
-	return m.inbox.place(h, n)
+	return m.inbox.place(id, n)
 }
 
 // latestFirst is an inbox that gives a message to the receive that was posted last.

@@ -1,8 +1,6 @@
 package engine
 
-import (
-	"github.com/treerun/treerun/collective/plan"
-)
+import "github.com/treerun/treerun/collective/plan"
 
 // placeFrom is the size of a chunk, in bytes, from which it is received where it
 // belongs, if the link can do so.

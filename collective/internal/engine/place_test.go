@@ -47,8 +47,8 @@ func TestInPlaceManyTimes(t *testing.T) {
 				want := uint32(1)
 				for seq := uint64(1); seq <= calls; seq++ {
 					c := &Call{
-						Header: call.Header{Seq: seq, Count: count, Kind: uint8(p.Kind), Op: uint8(kernel.Sum),
-							DType: uint8(kernel.Int32), Root: -1},
+						ID: call.ID{Seq: seq, Count: count, Kind: call.Kind(p.Kind), Op: kernel.Sum,
+							DType: kernel.Int32, Root: -1},
 						In: buf, Out: buf, Work: kernel.Work{DType: kernel.Int32, Op: kernel.Sum},
 					}
 					if fault, aborted := programs[0].Run(context.Background(), c, w); aborted {

@@ -21,7 +21,7 @@ const (
 )
 
 // Found is the message that a Probe has found.
-func (p *Message) Found() Got { return Got{From: p.Peer, Header: p.found} }
+func (p *Message) Found() Got { return Got{From: p.Peer, ID: p.found} }
 
 // Look makes p a Probe: it looks for the oldest message from its Peer with its Tag that no Receive has been posted for,
 // and reports whether there is one. Messages that come meanwhile wait for their Receives as far as necessary.
@@ -121,7 +121,7 @@ func (e *Engine) probeOf(p *Message, peer int) error {
 		box.probe = nil
 	}
 	if i := box.find(p.Tag); i >= 0 {
-		p.Peer, p.found, p.done = peer, box.unexpected[i].header, true
+		p.Peer, p.found, p.done = peer, box.unexpected[i].id, true
 		e.steps++
 		return nil
 	}
@@ -130,9 +130,9 @@ func (e *Engine) probeOf(p *Message, peer int) error {
 
 // Unreceived returns a message that has come from a rank and that no Receive has taken, or that this rank has kept for
 // one that has closed. It is for a rank that closes, and looks only where something may have come.
-func (e *Engine) Unreceived() (from, to int, h call.Header, found bool) {
+func (e *Engine) Unreceived() (from, to int, id call.ID, found bool) {
 	if m := e.messages.lost; m != nil {
-		return e.rank, m.From, m.Header, true
+		return e.rank, m.From, m.ID, true
 	}
 	for r := range e.size {
 		st := e.ep.Status(r)
@@ -145,16 +145,19 @@ func (e *Engine) Unreceived() (from, to int, h call.Header, found bool) {
 		}
 		box := &e.messages.inbox[r]
 		if i := box.find(AnyTag); i >= 0 {
-			return r, e.rank, box.unexpected[i].header, true
+			return r, e.rank, box.unexpected[i].id, true
 		}
 		if r == e.rank {
 			continue
 		}
-		if _, ok, err := e.head(r, e.messages.in[r], &h); ok && err == nil && h.Kind == messageKind && h.Root >= 0 {
-			return r, e.rank, h, true
+		h := &e.messages.head
+		if _, ok, err := e.head(r, e.messages.in[r], h); ok && err == nil {
+			if id = h.ID(); id.Kind == call.Message && id.Tag >= 0 {
+				return r, e.rank, id, true
+			}
 		}
 	}
-	return 0, 0, h, false
+	return 0, 0, id, false
 }
 
 // wanted describes, for users, the message that a Probe looks for.
@@ -172,7 +175,7 @@ func (p *Message) wanted() string {
 // find returns the first message with a tag that waits for its receive, -1 without one.
 func (b *inbox) find(tag int32) int {
 	return slices.IndexFunc(b.unexpected, func(a *arrival) bool {
-		return tagged(a.header.Root, tag)
+		return tagged(a.id.Tag, tag)
 	})
 }
 

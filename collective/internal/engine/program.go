@@ -107,20 +107,20 @@ func (pr *Program) Plan() *plan.Plan { return pr.plan }
 // begin points t at the start of the message of c.
 func (e *Engine) begin(t *track, c *Call) {
 	elem := c.DType.Size()
-	count := int64(c.Header.Count)
+	count := int64(c.ID.Count)
 	if c.Begins != nil {
 		count = int64(c.Begins[t.share.part+1] - c.Begins[t.share.part])
 	}
 	grain := int64(quantum / elem)
-	t.call, t.seq, t.next, t.chunk = c, c.Header.Seq, 0, 0
+	t.call, t.seq, t.next, t.chunk = c, c.ID.Seq, 0, 0
 	t.part = int(count) * elem
 	t.start = int(plan.CutAt(count, t.share.from, grain)) * elem
 	t.bytes = int(plan.CutAt(count, t.share.upTo, grain))*elem - t.start
 	t.grain = c.Chunks.Of(int64(t.bytes), t.share.upTo-t.share.from, t.share.widest, e.slotBytes)
-	t.head, t.wide = c.Header, c.wide
-	if rooted(c.Header) {
+	t.head, t.wide = c.header, c.wide
+	if c.ID.CountsAtRoot() {
 		t.head.Count = uint64(count)
-		t.wide = c.wide && e.lendsOwn(c.Header.Kind, count*int64(elem))
+		t.wide = c.wide && e.lendsOwn(c.ID.Kind, count*int64(elem))
 	}
 	if t.wide {
 		t.grain = e.wideChunk(t.bytes, c.program.passes)
@@ -128,7 +128,7 @@ func (e *Engine) begin(t *track, c *Call) {
 	switch {
 	case t.bytes > t.grain:
 		t.chunks = (t.bytes + t.grain - 1) / t.grain
-	case t.bytes > 0, count == 0 && (t.share.first || rooted(c.Header)): // an empty message still reaches all ranks
+	case t.bytes > 0, count == 0 && (t.share.first || c.ID.CountsAtRoot()): // an empty message still reaches all ranks
 		t.chunks = 1
 	default:
 		t.chunks = 0

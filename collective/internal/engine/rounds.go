@@ -47,8 +47,8 @@ func (e *Engine) moveRounds() (err error) {
 		for ; len(c.Rounds) > 0; c.Rounds = c.Rounds[1:] {
 			if !c.round {
 				c.round = true
-				tag := roundsTag - int32(c.Header.Seq&(1<<30-1))
-				if c.under, err = e.Exchange(NameOf(c.Header.Kind, c.Header.Op), tag, c.Rounds[0].Passes); err != nil {
+				tag := roundsTag - int32(c.ID.Seq&(1<<30-1))
+				if c.under, err = e.Exchange(c.ID.Name(), tag, c.Rounds[0].Passes); err != nil {
 					return err
 				}
 				e.steps++

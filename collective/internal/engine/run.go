@@ -18,9 +18,10 @@ const streamFrom = 32 << 20
 func (pr *Program) Start(c *Call) error {
 	c.program, c.next, c.left, c.done = pr, nil, len(pr.tracks), false
 	c.stream = c.bytes() >= streamFrom
-	c.wide = pr.wide && pr.reaches && (rooted(c.Header) || pr.lendsOwn(c.Header.Kind, c.bytes()))
+	c.wide = pr.wide && pr.reaches && (c.ID.CountsAtRoot() || pr.lendsOwn(c.ID.Kind, c.bytes()))
 	pr.prepareLending(c)
-	pr.enter(c)
+	cut := uint64(c.Chunks.Max)<<32 | uint64(c.Chunks.Min)
+	pr.enter(&c.ID, &c.header, pr.digest^cut*0xC2B2AE3D27D4EB4F, c.Begins)
 	pr.push(c)
 	return pr.Poll()
 }
@@ -32,7 +33,7 @@ func (e *Engine) Wait(ctx context.Context, c *Call, w *Waiter) (transport.Fault,
 		e.messages.waited, e.waits = nil, c
 		err := w.wait(ctx, e, &c.done, w.polls(e, c))
 		if e.waits = nil; err != nil {
-			return e.failWait(err, Describe(c.Header), w)
+			return e.failWait(err, c.ID.String(), w)
 		}
 		e.messages.waited = nil
 	}
@@ -93,7 +94,7 @@ func (e *Engine) push(c *Call) {
 		return // its turn comes when all calls before it are done
 	}
 	for i := range e.active.tracks {
-		if t := &e.active.tracks[i]; t.call == nil && t.seq == before.Header.Seq {
+		if t := &e.active.tracks[i]; t.call == nil && t.seq == before.ID.Seq {
 			e.begin(t, c)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/shm"
@@ -121,10 +122,10 @@ func TestWideMismatch(t *testing.T) {
 	p := fromTrees(t, plan.Broadcast, binomials(2)[:1], plan.Single)
 	eachRank(t, []*plan.Plan{p}, 4, 16<<10, func(r int, programs []*Program, w *Waiter) error {
 		c := sumOf(1, count)
-		c.Header.Kind, c.Header.Root, c.Header.Op, c.Op = uint8(plan.Broadcast), 0, 0, 0
+		c.ID.Kind, c.ID.Root, c.ID.Op, c.Op = call.Broadcast, 0, 0, 0
 		if r == 1 {
 			c.DType = kernel.Float32
-			c.Header.DType = uint8(kernel.Float32)
+			c.ID.DType = kernel.Float32
 		}
 		c.In, c.Out = numbers(r, count), make([]byte, 4*count)
 		fault, failed := programs[0].Run(context.Background(), &c, w)

@@ -70,8 +70,8 @@ func checkStable(t *testing.T, p *plan.Plan, counts []int, inputs [][]byte, want
 					out = in
 				}
 				c := &Call{
-					Header: call.Header{Seq: uint64(seq + 1), Count: uint64(count), Kind: uint8(p.Kind),
-						Op: uint8(kernel.Sum), DType: uint8(kernel.Float32), Root: int32(p.Root)},
+					ID: call.ID{Seq: uint64(seq + 1), Count: uint64(count), Kind: call.Kind(p.Kind),
+						Op: kernel.Sum, DType: kernel.Float32, Root: int32(p.Root)},
 					In: in, Out: out, Work: kernel.Work{DType: kernel.Float32, Op: kernel.Sum},
 				}
 				fault, _ := programs[0].Run(context.Background(), c, w)

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/progress"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
@@ -64,8 +64,8 @@ const (
 // long.
 func (w *Waiter) polls(e *Engine, c *Call) int {
 	bytes := int(c.bytes())
-	switch kind := plan.Kind(c.Header.Kind &^ Varied); {
-	case !w.SpinsLong, kind != plan.Broadcast && kind != plan.Scatter, int(uint16(c.Header.Root)) == e.rank, c.wide,
+	switch kind := c.ID.Kind; {
+	case !w.SpinsLong, kind != call.Broadcast && kind != call.Scatter, int(c.ID.Root) == e.rank, c.wide,
 		3*bytes > 2*e.linkBytes:
 		return w.Spins
 	}
@@ -357,7 +357,7 @@ func (w *waiting) Compare() error {
 	if w.first == nil {
 		return nil
 	}
-	return (*Engine)(w).compareCalls(w.first.Header)
+	return (*Engine)(w).compareCalls(w.first.ID)
 }
 
 func (w *waiting) Doing() string          { return (*Engine)(w).doing() }

@@ -9,6 +9,7 @@ import (
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/topo"
@@ -192,7 +193,7 @@ func (p *Plans) certificate(kind plan.Kind) string {
 	if err != nil || bound.Rate == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("%s: links allow %.4g GB/s", engine.CallName(kind), bound.Rate)
+	text := fmt.Sprintf("%v: links allow %.4g GB/s", call.Kind(kind), bound.Rate)
 	if rate := p.Planner.Fullest(last.Chosen); rate > 0 {
 		text += fmt.Sprintf(", %s with %s reaches %.4g GB/s (%.4g %% of the bound)",
 			last.Chosen.Name(), numbers.Count(last.Chosen.Used(), "tree"), rate, 100*bound.Ratio(rate))

@@ -1,0 +1,157 @@
+package call
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/treerun/treerun/internal/kernel"
+)
+
+// ID names one call. Two ranks make the same call if their IDs are equal.
+type ID struct {
+	// Seq is the number of the call on its communicator, from 1. Of messages between devices it is the number among those
+	// of two ranks in one direction, other messages have none.
+	Seq uint64
+
+	Count  uint64 // of elements: of one part where there are parts of equal length, else of all
+	Root   int32  // -1 where the collective has no root
+	Tag    int32  // of a message
+	Number uint16 // below Numbers: of a persistent call, among those that are equal otherwise; a plain call is 0
+	Kind   Kind
+	Op     kernel.Op // 0 where there is none
+	DType  kernel.DType
+	Chain  uint8 // a digest of all calls up to this one
+	Scaled bool  // a Sum of inputs that each rank multiplies by a factor first
+	Varied bool  // the parts differ in length
+	Device bool  // the call runs on devices: its chunks do not travel over the links of the host
+}
+
+// CountsAtRoot reports whether only the root has the counts of all ranks. Count is then the length of one rank's part,
+// and differs between ranks.
+func (id ID) CountsAtRoot() bool { return id.Varied && (id.Kind == Gather || id.Kind == Scatter) }
+
+// Bytes returns the length of Count elements.
+func (id ID) Bytes() uint64 { return id.Count * uint64(id.DType.Size()) }
+
+// Name returns the name of the function that makes the call.
+func (id ID) Name() string {
+	switch {
+	case id.Varied:
+		return id.Kind.String() + "V"
+	case id.Device:
+		return id.Kind.String() + "Device"
+	}
+	return id.Kind.String()
+}
+
+// String describes the call for users.
+func (id ID) String() string {
+	switch k := id.Kind; {
+	case k == 0:
+		return fmt.Sprintf("call #%d on host memory", id.Seq)
+	case k == Message && id.Device:
+		return fmt.Sprintf("message #%d on devices (%d %v)", id.Seq, id.Count, id.DType)
+	case k == Message:
+		return fmt.Sprintf("a message (%d %v, tag %d)", id.Count, id.DType, id.Tag)
+	case k == Exchange && id.Device:
+		return fmt.Sprintf("the opening of the devices (#%d)", id.Seq)
+	case k == Exchange:
+		return fmt.Sprintf("sparse collective #%d", id.Seq)
+	case k == AllReduceMinLoc || k == AllReduceMaxLoc:
+		return fmt.Sprintf("%v #%d (%v)", k, id.Seq, id.DType)
+	case k == Split || k.InOrder():
+		return fmt.Sprintf("%v #%d", k, id.Seq)
+	case k == Barrier:
+		return fmt.Sprintf("%s #%d", id.Name(), id.Seq)
+	}
+	return fmt.Sprintf("%s #%d (%s)", id.Name(), id.Seq, id.arguments())
+}
+
+// arguments describes the arguments of a collective.
+func (id ID) arguments() string {
+	var b strings.Builder
+	switch {
+	case id.Scaled:
+		b.WriteString("pre-multiplied sum of ")
+	case id.Op != 0:
+		fmt.Fprintf(&b, "%v of ", id.Op)
+	}
+	if !id.CountsAtRoot() && !(id.Varied && id.Kind == AllToAll) { // there each rank has its own count
+		fmt.Fprintf(&b, "%d ", id.Count)
+	}
+	b.WriteString(id.DType.String())
+	if id.Root >= 0 {
+		fmt.Fprintf(&b, ", root %d", id.Root)
+	}
+	if id.Number > 0 {
+		fmt.Fprintf(&b, ", Init %d", id.Number+1)
+	}
+	return b.String()
+}
+
+// Parts of a Header that are no fields of their own.
+const (
+	device    = 0x40 // in Kind; in Op of a message
+	varied    = 0x20 // in Kind
+	scaledSum = 100  // the Op of a call that is Scaled; an Op above it is the Kind of a call that begins with an AllGather
+	numberAt  = 16   // where in Root the number begins
+)
+
+// Numbers is the number of values of ID.Number.
+const Numbers = 1 << 15
+
+// Header encodes id.
+func (id ID) Header() Header {
+	h := Header{Seq: id.Seq, Count: id.Count, Kind: uint8(id.Kind), Op: uint8(id.Op), DType: uint8(id.DType),
+		Chain: id.Chain, Root: id.Root}
+	if id.Kind == Message {
+		h.Root = id.Tag
+		if id.Device {
+			h.Op = device
+		}
+		return h
+	}
+	switch {
+	case id.Kind >= Exchange && id.Kind <= AllReduceMaxLoc:
+		h.Kind, h.Op = uint8(AllGather), uint8(id.Kind)
+	case id.Scaled:
+		h.Op = scaledSum
+	}
+	if id.Varied {
+		h.Kind |= varied
+	}
+	if id.Device {
+		h.Kind |= device
+	}
+	if id.Number > 0 {
+		h.Root = int32(id.Number)<<numberAt | id.Root&(1<<numberAt-1)
+	}
+	return h
+}
+
+// ID decodes h: the Header of the result is h, whatever h contains.
+func (h Header) ID() ID {
+	id := ID{Seq: h.Seq, Count: h.Count, Root: h.Root, Kind: Kind(h.Kind), Op: kernel.Op(h.Op),
+		DType: kernel.DType(h.DType), Chain: h.Chain}
+	if id.Kind == Message {
+		id.Root, id.Tag = 0, h.Root
+		if id.Device = h.Op == device; id.Device {
+			id.Op = 0
+		}
+		return id
+	}
+	id.Kind, id.Varied, id.Device = Kind(h.Kind&^(varied|device)), h.Kind&varied != 0, h.Kind&device != 0
+	switch k := Kind(h.Op); {
+	case id.Kind == AllGather && k >= Exchange && k <= AllReduceMaxLoc:
+		id.Kind, id.Op = k, 0
+	case h.Op == scaledSum:
+		id.Scaled, id.Op = true, kernel.Sum
+	}
+	if n := h.Root >> numberAt; n > 0 {
+		id.Number, id.Root = uint16(n), h.Root&(1<<numberAt-1)
+		if id.Root == 1<<numberAt-1 && !id.Kind.hasRoot() {
+			id.Root = -1
+		}
+	}
+	return id
+}

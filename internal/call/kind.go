@@ -1,0 +1,65 @@
+// Package call names calls. An ID is one call of a communicator, or one message between two ranks, as users know it; a
+// Header is an ID in the 24 bytes that travel in front of every chunk, and that ranks publish. Ranks that make
+// different calls are detected by their Headers. Reports about waits contain the texts of calls.
+//
+// The package is below the transports, and knows no communicator. It is pure.
+package call
+
+import "fmt"
+
+// Kind is the function of a communicator that makes a call, or Message.
+type Kind uint8
+
+// The collectives, with the numbers that they have in package plan.
+const (
+	AllReduce Kind = iota + 1
+	Reduce
+	Broadcast
+	Barrier
+	AllGather
+	ReduceScatter
+	Gather
+	Scatter
+	AllToAll
+)
+
+// The calls that begin with an AllGather. All but the first two combine the inputs of the ranks in the order of the
+// ranks; AllReduceMinLoc and AllReduceMaxLoc do so with one element of each, which is in no slice of the caller's.
+const (
+	Exchange Kind = iota + 101 // of a sparse collective or, on a device, of ranks that open their devices
+	Split
+	AllReduceFunc
+	ReduceFunc
+	Scan
+	ExScan
+	ScanFunc
+	ExScanFunc
+	ReduceScatterFunc
+	AllReduceMinLoc
+	AllReduceMaxLoc
+)
+
+// Message is a message between two ranks, which is no call of all of them.
+const Message Kind = 255
+
+var kindNames = map[Kind]string{
+	AllReduce: "AllReduce", Reduce: "Reduce", Broadcast: "Broadcast", Barrier: "Barrier", AllGather: "AllGather",
+	ReduceScatter: "ReduceScatter", Gather: "Gather", Scatter: "Scatter", AllToAll: "AllToAll", Exchange: "Sparse",
+	Split: "Split", AllReduceFunc: "AllReduceFunc", ReduceFunc: "ReduceFunc", Scan: "Scan", ExScan: "ExScan",
+	ScanFunc: "ScanFunc", ExScanFunc: "ExScanFunc", ReduceScatterFunc: "ReduceScatterFunc",
+	AllReduceMinLoc: "AllReduceMinLoc", AllReduceMaxLoc: "AllReduceMaxLoc",
+}
+
+// String returns the name of the function.
+func (k Kind) String() string {
+	if name, known := kindNames[k]; known {
+		return name
+	}
+	return fmt.Sprintf("unknown call %d", uint8(k))
+}
+
+// InOrder reports whether calls of kind k combine the inputs of the ranks in the order of the ranks.
+func (k Kind) InOrder() bool { return k >= AllReduceFunc && k <= AllReduceMaxLoc }
+
+// hasRoot reports whether calls of kind k have a root.
+func (k Kind) hasRoot() bool { return k == Reduce || k == Broadcast || k == Gather || k == Scatter }
