@@ -66,7 +66,7 @@ func (c *Comm) move() (moved, keeps bool) {
 		}
 		var err error
 		if moved, err = c.Engine.Move(); err != nil {
-			c.Links.abort(engine.FaultOf(err, c.Rank, "messages under way"))
+			c.Links.Abort(engine.FaultOf(err, c.Rank, "messages under way"))
 		}
 		keeps = c.Engine.Keeps() && err == nil
 		c.moves = keeps && c.moves

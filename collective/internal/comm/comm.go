@@ -85,7 +85,7 @@ func (c *Comm) close() error {
 		c.Setup.Config.Note(fmt.Sprintf("treerun: communicator %s: %s\n", c.Name, text))
 	}
 	for !c.claim.take(unclaimed) {
-		c.Links.abort(transport.Faultf(transport.FaultClosed, c.Rank,
+		c.Links.Abort(transport.Faultf(transport.FaultClosed, c.Rank,
 			"rank %d closed its communicator during its own call", c.Rank))
 		time.Sleep(time.Millisecond)
 	}
@@ -237,7 +237,7 @@ func (c *Comm) rankError(rank int, op string, err error, hint string) *setup.Ran
 // failDuring makes f the fault of all links of c, and the first one its failure, which this rank met in a call.
 func (c *Comm) failDuring(f transport.Fault, during, hint string) error {
 	c.Engine.CancelReceives()
-	f = c.Links.abort(f)
+	f = c.Links.Abort(f)
 	c.err = c.rankError(f.Rank, during, setup.ErrorOf(f, nil), hint)
 	if f.Kind == transport.FaultLost {
 		c.Waiter.Watch.Harmed()
@@ -251,7 +251,7 @@ func (c *Comm) Abort(cause error) {
 	if cause != nil {
 		f.Text += ": " + strings.ReplaceAll(cause.Error(), "\n", "; ")
 	}
-	c.Links.abort(f)
+	c.Links.Abort(f)
 }
 
 // OnClose has f called when c is closed, after all calls.

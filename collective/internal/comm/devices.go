@@ -37,9 +37,7 @@ func (d *Devices) Enqueue(ctx context.Context, k *DeviceArgs) error {
 func (d *Devices) have(ctx context.Context, k *Args, dev *cuda.Device) error {
 	c := d.c
 	if d.Session == nil {
-		s, err := devices.Open(ctx, &devices.Owner{Rank: c.Rank, Size: c.Size, Setup: c.Setup,
-			Inner: newInnerWorld(c, openDevices), Abort: func(f transport.Fault) { c.Links.abort(f) },
-			OpenLinks: c.Links.Open}, dev)
+		s, err := devices.Open(ctx, c.Setup, &c.Links, newInnerWorld(c, openDevices), dev)
 		if err != nil {
 			return d.openingError(k, err)
 		}

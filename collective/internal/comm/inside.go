@@ -114,7 +114,7 @@ func (c *Comm) heldGather(ctx context.Context, a *Args, w *engine.Waiter) error 
 // Fault makes a fault that of all links of c, and returns the first: when a rank has
 // aborted c while others opened links, they see those links end.
 func (c *Comm) Fault(f transport.Fault, during string) error {
-	if f = c.Links.abort(f); c.err != nil {
+	if f = c.Links.Abort(f); c.err != nil {
 		return c.failedDuring(during)
 	}
 	hint := undefinedAnyhow

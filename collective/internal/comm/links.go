@@ -79,9 +79,9 @@ func (l *Links) status(r int) (closed bool, ended error) {
 	return st.Closed || st.Unknown, ended
 }
 
-// abort makes f the fault of all links of c, unless they have one, and returns the one that counts. It ends waits for
+// Abort makes f the fault of all links of c, unless they have one, and returns the one that counts. It ends waits for
 // links to open: a rank that has learnt of a fault does not come to open any.
-func (l *Links) abort(f transport.Fault) transport.Fault {
+func (l *Links) Abort(f transport.Fault) transport.Fault {
 	l.c.Endpoint.Abort(f)
 	if first, failed := l.c.Endpoint.Aborted(); failed {
 		f = first

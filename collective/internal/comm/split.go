@@ -151,7 +151,7 @@ func newOf(ctx context.Context, c *Comm, w *setup.SubWorld, opts []setup.Option)
 func subCommError(ctx context.Context, c *Comm, w *setup.SubWorld, err error) error {
 	if ctx.Err() != nil {
 		kind := transport.FaultOf(ctx.Err())
-		c.Links.abort(transport.Faultf(kind, c.Rank, "rank %d gave up in %s: %v", c.Rank, w.Call, err))
+		c.Links.Abort(transport.Faultf(kind, c.Rank, "rank %d gave up in %s: %v", c.Rank, w.Call, err))
 	}
 	fault, failed := c.Endpoint.Aborted()
 	e := (*setup.RankError)(nil)

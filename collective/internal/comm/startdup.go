@@ -123,7 +123,7 @@ func (d *StartedDup) Test() (sub *Comm, done bool, err error) {
 		return nil, false, err
 	} else if err == nil {
 		if err := c.Engine.Poll(); err != nil {
-			c.Links.abort(engine.FaultOf(err, c.Rank, startDup))
+			c.Links.Abort(engine.FaultOf(err, c.Rank, startDup))
 		}
 		_, failed := c.Endpoint.Aborted()
 		c.End()

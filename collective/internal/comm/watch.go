@@ -29,10 +29,10 @@ func (l *Links) watchOver() {
 			return
 		case <-lost:
 			lost = nil
-			l.abort(setup.LostRank(c.Setup.World))
+			l.Abort(setup.LostRank(c.Setup.World))
 		case <-tick.C:
 			if f, failed := c.Endpoint.Aborted(); failed && c.ctx.Err() == nil {
-				l.abort(f)
+				l.Abort(f)
 			}
 			if c.Size > 1 && c.ctx.Err() == nil && n%(CheckEvery/watchEvery) == 0 {
 				c.Engine.Check()
@@ -62,11 +62,11 @@ func (l *Links) missed(gone []int) {
 		}
 		switch {
 		case left && gone[r] >= leftChecks:
-			l.abort(transport.Faultf(transport.FaultClosed, r, "rank %d has closed its world and not the communicator", r))
+			l.Abort(transport.Faultf(transport.FaultClosed, r, "rank %d has closed its world and not the communicator", r))
 		case errors.Is(ended, transport.ErrCorrupt):
-			l.abort(transport.Faultf(transport.FaultLink, r, "rank %d: %v", r, ended))
+			l.Abort(transport.Faultf(transport.FaultLink, r, "rank %d: %v", r, ended))
 		case gone[r] >= endedChecks:
-			l.abort(transport.Faultf(transport.FaultLink, r, "no link with rank %d is left: %v (hint: nothing else says "+
+			l.Abort(transport.Faultf(transport.FaultLink, r, "no link with rank %d is left: %v (hint: nothing else says "+
 				"that it has ended; is the network between the two cut?)", r, ended))
 		}
 	}

@@ -31,7 +31,7 @@ func (d *Session) Sync(ctx context.Context, s *cuda.Stream, call string) (during
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		c.Abort(transport.Faultf(transport.FaultOf(ctx.Err()), c.Rank, "rank %d gave up in %s: %v", c.Rank, during,
+		d.links.Abort(transport.Faultf(transport.FaultOf(ctx.Err()), c.Rank, "rank %d gave up in %s: %v", c.Rank, during,
 			ctx.Err()))
 		d.group.Abort(err)
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainMax)
@@ -50,7 +50,7 @@ func (d *Session) unreceived() {
 		its := d.block.notes(i, d.mine)
 		if n := d.received[r] + 1; its.count(true).Load() >= n {
 			h, _ := its.ring(true).get(n)
-			d.c.Abort(transport.Faultf(transport.FaultClosed, d.c.Rank,
+			d.links.Abort(transport.Faultf(transport.FaultClosed, d.c.Rank,
 				"rank %d closed its communicator before it had received %v from rank %d", d.c.Rank, h.ID(), r))
 		}
 	}
@@ -72,7 +72,7 @@ func (d *Session) Finish() {
 		if err != nil {
 			d.broken(p.String(), err)
 		} else {
-			c.Abort(transport.Faultf(transport.FaultClosed, c.Rank,
+			d.links.Abort(transport.Faultf(transport.FaultClosed, c.Rank,
 				"rank %d closed its communicator during %s; call SyncDevice before Close", c.Rank, p.String()))
 		}
 	}
@@ -138,7 +138,7 @@ func (d *Session) leave(stage uint64) bool {
 	if stage == stageLeft && d.block.own == nil {
 		return true // whose the block is waits, and frees it: it is not looked at any more
 	}
-	fault, failed := d.c.Setup.Endpoint.Aborted()
+	fault, failed := d.c.Endpoint.Aborted()
 	limit, gone := leaveMax, -1
 	if failed {
 		limit = lostMax
@@ -149,7 +149,7 @@ func (d *Session) leave(stage uint64) bool {
 	began, all := time.Now(), false
 	backoff.Until(2*time.Millisecond, func() bool {
 		all = !slices.ContainsFunc(d.local, func(r int) bool {
-			ended := r == gone || failed && setup.Gone(d.c.Setup.World, r)
+			ended := r == gone || failed && setup.Gone(d.c.World, r)
 			return !ended && d.block.stage(slices.Index(d.local, r)).Load() < stage
 		})
 		return all || time.Since(began) >= limit

@@ -54,7 +54,7 @@ func (d *Session) compareMessages(i, r int) (same bool) {
 			break // it has still to send it
 		}
 		if own, _ := mine.ring(false).get(n); own != theirs {
-			d.c.Abort(d.c.Setup.Engine.Mismatch(r, theirs.ID(), own.ID()))
+			d.links.Abort(d.c.Engine.Mismatch(r, theirs.ID(), own.ID()))
 			return false
 		}
 		upTo.Store(n)

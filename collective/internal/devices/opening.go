@@ -36,21 +36,22 @@ type opening struct {
 	relay transport.Endpoint // nil where no link is relayed
 }
 
-// Open opens the device of every rank of a communicator, which is claimed.
-func Open(ctx context.Context, c *Owner, dev *cuda.Device) (*Session, error) {
-	d := &Session{c: c, Device: dev, first: 1, local: sharing(c.Setup.Endpoint, c.Size),
-		waiting: c.Setup.Waiter.Watch.Another()}
+// Open opens the device of every rank of a communicator, which is claimed. w is a World of the same ranks, whose
+// AllGather is a call of the communicator.
+func Open(ctx context.Context, c *setup.Setup, links Links, w setup.World, dev *cuda.Device) (*Session, error) {
+	d := &Session{c: c, links: links, Device: dev, first: 1, local: sharing(c.Endpoint, c.Size),
+		waiting: c.Waiter.Watch.Another()}
 	d.mine = slices.Index(d.local, c.Rank)
 	d.compared = make([]uint64, len(d.local))
 	d.sent, d.received = make([]uint64, c.Size), make([]uint64, c.Size)
-	o := &opening{Session: d, ctx: ctx, w: c.Inner}
+	o := &opening{Session: d, ctx: ctx, w: w}
 	err := o.run()
 	err = errors.Join(err, o.check.Close())
 	if err != nil {
 		return nil, errors.Join(err, d.release())
 	}
-	if c.Rank == 0 && c.Setup.World.Setting("verbose") != "" {
-		c.Setup.Config.Note(d.explain(o.layout))
+	if c.Rank == 0 && c.World.Setting("verbose") != "" {
+		c.Config.Note(d.explain(o.layout))
 	}
 	return d, nil
 }
@@ -67,9 +68,9 @@ func (o *opening) run() error {
 // meet sends the description of this rank's device to the other ranks.
 func (o *opening) meet() (err error) {
 	c := o.c
-	h := hello{Host: c.Setup.World.HostOf(c.Rank), Device: o.Device.UUID(),
+	h := hello{Host: c.World.HostOf(c.Rank), Device: o.Device.UUID(),
 		Memory: o.Device.TotalMemory()}
-	if setup.InOneProcess(c.Setup.World) {
+	if setup.InOneProcess(c.World) {
 		err = errors.New("ranks of InProcess are goroutines of one process, and device calls need a process per rank: " +
 			"start them with treerun")
 	} else if err = o.Device.TryStreamMemOps(); errors.Is(err, cuda.ErrNotSupported) {
@@ -138,8 +139,8 @@ func (o *opening) tryPeers() error {
 	o.check = nil
 	for r, missing := range all {
 		for q, why := range missing {
-			if why != "" && o.c.Rank == 0 && o.c.Setup.World.Setting("verbose") != "" {
-				o.c.Setup.Config.Note(fmt.Sprintf("treerun: the device of rank %d does not read that "+
+			if why != "" && o.c.Rank == 0 && o.c.World.Setting("verbose") != "" {
+				o.c.Config.Note(fmt.Sprintf("treerun: the device of rank %d does not read that "+
 					"of rank %d, which goes through host memory: %s\n", r, q, why))
 			}
 		}
@@ -158,7 +159,7 @@ func (o *opening) plan() error {
 	if _, err := swap(o.ctx, o.w, struct{}{}, failed); err != nil {
 		return err
 	}
-	options := c.Setup.Config.Planning
+	options := c.Config.Planning
 	if g := options.Given; g != nil {
 		options.Given = g.Unbound()
 		o.Given = options.Given
@@ -206,7 +207,7 @@ type offering struct {
 // share allocates the memory that the other ranks use.
 func (o *opening) share() (err error) {
 	var mine offering
-	o.block = block{Flags: o.layout.FlagBytes(), Endpoint: o.c.Setup.Endpoint}
+	o.block = block{Flags: o.layout.FlagBytes(), Endpoint: o.c.Endpoint}
 	for _, r := range o.local {
 		o.block.Given = append(o.block.Given, o.layout.Given[device.InHost][r])
 	}
@@ -262,7 +263,7 @@ func (o *opening) connect() error {
 	if !o.layout.Relays() {
 		return nil
 	}
-	ep, err := o.c.OpenLinks(o.ctx, "opening the devices", "devices", transport.Layout{
+	ep, err := o.links.Open(o.ctx, "opening the devices", "devices", transport.Layout{
 		Size: o.c.Size, Slots: o.layout.Slots, SlotBytes: o.layout.SlotBytes,
 	})
 	if err != nil {
@@ -281,8 +282,8 @@ func (o *opening) start() error {
 		Flags: o.block.Mem[:o.block.Flags], FlagsAddr: o.block.Addr(),
 		Endpoint: o.relay, Failed: o.groupFailed, Look: o.look,
 	})
-	if err == nil && o.group.Alone != nil && o.c.Setup.World.Setting("verbose") != "" {
-		o.c.Setup.Config.Note(fmt.Sprintf("treerun: rank %d: calls stay on their own streams: %v\n", o.c.Rank,
+	if err == nil && o.group.Alone != nil && o.c.World.Setting("verbose") != "" {
+		o.c.Config.Note(fmt.Sprintf("treerun: rank %d: calls stay on their own streams: %v\n", o.c.Rank,
 			o.group.Alone))
 	}
 	_, err = swap(o.ctx, o.w, struct{}{}, err)

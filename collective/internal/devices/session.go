@@ -23,25 +23,20 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Owner is the communicator that has a Session.
-type Owner struct {
-	Rank, Size int
-	Setup      *setup.Setup
+// Links are the links of a communicator.
+type Links interface {
+	// Abort makes a fault that of all of them, unless they have one, and returns the one that counts.
+	Abort(transport.Fault) transport.Fault
 
-	// Inner is a World of the same ranks, whose AllGather is a call of the communicator.
-	Inner setup.World
-
-	// Abort makes a fault that of the communicator, unless it has one.
-	Abort func(transport.Fault)
-
-	// OpenLinks opens links that live as long as the communicator, which has failed if it cannot.
-	OpenLinks func(ctx context.Context, during, purpose string, layout transport.Layout) (transport.Endpoint, error)
+	// Open opens links that live as long as the communicator, which has failed if it cannot.
+	Open(ctx context.Context, during, purpose string, layout transport.Layout) (transport.Endpoint, error)
 }
 
 // Session is the device side of a communicator: the memory that its ranks' devices share, and the calls that are under
 // way on this one's. The first device call makes it, and it is closed with the communicator.
 type Session struct {
-	c      *Owner
+	c      *setup.Setup // the communicator
+	links  Links
 	Device *cuda.Device
 	local  []int // the ranks that share memory with this one, rising
 	mine   int   // which of them this one is
@@ -129,7 +124,7 @@ func (d *Session) Room(ctx context.Context, out *Message) (err error) {
 		if left, err = d.retire(); err != nil || left < MaxCalls-1 && d.roomFor(out) {
 			return true
 		}
-		_, failed := d.c.Setup.Endpoint.Aborted() // the caller looks
+		_, failed := d.c.Endpoint.Aborted() // the caller looks
 		if !failed {
 			err = ctx.Err()
 		}
@@ -234,7 +229,7 @@ func (d *Session) broken(during string, err error) {
 		d.cause = err
 	}
 	d.mu.Unlock()
-	d.c.Abort(transport.Faultf(transport.FaultDevice, d.c.Rank, "rank %d in %s: %v", d.c.Rank, during, err))
+	d.links.Abort(transport.Faultf(transport.FaultDevice, d.c.Rank, "rank %d in %s: %v", d.c.Rank, during, err))
 }
 
 // groupFailed reports the error with which the group itself has failed.
@@ -247,7 +242,7 @@ func (d *Session) groupFailed(err error) {
 		during = p.String()
 	}
 	if f, is := d.relayFault(err, during); is {
-		d.c.Abort(f)
+		d.links.Abort(f)
 		return
 	}
 	d.broken(during, err)
@@ -267,7 +262,7 @@ func (d *Session) relayFault(err error, during string) (f transport.Fault, is bo
 	case errors.As(err, &told):
 		return told.Fault, true
 	case errors.As(err, &calls):
-		return c.Setup.Engine.Mismatch(calls.Peer, calls.Theirs.ID(), calls.Mine.ID()), true
+		return c.Engine.Mismatch(calls.Peer, calls.Theirs.ID(), calls.Mine.ID()), true
 	case errors.As(err, &link) && errors.Is(err, transport.ErrPeerClosed):
 		return engine.ClosedBy(link.Peer, c.Rank, during), true
 	case errors.As(err, &link):
@@ -284,8 +279,8 @@ const faultGrace = 250 * time.Millisecond
 func (d *Session) awaitFault(within time.Duration) (failed bool) {
 	began := time.Now()
 	backoff.Until(time.Millisecond, func() bool {
-		_, lost := d.c.Setup.World.Failure()
-		_, failed = d.c.Setup.Endpoint.Aborted()
+		_, lost := d.c.World.Failure()
+		_, failed = d.c.Endpoint.Aborted()
 		return failed || lost == nil && time.Since(began) > within
 	})
 	return failed
@@ -313,7 +308,7 @@ func (d *Session) look() {
 
 // aborted passes a fault of the communicator on to the group.
 func (d *Session) aborted() bool {
-	fault, failed := d.c.Setup.Endpoint.Aborted()
+	fault, failed := d.c.Endpoint.Aborted()
 	if failed {
 		d.group.Abort(setup.ErrorOf(fault, nil))
 	}
@@ -329,20 +324,20 @@ func (d *Session) compare() {
 	c := d.c
 	for i, r := range d.local {
 		if i != d.mine && d.block.stage(i).Load() != stageOpen && d.awaits(&p, r) {
-			c.Abort(engine.ClosedBy(r, c.Rank, p.String()))
+			d.links.Abort(engine.ClosedBy(r, c.Rank, p.String()))
 			return
 		}
 	}
 	if p.peer >= 0 {
 		p.header = call.Header{} // a rank that has left may have been in no call
 	}
-	c.Setup.Engine.CheckCall(p.header.ID())
+	c.Engine.CheckCall(p.header.ID())
 }
 
 // awaits reports whether rank r is known not to have come to p.
 func (d *Session) awaits(p *pending, r int) bool {
 	i := slices.Index(d.local, r)
-	switch st := d.c.Setup.Endpoint.Status(r); {
+	switch st := d.c.Endpoint.Status(r); {
 	case r == d.c.Rank:
 		return false
 	case p.peer < 0:
@@ -366,10 +361,10 @@ func (d *Session) compareHost() (same bool) {
 		if i == d.mine {
 			continue
 		}
-		latest := func() uint64 { return d.c.Setup.Endpoint.Status(r).Call.Seq }
+		latest := func() uint64 { return d.c.Endpoint.Status(r).Call.Seq }
 		own, other, differ, next := mine.differs(d.block.ring(i), d.compared[i], upTo, latest)
 		if differ {
-			d.c.Abort(d.c.Setup.Engine.Mismatch(r, other.ID(), own.ID()))
+			d.links.Abort(d.c.Engine.Mismatch(r, other.ID(), own.ID()))
 			return false
 		}
 		d.compared[i] = next
@@ -397,6 +392,7 @@ func (d *Session) publish(wait *waits.Wait) {
 		p.since = d.group.MovedAt(p.peer, p.sends, p.since)
 	}
 	if stalled := wait.Publish(p.String(), p.since, late); stalled != nil {
-		d.c.Abort(transport.Fault{Kind: transport.FaultStalled, Rank: wait.Scope.Index(stalled.Rank), Text: stalled.Error()})
+		d.links.Abort(transport.Fault{Kind: transport.FaultStalled, Rank: wait.Scope.Index(stalled.Rank),
+			Text: stalled.Error()})
 	}
 }

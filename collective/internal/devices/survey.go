@@ -15,17 +15,17 @@ import (
 func (o *opening) survey() error {
 	c := o.c
 	switch {
-	case c.Setup.Config.DeviceGraph != nil:
-		o.Graph = c.Setup.Config.DeviceGraph
+	case c.Config.DeviceGraph != nil:
+		o.Graph = c.Config.DeviceGraph
 		return nil
 	case c.Size == 1:
 		o.Graph = topo.UniformGraph(1)
 		return nil
 	}
-	hosts, err := peers.Measure(o.ctx, o.w, o.Device, peers.Options{Cache: c.Setup.Config.TopoCache(c.Setup.World),
-		Anew: c.Setup.World.Setting("no-topo-cache") == setup.Refresh})
+	hosts, err := peers.Measure(o.ctx, o.w, o.Device, peers.Options{Cache: c.Config.TopoCache(c.World),
+		Anew: c.World.Setting("no-topo-cache") == setup.Refresh})
 	if err != nil {
-		if _, failed := c.Setup.Endpoint.Aborted(); failed {
+		if _, failed := c.Endpoint.Aborted(); failed {
 			return err
 		}
 		const op = "measuring the devices' links"
@@ -37,14 +37,14 @@ func (o *opening) survey() error {
 	if c.Rank == 0 {
 		for _, h := range hosts {
 			for _, line := range h.DroppedLines() {
-				c.Setup.Config.Note("treerun: " + line + "\n")
+				c.Config.Note("treerun: " + line + "\n")
 			}
 		}
 	}
 	if err := o.hung(hosts); err != nil {
 		return err
 	}
-	o.Graph, err = peers.Join(c.Setup.Graph, hosts, true)
+	o.Graph, err = peers.Join(c.Graph, hosts, true)
 	return err
 }
 
@@ -78,7 +78,7 @@ func (o *opening) hung(hosts []peers.HostResult) error {
 // linked reports whether the devices of this rank and another one were measured, and have a link of the given kind:
 // gpu.KindHost where they do not reach each other.
 func (o *opening) linked(r int, kind string) bool {
-	if o.c.Setup.Config.DeviceGraph != nil {
+	if o.c.Config.DeviceGraph != nil {
 		return false
 	}
 	pair := topo.Pair(o.c.Rank, r)
