@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/treerun/treerun/internal/backoff"
 	"github.com/treerun/treerun/internal/iface"
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/internal/numbers"
@@ -152,21 +153,19 @@ func lookUp(ctx context.Context, host string) ([]netip.Addr, error) {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{ip.Unmap()}, nil
 	}
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-		if err == nil {
-			for i := range found {
-				found[i] = found[i].Unmap()
-			}
-			slices.SortStableFunc(found, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() })
-			return slices.Compact(found), nil
-		}
-		select {
-		case <-ctx.Done():
+	retry := backoff.Retry{Min: 10 * time.Millisecond, Max: time.Second}
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	for err != nil {
+		if !retry.Pause(ctx) {
 			return nil, errors.Join(context.Cause(ctx), err)
-		case <-time.After(wait):
 		}
+		found, err = net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	}
+	for i := range found {
+		found[i] = found[i].Unmap()
+	}
+	slices.SortStableFunc(found, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() })
+	return slices.Compact(found), nil
 }
 
 // sourceTowards returns the source address that the system chooses for packets to another address.

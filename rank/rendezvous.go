@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/treerun/treerun/internal/backoff"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/waits"
@@ -147,7 +148,7 @@ func (v *rendezvous) locateSeed() string {
 	return "is expected at " + numbers.Join(at, ", ")
 }
 
-// ask exchanges lists with rank 0 until the list is complete.
+// ask exchanges lists with rank 0 until ctx ends.
 func (v *rendezvous) ask(ctx context.Context) {
 	seeds := v.port.net.seeds
 	if v.cfg.Seed == "" {
@@ -161,17 +162,11 @@ func (v *rendezvous) ask(ctx context.Context) {
 	v.members.seeds = seeds
 	v.members.mu.Unlock()
 	size := time.Duration(v.cfg.Size)
-	most := max(50*time.Millisecond, min(size*8*time.Millisecond, 2*time.Second))
-	for wait := 2 * time.Millisecond; ; wait = min(2*wait, most) {
+	longest := max(50*time.Millisecond, min(size*8*time.Millisecond, 2*time.Second))
+	retry := backoff.Retry{Min: 2 * time.Millisecond, Max: longest}
+	for more := true; more; more = retry.Pause(ctx) {
 		if v.members.join(0) {
-			wait = most // the list will be forwarded
-		}
-		select {
-		case <-v.members.complete:
-			return
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
+			retry.Min = retry.Max // the list will be forwarded
 		}
 	}
 }

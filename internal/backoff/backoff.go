@@ -1,5 +1,6 @@
 // Package backoff waits for events without a notification, such as the end of work on a GPU: it polls repeatedly, at
-// first without a pause, then with a yield in between, then with a sleep.
+// first without a pause, then with a yield in between, then with a sleep. Retry is the pause between attempts that cost
+// more than a poll, such as connections.
 package backoff
 
 import (

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/treerun/treerun/internal/backoff"
 )
 
 const (
@@ -96,7 +98,7 @@ func (m *Mesh) reach(ctx context.Context, peer int) (*Conn, []Try) {
 func (m *Mesh) persist(ctx context.Context, w path, peer int, first *atomic.Bool) (*Conn, error) {
 	begin := time.Now()
 	err := errNotTried
-	for wait := firstPause; ctx.Err() == nil; wait = min(2*wait, maxPause) {
+	for retry := (backoff.Retry{Min: firstPause, Max: maxPause}); ctx.Err() == nil; retry.Pause(ctx) {
 		c, now := m.connect(ctx, w, peer, first)
 		if now == nil {
 			return c, nil
@@ -107,10 +109,6 @@ func (m *Mesh) persist(ctx context.Context, w path, peer int, first *atomic.Bool
 		}
 		if errors.Is(now, ErrKey) || definite(now) && time.Since(begin) > stubborn {
 			break
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
 		}
 	}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errTimeUp) {

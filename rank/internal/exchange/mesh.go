@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/treerun/treerun/internal/backoff"
 	"github.com/treerun/treerun/internal/netconn"
 )
 
@@ -136,7 +137,7 @@ func (m *Mesh) Connect(ctx context.Context, limit time.Duration, dial Dialer) er
 
 func (m *Mesh) reach(ctx context.Context, peer int, limit time.Duration, dial Dialer) error {
 	last := time.Now() // when it was last known to be there
-	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+	for retry := (backoff.Retry{Min: time.Millisecond, Max: 50 * time.Millisecond}); ; {
 		conn, err := dial(ctx, peer)
 		if err == nil {
 			m.mu.Lock()
@@ -153,10 +154,8 @@ func (m *Mesh) reach(ctx context.Context, peer int, limit time.Duration, dial Di
 		} else if time.Since(last) > limit {
 			return fmt.Errorf("connecting to rank %d: %w", peer, err)
 		}
-		select {
-		case <-ctx.Done():
+		if !retry.Pause(ctx) {
 			return fmt.Errorf("connecting to rank %d: %w", peer, errors.Join(context.Cause(ctx), err))
-		case <-time.After(wait):
 		}
 	}
 }

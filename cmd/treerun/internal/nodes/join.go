@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/backoff"
 	"github.com/treerun/treerun/internal/netconn"
 )
 
@@ -23,8 +24,8 @@ func Join(ctx context.Context, c *Config) (net.Conn, error) {
 	parent := ctx
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	wait := 20 * time.Millisecond
-	for last := error(nil); ; {
+	last, retry := error(nil), backoff.Retry{Min: 20 * time.Millisecond, Max: time.Second}
+	for {
 		conn, err := c.try(ctx, parent, session)
 		if err == nil {
 			return conn, nil
@@ -36,16 +37,14 @@ func Join(ctx context.Context, c *Config) (net.Conn, error) {
 			last = err
 			c.Trace("node 0 at %s: %v; trying again", c.Seed, err)
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return nil, fmt.Errorf("node %d could not join node 0 at %s within %v (--start-timeout): %w", c.Node, c.Seed,
-					c.Timeout, last)
-			}
-			return nil, context.Cause(ctx)
+		if retry.Pause(ctx) {
+			continue
 		}
-		wait = min(wait*3/2, time.Second)
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return nil, fmt.Errorf("node %d could not join node 0 at %s within %v (--start-timeout): %w", c.Node, c.Seed,
+				c.Timeout, last)
+		}
+		return nil, context.Cause(ctx)
 	}
 }
 
