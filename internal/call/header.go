@@ -14,7 +14,7 @@ type Header struct {
 }
 
 // Words returns the fields of h packed into three words, which HeaderOf reads.
-func (h *Header) Words() [3]uint64 {
+func (h Header) Words() [3]uint64 {
 	return [3]uint64{h.Seq, h.Count,
 		uint64(h.Kind) | uint64(h.Op)<<8 | uint64(h.DType)<<16 | uint64(h.Chain)<<24 | uint64(uint32(h.Root))<<32}
 }

@@ -1,8 +1,9 @@
 // Package call names calls. An ID is one call of a communicator, or one message between two ranks, as users know it; a
 // Header is an ID in the 24 bytes that travel in front of every chunk, and that ranks publish. Ranks that make
-// different calls are detected by their Headers. Reports about waits contain the texts of calls.
+// different calls are detected by their Headers. Reports about waits contain the texts of calls. Logs hold
+// the latest calls of a rank.
 //
-// The package is below the transports, and knows no communicator. It is pure.
+// The package is below the transports, and knows no communicator.
 package call
 
 import "fmt"

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -25,7 +26,7 @@ type block struct {
 
 const (
 	blockLine  = 64
-	rankBytes  = ringBytes + blockLine // of one rank, behind the flags
+	rankBytes  = call.SharedLogBytes + blockLine // of one rank, behind the flags
 	blockGrain = 4096
 )
 
@@ -41,10 +42,10 @@ func (b *block) slotsAt(i int) int {
 // bytes is the size of the block.
 func (b *block) bytes() int { return b.slotsAt(len(b.Given)) + len(b.Given)*len(b.Given)*noteBytes }
 
-// ring returns the latest calls of the i-th rank of the host.
-func (b *block) ring(i int) callRing {
+// calls returns the latest calls of the i-th rank of the host.
+func (b *block) calls(i int) call.SharedLog {
 	from := b.Flags + i*rankBytes
-	return words(b.Mem[from : from+ringBytes])
+	return words(b.Mem[from : from+call.SharedLogBytes])
 }
 
 // words returns memory as words, which lie at multiples of 8.
@@ -54,7 +55,7 @@ func words(mem []byte) []atomic.Uint64 {
 
 // stage returns the stage of leaving that the i-th rank of the host has reached.
 func (b *block) stage(i int) *atomic.Uint64 {
-	from := b.Flags + i*rankBytes + ringBytes
+	from := b.Flags + i*rankBytes + call.SharedLogBytes
 	return &words(b.Mem[from : from+blockLine])[0]
 }
 

@@ -49,9 +49,9 @@ func (d *Session) unreceived() {
 	for i, r := range d.local {
 		its := d.block.notes(i, d.mine)
 		if n := d.received[r] + 1; its.count(true).Load() >= n {
-			h, _ := its.ring(true).get(n)
+			id, _ := its.log(true).At(n)
 			d.links.Abort(transport.Faultf(transport.FaultClosed, d.c.Rank,
-				"rank %d closed its communicator before it had received %v from rank %d", d.c.Rank, h.ID(), r))
+				"rank %d closed its communicator before it had received %v from rank %d", d.c.Rank, id, r))
 		}
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// Ranks of a host note their messages for each other, at the end of their block: each for every other one a ring of the
+// Ranks of a host record their messages for each other at the end of their block: for every other one a log of the
 // latest messages to it, and one of those from it; the numbers of both; and the number of received messages that were
 // compared with the sender's notes.
-const noteBytes = 2*ringBytes + blockLine
+const noteBytes = 2*call.SharedLogBytes + blockLine
 
 // notes returns the notes of the i-th rank of the host about messages to and from the j-th.
 func (b *block) notes(i, j int) notes {
@@ -24,24 +24,24 @@ func (b *block) notes(i, j int) notes {
 
 type notes []atomic.Uint64
 
-// ring has the messages that were sent, or received.
-func (n notes) ring(sent bool) callRing {
+// log has the messages that were sent, or received.
+func (n notes) log(sent bool) call.SharedLog {
 	if sent {
-		return callRing(n[:ringBytes/8])
+		return call.SharedLog(n[:call.SharedLogBytes/8])
 	}
-	return callRing(n[ringBytes/8:][:ringBytes/8])
+	return call.SharedLog(n[call.SharedLogBytes/8:][:call.SharedLogBytes/8])
 }
 
 // count is the number of these.
 func (n notes) count(sent bool) *atomic.Uint64 {
 	if sent {
-		return &n[2*ringBytes/8]
+		return &n[2*call.SharedLogBytes/8]
 	}
-	return &n[2*ringBytes/8+1]
+	return &n[2*call.SharedLogBytes/8+1]
 }
 
 // same is the number of received messages that were compared.
-func (n notes) same() *atomic.Uint64 { return &n[2*ringBytes/8+2] }
+func (n notes) same() *atomic.Uint64 { return &n[2*call.SharedLogBytes/8+2] }
 
 // compareMessages compares the messages from rank r, the i-th of the host, with the notes of that rank. A difference is
 // the communicator's fault. The caller holds mu.
@@ -49,12 +49,12 @@ func (d *Session) compareMessages(i, r int) (same bool) {
 	mine, its := d.block.notes(d.mine, i), d.block.notes(i, d.mine)
 	upTo := mine.same()
 	for n := upTo.Load() + 1; n <= d.received[r]; n++ {
-		theirs, ok := its.ring(true).get(n)
+		theirs, ok := its.log(true).At(n)
 		if !ok {
 			break // it has still to send it
 		}
-		if own, _ := mine.ring(false).get(n); own != theirs {
-			d.links.Abort(d.c.Engine.Mismatch(r, theirs.ID(), own.ID()))
+		if own, _ := mine.log(false).At(n); own != theirs {
+			d.links.Abort(d.c.Engine.Mismatch(r, theirs, own))
 			return false
 		}
 		upTo.Store(n)
@@ -67,7 +67,7 @@ func (d *Session) enter(m *Message, t kernel.DType, sends bool) pending {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := pending{peer: m.Peer, sends: sends, to: fmt.Sprintf(" from rank %d", m.Peer), lacks: "send it",
-		header: call.ID{Kind: call.Message, Device: true, DType: t, Count: uint64(m.Count)}.Header()}
+		id: call.ID{Kind: call.Message, Device: true, DType: t, Count: uint64(m.Count)}}
 	if m.Peer == d.c.Rank {
 		return p // no other rank takes part in it
 	}
@@ -76,11 +76,11 @@ func (d *Session) enter(m *Message, t kernel.DType, sends bool) pending {
 		p.to, p.lacks, number = fmt.Sprintf(" to rank %d", m.Peer), "receive it", &d.sent[m.Peer]
 	}
 	*number++
-	p.header.Seq = *number
+	p.id.Seq = *number
 	if i := slices.Index(d.local, m.Peer); i >= 0 {
 		mine := d.block.notes(d.mine, i)
-		mine.ring(sends).put(&p.header)
-		mine.count(sends).Store(p.header.Seq)
+		mine.log(sends).Put(p.id)
+		mine.count(sends).Store(p.id.Seq)
 		if !sends {
 			d.compareMessages(i, m.Peer)
 		}
@@ -114,7 +114,7 @@ func (d *Session) Exchange(s *cuda.Stream, t kernel.DType, out, in *Message) err
 		if err := d.begins(p); err != nil {
 			return err
 		}
-		transfers[i] = &device.Transfer{Addr: m.Addr, Peer: m.Peer, Header: p.header}
+		transfers[i] = &device.Transfer{Addr: m.Addr, Peer: m.Peer, Header: p.id.Header()}
 	}
 	if err := d.group.Exchange(s, t, transfers[1], transfers[0]); err != nil {
 		return err

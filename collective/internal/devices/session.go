@@ -32,6 +32,14 @@ type Links interface {
 	Open(ctx context.Context, during, purpose string, layout transport.Layout) (transport.Endpoint, error)
 }
 
+// Streams return before anything has moved, so a rank may be many calls ahead of another one. Each records its latest
+// calls where the other ranks of its host can read them, and compares them now and then with theirs of the same number.
+// Between hosts the headers of chunks are compared.
+
+// MaxCalls is the largest number of device calls of a rank that may be under way, and the number of latest calls that
+// can be compared.
+const MaxCalls = call.Logged
+
 // Session is the device side of a communicator: the memory that its ranks' devices share, and the calls that are under
 // way on this one's. The first device call makes it, and it is closed with the communicator.
 type Session struct {
@@ -66,18 +74,18 @@ type Session struct {
 
 // pending is one of the latest calls.
 type pending struct {
-	header call.Header
-	to     string // of a message: " to rank 1"
-	lacks  string // of a message: the peer's missing action
-	sends  bool   // of a message
-	peer   int    // of a message, else -1
-	since  time.Time
-	is     bool        // all of it is in the stream, and done recorded
-	done   *cuda.Event // the caller's stream is through with it; kept for the next call here
+	id    call.ID
+	to    string // of a message: " to rank 1"
+	lacks string // of a message: the peer's missing action
+	sends bool   // of a message
+	peer  int    // of a message, else -1
+	since time.Time
+	is    bool        // all of it is in the stream, and done recorded
+	done  *cuda.Event // the caller's stream is through with it; kept for the next call here
 }
 
 // String names the call, for users.
-func (p *pending) String() string { return p.header.ID().String() + p.to }
+func (p *pending) String() string { return p.id.String() + p.to }
 
 func (d *Session) at(number uint64) *pending { return &d.calls[number%MaxCalls] }
 
@@ -134,16 +142,12 @@ func (d *Session) Room(ctx context.Context, out *Message) (err error) {
 }
 
 // Note writes a call down for the other ranks of the host, before they can learn its number.
-func (d *Session) Note(id call.ID) {
-	h := id.Header()
-	d.block.ring(d.mine).put(&h)
-}
+func (d *Session) Note(id call.ID) { d.block.calls(d.mine).Put(id) }
 
 // Enter puts a call, which was noted, behind the work of its stream. The communicator is claimed, there
 // is room.
 func (d *Session) Enter(s *cuda.Stream, kind plan.Kind, root int, c *device.Call) error {
-	h := c.Header
-	bytes := int(h.Count) * c.DType.Size()
+	bytes := int(c.Header.Count) * c.DType.Size()
 	if kind.HasParts() {
 		bytes *= d.c.Size
 	}
@@ -164,7 +168,7 @@ func (d *Session) Enter(s *cuda.Stream, kind plan.Kind, root int, c *device.Call
 		}
 	}
 	c.Chunks = served.Chunks
-	if err := d.begins(pending{header: h, peer: -1}); err != nil {
+	if err := d.begins(pending{id: c.Header.ID(), peer: -1}); err != nil {
 		return err
 	}
 	if err := d.group.Enqueue(i, s, c); err != nil {
@@ -177,17 +181,17 @@ func (d *Session) Enter(s *cuda.Stream, kind plan.Kind, root int, c *device.Call
 func (d *Session) begins(p pending) (err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	call := d.at(d.latest + 1)
-	if p.done = call.done; p.done == nil {
+	next := d.at(d.latest + 1)
+	if p.done = next.done; p.done == nil {
 		if p.done, err = d.Device.NewEvent(false); err != nil {
 			return err
 		}
 	}
 	p.since = time.Now()
-	*call = p
+	*next = p
 	d.latest++
 	if p.peer < 0 {
-		d.noted = p.header.Seq
+		d.noted = p.id.Seq
 	}
 	return nil
 }
@@ -329,9 +333,9 @@ func (d *Session) compare() {
 		}
 	}
 	if p.peer >= 0 {
-		p.header = call.Header{} // a rank that has left may have been in no call
+		p.id = call.ID{} // a rank that has left may have been in no call
 	}
-	c.Engine.CheckCall(p.header.ID())
+	c.Engine.CheckCall(p.id)
 }
 
 // awaits reports whether rank r is known not to have come to p.
@@ -341,14 +345,14 @@ func (d *Session) awaits(p *pending, r int) bool {
 	case r == d.c.Rank:
 		return false
 	case p.peer < 0:
-		return !st.Unknown && st.Call.Seq < p.header.Seq
+		return !st.Unknown && st.Call.Seq < p.id.Seq
 	case r != p.peer:
 		return false
 	}
 	if i < 0 {
 		return d.group.AwaitsPeer(r, p.sends)
 	}
-	return d.block.notes(i, d.mine).count(!p.sends).Load() < p.header.Seq
+	return d.block.notes(i, d.mine).count(!p.sends).Load() < p.id.Seq
 }
 
 // compareHost compares all calls of this rank with those that the other ranks of its
@@ -356,15 +360,15 @@ func (d *Session) awaits(p *pending, r int) bool {
 func (d *Session) compareHost() (same bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	mine, upTo := d.block.ring(d.mine), d.noted
+	mine, upTo := d.block.calls(d.mine), d.noted
 	for i, r := range d.local {
 		if i == d.mine {
 			continue
 		}
 		latest := func() uint64 { return d.c.Endpoint.Status(r).Call.Seq }
-		own, other, differ, next := mine.differs(d.block.ring(i), d.compared[i], upTo, latest)
+		own, other, differ, next := mine.Differs(d.block.calls(i), d.compared[i], upTo, latest)
 		if differ {
-			d.links.Abort(d.c.Engine.Mismatch(r, other.ID(), own.ID()))
+			d.links.Abort(d.c.Engine.Mismatch(r, other, own))
 			return false
 		}
 		d.compared[i] = next

@@ -57,7 +57,7 @@ func (e *Engine) enter(id *call.ID, h *call.Header, digest uint64, begins []int)
 	id.Chain = uint8(e.chain >> 32)
 	h.Chain = id.Chain
 	e.ep.Enter(h)
-	e.history[id.Seq%past] = *id
+	e.log.Put(id)
 }
 
 // chained adds v to the digest of all calls.
@@ -121,14 +121,10 @@ func sameButCount(a, b call.ID) bool {
 
 func sameChain(a, b call.ID) bool { return a.Chain == b.Chain }
 
-// past is the number of its latest calls that a rank remembers. A rank can be that far ahead of another only while
-// nothing flows back to it.
-const past = 256
-
 // callAt returns this rank's call with number seq, the latest one when that is
 // too long ago or still to come. The owner of the links calls it.
 func (e *Engine) callAt(seq uint64) call.ID {
-	if id := e.history[seq%past]; id.Seq == seq {
+	if id, ok := e.log.At(seq); ok {
 		return id
 	}
 	return e.ep.Status(e.rank).Call.ID()

@@ -46,7 +46,7 @@ type Engine struct {
 	tiny    [tiny]byte
 	scaled  []byte // scratch of one chunk: the operand that is multiplied beforehand
 
-	history [past]call.ID // the latest calls, by number
+	log call.Log // of this rank
 }
 
 type inbound struct {
