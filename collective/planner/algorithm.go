@@ -49,13 +49,13 @@ func (p *Planner) candidatesOf(a *algorithm, kind plan.Kind, root int) ([]*Candi
 	switch {
 	case pairwise(kind) && a.name != "direct":
 		return nil, reasonf("data goes from rank to rank")
-	case p.ordered(kind) && !slices.Contains(inOrder, a.name):
+	case p.Site.ordered(kind) && !slices.Contains(inOrder, a.name):
 		return nil, unordered()
-	case p.asked(a.name) || p.ordered(kind) || pairwise(kind):
-	case a.ranks > 0 && p.graph.Ranks > a.ranks:
+	case p.asked(a.name) || p.Site.ordered(kind) || pairwise(kind):
+	case a.ranks > 0 && p.Site.graph.Ranks > a.ranks:
 		return nil, reasonf("not tried above %d ranks for the work that it takes: --algorithm %s does", a.ranks,
 			a.name)
-	case p.tooManyLinks(a, kind):
+	case p.Site.tooManyLinks(a, kind):
 		return nil, reasonf("not tried for the links that it takes, which memory of the host carries: "+
 			"--algorithm %s does", a.name)
 	}
@@ -69,23 +69,23 @@ func (p *Planner) candidatesOf(a *algorithm, kind plan.Kind, root int) ([]*Candi
 // a host, which a communicator maps for all plans that it may choose. Chains are tried for AllReduce, balanced trees
 // for all collectives, where links differ; double binary trees on more ranks than have a link to each other. Rings take
 // 2n links per rank: 2,268 for 9 ranks of two sockets, where all others take some hundreds.
-func (p *Planner) tooManyLinks(a *algorithm, kind plan.Kind) bool {
-	n := p.graph.Ranks
+func (s *Site) tooManyLinks(a *algorithm, kind plan.Kind) bool {
+	n := s.graph.Ranks
 	switch {
-	case a.paired || p.machine.Device || p.disconnected != nil:
+	case a.paired || s.machine.Device || s.disconnected != nil:
 		return false
-	case p.hosts != nil:
-		return p.hosts.most > 1
+	case s.hosts != nil:
+		return s.hosts.most > 1
 	}
 	switch a.name {
 	case "direct":
 		return false
 	case "multi":
-		return p.uniform && (n <= directRanks || n > PairRanks && kind.HasRoot())
+		return s.uniform && (n <= directRanks || n > PairRanks && kind.HasRoot())
 	case "double-binary":
-		return n <= PairRanks || p.uniform && !kind.HasRoot()
+		return n <= PairRanks || s.uniform && !kind.HasRoot()
 	case "chain":
-		return p.uniform || kind.HasRoot() || kind.HasParts()
+		return s.uniform || kind.HasRoot() || kind.HasParts()
 	}
 	return true
 }
@@ -110,9 +110,9 @@ func reasonf(format string, args ...any) error { return reason(fmt.Sprintf(forma
 // asked reports whether Options name an algorithm, so that limits which save time do
 // not hold for it.
 func (p *Planner) asked(name string) bool {
-	return !p.any && slices.ContainsFunc(p.options.Suits(), func(suits string) bool {
+	return !p.any && slices.ContainsFunc(p.Site.options.Suits(), func(suits string) bool {
 		base, _, _ := strings.Cut(suits, ":")
-		return base == name || name == "hierarchical" && p.hosts.alone() && slices.Contains(betweens, base)
+		return base == name || name == "hierarchical" && p.Site.hosts.alone() && slices.Contains(betweens, base)
 	})
 }
 

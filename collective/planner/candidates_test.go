@@ -137,7 +137,7 @@ func TestCandidates(t *testing.T) {
 // the options of p request.
 func (p *Planner) take(found map[string]*TreeSet) {
 	for key, f := range found {
-		if of, _, _ := strings.Cut(key, " "); !strings.Contains(p.options.Algorithm, of) {
+		if of, _, _ := strings.Cut(key, " "); !strings.Contains(p.Site.options.Algorithm, of) {
 			p.found[key] = f
 		}
 	}
@@ -150,13 +150,13 @@ func (p *Planner) candidatesAreSound(proved, used map[string]bool) error {
 		return err
 	}
 	for _, kind := range everyKind() {
-		for _, root := range []int{0, p.graph.Ranks - 1} {
+		for _, root := range []int{0, p.Site.graph.Ranks - 1} {
 			o, err := p.candidatesFor(kind, root)
 			if err != nil {
 				return err
 			}
 			for _, c := range o.list {
-				if !c.Matches(p.options.Algorithm) {
+				if !c.Matches(p.Site.options.Algorithm) {
 					continue // offered by itself as well
 				}
 				used[c.Algorithm] = true
@@ -192,7 +192,7 @@ func prove(b *ChosenPlan, proved map[string]bool) error {
 func sound(p *Planner, b *ChosenPlan, there map[[2]int]bool) error {
 	for _, k := range b.Plan.Links() {
 		pair := [2]int{min(k.Src, k.Dst), max(k.Src, k.Dst)}
-		if p.graph.Host(k.Src) != p.graph.Host(k.Dst) && !there[pair] || k.Lane > plan.MaxLanes {
+		if p.Site.graph.Host(k.Src) != p.Site.graph.Host(k.Dst) && !there[pair] || k.Lane > plan.MaxLanes {
 			return fmt.Errorf("link %v is not there", k)
 		}
 	}
@@ -237,7 +237,7 @@ func TestTreesOfDevices(t *testing.T) {
 			planners[c.machine] = p
 		}
 		got := choose(t, p, c.kind, 3, c.bytes).Chosen
-		bound, err := p.Certify(c.kind, 3)
+		bound, err := p.Site.Certify(c.kind, 3)
 		if rate := p.Fullest(got); err != nil || got.Candidate.Algorithm != c.want || rate < c.rate*bound.Rate {
 			t.Errorf("%v of %d bytes on %s is %s, %v of %v GB/s, %v", c.kind, c.bytes, c.machine,
 				got.Name(), rate, bound.Rate, err)

@@ -10,12 +10,12 @@ import (
 // one order is requested, and links differ, it is trees along which sums grow from rank to rank, in the order of the
 // ranks.
 func (p *Planner) chain(kind plan.Kind, root int) ([]*Candidate, error) {
-	if p.ordered(kind) {
-		if p.hosts != nil || p.uniform {
+	if p.Site.ordered(kind) {
+		if p.Site.hosts != nil || p.Site.uniform {
 			return nil, unordered()
 		}
 		return p.ofRoots("chain", kind, root)
 	}
-	trees := []topo.Tree{tree.Chain(p.graph, max(root, 0))}
+	trees := []topo.Tree{tree.Chain(p.Site.graph, max(root, 0))}
 	return p.overTrees(Candidate{Algorithm: "chain", Kind: kind, Root: root}, &TreeSet{Trees: trees}, false)
 }

@@ -59,7 +59,7 @@ func (p *Planner) Choose(kind plan.Kind, root int, bytes int64) (*Choice, error)
 	}
 	c := &Choice{Chosen: s, Bytes: bytes}
 	c.PredictedUs, err = p.Price(s, bytes, 1)
-	if !p.options.Given.serves(kind, root) {
+	if !p.Site.options.Given.serves(kind, root) {
 		c.By = p.by(kind, bytes)
 		return c, err
 	}
@@ -75,7 +75,7 @@ func (p *Planner) PlanFor(kind plan.Kind, root int, bytes int64) (*ChosenPlan, e
 	if kind.HasRoot() {
 		at = max(root, 0)
 	}
-	if g := p.options.Given; g.serves(kind, at) {
+	if g := p.Site.options.Given; g.serves(kind, at) {
 		return g, nil
 	}
 	e, err := p.entry(kind, bytes)
@@ -90,8 +90,8 @@ func (p *Planner) planOf(kind plan.Kind, at int, e *entry) (*ChosenPlan, error) 
 	if at < len(e.plans) && e.plans[at] != nil {
 		return e.plans[at], nil
 	}
-	if at >= p.graph.Ranks {
-		return nil, fmt.Errorf("root %d is not a rank of 0..%d", at, p.graph.Ranks-1)
+	if at >= p.Site.graph.Ranks {
+		return nil, fmt.Errorf("root %d is not a rank of 0..%d", at, p.Site.graph.Ranks-1)
 	}
 	c, chunks, err := p.fromRoot(kind, at, e)
 	if err != nil {
@@ -135,7 +135,7 @@ func (p *Planner) by(kind plan.Kind, bytes int64) string {
 		return "rule (" + rule + ")"
 	}
 	if bytes >= longPriced {
-		return fmt.Sprintf("price, and within %g %% of the least by the fullest link", 100*p.nearly(bytes))
+		return fmt.Sprintf("price, and within %g %% of the least by the fullest link", 100*p.Site.nearly(bytes))
 	}
 	return "price"
 }
@@ -156,8 +156,8 @@ func (p *Planner) cheapest(list []*Candidate, bytes int64) (choice DecidedChoice
 		chunks             plan.Chunks
 	}
 	var bids []*bid
-	if len(list) == 1 && len(p.chunkings()) == 1 {
-		return DecidedChoice{math.MaxInt64, bytes, list[0].Name(), p.chunkings()[0]}, nil
+	if len(list) == 1 && len(p.Site.chunkings()) == 1 {
+		return DecidedChoice{math.MaxInt64, bytes, list[0].Name(), p.Site.chunkings()[0]}, nil
 	}
 	for _, c := range list {
 		b, err := c.build(bytes)
@@ -165,8 +165,8 @@ func (p *Planner) cheapest(list []*Candidate, bytes int64) (choice DecidedChoice
 			return choice, err
 		}
 		fullest, least := 0.0, math.Inf(1)
-		if bytes >= longPriced || !p.isLong(b.Plan) {
-			fullest, least, err = p.pricer.LeastUs(b.Plan, bytes, p.chunkings()[0]) // the largest
+		if bytes >= longPriced || !p.Site.isLong(b.Plan) {
+			fullest, least, err = p.pricer.LeastUs(b.Plan, bytes, p.Site.chunkings()[0]) // the largest
 		}
 		if err != nil {
 			return choice, err
@@ -175,7 +175,7 @@ func (p *Planner) cheapest(list []*Candidate, bytes int64) (choice DecidedChoice
 	}
 	order := slices.Clone(bids)
 	slices.SortStableFunc(order, func(a, b *bid) int { return cmp.Compare(a.least, b.least) })
-	best, near := math.Inf(1), 1+p.nearly(bytes)
+	best, near := math.Inf(1), 1+p.Site.nearly(bytes)
 	for _, b := range order {
 		if b.least > best*near {
 			break
@@ -201,11 +201,11 @@ const longPriced = 16 << 20
 
 // nearly is the relative difference within which prices are equal: between hosts they
 // rest on rougher measurements.
-func (p *Planner) nearly(bytes int64) float64 {
+func (s *Site) nearly(bytes int64) float64 {
 	switch {
-	case p.machine.Device && bytes >= longPriced:
+	case s.machine.Device && bytes >= longPriced:
 		return 0.05
-	case p.hosts != nil:
+	case s.hosts != nil:
 		return 0.02
 	}
 	return 0.001

@@ -169,7 +169,7 @@ func (p *Planner) usable(d *Decision) error {
 				continue
 			}
 			if c, err := p.Choose(plan.Kind(kind), -1, bytes); err == nil {
-				if err := p.Verify(c.Chosen); err != nil {
+				if err := p.Site.Verify(c.Chosen); err != nil {
 					return fmt.Errorf("%s: %w", c.Chosen.Name(), err)
 				}
 			}

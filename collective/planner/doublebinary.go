@@ -11,14 +11,14 @@ func (p *Planner) doubleBinary(kind plan.Kind, root int) ([]*Candidate, error) {
 	switch {
 	case kind == plan.Barrier:
 		return nil, reasonf("a barrier carries no data")
-	case p.hosts.alone():
+	case p.Site.hosts.alone():
 		return nil, reasonf("every host has one rank: its trees are those between hosts")
-	case p.hosts != nil && p.graph.Ranks > PairRanks && !p.asked("double-binary"):
+	case p.Site.hosts != nil && p.Site.graph.Ranks > PairRanks && !p.asked("double-binary"):
 		return nil, reasonf("not tried above %d ranks of several hosts for the links that it takes: "+
 			"see hierarchical", PairRanks)
 	}
-	f, err := p.treeSet("double-binary", p.graph.Ranks, func() (*TreeSet, error) {
-		return &TreeSet{Trees: tree.DoubleBinaryOn(p.graph)}, nil
+	f, err := p.treeSet("double-binary", p.Site.graph.Ranks, func() (*TreeSet, error) {
+		return &TreeSet{Trees: tree.DoubleBinaryOn(p.Site.graph)}, nil
 	})
 	if err != nil {
 		return nil, err

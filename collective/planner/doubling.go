@@ -4,14 +4,14 @@ import "github.com/treerun/treerun/collective/plan"
 
 // doubling exchanges sums at the distances 1, 2, 4, ...: recursive doubling.
 func (p *Planner) doubling(kind plan.Kind, _ int) ([]*Candidate, error) {
-	n := p.graph.Ranks
+	n := p.Site.graph.Ranks
 	switch {
 	case kind != plan.AllReduce && kind != plan.Barrier:
 		return nil, reasonf("for allreduce and barrier")
-	case p.hosts.alone():
+	case p.Site.hosts.alone():
 		return nil, reasonf("every host has one rank: see hierarchical")
-	case p.disconnected != nil:
-		return nil, p.disconnected
+	case p.Site.disconnected != nil:
+		return nil, p.Site.disconnected
 	}
 	return fixed("doubling", kind, -1, func() (*plan.Plan, error) {
 		return plan.Leaders(kind, plan.Alone(n), plan.Doubling)

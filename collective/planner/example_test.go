@@ -20,7 +20,7 @@ func ExampleNew() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	bound, err := p.Certify(plan.AllReduce, -1)
+	bound, err := p.Site.Certify(plan.AllReduce, -1)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -4,16 +4,16 @@ import "github.com/treerun/treerun/collective/plan"
 
 // flat has every rank send all to every other one: the fewest times that a rank waits.
 func (p *Planner) flat(kind plan.Kind, _ int) ([]*Candidate, error) {
-	n := p.graph.Ranks
+	n := p.Site.graph.Ranks
 	switch {
 	case kind != plan.AllReduce && kind != plan.Barrier:
 		return nil, reasonf("for allreduce and barrier")
-	case p.ordered(kind) && p.hosts != nil && !p.hosts.alone():
+	case p.Site.ordered(kind) && p.Site.hosts != nil && !p.Site.hosts.alone():
 		return nil, unordered()
 	case n > PairRanks:
 		return nil, reasonf("up to %d ranks", PairRanks)
-	case p.disconnected != nil:
-		return nil, p.disconnected
+	case p.Site.disconnected != nil:
+		return nil, p.Site.disconnected
 	}
 	return fixed("flat", kind, -1, func() (*plan.Plan, error) {
 		return plan.Leaders(kind, plan.Alone(n), plan.Everybody)

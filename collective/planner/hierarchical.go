@@ -45,11 +45,11 @@ func checkHierarchy(variant string) error {
 // leader of a tree: its share of the message is reduced to it and handed out from it, so that all ranks, and all their
 // cards, work at once. Where every host has one rank, the candidates have the name of the algorithm between hosts.
 func (p *Planner) hierarchical(kind plan.Kind, root int) ([]*Candidate, error) {
-	h := p.hosts
+	h := p.Site.hosts
 	switch {
 	case h == nil:
 		return nil, reasonf("all ranks are on one host")
-	case h.alone() && strings.HasPrefix(p.options.Algorithm, "hierarchical") && !p.any:
+	case h.alone() && strings.HasPrefix(p.Site.options.Algorithm, "hierarchical") && !p.any:
 		return nil, reasonf("every host has one rank: ask for what is between hosts, one of %s",
 			strings.Join(betweens, ", "))
 	}
@@ -73,14 +73,14 @@ func (p *Planner) hierarchical(kind plan.Kind, root int) ([]*Candidate, error) {
 // insidesTried returns the algorithms inside hosts that are tried: stars, and where links of some host differ those
 // that look for good trees.
 func (p *Planner) insidesTried() []string {
-	if _, pair, ok := strings.Cut(p.options.Algorithm, ":"); ok && p.asked("hierarchical") {
+	if _, pair, ok := strings.Cut(p.Site.options.Algorithm, ":"); ok && p.asked("hierarchical") {
 		inside, _, _ := strings.Cut(pair, "/")
 		return []string{inside}
 	}
 	switch {
-	case !p.hosts.rough:
+	case !p.Site.hosts.rough:
 		return []string{"star"}
-	case p.hosts.most > jointRanks:
+	case p.Site.hosts.most > jointRanks:
 		return []string{"star", "kl", "packing"}
 	}
 	return insides
@@ -88,19 +88,20 @@ func (p *Planner) insidesTried() []string {
 
 // joined makes the candidates of one algorithm inside hosts and one between them.
 func (p *Planner) joined(inside, between string, kind plan.Kind, root int) ([]*Candidate, error) {
-	h := p.hosts
+	h := p.Site.hosts
 	name := "hierarchical:" + inside + "/" + between
 	if h.alone() {
 		name = between
 	}
-	asked := p.asked("hierarchical") && strings.Contains(p.options.Algorithm, "/") || h.alone() && p.asked(between)
-	if between == "flat" || between == "doubling" && !p.ordered(kind) {
+	asked := p.asked("hierarchical") && strings.Contains(p.Site.options.Algorithm, "/") || h.alone() &&
+		p.asked(between)
+	if between == "flat" || between == "doubling" && !p.Site.ordered(kind) {
 		return p.leaders(name, inside, between, kind, asked)
 	}
 	switch {
-	case p.ordered(kind) && inside == "star" && between == "direct":
+	case p.Site.ordered(kind) && inside == "star" && between == "direct":
 		return p.directHosts(name, kind, root)
-	case p.ordered(kind):
+	case p.Site.ordered(kind):
 		return nil, unordered()
 	}
 	return p.overHosts(name, inside, between, kind, root, asked)
@@ -108,11 +109,11 @@ func (p *Planner) joined(inside, between string, kind plan.Kind, root int) ([]*C
 
 // overHosts makes the candidates of trees inside hosts and trees between them.
 func (p *Planner) overHosts(name, inside, between string, kind plan.Kind, root int, asked bool) ([]*Candidate, error) {
-	h := p.hosts
-	if kind == plan.Barrier && (between != "star" || p.disconnected == nil) {
+	h := p.Site.hosts
+	if kind == plan.Barrier && (between != "star" || p.Site.disconnected == nil) {
 		return nil, reasonf("a barrier carries no data")
 	}
-	if err := p.reaches(between, kind, asked); err != nil && !p.ordered(kind) {
+	if err := p.reaches(between, kind, asked); err != nil && !p.Site.ordered(kind) {
 		return nil, err
 	}
 	trees, err := p.betweenTrees(between, kind, root, asked)
@@ -150,7 +151,7 @@ func (p *Planner) overHosts(name, inside, between string, kind plan.Kind, root i
 
 // reaches reports why trees of this kind between hosts are not tried.
 func (p *Planner) reaches(between string, kind plan.Kind, asked bool) error {
-	h := p.hosts
+	h := p.Site.hosts
 	n, size := len(h.ranks), len(h.host)
 	parts := kind.HasParts()
 	switch between {
@@ -193,13 +194,13 @@ func (p *Planner) reaches(between string, kind plan.Kind, asked bool) error {
 
 // betweenTrees returns the trees over hosts for a kind and root.
 func (p *Planner) betweenTrees(between string, kind plan.Kind, root int, asked bool) (*TreeSet, error) {
-	h := p.hosts
+	h := p.Site.hosts
 	n := len(h.ranks)
 	switch between {
 	case "star":
 		return &TreeSet{Trees: []topo.Tree{shallow(n, h.host[max(root, 0)], starHosts)}}, nil
 	case "direct":
-		if p.ordered(kind) {
+		if p.Site.ordered(kind) {
 			trees, err := p.inside("direct", h.between)
 			return &TreeSet{Trees: trees}, err
 		}
@@ -219,12 +220,12 @@ func (p *Planner) betweenTrees(between string, kind plan.Kind, root int, asked b
 			return &TreeSet{Trees: tree.DoubleBinaryOn(h.between)}, nil
 		})
 	}
-	o := p.options.pack()
+	o := p.Site.options.pack()
 	if n > fewHosts && o.MaxTrees == 0 && !asked {
 		o.MaxTrees, o.Greedy = packedTrees, o.Greedy || n > chosenHosts
 	}
 	switch {
-	case kind.HasParts() && n <= pack.MaxPartRanks && !p.options.limited():
+	case kind.HasParts() && n <= pack.MaxPartRanks && !p.Site.options.limited():
 		f, err := p.packed("packing of parts between hosts", h.between, pack.EveryRoot, o)
 		if err == nil && h.most*n*perRoot(f, n) > PairRanks && !asked {
 			return nil, reasonf("too many lanes")
@@ -248,14 +249,14 @@ func perRoot(f *TreeSet, hosts int) int {
 
 // within returns the trees inside hosts by an algorithm.
 func (p *Planner) within(inside string, kind plan.Kind) (local, error) {
-	h := p.hosts
-	if inside == "star" && !p.ordered(kind) {
+	h := p.Site.hosts
+	if inside == "star" && !p.Site.ordered(kind) {
 		return func(host, root int) topo.Tree { return shallow(len(h.ranks[host]), root, directRanks) }, nil
 	}
 	var sets []*TreeSet
 	for i, ranks := range h.ranks {
 		f, err := p.treeSet(fmt.Sprintf("%s inside host %d", inside, i), len(ranks), func() (*TreeSet, error) {
-			g := p.graph.Among(ranks)
+			g := p.Site.graph.Among(ranks)
 			if err := g.Validate(); err != nil {
 				return nil, err
 			}
@@ -274,7 +275,7 @@ func (p *Planner) within(inside string, kind plan.Kind) (local, error) {
 func (p *Planner) inside(algorithm string, g *topo.Graph) (list []topo.Tree, err error) {
 	switch algorithm {
 	case "kl":
-		return tree.KL(g, p.options.penalty(), p.options.Seed), nil
+		return tree.KL(g, p.Site.options.penalty(), p.Site.options.Seed), nil
 	case "exact":
 		return tree.Exact(g)
 	case "star", "direct":
@@ -293,7 +294,8 @@ func (p *Planner) inside(algorithm string, g *topo.Graph) (list []topo.Tree, err
 		}
 		return list, nil
 	case "packing":
-		r, err := pack.Pack(g, pack.BothWays, pack.Options{Seed: p.options.Seed, MaxTrees: max(g.Ranks, 1)})
+		r, err := pack.Pack(g, pack.BothWays, pack.Options{Seed: p.Site.options.Seed, MaxTrees: max(g.Ranks,
+			1)})
 		if err != nil {
 			return nil, err
 		}
@@ -361,15 +363,15 @@ func (f *TreeSet) weight(i int) float64 {
 // leaders makes the plan in which one rank of every host reduces the inputs of the host, and the leaders exchange the
 // results: all to all, or at rising distances.
 func (p *Planner) leaders(name, inside, between string, kind plan.Kind, asked bool) ([]*Candidate, error) {
-	h := p.hosts
+	h := p.Site.hosts
 	n, size := len(h.ranks), len(h.host)
 	switch {
 	case kind != plan.AllReduce && kind != plan.Barrier:
 		return nil, reasonf("for allreduce and barrier")
 	case inside != "star":
 		return nil, reasonf("its leaders are the centres of stars")
-	case p.disconnected != nil:
-		return nil, p.disconnected
+	case p.Site.disconnected != nil:
+		return nil, p.Site.disconnected
 	case h.alone() && between == "flat" && size <= directRanks:
 		return nil, reasonf("is flat itself")
 	case between == "flat" && n > directHosts && !asked || n > PairRanks:
@@ -383,7 +385,7 @@ func (p *Planner) leaders(name, inside, between string, kind plan.Kind, asked bo
 			stars.Parent[r] = ranks[0]
 		}
 	}
-	if err := p.routable([]Channel{{Tree: stars}}); err != nil {
+	if err := p.Site.routable([]Channel{{Tree: stars}}); err != nil {
 		return nil, err
 	}
 	x := plan.Everybody

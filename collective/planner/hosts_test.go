@@ -20,11 +20,11 @@ func TestHostsReachTheBound(t *testing.T) {
 		p := plannerOf(t, g, Options{})
 		for _, kind := range []plan.Kind{plan.AllReduce, plan.Broadcast, plan.Reduce, plan.AllGather, plan.ReduceScatter} {
 			least := 0.95
-			if p.hosts.most > 1 || kind.HasParts() {
+			if p.Site.hosts.most > 1 || kind.HasParts() {
 				least = 0.9
 			}
 			c := choose(t, p, kind, 0, bytes)
-			bound := p.LimitBetweenHosts(kind, 0)
+			bound := p.Site.LimitBetweenHosts(kind, 0)
 			if rate := bytes / c.PredictedUs / 1e3; rate < least*bound || rate > 1.001*bound {
 				t.Errorf("%s: %v takes %s at %.4g GB/s, %.1f %% of the bound, %.4g GB/s", name, kind,
 					c.Chosen.Name(), rate, 100*rate/bound, bound)
@@ -45,7 +45,7 @@ func TestSlotsBetweenHosts(t *testing.T) {
 			for i := range g.Ports {
 				g.Ports[i].GBytesPerSecond = gbs
 			}
-			slots, bytes := plannerOf(t, g, Options{}).Slots()
+			slots, bytes := plannerOf(t, g, Options{}).Site.Slots()
 			if bytes%4096 != 0 || slots < 4 {
 				t.Errorf("%g GB/s, %g us: %d slots of %d bytes", gbs, us, slots, bytes)
 			}
@@ -67,7 +67,7 @@ func TestLinksOfManyHosts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		near := make([]map[int]bool, p.graph.Ranks)
+		near := make([]map[int]bool, p.Site.graph.Ranks)
 		for r := range near {
 			near[r] = make(map[int]bool)
 		}
@@ -82,10 +82,11 @@ func TestLinksOfManyHosts(t *testing.T) {
 			t.Errorf("%d hosts: a rank has links to %d on other hosts, want at most %d, and 4 more than %d", hosts, most, limit,
 				before)
 		}
-		if each := float64(all) / float64(p.graph.Ranks); each > 12 {
+		if each := float64(all) / float64(p.Site.graph.Ranks); each > 12 {
 			t.Errorf("%d hosts: a rank has links to %.1f on other hosts on average, want 12 at most", hosts, each)
 		}
-		if p.Runs(plan.AllToAll) == nil || p.Runs(plan.AllGather) == nil || p.Runs(plan.Reduce) != nil || p.HasPairs() {
+		if p.Site.Runs(plan.AllToAll) == nil || p.Site.Runs(plan.AllGather) == nil ||
+			p.Site.Runs(plan.Reduce) != nil || p.Site.HasPairs() {
 			t.Errorf("%d hosts: what needs links between all ranks is offered", hosts)
 		}
 		before = most
@@ -107,7 +108,7 @@ func TestChunksByPrice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		chunk := min(int64(own.Chunks.Of(bytes, 1, 1, p.slotBytes)), bytes)
+		chunk := min(int64(own.Chunks.Of(bytes, 1, 1, p.Site.slotBytes)), bytes)
 		if got := (bytes + chunk - 1) / chunk; got != want {
 			t.Errorf("%v GB/s: %d chunks, want %d", rate, got, want)
 		}
@@ -126,7 +127,7 @@ func TestChunksBetweenPricedSizes(t *testing.T) {
 		t.Fatal(err)
 	}
 	share := widestShare(c.Plan, bytes)
-	got, asked := c.Chunks.Of(share, 1, 1, p.slotBytes), own.Chunks.Of(share, 1, 1, p.slotBytes)
+	got, asked := c.Chunks.Of(share, 1, 1, p.Site.slotBytes), own.Chunks.Of(share, 1, 1, p.Site.slotBytes)
 	if got != asked {
 		t.Errorf("%s of %d bytes goes in chunks of %d, by its own price of %d", c.Name(), bytes, got, asked)
 	}
@@ -142,7 +143,7 @@ func TestCertify(t *testing.T) {
 		for kind, root := range map[plan.Kind]int{plan.AllReduce: pack.BothWays, plan.AllGather: pack.EveryRoot,
 			plan.Broadcast: 1} {
 			c := choose(t, p, kind, 1, 64<<20)
-			got, err := p.Certify(kind, 1)
+			got, err := p.Site.Certify(kind, 1)
 			if err != nil {
 				t.Fatalf("%s: %v: %v", name, kind, err)
 			}
@@ -175,7 +176,7 @@ func TestCrowded(t *testing.T) {
 		"hosts of one machine": {evenHosts(16, 1), Machine{Cores: 2, CoreHosts: make([]int, 16)}, true},
 		"oversubscribed hosts": {evenHosts(2, 9), Machine{Cores: 2}, true},
 	} {
-		if got := plannerFor(t, c.g, c.m, Options{}).Oversubscribed(); got != c.want {
+		if got := plannerFor(t, c.g, c.m, Options{}).Site.Oversubscribed(); got != c.want {
 			t.Errorf("%s: oversubscribed %t, want %t", name, got, c.want)
 		}
 	}
@@ -203,7 +204,7 @@ func TestDeviceSlots(t *testing.T) {
 	for _, name := range names {
 		g, _ := topo.Machine(name)
 		p := plannerFor(t, g, Machine{Device: true}, Options{})
-		slots, bytes := p.Slots()
+		slots, bytes := p.Site.Slots()
 		within, between := make([]int, g.Ranks), make([]int, g.Ranks)
 		seen := map[plan.Link]bool{}
 		for _, kind := range []plan.Kind{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.AllGather, plan.ReduceScatter} {

@@ -10,25 +10,25 @@ import (
 )
 
 // Runs reports why there is no plan for a kind, with any options. There is one for kinds without parts.
-func (p *Planner) Runs(kind plan.Kind) error {
+func (s *Site) Runs(kind plan.Kind) error {
 	// Of trees for every part the links between hosts would be too many.
-	if p.HasPairs() || !kind.HasParts() || !pairwise(kind) && p.hosts == nil {
+	if s.HasPairs() || !kind.HasParts() || !pairwise(kind) && s.hosts == nil {
 		return nil
 	}
-	return reasonf("it is for up to %d ranks, not for %d", PairRanks, p.graph.Ranks)
+	return reasonf("it is for up to %d ranks, not for %d", PairRanks, s.graph.Ranks)
 }
 
 // HasPairs reports whether there are links between all pairs of ranks.
-func (p *Planner) HasPairs() bool { return p.graph.Ranks <= PairRanks }
+func (s *Site) HasPairs() bool { return s.graph.Ranks <= PairRanks }
 
 // search finds the trees of all kinds, and of all roots whose trees differ.
 func (p *Planner) search() error {
 	p.bare = true
 	defer func() { p.bare = false }()
 	for kind := plan.AllReduce; kind <= plan.AllToAll; kind++ {
-		for _, root := range p.rootsOf(kind) {
+		for _, root := range p.Site.rootsOf(kind) {
 			_, err := p.candidatesFor(kind, root)
-			if err != nil && !p.ordered(kind) { // else calls return the error, if there are any
+			if err != nil && !p.Site.ordered(kind) { // else calls return the error, if there are any
 				return err
 			}
 		}
@@ -39,22 +39,22 @@ func (p *Planner) search() error {
 // rootsOf returns roots of a kind such that the plans of any other root take the same
 // links: of many ranks on several hosts one of each, as the trees of the others are those
 // turned round; on one host one, whose trees are those of kinds without a root.
-func (p *Planner) rootsOf(kind plan.Kind) (roots []int) {
-	free := p.options.Suits() == nil && !p.ordered(kind)
+func (s *Site) rootsOf(kind plan.Kind) (roots []int) {
+	free := s.options.Suits() == nil && !s.ordered(kind)
 	switch {
-	case p.Runs(kind) != nil:
+	case s.Runs(kind) != nil:
 		return nil
 	case !kind.HasRoot() || pairwise(kind):
 		return []int{0}
-	case free && p.hosts != nil && p.graph.Ranks > directRanks:
-		for _, ranks := range p.hosts.ranks {
+	case free && s.hosts != nil && s.graph.Ranks > directRanks:
+		for _, ranks := range s.hosts.ranks {
 			roots = append(roots, ranks[0])
 		}
 		return roots
-	case free && p.graph.Ranks > directRanks:
+	case free && s.graph.Ranks > directRanks:
 		return []int{0}
 	}
-	return numbers.Below(p.graph.Ranks)
+	return numbers.Below(s.graph.Ranks)
 }
 
 // AllPlans returns the plans of a kind for all sizes and roots, in an order that is the
@@ -66,10 +66,10 @@ func (p *Planner) AllPlans(kind plan.Kind) ([]*ChosenPlan, error) {
 	}
 	roots := 1
 	if kind.HasRoot() {
-		roots = p.graph.Ranks
+		roots = p.Site.graph.Ranks
 	}
 	var list []*ChosenPlan
-	if g := p.options.Given; g != nil && g.Plan.Kind == kind {
+	if g := p.Site.options.Given; g != nil && g.Plan.Kind == kind {
 		list = append(list, g)
 	}
 	for _, e := range t {
@@ -120,15 +120,15 @@ func (p *Planner) CandidateNames(kind plan.Kind) []string {
 // Supports reports why the algorithm that the options request has no plan for a kind and root, so that others are
 // taken; nil where it has, or none is requested.
 func (p *Planner) Supports(kind plan.Kind, root int) error {
-	if err := p.Runs(kind); err != nil {
+	if err := p.Site.Runs(kind); err != nil {
 		return err
 	}
 	o, err := p.candidatesFor(kind, max(root, 0))
 	if err != nil {
 		return err
 	}
-	suits := p.options.Suits()
-	if g := p.options.Given; suits == nil || g.serves(kind, max(root, 0)) {
+	suits := p.Site.options.Suits()
+	if g := p.Site.options.Given; suits == nil || g.serves(kind, max(root, 0)) {
 		return nil
 	}
 	for _, c := range o.list {
@@ -151,7 +151,7 @@ func (p *Planner) Supports(kind plan.Kind, root int) error {
 // trees one from every rank, of at most 16. A star's leaves are no further apart than they
 // must be, and blocks that travel alone meet as late as they can.
 func (p *Planner) LargeTrees() (trees []topo.Tree, shares []float64, err error) {
-	n := p.graph.Ranks
+	n := p.Site.graph.Ranks
 	if n == 1 {
 		return nil, nil, nil
 	}
@@ -168,7 +168,7 @@ func (p *Planner) LargeTrees() (trees []topo.Tree, shares []float64, err error) 
 		return trees, normal(shares, len(trees)), nil
 	}
 	var f *TreeSet
-	if n > directRanks || p.disconnected != nil {
+	if n > directRanks || p.Site.disconnected != nil {
 		if f, err = p.perRoot("multi"); err != nil {
 			return nil, nil, err
 		}

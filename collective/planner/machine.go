@@ -29,15 +29,15 @@ const minSlots = 2
 // shapeOfSlots spreads the memory that a rank gives to its links over their slots. It counts the links that plans of
 // this number of ranks have at most as a rule, not those that some plans really have, so that the slots of a job are
 // known before its plans are.
-func (p *Planner) shapeOfSlots() (slots, bytes int) {
-	n := p.graph.Ranks
+func (s *Site) shapeOfSlots() (slots, bytes int) {
+	n := s.graph.Ranks
 	switch {
-	case p.machine.Slots == 0 && p.machine.Device:
-		return deviceSlots(n, p.hosts, cmp.Or(p.machine.StagingBytes, DefaultStagingBytes))
-	case p.machine.Slots == 0 && p.hosts != nil:
-		return hostSlots(n, p.hosts)
+	case s.machine.Slots == 0 && s.machine.Device:
+		return deviceSlots(n, s.hosts, cmp.Or(s.machine.StagingBytes, DefaultStagingBytes))
+	case s.machine.Slots == 0 && s.hosts != nil:
+		return hostSlots(n, s.hosts)
 	}
-	return p.machine.LocalSlots(n)
+	return s.machine.LocalSlots(n)
 }
 
 const (
@@ -126,15 +126,15 @@ func hostSlots(size int, h *hosts) (slots, bytes int) {
 }
 
 // simMachine returns the constants of the machine that will run the plans.
-func (p *Planner) simMachine() sim.Machine {
-	if p.machine.Device {
-		return sim.Device(p.slots, p.slotBytes)
+func (s *Site) simMachine() sim.Machine {
+	if s.machine.Device {
+		return sim.Device(s.slots, s.slotBytes)
 	}
-	m := sim.Executor(p.slots, p.slotBytes, p.machine.Cores)
-	if p.hosts != nil {
-		m.SocketUs, m.SocketGBs = socketCosts(p.hosts.between)
-		if len(p.machine.CoreHosts) == p.graph.Ranks {
-			m.CoreHosts = p.machine.CoreHosts
+	m := sim.Executor(s.slots, s.slotBytes, s.machine.Cores)
+	if s.hosts != nil {
+		m.SocketUs, m.SocketGBs = socketCosts(s.hosts.between)
+		if len(s.machine.CoreHosts) == s.graph.Ranks {
+			m.CoreHosts = s.machine.CoreHosts
 		}
 	}
 	return m
@@ -161,19 +161,19 @@ func socketCosts(between *topo.Graph) (us, gbs float64) {
 // come round once more. Measured on 2 cores, flat and star: Barrier after Barrier 7.2 and 6.4 us with 4 ranks, 25 and
 // 16 us with 8; Broadcast of 8 bytes after one 7.7 and 0.31 us, 17 and 0.68 us. On four hosts on two cores a Broadcast
 // of 8 bytes takes 14 us after a star and 92 after a Barrier at rising distances.
-func (p *Planner) sharesCores() bool {
-	return p.sim.Cores > 0 && p.graph.Ranks > p.sim.Cores && slices.Min(p.ranksOnCores()) == p.graph.Ranks
+func (s *Site) sharesCores() bool {
+	return s.costs.Cores > 0 && s.graph.Ranks > s.costs.Cores && slices.Min(s.ranksOnCores()) == s.graph.Ranks
 }
 
 // ranksOnCores returns how many ranks share the cores of a machine, by rank or for all.
-func (p *Planner) ranksOnCores() []int {
+func (s *Site) ranksOnCores() []int {
 	switch {
-	case p.sim.CoreHosts != nil:
-		return numbers.GroupSizes(p.sim.CoreHosts)
-	case p.hosts != nil:
-		return numbers.GroupSizes(p.graph.Hosts)
+	case s.costs.CoreHosts != nil:
+		return numbers.GroupSizes(s.costs.CoreHosts)
+	case s.hosts != nil:
+		return numbers.GroupSizes(s.graph.Hosts)
 	}
-	return []int{p.graph.Ranks}
+	return []int{s.graph.Ranks}
 }
 
 // oversubscribedRanks is the number of ranks on a core above which cores are oversubscribed. AllReduce on four
@@ -182,6 +182,6 @@ const oversubscribedRanks = 4
 
 // Oversubscribed reports whether a machine has more than oversubscribedRanks ranks per core, so that one rank should
 // choose for all of them, and for all sizes: a choice by each rank would take longer.
-func (p *Planner) Oversubscribed() bool {
-	return p.sim.Cores > 0 && slices.Max(p.ranksOnCores()) > oversubscribedRanks*p.sim.Cores
+func (s *Site) Oversubscribed() bool {
+	return s.costs.Cores > 0 && slices.Max(s.ranksOnCores()) > oversubscribedRanks*s.costs.Cores
 }

@@ -18,7 +18,7 @@ const (
 // multi is one balanced tree per root, for messages cut into as many equal parts: made
 // jointly up to jointRanks, one after the other above. Small messages take one of them.
 func (p *Planner) multi(kind plan.Kind, root int) ([]*Candidate, error) {
-	if p.graph.Ranks > jointRanks && !p.uniform && !p.asked("multi") {
+	if p.Site.graph.Ranks > jointRanks && !p.Site.uniform && !p.asked("multi") {
 		return nil, reasonf("not tried above %d ranks for the work that it takes: --algorithm multi does",
 			jointRanks)
 	}
@@ -30,9 +30,9 @@ func complete(g *topo.Graph) bool { return len(g.Links) == g.Ranks*(g.Ranks-1)/2
 
 // perRoot returns the trees of an algorithm for every root.
 func (p *Planner) perRoot(algorithm string) (*TreeSet, error) {
-	f, err := p.treeSet(algorithm, p.graph.Ranks, func() (*TreeSet, error) {
-		trees, err := p.inside(algorithm, p.graph)
-		return &TreeSet{Trees: trees, Note: tree.Cut(p.graph)}, err
+	f, err := p.treeSet(algorithm, p.Site.graph.Ranks, func() (*TreeSet, error) {
+		trees, err := p.inside(algorithm, p.Site.graph)
+		return &TreeSet{Trees: trees, Note: tree.Cut(p.Site.graph)}, err
 	})
 	return f, cmp.Or(err, f.ofRoots())
 }
@@ -40,10 +40,10 @@ func (p *Planner) perRoot(algorithm string) (*TreeSet, error) {
 // ofRoots makes the candidates of one tree per root.
 func (p *Planner) ofRoots(algorithm string, kind plan.Kind, root int) ([]*Candidate, error) {
 	c := Candidate{Algorithm: algorithm, Kind: kind, Root: root}
-	if p.uniform && algorithm == "multi" { // the trees of one root, shifted by the others
+	if p.Site.uniform && algorithm == "multi" { // the trees of one root, shifted by the others
 		c.shifts = !kind.HasRoot() && kind != plan.Barrier // which carries nothing: one is as good
-		c.Channels = []Channel{{Tree: tree.Uniform(p.graph.Ranks, max(root, 0)), OfPart: kind.HasParts()}}
-		for r := 1; r < p.graph.Ranks && c.shifts; r++ {
+		c.Channels = []Channel{{Tree: tree.Uniform(p.Site.graph.Ranks, max(root, 0)), OfPart: kind.HasParts()}}
+		for r := 1; r < p.Site.graph.Ranks && c.shifts; r++ {
 			c.Channels = append(c.Channels, Channel{Tree: topo.Tree{Root: r}, OfPart: kind.HasParts()})
 		}
 		return p.ofChannels(c, nil)
@@ -52,7 +52,7 @@ func (p *Planner) ofRoots(algorithm string, kind plan.Kind, root int) ([]*Candid
 	if err != nil {
 		return nil, err
 	}
-	if kind.HasRoot() && p.uniform {
+	if kind.HasRoot() && p.Site.uniform {
 		f = &TreeSet{Trees: f.Trees[root : root+1], Note: f.Note}
 	}
 	return p.overTrees(c, f, kind.HasParts())

@@ -19,10 +19,10 @@ const (
 // packing is spanning trees whose rates fill the links, with the shares that follow:
 // by a linear program, within the limits on number, height and rate of the options.
 func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
-	n, links := p.graph.Ranks, len(p.graph.Links)
+	n, links := p.Site.graph.Ranks, len(p.Site.graph.Links)
 	ofRoots := kind.HasRoot() || kind.HasParts()
 	switch {
-	case p.hosts.alone() && !p.ordered(kind):
+	case p.Site.hosts.alone() && !p.Site.ordered(kind):
 		return nil, reasonf("every host has one rank: its trees are those between hosts")
 	case n > pack.MaxRanks:
 		return nil, reasonf("up to %d ranks: hierarchical packs trees inside and between hosts", pack.MaxRanks)
@@ -35,14 +35,14 @@ func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
 	}
 	from, key := packRoot(kind, root), "packing"
 	switch {
-	case kind.HasParts() && (p.options.limited() || n == 1 || n > pack.MaxPartRanks):
+	case kind.HasParts() && (p.Site.options.limited() || n == 1 || n > pack.MaxPartRanks):
 		from = pack.BothWays
 	case kind.HasParts():
 		key = "packing of parts"
 	case kind.HasRoot():
 		key = fmt.Sprintf("packing from %d", root)
 	}
-	f, err := p.packed(key, p.graph, from, p.options.pack())
+	f, err := p.packed(key, p.Site.graph, from, p.Site.options.pack())
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (p *Planner) packed(key string, g *topo.Graph, root int, o pack.Options) (*
 			return nil, err
 		}
 		f := &TreeSet{Trees: r.Trees, Rates: r.Rates, Note: r.Note}
-		if f.Note == "" && !p.options.limited() && r.Ratio < 0.99 {
+		if f.Note == "" && !p.Site.options.limited() && r.Ratio < 0.99 {
 			f.Note = fmt.Sprintf("the search for trees ended after its budget of steps, with %s and %.1f %% of the bound",
 				numbers.Count(len(r.Trees), "tree"), 100*r.Ratio)
 		}

@@ -8,16 +8,16 @@ import (
 // allPairs returns the pairs of ranks of different hosts that any plan joins, sorted.
 func (p *Planner) allPairs() (pairs [][2]int, err error) {
 	add := func(a, b int) {
-		if p.graph.Host(a) != p.graph.Host(b) {
+		if p.Site.graph.Host(a) != p.Site.graph.Host(b) {
 			pairs = append(pairs, [2]int{min(a, b), max(a, b)})
 		}
 	}
 	p.bare = true
 	defer func() { p.bare = false }()
 	for _, kind := range everyKind() {
-		for _, root := range p.rootsOf(kind) {
+		for _, root := range p.Site.rootsOf(kind) {
 			o, err := p.candidatesFor(kind, root)
-			if err != nil && p.ordered(kind) {
+			if err != nil && p.Site.ordered(kind) {
 				continue
 			}
 			if err != nil {
@@ -30,7 +30,7 @@ func (p *Planner) allPairs() (pairs [][2]int, err error) {
 			}
 		}
 	}
-	if g := p.options.Given; g != nil {
+	if g := p.Site.options.Given; g != nil {
 		for _, k := range g.Plan.Links() {
 			add(k.Src, k.Dst)
 		}

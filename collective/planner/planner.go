@@ -12,18 +12,8 @@ import (
 // Planner chooses plans for one graph, machine and options. It keeps its results, and is not for several goroutines at
 // a time.
 type Planner struct {
-	graph   *topo.Graph
-	machine Machine
-	options Options
-
-	hosts        *hosts // nil where all ranks are on one host
-	uniform      bool   // all links of the graph are equal
-	ways         *topo.Ways
-	disconnected error // names two ranks without a link or a way over hosts; nil: there are none
-	sim          sim.Machine
-	pricer       *sim.Pricer
-	slots        int
-	slotBytes    int
+	Site   *Site
+	pricer *sim.Pricer
 
 	found      map[string]*TreeSet // trees that take time to find, by their use
 	noRings    error               // why there are none
@@ -64,71 +54,12 @@ type TreeSet struct {
 // New returns a Planner for a graph. The error is for a graph that is not valid, or
 // options that make no sense together.
 func New(g *topo.Graph, m Machine, o Options) (*Planner, error) {
-	g = g.Canonical() // plans do not depend on the order in which links are given
-	p := &Planner{graph: g, machine: m, options: o, candidates: make(map[use]*candidateSet),
-		found: make(map[string]*TreeSet), cheapestAt: make(map[size]DecidedChoice)}
-	if err := o.Validate(); err != nil {
+	s, err := newSite(g, m, o)
+	if err != nil {
 		return nil, err
 	}
-	if err := g.Validate(); err != nil {
-		return nil, err
-	}
-	if o.Given != nil {
-		given := o.Given.Plan
-		if given.Size != g.Ranks {
-			return nil, fmt.Errorf("the given plan is for %d ranks, the graph has %d", given.Size, g.Ranks)
-		}
-		if p.ordered(given.Kind) {
-			if err := plan.VerifyStable(given, g.ByHost(), minSlots); err != nil {
-				return nil, fmt.Errorf("the given plan: %w", err)
-			}
-		}
-	}
-	p.uniform = g.IsUniform()
-	p.ways = topo.NewWays(g)
-	p.disconnected = unlinked(g, p.ways)
-	p.hosts = newHosts(g, p.ways)
-	p.slots, p.slotBytes = p.shapeOfSlots()
-	p.sim = p.simMachine()
-	p.pricer = sim.NewPricer(g, p.ways, p.sim)
-	return p, nil
-}
-
-// Slots returns how many slots of how many bytes every link of a communicator with
-// these plans has.
-func (p *Planner) Slots() (slots, bytes int) { return p.slots, p.slotBytes }
-
-// Machine returns the constants that plans are priced with.
-func (p *Planner) Machine() sim.Machine { return p.sim }
-
-// unlinked names the first two ranks of a graph without a link or a way over hosts.
-func unlinked(g *topo.Graph, ways *topo.Ways) error {
-	if g.Ranks > PairRanks || complete(g) {
-		return nil // not needed
-	}
-	for a := range g.Ranks {
-		for b := range a {
-			if ways.Route(a, b) == nil {
-				return reasonf("the graph has no link between ranks %d and %d", b, a)
-			}
-		}
-	}
-	return nil
-}
-
-// routable reports the first link of trees that the graph has no way for. Rings are found over links.
-func (p *Planner) routable(list []Channel) error {
-	if p.disconnected == nil && p.graph.Ranks <= PairRanks || complete(p.graph) {
-		return nil
-	}
-	for i := range list {
-		for v, up := range list[i].Tree.Links() {
-			if p.ways.Route(v, up) == nil {
-				return reasonf("the graph has no link between ranks %d and %d", v, up)
-			}
-		}
-	}
-	return nil
+	return &Planner{Site: s, pricer: sim.NewPricer(s.graph, s.ways, s.costs), found: make(map[string]*TreeSet),
+		candidates: make(map[use]*candidateSet), cheapestAt: make(map[size]DecidedChoice)}, nil
 }
 
 // treeSet returns trees of n vertices that were found before, by p or by the rank whose
@@ -172,7 +103,7 @@ func (p *Planner) candidatesFor(kind plan.Kind, root int) (*candidateSet, error)
 		return o, nil
 	}
 	o := &candidateSet{}
-	suits := p.options.Suits()
+	suits := p.Site.options.Suits()
 	collect := func(all bool) {
 		for i := range algorithms {
 			a := &algorithms[i]
@@ -201,7 +132,7 @@ func (p *Planner) candidatesFor(kind plan.Kind, root int) (*candidateSet, error)
 		p.any = false
 	}
 	if len(o.list) == 0 {
-		return nil, fmt.Errorf("no algorithm has a plan for %v on %d ranks: %s", kind, p.graph.Ranks,
+		return nil, fmt.Errorf("no algorithm has a plan for %v on %d ranks: %s", kind, p.Site.graph.Ranks,
 			joinReasons(o.without))
 	}
 	if !p.bare {
@@ -224,16 +155,16 @@ func named(list []*Candidate, name string) *Candidate {
 // for messages that are not worth dividing, the quickest one alone. Nil weights are
 // equal.
 func (p *Planner) ofChannels(c Candidate, weights []float64) ([]*Candidate, error) {
-	if p.graph.Ranks == 1 {
+	if p.Site.graph.Ranks == 1 {
 		c.Channels, c.Notes, weights = c.Channels[:1], nil, nil // more would be the same again
 	}
-	if p.ordered(c.Kind) {
-		c.order = p.graph.ByHost()
+	if p.Site.ordered(c.Kind) {
+		c.order = p.Site.graph.ByHost()
 	}
-	if err := c.fits(p.graph.Ranks); err != nil {
+	if err := c.fits(p.Site.graph.Ranks); err != nil {
 		return nil, err
 	}
-	if err := p.routable(c.Channels); err != nil {
+	if err := p.Site.routable(c.Channels); err != nil {
 		return nil, err
 	}
 	c.weights = normal(weights, len(c.Channels))
@@ -246,12 +177,12 @@ func (p *Planner) ofChannels(c Candidate, weights []float64) ([]*Candidate, erro
 		}
 		return failed
 	}
-	if p.ordered(c.Kind) && !p.bare { // of some trees there is no plan in order
+	if p.Site.ordered(c.Kind) && !p.bare { // of some trees there is no plan in order
 		if err := c.measure(); err != nil {
 			return nil, err
 		}
 	}
-	c.steady = p.machine.Device // whose plans are all laid out when they open
+	c.steady = p.Site.machine.Device // whose plans are all laid out when they open
 	all, one := c, c
 	all.Variant, all.form = variantAll, plan.Split
 	one.Variant, one.form = variantOne, plan.Single

@@ -32,18 +32,18 @@ const worthSmaller = 0.015
 const manyRanks = 32
 
 // priced returns the limits of the work for a price: a few milliseconds, for many ranks some tens.
-func (p *Planner) priced() sim.Limits {
-	if p.graph.Ranks > manyRanks {
+func (s *Site) priced() sim.Limits {
+	if s.graph.Ranks > manyRanks {
 		return sim.Limits{Steps: 4000, Chunks: 8}
 	}
 	return sim.Limits{Steps: 4000, Chunks: 32}
 }
 
-func (p *Planner) chunkings() []plan.Chunks {
+func (s *Site) chunkings() []plan.Chunks {
 	switch {
-	case p.machine.Device:
+	case s.machine.Device:
 		return deviceChunks
-	case p.hosts != nil:
+	case s.hosts != nil:
 		return hostChunks
 	}
 	return localChunks
@@ -63,7 +63,7 @@ const longSteps = 1 << 16
 // price returns the time of a message with a plan, in microseconds, and the chunks for it. Where the price is not below
 // worse, any value that is not below worse may be returned; a plan without a price has +Inf.
 func (p *Planner) price(b *ChosenPlan, bytes int64, worse float64) (us float64, chunks plan.Chunks, err error) {
-	if p.graph.Ranks == 1 {
+	if p.Site.graph.Ranks == 1 {
 		return 0, chunks, nil
 	}
 	us = math.Inf(1)
@@ -75,28 +75,28 @@ func (p *Planner) price(b *ChosenPlan, bytes int64, worse float64) (us float64, 
 		saves = 0
 	}
 	var before [2]int64
-	for _, c := range p.chunkings() {
+	for _, c := range p.Site.chunkings() {
 		if c.Max > 0 {
-			c.Max = min(c.Max, p.slotBytes)
+			c.Max = min(c.Max, p.Site.slotBytes)
 		}
-		c.Min = min(c.Min, p.slotBytes)
-		size := [2]int64{min(int64(c.Of(share, widest, widest, p.slotBytes)), max(share, 1))}
-		size[1] = min(int64(c.Of(least, narrowest, widest, p.slotBytes)), size[0])
+		c.Min = min(c.Min, p.Site.slotBytes)
+		size := [2]int64{min(int64(c.Of(share, widest, widest, p.Site.slotBytes)), max(share, 1))}
+		size[1] = min(int64(c.Of(least, narrowest, widest, p.Site.slotBytes)), size[0])
 		if size == before {
 			continue // the same chunks
 		}
 		before = size
-		most := p.priced()
-		if p.hosts != nil && size[0] == size[1] && uneven {
+		most := p.Site.priced()
+		if p.Site.hosts != nil && size[0] == size[1] && uneven {
 			// The effect on the others when narrow lanes are done shows only in longer runs.
 			steps, _ := sim.Weigh(b.Plan)
-			most.Chunks = float64(8 * p.slots)
+			most.Chunks = float64(8 * p.Site.slots)
 			most.Steps = min(most.Chunks*steps, longSteps)
 		}
 		switch {
 		case !math.IsInf(us, 1):
 			most.Us = us
-		case len(p.chunkings()) == 1 && !math.IsInf(worse, 1):
+		case len(p.Site.chunkings()) == 1 && !math.IsInf(worse, 1):
 			most.Us = worse
 		case !math.IsInf(worse, 1):
 			most.Us = 2 * worse // smaller chunks may yet be better
@@ -119,14 +119,14 @@ func (p *Planner) price(b *ChosenPlan, bytes int64, worse float64) (us float64, 
 // us returns the time of inflight calls at once of a plan with the chunks c, in microseconds: +Inf where that is above
 // a limit, where the plan has too many steps, and where it joins ranks that the graph does not.
 func (p *Planner) us(b *ChosenPlan, bytes int64, inflight int, c plan.Chunks, most sim.Limits) (float64, error) {
-	if p.isLong(b.Plan) {
+	if p.Site.isLong(b.Plan) {
 		return math.Inf(1), nil
 	}
 	us, err := p.pricer.Us(b.Plan, bytes, inflight, c, most)
 	switch {
 	case errors.Is(err, sim.ErrStopped):
 		return 0, err
-	case err != nil && pairwise(b.Plan.Kind) && p.disconnected != nil:
+	case err != nil && pairwise(b.Plan.Kind) && p.Site.disconnected != nil:
 		return math.Inf(1), nil
 	case err != nil:
 		return 0, fmt.Errorf("price of plan %s: %w", b.Plan.Name, err)
@@ -139,9 +139,9 @@ func (p *Planner) us(b *ChosenPlan, bytes int64, inflight int, c plan.Chunks, mo
 func (p *Planner) StopBy(stop func() bool) { p.pricer.Stop = stop }
 
 // isLong reports whether a plan has too many steps for a price.
-func (p *Planner) isLong(of *plan.Plan) bool {
+func (s *Site) isLong(of *plan.Plan) bool {
 	limit := float64(maxSteps)
-	if p.options.Algorithm != "" {
+	if s.options.Algorithm != "" {
 		limit = maxStepsAsked
 	}
 	steps, _ := sim.Weigh(of)
@@ -151,10 +151,10 @@ func (p *Planner) isLong(of *plan.Plan) bool {
 // Price predicts the time of inflight calls at once with messages of the given number of bytes each, in microseconds;
 // NaN is no price.
 func (p *Planner) Price(s *ChosenPlan, bytes int64, inflight int) (float64, error) {
-	if p.graph.Ranks == 1 {
+	if p.Site.graph.Ranks == 1 {
 		return 0, nil
 	}
-	us, err := p.us(s, bytes, inflight, s.Chunks, p.priced())
+	us, err := p.us(s, bytes, inflight, s.Chunks, p.Site.priced())
 	if math.IsInf(us, 1) {
 		us = math.NaN()
 	}
@@ -163,8 +163,8 @@ func (p *Planner) Price(s *ChosenPlan, bytes int64, inflight int) (float64, erro
 
 // ChunkBytes is the size of the chunks in which the widest lane of a plan moves its part of a message of the given
 // number of bytes.
-func (p *Planner) ChunkBytes(s *ChosenPlan, bytes int64) int {
-	return s.Chunks.Of(widestShare(s.Plan, bytes), 1, 1, p.slotBytes)
+func (s *Site) ChunkBytes(c *ChosenPlan, bytes int64) int {
+	return c.Chunks.Of(widestShare(c.Plan, bytes), 1, 1, s.slotBytes)
 }
 
 // Consider prices all candidates for one size, the best first, followed by the reasons why the other algorithms have
@@ -191,13 +191,13 @@ func (p *Planner) Consider(kind plan.Kind, root int, bytes int64) ([]Considered,
 }
 
 // Verify proves a plan that is served: every rank gets the right result, and none waits forever.
-func (p *Planner) Verify(s *ChosenPlan) error {
-	err := plan.Verify(s.Plan, minSlots)
-	if p.ordered(s.Plan.Kind) {
-		err = plan.VerifyStable(s.Plan, p.graph.ByHost(), minSlots)
+func (s *Site) Verify(c *ChosenPlan) error {
+	err := plan.Verify(c.Plan, minSlots)
+	if s.ordered(c.Plan.Kind) {
+		err = plan.VerifyStable(c.Plan, s.graph.ByHost(), minSlots)
 	}
 	if err != nil {
-		return fmt.Errorf("%v plan %s: %w", s.Plan.Kind, s.Plan.Name, err)
+		return fmt.Errorf("%v plan %s: %w", c.Plan.Kind, c.Plan.Name, err)
 	}
 	return nil
 }

@@ -13,11 +13,11 @@ import (
 // measure sets the rates and latencies of a candidate's channels: rates in the proportion of their weights, as large as
 // the links and ports allow for all together.
 func (p *Planner) measure(c *Candidate) error {
-	if p.graph.Ranks == 1 {
+	if p.Site.graph.Ranks == 1 {
 		return nil // it sends nothing
 	}
 	for i := 1; i < len(c.Channels) && c.shifts; i++ {
-		c.Channels[i].Tree = tree.Uniform(p.graph.Ranks, i)
+		c.Channels[i].Tree = tree.Uniform(p.Site.graph.Ranks, i)
 	}
 	together, err := p.rateOf(c, c.weights)
 	if err != nil {
@@ -26,11 +26,11 @@ func (p *Planner) measure(c *Candidate) error {
 	for i := range c.Channels {
 		s := &c.Channels[i]
 		s.Rate = c.weights[i] * together
-		s.LatencyUs = p.latencyOf(s, c.Kind, c.Root)
+		s.LatencyUs = p.Site.latencyOf(s, c.Kind, c.Root)
 		if len(c.Channels) == 1 || c.Kind.HasParts() { // none is ever alone
 			continue
 		}
-		if i > 0 && p.uniform { // all links are equal, and each channel takes one at most once each way
+		if i > 0 && p.Site.uniform { // all links are equal, and each channel takes one at most once each way
 			s.Alone = c.Channels[0].Alone
 			continue
 		}
@@ -53,12 +53,12 @@ func (p *Planner) rateOf(c *Candidate, shares []float64) (float64, error) {
 }
 
 // latencyOf is the latency of a collective over a channel.
-func (p *Planner) latencyOf(s *Channel, kind plan.Kind, root int) (us float64) {
-	if s.Ring != nil {
-		n := len(s.Ring)
-		for i, v := range s.Ring {
-			next := s.Ring[(i+1)%n]
-			switch hop := p.latency(v, next); {
+func (s *Site) latencyOf(c *Channel, kind plan.Kind, root int) (us float64) {
+	if c.Ring != nil {
+		n := len(c.Ring)
+		for i, v := range c.Ring {
+			next := c.Ring[(i+1)%n]
+			switch hop := s.latency(v, next); {
 			case kind == plan.Reduce && v == root, kind == plan.Broadcast && next == root: // the ends of the chain
 			case kind.HasRoot():
 				us += hop
@@ -67,9 +67,9 @@ func (p *Planner) latencyOf(s *Channel, kind plan.Kind, root int) (us float64) {
 			}
 		}
 	} else {
-		depth, diameter := p.treeLatencies(s.Tree)
+		depth, diameter := s.treeLatencies(c.Tree)
 		us = depth
-		if kind.HasParts() && !s.OfPart {
+		if kind.HasParts() && !c.OfPart {
 			us = diameter
 		}
 	}
@@ -80,25 +80,25 @@ func (p *Planner) latencyOf(s *Channel, kind plan.Kind, root int) (us float64) {
 }
 
 // latency is that of the way between two ranks in microseconds.
-func (p *Planner) latency(from, to int) (us float64) {
-	if p.uniform {
-		return p.graph.Links[0].LatencyUs
+func (s *Site) latency(from, to int) (us float64) {
+	if s.uniform {
+		return s.graph.Links[0].LatencyUs
 	}
-	for _, hop := range p.ways.Route(from, to) {
-		us += p.graph.Links[hop.Link].LatencyUs
+	for _, hop := range s.ways.Route(from, to) {
+		us += s.graph.Links[hop.Link].LatencyUs
 	}
 	return us
 }
 
 // treeLatencies returns the latency between the root and the farthest rank, and between
 // the two farthest ranks.
-func (p *Planner) treeLatencies(t topo.Tree) (depth, diameter float64) {
+func (s *Site) treeLatencies(t topo.Tree) (depth, diameter float64) {
 	children := t.Children()
 	var deep func(v int) float64
 	deep = func(v int) float64 {
 		first := 0.0
 		for _, c := range children[v] {
-			d := deep(c) + p.latency(v, c)
+			d := deep(c) + s.latency(v, c)
 			diameter = max(diameter, first+d)
 			first = max(first, d)
 		}
@@ -120,8 +120,8 @@ func (c *Certificate) Ratio(rate float64) float64 {
 }
 
 // Certify finds the bound of a collective and root on the graph.
-func (p *Planner) Certify(kind plan.Kind, root int) (Certificate, error) {
-	g, most := p.graph, pack.MaxRanks
+func (s *Site) Certify(kind plan.Kind, root int) (Certificate, error) {
+	g, most := s.graph, pack.MaxRanks
 	if kind.HasParts() {
 		most = pack.MaxPartRanks
 	}
@@ -145,8 +145,8 @@ func (p *Planner) Certify(kind plan.Kind, root int) (Certificate, error) {
 
 // LimitBetweenHosts is the most, in GB/s of message, that any plan of a kind could reach
 // on the network between the hosts; 0 where there is none, or none is known.
-func (p *Planner) LimitBetweenHosts(kind plan.Kind, root int) float64 {
-	h := p.hosts
+func (s *Site) LimitBetweenHosts(kind plan.Kind, root int) float64 {
+	h := s.hosts
 	if h == nil || len(h.ranks) > packedHosts || kind.HasParts() && !h.alike() ||
 		pairwise(kind) || kind == plan.Barrier {
 		return 0
@@ -172,7 +172,7 @@ func packRoot(kind plan.Kind, root int) int {
 // Fullest is the rate in GB/s that a plan reaches with its trees and rings, as far as
 // links and ports go; 0 for one without.
 func (p *Planner) Fullest(s *ChosenPlan) float64 {
-	if len(s.Candidate.Channels) == 0 || p.graph.Ranks == 1 {
+	if len(s.Candidate.Channels) == 0 || p.Site.graph.Ranks == 1 {
 		return 0
 	}
 	rate, err := p.pricer.FullRate(s.Plan)

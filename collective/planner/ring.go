@@ -12,7 +12,7 @@ const maxRings = 16
 
 // ring is NCCL's ring algorithm, over every ring that the links allow, both ways round.
 func (p *Planner) ring(kind plan.Kind, root int) ([]*Candidate, error) {
-	n := p.graph.Ranks
+	n := p.Site.graph.Ranks
 	if kind == plan.Barrier {
 		return nil, reasonf("a barrier carries no data")
 	}
@@ -34,7 +34,7 @@ func (p *Planner) ring(kind plan.Kind, root int) ([]*Candidate, error) {
 		return nil, p.noRings
 	}
 	f, err := p.treeSet("ring", n, func() (*TreeSet, error) {
-		paths, rates, err := tree.Rings(p.graph, maxRings)
+		paths, rates, err := tree.Rings(p.Site.graph, maxRings)
 		return &TreeSet{Trees: paths, Rates: rates}, err
 	})
 	if err != nil {

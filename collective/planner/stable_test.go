@@ -40,7 +40,8 @@ func TestStable(t *testing.T) {
 					if err != nil {
 						t.Fatalf("%s: %v of %d bytes: %v", name, kind, bytes, err)
 					}
-					if !p.ordered(kind) && stable || kind == plan.Broadcast || kind == plan.AllGather || kind == plan.Barrier {
+					if !p.Site.ordered(kind) && stable || kind == plan.Broadcast ||
+						kind == plan.AllGather || kind == plan.Barrier {
 						continue
 					}
 					switch err := plan.VerifyStable(s.Plan, g.ByHost(), minSlots); {
@@ -112,7 +113,7 @@ func TestStableWithoutLinks(t *testing.T) {
 					if err != nil {
 						t.Fatalf("%s: %v of %d bytes: %v", name, kind, bytes, err)
 					}
-					if err := p.Verify(s); err != nil {
+					if err := p.Site.Verify(s); err != nil {
 						t.Errorf("%s: %v of %d bytes by %s: %v", name, kind, bytes, s.Name(), err)
 					}
 				}

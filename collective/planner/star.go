@@ -8,19 +8,19 @@ import (
 
 // star has every rank send all to one rank, which hands the result out: a parameter server.
 func (p *Planner) star(kind plan.Kind, root int) ([]*Candidate, error) {
-	n := p.graph.Ranks
+	n := p.Site.graph.Ranks
 	switch {
-	case p.ordered(kind) && p.hosts != nil && !p.hosts.alone():
+	case p.Site.ordered(kind) && p.Site.hosts != nil && !p.Site.hosts.alone():
 		return nil, unordered()
 	case kind.HasParts():
 		return nil, reasonf("for allreduce, reduce, broadcast and barrier")
-	case p.hosts.alone() && kind.HasRoot():
+	case p.Site.hosts.alone() && kind.HasRoot():
 		return nil, reasonf("every host has one rank: see hierarchical")
 	}
 	hub := max(root, 0)
-	if !complete(p.graph) {
-		if t := tree.Star(p.graph, hub); t.Note != "" {
-			if p.ordered(kind) {
+	if !complete(p.Site.graph) {
+		if t := tree.Star(p.Site.graph, hub); t.Note != "" {
+			if p.Site.ordered(kind) {
 				return nil, reasonf("rank %d has no link to some ranks, and those between would add in "+
 					"another order", hub)
 			}

@@ -22,8 +22,8 @@ type entry struct {
 // steps returns the ratio of the sizes that are always priced, and the least ratio of two
 // between which others are where they choose differently: the more ranks, the longer
 // takes a price.
-func (p *Planner) steps() (always int64, near float64) {
-	n := p.graph.Ranks
+func (s *Site) steps() (always int64, near float64) {
+	n := s.graph.Ranks
 	switch {
 	case n <= directRanks:
 		return 4, 1.2
@@ -34,13 +34,13 @@ func (p *Planner) steps() (always int64, near float64) {
 }
 
 // sizes returns the sizes that are always priced, rising.
-func (p *Planner) sizes() []int64 {
+func (s *Site) sizes() []int64 {
 	var list []int64
 	most := int64(maxPriced)
-	if p.uniform && p.hosts == nil && !p.machine.Device {
+	if s.uniform && s.hosts == nil && !s.machine.Device {
 		most = maxUniform
 	}
-	step, _ := p.steps()
+	step, _ := s.steps()
 	for bytes := int64(minPriced); bytes <= most; bytes *= step {
 		list = append(list, bytes)
 	}
@@ -88,7 +88,7 @@ func (p *Planner) find(kind plan.Kind, bytes int64) (*entry, error) {
 	if e, _ := p.byRule(kind, o, bytes); e != nil {
 		return e, nil
 	}
-	sizes := p.sizes()
+	sizes := p.Site.sizes()
 	if kind == plan.Barrier {
 		sizes = []int64{0}
 	}
@@ -110,7 +110,7 @@ func (p *Planner) find(kind plan.Kind, bytes int64) (*entry, error) {
 		e.Below = high.Bytes
 		between := int64(math.Sqrt(float64(e.Bytes) * float64(high.Bytes)))
 		between &^= max(minPriced, int64(1)<<bits.Len64(uint64(between))>>3) - 1 // few digits
-		_, near := p.steps()
+		_, near := p.Site.steps()
 		if e.same(&high, o.list) || float64(high.Bytes) < near*float64(between) || between <= e.Bytes {
 			return e, nil
 		}
@@ -150,14 +150,14 @@ func (p *Planner) byRule(kind plan.Kind, o *candidateSet, bytes int64) (*entry, 
 	first, last := o.list[0], o.list[len(o.list)-1]
 	star := slices.IndexFunc(o.list, func(c *Candidate) bool { return c.Algorithm == "star" })
 	switch {
-	case p.graph.Ranks == 1 || first == last &&
-		(kind == plan.Barrier || len(first.Channels) < 2 && p.hosts == nil && !p.machine.Device):
+	case p.Site.graph.Ranks == 1 || first == last &&
+		(kind == plan.Barrier || len(first.Channels) < 2 && p.Site.hosts == nil && !p.Site.machine.Device):
 		return always(first), only
-	case kind == plan.Barrier && star >= 0 && p.sharesCores():
+	case kind == plan.Barrier && star >= 0 && p.Site.sharesCores():
 		return always(o.list[star]), "ranks share cores, and rank 0 is to leave a barrier first"
 	case kind == plan.AllToAll && first != last:
 		// In an AllToAll of parts that take several chunks no rank should wait for the slowest of the others.
-		chunk := 8 << 10 * int64(p.graph.Ranks)
+		chunk := 8 << 10 * int64(p.Site.graph.Ranks)
 		e := always(first)
 		if e.Below = chunk; bytes >= chunk {
 			e = always(last)
@@ -213,7 +213,7 @@ func (p *Planner) Decide(kinds []plan.Kind) (*Decision, error) {
 	d := &Decision{}
 	for _, kind := range kinds {
 		list, err := p.table(kind)
-		if err != nil && p.ordered(kind) {
+		if err != nil && p.Site.ordered(kind) {
 			continue // calls return the error, if there are any
 		}
 		if err != nil {

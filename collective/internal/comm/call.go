@@ -66,7 +66,7 @@ func (a *Args) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, send, recv
 	a.gives, a.gets = c.has(kind, root)
 	var err error
 	if kind.HasParts() {
-		err = c.Plans.Planner.Runs(kind)
+		err = c.Plans.Planner.Site.Runs(kind)
 	}
 	switch {
 	case a.Err != nil:

@@ -52,8 +52,8 @@ func Of(h interface{ comm() *Comm }) *Inside {
 		if err != nil {
 			panic("collective: trees of a graph that has been planned for: " + err.Error())
 		}
-		hosts, cores := setup.HostsOf(c.Setup.World), c.Plans.Planner.Machine().Cores
-		ranks := setup.RanksOnCores(c.Plans.Planner.Machine().CoreHosts, hosts)
+		hosts, cores := setup.HostsOf(c.Setup.World), c.Plans.Planner.Site.Costs().Cores
+		ranks := setup.RanksOnCores(c.Plans.Planner.Site.Costs().CoreHosts, hosts)
 		c.inside = &Inside{
 			Comm: c, Hosts: hosts,
 			Share:  max(1, float64(slices.Max(ranks))/float64(max(cores, 1))),
@@ -69,7 +69,7 @@ func Of(h interface{ comm() *Comm }) *Inside {
 // its cores, ranks sleep soon.
 func exchangeWaiter(c *Comm, ranks int) engine.Waiter {
 	w := c.Waiter
-	if !setup.OneHost(setup.HostsOf(c.Setup.World)) && ranks > c.Plans.Planner.Machine().Cores {
+	if !setup.OneHost(setup.HostsOf(c.Setup.World)) && ranks > c.Plans.Planner.Site.Costs().Cores {
 		w.Spins, w.Yields, w.Backoff = 1, exchangeYields, exchangeBackoff
 	}
 	return w

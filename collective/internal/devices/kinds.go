@@ -15,7 +15,7 @@ var Kinds = []plan.Kind{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.Barrie
 func plansOf(p *setup.Plans, rank int) ([]*plan.Plan, error) {
 	var all []*plan.Plan
 	for _, kind := range Kinds {
-		if p.Planner.Runs(kind) != nil {
+		if p.Planner.Site.Runs(kind) != nil {
 			continue // calls return that error
 		}
 		list, err := p.Planner.AllPlans(kind)
@@ -24,7 +24,7 @@ func plansOf(p *setup.Plans, rank int) ([]*plan.Plan, error) {
 		}
 		for _, s := range list {
 			if rank == 0 {
-				if err := p.Planner.Verify(s); err != nil {
+				if err := p.Planner.Site.Verify(s); err != nil {
 					return nil, err
 				}
 			}

@@ -19,8 +19,8 @@ func served(t *testing.T, name string, place func(src, dst int) device.Place) de
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := device.Shape{Place: place, Messages: p.HasPairs()}
-	s.Slots, s.SlotBytes = p.Slots()
+	s := device.Shape{Place: place, Messages: p.Site.HasPairs()}
+	s.Slots, s.SlotBytes = p.Site.Slots()
 	for _, kind := range Kinds {
 		all, err := p.AllPlans(kind)
 		if err != nil {

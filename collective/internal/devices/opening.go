@@ -182,9 +182,9 @@ func (o *opening) layOut(m planner.Machine, options planner.Options) (mine strin
 	if err != nil {
 		return mine, err
 	}
-	slots, slotBytes := o.Plans.Planner.Slots()
+	slots, slotBytes := o.Plans.Planner.Site.Slots()
 	o.layout, err = device.NewLayout(device.Shape{Plans: plans, Slots: slots, SlotBytes: slotBytes,
-		Messages: o.Plans.Planner.HasPairs(),
+		Messages: o.Plans.Planner.Site.HasPairs(),
 		Place:    func(src, dst int) device.Place { return o.Places[dst][src] }}, o.c.Rank)
 	if err != nil {
 		return mine, err

@@ -28,7 +28,7 @@ type Plans struct {
 // firstKinds are the collectives for which rank 0 chooses when a communicator is made: some where
 // ranks crowd on their cores. Elsewhere each rank chooses for the sizes that it calls.
 func (p *Plans) firstKinds() []plan.Kind {
-	if p.err != nil || !p.Planner.Oversubscribed() {
+	if p.err != nil || !p.Planner.Site.Oversubscribed() {
 		return nil
 	}
 	return []plan.Kind{plan.AllReduce, plan.Barrier}
@@ -39,7 +39,7 @@ func newPlans(g *topo.Graph, rank int, m planner.Machine, o planner.Options) *Pl
 	p := &Plans{graph: g, rank: rank, size: g.Ranks, Messages: -1}
 	if p.Planner, p.err = planner.New(g, m, o); p.err != nil {
 		p.err = fmt.Errorf("%w: %w", ErrArgument, p.err)
-	} else if p.Planner.HasPairs() {
+	} else if p.Planner.Site.HasPairs() {
 		p.Messages = messageLane
 	}
 	return p
@@ -93,7 +93,7 @@ func (p *Plans) Program(kind plan.Kind, root, bytes int) (*engine.Program, *plan
 		return pr, s, nil
 	}
 	if p.rank == 0 {
-		if err := p.Planner.Verify(s); err != nil {
+		if err := p.Planner.Site.Verify(s); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -159,7 +159,7 @@ func (p *Plans) decideTogether(ctx context.Context, g allGather, kinds []plan.Ki
 // part of the rate that the links allow.
 func (p *Plans) Explain() string {
 	var b strings.Builder
-	slots, slotBytes := p.Planner.Slots()
+	slots, slotBytes := p.Planner.Site.Slots()
 	fmt.Fprintf(&b, "treerun: %s, links of %d slots of %d bytes, opened as plans need them\n",
 		numbers.Count(p.size, "rank"), slots, slotBytes)
 	if p.size == 1 {
@@ -189,7 +189,7 @@ func (p *Plans) certificate(kind plan.Kind) string {
 	if err != nil {
 		return ""
 	}
-	bound, err := p.Planner.Certify(kind, 0)
+	bound, err := p.Planner.Site.Certify(kind, 0)
 	if err != nil || bound.Rate == 0 {
 		return ""
 	}

@@ -220,7 +220,7 @@ func (s *setup) planAndConnect(a agreement, early *Plans) (planned, links, error
 		if p.plans.err != nil { // connecting fails then, too, on all ranks
 			l.layout = transport.Layout{}
 		} else {
-			l.layout.Slots, l.layout.SlotBytes = p.plans.Planner.Slots()
+			l.layout.Slots, l.layout.SlotBytes = p.plans.Planner.Site.Slots()
 		}
 	}
 	decided, opened := together(s.ctx, s.size, s.world.AllGather, func(g allGather) (_ planned, err error) {

@@ -52,11 +52,11 @@ func (r *request) printed(bytes int64, format string) (string, error) {
 		return "", err
 	}
 	if r.g.Ranks <= maxVerified {
-		if err := r.p.Verify(d.choice.Chosen); err != nil {
+		if err := r.p.Site.Verify(d.choice.Chosen); err != nil {
 			return "", err
 		}
 	}
-	if d.bound, err = r.p.Certify(r.kind, r.root); err != nil {
+	if d.bound, err = r.p.Site.Certify(r.kind, r.root); err != nil {
 		return "", err
 	}
 	if format == "json" {
@@ -110,7 +110,7 @@ func (d *design) chunk() int {
 	if d.choice.Bytes == 0 || d.r.g.Ranks == 1 {
 		return 0
 	}
-	return d.r.p.ChunkBytes(d.choice.Chosen, d.choice.Bytes)
+	return d.r.p.Site.ChunkBytes(d.choice.Chosen, d.choice.Bytes)
 }
 
 // drawing returns the design for package draw. A ring is drawn once for both its directions, with the rate that it puts

@@ -85,7 +85,7 @@ func TestPartitionIsTheProof(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		c, err := p.Certify(plan.AllReduce, -1)
+		c, err := p.Site.Certify(plan.AllReduce, -1)
 		if err != nil {
 			rt.Fatal(err)
 		}

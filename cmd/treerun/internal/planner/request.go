@@ -126,7 +126,7 @@ func (r *request) assumed() string {
 	case r.cores > 0:
 		where = fmt.Sprintf("%d cores a host", r.cores)
 	}
-	slots, bytes := r.p.Slots()
+	slots, bytes := r.p.Site.Slots()
 	return fmt.Sprintf("assumed: %s, %d slots of %s on every link", where, slots, numbers.Bytes(int64(bytes)))
 }
 

@@ -49,7 +49,7 @@ func Sim(w io.Writer, args []string) error {
 
 // table writes the predictions for these sizes and numbers of calls in flight, each row as soon as it is known.
 func (r *request) table(w io.Writer, sizes []int64, inFlight []int, format string) error {
-	bound, err := r.p.Certify(r.kind, r.root)
+	bound, err := r.p.Site.Certify(r.kind, r.root)
 	if err != nil {
 		return err
 	}

@@ -110,7 +110,7 @@ func bound(g *topo.Graph, k *Case) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	b, err := p.Certify(k.Kind, k.Root)
+	b, err := p.Site.Certify(k.Kind, k.Root)
 	if b.Rate > 0 {
 		return fmt.Sprintf("links allow %.4g GB/s: %s", b.Rate, b.Words), err
 	}
