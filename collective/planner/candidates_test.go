@@ -238,7 +238,7 @@ func TestTreesOfDevices(t *testing.T) {
 		}
 		got := choose(t, p, c.kind, 3, c.bytes).Chosen
 		bound, err := p.Site.Certify(c.kind, 3)
-		if rate := p.Fullest(got); err != nil || got.Candidate.Algorithm != c.want || rate < c.rate*bound.Rate {
+		if rate := p.Prices.FullRate(got); err != nil || got.Candidate.Algorithm != c.want || rate < c.rate*bound.Rate {
 			t.Errorf("%v of %d bytes on %s is %s, %v of %v GB/s, %v", c.kind, c.bytes, c.machine,
 				got.Name(), rate, bound.Rate, err)
 		}

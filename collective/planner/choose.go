@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/collective/sim"
 )
 
 // Sizes at which candidates are compared, in bytes. Larger messages take the best candidate for the largest.
@@ -58,7 +57,7 @@ func (p *Planner) Choose(kind plan.Kind, root int, bytes int64) (*Choice, error)
 		return nil, err
 	}
 	c := &Choice{Chosen: s, Bytes: bytes}
-	c.PredictedUs, err = p.Price(s, bytes, 1)
+	c.PredictedUs, err = p.Prices.Predict(s, bytes, 1)
 	if !p.Site.options.Given.serves(kind, root) {
 		c.By = p.by(kind, bytes)
 		return c, err
@@ -118,7 +117,7 @@ func (p *Planner) fromRoot(kind plan.Kind, root int, e *entry) (*Candidate, plan
 	if c := named(o.list, e.Algorithm); c != nil {
 		return c, e.Chunks, nil
 	}
-	other, err := p.cheapest(o.list, e.Bytes)
+	other, err := p.Prices.cheapest(o.list, e.Bytes)
 	if err != nil {
 		return nil, e.Chunks, err
 	}
@@ -135,78 +134,30 @@ func (p *Planner) by(kind plan.Kind, bytes int64) string {
 		return "rule (" + rule + ")"
 	}
 	if bytes >= longPriced {
-		return fmt.Sprintf("price, and within %g %% of the least by the fullest link", 100*p.Site.nearly(bytes))
+		return fmt.Sprintf("price, and within %g %% of the least by the fullest link", 100*p.Prices.nearly(bytes))
 	}
 	return "price"
 }
 
-// widestShare returns the share of a message that the widest lane of a plan carries, in bytes.
-func widestShare(p *plan.Plan, bytes int64) int64 {
-	_, widest := sim.Weigh(p)
-	return int64(float64(bytes) * widest)
-}
-
-// cheapest returns the choice of the candidate with the least price for a size: of those of
-// nearly the same price the first. It prices those first that could be the quickest, and
-// passes over others when they cannot win any more.
-func (p *Planner) cheapest(list []*Candidate, bytes int64) (choice DecidedChoice, err error) {
-	type bid struct {
-		plan               *ChosenPlan
-		fullest, least, us float64
-		chunks             plan.Chunks
+// Consider prices all candidates for one size, the best first, followed by the reasons why the other algorithms have
+// none.
+func (p *Planner) Consider(kind plan.Kind, root int, bytes int64) ([]Considered, error) {
+	o, err := p.candidatesFor(kind, max(root, 0))
+	if err != nil {
+		return nil, err
 	}
-	var bids []*bid
-	if len(list) == 1 && len(p.Site.chunkings()) == 1 {
-		return DecidedChoice{math.MaxInt64, bytes, list[0].Name(), p.Site.chunkings()[0]}, nil
-	}
-	for _, c := range list {
+	var list []Considered
+	for _, c := range o.list {
 		b, err := c.build(bytes)
 		if err != nil {
-			return choice, err
+			return nil, err
 		}
-		fullest, least := 0.0, math.Inf(1)
-		if bytes >= longPriced || !p.Site.isLong(b.Plan) {
-			fullest, least, err = p.pricer.LeastUs(b.Plan, bytes, p.Site.chunkings()[0]) // the largest
-		}
+		us, _, err := p.Prices.best(b, bytes, math.Inf(1))
 		if err != nil {
-			return choice, err
+			return nil, err
 		}
-		bids = append(bids, &bid{plan: b, fullest: fullest, least: least, us: math.Inf(1)})
+		list = append(list, Considered{Algorithm: c.Name(), PredictedUs: us})
 	}
-	order := slices.Clone(bids)
-	slices.SortStableFunc(order, func(a, b *bid) int { return cmp.Compare(a.least, b.least) })
-	best, near := math.Inf(1), 1+p.Site.nearly(bytes)
-	for _, b := range order {
-		if b.least > best*near {
-			break
-		}
-		if b.us, b.chunks, err = p.price(b.plan, bytes, best*near); err != nil {
-			return choice, err
-		}
-		best = min(best, b.us)
-	}
-	var won *bid
-	for _, b := range bids {
-		if b.us <= best*near && (won == nil || bytes >= longPriced && b.fullest < won.fullest*(1-1e-9)) {
-			won = b
-		}
-	}
-	return DecidedChoice{math.MaxInt64, bytes, won.plan.Candidate.Name(), won.chunks}, nil
-}
-
-// longPriced is the size in bytes from which the price of a message is that of a part of
-// it, drawn on, which is exact to some percent. Of prices so near to each other the one
-// counts whose fullest link is the least full.
-const longPriced = 16 << 20
-
-// nearly is the relative difference within which prices are equal: between hosts they
-// rest on rougher measurements.
-func (s *Site) nearly(bytes int64) float64 {
-	switch {
-	case s.machine.Device && bytes >= longPriced:
-		return 0.05
-	case s.hosts != nil:
-		return 0.02
-	}
-	return 0.001
+	slices.SortStableFunc(list, func(a, b Considered) int { return cmp.Compare(a.PredictedUs, b.PredictedUs) })
+	return append(list, o.without...), nil
 }

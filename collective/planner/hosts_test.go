@@ -104,7 +104,7 @@ func TestChunksByPrice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		own, err := p.cheapest([]*Candidate{named(o.list, "star")}, bytes)
+		own, err := p.Prices.cheapest([]*Candidate{named(o.list, "star")}, bytes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +122,7 @@ func TestChunksBetweenPricedSizes(t *testing.T) {
 	const bytes = 1 << 20 // priced are 512 KiB and 2 MiB
 	p := plannerOf(t, evenHosts(4, 1), Options{})
 	c := choose(t, p, plan.AllReduce, -1, bytes).Chosen
-	own, err := p.cheapest([]*Candidate{c.Candidate}, bytes)
+	own, err := p.Prices.cheapest([]*Candidate{c.Candidate}, bytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestCertify(t *testing.T) {
 			if got.Rate > want.Rate*(1+1e-6) || got.Rate < want.Rate*(1-1e-6) {
 				t.Errorf("%s: the bound of %v is %v, by package pack %v", name, kind, got.Rate, want.Rate)
 			}
-			if rate := p.Fullest(c.Chosen); rate > got.Rate*(1+1e-6) {
+			if rate := p.Prices.FullRate(c.Chosen); rate > got.Rate*(1+1e-6) {
 				t.Errorf("%s: %v by %s reaches %v GB/s of the %v that is possible", name, kind,
 					c.Chosen.Name(), rate, got.Rate)
 			}

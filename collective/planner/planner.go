@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/collective/sim"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -13,7 +12,7 @@ import (
 // a time.
 type Planner struct {
 	Site   *Site
-	pricer *sim.Pricer
+	Prices *Prices
 
 	found      map[string]*TreeSet // trees that take time to find, by their use
 	noRings    error               // why there are none
@@ -58,7 +57,7 @@ func New(g *topo.Graph, m Machine, o Options) (*Planner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Planner{Site: s, pricer: sim.NewPricer(s.graph, s.ways, s.costs), found: make(map[string]*TreeSet),
+	return &Planner{Site: s, Prices: newPrices(s), found: make(map[string]*TreeSet),
 		candidates: make(map[use]*candidateSet), cheapestAt: make(map[size]DecidedChoice)}, nil
 }
 
@@ -173,7 +172,7 @@ func (p *Planner) ofChannels(c Candidate, weights []float64) ([]*Candidate, erro
 	of, measured, failed := c, false, error(nil)
 	c.measure = func() error {
 		if !measured {
-			measured, failed = true, p.measure(&of)
+			measured, failed = true, p.Prices.measure(&of)
 		}
 		return failed
 	}

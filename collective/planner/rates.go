@@ -12,31 +12,31 @@ import (
 
 // measure sets the rates and latencies of a candidate's channels: rates in the proportion of their weights, as large as
 // the links and ports allow for all together.
-func (p *Planner) measure(c *Candidate) error {
-	if p.Site.graph.Ranks == 1 {
+func (x *Prices) measure(c *Candidate) error {
+	if x.site.graph.Ranks == 1 {
 		return nil // it sends nothing
 	}
 	for i := 1; i < len(c.Channels) && c.shifts; i++ {
-		c.Channels[i].Tree = tree.Uniform(p.Site.graph.Ranks, i)
+		c.Channels[i].Tree = tree.Uniform(x.site.graph.Ranks, i)
 	}
-	together, err := p.rateOf(c, c.weights)
+	together, err := x.rateOf(c, c.weights)
 	if err != nil {
 		return err
 	}
 	for i := range c.Channels {
 		s := &c.Channels[i]
 		s.Rate = c.weights[i] * together
-		s.LatencyUs = p.Site.latencyOf(s, c.Kind, c.Root)
+		s.LatencyUs = x.site.latencyOf(s, c.Kind, c.Root)
 		if len(c.Channels) == 1 || c.Kind.HasParts() { // none is ever alone
 			continue
 		}
-		if i > 0 && p.Site.uniform { // all links are equal, and each channel takes one at most once each way
+		if i > 0 && x.site.uniform { // all links are equal, and each channel takes one at most once each way
 			s.Alone = c.Channels[0].Alone
 			continue
 		}
 		alone := make([]float64, len(c.weights))
 		alone[i] = 1
-		if s.Alone, err = p.rateOf(c, alone); err != nil {
+		if s.Alone, err = x.rateOf(c, alone); err != nil {
 			return err
 		}
 	}
@@ -44,12 +44,12 @@ func (p *Planner) measure(c *Candidate) error {
 }
 
 // rateOf returns the rate of a candidate whose channels have such shares.
-func (p *Planner) rateOf(c *Candidate, shares []float64) (float64, error) {
+func (x *Prices) rateOf(c *Candidate, shares []float64) (float64, error) {
 	made, err := c.planOf(shares)
 	if err != nil {
 		return 0, err
 	}
-	return p.pricer.FullRate(made)
+	return x.pricer.FullRate(made)
 }
 
 // latencyOf is the latency of a collective over a channel.
@@ -169,13 +169,13 @@ func packRoot(kind plan.Kind, root int) int {
 	return pack.BothWays
 }
 
-// Fullest is the rate in GB/s that a plan reaches with its trees and rings, as far as
+// FullRate is the rate in GB/s that a plan reaches with its trees and rings, as far as
 // links and ports go; 0 for one without.
-func (p *Planner) Fullest(s *ChosenPlan) float64 {
-	if len(s.Candidate.Channels) == 0 || p.Site.graph.Ranks == 1 {
+func (x *Prices) FullRate(s *ChosenPlan) float64 {
+	if len(s.Candidate.Channels) == 0 || x.site.graph.Ranks == 1 {
 		return 0
 	}
-	rate, err := p.pricer.FullRate(s.Plan)
+	rate, err := x.pricer.FullRate(s.Plan)
 	if err != nil { // there is none for ranks that cannot reach each other
 		return 0
 	}

@@ -89,3 +89,21 @@ func (s *Site) routable(list []Channel) error {
 	}
 	return nil
 }
+
+// ChunkBytes is the size of the chunks in which the widest lane of a plan moves its part of a message of the given
+// number of bytes.
+func (s *Site) ChunkBytes(c *ChosenPlan, bytes int64) int {
+	return c.Chunks.Of(widestShare(c.Plan, bytes), 1, 1, s.slotBytes)
+}
+
+// Verify proves a plan that is served: every rank gets the right result, and none waits forever.
+func (s *Site) Verify(c *ChosenPlan) error {
+	err := plan.Verify(c.Plan, minSlots)
+	if s.ordered(c.Plan.Kind) {
+		err = plan.VerifyStable(c.Plan, s.graph.ByHost(), minSlots)
+	}
+	if err != nil {
+		return fmt.Errorf("%v plan %s: %w", c.Plan.Kind, c.Plan.Name, err)
+	}
+	return nil
+}

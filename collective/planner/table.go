@@ -133,7 +133,7 @@ func (p *Planner) pricedAt(kind plan.Kind, list []*Candidate, bytes int64) (Deci
 	if c, ok := p.cheapestAt[key]; ok {
 		return c, nil
 	}
-	c, err := p.cheapest(list, bytes)
+	c, err := p.Prices.cheapest(list, bytes)
 	if err == nil {
 		p.cheapestAt[key] = c
 	}

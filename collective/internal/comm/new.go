@@ -18,7 +18,7 @@ func New(ctx context.Context, w setup.World, opts ...setup.Option) (*Comm, error
 	c.Messages.c, c.Devices.c, c.Links.c = c, c, c
 	if s.Plans.Planner != nil {
 		// The first call of a size may plan for some tenths of a second: it stops where c fails.
-		s.Plans.Planner.StopBy(func() bool {
+		s.Plans.Planner.Prices.StopBy(func() bool {
 			_, failed := c.Endpoint.Aborted()
 			return failed && c.Claimed() && !c.closing.Load()
 		})

@@ -168,7 +168,7 @@ func (d *design) said(name string) string {
 	rate, speed, all := of.Rate(), algGBs(c.Bytes, c.PredictedUs), len(of.Channels)
 	full := rate // of the channels that this message uses
 	if chosen.Used() < all {
-		full = d.r.p.Fullest(chosen)
+		full = d.r.p.Prices.FullRate(chosen)
 	}
 	chunk := int64(d.chunk())
 	var b strings.Builder

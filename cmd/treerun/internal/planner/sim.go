@@ -155,7 +155,7 @@ func (d *design) row(n int) (simRow, error) {
 	}
 	if n > 1 && !math.IsNaN(us) {
 		var err error
-		if us, err = r.p.Price(chosen, d.choice.Bytes, n); err != nil {
+		if us, err = r.p.Prices.Predict(chosen, d.choice.Bytes, n); err != nil {
 			return simRow{}, err
 		}
 	}
