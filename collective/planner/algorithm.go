@@ -8,122 +8,99 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 )
 
-// algorithm makes candidates for a collective on the graph of a Planner.
+// algorithm makes candidates for collectives. A new one is a file with its function, a line in the table algorithms,
+// and a test. Most search for trees: see query.overTrees, and ofRoots for those that have one tree per root.
 type algorithm struct {
 	name     string
 	variants []string // strings that may stand behind its name and a colon
-	// ranks is the largest number of ranks on which it is tried without a request by name: above, its search, or its plan
-	// and the plan's links, grow too large. 0: any number.
-	ranks  int
-	paired bool // it takes no links between hosts but those that join all ranks, or as few
-	// plans returns the candidates of a kind and root (-1 where the kind has none).
-	// Where the algorithm does not apply the error is a reason. nil: one tree per root.
-	plans func(p *Planner, kind plan.Kind, root int) ([]*Candidate, error)
+	// maxRanks is the largest number of ranks on which it is tried without a request by name: above, its search, or
+	// its plan and the plan's links, grow too large. 0: any number.
+	maxRanks int
+	fewLinks bool // it takes no links between hosts but those that join all ranks, or as few
+	pairs    bool // it has plans for the kinds that move every part from one rank to another
+	// linksPay reports whether its plans are worth the links that they take where these are memory of one host. nil:
+	// they are not.
+	linksPay func(s *Site, kind plan.Kind) bool
+	// candidates returns the candidates for a query. Where the algorithm does not apply the error is a reason.
+	candidates func(q *query) ([]*Candidate, error)
 }
 
-// algorithms has all algorithms, the simple ones first: of candidates with the same price
-// the first wins.
+// algorithms has all algorithms, the simple ones first: of candidates with the same price the first wins.
 var algorithms = []algorithm{
-	{"flat", nil, directRanks, true, (*Planner).flat},
-	{"hierarchical", nil, 0, true, (*Planner).hierarchical}, // see checkHierarchy
-	{"star", ofTrees, PairRanks, true, (*Planner).star},
-	{"direct", []string{variantSingle, variantSplit, variantOne, variantAll}, directRanks, false, (*Planner).direct},
-	{"doubling", nil, PairRanks, true, (*Planner).doubling},
-	{"double-binary", ofTrees, 0, false, (*Planner).doubleBinary},
-	{"multi", ofTrees, 0, false, (*Planner).multi},
-	{"packing", ofTrees, 0, false, (*Planner).packing},
-	// As in MXNet: one tree per root, each use of a link making it less attractive to later trees.
-	{"kl", ofTrees, PairRanks, false, nil},
-	// For every root the balanced tree with the largest sum of rates.
-	{"exact", ofTrees, jointRanks, false, nil},
-	{"ring", ofTrees, directRanks, false, (*Planner).ring},
-	{"chain", ofTrees, 0, false, (*Planner).chain},
+	{name: "flat", maxRanks: directRanks, fewLinks: true, candidates: flat},
+	{name: "hierarchical", fewLinks: true, candidates: hierarchical}, // see checkHierarchy for its variants
+	{name: "star", variants: ofTrees, maxRanks: PairRanks, fewLinks: true, candidates: star},
+	{name: "direct", variants: ofSlices, maxRanks: directRanks, pairs: true, linksPay: always, candidates: direct},
+	{name: "doubling", maxRanks: PairRanks, fewLinks: true, candidates: doubling},
+	{name: "double-binary", variants: ofTrees, linksPay: doubleBinaryPays, candidates: doubleBinary},
+	{name: "multi", variants: ofTrees, linksPay: multiPays, candidates: multi},
+	{name: "packing", variants: ofTrees, candidates: packing},
+	{name: "kl", variants: ofTrees, maxRanks: PairRanks, candidates: ofRoots(kl)},
+	{name: "exact", variants: ofTrees, maxRanks: jointRanks, candidates: ofRoots(exact)},
+	{name: "ring", variants: ofTrees, maxRanks: directRanks, candidates: ring},
+	{name: "chain", variants: ofTrees, linksPay: chainPays, candidates: chain},
 }
 
-// jointRanks is the largest number of ranks on which trees of all roots are improved jointly, and exact ones searched
-// for, without a request by name.
-const jointRanks = 8
+// PairRanks is the largest number of ranks with links between all pairs, directRanks the largest for which those
+// are worth their memory for each rank that owns a slice, and jointRanks the largest on which trees of all roots are
+// improved jointly, and exact ones searched for, without a request by name.
+const (
+	PairRanks   = 128
+	directRanks = 16
+	jointRanks  = 8
+)
 
-// candidatesOf returns those of an algorithm for a kind and root, or the reason for none.
-func (p *Planner) candidatesOf(a *algorithm, kind plan.Kind, root int) ([]*Candidate, error) {
+// candidatesOf returns the candidates of an algorithm for a query, or the reason for none.
+func (a *algorithm) candidatesOf(q *query) ([]*Candidate, error) {
 	switch {
-	case pairwise(kind) && a.name != "direct":
+	case pairwise(q.kind) && !a.pairs:
 		return nil, reasonf("data goes from rank to rank")
-	case p.Site.ordered(kind) && !slices.Contains(inOrder, a.name):
+	case q.ordered() && !slices.Contains(inOrder, a.name):
 		return nil, unordered()
-	case p.asked(a.name) || p.Site.ordered(kind) || pairwise(kind):
-	case a.ranks > 0 && p.Site.graph.Ranks > a.ranks:
-		return nil, reasonf("not tried above %d ranks for the work that it takes: --algorithm %s does", a.ranks,
-			a.name)
-	case p.Site.tooManyLinks(a, kind):
+	case q.requests(a.name) || q.ordered() || pairwise(q.kind):
+	case a.maxRanks > 0 && q.site.graph.Ranks > a.maxRanks:
+		return nil, tooMuchWork(a.name, a.maxRanks)
+	case a.tooManyLinks(q):
 		return nil, reasonf("not tried for the links that it takes, which memory of the host carries: "+
 			"--algorithm %s does", a.name)
 	}
-	if a.plans == nil {
-		return p.ofRoots(a.name, kind, root)
-	}
-	return a.plans(p, kind, root)
+	return a.candidates(q)
 }
 
 // tooManyLinks reports whether an algorithm's plans would take more links than they are worth where links are memory of
 // a host, which a communicator maps for all plans that it may choose. Chains are tried for AllReduce, balanced trees
 // for all collectives, where links differ; double binary trees on more ranks than have a link to each other. Rings take
 // 2n links per rank: 2,268 for 9 ranks of two sockets, where all others take some hundreds.
-func (s *Site) tooManyLinks(a *algorithm, kind plan.Kind) bool {
-	n := s.graph.Ranks
+func (a *algorithm) tooManyLinks(q *query) bool {
+	s := q.site
 	switch {
-	case a.paired || s.machine.Device || s.disconnected != nil:
+	case a.fewLinks || s.machine.Device || s.disconnected != nil:
 		return false
 	case s.hosts != nil:
 		return s.hosts.most > 1
 	}
-	switch a.name {
-	case "direct":
-		return false
-	case "multi":
-		return s.uniform && (n <= directRanks || n > PairRanks && kind.HasRoot())
-	case "double-binary":
-		return n <= PairRanks || s.uniform && !kind.HasRoot()
-	case "chain":
-		return s.uniform || kind.HasRoot() || kind.HasParts()
-	}
-	return true
+	return a.linksPay == nil || !a.linksPay(s, q.kind)
+}
+
+func always(*Site, plan.Kind) bool { return true }
+
+// pairwise reports whether a kind moves every part from one rank to another, so that no
+// tree helps.
+func pairwise(kind plan.Kind) bool {
+	return kind == plan.Gather || kind == plan.Scatter || kind == plan.AllToAll
 }
 
 // Algorithms returns the names that Options.Algorithm takes. A part of a
 // hierarchical name, as in "hierarchical:multi/packing", may follow.
 func Algorithms() []string {
-	var names []string
-	for _, a := range algorithms {
-		names = append(names, a.name)
+	return namesOf(algorithms, func(a algorithm) string { return a.name })
+}
+
+func namesOf[T any](list []T, name func(T) string) (names []string) {
+	for _, x := range list {
+		names = append(names, name(x))
 	}
 	return names
-}
-
-// reason is the reason why an algorithm has no candidate.
-type reason string
-
-func (r reason) Error() string { return string(r) }
-
-func reasonf(format string, args ...any) error { return reason(fmt.Sprintf(format, args...)) }
-
-// asked reports whether Options name an algorithm, so that limits which save time do
-// not hold for it.
-func (p *Planner) asked(name string) bool {
-	return !p.any && slices.ContainsFunc(p.Site.options.Suits(), func(suits string) bool {
-		base, _, _ := strings.Cut(suits, ":")
-		return base == name || name == "hierarchical" && p.Site.hosts.alone() && slices.Contains(betweens, base)
-	})
-}
-
-// Matches reports whether a candidate is one that a name of Options.Algorithm means:
-// "direct" means "direct:single" and "direct:split", "" means all.
-func (c *Candidate) Matches(name string) bool {
-	full := c.Name()
-	if c.Variant == "" && len(c.Channels) > 0 {
-		full += ":" + variantAll // between hosts no other one may be left
-	}
-	return name == "" || full == name || strings.HasPrefix(full, name+":")
 }
 
 // checkName reports a name that no algorithm has.
@@ -154,4 +131,19 @@ const (
 	variantSplit  = "split"  // sending and receiving side by side
 )
 
-var ofTrees = []string{variantOne, variantAll}
+var (
+	ofTrees  = []string{variantOne, variantAll}
+	ofSlices = []string{variantSingle, variantSplit, variantOne, variantAll}
+)
+
+// reason is the reason why an algorithm has no candidate.
+type reason string
+
+func (r reason) Error() string { return string(r) }
+
+// tooMuchWork is the reason of an algorithm that is not tried above a number of ranks.
+func tooMuchWork(algorithm string, ranks int) error {
+	return reasonf("not tried above %d ranks for the work that it takes: --algorithm %s does", ranks, algorithm)
+}
+
+func reasonf(format string, args ...any) error { return reason(fmt.Sprintf(format, args...)) }

@@ -79,7 +79,7 @@ func everyAlgorithm() []string {
 	list := append([]string{""}, Algorithms()...)
 	for _, inside := range insides {
 		for _, between := range betweens {
-			list = append(list, "hierarchical:"+inside+"/"+between)
+			list = append(list, "hierarchical:"+inside.name+"/"+between)
 		}
 	}
 	return list
@@ -111,7 +111,7 @@ func TestCandidates(t *testing.T) {
 			}
 			p, err := New(g, Machine{Cores: 2}, Options{Algorithm: algorithm})
 			if err == nil && free != nil {
-				p.take(free.found)
+				p.take(free.finder.found.byKey)
 			}
 			if err == nil {
 				err = p.candidatesAreSound(proved, used)
@@ -138,7 +138,7 @@ func TestCandidates(t *testing.T) {
 func (p *Planner) take(found map[string]*TreeSet) {
 	for key, f := range found {
 		if of, _, _ := strings.Cut(key, " "); !strings.Contains(p.Site.options.Algorithm, of) {
-			p.found[key] = f
+			p.finder.found.byKey[key] = f
 		}
 	}
 }
@@ -151,7 +151,7 @@ func (p *Planner) candidatesAreSound(proved, used map[string]bool) error {
 	}
 	for _, kind := range everyKind() {
 		for _, root := range []int{0, p.Site.graph.Ranks - 1} {
-			o, err := p.candidatesFor(kind, root)
+			o, err := p.finder.candidates(kind, root)
 			if err != nil {
 				return err
 			}

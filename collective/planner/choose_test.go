@@ -80,9 +80,9 @@ func TestChooseTakesTheBest(t *testing.T) {
 	} {
 		p := plannerFor(t, graphs[name], m, Options{})
 		for _, kind := range everyKind() {
-			if o, err := p.candidatesFor(kind, 0); err != nil || kind == plan.Barrier {
+			if o, err := p.finder.candidates(kind, 0); err != nil || kind == plan.Barrier {
 				continue
-			} else if _, rule := p.byRule(kind, o, minPriced); rule != "" {
+			} else if _, rule := p.tables[kind].byRule(o, minPriced); rule != "" {
 				continue // see TestRules
 			}
 			for bytes := int64(minPriced); bytes <= maxPriced; bytes = bytes * factor / 2 &^ 7 {
@@ -127,7 +127,7 @@ func TestNoneAskedForIsCheaper(t *testing.T) {
 				continue
 			}
 			p := plannerFor(t, g, m, Options{Algorithm: algorithm})
-			p.take(free.found)
+			p.take(free.finder.found.byKey)
 			for _, kind := range everyKind() {
 				if p.Supports(kind, 0) == nil && !free.leftOut(algorithm, kind) {
 					p.isNoCheaper(t, name, free, kind)
@@ -140,11 +140,11 @@ func TestNoneAskedForIsCheaper(t *testing.T) {
 // leftOut reports whether an algorithm was left out for the work that it takes, or a rule
 // decides.
 func (p *Planner) leftOut(algorithm string, kind plan.Kind) bool {
-	o, err := p.candidatesFor(kind, 0)
+	o, err := p.finder.candidates(kind, 0)
 	if err != nil {
 		return false
 	}
-	if _, rule := p.byRule(kind, o, minPriced); rule != "" && (kind == plan.Barrier || pairwise(kind)) {
+	if _, rule := p.tables[kind].byRule(o, minPriced); rule != "" && (kind == plan.Barrier || pairwise(kind)) {
 		return true
 	}
 	return slices.ContainsFunc(o.without, func(c Considered) bool {

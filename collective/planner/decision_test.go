@@ -45,13 +45,13 @@ func TestFollow(t *testing.T) {
 		if err := other.Follow(decided(t, first)); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		before := len(other.found)
+		before := len(other.finder.found.byKey)
 		a, err := first.allPairs()
 		b, failed := other.allPairs()
 		if err != nil || failed != nil || !slices.Equal(a, b) {
 			t.Errorf("%s: %d pairs, and %d where it is followed: %v, %v", name, len(a), len(b), err, failed)
 		}
-		if len(other.found) != before {
+		if len(other.finder.found.byKey) != before {
 			t.Errorf("%s: who follows has searched for trees", name)
 		}
 		for _, kind := range everyKind() {
@@ -165,7 +165,7 @@ func (p *Planner) usable(d *Decision) error {
 	}
 	for kind := range p.tables {
 		for _, bytes := range []int64{8, 64 << 10} {
-			if p.tables[kind] == nil {
+			if p.tables[kind].ranges == nil {
 				continue
 			}
 			if c, err := p.Choose(plan.Kind(kind), -1, bytes); err == nil {

@@ -4,31 +4,31 @@ import "github.com/treerun/treerun/collective/plan"
 
 // direct sends every slice of the message straight to the rank that owns it, and from there to those that need it. On
 // one track a rank does one thing after the other; on two it sends and receives side by side.
-func (p *Planner) direct(kind plan.Kind, root int) ([]*Candidate, error) {
-	n := p.Site.graph.Ranks
-	owned := kind != plan.Barrier && !pairwise(kind)
+func direct(q *query) ([]*Candidate, error) {
+	s, n, root := q.site, q.site.graph.Ranks, max(q.root, 0)
+	owned := q.kind != plan.Barrier && !pairwise(q.kind)
 	switch {
-	case kind == plan.Barrier:
+	case q.kind == plan.Barrier:
 		return nil, reasonf("a barrier has no slices: see flat")
 	case n > PairRanks:
 		return nil, reasonf("up to %d ranks, not for %d", PairRanks, n)
-	case p.Site.ordered(kind) && p.Site.hosts != nil || owned && p.Site.hosts.alone():
+	case q.ordered() && s.hosts != nil || owned && s.hosts.alone():
 		return nil, reasonf("ranks are on several hosts: see hierarchical")
-	case p.Site.ordered(kind) && p.Site.disconnected != nil:
-		return p.ofRoots("direct", kind, root) // through ranks that pass on values without adding to them
-	case owned && p.Site.disconnected != nil:
-		return nil, p.Site.disconnected
+	case q.ordered() && s.disconnected != nil:
+		return ofRoots(stars)(q) // through ranks that pass on values without adding to them
+	case owned && s.disconnected != nil:
+		return nil, s.disconnected
 	}
 	var list []*Candidate
 	for _, form := range []plan.Form{plan.Single, plan.Split} {
-		if form == plan.Split && kind != plan.AllReduce && kind != plan.Reduce && kind != plan.AllToAll {
+		if form == plan.Split && q.kind != plan.AllReduce && q.kind != plan.Reduce && q.kind != plan.AllToAll {
 			continue
 		}
-		c := fixed("direct", kind, root, func() (*plan.Plan, error) {
-			if p.Site.ordered(kind) {
-				return plan.DirectHosts(kind, p.Site.graph.ByHost(), max(root, 0), form)
+		c := q.fixed(func() (*plan.Plan, error) {
+			if q.ordered() {
+				return plan.DirectHosts(q.kind, s.graph.ByHost(), root, form)
 			}
-			return plan.Direct(kind, n, max(root, 0), form)
+			return plan.Direct(q.kind, n, root, form)
 		})
 		c[0].Variant = []string{plan.Single: variantSingle, plan.Split: variantSplit}[form]
 		list = append(list, c...)

@@ -7,21 +7,28 @@ import (
 
 // doubleBinary is NCCL's pair of binary trees over all ranks, each with half of the
 // message, in which no rank is inside both.
-func (p *Planner) doubleBinary(kind plan.Kind, root int) ([]*Candidate, error) {
+func doubleBinary(q *query) ([]*Candidate, error) {
+	s := q.site
 	switch {
-	case kind == plan.Barrier:
+	case q.kind == plan.Barrier:
 		return nil, reasonf("a barrier carries no data")
-	case p.Site.hosts.alone():
+	case s.hosts.alone():
 		return nil, reasonf("every host has one rank: its trees are those between hosts")
-	case p.Site.hosts != nil && p.Site.graph.Ranks > PairRanks && !p.asked("double-binary"):
+	case s.hosts != nil && s.graph.Ranks > PairRanks && !q.requests(q.algorithm):
 		return nil, reasonf("not tried above %d ranks of several hosts for the links that it takes: "+
 			"see hierarchical", PairRanks)
 	}
-	f, err := p.treeSet("double-binary", p.Site.graph.Ranks, func() (*TreeSet, error) {
-		return &TreeSet{Trees: tree.DoubleBinaryOn(p.Site.graph)}, nil
+	f, err := q.found.get(q.algorithm, s.graph.Ranks, func() (*TreeSet, error) {
+		return &TreeSet{Trees: tree.DoubleBinaryOn(s.graph)}, nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return p.overTrees(Candidate{Algorithm: "double-binary", Kind: kind, Root: root}, f, false)
+	return q.overTrees(f, false)
+}
+
+// doubleBinaryPays reports whether double binary trees are worth their links: on more ranks than have a link to each
+// other.
+func doubleBinaryPays(s *Site, kind plan.Kind) bool {
+	return s.graph.Ranks > PairRanks && (!s.uniform || kind.HasRoot())
 }

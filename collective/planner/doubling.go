@@ -3,17 +3,17 @@ package planner
 import "github.com/treerun/treerun/collective/plan"
 
 // doubling exchanges sums at the distances 1, 2, 4, ...: recursive doubling.
-func (p *Planner) doubling(kind plan.Kind, _ int) ([]*Candidate, error) {
-	n := p.Site.graph.Ranks
+func doubling(q *query) ([]*Candidate, error) {
+	s := q.site
 	switch {
-	case kind != plan.AllReduce && kind != plan.Barrier:
+	case q.kind != plan.AllReduce && q.kind != plan.Barrier:
 		return nil, reasonf("for allreduce and barrier")
-	case p.Site.hosts.alone():
+	case s.hosts.alone():
 		return nil, reasonf("every host has one rank: see hierarchical")
-	case p.Site.disconnected != nil:
-		return nil, p.Site.disconnected
+	case s.disconnected != nil:
+		return nil, s.disconnected
 	}
-	return fixed("doubling", kind, -1, func() (*plan.Plan, error) {
-		return plan.Leaders(kind, plan.Alone(n), plan.Doubling)
+	return q.fixed(func() (*plan.Plan, error) {
+		return plan.Leaders(q.kind, plan.Alone(s.graph.Ranks), plan.Doubling)
 	}), nil
 }

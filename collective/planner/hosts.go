@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/tree"
 )
 
 // hosts describes several hosts to a Planner: the places of the ranks, and the network between the hosts.
@@ -72,9 +71,6 @@ func (h *hosts) leader(host, c int) int {
 	return ranks[c*len(ranks)/h.leaders()]
 }
 
-// local returns the tree of a host that is rooted at one of its ranks, by places.
-type local func(host, root int) topo.Tree
-
 // compose returns the tree over all ranks in which the leaders of the hosts have the
 // hosts' places in t, and the other ranks of a host stand in its local tree.
 //
@@ -103,29 +99,6 @@ func (h *hosts) compose(t topo.Tree, within local, leader func(host int) int) (t
 		all.Parent[top] = parent
 	}
 	return all, nil
-}
-
-// shallow is a low tree over n ranks or hosts: a star up to most of them, where the root serves all in no more than the
-// time of a message, else a binomial tree.
-func shallow(n, root, most int) topo.Tree {
-	if n <= most {
-		return topo.Star(n, root)
-	}
-	return tree.Binomial(n, root)
-}
-
-// relays is one tree for every host but the root: it takes its share from the root and
-// gives it to all others. So every card takes the message in once, and sends no more
-// than once.
-func relays(n, root int) []topo.Tree {
-	var list []topo.Tree
-	for d := 1; d < n; d++ {
-		via := (root + d) % n
-		t := topo.Star(n, via)
-		t.Root, t.Parent[root], t.Parent[via] = root, -1, root
-		list = append(list, t)
-	}
-	return list
 }
 
 // joint returns the link that joins hosts up and down: that of their leaders u and

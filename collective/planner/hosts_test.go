@@ -100,11 +100,11 @@ func TestChunksByPrice(t *testing.T) {
 	for rate, want := range map[float64]int64{6: 1, 500 * mbit: 3} {
 		g := testutil.Hosts(4, 1, testutil.Wires(rate), testutil.Always(0))
 		p := plannerFor(t, g, Machine{Cores: 2, CoreHosts: []int{0, 0, 0, 0}}, Options{})
-		o, err := p.candidatesFor(plan.Broadcast, 0)
+		o, err := p.finder.candidates(plan.Broadcast, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		own, err := p.Prices.cheapest([]*Candidate{named(o.list, "star")}, bytes)
+		own, err := p.Prices.cheapest([]*Candidate{o.named("star")}, bytes)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -46,9 +46,6 @@ type Flag struct {
 	field   func(o *Options) any
 }
 
-// inOrder are the algorithms that can add in one order; the others add in that of trees.
-var inOrder = []string{"flat", "star", "direct", "hierarchical", "chain"}
-
 var packs = []string{"packing"}
 
 var flags = []Flag{

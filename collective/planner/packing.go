@@ -18,52 +18,75 @@ const (
 
 // packing is spanning trees whose rates fill the links, with the shares that follow:
 // by a linear program, within the limits on number, height and rate of the options.
-func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
-	n, links := p.Site.graph.Ranks, len(p.Site.graph.Links)
-	ofRoots := kind.HasRoot() || kind.HasParts()
+func packing(q *query) ([]*Candidate, error) {
+	s, n, links := q.site, q.site.graph.Ranks, len(q.site.graph.Links)
+	rooted := q.kind.HasRoot() || q.kind.HasParts()
 	switch {
-	case p.Site.hosts.alone() && !p.Site.ordered(kind):
+	case s.hosts.alone() && !q.ordered():
 		return nil, reasonf("every host has one rank: its trees are those between hosts")
 	case n > pack.MaxRanks:
 		return nil, reasonf("up to %d ranks: hierarchical packs trees inside and between hosts", pack.MaxRanks)
-	case kind == plan.Barrier:
+	case q.kind == plan.Barrier:
 		return nil, reasonf("a barrier carries no data")
-	case p.asked("packing"):
-	case n*links > packedWork || ofRoots && (n > directRanks || links > rootedLinks*n):
+	case q.requests(q.algorithm):
+	case n*links > packedWork || rooted && (n > directRanks || links > rootedLinks*n):
 		return nil, reasonf("not tried on %d ranks with %d links for the work that it takes: "+
 			"--algorithm packing does", n, links)
 	}
-	from, key := packRoot(kind, root), "packing"
+	from, key := packRoot(q.kind, q.root), "packing"
 	switch {
-	case kind.HasParts() && (p.Site.options.limited() || n == 1 || n > pack.MaxPartRanks):
+	case q.kind.HasParts() && (s.options.limited() || n == 1 || n > pack.MaxPartRanks):
 		from = pack.BothWays
-	case kind.HasParts():
+	case q.kind.HasParts():
 		key = "packing of parts"
-	case kind.HasRoot():
-		key = fmt.Sprintf("packing from %d", root)
+	case q.kind.HasRoot():
+		key = fmt.Sprintf("packing from %d", q.root)
 	}
-	f, err := p.packed(key, p.Site.graph, from, p.Site.options.pack())
+	f, err := q.packed(key, s.graph, from, s.options.pack())
 	if err != nil {
 		return nil, err
 	}
 	if from == pack.EveryRoot { // whose search always ends so
 		f = &TreeSet{Trees: f.Trees, Rates: f.Rates}
 	}
-	return p.overTrees(Candidate{Algorithm: "packing", Kind: kind, Root: root}, f, from == pack.EveryRoot)
+	return q.overTrees(f, from == pack.EveryRoot)
 }
 
 // packed returns the trees of a packing of g.
-func (p *Planner) packed(key string, g *topo.Graph, root int, o pack.Options) (*TreeSet, error) {
-	return p.treeSet(key, g.Ranks, func() (*TreeSet, error) {
+func (q *query) packed(key string, g *topo.Graph, root int, o pack.Options) (*TreeSet, error) {
+	return q.found.get(key, g.Ranks, func() (*TreeSet, error) {
 		r, err := pack.Pack(g, root, o)
 		if err != nil {
 			return nil, err
 		}
 		f := &TreeSet{Trees: r.Trees, Rates: r.Rates, Note: r.Note}
-		if f.Note == "" && !p.Site.options.limited() && r.Ratio < 0.99 {
+		if f.Note == "" && !q.site.options.limited() && r.Ratio < 0.99 {
 			f.Note = fmt.Sprintf("the search for trees ended after its budget of steps, with %s and %.1f %% of the bound",
 				numbers.Count(len(r.Trees), "tree"), 100*r.Ratio)
 		}
 		return f, nil
 	})
+}
+
+// packedInTurn gives every root one of the packed trees, which take turns.
+func packedInTurn(s *Site, g *topo.Graph) (list []topo.Tree, err error) {
+	r, err := pack.Pack(g, pack.BothWays, pack.Options{Seed: s.options.Seed, MaxTrees: max(g.Ranks, 1)})
+	if err != nil {
+		return nil, err
+	}
+	for root := range g.Ranks {
+		list = append(list, r.Trees[root%len(r.Trees)].Reroot(root))
+	}
+	return list, nil
+}
+
+// packRoot is the root for which trees of a collective are packed.
+func packRoot(kind plan.Kind, root int) int {
+	switch {
+	case kind.HasParts():
+		return pack.EveryRoot
+	case kind.HasRoot():
+		return max(root, 0)
+	}
+	return pack.BothWays
 }

@@ -12,11 +12,9 @@ func (p *Planner) allPairs() (pairs [][2]int, err error) {
 			pairs = append(pairs, [2]int{min(a, b), max(a, b)})
 		}
 	}
-	p.bare = true
-	defer func() { p.bare = false }()
 	for _, kind := range everyKind() {
 		for _, root := range p.Site.rootsOf(kind) {
-			o, err := p.candidatesFor(kind, root)
+			o, err := p.finder.search(kind, root, true)
 			if err != nil && p.Site.ordered(kind) {
 				continue
 			}

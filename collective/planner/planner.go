@@ -1,8 +1,10 @@
 package planner
 
 import (
-	"fmt"
+	"cmp"
+	"math"
 	"slices"
+	"strings"
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo"
@@ -13,41 +15,8 @@ import (
 type Planner struct {
 	Site   *Site
 	Prices *Prices
-
-	found      map[string]*TreeSet // trees that take time to find, by their use
-	noRings    error               // why there are none
-	candidates map[use]*candidateSet
-	bare       bool // candidates are made for their trees, without rates
-	any        bool // algorithms are made without looking at Options.Algorithm
-	tables     [plan.AllToAll + 1][]*entry
-	cheapestAt map[size]DecidedChoice // by root 0
-}
-
-// size is of messages of a kind.
-type size struct {
-	kind  plan.Kind
-	bytes int64
-}
-
-// use is the use that candidates are made for.
-type use struct {
-	kind plan.Kind
-	root int
-}
-
-// candidateSet is the candidates for a use, and the algorithms that have none.
-type candidateSet struct {
-	list    []*Candidate
-	without []Considered
-}
-
-// TreeSet is trees that take time to find, by the name under which a Planner keeps them.
-// Rates is nil where they get equal shares.
-type TreeSet struct {
-	Key   string
-	Trees []topo.Tree
-	Rates []float64
-	Note  string
+	finder *finder
+	tables [plan.AllToAll + 1]*table // by kind
 }
 
 // New returns a Planner for a graph. The error is for a graph that is not valid, or
@@ -57,173 +26,179 @@ func New(g *topo.Graph, m Machine, o Options) (*Planner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Planner{Site: s, Prices: newPrices(s), found: make(map[string]*TreeSet),
-		candidates: make(map[use]*candidateSet), cheapestAt: make(map[size]DecidedChoice)}, nil
+	p := &Planner{Site: s, Prices: newPrices(s)}
+	p.finder = &finder{site: s, prices: p.Prices, found: treeSets{byKey: make(map[string]*TreeSet)},
+		known: make(map[collective]*candidateSet)}
+	for kind := range p.tables {
+		p.tables[kind] = newTable(plan.Kind(kind), p.finder)
+	}
+	return p, nil
 }
 
-// treeSet returns trees of n vertices that were found before, by p or by the rank whose
-// decision it follows, or that search finds now.
-func (p *Planner) treeSet(key string, n int, search func() (*TreeSet, error)) (*TreeSet, error) {
-	if f, ok := p.found[key]; ok {
-		if have := len(f.Trees[0].Parent); have != n {
-			return nil, fmt.Errorf("trees %q have %d vertices, want %d", key, have, n)
+// Choose returns the plan of a call with a message of the given number of bytes, of all parts together where the kind
+// has parts. A root below 0 means none, or 0.
+func (p *Planner) Choose(kind plan.Kind, root int, bytes int64) (*Choice, error) {
+	s, err := p.PlanFor(kind, root, bytes)
+	if err != nil {
+		return nil, err
+	}
+	c := &Choice{Chosen: s, Bytes: bytes}
+	c.PredictedUs, err = p.Prices.Predict(s, bytes, 1)
+	if !p.Site.options.Given.serves(kind, root) {
+		c.By = p.tables[kind].by(bytes)
+		return c, err
+	}
+	if c.By = "a plan file"; err != nil { // it joins ranks that the graph does not
+		c.PredictedUs = math.NaN()
+	}
+	return c, nil
+}
+
+// PlanFor returns the plan that runs the calls of a kind and root with messages of the given number of bytes.
+func (p *Planner) PlanFor(kind plan.Kind, root int, bytes int64) (*ChosenPlan, error) {
+	if root < 0 || !kind.HasRoot() {
+		root = 0
+	}
+	if g := p.Site.options.Given; g.serves(kind, root) {
+		return g, nil
+	}
+	t := p.tables[kind]
+	r, err := t.rangeOf(bytes)
+	if err != nil {
+		return nil, err
+	}
+	return t.planOf(root, r)
+}
+
+// AllPlans returns the plans of a kind for all sizes and roots, in an order that is the
+// same on all ranks.
+func (p *Planner) AllPlans(kind plan.Kind) ([]*ChosenPlan, error) {
+	t := p.tables[kind]
+	ranges, err := t.all()
+	if err != nil {
+		return nil, err
+	}
+	roots := 1
+	if kind.HasRoot() {
+		roots = p.Site.graph.Ranks
+	}
+	var list []*ChosenPlan
+	if g := p.Site.options.Given; g != nil && g.Plan.Kind == kind {
+		list = append(list, g)
+	}
+	for _, r := range ranges {
+		for root := range roots {
+			s, err := t.planOf(root, r)
+			if err != nil {
+				return nil, err
+			}
+			if !slices.Contains(list, s) {
+				list = append(list, s)
+			}
 		}
-		return f, nil
 	}
-	f, err := search()
-	if err == nil {
-		f.Key, p.found[key] = key, f
-	}
-	return f, err
+	return list, nil
 }
 
-// ofRoots reports trees that are not one for every root, in order. It takes a nil
-// TreeSet.
-func (f *TreeSet) ofRoots() error {
-	if f == nil {
+// Table returns the plans that run a kind, by rising size.
+func (p *Planner) Table(kind plan.Kind) ([]*Range, error) {
+	list, err := p.tables[kind].all()
+	same := func(a, b *Range) bool { return a.Algorithm == b.Algorithm && a.Chunks == b.Chunks }
+	return slices.CompactFunc(list, same), err
+}
+
+// CandidateNames returns the names of the candidates for a kind.
+func (p *Planner) CandidateNames(kind plan.Kind) []string {
+	set, err := p.finder.candidates(kind, 0)
+	if err != nil {
 		return nil
 	}
-	for i, t := range f.Trees {
-		if t.Root != i || len(f.Trees) != len(t.Parent) {
-			return fmt.Errorf("tree %d of %d for %d roots is of root %d", i, len(f.Trees), len(t.Parent), t.Root)
-		}
-	}
-	return nil
+	return namesOf(set.list, (*Candidate).Name)
 }
 
-// candidatesFor returns the candidates for a kind and root: those of the algorithm that is requested, or all. Where
-// that one has no plan for the kind, all are: it holds for the collectives that it offers.
-func (p *Planner) candidatesFor(kind plan.Kind, root int) (*candidateSet, error) {
-	if !kind.HasRoot() {
-		root = -1
-	}
-	u := use{kind, root}
-	if o, ok := p.candidates[u]; ok && !p.bare {
-		return o, nil
-	}
-	o := &candidateSet{}
-	suits := p.Site.options.Suits()
-	collect := func(all bool) {
-		for i := range algorithms {
-			a := &algorithms[i]
-			if !all && !p.asked(a.name) {
-				continue
-			}
-			list, err := p.candidatesOf(a, kind, root)
-			told := slices.ContainsFunc(o.without, func(c Considered) bool { return c.Algorithm == a.name })
-			if err != nil && !told {
-				o.without = append(o.without, Considered{Algorithm: a.name, Why: err.Error()})
-			}
-			for _, c := range list {
-				again := !p.bare && slices.ContainsFunc(o.list, c.like)
-				if !again && (all || slices.ContainsFunc(suits, c.Matches)) {
-					o.list = append(o.list, c)
-				}
-			}
-		}
-	}
-	if suits != nil {
-		collect(false)
-	}
-	if len(o.list) == 0 {
-		p.any = true
-		collect(true)
-		p.any = false
-	}
-	if len(o.list) == 0 {
-		return nil, fmt.Errorf("no algorithm has a plan for %v on %d ranks: %s", kind, p.Site.graph.Ranks,
-			joinReasons(o.without))
-	}
-	if !p.bare {
-		p.candidates[u] = o
-	}
-	return o, nil
-}
-
-// named returns the candidate with a name; nil where there is none.
-func named(list []*Candidate, name string) *Candidate {
-	for _, c := range list {
-		if c.Name() == name {
-			return c
-		}
-	}
-	return nil
-}
-
-// ofChannels makes the candidates of trees or rings: all of them, each with a share, and,
-// for messages that are not worth dividing, the quickest one alone. Nil weights are
-// equal.
-func (p *Planner) ofChannels(c Candidate, weights []float64) ([]*Candidate, error) {
-	if p.Site.graph.Ranks == 1 {
-		c.Channels, c.Notes, weights = c.Channels[:1], nil, nil // more would be the same again
-	}
-	if p.Site.ordered(c.Kind) {
-		c.order = p.Site.graph.ByHost()
-	}
-	if err := c.fits(p.Site.graph.Ranks); err != nil {
+// Consider prices all candidates for one size, the best first, followed by the reasons why the other algorithms have
+// none.
+func (p *Planner) Consider(kind plan.Kind, root int, bytes int64) ([]Considered, error) {
+	set, err := p.finder.candidates(kind, max(root, 0))
+	if err != nil {
 		return nil, err
 	}
-	if err := p.Site.routable(c.Channels); err != nil {
-		return nil, err
-	}
-	c.weights = normal(weights, len(c.Channels))
-	// The rates and latencies of the channels are computed when first needed. A rank that follows a decision may never
-	// need them.
-	of, measured, failed := c, false, error(nil)
-	c.measure = func() error {
-		if !measured {
-			measured, failed = true, p.Prices.measure(&of)
-		}
-		return failed
-	}
-	if p.Site.ordered(c.Kind) && !p.bare { // of some trees there is no plan in order
-		if err := c.measure(); err != nil {
+	var list []Considered
+	for _, c := range set.list {
+		b, err := c.build(bytes)
+		if err != nil {
 			return nil, err
 		}
+		us, _, err := p.Prices.best(b, bytes, math.Inf(1))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, Considered{Algorithm: c.Name(), PredictedUs: us})
 	}
-	c.steady = p.Site.machine.Device // whose plans are all laid out when they open
-	all, one := c, c
-	all.Variant, all.form = variantAll, plan.Split
-	one.Variant, one.form = variantOne, plan.Single
-	switch {
-	case c.Kind == plan.Barrier:
-		return []*Candidate{&one}, nil
-	case c.OfParts() || len(c.Channels) == 1 && c.Kind != plan.AllReduce || c.Kind.HasParts():
-		return []*Candidate{&all}, nil
-	}
-	return []*Candidate{&one, &all}, nil
+	slices.SortStableFunc(list, func(a, b Considered) int { return cmp.Compare(a.PredictedUs, b.PredictedUs) })
+	return append(list, set.without...), nil
 }
 
-// fits reports channels for which a plan has too few lanes.
-func (c *Candidate) fits(ranks int) error {
-	each := 1
-	if c.Channels[0].Ring != nil && !c.Kind.HasRoot() || c.Kind.HasParts() && !c.OfParts() {
-		each = ranks
+// Supports reports why the algorithm that the options request has no plan for a kind and root, so that others are
+// taken; nil where it has, or none is requested.
+func (p *Planner) Supports(kind plan.Kind, root int) error {
+	if err := p.Site.Runs(kind); err != nil {
+		return err
 	}
-	if lanes := each * len(c.Channels); lanes > plan.MaxLanes {
-		return reasonf("%v needs %d lanes for %d trees or rings, and a plan has at most %d: "+
-			"packing,max-trees=K takes fewer", c.Kind, lanes, len(c.Channels), plan.MaxLanes)
+	set, err := p.finder.candidates(kind, max(root, 0))
+	if err != nil {
+		return err
 	}
-	return nil
+	requested := p.Site.requested
+	if requested == nil || p.Site.options.Given.serves(kind, max(root, 0)) {
+		return nil
+	}
+	if slices.ContainsFunc(set.list, p.Site.wants) {
+		return nil
+	}
+	for _, w := range set.without {
+		if p.Site.requests(w.Algorithm) {
+			return reasonf("%s has no plan for %v here: %s", w.Algorithm, kind, w.Why)
+		}
+	}
+	return reasonf("%s has no plan for %v here; there are %s",
+		strings.Join(requested, ", "), kind, strings.Join(p.CandidateNames(kind), ", "))
 }
 
-// overTrees makes the candidates like c over trees, with their rates as shares; for a collective with a root all are
-// rooted there. With ofPart each carries the part of its root alone.
-func (p *Planner) overTrees(c Candidate, f *TreeSet, ofPart bool) ([]*Candidate, error) {
-	if f.Note != "" {
-		c.Notes = append(c.Notes, f.Note)
+// LargeTrees returns the trees over all ranks on which large sparse messages travel, with
+// their shares, which add up to 1: those of the largest AllReduce, or where that runs without
+// trees one from every rank, of at most 16. A star's leaves are no further apart than they
+// must be, and blocks that travel alone meet as late as they can.
+func (p *Planner) LargeTrees() (trees []topo.Tree, shares []float64, err error) {
+	n := p.Site.graph.Ranks
+	if n == 1 {
+		return nil, nil, nil
 	}
-	var notes []string
-	for _, t := range f.Trees {
-		if t.Note != "" {
-			notes = append(notes, t.Note)
-		}
-		if c.Kind.HasRoot() {
-			t = t.Reroot(c.Root)
-		}
-		c.Channels = append(c.Channels, Channel{Tree: t, OfPart: ofPart})
+	s, err := p.PlanFor(plan.AllReduce, -1, maxPriced)
+	if err != nil {
+		return nil, nil, err
 	}
-	slices.Sort(notes)
-	c.Notes = append(c.Notes, slices.Compact(notes)...)
-	return p.ofChannels(c, f.Rates)
+	for i := range s.Candidate.Channels {
+		if c := &s.Candidate.Channels[i]; c.Ring == nil && s.Shares[i] > 0 {
+			trees, shares = append(trees, c.Tree), append(shares, s.Shares[i])
+		}
+	}
+	if len(trees) > 0 {
+		return trees, normal(shares, len(trees)), nil
+	}
+	var f *TreeSet
+	if n > directRanks || p.Site.disconnected != nil {
+		if f, err = p.finder.found.overSite("multi", p.Site, multiTrees); err != nil {
+			return nil, nil, err
+		}
+	}
+	count := min(n, directRanks)
+	for i := range count {
+		t := topo.Star(n, i*n/count)
+		if f != nil {
+			t = f.Trees[i*n/count]
+		}
+		trees, shares = append(trees, t), append(shares, 1)
+	}
+	return trees, normal(shares, len(trees)), nil
 }

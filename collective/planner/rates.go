@@ -158,17 +158,6 @@ func (s *Site) LimitBetweenHosts(kind plan.Kind, root int) float64 {
 	return bound.Rate
 }
 
-// packRoot is the root for which trees of a collective are packed.
-func packRoot(kind plan.Kind, root int) int {
-	switch {
-	case kind.HasParts():
-		return pack.EveryRoot
-	case kind.HasRoot():
-		return max(root, 0)
-	}
-	return pack.BothWays
-}
-
 // FullRate is the rate in GB/s that a plan reaches with its trees and rings, as far as
 // links and ports go; 0 for one without.
 func (x *Prices) FullRate(s *ChosenPlan) float64 {

@@ -11,34 +11,31 @@ import (
 const maxRings = 16
 
 // ring is NCCL's ring algorithm, over every ring that the links allow, both ways round.
-func (p *Planner) ring(kind plan.Kind, root int) ([]*Candidate, error) {
-	n := p.Site.graph.Ranks
-	if kind == plan.Barrier {
-		return nil, reasonf("a barrier carries no data")
-	}
-	c := Candidate{Algorithm: "ring", Kind: kind, Root: root}
-	if n == 1 {
-		c.Channels = []Channel{{Ring: []int{0}}}
-		return p.ofChannels(c, nil)
-	}
-	each := n
-	if kind.HasRoot() {
-		each = 1
+func ring(q *query) ([]*Candidate, error) {
+	n, each := q.site.graph.Ranks, 1
+	if !q.kind.HasRoot() {
+		each = n
 	}
 	most := plan.MaxLanes / each / 2
-	if most == 0 {
+	c := q.candidate()
+	switch {
+	case q.kind == plan.Barrier:
+		return nil, reasonf("a barrier carries no data")
+	case n == 1:
+		c.Channels = []Channel{{Ring: []int{0}}}
+		return q.ofChannels(c, nil)
+	case most == 0:
 		return nil, reasonf("a ring both ways round needs %d lanes, and a plan has at most %d", 2*each,
 			plan.MaxLanes)
+	case q.found.noRings != nil:
+		return nil, q.found.noRings
 	}
-	if p.noRings != nil {
-		return nil, p.noRings
-	}
-	f, err := p.treeSet("ring", n, func() (*TreeSet, error) {
-		paths, rates, err := tree.Rings(p.Site.graph, maxRings)
+	f, err := q.found.get(q.algorithm, n, func() (*TreeSet, error) {
+		paths, rates, err := tree.Rings(q.site.graph, maxRings)
 		return &TreeSet{Trees: paths, Rates: rates}, err
 	})
 	if err != nil {
-		p.noRings = err
+		q.found.noRings = err
 		return nil, err
 	}
 	var weights []float64
@@ -52,5 +49,5 @@ func (p *Planner) ring(kind plan.Kind, root int) ([]*Candidate, error) {
 		c.Channels = append(c.Channels, Channel{Ring: there}, Channel{Ring: back, Mirrored: true})
 		weights = append(weights, f.weight(i), f.weight(i))
 	}
-	return p.ofChannels(c, weights)
+	return q.ofChannels(c, weights)
 }

@@ -2,9 +2,12 @@ package planner
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/sim"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -17,6 +20,7 @@ type Site struct {
 	machine Machine
 	options Options
 
+	requested    []string    // the algorithms of which Options request one; nil: any will do
 	uniform      bool        // all links of the graph are equal
 	disconnected error       // names two ranks without a link or a way over hosts; nil: there are none
 	slots        int         // of every link
@@ -34,7 +38,8 @@ func newSite(g *topo.Graph, m Machine, o Options) (*Site, error) {
 	if err := g.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Site{graph: g, ways: topo.NewWays(g), machine: m, options: o, uniform: g.IsUniform()}
+	s := &Site{graph: g, ways: topo.NewWays(g), machine: m, options: o, requested: o.Suits(),
+		uniform: g.IsUniform()}
 	if o.Given != nil {
 		given := o.Given.Plan
 		if given.Size != g.Ranks {
@@ -75,6 +80,20 @@ func unlinked(g *topo.Graph, ways *topo.Ways) error {
 	return nil
 }
 
+// requests reports whether Options name an algorithm.
+func (s *Site) requests(algorithm string) bool {
+	return slices.ContainsFunc(s.requested, func(request string) bool {
+		base, _, _ := strings.Cut(request, ":")
+		return base == algorithm
+	})
+}
+
+// wants reports whether a candidate is one that Options name.
+func (s *Site) wants(c *Candidate) bool { return slices.ContainsFunc(s.requested, c.Matches) }
+
+// complete reports whether a graph has links between all ranks.
+func complete(g *topo.Graph) bool { return len(g.Links) == g.Ranks*(g.Ranks-1)/2 }
+
 // routable reports the first link of trees that the graph has no way for. Rings are found over links.
 func (s *Site) routable(list []Channel) error {
 	if s.disconnected == nil && s.graph.Ranks <= PairRanks || complete(s.graph) {
@@ -96,7 +115,7 @@ func (s *Site) ChunkBytes(c *ChosenPlan, bytes int64) int {
 	return c.Chunks.Of(widestShare(c.Plan, bytes), 1, 1, s.slotBytes)
 }
 
-// Verify proves a plan that is served: every rank gets the right result, and none waits forever.
+// Verify proves a plan: every rank gets the right result, and none waits forever.
 func (s *Site) Verify(c *ChosenPlan) error {
 	err := plan.Verify(c.Plan, minSlots)
 	if s.ordered(c.Plan.Kind) {
@@ -106,4 +125,37 @@ func (s *Site) Verify(c *ChosenPlan) error {
 		return fmt.Errorf("%v plan %s: %w", c.Plan.Kind, c.Plan.Name, err)
 	}
 	return nil
+}
+
+// Runs reports why there is no plan for a kind, with any options. There is one for kinds without parts.
+func (s *Site) Runs(kind plan.Kind) error {
+	// Of trees for every part the links between hosts would be too many.
+	if s.HasPairs() || !kind.HasParts() || !pairwise(kind) && s.hosts == nil {
+		return nil
+	}
+	return reasonf("it is for up to %d ranks, not for %d", PairRanks, s.graph.Ranks)
+}
+
+// HasPairs reports whether there are links between all pairs of ranks.
+func (s *Site) HasPairs() bool { return s.graph.Ranks <= PairRanks }
+
+// rootsOf returns roots of a kind such that the plans of any other root take the same
+// links: of many ranks on several hosts one of each, as the trees of the others are those
+// turned round; on one host one, whose trees are those of kinds without a root.
+func (s *Site) rootsOf(kind plan.Kind) (roots []int) {
+	free := s.requested == nil && !s.ordered(kind)
+	switch {
+	case s.Runs(kind) != nil:
+		return nil
+	case !kind.HasRoot() || pairwise(kind):
+		return []int{0}
+	case free && s.hosts != nil && s.graph.Ranks > directRanks:
+		for _, ranks := range s.hosts.ranks {
+			roots = append(roots, ranks[0])
+		}
+		return roots
+	case free && s.graph.Ranks > directRanks:
+		return []int{0}
+	}
+	return numbers.Below(s.graph.Ranks)
 }

@@ -2,6 +2,9 @@ package planner
 
 import "github.com/treerun/treerun/collective/plan"
 
+// inOrder are the algorithms that can add in one order; the others add in that of trees.
+var inOrder = []string{"flat", "star", "direct", "hierarchical", "chain"}
+
 // ordered reports whether a kind must add every element in one fixed order: the ranks of
 // a host in order, then the hosts in order (Options.Stable).
 func (s *Site) ordered(kind plan.Kind) bool {
@@ -13,13 +16,14 @@ func unordered() error {
 	return reasonf("adds in the order of its trees, which is another for other parts of a message")
 }
 
-// directHosts is direct over several hosts in one fixed order of the ranks: where ranks
+// directInOrder is direct over several hosts in one fixed order of the ranks: where ranks
 // lack links, over trees inside hosts and between them.
-func (p *Planner) directHosts(name string, kind plan.Kind, root int) ([]*Candidate, error) {
-	if p.Site.graph.Ranks > PairRanks || p.Site.disconnected != nil {
-		return p.overHosts(name, "star", "direct", kind, root, true)
+func (x *pair) directInOrder() ([]*Candidate, error) {
+	q, s := &x.q, x.q.site
+	if s.graph.Ranks > PairRanks || s.disconnected != nil {
+		return x.overHosts()
 	}
-	return fixed(name, kind, root, func() (*plan.Plan, error) {
-		return plan.DirectHosts(kind, p.Site.hosts.ranks, max(root, 0), plan.Split)
+	return q.fixed(func() (*plan.Plan, error) {
+		return plan.DirectHosts(q.kind, x.hosts.ranks, max(q.root, 0), plan.Split)
 	}), nil
 }

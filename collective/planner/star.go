@@ -7,28 +7,38 @@ import (
 )
 
 // star has every rank send all to one rank, which hands the result out: a parameter server.
-func (p *Planner) star(kind plan.Kind, root int) ([]*Candidate, error) {
-	n := p.Site.graph.Ranks
+func star(q *query) ([]*Candidate, error) {
+	s := q.site
 	switch {
-	case p.Site.ordered(kind) && p.Site.hosts != nil && !p.Site.hosts.alone():
+	case q.ordered() && s.hosts != nil && !s.hosts.alone():
 		return nil, unordered()
-	case kind.HasParts():
+	case q.kind.HasParts():
 		return nil, reasonf("for allreduce, reduce, broadcast and barrier")
-	case p.Site.hosts.alone() && kind.HasRoot():
+	case s.hosts.alone() && q.kind.HasRoot():
 		return nil, reasonf("every host has one rank: see hierarchical")
 	}
-	hub := max(root, 0)
-	if !complete(p.Site.graph) {
-		if t := tree.Star(p.Site.graph, hub); t.Note != "" {
-			if p.Site.ordered(kind) {
-				return nil, reasonf("rank %d has no link to some ranks, and those between would add in "+
-					"another order", hub)
-			}
-			return p.overTrees(Candidate{Algorithm: "star", Kind: kind, Root: root}, &TreeSet{Trees: []topo.Tree{t}}, false)
-		}
+	hub := max(q.root, 0)
+	t := topo.Tree{}
+	if !complete(s.graph) {
+		t = tree.Star(s.graph, hub)
 	}
-	if kind == plan.Broadcast {
+	switch {
+	case t.Note != "" && q.ordered():
+		return nil, reasonf("rank %d has no link to some ranks, and those between would add in another order", hub)
+	case t.Note != "":
+		return q.overTrees(&TreeSet{Trees: []topo.Tree{t}}, false)
+	case q.kind == plan.Broadcast:
 		return nil, reasonf("where all ranks have a link to the root: see direct")
 	}
-	return fixed("star", kind, root, func() (*plan.Plan, error) { return plan.Star(kind, n, hub) }), nil
+	return q.fixed(func() (*plan.Plan, error) { return plan.Star(q.kind, s.graph.Ranks, hub) }), nil
+}
+
+// stars is a star for every root.
+func stars(_ *Site, g *topo.Graph) (list []topo.Tree, err error) {
+	for root := range g.Ranks {
+		t := tree.Star(g, root)
+		t.Note = "" // that it is none
+		list = append(list, t)
+	}
+	return list, nil
 }
