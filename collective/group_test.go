@@ -178,22 +178,7 @@ func TestGroupsLeaveNothing(t *testing.T) {
 			if err := makeAndClose(t.Context(), c, testutil.Count(rounds, 1000)); err != nil {
 				return err
 			}
-			return count(func() error {
-				for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-					after := held(t)
-					more := false
-					for i := range after {
-						more = more || after[i] > before[i]
-					}
-					if !more || time.Now().After(end) {
-						t.Logf("hosts %v: %v goroutines, descriptors, mappings and files, %v before", hosts, after, before)
-						if more {
-							t.Error("something is left")
-						}
-						return nil
-					}
-				}
-			})
+			return count(func() error { leavesNothing(t, before); return nil })
 		}, WithGraph(testutil.GraphOn(hosts)))
 		if err := errors.Join(errs...); err != nil {
 			t.Errorf("hosts %v: %v", hosts, err)
@@ -218,9 +203,32 @@ func makeAndClose(ctx context.Context, c *Comm, n int) error {
 	return nil
 }
 
-// held counts goroutines, descriptors, mappings of shared memory and files of this process.
+// leavesNothing waits until this process holds no more than before.
+func leavesNothing(t *testing.T, before [4]int) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		after, more := held(t), false
+		for i := range after {
+			more = more || after[i] > before[i]
+		}
+		if !more {
+			return
+		}
+		if time.Now().After(end) {
+			t.Errorf("%v goroutines, descriptors, mappings and files are left, %v were before", after, before)
+			return
+		}
+	}
+}
+
+// held is heldNow without mappings that are unreachable, which end.
 func held(t *testing.T) [4]int {
-	runtime.GC() // mappings end when they are unreachable
+	runtime.GC()
+	return heldNow(t)
+}
+
+// heldNow counts goroutines, descriptors, mappings of shared memory and files of this process.
+func heldNow(t *testing.T) [4]int {
 	fds, err := os.ReadDir("/proc/self/fd")
 	testutil.Need(t, testutil.Proc, err)
 	maps, err := os.ReadFile("/proc/self/maps")
