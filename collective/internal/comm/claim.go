@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/internal/backoff"
+	"github.com/treerun/treerun/transport"
 )
 
 // claim is the lock of a communicator's engine: it is held by one call at a time or, between calls and while a call
@@ -66,7 +66,7 @@ func (c *Comm) move() (moved, keeps bool) {
 		}
 		var err error
 		if moved, err = c.Engine.Move(); err != nil {
-			c.Links.Abort(engine.FaultOf(err, c.Rank, "messages under way"))
+			c.Links.Abort(transport.CallFault(err, c.Rank, "messages under way"))
 		}
 		keeps = c.Engine.Keeps() && err == nil
 		c.moves = keeps && c.moves

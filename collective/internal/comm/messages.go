@@ -143,7 +143,7 @@ func (m *Messages) enter(ctx context.Context, call string, p *engine.Message, se
 	err := start(ref.Message())
 	fault, failed := m.c.Endpoint.Aborted()
 	if err != nil {
-		fault, failed = engine.FaultOf(err, m.c.Rank, m.c.Engine.Waits(ref.Message())), true
+		fault, failed = transport.CallFault(err, m.c.Rank, m.c.Engine.Waits(ref.Message())), true
 	}
 	if failed {
 		return engine.Ref{}, m.fail(fault, ref.Message())
@@ -192,7 +192,7 @@ func undefinedOf(p *engine.Message) string {
 func (m *Messages) exchange(ctx context.Context, call string, passes []engine.Pass) error {
 	all, err := m.c.Engine.Exchange(call, ownTag, passes)
 	if err != nil {
-		return m.c.failDuring(engine.FaultOf(err, m.c.Rank, call), call, undefinedRecv)
+		return m.c.failDuring(transport.CallFault(err, m.c.Rank, call), call, undefinedRecv)
 	}
 	for _, p := range all {
 		if err := m.wait(ctx, p); err != nil {

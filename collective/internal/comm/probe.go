@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/transport"
 )
 
 // Forever is the timeout of a Probe that only a message ends.
@@ -25,7 +26,7 @@ func (m *Messages) Probe(ctx context.Context, call string, from, tag int, wait t
 	fault, failed := m.c.Endpoint.Aborted()
 	switch {
 	case err != nil:
-		fault, failed = engine.FaultOf(err, m.c.Rank, m.c.Engine.Waits(&p)), true
+		fault, failed = transport.CallFault(err, m.c.Rank, m.c.Engine.Waits(&p)), true
 	case ctx.Err() != nil:
 		return engine.Got{}, false, m.c.gaveUp(ctx, call, fmt.Sprintf(" of tag %d", tag))
 	}

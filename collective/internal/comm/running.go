@@ -78,7 +78,7 @@ func (r Request) Test() (bool, error) {
 	}
 	what, undefined := r.doing()
 	if err != nil {
-		fault = engine.FaultOf(err, r.c.Rank, what)
+		fault = transport.CallFault(err, r.c.Rank, what)
 	}
 	return false, r.c.failDuring(fault, what, undefined)
 }
@@ -216,7 +216,7 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	}
 	next.Chunks, served.Ran = served.Chunks, true
 	if err := pr.Start(next); err != nil {
-		return c.fail(engine.FaultOf(err, c.Rank, next.ID.String()), next.ID)
+		return c.fail(transport.CallFault(err, c.Rank, next.ID.String()), next.ID)
 	}
 	if a.ID.Kind >= call.Exchange || a.follow != nil {
 		bytes = a.own // the others are not the caller's

@@ -12,6 +12,7 @@ import (
 	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/waits"
+	"github.com/treerun/treerun/transport"
 )
 
 const startDup = "StartDup"
@@ -123,7 +124,7 @@ func (d *StartedDup) Test() (sub *Comm, done bool, err error) {
 		return nil, false, err
 	} else if err == nil {
 		if err := c.Engine.Poll(); err != nil {
-			c.Links.Abort(engine.FaultOf(err, c.Rank, startDup))
+			c.Links.Abort(transport.CallFault(err, c.Rank, startDup))
 		}
 		_, failed := c.Endpoint.Aborted()
 		c.End()

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective/internal/device"
-	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
@@ -268,7 +267,7 @@ func (d *Session) relayFault(err error, during string) (f transport.Fault, is bo
 	case errors.As(err, &calls):
 		return c.Engine.Mismatch(calls.Peer, calls.Theirs.ID(), calls.Mine.ID()), true
 	case errors.As(err, &link) && errors.Is(err, transport.ErrPeerClosed):
-		return engine.ClosedBy(link.Peer, c.Rank, during), true
+		return transport.ClosedFault(link.Peer, c.Rank, during), true
 	case errors.As(err, &link):
 		return transport.Faultf(transport.FaultLink, c.Rank, "rank %d in %s: %v", c.Rank, during, err), true
 	}
@@ -328,7 +327,7 @@ func (d *Session) compare() {
 	c := d.c
 	for i, r := range d.local {
 		if i != d.mine && d.block.stage(i).Load() != stageOpen && d.awaits(&p, r) {
-			d.links.Abort(engine.ClosedBy(r, c.Rank, p.String()))
+			d.links.Abort(transport.ClosedFault(r, c.Rank, p.String()))
 			return
 		}
 	}

@@ -159,7 +159,7 @@ func (e *Engine) odd(peer int, theirs, mine call.ID) int {
 func (e *Engine) leftBefore(mine call.ID) error {
 	for r := range e.size {
 		if st := e.ep.Status(r); r != e.rank && st.Closed && st.Call.Seq < mine.Seq {
-			return &LinkError{Peer: r, Err: transport.ErrPeerClosed}
+			return &transport.LinkError{Peer: r, Err: transport.ErrPeerClosed}
 		}
 	}
 	return nil
@@ -189,7 +189,7 @@ func (e *Engine) strayChunk(mine call.ID) error {
 			continue // it has done its part in this call, or leftBefore would have returned an error
 		}
 		if err != nil {
-			return OnLink(err, "receiving from", in.src)
+			return transport.OnLink(err, "receiving from", in.src)
 		}
 		if own := e.callAt(h.Seq); ok && h.Seq <= mine.Seq && !sameButChain(h.ID(), own) {
 			return e.Mismatch(in.src, h.ID(), own)
@@ -205,7 +205,7 @@ func (e *Engine) Check() {
 	for _, same := range []func(a, b call.ID) bool{sameButChain, sameChain} {
 		for r := range e.size {
 			if err := e.firstDifference(r, same); err != nil {
-				e.ep.Abort(FaultOf(err, e.rank, e.ep.Status(e.rank).Call.ID().String()))
+				e.ep.Abort(transport.CallFault(err, e.rank, e.ep.Status(e.rank).Call.ID().String()))
 				return
 			}
 		}
@@ -232,7 +232,7 @@ func (e *Engine) Settle(within time.Duration) (transport.Fault, bool) {
 				err = e.unanswered(mine)
 			}
 			if err != nil {
-				e.ep.Abort(FaultOf(err, e.rank, mine.String()))
+				e.ep.Abort(transport.CallFault(err, e.rank, mine.String()))
 				return e.ep.Aborted()
 			}
 			if last {
@@ -259,13 +259,13 @@ func (e *Engine) behind(mine call.ID) bool {
 func (e *Engine) unanswered(mine call.ID) error {
 	for r := range e.size {
 		if st := e.ep.Status(r); r != e.rank && st.Call.Seq > mine.Seq {
-			return ClosedBy(e.rank, r, st.Call.ID().String())
+			return transport.ClosedFault(e.rank, r, st.Call.ID().String())
 		}
 	}
 	for _, in := range e.inbound {
 		var h call.Header
 		if _, ok, _ := in.r.TryPeek(&h); ok && h.Seq > mine.Seq {
-			return ClosedBy(e.rank, in.src, h.ID().String())
+			return transport.ClosedFault(e.rank, in.src, h.ID().String())
 		}
 	}
 	return nil

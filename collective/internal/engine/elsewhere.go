@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/treerun/treerun/internal/call"
+import (
+	"github.com/treerun/treerun/internal/call"
+	"github.com/treerun/treerun/transport"
+)
 
 // Announce publishes a call that this rank begins elsewhere than on these links, and returns its header. The owner of
 // the links calls it.
@@ -14,6 +17,6 @@ func (e *Engine) Announce(id call.ID) (h call.Header) {
 func (e *Engine) CheckCall(mine call.ID) {
 	e.Check()
 	if err := e.leftBefore(mine); err != nil {
-		e.ep.Abort(FaultOf(err, e.rank, mine.String()))
+		e.ep.Abort(transport.CallFault(err, e.rank, mine.String()))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/transport"
 )
 
 // sharedFrom is the size of a message, in bytes, from which memory that other
@@ -131,7 +132,7 @@ func (e *Engine) help(t *track) error {
 		for _, o := range t.steps[i].outs {
 			if ok, err := o.link.Help(idle); ok || err != nil {
 				e.steps++
-				return OnLink(err, "sending to", int(o.to))
+				return transport.OnLink(err, "sending to", int(o.to))
 			}
 		}
 	}

@@ -171,7 +171,7 @@ func (e *Engine) post(p *Message) error {
 }
 
 // StartSend and StartRecv begin message p. Precondition: the Engine has a lane for messages. An error is
-// for FaultOf.
+// for transport.CallFault.
 func (e *Engine) StartSend(p *Message) error { return e.startMessage(p, true) }
 
 // StartRecv begins to receive; see StartSend.
@@ -309,7 +309,7 @@ func (e *Engine) moveOut(p *Message) error {
 				e.undelivered(p)
 				err = nil
 			}
-			return OnLink(err, "sending to", p.Peer)
+			return transport.OnLink(err, "sending to", p.Peer)
 		}
 		copy(window, p.Buf[p.moved:])
 		link.Commit(h)
@@ -333,7 +333,7 @@ func (e *Engine) lendOut(p *Message, link transport.Sender) error {
 		n := min(lentBytes, len(p.Buf)-p.moved)
 		_, ok, err := link.TryReserve(0)
 		if err != nil {
-			return OnLink(err, "sending to", p.Peer)
+			return transport.OnLink(err, "sending to", p.Peer)
 		}
 		if !ok {
 			break
@@ -348,7 +348,7 @@ func (e *Engine) lendOut(p *Message, link transport.Sender) error {
 	}
 	if p.moved == len(p.Buf) && link.Returned() {
 		if _, ok, err := link.TryReserve(0); err != nil || !ok { // the peer did not read all of it
-			return OnLink(err, "sending to", p.Peer)
+			return transport.OnLink(err, "sending to", p.Peer)
 		}
 		p.done = true
 		e.messages.busy[p.Peer] = false
@@ -359,7 +359,7 @@ func (e *Engine) lendOut(p *Message, link transport.Sender) error {
 	if ok {
 		e.steps++
 	}
-	return OnLink(err, "sending to", p.Peer)
+	return transport.OnLink(err, "sending to", p.Peer)
 }
 
 // receiving reports whether this rank waits for a message.
@@ -379,7 +379,7 @@ func (e *Engine) receive(peer int) error {
 		e.messages.dry[peer] = true
 		n, ok, err := e.head(peer, link, h)
 		if err != nil || !ok {
-			return OnLink(err, "receiving from", peer)
+			return transport.OnLink(err, "receiving from", peer)
 		}
 		id := h.ID()
 		if !b.open() && b.arriving == nil && !e.takes(id) {
@@ -394,7 +394,7 @@ func (e *Engine) receive(peer int) error {
 		}
 		chunk, ok, err := e.payload(peer, link, h, target)
 		if err != nil || !ok {
-			return OnLink(err, "receiving from", peer)
+			return transport.OnLink(err, "receiving from", peer)
 		}
 		if len(chunk) != len(target) {
 			return fmt.Errorf("rank %d sent %d bytes in place of %d", peer, len(chunk), len(target))

@@ -22,7 +22,7 @@ func (e *Engine) take(t *track, s *step) (bool, error) {
 		}
 		window, ok, err := e.peek(t, s, a, from, n)
 		if err != nil || !ok {
-			return false, OnLink(err, "receiving from", int(a.From))
+			return false, transport.OnLink(err, "receiving from", int(a.From))
 		}
 		if t.got != t.head {
 			return false, e.differ(int(a.From), t.got.ID(), t.head.ID())
@@ -47,7 +47,7 @@ func (e *Engine) emit(t *track, s *step, from, n int, lends bool) (bool, error) 
 		}
 		window, ok, err := s.outs[i].link.TryReserve(want)
 		if err != nil || !ok {
-			return false, OnLink(err, "sending to", int(s.outs[i].to))
+			return false, transport.OnLink(err, "sending to", int(s.outs[i].to))
 		}
 		to = window
 	}

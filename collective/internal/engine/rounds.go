@@ -3,7 +3,7 @@ package engine
 import "github.com/treerun/treerun/internal/kernel"
 
 // Round is a part of a call that continues by messages: those that are exchanged at the same time, and a function that
-// this rank runs after them. An error of that function is for FaultOf.
+// this rank runs after them. An error of that function is for transport.CallFault.
 type Round struct {
 	Passes []Pass
 	Then   func() error
@@ -17,7 +17,7 @@ type Pass struct {
 }
 
 // Exchange begins the messages of passes, parts of the call of that name, which Poll moves. A pass of this rank to
-// itself is copied. An error is for FaultOf.
+// itself is copied. An error is for transport.CallFault.
 func (e *Engine) Exchange(name string, tag int32, passes []Pass) ([]*Message, error) {
 	var all []*Message
 	for _, ps := range passes {

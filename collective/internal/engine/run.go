@@ -14,7 +14,7 @@ const streamFrom = 32 << 20
 
 // Start begins call c of the program: its chunks begin to move as far as they
 // can now. The calls under way are done in the order of Start. An error is for
-// FaultOf; a fault of the Endpoint that is there already is for Wait to find.
+// transport.CallFault; a fault of the Endpoint that is there already is for Wait to find.
 func (pr *Program) Start(c *Call) error {
 	c.program, c.next, c.left, c.done = pr, nil, len(pr.tracks), false
 	c.stream = c.bytes() >= streamFrom
@@ -57,7 +57,7 @@ func (w *Waiter) Fail(err error, ep transport.Endpoint, self int, doing string,
 		w.Watch.GiveUp()
 		return ep.Aborted()
 	default:
-		ep.Abort(FaultOf(err, self, doing))
+		ep.Abort(transport.CallFault(err, self, doing))
 	}
 	w.Watch.Clear()
 	return ep.Aborted()

@@ -111,6 +111,9 @@ func (w *Waiter) wait(ctx context.Context, e *Engine, done *bool, spins int) err
 	return err
 }
 
+// ErrAborted ends a wait whose Endpoint already carries the fault.
+var ErrAborted = errors.New("engine: aborted")
+
 // Aborted returns ErrAborted once ep has a fault. A wait looks after each step and each yield: on a busy host a few of
 // them take as long as a rank may go on after a failure.
 func Aborted(ep transport.Endpoint) error {

@@ -119,7 +119,7 @@ func (e *Engine) recvChunk(t *track, s *step, from, left int) (int, error) {
 	n, ok, err := link.TryHead(&t.got)
 	switch {
 	case err != nil || !ok:
-		return -1, OnLink(err, "receiving from", int(a.From))
+		return -1, transport.OnLink(err, "receiving from", int(a.From))
 	case t.got != t.head:
 		return -1, e.differ(int(a.From), t.got.ID(), t.head.ID())
 	case n > left || n == 0 && left > 0:
@@ -133,7 +133,7 @@ func (e *Engine) recvChunk(t *track, s *step, from, left int) (int, error) {
 		}
 	}
 	if err != nil || !ok {
-		return -1, OnLink(err, "receiving from", int(a.From))
+		return -1, transport.OnLink(err, "receiving from", int(a.From))
 	}
 	a.in.Release()
 	return n, nil

@@ -7,7 +7,6 @@ package drive
 import (
 	"errors"
 
-	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/sparse/internal/merge"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
@@ -45,7 +44,7 @@ func openPeer(ep transport.Endpoint, rank, to, of int) (peer, error) {
 	var first, second error
 	p.to, first = ep.Sender(to, rank)
 	p.of, second = ep.Receiver(of, rank)
-	return p, engine.OnLink(errors.Join(first, second), "links with", rank)
+	return p, transport.OnLink(errors.Join(first, second), "links with", rank)
 }
 
 // openTree looks up the links of a rank in tree number i. If the rank is no part of the tree there is no Node.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/collective/sparse/internal/pool"
 	"github.com/treerun/treerun/internal/call"
@@ -131,7 +130,7 @@ func (p *Pool) tell() (moved bool, err error) {
 		q := (p.rank + p.told) % len(p.peers)
 		to := p.peers[q].to
 		_, ok, reserving := to.TryReserve(0)
-		if err = engine.OnLink(reserving, "sending to", q); err != nil || !ok {
+		if err = transport.OnLink(reserving, "sending to", q); err != nil || !ok {
 			break
 		}
 		to.Lend(&head, p.mine, false)
@@ -167,7 +166,7 @@ func (p *Pool) listen() (moved bool, err error) {
 			err = p.take(q, memory)
 		}
 		if err != nil {
-			return moved, engine.OnLink(err, p.lacks()+" of", q)
+			return moved, transport.OnLink(err, p.lacks()+" of", q)
 		}
 		if ok {
 			c.fed, moved = true, true

@@ -3,7 +3,6 @@ package drive
 import (
 	"fmt"
 
-	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/collective/sparse/internal/merge"
 	"github.com/treerun/treerun/internal/call"
@@ -140,7 +139,7 @@ func (m *Trees) feed(t *tree) (moved bool, err error) {
 			err = t.node.Feed(i, chunk)
 		}
 		if err != nil {
-			return moved, engine.OnLink(err, "blocks from", c.rank)
+			return moved, transport.OnLink(err, "blocks from", c.rank)
 		}
 	}
 	return t.node.Merge(mergeLimit) || moved, nil
@@ -176,7 +175,7 @@ func (m *Trees) sendUp(t *tree) (moved bool, err error) {
 		}
 		n, err := m.send(t.parent.to, most, t.node.Up)
 		if err != nil || n == 0 {
-			return moved, engine.OnLink(err, "sending to", t.parent.rank)
+			return moved, transport.OnLink(err, "sending to", t.parent.rank)
 		}
 		moved = true
 	}
@@ -220,7 +219,7 @@ func (m *Trees) fromParent(t *tree) (moved bool, err error) {
 			err = t.node.Down(chunk)
 		}
 		if err != nil || !ok {
-			return moved, engine.OnLink(err, "results from", t.parent.rank)
+			return moved, transport.OnLink(err, "results from", t.parent.rank)
 		}
 		t.parent.of.Release()
 		moved = true
@@ -235,7 +234,7 @@ func (m *Trees) sendDown(t *tree) (moved bool, err error) {
 		for {
 			n, err := m.send(c.to, m.ep.MaxPayload(), func(window []byte) int { return t.node.ToChild(i, window) })
 			if err != nil {
-				return moved, engine.OnLink(err, "sending to", c.rank)
+				return moved, transport.OnLink(err, "sending to", c.rank)
 			}
 			if n == 0 {
 				break
