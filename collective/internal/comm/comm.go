@@ -101,7 +101,7 @@ func (c *Comm) close() error {
 	}
 	c.Engine.Flush(context.Background(), &c.Waiter)
 	c.Devices.Session.Finish()
-	fault, failed := c.Engine.Settle(c.Setup.Config.Settle)
+	fault, failed := c.Engine.Calls.Settle(c.Setup.Config.Settle)
 	left := c.unreceived(failed)
 	gone := c.Devices.Session.Close()
 	for _, f := range c.leaving {

@@ -70,7 +70,7 @@ func (d *Devices) enqueue(ctx context.Context, k *DeviceArgs) error {
 	id := k.ID
 	id.Seq = c.Seq
 	d.Session.Note(id)
-	next := device.Call{Header: c.Engine.Announce(id), In: k.In.Addr, Out: k.Out.Addr, Work: k.Work}
+	next := device.Call{Header: c.Engine.Calls.Announce(id), In: k.In.Addr, Out: k.Out.Addr, Work: k.Work}
 	c.tally.count(rowOf(id.Kind), c.bytesOf(&k.Args))
 	if err := d.Session.Enter(k.stream, k.Kind, int(id.Root), &next); err != nil {
 		return d.failed(id.String(), err)

@@ -35,7 +35,7 @@ func (l *Links) watchOver() {
 				l.Abort(f)
 			}
 			if c.Size > 1 && c.ctx.Err() == nil && n%(CheckEvery/watchEvery) == 0 {
-				c.Engine.Check()
+				c.Engine.Calls.Check()
 				c.move()
 				l.missed(gone)
 			}

@@ -54,7 +54,7 @@ func (d *Session) compareMessages(i, r int) (same bool) {
 			break // it has still to send it
 		}
 		if own, _ := mine.log(false).At(n); own != theirs {
-			d.links.Abort(d.c.Engine.Mismatch(r, theirs, own))
+			d.links.Abort(d.c.Engine.Calls.Fault(r, theirs, own))
 			return false
 		}
 		upTo.Store(n)

@@ -265,7 +265,7 @@ func (d *Session) relayFault(err error, during string) (f transport.Fault, is bo
 	case errors.As(err, &told):
 		return told.Fault, true
 	case errors.As(err, &calls):
-		return c.Engine.Mismatch(calls.Peer, calls.Theirs.ID(), calls.Mine.ID()), true
+		return c.Engine.Calls.Fault(calls.Peer, calls.Theirs.ID(), calls.Mine.ID()), true
 	case errors.As(err, &link) && errors.Is(err, transport.ErrPeerClosed):
 		return transport.ClosedFault(link.Peer, c.Rank, during), true
 	case errors.As(err, &link):
@@ -334,7 +334,7 @@ func (d *Session) compare() {
 	if p.peer >= 0 {
 		p.id = call.ID{} // a rank that has left may have been in no call
 	}
-	c.Engine.CheckCall(p.id)
+	c.Engine.Calls.CheckCall(p.id)
 }
 
 // awaits reports whether rank r is known not to have come to p.
@@ -367,7 +367,7 @@ func (d *Session) compareHost() (same bool) {
 		latest := func() uint64 { return d.c.Endpoint.Status(r).Call.Seq }
 		own, other, differ, next := mine.Differs(d.block.calls(i), d.compared[i], upTo, latest)
 		if differ {
-			d.links.Abort(d.c.Engine.Mismatch(r, other, own))
+			d.links.Abort(d.c.Engine.Calls.Fault(r, other, own))
 			return false
 		}
 		d.compared[i] = next

@@ -52,17 +52,13 @@ func (e *Engine) lacking() []waits.Lack {
 	p := e.messages.waited
 	any := p != nil && p.Peer == AnySource
 	lacks := func(peer int32, what string) {
-		st := e.ep.Status(int(peer))
-		if seen[peer] || any && st.Closed {
+		if seen[peer] || any && e.ep.Status(int(peer)).Closed {
 			return
 		}
 		seen[peer] = true
-		if st.Closed {
-			what += ", which has closed"
-		} else if st.Call.Seq > 0 {
-			what += ", whose latest collective is " + st.Call.ID().String()
-		}
-		list = append(list, waits.Lack{Rank: int(peer), What: what, Any: any})
+		b := e.Calls.Blocker(int(peer), what)
+		b.Any = any
+		list = append(list, b)
 	}
 	for r := 0; p != nil && r < e.size; r++ {
 		switch {

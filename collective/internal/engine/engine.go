@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/treerun/treerun/internal/call"
+	"github.com/treerun/treerun/collective/internal/mismatch"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -12,10 +12,10 @@ import (
 // program or message first needs them, and the calls under way. One goroutine at a time may use it, except where
 // documented otherwise.
 type Engine struct {
-	rank    int
-	size    int
-	ep      transport.Endpoint
-	inbound []inbound
+	rank  int
+	size  int
+	ep    transport.Endpoint
+	Calls *mismatch.Calls // of all ranks
 
 	reach          []bool // by rank: it and this one can read each other's own memory
 	reaches        bool   // all can
@@ -24,8 +24,6 @@ type Engine struct {
 
 	slotBytes int // of a slot of a link
 	linkBytes int // that all slots of a link hold
-
-	chain uint64 // digest of all calls so far
 
 	first, last *Call    // calls under way, oldest first; nil when there are none
 	active      *Program // of first
@@ -45,13 +43,6 @@ type Engine struct {
 	pieces  [][]byte // and the parts of them that belong to one piece
 	tiny    [tiny]byte
 	scaled  []byte // scratch of one chunk: the operand that is multiplied beforehand
-
-	log call.Log // of this rank
-}
-
-type inbound struct {
-	src int
-	r   transport.Receiver
 }
 
 // New makes the Engine of a rank, whose end of links ep is, of that layout. Messages from rank to rank travel on lane
@@ -60,7 +51,8 @@ type inbound struct {
 // quicker. All of it is the same on all ranks.
 func New(ep transport.Endpoint, rank int, layout *transport.Layout, messageLane int, oversubscribed bool,
 	lendFrom int64) *Engine {
-	e := &Engine{rank: rank, size: layout.Size, ep: ep, oversubscribed: oversubscribed, lendFrom: lendFrom,
+	e := &Engine{rank: rank, size: layout.Size, ep: ep, Calls: mismatch.New(ep, rank, layout.Size),
+		oversubscribed: oversubscribed, lendFrom: lendFrom,
 		slotBytes: ep.MaxPayload(), linkBytes: layout.Slots * layout.SlotBytes}
 	e.reach, e.reaches = make([]bool, layout.Size), true
 	for r := range e.reach {
@@ -76,8 +68,8 @@ func New(ep transport.Endpoint, rank int, layout *transport.Layout, messageLane 
 // receiver opens the receiving end of a link.
 func (e *Engine) receiver(lane, src int) (transport.Receiver, error) {
 	r, err := e.ep.Receiver(lane, src)
-	if err == nil && !slices.Contains(e.inbound, inbound{src, r}) {
-		e.inbound = append(e.inbound, inbound{src, r})
+	if link := (mismatch.Link{Src: src, Receiver: r}); err == nil && !slices.Contains(e.Calls.Links, link) {
+		e.Calls.Links = append(e.Calls.Links, link)
 	}
 	return r, err
 }

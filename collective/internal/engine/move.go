@@ -25,7 +25,7 @@ func (e *Engine) take(t *track, s *step) (bool, error) {
 			return false, transport.OnLink(err, "receiving from", int(a.From))
 		}
 		if t.got != t.head {
-			return false, e.differ(int(a.From), t.got.ID(), t.head.ID())
+			return false, e.Calls.Differ(int(a.From), t.got.ID(), t.head.ID())
 		}
 		if len(window) != n {
 			return false, fmt.Errorf("rank %d sent a chunk of %d bytes where %d belong", a.From, len(window), n)

@@ -77,8 +77,8 @@ func (e *Engine) peek(t *track, s *step, a *operand, from, n int) ([]byte, bool,
 
 // CancelReceives ends all that could still write to memory of callers. A call that fails ends with it.
 func (e *Engine) CancelReceives() {
-	for _, in := range e.inbound {
-		in.r.CancelReceive()
+	for _, in := range e.Calls.Links {
+		in.Receiver.CancelReceive()
 	}
 	for _, r := range e.messages.in {
 		if r != nil {

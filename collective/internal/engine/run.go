@@ -21,7 +21,7 @@ func (pr *Program) Start(c *Call) error {
 	c.wide = pr.wide && pr.reaches && (c.ID.CountsAtRoot() || pr.lendsOwn(c.ID.Kind, c.bytes()))
 	pr.prepareLending(c)
 	cut := uint64(c.Chunks.Max)<<32 | uint64(c.Chunks.Min)
-	pr.enter(&c.ID, &c.header, pr.digest^cut*0xC2B2AE3D27D4EB4F, c.Begins)
+	pr.Calls.Enter(&c.ID, &c.header, pr.digest^cut*0xC2B2AE3D27D4EB4F, c.Begins)
 	pr.push(c)
 	return pr.Poll()
 }

@@ -360,7 +360,7 @@ func (w *waiting) Compare() error {
 	if w.first == nil {
 		return nil
 	}
-	return (*Engine)(w).compareCalls(w.first.ID)
+	return w.Calls.Compare(w.first.ID)
 }
 
 func (w *waiting) Doing() string          { return (*Engine)(w).doing() }

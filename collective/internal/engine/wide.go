@@ -121,7 +121,7 @@ func (e *Engine) recvChunk(t *track, s *step, from, left int) (int, error) {
 	case err != nil || !ok:
 		return -1, transport.OnLink(err, "receiving from", int(a.From))
 	case t.got != t.head:
-		return -1, e.differ(int(a.From), t.got.ID(), t.head.ID())
+		return -1, e.Calls.Differ(int(a.From), t.got.ID(), t.head.ID())
 	case n > left || n == 0 && left > 0:
 		return -1, fmt.Errorf("rank %d sent %d bytes where %d belong", a.From, n, left)
 	case len(c.Pieces) > 0:

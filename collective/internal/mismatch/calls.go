@@ -1,0 +1,81 @@
+// Package mismatch finds out whether the ranks of a communicator make the same calls. Each rank publishes its calls,
+// and every chunk has the header of its call: a difference is the fault of the communicator, whose text names both.
+package mismatch
+
+import (
+	"math/bits"
+
+	"github.com/treerun/treerun/internal/call"
+	"github.com/treerun/treerun/internal/waits"
+	"github.com/treerun/treerun/transport"
+)
+
+// Calls are the calls of the ranks of a communicator, as one of them knows them. The owner of the links calls the
+// methods, except where any goroutine may.
+type Calls struct {
+	Links []Link // whose next chunks are compared with the calls of this rank
+
+	rank, size int
+	ep         transport.Endpoint
+	chain      uint64   // digest of all calls of this rank so far
+	log        call.Log // of this rank
+}
+
+// Link is the receiving end of the link from a rank.
+type Link struct {
+	Src      int
+	Receiver transport.Receiver
+}
+
+// New returns the Calls of a rank of size ranks, before the first, whose end of links is ep.
+func New(ep transport.Endpoint, rank, size int) *Calls { return &Calls{rank: rank, size: size, ep: ep} }
+
+// Enter records and publishes call id, which begins by the plan of the given digest, and stores its header in h. The
+// Chain of both is a digest of all calls so far, and of the plans that they run by. So a rank that runs the call by
+// another plan than its peer, or has made another call earlier, from which both returned without data from each other,
+// is detected at their next chunk.
+func (c *Calls) Enter(id *call.ID, h *call.Header, digest uint64, begins []int) {
+	count := id.Count
+	id.Chain = 0
+	*h = id.Header()
+	if id.CountsAtRoot() {
+		count, begins = 0, nil
+	}
+	c.chained(digest ^ count*0x165667B19E3779F9 ^ h.Words()[2]*0xD6E8FEB86659FD93)
+	for _, n := range begins {
+		c.chained(uint64(n))
+	}
+	id.Chain = uint8(c.chain >> 32)
+	h.Chain = id.Chain
+	c.ep.Enter(h)
+	c.log.Put(id)
+}
+
+// chained adds v to the digest of all calls.
+func (c *Calls) chained(v uint64) { c.chain = bits.RotateLeft64((c.chain^v)*0x9E3779B97F4A7C15, 29) }
+
+// Announce is Enter for a call that this rank begins elsewhere than on these links.
+func (c *Calls) Announce(id call.ID) (h call.Header) {
+	c.Enter(&id, &h, 0, nil)
+	return h
+}
+
+// callAt returns this rank's call with number seq, the latest one when that is
+// too long ago or still to come. The owner of the links calls it.
+func (c *Calls) callAt(seq uint64) call.ID {
+	if id, ok := c.log.At(seq); ok {
+		return id
+	}
+	return c.ep.Status(c.rank).Call.ID()
+}
+
+// Blocker describes rank r, which this rank waits for to do what. Any goroutine may call it.
+func (c *Calls) Blocker(r int, what string) waits.Lack {
+	switch st := c.ep.Status(r); {
+	case st.Closed:
+		what += ", which has closed"
+	case st.Call.Seq > 0:
+		what += ", whose latest collective is " + st.Call.ID().String()
+	}
+	return waits.Lack{Rank: r, What: what}
+}

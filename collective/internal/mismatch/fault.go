@@ -1,0 +1,62 @@
+package mismatch
+
+import (
+	"fmt"
+
+	"github.com/treerun/treerun/internal/call"
+	"github.com/treerun/treerun/transport"
+)
+
+// Fault is the fault of two ranks whose calls of the same number differ: theirs is that of rank
+// peer, mine that of this one. Any goroutine may call it.
+func (c *Calls) Fault(peer int, theirs, mine call.ID) transport.Fault {
+	text := fmt.Sprintf("rank %d called %v while rank %d called %v", peer, theirs, c.rank, mine)
+	its, own := theirs, mine
+	its.Number, own.Number = 0, 0
+	switch {
+	case mine.CountsAtRoot() && sameButChain(theirs, mine) && theirs.Chain == mine.Chain:
+		root, r, has, counted := c.rank, peer, theirs.Count, mine.Count
+		if c.rank != int(mine.Root) {
+			root, r, has, counted = peer, c.rank, mine.Count, theirs.Count
+		}
+		return transport.Faultf(transport.FaultMismatch, -1, "rank %d has a part of %d elements in %v, the counts of rank "+
+			"%d have %d for it", r, has, mine, root, counted)
+	case theirs.Number != mine.Number && sameButChain(its, own):
+		text = fmt.Sprintf("rank %d called %v as Init %d of those alike, while rank %d called Init %d (a plain call is as "+
+			"Init 1): ranks make and start persistent calls that are alike in the same order", peer, own,
+			theirs.Number+1, c.rank, mine.Number+1)
+	case sameButChain(theirs, mine):
+		by := "by different plans"
+		if mine.Varied {
+			by = "with different counts or " + by
+		}
+		text = fmt.Sprintf("rank %d and rank %d run %v %s, or have made different calls before it", peer, c.rank,
+			mine, by)
+	}
+	return transport.Fault{Kind: transport.FaultMismatch, Rank: c.suspect(peer, theirs, mine), Text: text}
+}
+
+// suspect returns the rank to blame for a mismatch between this rank and peer:
+// the one with whose call fewer ranks are known to agree, -1 when that does not
+// decide. A single rank that differs can so never make another one look guilty.
+func (c *Calls) suspect(peer int, theirs, mine call.ID) int {
+	with, against := 1, 1
+	for r := range c.size {
+		if r == c.rank || r == peer {
+			continue
+		}
+		switch id := c.ep.Status(r).Call.ID(); {
+		case sameButCount(id, mine):
+			with++
+		case sameButCount(id, theirs):
+			against++
+		}
+	}
+	switch {
+	case with > against:
+		return peer
+	case against > with:
+		return c.rank
+	}
+	return -1
+}
