@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -117,33 +116,42 @@ func TestHostMemoryIsNoDeviceMemory(t *testing.T) {
 	}
 }
 
-// Whatever call of the driver fails while the devices are opened, on either rank, the device call is an ErrDevice on
-// both, which names the rank and the driver's call; no allocation remains on the devices, the communicator works on the
-// host, and the next device call opens them. Some calls may fail without an error, because there is an alternative.
+// Whatever call of the driver fails while the devices are opened, in whichever step, on either rank, the device call is
+// an ErrDevice on both, which names the rank and the driver's call; no allocation remains on the devices, the
+// communicator works on the host, and the next device call opens them. Some calls may fail without an error, because
+// there is an alternative.
 func TestOpeningFails(t *testing.T) {
-	most := testutil.Count(1, 5) // of each, drawn
-	rng := rand.New(rand.NewPCG(1, 2))
-	for _, of := range []struct {
+	type failure struct {
 		call string
-		n    int
-	}{{"cuMemAlloc", 6}, {"cuModuleLoadDataEx", 1}, {"cuMemHostRegister", 3}, {"cuStreamCreateWithPriority", 7},
-		{"cuEventCreate", 4}} {
-		call, n := of.call, of.n
-		numbers := rng.Perm(n)
-		for _, k := range numbers[:min(n, most)] {
-			if call == "cuStreamCreateWithPriority" {
-				k++ // the first one is the test's own
+		n    int // that call
+	}
+	all := []failure{{"cuModuleLoadDataEx", 1}, // of meet
+		{"cuMemAlloc", 3},                                   // of survey
+		{"cuMemFree", 3},                                    // of tryPeers
+		{"cuMemAlloc", 5},                                   // of share
+		{"cuMemHostRegister", 1}, {"cuIpcOpenMemHandle", 3}, // of attach
+		{"cuStreamCreateWithPriority", 8}, {"cuEventCreate", 5}, {"cuMemHostAlloc", 2}} // of start
+	if testutil.Thorough() {
+		for call, n := range map[string]int{"cuMemAlloc": 6, "cuMemHostRegister": 3, "cuStreamCreateWithPriority": 8,
+			"cuEventCreate": 4} {
+			for k := range n {
+				all = append(all, failure{call, k + 1})
 			}
-			t.Run(fmt.Sprintf("%s-%d", call, k+1), func(t *testing.T) {
-				env := []string{fmt.Sprintf("TREERUN_FAKE_GPU_FAIL=%s:%d@1", call, k+1)}
-				if call == "cuMemHostRegister" { // of the block, and of the slots in it
-					env = append(env, noPeers...)
-				}
-				if onRanks(t, 2, "dgx1v", env...) {
-					openingFails(t, call)
-				}
-			})
 		}
+	}
+	for _, f := range all {
+		if f.call == "cuStreamCreateWithPriority" && f.n == 1 {
+			continue // the test's own
+		}
+		t.Run(fmt.Sprintf("%s-%d", f.call, f.n), func(t *testing.T) {
+			env := []string{fmt.Sprintf("TREERUN_FAKE_GPU_FAIL=%s:%d@1", f.call, f.n)}
+			if f.call == "cuMemHostRegister" { // of the block, and of the slots in it
+				env = append(env, noPeers...)
+			}
+			if onRanks(t, 2, "dgx1v", env...) {
+				openingFails(t, f.call)
+			}
+		})
 	}
 }
 

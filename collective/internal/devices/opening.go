@@ -1,6 +1,7 @@
 package devices
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -125,18 +126,16 @@ func (o *opening) tryPeers() error {
 			mine[r] = device.InReader // as the rank has written there, and that was quicker
 		}
 	}
-	if o.Places, err = swap(o.ctx, o.w, mine, o.ctx.Err()); err == nil {
+	// Now, as the driver waits for streams when memory is freed, and the others'
+	// will soon wait for this rank's first call.
+	closed := o.check.Close()
+	o.check = nil
+	if o.Places, err = swap(o.ctx, o.w, mine, cmp.Or(o.ctx.Err(), closed)); err == nil {
 		err = checkPlaces(o.Places)
 	}
 	if err != nil {
 		return err
 	}
-	// Now, as the driver waits for streams when memory is freed, and the others'
-	// will soon wait for this rank's first call.
-	if err := o.check.Close(); err != nil {
-		return err
-	}
-	o.check = nil
 	for r, missing := range all {
 		for q, why := range missing {
 			if why != "" && o.c.Rank == 0 && o.c.World.Setting("verbose") != "" {
