@@ -213,7 +213,7 @@ func TestLauncherThatTalksNonsense(t *testing.T) {
 		c.Write(bytes.Repeat([]byte{0xff}, 8))
 	}
 	inTime(t, func() { <-j.worlds[0].Failed() })
-	if _, err := j.worlds[0].Failure(); !strings.Contains(err.Error(), "the launcher does not keep to the protocol") {
+	if _, err := j.worlds[0].Failure(); !strings.Contains(err.Error(), "protocol error of the launcher") {
 		t.Fatal(err)
 	}
 }

@@ -71,7 +71,7 @@ func (l *launcher) read() {
 func (l *launcher) gone(err error) {
 	var sys *net.OpError
 	if err != io.EOF && !errors.As(err, &sys) {
-		l.mesh.Fail(-1, "the launcher does not keep to the protocol: "+err.Error())
+		l.mesh.Fail(-1, "protocol error of the launcher: "+err.Error())
 		return
 	}
 	l.mesh.Fail(-1, "the launcher is gone")

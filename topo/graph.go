@@ -114,7 +114,7 @@ func (g *Graph) validateLinks() error {
 	seen := make(map[[2]int32]int, len(g.Links))
 	for i, l := range g.Links {
 		if k, twice := seen[Pair(l.A, l.B)]; twice {
-			return fmt.Errorf("links[%d] (%d-%d) stands twice: it is links[%d] already; give one link with the sum of "+
+			return fmt.Errorf("links[%d] (%d-%d) is given twice: it is links[%d] already; give one link with the sum of "+
 				"the rates", i, l.A, l.B, k)
 		}
 		seen[Pair(l.A, l.B)] = i
@@ -189,7 +189,7 @@ func (g *Graph) validatePorts() error {
 				return fmt.Errorf("%s: rank %d is unknown, want 0..%d", name, r, g.Ranks-1)
 			}
 			if in[r] {
-				return fmt.Errorf("%s: rank %d stands twice", name, r)
+				return fmt.Errorf("%s: rank %d is given twice", name, r)
 			}
 			in[r] = true
 		}

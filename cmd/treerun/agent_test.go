@@ -125,7 +125,7 @@ func TestStoppedAgent(t *testing.T) {
 	syscall.Kill(l.agentOf("b"), syscall.SIGSTOP)
 	l.ends(125)
 	if text := l.stderr.String(); !strings.Contains(text, "host b was lost") ||
-		!strings.Contains(text, "nothing was heard of it") {
+		!strings.Contains(text, "it has sent nothing for") {
 		t.Errorf("the cause does not name host b and its silence:\n%s", text)
 	}
 }

@@ -320,7 +320,7 @@ func TestNodeVanishes(t *testing.T) {
 	if text := all[0].stderr.String(); !strings.Contains(text, "host "+h.Name(2)+" was lost") {
 		t.Errorf("the host is not named:\n%s", text)
 	}
-	if text := all[2].stderr.String(); !strings.Contains(text, "node 0 is lost: nothing was heard of the launcher") {
+	if text := all[2].stderr.String(); !strings.Contains(text, "node 0 is lost: the launcher has sent nothing for") {
 		t.Errorf("node 2 says:\n%s", text)
 	}
 }

@@ -61,7 +61,7 @@ func newOptions() *options {
 			"host, for go tool pprof")
 	f.Var(cmdline.Time(&j.Timeout, 0), "timeout", "stop the job after this time: seconds, or as in 90s, 15m, 2h")
 	f.Var(cmdline.Time(&j.ShutdownTimeout, 0), "shutdown-timeout", "time that ranks have from SIGTERM to SIGKILL")
-	f.Var(cmdline.Whole(&j.SigtermCode, 0, 255), "sigterm-exit-code",
+	f.Var(cmdline.IntRange(&j.SigtermCode, 0, 255), "sigterm-exit-code",
 		"exit code of a job stopped by SIGTERM whose ranks all ended with 0")
 	f.Var(cmdline.Choice(&j.Bind, "WHAT", "", "core", "none"), "bind-to",
 		"core: each rank on its own share of the cores, or on one that it shares; none: wherever the kernel puts it "+

@@ -83,13 +83,13 @@ environment  treerun's own, and %s
 func describeGPUs(b *strings.Builder, j *launch.Job) error {
 	ranks := numbers.Below(j.Size)
 	if len(j.Hosts) > 0 {
-		i := slices.IndexFunc(j.Hosts, func(h launch.Host) bool { return h.Local })
+		i := slices.IndexFunc(j.Hosts, func(h launch.JobHost) bool { return h.Local })
 		if i < 0 {
 			return nil
 		}
 		ranks = j.Hosts[i].Ranks
 	}
-	plan, err := gpus.Assign(j.GPUs, gpus.Share{Ranks: len(ranks), Among: len(ranks)}, j.Env)
+	plan, err := gpus.Assign(j.GPUs, gpus.Share{Ranks: len(ranks), Total: len(ranks)}, j.Env)
 	if err != nil {
 		return err
 	}

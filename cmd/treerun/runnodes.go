@@ -73,7 +73,7 @@ func (o *options) nodes(get func(string) string) (c *nodes.Config, idle bool, er
 	if c = found; c == nil || err != nil {
 		c = new(nodes.Config)
 	}
-	wanted := explicit || c.Nodes > 1 && (c.Sure || key != "")
+	wanted := explicit || c.Nodes > 1 && (c.Conclusive || key != "")
 	switch {
 	case !wanted && n.keyFile != "":
 		return nil, false, cmdline.Usagef("--key-file is for jobs with --nnodes")
@@ -82,7 +82,7 @@ func (o *options) nodes(get func(string) string) (c *nodes.Config, idle bool, er
 	case key == "" && !explicit:
 		return nil, false, cmdline.Usagef("this is node %d of %d, says %s: give --key-file for a job of all, or --nnodes 1 "+
 			"for one of this host alone",
-			c.Node, c.Nodes, c.From)
+			c.Node, c.Nodes, c.Scheduler)
 	case key == "":
 		return nil, false, cmdline.Usagef("the hosts have no key: make one with `openssl rand -hex 32 > FILE; chmod 600 " +
 			"FILE`, give it to all of them, and " +
@@ -104,7 +104,7 @@ func (o *options) complete(c *nodes.Config, key string) error {
 	c.Nodes, c.Seed, c.JobID = cmp.Or(n.count, c.Nodes), cmp.Or(n.seed, c.Seed), cmp.Or(n.jobID, c.JobID)
 	if o.flags.Changed("node-rank") {
 		c.Node = n.node
-	} else if c.From == "" {
+	} else if c.Scheduler == "" {
 		return cmdline.Usagef("--nnodes without --node-rank: which of the %d hosts is this?", c.Nodes)
 	}
 	switch {
@@ -142,7 +142,7 @@ func (o *options) command() []string { return append(o.planning.Given(), o.job.A
 func (o *options) given(names ...string) bool { return slices.ContainsFunc(names, o.flags.Changed) }
 
 // hosts returns the hosts of the ranks, and the number of ranks.
-func (o *options) hosts() ([]launch.Host, int, error) {
+func (o *options) hosts() ([]launch.JobHost, int, error) {
 	if o.node.cfg != nil {
 		return o.placeNodes()
 	}
@@ -154,16 +154,16 @@ func (o *options) hosts() ([]launch.Host, int, error) {
 }
 
 // placeNodes waits, as node 0, for the other nodes, and returns them with their ranks, and the number of ranks.
-func (o *options) placeNodes() ([]launch.Host, int, error) {
+func (o *options) placeNodes() ([]launch.JobHost, int, error) {
 	met, err := nodes.Gather(context.Background(), o.node.cfg)
 	if err != nil {
 		return nil, 0, err
 	}
 	o.node.met = met
-	var hosts []launch.Host
+	var hosts []launch.JobHost
 	size := 0
 	for i, n := range met {
-		hosts = append(hosts, launch.Host{Name: n.Host, Target: n.Host, Local: i == 0, Ranks: n.Ranks})
+		hosts = append(hosts, launch.JobHost{Name: n.Host, Target: n.Host, Local: i == 0, Ranks: n.Ranks})
 		size += len(n.Ranks)
 	}
 	return hosts, size, nil
@@ -210,7 +210,7 @@ func runNode(o *options, prog *program, broken error, c *nodes.Config, screen *o
 	if err != nil {
 		return 0, err // exit code 125, unless a signal has set another one
 	}
-	c.Trace("node %d of %d: all are there", c.Node, c.Nodes)
+	c.Trace("node %d of %d: all are connected", c.Node, c.Nodes)
 	n := &agent.Node{Program: o.job.Program, Path: prog.Path, Dir: dir, Signals: stops}
 	return n.Run(conn)
 }

@@ -125,7 +125,7 @@ func TestParseFileRefuses(t *testing.T) {
 		{"more text", file("") + "{}", "more text behind the JSON value"},
 		{"unknown field", file(`"algorithmus":"y",`), `unknown field "algorithmus", want algorithm, collective`},
 		{"upper case", file(`"Note":"y",`), `unknown field "Note"`},
-		{"twice", file(`"algorithm":"y",`), "algorithm stands twice"},
+		{"twice", file(`"algorithm":"y",`), "algorithm is given twice"},
 		{"null text", file(`"note":null,`), "note is null"},
 		{"null track", strings.Replace(file(""), `["0: `, `[null,"0: `, 1), "steps.lanes[0].tracks[0] is null"},
 		{"deep", file(`"ring":` + strings.Repeat("[", 20) + strings.Repeat("]", 20) + ","),

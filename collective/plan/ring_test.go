@@ -94,7 +94,7 @@ func TestFromRingsRefuses(t *testing.T) {
 		{"zero weight", AllGather, two, []float64{0}, 0, "weight 0"},
 		{"root", Reduce, two, nil, 2, "root 2 is not a rank of 0..1"},
 		{"two sizes", AllReduce, [][]int{{0, 1}, {0, 1, 2}}, nil, 0, "ring 1: 3 ranks, want 2"},
-		{"twice", AllReduce, [][]int{{0, 0}}, nil, 0, "rank 0 stands twice"},
+		{"twice", AllReduce, [][]int{{0, 0}}, nil, 0, "rank 0 is given twice"},
 		{"unknown", AllReduce, [][]int{{0, 2}}, nil, 0, "rank 2 is unknown"},
 		{"too many lanes", AllReduce, [][]int{ranks(MaxLanes + 1)}, nil, 0, "4097 lanes"},
 	} {

@@ -249,7 +249,7 @@ func TestDirectHostsRefuses(t *testing.T) {
 		{Broadcast, [][]int{{0, 1}}, 0, "it has no broadcast"},
 		{AllReduce, nil, -1, "0 ranks"},
 		{AllReduce, [][]int{{0, 1}, {}}, -1, "host 1 has no rank"},
-		{AllReduce, [][]int{{0, 1}, {1}}, -1, "rank 1 stands twice"},
+		{AllReduce, [][]int{{0, 1}, {1}}, -1, "rank 1 is given twice"},
 		{Reduce, [][]int{{0, 1}}, 2, "root 2 is not a rank of 0..1"},
 	} {
 		if _, err := DirectHosts(c.kind, c.hosts, c.root, Single); err == nil || !strings.Contains(err.Error(), c.want) {

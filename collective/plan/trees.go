@@ -245,7 +245,7 @@ func checkRing(ring []int, n int) error {
 			return fmt.Errorf("rank %d is unknown, want 0..%d", r, n-1)
 		}
 		if seen[r] {
-			return fmt.Errorf("rank %d stands twice", r)
+			return fmt.Errorf("rank %d is given twice", r)
 		}
 		seen[r] = true
 	}

@@ -265,7 +265,7 @@ func (c *checker) object(t reflect.Type, start int) *badValue {
 			typ, path = list[i].typ, ".%s"
 		}
 		if known[name] {
-			return bad(at, "stands twice").within(path, name)
+			return bad(at, "is given twice").within(path, name)
 		}
 		known[name] = true
 		return c.value(typ).within(path, name)

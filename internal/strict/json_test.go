@@ -83,9 +83,9 @@ func TestRefuses(t *testing.T) {
 		{with(`"inner":[{"weight":nan}]`), "inner[0].weight: line 1, column 33: invalid character 'a' in literal null"},
 		{with(`"count":tomorrow`), "count: line 1, column 22: invalid character 'o' in literal true"},
 		{with(`"inner":[{"weight" 1}]`), "inner[0].weight: line 1, column 32: invalid character '1' after object key"},
-		{with(`"name":"y"`), "name stands twice (line 1, column 13)"},
-		{with(`"n\u0061me":"y"`), "name stands twice"},
-		{with(`"names":{"a":1,"\u0061":2}`), `names["a"] stands twice (line 1, column 28)`},
+		{with(`"name":"y"`), "name is given twice (line 1, column 13)"},
+		{with(`"n\u0061me":"y"`), "name is given twice"},
+		{with(`"names":{"a":1,"\u0061":2}`), `names["a"] is given twice (line 1, column 28)`},
 		{with(`"Count":1`), `the JSON value has an unknown field "Count", ` +
 			`want word, name, count, flag, inner, names or Plain (line 1, column 13)`},
 		{with(`"Never":1`), `unknown field "Never"`},

@@ -32,7 +32,7 @@ import (
 // its end. It returns the exit code.
 func Main(args []string) (int, error) {
 	if len(args) > 0 || term.IsTerminal(0) {
-		fmt.Fprintln(os.Stderr, "treerun agent is what treerun starts on other hosts; it is not for people")
+		fmt.Fprintln(os.Stderr, "treerun agent is started by treerun on other hosts, not by users")
 		return cmdline.ExitUsage, nil
 	}
 	if err := host.CheckAddressSpace(); err != nil {
@@ -86,7 +86,7 @@ func readJoin(up *wire.Conn, raw io.ReadWriteCloser) (*wire.Join, error) {
 	if join, ok := f.Body.(*wire.Join); ok {
 		return join, nil
 	}
-	return nil, errors.New("the launcher does not begin with who we are")
+	return nil, errors.New("the first frame of the launcher is not a join")
 }
 
 // agent is the agent of one host.
@@ -99,13 +99,13 @@ type agent struct {
 	host    *host.Host
 	program atomic.Pointer[string]      // its path; nil until it has been found, and after the job has arrived
 	stdin   chan net.Conn               // stdin of rank 0, if it runs here
-	over    chan struct{}               // closed when all ranks have ended
+	done    chan struct{}               // closed when all ranks have ended
 	node    *Node                       // nil unless a user has started this process
 	result  atomic.Pointer[wire.Result] // the result of the job, once it is over
 }
 
-// passUp passes on frames and streams from a host below.
-func (a *agent) passUp(f *wire.Frame, s net.Conn) {
+// forwardUp passes on frames and streams from a host below.
+func (a *agent) forwardUp(f *wire.Frame, s net.Conn) {
 	if s == nil {
 		a.up.Send(f)
 		return
@@ -115,8 +115,8 @@ func (a *agent) passUp(f *wire.Frame, s net.Conn) {
 
 // relay passes a stream on.
 func relay(open func(*wire.Frame) (net.Conn, error), f *wire.Frame, s net.Conn) {
-	if on, err := open(f); err == nil {
-		wire.Relay(on, s)
+	if next, err := open(f); err == nil {
+		wire.Relay(next, s)
 	}
 	_ = s.Close()
 }
@@ -125,7 +125,7 @@ func relay(open func(*wire.Frame) (net.Conn, error), f *wire.Frame, s net.Conn) 
 func (a *agent) report(b wire.Body) {
 	a.up.Send(&wire.Frame{Host: a.join.Index, Body: b})
 	if _, ok := b.(*wire.RanksExited); ok {
-		close(a.over) // it is the last report
+		close(a.done) // it is the last report
 	}
 }
 
@@ -138,15 +138,15 @@ func (a *agent) trace(format string, args ...any) {
 // run obeys the launcher until the connection ends.
 func (a *agent) run() (int, error) {
 	lost := make(chan error, 2)
-	go func() { lost <- a.listen() }()
+	go func() { lost <- a.readOrders() }()
 	go func() {
 		if a.up.Watch(a.join.PeerTimeout/heartbeats, heartbeats, a.host.Alive) {
-			lost <- fmt.Errorf("nothing was heard of the launcher for %v", a.join.PeerTimeout)
+			lost <- fmt.Errorf("the launcher has sent nothing for %v", a.join.PeerTimeout)
 		}
 	}()
-	go a.up.Serve(a.serve)
+	go a.up.Serve(a.onStream)
 	if a.join.Path != "" {
-		a.look(a.join.Path)
+		a.reportReady(a.join.Path)
 	}
 	var signals <-chan os.Signal // to pass on
 	if a.node != nil {
@@ -167,7 +167,7 @@ func (a *agent) end(err error) (int, error) {
 	a.up.Close()
 	a.host.Order(&wire.Signal{Number: syscall.SIGKILL})
 	select {
-	case <-a.over:
+	case <-a.done:
 	case <-time.After(2 * host.LostAfter):
 	}
 	a.tree.Close(time.Second)
@@ -180,8 +180,8 @@ func (a *agent) end(err error) (int, error) {
 	return 0, err
 }
 
-// listen obeys the launcher's frames. It returns the reason for their end.
-func (a *agent) listen() error {
+// readOrders obeys the launcher's frames. It returns the reason for their end.
+func (a *agent) readOrders() error {
 	for {
 		f, err := a.up.Read()
 		if err != nil {
@@ -193,16 +193,16 @@ func (a *agent) listen() error {
 		if f.Host != a.join.Index && f.Host != wire.All {
 			continue
 		}
-		if err := a.obey(f.Body); err != nil {
+		if err := a.execute(f.Body); err != nil {
 			return err
 		}
 	}
 }
 
-// obey executes an order of the launcher.
-func (a *agent) obey(b wire.Body) error {
+// execute executes an order of the launcher.
+func (a *agent) execute(b wire.Body) error {
 	switch b := b.(type) {
-	case *wire.Job:
+	case *wire.Run:
 		return a.start(b)
 	case *wire.Result:
 		if a.node != nil {
@@ -215,11 +215,11 @@ func (a *agent) obey(b wire.Body) error {
 	return nil
 }
 
-// look reports to the launcher whether the ranks can run here.
-func (a *agent) look(path string) {
+// reportReady reports to the launcher whether the ranks can run here.
+func (a *agent) reportReady(path string) {
 	ready, err := a.ready(path)
 	if err != nil {
-		a.refuse(err)
+		a.reportError(err)
 		return
 	}
 	a.report(ready)
@@ -241,15 +241,15 @@ func (a *agent) ready(path string) (*wire.Ready, error) {
 	return host.Describe()
 }
 
-func (a *agent) refuse(err error) {
+func (a *agent) reportError(err error) {
 	a.report(&wire.Result{Code: cmdline.ExitCode(err), Text: err.Error()})
 }
 
 // start starts the ranks of this host.
-func (a *agent) start(j *wire.Job) error {
+func (a *agent) start(j *wire.Run) error {
 	path := a.program.Swap(nil)
 	if path == nil {
-		return errors.New("a job comes that was not expected")
+		return errors.New("unexpected job")
 	}
 	p := host.Program{Path: *path}
 	if j.HasStdin && j.File.Hosts[0] == a.join.Index {
@@ -258,7 +258,7 @@ func (a *agent) start(j *wire.Job) error {
 			return err
 		}
 		p.Stdin, p.Pipe = r, true
-		go a.feed(w)
+		go a.copyStdin(w)
 	}
 	a.host.Start(j, p)
 	return nil
@@ -279,12 +279,12 @@ type Node struct {
 func (n *Node) Run(raw io.ReadWriteCloser) (int, error) {
 	defer raw.Close()
 	if _, err := raw.Write(wire.Hello(wire.AgentWord)); err != nil {
-		return 0, fmt.Errorf("greet the launcher: %w", err)
+		return 0, fmt.Errorf("send the hello to the launcher: %w", err)
 	}
 	up := new(wire.Conn)
 	join, err := readJoin(up, raw)
 	if n != nil && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
-		err = errors.New("node 0 ended before the job began (hint: the output of its own treerun says why)")
+		err = errors.New("node 0 ended before the job began (hint: see the output of its treerun)")
 	}
 	if err != nil {
 		return 0, err
@@ -294,14 +294,14 @@ func (n *Node) Run(raw io.ReadWriteCloser) (int, error) {
 	}
 	a := &agent{
 		join: join, node: n, up: up, reaper: host.NewReaper(), stdin: make(chan net.Conn, 1),
-		over: make(chan struct{}),
+		done: make(chan struct{}),
 	}
 	a.host = host.New(host.Config{
 		Reaper: a.reaper, Index: join.Index, Dir: join.Dir, Env: host.Setenv(os.Environ(), "PWD="+join.Dir),
-		Name: join.Name, Cores: job.UsableCores(), Report: a.report, Stream: a.forward, Trace: a.trace,
+		Name: join.Name, Cores: job.UsableCores(), Report: a.report, Stream: a.forwardOutput, Trace: a.trace,
 		GuardTimeout: join.PeerTimeout,
 	})
-	a.tree = New(Config{Reaper: a.reaper, Join: *join, Emit: a.passUp, Trace: a.trace})
+	a.tree = New(Config{Reaper: a.reaper, Join: *join, Emit: a.forwardUp, Trace: a.trace})
 	return a.run()
 }
 

@@ -33,46 +33,46 @@ type agentConn struct {
 	name  string       // of the host
 	hosts []wire.Below // the agent's own first
 
-	pid    int           // of the process that we have started for it
-	stderr output.Tail   // the last lines of its stderr
-	words  chan struct{} // closed at the end of its stderr
-	status unix.WaitStatus
-	exited chan struct{} // closed when the process has ended: status is set
-	hello  chan struct{} // closed when the hello of the agent has arrived: conn has begun
-	gone   chan struct{} // closed when the connection has ended
-	conn   wire.Conn
+	pid        int           // of the process that we have started for it
+	stderr     output.Tail   // the last lines of its stderr
+	stderrDone chan struct{} // closed at the end of its stderr
+	status     unix.WaitStatus
+	exited     chan struct{} // closed when the process has ended: status is set
+	hello      chan struct{} // closed when the hello of the agent has arrived: conn has begun
+	ended      chan struct{} // closed when the connection has ended
+	conn       wire.Conn
 
-	wanted context.Context         // done when the connection should end, by errGivenUp, or as we are done with it
-	hangUp context.CancelCauseFunc // ends the connection: the agent ends its processes, and itself
+	ctx    context.Context         // done when the connection should end, by errAbandoned, or as we are done with it
+	cancel context.CancelCauseFunc // ends the connection: the agent ends its processes, and itself
 }
 
-// errGivenUp is the reason for which we end a connection: the agent is silent, or is of another build.
-type errGivenUp struct{ error }
+// errAbandoned is the reason for which we end a connection: the agent is silent, or is of another build.
+type errAbandoned struct{ error }
 
 func newAgentConn(t *Tree, hosts []wire.Below) *agentConn {
 	c := &agentConn{
 		tree: t, name: hosts[0].Name, hosts: hosts, exited: make(chan struct{}), hello: make(chan struct{}),
-		gone: make(chan struct{}), words: make(chan struct{}),
+		ended: make(chan struct{}), stderrDone: make(chan struct{}),
 	}
-	c.wanted, c.hangUp = context.WithCancelCause(context.Background())
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	return c
 }
 
 // run is the life of the connection.
 func (c *agentConn) run() {
-	defer close(c.gone)
+	defer close(c.ended)
 	raw, err := c.start()
 	if err != nil {
 		close(c.exited)
-		c.lost(fmt.Sprintf("start treerun on host %s: %v%s", c.name, err, host.LimitHint(err)))
+		c.reportLost(fmt.Sprintf("start treerun on host %s: %v%s", c.name, err, host.LimitHint(err)))
 		return
 	}
-	context.AfterFunc(c.wanted, func() { _ = raw.Close() })
+	context.AfterFunc(c.ctx, func() { _ = raw.Close() })
 	err = c.read(raw)
-	wanted := context.Cause(c.wanted) != context.Canceled
-	c.hangUp(nil)
-	if wanted {
-		c.lost(c.why(err))
+	lost := context.Cause(c.ctx) != context.Canceled
+	c.cancel(nil)
+	if lost {
+		c.reportLost(c.endText(err))
 	}
 }
 
@@ -80,7 +80,7 @@ func (c *agentConn) run() {
 func (c *agentConn) start() (io.ReadWriteCloser, error) {
 	if open := c.tree.cfg.Open; open != nil {
 		close(c.exited) // there is no process
-		close(c.words)
+		close(c.stderrDone)
 		return open(c.hosts[0].Index), nil
 	}
 	args, err := c.tree.command(c.hosts[0].Target)
@@ -102,7 +102,7 @@ func (c *agentConn) start() (io.ReadWriteCloser, error) {
 	go func() {
 		_, _ = io.Copy(&c.stderr, stderr)
 		_ = stderr.Close()
-		close(c.words)
+		close(c.stderrDone)
 	}()
 	return &wire.Pipes{ReadCloser: in, Out: out}, nil
 }
@@ -136,13 +136,13 @@ func (c *agentConn) kill() {
 	})
 }
 
-// begin exchanges hellos with the agent. Nothing but treerun itself and its version is sent before
+// handshake exchanges hellos with the agent. Nothing but treerun itself and its version is sent before
 // the agent's hello.
-func (c *agentConn) begin(raw io.ReadWriteCloser) error {
+func (c *agentConn) handshake(raw io.ReadWriteCloser) error {
 	join := c.tree.cfg.Join
 	timeout := join.Start.Timeout
 	late := time.AfterFunc(timeout, func() {
-		c.hangUp(errGivenUp{fmt.Errorf("it has not answered within %v", timeout)})
+		c.cancel(errAbandoned{fmt.Errorf("it has not answered within %v", timeout)})
 	})
 	// A failure to write is ignored: the reader returns a better error.
 	if !join.Start.Push {
@@ -160,8 +160,8 @@ func (c *agentConn) begin(raw io.ReadWriteCloser) error {
 		return err
 	}
 	if me := wire.Version(); version != me {
-		return errGivenUp{fmt.Errorf("treerun there is %v, and here %v: they are different builds (hint: install the same "+
-			"version on all hosts, or let --push send this one)", version, me)}
+		return errAbandoned{fmt.Errorf("treerun there is %v, and here %v: they are different builds (hint: install the "+
+			"same version on all hosts, or let --push send this one)", version, me)}
 	}
 	join.Index, join.Name, join.Below = c.hosts[0].Index, c.name, c.hosts[1:]
 	if join.Start.Push {
@@ -178,15 +178,15 @@ func (c *agentConn) begin(raw io.ReadWriteCloser) error {
 
 // read reads the frames of the agent until the connection ends.
 func (c *agentConn) read(raw io.ReadWriteCloser) error {
-	if err := c.begin(raw); err != nil {
+	if err := c.handshake(raw); err != nil {
 		return err
 	}
-	go c.conn.Serve(c.stream)
+	go c.conn.Serve(c.onStream)
 	go c.watch()
 	for {
 		f, err := c.conn.Read()
-		if err == nil && !c.has(f.Host) {
-			err = fmt.Errorf("%w: it speaks for host %d, which is not there", wire.ErrProtocol, f.Host)
+		if err == nil && !c.routes(f.Host) {
+			err = fmt.Errorf("%w: it sent a frame of host %d, which it does not have", wire.ErrProtocol, f.Host)
 		}
 		if err != nil {
 			return err
@@ -195,30 +195,30 @@ func (c *agentConn) read(raw io.ReadWriteCloser) error {
 	}
 }
 
-// stream passes on a stream that comes up.
-func (c *agentConn) stream(f *wire.Frame, s net.Conn) {
-	if c.has(f.Host) {
+// onStream passes on a stream that comes up.
+func (c *agentConn) onStream(f *wire.Frame, s net.Conn) {
+	if c.routes(f.Host) {
 		c.tree.cfg.Emit(f, s)
 		return
 	}
 	_ = s.Close()
 }
 
-// has reports whether a host is behind this connection.
-func (c *agentConn) has(host int) bool { return c.tree.route[host] == c }
+// routes reports whether a host is behind this connection.
+func (c *agentConn) routes(host int) bool { return c.tree.route[host] == c }
 
 // watch gives up the agent when it is silent.
 func (c *agentConn) watch() {
 	timeout := c.tree.cfg.Join.PeerTimeout
 	if c.conn.Watch(timeout/heartbeats, maxMissed, func() {}) {
 		silent := timeout * (maxMissed + 1) / heartbeats
-		c.hangUp(errGivenUp{fmt.Errorf("nothing was heard of it for %v (--peer-timeout %v)", silent, timeout)})
+		c.cancel(errAbandoned{fmt.Errorf("it has sent nothing for %v (--peer-timeout %v)", silent, timeout)})
 	}
 }
 
-// lost reports that the hosts are lost. The launcher knows which of them are over, or
+// reportLost reports that the hosts are lost. The launcher knows which of them are over, or
 // were lost before.
-func (c *agentConn) lost(why string) {
+func (c *agentConn) reportLost(why string) {
 	l := &wire.Lost{Text: why}
 	for _, h := range c.hosts {
 		l.Hosts = append(l.Hosts, h.Index)

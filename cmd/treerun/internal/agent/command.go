@@ -25,13 +25,13 @@ const runScript = `x=$0; test -x "$x" || x=treerun; exec "$x" ` + Command
 // the folder, so that the trap that removes the folder is set before it exists. If a launch agent
 // joins the words of its command to a line for a shell, that shell parses the script, and sh gets
 // only its first word, test, which fails.
-const pushScript = `test "$#" = 2 || { echo "` + joinsWords + `" >&2; exit 125; }; ` +
+const pushScript = `test "$#" = 2 || { echo "` + joinedCommand + `" >&2; exit 125; }; ` +
 	`umask 077; d=${TMPDIR:-/tmp}/treerun-$2; trap 'rm -rf "$d"' EXIT; trap 'exit 125' HUP INT TERM; ` +
 	`mkdir "$d" || exit 125; exec 3>"$d/x" 4<"$d/x"; rm -rf "$d"; trap - EXIT HUP INT TERM; ` +
 	`head -c "$1" >&3; exec 3>&-; chmod 700 /proc/self/fd/4 && exec /proc/self/fd/4 ` + Command
 
-// joinsWords is the message of pushScript under a launch agent with which it cannot run.
-const joinsWords = "the launch agent joins the words of its command, which a shell then splits anew; " +
+// joinedCommand is the message of pushScript under a launch agent with which it cannot run.
+const joinedCommand = "the launch agent joins the words of its command, which a shell then splits again; " +
 	"--push needs one that runs them as they are (ssh is used so without --launch-agent)"
 
 // command returns the command line that starts treerun on a host.
@@ -61,8 +61,8 @@ func (t *Tree) command(name string) ([]string, error) {
 
 // sshCommand returns the command line of ssh. The user's options take precedence
 // over ours where ssh allows it: of an option given twice ssh uses the first.
-func sshCommand(more []string, name string, run []string) []string {
-	args := append([]string{"ssh"}, more...)
+func sshCommand(userArgs []string, name string, run []string) []string {
+	args := append([]string{"ssh"}, userArgs...)
 	args = append(args, "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=15", "--", name)
 	var words []string
 	for _, word := range run { // a shell of any kind reads it on the other host

@@ -18,8 +18,8 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 )
 
-// forward sends the output of a rank to the launcher, as fast as the launcher shows it.
-func (a *agent) forward(rank, stream int, src *host.Pipe) {
+// forwardOutput sends the output of a rank to the launcher, as fast as the launcher shows it.
+func (a *agent) forwardOutput(rank, stream int, src *host.Pipe) {
 	go func() {
 		defer src.Close() // only read from
 		s, err := a.up.Stream(&wire.Frame{Host: a.join.Index, Body: &wire.Stream{Rank: rank, Number: stream}})
@@ -29,8 +29,8 @@ func (a *agent) forward(rank, stream int, src *host.Pipe) {
 	}()
 }
 
-// serve handles a stream from the launcher.
-func (a *agent) serve(f *wire.Frame, s net.Conn) {
+// onStream handles a stream from the launcher.
+func (a *agent) onStream(f *wire.Frame, s net.Conn) {
 	push, isPush := f.Body.(*wire.Push)
 	switch {
 	case isPush:
@@ -51,20 +51,20 @@ func (a *agent) serve(f *wire.Frame, s net.Conn) {
 // receive receives a program, and passes it on to the hosts below.
 func (a *agent) receive(f *wire.Frame, push *wire.Push, s io.Reader) {
 	if a.join.Path != "" {
-		a.refuse(errors.New("a program comes that was not announced"))
+		a.reportError(errors.New("unexpected program"))
 		return
 	}
 	path, err := receiveProgram(s, push.Sum)
 	if err != nil {
-		a.refuse(err)
+		a.reportError(err)
 		return
 	}
 	a.tree.Push(f, path)
-	a.look(path)
+	a.reportReady(path)
 }
 
-// feed copies the launcher's stdin to rank 0. Input that rank 0 does not read is dropped.
-func (a *agent) feed(rank0 *os.File) {
+// copyStdin copies the launcher's stdin to rank 0. Input that rank 0 does not read is dropped.
+func (a *agent) copyStdin(rank0 *os.File) {
 	defer rank0.Close() // the reader has everything that was written
 	select {
 	case s := <-a.stdin:
@@ -72,7 +72,7 @@ func (a *agent) feed(rank0 *os.File) {
 		_, _ = io.Copy(rank0, s)
 		_ = rank0.Close()
 		_, _ = io.Copy(io.Discard, s)
-	case <-a.over:
+	case <-a.done:
 	}
 }
 
@@ -90,7 +90,7 @@ func receiveProgram(r io.Reader, sum []byte) (string, error) {
 		return "", fmt.Errorf("keep the program in memory: %w", cmdline.Cause(err))
 	}
 	if got := h.Sum(nil); !bytes.Equal(got, sum) {
-		return "", fmt.Errorf("the program did not arrive as it was sent: its checksum is %x, want %x", got[:8], sum[:8])
+		return "", fmt.Errorf("the program was damaged in transit: its checksum is %x, want %x", got[:8], sum[:8])
 	}
 	// The file is sealed if it is a memfd, and closed for writing: otherwise it could not be executed.
 	_ = memory.Chmod(0o700)
@@ -110,12 +110,12 @@ func newMemory() (*os.File, error) {
 	if errors.Is(err, unix.EINVAL) { // Linux before 6.3: every memfd can be executed
 		fd, err = unix.MemfdCreate("treerun-program", flags)
 	}
-	what := "memfd_create"
+	call := "memfd_create"
 	if errors.Is(err, unix.EACCES) {
-		what = "open an unlinked file in " + os.TempDir()
+		call = "open an unlinked file in " + os.TempDir()
 		fd, err = unix.Open(os.TempDir(), unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o700)
 	}
-	return os.NewFile(uintptr(fd), "program"), os.NewSyscallError(what, err)
+	return os.NewFile(uintptr(fd), "program"), os.NewSyscallError(call, err)
 }
 
 // findProgram checks that the program exists, and returns its path. A program that was

@@ -13,7 +13,7 @@ import (
 // Input from the launcher reaches rank 0 in order, with its end; also input that is sent
 // before rank 0 is there.
 func TestInput(t *testing.T) {
-	a := &agent{stdin: make(chan net.Conn, 1), over: make(chan struct{})}
+	a := &agent{stdin: make(chan net.Conn, 1), done: make(chan struct{})}
 	ours, theirs := net.Pipe()
 	a.stdin <- theirs
 	r, w, err := os.Pipe()
@@ -28,15 +28,15 @@ func TestInput(t *testing.T) {
 		}
 		ours.Close()
 	}()
-	go a.feed(w)
+	go a.copyStdin(w)
 	if got, err := io.ReadAll(r); err != nil || string(got) != "one two" {
 		t.Errorf("%q, %v", got, err)
 	}
 }
 
 // Input that rank 0 does not read is dropped, and does not block the launcher.
-func TestInputThatNobodyReads(t *testing.T) {
-	a := &agent{stdin: make(chan net.Conn, 1), over: make(chan struct{})}
+func TestUnreadInput(t *testing.T) {
+	a := &agent{stdin: make(chan net.Conn, 1), done: make(chan struct{})}
 	ours, theirs := net.Pipe()
 	a.stdin <- theirs
 	r, w, err := os.Pipe()
@@ -44,7 +44,7 @@ func TestInputThatNobodyReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Close()
-	go a.feed(w)
+	go a.copyStdin(w)
 	if _, err := io.WriteString(ours, strings.Repeat("x", 1<<20)); err != nil {
 		t.Error(err)
 	}
@@ -61,7 +61,7 @@ func TestPushedProgram(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if err != nil {
-			if !strings.Contains(err.Error(), "did not arrive as it was sent") {
+			if !strings.Contains(err.Error(), "was damaged in transit") {
 				t.Error(err)
 			}
 			continue

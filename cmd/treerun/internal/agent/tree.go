@@ -90,7 +90,7 @@ func (c *agentConn) open(f *wire.Frame) (net.Conn, error) {
 	select {
 	case <-c.hello:
 		return c.conn.Stream(f)
-	case <-c.gone:
+	case <-c.ended:
 		return nil, net.ErrClosed
 	}
 }
@@ -126,11 +126,11 @@ func (t *Tree) Close(grace time.Duration) {
 	for _, c := range t.conns {
 		if t.cfg.Open != nil {
 			select {
-			case <-c.gone:
+			case <-c.ended:
 			case <-late.Done():
 			}
 		}
-		c.hangUp(nil)
+		c.cancel(nil)
 	}
 	for _, c := range t.conns {
 		select {
@@ -142,7 +142,7 @@ func (t *Tree) Close(grace time.Duration) {
 		select {
 		case <-c.exited:
 		case <-time.After(time.Second):
-			t.cfg.Trace("what starts treerun on host %s does not end: it hangs in the kernel", c.name)
+			t.cfg.Trace("the launch agent of host %s does not end: it hangs in the kernel", c.name)
 		}
 	}
 }

@@ -54,14 +54,14 @@ func TestSSHQuotes(t *testing.T) {
 }
 
 func TestCommand(t *testing.T) {
-	f := &Tree{cfg: Config{Join: wire.Join{Start: wire.Start{Command: []string{"ip", "netns", "exec", "{host}",
+	f := &Tree{cfg: Config{Join: wire.Join{Start: wire.AgentOptions{Command: []string{"ip", "netns", "exec", "{host}",
 		"x{host}x"}, Treerun: "/bin/treerun"}}}}
 	got, err := f.command("h1")
 	if want := []string{"ip", "netns", "exec", "h1", "xh1x", "/bin/treerun", Command}; err != nil ||
 		!slices.Equal(got, want) {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
-	f.cfg.Join.Start = wire.Start{Treerun: "/bin/treerun"}
+	f.cfg.Join.Start = wire.AgentOptions{Treerun: "/bin/treerun"}
 	got, err = f.command("h1")
 	if err != nil || got[0] != "ssh" || !strings.Contains(got[len(got)-1], "/bin/treerun") {
 		t.Errorf("%q, %v", got, err)
@@ -87,24 +87,25 @@ func TestHints(t *testing.T) {
 		{push: true, agent: []string{"x"}, code: 127, words: "not found"},
 		{agent: []string{"x"}, code: 127, words: "not found", want: "at /bin/treerun; --push"},
 	} {
-		f := &Tree{cfg: Config{Join: wire.Join{Start: wire.Start{Push: c.push, Command: c.agent, Treerun: "/bin/treerun"}}}}
+		options := wire.AgentOptions{Push: c.push, Command: c.agent, Treerun: "/bin/treerun"}
+		f := &Tree{cfg: Config{Join: wire.Join{Start: options}}}
 		b := newAgentConn(f, []wire.Below{{Name: "a", Target: "me@a"}})
 		b.stderr.Write([]byte(c.words))
-		if got := b.hint(c.code, b.lastWords()); !strings.Contains(got, c.want) || (c.want == "") != (got == "") {
+		if got := b.hint(c.code, b.stderrTail()); !strings.Contains(got, c.want) || (c.want == "") != (got == "") {
 			t.Errorf("push %v, agent %q, code %d, %q: hint %q, want %q", c.push, c.agent, c.code, c.words, got, c.want)
 		}
 	}
 }
 
 // The stderr of a process is shown as one short line without control characters.
-func TestWords(t *testing.T) {
+func TestStderrTail(t *testing.T) {
 	var c agentConn
 	c.stderr.Write([]byte("one\r\ntwo\x1b[31m\n\n  thr\u009bee\u0085\xff \nfour\n"))
-	if got := c.lastWords(); got != "two[31m; three?; four" {
+	if got := c.stderrTail(); got != "two[31m; three?; four" {
 		t.Errorf("%q", got)
 	}
 	c.stderr.Write([]byte(strings.Repeat("x", 100<<10)))
-	if got := c.lastWords(); len(got) > 10<<10 {
+	if got := c.stderrTail(); len(got) > 10<<10 {
 		t.Errorf("%d bytes are kept", len(got))
 	}
 }

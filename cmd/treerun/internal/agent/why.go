@@ -21,27 +21,27 @@ import (
 // whose exit code explains more.
 const exitGrace = 300 * time.Millisecond
 
-// why describes the reason for the end of the connection. err is the reader's error.
-func (c *agentConn) why(err error) string {
-	what := fmt.Sprintf("start treerun on host %s: ", c.name)
+// endText describes the reason for the end of the connection. err is the reader's error.
+func (c *agentConn) endText(err error) string {
+	prefix := fmt.Sprintf("start treerun on host %s: ", c.name)
 	if isClosed(c.hello) {
-		what = fmt.Sprintf("the connection to treerun on host %s has ended: ", c.name)
+		prefix = fmt.Sprintf("the connection to treerun on host %s has ended: ", c.name)
 	}
 	reason, code := c.reason(err)
-	text := c.lastWords()
+	text := c.stderrTail()
 	if text != "" {
 		reason += ": " + text
 	}
-	return what + reason + c.hint(code, text)
+	return prefix + reason + c.hint(code, text)
 }
 
 // reason returns the reason for the end of the connection, and the exit code of the process, 0
 // where that is not the reason. The process has ended then, or is killed.
 func (c *agentConn) reason(err error) (string, int) {
-	if silent := context.Cause(c.wanted); errors.As(silent, new(errGivenUp)) {
+	if silent := context.Cause(c.ctx); errors.As(silent, new(errAbandoned)) {
 		err = silent
 	}
-	if errors.As(err, new(errGivenUp)) || errors.Is(err, wire.ErrProtocol) || errors.Is(err, wire.ErrNoHello) {
+	if errors.As(err, new(errAbandoned)) || errors.Is(err, wire.ErrProtocol) || errors.Is(err, wire.ErrNoHello) {
 		c.kill()
 		return err.Error(), 0
 	}
@@ -55,7 +55,7 @@ func (c *agentConn) reason(err error) (string, int) {
 		return "it has closed its output", 0
 	}
 	select {
-	case <-c.words:
+	case <-c.stderrDone:
 	case <-time.After(exitGrace):
 	}
 	program := "ssh" // that starts treerun on that host
@@ -83,7 +83,7 @@ func (c *agentConn) hint(code int, text string) string {
 	}
 	missing := strings.Contains(text, "not found") || strings.Contains(text, "No such file")
 	switch {
-	case isClosed(c.hello), strings.Contains(text, joinsWords):
+	case isClosed(c.hello), strings.Contains(text, joinedCommand):
 		return ""
 	case start.Push && (code == 125 || code == 126):
 		return " (hint: programs must be allowed to run from the directory for temporary files of that host, TMPDIR or " +
@@ -93,8 +93,8 @@ func (c *agentConn) hint(code int, text string) string {
 	case code == 127, missing && !(ssh && code == 255):
 		return fmt.Sprintf(" (hint: treerun must be on that host, %s; --push sends it there)", where)
 	case ssh && code == 255:
-		return fmt.Sprintf(" (hint: \"ssh %s true\" must work without a question, as of an unknown host key or a password; "+
-			"--ssh-args adds arguments)", c.hosts[0].Target)
+		return fmt.Sprintf(" (hint: \"ssh %s true\" must work without a prompt, as for an unknown host key or a "+
+			"password; --ssh-args adds arguments)", c.hosts[0].Target)
 	}
 	return ""
 }
@@ -111,8 +111,8 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// lastWords returns the last lines that the process has written to stderr, as one.
-func (c *agentConn) lastWords() string {
+// stderrTail returns the last lines that the process has written to stderr, as one.
+func (c *agentConn) stderrTail() string {
 	var lines []string
 	for _, line := range c.stderr.Lines(math.MaxInt) {
 		clean := strings.Map(func(r rune) rune {

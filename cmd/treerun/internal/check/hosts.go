@@ -36,7 +36,7 @@ const (
 
 // hosts checks several hosts, each with a job with these flags whose rank runs Serve, and the network between
 // them. devices is the value of --iface.
-func hosts(p *printer, list []launch.Host, flags []string, devices string) {
+func hosts(p *printer, list []launch.JobHost, flags []string, devices string) {
 	var names []string
 	for _, at := range list {
 		names = append(names, at.Name)
@@ -48,7 +48,7 @@ func hosts(p *printer, list []launch.Host, flags []string, devices string) {
 		asked.Go(func() { said[i], errs[i] = ask(at.Name, treerun(list[i:i+1], flags, append(rank, names...))) })
 	}
 	asked.Wait()
-	var good []launch.Host
+	var good []launch.JobHost
 	for i, at := range list {
 		if errs[i] != nil {
 			p.line(Line{Wrong, "host", at.Name + ": " + errs[i].Error(), ""})
@@ -73,7 +73,7 @@ func hosts(p *printer, list []launch.Host, flags []string, devices string) {
 }
 
 // treerun returns the command of a treerun with one rank on each of hosts; its arguments are flags and rest.
-func treerun(hosts []launch.Host, flags, rest []string) *exec.Cmd {
+func treerun(hosts []launch.JobHost, flags, rest []string) *exec.Cmd {
 	list := make([]string, len(hosts))
 	for i, f := range hosts {
 		list[i] = f.Target

@@ -192,7 +192,7 @@ ok     tcp            each host reaches all others
 
 // TestFlagsOfFarHosts: the treerun of each host gets the flags by which hosts are reached, and its own --host.
 func TestFlagsOfFarHosts(t *testing.T) {
-	hosts := []launch.Host{{Name: "fd00::1", Target: "me@fd00::1"}, {Name: "b", Target: "b"}}
+	hosts := []launch.JobHost{{Name: "fd00::1", Target: "me@fd00::1"}, {Name: "b", Target: "b"}}
 	got := strings.Join(treerun(hosts, []string{"--push=true", "--ppn=4"}, []string{"x"}).Args, " ")
 	if want := "treerun --push=true --ppn=4 --host=me@[fd00::1],b --ppn=1 x"; got != want {
 		t.Errorf("%s, want %s", got, want)

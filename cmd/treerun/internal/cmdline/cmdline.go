@@ -28,19 +28,19 @@ func Usages(f *pflag.FlagSet) string { return f.FlagUsagesWrapped(80) }
 // them, and with underscores, as torchrun has them. An error describes the problem in words. others holds the
 // replacements for flags of other programs, and for values of flags, in lines like "FLAG FLAG=VALUE: replacement".
 func Parse(f *pflag.FlagSet, args []string, others string) error {
-	if slices.Equal(args, []string{askFlags}) {
-		return &listed{f}
+	if slices.Equal(args, []string{listFlags}) {
+		return &flagList{f}
 	}
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
 	})
-	return plain(f, f.Parse(rewrite(args, f, others)), others)
+	return plainError(f, f.Parse(doubleDashes(args, f, others)), others)
 }
 
-// rewrite gives long flags that have one dash a second one: -np 8, which users of MPI type, and -np8; also those of
-// others, which may begin as a short flag does: -npernode. It stops at the first argument that is no flag: the
+// doubleDashes gives long flags that have one dash a second one: -np 8, which users of MPI type, and -np8; also those
+// of others, which may begin as a short flag does: -npernode. It stops at the first argument that is no flag: the
 // arguments after it may be a program's own.
-func rewrite(args []string, flags *pflag.FlagSet, others string) []string {
+func doubleDashes(args []string, flags *pflag.FlagSet, others string) []string {
 	out := append([]string(nil), args...)
 	for i := 0; i < len(out); i++ {
 		arg := out[i]
@@ -51,7 +51,7 @@ func rewrite(args []string, flags *pflag.FlagSet, others string) []string {
 			arg = "-np=" + rest
 		}
 		name, _, _ := strings.Cut(arg[1:], "=")
-		if len(name) > 1 && name[0] != '-' && (flags.Lookup(name) != nil || ours(others, name) != "") {
+		if len(name) > 1 && name[0] != '-' && (flags.Lookup(name) != nil || ourFlag(others, name) != "") {
 			arg = "-" + arg
 		}
 		out[i] = arg
@@ -62,9 +62,9 @@ func rewrite(args []string, flags *pflag.FlagSet, others string) []string {
 	return out
 }
 
-// plain returns an error of pflag's Parse with the kind of number that a flag wants, in place of the message of
+// plainError returns an error of pflag's Parse with the kind of number that a flag wants, in place of the message of
 // package strconv, and for an unknown flag with the one that may have been meant.
-func plain(f *pflag.FlagSet, err error, others string) error {
+func plainError(f *pflag.FlagSet, err error, others string) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
 		return unknownFlag(f, unknown, others)
@@ -73,8 +73,8 @@ func plain(f *pflag.FlagSet, err error, others string) error {
 	var number *strconv.NumError
 	if errors.As(err, &invalid) {
 		value, _, _ := strings.Cut(invalid.GetValue(), ":")
-		if here := ours(others, invalid.GetFlag().Name+"="+value); here != "" {
-			return fmt.Errorf("%w (hint: here, %s)", err, here)
+		if ours := ourFlag(others, invalid.GetFlag().Name+"="+value); ours != "" {
+			return fmt.Errorf("%w (hint: here, %s)", err, ours)
 		}
 	}
 	if invalid == nil || !errors.As(err, &number) {
@@ -99,8 +99,8 @@ func unknownFlag(f *pflag.FlagSet, e *pflag.NotExistError, others string) error 
 		name, dashes = strings.TrimRight(group, "0123456789"), "-" // -c4 has a value that touches it
 	}
 	name, _, _ = strings.Cut(name, "=")
-	if here := ours(others, name); here != "" {
-		return fmt.Errorf("unknown flag: %s%s (hint: here, %s)", dashes, name, here)
+	if ours := ourFlag(others, name); ours != "" {
+		return fmt.Errorf("unknown flag: %s%s (hint: here, %s)", dashes, name, ours)
 	}
 	var names []string
 	f.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
@@ -110,12 +110,12 @@ func unknownFlag(f *pflag.FlagSet, e *pflag.NotExistError, others string) error 
 	return fmt.Errorf("unknown flag: %s%s", dashes, name)
 }
 
-// ours returns the replacement for a flag of others, or for a flag's value; "" when others has none.
-func ours(others, name string) string {
+// ourFlag returns the replacement for a flag of others, or for a flag's value; "" when others has none.
+func ourFlag(others, name string) string {
 	for line := range strings.Lines(others) {
-		flags, here, _ := strings.Cut(line, ": ")
+		flags, text, _ := strings.Cut(line, ": ")
 		if slices.Contains(strings.Fields(flags), strings.ReplaceAll(name, "_", "-")) {
-			return strings.TrimSpace(here)
+			return strings.TrimSpace(text)
 		}
 	}
 	return ""
@@ -124,7 +124,7 @@ func ours(others, name string) string {
 // Nearest returns the one of names that a user may have meant by word, "" for none: between the common beginning and
 // end of both, the fewest letters differ, at most a third of the word's, or two have changed places.
 func Nearest(word string, names []string) string {
-	best, fewest := "", max(1, len(word)/3)+1
+	best, least := "", max(1, len(word)/3)+1
 	for _, name := range names {
 		a, b := strings.ToLower(word), strings.ToLower(name)
 		for a != "" && b != "" && a[0] == b[0] {
@@ -133,12 +133,12 @@ func Nearest(word string, names []string) string {
 		for a != "" && b != "" && a[len(a)-1] == b[len(b)-1] {
 			a, b = a[:len(a)-1], b[:len(b)-1]
 		}
-		differ := max(len(a), len(b))
-		if differ == 2 && len(a) == 2 && len(b) == 2 && a[0] == b[1] && a[1] == b[0] {
-			differ = 1
+		distance := max(len(a), len(b))
+		if distance == 2 && len(a) == 2 && len(b) == 2 && a[0] == b[1] && a[1] == b[0] {
+			distance = 1
 		}
-		if differ < fewest {
-			best, fewest = name, differ
+		if distance < least {
+			best, least = name, distance
 		}
 	}
 	return best
@@ -161,63 +161,63 @@ func takesNext(arg string, flags *pflag.FlagSet) bool {
 	return false
 }
 
-// askFlags is an argument for which Parse only returns its flags, as an error: no user can type it.
-const askFlags = "\x00"
+// listFlags is an argument for which Parse only returns its flags, as an error: no user can type it.
+const listFlags = "\x00"
 
-type listed struct{ flags *pflag.FlagSet }
+type flagList struct{ flags *pflag.FlagSet }
 
 // Error implements error; its text is never shown.
-func (*listed) Error() string { return "these are the flags" }
+func (*flagList) Error() string { return "these are the flags" }
 
 // FlagsOf returns the flags with which a command calls Parse.
 func FlagsOf(command func(args []string) (int, error)) *pflag.FlagSet {
-	_, err := command([]string{askFlags})
-	if l, ok := errors.AsType[*listed](err); ok {
+	_, err := command([]string{listFlags})
+	if l, ok := errors.AsType[*flagList](err); ok {
 		return l.flags
 	}
 	return pflag.NewFlagSet("", pflag.ContinueOnError)
 }
 
-// Offer sets words that a flag takes, in addition to others.
-func Offer(f *pflag.FlagSet, flag string, words ...string) {
+// SetWords sets words that a flag takes, in addition to others.
+func SetWords(f *pflag.FlagSet, flag string, words ...string) {
 	_ = f.SetAnnotation(flag, "words", words) // only an unknown flag is an error
 }
 
 // Complete returns the words that may follow the arguments before of a command with these flags, in place of last, with
 // which they may begin: values of a flag, or flags. Where other words may follow it returns none.
-func Complete(f *pflag.FlagSet, before []string, last string) (words []string) {
-	before = rewrite(before, f, "")
+func Complete(flags *pflag.FlagSet, before []string, last string) (words []string) {
+	before = doubleDashes(before, flags, "")
 	for i := 0; i < len(before); i++ {
 		switch arg := before[i]; {
 		case !strings.HasPrefix(arg, "-"):
 			return nil // the arguments after it are a program's own
-		case takesNext(arg, f) && i == len(before)-1:
-			return values(f, arg, "", last)
-		case takesNext(arg, f):
+		case takesNext(arg, flags) && i == len(before)-1:
+			return completions(flags, arg, "", last)
+		case takesNext(arg, flags):
 			i++
 		}
 	}
 	if flag, value, ok := strings.Cut(last, "="); ok {
-		return values(f, flag, flag+"=", value)
+		return completions(flags, flag, flag+"=", value)
 	}
 	if strings.HasPrefix(last, "-") {
-		f.VisitAll(func(one *pflag.Flag) { words = append(words, "--"+one.Name) })
+		flags.VisitAll(func(f *pflag.Flag) { words = append(words, "--"+f.Name) })
 	}
 	return words
 }
 
-// values returns the words that a flag takes after those that begun already has, separated by commas.
-func values(f *pflag.FlagSet, flag, before, begun string) (list []string) {
+// completions returns the words that a flag takes after those that begun already has, separated by commas.
+func completions(flags *pflag.FlagSet, flag, before, begun string) (list []string) {
 	name := strings.TrimLeft(flag, "-")
-	one := f.Lookup(name)
+	f := flags.Lookup(name)
 	if len(name) == 1 {
-		one = f.ShorthandLookup(name)
+		f = flags.ShorthandLookup(name)
 	}
-	if one == nil {
+	if f == nil {
 		return nil
 	}
-	words := one.Annotations["words"]
-	if v, ok := one.Value.(*value[string]); ok && v.words != nil {
+	words := f.Annotations["words"]
+	if v, ok := f.Value.(*value[string]); ok && v.words != nil {
 		words = v.words
 	}
 	for _, w := range words {

@@ -23,7 +23,7 @@ func someFlags() *pflag.FlagSet {
 	return f
 }
 
-func TestRewrite(t *testing.T) {
+func TestDoubleDashes(t *testing.T) {
 	for in, want := range map[string]string{
 		"-np 8 prog -np 9":              "--np 8 prog -np 9",
 		"-np=8 prog":                    "--np=8 prog",
@@ -48,7 +48,7 @@ func TestRewrite(t *testing.T) {
 		"-npernode 2 -np 5 prog":        "--npernode 2 -np 5 prog", // whether the unknown flag takes a value is not known
 		"-npernode=2 -np 5 prog":        "--npernode=2 --np 5 prog",
 	} {
-		got := strings.Join(rewrite(strings.Fields(in), someFlags(), "npernode x-dist: -n N\n"), " ")
+		got := strings.Join(doubleDashes(strings.Fields(in), someFlags(), "npernode x-dist: -n N\n"), " ")
 		if got != want {
 			t.Errorf("rewrite(%s) = %s, want %s", in, got, want)
 		}
@@ -92,7 +92,7 @@ func TestSize(t *testing.T) {
 }
 
 // A value that is not a number is an error in words, with the flag and the text.
-func TestPlain(t *testing.T) {
+func TestPlainError(t *testing.T) {
 	for in, want := range map[string]string{
 		"--count=x":   `--count "x": want a whole number`,
 		"--part=1,5":  `--part "1,5": want a number`,
@@ -112,7 +112,7 @@ func TestPlain(t *testing.T) {
 		f.Float64("part", 0, "")
 		f.IntSlice("list", nil, "")
 		f.Bool("yes", false, "")
-		f.Var(Word(new(string), "a", "b"), "how", "")
+		f.Var(LowerWord(new(string), "a", "b"), "how", "")
 		const others = "x per-node: --count N\nc cpus: -n N\nhow=c: --list\n"
 		if err := Parse(f, []string{in}, others); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", in, err, want)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestOf(t *testing.T) {
+func TestExitCode(t *testing.T) {
 	inner := Errorf(ExitNotFound, "no %s: %w", "hello", fs.ErrNotExist)
 	for _, c := range []struct {
 		err  error

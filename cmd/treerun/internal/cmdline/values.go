@@ -41,7 +41,7 @@ func (s *Size) String() string {
 
 // value is the value of a flag; Set stores the result of parse in to.
 type value[T comparable] struct {
-	to    *T
+	dst   *T
 	kind  string // in the help
 	parse func(text string) (T, error)
 	words []string // that it takes; nil: any
@@ -51,7 +51,7 @@ type value[T comparable] struct {
 func (v *value[T]) Set(text string) error {
 	x, err := v.parse(text)
 	if err == nil {
-		*v.to = x
+		*v.dst = x
 	}
 	return err
 }
@@ -61,15 +61,15 @@ func (v *value[T]) Type() string { return v.kind }
 
 // String formats the value as Set reads it, "" for none.
 func (v *value[T]) String() string {
-	if *v.to == *new(T) {
+	if *v.dst == *new(T) {
 		return ""
 	}
-	return fmt.Sprint(*v.to)
+	return fmt.Sprint(*v.dst)
 }
 
-// Whole returns the value of a flag that takes a whole number of this range.
-func Whole(to *int, lo, hi int) pflag.Value {
-	return &value[int]{to: to, kind: "N", parse: func(text string) (int, error) {
+// IntRange returns the value of a flag that takes a whole number of this range.
+func IntRange(dst *int, lo, hi int) pflag.Value {
+	return &value[int]{dst: dst, kind: "N", parse: func(text string) (int, error) {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < lo || n > hi {
 			return 0, fmt.Errorf("want a whole number from %d to %d", lo, hi)
@@ -79,11 +79,11 @@ func Whole(to *int, lo, hi int) pflag.Value {
 }
 
 // Ranks returns the value of a flag that takes a number of ranks, as -np; 0 is the default.
-func Ranks(to *int) pflag.Value { return Whole(to, 1, job.MaxRanks) }
+func Ranks(dst *int) pflag.Value { return IntRange(dst, 1, job.MaxRanks) }
 
 // Time returns the value of a flag that takes a time (job.ParseTime) of at least low.
-func Time(to *time.Duration, low time.Duration) pflag.Value {
-	return &value[time.Duration]{to: to, kind: "TIME", parse: func(text string) (time.Duration, error) {
+func Time(dst *time.Duration, low time.Duration) pflag.Value {
+	return &value[time.Duration]{dst: dst, kind: "TIME", parse: func(text string) (time.Duration, error) {
 		d, err := job.ParseTime(text)
 		if err == nil && d < low {
 			err = fmt.Errorf("want at least %v", low)
@@ -97,13 +97,13 @@ func Setter(kind string, set func(text string) error) pflag.Value {
 	return setter(new(string), kind, set)
 }
 
-func setter(to *string, kind string, set func(text string) error) *value[string] {
-	return &value[string]{to: to, kind: kind, parse: func(text string) (string, error) { return text, set(text) }}
+func setter(dst *string, kind string, set func(text string) error) *value[string] {
+	return &value[string]{dst: dst, kind: kind, parse: func(text string) (string, error) { return text, set(text) }}
 }
 
 // Text returns the value of a flag that takes the texts that parse accepts, and "" for none.
-func Text[T any](to *string, parse func(text string) (T, error)) pflag.Value {
-	return setter(to, "TEXT", func(text string) (err error) {
+func Text[T any](dst *string, parse func(text string) (T, error)) pflag.Value {
+	return setter(dst, "TEXT", func(text string) (err error) {
 		if text != "" {
 			_, err = parse(text)
 		}
@@ -114,21 +114,21 @@ func Text[T any](to *string, parse func(text string) (T, error)) pflag.Value {
 // Choice returns the value of a flag that takes one of words, and stores its index in to.
 // The first stands for 0, the default; it cannot be given where it is "". kind names
 // the value in the help.
-func Choice[T ~int](to *T, kind string, words ...string) pflag.Value {
+func Choice[T ~int](dst *T, kind string, words ...string) pflag.Value {
 	v := setter(new(string), kind, func(text string) error {
 		if err := oneOf(words, text); err != nil {
 			return err
 		}
-		*to = T(slices.Index(words, text))
+		*dst = T(slices.Index(words, text))
 		return nil
 	})
 	v.words = words
 	return v
 }
 
-// Word returns the value of a flag that takes one of words, in any case, and stores it in to in lower case.
-func Word(to *string, words ...string) pflag.Value {
-	v := setter(to, "WORD", nil)
+// LowerWord returns the value of a flag that takes one of words, in any case, and stores it in to in lower case.
+func LowerWord(dst *string, words ...string) pflag.Value {
+	v := setter(dst, "WORD", nil)
 	v.words, v.parse = words, func(text string) (string, error) {
 		word := strings.ToLower(text)
 		return word, oneOf(words, word)
@@ -138,21 +138,21 @@ func Word(to *string, words ...string) pflag.Value {
 
 func oneOf(words []string, text string) error {
 	if text == "" || !slices.Contains(words, text) {
-		return errors.New("want " + strings.TrimPrefix(Or(words), ", "))
+		return errors.New("want " + strings.TrimPrefix(JoinOr(words), ", "))
 	}
 	return nil
 }
 
-// Or joins words as in a sentence, with "or" before the last.
-func Or(words []string) string {
+// JoinOr joins words as in a sentence, with "or" before the last.
+func JoinOr(words []string) string {
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// Words splits a command into words as a shell does: at spaces that are not within
+// SplitWords splits a command into words as a shell does: at spaces that are not within
 // quotes; a backslash quotes the next character, except within single
 // quotes. Nothing is expanded.
-func Words(text string) ([]string, error) {
+func SplitWords(text string) ([]string, error) {
 	var words []string
 	var word strings.Builder
 	begun, quote := false, rune(0)

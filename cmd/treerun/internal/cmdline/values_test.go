@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestWords(t *testing.T) {
+func TestSplitWords(t *testing.T) {
 	for text, want := range map[string][]string{
 		"":                        nil,
 		"  ip netns  exec {host}": {"ip", "netns", "exec", "{host}"},
@@ -16,27 +16,27 @@ func TestWords(t *testing.T) {
 		`sh -c 'exec "$@"' -`:     {"sh", "-c", `exec "$@"`, "-"},
 		`'' "a\"b" 'c\d'`:         {"", `a"b`, `c\d`},
 	} {
-		got, err := Words(text)
+		got, err := SplitWords(text)
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("Words(%s) = %q, %v; want %q", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"'", `"a`, `a\`, `'a"`} {
-		if got, err := Words(text); err == nil {
+		if got, err := SplitWords(text); err == nil {
 			t.Errorf("Words(%s) = %q and no error", text, got)
 		}
 	}
 }
 
 // Words splits quoted words into the original ones.
-func TestWordsThatAreQuoted(t *testing.T) {
+func TestQuotedWords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := rapid.SliceOf(rapid.String()).Draw(t, "words")
 		var quoted []string
 		for _, w := range want {
 			quoted = append(quoted, "'"+strings.ReplaceAll(w, "'", `'\''`)+"'")
 		}
-		got, err := Words(strings.Join(quoted, " "))
+		got, err := SplitWords(strings.Join(quoted, " "))
 		if err != nil || !slices.Equal(got, want) {
 			t.Fatalf("%q, %v; want %q", got, err, want)
 		}

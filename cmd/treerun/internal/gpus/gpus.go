@@ -46,13 +46,13 @@ const maxList = 16 << 10
 func (r *Request) Check() error {
 	switch {
 	case r.Bind < Visible || r.Bind > None:
-		return fmt.Errorf("way %d to bind GPUs", int(r.Bind))
+		return fmt.Errorf("invalid value %d of --gpu-bind", int(r.Bind))
 	case r.PerGPU < 0 || r.PerGPU > MaxPerGPU:
 		return fmt.Errorf("--ranks-per-gpu %d: want 1 to %d", r.PerGPU, MaxPerGPU)
 	case len(r.List) > maxList:
 		return fmt.Errorf("--gpus: a list of %d bytes, at most %d are possible", len(r.List), maxList)
 	case r.Bind == None && (r.PerGPU > 0 || r.List != ""):
-		return errors.New("--gpu-bind none gives ranks no GPU: it does not go with --gpus and --ranks-per-gpu")
+		return errors.New("--gpu-bind none gives ranks no GPU: it cannot be combined with --gpus and --ranks-per-gpu")
 	}
 	if _, err := parseList(r.List); err != nil && r.List != "" {
 		return fmt.Errorf("--gpus: %w", err)
@@ -75,7 +75,7 @@ type Plan struct {
 type Share struct {
 	Ranks int // of this host
 	First int // ranks of hosts before this one that are the same machine, as containers may be
-	Among int // ranks of all hosts that are this machine
+	Total int // ranks of all hosts that are this machine
 }
 
 // Assign returns the Plan for the ranks of this host. Hosts that are one machine take different
@@ -87,59 +87,59 @@ func Assign(r Request, ranks Share, env []string) (*Plan, error) {
 	if r.Bind == None {
 		return new(Plan), nil
 	}
-	m, err := read()
+	m, err := readMachine()
 	if err != nil {
-		return unread(r, err)
+		return withoutNVML(r, err)
 	}
-	return assign(r, ranks, m, visibleIn(env))
+	return assign(r, ranks, m, visibleDevicesIn(env))
 }
 
-// read is nvml.Read; tests replace it to get other machines.
-var read = nvml.Read
+// readMachine is nvml.Read; tests replace it to get other machines.
+var readMachine = nvml.Read
 
-// unread returns the Plan when NVML cannot be used. A host on which the kernel knows no
+// withoutNVML returns the Plan when NVML cannot be used. A host on which the kernel knows no
 // GPU has none.
-func unread(r Request, err error) (*Plan, error) {
+func withoutNVML(r Request, err error) (*Plan, error) {
 	n, _ := cuda.HostGPUs()
 	if r.explicit() {
-		return nil, fmt.Errorf("give ranks GPUs: %w", err)
+		return nil, fmt.Errorf("assign GPUs to ranks: %w", err)
 	}
 	if n > 0 {
-		return &Plan{Notice: fmt.Sprintf("the host has GPUs (%d), but ranks get none: %v (--gpu-bind none says that none "+
-			"is wanted)", n, err)}, nil
+		return &Plan{Notice: fmt.Sprintf("the host has GPUs (%d), but ranks get none: %v (use --gpu-bind none if they "+
+			"need none)", n, err)}, nil
 	}
 	return new(Plan), nil
 }
 
-func assign(r Request, s Share, m *gpu.Machine, visible variable) (*Plan, error) {
+func assign(r Request, s Share, m *gpu.Machine, visible visibleDevices) (*Plan, error) {
 	usable, err := usable(r, m, visible)
 	if err != nil {
 		return nil, cmdline.Usagef("%w", err)
 	}
 	if len(usable) == 0 {
 		if r.explicit() {
-			return nil, fmt.Errorf("give ranks GPUs: this host has none that can be used%s",
-				why(m, visible))
+			return nil, fmt.Errorf("assign GPUs to ranks: this host has none that can be used%s",
+				unusableReason(m, visible))
 		}
 		return new(Plan), nil
 	}
-	each := max(1, r.PerGPU)
-	room := len(usable) * each
-	if s.Ranks > room {
+	perGPU := max(1, r.PerGPU)
+	capacity := len(usable) * perGPU
+	if s.Ranks > capacity {
 		need := (s.Ranks + len(usable) - 1) / len(usable)
 		text := fmt.Sprintf("%d ranks and %s: --ranks-per-gpu %d lets them share", s.Ranks, numbers.Count(len(usable), "GPU"),
 			need)
 		if r.explicit() {
 			return nil, cmdline.Usagef("%s", text)
 		}
-		return &Plan{Notice: text + ", --gpu-bind none says that none is wanted; now they get none"}, nil
+		return &Plan{Notice: text + "; now they get none (use --gpu-bind none if they need none)"}, nil
 	}
 	p := &Plan{Isolate: r.Bind == Isolate}
-	if s.Among > room {
+	if s.Total > capacity {
 		s.First = 0
 	}
 	for i := range s.Ranks {
-		p.GPUs = append(p.GPUs, usable[(s.First+i)/each])
+		p.GPUs = append(p.GPUs, usable[(s.First+i)/perGPU])
 	}
 	if r.List != "" && !p.Isolate {
 		for i := range usable {
@@ -150,9 +150,9 @@ func assign(r Request, s Share, m *gpu.Machine, visible variable) (*Plan, error)
 }
 
 // usable returns the GPUs that ranks may get, in the order of the ranks.
-func usable(r Request, m *gpu.Machine, visible variable) ([]gpu.GPU, error) {
-	whole := slices.DeleteFunc(slices.Clone(m.GPUs), func(g gpu.GPU) bool { return g.MIG })
-	all := gpu.InOrder(whole)
+func usable(r Request, m *gpu.Machine, visible visibleDevices) ([]gpu.GPU, error) {
+	full := slices.DeleteFunc(slices.Clone(m.GPUs), func(g gpu.GPU) bool { return g.MIG })
+	all := gpu.InOrder(full)
 	switch {
 	case r.List != "":
 		list, _ := parseList(r.List) // Check has seen it
@@ -171,8 +171,8 @@ func usable(r Request, m *gpu.Machine, visible variable) ([]gpu.GPU, error) {
 	return all, nil
 }
 
-// why returns the reason why none of the existing GPUs can be used.
-func why(m *gpu.Machine, visible variable) string {
+// unusableReason returns the reason why none of the existing GPUs can be used.
+func unusableReason(m *gpu.Machine, visible visibleDevices) string {
 	switch {
 	case len(m.GPUs) == 0:
 		return ""
@@ -189,26 +189,26 @@ func Count(r Request, env []string) (int, error) {
 	if r.Bind == None {
 		return 0, nil
 	}
-	m, err := read()
+	m, err := readMachine()
 	if err != nil {
 		if n, hostErr := cuda.HostGPUs(); hostErr != nil || n > 0 {
 			return n * max(1, r.PerGPU), hostErr
 		}
 		return 0, nil
 	}
-	list, err := usable(r, m, visibleIn(env))
+	list, err := usable(r, m, visibleDevicesIn(env))
 	return len(list) * max(1, r.PerGPU), err
 }
 
-// variable is an environment variable.
-type variable struct {
+// visibleDevices is an environment variable.
+type visibleDevices struct {
 	value    string
 	set      bool
 	pciOrder bool // CUDA_DEVICE_ORDER is PCI_BUS_ID
 }
 
-// visibleIn finds CUDA_VISIBLE_DEVICES.
-func visibleIn(env []string) (v variable) {
+// visibleDevicesIn finds CUDA_VISIBLE_DEVICES.
+func visibleDevicesIn(env []string) (v visibleDevices) {
 	for _, e := range env {
 		switch name, value, _ := strings.Cut(e, "="); name {
 		case "CUDA_VISIBLE_DEVICES":
@@ -225,14 +225,14 @@ func visibleIn(env []string) (v variable) {
 func parseList(list string) (words []string, err error) {
 	for part := range strings.SplitSeq(list, ",") {
 		part = strings.TrimSpace(part)
-		some := []string{part}
+		names := []string{part}
 		if !strings.HasPrefix(strings.ToUpper(part), "GPU-") && !strings.Contains(part, ":") {
-			if some, err = numbers.ExpandNames("["+part+"]", gpu.MaxGPUs); err != nil {
-				return nil, fmt.Errorf("%q is no GPU: want numbers as nvidia-smi has them, ranges, UUIDs or PCI addresses, as "+
+			if names, err = numbers.ExpandNames("["+part+"]", gpu.MaxGPUs); err != nil {
+				return nil, fmt.Errorf("%q is not a GPU: want numbers as in nvidia-smi, ranges, UUIDs or PCI addresses, as "+
 					"in 0-3,GPU-5f1c; treerun does not use MIG instances", part)
 			}
 		}
-		if words = append(words, some...); len(words) > gpu.MaxGPUs {
+		if words = append(words, names...); len(words) > gpu.MaxGPUs {
 			return nil, fmt.Errorf("more than %d GPUs", gpu.MaxGPUs)
 		}
 	}
@@ -252,7 +252,7 @@ func pick(list []string, m *gpu.Machine) ([]gpu.GPU, error) {
 				"0)", g.Index, g.Index)
 		}
 		if slices.ContainsFunc(picked, func(p gpu.GPU) bool { return p.UUID == g.UUID }) {
-			return nil, fmt.Errorf("GPU %d (%s) stands twice (--ranks-per-gpu lets ranks share one)", g.Index, g.UUID)
+			return nil, fmt.Errorf("GPU %d (%s) is given twice (--ranks-per-gpu lets ranks share one)", g.Index, g.UUID)
 		}
 		picked = append(picked, *g)
 	}
@@ -283,10 +283,10 @@ func find(word string, m *gpu.Machine) (*gpu.GPU, error) {
 // numbers and beginnings of UUIDs up to the first that names no GPU. Numbers count
 // GPUs in CUDA's own order, the fastest first, which is that of PCI only with
 // CUDA_DEVICE_ORDER or if all GPUs are of the same kind.
-func (v variable) pick(all []gpu.GPU) ([]gpu.GPU, error) {
+func (v visibleDevices) pick(all []gpu.GPU) ([]gpu.GPU, error) {
 	byPCI := slices.Clone(all)
 	slices.SortFunc(byPCI, func(a, b gpu.GPU) int { return cmp.Compare(a.PCI, b.PCI) })
-	alike := !slices.ContainsFunc(all, func(g gpu.GPU) bool { return g.Name != all[0].Name })
+	sameKind := !slices.ContainsFunc(all, func(g gpu.GPU) bool { return g.Name != all[0].Name })
 	var picked []gpu.GPU
 	for part := range strings.SplitSeq(v.value, ",") {
 		part = strings.TrimSpace(part)
@@ -294,7 +294,7 @@ func (v variable) pick(all []gpu.GPU) ([]gpu.GPU, error) {
 			return nil, errors.New("treerun does not use MIG instances (--gpu-bind none gives ranks no GPU)")
 		}
 		i, err := strconv.Atoi(part)
-		if err == nil && !alike && !v.pciOrder {
+		if err == nil && !sameKind && !v.pciOrder {
 			return nil, errors.New("the GPUs differ, so only CUDA knows which has this number: give UUIDs, set " +
 				"CUDA_DEVICE_ORDER=PCI_BUS_ID, or use --gpus")
 		}
@@ -305,7 +305,7 @@ func (v variable) pick(all []gpu.GPU) ([]gpu.GPU, error) {
 			break // as CUDA does
 		}
 		if slices.ContainsFunc(picked, func(g gpu.GPU) bool { return g.UUID == byPCI[i].UUID }) {
-			return nil, fmt.Errorf("%s stands twice: CUDA then shows no GPU at all", part)
+			return nil, fmt.Errorf("%s is given twice: CUDA then shows no GPU", part)
 		}
 		picked = append(picked, byPCI[i])
 	}

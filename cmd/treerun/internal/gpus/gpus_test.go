@@ -53,8 +53,8 @@ func TestAssign(t *testing.T) {
 		{"fewer ranks than GPUs", Request{}, 1, "-", "2"},
 		{"two on each", Request{PerGPU: 2}, 7, "-", "2200113"},
 		{"more ranks than GPUs", Request{}, 5, "-",
-			" (5 ranks and 4 GPUs: --ranks-per-gpu 2 lets them share, --gpu-bind none says that none is wanted; now they get " +
-				"none)"},
+			" (5 ranks and 4 GPUs: --ranks-per-gpu 2 lets them share; now they get none " +
+				"(use --gpu-bind none if they need none))"},
 		{"more than two on each", Request{PerGPU: 2}, 9, "-", "9 ranks and 4 GPUs: --ranks-per-gpu 3 lets them share"},
 		{"a list keeps its order", Request{List: "3,0-1"}, 3, "-", "301 [GPU-33-x GPU-00-x GPU-11-x]"},
 		{"a list by UUID and address", Request{List: "gpu-1,00000000:0B:00.0"}, 2, "-", "10 [GPU-11-x GPU-00-x]"},
@@ -63,19 +63,19 @@ func TestAssign(t *testing.T) {
 		{"isolated", Request{Bind: Isolate, List: "1,2"}, 2, "-", "12 isolated"},
 		{"a GPU that there is not", Request{List: "4"}, 1, "-",
 			"--gpus 4: this host has no GPU 4: it has 4 GPUs (hint: nvidia-smi -L lists them)"},
-		{"one twice", Request{List: "1,GPU-1"}, 1, "-", "stands twice"},
+		{"one twice", Request{List: "1,GPU-1"}, 1, "-", "is given twice"},
 		{"not one", Request{List: "GPU-"}, 1, "-", "beginning of several UUIDs"},
 		{"the variable's numbers count by address", Request{}, 2, "0,3", "23"},
 		{"and its UUIDs", Request{}, 2, "GPU-1,GPU-3", "13"},
 		{"what follows an unknown one is hidden", Request{}, 1, "GPU-1,7,GPU-3", "1"},
 		{"all hidden", Request{}, 2, "", ""},
 		{"all hidden, and wanted", Request{PerGPU: 1}, 2, "-1", "CUDA_VISIBLE_DEVICES=-1 hides all 4"},
-		{"one twice hides all", Request{}, 1, "1,1", "stands twice"},
+		{"one twice hides all", Request{}, 1, "1,1", "is given twice"},
 		{"an instance", Request{}, 1, "MIG-12", "does not use MIG"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			v := variable{value: c.visible, set: c.visible != "-"}
-			p, err := assign(c.request, Share{Ranks: c.ranks, Among: c.ranks}, machine(), v)
+			v := visibleDevices{value: c.visible, set: c.visible != "-"}
+			p, err := assign(c.request, Share{Ranks: c.ranks, Total: c.ranks}, machine(), v)
 			if err != nil {
 				if !strings.Contains(err.Error(), c.want) || c.want == "" {
 					t.Errorf("error %v, want %q", err, c.want)
@@ -99,7 +99,7 @@ func TestAssignNeighbours(t *testing.T) {
 		{Request{}, Share{2, 0, 4}, "20"}, {Request{}, Share{2, 2, 4}, "13"}, {Request{PerGPU: 2}, Share{3, 3, 6}, "011"},
 		{Request{}, Share{4, 4, 8}, "2013"}, // each has GPUs of its own
 	} {
-		if p, err := assign(c.r, c.s, machine(), variable{}); err != nil || p.numbers() != c.want {
+		if p, err := assign(c.r, c.s, machine(), visibleDevices{}); err != nil || p.numbers() != c.want {
 			t.Errorf("%+v %+v: %v, %v, want %s", c.r, c.s, p, err, c.want)
 		}
 	}
@@ -109,12 +109,12 @@ func TestAssignNeighbours(t *testing.T) {
 func TestAssignMixed(t *testing.T) {
 	m := machine()
 	m.GPUs[1].Name = "T4"
-	if _, err := assign(Request{}, Share{Ranks: 1, Among: 1}, m, variable{value: "0", set: true}); err == nil ||
+	if _, err := assign(Request{}, Share{Ranks: 1, Total: 1}, m, visibleDevices{value: "0", set: true}); err == nil ||
 		!strings.Contains(err.Error(), "CUDA_DEVICE_ORDER=PCI_BUS_ID") {
 		t.Errorf("error %v", err)
 	}
-	for _, v := range []variable{{value: "1", set: true, pciOrder: true}, {value: "GPU-0", set: true}} {
-		if p, err := assign(Request{}, Share{Ranks: 1, Among: 1}, m, v); err != nil || p.numbers() != "0" {
+	for _, v := range []visibleDevices{{value: "1", set: true, pciOrder: true}, {value: "GPU-0", set: true}} {
+		if p, err := assign(Request{}, Share{Ranks: 1, Total: 1}, m, v); err != nil || p.numbers() != "0" {
 			t.Errorf("%+v: %v, %v", v, p, err)
 		}
 	}
@@ -124,17 +124,17 @@ func TestAssignMixed(t *testing.T) {
 func TestAssignMIG(t *testing.T) {
 	m := machine()
 	m.GPUs[2].MIG = true
-	if p, err := assign(Request{}, Share{Ranks: 3, Among: 3}, m, variable{}); err != nil || p.numbers() != "013" {
+	if p, err := assign(Request{}, Share{Ranks: 3, Total: 3}, m, visibleDevices{}); err != nil || p.numbers() != "013" {
 		t.Errorf("%v, %v", p, err)
 	}
-	if _, err := assign(Request{List: "2"}, Share{Ranks: 1, Among: 1}, m, variable{}); err == nil ||
+	if _, err := assign(Request{List: "2"}, Share{Ranks: 1, Total: 1}, m, visibleDevices{}); err == nil ||
 		!strings.Contains(err.Error(), "nvidia-smi -i 2 -mig 0") {
 		t.Errorf("error %v", err)
 	}
 	for i := range m.GPUs {
 		m.GPUs[i].MIG = true
 	}
-	if _, err := assign(Request{Bind: Isolate}, Share{Ranks: 1, Among: 1}, m, variable{}); err == nil ||
+	if _, err := assign(Request{Bind: Isolate}, Share{Ranks: 1, Total: 1}, m, visibleDevices{}); err == nil ||
 		!strings.Contains(err.Error(), "all 4 are cut") || cmdline.ExitCode(err) != cmdline.ExitInternal {
 		t.Errorf("error %v", err)
 	}
@@ -147,15 +147,15 @@ func TestRequestCheck(t *testing.T) {
 		}
 	}
 	for want, r := range map[string]Request{
-		"--ranks-per-gpu -1":  {PerGPU: -1},
-		"way 7":               {Bind: 7},
-		"does not go with":    {Bind: None, List: "0"},
-		"\"\" is no GPU":      {List: "0,,1"},
-		"\"x\" is no GPU":     {List: "x"},
-		"\"3-1\" is no GPU":   {List: "3-1"},
-		"\"0-999\" is no GPU": {List: "0-999"},
-		"MIG instances":       {List: "MIG-1"},
-		"a list of":           {List: strings.Repeat("0,", maxList)},
+		"--ranks-per-gpu -1":      {PerGPU: -1},
+		"value 7":                 {Bind: 7},
+		"cannot be combined with": {Bind: None, List: "0"},
+		"\"\" is not a GPU":       {List: "0,,1"},
+		"\"x\" is not a GPU":      {List: "x"},
+		"\"3-1\" is not a GPU":    {List: "3-1"},
+		"\"0-999\" is not a GPU":  {List: "0-999"},
+		"MIG instances":           {List: "MIG-1"},
+		"a list of":               {List: strings.Repeat("0,", maxList)},
 	} {
 		if err := r.Check(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
@@ -165,21 +165,21 @@ func TestRequestCheck(t *testing.T) {
 
 // A host without NVML has no GPUs; it is an error if the user requests them.
 func TestWithoutNVML(t *testing.T) {
-	defer func(f func() (*gpu.Machine, error)) { read = f }(read)
-	read = func() (*gpu.Machine, error) { return nil, fmt.Errorf("%w: no driver here", nvml.ErrUnavailable) }
-	if p, err := Assign(Request{}, Share{Ranks: 8, Among: 8}, nil); err != nil || p.GPUs != nil {
+	defer func(f func() (*gpu.Machine, error)) { readMachine = f }(readMachine)
+	readMachine = func() (*gpu.Machine, error) { return nil, fmt.Errorf("%w: no driver here", nvml.ErrUnavailable) }
+	if p, err := Assign(Request{}, Share{Ranks: 8, Total: 8}, nil); err != nil || p.GPUs != nil {
 		t.Errorf("%+v, %v", p, err)
 	}
 	if n, err := Count(Request{}, nil); n != 0 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 	for _, r := range []Request{{PerGPU: 1}, {List: "0"}, {Bind: Isolate}} {
-		if _, err := Assign(r, Share{Ranks: 1, Among: 1}, nil); !errors.Is(err, nvml.ErrUnavailable) ||
+		if _, err := Assign(r, Share{Ranks: 1, Total: 1}, nil); !errors.Is(err, nvml.ErrUnavailable) ||
 			!strings.Contains(err.Error(), "no driver here") {
 			t.Errorf("%+v: error %v", r, err)
 		}
 	}
-	read = func() (*gpu.Machine, error) { return machine(), nil }
+	readMachine = func() (*gpu.Machine, error) { return machine(), nil }
 	for want, r := range map[int]Request{4: {}, 8: {PerGPU: 2}, 0: {Bind: None}, 2: {List: "0,3"}} {
 		if n, err := Count(r, []string{"PATH=/bin"}); n != want || err != nil {
 			t.Errorf("%+v: %d, %v, want %d", r, n, err, want)
@@ -206,6 +206,6 @@ func FuzzList(f *testing.F) {
 		if _, err := pick(list, machine()); err == nil && len(list) > 4 {
 			t.Fatalf("%q picks %d of 4 GPUs", s, len(list))
 		}
-		_, _ = variable{value: s, set: true}.pick(gpu.InOrder(machine().GPUs))
+		_, _ = visibleDevices{value: s, set: true}.pick(gpu.InOrder(machine().GPUs))
 	})
 }

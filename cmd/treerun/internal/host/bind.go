@@ -50,7 +50,7 @@ func shareOf(cores []int, rank, size int) []int {
 
 // sharers returns the number of ranks of the job that share the cores of a host, and the number of those before the
 // host's own ranks: hosts may be containers of one machine.
-func sharers(j *wire.Job, index int) (before, ranks int) {
+func sharers(j *wire.Run, index int) (before, ranks int) {
 	for _, h := range j.File.Hosts {
 		shared := h == index
 		if m := j.Machines; index < len(m) {
@@ -77,7 +77,7 @@ func (sp *spawner) bind() {
 		near[i] = common(all, g.CPUs)
 	}
 	nodes, _ := filepath.Glob("/sys/devices/system/node/node[0-9]*") // none: one
-	sp.cores = planBinding(Bind(sp.host.job.Bind), all, near, sp.share.First, sp.share.Among, sp.host.cfg.Cores,
+	sp.cores = planBinding(Bind(sp.host.job.Bind), all, near, sp.share.First, sp.share.Total, sp.host.cfg.Cores,
 		len(nodes))
 	if len(sp.cores) > 0 && sp.cores[0] != nil {
 		sp.file.Settings[CPUsSetting] = strings.ReplaceAll(strings.Trim(fmt.Sprint(all), "[]"), " ", ",")

@@ -54,7 +54,7 @@ type Host struct {
 	reaper *Reaper
 
 	// Of the Reaper's goroutine:
-	job          *wire.Job
+	job          *wire.Run
 	program      Program
 	spawner      *spawner
 	guard        *guard
@@ -93,7 +93,7 @@ type Program struct {
 // Start starts the host's ranks of a job. The report is wire.Started, then, where
 // not all could be started, wire.Result; wire.RanksExited comes in every case. Call it
 // once.
-func (h *Host) Start(j *wire.Job, p Program) { h.reaper.Do(func() { h.start(j, p) }) }
+func (h *Host) Start(j *wire.Run, p Program) { h.reaper.Do(func() { h.start(j, p) }) }
 
 // Order carries out the launcher's orders that concern ranks. One to stop that comes before the job is the end:
 // wire.RanksExited is reported, and nothing starts.
@@ -139,7 +139,7 @@ func ranksOf(f *job.File, host int) []int {
 	return ranks
 }
 
-func (h *Host) start(j *wire.Job, p Program) {
+func (h *Host) start(j *wire.Run, p Program) {
 	if h.done {
 		return
 	}

@@ -36,7 +36,7 @@ func newTestHost(t *testing.T, script string, start bool) *testHost {
 		Trace:  func(string, ...any) {},
 	})
 	if start {
-		h.Start(&wire.Job{
+		h.Start(&wire.Run{
 			File: job.File{Version: job.FileVersion, JobID: "tried", Secret: make([]byte, job.SecretBytes), Size: 4,
 				Hosts: []int{0, 1, 1, 0}},
 			Args: []string{"sh", "-c", script}, Env: []string{"MORE=2"}, Master: "there", Port: 7,
@@ -144,7 +144,7 @@ func TestStopBeforeTheJob(t *testing.T) {
 	if _, ok := h.next().(*wire.RanksExited); !ok {
 		t.Error("the host is not done")
 	}
-	h.Start(&wire.Job{}, Program{})
+	h.Start(&wire.Run{}, Program{})
 	h.reaper.Call(func() {})
 	if len(h.reports) > 0 {
 		t.Errorf("%+v", <-h.reports)
@@ -154,7 +154,7 @@ func TestStopBeforeTheJob(t *testing.T) {
 // A program that cannot be run is refused, with the code for it.
 func TestRefused(t *testing.T) {
 	h := newTestHost(t, "", false)
-	h.Start(&wire.Job{
+	h.Start(&wire.Run{
 		File: job.File{Version: job.FileVersion, JobID: "tried", Secret: make([]byte, job.SecretBytes), Size: 2,
 			Hosts: []int{0, 1}},
 		Args: []string{"p"},

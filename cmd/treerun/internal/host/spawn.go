@@ -68,7 +68,7 @@ func newSpawner(h *Host) (*spawner, error) {
 	}
 	sp := &spawner{host: h, ranks: h.ranks, file: file, env: jobEnv(env, &file, h.job), null: null}
 	sp.share = gpus.Share{Ranks: len(h.ranks)}
-	sp.share.First, sp.share.Among = sharers(h.job, h.cfg.Index)
+	sp.share.First, sp.share.Total = sharers(h.job, h.cfg.Index)
 	sp.gpus, err = gpus.Assign(h.job.GPUs, sp.share, env)
 	if err != nil {
 		sp.close()
@@ -258,7 +258,7 @@ var rankVariables = []string{
 func RankVariables() []string { return slices.Clone(rankVariables) }
 
 // jobEnv returns the environment of a host's ranks without the variables that differ from rank to rank.
-func jobEnv(base []string, f *job.File, j *wire.Job) []string {
+func jobEnv(base []string, f *job.File, j *wire.Run) []string {
 	size, local := strconv.Itoa(f.Size), strconv.Itoa(f.LocalSize)
 	return append(base,
 		job.EnvFD+"="+strconv.Itoa(jobFD), job.EnvJobID+"="+f.JobID, job.EnvSize+"="+size, job.EnvLocalSize+"="+local,

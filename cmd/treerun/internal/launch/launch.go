@@ -39,8 +39,8 @@ type Job struct {
 	Exports []string // NAME=VALUE, for ranks on other hosts, which have their own environment
 	Size    int      // number of ranks
 
-	Hosts  []Host // where they run, in the order in which the ranks name them; none: all on this host
-	Remote Remote // how to reach other hosts
+	Hosts  []JobHost // where they run, in the order in which the ranks name them; none: all on this host
+	Remote Remote    // how to reach other hosts
 	Bind   host.Bind
 	Report bool // print the cores of each rank
 	GPUs   gpus.Request
@@ -60,8 +60,8 @@ type Job struct {
 	Trace   func(format string, args ...any)
 }
 
-// Host is one host of a job. Every rank is on one.
-type Host struct {
+// JobHost is one host of a job. Every rank is on one.
+type JobHost struct {
 	Name   string
 	Target string // the name for ssh, or for the launch agent
 	Local  bool   // it is this one: its ranks are started directly
@@ -70,7 +70,7 @@ type Host struct {
 
 // Remote describes how other hosts are reached. The zero value is not valid: see its fields.
 type Remote struct {
-	wire.Start
+	wire.AgentOptions
 	PushProgram bool          // send the program
 	PeerTimeout time.Duration // after which a silent host counts as lost
 
@@ -155,7 +155,7 @@ func (s *supervisor) drain() (complete bool) {
 // dropUnreadOutput drops all unread output: from now on no stream waits for a reader.
 func (s *supervisor) dropUnreadOutput() {
 	s.outputDropped = true
-	s.job.Screen.GiveUp()
+	s.job.Screen.DropUnread()
 	s.broadcast(&wire.Finish{})
 }
 

@@ -35,7 +35,7 @@ func (r *rankState) unaware() bool {
 
 // hostState is the supervisor's state of one host.
 type hostState struct {
-	Host
+	JobHost
 	index int
 	ready *wire.Ready // empty until its agent is there
 	phase phase

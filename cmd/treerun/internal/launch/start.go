@@ -41,11 +41,11 @@ func (s *supervisor) placeRanks() error {
 	}
 	hosts := s.job.Hosts
 	if len(hosts) == 0 {
-		hosts = []Host{{Name: here.Host, Local: true, Ranks: numbers.Below(s.job.Size)}}
+		hosts = []JobHost{{Name: here.Host, Local: true, Ranks: numbers.Below(s.job.Size)}}
 	}
 	s.ranks = make([]*rankState, s.job.Size)
 	for i, h := range hosts {
-		state := &hostState{Host: h, index: i, ready: new(wire.Ready)}
+		state := &hostState{JobHost: h, index: i, ready: new(wire.Ready)}
 		if h.Local {
 			state.phase, state.ready = ready, here
 		}
@@ -117,7 +117,7 @@ func (s *supervisor) startAgents() error {
 	j, r := s.job, &s.job.Remote
 	join := wire.Join{
 		Program: j.Program, Path: j.Path, Dir: j.Dir, PeerTimeout: r.PeerTimeout, Verbose: j.Settings["verbose"] != "",
-		Start: r.Start,
+		Start: r.AgentOptions,
 	}
 	for _, h := range s.hosts {
 		if !h.Local {
@@ -142,7 +142,7 @@ func (s *supervisor) startAgents() error {
 }
 
 // wireJob returns the job for all hosts.
-func (s *supervisor) wireJob() *wire.Job {
+func (s *supervisor) wireJob() *wire.Run {
 	file := job.File{
 		Version: job.FileVersion, JobID: job.NewID(), Secret: job.NewSecret(), Size: s.job.Size,
 		Hosts: make([]int, s.job.Size), Settings: s.job.Settings,
@@ -154,7 +154,7 @@ func (s *supervisor) wireJob() *wire.Job {
 		file.Hosts[i] = r.host.index
 	}
 	first := s.hosts[0]
-	j := &wire.Job{File: file, Args: s.job.Args, Env: s.job.Exports, Bind: int(s.job.Bind), Machines: s.machines(),
+	j := &wire.Run{File: file, Args: s.job.Args, Env: s.job.Exports, Bind: int(s.job.Bind), Machines: s.machines(),
 		GPUs: s.job.GPUs, Master: "127.0.0.1", Port: first.ready.Port, HasStdin: !first.Local,
 		ReportBindings: s.job.Report}
 	switch {
@@ -190,7 +190,7 @@ func (s *supervisor) hostNames() string {
 }
 
 // startLocal starts the ranks of this host.
-func (s *supervisor) startLocal(j *wire.Job) error {
+func (s *supervisor) startLocal(j *wire.Run) error {
 	i := slices.IndexFunc(s.hosts, func(h *hostState) bool { return h.Local })
 	if i < 0 {
 		return nil
@@ -227,7 +227,7 @@ func (s *supervisor) sendInput() {
 
 // push sends the program to all other hosts.
 func (s *supervisor) push() error {
-	sum, err := wire.SumOf(s.job.Path)
+	sum, err := wire.Checksum(s.job.Path)
 	if err != nil {
 		return fmt.Errorf("send the program: %w", err)
 	}

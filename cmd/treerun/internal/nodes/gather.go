@@ -24,12 +24,12 @@ const (
 	// handshakeTimeout limits the time in which a connection must authenticate.
 	handshakeTimeout = 10 * time.Second
 
-	// tellTime is the time for which late nodes may still connect, and learn that there
+	// lateNodeTime is the time for which late nodes may still connect, and learn that there
 	// will be no job.
-	tellTime = 3 * time.Second
+	lateNodeTime = 3 * time.Second
 
-	// maxUnproved is the number of connections that may authenticate at the same time.
-	maxUnproved = 256
+	// maxUnauthenticated is the number of connections that may authenticate at the same time.
+	maxUnauthenticated = 256
 )
 
 // Node is one node, as node 0 sees it.
@@ -44,7 +44,7 @@ type gathering struct {
 	c       *Config
 	session *netconn.Session
 	warned  sync.Once
-	over    chan struct{} // closed by end
+	done    chan struct{} // closed by end
 	end     func()        // ends the gathering
 
 	mu       sync.Mutex
@@ -58,16 +58,16 @@ type gathering struct {
 // which all nodes get as well. Then, or when ctx ends, connections are closed.
 func Gather(ctx context.Context, c *Config) ([]*Node, error) {
 	g := &gathering{
-		c: c, nodes: make([]*Node, c.Nodes), seen: make(map[int]bool), over: make(chan struct{}),
+		c: c, nodes: make([]*Node, c.Nodes), seen: make(map[int]bool), done: make(chan struct{}),
 	}
-	g.end = sync.OnceFunc(func() { close(g.over) })
+	g.end = sync.OnceFunc(func() { close(g.done) })
 	g.nodes[0] = &Node{NodeHello: &c.NodeHello}
 	if c.Broken != "" {
 		g.conflict = fmt.Errorf("node 0 on host %s: %s", c.Host, c.Broken)
 	}
-	g.look()
+	g.endIfComplete()
 	var err error
-	if g.session, err = secure(c.Key, c.JobID); err != nil {
+	if g.session, err = newSession(c.Key, c.JobID); err != nil {
 		return nil, err
 	}
 	l, err := net.Listen("tcp", listenAt(c.Seed))
@@ -79,10 +79,10 @@ func Gather(ctx context.Context, c *Config) ([]*Node, error) {
 	defer cancel()
 	d := netconn.OpenAcceptor(netconn.AcceptorConfig{
 		Prove:   func(raw net.Conn) (func(), error) { return g.accept(ctx, raw) },
-		Refused: g.refused, Wait: handshakeTimeout, Places: maxUnproved,
+		Refused: g.refused, Wait: handshakeTimeout, Places: maxUnauthenticated,
 	}, l)
 	select {
-	case <-g.over:
+	case <-g.done:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
@@ -91,26 +91,26 @@ func Gather(ctx context.Context, c *Config) ([]*Node, error) {
 	case err == nil:
 		err = g.conflict
 	case errors.Is(err, context.DeadlineExceeded):
-		err = g.late()
+		err = g.missingError()
 	}
 	if err == nil {
 		err = g.layout()
 	}
 	for _, n := range g.nodes[1:] {
 		if n != nil {
-			answer(n.Conn, err)
+			sendAnswer(n.Conn, err)
 		}
 	}
 	return g.nodes, err
 }
 
-// look ends the gathering when all nodes are connected, or have learned why there will be no job. In
-// that case late nodes may still connect for tellTime. The caller holds mu.
-func (g *gathering) look() {
+// endIfComplete ends the gathering when all nodes are connected, or have learned why there will be no job. In
+// that case late nodes may still connect for lateNodeTime. The caller holds mu.
+func (g *gathering) endIfComplete() {
 	switch {
 	case g.conflict == nil && (slices.Contains(g.nodes, nil) || len(g.missing()) > 0):
 	case g.conflict != nil && len(g.seen) < g.c.Nodes-1:
-		time.AfterFunc(tellTime, g.end)
+		time.AfterFunc(lateNodeTime, g.end)
 	default:
 		g.end()
 	}
@@ -128,19 +128,19 @@ func listenAt(seed string) string {
 	return net.JoinHostPort("", port)
 }
 
-// late returns the error for nodes that have not connected in time.
-func (g *gathering) late() error {
+// missingError returns the error for nodes that have not connected in time.
+func (g *gathering) missingError() error {
 	missing := g.missing()
-	return fmt.Errorf("%s %s did not come to %s within %v (--start-timeout); %d of %d are there (hint: can they reach "+
-		"that "+
-		"address, and have they the same key file?)", numbers.Plural(len(missing), "node"), topo.RankList(missing), g.c.Seed,
-		g.c.Timeout, g.c.Nodes-len(missing), g.c.Nodes)
+	return fmt.Errorf("%s %s did not connect to %s within %v (--start-timeout); %d of %d are connected (hint: check "+
+		"that they can reach this address and have the same key file)",
+		numbers.Plural(len(missing), "node"), topo.RankList(missing), g.c.Seed, g.c.Timeout,
+		g.c.Nodes-len(missing), g.c.Nodes)
 }
 
 // missing returns the nodes that are not connected.
 func (g *gathering) missing() (list []int) {
 	for i, n := range g.nodes {
-		if n == nil || i > 0 && !n.waits() {
+		if n == nil || i > 0 && !n.isConnected() {
 			list = append(list, i)
 		}
 	}
@@ -179,16 +179,16 @@ func (g *gathering) accept(ctx context.Context, raw net.Conn) (enter func(), err
 	}
 	h, ok := b.(*wire.NodeHello)
 	if !ok || h.Node != c.Peer() {
-		return nil, errors.New("it does not say which node it is")
+		return nil, errors.New("its hello does not name its node")
 	}
 	return func() { g.add(&Node{NodeHello: h, Conn: c}) }, nil
 }
 
 // refused reports only the first unauthenticated peer: there may be many.
 func (g *gathering) refused(from net.Addr, err error) {
-	say, more := g.c.Trace, ""
-	g.warned.Do(func() { say, more = g.c.Warn, " (further ones are not reported)" })
-	say("refused a connection from %v: %v%s", from, err, more)
+	warn, more := g.c.Trace, ""
+	g.warned.Do(func() { warn, more = g.c.Warn, " (further ones are not reported)" })
+	warn("refused a connection from %v: %v%s", from, err, more)
 }
 
 // add adds a node that has authenticated.
@@ -196,52 +196,52 @@ func (g *gathering) add(n *Node) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	select {
-	case <-g.over: // all nodes are connected, or there will be no job
-		answer(n.Conn, cmp.Or(g.conflict, errors.New("all nodes are there without this one")))
+	case <-g.done: // all nodes are connected, or there will be no job
+		sendAnswer(n.Conn, cmp.Or(g.conflict, errors.New("all nodes have connected already")))
 		return
 	default:
 	}
-	defer g.look()
+	defer g.endIfComplete()
 	i := n.Node
 	g.seen[i] = true
 	if g.conflict == nil {
-		g.conflict = g.refusal(n)
+		g.conflict = g.conflictWith(n)
 	}
 	if g.conflict != nil {
-		answer(n.Conn, g.conflict)
+		sendAnswer(n.Conn, g.conflict)
 		return
 	}
 	if before := g.nodes[i]; before != nil {
-		g.c.Trace("node %d has gone, and comes again", i)
+		g.c.Trace("node %d has disconnected, and connects again", i)
 		_ = before.Conn.Close()
 	}
 	g.nodes[i] = n
-	g.c.Trace("node %d of %d is here: host %s, %v", i, g.c.Nodes, n.Host, n.Conn.RemoteAddr())
+	g.c.Trace("node %d of %d is connected: host %s, %v", i, g.c.Nodes, n.Host, n.Conn.RemoteAddr())
 }
 
-// refusal returns the reason why there can be no job with this node.
-func (g *gathering) refusal(n *Node) error {
+// conflictWith returns the reason why there can be no job with this node.
+func (g *gathering) conflictWith(n *Node) error {
 	i := n.Node
-	if why := g.c.differs(n.NodeHello); why != "" {
+	if why := g.c.difference(n.NodeHello); why != "" {
 		return errors.New(why)
 	}
 	if i >= g.c.Nodes {
 		return fmt.Errorf("host %s is node %d of %d, want 0 to %d", n.Host, i, g.c.Nodes, g.c.Nodes-1)
 	}
-	if there := g.nodes[i]; there != nil && there.waits() {
-		return fmt.Errorf("host %s and host %s both are node %d", there.Host, n.Host, i)
+	if before := g.nodes[i]; before != nil && before.isConnected() {
+		return fmt.Errorf("host %s and host %s both are node %d", before.Host, n.Host, i)
 	}
 	return nil
 }
 
-// waits reports whether a node is still connected. A node sends nothing before it gets its answer.
-func (n *Node) waits() (yes bool) {
+// isConnected reports whether a node is still connected. A node sends nothing before it gets its answer.
+func (n *Node) isConnected() (connected bool) {
 	raw, err := n.Conn.TCP().SyscallConn()
 	if err == nil {
 		_ = raw.Control(func(fd uintptr) {
 			_, _, err := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
-			yes = err == unix.EAGAIN
+			connected = err == unix.EAGAIN
 		})
 	}
-	return yes
+	return connected
 }

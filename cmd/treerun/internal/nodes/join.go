@@ -17,7 +17,7 @@ import (
 // answers. It returns the connection to node 0 once all nodes are connected. The caller
 // closes it.
 func Join(ctx context.Context, c *Config) (net.Conn, error) {
-	session, err := secure(c.Key, c.JobID)
+	session, err := newSession(c.Key, c.JobID)
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func Join(ctx context.Context, c *Config) (net.Conn, error) {
 	defer cancel()
 	last, retry := error(nil), backoff.Retry{Min: 20 * time.Millisecond, Max: time.Second}
 	for {
-		conn, err := c.try(ctx, parent, session)
+		conn, err := c.attempt(ctx, parent, session)
 		if err == nil {
 			return conn, nil
 		}
@@ -57,8 +57,8 @@ func (e finalError) Error() string { return string(e) }
 // node 0 may end a moment later, and node 0 knows which nodes are missing.
 const answerGrace = 2 * time.Second
 
-// try makes one attempt. It ends with ctx, or, once node 0 has accepted this node, with parent.
-func (c *Config) try(ctx, parent context.Context, session *netconn.Session) (net.Conn, error) {
+// attempt makes one attempt. It ends with ctx, or, once node 0 has accepted this node, with parent.
+func (c *Config) attempt(ctx, parent context.Context, session *netconn.Session) (net.Conn, error) {
 	d := net.Dialer{Timeout: handshakeTimeout}
 	raw, err := d.DialContext(ctx, "tcp", c.Seed)
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *Config) try(ctx, parent context.Context, session *netconn.Session) (net
 		_ = conn.SetDeadline(limit.Add(answerGrace))
 	}
 	stop := context.AfterFunc(parent, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	err = c.greet(conn)
+	err = c.sendHello(conn)
 	if !stop() && err == nil {
 		err = parent.Err()
 	}
@@ -86,20 +86,21 @@ func (c *Config) try(ctx, parent context.Context, session *netconn.Session) (net
 	return conn, nil
 }
 
-// greet sends the hello of this node and waits for the answer, which comes when all nodes are
+// sendHello sends the hello of this node and waits for the answer, which comes when all nodes are
 // connected.
-func (c *Config) greet(conn net.Conn) error {
+func (c *Config) sendHello(conn net.Conn) error {
 	if err := write(conn, &c.NodeHello); err != nil {
 		return err
 	}
-	c.Trace("node 0 is there; waiting for all %d nodes", c.Nodes)
+	c.Trace("node 0 has answered; waiting for all %d nodes", c.Nodes)
 	b, err := read(conn)
 	if err != nil {
-		return fmt.Errorf("it let us in and then no more: %w (hint: it may have another key or job id, or was ended)", err)
+		return fmt.Errorf("it accepted this node and then sent no answer: %w (hint: it may have another key or job id, "+
+			"or have ended)", err)
 	}
 	switch r, ok := b.(*wire.Result); {
 	case !ok:
-		return errors.New("it does not answer as node 0 does")
+		return errors.New("its answer is not one of node 0")
 	case r.Text != "":
 		return finalError(r.Text)
 	}
@@ -109,8 +110,8 @@ func (c *Config) greet(conn net.Conn) error {
 // errKey is the error for a peer that does not know the key.
 var errKey = errors.New("it does not have the key of this job: another key file, or another job id")
 
-// secure returns the session with which both sides of a connection authenticate.
-func secure(key []byte, jobID string) (*netconn.Session, error) {
+// newSession returns the session with which both sides of a connection authenticate.
+func newSession(key []byte, jobID string) (*netconn.Session, error) {
 	derived, err := netconn.DeriveKey(key, jobID, "treerun nodes")
 	if err != nil {
 		return nil, fmt.Errorf("derive the key of the job: %w", err)
@@ -140,9 +141,9 @@ func read(r io.Reader) (wire.Body, error) {
 	return f.Body, nil
 }
 
-// answer notifies a node that the job begins, or of the reason for which it does not, and closes the
+// sendAnswer notifies a node that the job begins, or of the reason for which it does not, and closes the
 // connection in that case. Errors of writing are ignored: a reader learns that a node is gone.
-func answer(conn net.Conn, refused error) {
+func sendAnswer(conn net.Conn, refused error) {
 	r := new(wire.Result)
 	if refused != nil {
 		r.Text = refused.Error()

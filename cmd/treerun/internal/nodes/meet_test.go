@@ -25,20 +25,20 @@ type outcome struct {
 	nodes []*Node  // of node 0
 	conn  net.Conn // of the others
 	err   error
-	told  []string // Warn and Trace
+	log   []string // Warn and Trace
 	mu    sync.Mutex
 }
 
-func (o *outcome) tell(format string, args ...any) {
+func (o *outcome) logf(format string, args ...any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.told = append(o.told, fmt.Sprintf(format, args...))
+	o.log = append(o.log, fmt.Sprintf(format, args...))
 }
 
-func (o *outcome) said() string {
+func (o *outcome) logged() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return strings.Join(o.told, "\n")
+	return strings.Join(o.log, "\n")
 }
 
 // config returns the settings of one of n nodes.
@@ -46,7 +46,7 @@ func config(o *outcome, at string, node, n int) *Config {
 	return &Config{
 		NodeHello: wire.NodeHello{Nodes: n, Node: node, Default: 2, Args: []string{"./train", "-x"}, Version: "v1",
 			Host: fmt.Sprint("host", node)},
-		Seed: at, JobID: "job", Key: bytes.Repeat([]byte{1}, 32), Timeout: time.Minute, Trace: o.tell, Warn: o.tell,
+		Seed: at, JobID: "job", Key: bytes.Repeat([]byte{1}, 32), Timeout: time.Minute, Trace: o.logf, Warn: o.logf,
 	}
 }
 
@@ -182,14 +182,14 @@ func TestWrongKeyAndJob(t *testing.T) {
 				change(c)
 				c.Timeout = limit
 			})
-			if err := all[0].err; err == nil || !strings.Contains(err.Error(), "node 1 did not come") {
+			if err := all[0].err; err == nil || !strings.Contains(err.Error(), "node 1 did not connect") {
 				return fmt.Errorf("node 0: %w", err)
 			}
-			if said := all[0].said(); strings.Count(said, "further ones are not reported") != 1 {
-				return fmt.Errorf("node 0 says %s", said)
+			if log := all[0].logged(); strings.Count(log, "further ones are not reported") != 1 {
+				return fmt.Errorf("the log of node 0: %s", log)
 			}
-			if said := all[0].said(); !strings.Contains(said, "another key file, or another job id") {
-				return fmt.Errorf("node 0 says %s", said)
+			if log := all[0].logged(); !strings.Contains(log, "another key file, or another job id") {
+				return fmt.Errorf("the log of node 0: %s", log)
 			}
 			if err := all[1].err; err == nil || !strings.Contains(err.Error(), "it does not have the key of this job") {
 				return fmt.Errorf("node 1: %w", err)
@@ -200,7 +200,7 @@ func TestWrongKeyAndJob(t *testing.T) {
 }
 
 // Node 0 listens only at its own address, if it knows it.
-func TestWhereNodeZeroListens(t *testing.T) {
+func TestListenAddress(t *testing.T) {
 	for seed, want := range map[string]string{
 		"127.0.0.1:7": "127.0.0.1:7", "127.9.9.9:7": "127.9.9.9:7", "[::1]:7": "[::1]:7",
 		"[::ffff:127.0.0.1]:7": "127.0.0.1:7",
@@ -230,7 +230,7 @@ func TestMissingNodes(t *testing.T) {
 	c.Timeout = 50 * time.Millisecond
 	got := <-start(t.Context(), o, c)
 	if got.err == nil || !strings.HasPrefix(got.err.Error(),
-		"nodes 1-19 did not come to 127.0.0.1:") {
+		"nodes 1-19 did not connect to 127.0.0.1:") {
 		t.Errorf("node 0: %v", got.err)
 	}
 	testutil.WithLonger(t, 200*time.Millisecond, func(limit time.Duration) error {
@@ -247,28 +247,28 @@ func TestMissingNodes(t *testing.T) {
 }
 
 // A connected node learns from node 0 which node is missing, although its own time ends first.
-func TestMissingNodeIsNamedByAll(t *testing.T) {
+func TestAllNodesNameMissingNode(t *testing.T) {
 	at := testutil.FreeAddress(t)
 	zero, one := new(outcome), new(outcome)
 	first, second := config(zero, at, 0, 3), config(one, at, 1, 3)
 	first.Timeout, second.Timeout = time.Second, 800*time.Millisecond
 	gathered, joined := start(t.Context(), zero, first), start(t.Context(), one, second)
 	for i, o := range []*outcome{<-gathered, <-joined} {
-		if o.err == nil || !strings.Contains(o.err.Error(), "node 2 did not come to "+at) ||
-			!strings.Contains(o.err.Error(), "2 of 3 are there") {
+		if o.err == nil || !strings.Contains(o.err.Error(), "node 2 did not connect to "+at) ||
+			!strings.Contains(o.err.Error(), "2 of 3 are connected") {
 			t.Errorf("node %d: %v, want node 2 named", i, o.err)
 		}
 	}
 }
 
 // A node that ends while it waits may be started again.
-func TestNodeComesAgain(t *testing.T) {
+func TestNodeReconnects(t *testing.T) {
 	at := testutil.FreeAddress(t)
 	zero, first, second, last := new(outcome), new(outcome), new(outcome), new(outcome)
 	gathered := start(t.Context(), zero, config(zero, at, 0, 3))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	joined := start(ctx, first, config(first, at, 1, 3))
-	until(t, func() bool { return strings.Contains(zero.said(), "node 1 of 3 is here") })
+	until(t, func() bool { return strings.Contains(zero.logged(), "node 1 of 3 is connected") })
 	ended := errors.New("ended")
 	cancel(ended)
 	if o := <-joined; !errors.Is(o.err, ended) {
@@ -304,11 +304,11 @@ func TestUnauthenticatedPeers(t *testing.T) {
 	for range 500 { // more than there are places
 		dial("") // sends nothing, and stays connected
 	}
-	until(t, func() bool { return strings.Contains(zero.said(), "refused a connection") })
+	until(t, func() bool { return strings.Contains(zero.logged(), "refused a connection") })
 	joined := start(t.Context(), one, config(one, at, 1, 2))
 	talk(t, []*outcome{<-gathered, <-joined})
-	if n := strings.Count(zero.said(), "further ones are not reported"); n != 1 {
-		t.Errorf("%d reports:\n%s", n, zero.said())
+	if n := strings.Count(zero.logged(), "further ones are not reported"); n != 1 {
+		t.Errorf("%d reports:\n%s", n, zero.logged())
 	}
 }
 
@@ -316,7 +316,7 @@ func until(t *testing.T, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); !f(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("it does not happen")
+			t.Fatal("the condition does not become true")
 		}
 	}
 }

@@ -31,16 +31,16 @@ type Config struct {
 	Seed           string // HOST:PORT where node 0 listens
 	JobID          string // distinguishes jobs with the same key; may be empty
 	Key            []byte
-	Timeout        time.Duration // until all are there
+	Timeout        time.Duration // until all are connected
 	Trace          func(format string, args ...any)
 	Warn           func(format string, args ...any)
 
 	// Of FromEnvironment:
-	From string // the scheduler, for people; "": none
-	Idle bool   // another treerun of this host runs all of its ranks
-	// Sure is false for variables that may be set for another purpose: they count
+	Scheduler string // the scheduler, for people; "": none
+	Idle      bool   // another treerun of this host runs all of its ranks
+	// Conclusive is false for variables that may be set for another purpose: they count
 	// only if the user requests several nodes.
-	Sure bool
+	Conclusive bool
 }
 
 // Check reports an error if the numbers, the seed or the job id are invalid.
@@ -64,9 +64,9 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// differs describes the first setting of node h that differs from this node's, "" if none does.
-func (c *Config) differs(h *wire.NodeHello) string {
-	say := func(what string, there, here any) string {
+// difference describes the first setting of node h that differs from this node's, "" if none does.
+func (c *Config) difference(h *wire.NodeHello) string {
+	describe := func(what string, there, here any) string {
 		return fmt.Sprintf("node %d on host %s has %s %v, node %d on host %s has %v", h.Node, h.Host, what, there, c.Node,
 			c.Host, here)
 	}
@@ -74,28 +74,28 @@ func (c *Config) differs(h *wire.NodeHello) string {
 	case h.Broken != "":
 		return fmt.Sprintf("node %d on host %s: %s", h.Node, h.Host, h.Broken)
 	case h.Version != c.Version:
-		return say("treerun", h.Version, c.Version) + " (hint: install the same version on all hosts)"
+		return describe("treerun", h.Version, c.Version) + " (hint: install the same version on all hosts)"
 	case h.Nodes != c.Nodes:
-		return say("--nnodes", h.Nodes, c.Nodes)
+		return describe("--nnodes", h.Nodes, c.Nodes)
 	case h.Size != c.Size:
-		return say("-np", given(h.Size), given(c.Size))
+		return describe("-np", countText(h.Size), countText(c.Size))
 	case h.PerNode != c.PerNode:
-		return say("--ppn", given(h.PerNode), given(c.PerNode))
+		return describe("--ppn", countText(h.PerNode), countText(c.PerNode))
 	case !slices.Equal(h.Args, c.Args):
-		return say("the command", command(h.Args), command(c.Args))
+		return describe("the command", commandText(h.Args), commandText(c.Args))
 	}
 	return ""
 }
 
-func given(n int) string {
+func countText(n int) string {
 	if n == 0 {
 		return "not given"
 	}
 	return strconv.Itoa(n)
 }
 
-// command shows arguments, shortened.
-func command(args []string) string {
+// commandText shows arguments, shortened.
+func commandText(args []string) string {
 	text := strings.Join(args, " ")
 	if len(text) > 80 {
 		text = text[:80] + "..."
@@ -132,9 +132,9 @@ type variables struct {
 // there are none, or only one node. Its Seed and JobID may be empty, and its Default 0.
 func FromEnvironment(get func(name string) string) (*Config, error) {
 	v := &variables{get: get}
-	f := v.slurm()
+	f := v.fromSlurm()
 	for i := 0; f == nil && v.err == nil && i < len(schedulers); i++ {
-		f = v.scheduler(&schedulers[i])
+		f = v.fromScheduler(&schedulers[i])
 	}
 	if v.err != nil {
 		return nil, fmt.Errorf("environment: %w", v.err)
@@ -150,12 +150,12 @@ type scheduler struct {
 	perNode       string // may also be gpu, cpu or auto
 	address, port string // of the seed
 	jobID         string
-	sure          bool // nodes or node alone identifies this scheduler; else both must be set
+	conclusive    bool // nodes or node alone identifies this scheduler; else both must be set
 }
 
 var schedulers = []scheduler{
 	{name: "LeaderWorkerSet", nodes: "LWS_GROUP_SIZE", node: "LWS_WORKER_INDEX",
-		address: "LWS_LEADER_ADDRESS", sure: true},
+		address: "LWS_LEADER_ADDRESS", conclusive: true},
 	// The variables that set options of torchrun, and the usual ones without a prefix.
 	{name: "torchrun's variables", nodes: "PET_NNODES", node: "PET_NODE_RANK", perNode: "PET_NPROC_PER_NODE",
 		address: "PET_MASTER_ADDR", port: "PET_MASTER_PORT", jobID: "PET_RDZV_ID"},
@@ -168,12 +168,12 @@ var schedulers = []scheduler{
 // defaultPort is the port of a seed if only its host is known.
 const defaultPort = "29517"
 
-func (v *variables) scheduler(s *scheduler) *Config {
+func (v *variables) fromScheduler(s *scheduler) *Config {
 	hasNodes, hasNode := s.nodes == "" || v.get(s.nodes) != "", v.get(s.node) != ""
-	if !(hasNodes && hasNode || s.sure && (hasNodes || hasNode)) {
+	if !(hasNodes && hasNode || s.conclusive && (hasNodes || hasNode)) {
 		return nil
 	}
-	f := &Config{From: s.name, JobID: v.get(s.jobID), Sure: s.sure}
+	f := &Config{Scheduler: s.name, JobID: v.get(s.jobID), Conclusive: s.conclusive}
 	if s.nodes != "" {
 		f.Nodes = v.number(s.nodes)
 	}
@@ -187,13 +187,13 @@ func (v *variables) scheduler(s *scheduler) *Config {
 	return f
 }
 
-// slurm returns the settings of a task of a step, which srun has started. One task per node is
+// fromSlurm returns the settings of a task of a step, which srun has started. One task per node is
 // one node; of several, the first runs the ranks of all.
-func (v *variables) slurm() *Config {
+func (v *variables) fromSlurm() *Config {
 	if !job.InSlurmStep(v.get) {
 		return nil
 	}
-	f := &Config{From: "Slurm", Sure: true}
+	f := &Config{Scheduler: "Slurm", Conclusive: true}
 	f.Nodes, f.Node = v.number("SLURM_STEP_NUM_NODES"), v.number("SLURM_NODEID")
 	tasks, local := v.number("SLURM_STEP_NUM_TASKS"), v.number("SLURM_LOCALID")
 	hosts, err := place.SlurmStep(v.get)
@@ -227,10 +227,10 @@ func (v *variables) number(name string) int {
 
 // ParseCount reads a number of hosts, or the index of a host, of at least low: N, or N:N as for torchrun.
 func ParseCount(text string, low int) (int, error) {
-	least, most, isRange := strings.Cut(text, ":")
-	n, err := strconv.Atoi(least)
+	first, last, isRange := strings.Cut(text, ":")
+	n, err := strconv.Atoi(first)
 	switch {
-	case isRange && least != most:
+	case isRange && first != last:
 		return 0, errors.New("want one number of hosts: there are no elastic jobs")
 	case err != nil || n < low || n > job.MaxRanks:
 		return 0, fmt.Errorf("want a whole number from %d to %d", low, job.MaxRanks)

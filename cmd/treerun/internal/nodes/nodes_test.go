@@ -40,8 +40,8 @@ func TestEnvironment(t *testing.T) {
 		case err != nil:
 			got = err.Error()
 		case f != nil:
-			got = fmt.Sprintf("%s: node %d of %d, seed %q, job %q, %d per node, idle %v, sure %v", f.From, f.Node, f.Nodes,
-				f.Seed, f.JobID, f.Default, f.Idle, f.Sure)
+			got = fmt.Sprintf("%s: node %d of %d, seed %q, job %q, %d per node, idle %v, sure %v", f.Scheduler, f.Node, f.Nodes,
+				f.Seed, f.JobID, f.Default, f.Idle, f.Conclusive)
 		}
 		if d := cmp.Diff(strings.TrimSpace(want), got); d != "" {
 			t.Errorf("%s%s", input, d)

@@ -1,7 +1,7 @@
 // Package output carries the output of the ranks to the user's screen: line by line, so that one line of a rank is one
-// line there, each with the rank in front. Cutting a stream into lines is a pure state machine (tagged, whole); Stream
-// and Screen do the reading and writing around it. It does not depend on processes. Only the packages below cmd/treerun
-// import it.
+// line there, each with the rank in front. Cutting a stream into lines is a pure state machine (tagged, unchanged);
+// Stream and Screen do the reading and writing around it. It does not depend on processes. Only the packages below
+// cmd/treerun import it.
 //
 // With tags, the screen differs from the output of a rank in these ways only:
 //
@@ -20,7 +20,7 @@
 // Without tags the bytes of each rank are passed on unchanged, in whole lines of up to MaxLine bytes as long as the
 // rank does not pause for FlushAfter within one. Where another stream writes before the rest of a longer line, Mark
 // stands between them. Memory is bounded in all cases, to about 7 MaxLine for a rank's two streams: where the reader is
-// slow, the ranks wait, until Screen.GiveUp.
+// slow, the ranks wait, until Screen.DropUnread.
 package output
 
 import (
@@ -59,33 +59,33 @@ type cutter interface {
 	open() bool
 }
 
-// whole is the cutter that changes no byte: it holds an unfinished line back for a while, so that lines of several
+// unchanged is the cutter that changes no byte: it holds an unfinished line back for a while, so that lines of several
 // ranks mix as little as possible.
-type whole struct {
-	hold  time.Duration // 0: show everything at once
-	limit int           // MaxLine, except in tests
-	text  []byte
-	born  time.Time // when the oldest byte of text came
-	last  time.Time // and the latest
-	long  bool      // a line was longer than limit, and its end has not been shown
+type unchanged struct {
+	hold    time.Duration // 0: show everything at once
+	limit   int           // MaxLine, except in tests
+	text    []byte
+	oldest  time.Time // when the oldest byte of text came
+	newest  time.Time // and the latest
+	cutLine bool      // a line was longer than limit, and its end has not been shown
 }
 
-func (w *whole) add(out, chunk []byte, now time.Time) []byte {
+func (w *unchanged) add(out, chunk []byte, now time.Time) []byte {
 	if w.hold == 0 {
 		return append(out, chunk...)
 	}
 	n := bytes.LastIndexAny(chunk, "\r\n") + 1
 	if n > 0 || len(w.text) == 0 {
-		w.born = now
+		w.oldest = now
 	}
-	w.last = now
-	if over := n == 0 && len(w.text)+len(chunk) > w.limit; n > 0 || over {
+	w.newest = now
+	if cut := n == 0 && len(w.text)+len(chunk) > w.limit; n > 0 || cut {
 		k := len(w.text)
-		if over {
+		if cut {
 			k = wholeRunes(w.text)
 		}
 		out = append(out, w.text[:k]...)
-		w.text, w.long = append(w.text[:0], w.text[k:]...), over
+		w.text, w.cutLine = append(w.text[:0], w.text[k:]...), cut
 	}
 	out = append(out, chunk[:n]...)
 	w.text = append(w.text, chunk[n:]...)
@@ -93,23 +93,23 @@ func (w *whole) add(out, chunk []byte, now time.Time) []byte {
 }
 
 // due delays a flush for the rest of a line that keeps growing.
-func (w *whole) due() time.Time {
+func (w *unchanged) due() time.Time {
 	if wholeRunes(w.text) == 0 {
 		return time.Time{}
 	}
-	if at := w.born.Add(20 * w.hold); at.Before(w.last.Add(w.hold)) {
+	if at := w.oldest.Add(20 * w.hold); at.Before(w.newest.Add(w.hold)) {
 		return at
 	}
-	return w.last.Add(w.hold)
+	return w.newest.Add(w.hold)
 }
 
-func (w *whole) flush(out []byte, _ time.Time) []byte {
+func (w *unchanged) flush(out []byte, _ time.Time) []byte {
 	k := wholeRunes(w.text)
 	out = append(out, w.text[:k]...)
 	w.text = append(w.text[:0], w.text[k:]...)
 	return out
 }
 
-func (w *whole) end(out []byte) []byte { return append(out, w.text...) }
+func (w *unchanged) end(out []byte) []byte { return append(out, w.text...) }
 
-func (w *whole) open() bool { return w.long }
+func (w *unchanged) open() bool { return w.cutLine }

@@ -27,54 +27,54 @@ type Screen struct {
 
 // NewScreen returns a Screen over two open files, which stay the caller's.
 func NewScreen(stdout, stderr *os.File) *Screen {
-	out, err := newDevice(stdout), newDevice(stderr)
+	out, err := newOutFile(stdout), newOutFile(stderr)
 	a, aerr := stdout.Stat()
 	b, berr := stderr.Stat()
 	if aerr == nil && berr == nil && os.SameFile(a, b) {
 		err = out
 	}
 	return &Screen{
-		Out: &Sink{dev: out, file: stdout, name: "stdout"},
-		Err: &Sink{dev: err, file: stderr, name: "stderr"},
+		Out: &Sink{out: out, file: stdout, name: "stdout"},
+		Err: &Sink{out: err, file: stderr, name: "stderr"},
 	}
 }
 
-// GiveUp drops the output of ranks, past and future, where it has not been written yet, so that no stream waits for a
-// reader any more. Lines of treerun's own are still written if their file takes them.
-func (s *Screen) GiveUp() {
-	s.Out.dev.giveUp()
-	s.Err.dev.giveUp()
+// DropUnread drops the output of ranks, past and future, where it has not been written yet, so that no stream waits for
+// a reader any more. Lines of treerun's own are still written if their file takes them.
+func (s *Screen) DropUnread() {
+	s.Out.out.drop()
+	s.Err.out.drop()
 }
 
-// device is the file of a Sink; two Sinks may share it. Every write has a goroutine of its own, which blocks while the
-// reader does not read. So a slow reader delays the ranks, until GiveUp, and never the supervisor of the job.
-type device struct {
+// outFile is the file of a Sink; two Sinks may share it. Every write has a goroutine of its own, which blocks while the
+// reader does not read. So a slow reader delays the ranks, until DropUnread, and never the supervisor of the job.
+type outFile struct {
 	terminal bool
 	dirty    bool // a progress line stands in the current line of the terminal; of the goroutine that writes
 
 	open *Stream // its last line was too long and continues; of the goroutine that writes
 
-	turn   chan struct{} // holds a token during a write
-	gaveUp chan struct{} // closed when lines of ranks are dropped
-	giveUp func()        // closes it
+	token    chan struct{} // one token, held during a write
+	dropping chan struct{} // closed when lines of ranks are dropped
+	drop     func()        // closes dropping
 
 	mu   sync.Mutex
 	last chan struct{} // closed when treerun's own last line has been written
 }
 
-func newDevice(f *os.File) *device {
-	d := &device{
-		terminal: term.IsTerminal(int(f.Fd())), turn: make(chan struct{}, 1), gaveUp: make(chan struct{}),
+func newOutFile(file *os.File) *outFile {
+	f := &outFile{
+		terminal: term.IsTerminal(int(file.Fd())), token: make(chan struct{}, 1), dropping: make(chan struct{}),
 		last: make(chan struct{}),
 	}
-	d.giveUp = sync.OnceFunc(func() { close(d.gaveUp) })
-	close(d.last)
-	return d
+	f.drop = sync.OnceFunc(func() { close(f.dropping) })
+	close(f.last)
+	return f
 }
 
 // Sink writes whole lines of many goroutines to one file.
 type Sink struct {
-	dev  *device
+	out  *outFile
 	file *os.File
 	name string
 
@@ -90,7 +90,7 @@ func (s *Sink) OnError(f func(error)) { s.failed.Store(&f) }
 // Name returns "stdout" or "stderr".
 func (s *Sink) Name() string { return s.name }
 
-// Dropped returns the number of bytes dropped since GiveUp.
+// Dropped returns the number of bytes dropped since DropUnread.
 func (s *Sink) Dropped() int { return int(s.dropped.Load()) }
 
 // Flushed returns a channel that is closed when the file has taken all output printed before the call; never, if it has
@@ -104,21 +104,21 @@ func (s *Sink) Flushed() <-chan struct{} {
 // are written, but not for a reader that does not read: see Flushed.
 func (s *Sink) Printf(format string, args ...any) {
 	text := fmt.Appendf(nil, format, args...)
-	if s.dev.terminal { // lines of ranks may be among them
+	if s.out.terminal { // lines of ranks may be among them
 		var safe []byte
 		for line := range bytes.SplitSeq(text, []byte("\n")) {
 			safe = append(appendReset(append(safe, line...), line), '\n')
 		}
 		text = safe[:len(safe)-1]
 	}
-	s.say(append(text, '\n'))
+	s.printAndWait(append(text, '\n'))
 }
 
-// say prints and waits, as Printf does.
-func (s *Sink) say(text []byte) {
-	done, before := s.print(text)
+// printAndWait prints and waits, as Printf does.
+func (s *Sink) printAndWait(text []byte) {
+	done, earlier := s.print(text)
 	select {
-	case <-before:
+	case <-earlier:
 	default:
 		return // another goroutine waits for the lines before, perhaps in vain
 	}
@@ -136,10 +136,10 @@ func (s *Sink) Errorf(format string, args ...any) {
 // Status shows a line until other output follows, "" shows none. It reports false, and does nothing, where there is no
 // Sink or it is no terminal.
 func (s *Sink) Status(text string) bool {
-	if s == nil || !s.dev.terminal {
+	if s == nil || !s.out.terminal {
 		return false
 	}
-	s.say([]byte(text + "\r"))
+	s.printAndWait([]byte(text + "\r"))
 	return true
 }
 
@@ -151,39 +151,39 @@ func (s *Sink) Write(lines []byte) (int, error) {
 
 // print writes treerun's own output, in the order of the calls. It does not wait: done is closed when text is written,
 // and before when all earlier output is.
-func (s *Sink) print(text []byte) (done, before chan struct{}) {
-	d := s.dev
+func (s *Sink) print(text []byte) (done, earlier chan struct{}) {
+	f := s.out
 	done = make(chan struct{})
-	d.mu.Lock()
-	before, d.last = d.last, done
-	d.mu.Unlock()
+	f.mu.Lock()
+	earlier, f.last = f.last, done
+	f.mu.Unlock()
 	go func() {
 		defer close(done)
-		<-before
-		d.turn <- struct{}{}
-		s.put(text, nil, false)
+		<-earlier
+		f.token <- struct{}{}
+		s.writeNow(text, nil, false)
 	}()
-	return done, before
+	return done, earlier
 }
 
 // write writes lines of a rank; open: the last one continues in the next call. It returns when the file has taken them,
 // or they are dropped: it blocks while the reader of the file is slow. Where it reports false, the file may still be
 // taking them: lines must not be changed.
-func (s *Sink) write(lines []byte, by *Stream, open bool) (taken bool) {
+func (s *Sink) write(lines []byte, from *Stream, open bool) (taken bool) {
 	if len(lines) == 0 {
 		return true
 	}
-	d, done := s.dev, make(chan struct{})
+	f, done := s.out, make(chan struct{})
 	select {
-	case <-d.gaveUp:
-	case d.turn <- struct{}{}:
+	case <-f.dropping:
+	case f.token <- struct{}{}:
 		go func() {
 			defer close(done)
-			s.put(lines, by, open)
+			s.writeNow(lines, from, open)
 		}()
 	}
 	select {
-	case <-d.gaveUp: // how much the file took is not known
+	case <-f.dropping: // how much the file took is not known
 		s.dropped.Add(int64(len(lines)))
 		return false
 	case <-done:
@@ -191,26 +191,26 @@ func (s *Sink) write(lines []byte, by *Stream, open bool) (taken bool) {
 	}
 }
 
-// put writes a piece, and ends the turn of its caller.
-func (s *Sink) put(text []byte, by *Stream, open bool) {
-	defer func() { <-s.dev.turn }()
+// writeNow writes a piece, and returns the token of its caller.
+func (s *Sink) writeNow(text []byte, from *Stream, open bool) {
+	defer func() { <-s.out.token }()
 	if s.err != nil || len(text) == 0 {
 		return
 	}
-	before := ""
-	if s.dev.open != nil && s.dev.open != by {
-		before = Mark
+	prefix := ""
+	if s.out.open != nil && s.out.open != from {
+		prefix = Mark
 	}
-	if s.dev.dirty {
-		before += erase
+	if s.out.dirty {
+		prefix += erase
 	}
-	if before != "" {
-		_, s.err = s.file.WriteString(before)
+	if prefix != "" {
+		_, s.err = s.file.WriteString(prefix)
 	}
-	if s.dev.open = nil; open {
-		s.dev.open = by
+	if s.out.open = nil; open {
+		s.out.open = from
 	}
-	s.dev.dirty = s.dev.terminal && text[len(text)-1] == '\r'
+	s.out.dirty = s.out.terminal && text[len(text)-1] == '\r'
 	if s.err == nil {
 		_, s.err = s.file.Write(text)
 	}
@@ -267,12 +267,13 @@ func Fold(w io.Writer, text string) string {
 	}
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
-		at := 0 // of the last column
+		column := 0 // of the last column
 		if gap := strings.LastIndex(line, "  "); gap >= 0 {
-			at = gap + 2
+			column = gap + 2
 		}
-		if utf8.RuneCountInString(line) > columns && at < columns/2 {
-			lines[i] = line[:at] + strings.Join(numbers.Wrapped(line[at:], columns-at), "\n"+strings.Repeat(" ", at))
+		if utf8.RuneCountInString(line) > columns && column < columns/2 {
+			indent := "\n" + strings.Repeat(" ", column)
+			lines[i] = line[:column] + strings.Join(numbers.Wrapped(line[column:], columns-column), indent)
 		}
 	}
 	return strings.Join(lines, "\n")

@@ -47,11 +47,11 @@ func NewStream(dst *Sink, rank int, options Options) *Stream {
 	switch {
 	case options.Tag:
 		tag := Paint(dst.file, tagColors[rank%len(tagColors)], "["+strconv.Itoa(rank)+"]")
-		s.cut = &tagged{tag: tag + " ", terminal: dst.dev.terminal, limit: MaxLine}
+		s.cut = &tagged{tag: tag + " ", terminal: dst.out.terminal, limit: MaxLine}
 	case options.Single:
-		s.cut = &whole{}
+		s.cut = &unchanged{}
 	default:
-		s.cut = &whole{hold: FlushAfter, limit: MaxLine}
+		s.cut = &unchanged{hold: FlushAfter, limit: MaxLine}
 	}
 	return s
 }
@@ -66,21 +66,21 @@ func (s *Stream) Run(src Source) {
 	for {
 		if at := s.cut.due(); at != deadline {
 			deadline = at
-			if soon := time.Now().Add(time.Millisecond); !at.IsZero() && at.Before(soon) {
-				at = soon // a slow reader delayed this: data that has come meanwhile is read first
+			if earliest := time.Now().Add(time.Millisecond); !at.IsZero() && at.Before(earliest) {
+				at = earliest // a slow reader delayed this: data that has come meanwhile is read first
 			}
 			_ = src.SetReadDeadline(at) // fails on a closed file only
 		}
 		n, err := src.Read(buf)
 		switch {
 		case n > 0:
-			s.keep(buf[:n])
+			s.record(buf[:n])
 			out = s.cut.add(out[:0], buf[:n], time.Now())
 		case os.IsTimeout(err):
 			out = s.cut.flush(out[:0], time.Now())
 		case err != nil: // io.EOF; any other error ends a stream as well
 			if errors.Is(err, syscall.EIO) { // of the system, and not of a host that was lost
-				s.dst.fail(fmt.Errorf("read what a rank prints: %w", err))
+				s.dst.fail(fmt.Errorf("read the output of a rank: %w", err))
 			}
 			s.dst.write(s.cut.end(out[:0]), s, false)
 			return
@@ -91,7 +91,7 @@ func (s *Stream) Run(src Source) {
 	}
 }
 
-func (s *Stream) keep(b []byte) {
+func (s *Stream) record(b []byte) {
 	_, _ = s.Tail.Write(b)
 	if s.options.Raw == nil {
 		return
@@ -113,7 +113,7 @@ func (s *Stream) Discard() {
 }
 
 func (s *Stream) rawFailed(err error) {
-	s.dst.fail(fmt.Errorf("keep what a rank prints: %w", err))
+	s.dst.fail(fmt.Errorf("write the output of a rank to its file: %w", err))
 }
 
 // tailBytes is the length of the end of a stream that is kept.

@@ -133,10 +133,10 @@ func TestLongLinesWithoutTags(t *testing.T) {
 	for rank := range ranks {
 		src, w := newPipe(t)
 		s := NewStream(screen.Out, rank, Options{})
-		if s.cut.(*whole).limit != 1<<20 {
-			t.Errorf("lines are cut at %d bytes", s.cut.(*whole).limit)
+		if s.cut.(*unchanged).limit != 1<<20 {
+			t.Errorf("lines are cut at %d bytes", s.cut.(*unchanged).limit)
 		}
-		s.cut = &whole{hold: time.Hour, limit: limit}
+		s.cut = &unchanged{hold: time.Hour, limit: limit}
 		streams = append(streams, run(s, src))
 		go func() {
 			defer w.Close()
@@ -257,7 +257,7 @@ func TestBrokenSink(t *testing.T) {
 // The erase of a progress line crosses from sink to sink of one terminal.
 func TestDirtyLine(t *testing.T) {
 	screen, name := newScreen(t)
-	screen.Out.dev.terminal = true
+	screen.Out.out.terminal = true
 	screen.Out.write([]byte("[0] 10%\r"), nil, false)
 	screen.Err.Printf("treerun: %s", "failed")
 	screen.Out.write([]byte("[0] done\n"), nil, false)

@@ -13,7 +13,7 @@ type tagged struct {
 	limit    int // MaxLine, except in tests
 
 	text     []byte    // the known part of the current line that is not yet shown for good
-	since    time.Time // when the oldest byte that waits to be shown came
+	oldest   time.Time // when the oldest byte that waits to be shown came
 	cr       bool      // a carriage return came: "\r\n", or the end of a progress line
 	progress bool      // the current line follows a progress line
 
@@ -22,29 +22,29 @@ type tagged struct {
 	next   time.Time // when
 }
 
-func (l *tagged) add(out, chunk []byte, now time.Time) []byte {
-	if !l.waits() {
-		l.since = now
+func (t *tagged) add(out, chunk []byte, now time.Time) []byte {
+	if !t.pending() {
+		t.oldest = now
 	}
 	for len(chunk) > 0 {
-		if l.cr {
-			l.cr = false
+		if t.cr {
+			t.cr = false
 			if chunk[0] == '\n' {
-				out = l.line(out, "\r\n")
-				chunk, l.since = chunk[1:], now
+				out = t.line(out, "\r\n")
+				chunk, t.oldest = chunk[1:], now
 				continue
 			}
-			out, l.since = l.endProgress(out, now), now
+			out, t.oldest = t.endProgress(out, now), now
 		}
 		n := bytes.IndexAny(chunk, "\r\n")
 		if n < 0 {
-			return l.append(out, chunk)
+			return t.append(out, chunk)
 		}
-		out = l.append(out, chunk[:n])
+		out = t.append(out, chunk[:n])
 		if chunk[n] == '\r' {
-			l.cr = true
+			t.cr = true
 		} else {
-			out, l.since = l.line(out, "\n"), now
+			out, t.oldest = t.line(out, "\n"), now
 		}
 		chunk = chunk[n+1:]
 	}
@@ -52,131 +52,131 @@ func (l *tagged) add(out, chunk []byte, now time.Time) []byte {
 }
 
 // append adds text to the current line, and cuts the line where it gets too long.
-func (l *tagged) append(out, text []byte) []byte {
-	for len(l.text)+len(text) > l.limit {
-		n := l.limit - len(l.text)
-		l.text, text = append(l.text, text[:n]...), text[n:]
-		out = l.cut(out)
+func (t *tagged) append(out, text []byte) []byte {
+	for len(t.text)+len(text) > t.limit {
+		n := t.limit - len(t.text)
+		t.text, text = append(t.text, text[:n]...), text[n:]
+		out = t.cut(out)
 	}
-	l.text = append(l.text, text...)
+	t.text = append(t.text, text...)
 	return out
 }
 
 // line shows the current line for good, unless all of it was a progress line.
-func (l *tagged) line(out []byte, end string) []byte {
-	whole := l.drawn > 0 && l.drawn == len(l.text)
-	if out = l.settle(out); !whole {
-		out = l.show(out, l.text, end)
+func (t *tagged) line(out []byte, end string) []byte {
+	shown := t.drawn > 0 && t.drawn == len(t.text)
+	if out = t.flushLatest(out); !shown {
+		out = t.show(out, t.text, end)
 	}
-	l.text, l.progress = l.text[:0], false
+	t.text, t.progress = t.text[:0], false
 	return out
 }
 
 // endProgress shows the current line, on a terminal if it is time, and else as the latest.
-func (l *tagged) endProgress(out []byte, now time.Time) []byte {
+func (t *tagged) endProgress(out []byte, now time.Time) []byte {
 	switch {
-	case len(l.text) == l.drawn:
-	case l.terminal:
-		l.latest = append(l.latest[:0], l.text...)
+	case len(t.text) == t.drawn:
+	case t.terminal:
+		t.latest = append(t.latest[:0], t.text...)
 	default:
-		out = l.show(out, l.text, "\n")
+		out = t.show(out, t.text, "\n")
 	}
-	l.text, l.drawn, l.progress = l.text[:0], 0, true
-	return l.showLatest(out, now)
+	t.text, t.drawn, t.progress = t.text[:0], 0, true
+	return t.showLatest(out, now)
 }
 
 // showLatest shows the latest progress line if it is time: on a terminal, not at any.
-func (l *tagged) showLatest(out []byte, now time.Time) []byte {
-	if len(l.latest) == 0 || l.terminal && now.Before(l.next) {
+func (t *tagged) showLatest(out []byte, now time.Time) []byte {
+	if len(t.latest) == 0 || t.terminal && now.Before(t.next) {
 		return out
 	}
-	out = l.show(out, l.latest, "\n")
-	l.latest, l.next = l.latest[:0], now.Add(ProgressEvery)
+	out = t.show(out, t.latest, "\n")
+	t.latest, t.next = t.latest[:0], now.Add(ProgressEvery)
 	return out
 }
 
-// settle shows the latest progress line before others, unless the current line, which is
+// flushLatest shows the latest progress line before others, unless the current line, which is
 // shown then, begins with it.
-func (l *tagged) settle(out []byte) []byte {
-	if len(l.latest) > 0 && (l.drawn == 0 || l.drawn == len(l.text)) {
-		out = l.show(out, l.latest, "\n")
+func (t *tagged) flushLatest(out []byte) []byte {
+	if len(t.latest) > 0 && (t.drawn == 0 || t.drawn == len(t.text)) {
+		out = t.show(out, t.latest, "\n")
 	}
-	l.latest, l.drawn = l.latest[:0], 0
+	t.latest, t.drawn = t.latest[:0], 0
 	return out
 }
 
 // cut shows the text of the current line so far, with the mark, except the beginning of a character at its end.
-func (l *tagged) cut(out []byte) []byte {
-	n := wholeRunes(l.text)
-	out = l.show(l.settle(out), l.text[:n], Mark)
-	l.text = append(l.text[:0], l.text[n:]...)
+func (t *tagged) cut(out []byte) []byte {
+	n := wholeRunes(t.text)
+	out = t.show(t.flushLatest(out), t.text[:n], Mark)
+	t.text = append(t.text[:0], t.text[n:]...)
 	return out
 }
 
 // show writes a line with its tag.
-func (l *tagged) show(out, text []byte, end string) []byte {
-	out = append(append(out, l.tag...), text...)
-	if l.terminal {
+func (t *tagged) show(out, text []byte, end string) []byte {
+	out = append(append(out, t.tag...), text...)
+	if t.terminal {
 		out = appendReset(out, text)
 	}
 	return append(out, end...)
 }
 
-// waits reports whether text waits to be shown later.
-func (l *tagged) waits() bool {
+// pending reports whether text waits to be shown later.
+func (t *tagged) pending() bool {
 	switch {
-	case l.cr:
+	case t.cr:
 		return true
-	case l.progress:
-		return wholeRunes(l.text) > l.drawn
+	case t.progress:
+		return wholeRunes(t.text) > t.drawn
 	}
-	return wholeRunes(l.text) > 0
+	return wholeRunes(t.text) > 0
 }
 
 // shownAt returns when the waiting text is shown. A progress line that is not complete is, unless on a terminal, shown
 // only once no more of it comes.
-func (l *tagged) shownAt() time.Time {
-	if l.progress && !l.cr && !l.terminal {
-		return l.since.Add(ProgressEvery)
+func (t *tagged) shownAt() time.Time {
+	if t.progress && !t.cr && !t.terminal {
+		return t.oldest.Add(ProgressEvery)
 	}
-	return l.since.Add(FlushAfter)
+	return t.oldest.Add(FlushAfter)
 }
 
-func (l *tagged) due() time.Time {
-	at := l.shownAt()
-	if !l.waits() {
+func (t *tagged) due() time.Time {
+	at := t.shownAt()
+	if !t.pending() {
 		at = time.Time{}
 	}
-	if len(l.latest) > 0 && (at.IsZero() || l.next.Before(at)) {
-		at = l.next
+	if len(t.latest) > 0 && (at.IsZero() || t.next.Before(at)) {
+		at = t.next
 	}
 	return at
 }
 
-func (l *tagged) flush(out []byte, now time.Time) []byte {
+func (t *tagged) flush(out []byte, now time.Time) []byte {
 	switch {
-	case !l.waits() || now.Before(l.shownAt()):
-	case l.cr:
-		l.cr = false
-		return l.endProgress(out, now)
-	case l.progress: // show it, and keep it for the text that follows
-		l.drawn = wholeRunes(l.text)
-		l.latest = append(l.latest[:0], l.text[:l.drawn]...)
+	case !t.pending() || now.Before(t.shownAt()):
+	case t.cr:
+		t.cr = false
+		return t.endProgress(out, now)
+	case t.progress: // show it, and keep it for the text that follows
+		t.drawn = wholeRunes(t.text)
+		t.latest = append(t.latest[:0], t.text[:t.drawn]...)
 	default:
-		return l.cut(out)
+		return t.cut(out)
 	}
-	return l.showLatest(out, now)
+	return t.showLatest(out, now)
 }
 
-func (l *tagged) end(out []byte) []byte {
-	l.cr = false
-	if len(l.text) == 0 {
-		return l.settle(out)
+func (t *tagged) end(out []byte) []byte {
+	t.cr = false
+	if len(t.text) == 0 {
+		return t.flushLatest(out)
 	}
-	return l.line(out, "\n")
+	return t.line(out, "\n")
 }
 
-func (l *tagged) open() bool { return false }
+func (t *tagged) open() bool { return false }
 
 // wholeRunes returns the length of text without the first bytes of a UTF-8 character
 // at its end. Text that is not UTF-8 counts whole.

@@ -113,17 +113,17 @@ func TestTagged(t *testing.T) {
 func TestWhole(t *testing.T) {
 	script := []string{"one\ntwo", "50ms", " three\n10%\r20%", "x\n\xff"}
 	want := strings.ReplaceAll(strings.Join(script, ""), "50ms", "")
-	if got := play(&whole{hold: FlushAfter, limit: 1000}, script); got != want {
+	if got := play(&unchanged{hold: FlushAfter, limit: 1000}, script); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	w := &whole{hold: FlushAfter, limit: 1000}
+	w := &unchanged{hold: FlushAfter, limit: 1000}
 	if got := w.add(nil, []byte("one\ntwo"), time.Now()); string(got) != "one\n" {
 		t.Errorf("an unfinished line is shown at once: %q", got)
 	}
 	if w.due().IsZero() {
 		t.Error("nothing is due for an unfinished line")
 	}
-	single := &whole{}
+	single := &unchanged{}
 	if got := single.add(nil, []byte("name? "), time.Now()); string(got) != "name? " {
 		t.Errorf("a single rank's prompt is held back: %q", got)
 	}
@@ -152,7 +152,7 @@ func TestCharacters(t *testing.T) {
 				t.Fatalf("%q of %q", line, table)
 			}
 		}
-		w := &whole{hold: FlushAfter, limit: 20}
+		w := &unchanged{hold: FlushAfter, limit: 20}
 		now, all := time.Unix(1000, 0), ""
 		show := func(piece []byte) {
 			if all += string(piece); !utf8.Valid(piece) {
@@ -185,7 +185,7 @@ func FuzzCutters(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data, steps []byte) {
 		data = bytes.ReplaceAll(data, []byte(`\`), []byte("/")) // keeps the marks unambiguous
 		script := cutUp(data, steps)
-		if got := play(&whole{hold: FlushAfter, limit: 1000}, script); got != string(data) {
+		if got := play(&unchanged{hold: FlushAfter, limit: 1000}, script); got != string(data) {
 			t.Fatalf("whole: %q became %q", data, got)
 		}
 		// A terminal may miss progress lines, but not the last line.

@@ -28,11 +28,11 @@ const (
 
 // Host is one host of a list. Map gives it ranks.
 type Host struct {
-	launch.Host        // an IPv6 address has no brackets
-	Slots       int    // number of ranks it takes; 0: the user wants none there
-	Max         int    // the number it takes when oversubscribed, 0: any
-	Given       bool   // the number of slots was given, not counted from mentions
-	Where       string // its first mention, for errors: FILE:LINE:COLUMN, or "-H, column 2"
+	launch.JobHost        // an IPv6 address has no brackets
+	Slots          int    // number of ranks it takes; 0: the user wants none there
+	Max            int    // the number it takes when oversubscribed, 0: any
+	Given          bool   // the number of slots was given, not counted from mentions
+	Where          string // its first mention, for errors: FILE:LINE:COLUMN, or "-H, column 2"
 }
 
 // Parse reads the value of -H: hosts between commas, each [USER@]HOST[:SLOTS].

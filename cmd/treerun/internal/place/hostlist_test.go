@@ -215,7 +215,8 @@ func TestMapping(t *testing.T) {
 		var hosts []Host
 		slots, most := 0, 0
 		for i := range rapid.IntRange(1, 6).Draw(t, "hosts") {
-			h := Host{Host: launch.Host{Name: fmt.Sprint("h", i)}, Slots: rapid.IntRange(0, 5).Draw(t, "slots"), Given: true}
+			h := Host{JobHost: launch.JobHost{Name: fmt.Sprint("h", i)}, Given: true}
+			h.Slots = rapid.IntRange(0, 5).Draw(t, "slots")
 			if h.Max = h.Slots + rapid.IntRange(0, 3).Draw(t, "more"); h.Slots == 0 {
 				h.Max = 0
 			}

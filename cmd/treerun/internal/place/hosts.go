@@ -18,7 +18,7 @@ import (
 // Hosts returns the number of ranks, and their hosts; no hosts for this one. size is the value of -np, 0 without -np.
 // beside is the number of further ranks, which are not counted and come last: on slots that the others leave free, else
 // on the others' hosts in turn.
-func (o *Options) Hosts(size, beside int) ([]launch.Host, int, error) {
+func (o *Options) Hosts(size, beside int) ([]launch.JobHost, int, error) {
 	var hosts []Host
 	var err error
 	switch {
@@ -69,7 +69,7 @@ func (o *Options) hint() string {
 }
 
 // placed returns which ranks run on which of these hosts.
-func (o *Options) placed(hosts []Host, size, beside int) ([]launch.Host, int, error) {
+func (o *Options) placed(hosts []Host, size, beside int) ([]launch.JobHost, int, error) {
 	request := o.Request
 	request.Size = size
 	if size > 0 && beside > 0 {
@@ -94,7 +94,7 @@ func (o *Options) placed(hosts []Host, size, beside int) ([]launch.Host, int, er
 
 // listOf converts hosts for launch, and returns the number of ranks. Names of this very host are one, if ranks may be
 // started on it directly.
-func listOf(hosts []Host, direct bool) (list []launch.Host, n int) {
+func listOf(hosts []Host, direct bool) (list []launch.JobHost, n int) {
 	here := -1
 	for _, h := range hosts {
 		n += len(h.Ranks)
@@ -106,7 +106,7 @@ func listOf(hosts []Host, direct bool) (list []launch.Host, n int) {
 		if h.Local {
 			here = len(list)
 		}
-		list = append(list, h.Host)
+		list = append(list, h.JobHost)
 	}
 	return list, n
 }

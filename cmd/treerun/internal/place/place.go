@@ -60,12 +60,12 @@ func (o *Options) Define(f *pflag.FlagSet) {
 	f.Var(cmdline.Text(&o.ports, netconn.ParsePorts), "port-range",
 		"let ranks listen at these `PORTS` only: LO-HI")
 	f.Bool("encrypt", false, "encrypt what ranks send to other hosts (TLS 1.3)")
-	f.Var(cmdline.Word(&o.probe, string(network.Quick), string(network.Full), string(network.Off)), "probe",
+	f.Var(cmdline.LowerWord(&o.probe, string(network.Quick), string(network.Full), string(network.Off)), "probe",
 		"`HOW` to measure the network between hosts where no earlier job has: quick (default), full or off")
 	f.StringVar(&o.gpus.List, "gpus", "",
 		"give ranks these `GPUS` of every host, in this order: numbers as nvidia-smi has them, 0-3,6, UUIDs or PCI "+
 			"addresses (default: all that CUDA_VISIBLE_DEVICES shows, by NUMA node and PCI address)")
-	f.Var(cmdline.Whole(&o.gpus.PerGPU, 1, gpus.MaxPerGPU), "ranks-per-gpu", "let `K` ranks share each GPU")
+	f.Var(cmdline.IntRange(&o.gpus.PerGPU, 1, gpus.MaxPerGPU), "ranks-per-gpu", "let `K` ranks share each GPU")
 	bind := cmdline.Choice(&o.gpus.Bind, "HOW", "visible", "isolate", "none")
 	f.Var(bind, "gpu-bind", "visible: ranks see all GPUs, TREERUN_DEVICE names the rank's own; isolate: "+
 		"each sees its own only, which other libraries may not like; none: ranks get no GPU (default: visible)")
@@ -79,7 +79,7 @@ func (o *Options) defineRemote(f *pflag.FlagSet) {
 		"stands for the host, and what is to run there is appended")
 	f.Var(words(&r.SSHArgs, ""), "ssh-args", "further `ARGUMENTS` for ssh")
 	f.BoolVar(&r.Push, "push", false, "send treerun and PROGRAM to the other hosts, into memory")
-	f.Var(cmdline.Whole(&r.FanOut, 1, job.MaxRanks), "fan-out",
+	f.Var(cmdline.IntRange(&r.FanOut, 1, job.MaxRanks), "fan-out",
 		"start treerun on at most `N` hosts from here, and so on from there")
 	f.Var(cmdline.Time(&r.Timeout, minStartTimeout), "start-timeout",
 		"time for all hosts to answer, and then for all ranks to join")
@@ -95,7 +95,7 @@ func words(to *[]string, something string) pflag.Value {
 		if !strings.Contains(text, something) {
 			return nil, fmt.Errorf("%s must be in it", something)
 		}
-		*to, err = cmdline.Words(text)
+		*to, err = cmdline.SplitWords(text)
 		return *to, err
 	})
 }

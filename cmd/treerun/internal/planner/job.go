@@ -27,7 +27,7 @@ type Job struct {
 // Define adds the flags. The option seed is --plan-seed: a job's own seed is another.
 func (j *Job) Define(f *pflag.FlagSet) {
 	f.StringVar(&j.graph, "graph", "", "plan for the links of this graph `FILE` or machine, in place of measured ones")
-	cmdline.Offer(f, "graph", topo.Machines()...)
+	cmdline.SetWords(f, "graph", topo.Machines()...)
 	f.StringVar(&j.plan, "plan", "",
 		"run the calls of its collective and root by the plan in `FILE`, as treerun plan --format json prints it; "+
 			"others are planned as usual")

@@ -29,7 +29,7 @@ func Plan(w io.Writer, args []string) error {
 	r, bytes, format := &request{}, size(64<<20), "text"
 	done, err := r.read(w, "plan", planHelp, args, func(f *pflag.FlagSet) {
 		f.Var(&bytes, "bytes", "size of the message; K, M, G and T are powers of 1024")
-		f.VarP(cmdline.Word(&format, graphFormats...), "format", "f", "`FORMAT`: "+cmdline.Or(graphFormats))
+		f.VarP(cmdline.LowerWord(&format, graphFormats...), "format", "f", "`FORMAT`: "+cmdline.JoinOr(graphFormats))
 	})
 	if done || err != nil {
 		return err

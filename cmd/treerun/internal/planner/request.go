@@ -43,7 +43,7 @@ const maxCores = 1 << 20
 func newFlags(name string, graph *string, help *bool) *pflag.FlagSet {
 	f := cmdline.NewFlags(name, help)
 	f.StringVarP(graph, "graph", "g", "", "graph `FILE` (- is the standard input), or the name of a machine")
-	cmdline.Offer(f, "graph", topo.Machines()...)
+	cmdline.SetWords(f, "graph", topo.Machines()...)
 	return f
 }
 
@@ -72,13 +72,14 @@ func (r *request) read(w io.Writer, name, help string, args []string, more func(
 // register adds the flags for the plan, and for the machine.
 func (r *request) register(f *pflag.FlagSet) {
 	r.collective, r.device, r.cores = "allreduce", "cpu", job.UsableCores()
-	f.Var(cmdline.Word(&r.collective, kindNames()...), "collective", "`KIND`: "+strings.Join(kindNames(), ", "))
+	f.Var(cmdline.LowerWord(&r.collective, kindNames()...), "collective", "`KIND`: "+strings.Join(kindNames(), ", "))
 	f.IntVar(&r.root, "root", 0,
 		"`RANK` that has the result or gives the data, of reduce, broadcast, gather and scatter")
-	f.Var(cmdline.Whole(&r.cores, 0, maxCores), "cores",
+	f.Var(cmdline.IntRange(&r.cores, 0, maxCores), "cores",
 		"`N` cores that the ranks of a host share; 0: one for each rank (default: those of this host)")
 	f.Lookup("cores").DefValue = "0" // shows no default
-	f.Var(cmdline.Word(&r.device, "cpu", "cuda"), "device", "`WHERE` the data are: cpu, or cuda for the memory of GPUs")
+	f.Var(cmdline.LowerWord(&r.device, "cpu", "cuda"), "device",
+		"`WHERE` the data are: cpu, or cuda for the memory of GPUs")
 	defineOptions(f, &r.options, "")
 }
 
@@ -145,7 +146,7 @@ func defineOptions(f *pflag.FlagSet, o *planner.Options, prefix string) {
 	f.Var(option(o, "algorithm", "VALUE"), "algorithm",
 		"`NAME`: "+strings.Join(planner.Algorithms(), ", ")+" (default: by predicted time); options may follow, as in "+
 			"packing,max-trees=4")
-	cmdline.Offer(f, "algorithm", planner.Algorithms()...)
+	cmdline.SetWords(f, "algorithm", planner.Algorithms()...)
 	for _, x := range planner.Flags() {
 		name, help, kind := x.Name, x.Help, "VALUE"
 		if x.Bool {

@@ -27,7 +27,7 @@ func Sim(w io.Writer, args []string) error {
 	s, format := meter.Sweep{Begin: 8, End: 1 << 30}, "text"
 	done, err := r.read(w, "sim", simHelp, args, func(f *pflag.FlagSet) {
 		s.Define(f)
-		f.Var(cmdline.Word(&format, "text", "json"), "format", "`FORMAT`: text or json")
+		f.Var(cmdline.LowerWord(&format, "text", "json"), "format", "`FORMAT`: text or json")
 	})
 	if done || err != nil {
 		return err

@@ -51,7 +51,7 @@ func Topo(w io.Writer, args []string, measure Measure) (int, error) {
 	f.VarP(cmdline.Ranks(&ranks), "np", "n",
 		"measure with `N` ranks (default: the number of GPUs, without GPUs of usable cores; with hosts, one for every "+
 			"slot)")
-	f.VarP(cmdline.Word(&format, graphFormats...), "format", "f", "`FORMAT`: "+cmdline.Or(graphFormats))
+	f.VarP(cmdline.LowerWord(&format, graphFormats...), "format", "f", "`FORMAT`: "+cmdline.JoinOr(graphFormats))
 	where.Define(f)
 	if err := parse(f, args); err != nil {
 		return 0, err

@@ -18,7 +18,7 @@ import (
 )
 
 // ErrProtocol is the error for data that no launcher or agent of treerun sends.
-var ErrProtocol = errors.New("it does not keep to the protocol")
+var ErrProtocol = errors.New("protocol error")
 
 // Conn is the connection between a launcher and an agent, or two agents, from the end of their introduction on. It
 // carries frames, and streams of bytes next to them, none of which delays another. Its methods may be called
@@ -41,23 +41,23 @@ const StreamWindow = 256 << 10
 // agent's.
 func (c *Conn) Begin(r io.Reader, raw io.ReadWriteCloser, first *Frame) error {
 	c.raw = &monitored{Reader: r, WriteCloser: raw}
-	side, open, firsts := yamux.Server, (*yamux.Session).Accept, []*Frame(nil)
+	newSession, open, queued := yamux.Server, (*yamux.Session).Accept, []*Frame(nil)
 	if first != nil {
-		side, open, firsts = yamux.Client, (*yamux.Session).Open, []*Frame{first}
+		newSession, open, queued = yamux.Client, (*yamux.Session).Open, []*Frame{first}
 	}
 	var err error
 	// Only Watch detects that a connection is dead, and a reader may be slow.
-	if c.mux, err = side(c.raw, &yamux.Config{
+	if c.mux, err = newSession(c.raw, &yamux.Config{
 		AcceptBacklog: 256, KeepAliveInterval: math.MaxInt64, ConnectionWriteTimeout: math.MaxInt64,
 		MaxStreamWindowSize: StreamWindow, LogOutput: io.Discard,
 	}); err != nil {
 		return err
 	}
 	if c.control, err = open(c.mux); err != nil {
-		return c.why(err)
+		return c.endReason(err)
 	}
 	c.in = bufio.NewReader(c.control)
-	c.out.Begin(c.write, firsts...)
+	c.out.Begin(c.write, queued...)
 	return nil
 }
 
@@ -77,7 +77,7 @@ func (c *Conn) write(queue []*Frame) {
 func (c *Conn) Read() (*Frame, error) {
 	f, err := Read(c.in)
 	if err != nil {
-		return nil, c.why(err)
+		return nil, c.endReason(err)
 	}
 	if sig, ok := f.Body.(*Signal); ok && (sig.Number == syscall.SIGTSTP || sig.Number == syscall.SIGCONT) {
 		c.paused.Store(sig.Number == syscall.SIGTSTP)
@@ -85,9 +85,9 @@ func (c *Conn) Read() (*Frame, error) {
 	return f, nil
 }
 
-// why returns the reason for the end of the protocol, and ends the connection. err is the error with which it was
+// endReason returns the reason for the end of the protocol, and ends the connection. err is the error with which it was
 // noticed.
-func (c *Conn) why(err error) error {
+func (c *Conn) endReason(err error) error {
 	ended := c.raw.ended.Load()
 	_ = c.mux.Close()
 	if ended != nil {
@@ -113,7 +113,7 @@ func (c *Conn) Stream(f *Frame) (net.Conn, error) {
 
 // Serve calls take, in goroutines, with the streams that the other side opens. It returns when the connection has
 // ended.
-func (c *Conn) Serve(take func(*Frame, net.Conn)) {
+func (c *Conn) Serve(handle func(*Frame, net.Conn)) {
 	for {
 		s, err := c.mux.Accept()
 		if err != nil {
@@ -125,7 +125,7 @@ func (c *Conn) Serve(take func(*Frame, net.Conn)) {
 				_ = s.Close()
 				return
 			}
-			take(f, s)
+			handle(f, s)
 		}()
 	}
 }
@@ -200,46 +200,46 @@ func (p *Pipes) Close() error { return errors.Join(p.ReadCloser.Close(), p.Out.C
 // Queue passes values that are added to a function, in order and in batches, in a goroutine that lives while there are
 // any. Add does not wait. Its methods may be called concurrently; the zero value keeps the values until Begin.
 type Queue[T any] struct {
-	mu      sync.Mutex
-	do      func([]T)
-	waiting []T
-	busy    bool // the goroutine runs
+	mu     sync.Mutex
+	handle func([]T)
+	queued []T
+	busy   bool // the goroutine runs
 }
 
 // Begin passes the values of first, then those added before the call and all later ones, to do. Call it once.
 func (q *Queue[T]) Begin(do func([]T), first ...T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.do, q.waiting = do, append(first, q.waiting...)
-	q.work()
+	q.handle, q.queued = do, append(first, q.queued...)
+	q.startWorker()
 }
 
 // Add adds a value.
 func (q *Queue[T]) Add(v T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.waiting = append(q.waiting, v)
-	q.work()
+	q.queued = append(q.queued, v)
+	q.startWorker()
 }
 
-// work starts the goroutine if it has work. The caller holds mu.
-func (q *Queue[T]) work() {
-	if q.do == nil || q.busy || len(q.waiting) == 0 {
+// startWorker starts the goroutine if it has work. The caller holds mu.
+func (q *Queue[T]) startWorker() {
+	if q.handle == nil || q.busy || len(q.queued) == 0 {
 		return
 	}
 	q.busy = true
 	go func() {
-		for batch := q.next(); len(batch) > 0; batch = q.next() {
-			q.do(batch)
+		for batch := q.takeBatch(); len(batch) > 0; batch = q.takeBatch() {
+			q.handle(batch)
 		}
 	}()
 }
 
-// next returns the waiting values; without any, the goroutine ends.
-func (q *Queue[T]) next() (batch []T) {
+// takeBatch returns the waiting values; without any, the goroutine ends.
+func (q *Queue[T]) takeBatch() (batch []T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	batch, q.waiting = q.waiting, nil
+	batch, q.queued = q.queued, nil
 	q.busy = len(batch) > 0
 	return batch
 }

@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// joined returns both ends of a connection that has begun.
-func joined(t *testing.T) (launcher, agent *Conn) {
+// connPair returns both ends of a connection that has begun.
+func connPair(t *testing.T) (launcher, agent *Conn) {
 	t.Helper()
 	a, b := net.Pipe()
-	return joinedBy(t, a, b)
+	return connPairOver(t, a, b)
 }
 
-// joinedBy is joined over the given connection.
-func joinedBy(t *testing.T, a, b io.ReadWriteCloser) (launcher, agent *Conn) {
+// connPairOver is joined over the given connection.
+func connPairOver(t *testing.T, a, b io.ReadWriteCloser) (launcher, agent *Conn) {
 	t.Helper()
 	launcher, agent = new(Conn), new(Conn)
 	begun := make(chan error, 1)
@@ -50,8 +50,8 @@ func stream(t *testing.T, from, to *Conn) (out, in net.Conn) {
 
 // No more bytes of a stream are under way than its window, and frames still arrive then; the rest arrives when the
 // other side reads, and the sender waits for that.
-func TestStreamWaitsForItsReader(t *testing.T) {
-	launcher, agent := joined(t)
+func TestStreamWaitsForReader(t *testing.T) {
+	launcher, agent := connPair(t)
 	out, in := stream(t, agent, launcher)
 	src := strings.NewReader(strings.Repeat("x", 5*StreamWindow))
 	relayed := make(chan struct{})
@@ -82,7 +82,7 @@ func TestStreamWaitsForItsReader(t *testing.T) {
 
 // A stream ends with its connection: the data received before can be read, and the sender does not block.
 func TestStreamOfLostConnection(t *testing.T) {
-	launcher, agent := joined(t)
+	launcher, agent := connPair(t)
 	out, in := stream(t, agent, launcher)
 	relayed := make(chan struct{})
 	go func() {
@@ -101,8 +101,8 @@ func TestStreamOfLostConnection(t *testing.T) {
 }
 
 // Data that no agent of treerun sends ends the connection, and is not taken for its end.
-func TestWhatKeepsToNoProtocol(t *testing.T) {
-	for name, said := range map[string][]byte{
+func TestProtocolErrors(t *testing.T) {
+	for name, sent := range map[string][]byte{
 		"text":              []byte("HTTP/1.1 400 Bad Request\r\n\r\n"),
 		"unknown version":   {9, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0},
 		"unknown type":      {0, 9, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0},
@@ -112,7 +112,7 @@ func TestWhatKeepsToNoProtocol(t *testing.T) {
 		a, b := net.Pipe()
 		go func() { // ends with b
 			_, _ = b.Read(make([]byte, 1)) // the stream is open: data received earlier would be dropped
-			go b.Write(said)
+			go b.Write(sent)
 			_, _ = io.Copy(io.Discard, b)
 		}()
 		c := new(Conn)
@@ -127,13 +127,13 @@ func TestWhatKeepsToNoProtocol(t *testing.T) {
 	}
 }
 
-// deaf is an end of a connection that drops all writes once drop is set.
-type deaf struct {
+// dropWriter is an end of a connection that drops all writes once drop is set.
+type dropWriter struct {
 	net.Conn
 	drop atomic.Bool
 }
 
-func (d *deaf) Write(p []byte) (int, error) {
+func (d *dropWriter) Write(p []byte) (int, error) {
 	if d.drop.Load() {
 		return len(p), nil
 	}
@@ -144,12 +144,12 @@ func (d *deaf) Write(p []byte) (int, error) {
 // not answer any more is.
 func TestHeartbeat(t *testing.T) {
 	a, b := net.Pipe()
-	from := &deaf{Conn: a}
-	launcher, agent := joinedBy(t, from, b)
+	from := &dropWriter{Conn: a}
+	launcher, agent := connPairOver(t, from, b)
 	var ticks atomic.Int64
 	silent := make(chan bool, 1)
 	go func() { silent <- agent.Watch(20*time.Millisecond, 5, func() { ticks.Add(1) }) }()
-	stays := func(what string) {
+	alive := func(what string) {
 		t.Helper()
 		for from := ticks.Load(); ticks.Load() < from+15; time.Sleep(time.Millisecond) {
 			select {
@@ -166,14 +166,14 @@ func TestHeartbeat(t *testing.T) {
 			t.Fatalf("%+v, %v", f, err)
 		}
 	}
-	stays("is there")
+	alive("is there")
 	signal(syscall.SIGTSTP)
 	from.drop.Store(true)
-	stays("is stopped")
+	alive("is stopped")
 	from.drop.Store(false)
 	signal(syscall.SIGUSR1)
 	from.drop.Store(true)
-	stays("has not been continued")
+	alive("has not been continued")
 	from.drop.Store(false)
 	signal(syscall.SIGCONT)
 	begin := ticks.Load()
@@ -188,7 +188,7 @@ func TestHeartbeat(t *testing.T) {
 
 // A connection that has ended is not silent.
 func TestHeartbeatOfLostConnection(t *testing.T) {
-	launcher, agent := joined(t)
+	launcher, agent := connPair(t)
 	launcher.Close()
 	if agent.Watch(time.Millisecond, 1<<30, func() {}) {
 		t.Error("it is silent")

@@ -17,7 +17,7 @@ import (
 
 // bodies has one Body of each kind, whose index is the kind. Kind 0 does not exist.
 var bodies = []Body{
-	nil, new(Join), new(Job), new(Signal), new(Finish), new(Ready), new(Result), new(Started), new(RankMessage),
+	nil, new(Join), new(Run), new(Signal), new(Finish), new(Ready), new(Result), new(Started), new(RankMessage),
 	new(Ended), new(RanksExited), new(Lost), new(Note), new(Stream), new(Push), new(NodeHello),
 }
 
@@ -27,8 +27,8 @@ func kindOf(b Body) byte {
 	return byte(slices.IndexFunc(bodies, same))
 }
 
-// blank returns an empty Body of a kind, to decode into.
-func blank(k byte) Body { return reflect.New(reflect.TypeOf(bodies[k]).Elem()).Interface() }
+// newBody returns an empty Body of a kind, to decode into.
+func newBody(k byte) Body { return reflect.New(reflect.TypeOf(bodies[k]).Elem()).Interface() }
 
 // All, in place of a host's index, stands for every host.
 const All = -1
@@ -47,7 +47,7 @@ func init() {
 	for k := 1; k < len(bodies); k++ {
 		limit := maxSmall
 		switch bodies[k].(type) {
-		case *NodeHello, *Join, *Job, *Lost, *Started, *Ended:
+		case *NodeHello, *Join, *Run, *Lost, *Started, *Ended:
 			limit = maxLarge
 		}
 		sizes[byte(k)] = [2]int{hostSize, hostSize + limit}
@@ -74,7 +74,7 @@ func Read(r io.Reader) (*Frame, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Frame{Host: int(int32(binary.BigEndian.Uint32(body))), Body: blank(kind)}
+	f := &Frame{Host: int(int32(binary.BigEndian.Uint32(body))), Body: newBody(kind)}
 	if f.Host < All || f.Host >= job.MaxRanks {
 		return nil, fmt.Errorf("frame for host %d", f.Host)
 	}
@@ -115,19 +115,19 @@ func (n *NodeHello) check() error {
 
 func (j *Join) check() error {
 	below := func(b Below) error { return errors.Join(checkHost(b.Index), checkName(b.Name), checkName(b.Target)) }
-	return errors.Join(all(j.Below, below), checkHost(j.Index), checkName(j.Name), checkName(j.Dir),
+	return errors.Join(checkAll(j.Below, below), checkHost(j.Index), checkName(j.Name), checkName(j.Dir),
 		checkTimeout(j.PeerTimeout),
 		checkTimeout(j.Start.Timeout), within("agents below one: %d", j.Start.FanOut, 1, math.MaxInt))
 }
 
-func (j *Job) check() error {
+func (j *Run) check() error {
 	f := &j.File
 	for r, h := range f.Hosts {
 		if h < 0 || h > r {
 			return fmt.Errorf("rank %d is on host %d", r, h)
 		}
 		if n := len(j.Machines); n > 0 && h >= n {
-			return fmt.Errorf("rank %d is on host %d, machines are told of %d", r, h, n)
+			return fmt.Errorf("rank %d is on host %d, but machines has %d entries", r, h, n)
 		}
 	}
 	return errors.Join(within("words of the command: %d", len(j.Args), 1, math.MaxInt),
@@ -151,7 +151,7 @@ func (r *Ready) check() error {
 }
 
 func (s *Started) check() error {
-	return errors.Join(within("processes: %d", len(s.PIDs), len(s.Ranks), len(s.Ranks)), all(s.Ranks, checkRank))
+	return errors.Join(within("processes: %d", len(s.PIDs), len(s.Ranks), len(s.Ranks)), checkAll(s.Ranks, checkRank))
 }
 
 func (s *RankMessage) check() error {
@@ -162,17 +162,17 @@ func (s *RankMessage) check() error {
 }
 
 func (e *Ended) check() error {
-	return all(e.Ends, func(e End) error {
+	return checkAll(e.Ends, func(e End) error {
 		return errors.Join(checkRank(e.Rank), checkCode(e.Code), checkCode(int(e.Signal)))
 	})
 }
 
-func (l *Lost) check() error { return all(l.Hosts, checkHost) }
+func (l *Lost) check() error { return checkAll(l.Hosts, checkHost) }
 
 func (r *Result) check() error { return checkCode(r.Code) }
 
-// all returns the first error of check.
-func all[T any](list []T, check func(T) error) error {
+// checkAll returns the first error of check.
+func checkAll[T any](list []T, check func(T) error) error {
 	if i := slices.IndexFunc(list, func(v T) bool { return check(v) != nil }); i >= 0 {
 		return check(list[i])
 	}

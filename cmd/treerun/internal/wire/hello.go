@@ -69,8 +69,8 @@ func BuildVersion() string {
 // Self is this executable, even where its file is gone.
 const Self = "/proc/self/exe"
 
-// SumOf returns the SHA-256 checksum of a file.
-func SumOf(path string) ([]byte, error) {
+// Checksum returns the SHA-256 checksum of a file.
+func Checksum(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("checksum of a program: %w", err)
@@ -87,7 +87,7 @@ func SumOf(path string) ([]byte, error) {
 func Hello(word string) []byte { return []byte(word + " " + Version() + "\n") }
 
 // ErrNoHello is the error of ReadHello for data that is not treerun's.
-var ErrNoHello = errors.New("it is not treerun that answers")
+var ErrNoHello = errors.New("the answer is not from treerun")
 
 // ReadHello reads the first line of the other side, an agent or a launcher, and skips the data before that of an agent.
 // It returns the version in that line. Without such a line, the error is the reader's or ErrNoHello, and noise is the

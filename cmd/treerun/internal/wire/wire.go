@@ -17,8 +17,8 @@ type Body any
 
 // Orders: messages from the launcher to a host. Fields that no comment names may have the zero value.
 type (
-	// Join is the first order: the host's place in the job, and the hosts below it in the tree of agents. It holds nothing
-	// secret.
+	// Join is the first order: the host's place in the job, and the hosts below it in the tree of agents. It holds
+	// nothing secret.
 	Join struct {
 		Index       int    // of the host
 		Name        string // as the user gave it
@@ -26,13 +26,13 @@ type (
 		Path        string // of the program, absolute; "": it is pushed
 		Dir         string // working directory
 		PeerTimeout time.Duration
-		Start       Start // how the hosts below are started
+		Start       AgentOptions // how the hosts below are started
 		Below       []Below
 		Verbose     bool
 	}
 
-	// Start describes how agents are started.
-	Start struct {
+	// AgentOptions describes how agents are started.
+	AgentOptions struct {
 		Command []string      // of an agent, {host} stands for the host's name; empty: ssh
 		SSHArgs []string      // further arguments of ssh
 		Treerun string        // path of treerun on the other hosts; ignored when Push is set. Launch sets it
@@ -48,8 +48,8 @@ type (
 		Target string // the name for ssh, or for the launch agent
 	}
 
-	// Job describes the program: every host runs the ranks for which File.Hosts has its index.
-	Job struct {
+	// Run describes the program: every host runs the ranks for which File.Hosts has its index.
+	Run struct {
 		File     job.File     // the common part of all ranks' job files
 		Args     []string     // of each rank, from argv[0] on
 		Env      []string     // NAME=VALUE, added to the host's own environment
@@ -63,16 +63,16 @@ type (
 		ReportBindings bool // a Note for each rank
 	}
 
-	// Signal is passed on to all process groups of the ranks. SIGTERM and SIGKILL stop or end all ranks, and the processes
-	// that ended ones have left. After SIGTSTP the launcher is stopped, and silent until SIGCONT. As a report: the treerun
-	// of a node got this signal to stop the job.
+	// Signal is passed on to all process groups of the ranks. SIGTERM and SIGKILL stop or end all ranks, and the
+	// processes that ended ones have left. After SIGTSTP the launcher is stopped, and silent until SIGCONT. As a
+	// report: the treerun of a node got this signal to stop the job.
 	Signal struct{ Number syscall.Signal }
 
 	// Finish requests all data that has been written to the streams until now, and then their ends.
 	Finish struct{}
 
-	// Result is the last message to the treerun of a node: the exit code of the job, and why it could not be started, if
-	// so. As a report: why ranks could not be started, with the exit code for it.
+	// Result is the last message to the treerun of a node: the exit code of the job, and why it could not be
+	// started, if so. As a report: why ranks could not be started, with the exit code for it.
 	Result struct {
 		Code int
 		Text string
@@ -109,8 +109,8 @@ type (
 	// Started names the ranks that run, once no more will be started. Their streams follow.
 	Started struct{ Ranks, PIDs []int }
 
-	// RankMessage is a message of a rank; without one, no more will come from that rank. As an order: it is for all ranks
-	// that have not ended.
+	// RankMessage is a message of a rank; without one, no more will come from that rank. As an order: it is for all
+	// ranks that have not ended.
 	RankMessage struct {
 		Rank    int
 		Message *job.Message

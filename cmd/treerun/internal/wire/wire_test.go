@@ -26,7 +26,7 @@ func samples() []Body {
 		&Finish{}, &RanksExited{Stuck: true},
 		&Join{
 			Index: 3, Name: "c", Program: "./p", Path: "/p", Dir: "/d", PeerTimeout: time.Second, Verbose: true,
-			Start: Start{Command: []string{"ip", "{host}"}, SSHArgs: []string{"-v"}, Treerun: "/t", Push: true, FanOut: 2,
+			Start: AgentOptions{Command: []string{"ip", "{host}"}, SSHArgs: []string{"-v"}, Treerun: "/t", Push: true, FanOut: 2,
 				Timeout: time.Minute},
 			Below: []Below{{4, "d", "me@d"}},
 		},
@@ -34,7 +34,7 @@ func samples() []Body {
 			Node: 1, Nodes: 2, Size: 4, PerNode: 2, Default: 2, Host: "b", Version: "v1", Args: []string{"p", "-x"},
 			Broken: "why",
 		},
-		&Job{
+		&Run{
 			File: job.File{Version: job.FileVersion, JobID: "x1", Secret: bytes.Repeat([]byte{1}, job.SecretBytes), Size: 4,
 				Hosts: []int{0, 1, 1, 1}},
 			Args: []string{"p", "-x"}, Env: []string{"A=1"}, Bind: 1, Machines: []int{0, 0},
@@ -51,7 +51,7 @@ func samples() []Body {
 	}
 }
 
-func TestFramesComeBackAsWritten(t *testing.T) {
+func TestFrameRoundTrip(t *testing.T) {
 	seen := make(map[byte]bool)
 	var all []byte
 	for i, b := range samples() {
@@ -77,17 +77,17 @@ func TestFramesComeBackAsWritten(t *testing.T) {
 }
 
 // Bodies that no launcher and no agent of treerun sends are refused.
-func TestBodiesThatCannotBe(t *testing.T) {
+func TestInvalidBodies(t *testing.T) {
 	for _, b := range []Body{
-		&Join{}, &Join{Index: -1, Dir: "/", PeerTimeout: time.Second, Start: Start{FanOut: 1, Timeout: time.Second}},
-		&Join{Dir: "/", PeerTimeout: time.Second, Start: Start{FanOut: 1, Timeout: time.Second},
+		&Join{}, &Join{Index: -1, Dir: "/", PeerTimeout: time.Second, Start: AgentOptions{FanOut: 1, Timeout: time.Second}},
+		&Join{Dir: "/", PeerTimeout: time.Second, Start: AgentOptions{FanOut: 1, Timeout: time.Second},
 			Below: []Below{{1, "a", ""}}},
 		&NodeHello{}, &NodeHello{Node: 1, Default: 1, Host: "b"}, &NodeHello{Default: 1, Host: "b", Args: []string{"p"}},
-		&Job{}, &Job{Args: []string{"p"}, File: job.File{Version: job.FileVersion, JobID: "x", Size: 2, Hosts: []int{0, 2}}},
-		&Job{Args: []string{"p"}, Machines: []int{0},
+		&Run{}, &Run{Args: []string{"p"}, File: job.File{Version: job.FileVersion, JobID: "x", Size: 2, Hosts: []int{0, 2}}},
+		&Run{Args: []string{"p"}, Machines: []int{0},
 			File: job.File{Version: job.FileVersion, JobID: "x", Secret: bytes.Repeat([]byte{1}, job.SecretBytes), Size: 2,
 				Hosts: []int{0, 1}}},
-		&Job{Args: []string{"p"}, Port: 70000,
+		&Run{Args: []string{"p"}, Port: 70000,
 			File: job.File{Version: job.FileVersion, JobID: "x", Size: 1, Hosts: []int{0}}},
 		&Signal{0}, &Signal{65}, &Stream{-1, 0}, &Stream{0, 3}, &Stream{0, -1},
 		&Push{}, &Ready{Cores: 1}, &Ready{Host: "a"}, &Ready{Host: "a", Cores: 1, Port: -1},
@@ -103,21 +103,21 @@ func TestBodiesThatCannotBe(t *testing.T) {
 }
 
 // An impossible head is refused before anything is allocated for it.
-func TestHeadsThatCannotBe(t *testing.T) {
-	kindFinish, kindSaid, kindJob := kindOf(&Finish{}), kindOf(&RankMessage{}), kindOf(&Job{})
+func TestInvalidHeads(t *testing.T) {
+	kindFinish, kindMessage, kindJob := kindOf(&Finish{}), kindOf(&RankMessage{}), kindOf(&Run{})
 	head := func(n int, kind byte, host int32) []byte {
 		return binary.BigEndian.AppendUint32(strict.AppendHead(nil, kind, n), uint32(host))
 	}
 	for name, b := range map[string][]byte{
 		"no kind": head(4, 0, 0), "unknown kind": head(4, byte(len(bodies)), 0), "too short": head(3, kindFinish, 0),
-		"too long": head(4+maxSmall+1, kindSaid, 0), "much too long": head(1<<31, kindJob, 0),
+		"too long": head(4+maxSmall+1, kindMessage, 0), "much too long": head(1<<31, kindJob, 0),
 		"no host": head(4, kindFinish, -2), "far host": head(4, kindFinish, job.MaxRanks),
 	} {
 		if _, err := Read(io.MultiReader(bytes.NewReader(b), endless{})); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	if _, err := Read(bytes.NewReader(head(100, kindSaid, 0))); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := Read(bytes.NewReader(head(100, kindMessage, 0))); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("cut off: %v", err)
 	}
 }
@@ -130,9 +130,9 @@ func (endless) Read([]byte) (int, error) { panic("read past a head that cannot b
 func TestHello(t *testing.T) {
 	want := Version()
 	noise := "Last login: yesterday\r\nno end"
-	v, said, err := ReadHello(bufio.NewReader(strings.NewReader(noise+string(Hello(AgentWord))+"rest")), AgentWord)
-	if err != nil || v != want || string(said) != "Last login: yesterday\r\n" {
-		t.Errorf("%v, %q, %v", v, said, err)
+	v, line, err := ReadHello(bufio.NewReader(strings.NewReader(noise+string(Hello(AgentWord))+"rest")), AgentWord)
+	if err != nil || v != want || string(line) != "Last login: yesterday\r\n" {
+		t.Errorf("%v, %q, %v", v, line, err)
 	}
 	if _, _, err := ReadHello(bufio.NewReader(bytes.NewReader(Hello(LauncherWord))), LauncherWord); err != nil {
 		t.Error(err)
@@ -157,7 +157,8 @@ func TestHello(t *testing.T) {
 	if v := Version(); v == "" || strings.ContainsAny(v, " \n") {
 		t.Errorf("version %q", v)
 	}
-	// Builds without a commit, as tests are, differ by the linker's build id: actions and contents, with slashes between.
+	// Builds without a commit, as tests are, differ by the linker's build id: actions and contents, with slashes
+	// between.
 	id, err := buildID()
 	if err != nil || strings.Count(id, "/") != 3 || !strings.Contains(Version(), "+build-") {
 		t.Errorf("version %q of an executable with the build id %q, %v", Version(), id, err)
@@ -195,9 +196,9 @@ func FuzzHello(f *testing.F) {
 	f.Add([]byte("motd\n" + AgentWord + " v\n"))
 	f.Add(Hello(LauncherWord))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if h, said, err := ReadHello(bufio.NewReader(bytes.NewReader(data)), AgentWord); err == nil &&
-			(h == "" || len(said) > maxPreamble+4096) {
-			t.Fatal(h, len(said))
+		if h, line, err := ReadHello(bufio.NewReader(bytes.NewReader(data)), AgentWord); err == nil &&
+			(h == "" || len(line) > maxPreamble+4096) {
+			t.Fatal(h, len(line))
 		}
 		if _, _, err := ReadHello(bufio.NewReader(bytes.NewReader(data)), LauncherWord); err == nil &&
 			!bytes.Contains(data, []byte(LauncherWord)) {

@@ -28,7 +28,7 @@ func (o *Options) takeExplain(own []string) error {
 	})
 	switch {
 	case len(surplus) > 0:
-		return usage("--explain does not go with %s", strings.Join(surplus, ", "))
+		return usage("--explain cannot be combined with %s", strings.Join(surplus, ", "))
 	case o.Explain%4 != 0:
 		return usage("--explain %s: want whole elements, which are float32 here, of 4 bytes each", &o.Explain)
 	}

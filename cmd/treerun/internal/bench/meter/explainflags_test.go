@@ -21,11 +21,11 @@ func TestExplainFlags(t *testing.T) {
 	}
 	where := func(f *pflag.FlagSet) { f.String("where", "", "") }
 	if o, err := Parse(strings.Fields("--explain 8 --where a,b"), where); err != nil || o.Explain != 8 {
-		t.Errorf("--explain does not go with a flag of the job: %v", err)
+		t.Errorf("--explain cannot be combined with a flag of the job: %v", err)
 	}
 	for line, want := range map[string]string{
-		"--explain 8 --json x --stream":       "--explain does not go with --json, --stream",
-		"--explain 8 -e 16":                   "--explain does not go with --end",
+		"--explain 8 --json x --stream":       "--explain cannot be combined with --json, --stream",
+		"--explain 8 -e 16":                   "--explain cannot be combined with --end",
 		"--explain 0":                         "want a size",
 		"--explain 1K --collective all":       "--explain: sendrecv has no plan",
 		"--explain 1K --collective scatter,x": `"x"`,

@@ -82,16 +82,16 @@ func newOptions() (*Options, *raw) {
 	f.StringSliceVar(&r.collectives, "collective", []string{"allreduce"},
 		"`NAME`,... or all: "+strings.Join(collectives, ", "))
 	o.Sweep.Define(f)
-	f.VarP(cmdline.Whole(&o.Iterations, 1, maxRows), "iters", "i", "timed iterations: `N` per row")
-	f.VarP(cmdline.Whole(&o.Warmup, 0, maxRows), "warmup", "w", "`N` iterations before the timed ones")
+	f.VarP(cmdline.IntRange(&o.Iterations, 1, maxRows), "iters", "i", "timed iterations: `N` per row")
+	f.VarP(cmdline.IntRange(&o.Warmup, 0, maxRows), "warmup", "w", "`N` iterations before the timed ones")
 	f.Float64Var(&o.MaxSeconds, "max-seconds", 2,
 		"timed `SECONDS` per row: slow rows have fewer iterations, at least 3; 0 is no limit")
-	f.VarP(cmdline.Whole(&r.check, 0, 1), "check", "c", "`1`: compare every element of one more call; 0: do not")
+	f.VarP(cmdline.IntRange(&r.check, 0, 1), "check", "c", "`1`: compare every element of one more call; 0: do not")
 	f.StringSliceVarP(&r.types, "datatype", "d", []string{"float32"},
 		"`TYPE`,... or all: "+strings.Join(types, ", "))
 	f.StringSliceVarP(&r.ops, "op", "o", []string{"sum"}, "`OP`,... or all: "+strings.Join(Ops, ", "))
 	f.IntVarP(&o.Root, "root", "r", 0, "`RANK` that has the result or gives the data")
-	f.Var(cmdline.Word(&r.inPlace, "yes", "no", "both"), "in-place",
+	f.Var(cmdline.LowerWord(&r.inPlace, "yes", "no", "both"), "in-place",
 		"`WHICH` columns are measured: yes, no or both; alone it means yes")
 	f.Lookup("in-place").NoOptDefVal = "yes"
 	f.BoolVar(&o.Stream, "stream", false,
@@ -106,17 +106,17 @@ func newOptions() (*Options, *raw) {
 	f.StringSliceVar(&o.Overlaps, "overlap", []string{"random"},
 		"of sparse collectives: `HOW`,... the ranks' blocks lie: full (all have the same ones), random, none (as few as "+
 			"can be are the same)")
-	f.Var(cmdline.Whole(&o.BlockSize, 1, maxBlock), "block", "of sparse collectives: `ELEMENTS` of a block")
+	f.Var(cmdline.IntRange(&o.BlockSize, 1, maxBlock), "block", "of sparse collectives: `ELEMENTS` of a block")
 	f.Float64Var(&o.Fill, "fill", 1,
 		"of sparse collectives: `PART` of the elements of such a block, more than 0 and up to 1, that are not zero, "+
 			"drawn at random")
-	f.Var(cmdline.Word(&o.Form, Forms...), "form",
+	f.Var(cmdline.LowerWord(&o.Form, Forms...), "form",
 		"of sparse collectives: run as `FORM`: trees, aggregators, shared (on one host), dense or compact (on "+
 			"GPUs) (default: by price)")
-	f.Var(cmdline.Whole(&o.Aggregators, 1, maxAggregators), "aggregators",
+	f.Var(cmdline.IntRange(&o.Aggregators, 1, maxAggregators), "aggregators",
 		"of sparse collectives: `N` more ranks only aggregate, on slots that the others leave free, else on their hosts "+
 			"in turn (default: all ranks do)")
-	f.Var(cmdline.Word(&o.Device, CPU, CUDA), "device",
+	f.Var(cmdline.LowerWord(&o.Device, CPU, CUDA), "device",
 		"`WHERE` the data are: cpu, or cuda for the GPUs' memory; --gpus and --ranks-per-gpu say which")
 	f.StringVar(&o.JSON, "json", "",
 		"also write every row as a line of JSON to `FILE`; - is stdout, in place of the table")
@@ -130,7 +130,7 @@ func newOptions() (*Options, *raw) {
 			"what every form is predicted to take")
 	for flag, words := range map[string][]string{"collective": collectives, "datatype": types, "op": Ops,
 		"overlap": Overlaps} {
-		cmdline.Offer(f, flag, append(slices.Clone(words), "all")...)
+		cmdline.SetWords(f, flag, append(slices.Clone(words), "all")...)
 	}
 	f.VisitAll(func(one *pflag.Flag) { one.DefValue = strings.Trim(one.DefValue, "[]") }) // those of lists
 	o.Flags = f
@@ -238,7 +238,7 @@ func (o *Options) check() error {
 	case !(o.MaxSeconds >= 0 && o.MaxSeconds <= 1e6):
 		return usage("--max-seconds %v: want 0 to 1000000 seconds", o.MaxSeconds)
 	case o.Device == CUDA && o.Alloc:
-		return usage("--alloc is for memory of the host: it does not go with --device cuda")
+		return usage("--alloc is for memory of the host: it cannot be combined with --device cuda")
 	case o.Flags.Changed("plot") && !strings.HasSuffix(o.Plot, ".svg"):
 		return usage("--plot %s: want a file name that ends in .svg", o.Plot)
 	case o.Flags.Changed("json") && o.JSON == "":
