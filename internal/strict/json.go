@@ -7,9 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -34,7 +34,6 @@ func UnmarshalJSON(data []byte, v any, l JSONLimits) error {
 	end, why := syntax(data)
 	c := &checker{data: data[:end], tokens: json.NewDecoder(bytes.NewReader(data[:end])), limits: l,
 		known: make(map[reflect.Type][]field)}
-	c.tokens.UseNumber()
 	bad := c.value(reflect.TypeOf(v).Elem())
 	switch {
 	case bad == nil && why != "":
@@ -50,13 +49,10 @@ func UnmarshalJSON(data []byte, v any, l JSONLimits) error {
 // syntax returns the offset of the first syntax error of data, and a description of it; the length of data and "" if
 // data is valid JSON.
 func syntax(data []byte) (int, string) {
-	if json.Valid(data) {
-		return len(data), ""
-	}
 	var broken *json.SyntaxError
 	err := json.Unmarshal(data, new(json.RawMessage))
 	if !errors.As(err, &broken) {
-		return 0, "no JSON"
+		return len(data), ""
 	}
 	text, at := err.Error(), max(int(broken.Offset)-1, 0)
 	// If the end truncates a number, the error is about a space that is not there.
@@ -169,32 +165,41 @@ func (c *checker) value(t reflect.Type) *badValue {
 		t = t.Elem()
 	}
 	start := c.at()
-	token, err := c.tokens.Token()
-	if err != nil {
+	first := byte(0) // at the end of the text
+	if start < len(c.data) {
+		first = c.data[start]
+	}
+	var err error
+	if first == '{' || first == '[' {
+		_, err = c.tokens.Token()
+	} else {
+		err = c.tokens.Decode(reflect.New(t).Interface())
+	}
+	isEnd := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	if isEnd || errors.As(err, new(*json.SyntaxError)) {
 		return &badValue{}
 	}
-	found, want := cmp.Or(jsonKinds[c.data[start]], "a number"), wanted(t)
-	if found == "a number" && want == "a whole number" {
-		want = found
-	}
+	found, want := cmp.Or(jsonKinds[first], "a number"), wanted(t)
+	whole := want == "a whole number"
 	switch {
-	case token == nil:
+	case found == "null":
 		return bad(start, "is null, want %s", want)
-	case found != want:
+	case found != want && !(whole && found == "a number"):
 		return bad(start, "holds %s, want %s", found, want)
-	}
-	switch token := token.(type) {
-	case json.Number:
-		return number(t, start, string(token))
-	case string:
-		return textual(t, start, token)
-	case json.Delim:
-		if token == '{' {
-			return c.object(t, start)
-		}
+	case first == '{':
+		return c.object(t, start)
+	case first == '[':
 		return c.array(t, start)
+	case err == nil:
+		return nil
+	case !errors.As(err, new(*json.UnmarshalTypeError)):
+		return bad(start, "is wrong: %v", err)
 	}
-	return nil
+	text := c.data[start:c.tokens.InputOffset()]
+	if whole && bytes.ContainsAny(text, ".eE") {
+		return bad(start, "is %.40s, want a whole number without point and exponent", text)
+	}
+	return bad(start, "is %.40s, which is out of range", text)
 }
 
 // jsonKinds maps the first byte of a value to its kind; numbers are not included.
@@ -276,35 +281,4 @@ func (c *checker) object(t reflect.Type, start int) *badValue {
 		}
 	}
 	return wrong
-}
-
-// textual checks whether t can hold a string.
-func textual(t reflect.Type, start int, text string) *badValue {
-	if !reflect.PointerTo(t).Implements(unmarshaler) {
-		return nil
-	}
-	if err := reflect.New(t).Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text)); err != nil {
-		return bad(start, "is wrong: %v", err)
-	}
-	return nil
-}
-
-// number checks whether t can hold a number.
-func number(t reflect.Type, start int, text string) *badValue {
-	var err error
-	switch k := t.Kind(); {
-	case k >= reflect.Int && k <= reflect.Int64:
-		_, err = strconv.ParseInt(text, 10, t.Bits())
-	case k >= reflect.Uint && k <= reflect.Uint64:
-		_, err = strconv.ParseUint(text, 10, t.Bits())
-	default:
-		_, err = strconv.ParseFloat(text, t.Bits())
-	}
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, strconv.ErrSyntax) && strings.ContainsAny(text, ".eE"):
-		return bad(start, "is %.40s, want a whole number without point and exponent", text)
-	}
-	return bad(start, "is %.40s, which is out of range", text)
 }
