@@ -63,7 +63,7 @@ func table(t *testing.T) map[string]room {
 var libraries = map[string]string{
 	"github.com/hashicorp/memberlist":   "rank",
 	"github.com/hashicorp/yamux":        "cmd/treerun/internal/wire",
-	"github.com/vmihailenco/msgpack/v5": "internal/strict collective/internal/setup collective",
+	"github.com/vmihailenco/msgpack/v5": "internal/agree internal/strict collective/internal/setup collective",
 	"github.com/spf13/pflag":            "cmd/... examples/...",
 	"golang.org/x/sys": "transport/internal/osys internal/netconn internal/job internal/iface internal/safefile " +
 		"topo/probe internal/testutil/fakegpu cmd/...",

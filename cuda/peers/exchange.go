@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/internal/strict"
+	"github.com/treerun/treerun/internal/agree"
 	"github.com/treerun/treerun/topo/gpu"
 )
 
@@ -34,9 +34,9 @@ type hello struct {
 	Machine *gpu.Machine `json:",omitempty"` // the first rank of a host only
 }
 
-// swap is strict.Swap for a meter.
+// swap is agree.Exchange for a meter.
 func swap[T any](m *meter, mine T, failed error) ([]T, error) {
-	all, err := strict.Swap(m.ctx, m.w.AllGather, m.w.Size(), nil, mine, failed)
+	all, err := agree.Exchange(m.ctx, m.w.AllGather, m.w.Size(), nil, mine, failed)
 	if err != nil {
 		return nil, fmt.Errorf("measure peer links: %w", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/treerun/treerun/internal/strict"
+	"github.com/treerun/treerun/internal/agree"
 )
 
 const (
@@ -70,14 +70,14 @@ type Mesh struct {
 // all connections are.
 func (m *Mesh) run(ctx context.Context) error {
 	mine, err := m.prepare()
-	if m.offers, err = strict.Swap(ctx, m.cfg.Exchange, m.cfg.Size, nil, mine, err); err == nil {
+	if m.offers, err = agree.Exchange(ctx, m.cfg.Exchange, m.cfg.Size, nil, mine, err); err == nil {
 		err = checkOffers(m.offers)
 	}
 	if err != nil {
 		return err
 	}
 	m.receive()
-	reports, err := strict.Swap(ctx, m.cfg.Exchange, m.cfg.Size, nil, m.dialAll(ctx), nil)
+	reports, err := agree.Exchange(ctx, m.cfg.Exchange, m.cfg.Size, nil, m.dialAll(ctx), nil)
 	for r := 0; r < len(reports) && err == nil; r++ {
 		if err = reports[r].check(m.cfg.Size); err != nil {
 			err = fmt.Errorf("the list of failures of rank %d: %w", r, err)

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/strict"
+	"github.com/treerun/treerun/internal/agree"
 )
 
 // logs collects log lines.
@@ -51,7 +51,7 @@ func onOffers(cfg *Config, f func([]offer)) {
 		all, err := inner(ctx, b)
 		if calls++; calls == 1 && err == nil {
 			told := func(context.Context, []byte) ([][]byte, error) { return all, nil }
-			if offers, err := strict.Swap(ctx, told, cfg.Size, nil, offer{}, nil); err == nil {
+			if offers, err := agree.Exchange(ctx, told, cfg.Size, nil, offer{}, nil); err == nil {
 				f(offers)
 			}
 		}

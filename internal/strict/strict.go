@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/vmihailenco/msgpack/v5"
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
@@ -131,4 +133,17 @@ func ReadBody(r io.Reader, n int) (b []byte, err error) {
 		err = io.ErrUnexpectedEOF
 	}
 	return b, err
+}
+
+// Printable returns the printable form of text that came from outside, in one line and from at most limit bytes.
+func Printable(text string, limit int) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n':
+			return ' '
+		case unicode.IsControl(r):
+			return '?'
+		}
+		return r
+	}, strings.ToValidUTF8(text[:min(len(text), limit)], "?"))
 }

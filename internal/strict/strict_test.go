@@ -70,3 +70,13 @@ func TestUnmarshalRefusesClaimsBeyondTheInput(t *testing.T) {
 		}
 	}
 }
+
+// Text of other ranks is shown in one line, and truncated.
+func TestPrintable(t *testing.T) {
+	if got := strict.Printable("no\nport \x1b[2J\xff", 1000); got != "no port ?[2J?" {
+		t.Errorf("%q", got)
+	}
+	if got := strict.Printable(strings.Repeat("x", 5000), 1000); len(got) != 1000 {
+		t.Errorf("%d bytes", len(got))
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/treerun/treerun/internal/agree"
 	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/transport/internal/osys"
 	"github.com/treerun/treerun/transport/internal/segment"
@@ -92,7 +93,7 @@ func swap[T any](ctx context.Context, c *connecting, mine T, failed error) ([]T,
 	if errors.Is(failed, syscall.EMFILE) {
 		failed = fmt.Errorf("%w (hint: ulimit -n)", failed)
 	}
-	return strict.Swap(ctx, c.cfg.Exchange, 0, c.cfg.Layout.Member, mine, failed)
+	return agree.Exchange(ctx, c.cfg.Exchange, 0, c.cfg.Layout.Member, mine, failed)
 }
 
 // share makes the leader send the segment to all members, whose reports all holds.

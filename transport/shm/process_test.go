@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/treerun/treerun/internal/strict"
+	"github.com/treerun/treerun/internal/agree"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
 )
@@ -148,7 +148,7 @@ func (f *family) exchange() string {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	if why := strict.Refusal(b); why != "" {
+	if why := agree.Refusal(b); why != "" {
 		f.t.Fatalf("leader's report: %s", why)
 	}
 	r, _ := reportOf(b) // none in the second

@@ -7,13 +7,13 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/treerun/treerun/internal/strict"
+	"github.com/treerun/treerun/internal/agree"
 )
 
 // reportOf returns the report in the blob that a rank sends in the first exchange, decoded in the same way as there.
 func reportOf(blob []byte) (report, error) {
 	gather := func(context.Context, []byte) ([][]byte, error) { return [][]byte{blob}, nil }
-	all, err := strict.Swap(context.Background(), gather, 1, nil, report{}, nil)
+	all, err := agree.Exchange(context.Background(), gather, 1, nil, report{}, nil)
 	if err != nil {
 		return report{}, err
 	}
@@ -22,7 +22,7 @@ func reportOf(blob []byte) (report, error) {
 
 // told returns the blob that a rank sends after its step.
 func told[T any](v T, failed error) (blob []byte) {
-	_, _ = strict.Swap(context.Background(), func(_ context.Context, b []byte) ([][]byte, error) {
+	_, _ = agree.Exchange(context.Background(), func(_ context.Context, b []byte) ([][]byte, error) {
 		blob = b
 		return nil, errors.New("not told")
 	}, 1, nil, v, failed)

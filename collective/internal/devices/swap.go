@@ -5,19 +5,19 @@ import (
 	"errors"
 
 	"github.com/treerun/treerun/collective/internal/setup"
-	"github.com/treerun/treerun/internal/strict"
+	"github.com/treerun/treerun/internal/agree"
 	"github.com/treerun/treerun/transport"
 )
 
-// swap is strict.Swap at a step of opening the devices.
+// swap is agree.Exchange at a step of opening the devices.
 func swap[T any](ctx context.Context, w setup.World, mine T, failed error) ([]T, error) {
-	all, err := strict.Swap(ctx, w.AllGather, w.Size(), nil, mine, failed)
+	all, err := agree.Exchange(ctx, w.AllGather, w.Size(), nil, mine, failed)
 	return all, deviceError("opening the devices", err)
 }
 
 // deviceError turns the failure of a rank into a device error in op.
 func deviceError(op string, err error) error {
-	var failed *strict.Failed
+	var failed *agree.Failed
 	if errors.As(err, &failed) {
 		return &setup.RankError{Rank: failed.Rank, Op: op, Err: setup.DeviceError(failed.Why, failed.Own)}
 	}

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/treerun/treerun/internal/agree"
 	"github.com/treerun/treerun/internal/iface"
 	"github.com/treerun/treerun/internal/numbers"
-	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/network"
 	"github.com/treerun/treerun/topo/probe"
@@ -109,7 +109,7 @@ func (s *setup) betweenHosts(g allGather, a agreement, effort network.Effort) (*
 	if file != "" {
 		mine, unused = s.cachedNetwork(file, members, effort)
 	}
-	all, err := strict.Swap(s.ctx, g, s.size, nil, mine, nil)
+	all, err := agree.Exchange(s.ctx, g, s.size, nil, mine, nil)
 	if err != nil {
 		return nil, fmt.Errorf("hearing of the network that rank 0 has kept: %w", err)
 	}

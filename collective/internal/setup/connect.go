@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/treerun/treerun/internal/strict"
+	"github.com/treerun/treerun/internal/agree"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/shm"
 )
@@ -44,8 +44,8 @@ func gatherAmong(members []int, gather allGather) allGather {
 		for r, b := range all {
 			if _, is := slices.BinarySearch(members, r); is {
 				own = append(own, b)
-			} else if len(b) > 0 && strict.Refusal(b) != "" { // a rank that opens no links gives nothing
-				return nil, fmt.Errorf("rank %d: %s", r, strict.Refusal(b))
+			} else if len(b) > 0 && agree.Refusal(b) != "" { // a rank that opens no links gives nothing
+				return nil, fmt.Errorf("rank %d: %s", r, agree.Refusal(b))
 			}
 		}
 		return own, err

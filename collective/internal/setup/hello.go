@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/treerun/treerun/collective/planner"
+	"github.com/treerun/treerun/internal/agree"
 	"github.com/treerun/treerun/internal/job"
-	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/probe"
 )
@@ -62,7 +62,7 @@ func (a *agreement) oneMachine() bool { return len(a.coreHosts) > 0 && OneHost(a
 // the error of a setting that this rank cannot plan with.
 func (s *setup) agree(h hello, refused error) (a agreement, err error) {
 	s.step("comparing settings")
-	all, err := strict.Swap(s.ctx, s.world.AllGather, s.size, nil, h, nil)
+	all, err := agree.Exchange(s.ctx, s.world.AllGather, s.size, nil, h, nil)
 	if err != nil {
 		return a, fmt.Errorf("comparing settings: %w", err)
 	}

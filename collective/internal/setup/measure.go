@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/treerun/treerun/internal/agree"
 	"github.com/treerun/treerun/internal/netconn"
-	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/network"
 	"github.com/treerun/treerun/topo/probe"
@@ -41,7 +41,7 @@ func (s *setup) measure(g allGather, a agreement) ([]*probe.Findings, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := strict.Swap(s.ctx, g, s.size, nil, mine, nil)
+	all, err := agree.Exchange(s.ctx, g, s.size, nil, mine, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +180,7 @@ type networkReport struct {
 func (s *setup) measureNetwork(g allGather, names []string, effort network.Effort, oneMachine bool,
 ) (*network.Network, error) {
 	found, err := s.probeNetwork(g, effort, oneMachine)
-	all, err := strict.Swap(s.ctx, g, s.size, nil, networkReport{found, time.Now().Unix()}, err)
+	all, err := agree.Exchange(s.ctx, g, s.size, nil, networkReport{found, time.Now().Unix()}, err)
 	if err != nil {
 		return nil, err
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
+	"github.com/treerun/treerun/internal/agree"
 	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/numbers"
-	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -140,9 +140,9 @@ func (p *Plans) decideTogether(ctx context.Context, g allGather, kinds []plan.Ki
 	if p.rank == 0 {
 		mine, err = p.decide(kinds)
 	}
-	all, failed := strict.Swap(ctx, g, p.size, nil, mine, err)
+	all, failed := agree.Exchange(ctx, g, p.size, nil, mine, err)
 	switch {
-	case err != nil && errors.As(failed, new(*strict.Failed)):
+	case err != nil && errors.As(failed, new(*agree.Failed)):
 		return err
 	case failed != nil:
 		return fmt.Errorf("hearing of rank 0's trees: %w", failed)

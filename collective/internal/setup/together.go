@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/treerun/treerun/internal/strict"
+	"github.com/treerun/treerun/internal/agree"
 )
 
 // allGather is an AllGather: every rank gets the blobs of all, by rank.
@@ -50,7 +50,7 @@ func together[A, B any](ctx context.Context, size int, all allGather, first func
 		if !running {
 			return a, b
 		}
-		told, failed = strict.Swap(ctx, all, size, nil, mine, nil)
+		told, failed = agree.Exchange(ctx, all, size, nil, mine, nil)
 		for r, of := range told {
 			if len(of) != len(steps) {
 				told, failed = nil, fmt.Errorf("message of rank %d: %d steps, want %d", r, len(of), len(steps))

@@ -1,4 +1,4 @@
-package strict
+package agree
 
 import (
 	"context"
@@ -7,17 +7,19 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/treerun/treerun/internal/strict"
 )
 
-// alike returns the AllGather of a rank whose peers send these blobs.
-func alike(blobs ...[]byte) func(ctx context.Context, mine []byte) ([][]byte, error) {
+// gatherOf returns the AllGather of a rank whose peers send these blobs.
+func gatherOf(blobs ...[]byte) func(ctx context.Context, mine []byte) ([][]byte, error) {
 	return func(_ context.Context, mine []byte) ([][]byte, error) { return append([][]byte{mine}, blobs...), nil }
 }
 
-func TestSwap(t *testing.T) {
+func TestExchange(t *testing.T) {
 	ctx, why := context.Background(), errors.New("no memory")
-	good, bad := Marshal(&told[int]{Value: 7}), Marshal(&told[int]{Failed: "no\nport \x1b[2J"})
-	if all, err := Swap(ctx, alike(good, good), 3, nil, 7, nil); err != nil || !slices.Equal(all, []int{7, 7, 7}) {
+	good, bad := strict.Marshal(&message[int]{Value: 7}), strict.Marshal(&message[int]{Failed: "no\nport \x1b[2J"})
+	if all, err := Exchange(ctx, gatherOf(good, good), 3, nil, 7, nil); err != nil || !slices.Equal(all, []int{7, 7, 7}) {
 		t.Errorf("%v, %v", all, err)
 	}
 	number := func(i int) int { return 10 * i }
@@ -33,7 +35,7 @@ func TestSwap(t *testing.T) {
 			"rank 20: what it says cannot be read: 1 bytes are left over (hint: all ranks"},
 		{[][]byte{good, nil, good}, nil, 20, "rank 20: what it says cannot be read: a length goes beyond"},
 	} {
-		_, err := Swap(ctx, alike(c.blobs...), 4, number, 7, c.failed)
+		_, err := Exchange(ctx, gatherOf(c.blobs...), 4, number, 7, c.failed)
 		f := new(Failed)
 		if !errors.As(err, &f) || f.Rank != c.rank || !strings.Contains(err.Error(), c.want) ||
 			!strings.HasPrefix(strings.TrimPrefix(c.want, fmt.Sprintf("rank %d: ", c.rank)), f.Why[:9]) ||
@@ -41,18 +43,18 @@ func TestSwap(t *testing.T) {
 			t.Errorf("error %+v of rank %d, want %q of rank %d", err, f.Rank, c.want, c.rank)
 		}
 	}
-	if _, err := Swap(ctx, alike(slices.Repeat([][]byte{bad}, 1000)...), 1001, nil, 7, nil); err == nil ||
+	if _, err := Exchange(ctx, gatherOf(slices.Repeat([][]byte{bad}, 1000)...), 1001, nil, 7, nil); err == nil ||
 		!strings.HasSuffix(err.Error(), "; and 968 more") || len(err.Error()) > 3000 {
 		t.Errorf("error %v", err)
 	}
 	for size, blobs := range map[int][][]byte{3: {good}, 1: {good, good}} {
-		if _, err := Swap(ctx, alike(blobs...), size, nil, 7, why); !errors.Is(err, why) ||
+		if _, err := Exchange(ctx, gatherOf(blobs...), size, nil, 7, why); !errors.Is(err, why) ||
 			!strings.Contains(err.Error(), "blobs for") {
 			t.Errorf("%d blobs for %d ranks: %v", len(blobs)+1, size, err)
 		}
 	}
 	lost := errors.New("rank 3 was killed")
-	_, err := Swap(ctx, func(context.Context, []byte) ([][]byte, error) { return nil, lost }, 2, nil, 7, why)
+	_, err := Exchange(ctx, func(context.Context, []byte) ([][]byte, error) { return nil, lost }, 2, nil, 7, why)
 	if !errors.Is(err, lost) || !errors.Is(err, why) {
 		t.Errorf("%v", err)
 	}
@@ -61,22 +63,12 @@ func TestSwap(t *testing.T) {
 	}
 }
 
-// Text of other ranks is shown in one line, and truncated.
-func TestPrintable(t *testing.T) {
-	if got := Printable("no\nport \x1b[2J\xff", maxFailed); got != "no port ?[2J?" {
-		t.Errorf("%q", got)
-	}
-	if got := Printable(strings.Repeat("x", 5000), maxFailed); len(got) != maxFailed {
-		t.Errorf("%d bytes", len(got))
-	}
-}
-
-// FuzzSwap: for any message of a rank, no rank panics, and the error text is printable.
-func FuzzSwap(f *testing.F) {
-	f.Add(Marshal(&told[[]string]{Value: []string{"a"}}))
-	f.Add(Marshal(&told[[]string]{Failed: "why"}))
+// FuzzExchange: for any message of a rank, no rank panics, and the error text is printable.
+func FuzzExchange(f *testing.F) {
+	f.Add(strict.Marshal(&message[[]string]{Value: []string{"a"}}))
+	f.Add(strict.Marshal(&message[[]string]{Failed: "why"}))
 	f.Fuzz(func(t *testing.T, blob []byte) {
-		all, err := Swap(context.Background(), alike(blob), 2, nil, []string{"b"}, nil)
+		all, err := Exchange(context.Background(), gatherOf(blob), 2, nil, []string{"b"}, nil)
 		if err == nil && len(all) != 2 || err != nil && strings.ContainsAny(err.Error(), "\x00\x1b\n") {
 			t.Errorf("%q: %q, %q", blob, all, err)
 		}

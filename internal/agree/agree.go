@@ -1,19 +1,22 @@
-package strict
+// Package agree exchanges the outcomes of a step that ranks take together: the result of each rank, or the reason why
+// it could not take the step. A step that has failed on one rank so fails on all, with the same error.
+package agree
 
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"unicode"
 
 	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/treerun/treerun/internal/strict"
 )
 
-// told is the message of a rank to the others at a step that all take together: a value, or the reason why the rank
-// could not take the step.
-type told[T any] struct {
+// message is the outcome of a rank: a value, or the reason why the rank could not take the step.
+type message[T any] struct {
 	Failed string
 	Value  T
 }
@@ -37,18 +40,17 @@ const (
 	maxListed = 32   // ranks that an error lists
 )
 
-// Swap sends this rank's result of a step to all ranks, failed if it could not take the step, and returns the results
-// of all, by rank. Ranks with equal results may share the referenced data. If any rank has failed, or its message
-// cannot be decoded, the error on all ranks is a *Failed. number returns the number of the i-th rank for messages; if
-// nil, it is i. size is the size of the set, 0 if the caller checks it. gather is an AllGather, and gets ctx, a
-// context, unchanged.
-func Swap[C, T any](ctx C, gather func(ctx C, blob []byte) ([][]byte, error), size int, number func(i int) int, mine T,
-	failed error) ([]T, error) {
-	t := told[T]{Value: mine}
+// Exchange sends this rank's result of a step to all ranks, failed if it could not take the step, and returns the
+// results of all, by rank. Ranks with equal results may share the referenced data. If any rank has failed, or its
+// message cannot be decoded, the error on all ranks is a *Failed. number returns the number of the i-th rank for
+// messages; if nil, it is i. size is the size of the set, 0 if the caller checks it. gather is an AllGather.
+func Exchange[T any](ctx context.Context, gather func(ctx context.Context, blob []byte) ([][]byte, error), size int,
+	number func(i int) int, mine T, failed error) ([]T, error) {
+	t := message[T]{Value: mine}
 	if failed != nil {
-		t = told[T]{Failed: cmp.Or(failed.Error(), "no reason")}
+		t = message[T]{Failed: cmp.Or(failed.Error(), "no reason")}
 	}
-	blobs, err := gather(ctx, Marshal(&t))
+	blobs, err := gather(ctx, strict.Marshal(&t))
 	switch {
 	case err != nil:
 		return nil, errors.Join(failed, fmt.Errorf("exchange: %w", err))
@@ -92,28 +94,15 @@ func open[T any](blobs [][]byte, number func(i int) int, own error) ([]T, error)
 
 // read returns the result of a rank, or the reason for its failure.
 func read[T any](blob []byte) (value T, why string) {
-	var t told[T]
-	if err := Unmarshal(blob, &t); err != nil {
+	var t message[T]
+	if err := strict.Unmarshal(blob, &t); err != nil {
 		return value, fmt.Sprintf("what it says cannot be read: %v (hint: all ranks must run the same build)", err)
 	}
-	return t.Value, Printable(t.Failed, maxFailed)
+	return t.Value, strict.Printable(t.Failed, maxFailed)
 }
 
-// Refusal returns the reason for which the rank with this blob of a Swap has failed, "" if it has not.
+// Refusal returns the reason for which the rank with this blob of an Exchange has failed, "" if it has not.
 func Refusal(blob []byte) string {
 	_, why := read[msgpack.RawMessage](blob)
 	return why
-}
-
-// Printable returns the printable form of text that came from outside, in one line and from at most limit bytes.
-func Printable(text string, limit int) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n':
-			return ' '
-		case unicode.IsControl(r):
-			return '?'
-		}
-		return r
-	}, strings.ToValidUTF8(text[:min(len(text), limit)], "?"))
 }
