@@ -26,14 +26,14 @@ func TestLanesHaveEquallyManyChunks(t *testing.T) {
 		for range rapid.IntRange(1, 8).Draw(t, "lanes") {
 			p.Lanes = append(p.Lanes, Lane{Weight: rapid.Float64Range(0.001, 1).Draw(t, "weight")})
 		}
-		c := Chunks{Max: chunkQuantum * rapid.IntRange(0, 4096).Draw(t, "max"),
-			Min: chunkQuantum * rapid.IntRange(0, 4096).Draw(t, "min")}
-		slot := chunkQuantum * rapid.IntRange(1, 4096).Draw(t, "slot")
+		c := Chunks{Max: Quantum * rapid.IntRange(0, 4096).Draw(t, "max"),
+			Min: Quantum * rapid.IntRange(0, 4096).Draw(t, "min")}
+		slot := Quantum * rapid.IntRange(1, 4096).Draw(t, "slot")
 		bytes := rapid.Int64Range(0, 1<<36).Draw(t, "bytes")
 		cuts := p.Cuts()
 		_, widest := Widths(cuts)
 		chunks := func(i int) (n int64, size int) {
-			share := CutAt(bytes, cuts[i+1], chunkQuantum) - CutAt(bytes, cuts[i], chunkQuantum)
+			share := CutAt(bytes, cuts[i+1], Quantum) - CutAt(bytes, cuts[i], Quantum)
 			size = c.Of(share, cuts[i+1]-cuts[i], widest, slot)
 			return (share + int64(size) - 1) / int64(size), size
 		}
@@ -46,11 +46,11 @@ func TestLanesHaveEquallyManyChunks(t *testing.T) {
 		}
 		for i := range p.Lanes {
 			n, size := chunks(i)
-			if size <= 0 || size > slot || size%chunkQuantum != 0 {
+			if size <= 0 || size > slot || size%Quantum != 0 {
 				t.Fatalf("lane %d: chunks of %d bytes in slots of %d", i, size, slot)
 			}
-			// Cuts are at multiples of chunkQuantum: one of it may be a part of a narrow lane's chunk, and begin another.
-			if n > most+2+most/1000 || n < most*9/10-1 && size > max(MinChunk, c.Min)+chunkQuantum {
+			// Cuts are at multiples of Quantum: one of it may be a part of a narrow lane's chunk, and begin another.
+			if n > most+2+most/1000 || n < most*9/10-1 && size > max(MinChunk, c.Min)+Quantum {
 				t.Errorf("lane %d has %d chunks of %d bytes, the widest %d", i, n, size, most)
 			}
 		}

@@ -94,16 +94,13 @@ type Chunks struct {
 // limit. Below it the cost of a chunk outweighs the overlap.
 const MinChunk = 8 << 10
 
-const (
-	chunkQuantum = 64
-	maxChunk     = 1 << 30
-)
+const maxChunk = 1 << 30
 
 // Check reports chunks of a size that no message is cut into.
 func (c Chunks) Check() error {
 	for _, bytes := range []int{c.Max, c.Min} {
-		if bytes < 0 || bytes > maxChunk || bytes%chunkQuantum != 0 {
-			return fmt.Errorf("chunks of %d bytes, want a multiple of %d up to %d", bytes, chunkQuantum, maxChunk)
+		if bytes < 0 || bytes > maxChunk || bytes%Quantum != 0 {
+			return fmt.Errorf("chunks of %d bytes, want a multiple of %d up to %d", bytes, Quantum, maxChunk)
 		}
 	}
 	return nil
@@ -141,4 +138,4 @@ func scaled(bytes int64, by, of uint64) int64 {
 	return int64(min(at, most))
 }
 
-func roundUp(bytes int64) int64 { return (bytes + chunkQuantum - 1) &^ (chunkQuantum - 1) }
+func roundUp(bytes int64) int64 { return (bytes + Quantum - 1) &^ (Quantum - 1) }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/sim"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
@@ -44,7 +45,6 @@ const (
 	linkBudget   = 4 << 20 // bytes of slots per rank
 	minSlotBytes = 1 << 10
 	maxSlotBytes = 32 << 10 // a chunk, its source and its destination stay in a core's cache
-	quantumBytes = 64
 )
 
 // LocalSlots returns the slots of every link between n ranks of one host, for any graph: of shared memory, where a lane
@@ -55,11 +55,11 @@ func (m *Machine) LocalSlots(n int) (slots, bytes int) {
 	}
 	slots = 8
 	if n == 1 {
-		return slots, quantumBytes
+		return slots, plan.Quantum
 	}
 	links := 4 * n * (n - 1)
 	bytes = linkBudget * n / (links * slots)
-	return slots, min(max(bytes&^(quantumBytes-1), minSlotBytes), maxSlotBytes)
+	return slots, min(max(bytes&^(plan.Quantum-1), minSlotBytes), maxSlotBytes)
 }
 
 // deviceSlots is for staging memory of devices. Large slots are few steps: at some

@@ -1,7 +1,5 @@
 package sim
 
-import "github.com/treerun/treerun/collective/plan"
-
 // Machine has the constants of the hardware and software that run a plan. Times are in microseconds, rates in GB/s (1e9
 // bytes). The zero value runs whole messages on links with the costs of the Graph, and no other costs.
 type Machine struct {
@@ -29,18 +27,6 @@ type Machine struct {
 	// A chunk between hosts over sockets; see the model. Links inside a host do not use these.
 	SocketUs  float64 // of either end, in addition to the bytes; the graph's latency includes it
 	SocketGBs float64 // bytes into the kernel at one end and out of it at the other; 0: at no cost
-}
-
-// quantum is the grain, in bytes, of shares and chunks: that of package engine.
-const quantum = 64
-
-// chunk returns the size of the chunks of a lane that carries the given number of bytes, as plan.Chunks.Of cuts it: the
-// last one may be smaller.
-func (m *Machine) chunk(bytes int64, lane, widest uint64) int64 {
-	if m.SlotBytes == 0 {
-		return bytes
-	}
-	return int64(plan.Chunks{Min: max(m.MinChunk, quantum)}.Of(bytes, lane, widest, m.SlotBytes))
 }
 
 // usPerByte is the time per byte at a rate in GB/s, none at rate 0.

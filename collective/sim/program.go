@@ -63,17 +63,10 @@ func newProgram(p *plan.Plan, bytes int64, w *network) (*program, error) {
 	if p.Kind.HasParts() {
 		part = (bytes + int64(p.Size) - 1) / int64(p.Size)
 	}
-	cuts := p.Cuts()
-	_, widest := plan.Widths(cuts)
-	for i := range p.Lanes {
-		share := plan.CutAt(part, cuts[i+1], quantum) - plan.CutAt(part, cuts[i], quantum)
-		t := track{chunk: w.m.chunk(share, cuts[i+1]-cuts[i], widest)}
-		if share > 0 {
-			t.chunks = int32((share + t.chunk - 1) / t.chunk)
-			t.last = share - int64(t.chunks-1)*t.chunk
-		} else if bytes == 0 && i == 0 {
-			t.chunks = 1 // an empty message still reaches all ranks
-		}
+	chunks := plan.Chunks{Min: max(w.m.MinChunk, plan.Quantum)}
+	for i, share := range p.Shares() {
+		d := share.Span(part, 1, chunks, w.m.SlotBytes)
+		t := track{chunks: int32(d.Chunks), chunk: int64(d.Grain), last: int64(d.Bytes - (d.Chunks-1)*d.Grain)}
 		if err := pr.addLane(&p.Lanes[i], t, w); err != nil {
 			return nil, fmt.Errorf("sim: plan %s, lane %d: %w", p.Name, i, err)
 		}

@@ -373,7 +373,7 @@ func TestSlotsComeBackOverTheLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	for slots, want := range map[int]float64{1: 7 * us, 2: 3 * us, 4: us} {
-		r, err := Price(p, g, 4*quantum, Machine{Slots: slots, SlotBytes: quantum, MinChunk: quantum})
+		r, err := Price(p, g, 4*plan.Quantum, Machine{Slots: slots, SlotBytes: plan.Quantum, MinChunk: plan.Quantum})
 		if err != nil || math.Abs(r.Us-want) > 0.01 {
 			t.Errorf("%d slots: %v us, want %v, %v", slots, r.Us, want, err)
 		}

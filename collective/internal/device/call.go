@@ -23,10 +23,6 @@ type Call struct {
 	Chunks plan.Chunks // how the message is cut: the same on all ranks. Min 0: minChunk
 }
 
-// quantum is the grain, in bytes, of lane shares and chunks. It keeps every
-// chunk aligned for the kernels' wide accesses and every element whole.
-const quantum = 64
-
 // minChunk is the smallest chunk, in bytes, into which a message is cut for pipelining: a device moves it in about the
 // time that it needs to begin the next step.
 const minChunk = 128 << 10

@@ -230,9 +230,9 @@ func (d *dry) enqueue(t *testing.T, which int, calls []Call) {
 		g, c := rank.g, &calls[r]
 		p := &g.layout.plans[which]
 		g.begin(p, c)
-		chunks := uint32(0)
+		chunks := 0
 		for _, s := range g.spans {
-			chunks = max(chunks, s.chunks)
+			chunks = max(chunks, s.Chunks)
 		}
 		if err := g.take(p, c, chunks, g.streams); err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
 )
@@ -40,7 +41,7 @@ type Group struct {
 	closing   sync.Once
 
 	// State of the call at work, guarded by mu.
-	spans   []span // of its lanes
+	spans   []plan.Span // of its lanes
 	now     []*todo
 	signals []cuda.MemOp
 	addrs   []cuda.Addr

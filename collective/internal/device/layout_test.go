@@ -29,13 +29,13 @@ func TestSlotsByPlan(t *testing.T) {
 	}
 	l.Fit(planner.DefaultStagingBytes)
 	group := &Group{layout: l, links: make([]state, len(l.links))}
-	for i, want := range []int64{4 << 20, hostSlot} {
+	for i, want := range []int{4 << 20, hostSlot} {
 		c := &Call{Chunks: plan.Chunks{Min: 8 << 20}, Work: kernel.Work{DType: kernel.Float32}}
 		c.Header.Count = 64 << 20
 		group.begin(&l.plans[i], c)
 		for _, span := range group.spans {
-			if span.grain != want {
-				t.Errorf("%s: chunks of %d bytes, want %d", l.plans[i].plan.Name, span.grain, want)
+			if span.Grain != want {
+				t.Errorf("%s: chunks of %d bytes, want %d", l.plans[i].plan.Name, span.Grain, want)
 			}
 		}
 	}

@@ -26,7 +26,7 @@ func (g *Group) Exchange(s *cuda.Stream, t kernel.DType, out, in *Transfer) erro
 		c.In, c.Out, c.Header = out.Addr, in.Addr, out.Header
 		do := todo{ins: []use{{link: -1}}}
 		do.Args, do.Dst = []plan.Operand{{From: -1, Buf: plan.In}}, plan.Out
-		p.lanes, p.batches = []lane{{upTo: whole, widest: whole}}, []batch{{steps: []todo{do}}}
+		p.lanes, p.batches = []lane{{Share: whole}}, []batch{{steps: []todo{do}}}
 		return g.run(&p, s, &c)
 	}
 	if out != nil {
@@ -69,13 +69,13 @@ func (g *Group) MovedAt(peer int, sends bool, since time.Time) time.Time {
 	return since
 }
 
-// whole is all of a message, as plan.Cuts has it.
-const whole = 1 << 32
+// whole is all of a message.
+var whole = plan.Share{UpTo: 1 << 32, Widest: 1 << 32, First: true}
 
 // carry adds a lane for m, with a step to be set, and returns its use of its link.
 func (p *schedule) carry(l *Layout, m *Transfer, src, dst int) use {
 	i, n := l.message(src, dst), len(p.lanes)
-	p.lanes = append(p.lanes, lane{upTo: whole, widest: whole, message: m, uses: []linkUses{{i, 1, 1}}})
+	p.lanes = append(p.lanes, lane{Share: whole, message: m, uses: []linkUses{{i, 1, 1}}})
 	p.batches = append(p.batches, batch{steps: []todo{{lane: n}}, stream: n})
 	p.streams++
 	return use{link: i, lender: i}

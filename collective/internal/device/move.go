@@ -33,7 +33,7 @@ func (g *Group) move(s *lineup, c *Call, steps []*todo, j uint32) error {
 
 // part returns the kernel part by which a step processes chunk j.
 func (g *Group) part(c *Call, do *todo, j uint32) (p kernels.Part) {
-	at, n := g.spans[do.lane].chunk(j)
+	at, n := g.spans[do.lane].Chunk(int(j))
 	first := len(g.addrs)
 	for i, a := range do.Args {
 		if a.Received() {
@@ -53,7 +53,7 @@ func (g *Group) part(c *Call, do *todo, j uint32) (p kernels.Part) {
 		g.addrs = append(g.addrs, g.payload(&do.outs[i].use, j))
 		p.Where = max(p.Where, g.links[do.outs[i].lender].where)
 	}
-	p.From, p.To, p.Bytes = g.addrs[first:args:args], g.addrs[args:], n
+	p.From, p.To, p.Bytes = g.addrs[first:args:args], g.addrs[args:], int64(n)
 	if len(p.From) == 1 && p.Scaled == 0 {
 		p.To = slices.DeleteFunc(p.To, func(a cuda.Addr) bool { return a == p.From[0] })
 	}

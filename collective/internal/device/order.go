@@ -30,11 +30,9 @@ type batch struct {
 // lane is the work of a rank on one chunk of a lane, and the number of uses of the lane's links for it, also those of
 // other ranks whose slots it reads.
 type lane struct {
-	from, upTo uint64 // as plan.Cuts gives them
-	widest     uint64 // that of the widest lane
-	part       int
-	uses       []linkUses
-	message    *Transfer // that is all it moves, else nil
+	plan.Share
+	uses    []linkUses
+	message *Transfer // that is all it moves, else nil
 }
 
 // linkUses holds the number of payloads that a link carries per chunk, and the number of its slots filled for them:
@@ -111,12 +109,10 @@ func (l *Layout) schedule(p *plan.Plan) (schedule, error) {
 			s.slots = InHost
 		}
 	}
-	cuts := p.Cuts()
-	_, widest := plan.Widths(cuts)
 	var own []todo
-	for i := range p.Lanes {
+	for i, share := range p.Shares() {
 		from := &p.Lanes[i]
-		one := lane{from: cuts[i], upTo: cuts[i+1], widest: widest, part: from.Part}
+		one := lane{Share: share}
 		var tracks []runner
 		for _, t := range from.Tracks {
 			steps, err := plan.Fuse(p, from.Part, t)

@@ -5,37 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/internal/call"
 )
-
-// span is the range of bytes that a lane moves in a call: n bytes from byte start of its part on, in chunks of grain.
-type span struct {
-	start, n int64
-	grain    int64
-	chunks   uint32
-}
-
-// chunk returns the bytes of chunk j, and where they begin within the part.
-func (s *span) chunk(j uint32) (at, n int64) {
-	from := int64(j) * s.grain
-	return s.start + from, min(s.grain, s.n-from)
-}
-
-// spanOf returns the span that lane ln moves in call c, with header h, in chunks of up to most bytes.
-func (g *Group) spanOf(ln *lane, c *Call, h *call.Header, most int) span {
-	elem := int64(c.DType.Size())
-	count := int64(h.Count)
-	grain := quantum / elem
-	from := plan.CutAt(count, ln.from, grain) * elem
-	s := span{n: plan.CutAt(count, ln.upTo, grain)*elem - from, start: from - int64(ln.part)*count*elem}
-	chunks := c.Chunks
-	chunks.Min = cmp.Or(chunks.Min, minChunk)
-	s.grain = int64(chunks.Of(s.n, ln.upTo-ln.from, ln.widest, most))
-	s.chunks = uint32((s.n + s.grain - 1) / s.grain)
-	return s
-}
 
 // small is the number of batches up to which a call stays on the caller's stream, if every lane has one chunk at most:
 // going to another stream and back takes as long as a few of them.
@@ -81,22 +52,22 @@ func (g *Group) run(p *schedule, s *cuda.Stream, c *Call) error {
 // begin counts the chunks of call c, and announces to the relay those that it will move.
 func (g *Group) begin(p *schedule, c *Call) {
 	g.spans = g.spans[:0]
+	chunks := c.Chunks
+	chunks.Min = cmp.Or(chunks.Min, minChunk)
 	for i := range p.lanes {
-		ln, h, most := &p.lanes[i], &c.Header, g.layout.slotOf(p.slots)
+		ln, h, slot := &p.lanes[i], &c.Header, g.layout.slotOf(p.slots)
 		if ln.message != nil {
-			h, most = &ln.message.Header, g.layout.bytesOf(&g.layout.links[ln.uses[0].link])
+			h, slot = &ln.message.Header, g.layout.bytesOf(&g.layout.links[ln.uses[0].link])
 		}
-		s := g.spanOf(ln, c, h, most)
-		if h.Count == 0 && (i == 0 || ln.message != nil) {
-			s.chunks = 1 // an empty message still reaches all ranks
-		}
+		s := ln.Span(int64(h.Count), c.DType.Size(), chunks, slot)
+		n := uint32(s.Chunks)
 		g.spans = append(g.spans, s)
 		for _, u := range ln.uses {
 			k := &g.links[u.link]
 			k.each = u
-			k.highest[0].Store(k.slots + s.chunks*u.slots)
-			k.highest[1].Store(k.count + s.chunks*u.n)
-			if g.relay != nil && s.chunks > 0 && u.n > 0 {
+			k.highest[0].Store(k.slots + n*u.slots)
+			k.highest[1].Store(k.count + n*u.n)
+			if g.relay != nil && n > 0 && u.n > 0 {
 				g.relay.expect(u.link, job{header: *h, span: s, each: u.n, first: k.count})
 			}
 		}
@@ -108,8 +79,8 @@ func (g *Group) advance(p *schedule) {
 	for i := range p.lanes {
 		for _, u := range p.lanes[i].uses {
 			k := &g.links[u.link]
-			k.count += g.spans[i].chunks * u.n
-			k.slots += g.spans[i].chunks * u.slots
+			k.count += uint32(g.spans[i].Chunks) * u.n
+			k.slots += uint32(g.spans[i].Chunks) * u.slots
 		}
 	}
 }
@@ -122,9 +93,9 @@ func (g *Group) enqueue(p *schedule, s *cuda.Stream, c *Call) (err error) {
 		}
 	}
 	g.caller.Stream = s
-	chunks, apart := uint32(0), len(p.batches) > small
-	for _, sp := range g.spans {
-		chunks = max(chunks, sp.chunks)
+	chunks, apart := 0, len(p.batches) > small
+	for _, s := range g.spans {
+		chunks = max(chunks, s.Chunks)
 	}
 	streams := g.streams[:min(len(g.streams), p.streams)]
 	if apart = (apart || chunks > 1) && len(streams) > 1; !apart {
@@ -160,8 +131,8 @@ func (g *Group) spread(s *cuda.Stream, streams []*lineup) error {
 }
 
 // take enqueues the steps of all chunks.
-func (g *Group) take(p *schedule, c *Call, chunks uint32, streams []*lineup) error {
-	for j := range chunks {
+func (g *Group) take(p *schedule, c *Call, chunks int, streams []*lineup) error {
+	for j := range uint32(chunks) {
 		for i := range p.batches {
 			if err := g.cause(); err != nil {
 				return err

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/backoff"
 	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
@@ -34,7 +35,7 @@ type end struct {
 // job is the part of a call that moves over a link: each payloads per chunk.
 type job struct {
 	header call.Header
-	span   span
+	span   plan.Span
 	each   uint32
 	first  uint32 // payloads before it
 }
@@ -187,7 +188,7 @@ func (r *relay) one(q *queue, link int, move func(link int, j *job) (bool, error
 		return true, false, err
 	}
 	e.moved.Store(time.Now().UnixNano())
-	if e.done++; e.done-j.first == j.each*j.span.chunks {
+	if e.done++; e.done-j.first == j.each*uint32(j.span.Chunks) {
 		q.mu.Lock()
 		e.jobs = append(e.jobs[:0], e.jobs[1:]...)
 		q.mu.Unlock()
@@ -198,7 +199,7 @@ func (r *relay) one(q *queue, link int, move func(link int, j *job) (bool, error
 // window returns the pinned slot of the next payload of link, cut to its length.
 func (r *relay) window(link int, j *job) []byte {
 	e := &r.ends[link]
-	_, n := j.span.chunk((e.done - j.first) / j.each)
+	_, n := j.span.Chunk(int((e.done - j.first) / j.each))
 	size := r.g.layout.bytesOf(&r.g.layout.links[link])
 	slot := int(e.done % uint32(r.g.layout.Slots))
 	return r.g.links[link].pinned[slot*size:][:max(n, 0)]

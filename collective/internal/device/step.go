@@ -22,7 +22,7 @@ func (g *Group) seqs(u *use, j uint32) (count, filled, slot uint32) {
 func (g *Group) step(s *lineup, c *Call, steps []todo, j uint32) error {
 	now := g.now[:0]
 	for i := range steps {
-		if j < g.spans[steps[i].lane].chunks {
+		if int(j) < g.spans[steps[i].lane].Chunks {
 			now = append(now, &steps[i])
 		}
 	}
@@ -102,7 +102,7 @@ func (g *Group) ahead(signals []cuda.MemOp, steps []*todo, j uint32) []cuda.MemO
 	for _, do := range steps {
 		for i := range do.outs {
 			out := &do.outs[i]
-			if each := g.links[out.lender].each.slots; j < g.spans[do.lane].chunks && 2*each <= uint32(g.layout.Slots) {
+			if each := g.links[out.lender].each.slots; int(j) < g.spans[do.lane].Chunks && 2*each <= uint32(g.layout.Slots) {
 				signals = g.room(signals, out, j)
 			}
 		}
@@ -135,12 +135,12 @@ func (g *Group) slotAddr(lender int, slot uint32) cuda.Addr {
 }
 
 // within is where byte at of a part of a buffer lies.
-func (c *Call) within(buffer cuda.Addr, part int, at int64) cuda.Addr {
-	return buffer + cuda.Addr(int64(part)*int64(c.Header.Count)*int64(c.DType.Size())+at)
+func (c *Call) within(buffer cuda.Addr, part, at int) cuda.Addr {
+	return buffer + cuda.Addr(int64(part)*int64(c.Header.Count)*int64(c.DType.Size())+int64(at))
 }
 
 // buffer is where the chunk at byte at of a part of a buffer lies.
-func (g *Group) buffer(c *Call, do *todo, b plan.Buf, part int, at int64) cuda.Addr {
+func (g *Group) buffer(c *Call, do *todo, b plan.Buf, part, at int) cuda.Addr {
 	switch b {
 	case plan.In:
 		return c.within(c.In, part, at)

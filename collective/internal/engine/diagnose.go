@@ -70,7 +70,7 @@ func (e *Engine) lacking() []waits.Lack {
 		}
 	}
 	for i := 0; p == nil && e.first != nil && i < len(e.active.tracks); i++ {
-		if t := &e.active.tracks[i]; t.call != nil && t.chunk < t.chunks {
+		if t := &e.active.tracks[i]; t.call != nil && t.chunk < t.Chunks {
 			t.steps[t.next].lacks(lacks)
 		}
 	}

@@ -90,7 +90,7 @@ func (e *Engine) lend(t *track, s *step, from, n int) {
 	} else {
 		e.move(t, s, nil, from, n)
 	}
-	window := t.buffer(b, part, c.In, c.Out, t.start+from, n)
+	window := t.buffer(b, part, c.In, c.Out, t.Start+from, n)
 	c.lent = true
 	helps := e.helps(c)
 	for _, o := range s.outs {

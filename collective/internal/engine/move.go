@@ -13,8 +13,8 @@ import (
 // are checked before any is used.
 func (e *Engine) take(t *track, s *step) (bool, error) {
 	c := t.call
-	from := t.chunk * t.grain
-	n := min(t.grain, t.bytes-from)
+	from := t.chunk * t.Grain
+	n := min(t.Grain, t.Bytes-from)
 	for i := range s.args {
 		a := &s.args[i]
 		if a.in == nil {
@@ -107,17 +107,17 @@ func (e *Engine) move(t *track, s *step, to []byte, from, n int) {
 	if len(c.Pieces) == 0 {
 		for i := range s.args {
 			if a := &s.args[i]; a.in == nil {
-				e.windows[i] = e.operand(t, a, c.In, c.Out, t.start+from, n)
+				e.windows[i] = e.operand(t, a, c.In, c.Out, t.Start+from, n)
 			}
 		}
 		var dst []byte
 		if s.Dst != plan.None {
-			dst = t.buffer(s.Dst, s.DstPart, c.In, c.Out, t.start+from, n)
+			dst = t.buffer(s.Dst, s.DstPart, c.In, c.Out, t.Start+from, n)
 		}
 		e.combine(c, e.windows[:len(s.args)], to, dst)
 		return
 	}
-	e.movePieces(t, s, to, t.start+from, n)
+	e.movePieces(t, s, to, t.Start+from, n)
 }
 
 // combine computes the value of operands into to and dst, either of which may

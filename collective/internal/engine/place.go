@@ -52,8 +52,8 @@ func (t *track) place() {
 	c := t.call
 	for i := range t.steps {
 		s := &t.steps[i]
-		if c.places(s, t.grain) && t.bytes > 0 {
-			s.args[0].post.PostReceive(t.buffer(s.Dst, s.DstPart, c.In, c.Out, t.start, t.bytes), t.grain)
+		if c.places(s, t.Grain) && t.Bytes > 0 {
+			s.args[0].post.PostReceive(t.buffer(s.Dst, s.DstPart, c.In, c.Out, t.Start, t.Bytes), t.Grain)
 		}
 	}
 }
@@ -68,10 +68,10 @@ func (c *Call) places(s *step, chunk int) bool {
 func (e *Engine) peek(t *track, s *step, a *operand, from, n int) ([]byte, bool, error) {
 	c := t.call
 	window, ok, err := a.in.TryPeek(&t.got)
-	if ok || err != nil || a.post == nil || n < placeFrom || len(c.Pieces) > 0 || c.places(s, t.grain) {
+	if ok || err != nil || a.post == nil || n < placeFrom || len(c.Pieces) > 0 || c.places(s, t.Grain) {
 		return window, ok, err
 	}
-	a.post.PostReceive(t.buffer(s.Dst, s.DstPart, c.In, c.Out, t.start+from, n), n)
+	a.post.PostReceive(t.buffer(s.Dst, s.DstPart, c.In, c.Out, t.Start+from, n), n)
 	return nil, false, nil
 }
 

@@ -25,39 +25,24 @@ type Program struct {
 	digest uint64
 }
 
-// share is the range of the message, or of one part of it, that a lane carries, in the unit of plan.Cuts.
-type share struct {
-	from, upTo uint64
-	widest     uint64 // that of the widest lane
-	part       int
-	first      bool // of the plan's lanes
-}
-
 // track is the state of one plan.Track: which step of which chunk of which
 // call is next.
 type track struct {
-	share share
+	share plan.Share
 	steps []step
 	tmp   []byte // one chunk of scratch, nil unless a step names plan.Tmp
 	got   call.Header
 	head  call.Header // of the chunks of the call worked at
 	wide  bool        // these may be longer than a slot
 
-	call   *Call  // nil when there is none to work at
-	seq    uint64 // of the call worked at last
-	next   int    // index into steps
-	chunk  int    // the one at work
-	start  int    // of the lane's bytes, within its part
-	bytes  int    // of the lane
-	grain  int    // bytes per chunk, the last may be shorter
-	chunks int
-	part   int // bytes of one part of the message
-	moved  int // bytes of the step at work, where its chunk moves bit by bit
+	call      *Call  // nil when there is none to work at
+	seq       uint64 // of the call worked at last
+	next      int    // index into steps
+	chunk     int    // the one at work
+	plan.Span        // of the lane in call
+	part      int    // bytes of one part of the message
+	moved     int    // bytes of the step at work, where its chunk moves bit by bit
 }
-
-// quantum is the grain, in bytes, of lane shares and chunks. It keeps every
-// window aligned for the kernels and every element whole.
-const quantum = 64
 
 // Bind opens the links that the rank of e needs for p. Lane i of the plan travels on lane
 // first+i of the Layout.
@@ -65,13 +50,9 @@ func Bind(p *plan.Plan, e *Engine, first int) (*Program, error) {
 	h := fnv.New64a()
 	fmt.Fprint(h, p.Digest(), first)
 	pr := &Program{Engine: e, plan: p, wide: onlyMoves(p), passes: passesOn(p), digest: h.Sum64()}
-	cuts := p.Cuts()
-	_, widest := plan.Widths(cuts)
-	for i := range p.Lanes {
+	for i, share := range p.Shares() {
 		l := &p.Lanes[i]
 		begin := len(pr.tracks)
-		begins := uint64(l.Part) << 32
-		s := share{from: cuts[i] - begins, upTo: cuts[i+1] - begins, widest: widest, part: l.Part, first: i == 0}
 		for _, t := range l.Tracks {
 			if t.Rank != e.rank {
 				continue
@@ -80,7 +61,7 @@ func Bind(p *plan.Plan, e *Engine, first int) (*Program, error) {
 			if err != nil {
 				return nil, fmt.Errorf("engine: plan %s, lane %d, rank %d: %w", p.Name, i, e.rank, err)
 			}
-			pr.add(track{share: s, steps: steps})
+			pr.add(track{share: share, steps: steps})
 		}
 		markSteps(p, pr.tracks[begin:])
 	}
@@ -109,29 +90,21 @@ func (e *Engine) begin(t *track, c *Call) {
 	elem := c.DType.Size()
 	count := int64(c.ID.Count)
 	if c.Begins != nil {
-		count = int64(c.Begins[t.share.part+1] - c.Begins[t.share.part])
+		count = int64(c.Begins[t.share.Part+1] - c.Begins[t.share.Part])
 	}
-	grain := int64(quantum / elem)
 	t.call, t.seq, t.next, t.chunk = c, c.ID.Seq, 0, 0
 	t.part = int(count) * elem
-	t.start = int(plan.CutAt(count, t.share.from, grain)) * elem
-	t.bytes = int(plan.CutAt(count, t.share.upTo, grain))*elem - t.start
-	t.grain = c.Chunks.Of(int64(t.bytes), t.share.upTo-t.share.from, t.share.widest, e.slotBytes)
+	t.Span = t.share.Span(count, elem, c.Chunks, e.slotBytes)
 	t.head, t.wide = c.header, c.wide
 	if c.ID.CountsAtRoot() {
 		t.head.Count = uint64(count)
 		t.wide = c.wide && e.lendsOwn(c.ID.Kind, count*int64(elem))
+		if count == 0 {
+			t.Chunks = 1 // an empty part still reaches its rank
+		}
 	}
 	if t.wide {
-		t.grain = e.wideChunk(t.bytes, c.program.passes)
-	}
-	switch {
-	case t.bytes > t.grain:
-		t.chunks = (t.bytes + t.grain - 1) / t.grain
-	case t.bytes > 0, count == 0 && (t.share.first || c.ID.CountsAtRoot()): // an empty message still reaches all ranks
-		t.chunks = 1
-	default:
-		t.chunks = 0
+		t.Cut(e.wideChunk(c.program.passes))
 	}
 	t.place()
 }

@@ -175,7 +175,7 @@ func (e *Engine) pop() bool {
 // that there is more to do: the other tracks have their turn first, as other ranks may wait for their chunks.
 func (e *Engine) advance(t *track) (more bool, err error) {
 	for {
-		for t.chunk < t.chunks {
+		for t.chunk < t.Chunks {
 			var ok bool
 			if s := &t.steps[t.next]; t.wide {
 				ok, err = e.takeWide(t, s)
@@ -192,7 +192,7 @@ func (e *Engine) advance(t *track) (more bool, err error) {
 			if t.next++; t.next == len(t.steps) {
 				t.next = 0
 				t.chunk++
-				if t.chunk < t.chunks && t.grain >= turn {
+				if t.chunk < t.Chunks && t.Grain >= turn {
 					return true, nil
 				}
 			}

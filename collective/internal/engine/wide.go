@@ -16,15 +16,13 @@ const lentBytes = 1 << 20
 // passedBytes is lentBytes where a rank passes on received chunks: the ranks behind it wait for the first chunk.
 const passedBytes = 256 << 10
 
-// wideChunk returns the largest permitted chunk for a lane's bytes. Where ranks pass on received chunks, a chunk has to
-// fit the slots of a link together: a rank that sends it bit by bit may do so before it receives anything, and the
-// others likewise.
-func (e *Engine) wideChunk(bytes int, passes bool) int {
-	most := lentBytes
+// wideChunk returns the size of the chunks of a lane. Where ranks pass on received chunks, a chunk has to fit the slots
+// of a link together: a rank that sends it bit by bit may do so before it receives anything, and the others likewise.
+func (e *Engine) wideChunk(passes bool) int {
 	if passes {
-		most = min(passedBytes, e.linkBytes)
+		return min(passedBytes, e.linkBytes)
 	}
-	return min(max((bytes+quantum-1)&^(quantum-1), plan.MinChunk), most)
+	return lentBytes
 }
 
 // passesOn reports whether a rank sends and receives in one track of p.
@@ -86,9 +84,9 @@ func onlyMoves(p *plan.Plan) bool {
 // takeWide is take for a call whose chunks may be longer than slots: a step may need several turns, and t.moved counts
 // the bytes that it has moved.
 func (e *Engine) takeWide(t *track, s *step) (bool, error) {
-	chunk := min(t.grain, t.bytes-t.chunk*t.grain)
+	chunk := min(t.Grain, t.Bytes-t.chunk*t.Grain)
 	for {
-		from, left := t.chunk*t.grain+t.moved, chunk-t.moved
+		from, left := t.chunk*t.Grain+t.moved, chunk-t.moved
 		var n int
 		var err error
 		switch {
@@ -125,9 +123,9 @@ func (e *Engine) recvChunk(t *track, s *step, from, left int) (int, error) {
 	case n > left || n == 0 && left > 0:
 		return -1, fmt.Errorf("rank %d sent %d bytes where %d belong", a.From, n, left)
 	case len(c.Pieces) > 0:
-		ok, err = t.readPieces(link, t.start+from, n)
+		ok, err = t.readPieces(link, t.Start+from, n)
 	default:
-		e.windows[0], ok, err = link.TryPeekInto(&t.got, t.buffer(s.Dst, s.DstPart, c.In, c.Out, t.start+from, n))
+		e.windows[0], ok, err = link.TryPeekInto(&t.got, t.buffer(s.Dst, s.DstPart, c.In, c.Out, t.Start+from, n))
 		if ok && err == nil {
 			e.move(t, s, nil, from, n)
 		}
