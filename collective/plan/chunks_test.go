@@ -49,8 +49,9 @@ func TestLanesHaveEquallyManyChunks(t *testing.T) {
 			if size <= 0 || size > slot || size%Quantum != 0 {
 				t.Fatalf("lane %d: chunks of %d bytes in slots of %d", i, size, slot)
 			}
-			// Cuts are at multiples of Quantum: one of it may be a part of a narrow lane's chunk, and begin another.
-			if n > most+2+most/1000 || n < most*9/10-1 && size > max(MinChunk, c.Min)+Quantum {
+			// Cuts are at multiples of Quantum: one of it may be a part of a narrow lane's chunk, and begin another. A chunk
+			// is rounded down by less than a byte.
+			if n > most+2+most/int64(size) || n < most*9/10-1 && size > max(MinChunk, c.Min)+Quantum {
 				t.Errorf("lane %d has %d chunks of %d bytes, the widest %d", i, n, size, most)
 			}
 		}
