@@ -216,16 +216,22 @@ func TestWords(t *testing.T) {
 		t.Fatal(inside, err)
 	}
 	inside = append(inside, "architecture.md", "glossary.md", "testing.md", "decisions.md")
+	most := map[string]int{}
 	for _, page := range pages(t) {
-		shortSentences(t, page, 30)
+		most[page] = 30
 	}
 	for _, page := range inside {
-		shortSentences(t, page, 25)
+		most[page] = 25
+	}
+	for page, most := range most {
+		if n, sentence := longestSentence(t, page); n > most {
+			t.Errorf("%s: a sentence of %d words, at most %d are read: %.80s...", page, n, most, sentence)
+		}
 	}
 }
 
-// shortSentences checks that the sentences of a page, outside of code and tables, have at most some words.
-func shortSentences(t *testing.T, page string, most int) {
+// longestSentence returns the number of words of the longest sentence of a page, outside of code and tables.
+func longestSentence(t *testing.T, page string) (most int, longest string) {
 	t.Helper()
 	var prose strings.Builder
 	for _, line := range proseOf(t, page) {
@@ -235,9 +241,10 @@ func shortSentences(t *testing.T, page string, most int) {
 	}
 	for _, sentence := range sentenceEnd.Split(prose.String(), -1) {
 		if n := len(strings.Fields(sentence)); n > most {
-			t.Errorf("%s: a sentence of %d words, at most %d are read: %.80s...", page, n, most, sentence)
+			most, longest = n, sentence
 		}
 	}
+	return most, longest
 }
 
 var sentenceEnd = regexp.MustCompile(`[.:?!]\**\s|\n\n|\n *(- |\d\. |#+ )`)

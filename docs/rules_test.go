@@ -6,6 +6,7 @@ package docs_test
 
 import (
 	"bytes"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -195,12 +196,21 @@ func TestImportsOfOurs(t *testing.T) {
 var floors = map[string]int{"internal": 0, "transport": 1, "topo": 2, "cuda": 3, "collective": 4, "rank": 4, "cmd": 5,
 	"examples": 5, "scripts": 5}
 
+// testSupport are the packages that help tests.
+const testSupport = "internal/testutil/..."
+
 // TestOneWay: imports between top-level folders go down. Test support may import the packages that it supports, and
 // only tests and scripts import it.
 func TestOneWay(t *testing.T) {
-	const support = "internal/testutil/..."
+	for _, found := range upwards(t) {
+		t.Error(found)
+	}
+}
+
+// upwards returns what is wrong with imports between top-level folders.
+func upwards(t *testing.T) (all []string) {
 	for _, s := range sources(t) {
-		if s.test || within(s.pkg, support) {
+		if s.test || within(s.pkg, testSupport) {
 			continue
 		}
 		from, _, _ := strings.Cut(s.pkg, "/")
@@ -210,14 +220,15 @@ func TestOneWay(t *testing.T) {
 			above, known := floors[from]
 			below, knows := floors[to]
 			switch {
-			case !is || from == to && !within(ours, support) || from == "scripts":
-			case within(ours, support) && from != "scripts":
-				t.Errorf("%s imports %s, which is for tests", s.path, ours)
+			case !is || from == to && !within(ours, testSupport) || from == "scripts":
+			case within(ours, testSupport) && from != "scripts":
+				all = append(all, fmt.Sprintf("%s imports %s, which is for tests", s.path, ours))
 			case !known || !knows || above <= below:
-				t.Errorf("%s: %s is not on a floor above %s", s.path, from, to)
+				all = append(all, fmt.Sprintf("%s: %s is not on a floor above %s", s.path, from, to))
 			}
 		}
 	}
+	return all
 }
 
 func TestLibraries(t *testing.T) {

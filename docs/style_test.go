@@ -95,24 +95,7 @@ func TestSkips(t *testing.T) {
 }
 
 // exportedReceiver reports whether d is a function, or a method that users see.
-func exportedReceiver(d *ast.FuncDecl) bool {
-	if d.Recv == nil {
-		return true
-	}
-	typ := d.Recv.List[0].Type
-	for {
-		switch t := typ.(type) {
-		case *ast.StarExpr:
-			typ = t.X
-		case *ast.IndexExpr:
-			typ = t.X
-		case *ast.Ident:
-			return t.IsExported()
-		default:
-			return true
-		}
-	}
-}
+func exportedReceiver(d *ast.FuncDecl) bool { return d.Recv == nil || ast.IsExported(receiver(d)) }
 
 // maxColumns is the longest permitted line, except in a raw string or in the output of an
 // example.
