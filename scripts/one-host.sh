@@ -63,9 +63,9 @@ ours() { awk '{ for (i = 1; i <= 2; i++) { split($i, t, /[ms]/); sum += 60 * t[1
 # watched COMMAND...: runs it with its output in $work/rows, twice if it fails. Sets $away to the number of cores that
 # others used in the meantime: other processes, and other guests of the machine.
 watched() {
-    local begin ours0 busy0 ours1 ok=no try
+    local begin ours0 busy0 ours1 ok=no _
     ours0=$(cat "$work/ours" 2> /dev/null || echo 0)
-    for try in 1 2; do
+    for _ in 1 2; do
         begin=$EPOCHREALTIME busy0=$(busy)
         if "$@" > "$work/rows" && [ -s "$work/rows" ]; then ok=yes; fi
         times > "$work/times"

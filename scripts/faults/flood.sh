@@ -25,21 +25,21 @@ beside=$(cat "$work/listener") port=$(sed -n 's/.*ports \([0-9]*\).*/\1/p' "$wor
 
 median() { sort -n | awk '{v[NR] = $1} END {print NR ? v[int((NR + 1) / 2)] : 0}'; }
 turn() { # NAME PORT: floods the port for three whole seconds; no port: no flood
-	local flood='' before
-	: > "$work/connections"
-	if [ -n "$2" ]; then "$work/flood" connect "$2" > "$work/connections" & flood=$!; pids+=($flood); fi
-	sleep 0.5
-	before=$(grep -c calls "$work/job")
-	sleep 3.2
-	if [ -n "$flood" ]; then kill $flood; wait $flood 2>/dev/null || true; fi
-	local calls=$(grep calls "$work/job" | tail -n +$((before + 2)) | head -n 3 | awk '{print $3}' | median)
-	echo "$calls" >> "$work/calls.$1"
-	awk '{print $2}' "$work/connections" | median >> "$work/connections.$1"
-	echo "$1: $calls calls/s, $(tail -n 1 "$work/connections.$1") connections/s"
+    local flood='' before calls
+    : > "$work/connections"
+    if [ -n "$2" ]; then "$work/flood" connect "$2" > "$work/connections" & flood=$!; pids+=("$flood"); fi
+    sleep 0.5
+    before=$(grep -c calls "$work/job")
+    sleep 3.2
+    if [ -n "$flood" ]; then kill $flood; wait $flood 2>/dev/null || true; fi
+    calls=$(grep calls "$work/job" | tail -n +$((before + 2)) | head -n 3 | awk '{print $3}' | median)
+    echo "$calls" >> "$work/calls.$1"
+    awk '{print $2}' "$work/connections" | median >> "$work/connections.$1"
+    echo "$1: $calls calls/s, $(tail -n 1 "$work/connections.$1") connections/s"
 }
 for _ in $(seq "$turns"); do turn none ''; turn beside "$beside"; turn rank "$port"; done
 for name in none beside rank; do
-	echo "median $name: $(median < "$work/calls.$name") calls/s, $(median < "$work/connections.$name") connections/s"
+    echo "median $name: $(median < "$work/calls.$name") calls/s, $(median < "$work/connections.$name") connections/s"
 done
 least=$(($(median < "$work/calls.beside") * floor / 100))
 [ "$(median < "$work/calls.rank")" -ge "$least" ] || { echo "the flood at the rank's port costs more than the flood"; exit 1; }

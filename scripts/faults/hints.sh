@@ -7,17 +7,17 @@
 #
 # Needs Python for its wrapper. The part about vm.memfd_noexec needs root and Linux 6.3, and is left out without.
 set -uo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit 2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 go build -o "$work/treerun" ./cmd/treerun && go build -o "$work/flood" ./scripts/faults/testdata/flood || exit 2
-cd "$work"
+cd "$work" || exit 2
 failed=0
 check() { # NAME CODE TEXT COMMAND...: the command exits with this code, and prints the text
-	local name=$1 code=$2 text=$3 got out; shift 3
-	out=$(timeout 60 "$@" 2>&1); got=$?
-	if [ $got = "$code" ] && [[ $out == *"$text"* ]]; then echo "ok     $name"; return; fi
-	echo "WRONG  $name: code $got, want $code with \"$text\":"; sed 's/^/       /' <<< "$out" | head -n 12; failed=1
+    local name=$1 code=$2 text=$3 got out; shift 3
+    out=$(timeout 60 "$@" 2>&1); got=$?
+    if [ $got = "$code" ] && [[ $out == *"$text"* ]]; then echo "ok     $name"; return; fi
+    echo "WRONG  $name: code $got, want $code with \"$text\":"; sed 's/^/       /' <<< "$out" | head -n 12; failed=1
 }
 rank="./flood rank 1"
 wrapper='import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]%s).returncode)'
@@ -34,10 +34,10 @@ check "a full device" 125 "no space left" bash -c './treerun -np 2 echo > /dev/f
 check "SIGINT behind &" 0 "done" bash -c "trap '' INT; ./treerun -np 1 sh -c 'echo ready; sleep 2; echo done' & sleep 1; kill -INT \$!; wait \$!"
 umask 077; od -An -tx1 -N32 /dev/urandom | tr -d " \n" > key
 check "seconds without a unit" 0 "calls" bash -c 'export TREERUN_START_TIMEOUT=12 TREERUN_KEY_FILE=key WORLD_SIZE=2
-	export TREERUN_SEED=127.0.0.1:27946; RANK=1 ./flood rank 2 & RANK=0 ./flood rank 2 && wait $!'
+    export TREERUN_SEED=127.0.0.1:27946; RANK=1 ./flood rank 2 & RANK=0 ./flood rank 2 && wait $!'
 no='echo 2 > /proc/sys/vm/memfd_noexec'
 if unshare -pf --mount-proc sh -c "$no" 2> /dev/null; then
-	check "--push with vm.memfd_noexec=2" 0 "runs" unshare -pf --mount-proc sh -c \
-		"$no; ./treerun -H a:1,b:1 --push --launch-agent 'env H={host}' /bin/echo runs"
+    check "--push with vm.memfd_noexec=2" 0 "runs" unshare -pf --mount-proc sh -c \
+        "$no; ./treerun -H a:1,b:1 --push --launch-agent 'env H={host}' /bin/echo runs"
 fi
 exit $failed

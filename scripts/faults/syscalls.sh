@@ -96,7 +96,7 @@ most() {
 
 bad=0
 declare -A left
-for who in "${@:-launcher agent rank0 rank1 far1}"; do for who in $who; do
+for list in "${@:-launcher agent rank0 rank1 far1}"; do for who in $list; do
     [ "$who" = far ] && who=far1
     table=$(most "$who")
     [ "$(wc -l <<< "$table")" -ge 10 ] || { echo "strace has seen too few calls of $who" >&2; exit 2; }

@@ -1,3 +1,4 @@
+# shellcheck shell=dash
 # The first process of a host. $1: hostname, $2: a file for /etc/hosts,
 # $3: a folder to remove at the end; both may be empty.
 trap '' INT TERM HUP

@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # Builds the fake GPU's libraries into the folder $1: the driver and NVML from the sources next to this file, and the
 # kernels from the other arguments.
 set -e
@@ -13,7 +14,7 @@ kernel='${CXX:-c++} -std=c++17 -x c++ -DTREERUN_HOST -O2 -ffp-contract=off -fPIC
     -Wall -Wextra -Werror -I "$include" -c "$0" -o "$out/$(basename "$0").o"'
 (
     cd "$(dirname "$0")"
-    # shellcheck disable=SC2046 # the names have no spaces
+    # shellcheck disable=SC2046,SC2010 # the names have no spaces
     library libcuda.so.1 $(ls ./*.c | grep -v /nvml)
     library libnvidia-ml.so.1 nvml*.c topology.c board.c
 )
