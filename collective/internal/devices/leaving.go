@@ -17,7 +17,7 @@ import (
 func (d *Session) Sync(ctx context.Context, s *cuda.Stream, call string) (during string, err error) {
 	c := d.c
 	during = call
-	if p, any := d.oldest(); any {
+	if p, found := d.oldest(); found {
 		during = p.String()
 	}
 	err = s.Synchronize(ctx)

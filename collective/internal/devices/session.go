@@ -110,12 +110,12 @@ func (d *Session) retire() (left int, err error) {
 
 // idle reports whether no call is under way, as far as retire has found.
 func (d *Session) idle() bool {
-	_, any := d.oldest()
-	return !any
+	_, found := d.oldest()
+	return !found
 }
 
 // oldest returns the oldest call under way.
-func (d *Session) oldest() (p pending, any bool) {
+func (d *Session) oldest() (p pending, found bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.first > d.latest {
@@ -241,7 +241,7 @@ func (d *Session) groupFailed(err error) {
 		return // the rank that failed first has reported the cause
 	}
 	during := "a device call"
-	if p, any := d.oldest(); any {
+	if p, found := d.oldest(); found {
 		during = p.String()
 	}
 	if f, is := d.relayFault(err, during); is {
@@ -320,8 +320,8 @@ func (d *Session) aborted() bool {
 
 // compare checks whether the other ranks have made the same calls, and have not left before one that is under way.
 func (d *Session) compare() {
-	p, any := d.oldest()
-	if !d.compareHost() || !any {
+	p, found := d.oldest()
+	if !d.compareHost() || !found {
 		return
 	}
 	c := d.c
@@ -380,10 +380,10 @@ func (d *Session) compareHost() (same bool) {
 
 // publish names the ranks that have not come to the oldest call, and ends the communicator when that lasts too long.
 func (d *Session) publish(wait *waits.Wait) {
-	p, any := d.oldest()
+	p, found := d.oldest()
 	var late []waits.Lack
 	for r := range d.c.Size {
-		if any && d.awaits(&p, r) {
+		if found && d.awaits(&p, r) {
 			late = append(late, waits.Lack{Rank: r, What: "to " + cmp.Or(p.lacks, "call it")})
 		}
 	}

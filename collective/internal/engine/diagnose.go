@@ -50,19 +50,19 @@ func (e *Engine) lacking() []waits.Lack {
 	seen := make(map[int32]bool)
 	var list []waits.Lack
 	p := e.messages.waited
-	any := p != nil && p.Peer == AnySource
+	anySource := p != nil && p.Peer == AnySource
 	lacks := func(peer int32, what string) {
-		if seen[peer] || any && e.ep.Status(int(peer)).Closed {
+		if seen[peer] || anySource && e.ep.Status(int(peer)).Closed {
 			return
 		}
 		seen[peer] = true
 		b := e.Calls.Blocker(int(peer), what)
-		b.Any = any
+		b.Any = anySource
 		list = append(list, b)
 	}
 	for r := 0; p != nil && r < e.size; r++ {
 		switch {
-		case any && r == e.rank && e.size > 1 || !any && r != p.Peer:
+		case anySource && r == e.rank && e.size > 1 || !anySource && r != p.Peer:
 		case p.send:
 			lacks(int32(r), "to receive")
 		default:

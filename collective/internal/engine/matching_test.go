@@ -261,11 +261,11 @@ func explore(s *scenario, begin func() *twoRanks) (states int, err error) {
 				return len(seen), fmt.Errorf("%+v: %v: %w", *s, path[:i+1], err)
 			}
 		}
-		if k := w.key(); seen[k] {
+		k := w.key()
+		if seen[k] {
 			continue
-		} else {
-			seen[k] = true
 		}
+		seen[k] = true
 		for e := range events {
 			if w.can(e) {
 				paths = append(paths, append(path[:len(path):len(path)], e))

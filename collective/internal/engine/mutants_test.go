@@ -112,7 +112,9 @@ func (p *unnumbered) add(m Message) (Ref, bool) {
 // TestMatchingMutants: the explorer finds every fault that is put in on purpose, those that
 // were there among them.
 func TestMatchingMutants(t *testing.T) {
-	boxed := func(box matcher, real *inbox) *twoRanks { return &twoRanks{box: box, real: real, pool: &realPool{}} }
+	boxed := func(box matcher, inner *inbox) *twoRanks {
+		return &twoRanks{box: box, real: inner, pool: &realPool{}}
+	}
 	pooled := func(pool holder) *twoRanks {
 		box := &inbox{}
 		return &twoRanks{box: box, real: box, pool: pool}

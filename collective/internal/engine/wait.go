@@ -205,13 +205,13 @@ func (t *wait) Poll() progress.State {
 func (t *wait) Bell() transport.Bell { return t.e.ep.Bell() }
 
 // Prepare is the beginning of Sleeper.Sleep.
-func (t *wait) Prepare() (max time.Duration) {
-	max, t.err = t.asleep.prepare(t.ctx, t.e.ep, t.Watch, (*waiting)(t.e))
-	t.max = max
-	if max > 0 && t.asleep.looks > 0 {
+func (t *wait) Prepare() (limit time.Duration) {
+	limit, t.err = t.asleep.prepare(t.ctx, t.e.ep, t.Watch, (*waiting)(t.e))
+	t.max = limit
+	if limit > 0 && t.asleep.looks > 0 {
 		t.stop = context.AfterFunc(t.ctx, t.Bell().Ring)
 	}
-	return max
+	return limit
 }
 
 // Woken is its end.
@@ -271,15 +271,15 @@ func (s *Sleeper) End(watch *waits.Wait) {
 // Sleep sleeps once, until the bell of ep rings or it is time to look around, which it then does. The error is that of
 // ctx, that of w, ErrAborted, or a *waits.Stalled.
 func (s *Sleeper) Sleep(ctx context.Context, ep transport.Endpoint, watch *waits.Wait, w Waiting) error {
-	max, err := s.prepare(ctx, ep, watch, w)
-	if max == 0 {
+	limit, err := s.prepare(ctx, ep, watch, w)
+	if limit == 0 {
 		return err
 	}
 	if s.looks > 0 {
 		defer context.AfterFunc(ctx, ep.Bell().Ring)()
 	}
-	ep.Bell().Sleep(max)
-	return s.look(watch, w, max)
+	ep.Bell().Sleep(limit)
+	return s.look(watch, w, limit)
 }
 
 // begin checks that the wait may continue.
@@ -306,12 +306,12 @@ func (s *Sleeper) prepare(ctx context.Context, ep transport.Endpoint, watch *wai
 	moved, err := w.Poll()
 	err = cmp.Or(err, Aborted(ep))
 	if err == nil && !moved {
-		max := s.long()
+		limit := s.long()
 		if end, is := ctx.Deadline(); is {
-			max = min(max, time.Until(end))
+			limit = min(limit, time.Until(end))
 		}
-		if max > 0 {
-			return max, nil
+		if limit > 0 {
+			return limit, nil
 		}
 	}
 	ep.Bell().Cancel()
