@@ -136,6 +136,7 @@ func randomTrial(c *Comm, rng *rand.Rand) trial {
 // is in flight with many others, or coalesced; ranks wait for random calls and test them, at random times. Memory is
 // checked at the end, when nothing may touch it any more.
 func TestMixedForms(t *testing.T) {
+	testutil.Long(t, "TestHarness makes the same calls")
 	calls := testutil.Count(100, 400)
 	if testutil.Race {
 		calls = 60

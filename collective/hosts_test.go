@@ -16,6 +16,7 @@ import (
 // hosts and with the choice by price, over even and uneven networks, and compares all memory with the oracle. Planning
 // takes most of the time: of six shapes a plain go test tries one, and another one for other numbers.
 func TestHostsHarness(t *testing.T) {
+	testutil.Long(t, "TestHarness makes the same calls, on one host")
 	testutil.OneProcessor(t)
 	for _, size := range harnessSizes() {
 		for hosts := 2; hosts <= min(4, size); hosts++ {

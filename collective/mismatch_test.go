@@ -173,6 +173,7 @@ func atOnce(all []func()) {
 // way, in every form, in every shape of plan. All ranks get ErrMismatch, soon,
 // and it names both calls and blames no innocent rank.
 func TestMismatchMatrix(t *testing.T) {
+	testutil.Long(t, "how calls differ does not depend on the build")
 	every := testutil.Count(20, 3) // of the cases; TREERUN_HARNESS tries all
 	if testutil.Race {
 		every = 40

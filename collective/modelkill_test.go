@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // TestModelKilled kills one of two or three processes while they run programs of large payloads. Where a call of
@@ -15,6 +17,7 @@ import (
 //
 //	TREERUN_HARNESS=350 go test ./collective -run TestModelKilled -v -timeout 2h
 func TestModelKilled(t *testing.T) {
+	testutil.Long(t, "where ranks end does not depend on the build")
 	kills := 6
 	if n, err := strconv.Atoi(os.Getenv("TREERUN_HARNESS")); err == nil {
 		kills *= n

@@ -65,6 +65,7 @@ func (m *modelRanks) options() []Option {
 //
 //	go test ./collective -run 'TestModel$' -rapid.checks=10000 -timeout 2h
 func TestModel(t *testing.T) {
+	testutil.Long(t, "TestHarness makes the same calls")
 	for i := range allModelRanks {
 		m := &allModelRanks[i]
 		t.Run(m.name, func(t *testing.T) {

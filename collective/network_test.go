@@ -36,6 +36,7 @@ func runHosts(t *testing.T, hosts []int, settings map[string]string, body func(w
 
 // The results are the same on several hosts as on one, whatever hosts the ranks are on.
 func TestSeveralHosts(t *testing.T) {
+	testutil.Long(t, "the way between hosts does not depend on the build")
 	many := make([]int, 21) // whose connections are made on demand
 	for r := range many {
 		many[r] = r % 4

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // hostAgent is a launch agent whose hosts are this one under other names.
@@ -60,6 +62,7 @@ func TestKillAgent(t *testing.T) {
 // If the agent had others below it, those hosts are lost as well, and nothing
 // is left on them.
 func TestKillInnerAgent(t *testing.T) {
+	testutil.NotUnderRace(t, "TestKillAgent starts the same code")
 	l := launchHosts(t, "-H", "n[1-9]", "--fan-out", "2", "sh", "-c", hostSleeper)
 	l.expect(9, "pid ")
 	syscall.Kill(l.agentOf("n1"), syscall.SIGKILL)
@@ -198,6 +201,7 @@ func TestRanksHearOfLostHost(t *testing.T) {
 // --push needs neither treerun nor the program on the other host, and leaves no
 // file there; a program that has been built here is sent without --push.
 func TestPush(t *testing.T) {
+	testutil.NotUnderRace(t, "treerun is built without the detector")
 	t.Parallel()
 	dir := t.TempDir()
 	exe := filepath.Join(dir, "treerun")

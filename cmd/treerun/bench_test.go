@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // benchRow is the JSON form of a row for its readers, written a second time
@@ -32,6 +34,7 @@ type benchRow struct {
 // bench on 1, 2 and 4 ranks writes rows that decode, with right results, and
 // bandwidths that follow from the times.
 func TestBenchRows(t *testing.T) {
+	testutil.NotUnderRace(t, "package bench has tests of its own")
 	t.Parallel()
 	factor := map[string]func(n float64) float64{
 		"allreduce":        func(n float64) float64 { return 2 * (n - 1) / n },
@@ -89,6 +92,7 @@ func TestBenchRows(t *testing.T) {
 // A reader that closes the table ends the job, without a message; an interrupt ends it
 // with the signal's code.
 func TestBenchStops(t *testing.T) {
+	testutil.NotUnderRace(t, "package bench has tests of its own")
 	l := starts(t, nil, "bench", "-np", "2", "-b", "8", "-e", "8", "-i", "1000000", "--max-seconds", "100", "--collective",
 		"barrier,allreduce")
 	l.expect(1, "Rank  1")

@@ -200,6 +200,7 @@ type chaosTimes struct {
 // survivor's call returns a typed error, most within a second and none after a timeout
 // only, the launcher names the killed process and exits with 137, and nothing is left.
 func TestKillRank(t *testing.T) {
+	testutil.NotUnderRace(t, "TestKillAnyRank starts the same code")
 	launcher, looper := chaosBinaries(t)
 	tmp := t.TempDir()
 	before := leftovers(t, looper, tmp)
@@ -278,6 +279,7 @@ func killOneRank(t *testing.T, rng *rand.Rand, tmp string, times *chaosTimes, np
 
 // TestKillLauncher: kill -9 of the launcher at any moment ends all ranks.
 func TestKillLauncher(t *testing.T) {
+	testutil.NotUnderRace(t, "TestKillTreerun starts the same code")
 	launcher, looper := chaosBinaries(t)
 	tmp := t.TempDir()
 	before := leftovers(t, looper, tmp)

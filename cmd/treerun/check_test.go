@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
@@ -27,6 +28,7 @@ func checkOn(t *testing.T, h *nethosts.Hosts, agent string, args ...string) (cod
 // TestCheckHosts: equal hosts, and hosts of which each differs: one is down, one has another treerun, one a
 // lower limit, one another MTU and other names; then two that do not reach each other.
 func TestCheckHosts(t *testing.T) {
+	testutil.NotUnderRace(t, "package check has tests of its own")
 	h := nethosts.Up(t, 3, nethosts.Options{Prefix: "chk"})
 	wants := func(code, want int, text string, lines ...string) {
 		t.Helper()

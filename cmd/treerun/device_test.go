@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 
@@ -22,6 +23,7 @@ func onFakeHost(t *testing.T, env []string, code int, flags string, program ...s
 // startOnFakeHost starts a job and returns a function that waits for it.
 func startOnFakeHost(t *testing.T, env []string, code int, args ...string) (wait func() (stdout, stderr string)) {
 	t.Helper()
+	testutil.NotUnderRace(t, "the library of the fake GPUs is C")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

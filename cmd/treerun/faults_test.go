@@ -4,11 +4,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // TestRankFaults checks the messages of a job when one of its ranks misbehaves. The
 // program is the looper.
 func TestRankFaults(t *testing.T) {
+	testutil.NotUnderRace(t, "treerun is built without the detector")
 	launcher, looper := chaosBinaries(t)
 	tmp := t.TempDir()
 	before := leftovers(t, looper, tmp)

@@ -39,6 +39,7 @@ func runWithin(t *testing.T, env []string, command ...string) (code int, output 
 // the error about them. Only root can make the last one.
 func planted(t *testing.T, text string) map[string]func(name string) error {
 	t.Helper()
+	testutil.NotUnderRace(t, "treerun is built without the detector")
 	kinds := map[string]func(string) error{
 		"pipe":   func(name string) error { return syscall.Mkfifo(name, 0o600) },
 		"device": func(name string) error { return os.Symlink("/dev/zero", name) },

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
 	"github.com/treerun/treerun/topo"
 )
@@ -15,6 +16,7 @@ import (
 // onGPUs starts treerun on a fake host, with a cache of its own.
 func onGPUs(t *testing.T, env []string, args ...string) *launched {
 	t.Helper()
+	testutil.NotUnderRace(t, "the library of the fake GPUs is C")
 	cache := t.TempDir()
 	return starts(t, func(cmd *exec.Cmd) { cmd.Env = append(append(cmd.Env, env...), "XDG_CACHE_HOME="+cache) }, args...)
 }
@@ -164,6 +166,7 @@ func TestCheck(t *testing.T) {
 
 // TestCheckGPUsOfHosts: the lines of several hosts about GPUs omit the parts of one host, and show faulty links.
 func TestCheckGPUsOfHosts(t *testing.T) {
+	testutil.NotUnderRace(t, "the library of the fake GPUs is C")
 	env := fakegpu.Start(t, "dgx1v/0-3")
 	named := namedTreerun(t)
 	for broken, want := range map[string][]string{
@@ -188,6 +191,7 @@ func TestCheckGPUsOfHosts(t *testing.T) {
 
 // A host without a GPU is no fault, and check prints a line about it.
 func TestCheckWithoutGPU(t *testing.T) {
+	testutil.NotUnderRace(t, "the library of the fake GPUs is C")
 	l := starts(t, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH=", "CUDA_VISIBLE_DEVICES=") }, "check")
 	l.exits(0)
 	if text := strings.Join(l.seen, "\n"); !strings.Contains(text, "none   gpu") ||
@@ -206,6 +210,7 @@ func TestCheckWithoutGPU(t *testing.T) {
 // Agents assign GPUs to the ranks of their hosts, and print them with -v; hosts that are
 // one machine take different ones.
 func TestHostsGiveGPUs(t *testing.T) {
+	testutil.NotUnderRace(t, "the library of the fake GPUs is C")
 	for _, e := range fakegpu.Start(t, "dgx1v") {
 		name, value, _ := strings.Cut(e, "=")
 		t.Setenv(name, value)

@@ -132,6 +132,7 @@ func memoryGroup(t *testing.T) (dir string) {
 
 // Where vm.memfd_noexec forbids memory that can be executed, --push uses an unlinked file of TMPDIR.
 func TestPushWithoutExecutableMemory(t *testing.T) {
+	testutil.NotUnderRace(t, "treerun is built without the detector")
 	const forbid = "echo 2 > /proc/sys/vm/memfd_noexec"
 	own := []string{"-pf", "--mount-proc", "--kill-child", "sh", "-c"} // the setting is one of the PID namespace
 	out, err := exec.Command("unshare", append(own, forbid)...).CombinedOutput()

@@ -77,6 +77,7 @@ func writeKey(t *testing.T, dir, name, digit string) string {
 // that names the cause, and the job is not affected. A second job with the same key runs on
 // the same hosts.
 func TestImpostersBetweenHosts(t *testing.T) {
+	testutil.NotUnderRace(t, "treerun is built without the detector")
 	h := nethosts.Up(t, 3, nethosts.Options{Prefix: "imp"})
 	_, looper := chaosBinaries(t)
 	tmp := t.TempDir()
@@ -126,6 +127,7 @@ func TestImpostersBetweenHosts(t *testing.T) {
 // Many jobs begin at once on the same two hosts. TREERUN_JOBS=100 makes them
 // more than the default of 20, which is for small machines.
 func TestManyJobsBeginAtOnce(t *testing.T) {
+	testutil.NotUnderRace(t, "treerun is built without the detector")
 	jobs := testutil.Count(6, 20)
 	if s := os.Getenv("TREERUN_JOBS"); s != "" {
 		var err error
@@ -160,6 +162,7 @@ func TestManyJobsBeginAtOnce(t *testing.T) {
 // which three hundred stay connected. They are refused, which one line reports, and the
 // real node 1 is accepted.
 func TestImpostersAtTheSeed(t *testing.T) {
+	testutil.NotUnderRace(t, "packages rank and netconn have tests of their own with such peers")
 	t.Parallel()
 	good := newNodes(t, 2)
 	zero := good.start(0, "--ppn", "1", "echo", "rank", "runs")

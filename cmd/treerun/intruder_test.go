@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
@@ -102,6 +103,7 @@ func await(t *testing.T, j *chaosJob, what string, f func() bool) {
 // overhears all greetings of ranks and repeats them at once. The job prints
 // only a line per port and source, and ends well.
 func TestIntrudersBetweenHosts(t *testing.T) {
+	testutil.NotUnderRace(t, "treerun is built without the detector")
 	h := nethosts.Up(t, 3, nethosts.Options{Prefix: "port"})
 	launcher, looper := chaosBinaries(t)
 	exe, err := exec.LookPath("intruder")

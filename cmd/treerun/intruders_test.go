@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // A thousand intruders, some with garbage, some with HTTP, some silent forever, connect
@@ -16,6 +18,7 @@ import (
 // starts and makes calls. The job is not affected: it ends well, reports no
 // lost ranks, and leaves nothing.
 func TestIntrudersAtTheRanks(t *testing.T) {
+	testutil.NotUnderRace(t, "treerun is built without the detector")
 	const size, intruders = 4, 1000
 	launcher, looper := chaosBinaries(t)
 	tmp := t.TempDir()

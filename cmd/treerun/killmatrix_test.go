@@ -282,11 +282,15 @@ func killMany(t *testing.T, n int, fixed string) {
 }
 
 // TestKillMatrix: calls of all kinds and sizes, 2 to 5 ranks.
-func TestKillMatrix(t *testing.T) { killMany(t, kills(t, 20), "") }
+func TestKillMatrix(t *testing.T) {
+	testutil.NotUnderRace(t, "TestKillConcurrent kills ranks, too")
+	killMany(t, kills(t, 20), "")
+}
 
 // TestKillBroadcast: 8 MiB from rank 0 and 1 in turn, where each rank has a core. In an earlier
 // version the survivor got old data, without an error, in a quarter of the kills.
 func TestKillBroadcast(t *testing.T) {
+	testutil.NotUnderRace(t, "TestKillConcurrent kills ranks, too")
 	killMany(t, kills(t, 10), "-kind Broadcast -bytes 8388608")
 }
 

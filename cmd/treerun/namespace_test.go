@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
@@ -16,6 +17,7 @@ import (
 // 3 of the looper) that names the lost rank, the launcher names the host,
 // and nothing is left on any host.
 func TestHostsThatFail(t *testing.T) {
+	testutil.NotUnderRace(t, "treerun is built without the detector")
 	launcher, looper := chaosBinaries(t)
 	for name, c := range map[string]struct {
 		fail    func(h *nethosts.Hosts) error

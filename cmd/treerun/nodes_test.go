@@ -237,6 +237,7 @@ func TestKeyFileMode(t *testing.T) {
 // The commands of the Kubernetes manifest, as its pods run them, make one job:
 // only the address, the key, the number of ranks and the program differ.
 func TestJobSetManifest(t *testing.T) {
+	testutil.NotUnderRace(t, "TestNodes starts the same code")
 	text, err := os.ReadFile(filepath.Join("..", "..", "examples", "jobset", "jobset.yaml"))
 	if err != nil {
 		t.Fatal(err)

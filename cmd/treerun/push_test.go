@@ -28,6 +28,7 @@ func buildTreerun(t *testing.T) func(*exec.Cmd) {
 //
 // TREERUN_PUSH_KILLS=2000 raises the number of kills.
 func TestPushKilled(t *testing.T) {
+	testutil.NotUnderRace(t, "treerun is built without the detector")
 	kills := testutil.Count(10, 80)
 	if s := os.Getenv("TREERUN_PUSH_KILLS"); s != "" {
 		n, err := strconv.Atoi(s)

@@ -55,6 +55,7 @@ PartitionName=all Nodes=ALL Default=YES State=UP
 
 func newSlurm(t *testing.T) *slurmCluster {
 	t.Helper()
+	testutil.NotUnderRace(t, "the daemons are Slurm's")
 	var missing error
 	for _, tool := range []string{"slurmctld", "slurmd", "munged", "sbatch", "srun", "scancel", "sinfo"} {
 		_, err := exec.LookPath(tool)

@@ -24,6 +24,7 @@ type held struct {
 //
 // TREERUN_SOAK=1000000 raises the number of calls from its default.
 func TestSoak(t *testing.T) {
+	testutil.NotUnderRace(t, "it measures memory, of which the detector takes most")
 	const np = 8
 	calls, limit := testutil.Count(1000, 5000), 6*maxWait
 	if s := os.Getenv("TREERUN_SOAK"); s != "" {

@@ -22,6 +22,7 @@ import (
 // typed error that names it, none a wrong result, treerun reports the cause, and nothing
 // is left. The victims of -serve are once a worker and once a rank that serves.
 func TestKillInSparseCalls(t *testing.T) {
+	testutil.NotUnderRace(t, "TestConcurrentSparseCalls makes the same calls")
 	looper := putLooper(t, t.TempDir())
 	before := leftovers(t, looper, filepath.Dir(looper))
 	type kill struct {
@@ -111,6 +112,7 @@ func wantServedRows(t *testing.T, lines []string, rows, workers int) {
 
 // The ranks of --aggregators are in addition to those of -np; only the latter have tensors and count.
 func TestBenchAggregators(t *testing.T) {
+	testutil.NotUnderRace(t, "package bench has tests of its own")
 	l := starts(t, func(c *exec.Cmd) { c.Env = append(c.Env, "XDG_CACHE_HOME="+t.TempDir()) },
 		"bench", "-np", "3", "--aggregators", "2", "--collective", "sparse-allreduce", "-v",
 		"-b", "64K", "-e", "1M", "-f", "16", "-i", "2", "-w", "1", "--density", "0.05,1", "-d", "float32,int64", "--json",
@@ -126,6 +128,7 @@ func TestBenchAggregators(t *testing.T) {
 // Between hosts, aggregators take slots that the workers leave free, and otherwise go to the workers'
 // hosts in turn.
 func TestBenchAggregatorsBetweenHosts(t *testing.T) {
+	testutil.NotUnderRace(t, "treerun is built without the detector")
 	t.Parallel()
 	launcher, _ := chaosBinaries(t)
 	h := nethosts.Up(t, 3, nethosts.Options{Prefix: "g", Networks: []nethosts.Network{{Rates: []string{"500mbit"}}}})

@@ -3,11 +3,14 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // For sparse calls bench prints the chosen form, the density, and the predicted time of every form
 // that can be chosen: with -v on stderr, once per choice, and in the table.
 func TestBenchSaysChoice(t *testing.T) {
+	testutil.NotUnderRace(t, "package bench has tests of its own")
 	l := starts(t, nil, "bench", "-np", "2", "-v", "--wide", "--collective", "sparse-allreduce", "-b", "64K", "-e", "256K",
 		"-f", "4", "--density", ".02", "--overlap", "full", "-i", "3", "-w", "1", "--max-seconds", "20")
 	l.ends(0)

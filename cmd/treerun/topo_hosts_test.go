@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 	"github.com/treerun/treerun/topo"
 )
@@ -29,6 +30,7 @@ func topoOn(t *testing.T, h *nethosts.Hosts, launcher string, args ...string) st
 // result, in any order of the hosts, and without one it reports
 // that nothing was measured.
 func TestTopoOfHosts(t *testing.T) {
+	testutil.NotUnderRace(t, "package probe has tests of its own")
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	h := nethosts.Up(t, 3, nethosts.Options{Prefix: "topo", Networks: []nethosts.Network{{Rates: []string{"80mbit"}}}})
 	launcher := namedTreerun(t)
@@ -74,6 +76,7 @@ func TestTopoOfHosts(t *testing.T) {
 // when hosts of the same names and addresses are other hosts: jobs measure again, and
 // topo prints the reason.
 func TestTopoOfChangedHosts(t *testing.T) {
+	testutil.NotUnderRace(t, "package probe has tests of its own")
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	options := nethosts.Options{Prefix: "change", Networks: []nethosts.Network{{Rates: []string{"80mbit"}}}}
 	launcher := namedTreerun(t)
@@ -114,6 +117,7 @@ func TestTopoOfChangedHosts(t *testing.T) {
 
 // Flags that do not go together are wrong usage.
 func TestTopoOfHostsUsage(t *testing.T) {
+	testutil.NotUnderRace(t, "package probe has tests of its own")
 	for args, want := range map[string]string{
 		"topo -H a:1 --graph dgx1v":       "not both",
 		"topo -H a:1 --hostfile f":        "give one of them",

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/probe"
 )
@@ -21,6 +22,7 @@ import (
 // topo -np N measures every pair of ranks of this host, even with a cached result, and
 // caches the new one.
 func TestTopoMeasuresThisHost(t *testing.T) {
+	testutil.NotUnderRace(t, "package probe has tests of its own")
 	cache := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)
 	kept := func() (name string) {
@@ -72,6 +74,7 @@ func TestTopoMeasuresThisHost(t *testing.T) {
 // A rank that dies while it measures, and a signal, end topo as they end any
 // job: with the cause, the code, and nothing left.
 func TestTopoFails(t *testing.T) {
+	testutil.NotUnderRace(t, "package probe has tests of its own")
 	t.Run("a rank is killed", func(t *testing.T) {
 		l := starts(t, nil, "topo", "-np", "24")
 		if err := syscall.Kill(l.firstRank(), syscall.SIGKILL); err != nil {
@@ -95,6 +98,7 @@ func TestTopoFails(t *testing.T) {
 
 // A reader that goes away ends topo as it ends any program: without a message, with 141.
 func TestTopoWithoutReader(t *testing.T) {
+	testutil.NotUnderRace(t, "package probe has tests of its own")
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

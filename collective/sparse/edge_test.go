@@ -13,6 +13,7 @@ import (
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/sparse/internal/merge"
 	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // Numbers that are almost zero are never lost, and zeros of either sign in blocks of zeros become +0, the same on all
@@ -182,6 +183,7 @@ func TestMismatch(t *testing.T) {
 // A rank that ends, aborts or gives up while the others are in the exchange ends it
 // for all, with the same cause.
 func TestStopped(t *testing.T) {
+	testutil.Long(t, "where calls end does not depend on the build")
 	for _, hosts := range [][]int{oneHost(4), {0, 0, 1, 1}} {
 		for _, form := range formsOn(hosts, Trees, Aggregators) {
 			for name, stop := range map[string]struct {

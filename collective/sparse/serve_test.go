@@ -96,6 +96,7 @@ func serveTrial[T Number](t *testing.T, c, workers *collective.Comm, p pattern, 
 // Ranks that serve return the sum of the workers' blocks in their order, whatever the layout, the pattern, the length
 // and the type, one call after the other, also when blocks exceed the slots of the links.
 func TestServe(t *testing.T) {
+	testutil.Long(t, "ranks that serve do not reduce in another way")
 	for i, l := range serveLayouts {
 		if !testutil.Thorough() && i%2 == 0 {
 			continue
@@ -277,6 +278,7 @@ var errLeft = errors.New("left")
 // A worker or a server that ends in the middle of calls is a RankError on all others that names it, and every call that
 // returned nil before had the correct result.
 func TestServeStopped(t *testing.T) {
+	testutil.Long(t, "where calls end does not depend on the build")
 	for _, l := range serveLayouts[1:4] {
 		for _, victim := range []int{0, l.servers[0]} {
 			for name, kind := range map[string]error{"lost": collective.ErrRankLost, "aborted": collective.ErrAborted} {

@@ -73,3 +73,21 @@ func parse(list string) ([]Feature, error) {
 	}
 	return all, nil
 }
+
+// NotUnderRace skips a test under the race detector, unless all rounds are requested: it takes time and would show
+// nothing that other tests do not, for the reason given.
+func NotUnderRace(t testing.TB, why string) {
+	t.Helper()
+	if Race && !Thorough() {
+		t.Skipf("not under the race detector: %s", why)
+	}
+}
+
+// Long skips a test or a benchmark that takes long with -short, which a build that has less to show gets, for the
+// reason given.
+func Long(t testing.TB, why string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skipf("not with -short: %s", why)
+	}
+}

@@ -27,10 +27,36 @@ func (o *outcome) end(kind, format string, args ...any) {
 	for _, a := range args {
 		if err, ok := a.(error); ok {
 			b.WriteString(err.Error())
+		} else if s, ok := a.(string); ok {
+			b.WriteString(s)
 		}
 	}
 	o.kind, o.text = kind, format+b.String()
 	runtime.Goexit()
+}
+
+func outcomeOf(test func(t testing.TB)) *outcome {
+	o := &outcome{}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		test(o)
+	}()
+	<-done
+	return o
+}
+
+func TestLeftOut(t *testing.T) {
+	for value, spared := range map[string]bool{"": true, "all": false} {
+		t.Setenv(Rounds, value)
+		o := outcomeOf(func(t testing.TB) { NotUnderRace(t, "it is C") })
+		if want := Race && spared; (o.kind == "skipped") != want || want && !strings.HasSuffix(o.text, "it is C") {
+			t.Errorf("%s=%q: %q %q, want that it is skipped: %v", Rounds, value, o.kind, o.text, want)
+		}
+	}
+	if o := outcomeOf(func(t testing.TB) { Long(t, "no C") }); (o.kind == "skipped") != testing.Short() {
+		t.Errorf("-short is %v: %q %q", testing.Short(), o.kind, o.text)
+	}
 }
 
 func TestNeed(t *testing.T) {
@@ -45,13 +71,7 @@ func TestNeed(t *testing.T) {
 		{"gpu", missing, "failed"}, {" proc , gpu,", missing, "failed"},
 	} {
 		t.Setenv(Variable, c.list)
-		o := &outcome{}
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			Need(o, GPU, c.missing)
-		}()
-		<-done
+		o := outcomeOf(func(t testing.TB) { Need(t, GPU, c.missing) })
 		if o.kind != c.want {
 			t.Errorf("%s=%q, missing %v: %q, want %q", Variable, c.list, c.missing, o.kind, c.want)
 		}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -51,6 +52,9 @@ func Benchmark64Hosts(b *testing.B) {
 		for _, name := range []string{"", "hierarchical", "double-binary", "packing"} {
 			file := fileOf(b, hosts512(ports))
 			b.Run(fmt.Sprintf("ports=%v/%s", ports, name), func(b *testing.B) {
+				if !ports || name == "packing" {
+					testutil.Long(b, "the others run the same code")
+				}
 				for b.Loop() {
 					if err := Plan(io.Discard, []string{"--graph", file, "--algorithm", name}); err != nil {
 						b.Fatal(err)
