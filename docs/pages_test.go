@@ -27,7 +27,7 @@ func pages(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	all = slices.DeleteFunc(all, func(p string) bool { return slices.Contains(forOthers, p) })
-	return append(all, "../README.md", "../CONTRIBUTING.md", "../CHANGELOG.md", "../examples/README.md",
+	return append(all, "../README.md", "../CONTRIBUTING.md", "../SECURITY.md", "../CHANGELOG.md", "../examples/README.md",
 		"lab/README.md")
 }
 
