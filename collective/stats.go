@@ -39,7 +39,7 @@ type CallStats struct {
 // It does not communicate with other ranks.
 func (c *Comm) Stats() Stats {
 	s := Stats{Name: c.Name()}
-	c.inner().Stats(func(name string, calls, bytes int64, taken, waited time.Duration) {
+	c.inner().Tally.Stats(func(name string, calls, bytes int64, taken, waited time.Duration) {
 		s.Calls = append(s.Calls, CallStats{name, calls, bytes, taken, waited})
 	})
 	return s

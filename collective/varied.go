@@ -52,7 +52,7 @@ func AllToAllV[T Number](ctx context.Context, c *Comm, send []T, sendCounts []in
 }
 
 func allToAllV[T Number](c *Comm, send []T, sendCounts []int, recv []T, recvCounts []int) *comm.Args {
-	return c.inner().AllToAllV(dtypeOf[T](), kernel.BytesOf(send), sendCounts, kernel.BytesOf(recv), recvCounts)
+	return comm.AllToAllV(c.inner(), dtypeOf[T](), kernel.BytesOf(send), sendCounts, kernel.BytesOf(recv), recvCounts)
 }
 
 // StartAllGatherV begins an AllGatherV; see Request. counts may be reused when it returns.

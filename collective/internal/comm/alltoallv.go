@@ -12,7 +12,7 @@ import (
 
 // AllToAllV is that of package collective, of elements of t: an AllToAll of the counts, and then messages from each
 // rank to each. Its ID has t, so that ranks whose elements differ are detected before anything moves.
-func (c *Comm) AllToAllV(t kernel.DType, send []byte, sendCounts []int, recv []byte, recvCounts []int) *Args {
+func AllToAllV(c *Comm, t kernel.DType, send []byte, sendCounts []int, recv []byte, recvCounts []int) *Args {
 	a := &Args{ID: call.ID{Kind: call.AllToAll, Varied: true, DType: t}, own: len(send)}
 	out, in := a.layOut(c, "sendCounts", sendCounts), a.layOut(c, "recvCounts", recvCounts)
 	mine, theirs := make([]byte, 0, 8*c.Size), make([]byte, 8*c.Size)
@@ -38,7 +38,7 @@ func (c *Comm) AllToAllV(t kernel.DType, send []byte, sendCounts []int, recv []b
 		for r := range parts {
 			parts[r] = engine.Pass{Peer: r, Out: send[out[r]*size : out[r+1]*size], In: recv[in[r]*size : in[r+1]*size]}
 		}
-		o.list = []engine.Round{{Then: func() error { return c.sentAs(theirs, in) }}}
+		o.list = []engine.Round{{Then: func() error { return sentAs(theirs, in, c.Rank) }}}
 		for step := 1; step < c.Size; step *= 2 { // no rank continues before all have found that the counts agree
 			o.Add(nothing, engine.Pass{Peer: (c.Rank + step) % c.Size, Out: mine[:1]},
 				engine.Pass{Peer: (c.Rank - step + c.Size) % c.Size, In: theirs[:1]})
@@ -51,11 +51,11 @@ func (c *Comm) AllToAllV(t kernel.DType, send []byte, sendCounts []int, recv []b
 
 // sentAs compares the numbers of elements that the ranks send to this one with those that it receives, which lie at
 // begins.
-func (c *Comm) sentAs(counts []byte, begins []int) error {
-	for r := range c.Size {
+func sentAs(counts []byte, begins []int, rank int) error {
+	for r := range len(begins) - 1 {
 		if n, want := binary.LittleEndian.Uint64(counts[8*r:]), begins[r+1]-begins[r]; n != uint64(want) {
 			return transport.Faultf(transport.FaultMismatch, r, "rank %d sends %d elements to rank %d, which receives %d "+
-				"from it", r, n, c.Rank, want)
+				"from it", r, n, rank, want)
 		}
 	}
 	return nil

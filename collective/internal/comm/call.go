@@ -63,7 +63,7 @@ func (a *Args) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, send, recv
 		count /= c.Size
 	}
 	a.setID(kind, root, count, t)
-	a.gives, a.gets = c.has(kind, root)
+	a.gives, a.gets = roleOf(c.Rank, kind, root)
 	var err error
 	if kind.HasParts() {
 		err = c.Plans.Planner.Site.Runs(kind)
@@ -116,9 +116,9 @@ func (a *Args) checkOp(c *Comm) {
 	}
 }
 
-// has reports whether this rank gives something in a call of a kind, and gets something.
-func (c *Comm) has(kind plan.Kind, root int) (gives, gets bool) {
-	if !kind.HasRoot() || root == c.Rank {
+// roleOf reports whether a rank gives something in a call of a kind, and gets something.
+func roleOf(rank int, kind plan.Kind, root int) (gives, gets bool) {
+	if !kind.HasRoot() || root == rank {
 		return true, true
 	}
 	fromRoot := kind == plan.Broadcast || kind == plan.Scatter
@@ -202,4 +202,12 @@ func (a *Args) layOut(c *Comm, name string, counts []int) []int {
 func (a *Args) SetGather(c *Comm, t kernel.DType, mine, all []byte) *Args {
 	a.In, a.Out = mine, all
 	return a.SetHost(c, plan.AllGather, -1, t, len(mine)/t.Size(), len(all)/t.Size())
+}
+
+// bytes returns how long the message of a is on communicators of that many ranks, that of all parts where it has parts.
+func (a *Args) bytes(ranks int) int {
+	if a.Kind.HasParts() && a.Begins == nil {
+		return int(a.ID.Count) * a.DType.Size() * ranks
+	}
+	return int(a.ID.Count) * a.DType.Size()
 }

@@ -11,8 +11,6 @@ import (
 
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/internal/setup"
-	"github.com/treerun/treerun/internal/call"
-	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -32,10 +30,10 @@ type Comm struct {
 	claim    claim
 	moves    bool   // moveKept runs; of the one that has claimed
 	Seq      uint64 // of the latest call
-	tally    tally
+	Tally    tally
 	Calls    [InFlight]engine.Call // the latest, by number
 	Messages Messages
-	err      *setup.RankError
+	failure  failure
 	splits   int           // so far
 	dups     int           // calls of StartDup so far
 	started  []*StartedDup // whose Wait has not returned
@@ -81,7 +79,7 @@ func (c *Comm) over() bool {
 
 func (c *Comm) close() error {
 	c.closing.Store(true)
-	if text := c.UnusedPlan(); text != "" && c.Rank == 0 && c.err == nil {
+	if text := c.UnusedPlan(); text != "" && c.Rank == 0 && c.failure.err == nil {
 		c.Setup.Config.Note(fmt.Sprintf("treerun: communicator %s: %s\n", c.Name, text))
 	}
 	for !c.claim.take(unclaimed) {
@@ -119,16 +117,16 @@ func (c *Comm) close() error {
 	if err := errors.Join(gone, c.Endpoint.Close()); err != nil && !failed {
 		return fmt.Errorf("collective: rank %d: close: %w", c.Rank, err)
 	}
-	if failed && c.err == nil && (fault.Kind != transport.FaultAborted || fault.Rank != c.Rank) {
-		c.err = c.rankError(fault.Rank, "Close", setup.ErrorOf(fault, nil), "")
-		return c.err
+	if failed && c.failure.err == nil && (fault.Kind != transport.FaultAborted || fault.Rank != c.Rank) {
+		c.failure.err = rankError(c, fault.Rank, "Close", setup.ErrorOf(fault, nil), "")
+		return c.failure.err
 	}
 	return left
 }
 
 // unreceived is the error of a Close before which a message has come that this rank has not received.
 func (c *Comm) unreceived(failed bool) error {
-	if failed || c.err != nil {
+	if failed || c.failure.err != nil {
 		return nil
 	}
 	from, to, id, found := c.Engine.Unreceived()
@@ -137,7 +135,7 @@ func (c *Comm) unreceived(failed bool) error {
 	}
 	f := transport.Faultf(transport.FaultMismatch, -1, "rank %d has sent %d %s with tag %d, which rank %d "+
 		"has not received", from, id.Count, id.DType, id.Tag, to)
-	return c.rankError(-1, "Close", setup.ErrorOf(f, nil), "")
+	return rankError(c, -1, "Close", setup.ErrorOf(f, nil), "")
 }
 
 // Begin claims the communicator for a call, unless that cannot be made.
@@ -147,7 +145,7 @@ func (c *Comm) Begin(a *Args) error {
 		return a.Err
 	case !c.claim.take(unclaimed):
 		return c.busyError(a.ID.Name())
-	case c.err != nil:
+	case c.failure.err != nil:
 		return c.failedBefore(a.ID.Name())
 	}
 	return nil
@@ -158,7 +156,7 @@ func (c *Comm) Claim(call string) error {
 	if !c.claim.take(unclaimed) {
 		return c.busyError(call)
 	}
-	if c.err != nil {
+	if c.failure.err != nil {
 		return c.failedBefore(call)
 	}
 	return nil
@@ -167,15 +165,15 @@ func (c *Comm) Claim(call string) error {
 // failedBefore ends a claim of a communicator that has failed, and returns why.
 func (c *Comm) failedBefore(call string) error {
 	c.End()
-	return c.rankError(c.err.Rank, call, c.err.Err, "")
+	return c.failure.in(call, "")
 }
 
 // End ends the use that Claim or Begin has begun.
 func (c *Comm) End() {
-	if waited := c.Waiter.Watch.Total(); c.tally.weight > 0 || waited != c.tally.waited {
-		c.tally.leave(waited)
+	if waited := c.Waiter.Watch.Total(); c.Tally.weight > 0 || waited != c.Tally.waited {
+		c.Tally.leave(waited)
 	}
-	c.tally.now = 0
+	c.Tally.now = 0
 	if !c.moves && c.Engine.Keeps() {
 		c.moves = true
 		c.watch.Go(c.moveKept)
@@ -195,56 +193,6 @@ func (c *Comm) busyError(call string) error {
 	return fmt.Errorf("collective: %s on rank %d: %w", call, c.Rank, err)
 }
 
-// undefinedRecv is undefined for calls that are not in place, or for which that is not recorded.
-const undefinedRecv = "contents of recv are undefined"
-
-// undefinedAnyhow is undefined for calls for which it is not recorded whether they were in place.
-const undefinedAnyhow = "contents of recv, and of send in place, are undefined"
-
-// undefined names the slices of a call under way whose contents are undefined once it has failed.
-func (c *Comm) undefined(seq uint64) string {
-	begun := c.callOf(seq)
-	if begun == nil || begun.Done() {
-		return ""
-	}
-	in, out := begun.In, begun.Out
-	if len(begun.Pieces) > 0 {
-		in, out = begun.Pieces[0].In, begun.Pieces[0].Out
-	}
-	switch k := begun.ID.Kind; {
-	case len(out) == 0, k == call.Split, k == call.Exchange, k == call.AllReduceMinLoc, k == call.AllReduceMaxLoc:
-		return "" // no slices of the caller's
-	case kernel.OverlapOf(in, out) != kernel.Apart:
-		return "contents of send and recv are undefined"
-	}
-	return undefinedRecv
-}
-
-// fail is failDuring in a call.
-func (c *Comm) fail(f transport.Fault, during call.ID) error {
-	return c.failDuring(f, during.String(), c.undefined(during.Seq))
-}
-
-// rankError is a failure of c.
-func (c *Comm) rankError(rank int, op string, err error, hint string) *setup.RankError {
-	e := &setup.RankError{Rank: rank, Comm: c.Name, Op: op, Err: err, Hint: hint}
-	if c.Name == setup.FirstName {
-		e.Comm = ""
-	}
-	return e
-}
-
-// failDuring makes f the fault of all links of c, and the first one its failure, which this rank met in a call.
-func (c *Comm) failDuring(f transport.Fault, during, hint string) error {
-	c.Engine.CancelReceives()
-	f = c.Links.Abort(f)
-	c.err = c.rankError(f.Rank, during, setup.ErrorOf(f, nil), hint)
-	if f.Kind == transport.FaultLost {
-		c.Waiter.Watch.Harmed()
-	}
-	return c.err
-}
-
 // Abort ends the communicator on all ranks.
 func (c *Comm) Abort(cause error) {
 	f := transport.Faultf(transport.FaultAborted, c.Rank, "rank %d aborted the communicator", c.Rank)
@@ -256,3 +204,17 @@ func (c *Comm) Abort(cause error) {
 
 // OnClose has f called when c is closed, after all calls.
 func (c *Comm) OnClose(f func() error) { c.leaving = append(c.leaving, f) }
+
+// UnusedPlan names a plan of WithPlan that no call has run yet; "" is none.
+func (c *Comm) UnusedPlan() string {
+	g := c.Setup.Config.Planning.Given
+	if g == nil || g.Ran || c.Devices.Session != nil && c.Devices.Session.Given.Ran {
+		return ""
+	}
+	p := g.Plan
+	text := fmt.Sprintf("the given plan, of %v", p.Kind)
+	if p.Kind.HasRoot() {
+		text += fmt.Sprintf(" with root %d", p.Root)
+	}
+	return text + ", has served no call"
+}

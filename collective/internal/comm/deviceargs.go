@@ -19,7 +19,7 @@ type DeviceArgs struct {
 func (k *DeviceArgs) Set(c *Comm, kind plan.Kind, root int, t kernel.DType, s *cuda.Stream, in,
 	out devices.Buffer) *DeviceArgs {
 	k.ID.Kind, k.ID.Device, k.stream = call.Kind(kind), true, s
-	gives, gets := c.has(kind, root)
+	gives, gets := roleOf(c.Rank, kind, root)
 	if gives {
 		k.In = in
 	}

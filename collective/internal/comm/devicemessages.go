@@ -22,7 +22,7 @@ func (d *Devices) Exchange(ctx context.Context, call string, s *cuda.Stream, t k
 	defer c.End()
 	switch dev := s.Device(); {
 	case ctx.Err() != nil:
-		return c.gaveUp(ctx, call, "")
+		return c.failure.gaveUp(ctx, call, "")
 	case d.Session == nil:
 		return c.ArgumentError(call, "the devices are not open: all ranks make another device call first, as BarrierDevice")
 	case d.Session.Device != dev:
@@ -31,15 +31,15 @@ func (d *Devices) Exchange(ctx context.Context, call string, s *cuda.Stream, t k
 	}
 	if err := d.room(ctx, call, out); err != nil {
 		if ctx.Err() != nil {
-			return c.gaveUp(ctx, call, "")
+			return c.failure.gaveUp(ctx, call, "")
 		}
 		return err
 	}
 	if out != nil {
-		c.tally.count(rowSend, int(out.Bytes))
+		c.Tally.count(rowSend, int(out.Bytes))
 	}
 	if in != nil {
-		c.tally.count(rowRecv, int(in.Bytes))
+		c.Tally.count(rowRecv, int(in.Bytes))
 	}
 	err := d.Session.Exchange(s, t, out, in)
 	runtime.KeepAlive(out)

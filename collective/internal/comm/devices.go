@@ -71,7 +71,7 @@ func (d *Devices) enqueue(ctx context.Context, k *DeviceArgs) error {
 	id.Seq = c.Seq
 	d.Session.Note(id)
 	next := device.Call{Header: c.Engine.Calls.Announce(id), In: k.In.Addr, Out: k.Out.Addr, Work: k.Work}
-	c.tally.count(rowOf(id.Kind), c.bytesOf(&k.Args))
+	c.Tally.count(rowOf(id.Kind), k.Args.bytes(c.Size))
 	if err := d.Session.Enter(k.stream, k.Kind, int(id.Root), &next); err != nil {
 		return d.failed(id.String(), err)
 	}
@@ -109,7 +109,7 @@ func (d *Devices) openingError(k *Args, err error) error {
 		return failed
 	}
 	if fault, aborted := c.Endpoint.Aborted(); aborted {
-		return c.failDuring(fault, k.ID.Name()+": opening the devices", "")
+		return c.failure.during(fault, k.ID.Name()+": opening the devices", "")
 	}
 	return &setup.RankError{Rank: -1, Op: fmt.Sprintf("%s on rank %d: opening the devices", k.ID.Name(), c.Rank), Err: err}
 }
@@ -140,12 +140,8 @@ func (d *Devices) Sync(ctx context.Context, s *cuda.Stream) error {
 	return err
 }
 
-// fault is failDuring for device calls: on the rank at fault the error wraps that of its device.
+// fault is failure.during for device calls: on the rank at fault the error wraps that of its device.
 func (d *Devices) fault(f transport.Fault, during string) error {
-	c := d.c
-	err := c.failDuring(f, during, undefinedAnyhow)
-	if cause := d.Session.Cause(); f.Rank == c.Rank && errors.Is(err, setup.ErrDevice) && cause != nil {
-		c.err.Err = setup.DeviceError(c.err.Err.Error(), cause)
-	}
-	return err
+	_ = d.c.failure.during(f, during, undefinedAnyhow)
+	return d.c.failure.causedBy(d.Session.Cause())
 }

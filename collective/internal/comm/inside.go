@@ -2,7 +2,6 @@ package comm
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -84,44 +83,24 @@ const (
 func (i *Inside) Gather(ctx context.Context, during string, mine, all []byte) error {
 	// Other ranks may still be busy preparing their bytes.
 	a := (&Args{ID: call.ID{Kind: call.Exchange}}).SetGather(i.Comm, kernel.Uint8, mine, all)
-	err := i.Comm.heldGather(ctx, a, &i.Waiter)
-	if err == nil || i.Comm.err == nil {
+	err := heldGather(ctx, i.Comm, a, &i.Waiter)
+	if err == nil || i.Comm.failure.err == nil {
 		return err
 	}
-	return i.Comm.failedDuring(during)
-}
-
-// failedDuring returns the failure of c, which this rank met in a call: it is that call's
-// whichever part of it met it.
-func (c *Comm) failedDuring(during string) error {
-	c.err = c.rankError(c.err.Rank, during, c.err.Err, c.err.Hint)
-	return c.err
+	return i.Comm.failure.again(during)
 }
 
 // heldGather makes the AllGather a, and waits with w. The communicator is claimed, and has not failed: one of several
 // AllGathers may fail, and the next would report to ranks that do not know the cause yet that this one makes another
 // call.
-func (c *Comm) heldGather(ctx context.Context, a *Args, w *engine.Waiter) error {
-	if c.err != nil {
-		return c.err
+func heldGather(ctx context.Context, c *Comm, a *Args, w *engine.Waiter) error {
+	if c.failure.err != nil {
+		return c.failure.err
 	}
 	if a.Err != nil {
 		return a.Err
 	}
 	return c.Go(ctx, a, w)
-}
-
-// Fault makes a fault that of all links of c, and returns the first: when a rank has
-// aborted c while others opened links, they see those links end.
-func (c *Comm) Fault(f transport.Fault, during string) error {
-	if f = c.Links.Abort(f); c.err != nil {
-		return c.failedDuring(during)
-	}
-	hint := undefinedAnyhow
-	if f.Kind == transport.FaultMismatch {
-		hint = "" // detected before anything moved
-	}
-	return c.failDuring(f, during, hint)
 }
 
 // FaultDevice makes an error of this rank's device, if there is one, the fault of all links of c,
@@ -131,9 +110,6 @@ func (i *Inside) FaultDevice(during string, cause error) error {
 		return nil
 	}
 	f := transport.Faultf(transport.FaultDevice, i.Comm.Rank, "rank %d in %s: %v", i.Comm.Rank, during, cause)
-	err := i.Comm.Fault(f, during)
-	if i.Comm.err.Rank == i.Comm.Rank && errors.Is(err, setup.ErrDevice) {
-		i.Comm.err.Err = setup.DeviceError(i.Comm.err.Err.Error(), cause)
-	}
-	return err
+	_ = i.Comm.Fault(f, during)
+	return i.Comm.failure.causedBy(cause)
 }

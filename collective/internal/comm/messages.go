@@ -41,7 +41,7 @@ func (m *Messages) SendRecv(ctx context.Context, in, out *engine.Message, tag in
 		}
 		n = begun.Message().Bytes()
 	}
-	add(&m.c.tally.rows[rowRecv].bytes, n-len(in.Buf))
+	add(&m.c.Tally.rows[rowRecv].bytes, n-len(in.Buf))
 	return n, m.wait(ctx, sent.Message())
 }
 
@@ -119,7 +119,7 @@ func (m *Messages) Run(ctx context.Context, call string, p *engine.Message, tag 
 	err = m.wait(ctx, begun.Message())
 	n := begun.Message().Bytes()
 	if n < len(p.Buf) && begun.Message().Receives() {
-		add(&m.c.tally.rows[rowRecv].bytes, n-len(p.Buf))
+		add(&m.c.Tally.rows[rowRecv].bytes, n-len(p.Buf))
 	}
 	return n, err
 }
@@ -129,7 +129,7 @@ func (m *Messages) Run(ctx context.Context, call string, p *engine.Message, tag 
 // would not have to wait.
 func (m *Messages) enter(ctx context.Context, call string, p *engine.Message, send bool) (engine.Ref, error) {
 	if ctx.Err() != nil {
-		return engine.Ref{}, m.c.gaveUp(ctx, call, fmt.Sprintf(" of tag %d", p.Tag))
+		return engine.Ref{}, m.c.failure.gaveUp(ctx, call, fmt.Sprintf(" of tag %d", p.Tag))
 	}
 	sort, start := rowRecv, m.c.Engine.StartRecv
 	if send {
@@ -138,7 +138,7 @@ func (m *Messages) enter(ctx context.Context, call string, p *engine.Message, se
 			sort = rowSend
 		}
 	}
-	m.c.tally.enter(sort, len(p.Buf))
+	m.c.Tally.enter(sort, len(p.Buf))
 	ref := m.under.Add(p)
 	err := start(ref.Message())
 	fault, failed := m.c.Endpoint.Aborted()
@@ -148,7 +148,7 @@ func (m *Messages) enter(ctx context.Context, call string, p *engine.Message, se
 	if failed {
 		return engine.Ref{}, m.fail(fault, ref.Message())
 	}
-	m.c.tally.count(rowOfMessage(ref.Message()), len(p.Buf)) // also of a SendRecv
+	m.c.Tally.count(rowOfMessage(ref.Message()), len(p.Buf)) // also of a SendRecv
 	return ref, nil
 }
 
@@ -157,12 +157,6 @@ func rowOfMessage(p *engine.Message) int {
 		return rowRecv
 	}
 	return rowSend
-}
-
-// gaveUp ends the communicator as ctx has ended before a call that has no header.
-func (c *Comm) gaveUp(ctx context.Context, call, of string) error {
-	return c.failDuring(transport.Faultf(transport.FaultOf(ctx.Err()), c.Rank, "rank %d gave up before %s%s: %v", c.Rank,
-		call, of, ctx.Err()), call, "")
 }
 
 func (m *Messages) wait(ctx context.Context, p *engine.Message) error {
@@ -174,7 +168,7 @@ func (m *Messages) wait(ctx context.Context, p *engine.Message) error {
 
 // fail makes f the failure of the communicator during a message.
 func (m *Messages) fail(f transport.Fault, during *engine.Message) error {
-	return m.c.failDuring(f, during.String(), undefinedOf(during))
+	return m.c.failure.during(f, during.String(), undefinedOf(during))
 }
 
 // undefinedOf names the slice whose contents are undefined once a message has failed.
@@ -192,7 +186,7 @@ func undefinedOf(p *engine.Message) string {
 func (m *Messages) exchange(ctx context.Context, call string, passes []engine.Pass) error {
 	all, err := m.c.Engine.Exchange(call, ownTag, passes)
 	if err != nil {
-		return m.c.failDuring(transport.CallFault(err, m.c.Rank, call), call, undefinedRecv)
+		return m.c.failure.during(transport.CallFault(err, m.c.Rank, call), call, undefinedRecv)
 	}
 	for _, p := range all {
 		if err := m.wait(ctx, p); err != nil {

@@ -15,7 +15,7 @@ func New(ctx context.Context, w setup.World, opts ...setup.Option) (*Comm, error
 	c := &Comm{Rank: s.Rank, Size: s.Size, Name: s.Name, Plans: s.Plans, Endpoint: s.Endpoint, Engine: s.Engine,
 		Waiter: s.Waiter, Setup: s, closed: make(chan struct{}), subs: map[string]int{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.Messages.c, c.Devices.c, c.Links.c = c, c, c
+	c.Messages.c, c.Devices.c, c.Links.c, c.failure.c = c, c, c, c
 	if s.Plans.Planner != nil {
 		// The first call of a size may plan for some tenths of a second: it stops where c fails.
 		s.Plans.Planner.Prices.StopBy(func() bool {

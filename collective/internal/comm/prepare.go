@@ -16,7 +16,7 @@ type prepared struct {
 // Prepare gives a, which will be called many times, its number among prepared calls with the same ID. Ranks that
 // start two of them in different orders thus make different calls. Barriers have no number: they are interchangeable.
 // Any goroutine may call it.
-func (c *Comm) Prepare(a *Args) {
+func (a *Args) Prepare(c *Comm) {
 	switch {
 	case c.none:
 		a.Refuse(c, "")

@@ -20,22 +20,22 @@ func (m *Messages) Probe(ctx context.Context, call string, from, tag int, wait t
 		return engine.Got{}, false, err
 	}
 	defer m.c.End()
-	m.c.tally.enter(rowProbe, 0)
-	m.c.tally.count(rowProbe, 0)
+	m.c.Tally.enter(rowProbe, 0)
+	m.c.Tally.count(rowProbe, 0)
 	found, err := m.c.Engine.Look(&p)
 	fault, failed := m.c.Endpoint.Aborted()
 	switch {
 	case err != nil:
 		fault, failed = transport.CallFault(err, m.c.Rank, m.c.Engine.Waits(&p)), true
 	case ctx.Err() != nil:
-		return engine.Got{}, false, m.c.gaveUp(ctx, call, fmt.Sprintf(" of tag %d", tag))
+		return engine.Got{}, false, m.c.failure.gaveUp(ctx, call, fmt.Sprintf(" of tag %d", tag))
 	}
 	if !failed && !found && wait != 0 {
 		m.c.Engine.StartProbe(&p)
 		fault, failed = m.c.Engine.WaitProbe(ctx, &p, &m.c.Waiter, wait)
 	}
 	if failed {
-		return engine.Got{}, false, m.c.failDuring(fault, p.String(), "")
+		return engine.Got{}, false, m.c.failure.during(fault, p.String(), "")
 	}
 	return p.Found(), p.Done(), nil
 }

@@ -38,7 +38,7 @@ func (r Request) doing() (what, undefined string) {
 		p := r.message.Message()
 		return p.String(), undefinedOf(p)
 	}
-	return r.c.callOf(r.seq).ID.String(), r.c.undefined(r.seq)
+	return r.c.callOf(r.seq).ID.String(), undefinedIn(r.c.callOf(r.seq))
 }
 
 // Wait returns when r is done on this rank. A ctx that ends is a failure
@@ -80,7 +80,7 @@ func (r Request) Test() (bool, error) {
 	if err != nil {
 		fault = transport.CallFault(err, r.c.Rank, what)
 	}
-	return false, r.c.failDuring(fault, what, undefined)
+	return false, r.c.failure.during(fault, what, undefined)
 }
 
 // callOf returns the call with a number, nil when it was done so long ago that
@@ -96,7 +96,7 @@ func (c *Comm) callOf(seq uint64) *engine.Call {
 // counted corrects the counted bytes of a receive, once it is done: the message may have been shorter.
 func (r Request) counted() {
 	if g := r.Got; g != nil && r.done() {
-		add(&r.c.tally.rows[rowRecv].bytes, g.Bytes()-g.Counted)
+		add(&r.c.Tally.rows[rowRecv].bytes, g.Bytes()-g.Counted)
 		g.Counted = g.Bytes()
 	}
 }
@@ -118,16 +118,16 @@ func (r Request) resume() (done bool, err error) {
 	case !claimed:
 		return false, c.busyError("Wait")
 	}
-	if c.err != nil {
+	if c.failure.err != nil {
 		c.End()
 		what, undefined := r.doing()
-		return false, c.rankError(c.err.Rank, what, c.err.Err, undefined)
+		return false, c.failure.in(what, undefined)
 	}
 	if r.isMessage() {
-		c.tally.enter(rowOfMessage(r.message.Message()), 0)
+		c.Tally.enter(rowOfMessage(r.message.Message()), 0)
 	} else {
 		begun := c.callOf(r.seq)
-		c.tally.enter(rowOf(begun.ID.Kind), int(begun.ID.Count)*begun.DType.Size())
+		c.Tally.enter(rowOf(begun.ID.Kind), int(begun.ID.Count)*begun.DType.Size())
 	}
 	return false, nil
 }
@@ -136,7 +136,7 @@ func (r Request) resume() (done bool, err error) {
 func (c *Comm) Wait(ctx context.Context, seq uint64, w *engine.Waiter) error {
 	begun := c.callOf(seq)
 	if fault, failed := c.Engine.Wait(ctx, begun, w); failed {
-		return c.fail(fault, begun.ID)
+		return c.failure.duringCall(fault, begun.ID)
 	}
 	return nil
 }
@@ -182,14 +182,14 @@ func (c *Comm) Cancel(ctx context.Context, a *Args) error {
 	c.Seq++
 	id := a.ID
 	id.Seq = c.Seq
-	return c.gaveUp(ctx, id.String(), "")
+	return c.failure.gaveUp(ctx, id.String(), "")
 }
 
 // Enter begins the next call of the communicator, which is claimed.
 func (c *Comm) Enter(ctx context.Context, a *Args) error {
-	bytes := c.bytesOf(a)
+	bytes := a.bytes(c.Size)
 	sort := rowOf(a.ID.Kind)
-	first := c.tally.enter(sort, bytes)
+	first := c.Tally.enter(sort, bytes)
 	if err := c.MakeRoom(ctx); err != nil {
 		return err
 	}
@@ -212,17 +212,17 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	}
 	pr, served, err := c.Plans.Program(a.Kind, int(a.ID.Root), planned)
 	if err != nil { // the others wait for this rank
-		return c.fail(transport.Fault{Kind: transport.FaultLink, Rank: c.Rank, Text: err.Error()}, next.ID)
+		return c.failure.duringCall(transport.Fault{Kind: transport.FaultLink, Rank: c.Rank, Text: err.Error()}, next.ID)
 	}
 	next.Chunks, served.Ran = served.Chunks, true
 	if err := pr.Start(next); err != nil {
-		return c.fail(transport.CallFault(err, c.Rank, next.ID.String()), next.ID)
+		return c.failure.duringCall(transport.CallFault(err, c.Rank, next.ID.String()), next.ID)
 	}
 	if a.ID.Kind >= call.Exchange || a.follow != nil {
 		bytes = a.own // the others are not the caller's
 	}
 	if first { // while the sent messages are on their way
-		c.tally.count(sort, bytes)
+		c.Tally.count(sort, bytes)
 	}
 	return nil
 }
@@ -230,14 +230,6 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 // rootedBytes is the length for which a call is planned when only the root has its length. Every plan of such a call
 // moves each part straight from one rank to another.
 const rootedBytes = 1 << 20
-
-// bytesOf returns how long the message of a call is, that of all parts where it has parts.
-func (c *Comm) bytesOf(a *Args) int {
-	if a.Kind.HasParts() && a.Begins == nil {
-		return int(a.ID.Count) * a.DType.Size() * c.Size
-	}
-	return int(a.ID.Count) * a.DType.Size()
-}
 
 // MakeRoom waits for the call whose place the next one takes.
 func (c *Comm) MakeRoom(ctx context.Context) error {

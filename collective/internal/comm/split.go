@@ -87,13 +87,13 @@ func (c *Comm) Sub(ctx context.Context, ranks []int, opts ...setup.Option) (*Com
 	}
 	if ctx.Err() != nil { // an exchange checks it only where it has to wait
 		defer c.End()
-		return nil, c.gaveUp(ctx, call, "")
+		return nil, c.failure.gaveUp(ctx, call, "")
 	}
 	key := fmt.Sprint(ranks)
 	c.subs[key]++
 	members := sha256.Sum256([]byte(key))
 	what := fmt.Sprintf("sub#%x.%d", members[:4], c.subs[key])
-	c.tally.count(rowSplit, 0)
+	c.Tally.count(rowSplit, 0)
 	c.End()
 	return newSubComm(ctx, c, call, what, slices.Clone(ranks), opts)
 }
@@ -158,11 +158,11 @@ func subCommError(ctx context.Context, c *Comm, w *setup.SubWorld, err error) er
 	switch {
 	case failed && c.Claim(w.Call) == nil:
 		defer c.End()
-		return c.failDuring(fault, w.Call, "")
-	case c.err != nil:
-		return c.rankError(c.err.Rank, w.Call, c.err.Err, "")
+		return c.failure.during(fault, w.Call, "")
+	case c.failure.err != nil:
+		return c.failure.in(w.Call, "")
 	case errors.As(err, &e) && e.Rank >= 0: // known by its number in w
-		return c.rankError(w.Members[e.Rank], w.Call, e.Err, "")
+		return rankError(c, w.Members[e.Rank], w.Call, e.Err, "")
 	}
 	return err
 }
@@ -201,7 +201,7 @@ func exchange(ctx context.Context, c *Comm, call string, passes []engine.Pass) e
 		idle.Pause()
 	}
 	defer c.End()
-	c.tally.enter(rowSplit, 0)
+	c.Tally.enter(rowSplit, 0)
 	defer waits.Within(ctx).Pause()() // it is c that waits now
 	return c.Messages.exchange(ctx, call, passes)
 }
@@ -219,7 +219,7 @@ func newInnerWorld(c *Comm, what string) *setup.SubWorld {
 	w := setup.NewSubWorld(c.Setup.World, what, numbers.Below(c.Size))
 	id := call.ID{Kind: call.Exchange, Device: what == openDevices}
 	w.Gather = func(ctx context.Context, mine, all []byte) error {
-		return c.heldGather(ctx, (&Args{ID: id}).SetGather(c, kernel.Uint8, mine, all), &c.Waiter)
+		return heldGather(ctx, c, (&Args{ID: id}).SetGather(c, kernel.Uint8, mine, all), &c.Waiter)
 	}
 	return w
 }

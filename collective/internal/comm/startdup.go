@@ -44,7 +44,7 @@ func (c *Comm) StartDup(opts []setup.Option) (*StartedDup, error) {
 		return nil, c.ArgumentError(startDup, "it is for %s", c.Plans.NoMessages())
 	}
 	c.dups++
-	c.tally.count(rowSplit, 0)
+	c.Tally.count(rowSplit, 0)
 	w := newSubWorld(c, startDup, fmt.Sprintf("dup#%d", c.dups), numbers.Below(c.Size))
 	d := &StartedDup{c: c, world: w, made: make(chan struct{})}
 	w.Gather = d.gather
@@ -90,9 +90,9 @@ func (d *StartedDup) Wait(ctx context.Context) (*Comm, error) {
 		return nil, err
 	}
 	c.started = slices.DeleteFunc(c.started, func(s *StartedDup) bool { return s == d })
-	c.tally.enter(rowSplit, 0)
+	c.Tally.enter(rowSplit, 0)
 	if fault, failed := c.Engine.WaitBeside(ctx, &d.beside, &c.Waiter); failed {
-		err := c.failDuring(fault, startDup, "")
+		err := c.failure.during(fault, startDup, "")
 		c.End()
 		d.drop(err)
 		return nil, err

@@ -120,9 +120,9 @@ func (t *tally) leave(waited time.Duration) {
 }
 
 // Stats calls each with the statistics of the calls of each sort; sorts without calls are left out.
-func (c *Comm) Stats(each func(name string, calls, bytes int64, taken, waited time.Duration)) {
-	for i := range c.tally.rows {
-		r := &c.tally.rows[i]
+func (t *tally) Stats(each func(name string, calls, bytes int64, taken, waited time.Duration)) {
+	for i := range t.rows {
+		r := &t.rows[i]
 		calls, waited := atomic.LoadInt64(&r.calls), time.Duration(r.waited.Load())
 		if calls == 0 {
 			continue

@@ -105,6 +105,19 @@ func (p *Plans) Program(kind plan.Kind, root, bytes int) (*engine.Program, *plan
 	return pr, s, nil
 }
 
+// Choose returns the plan that a call takes, and its digest.
+func (p *Plans) Choose(kind plan.Kind, root, bytes int) (*planner.Choice, string, error) {
+	choice, err := p.Planner.Choose(kind, root, int64(bytes))
+	if err != nil {
+		return nil, "", err
+	}
+	pr, _, err := p.Program(kind, max(root, 0), bytes)
+	if err != nil { // not that of the program itself, which calls run
+		return choice, choice.Chosen.Plan.Digest(), err
+	}
+	return choice, pr.Plan().Digest(), nil
+}
+
 // Summary describes, for users, which algorithm runs a kind from which size on.
 func (p *Plans) Summary(kind plan.Kind) string {
 	list, err := p.Planner.Table(kind)
