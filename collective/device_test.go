@@ -62,7 +62,7 @@ func gpuOf(rank int) (*cuda.Device, error) {
 }
 
 // onDevice runs body on this rank, with a stream on its GPU, and compares the device resources of the process before
-// and after.
+// and after. In the end the rank reports no wait.
 func onDevice(t *testing.T, body func(c *Comm, s *cuda.Stream) error, opts ...Option) error {
 	t.Helper()
 	before := cuda.Stats()
@@ -84,6 +84,11 @@ func onDevice(t *testing.T, body func(c *Comm, s *cuda.Stream) error, opts ...Op
 	before.Contexts, after.Contexts = 0, 0 // they stay
 	if after != before {
 		t.Errorf("rank %d: left on the devices: %+v, before %+v", member.Rank(), after, before)
+	}
+	for _, w := range member.Waits().Status(t.Context(), member.Rank()).Waits {
+		if w.GaveUp == 0 {
+			t.Errorf("rank %d still reports the wait %+v", member.Rank(), w)
+		}
 	}
 	return err
 }
