@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective/internal/comm"
-	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/collective/internal/p2p"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
@@ -32,8 +32,8 @@ func Send[T Number](ctx context.Context, c *Comm, buf []T, to, tag int) error {
 // every rank, including this one, and with every tag. Arithmetic on ranks and tags does not give these numbers: -1 is
 // an ErrArgument.
 const (
-	AnySource = engine.AnySource
-	AnyTag    = engine.AnyTag
+	AnySource = p2p.AnySource
+	AnyTag    = p2p.AnyTag
 )
 
 // Recv receives a message with a tag from rank from, which may be this rank, into buf and returns the number of
@@ -88,12 +88,12 @@ func probeFor(ctx context.Context, name string, c *Comm, from, tag int, d time.D
 	return statusOf(p), true, nil
 }
 
-func statusOf(g engine.Got) Status {
+func statusOf(g p2p.Got) Status {
 	return Status{Source: g.From, Tag: int(g.ID.Tag), Count: int(g.ID.Count)}
 }
 
-func messageOf[T Number](buf []T, peer, tag int) engine.Message {
-	return engine.Message{Peer: peer, Tag: int32(tag), DType: dtypeOf[T](), Buf: kernel.BytesOf(buf)}
+func messageOf[T Number](buf []T, peer, tag int) p2p.Message {
+	return p2p.Message{Peer: peer, Tag: int32(tag), DType: dtypeOf[T](), Buf: kernel.BytesOf(buf)}
 }
 
 // SendRecv sends send to rank to and receives recv from rank from, with the same tag, both at once: ranks that do this

@@ -9,8 +9,8 @@ import (
 
 // ID names one call. Two ranks make the same call if their IDs are equal.
 type ID struct {
-	// Seq is the number of the call on its communicator, from 1. Of messages between devices it is the number among those
-	// of two ranks in one direction, other messages have none.
+	// Seq is the number of the call on its communicator, from 1. Of messages between devices it is the number among
+	// those of two ranks in one direction, other messages have none.
 	Seq uint64
 
 	Count  uint64 // of elements: of one part where there are parts of equal length, else of all

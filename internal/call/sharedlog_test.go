@@ -45,7 +45,8 @@ func TestSharedLog(t *testing.T) {
 			next != max(1, behind-min(behind, Logged)+1) {
 			t.Fatalf("of a rank that has called nothing, calls up to %d are the same", next)
 		}
-		// One that has called something else, which is not noted, is found as long as no other call can have its place.
+		// One that has called something else, which is not noted, is found as long as no other call can have
+		// its place.
 		if there {
 			theirs.words(odd)[0].Store(0)
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/collective/internal/p2p"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
@@ -34,14 +35,14 @@ func AllToAllV(c *Comm, t kernel.DType, send []byte, sendCounts []int, recv []by
 		a.SetHost(c, plan.AllToAll, -1, kernel.Int64, c.Size, c.Size)
 	}
 	a.follow = func() []engine.Round {
-		o, parts := &Rounds{c: c}, make([]engine.Pass, c.Size)
+		o, parts := &Rounds{c: c}, make([]p2p.Pass, c.Size)
 		for r := range parts {
-			parts[r] = engine.Pass{Peer: r, Out: send[out[r]*size : out[r+1]*size], In: recv[in[r]*size : in[r+1]*size]}
+			parts[r] = p2p.Pass{Peer: r, Out: send[out[r]*size : out[r+1]*size], In: recv[in[r]*size : in[r+1]*size]}
 		}
 		o.list = []engine.Round{{Then: func() error { return sentAs(theirs, in, c.Rank) }}}
 		for step := 1; step < c.Size; step *= 2 { // no rank continues before all have found that the counts agree
-			o.Add(nothing, engine.Pass{Peer: (c.Rank + step) % c.Size, Out: mine[:1]},
-				engine.Pass{Peer: (c.Rank - step + c.Size) % c.Size, In: theirs[:1]})
+			o.Add(nothing, p2p.Pass{Peer: (c.Rank + step) % c.Size, Out: mine[:1]},
+				p2p.Pass{Peer: (c.Rank - step + c.Size) % c.Size, In: theirs[:1]})
 		}
 		o.Add(nothing, parts...)
 		return o.list

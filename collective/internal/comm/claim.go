@@ -65,10 +65,10 @@ func (c *Comm) move() (moved, keeps bool) {
 			return
 		}
 		var err error
-		if moved, err = c.Engine.Move(); err != nil {
+		if moved, err = c.Engine.Messages.Move(); err != nil {
 			c.Links.Abort(transport.CallFault(err, c.Rank, "messages under way"))
 		}
-		keeps = c.Engine.Keeps() && err == nil
+		keeps = c.Engine.Messages.Keeps() && err == nil
 		c.moves = keeps && c.moves
 	})
 	return moved, keeps

@@ -129,7 +129,7 @@ func (c *Comm) unreceived(failed bool) error {
 	if failed || c.failure.err != nil {
 		return nil
 	}
-	from, to, id, found := c.Engine.Unreceived()
+	from, to, id, found := c.Engine.Messages.Unreceived()
 	if !found {
 		return nil
 	}
@@ -174,7 +174,7 @@ func (c *Comm) End() {
 		c.Tally.leave(waited)
 	}
 	c.Tally.now = 0
-	if !c.moves && c.Engine.Keeps() {
+	if !c.moves && c.Engine.Messages.Keeps() {
 		c.moves = true
 		c.watch.Go(c.moveKept)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/collective/internal/p2p"
 	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
@@ -83,7 +84,7 @@ type Rounds struct {
 }
 
 // Add adds a round of passes, after which this rank does then.
-func (o *Rounds) Add(then func(), passes ...engine.Pass) {
+func (o *Rounds) Add(then func(), passes ...p2p.Pass) {
 	o.list = append(o.list, engine.Round{Passes: passes, Then: func() error {
 		then()
 		return nil
@@ -98,12 +99,12 @@ func (o *Rounds) Broadcast(acc []byte) {
 	for ; up < o.c.Size && o.c.Rank&up == 0; up *= 2 {
 	}
 	if o.c.Rank > 0 {
-		o.Add(nothing, engine.Pass{Peer: o.c.Rank - up, In: acc})
+		o.Add(nothing, p2p.Pass{Peer: o.c.Rank - up, In: acc})
 	}
-	var down []engine.Pass
+	var down []p2p.Pass
 	for step := up / 2; step > 0; step /= 2 {
 		if peer := o.c.Rank + step; peer < o.c.Size {
-			down = append(down, engine.Pass{Peer: peer, Out: acc})
+			down = append(down, p2p.Pass{Peer: peer, Out: acc})
 		}
 	}
 	o.Add(nothing, down...)
@@ -111,11 +112,11 @@ func (o *Rounds) Broadcast(acc []byte) {
 
 // Scatter gives each rank, in part, its part of all of rank 0.
 func (o *Rounds) Scatter(all, part []byte) {
-	passes := []engine.Pass{{Peer: 0, In: part}}
+	passes := []p2p.Pass{{Peer: 0, In: part}}
 	if o.c.Rank == 0 {
 		passes = passes[:0]
 		for r, n := 0, len(part); r < o.c.Size; r++ {
-			passes = append(passes, engine.Pass{Peer: r, Out: all[r*n:][:n]})
+			passes = append(passes, p2p.Pass{Peer: r, Out: all[r*n:][:n]})
 		}
 		passes[0].In = part
 	}
@@ -126,11 +127,11 @@ func (o *Rounds) Scatter(all, part []byte) {
 func (o *Rounds) Reduce(acc []byte) {
 	for step := 1; step < o.c.Size; step *= 2 {
 		if o.c.Rank&step != 0 {
-			o.Add(nothing, engine.Pass{Peer: o.c.Rank - step, Out: acc})
+			o.Add(nothing, p2p.Pass{Peer: o.c.Rank - step, Out: acc})
 			return
 		}
 		if peer := o.c.Rank + step; peer < o.c.Size {
-			o.Add(func() { o.combine(acc, o.in) }, engine.Pass{Peer: peer, In: o.in})
+			o.Add(func() { o.combine(acc, o.in) }, p2p.Pass{Peer: peer, In: o.in})
 		}
 	}
 }
@@ -138,9 +139,9 @@ func (o *Rounds) Reduce(acc []byte) {
 // Hand takes acc from rank 0 to root, in acc of that.
 func (o *Rounds) Hand(acc []byte, root int) {
 	if root > 0 && o.c.Rank == 0 {
-		o.Add(nothing, engine.Pass{Peer: root, Out: acc})
+		o.Add(nothing, p2p.Pass{Peer: root, Out: acc})
 	} else if root > 0 && o.c.Rank == root {
-		o.Add(nothing, engine.Pass{Peer: 0, In: acc})
+		o.Add(nothing, p2p.Pass{Peer: 0, In: acc})
 	}
 }
 
@@ -154,7 +155,7 @@ func (o *Rounds) Scan(acc []byte, exclusive bool) {
 			continue
 		}
 		own, theirs, first := block, in, empty // block is of the ranks that agree with this one above the step's bit
-		pass := engine.Pass{Peer: peer, Out: own, In: theirs}
+		pass := p2p.Pass{Peer: peer, Out: own, In: theirs}
 		if peer > o.c.Rank {
 			o.Add(func() { o.combine(own, theirs) }, pass)
 			continue

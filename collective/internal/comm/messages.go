@@ -5,19 +5,19 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/collective/internal/p2p"
 	"github.com/treerun/treerun/transport"
 )
 
 // Messages are the messages between ranks of a communicator.
 type Messages struct {
 	c     *Comm
-	under engine.Pool
-	got   []engine.Got // for receives to come
+	under p2p.Pool
+	got   []p2p.Got // for receives to come
 }
 
 // SendRecv sends out and receives in side by side, and returns how many bytes came.
-func (m *Messages) SendRecv(ctx context.Context, in, out *engine.Message, tag int) (int, error) {
+func (m *Messages) SendRecv(ctx context.Context, in, out *p2p.Message, tag int) (int, error) {
 	const name = "SendRecv"
 	if err := m.check(name, out.Peer, tag, false); err != nil { // before either is begun
 		return 0, err
@@ -55,16 +55,16 @@ func (m *Messages) check(call string, peer, tag int, anyOf bool) error {
 		source, tags = " or AnySource", " or AnyTag"
 	}
 	switch {
-	case !anyOf && (peer == engine.AnySource || tag == engine.AnyTag):
+	case !anyOf && (peer == p2p.AnySource || tag == p2p.AnyTag):
 		return m.c.ArgumentError(call, "AnySource and AnyTag are for Recv, StartRecv and the Probes")
-	case peer < 0 && !(anyOf && peer == engine.AnySource):
+	case peer < 0 && !(anyOf && peer == p2p.AnySource):
 		return m.c.ArgumentError(call, "rank %d of %d, want 0..%d%s (hint: in Go the rank before this one is "+
 			"(rank-1+size) %% size)", peer, m.c.Size, m.c.Size-1, source)
 	case peer >= m.c.Size:
 		return m.c.ArgumentError(call, "rank %d of %d", peer, m.c.Size)
 	case m.c.Plans.Messages < 0:
 		return m.c.ArgumentError(call, "messages are for %s", m.c.Plans.NoMessages())
-	case tag > math.MaxInt32 || tag < 0 && !(anyOf && tag == engine.AnyTag):
+	case tag > math.MaxInt32 || tag < 0 && !(anyOf && tag == p2p.AnyTag):
 		return m.c.ArgumentError(call, "tag %d, want 0..%d%s", tag, math.MaxInt32, tags)
 	}
 	return nil
@@ -79,7 +79,7 @@ func (m *Messages) begin(call string, peer, tag int, anyOf bool) error {
 }
 
 // Start begins a message, a Send or a Receive.
-func (m *Messages) Start(call string, p *engine.Message, tag int, send bool) (Request, error) {
+func (m *Messages) Start(call string, p *p2p.Message, tag int, send bool) (Request, error) {
 	if err := m.begin(call, p.Peer, tag, p.Fewer); err != nil {
 		return Request{}, err
 	}
@@ -96,9 +96,9 @@ func (m *Messages) Start(call string, p *engine.Message, tag int, send bool) (Re
 }
 
 // newGot returns room for the result of a receive, which lives as long as its Request: many are made at once.
-func (m *Messages) newGot() *engine.Got {
+func (m *Messages) newGot() *p2p.Got {
 	if len(m.got) == 0 {
-		m.got = make([]engine.Got, 64)
+		m.got = make([]p2p.Got, 64)
 	}
 	got := &m.got[0]
 	m.got = m.got[1:]
@@ -107,7 +107,7 @@ func (m *Messages) newGot() *engine.Got {
 
 // Run begins a message and waits for it, without letting another call in
 // between. It returns how many bytes were moved.
-func (m *Messages) Run(ctx context.Context, call string, p *engine.Message, tag int, send bool) (int, error) {
+func (m *Messages) Run(ctx context.Context, call string, p *p2p.Message, tag int, send bool) (int, error) {
 	if err := m.begin(call, p.Peer, tag, p.Fewer); err != nil {
 		return 0, err
 	}
@@ -127,9 +127,9 @@ func (m *Messages) Run(ctx context.Context, call string, p *engine.Message, tag 
 // enter begins a message on the communicator, which is claimed, unless ctx
 // has ended, which is a failure of the communicator even where the message
 // would not have to wait.
-func (m *Messages) enter(ctx context.Context, call string, p *engine.Message, send bool) (engine.Ref, error) {
+func (m *Messages) enter(ctx context.Context, call string, p *p2p.Message, send bool) (p2p.Ref, error) {
 	if ctx.Err() != nil {
-		return engine.Ref{}, m.c.failure.gaveUp(ctx, call, fmt.Sprintf(" of tag %d", p.Tag))
+		return p2p.Ref{}, m.c.failure.gaveUp(ctx, call, fmt.Sprintf(" of tag %d", p.Tag))
 	}
 	sort, start := rowRecv, m.c.Engine.StartRecv
 	if send {
@@ -143,23 +143,23 @@ func (m *Messages) enter(ctx context.Context, call string, p *engine.Message, se
 	err := start(ref.Message())
 	fault, failed := m.c.Endpoint.Aborted()
 	if err != nil {
-		fault, failed = transport.CallFault(err, m.c.Rank, m.c.Engine.Waits(ref.Message())), true
+		fault, failed = transport.CallFault(err, m.c.Rank, m.c.Engine.Messages.Describe(ref.Message())), true
 	}
 	if failed {
-		return engine.Ref{}, m.fail(fault, ref.Message())
+		return p2p.Ref{}, m.fail(fault, ref.Message())
 	}
 	m.c.Tally.count(rowOfMessage(ref.Message()), len(p.Buf)) // also of a SendRecv
 	return ref, nil
 }
 
-func rowOfMessage(p *engine.Message) int {
+func rowOfMessage(p *p2p.Message) int {
 	if p.Receives() {
 		return rowRecv
 	}
 	return rowSend
 }
 
-func (m *Messages) wait(ctx context.Context, p *engine.Message) error {
+func (m *Messages) wait(ctx context.Context, p *p2p.Message) error {
 	if fault, failed := m.c.Engine.WaitMessage(ctx, p, &m.c.Waiter); failed {
 		return m.fail(fault, p)
 	}
@@ -167,12 +167,12 @@ func (m *Messages) wait(ctx context.Context, p *engine.Message) error {
 }
 
 // fail makes f the failure of the communicator during a message.
-func (m *Messages) fail(f transport.Fault, during *engine.Message) error {
+func (m *Messages) fail(f transport.Fault, during *p2p.Message) error {
 	return m.c.failure.during(f, during.String(), undefinedOf(during))
 }
 
 // undefinedOf names the slice whose contents are undefined once a message has failed.
-func undefinedOf(p *engine.Message) string {
+func undefinedOf(p *p2p.Message) string {
 	switch {
 	case p.Part != "":
 		return undefinedRecv
@@ -183,8 +183,8 @@ func undefinedOf(p *engine.Message) string {
 }
 
 // exchange exchanges messages that are parts of a call of that name, and waits for them. The communicator is claimed.
-func (m *Messages) exchange(ctx context.Context, call string, passes []engine.Pass) error {
-	all, err := m.c.Engine.Exchange(call, ownTag, passes)
+func (m *Messages) exchange(ctx context.Context, call string, passes []p2p.Pass) error {
+	all, err := m.c.Engine.Messages.Exchange(call, ownTag, passes)
 	if err != nil {
 		return m.c.failure.during(transport.CallFault(err, m.c.Rank, call), call, undefinedRecv)
 	}

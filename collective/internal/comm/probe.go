@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/collective/internal/p2p"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -13,11 +14,11 @@ import (
 const Forever = engine.Forever
 
 // Probe finds the next message from a rank with a tag, or any, and waits for one for so long.
-func (m *Messages) Probe(ctx context.Context, call string, from, tag int, wait time.Duration) (engine.Got, bool,
+func (m *Messages) Probe(ctx context.Context, call string, from, tag int, wait time.Duration) (p2p.Got, bool,
 	error) {
-	p := engine.Message{Peer: from, Tag: int32(tag), Patient: wait != Forever, Call: call}
+	p := p2p.Message{Peer: from, Tag: int32(tag), Patient: wait != Forever, Call: call}
 	if err := m.begin(call, from, tag, true); err != nil {
-		return engine.Got{}, false, err
+		return p2p.Got{}, false, err
 	}
 	defer m.c.End()
 	m.c.Tally.enter(rowProbe, 0)
@@ -26,16 +27,15 @@ func (m *Messages) Probe(ctx context.Context, call string, from, tag int, wait t
 	fault, failed := m.c.Endpoint.Aborted()
 	switch {
 	case err != nil:
-		fault, failed = transport.CallFault(err, m.c.Rank, m.c.Engine.Waits(&p)), true
+		fault, failed = transport.CallFault(err, m.c.Rank, m.c.Engine.Messages.Describe(&p)), true
 	case ctx.Err() != nil:
-		return engine.Got{}, false, m.c.failure.gaveUp(ctx, call, fmt.Sprintf(" of tag %d", tag))
+		return p2p.Got{}, false, m.c.failure.gaveUp(ctx, call, fmt.Sprintf(" of tag %d", tag))
 	}
 	if !failed && !found && wait != 0 {
-		m.c.Engine.StartProbe(&p)
 		fault, failed = m.c.Engine.WaitProbe(ctx, &p, &m.c.Waiter, wait)
 	}
 	if failed {
-		return engine.Got{}, false, m.c.failure.during(fault, p.String(), "")
+		return p2p.Got{}, false, m.c.failure.during(fault, p.String(), "")
 	}
 	return p.Found(), p.Done(), nil
 }

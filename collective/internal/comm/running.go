@@ -5,6 +5,7 @@ import (
 
 	"github.com/treerun/treerun/collective/internal/devices"
 	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/collective/internal/p2p"
 	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
 )
@@ -12,16 +13,16 @@ import (
 // Request is a call, or a message, under way. The zero value is done.
 type Request struct {
 	c       *Comm
-	seq     uint64     // of a call
-	message engine.Ref // the zero value: it is a call
+	seq     uint64  // of a call
+	message p2p.Ref // the zero value: it is a call
 
-	Got *engine.Got // result of a receive, once it is done; nil for other calls
+	Got *p2p.Got // result of a receive, once it is done; nil for other calls
 }
 
 // InFlight is the largest number of calls that may be under way on a rank; one more waits for the first of them.
 const InFlight = devices.MaxCalls
 
-func (r Request) isMessage() bool { return r.message != engine.Ref{} }
+func (r Request) isMessage() bool { return r.message != p2p.Ref{} }
 
 // done reports whether r is done.
 func (r Request) done() bool {
@@ -70,8 +71,8 @@ func (r Request) Test() (bool, error) {
 	defer r.counted()
 	err := r.c.Engine.Poll()
 	fault, failed := r.c.Endpoint.Aborted()
-	if err == nil && !failed && r.isMessage() && !r.done() && !r.c.Engine.Keep(r.message.Message()) {
-		_, err = r.c.Engine.Move()
+	if err == nil && !failed && r.isMessage() && !r.done() && !r.c.Engine.Messages.Keep(r.message.Message()) {
+		_, err = r.c.Engine.Messages.Move()
 	}
 	if err == nil && (!failed || r.done()) {
 		return r.done(), nil

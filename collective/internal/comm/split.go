@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/collective/internal/p2p"
 	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/internal/backoff"
 	"github.com/treerun/treerun/internal/call"
@@ -181,17 +181,17 @@ func subName(parent, what, id string) string {
 }
 
 // passesAmong sends mine to all members, and receives theirs, which are as long.
-func passesAmong(members []int, mine, all []byte) []engine.Pass {
-	passes := make([]engine.Pass, len(members))
+func passesAmong(members []int, mine, all []byte) []p2p.Pass {
+	passes := make([]p2p.Pass, len(members))
 	for i, r := range members {
-		passes[i] = engine.Pass{Peer: r, Out: mine, In: all[i*len(mine):][:len(mine)]}
+		passes[i] = p2p.Pass{Peer: r, Out: mine, In: all[i*len(mine):][:len(mine)]}
 	}
 	return passes
 }
 
 // exchange claims c for an exchange of messages, which are parts of a call that makes a communicator of some of its
 // ranks.
-func exchange(ctx context.Context, c *Comm, call string, passes []engine.Pass) error {
+func exchange(ctx context.Context, c *Comm, call string, passes []p2p.Pass) error {
 	// The others wait for this rank by now: a call of another goroutine is let through, and not a reason to fail.
 	idle := backoff.Wait{Max: time.Millisecond}
 	for err := c.Claim(call); err != nil; err = c.Claim(call) {

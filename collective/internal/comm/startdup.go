@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/treerun/treerun/collective/internal/engine"
+	"github.com/treerun/treerun/collective/internal/p2p"
 	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/waits"
@@ -21,7 +21,7 @@ const startDup = "StartDup"
 // the parent and, while there is none, whenever that goroutine looks.
 type StartedDup struct {
 	c      *Comm
-	beside engine.Beside
+	rounds *p2p.Background
 	world  *setup.SubWorld
 	made   chan struct{} // closed once sub and err are there
 
@@ -48,11 +48,11 @@ func (c *Comm) StartDup(opts []setup.Option) (*StartedDup, error) {
 	w := newSubWorld(c, startDup, fmt.Sprintf("dup#%d", c.dups), numbers.Below(c.Size))
 	d := &StartedDup{c: c, world: w, made: make(chan struct{})}
 	w.Gather = d.gather
-	d.beside = engine.Beside{Name: startDup, Tag: dupTag - int32(c.dups&(1<<29-1)), Moved: make(chan struct{}, 1)}
+	d.rounds = c.Engine.Messages.NewBackground(startDup, dupTag-int32(c.dups&(1<<29-1)))
 	c.watch.Go(func() {
 		d.sub, d.err = newOf(c.ctx, c, w, opts)
 		close(d.made)
-		c.Engine.EndBeside(&d.beside)
+		d.rounds.End()
 	})
 	c.started = append(c.started, d)
 	return d, nil
@@ -62,11 +62,11 @@ func (c *Comm) StartDup(opts []setup.Option) (*StartedDup, error) {
 // it is not called again: New has failed.
 func (d *StartedDup) gather(ctx context.Context, mine, all []byte) error {
 	defer waits.Within(ctx).Pause()() // a rank that does not Wait for it is no rank that waits
-	d.c.Engine.Ask(&d.beside, passesAmong(d.world.Members, mine, all))
+	d.rounds.Ask(passesAmong(d.world.Members, mine, all))
 	for look := time.Millisecond; ; look = min(2*look, 10*time.Millisecond) {
 		d.c.move()
 		select {
-		case <-d.beside.Moved:
+		case <-d.rounds.Moved:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
@@ -91,7 +91,7 @@ func (d *StartedDup) Wait(ctx context.Context) (*Comm, error) {
 	}
 	c.started = slices.DeleteFunc(c.started, func(s *StartedDup) bool { return s == d })
 	c.Tally.enter(rowSplit, 0)
-	if fault, failed := c.Engine.WaitBeside(ctx, &d.beside, &c.Waiter); failed {
+	if fault, failed := c.Engine.WaitBackground(ctx, d.rounds, &c.Waiter); failed {
 		err := c.failure.during(fault, startDup, "")
 		c.End()
 		d.drop(err)
@@ -128,7 +128,7 @@ func (d *StartedDup) Test() (sub *Comm, done bool, err error) {
 		}
 		_, failed := c.Endpoint.Aborted()
 		c.End()
-		if !d.beside.Ended() && !failed {
+		if !d.rounds.Ended() && !failed {
 			return nil, false, nil
 		}
 	}

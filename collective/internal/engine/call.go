@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/treerun/treerun/collective/internal/p2p"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
@@ -33,8 +34,8 @@ type Call struct {
 	inPlace bool        // In is Out or a part of it, or Out a part of In
 	done    bool
 
-	under []*Message // of the first of Rounds, once that has begun
-	round bool       // it has begun
+	under []*p2p.Message // of the first of Rounds, once that has begun
+	round bool           // it has begun
 }
 
 // Piece is a part of a message that lies by itself. End is where it ends in

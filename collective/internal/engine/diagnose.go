@@ -1,77 +1,37 @@
 package engine
 
 import (
-	"fmt"
-
 	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/waits"
 )
 
 // doing names the call or message in which this rank waits.
 func (e *Engine) doing() string {
-	switch {
-	case e.messages.waited != nil:
-		return e.Waits(e.messages.waited)
-	case e.waitsBeside != nil:
-		return e.waitsBeside.Name
+	switch q := e.Messages; {
+	case q.Waited != nil:
+		return q.Describe(q.Waited)
+	case q.WaitedBackground != nil:
+		return q.WaitedBackground.Name
 	case e.first != nil:
 		return e.first.ID.String()
 	}
 	return "nothing"
 }
 
-// Waits names message p that this rank waits for, with those that have come in its place: of another tag.
-func (e *Engine) Waits(p *Message) string {
-	text, more := p.String(), 0
-	if e.messages.closing {
-		text = "Close, after " + text
+// lacking returns the ranks whose chunk or slot this rank lacks.
+func (e *Engine) lacking() (list []waits.Lack) {
+	if e.Messages.Waited != nil {
+		return e.Messages.Blockers()
 	}
-	for r := 0; !p.send && r < len(e.messages.inbox); r++ {
-		for _, a := range e.messages.inbox[r].unexpected {
-			if p.Peer != AnySource && p.Peer != r || a.id.Tag < 0 || a.receive != nil {
-				continue
-			}
-			if more++; more == 1 {
-				text += fmt.Sprintf(" [unreceived: %d %v, tag %d, from rank %d", a.id.Count, a.id.DType, a.id.Tag, r)
-			}
-		}
-	}
-	switch {
-	case more > 1:
-		text += fmt.Sprintf(", and %d more]", more-1)
-	case more == 1:
-		text += "]"
-	}
-	return text
-}
-
-// lacking returns the ranks whose chunk or slot this rank lacks, and their entries on the board.
-func (e *Engine) lacking() []waits.Lack {
 	seen := make(map[int32]bool)
-	var list []waits.Lack
-	p := e.messages.waited
-	anySource := p != nil && p.Peer == AnySource
-	lacks := func(peer int32, what string) {
-		if seen[peer] || anySource && e.ep.Status(int(peer)).Closed {
-			return
-		}
-		seen[peer] = true
-		b := e.Calls.Blocker(int(peer), what)
-		b.Any = anySource
-		list = append(list, b)
-	}
-	for r := 0; p != nil && r < e.size; r++ {
-		switch {
-		case anySource && r == e.rank && e.size > 1 || !anySource && r != p.Peer:
-		case p.send:
-			lacks(int32(r), "to receive")
-		default:
-			lacks(int32(r), "to send")
-		}
-	}
-	for i := 0; p == nil && e.first != nil && i < len(e.active.tracks); i++ {
+	for i := 0; e.first != nil && i < len(e.active.tracks); i++ {
 		if t := &e.active.tracks[i]; t.call != nil && t.chunk < t.Chunks {
-			t.steps[t.next].lacks(lacks)
+			t.steps[t.next].lacks(func(peer int32, what string) {
+				if !seen[peer] {
+					seen[peer] = true
+					list = append(list, e.Calls.Blocker(int(peer), what))
+				}
+			})
 		}
 	}
 	return list

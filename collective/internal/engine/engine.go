@@ -2,9 +2,9 @@ package engine
 
 import (
 	"slices"
-	"sync/atomic"
 
 	"github.com/treerun/treerun/collective/internal/mismatch"
+	"github.com/treerun/treerun/collective/internal/p2p"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -29,15 +29,11 @@ type Engine struct {
 	active      *Program // of first
 	steps       uint64   // taken so far, over all calls: whether anything moves
 
-	messages messages // messages under way
+	Messages *p2p.Queue
 
 	rounds []*Call // in their rounds, oldest first
 	waits  *Call   // that this rank waits for, if it does
 	wait   wait    // of the goroutine that uses the Engine
-
-	asked       atomic.Pointer[Beside] // rounds that have not begun, latest first
-	beside      []*Beside              // whose rounds are under way
-	waitsBeside *Beside                // that this rank waits for, if it does
 
 	windows [][]byte // scratch of one step: its operands
 	pieces  [][]byte // and the parts of them that belong to one piece
@@ -61,7 +57,7 @@ func New(ep transport.Endpoint, rank int, layout *transport.Layout, messageLane 
 			e.reaches = e.reaches && e.reach[r]
 		}
 	}
-	e.messages.lane = messageLane
+	e.Messages = p2p.New(ep, rank, e.Calls, messageLane, e.reach, lendFrom, oversubscribed)
 	return e
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/treerun/treerun/collective/internal/p2p"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
@@ -43,8 +44,7 @@ func (e *Engine) lendsOwn(kind call.Kind, bytes int64) bool {
 	case bytes < e.lendFrom:
 		return false
 	case e.oversubscribed:
-		toOne := kind == call.Message || kind == call.AllToAll || kind == call.Scatter
-		return toOne && bytes >= 32<<10
+		return (kind == call.AllToAll || kind == call.Scatter) && bytes >= p2p.LentOversubscribed
 	}
 	return true
 }

@@ -80,9 +80,5 @@ func (e *Engine) CancelReceives() {
 	for _, in := range e.Calls.Links {
 		in.Receiver.CancelReceive()
 	}
-	for _, r := range e.messages.in {
-		if r != nil {
-			r.CancelReceive()
-		}
-	}
+	e.Messages.CancelReceives()
 }

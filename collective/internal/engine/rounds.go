@@ -1,42 +1,12 @@
 package engine
 
-import "github.com/treerun/treerun/internal/kernel"
+import "github.com/treerun/treerun/collective/internal/p2p"
 
 // Round is a part of a call that continues by messages: those that are exchanged at the same time, and a function that
 // this rank runs after them. An error of that function is for transport.CallFault.
 type Round struct {
-	Passes []Pass
+	Passes []p2p.Pass
 	Then   func() error
-}
-
-// Pass holds the bytes that this rank sends to a rank, and room for those that it receives from it. Where either is
-// empty there is no message.
-type Pass struct {
-	Peer    int
-	Out, In []byte
-}
-
-// Exchange begins the messages of passes, parts of the call of that name, which Poll moves. A pass of this rank to
-// itself is copied. An error is for transport.CallFault.
-func (e *Engine) Exchange(name string, tag int32, passes []Pass) ([]*Message, error) {
-	var all []*Message
-	for _, ps := range passes {
-		if ps.Peer == e.rank {
-			copy(ps.In, ps.Out)
-			continue
-		}
-		for i, buf := range [][]byte{ps.In, ps.Out} {
-			if len(buf) == 0 {
-				continue
-			}
-			p := &Message{Peer: ps.Peer, Tag: tag, DType: kernel.Uint8, Buf: buf, Part: name}
-			all = append(all, p)
-			if err := e.beginMessage(p, i == 1); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return all, nil
 }
 
 // moveRounds moves the calls that are in their rounds, one after the other: so a link carries no message of a call
@@ -48,12 +18,15 @@ func (e *Engine) moveRounds() (err error) {
 			if !c.round {
 				c.round = true
 				tag := roundsTag - int32(c.ID.Seq&(1<<30-1))
-				if c.under, err = e.Exchange(c.ID.Name(), tag, c.Rounds[0].Passes); err != nil {
+				if c.under, err = e.Messages.Exchange(c.ID.Name(), tag, c.Rounds[0].Passes); err != nil {
 					return err
 				}
 				e.steps++
 			}
-			if !e.passed(c.under, e.waits != nil && e.waits.left == 0) { // it waits for c, or for a call behind it
+			if p := p2p.Pending(c.under); p != nil {
+				if e.waits != nil && e.waits.left == 0 { // this rank waits for c, or for a call behind it
+					e.Messages.Waited = p
+				}
 				return nil
 			}
 			if err := c.Rounds[0].Then(); err != nil {
@@ -68,20 +41,6 @@ func (e *Engine) moveRounds() (err error) {
 		e.steps++
 	}
 	return nil
-}
-
-// passed reports whether all messages of a round are done. If this rank waits for the round, it waits for the first
-// message that is not done.
-func (e *Engine) passed(round []*Message, waits bool) bool {
-	for _, p := range round {
-		if !p.done {
-			if waits {
-				e.messages.waited = p
-			}
-			return false
-		}
-	}
-	return true
 }
 
 // roundsTag less the number of the call is the tag of the messages of its rounds; callers' tags are not negative.

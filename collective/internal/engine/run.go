@@ -30,12 +30,12 @@ func (pr *Program) Start(c *Call) error {
 // Endpoint when it cannot be.
 func (e *Engine) Wait(ctx context.Context, c *Call, w *Waiter) (transport.Fault, bool) {
 	if !c.done {
-		e.messages.waited, e.waits = nil, c
+		e.Messages.Waited, e.waits = nil, c
 		err := w.wait(ctx, e, &c.done, w.polls(e, c))
 		if e.waits = nil; err != nil {
 			return e.failWait(err, c.ID.String(), w)
 		}
-		e.messages.waited = nil
+		e.Messages.Waited = nil
 	}
 	return e.ep.Aborted()
 }
@@ -66,19 +66,12 @@ func (w *Waiter) Fail(err error, ep transport.Endpoint, self int, doing string,
 // Idle reports whether no call and no message is under way, and this rank does not wait for the work of another
 // goroutine.
 func (e *Engine) Idle() bool {
-	return e.first == nil && e.messages.first == nil && e.waitsBeside == nil
+	return e.first == nil && e.Messages.Idle()
 }
 
 // Settled reports whether no call or message that the caller has begun is under way: kept messages are not the
 // caller's.
-func (e *Engine) Settled() bool {
-	for p := e.messages.first; p != nil; p = p.next {
-		if !p.Done() {
-			return false
-		}
-	}
-	return e.first == nil && len(e.rounds) == 0
-}
+func (e *Engine) Settled() bool { return e.first == nil && len(e.rounds) == 0 && e.Messages.Settled() }
 
 // push puts c behind the calls under way.
 func (e *Engine) push(c *Call) {
@@ -111,13 +104,12 @@ func (e *Engine) activate(c *Call) {
 // Poll moves the calls and messages under way as far as they can now: it lets every track take the
 // steps that it can take, and ends the calls whose tracks have all run.
 func (e *Engine) Poll() error {
-	if e.messages.first != nil {
-		if err := e.pollMessages(); err != nil {
-			return err
+	if e.Messages.Active() {
+		moved, err := e.Messages.Poll()
+		if moved {
+			e.steps++
 		}
-	}
-	if e.asked.Load() != nil || len(e.beside) > 0 || e.waitsBeside != nil {
-		if err := e.moveBeside(); err != nil {
+		if err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/treerun/treerun/collective/internal/p2p"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
@@ -32,7 +33,7 @@ func TestUnexpected(t *testing.T) {
 	sizes := []int{16 << 10, 64 << 10, 100 << 10, 1 << 20, 3 << 20}
 	for r, err := range everyPair(t, 2, 8, 4096, func(k *Engine, rank int, w *Waiter) error {
 		rng := rand.New(rand.NewPCG(12, 2)) // the same on both ranks
-		wait := func(all ...*Message) error {
+		wait := func(all ...*p2p.Message) error {
 			for _, p := range all {
 				if fault, failed := k.WaitMessage(context.Background(), p, w); failed {
 					return fmt.Errorf("%v: %+v", p, fault)
@@ -41,7 +42,7 @@ func TestUnexpected(t *testing.T) {
 			return nil
 		}
 		for round := range rounds {
-			var messages []*Message
+			var messages []*p2p.Message
 			var want [][]byte
 			for tag := 1; tag <= 3; tag++ {
 				n := sizes[rng.IntN(len(sizes))] / 4

@@ -15,26 +15,26 @@ import (
 // Waiter is the way in which one rank waits for its links: it polls, then yields the processor between polls, then
 // sleeps on its bell. Which of these is right depends on how many ranks share the cores.
 type Waiter struct {
-	// Spins is the number of polls in a row that may find nothing before the rank starts to yield. Right for ranks with a
-	// core of their own: a wake-up between cores costs 10 to 30 us, a poll some nanoseconds.
+	// Spins is the number of polls in a row that may find nothing before the rank starts to yield. Right for ranks
+	// with a core of their own: a wake-up between cores costs 10 to 30 us, a poll some nanoseconds.
 	Spins int
 
-	// Yields is the number of polls with a yield between them that follow before the rank sleeps. Right for ranks that
-	// share cores: the other rank runs at once.
+	// Yields is the number of polls with a yield between them that follow before the rank sleeps. Right for ranks
+	// that share cores: the other rank runs at once.
 	Yields int
 
-	// Backoff is the time for which a rank to which others send continuously does nothing at all, in place of yields, when
-	// a poll has found nothing; 0: it yields. Right for ranks that share cores: a wake-up for every piece that comes, and
-	// a poll between any two turns of other ranks, cost more than the work on the piece.
+	// Backoff is the time for which a rank to which others send continuously does nothing at all, in place of
+	// yields, when a poll has found nothing; 0: it yields. Right for ranks that share cores: a wake-up for every
+	// piece that comes, and a poll between any two turns of other ranks, cost more than the work on the piece.
 	Backoff time.Duration
 
-	// SpinsLong makes the rank poll for about the time of a message before it starts to yield, where the sender can make
-	// progress without other ranks. Right for ranks of one host that share cores: one that gives its core away while the
-	// message is being copied gets it back only after a turn of all the others.
+	// SpinsLong makes the rank poll for about the time of a message before it starts to yield, where the sender can
+	// make progress without other ranks. Right for ranks of one host that share cores: one that gives its core away
+	// while the message is being copied gets it back only after a turn of all the others.
 	SpinsLong bool
 
-	// Progress has one goroutine of this rank poll for all that wait, or Pollers of them where there are cores for that
-	// many. Nil: each polls for itself.
+	// Progress has one goroutine of this rank poll for all that wait, or Pollers of them where there are cores for
+	// that many. Nil: each polls for itself.
 	Progress *progress.Rank
 	Pollers  int
 
@@ -156,7 +156,7 @@ func (t *wait) next() progress.State {
 		}
 		return progress.Idle
 	}
-	if p := t.e.messages.waited; p != nil && t.e.Keep(p) {
+	if q := t.e.Messages; q.Waited != nil && q.Keep(q.Waited) {
 		t.asleep.End(t.Watch)
 		t.kept = true
 		return progress.Over
@@ -349,7 +349,7 @@ func (w *waiting) Poll() (moved bool, err error) {
 	if err = e.Poll(); e.Idle() || e.steps != steps || err != nil {
 		return true, err
 	}
-	took, err := e.takeIn()
+	took, err := e.Messages.TakeIn()
 	if took {
 		e.ep.Bell().Ring() // there may be more
 	}

@@ -3,17 +3,12 @@ package engine
 import (
 	"fmt"
 
+	"github.com/treerun/treerun/collective/internal/p2p"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/transport"
 )
 
-// lentBytes is the largest chunk, in bytes, that ranks read from each other's memory: each costs system calls and a
-// round of words between cores, together about 1 us in addition to 1 us for every 16 KiB, and where ranks share cores a
-// change of rank. An AllToAll of 16 MiB of four ranks on two cores takes 6.4 ms in chunks of 256 KiB and 4.3 in those
-// of 1 MiB.
-const lentBytes = 1 << 20
-
-// passedBytes is lentBytes where a rank passes on received chunks: the ranks behind it wait for the first chunk.
+// passedBytes is p2p.LentBytes where a rank passes on received chunks: the ranks behind it wait for the first chunk.
 const passedBytes = 256 << 10
 
 // wideChunk returns the size of the chunks of a lane. Where ranks pass on received chunks, a chunk has to fit the slots
@@ -22,7 +17,7 @@ func (e *Engine) wideChunk(passes bool) int {
 	if passes {
 		return min(passedBytes, e.linkBytes)
 	}
-	return lentBytes
+	return p2p.LentBytes
 }
 
 // passesOn reports whether a rank sends and receives in one track of p.

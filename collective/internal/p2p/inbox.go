@@ -1,4 +1,4 @@
-package engine
+package p2p
 
 import (
 	"fmt"
@@ -25,7 +25,7 @@ type inbox struct {
 	target     []byte     // of the chunk that is being brought
 	bringing   bool
 	probe      *Message // looks for a message, nil when none does
-	all        []inbox  // of this rank, by peer: a receive from any peer is posted in each
+	all        []peer   // of this rank: a receive from any peer is posted in each of their inboxes
 	held       uint64   // bytes that the unexpected messages take
 }
 
@@ -101,7 +101,7 @@ func (b *inbox) match(id call.ID) *arrival {
 		p := b.posted[i]
 		b.posted = slices.Delete(b.posted, i, i+1)
 		for r := 0; p.Peer == AnySource && r < len(b.all); r++ {
-			if o := &b.all[r]; o != b {
+			if o := &b.all[r].inbox; o != b {
 				i := slices.Index(o.posted, p)
 				o.posted = slices.Delete(o.posted, i, i+1)
 			}
@@ -145,4 +145,9 @@ func (b *inbox) arrived() {
 		a.receive.done = true
 	}
 	b.arriving, b.direct = nil, arrival{}
+}
+
+// find returns the first message with a tag that waits for its receive, -1 without one.
+func (b *inbox) find(tag int32) int {
+	return slices.IndexFunc(b.unexpected, func(a *arrival) bool { return tagged(a.id.Tag, tag) })
 }

@@ -1,4 +1,4 @@
-package engine
+package p2p
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package engine
+package p2p
 
 // Pool has the memory of the messages that a rank has begun, for use again. The number of messages under way is not
 // limited: there are as many slots as were ever used at once.

@@ -1,0 +1,87 @@
+package p2p
+
+import (
+	"slices"
+	"sync/atomic"
+)
+
+// Background is the exchange of a goroutine of this rank during the rank's calls: rounds of messages, one after the
+// other, which move whenever the Queue does. No other messages have their tag.
+type Background struct {
+	Name  string        // of the call that the messages are part of
+	Moved chan struct{} // receives one value after each round
+
+	q     *Queue
+	tag   int32
+	round []Pass // that the goroutine has requested
+	next  *Background
+	under []*Message
+	ended atomic.Bool // the goroutine requests no more
+	done  bool        // the Queue knows that
+}
+
+// NewBackground returns a Background without rounds, whose messages have the tag.
+func (q *Queue) NewBackground(name string, tag int32) *Background {
+	return &Background{Name: name, Moved: make(chan struct{}, 1), q: q, tag: tag}
+}
+
+// Ask begins a round, whose slices are the Queue's until Moved. The goroutine of b calls it, once for each Moved.
+func (b *Background) Ask(round []Pass) {
+	b.round = round
+	for swapped := false; !swapped; {
+		b.next = b.q.backgrounds.asked.Load()
+		swapped = b.q.backgrounds.asked.CompareAndSwap(b.next, b)
+	}
+	b.q.ep.Bell().Ring()
+}
+
+// End ends b. The goroutine of b calls it.
+func (b *Background) End() {
+	b.ended.Store(true)
+	b.q.ep.Bell().Ring()
+}
+
+// Ended reports whether the goroutine of b has ended it. Any goroutine may call it.
+func (b *Background) Ended() bool { return b.ended.Load() }
+
+// DoneFlag returns where the Queue reports that b has ended, for a goroutine that waits for that.
+func (b *Background) DoneFlag() *bool { return &b.done }
+
+// backgrounds are the Backgrounds with a round that is not done.
+type backgrounds struct {
+	asked atomic.Pointer[Background] // whose round has not begun, latest first
+	under []*Background              // whose round is under way
+}
+
+func (b *backgrounds) active() bool { return b.asked.Load() != nil || len(b.under) > 0 }
+
+// moveBackgrounds begins the rounds that goroutines have requested, and ends those whose messages are done.
+func (q *Queue) moveBackgrounds() (err error) {
+	for b := q.backgrounds.asked.Swap(nil); b != nil; b = b.next {
+		q.steps++
+		if b.under, err = q.Exchange(b.Name, b.tag, b.round); err != nil {
+			return err
+		}
+		q.backgrounds.under = append(q.backgrounds.under, b)
+	}
+	q.backgrounds.under = slices.DeleteFunc(q.backgrounds.under, (*Background).moved)
+	if b := q.WaitedBackground; b != nil && b.Ended() {
+		b.done = true
+	}
+	return nil
+}
+
+// moved reports whether the messages of the round of b are done.
+func (b *Background) moved() bool {
+	p := Pending(b.under)
+	if b.q.WaitedBackground == b {
+		b.q.Waited = p
+	}
+	if p != nil {
+		return false
+	}
+	b.under = nil
+	b.q.steps++
+	b.Moved <- struct{}{}
+	return true
+}

@@ -1,0 +1,87 @@
+package p2p
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/treerun/treerun/collective/internal/mismatch"
+	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/internal/testutil"
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/shm"
+)
+
+// pair returns the Queues of two ranks, which lend payloads from lendFrom bytes on. They close with the test.
+func pair(t *testing.T, lendFrom int64) (first, second *Queue) {
+	t.Helper()
+	layout := transport.Layout{Size: 2, Slots: 2, SlotBytes: 256}
+	eps := testutil.Links(t, 2, func(w *testutil.World) (transport.Endpoint, error) {
+		return shm.Connect(t.Context(), shm.Config{Rank: w.Rank(), Layout: layout, Key: make([]byte, shm.KeyBytes),
+			JobID: "test", Exchange: w.AllGather})
+	})
+	var all [2]*Queue
+	for r := range all {
+		t.Cleanup(func() { eps[r].Close() })
+		reach := make([]bool, 2)
+		reach[1-r], _ = eps[r].Reaches(1 - r)
+		all[r] = New(eps[r], r, mismatch.New(eps[r], r, 2), 0, reach, lendFrom, false)
+	}
+	return all[0], all[1]
+}
+
+// start begins message p on q, and polls.
+func start(t *testing.T, q *Queue, p *Message, send bool) {
+	t.Helper()
+	err := q.Start(p, send)
+	if err == nil {
+		_, err = q.Poll()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func message(peer, tag, count int, buf []byte) *Message {
+	return &Message{Peer: peer, Tag: int32(tag), DType: kernel.Int32, Buf: buf[:4*count]}
+}
+
+// TestTakenIn has a message come after the last poll of a rank and before it takes in arrived messages: a Receive that
+// was posted for it is done then, has its length, and is no longer among the messages under way.
+func TestTakenIn(t *testing.T) {
+	from, to := pair(t, 8<<10)
+	sent, buf := []byte("twelve bytes"), make([]byte, 20)
+	in := message(0, 7, 5, buf)
+	in.Fewer = true
+	start(t, to, in, false)
+	start(t, from, message(1, 7, 3, sent), true)
+	took, err := to.TakeIn()
+	if err != nil || !took || !in.Done() || in.Bytes() != 12 || !slices.Equal(buf[:12], sent) {
+		t.Errorf("taken in: %v, done %v with %d bytes %v, %v", took, in.Done(), in.Bytes(), buf, err)
+	}
+	if to.under.first != nil || to.under.last != nil {
+		t.Errorf("a Receive that is done is among the messages under way")
+	}
+}
+
+// TestTakesOfAMessage checks that a message counts once toward the limit of a rank's taken-in messages.
+func TestTakesOfAMessage(t *testing.T) {
+	from, to := pair(t, 1<<30)
+	const count = 8 << 10 // int32
+	if err := to.open(0, false); err != nil {
+		t.Fatal(err)
+	}
+	to.peers[0].inbox.held = keptBytes - 4*count - keptEach // one more message fits
+	p := message(1, 1, count, make([]byte, 4*count))
+	start(t, from, p, true)
+	for range 1000 {
+		if _, err := to.TakeIn(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := from.Poll(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a := to.peers[0].inbox.unexpected; len(a) != 1 || len(a[0].buf) != 4*count || !p.done {
+		t.Errorf("%d messages came, sent: %v", len(a), p.done)
+	}
+}

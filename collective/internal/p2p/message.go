@@ -1,0 +1,136 @@
+package p2p
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/treerun/treerun/internal/call"
+	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/transport"
+)
+
+// AnySource as the Peer of a Probe or Receive is every rank, this one, too; AnyTag as its Tag every tag that is not
+// negative. Arithmetic on ranks and tags gives neither.
+const (
+	AnySource = math.MinInt32
+	AnyTag    = math.MinInt32 + 1
+)
+
+// Message is one message between this rank and another, or itself: a Send, a Receive, or a Probe, which looks for one.
+// It belongs to the Queue from Start until it is done.
+type Message struct {
+	Peer  int
+	Tag   int32
+	DType kernel.DType
+	Buf   []byte
+	Part  string // the call that it is a part of, "" where it is the caller's own
+	Fewer bool   // a Receive of a message that may be shorter than Buf
+	Got   *Got   // unless nil, a Receive writes its result here
+
+	Patient bool   // a Probe that looks on where no rank is left that can send
+	Call    string // the name of the function that makes a Probe
+
+	send   bool
+	probe  bool
+	found  call.ID // by a probe
+	moved  int     // bytes
+	lends  bool    // a Send whose memory its peer reads where it lies
+	kept   bool    // a Send whose memory is the Queue's, not the caller's
+	behind []held  // those that follow a Send that is kept, oldest first
+	done   bool
+	had    int // bytes of Buf, once it is done
+	next   *Message
+}
+
+// Got is the result of a Receive, with the rank that sent it.
+type Got struct {
+	From    int
+	ID      call.ID
+	Counted int // its bytes, for callers that count them
+}
+
+// Bytes returns the length of the received message.
+func (g *Got) Bytes() int { return int(g.ID.Bytes()) }
+
+// DoneFlag returns where the Queue reports that p is done, for a goroutine that waits for that.
+func (p *Message) DoneFlag() *bool { return &p.done }
+
+// Done reports whether the message was sent, or received, as a whole; of one that is sent later only a copy is left.
+func (p *Message) Done() bool { return p.done || p.kept }
+
+// String describes p for users.
+func (p *Message) String() string {
+	name := "Recv"
+	if p.send {
+		name = "Send"
+	}
+	switch {
+	case p.Part != "":
+		return p.Part
+	case p.probe:
+		return p.Call + " (" + p.wanted() + ")"
+	}
+	what := fmt.Sprintf("tag %d", p.Tag)
+	if p.Peer == AnySource || p.Tag == AnyTag {
+		what = p.wanted()
+	}
+	return fmt.Sprintf("%s (%d %s, %s)", name, max(len(p.Buf), p.had)/max(p.DType.Size(), 1), p.DType, what)
+}
+
+// Bytes returns how many bytes p has moved, once it is done.
+func (p *Message) Bytes() int { return p.had }
+
+// match makes p a Receive of message id from a peer, which may be shorter than p's buffer where that is
+// allowed.
+func (p *Message) match(peer int, id call.ID) {
+	p.Peer, p.Tag = peer, id.Tag
+	if p.Fewer && (id.DType == p.DType || id.Count == 0) && id.Count < p.id().Count {
+		p.Buf = p.Buf[:int(id.Count)*p.DType.Size()]
+	}
+	if p.Got != nil {
+		p.Got.From, p.Got.ID = peer, id
+	}
+}
+
+// fits reports whether p can receive message id. Nothing is of every type.
+func (p *Message) fits(id call.ID) bool {
+	own := p.id()
+	if id.Count == 0 {
+		own.DType = id.DType
+	}
+	return own == id
+}
+
+// Receives reports whether p is a Receive.
+func (p *Message) Receives() bool { return !p.send }
+
+func (p *Message) id() call.ID {
+	return call.ID{Kind: call.Message, Count: uint64(len(p.Buf) / p.DType.Size()), DType: p.DType, Tag: p.Tag}
+}
+
+// wanted describes, for users, the message that a Probe looks for.
+func (p *Message) wanted() string {
+	from, tag := "any rank", "any tag"
+	if p.Peer != AnySource {
+		from = fmt.Sprint("rank ", p.Peer)
+	}
+	if p.Tag != AnyTag {
+		tag = fmt.Sprint("tag ", p.Tag)
+	}
+	return from + ", " + tag
+}
+
+// Found is the message that a Probe has found.
+func (p *Message) Found() Got { return Got{From: p.Peer, ID: p.found} }
+
+// ignoreClosed is err, but nil where that is the end of a rank from which p waits for nothing, or does not mind.
+func (p *Message) ignoreClosed(err error) error {
+	if (p.Patient || p.done) && errors.Is(err, transport.ErrPeerClosed) {
+		return nil
+	}
+	return err
+}
+
+// tagged reports whether a message with a tag is one that is wanted with another, which may be AnyTag.
+func tagged(tag, wanted int32) bool { return tag == wanted || wanted == AnyTag && tag >= 0 }
