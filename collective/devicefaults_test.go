@@ -432,7 +432,3 @@ func TestInProcessOnDevices(t *testing.T) {
 		}
 	}
 }
-
-// patienceOnDevice is the time that ranks may take to detect a fault, on a machine that is busy with other work as
-// well.
-const patienceOnDevice = time.Minute

@@ -10,37 +10,8 @@ import (
 
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/testutil"
-	"github.com/treerun/treerun/internal/testutil/fakegpu"
 	"github.com/treerun/treerun/transport"
 )
-
-// onTwoHosts reports whether this process is one of two ranks with a host each.
-func onTwoHosts(t *testing.T) bool {
-	t.Helper()
-	return asRanks(t, fakegpu.Job{Hosts: []string{"dgx1v/0", "dgx1v/1"}, Ranks: 1})
-}
-
-// relayed runs body on this rank, one of two on two hosts, after a first call that opens the devices.
-func relayed(t *testing.T, body func(c *Comm, s *cuda.Stream) error) {
-	t.Helper()
-	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) error {
-		if err := errors.Join(BarrierDevice(t.Context(), c, s), c.SyncDevice(t.Context(), s)); err != nil {
-			return err
-		}
-		if len(c.in.Links.Opened) == 0 {
-			return errors.New("nothing is relayed")
-		}
-		return body(c, s)
-	})
-}
-
-// closed closes a communicator that has failed, and accepts known as the error of Close.
-func closed(c *Comm, known error) error {
-	if err := c.Close(); err != nil && !errors.Is(err, known) {
-		return err
-	}
-	return nil
-}
 
 // Ranks that make different calls get an error that names both, also if the first rank to detect it relays the chunks
 // between them.

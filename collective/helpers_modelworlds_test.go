@@ -2,7 +2,6 @@ package collective
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -12,15 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"runtime/debug"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 
 	"github.com/treerun/treerun/collective/internal/setup"
 	"github.com/treerun/treerun/internal/testutil"
@@ -58,46 +53,6 @@ func (m *modelRanks) options() []Option {
 		}
 	}}
 	return append(opts, m.opts...)
-}
-
-// TestModel runs random programs on all kinds of ranks, for each kind the number of checks of rapid: 40 programs, 100
-// in all rounds, or the number given by -rapid.checks. A program that fails is shrunk.
-//
-//	go test ./collective -run 'TestModel$' -rapid.checks=10000 -timeout 2h
-func TestModel(t *testing.T) {
-	testutil.Long(t, "TestHarness makes the same calls")
-	for i := range allModelRanks {
-		m := &allModelRanks[i]
-		t.Run(m.name, func(t *testing.T) {
-			bytes := cmp.Or(m.bytes, maxProgramBytes)
-			if testutil.Race {
-				bytes = 128 << 10
-			}
-			programs := programs(len(m.hosts), bytes, false)
-			limit, tries, ran, began := time.Minute, 1, 0, time.Now()
-			var w modelWorld
-			defer func() {
-				if w != nil {
-					w.end()
-				}
-			}()
-			rapid.Check(t, func(rt *rapid.T) {
-				p := programs.Draw(rt, "program")
-				if w == nil {
-					w = m.open(t)
-				}
-				for range tries {
-					ran++
-					if err := runOn(w, p, limit); err != nil {
-						w.end()
-						w, limit, tries = nil, 10*time.Second, 20 // the next one is a smaller one
-						rt.Fatalf("%s: %v", m.name, err)
-					}
-				}
-			})
-			t.Logf("%d programs, %.0f a second", ran, float64(ran)/time.Since(began).Seconds())
-		})
-	}
 }
 
 func (m *modelRanks) open(t *testing.T) modelWorld {
@@ -301,27 +256,6 @@ func (w *processes) end() {
 	}
 }
 
-// TestMain runs a rank of a modelWorld in place of the tests, in a process that is one. Garbage of tests is collected
-// less often than by default, which took a tenth of their time.
-func TestMain(m *testing.M) {
-	debug.SetGCPercent(400)
-	who := strings.Fields(os.Getenv(envModelRank))
-	if len(who) != 3 {
-		testutil.FewerChecks()
-		testutil.Waiting()
-		os.Exit(m.Run())
-	}
-	w := &pipeWorld{job: who[2], in: bufio.NewReaderSize(os.Stdin, 1<<20), failed: make(chan struct{})}
-	w.rank, _ = strconv.Atoi(who[0])
-	w.size, _ = strconv.Atoi(who[1])
-	go w.hearOfLoss()
-	if err := w.serve(); err != nil && !errors.Is(err, io.EOF) {
-		fmt.Fprintf(os.Stderr, "rank %d: %v\n", w.rank, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
-
 // pipeWorld is the World of a process that a test has started.
 type pipeWorld struct {
 	rank, size int
@@ -339,9 +273,12 @@ func (w *pipeWorld) hearOfLoss() {
 	}
 }
 
-func (w *pipeWorld) Rank() int               { return w.rank }
-func (w *pipeWorld) Size() int               { return w.size }
-func (w *pipeWorld) HostOf(int) int          { return 0 }
+func (w *pipeWorld) Rank() int { return w.rank }
+
+func (w *pipeWorld) Size() int { return w.size }
+
+func (w *pipeWorld) HostOf(int) int { return 0 }
+
 func (w *pipeWorld) Failed() <-chan struct{} { return w.failed }
 
 func (w *pipeWorld) Failure() (int, error) {
@@ -352,9 +289,12 @@ func (w *pipeWorld) Failure() (int, error) {
 		return -1, nil
 	}
 }
+
 func (w *pipeWorld) DeriveKey(string) []byte { return make([]byte, 32) }
-func (w *pipeWorld) JobID() string           { return w.job }
-func (w *pipeWorld) Setting(string) string   { return "" }
+
+func (w *pipeWorld) JobID() string { return w.job }
+
+func (w *pipeWorld) Setting(string) string { return "" }
 
 func (w *pipeWorld) AllGather(_ context.Context, blob []byte) ([][]byte, error) {
 	fmt.Printf("%s%x\n", gives, blob)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -104,4 +105,23 @@ func sumOn(ctx context.Context, c *Comm) error {
 		return fmt.Errorf("the sum on %s is %v: %w", c.Name(), x, err)
 	}
 	return nil
+}
+
+// inProcess runs body as every rank of one process and returns their errors.
+func inProcess(t *testing.T, n int, body func(w World, c *Comm) error, opts ...Option) []error {
+	t.Helper()
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for r, w := range InProcess(n) {
+		all.Go(func() {
+			c, err := New(t.Context(), w, append([]Option{WithTopoCache("")}, opts...)...)
+			if err != nil {
+				errs[r] = err
+				return
+			}
+			errs[r] = errors.Join(body(w, c), c.Close())
+		})
+	}
+	all.Wait()
+	return errs
 }

@@ -5,29 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 )
-
-// inProcess runs body as every rank of one process and returns their errors.
-func inProcess(t *testing.T, n int, body func(w World, c *Comm) error, opts ...Option) []error {
-	t.Helper()
-	errs := make([]error, n)
-	var all sync.WaitGroup
-	for r, w := range InProcess(n) {
-		all.Go(func() {
-			c, err := New(t.Context(), w, append([]Option{WithTopoCache("")}, opts...)...)
-			if err != nil {
-				errs[r] = err
-				return
-			}
-			errs[r] = errors.Join(body(w, c), c.Close())
-		})
-	}
-	all.Wait()
-	return errs
-}
 
 // Ranks of one process call, split, and call in the parts; several communicators
 // of the same Worlds follow each other.

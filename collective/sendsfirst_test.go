@@ -12,19 +12,6 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// onEveryHost runs f as the ranks of jobs of 1 to 4 ranks, on one host and on several.
-func onEveryHost(t *testing.T, f func(c *Comm) error) {
-	for _, hosts := range [][]int{{0}, {0, 0}, {0, 0, 0, 0}, {0, 1}, {0, 1, 0}, {0, 1, 2, 2}} {
-		t.Run(fmt.Sprint(hosts), func(t *testing.T) {
-			errs := runHosts(t, hosts, nil, func(_ *testutil.Hosted, c *Comm) error { return errors.Join(f(c), c.Close()) },
-				WithGraph(testutil.GraphOn(hosts)))
-			if err := errors.Join(errs...); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
 // numbered returns count equal numbers that identify the sender and the message.
 func numbered(count, from, i int) []int32 {
 	return slices.Repeat([]int32{int32(1000*from + i)}, count)

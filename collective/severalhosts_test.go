@@ -14,26 +14,6 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// runHosts runs body as every rank of a job on several hosts, over shared memory
-// and TCP, and returns their errors, by rank.
-func runHosts(t *testing.T, hosts []int, settings map[string]string, body func(w *testutil.Hosted, c *Comm) error,
-	opts ...Option) []error {
-	t.Helper()
-	return testutil.NewJob(hosts...).Run(t, func(world *testutil.World) error {
-		w := &testutil.Hosted{World: world}
-		w.Settings = settings
-		c, err := New(t.Context(), w, append([]Option{WithTopoCache("")}, opts...)...)
-		if err != nil {
-			return err
-		}
-		err = body(w, c)
-		if closed := c.Close(); err == nil {
-			err = closed
-		}
-		return err
-	})
-}
-
 // The results are the same on several hosts as on one, whatever hosts the ranks are on.
 func TestSeveralHosts(t *testing.T) {
 	testutil.Long(t, "the way between hosts does not depend on the build")
@@ -115,23 +95,6 @@ func TestCloseAtOnceAfterACall(t *testing.T) {
 			}
 		})
 	}
-}
-
-func checkSum(t *testing.T, c *Comm, n int) error {
-	in, out := make([]float32, n), make([]float32, n)
-	for i := range in {
-		in[i] = float32(i%7 + c.Rank())
-	}
-	if err := AllReduce(t.Context(), c, in, out, Sum); err != nil {
-		return err
-	}
-	for i := range out {
-		want := float32(c.Size()*(i%7) + c.Size()*(c.Size()-1)/2)
-		if out[i] != want {
-			return fmt.Errorf("rank %d: sum of %d: element %d is %v, want %v", c.Rank(), n, i, out[i], want)
-		}
-	}
-	return nil
 }
 
 // checkOthers runs the collectives with roots and parts, a message around the ring, and a group of every second rank.

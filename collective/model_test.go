@@ -1,6 +1,7 @@
 package collective
 
 import (
+	"cmp"
 	"errors"
 	"math/rand/v2"
 	"os"
@@ -8,8 +9,50 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/treerun/treerun/internal/testutil"
 )
+
+// TestModel runs random programs on all kinds of ranks, for each kind the number of checks of rapid: 40 programs, 100
+// in all rounds, or the number given by -rapid.checks. A program that fails is shrunk.
+//
+//	go test ./collective -run 'TestModel$' -rapid.checks=10000 -timeout 2h
+func TestModel(t *testing.T) {
+	testutil.Long(t, "TestHarness makes the same calls")
+	for i := range allModelRanks {
+		m := &allModelRanks[i]
+		t.Run(m.name, func(t *testing.T) {
+			bytes := cmp.Or(m.bytes, maxProgramBytes)
+			if testutil.Race {
+				bytes = 128 << 10
+			}
+			programs := programs(len(m.hosts), bytes, false)
+			limit, tries, ran, began := time.Minute, 1, 0, time.Now()
+			var w modelWorld
+			defer func() {
+				if w != nil {
+					w.end()
+				}
+			}()
+			rapid.Check(t, func(rt *rapid.T) {
+				p := programs.Draw(rt, "program")
+				if w == nil {
+					w = m.open(t)
+				}
+				for range tries {
+					ran++
+					if err := runOn(w, p, limit); err != nil {
+						w.end()
+						w, limit, tries = nil, 10*time.Second, 20 // the next one is a smaller one
+						rt.Fatalf("%s: %v", m.name, err)
+					}
+				}
+			})
+			t.Logf("%d programs, %.0f a second", ran, float64(ran)/time.Since(began).Seconds())
+		})
+	}
+}
 
 // TestModelKilled kills one of two or three processes while they run programs of large payloads. Where a call of
 // another rank returns no error, the data equals the data sent; any other error than a RankError fails.
