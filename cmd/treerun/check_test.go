@@ -76,7 +76,7 @@ exec ` + strings.ReplaceAll(h.Agent(), "{host}", `"$@"`) + "\n",
 	code, text = checkOn(t, h, "sh "+agent+" {host}", "--hostfile", hostfile)
 	wants(code, 1, text, "WRONG  host           down: sh exited with code 255: connect to host down: no route\n",
 		"WRONG  host           old: treerun there is v9.9.9, and here ", "note   hosts          3 of 5 answer\n",
-		"WRONG  open files     chk1: 300, at most 300: 4 ranks take some 320 (remedy: ulimit -n 320)\n",
+		"WRONG  open files     chk1: 300, at most 300: 4 ranks need about 320 (remedy: ulimit -n 320)\n",
 		"ok     network        chk0, chk1: eth0 (MTU 1500)\n", "note   network        chk2: eth0 (MTU 1400) (remedy: one MTU",
 		"ok     names          chk0, chk1: chk0 is 10.77.0.1", "note   names          no address for down, old (remedy: ",
 		"note   names          chk2: chk0 is 10.9.9.9, ",
@@ -87,7 +87,7 @@ exec ` + strings.ReplaceAll(h.Agent(), "{host}", `"$@"`) + "\n",
 	}
 	code, text = checkOn(t, h, h.Agent(), "-H", "chk0,chk1,chk2", "--start-timeout", "8")
 	wants(code, 1, text, "on host chk1) -> rank 2 (", "on host chk2) -> rank 1 (",
-		"WRONG  tcp            a rank on each host fails: exit status 125 (remedy: the lines above say what fails")
+		"WRONG  tcp            a rank on each host fails: exit status 125 (remedy: the lines above name the fault")
 	for i := range h.Len() {
 		if err := empty(h, i); err != nil {
 			t.Error(err)

@@ -140,7 +140,7 @@ func TestCheck(t *testing.T) {
 		{"all well", nil, 0, []string{"ok     driver", "ok     nvml", "ok     gpu 3", "ok     peers",
 			"ok     ipc            4 processes", "ok     locked memory", "cores", "network"}},
 		{"a link that is wrong", []string{"TREERUN_FAKE_GPU_BROKEN=1-2"}, 1,
-			[]string{"WRONG  peers", "1 should and give wrong data or hang", "ranks 1 and 2", "ok     ipc"}},
+			[]string{"WRONG  peers", "1 should, and transfer wrong data or hang", "ranks 1 and 2", "ok     ipc"}},
 		{"a link that hangs", []string{"TREERUN_FAKE_GPU_BROKEN=1-2:hang"}, 1,
 			[]string{"WRONG  peers", "does not end within"}},
 		{"no permission", []string{"TREERUN_FAKE_GPU_NO_PERMISSION=1"}, 1,

@@ -136,8 +136,8 @@ func addGPUs(ctx context.Context, world *rank.World, r *planner.Measured) error 
 func runCheck(args []string) (int, error) { return check.Main(os.Stdout, args, thisHost()) }
 
 // thisHost returns this host for package check.
-func thisHost() *check.Host {
-	return &check.Host{
+func thisHost() *check.System {
+	return &check.System{
 		Devices: cudaDevices, Machine: nvml.Read, Kernel: cuda.HostGPUs, Peers: measurePeers, Limits: readLimits,
 		Network: iface.Read, MPS: runsMPS(),
 	}
@@ -196,7 +196,7 @@ func readLimits() check.Limits {
 		l.Locked, l.Processes = limit(unix.RLIMIT_MEMLOCK).Cur, limit(unix.RLIMIT_NPROC).Cur
 	}
 	files := limit(unix.RLIMIT_NOFILE)
-	l.Files, l.MostFiles = files.Cur, files.Max
+	l.Files, l.MaxFiles = files.Cur, files.Max
 	var s unix.Statfs_t
 	if unix.Statfs("/dev/shm", &s) == nil {
 		l.DevShm = int64(s.Blocks) * s.Bsize

@@ -23,7 +23,7 @@ type options struct {
 	job           launch.Job // with the values of flags; a Size of 0 and a Dir of "" are the defaults
 	place         place.Options
 	node          nodeOptions
-	planning      planner.Job
+	planning      planner.JobFlags
 	exports       []string
 	pprofDir      string
 	dryRun        bool
@@ -68,9 +68,9 @@ func newOptions() *options {
 			"(default: core where every core has as many ranks, and several, or there are NUMA nodes; with a GPU, the cores of "+
 			"its NUMA node; else none)")
 	f.BoolVar(&j.Report, "report-bindings", false, "tell on which cores each rank may run")
-	f.Bool("no-topo-cache", false, "measure the links between ranks anew")
+	f.Bool("no-topo-cache", false, "measure the links between ranks again")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be run, and run nothing")
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "tell on stderr what happens, and when")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "print on stderr the steps of the job, and their times")
 	f.BoolVar(&o.version, "version", false, "print the version of treerun")
 	o.flags = f
 	return o

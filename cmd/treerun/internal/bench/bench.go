@@ -4,6 +4,7 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"errors"
@@ -38,7 +39,7 @@ const WrongResults = 1
 // launcher.
 func Rank(args []string) (int, error) {
 	var p place.Options
-	var j planner.Job
+	var j planner.JobFlags
 	o, err := meter.Parse(args, p.Define, j.Define)
 	if err != nil {
 		return 0, err
@@ -53,7 +54,7 @@ func Rank(args []string) (int, error) {
 // exit code. Call it once per process.
 func Main(args []string) (int, error) {
 	var where place.Options
-	var planning planner.Job
+	var planning planner.JobFlags
 	o, err := meter.Parse(args, where.Define, planning.Define)
 	if err != nil {
 		return 0, err
@@ -62,7 +63,7 @@ func Main(args []string) (int, error) {
 		_, err := fmt.Printf(helpText, cmdline.Usages(o.Flags))
 		return 0, err
 	}
-	j, np, err := jobOf(o, &where)
+	j, np, err := newJob(o, &where)
 	if err == nil {
 		err = planning.Settings(j.Settings, j.Size)
 	}
@@ -71,7 +72,7 @@ func Main(args []string) (int, error) {
 	}
 	cases := o.Cases(np)
 	if len(j.Hosts) == 0 { // the memory of other hosts is not known here
-		if err := enoughMemory(meter.Memory(cases, np), np); err != nil {
+		if err := checkMemory(meter.Memory(cases, np), np); err != nil {
 			return 0, err
 		}
 	}
@@ -84,8 +85,8 @@ func Main(args []string) (int, error) {
 	if err := r.open(o); err != nil {
 		return 0, err
 	}
-	r.status, r.begin = j.Screen.Err, time.Now()
-	r.show()
+	r.status, r.start = j.Screen.Err, time.Now()
+	r.showStatus()
 	code, err := launch.RunSelf(Subcommand, args, j, r)
 	if code, err = r.finish(code, err); code == 0 && err == nil {
 		err = planning.Unserved(r.digests, r.algorithms)
@@ -93,9 +94,9 @@ func Main(args []string) (int, error) {
 	return code, err
 }
 
-// jobOf returns the job that measures, and the number of its ranks that do not only aggregate. Its ranks get GPUs where
-// their data are on some.
-func jobOf(o *meter.Options, where *place.Options) (j *launch.Job, np int, err error) {
+// newJob returns the job that measures, and the number of its ranks that do not only aggregate. Its ranks get GPUs
+// where their data are on some.
+func newJob(o *meter.Options, where *place.Options) (j *launch.Job, np int, err error) {
 	j = &launch.Job{Settings: make(map[string]string), Screen: output.NewScreen(os.Stdout, os.Stderr)}
 	if j.Hosts, np, err = where.Hosts(o.Ranks, o.Aggregators); err == nil {
 		err = where.Fill(j)
@@ -112,8 +113,8 @@ func jobOf(o *meter.Options, where *place.Options) (j *launch.Job, np int, err e
 		return nil, 0, cmdline.Usagef("bench: --device cuda needs GPUs, and --gpu-bind none gives ranks none")
 	case o.Device == meter.CUDA:
 	case j.GPUs.List != "" || j.GPUs.PerGPU != 0:
-		return nil, 0, cmdline.Usagef("bench: --gpus and --ranks-per-gpu say which GPUs' memory the data are in: they go " +
-			"with --device cuda")
+		return nil, 0, cmdline.Usagef("bench: --gpus and --ranks-per-gpu choose the GPUs that hold the data: they need " +
+			"--device cuda")
 	default:
 		j.GPUs = gpus.Request{Bind: gpus.None}
 	}
@@ -137,7 +138,7 @@ func (r *results) finish(code int, err error) (int, error) {
 	case err != nil || code != 0:
 		return code, err
 	}
-	if wrong, rows := wrongIn(r.rows); wrong > 0 {
+	if wrong, rows := countWrong(r.rows); wrong > 0 {
 		fmt.Fprintf(os.Stderr, "treerun: bench: %d wrong elements in %d of %d rows\n", wrong, rows, len(r.rows))
 		return WrongResults, nil
 	}
@@ -152,4 +153,27 @@ func wide(o *meter.Options) bool {
 	}
 	columns, _, err := term.GetSize(int(os.Stdout.Fd()))
 	return err != nil || columns >= tableWidth
+}
+
+// checkMemory returns an error for a job because of which the kernel would end a rank.
+func checkMemory(need int64, np int) error {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return nil // then the ranks notice
+	}
+	if have := available(text); have > 0 && need > have {
+		const gib = 1 << 30
+		return fmt.Errorf("bench: the buffers of %d ranks take %.1f GiB, and %.1f GiB of memory are free (give a smaller "+
+			"-e or -np)",
+			np, float64(need)/gib, float64(have)/gib)
+	}
+	return nil
+}
+
+// available returns the available memory of /proc/meminfo in bytes, 0 where it is missing.
+func available(meminfo []byte) int64 {
+	var kib int64
+	_, after, _ := bytes.Cut(meminfo, []byte("MemAvailable:"))
+	_, _ = fmt.Sscanf(string(after), "%d kB", &kib)
+	return kib << 10
 }

@@ -15,7 +15,7 @@ func picture(rows []*meter.Row) ([]byte, error) {
 	time := chart.Panel{X: "message (bytes)", Y: "time (µs)", Sizes: true}
 	busbw := chart.Panel{X: "message (bytes)", Y: "busbw (GB/s)", Sizes: true, Linear: true}
 	floor, known := chart.Curve{Name: "limit of this machine", Limit: true}, true
-	title := namer(rows)
+	title := curveName(rows)
 	for _, r := range rows {
 		// Of rows in place and out of place only the latter are drawn.
 		if r.Bytes == 0 || r.TimeUs <= 0 || r.InPlace && hasOutOfPlace(rows, r) {
@@ -52,8 +52,8 @@ func hasOutOfPlace(rows []*meter.Row, in *meter.Row) bool {
 	})
 }
 
-// namer returns a function that names the curve of a row by the fields that differ between curves.
-func namer(rows []*meter.Row) func(*meter.Row) string {
+// curveName returns a function that names the curve of a row by the fields that differ between curves.
+func curveName(rows []*meter.Row) func(*meter.Row) string {
 	types, ops := make(map[string]bool), make(map[string]bool)
 	for _, r := range rows {
 		if r.Bytes > 0 {

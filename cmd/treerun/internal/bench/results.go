@@ -22,12 +22,12 @@ type results struct {
 	json    *os.File  // nil: not written
 	plot    *os.File  // nil: not drawn
 	files   []*os.File
-	made    []string     // names of files that did not exist before
+	created []string     // names of files that did not exist before
 	status  *output.Sink // has a line with the current case; nil: not shown
-	begin   time.Time
+	start   time.Time
 
-	rest []byte // of a line that is not complete
-	rows []*meter.Row
+	partial []byte // of a line that is not complete
+	rows    []*meter.Row
 
 	digests, algorithms []string // of the plans that ran, or would run, and their makers
 }
@@ -37,23 +37,23 @@ type results struct {
 func (r *results) open(o *meter.Options) error {
 	for _, f := range []struct {
 		flag, name string
-		to         **os.File
+		dst        **os.File
 	}{{"--json", o.JSON, &r.json}, {"--plot", o.Plot, &r.plot}} {
 		switch f.name {
 		case "":
 			continue
 		case "-": // a name that --plot cannot have
-			*f.to = os.Stdout
+			*f.dst = os.Stdout
 			continue
 		}
 		_, missing := os.Lstat(f.name)
 		file, err := os.OpenFile(f.name, os.O_WRONLY|os.O_CREATE, 0o666)
 		if err != nil {
-			return errors.Join(named("bench: "+f.flag, err), r.close())
+			return errors.Join(wrapError("bench: "+f.flag, err), r.close())
 		}
-		r.files, *f.to = append(r.files, file), file
+		r.files, *f.dst = append(r.files, file), file
 		if missing != nil {
-			r.made = append(r.made, f.name)
+			r.created = append(r.created, f.name)
 		}
 	}
 	return nil
@@ -61,21 +61,21 @@ func (r *results) open(o *meter.Options) error {
 
 // Write implements io.Writer.
 func (r *results) Write(p []byte) (int, error) {
-	r.rest = append(r.rest, p...)
+	r.partial = append(r.partial, p...)
 	for {
-		line, after, whole := bytes.Cut(r.rest, []byte("\n"))
+		line, after, whole := bytes.Cut(r.partial, []byte("\n"))
 		if !whole {
 			return len(p), nil
 		}
-		if err := r.take(line); err != nil {
+		if err := r.addRecord(line); err != nil {
 			return 0, fmt.Errorf("bench: %w", err)
 		}
-		r.rest = after
+		r.partial = after
 	}
 }
 
-// take reads one line of rank 0.
-func (r *results) take(line []byte) error {
+// addRecord reads one line of rank 0.
+func (r *results) addRecord(line []byte) error {
 	rec, err := meter.ParseRecord(line)
 	if err != nil {
 		return err
@@ -84,9 +84,9 @@ func (r *results) take(line []byte) error {
 	if rec.Ranks != nil && n == 0 {
 		r.status.Status("")
 		if r.table != nil {
-			err = named("print the table", r.table.Begin(rec.Ranks))
+			err = wrapError("print the table", r.table.Begin(rec.Ranks))
 		}
-		r.show()
+		r.showStatus()
 		return err
 	}
 	row := rec.Row
@@ -103,37 +103,37 @@ func (r *results) take(line []byte) error {
 	}
 	if r.explain != nil {
 		if _, err := io.WriteString(r.explain, explanation(row)); err != nil {
-			return named("print what was measured", err)
+			return wrapError("print the comparison", err)
 		}
 	}
 	if r.table != nil {
 		if err := r.table.Add(row); err != nil {
-			return named("print the table", err)
+			return wrapError("print the table", err)
 		}
 	}
 	if r.json != nil {
 		if err := json.NewEncoder(r.json).Encode(row); err != nil {
-			return named("--json", err)
+			return wrapError("--json", err)
 		}
 	}
-	r.show()
+	r.showStatus()
 	return nil
 }
 
-// named adds the failed operation to an error.
-func named(what string, err error) error {
+// wrapError adds the failed operation to an error.
+func wrapError(what string, err error) error {
 	if err == nil {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// show shows the next case.
-func (r *results) show() {
+// showStatus shows the next case.
+func (r *results) showStatus() {
 	if n := len(r.rows); n < len(r.cases) {
 		c := r.cases[n]
 		r.status.Status(fmt.Sprintf("treerun: bench: row %d of %d, %s of %d bytes, after %.0f s", n+1, len(r.cases), c.Name,
-			c.Bytes, time.Since(r.begin).Seconds()))
+			c.Bytes, time.Since(r.start).Seconds()))
 	}
 }
 
@@ -144,21 +144,21 @@ func (r *results) close() (err error) {
 		if svg, err = picture(r.rows); err == nil {
 			_, err = r.plot.Write(svg)
 		}
-		err = named("bench: --plot", err)
+		err = wrapError("bench: --plot", err)
 	}
 	for _, f := range r.files {
-		err = errors.Join(err, named("bench", f.Close()))
+		err = errors.Join(err, wrapError("bench", f.Close()))
 	}
-	for _, name := range r.made {
+	for _, name := range r.created {
 		if len(r.rows) == 0 {
-			err = errors.Join(err, named("bench", os.Remove(name)))
+			err = errors.Join(err, wrapError("bench", os.Remove(name)))
 		}
 	}
 	return err
 }
 
-// wrongIn returns the number of wrong elements, and of the rows that have some.
-func wrongIn(list []*meter.Row) (elements int64, rows int) {
+// countWrong returns the number of wrong elements, and of the rows that have some.
+func countWrong(list []*meter.Row) (elements int64, rows int) {
 	for _, row := range list {
 		if row.Wrong != nil && *row.Wrong > 0 {
 			elements += *row.Wrong

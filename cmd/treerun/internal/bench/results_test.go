@@ -156,10 +156,10 @@ func TestAvailable(t *testing.T) {
 	if n := available([]byte("MemTotal: 1 kB\nMemAvailable: much\n")); n != 0 {
 		t.Errorf("%d bytes of nothing", n)
 	}
-	if err := enoughMemory(1, 2); err != nil {
+	if err := checkMemory(1, 2); err != nil {
 		t.Error(err)
 	}
-	if err := enoughMemory(1<<60, 2); err == nil || !strings.Contains(err.Error(), "smaller -e or -np") {
+	if err := checkMemory(1<<60, 2); err == nil || !strings.Contains(err.Error(), "smaller -e or -np") {
 		t.Error(err)
 	}
 }

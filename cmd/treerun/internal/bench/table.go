@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"text/template"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 )
 
 // tableWidth is the number of columns of a terminal that the table needs with the
@@ -75,7 +77,7 @@ func (t *table) End() error {
 	if len(t.rows) == 0 {
 		return nil
 	}
-	wrong, _ := wrongIn(t.rows)
+	wrong, _ := countWrong(t.rows)
 	verdict, busbw := "OK", 0.0
 	if wrong > 0 {
 		verdict = "FAILED"
@@ -120,25 +122,25 @@ func (t *table) row() string {
 			plan = r.Plan
 		}
 		if x := r.Sparse; x != nil {
-			plan = ofSparse(x)
+			plan = sparseText(x)
 		}
 		s += fmt.Sprintf("  %9s  %6s  %s", predicted, figure(100*r.LimitShare, 6), plan)
 	}
 	return s
 }
 
-// ofSparse describes the form and the data of a sparse collective, and the alternatives to the form.
-func ofSparse(x *meter.Sparse) string {
+// sparseText describes the form and the data of a sparse collective, and the alternatives to the form.
+func sparseText(x *meter.Sparse) string {
 	s := fmt.Sprintf("%s: density %g, %s overlap, %.3g %% in union, at most %d bytes sent", x.Form, x.Density, x.Overlap,
 		100*x.UnionDensity, x.SentBytes)
-	before := "; predicted "
+	separator := "; predicted "
 	for _, f := range []struct {
 		name string
 		us   float64
 	}{{"trees", x.TreesUs}, {"shared", x.SharedUs}, {"compact", x.CompactUs}, {"dense", x.DenseUs}} {
 		if f.us > 0 {
-			s += before + f.name + " " + strconv.FormatFloat(f.us, 'f', 0, 64)
-			before = ", "
+			s += separator + f.name + " " + strconv.FormatFloat(f.us, 'f', 0, 64)
+			separator = ", "
 		}
 	}
 	return s
@@ -165,4 +167,36 @@ func figure(v float64, width int) string {
 		}
 	}
 	return strconv.FormatFloat(v, format, decimals, 64)
+}
+
+// explanation formats a row as text.
+func explanation(p *meter.Row) string {
+	var b strings.Builder
+	x := p.Explained
+	fmt.Fprintf(&b, "%s", p.Collective)
+	if p.Bytes > 0 {
+		size := cmdline.Size(p.Bytes)
+		fmt.Fprintf(&b, " of %s (%d bytes)", &size, p.Bytes)
+	}
+	width := 14
+	for _, c := range x.Candidates {
+		width = max(width, len(c.Plan))
+	}
+	fmt.Fprintf(&b, " on %d ranks\n%*s  %14s  %14s\n", p.NP, width, "plan", "predicted (us)", "measured (us)")
+	quickest := x.Candidates[0]
+	for _, c := range x.Candidates {
+		predicted, note := "-", ""
+		if c.PredictedUs != nil {
+			predicted = fmt.Sprintf("%.2f", *c.PredictedUs)
+		}
+		if c.Plan == p.Plan {
+			note = "  chosen by " + x.By
+		}
+		if c.Us < quickest.Us {
+			quickest = c
+		}
+		fmt.Fprintf(&b, "%*s  %14s  %14.2f%s\n", width, c.Plan, predicted, c.Us, note)
+	}
+	fmt.Fprintf(&b, "the quickest was %s\n%s\n", quickest.Plan, x.Links)
+	return b.String()
 }

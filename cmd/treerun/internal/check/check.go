@@ -40,8 +40,8 @@ const (
 )
 
 var (
-	words  = []string{"ok", "note", "WRONG", "none"}
-	colors = []output.Color{output.Green, output.Yellow, output.Red, ""}
+	stateWords  = []string{"ok", "note", "WRONG", "none"}
+	stateColors = []output.Color{output.Green, output.Yellow, output.Red, ""}
 )
 
 // Line is the result of the check of one thing.
@@ -54,21 +54,21 @@ type Line struct {
 
 // write writes the line, in the colors that w shows.
 func (l Line) write(w io.Writer) error {
-	state := fmt.Sprintf("%-6s", words[l.State&None])
+	state := fmt.Sprintf("%-6s", stateWords[l.State&None])
 	text := fmt.Sprintf("%s %-14s %s", state, l.What, l.Text)
 	if l.Remedy != "" && l.State != Good {
 		text += " (remedy: " + l.Remedy + ")"
 	}
 	text = output.Fold(w, text)[len(state):] + "\n"
-	if c := colors[l.State&None]; c != "" {
+	if c := stateColors[l.State&None]; c != "" {
 		state = output.Paint(w, c, state)
 	}
 	_, err := io.WriteString(w, state+text)
 	return err
 }
 
-// Host reads the properties that check examines. In treerun it is this host.
-type Host struct {
+// System reads the properties that check examines. In treerun it is this host.
+type System struct {
 	Devices func() (version string, devices Devices, err error) // the CUDA driver's version and devices
 	Machine func() (*gpu.Machine, error)                        // the GPUs that NVML lists
 	Kernel  func() (gpus int, err error)                        // the number of GPUs of the kernel's driver
@@ -85,12 +85,13 @@ type Devices map[string]error
 
 // Main runs the subcommand with the arguments after its name, and returns the exit
 // code.
-func Main(w io.Writer, args []string, h *Host) (int, error) {
+func Main(w io.Writer, args []string, h *System) (int, error) {
 	showHelp := false
 	f := cmdline.NewFlags("check", &showHelp)
 	var where place.Options
 	where.Define(f)
-	f.Lookup("host").Usage = "look at these `HOSTS`, for so many ranks each: a:4,user@b:4,n[01-16] (default: this host)"
+	f.Lookup("host").Usage = "check these `HOSTS`, each for its number of ranks: a:4,user@b:4,n[01-16] " +
+		"(default: this host)"
 	if err := cmdline.Parse(f, args, "np n: --ppn N on this host, -H HOST:N,... on several\n"); err != nil {
 		return 0, cmdline.Usagef("check: %w", err)
 	}
@@ -114,17 +115,17 @@ func Main(w io.Writer, args []string, h *Host) (int, error) {
 	if !where.Elsewhere() {
 		for _, flag := range flags {
 			if !strings.HasPrefix(flag, "--ppn=") && !strings.HasPrefix(flag, "--iface=") {
-				return 0, cmdline.Usagef("check: %s is for hosts that are named, with -H or --hostfile", flag)
+				return 0, cmdline.Usagef("check: %s needs -H or --hostfile", flag)
 			}
 		}
-		h.look(p, where.PerHost, devices)
+		h.check(p, where.PerHost, devices)
 		return min(p.wrong, 1), p.err
 	}
 	list, _, err := where.Hosts(0, 0)
 	if err != nil {
 		return 0, err
 	}
-	hosts(p, list, flags, devices)
+	checkHosts(p, list, flags, devices)
 	return min(p.wrong, 1), p.err
 }
 
@@ -142,30 +143,30 @@ type printer struct {
 	wrong int
 }
 
-// line writes and keeps a line. If its state is Good, common is its text without the parts of this host only, and then
+// add writes and keeps a line. If its state is Good, common is its text without the parts of this host only, and then
 // the part of that text that should be equal on all hosts, for which the remedy is; without a second, all of the text.
-func (p *printer) line(l Line, common ...string) {
+func (p *printer) add(l Line, common ...string) {
 	if l.State == Wrong {
 		p.wrong++
 	}
 	if p.err == nil {
 		p.err = l.write(p.w)
 	}
-	kept := fact{Line: l}
+	f := fact{Line: l}
 	if l.State == Good && common != nil {
-		kept.Text, kept.Same = common[0], common[len(common)-1]
+		f.Text, f.Same = common[0], common[len(common)-1]
 	}
-	p.lines = append(p.lines, kept)
+	p.lines = append(p.lines, f)
 }
 
-// look checks this host for the given number of ranks, 0: as many as GPUs, or cores; devices is the value of --iface.
-func (h *Host) look(p *printer, ranks int, devices string) {
+// check checks this host for the given number of ranks, 0: as many as GPUs, or cores; devices is the value of --iface.
+func (h *System) check(p *printer, ranks int, devices string) {
 	list, err := h.Network()
 	spec, _ := iface.Parse(devices)              // the flag has done so
 	offered, left, _ := iface.Choose(list, spec) // nothing is offered after an error
 	h.Limits().check(p, h.gpus(p), ranks, len(offered))
 	if err != nil {
-		p.line(Line{Wrong, "network", err.Error(), "may this user read /sys and /proc/net?"})
+		p.add(Line{Wrong, "network", err.Error(), "may this user read /sys and /proc/net?"})
 		return
 	}
 	p.network(list, offered, left)
@@ -174,11 +175,11 @@ func (h *Host) look(p *printer, ranks int, devices string) {
 // network prints the devices over which ranks reach other hosts, and the addresses that ranks offer and leave out.
 func (p *printer) network(list []iface.Device, offered, left []iface.Address) {
 	if slices.ContainsFunc(list, func(d iface.Device) bool { return d.Kind == iface.Loopback && !d.Up }) {
-		p.line(Line{Wrong, "network", "ranks on one host reach each other over lo: " + iface.List(list), "ip link set lo up"})
+		p.add(Line{Wrong, "network", "ranks on one host reach each other over lo: " + iface.List(list), "ip link set lo up"})
 		return
 	}
 	if !slices.ContainsFunc(offered, func(a iface.Address) bool { return !a.IP.IsLoopback() }) {
-		p.line(Line{Note, "network", "no address for other hosts: " + iface.List(list),
+		p.add(Line{Note, "network", "no address for other hosts: " + iface.List(list),
 			"switch a device on, or name one with --iface"})
 		return
 	}
@@ -191,11 +192,11 @@ func (p *printer) network(list []iface.Device, offered, left []iface.Address) {
 		}
 	}
 	slices.Sort(mtus)
-	p.line(Line{Good, "network", strings.Join(names, ", "),
+	p.add(Line{Good, "network", strings.Join(names, ", "),
 		"one MTU for all hosts and switches: ip link set DEVICE mtu N"},
 		strings.Join(slices.Compact(common), ", "), fmt.Sprint(slices.Compact(mtus)))
 	if text := iface.Surplus(left); text != "" {
-		p.line(Line{Note, "network", fmt.Sprintf("ranks offer %d addresses and leave out %s", len(offered), text),
+		p.add(Line{Note, "network", fmt.Sprintf("ranks offer %d addresses and leave out %s", len(offered), text),
 			"--iface chooses"})
 	}
 }
@@ -204,7 +205,7 @@ func (p *printer) network(list []iface.Device, offered, left []iface.Address) {
 type Limits struct {
 	Locked    uint64 // bytes of memory that may be locked; math.MaxUint64: any number
 	Files     uint64 // open files, now
-	MostFiles uint64 // and at most
+	MaxFiles  uint64 // and at most
 	Processes uint64 // of this user, and threads
 	Addresses uint64 // bytes of address space that a process may have
 	Cores     int    // cores on which this process may run
@@ -227,30 +228,30 @@ const (
 func (l Limits) check(p *printer, gpus, ranks, addresses int) {
 	ranks = cmp.Or(ranks, max(gpus, l.Usable))
 	pinned := uint64(gpus) * lockedPerRank
-	p.line(enough("locked memory", size(l.Locked), l.Locked, pinned,
-		fmt.Sprintf(" for what %s pin, some %s", numbers.Count(gpus, "GPU"), size(pinned)),
+	p.add(limitLine("locked memory", size(l.Locked), l.Locked, pinned,
+		fmt.Sprintf(": %s pin about %s", numbers.Count(gpus, "GPU"), size(pinned)),
 		"ulimit -l unlimited, LimitMEMLOCK=infinity, or docker --ulimit memlock=-1"))
 	files, processes := uint64(fewFiles+max(filesPerRank, perAddress*addresses)*ranks), uint64(fewFiles+threads*ranks)
-	p.line(enough("open files", fmt.Sprintf("%d, at most %d", l.Files, l.MostFiles), l.Files, files,
-		fmt.Sprintf(": %d ranks take some %d", ranks, files), fmt.Sprintf("ulimit -n %d", files)))
+	p.add(limitLine("open files", fmt.Sprintf("%d, at most %d", l.Files, l.MaxFiles), l.Files, files,
+		fmt.Sprintf(": %d ranks need about %d", ranks, files), fmt.Sprintf("ulimit -n %d", files)))
 	started := strings.Replace(fmt.Sprint(l.Processes), fmt.Sprint(uint64(math.MaxUint64)), size(math.MaxUint64), 1)
-	p.line(enough("processes", started, l.Processes, processes,
+	p.add(limitLine("processes", started, l.Processes, processes,
 		fmt.Sprintf(": %d ranks may take %d, with their threads", ranks, processes), "ulimit -u or docker --ulimit nproc"))
-	p.line(enough("address space", size(l.Addresses), l.Addresses, host.MinAddressSpace,
+	p.add(limitLine("address space", size(l.Addresses), l.Addresses, host.MinAddressSpace,
 		" for each process: treerun and its ranks need "+size(host.MinAddressSpace), "ulimit -v unlimited or LimitAS="))
-	p.line(l.shared())
-	p.line(l.cores(gpus))
+	p.add(l.sharedLine())
+	p.add(l.coresLine(gpus))
 }
 
-// enough returns the line about a limit, with less appended to its text if the limit is less than the need.
-func enough(what, text string, limit, need uint64, less, remedy string) Line {
+// limitLine returns the line about a limit, with less appended to its text if the limit is less than the need.
+func limitLine(what, text string, limit, need uint64, shortfall, remedy string) Line {
 	if limit < need {
-		return Line{Wrong, what, text + less, remedy}
+		return Line{Wrong, what, text + shortfall, remedy}
 	}
 	return Line{Good, what, text, ""} // without the need: the number of ranks may differ between hosts
 }
 
-func (l Limits) shared() Line {
+func (l Limits) sharedLine() Line {
 	line := Line{Good, "shared memory", "memory without a name (memfd), whatever the size of /dev/shm",
 		"a kernel with memfd_create, and a control group with memory to spare"}
 	if l.DevShm >= 0 {
@@ -262,11 +263,11 @@ func (l Limits) shared() Line {
 	return line
 }
 
-func (l Limits) cores(gpus int) Line {
+func (l Limits) coresLine(gpus int) Line {
 	line := Line{Good, "cores", fmt.Sprintf("%d", l.Usable),
 		"a larger share of the machine: docker --cpus, cpuset, or the job's request"}
 	if l.Usable < l.Cores {
-		line.Text = fmt.Sprintf("the time of %d, of %d that may be used", l.Usable, l.Cores)
+		line.Text = fmt.Sprintf("CPU time of %d, of %d usable ones", l.Usable, l.Cores)
 	}
 	if l.Usable < gpus {
 		line.State = Note

@@ -16,14 +16,14 @@ import (
 	"github.com/treerun/treerun/topo/gpu"
 )
 
-// well returns a host with two GPUs and no fault.
-func well() *Host {
+// healthy returns a host with two GPUs and no fault.
+func healthy() *System {
 	m := &gpu.Machine{Driver: "550.54", GPUs: []gpu.GPU{
 		{Index: 0, UUID: "GPU-a", Name: "V100", PCI: "0000:06:00.0", Memory: 16 << 30, PCIeGeneration: 3, PCIeWidth: 16,
 			NVLinks: make([]gpu.NVLink, 2)},
 		{Index: 1, UUID: "GPU-b", Name: "V100", PCI: "0000:07:00.0", Memory: 16 << 30, NUMA: -1},
 	}}
-	return &Host{
+	return &System{
 		Devices: func() (string, Devices, error) {
 			return "12.4", Devices{"GPU-b": nil, "GPU-a": nil}, nil
 		},
@@ -36,7 +36,7 @@ func well() *Host {
 			return r, nil
 		},
 		Limits: func() Limits {
-			return Limits{Locked: math.MaxUint64, Files: 1 << 16, MostFiles: 1 << 20,
+			return Limits{Locked: math.MaxUint64, Files: 1 << 16, MaxFiles: 1 << 20,
 				Processes: math.MaxUint64, Addresses: math.MaxUint64, Cores: 8, Usable: 8, DevShm: 64 << 20}
 		},
 		Network: func() ([]iface.Device, error) {
@@ -47,8 +47,8 @@ func well() *Host {
 }
 
 // found replaces the findings of the ranks of a host.
-func found(f ...gpu.Finding) func(*Host) {
-	return func(h *Host) {
+func found(f ...gpu.Finding) func(*System) {
+	return func(h *System) {
 		before := h.Peers
 		h.Peers = func(m *gpu.Machine) (*peers.HostResult, error) {
 			r, err := before(m)
@@ -59,8 +59,8 @@ func found(f ...gpu.Finding) func(*Host) {
 }
 
 // limit changes the limits of a host.
-func limit(change func(*Limits)) func(*Host) {
-	return func(h *Host) {
+func limit(change func(*Limits)) func(*System) {
+	return func(h *System) {
 		l := h.Limits()
 		change(&l)
 		h.Limits = func() Limits { return l }
@@ -68,8 +68,8 @@ func limit(change func(*Limits)) func(*Host) {
 }
 
 // devices changes the network devices of a host.
-func devices(list ...iface.Device) func(*Host) {
-	return func(h *Host) { h.Network = func() ([]iface.Device, error) { return list, nil } }
+func devices(list ...iface.Device) func(*System) {
+	return func(h *System) { h.Network = func() ([]iface.Device, error) { return list, nil } }
 }
 
 // loopback is a device that reaches no other host.
@@ -88,7 +88,7 @@ func wide(addresses int) iface.Device {
 // check is a host and the lines about it.
 type check struct {
 	name    string
-	changes []func(*Host)
+	changes []func(*System)
 	code    int
 	want    []string
 }
@@ -96,11 +96,11 @@ type check struct {
 // checks returns a host without faults and hosts with faults.
 func checks() []check {
 	none := fmt.Errorf("%w: no driver", cuda.ErrUnavailable)
-	noDriver := func(h *Host) { h.Devices = func() (string, Devices, error) { return "", nil, none } }
-	noNVML := func(h *Host) {
+	noDriver := func(h *System) { h.Devices = func() (string, Devices, error) { return "", nil, none } }
+	noNVML := func(h *System) {
 		h.Machine = func() (*gpu.Machine, error) { return nil, fmt.Errorf("%w: no library", nvml.ErrUnavailable) }
 	}
-	noKernel := func(h *Host) { h.Kernel = func() (int, error) { return 0, nil } }
+	noKernel := func(h *System) { h.Kernel = func() (int, error) { return 0, nil } }
 	return []check{
 		{"all well", nil, 0, []string{
 			"ok     driver         CUDA 12.4, 2 GPUs\n", "ok     nvml           driver 550.54, 2 GPUs\n",
@@ -111,62 +111,62 @@ func checks() []check {
 			"ok     locked memory  unlimited\n", "ok     open files     65536, at most 1048576\n", "which has 64 MiB\n",
 			"ok     cores          8\n", "ok     network        10.0.0.3 (eth0, 10000 Mbit/s",
 		}},
-		{"no GPU", []func(*Host){noDriver, noNVML, noKernel}, 0,
+		{"no GPU", []func(*System){noDriver, noNVML, noKernel}, 0,
 			[]string{"none   gpu            no NVIDIA GPU that this process could use: no usable CUDA driver: no driver\n",
 				"ok     locked memory"}},
-		{"no driver in this container", []func(*Host){noDriver, noNVML}, 1,
+		{"no driver in this container", []func(*System){noDriver, noNVML}, 1,
 			[]string{"WRONG  driver", "compute capability", "WRONG  nvml", "utility"}},
-		{"no permission", []func(*Host){noDriver, noKernel, func(h *Host) {
+		{"no permission", []func(*System){noDriver, noKernel, func(h *System) {
 			h.Machine = func() (*gpu.Machine, error) {
 				return nil, fmt.Errorf("%w: %w: denied", nvml.ErrUnavailable, nvml.ErrBroken)
 			}
 		}}, 1, []string{"WRONG  driver", "WRONG  nvml", "denied"}},
-		{"no NVML", []func(*Host){noNVML}, 1, []string{"ok     driver", "WRONG  nvml"}},
-		{"a GPU that CUDA does not show", []func(*Host){func(h *Host) {
+		{"no NVML", []func(*System){noNVML}, 1, []string{"ok     driver", "WRONG  nvml"}},
+		{"a GPU that CUDA does not show", []func(*System){func(h *System) {
 			h.Devices = func() (string, Devices, error) { return "12.4", Devices{"GPU-a": nil}, nil }
 		}}, 1, []string{"ok     gpu 0", "WRONG  gpu 1", "Xid"}},
-		{"no memory operations", []func(*Host){func(h *Host) {
+		{"no memory operations", []func(*System){func(h *System) {
 			h.Devices = func() (string, Devices, error) {
 				return "12.4", Devices{"GPU-a": cuda.ErrNotSupported, "GPU-b": nil}, nil
 			}
 		}}, 1, []string{"WRONG  gpu 0", "cannot use: not supported", "(remedy: a driver from 515 on (CUDA 11.7), on Linux)"}},
-		{"memory operations that fail otherwise", []func(*Host){func(h *Host) {
+		{"memory operations that fail otherwise", []func(*System){func(h *System) {
 			h.Devices = func() (string, Devices, error) {
 				return "12.4", Devices{"GPU-a": cuda.ErrOutOfMemory, "GPU-b": nil}, nil
 			}
 		}}, 1, []string{"WRONG  gpu 0", "cannot use: out of memory\n"}},
-		{"MPS", []func(*Host){func(h *Host) { h.MPS = true }}, 0, []string{"note   mps", "--ranks-per-gpu without MPS"}},
-		{"cut into instances", []func(*Host){func(h *Host) { m, _ := h.Machine(); m.GPUs[1].MIG = true }}, 0,
+		{"MPS", []func(*System){func(h *System) { h.MPS = true }}, 0, []string{"note   mps", "--ranks-per-gpu without MPS"}},
+		{"cut into instances", []func(*System){func(h *System) { m, _ := h.Machine(); m.GPUs[1].MIG = true }}, 0,
 			[]string{"note   gpu 1", "nvidia-smi -i 1 -mig 0"}},
-		{"a wrong link", []func(*Host){found(gpu.Finding{A: 0, B: 1, Fault: "wrong data"})}, 1,
+		{"a wrong link", []func(*System){found(gpu.Finding{A: 0, B: 1, Fault: "wrong data"})}, 1,
 			[]string{"WRONG  peers", "the link of ranks 0 and 1 (GPU-a, GPU-b) is not used: wrong data\n",
 				"ok     ipc", "iommu=pt"}},
-		{"peers that the driver refuses", []func(*Host){found(gpu.Finding{A: 0, B: 1, Fault: "no", Refused: true})}, 0,
-			[]string{"ok     peers", "1 cannot by the driver's word"}},
-		{"containers apart", []func(*Host){found(gpu.Finding{A: 0, B: 1, Fault: "invalid handle", Unopened: true})}, 1,
+		{"peers that the driver refuses", []func(*System){found(gpu.Finding{A: 0, B: 1, Fault: "no", Refused: true})}, 0,
+			[]string{"ok     peers", "1 cannot according to the driver"}},
+		{"containers apart", []func(*System){found(gpu.Finding{A: 0, B: 1, Fault: "invalid handle", Unopened: true})}, 1,
 			[]string{"ok     peers", "WRONG  ipc            in 1 pair", "invalid handle", "--ipc=host --pid=host"}},
-		{"ranks fail", []func(*Host){func(h *Host) {
+		{"ranks fail", []func(*System){func(h *System) {
 			h.Peers = func(*gpu.Machine) (*peers.HostResult, error) { return nil, errors.New("failed with code 3") }
 		}}, 1, []string{"WRONG  peers          failed with code 3\n"}},
-		{"little locked memory", []func(*Host){limit(func(l *Limits) { l.Locked = 64 << 10 })}, 1,
-			[]string{"WRONG  locked memory  64 KiB for what 2 GPUs pin, some 128 MiB (remedy: ulimit -l unlimited"}},
-		{"little locked memory without GPU", []func(*Host){noDriver, noNVML, noKernel,
+		{"little locked memory", []func(*System){limit(func(l *Limits) { l.Locked = 64 << 10 })}, 1,
+			[]string{"WRONG  locked memory  64 KiB: 2 GPUs pin about 128 MiB (remedy: ulimit -l unlimited"}},
+		{"little locked memory without GPU", []func(*System){noDriver, noNVML, noKernel,
 			limit(func(l *Limits) { l.Locked = 64 << 10 })}, 0, []string{"ok     locked memory  64 KiB\n"}},
-		{"few files", []func(*Host){limit(func(l *Limits) { l.Files = 128 })}, 1,
-			[]string{"WRONG  open files     128, at most 1048576: 8 ranks take some 384 (remedy: ulimit -n 384)\n"}},
-		{"64 addresses", []func(*Host){limit(func(l *Limits) { l.Files = 999 }), devices(wide(64))}, 1, []string{" 2304 ("}},
-		{"no shared memory", []func(*Host){limit(func(l *Limits) { l.Shared = errors.New("fallocate: no memory") })}, 1,
+		{"few files", []func(*System){limit(func(l *Limits) { l.Files = 128 })}, 1,
+			[]string{"WRONG  open files     128, at most 1048576: 8 ranks need about 384 (remedy: ulimit -n 384)\n"}},
+		{"64 addresses", []func(*System){limit(func(l *Limits) { l.Files = 9 }), devices(wide(64))}, 1, []string{" 2304 ("}},
+		{"no shared memory", []func(*System){limit(func(l *Limits) { l.Shared = errors.New("fallocate: no memory") })}, 1,
 			[]string{"WRONG  shared memory  fallocate: no memory"}},
-		{"a share of a core", []func(*Host){limit(func(l *Limits) { l.Usable = 1 })}, 0,
-			[]string{"note   cores          the time of 1, of 8 that may be used: 2 GPUs are fed by fewer cores"}},
-		{"no network", []func(*Host){devices()}, 0,
+		{"a share of a core", []func(*System){limit(func(l *Limits) { l.Usable = 1 })}, 0,
+			[]string{"note   cores          CPU time of 1, of 8 usable ones: 2 GPUs are fed by fewer cores"}},
+		{"no network", []func(*System){devices()}, 0,
 			[]string{"note   network        no address for other hosts: no device at all"}},
-		{"the loopback only", []func(*Host){devices(loopback)}, 0,
+		{"the loopback only", []func(*System){devices(loopback)}, 0,
 			[]string{"note   network        no address for other hosts: lo 127.0.0.1/8 (remedy: switch a device on"}},
-		{"the loopback down", []func(*Host){devices(iface.Device{Name: "lo", Kind: iface.Loopback}, iface.Device{Name: "eth0",
-			Up: true, Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.4/24")}})}, 1, []string{
+		{"the loopback down", []func(*System){devices(iface.Device{Name: "lo", Kind: iface.Loopback},
+			iface.Device{Name: "eth0", Up: true, Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.4/24")}})}, 1, []string{
 			"WRONG  network        ranks on one host reach each other over lo: lo (down), eth0 10.0.0.4/24 (remedy: ip link "}},
-		{"unreadable network", []func(*Host){func(h *Host) {
+		{"unreadable network", []func(*System){func(h *System) {
 			h.Network = func() ([]iface.Device, error) {
 				return nil,
 					errors.New("denied")
@@ -178,7 +178,7 @@ func checks() []check {
 func TestCheck(t *testing.T) {
 	for _, c := range checks() {
 		t.Run(c.name, func(t *testing.T) {
-			h := well()
+			h := healthy()
 			for _, change := range c.changes {
 				change(h)
 			}
@@ -203,11 +203,11 @@ func (failing) Write([]byte) (int, error) { return 0, errors.New("no room") }
 
 func TestMainArguments(t *testing.T) {
 	for _, args := range [][]string{{"--colour"}, {"now"}, {"-np", "4"}, {"--push"}} {
-		if _, err := Main(new(bytes.Buffer), args, well()); err == nil || !strings.Contains(err.Error(), "check: ") {
+		if _, err := Main(new(bytes.Buffer), args, healthy()); err == nil || !strings.Contains(err.Error(), "check: ") {
 			t.Errorf("%q: %v", args, err)
 		}
 	}
-	if _, err := Main(failing{}, nil, well()); err == nil || err.Error() != "no room" {
+	if _, err := Main(failing{}, nil, healthy()); err == nil || err.Error() != "no room" {
 		t.Errorf("%v", err)
 	}
 }

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 			host = name
 		}
 		if arg == launch.RankName(Subcommand) {
-			os.Exit(farHost(host, os.Args[i+1:]))
+			os.Exit(otherHost(host, os.Args[i+1:]))
 		}
 	}
 	if os.Args[1] != "topo" || strings.Contains(host, "cut") {
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-func farHost(name string, args []string) int {
+func otherHost(name string, args []string) int {
 	if why := map[string]string{
 		"down": "treerun: start treerun on host down: ssh exited with code 255: Connection refused (hint: ...)",
 		"old":  "treerun: start treerun on host old: treerun there is v1, and here v2: they are different builds",
@@ -52,7 +52,7 @@ func farHost(name string, args []string) int {
 	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		return nil, errors.New("no name server")
 	}}
-	h := well()
+	h := healthy()
 	h.Devices, h.Machine, h.Kernel = noGPU().Devices, noGPU().Machine, noGPU().Kernel
 	switch name {
 	case "few":
@@ -71,7 +71,7 @@ func farHost(name string, args []string) int {
 		fmt.Println("no JSON")
 		return 0
 	case "ahead":
-		return ahead(h, args, 5*time.Second)
+		return runWithClock(h, args, 5*time.Second)
 	}
 	if err := Serve(h, args); err != nil {
 		return 1
@@ -79,8 +79,8 @@ func farHost(name string, args []string) int {
 	return 0
 }
 
-// ahead runs Serve as a host whose clock is ahead of others by much.
-func ahead(h *Host, args []string, much time.Duration) int {
+// runWithClock runs Serve as a host whose clock is ahead of others by much.
+func runWithClock(h *System, args []string, much time.Duration) int {
 	out := os.Stdout
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -102,8 +102,8 @@ func ahead(h *Host, args []string, much time.Duration) int {
 	return 0
 }
 
-func noGPU() *Host {
-	h := well()
+func noGPU() *System {
+	h := healthy()
 	for _, c := range checks() {
 		if c.name == "no GPU" {
 			for _, change := range c.changes {
@@ -151,7 +151,7 @@ ok     tcp            each host reaches all others
 		{"lower limit", "a,b,few", 0, []string{"ok     open files     a, b: 65536",
 			"ok     open files     few: 300, at most 1048576\n"}, "note   open"},
 		{"too low", "a,few:8", 1, []string{"ok     open files     a: 65536, at most 1048576\n",
-			"WRONG  open files     few: 300, at most 1048576: 8 ranks take some 384 (remedy: ulimit -n 384)"}, ""},
+			"WRONG  open files     few: 300, at most 1048576: 8 ranks need about 384 (remedy: ulimit -n 384)"}, ""},
 		{"processes", "a,user@one:32", 1, []string{
 			"WRONG  processes      one: 1030: 32 ranks may take 1280, with their threads (remedy: ulimit -u"}, ""},
 		{"MTU", "a,jumbo,b", 0, []string{"ok     network        a, b: eth0 (MTU 1500)",
@@ -163,12 +163,12 @@ ok     tcp            each host reaches all others
 		{"no network", "a,nonet", 0, []string{
 			"note   network        nonet: no address for other hosts: lo 127.0.0.1/8 (remedy: switch"}, "WRONG"},
 		{"clock", "a,ahead,b", 0, []string{"ok     clock          a, b: at most 100ms from this host's",
-			"note   clock          ahead: +", " ms from this host's, known to ", "(remedy: chrony"}, "WRONG"},
+			"note   clock          ahead: +", " ms from this host's, to within ", "(remedy: chrony"}, "WRONG"},
 		{"cut", "a,cut", 1, []string{"WRONG  tcp            a rank on each host fails: exit status 125 (remedy: "}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var b bytes.Buffer
-			code, err := Main(&b, []string{"-H", c.hosts}, well())
+			code, err := Main(&b, []string{"-H", c.hosts}, healthy())
 			if err != nil || code != c.code {
 				t.Errorf("code %d, %v, want %d", code, err, c.code)
 			}
@@ -190,8 +190,8 @@ ok     tcp            each host reaches all others
 	}
 }
 
-// TestFlagsOfFarHosts: the treerun of each host gets the flags by which hosts are reached, and its own --host.
-func TestFlagsOfFarHosts(t *testing.T) {
+// TestFlagsOfOtherHosts: the treerun of each host gets the flags by which hosts are reached, and its own --host.
+func TestFlagsOfOtherHosts(t *testing.T) {
 	hosts := []launch.JobHost{{Name: "fd00::1", Target: "me@fd00::1"}, {Name: "b", Target: "b"}}
 	got := strings.Join(treerun(hosts, []string{"--push=true", "--ppn=4"}, []string{"x"}).Args, " ")
 	if want := "treerun --push=true --ppn=4 --host=me@[fd00::1],b --ppn=1 x"; got != want {
@@ -205,15 +205,15 @@ func FuzzCompare(f *testing.F) {
 	f.Add([]byte(`[{"What":"x","Same":"y"},{"What":"x","Same":"z"}]`), []byte(`[{"What":"x","Same":"y","Text":"y"}]`))
 	f.Add([]byte(`[{"State":-1,"What":"x"},{"State":99,"Text":"y"}]`), []byte(`[{"State":99,"Text":"y"},null]`))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		said := make([][]fact, 2)
+		answers := make([][]fact, 2)
 		for i, text := range [][]byte{a, b} {
-			if json.Unmarshal(text, &said[i]) != nil {
+			if json.Unmarshal(text, &answers[i]) != nil {
 				return
 			}
 		}
 		var out bytes.Buffer
-		compare(&printer{w: &out}, []string{"a", "b"}, said, 2)
-		for _, lines := range said {
+		compare(&printer{w: &out}, []string{"a", "b"}, answers, 2)
+		for _, lines := range answers {
 			for _, l := range lines {
 				if !strings.Contains(out.String(), l.Text) {
 					t.Errorf("no %q", l.Text)

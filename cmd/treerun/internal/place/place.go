@@ -45,7 +45,7 @@ const minStartTimeout = 100 * time.Millisecond
 func (o *Options) Define(f *pflag.FlagSet) {
 	o.flags = f
 	f.VarP(cmdline.Text(&o.hosts, wholeList), "host", "H",
-		"run on these `HOSTS`, with so many ranks each: a:4,user@b:4,n[01-16] "+
+		"run on these `HOSTS`, each with its number of ranks: a:4,user@b:4,n[01-16] "+
 			"(default: those of an allocation of Slurm, PBS, LSF or SGE, else this host)")
 	f.StringVar(&o.hostfile, "hostfile", "", "run on the hosts in this `FILE`, in the form of Open MPI, MPICH, "+
 		"Horovod, DeepSpeed or Slurm")

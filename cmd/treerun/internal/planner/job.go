@@ -16,8 +16,8 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Job holds the flags for the planning of a job.
-type Job struct {
+// JobFlags holds the flags for the planning of a job.
+type JobFlags struct {
 	graph, plan string
 	options     planner.Options
 
@@ -25,7 +25,7 @@ type Job struct {
 }
 
 // Define adds the flags. The option seed is --plan-seed: a job's own seed is another.
-func (j *Job) Define(f *pflag.FlagSet) {
+func (j *JobFlags) Define(f *pflag.FlagSet) {
 	f.StringVar(&j.graph, "graph", "", "plan for the links of this graph `FILE` or machine, in place of measured ones")
 	cmdline.SetWords(f, "graph", topo.Machines()...)
 	f.StringVar(&j.plan, "plan", "",
@@ -40,7 +40,7 @@ const maxSettings = 72 << 20
 
 // Settings checks the flags for a job of the given number of ranks, and adds them to the settings, by the names that
 // package collective reads. The files are read here: ranks on other hosts do not need them. Errors are those of usage.
-func (j *Job) Settings(s map[string]string, ranks int) error {
+func (j *JobFlags) Settings(s map[string]string, ranks int) error {
 	if err := j.environment(os.Getenv); err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (j *Job) Settings(s map[string]string, ranks int) error {
 
 // environment takes the values of flags that were not given from the variables that programs without treerun's launcher
 // read. Flags of options are added to those of the variable; --algorithm replaces an algorithm there and its options.
-func (j *Job) environment(get func(name string) string) error {
+func (j *JobFlags) environment(get func(name string) string) error {
 	if j.graph == "" {
 		j.graph = get(job.Variable("graph"))
 	}
@@ -89,7 +89,7 @@ func (j *Job) environment(get func(name string) string) error {
 	return nil
 }
 
-func (j *Job) readGraph(s map[string]string, ranks int) error {
+func (j *JobFlags) readGraph(s map[string]string, ranks int) error {
 	switch {
 	case j.graph == "":
 		return nil
@@ -112,7 +112,7 @@ func (j *Job) readGraph(s map[string]string, ranks int) error {
 	return err
 }
 
-func (j *Job) readPlan(s map[string]string, ranks int) error {
+func (j *JobFlags) readPlan(s map[string]string, ranks int) error {
 	if j.plan == "" {
 		return nil
 	}
@@ -136,7 +136,7 @@ func (j *Job) readPlan(s map[string]string, ranks int) error {
 
 // Unserved returns an error of usage that names the plan of --plan or the algorithm of --algorithm, where other plans
 // have run, according to their digests and algorithms.
-func (j *Job) Unserved(digests, algorithms []string) error {
+func (j *JobFlags) Unserved(digests, algorithms []string) error {
 	suits := j.options.Suits()
 	ran := func(name string) bool {
 		return slices.ContainsFunc(algorithms, func(a string) bool {
@@ -158,7 +158,7 @@ func (j *Job) Unserved(digests, algorithms []string) error {
 }
 
 // Given returns the flags that were given, as arguments.
-func (j *Job) Given() []string {
+func (j *JobFlags) Given() []string {
 	var list []string
 	for _, f := range [...]struct{ name, value string }{
 		{"--graph", j.graph}, {"--plan", j.plan}, {"--algorithm", j.options.String()},

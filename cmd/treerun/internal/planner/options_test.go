@@ -75,7 +75,7 @@ func TestJobEnvironment(t *testing.T) {
 	} {
 		t.Setenv("TREERUN_ALGORITHM", c.variable)
 		t.Setenv("TREERUN_GRAPH", ` {"ranks": 2, "links": [{"a": 0, "b": 1, "gbytes_per_second": 1}]}`)
-		var j Job
+		var j JobFlags
 		f := pflag.NewFlagSet("run", pflag.ContinueOnError)
 		j.Define(f)
 		s := make(map[string]string)

@@ -2,6 +2,7 @@ package meter
 
 import (
 	"context"
+	"errors"
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/cuda"
@@ -94,7 +95,7 @@ func calls[T collective.Number]() map[string]collectiveOf[T] {
 			me, size := k.c.Rank(), k.c.Size()
 			return collective.SendRecvDevice(x, k.c, k.stream, k.input, (me+1)%size, k.out, (me+size-1)%size)
 		}},
-		"sparse-allreduce": sparseOf[T](),
+		"sparse-allreduce": sparseCalls[T](),
 	}
 }
 
@@ -103,4 +104,54 @@ func sendRecv[T collective.Number](ctx context.Context, k *call[T]) error {
 	me, size := k.c.Rank(), k.c.Size()
 	_, err := collective.SendRecv(ctx, k.c, k.send, (me+1)%size, k.recv, (me+size-1)%size, 0)
 	return err
+}
+
+// prepared is a case that is ready to be called.
+type prepared[T collective.Number] struct {
+	collectiveOf[T]
+	calls    []call[T]            // one, or those that are in flight together
+	requests []collective.Request // of calls
+	spread   *spread              // of a sparse collective, else nil
+	restore  func() error         // restores the input if the last call has changed it
+}
+
+// once makes one call and waits for it, or all calls and waits for all.
+func (r *prepared[T]) once(ctx context.Context) error {
+	return errors.Join(r.issue(ctx), r.sync(ctx))
+}
+
+// sync waits for calls on a GPU; those on the host are done.
+func (r *prepared[T]) sync(ctx context.Context) error {
+	if r.calls[0].stream == nil {
+		return nil
+	}
+	return r.calls[0].c.SyncDevice(ctx, r.calls[0].stream)
+}
+
+// issue is once without the wait on a GPU, which several may have in common.
+func (r *prepared[T]) issue(ctx context.Context) error {
+	if r.calls[0].stream != nil {
+		for i := range r.calls {
+			if err := r.device(ctx, &r.calls[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(r.calls) == 1 {
+		return r.run(ctx, &r.calls[0])
+	}
+	for i := range r.calls {
+		request, err := r.start(&r.calls[i])
+		if err != nil {
+			return err
+		}
+		r.requests[i] = request
+	}
+	for _, request := range r.requests {
+		if err := request.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }

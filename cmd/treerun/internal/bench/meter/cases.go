@@ -108,22 +108,22 @@ const cacheLine = 64
 
 // Elements returns the number of elements that each of the two buffers of a rank needs for all cases of a type.
 func Elements(cases []Case, typ Type, np int) int {
-	most := 0
+	n := 0
 	for _, c := range cases {
 		if c.Type == typ {
-			most = max(most, c.Calls*c.Stride(np))
+			n = max(n, c.Calls*c.Stride(np))
 		}
 	}
-	return most
+	return n
 }
 
 // Memory returns the size of the buffers of all np ranks together, in bytes.
 func Memory(cases []Case, np int) int64 {
-	var most int64
+	var bytes int64
 	for _, typ := range Types {
-		most = max(most, 2*int64(np)*int64(Elements(cases, typ, np))*int64(typ.Size))
+		bytes = max(bytes, 2*int64(np)*int64(Elements(cases, typ, np))*int64(typ.Size))
 	}
-	return most
+	return bytes
 }
 
 // Type is an element type.
@@ -141,8 +141,8 @@ var Types = []Type{
 	{"float16", 2}, {"float32", 4}, {"float64", 8}, {"bfloat16", 2},
 }
 
-// other maps names of nccl-tests and C to the types.
-var other = map[string]string{"half": "float16", "float": "float32", "double": "float64"}
+// typeAliases maps names of nccl-tests and C to the types.
+var typeAliases = map[string]string{"half": "float16", "float": "float32", "double": "float64"}
 
 // Ops are the reduction operations, in the order of "all".
 var Ops = []string{"sum", "prod", "min", "max", "avg"}

@@ -54,12 +54,12 @@ func (c *Collective) lengths(count, n int) (send, recv int) {
 
 // block is a part of a result: the elements of recv from at on.
 type block struct {
-	at, count int
-	from      int // the rank whose input it is; -1: all ranks, combined
-	offset    int // of its first element in that input
+	start, count int
+	from         int // the rank whose input it is; -1: all ranks, combined
+	offset       int // of its first element in that input
 }
 
-const everybody = -1 // the combined input of all ranks
+const allRanks = -1 // the combined input of all ranks
 
 // result returns the blocks of the result of a call on rank me of size. It returns nothing for a sparse collective,
 // which is compared in its own way, and for one without data.
@@ -77,7 +77,7 @@ func (c *Collective) result(me, size, root, count int) []block {
 		from := q
 		switch {
 		case c.Reduces():
-			from = everybody
+			from = allRanks
 		case c.is(plan.Broadcast, plan.Scatter):
 			from = root
 		case c.Kind == 0:

@@ -26,7 +26,7 @@ type oracle[T collective.Number] struct {
 func (o *oracle[T]) input(r int) *pattern[T] {
 	var p pattern[T]
 	for i := range p {
-		p[i] = number[T](o.value(r, i))
+		p[i] = fromInt[T](o.value(r, i))
 	}
 	return &p
 }
@@ -34,7 +34,7 @@ func (o *oracle[T]) input(r int) *pattern[T] {
 // value returns the element i of rank r, as an integer.
 func (o *oracle[T]) value(r, i int) int64 {
 	v := int64(i%13*3+i/13*5+r*7)%13 + 1 // 1 to 13, and no two of 13 ranks the same
-	limit := exact[T]()
+	limit := maxExact[T]()
 	if limit == 0 {
 		return v // integers wrap, and do so in any order
 	}
@@ -50,43 +50,43 @@ func (o *oracle[T]) value(r, i int) int64 {
 		}
 		return 1
 	case "sum":
-		if most := min(limit/int64(o.size), 13); most > 0 {
-			return v%most + 1
+		if n := min(limit/int64(o.size), 13); n > 0 {
+			return v%n + 1
 		}
 		if int64(r) < limit { // of this many ranks not all can add a value
 			return 1
 		}
 		return 0
 	case "avg":
-		return o.around(r, i, min(limit/int64(o.size), 13))
+		return o.aroundMean(r, i, min(limit/int64(o.size), 13))
 	}
 	return v
 }
 
-// around returns an input of Avg up to most: ranks give one more and one less than the mean in turns, so that the sum
-// can be divided without a remainder.
-func (o *oracle[T]) around(r, i int, most int64) int64 {
+// aroundMean returns an input of Avg up to most: ranks give one more and one less than the mean in turns, so that the
+// sum can be divided without a remainder.
+func (o *oracle[T]) aroundMean(r, i int, limit int64) int64 {
 	switch {
-	case most < 2:
-		return most
+	case limit < 2:
+		return limit
 	case r%2 == 1:
-		return o.around(0, i, most) - 2
+		return o.aroundMean(0, i, limit) - 2
 	}
-	mean := int64(i%13*3+i/13*5)%13%(most-1) + 1
+	mean := int64(i%13*3+i/13*5)%13%(limit-1) + 1
 	if r+1 < o.size {
 		return mean + 1
 	}
 	return mean
 }
 
-// all returns the result of the operation over all ranks.
-func (o *oracle[T]) all() *pattern[T] {
+// reduced returns the result of the operation over all ranks.
+func (o *oracle[T]) reduced() *pattern[T] {
 	if o.total != nil {
 		return o.total
 	}
 	var p pattern[T]
 	for i := range p {
-		p[i] = o.combined(o.values(i))
+		p[i] = o.combine(o.values(i))
 	}
 	o.total = &p
 	return o.total
@@ -101,9 +101,9 @@ func (o *oracle[T]) values(i int) []int64 {
 	return list
 }
 
-// combined computes one element of the result from the ranks' inputs, rank by rank: integers as T does, so that they
+// combine computes one element of the result from the ranks' inputs, rank by rank: integers as T does, so that they
 // wrap as T wraps, and floats as integers, which they are.
-func (o *oracle[T]) combined(list []int64) T {
+func (o *oracle[T]) combine(list []int64) T {
 	v := list[0]
 	for _, w := range list[1:] {
 		switch o.op {
@@ -120,11 +120,11 @@ func (o *oracle[T]) combined(list []int64) T {
 	if o.op == "avg" {
 		return mean[T](v, o.size)
 	}
-	return number[T](v)
+	return fromInt[T](v)
 }
 
-// exact returns the largest integer up to which T has all integers; 0 for the integer types, which wrap.
-func exact[T collective.Number]() int64 {
+// maxExact returns the largest integer up to which T has all integers; 0 for the integer types, which wrap.
+func maxExact[T collective.Number]() int64 {
 	var zero T
 	switch any(zero).(type) {
 	case float32:
@@ -139,12 +139,12 @@ func exact[T collective.Number]() int64 {
 	return 0
 }
 
-// number converts an integer to T: exact in floats, wrapped in integers.
-func number[T collective.Number](v int64) T {
+// fromInt converts an integer to T: exact in floats, wrapped in integers.
+func fromInt[T collective.Number](v int64) T {
 	var zero T
 	switch any(zero).(type) {
 	case collective.Float16:
-		return T(half(float32(v)))
+		return T(float16Bits(float32(v)))
 	case collective.BFloat16:
 		return T(math.Float32bits(float32(v)) >> 16)
 	}
@@ -154,8 +154,8 @@ func number[T collective.Number](v int64) T {
 // mean divides a sum as Avg does: integers divide the wrapped sum and truncate toward zero. Sums of floats have no
 // remainder: see around.
 func mean[T collective.Number](sum int64, n int) T {
-	if exact[T]() != 0 {
-		return number[T](sum / int64(n))
+	if maxExact[T]() != 0 {
+		return fromInt[T](sum / int64(n))
 	}
 	wrapped := T(sum)
 	if wrapped < 0 {
@@ -164,8 +164,8 @@ func mean[T collective.Number](sum int64, n int) T {
 	return T(uint64(wrapped) / uint64(n))
 }
 
-// half returns the binary16 of a number that it can represent exactly, in its normal range or 0.
-func half(f float32) uint16 {
+// float16Bits returns the binary16 of a number that it can represent exactly, in its normal range or 0.
+func float16Bits(f float32) uint16 {
 	x := math.Float32bits(f)
 	if x<<1 == 0 {
 		return 0

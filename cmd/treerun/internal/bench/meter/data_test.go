@@ -45,7 +45,7 @@ func exactData[T collective.Number](t *testing.T, op string, n int) {
 		sign := 1.0
 		for r := range n {
 			v := o.value(r, i)
-			if got := valueOf(number[T](v)); got != float64(v) {
+			if got := valueOf(fromInt[T](v)); got != float64(v) {
 				t.Fatalf("%T, %s, rank %d: %d has become %g", *new(T), op, r, v, got)
 			}
 			sum += float64(v)
@@ -57,13 +57,13 @@ func exactData[T collective.Number](t *testing.T, op string, n int) {
 		}
 		want := map[string]float64{"sum": sum, "prod": sign * math.Exp2(twos), "min": least, "max": most,
 			"avg": sum / float64(n)}[op]
-		if op == "avg" && n > int(exact[T]()) {
+		if op == "avg" && n > int(maxExact[T]()) {
 			continue // checked with sum; jobs of that many ranks do not happen
 		}
-		if got := valueOf(o.combined(o.values(i))); got != want {
+		if got := valueOf(o.combine(o.values(i))); got != want {
 			t.Fatalf("%T, %s over %d ranks, element %d: %g, want %g", *new(T), op, n, i, got, want)
 		}
-		if (op == "sum" || op == "avg") && (sum > float64(exact[T]()) || least < 0) {
+		if (op == "sum" || op == "avg") && (sum > float64(maxExact[T]()) || least < 0) {
 			t.Fatalf("%T, %s over %d ranks: the sum %g is not exact", *new(T), op, n, sum)
 		}
 		if op == "prod" && twos > 14 {
@@ -86,9 +86,9 @@ func TestWrapped(t *testing.T) {
 			sum += int8(o.value(r, i))
 			product *= uint32(prod.value(r, i))
 		}
-		if o.all()[i] != sum || avg.all()[i] != sum/40 || prod.all()[i] != product {
-			t.Fatalf("element %d: sum %d, mean %d, product %d; want %d, %d, %d", i, o.all()[i], avg.all()[i], prod.all()[i], sum,
-				sum/40, product)
+		if o.reduced()[i] != sum || avg.reduced()[i] != sum/40 || prod.reduced()[i] != product {
+			t.Fatalf("element %d: sum %d, mean %d, product %d; want %d, %d, %d", i, o.reduced()[i],
+				avg.reduced()[i], prod.reduced()[i], sum, sum/40, product)
 		}
 	}
 	if !wrapped {
@@ -112,20 +112,20 @@ func TestDifferences(t *testing.T) {
 func differs[T collective.Number](t *testing.T, op string, n int) {
 	o := &oracle[T]{size: n, op: op}
 	buf := make([]T, 3*period)
-	fill(buf, o.all(), 100)
-	if wrong := differences(buf, o.all(), 100); wrong != 0 {
+	fill(buf, o.reduced(), 100)
+	if wrong := differences(buf, o.reduced(), 100); wrong != 0 {
 		t.Fatalf("%d of the right elements count as wrong", wrong)
 	}
 	for _, i := range []int{0, 1, period - 101, period - 100, 2 * period, len(buf) - 1} {
 		right := buf[i]
-		buf[i] = number[T](99)
-		if wrong := differences(buf, o.all(), 100); wrong != 1 {
+		buf[i] = fromInt[T](99)
+		if wrong := differences(buf, o.reduced(), 100); wrong != 1 {
 			t.Errorf("element %d is wrong, counted %d", i, wrong)
 		}
 		buf[i] = right
 	}
 	for _, shift := range []int{1, 2, 4, 8, 13, 16, 64, 512, 1000} {
-		if wrong := differences(buf, o.all(), 100+shift); wrong == 0 && op != "max" && op != "min" {
+		if wrong := differences(buf, o.reduced(), 100+shift); wrong == 0 && op != "max" && op != "min" {
 			t.Errorf("a shift by %d was not seen", shift)
 		}
 	}
@@ -143,12 +143,12 @@ func differs[T collective.Number](t *testing.T, op string, n int) {
 				}
 			}
 			v := o.value(r, i)
-			without[i], twice[i] = number[T](sum), number[T](sum+2*v)
+			without[i], twice[i] = fromInt[T](sum), fromInt[T](sum+2*v)
 			if op == "prod" {
-				without[i], twice[i] = number[T](product), number[T](product*v*v)
+				without[i], twice[i] = fromInt[T](product), fromInt[T](product*v*v)
 			}
 		}
-		if differences(without[:], o.all(), 0) < period/20 || differences(twice[:], o.all(), 0) < period/20 {
+		if differences(without[:], o.reduced(), 0) < period/20 || differences(twice[:], o.reduced(), 0) < period/20 {
 			t.Errorf("rank %d left out or counted twice is hardly seen", r)
 		}
 	}

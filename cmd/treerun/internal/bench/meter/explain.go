@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/planner"
@@ -18,11 +21,11 @@ import (
 // communicators at the same time, take the processors' time: calls that alternate between communicators take several
 // times as long as calls in a row.
 type explainer struct {
-	o     *Options
-	np    int
-	open  func(...collective.Option) (*collective.Comm, error)
-	opts  []collective.Option
-	asked collective.Planning // of the job
+	o        *Options
+	np       int
+	open     func(...collective.Option) (*collective.Comm, error)
+	opts     []collective.Option
+	planning collective.Planning // of the job
 }
 
 // explainRounds is the number of rounds in which shapes take turns, each time with a new communicator: changes of the
@@ -32,50 +35,50 @@ const explainRounds = 3
 // Explain compares the shapes of plan for all cases of o on the ranks of a world and calls tell with every row, on
 // every rank; the texts in it are rank 0's. All ranks call it together, with the same options, which are for all
 // communicators.
-func Explain(ctx context.Context, world collective.World, o *Options, tell func(*Row) error,
+func Explain(ctx context.Context, world collective.World, o *Options, emit func(*Row) error,
 	opts ...collective.Option) error {
 	e := &explainer{
 		o: o, np: world.Size(), opts: opts,
 		open: func(opts ...collective.Option) (*collective.Comm, error) { return collective.New(ctx, world, opts...) },
 	}
 	if text := world.Setting("algorithm"); text != "" {
-		if err := e.asked.Set("algorithm", text); err != nil {
+		if err := e.planning.Set("algorithm", text); err != nil {
 			return err
 		}
 	}
-	return e.all(ctx, tell)
+	return e.measureAll(ctx, emit)
 }
 
-// by returns the option of planning by an algorithm, with those options of the job that it has.
-func (e *explainer) by(algorithm string) collective.Option {
-	o := e.asked
+// withAlgorithm returns the option of planning by an algorithm, with those options of the job that it has.
+func (e *explainer) withAlgorithm(algorithm string) collective.Option {
+	o := e.planning
 	if o.Algorithm = algorithm; o.Validate() != nil {
 		o = collective.Planning{}
 	}
 	return collective.WithAlgorithm(algorithm, o)
 }
 
-// all measures all cases.
-func (e *explainer) all(ctx context.Context, tell func(*Row) error) error {
+// measureAll measures all cases.
+func (e *explainer) measureAll(ctx context.Context, emit func(*Row) error) error {
 	cases := e.o.Cases(e.np)
-	rows, err := e.consult(cases)
+	rows, err := e.listCandidates(cases)
 	if err != nil {
 		return err
 	}
 	for i, r := range rows {
-		if err := e.measure(ctx, cases[i:i+1], r.Explained.Candidates); err != nil {
+		if err := e.measureCase(ctx, cases[i:i+1], r.Explained.Candidates); err != nil {
 			return err
 		}
-		if err := tell(r); err != nil {
+		if err := emit(r); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// consult opens a communicator with the job's options and lists its choices and the prediction for each. The
+// listCandidates opens a communicator with the job's options and lists its choices and the prediction for each. The
 // communicators that are measured then have the graph of this one.
-func (e *explainer) consult(cases []Case) (rows []*Row, err error) {
+func (e *explainer) listCandidates(cases []Case) (rows []*Row, err error) {
 	c, err := e.open(e.opts...)
 	if err != nil {
 		return nil, err
@@ -95,7 +98,7 @@ func (e *explainer) consult(cases []Case) (rows []*Row, err error) {
 				return nil, err
 			}
 			r.Plan, r.Algorithm, r.Digest, x.By = choice.Name, choice.Name, choice.Digest, choice.By
-			if x.Links, err = bound(c.Graph(), &k); err != nil {
+			if x.Links, err = linkLimit(c.Graph(), &k); err != nil {
 				return nil, err
 			}
 		}
@@ -104,8 +107,8 @@ func (e *explainer) consult(cases []Case) (rows []*Row, err error) {
 	return rows, nil
 }
 
-// bound describes the limit of the links for any plan of a case.
-func bound(g *topo.Graph, k *Case) (string, error) {
+// linkLimit describes the limit of the links for any plan of a case.
+func linkLimit(g *topo.Graph, k *Case) (string, error) {
 	p, err := planner.New(g, planner.Machine{}, planner.Options{})
 	if err != nil {
 		return "", err
@@ -114,13 +117,13 @@ func bound(g *topo.Graph, k *Case) (string, error) {
 	if b.Rate > 0 {
 		return fmt.Sprintf("links allow %.4g GB/s: %s", b.Rate, b.Words), err
 	}
-	return "what links allow is " + b.Words, err
+	return "the limit of the links is " + b.Words, err
 }
 
-// measure fills in the times of all algorithms of a case. They are the same on all ranks. The first round compares
+// measureCase fills in the times of all algorithms of a case. They are the same on all ranks. The first round compares
 // results, as a quick plan with a wrong one must not be chosen, and has the prices.
-func (e *explainer) measure(ctx context.Context, k []Case, list []Candidate) error {
-	all := make([][]float64, len(list))
+func (e *explainer) measureCase(ctx context.Context, k []Case, list []Candidate) error {
+	times := make([][]float64, len(list))
 	o := *e.o
 	o.Iterations = max(1, o.Iterations/explainRounds)
 	o.MaxSeconds /= float64(explainRounds * len(list))
@@ -130,26 +133,27 @@ func (e *explainer) measure(ctx context.Context, k []Case, list []Candidate) err
 			c := &list[i]
 			opts := e.opts
 			if len(list) > 1 {
-				opts = append(slices.Clone(opts), e.by(c.Plan))
+				opts = append(slices.Clone(opts), e.withAlgorithm(c.Plan))
 			}
-			row, err := e.turn(ctx, k, &o, opts)
+			row, err := e.measureOnce(ctx, k, &o, opts)
 			if err != nil {
 				return fmt.Errorf("plan %s: %w", c.Plan, err)
 			}
 			if o.Check {
 				c.PredictedUs = row.PredictedUs
 			}
-			all[i] = append(all[i], row.TimeUs)
+			times[i] = append(times[i], row.TimeUs)
 		}
 	}
 	for i := range list {
-		list[i].Us = numbers.Median(all[i])
+		list[i].Us = numbers.Median(times[i])
 	}
 	return nil
 }
 
-// turn measures a case on a communicator of its own.
-func (e *explainer) turn(ctx context.Context, k []Case, o *Options, opts []collective.Option) (row *Row, err error) {
+// measureOnce measures a case on a communicator of its own.
+func (e *explainer) measureOnce(ctx context.Context, k []Case, o *Options,
+	opts []collective.Option) (row *Row, err error) {
 	c, err := e.open(opts...)
 	if err != nil {
 		return nil, err
@@ -169,4 +173,45 @@ func priceOf(us float64) *float64 {
 	}
 	price := math.Round(us*1e4) / 1e4
 	return &price
+}
+
+// Defaults for comparing shapes.
+const (
+	explainIterations = 200
+	explainSeconds    = 1 // of a size, with all shapes
+)
+
+// setExplain sets the defaults of --explain, and refuses those of bench's own
+// flags that mean nothing there.
+func (o *Options) setExplain(own []string) error {
+	if o.Explain == 0 {
+		return nil
+	}
+	known := []string{"explain", "np", "collective", "iters", "warmup", "max-seconds", "no-topo-cache", "verbose"}
+	var excess []string
+	o.Flags.Visit(func(f *pflag.Flag) {
+		if !slices.Contains(known, f.Name) && slices.Contains(own, f.Name) {
+			excess = append(excess, "--"+f.Name)
+		}
+	})
+	switch {
+	case len(excess) > 0:
+		return usage("--explain cannot be combined with %s", strings.Join(excess, ", "))
+	case o.Explain%4 != 0:
+		return usage("--explain %s: want whole elements, which are float32 here, of 4 bytes each", &o.Explain)
+	}
+	if !o.Flags.Changed("iters") {
+		o.Iterations = explainIterations
+	}
+	if !o.Flags.Changed("max-seconds") {
+		o.MaxSeconds = explainSeconds
+	}
+	o.Begin, o.End = o.Explain, o.Explain
+	o.Passes = []bool{false}
+	for _, name := range o.Collectives {
+		if c := Find(name); c.OneByOne {
+			return usage("--explain: %s has no plan", name)
+		}
+	}
+	return nil
 }

@@ -60,8 +60,8 @@ func (g *gpu[T]) close() error {
 	return errors.Join(g.send.Free(), g.recv.Free(), g.stream.Close())
 }
 
-// uploaded copies the buffers of all calls from the host to the GPU, where they are called there.
-func (m *meter[T]) uploaded(ctx context.Context, r *running[T]) error {
+// upload copies the buffers of all calls from the host to the GPU, where they are called there.
+func (m *meter[T]) upload(ctx context.Context, r *prepared[T]) error {
 	if m.gpu == nil {
 		return nil
 	}
@@ -76,8 +76,8 @@ func (m *meter[T]) uploaded(ctx context.Context, r *running[T]) error {
 	return nil
 }
 
-// downloaded copies the results of all calls back.
-func (m *meter[T]) downloaded(ctx context.Context, r *running[T]) error {
+// download copies the results of all calls back.
+func (m *meter[T]) download(ctx context.Context, r *prepared[T]) error {
 	if m.gpu == nil {
 		return nil
 	}

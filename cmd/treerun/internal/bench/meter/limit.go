@@ -40,9 +40,9 @@ const (
 	copyRounds = 5        // the best counts
 )
 
-// floor returns the least seconds that a case could take, 0 without limits. All ranks call it together. It overwrites
-// the buffers.
-func (m *meter[T]) floor(ctx context.Context, k *Case, s *spread) (float64, error) {
+// minSeconds returns the least seconds that a case could take, 0 without limits. All ranks call it together. It
+// overwrites the buffers.
+func (m *meter[T]) minSeconds(ctx context.Context, k *Case, s *spread) (float64, error) {
 	if m.rates == nil {
 		return 0, nil
 	}
@@ -53,8 +53,8 @@ func (m *meter[T]) floor(ctx context.Context, k *Case, s *spread) (float64, erro
 	if k.Empty() {
 		return latency, nil
 	}
-	all := k.Bytes * int64(k.Calls)
-	bytes := max(all, minCopy)
+	total := k.Bytes * int64(k.Calls)
+	bytes := max(total, minCopy)
 	rate, ok := m.rates[bytes]
 	if !ok {
 		var err error
@@ -63,14 +63,14 @@ func (m *meter[T]) floor(ctx context.Context, k *Case, s *spread) (float64, erro
 		}
 		m.rates[bytes] = rate
 	}
-	crossing := 0.0 // between hosts
-	if most := m.c.NetworkLimit(k.Kind, m.o.Root); most > 0 {
-		crossing = float64(all) / (most * 1e9)
+	network := 0.0 // between hosts
+	if rateLimit := m.c.NetworkLimit(k.Kind, m.o.Root); rateLimit > 0 {
+		network = float64(total) / (rateLimit * 1e9)
 	}
 	if s != nil {
-		crossing = m.crossing(s, crossing)
+		network = m.networkSeconds(s, network)
 	}
-	return latency + max(k.Traffic(all, k.InPlace, m.c.Size())/rate, crossing), nil
+	return latency + max(k.Traffic(total, k.InPlace, m.c.Size())/rate, network), nil
 }
 
 // copyRate returns the bytes per second that a rank reads and writes while all ranks copy the given amount, from one

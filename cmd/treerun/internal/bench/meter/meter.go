@@ -86,7 +86,7 @@ func (m *meter[T]) now() float64 { return time.Since(m.origin).Seconds() }
 func (m *meter[T]) measure(ctx context.Context, k *Case) (*Row, error) {
 	run := m.prepare(k)
 	oracle := &oracle[T]{size: m.c.Size(), op: k.Op}
-	floor, err := m.floor(ctx, k, run.spread)
+	floor, err := m.minSeconds(ctx, k, run.spread)
 	if err != nil {
 		return nil, err
 	}
@@ -94,11 +94,11 @@ func (m *meter[T]) measure(ctx context.Context, k *Case) (*Row, error) {
 		return nil, err
 	}
 
-	one, err := m.warmUp(ctx, run, m.o.MaxSeconds/2)
+	seconds1, err := m.warmUp(ctx, run, m.o.MaxSeconds/2)
 	if err != nil {
 		return nil, err
 	}
-	iters := fit(m.o.Iterations, 3, m.o.MaxSeconds, one)
+	iters := fitIterations(m.o.Iterations, 3, m.o.MaxSeconds, seconds1)
 
 	r := newRow(k, m.c.Size(), iters)
 	if m.o.Stream {
@@ -122,8 +122,8 @@ func (m *meter[T]) measure(ctx context.Context, k *Case) (*Row, error) {
 	}
 	rate(r, k, floor)
 	if run.spread == nil {
-		m.explain(r, k)
-	} else if err := m.tellSparse(ctx, r, k, run.spread); err != nil {
+		m.addPlan(r, k)
+	} else if err := m.addSparse(ctx, r, k, run.spread); err != nil {
 		return nil, err
 	}
 	if m.o.Check && !k.Empty() {
@@ -133,8 +133,8 @@ func (m *meter[T]) measure(ctx context.Context, k *Case) (*Row, error) {
 }
 
 // prepare lays out the buffers of a case.
-func (m *meter[T]) prepare(k *Case) *running[T] {
-	r := &running[T]{collectiveOf: m.calls[k.Name], calls: make([]call[T], k.Calls),
+func (m *meter[T]) prepare(k *Case) *prepared[T] {
+	r := &prepared[T]{collectiveOf: m.calls[k.Name], calls: make([]call[T], k.Calls),
 		requests: make([]collective.Request, k.Calls)}
 	if k.Sparse {
 		r.spread = newSpread(k, m.o, m.c.Size())
@@ -162,24 +162,24 @@ func (m *meter[T]) callAt(k *Case, at int) call[T] {
 			to += mine
 		}
 	}
-	one := call[T]{c: m.c, send: input[from:][:send], recv: m.recv[to:][:recv], op: ops[k.Op], root: k.Root}
+	c := call[T]{c: m.c, send: input[from:][:send], recv: m.recv[to:][:recv], op: ops[k.Op], root: k.Root}
 	if k.Sparse {
-		one.c = m.sparse
+		c.c = m.sparse
 	}
 	if g := m.gpu; g != nil {
 		source := g.send
 		if k.InPlace {
 			source = g.recv
 		}
-		one.stream, one.input, one.out = g.stream, source.Slice(from, from+send), g.recv.Slice(to, to+recv)
+		c.stream, c.input, c.out = g.stream, source.Slice(from, from+send), g.recv.Slice(to, to+recv)
 	}
-	return one
+	return c
 }
 
 // load writes this rank's input, and other values to the place of the result.
-func (m *meter[T]) load(ctx context.Context, r *running[T], o *oracle[T]) error {
+func (m *meter[T]) load(ctx context.Context, r *prepared[T], o *oracle[T]) error {
 	data := o.input(m.c.Rank())
-	r.again = func() error { return nil }
+	r.restore = func() error { return nil }
 	for i := range r.calls {
 		k := &r.calls[i]
 		for i := range k.recv {
@@ -190,42 +190,42 @@ func (m *meter[T]) load(ctx context.Context, r *running[T], o *oracle[T]) error 
 			continue
 		}
 		clear(k.send)
-		m.relay(k, data)
+		m.refillInput(k, data)
 		if &k.send[0] == &k.recv[0] {
-			r.again = func() error {
-				m.relay(k, data)
-				return m.uploaded(ctx, r)
+			r.restore = func() error {
+				m.refillInput(k, data)
+				return m.upload(ctx, r)
 			}
 		}
 	}
-	return m.uploaded(ctx, r)
+	return m.upload(ctx, r)
 }
 
 // warmUp makes the calls that are not timed, as many as fit into the seconds of the budget, and returns the duration of
 // an iteration: measured on one iteration, and then better on the others.
-func (m *meter[T]) warmUp(ctx context.Context, r *running[T], budget float64) (float64, error) {
+func (m *meter[T]) warmUp(ctx context.Context, r *prepared[T], budget float64) (float64, error) {
 	one, err := m.backToBack(ctx, r, 1)
-	if n := fit(m.o.Warmup, 1, budget, one) - 1; err == nil && n > 0 {
+	if n := fitIterations(m.o.Warmup, 1, budget, one) - 1; err == nil && n > 0 {
 		return m.backToBack(ctx, r, n)
 	}
 	return one, err
 }
 
 // backToBack returns the mean seconds of n consecutive iterations, on the slowest rank.
-func (m *meter[T]) backToBack(ctx context.Context, r *running[T], n int) (float64, error) {
+func (m *meter[T]) backToBack(ctx context.Context, r *prepared[T], n int) (float64, error) {
 	if err := collective.Barrier(ctx, m.c); err != nil {
 		return 0, err
 	}
 	begin := m.now()
 	for range n {
-		if err := r.again(); err != nil {
+		if err := r.restore(); err != nil {
 			return 0, err
 		}
 		if err := r.issue(ctx); err != nil {
 			return 0, err
 		}
 	}
-	if err := r.settle(ctx); err != nil {
+	if err := r.sync(ctx); err != nil {
 		return 0, err
 	}
 	return collective.AllReduceValue(ctx, m.c, (m.now()-begin)/float64(n), collective.Max)
@@ -233,10 +233,10 @@ func (m *meter[T]) backToBack(ctx context.Context, r *running[T], n int) (float6
 
 // oneByOne times n iterations, each from this rank's own exit of a barrier on, and stores in m.times the time of each
 // on its slowest rank.
-func (m *meter[T]) oneByOne(ctx context.Context, r *running[T], n int) error {
+func (m *meter[T]) oneByOne(ctx context.Context, r *prepared[T], n int) error {
 	times := m.times[:n]
 	for i := range times {
-		if err := r.again(); err != nil {
+		if err := r.restore(); err != nil {
 			return err
 		}
 		if err := collective.Barrier(ctx, m.c); err != nil {
@@ -252,14 +252,14 @@ func (m *meter[T]) oneByOne(ctx context.Context, r *running[T], n int) error {
 }
 
 // check makes one more call, or the number in flight, on fresh data and counts the wrong elements over all ranks.
-func (m *meter[T]) check(ctx context.Context, k *Case, r *running[T], o *oracle[T], row *Row) error {
+func (m *meter[T]) check(ctx context.Context, k *Case, r *prepared[T], o *oracle[T], row *Row) error {
 	if err := m.load(ctx, r, o); err != nil {
 		return err
 	}
 	if err := r.once(ctx); err != nil {
 		return err
 	}
-	if err := m.downloaded(ctx, r); err != nil {
+	if err := m.download(ctx, r); err != nil {
 		return err
 	}
 	var wrong int64
@@ -267,12 +267,12 @@ func (m *meter[T]) check(ctx context.Context, k *Case, r *running[T], o *oracle[
 		wrong = m.wrongSparse(&r.calls[0], o)
 	}
 	for _, b := range k.result(m.c.Rank(), m.c.Size(), k.Root, k.Count) {
-		data := o.all()
-		if b.from != everybody {
+		data := o.reduced()
+		if b.from != allRanks {
 			data = o.input(b.from)
 		}
 		for i := range r.calls {
-			wrong += differences(r.calls[i].recv[b.at:][:b.count], data, b.offset)
+			wrong += differences(r.calls[i].recv[b.start:][:b.count], data, b.offset)
 		}
 	}
 	wrong, err := collective.AllReduceValue(ctx, m.c, wrong, collective.Sum)
@@ -312,9 +312,9 @@ func rate(r *Row, k *Case, floorSeconds float64) {
 	}
 }
 
-// explain adds the plan and its predicted time, on rank 0, which reports. A ring of messages has no plan, and the
+// addPlan adds the plan and its predicted time, on rank 0, which reports. A ring of messages has no plan, and the
 // prediction is for a single call.
-func (m *meter[T]) explain(r *Row, k *Case) {
+func (m *meter[T]) addPlan(r *Row, k *Case) {
 	if k.Kind == 0 || m.c.Rank() != 0 {
 		return
 	}
@@ -332,11 +332,11 @@ func (m *meter[T]) explain(r *Row, k *Case) {
 	}
 }
 
-// fit returns how many of want iterations of the given seconds fit into the budget: at least least, but never more than
-// want.
-func fit(want, least int, budget, seconds float64) int {
+// fitIterations returns how many of want iterations of the given seconds fit into the budget: at least least, but never
+// more than want.
+func fitIterations(want, lowest int, budget, seconds float64) int {
 	if budget <= 0 || seconds <= 0 || float64(want)*seconds <= budget {
 		return want
 	}
-	return min(want, max(least, int(budget/seconds)))
+	return min(want, max(lowest, int(budget/seconds)))
 }

@@ -165,7 +165,7 @@ func TestFailure(t *testing.T) {
 	})
 }
 
-func TestFit(t *testing.T) {
+func TestFitIterations(t *testing.T) {
 	for _, c := range []struct {
 		want, least     int
 		budget, seconds float64
@@ -178,7 +178,7 @@ func TestFit(t *testing.T) {
 		{50, 3, 0, 5, 50}, // no limit
 		{50, 3, 2, 0, 50}, // too quick to see
 	} {
-		if got := fit(c.want, c.least, c.budget, c.seconds); got != c.iters {
+		if got := fitIterations(c.want, c.least, c.budget, c.seconds); got != c.iters {
 			t.Errorf("fit(%d, %d, %g, %g) = %d, want %d", c.want, c.least, c.budget, c.seconds, got, c.iters)
 		}
 	}

@@ -95,17 +95,17 @@ func newOptions() (*Options, *raw) {
 		"`WHICH` columns are measured: yes, no or both; alone it means yes")
 	f.Lookup("in-place").NoOptDefVal = "yes"
 	f.BoolVar(&o.Stream, "stream", false,
-		"iterations back to back, their mean, in place of one by one from a barrier on, their median")
+		"mean of iterations back to back, in place of the median of iterations that each follow a barrier")
 	f.BoolVar(&o.Alloc, "alloc", false,
 		"buffers in memory that all ranks can read (collective.Alloc), in place of ordinary slices")
 	f.BoolVar(&r.wide, "wide", false,
-		"add plan, predicted time and share of the limit to the table, or with --wide=false leave them out (default: as "+
-			"the terminal has room)")
+		"add plan, predicted time and share of the limit to the table, or with --wide=false leave them out (default: if "+
+			"the terminal is wide enough)")
 	f.StringSliceVar(&r.densities, "density", []string{"0.01"},
 		"of sparse collectives: `PART`,... of a rank's blocks, 0 to 1, that are not zero")
 	f.StringSliceVar(&o.Overlaps, "overlap", []string{"random"},
-		"of sparse collectives: `HOW`,... the ranks' blocks lie: full (all have the same ones), random, none (as few as "+
-			"can be are the same)")
+		"of sparse collectives: `HOW`,... the ranks' blocks overlap: full (all have the same ones), random, none (as few "+
+			"as possible are the same)")
 	f.Var(cmdline.IntRange(&o.BlockSize, 1, maxBlock), "block", "of sparse collectives: `ELEMENTS` of a block")
 	f.Float64Var(&o.Fill, "fill", 1,
 		"of sparse collectives: `PART` of the elements of such a block, more than 0 and up to 1, that are not zero, "+
@@ -117,17 +117,17 @@ func newOptions() (*Options, *raw) {
 		"of sparse collectives: `N` more ranks only aggregate, on slots that the others leave free, else on their hosts "+
 			"in turn (default: all ranks do)")
 	f.Var(cmdline.LowerWord(&o.Device, CPU, CUDA), "device",
-		"`WHERE` the data are: cpu, or cuda for the GPUs' memory; --gpus and --ranks-per-gpu say which")
+		"`WHERE` the data are: cpu, or cuda for the GPUs' memory; --gpus and --ranks-per-gpu choose the GPUs")
 	f.StringVar(&o.JSON, "json", "",
 		"also write every row as a line of JSON to `FILE`; - is stdout, in place of the table")
 	f.StringVar(&o.Plot, "plot", "", "draw time, how often it is the limit, and busbw over size in `FILE`.svg")
 	f.Var(&o.Explain, "explain",
-		"for messages of this `SIZE`, show every algorithm with its predicted and measured time, and which one is "+
-			"chosen by what")
-	f.Bool("no-topo-cache", false, "measure the links between ranks anew")
+		"for messages of this `SIZE`, show every algorithm with its predicted and measured time, the chosen one, and "+
+			"what chose it")
+	f.Bool("no-topo-cache", false, "measure the links between ranks again")
 	f.BoolVarP(&o.Verbose, "verbose", "v", false,
-		"tell on stderr what plans the ranks have, and of sparse collectives the form that was chosen, the density and "+
-			"what every form is predicted to take")
+		"print on stderr the plans of the ranks, and for sparse collectives the chosen form, the density and the "+
+			"predicted time of every form")
 	for flag, words := range map[string][]string{"collective": collectives, "datatype": types, "op": Ops,
 		"overlap": Overlaps} {
 		cmdline.SetWords(f, flag, append(slices.Clone(words), "all")...)
@@ -160,10 +160,10 @@ func Parse(args []string, more ...func(*pflag.FlagSet)) (*Options, error) {
 		}
 		return nil, usage("unexpected argument %q%s", arg, hint)
 	}
-	if err := o.take(r); err != nil {
+	if err := o.parseLists(r); err != nil {
 		return nil, err
 	}
-	if err := o.takeExplain(own); err != nil {
+	if err := o.setExplain(own); err != nil {
 		return nil, err
 	}
 	return o, o.check()
@@ -179,26 +179,26 @@ func joinInPlace(args []string) []string {
 	return args
 }
 
-// take reads the lists.
-func (o *Options) take(r *raw) (err error) {
+// parseLists reads the lists.
+func (o *Options) parseLists(r *raw) (err error) {
 	collectives, known := names(o.Device)
-	if o.Collectives, err = choose("--collective", r.collectives, collectives); err != nil {
+	if o.Collectives, err = parseNames("--collective", r.collectives, collectives); err != nil {
 		return err
 	}
-	if o.Ops, err = choose("--op", r.ops, Ops); err != nil {
+	if o.Ops, err = parseNames("--op", r.ops, Ops); err != nil {
 		return err
 	}
 	for i, name := range r.types {
-		r.types[i] = cmp.Or(other[name], name)
+		r.types[i] = cmp.Or(typeAliases[name], name)
 	}
-	types, err := choose("--datatype", r.types, known)
+	types, err := parseNames("--datatype", r.types, known)
 	if err != nil {
 		return err
 	}
 	for _, name := range types {
 		o.Types = append(o.Types, Types[slices.IndexFunc(Types, func(t Type) bool { return t.Name == name })])
 	}
-	if err := o.takeSparse(r.densities); err != nil {
+	if err := o.parseSparse(r.densities); err != nil {
 		return err
 	}
 	o.Passes, o.Check = passes[r.inPlace], r.check == 1
@@ -208,8 +208,8 @@ func (o *Options) take(r *raw) (err error) {
 	return nil
 }
 
-// choose checks that every name of a list is known, and expands all.
-func choose(flag string, list, known []string) ([]string, error) {
+// parseNames checks that every name of a list is known, and expands all.
+func parseNames(flag string, list, known []string) ([]string, error) {
 	if len(list) == 1 && list[0] == "all" {
 		return known, nil
 	}
@@ -222,7 +222,7 @@ func choose(flag string, list, known []string) ([]string, error) {
 			return nil, usage("%s %q: want all, or some of %s", flag, name, strings.Join(known, ", "))
 		}
 		if slices.Contains(list[:i], list[i]) {
-			return nil, usage("%s: %s stands there twice", flag, name)
+			return nil, usage("%s: %s is given twice", flag, name)
 		}
 	}
 	return list, nil
@@ -256,7 +256,7 @@ func (o *Options) check() error {
 func (o *Options) CheckRanks(np int) error {
 	switch {
 	case o.Explain > 0 && np == 1:
-		return usage("one rank by itself has no plan to choose; give -np 2 or more")
+		return usage("one rank has no plan to choose: give -np 2 or more")
 	case o.Root < 0 || o.Root >= np:
 		return usage("-r %d: the job has the ranks 0 to %d", o.Root, np-1)
 	}

@@ -30,13 +30,13 @@ func Rank(ctx context.Context, o *Options, w io.Writer) (err error) {
 		w = io.Discard
 	}
 	out := json.NewEncoder(w)
-	tell := func(r Record) error {
+	emit := func(r Record) error {
 		if err := out.Encode(r); err != nil {
-			return fmt.Errorf("tell the launcher what was measured: %w", err)
+			return fmt.Errorf("send the results to the launcher: %w", err)
 		}
 		return nil
 	}
-	row := func(r *Row) error { return tell(Record{Row: r}) }
+	row := func(r *Row) error { return emit(Record{Row: r}) }
 	if o.Explain > 0 {
 		return Explain(ctx, world, o, row)
 	}
@@ -56,7 +56,7 @@ func Rank(ctx context.Context, o *Options, w io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := tell(Record{Ranks: ranks}); err != nil {
+	if err := emit(Record{Ranks: ranks}); err != nil {
 		return err
 	}
 	if o.Aggregators == 0 {
@@ -89,7 +89,7 @@ func withServers(ctx context.Context, c *collective.Comm, serves bool,
 // every row, on every rank. All ranks call it together. Sparse calls run on another communicator, which has the same
 // ranks first and may have more that serve, or on the same.
 func All(ctx context.Context, c, sparseOn *collective.Comm, dev *cuda.Device, o *Options,
-	tell func(*Row) error) error {
+	emit func(*Row) error) error {
 	cases := o.Cases(c.Size())
 	if dev != nil {
 		if err := openGPUs(ctx, c, dev); err != nil {
@@ -102,7 +102,7 @@ func All(ctx context.Context, c, sparseOn *collective.Comm, dev *cuda.Device, o 
 		for n < len(cases) && cases[n].Type == cases[0].Type {
 			n++
 		}
-		if err := rowsOf[cases[0].Type.Name](ctx, s, cases[:n], tell); err != nil {
+		if err := rowsOf[cases[0].Type.Name](ctx, s, cases[:n], emit); err != nil {
 			return err
 		}
 		debug.FreeOSMemory() // the next type has buffers of its own
@@ -119,7 +119,7 @@ var rowsOf = map[string]func(context.Context, *session, []Case, func(*Row) error
 	"bfloat16": rows[collective.BFloat16], "float32": rows[float32], "float64": rows[float64],
 }
 
-func rows[T collective.Number](ctx context.Context, s *session, cases []Case, tell func(*Row) error) (err error) {
+func rows[T collective.Number](ctx context.Context, s *session, cases []Case, emit func(*Row) error) (err error) {
 	m, err := newMeter[T](s, cases)
 	if err != nil {
 		return fmt.Errorf("rank %d: buffers of %s: %w", s.c.Rank(), cases[0].Type.Name, err)
@@ -131,7 +131,7 @@ func rows[T collective.Number](ctx context.Context, s *session, cases []Case, te
 		if err != nil {
 			return fmt.Errorf("%s of %d bytes, %s: %w", k.Name, k.Bytes, k.Type.Name, err)
 		}
-		if err := tell(r); err != nil {
+		if err := emit(r); err != nil {
 			return err
 		}
 	}
@@ -162,7 +162,7 @@ func gather(ctx context.Context, world *rank.World, dev *cuda.Device, serves boo
 	ranks := make([]Process, len(all))
 	for i, blob := range all {
 		if err := json.Unmarshal(blob, &ranks[i]); err != nil {
-			return nil, fmt.Errorf("who rank %d is: %w", i, err)
+			return nil, fmt.Errorf("decode the process of rank %d: %w", i, err)
 		}
 	}
 	return ranks, nil

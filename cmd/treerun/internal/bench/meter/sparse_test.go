@@ -23,7 +23,7 @@ func TestSpread(t *testing.T) {
 	} {
 		k := Case{Collective: Find("sparse-allreduce"), Count: 256 * 1000, Density: c.density, Overlap: c.overlap}
 		s := newSpread(&k, parsed(t, "--collective sparse-allreduce"), 4)
-		for q, has := range s.has {
+		for q, has := range s.blocks {
 			if n := len(slices.DeleteFunc(slices.Clone(has), func(yes bool) bool { return !yes })); n != s.nonZero {
 				t.Errorf("density %g, overlap %s: %d blocks of rank %d, want %d", c.density, c.overlap, n, q, s.nonZero)
 			}
@@ -58,7 +58,7 @@ func TestSparseFill(t *testing.T) {
 	s := &spread{fill: .02}
 	alike, n := 0, [2]int{}
 	for i := range 100_000 {
-		a, b := s.drawn(0, i), s.drawn(1, i)
+		a, b := s.isNonZero(0, i), s.isNonZero(1, i)
 		if a {
 			n[0]++
 		}
@@ -95,7 +95,7 @@ func TestSparseRows(t *testing.T) {
 				return err
 			}
 			m.calls["sparse-allreduce"] = collectiveOf[float32]{run: func(ctx context.Context, k *call[float32]) error {
-				err := sparseOf[float32]().run(ctx, k)
+				err := sparseCalls[float32]().run(ctx, k)
 				k.recv[at]++
 				return err
 			}}
