@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -204,6 +205,8 @@ func (c *Candidate) planOf(shares []float64) (*plan.Plan, error) {
 	switch {
 	case len(c.Channels) == 0:
 		return c.fixed()
+	case len(trees) == 0:
+		return nil, errors.New("no tree has a share")
 	case c.order != nil:
 		return plan.Ordered(c.Kind, trees, weights, c.order, c.form)
 	case rings[0] != nil:

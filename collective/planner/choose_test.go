@@ -312,3 +312,21 @@ func TestGiven(t *testing.T) {
 		t.Error("a plan that never ends is taken")
 	}
 }
+
+// A plan file with other trees or shares than its steps have is refused.
+func TestGivenTrees(t *testing.T) {
+	c := choose(t, plannerOf(t, topo.UniformGraph(4), Options{Algorithm: "multi"}), plan.AllReduce, -1, 64<<20)
+	for want, spoil := range map[string]func(trees []plan.FileTree){
+		"":                    func([]plan.FileTree) {},
+		"the steps are not":   func(trees []plan.FileTree) { trees[0].Share *= 2 },
+		"no tree has a share": func(trees []plan.FileTree) { clear(trees) },
+	} {
+		f := c.File()
+		f.ChunkBytes = 4096
+		spoil(f.Trees)
+		_, err := NewGiven(f, c.Chosen.Plan)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
