@@ -3,10 +3,9 @@
 // its price, the bound that no plan exceeds, and the candidates that lost. Jobs, `treerun plan`, `treerun sim` and
 // `treerun bench --explain` all use it, so the plans that they print are the plans that run.
 //
-// Every algorithm has one line in the table of algorithm.go, and a file where it is more than
-// a search for trees.
-// It makes Candidates: trees, rings, or a plan that needs neither. The simulator
-// prices them, and the quickest wins.
+// A Site describes what plans are made for. Every algorithm has a file, and a line in the table of algorithm.go. It
+// makes Candidates for a collective on a site: trees, rings, or a plan that needs neither. Prices has their times,
+// which the simulator computes, and the Planner chooses the quickest for each size.
 //
 // The package is pure: no I/O, clock, goroutine or global state. The same graph,
 // machine and options give the same plans on every machine, byte for byte. Work is
