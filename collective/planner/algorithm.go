@@ -17,7 +17,7 @@ type algorithm struct {
 	// its plan and the plan's links, grow too large. 0: any number.
 	maxRanks int
 	fewLinks bool // it takes no links between hosts but those that join all ranks, or as few
-	pairs    bool // it has plans for the kinds that move every part from one rank to another
+	pairwise bool // it has plans for the kinds that move every part from one rank to another
 	// linksPay reports whether its plans are worth the links that they take where these are memory of one host. nil:
 	// they are not.
 	linksPay func(s *Site, kind plan.Kind) bool
@@ -30,7 +30,7 @@ var algorithms = []algorithm{
 	{name: "flat", maxRanks: directRanks, fewLinks: true, candidates: flat},
 	{name: "hierarchical", fewLinks: true, candidates: hierarchical}, // see checkHierarchy for its variants
 	{name: "star", variants: ofTrees, maxRanks: PairRanks, fewLinks: true, candidates: star},
-	{name: "direct", variants: ofSlices, maxRanks: directRanks, pairs: true, linksPay: always, candidates: direct},
+	{name: "direct", variants: ofSlices, maxRanks: directRanks, pairwise: true, linksPay: always, candidates: direct},
 	{name: "doubling", maxRanks: PairRanks, fewLinks: true, candidates: doubling},
 	{name: "double-binary", variants: ofTrees, linksPay: doubleBinaryPays, candidates: doubleBinary},
 	{name: "multi", variants: ofTrees, linksPay: multiPays, candidates: multi},
@@ -53,7 +53,7 @@ const (
 // candidatesOf returns the candidates of an algorithm for a query, or the reason for none.
 func (a *algorithm) candidatesOf(q *query) ([]*Candidate, error) {
 	switch {
-	case pairwise(q.kind) && !a.pairs:
+	case pairwise(q.kind) && !a.pairwise:
 		return nil, reasonf("data goes from rank to rank")
 	case q.ordered() && !slices.Contains(inOrder, a.name):
 		return nil, unordered()

@@ -64,16 +64,15 @@ func (f *finder) search(kind plan.Kind, root int, treesOnly bool) (*candidateSet
 
 // add adds the candidates of all algorithms for a query, or of those that it requests.
 func (set *candidateSet) add(q query) {
-	for i := range algorithms {
-		a := &algorithms[i]
+	for _, a := range algorithms {
+		q := q
 		q.algorithm = a.name
 		if !q.ignoreRequest && !q.requests(a.name) {
 			continue
 		}
-		own := q
-		list, err := a.candidatesOf(&own)
-		told := slices.ContainsFunc(set.without, func(c Considered) bool { return c.Algorithm == a.name })
-		if err != nil && !told {
+		list, err := a.candidatesOf(&q)
+		known := slices.ContainsFunc(set.without, func(c Considered) bool { return c.Algorithm == a.name })
+		if err != nil && !known {
 			set.without = append(set.without, Considered{Algorithm: a.name, Why: err.Error()})
 		}
 		for _, c := range list {

@@ -55,7 +55,7 @@ func checkHierarchy(variant string) error {
 // inside is an algorithm inside hosts in the name of a hierarchical algorithm.
 type inside struct {
 	name     string
-	trees    rooted
+	trees    rootedTrees
 	maxRanks int // the largest number of a host's ranks on which it is tried without a request; 0: any number
 }
 

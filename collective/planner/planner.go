@@ -129,7 +129,7 @@ func (p *Planner) Consider(kind plan.Kind, root int, bytes int64) ([]Considered,
 		if err != nil {
 			return nil, err
 		}
-		us, _, err := p.Prices.best(b, bytes, math.Inf(1))
+		us, _, err := p.Prices.price(b, bytes, math.Inf(1))
 		if err != nil {
 			return nil, err
 		}

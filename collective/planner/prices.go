@@ -125,7 +125,7 @@ func (x *Prices) cheapest(list []*Candidate, bytes int64) (choice DecidedChoice,
 		if b.least > best*near {
 			break
 		}
-		if b.us, b.chunks, err = x.best(b.plan, bytes, best*near); err != nil {
+		if b.us, b.chunks, err = x.price(b.plan, bytes, best*near); err != nil {
 			return choice, err
 		}
 		best = min(best, b.us)
@@ -139,9 +139,9 @@ func (x *Prices) cheapest(list []*Candidate, bytes int64) (choice DecidedChoice,
 	return DecidedChoice{math.MaxInt64, bytes, won.plan.Candidate.Name(), won.chunks}, nil
 }
 
-// best returns the time of a message with a plan, in microseconds, and the chunks for it. Where the price is not below
+// price returns the time of a message with a plan, in microseconds, and the chunks for it. Where the price is not below
 // worse, any value that is not below worse may be returned; a plan without a price has +Inf.
-func (x *Prices) best(b *ChosenPlan, bytes int64, worse float64) (us float64, chunks plan.Chunks, err error) {
+func (x *Prices) price(b *ChosenPlan, bytes int64, worse float64) (us float64, chunks plan.Chunks, err error) {
 	if x.site.graph.Ranks == 1 {
 		return 0, chunks, nil
 	}

@@ -110,11 +110,11 @@ func (q *query) overTrees(f *TreeSet, ofPart bool) ([]*Candidate, error) {
 	return q.ofChannels(c, f.Rates)
 }
 
-// rooted makes a tree for every root of a graph, in order: of all ranks, of those of a host, or of hosts.
-type rooted func(s *Site, g *topo.Graph) ([]topo.Tree, error)
+// rootedTrees makes a tree for every root of a graph, in order: of all ranks, of those of a host, or of hosts.
+type rootedTrees func(s *Site, g *topo.Graph) ([]topo.Tree, error)
 
 // ofRoots returns an algorithm of one tree per root.
-func ofRoots(trees rooted) func(q *query) ([]*Candidate, error) {
+func ofRoots(trees rootedTrees) func(q *query) ([]*Candidate, error) {
 	return func(q *query) ([]*Candidate, error) {
 		f, err := q.found.overSite(q.algorithm, q.site, trees)
 		if err != nil {
@@ -128,7 +128,7 @@ func ofRoots(trees rooted) func(q *query) ([]*Candidate, error) {
 }
 
 // overSite returns a tree for every root of a site.
-func (t *treeSets) overSite(key string, s *Site, trees rooted) (*TreeSet, error) {
+func (t *treeSets) overSite(key string, s *Site, trees rootedTrees) (*TreeSet, error) {
 	return t.ofRoots(key, s.graph.Ranks, func() (*TreeSet, error) {
 		list, err := trees(s, s.graph)
 		return &TreeSet{Trees: list, Note: tree.Cut(s.graph)}, err
