@@ -52,7 +52,7 @@ func (r *request) printed(bytes int64, format string) (string, error) {
 		return "", err
 	}
 	if r.g.Ranks <= maxVerified {
-		if err := r.p.Site.Verify(d.choice.Chosen); err != nil {
+		if err := r.p.Site.Verify(d.chosen); err != nil {
 			return "", err
 		}
 	}
@@ -78,6 +78,8 @@ const maxVerified = 64
 // design is a plan for one size of message, with its bound and the plans considered.
 type design struct {
 	choice     *planner.Choice
+	chosen     *planner.ChosenPlan // of choice
+	candidate  *planner.Candidate  // of chosen
 	r          *request
 	bound      planner.Certificate
 	considered []planner.Considered
@@ -91,18 +93,17 @@ func (r *request) design(bytes int64) (*design, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s on %s: %w", r.kind, title(r.g), err)
 	}
-	return &design{choice: c, r: r}, nil
+	return &design{choice: c, chosen: c.Chosen, candidate: c.Chosen.Candidate, r: r}, nil
 }
 
 // json returns the plan as a file for treerun bench --plan.
 func (d *design) json() ([]byte, error) {
-	chosen := d.choice.Chosen
 	f := d.choice.File()
 	f.Bound, f.TightPartition = d.bound.Rate, d.bound.Partition
 	f.ChunkBytes, f.Options = int64(d.chunk()), d.r.options.Map()
-	f.MinChunkBytes = min(int64(cmp.Or(chosen.Chunks.Min, plan.MinChunk)), f.ChunkBytes)
-	f.Note = strings.Join(append(slices.Clone(chosen.Candidate.Notes), d.r.assumed()), "; ")
-	return f.Append(nil, chosen.Plan)
+	f.MinChunkBytes = min(int64(cmp.Or(d.chosen.Chunks.Min, plan.MinChunk)), f.ChunkBytes)
+	f.Note = strings.Join(append(slices.Clone(d.candidate.Notes), d.r.assumed()), "; ")
+	return f.Append(nil, d.chosen.Plan)
 }
 
 // chunk returns the size of the chunks in which the plan moves the message, 0 for a plan without data.
@@ -110,14 +111,14 @@ func (d *design) chunk() int {
 	if d.choice.Bytes == 0 || d.r.g.Ranks == 1 {
 		return 0
 	}
-	return d.r.p.Site.ChunkBytes(d.choice.Chosen, d.choice.Bytes)
+	return d.r.p.Site.ChunkBytes(d.chosen, d.choice.Bytes)
 }
 
 // drawing returns the design for package draw. A ring is drawn once for both its directions, with the rate that it puts
 // on a link.
 func (d *design) drawing() draw.Plan {
-	p, of := draw.Plan{Title: d.said("headline")}, d.choice.Chosen.Candidate
-	for _, s := range of.Channels {
+	p := draw.Plan{Title: d.said("headline")}
+	for _, s := range d.candidate.Channels {
 		switch {
 		case s.Ring == nil:
 			p.Trees = append(p.Trees, s.Tree)
@@ -128,7 +129,7 @@ func (d *design) drawing() draw.Plan {
 		}
 	}
 	p.Notes = strings.Split(d.said("notes"), "\n")
-	for _, n := range of.Notes {
+	for _, n := range d.candidate.Notes {
 		if !slices.ContainsFunc(p.Trees, func(t topo.Tree) bool { return t.Note == n }) { // those are drawn
 			p.Warnings = append(p.Warnings, n)
 		}
@@ -163,12 +164,11 @@ const lowPrediction = 0.9
 
 // said returns a template of the notes, executed.
 func (d *design) said(name string) string {
-	c, chosen := d.choice, d.choice.Chosen
-	of := chosen.Candidate
+	c, of := d.choice, d.candidate
 	rate, speed, all := of.Rate(), algGBs(c.Bytes, c.PredictedUs), len(of.Channels)
 	full := rate // of the channels that this message uses
-	if chosen.Used() < all {
-		full = d.r.p.Prices.FullRate(chosen)
+	if d.chosen.Used() < all {
+		full = d.r.p.Prices.FullRate(d.chosen)
 	}
 	chunk := int64(d.chunk())
 	var b strings.Builder
@@ -184,7 +184,7 @@ func (d *design) said(name string) string {
 		Chunk                                   int64
 		Considered                              []planner.Considered
 	}{
-		c, chosen, of, d.r.kind, title(d.r.g), d.r.boundLine(d.bound.Rate, d.bound.Words), d.bound.Words,
+		c, d.chosen, of, d.r.kind, title(d.r.g), d.r.boundLine(d.bound.Rate, d.bound.Words), d.bound.Words,
 		d.bySize(), d.r.assumed(), d.r.g.Ranks == 1, math.IsNaN(c.PredictedUs), speed < lowPrediction*full,
 		all > 0 && of.Channels[0].Ring != nil, d.r.kind == plan.AllReduce, speed, full, 100 * speed / full,
 		d.bound.Rate, 100 * d.bound.Ratio(rate), 100 * d.bound.Ratio(full), chunk, d.considered,

@@ -93,7 +93,7 @@ func (d *design) heading(w io.Writer) error {
 		asked = "by price" + asked
 	}
 	lines := []string{fmt.Sprintf("# treerun sim: predicted, %s on %s, algorithm %s", r.kind, title(r.g), asked)}
-	for _, note := range d.choice.Chosen.Candidate.Notes {
+	for _, note := range d.candidate.Notes {
 		lines = append(lines, "# note: "+note)
 	}
 	lines = append(lines,
@@ -147,37 +147,33 @@ func (f figure) text(digits int) string {
 
 // row prices n calls at once. The algorithm is the cheapest for one.
 func (d *design) row(n int) (simRow, error) {
-	r, us, root := d.r, d.choice.PredictedUs, -1
-	chosen := d.choice.Chosen
-	of := chosen.Candidate
+	r, root := d.r, -1
+	bytes, us := d.choice.Bytes, d.choice.PredictedUs
 	if r.kind.HasRoot() {
 		root = r.root
 	}
 	if n > 1 && !math.IsNaN(us) {
 		var err error
-		if us, err = r.p.Prices.Predict(chosen, d.choice.Bytes, n); err != nil {
+		if us, err = r.p.Prices.Predict(d.chosen, bytes, n); err != nil {
 			return simRow{}, err
 		}
 	}
 	row := simRow{
-		Collective: r.kind.String(), Ranks: r.g.Ranks, Bytes: d.choice.Bytes, Count: d.choice.Bytes / 4,
-		Type: "float32", Op: "none",
-		Root:     root,
-		InFlight: n, Algorithm: of.Name(), Digest: chosen.Plan.Digest(), Trees: len(of.Channels),
-		TreesUsed:   chosen.Used(),
-		PredictedUs: figure(us),
-		Bound:       d.bound.Rate, Note: strings.Join(append(slices.Clone(of.Notes), r.assumed()), "; "),
+		Collective: r.kind.String(), Ranks: r.g.Ranks, Bytes: bytes, Count: bytes / 4, Type: "float32", Op: "none",
+		Root: root, InFlight: n, Algorithm: d.chosen.Name(), Digest: d.chosen.Plan.Digest(),
+		Trees: len(d.candidate.Channels), TreesUsed: d.chosen.Used(), PredictedUs: figure(us), Bound: d.bound.Rate,
+		Note: strings.Join(append(slices.Clone(d.candidate.Notes), r.assumed()), "; "),
 	}
 	if row.Ranks > 1 {
-		row.AlgBW = figure(algGBs(d.choice.Bytes*int64(n), us))
+		row.AlgBW = figure(algGBs(bytes*int64(n), us))
 	}
 	c := meter.Find(row.Collective)
 	row.BusBW = figure(c.Bus(float64(row.AlgBW), row.Ranks))
 	if c.Reduces() {
 		row.Op = "sum"
 	}
-	if d.choice.Bytes < 4 {
-		row.Type, row.Count = "int8", d.choice.Bytes
+	if bytes < 4 {
+		row.Type, row.Count = "int8", bytes
 	}
 	return row, nil
 }
@@ -189,9 +185,9 @@ func (row *simRow) text(d *design) string {
 
 // used names the algorithm and the number of its trees that have a share.
 func (d *design) used() string {
-	of := d.choice.Chosen.Candidate
-	if len(of.Channels) < 2 {
-		return of.Name()
+	all := len(d.candidate.Channels)
+	if all < 2 {
+		return d.chosen.Name()
 	}
-	return fmt.Sprintf("%s %d/%d", of.Name(), d.choice.Chosen.Used(), len(of.Channels))
+	return fmt.Sprintf("%s %d/%d", d.chosen.Name(), d.chosen.Used(), all)
 }
