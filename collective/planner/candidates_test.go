@@ -143,7 +143,7 @@ func (p *Planner) take(found map[string]*TreeSet) {
 	}
 }
 
-// candidatesAreSound checks all candidates of p, and notes their plans and algorithms.
+// candidatesAreSound checks all candidates of p, whose names differ, and notes their plans and algorithms.
 func (p *Planner) candidatesAreSound(proved, used map[string]bool) error {
 	there, err := pairsOf(p)
 	if err != nil {
@@ -156,6 +156,9 @@ func (p *Planner) candidatesAreSound(proved, used map[string]bool) error {
 				return err
 			}
 			for _, c := range o.list {
+				if o.named(c.Name()) != c {
+					return fmt.Errorf("%v from %d: two candidates are called %s", kind, root, c.Name())
+				}
 				if !c.Matches(p.Site.options.Algorithm) {
 					continue // offered by itself as well
 				}
