@@ -145,11 +145,9 @@ func (o *Options) Set(name, text string) error {
 
 // setAll reads an algorithm, and options behind it.
 func (o *Options) setAll(text string) error {
-	name, rest, more := strings.Cut(text, ",")
-	o.Algorithm = name
-	for more {
-		var one string
-		one, rest, more = strings.Cut(rest, ",")
+	list := strings.Split(text, ",")
+	o.Algorithm = list[0]
+	for _, one := range list[1:] {
 		key, value, ok := strings.Cut(one, "=")
 		if !ok || key == "algorithm" {
 			return fmt.Errorf("option %q: want NAME=VALUE", one)
@@ -219,10 +217,7 @@ func (o *Options) Validate() error {
 		}
 	}
 	if base == "" && len(deciding) > 0 && len(o.Suits()) == 0 {
-		var names []string
-		for _, p := range deciding {
-			names = append(names, fmt.Sprintf("%s (of %s)", p.Name, strings.Join(p.Takers, ", ")))
-		}
+		names := namesOf(deciding, func(f *Flag) string { return f.Name + " (of " + strings.Join(f.Takers, ", ") + ")" })
 		return fmt.Errorf("no algorithm has %s together", strings.Join(names, " and "))
 	}
 	return nil

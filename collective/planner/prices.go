@@ -172,12 +172,11 @@ func (x *Prices) price(b *ChosenPlan, bytes int64, worse float64) (us float64, c
 			most.Chunks = float64(8 * x.site.slots)
 			most.Steps = min(most.Chunks*steps, longSteps)
 		}
-		switch {
+		switch most.Us = us; {
 		case !math.IsInf(us, 1):
-			most.Us = us
-		case len(x.chunkings) == 1 && !math.IsInf(worse, 1):
+		case len(x.chunkings) == 1:
 			most.Us = worse
-		case !math.IsInf(worse, 1):
+		default:
 			most.Us = 2 * worse // smaller chunks may yet be better
 		}
 		v, err := x.run(b, bytes, 1, c, most)
