@@ -18,6 +18,8 @@ type block struct {
 	Mem   []byte
 	Flags int     // bytes of it at the beginning
 	Given []int64 // bytes of slots, by rank of the host
+	local []int   // the ranks of the host, rising: those that share memory with this one
+	mine  int     // which of them this one is
 
 	Endpoint   transport.Endpoint
 	own        []byte             // on the rank that has allocated it: the memory to free

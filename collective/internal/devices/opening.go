@@ -24,10 +24,10 @@ import (
 // exchange their results: where one has failed, all give up and free their resources, and the communicator stays
 // usable.
 type opening struct {
-	*Session
-	ctx   context.Context
-	w     setup.World
-	check *peers.Check
+	session *Session
+	ctx     context.Context
+	w       setup.World
+	check   *peers.Check
 
 	all    []hello
 	layout *device.Layout
@@ -40,12 +40,12 @@ type opening struct {
 // Open opens the device of every rank of a communicator, which is claimed. w is a World of the same ranks, whose
 // AllGather is a call of the communicator.
 func Open(ctx context.Context, c *setup.Setup, links Links, w setup.World, dev *cuda.Device) (*Session, error) {
-	d := &Session{c: c, links: links, Device: dev, first: 1, local: sharing(c.Endpoint, c.Size),
-		waiting: c.Waiter.Watch.Another()}
-	d.mine = slices.Index(d.local, c.Rank)
-	d.compared = make([]uint64, len(d.local))
-	d.sent, d.received = make([]uint64, c.Size), make([]uint64, c.Size)
-	o := &opening{Session: d, ctx: ctx, w: w}
+	local := sharing(c.Endpoint, c.Size)
+	d := &Session{c: c, links: links, Device: dev, calls: calls{device: dev}, waiting: c.Waiter.Watch.Another(),
+		block: block{Endpoint: c.Endpoint, local: local, mine: slices.Index(local, c.Rank)}}
+	d.log = hostLog{c: c, links: links, block: &d.block, compared: make([]uint64, len(local)),
+		sent: make([]uint64, c.Size), received: make([]uint64, c.Size)}
+	o := &opening{session: d, ctx: ctx, w: w}
 	err := o.run()
 	err = errors.Join(err, o.check.Close())
 	if err != nil {
@@ -68,20 +68,20 @@ func (o *opening) run() error {
 
 // meet sends the description of this rank's device to the other ranks.
 func (o *opening) meet() (err error) {
-	c := o.c
-	h := hello{Host: c.World.HostOf(c.Rank), Device: o.Device.UUID(),
-		Memory: o.Device.TotalMemory()}
+	d, c := o.session, o.session.c
+	h := hello{Host: c.World.HostOf(c.Rank), Device: d.Device.UUID(),
+		Memory: d.Device.TotalMemory()}
 	if setup.InOneProcess(c.World) {
 		err = errors.New("ranks of InProcess are goroutines of one process, and device calls need a process per rank: " +
 			"start them with treerun")
-	} else if err = o.Device.TryStreamMemOps(); errors.Is(err, cuda.ErrNotSupported) {
+	} else if err = d.Device.TryStreamMemOps(); errors.Is(err, cuda.ErrNotSupported) {
 		err = fmt.Errorf("%w; device calls need it: a driver from 515 on (CUDA 11.7) on Linux has it", err)
 	}
 	if err == nil {
-		o.kernels, err = kernels.Load(o.Device, kernels.Copies)
+		d.kernels, err = kernels.Load(d.Device, kernels.Copies)
 	}
 	if err == nil && c.Size > 1 {
-		if o.check, err = peers.NewCheck(o.ctx, o.Device, c.Size); err == nil {
+		if o.check, err = peers.NewCheck(o.ctx, d.Device, c.Size); err == nil {
 			h.Probe = o.check.Probe
 		}
 	}
@@ -98,19 +98,20 @@ func (o *opening) meet() (err error) {
 
 // tryPeers determines which devices read which others' memory, by trying it.
 func (o *opening) tryPeers() error {
-	why, mine := make([]string, o.c.Size), slices.Repeat([]device.Place{device.Relayed}, o.c.Size)
+	d := o.session
+	why, mine := make([]string, d.c.Size), slices.Repeat([]device.Place{device.Relayed}, d.c.Size)
 	hung := o.ctx.Err()
-	for _, r := range o.local {
-		if r == o.c.Rank || hung != nil {
+	for _, r := range d.block.local {
+		if r == d.c.Rank || hung != nil {
 			continue
 		}
 		mine[r] = device.InHost
 		if o.linked(r, gpu.KindHost) {
 			why[r] = "so it was measured"
-		} else if err := o.check.Read(o.ctx, &o.all[r].Probe, o.c.Rank); errors.Is(err, peers.ErrHung) {
+		} else if err := o.check.Read(o.ctx, &o.all[r].Probe, d.c.Rank); errors.Is(err, peers.ErrHung) {
 			hung = fmt.Errorf("%v reads the memory of rank %d (%s): %w; see the hints for peer memory of treerun check, or "+
-				"leave one of the two GPUs out (--gpus)", o.Device, r, o.all[r].Device, err)
-			o.Device.Abandon()
+				"leave one of the two GPUs out (--gpus)", d.Device, r, o.all[r].Device, err)
+			d.Device.Abandon()
 		} else if err != nil {
 			why[r] = err.Error()
 		} else {
@@ -130,16 +131,16 @@ func (o *opening) tryPeers() error {
 	// will soon wait for this rank's first call.
 	closed := o.check.Close()
 	o.check = nil
-	if o.Places, err = swap(o.ctx, o.w, mine, cmp.Or(o.ctx.Err(), closed)); err == nil {
-		err = checkPlaces(o.Places)
+	if d.Places, err = swap(o.ctx, o.w, mine, cmp.Or(o.ctx.Err(), closed)); err == nil {
+		err = checkPlaces(d.Places)
 	}
 	if err != nil {
 		return err
 	}
 	for r, missing := range all {
 		for q, why := range missing {
-			if why != "" && o.c.Rank == 0 && o.c.World.Setting("verbose") != "" {
-				o.c.Config.Note(fmt.Sprintf("treerun: the device of rank %d does not read that "+
+			if why != "" && d.c.Rank == 0 && d.c.World.Setting("verbose") != "" {
+				d.c.Config.Note(fmt.Sprintf("treerun: the device of rank %d does not read that "+
 					"of rank %d, which goes through host memory: %s\n", r, q, why))
 			}
 		}
@@ -149,10 +150,10 @@ func (o *opening) tryPeers() error {
 
 // plan lets rank 0 choose the plans, and lays out the links that they need.
 func (o *opening) plan() error {
-	c := o.c
-	failed := o.Graph.Validate()
-	if o.Graph.Ranks != c.Size {
-		failed = fmt.Errorf("%w: the graph of devices has %d ranks, the communicator %d", setup.ErrArgument, o.Graph.Ranks,
+	d, c := o.session, o.session.c
+	failed := d.Graph.Validate()
+	if d.Graph.Ranks != c.Size {
+		failed = fmt.Errorf("%w: the graph of devices has %d ranks, the communicator %d", setup.ErrArgument, d.Graph.Ranks,
 			c.Size)
 	}
 	if _, err := swap(o.ctx, o.w, struct{}{}, failed); err != nil {
@@ -161,7 +162,7 @@ func (o *opening) plan() error {
 	options := c.Config.Planning
 	if g := options.Given; g != nil {
 		options.Given = g.Unbound()
-		o.Given = options.Given
+		d.Given = options.Given
 	}
 	mine, err := o.layOut(planner.Machine{Device: true, StagingBytes: stagingBytes(o.all)}, options)
 	all, err := swap(o.ctx, o.w, mine, err)
@@ -174,17 +175,18 @@ func (o *opening) plan() error {
 // layOut makes the plans that rank 0 has chosen, and the links for them, and returns a digest of those inputs that must
 // be the same on all ranks.
 func (o *opening) layOut(m planner.Machine, options planner.Options) (mine string, err error) {
-	if o.Plans, err = setup.PlanTogether(o.ctx, o.w, o.Graph, m, options, Kinds); err != nil {
+	d := o.session
+	if d.Plans, err = setup.PlanTogether(o.ctx, o.w, d.Graph, m, options, Kinds); err != nil {
 		return mine, err
 	}
-	plans, err := plansOf(o.Plans, o.c.Rank)
+	plans, err := plansOf(d.Plans, d.c.Rank)
 	if err != nil {
 		return mine, err
 	}
-	slots, slotBytes := o.Plans.Planner.Site.Slots()
+	slots, slotBytes := d.Plans.Planner.Site.Slots()
 	o.layout, err = device.NewLayout(device.Shape{Plans: plans, Slots: slots, SlotBytes: slotBytes,
-		Messages: o.Plans.Planner.Site.HasPairs(),
-		Place:    func(src, dst int) device.Place { return o.Places[dst][src] }}, o.c.Rank)
+		Messages: d.Plans.Planner.Site.HasPairs(),
+		Place:    func(src, dst int) device.Place { return d.Places[dst][src] }}, d.c.Rank)
 	if err != nil {
 		return mine, err
 	}
@@ -193,7 +195,7 @@ func (o *opening) layOut(m planner.Machine, options planner.Options) (mine strin
 	for _, p := range plans {
 		fmt.Fprintln(digest, p.Digest())
 	}
-	fmt.Fprintln(digest, slots, o.layout.SlotBytes, o.layout.HostBytes, o.Places)
+	fmt.Fprintln(digest, slots, o.layout.SlotBytes, o.layout.HostBytes, d.Places)
 	return hex.EncodeToString(digest.Sum(nil)[:8]), nil
 }
 
@@ -205,18 +207,19 @@ type offering struct {
 
 // share allocates the memory that the other ranks use.
 func (o *opening) share() (err error) {
+	d := o.session
 	var mine offering
-	o.block = block{Flags: o.layout.FlagBytes(), Endpoint: o.c.Endpoint}
-	for _, r := range o.local {
-		o.block.Given = append(o.block.Given, o.layout.Given[device.InHost][r])
+	d.block.Flags = o.layout.FlagBytes()
+	for _, r := range d.block.local {
+		d.block.Given = append(d.block.Given, o.layout.Given[device.InHost][r])
 	}
-	if n := o.layout.Given[device.InDevice][o.c.Rank]; n > 0 {
-		if o.staging, err = peers.AllocBlocks(o.Device, n); err == nil {
-			mine.Staging, err = peers.OfferOf(o.Device, o.staging.Addr())
+	if n := o.layout.Given[device.InDevice][d.c.Rank]; n > 0 {
+		if d.staging, err = peers.AllocBlocks(d.Device, n); err == nil {
+			mine.Staging, err = peers.OfferOf(d.Device, d.staging.Addr())
 		}
 	}
-	if err == nil && o.mine == 0 {
-		mine.Block, err = o.block.alloc()
+	if err == nil && d.block.mine == 0 {
+		mine.Block, err = d.block.alloc()
 	}
 	o.shared, err = swap(o.ctx, o.w, mine, err)
 	return err
@@ -225,14 +228,15 @@ func (o *opening) share() (err error) {
 // attach maps the memory that the other ranks share, as far as the device fills or reads it: host memory that it sees
 // is pinned.
 func (o *opening) attach() error {
-	err := o.block.attach(o.Device, o.local[0], o.shared[o.local[0]].Block)
-	staging := make([]cuda.Addr, o.c.Size) // by rank: where the device sees it
-	staging[o.c.Rank] = o.staging.Addr()
+	d := o.session
+	err := d.block.attach(d.Device, d.block.local[0], o.shared[d.block.local[0]].Block)
+	staging := make([]cuda.Addr, d.c.Size) // by rank: where the device sees it
+	staging[d.c.Rank] = d.staging.Addr()
 	if err == nil {
 		o.slots, err = o.layout.Addresses(func(p device.Place, giver, at, n int) (cuda.Addr, error) {
 			if p == device.InHost {
-				at += o.block.slotsAt(slices.Index(o.local, giver))
-				return o.block.register(o.Device, at, at+n)
+				at += d.block.slotsAt(slices.Index(d.block.local, giver))
+				return d.block.register(d.Device, at, at+n)
 			}
 			if staging[giver] == 0 {
 				var err error
@@ -249,21 +253,23 @@ func (o *opening) attach() error {
 
 // mapStaging maps the staging memory of rank r.
 func (o *opening) mapStaging(r int) (cuda.Addr, error) {
-	at, m, err := o.shared[r].Staging.Open(o.Device, o.layout.Given[device.InDevice][r])
+	d := o.session
+	at, m, err := o.shared[r].Staging.Open(d.Device, o.layout.Given[device.InDevice][r])
 	if err != nil {
 		return 0, fmt.Errorf("staging memory of rank %d: %w", r, err)
 	}
-	o.maps = append(o.maps, m)
+	d.maps = append(d.maps, m)
 	return at, nil
 }
 
 // connect opens the links that are relayed.
 func (o *opening) connect() error {
+	d := o.session
 	if !o.layout.Relays() {
 		return nil
 	}
-	ep, err := o.links.Open(o.ctx, "opening the devices", "devices", transport.Layout{
-		Size: o.c.Size, Slots: o.layout.Slots, SlotBytes: o.layout.SlotBytes,
+	ep, err := d.links.Open(o.ctx, "opening the devices", "devices", transport.Layout{
+		Size: d.c.Size, Slots: o.layout.Slots, SlotBytes: o.layout.SlotBytes,
 	})
 	if err != nil {
 		return fmt.Errorf("links through the hosts: %w", err)
@@ -274,16 +280,17 @@ func (o *opening) connect() error {
 
 // start makes the group, which the streams of calls go through.
 func (o *opening) start() error {
+	d := o.session
 	var err error
-	o.group, err = device.New(device.Config{
-		Layout: o.layout, Device: o.Device, Kernels: o.kernels, Slots: o.slots,
-		Near:  func(rank int) bool { return o.all[rank].Device == o.all[o.c.Rank].Device },
-		Flags: o.block.Mem[:o.block.Flags], FlagsAddr: o.block.Addr(),
-		Endpoint: o.relay, Failed: o.groupFailed, Look: o.look,
+	d.group, err = device.New(device.Config{
+		Layout: o.layout, Device: d.Device, Kernels: d.kernels, Slots: o.slots,
+		Near:  func(rank int) bool { return o.all[rank].Device == o.all[d.c.Rank].Device },
+		Flags: d.block.Mem[:d.block.Flags], FlagsAddr: d.block.Addr(),
+		Endpoint: o.relay, Failed: d.groupFailed, Look: d.watch,
 	})
-	if err == nil && o.group.Alone != nil && o.c.World.Setting("verbose") != "" {
-		o.c.Config.Note(fmt.Sprintf("treerun: rank %d: calls stay on their own streams: %v\n", o.c.Rank,
-			o.group.Alone))
+	if err == nil && d.group.Alone != nil && d.c.World.Setting("verbose") != "" {
+		d.c.Config.Note(fmt.Sprintf("treerun: rank %d: calls stay on their own streams: %v\n", d.c.Rank,
+			d.group.Alone))
 	}
 	_, err = swap(o.ctx, o.w, struct{}{}, err)
 	return err

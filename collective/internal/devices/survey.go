@@ -13,16 +13,16 @@ import (
 // survey makes the graph of the ranks' devices, unless it was given: from the findings of an earlier job, or by a
 // measurement of all ranks together.
 func (o *opening) survey() error {
-	c := o.c
+	d, c := o.session, o.session.c
 	switch {
 	case c.Config.DeviceGraph != nil:
-		o.Graph = c.Config.DeviceGraph
+		d.Graph = c.Config.DeviceGraph
 		return nil
 	case c.Size == 1:
-		o.Graph = topo.UniformGraph(1)
+		d.Graph = topo.UniformGraph(1)
 		return nil
 	}
-	hosts, err := peers.Measure(o.ctx, o.w, o.Device, peers.Options{Cache: c.Config.TopoCache(c.World),
+	hosts, err := peers.Measure(o.ctx, o.w, d.Device, peers.Options{Cache: c.Config.TopoCache(c.World),
 		Anew: c.World.Setting("no-topo-cache") == setup.Refresh})
 	if err != nil {
 		if _, failed := c.Endpoint.Aborted(); failed {
@@ -44,7 +44,7 @@ func (o *opening) survey() error {
 	if err := o.hung(hosts); err != nil {
 		return err
 	}
-	o.Graph, err = peers.Join(c.Graph, hosts, true)
+	d.Graph, err = peers.Join(c.Graph, hosts, true)
 	return err
 }
 
@@ -52,6 +52,7 @@ func (o *opening) survey() error {
 // ended: the driver waits for it whenever memory of that GPU is given back, so these
 // processes can do nothing more with it. Later ones find the link left out.
 func (o *opening) hung(hosts []peers.HostResult) error {
+	d := o.session
 	for _, h := range hosts {
 		for _, f := range h.Found {
 			if !f.Hung {
@@ -64,9 +65,9 @@ func (o *opening) hung(hosts []peers.HostResult) error {
 				h.Ranks[f.A], h.Ranks[f.B], h.Devices[f.A], h.Devices[f.B])
 			var cause error
 			for _, r := range []int{h.Ranks[f.A], h.Ranks[f.B]} {
-				if r == o.c.Rank {
+				if r == d.c.Rank {
 					cause = peers.ErrHung
-					o.Device.Abandon()
+					d.Device.Abandon()
 				}
 			}
 			return &setup.RankError{Rank: -1, Op: "measuring the devices' links", Err: setup.DeviceError(text, cause)}
@@ -78,11 +79,12 @@ func (o *opening) hung(hosts []peers.HostResult) error {
 // linked reports whether the devices of this rank and another one were measured, and have a link of the given kind:
 // gpu.KindHost where they do not reach each other.
 func (o *opening) linked(r int, kind string) bool {
-	if o.c.Config.DeviceGraph != nil {
+	d := o.session
+	if d.c.Config.DeviceGraph != nil {
 		return false
 	}
-	pair := topo.Pair(o.c.Rank, r)
-	return slices.ContainsFunc(o.Graph.Links, func(l topo.Link) bool {
+	pair := topo.Pair(d.c.Rank, r)
+	return slices.ContainsFunc(d.Graph.Links, func(l topo.Link) bool {
 		return l.Kind == kind && topo.Pair(l.A, l.B) == pair
 	})
 }
