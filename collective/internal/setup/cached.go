@@ -111,7 +111,7 @@ func (s *setup) betweenHosts(g allGather, a agreement, effort network.Effort) (*
 	}
 	all, err := agree.Exchange(s.ctx, g, s.size, nil, mine, nil)
 	if err != nil {
-		return nil, fmt.Errorf("hearing of the network that rank 0 has kept: %w", err)
+		return nil, fmt.Errorf("receiving the network that rank 0 has cached: %w", err)
 	}
 	switch n := all[0]; {
 	case n != nil:

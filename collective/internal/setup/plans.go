@@ -158,9 +158,9 @@ func (p *Plans) decideTogether(ctx context.Context, g allGather, kinds []plan.Ki
 	case err != nil && errors.As(failed, new(*agree.Failed)):
 		return err
 	case failed != nil:
-		return fmt.Errorf("hearing of rank 0's trees: %w", failed)
+		return fmt.Errorf("receiving rank 0's decision: %w", failed)
 	case all[0] == nil:
-		return errors.New("rank 0 tells of no decision")
+		return errors.New("rank 0 has sent no decision")
 	}
 	if p.rank == 0 {
 		return nil

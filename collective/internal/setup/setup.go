@@ -51,7 +51,7 @@ func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
 	s := &setup{ctx: within, world: w, rank: w.Rank(), size: w.Size(), hosts: HostsOf(w), config: cfg,
 		cache: cfg.TopoCache(w), wait: waiting}
 	made, err := s.run(name, refused)
-	cause := s.whyNot(ctx, err)
+	cause := s.waitedFor(ctx, err)
 	if err == nil {
 		waiting.Clear()
 	} else {
@@ -92,9 +92,9 @@ func (s *setup) failure(ctx context.Context, err error, cause *RankError) error 
 	return &RankError{Rank: -1, Op: callOf(w), Err: err}
 }
 
-// whyNot names the rank that a New which has failed with err has waited for, nil when that
-// is not why.
-func (s *setup) whyNot(ctx context.Context, err error) *RankError {
+// waitedFor returns the error of a New that has failed with err because it waited for a rank, nil where that was not
+// the cause.
+func (s *setup) waitedFor(ctx context.Context, err error) *RankError {
 	op := callOf(s.world)
 	var known interface{ AtFault() int }
 	switch {
@@ -189,7 +189,7 @@ func (s *setup) explain(p planned, ep transport.Endpoint, gain float64, lendFrom
 	}
 }
 
-// planned is what a communicator calls by.
+// planned has the plans of a communicator, and how their graph is known.
 type planned struct {
 	plans   *Plans
 	between *Between // nil on one host

@@ -69,7 +69,7 @@ func (w *SubWorld) Failure() (int, error) {
 	return slices.Index(w.ranks, r), err
 }
 
-// DeriveKey returns a key that the ranks of the job know, another one than any other World of the job returns.
+// DeriveKey returns a key of the ranks of the job, which is different for each World and purpose.
 func (w *SubWorld) DeriveKey(purpose string) []byte {
 	return w.job.DeriveKey("group " + w.id + " " + purpose)
 }
