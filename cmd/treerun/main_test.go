@@ -154,12 +154,13 @@ func memberDo(args []string) error {
 				return err
 			}
 		case "descriptors": // shows those that it inherited: Go opens its own close-on-exec
+			line := "" // printed whole: treerun passes on the parts of a line that takes long
 			for fd := range 1024 {
 				if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
-					fmt.Print(fd, " ")
+					line += fmt.Sprint(fd, " ")
 				}
 			}
-			fmt.Println()
+			fmt.Println(line)
 		case "sleep":
 			d, err := time.ParseDuration(value)
 			if err != nil {
