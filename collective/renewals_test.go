@@ -44,9 +44,9 @@ func TestRenewals(t *testing.T) {
 	for how, renew := range renewals {
 		for _, hosts := range [][]int{testutil.OneHost(1), testutil.OneHost(2), testutil.OneHost(4), {0, 1}} {
 			t.Run(fmt.Sprintf("%s/%v", how, hosts), func(t *testing.T) {
-				rounds := testutil.Count(120, 2000)
+				rounds := testutil.Count(120, 400)
 				if slices.Max(hosts) > 0 {
-					rounds = testutil.Count(40, 2000)
+					rounds = testutil.Count(40, 400)
 				}
 				errs := runHosts(t, hosts, nil, func(w *testutil.Hosted, c *Comm) error {
 					return renewed(t, w, c, rounds, renew)
