@@ -163,14 +163,14 @@ func (c *Comm) Run(ctx context.Context, a *Args) error {
 		return err
 	}
 	defer c.End()
-	return c.Go(ctx, a, &c.Waiter)
+	if err := c.Enter(ctx, a); err != nil {
+		return err
+	}
+	return c.Wait(ctx, c.Seq, &c.Waiter)
 }
 
 // Go is Run on a communicator that is claimed. It waits with w.
 func (c *Comm) Go(ctx context.Context, a *Args, w *engine.Waiter) error {
-	if err := ctx.Err(); err != nil {
-		return c.Cancel(ctx, a)
-	}
 	if err := c.Enter(ctx, a); err != nil {
 		return err
 	}
@@ -186,8 +186,11 @@ func (c *Comm) Cancel(ctx context.Context, a *Args) error {
 	return c.failure.gaveUp(ctx, id.String(), "")
 }
 
-// Enter begins the next call of the communicator, which is claimed.
+// Enter begins the next call of the communicator, which is claimed, unless ctx has ended.
 func (c *Comm) Enter(ctx context.Context, a *Args) error {
+	if ctx.Err() != nil {
+		return c.Cancel(ctx, a)
+	}
 	bytes := a.bytes(c.Size)
 	sort := rowOf(a.ID.Kind)
 	first := c.Tally.enter(sort, bytes)
@@ -216,7 +219,8 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 		return c.failure.duringCall(transport.Fault{Kind: transport.FaultLink, Rank: c.Rank, Text: err.Error()}, next.ID)
 	}
 	next.Chunks, served.Ran = served.Chunks, true
-	if err := pr.Start(next); err != nil {
+	pr.Start(next)
+	if err := c.Engine.Poll(); err != nil {
 		return c.failure.duringCall(transport.CallFault(err, c.Rank, next.ID.String()), next.ID)
 	}
 	if a.ID.Kind >= call.Exchange || a.follow != nil {

@@ -49,7 +49,7 @@ type Piece struct {
 // the whole one without parts.
 func (c *Call) bytes() int64 {
 	bytes := int64(c.ID.Count) * int64(c.DType.Size())
-	if c.Begins == nil || c.ID.CountsAtRoot() && c.program.rank != int(c.ID.Root) {
+	if c.Begins == nil || c.ID.CountsAtRoot() && c.program.e.rank != int(c.ID.Root) {
 		return bytes
 	}
 	ranks := len(c.Begins) - 1

@@ -96,12 +96,13 @@ func TestInFlight(t *testing.T) {
 				all[i] = sumOf(i+1, count)
 				outs[i] = make([]byte, 4*count)
 				all[i].In, all[i].Out = numbers(rank, count), outs[i]
-				if err := programs[i/3%2].Start(&all[i]); err != nil {
+				programs[i/3%2].Start(&all[i])
+				if err := programs[0].e.Poll(); err != nil {
 					return err
 				}
 			}
 			for _, i := range []int{7, 3, calls - 1, 20} {
-				if fault, failed := programs[0].Engine.Wait(context.Background(), &all[i], w); failed {
+				if fault, failed := programs[0].e.Wait(context.Background(), &all[i], w); failed {
 					return fmt.Errorf("call %d: %+v", i, fault)
 				}
 				for j := range i {
@@ -115,7 +116,7 @@ func TestInFlight(t *testing.T) {
 					return fmt.Errorf("call %d has a wrong result", i)
 				}
 			}
-			if !programs[0].Idle() {
+			if !programs[0].e.Idle() {
 				return fmt.Errorf("calls are under way after the last")
 			}
 			return nil

@@ -102,8 +102,6 @@ func TestRunMatchesOracle(t *testing.T) {
 // Run executes the program for call c and returns when this rank's part of it is done, or with the fault of the
 // Endpoint.
 func (pr *Program) Run(ctx context.Context, c *Call, w *Waiter) (transport.Fault, bool) {
-	if err := pr.Start(c); err != nil {
-		return pr.failWait(err, c.ID.String(), w)
-	}
-	return pr.Wait(ctx, c, w)
+	pr.Start(c)
+	return pr.e.Wait(ctx, c, w)
 }

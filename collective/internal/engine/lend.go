@@ -82,17 +82,17 @@ func (c *Call) lends(s *step) bool {
 }
 
 // lend computes the value of s where it belongs, and lends it to the receivers.
-func (e *Engine) lend(t *track, s *step, from, n int) {
+func (t *track) lend(s *step, from, n int) {
 	c := t.call
 	b, part := s.Dst, s.DstPart
 	if b == plan.None {
 		b, part = s.args[0].Buf, s.args[0].Part
 	} else {
-		e.move(t, s, nil, from, n)
+		t.move(s, nil, from, n)
 	}
 	window := t.buffer(b, part, c.In, c.Out, t.Start+from, n)
 	c.lent = true
-	helps := e.helps(c)
+	helps := t.e.helps(c)
 	for _, o := range s.outs {
 		o.link.Lend(&t.head, window, helps)
 	}
@@ -123,15 +123,15 @@ func (e *Engine) helps(c *Call) bool {
 
 // help sends lent memory of t that its receivers cannot read, and where this rank helps copies a part of it to the
 // receivers' memory.
-func (e *Engine) help(t *track) error {
+func (t *track) help() error {
 	if !t.call.lent {
 		return nil
 	}
-	idle := e.helps(t.call)
+	idle := t.e.helps(t.call)
 	for i := range t.steps {
 		for _, o := range t.steps[i].outs {
 			if ok, err := o.link.Help(idle); ok || err != nil {
-				e.steps++
+				t.e.steps++
 				return transport.OnLink(err, "sending to", int(o.to))
 			}
 		}

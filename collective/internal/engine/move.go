@@ -4,15 +4,13 @@ import (
 	"fmt"
 
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
 
-// take does step s of t, or reports false when a link is not ready. All links
-// are checked before any is used.
-func (e *Engine) take(t *track, s *step) (bool, error) {
-	c := t.call
+// take does step s, or reports false when a link is not ready. All links are checked before any is used.
+func (t *track) take(s *step) (bool, error) {
+	c, e := t.call, t.e
 	from := t.chunk * t.Grain
 	n := min(t.Grain, t.Bytes-from)
 	for i := range s.args {
@@ -20,7 +18,7 @@ func (e *Engine) take(t *track, s *step) (bool, error) {
 		if a.in == nil {
 			continue
 		}
-		window, ok, err := e.peek(t, s, a, from, n)
+		window, ok, err := t.peek(s, a, from, n)
 		if err != nil || !ok {
 			return false, transport.OnLink(err, "receiving from", int(a.From))
 		}
@@ -33,36 +31,38 @@ func (e *Engine) take(t *track, s *step) (bool, error) {
 		e.windows[i] = window
 	}
 	lends := len(s.outs) > 0 && !c.wide && n > transport.MaxInline && c.lends(s)
-	return e.emit(t, s, from, n, lends)
+	to, ok, err := s.reserve(n, lends)
+	if err != nil || !ok {
+		return false, err
+	}
+	if lends {
+		t.lend(s, from, n)
+	} else {
+		t.move(s, to, from, n)
+	}
+	t.publish(s, lends)
+	return true, nil
 }
 
-// emit moves n bytes from byte from of the lane, whose operands are there, to
-// the links of s, or lends them, once every link has room: false before that.
-func (e *Engine) emit(t *track, s *step, from, n int, lends bool) (bool, error) {
-	var to []byte
+// reserve returns the window of n bytes that s sends, nil where it sends none or lends, once all its links have room:
+// false before that.
+func (s *step) reserve(n int, lends bool) (to []byte, ok bool, err error) {
 	for i := len(s.outs) - 1; i >= 0; i-- {
 		want := 0 // the others read the first one's slot
 		if i == 0 && !lends {
 			want = n
 		}
-		window, ok, err := s.outs[i].link.TryReserve(want)
+		to, ok, err = s.outs[i].link.TryReserve(want)
 		if err != nil || !ok {
-			return false, transport.OnLink(err, "sending to", int(s.outs[i].to))
+			return nil, false, transport.OnLink(err, "sending to", int(s.outs[i].to))
 		}
-		to = window
 	}
-	if lends {
-		e.lend(t, s, from, n)
-	} else {
-		e.move(t, s, to, from, n)
-	}
-	e.publish(&t.head, s, lends)
-	return true, nil
+	return to, true, nil
 }
 
 // publish signals on all links of s that its chunk has been moved: one fence for all of them, then a check for ranks
 // that sleep.
-func (e *Engine) publish(h *call.Header, s *step, lent bool) {
+func (t *track) publish(s *step, lent bool) {
 	if len(s.outs) == 0 && s.receives == 1 {
 		for i := range s.args {
 			if in := s.args[i].in; in != nil {
@@ -80,13 +80,13 @@ func (e *Engine) publish(h *call.Header, s *step, lent bool) {
 	case len(s.outs) == 0 && s.receives == 0:
 		return
 	case len(s.outs) == 0 || lent:
-		e.ep.Fence()
+		t.e.ep.Fence()
 	default:
 		lender := s.outs[0].link
 		for _, o := range s.outs[1:] {
-			o.link.Share(h, lender)
+			o.link.Share(&t.head, lender)
 		}
-		lender.Commit(h)
+		lender.Commit(&t.head)
 	}
 	for i := range s.outs {
 		if i > 0 || lent {
@@ -102,12 +102,12 @@ func (e *Engine) publish(h *call.Header, s *step, lent bool) {
 
 // move computes the value of s for n bytes from byte from of the lane, and puts it into the window to, if there are
 // links to send on, and into the buffer of s, if it has one. e.windows holds the received chunks.
-func (e *Engine) move(t *track, s *step, to []byte, from, n int) {
-	c := t.call
+func (t *track) move(s *step, to []byte, from, n int) {
+	c, e := t.call, t.e
 	if len(c.Pieces) == 0 {
 		for i := range s.args {
 			if a := &s.args[i]; a.in == nil {
-				e.windows[i] = e.operand(t, a, c.In, c.Out, t.Start+from, n)
+				e.windows[i] = t.operand(a, c.In, c.Out, t.Start+from, n)
 			}
 		}
 		var dst []byte
@@ -117,7 +117,7 @@ func (e *Engine) move(t *track, s *step, to []byte, from, n int) {
 		e.combine(c, e.windows[:len(s.args)], to, dst)
 		return
 	}
-	e.movePieces(t, s, to, t.Start+from, n)
+	t.movePieces(s, to, t.Start+from, n)
 }
 
 // combine computes the value of operands into to and dst, either of which may
@@ -167,9 +167,9 @@ func (e *Engine) combineTiny(c *Call, value []byte, operands [][]byte) {
 
 // operand returns n bytes of the buffer that a names, from byte from of its part on, multiplied beforehand if the call
 // requires it.
-func (e *Engine) operand(t *track, a *operand, in, out []byte, from, n int) []byte {
+func (t *track) operand(a *operand, in, out []byte, from, n int) []byte {
 	b := t.buffer(a.Buf, a.Part, in, out, from, n)
-	if c := t.call; c.Scale && a.Buf == plan.In {
+	if c, e := t.call, t.e; c.Scale && a.Buf == plan.In {
 		if e.scaled == nil {
 			e.scaled = make([]byte, e.slotBytes)
 		}
@@ -197,8 +197,8 @@ func (t *track) buffer(b plan.Buf, part int, in, out []byte, from, n int) []byte
 }
 
 // movePieces is move for a message in pieces, which has one part only.
-func (e *Engine) movePieces(t *track, s *step, to []byte, from, n int) {
-	c := t.call
+func (t *track) movePieces(s *step, to []byte, from, n int) {
+	c, e := t.call, t.e
 	args := e.windows[:len(s.args)]
 	for done := 0; done < n; {
 		p, at := c.piece(from + done)
@@ -210,7 +210,7 @@ func (e *Engine) movePieces(t *track, s *step, to []byte, from, n int) {
 			case a.Buf == plan.Tmp:
 				e.pieces[i] = t.tmp[done : done+m]
 			default:
-				e.pieces[i] = e.operand(t, a, p.In, p.Out, at, m)
+				e.pieces[i] = t.operand(a, p.In, p.Out, at, m)
 			}
 		}
 		var dst, window []byte

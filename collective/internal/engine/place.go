@@ -65,7 +65,7 @@ func (c *Call) places(s *step, chunk int) bool {
 
 // peek returns the chunk of n bytes, from byte from of the lane on, that operand a
 // of s receives, when it has come.
-func (e *Engine) peek(t *track, s *step, a *operand, from, n int) ([]byte, bool, error) {
+func (t *track) peek(s *step, a *operand, from, n int) ([]byte, bool, error) {
 	c := t.call
 	window, ok, err := a.in.TryPeek(&t.got)
 	if ok || err != nil || a.post == nil || n < placeFrom || len(c.Pieces) > 0 || c.places(s, t.Grain) {

@@ -17,7 +17,7 @@ import (
 
 // Program is a Plan bound to the links of one rank.
 type Program struct {
-	*Engine
+	e      *Engine
 	plan   *plan.Plan
 	tracks []track
 	wide   bool // every chunk goes from buffer to buffer: see wide.go
@@ -28,6 +28,7 @@ type Program struct {
 // track is the state of one plan.Track: which step of which chunk of which
 // call is next.
 type track struct {
+	e     *Engine
 	share plan.Share
 	steps []step
 	tmp   []byte // one chunk of scratch, nil unless a step names plan.Tmp
@@ -49,7 +50,7 @@ type track struct {
 func Bind(p *plan.Plan, e *Engine, first int) (*Program, error) {
 	h := fnv.New64a()
 	fmt.Fprint(h, p.Digest(), first)
-	pr := &Program{Engine: e, plan: p, wide: onlyMoves(p), passes: passesOn(p), digest: h.Sum64()}
+	pr := &Program{e: e, plan: p, wide: onlyMoves(p), passes: passesOn(p), digest: h.Sum64()}
 	for i, share := range p.Shares() {
 		l := &p.Lanes[i]
 		begin := len(pr.tracks)
@@ -61,7 +62,7 @@ func Bind(p *plan.Plan, e *Engine, first int) (*Program, error) {
 			if err != nil {
 				return nil, fmt.Errorf("engine: plan %s, lane %d, rank %d: %w", p.Name, i, e.rank, err)
 			}
-			pr.add(track{share: share, steps: steps})
+			pr.add(track{e: e, share: share, steps: steps})
 		}
 		markSteps(p, pr.tracks[begin:])
 	}
@@ -70,13 +71,14 @@ func Bind(p *plan.Plan, e *Engine, first int) (*Program, error) {
 
 // add takes in a track, with the scratch that its steps need.
 func (pr *Program) add(t track) {
+	e := pr.e
 	for i := range t.steps {
 		s := &t.steps[i]
 		if s.Names(plan.Tmp) && t.tmp == nil {
-			t.tmp = make([]byte, pr.slotBytes)
+			t.tmp = make([]byte, e.slotBytes)
 		}
-		for len(pr.windows) < len(s.args) {
-			pr.windows, pr.pieces = append(pr.windows, nil), append(pr.pieces, nil)
+		for len(e.windows) < len(s.args) {
+			e.windows, e.pieces = append(e.windows, nil), append(e.pieces, nil)
 		}
 	}
 	pr.tracks = append(pr.tracks, t)
@@ -86,7 +88,8 @@ func (pr *Program) add(t track) {
 func (pr *Program) Plan() *plan.Plan { return pr.plan }
 
 // begin points t at the start of the message of c.
-func (e *Engine) begin(t *track, c *Call) {
+func (t *track) begin(c *Call) {
+	e := t.e
 	elem := c.DType.Size()
 	count := int64(c.ID.Count)
 	if c.Begins != nil {

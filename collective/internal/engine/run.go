@@ -12,18 +12,16 @@ import (
 // from memory anyway, and the parts of the links that the caches hold stay there.
 const streamFrom = 32 << 20
 
-// Start begins call c of the program: its chunks begin to move as far as they
-// can now. The calls under way are done in the order of Start. An error is for
-// transport.CallFault; a fault of the Endpoint that is there already is for Wait to find.
-func (pr *Program) Start(c *Call) error {
+// Start begins call c of the program, which Engine.Poll moves. The calls under way are done in the order of Start.
+func (pr *Program) Start(c *Call) {
+	e := pr.e
 	c.program, c.next, c.left, c.done = pr, nil, len(pr.tracks), false
 	c.stream = c.bytes() >= streamFrom
-	c.wide = pr.wide && pr.reaches && (c.ID.CountsAtRoot() || pr.lendsOwn(c.ID.Kind, c.bytes()))
-	pr.prepareLending(c)
+	c.wide = pr.wide && e.reaches && (c.ID.CountsAtRoot() || e.lendsOwn(c.ID.Kind, c.bytes()))
+	e.prepareLending(c)
 	cut := uint64(c.Chunks.Max)<<32 | uint64(c.Chunks.Min)
-	pr.Calls.Enter(&c.ID, &c.header, pr.digest^cut*0xC2B2AE3D27D4EB4F, c.Begins)
-	pr.push(c)
-	return pr.Poll()
+	e.Calls.Enter(&c.ID, &c.header, pr.digest^cut*0xC2B2AE3D27D4EB4F, c.Begins)
+	e.push(c)
 }
 
 // Wait returns when c, which Start began, is done, or with the fault of the
@@ -88,7 +86,7 @@ func (e *Engine) push(c *Call) {
 	}
 	for i := range e.active.tracks {
 		if t := &e.active.tracks[i]; t.call == nil && t.seq == before.ID.Seq {
-			e.begin(t, c)
+			t.begin(c)
 		}
 	}
 }
@@ -97,12 +95,13 @@ func (e *Engine) push(c *Call) {
 func (e *Engine) activate(c *Call) {
 	e.active = c.program
 	for i := range e.active.tracks {
-		e.begin(&e.active.tracks[i], c)
+		e.active.tracks[i].begin(c)
 	}
 }
 
-// Poll moves the calls and messages under way as far as they can now: it lets every track take the
-// steps that it can take, and ends the calls whose tracks have all run.
+// Poll moves the calls and messages under way as far as they can now: it lets every track take the steps that it can
+// take, and ends the calls whose tracks have all run. An error is for transport.CallFault; a fault of the Endpoint that
+// is there already is for Wait to find.
 func (e *Engine) Poll() error {
 	if e.Messages.Active() {
 		moved, err := e.Messages.Poll()
@@ -123,7 +122,7 @@ func (e *Engine) Poll() error {
 		again := false
 		for i := range tracks {
 			if t := &tracks[i]; t.call != nil {
-				more, err := e.advance(t)
+				more, err := t.advance()
 				if err != nil {
 					return err
 				}
@@ -165,22 +164,22 @@ func (e *Engine) pop() bool {
 
 // advance takes the steps of t until one has to wait or there are no more calls for it. After a large chunk it reports
 // that there is more to do: the other tracks have their turn first, as other ranks may wait for their chunks.
-func (e *Engine) advance(t *track) (more bool, err error) {
+func (t *track) advance() (more bool, err error) {
 	for {
 		for t.chunk < t.Chunks {
 			var ok bool
 			if s := &t.steps[t.next]; t.wide {
-				ok, err = e.takeWide(t, s)
+				ok, err = t.takeWide(s)
 			} else {
-				ok, err = e.take(t, s)
+				ok, err = t.take(s)
 			}
 			if err != nil {
 				return false, err
 			}
 			if !ok {
-				return false, e.help(t)
+				return false, t.help()
 			}
-			e.steps++
+			t.e.steps++
 			if t.next++; t.next == len(t.steps) {
 				t.next = 0
 				t.chunk++
@@ -191,14 +190,14 @@ func (e *Engine) advance(t *track) (more bool, err error) {
 		}
 		c := t.call
 		if c.lent && !t.returned() {
-			return false, e.help(t) // another rank still reads the caller's memory
+			return false, t.help() // another rank still reads the caller's memory
 		}
 		c.left--
 		t.call = nil
 		if c.next == nil || c.next.program != c.program {
 			return false, nil
 		}
-		e.begin(t, c.next)
+		t.begin(c.next)
 	}
 }
 

@@ -78,7 +78,7 @@ func onlyMoves(p *plan.Plan) bool {
 
 // takeWide is take for a call whose chunks may be longer than slots: a step may need several turns, and t.moved counts
 // the bytes that it has moved.
-func (e *Engine) takeWide(t *track, s *step) (bool, error) {
+func (t *track) takeWide(s *step) (bool, error) {
 	chunk := min(t.Grain, t.Bytes-t.chunk*t.Grain)
 	for {
 		from, left := t.chunk*t.Grain+t.moved, chunk-t.moved
@@ -86,11 +86,11 @@ func (e *Engine) takeWide(t *track, s *step) (bool, error) {
 		var err error
 		switch {
 		case s.receives > 0:
-			n, err = e.recvChunk(t, s, from, left)
+			n, err = t.recvChunk(s, from, left)
 		case len(s.outs) > 0:
-			n, err = e.sendChunk(t, s, from, left)
+			n, err = t.sendChunk(s, from, left)
 		default:
-			e.move(t, s, nil, from, left)
+			t.move(s, nil, from, left)
 			n = left
 		}
 		if err != nil || n < 0 {
@@ -100,14 +100,14 @@ func (e *Engine) takeWide(t *track, s *step) (bool, error) {
 			t.moved = 0
 			return true, nil
 		}
-		e.steps++
+		t.e.steps++
 	}
 }
 
 // recvChunk receives the next of the left bytes from byte from of the lane on, and returns their number; less than 0
 // when there are none yet.
-func (e *Engine) recvChunk(t *track, s *step, from, left int) (int, error) {
-	a, c := &s.args[0], t.call
+func (t *track) recvChunk(s *step, from, left int) (int, error) {
+	a, c, e := &s.args[0], t.call, t.e
 	link := a.in.(transport.LentReceiver)
 	n, ok, err := link.TryHead(&t.got)
 	switch {
@@ -122,7 +122,7 @@ func (e *Engine) recvChunk(t *track, s *step, from, left int) (int, error) {
 	default:
 		e.windows[0], ok, err = link.TryPeekInto(&t.got, t.buffer(s.Dst, s.DstPart, c.In, c.Out, t.Start+from, n))
 		if ok && err == nil {
-			e.move(t, s, nil, from, n)
+			t.move(s, nil, from, n)
 		}
 	}
 	if err != nil || !ok {
@@ -147,15 +147,21 @@ func (t *track) readPieces(in transport.LentReceiver, from, n int) (bool, error)
 }
 
 // sendChunk sends as many of the left bytes as the links take, by lending them or through a slot; see recvChunk.
-func (e *Engine) sendChunk(t *track, s *step, from, left int) (int, error) {
-	c := t.call
+func (t *track) sendChunk(s *step, from, left int) (int, error) {
 	n := left
-	lends := n > transport.MaxInline && c.lends(s)
+	lends := n > transport.MaxInline && t.call.lends(s)
 	if !lends {
-		n = min(n, e.slotBytes)
+		n = min(n, t.e.slotBytes)
 	}
-	if ok, err := e.emit(t, s, from, n, lends); err != nil || !ok {
+	to, ok, err := s.reserve(n, lends)
+	if err != nil || !ok {
 		return -1, err
 	}
+	if lends {
+		t.lend(s, from, n)
+	} else {
+		t.move(s, to, from, n)
+	}
+	t.publish(s, lends)
 	return n, nil
 }
