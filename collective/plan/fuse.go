@@ -1,35 +1,40 @@
 package plan
 
-import (
-	"fmt"
-	"slices"
-)
-
-// This file turns the steps of a plan's track into fewer ones that do the same with fewer passes over memory: a rank
-// with three children reads all their chunks at once, and a chunk for three children is made once. Packages engine and
-// device run the steps of Fuse. It knows neither links nor memory.
+import "slices"
 
 // Fused is the work of a track on one chunk in a single step: its operands, combined from left to right, are the value;
-// the value goes to a buffer, to other ranks, or to both. Every Step is one, and some that follow each other
-// become a single one. A step waits until all its links are ready; as chunk j of a plan never waits for a later chunk,
-// that cannot get a verified plan stuck.
+// the value goes to a buffer, to other ranks, or to both. It is one Step, or several that follow each other, with fewer
+// passes over memory: a rank with three children reads all their chunks at once, and a chunk for three children is made
+// once. It waits until all its links are ready, and has read all operands before it writes. This is what ranks run, in
+// host memory and on devices, and what Verify proves.
 type Fused struct {
 	Args    []Operand // operands to combine, at least one
+	To      []Target  // the ranks that the value is sent to
 	Dst     Buf       // None: the value is only sent
+	DstStep int32     // the index of the Step that stores to Dst
 	DstPart int       // the part of Dst it goes to
-	To      []int32   // the ranks it is sent to
 	Final   bool      // nothing is stored in Dst's chunk later
 }
 
 // Operand is a chunk that another rank sends, or one of a buffer.
 type Operand struct {
 	From int32 // the rank; -1: a buffer
+	Step int32 // the index of the Step that receives or reads it
 	Buf  Buf
 	Part int // of Buf
 }
 
+// Target is a rank that a value is sent to.
+type Target struct {
+	To   int32 // the rank
+	Step int32 // the index of the Step that sends
+}
+
 // Received reports whether a comes from another rank.
 func (a Operand) Received() bool { return a.From >= 0 }
+
+// is reports whether a is the chunk of part of b.
+func (a Operand) is(b Buf, part int) bool { return !a.Received() && a.Buf == b && a.Part == part }
 
 // IsBuffer reports whether the value of s is the chunk of one buffer.
 func (s *Fused) IsBuffer() bool { return len(s.Args) == 1 && !s.Args[0].Received() }
@@ -39,16 +44,13 @@ func (s *Fused) Names(b Buf) bool {
 	return s.Dst == b || slices.ContainsFunc(s.Args, func(a Operand) bool { return !a.Received() && a.Buf == b })
 }
 
-// Fuse returns the steps of track t of a lane of p that carries part. An error
-// is for a plan that Verify would reject.
-func Fuse(p *Plan, part int, t Track) ([]Fused, error) {
+// Fuse returns the fused steps of a track of p, which must be valid.
+func (p *Plan) Fuse(lane, track int) []Fused {
+	t := &p.Lanes[lane].Tracks[track]
 	var all []Fused
-	for i, from := range t.Steps {
-		s, err := single(p.Kind, part, t.Rank, from)
-		if err != nil {
-			return nil, fmt.Errorf("step %d: %w", i, err)
-		}
-		if n := len(all); n == 0 || !mergeSteps(&all[n-1], &s, t.Steps[i+1:]) {
+	for i := range t.Steps {
+		s := p.single(lane, t, i)
+		if n := len(all); n == 0 || !all[n-1].merge(&s, t.Steps[i+1:]) {
 			all = append(all, s)
 		}
 	}
@@ -56,84 +58,74 @@ func Fuse(p *Plan, part int, t Track) ([]Fused, error) {
 		all[i].Final = !slices.ContainsFunc(all[i+1:],
 			func(s Fused) bool { return s.Dst == all[i].Dst && s.DstPart == all[i].DstPart })
 	}
-	return all, nil
+	return all
 }
 
-// single turns one step of the plan, as it stands, into one of ours.
-func single(kind Kind, part, rank int, from Step) (s Fused, err error) {
-	in := Operand{From: from.From}
-	if from.To >= 0 {
-		s.To = []int32{from.To}
+// single returns step i of a track as it stands.
+func (p *Plan) single(lane int, t *Track, i int) Fused {
+	from, index := t.Steps[i], int32(i)
+	in, out := p.Kind.Parts(p.Lanes[lane].Part, t.Rank, from)
+	parts := [...]int{None: 0, In: in, Out: out, Tmp: 0}
+	s := Fused{Args: make([]Operand, 0, 2), Dst: from.Dst, DstStep: index, DstPart: parts[from.Dst]}
+	u := opUses[from.Op]
+	if u.acc {
+		s.Args = append(s.Args, Operand{From: -1, Step: index, Buf: from.Dst, Part: parts[from.Dst]})
 	}
-	inPart, outPart := kind.Parts(part, rank, from)
-	partOf := func(b Buf) int {
-		switch b {
-		case In:
-			return inPart
-		case Out:
-			return outPart
-		}
-		return 0
+	if u.src {
+		s.Args = append(s.Args, Operand{From: -1, Step: index, Buf: from.Src, Part: parts[from.Src]})
 	}
-	src := Operand{From: -1, Buf: from.Src, Part: partOf(from.Src)}
-	switch from.Op {
-	case Send, Copy:
-		s.Args = []Operand{src}
-	case Recv, RecvCopySend:
-		s.Args = []Operand{in}
-	case RecvReduce, RecvReduceSend, RecvReduceCopySend:
-		s.Args = []Operand{src, in}
-	case LocalReduce:
-		s.Args = []Operand{{From: -1, Buf: from.Dst, Part: partOf(from.Dst)}, src}
-	default:
-		return s, fmt.Errorf("unknown step %d, which Verify rejects", from.Op)
+	if u.from {
+		s.Args = append(s.Args, Operand{From: from.From, Step: index})
 	}
-	s.Dst, s.DstPart = from.Dst, partOf(from.Dst)
-	return s, nil
+	if u.to {
+		s.To = []Target{{from.To, index}}
+	}
+	return s
 }
 
-// mergeSteps makes s part of the step before it, where that changes nothing but the
-// number of passes over memory; rest are the steps of the plan after s. One pass takes or
-// sends one chunk of a link.
-func mergeSteps(before, s *Fused, rest []Step) bool {
-	again := func(a Operand) bool { return a.Received() && slices.Contains(before.Args, a) }
+// merge makes next, which follows s, a part of s where that changes nothing but the number of passes over memory, and
+// reports whether it did; rest are the steps of the plan after next. A fused step receives from a rank once, and sends
+// to it once. A value in Tmp that no later step reads is not stored.
+func (s *Fused) merge(next *Fused, rest []Step) bool {
+	again := func(a Operand) bool {
+		return a.Received() && slices.ContainsFunc(s.Args, func(b Operand) bool { return b.From == a.From })
+	}
+	twice := func(t Target) bool {
+		return slices.ContainsFunc(s.To, func(u Target) bool { return u.To == t.To })
+	}
+	first := next.Args[0]
+	follows := s.Dst != None && first.is(s.Dst, s.DstPart) // next reads the value of s
+	kept := s.Dst != Tmp || reads(rest, Tmp)
 	switch {
-	case slices.ContainsFunc(s.Args, again) || len(s.To) > 0 && slices.Contains(before.To, s.To[0]):
+	case slices.ContainsFunc(next.Args, again) || slices.ContainsFunc(next.To, twice):
 		return false
-	case before.Dst != None && len(before.To) == 0 && len(s.Args) == 2 && s.Args[0].is(before.Dst, before.DstPart):
-		// The value so far is combined with one more.
-		if s.Dst != before.Dst && (before.Dst != Tmp || reads(rest, Tmp)) {
-			return false
-		}
-		before.Args = append(before.Args, s.Args[1])
-		before.Dst, before.DstPart, before.To = s.Dst, s.DstPart, s.To
-		return true
-	case s.IsBuffer() && s.Dst == None && before.Dst != None && s.Args[0].is(before.Dst, before.DstPart):
+	case follows && len(next.Args) == 2 && !next.Args[1].is(s.Dst, s.DstPart) && len(s.To) == 0 &&
+		(next.Dst == s.Dst || !kept):
+		// The value is combined with one more.
+		s.Args = append(s.Args, next.Args[1])
+		s.To, s.Dst, s.DstStep, s.DstPart = next.To, next.Dst, next.DstStep, next.DstPart
+	case follows && next.IsBuffer() && next.Dst == None:
 		// The value is also sent, or only sent.
-		before.To = append(before.To, s.To...)
-		if before.Dst == Tmp && len(before.Args) > 1 && !reads(rest, Tmp) {
-			before.Dst = None
+		s.To = append(s.To, next.To...)
+		if !kept {
+			s.Dst = None
 		}
-		return true
-	case s.IsBuffer() && s.Dst != None && before.Dst == Tmp && len(before.To) == 0 &&
-		s.Args[0].is(Tmp, 0) && !reads(rest, Tmp):
+	case follows && next.IsBuffer() && len(s.To) == 0 && !kept:
 		// The value belongs elsewhere.
-		before.Dst, before.DstPart = s.Dst, s.DstPart
-		return true
-	case s.IsBuffer() && s.Dst == None && before.IsBuffer() && before.Dst == None && s.Args[0] == before.Args[0]:
+		s.Dst, s.DstStep, s.DstPart = next.Dst, next.DstStep, next.DstPart
+	case next.IsBuffer() && next.Dst == None && s.IsBuffer() && s.Dst == None && s.Args[0].is(first.Buf, first.Part):
 		// The same chunk of a buffer goes to one more rank.
-		before.To = append(before.To, s.To...)
-		return true
+		s.To = append(s.To, next.To...)
+	default:
+		return false
 	}
-	return false
+	return true
 }
-
-func (a Operand) is(b Buf, part int) bool { return !a.Received() && a.Buf == b && a.Part == part }
 
 // reads reports whether any of the steps reads b before one overwrites it.
 func reads(steps []Step, b Buf) bool {
 	for _, s := range steps {
-		if s.Src == b || s.Op == LocalReduce && s.Dst == b {
+		if s.Src == b || opUses[s.Op].acc && s.Dst == b {
 			return true
 		}
 		if s.Dst == b {

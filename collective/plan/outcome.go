@@ -31,7 +31,8 @@ func (m *machine) stuck() error {
 	if !circle {
 		t = order[len(order)-1]
 	}
-	e := m.fail(t, Deadlock, "waits for ever")
+	_, step := m.waitsFor(&m.tracks[t])
+	e := m.fail(place{int32(t), step}, Deadlock, "waits for ever")
 	if more := len(chain) - maxClauses; more > 1 { // the last one contains the end
 		chain = slices.Replace(chain, maxClauses-1, len(chain)-1, fmt.Sprintf("and so on over %d more", more))
 	}
@@ -45,16 +46,17 @@ const maxClauses = 8
 // waiting returns a clause that describes the wait of track t, and the track that could end it, -1 when none ever will.
 func (m *machine) waiting(t int) (string, int) {
 	r := &m.tracks[t]
-	q := m.fifos[m.waitsFor(r)]
+	f, step := m.waitsFor(r)
+	q := m.fifos[f]
 	other, peer, verb, missing := int(q.Sender), q.Src, "send", "sends to"
-	if int(q.Src) == r.rank {
+	if int(q.Src) == r.Rank {
 		other, peer, verb, missing = int(q.Receiver), q.Dst, "receive", "receives from"
 	}
-	text := fmt.Sprintf("rank %d waits in %q (track %d, step %d) of chunk %d for rank %d to %s", r.rank,
-		r.steps[r.pc], t, r.pc, r.chunk, peer, verb)
+	text := fmt.Sprintf("rank %d waits in %q (track %d, step %d) of chunk %d for rank %d to %s", r.Rank,
+		r.Steps[step], t, step, r.chunk, peer, verb)
 	switch {
 	case other < 0:
-		return fmt.Sprintf("%s, which has no step that %s rank %d", text, missing, r.rank), -1
+		return fmt.Sprintf("%s, which has no step that %s rank %d", text, missing, r.Rank), -1
 	case m.tracks[other].chunk == m.chunks:
 		return text + ", which has finished", -1
 	}
@@ -130,7 +132,7 @@ func (m *machine) wrongAt(c *cell, reason Reason, format string, args ...any) er
 		at, verb = c.symbol.made, "makes"
 	}
 	who := "its result"
-	if rank := m.tracks[c.stored.track].rank; rank != m.tracks[at.track].rank {
+	if rank := m.tracks[c.stored.track].Rank; rank != m.tracks[at.track].Rank {
 		who = fmt.Sprintf("the result of rank %d", rank)
 	}
 	return m.failAt(at, reason, "%s %s, which "+format, append([]any{verb, who}, args...)...)

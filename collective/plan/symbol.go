@@ -81,80 +81,70 @@ type access struct {
 	at int32 // in steps of the track
 }
 
-// cell returns the cell of track t's current chunk in buffer b.
-func (m *machine) cell(t int, b Buf) *cell {
+// cell returns the cell of track t's current chunk in part of buffer b.
+func (m *machine) cell(t int32, b Buf, part int) *cell {
 	r := &m.tracks[t]
-	at := (r.rank*m.chunks + r.chunk) * m.parts
-	in, out := 0, 0
+	at := (r.Rank*m.chunks + r.chunk) * m.parts
 	if m.role.exchange {
-		in, out = m.plan.Kind.Parts(0, r.rank, r.steps[r.pc])
+		at += part
 	}
 	switch b {
 	case In:
-		return &m.in[at+in]
+		return &m.in[at]
 	case Out:
-		return &m.out[at+out]
+		return &m.out[at]
 	}
 	return &r.tmp
 }
 
-// load reads buffer b for track t.
-func (m *machine) load(t int, b Buf) (*symbol, error) {
-	c := m.cell(t, b)
+// load reads part of buffer b in a Step.
+func (m *machine) load(at place, b Buf, part int) (*symbol, error) {
+	c := m.cell(at.track, b, part)
 	if c.symbol == nil {
-		return nil, m.fail(t, Undefined, "reads %v before anything was stored there", b)
+		return nil, m.fail(at, Undefined, "reads %v before anything was stored there", b)
 	}
-	if err := m.after(t, b, c.stored); err != nil {
+	if err := m.after(at, b, c.stored); err != nil {
 		return nil, err
 	}
 	c.used = true
 	if m.clocks {
-		i := slices.IndexFunc(c.readers, func(a access) bool { return a.track == int32(t) })
+		i := slices.IndexFunc(c.readers, func(a access) bool { return a.track == at.track })
 		if i < 0 {
 			i = len(c.readers)
 			c.readers = append(c.readers, access{})
 		}
-		c.readers[i] = m.access(t)
+		c.readers[i] = access{at, m.time(at)}
 	}
 	return c.symbol, nil
 }
 
-// store writes buffer b for track t.
-func (m *machine) store(t int, b Buf, s *symbol) error {
-	c := m.cell(t, b)
+// store writes part of buffer b in a Step.
+func (m *machine) store(at place, b Buf, part int, s *symbol) error {
+	c := m.cell(at.track, b, part)
 	if c.symbol != nil {
-		if err := m.after(t, b, c.stored); err != nil {
+		if err := m.after(at, b, c.stored); err != nil {
 			return err
 		}
 	}
 	for _, a := range c.readers {
-		if err := m.after(t, b, a); err != nil {
+		if err := m.after(at, b, a); err != nil {
 			return err
 		}
 	}
 	if c.symbol != nil && !c.used {
-		return m.fail(t, DeadStore, "overwrites %v, which nobody has read since %s stored it", b, m.text(c.stored.place))
+		return m.fail(at, DeadStore, "overwrites %v, which nobody has read since %s stored it", b, m.text(c.stored.place))
 	}
-	*c = cell{symbol: s, stored: m.access(t), readers: c.readers[:0]}
+	*c = cell{symbol: s, stored: access{at, m.time(at)}, readers: c.readers[:0]}
 	return nil
 }
 
-// access is that of track t's next step.
-func (m *machine) access(t int) access {
-	a := access{place: m.place(t)}
-	if m.clocks {
-		a.at = m.tracks[t].clock[t]
-	}
-	return a
-}
-
-// after checks that the access other lies before track t's next step by program
+// after checks that the access other lies before that of a Step by program
 // order or by chunks delivered.
-func (m *machine) after(t int, b Buf, other access) error {
-	if other.track < 0 || int(other.track) == t || m.tracks[t].clock[other.track] >= other.at {
+func (m *machine) after(at place, b Buf, other access) error {
+	if other.track < 0 || other.track == at.track || m.tracks[at.track].clock[other.track] >= other.at {
 		return nil
 	}
-	return m.fail(t, Hazard, "touches %v, and so does %s, in no order", b, m.text(other.place))
+	return m.fail(at, Hazard, "touches %v, and so does %s, in no order", b, m.text(other.place))
 }
 
 // VerifyStable is Verify for a plan that adds all elements in one order: it also

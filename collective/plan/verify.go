@@ -17,7 +17,8 @@ const (
 )
 
 // Verify runs p on all ranks with symbols for data and reports the first error, as a *VerifyError; nil means that p
-// performs its Kind.
+// performs its Kind. It runs the fused steps that ranks run, each of which waits for all its links at once. An error
+// names the plan's own Step.
 //
 // A symbol has the number of times that each rank's input is in a value, and its chunk. Every FIFO holds at most slots
 // chunks; the run has more chunks than slots, at least 3. It is made twice: with In and Out apart, and with In and Out
@@ -57,13 +58,14 @@ func verify(p *Plan, slots int, hosts [][]int) error {
 // verifyLane runs one lane of a valid plan both ways. The results of a reduction
 // must have been made as sum was, if that is not nil.
 func (p *Plan) verifyLane(lane, slots int, sum *symbol) error {
+	m := newMachine(p, lane, slots)
+	m.sum = sum
+	if n := len(m.tracks); m.clocks && n > maxOrdered {
+		return fmt.Errorf("plan %s: lane %d has %d tracks, and ranks with two of them: verify takes at most %d of those",
+			p.Name, lane, n, maxOrdered)
+	}
 	for _, inPlace := range []bool{false, true} {
-		m := newMachine(p, lane, slots, max(minChunks, slots+2), inPlace)
-		m.sum = sum
-		if n := len(m.tracks); m.clocks && n > maxOrdered {
-			return fmt.Errorf("plan %s: lane %d has %d tracks, and ranks with two of them: verify takes at most %d of those",
-				p.Name, lane, n, maxOrdered)
-		}
+		m.begin(inPlace)
 		err := m.run()
 		if wrong, ok := errors.AsType[*VerifyError](err); ok {
 			wrong.InPlace = inPlace
@@ -88,20 +90,21 @@ type machine struct {
 
 	tracks []runner
 	fifos  []fifo
-	in     []cell // [(rank*chunks+chunk)*parts+part]
-	out    []cell // the same cells when in place
-	queue  []int  // tracks that may be able to go on
+	in     []cell    // [(rank*chunks+chunk)*parts+part]
+	out    []cell    // the same cells when in place
+	queue  []int     // tracks that may be able to go on
+	values []*symbol // the operands of a step
 }
 
 // runner is a track on its way through the chunks.
 type runner struct {
-	rank   int
-	steps  []Step
-	ends   []Ends // by step
-	pc     int
+	*Track
+	fused  []Fused
+	ends   []Ends // by step of the Track
+	pc     int    // index into fused
 	chunk  int
 	tmp    cell
-	clock  []int32 // clock[u]: steps of track u known to lie before this one's next
+	clock  []int32 // clock[u]: Steps of track u known to lie before this one's next
 	queued bool
 }
 
@@ -117,31 +120,29 @@ type message struct {
 	clock  []int32 // the sender's after it sent; nil without clocks
 }
 
-func newMachine(p *Plan, lane, slots, chunks int, inPlace bool) *machine {
+func newMachine(p *Plan, lane, slots int) *machine {
 	l := &p.Lanes[lane]
-	m := &machine{plan: p, lane: lane, slots: slots, chunks: chunks, parts: 1, role: p.role(lane)}
+	m := &machine{plan: p, lane: lane, slots: slots, chunks: max(minChunks, slots+2), parts: 1, role: p.role(lane)}
 	if m.role.exchange {
 		m.parts = p.Size
-	}
-	m.tracks = make([]runner, len(l.Tracks))
-	seen := make([]bool, p.Size)
-	for _, t := range l.Tracks {
-		m.clocks = m.clocks || seen[t.Rank]
-		seen[t.Rank] = true
 	}
 	fifos, ends := l.FIFOs()
 	for _, f := range fifos {
 		m.fifos = append(m.fifos, fifo{FIFO: f})
 	}
-	for i, t := range l.Tracks {
-		m.tracks[i] = runner{rank: t.Rank, steps: t.Steps, ends: ends[i]}
+	m.tracks = make([]runner, len(l.Tracks))
+	seen := make([]bool, p.Size)
+	for i := range l.Tracks {
+		t := &l.Tracks[i]
+		m.tracks[i] = runner{Track: t, fused: p.Fuse(lane, i), ends: ends[i]}
+		m.clocks = m.clocks || seen[t.Rank]
+		seen[t.Rank] = true
 	}
-	m.fill(inPlace)
 	return m
 }
 
-// fill gives every rank that has an input its symbols.
-func (m *machine) fill(inPlace bool) {
+// begin puts all tracks at their first chunk, and gives every rank that has an input its symbols.
+func (m *machine) begin(inPlace bool) {
 	m.in = make([]cell, m.plan.Size*m.chunks*m.parts)
 	m.out = m.in
 	if !inPlace {
@@ -157,16 +158,18 @@ func (m *machine) fill(inPlace bool) {
 			}
 		}
 	}
+	for t := range m.tracks {
+		r := &m.tracks[t]
+		r.chunk, r.tmp = 0, cell{}
+		if m.clocks {
+			r.clock = make([]int32, len(m.tracks))
+		}
+		m.wake(int32(t))
+	}
 }
 
 // run steps every track until none can continue, then checks the results.
 func (m *machine) run() error {
-	for t := range m.tracks {
-		if m.clocks {
-			m.tracks[t].clock = make([]int32, len(m.tracks))
-		}
-		m.wake(int32(t))
-	}
 	for len(m.queue) > 0 {
 		t := m.queue[len(m.queue)-1]
 		m.queue = m.queue[:len(m.queue)-1]
@@ -194,98 +197,124 @@ func (m *machine) wake(t int32) {
 // ready reports whether track t's next step can be taken.
 func (m *machine) ready(t int) bool {
 	r := &m.tracks[t]
-	return r.chunk < m.chunks && m.waitsFor(r) < 0
+	if r.chunk == m.chunks {
+		return false
+	}
+	f, _ := m.waitsFor(r)
+	return f < 0
 }
 
-// waitsFor returns the FIFO that keeps r from its next step, -1 when none
-// does. r must not have finished.
-func (m *machine) waitsFor(r *runner) int32 {
-	if f := r.ends[r.pc].In; f >= 0 && len(m.fifos[f].inFlight) == 0 {
-		return f
+// waitsFor returns the first FIFO that keeps r from its next step, and the Step that uses it, or -1. r must not have
+// finished.
+func (m *machine) waitsFor(r *runner) (f, step int32) {
+	s := &r.fused[r.pc]
+	for _, a := range s.Args {
+		if f := r.ends[a.Step].In; a.Received() && len(m.fifos[f].inFlight) == 0 {
+			return f, a.Step
+		}
 	}
-	if f := r.ends[r.pc].Out; f >= 0 && len(m.fifos[f].inFlight) >= m.slots {
-		return f
+	for _, to := range s.To {
+		if f := r.ends[to.Step].Out; len(m.fifos[f].inFlight) >= m.slots {
+			return f, to.Step
+		}
 	}
-	return -1
+	return -1, -1
 }
 
 // step takes the next step of track t, which is ready.
-func (m *machine) step(t int) error {
+func (m *machine) step(t int) (err error) {
 	r := &m.tracks[t]
-	s := r.steps[r.pc]
-	var value *symbol
-	if m.clocks {
-		r.clock[t]++
-	}
-	if f := r.ends[r.pc].In; f >= 0 {
-		q := &m.fifos[f]
-		msg := q.inFlight[0]
-		q.inFlight = append(q.inFlight[:0], q.inFlight[1:]...)
-		m.wake(q.Sender)
-		for u, c := range msg.clock {
-			r.clock[u] = max(r.clock[u], c)
-		}
-		if msg.symbol.chunk != r.chunk {
-			return m.fail(t, WrongOrder, "receives chunk %d from rank %d, where chunk %d is due: %s sent it",
-				msg.symbol.chunk, s.From, r.chunk, m.text(msg.sent))
-		}
-		value = msg.symbol
-	}
-	if s.Op.Reads() {
-		local, err := m.load(t, s.Src)
-		if err != nil {
-			return err
-		}
-		if value == nil {
-			value = local
-		} else {
-			value = value.plus(local, m.place(t))
+	s := &r.fused[r.pc]
+	at := func(step int32) place { return place{int32(t), step} }
+	m.values = append(m.values[:0], make([]*symbol, len(s.Args))...)
+	for i, a := range s.Args {
+		if a.Received() {
+			if m.values[i], err = m.receive(at(a.Step)); err != nil {
+				return err
+			}
 		}
 	}
-	if opUses[s.Op].acc {
-		before, err := m.load(t, s.Dst)
-		if err != nil {
-			return err
+	for i, a := range s.Args {
+		if !a.Received() {
+			if m.values[i], err = m.load(at(a.Step), a.Buf, a.Part); err != nil {
+				return err
+			}
 		}
-		value = value.plus(before, m.place(t))
 	}
-	if s.Op.Writes() {
-		if err := m.store(t, s.Dst, value); err != nil {
+	value := m.values[0]
+	for i, v := range m.values[1:] {
+		value = value.plus(v, at(s.Args[i+1].Step))
+	}
+	if s.Dst != None {
+		if err := m.store(at(s.DstStep), s.Dst, s.DstPart, value); err != nil {
 			return err
 		}
 	}
-	if f := r.ends[r.pc].Out; f >= 0 {
-		q := &m.fifos[f]
-		q.inFlight = append(q.inFlight, message{symbol: value, sent: m.place(t), clock: slices.Clone(r.clock)})
-		m.wake(q.Receiver)
+	for _, to := range s.To {
+		if s.Dst != None && to.Step > s.DstStep { // it sends what the Step before has stored
+			if _, err := m.load(at(to.Step), s.Dst, s.DstPart); err != nil {
+				return err
+			}
+		}
+		m.send(at(to.Step), value)
 	}
-	if r.pc++; r.pc == len(r.steps) {
+	if r.pc++; r.pc == len(r.fused) {
 		r.pc = 0
 		r.chunk++
 	}
 	return nil
 }
 
-// place is that of track t's next step.
-func (m *machine) place(t int) place { return place{int32(t), int32(m.tracks[t].pc)} }
+// receive takes the chunk that a Step receives.
+func (m *machine) receive(at place) (*symbol, error) {
+	r := &m.tracks[at.track]
+	q := &m.fifos[r.ends[at.step].In]
+	msg := q.inFlight[0]
+	q.inFlight = append(q.inFlight[:0], q.inFlight[1:]...)
+	m.wake(q.Sender)
+	for u, c := range msg.clock {
+		r.clock[u] = max(r.clock[u], c)
+	}
+	if msg.symbol.chunk != r.chunk {
+		return nil, m.fail(at, WrongOrder, "receives chunk %d from rank %d, where chunk %d is due: %s sent it",
+			msg.symbol.chunk, q.Src, r.chunk, m.text(msg.sent))
+	}
+	return msg.symbol, nil
+}
 
-// text names a step, as in "rank 1's \"out = from 0\" (track 1, step 2)".
+// send puts a value on the link of a Step that sends.
+func (m *machine) send(at place, s *symbol) {
+	r := &m.tracks[at.track]
+	if m.clocks {
+		r.clock[at.track] = m.time(at)
+	}
+	q := &m.fifos[r.ends[at.step].Out]
+	q.inFlight = append(q.inFlight, message{symbol: s, sent: at, clock: slices.Clone(r.clock)})
+	m.wake(q.Receiver)
+}
+
+// time returns the number of Steps of a track up to one for its chunk.
+func (m *machine) time(at place) int32 {
+	r := &m.tracks[at.track]
+	return int32(r.chunk*len(r.Steps)) + at.step + 1
+}
+
+// text names a Step, as in "rank 1's \"out = from 0\" (track 1, step 2)".
 func (m *machine) text(at place) string {
 	if at.track < 0 {
 		return "the caller"
 	}
 	r := &m.tracks[at.track]
-	return fmt.Sprintf("rank %d's %q (track %d, step %d)", r.rank, r.steps[at.step], at.track, at.step)
+	return fmt.Sprintf("rank %d's %q (track %d, step %d)", r.Rank, r.Steps[at.step], at.track, at.step)
 }
 
-// fail makes the error for track t's next step.
-func (m *machine) fail(t int, reason Reason, format string, args ...any) *VerifyError {
-	r := &m.tracks[t]
-	return m.failAt(m.place(t), reason, fmt.Sprintf("of chunk %d ", r.chunk)+format, args...)
+// fail makes the error for a Step and the chunk that its track is at.
+func (m *machine) fail(at place, reason Reason, format string, args ...any) *VerifyError {
+	return m.failAt(at, reason, fmt.Sprintf("of chunk %d ", m.tracks[at.track].chunk)+format, args...)
 }
 
-// failAt makes the error for a step.
+// failAt makes the error for a Step.
 func (m *machine) failAt(at place, reason Reason, format string, args ...any) *VerifyError {
-	step := m.tracks[at.track].steps[at.step]
+	step := m.tracks[at.track].Steps[at.step]
 	return m.plan.fail(m.lane, int(at.track), int(at.step), reason, "%q "+format, append([]any{step}, args...)...)
 }

@@ -33,7 +33,7 @@ func (g *Group) Exchange(s *cuda.Stream, t kernel.DType, out, in *Transfer) erro
 		c.In = out.Addr
 		u := p.carry(g.layout, out, g.rank, out.Peer)
 		do := &p.batches[0].steps[0]
-		do.Args, do.To = []plan.Operand{{From: -1, Buf: plan.In}}, []int32{int32(out.Peer)}
+		do.Args, do.To = []plan.Operand{{From: -1, Buf: plan.In}}, []plan.Target{{To: int32(out.Peer)}}
 		do.ins, do.outs = []use{{link: -1}}, []share{{u, []use{u}}}
 	}
 	if in != nil {

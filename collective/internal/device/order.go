@@ -114,12 +114,8 @@ func (l *Layout) schedule(p *plan.Plan) (schedule, error) {
 		from := &p.Lanes[i]
 		one := lane{Share: share}
 		var tracks []runner
-		for _, t := range from.Tracks {
-			steps, err := plan.Fuse(p, from.Part, t)
-			if err != nil {
-				return s, fmt.Errorf("lane %d, rank %d: %w", i, t.Rank, err)
-			}
-			r := runner{rank: t.Rank, steps: steps}
+		for k, t := range from.Tracks {
+			r := runner{rank: t.Rank, steps: p.Fuse(i, k)}
 			if t.Rank == l.rank {
 				r.track = s.tracks
 				s.tracks++
@@ -234,7 +230,7 @@ func (o *sorter) line(src, dst int32) *line {
 func (o *sorter) groups(t *runner, s *plan.Fused) [][]*line {
 	var all [][]*line
 	for _, to := range s.To {
-		ln := o.line(int32(t.rank), to)
+		ln := o.line(int32(t.rank), to.To)
 		p := o.l.links[ln.link].place
 		i := slices.IndexFunc(all, func(g []*line) bool { return p <= InHost && o.l.links[g[0].link].place == p })
 		if i >= 0 {

@@ -167,7 +167,7 @@ func (g *Group) describe(steps []*todo) string {
 			}
 		}
 		for _, to := range do.To {
-			text += fmt.Sprintf(" to rank %d", to)
+			text += fmt.Sprintf(" to rank %d", to.To)
 		}
 		text += ", "
 	}

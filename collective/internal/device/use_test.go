@@ -108,10 +108,10 @@ func TestWrongStream(t *testing.T) {
 // TestOutOfMemory: a group that the device has no room for is an error with the requested size, and no memory stays
 // allocated.
 func TestOutOfMemory(t *testing.T) {
-	devices := someDevices(t, 4, how{})
+	devices := someDevices(t, 6, how{})
 	before := cuda.Stats()
-	plans := []*plan.Plan{mustPlan(t)(plan.DirectHosts(plan.Reduce, [][]int{{0}, {1, 2}, {3}}, 2, plan.Single))}
-	l, err := NewLayout(shapeOf(plans, how{slots: 2, slotBytes: 64 << 20}, devices), 1) // it needs scratch memory
+	plans := []*plan.Plan{mustPlan(t)(plan.DirectHosts(plan.AllReduce, [][]int{{0, 1}, {2, 3}, {4, 5}}, 0, plan.Single))}
+	l, err := NewLayout(shapeOf(plans, how{slots: 2, slotBytes: 64 << 20}, devices), 4) // it needs scratch memory
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestOutOfMemory(t *testing.T) {
 	}
 	_, err = New(Config{Layout: l, Device: devices[0], Kernels: &kernels.Set{}, Slots: make([]cuda.Addr, len(l.links)),
 		Near: func(int) bool { return false }, Flags: flags.Host(), FlagsAddr: flags.Addr()})
-	if err == nil || !strings.Contains(err.Error(), "rank 1") ||
+	if err == nil || !strings.Contains(err.Error(), "rank 4") ||
 		!strings.Contains(err.Error(), "CUDA_ERROR_OUT_OF_MEMORY") {
 		t.Errorf("error %v", err)
 	}

@@ -31,30 +31,26 @@ type out struct {
 	link transport.Sender
 }
 
-// compile turns a track of lane l into steps on the links of a lane of the Layout, which it opens.
-func (e *Engine) compile(p *plan.Plan, l *plan.Lane, t plan.Track, lane int) ([]step, error) {
-	fused, err := plan.Fuse(p, l.Part, t)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]step, len(fused))
+// compile turns fused steps into steps on the links of a lane of the Layout, which it opens.
+func (e *Engine) compile(fused []plan.Fused, lane int) (all []step, err error) {
+	all = make([]step, len(fused))
 	for i := range fused {
-		f, s := &fused[i], &all[i]
-		s.Fused = *f
-		for _, a := range f.Args {
+		s := &all[i]
+		s.Fused = fused[i]
+		for _, a := range s.Args {
 			o := operand{Operand: a}
 			if a.Received() {
 				s.receives++
 				if o.in, err = e.receiver(lane, int(a.From)); err != nil {
-					return nil, fmt.Errorf("step %d: from rank %d: %w", i, a.From, err)
+					return nil, fmt.Errorf("step %d: from rank %d: %w", a.Step, a.From, err)
 				}
 			}
 			s.args = append(s.args, o)
 		}
-		for _, to := range f.To {
-			o := out{to: to}
-			if o.link, err = e.ep.Sender(lane, int(to)); err != nil {
-				return nil, fmt.Errorf("step %d: to rank %d: %w", i, to, err)
+		for _, t := range s.To {
+			o := out{to: t.To}
+			if o.link, err = e.ep.Sender(lane, int(t.To)); err != nil {
+				return nil, fmt.Errorf("step %d: to rank %d: %w", t.Step, t.To, err)
 			}
 			s.outs = append(s.outs, o)
 		}

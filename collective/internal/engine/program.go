@@ -54,11 +54,11 @@ func Bind(p *plan.Plan, e *Engine, first int) (*Program, error) {
 	for i, share := range p.Shares() {
 		l := &p.Lanes[i]
 		begin := len(pr.tracks)
-		for _, t := range l.Tracks {
+		for j, t := range l.Tracks {
 			if t.Rank != e.rank {
 				continue
 			}
-			steps, err := e.compile(p, l, t, first+i)
+			steps, err := e.compile(p.Fuse(i, j), first+i)
 			if err != nil {
 				return nil, fmt.Errorf("engine: plan %s, lane %d, rank %d: %w", p.Name, i, e.rank, err)
 			}
