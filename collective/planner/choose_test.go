@@ -330,3 +330,34 @@ func TestGivenTrees(t *testing.T) {
 		}
 	}
 }
+
+// Where the requested algorithm has no plan for a kind the candidates are those without a request: the request lifts no
+// limit on the work for them.
+func TestRequestWithoutPlan(t *testing.T) {
+	g := topo.UniformGraph(jointRanks + 2)
+	for i := range g.Links {
+		g.Links[i].GBytesPerSecond = float64(5 + i%6)
+	}
+	p, usual := plannerOf(t, g, Options{Algorithm: "multi:one"}), plannerOf(t, g, Options{})
+	if err := p.Supports(plan.AllGather, 0); err == nil {
+		t.Error("one tree has a plan for parts from every rank")
+	}
+	got, want := p.CandidateNames(plan.AllGather), usual.CandidateNames(plan.AllGather)
+	if !slices.Equal(got, want) {
+		t.Errorf("candidates %v, want %v", got, want)
+	}
+}
+
+// A search for trees only computes no rates, which a rank that decides for all would compute for every root.
+func TestTreesOnly(t *testing.T) {
+	for _, treesOnly := range []bool{false, true} {
+		p := plannerOf(t, sockets(4), Options{Stable: true, Algorithm: "chain"})
+		set, err := p.finder.search(plan.AllReduce, 0, treesOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := set.list[0].Channels[0]; (c.Rate == 0) != treesOnly {
+			t.Errorf("trees only: %v, and a tree has the rate %v", treesOnly, c.Rate)
+		}
+	}
+}
