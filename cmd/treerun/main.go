@@ -96,16 +96,16 @@ func main() { os.Exit(run(os.Args[1:])) }
 // run runs treerun with the arguments after its name and returns the exit
 // code. All of its output has then been printed.
 func run(args []string) int {
-	command, help := runJob, "usage: treerun [-np N] [flags] PROGRAM [ARGS...]; treerun --help tells more"
+	command, help := runJob, "usage: treerun [-np N] [flags] PROGRAM [ARGS...]; see treerun --help"
 	if len(args) > 0 {
 		if c, ok := commands[args[0]]; ok {
-			help = fmt.Sprintf("treerun %s --help tells how to use it", args[0])
+			help = fmt.Sprintf("see treerun %s --help", args[0])
 			command, args = c, args[1:]
 		}
 	}
 	code, err := 0, error(nil)
 	if stdoutClosed {
-		err = errors.New("stdout is closed (hint: > /dev/null drops what is printed)")
+		err = errors.New("stdout is closed (hint: > /dev/null discards the output)")
 	} else if code, err = command(args); err == nil {
 		return code
 	}

@@ -45,7 +45,7 @@ func measureGraph(j *launch.Job) (r *planner.Measured, code int, err error) {
 		return nil, code, err
 	}
 	if r, err = parseMeasured(text.Bytes()); err != nil {
-		return nil, 0, fmt.Errorf("measure the links: what rank 0 says: %w", err)
+		return nil, 0, fmt.Errorf("measure the links: decode the result of rank 0: %w", err)
 	}
 	return r, 0, nil
 }
@@ -63,7 +63,7 @@ func parseMeasured(data []byte) (*planner.Measured, error) {
 	}
 	for i := range r.Hosts {
 		if err := r.Hosts[i].Validate(); err != nil {
-			return nil, fmt.Errorf("what was found on a host: %w", err)
+			return nil, fmt.Errorf("the GPUs of a host: %w", err)
 		}
 	}
 	if r.Network != nil {
@@ -105,7 +105,7 @@ func take(ctx context.Context, world *rank.World, w io.Writer) (err error) {
 	if world.Rank() == 0 {
 		r.Graph = r.Graph.Canonical()
 		if err := json.NewEncoder(w).Encode(r); err != nil {
-			return fmt.Errorf("give the graph back: %w", err)
+			return fmt.Errorf("write the graph: %w", err)
 		}
 	}
 	return collective.Barrier(ctx, comm) // no rank leaves before all have their results
@@ -182,7 +182,7 @@ func measurePeers(*gpu.Machine) (*peers.HostResult, error) {
 	case r == nil:
 		return nil, fmt.Errorf("ranks on the GPUs have failed with code %d", code)
 	case len(r.Hosts) != 1:
-		return nil, errors.New("ranks on the GPUs have got none")
+		return nil, errors.New("ranks on the GPUs have returned no result")
 	}
 	return &r.Hosts[0], nil
 }

@@ -51,11 +51,11 @@ func newOptions() *options {
 	f.StringArrayVarP(&o.exports, "export", "x", nil,
 		"give the ranks an environment `VARIABLE`, as NAME=VALUE; NAME alone and patterns like 'NCCL_*' give ranks on "+
 			"other hosts what treerun has (here, ranks have all of it; there, that host's own, and TREERUN_*)")
-	f.StringVar(&j.Dir, "wdir", "", "run the ranks in this `FOLDER`; PROGRAM is found before, from here")
+	f.StringVar(&j.Dir, "wdir", "", "run the ranks in this `FOLDER`; PROGRAM is relative to the current one")
 	f.BoolVarP(&j.Tag, "tag-output", "l", false,
 		"put \"[rank] \" in front of each line (default: with more than one rank)")
 	f.StringVar(&j.OutputDir, "output-dir", "",
-		"also write what each rank prints, byte for byte, to `FOLDER`/rank.N/stdout and .../stderr")
+		"also write the output of each rank, byte for byte, to `FOLDER`/rank.N/stdout and .../stderr")
 	f.StringVar(&o.pprofDir, "pprof", "",
 		"ranks write profiles of the CPU, `FOLDER`/rank-N.pprof, and of the heap, FOLDER/heap-N.pprof, each on its "+
 			"host, for go tool pprof")
@@ -67,9 +67,9 @@ func newOptions() *options {
 		"core: each rank on its own share of the cores, or on one that it shares; none: wherever the kernel puts it "+
 			"(default: core where every core has as many ranks, and several, or there are NUMA nodes; with a GPU, the cores of "+
 			"its NUMA node; else none)")
-	f.BoolVar(&j.Report, "report-bindings", false, "tell on which cores each rank may run")
+	f.BoolVar(&j.Report, "report-bindings", false, "print the cores on which each rank may run")
 	f.Bool("no-topo-cache", false, "measure the links between ranks again")
-	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be run, and run nothing")
+	f.BoolVar(&o.dryRun, "dry-run", false, "print the job, and do not run it")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "print on stderr the steps of the job, and their times")
 	f.BoolVar(&o.version, "version", false, "print the version of treerun")
 	o.flags = f

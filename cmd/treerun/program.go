@@ -116,7 +116,7 @@ func (p *program) build(stop <-chan os.Signal, screen *output.Sink) error {
 	}
 	tool, err := exec.LookPath("go")
 	if err != nil {
-		return fmt.Errorf("%s is a folder, and to build it the go command is needed: %w", p.Name, err)
+		return fmt.Errorf("%s is a folder, and building it needs the go command: %w", p.Name, err)
 	}
 	if p.private, err = os.MkdirTemp("", "treerun-build-"); err != nil {
 		return fmt.Errorf("build %s: %w", p.Name, err)

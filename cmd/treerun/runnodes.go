@@ -42,7 +42,7 @@ func (n *nodeOptions) define(f *pflag.FlagSet) {
 		return err
 	}), "nnodes", "this command is started once on each of `N` hosts, without ssh")
 	f.IntVar(&n.node, "node-rank", 0,
-		"`NUMBER` of this host among them, from 0 (default: as Slurm, torchrun's variables or Kubernetes say)")
+		"`NUMBER` of this host among them, from 0 (default: from the variables of Slurm, torchrun or Kubernetes)")
 	f.StringVar(&n.seed, "seed", "", "where host 0 listens for the others: `HOST:PORT`")
 	f.StringVar(&n.keyFile, "key-file", "",
 		"`FILE` with the key that these hosts share, mode 0600: 64 hexadecimal digits (default: $"+job.EnvKeyFile+")")
@@ -105,15 +105,15 @@ func (o *options) complete(c *nodes.Config, key string) error {
 	if o.flags.Changed("node-rank") {
 		c.Node = n.node
 	} else if c.Scheduler == "" {
-		return cmdline.Usagef("--nnodes without --node-rank: which of the %d hosts is this?", c.Nodes)
+		return cmdline.Usagef("--nnodes needs --node-rank, the number of this host among %d", c.Nodes)
 	}
 	switch {
 	case c.Nodes == 0:
-		return cmdline.Usagef("--nnodes: how many hosts are there?")
+		return cmdline.Usagef("--nnodes: want the number of hosts")
 	case c.Seed == "":
-		return cmdline.Usagef("--seed HOST:PORT: where does host 0 listen?")
+		return cmdline.Usagef("--seed: want HOST:PORT, at which host 0 listens")
 	case o.given("launch-agent", "ssh-args", "push"):
-		return cmdline.Usagef("--launch-agent, --ssh-args and --push are of no use with --nnodes: nothing is started " +
+		return cmdline.Usagef("--launch-agent, --ssh-args and --push cannot be combined with --nnodes: nothing is started " +
 			"on other hosts")
 	}
 	err = c.Check()
@@ -224,7 +224,7 @@ func runNodes(o *options, prog *program, broken error, begin time.Time) (code in
 	case err != nil || idle || c == nil:
 		return 0, err != nil || idle, err
 	case o.dryRun:
-		return 0, true, cmdline.Usagef("--dry-run: nobody knows what the other hosts would run")
+		return 0, true, cmdline.Usagef("--dry-run: the jobs of the other hosts are not known here")
 	}
 	screen := output.NewScreen(os.Stdout, os.Stderr)
 	c.Warn = func(format string, args ...any) { screen.Err.Printf("treerun: "+format, args...) }

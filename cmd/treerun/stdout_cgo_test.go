@@ -17,7 +17,7 @@ func TestClosedStdout(t *testing.T) {
 	}
 	l := starts(t, to(">&-"), "-np", "2", "sh", "-c", "echo started >&2")
 	l.ends(125)
-	const want = "treerun: stdout is closed (hint: > /dev/null drops what is printed)\n"
+	const want = "treerun: stdout is closed (hint: > /dev/null discards the output)\n"
 	if got := l.stderr.String(); got != want {
 		t.Errorf("stderr is %q, want %q", got, want)
 	}

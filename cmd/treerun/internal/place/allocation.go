@@ -141,7 +141,7 @@ func (a *allocation) read(name string, data []byte, get func(string) string) ([]
 	for _, slots := range a.slots {
 		if text := get(slots); text != "" {
 			if err := giveSlots(hosts, text); err != nil {
-				return nil, fmt.Errorf("%s, which goes with %s: %w", slots, a.variable, err)
+				return nil, fmt.Errorf("%s, with the slots of %s: %w", slots, a.variable, err)
 			}
 			break
 		}

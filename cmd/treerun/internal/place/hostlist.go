@@ -167,11 +167,11 @@ func (l *gatherer) add(h Host) error {
 	}
 	first := &l.hosts[i]
 	if first.Target != h.Target {
-		return fmt.Errorf("host %.80s is also written as %.80s (%s): as which user shall treerun log in?", h.Target,
+		return fmt.Errorf("host %.80s is also given as %.80s (%s): give one user for both", h.Target,
 			first.Target, first.Where)
 	}
 	if l.typed && (first.Slots == 0) != (h.Slots == 0) {
-		return fmt.Errorf("host %s has %s here and %d where it stands first (%s): shall it have ranks?", h.Name,
+		return fmt.Errorf("host %s has %s here and %d in its first entry (%s)", h.Name,
 			numbers.Count(h.Slots, "slot"), first.Slots, first.Where)
 	}
 	first.Slots += h.Slots
@@ -212,7 +212,7 @@ func parseEntry(text string) (user string, names []string, slots int, err error)
 	case strings.HasPrefix(host, "["):
 		a, err := netip.ParseAddr(strings.TrimSuffix(host[1:], "]"))
 		if err != nil || !a.Is6() {
-			return "", nil, 0, fmt.Errorf("%.60q is no IPv6 address", host)
+			return "", nil, 0, fmt.Errorf("%.60q is not an IPv6 address", host)
 		}
 		if a.Zone() != "" {
 			err = checkName("zone", a.Zone())
@@ -294,7 +294,7 @@ func giveSlots(hosts []Host, slots string) error {
 		counts = append(counts, slices.Repeat([]int{n}, min(k, len(hosts)+1))...)
 	}
 	if len(counts) != len(hosts) {
-		return fmt.Errorf("%.60q is not for %d hosts, which the list has", slots, len(hosts))
+		return fmt.Errorf("%.60q does not match the %d hosts of the list", slots, len(hosts))
 	}
 	for i, n := range counts {
 		hosts[i].Slots, hosts[i].Given = n, true

@@ -59,16 +59,16 @@ func (o *Options) Define(f *pflag.FlagSet) {
 			"beginnings, =name for exactly this one, ^name for any but these, or 10.1.0.0/16 (default: the best of each host)")
 	f.Var(cmdline.Text(&o.ports, netconn.ParsePorts), "port-range",
 		"let ranks listen at these `PORTS` only: LO-HI")
-	f.Bool("encrypt", false, "encrypt what ranks send to other hosts (TLS 1.3)")
+	f.Bool("encrypt", false, "encrypt the traffic of ranks with other hosts (TLS 1.3)")
 	f.Var(cmdline.LowerWord(&o.probe, string(network.Quick), string(network.Full), string(network.Off)), "probe",
-		"`HOW` to measure the network between hosts where no earlier job has: quick (default), full or off")
+		"`HOW` to measure the network between hosts unless an earlier job has done so: quick (default), full or off")
 	f.StringVar(&o.gpus.List, "gpus", "",
-		"give ranks these `GPUS` of every host, in this order: numbers as nvidia-smi has them, 0-3,6, UUIDs or PCI "+
+		"give ranks these `GPUS` of every host, in this order: numbers as in nvidia-smi, 0-3,6, UUIDs or PCI "+
 			"addresses (default: all that CUDA_VISIBLE_DEVICES shows, by NUMA node and PCI address)")
 	f.Var(cmdline.IntRange(&o.gpus.PerGPU, 1, gpus.MaxPerGPU), "ranks-per-gpu", "let `K` ranks share each GPU")
 	bind := cmdline.Choice(&o.gpus.Bind, "HOW", "visible", "isolate", "none")
 	f.Var(bind, "gpu-bind", "visible: ranks see all GPUs, TREERUN_DEVICE names the rank's own; isolate: "+
-		"each sees its own only, which other libraries may not like; none: ranks get no GPU (default: visible)")
+		"each sees its own only, which other libraries may not support; none: ranks get no GPU (default: visible)")
 }
 
 // defineRemote adds the flags about how other hosts are reached.
@@ -80,20 +80,20 @@ func (o *Options) defineRemote(f *pflag.FlagSet) {
 	f.Var(words(&r.SSHArgs, ""), "ssh-args", "further `ARGUMENTS` for ssh")
 	f.BoolVar(&r.Push, "push", false, "send treerun and PROGRAM to the other hosts, into memory")
 	f.Var(cmdline.IntRange(&r.FanOut, 1, job.MaxRanks), "fan-out",
-		"start treerun on at most `N` hosts from here, and so on from there")
+		"start treerun on at most `N` hosts from here; these start it on further ones")
 	f.Var(cmdline.Time(&r.Timeout, minStartTimeout), "start-timeout",
 		"time for all hosts to answer, and then for all ranks to join")
 	f.Var(cmdline.Time(&r.PeerTimeout, job.MinPeerTimeout), "peer-timeout",
 		"time after which a host that is silent is lost, and so is a rank for ranks of other hosts, as when it is stopped")
 	f.Var(cmdline.Time(&o.stallTimeout, job.MinStallTimeout), "stall-timeout",
-		"time without progress after which a call fails on all ranks, with the rank that is waited for (default: none)")
+		"time without progress after which a call fails on all ranks, and names the rank at fault (default: none)")
 }
 
 // words is the value of a flag for a command, or arguments, that must contain something.
 func words(to *[]string, something string) pflag.Value {
 	return cmdline.Text(new(string), func(text string) (_ []string, err error) {
 		if !strings.Contains(text, something) {
-			return nil, fmt.Errorf("%s must be in it", something)
+			return nil, fmt.Errorf("want %s in the command", something)
 		}
 		*to, err = cmdline.SplitWords(text)
 		return *to, err
@@ -163,7 +163,7 @@ func (o *Options) Fill(j *launch.Job) (err error) {
 // wholeList refuses the value of -H when blanks have split the list into arguments, of which this is the first.
 func wholeList(list string) (_ any, err error) {
 	if strings.HasSuffix(list, ",") {
-		err = fmt.Errorf("ends in a comma (hint: a list with blanks stands in quotes, as in -H 'a:2, b:2')")
+		err = fmt.Errorf("ends in a comma (hint: put a list with blanks in quotes, as in -H 'a:2, b:2')")
 	}
 	return nil, err
 }

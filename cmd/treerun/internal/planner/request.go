@@ -74,7 +74,7 @@ func (r *request) register(f *pflag.FlagSet) {
 	r.collective, r.device, r.cores = "allreduce", "cpu", job.UsableCores()
 	f.Var(cmdline.LowerWord(&r.collective, kindNames()...), "collective", "`KIND`: "+strings.Join(kindNames(), ", "))
 	f.IntVar(&r.root, "root", 0,
-		"`RANK` that has the result or gives the data, of reduce, broadcast, gather and scatter")
+		"`RANK` that has the result or the data, of reduce, broadcast, gather and scatter")
 	f.Var(cmdline.IntRange(&r.cores, 0, maxCores), "cores",
 		"`N` cores that the ranks of a host share; 0: one for each rank (default: those of this host)")
 	f.Lookup("cores").DefValue = "0" // shows no default

@@ -90,7 +90,7 @@ func newOptions() (*Options, *raw) {
 	f.StringSliceVarP(&r.types, "datatype", "d", []string{"float32"},
 		"`TYPE`,... or all: "+strings.Join(types, ", "))
 	f.StringSliceVarP(&r.ops, "op", "o", []string{"sum"}, "`OP`,... or all: "+strings.Join(Ops, ", "))
-	f.IntVarP(&o.Root, "root", "r", 0, "`RANK` that has the result or gives the data")
+	f.IntVarP(&o.Root, "root", "r", 0, "`RANK` that has the result or the data")
 	f.Var(cmdline.LowerWord(&r.inPlace, "yes", "no", "both"), "in-place",
 		"`WHICH` columns are measured: yes, no or both; alone it means yes")
 	f.Lookup("in-place").NoOptDefVal = "yes"
