@@ -107,6 +107,8 @@ for list in "${@:-launcher agent rank0 rank1 far1}"; do for who in $list; do
         if [ -n "${CALLS:-}" ] && ! grep -qwF -- "$call" <<< "$CALLS"; then continue; fi
         if [ -n "${without[$call]:-}" ]; then left[$call]=1; continue; fi
         e=${ERROR:-$(errno "$call")}
+        # Go's fork reads its child's error from a pipe, and waits for the end of a child that it takes for failed.
+        case "$who $call" in "launcher read" | "agent read") e=EINTR ;; esac
         row=()
         for ((i = 0, before = 0; i < moments; i++)); do
             n=$((1 + i * (times - 1) / (moments - 1)))
