@@ -6,11 +6,11 @@ package call
 type Header struct {
 	Seq   uint64 // number of the call on its communicator, from 1
 	Count uint64 // elements of the whole call
-	Kind  uint8  // which collective (plan.Kind)
-	Op    uint8  // which reduction (kernel.Op), 0 where there is none
-	DType uint8  // element type (kernel.DType)
+	Kind  uint8  // a Kind, and bits of ID.Header
+	Op    uint8  // a kernel.Op, 0 where there is none, or what ID.Header puts there
+	DType uint8  // a kernel.DType
 	Chain uint8  // digest of all calls up to this one
-	Root  int32  // -1 where the collective has no root
+	Root  int32  // -1 where the collective has no root; with the number of a persistent call, or the tag of a message
 }
 
 // Words returns the fields of h packed into three words, which HeaderOf reads.

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The texts of calls are those of reports and errors: "AllReduce #12, float32[64]", "Send to rank 2".
+// The texts of calls are those of reports and errors: "AllReduce #12 (sum of 64 float32)", "Send to rank 2".
 
 // IsCollective reports whether a text is that of a collective: collectives have numbers, messages have none.
 func IsCollective(text string) bool { return strings.Contains(text, "#") }
