@@ -1,9 +1,10 @@
-// Package plan holds collectives as data. A Plan lists, for every rank, its steps per chunk; it has three readers:
-// Verify (is it correct?), package sim (how long does it take?) and collective/internal/engine (run it).
+// Package plan holds collectives as data. A Plan lists, for every rank, its steps per chunk. Fuse and Shares are its
+// schedule: the steps that one rank runs, and the bytes of its lanes and chunks. Verify proves the fused steps,
+// collective/internal/engine and device run them, and package sim predicts the time of the Plan.
 //
 // The package is pure: no I/O, clock, goroutine or global state. The same input gives the same Plan, byte for byte, on
-// every rank. It imports topo only; collective and the packages below it import it. Machine facts and message sizes
-// stay outside: a Plan is the same for 8 bytes and for 1 GB.
+// every rank. Of treerun it imports topo and internal/strict; collective and the packages below it import it. Machine
+// facts and message sizes stay outside: a Plan is the same for 8 bytes and for 1 GB.
 package plan
 
 // Kind is the collective that a Plan performs.
