@@ -137,7 +137,7 @@ func TestBuildWithoutGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = p.build(nil, output.NewScreen(os.Stdout, os.Stderr).Err)
-	if cmdline.ExitCode(err) != 125 || !strings.Contains(err.Error(), "the go command is needed") {
+	if cmdline.ExitCode(err) != 125 || !strings.Contains(err.Error(), "building it needs the go command") {
 		t.Errorf("Build = %v, code %d", err, cmdline.ExitCode(err))
 	}
 }
