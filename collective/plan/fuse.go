@@ -134,3 +134,27 @@ func reads(steps []Step, b Buf) bool {
 	}
 	return false
 }
+
+// OnlyMoves reports whether all that ranks send, in every lane of p, lies in In or Out, and all that they receive goes
+// to Out and nowhere else. Where ranks can read each other's memory every chunk then moves by one copy, from where it
+// lies to where it belongs, and need not fit a slot. A rank that cannot lend its memory, since it is in pieces or used
+// again, sends such a chunk bit by bit. In passes it reports whether a rank sends and receives in one track.
+func (p *Plan) OnlyMoves() (only, passes bool) {
+	if p.Kind.adds() {
+		return false, false
+	}
+	for _, l := range p.Lanes {
+		for _, t := range l.Tracks {
+			sends, receives := false, false
+			for _, s := range t.Steps {
+				passed := receives && s.Op == Send && s.Src == Out // fused, it sends a received chunk
+				if passed || s.Src == Tmp || s.Dst == Tmp || s.Op != Send && s.Op != Recv && s.Op != Copy {
+					return false, false
+				}
+				sends, receives = sends || s.Op == Send, receives || s.Op == Recv
+			}
+			passes = passes || sends && receives
+		}
+	}
+	return true, passes
+}

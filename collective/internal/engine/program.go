@@ -50,7 +50,8 @@ type track struct {
 func Bind(p *plan.Plan, e *Engine, first int) (*Program, error) {
 	h := fnv.New64a()
 	fmt.Fprint(h, p.Digest(), first)
-	pr := &Program{e: e, plan: p, wide: onlyMoves(p), passes: passesOn(p), digest: h.Sum64()}
+	pr := &Program{e: e, plan: p, digest: h.Sum64()}
+	pr.wide, pr.passes = p.OnlyMoves()
 	for i, share := range p.Shares() {
 		l := &p.Lanes[i]
 		begin := len(pr.tracks)

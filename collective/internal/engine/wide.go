@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/treerun/treerun/collective/internal/p2p"
-	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -18,62 +17,6 @@ func (e *Engine) wideChunk(passes bool) int {
 		return min(passedBytes, e.linkBytes)
 	}
 	return p2p.LentBytes
-}
-
-// passesOn reports whether a rank sends and receives in one track of p.
-func passesOn(p *plan.Plan) bool {
-	for i := range p.Lanes {
-		for _, t := range p.Lanes[i].Tracks {
-			sends, receives := false, false
-			for _, s := range t.Steps {
-				sends = sends || s.Op == plan.Send
-				receives = receives || s.Op == plan.Recv
-			}
-			if sends && receives {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// onlyMoves reports whether all that ranks send, of every lane of p, lies in a
-// buffer, and all that they receive goes to a buffer and nowhere else. Where
-// ranks can read each other's memory every chunk then moves by one copy, from
-// where it lies to where it belongs, and need not fit a slot. A rank that
-// cannot lend its memory, since it is in pieces or used again, sends such a
-// chunk bit by bit.
-func onlyMoves(p *plan.Plan) bool {
-	switch p.Kind {
-	case plan.Broadcast, plan.AllGather, plan.AllToAll, plan.Gather, plan.Scatter:
-	default:
-		return false
-	}
-	for i := range p.Lanes {
-		for _, t := range p.Lanes[i].Tracks {
-			received := false
-			for _, s := range t.Steps {
-				switch s.Op {
-				case plan.Send:
-					if s.Src == plan.Tmp || s.Src == plan.Out && received {
-						return false // see fuse: it would send a received chunk
-					}
-				case plan.Recv:
-					received = true
-					if s.Dst != plan.Out && s.Dst != plan.In {
-						return false
-					}
-				case plan.Copy:
-					if s.Src == plan.Tmp || s.Dst == plan.Tmp {
-						return false
-					}
-				default:
-					return false
-				}
-			}
-		}
-	}
-	return true
 }
 
 // takeWide is take for a call whose chunks may be longer than slots: a step may need several turns, and t.moved counts
