@@ -182,7 +182,13 @@ func TestJobProcesses(t *testing.T) {
 	}
 	bare := exec.Command("sleep", "300")
 	bare.Env = []string{}
-	if err := bare.Start(); err != nil {
+	r := reaper() // it waits for every child, also where an earlier test has started it
+	r.Call(func() {
+		if err = bare.Start(); err == nil {
+			r.Hold(bare.Process.Pid)
+		}
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if ok, unsure := p.matches(bare.Process.Pid); ok || !unsure {
@@ -196,7 +202,7 @@ func TestJobProcesses(t *testing.T) {
 	if ok, unsure := p.matches(bare.Process.Pid); ok || unsure {
 		t.Errorf("a zombie: has %v, unsure %v; want neither", ok, unsure)
 	}
-	bare.Wait()
+	r.Call(r.Release)
 	if ok, unsure := p.matches(bare.Process.Pid); ok || unsure {
 		t.Errorf("reaped: has %v, unsure %v; want neither", ok, unsure)
 	}
