@@ -38,7 +38,7 @@ func Connect(ctx context.Context, w World, all allGather, purpose string, layout
 		return endpoint(tcp.New(cfg, local.value, mesh.value))
 	}
 	if local.value != nil {
-		err = errors.Join(err, local.value.Close())
+		err = closeFailed(ctx, w, local.value, err)
 	}
 	if mesh.value != nil {
 		err = errors.Join(err, mesh.value.Close())

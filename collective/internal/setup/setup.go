@@ -10,6 +10,7 @@ import (
 
 	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/planner"
+	"github.com/treerun/treerun/internal/agree"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/topo"
@@ -32,8 +33,9 @@ type Setup struct {
 	Waiter     engine.Waiter // how this rank waits
 }
 
-// causeWait is the time that a New that has failed waits for the World to report a lost rank as the cause.
-const causeWait = time.Second
+// causeWait is the time that a New that has failed waits for the World to report a lost rank as the cause: once before
+// it closes links, and once before it returns.
+const causeWait = 400 * time.Millisecond
 
 // New sets up a communicator of all ranks of w: see New of package collective.
 func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
@@ -69,13 +71,8 @@ func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
 // failure is the error of a New that has failed with err, because of the rank that cause names, if any.
 func (s *setup) failure(ctx context.Context, err error, cause *RankError) error {
 	w := s.world
-	refused := errors.Is(err, ErrDisagree) || errors.Is(err, ErrArgument)
-	if !refused && cause == nil {
-		select { // the World learns of a rank's end a moment later
-		case <-w.Failed():
-		case <-ctx.Done():
-		case <-time.After(causeWait):
-		}
+	if !refusal(err) && cause == nil {
+		waitLost(ctx, w)
 	}
 	if _, lost := w.Failure(); lost != nil {
 		err = LostRank(w)
@@ -84,12 +81,38 @@ func (s *setup) failure(ctx context.Context, err error, cause *RankError) error 
 	switch {
 	case errors.As(err, &fault):
 		return &RankError{Rank: fault.Rank, Op: "New", Err: ErrorOf(fault, nil)}
-	case refused:
+	case refusal(err):
 		return fmt.Errorf("collective: %s: %w", callOf(w), err)
 	case cause != nil:
 		return cause
 	}
 	return &RankError{Rank: -1, Op: callOf(w), Err: err}
+}
+
+// refusal reports whether err, of a New, is one of its settings.
+func refusal(err error) bool { return errors.Is(err, ErrDisagree) || errors.Is(err, ErrArgument) }
+
+// waitLost waits for the World to report a lost rank, which it may learn of a moment later than this rank.
+func waitLost(ctx context.Context, w World) {
+	select {
+	case <-w.Failed():
+	case <-ctx.Done():
+	case <-time.After(causeWait):
+	}
+}
+
+// closeFailed closes an Endpoint of a New that has failed with err. Other ranks, whose New may be done, get the cause
+// before they see that this rank has closed.
+func closeFailed(ctx context.Context, w World, ep transport.Endpoint, err error) error {
+	if all := (*agree.Failed)(nil); !errors.As(err, &all) && !refusal(err) { // else all ranks have failed alike
+		waitLost(ctx, w)
+		if _, lost := w.Failure(); lost != nil {
+			ep.Abort(LostRank(w))
+		} else {
+			ep.Abort(transport.CallFault(err, w.Rank(), callOf(w)))
+		}
+	}
+	return errors.Join(err, ep.Close())
 }
 
 // waitedFor returns the error of a New that has failed with err because it waited for a rank, nil where that was not
@@ -158,7 +181,7 @@ func (s *setup) run(name string, refused error) (*Setup, error) {
 	gain, err := s.lendGain(l.ep, p.plans.Messages)
 	measured()
 	if err != nil {
-		return nil, errors.Join(err, l.ep.Close())
+		return nil, closeFailed(s.ctx, s.world, l.ep, err)
 	}
 	waiter := waiterFor(s.hosts, s.rank, s.config.Cores)
 	waiter.Watch, waiter.Progress = s.wait, s.wait.Progress()
@@ -240,7 +263,7 @@ func (s *setup) planAndConnect(a agreement, early *Plans) (planned, links, error
 		return decided.value, l, opened.err
 	}
 	if l.ep != nil {
-		decided.err = errors.Join(decided.err, l.ep.Close())
+		decided.err = closeFailed(s.ctx, s.world, l.ep, decided.err)
 	}
 	return decided.value, l, decided.err
 }
