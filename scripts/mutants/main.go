@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -121,21 +122,28 @@ func (m *module) try(p place) (verdict, string) {
 		return invalid, text
 	}
 	for _, tests := range m.testsFor(pkg) {
-		if !m.pass(overlay, tests) {
-			return caught, text + ", by " + strings.TrimPrefix(tests, m.path+"/")
+		if by, ok := m.pass(overlay, tests); !ok {
+			return caught, text + ", by " + strings.TrimPrefix(tests, m.path+"/") + by
 		}
 	}
 	return survivor, text
 }
 
-// pass reports whether the tests of a package pass with a mutant.
-func (m *module) pass(overlay, pkg string) bool {
+// failed matches the line of a test that has failed.
+var failed = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
+
+// pass reports whether the tests of a package pass with a mutant, and else the first that fails.
+func (m *module) pass(overlay, pkg string) (by string, ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), *limit+time.Minute)
 	defer cancel()
 	test := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, "-vet=off", "-count=1", "-failfast",
 		"-timeout", limit.String(), pkg)
 	test.WaitDelay = time.Second
-	return test.Run() == nil
+	out, err := test.Output()
+	if name := failed.FindSubmatch(out); name != nil {
+		by = " " + string(name[1])
+	}
+	return by, err == nil
 }
 
 // writeOverlay writes the mutated file, and the file that gives it to the compiler.
