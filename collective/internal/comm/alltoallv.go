@@ -14,7 +14,8 @@ import (
 // AllToAllV is that of package collective, of elements of t: an AllToAll of the counts, and then messages from each
 // rank to each. Its ID has t, so that ranks whose elements differ are detected before anything moves.
 func AllToAllV(c *Comm, t kernel.DType, send []byte, sendCounts []int, recv []byte, recvCounts []int) *Args {
-	a := &Args{ID: call.ID{Kind: call.AllToAll, Varied: true, DType: t}, own: len(send)}
+	a := NewArgs(call.ID{Kind: call.AllToAll, Varied: true, DType: t})
+	a.own = len(send)
 	out, in := a.layOut(c, "sendCounts", sendCounts), a.layOut(c, "recvCounts", recvCounts)
 	mine, theirs := make([]byte, 0, 8*c.Size), make([]byte, 8*c.Size)
 	size := t.Size()

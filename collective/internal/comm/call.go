@@ -14,20 +14,19 @@ import (
 
 // Args is a call that has been checked and not begun.
 type Args struct {
-	ID      call.ID
-	Kind    plan.Kind // that it runs as
-	In, Out []byte
-	kernel.Work
-	Pieces []engine.Piece // in place of in and out
-	Begins []int          // as in engine.Call
-	gives  bool           // this rank gives something
-	gets   bool           // this rank gets something
-	own    int            // bytes of the caller's in a call that follow continues
+	engine.Args
+	Kind  plan.Kind // that it runs as
+	gives bool      // this rank gives something
+	gets  bool      // this rank gets something
+	own   int       // bytes of the caller's in a call that follow continues
 
 	// follow, unless nil, makes the rounds with which the call continues. It is called each time the call begins.
 	follow func() []engine.Round
 	Err    error // the call cannot be made
 }
+
+// NewArgs returns the Args of the call id, whose other fields the caller sets.
+func NewArgs(id call.ID) *Args { return &Args{Args: engine.Args{ID: id}} }
 
 // Refuse sets the error of a to an argument error.
 func (a *Args) Refuse(c *Comm, format string, v ...any) {

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/treerun/treerun/collective/internal/devices"
+	"github.com/treerun/treerun/collective/internal/engine"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/call"
@@ -14,7 +15,7 @@ import (
 // Dense is an AllReduce within a call that has claimed c. in and out are the same memory or do
 // not overlap.
 func (i *Inside) Dense(ctx context.Context, t kernel.DType, op kernel.Op, in, out []byte) error {
-	a := Args{In: in, Out: out, Work: kernel.Work{Op: op}}
+	a := Args{Args: engine.Args{In: in, Out: out, Work: kernel.Work{Op: op}}}
 	a.setID(plan.AllReduce, -1, len(out)/t.Size(), t)
 	return i.Comm.Go(ctx, &a, &i.Waiter)
 }
@@ -35,7 +36,7 @@ func (i *Inside) DenseDevice(ctx context.Context, s *cuda.Stream, t kernel.DType
 	count int) error {
 	bytes := int64(count) * int64(t.Size())
 	k := DeviceArgs{
-		Args:   Args{ID: call.ID{Device: true}, Work: kernel.Work{Op: op}},
+		Args:   Args{Args: engine.Args{ID: call.ID{Device: true}, Work: kernel.Work{Op: op}}},
 		stream: s,
 		In:     devices.Buffer{Name: "send", Device: s.Device(), Addr: in, Count: count, Bytes: bytes},
 		Out:    devices.Buffer{Name: "recv", Device: s.Device(), Addr: out, Count: count, Bytes: bytes},
@@ -47,7 +48,7 @@ func (i *Inside) DenseDevice(ctx context.Context, s *cuda.Stream, t kernel.DType
 // OpenDevices opens the ranks' devices, of which dev is this one's, unless a device call has: all ranks
 // call it together. An error is the caller's to return as it is.
 func (i *Inside) OpenDevices(ctx context.Context, dev *cuda.Device) error {
-	return i.Comm.Devices.have(ctx, &Args{ID: call.ID{Kind: call.AllReduce, Device: true}}, dev)
+	return i.Comm.Devices.have(ctx, NewArgs(call.ID{Kind: call.AllReduce, Device: true}), dev)
 }
 
 // DenseDeviceUs is DenseUs for DenseDevice, of devices that are open.

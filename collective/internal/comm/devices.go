@@ -69,10 +69,9 @@ func (d *Devices) enqueue(ctx context.Context, k *DeviceArgs) error {
 	c.Seq++
 	id := k.ID
 	id.Seq = c.Seq
-	d.Session.Note(id)
-	next := device.Call{Header: c.Engine.Calls.Announce(id), In: k.In.Addr, Out: k.Out.Addr, Work: k.Work}
 	c.Tally.count(rowOf(id.Kind), k.Args.bytes(c.Size))
-	if err := d.Session.Start(k.stream, k.Kind, int(id.Root), &next); err != nil {
+	next := device.Call{In: k.In.Addr, Out: k.Out.Addr, Work: k.Work}
+	if err := d.Session.Start(k.stream, k.Kind, id, &next); err != nil {
 		return d.failed(id.String(), err)
 	}
 	return nil

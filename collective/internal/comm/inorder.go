@@ -14,7 +14,7 @@ import (
 
 // InOrder is a call of a kind that combines the elements of the ranks in the order of the ranks, by messages, for
 // operations that may not be commutative, and for Scan.
-func InOrder(k call.Kind) *Args { return &Args{ID: call.ID{Kind: k}} }
+func InOrder(k call.Kind) *Args { return NewArgs(call.ID{Kind: k}) }
 
 // SetInOrder sets, and checks, a call InOrder, in which this rank gives count elements of size bytes and has room for
 // recvs, -1 where it gets none; root is -1 where there is none, and id distinguishes operations and types. The ranks

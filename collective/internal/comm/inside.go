@@ -82,7 +82,7 @@ const (
 // Gather is an AllGather of bytes. Its header contains its purpose, so that a rank that makes another call is detected.
 func (i *Inside) Gather(ctx context.Context, during string, mine, all []byte) error {
 	// Other ranks may still be busy preparing their bytes.
-	a := (&Args{ID: call.ID{Kind: call.Exchange}}).SetGather(i.Comm, kernel.Uint8, mine, all)
+	a := NewArgs(call.ID{Kind: call.Exchange}).SetGather(i.Comm, kernel.Uint8, mine, all)
 	err := heldGather(ctx, i.Comm, a, &i.Waiter)
 	if err == nil || i.Comm.failure.err == nil {
 		return err

@@ -199,16 +199,14 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	}
 	c.Seq++
 	next := &c.Calls[c.Seq%InFlight]
-	next.ID, next.In, next.Out, next.Begins = a.ID, a.In, a.Out, a.Begins
+	pieces := next.Pieces[:0] // their memory stays for a later call
+	next.Args, next.Rounds = a.Args, nil
 	next.ID.Seq = c.Seq
-	next.DType, next.Op, next.Divide, next.Scale, next.Factor = a.DType, a.Op, a.Divide, a.Scale, a.Factor
-	next.Rounds = nil
+	if a.Pieces == nil {
+		next.Pieces = pieces
+	}
 	if a.follow != nil {
 		next.Rounds = a.follow()
-	}
-	next.Pieces = next.Pieces[:0] // their memory stays for a later call
-	if a.Pieces != nil {
-		next.Pieces = a.Pieces
 	}
 	planned := bytes
 	if a.ID.CountsAtRoot() {

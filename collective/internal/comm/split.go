@@ -27,7 +27,7 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...setup.Option) 
 	mine, gathered := make([]byte, 16), make([]byte, 16*c.Size)
 	binary.LittleEndian.PutUint64(mine, uint64(color))
 	binary.LittleEndian.PutUint64(mine[8:], uint64(key))
-	a := (&Args{ID: call.ID{Kind: call.Split}}).SetGather(c, kernel.Int64, mine, gathered)
+	a := NewArgs(call.ID{Kind: call.Split}).SetGather(c, kernel.Int64, mine, gathered)
 	if err := c.Begin(a); err != nil {
 		return nil, err
 	}
@@ -219,7 +219,7 @@ func newInnerWorld(c *Comm, what string) *setup.SubWorld {
 	w := setup.NewSubWorld(c.Setup.World, what, numbers.Below(c.Size))
 	id := call.ID{Kind: call.Exchange, Device: what == openDevices}
 	w.Gather = func(ctx context.Context, mine, all []byte) error {
-		return heldGather(ctx, c, (&Args{ID: id}).SetGather(c, kernel.Uint8, mine, all), &c.Waiter)
+		return heldGather(ctx, c, NewArgs(id).SetGather(c, kernel.Uint8, mine, all), &c.Waiter)
 	}
 	return w
 }

@@ -69,16 +69,17 @@ func (d *Session) Room(ctx context.Context, out *Message) (err error) {
 	return err
 }
 
-// Note writes a call down for the other ranks of the host, before they can learn its number.
-func (d *Session) Note(id call.ID) { d.log.note(id) }
-
-// Start puts a call, which was noted, behind the work of its stream. The communicator is claimed, there is room.
-func (d *Session) Start(s *cuda.Stream, kind plan.Kind, root int, c *device.Call) error {
-	bytes := int(c.Header.Count) * c.DType.Size()
+// Start publishes call id, and puts c, its part on the device, behind the work of stream s. The communicator is
+// claimed, there is room.
+func (d *Session) Start(s *cuda.Stream, kind plan.Kind, id call.ID, c *device.Call) error {
+	d.log.note(id) // before the other ranks of the host can learn its number
+	id = d.c.Engine.Calls.Announce(id)
+	c.Header = id.Header()
+	bytes := int(id.Bytes())
 	if kind.HasParts() {
 		bytes *= d.c.Size
 	}
-	served, err := d.Plans.Planner.PlanFor(kind, root, int64(bytes))
+	served, err := d.Plans.Planner.PlanFor(kind, int(id.Root), int64(bytes))
 	if err != nil {
 		return err
 	}
@@ -96,7 +97,7 @@ func (d *Session) Start(s *cuda.Stream, kind plan.Kind, root int, c *device.Call
 		}
 	}
 	c.Chunks = served.Chunks
-	if err := d.calls.begin(pending{id: c.Header.ID(), peer: -1}); err != nil {
+	if err := d.calls.begin(pending{id: id, peer: -1}); err != nil {
 		return err
 	}
 	if err := d.group.Enqueue(i, s, c); err != nil {

@@ -7,17 +7,21 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// Call is one execution of a Program. It belongs to the Engine from Start until
-// it is done, and may be used again then.
-type Call struct {
+// Args are the name, the buffers and the work of a call.
+type Args struct {
 	ID     call.ID
 	In     []byte  // input of this rank, nil where its plan never reads it
 	Out    []byte  // output of this rank, nil where its plan never writes it; may be In
 	Pieces []Piece // unless empty, in place of In and Out: a message in pieces, one after the other
 	Begins []int   // unless nil, parts differ: where each begins, and the last ends, in elements
-	Rounds []Round // with which it continues, by messages, without those that are done
 	kernel.Work
+}
 
+// Call is one execution of a Program. It belongs to the Engine from Start until
+// it is done, and may be used again then.
+type Call struct {
+	Args
+	Rounds []Round     // with which it continues, by messages, without those that are done
 	Chunks plan.Chunks // how the message is cut
 
 	program *Program

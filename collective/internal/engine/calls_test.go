@@ -73,11 +73,11 @@ func fromTrees(t *testing.T, kind plan.Kind, trees []topo.Tree, form plan.Form) 
 }
 
 func sumOf(seq, count int) Call {
-	return Call{
+	return Call{Args: Args{
 		ID: call.ID{Seq: uint64(seq), Count: uint64(count), Kind: call.AllReduce, Op: kernel.Sum,
 			DType: kernel.Int32, Root: -1},
 		Work: kernel.Work{DType: kernel.Int32, Op: kernel.Sum},
-	}
+	}}
 }
 
 // TestInFlight starts many calls of two programs before it waits for any: each

@@ -39,11 +39,11 @@ func runPlan(t *testing.T, p *plan.Plan, slots, slotBytes, count int, in func(ra
 	eachRank(t, []*plan.Plan{p}, slots, slotBytes, func(r int, programs []*Program, w *Waiter) error {
 		out[r] = make([]byte, 4*count)
 		for seq := uint64(1); seq <= 2; seq++ {
-			c := &Call{
+			c := &Call{Args: Args{
 				ID: call.ID{Seq: seq, Count: uint64(count), Kind: call.Kind(p.Kind), Op: kernel.Sum,
 					DType: kernel.Int32, Root: int32(p.Root)},
 				In: in(r), Out: out[r], Work: kernel.Work{DType: kernel.Int32, Op: kernel.Sum},
-			}
+			}}
 			faults[r], _ = programs[0].Run(context.Background(), c, w)
 		}
 		return nil

@@ -46,11 +46,11 @@ func TestInPlaceManyTimes(t *testing.T) {
 				buf := numbers(0, count)
 				want := uint32(1)
 				for seq := uint64(1); seq <= calls; seq++ {
-					c := &Call{
+					c := &Call{Args: Args{
 						ID: call.ID{Seq: seq, Count: count, Kind: call.Kind(p.Kind), Op: kernel.Sum,
 							DType: kernel.Int32, Root: -1},
 						In: buf, Out: buf, Work: kernel.Work{DType: kernel.Int32, Op: kernel.Sum},
-					}
+					}}
 					if fault, aborted := programs[0].Run(context.Background(), c, w); aborted {
 						return fmt.Errorf("call %d: %+v", seq, fault)
 					}

@@ -69,11 +69,11 @@ func checkStable(t *testing.T, p *plan.Plan, counts []int, inputs [][]byte, want
 				if inPlace {
 					out = in
 				}
-				c := &Call{
+				c := &Call{Args: Args{
 					ID: call.ID{Seq: uint64(seq + 1), Count: uint64(count), Kind: call.Kind(p.Kind),
 						Op: kernel.Sum, DType: kernel.Float32, Root: int32(p.Root)},
 					In: in, Out: out, Work: kernel.Work{DType: kernel.Float32, Op: kernel.Sum},
-				}
+				}}
 				fault, _ := programs[0].Run(context.Background(), c, w)
 				if fault != (transport.Fault{}) || (p.Root < 0 || p.Root == r) && !slices.Equal(out, want[:4*count]) {
 					t.Errorf("%s, %v, in place %v, %d floats: rank %d has other bits, fault %+v", p.Name, p.Kind, inPlace, count, r,

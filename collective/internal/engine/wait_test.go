@@ -48,8 +48,8 @@ func TestPolls(t *testing.T) {
 		{"an AllReduce", true, plan.AllReduce, -1, 1 << 10, false, spins},
 	} {
 		w := &Waiter{Spins: spins, SpinsLong: x.spinsLong}
-		c := &Call{ID: call.ID{Kind: call.Kind(x.kind), Root: x.root, Count: x.bytes / 4},
-			Work: kernel.Work{DType: kernel.Float32}, wide: x.wide}
+		c := &Call{Args: Args{ID: call.ID{Kind: call.Kind(x.kind), Root: x.root, Count: x.bytes / 4},
+			Work: kernel.Work{DType: kernel.Float32}}, wide: x.wide}
 		if got := w.polls(k, c); got != x.want {
 			t.Errorf("%s: %d polls, want %d", x.name, got, x.want)
 		}

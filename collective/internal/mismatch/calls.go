@@ -54,10 +54,11 @@ func (c *Calls) Enter(id *call.ID, h *call.Header, digest uint64, begins []int) 
 // chained adds v to the digest of all calls.
 func (c *Calls) chained(v uint64) { c.chain = bits.RotateLeft64((c.chain^v)*0x9E3779B97F4A7C15, 29) }
 
-// Announce is Enter for a call that this rank begins elsewhere than on these links.
-func (c *Calls) Announce(id call.ID) (h call.Header) {
+// Announce is Enter for a call that this rank begins elsewhere than on these links. It returns the ID with its Chain.
+func (c *Calls) Announce(id call.ID) call.ID {
+	var h call.Header
 	c.Enter(&id, &h, 0, nil)
-	return h
+	return id
 }
 
 // callAt returns this rank's call with number seq, the latest one when that is
