@@ -12,7 +12,6 @@ import (
 // compact runs the call in the form Compact: every device packs the blocks of the union one behind the other, the dense
 // plan reduces these, and they are copied back to their places.
 func (r *deviceReduction) compact(ctx context.Context) error {
-	r.counted()
 	if err := r.unite(ctx); err != nil {
 		return err
 	}

@@ -157,7 +157,6 @@ func (r *deviceReduction) travel(ctx context.Context, f Form) error {
 		return r.compact(ctx)
 	}
 	g := r.state.stage
-	r.counted()
 	if err := r.state.inside.FaultDevice(r.name, g.gather(r.stream, r.send, r.call.DType, r.grid)); err != nil {
 		return err
 	}
@@ -166,7 +165,7 @@ func (r *deviceReduction) travel(ctx context.Context, f Form) error {
 	}
 	r.in = g.tensor(r.grid)
 	r.out, r.inPlace = r.in, true
-	if err := r.exchange(ctx, f, true); err != nil {
+	if err := r.exchange(ctx, f); err != nil {
 		return err
 	}
 	return r.state.inside.FaultDevice(r.name, g.scatter(r.stream, r.recv, r.call.DType, r.grid))

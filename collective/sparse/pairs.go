@@ -107,14 +107,6 @@ func (p *pairs[T]) run(ctx context.Context) (Pairs[T], error) {
 	return out, p.reduce(ctx, p, all)
 }
 
-// alone is the call of a communicator of one rank, which has all rows already.
-func (p *pairs[T]) alone(context.Context) error { return nil }
-
-func (p *pairs[T]) travel(ctx context.Context, f Form) error {
-	p.counted()
-	return p.exchange(ctx, f, true)
-}
-
 // tellIndices gathers the indices of all ranks on every rank, padded to the longest list.
 func (p *pairs[T]) tellIndices(ctx context.Context, all []hello) error {
 	most := 0
@@ -175,7 +167,7 @@ func (p *pairs[T]) lay() error {
 	p.call.Count = int64(p.grid.Elements)
 	p.stats.Blocks = p.grid.Blocks()
 	p.state.set = p.blocksOf(p.own.Indices)
-	p.stats.NonZero = p.state.set.Len()
+	p.counted()
 	return nil
 }
 

@@ -68,10 +68,32 @@ func checkPairs(t *testing.T, c *collective.Comm, form Form, width, rows int, se
 	if keys := slices.Sorted(maps.Keys(want)); !slices.Equal(out.Indices, keys) {
 		return fmt.Errorf("rows %v, want %v", out.Indices, keys)
 	}
+	if err := checkPairsStats(stats, form, in, out.Indices); err != nil {
+		return err
+	}
 	for i, index := range out.Indices {
 		if row := out.Values[i*width : (i+1)*width]; !slices.Equal(row, want[index]) {
 			return fmt.Errorf("row %d is %v, want %v (%v)", index, row, want[index], stats)
 		}
+	}
+	return nil
+}
+
+// checkPairsStats compares the blocks in the stats with those of a rank's rows and of the union.
+func checkPairsStats(stats Stats, form Form, in Pairs[float32], union []uint32) error {
+	rows := (minBlock + in.Width - 1) / in.Width // of a block
+	blocks, own := (len(union)+rows-1)/rows, make(map[int]bool)
+	for _, index := range in.Indices {
+		own[slices.Index(union, index)/rows] = true
+	}
+	want := [3]int{len(own), blocks, blocks}
+	if stats.Form == Dense && len(union) > 0 {
+		want = [3]int{-1, -1, blocks}
+	} else if density := part(len(own), blocks); blocks > 0 && stats.Density != density {
+		return fmt.Errorf("in form %v the density is %v, want %v", form, stats.Density, density)
+	}
+	if got := [3]int{stats.NonZero, stats.Union, stats.Blocks}; got != want {
+		return fmt.Errorf("in form %v there are %v blocks of this rank, of the union and of all, want %v", form, got, want)
 	}
 	return nil
 }

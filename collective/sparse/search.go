@@ -57,6 +57,7 @@ func (s *search) find(blocks int) {
 
 // counted stores the number of blocks of this rank, when all are found.
 func (r *reduction) counted() {
+	r.found = true
 	r.stats.NonZero = r.state.set.Len()
 	r.stats.Density = part(r.stats.NonZero, r.grid.Blocks())
 }

@@ -50,15 +50,15 @@ func (s *state) openHost(ctx context.Context, during string) error {
 	return nil
 }
 
-// shareMemory runs the call in the form Shared. known reports whether this rank's blocks are found.
-func (r *reduction) shareMemory(ctx context.Context, known bool) error {
+// shareMemory runs the call in the form Shared.
+func (r *reduction) shareMemory(ctx context.Context) error {
 	if why := r.noSharing(); why != "" {
 		return r.state.c.ArgumentError(r.call.String(), "%s", why)
 	}
 	if err := r.state.openHost(ctx, r.name); err != nil {
 		return err
 	}
-	if !known {
+	if !r.found {
 		newSearch(r).all()
 	}
 	job := pool.Job{Grid: r.grid, DType: r.call.DType, Op: r.call.Op, Rank: r.state.c.Rank, Ranks: r.state.c.Size,

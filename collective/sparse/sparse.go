@@ -73,6 +73,7 @@ type reduction struct {
 	grid    block.Grid
 	in, out []byte
 	inPlace bool
+	found   bool      // this rank's blocks are known
 	fill    bool      // zeros have to be written to all blocks of out outside the union
 	search  *search   // search for this rank's blocks, during the exchange; nil: they are known
 	union   block.Set // gets the blocks of the union
@@ -127,6 +128,7 @@ func (r *reduction) reduce(ctx context.Context, m memory, all []hello) error {
 	}
 	if e.form == Dense {
 		r.stats.NonZero, r.stats.Union = -1, -1
+		r.stats.Density, r.stats.UnionDensity = e.mean, e.union
 		return m.dense(ctx)
 	}
 	return m.travel(ctx, e.form)
@@ -149,30 +151,29 @@ func (r *reduction) dense(ctx context.Context) error {
 	return r.state.inside.Dense(ctx, r.call.DType, r.call.Op, r.in, r.out)
 }
 
-func (r *reduction) travel(ctx context.Context, f Form) error { return r.exchange(ctx, f, false) }
+func (r *reduction) travel(ctx context.Context, f Form) error { return r.exchange(ctx, f) }
 
 // take stores the choice in the stats, and frees memory that the call does not need.
 func (r *reduction) take(e *estimate) error {
 	r.stats.Form = e.form
 	r.stats.Predicted = e.us
-	r.stats.Density, r.stats.UnionDensity = e.mean, e.union
 	r.report(e)
 	return r.trim(e.form)
 }
 
-// exchange runs the call in a form that sends blocks. known reports whether this rank's blocks are found.
-func (r *reduction) exchange(ctx context.Context, f Form, known bool) (err error) {
+// exchange runs the call in a form that sends blocks.
+func (r *reduction) exchange(ctx context.Context, f Form) (err error) {
 	if r.union == nil {
 		r.state.united = block.Sized(r.state.united, block.Words(r.grid.Blocks()))
 		clear(r.state.united)
 		r.union = r.state.united
 	}
-	if !known && f != Shared {
+	if !r.found && f != Shared {
 		r.search = newSearch(r)
 	}
 	switch f {
 	case Shared:
-		err = r.shareMemory(ctx, known)
+		err = r.shareMemory(ctx)
 	case Aggregators:
 		err = r.merge(ctx, &r.state.stars)
 	default:
@@ -223,7 +224,9 @@ func (s *state) broken(during string, err error) error {
 
 // alone runs the call of a communicator of one rank: the result is its input.
 func (r *reduction) alone(context.Context) error {
-	newSearch(r).all()
+	if !r.found {
+		newSearch(r).all()
+	}
 	r.stats.Union, r.stats.UnionDensity = r.stats.NonZero, r.stats.Density
 	if !r.inPlace {
 		copy(r.out, r.in)

@@ -2,6 +2,9 @@ package drive
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,6 +103,33 @@ func TestSearchTakesTurns(t *testing.T) {
 	}
 	if turns != 2 || leaf.Rests() {
 		t.Errorf("it is another rank's turn %d times in 9 MB", turns)
+	}
+}
+
+// A chunk of another call is an error of the rank that receives it, whichever side of the tree it is on.
+func TestChunkOfAnotherCall(t *testing.T) {
+	for receiver := range 2 {
+		s := newSearchers(t)
+		polls := 4 * len(s.tensors[0]) / searchBytes
+		poll := func(rank int) (err error) {
+			for i := 0; i < polls && err == nil && !s.merges[rank].Done(); i++ {
+				_, err = s.merges[rank].Poll()
+			}
+			return err
+		}
+		var err error
+		if receiver == 0 {
+			s.merges[1].head.Seq++
+			err = errors.Join(poll(1), poll(0))
+		} else {
+			err = errors.Join(poll(1), poll(0))
+			s.merges[1].head.Seq++
+			err = errors.Join(err, poll(1))
+		}
+		if want := fmt.Sprintf("rank %d: ", 1-receiver); !errors.Is(err, block.ErrMismatch) ||
+			!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "of another call (number") {
+			t.Errorf("rank %d receives a chunk of another call: %v, want an ErrMismatch with %q", receiver, err, want)
+		}
 	}
 }
 
