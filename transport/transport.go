@@ -21,6 +21,9 @@ import (
 // next to the header so that a small message costs one cache-line transfer.
 const MaxInline = 32
 
+// MaxLent is the largest payload that Lend accepts, in bytes.
+const MaxLent = 1<<31 - 1
+
 // Sender is the sending end of one FIFO of bounded slots. It is owned by one
 // goroutine at a time.
 type Sender interface {
@@ -50,11 +53,12 @@ type Sender interface {
 	// a Wake after it.
 	Share(h *call.Header, lender Sender)
 
-	// Lend publishes, under header h, window itself, which lies in memory that Endpoint.Alloc returned, or anywhere if
-	// Endpoint.Reaches the receiver, in place of a window of the link's. It may be longer than a slot. It must not change,
-	// and the caller has to keep it reachable, until Returned. Precondition: TryReserve(0) returned true. As for Share, a
-	// Commit or Release follows, or Endpoint.Fence, and then a Wake. helps announces that this rank will call Help(true)
-	// for it.
+	// Lend publishes, under header h, window itself, in place of a window of the link's. It must not change, and the
+	// caller has to keep it reachable, until Returned. Preconditions, without which it panics: TryReserve(0) returned
+	// true; window lies in memory that Endpoint.Alloc returned and has at most MaxLent bytes, or lies anywhere, if
+	// Endpoint.Reaches the receiver, and has at most half of that, or if LendsAny, and is no longer than a slot. As for
+	// Share, a Commit or Release follows, or Endpoint.Fence, and then a Wake. helps announces that this rank will call
+	// Help(true) for it.
 	Lend(h *call.Header, window []byte, helps bool)
 
 	// Returned reports whether the receiver has released all windows that were lent to it, or will read no more of them;

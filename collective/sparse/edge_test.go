@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/collective/internal/comm"
 	"github.com/treerun/treerun/collective/sparse/internal/merge"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/testutil"
+	"github.com/treerun/treerun/transport"
 )
 
 // Numbers that are almost zero are never lost, and zeros of either sign in blocks of zeros become +0, the same on all
@@ -83,6 +85,20 @@ func TestLeftOutIsZero(t *testing.T) {
 			}
 			return errors.Join(first, second)
 		})
+	}
+}
+
+// Ranks whose blocks may be more than they can lend have no form Shared.
+func TestTooLargeToShare(t *testing.T) {
+	c := newCall(allReduce, kernel.Float32, collective.Sum, transport.MaxLent/4, nil)
+	r := newReduction(c)
+	r.state = &state{c: &comm.Comm{}, inside: &comm.Inside{HeapBytes: transport.MaxHeapBytes}}
+	if why := r.noSharing(); !strings.Contains(why, "at most 2147483647 can be lent") {
+		t.Errorf("%q", why)
+	}
+	r.grid.Elements /= 2
+	if why := r.noSharing(); why != "" {
+		t.Errorf("half of the largest tensor: %q", why)
 	}
 }
 

@@ -25,6 +25,9 @@ func (r *reduction) noSharing() string {
 	case heapTimes*pool.MostBytes(r.grid) > r.state.inside.HeapBytes:
 		return fmt.Sprintf("the ranks share %d bytes each, %d are needed", r.state.inside.HeapBytes,
 			heapTimes*pool.MostBytes(r.grid))
+	case pool.MostBytes(r.grid) > transport.MaxLent:
+		return fmt.Sprintf("a rank may have %d bytes of blocks, at most %d can be lent", pool.MostBytes(r.grid),
+			transport.MaxLent)
 	}
 	return ""
 }

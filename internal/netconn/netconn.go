@@ -82,6 +82,9 @@ func (cfg *Config) validate() error {
 		return errors.New("no key")
 	case len(cfg.Listen) > maxPlaces:
 		return fmt.Errorf("%d addresses to listen at, at most %d are possible (hint: --iface)", len(cfg.Listen), maxPlaces)
+	case cfg.PeerTimeout > maxPeerTimeout:
+		return fmt.Errorf("a peer timeout of %v, at most %v is possible (hint: --peer-timeout)", cfg.PeerTimeout,
+			maxPeerTimeout)
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package netconn
 
 import (
+	"errors"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -27,6 +29,18 @@ func TestSocketOptions(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// The longest peer timeout that the system allows is accepted, and a longer one is refused on all ranks.
+func TestLongPeerTimeout(t *testing.T) {
+	mustConnect(t, 2, func(cfg *Config) { cfg.PeerTimeout = maxPeerTimeout })
+	const want = "a peer timeout of 27h18m21.000000001s, at most 27h18m21s is possible"
+	_, errs := connect(t, 2, func(cfg *Config) { cfg.PeerTimeout = maxPeerTimeout + 1 })
+	for r, err := range errs {
+		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, syscall.EINVAL) {
+			t.Errorf("rank %d: %v, want %q", r, err, want)
 		}
 	}
 }

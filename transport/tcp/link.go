@@ -144,6 +144,9 @@ const copyUpTo = 1 << 10
 // Lend sends window from where it lies.
 func (s *sender) Lend(h *call.Header, window []byte, _ bool) {
 	s.mustReserve("Lend")
+	if len(window) > s.e.cfg.Layout.SlotBytes {
+		panic(fmt.Sprintf("tcp: Lend of %d bytes, slots hold %d", len(window), s.e.cfg.Layout.SlotBytes))
+	}
 	if len(window) <= copyUpTo {
 		s.postCopy(h, window)
 		return

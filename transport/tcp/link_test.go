@@ -9,6 +9,31 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
+// A window that is longer than a slot is not lent: its frame would be refused by the receiver.
+func TestLendLongerThanASlot(t *testing.T) {
+	near, far := tcpPair(t)
+	defer far.Close()
+	const size = 4 << 10
+	e, err := endpointOf(configOf(0, testutil.Pair(2, size)), map[int]socket{1: socketOf(t, near)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = e.Close() }()
+	s, err := e.Sender(0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := s.TryReserve(0); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	defer func() {
+		if p := recover(); p != "tcp: Lend of 4097 bytes, slots hold 4096" {
+			t.Errorf("panic %v", p)
+		}
+	}()
+	s.Lend(&call.Header{}, make([]byte, size+1), false)
+}
+
 // Lent memory is not returned while the socket has no room for it.
 func TestLentMemoryInTheQueue(t *testing.T) {
 	const windows, size = 32, 1 << 20

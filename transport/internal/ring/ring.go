@@ -182,17 +182,21 @@ func (t *Tx) Reserved() ([]byte, uint32) {
 // PostAt publishes, in the reserved slot, n bytes that begin at byte at of the memory that Rx knows as shared, and
 // returns the slot's position. Precondition and order are those of Post.
 func (t *Tx) PostAt(h *call.Header, at, n int) (pos uint32) {
-	return t.postPlace(h, uint64(at), uint32(n)|elsewhere)
+	return t.postPlace(h, uint64(at), n, elsewhere)
 }
 
 // PostPrivate is PostAt for n bytes at an address of the sender's own memory.
 func (t *Tx) PostPrivate(h *call.Header, address uint64, n int) (pos uint32) {
-	return t.postPlace(h, address, uint32(n)|private)
+	return t.postPlace(h, address, n, private)
 }
 
-func (t *Tx) postPlace(h *call.Header, at uint64, length uint32) (pos uint32) {
+// postPlace posts n bytes at a place. flag is added to the length, which is below it (else it panics).
+func (t *Tx) postPlace(h *call.Header, at uint64, n int, flag uint32) (pos uint32) {
+	if uint(n) >= uint(flag) {
+		panic(fmt.Sprintf("ring: payload of %d bytes, at most %d are possible", n, flag-1))
+	}
 	pos = t.pos
-	line := t.fill(h, length)
+	line := t.fill(h, uint32(n)|flag)
 	putPlace(line, at)
 	publishWord(line, 0, t.pos)
 	return pos

@@ -194,6 +194,8 @@ func TestMisuse(t *testing.T) {
 	for name, f := range map[string]func(){
 		"commit":       func() { tx.Commit(&call.Header{}) },
 		"release":      func() { rx.Release() },
+		"shared":       func() { tx.n = 0; tx.PostAt(&call.Header{}, 0, transport.MaxLent+1) },
+		"private":      func() { tx.n = 0; tx.PostPrivate(&call.Header{}, 0, transport.MaxLent/2+1) },
 		"slots":        func() { NewTx(ctl, data, 3, 64) },
 		"control area": func() { NewTx(ctl[:64], data, 2, 64) },
 		"data area":    func() { NewRx(ctl, data[:64], nil, 2, 64) },

@@ -164,9 +164,3 @@ func (h *heaps) View(r, at, n int) ([]byte, error) {
 	}
 	return h.window(member, at, n)
 }
-
-// place returns the offset in the segment of b, which lies in this rank's heap.
-func (h *heaps) place(b []byte) int {
-	at, _ := h.Offset(b)
-	return h.begin(h.member) + at
-}

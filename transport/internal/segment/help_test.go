@@ -230,6 +230,21 @@ func TestHelpLeavesOthersAlone(t *testing.T) {
 	}
 }
 
+// TestLendUnreadable checks that memory that the receiver cannot read is not lent: its offset would be that of other
+// memory.
+func TestLendUnreadable(t *testing.T) {
+	s, _ := helping(t, nil)
+	if _, ok, err := s.TryReserve(0); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	defer func() {
+		if p := recover(); p != "segment: Lend of memory that the receiver cannot read" {
+			t.Errorf("panic %v", p)
+		}
+	}()
+	s.Lend(&call.Header{}, make([]byte, 1000), false)
+}
+
 // TestLost checks that payloads that a closing receiver has not read are returned, and that the link reports an error.
 func TestLost(t *testing.T) {
 	for _, read := range []bool{false, true} {

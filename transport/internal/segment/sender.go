@@ -116,7 +116,9 @@ func (s *sender) Lend(h *call.Header, window []byte, helps bool) {
 		return
 	}
 	helped := helps && len(window) >= helpShared && !s.unread
-	if reach := s.e.reach; reach != nil && (helped || !s.e.Shared(window)) {
+	at, shared := s.e.Offset(window)
+	switch reach := s.e.reach; {
+	case reach != nil && (helped || !shared):
 		address := reach.Address(window)
 		s.at = s.tx.Next()
 		l := s.tx.PayloadLine(s.at)
@@ -128,8 +130,10 @@ func (s *sender) Lend(h *call.Header, window []byte, helps bool) {
 		}
 		s.last = s.tx.PostPrivate(h, address, len(window))
 		s.remember(window)
-	} else {
-		s.last = s.tx.PostAt(h, s.e.heaps.place(window), len(window))
+	case shared:
+		s.last = s.tx.PostAt(h, s.e.begin(s.e.member)+at, len(window))
+	default:
+		panic("segment: Lend of memory that the receiver cannot read")
 	}
 	s.lent = true
 }
