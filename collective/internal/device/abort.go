@@ -6,26 +6,17 @@ import (
 	"github.com/treerun/treerun/internal/backoff"
 )
 
-// cause returns the error with which the Group has failed, as far as it is known.
-func (g *Group) cause() error {
-	if e := g.failure.Load(); e != nil {
-		return *e
-	}
-	return nil
-}
-
 // Err returns the reason why the Group is unusable, nil while it is usable. Call it when a stream has come to the end
 // of a call, before its result is used: the work of streams after an abort is void. It takes one load from memory that
 // all ranks of the host share.
 func (g *Group) Err() error {
-	if err := g.cause(); err != nil {
-		return err
-	}
-	if g.abort.Load() != 0 {
+	if g.failure.Load() == nil {
+		if g.abort.Load() == 0 {
+			return nil
+		}
 		g.failed(ErrAborted)
-		return g.cause()
 	}
-	return nil
+	return *g.failure.Load()
 }
 
 // Abort ends the Group with err, which later calls return, and that of all ranks of the segment with ErrAborted. It
@@ -33,7 +24,7 @@ func (g *Group) Err() error {
 // this rank that wait for other ranks continue, whatever the state of those.
 func (g *Group) Abort(err error) error {
 	g.end(err, nil)
-	return g.cause()
+	return *g.failure.Load()
 }
 
 // failed is Abort for a failure that the Group itself has found.
@@ -61,48 +52,13 @@ func (g *Group) end(err error, tell func(error)) {
 // is set again.
 func (g *Group) drain() {
 	backoff.Until(2*time.Millisecond, func() bool {
-		g.passAll()
+		g.links.passAll()
 		if !g.mu.TryLock() {
 			return false
 		}
 		defer g.mu.Unlock()
-		return g.idle()
+		return g.executor.idle()
 	})
-}
-
-// ahead is the distance beyond the value that a stream may wait for to which a flag is set so that the stream passes.
-// Flags are compared as numbers modulo 2^32.
-const ahead = 1 << 30
-
-// passAll sets all flags that streams of this rank may wait for far ahead.
-func (g *Group) passAll() {
-	for i := range g.links {
-		k := &g.layout.links[i]
-		if k.Src == g.rank || k.seen[g.rank] {
-			host, _ := g.flag(i, k.Src == g.rank)
-			highest := &g.links[i].highest[0]
-			if k.Src == g.rank {
-				highest = &g.links[i].highest[1]
-			}
-			host.Store(highest.Load() + ahead)
-		}
-	}
-}
-
-// idle reports whether no stream has work of a call. An error of the device ends its work.
-func (g *Group) idle() bool {
-	if g.caller.Stream == nil {
-		return true
-	}
-	if done, err := g.tail.Query(); err == nil && !done {
-		return false
-	}
-	for _, s := range g.streams {
-		if done, err := s.Query(); err == nil && !done {
-			return false
-		}
-	}
-	return true
 }
 
 // lookEvery is the time between two checks of a Group with calls under way.
@@ -126,7 +82,7 @@ func (g *Group) watch() {
 			case <-tick.C:
 			}
 			busy := g.enqueuing.Load() // read first: then tail is that of the latest call
-			done, err := g.tail.Query()
+			done, err := g.executor.tail.Query()
 			if err != nil {
 				g.failed(err)
 			}

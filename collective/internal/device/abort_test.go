@@ -12,6 +12,7 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/backoff"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/tree"
@@ -225,7 +226,7 @@ func TestMismatch(t *testing.T) {
 			m.groups[1-r].Abort(errTest) // which would wait forever
 			return err
 		}
-		if err := m.groups[r].wait(func() (bool, error) { return false, nil }); err == nil {
+		if err := backoff.Poll(time.Millisecond, m.groups[r].Err, func() (bool, error) { return false, nil }); err == nil {
 			return errors.New("the wait for a failure ended without one")
 		}
 		m.groups[1-r].Abort(errTest) // as a communicator does
@@ -255,15 +256,15 @@ func TestAbortPassesSlots(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := newDry(t, []*plan.Plan{p}, 4, 256, 2, 0)
-	g := d.ranks[1].g
-	for i := range g.links {
-		g.links[i].count += 3 << 29
+	x := d.ranks[1].x
+	for i := range x.links.states {
+		x.links.states[i].count += 3 << 29
 	}
 	c := d.buffers(p, 1, 100, false)
-	g.begin(&g.layout.plans[0], &c)
-	g.passAll()
-	for i, k := range g.layout.links {
-		if k.Dst == 1 && !g.reached(i, false, g.links[i].slots+1) {
+	x.begin(&x.links.layout.plans[0], &c)
+	x.links.passAll()
+	for i, k := range x.links.layout.links {
+		if k.Dst == 1 && !x.links.reached(i, false, x.links.states[i].slots+1) {
 			t.Errorf("link %+v: a wait for its next slot does not pass", k.Link)
 		}
 	}

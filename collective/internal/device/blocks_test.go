@@ -26,7 +26,7 @@ func (l *launches) Run(s *cuda.Stream, w *kernel.Work, parts []kernels.Part) err
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range parts {
-		if want := l.g.farthest(slices.Concat(p.To, p.From)); p.Where != want {
+		if want := farthest(&l.g.cfg, l.g.links.pinned, slices.Concat(p.To, p.From)); p.Where != want {
 			l.t.Errorf("rank %d: a part that touches memory %d says %d", l.g.rank, want, p.Where)
 		}
 		l.seen[p.Where]++
@@ -44,7 +44,7 @@ func TestBlocks(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[kernels.Where]int{}
 	for r, g := range m.groups {
-		g.cfg.Kernels = &launches{Set: m.loaded[m.devices[r]], t: t, g: g, mu: &mu, seen: seen}
+		g.executor.kernels = &launches{Set: m.loaded[m.devices[r]], t: t, g: g, mu: &mu, seen: seen}
 	}
 	m.run(mixture(plans, []int{1, 1000}, 1), 2)
 	m.close()

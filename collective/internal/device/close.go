@@ -1,6 +1,10 @@
 package device
 
-import "time"
+import (
+	"time"
+
+	"github.com/treerun/treerun/internal/backoff"
+)
 
 // closeWithin is the time that Close waits for the calls under way, and for other ranks to read this rank's payloads.
 const closeWithin = 4 * time.Second
@@ -29,26 +33,16 @@ func (g *Group) Close() error {
 // settled waits until nothing is under way, and reports whether that is so.
 func (g *Group) settled(within time.Duration) bool {
 	end := time.Now().Add(within)
-	err := g.wait(func() (bool, error) {
+	err := backoff.Poll(pollPause, g.Err, func() (bool, error) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		if time.Now().After(end) {
 			return true, nil
 		}
-		if !g.idle() {
+		if !g.executor.idle() {
 			return false, nil
 		}
-		return g.allRead(), nil
+		return g.links.allRead(), nil
 	})
 	return err != nil || time.Now().Before(end)
-}
-
-// allRead reports whether the other ranks have released all that this one sent.
-func (g *Group) allRead() bool {
-	for i := range g.links {
-		if g.layout.links[i].Src == g.rank && !g.reached(i, true, g.links[i].count) {
-			return false
-		}
-	}
-	return true
 }

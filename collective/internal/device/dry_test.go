@@ -31,9 +31,10 @@ type dry struct {
 }
 
 type dryRank struct {
-	d       *dry
-	g       *Group
-	streams map[*cuda.Stream]*dryStream
+	d      *dry
+	cfg    Config
+	x      *executor
+	queues map[*cuda.Stream]*dryStream
 }
 
 // dryStream is a queue of operations.
@@ -68,27 +69,28 @@ func (d *dry) at(a cuda.Addr, n int64) []byte {
 	return d.memory[d.bases[i]][from : from+n : from+n]
 }
 
-func (r *dryRank) put(s *cuda.Stream, ready func() bool, do func()) {
-	r.streams[s].ops = append(r.streams[s].ops, dryOp{ready, do})
+func (r *dryRank) queue(s *cuda.Stream, ready func() bool, do func()) {
+	r.queues[s].ops = append(r.queues[s].ops, dryOp{ready, do})
 }
 
 func always() bool { return true }
 
 // farthest returns where the farthest of some arrays lies for this rank, by its address.
-func (g *Group) farthest(arrays []cuda.Addr) (where kernels.Where) {
+func farthest(cfg *Config, pinned *cuda.Pinned[uint8], arrays []cuda.Addr) (where kernels.Where) {
+	l := cfg.Layout
 	in := func(a, from cuda.Addr, n int64) bool { return from != 0 && a >= from && a < from+cuda.Addr(n) }
 	for _, a := range arrays {
-		for i, at := range g.cfg.Slots {
-			k := &g.layout.links[i]
-			_, giver := k.giver(g.rank)
-			switch in := in(a, at, int64(g.layout.Slots)*int64(g.layout.bytesOf(k))); {
+		for i, at := range cfg.Slots {
+			k := &l.links[i]
+			_, giver := k.giver(l.rank)
+			switch in := in(a, at, int64(l.Slots)*int64(l.bytesOf(k))); {
 			case in && k.place == InHost:
 				where = kernels.Host
-			case in && !g.cfg.Near(giver):
+			case in && !cfg.Near(giver):
 				where = max(where, kernels.Peer)
 			}
 		}
-		if g.pinned != nil && in(a, g.pinned.Addr(), int64(len(g.pinned.Host()))) {
+		if pinned != nil && in(a, pinned.Addr(), int64(len(pinned.Host()))) {
 			where = kernels.Host
 		}
 	}
@@ -101,11 +103,11 @@ func (r *dryRank) Run(s *cuda.Stream, w *kernel.Work, parts []kernels.Part) erro
 			panic(fmt.Sprintf("a part %+v", p))
 		}
 		// Of a sum in several launches each carries the farthest array of all.
-		if want := r.g.farthest(append(slices.Clone(p.To), p.From...)); p.Where < want {
+		if want := farthest(&r.cfg, nil, append(slices.Clone(p.To), p.From...)); p.Where < want {
 			panic(fmt.Sprintf("a part %+v: its farthest array is %d", p, want))
 		}
 		to, from, work := slices.Clone(p.To), slices.Clone(p.From), *w
-		r.put(s, always, func() {
+		r.queue(s, always, func() {
 			var srcs [][]byte
 			for i, a := range from {
 				src := r.d.at(a, p.Bytes)
@@ -129,19 +131,19 @@ func (r *dryRank) Run(s *cuda.Stream, w *kernel.Work, parts []kernels.Part) erro
 
 func (r *dryRank) Divide(s *cuda.Stream, dt kernel.DType, dst, _ cuda.Addr, n, divisor int64) error {
 	n *= int64(dt.Size())
-	r.put(s, always, func() { kernel.Scale(dt, r.d.at(dst, n), int(divisor)) })
+	r.queue(s, always, func() { kernel.Scale(dt, r.d.at(dst, n), int(divisor)) })
 	return nil
 }
 
 func (r *dryRank) memOps(s *cuda.Stream, ops []cuda.MemOp) error {
 	for _, m := range ops {
 		if m.Wait {
-			r.put(s, func() bool { return int32(word(r.d.flags, int(m.Addr)).Load()-m.Value) >= 0 }, func() {})
+			r.queue(s, func() bool { return int32(word(r.d.flags, int(m.Addr)).Load()-m.Value) >= 0 }, func() {})
 			continue
 		}
-		r.put(s, always, func() {
+		r.queue(s, always, func() {
 			if at := word(r.d.flags, int(m.Addr)); !at.CompareAndSwap(m.Value-1, m.Value) {
-				link := r.g.layout.links[(int(m.Addr)-flagHead)/(4*flagLine)]
+				link := r.cfg.Layout.links[(int(m.Addr)-flagHead)/(4*flagLine)]
 				panic(fmt.Sprintf("a counter of link %+v goes from %d to %d", link, at.Load(), m.Value))
 			}
 		})
@@ -181,22 +183,21 @@ func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, fir
 				}
 			}
 		}
-		g := &Group{layout: l, rank: r, links: make([]state, len(l.links))}
 		slots := slotsOf(l, func(p Place, src int) cuda.Addr { return given[p][src] })
-		rank := &dryRank{d: d, g: g, streams: map[*cuda.Stream]*dryStream{}}
-		g.cfg = Config{Layout: l, Kernels: rank, Slots: slots, First: first, Flags: d.flags,
+		rank := &dryRank{d: d, queues: map[*cuda.Stream]*dryStream{}}
+		rank.cfg = Config{Layout: l, Slots: slots, First: first, Flags: d.flags,
 			Near: func(rank int) bool { return rank == r }}
-		g.memOps = rank.memOps
-		g.reset()
-		n := int(g.scratch.plan(l))
-		g.scratch.base = d.alloc(n)
+		x := &executor{links: newLinks(&rank.cfg), kernels: rank, memOps: rank.memOps, err: func() error { return nil }}
+		rank.x = x
+		n := int(x.scratch.plan(l))
+		x.scratch.base = d.alloc(n)
 		for range streams {
-			g.streams = append(g.streams, &lineup{Stream: new(cuda.Stream)})
+			x.streams = append(x.streams, &lineup{Stream: new(cuda.Stream)})
 		}
-		g.caller.Stream = new(cuda.Stream)
-		for _, s := range append(slices.Clone(g.streams), &g.caller) {
+		x.caller.Stream = new(cuda.Stream)
+		for _, s := range append(slices.Clone(x.streams), &x.caller) {
 			q := &dryStream{}
-			rank.streams[s.Stream] = q
+			rank.queues[s.Stream] = q
 			d.streams = append(d.streams, q)
 		}
 		d.ranks = append(d.ranks, rank)
@@ -227,20 +228,16 @@ func (l *Layout) begin(segment []byte, first uint32) {
 func (d *dry) enqueue(t *testing.T, which int, calls []Call) {
 	t.Helper()
 	for r, rank := range d.ranks {
-		g, c := rank.g, &calls[r]
-		p := &g.layout.plans[which]
-		g.begin(p, c)
-		chunks := 0
-		for _, s := range g.spans {
-			chunks = max(chunks, s.Chunks)
-		}
-		if err := g.take(p, c, chunks, g.streams); err != nil {
+		x, c := rank.x, &calls[r]
+		p := &rank.cfg.Layout.plans[which]
+		x.begin(p, c)
+		if err := x.take(x.streams); err != nil {
 			t.Fatal(err)
 		}
 		rank.join()
-		g.advance(p)
+		x.advance()
 		if c.Out != c.In && c.Header.Count > 0 && p.plan.Kind == plan.AllReduce {
-			rank.put(rank.g.caller.Stream, always, func() {
+			rank.queue(rank.x.caller.Stream, always, func() {
 				b := d.at(c.In, int64(c.Header.Count)*4)
 				copy(b, bytes.Repeat([]byte{0xEE}, len(b)))
 			})
@@ -250,10 +247,10 @@ func (d *dry) enqueue(t *testing.T, which int, calls []Call) {
 
 // join makes the caller's stream wait for the operations that are in the other streams now.
 func (r *dryRank) join() {
-	for _, s := range r.g.streams {
-		q := r.streams[s.Stream]
+	for _, s := range r.x.streams {
+		q := r.queues[s.Stream]
 		upTo := q.done + len(q.ops)
-		r.put(r.g.caller.Stream, func() bool { return q.done >= upTo }, func() {})
+		r.queue(r.x.caller.Stream, func() bool { return q.done >= upTo }, func() {})
 	}
 }
 

@@ -1,35 +1,29 @@
 package device
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
-	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/cuda/kernels"
 )
 
 // Group is one rank's end of the links between devices, with the streams that serve them. Its methods may be called
 // concurrently unless documented otherwise.
 type Group struct {
 	cfg    Config
-	layout *Layout
 	rank   int
+	links  *links
+	relay  *relay        // nil where no link is relayed
+	events []*cuda.Event // that free closes
+	Alone  error         // why calls stay on their own streams, where the queues of the device are to blame
 
-	mu      sync.Mutex // one Enqueue at a time
-	streams []*lineup
-	fork    *cuda.Event                            // of the latest call: its stream has come to it
-	tail    *cuda.Event                            // its stream is through
-	links   []state                                // of the links of the layout
-	memOps  func(*cuda.Stream, []cuda.MemOp) error // Stream.MemOps, but in tests
-	scratch scratch
-	pinned  *cuda.Pinned[uint8] // slots of relayed links; nil: there is none
-	events  []*cuda.Event       // that free closes
-	Alone   error               // why calls stay on their own streams, where the queues of the device are to blame
-	caller  lineup              // the stream of the latest call, nil before there is one
-
-	relay *relay // nil where no link is relayed
+	mu       sync.Mutex // one call at a time
+	executor executor
 
 	failure   atomic.Pointer[error] // the first reason why it has failed
 	abort     *atomic.Uint32        // the word that all ranks of the segment look at
@@ -39,89 +33,19 @@ type Group struct {
 	workers   sync.WaitGroup
 	ending    sync.Mutex // guards that a failure starts a worker against Close
 	closing   sync.Once
-
-	// State of the call at work, guarded by mu.
-	spans   []plan.Span // of its lanes
-	now     []*todo
-	signals []cuda.MemOp
-	addrs   []cuda.Addr
-	parts   []kernels.Part
-}
-
-// reset lets all links begin.
-func (g *Group) reset() {
-	for i := range g.links {
-		k, first := &g.links[i], g.cfg.First
-		switch p, r := g.layout.links[i].giver(g.rank); {
-		case p != InDevice:
-			k.where = kernels.Host
-		case !g.cfg.Near(r):
-			k.where = kernels.Peer
-		}
-		k.count, k.slots, k.waited = first, first, first
-		k.highest[0].Store(first)
-		k.highest[1].Store(first)
-		k.at = g.cfg.Slots[i]
-		if g.layout.links[i].Src == g.rank {
-			k.filled = make([][]reading, g.layout.Slots)
-		}
-	}
-}
-
-// flag returns a counter of link i: where this process sees it, and where its
-// device does.
-func (g *Group) flag(i int, isReleased bool) (*atomic.Uint32, cuda.Addr) {
-	at := published(i)
-	if isReleased {
-		at = released(i)
-	}
-	if k := &g.layout.links[i]; k.place == Relayed && k.Dst == g.rank {
-		at += 2 * flagLine
-	}
-	return word(g.cfg.Flags, at), g.cfg.FlagsAddr + cuda.Addr(at)
-}
-
-// state is the state, on a rank, of a link that it serves, or whose slots it reads.
-type state struct {
-	count   uint32           // payloads of the calls before the one at work
-	slots   uint32           // slots filled by those
-	each    linkUses         // per chunk of that one
-	waited  uint32           // the value of released that a stream has waited for
-	where   kernels.Where    // its slots lie
-	filled  [][]reading      // sender: by slot, its readers
-	highest [2]atomic.Uint32 // the values of published and released that streams may wait for at most
-
-	at     cuda.Addr // where the device sees its slots, as far as it does
-	pinned []byte    // relayed: they are memory of this process
-}
-
-// reading is a payload that must be released before its slot is filled again.
-type reading struct {
-	link  int
-	value uint32
-}
-
-// lineup is a stream, with the events that mark its progress.
-type lineup struct {
-	*cuda.Stream
-	joined *cuda.Event            // recorded when a call is through with the stream
-	ticks  [paceTicks]*cuda.Event // recorded every paceSteps steps, in turn; nil in tests
-	steps  int
 }
 
 // New makes a Group: streams, events and scratch memory. It allocates device
 // memory, which Close frees.
 func New(cfg Config) (*Group, error) {
-	l := cfg.Layout
 	g := &Group{
-		cfg: cfg, layout: l, rank: l.rank,
-		links:  make([]state, len(l.links)),
-		memOps: (*cuda.Stream).MemOps,
-		abort:  word(cfg.Flags, 0),
-		wake:   make(chan struct{}, 1),
-		done:   make(chan struct{}),
+		cfg: cfg, rank: cfg.Layout.rank,
+		links: newLinks(&cfg),
+		abort: word(cfg.Flags, 0),
+		wake:  make(chan struct{}, 1),
+		done:  make(chan struct{}),
 	}
-	g.reset()
+	g.executor = executor{links: g.links, kernels: cfg.Kernels, err: g.Err, memOps: (*cuda.Stream).MemOps}
 	if err := g.open(); err != nil {
 		g.free()
 		return nil, fmt.Errorf("device: rank %d: %w", g.rank, err)
@@ -131,4 +55,108 @@ func New(cfg Config) (*Group, error) {
 		g.relay.start()
 	}
 	return g, nil
+}
+
+// open makes the resources of the group. free releases them, also after an error.
+func (g *Group) open() error {
+	x, layout := &g.executor, g.cfg.Layout
+	if n := x.scratch.plan(layout); n > 0 {
+		var err error
+		if x.scratch.memory, err = cuda.Alloc[uint8](g.cfg.Device, int(n)); err != nil {
+			return fmt.Errorf("scratch memory: %w; smaller slots need less", err)
+		}
+		x.scratch.base = x.scratch.memory.Addr()
+	}
+	if err := g.links.pin(&g.cfg); err != nil {
+		return err
+	}
+	var err error
+	if g.relay, err = newRelay(g); err != nil {
+		return err
+	}
+	x.relay = g.relay
+	events, streams := []**cuda.Event{&x.fork, &x.tail}, 0
+	for i := range layout.plans {
+		streams = max(streams, layout.plans[i].streams)
+	}
+	waiting, err := g.cfg.Device.NewWaitingStreams(min(cmp.Or(g.cfg.Streams, defaultStreams), streams))
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		g.Alone, err = err, nil
+	case len(waiting) == 1: // calls go apart on two or more, and another Group has use for the queue
+		err, waiting = waiting[0].Close(), nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, w := range waiting {
+		s := &lineup{Stream: w}
+		x.streams = append(x.streams, s)
+		events = append(events, &s.joined)
+	}
+	for _, s := range append(slices.Clone(x.streams), &x.caller) {
+		for i := range s.ticks {
+			events = append(events, &s.ticks[i])
+		}
+	}
+	for _, e := range events {
+		if *e, err = g.cfg.Device.NewEvent(false); err != nil {
+			return err
+		}
+		g.events = append(g.events, *e)
+	}
+	return nil
+}
+
+// free gives everything back.
+func (g *Group) free() error {
+	var all []error
+	for _, s := range g.executor.streams {
+		all = append(all, s.Close())
+	}
+	for _, e := range g.events {
+		all = append(all, e.Close())
+	}
+	all = append(all, g.executor.scratch.memory.Free())
+	if g.links.pinned != nil {
+		all = append(all, g.links.pinned.Free())
+	}
+	return errors.Join(all...)
+}
+
+// Enqueue puts call c of plan i of the Shape behind the work of stream s, which must be of the Group's device. It
+// returns when all is enqueued; s continues when this rank's part of the call is done, also where the Group fails
+// meanwhile. Where the driver's queues are full, Enqueue waits for room in them, so every rank needs a goroutine of its
+// own.
+//
+// A stream of another device is an error (cuda.ErrWrongDevice) before anything is done. Any other error is that of the
+// Group, which is unusable from then on.
+func (g *Group) Enqueue(i int, s *cuda.Stream, c *Call) error {
+	return g.run(&g.cfg.Layout.plans[i], s, c)
+}
+
+// run is Enqueue of a schedule.
+func (g *Group) run(p *schedule, s *cuda.Stream, c *Call) error {
+	if d := s.Device(); d != g.cfg.Device {
+		return fmt.Errorf("device: rank %d: a stream of %s for a group of %s: %w", g.rank, d, g.cfg.Device,
+			cuda.ErrWrongDevice)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.Err(); err != nil {
+		return err
+	}
+	g.enqueuing.Store(true)
+	defer g.enqueuing.Store(false)
+	select {
+	case g.wake <- struct{}{}:
+	default:
+	}
+	g.executor.begin(p, c)
+	err := g.executor.enqueue(s)
+	if err != nil {
+		err = g.Abort(fmt.Errorf("device: rank %d: %w", g.rank, err))
+	}
+	g.executor.advance()
+	return err
 }

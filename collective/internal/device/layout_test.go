@@ -16,9 +16,9 @@ import (
 func TestSlotsByPlan(t *testing.T) {
 	one := mustPlan(t)(plan.FromTrees(plan.AllReduce, []topo.Tree{tree.Binomial(8, 0)}, nil, plan.Single))
 	all := mustPlan(t)(plan.Direct(plan.AllReduce, 8, -1, plan.Single))
-	links := one.Links()
+	inDevice := one.Links()
 	place := func(src, dst int) Place {
-		if slices.ContainsFunc(links, func(k plan.Link) bool { return k.Src == src && k.Dst == dst }) {
+		if slices.ContainsFunc(inDevice, func(k plan.Link) bool { return k.Src == src && k.Dst == dst }) {
 			return InDevice
 		}
 		return InHost
@@ -28,12 +28,12 @@ func TestSlotsByPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Fit(planner.DefaultStagingBytes)
-	group := &Group{layout: l, links: make([]state, len(l.links))}
+	x := &executor{links: &links{layout: l, states: make([]state, len(l.links))}}
 	for i, want := range []int{4 << 20, hostSlot} {
 		c := &Call{Chunks: plan.Chunks{Min: 8 << 20}, Work: kernel.Work{DType: kernel.Float32}}
 		c.Header.Count = 64 << 20
-		group.begin(&l.plans[i], c)
-		for _, span := range group.spans {
+		x.begin(&l.plans[i], c)
+		for _, span := range x.spans {
 			if span.Grain != want {
 				t.Errorf("%s: chunks of %d bytes, want %d", l.plans[i].plan.Name, span.Grain, want)
 			}

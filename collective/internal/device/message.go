@@ -31,39 +31,40 @@ func (g *Group) Exchange(s *cuda.Stream, t kernel.DType, out, in *Transfer) erro
 	}
 	if out != nil {
 		c.In = out.Addr
-		u := p.carry(g.layout, out, g.rank, out.Peer)
+		u := p.carry(g.cfg.Layout, out, g.rank, out.Peer)
 		do := &p.batches[0].steps[0]
 		do.Args, do.To = []plan.Operand{{From: -1, Buf: plan.In}}, []plan.Target{{To: int32(out.Peer)}}
 		do.ins, do.outs = []use{{link: -1}}, []share{{u, []use{u}}}
 	}
 	if in != nil {
 		c.Out = in.Addr
-		u := p.carry(g.layout, in, in.Peer, g.rank)
+		u := p.carry(g.cfg.Layout, in, in.Peer, g.rank)
 		do := &p.batches[len(p.batches)-1].steps[0]
 		do.Args, do.Dst, do.ins = []plan.Operand{{From: int32(in.Peer)}}, plan.Out, []use{u}
 	}
 	return g.run(&p, s, &c)
 }
 
-// relayed returns the link of messages to or from a rank of another host.
-func (g *Group) relayed(peer int, sends bool) int {
+// messages returns the link of messages to or from another rank.
+func (l *links) messages(peer int, sends bool) int {
 	if sends {
-		return g.layout.message(g.rank, peer)
+		return l.layout.message(l.layout.rank, peer)
 	}
-	return g.layout.message(peer, g.rank)
+	return l.layout.message(peer, l.layout.rank)
 }
 
 // AwaitsPeer reports whether the messages for a rank of another host, or those from it, wait for that: the device has
 // filled slots that are not sent, or read all that has come. Else they wait for this rank's device.
 func (g *Group) AwaitsPeer(peer int, sends bool) bool {
-	filled, _ := g.flag(g.relayed(peer, sends), false)
-	read, _ := g.flag(g.relayed(peer, sends), true)
+	link := g.links.messages(peer, sends)
+	filled, _ := g.links.flag(link, false)
+	read, _ := g.links.flag(link, true)
 	return (filled.Load() != read.Load()) == sends
 }
 
 // MovedAt returns when something was last sent to, or came from, a rank of another host in messages, or since.
 func (g *Group) MovedAt(peer int, sends bool, since time.Time) time.Time {
-	if at := time.Unix(0, g.relay.ends[g.relayed(peer, sends)].moved.Load()); at.After(since) {
+	if at := time.Unix(0, g.relay.ends[g.links.messages(peer, sends)].moved.Load()); at.After(since) {
 		return at
 	}
 	return since

@@ -60,10 +60,10 @@ func (m *Mismatch) Error() string {
 
 // newRelay looks up the ends of this rank's relayed links; nil where there are none.
 func newRelay(g *Group) (*relay, error) {
-	r := &relay{g: g, ends: make([]end, len(g.links))}
+	r := &relay{g: g, ends: make([]end, len(g.links.states))}
 	r.out.wake, r.in.wake = make(chan struct{}, 1), make(chan struct{}, 1)
-	for i := range g.layout.links {
-		k := &g.layout.links[i]
+	for i := range g.cfg.Layout.links {
+		k := &g.cfg.Layout.links[i]
 		if k.place != Relayed {
 			continue
 		}
@@ -200,15 +200,15 @@ func (r *relay) one(q *queue, link int, move func(link int, j *job) (bool, error
 func (r *relay) window(link int, j *job) []byte {
 	e := &r.ends[link]
 	_, n := j.span.Chunk(int((e.done - j.first) / j.each))
-	size := r.g.layout.bytesOf(&r.g.layout.links[link])
-	slot := int(e.done % uint32(r.g.layout.Slots))
-	return r.g.links[link].pinned[slot*size:][:max(n, 0)]
+	size := r.g.cfg.Layout.bytesOf(&r.g.cfg.Layout.links[link])
+	slot := int(e.done % uint32(r.g.cfg.Layout.Slots))
+	return r.g.links.states[link].pinned[slot*size:][:max(n, 0)]
 }
 
 // send commits a payload that the device has published.
 func (r *relay) send(link int, j *job) (bool, error) {
 	e := &r.ends[link]
-	if !r.g.reached(link, false, e.done+1) {
+	if !r.g.links.reached(link, false, e.done+1) {
 		return false, nil
 	}
 	from := r.window(link, j)
@@ -221,7 +221,7 @@ func (r *relay) send(link int, j *job) (bool, error) {
 		return false, err // the published payload may be void
 	}
 	e.sender.Commit(&j.header)
-	host, _ := r.g.flag(link, true)
+	host, _ := r.g.links.flag(link, true)
 	host.Store(e.done + 1)
 	return true, nil
 }
@@ -229,8 +229,8 @@ func (r *relay) send(link int, j *job) (bool, error) {
 // receive publishes a payload of the transport to the device, once there is room.
 func (r *relay) receive(link int, j *job) (bool, error) {
 	e := &r.ends[link]
-	slots := uint32(r.g.layout.Slots)
-	if !r.g.reached(link, true, e.done+1-slots) {
+	slots := uint32(r.g.cfg.Layout.Slots)
+	if !r.g.links.reached(link, true, e.done+1-slots) {
 		return false, nil
 	}
 	var h call.Header
@@ -247,7 +247,7 @@ func (r *relay) receive(link int, j *job) (bool, error) {
 	}
 	copy(to, from)
 	e.receiver.Release()
-	host, _ := r.g.flag(link, false)
+	host, _ := r.g.links.flag(link, false)
 	host.Store(e.done + 1)
 	return true, nil
 }
