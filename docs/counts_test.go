@@ -61,7 +61,7 @@ func TestCounts(t *testing.T) {
 		return
 	}
 	var outside, support, tests lines
-	packages, methods := map[string]bool{}, map[string]int{}
+	packages, methods, counted := map[string]bool{}, map[string]int{}, map[string]bool{}
 	for _, s := range sources(t) {
 		text, err := os.ReadFile(filepath.Join("..", s.path))
 		if err != nil {
@@ -78,7 +78,11 @@ func TestCounts(t *testing.T) {
 		outside.add(text)
 		for _, d := range s.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil {
-				methods[s.pkg+"."+receiver(f)]++
+				name := s.pkg + "." + receiver(f)
+				if method := name + "." + f.Name.Name; !counted[method] { // another build may have it, too
+					counted[method] = true
+					methods[name]++
+				}
 			}
 		}
 	}
