@@ -3,6 +3,7 @@ package mismatch
 import (
 	"time"
 
+	"github.com/treerun/treerun/internal/backoff"
 	"github.com/treerun/treerun/internal/call"
 	"github.com/treerun/treerun/transport"
 )
@@ -13,9 +14,8 @@ import (
 func (c *Calls) Settle(within time.Duration) (transport.Fault, bool) {
 	mine := c.ep.Status(c.rank).Call.ID()
 	c.ep.FlushStatus()
-	pause := 50 * time.Microsecond
 	start, compare := time.Now(), time.Duration(0)
-	for ; ; pause = min(2*pause, 5*time.Millisecond) {
+	for idle := (backoff.Wait{Max: 5 * time.Millisecond}); ; idle.Pause() {
 		if f, failed := c.ep.Aborted(); failed {
 			return f, true
 		}
@@ -35,7 +35,6 @@ func (c *Calls) Settle(within time.Duration) (transport.Fault, bool) {
 			}
 			compare = 2 * waited
 		}
-		time.Sleep(pause)
 	}
 }
 
