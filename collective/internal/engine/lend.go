@@ -81,6 +81,11 @@ func (c *Call) lends(s *step) bool {
 	return s.Dst == plan.Out && s.Final && (c.lendOut || c.mayOut && s.zeroCopy)
 }
 
+// lends reports whether t lends n bytes that s sends. In a wide call, tracks with short parts lend nothing.
+func (t *track) lends(s *step, n int) bool {
+	return n > transport.MaxInline && t.wide == t.call.wide && t.call.lends(s)
+}
+
 // lend computes the value of s where it belongs, and lends it to the receivers.
 func (t *track) lend(s *step, from, n int) {
 	c := t.call

@@ -8,11 +8,10 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// take does step s, or reports false when a link is not ready. All links are checked before any is used.
-func (t *track) take(s *step) (bool, error) {
-	c, e := t.call, t.e
-	from := t.chunk * t.Grain
-	n := min(t.Grain, t.Bytes-from)
+// take does step s for n bytes from byte from of the lane on, or reports false when a link is not ready. All links are
+// checked before any is used.
+func (t *track) take(s *step, from, n int) (bool, error) {
+	e := t.e
 	for i := range s.args {
 		a := &s.args[i]
 		if a.in == nil {
@@ -30,7 +29,7 @@ func (t *track) take(s *step) (bool, error) {
 		}
 		e.windows[i] = window
 	}
-	lends := len(s.outs) > 0 && !c.wide && n > transport.MaxInline && c.lends(s)
+	lends := len(s.outs) > 0 && t.lends(s, n)
 	to, ok, err := s.reserve(n, lends)
 	if err != nil || !ok {
 		return false, err

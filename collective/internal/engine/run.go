@@ -168,10 +168,11 @@ func (t *track) advance() (more bool, err error) {
 	for {
 		for t.chunk < t.Chunks {
 			var ok bool
-			if s := &t.steps[t.next]; t.wide {
-				ok, err = t.takeWide(s)
+			s, from := &t.steps[t.next], t.chunk*t.Grain
+			if n := min(t.Grain, t.Bytes-from); t.wide {
+				ok, err = t.takeWide(s, from, n)
 			} else {
-				ok, err = t.take(s)
+				ok, err = t.take(s, from, n)
 			}
 			if err != nil {
 				return false, err

@@ -21,22 +21,20 @@ func (e *Engine) wideChunk(passes bool) int {
 
 // takeWide is take for a call whose chunks may be longer than slots: a step may need several turns, and t.moved counts
 // the bytes that it has moved.
-func (t *track) takeWide(s *step) (bool, error) {
-	chunk := min(t.Grain, t.Bytes-t.chunk*t.Grain)
+func (t *track) takeWide(s *step, from, chunk int) (bool, error) {
 	for {
-		from, left := t.chunk*t.Grain+t.moved, chunk-t.moved
-		var n int
+		n := chunk - t.moved
+		var ok bool
 		var err error
-		switch {
-		case s.receives > 0:
-			n, err = t.recvChunk(s, from, left)
-		case len(s.outs) > 0:
-			n, err = t.sendChunk(s, from, left)
-		default:
-			t.move(s, nil, from, left)
-			n = left
+		if s.receives > 0 {
+			n, ok, err = t.recvChunk(s, from+t.moved, n)
+		} else {
+			if len(s.outs) > 0 && !t.lends(s, n) {
+				n = min(n, t.e.slotBytes)
+			}
+			ok, err = t.take(s, from+t.moved, n)
 		}
-		if err != nil || n < 0 {
+		if err != nil || !ok {
 			return false, err
 		}
 		if t.moved += n; t.moved == chunk {
@@ -47,19 +45,18 @@ func (t *track) takeWide(s *step) (bool, error) {
 	}
 }
 
-// recvChunk receives the next of the left bytes from byte from of the lane on, and returns their number; less than 0
-// when there are none yet.
-func (t *track) recvChunk(s *step, from, left int) (int, error) {
+// recvChunk receives the next of the left bytes from byte from of the lane on, and returns their number; false when
+// there are none yet.
+func (t *track) recvChunk(s *step, from, left int) (n int, ok bool, err error) {
 	a, c, e := &s.args[0], t.call, t.e
 	link := a.in.(transport.LentReceiver)
-	n, ok, err := link.TryHead(&t.got)
+	n, ok, err = link.TryHead(&t.got)
 	switch {
 	case err != nil || !ok:
-		return -1, transport.OnLink(err, "receiving from", int(a.From))
 	case t.got != t.head:
-		return -1, e.Calls.Differ(int(a.From), t.got.ID(), t.head.ID())
+		return 0, false, e.Calls.Differ(int(a.From), t.got.ID(), t.head.ID())
 	case n > left || n == 0 && left > 0:
-		return -1, fmt.Errorf("rank %d sent %d bytes where %d belong", a.From, n, left)
+		return 0, false, fmt.Errorf("rank %d sent %d bytes where %d belong", a.From, n, left)
 	case len(c.Pieces) > 0:
 		ok, err = t.readPieces(link, t.Start+from, n)
 	default:
@@ -69,10 +66,10 @@ func (t *track) recvChunk(s *step, from, left int) (int, error) {
 		}
 	}
 	if err != nil || !ok {
-		return -1, transport.OnLink(err, "receiving from", int(a.From))
+		return 0, false, transport.OnLink(err, "receiving from", int(a.From))
 	}
 	a.in.Release()
-	return n, nil
+	return n, true, nil
 }
 
 // readPieces reads the next n bytes, which are those from byte from of the
@@ -87,24 +84,4 @@ func (t *track) readPieces(in transport.LentReceiver, from, n int) (bool, error)
 		done += m
 	}
 	return true, nil
-}
-
-// sendChunk sends as many of the left bytes as the links take, by lending them or through a slot; see recvChunk.
-func (t *track) sendChunk(s *step, from, left int) (int, error) {
-	n := left
-	lends := n > transport.MaxInline && t.call.lends(s)
-	if !lends {
-		n = min(n, t.e.slotBytes)
-	}
-	to, ok, err := s.reserve(n, lends)
-	if err != nil || !ok {
-		return -1, err
-	}
-	if lends {
-		t.lend(s, from, n)
-	} else {
-		t.move(s, to, from, n)
-	}
-	t.publish(s, lends)
-	return n, nil
 }
