@@ -65,7 +65,7 @@ func start(ctx context.Context, cfg *config) (*World, error) {
 	view.Failed = w.reportFailure
 	if cfg.Control != nil {
 		w.launcher = newLauncher(w, cfg.Control)
-		view.Report, view.Harmed = w.launcher.report, w.launcher.harmed
+		view.Report, view.PeerLost = w.launcher.report, w.launcher.peerLost
 	}
 	if err == nil {
 		err = w.assemble(ctx)

@@ -133,8 +133,8 @@ func (l *launcher) report(w job.Wait) bool {
 	return l.write(&job.Message{Kind: job.Waits, Wait: &w}) == nil
 }
 
-// harmed reports that a call of this rank has failed because another rank has ended.
-func (l *launcher) harmed() {
+// peerLost reports that a call of this rank has failed because another rank has ended.
+func (l *launcher) peerLost() {
 	_ = l.send(job.Exited) // a launcher that is gone needs no message
 }
 

@@ -112,7 +112,7 @@ func nameLate(t *testing.T, kind error, limit time.Duration) error {
 func TestAskWaits(t *testing.T) {
 	j := newTestJob(t, 3).start()
 	w := j.worlds[1].Waits().NewWait("left", nil)
-	w.Publish("Recv", time.Now(), []waits.Lack{{Rank: 2, What: "to send"}})
+	w.Publish("Recv", time.Now(), []waits.Blocker{{Rank: 2, What: "to send"}})
 	s, err := j.worlds[0].queries.ask(t.Context(), 1, 2)
 	if err != nil || len(s.Waits) != 1 || s.Waits[0].Scope != "left" || s.Waits[0].In != "Recv" ||
 		fmt.Sprint(s.Waits[0].For) != "[2]" {

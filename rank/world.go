@@ -167,7 +167,7 @@ func (w *World) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
 	}
 	all, err := w.mesh.AllGather(ctx, w.wait, "AllGather", blob)
 	if errors.Is(err, ErrFailed) {
-		w.wait.Harmed()
+		w.wait.PeerLost()
 	}
 	return all, w.fault("AllGather", err)
 }

@@ -20,11 +20,11 @@ func hopOf(who, whom int, w Waiting) hop {
 	return hop{who, whom, place(w.In, w.Scope), w.Scope, w.Number}
 }
 
-func tellHops(hops []hop) string {
+func describeHops(hops []hop) string {
 	var parts []string
 	for i, h := range hops {
-		if left := len(hops) - maxTold; left > 0 && i >= maxTold-1 && i < len(hops)-1 {
-			if i == maxTold-1 {
+		if left := len(hops) - maxListed; left > 0 && i >= maxListed-1 && i < len(hops)-1 {
+			if i == maxListed-1 {
 				parts = append(parts, fmt.Sprintf("%d more in between", left))
 			}
 			continue
@@ -38,8 +38,8 @@ func tellHops(hops []hop) string {
 	return strings.Join(parts, ", ")
 }
 
-func tellRing(ring []hop) string {
-	text := tellHops(ring) + ": a circle"
+func describeRing(ring []hop) string {
+	text := describeHops(ring) + ": a circle"
 	var calls, scopes []string
 	for _, h := range ring {
 		calls = append(calls, h.in)

@@ -79,12 +79,12 @@ func TestCirclesOfAny(t *testing.T) {
 		jobs := NewLocal(len(g.whom)).Jobs
 		var first *Wait
 		for r := len(g.whom) - 1; r >= 0; r-- {
-			var lacks []Lack
+			var blockers []Blocker
 			for _, to := range g.whom[r] {
-				lacks = append(lacks, Lack{Rank: to, What: "to send", Any: g.any[r]})
+				blockers = append(blockers, Blocker{Rank: to, What: "to send", Any: g.any[r]})
 			}
-			if first = jobs[r].NewWait("", nil); len(lacks) > 0 {
-				first.Publish("Recv", time.Now(), lacks)
+			if first = jobs[r].NewWait("", nil); len(blockers) > 0 {
+				first.Publish("Recv", time.Now(), blockers)
 			}
 		}
 		cause, ring := first.look(t.Context())
@@ -111,7 +111,7 @@ func TestFarm(t *testing.T) {
 	await(jobs[1], "", "Recv", 0)
 	await(jobs[3], "", "Recv", 0)
 	farmer := jobs[0].NewWait("", nil)
-	farmer.Publish("Probe", time.Now(), []Lack{{1, "to send", true}, {2, "to send", true}, {3, "to send", true}})
+	farmer.Publish("Probe", time.Now(), []Blocker{{1, "to send", true}, {2, "to send", true}, {3, "to send", true}})
 	want := "for rank 2 to send; rank 2 is in no call of treerun"
 	if c := farmer.Why(t.Context()); c.Rank != 2 || c.Text != want {
 		t.Errorf("%+v, want %q", c, want)

@@ -89,8 +89,8 @@ func (j *Job) status() Status {
 		if len(s.Waits) == maxWaits || len(s.Busy) == maxWaits {
 			break
 		}
-		if told, is := w.waiting(); is {
-			s.Waits = append(s.Waits, told)
+		if published, is := w.waiting(); is {
+			s.Waits = append(s.Waits, published)
 		} else if busy := w.busy.Load(); busy != nil && (*busy)() {
 			s.Busy = append(s.Busy, cut(w.Scope.Name))
 		}
@@ -105,20 +105,20 @@ func (w *Wait) waiting() (Waiting, bool) {
 	if w.now.in == "" {
 		return Waiting{}, false
 	}
-	told := Waiting{Scope: cut(w.Scope.Name), In: cut(w.now.in), Number: w.number}
+	out := Waiting{Scope: cut(w.Scope.Name), In: cut(w.now.in), Number: w.number}
 	if !w.gaveUp.IsZero() {
 		ago := time.Since(w.gaveUp)
 		if ago > giveUpShown {
 			return Waiting{}, false
 		}
-		told.GaveUp = max(int64(ago), 1)
+		out.GaveUp = max(int64(ago), 1)
 	}
-	for _, l := range w.now.lacks {
-		if r := w.Scope.InJob(l.Rank); r >= 0 && r < w.job.Size && len(told.For) < w.job.Size {
-			told.For, told.Any = append(told.For, r), l.Any
+	for _, l := range w.now.blockers {
+		if r := w.Scope.InJob(l.Rank); r >= 0 && r < w.job.Size && len(out.For) < w.job.Size {
+			out.For, out.Any = append(out.For, r), l.Any
 		}
 	}
-	return told, true
+	return out, true
 }
 
 // cut converts s into a text that passes Check: names of scopes come from the user.

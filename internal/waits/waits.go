@@ -40,9 +40,9 @@ type Job struct {
 	// the report itself.
 	Report func(job.Wait) bool
 
-	// Harmed reports to the launcher that a call of this rank has failed because another rank has ended. If Harmed is nil,
-	// the failure is not reported.
-	Harmed func()
+	// PeerLost reports to the launcher that a call of this rank has failed because another rank has ended. If PeerLost is
+	// nil, the failure is not reported.
+	PeerLost func()
 
 	// Failed reports a failure of a scope that no call but Close has returned. If Failed is nil, only Close reports it.
 	Failed func(error)
@@ -66,23 +66,23 @@ func (j *Job) NewScope() int {
 	return j.scopes
 }
 
-// Lack describes a rank that a wait is for.
-type Lack struct {
+// Blocker describes a rank that a wait is for.
+type Blocker struct {
 	Rank int    // -1 if the rank is not known
 	What string // the action that is missing, and known facts about it
-	Any  bool   // any one of the lacks is enough; the same for all lacks of a wait
+	Any  bool   // any one of the blockers is enough; the same for all blockers of a wait
 }
 
 // String returns a description of l for messages.
-func (l Lack) String() string {
+func (l Blocker) String() string {
 	if l.Rank < 0 {
 		return l.What
 	}
 	return fmt.Sprintf("rank %d %s", l.Rank, l.What)
 }
 
-// Tell returns a list of lacks for messages.
-func Tell(lacks []Lack) string { return numbers.Join(lacks, "; ") }
+// List returns a list of blockers for messages.
+func List(blockers []Blocker) string { return numbers.Join(blockers, "; ") }
 
 // Wait is the place where the waits of a rank in one scope are published, one at a time. A nil *Wait publishes nothing.
 type Wait struct {
@@ -104,16 +104,16 @@ type Wait struct {
 	number   uint64    // of publications, including those that are over
 	gaveUp   time.Time // time at which this rank gave up the published wait; zero if it has not
 	reported time.Duration
-	told     bool // the launcher knows of this wait, and not of its end
+	known    bool // the launcher knows of this wait, and not of its end
 	clock    clock
 	ended    func(error) // set by Bound
 }
 
 // publication describes a published wait of a rank.
 type publication struct {
-	in    string
-	lacks []Lack // in the scope's numbers; empty if the ranks are not known
-	since time.Time
+	in       string
+	blockers []Blocker // in the scope's numbers; empty if the ranks are not known
+	since    time.Time
 }
 
 // NewWait returns a Wait for a scope, by its name, "" for the World. ranks maps its ranks to those of the job, nil if
@@ -168,16 +168,16 @@ func (w *Wait) remove() {
 }
 
 // Publish publishes a wait of this rank: the call, the time at which the wait began, and the ranks it is for. It may be
-// called again while the wait lasts, and retains lacks. It returns the Stalled of this wait if the wait has reached the
-// stall timeout.
-func (w *Wait) Publish(in string, since time.Time, lacks []Lack) *Stalled {
+// called again while the wait lasts, and retains blockers. It returns the Stalled of this wait if the wait has reached
+// the stall timeout.
+func (w *Wait) Publish(in string, since time.Time, blockers []Blocker) *Stalled {
 	if w == nil {
 		return nil
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	fresh := w.now.since != since || !w.gaveUp.IsZero()
-	w.now, w.gaveUp = publication{in, lacks, since}, time.Time{}
+	w.now, w.gaveUp = publication{in, blockers, since}, time.Time{}
 	if fresh {
 		w.begin()
 	}
@@ -189,30 +189,30 @@ func (w *Wait) Publish(in string, since time.Time, lacks []Lack) *Stalled {
 
 // Renew calls Publish with the latest facts about a wait that is already published, or that has lasted for about the
 // duration waited.
-func (w *Wait) Renew(in string, waited time.Duration, lacks []Lack) {
+func (w *Wait) Renew(in string, waited time.Duration, blockers []Blocker) {
 	w.mu.Lock()
 	since := time.Now().Add(-waited)
 	if w.now.in != "" && w.gaveUp.IsZero() {
 		since = w.now.since
 	}
 	w.mu.Unlock()
-	w.Publish(in, since, lacks)
+	w.Publish(in, since, blockers)
 }
 
 // begin starts the clock of a publication. The caller holds mu.
 func (w *Wait) begin() {
-	w.tellEnd()
+	w.reportEnd()
 	w.number++
 	w.reported = 0
 	number := w.number
 	w.clock.start(w.Every, w.Limit, func() { w.check(number) })
 }
 
-// tellEnd reports the end of a wait to the launcher if the launcher knows of the wait. The caller holds mu. The report
-// is sent in the background, so that a rank that makes progress does not wait for the reader.
-func (w *Wait) tellEnd() {
-	if w.told {
-		w.told = false
+// reportEnd reports the end of a wait to the launcher if the launcher knows of the wait. The caller holds mu. The
+// report is sent in the background, so that a rank that makes progress does not wait for the reader.
+func (w *Wait) reportEnd() {
+	if w.known {
+		w.known = false
 		go w.job.Report(job.Wait{})
 	}
 }
@@ -241,7 +241,7 @@ func (w *Wait) Clear() {
 	defer w.mu.Unlock()
 	w.now, w.gaveUp = publication{}, time.Time{}
 	w.number++
-	w.tellEnd()
+	w.reportEnd()
 	w.clock.stop()
 }
 
@@ -257,7 +257,7 @@ func (w *Wait) GiveUp() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.gaveUp = time.Now()
-	w.tellEnd()
+	w.reportEnd()
 	w.clock.stop()
 }
 
@@ -273,15 +273,15 @@ func (w *Wait) Pause() (resume func()) {
 	w.Clear()
 	return func() {
 		if before.in != "" {
-			w.Publish(before.in, time.Now(), before.lacks)
+			w.Publish(before.in, time.Now(), before.blockers)
 		}
 	}
 }
 
 // Enter publishes a wait within the published one. The outer wait resumes when leave is called.
-func (w *Wait) Enter(in string, lacks ...Lack) (leave func()) {
+func (w *Wait) Enter(in string, blockers ...Blocker) (leave func()) {
 	resume := w.Pause()
-	w.Publish(in, time.Now(), lacks)
+	w.Publish(in, time.Now(), blockers)
 	return func() {
 		w.Clear()
 		resume()
@@ -333,19 +333,19 @@ func (w *Wait) check(number uint64) {
 	w.mu.Unlock() // a rank that makes progress does not wait for the reader
 	text := fmt.Sprintf("treerun: rank %d has waited %v in %s: %s", w.job.Rank, waited.Round(10*time.Millisecond),
 		in, cause.Text)
-	told := false
+	known := false
 	if w.Log != nil {
 		w.Log(text)
-	} else if told = w.job.Report != nil && w.job.Report(job.Wait{For: waited, In: in, Last: cause.Last, Is: cause.Is,
-		Text: cause.Text}); !told {
+	} else if known = w.job.Report != nil && w.job.Report(job.Wait{For: waited, In: in, Last: cause.Last, Is: cause.Is,
+		Text: cause.Text}); !known {
 		fmt.Fprintln(os.Stderr, text)
 	}
 	w.mu.Lock()
-	w.told = told
+	w.known = known
 	if w.number == number && w.gaveUp.IsZero() {
 		w.clock.arm()
 	} else {
-		w.tellEnd()
+		w.reportEnd()
 	}
 }
 
@@ -357,9 +357,9 @@ func (w *Wait) Place(in string) string {
 	return place(in, w.Scope.Name)
 }
 
-// Harmed reports that a call has failed because another rank has ended.
-func (w *Wait) Harmed() {
-	if w != nil && w.job.Harmed != nil {
-		w.job.Harmed()
+// PeerLost reports that a call has failed because another rank has ended.
+func (w *Wait) PeerLost() {
+	if w != nil && w.job.PeerLost != nil {
+		w.job.PeerLost()
 	}
 }

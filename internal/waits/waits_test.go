@@ -15,11 +15,11 @@ import (
 // await publishes a wait of j's rank in a call for the given ranks.
 func await(j *Job, comm, in string, whom ...int) *Wait {
 	w := j.NewWait(comm, nil)
-	var lacks []Lack
+	var blockers []Blocker
 	for _, r := range whom {
-		lacks = append(lacks, Lack{Rank: r, What: "to send"})
+		blockers = append(blockers, Blocker{Rank: r, What: "to send"})
 	}
-	w.Publish(in, time.Now(), lacks)
+	w.Publish(in, time.Now(), blockers)
 	return w
 }
 
@@ -155,7 +155,7 @@ func TestGivenUp(t *testing.T) {
 	if c := after.Why(t.Context()); c.Rank != 1 || !strings.Contains(c.Text, "is in no call of treerun") {
 		t.Errorf("the other's wait was given up before: %+v, want rank 1 in no call", c)
 	}
-	after.Renew("AllReduce #1", time.Hour, []Lack{{Rank: 1, What: "to send"}})
+	after.Renew("AllReduce #1", time.Hour, []Blocker{{Rank: 1, What: "to send"}})
 	if c := after.Why(t.Context()); c.Rank != 1 {
 		t.Errorf("renewed: %+v, want rank 1 in no call", c)
 	}
@@ -175,7 +175,7 @@ func TestOtherCommunicator(t *testing.T) {
 func TestPart(t *testing.T) {
 	all := NewLocal(6).Jobs
 	w := all[5].NewWait("part", []int{5, 3})
-	w.Publish("Recv", time.Now(), []Lack{{Rank: 1, What: "to send"}})
+	w.Publish("Recv", time.Now(), []Blocker{{Rank: 1, What: "to send"}})
 	c := w.Why(t.Context())
 	if c.Rank != 3 || w.Scope.Index(c.Rank) != 1 || w.Scope.Index(4) != -1 {
 		t.Errorf("%+v, %d and %d", c, w.Scope.Index(3), w.Scope.Index(4))
@@ -237,7 +237,7 @@ func TestLate(t *testing.T) {
 	all := NewLocal(3).Jobs
 	late := all[1].NewWait("world", nil)
 	late.SetBusy(func() bool { return true })
-	time.AfterFunc(busyTimeout/2, func() { late.Publish("Barrier", time.Now(), []Lack{{Rank: 2, What: "to send"}}) })
+	time.AfterFunc(busyTimeout/2, func() { late.Publish("Barrier", time.Now(), []Blocker{{Rank: 2, What: "to send"}}) })
 	if c := await(all[0], "world", "Barrier", 1).Why(t.Context()); c.Rank != 2 {
 		t.Errorf("%+v, want rank 2", c)
 	}
@@ -252,7 +252,7 @@ func TestLimit(t *testing.T) {
 	ctx, cancel := w.Bound(t.Context())
 	defer cancel()
 	begin := time.Now()
-	leave := w.Enter("AllGather", Lack{Rank: 1, What: "to send"})
+	leave := w.Enter("AllGather", Blocker{Rank: 1, What: "to send"})
 	defer leave()
 	<-ctx.Done()
 	var s *Stalled
@@ -266,7 +266,7 @@ func TestLimit(t *testing.T) {
 	quick := all[1].NewWait("world", nil)
 	quick.Every, quick.Limit = 0, limit
 	for begin := time.Now(); time.Since(begin) < 3*limit; {
-		leave := quick.Enter("AllGather", Lack{Rank: 0, What: "to send"})
+		leave := quick.Enter("AllGather", Blocker{Rank: 0, What: "to send"})
 		time.Sleep(time.Millisecond)
 		leave()
 	}
@@ -288,8 +288,8 @@ func TestAtLeast(t *testing.T) {
 	}
 	w.Clear()
 	restore()
-	lacks := []Lack{{Rank: 1, What: "to send"}}
-	for begin := time.Now(); w.Publish("Recv", begin, lacks) == nil; time.Sleep(time.Millisecond) {
+	blockers := []Blocker{{Rank: 1, What: "to send"}}
+	for begin := time.Now(); w.Publish("Recv", begin, blockers) == nil; time.Sleep(time.Millisecond) {
 		if time.Since(begin) > 20*time.Second {
 			t.Fatal("no stall after restore")
 		}
@@ -350,16 +350,16 @@ func TestStalledThenMoved(t *testing.T) {
 	w := NewLocal(2).Jobs[0].NewWait("world", nil)
 	const limit = 50 * time.Millisecond
 	w.Every, w.Limit = 0, limit
-	lacks := []Lack{{Rank: 1, What: "to send"}}
+	blockers := []Blocker{{Rank: 1, What: "to send"}}
 	begin := time.Now()
-	for w.Publish("Recv", begin, lacks) == nil {
+	for w.Publish("Recv", begin, blockers) == nil {
 		if time.Since(begin) > 20*time.Second {
 			t.Fatal("no stall")
 		}
 		time.Sleep(time.Millisecond)
 	}
 	w.Clear() // the wait is satisfied
-	if s := w.Publish("Recv", time.Now(), lacks); s != nil {
+	if s := w.Publish("Recv", time.Now(), blockers); s != nil {
 		t.Errorf("a wait that has just begun ends with %q", s)
 	}
 }

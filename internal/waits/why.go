@@ -49,7 +49,7 @@ const (
 	askFor      = time.Second
 	lookFor     = 3 * time.Second // for all ranks together
 	askers      = 16              // concurrent queries
-	maxTold     = 4               // ranks of a chain that are listed
+	maxListed   = 4               // ranks of a chain that are listed
 	maxLooks    = 1024            // ranks
 	busyTimeout = time.Second     // for a rank that is in a call
 )
@@ -81,7 +81,7 @@ func (w *Wait) look(ctx context.Context) (Cause, []hop) {
 	j := w.job
 	self := &node{rank: j.Rank, class: waiting}
 	w.mu.Lock()
-	lacks, age := slices.Clone(w.now.lacks), time.Since(w.now.since)
+	blockers, age := slices.Clone(w.now.blockers), time.Since(w.now.since)
 	w.mu.Unlock()
 	own, is := w.waiting()
 	if !is {
@@ -97,9 +97,9 @@ func (w *Wait) look(ctx context.Context) (Cause, []hop) {
 	self.waits = []Waiting{own}
 	all := j.follow(ctx, self, age)
 	c, ring := j.judge(all)
-	for _, l := range lacks { // add this rank's own knowledge of the rank that it waits for
-		if r := w.Scope.InJob(l.Rank); ring == nil && (r == c.Rank && r >= 0 || len(lacks) == 1) {
-			c.Text = fmt.Sprintf("for %s; %s", Lack{Rank: r, What: l.What}, c.Text)
+	for _, l := range blockers { // add this rank's own knowledge of the rank that it waits for
+		if r := w.Scope.InJob(l.Rank); ring == nil && (r == c.Rank && r >= 0 || len(blockers) == 1) {
+			c.Text = fmt.Sprintf("for %s; %s", Blocker{Rank: r, What: l.What}, c.Text)
 			break
 		}
 	}
@@ -218,7 +218,7 @@ func (j *Job) judge(all map[int]*node) (Cause, []hop) {
 	ring := shortest(stuck(all), worst != nil)
 	switch {
 	case ring != nil && (worst == nil || worst.class > circle):
-		return noRank(tellRing(ring)), ring
+		return noRank(describeRing(ring)), ring
 	case worst == nil:
 		return noRank("it has got on meanwhile"), nil
 	}
@@ -236,15 +236,15 @@ func (j *Job) judge(all map[int]*node) (Cause, []hop) {
 	case others > 1:
 		is += fmt.Sprintf(" (and %d other ranks likewise)", others)
 	}
-	c := Cause{Rank: worst.rank, Text: worst.tell(is), Last: worst.rank, Is: is, busy: busy}
+	c := Cause{Rank: worst.rank, Text: worst.describe(is), Last: worst.rank, Is: is, busy: busy}
 	if worst.class > absent && alike > 1 {
 		c.Rank = -1 // any of them may be at fault, or none
 	}
 	return c, nil
 }
 
-// tell returns a description of the chain of waits up to n, and of n itself.
-func (n *node) tell(is string) string {
+// describe returns a description of the chain of waits up to n, and of n itself.
+func (n *node) describe(is string) string {
 	var hops []hop // from the rank that self waits for to n
 	for m := n; m.from != nil && m.from.from != nil; m = m.from {
 		hops = append(hops, m.by)
@@ -253,5 +253,5 @@ func (n *node) tell(is string) string {
 		return fmt.Sprintf("rank %d %s", n.rank, is)
 	}
 	slices.Reverse(hops)
-	return fmt.Sprintf("%s, which %s", tellHops(hops), is)
+	return fmt.Sprintf("%s, which %s", describeHops(hops), is)
 }

@@ -35,7 +35,7 @@ func (e *failure) during(f transport.Fault, during, hint string) error {
 	f = c.Links.Abort(f)
 	e.err = rankError(c, f.Rank, during, setup.ErrorOf(f, nil), hint)
 	if f.Kind == transport.FaultLost {
-		c.Waiter.Watch.Harmed()
+		c.Waiter.Watch.PeerLost()
 	}
 	return e.err
 }

@@ -68,10 +68,10 @@ func (d *Session) isLate(p *pending, r int) bool {
 // publish names the ranks that have not come to the oldest call, and ends the communicator when that lasts too long.
 func (d *Session) publish() {
 	p, found := d.calls.oldest()
-	var late []waits.Lack
+	var late []waits.Blocker
 	for r := range d.c.Size {
 		if found && d.isLate(&p, r) {
-			late = append(late, waits.Lack{Rank: r, What: "to " + cmp.Or(p.lacks, "call it")})
+			late = append(late, waits.Blocker{Rank: r, What: "to " + cmp.Or(p.lacks, "call it")})
 		}
 	}
 	if len(late) == 0 {

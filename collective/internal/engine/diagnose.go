@@ -18,15 +18,15 @@ func (e *Engine) doing() string {
 	return "nothing"
 }
 
-// lacking returns the ranks whose chunk or slot this rank lacks.
-func (e *Engine) lacking() (list []waits.Lack) {
+// blockers returns the ranks whose chunk or slot this rank lacks.
+func (e *Engine) blockers() (list []waits.Blocker) {
 	if e.Messages.Waited != nil {
 		return e.Messages.Blockers()
 	}
 	seen := make(map[int32]bool)
 	for i := 0; e.first != nil && i < len(e.active.tracks); i++ {
 		if t := &e.active.tracks[i]; t.call != nil && t.chunk < t.Chunks {
-			t.steps[t.next].lacks(func(peer int32, what string) {
+			t.steps[t.next].blockers(func(peer int32, what string) {
 				if !seen[peer] {
 					seen[peer] = true
 					list = append(list, e.Calls.Blocker(int(peer), what))
@@ -37,9 +37,9 @@ func (e *Engine) lacking() (list []waits.Lack) {
 	return list
 }
 
-// lacks calls f for the ranks whose chunk s needs and has not got, or, if it
+// blockers calls f for the ranks whose chunk s needs and has not got, or, if it
 // has them all, for those that have no free slot.
-func (s *step) lacks(f func(peer int32, what string)) {
+func (s *step) blockers(f func(peer int32, what string)) {
 	var h call.Header
 	all := true
 	for _, a := range s.args {

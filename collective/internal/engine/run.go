@@ -41,17 +41,17 @@ func (e *Engine) Wait(ctx context.Context, c *Call, w *Waiter) (transport.Fault,
 // failWait makes err, which stopped a wait in a call or message, the fault of the Endpoint, unless there is one, and
 // returns the one that counts.
 func (e *Engine) failWait(err error, doing string, w *Waiter) (transport.Fault, bool) {
-	return w.Fail(err, e.ep, e.rank, doing, e.lacking)
+	return w.Fail(err, e.ep, e.rank, doing, e.blockers)
 }
 
 // Fail makes err, which ended a wait of rank self in the call doing, the fault of ep, unless there is one, and returns
-// the one that counts. lacks returns the ranks that the rank waits for.
+// the one that counts. blockers returns the ranks that the rank waits for.
 func (w *Waiter) Fail(err error, ep transport.Endpoint, self int, doing string,
-	lacks func() []waits.Lack) (transport.Fault, bool) {
+	blockers func() []waits.Blocker) (transport.Fault, bool) {
 	switch {
 	case err == ErrAborted:
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, waits.ErrStalled):
-		ep.Abort(w.WaitFault(err, self, doing, lacks()))
+		ep.Abort(w.WaitFault(err, self, doing, blockers()))
 		w.Watch.GiveUp()
 		return ep.Aborted()
 	default:

@@ -239,7 +239,7 @@ type Waiting interface {
 	Poll() (moved bool, err error) // moves all that can move; the end of the wait counts as a move
 	Compare() error                // compares, now and then, the calls of the ranks
 	Doing() string                 // names the call
-	WaitsFor() []waits.Lack        // the missing chunks and slots, by rank
+	WaitsFor() []waits.Blocker     // the missing chunks and slots, by rank
 }
 
 // Tired reports whether a rank that yields between polls should sleep, before it has yielded as often as it may: where
@@ -363,22 +363,22 @@ func (w *waiting) Compare() error {
 	return w.Calls.Compare(w.first.ID)
 }
 
-func (w *waiting) Doing() string          { return (*Engine)(w).doing() }
-func (w *waiting) WaitsFor() []waits.Lack { return (*Engine)(w).lacking() }
+func (w *waiting) Doing() string             { return (*Engine)(w).doing() }
+func (w *waiting) WaitsFor() []waits.Blocker { return (*Engine)(w).blockers() }
 
 // WaitFault is the fault of a rank whose wait has ended with err, a context's error or a *waits.Stalled: the rank at
-// fault is the one that all wait for in the end. lacks has the ranks that this rank waits for; nil: not known.
-func (w *Waiter) WaitFault(err error, self int, doing string, lacks []waits.Lack) transport.Fault {
+// fault is the one that all wait for in the end. blockers has the ranks that this rank waits for; nil: not known.
+func (w *Waiter) WaitFault(err error, self int, doing string, blockers []waits.Blocker) transport.Fault {
 	var stalled *waits.Stalled
 	if errors.As(err, &stalled) {
 		return transport.Fault{Kind: transport.FaultStalled, Rank: w.Watch.Scope.Index(stalled.Rank), Text: stalled.Error()}
 	}
 	f := transport.Faultf(transport.FaultOf(err), self, "rank %d gave up in %s: %v", self, w.Watch.Place(doing), err)
 	if !errors.Is(err, context.DeadlineExceeded) || w.Watch == nil {
-		f.Text += "; it waited for " + waits.Tell(lacks)
+		f.Text += "; it waited for " + waits.List(blockers)
 		return f
 	}
-	w.Watch.Renew(doing, sleepMax, lacks)
+	w.Watch.Renew(doing, sleepMax, blockers)
 	cause := w.Watch.Why(context.Background())
 	f.Rank, f.Text = w.Watch.Scope.Index(cause.Rank), f.Text+"; it waited: "+cause.Text
 	return f

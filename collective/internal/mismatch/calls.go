@@ -71,12 +71,12 @@ func (c *Calls) callAt(seq uint64) call.ID {
 }
 
 // Blocker describes rank r, which this rank waits for to do what. Any goroutine may call it.
-func (c *Calls) Blocker(r int, what string) waits.Lack {
+func (c *Calls) Blocker(r int, what string) waits.Blocker {
 	switch st := c.ep.Status(r); {
 	case st.Closed:
 		what += ", which has closed"
 	case st.Call.Seq > 0:
 		what += ", whose latest collective is " + st.Call.ID().String()
 	}
-	return waits.Lack{Rank: r, What: what}
+	return waits.Blocker{Rank: r, What: what}
 }

@@ -33,13 +33,13 @@ func (q *Queue) Describe(p *Message) string {
 }
 
 // Blockers returns the ranks that the message for which this rank waits needs.
-func (q *Queue) Blockers() (list []waits.Lack) {
+func (q *Queue) Blockers() (list []waits.Blocker) {
 	p, what := q.Waited, "to send"
 	if p.send {
 		what = "to receive"
 	}
 	if p.Peer != AnySource {
-		return []waits.Lack{q.calls.Blocker(p.Peer, what)}
+		return []waits.Blocker{q.calls.Blocker(p.Peer, what)}
 	}
 	for r := range q.size {
 		if r == q.rank && q.size > 1 || q.ep.Status(r).Closed {

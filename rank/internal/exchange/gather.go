@@ -91,7 +91,7 @@ func (g *gather) publish(step, peer int, what string) (done func()) {
 	if outer := g.wait.Doing(); outer != "" {
 		in = outer + ": " + in
 	}
-	return g.wait.Enter(in, waits.Lack{Rank: peer, What: what})
+	return g.wait.Enter(in, waits.Blocker{Rank: peer, What: what})
 }
 
 // receive returns the blobs that the peer from sends in a step.

@@ -215,15 +215,15 @@ func (p *Pool) add() error {
 func (p *Pool) Rests() bool { return false }
 
 // WaitsFor returns the missing messages and their ranks.
-func (p *Pool) WaitsFor() []waits.Lack {
-	var list []waits.Lack
+func (p *Pool) WaitsFor() []waits.Blocker {
+	var list []waits.Blocker
 	for q := range p.peers {
 		if !p.peers[q].fed {
-			list = append(list, waits.Lack{Rank: q, What: "to send " + p.lacks()})
+			list = append(list, waits.Blocker{Rank: q, What: "to send " + p.lacks()})
 		}
 	}
 	if len(list) == 0 {
-		return []waits.Lack{{Rank: -1, What: "other ranks to take blocks"}}
+		return []waits.Blocker{{Rank: -1, What: "other ranks to take blocks"}}
 	}
 	return list
 }

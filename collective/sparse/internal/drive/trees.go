@@ -259,8 +259,8 @@ func (m *Trees) Counts() (all, own block.Counts) {
 }
 
 // WaitsFor returns the missing messages and their ranks.
-func (m *Trees) WaitsFor() []waits.Lack {
-	var list []waits.Lack
+func (m *Trees) WaitsFor() []waits.Blocker {
+	var list []waits.Blocker
 	for i := range m.trees {
 		t := &m.trees[i]
 		if !t.busy {
@@ -269,15 +269,15 @@ func (m *Trees) WaitsFor() []waits.Lack {
 		before := len(list)
 		for j, c := range t.children {
 			if t.node.Hungry(j) {
-				list = append(list, waits.Lack{Rank: c.rank, What: fmt.Sprintf("to send blocks of tree %d", t.number)})
+				list = append(list, waits.Blocker{Rank: c.rank, What: fmt.Sprintf("to send blocks of tree %d", t.number)})
 			}
 		}
 		if len(list) == before && t.parent.rank >= 0 {
-			list = append(list, waits.Lack{Rank: t.parent.rank, What: fmt.Sprintf("to send the result of tree %d", t.number)})
+			list = append(list, waits.Blocker{Rank: t.parent.rank, What: fmt.Sprintf("to send the result of tree %d", t.number)})
 		}
 	}
 	if len(list) == 0 {
-		return []waits.Lack{{Rank: -1, What: "other ranks to take results"}}
+		return []waits.Blocker{{Rank: -1, What: "other ranks to take results"}}
 	}
 	return list
 }

@@ -19,7 +19,7 @@ type Exchange interface {
 	Done() bool
 
 	// WaitsFor returns the missing messages, and the ranks that have to send them if these are known.
-	WaitsFor() []waits.Lack
+	WaitsFor() []waits.Blocker
 
 	// Rests reports whether a rank that shares its core should yield it now, because it has much to do by itself.
 	Rests() bool
